@@ -1,21 +1,23 @@
 package graph
 
-// blocks is what the host knows of the blocks of a generation; which ones are free the engine knows. It depends on the changes
-// that there were, and on nothing else, so that every device puts blocks in the same places.
+// blocks holds the counts of the blocks of a generation that the host keeps; the engine keeps the
+// free lists. The counts depend only on the changes, so every device puts blocks in the same
+// places.
 type blocks struct {
 	free  [classes]int // on the stack of each class
-	made  [classes]int // of each class, whoever has them
-	units int          // that have been given out, now or before
-	used  int          // units of blocks that vertices have
+	made  [classes]int // blocks of each class, free or not
+	units int          // units handed out, now or before
+	used  int          // units of blocks in use by vertices
 	limbo int          // units of blocks that only snapshots have
 	large int          // units of blocks of largeClass and above that are not free
 }
 
-// largeClass is the class from which on several blocks of threads copy a row (kLargeClass in graph_few.cuh).
+// largeClass is the first class with rows that several blocks of threads copy (kLargeClass in
+// graph_few.cuh).
 const largeClass = 29
 
-// placing is where new blocks of a class come from: block r is number top-1-r of the stack as long as r is less than
-// taken, and then from a unit on, one behind the other.
+// placing is the source of new blocks of a class. Block r is number top-1-r of the stack if r is
+// less than taken. The others begin at unit base, one after the other.
 type placing struct {
 	top, taken int
 	base       int
@@ -25,7 +27,7 @@ func (p placing) fresh(class uint32, r int) uint32 {
 	return uint32(p.base + (r-p.taken)*unitsOf(class))
 }
 
-// take says where so many new blocks of each class come from.
+// take returns the sources of the needed new blocks of each class.
 func (b *blocks) take(need *[classes]int) (from [classes]placing, units int) {
 	units = b.units
 	for c, n := range need {
@@ -36,7 +38,7 @@ func (b *blocks) take(need *[classes]int) (from [classes]placing, units int) {
 	return from, units
 }
 
-// took counts what has been taken.
+// took counts the blocks taken.
 func (b *blocks) took(need *[classes]int, units int) {
 	b.units = units
 	for c, n := range need {
@@ -49,7 +51,7 @@ func (b *blocks) took(need *[classes]int, units int) {
 	}
 }
 
-// gave counts blocks that are free now, and units that only snapshots have.
+// gave counts blocks that have become free, and units that only snapshots have.
 func (b *blocks) gave(released *[classes]int, limbo int) {
 	for c, n := range released {
 		b.free[c] += n
@@ -62,7 +64,7 @@ func (b *blocks) gave(released *[classes]int, limbo int) {
 	b.limbo += limbo
 }
 
-// exorcise counts a block free that a snapshot had.
+// exorcise counts a retired block of a snapshot as free.
 func (b *blocks) exorcise(class uint32) {
 	b.free[class]++
 	b.limbo -= unitsOf(class)

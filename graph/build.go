@@ -12,23 +12,24 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// Edges is a list of edges: edge i leads from From[i] to To[i], or lies between them. Both slices have
-// one length.
+// Edges is a list of edges: edge i leads from From[i] to To[i], or lies between them. Both slices
+// have the same length.
 type Edges struct {
-	// Vertices is the number of vertices. 0: one more than the largest that an edge has.
+	// Vertices is the number of vertices. If 0, it is one more than the largest vertex of an edge.
 	Vertices int
 	From, To []uint32
 }
 
-// Options say what graph a list of edges makes. The zero value and nil make a simple undirected graph.
+// Options configures the graph that a list of edges makes. The zero value and nil make a simple
+// undirected graph.
 type Options struct {
 	// Directed keeps the direction of edges. Default: an edge is in the rows of both its ends, and
 	// one that the list has both ways is one edge.
 	Directed bool
 	// SelfLoops keeps edges from a vertex to itself. Default: they are dropped.
 	SelfLoops bool
-	// Multi keeps edges that the list has several times, in the order of the list: a multigraph. Default: the last
-	// one counts.
+	// Multi keeps repeated edges, in the order of the list: a multigraph. Default: the last one
+	// counts.
 	Multi bool
 	// MaxVertices bounds the vertices, so that one wrong number does not take all memory for their
 	// rows. Default 2^28; 2^32-1 at most.
@@ -38,20 +39,20 @@ type Options struct {
 const (
 	// defaultVertices is the default of MaxVertices: rows of 2 GiB.
 	defaultVertices = 1 << 28
-	// maxVertices leaves one number of 32 bits for no vertex.
+	// maxVertices reserves one 32-bit number for "no vertex".
 	maxVertices = math.MaxUint32
-	// maxArcs is what a sort numbers.
+	// maxArcs is the maximum number of arcs that the sort can number.
 	maxArcs = math.MaxUint32
 )
 
-// Build makes a graph of a list of edges. A vertex beyond the limit is weft.ErrOptions, with the position of
-// its edge, the first such in the list; nothing is built then. It panics if From and To differ in length.
+// Build makes a graph of a list of edges. A vertex beyond the limit returns weft.ErrOptions with
+// the position of the first edge with such a vertex. Build panics if From and To differ in length.
 func Build(ctx context.Context, dev device.Device, edges Edges, opts *Options) (*CSR, error) {
 	g, _, err := build[uint32](ctx, dev, edges, nil, opts)
 	return g, err
 }
 
-// build makes the rows, and puts weights, if there are any, in their order.
+// build makes the rows and sorts weights, if given, into their order.
 func build[W Weight](ctx context.Context, dev device.Device, edges Edges, weights []W, opts *Options) (*CSR, []W, error) {
 	if len(edges.From) != len(edges.To) {
 		panic(fmt.Sprintf("graph: build: %d edges come from vertices, and %d lead to some", len(edges.From), len(edges.To)))
@@ -89,11 +90,11 @@ type builder struct {
 	host  device.Host
 	edges Edges
 	n     int   // vertices
-	bits  int   // of a number up to n, which is the source of arcs that are dropped
-	kept  []int // by range of the sorted arcs: how many come before it
+	bits  int   // width of a number up to n, which is the source of dropped arcs
+	kept  []int // by range of the sorted arcs: the number of arcs kept before it
 }
 
-// measure finds out how many vertices there are, and whether edges have others.
+// measure determines the number of vertices and checks the vertices of edges.
 func (b *builder) measure() error {
 	if b.MaxVertices < 0 || b.MaxVertices > maxVertices {
 		return fmt.Errorf("%w: MaxVertices %d, want 1 to %d, or 0 for %d", weft.ErrOptions, b.MaxVertices, maxVertices, defaultVertices)
@@ -143,7 +144,7 @@ func (b *builder) remedy() string {
 	return "; MaxVertices allows more"
 }
 
-// arcs is the number of arcs before any are dropped.
+// arcs returns the number of arcs before any are dropped.
 func (b *builder) arcs() int {
 	if b.Directed {
 		return len(b.edges.From)
@@ -151,8 +152,8 @@ func (b *builder) arcs() int {
 	return 2 * len(b.edges.From)
 }
 
-// keys are the arcs as numbers, whose order is that of the rows: those of an undirected edge side
-// by side, so that the order of the list is that of the arcs.
+// keys returns the arcs as numbers in the order of rows. The arcs of an undirected edge are
+// adjacent, so arcs are in the order of the list.
 func (b *builder) keys() []uint64 {
 	keys := make([]uint64, b.arcs())
 	dropped := uint64(b.n) << b.bits
@@ -176,7 +177,7 @@ func (b *builder) keys() []uint64 {
 	return keys
 }
 
-// edgeOf is the edge of which an arc was made.
+// edgeOf returns the edge of an arc.
 func (b *builder) edgeOf(arc uint32) int {
 	if b.Directed {
 		return int(arc)
@@ -184,7 +185,7 @@ func (b *builder) edgeOf(arc uint32) int {
 	return int(arc / 2)
 }
 
-// rows makes the rows of arcs that are sorted.
+// rows makes the rows of sorted arcs.
 func (b *builder) rows(items []cpu.Item[uint64]) *CSR {
 	b.count(items)
 	total := b.kept[len(b.kept)-1]
@@ -229,7 +230,7 @@ func (b *builder) rows(items []cpu.Item[uint64]) *CSR {
 	return g
 }
 
-// count counts what is kept of each range of the arcs.
+// count counts the arcs to keep in each range of the arcs.
 func (b *builder) count(items []cpu.Item[uint64]) {
 	b.kept = make([]int, (len(items)+grain-1)/grain+1)
 	b.host.Parallel(len(items), grain, func(lo, hi int) {
@@ -253,7 +254,7 @@ func (b *builder) keeps(items []cpu.Item[uint64], i int) bool {
 	return key>>b.bits < uint64(b.n) && (b.Multi || i+1 == len(items) || items[i+1].Key != key)
 }
 
-// each calls f for each arc that is kept, with its number in the rows.
+// each calls f for each arc that is kept, with its position in the rows.
 func (b *builder) each(items []cpu.Item[uint64], f func(i, at int)) {
 	b.host.Parallel(len(items), grain, func(lo, hi int) {
 		at := b.kept[lo/grain]

@@ -20,8 +20,8 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// The kernels have the outcome of the model on a simulated GPU, under random schedules and weak memory, where a data race is a
-// fault.
+// TestKernelsSimulated compares the kernels with the model on a simulated GPU, under random
+// schedules and weak memory. A data race is a fault there.
 func TestKernelsSimulated(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -50,7 +50,8 @@ func TestKernelsSimulated(t *testing.T) {
 	}
 }
 
-// several has blocks settle several tiles of arcs each, as they do of large batches, or several bins of a small one.
+// several makes blocks settle several tiles of arcs each, as for large batches, or several bins of
+// a small one.
 func several(t testing.TB, dev device.Device, o Options, many bool) {
 	ctx := t.Context()
 	r := rand.New(rand.NewPCG(5, 5))
@@ -83,7 +84,8 @@ func several(t testing.TB, dev device.Device, o Options, many bool) {
 	}
 }
 
-// A GPU writes the same records, to the same blocks, as a CPU, and frees the same.
+// TestSameBytes checks that a GPU writes the same records to the same blocks as a CPU, and frees
+// the same blocks.
 func TestSameBytes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -132,7 +134,8 @@ func sameBytes(t *testing.T, a, b *store) error {
 	return nil
 }
 
-// Classes of blocks grow, and are the smallest that are large enough.
+// TestClasses checks that classes of blocks grow, and that classOf returns the smallest sufficient
+// one.
 func TestClasses(t *testing.T) {
 	s := shape{}
 	for class := uint32(1); class < classes; class++ {
@@ -151,7 +154,8 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// A vertex beyond the limit is an error that says where, and nothing has changed then.
+// TestVerticesBeyond checks that a vertex beyond the limit is an error with its position, and that
+// nothing has changed.
 func TestVerticesBeyond(t *testing.T) {
 	dev := devicetest.Open(t)
 	ctx := t.Context()
@@ -210,7 +214,7 @@ func TestVerticesBeyond(t *testing.T) {
 	must(t, v.Free())
 }
 
-// Options that make no sense, contexts that have ended and closed graphs are errors.
+// TestRefused checks that invalid options, ended contexts and closed graphs return errors.
 func TestRefused(t *testing.T) {
 	dev := devicetest.Open(t)
 	for _, o := range []Options{{MaxVertices: -1}, {MaxVertices: 1 << 33}} {
@@ -242,7 +246,8 @@ func TestRefused(t *testing.T) {
 	must(t, s.Close())
 }
 
-// What one edge of a hub takes is counted by the entries of the hub, also if a snapshot has its block.
+// TestEntries checks that the work of one edge of a hub is measured by the entries of the hub, even
+// if a snapshot has its block.
 func TestEntries(t *testing.T) {
 	hub := shape{4}.classOf(1 << 20)
 	for _, limbo := range []int{0, unitsOf(hub)} {
@@ -261,7 +266,7 @@ func TestEntries(t *testing.T) {
 	}
 }
 
-// hubAndPairs are edges of a hub with many vertices, and of many pairs.
+// hubAndPairs returns edges of a hub with many vertices, and of many pairs.
 func hubAndPairs(n uint32) (from, to []uint32) {
 	for i := range n {
 		from, to = append(from, 0, n+1+2*i), append(to, i+1, n+2+2*i)
@@ -269,7 +274,7 @@ func hubAndPairs(n uint32) (from, to []uint32) {
 	return from, to
 }
 
-// A hub and many vertices of degree 1 come in one batch, and go in another.
+// TestHub inserts a hub and many vertices of degree 1 in one batch, and deletes them in another.
 func TestHub(t *testing.T) {
 	dev := devicetest.Open(t)
 	n := uint32(1 << 20)
@@ -297,7 +302,7 @@ func hub[W uint32 | uint64](t testing.TB, dev device.Device, n uint32, many bool
 	must(t, err)
 	must(t, g.Check(ctx))
 	degrees := make([]uint32, 3)
-	must(t, g.Degree(ctx, []uint32{0, 3 * n, 1 << 30}, degrees)) // the last one is none
+	must(t, g.Degree(ctx, []uint32{0, 3 * n, 1 << 30}, degrees)) // the last one is no vertex
 	if inserted != int(2*n) || g.Vertices() != int(3*n)+1 || !slices.Equal(degrees, []uint32{n, 1, 0}) {
 		t.Fatalf("%d edges inserted, %d vertices, degrees %v", inserted, g.Vertices(), degrees)
 	}
@@ -339,7 +344,7 @@ func hub[W uint32 | uint64](t testing.TB, dev device.Device, n uint32, many bool
 	}
 }
 
-// rings changes all rows at once, there and back, whose blocks a snapshot reads.
+// rings changes all rows at once, there and back, while a snapshot reads their blocks.
 func rings[W uint32 | uint64](t testing.TB, dev device.Device, n uint32, many bool) {
 	ctx := t.Context()
 	g, err := NewWeightedGraph[W](dev, nil)
@@ -377,7 +382,8 @@ func rings[W uint32 | uint64](t testing.TB, dev device.Device, n uint32, many bo
 	}
 }
 
-// gaps deletes most of the pairs, so that there are rows without edges between others, and looks at what is left.
+// gaps deletes most of the pairs, so that rows without edges lie between others, and checks the
+// rest.
 func gaps[W uint32 | uint64](t testing.TB, g *WeightedGraph[W], n uint32) {
 	var gone, left []uint32
 	for i := range n {
@@ -396,7 +402,8 @@ func gaps[W uint32 | uint64](t testing.TB, g *WeightedGraph[W], n uint32) {
 	}
 }
 
-// Vertices go from a graph that has as many as it may have, and all edges that there can be: numbers above them are no vertices.
+// TestVerticesOfFullGraph deletes vertices of a graph with the maximum of vertices and all possible
+// edges. Numbers above them are no vertices.
 func TestVerticesOfFullGraph(t *testing.T) { full(t, devicetest.Open(t)) }
 
 func full(t testing.TB, dev device.Device) {
@@ -427,7 +434,7 @@ func full(t testing.TB, dev device.Device) {
 	}
 }
 
-// So many edges of one vertex that a block cannot sort them are inserted all the same, and edges after them.
+// TestCrowded inserts more edges of one vertex than a block can sort, and edges after them.
 func TestCrowded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -456,8 +463,8 @@ func TestCrowded(t *testing.T) {
 	must(t, g.Close())
 }
 
-// Memory does not grow when the same edges are inserted and deleted again and again, with a snapshot taken and closed in between,
-// and most of it comes back.
+// TestMemoryIsFlat checks that memory does not grow while the same edges are inserted and deleted
+// again and again, with a snapshot taken and closed in between. Most of it is freed in the end.
 func TestMemoryIsFlat(t *testing.T) {
 	dev := devicetest.Open(t)
 	vertices, rounds := uint32(1000), 100
@@ -506,7 +513,7 @@ func TestMemoryIsFlat(t *testing.T) {
 	}
 }
 
-// Batches on the device are answered there: edges, degrees and rows, as far as there is memory for them.
+// TestOnDevice checks results on the device: edges, degrees and rows, as far as the slices reach.
 func TestOnDevice(t *testing.T) {
 	dev := devicetest.Open(t)
 	ctx := t.Context()
@@ -592,7 +599,7 @@ func (p *player[W]) verticesOn(s *device.Stream) {
 	}
 }
 
-// hasOn looks for all edges and for some that are not there.
+// hasOn looks up all edges and some absent ones.
 func (p *player[W]) hasOn(s *device.Stream, c *Weighted[W]) {
 	ctx := p.Context()
 	var from, to []uint32
@@ -620,7 +627,7 @@ func (p *player[W]) hasOn(s *device.Stream, c *Weighted[W]) {
 	}
 }
 
-// Check finds what is wrong: each of these breaks a rule.
+// TestCheckFinds checks that Check finds violations of every rule.
 func TestCheckFinds(t *testing.T) {
 	host, err := cpu.Open(nil)
 	must(t, err)

@@ -9,9 +9,11 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Check verifies the graph: neighbors ascend, are vertices that are there, and of an undirected graph lie in the rows of both ends with the same
-// weight; degrees and the numbers of edges agree; and every unit of memory belongs to one block, of a row, a snapshot or nobody. What does not
-// is weft.ErrCorrupt. It reads everything, on a GPU by a copy to the host, and is for tests and doubts.
+// Check verifies the graph. Neighbors ascend and are vertices, and in an undirected graph lie in
+// the rows of both ends with the same weight. Degrees and the numbers of edges agree. Every unit of
+// memory belongs to exactly one block: of a row, of a snapshot, or free. A violation returns
+// weft.ErrCorrupt. Check reads everything, on a GPU by a copy to the host. It is meant for tests
+// and suspicions.
 func (g *Graph) Check(ctx context.Context) error {
 	return wrap("Check", g.alone(ctx, func() error {
 		v, free, ghosts, err := g.engine.image(ctx, g.now())
@@ -29,7 +31,7 @@ func (g *Graph) Check(ctx context.Context) error {
 type checker struct {
 	*store
 	*view
-	owned        []bool // units
+	owned        []bool // by unit
 	used, ghosts int
 }
 
@@ -37,7 +39,7 @@ func corrupt(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", weft.ErrCorrupt, fmt.Sprintf(format, args...))
 }
 
-// own notes whose a block is.
+// own records the owner of a block.
 func (c *checker) own(block, class uint32, whose string) error {
 	if class >= classes {
 		return corrupt("a block of class %d, %s", class, whose)
@@ -125,7 +127,7 @@ func (c *checker) graph(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// back verifies that an edge is in the row of its other end: parallel ones in the same order.
+// back verifies that an edge is in the row of its other end, with parallel ones in the same order.
 func (c *checker) back(r row, i int, u, v uint32) error {
 	other := c.row(v)
 	first, _ := slices.BinarySearch(r.ids[:i+1], v)

@@ -21,10 +21,10 @@ type cpuEngine struct {
 	sorter cpu.Sorter[uint64]
 	stacks [classes][]uint32 // free blocks
 	ghosts []ghost
-	count  atomic.Uint64 // vertices that are there
+	count  atomic.Uint64 // present vertices
 }
 
-// someVertices is how many rows a core takes at a time.
+// someVertices is the number of rows that a core takes at a time.
 const someVertices = 1 << 9
 
 func (e *cpuEngine) present(context.Context) (uint64, error) { return e.count.Load(), nil }
@@ -45,7 +45,7 @@ func (e *cpuEngine) addCount(_ *device.Stream, to device.Slice[uint64], n uint64
 	return nil
 }
 
-// zero makes what is new of a buffer zero.
+// zero clears the new part of a buffer.
 func zero(b device.Buffer, from int) error {
 	clear(b.Host[from:])
 	return nil
@@ -59,7 +59,7 @@ func (e *cpuEngine) sort(ctx context.Context, keys []uint64) ([]cpu.Item[uint64]
 	return e.sorter.Sort(ctx, e.host, keys, 0)
 }
 
-// vertexOf is vertex i of a batch.
+// vertexOf returns vertex i of a batch.
 func vertexOf(vertices []uint32, i int) uint32 {
 	if vertices == nil {
 		return uint32(i)
@@ -67,7 +67,7 @@ func vertexOf(vertices []uint32, i int) uint32 {
 	return vertices[i]
 }
 
-// degrees is for [engine].
+// degrees implements engine.
 func (e *cpuEngine) degrees(_ context.Context, _ *device.Stream, v *view, b *batch.Batch) error {
 	vertices, counts := batch.View[uint32](b.Columns[batch.Keys].Host), batch.View[uint32](b.Columns[batch.Counts].Host)
 	e.host.Parallel(b.N, grain, func(lo, hi int) {
@@ -78,7 +78,7 @@ func (e *cpuEngine) degrees(_ context.Context, _ *device.Stream, v *view, b *bat
 	return nil
 }
 
-// offsets is for [engine].
+// offsets implements engine.
 func (e *cpuEngine) offsets(_ *device.Stream, b *batch.Batch) error {
 	counts, offsets := batch.View[uint32](b.Columns[batch.Counts].Host), batch.View[uint64](b.Columns[batch.Offsets].Host)
 	at := uint64(0)
@@ -90,7 +90,7 @@ func (e *cpuEngine) offsets(_ *device.Stream, b *batch.Batch) error {
 	return nil
 }
 
-// rows is for [engine].
+// rows implements engine.
 func (e *cpuEngine) rows(ctx context.Context, _ *device.Stream, v *view, b *batch.Batch) error {
 	vertices, offsets := batch.View[uint32](b.Columns[batch.Keys].Host), batch.View[uint64](b.Columns[batch.Offsets].Host)
 	ids := batch.View[uint32](b.Columns[batch.OutKeys].Host)
@@ -111,7 +111,7 @@ func (e *cpuEngine) rows(ctx context.Context, _ *device.Stream, v *view, b *batc
 	return ctx.Err()
 }
 
-// copy is for [engine].
+// copy implements engine.
 func (e *cpuEngine) copy(_ context.Context, v *view) (*view, error) {
 	c := *v
 	c.records, c.alive = device.Buffer{}, device.Buffer{}
@@ -130,12 +130,12 @@ func (e *cpuEngine) copy(_ context.Context, v *view) (*view, error) {
 	return &c, nil
 }
 
-// alive is for [engine].
+// alive implements engine.
 func (e *cpuEngine) alive(_ context.Context, v *view) ([]uint32, error) {
 	return batch.View[uint32](v.alive.Host), nil
 }
 
-// reap is for [engine].
+// reap implements engine.
 func (e *cpuEngine) reap(_ context.Context, seen func(ghost) bool) error {
 	e.ghosts = slices.DeleteFunc(e.ghosts, func(x ghost) bool {
 		if seen(x) {
@@ -148,19 +148,19 @@ func (e *cpuEngine) reap(_ context.Context, seen func(ghost) bool) error {
 	return nil
 }
 
-// clear is for [engine].
+// clear implements engine.
 func (e *cpuEngine) clear(context.Context, *memory) error {
 	e.stacks, e.ghosts = [classes][]uint32{}, nil
 	e.count.Store(0)
 	return nil
 }
 
-// image is for [engine].
+// image implements engine.
 func (e *cpuEngine) image(_ context.Context, v *view) (*view, [classes][]uint32, []ghost, error) {
 	return v, e.stacks, e.ghosts, nil
 }
 
-// compact is for [engine].
+// compact implements engine.
 func (e *cpuEngine) compact(ctx context.Context) (*memory, error) {
 	v := e.now()
 	to, err := newMemory(e.dev, e.shape, e.opts.MaxVertices)
@@ -216,7 +216,7 @@ func (e *cpuEngine) compact(ctx context.Context) (*memory, error) {
 
 // ---- vertices -------------------------------------------------------------------
 
-// insertVertices is for [engine].
+// insertVertices implements engine.
 func (e *cpuEngine) insertVertices(_ context.Context, _ *device.Stream, b *batch.Batch) (uint64, error) {
 	ids := batch.View[uint32](b.Columns[batch.Keys].Host)
 	most := e.vertices
@@ -235,7 +235,7 @@ func (e *cpuEngine) insertVertices(_ context.Context, _ *device.Stream, b *batch
 	return e.count.Load() - before, nil
 }
 
-// enliven notes that there is a vertex, on any core.
+// enliven marks a vertex as present. Several cores may call it at once.
 func (e *cpuEngine) enliven(alive []uint32, u uint32) {
 	word, bit := &alive[u/32], uint32(1)<<(u%32)
 	if atomic.LoadUint32(word)&bit == 0 && atomic.OrUint32(word, bit)&bit == 0 {
@@ -243,7 +243,7 @@ func (e *cpuEngine) enliven(alive []uint32, u uint32) {
 	}
 }
 
-// deleteVertices is for [engine].
+// deleteVertices implements engine.
 func (e *cpuEngine) deleteVertices(ctx context.Context, _ *device.Stream, b *batch.Batch) (uint64, error) {
 	v := e.now()
 	doomed := make([]uint32, (v.vertices+31)/32)
@@ -274,8 +274,8 @@ func (e *cpuEngine) deleteVertices(ctx context.Context, _ *device.Stream, b *bat
 	return n, nil
 }
 
-// arcsTo are the arcs from and to vertices: those of an undirected graph both ways; in a directed one all rows are looked through
-// for those that lead there.
+// arcsTo returns the arcs from and to vertices. In an undirected graph it adds both directions of
+// each edge of the vertices; in a directed one it scans all rows.
 func (e *cpuEngine) arcsTo(v *view, doomed []uint32, w int) []uint64 {
 	is := func(u uint32) bool { return doomed[u/32]>>(u%32)&1 != 0 }
 	parts := make([][]uint64, (v.vertices+someVertices-1)/someVertices)

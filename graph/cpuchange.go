@@ -12,13 +12,13 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// cpuChange is a batch of arcs under way. Sorted by both ends, those of a vertex are a segment, in which those of one edge
-// come in the order of the batch.
+// cpuChange is a batch of arcs in progress. Sorted by both ends, the arcs of a vertex form a
+// segment, and those of one edge are in batch order within it.
 type cpuChange struct {
 	*cpuEngine
 	items    []cpu.Item[uint64]
-	bits     int // of an end in the key of an item
-	vertices int // that have records then
+	bits     int // width of an end in the key of an item
+	vertices int // number of records after the change
 
 	kind    op.Kind
 	kinds   []op.Kind // nil: all are of one kind
@@ -26,14 +26,16 @@ type cpuChange struct {
 	weights weights
 	two     uint32 // 1: an operation has two arcs
 
-	nets     []net // by item: what becomes of an edge, at its last arc; in a multigraph at those that add one, and at the last that removes all
+	// nets has for each item the change of an edge, at its last arc. In a multigraph each arc that
+	// adds an edge has a change, and the last one that removes all.
+	nets     []net
 	segments []segment
 	changed  atomic.Uint64
-	arcs     atomic.Int64 // more than there were
+	arcs     atomic.Int64 // change in the number of arcs
 	loops    atomic.Int64
 }
 
-// net is what a batch does to an edge.
+// net is the effect of a batch on an edge.
 type net uint8
 
 const (
@@ -43,17 +45,17 @@ const (
 	netRemove
 )
 
-// segment is what a batch does to a vertex.
+// segment is the effect of a batch on a vertex.
 type segment struct {
 	vertex     uint32
 	first, end int // items
-	degree     int // then
+	degree     int // after the change
 	class      uint32
 	block      uint32
-	old        ghost // the block that it had
+	old        ghost // its previous block
 }
 
-// change is for [engine].
+// change implements engine.
 func (e *cpuEngine) change(ctx context.Context, _ *device.Stream, b *batch.Batch) (uint64, error) {
 	c := &cpuChange{
 		cpuEngine: e, kind: b.Kind, kinds: batch.View[op.Kind](b.Columns[batch.Kinds].Host),
@@ -76,10 +78,10 @@ func (c *cpuChange) kindOf(operation uint32) op.Kind {
 	return c.kinds[operation]
 }
 
-// keys are the arcs of a batch; what has no place in rows is behind all others.
+// keys returns the arcs of a batch as keys. Arcs without a place in rows come after all others.
 func (c *cpuChange) keys(b *batch.Batch) []uint64 {
 	from, to := batch.View[uint32](b.Columns[batch.Keys].Host), batch.View[uint32](b.Columns[batch.Keys2].Host)
-	var end atomic.Uint32 // of all, and of those that get records
+	var end atomic.Uint32 // of all vertices; most: of those that get records
 	var most atomic.Uint32
 	c.host.Parallel(b.N, grain, func(lo, hi int) {
 		all, put := uint32(0), uint32(0)
@@ -120,13 +122,13 @@ func (c *cpuChange) keys(b *batch.Batch) []uint64 {
 	return keys
 }
 
-// raise makes a number as large as another one.
+// raise sets n to at least a value.
 func raise(n *atomic.Uint32, to uint32) {
 	for old := n.Load(); old < to && !n.CompareAndSwap(old, to); old = n.Load() {
 	}
 }
 
-// run changes the rows. Until commit it writes nothing that anybody reads.
+// run changes the rows. It modifies nothing that readers use until it writes the records.
 func (c *cpuChange) run(ctx context.Context) error {
 	c.cut()
 	v := c.now()
@@ -156,7 +158,7 @@ func (c *cpuChange) each(f func(*segment)) {
 	})
 }
 
-// cut finds the segments. Arcs that were dropped belong to none: their operations did nothing.
+// cut finds the segments. Dropped arcs belong to none: their operations did nothing.
 func (c *cpuChange) cut() {
 	n, _ := slices.BinarySearchFunc(c.items, ^uint64(0), func(x cpu.Item[uint64], k uint64) int {
 		if x.Key < k {
@@ -190,8 +192,8 @@ func (c *cpuChange) cut() {
 	}
 }
 
-// settle decides what becomes of each edge of a vertex, and what its operations return. In a multigraph what is put is added to what
-// is there, and a deletion removes all parallel edges.
+// settle resolves the operations on each edge of a vertex and their outcomes. In a multigraph
+// insertions add to the existing edges, and a deletion removes all parallel edges.
 func (c *cpuChange) settle(v *view, s *segment) {
 	r := v.row(s.vertex)
 	changed, loops, at := uint64(0), 0, 0
@@ -240,7 +242,8 @@ func (c *cpuChange) settle(v *view, s *segment) {
 	}
 }
 
-// among decides what becomes of parallel edges, of which there were some, by the arcs first to end-1, and returns how many more there are.
+// among resolves the arcs first to end-1 of parallel edges; were is the number of existing ones. It
+// returns the change in their number.
 func (c *cpuChange) among(first, end, were int) (more int) {
 	for i := end - 1; i >= first; i-- {
 		if c.kindOf(c.items[i].Row>>c.two) != op.Put {
@@ -253,7 +256,7 @@ func (c *cpuChange) among(first, end, were int) (more int) {
 	return more
 }
 
-// place gives new rows their blocks.
+// place assigns blocks to new rows.
 func (c *cpuChange) place() error {
 	var need [classes]int
 	for i := range c.segments {
@@ -288,7 +291,7 @@ func (c *cpuChange) place() error {
 // write writes the new row of a vertex, and then its record.
 func (c *cpuChange) write(v *view, s *segment) {
 	if int(s.vertex) >= v.vertices {
-		return // nothing was deleted from what is not there
+		return // nothing was deleted from an absent vertex
 	}
 	var aligned [recordWords / 2]uint64
 	bytes := device.Bytes(aligned[:])
@@ -304,10 +307,10 @@ func (c *cpuChange) write(v *view, s *segment) {
 	copy(v.words(s.vertex), record)
 }
 
-// merge makes a row of an old one and what becomes of its edges.
+// merge makes a row from an old one and the changes of its edges.
 func (c *cpuChange) merge(s *segment, old, to row) {
 	alive := batch.View[uint32](c.memory().alive.buf.Host)
-	from, n := 0, 0 // of the old row, of the new one
+	from, n := 0, 0 // positions in the old row and in the new one
 	keep := func(end int) {
 		copy(to.ids[n:], old.ids[from:end])
 		to.weights.copy(n, old.weights, from, end-from)
@@ -327,7 +330,7 @@ func (c *cpuChange) merge(s *segment, old, to row) {
 				first--
 			}
 			keep(first)
-			from = behind // what was there
+			from = behind // skip the old entries
 		}
 		if c.nets[i] == netRemove {
 			continue
@@ -345,7 +348,7 @@ func (c *cpuChange) merge(s *segment, old, to row) {
 	keep(len(old.ids))
 }
 
-// release frees the blocks that rows had, or leaves them to snapshots.
+// release frees the previous blocks of rows, or retires them for snapshots.
 func (c *cpuChange) release() {
 	newest, held := c.newest()
 	var released [classes]int

@@ -11,11 +11,11 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// together is how many edges a core looks for at a time: their records are on their way from memory together, and
-// then their rows.
+// together is the number of edges that a core looks up at a time. It prefetches all their records,
+// and then their rows.
 const together = 16
 
-// finder looks for edges.
+// finder looks up edges.
 type finder struct {
 	*view
 	from, to []uint32
@@ -23,7 +23,7 @@ type finder struct {
 	vals     weights // may be empty
 }
 
-// find is for [engine].
+// find implements engine.
 func (e *cpuEngine) find(_ context.Context, _ *device.Stream, v *view, b *batch.Batch, _ device.Ptr) (uint64, error) {
 	f := finder{
 		view: v, from: batch.View[uint32](b.Columns[batch.Keys].Host), to: batch.View[uint32](b.Columns[batch.Keys2].Host),
@@ -46,7 +46,8 @@ func (e *cpuEngine) find(_ context.Context, _ *device.Stream, v *view, b *batch.
 	return hits.Load(), nil
 }
 
-// fetch asks for what edges lo to hi-1 will be looked for in: the records of their vertices, and of rows in blocks the lines that a search begins with.
+// fetch prefetches the data for edges lo to hi-1: the records of their vertices and, for rows in
+// blocks, the lines at which a search begins.
 func (f *finder) fetch(lo, hi int) {
 	var records [together]uint32
 	n := 0
@@ -79,7 +80,7 @@ func (f *finder) fetch(lo, hi int) {
 	cpu.PrefetchPairs(rows[:blocks])
 }
 
-// one looks for an edge.
+// one looks up an edge.
 func (f *finder) one(i int) bool {
 	r := f.row(f.from[i])
 	at := search(r.ids, f.to[i]) - 1 // the newest of parallel edges
@@ -97,8 +98,9 @@ func (f *finder) one(i int) bool {
 	return found
 }
 
-// search is how many of ascending numbers are no larger than one. It has no branch that a comparison decides: where an edge lies, nobody can
-// guess, and a wrong guess would cost more than the row of a usual vertex.
+// search returns how many of ascending numbers are no larger than v. It has no branch that depends
+// on a comparison. The position of an edge is unpredictable, and a mispredicted branch would cost
+// more than reading the row of a usual vertex.
 func search(ids []uint32, v uint32) (at int) {
 	for n := len(ids); n > 0; {
 		half := (n + 1) / 2

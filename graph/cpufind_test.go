@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A search without branches finds what one with them does, behind parallel edges.
+// TestSearch compares the search without branches with one that has them, also with parallel edges.
 func TestSearch(t *testing.T) {
 	var ids []uint32
 	for n := range 70 {

@@ -15,21 +15,22 @@ import (
 
 // CSR is an immutable graph in compressed sparse rows. [Build] and [NewCSR] make it.
 type CSR struct {
-	offsets   []uint64 // of rows: one more than there are vertices
+	offsets   []uint64 // of rows: one more than the number of vertices
 	neighbors []uint32
 	loops     int
 	directed  bool
 	sorted    bool // rows ascend
-	simple    bool // no loops, and known to have no edge twice
+	simple    bool // no loops, and known to have no parallel edges
 }
 
 // grain is the number of arcs or vertices that a core takes at a time: some 100 µs of work.
 const grain = 1 << 15
 
-// NewCSR makes a graph of rows that are there already, and keeps the slices: the neighbors of vertex v are
-// neighbors[offsets[v]:offsets[v+1]]. An undirected graph has each edge in the rows of both its
-// ends, which [CSR.Check] verifies, and NewCSR does not. Offsets that do not ascend from 0 to the
-// number of neighbors and neighbors that are no vertices are weft.ErrOptions, with their position.
+// NewCSR makes a graph of existing rows and keeps the slices. The neighbors of vertex v are
+// neighbors[offsets[v]:offsets[v+1]]. An undirected graph must have each edge in the rows of both
+// its ends. [CSR.Check] verifies this, NewCSR does not. Offsets that do not ascend from 0 to the
+// number of neighbors, and neighbors that are no vertices, return weft.ErrOptions with their
+// position.
 func NewCSR(offsets []uint64, neighbors []uint32, directed bool) (*CSR, error) {
 	refuse := func(format string, args ...any) (*CSR, error) {
 		return nil, fmt.Errorf("graph: rows: %w: %s", weft.ErrOptions, fmt.Sprintf(format, args...))
@@ -69,14 +70,14 @@ func NewCSR(offsets []uint64, neighbors []uint32, directed bool) (*CSR, error) {
 	return g, nil
 }
 
-// Vertices is the number of vertices, which are 0 to Vertices()-1.
+// Vertices returns the number of vertices, which are 0 to Vertices()-1.
 func (g *CSR) Vertices() int { return len(g.offsets) - 1 }
 
-// Arcs is the number of entries in all rows: of edges, if the graph is directed, else of edges
-// twice, but of self loops once.
+// Arcs returns the number of entries in all rows. A directed graph has one per edge. An undirected
+// graph has two per edge, but one per self loop.
 func (g *CSR) Arcs() int { return len(g.neighbors) }
 
-// Edges is the number of edges.
+// Edges returns the number of edges.
 func (g *CSR) Edges() int {
 	if g.directed {
 		return len(g.neighbors)
@@ -84,36 +85,37 @@ func (g *CSR) Edges() int {
 	return (len(g.neighbors) + g.loops) / 2
 }
 
-// Loops is the number of edges from a vertex to itself.
+// Loops returns the number of edges from a vertex to itself.
 func (g *CSR) Loops() int { return g.loops }
 
 // Directed reports whether edges lead one way only.
 func (g *CSR) Directed() bool { return g.directed }
 
-// Sorted reports whether the neighbors of each vertex ascend. Those that Build makes do.
+// Sorted reports whether the neighbors of each vertex ascend, as Build makes them.
 func (g *CSR) Sorted() bool { return g.sorted }
 
-// Simple reports whether no vertex is its own neighbor, and none twice that of another. It is false for graphs
-// whose rows are not sorted, whatever they hold.
+// Simple reports whether no vertex is its own neighbor, and none twice that of another. It is false
+// for graphs with unsorted rows, whatever they hold.
 func (g *CSR) Simple() bool { return g.simple }
 
-// Degree is the number of neighbors of a vertex: those that its edges lead to, if the graph is
-// directed. It panics as a slice does if there is no such vertex.
+// Degree returns the number of neighbors of a vertex, in a directed graph the out-degree. It panics
+// like a slice index if v is not a vertex.
 func (g *CSR) Degree(v uint32) int { return int(g.offsets[v+1] - g.offsets[v]) }
 
-// Neighbors are the neighbors of a vertex. It panics as a slice does if there is no such vertex.
+// Neighbors returns the neighbors of a vertex. It panics like a slice index if v is not a vertex.
 func (g *CSR) Neighbors(v uint32) []uint32 {
 	lo, hi := g.offsets[v], g.offsets[v+1]
 	return g.neighbors[lo:hi:hi]
 }
 
-// Offsets are where the rows begin in Targets, and where the last one ends.
+// Offsets returns the positions in Targets at which the rows begin, and the end of the last one.
 func (g *CSR) Offsets() []uint64 { return g.offsets }
 
-// Targets are the neighbors of all vertices, row by row.
+// Targets returns the neighbors of all vertices, row by row.
 func (g *CSR) Targets() []uint32 { return g.neighbors }
 
-// Has reports whether there is an edge from u to v, by a binary search if rows are sorted. It is false for numbers that are no vertices.
+// Has reports whether the graph has an edge from u to v, by a binary search if rows are sorted. It
+// is false for numbers that are no vertices.
 func (g *CSR) Has(u, v uint32) bool {
 	if uint64(u) >= uint64(g.Vertices()) {
 		return false
@@ -126,7 +128,8 @@ func (g *CSR) Has(u, v uint32) bool {
 	return found
 }
 
-// All iterates over the arcs: vertices and their neighbors, in order. Of an undirected graph it brings each edge twice.
+// All iterates over the arcs: vertices and their neighbors, in order. It yields each edge of an
+// undirected graph twice.
 func (g *CSR) All() iter.Seq2[uint32, uint32] {
 	return func(yield func(u, v uint32) bool) {
 		for u := range uint32(g.Vertices()) {
@@ -139,8 +142,8 @@ func (g *CSR) All() iter.Seq2[uint32, uint32] {
 	}
 }
 
-// Check verifies what NewCSR takes for granted: that rows of an undirected graph have each edge
-// at both ends, and as often. A graph that does not is weft.ErrCorrupt, with an edge.
+// Check verifies what NewCSR assumes: rows of an undirected graph have each edge at both ends,
+// equally often. Otherwise it returns weft.ErrCorrupt with a vertex.
 func (g *CSR) Check(ctx context.Context, dev device.Device) error {
 	host, err := hostOf(dev)
 	if err != nil || g.directed {
@@ -171,7 +174,7 @@ func (g *CSR) Check(ctx context.Context, dev device.Device) error {
 	return ctx.Err()
 }
 
-// hostOf is a device as one whose memory Go code works on.
+// hostOf returns a device as a host, on which Go code works.
 func hostOf(dev device.Device) (device.Host, error) {
 	host, err := cpu.Host(dev, "graphs")
 	if err != nil {
@@ -181,7 +184,7 @@ func hostOf(dev device.Device) (device.Host, error) {
 }
 
 // firstOf is the smallest number that several cores found.
-type firstOf struct{ negated atomic.Int64 } // of what lies before it: 0 is none
+type firstOf struct{ negated atomic.Int64 } // relative to the largest int64: 0 is none
 
 func (f *firstOf) found(i int) {
 	for {

@@ -9,15 +9,15 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 )
 
-// DeviceCSR is a [CSR] in the memory of a device, where kernels read it: [Graph.CSROn] and [CSR.Upload] make it. It takes 8 bytes a vertex
-// and 4 bytes an arc until Free.
+// DeviceCSR is a [CSR] in device memory, where kernels read it. [Graph.CSROn] and [CSR.Upload] make
+// it. It takes 8 bytes a vertex and 4 bytes an arc until Free.
 type DeviceCSR struct {
 	offsets   device.Slice[uint64]
 	neighbors device.Slice[uint32]
-	of        CSR // what is known of it, and on a device.Host its rows
+	of        CSR // its properties, and on a device.Host its rows
 }
 
-// Upload copies a graph to the device of a stream. Work that the stream is given later finds it there.
+// Upload copies a graph to the device of a stream. Later work of the stream can use it.
 func (g *CSR) Upload(s *device.Stream) (*DeviceCSR, error) {
 	if s == nil {
 		return nil, wrap("Upload", fmt.Errorf("%w: no stream", device.ErrInvalid))
@@ -32,7 +32,7 @@ func (g *CSR) Upload(s *device.Stream) (*DeviceCSR, error) {
 	return d, nil
 }
 
-// makeCSR takes the memory of a graph, of which everything but rows is known as that of another.
+// makeCSR allocates a graph with the properties of another, except for its rows.
 func makeCSR(dev device.Device, vertices, arcs int, known *CSR) (d *DeviceCSR, err error) {
 	d = &DeviceCSR{of: *known}
 	if d.offsets, err = device.Make[uint64](dev, vertices+1); err != nil {
@@ -45,12 +45,12 @@ func makeCSR(dev device.Device, vertices, arcs int, known *CSR) (d *DeviceCSR, e
 	return d, nil
 }
 
-// abandon frees what an error has left, behind the stream.
+// abandon frees the remains after an error, when the stream is idle.
 func (d *DeviceCSR) abandon(s *device.Stream) error {
 	return errors.Join(s.Sync(context.Background()), d.Free())
 }
 
-// Download copies the graph to host memory, behind what the stream was given before.
+// Download copies the graph to host memory, after the earlier work of the stream.
 func (d *DeviceCSR) Download(ctx context.Context, s *device.Stream) (*CSR, error) {
 	if err := d.usable(s); err != nil {
 		return nil, wrap("Download", err)
@@ -67,7 +67,7 @@ func (d *DeviceCSR) Download(ctx context.Context, s *device.Stream) (*CSR, error
 	return &g, nil
 }
 
-// usable refuses a graph that has been freed, and a stream of another device.
+// usable refuses a freed graph, and a stream of another device.
 func (d *DeviceCSR) usable(s *device.Stream) error {
 	if d.freed() {
 		return fmt.Errorf("%w: the graph has been freed", device.ErrClosed)
@@ -78,7 +78,8 @@ func (d *DeviceCSR) usable(s *device.Stream) error {
 // freed reports whether Free has been called: every other graph has an offset.
 func (d *DeviceCSR) freed() bool { return d.offsets.Len() == 0 }
 
-// Host is the same memory as a [CSR], on a device that is a device.Host; nil elsewhere. It must not be used after Free.
+// Host returns the same memory as a [CSR] on a device.Host, nil on other devices. It must not be
+// used after Free.
 func (d *DeviceCSR) Host() *CSR {
 	if !isHost(d.Device()) || d.freed() {
 		return nil
@@ -86,10 +87,10 @@ func (d *DeviceCSR) Host() *CSR {
 	return &d.of
 }
 
-// Device is where the graph lies.
+// Device returns the device of the graph.
 func (d *DeviceCSR) Device() device.Device { return d.offsets.Device() }
 
-// Vertices, Arcs, Edges, Loops, Directed, Sorted and Simple are those of [CSR].
+// Vertices is [CSR.Vertices].
 func (d *DeviceCSR) Vertices() int { return max(0, d.offsets.Len()-1) }
 
 // Arcs is [CSR.Arcs].
@@ -110,26 +111,28 @@ func (d *DeviceCSR) Sorted() bool { return d.of.sorted }
 // Simple is [CSR.Simple].
 func (d *DeviceCSR) Simple() bool { return d.of.simple }
 
-// Offsets are where the rows begin in Targets, and where the last one ends. They are the graph's, and nobody may write them.
+// Offsets returns the positions in Targets at which the rows begin, and the end of the last one.
+// The slice belongs to the graph and must not be modified.
 func (d *DeviceCSR) Offsets() device.Slice[uint64] { return d.offsets.Sub(0, d.offsets.Len()) }
 
-// Targets are the neighbors of all vertices, row by row: the graph's, as Offsets.
+// Targets returns the neighbors of all vertices, row by row. The slice belongs to the graph, as
+// that of Offsets.
 func (d *DeviceCSR) Targets() device.Slice[uint32] { return d.neighbors.Sub(0, d.neighbors.Len()) }
 
-// Free returns the memory. Work that uses it must have completed. Nothing is left of the graph then, and to compute on it is
-// device.ErrClosed. Idempotent.
+// Free frees the memory. Work that uses it must have completed. Algorithms on the graph then return
+// device.ErrClosed. Free is idempotent.
 func (d *DeviceCSR) Free() error {
 	d.of = CSR{directed: d.of.directed}
 	return errors.Join(d.offsets.Free(), d.neighbors.Free())
 }
 
-// DeviceWeighted is a [Weighted] in the memory of a device.
+// DeviceWeighted is a [Weighted] in device memory.
 type DeviceWeighted[W Weight] struct {
 	*DeviceCSR
 	weights device.Slice[W]
 }
 
-// Upload is [CSR.Upload], with weights.
+// Upload is [CSR.Upload] with weights.
 func (g *Weighted[W]) Upload(s *device.Stream) (*DeviceWeighted[W], error) {
 	rows, err := g.CSR.Upload(s)
 	if err != nil {
@@ -142,7 +145,7 @@ func (g *Weighted[W]) Upload(s *device.Stream) (*DeviceWeighted[W], error) {
 	return &DeviceWeighted[W]{rows, weights}, nil
 }
 
-// Download is [DeviceCSR.Download], with weights.
+// Download is [DeviceCSR.Download] with weights.
 func (d *DeviceWeighted[W]) Download(ctx context.Context, s *device.Stream) (*Weighted[W], error) {
 	g, err := d.DeviceCSR.Download(ctx, s)
 	if err != nil {
@@ -155,7 +158,7 @@ func (d *DeviceWeighted[W]) Download(ctx context.Context, s *device.Stream) (*We
 	return NewWeighted(g, weights), nil
 }
 
-// Host is [DeviceCSR.Host], with weights.
+// Host is [DeviceCSR.Host] with weights.
 func (d *DeviceWeighted[W]) Host() *Weighted[W] {
 	g := d.DeviceCSR.Host()
 	if g == nil {
@@ -164,13 +167,15 @@ func (d *DeviceWeighted[W]) Host() *Weighted[W] {
 	return NewWeighted(g, d.weights.Host())
 }
 
-// Weights are the weights of all arcs, in the order of Targets: the graph's, as Targets.
+// Weights returns the weights of all arcs, in the order of Targets. The slice belongs to the graph,
+// as that of Targets.
 func (d *DeviceWeighted[W]) Weights() device.Slice[W] { return d.weights.Sub(0, d.weights.Len()) }
 
 // Free is [DeviceCSR.Free].
 func (d *DeviceWeighted[W]) Free() error { return errors.Join(d.DeviceCSR.Free(), d.weights.Free()) }
 
-// CSROn is [Graph.CSR] in the memory of the graph's device, without a way through the host. It waits for the rows to be written.
+// CSROn is [Graph.CSR] in the memory of the graph's device, without a copy through the host. It
+// waits for the rows to be written.
 func (g *Graph) CSROn(ctx context.Context, s *device.Stream) (*DeviceCSR, error) {
 	d, _, err := exportNow[uint32](ctx, g.store, s, false)
 	return d, err
@@ -185,7 +190,7 @@ func (g *WeightedGraph[W]) CSROn(ctx context.Context, s *device.Stream) (*Device
 	return &DeviceWeighted[W]{d, weights}, nil
 }
 
-// CSROn is [Graph.CSROn] of the snapshot, while updates go on.
+// CSROn is [Graph.CSROn] of the snapshot, while updates continue.
 func (s *Snapshot) CSROn(ctx context.Context, stream *device.Stream) (*DeviceCSR, error) {
 	d, _, err := exportOld[uint32](ctx, s, stream, false)
 	return d, err
@@ -216,7 +221,7 @@ func exportOld[W Weight](ctx context.Context, of *Snapshot, s *device.Stream, we
 	return d, weights, wrap("CSROn", err)
 }
 
-// exportOn writes all rows to new memory, and waits for that.
+// exportOn writes all rows to new memory and waits for that.
 func exportOn[W Weight](ctx context.Context, g *store, v *view, s *device.Stream, arcs, loops uint64, weighted bool) (d *DeviceCSR, weights device.Slice[W], err error) {
 	if err := errors.Join((&batch.Batch{}).CheckPlace(g.dev, s), ctx.Err()); err != nil {
 		return nil, weights, err
@@ -247,7 +252,7 @@ func exportOn[W Weight](ctx context.Context, g *store, v *view, s *device.Stream
 	return d, weights, errors.Join(err, degrees.Free())
 }
 
-// writeRows submits rows, with degrees and offsets.
+// writeRows submits writing rows with their degrees and offsets.
 func (g *store) writeRows(s *device.Stream, v *view, b *batch.Batch) error {
 	if err := g.engine.degrees(context.Background(), s, v, b); err != nil {
 		return err

@@ -20,7 +20,7 @@ func sameCSR(t *testing.T, what string, got, want *CSR) {
 	}
 }
 
-// devices are a CPU and a simulated GPU, or that of the environment.
+// devices runs a test on the device of the environment, by default a CPU, and on a simulated GPU.
 func devices(t *testing.T, test func(t *testing.T, dev device.Device)) {
 	t.Run("device", func(t *testing.T) { test(t, devicetest.Open(t)) })
 	if !testing.Short() {
@@ -28,7 +28,8 @@ func devices(t *testing.T, test func(t *testing.T, dev device.Device)) {
 	}
 }
 
-// A graph that was uploaded has all that the one of the host has, and comes back as it was.
+// TestUpload checks that an uploaded graph has all properties of the host's, and comes back
+// unchanged.
 func TestUpload(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {
 		ctx, s := t.Context(), devicetest.NewStream(t, dev)
@@ -60,7 +61,7 @@ func TestUpload(t *testing.T) {
 	})
 }
 
-// What a graph and a snapshot export on the device is what they export to the host.
+// TestCSROn checks that a graph and a snapshot export the same to the device and to the host.
 func TestCSROn(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {
 		ctx, s := t.Context(), devicetest.NewStream(t, dev)
@@ -107,7 +108,8 @@ func sameOn(t *testing.T, what string, s *device.Stream, want *Weighted[uint64],
 	must(t, d.Free())
 }
 
-// Memory that runs out at any place leaves nothing behind, and the graph as it was; so does a stream of another device.
+// TestCSROnFails checks that running out of memory anywhere leaks nothing and leaves the graph
+// unchanged. So does a stream of another device.
 func TestCSROnFails(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {
 		ctx, s := t.Context(), devicetest.NewStream(t, dev)

@@ -6,17 +6,19 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// DeviceEdges is a list of edges in the memory of a device: edge i leads from From[i] to To[i], or lies between them. They are the caller's.
+// DeviceEdges is a list of edges in device memory: edge i leads from From[i] to To[i], or lies
+// between them. The caller owns the slices.
 type DeviceEdges struct {
-	// Vertices is the number of vertices, as that of [Edges].
+	// Vertices is the number of vertices, as in [Edges].
 	Vertices int
 	From, To device.Slice[uint32]
-	// Done says which edges of the list count: those that changed a graph, as [Graph.InsertOn] and [Graph.DeleteOn] write it. Without
-	// elements, all do.
+	// Done marks the edges of the list that count: those that changed a graph, as written by
+	// [Graph.InsertOn] and [Graph.DeleteOn]. If empty, all edges count.
 	Done device.Slice[bool]
 }
 
-// Check returns device.ErrInvalid if the list does not lie on a device. It panics if lengths differ.
+// Check returns device.ErrInvalid if the list does not lie on the given device. It panics if
+// lengths differ.
 func (e *DeviceEdges) Check(dev device.Device) error {
 	n := e.From.Len()
 	if e.To.Len() != n || e.Done.Len() != n && e.Done.Len() != 0 {
@@ -33,7 +35,8 @@ func (e *DeviceEdges) Check(dev device.Device) error {
 	return nil
 }
 
-// Host is those of the edges that count, on a device.Host; empty elsewhere. Without Done it is the same memory.
+// Host returns the edges that count, on a device.Host; it is empty on other devices. Without Done
+// it is the same memory.
 func (e *DeviceEdges) Host() Edges {
 	list := Edges{Vertices: e.Vertices, From: e.From.Host(), To: e.To.Host()}
 	if done := e.Done.Host(); len(done) > 0 {

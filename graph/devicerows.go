@@ -7,11 +7,15 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// NewDeviceCSR makes a graph of rows that lie on a device already, and takes them over: Free frees them. They are as [NewCSR] has them, and the
-// neighbors of each vertex ascend, which nobody verifies, nor that neighbors are vertices: that would take a [DeviceCSR.Download] and NewCSR.
-// Options say what else rows may have: without Multi no vertex twice, and without SelfLoops none its own; with these, whose number would
-// have to be known, the graph must be directed. MaxVertices is not read. Options and rows that make no sense are weft.ErrOptions, and the
-// rows are the caller's still.
+// NewDeviceCSR makes a graph of rows that already lie on a device, and takes ownership: Free frees
+// them. Rows are those of [NewCSR], with the neighbors of each vertex in ascending order.
+// NewDeviceCSR verifies neither the order nor that neighbors are vertices; that takes a
+// [DeviceCSR.Download] and NewCSR.
+//
+// Options describe the rows: without Multi they have no parallel edges, and without SelfLoops no
+// loops. With SelfLoops the graph must be directed, since the number of loops is unknown.
+// MaxVertices is not used. Invalid options and rows return weft.ErrOptions, and the caller keeps
+// the rows.
 func NewDeviceCSR(offsets device.Slice[uint64], neighbors device.Slice[uint32], opts *Options) (*DeviceCSR, error) {
 	var o Options
 	if opts != nil {
@@ -36,7 +40,8 @@ func NewDeviceCSR(offsets device.Slice[uint64], neighbors device.Slice[uint32], 
 	}}, nil
 }
 
-// NewDeviceWeighted gives a graph the weights of its arcs, in the order of Targets, and takes them over. It panics if there are not as many as arcs.
+// NewDeviceWeighted returns a graph with the weights of its arcs, in the order of Targets, and
+// takes ownership of them. It panics if the numbers of weights and arcs differ.
 func NewDeviceWeighted[W Weight](d *DeviceCSR, weights device.Slice[W]) *DeviceWeighted[W] {
 	if weights.Len() != d.Arcs() {
 		panic(fmt.Sprintf("graph: %d weights of %d arcs", weights.Len(), d.Arcs()))

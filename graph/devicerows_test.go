@@ -10,7 +10,8 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// Rows that lie on a device are a graph, and rows that make no sense are none.
+// TestNewDeviceCSR checks that valid rows on a device become a graph, and that invalid ones are
+// refused.
 func TestNewDeviceCSR(t *testing.T) {
 	dev, other, ctx := devicetest.Open(t), devicetest.OpenCPU(t, 1), t.Context()
 	s, far := devicetest.NewStream(t, dev), devicetest.NewStream(t, other)
@@ -58,7 +59,7 @@ func TestNewDeviceCSR(t *testing.T) {
 		if recover() == nil {
 			t.Error("weights of other arcs are taken")
 		}
-		must(t, errors.Join(s.Sync(ctx), multi.Free())) // the copy to it is under way
+		must(t, errors.Join(s.Sync(ctx), multi.Free())) // the copy to it is in progress
 	}()
 	NewDeviceWeighted(multi, device.Slice[float32]{})
 }

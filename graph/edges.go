@@ -6,8 +6,8 @@ import (
 	"github.com/weftgo/weft/internal/touched"
 )
 
-// Where is the edges of a list of which done is true: of a batch that was inserted or deleted, those that the call reports, which are the
-// edges that changed the graph, each once. It panics if lengths differ.
+// Where returns the edges of a list for which done is true. With the outcomes of an insertion or
+// deletion, these are the edges that changed the graph, each once. It panics if lengths differ.
 func (e Edges) Where(done []bool) Edges {
 	n := 0
 	for _, ok := range done[:len(e.From)] {
@@ -24,8 +24,8 @@ func (e Edges) Where(done []bool) Edges {
 	return some
 }
 
-// Ends are the vertices at which the edges of a list begin and end, in ascending order, each once: of the edges that changed a graph, those whose
-// rows are others now.
+// Ends returns the vertices at which the edges of a list begin and end, in ascending order, each
+// once. For the edges that changed a graph, these are the vertices with new rows.
 func (e Edges) Ends() []uint32 {
 	return touched.Ends(e.From, e.To, nil, math.MaxUint32+1)
 }

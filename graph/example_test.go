@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/graph"
 )
 
-// A graph is made of two columns, and does not change.
+// Build makes an immutable graph of two columns.
 func Example() {
 	ctx := context.Background()
 	dev, err := cpu.Open(nil)
@@ -41,7 +41,7 @@ func Example() {
 	// 0→1 0→2 1→1 2→0
 }
 
-// Of several weights of an edge the last one counts.
+// If an edge has several weights, the last one counts.
 func ExampleBuildWeighted() {
 	ctx := context.Background()
 	dev, err := cpu.Open(nil)
@@ -59,7 +59,7 @@ func ExampleBuildWeighted() {
 	// Output: [0 2] [5 2]
 }
 
-// Edges come and go, and a snapshot has what there was.
+// Edges come and go, and a snapshot keeps the old ones.
 func ExampleGraph() {
 	ctx := context.Background()
 	dev, err := cpu.Open(nil)
@@ -100,7 +100,8 @@ func ExampleGraph() {
 	// neighbors of 0: [1 2 3] and then [1 3]
 }
 
-// What lies on a device stays there: a batch, which of its edges were new, the vertices that these touch, and their degrees.
+// All data stays on the device: a batch, which of its edges were new, the vertices that they touch,
+// and their degrees.
 func ExampleGraph_TouchedOn() {
 	ctx := context.Background()
 	dev, err := cpu.Open(nil) // or a GPU
@@ -118,7 +119,7 @@ func ExampleGraph_TouchedOn() {
 	from, err := device.Upload(s, []uint32{2, 7, 0})
 	check(err)
 	defer from.Free()
-	to, err := device.Upload(s, []uint32{1, 0, 4}) // 2-1 is there already
+	to, err := device.Upload(s, []uint32{1, 0, 4}) // 2-1 exists
 	check(err)
 	defer to.Free()
 	inserted, err := device.Make[bool](dev, 3)

@@ -14,7 +14,7 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// impatient is a context that ends when its error has been asked for so many times.
+// impatient is a context that ends after a number of calls of Err.
 type impatient struct {
 	context.Context
 	left atomic.Int64
@@ -40,14 +40,14 @@ func (c *impatient) Err() error {
 	return context.Canceled
 }
 
-// step is a call on a graph that has a snapshot, and what it does to a model.
+// step is a call on a graph that has a snapshot, and its effect on a model.
 type step struct {
 	name  string
 	call  func(context.Context, *WeightedGraph[uint32], *WeightedSnapshot[uint32]) error
 	model func(*model[uint32])
 }
 
-// star is edges from a vertex to the next ones.
+// star returns edges from a vertex to the next ones.
 func star(n, hub, weight int) (from, to, weights []uint32) {
 	for i := range n {
 		from, to, weights = append(from, uint32(hub)), append(to, uint32(hub+1+i)), append(weights, uint32(i+weight))
@@ -64,7 +64,7 @@ func (m *model[W]) star(kind weft.OpKind, n, hub, weight int) {
 	m.enliven()
 }
 
-// steps are calls of which any may fail.
+// steps returns calls that may fail.
 func steps() []step {
 	type g = *WeightedGraph[uint32]
 	type s = *WeightedSnapshot[uint32]
@@ -111,7 +111,7 @@ func steps() []step {
 	}
 }
 
-// heldGraph is a graph whose snapshot has rows of its own.
+// heldGraph returns a graph and a snapshot with rows of its own.
 func heldGraph(t testing.TB, dev device.Device, o Options) (*WeightedGraph[uint32], held[uint32], *model[uint32]) {
 	g, err := NewWeightedGraph[uint32](dev, &o)
 	must(t, err)
@@ -132,8 +132,8 @@ func heldGraph(t testing.TB, dev device.Device, o Options) (*WeightedGraph[uint3
 	return g, h, m
 }
 
-// fails has one call on a graph fail, and reports whether it got as far. Then the graph is as before or, where no more than the answer was to come, as behind the call, which
-// is made again.
+// fails makes one call on a graph fail, and reports whether the failure was reached. Then the graph
+// must be as before or, if only the answer was missing, as after the call. The call is made again.
 func fails(t testing.TB, dev device.Device, o Options, x step, fail func(context.Context) (context.Context, func() bool)) (fired bool) {
 	t.Helper()
 	g, h, m := heldGraph(t, dev, o)
@@ -162,7 +162,7 @@ func fails(t testing.TB, dev device.Device, o Options, x step, fail func(context
 	x.model(m)
 	same()
 	must(t, h.Close())
-	from, to, weights := star(90, 1, 9) // which go where memory is free
+	from, to, weights := star(90, 1, 9) // which go to free memory
 	_, err = g.Insert(t.Context(), from, to, weights, nil)
 	must(t, err)
 	m.star(weft.OpPut, 90, 1, 9)
@@ -171,13 +171,14 @@ func fails(t testing.TB, dev device.Device, o Options, x step, fail func(context
 	return fired
 }
 
-// Whatever operation of a device fails, and whenever a context ends, a call is made or not, and the graph is whole.
+// TestFailures checks that a call is done completely or not at all, and that the graph stays
+// consistent. Any operation of a device may fail, and a context may end at any point.
 func TestFailures(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {
 		before, simulated := devicetest.Live(dev), dev.Properties().Kind == device.Sim
 		for i, x := range steps() {
 			stride, most := 1, math.MaxInt
-			if simulated { // which takes its time
+			if simulated { // which is slow
 				stride, most = 1+2*(i%2), 8
 			}
 			each := func(what string, n, stride, most int, fail func(ctx context.Context, n int) (context.Context, func() bool)) {
@@ -205,7 +206,8 @@ func TestFailures(t *testing.T) {
 	})
 }
 
-// More memory than a device has in all is memory that runs out, and no mistake of the caller.
+// TestMoreThanThereIs checks that a request for more memory than a device has is a lack of memory,
+// and no error of the caller.
 func TestMoreThanThereIs(t *testing.T) {
 	dev := devicetest.OpenSim(t, &sim.Options{Memory: 1 << 20})
 	g, err := New(dev, &Options{MaxVertices: 1 << 10})
@@ -217,7 +219,7 @@ func TestMoreThanThereIs(t *testing.T) {
 	must(t, g.Close())
 }
 
-// A batch of several pieces of which one fails is done up to there, and says so.
+// TestPiecesFail checks that a batch with a failing piece is done up to that piece, and reports it.
 func TestPiecesFail(t *testing.T) {
 	dev := devicetest.Open(t)
 	if dev.Properties().Kind == device.Sim || testing.Short() {
@@ -228,14 +230,14 @@ func TestPiecesFail(t *testing.T) {
 	for i := range from {
 		from[i], to[i] = uint32(i%1000), uint32(i/1000+1000)
 		if i >= piece {
-			to[i] = uint32(1<<20 + i) // for which there are no records yet
+			to[i] = uint32(1<<20 + i) // vertices without records
 		}
 	}
 	for n, between := 0, 0; ; n++ {
 		g, err := New(dev, nil)
 		must(t, err)
 		fired := devicetest.FailMemoryAfter(dev, n)
-		devicetest.FailMemoryAfter(dev, n) // the next one, too: rows that grow are content with less
+		devicetest.FailMemoryAfter(dev, n) // the next one, too: growing areas retry with less
 		inserted, err := g.Insert(t.Context(), from, to, nil)
 		devicetest.Heal(dev)
 		var partial *weft.PartialError
@@ -262,7 +264,7 @@ func TestPiecesFail(t *testing.T) {
 	}
 }
 
-// The same of a row that several blocks copy.
+// TestLargeRowsFail does the same for a row that several blocks copy.
 func TestLargeRowsFail(t *testing.T) {
 	dev := devicetest.Open(t)
 	if dev.Properties().Kind == device.Sim {
@@ -295,7 +297,8 @@ func TestLargeRowsFail(t *testing.T) {
 	}
 }
 
-// A batch that is done is no failure because memory could not be given back behind it: a later one tries again.
+// TestGivingBackFails checks that a batch does not fail if its memory cannot be freed: a later
+// batch tries again.
 func TestGivingBackFails(t *testing.T) {
 	dev := devicetest.Open(t)
 	if dev.Properties().Kind == device.Sim {

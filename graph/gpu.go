@@ -14,31 +14,34 @@ import (
 //go:generate go run ../cmd/weftgen -target 80,90+ptx83 -struct weft::graph::Control -struct weft::graph::Stack -struct weft::graph::Ghost -struct weft::graph::Move -struct weft::graph::Pile -struct weft::graph::Grant -struct weft::graph::Granted -struct weft::graph::Segment -struct weft::graph::Chunk -type graph::Control=control -type graph::Stack=stack -type graph::Ghost=ghost -type graph::Move=move -type graph::Pile=pile -type graph::Grant=grant -type graph::Granted=granted -type graph::Segment=binnedSegment -type graph::Chunk=rowChunk ../kernels/include/weft/graph_bins.cuh
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_0,32_32,32_64 -type graph::Graph=.Ref -type graph::Arcs=arcsRef -type graph::Rows=rowsRef -type graph::Sorted=sortedRef -type graph::Scan=scanRef -type graph::Bins=binsRef -type graph::Binned=binnedRef graph.cu
 
-// gpuEngine runs the kernels of graph.cu. Changes come one behind the other, whatever their streams, and lookups wait
-// for them on theirs.
+// gpuEngine runs the kernels of graph.cu. Changes run one after the other, whatever their streams.
+// Lookups wait for them on their own streams.
 type gpuEngine struct {
 	gpu.Queue
 	kernels
 	*store
 	prims *prim.Kernels
 
-	work   gpu.Work      // of the change under way
-	extra  gpu.Work      // of vertices that are deleted, and of a compaction
-	words  device.Buffer // see wordsBytes
+	work   gpu.Work      // scratch of the change in progress
+	extra  gpu.Work      // scratch of vertex deletions and compactions
+	words  device.Buffer // see wordBytes
 	stacks [classes]device.Buffer
 	ghosts []ghosts
-	pinned []byte          // page-locked: what a change tells, and its stacks; there is one change at a time
-	trash  []device.Buffer // that the last change may read: freed when it has been waited for
+	// pinned is page-locked: the results of a change, and its stacks; changes run one at a time.
+	pinned []byte
+	trash  []device.Buffer // that the last change may read: freed after waiting for it
 
-	heard   *device.Event // what a batch in bins tells has arrived
-	several int           // arcs from which on a block settles several tiles: by default, as many as keep the device busy
-	clean   bool          // what batches in bins add to is zero
-	piled   bool          // piles are there as they are
-	share   int           // sweepShare
-	crowds  [2]crowd      // of edges, and of vertices that are deleted
+	heard *device.Event // the results of a batch in bins have arrived
+	// several is the number of arcs per tile of a settle block: by default, as many as keep the
+	// device busy.
+	several int
+	clean   bool     // the words that batches in bins add to are zero
+	piled   bool     // the piles on the device are current
+	share   int      // sweepShare
+	crowds  [2]crowd // of edges, and of deleted vertices
 }
 
-// ghosts are blocks that only snapshots have, on the device.
+// ghosts are the blocks that only snapshots have, on the device.
 type ghosts struct {
 	buf device.Buffer
 	n   int
@@ -54,12 +57,13 @@ type kernels struct {
 	sweep, sweepWrite                           device.Kernel
 }
 
-// What lies in words, in bytes.
+// Offsets of the parts of words, in bytes.
 const (
-	firstsAt  = 0    // where blocks of each class begin, among vertices sorted by class
+	firstsAt  = 0    // the start of each class, among vertices sorted by class
 	stacksAt  = 1280 // a stack for each class
 	presentAt = stacksAt + stackBytes
-	pilesAt   = (presentAt + 8 + 255) &^ 255 // the same for batches in bins, and what these are granted
+	// The stacks for batches in bins, followed by their grants.
+	pilesAt   = (presentAt + 8 + 255) &^ 255
 	grantsAt  = pilesAt + pileBytes
 	grantedAt = (grantsAt + grantBytes + 255) &^ 255
 	smallAt   = grantedAt + 256
@@ -126,7 +130,7 @@ func (e *gpuEngine) close() error {
 	return errors.Join(err, e.Queue.Close())
 }
 
-// free frees a buffer, if it is one.
+// free frees a buffer unless it is empty.
 func free(dev device.Device, b device.Buffer) error {
 	if b.Size == 0 {
 		return nil
@@ -139,7 +143,7 @@ func (e *gpuEngine) addCount(s *device.Stream, to device.Slice[uint64], n uint64
 	return e.AddCount(s, to.Ptr(), n)
 }
 
-// empty frees stacks and ghosts, behind the last change.
+// empty frees stacks and ghosts after the last change.
 func (e *gpuEngine) empty() (err error) {
 	if changed := e.Changed(); changed != nil {
 		err = changed.Sync(context.Background())
@@ -155,7 +159,8 @@ func (e *gpuEngine) empty() (err error) {
 	return errors.Join(err, e.sweep())
 }
 
-// sendStacks copies stacks to where kernels find them. Whoever calls has waited for what the last change told, so that the copy for it is over.
+// sendStacks copies stacks to the device. The caller has waited for the results of the last change,
+// so its copy of the stacks is done.
 func (e *gpuEngine) sendStacks(s *device.Stream, stacks *[classes]stack) error {
 	e.piled = false
 	bytes := e.pinned[headBytes:]
@@ -163,7 +168,7 @@ func (e *gpuEngine) sendStacks(s *device.Stream, stacks *[classes]stack) error {
 	return s.CopyInAsync(e.word(stacksAt), bytes)
 }
 
-// sweep frees what the last change has read: it has been waited for.
+// sweep frees what the last change has read; the caller has waited for that change.
 func (e *gpuEngine) sweep() (err error) {
 	for _, b := range e.trash {
 		err = errors.Join(err, free(e.Dev, b))
@@ -187,10 +192,10 @@ func refOf(v *view) Ref {
 	return Ref{Records: v.records.Ptr, Pool: v.pool.Ptr, Alive: v.alive.Ptr, Vertices: uint32(v.vertices), Unit: uint32(v.unit())}
 }
 
-// present is for [engine].
+// present implements engine.
 func (e *gpuEngine) present(ctx context.Context) (uint64, error) { return e.read(ctx, presentAt) }
 
-// read reads a word of 64 bits behind all changes.
+// read reads a 64-bit word after all changes.
 func (e *gpuEngine) read(ctx context.Context, at int) (uint64, error) {
 	if err := e.Stream.Wait(e.Changed()); err != nil {
 		return 0, err
@@ -200,7 +205,7 @@ func (e *gpuEngine) read(ctx context.Context, at int) (uint64, error) {
 	return n[0], err
 }
 
-// copy is for [engine].
+// copy implements engine.
 func (e *gpuEngine) copy(ctx context.Context, v *view) (*view, error) {
 	c := *v
 	c.records, c.alive = device.Buffer{}, device.Buffer{}
@@ -216,14 +221,15 @@ func (e *gpuEngine) copy(ctx context.Context, v *view) (*view, error) {
 			return errors.Join(e.Stream.Copy(c.records.Ptr, v.records.Ptr, c.records.Size), e.Stream.Copy(c.alive.Ptr, v.alive.Ptr, c.alive.Size))
 		})
 	}
-	err = errors.Join(err, e.Stream.Sync(context.WithoutCancel(ctx))) // a snapshot may be closed at once, and its memory freed
+	// A snapshot may be closed at once, and its memory freed.
+	err = errors.Join(err, e.Stream.Sync(context.WithoutCancel(ctx)))
 	if err != nil {
 		return nil, errors.Join(err, freeCopy(e.Dev, &c))
 	}
 	return &c, nil
 }
 
-// clear is for [engine].
+// clear implements engine.
 func (e *gpuEngine) clear(context.Context, *memory) error {
 	err := done(e.Submit, e.Stream, func() error { return e.Stream.Fill(e.word(presentAt), 0, 2) })
 	if err != nil {
@@ -232,7 +238,8 @@ func (e *gpuEngine) clear(context.Context, *memory) error {
 	return e.empty()
 }
 
-// done submits what cannot be taken back. Where no more fails than to note its end, the queue has waited for it, and it is done.
+// done submits work that cannot be undone. If only recording its end fails, the queue has waited
+// for the work, and done returns nil.
 func done(submit func(*device.Stream, func() error) error, s *device.Stream, launch func() error) error {
 	launched := false
 	err := submit(s, func() error {
@@ -246,12 +253,12 @@ func done(submit func(*device.Stream, func() error) error, s *device.Stream, lau
 	return err
 }
 
-// zero makes what is new of a buffer zero.
+// zero clears the new part of a buffer.
 func (e *gpuEngine) zero(b device.Buffer, from int) error {
 	return e.Submit(e.Stream, func() error { return e.Stream.Fill(b.Ptr+device.Ptr(from), 0, (b.Size-from)/4) })
 }
 
-// download brings a part of a buffer to host memory.
+// download copies a part of a buffer to host memory.
 func (e *gpuEngine) download(ctx context.Context, b device.Buffer, bytes int) (device.Buffer, error) {
 	host := batch.Aligned(make([]byte, bytes))
 	if bytes == 0 {
@@ -261,7 +268,7 @@ func (e *gpuEngine) download(ctx context.Context, b device.Buffer, bytes int) (d
 	return device.Buffer{Host: host, Size: bytes}, err
 }
 
-// alive is for [engine].
+// alive implements engine.
 func (e *gpuEngine) alive(ctx context.Context, v *view) (words []uint32, err error) {
 	words = make([]uint32, aliveBytes(v.vertices)/4)
 	if v.vertices == 0 {
@@ -275,7 +282,7 @@ func (e *gpuEngine) alive(ctx context.Context, v *view) (words []uint32, err err
 	})
 }
 
-// image is for [engine].
+// image implements engine.
 func (e *gpuEngine) image(ctx context.Context, v *view) (*view, [classes][]uint32, []ghost, error) {
 	var stacks [classes][]uint32
 	c := *v
@@ -314,7 +321,7 @@ func (e *gpuEngine) haunt(ctx context.Context) (all []ghost, err error) {
 	return all, nil
 }
 
-// reap is for [engine].
+// reap implements engine.
 func (e *gpuEngine) reap(ctx context.Context, seen func(ghost) bool) error {
 	if len(e.ghosts) == 0 {
 		return nil
@@ -335,7 +342,8 @@ func (e *gpuEngine) reap(ctx context.Context, seen func(ghost) bool) error {
 			freed[x.size] = append(freed[x.size], x.block)
 		}
 	}
-	// Nothing is counted until there is memory for all, and it is written: until then all are ghosts as before.
+	// Until the memory for all lists is allocated and written, nothing is counted and all blocks
+	// stay ghosts.
 	kept, err := e.listGhosts(left)
 	if err == nil {
 		err = e.heap(&freed)
@@ -389,7 +397,7 @@ func (e *gpuEngine) listGhosts(left []ghost) (kept ghosts, err error) {
 	return kept, e.Stream.CopyIn(kept.buf.Ptr, bytes)
 }
 
-// reserve makes a stack, of which some entries are in use, large enough.
+// reserve grows a stack to want entries and keeps the used ones.
 func (e *gpuEngine) reserve(s *device.Stream, class, used, want int) error {
 	old := e.stacks[class]
 	if 4*want <= old.Size {

@@ -14,62 +14,63 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// gpuChange is a batch of arcs under way on a device. The host waits for it once, for what is planned: it finds the
-// memory for the rows. Those of a batch in bins are written without it, if there is memory.
+// gpuChange is a batch of arcs in progress on a device. The host waits once, for the plan, and
+// allocates the memory for the rows. The rows of a batch in bins are written without that wait, if
+// memory suffices.
 type gpuChange struct {
 	*gpuEngine
 	s    *device.Stream
-	n    int // arcs
-	all  int // vertices that are reckoned with
-	bits int // of an end in a key
-	most int // vertices of that many bits that may have arcs, and one for those that have no place in rows
+	n    int // number of arcs
+	all  int // number of vertices assumed
+	bits int // width of an end in a key
+	most int // vertices of that width with arcs, and one for arcs without a place in rows
 
-	// fill submits writing the keys, or putting them into bins, if there are any.
+	// fill submits writing the keys, or putting them into bins, if given.
 	fill      func(keys device.Ptr, bits int, bins binsRef) error
 	kinds, ok device.Ptr
 	weights   device.Ptr
 	kind      op.Kind
 	two       uint32
-	empties   bool // arcs to a number above those of vertices remove whole rows
+	empties   bool // arcs to a number above all vertices remove whole rows
 	keysAt    device.Ptr
 	headAt    device.Ptr // see headBytes
 	manyAt    device.Ptr // the same, for batches that are sorted
-	cleared   int        // bytes from there on that are zero before kernels add to them
+	cleared   int        // size of the words from there on that are zeroed for kernels to add to
 	scratch   device.Buffer
 	sort      prim.Sort
 	tally     prim.Scan
-	groups    prim.Sort // of segments, by where their new blocks and the old ones belong
+	groups    prim.Sort // segments, by the groups of their new and old blocks
 	scans     [2]scanRef
 	arcs      arcsRef
 	rows      rowsRef
 	few       gpuFew
 	binned    bool   // arcs go to bins
-	swept     *sweep // vertices are deleted, and there are no arcs
+	swept     *sweep // a deletion of vertices without arcs
 
 	told     control
-	firsts   [257]uint32 // of the groups
-	vertices int         // that have records then
+	firsts   [257]uint32 // start of each group
+	vertices int         // number of records after the change
 }
 
-// What comes to the host in one copy: control, and where groups of blocks begin.
+// The results that the host copies at once: control, followed by the start of each group of blocks.
 const (
-	groupsIn  = 64 // behind control
+	groupsIn  = 64 // offset after control
 	headBytes = groupsIn + 4*257 + 4
 )
 
-// As compiled in (graph_change.cuh): arcs and segments of a tile, and groups.
+// Constants compiled into the kernels (graph_change.cuh): arcs and segments of a tile, and groups.
 const (
 	scanTile   = 1024
 	mostTiles  = 4
-	oldGroup   = classes - 1 // added to the class of a block that a row had
+	oldGroup   = classes - 1 // added to the class of a row's previous block
 	limboGroup = oldGroup + classes
 	noGroup    = 255
 )
 
-// mostArcs is what a batch on the device has at most.
+// mostArcs is the maximum number of arcs of a batch on the device.
 const mostArcs = prim.MaxRows / 2
 
-// bitsOf is how many bits a number below n has, in keys of which the largest is not that of an arc.
+// bitsOf returns the width of numbers below n in keys. The largest key is not that of an arc.
 func (e *gpuEngine) bitsOf(n int) int {
 	b := max(1, bits.Len(uint(max(n-1, 0))))
 	if e.opts.SelfLoops && b < 32 {
@@ -78,15 +79,16 @@ func (e *gpuEngine) bitsOf(n int) int {
 	return b
 }
 
-// mostOf is how many segments arcs make whose ends have so many bits.
+// mostOf returns the maximum number of segments of arcs with ends of the given width.
 func (c *gpuChange) mostOf(bits int) int { return min(c.n, 1<<bits+1) }
 
-// rowless reports whether nobody asks which operation an arc belongs to.
+// rowless reports whether the operations of arcs are not needed.
 func (c *gpuChange) rowless() bool {
 	return c.ok == 0 && c.kinds == 0 && (c.weights == 0 || c.kind == op.Delete)
 }
 
-// layOut gives a change its memory from a place on, and returns the end. It takes no more where operations are not asked for.
+// layOut assigns memory from a place on to a change, and returns the end. It needs no more if
+// operations are not needed.
 func (c *gpuChange) layOut(at device.Ptr) device.Ptr {
 	m, most, k := c.n, c.mostOf(c.bitsOf(c.opts.MaxVertices+1)), prim.Carve(at)
 	words := func(n int) device.Ptr { return k.Take(4 * (n + 1)) }
@@ -122,7 +124,7 @@ func (c *gpuChange) layOut(at device.Ptr) device.Ptr {
 	return max(device.Ptr(k), c.layOutBins(at))
 }
 
-// change is for [engine].
+// change implements engine.
 func (e *gpuEngine) change(ctx context.Context, s *device.Stream, b *batch.Batch) (changed uint64, err error) {
 	if b.N > mostArcs/e.arcsOf() {
 		return 0, fmt.Errorf("%w: %d edges in one batch on the device; %d are possible", device.ErrInvalid, b.N, mostArcs/e.arcsOf())
@@ -183,18 +185,20 @@ type badVertex uint32
 
 func (badVertex) Error() string { return "a vertex beyond the limit" }
 
-// mostPlans is more than a batch takes: one for its vertices, one where bins are crowded, one or two where vertices are larger than was known.
+// mostPlans bounds the plans of a batch: one for its vertices, one if bins overflow, one or two if
+// vertices are larger than known.
 const mostPlans = 8
 
-// run changes the rows: all of it or, after an error, nothing.
+// run changes the rows: completely or, after an error, not at all.
 func (c *gpuChange) run(ctx context.Context) error {
 	step := c.plan
 	switch c.all = c.gpuEngine.vertices; {
 	case c.all > 0:
 	case c.opts.MaxVertices <= c.n:
-		c.all = c.opts.MaxVertices // there may well be as many
+		c.all = c.opts.MaxVertices // the batch may well have that many
 	default:
-		step = c.measure // which leaves that there are no segments: nothing says yet how many vertices there will be
+		// measure leaves the number of segments 0, since the number of vertices is not yet known.
+		step = c.measure
 	}
 	if c.empties {
 		c.arcs.empties = 1
@@ -226,12 +230,13 @@ func (c *gpuChange) run(ctx context.Context) error {
 		case c.told.segments != 0 && c.fits():
 			return c.write(ctx)
 		}
-		c.all, step = max(c.all, int(c.told.all)), c.plan // there may be larger vertices than before
+		// The batch may have larger vertices than the graph.
+		c.all, step = max(c.all, int(c.told.all)), c.plan
 	}
 	return corrupt("%d plans of a batch had no place for its vertices, up to %d", mostPlans, c.all)
 }
 
-// fits reports whether keys and bins were for all vertices of the batch.
+// fits reports whether keys and bins covered all vertices of the batch.
 func (c *gpuChange) fits() bool {
 	if c.binned {
 		return int(c.told.all) <= c.few.covered
@@ -239,8 +244,9 @@ func (c *gpuChange) fits() bool {
 	return c.bitsOf(int(c.told.all)) <= c.bits
 }
 
-// foresee takes memory that the batch may need, while the device plans: entries for its arcs, half a unit that nothing is in for each row, and of an empty graph
-// records for the vertices that it may have. What it really needs is taken when that is known, so it does without where there is no memory.
+// foresee allocates memory that the batch may need while the device plans: entries for its arcs,
+// and half an unused unit per row. In an empty graph it also allocates records for its vertices.
+// The exact amount is allocated after the plan, so foresee ignores a lack of memory.
 func (c *gpuChange) foresee() error {
 	want := c.n/unitEntries + c.mostOf(c.bits)/2 - (c.units - c.used - c.store.limbo)
 	if c.kind == op.Delete && c.kinds == 0 || want <= 0 || c.units+want > mostUnits {
@@ -257,7 +263,7 @@ func (c *gpuChange) foresee() error {
 	return err
 }
 
-// measure submits finding out which vertices there are.
+// measure submits finding the vertices of the batch.
 func (c *gpuChange) measure() error {
 	c.bits, c.binned = c.bitsOf(c.all), false
 	return c.writeKeys()
@@ -272,7 +278,7 @@ func (c *gpuChange) writeKeys() error {
 	return c.fill(c.keysAt, c.bits, binsRef{})
 }
 
-// plan submits all that reads the graph and writes nothing of it.
+// plan submits everything that reads the graph without writing it.
 func (c *gpuChange) plan() error {
 	if c.binned = c.bin(); c.binned {
 		return c.planBins()
@@ -288,7 +294,8 @@ func (c *gpuChange) plan() error {
 	if held {
 		plan.held = 1
 	}
-	// Blocks wait for sums of those before them: for many arcs they are few, of several tiles each.
+	// Blocks wait for the sums of the blocks before them. So for many arcs the blocks are few, with
+	// several tiles each.
 	settle.tiles = uint32(min(mostTiles, max(1, c.n/c.several)))
 	tiles := func(n, tile int) device.Dim { return device.Dim{X: (n + tile - 1) / tile} }
 	for _, step := range []func() error{
@@ -308,7 +315,7 @@ func (c *gpuChange) plan() error {
 	return nil
 }
 
-// deletions adds up those of a mixed batch for a multigraph.
+// deletions counts those of a mixed batch for a multigraph.
 func (c *gpuChange) deletions(settle *settleParams) error {
 	if c.arcs.multi == 0 || c.kinds == 0 {
 		return nil
@@ -321,7 +328,8 @@ func (c *gpuChange) deletions(settle *settleParams) error {
 	return c.prims.Scan(c.s, &c.tally, c.scratch)
 }
 
-// listen waits for what was planned. A batch in bins may be written by then, so there is no way back.
+// listen waits for the plan. A batch in bins may be written by then, so listen ignores the end of
+// ctx for it.
 func (c *gpuChange) listen(ctx context.Context) (err error) {
 	bytes := c.pinned[:headBytes]
 	if c.binned {
@@ -340,10 +348,10 @@ func (c *gpuChange) listen(ctx context.Context) (err error) {
 	return c.sweep()
 }
 
-// group is how many blocks a group has.
+// group returns the number of blocks of a group.
 func (c *gpuChange) group(i int) int { return int(c.firsts[i+1] - c.firsts[i]) }
 
-// needs is how many blocks of each class rows need, and how many are free then.
+// needs returns how many blocks of each class the rows need, and how many become free.
 func (c *gpuChange) needs() (need, released [classes]int) {
 	for class := 1; class < classes; class++ {
 		need[class], released[class] = c.group(class), c.group(oldGroup+class)
@@ -351,7 +359,7 @@ func (c *gpuChange) needs() (need, released [classes]int) {
 	return need, released
 }
 
-// write takes memory for the rows and submits writing them.
+// write allocates memory for the rows and submits writing them.
 func (c *gpuChange) write(ctx context.Context) error {
 	need, released := c.needs()
 	c.vertices = max(c.gpuEngine.vertices, int(c.told.end))
@@ -366,7 +374,7 @@ func (c *gpuChange) write(ctx context.Context) error {
 	if err := c.remember(); err != nil {
 		return err
 	}
-	c.gpuEngine.vertices = c.vertices // which have records, if empty ones
+	c.gpuEngine.vertices = c.vertices // all of them have records, even if empty
 	err = done(c.SubmitVisible, c.s, func() error {
 		if c.binned {
 			return c.writeBins(false)
@@ -381,7 +389,7 @@ func (c *gpuChange) write(ctx context.Context) error {
 	return nil
 }
 
-// count makes the change known to the host.
+// count updates the counts of the host.
 func (c *gpuChange) count(need, released *[classes]int, units int) {
 	c.gpuEngine.vertices = c.vertices
 	c.took(need, units)
@@ -390,7 +398,7 @@ func (c *gpuChange) count(need, released *[classes]int, units int) {
 	c.store.loops += uint64(int64(int32(c.told.loops)))
 }
 
-// pile is the stacks as kernels find them, large enough for the blocks that are released.
+// pile returns the stacks for kernels, large enough for the released blocks.
 func (c *gpuChange) pile(from *[classes]placing, released *[classes]int) (stacks [classes]stack, err error) {
 	for class := range stacks {
 		p := from[class]
@@ -402,8 +410,9 @@ func (c *gpuChange) pile(from *[classes]placing, released *[classes]int) (stacks
 	return stacks, nil
 }
 
-// pileAll makes stacks as large as they will be when all blocks are free, for batches to come: to be larger then, they would be waited for. The change is made, so it
-// does without where there is no memory, or something else fails: what needs a stack finds out.
+// pileAll grows the stacks to their size when all blocks are free, because growing them in a later
+// batch would have to wait for it. The change is done, so pileAll ignores errors; a batch that
+// needs a larger stack will grow it.
 func (c *gpuChange) pileAll() {
 	for class, n := range c.made {
 		if c.reserve(c.s, class, c.free[class], n) != nil {
@@ -412,7 +421,7 @@ func (c *gpuChange) pileAll() {
 	}
 }
 
-// remember takes memory for the list of blocks that go to snapshots.
+// remember allocates the list of blocks that become ghosts of snapshots.
 func (c *gpuChange) remember() error {
 	n := c.group(limboGroup)
 	if n == 0 {
@@ -425,7 +434,7 @@ func (c *gpuChange) remember() error {
 	return err
 }
 
-// unlist gives the memory of that list back: nothing has been written to it.
+// unlist frees that list, which has not been written.
 func (c *gpuChange) unlist() error {
 	n := len(c.ghosts)
 	if c.group(limboGroup) == 0 {
@@ -463,7 +472,7 @@ func (c *gpuChange) launch(stacks [classes]stack) error {
 	return err
 }
 
-// place submits giving rows their blocks.
+// place submits assigning blocks to rows.
 func (c *gpuChange) place() error {
 	p := placeParams{
 		graph: refOf(c.now()), moves: c.rows.moves,
@@ -473,10 +482,12 @@ func (c *gpuChange) place() error {
 	return device.Launch(c.s, c.kernels.place, gpu.Wave(c.Dev, int(c.told.segments)), gpu.Block, &p)
 }
 
-// threadEntries is how many entries of rows a thread has at least that goes through those of all rows (kAhead in graph_table.cuh).
+// threadEntries is the minimum number of row entries per thread in a pass over the entries of all
+// rows (kAhead in graph_table.cuh).
 const threadEntries = 4
 
-// old is how many entries the blocks before have memory for: an edge of a hub is one arc, and all entries of the hub are work.
+// old returns the capacity of the previous blocks in entries. An edge of a hub is one arc, but all
+// entries of the hub are work.
 func (c *gpuChange) old() int {
 	units := int(c.told.limbo)
 	for class := 1; class < classes; class++ {

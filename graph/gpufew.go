@@ -9,21 +9,23 @@ import (
 	"github.com/weftgo/weft/internal/gpu/prim"
 )
 
-// Batches that are not too large are not sorted: arcs go to bins of vertices, and a block for each of them puts its arcs in order, settles what becomes of edges, and
-// plans rows (graph_few.cuh); another launch writes them (graph_bins.cuh), if it finds that there is memory. So the device does not wait for the host.
+// Batches that are not too large are not sorted as a whole. Arcs go to bins of vertices. A block of
+// threads per bin sorts its arcs, resolves the operations, and plans rows (graph_few.cuh). Another
+// launch writes them if memory suffices (graph_bins.cuh). So the device does not wait for the host.
 
-// As compiled in (graph_few.cuh, graph_change.cuh).
+// Constants compiled into the kernels (graph_few.cuh, graph_change.cuh).
 const (
 	binArcs     = 2048
 	groups      = 256
 	binsSummed  = 64
-	listed      = 4 // arcs for each thread that lists blocks
+	listed      = 4 // arcs per thread that lists blocks
 	chunkSize   = 2048
-	countStride = 8 // words from the count of a bin to that of the next
+	countStride = 8 // words from the count of one bin to that of the next
 )
 
-// Bins of small batches are few, of usualArcs or less each, so that each multiprocessor has some; those of larger ones have up to largeArcs, by which a block is busy. They
-// have memory for more: binArcs, unless there are not so many. Batches of more than mostBinned arcs are sorted.
+// Small batches have few bins, of at most usualArcs each, so that each multiprocessor has some.
+// Larger batches have bins of up to largeArcs, which keep a block busy. A bin has memory for more:
+// binArcs, or all arcs of a smaller batch. Batches of more than mostBinned arcs are sorted.
 const (
 	usualArcs  = 256
 	smallBins  = 512
@@ -32,7 +34,8 @@ const (
 	mostBinned = 1 << 23
 )
 
-// headSpace is that of what the host is told; behind it are the counts of bins. The last change has left all of it zero.
+// headSpace is the size of the results for the host; the counts of bins follow. The last change has
+// left all of it zero.
 const (
 	headSpace  = (headBytes + 255) &^ 255
 	sumsAt     = smallAt + headSpace
@@ -40,12 +43,12 @@ const (
 	smallBytes = countsAt + 4*countStride*mostBins - smallAt
 )
 
-// usualBins is how many bins so many arcs would go to, if all vertices were known.
+// usualBins returns the number of bins for the given arcs, if all vertices were known.
 func usualBins(arcs int) int {
 	return max((arcs+largeArcs-1)/largeArcs, min((arcs+usualArcs-1)/usualArcs, smallBins))
 }
 
-// ahead is how many vertices bins are for, beside those that there are.
+// ahead returns the number of vertices, beyond the existing ones, that bins cover.
 func ahead(vertices int) int { return vertices/4 + 64 }
 
 // gpuFew is a batch in bins.
@@ -53,22 +56,22 @@ type gpuFew struct {
 	bins     binsRef
 	binned   binnedRef
 	arcs     arcsRef    // in bins
-	list     device.Ptr // of free blocks that are taken
-	mostBins int        // there is memory for
-	covered  int        // vertices that bins are for
-	before   blocks     // the change
-	vertices int        // that had records then
+	list     device.Ptr // free blocks that are taken
+	mostBins int        // bins with memory
+	covered  int        // vertices that bins cover
+	before   blocks     // before the change
+	vertices int        // number of records before the change
 }
 
-// crowd is what is known of batches that had too many arcs of a few vertices: those of as many arcs, or more, are sorted, for some time, which becomes longer
-// each time that one tries again in vain.
+// crowd tracks batches that had too many arcs of a few vertices. Batches of as many arcs, or more,
+// are sorted for some time. That time grows with each new attempt that fails.
 type crowd struct {
-	arcs     int // 0: there is none
+	arcs     int // 0: none failed
 	wait     int // batches
 	patience int
 }
 
-// mostPatience is how many batches are sorted at most before one tries again.
+// mostPatience is the maximum number of batches that are sorted before the next attempt.
 const mostPatience = 256
 
 func (c *crowd) meets(arcs int) {
@@ -79,7 +82,7 @@ func (c *crowd) meets(arcs int) {
 	c.wait = c.patience
 }
 
-// sorts reports whether a batch of so many arcs had better be sorted.
+// sorts reports whether a batch with the given arcs should be sorted.
 func (c *crowd) sorts(arcs int) bool {
 	if c.arcs == 0 || arcs < c.arcs {
 		return false
@@ -92,22 +95,24 @@ func (c *crowd) sorts(arcs int) bool {
 	return false
 }
 
-// crowd is that of batches as this one.
+// crowd returns the record for batches of this kind.
 func (c *gpuChange) crowd() *crowd { return &c.crowds[c.arcs.empties] }
 
-// layOutBins gives bins their memory, and returns its end.
+// layOutBins assigns memory to bins and returns its end.
 func (c *gpuChange) layOutBins(at device.Ptr) device.Ptr {
 	c.few = gpuFew{}
 	if c.n > mostBinned || c.arcs.multi != 0 && c.kinds != 0 {
 		return at
 	}
 	k, usual, size := prim.Carve(at), usualBins(c.n), min(binArcs, c.n)
-	n, most := min(usual+ahead(usual), mostBins), min(size, c.opts.MaxVertices/usual+2) // a bin has a part of the vertices, one that is not, and what is left in dividing
+	// vertices of a bin: an even share, one for a number that is no vertex, one for rounding
+	n, most := min(usual+ahead(usual), mostBins), min(size, c.opts.MaxVertices/usual+2)
 	c.few.bins = binsRef{
 		words: k.Take(8 * n * size), counts: c.word(countsAt), size: uint32(size),
 		crowded: c.word(smallAt) + device.Ptr(unsafe.Offsetof(control{}.crowded)),
 	}
-	room := c.large*unitEntries/chunkSize + c.large/unitsOf(largeClass) + 1 // a chunk of each large row is not whole
+	// Each large row has one partial chunk.
+	room := c.large*unitEntries/chunkSize + c.large/unitsOf(largeClass) + 1
 	c.few.binned = binnedRef{
 		numbers: k.Take(4 * n), segments: k.Take(int(unsafe.Sizeof(binnedSegment{})) * n * most), counts: k.Take(4 * groups * n),
 		sums: c.word(sumsAt), groups: c.word(smallAt) + groupsIn, chunks: k.Take(int(unsafe.Sizeof(rowChunk{})) * room), most: uint32(most), room: uint32(room),
@@ -119,7 +124,7 @@ func (c *gpuChange) layOutBins(at device.Ptr) device.Ptr {
 	return device.Ptr(k)
 }
 
-// bin finds out which bins arcs go to, unless it is better to sort them.
+// bin assigns arcs to bins. It returns false if the batch should be sorted.
 func (c *gpuChange) bin() bool {
 	b := &c.few.bins
 	if b.counts == 0 || c.crowd().sorts(c.n) {
@@ -158,7 +163,7 @@ func (c *gpuChange) planBins() error {
 	return device.Launch(c.s, c.kernels.few, device.Dim{X: int(c.few.bins.number)}, gpu.Block, &p)
 }
 
-// begin makes zero what kernels add to.
+// begin clears the words that kernels add to.
 func (c *gpuChange) begin() error {
 	clean := c.clean
 	c.clean = false
@@ -168,7 +173,8 @@ func (c *gpuChange) begin() error {
 	return c.s.Fill(c.headAt, 0, smallBytes/4)
 }
 
-// writeBins submits writing the rows, if there is memory for them, and telling the host.
+// writeBins submits writing the rows, if memory suffices for them, and with tell, copying the
+// results to the host.
 func (c *gpuChange) writeBins(tell bool) error {
 	if err := c.sendPiles(); err != nil {
 		return err
@@ -189,7 +195,8 @@ func (c *gpuChange) writeBins(tell bool) error {
 	if n := len(c.ghosts); !tell && n > 0 {
 		place.ghosts, write.ghosts = uint32(c.ghosts[n-1].n), c.ghosts[n-1].buf.Ptr
 	}
-	sums := (int(c.few.bins.number) + binsSummed - 1) / binsSummed // a block each, and more of them for the list
+	// One block per sum, and more for the list.
+	sums := (int(c.few.bins.number) + binsSummed - 1) / binsSummed
 	rows := c.n
 	if c.swept != nil {
 		rows = c.few.covered
@@ -223,8 +230,9 @@ func (c *gpuChange) launchRows(p *writeFewParams) error {
 	return err
 }
 
-// sendPiles copies piles to where kernels find them, unless they are there. Those of the change before may not have been read yet, where it made stacks for what it had
-// been told, so page-locked memory would have to be waited for.
+// sendPiles copies piles to the device unless they are current. The device may not yet have read
+// the piles of the change before, if that made stacks after its results arrived. So the copy does
+// not use page-locked memory, which would require a wait.
 func (c *gpuChange) sendPiles() error {
 	if c.piled {
 		return nil
@@ -239,7 +247,7 @@ func (c *gpuChange) sendPiles() error {
 	return err
 }
 
-// granted counts what the device has found memory for.
+// granted counts the blocks that the device has granted.
 func (c *gpuChange) granted() {
 	need, released := c.needs()
 	c.vertices = max(c.gpuEngine.vertices, int(c.told.end))
@@ -248,7 +256,7 @@ func (c *gpuChange) granted() {
 	c.clean = true
 }
 
-// addUp makes of how many segments are in each group where groups begin.
+// addUp converts the number of segments per group to the start of each group.
 func (c *gpuChange) addUp() {
 	before := uint32(0)
 	for i, n := range c.firsts {

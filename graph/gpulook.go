@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/internal/gpu/staging"
 )
 
-// find is for [engine].
+// find implements engine.
 func (e *gpuEngine) find(ctx context.Context, s *device.Stream, v *view, b *batch.Batch, count device.Ptr) (uint64, error) {
 	launch := func(s *device.Stream, b *batch.Batch, hits device.Ptr) error {
 		p := findParams{
@@ -27,7 +27,7 @@ func (e *gpuEngine) find(ctx context.Context, s *device.Stream, v *view, b *batc
 	return uint64(hits), err
 }
 
-// behind launches a kernel behind all changes.
+// behind launches a kernel after all changes.
 func behind[P any](e *gpuEngine, s *device.Stream, k device.Kernel, threads int, p *P) error {
 	if threads == 0 {
 		return nil
@@ -38,7 +38,7 @@ func behind[P any](e *gpuEngine, s *device.Stream, k device.Kernel, threads int,
 	return device.Launch(s, k, gpu.Wave(e.Dev, threads), gpu.Block, p)
 }
 
-// degrees is for [engine].
+// degrees implements engine.
 func (e *gpuEngine) degrees(ctx context.Context, s *device.Stream, v *view, b *batch.Batch) error {
 	launch := func(s *device.Stream, b *batch.Batch, first int) error {
 		p := rowsParams{graph: refOf(v), vertices: b.Columns[batch.Keys].Ptr, degrees: b.Columns[batch.Counts].Ptr, n: uint32(b.N), first: uint32(first)}
@@ -56,15 +56,16 @@ func (e *gpuEngine) degrees(ctx context.Context, s *device.Stream, v *view, b *b
 	return err
 }
 
-// offsets is for [engine].
+// offsets implements engine.
 func (e *gpuEngine) offsets(s *device.Stream, b *batch.Batch) error {
 	return e.Offsets(s, b.Columns[batch.Counts].Ptr, b.Columns[batch.Offsets].Ptr, b.N)
 }
 
-// someEntries is how many entries of rows come to the host at a time; of a longer row, all of it.
+// someEntries is the number of row entries copied to the host at a time. A longer row is copied
+// whole.
 const someEntries = 1 << 22
 
-// rows is for [engine].
+// rows implements engine.
 func (e *gpuEngine) rows(ctx context.Context, s *device.Stream, v *view, b *batch.Batch) error {
 	if s != nil {
 		out := &b.Columns[batch.OutKeys]
@@ -84,7 +85,8 @@ func (e *gpuEngine) rows(ctx context.Context, s *device.Stream, v *view, b *batc
 	})
 }
 
-// rowsTo submits writing rows to columns on the device; without Keys, of vertices from first on.
+// rowsTo submits writing rows to columns on the device. Without Keys the vertices are those from
+// first on.
 func (e *gpuEngine) rowsTo(s *device.Stream, v *view, b *batch.Batch, first, limit int) error {
 	p := rowsParams{
 		graph: refOf(v), vertices: b.Columns[batch.Keys].Ptr, offsets: b.Columns[batch.Offsets].Ptr,
@@ -93,7 +95,7 @@ func (e *gpuEngine) rowsTo(s *device.Stream, v *view, b *batch.Batch, first, lim
 	return behind(e, s, e.rowsKernel, max(b.N, min(limit, 1<<20)), &p)
 }
 
-// bring brings rows lo to hi-1 of a batch to host memory.
+// bring copies rows lo to hi-1 of a batch to host memory.
 func (e *gpuEngine) bring(ctx context.Context, s *device.Stream, v *view, b *batch.Batch, lo, hi int) error {
 	all := batch.View[uint64](b.Columns[batch.Offsets].Host)
 	first, n := all[lo], int(all[hi]-all[lo])

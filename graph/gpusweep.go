@@ -10,17 +10,20 @@ import (
 	"github.com/weftgo/weft/internal/gpu/prim"
 )
 
-// Many vertices are deleted by looking through all rows for neighbors that go, and rows that have some are written anew (graph_sweep.cuh): bins are of neighboring
-// vertices, a block's work each, and what a block plans is granted as for a batch in bins. So the device does not wait for the host, and a directed
-// graph, in whose rows nothing says where edges come from, is as fast as an undirected one.
+// To delete many vertices, kernels scan all rows for neighbors that go, and rewrite the rows with
+// such neighbors (graph_sweep.cuh). A bin has neighboring vertices, and is the work of a block. The
+// device grants the planned blocks as for a batch in bins, so it does not wait for the host. Rows
+// of a directed graph do not store the sources of edges. With a scan it is as fast as an undirected
+// one.
 
-// sweepRows is how many vertices a bin has, or a multiple (kRows in graph_bins.cuh).
+// sweepRows is the number of vertices of a bin, or a divisor of it (kRows in graph_bins.cuh).
 const sweepRows = 256
 
-// sweepShare: to sweep costs as much, at most, as the arcs of one vertex in so many.
+// sweepShare bounds the cost of a sweep: at most that of deleting the arcs of one vertex in
+// sweepShare.
 const sweepShare = 64
 
-// sweep is vertices that are deleted so.
+// sweep is a deletion of vertices by a scan.
 type sweep struct {
 	doomed device.Ptr // a bit for each vertex
 	width  int        // of a bin, in vertices
@@ -28,12 +31,12 @@ type sweep struct {
 	bytes  int
 }
 
-// sweeps reports whether a batch of so many vertices is swept out.
+// sweeps reports whether a batch of n vertices is deleted by a sweep.
 func (e *gpuEngine) sweeps(n int) bool {
 	return e.opts.Directed || n >= e.vertices/e.share
 }
 
-// layOutSweep gives a sweep its memory from a place on.
+// layOutSweep assigns memory from a place on to a sweep.
 func (e *gpuEngine) layOutSweep(at device.Ptr) *sweep {
 	n, k := max(1, e.vertices), prim.Carve(at)
 	w := &sweep{doomed: k.Take(aliveBytes(n)), width: sweepRows}
@@ -52,7 +55,7 @@ func (e *gpuEngine) layOutSweep(at device.Ptr) *sweep {
 	return w
 }
 
-// sweepOut deletes vertices, and returns how many there were.
+// sweepOut deletes vertices, and returns how many were present.
 func (e *gpuEngine) sweepOut(ctx context.Context, s *device.Stream, b *batch.Batch) (uint64, error) {
 	if err := e.extra.Room(&e.Queue, e.layOutSweep(0).bytes); err != nil {
 		return 0, err
@@ -91,7 +94,7 @@ func (e *gpuEngine) sweepOut(ctx context.Context, s *device.Stream, b *batch.Bat
 	return c.told.changed, err
 }
 
-// planSweep submits looking through all rows.
+// planSweep submits scanning all rows.
 func (c *gpuChange) planSweep() error {
 	newest, held := c.newest()
 	p := sweepParams{graph: refOf(c.now()), control: c.headAt, binned: c.few.binned, doomed: c.swept.doomed, width: uint32(c.swept.width), newest: newest}

@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// insertVertices is for [engine].
+// insertVertices implements engine.
 func (e *gpuEngine) insertVertices(ctx context.Context, _ *device.Stream, b *batch.Batch) (uint64, error) {
 	most := e.vertices
 	for _, u := range batch.View[uint32](b.Columns[batch.Keys].Host) {
@@ -31,17 +31,18 @@ func (e *gpuEngine) insertVertices(ctx context.Context, _ *device.Stream, b *bat
 	if err != nil {
 		return 0, err
 	}
-	n, err := e.present(context.WithoutCancel(ctx)) // they are there
+	n, err := e.present(context.WithoutCancel(ctx)) // they have been inserted
 	return n - before, err
 }
 
-// mark submits making vertices be there, or noting in a bitmap those that are, and adding how many to a word.
+// mark submits marking vertices as present, or with doomed, marking those present in a bitmap. It
+// adds the number of vertices marked to a word.
 func (e *gpuEngine) mark(s *device.Stream, there *batch.Batch, doomed, count device.Ptr) error {
 	p := markParams{graph: refOf(e.now()), vertices: there.Columns[batch.Keys].Ptr, doomed: doomed, count: count, n: uint64(there.N)}
 	return device.Launch(s, e.kernels.mark, gpu.Wave(e.Dev, there.N), gpu.Block, &p)
 }
 
-// deleteVertices is for [engine].
+// deleteVertices implements engine.
 func (e *gpuEngine) deleteVertices(ctx context.Context, s *device.Stream, b *batch.Batch) (n uint64, err error) {
 	switch {
 	case b.N == 0:
@@ -61,7 +62,7 @@ func (e *gpuEngine) deleteVertices(ctx context.Context, s *device.Stream, b *bat
 	return n, err
 }
 
-// deleteThere deletes vertices whose numbers lie on the device.
+// deleteThere deletes vertices in a batch on the device.
 func (e *gpuEngine) deleteThere(ctx context.Context, s *device.Stream, b *batch.Batch) (n uint64, err error) {
 	if e.sweeps(b.N) {
 		return e.sweepOut(ctx, s, b)
@@ -69,12 +70,13 @@ func (e *gpuEngine) deleteThere(ctx context.Context, s *device.Stream, b *batch.
 	return e.takeOut(ctx, s, b)
 }
 
-// takeOut deletes few vertices of an undirected graph, by the arcs that they have and those back.
+// takeOut deletes few vertices of an undirected graph, by their arcs and the reverse arcs.
 func (e *gpuEngine) takeOut(ctx context.Context, s *device.Stream, b *batch.Batch) (uint64, error) {
 	n := e.vertices
 	var k prim.Carve
 	k.Take(aliveBytes(n))
-	countsAt, offsetsAt := k.Take(4*n), k.Take(8*(n+2)) // after the offsets are the number of arcs, and that of vertices that go
+	// The offsets are followed by the numbers of arcs and of doomed vertices.
+	countsAt, offsetsAt := k.Take(4*n), k.Take(8*(n+2))
 	scan := prim.Scan{N: n, Width: 8}
 	x := device.Buffer{Ptr: k.Take(scan.ScratchBytes()), Size: scan.ScratchBytes()}
 	if err := e.extra.Room(&e.Queue, int(k)); err != nil {
@@ -123,7 +125,7 @@ func (e *gpuEngine) launchDoomed(s *device.Stream, p *doomedParams) error {
 	return device.Launch(s, e.kernels.doomed, gpu.Wave(e.Dev, 32*e.vertices), gpu.Block, p)
 }
 
-// deleteArcs deletes the arcs from and to vertices that go, as so many arcs say.
+// deleteArcs deletes the n arcs from and to doomed vertices.
 func (e *gpuEngine) deleteArcs(ctx context.Context, s *device.Stream, p doomedParams, n uint64) error {
 	switch {
 	case n == 0:
@@ -143,7 +145,7 @@ func (e *gpuEngine) deleteArcs(ctx context.Context, s *device.Stream, p doomedPa
 	return c.run(ctx)
 }
 
-// compact is for [engine].
+// compact implements engine.
 func (e *gpuEngine) compact(ctx context.Context) (*memory, error) {
 	to, err := newMemory(e.Dev, e.shape, e.opts.MaxVertices)
 	if err != nil {
@@ -168,7 +170,8 @@ func (e *gpuEngine) compactTo(ctx context.Context, to *memory) (all blocks, err 
 	offsetsAt := k.Take(8 * (n + 1))
 	sort := prim.Sort{Widths: prim.Widths{Key: 4, Val: 4}, N: n, Hi: 8}
 	scan := prim.Scan{N: n, Width: 8}
-	sort.From.Keys, sort.To.Keys, sort.To.Vals = 256, 256, 256 // anywhere: the size of its scratch does not depend on it
+	// Arbitrary: the size of its scratch does not depend on it.
+	sort.From.Keys, sort.To.Keys, sort.To.Vals = 256, 256, 256
 	size := max(sort.ScratchBytes(), scan.ScratchBytes())
 	scratchAt := k.Take(size)
 	if err := e.extra.Room(&e.Queue, int(k)); err != nil {
@@ -224,7 +227,7 @@ func (e *gpuEngine) compactTo(ctx context.Context, to *memory) (all blocks, err 
 	})
 }
 
-// renewIn takes new memory for the blocks of each class, and says where they go.
+// renewIn allocates new memory for the blocks of each class, and returns their places.
 func (e *gpuEngine) renewIn(to *memory, firsts *[257]uint32) (all blocks, stacks [classes]stack, err error) {
 	var need [classes]int
 	for class := 1; class < classes; class++ {

@@ -14,13 +14,13 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Graph is a graph that changes: batches of edges are inserted and deleted, in slices of Go or on the device
-// (On). [New] makes one. All methods may be called from many goroutines.
+// Graph is a graph that changes: batches of edges are inserted and deleted, in Go slices or on the
+// device (On). [New] makes one. All methods are safe for concurrent use.
 //
-// A batch has the outcome of its operations one after the other. Of an undirected graph, an edge from u to v and one from v to
-// u are the same edge. With Options.Multi an edge that is inserted is another one beside those that are there, and Delete deletes all edges
-// between two ends. Vertices are there from when an edge or [Graph.InsertVertices] brings them until
-// [Graph.DeleteVertices] removes them.
+// A batch has the outcome of its operations one after the other. In an undirected graph, an edge
+// from u to v and one from v to u are the same edge. With Options.Multi, Insert adds another edge
+// even if one exists, and Delete deletes all edges between two ends. A vertex exists from the time
+// an edge or [Graph.InsertVertices] inserts it until [Graph.DeleteVertices] deletes it.
 type Graph struct{ *store }
 
 // New makes a graph without vertices. Options are those of [Build].
@@ -32,17 +32,17 @@ func New(dev device.Device, opts *Options) (*Graph, error) {
 	return &Graph{g}, nil
 }
 
-// Device is where the graph lies.
+// Device returns the device of the graph.
 func (g *Graph) Device() device.Device { return g.dev }
 
-// Vertices is the number of vertices that are there, and Edges that of edges: exact for every call that has returned, and for
-// batches on the device up to the last Sync. They neither lock nor wait, as Arcs.
+// Vertices returns the number of vertices. It is exact for every call that has returned, and for
+// batches on the device up to the last Sync. It neither locks nor waits; nor do Arcs and Edges.
 func (g *Graph) Vertices() int { return int(g.size.vertices.Load()) }
 
-// Arcs is the number of entries in all rows, as [CSR.Arcs].
+// Arcs returns the number of entries in all rows, as [CSR.Arcs].
 func (g *Graph) Arcs() int { return int(g.size.arcs.Load()) }
 
-// Edges is the number of edges.
+// Edges returns the number of edges.
 func (g *Graph) Edges() int {
 	return edgesOf(g.opts.Directed, g.size.arcs.Load(), g.size.loops.Load())
 }
@@ -59,34 +59,37 @@ func (g *Graph) Directed() bool { return g.opts.Directed }
 
 // ---- changes -------------------------------------------------------------------
 
-// Insert inserts edges, and the vertices at their ends. It returns how many were not there; inserted, unless nil,
-// receives which. Self loops are not inserted, unless Options ask for them. A vertex that is not less than MaxVertices is
-// weft.ErrOptions with the position of its edge, before anything is changed; to delete it, or to look it up, finds nothing. It panics if
-// slices differ in length.
+// Insert inserts edges, and the vertices at their ends. It returns how many were absent; inserted,
+// unless nil, receives which. It skips self loops, unless Options keep them. A vertex not less than
+// MaxVertices returns weft.ErrOptions with the position of its edge, before anything changes.
+// (Delete and lookups find no such edge.) Insert panics if slices differ in length.
 //
-// A change is made or, after an error, not. But one of more than half a million edges runs in pieces, one behind the other: if memory or ctx
-// ends between two of them, the error is a weft.PartialError, which says how many operations have been done. The error
-// of every batch is one; a piece for which there is no memory has not been run, so Failed is 0.
+// A change is done completely or, after an error, not at all. But more than half a million edges
+// run in pieces, one after the other. If memory or ctx ends between two pieces, the
+// weft.PartialError reports how many operations are done. The error of every batch is a
+// PartialError. A piece without memory is not run, so Failed is 0.
 func (g *Graph) Insert(ctx context.Context, from, to []uint32, inserted []bool) (int, error) {
 	return g.change(ctx, nil, "Insert", edgeBatch(op.Put, from, to, batch.Column{}, inserted))
 }
 
-// Delete deletes edges and returns how many were there; deleted, unless nil, receives which.
+// Delete deletes edges and returns how many were present; deleted, unless nil, receives which.
 func (g *Graph) Delete(ctx context.Context, from, to []uint32, deleted []bool) (int, error) {
 	return g.change(ctx, nil, "Delete", edgeBatch(op.Delete, from, to, batch.Column{}, deleted))
 }
 
-// Apply runs a mixed batch of weft.OpPut and weft.OpDelete, in its order, and returns how many edges it inserted and deleted;
-// done, unless nil, receives which operations did. Other kinds are device.ErrInvalid, and nothing is run.
+// Apply runs a mixed batch of weft.OpPut and weft.OpDelete, in its order. It returns how many edges
+// it inserted and deleted; done, unless nil, receives which operations did. Other kinds return
+// device.ErrInvalid, and nothing is run.
 func (g *Graph) Apply(ctx context.Context, kinds []weft.OpKind, from, to []uint32, done []bool) (int, error) {
 	b := edgeBatch(op.Put, from, to, batch.Column{}, done)
 	b.Columns[batch.Kinds] = batch.In(kinds)
 	return g.change(ctx, nil, "Apply", b)
 }
 
-// InsertOn is Insert for a batch on the device, on a stream. inserted may be empty; the number that Insert returns is added to counts[0],
-// if there is one. Memory is planned by the host, so the call waits for what the stream was given before, and not for the rows to be
-// written. Nothing may change columns until the stream has done it.
+// InsertOn is Insert for a batch on the device, on a stream. inserted may be empty. It adds the
+// number that Insert returns to counts[0], if given. The host allocates memory, so the call waits
+// for the earlier work of the stream, but not for the rows to be written. The columns must not
+// change until the stream has run the batch.
 func (g *Graph) InsertOn(s *device.Stream, from, to device.Slice[uint32], inserted device.Slice[bool], counts ...device.Slice[uint64]) error {
 	return g.changeOn(s, "InsertOn", edgeBatchOn(op.Put, from, to, batch.Column{}, inserted), counts)
 }
@@ -96,7 +99,8 @@ func (g *Graph) DeleteOn(s *device.Stream, from, to device.Slice[uint32], delete
 	return g.changeOn(s, "DeleteOn", edgeBatchOn(op.Delete, from, to, batch.Column{}, deleted), counts)
 }
 
-// ApplyOn is Apply for a batch on the device, as InsertOn. kinds are those of weft.OpKind, and every other one than weft.OpPut deletes.
+// ApplyOn is Apply for a batch on the device, as InsertOn. kinds are those of weft.OpKind; any kind
+// other than weft.OpPut deletes.
 func (g *Graph) ApplyOn(s *device.Stream, kinds device.Slice[uint8], from, to device.Slice[uint32], done device.Slice[bool], counts ...device.Slice[uint64]) error {
 	b := edgeBatchOn(op.Put, from, to, batch.Column{}, done)
 	b.Columns[batch.Kinds] = batch.InOn(kinds)
@@ -124,14 +128,15 @@ func edgeBatchOn(kind op.Kind, from, to device.Slice[uint32], vals batch.Column,
 	}}
 }
 
-// InsertVertices makes vertices be there, without edges if they were not, and returns how many were not.
+// InsertVertices inserts vertices without edges, and returns how many were absent.
 func (g *Graph) InsertVertices(ctx context.Context, vertices []uint32) (n int, err error) {
 	return g.insertVertices(ctx, "InsertVertices", vertices)
 }
 
-// DeleteVertices deletes vertices with all their edges, in both directions, and returns how many were there. Their numbers may be
-// used again. In an undirected graph few vertices take as long as deleting their edges; many, and any of a directed one, are found by looking through all
-// rows for edges that lead there, so one call with many vertices is better than many calls.
+// DeleteVertices deletes vertices with all their edges, in both directions, and returns how many
+// were present. Their numbers may be used again. In an undirected graph few vertices take as long
+// as deleting their edges. For many vertices, and always in a directed graph, it scans all rows for
+// edges to the vertices. So one call with many vertices is better than many calls.
 func (g *Graph) DeleteVertices(ctx context.Context, vertices []uint32) (n int, err error) {
 	return g.changeBy(ctx, nil, "DeleteVertices", vertexBatch(op.Delete, len(vertices), batch.In(vertices)), g.engine.deleteVertices, nil)
 }
@@ -140,8 +145,9 @@ func (g *store) insertVertices(ctx context.Context, method string, vertices []ui
 	return g.changeBy(ctx, nil, method, vertexBatch(op.Put, len(vertices), batch.In(vertices)), g.engine.insertVertices, nil)
 }
 
-// InsertVerticesOn is InsertVertices for a batch on the device. How many are new is added to counts[0], if there is one. The host brings the batch to its
-// memory, since it finds room for what is new: the call waits for what the stream was given before.
+// InsertVerticesOn is InsertVertices for a batch on the device. It adds the number of new vertices
+// to counts[0], if given. The host copies the batch to its memory, since it allocates the records:
+// the call waits for the earlier work of the stream.
 func (g *Graph) InsertVerticesOn(s *device.Stream, vertices device.Slice[uint32], counts ...device.Slice[uint64]) error {
 	const method = "InsertVerticesOn"
 	b := vertexBatch(op.Put, vertices.Len(), batch.InOn(vertices))
@@ -157,7 +163,8 @@ func (g *Graph) InsertVerticesOn(s *device.Stream, vertices device.Slice[uint32]
 	return errors.Join(err, wrap(method, g.engine.addCount(s, count, uint64(n))))
 }
 
-// DeleteVerticesOn is DeleteVertices for a batch on the device, as InsertOn: how many were there is added to counts[0], if there is one.
+// DeleteVerticesOn is DeleteVertices for a batch on the device, as InsertOn. It adds the number of
+// vertices that were present to counts[0], if given.
 func (g *Graph) DeleteVerticesOn(s *device.Stream, vertices device.Slice[uint32], counts ...device.Slice[uint64]) error {
 	const method = "DeleteVerticesOn"
 	b := vertexBatch(op.Delete, vertices.Len(), batch.InOn(vertices))
@@ -168,7 +175,7 @@ func (g *Graph) DeleteVerticesOn(s *device.Stream, vertices device.Slice[uint32]
 	return err
 }
 
-// vertexBatch is a batch of vertices that are inserted or deleted.
+// vertexBatch returns a batch of vertices to insert or delete.
 func vertexBatch(kind op.Kind, n int, vertices batch.Column) *batch.Batch {
 	return &batch.Batch{N: n, Kind: kind, Columns: batch.Columns{batch.Keys: vertices}}
 }
@@ -182,7 +189,7 @@ func (g *store) checkPlace(s *device.Stream, b *batch.Batch) error {
 	return err
 }
 
-// Clear removes all edges and vertices, and gives memory back. Snapshots keep what they have.
+// Clear removes all edges and vertices, and frees memory. Snapshots keep theirs.
 func (g *Graph) Clear(ctx context.Context) error {
 	return wrap("Clear", g.alone(ctx, func() error {
 		m, err := newMemory(g.dev, g.shape, g.opts.MaxVertices)
@@ -197,18 +204,21 @@ func (g *Graph) Clear(ctx context.Context) error {
 	}))
 }
 
-// Compact moves all rows to new memory, one behind the other, and gives the old memory back. Graphs do so by themselves when more
-// than two thirds of it are free behind four batches in a row, or in Sync, unless there are snapshots, which keep the old memory.
+// Compact moves all rows to new memory, one after the other, and frees the old memory. Graphs do so
+// by themselves when more than two thirds of the memory is free after four batches in a row, or in
+// Sync. They do not while a snapshot keeps the old memory.
 func (g *Graph) Compact(ctx context.Context) error {
 	return wrap("Compact", g.alone(ctx, func() error { return g.renew(ctx) }))
 }
 
-// Sync waits for all batches on the device, and gives memory back of which more than two thirds are free.
+// Sync waits for all batches on the device, and frees memory if more than two thirds of it is
+// unused.
 func (g *Graph) Sync(ctx context.Context) error {
 	return wrap("Sync", g.alone(ctx, func() error { return errors.Join(g.shrink(ctx, 1), g.publish(ctx, nil)) }))
 }
 
-// Close frees the graph, once calls in flight have ended; what snapshots have is freed with them. Idempotent.
+// Close frees the graph after the calls in flight. The memory of snapshots is freed with them. It
+// is idempotent.
 func (g *Graph) Close() error {
 	first, err := g.leases.Close()
 	if !first {
@@ -223,8 +233,8 @@ func (g *Graph) Close() error {
 
 // ---- lookups -------------------------------------------------------------------
 
-// Has looks for edges, writes to found, unless nil, which are there, and returns how many are. There are none from or
-// to numbers that are no vertices.
+// Has looks up edges and returns how many exist; found, unless nil, receives which. Numbers that
+// are no vertices have no edges.
 func (g *Graph) Has(ctx context.Context, from, to []uint32, found []bool) (int, error) {
 	return g.find(ctx, "Has", edgeBatch(op.Get, from, to, batch.Column{}, found))
 }
@@ -239,7 +249,7 @@ func (g *store) find(ctx context.Context, method string, b *batch.Batch) (n int,
 	return n, wrap(method, err)
 }
 
-// HasOn is Has for a batch on the device. The number of edges found is added to hits[0], if there is one.
+// HasOn is Has for a batch on the device. It adds the number of edges found to hits[0], if given.
 func (g *Graph) HasOn(s *device.Stream, from, to device.Slice[uint32], found device.Slice[bool], hits ...device.Slice[uint64]) error {
 	return g.findOn(s, "HasOn", edgeBatchOn(op.Get, from, to, batch.Column{}, found), hits)
 }
@@ -257,7 +267,7 @@ func (g *store) findOn(s *device.Stream, method string, b *batch.Batch, hits []d
 	}))
 }
 
-// readOn submits something that reads the present.
+// readOn submits a function that reads the present graph.
 func (g *store) readOn(s *device.Stream, b *batch.Batch, f func(*view) error) error {
 	if err := g.checkPlace(s, b); err != nil {
 		return err
@@ -265,7 +275,8 @@ func (g *store) readOn(s *device.Stream, b *batch.Batch, f func(*view) error) er
 	return g.read(context.Background(), s, f)
 }
 
-// Degree writes how many neighbors vertices have to degrees: those that edges lead to, if the graph is directed.
+// Degree writes the number of neighbors of each vertex to degrees, in a directed graph the
+// out-degree.
 func (g *Graph) Degree(ctx context.Context, vertices, degrees []uint32) error {
 	b := degreeBatch(vertices, degrees)
 	b.MustMatch("graph", "Degree")
@@ -289,13 +300,15 @@ func (g *Graph) Neighbors(ctx context.Context, vertex uint32, to []uint32) ([]ui
 	return append(to, r.ids...), err
 }
 
-// Rows returns the neighbors of vertices: those of vertices[i] are neighbors[offsets[i]:offsets[i+1]], in ascending order.
+// Rows returns the neighbors of vertices: those of vertices[i] are
+// neighbors[offsets[i]:offsets[i+1]], in ascending order.
 func (g *Graph) Rows(ctx context.Context, vertices []uint32) (offsets []uint64, neighbors []uint32, err error) {
 	r, err := g.rowsNow(ctx, "Rows", vertices)
 	return r.offsets, r.ids, err
 }
 
-// RowsOn is Rows for a batch on the device: degrees, as long as vertices, and offsets, one longer, are written, and neighbors as far as it goes.
+// RowsOn is Rows for a batch on the device. It writes degrees, as long as vertices, offsets, one
+// longer, and as many neighbors as fit into that slice.
 func (g *Graph) RowsOn(s *device.Stream, vertices, degrees device.Slice[uint32], offsets device.Slice[uint64], neighbors device.Slice[uint32]) error {
 	return g.rowsOn(s, "RowsOn", rowsBatchOn(vertices, degrees, offsets, neighbors))
 }
@@ -327,7 +340,7 @@ func (g *store) rowsNow(ctx context.Context, method string, vertices []uint32) (
 	return r, wrap(method, err)
 }
 
-// rowsOf reads the rows of n vertices: the first ones, if none are given.
+// rowsOf reads the rows of n vertices, of the first n if vertices is nil.
 func (g *store) rowsOf(ctx context.Context, v *view, vertices []uint32, n int) (r rows, err error) {
 	degrees := make([]uint32, n)
 	r.offsets = make([]uint64, n+1)
@@ -352,7 +365,7 @@ func (g *store) rowsOf(ctx context.Context, v *view, vertices []uint32, n int) (
 	return r, g.engine.rows(ctx, nil, v, b)
 }
 
-// CSR is the graph as rows that do not change: of all numbers of vertices up to the largest that has been there.
+// CSR returns the graph as immutable rows, for all vertex numbers up to the largest ever used.
 func (g *Graph) CSR(ctx context.Context) (c *CSR, err error) {
 	err = g.read(ctx, nil, func(v *view) error {
 		c, _, err = g.export(ctx, v, g.loops)
@@ -371,21 +384,25 @@ func (g *store) export(ctx context.Context, v *view, loops uint64) (*CSR, []byte
 	}, r.weights, nil
 }
 
-// simple reports whether rows are known to have nothing twice, and no loops.
+// simple reports whether rows are known to have no loops and no parallel edges.
 func (g *store) simple(loops uint64) bool { return loops == 0 && !g.opts.Multi }
 
-// Save writes the graph to a stream, as [Graph.Load] reads it on any device. Changes wait until it is written; [Snapshot.Save] lets them go on.
+// Save writes the graph to a stream in the format that [Graph.Load] reads on any device. Changes
+// wait until it is written; [Snapshot.Save] does not block them.
 func (g *Graph) Save(ctx context.Context, to io.Writer) error {
 	return wrap("Save", g.read(ctx, nil, func(v *view) error { return g.save(ctx, v, to) }))
 }
 
-// Load inserts the vertices and edges of a saved graph: self loops, and parallel edges, as Insert does, if Options keep them. A stream of another kind, a damaged one or one that ends early is
-// weft.ErrFormat, and vertices beyond MaxVertices are weft.ErrOptions; of what came before the damage some may have been inserted.
+// Load inserts the vertices and edges of a saved graph. It keeps self loops and parallel edges if
+// Options do, as Insert. A stream of another kind, a damaged or a truncated one returns
+// weft.ErrFormat, and vertices beyond MaxVertices return weft.ErrOptions. Some edges that precede
+// the damage may have been inserted.
 func (g *Graph) Load(ctx context.Context, from io.Reader) error {
 	return wrap("Load", g.load(ctx, from))
 }
 
-// InsertCSR inserts the vertices and edges of a graph that does not change: of a directed one, the edges as they are.
+// InsertCSR inserts the vertices and edges of an immutable graph. It keeps the direction of the
+// edges of a directed one.
 func (g *Graph) InsertCSR(ctx context.Context, c *CSR) (int, error) {
 	return g.insertCSR(ctx, c, batch.Column{})
 }
@@ -412,7 +429,8 @@ func (g *store) insertCSR(ctx context.Context, c *CSR, vals batch.Column) (int, 
 	return n, wrap("InsertCSR", op.Cause(err))
 }
 
-// once is the arcs of an undirected graph from their smaller end, with their weights: in a multigraph the others would be edges of their own.
+// once returns the arcs of an undirected graph from their smaller end, with their weights. In a
+// multigraph the other arcs would be edges of their own.
 func once(from, to []uint32, vals batch.Column, width int) (us, vs []uint32, some batch.Column) {
 	all, kept := weights{width, vals.Host}, weights{width, batch.Aligned(make([]byte, len(vals.Host)))}
 	for i, u := range from {

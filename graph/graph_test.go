@@ -16,7 +16,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// randomEdges are some edges between n vertices, many of them twice, and some to hubs.
+// randomEdges returns edges between n vertices, many of them twice, and some to hubs.
 func randomEdges(n, m int, seed uint64) (e Edges, weights []uint32) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	for i := range m {
@@ -43,7 +43,7 @@ type arc struct {
 	from, to, weight uint32
 }
 
-// modelOf is what a graph should have, computed edge by edge.
+// modelOf returns the arcs that a graph should have, computed edge by edge.
 func modelOf(e Edges, weights []uint32, o Options) (arcs []arc) {
 	latest := map[[2]uint32]int{}
 	add := func(u, v, w uint32) {
@@ -70,7 +70,7 @@ func modelOf(e Edges, weights []uint32, o Options) (arcs []arc) {
 	return arcs
 }
 
-// arcsOf are the entries that a graph has.
+// arcsOf returns the entries of a graph.
 func arcsOf(g *Weighted[uint32]) (arcs []arc) {
 	for u := range uint32(g.Vertices()) {
 		for i, v := range g.Neighbors(u) {
@@ -80,10 +80,11 @@ func arcsOf(g *Weighted[uint32]) (arcs []arc) {
 	return arcs
 }
 
-// Graphs of random lists are what a map makes of them, whatever the options, the size and the number of cores.
+// TestBuild compares graphs of random lists with a map, for all options, sizes and numbers of
+// cores.
 func TestBuild(t *testing.T) {
 	cores := []int{1, 3}
-	if testing.Short() { // the race detector sees all that it can on three
+	if testing.Short() { // the race detector sees everything on three
 		cores = cores[1:]
 	}
 	for _, workers := range cores {
@@ -113,7 +114,7 @@ func TestBuild(t *testing.T) {
 	}
 }
 
-// verify compares what a graph says of itself with its arcs.
+// verify compares the properties that a graph reports with its arcs.
 func verify(t *testing.T, dev device.Device, g *CSR, arcs []arc) {
 	t.Helper()
 	loops := 0
@@ -147,7 +148,7 @@ func verify(t *testing.T, dev device.Device, g *CSR, arcs []arc) {
 	}
 }
 
-// Views are what the arcs say.
+// TestViews compares views with the arcs.
 func TestViews(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	for seed := range uint64(20) {
@@ -213,7 +214,8 @@ func wantOriented(t *testing.T, g, oriented *CSR) {
 	}
 }
 
-// Rows that come unsorted, with edges twice, have sorted views; what is asked of them does not change.
+// TestUnsorted checks the sorted views of unsorted rows with repeated edges, and that queries have
+// the same results.
 func TestUnsorted(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	g, err := NewCSR([]uint64{0, 4, 6, 9, 9}, []uint32{2, 1, 1, 0, 0, 0, 2, 0, 2}, true)
@@ -251,7 +253,8 @@ func TestUnsorted(t *testing.T) {
 	}
 }
 
-// An undirected graph is one when its rows have been sorted, too, and has its views.
+// TestUnsortedUndirected checks that an undirected graph stays undirected when its rows are sorted,
+// and that it has its views.
 func TestUnsortedUndirected(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	g, err := NewCSR([]uint64{0, 3, 5, 7, 8}, []uint32{3, 2, 1, 2, 0, 1, 0, 0}, false)
@@ -279,7 +282,7 @@ func TestUnsortedUndirected(t *testing.T) {
 	wantOriented(t, plain, oriented)
 }
 
-// What makes no graph is refused, with its position, and nothing is built.
+// TestErrors checks that invalid graphs are refused with a position, and that nothing is built.
 func TestErrors(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	many := Edges{From: make([]uint32, 3*grain), To: make([]uint32, 3*grain)}
@@ -336,7 +339,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// Slices of different length are mistakes of the program.
+// TestPanics checks that slices of different length panic.
 func TestPanics(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 1)
 	for name, f := range map[string]func(){
@@ -399,7 +402,7 @@ func TestDegrees(t *testing.T) {
 	}
 }
 
-// What changed a graph is told of a batch: the edges, and the vertices at their ends.
+// TestWhere checks the edges of a batch that changed a graph, and the vertices at their ends.
 func TestWhere(t *testing.T) {
 	e := Edges{Vertices: 9, From: []uint32{5, 1, 5, 7}, To: []uint32{1, 2, 0, 7}}
 	some := e.Where([]bool{true, false, true, true})

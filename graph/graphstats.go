@@ -2,24 +2,24 @@ package graph
 
 import "context"
 
-// Stats are how much memory a [Graph] takes, and for what.
+// Stats describes the memory of a [Graph] and its use.
 type Stats struct {
-	Vertices, Edges int // that are there
-	Records         int // of vertices, with those that have been deleted
-	Inline          int // vertices whose neighbors lie in their record
-	Snapshots       int // that are not over
+	Vertices, Edges int // present ones
+	Records         int // of vertices, including deleted ones
+	Inline          int // vertices with their neighbors in their record
+	Snapshots       int // open ones
 
-	Bytes         int // of all memory: Used, Limbo, Free, and what the device rounds up to
-	UsedBytes     int // of records and blocks of rows
-	LimboBytes    int // of blocks that only snapshots have, and of copies of records
-	FreeBytes     int // of blocks that nobody has
+	Bytes         int // size of all memory: Used, Limbo, Free, and the rounding of the device
+	UsedBytes     int // size of records and blocks of rows
+	LimboBytes    int // size of blocks that only snapshots have, and of copies of records
+	FreeBytes     int // size of free blocks
 	LargestDegree int
 }
 
-// BytesPerEdge is all memory over the edges.
+// BytesPerEdge returns Bytes divided by the number of edges.
 func (s Stats) BytesPerEdge() float64 { return float64(s.Bytes) / float64(max(1, s.Edges)) }
 
-// Stats reads all degrees.
+// Stats measures the graph. It reads all degrees.
 func (g *Graph) Stats(ctx context.Context) (s Stats, err error) {
 	err = g.alone(ctx, func() error {
 		s, err = g.stats(ctx)

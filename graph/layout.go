@@ -7,41 +7,42 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 )
 
-// A vertex of a [Graph] has a record of 32 bytes: its degree, the class of its block, and either its
-// neighbors (class 0) or where its block lies and when it was written. Neighbors ascend, in records and in
-// blocks. The words are those of graph_table.cuh.
+// A vertex of a [Graph] has a record of 32 bytes. It stores the degree, the class of the block, and
+// the neighbors if that class is 0. Otherwise it stores the position of the block and the epoch in
+// which it was written. Neighbors ascend, in records and in blocks. graph_table.cuh has the same
+// words.
 const (
 	recordWords = 8
 	recordBytes = 4 * recordWords
 
 	recordDegree = 0
 	recordClass  = 1
-	recordInline = 2 // neighbors of class 0, behind them their weights
+	recordInline = 2 // neighbors of class 0, followed by their weights
 	recordBlock  = 2 // number of the first unit of the block
 	recordBorn   = 3 // epoch in which the block was written
 )
 
 const (
-	unitEntries = 8   // of a unit of memory, of which blocks are made
+	unitEntries = 8   // entries per unit of memory; blocks consist of units
 	classes     = 113 // of blocks: 0 is none, the largest have memory for 2^32 entries
 )
 
-// shape is how large entries of rows are.
+// shape is the size of row entries.
 type shape struct {
-	weight int // bytes of a weight: 0, 4 or 8
+	weight int // size of a weight in bytes: 0, 4 or 8
 }
 
-// inline is the number of entries that a record has memory for.
+// inline returns the number of entries that fit into a record.
 func (s shape) inline() int { return (recordBytes - 4*recordInline) / (4 + s.weight) }
 
-// inlineWeights is where the weights of a record begin, in bytes.
+// inlineWeights returns the offset of the weights in a record, in bytes.
 func (s shape) inlineWeights() int { return 4 * (recordInline + s.inline()) }
 
-// unit is the size in bytes of a unit.
+// unit returns the size of a unit in bytes.
 func (s shape) unit() int { return unitEntries * (4 + s.weight) }
 
-// classOf is the smallest class of block for so many entries. Up to eight units each number of them is a
-// class, beyond that there are four to a doubling: a quarter of a block is unused at most.
+// classOf returns the smallest class of block for a degree. Up to eight units each number of units
+// is a class. Beyond that a doubling has four classes, so at most a quarter of a block is unused.
 func (s shape) classOf(degree int) uint32 {
 	if degree <= s.inline() {
 		return 0
@@ -55,7 +56,7 @@ func (s shape) classOf(degree int) uint32 {
 	return uint32(8 + (b-4)*4 + quarter - 4)
 }
 
-// unitsOf is the number of units of a block of a class.
+// unitsOf returns the number of units of a block of a class.
 func unitsOf(class uint32) int {
 	if class <= 8 {
 		return int(class)
@@ -64,20 +65,20 @@ func unitsOf(class uint32) int {
 	return int(5+c%4) << (c/4 + 1)
 }
 
-// view is a graph at one moment, as who reads it finds it.
+// view is a graph at one moment, as readers see it.
 type view struct {
 	shape
 	records, alive, pool device.Buffer
-	vertices             int // that have records
+	vertices             int // number of records
 }
 
-// row is the neighbors of a vertex in memory of the host.
+// row is the neighbors of a vertex in host memory.
 type row struct {
 	ids     []uint32
 	weights weights
 }
 
-// row finds the neighbors of a vertex. One without a record has none.
+// row returns the neighbors of a vertex. A vertex without a record has none.
 func (v *view) row(u uint32) row {
 	if int(u) >= v.vertices {
 		return row{}
@@ -91,7 +92,7 @@ func (v *view) row(u uint32) row {
 	return v.block(words[recordBlock], words[recordClass]).cut(degree)
 }
 
-// block is a block as a row of as many entries as it has memory for.
+// block returns a block as a row of its full capacity.
 func (v *view) block(unit, class uint32) row {
 	first, entries := int(unit)*v.unit(), unitsOf(class)*unitEntries
 	bytes := v.pool.Host[first : first+entries*(4+v.weight)]
@@ -100,7 +101,7 @@ func (v *view) block(unit, class uint32) row {
 
 func (r row) cut(degree int) row { return row{r.ids[:degree], r.weights} }
 
-// degree is the number of neighbors of a vertex.
+// degree returns the number of neighbors of a vertex.
 func (v *view) degree(u uint32) int {
 	if int(u) >= v.vertices {
 		return 0
@@ -117,16 +118,16 @@ func (v *view) there(u uint32) bool {
 	return int(u) < v.vertices && batch.View[uint32](v.alive.Host)[u/32]>>(u%32)&1 != 0
 }
 
-// aliveBytes is the size of a bitmap of so many vertices.
+// aliveBytes returns the size of a bitmap of vertices.
 func aliveBytes(vertices int) int { return (vertices + 31) / 32 * 4 }
 
-// weights is a column of weights of so many bytes each, 0 for none.
+// weights is a column of weights of width bytes each, 0 for none.
 type weights struct {
 	width int
 	bytes []byte
 }
 
-// set copies weight i of another column to place k.
+// set copies weight i of another column to position k.
 func (w weights) set(k int, from weights, i int) {
 	switch w.width {
 	case 4:
@@ -136,7 +137,7 @@ func (w weights) set(k int, from weights, i int) {
 	}
 }
 
-// copy copies n weights from another column to places from k on.
+// copy copies n weights from another column to positions from k on.
 func (w weights) copy(k int, from weights, i, n int) {
 	copy(w.bytes[k*w.width:], from.bytes[i*w.width:(i+n)*w.width])
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// On a device with little memory calls are made or return device.ErrMemory, and then nothing has happened.
+// TestLittleMemory checks that on a device with little memory calls succeed or return
+// device.ErrMemory, and in that case change nothing.
 func TestLittleMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -80,7 +81,8 @@ func TestLittleMemory(t *testing.T) {
 	}
 	must(t, g.Check(t.Context()))
 	var got []edge
-	image, _, _, err := g.engine.image(t.Context(), g.now()) // rows on their way to the host would need memory
+	// Copying rows to the host would need memory.
+	image, _, _, err := g.engine.image(t.Context(), g.now())
 	must(t, err)
 	for u := range uint32(image.vertices) {
 		for _, v := range image.row(u).ids {

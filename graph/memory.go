@@ -8,13 +8,14 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// memory is a generation: records, the bitmap of vertices that are there, and blocks. All of it grows where it is.
+// memory is a generation: records, the bitmap of present vertices, and blocks. All of it grows in
+// place.
 type memory struct {
 	shape
 	records, alive, pool area
 }
 
-// mostUnits is the number of units that have numbers of 32 bits.
+// mostUnits is the number of units with 32-bit numbers.
 const mostUnits = 1<<32 - 1
 
 func newMemory(dev device.Device, s shape, vertices int) (*memory, error) {
@@ -36,7 +37,7 @@ func newMemory(dev device.Device, s shape, vertices int) (*memory, error) {
 	return m, nil
 }
 
-// Free is for [core.Parts].
+// Free implements core.Parts.
 func (m *memory) Free() error {
 	return errors.Join(m.records.free(), m.alive.free(), m.pool.free())
 }
@@ -47,13 +48,13 @@ func (m *memory) view(vertices int) *view {
 
 func memoryOf(l *core.Lease) *memory { return l.Parts.(*memory) }
 
-// area is memory that grows and does not move, unless the system has no ranges of addresses.
+// area is memory that grows in place, unless the system cannot reserve address ranges.
 type area struct {
 	dev   device.Device
 	rng   device.Range
-	most  int // bytes that the range has addresses for
+	most  int // size of the address range in bytes
 	buf   device.Buffer
-	moved []device.Buffer // from where it has moved: snapshots may read there
+	moved []device.Buffer // previous buffers, which snapshots may read
 }
 
 func (a *area) open(dev device.Device, most uint64) (err error) {
@@ -65,7 +66,7 @@ func (a *area) open(dev device.Device, most uint64) (err error) {
 	return err
 }
 
-// grow takes memory for so many bytes, if it has less. What is new is undefined.
+// grow grows the area to at least the given bytes. New memory is undefined.
 func (a *area) grow(bytes int) error {
 	if bytes <= a.buf.Size {
 		return nil
@@ -76,7 +77,7 @@ func (a *area) grow(bytes int) error {
 	if bytes > a.most {
 		return fmt.Errorf("%w: %d bytes, and the device has %d", device.ErrMemory, bytes, a.most)
 	}
-	// An eighth more, so that what grows step by step asks the driver rarely.
+	// An eighth more, so that gradual growth rarely calls the driver.
 	err := a.rng.Resize(bytes + a.buf.Size/8)
 	if err != nil {
 		err = a.rng.Resize(bytes)

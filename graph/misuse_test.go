@@ -11,14 +11,15 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// panics reports whether f does.
+// panics reports whether f panics.
 func panics(f func()) (did bool) {
 	defer func() { did = recover() != nil }()
 	f()
 	return false
 }
 
-// A count that is to be written elsewhere is refused before anything is changed or launched.
+// TestCountsElsewhere checks that a counter on another device is refused before anything changes or
+// is launched.
 func TestCountsElsewhere(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {
 		ctx, s := t.Context(), devicetest.NewStream(t, dev)
@@ -63,7 +64,8 @@ func TestCountsElsewhere(t *testing.T) {
 	})
 }
 
-// A batch on the device needs a stream of it, and is refused without before anything is changed.
+// TestWithoutStream checks that a batch on the device without a stream of that device is refused
+// before anything changes.
 func TestWithoutStream(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {
 		ctx, s := t.Context(), devicetest.NewStream(t, dev)
@@ -96,7 +98,8 @@ func TestWithoutStream(t *testing.T) {
 	})
 }
 
-// Edges without weights are none of a graph with weights, which has the methods of one without.
+// TestWeightsAreGiven checks that a graph with weights refuses edges without weights, from methods
+// that it inherits.
 func TestWeightsAreGiven(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {
 		ctx, s := t.Context(), devicetest.NewStream(t, dev)
@@ -129,7 +132,7 @@ func TestWeightsAreGiven(t *testing.T) {
 	})
 }
 
-// Rows are not written beyond the slice of weights.
+// TestRowsOnWeights checks that rows are not written beyond the slice of weights.
 func TestRowsOnWeights(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {
 		ctx, s := t.Context(), devicetest.NewStream(t, dev)
@@ -151,7 +154,8 @@ func TestRowsOnWeights(t *testing.T) {
 	})
 }
 
-// A graph on a device that has been freed is an error everywhere, and not memory of others.
+// TestFreedDeviceCSR checks that a freed graph on a device returns an error everywhere, and no
+// memory of others.
 func TestFreedDeviceCSR(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {
 		ctx, s := t.Context(), devicetest.NewStream(t, dev)
@@ -172,7 +176,7 @@ func TestFreedDeviceCSR(t *testing.T) {
 	})
 }
 
-// A stream is needed to get anywhere.
+// TestUploadWithoutStream checks that Upload requires a stream.
 func TestUploadWithoutStream(t *testing.T) {
 	c, err := BuildWeighted(t.Context(), devicetest.OpenCPU(t, 1), Edges{From: []uint32{0}, To: []uint32{1}}, []float32{1}, nil)
 	must(t, err)
@@ -181,7 +185,7 @@ func TestUploadWithoutStream(t *testing.T) {
 	}
 }
 
-// An export that fails returns no graph.
+// TestCSROnReturnsNothing checks that a failed export returns no graph.
 func TestCSROnReturnsNothing(t *testing.T) {
 	dev := devicetest.Open(t)
 	s := devicetest.NewStream(t, dev)

@@ -16,13 +16,13 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// edge is one of a model: of an undirected graph from the smaller end to the larger.
+// edge is one of a model: in an undirected graph from the smaller end to the larger.
 type edge struct{ from, to uint32 }
 
-// model is what a graph should have.
+// model is the expected content of a graph.
 type model[W Weight] struct {
 	Options
-	edges    map[edge][]W // of parallel edges, in the order in which they came
+	edges    map[edge][]W // parallel edges in the order of insertion
 	vertices map[uint32]bool
 }
 
@@ -63,7 +63,7 @@ func (m *model[W]) apply(kind weft.OpKind, u, v uint32, w W) bool {
 	return !there
 }
 
-// count is how many edges there are.
+// count returns the number of edges.
 func (m *model[W]) count() (n int) {
 	for _, all := range m.edges {
 		n += len(all)
@@ -71,7 +71,7 @@ func (m *model[W]) count() (n int) {
 	return n
 }
 
-// enliven notes the ends of edges: those that a batch inserted and deleted again have brought no vertices.
+// enliven adds the ends of edges. Edges that a batch inserts and deletes again add no vertices.
 func (m *model[W]) enliven() {
 	for e := range m.edges {
 		m.vertices[e.from], m.vertices[e.to] = true, true
@@ -89,7 +89,7 @@ func (m *model[W]) deleteVertices(ids []uint32) (n int) {
 	return n
 }
 
-// arcs are the rows that a graph should have, in order.
+// arcs returns the rows that a graph should have, in order.
 func (m *model[W]) arcs() (all []edge, weights []W) {
 	for e, parallels := range m.edges {
 		for range parallels {
@@ -144,7 +144,7 @@ func (m *model[W]) sameRows(t testing.TB, g reader[W]) (c *Weighted[W], want []e
 	return c, want
 }
 
-// same compares all of it.
+// same compares everything.
 func (m *model[W]) same(t testing.TB, g reader[W], vertices int) {
 	t.Helper()
 	ctx := t.Context()
@@ -201,7 +201,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// held is a snapshot with what it should have.
+// held is a snapshot with its expected content.
 type held[W Weight] struct {
 	*WeightedSnapshot[W]
 	model *model[W]
@@ -214,7 +214,7 @@ type player[W Weight] struct {
 	g        *WeightedGraph[W]
 	m        *model[W]
 	vertices int
-	batch    int // edges at most
+	batch    int // maximum number of edges
 	held     []held[W]
 }
 
@@ -236,7 +236,7 @@ func play[W Weight](t testing.TB, dev device.Device, o Options, seed uint64, rou
 	return p
 }
 
-// asMany has the kernels of a GPU sort batches, as they do those of very many edges.
+// asMany makes the kernels of a GPU sort batches, as they do very large ones.
 func asMany(g *store, many bool) {
 	if e, ok := g.engine.(*gpuEngine); ok {
 		e.crowds = [2]crowd{}
@@ -246,7 +246,8 @@ func asMany(g *store, many bool) {
 	}
 }
 
-// swept has the kernels of a GPU look through all rows for vertices that go, or take out the arcs of these, as of few of them.
+// swept makes the kernels of a GPU scan all rows for deleted vertices, or delete their arcs, as for
+// few vertices.
 func swept(g *store, all bool) {
 	if e, ok := g.engine.(*gpuEngine); ok {
 		e.share = map[bool]int{true: sweepShare, false: 1}[all]
@@ -263,7 +264,7 @@ func (p *player[W]) close() {
 	must(p.TB, p.g.Close())
 }
 
-// vertex is a random one, often a hub or one of the last.
+// vertex returns a random one, often a hub or one of the last.
 func (p *player[W]) vertex() uint32 {
 	switch p.r.IntN(4) {
 	case 0:
@@ -317,7 +318,7 @@ func (p *player[W]) step() {
 	}
 }
 
-// edges runs a batch: inserts, deletes of what is there mostly, or both.
+// edges runs a batch: inserts, deletes of mostly present edges, or both.
 func (p *player[W]) edges(k int) {
 	there, _ := p.m.arcs()
 	n := 1 + p.r.IntN(p.batch)
@@ -404,7 +405,7 @@ func (p *player[W]) runOn(k int, kinds []weft.OpKind, from, to []uint32, vals []
 	return ok, int(total[0]) - 1000
 }
 
-// sameEnds compares the vertices that are listed on a device with the ends of edges.
+// sameEnds compares the vertices listed on a device with the ends of edges.
 func (p *player[W]) sameEnds(e Edges, s *device.Stream, touched device.Slice[uint32], count device.Slice[uint64]) {
 	p.Helper()
 	got, n := make([]uint32, touched.Len()), make([]uint64, 1)
@@ -430,7 +431,7 @@ var allOptions = []Options{
 	{}, {SelfLoops: true}, {Directed: true}, {Directed: true, SelfLoops: true}, {Multi: true, SelfLoops: true}, {Multi: true, Directed: true},
 }
 
-// Random histories have the outcome of a map from edges to weights.
+// TestHistories compares random histories with a map from edges to weights.
 func TestHistories(t *testing.T) {
 	dev := devicetest.Open(t)
 	rounds, seeds := 40, uint64(3)
@@ -448,7 +449,7 @@ func TestHistories(t *testing.T) {
 	}
 }
 
-// A graph without weights has the same edges as one with.
+// TestUnweighted checks that a graph without weights has the same edges as one with.
 func TestUnweighted(t *testing.T) {
 	dev := devicetest.Open(t)
 	for _, o := range allOptions {
@@ -501,7 +502,8 @@ func unweighted(t testing.TB, dev device.Device, o Options) {
 	must(t, s.Close())
 }
 
-// A graph that is saved is the same when it is loaded; what is damaged is not loaded.
+// TestSaveLoad checks that a saved graph is the same after loading, and that damaged files are not
+// loaded.
 func TestSaveLoad(t *testing.T) {
 	dev := devicetest.Open(t)
 	ctx := t.Context()

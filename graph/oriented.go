@@ -8,7 +8,8 @@ import (
 	"github.com/weftgo/weft/internal/gpu/triangles"
 )
 
-// Oriented is [CSR.Oriented] of a graph on a device, which it stays on. It waits for the view, which is the caller's to free.
+// Oriented is [CSR.Oriented] of a graph on a device. The view lies on the same device, and the
+// caller must free it. Oriented waits for it.
 func (d *DeviceCSR) Oriented(ctx context.Context, s *device.Stream) (*DeviceCSR, error) {
 	o, err := d.orientedOn(ctx, s)
 	return o, wrap("Oriented", err)

@@ -9,7 +9,8 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// A multigraph that is saved, loaded, exported and inserted again has the same parallel edges, in their order.
+// TestMultigraphKept checks that a multigraph that is saved, loaded, exported and inserted again
+// has the same parallel edges, in order.
 func TestMultigraphKept(t *testing.T) {
 	dev, ctx := devicetest.Open(t), t.Context()
 	for _, o := range []Options{{Multi: true}, {Multi: true, SelfLoops: true}, {Multi: true, Directed: true, SelfLoops: true}} {
@@ -44,7 +45,8 @@ func TestMultigraphKept(t *testing.T) {
 	}
 }
 
-// One edge, put and deleted many times in a batch: the outcome is that of one operation after the other.
+// TestParallelEdgesOfOneBatch inserts and deletes one edge many times in a batch. The outcome is
+// that of one operation after the other.
 func TestParallelEdgesOfOneBatch(t *testing.T) {
 	dev, ctx := devicetest.Open(t), t.Context()
 	g, err := NewWeightedGraph[uint32](dev, &Options{Multi: true})

@@ -13,7 +13,7 @@ import (
 //go:embed testdata/survivors.txt
 var survivors string
 
-// Few random changes of the kernels go unnoticed.
+// TestRandomMutants checks that few random changes of the kernels go unnoticed.
 func TestRandomMutants(t *testing.T) {
 	all := conformance.Images(graphImages)
 	trials := map[string]func(*mutate.Mutant) []mutate.Trial{
@@ -22,13 +22,13 @@ func TestRandomMutants(t *testing.T) {
 	mutate.Run(t, mutate.Config{Images: all, Number: 1, Reasons: survivors, Trials: trials})
 }
 
-// trialsOf are the tests of kernels, for weights of a width.
+// trialsOf returns the tests of kernels for weights of a width.
 func trialsOf[W uint32 | uint64](m *mutate.Mutant) []mutate.Trial {
 	quick, random := mutate.OnDevices(m.Arch, 2, kernelTests[W]())
 	return slices.Concat(quick, random)
 }
 
-// trialsUnweighted are those without weights.
+// trialsUnweighted returns those without weights.
 func trialsUnweighted(m *mutate.Mutant) []mutate.Trial {
 	var tests []mutate.KernelTest
 	for _, o := range allOptions {

@@ -10,28 +10,29 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 )
 
-// Ref is a graph, or a snapshot of one, as kernels see it: the twin of weft::graph::Ref in
-// kernels/include/weft/graph.cuh, which those of users take by value in their parameters, and of weft::graph::Graph. [Graph.View] and
-// [Snapshot.View] make it. Its fields are those headers' concern.
+// Ref is a graph, or a snapshot of one, as a kernel parameter. Its twins are weft::graph::Ref in
+// kernels/include/weft/graph.cuh, which user kernels take by value, and weft::graph::Graph.
+// [Graph.View] and [Snapshot.View] make it. Its fields are private to those headers.
 type Ref struct {
 	_                    structs.HostLayout
 	Records, Pool, Alive device.Ptr
 	Vertices, Unit       uint32
 }
 
-// View gives submit a Ref from which kernels read, to be launched on a stream, and returns when the stream has done what submit has
-// submitted. The kernels see the changes that were submitted before, on whatever stream; later ones wait. submit calls no
-// method of this graph, which may wait for its end, and the Ref is good for nothing behind it. Views of other structures may be nested in it,
-// in one order wherever a program nests them.
+// View calls submit with a Ref from which kernels read, to be launched on a stream. It returns when
+// the stream has run what submit has submitted. The kernels see the changes submitted before, on
+// any stream; later changes wait. submit must not call methods of this graph, which may wait for
+// its end. The Ref is invalid after submit's launches. Views of other structures may be nested in
+// submit, if the program always nests them in the same order.
 //
-// On a CPU, View returns device.ErrNoKernels. An error of submit is returned.
+// On a CPU, View returns device.ErrNoKernels. View returns the error of submit.
 func (g *Graph) View(ctx context.Context, s *device.Stream, submit func(Ref) error) error {
 	return wrap("View", g.seenBy(s, func() error {
 		return g.read(ctx, nil, func(v *view) error { return g.show(s, v, submit) })
 	}))
 }
 
-// View is [Graph.View] of the snapshot, while updates go on.
+// View is [Graph.View] of the snapshot, while updates continue.
 func (s *Snapshot) View(ctx context.Context, stream *device.Stream, submit func(Ref) error) error {
 	return wrap("View", s.of.seenBy(stream, func() error {
 		return s.use(ctx, func() error { return s.of.show(stream, s.view, submit) })
@@ -49,7 +50,7 @@ func (g *store) seenBy(s *device.Stream, f func() error) error {
 	return f()
 }
 
-// show has something submitted behind all changes, and waits for it.
+// show runs submit after all changes, and waits for what it submits.
 func (g *store) show(s *device.Stream, v *view, submit func(Ref) error) error {
 	if err := s.Wait(g.engine.(*gpuEngine).Changed()); err != nil {
 		return err

@@ -23,10 +23,10 @@ func (g *store) savedKind() savedgraph.Kind {
 	return k
 }
 
-// savedRows is how many rows are read at a time.
+// savedRows is the number of rows that are read at a time.
 const savedRows = 1 << 16
 
-// save writes what a view has, rows of some vertices at a time.
+// save writes the content of a view, some rows at a time.
 func (g *store) save(ctx context.Context, v *view, to io.Writer) error {
 	w := savedgraph.NewWriter(to, g.savedKind(), v.vertices)
 	alive, err := g.engine.alive(ctx, v)
@@ -62,16 +62,16 @@ func (g *store) load(ctx context.Context, in io.Reader) error {
 	return savedgraph.Load(ctx, in, g.savedKind(), g.opts.MaxVertices, loaded{g})
 }
 
-// loaded is a graph that takes what has been saved.
+// loaded adapts a store to savedgraph.Graph.
 type loaded struct{ *store }
 
-// Vertices is for [savedgraph.Graph].
+// Vertices implements savedgraph.Graph.
 func (l loaded) Vertices(ctx context.Context, ids []uint32) error {
 	_, err := l.insertVertices(ctx, "vertices", ids)
 	return wrap("vertices", op.Cause(err))
 }
 
-// Edges is for [savedgraph.Graph].
+// Edges implements savedgraph.Graph.
 func (l loaded) Edges(ctx context.Context, from, to []uint32, weights []byte) error {
 	var vals batch.Column
 	if l.weight > 0 {

@@ -13,9 +13,10 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Snapshot is a [Graph] as it was at one moment: algorithms run on it while updates go on, and neither waits for the
-// other. It has a copy of the records, 32 bytes a vertex, and keeps the blocks that rows had; those that are written later
-// are none of its. It holds that memory until it is closed, and is of use as long as the graph is open.
+// Snapshot is a [Graph] as it was at one moment. Algorithms run on it while updates continue, and
+// neither waits for the other. It has a copy of the records, 32 bytes a vertex, and keeps the
+// blocks of the rows at that moment, but none written later. It holds that memory until it is
+// closed, and is valid while the graph is open.
 type Snapshot struct {
 	of    *store
 	view  *view
@@ -25,11 +26,12 @@ type Snapshot struct {
 	present, arcs, loops uint64
 
 	mu     sync.Mutex
-	users  int // calls on it, and one until it is closed
+	users  int // calls on it, plus one until it is closed
 	closed bool
 }
 
-// Snapshot takes a snapshot, which sees every call that has returned and every batch submitted before.
+// Snapshot takes a snapshot, which sees every call that has returned and every batch submitted
+// before.
 func (g *Graph) Snapshot(ctx context.Context) (*Snapshot, error) {
 	s, err := g.snapshot(ctx)
 	return s, wrap("Snapshot", err)
@@ -59,7 +61,7 @@ func (g *store) snapshot(ctx context.Context) (s *Snapshot, err error) {
 	return s, nil
 }
 
-// use keeps the snapshot for a call.
+// use keeps the snapshot open during a call.
 func (s *Snapshot) use(ctx context.Context, f func() error) error {
 	s.mu.Lock()
 	err := ctx.Err()
@@ -86,7 +88,7 @@ func (s *Snapshot) call(f func() error) error {
 	return f()
 }
 
-// leave ends a use. The last one lets blocks and memory go.
+// leave ends a use. The last one frees blocks and memory.
 func (s *Snapshot) leave() (err error) {
 	s.mu.Lock()
 	s.users--
@@ -115,10 +117,10 @@ func (g *store) forget(ctx context.Context, s *Snapshot) error {
 	return g.engine.reap(ctx, g.seen)
 }
 
-// copied is the size of what a snapshot has beside blocks.
+// copied returns the size of a snapshot's memory other than blocks.
 func (v *view) copied() int { return v.records.Size + v.alive.Size }
 
-// freeCopy frees what a snapshot has beside blocks.
+// freeCopy frees a snapshot's memory other than blocks.
 func freeCopy(dev device.Device, v *view) (err error) {
 	for _, b := range []device.Buffer{v.records, v.alive} {
 		if b.Size > 0 {
@@ -128,7 +130,8 @@ func freeCopy(dev device.Device, v *view) (err error) {
 	return err
 }
 
-// Close lets go of what the snapshot has, as soon as calls on it have ended. Idempotent; later calls on it are weft.ErrClosed.
+// Close frees the memory of the snapshot after the calls in flight. It is idempotent; later calls
+// on the snapshot return weft.ErrClosed.
 func (s *Snapshot) Close() error {
 	s.mu.Lock()
 	first := !s.closed
@@ -140,10 +143,10 @@ func (s *Snapshot) Close() error {
 	return wrap("Snapshot", s.leave())
 }
 
-// Vertices is the number of vertices that were there.
+// Vertices returns the number of vertices.
 func (s *Snapshot) Vertices() int { return int(s.present) }
 
-// Edges is the number of edges.
+// Edges returns the number of edges.
 func (s *Snapshot) Edges() int { return edgesOf(s.of.opts.Directed, s.arcs, s.loops) }
 
 // Directed reports whether edges lead one way only.
@@ -201,7 +204,7 @@ func (s *Snapshot) export(ctx context.Context) (c *CSR, weights []byte, err erro
 	return c, weights, wrap("CSR", err)
 }
 
-// Save is [Graph.Save], while updates go on.
+// Save is [Graph.Save], while updates continue.
 func (s *Snapshot) Save(ctx context.Context, to io.Writer) error {
 	return wrap("Save", s.use(ctx, func() error { return s.of.save(ctx, s.view, to) }))
 }

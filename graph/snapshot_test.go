@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// Snapshots are read while edges come and go, by several goroutines.
+// TestSnapshotsBesideUpdates reads snapshots in several goroutines while edges come and go.
 func TestSnapshotsBesideUpdates(t *testing.T) {
 	dev := devicetest.Open(t)
 	if dev.Properties().Kind == device.Sim {
@@ -54,7 +54,7 @@ func TestSnapshotsBesideUpdates(t *testing.T) {
 			at := r.IntN(len(held))
 			must(t, held[at].Close())
 			held = slices.Delete(held, at, at+1)
-			_, err = g.Insert(ctx, from, to, nil) // where the blocks lay that this sets free
+			_, err = g.Insert(ctx, from, to, nil) // into the blocks that this frees
 			must(t, err)
 			for _, k := range held {
 				read(k)

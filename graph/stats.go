@@ -8,11 +8,12 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// DegreeStats are how many neighbors vertices have; of a directed graph, to how many their edges lead.
+// DegreeStats describes the degrees of the vertices of a graph, in a directed graph the
+// out-degrees.
 type DegreeStats struct {
 	Min, Max    int
-	Mean, Sigma float64 // sigma is the standard deviation
-	Isolated    int     // vertices that no edge begins or ends at, but for self loops
+	Mean, Sigma float64 // Sigma is the standard deviation
+	Isolated    int     // vertices without edges, other than self loops
 	// Histogram counts vertices by the bits of their degree: Histogram[0] those of degree 0, and
 	// Histogram[b] those of 2^(b-1) to 2^b-1.
 	Histogram []int
@@ -60,14 +61,14 @@ func (g *CSR) Degrees(ctx context.Context, dev device.Device) (DegreeStats, erro
 	return s, ctx.Err()
 }
 
-// degreePart is what some of the vertices have.
+// degreePart is the measurement of some of the vertices.
 type degreePart struct {
 	min, max, isolated int
 	squares            float64
 	histogram          [34]int
 }
 
-// linked says of each vertex whether it has an edge with another one.
+// linked reports for each vertex whether it has an edge with another one.
 func (g *CSR) linked() []bool {
 	linked := make([]bool, g.Vertices())
 	for v := range linked {

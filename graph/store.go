@@ -25,63 +25,68 @@ type store struct {
 	leases *core.Leases
 	engine engine
 
-	// What follows is the writer's whose turn it is.
+	// The writer lock protects the following fields.
 	blocks
-	vertices int    // that have records
+	vertices int    // number of records
 	arcs     uint64 // entries of all rows
 	loops    uint64
 	epoch    uint32   // number of the next snapshot
-	live     []uint32 // snapshots that are not over, ascending
-	old      []bool   // of those, which are of a generation before this one
-	copies   int      // bytes that snapshots have beside blocks
+	live     []uint32 // epochs of the open snapshots, ascending
+	old      []bool   // for each of those, whether it is of an earlier generation
+	copies   int      // size of the snapshots' memory other than blocks
 	spared   int      // batches in a row that have left much memory free
 
 	size    sizes
 	weights core.Type    // 0: none
-	open    sync.RWMutex // taken by calls on snapshots, so that Close waits for them
+	open    sync.RWMutex // held by calls on snapshots, so that Close waits for them
 	closed  bool
 	ends    touched.Lister
 	tracked *observe.Tracked
 }
 
-// sizes are what there was when a call returned, or at the last Sync.
+// sizes are the sizes when a call returned, or at the last Sync.
 type sizes struct{ vertices, arcs, loops atomic.Uint64 }
 
-// engine works on the memory of a store, on one kind of device. Changes come one by one, and no lookup
-// of the present beside them; those of snapshots do.
+// engine works on the memory of a store, on one kind of device. Changes run one at a time and
+// exclude lookups of the present graph, but not those of snapshots.
 type engine interface {
-	// change runs a batch of edges, from Keys to Keys2 with weights Vals, of kinds op.Put and op.Delete: all of it or,
-	// after an error, nothing. It returns how many edges were not there, or were.
+	// change runs a batch of edges, from Keys to Keys2 with weights Vals, of kinds op.Put and
+	// op.Delete: completely or, after an error, not at all. It returns the number of edges that
+	// were absent (Put) or present (Delete).
 	change(ctx context.Context, s *device.Stream, b *batch.Batch) (uint64, error)
-	// insertVertices and deleteVertices run a batch of vertices, which are Keys, and return how many are new, or were there.
+	// insertVertices and deleteVertices run a batch of vertices, in Keys. They return how many are
+	// new, or were present.
 	insertVertices(ctx context.Context, s *device.Stream, b *batch.Batch) (uint64, error)
 	deleteVertices(ctx context.Context, s *device.Stream, b *batch.Batch) (uint64, error)
-	// find looks for edges from Keys to Keys2, writes Vals and OK and returns how many there are. On a stream of a GPU it adds them to
-	// count, unless that is null, and returns 0.
+	// find looks up edges from Keys to Keys2, writes Vals and OK and returns the number found. On a
+	// stream of a GPU it adds the number to count, unless that is null, and returns 0.
 	find(ctx context.Context, s *device.Stream, v *view, b *batch.Batch, count device.Ptr) (uint64, error)
-	// addCount submits adding n to a counter of a caller's, if there is one.
+	// addCount submits adding n to a counter of the caller, if given.
 	addCount(s *device.Stream, to device.Slice[uint64], n uint64) error
-	// degrees writes the degrees of vertices Keys to Counts. Without Keys they are the first b.N.
+	// degrees writes the degrees of vertices Keys to Counts. Without Keys the vertices are the
+	// first b.N.
 	degrees(ctx context.Context, s *device.Stream, v *view, b *batch.Batch) error
-	// rows writes the rows of vertices to OutKeys and Vals, from Offsets on, and never beyond. Without Keys they are the first b.N.
+	// rows writes the rows of vertices to OutKeys and Vals, from Offsets on, and never beyond.
+	// Without Keys the vertices are the first b.N.
 	rows(ctx context.Context, s *device.Stream, v *view, b *batch.Batch) error
-	// offsets adds up Counts to Offsets.
+	// offsets writes the prefix sums of Counts to Offsets.
 	offsets(s *device.Stream, b *batch.Batch) error
-	// alive reads which vertices are there.
+	// alive reads the bitmap of present vertices.
 	alive(ctx context.Context, v *view) ([]uint32, error)
-	// present reads how many vertices there are, behind all changes.
+	// present reads the number of vertices, after all changes.
 	present(ctx context.Context) (uint64, error)
-	// copy copies what changes write where they read, for a snapshot.
+	// copy copies the memory that changes overwrite, for a snapshot.
 	copy(ctx context.Context, v *view) (*view, error)
-	// reap makes blocks that only snapshots had free, those of which seen is false, and counts them.
+	// reap frees and counts the retired blocks of snapshots for which seen returns false.
 	reap(ctx context.Context, seen func(ghost) bool) error
-	// compact copies what there is to new memory.
+	// compact copies the graph to new memory.
 	compact(ctx context.Context) (*memory, error)
-	// clear forgets blocks: the memory is new.
+	// clear drops all blocks; m is the new memory.
 	clear(ctx context.Context, m *memory) error
-	// image is the memory in that of the host, and the free blocks of each class and those that snapshots have.
+	// image returns the memory as host memory, with the free blocks of each class and the retired
+	// blocks of snapshots.
 	image(ctx context.Context, v *view) (*view, [classes][]uint32, []ghost, error)
-	// beside is memory that the engine has beside its generation, in bytes.
+	// beside returns the size of the engine's memory other than its generation.
 	beside() int
 	close() error
 }
@@ -122,7 +127,7 @@ func (g *store) check() error {
 	return nil
 }
 
-// arcsOf is how many entries of rows an edge makes.
+// arcsOf returns the number of row entries per edge.
 func (g *store) arcsOf() int {
 	if g.opts.Directed {
 		return 1
@@ -132,7 +137,7 @@ func (g *store) arcsOf() int {
 
 func (g *store) memory() *memory { return memoryOf(g.leases.Current()) }
 
-// now is the graph as it is, for a writer in its turn and for calls that exclude writers.
+// now returns the present graph. The caller holds the writer lock or excludes writers.
 func (g *store) now() *view { return g.memory().view(g.vertices) }
 
 func wrap(method string, err error) error {
@@ -142,7 +147,7 @@ func wrap(method string, err error) error {
 	return fmt.Errorf("graph: %s: %w", method, err)
 }
 
-// alone runs f in a writer's turn, while nobody reads the present.
+// alone runs f in an exclusive section: no other writer, no reader of the present graph.
 func (g *store) alone(ctx context.Context, f func() error) error {
 	if err := g.leases.Write(ctx); err != nil {
 		return err
@@ -155,7 +160,7 @@ func (g *store) alone(ctx context.Context, f func() error) error {
 	return f()
 }
 
-// read runs f while nobody changes the graph.
+// read runs f while no writer changes the graph.
 func (g *store) read(ctx context.Context, s *device.Stream, f func(*view) error) error {
 	lease, err := g.leases.Read(ctx, nil)
 	if err != nil {
@@ -167,8 +172,9 @@ func (g *store) read(ctx context.Context, s *device.Stream, f func(*view) error)
 	return errors.Join(f(g.now()), lease.End())
 }
 
-// batches of host memory are cut into pieces: of so many edges as the graph has, so that what is inserted into rows that grow
-// costs no more than a few copies of each, within bounds of the memory that a piece takes meanwhile.
+// leastPiece and mostPiece bound the pieces of a batch of host memory. A piece has as many arcs as
+// the graph. So insertions into growing rows cost at most a few copies of each row. The bounds
+// limit the memory that a piece takes meanwhile.
 const (
 	leastPiece = 1 << 20
 	mostPiece  = 1 << 24
@@ -197,7 +203,8 @@ func (g *store) changeBy(ctx context.Context, s *device.Stream, method string, b
 			return err
 		})
 	}
-	err = errors.Join(err, g.engine.addCount(s, count, uint64(n))) // also what pieces before an error did
+	// The count includes the pieces before an error.
+	err = errors.Join(err, g.engine.addCount(s, count, uint64(n)))
 	if err != nil {
 		b.ClearFrom(done)
 		err = wrap(method, op.Partial(done, nil, err))
@@ -205,7 +212,7 @@ func (g *store) changeBy(ctx context.Context, s *device.Stream, method string, b
 	return n, err
 }
 
-// admit checks a batch before anything is changed.
+// admit checks a batch before anything changes.
 func (g *store) admit(s *device.Stream, b *batch.Batch) error {
 	if b.Columns[batch.Keys2].Given() && b.Inserts() {
 		if err := g.admitWeights(b.N, &b.Columns[batch.Vals]); err != nil {
@@ -219,10 +226,11 @@ func (g *store) admit(s *device.Stream, b *batch.Batch) error {
 			}
 		}
 	}
-	return g.admitVertices(b) // of columns that only the device reads, the engine finds out
+	return g.admitVertices(b) // the engine checks columns that only the device reads
 }
 
-// admitWeights refuses n edges without weights where edges have some: by methods that a WeightedGraph has of a Graph.
+// admitWeights refuses n edges without weights for a graph with weights, from methods that a
+// WeightedGraph inherits from Graph.
 func (g *store) admitWeights(n int, weights *batch.Column) error {
 	if g.weight > 0 && n > 0 && !weights.Given() {
 		return fmt.Errorf("%w: %d edges without weights, for a graph with weights", device.ErrInvalid, n)
@@ -230,7 +238,7 @@ func (g *store) admitWeights(n int, weights *batch.Column) error {
 	return nil
 }
 
-// admitVertices refuses to insert vertices that cannot be. They have no edges, so deletions find none.
+// admitVertices refuses to insert vertices out of range. Deletions of such vertices find nothing.
 func (g *store) admitVertices(b *batch.Batch) error {
 	from, to := batch.View[uint32](b.Columns[batch.Keys].Host), batch.View[uint32](b.Columns[batch.Keys2].Host)
 	kinds := batch.View[op.Kind](b.Columns[batch.Kinds].Host)
@@ -246,7 +254,7 @@ func (g *store) admitVertices(b *batch.Batch) error {
 	return nil
 }
 
-// beyond reports whether one of two vertices cannot be.
+// beyond reports whether one of two vertices is out of range.
 func (g *store) beyond(u, v uint32) bool { return uint64(max(u, v)) >= uint64(g.opts.MaxVertices) }
 
 func admitKind(i int, k op.Kind) error {
@@ -256,7 +264,7 @@ func admitKind(i int, k op.Kind) error {
 	return nil
 }
 
-// invalid is the error of a vertex that cannot be.
+// invalid returns the error of a vertex out of range.
 func (g *store) invalid(i int, u, v uint32, edge bool) error {
 	if edge {
 		return fmt.Errorf("%w: edge %d from %d to %d: vertices are 0 to %d; MaxVertices allows more", weft.ErrOptions, i, u, v, g.opts.MaxVertices-1)
@@ -264,12 +272,13 @@ func (g *store) invalid(i int, u, v uint32, edge bool) error {
 	return fmt.Errorf("%w: vertex %d of the batch is %d: vertices are 0 to %d; MaxVertices allows more", weft.ErrOptions, i, u, g.opts.MaxVertices-1)
 }
 
-// pieces runs a batch piece by piece, and publishes what there is then. done is the length of the prefix that was run.
+// pieces runs a batch piece by piece, and publishes the new sizes. done is the length of the prefix
+// that was run.
 func (g *store) pieces(ctx context.Context, s *device.Stream, b *batch.Batch, run func(context.Context, *device.Stream, *batch.Batch) (uint64, error)) (done, n int, err error) {
 	for err = ctx.Err(); done < b.N && err == nil; {
 		size := min(b.N-done, g.piece())
 		if s != nil && b.Columns[batch.Keys].Host == nil {
-			size = b.N - done // its vertices are checked by the device, before anything changes
+			size = b.N - done // the device checks its vertices before anything changes
 		}
 		var some uint64
 		if some, err = run(ctx, s, b.Part(done, done+size)); err == nil {
@@ -290,7 +299,8 @@ func (g *store) pieces(ctx context.Context, s *device.Stream, b *batch.Batch, ru
 	return done, n, err
 }
 
-// publish makes sizes known. Behind a stream the number of vertices is known by the next Sync.
+// publish updates the published sizes. On a stream of a GPU the number of vertices is published by
+// the next Sync.
 func (g *store) publish(ctx context.Context, s *device.Stream) error {
 	g.size.arcs.Store(g.arcs)
 	g.size.loops.Store(g.loops)
@@ -311,16 +321,17 @@ func isHost(dev device.Device) bool {
 
 // ---- memory -------------------------------------------------------------------
 
-// Free memory is given back when it is more than two thirds of what blocks took, and more than so many units: a batch that changes all rows
-// needs as much again as they have, and leaves it free. Snapshots have blocks where they are, so nothing is copied while there are any. To give memory back and
-// to take it again lasts longer than most batches, so it is kept for some of them, which may need it.
+// Memory is freed when the unused part is more than two thirds of what blocks took, and more than
+// spareUnits. A batch that changes all rows needs as much again, and leaves it unused. Nothing is
+// copied while snapshots exist, since they refer to blocks by position. Freeing and reallocating
+// memory takes longer than most batches, so it is kept for spareBatches batches, which may need it.
 const (
 	spareUnits   = 1 << 10
 	spareBatches = 4
 )
 
-// shrink gives memory back that so many batches in a row have left free. Where there is no memory to do it in, or no time, a later batch tries again: this one
-// is done.
+// shrink frees memory that the given number of batches in a row have left unused. On a lack of
+// memory or time it returns no error: the batch is done, and a later one tries again.
 func (g *store) shrink(ctx context.Context, batches int) error {
 	if g.units <= spareUnits || g.used > g.units/3 || len(g.live) > 0 {
 		g.spared = 0
@@ -337,7 +348,7 @@ func (g *store) shrink(ctx context.Context, batches int) error {
 	return err
 }
 
-// renew copies what there is to new memory.
+// renew copies the graph to new memory.
 func (g *store) renew(ctx context.Context) error {
 	m, err := g.engine.compact(ctx)
 	if err != nil {
@@ -353,7 +364,8 @@ func (g *store) replace(m *memory) error {
 	return g.leases.Replace(m)
 }
 
-// room takes memory for blocks of so many units and records of so many vertices. clear makes records zero.
+// room allocates memory for blocks of the given units and records of the given vertices. clear
+// zeroes new records.
 func (g *store) room(units, vertices int, clear func(b device.Buffer, from int) error) error {
 	m := g.memory()
 	if units > mostUnits {
@@ -372,7 +384,7 @@ func (g *store) room(units, vertices int, clear func(b device.Buffer, from int) 
 		}
 		if a.buf.Size > before.Size {
 			if err := clear(a.buf, before.Size); err != nil {
-				a.buf = before // what has not been cleared is new again
+				a.buf = before // not cleared: it is new again
 				return err
 			}
 		}
@@ -380,14 +392,15 @@ func (g *store) room(units, vertices int, clear func(b device.Buffer, from int) 
 	return nil
 }
 
-// degreesOf are the degrees of all vertices.
+// degreesOf returns the degrees of all vertices.
 func (g *store) degreesOf(ctx context.Context, v *view) ([]uint32, error) {
 	degrees := make([]uint32, v.vertices)
 	b := &batch.Batch{N: v.vertices, Columns: batch.Columns{batch.Counts: batch.Output(degrees)}}
 	return degrees, g.engine.degrees(ctx, nil, v, b)
 }
 
-// newest is the epoch of the last snapshot of this generation that is not over; ok is false if there is none.
+// newest returns the epoch of the last open snapshot of this generation. ok is false if none is
+// open.
 func (g *store) newest() (epoch uint32, ok bool) {
 	for i, e := range slices.Backward(g.live) {
 		if !g.old[i] {

@@ -19,7 +19,7 @@ import (
 	"github.com/weftgo/weft/internal/mutate"
 )
 
-// asked is a call on a stream, what it should answer, and where that will be.
+// asked is a call on a stream, its expected result, and the place of its result.
 type asked struct {
 	s     *device.Stream
 	ok    device.Slice[bool]
@@ -29,8 +29,8 @@ type asked struct {
 	what  string
 }
 
-// overStreams has batches of the host and of three streams come one behind the other, none of which is waited for, with
-// snapshots between them: each call has the outcome that it has in the order of the calls.
+// overStreams runs batches of the host and of three streams one after the other without waiting,
+// with snapshots between them. Each call has the outcome of the order of the calls.
 func overStreams(t testing.TB, dev device.Device, o Options, seed uint64, calls int) {
 	ctx := t.Context()
 	g, err := NewWeightedGraph[uint32](dev, &o)
@@ -113,7 +113,8 @@ func (p *player[W]) ask(s *device.Stream, i int) (a asked, free func() error) {
 	}
 }
 
-// Calls on several streams have their outcome under random schedules and weak memory.
+// TestStreams checks the outcomes of calls on several streams under random schedules and weak
+// memory.
 func TestStreams(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -129,8 +130,10 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// Behind a compaction, which leaves stacks without memory, rows become longer on a stream. For the first batch the host makes stacks for the blocks that it frees, behind
-// what it waits for, and then all others, which the next batch tells the device of: what the first one tells may not have been read by then.
+// TestStreamBehindCompaction makes rows longer on a stream after a compaction, which leaves stacks
+// without memory. For the first batch the host makes stacks for the blocks that it frees, after its
+// wait, and then all other stacks. The next batch sends these to the device, when the device may
+// not have read those of the first.
 func TestStreamBehindCompaction(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -140,7 +143,7 @@ func TestStreamBehindCompaction(t *testing.T) {
 	must(t, err)
 	const rows, more = 60, 20
 	var from, to []uint32
-	for u := range uint32(rows) { // of as many edges each, so that there are blocks of several classes
+	for u := range uint32(rows) { // of different lengths, so that blocks have several classes
 		for v := range u {
 			from, to = append(from, u), append(to, v)
 		}
@@ -171,7 +174,7 @@ func TestStreamBehindCompaction(t *testing.T) {
 	}
 }
 
-// behindStreams has everything that a host may do with a graph come right behind a batch on a stream.
+// behindStreams runs every operation of the host on a graph right after a batch on a stream.
 func behindStreams(t testing.TB, dev device.Device, _ uint64) {
 	ctx := t.Context()
 	from, to := make([]uint32, 40), make([]uint32, 40)
@@ -212,7 +215,8 @@ func behindStreams(t testing.TB, dev device.Device, _ uint64) {
 			n, err := g.Insert(ctx, to, from, nil)
 			want(n, err, 0)
 			must(t, g.DeleteOn(s, u, v, none))
-			n, err = g.Insert(ctx, to, from, nil) // whose edges must not be copied to where those of the batch before are read
+			// Its edges must not be copied to where those of the batch before are read.
+			n, err = g.Insert(ctx, to, from, nil)
 			want(n, err, 40)
 		},
 		"Compact": func(g *Graph) { must(t, g.Compact(ctx)) },
@@ -275,7 +279,8 @@ func behindStreams(t testing.TB, dev device.Device, _ uint64) {
 			want(x.Vertices(), err, 43)
 			n, err := x.Has(ctx, from, to, nil)
 			want(n, err, 40)
-			must(t, g.DeleteOn(s, u.Sub(0, 30), v.Sub(0, 30), none)) // whose blocks the snapshot has
+			// The snapshot has their blocks.
+			must(t, g.DeleteOn(s, u.Sub(0, 30), v.Sub(0, 30), none))
 			must(t, x.Close())
 			must(t, g.InsertOn(s, v, u, none))
 		},
@@ -313,7 +318,7 @@ func behindStreams(t testing.TB, dev device.Device, _ uint64) {
 			some, counts := upload(t, s, []uint32{1, 46, 47, 50}), upload(t, s, make([]uint64, 2))
 			must(t, g.DeleteVerticesOn(s, some.Sub(0, 3), counts.Sub(0, 1)))
 			must(t, g.InsertVerticesOn(s, some.Sub(1, 3), counts.Sub(1, 2)))
-			must(t, g.DeleteVerticesOn(s, some.Sub(3, 4), counts.Sub(0, 1))) // which cannot be
+			must(t, g.DeleteVerticesOn(s, some.Sub(3, 4), counts.Sub(0, 1))) // not a valid vertex
 			var got [2]uint64
 			must(t, counts.CopyTo(ctx, s, got[:]))
 			want(int(got[0]), nil, 1)
@@ -340,7 +345,8 @@ func behindStreams(t testing.TB, dev device.Device, _ uint64) {
 	must(t, s.Close())
 }
 
-// Each call by which the host orders streams, or waits for them, is needed: left out, calls go wrong.
+// TestOmissionsAreNoticed checks that each call by which the host orders streams, or waits for
+// them, is needed: without it, calls fail.
 func TestOmissionsAreNoticed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -364,7 +370,7 @@ func TestOmissionsAreNoticed(t *testing.T) {
 	}, tries...)
 }
 
-// kernelTests are what kernels are judged by.
+// kernelTests returns the tests that judge kernels.
 func kernelTests[W uint32 | uint64]() []mutate.KernelTest {
 	return []mutate.KernelTest{
 		{Name: "a full graph", Run: full},
@@ -384,7 +390,7 @@ func kernelTests[W uint32 | uint64]() []mutate.KernelTest {
 	}
 }
 
-// Mutants are ways to break the kernels: their PTX with one pattern replaced wherever it occurs in
+// mutants are ways to break the kernels: their PTX with one pattern replaced wherever it occurs in
 // the kernels of a name.
 var mutants = []struct{ name, kernels, pattern, with string }{
 	{"a bit of a vertex is set as if there were no others", "write", `atom\.relaxed\.gpu\.global\.or\.b32`, "atom.relaxed.gpu.global.exch.b32"},
@@ -406,7 +412,7 @@ var mutants = []struct{ name, kernels, pattern, with string }{
 	{"the largest vertex is one less", "arcs", `red\.relaxed\.gpu\.global\.max\.u32 \[(%rd\d+)\], (%r\d+);`, ""},
 }
 
-// The tests of kernels find every one of them.
+// TestMutants checks that the tests of kernels find every one of them.
 func TestMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// Many vertices go from rows of all lengths.
+// TestManyVertices deletes many vertices from rows of all lengths.
 func TestManyVertices(t *testing.T) {
 	dev := devicetest.Open(t)
 	for _, o := range allOptions {
@@ -20,7 +20,8 @@ func TestManyVertices(t *testing.T) {
 	}
 }
 
-// anyGraph is a graph, how edges come to it, and what it or a snapshot of it has.
+// anyGraph is a graph with functions that insert edges and return the rows of the graph or of a
+// snapshot.
 type anyGraph struct {
 	*Graph
 	insert func(ctx context.Context, from, to []uint32) error
@@ -62,7 +63,7 @@ func weighted[W uint32 | uint64](dev device.Device, o Options) (*anyGraph, error
 	}, err
 }
 
-// parts are rows and their weights.
+// parts returns rows and their weights.
 func parts[W Weight](c *Weighted[W], err error) (*CSR, any, error) {
 	if err != nil {
 		return nil, nil, err
@@ -70,7 +71,8 @@ func parts[W Weight](c *Weighted[W], err error) (*CSR, any, error) {
 	return c.CSR, c.AllWeights(), nil
 }
 
-// sweeps deletes many vertices of a graph with rows of all lengths, twice, with a snapshot of the state between, and has what a CPU has.
+// sweeps deletes many vertices of a graph with rows of all lengths, twice, with a snapshot in
+// between. The result must be that of a CPU.
 func sweeps(t testing.TB, dev device.Device, o Options, open func(device.Device, Options) (*anyGraph, error)) {
 	ctx := t.Context()
 	var from, to []uint32

@@ -10,7 +10,8 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// What counts as touched, of batches on the edges 1-2 with weight 5 and 2-3 with weight 6.
+// TestTouched checks what counts as touched, for batches on the edges 1-2 with weight 5 and 2-3
+// with weight 6.
 func TestTouched(t *testing.T) {
 	const put, remove = uint8(weft.OpPut), uint8(weft.OpDelete)
 	for name, tt := range map[string]struct {
@@ -58,7 +59,7 @@ func TestTouched(t *testing.T) {
 	}
 }
 
-// touchedBy are the vertices that a batch has touched.
+// touchedBy returns the vertices that a batch has touched.
 func touchedBy(t testing.TB, g *Graph, s *device.Stream, e DeviceEdges) []uint32 {
 	t.Helper()
 	touched, count := devicetest.Upload(t, s, make([]uint32, 2*e.From.Len())), devicetest.Upload(t, s, []uint64{77})
@@ -66,7 +67,8 @@ func touchedBy(t testing.TB, g *Graph, s *device.Stream, e DeviceEdges) []uint32
 	return devicetest.Download(t, s, touched)[:devicetest.Download(t, s, count)[0]]
 }
 
-// What callers choose: which edges count, which of their ends, how many vertices there are, and how much room.
+// TestTouchedOf checks the choices of callers: which edges count, which of their ends, the number
+// of vertices, and the capacity of the list.
 func TestTouchedOf(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {
 		s := devicetest.NewStream(t, dev)
@@ -107,7 +109,7 @@ func TestTouchedOf(t *testing.T) {
 	})
 }
 
-// What makes no sense is refused, and nothing is written.
+// TestTouchedMisuse checks that invalid arguments are refused, and nothing is written.
 func TestTouchedMisuse(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {
 		s, host := devicetest.NewStream(t, dev), devicetest.OpenCPU(t, 1)

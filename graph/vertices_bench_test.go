@@ -11,8 +11,8 @@ import (
 	"github.com/weftgo/weft/internal/workload"
 )
 
-// BenchmarkDeleteVertices deletes vertices whose numbers lie on the device, of graphs with 16 arcs for each of 2^20 (2^12 in memory of the host), in both ways that
-// a GPU has.
+// BenchmarkDeleteVertices deletes vertices listed on the device from graphs of 2^20 vertices (2^12
+// in host memory) with 16 arcs each, in both ways of a GPU.
 func BenchmarkDeleteVertices(b *testing.B) {
 	for _, directed := range []bool{false, true} {
 		for _, hubs := range []bool{false, true} {
@@ -36,7 +36,7 @@ func benchVertices(b *testing.B, directed, hubs bool) {
 	from, to := make([]uint32, m), make([]uint32, m)
 	for i := range from {
 		u, v := workload.Random(1, uint64(2*i)), workload.Random(1, uint64(2*i+1))
-		if hubs { // the square of an equally distributed number: up to some 8,000 arcs
+		if hubs { // the square of a uniform number: up to some 8,000 arcs
 			u, _ = bits.Mul64(u, u)
 		}
 		from[i], to[i] = uint32(workload.Below(u, uint64(n))), uint32(workload.Below(v, uint64(n)))
@@ -45,7 +45,8 @@ func benchVertices(b *testing.B, directed, hubs bool) {
 	must(b, err)
 	for shift := 7; shift <= 17; shift += 2 {
 		if size := 1 << shift; size <= n/8 {
-			for _, share := range []int{1 << 20, 1}[:map[bool]int{true: 1, false: 2}[directed]] { // a directed one has one way
+			// A directed graph has one way.
+			for _, share := range []int{1 << 20, 1}[:map[bool]int{true: 1, false: 2}[directed]] {
 				b.Run(fmt.Sprintf("%d/share=%d", size, share), func(b *testing.B) { benchBatch(b, g, from, to, size, share) })
 			}
 		}
@@ -53,7 +54,7 @@ func benchVertices(b *testing.B, directed, hubs bool) {
 	must(b, g.Close())
 }
 
-// benchBatch deletes vertices and inserts their edges again, which are not measured.
+// benchBatch deletes vertices and inserts their edges again, which is not measured.
 func benchBatch(b *testing.B, g *Graph, from, to []uint32, size, share int) {
 	ctx, s := b.Context(), devicetest.NewStream(b, g.Device())
 	if e, ok := g.engine.(*gpuEngine); ok {

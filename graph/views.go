@@ -6,8 +6,8 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Transpose is the graph with all edges turned round: rows of those from which edges lead to a
-// vertex, in ascending order. An undirected graph is its own.
+// Transpose returns the graph with all edges reversed: a row has the sources of the edges to a
+// vertex, in ascending order. An undirected graph is its own transpose.
 func (g *CSR) Transpose(ctx context.Context, dev device.Device) (*CSR, error) {
 	if !g.directed {
 		return g, ctx.Err()
@@ -16,7 +16,8 @@ func (g *CSR) Transpose(ctx context.Context, dev device.Device) (*CSR, error) {
 	return Build(ctx, dev, edges, o)
 }
 
-// Symmetric is the undirected graph of a directed one: edges that lead both ways are one. An undirected graph is its own.
+// Symmetric returns the undirected graph of a directed one. Edges that lead both ways become one.
+// For an undirected graph it returns the graph itself.
 func (g *CSR) Symmetric(ctx context.Context, dev device.Device) (*CSR, error) {
 	if !g.directed {
 		return g, ctx.Err()
@@ -25,8 +26,8 @@ func (g *CSR) Symmetric(ctx context.Context, dev device.Device) (*CSR, error) {
 	return Build(ctx, dev, edges, o)
 }
 
-// Sort is the graph with the neighbors of each vertex in ascending order. One whose rows are
-// sorted is its own.
+// Sort returns the graph with the neighbors of each vertex in ascending order. If rows are sorted,
+// it returns the graph itself.
 func (g *CSR) Sort(ctx context.Context, dev device.Device) (*CSR, error) {
 	if g.sorted {
 		return g, ctx.Err()
@@ -40,24 +41,24 @@ func (g *CSR) Sort(ctx context.Context, dev device.Device) (*CSR, error) {
 	return s, nil
 }
 
-// turned is what Transpose builds, with weights or without.
+// turned returns the edges that Transpose builds, with weights or without.
 func (g *CSR) turned() (Edges, *Options) {
 	edges, o := g.ascending()
 	edges.From, edges.To = edges.To, edges.From
 	return edges, o
 }
 
-// bothWays is what Symmetric builds.
+// bothWays returns the edges that Symmetric builds.
 func (g *CSR) bothWays() (Edges, *Options) {
 	return Edges{g.Vertices(), g.sources(), g.neighbors}, &Options{SelfLoops: true, MaxVertices: maxVertices}
 }
 
-// ascending is what Sort builds.
+// ascending returns the edges that Sort builds.
 func (g *CSR) ascending() (Edges, *Options) {
 	return Edges{g.Vertices(), g.sources(), g.neighbors}, &Options{Directed: true, SelfLoops: true, Multi: true, MaxVertices: maxVertices}
 }
 
-// sources are the vertices in whose rows the arcs are.
+// sources returns the vertices of the rows of all arcs.
 func (g *CSR) sources() []uint32 {
 	from := make([]uint32, len(g.neighbors))
 	for v := range g.Vertices() {
@@ -69,10 +70,10 @@ func (g *CSR) sources() []uint32 {
 	return from
 }
 
-// Oriented is a view of an undirected graph that has each edge once, from the end of smaller degree to the other; of ends
-// of one degree, from the smaller number. Self loops, and edges that are there several times, are not in it but for once. Rows
-// ascend, and none is longer than the square root of twice the edges: triangles are
-// counted on it. A directed graph is taken for its [CSR.Symmetric].
+// Oriented returns a view of an undirected graph that has each edge once, from the end of smaller
+// degree to the other. For equal degrees, the edge leads from the smaller number. Self loops are
+// left out, and parallel edges appear once. Rows ascend, and none is longer than the square root of
+// twice the edges: triangles are counted on it. For a directed graph it uses [CSR.Symmetric].
 func (g *CSR) Oriented(ctx context.Context, dev device.Device) (*CSR, error) {
 	if dev != nil && !isHost(dev) {
 		return g.orientedBy(ctx, dev)
@@ -110,8 +111,8 @@ func (g *CSR) Oriented(ctx context.Context, dev device.Device) (*CSR, error) {
 	return o, ctx.Err()
 }
 
-// upward counts the different neighbors of a vertex to which its edges are oriented, and writes them, if out has
-// room.
+// upward counts the distinct neighbors of a vertex to which its edges are oriented. It writes as
+// many of them to out as fit.
 func (g *CSR) upward(v uint32, out []uint32) (count int) {
 	degree := g.Degree(v)
 	row := g.Neighbors(v)

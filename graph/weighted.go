@@ -8,7 +8,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Weight are the types of weights. Every bit pattern is a legal weight.
+// Weight constrains the types of weights. Every bit pattern is a legal weight.
 type Weight = weft.Value
 
 // Weighted is an immutable graph with a weight of type W for each edge.
@@ -30,8 +30,8 @@ func BuildWeighted[W Weight](ctx context.Context, dev device.Device, edges Edges
 	return &Weighted[W]{g, sorted}, nil
 }
 
-// NewWeighted gives a graph the weights of its arcs, in the order of Targets, and keeps the slice. It panics if there
-// are not as many as arcs.
+// NewWeighted returns a graph with the weights of its arcs, in the order of Targets, and keeps the
+// slice. It panics if the numbers of weights and arcs differ.
 func NewWeighted[W Weight](g *CSR, weights []W) *Weighted[W] {
 	if len(weights) != g.Arcs() {
 		panic(fmt.Sprintf("graph: %d weights of %d arcs", len(weights), g.Arcs()))
@@ -39,16 +39,16 @@ func NewWeighted[W Weight](g *CSR, weights []W) *Weighted[W] {
 	return &Weighted[W]{g, weights}
 }
 
-// Weights are the weights of the edges of a vertex, in the order of Neighbors.
+// Weights returns the weights of the edges of a vertex, in the order of Neighbors.
 func (g *Weighted[W]) Weights(v uint32) []W {
 	lo, hi := g.offsets[v], g.offsets[v+1]
 	return g.weights[lo:hi:hi]
 }
 
-// AllWeights are the weights of all arcs, in the order of Targets.
+// AllWeights returns the weights of all arcs, in the order of Targets.
 func (g *Weighted[W]) AllWeights() []W { return g.weights }
 
-// Transpose is [CSR.Transpose], with weights.
+// Transpose is [CSR.Transpose] with weights.
 func (g *Weighted[W]) Transpose(ctx context.Context, dev device.Device) (*Weighted[W], error) {
 	if !g.directed {
 		return g, ctx.Err()
@@ -57,7 +57,8 @@ func (g *Weighted[W]) Transpose(ctx context.Context, dev device.Device) (*Weight
 	return BuildWeighted(ctx, dev, edges, g.weights, o)
 }
 
-// Symmetric is [CSR.Symmetric], with weights: where edges lead both ways, the one from the larger vertex counts.
+// Symmetric is [CSR.Symmetric] with weights. For edges that lead both ways, the weight from the
+// larger vertex counts.
 func (g *Weighted[W]) Symmetric(ctx context.Context, dev device.Device) (*Weighted[W], error) {
 	if !g.directed {
 		return g, ctx.Err()
@@ -66,7 +67,7 @@ func (g *Weighted[W]) Symmetric(ctx context.Context, dev device.Device) (*Weight
 	return BuildWeighted(ctx, dev, edges, g.weights, o)
 }
 
-// Sort is [CSR.Sort], with weights.
+// Sort is [CSR.Sort] with weights.
 func (g *Weighted[W]) Sort(ctx context.Context, dev device.Device) (*Weighted[W], error) {
 	if g.sorted {
 		return g, ctx.Err()

@@ -11,11 +11,12 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// WeightedGraph is a [Graph] with a weight of type W for each edge. Of an edge that is inserted several times the newest weight counts.
-// Weights of 32 bits take as much memory as neighbors, those of 64 bits twice that.
+// WeightedGraph is a [Graph] with a weight of type W for each edge. Inserting an edge again
+// replaces its weight. Weights of 32 bits take as much memory as neighbors, those of 64 bits twice
+// that.
 type WeightedGraph[W Weight] struct{ *Graph }
 
-// NewWeightedGraph makes a graph without vertices, as [New].
+// NewWeightedGraph makes a graph without vertices, as [New] does.
 func NewWeightedGraph[W Weight](dev device.Device, opts *Options) (*WeightedGraph[W], error) {
 	g, err := newStore(dev, core.MapTypes[uint32, W]().Val, opts)
 	if err != nil {
@@ -24,7 +25,7 @@ func NewWeightedGraph[W Weight](dev device.Device, opts *Options) (*WeightedGrap
 	return &WeightedGraph[W]{&Graph{g}}, nil
 }
 
-// Insert is [Graph.Insert] with weights, which edges that are there already get, too.
+// Insert is [Graph.Insert] with weights. It also sets the weights of edges that exist.
 func (g *WeightedGraph[W]) Insert(ctx context.Context, from, to []uint32, weights []W, inserted []bool) (int, error) {
 	return g.change(ctx, nil, "Insert", edgeBatch(op.Put, from, to, batch.In(weights), inserted))
 }
@@ -48,7 +49,8 @@ func (g *WeightedGraph[W]) ApplyOn(s *device.Stream, kinds device.Slice[uint8], 
 	return g.changeOn(s, "ApplyOn", b, counts)
 }
 
-// Weight writes the weights of edges, 0 for those that are not there, and to found, unless nil, which are; it returns how many are.
+// Weight writes the weights of edges, 0 for absent ones, and returns how many edges exist; found,
+// unless nil, receives which.
 func (g *WeightedGraph[W]) Weight(ctx context.Context, from, to []uint32, weights []W, found []bool) (int, error) {
 	return g.find(ctx, "Weight", edgeBatch(op.Get, from, to, batch.Output(weights), found))
 }
@@ -58,13 +60,14 @@ func (g *WeightedGraph[W]) WeightOn(s *device.Stream, from, to device.Slice[uint
 	return g.findOn(s, "WeightOn", edgeBatchOn(op.Get, from, to, batch.OutputOn(weights), found), hits)
 }
 
-// Rows is [Graph.Rows], and the weights of the edges in the same order.
+// Rows is [Graph.Rows] with the weights of the edges in the same order.
 func (g *WeightedGraph[W]) Rows(ctx context.Context, vertices []uint32) (offsets []uint64, neighbors []uint32, weights []W, err error) {
 	r, err := g.rowsNow(ctx, "Rows", vertices)
 	return r.offsets, r.ids, batch.View[W](r.weights), err
 }
 
-// RowsOn is [Graph.RowsOn] with weights, which are written as far as neighbors are. It panics if that slice is shorter.
+// RowsOn is [Graph.RowsOn] with the weights of the neighbors written. It panics if weights is
+// shorter than neighbors.
 func (g *WeightedGraph[W]) RowsOn(s *device.Stream, vertices, degrees device.Slice[uint32], offsets device.Slice[uint64], neighbors device.Slice[uint32], weights device.Slice[W]) error {
 	if weights.Len() < neighbors.Len() {
 		panic(fmt.Sprintf("graph: RowsOn: room for %d neighbors, but for %d weights", neighbors.Len(), weights.Len()))
@@ -86,7 +89,7 @@ func (g *WeightedGraph[W]) CSR(ctx context.Context) (c *Weighted[W], err error) 
 	return c, wrap("CSR", err)
 }
 
-// weightsOf is a column of weights, also if there are none.
+// weightsOf returns a column of weights, even if it is empty.
 func weightsOf[W Weight](b []byte) []W { return append([]W(nil), batch.View[W](b)...) }
 
 // InsertCSR is [Graph.InsertCSR] with weights.

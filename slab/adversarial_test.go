@@ -12,8 +12,8 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// Keys made to collide under one seed make one long chain and break nothing;
-// under another seed they are keys like any others.
+// TestCollidingKeys checks that keys made to collide under one seed form one long chain and break
+// nothing. Under another seed they are ordinary keys.
 func TestCollidingKeys(t *testing.T) {
 	dev := devicetest.Open(t)
 	const n, seed = 210, 12345
@@ -36,8 +36,8 @@ func TestCollidingKeys(t *testing.T) {
 	}
 }
 
-// Threads insert, delete and insert the same few keys: each is there once at
-// most, and as the answers say (cuCollections #606, SlabHash #27).
+// TestKeysComeAndGoTogether has threads insert, delete and insert the same few keys. Each key is
+// present at most once, as the answers say (cuCollections #606, SlabHash #27).
 func TestKeysComeAndGoTogether(t *testing.T) {
 	dev := devicetest.Open(t)
 	n := 200_000
@@ -82,9 +82,9 @@ func TestKeysComeAndGoTogether(t *testing.T) {
 	}
 }
 
-// Keys come and go for ever: memory and chains stay as they were after the
-// first rounds, since structures flush themselves. Mixed batches take no dead
-// slots, nor does a multimap.
+// TestMemoryStaysConstant inserts and deletes keys over and over. Memory and chains stay as they
+// were after the first rounds, since structures flush themselves. Mixed batches take no dead slots,
+// nor does a multimap.
 func TestMemoryStaysConstant(t *testing.T) {
 	dev := devicetest.Open(t)
 	n, rounds := 5000, 60
@@ -141,8 +141,8 @@ func scarce(t *testing.T, tab table, left int) {
 	})
 }
 
-// A fixed set and a fixed multimap of one chain take their Capacity; what is
-// beyond comes back as ErrFull, is reported, and hurts nothing.
+// TestBeyondCapacityOfOneChain checks that a fixed set and a fixed multimap of one chain take their
+// Capacity. Keys beyond it return ErrFull, are reported, and harm nothing.
 func TestBeyondCapacityOfOneChain(t *testing.T) {
 	dev := devicetest.Open(t)
 	const capacity, more = 300, 1000
@@ -196,7 +196,7 @@ func TestBeyondCapacityOfOneChain(t *testing.T) {
 		if n, err := m.DeleteAll(t.Context(), one[:1], nil); n != len(vals) || err != nil {
 			t.Fatalf("DeleteAll: %d, %v", n, err)
 		}
-		// The room of the dead is had back.
+		// The slots of the dead pairs are reused.
 		if n, err := m.Put(t.Context(), one[:capacity], keys[:capacity]); n != capacity || err != nil {
 			t.Fatalf("Put again: %d, %v", n, err)
 		}

@@ -12,19 +12,19 @@ import (
 	"github.com/weftgo/weft/slab"
 )
 
-// Maps, multimaps and sets of all widths, and of signed and floating types,
-// pass their suites.
+// TestConformance runs the suites of maps, multimaps and sets of all widths, and of signed and
+// floating-point types.
 func TestConformance(t *testing.T) {
 	dev := devicetest.Open(t)
 	full := conformance.ScaleOf(dev)
-	part := full.Part(5) // the large batches of one width show as much of the code as those of all
+	part := full.Part(5) // the large batches of one width cover as much code as those of all
 	t.Run("uint32,uint32", func(t *testing.T) { suite[uint32, uint32](t, dev, full, nil) })
 	t.Run("uint64,uint64", func(t *testing.T) { suite[uint64, uint64](t, dev, part, nil, conformance.HostCases...) })
 	t.Run("multimap uint32,uint32", func(t *testing.T) { multiSuite[uint32, uint32](t, dev, part, nil) })
 	t.Run("multimap uint64,uint64", func(t *testing.T) { multiSuite[uint64, uint64](t, dev, part, nil, conformance.HostCases...) })
 	t.Run("set uint32", func(t *testing.T) { setSuite[uint32](t, dev, part, nil) })
 	if conformance.Raced {
-		return // other types have the code of those
+		return // other types share that code
 	}
 	t.Run("uint32,uint64", func(t *testing.T) { suite[uint32, uint64](t, dev, part, nil, conformance.HostCases...) })
 	t.Run("uint64,uint32", func(t *testing.T) { suite[uint64, uint32](t, dev, part, nil, conformance.HostCases...) })
@@ -36,8 +36,8 @@ func TestConformance(t *testing.T) {
 	t.Run("set int64", func(t *testing.T) { setSuite[int64](t, dev, part, nil, conformance.HostCases...) })
 }
 
-// So do structures with few buckets and long chains, and dense ones that never
-// flush themselves.
+// TestConformanceWithOptions runs the suites on structures with few buckets and long chains, and on
+// dense ones that never flush themselves.
 func TestConformanceWithOptions(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the same code with other options")
@@ -62,9 +62,9 @@ func TestConformanceWithOptions(t *testing.T) {
 	}
 }
 
-// The kernels of both architectures pass the suites on a simulated GPU: those for slots of
-// 16 bytes under random schedules, since in lockstep nobody meets a slot that changes, and
-// the others in lockstep.
+// TestConformanceSimulated runs the suites on the kernels of both architectures, on a simulated
+// GPU. Kernels for slots of 16 bytes run under random schedules, since in lockstep no thread meets
+// a slot in transition. The others run in lockstep.
 func TestConformanceSimulated(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -93,7 +93,7 @@ func TestConformanceSimulated(t *testing.T) {
 	}
 }
 
-// reductions run the kernels that take values for more than bits.
+// reductions runs the kernels that interpret the bits of values.
 func reductions[K weft.Key, V weft.Value](t *testing.T, dev device.Device, size conformance.Scale) {
 	conformance.Reductions(t, dev, size, conformance.MapOf(slab.New[K, V], nil))
 }
@@ -110,7 +110,7 @@ func setSuite[K weft.Key](t *testing.T, dev device.Device, size conformance.Scal
 	conformance.Set(t, dev, size, conformance.SetOf(slab.NewSet[K], opts), without...)
 }
 
-// What a block's threads do to one key they do as one.
+// TestHotKeys checks that the threads of a block combine their operations on one key.
 func TestHotKeys(t *testing.T) {
 	conformance.HotKeys(t, conformance.MapOf(slab.New[uint32, uint32], nil), conformance.MapOf(slab.New[uint64, uint64], nil))
 }

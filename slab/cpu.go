@@ -10,13 +10,12 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// cpuEngine runs on the cores of the host. K and V are the types of a batch's
-// columns as unsigned integers, SK and SV those of a slot.
+// cpuEngine runs on the cores of the host. K and V are the types of a batch's columns as unsigned
+// integers, SK and SV those of a slot.
 //
-// Lookups read without locks. Changes need no atomic operations in slabs
-// either: buckets are dealt out to the cores, and each core runs, in batch
-// order, the operations on its buckets. Only units of the pool are taken and
-// given back by atomic operations.
+// Lookups read without locks. Changes need no atomic operations in slabs either. Each core owns
+// some of the buckets and runs the operations on them in batch order. Only taking and freeing units
+// of the pool is atomic.
 type cpuEngine[K, SK cpu.Key, V, SV cpu.Val] struct {
 	cpu.Engine
 	fixed bool
@@ -36,9 +35,10 @@ func (e *cpuEngine[K, SK, V, SV]) geometry() geometry { return e.Parts().(*gener
 
 func (e *cpuEngine[K, SK, V, SV]) units() *alloc.Owner { return e.Parts().(*generation).units }
 
-// Clear is for [core.Engine].
+// Clear implements core.Engine.
 func (e *cpuEngine[K, SK, V, SV]) Clear(ctx context.Context) error {
-	if err := e.Engine.Clear(ctx); err != nil { // before units are free that a chain leads to
+	// This comes first, so that no chain leads to a free unit.
+	if err := e.Engine.Clear(ctx); err != nil {
 		return err
 	}
 	e.Parts().(*generation).long.Store(false)

@@ -19,19 +19,19 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// fatal is what tests and properties have in common.
+// fatal is the common part of tests and properties.
 type fatal interface {
 	Helper()
 	Fatalf(format string, args ...any)
 }
 
-// subject is an engine beside a model of it: the values of each key, in order.
-// The keys of a set have values that nobody reads.
+// subject is an engine next to a model of it: the values of each key, in order. The keys of a set
+// have unused values.
 type subject[K, V uint32 | uint64] struct {
 	t fatal
 	*table
 	model map[K][]V
-	full  int // operations that found no room
+	full  int // operations that overflowed
 }
 
 func newSubject[K, V uint32 | uint64](t fatal, dev device.Device, w batch.Widths, multi bool, buckets uint32, units int, fixed bool) *subject[K, V] {
@@ -45,15 +45,15 @@ func newSubject[K, V uint32 | uint64](t fatal, dev device.Device, w batch.Widths
 	return &subject[K, V]{t, &table{c, p}, map[K][]V{}, 0}
 }
 
-// engine is what a test runs.
+// engine returns the engine under test.
 func (s *subject[K, V]) engine() engine { return s.policy.engine }
 
-// lookup is a batch that reads keys.
+// lookup returns a batch that reads keys.
 func (s *subject[K, V]) lookup(keys []K) *batch.Batch {
 	return &batch.Batch{N: len(keys), Flags: s.policy.Mixed(), Columns: batch.Columns{batch.Keys: batch.In(keys)}}
 }
 
-// lastKind is the last kind of operation: maps have no DeleteAll.
+// lastKind returns the last kind of operation: maps have no DeleteAll.
 func lastKind(multi bool) weft.OpKind {
 	if multi {
 		return weft.OpDeleteAll
@@ -67,12 +67,12 @@ func (s *subject[K, V]) read(b *batch.Batch) (hits int, err error) {
 	return hits, err
 }
 
-// export copies pairs of buckets [lo,hi) to columns.
+// export copies the pairs of buckets [lo,hi) to columns.
 func (s *subject[K, V]) export(lo, hi uint32, keys []K, vals []V) (int, error) {
 	return s.engine().Export(context.Background(), s.core.Leases.Current(), lo, hi, s.pairs(keys, vals))
 }
 
-// pairs is a batch whose columns receive pairs.
+// pairs returns a batch with columns that receive pairs.
 func (s *subject[K, V]) pairs(keys []K, vals []V) *batch.Batch {
 	return &batch.Batch{N: len(keys), Columns: batch.Columns{batch.Keys: batch.Output(keys), batch.Vals: s.vals(vals)}}
 }
@@ -86,7 +86,7 @@ func (s *subject[K, V]) counters() core.Counters {
 	return now
 }
 
-// vals is a column of values, which sets don't have.
+// vals returns a column for values, none for sets.
 func (s *subject[K, V]) vals(v []V) batch.Column {
 	if s.core.Widths.Val == 0 {
 		return batch.Column{}
@@ -94,7 +94,7 @@ func (s *subject[K, V]) vals(v []V) batch.Column {
 	return batch.Output(v)
 }
 
-// given is a column of values that a change reads.
+// given returns a column of values that a change reads.
 func (s *subject[K, V]) given(v []V) batch.Column {
 	if s.core.Widths.Val == 0 {
 		return batch.Column{}
@@ -102,8 +102,8 @@ func (s *subject[K, V]) given(v []V) batch.Column {
 	return batch.In(v)
 }
 
-// change runs a batch on both and compares what is reported. All of it is of
-// one kind unless there are kinds.
+// change runs a batch on both and compares the outcomes. All operations are of one kind unless
+// kinds is set.
 func (s *subject[K, V]) change(kind weft.OpKind, kinds []weft.OpKind, keys []K, vals []V) {
 	s.t.Helper()
 	out, ok, removed := slices.Clone(vals), make([]bool, len(keys)), make([]uint32, len(keys))
@@ -181,7 +181,7 @@ func (s *subject[K, V]) apply(kind weft.OpKind, k K, v V) (out V, ok bool, remov
 	return out, ok, removed
 }
 
-// look compares all that lookups say about keys, and the whole content.
+// look compares all results of lookups of keys, and the whole content.
 func (s *subject[K, V]) look(keys []K) {
 	s.t.Helper()
 	n := len(keys)
@@ -189,7 +189,8 @@ func (s *subject[K, V]) look(keys []K) {
 	b := s.lookup(keys)
 	b.Columns[batch.Vals], b.Columns[batch.OK] = s.vals(vals), batch.Output(found)
 	hits, err := s.read(b)
-	if _, kernels := s.engine().(*gpuEngine); err == nil && !(kernels && s.core.Widths.Val == 0) { // sets have none for it
+	// Sets have no kernel for it.
+	if _, kernels := s.engine().(*gpuEngine); err == nil && !(kernels && s.core.Widths.Val == 0) {
 		b := s.lookup(keys)
 		b.Columns[batch.Counts] = batch.Output(counts)
 		_, err = s.read(b)
@@ -245,7 +246,7 @@ func (s *subject[K, V]) expand(keys []K, offsets []uint64, rows []V) error {
 	return s.engine().Expand(context.Background(), nil, s.core.Leases.Current(), b)
 }
 
-// content compares what export says, and the memory with its rules.
+// content compares the exported pairs, and checks the memory.
 func (s *subject[K, V]) content() {
 	s.t.Helper()
 	now, buckets := s.counters(), s.gen().buckets+1
@@ -277,7 +278,7 @@ func (s *subject[K, V]) content() {
 	}
 }
 
-// flush leaves no dead slot and no slab too many.
+// flush flushes, and checks that no dead slot and no superfluous slab is left.
 func (s *subject[K, V]) flush() {
 	s.t.Helper()
 	if err := s.engine().flush(context.Background()); err != nil {
@@ -308,7 +309,7 @@ func (s *subject[K, V]) flush() {
 
 func (s *subject[K, V]) keyBits() int { return conformance.Slots{Widths: s.core.Widths}.KeyBits() }
 
-// rehash may find no memory; then nothing changes.
+// rehash rehashes. If it finds no memory, nothing may change.
 func (s *subject[K, V]) rehash(buckets uint32, units int) {
 	s.t.Helper()
 	before := s.engine().geometry()
@@ -358,8 +359,8 @@ func typed(w batch.Widths, k4v4, k4v8, k8v4, k8v8 func()) {
 	}
 }
 
-// Whatever is done to a table of a few buckets in small batches, it is what
-// the model is, and its memory keeps the rules.
+// TestCPUEngineProperties runs random small batches on a table of a few buckets. The table must
+// match the model, and its memory must be valid.
 func TestCPUEngineProperties(t *testing.T) {
 	shapes(t, func(t *testing.T, w batch.Widths, multi bool) {
 		dev := devicetest.OpenCPU(t, 2)
@@ -402,8 +403,8 @@ func properties[K, V uint32 | uint64](r *rapid.T, dev device.Device, w batch.Wid
 	}
 }
 
-// Large batches are dealt out to many cores and come to the same; pools run
-// out and grow.
+// TestCPUEngineOnManyCores distributes large batches over many cores, with the same results. Pools
+// run out and grow.
 func TestCPUEngineOnManyCores(t *testing.T) {
 	shapes(t, func(t *testing.T, w batch.Widths, multi bool) {
 		for _, fixed := range []bool{false, true} {

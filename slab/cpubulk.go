@@ -12,8 +12,7 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// bulkGrain is the number of buckets that a core takes at a time when all are
-// gone through.
+// bulkGrain is the number of buckets that a core takes at a time in a pass over all buckets.
 const bulkGrain = 1 << 12
 
 // ---- rehash -----------------------------------------------------------------
@@ -34,8 +33,8 @@ func (e *cpuEngine[K, SK, V, SV]) rehash(ctx context.Context, buckets uint32, un
 	return nil
 }
 
-// move copies the live pairs of one generation to an empty other, on all
-// cores. It may stop anywhere when ctx ends.
+// move copies the live pairs of one generation to an empty one, on all cores. It may stop anywhere
+// when ctx ends.
 func (e *cpuEngine[K, SK, V, SV]) move(ctx context.Context, from, to *generation) error {
 	shares := min(cpu.SharesPerCore*e.Device.Properties().Units, int(to.buckets))
 	movers := make([]mover[SK, SV], shares+1)
@@ -78,9 +77,9 @@ func (e *cpuEngine[K, SK, V, SV]) move(ctx context.Context, from, to *generation
 	return nil
 }
 
-// mover copies pairs to a range of new buckets. Those that find no unit in the
-// pool are late: they wait until it has grown. A bucket that can't go on
-// without a unit does not go on later, so the pairs of a key stay in order.
+// mover copies pairs to a range of new buckets. Pairs that find no unit in the pool are deferred
+// (late) until it has grown. A bucket that once lacked a unit takes no later pairs, so the pairs of
+// a key stay in order.
 type mover[K cpu.Key, V cpu.Val] struct {
 	src, dst cpuTable[K, V]
 	units    alloc.Worker
@@ -94,9 +93,9 @@ type latePair[K cpu.Key, V cpu.Val] struct {
 	slot   cpu.Slot[K, V]
 }
 
-// move copies the pairs of new buckets [lo,hi). Buckets are in order of the
-// hash in any size of table, so these come from a range of old buckets, whose
-// first and last may have pairs for others, too.
+// move copies the pairs of new buckets [lo,hi). Buckets are in hash order in tables of any size, so
+// these pairs come from a range of old buckets. The first and last old bucket may have pairs for
+// other movers, too.
 func (m *mover[K, V]) move(lo, hi uint32) {
 	from, to := uint64(m.src.buckets), uint64(m.dst.buckets)
 	first, last := uint64(lo)*from/to, (uint64(hi)*from-1)/to
@@ -132,7 +131,7 @@ func (m *mover[K, V]) put(bucket uint32, s *cpu.Slot[K, V]) {
 
 // ---- flush ------------------------------------------------------------------
 
-// flush stops between buckets when ctx ends.
+// flush drops the dead slots of all buckets. It stops between buckets when ctx ends.
 func (e *cpuEngine[K, SK, V, SV]) flush(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -151,8 +150,8 @@ func (e *cpuEngine[K, SK, V, SV]) flush(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// flush moves the live slots of a bucket to its front, gives back the slabs
-// that this empties, and returns the number of dead slots dropped.
+// flush moves the live slots of a bucket to its front, frees the slabs that this empties, and
+// returns the number of dead slots dropped.
 func (t *cpuTable[K, V]) flush(base unsafe.Pointer, w *cpu.Watch) (dropped int) {
 	to, n, tail := base, 0, noUnit // where the next live slot goes, and the slab's address
 	for from := base; from != nil; from = t.next(from) {
@@ -183,8 +182,8 @@ func (t *cpuTable[K, V]) flush(base unsafe.Pointer, w *cpu.Watch) (dropped int) 
 	return dropped
 }
 
-// cut ends a bucket with the first n slots of a slab: what follows becomes
-// ones, and units go back.
+// cut ends a bucket after the first n slots of a slab. It fills the rest with ones and frees the
+// following units.
 func (t *cpuTable[K, V]) cut(slab unsafe.Pointer, n int) {
 	var s cpu.Slot[K, V]
 	unit := linkOf(slab).next
@@ -199,7 +198,7 @@ func (t *cpuTable[K, V]) cut(slab unsafe.Pointer, n int) {
 	}
 }
 
-// ones fills bytes [lo,hi) of a slab.
+// ones fills bytes [lo,hi) of a slab with ones.
 func ones(slab unsafe.Pointer, lo, hi int) {
 	words := (*[slabBytes / 4]uint32)(slab)
 	for i := lo / 4; i < hi/4; i++ {
@@ -209,7 +208,7 @@ func ones(slab unsafe.Pointer, lo, hi int) {
 
 // ---- reading ----------------------------------------------------------------
 
-// Export is for [core.Engine].
+// Export implements core.Engine.
 func (e *cpuEngine[K, SK, V, SV]) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (int, error) {
 	g := l.Parts.(*generation)
 	t := tableOf[SK, SV](g)
@@ -220,7 +219,7 @@ func (e *cpuEngine[K, SK, V, SV]) Export(ctx context.Context, l *core.Lease, lo,
 	})
 }
 
-// chains counts in class i the buckets of i slabs, the extra bucket among them.
+// chains counts in class i the buckets of i slabs, including the extra bucket.
 func (e *cpuEngine[K, SK, V, SV]) chains(ctx context.Context) (classes [chainLengths]uint64, err error) {
 	t := tableOf[SK, SV](e.Parts().(*generation))
 	var sum [chainLengths]atomic.Uint64

@@ -14,7 +14,7 @@ import (
 
 var pairs8 = batch.Widths{Key: 8, Val: 8, Slot: 16}
 
-// counted are keys first, first+1, … and as many values 0, 1, ….
+// counted returns keys first, first+1, … with values 0, 1, ….
 func counted(first, n int) (keys, vals []uint64) {
 	keys, vals = make([]uint64, n), make([]uint64, n)
 	for i := range keys {
@@ -25,8 +25,8 @@ func counted(first, n int) (keys, vals []uint64) {
 
 func (s *subject[K, V]) used() uint64 { return s.counters().Used }
 
-// A batch of inserts takes dead slots of any key, a mixed one those of its own
-// keys alone, a multimap none.
+// TestDeadSlots checks that a batch of inserts takes dead slots of any key, a mixed one only those
+// of its own keys, a multimap none.
 func TestDeadSlots(t *testing.T) {
 	for _, multi := range []bool{false, true} {
 		s := newSubject[uint64, uint64](t, devicetest.OpenCPU(t, 1), pairs8, multi, 1, 100, false)
@@ -68,7 +68,7 @@ func TestDeadSlots(t *testing.T) {
 	}
 }
 
-// Insertions that look for no key begin near the end of the chain: a long list
+// TestTailHint checks that insertions without a search begin near the end of the chain: a long list
 // takes time in proportion to its length.
 func TestTailHint(t *testing.T) {
 	s := newSubject[uint64, uint64](t, devicetest.OpenCPU(t, 1), pairs8, true, 1, 20_000, false)
@@ -90,8 +90,9 @@ func TestTailHint(t *testing.T) {
 	s.look(keys[:1])
 }
 
-// A rehash whose pool runs out goes on when it has grown, and keeps the order
-// of each key's pairs; a pool that can't grow leaves the table as it was.
+// TestRehashWithoutUnits checks that a rehash with an empty pool continues after the pool has
+// grown, and keeps the order of each key's pairs. A pool that cannot grow leaves the table as it
+// was.
 func TestRehashWithoutUnits(t *testing.T) {
 	for _, fixed := range []bool{false, true} {
 		dev := devicetest.OpenCPU(t, 3)
@@ -113,8 +114,8 @@ func TestRehashWithoutUnits(t *testing.T) {
 	}
 }
 
-// Whoever holds a generation reads it as it was, while the table goes on with
-// another.
+// TestHeldGeneration checks that the holder of a generation reads it unchanged while the table
+// continues with another.
 func TestHeldGeneration(t *testing.T) {
 	s := newSubject[uint64, uint64](t, devicetest.OpenCPU(t, 1), pairs8, false, 10, 100, false)
 	keys, vals := counted(0, 400)
@@ -135,7 +136,7 @@ func TestHeldGeneration(t *testing.T) {
 	}
 }
 
-// taken is memory on a device, freed with the test.
+// taken returns device memory, freed at the end of the test.
 func taken[T device.Elem](t *testing.T, dev device.Device, n int) device.Slice[T] {
 	t.Helper()
 	s, err := device.Make[T](dev, n)
@@ -151,8 +152,8 @@ func taken[T device.Elem](t *testing.T, dev device.Device, n int) device.Slice[T
 	return s
 }
 
-// The columns of lookups for several pairs may be too short; what fits is
-// written.
+// TestCollectOnWithFewRows checks that lookups of several pairs with too short columns write what
+// fits.
 func TestCollectOnWithFewRows(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 1)
 	s := newSubject[uint64, uint64](t, dev, pairs8, true, 5, 100, false)

@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Change is for [core.Engine].
+// Change implements core.Engine.
 func (e *cpuEngine[K, SK, V, SV]) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
 	size := cpu.PieceOps
 	if g := e.Parts().(*generation); g.long.Load() || g.buckets < cpu.SmallPiece {
@@ -21,19 +21,19 @@ func (e *cpuEngine[K, SK, V, SV]) Change(ctx context.Context, s *device.Stream, 
 	return e.Engine.Change(ctx, s, b, size, func(part *batch.Batch) cpu.Loops { return e.changer(part) })
 }
 
-// longWork is how many slabs the searches of a piece go through at most if all
-// cores work on it: ten milliseconds' work of one core.
+// longWork is the maximum number of slabs that the searches of a piece read if all cores work on
+// it: ten milliseconds of work for one core.
 const longWork = 1 << 17
 
-// changer runs the changes of one piece of a batch, or a share of them.
+// changer runs the changes of one piece of a batch, or of a share of it.
 type changer[K, SK cpu.Key, V, SV cpu.Val] struct {
 	cpu.Changes[K, V]
 	dev     device.Host
 	gen     *generation
 	table   cpuTable[SK, SV]
 	units   alloc.Worker
-	dead    bool // there may be dead slots
-	appends bool // no operation searches: all begin where the hint says
+	dead    bool // the table may have dead slots
+	appends bool // no operation searches: all begin at the tail hint
 }
 
 func (e *cpuEngine[K, SK, V, SV]) changer(b *batch.Batch) *changer[K, SK, V, SV] {
@@ -47,21 +47,20 @@ func (e *cpuEngine[K, SK, V, SV]) changer(b *batch.Batch) *changer[K, SK, V, SV]
 		dead:    now.Used > now.Live || b.Columns[batch.Kinds].Given(),
 		appends: b.Appends(),
 	}
-	if g.dict != nil { // sets, too, keep their tombstones unless they are told otherwise
+	if g.dict != nil { // graphs keep their tombstones, even without weights, unless Reuse is set
 		c.Reuse = b.Flags&batch.Reuse != 0
 	}
 	return c
 }
 
-// Places is for [cpu.Loops]: the buckets of operations.
+// Places implements cpu.Loops: it returns the buckets of operations.
 func (c *changer[K, SK, V, SV]) Places(lo, hi int, buckets []uint32) {
 	for i, k := range c.Keys[lo:hi] {
 		buckets[i] = locate(&c.table, k)
 	}
 }
 
-// Quick is for [cpu.Loops]: where chains are long, it adds up those of all
-// operations.
+// Quick implements cpu.Loops. If chains are long, it adds up their lengths over all operations.
 func (c *changer[K, SK, V, SV]) Quick() bool {
 	if c.appends || !c.gen.long.Load() {
 		return true
@@ -77,7 +76,7 @@ func (c *changer[K, SK, V, SV]) Quick() bool {
 	return work.Load() <= longWork
 }
 
-// Run is for [cpu.Loops].
+// Run implements cpu.Loops.
 func (piece *changer[K, SK, V, SV]) Run(w *cpu.Watch, s cpu.Share) (ran int, r cpu.Result) {
 	c := *piece // with a result of its own
 	c.units = c.table.units.Worker()
@@ -118,8 +117,8 @@ func (c *changer[K, SK, V, SV]) one(i uint32, kind op.Kind, key SK, base unsafe.
 	return cpu.Outcome{}
 }
 
-// insert runs a Put or PutNew whose key is absent. In a map a dead slot will
-// do, but among deletes only the key's own.
+// insert runs a Put or PutNew of an absent key. A map may use any dead slot, but in a batch with
+// deletes only the key's own.
 func (c *changer[K, SK, V, SV]) insert(i uint32, key SK, base unsafe.Pointer) cpu.Outcome {
 	if c.dead && !c.Multi {
 		at, own := c.table.tombstones(base, key)
@@ -133,7 +132,7 @@ func (c *changer[K, SK, V, SV]) insert(i uint32, key SK, base unsafe.Pointer) cp
 	return c.add(i, key, base)
 }
 
-// add puts operation i's pair at the end of its bucket, if there is room.
+// add puts the pair of operation i at the end of its bucket, if a slot is free.
 func (c *changer[K, SK, V, SV]) add(i uint32, key SK, base unsafe.Pointer) cpu.Outcome {
 	at := c.table.end(base, &c.units)
 	if at == nil {

@@ -11,12 +11,12 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// group is how many operations are worked on while the memory of as many more
-// is on its way: a slab is two cache lines. Lookups of 10^7 keys at load 0.55
-// took 28 ns with groups of 8, 31 with 16 or 32; misses the same.
+// group is the number of operations processed while the memory of as many more is prefetched. A
+// slab is two cache lines. Lookups of 10^7 keys at load 0.55 took 28 ns with groups of 8, 31 with
+// 16 or 32; misses the same.
 const group = 8
 
-// Look is for [core.Engine].
+// Look implements core.Engine.
 func (e *cpuEngine[K, SK, V, SV]) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, _ device.Ptr) (done, hits int, err error) {
 	if err := cpu.Open(s); err != nil {
 		return 0, 0, err
@@ -33,7 +33,7 @@ func (e *cpuEngine[K, SK, V, SV]) Look(ctx context.Context, s *device.Stream, l 
 	})
 }
 
-// Expand is for [core.Expander].
+// Expand implements core.Expander.
 func (e *cpuEngine[K, SK, V, SV]) Expand(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch) error {
 	if s == nil {
 		return e.expand(ctx, l, b)
@@ -51,7 +51,7 @@ func (e *cpuEngine[K, SK, V, SV]) Expand(ctx context.Context, s *device.Stream, 
 	return e.expand(ctx, l, &host)
 }
 
-// expand writes the values of each key, as far as there are rows for them.
+// expand writes the values of each key, up to the available rows.
 func (e *cpuEngine[K, SK, V, SV]) expand(ctx context.Context, l *core.Lease, b *batch.Batch) error {
 	keys, to := batch.View[K](b.Columns[batch.Keys].Host), batch.View[V](b.Columns[batch.Vals].Host)
 	offsets := b.Columns[batch.Vals].Offsets
@@ -73,15 +73,14 @@ func (e *cpuEngine[K, SK, V, SV]) expand(ctx context.Context, l *core.Lease, b *
 	return err
 }
 
-// flight is a group of keys whose next slabs are on their way.
+// flight is a group of keys with their next slabs, which are being prefetched.
 type flight struct {
 	n     int
 	who   [group]int
 	slabs [group]unsafe.Pointer
 }
 
-// stay keeps a key in the flight, now n long, if its bucket goes on behind the
-// slab.
+// stay adds a key to the flight, now n long, if its bucket continues with slab next.
 func (f *flight) stay(i int, next unsafe.Pointer) bool {
 	if next == nil {
 		return false
@@ -91,7 +90,7 @@ func (f *flight) stay(i int, next unsafe.Pointer) bool {
 	return true
 }
 
-// first is the first key in the flight, next if there is none.
+// first returns the first key in the flight, or next if the flight is empty.
 func (f *flight) first(next int) int {
 	for _, i := range f.who[:f.n] {
 		next = min(next, i)
@@ -99,8 +98,8 @@ func (f *flight) first(next int) int {
 	return next
 }
 
-// board fills a flight up with the base slabs of keys from number next on,
-// sends for all of its slabs, and returns the next number.
+// board fills a flight up with the base slabs of keys from number next on, prefetches all of its
+// slabs, and returns the new next number.
 func board[K, SK cpu.Key, SV cpu.Val](f *flight, t *cpuTable[SK, SV], keys []K, next int) int {
 	for ; f.n < group && next < len(keys); next++ {
 		f.who[f.n], f.slabs[f.n] = next, t.base(locate(t, keys[next]))
@@ -110,9 +109,9 @@ func board[K, SK cpu.Key, SV cpu.Val](f *flight, t *cpuTable[SK, SV], keys []K, 
 	return next
 }
 
-// getRange looks up keys on one core: a slab of each key of one flight, while
-// the slabs of the other flight are on their way. If the watch stops it, keys in
-// flight have no answer, and it counts as if it had not begun.
+// getRange looks up keys on one core. It reads a slab of each key of one flight while the slabs of
+// the other flight are prefetched. If the watch stops it, keys in flight have no answer, and
+// getRange counts as not begun.
 func getRange[K, SK cpu.Key, V any, SV cpu.Val](w *cpu.Watch, t *cpuTable[SK, SV], keys []K, to cpu.Answers[V]) (ran, hits int) {
 	var flights [2]flight
 	next := board(&flights[0], t, keys, 0)
@@ -143,9 +142,9 @@ func getRange[K, SK cpu.Key, V any, SV cpu.Val](w *cpu.Watch, t *cpuTable[SK, SV
 	return len(keys), hits
 }
 
-// walk follows the chains of keys slab by slab on one core. visit looks at the
-// slots of one slab of the chain of key i, and tells whether to go on to the
-// next. ran is how many keys, from the first on, are done when the watch stops it.
+// walk follows the chains of keys slab by slab on one core. visit reads the slots of one slab of
+// the chain of key i. It reports whether to continue with the next slab. If the watch stops the
+// walk, ran is the number of leading keys that are done.
 func walk[K, SK cpu.Key, SV cpu.Val](w *cpu.Watch, t *cpuTable[SK, SV], keys []K, visit func(i int, slots []cpu.Slot[SK, SV]) (on bool)) (ran int) {
 	var flights [2]flight
 	next := board(&flights[0], t, keys, 0)
@@ -167,8 +166,8 @@ func walk[K, SK cpu.Key, SV cpu.Val](w *cpu.Watch, t *cpuTable[SK, SV], keys []K
 	return len(keys)
 }
 
-// matches calls yield for the live slots of a slab that hold a stored key, and
-// tells whether the chain goes on: an empty slot ends it.
+// matches calls yield for the live slots of a slab that hold a stored key. It reports whether the
+// chain continues: an empty slot ends it.
 func matches[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V], key K, yield func(*cpu.Slot[K, V])) (on bool) {
 	for i := range slots {
 		switch slots[i].Key {
@@ -181,7 +180,7 @@ func matches[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V], key K, yield func(*cp
 	return true
 }
 
-// countRange counts the pairs of keys on one core, as far as the watch lets it.
+// countRange counts the pairs of keys on one core, until the watch stops it.
 func countRange[K, SK cpu.Key, SV cpu.Val](w *cpu.Watch, t *cpuTable[SK, SV], keys []K, counts []uint32) (ran int) {
 	clear(counts)
 	return walk(w, t, keys, func(i int, slots []cpu.Slot[SK, SV]) bool {

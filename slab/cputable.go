@@ -9,19 +9,18 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// cpuTable reads and writes a generation from Go. All pointer arithmetic is in
-// base, alloc.Local, slots and linkOf.
+// cpuTable reads and writes a generation from Go. All pointer arithmetic is in base, alloc.Local,
+// slots and linkOf.
 type cpuTable[K cpu.Key, V cpu.Val] struct {
 	geometry
 	bases    unsafe.Pointer
 	vertices []vertex    // of a graph
-	units    alloc.Local // the slabs behind the base slabs
+	units    alloc.Local // the chained slabs
 	long     *atomic.Bool
 }
 
-// longChain is the number of slabs behind a base slab from which on a chain is
-// long: what a piece of changes may take in the cache, if all are of one bucket,
-// does not keep a context waiting before.
+// longChain is the number of chained slabs from which on a bucket counts as long. A piece of
+// changes to a single shorter bucket, in the cache, does not delay cancellation noticeably.
 const longChain = 32
 
 func tableOf[K cpu.Key, V cpu.Val](g *generation) cpuTable[K, V] {
@@ -37,19 +36,19 @@ func tableOf[K cpu.Key, V cpu.Val](g *generation) cpuTable[K, V] {
 	return t
 }
 
-// base is the first slab of a bucket.
+// base returns the first slab of a bucket.
 func (t *cpuTable[K, V]) base(bucket uint32) unsafe.Pointer {
 	return unsafe.Add(t.bases, uintptr(bucket)*slabBytes)
 }
 
-// unit is a slab behind a base slab, by its address.
+// unit returns a chained slab by its address.
 func (t *cpuTable[K, V]) unit(address uint32) unsafe.Pointer {
 	return t.units.At(address)
 }
 
 func linkOf(slab unsafe.Pointer) *link { return (*link)(unsafe.Add(slab, linkAt)) }
 
-// next is the slab behind a slab, or nil.
+// next returns the slab that follows a slab, or nil.
 func (t *cpuTable[K, V]) next(slab unsafe.Pointer) unsafe.Pointer {
 	if u := linkOf(slab).next; u != noUnit {
 		return t.unit(u)
@@ -57,31 +56,29 @@ func (t *cpuTable[K, V]) next(slab unsafe.Pointer) unsafe.Pointer {
 	return nil
 }
 
-// slots are those of a slab.
+// slots returns the slots of a slab.
 func (t *cpuTable[K, V]) slots(slab unsafe.Pointer) []cpu.Slot[K, V] {
 	return unsafe.Slice((*cpu.Slot[K, V])(slab), t.perSlab())
 }
 
-// perSlab is the number of slots in a slab: a constant of each instantiation.
+// perSlab returns the number of slots in a slab: a constant of each instantiation.
 func (t *cpuTable[K, V]) perSlab() int {
 	var s cpu.Slot[K, V]
 	return linkAt / int(unsafe.Sizeof(s))
 }
 
-// full tells whether a slab has no empty slot: whether the bucket goes on.
+// full reports whether a slab has no empty slot, so that the bucket may continue.
 func (t *cpuTable[K, V]) full(slab unsafe.Pointer) bool {
 	slots := t.slots(slab)
 	return slots[len(slots)-1].Key != cpu.Sentinel[K](cpu.Empty)
 }
 
-// match is the first slot of a slab that holds a key, by number; a number
-// beyond the last slot, if there is none.
+// match returns the number of the first slot of a slab that holds a key, or a number beyond the
+// last slot.
 //
-// It takes the same steps whatever it finds, because one jump that a core
-// expects wrongly costs as much as looking at a whole slab. For the same reason
-// it looks at the link too, as if there were a slot. The compiler makes
-// conditional moves of the assignments if the result is not an address in the
-// same function.
+// It takes the same steps whatever it finds, because one mispredicted jump costs as much as reading
+// a whole slab. For the same reason it reads the link, too, as if it were a slot. The compiler
+// makes conditional moves of the assignments if the result is not an address in the same function.
 //
 //go:noinline
 func match[K cpu.Key, V cpu.Val](slab unsafe.Pointer, key K) int {
@@ -124,8 +121,8 @@ func match[K cpu.Key, V cpu.Val](slab unsafe.Pointer, key K) int {
 	return at
 }
 
-// find is the first slot of a stored key in a bucket, or nil. Slots fill in
-// order, so an empty one ends the search.
+// find returns the first slot of a stored key in a bucket, or nil. Slots fill in order, so an empty
+// one ends the search.
 func (t *cpuTable[K, V]) find(base unsafe.Pointer, key K) *cpu.Slot[K, V] {
 	for slab := base; slab != nil; slab = t.next(slab) {
 		if at := match[K, V](slab, key); at < t.perSlab() {
@@ -138,8 +135,8 @@ func (t *cpuTable[K, V]) find(base unsafe.Pointer, key K) *cpu.Slot[K, V] {
 	return nil
 }
 
-// tombstones looks for dead slots in a bucket: the first of all, and the one
-// that remembers a key.
+// tombstones returns two dead slots of a bucket: the first of all, and the one that remembers a
+// key.
 func (t *cpuTable[K, V]) tombstones(base unsafe.Pointer, key K) (first, own *cpu.Slot[K, V]) {
 	for slab := base; slab != nil; slab = t.next(slab) {
 		slots := t.slots(slab)
@@ -160,8 +157,8 @@ func (t *cpuTable[K, V]) tombstones(base unsafe.Pointer, key K) (first, own *cpu
 	return first, own
 }
 
-// end is the first empty slot of a bucket, in a new slab if need be; nil if
-// there is none to be had. It begins where the bucket's hint says.
+// end returns the first empty slot of a bucket, in a new slab if needed, or nil if the pool is
+// empty. It begins at the bucket's tail hint.
 func (t *cpuTable[K, V]) end(base unsafe.Pointer, units *alloc.Worker) *cpu.Slot[K, V] {
 	slab := base
 	if tail := linkOf(base).tail; tail != noUnit {
@@ -182,8 +179,8 @@ func (t *cpuTable[K, V]) end(base unsafe.Pointer, units *alloc.Worker) *cpu.Slot
 	return &t.slots(slab)[match[K, V](slab, cpu.Sentinel[K](cpu.Empty))]
 }
 
-// number writes in a new slab which of its chain it is, unless a GPU, which
-// doesn't, wrote those before it.
+// number stores in a new slab its number in the chain. It stores none if a GPU wrote the slabs
+// before, since GPUs do not number them.
 func (t *cpuTable[K, V]) number(unit uint32, before, base unsafe.Pointer) {
 	n := uint32(1)
 	if before != base {
@@ -196,7 +193,7 @@ func (t *cpuTable[K, V]) number(unit uint32, before, base unsafe.Pointer) {
 	}
 }
 
-// length is the number of slabs of a bucket up to where its hint says.
+// length returns the number of slabs of a bucket up to its tail hint.
 func (t *cpuTable[K, V]) length(base unsafe.Pointer) int {
 	if tail := linkOf(base).tail; tail != noUnit {
 		return max(1, int(linkOf(t.unit(tail)).tail+1)) // 0 if it is not known

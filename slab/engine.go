@@ -10,31 +10,31 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// engine is what the policy needs of a machine beside what all engines do.
-// There are two, cpuEngine and gpuEngine.
+// engine extends core.Engine with the operations that the policy needs. Its implementations are
+// cpuEngine and gpuEngine.
 type engine interface {
 	core.Engine
 	core.Expander
-	// geometry describes the table in use, units its chained slabs.
+	// geometry describes the current table, units its chained slabs.
 	geometry() geometry
 	units() *alloc.Owner
-	// rehash moves the live pairs to a table of that many buckets, those of a
-	// key in their order, with a pool of at least that many units. On an error
-	// the old one is unchanged.
+	// rehash moves the live pairs to a table with the given number of buckets and a pool of at
+	// least the given units. The pairs of a key keep their order. On an error the old table is
+	// unchanged.
 	rehash(ctx context.Context, buckets uint32, units int) error
-	// flush drops dead slots bucket by bucket, keeps the order of the others,
-	// and gives back the slabs this empties (FLUSH).
+	// flush drops dead slots bucket by bucket, keeps the order of the others, and frees the slabs
+	// that this empties (FLUSH).
 	flush(ctx context.Context) error
-	// chains counts the buckets by their number of slabs, the last count being
-	// of those with more.
+	// chains counts the buckets by their number of slabs. The last class counts all longer chains,
+	// too.
 	chains(ctx context.Context) ([chainLengths]uint64, error)
 }
 
 // chainLengths is the number of classes that chains distinguishes.
 const chainLengths = 32
 
-// newEngine chooses the engine: Go on a device that is the host, kernels on
-// any other. The pool has at least that many units; a light one never grows.
+// newEngine returns the CPU engine for a host device and the GPU engine for any other. The pool has
+// at least the given number of units; a light (fixed) pool never grows.
 func newEngine(dev device.Device, w batch.Widths, g geometry, units int, fixed, multi bool) (engine, *core.Leases, error) {
 	host, ok := dev.(device.Host)
 	if !ok {

@@ -13,7 +13,7 @@ import (
 	"github.com/weftgo/weft/slab"
 )
 
-// A map lives on a device: the GPU if there is one ("auto"), here the CPU.
+// A map lives on a device: the GPU if the host has one ("auto"), here the CPU.
 func Example() {
 	ctx := context.Background()
 	dev, _, err := auto.Open("cpu")
@@ -50,8 +50,8 @@ func openCPU() *cpu.Device {
 	return dev
 }
 
-// A key of a multimap has as many pairs as were put: here, the rows of a table
-// by a column of it, as for a join.
+// A key of a multimap has as many pairs as were put. Here they are the rows of a table, by a column
+// of it, as for a join.
 func ExampleMultiMap() {
 	ctx := context.Background()
 	dev := openCPU()
@@ -120,7 +120,7 @@ func ExampleMultiMap_Delete() {
 	// 300
 }
 
-// Distinct ids of a stream of batches.
+// A set finds the distinct ids in a stream of batches.
 func ExampleSet() {
 	dev := openCPU()
 	defer dev.Close()
@@ -144,7 +144,7 @@ func ExampleSet() {
 	// [7 8 9]
 }
 
-// Operations of all kinds in one batch, which a multimap knows more of.
+// A batch may contain operations of all kinds. A multimap has more kinds than a map.
 func ExampleMultiMap_Apply() {
 	dev := openCPU()
 	defer dev.Close()
@@ -178,8 +178,8 @@ func ExampleMultiMap_Apply() {
 	// 2 pairs
 }
 
-// Batches that lie on the device already are not copied. Methods return when
-// the work is submitted; Sync waits for it.
+// Batches that already lie on the device are not copied. Methods return when the work is submitted;
+// Sync waits for it.
 func ExampleMap_PutOn() {
 	ctx := context.Background()
 	dev := openCPU()

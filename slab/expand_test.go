@@ -16,9 +16,9 @@ import (
 	"github.com/weftgo/weft/slab"
 )
 
-// Values of variable number come back whole and in order: in pieces that are
-// smaller than what some keys have, through scratch that is smaller, too, to
-// memory that is page-locked or not, behind rows that are there.
+// TestGetAllInPieces checks that values of variable number come back complete and in order. The
+// pieces are smaller than the values of some keys, and so is the scratch. The memory is page-locked
+// or not, and already has rows.
 func TestGetAllInPieces(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -86,8 +86,8 @@ func getAllInPieces(t *testing.T, dev device.Device) {
 	}
 }
 
-// A key whose pairs are deleted while its values are fetched has fewer of them
-// than were counted, and none that it never had.
+// TestGetAllBesideDeletes deletes the pairs of keys while their values are fetched. A key has fewer
+// values than were counted, and none that it never had.
 func TestGetAllBesideDeletes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -95,7 +95,7 @@ func TestGetAllBesideDeletes(t *testing.T) {
 	for _, piece := range []int{64, 2 << 20} { // less than a key has, and more than all have
 		t.Run(fmt.Sprintf("pieces of %d bytes", piece), func(t *testing.T) {
 			dev := devicetest.Open(t)
-			if dev.Properties().Kind == device.CPU { // where nothing runs beside a change
+			if dev.Properties().Kind == device.CPU { // which runs nothing alongside a change
 				dev = devicetest.OpenSim(t, nil)
 			}
 			defer staging.Configure(dev, staging.Settings{PieceBytes: piece, Segments: 2})()

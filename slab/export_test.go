@@ -18,14 +18,14 @@ import (
 // GraphImages are the kernels of graphs.
 var GraphImages = append(conformance.Images(slabGraphImages), &slabColumnsImage)
 
-// Images are the kernels, MixedImages those of mixed batches and reductions.
+// Images are the kernels; MixedImages those of mixed batches and reductions.
 var Images, MixedImages = append(conformance.Images(slabImages), conformance.Images(slabMultiImages)...), conformance.Images(slabMixedImages)
 
-// Small pages, so that small tables have several.
+// init makes pages small, so that small tables have several.
 func init() { core.PageBytes = 1 << 12 }
 
-// CheckInvariants reads all of a table's memory and reports what breaks the
-// rules of the layout; see image.check. Conformance calls it after each test.
+// CheckInvariants reads all of a table's memory and reports violations of the layout; see
+// image.check. Conformance calls it after each test.
 func (t *table) CheckInvariants() error {
 	if err := t.core.Leases.Write(context.Background()); err != nil {
 		if errors.Is(err, weft.ErrClosed) {
@@ -41,13 +41,13 @@ func (t *table) CheckInvariants() error {
 	return im.check()
 }
 
-// Bucket is the bucket of a key.
+// Bucket returns the bucket of a key.
 func (t *table) Bucket(key uint64) int { return int(bucketOf(t.policy.engine.geometry(), key)) }
 
-// gen is the memory in use.
+// gen returns the memory in use.
 func (t *table) gen() *generation { return t.core.Leases.Current().Parts.(*generation) }
 
-// run has another engine run batches.
+// run replaces the engine that runs batches.
 func (t *table) run(e engine) { t.policy.engine, t.core.Engine = e, e }
 
 // image copies the memory in use to the host.
@@ -75,9 +75,8 @@ func (t *table) image() (*image, error) {
 	return im, errors.Join(err, s.Close())
 }
 
-// image is the memory of a table as bytes, read by the description in
-// layout.go and of package alloc alone: it shares no code with the engines but the
-// hash.
+// image is the memory of a table as bytes. Its reader follows the description in layout.go and
+// package alloc, and shares only the hash with the engines.
 type image struct {
 	geometry
 	conformance.Slots
@@ -86,10 +85,10 @@ type image struct {
 	blocks map[uint32]memoryBlock // by the upper bits of their addresses
 }
 
-// memoryBlock is one of the pool.
+// memoryBlock is a block of the pool.
 type memoryBlock struct{ bitmap, units []byte }
 
-// unit is the memory of a unit, and whether its bit says that it is taken.
+// unit returns the memory of a unit, and whether its bit marks it as taken.
 func (im *image) unit(address uint32) (slab []byte, taken bool, err error) {
 	b, ok := im.blocks[address>>10]
 	if !ok {
@@ -100,7 +99,7 @@ func (im *image) unit(address uint32) (slab []byte, taken bool, err error) {
 	return b.units[unit*128:][:128], word>>(unit%32)&1 == 1, nil
 }
 
-// bucket is where a key, as stored, belongs if it looks like no mark.
+// bucket returns the bucket of a stored key that does not look like a mark.
 func (im *image) bucket(key uint64) uint32 {
 	if im.KeyBits() == 32 {
 		return hash.Reduce32(hash.Uint32(uint32(key), im.seed), im.buckets)
@@ -111,12 +110,12 @@ func (im *image) bucket(key uint64) uint32 {
 // emptySlab is all ones.
 var emptySlab = bytes.Repeat([]byte{0xff}, 128)
 
-// check reports the first thing that is wrong:
+// check reports the first violation:
 //
-//   - what check of chain says,
-//   - a unit is taken that no chain has, or in two of them,
+//   - those of chain.check,
+//   - a taken unit is in no chain, or in two of them,
 //   - a free unit is not all ones,
-//   - the counters tell the number of live and of used slots.
+//   - the counters differ from the number of live and used slots.
 func (im *image) check() error {
 	c := im.chains()
 	for b := range im.buckets + 1 {
@@ -146,7 +145,7 @@ func (im *image) check() error {
 	return nil
 }
 
-// chain is the slabs of a bucket, one after another of all buckets.
+// chain is the slabs of a bucket, reused for all buckets in turn.
 type chain struct {
 	*image
 	empty, dead, pending, none uint64 // marks
@@ -159,7 +158,7 @@ type chain struct {
 	live, used uint64                 // in all chains
 }
 
-// chains is a chain before the first one.
+// chains returns a chain before the first bucket.
 func (im *image) chains() *chain {
 	c := &chain{
 		image: im, keys: make(map[uint64]bool), units: make(map[uint32]*[1024]bool),
@@ -171,17 +170,15 @@ func (im *image) chains() *chain {
 	return c
 }
 
-// check reports the first thing that is wrong:
+// check reports the first violation of these rules:
 //
-//   - no slot behind an empty one is in use, and no slab follows it,
-//   - no slot is pending while nothing runs, none holds the mark that stands
-//     for no slot,
-//   - each key is in its bucket, the extra bucket has names of marks only,
-//   - in a map, a key is there once, and no slot before it remembers it,
-//   - no bits beyond the widths of keys and values are set, and what no slot
-//     covers is all ones,
-//   - the tail's hint is a slab of the bucket, and those before are full,
-//   - a slab behind the base slab has no hint, but may have its number.
+//   - no slot after an empty one is in use, and no slab follows it,
+//   - no slot is pending while nothing runs, and none holds the mark for "not a slot",
+//   - each key is in its bucket, and the extra bucket has names of marks only,
+//   - in a map, a key is present once, and no slot before it remembers it,
+//   - no bits beyond the widths of keys and values are set, and bytes outside slots are all ones,
+//   - the tail hint is a slab of the bucket, and those before it are full,
+//   - a chained slab has no hint, but may have its number.
 func (c *chain) check(bucket uint32) error {
 	c.bucket, c.ended = bucket, false
 	if len(c.keys) > 64 { // a map stays as large as it was

@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/slab"
 )
 
-// Blocks gather rows of few keys before the table sees them, by atomics and, of
-// floats, by compare-and-swap; and unite what mixed batches combine.
+// TestReduceGathers checks that blocks combine rows of few keys before they access the table: by
+// atomics and, for floats, by compare-and-swap. They also combine the reductions of mixed batches.
 func TestReduceGathers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

@@ -21,8 +21,8 @@ import (
 const (
 	tileLanes = 4 // tuning.cuh
 
-	// appendWarps is the number of warps that append what others leave to them,
-	// in blocks of one.
+	// appendWarps is the number of warps that append the contended pairs of a change, in blocks of
+	// one warp.
 	appendWarps, warpThreads = 16, 32
 )
 
@@ -33,9 +33,8 @@ type gpuEngine struct {
 	fixed  bool
 }
 
-// kernels are the entry points for one pair of widths: what the structure
-// brings to its engine. The second line is those that combine values, loaded when
-// they are needed, the third those of multimaps only.
+// kernels are the entry points for one pair of widths. The second line has those that combine
+// values, loaded on first use. The third line has those of multimaps only.
 type kernels struct {
 	of     *gpu.Engine
 	widths batch.Widths
@@ -99,8 +98,8 @@ func refOf(p core.Parts) tableRef {
 	}
 }
 
-// refFor is that of a change. Where none of its operations runs again, no free
-// unit may be missed.
+// refFor returns the table of a change. If the operations of the change are not retried, its
+// allocator search misses no free unit.
 func refFor(p core.Parts, c *gpu.Change) tableRef {
 	ref := refOf(p)
 	if c.Args.Failed.Items == 0 {
@@ -109,7 +108,7 @@ func refFor(p core.Parts, c *gpu.Change) tableRef {
 	return ref
 }
 
-// Look is for [gpu.Structure], as are the methods that follow.
+// Look implements gpu.Structure, as do the methods that follow.
 func (k *kernels) Look(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error {
 	if counts := b.Columns[batch.Counts]; counts.Given() {
 		return device.Launch(s, k.tally, gpu.Grid(b.N), gpu.Block,
@@ -123,8 +122,8 @@ func (k *kernels) Look(s *device.Stream, p core.Parts, b *batch.Batch, hits devi
 	return device.Launch(s, kernel, grid, gpu.Block, &getParams{table: refOf(p), lookup: lookup})
 }
 
-// Change launches a change: and if it adds pairs, those that too many threads
-// wanted to put in one place, which it listed.
+// Change launches a change. For a change that adds pairs it also launches the append of the
+// contended pairs that the first kernel has listed.
 func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contended bool, err error) {
 	kernel := k.change
 	if c.Flags&batch.Multi != 0 {
@@ -140,26 +139,26 @@ func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contend
 	return false, device.Launch(s, k.append, device.Dim{X: appendWarps}, device.Dim{X: warpThreads}, &params)
 }
 
-// Winners launches what resolves duplicates.
+// Winners launches the kernel that resolves duplicates.
 func (k *kernels) Winners(s *device.Stream, p core.Parts, c *gpu.Change, w *gpu.Winners) error {
 	return device.Launch(s, k.of.Order.Winners(c.Kind), gpu.Wave(s.Device(), c.N), gpu.Block,
 		&winnersParams{table: refFor(p, c), winners: *w})
 }
 
-// Export launches copying the live pairs of buckets [lo,hi), or counting them.
+// Export launches a kernel that copies or counts the live pairs of buckets [lo,hi).
 func (k *kernels) Export(s *device.Stream, p core.Parts, lo, hi uint32, out *batch.Batch, count device.Ptr) error {
 	return device.Launch(s, k.export, tiles(s.Device(), hi-lo), gpu.Block, &exportParams{
 		table: refOf(p), to: gpu.ExportOf(out, p.(*generation).Memory(), lo, hi, count),
 	})
 }
 
-// tiles is a launch with a tile for each bucket, or a device full of them.
+// tiles returns the dimensions of a launch with a tile for each bucket, up to a full device.
 func tiles(dev device.Device, buckets uint32) device.Dim {
 	return gpu.Wave(dev, (int(buckets)+1)*tileLanes)
 }
 
-// Rows launches writing the values of n keys to the rows that offsets say, those
-// from first on and before a limit, to vals.
+// Rows launches a kernel that writes the values of n keys to vals, at the rows given by offsets. It
+// writes the rows from first on and before limit.
 func (k *kernels) Rows(s *device.Stream, p core.Parts, n int, keys, offsets, vals, found device.Ptr, first, limit uint64) error {
 	return device.Launch(s, k.collect, gpu.Grid(n), gpu.Block, &collectParams{
 		table: refOf(p), keys: keys, offsets: offsets, vals: vals, first: first, rows: limit, found: found, n: uint64(n),
@@ -168,9 +167,8 @@ func (k *kernels) Rows(s *device.Stream, p core.Parts, n int, keys, offsets, val
 
 // ---- engine -----------------------------------------------------------------
 
-// Change is for [core.Engine]. For pairs that are added to a multimap, the flag
-// of ordered batches makes the launch list those that too many threads want to
-// put in one place.
+// Change implements core.Engine. When a multimap adds pairs, the Order flag makes the launch list
+// the pairs that too many threads contend for.
 func (e *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
 	if b.Appends() {
 		listing := *b
@@ -180,7 +178,7 @@ func (e *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch
 	return e.Engine.Change(ctx, s, b)
 }
 
-// Expand is for [core.Expander].
+// Expand implements core.Expander.
 func (e *gpuEngine) Expand(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch) error {
 	return e.Engine.Expand(ctx, s, l, b, &e.kernel)
 }
@@ -217,9 +215,10 @@ func (e *gpuEngine) flush(ctx context.Context) error {
 	})
 }
 
-// Clear is for [core.Engine].
+// Clear implements core.Engine.
 func (e *gpuEngine) Clear(ctx context.Context) error {
-	if err := e.Engine.Clear(ctx); err != nil { // before units are free that a chain leads to
+	// This comes first, so that no chain leads to a free unit.
+	if err := e.Engine.Clear(ctx); err != nil {
 		return err
 	}
 	return e.units().Clear(ctx)

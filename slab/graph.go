@@ -13,31 +13,36 @@ import (
 	"github.com/weftgo/weft/internal/touched"
 )
 
-// Graph is a graph that changes, with a hash set of neighbors for each vertex: the layout of Awad's thesis "Fully Concurrent
-// GPU Data Structures" (2022), chapter 5. [NewGraph] makes one. All methods may be called from many goroutines.
+// Graph is a graph that changes, with a hash set of neighbors for each vertex. This is the layout
+// of Awad's thesis "Fully Concurrent GPU Data Structures" (2022), chapter 5. [NewGraph] makes one.
+// All methods are safe for concurrent use.
 //
-// Vertices are numbers below Options.MaxVertices, and all of them are there. An edge is there once, and none leads from a vertex
-// to itself. Of an undirected graph, an edge from u to v and one from v to u are the same edge.
+// Vertices are the numbers below Options.MaxVertices; they all exist. The graph has no parallel
+// edges and no self loops. In an undirected graph, an edge from u to v and one from v to u are the
+// same edge.
 //
-// A batch has the outcome of its operations one after the other. An error in the middle of a batch, as where memory runs out, says how many edges are
-// done. Of the others some may be there, too, in an undirected graph in one direction only: they are to be run again, or deleted.
+// A batch has the outcome of its operations one after the other. If a batch fails midway, for
+// example when memory runs out, the error reports the number of edges that are done. Of the others,
+// some may be stored, too, in an undirected graph in one direction only. Run them again, or delete
+// them.
 type Graph struct{ graph }
 
-// WeightedGraph is a Graph with a weight for each edge, in hash maps. Of an edge that is inserted several times, the newest weight counts.
+// WeightedGraph is a Graph with a weight for each edge, in hash maps. Inserting an edge again
+// replaces its weight.
 type WeightedGraph[W Weight] struct{ graph }
 
-// Weight is what edges may have.
+// Weight constrains the types of edge weights.
 type Weight interface{ ~int32 | ~uint32 | ~float32 }
 
-// graph is both, without weights.
+// graph is the common part of both, without weights.
 type graph struct {
 	core   *core.Table
 	policy *graphPolicy
 	ends   *touched.Lister
 }
 
-// NewGraph makes a graph without edges on a device, which must outlive it. Errors: [weft.ErrOptions], [device.ErrMemory], and those of
-// loading kernels.
+// NewGraph makes a graph without edges on a device, which must outlive it. Errors:
+// [weft.ErrOptions], [device.ErrMemory], and those of loading kernels.
 func NewGraph(dev device.Device, opts *GraphOptions) (*Graph, error) {
 	g, err := newGraph(dev, core.Set, 0, core.SetTypes[uint64](), opts)
 	if err != nil {
@@ -46,7 +51,7 @@ func NewGraph(dev device.Device, opts *GraphOptions) (*Graph, error) {
 	return &Graph{g}, nil
 }
 
-// NewWeightedGraph makes a graph without edges on a device, as NewGraph.
+// NewWeightedGraph makes a graph without edges on a device, as NewGraph does.
 func NewWeightedGraph[W Weight](dev device.Device, opts *GraphOptions) (*WeightedGraph[W], error) {
 	g, err := newGraph(dev, core.Map, 4, core.MapTypes[uint64, W](), opts)
 	if err != nil {
@@ -85,17 +90,17 @@ func newGraphEngine(dev device.Device, w batch.Widths, s sizing, o *GraphOptions
 	return newCPUGraph[uint32, uint32](host, s, o.Seed, o.Vertices)
 }
 
-// Device is where the graph lies.
+// Device returns the device of the graph.
 func (g *graph) Device() device.Device { return g.core.Device }
 
 // Directed reports whether edges lead one way only.
 func (g *graph) Directed() bool { return g.policy.opts.Directed }
 
-// Arcs is the number of neighbors of all vertices, and Edges that of edges: exact for every call that has returned, and for
-// batches on the device up to the last Sync. They neither lock nor wait.
+// Arcs returns the number of neighbors of all vertices. It is exact for every call that has
+// returned, and for batches on the device up to the last Sync. It neither locks nor waits.
 func (g *graph) Arcs() int { return g.core.Len() }
 
-// Edges is the number of edges.
+// Edges returns the number of edges, as Arcs does.
 func (g *graph) Edges() int {
 	if g.Directed() {
 		return g.Arcs()
@@ -105,28 +110,36 @@ func (g *graph) Edges() int {
 
 // ---- changes ----------------------------------------------------------------
 
-// Insert inserts edges. It returns how many were not there; inserted, unless nil, receives which. Self loops are left out. A vertex
-// that is not less than MaxVertices is [weft.ErrOptions] with the position of its edge, before anything is changed; to delete it, or to look it up,
-// finds nothing. It panics if slices differ in length.
+// Insert inserts edges and returns how many were absent; inserted, unless nil, receives which. It
+// skips self loops. A vertex not less than MaxVertices returns [weft.ErrOptions] with the position
+// of its edge, before anything changes. (Delete and lookups find no such edge.) Insert panics if
+// slices differ in length.
 func (g *Graph) Insert(ctx context.Context, from, to []uint32, inserted []bool) (int, error) {
 	return g.change(ctx, "Insert", nil, op.PutNew, edgeColumns(from, to, batch.Column{}, inserted))
 }
 
-// Insert is [Graph.Insert] with weights, which edges that are there already get, too.
+// Insert inserts edges with weights, as [Graph.Insert] does, and sets the weights of edges that
+// exist.
 func (g *WeightedGraph[W]) Insert(ctx context.Context, from, to []uint32, weights []W, inserted []bool) (int, error) {
 	return g.change(ctx, "Insert", nil, op.Put, edgeColumns(from, to, batch.In(weights), inserted))
 }
 
-// Delete deletes edges and returns how many were there; deleted, unless nil, receives which.
+// Delete deletes edges and returns how many were present; deleted, unless nil, receives which.
 func (g *graph) Delete(ctx context.Context, from, to []uint32, deleted []bool) (int, error) {
 	return g.change(ctx, "Delete", nil, op.Delete, edgeColumns(from, to, batch.Column{}, deleted))
 }
 
-// InsertOn is Insert for a batch on the device, on a stream; inserted may be empty, and how many edges were not there is added to counts[0], if
-// there is one; after an error, those of the parts before it. On a GPU the call waits until the batch has been looked
-// at: edges go in where their vertices have room, and only for others the host makes some, which may not be there yet when it returns. Nothing
-// may change columns until the stream has done it. With inserted, a count, or weights, more than 2^22 edges are looked at in parts of so many: those before the
-// part with a vertex that cannot be are in, as [weft.PartialError] tells; without all these, none is.
+// InsertOn is Insert for a batch on the device, on a stream; inserted may be empty. It adds the
+// number of edges that were absent to counts[0], if given; after an error, those of the parts that
+// came before it.
+//
+// On a GPU the call waits until the batch has been checked. Edges go into the tables that have
+// capacity. The host enlarges the tables for the other edges, which may not be inserted yet when
+// the call returns. The columns must not change until the stream has run the batch.
+//
+// A vertex out of range returns weft.ErrOptions, and no edge is inserted. But with inserted, a
+// count, or weights, a batch of more than 2^22 edges runs in parts of 2^22. Then the edges of the
+// parts before that vertex are inserted, as [weft.PartialError] reports.
 func (g *Graph) InsertOn(s *device.Stream, from, to device.Slice[uint32], inserted device.Slice[bool], counts ...device.Slice[uint64]) error {
 	return g.changeOn("InsertOn", s, op.PutNew, edgeColumnsOn(from, to, batch.Column{}, inserted), counts)
 }
@@ -136,7 +149,8 @@ func (g *WeightedGraph[W]) InsertOn(s *device.Stream, from, to device.Slice[uint
 	return g.changeOn("InsertOn", s, op.Put, edgeColumnsOn(from, to, batch.InOn(weights), inserted), counts)
 }
 
-// DeleteOn is Delete for a batch on the device, as InsertOn. It waits for nothing. Memory comes back with the next Delete, or with Compact.
+// DeleteOn is Delete for a batch on the device, as InsertOn. It waits for nothing. The next Delete
+// or Compact frees the memory.
 func (g *graph) DeleteOn(s *device.Stream, from, to device.Slice[uint32], deleted device.Slice[bool], counts ...device.Slice[uint64]) error {
 	return g.changeOn("DeleteOn", s, op.Delete, edgeColumnsOn(from, to, batch.Column{}, deleted), counts)
 }
@@ -153,12 +167,13 @@ func edgeColumnsOn(from, to device.Slice[uint32], vals batch.Column, ok device.S
 	}}
 }
 
-// change runs a change of edges in host memory, or submits one.
+// change runs a change of edges in host memory, or submits one on a stream.
 func (g *graph) change(ctx context.Context, method string, s *device.Stream, kind op.Kind, b *batch.Batch) (int, error) {
 	return g.changeCounted(ctx, method, s, kind, b, 0)
 }
 
-// changeCounted is change, which has how many edges a batch on a GPU changes written there, unless that is null.
+// changeCounted is change for a batch that a GPU counts: it adds the number of changed edges to
+// count, unless it is null.
 func (g *graph) changeCounted(ctx context.Context, method string, s *device.Stream, kind op.Kind, b *batch.Batch, count device.Ptr) (int, error) {
 	b.MustMatch(g.core.Name, method)
 	b.Kind = kind
@@ -182,7 +197,7 @@ func (g *graph) changeOn(method string, s *device.Stream, kind op.Kind, b *batch
 	return err
 }
 
-// admit checks the vertices of a batch in host memory before anything is changed.
+// admit checks the vertices of a batch in host memory before anything changes.
 func (g *graph) admit(b *batch.Batch) error {
 	to := batch.View[uint32](b.Columns[batch.Keys2].Host)
 	for i, u := range batch.View[uint32](b.Columns[batch.Keys].Host) {
@@ -193,10 +208,11 @@ func (g *graph) admit(b *batch.Batch) error {
 	return nil
 }
 
-// DeleteVertices deletes all edges of vertices, in both directions, and returns how many there were. It looks at the tables of their neighbors,
-// or in a directed graph at those of all vertices, and a GPU at which vertex each base slab is of: so one call with many vertices is better than
-// many calls. Calls that change the graph meanwhile may bring edges of these vertices that stay. Behind an error some
-// may be gone in one direction: run it again.
+// DeleteVertices deletes all edges of vertices, in both directions, and returns their number. It
+// reads the tables of their neighbors, or in a directed graph those of all vertices. A GPU also
+// reads the owner of each base slab. So one call with many vertices is better than many calls.
+// Edges that concurrent calls insert at these vertices may stay. After an error some edges may be
+// gone in one direction only: run it again.
 func (g *graph) DeleteVertices(ctx context.Context, vertices []uint32) (int, error) {
 	return g.deleteVertices(ctx, "DeleteVertices", vertices)
 }
@@ -213,8 +229,9 @@ func (g *graph) deleteVertices(ctx context.Context, method string, vertices []ui
 	return n, g.again(method, err)
 }
 
-// DeleteVerticesOn is DeleteVertices for a batch on the device. How many edges there were is added to counts[0], if there is one. The host brings the
-// batch to its memory: the call waits for what the stream was given before, and for the edges to be gone.
+// DeleteVerticesOn is DeleteVertices for a batch on the device. It adds the number of deleted edges
+// to counts[0], if given. It copies the batch to the host: the call waits for the earlier work of
+// the stream and for the deletion.
 func (g *graph) DeleteVerticesOn(s *device.Stream, vertices device.Slice[uint32], counts ...device.Slice[uint64]) error {
 	const method = "DeleteVerticesOn"
 	b := &batch.Batch{N: vertices.Len(), Columns: batch.Columns{batch.Keys: batch.InOn(vertices)}}
@@ -230,7 +247,7 @@ func (g *graph) DeleteVerticesOn(s *device.Stream, vertices device.Slice[uint32]
 	return errors.Join(err, g.policy.engine.addCount(s, count, uint64(n)))
 }
 
-// edgesOf are the edges of vertices, which are in order, once each.
+// edgesOf returns the edges of vertices, each once. The vertices are sorted.
 func (g *graph) edgesOf(ctx context.Context, method string, doomed []uint32) (from, to []uint32, err error) {
 	collect := func(some []uint32, wanted func(u, v uint32) bool) error {
 		offsets, neighbors, _, err := g.rowsOf(ctx, method, some, false)
@@ -260,7 +277,7 @@ func (g *graph) edgesOf(ctx context.Context, method string, doomed []uint32) (fr
 	return from, to, err
 }
 
-// sequence is lo to hi-1.
+// sequence returns the numbers lo to hi-1.
 func sequence(lo, hi int) []uint32 {
 	all := make([]uint32, hi-lo)
 	for i := range all {
@@ -269,7 +286,7 @@ func sequence(lo, hi int) []uint32 {
 	return all
 }
 
-// vertices is one more than the largest number that a vertex with edges of its own may have.
+// vertices returns one more than the largest number that a vertex with edges of its own may have.
 func (g *graph) vertices(ctx context.Context, method string) (n int, err error) {
 	err = g.core.Alone(ctx, method, func(core.Counters) error {
 		n = g.policy.engine.dict().n
@@ -278,34 +295,37 @@ func (g *graph) vertices(ctx context.Context, method string) (n int, err error) 
 	return n, err
 }
 
-// Clear removes all edges and keeps the memory. Behind an error of a device it may be half done: run it again.
+// Clear removes all edges and keeps the memory. After an error of the device it may be half done:
+// run it again.
 func (g *graph) Clear(ctx context.Context) error { return g.core.Clear(ctx) }
 
-// Compact moves all tables to new base slabs, as many as their degrees ask for, drops tombstones and gives memory back.
+// Compact moves all tables to new base slabs, as many as their degrees require, drops tombstones
+// and frees memory.
 func (g *graph) Compact(ctx context.Context) error { return g.core.Compact(ctx) }
 
 // Sync waits for all batches on the device.
 func (g *graph) Sync(ctx context.Context) error { return g.core.Sync(ctx) }
 
-// Check reads the whole graph and returns [weft.ErrCorrupt] with the first thing that is wrong.
+// Check reads the whole graph and returns [weft.ErrCorrupt] with the first inconsistency.
 func (g *graph) Check(ctx context.Context) error { return g.core.Check(ctx) }
 
-// Close frees the graph, once calls in flight have ended. Idempotent.
+// Close frees the graph after the calls in flight. It is idempotent.
 func (g *graph) Close() error { return errors.Join(g.ends.Close(), g.core.Close()) }
 
 // ---- lookups ----------------------------------------------------------------
 
-// Has looks for edges, writes to found, unless nil, which are there, and returns how many are.
+// Has looks up edges and returns how many exist; found, unless nil, receives which.
 func (g *graph) Has(ctx context.Context, from, to []uint32, found []bool) (int, error) {
 	return g.find(ctx, "Has", edgeColumns(from, to, batch.Column{}, found))
 }
 
-// HasOn is Has for a batch on the device. The number of edges found is added to hits[0], if there is one.
+// HasOn is Has for a batch on the device. It adds the number of edges found to hits[0], if given.
 func (g *graph) HasOn(s *device.Stream, from, to device.Slice[uint32], found device.Slice[bool], hits ...device.Slice[uint64]) error {
 	return g.findOn("HasOn", s, edgeColumnsOn(from, to, batch.Column{}, found), hits)
 }
 
-// Weight writes the weights of edges, 0 for those that are not there, and to found, unless nil, which are; it returns how many are.
+// Weight writes the weights of edges, 0 for absent ones, and returns how many edges exist; found,
+// unless nil, receives which.
 func (g *WeightedGraph[W]) Weight(ctx context.Context, from, to []uint32, weights []W, found []bool) (int, error) {
 	return g.find(ctx, "Weight", edgeColumns(from, to, batch.Output(weights), found))
 }
@@ -333,7 +353,8 @@ func (g *graph) findOn(method string, s *device.Stream, b *batch.Batch, hits []d
 	return err
 }
 
-// Degree writes how many neighbors vertices have to degrees: those that edges lead to, if the graph is directed.
+// Degree writes the number of neighbors of each vertex to degrees, in a directed graph the
+// out-degree.
 func (g *graph) Degree(ctx context.Context, vertices, degrees []uint32) error {
 	b := &batch.Batch{N: len(vertices), Columns: batch.Columns{batch.Keys: batch.In(vertices), batch.Counts: batch.Output(degrees)}}
 	b.MustMatch(g.core.Name, "Degree")
@@ -350,7 +371,7 @@ func (g *graph) DegreeOn(s *device.Stream, vertices, degrees device.Slice[uint32
 	return g.readOn("DegreeOn", s, b, func(at *generation) error { return g.policy.engine.degrees(context.Background(), s, at, b) })
 }
 
-// readOn submits something that reads the graph.
+// readOn submits a function that reads the graph.
 func (g *graph) readOn(method string, s *device.Stream, b *batch.Batch, f func(*generation) error) error {
 	b.MustMatch(g.core.Name, method)
 	if err := b.CheckPlace(g.core.Device, s); err != nil {
@@ -362,13 +383,14 @@ func (g *graph) readOn(method string, s *device.Stream, b *batch.Batch, f func(*
 	return g.core.Alone(context.Background(), method, func(core.Counters) error { return f(g.generation()) })
 }
 
-// RowsOn is Rows for a batch on the device: degrees, as long as vertices, and offsets, one longer, are written, and neighbors as far
-// as it goes.
+// RowsOn is Rows for a batch on the device. It writes degrees, as long as vertices, offsets, one
+// longer, and as many neighbors as fit into that slice.
 func (g *graph) RowsOn(s *device.Stream, vertices, degrees device.Slice[uint32], offsets device.Slice[uint64], neighbors device.Slice[uint32]) error {
 	return g.rowsOn(s, vertices, degrees, offsets, neighbors, batch.Column{})
 }
 
-// RowsOn is [Graph.RowsOn] with weights, which are written as far as neighbors are. It panics if that slice is shorter.
+// RowsOn is [Graph.RowsOn] with the weights of the neighbors written. It panics if weights is
+// shorter than neighbors.
 func (g *WeightedGraph[W]) RowsOn(s *device.Stream, vertices, degrees device.Slice[uint32], offsets device.Slice[uint64], neighbors device.Slice[uint32], weights device.Slice[W]) error {
 	return g.rowsOn(s, vertices, degrees, offsets, neighbors, batch.RowsOn(weights.Sub(0, neighbors.Len())))
 }
@@ -387,13 +409,14 @@ func (g *graph) rowsOn(s *device.Stream, vertices, degrees device.Slice[uint32],
 	})
 }
 
-// Rows returns the neighbors of vertices, in no order: those of vertices[i] are neighbors[offsets[i]:offsets[i+1]].
+// Rows returns the neighbors of vertices, in no order: those of vertices[i] are
+// neighbors[offsets[i]:offsets[i+1]].
 func (g *graph) Rows(ctx context.Context, vertices []uint32) (offsets []uint64, neighbors []uint32, err error) {
 	offsets, neighbors, _, err = g.rowsOf(ctx, "Rows", vertices, false)
 	return offsets, neighbors, err
 }
 
-// Rows is [Graph.Rows], and the weights of the edges in the same order.
+// Rows is [Graph.Rows] with the weights of the edges in the same order.
 func (g *WeightedGraph[W]) Rows(ctx context.Context, vertices []uint32) (offsets []uint64, neighbors []uint32, weights []W, err error) {
 	offsets, neighbors, bytes, err := g.rowsOf(ctx, "Rows", vertices, true)
 	return offsets, neighbors, batch.View[W](bytes), err
@@ -405,7 +428,7 @@ func (g *graph) Neighbors(ctx context.Context, vertex uint32, to []uint32) ([]ui
 	return append(to, row...), err
 }
 
-// rowsOf reads rows, and weights if they are wanted.
+// rowsOf reads rows, and their weights if weighted is set.
 func (g *graph) rowsOf(ctx context.Context, method string, vertices []uint32, weighted bool) (offsets []uint64, ids []uint32, weights []byte, err error) {
 	err = g.core.Alone(ctx, method, func(core.Counters) error {
 		offsets, ids, weights, err = g.rowsNow(ctx, vertices, weighted)
@@ -417,7 +440,7 @@ func (g *graph) rowsOf(ctx context.Context, method string, vertices []uint32, we
 	return offsets, ids, weights, nil
 }
 
-// rowsNow is rowsOf in a writer's turn.
+// rowsNow is rowsOf under the writer lock.
 func (g *graph) rowsNow(ctx context.Context, vertices []uint32, weighted bool) (offsets []uint64, ids []uint32, weights []byte, err error) {
 	degrees := make([]uint32, len(vertices))
 	b := &batch.Batch{N: len(vertices), Columns: batch.Columns{batch.Keys: batch.In(vertices), batch.Counts: batch.Output(degrees)}}
@@ -440,12 +463,14 @@ func (g *graph) rowsNow(ctx context.Context, vertices []uint32, weighted bool) (
 
 // ---- triangles --------------------------------------------------------------
 
-// probes is how many edges Triangles looks up at a time.
+// probes is the number of edges that Triangles looks up at a time.
 const probes = 1 << 20
 
-// Triangles counts the triangles of an undirected graph as the thesis does, by looking edges up: of each vertex, the pairs of neighbors
-// that have larger degrees, or the same and larger numbers. Of a directed graph it is [device.ErrInvalid]. It is the count of one moment only
-// if nothing changes the graph meanwhile; on a GPU, which does all of it in a launch for each step, changes wait. Sorted rows, as package graph has them, are faster to intersect.
+// Triangles counts the triangles of an undirected graph. Like the thesis, it looks up edges: for
+// each vertex, the pairs of neighbors with a larger degree, or with the same degree and a larger
+// number. For a directed graph it returns [device.ErrInvalid]. The count is that of a single moment
+// only if nothing changes the graph meanwhile. A GPU takes one launch per step, and changes wait
+// for it. Sorted rows, as in package graph, are faster to intersect.
 func (g *graph) Triangles(ctx context.Context) (count uint64, err error) {
 	if g.Directed() {
 		return 0, fmt.Errorf("%s: Triangles: %w: the graph is directed", g.core.Name, device.ErrInvalid)

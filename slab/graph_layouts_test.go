@@ -16,7 +16,7 @@ import (
 	graphs "github.com/weftgo/weft/graph"
 )
 
-// layout is a graph with weights: one of sorted rows, or one of tables.
+// layout is a graph with weights, of sorted rows or of tables.
 type layout interface {
 	Insert(ctx context.Context, from, to, weights []uint32, inserted []bool) (int, error)
 	Apply(ctx context.Context, kinds []weft.OpKind, from, to, weights []uint32, done []bool) (int, error)
@@ -43,7 +43,8 @@ type layout interface {
 	Close() error
 }
 
-// onLayouts runs a test on graphs of both layouts, directed and not, on the host and on a simulated GPU.
+// onLayouts runs a test on graphs of both layouts, directed and undirected, on the host and on a
+// simulated GPU.
 func onLayouts(t *testing.T, mostVertices int, run func(t *testing.T, dev device.Device, g layout)) {
 	onBoth(t, func(t *testing.T, dev device.Device) {
 		for _, directed := range []bool{false, true} {
@@ -63,8 +64,9 @@ func onLayouts(t *testing.T, mostVertices int, run func(t *testing.T, dev device
 	})
 }
 
-// To insert a vertex that cannot be is an error with the limit, the option and the place, before anything is changed. To delete it, or to look it
-// up, finds nothing, and the rest of the batch is done.
+// TestVerticesThatCannotBe checks vertices out of range. To insert one is an error with the limit,
+// the option and the position, before anything changes. To delete one, or to look it up, finds
+// nothing, and the rest of the batch is done.
 func TestVerticesThatCannotBe(t *testing.T) {
 	const most = 50
 	onLayouts(t, most, func(t *testing.T, dev device.Device, g layout) {
@@ -175,7 +177,8 @@ func TestVerticesThatCannotBe(t *testing.T) {
 	})
 }
 
-// The counts of all On methods are added: those of four streams have one counter, and none is lost.
+// TestCountsAddUp checks that all On methods add to their counters: four streams share one, and no
+// count is lost.
 func TestCountsAddUp(t *testing.T) {
 	rounds := map[bool]int{true: 300, false: 2}
 	onLayouts(t, 100, func(t *testing.T, dev device.Device, g layout) {
@@ -207,7 +210,7 @@ func TestCountsAddUp(t *testing.T) {
 			return s.Sync(ctx)
 		}
 		for w := range uint32(workers) {
-			if !host { // whose simulator takes the host for one thread
+			if !host { // the simulator requires a single host thread
 				noError(t, work(w))
 				continue
 			}
@@ -219,7 +222,8 @@ func TestCountsAddUp(t *testing.T) {
 		}
 		all.Wait()
 		each := uint64(10 + 2 + 20)
-		if _, rows := g.(*graphs.WeightedGraph[uint32]); rows { // whose DeleteVertices counts vertices
+		// DeleteVertices of rows counts vertices.
+		if _, rows := g.(*graphs.WeightedGraph[uint32]); rows {
 			each--
 		}
 		noError(t, g.Sync(ctx))
@@ -229,7 +233,7 @@ func TestCountsAddUp(t *testing.T) {
 	})
 }
 
-// So it is on streams whose work goes on at once, under schedules.
+// TestCountsAddUpAtOnce does the same on concurrent streams, under schedules.
 func TestCountsAddUpAtOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

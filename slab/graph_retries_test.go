@@ -11,8 +11,8 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// graphRetries inserts batches of edges, each of them twice, while the pool has hardly any slab: batches run out of slabs, and are
-// run again. An edge is new once, and the first operation of it says so.
+// graphRetries inserts batches of edges, each of them twice, while the pool has hardly any slab.
+// Batches run out of slabs and are retried. An edge is new once, as its first operation reports.
 func graphRetries(t testing.TB, dev device.Device, weighted, directed bool, seed uint64) {
 	o := GraphOptions{Directed: directed, MaxLoad: []float64{.3, 2, 8}[seed%3], MaxTombstones: -1, Seed: 1 + seed}
 	p := newGraphPlayer(t, dev, weighted, o, 120, 300, seed)
@@ -25,7 +25,8 @@ func graphRetries(t testing.TB, dev device.Device, weighted, directed bool, seed
 		}
 		show := narrow(t, p.g, p.r.IntN(3))
 		if p.r.IntN(2) == 0 {
-			p.g.policy.free = p.g.policy.worst(2 * len(from)) // so that it counts on units that are not there
+			// So that it relies on units that do not exist.
+			p.g.policy.free = p.g.policy.worst(2 * len(from))
 		}
 		p.insert(from, to, weights)
 		noError(t, show())
@@ -39,7 +40,8 @@ func graphRetries(t testing.TB, dev device.Device, weighted, directed bool, seed
 	p.same()
 }
 
-// Whatever runs out, the batches of a graph have the outcome of their operations one after the other.
+// TestGraphRetries checks that the batches of a graph have the outcome of their operations one
+// after the other, whatever runs out.
 func TestGraphRetries(t *testing.T) {
 	for i := range 4 {
 		weighted, directed := i%2 == 0, i/2 == 0
@@ -54,8 +56,8 @@ func TestGraphRetries(t *testing.T) {
 	}
 }
 
-// graphHardToFind has a pool of many memory blocks with few free units, all of them in one block: most warps look for one in
-// vain, and the host has to find out.
+// graphHardToFind has a pool of many memory blocks with few free units, all of them in one block.
+// Most warps search for one in vain, and the host has to find out.
 func graphHardToFind(t testing.TB, dev device.Device, weighted, directed, last bool, seed uint64) {
 	p := newGraphPlayer(t, dev, weighted, GraphOptions{Directed: directed, MaxLoad: .3, MaxTombstones: -1, Seed: 1 + seed}, 1200, 0, seed)
 	defer p.close()
@@ -63,7 +65,7 @@ func graphHardToFind(t testing.TB, dev device.Device, weighted, directed, last b
 	to := sequence(100, 100+4*n)
 	from := slices.Repeat([]uint32{3}, len(to))
 	p.insert(from, to, to)
-	p.delete(from, to) // a table of tombstones, to which edges go behind these
+	p.delete(from, to) // a table of tombstones, with the new edges after these
 	units := p.g.policy.engine.units()
 	noError(t, units.Reserve(t.Context(), 100*alloc.BlockUnits))
 	var show func() error
@@ -94,7 +96,8 @@ func graphHardToFind(t testing.TB, dev device.Device, weighted, directed, last b
 	p.same()
 }
 
-// Slabs that are hard to find are found in the end, whether the pool may grow or all has to move.
+// TestGraphSlabsAreHardToFind checks that such slabs are found in the end, whether the pool may
+// grow or all tables have to move.
 func TestGraphSlabsAreHardToFind(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -107,7 +110,8 @@ func TestGraphSlabsAreHardToFind(t *testing.T) {
 	}
 }
 
-// A vertex whose table has nothing but tombstones keeps it while all moves to a larger pool, for the edges that are run again then.
+// graphTombstonesRetry checks that a table with nothing but tombstones survives the move to a
+// larger pool, for the edges that are then retried.
 func graphTombstonesRetry(t testing.TB, dev device.Device, weighted bool) {
 	p := newGraphPlayer(t, dev, weighted, GraphOptions{Directed: true, Vertices: 300, MaxLoad: 2, MaxTombstones: -1, Seed: 1}, 300, 0, 1)
 	defer p.close()
@@ -116,13 +120,13 @@ func graphTombstonesRetry(t testing.TB, dev device.Device, weighted bool) {
 	p.insert(from, to, from)
 	p.delete(from, to)
 	show := narrow(t, p.g, 0)
-	p.g.policy.free = p.g.policy.worst(3) // so that it counts on units that are not there
+	p.g.policy.free = p.g.policy.worst(3) // so that it relies on units that do not exist
 	p.insert([]uint32{7, 7, 7}, []uint32{101, 102, 103}, []uint32{1, 2, 3})
 	noError(t, show())
 	p.same()
 }
 
-// So it is on both machines.
+// TestGraphTombstonesRetry runs graphTombstonesRetry on both kinds of device.
 func TestGraphTombstonesRetry(t *testing.T) {
 	for _, weighted := range []bool{false, true} {
 		graphTombstonesRetry(t, devicetest.Open(t), weighted)

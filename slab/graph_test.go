@@ -15,7 +15,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// edge is one of a model: of an undirected graph from the smaller end to the larger.
+// edge is one of a model: in an undirected graph from the smaller end to the larger.
 type edge struct{ from, to uint32 }
 
 // graphPlayer plays a random history on a graph, with weights or without, and on a map of edges.
@@ -27,7 +27,7 @@ type graphPlayer struct {
 	g        *graph
 	model    map[edge]uint32
 	vertices int
-	size     int // of batches, at most
+	size     int // maximum size of batches
 }
 
 func newGraphPlayer(t testing.TB, dev device.Device, weighted bool, o GraphOptions, vertices, size int, seed uint64) *graphPlayer {
@@ -62,7 +62,7 @@ func (p *graphPlayer) key(u, v uint32) edge {
 	return edge{u, v}
 }
 
-// draw are random edges, half of which have a hub, some of them twice and some of them loops.
+// draw returns random edges. Half of them have a hub, some occur twice, and some are loops.
 func (p *graphPlayer) draw() (from, to, weights []uint32) {
 	for range 1 + p.r.IntN(p.size) {
 		u, v := uint32(p.r.IntN(p.vertices)), uint32(p.r.IntN(p.vertices))
@@ -77,7 +77,7 @@ func (p *graphPlayer) draw() (from, to, weights []uint32) {
 	return from, to, weights
 }
 
-// insert inserts edges, and compares what is said of each with the model.
+// insert inserts edges, and compares the outcome of each with the model.
 func (p *graphPlayer) insert(from, to, weights []uint32) {
 	p.Helper()
 	done, ctx := make([]bool, len(from)), p.Context()
@@ -134,7 +134,7 @@ func (p *graphPlayer) delete(from, to []uint32) {
 	}
 }
 
-// present are some of the edges, turned, and some that are not there.
+// present returns some of the edges, also reversed, and some absent ones.
 func (p *graphPlayer) present() (from, to []uint32) {
 	for _, e := range p.edges() {
 		if p.r.IntN(3) == 0 {
@@ -147,7 +147,7 @@ func (p *graphPlayer) present() (from, to []uint32) {
 	return from, to
 }
 
-// edges are those of the model, in order.
+// edges returns those of the model, sorted.
 func (p *graphPlayer) edges() []edge {
 	return slices.SortedFunc(maps.Keys(p.model), func(a, b edge) int {
 		return slices.Compare([]uint32{a.from, a.to}, []uint32{b.from, b.to})
@@ -194,7 +194,7 @@ func (p *graphPlayer) step() {
 	}
 }
 
-// same compares all of it.
+// same compares everything.
 func (p *graphPlayer) same() {
 	p.Helper()
 	ctx := p.Context()
@@ -239,7 +239,7 @@ func (p *graphPlayer) same() {
 	p.sizes(s)
 }
 
-// lookups compares what is found of edges that are there and others.
+// lookups compares lookups of present edges and of others.
 func (p *graphPlayer) lookups(rows []map[uint32]uint32) {
 	p.Helper()
 	var from, to []uint32
@@ -276,7 +276,8 @@ func (p *graphPlayer) lookups(rows []map[uint32]uint32) {
 	}
 }
 
-// sizes checks what statistics say against each other, and against the bound on chains that rehashes keep.
+// sizes checks the statistics against each other, and against the bound on chains that rehashes
+// keep.
 func (p *graphPlayer) sizes(s GraphStats) {
 	p.Helper()
 	buckets, slabs := 0, 0
@@ -293,7 +294,7 @@ func (p *graphPlayer) sizes(s GraphStats) {
 	}
 }
 
-// graphHistories are histories of graphs of all kinds, so many steps of each.
+// graphHistories plays histories of the given steps on graphs of all kinds.
 func graphHistories(t *testing.T, open func(testing.TB) device.Device, steps, vertices, size int, seeds int) {
 	for _, directed := range []bool{true, false} {
 		for _, weighted := range []bool{true, false} {
@@ -315,12 +316,13 @@ func graphHistories(t *testing.T, open func(testing.TB) device.Device, steps, ve
 	}
 }
 
-// A graph has what a map of edges has, whatever comes and goes.
+// TestGraphBesideModel checks that a graph matches a map of edges throughout random changes.
 func TestGraphBesideModel(t *testing.T) {
 	graphHistories(t, devicetest.Open, 40, 200, 3000, 2)
 }
 
-// A vertex of many neighbors and many vertices of one come in one batch, and none has long chains.
+// TestGraphOfAHub inserts a vertex of many neighbors and many vertices of one in one batch. None
+// has long chains.
 func TestGraphOfAHub(t *testing.T) {
 	const n = 1 << 16
 	g, err := NewGraph(devicetest.Open(t), &GraphOptions{Seed: 1})
@@ -338,7 +340,8 @@ func TestGraphOfAHub(t *testing.T) {
 	}
 }
 
-// Chains that grow in small batches are rehashed vertex by vertex.
+// TestGraphRehashesVertices checks that chains that grow in small batches are rehashed vertex by
+// vertex.
 func TestGraphRehashesVertices(t *testing.T) {
 	g, err := NewGraph(devicetest.Open(t), &GraphOptions{Seed: 1, Directed: true, Vertices: 4000})
 	noError(t, err)
@@ -354,7 +357,7 @@ func TestGraphRehashesVertices(t *testing.T) {
 	}
 }
 
-// Memory stays as it is while the same edges come and go.
+// TestGraphMemoryIsFlat checks that memory stays constant while the same edges come and go.
 func TestGraphMemoryIsFlat(t *testing.T) {
 	for _, overwrite := range []bool{false, true} {
 		p := newGraphPlayer(t, devicetest.Open(t), false, GraphOptions{Seed: 1, Overwrite: overwrite}, 300, 4000, 1)
@@ -375,7 +378,7 @@ func TestGraphMemoryIsFlat(t *testing.T) {
 	}
 }
 
-// By default dead slots are not used again, and with Overwrite they are.
+// TestGraphTombstones checks that dead slots are reused with Overwrite, and by default are not.
 func TestGraphTombstones(t *testing.T) {
 	for _, overwrite := range []bool{false, true} {
 		g, err := NewGraph(devicetest.Open(t), &GraphOptions{Seed: 1, Overwrite: overwrite, MaxTombstones: -1, Directed: true})
@@ -401,7 +404,7 @@ func TestGraphTombstones(t *testing.T) {
 	}
 }
 
-// A graph counts its triangles as loops over its matrix do.
+// TestGraphTriangles compares the triangle count with loops over a matrix.
 func TestGraphTriangles(t *testing.T) {
 	for _, weighted := range []bool{false, true} {
 		graphTriangles(t, devicetest.Open(t), weighted, 200)
@@ -413,7 +416,8 @@ func TestGraphTriangles(t *testing.T) {
 	}
 }
 
-// graphTriangles counts those of graphs without edges, with few and with many, and of one with a vertex that all lead to, whose chains are long.
+// graphTriangles counts triangles of graphs with no, few and many edges, and of one with a hub,
+// which has long chains.
 func graphTriangles(t testing.TB, dev device.Device, weighted bool, hub uint32) {
 	p := newGraphPlayer(t, dev, weighted, GraphOptions{Seed: 1, MaxLoad: 2}, 60, 300, 1)
 	defer p.close()
@@ -450,7 +454,7 @@ func graphTriangles(t testing.TB, dev device.Device, weighted bool, hub uint32) 
 	check()
 }
 
-// Bad options and vertices are refused, and nothing is changed.
+// TestGraphErrors checks that bad options and vertices are refused, and that nothing changes.
 func TestGraphErrors(t *testing.T) {
 	dev := devicetest.Open(t)
 	for _, o := range []GraphOptions{{MaxVertices: -1}, {MaxVertices: 1<<31 + 1}, {Vertices: 5, MaxVertices: 4}, {Vertices: -1}, {MaxLoad: -1}, {MaxLoad: .001}, {MaxLoad: 1e6}, {MaxTombstones: 2}} {
@@ -476,7 +480,7 @@ func TestGraphErrors(t *testing.T) {
 	}
 }
 
-// Batches on a device that is the host, too, are columns of it.
+// TestGraphOn checks batches on the device, also if that is the host.
 func TestGraphOn(t *testing.T) {
 	for _, weighted := range []bool{false, true} {
 		graphOn(t, devicetest.Open(t), weighted, 2000)
@@ -504,7 +508,7 @@ func columnOf[T device.Elem](c *columns, x []T) device.Slice[T] {
 	return on
 }
 
-// graphOn runs all that takes batches on the device.
+// graphOn runs everything that takes batches on the device.
 func graphOn(t testing.TB, dev device.Device, weighted bool, size int) {
 	ctx := t.Context()
 	p := newGraphPlayer(t, dev, weighted, GraphOptions{Seed: 1, MaxVertices: 300}, 300, size, 2)
@@ -554,7 +558,7 @@ func graphOn(t testing.TB, dev device.Device, weighted bool, size int) {
 	p.same()
 }
 
-// found compares what is found of edges on the device.
+// found compares lookups of edges on the device.
 func (p *graphPlayer) found(c *columns, from, to []uint32, u, v, w device.Slice[uint32], done device.Slice[bool]) {
 	p.Helper()
 	if p.weighted != nil {
@@ -624,7 +628,8 @@ func (p *graphPlayer) rowsOn(c *columns) {
 	}
 }
 
-// Where all tables have long chains, all moves to a pool for as many, and not for one slab an edge.
+// TestGraphCompactsLongChains moves tables with long chains only. Their new pool has units for as
+// many chains, not one slab per edge.
 func TestGraphCompactsLongChains(t *testing.T) {
 	const vertices, degree = 2000, 100 // four slabs of thirty
 	g, err := NewGraph(devicetest.Open(t), &GraphOptions{Seed: 1, Directed: true, MaxLoad: 8})
@@ -646,7 +651,8 @@ func TestGraphCompactsLongChains(t *testing.T) {
 	}
 }
 
-// Where a part of the tables has long chains, edges find no slab, and find one when the pool has grown.
+// TestGraphRunsAgain has long chains in part of the tables. Edges overflow, and find a slab after
+// the pool has grown.
 func TestGraphRunsAgain(t *testing.T) {
 	p := newGraphPlayer(t, devicetest.Open(t), true, GraphOptions{Seed: 1, Directed: true, MaxLoad: 8}, 10_000, 0, 1)
 	defer p.close()

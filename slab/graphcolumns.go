@@ -17,7 +17,8 @@ import (
 
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 slab_columns.cu
 
-// columnWork is kernels on columns of edges, loaded when they are needed first, and the memory of mixed batches, one after the other.
+// columnWork holds kernels on columns of edges, loaded on first use, and the memory of mixed
+// batches, which run one after the other.
 type columnWork struct {
 	of   *gpuGraph
 	load sync.Once
@@ -26,8 +27,8 @@ type columnWork struct {
 
 	keys, last, outcomes, targets device.Kernel
 
-	turn   chan struct{} // has one while a call works with the rest
-	used   *device.Event // behind the last batch; nil: closed
+	turn   chan struct{} // holds a token while a call uses the fields below
+	used   *device.Event // recorded after the last batch; nil: closed
 	memory device.Buffer
 	bytes  atomic.Int64
 }
@@ -39,7 +40,7 @@ func (c *columnWork) open(dev device.Device, of *gpuGraph) (err error) {
 }
 
 func (c *columnWork) close() (err error) {
-	if c.turn == nil { // it has not been opened
+	if c.turn == nil { // never opened
 		return nil
 	}
 	c.turn <- struct{}{}
@@ -52,7 +53,7 @@ func (c *columnWork) close() (err error) {
 	return err
 }
 
-// free frees the memory, behind the batch that has it.
+// free frees the memory after the batch that uses it.
 func (c *columnWork) free() error {
 	memory := c.memory
 	c.memory = device.Buffer{}
@@ -62,7 +63,7 @@ func (c *columnWork) free() error {
 	return errors.Join(c.used.Sync(context.Background()), c.of.Dev.Free(memory))
 }
 
-// kernels loads them.
+// kernels loads the kernels once.
 func (c *columnWork) kernels() error {
 	c.load.Do(func() {
 		c.err = gpu.Load(c.of.Dev, &slabColumnsImage, []gpu.Entry{
@@ -75,7 +76,7 @@ func (c *columnWork) kernels() error {
 	return c.err
 }
 
-// room makes memory large enough, behind the batch that has it.
+// room makes the memory large enough, after the batch that uses it.
 func (c *columnWork) room(bytes int) (err error) {
 	if c.memory.Size >= bytes {
 		return nil
@@ -87,17 +88,17 @@ func (c *columnWork) room(bytes int) (err error) {
 	return err
 }
 
-// mixedBatch is a mixed batch under way.
+// mixedBatch is a mixed batch in progress.
 type mixedBatch struct {
 	mixedParams
 	sort    prim.Sort
 	scratch device.Buffer
 }
 
-// toldWords are what the host reads of it (twin: weft::slab::Told).
+// toldWords are the counts that the host reads of a mixed batch (twin: weft::slab::Told).
 type toldWords [4]uint32
 
-// lay lays a mixed batch out in memory.
+// lay allocates the arrays of a mixed batch in memory.
 func (c *columnWork) lay(b *batch.Batch) (m mixedBatch, err error) {
 	n, e := b.N, c.of
 	width := bits.Len(uint(e.most))
@@ -124,7 +125,8 @@ func (c *columnWork) lay(b *batch.Batch) (m mixedBatch, err error) {
 	return m, nil
 }
 
-// runs are rows lo to hi-1 of those that are run, as a batch, which tells what they find, or does not.
+// runs returns rows lo to hi-1 of the operations to run as a batch. With tells, the batch writes
+// its outcomes.
 func (m *mixedBatch) runs(dev device.Device, kind op.Kind, lo, hi int, tells bool) (*batch.Batch, error) {
 	column := func(at device.Ptr) (device.Slice[uint32], error) {
 		return device.Wrap[uint32](dev, device.Buffer{Ptr: at + device.Ptr(4*lo), Size: 4 * (hi - lo)}, hi-lo)
@@ -144,7 +146,8 @@ func (m *mixedBatch) runs(dev device.Device, kind op.Kind, lo, hi int, tells boo
 	return edgeColumnsOn(from, to, weights, changed), errors.Join(err, err2, err3, err4)
 }
 
-// mixed runs a mixed batch on a stream, and has how many operations did something written to count, unless that is empty.
+// mixed runs a mixed batch on a stream. It adds the number of operations with an effect to count,
+// unless it is empty.
 func (c *columnWork) mixed(g *graph, s *device.Stream, put op.Kind, b *batch.Batch, count device.Slice[uint64]) (err error) {
 	const method = "ApplyOn"
 	c.turn <- struct{}{}
@@ -171,7 +174,8 @@ func (c *columnWork) mixed(g *graph, s *device.Stream, put op.Kind, b *batch.Bat
 	return device.Launch(s, c.outcomes, gpu.Wave(c.of.Dev, b.N), gpu.Block, &m.mixedParams)
 }
 
-// split finds the last operation of each edge, and returns how many of these insert and delete.
+// split finds the last operation of each edge. It returns the numbers of edges to insert and to
+// delete.
 func (c *columnWork) split(s *device.Stream, b *batch.Batch, count device.Slice[uint64]) (m mixedBatch, inserts, deletes int, err error) {
 	if c.used == nil {
 		return m, 0, 0, op.ErrClosed
@@ -199,14 +203,15 @@ func (c *columnWork) split(s *device.Stream, b *batch.Batch, count device.Slice[
 		func() error { return c.prim.Sort(s, &m.sort, m.scratch) },
 		launch(c.last))
 	var told toldWords
-	err = errors.Join(err, s.CopyOut(context.Background(), device.Bytes(told[:]), m.told)) // nothing uses memory behind an error
+	// On an error the memory is not used.
+	err = errors.Join(err, s.CopyOut(context.Background(), device.Bytes(told[:]), m.told))
 	if err == nil && told[0] != 0 {
 		err = c.refuse(s, &m, int(^told[0]))
 	}
 	return m, int(told[1]), int(told[2]), err
 }
 
-// refuse is the error of an insertion with a vertex that cannot be.
+// refuse returns the error of an insertion with a vertex out of range.
 func (c *columnWork) refuse(s *device.Stream, m *mixedBatch, i int) error {
 	var u, v [1]uint32
 	err := errors.Join(

@@ -17,16 +17,16 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// cpuGraph is the engine of tables whose keys are arcs: all but locate, and what is done vertex by vertex, is that of other tables.
-// V and SV are uint32, or nothing.
+// cpuGraph is the engine of tables with arcs as keys. It differs from other tables in locate, and
+// in the operations by vertex. V and SV are uint32 or struct{}.
 type cpuGraph[V, SV cpu.Val] struct {
 	*cpuEngine[uint64, uint32, V, SV]
 	sizing
 	seed    uint64
-	crowded []uint32 // vertices whose chains a batch would make long
+	crowded []uint32 // vertices with chains that a batch would make long
 }
 
-// someVertices is how many vertices a core takes at a time.
+// someVertices is the number of vertices that a core takes at a time.
 const someVertices = 1 << 10
 
 func newCPUGraph[V, SV cpu.Val](dev device.Host, s sizing, seed uint64, vertices int) (graphEngine, *core.Leases, error) {
@@ -40,7 +40,7 @@ func newCPUGraph[V, SV cpu.Val](dev device.Host, s sizing, seed uint64, vertices
 	return g, leases, err
 }
 
-// allocate makes a generation with so many base slabs and some to spare, of which nobody has any.
+// allocate makes a generation with the given base slabs and some to spare, all without an owner.
 func (e *cpuGraph[V, SV]) allocate(vertices int, slabs uint64, units int) (*generation, error) {
 	n, err := e.lines(slabs)
 	if err != nil {
@@ -53,7 +53,7 @@ func (e *cpuGraph[V, SV]) allocate(vertices int, slabs uint64, units int) (*gene
 	return gen, err
 }
 
-// disown makes vertices have no tables.
+// disown removes the tables of all vertices.
 func (e *cpuGraph[V, SV]) disown(d *dictionary) {
 	clear(d.entries())
 	owners := batch.View[uint32](d.owners.Host)
@@ -67,7 +67,7 @@ func (e *cpuGraph[V, SV]) generation() *generation { return e.Parts().(*generati
 
 func (e *cpuGraph[V, SV]) dict() *dictionary { return e.generation().dict }
 
-// Clear is for [core.Engine].
+// Clear implements core.Engine.
 func (e *cpuGraph[V, SV]) Clear(ctx context.Context) error {
 	err := e.cpuEngine.Clear(ctx)
 	if err == nil {
@@ -76,7 +76,8 @@ func (e *cpuGraph[V, SV]) Clear(ctx context.Context) error {
 	return err
 }
 
-// countArc adds to the degree of the vertex where an arc begins; other keys have none. A vertex has buckets of several cores.
+// countArc adds to the degree of the source of an arc; other keys have no degree. The addition is
+// atomic because several cores work on the buckets of a vertex.
 func countArc[N, K cpu.Key, V cpu.Val](t *cpuTable[K, V], name N, more int64) {
 	var stored K
 	if unsafe.Sizeof(name) > unsafe.Sizeof(stored) && more != 0 {
@@ -84,9 +85,9 @@ func countArc[N, K cpu.Key, V cpu.Val](t *cpuTable[K, V], name N, more int64) {
 	}
 }
 
-// ---- room -------------------------------------------------------------------
+// ---- capacity ---------------------------------------------------------------
 
-// count is for [graphEngine].
+// count implements graphEngine.
 func (e *cpuGraph[V, SV]) count(_ context.Context, _ *device.Stream, b *batch.Batch) (need demand, err error) {
 	keys, entries := batch.View[uint64](b.Columns[batch.Keys].Host), e.dict().entries()
 	e.crowded = e.crowded[:0]
@@ -101,7 +102,7 @@ func (e *cpuGraph[V, SV]) count(_ context.Context, _ *device.Stream, b *batch.Ba
 		var own []uint32
 		for _, k := range keys[lo:hi] {
 			v := &entries[k>>32]
-			// The one that is too many finds the vertex.
+			// The insertion that exceeds the limit lists the vertex.
 			now, limit := uint64(atomic.AddUint32(&v.coming, 1)), e.limit(v.slabs)
 			if all := uint64(v.degree) + now; all > limit && (all == limit+1 || now == 1) {
 				own = append(own, uint32(k>>32))
@@ -117,7 +118,7 @@ func (e *cpuGraph[V, SV]) count(_ context.Context, _ *device.Stream, b *batch.Ba
 	return need, nil
 }
 
-// forget is for [graphEngine].
+// forget implements graphEngine.
 func (e *cpuGraph[V, SV]) forget(_ context.Context, _ *device.Stream, b *batch.Batch) error {
 	keys, entries := batch.View[uint64](b.Columns[batch.Keys].Host), e.dict().entries()
 	for _, k := range keys {
@@ -128,7 +129,7 @@ func (e *cpuGraph[V, SV]) forget(_ context.Context, _ *device.Stream, b *batch.B
 	return nil
 }
 
-// give gives a vertex so many base slabs, which nobody has.
+// give gives a vertex the given number of unused base slabs.
 func (d *dictionary) give(u, slabs uint32) {
 	v, owners := &d.entries()[u], batch.View[uint32](d.owners.Host)
 	for b := v.first; b < v.first+v.slabs; b++ {
@@ -149,7 +150,8 @@ type graphMover[SV cpu.Val] struct {
 	dead uint64
 }
 
-// take takes the live slots of a vertex out of its base slabs, and leaves these and their chains empty.
+// take moves the live slots of a vertex out of its base slabs into held, and leaves the slabs and
+// their chains empty.
 func (m *graphMover[SV]) take(v vertex) {
 	m.held = m.held[:0]
 	for b := v.first; b < v.first+v.slabs; b++ {
@@ -169,9 +171,10 @@ func (m *graphMover[SV]) take(v vertex) {
 	}
 }
 
-// rehash is for [graphEngine]. The units that are reserved are enough, however the slots are spread: behind the base slabs of a vertex
-// there is at most one for as many slots as fill it; none of these units is given back meanwhile, and a worker looks at all. So
-// no slot is late here, and nothing can fail once they are out of their tables.
+// rehash implements graphEngine. The reserved units suffice, however the slots are spread. The base
+// slabs of a vertex need at most one chained slab per full slab of its slots. None of these units
+// is freed meanwhile, and a worker's search covers all units. So no slot is deferred (late) here,
+// and nothing can fail after the slots have left their tables.
 func (e *cpuGraph[V, SV]) rehash(ctx context.Context) (done bool, err error) {
 	if e.Leases.Held() {
 		return false, nil
@@ -209,7 +212,8 @@ func (e *cpuGraph[V, SV]) rehash(ctx context.Context) (done bool, err error) {
 	return err == nil, err
 }
 
-// putLate puts slots that found no unit to the ends of their chains, once there are units, and counts all that have been moved.
+// putLate appends the deferred slots to their chains after it has reserved units, and counts all
+// slots that have moved.
 func (e *cpuGraph[V, SV]) putLate(ctx context.Context, g *generation, movers []mover[uint32, SV]) (moved uint64, err error) {
 	late := 0
 	for i := range movers {
@@ -235,7 +239,7 @@ func (e *cpuGraph[V, SV]) putLate(ctx context.Context, g *generation, movers []m
 	return moved + m.moved, nil
 }
 
-// wanted is for [graphEngine].
+// wanted implements graphEngine.
 func (e *cpuGraph[V, SV]) wanted(context.Context) (uint64, error) {
 	var sum atomic.Uint64
 	entries := e.dict().entries()
@@ -249,7 +253,7 @@ func (e *cpuGraph[V, SV]) wanted(context.Context) (uint64, error) {
 	return sum.Load(), nil
 }
 
-// renew is for [graphEngine].
+// renew implements graphEngine.
 func (e *cpuGraph[V, SV]) renew(ctx context.Context, n int, slabs uint64, units int) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -296,7 +300,8 @@ func (e *cpuGraph[V, SV]) moveAll(ctx context.Context, from, to *generation) err
 
 // ---- edges ------------------------------------------------------------------
 
-// apply is for [graphEngine]: each edge is its arcs, and its outcome that of the one that leads from the smaller end to the larger.
+// apply implements graphEngine. Each edge becomes its arcs. The outcome of an edge is that of its
+// last arc, which leads from the smaller end to the larger.
 func (e *cpuGraph[V, SV]) apply(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch, _ device.Ptr) (n int, err error) {
 	if err := cpu.Open(s); err != nil {
 		return 0, err
@@ -336,8 +341,8 @@ func (e *cpuGraph[V, SV]) apply(ctx context.Context, t *core.Table, method strin
 	})
 }
 
-// inEdges makes the error of a batch of arcs that of the edges that these are for, of which first
-// is the place in the caller's batch. edgeOf returns the edge of an arc.
+// inEdges converts the error of a batch of arcs to that of its edges. first is the position of
+// these edges in the caller's batch. edgeOf returns the edge of an arc.
 func inEdges(err error, first int, edgeOf func(arc int) int) error {
 	p := (*op.PartialError)(nil)
 	switch {
@@ -358,10 +363,11 @@ func inEdges(err error, first int, edgeOf func(arc int) int) error {
 	return err
 }
 
-// bothWays is a flag beside those of batches: an edge is in the tables of both its ends.
+// bothWays is a flag next to those of batches: an edge is in the tables of both its ends.
 const bothWays batch.Flags = 1 << 24
 
-// arcsOf are the arcs of an edge, the one from the smaller end to the larger last if there are two. A loop has none.
+// arcsOf returns the arcs of an edge. If there are two, the one from the smaller end to the larger
+// is the last. A loop has none.
 func arcsOf(u, v uint32, both bool) []uint64 {
 	switch {
 	case u == v:
@@ -378,7 +384,7 @@ func (e *cpuGraph[V, SV]) addCount(_ *device.Stream, to device.Slice[uint64], n 
 	return nil
 }
 
-// find is for [graphEngine].
+// find implements graphEngine.
 func (e *cpuGraph[V, SV]) find(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch, hits device.Ptr) (int, error) {
 	if err := cpu.Open(s); err != nil {
 		return 0, err
@@ -386,7 +392,7 @@ func (e *cpuGraph[V, SV]) find(ctx context.Context, t *core.Table, method string
 	return findArcs(ctx, t, method, b)
 }
 
-// findArcs looks edges up in host memory.
+// findArcs looks up edges in host memory.
 func findArcs(ctx context.Context, t *core.Table, method string, b *batch.Batch) (int, error) {
 	from, to := batch.View[uint32](b.Columns[batch.Keys].Host), batch.View[uint32](b.Columns[batch.Keys2].Host)
 	keys := make([]uint64, len(from))
@@ -400,7 +406,7 @@ func findArcs(ctx context.Context, t *core.Table, method string, b *batch.Batch)
 
 // ---- reading ----------------------------------------------------------------
 
-// degrees is for [graphEngine].
+// degrees implements graphEngine.
 func (e *cpuGraph[V, SV]) degrees(_ context.Context, s *device.Stream, g *generation, b *batch.Batch) error {
 	if err := cpu.Open(s); err != nil {
 		return err
@@ -414,7 +420,7 @@ func (e *cpuGraph[V, SV]) degrees(_ context.Context, s *device.Stream, g *genera
 	return nil
 }
 
-// offsets is for [graphEngine].
+// offsets implements graphEngine.
 func (e *cpuGraph[V, SV]) offsets(_ *device.Stream, b *batch.Batch) error {
 	offsets := batch.View[uint64](b.Columns[batch.Offsets].Host)
 	offsets[0] = 0
@@ -424,7 +430,7 @@ func (e *cpuGraph[V, SV]) offsets(_ *device.Stream, b *batch.Batch) error {
 	return nil
 }
 
-// rows is for [graphEngine].
+// rows implements graphEngine.
 func (e *cpuGraph[V, SV]) rows(ctx context.Context, s *device.Stream, g *generation, b *batch.Batch) error {
 	if err := cpu.Open(s); err != nil {
 		return err
@@ -452,7 +458,7 @@ func (e *cpuGraph[V, SV]) rows(ctx context.Context, s *device.Stream, g *generat
 	return ctx.Err()
 }
 
-// Export is for [core.Engine].
+// Export implements core.Engine.
 func (e *cpuGraph[V, SV]) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (int, error) {
 	g := l.Parts.(*generation)
 	t, owners, rows := tableOf[uint32, SV](g), batch.View[uint32](g.dict.owners.Host), cpu.RowsOf[uint64, V](out)
@@ -464,10 +470,10 @@ func (e *cpuGraph[V, SV]) Export(ctx context.Context, l *core.Lease, lo, hi uint
 	return rows.N, err
 }
 
-// scratch is for [graphEngine].
+// scratch implements graphEngine.
 func (e *cpuGraph[V, SV]) scratch() int { return 0 }
 
-// chains is for [graphEngine]: of base slabs that vertices have.
+// chains implements graphEngine. It counts the base slabs of vertices only.
 func (e *cpuGraph[V, SV]) chains(ctx context.Context) (classes [chainLengths]uint64, err error) {
 	classes, err = e.cpuEngine.chains(ctx)
 	classes[1] -= uint64(e.generation().buckets) + 1 - uint64(e.dict().kept)

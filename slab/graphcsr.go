@@ -15,8 +15,8 @@ import (
 
 // ---- rows that do not change --------------------------------------------------
 
-// CSR is the graph as rows that do not change, with neighbors in ascending order: of all vertices up to the largest that has an edge.
-// Algorithms (package graph/algo) run on it.
+// CSR returns the graph as immutable rows, with neighbors in ascending order, for all vertices up
+// to the largest with an edge. Algorithms (package graph/algo) run on it.
 func (g *Graph) CSR(ctx context.Context) (*graphs.CSR, error) {
 	c, _, err := downloadGraph[uint32](ctx, &g.graph, false)
 	return c, err
@@ -31,8 +31,8 @@ func (g *WeightedGraph[W]) CSR(ctx context.Context) (*graphs.Weighted[W], error)
 	return graphs.NewWeighted(c, weights), nil
 }
 
-// CSROn is CSR in the memory of the graph's device, without a way through the host. It waits for the rows to be written, which on a GPU are
-// sorted there, in 20 bytes an arc beside them, 28 with weights.
+// CSROn is CSR in the memory of the graph's device, without a copy through the host. It waits for
+// the rows to be written. A GPU sorts them, in another 20 bytes per arc, 28 with weights.
 func (g *Graph) CSROn(ctx context.Context, s *device.Stream) (*graphs.DeviceCSR, error) {
 	d, _, err := exportGraph[uint32](ctx, &g.graph, "CSROn", s, false)
 	return d, err
@@ -47,7 +47,7 @@ func (g *WeightedGraph[W]) CSROn(ctx context.Context, s *device.Stream) (*graphs
 	return graphs.NewDeviceWeighted(d, weights), nil
 }
 
-// downloadGraph brings all rows to host memory.
+// downloadGraph copies all rows to host memory.
 func downloadGraph[W graphs.Weight](ctx context.Context, g *graph, weighted bool) (c *graphs.CSR, weights []W, err error) {
 	s, err := g.core.Device.NewStream()
 	if err != nil {
@@ -65,7 +65,7 @@ func downloadGraph[W graphs.Weight](ctx context.Context, g *graph, weighted bool
 	return c, weights, errors.Join(err, d.Free(), on.Free())
 }
 
-// exportGraph writes all rows to new memory, and waits for that.
+// exportGraph writes all rows to new memory and waits for that.
 func exportGraph[W graphs.Weight](ctx context.Context, g *graph, method string, s *device.Stream, weighted bool) (d *graphs.DeviceCSR, weights device.Slice[W], err error) {
 	dev := g.core.Device
 	if err := (&batch.Batch{}).CheckPlace(dev, s); err != nil {
@@ -94,18 +94,19 @@ func exportGraph[W graphs.Weight](ctx context.Context, g *graph, method string, 
 	return d, weights, err
 }
 
-// InsertCSR inserts the edges of a graph that does not change, as they are; self loops are left out. It returns how many were not there. More vertices
-// than MaxVertices are [weft.ErrOptions].
+// InsertCSR inserts the edges of an immutable graph, without self loops, and returns how many were
+// absent. It returns [weft.ErrOptions] if the graph has more than MaxVertices vertices.
 func (g *Graph) InsertCSR(ctx context.Context, c *graphs.CSR) (int, error) {
 	return g.insertRows(ctx, op.PutNew, c, batch.Column{})
 }
 
-// InsertCSR is [Graph.InsertCSR] with weights, which edges that are there already get, too.
+// InsertCSR is [Graph.InsertCSR] with weights. It also sets the weights of edges that exist.
 func (g *WeightedGraph[W]) InsertCSR(ctx context.Context, c *graphs.Weighted[W]) (int, error) {
 	return g.insertRows(ctx, op.Put, c.CSR, batch.In(c.AllWeights()))
 }
 
-// insertRows inserts the arcs of a graph, of which those of an undirected one need not come twice, some at a time.
+// insertRows inserts the arcs of a graph part by part. It skips the second arc of an undirected
+// edge.
 func (g *graph) insertRows(ctx context.Context, kind op.Kind, c *graphs.CSR, vals batch.Column) (n int, err error) {
 	const method = "InsertCSR"
 	if most := g.policy.opts.MaxVertices; c.Vertices() > most {
@@ -147,15 +148,17 @@ func (g *graph) insertRows(ctx context.Context, kind op.Kind, c *graphs.CSR, val
 
 // ---- iteration ----------------------------------------------------------------
 
-// Arcs are some edges in columns: edge i leads from From[i] to To[i]. They are valid until the loop goes on.
+// Arcs holds edges in columns: edge i leads from From[i] to To[i]. They are valid until the next
+// iteration of the loop.
 type Arcs[W Weight] struct {
 	From, To []uint32
 	Weights  []W // empty, if the graph has none
 }
 
-// All iterates over the arcs, vertices and their neighbors, in no order; of an undirected graph it brings each edge twice, once from each end. An
-// edge that is not changed meanwhile is seen once from there. Nothing is locked in the body of the loop, which may change the graph. An
-// iteration that meets an error ends early: use Pages to be told.
+// All iterates over the arcs, vertices and their neighbors, in no order. It yields each edge of an
+// undirected graph twice, once from each end. An edge that does not change meanwhile is seen
+// exactly once from each end. The body of the loop holds no lock and may change the graph. An
+// iteration ends early on an error, which only Pages returns.
 func (g *graph) All() iter.Seq2[uint32, uint32] {
 	return func(yield func(u, v uint32) bool) {
 		for some := range pagesOf[uint32](context.Background(), g, false) {
@@ -168,7 +171,8 @@ func (g *graph) All() iter.Seq2[uint32, uint32] {
 	}
 }
 
-// Pages iterates as All does, in columns of some hundred thousand arcs. An error, or the end of ctx, comes with the last, empty page.
+// Pages iterates as All does, in columns of some hundred thousand arcs. An error, or the end of
+// ctx, comes with the last, empty page.
 func (g *Graph) Pages(ctx context.Context) iter.Seq2[Arcs[uint32], error] {
 	return pagesOf[uint32](ctx, &g.graph, false)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// arrange is for [graphEngine].
+// arrange implements graphEngine.
 func (e *cpuGraph[V, SV]) arrange(ctx context.Context, s *device.Stream, b *batch.Batch) (offsets device.Slice[uint64], err error) {
 	if err := cpu.Open(s); err != nil {
 		return offsets, err
@@ -28,7 +28,7 @@ func (e *cpuGraph[V, SV]) arrange(ctx context.Context, s *device.Stream, b *batc
 		return offsets, err
 	}
 	ids, weights := batch.View[uint32](b.Columns[batch.OutKeys].Host), batch.View[uint32](b.Columns[batch.Vals].Host)
-	var limit atomic.Uint64 // one more than the largest vertex that has an edge
+	var limit atomic.Uint64 // one more than the largest vertex with an edge
 	e.Device.Parallel(len(entries), someVertices, func(lo, hi int) {
 		last := uint64(0)
 		var pairs []uint64
@@ -58,7 +58,8 @@ func (e *cpuGraph[V, SV]) arrange(ctx context.Context, s *device.Stream, b *batc
 	return offsets, ctx.Err()
 }
 
-// sortRow sorts a row with its weights, by pairs of both, and returns the memory of these.
+// sortRow sorts a row with its weights, as pairs of both, and returns the buffer of pairs for
+// reuse.
 func sortRow(row, weights []uint32, pairs []uint64) []uint64 {
 	pairs = pairs[:0]
 	for i, v := range row {

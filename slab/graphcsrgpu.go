@@ -13,7 +13,8 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// arrange is for [graphEngine]: arcs are copied from the tables as they come, and sorted by where they lead, then by where they begin.
+// arrange implements graphEngine. It copies the arcs from the tables in storage order, and sorts
+// them by target, then by source.
 func (e *gpuGraph) arrange(ctx context.Context, s *device.Stream, b *batch.Batch) (offsets device.Slice[uint64], err error) {
 	if b.N == 0 {
 		if offsets, err = device.Make[uint64](e.Dev, 1); err == nil {
@@ -48,13 +49,13 @@ func (e *gpuGraph) arrange(ctx context.Context, s *device.Stream, b *batch.Batch
 	return offsets, errors.Join(err, s.Sync(context.WithoutCancel(ctx)), e.Dev.Free(memory))
 }
 
-// arranging is arcs that are put in order.
+// arranging holds arcs while they are sorted.
 type arranging struct {
 	*gpuGraph
 	s                  *device.Stream
 	n                  int
 	byTarget, bySource prim.Sort
-	count              device.Ptr // of arcs that were there
+	count              device.Ptr // number of arcs found
 	arcs               device.Ptr
 	weights            device.Ptr // may be null
 	scratch            device.Buffer
@@ -92,7 +93,7 @@ func (a *arranging) run(ctx context.Context, targets device.Ptr) (offsets device
 	return a.starts(int(vertices))
 }
 
-// sorted sorts the arcs, and returns the last one.
+// sorted sorts the arcs and returns the last one.
 func (a *arranging) sorted(ctx context.Context, by *prim.Sort) (uint64, error) {
 	by.From, by.To = prim.Rows{Keys: a.arcs, Vals: a.weights}, prim.Rows{Keys: a.arcs, Vals: a.weights}
 	var last [1]uint64
@@ -102,7 +103,7 @@ func (a *arranging) sorted(ctx context.Context, by *prim.Sort) (uint64, error) {
 	return last[0], err
 }
 
-// starts are where the rows of so many vertices begin.
+// starts returns the offsets of the rows of the given vertices.
 func (a *arranging) starts(vertices int) (offsets device.Slice[uint64], err error) {
 	degrees, err := device.Make[uint32](a.Dev, vertices)
 	if err != nil {

@@ -18,8 +18,9 @@ import (
 	"github.com/weftgo/weft/internal/hash"
 )
 
-// graphFails has every operation of the device fail once while graphs are made, grow, have their tables moved and shrink. A call
-// that fails is run again; then the graph has what it should, and nothing stays behind when it is closed.
+// graphFails makes every operation of the device fail once while graphs are made, grow, move their
+// tables and shrink. A failed call is run again. Then the graph must be complete, and Close must
+// leave nothing allocated.
 func graphFails(t *testing.T, dev device.Device, step int) {
 	ctx := t.Context()
 	before := devicetest.Live(dev)
@@ -65,12 +66,12 @@ func graphFails(t *testing.T, dev device.Device, step int) {
 	}
 }
 
-// Whatever fails once, nothing that was there is lost, and no memory.
+// TestGraphFails checks that no failure loses stored data or memory.
 func TestGraphFails(t *testing.T) {
 	graphFails(t, devicetest.Open(t), 1)
 }
 
-// So it is on a GPU.
+// TestGraphFailsSimulated does the same on a GPU.
 func TestGraphFailsSimulated(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -78,8 +79,8 @@ func TestGraphFailsSimulated(t *testing.T) {
 	graphFails(t, devicetest.OpenSim(t, &sim.Options{Arch: 90}), 11)
 }
 
-// Whatever fails once while tables of vertices move, and when the next batch finds that they have moved, the graph knows which base slabs its
-// vertices have.
+// TestGraphFailsInRehash makes an operation fail while tables of vertices move, and when the next
+// batch finds that they have moved. The graph keeps track of the base slabs of its vertices.
 func TestGraphFailsInRehash(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -105,7 +106,8 @@ func TestGraphFailsInRehash(t *testing.T) {
 	}
 }
 
-// A call whose context ends while it waits for others returns, and has changed nothing.
+// TestGraphWaitsAsLongAsItsContext checks that a call returns if its context ends while it waits
+// for others, and that it has changed nothing.
 func TestGraphWaitsAsLongAsItsContext(t *testing.T) {
 	for _, dev := range []device.Device{devicetest.OpenCPU(t, 1), devicetest.OpenSim(t, &sim.Options{Arch: 90})} {
 		g, err := NewGraph(dev, nil)
@@ -141,7 +143,7 @@ func TestGraphWaitsAsLongAsItsContext(t *testing.T) {
 			close(release)
 			<-over
 		}
-		wait(func(started, release chan struct{}) { // another one has the turn
+		wait(func(started, release chan struct{}) { // another call holds the writer lock
 			err := g.core.Alone(context.Background(), "hold", func(core.Counters) error {
 				close(started)
 				<-release
@@ -152,7 +154,7 @@ func TestGraphWaitsAsLongAsItsContext(t *testing.T) {
 			}
 		}, whole...)
 		if e, ok := g.policy.engine.(*gpuGraph); ok {
-			wait(func(started, release chan struct{}) { // another batch is being brought
+			wait(func(started, release chan struct{}) { // another batch is being copied
 				e.arcs.turn <- struct{}{}
 				close(started)
 				<-release
@@ -167,7 +169,8 @@ func TestGraphWaitsAsLongAsItsContext(t *testing.T) {
 	}
 }
 
-// Batches that get larger have memory that grows with a few of them, and Stats tell of it.
+// TestGraphScratch checks that growing batches enlarge their memory only now and then, and that
+// Stats reports it.
 func TestGraphScratch(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -197,8 +200,9 @@ func TestGraphScratch(t *testing.T) {
 	}
 }
 
-// Of a batch in parts a bad edge is named by its place in the batch; the parts before it are in. One that is not made arcs of is looked
-// at as a whole. A graph that is closed says so.
+// TestGraphParts checks batches that run in parts. An error reports a bad edge by its position in
+// the batch; the parts before it are inserted. A batch that is changed in place is checked as a
+// whole. A closed graph returns an error.
 func TestGraphParts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -229,8 +233,8 @@ func TestGraphParts(t *testing.T) {
 	}
 }
 
-// narrow leaves the pool of a graph no memory blocks but those that it has, with so many units free. show has the others be
-// free again, unless all has moved to another pool.
+// narrow limits the pool of a graph to its present memory blocks, and leaves the given number of
+// units free. show frees the other units, unless all tables have moved to another pool.
 func narrow(t testing.TB, g *graph, left int) (show func() error) {
 	t.Helper()
 	of := g.generation()
@@ -249,8 +253,8 @@ func narrow(t testing.TB, g *graph, left int) (show func() error) {
 	}
 }
 
-// Where a pool may have no more super blocks, all moves to one of larger ones: when tables move, when units are reserved, and when edges
-// have found none.
+// graphNarrow checks that all tables move to a pool of larger super blocks if the pool may have no
+// more. That happens when tables move, when units are reserved, and when edges have found none.
 func graphNarrow(t testing.TB, dev device.Device, weighted bool) {
 	p := newGraphPlayer(t, dev, weighted, GraphOptions{Directed: true, Vertices: 300, MaxLoad: 2, Seed: 1}, 300, 0, 1)
 	defer p.close()
@@ -275,18 +279,19 @@ func graphNarrow(t testing.TB, dev device.Device, weighted bool) {
 	moved(true, slots)
 	p.same()
 	narrow(t, p.g, 0)
-	p.insert(append(make([]uint32, slots), 100, 101, 102), append(sequence(int(at), int(at+slots)), 1, 2, 3), sequence(0, int(slots)+3)) // beside vertices that had no table
+	// The other edges are of vertices without a table.
+	p.insert(append(make([]uint32, slots), 100, 101, 102), append(sequence(int(at), int(at+slots)), 1, 2, 3), sequence(0, int(slots)+3))
 	at += slots
 	p.same()
 	show, err := hide(dev, p.g.policy.engine.units(), 0)
 	noError(t, err)
-	p.g.policy.free = p.g.policy.worst(int(slots)) // so that it counts on units that are not there
+	p.g.policy.free = p.g.policy.worst(int(slots)) // so that it relies on units that do not exist
 	moved(false, slots)
 	noError(t, show())
 	p.same()
 }
 
-// So it is on both machines.
+// TestGraphNarrow runs graphNarrow on both kinds of device.
 func TestGraphNarrow(t *testing.T) {
 	for _, weighted := range []bool{false, true} {
 		graphNarrow(t, devicetest.Open(t), weighted)
@@ -296,14 +301,15 @@ func TestGraphNarrow(t *testing.T) {
 	}
 }
 
-// Tables move at once, on several cores, with no unit to spare: each has all its neighbors in one of its buckets. None is lost, and no unit beyond those that are
-// reserved is asked for.
+// TestGraphMovesIntoTheLastUnits moves tables concurrently, on several cores, with no unit to
+// spare. Each has all its neighbors in one of its buckets. None is lost, and no unit beyond the
+// reserved ones is requested.
 func TestGraphMovesIntoTheLastUnits(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 4)
 	for seed := range uint64(3) {
 		p := newGraphPlayer(t, dev, false, GraphOptions{Directed: true, Vertices: 64, MaxLoad: 2, MaxTombstones: -1, Seed: 1 + seed}, 3000, 0, 1)
 		slots := slotsIn(p.g.policy.widths.Slot)
-		var alike []uint32 // neighbors that are in the first bucket of however many there are
+		var alike []uint32 // neighbors in the first bucket, however many buckets a table has
 		for v := uint32(64); len(alike) < 10*slots; v++ {
 			if hash.Reduce32(hash.Uint32(v, 1+seed), 8) == 0 {
 				alike = append(alike, v)
@@ -320,7 +326,7 @@ func TestGraphMovesIntoTheLastUnits(t *testing.T) {
 		}
 		insert(0, 4*slots)
 		e := p.g.policy.engine.(*cpuGraph[struct{}, struct{}])
-		const moving = 16 // tables, for which there are base slabs
+		const moving = 16 // tables with base slabs in reserve
 		var more []uint64
 		for u := range uint32(moving) {
 			for _, v := range alike[4*slots : 9*slots] {
@@ -335,7 +341,7 @@ func TestGraphMovesIntoTheLastUnits(t *testing.T) {
 			t.Fatalf("%+v, %d tables move", need, len(e.crowded))
 		}
 		noError(t, e.units().Reserve(t.Context(), moving*4))
-		show, err := hide(dev, e.units(), moving*4) // as many as those that move fill
+		show, err := hide(dev, e.units(), moving*4) // as many as the moving tables fill
 		noError(t, err)
 		before, err := e.units().Usage(t.Context())
 		noError(t, err)

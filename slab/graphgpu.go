@@ -16,39 +16,42 @@ import (
 //go:generate go run ../cmd/weftgen -target 80,90+ptx83 -struct weft::slab::Demand -struct weft::slab::Move -struct weft::slab::Tried -type slab::Tried=triedWords -type slab::Demand=demandWords -type slab::Move=moveWords ../kernels/include/weft/slab_arcs.cuh
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 64_0,64_32 -type slab::Table=.tableRef -type slab::Graph=graphRef -type slab::Plain=plainEdges -type weft::ChangeParams=graphChangeParams -type weft::WinnersParams=graphWinnersParams -type weft::ExportParams=graphExportParams -type weft::Lookup=internal/gpu.Lookup -type weft::Changes=internal/gpu.Changes -type weft::Winners=internal/gpu.Winners -type weft::Export=internal/gpu.Export slab_graph.cu
 
-// gpuGraph is the engine of tables whose keys are arcs: flushes, and what resolves duplicates before its winners are known, are
-// those of other tables; the rest are their loops with another locate, and kernels that work by vertex (graph.cuh).
+// gpuGraph is the engine of tables with arcs as keys. Flushes, and the part of duplicate resolution
+// before winners are chosen, use the kernels of other tables. The rest uses the same loops with
+// another locate, and kernels that work by vertex (graph.cuh).
 //
-// A batch of insertions need not find room at first (arcBatch.insert and attempt): what finds none, because vertices have no tables or a chain
-// would get long, is reported, and room made only for it. It is counted by vertex, and vertices whose chains would get long are listed and
-// get their new base slabs; the host reads how much that is, and has their tables move, or all; and the counts go. Of large batches all
-// edges are counted before.
+// A batch of insertions is first run without reserving memory (arcBatch.insert and attempt). It
+// reports the arcs that overflow, because their vertex has no table or a chain would get long.
+// Memory is reserved only for these. count notes the arcs of each vertex, lists the vertices with
+// chains that would get long, and plans their base slabs. The host reads the total and moves these
+// tables, or all tables, and the notes are cleared. The edges of large batches are all counted
+// first.
 type gpuGraph struct {
 	gpuEngine
 	sizing
 	graph    graphKernels
 	seed     uint64
-	most     int // vertices that may be
+	most     int // exclusive limit of vertices
 	directed bool
 
-	room    gpu.Work    // what a batch demands, and the tables that move
-	read    gpu.Work    // of reading rows
-	listed  int         // tables that are to move
-	moving  demandWords // what those take
-	counted bool        // some vertices may have arcs noted that are coming
+	room    gpu.Work    // the demand of a batch, and the tables to move
+	read    gpu.Work    // scratch for reading rows
+	listed  int         // number of tables to move
+	moving  demandWords // the demand of those tables
+	counted bool        // whether vertices may have coming arcs noted
 	arcs    arcBatch
 
 	columns columnWork
 }
 
-// graphKernels are the entry points for weights of one width: what graphs bring to their engine.
+// graphKernels are the entry points for weights of one width.
 type graphKernels struct {
 	of     *gpuGraph
 	widths batch.Widths
 
 	find, change, export, renew  device.Kernel
 	arcs, pick                   device.Kernel
-	check, insert, erase         device.Kernel // the first two of graphs without weights
+	check, insert, erase         device.Kernel // check and insert of graphs without weights
 	count, sweep, forget, plan   device.Kernel
 	move, settle                 device.Kernel
 	measure, hand, degrees, rows device.Kernel
@@ -89,7 +92,7 @@ func newGPUGraph(dev device.Device, w batch.Widths, s sizing, o *GraphOptions) (
 
 func (k *graphKernels) load(dev device.Device) error {
 	w, e := k.widths, k.of
-	slots := batch.Widths{Key: 4, Val: w.Val} // as those of other tables have them
+	slots := batch.Widths{Key: 4, Val: w.Val} // the slots' widths, as in other tables
 	order := []gpu.Entry{{Name: "contend", To: &e.Order.Contend}, {Name: "reset", To: &e.Order.Reset}}
 	own := []gpu.Entry{
 		{Name: "find", To: &k.find}, {Name: "change", To: &k.change}, {Name: "export", To: &k.export}, {Name: "renew", To: &k.renew},
@@ -112,7 +115,7 @@ func (k *graphKernels) load(dev device.Device) error {
 	)
 }
 
-// Close is for [core.Engine].
+// Close implements core.Engine.
 func (e *gpuGraph) Close() error {
 	var err error
 	if e.Stream != nil {
@@ -131,7 +134,7 @@ func (e *gpuGraph) allocate(vertices int, slabs uint64, units int) (*generation,
 
 func (e *gpuGraph) dict() *dictionary { return e.generation().dict }
 
-// disown makes vertices have no tables, whose base slabs are empty.
+// disown removes the tables of all vertices. The base slabs must be empty.
 func (e *gpuGraph) disown() error {
 	d := e.dict()
 	err := e.Do(context.Background(), d.disownOn)
@@ -147,12 +150,12 @@ func (d *dictionary) disownOn(s *device.Stream) error {
 		func() error { return s.Fill(d.owners.Ptr, nobody, d.owners.Size/4) })
 }
 
-// Clear is for [core.Engine]. Vertices keep their base slabs until these are empty.
+// Clear implements core.Engine. Vertices keep their base slabs until these are empty.
 func (e *gpuGraph) Clear(ctx context.Context) error {
 	return inOrder(func() error { return e.gpuEngine.Clear(ctx) }, e.disown)
 }
 
-// inOrder takes steps until one fails.
+// inOrder runs steps until one fails.
 func inOrder(steps ...func() error) error {
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -162,7 +165,8 @@ func inOrder(steps ...func() error) error {
 	return nil
 }
 
-// graphRefOf is a generation as kernels take it; the owner of its pool sweeps all of it where a batch is not run again.
+// graphRefOf returns a generation as a kernel parameter. With sweep, the allocator searches all of
+// the pool, which batches without retry require.
 func graphRefOf(p core.Parts, sweep bool) graphRef {
 	g := p.(*generation)
 	t := refOf(g)
@@ -172,8 +176,8 @@ func graphRefOf(p core.Parts, sweep bool) graphRef {
 	return graphRef{table: t, vertices: g.dict.vertices.Ptr, owners: g.dict.owners.Ptr, n: uint32(g.dict.n), longest: ^uint32(0)}
 }
 
-// refFor is that of a change, which an attempt to do without making room does not force. The owner of its pool sweeps all of it where no operation
-// is run again.
+// refFor returns the graph of a change. An attempt limits the length of chains. Otherwise, if no
+// operation is retried, the allocator searches all of the pool.
 func (e *gpuGraph) refFor(p core.Parts, c *gpu.Change) graphRef {
 	ref := graphRefOf(p, !e.arcs.attempting && c.Args.Failed.Items == 0)
 	if e.arcs.attempting {
@@ -182,7 +186,7 @@ func (e *gpuGraph) refFor(p core.Parts, c *gpu.Change) graphRef {
 	return ref
 }
 
-// Look is for [gpu.Structure], as are the methods that follow.
+// Look implements gpu.Structure, as do the methods that follow.
 func (k *graphKernels) Look(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error {
 	lookup, grid := gpu.LookupOf(b, hits, tileLanes)
 	return device.Launch(s, k.find, grid, gpu.Block, &findParams{graph: graphRefOf(p, false), lookup: lookup})
@@ -194,8 +198,9 @@ func (k *graphKernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (co
 	return c.Ordered(), device.Launch(s, k.change, gpu.Grid(c.N), gpu.Block, &params)
 }
 
-// Change is for [core.Engine]. Duplicates need not be resolved where only outcomes would tell, and nobody wants any: deletions, and arcs
-// without weights, leave the same behind in any order.
+// Change implements core.Engine. It does not resolve duplicates if only outcomes depend on their
+// order and none are requested. Deletions, and arcs without weights, have the same result in any
+// order.
 func (e *gpuGraph) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
 	if b.Kind != op.Put && !b.Columns[batch.OK].Given() {
 		plain := *b
@@ -205,24 +210,25 @@ func (e *gpuGraph) Change(ctx context.Context, s *device.Stream, b *batch.Batch)
 	return e.gpuEngine.Change(ctx, s, b)
 }
 
-// Winners launches what resolves duplicates.
+// Winners launches the kernel that resolves duplicates.
 func (k *graphKernels) Winners(s *device.Stream, p core.Parts, c *gpu.Change, w *gpu.Winners) error {
 	return device.Launch(s, k.of.Order.Winners(c.Kind), gpu.Wave(s.Device(), c.N), gpu.Block,
 		&graphWinnersParams{table: k.of.refFor(p, c), winners: *w})
 }
 
-// Export launches copying arcs.
+// Export launches a kernel that copies arcs.
 func (k *graphKernels) Export(s *device.Stream, p core.Parts, lo, hi uint32, out *batch.Batch, count device.Ptr) error {
 	return device.Launch(s, k.export, tiles(s.Device(), hi-lo), gpu.Block, &graphExportParams{
 		table: graphRefOf(p, false), to: gpu.ExportOf(out, p.(*generation).Memory(), lo, hi, count),
 	})
 }
 
-// ---- room -------------------------------------------------------------------
+// ---- capacity ---------------------------------------------------------------
 
 const demandBytes = int(unsafe.Sizeof(demandWords{}))
 
-// roomOf are the parameters of kernels that make room: for n vertices that are listed, or for what parameters say that are left to be given.
+// roomOf returns the parameters of kernels that reserve memory, for n listed vertices or n items of
+// a batch.
 func (e *gpuGraph) roomOf(n int) roomParams {
 	at := e.room.Buf.Ptr
 	return roomParams{
@@ -231,7 +237,7 @@ func (e *gpuGraph) roomOf(n int) roomParams {
 	}
 }
 
-// roomFor are those for a batch of arcs, or of edges from Keys to Keys2.
+// roomFor returns those parameters for a batch of arcs, or of edges from Keys to Keys2.
 func (e *gpuGraph) roomFor(b *batch.Batch) roomParams {
 	p := e.roomOf(b.N)
 	if b.Columns[batch.Keys2].Given() {
@@ -245,7 +251,7 @@ func (e *gpuGraph) roomFor(b *batch.Batch) roomParams {
 	return p
 }
 
-// arcsIn is how many arcs a batch of arcs, or of edges, has.
+// arcsIn returns the number of arcs of a batch of arcs or edges.
 func (e *gpuGraph) arcsIn(b *batch.Batch) int {
 	if b.Columns[batch.Keys2].Given() {
 		return b.N * e.arcsEach()
@@ -253,7 +259,7 @@ func (e *gpuGraph) arcsIn(b *batch.Batch) int {
 	return b.N
 }
 
-// ask runs launches that tell what is wanted, and reads it.
+// ask runs launches that compute a demand, and reads it.
 func (e *gpuGraph) ask(ctx context.Context, s *device.Stream, launch func() error) (d demandWords, err error) {
 	err = e.Submit(s, func() error {
 		return inOrder(func() error { return s.Fill(e.room.Buf.Ptr, 0, demandBytes/4) }, launch)
@@ -264,7 +270,7 @@ func (e *gpuGraph) ask(ctx context.Context, s *device.Stream, launch func() erro
 	return d, err
 }
 
-// count is for [graphEngine].
+// count implements graphEngine.
 func (e *gpuGraph) count(ctx context.Context, s *device.Stream, b *batch.Batch) (need demand, err error) {
 	if s == nil { // of a batch that is run again
 		err = e.Whole(ctx, &e.read, b.Only(batch.Keys), 0, func(there *batch.Batch, _ int) error {
@@ -292,13 +298,14 @@ func (e *gpuGraph) count(ctx context.Context, s *device.Stream, b *batch.Batch) 
 		return err
 	})
 	if err == nil && d.bad != 0 {
-		err = e.arcs.refuse(ctx, s, b, int(^d.bad)) // of edges: arcs are made of those that have been checked
+		// The batch has edges: arcs are made of edges that have been checked.
+		err = e.arcs.refuse(ctx, s, b, int(^d.bad))
 	}
 	e.listed, e.moving = int(d.crowded), d
 	return demand{vertices: int(d.vertices), slabs: d.slabs}, err
 }
 
-// forget is for [graphEngine].
+// forget implements graphEngine.
 func (e *gpuGraph) forget(_ context.Context, s *device.Stream, b *batch.Batch) error {
 	if !e.counted {
 		return nil
@@ -320,7 +327,8 @@ func (e *gpuGraph) forget(_ context.Context, s *device.Stream, b *batch.Batch) e
 	return err
 }
 
-// rehash is for [graphEngine]. The pool has units for whatever chains the arcs make, and as many as tiles may have in hand.
+// rehash implements graphEngine. It reserves units for any chains that the arcs form, and one more
+// for each tile that may hold a unit.
 func (e *gpuGraph) rehash(ctx context.Context) (done bool, err error) {
 	grid := device.Dim{X: min(e.listed, 8*e.Dev.Properties().Units)}
 	arcs := int(e.moving.arcs)
@@ -329,11 +337,13 @@ func (e *gpuGraph) rehash(ctx context.Context) (done bool, err error) {
 	}
 	p, g := e.roomOf(e.listed), e.generation()
 	err = e.Alone(ctx, func(s *device.Stream) error {
-		if done = !e.Leases.Held(); !done { // only now none can begin
+		if done = !e.Leases.Held(); !done { // only now no iteration can begin
 			return nil
 		}
 		next := g.dict.next
-		g.dict.next = g.buckets // unless both are launched, what has been written there is left behind, when all moves
+		// If the second launch fails, the slabs written by the first stay unused until all tables
+		// move.
+		g.dict.next = g.buckets
 		err := inOrder(
 			func() error { return device.Launch(s, e.graph.move, grid, gpu.Block, &p) },
 			func() error { return device.Launch(s, e.graph.settle, grid, gpu.Block, &p) })
@@ -358,7 +368,7 @@ func (e *gpuGraph) rehash(ctx context.Context) (done bool, err error) {
 	return true, nil
 }
 
-// wanted is for [graphEngine].
+// wanted implements graphEngine.
 func (e *gpuGraph) wanted(ctx context.Context) (uint64, error) {
 	if err := e.room.Room(&e.Queue, demandBytes); err != nil {
 		return 0, err
@@ -370,13 +380,13 @@ func (e *gpuGraph) wanted(ctx context.Context) (uint64, error) {
 	return d.slabs, err
 }
 
-// renew is for [graphEngine].
+// renew implements graphEngine.
 func (e *gpuGraph) renew(ctx context.Context, n int, slabs uint64, units int) error {
 	lost, err := e.renewTo(ctx, n, slabs, units)
 	if err == nil && lost > 0 {
 		err = fmt.Errorf("no slabs for %d arcs: %w", lost, op.ErrFull)
 	}
-	e.counted = e.counted && err != nil // vertices that move forget
+	e.counted = e.counted && err != nil // moved vertices have no arcs noted
 	return err
 }
 
@@ -400,12 +410,12 @@ func (e *gpuGraph) renewTo(ctx context.Context, n int, slabs uint64, units int) 
 	return lost, err
 }
 
-// scratch is for [graphEngine].
+// scratch implements graphEngine.
 func (e *gpuGraph) scratch() int {
 	return int(e.arcs.bytes.Load()+e.columns.bytes.Load()) + e.room.Buf.Size + e.read.Buf.Size
 }
 
-// chains is for [graphEngine]: of base slabs that vertices have.
+// chains implements graphEngine. It counts the base slabs of vertices only.
 func (e *gpuGraph) chains(ctx context.Context) (lengths [chainLengths]uint64, err error) {
 	lengths, err = e.gpuEngine.chains(ctx)
 	lengths[1] -= uint64(e.generation().buckets) + 1 - uint64(e.dict().kept)
@@ -414,9 +424,9 @@ func (e *gpuGraph) chains(ctx context.Context) (lengths [chainLengths]uint64, er
 
 // ---- vertices ---------------------------------------------------------------
 
-// deleteVertices deletes all edges of vertices, and gives memory back.
+// deleteVertices deletes all edges of vertices and frees memory.
 func (e *gpuGraph) deleteVertices(ctx context.Context, t *core.Table, method string, vertices []uint32) (n int, err error) {
-	limit := uint32(0) // those from e.most on have no edges
+	limit := uint32(0) // vertices from e.most on have no edges
 	for _, u := range vertices {
 		if u < uint32(e.most) {
 			limit = max(limit, u+1)
@@ -437,7 +447,8 @@ func (e *gpuGraph) deleteVertices(ctx context.Context, t *core.Table, method str
 	return n, err
 }
 
-// sever does it with vertices on the device, where there is memory for a count of arcs, and marks in so many words.
+// sever deletes the edges of vertices that lie on the device. At address at it uses a count of
+// arcs, followed by marks of the given words.
 func (e *gpuGraph) sever(ctx context.Context, there *batch.Batch, at device.Ptr, limit uint32, words int) (edges int, err error) {
 	g := e.generation()
 	p := doomedParams{
@@ -464,7 +475,7 @@ func (e *gpuGraph) addCount(s *device.Stream, to device.Slice[uint64], n uint64)
 	return e.AddCount(s, to.Ptr(), n)
 }
 
-// find is for [graphEngine].
+// find implements graphEngine.
 func (e *gpuGraph) find(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch, hits device.Ptr) (int, error) {
 	if s == nil {
 		return findArcs(ctx, t, method, b)
@@ -476,7 +487,7 @@ func (e *gpuGraph) find(ctx context.Context, t *core.Table, method string, s *de
 	})
 }
 
-// launchSome launches a kernel, if it has something to do.
+// launchSome launches a kernel unless n is 0.
 func launchSome[P any](s *device.Stream, k device.Kernel, grid device.Dim, n int, p *P) error {
 	if n == 0 {
 		return nil
@@ -484,7 +495,7 @@ func launchSome[P any](s *device.Stream, k device.Kernel, grid device.Dim, n int
 	return device.Launch(s, k, grid, gpu.Block, p)
 }
 
-// degrees is for [graphEngine].
+// degrees implements graphEngine.
 func (e *gpuGraph) degrees(ctx context.Context, s *device.Stream, g *generation, b *batch.Batch) error {
 	return e.reading(ctx, s, b, func(s *device.Stream, b *batch.Batch) error {
 		p := rowsParams{graph: graphRefOf(g, false), vertices: b.Columns[batch.Keys].Ptr, degrees: b.Columns[batch.Counts].Ptr, n: uint32(b.N)}
@@ -492,7 +503,7 @@ func (e *gpuGraph) degrees(ctx context.Context, s *device.Stream, g *generation,
 	})
 }
 
-// rows is for [graphEngine].
+// rows implements graphEngine.
 func (e *gpuGraph) rows(ctx context.Context, s *device.Stream, g *generation, b *batch.Batch) error {
 	return e.reading(ctx, s, b, func(s *device.Stream, b *batch.Batch) error {
 		p := rowsParams{
@@ -503,7 +514,8 @@ func (e *gpuGraph) rows(ctx context.Context, s *device.Stream, g *generation, b 
 	})
 }
 
-// reading runs a launch that reads the graph on a stream, or in a writer's turn for columns of the host.
+// reading runs a launch that reads the graph on a stream. For columns of the host it runs under the
+// writer lock.
 func (e *gpuGraph) reading(ctx context.Context, s *device.Stream, b *batch.Batch, launch func(s *device.Stream, b *batch.Batch) error) error {
 	if s != nil || b.N == 0 {
 		return launch(s, b)
@@ -511,7 +523,7 @@ func (e *gpuGraph) reading(ctx context.Context, s *device.Stream, b *batch.Batch
 	return e.Whole(ctx, &e.read, b, 0, func(there *batch.Batch, _ int) error { return launch(e.Stream, there) })
 }
 
-// offsets is for [graphEngine].
+// offsets implements graphEngine.
 func (e *gpuGraph) offsets(s *device.Stream, b *batch.Batch) error {
 	return e.Offsets(s, b.Columns[batch.Counts].Ptr, b.Columns[batch.Offsets].Ptr, b.N)
 }

@@ -15,32 +15,33 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// mostEdges is how many edges become arcs at a time, and how many arcs are listed; mostPlain how many edges are changed at a time where they lie.
+// mostEdges is the number of edges that are expanded to arcs at a time, and the maximum number of
+// listed arcs. mostPlain is the number of edges changed in place at a time.
 const (
 	mostEdges = 1 << 22
 	mostPlain = 1 << 30
 )
 
-// arcBatch is memory of the device for a batch of edges and the arcs that it is for the table, one batch after the other.
+// arcBatch is device memory for a batch of edges and its arcs. Batches use it one after the other.
 type arcBatch struct {
-	turn   chan struct{} // has one while a call works with the rest
+	turn   chan struct{} // holds a token while a call uses the other fields
 	of     *gpuGraph
 	stream *device.Stream // of batches in host memory
-	used   *device.Event  // behind the last batch
-	bytes  atomic.Int64   // of the columns
+	used   *device.Event  // recorded after the last batch
+	bytes  atomic.Int64   // size of the columns
 
-	keys, rest       device.Slice[uint64] // of arcs, and of those that find no room at once
+	keys, rest       device.Slice[uint64] // arcs, and arcs that overflow at first
 	weights          device.Slice[uint32]
 	done, again      device.Slice[bool]
-	from, to, values device.Slice[uint32] // of edges in host memory
+	from, to, values device.Slice[uint32] // edges from host memory
 	ok               device.Slice[bool]
 	changed          device.Slice[uint64]
 
-	ticket     uint32 // of the last batch of insertions that need not find room
-	attempting bool   // one is being submitted
+	ticket     uint32 // of the last batch of insertions that may overflow
+	attempting bool   // whether one is being submitted
 
-	most, listed int // edges that become arcs at a time, and arcs in rest
-	first        int // edges of the batch that are before those at work
+	most, listed int // edges expanded at a time, and capacity of rest
+	first        int // position in the caller's batch of the current part
 }
 
 func (a *arcBatch) open(dev device.Device, of *gpuGraph) (err error) {
@@ -56,7 +57,7 @@ func (a *arcBatch) open(dev device.Device, of *gpuGraph) (err error) {
 }
 
 func (a *arcBatch) close() (err error) {
-	if a.turn == nil { // it has not been opened
+	if a.turn == nil { // never opened
 		return nil
 	}
 	a.turn <- struct{}{}
@@ -71,11 +72,11 @@ func (a *arcBatch) close() (err error) {
 	return errors.Join(err, a.keys.Free(), a.rest.Free(), a.weights.Free(), a.done.Free(), a.again.Free(), a.from.Free(), a.to.Free(), a.values.Free(), a.ok.Free(), a.changed.Free())
 }
 
-// leastRows is how many rows a column has at least.
+// leastRows is the minimum number of rows of a column.
 const leastRows = 256
 
-// enlarge makes a column have n rows, behind the batch that has it: a power of two, so that batches that get larger find it large
-// enough most of the time.
+// enlarge grows a column to at least n rows, after the batch that uses it. The size is a power of
+// two, so growing batches mostly find the column large enough.
 func enlarge[T device.Elem](ctx context.Context, a *arcBatch, c *device.Slice[T], n int) error {
 	if c.Len() >= n {
 		return nil
@@ -92,7 +93,7 @@ func enlarge[T device.Elem](ctx context.Context, a *arcBatch, c *device.Slice[T]
 	return err
 }
 
-// arcsEach is how many arcs an edge has.
+// arcsEach returns the number of arcs per edge.
 func (e *gpuGraph) arcsEach() int {
 	if e.directed {
 		return 1
@@ -100,7 +101,7 @@ func (e *gpuGraph) arcsEach() int {
 	return 2
 }
 
-// apply is for [graphEngine].
+// apply implements graphEngine.
 func (e *gpuGraph) apply(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch, count device.Ptr) (n int, err error) {
 	a := &e.arcs
 	select {
@@ -112,7 +113,8 @@ func (e *gpuGraph) apply(ctx context.Context, t *core.Table, method string, s *d
 	if a.used == nil {
 		return 0, fmt.Errorf("%s: %s: %w", t.Name, method, op.ErrClosed)
 	}
-	// Where nobody wants to know what becomes of edges, and their order does not matter, they are changed where they lie.
+	// Edges are changed in place if their outcomes are not requested and their order does not
+	// matter.
 	told := b.Columns[batch.OK].Given() || count != 0
 	plain, most := s != nil && !told && b.Kind != op.Put, a.most
 	if plain {
@@ -145,13 +147,13 @@ func (e *gpuGraph) apply(ctx context.Context, t *core.Table, method string, s *d
 		}
 		done += part.N
 	}
-	if s == nil && b.Kind == op.Delete { // it has been run, whatever becomes of this
+	if s == nil && b.Kind == op.Delete { // the deletion is done, whatever the outcome of this
 		_ = t.Changed(ctx, method, func() (int, error) { return -n, nil })
 	}
 	return n, nil
 }
 
-// carry brings a batch of host memory to the device, runs it there, and brings back what became of it.
+// carry copies a batch of host memory to the device, runs it there, and copies the outcomes back.
 func (a *arcBatch) carry(ctx context.Context, t *core.Table, method string, b *batch.Batch) (int, error) {
 	err := errors.Join(enlarge(ctx, a, &a.from, b.N), enlarge(ctx, a, &a.to, b.N), enlarge(ctx, a, &a.ok, b.N))
 	vals := b.Columns[batch.Vals].Host
@@ -162,7 +164,7 @@ func (a *arcBatch) carry(ctx context.Context, t *core.Table, method string, b *b
 		return 0, err
 	}
 	s, there := a.stream, &batch.Batch{N: b.N, Kind: b.Kind}
-	err = errors.Join( // what was brought is not used behind an error
+	err = errors.Join( // on an error the copies are not used
 		a.from.Sub(0, b.N).CopyFrom(s, batch.View[uint32](b.Columns[batch.Keys].Host)),
 		a.to.Sub(0, b.N).CopyFrom(s, batch.View[uint32](b.Columns[batch.Keys2].Host)))
 	there.Columns[batch.Keys], there.Columns[batch.Keys2] = batch.InOn(a.from.Sub(0, b.N)), batch.InOn(a.to.Sub(0, b.N))
@@ -177,16 +179,18 @@ func (a *arcBatch) carry(ctx context.Context, t *core.Table, method string, b *b
 	if err := a.submit(ctx, t, method, s, there, a.changed.Ptr()); err != nil {
 		return 0, err
 	}
-	ctx = context.WithoutCancel(ctx) // it has been run
+	ctx = context.WithoutCancel(ctx) // the batch has run
 	if ok := batch.View[bool](b.Columns[batch.OK].Host); ok != nil {
 		err = a.ok.Sub(0, b.N).CopyTo(ctx, s, ok)
 	}
 	var n [1]uint64
-	err = errors.Join(err, a.changed.CopyTo(ctx, s, n[:]), op.Cause(t.Sync(ctx))) // which counts other batches, too
+	// Sync counts other batches, too.
+	err = errors.Join(err, a.changed.CopyTo(ctx, s, n[:]), op.Cause(t.Sync(ctx)))
 	return int(n[0]), err
 }
 
-// edges are the parameters of kernels that make arcs of edges, and tell what became of them.
+// edges returns the parameters of kernels that make arcs of edges and collect the outcomes of
+// edges.
 func (a *arcBatch) edges(b *batch.Batch) edgesParams {
 	return edgesParams{
 		from: b.Columns[batch.Keys].Ptr, to: b.Columns[batch.Keys2].Ptr, vals: b.Columns[batch.Vals].Ptr, keys: a.keys.Ptr(), weights: a.weights.Ptr(),
@@ -194,9 +198,10 @@ func (a *arcBatch) edges(b *batch.Batch) edgesParams {
 	}
 }
 
-// submit makes arcs of a batch on the device, submits them, and what became of its edges. Insertions are attempted before room is made, which
-// most find; only if some do not, all are run again behind that. How many change is
-// added to count; where each edge is an arc, and count is null, arcs tell at once what becomes of edges.
+// submit makes arcs of a batch on the device, submits them, and submits the collection of outcomes.
+// Insertions are first attempted in the present tables, where most succeed. If some overflow, the
+// tables are enlarged and all insertions run again. The number of changed edges is added to count.
+// If each edge is one arc and count is null, the arcs write the outcomes of edges directly.
 func (a *arcBatch) submit(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch, count device.Ptr) (err error) {
 	e, n, told := a.of, a.of.arcsIn(b), b.Columns[batch.OK].Given()
 	picks := count != 0 || told && !e.directed
@@ -246,7 +251,8 @@ func (a *arcBatch) submit(ctx context.Context, t *core.Table, method string, s *
 	return launch(e.graph.pick)
 }
 
-// insertTold makes arcs of edges and inserts them. Where they are run again, it is as well told where that has left which are new.
+// insertTold makes arcs of edges and inserts them. If they run again, it returns the column with
+// the outcomes of the second run.
 func (a *arcBatch) insertTold(ctx context.Context, t *core.Table, method string, s *device.Stream, b, arcs *batch.Batch) (again device.Ptr, err error) {
 	left, ran, err := a.attempt(ctx, t, method, s, b, arcs)
 	switch {
@@ -266,8 +272,8 @@ func (a *arcBatch) insertTold(ctx context.Context, t *core.Table, method string,
 	return again, t.Submit(ctx, s, method, rerun)
 }
 
-// attempt makes arcs of edges and inserts those that find room where they are, unless duplicates would have no order. It returns how many
-// find none.
+// attempt makes arcs of edges and inserts those that fit into the present tables. It returns how
+// many do not fit. It does not run if the batch is too large to resolve duplicates in order.
 func (a *arcBatch) attempt(ctx context.Context, t *core.Table, method string, s *device.Stream, b, arcs *batch.Batch) (left int, ran bool, err error) {
 	err = t.Changing(ctx, method, arcs, func(bound core.Counters) (now core.Counters, err error) {
 		if err := t.Policy.(*graphPolicy).tries(ctx, bound, s, arcs.N); err != nil {
@@ -275,7 +281,7 @@ func (a *arcBatch) attempt(ctx context.Context, t *core.Table, method string, s 
 		}
 		a.take()
 		q, _ := a.plain(b)
-		q.rest = 0 // which nobody lists here
+		q.rest = 0 // not listed here
 		p := a.edges(b)
 		p.tried, p.ticket = q.graph.table.counters, a.ticket
 		err = a.of.Try(s, func() error {

@@ -13,7 +13,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// plain are the parameters of kernels that change edges where they lie, and the launch.
+// plain returns the parameters of kernels that change edges in place, and the grid.
 func (a *arcBatch) plain(b *batch.Batch) (p plainParams, grid device.Dim) {
 	e := a.of
 	p = plainParams{graph: graphRefOf(e.Parts(), false), rest: a.rest.Ptr(), listed: uint32(a.rest.Len()), ticket: a.ticket}
@@ -23,14 +23,15 @@ func (a *arcBatch) plain(b *batch.Batch) (p plainParams, grid device.Dim) {
 	return p, gpu.Grid(e.arcsIn(b))
 }
 
-// take takes a ticket: each is larger than those before, but for the first one.
+// take takes a ticket, larger than all before, except that tickets wrap around to 1.
 func (a *arcBatch) take() {
 	if a.ticket++; a.ticket == 0 {
 		a.ticket = 1
 	}
 }
 
-// check submits looking for vertices that cannot be. The largest ticket of a batch that has one stays, until tickets begin anew.
+// check submits a kernel that looks for vertices out of range. The largest ticket of such a batch
+// stays stored until tickets wrap around.
 func (a *arcBatch) check(s *device.Stream, p *plainParams) error {
 	if p.ticket == 1 {
 		if err := s.Fill(p.graph.table.counters+device.Ptr(unsafe.Offsetof(triedWords{}.bad)), 0, 2); err != nil {
@@ -40,18 +41,18 @@ func (a *arcBatch) check(s *device.Stream, p *plainParams) error {
 	return device.Launch(s, a.of.graph.check, gpu.Wave(a.of.Dev, int(p.edges.n)), gpu.Block, p)
 }
 
-// erase submits deletions: one launch, which nothing waits for.
+// erase submits deletions as one launch and does not wait.
 func (a *arcBatch) erase(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch) error {
 	arcs := &batch.Batch{N: a.of.arcsIn(b), Kind: b.Kind}
 	return t.Changing(ctx, method, arcs, func(core.Counters) (none core.Counters, err error) {
 		p, grid := a.plain(b)
-		p.rest = 0 // of insertions, which may make it larger while this is under way
+		p.rest = 0 // a list of insertions, which may grow while this runs
 		return none, a.of.Try(s, func() error { return device.Launch(s, a.of.graph.erase, grid, gpu.Block, &p) })
 	})
 }
 
-// insert inserts edges, of a large batch behind making room for all of it: those that find room where they are, which are most of them
-// most of the time, and then the others.
+// insert inserts edges in two steps: first those that fit into the present tables, usually most,
+// then the others. For a large batch it enlarges all tables first.
 func (a *arcBatch) insert(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch) error {
 	if err := enlarge(ctx, a, &a.rest, min(a.of.arcsIn(b), a.listed)); err != nil {
 		return err
@@ -69,7 +70,7 @@ func (a *arcBatch) insert(ctx context.Context, t *core.Table, method string, s *
 	if err != nil || left <= a.rest.Len() {
 		return errors.Join(err, a.insertRest(ctx, t, method, s, left))
 	}
-	// Edges that are in by now are looked for again.
+	// The list overflowed. Run the batch again in parts; edges inserted by now are found again.
 	most := a.listed / a.of.arcsEach()
 	for lo := 0; lo < b.N && err == nil; lo += most {
 		if left, err = a.insertSome(ctx, t, method, s, b.Part(lo, min(b.N, lo+most)), true); err == nil {
@@ -79,7 +80,7 @@ func (a *arcBatch) insert(ctx context.Context, t *core.Table, method string, s *
 	return err
 }
 
-// insertRest submits the arcs that are listed to have found no room, for which room is made first.
+// insertRest submits the listed arcs that did not fit, after the tables are enlarged.
 func (a *arcBatch) insertRest(ctx context.Context, t *core.Table, method string, s *device.Stream, left int) error {
 	if left == 0 {
 		return nil
@@ -95,8 +96,9 @@ func (a *arcBatch) insertRest(ctx context.Context, t *core.Table, method string,
 	return err
 }
 
-// insertSome inserts arcs that find room where they are, and returns how many do not, which are listed: those of vertices whose tables
-// are to grow. It is two launches and a wait. A vertex that cannot be is an error before anything is changed, unless that is known.
+// insertSome inserts arcs that fit into the present tables. It lists the others, those of vertices
+// with tables that must grow, and returns their number. It takes two launches and a wait. A vertex
+// out of range is an error before anything changes, unless the batch is already checked.
 func (a *arcBatch) insertSome(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch, checked bool) (left int, err error) {
 	e, n := a.of, a.of.arcsIn(b)
 	err = t.Changing(ctx, method, &batch.Batch{N: n, Kind: b.Kind}, func(bound core.Counters) (now core.Counters, err error) {
@@ -124,9 +126,10 @@ func (a *arcBatch) insertSome(ctx context.Context, t *core.Table, method string,
 	return left, err
 }
 
-// report waits for a batch that need not find room, and reads how many of its arcs have not, and the counters behind it.
+// report waits for a batch of insertions that may overflow. It reads how many arcs overflowed, and
+// the counters after the batch.
 func (a *arcBatch) report(ctx context.Context, s *device.Stream, b *batch.Batch, from device.Ptr) (left int, now core.Counters, err error) {
-	ctx = context.WithoutCancel(ctx) // it is being run
+	ctx = context.WithoutCancel(ctx) // the batch is running
 	var r triedWords
 	if err := s.CopyOut(ctx, unsafe.Slice((*byte)(unsafe.Pointer(&r)), unsafe.Sizeof(r)), from); err != nil {
 		return 0, now, err
@@ -143,7 +146,7 @@ func (a *arcBatch) report(ctx context.Context, s *device.Stream, b *batch.Batch,
 	return int(r.left), now, nil
 }
 
-// refuse is the error of an edge with a vertex that cannot be.
+// refuse returns the error of an edge with a vertex out of range.
 func (a *arcBatch) refuse(ctx context.Context, s *device.Stream, b *batch.Batch, i int) error {
 	var ends [2][1]uint32
 	for c, column := range []batch.Role{batch.Keys, batch.Keys2} {

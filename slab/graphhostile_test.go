@@ -13,7 +13,7 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// onBoth runs a test of graphs on the device to be tested, and on the simulator.
+// onBoth runs a test of graphs on the device under test, and on the simulator.
 func onBoth(t *testing.T, f func(t *testing.T, dev device.Device)) {
 	t.Run("device", func(t *testing.T) { f(t, devicetest.Open(t)) })
 	if !testing.Short() {
@@ -21,7 +21,8 @@ func onBoth(t *testing.T, f func(t *testing.T, dev device.Device)) {
 	}
 }
 
-// An iteration whose body inserts and deletes other edges, and has tables move, brings each edge that was there once.
+// TestGraphIterationBesideMoves iterates while the loop inserts and deletes other edges and makes
+// tables move. It yields each edge that was present once.
 func TestGraphIterationBesideMoves(t *testing.T) {
 	defer func(n int) { core.PageBytes = n }(core.PageBytes)
 	core.PageBytes = 1 << 12
@@ -61,7 +62,7 @@ func TestGraphIterationBesideMoves(t *testing.T) {
 	})
 }
 
-// Where memory that a deletion has set free cannot be given back, it has succeeded.
+// TestGraphDeletesWithoutMemory checks that a deletion succeeds even if its memory cannot be freed.
 func TestGraphDeletesWithoutMemory(t *testing.T) {
 	onBoth(t, func(t *testing.T, dev device.Device) {
 		for _, vertices := range []bool{false, true} {
@@ -70,7 +71,8 @@ func TestGraphDeletesWithoutMemory(t *testing.T) {
 			row := sequence(1, n+1)
 			_, err := p.set.Insert(t.Context(), make([]uint32, n), row, nil)
 			noError(t, err)
-			_, err = p.set.Delete(t.Context(), make([]uint32, 5), row[:5], nil) // whose memory there is
+			// Memory for these deletions exists.
+			_, err = p.set.Delete(t.Context(), make([]uint32, 5), row[:5], nil)
 			noError(t, err)
 			fired := devicetest.FailMemoryAfter(dev, 1)
 			var got int
@@ -92,7 +94,7 @@ func TestGraphDeletesWithoutMemory(t *testing.T) {
 	})
 }
 
-// Clear that fails leaves a graph as it was, or is run again.
+// TestGraphClearFails checks that a failed Clear leaves a graph as it was, or can be run again.
 func TestGraphClearFails(t *testing.T) {
 	onBoth(t, func(t *testing.T, dev device.Device) {
 		for n, fired := 0, true; fired; n++ {
@@ -118,7 +120,8 @@ func TestGraphClearFails(t *testing.T) {
 	})
 }
 
-// A device whose memory ends refuses a batch, of which some edges may be in; what was there is, and the graph goes on when there is memory.
+// TestGraphOnASmallDevice checks that a device without free memory refuses a batch. Some of its
+// edges may be inserted. Stored edges stay, and the graph continues once memory is available.
 func TestGraphOnASmallDevice(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -168,7 +171,7 @@ func TestGraphOnASmallDevice(t *testing.T) {
 	}
 }
 
-// A batch of one edge, over and over again, is that edge.
+// TestGraphOfOneEdge checks that a batch of one edge, many times over, is that edge.
 func TestGraphOfOneEdge(t *testing.T) {
 	onBoth(t, func(t *testing.T, dev device.Device) {
 		for _, weighted := range []bool{false, true} {
@@ -190,7 +193,8 @@ func TestGraphOfOneEdge(t *testing.T) {
 	})
 }
 
-// Tickets of batches begin anew, and a batch with a vertex that cannot be is known from others.
+// TestGraphTicketsBeginAnew checks that tickets of batches wrap around, and that a batch with a
+// vertex out of range is still recognized.
 func TestGraphTicketsBeginAnew(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -215,7 +219,8 @@ func TestGraphTicketsBeginAnew(t *testing.T) {
 	}
 }
 
-// What takes columns on the device refuses a stream or columns of another one, and a graph that is closed.
+// TestGraphRefusesOthers checks that methods with columns on the device refuse a stream or columns
+// of another one, and a closed graph.
 func TestGraphRefusesOthers(t *testing.T) {
 	onBoth(t, func(t *testing.T, dev device.Device) {
 		other := devicetest.OpenCPU(t, 1)

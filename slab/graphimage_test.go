@@ -11,8 +11,8 @@ import (
 	"github.com/weftgo/weft/internal/hash"
 )
 
-// graphImage is the memory of a graph as bytes, read by the description in layout.go and graphlayout.go: it shares no code
-// with the engines but the hash.
+// graphImage is the memory of a graph as bytes. Its reader follows the description in layout.go and
+// graphlayout.go, and shares only the hash with the engines.
 type graphImage struct {
 	*image
 	entries    []vertex
@@ -21,16 +21,18 @@ type graphImage struct {
 	chained    int
 }
 
-// checkMemory reports the first thing that is wrong:
+// checkMemory reports the first violation of these rules:
 //
-//   - base slabs of a vertex are its own, and no others are; those of nobody are empty,
-//   - a vertex has as many neighbors as its degree, each in its bucket and once, and nothing is coming,
-//   - no slot behind an empty one is in use, and no slab follows it,
-//   - units are taken if they are in a chain, once,
-//   - counters and the dictionary's numbers are those of what there is.
+//   - each base slab belongs to at most one vertex, and one without an owner is empty,
+//   - a vertex has as many neighbors as its degree, each once and in its bucket, and no coming
+//     arcs,
+//   - no slot after an empty one is in use, and no slab follows it,
+//   - exactly the units in a chain are taken, each in one chain,
+//   - counters and the dictionary's numbers match the content.
 func (g *graph) checkMemory() error {
 	ctx := context.Background()
-	if e, ok := g.policy.engine.(*gpuGraph); ok { // a batch that was refused has been counted, and that is undone on its stream
+	// A refused batch has been counted, and its stream undoes that.
+	if e, ok := g.policy.engine.(*gpuGraph); ok {
 		if err := e.Changed().Sync(ctx); err != nil {
 			return err
 		}
@@ -85,7 +87,7 @@ func (g *graph) checkMemory() error {
 	return err
 }
 
-// slabs are the base slabs of all vertices.
+// slabs returns the number of base slabs of all vertices.
 func (m *graphImage) slabs() (n uint32) {
 	for _, v := range m.entries {
 		n += v.slabs

@@ -14,39 +14,40 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// An arc is a key of 64 bits to the core and to whoever resolves duplicates: where it begins above, where it leads below.
-// What a slot stores of it is where it leads: the bucket says the rest.
+// arcOf returns an arc: its source in the upper half, its target in the lower half. The core and
+// the resolution of duplicates use arcs as 64-bit keys. A slot stores the target only; the bucket
+// determines the source.
 func arcOf(from, to uint32) uint64 { return uint64(from)<<32 | uint64(to) }
 
 // vertex is an entry of a [dictionary]: the handle of a hash table (twin: weft::slab::Vertex).
 type vertex struct {
 	_      structs.HostLayout
-	first  uint32 // base slab; there are none without edges
-	slabs  uint32 // base slabs
+	first  uint32 // first base slab, if the vertex has edges
+	slabs  uint32 // number of base slabs
 	degree uint32
-	coming uint32 // insertions of the batch that room is being made for; 0 otherwise
+	coming uint32 // insertions of the batch that memory is reserved for; 0 otherwise
 }
 
 const vertexBytes = 16
 
 var _ [vertexBytes]byte = [unsafe.Sizeof(vertex{})]byte{}
 
-// maxGraphVertices keeps vertices below the sentinels: what is stored needs no other name.
+// maxGraphVertices keeps vertices below the sentinels, so slots store them as they are.
 const maxGraphVertices = 1 << 31
 
-// nobody owns base slabs that no vertex has.
+// nobody is the owner of a base slab without a vertex.
 const nobody = ^uint32(0)
 
-// dictionary is what makes a generation that of a graph: the thesis' vertex dictionary, and of each base slab
-// whose it is. Base slabs are handed out from the first on; those of a vertex whose table has moved are not used again
-// before all is moved to a new generation.
+// dictionary makes a generation that of a graph. It holds the thesis' vertex dictionary and the
+// owner of each base slab. Base slabs are handed out in order. When a table moves, its old base
+// slabs stay unused until all tables move to a new generation.
 type dictionary struct {
 	dev      device.Device
 	vertices device.Buffer
 	owners   device.Buffer
-	n        int    // vertices
-	next     uint32 // base slab that is handed out next
-	kept     uint32 // of those handed out, that vertices still have
+	n        int    // number of vertices
+	next     uint32 // base slab to hand out next
+	kept     uint32 // base slabs handed out and still in use
 }
 
 func newDictionary(dev device.Device, n int, slabs uint32) (*dictionary, error) {
@@ -67,10 +68,10 @@ func (d *dictionary) free() error {
 	return errors.Join(d.dev.Free(d.vertices), d.dev.Free(d.owners))
 }
 
-// entries are the vertices in memory of the host.
+// entries returns the vertices in host memory.
 func (d *dictionary) entries() []vertex { return batch.View[vertex](d.vertices.Host)[:d.n] }
 
-// allocateGraph makes the memory of a graph, as allocate does.
+// allocateGraph makes the memory of a graph, as allocate does for a table.
 func allocateGraph(dev device.Device, g geometry, vertices, units int) (*generation, error) {
 	gen, err := allocate(dev, g, units, false)
 	if err != nil {
@@ -82,8 +83,9 @@ func allocateGraph(dev device.Device, g geometry, vertices, units int) (*generat
 	return gen, nil
 }
 
-// locate is the bucket of a key by its name: of an arc, first[u] + reduce(hash(v), slabs[u]), and the extra bucket, which is
-// empty, if there are no such vertices; of any other key bucketOf. Only names of arcs are longer than what slots store.
+// locate returns the bucket of a key. For an arc it is first[u] + reduce(hash(v), slabs[u]), or the
+// extra bucket, which is empty, if u has no table. For any other key it is bucketOf. Only arcs are
+// wider than the keys in slots.
 func locate[N, K cpu.Key, V cpu.Val](t *cpuTable[K, V], name N) uint32 {
 	var stored K
 	if unsafe.Sizeof(name) <= unsafe.Sizeof(stored) {
@@ -96,15 +98,16 @@ func locate[N, K cpu.Key, V cpu.Val](t *cpuTable[K, V], name N) uint32 {
 	return t.vertices[u].first + hash.Reduce32(hash.Uint32(uint32(name), t.seed), t.vertices[u].slabs)
 }
 
-// sizing says how many base slabs tables of vertices have.
+// sizing determines the number of base slabs of a vertex's table.
 type sizing struct {
-	wanted16 uint32 // pairs of a base slab, in sixteenths
+	wanted16 uint32 // pairs per base slab, in sixteenths
 }
 
-// rehashTimes as many pairs as wanted are where a table is rehashed: each pair is moved a constant number of times.
+// rehashTimes is the multiple of the wanted pairs at which a table is rehashed. So each pair is
+// moved a constant number of times.
 const rehashTimes = 2
 
-// most is more pairs than a table should have.
+// mostWanted is the maximum of wanted16, more than a table should have.
 const mostWanted = 1 << 16
 
 func sizingFor(load float64, slotBytes int) (sizing, error) {
@@ -115,23 +118,23 @@ func sizingFor(load float64, slotBytes int) (sizing, error) {
 	return s, nil
 }
 
-// slabsFor is the number of base slabs for so many neighbors.
+// slabsFor returns the number of base slabs for a degree.
 func (s sizing) slabsFor(degree uint32) uint32 {
 	return uint32((uint64(degree)*16 + uint64(s.wanted16) - 1) / uint64(s.wanted16))
 }
 
-// limit is the degree from which on a table with so many base slabs is rehashed.
+// limit returns the degree above which a table with the given base slabs is rehashed.
 func (s sizing) limit(slabs uint32) uint64 {
 	return uint64(slabs) * rehashTimes * uint64(s.wanted16) / 16
 }
 
-// longest is how many slabs a chain has at most before its table is counted: those of as many pairs as a bucket has on average when
-// it is rehashed.
+// longest returns the maximum length of a chain before its table is counted: the slabs for the mean
+// number of pairs of a bucket at a rehash.
 func (s sizing) longest(slots int) uint32 {
 	return uint32(ceilDiv(rehashTimes*int(s.wanted16), 16*slots))
 }
 
-// lines is the number of base slabs of a generation in which vertices have so many.
+// lines returns the number of base slabs of a generation with the given slabs in use.
 func (s sizing) lines(slabs uint64) (uint32, error) {
 	n := slabs + slabs/4 + spareUnits // for tables that grow
 	if n > maxBuckets {
@@ -140,12 +143,12 @@ func (s sizing) lines(slabs uint64) (uint32, error) {
 	return uint32(n), nil
 }
 
-// graphWidths are those of the table of arcs with weights of so many bytes.
+// graphWidths returns the widths of the table of arcs, with weights of the given size in bytes.
 func graphWidths(weight int) batch.Widths {
 	return batch.Widths{Key: 8, Val: weight, Slot: 4 + weight}
 }
 
-// invalidArc is the error of an arc that begins or ends at what can be no vertex.
+// invalidArc returns the error for an arc with a vertex out of range.
 func invalidArc(i int, u, v uint32, most int) error {
 	return core.Invalid("edge %d from %d to %d: vertices are 0 to %d; MaxVertices allows more", i, u, v, most-1)
 }

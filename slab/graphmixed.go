@@ -15,27 +15,30 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Apply runs a mixed batch of weft.OpPut and weft.OpDelete, in its order, and returns how many times it inserted or deleted an edge; done,
-// unless nil, receives which operations did. Other kinds are [device.ErrInvalid], and a vertex that cannot be is [weft.ErrOptions]; then nothing is run.
+// Apply runs a mixed batch of weft.OpPut and weft.OpDelete, in its order. It returns how many
+// operations inserted or deleted an edge; done, unless nil, receives which. Other kinds return
+// [device.ErrInvalid], and a vertex out of range returns [weft.ErrOptions]; then nothing is run.
 //
-// It runs as two batches, of the edges that it leaves out and of those that it leaves in: calls beside it may come between these, and
-// after an error some operations may be done. The [weft.PartialError] says Done 0: to run the whole batch again leads to what it should have led to.
+// It runs as two batches, first the edges that end up deleted, then those that end up present.
+// Concurrent calls may come between the two, and after an error some operations may be done. The
+// [weft.PartialError] has Done 0: running the whole batch again leads to the intended result.
 func (g *Graph) Apply(ctx context.Context, kinds []weft.OpKind, from, to []uint32, done []bool) (int, error) {
 	return g.mixed(ctx, "Apply", op.PutNew, kindsOf(kinds), edgeColumns(from, to, batch.Column{}, done))
 }
 
-// Apply is [Graph.Apply] with weights, which count where the operation is weft.OpPut.
+// Apply is [Graph.Apply] with weights, which only weft.OpPut uses.
 func (g *WeightedGraph[W]) Apply(ctx context.Context, kinds []weft.OpKind, from, to []uint32, weights []W, done []bool) (int, error) {
 	return g.mixed(ctx, "Apply", op.Put, kindsOf(kinds), edgeColumns(from, to, batch.In(weights), done))
 }
 
-// ApplyOn is Apply for a batch on the device, as InsertOn: kinds are those of [weft.OpKind], and every other one than weft.OpPut deletes; how many
-// operations did something is added to counts[0], if there is one. The call waits for the operations to be sorted by their edges.
+// ApplyOn is Apply for a batch on the device, as InsertOn. The kinds are those of [weft.OpKind];
+// any kind other than weft.OpPut deletes. It adds the number of operations with an effect to
+// counts[0], if given. The call waits until the operations are sorted by their edges.
 func (g *Graph) ApplyOn(s *device.Stream, kinds device.Slice[uint8], from, to device.Slice[uint32], done device.Slice[bool], counts ...device.Slice[uint64]) error {
 	return g.mixedOn(s, op.PutNew, kinds, edgeColumnsOn(from, to, batch.Column{}, done), counts)
 }
 
-// ApplyOn is [Graph.ApplyOn] with weights, which count where the operation is weft.OpPut.
+// ApplyOn is [Graph.ApplyOn] with weights, which only weft.OpPut uses.
 func (g *WeightedGraph[W]) ApplyOn(s *device.Stream, kinds device.Slice[uint8], from, to device.Slice[uint32], weights device.Slice[W], done device.Slice[bool], counts ...device.Slice[uint64]) error {
 	return g.mixedOn(s, op.Put, kinds, edgeColumnsOn(from, to, batch.InOn(weights), done), counts)
 }
@@ -53,10 +56,10 @@ func (g *graph) mixedOn(s *device.Stream, put op.Kind, kinds device.Slice[uint8]
 	return g.mixedThere(s, put, b, count)
 }
 
-// kindsOf returns the kinds of a batch as the core has them.
+// kindsOf converts the kinds of a batch to those of the core.
 func kindsOf(kinds []weft.OpKind) []op.Kind { return batch.View[op.Kind](device.Bytes(kinds)) }
 
-// mixedThere runs a mixed batch on a device that is the host, or one without operations.
+// mixedThere runs a mixed batch on a host device, or an empty batch.
 func (g *graph) mixedThere(s *device.Stream, put op.Kind, b *batch.Batch, count device.Slice[uint64]) error {
 	if err := cpu.Open(s); err != nil {
 		return g.again("ApplyOn", err)
@@ -71,7 +74,8 @@ func (g *graph) mixedThere(s *device.Stream, put op.Kind, b *batch.Batch, count 
 	return errors.Join(err, g.policy.engine.addCount(s, count, uint64(n)))
 }
 
-// mixed runs a mixed batch of the host: of each edge, its last operation. What that finds tells what those before it found.
+// mixed runs a mixed batch of the host. It runs the last operation of each edge and derives the
+// outcomes of the earlier ones from it.
 func (g *graph) mixed(ctx context.Context, method string, put op.Kind, kinds []op.Kind, b *batch.Batch) (n int, err error) {
 	b.Columns[batch.Kinds] = batch.In(kinds)
 	b.MustMatch(g.core.Name, method)
@@ -115,8 +119,8 @@ func (g *graph) mixed(ctx context.Context, method string, put op.Kind, kinds []o
 	return n, nil
 }
 
-// again returns the error of a batch that ran as batches of its own, one of which failed. What
-// these have done is no prefix of it, so all of it is to run again.
+// again returns the error of a batch that ran as two batches when one of them failed. What they
+// have done is no prefix of the batch, so all of it must run again.
 func (g *graph) again(method string, err error) error {
 	if err == nil {
 		return nil
@@ -124,7 +128,7 @@ func (g *graph) again(method string, err error) error {
 	return g.core.Partial(method, 0, nil, op.Cause(err))
 }
 
-// admitMixed checks a mixed batch before anything is changed.
+// admitMixed checks a mixed batch before anything changes.
 func (g *graph) admitMixed(kinds []op.Kind, b *batch.Batch) error {
 	from, to := batch.View[uint32](b.Columns[batch.Keys].Host), batch.View[uint32](b.Columns[batch.Keys2].Host)
 	for i, k := range kinds {
@@ -138,13 +142,14 @@ func (g *graph) admitMixed(kinds []op.Kind, b *batch.Batch) error {
 	return nil
 }
 
-// ofEdge is an operation of a batch, by its edge.
+// ofEdge is an operation of a batch with its edge.
 type ofEdge struct {
 	edge uint64
 	at   int
 }
 
-// byEdge are the operations of a batch in the order of edges, those on one edge in theirs; loops are left out.
+// byEdge sorts the operations of a batch by edge and, for the same edge, by position. It leaves out
+// loops.
 func (g *graph) byEdge(b *batch.Batch) []ofEdge {
 	order := make([]ofEdge, 0, b.N)
 	to := batch.View[uint32](b.Columns[batch.Keys2].Host)
@@ -161,7 +166,7 @@ func (g *graph) byEdge(b *batch.Batch) []ofEdge {
 	return order
 }
 
-// eachEdge are the operations on each edge.
+// eachEdge iterates over the edges and yields the operations on each.
 func eachEdge(order []ofEdge) iter.Seq[[]ofEdge] {
 	return func(yield func([]ofEdge) bool) {
 		for lo, hi := 0, 0; lo < len(order); lo = hi {
@@ -175,7 +180,7 @@ func eachEdge(order []ofEdge) iter.Seq[[]ofEdge] {
 	}
 }
 
-// lastWords are operations of a kind that are the last ones on their edges.
+// lastWords holds the operations of one kind that are the last ones on their edges.
 type lastWords struct {
 	kind           op.Kind
 	from, to, vals []uint32
@@ -201,7 +206,7 @@ func (w *lastWords) run(ctx context.Context, g *graph, method string) error {
 	return err
 }
 
-// next is whether the next of them changed the graph.
+// next reports whether the next of them changed the graph.
 func (w *lastWords) next() bool {
 	w.at++
 	return w.changed[w.at-1]

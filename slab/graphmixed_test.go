@@ -11,7 +11,8 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// apply runs a mixed batch, in which edges come several times, and compares what is said of each operation with the model.
+// apply runs a mixed batch with repeated edges, and compares the outcome of each operation with the
+// model.
 func (p *graphPlayer) apply() {
 	p.Helper()
 	from, to, weights := p.draw()
@@ -76,7 +77,7 @@ func (p *graphPlayer) applyOn(kinds []weft.OpKind, from, to, weights []uint32, d
 	}
 	noError(p, err)
 	p.touched(c, u, v, ok, from, to)
-	if p.weighted != nil { // and again, where nobody asks
+	if p.weighted != nil { // and again, without outcomes
 		err = p.weighted.ApplyOn(s, on, u, v, w, device.Slice[bool]{})
 	} else {
 		err = p.set.ApplyOn(s, on, u, v, device.Slice[bool]{})
@@ -89,7 +90,7 @@ func (p *graphPlayer) applyOn(kinds []weft.OpKind, from, to, weights []uint32, d
 	return int(n[0]) - 77
 }
 
-// saved writes the graph, and another one of the same kind reads it.
+// saved saves the graph, and loads it into another one of the same kind.
 func (p *graphPlayer) saved() {
 	p.Helper()
 	var file bytes.Buffer
@@ -103,7 +104,7 @@ func (p *graphPlayer) saved() {
 	q.same()
 }
 
-// A mixed batch with what cannot be changes nothing.
+// TestGraphRefusesMixed checks that an invalid mixed batch changes nothing.
 func TestGraphRefusesMixed(t *testing.T) {
 	g, err := NewGraph(devicetest.Open(t), &GraphOptions{MaxVertices: 10})
 	noError(t, err)

@@ -6,35 +6,38 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// GraphOptions configure a [Graph] or a [WeightedGraph]. The zero value and nil are good defaults.
+// GraphOptions configures a [Graph] or a [WeightedGraph]. The zero value and nil are good defaults.
 type GraphOptions struct {
-	// Directed: edges lead one way. Of an undirected graph, both ends have an edge in their tables.
+	// Directed makes edges lead one way. In an undirected graph, both ends have an edge in their
+	// tables.
 	Directed bool
 
-	// Vertices is how many vertices the dictionary has entries for from the start, of 16 bytes each. It grows by itself.
+	// Vertices is the initial number of dictionary entries, of 16 bytes each. The dictionary grows
+	// by itself.
 	Vertices int
 
-	// MaxVertices is one more than the largest number that a vertex may have. Default and most: 2^28 and 2^31.
+	// MaxVertices is the exclusive limit of vertex numbers. Default 2^28, maximum 2^31.
 	MaxVertices int
 
-	// MaxLoad is the thesis' load factor: how many neighbors a vertex has for each slot of its base slabs when its table is
-	// made or rehashed, which it is when there are twice as many; on a GPU not before one of its chains needs more slabs
-	// than these fill. Default 0.7. Beyond 1 chains have several slabs.
+	// MaxLoad is the thesis' load factor: the neighbors of a vertex per slot of its base slabs when
+	// its table is made or rehashed. A table with twice as many neighbors is rehashed; on a GPU not
+	// before one of its chains needs more slabs than these fill. Default 0.7. Beyond 1 chains have
+	// several slabs.
 	MaxLoad float64
 
-	// Overwrite has insertions take the slots of deleted edges. By default they don't, as in the thesis: an insertion then
-	// goes to the end of its chain, and dead slots stay until the graph is flushed; but an edge with a weight returns to the
-	// slot that remembers it.
+	// Overwrite lets insertions take the slots of deleted edges. By default they do not, as in the
+	// thesis. An insertion then goes to the end of its chain, and dead slots stay until the graph
+	// is flushed. But an edge with a weight returns to the slot that remembers it.
 	Overwrite bool
 
-	// MaxTombstones is the share of slots in use that belong to deleted edges at which the graph flushes itself. Default 0.25.
-	// Negative: only Compact does it.
+	// MaxTombstones is the share of dead slots among the slots in use at which the graph flushes
+	// itself. Default 0.25. If negative, only Compact flushes.
 	MaxTombstones float64
 
 	// Seed keys the hash. Default 0: random.
 	Seed uint64
 
-	// Logger is told of rehashes and flushes at debug level. Default: silent.
+	// Logger receives rehashes and flushes at debug level. Default: silent.
 	Logger *slog.Logger
 }
 
@@ -43,7 +46,7 @@ const (
 	defaultGraphLoad     = 0.7
 )
 
-// check fills in defaults and reports what makes no sense.
+// check fills in defaults and reports invalid options.
 func (o *GraphOptions) check() (GraphOptions, error) {
 	var c GraphOptions
 	if o != nil {

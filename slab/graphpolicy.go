@@ -14,67 +14,74 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// graphEngine is what the policy of graphs needs of a machine, and the graph itself.
+// graphEngine extends core.Engine with the operations that the policy and the methods of graphs
+// need.
 type graphEngine interface {
 	core.Engine
 	dict() *dictionary
 	units() *alloc.Owner
 	flush(ctx context.Context) error
 	chains(ctx context.Context) ([chainLengths]uint64, error)
-	// scratch is the size of memory beside that of the generation.
+	// scratch returns the size of memory other than that of the generation.
 	scratch() int
 
-	// count notes how many insertions of a batch each vertex gets, and finds those whose chains would get long. The next
-	// call is rehash, renew or forget. Without a stream the batch lies in host memory.
+	// count notes the number of insertions of a batch per vertex, and finds the vertices with
+	// chains that would get long. The next call is rehash, renew or forget. Without a stream the
+	// batch lies in host memory.
 	count(ctx context.Context, s *device.Stream, b *batch.Batch) (demand, error)
-	// forget undoes that; without a batch what is left of one for which it failed.
+	// forget clears these notes; without a batch, those of a failed forget.
 	forget(ctx context.Context, s *device.Stream, b *batch.Batch) error
-	// rehash moves the tables of those vertices to base slabs that nobody has, of which there are enough; but not while an iteration
-	// reads them, which would miss edges or bring them twice: then it does nothing.
+	// rehash moves the tables of the vertices found to unused base slabs, which must suffice. It
+	// does nothing while an iteration reads the tables, which would miss edges or yield them twice.
 	rehash(ctx context.Context) (done bool, err error)
-	// renew moves all tables to a new generation with entries for n vertices, as many base slabs as are wanted, and a pool of so many units.
-	// Each table gets base slabs for its degree and what is coming. On an error the old generation is unchanged.
+	// renew moves all tables to a new generation with entries for n vertices, the given number of
+	// base slabs, and a pool of the given units. Each table gets base slabs for its degree and its
+	// coming arcs. On an error the old generation is unchanged.
 	renew(ctx context.Context, n int, slabs uint64, units int) error
-	// wanted is how many base slabs there would be.
+	// wanted returns the number of base slabs that renew needs.
 	wanted(ctx context.Context) (uint64, error)
 
-	// addCount submits adding n to a counter of a caller's, if there is one.
+	// addCount submits adding n to a counter of the caller, if given.
 	addCount(s *device.Stream, to device.Slice[uint64], n uint64) error
-	// apply runs a change of edges from Keys to Keys2, or submits it, and returns how many did something; of a
-	// submitted one 0, and they are added to count, unless that is null.
+	// apply runs or submits a change of edges from Keys to Keys2. It returns the number of edges
+	// changed. For a submitted change it returns 0, and adds the number to count, unless it is
+	// null.
 	apply(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch, count device.Ptr) (int, error)
-	// find looks edges from Keys to Keys2 up, or submits that, writes Vals and OK and returns how many there are; of a
-	// submitted one 0, and they are added to hits, unless that is null.
+	// find runs or submits a lookup of edges from Keys to Keys2, which writes Vals and OK. It
+	// returns the number of edges found. For a submitted lookup it returns 0, and adds the number
+	// to hits, unless it is null.
 	find(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch, hits device.Ptr) (int, error)
-	// degrees writes the degrees of vertices Keys to Counts; rows their neighbors to OutKeys and weights to Vals, from
-	// Offsets on. Without a stream the columns lie in host memory.
+	// degrees writes the degrees of vertices Keys to Counts. rows writes their neighbors to OutKeys
+	// and weights to Vals, from Offsets on. Without a stream the columns lie in host memory.
 	degrees(ctx context.Context, s *device.Stream, g *generation, b *batch.Batch) error
 	rows(ctx context.Context, s *device.Stream, g *generation, b *batch.Batch) error
-	// offsets adds up Counts to Offsets, on a stream.
+	// offsets writes the prefix sums of Counts to Offsets, on a stream.
 	offsets(s *device.Stream, b *batch.Batch) error
-	// arrange writes where all arcs lead to OutKeys, and their weights to Vals, if it is given: row by row, each ascending. It returns
-	// where rows begin, of as many vertices as have edges, and waits for that.
+	// arrange writes the targets of all arcs to OutKeys, and their weights to Vals, if given, row
+	// by row in ascending order. It returns the offsets of the rows, up to the last vertex with an
+	// edge, and waits for that.
 	arrange(ctx context.Context, s *device.Stream, b *batch.Batch) (device.Slice[uint64], error)
 }
 
-// demand is what a batch of insertions needs.
+// demand is the memory that a batch of insertions needs.
 type demand struct {
-	vertices int    // the dictionary must have
+	vertices int    // required entries of the dictionary
 	slabs    uint64 // base slabs for tables that are rehashed
 }
 
-// graphPolicy decides when tables of vertices grow, when all move, and when dead slots go. A batch is counted by vertex before it
-// is run, so a table has its base slabs, in bulk, before its edges come, and no chain gets long meanwhile.
+// graphPolicy decides when tables of vertices grow, when all move, and when dead slots are dropped.
+// It counts a batch by vertex before the batch runs. So a table has its base slabs, in bulk, before
+// its edges come, and no chain gets long meanwhile.
 type graphPolicy struct {
 	opts   GraphOptions
 	widths batch.Widths
 	sizing
 	engine graphEngine
-	free   int    // at least so many units of the pool are
-	peak   uint64 // most arcs since all was moved
+	free   int    // lower bound of the free units of the pool
+	peak   uint64 // maximum of arcs since all tables moved
 }
 
-// Flags is for [core.Policy].
+// Flags implements core.Policy.
 func (p *graphPolicy) Flags(kind op.Kind) batch.Flags {
 	f := batch.Order
 	if kind != op.Delete && p.opts.Overwrite {
@@ -83,16 +90,16 @@ func (p *graphPolicy) Flags(kind op.Kind) batch.Flags {
 	return f
 }
 
-// Mixed is for [core.Policy].
+// Mixed implements core.Policy.
 func (p *graphPolicy) Mixed() batch.Flags { return 0 }
 
-// Describe is for [core.Policy].
+// Describe implements core.Policy.
 func (p *graphPolicy) Describe() string {
 	d := p.engine.dict()
 	return fmt.Sprintf("in %d base slabs of %d vertices", d.kept, d.n)
 }
 
-// Before is for [core.Policy].
+// Before implements core.Policy.
 func (p *graphPolicy) Before(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, report bool, err error) {
 	if !now.Exact {
 		return 0, false, nil
@@ -109,7 +116,7 @@ func (p *graphPolicy) Before(ctx context.Context, now core.Counters, s *device.S
 	return b.N, report, nil
 }
 
-// tries comes before n insertions that need not find room, and take any unit of the pool.
+// tries prepares for n insertions that may overflow, and that may take any unit of the pool.
 func (p *graphPolicy) tries(ctx context.Context, bound core.Counters, s *device.Stream, n int) (err error) {
 	if err := p.engine.forget(ctx, s, nil); err != nil {
 		return err
@@ -124,7 +131,8 @@ func (p *graphPolicy) tries(ctx context.Context, bound core.Counters, s *device.
 	return err
 }
 
-// foresee comes before a large batch of edges, so many arcs, that need not find room: it makes some for all of them.
+// foresee prepares for a large batch of edges with the given arcs, which may overflow: it reserves
+// memory for all of them.
 func (p *graphPolicy) foresee(ctx context.Context, now core.Counters, s *device.Stream, edges *batch.Batch, arcs int) error {
 	now, err := p.maybeFlush(ctx, now)
 	if err == nil {
@@ -133,7 +141,7 @@ func (p *graphPolicy) foresee(ctx context.Context, now core.Counters, s *device.
 	return err
 }
 
-// roomFor makes room for a batch of so many insertions, so that it is there before they are run.
+// roomFor reserves memory for a batch of n insertions before it runs.
 func (p *graphPolicy) roomFor(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch, n int) error {
 	before := p.engine.Current()
 	err := p.makeRoom(ctx, s, b, n)
@@ -145,7 +153,7 @@ func (p *graphPolicy) roomFor(ctx context.Context, now core.Counters, s *device.
 	if err != nil {
 		return err
 	}
-	if p.engine.Current() != before { // what has moved has left its tombstones
+	if p.engine.Current() != before { // moved tables have no tombstones
 		now.Used = now.Live
 	}
 	return p.reserve(ctx, now, s, b, n)
@@ -171,11 +179,13 @@ func (p *graphPolicy) makeRoom(ctx context.Context, s *device.Stream, b *batch.B
 	if done, err := p.engine.rehash(ctx); done || err != nil && !errors.Is(err, op.ErrFull) {
 		return err
 	}
-	return p.renew(ctx, g.dict.n, coming) // all moves, also where the pool may have no more super blocks: to one of larger ones
+	// All tables move; the pool may be out of super blocks and needs larger ones.
+	return p.renew(ctx, g.dict.n, coming)
 }
 
-// renew moves all to a new generation, with a pool for the chains that chance makes of as many arcs, and of so many that are coming, with the base
-// slabs that there will be; or if none are, for those that are there, if these are fewer.
+// renew moves all tables to a new generation with entries for n vertices and the wanted base slabs.
+// The pool holds the chains expected for the present and coming arcs. If no arcs are coming, it
+// holds at most as many units as are in use now.
 func (p *graphPolicy) renew(ctx context.Context, n, coming int) error {
 	slabs, err := p.engine.wanted(ctx)
 	now, err2 := p.engine.Counters(ctx)
@@ -193,7 +203,7 @@ func (p *graphPolicy) renew(ctx context.Context, n, coming int) error {
 	return p.renewWith(ctx, n, slabs, units+spareUnits)
 }
 
-// expected is how many slabs are chained behind so many base slabs.
+// expected returns the expected number of chained slabs for the given arcs and base slabs.
 func (p *graphPolicy) expected(arcs uint64, slabs uint32) int {
 	return chainedFor(arcs, 1, max(slabs, 1), p.widths.Slot)
 }
@@ -201,7 +211,8 @@ func (p *graphPolicy) expected(arcs uint64, slabs uint32) int {
 func (p *graphPolicy) renewWith(ctx context.Context, n int, slabs uint64, units int) error {
 	began, from := time.Now(), p.engine.dict().kept
 	err := p.engine.renew(ctx, n, slabs, units)
-	if errors.Is(err, op.ErrFull) { // arcs are spread worse than by chance: they take as many more units as they fill
+	// Arcs are spread worse than by chance: add as many units as they fill.
+	if errors.Is(err, op.ErrFull) {
 		var now core.Counters
 		if now, err = p.engine.Counters(ctx); err == nil {
 			err = p.engine.renew(ctx, n, slabs, units+ceilDiv(int(now.Live), slotsIn(p.widths.Slot)))
@@ -216,12 +227,13 @@ func (p *graphPolicy) renewWith(ctx context.Context, n int, slabs uint64, units 
 	return nil
 }
 
-// worst is the number of units that n insertions take at most.
+// worst returns the maximum number of units that n insertions take.
 func (p *graphPolicy) worst(n int) int {
 	return mostChained(n, p.engine.dict().kept, p.widths.Slot)
 }
 
-// reserve makes the pool have the units that n insertions of a batch are expected to need. What finds none runs again.
+// reserve fills the pool with the units that n insertions of a batch are expected to need.
+// Insertions that find no unit are retried.
 func (p *graphPolicy) reserve(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch, n int) error {
 	most := p.worst(n)
 	if most <= p.free {
@@ -238,11 +250,12 @@ func (p *graphPolicy) reserve(ctx context.Context, now core.Counters, s *device.
 	if err := p.grow(ctx, s, b, need); !errors.Is(err, device.ErrMemory) {
 		return err
 	}
-	_, err = p.countPool(ctx) // the insertions find out whether these are enough
+	_, err = p.countPool(ctx) // the insertions may overflow
 	return err
 }
 
-// grow makes the pool have so many free units: by super blocks, or if it may have no more, by moving all to one of larger ones.
+// grow provides the given number of free units, by super blocks or, if the pool has the maximum of
+// them, by moving all tables to larger ones.
 func (p *graphPolicy) grow(ctx context.Context, s *device.Stream, b *batch.Batch, units int) error {
 	err := p.engine.units().Reserve(ctx, units)
 	if errors.Is(err, op.ErrFull) {
@@ -254,8 +267,8 @@ func (p *graphPolicy) grow(ctx context.Context, s *device.Stream, b *batch.Batch
 	return err
 }
 
-// enlarge moves all to a pool of larger super blocks, with the tables that a batch needs when it is run, or run again: those of vertices without
-// edges have been made for it, and would go.
+// enlarge moves all tables to a pool of larger super blocks. It counts the batch that is run, or
+// run again, so that the tables made for it survive the move, even of vertices without edges.
 func (p *graphPolicy) enlarge(ctx context.Context, s *device.Stream, b *batch.Batch, units int) (err error) {
 	defer func() { err = errors.Join(err, p.engine.forget(context.WithoutCancel(ctx), s, b)) }()
 	if _, err := p.engine.count(ctx, s, b); err != nil {
@@ -280,10 +293,10 @@ func (p *graphPolicy) countPool(ctx context.Context) (alloc.Usage, error) {
 	return s, err
 }
 
-// Retry is for [core.Policy]: there are more free units each time.
+// Retry implements core.Policy. Each retry finds more free units.
 func (p *graphPolicy) Retry(ctx context.Context, _ core.Counters, failed *batch.Batch) (still []uint32, more bool, err error) {
 	if _, err = p.countPool(ctx); err == nil {
-		// More than there are: that none was found shows that they are hard to find.
+		// Reserve more than n: units that were not found are hard to find.
 		err = p.grow(ctx, nil, failed, p.free+min(failed.N, p.worst(failed.N)+unitsInHand))
 	}
 	if err != nil {
@@ -294,7 +307,7 @@ func (p *graphPolicy) Retry(ctx context.Context, _ core.Counters, failed *batch.
 	return still, true, err
 }
 
-// After is for [core.Policy].
+// After implements core.Policy.
 func (p *graphPolicy) After(ctx context.Context, now core.Counters, delta int) error {
 	now, err := p.maybeFlush(ctx, now)
 	if err != nil || delta >= 0 || now.Live >= p.peak/2 {
@@ -308,13 +321,13 @@ func (p *graphPolicy) After(ctx context.Context, now core.Counters, delta int) e
 	return err
 }
 
-// dirty tells whether a graph has many dead slots.
+// dirty reports whether a graph has many dead slots.
 func (p *graphPolicy) dirty(now core.Counters) bool {
 	dead, slots := float64(now.Dead), float64(p.engine.dict().kept)*float64(slotsIn(p.widths.Slot))
 	return p.opts.MaxTombstones >= 0 && dead > p.opts.MaxTombstones*float64(now.Used) && dead >= flushShare*slots
 }
 
-// maybeFlush flushes a graph that has many dead slots.
+// maybeFlush flushes a graph with many dead slots.
 func (p *graphPolicy) maybeFlush(ctx context.Context, now core.Counters) (core.Counters, error) {
 	if !p.dirty(now) {
 		return now, nil
@@ -323,13 +336,13 @@ func (p *graphPolicy) maybeFlush(ctx context.Context, now core.Counters) (core.C
 	if err := p.engine.flush(ctx); err != nil {
 		return now, fmt.Errorf("flush: %w", err)
 	}
-	p.free = 0 // more than that
+	p.free = 0 // the pool has more than that
 	now, err := p.engine.Counters(context.WithoutCancel(ctx))
 	now.Dead, now.Exact = now.Used-now.Live, true
 	return now, err
 }
 
-// Compact is for [core.Policy].
+// Compact implements core.Policy.
 func (p *graphPolicy) Compact(ctx context.Context, _ core.Counters) error {
 	return p.renew(ctx, p.engine.dict().n, 0)
 }

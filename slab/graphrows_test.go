@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// An error of arcs becomes one of the edges that they are for: an edge is done if all its arcs are,
-// and failed once however many of them did.
+// TestPartialErrorInEdges checks that an error of arcs becomes one of their edges. An edge is done
+// if all its arcs are, and failed once, however many of them failed.
 func TestPartialErrorInEdges(t *testing.T) {
 	edgeOf := func(arc int) int { return arc / 2 }
 	for _, c := range []struct {
@@ -21,7 +21,7 @@ func TestPartialErrorInEdges(t *testing.T) {
 		rows  []int
 	}{
 		{10, []int{0, 1, 5, 8, 9}, 5, []int{0, 2, 4}},
-		{9, []int{3, 8}, 4, []int{1}}, // of the last edge one arc has been tried
+		{9, []int{3, 8}, 4, []int{1}}, // only one arc of the last edge has been tried
 		{0, nil, 0, nil},
 	} {
 		err := inEdges(fmt.Errorf("slab: Insert: %w", op.Partial(c.done, c.arcs, op.ErrFull)), 100, edgeOf)

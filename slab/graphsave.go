@@ -11,12 +11,13 @@ import (
 	"github.com/weftgo/weft/internal/savedgraph"
 )
 
-// Save writes the edges to a stream, as Load reads it on any device, and as graphs of package graph do. Changes wait until it is written.
+// Save writes the edges to a stream in the format that Load reads on any device, here and in
+// package graph. Changes wait until it is written.
 func (g *graph) Save(ctx context.Context, to io.Writer) error {
 	return g.core.Alone(ctx, "Save", func(core.Counters) error { return g.save(ctx, to) })
 }
 
-// savedRows is how many rows are read at a time.
+// savedRows is the number of rows that are read at a time.
 const savedRows = 1 << 16
 
 func (g *graph) savedKind() savedgraph.Kind {
@@ -27,7 +28,7 @@ func (g *graph) savedKind() savedgraph.Kind {
 	return k
 }
 
-// save is Save in a writer's turn.
+// save is Save under the writer lock.
 func (g *graph) save(ctx context.Context, to io.Writer) error {
 	all := sequence(0, g.policy.engine.dict().n)
 	degrees := make([]uint32, len(all))
@@ -57,9 +58,10 @@ func (g *graph) save(ctx context.Context, to io.Writer) error {
 	return w.End()
 }
 
-// Load inserts the edges of a saved graph of this package or of package graph; loops are left out, and of parallel edges one counts. A stream of
-// another kind, a damaged one or one that ends early is [weft.ErrFormat], and vertices beyond MaxVertices are [weft.ErrOptions]; of what came before
-// the damage some may have been inserted.
+// Load inserts the edges of a saved graph of this package or of package graph. It skips loops, and
+// keeps one of parallel edges. A stream of another kind, a damaged or a truncated one returns
+// [weft.ErrFormat], and vertices beyond MaxVertices return [weft.ErrOptions]. Some edges that
+// precede the damage may have been inserted.
 func (g *graph) Load(ctx context.Context, from io.Reader) error {
 	err := savedgraph.Load(ctx, from, g.savedKind(), g.policy.opts.MaxVertices, loadedGraph{g})
 	if err != nil {
@@ -68,13 +70,13 @@ func (g *graph) Load(ctx context.Context, from io.Reader) error {
 	return err
 }
 
-// loadedGraph is a graph that takes what has been saved.
+// loadedGraph adapts a graph to savedgraph.Graph.
 type loadedGraph struct{ *graph }
 
-// Vertices is for [savedgraph.Graph]: all are there.
+// Vertices implements savedgraph.Graph: all vertices exist.
 func (l loadedGraph) Vertices(context.Context, []uint32) error { return nil }
 
-// Edges is for [savedgraph.Graph].
+// Edges implements savedgraph.Graph.
 func (l loadedGraph) Edges(ctx context.Context, from, to []uint32, weights []byte) error {
 	kind, vals := op.PutNew, batch.Column{}
 	if w := l.policy.widths.Val; w > 0 {

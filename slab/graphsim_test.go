@@ -19,13 +19,14 @@ import (
 	"github.com/weftgo/weft/internal/mutate"
 )
 
-// graphTests are tests of the kernels of graphs.
+// graphTests returns tests of the kernels of graphs.
 func graphTests(weighted bool) []mutate.KernelTest {
 	const budget = 1 << 22
 	return []mutate.KernelTest{
 		{Name: fmt.Sprintf("beside a map of edges, weighted %v", weighted), Budget: budget, Run: func(t testing.TB, dev device.Device) {
 			for seed := range uint64(2) {
-				o := GraphOptions{Directed: seed == 0, Overwrite: seed == 1, MaxLoad: []float64{2, .5}[seed], Seed: 5} // with chains, and without many
+				// One has chains, the other few.
+				o := GraphOptions{Directed: seed == 0, Overwrite: seed == 1, MaxLoad: []float64{2, .5}[seed], Seed: 5}
 				p := newGraphPlayer(t, dev, weighted, o, 300, 400, seed)
 				for range 10 {
 					p.step()
@@ -70,7 +71,8 @@ func graphTests(weighted bool) []mutate.KernelTest {
 				p := newGraphPlayer(t, dev, weighted, GraphOptions{Directed: seed == 0, MaxLoad: 2, Seed: 5}, 100, 400, seed)
 				for range 2 {
 					p.insert(p.draw())
-					p.insert([]uint32{0, 0, 1}, []uint32{1, 2, 2}, []uint32{1, 2, 3}) // between those that are deleted
+					// These are between the deleted ones.
+					p.insert([]uint32{0, 0, 1}, []uint32{1, 2, 2}, []uint32{1, 2, 3})
 					p.deleteVertices()
 					p.same()
 				}
@@ -98,8 +100,8 @@ func graphTests(weighted bool) []mutate.KernelTest {
 	}
 }
 
-// graphUntold has batches on the device whose outcomes nobody wants. Chains get as long as they may and no longer, and a batch with a
-// vertex that cannot be changes nothing.
+// graphUntold runs batches on the device without requested outcomes. Chains get as long as allowed
+// and no longer, and a batch with a vertex out of range changes nothing.
 func graphUntold(t testing.TB, dev device.Device, weighted bool, o GraphOptions, seed uint64) {
 	p := newGraphPlayer(t, dev, weighted, o, 300, 400, seed)
 	defer p.close()
@@ -141,8 +143,9 @@ func graphUntold(t testing.TB, dev device.Device, weighted bool, o GraphOptions,
 	}
 }
 
-// graphLargeBatches has room made for all edges of batches at once, or more of them find none than are listed; with weights, batches in parts. There are more
-// vertices than a batch has arcs, or fewer.
+// graphLargeBatches reserves memory for all edges of large batches at once, or lets more edges
+// overflow than fit into the list. With weights, batches run in parts. The vertices are more than
+// the arcs of a batch, or fewer.
 func graphLargeBatches(t testing.TB, dev device.Device, weighted, directed, large bool) {
 	p := newGraphPlayer(t, dev, weighted, GraphOptions{Vertices: 300, MaxVertices: 300, Directed: directed, Seed: 1}, 300, 350, 1)
 	defer p.close()
@@ -170,12 +173,12 @@ func graphLargeBatches(t testing.TB, dev device.Device, weighted, directed, larg
 	}
 }
 
-// graphBeside reads on one stream what another one changes meanwhile. Edges that stay are found, others that never come are not, and degrees count those
-// that stay, and of the others some.
+// graphBeside reads on one stream while another changes the graph. It finds the edges that stay,
+// and none of those that never come. Degrees count the edges that stay and some of the others.
 func graphBeside(t testing.TB, dev device.Device, weighted bool) {
 	p := newGraphPlayer(t, dev, weighted, GraphOptions{MaxLoad: 2, Vertices: 60, Seed: 5}, 60, 0, 1)
 	defer p.close()
-	var from, to [3][]uint32 // of edges that stay, that go, and that come
+	var from, to [3][]uint32 // edges that stay, that go, and that come
 	var absent []uint32
 	for u := range uint32(40) {
 		for v := range u {
@@ -255,20 +258,21 @@ func graphBeside(t testing.TB, dev device.Device, weighted bool) {
 	p.same()
 }
 
-// graphLargeTable moves a table of so many base slabs that they are a block's work, and beside it one that is a warp's. Both have tombstones, and a chain,
-// before and behind that.
+// graphLargeTable moves a table large enough for a block, and one for a warp alongside. Both have
+// tombstones, and a chain, before and after the move.
 func graphLargeTable(t testing.TB, dev device.Device, weighted bool) {
-	load := map[bool]float64{false: .08, true: .16}[weighted] // 2.4 edges a slab, and 4.8 where a table is rehashed
+	// 2.4 edges per slab, and 4.8 at a rehash.
+	load := map[bool]float64{false: .08, true: .16}[weighted]
 	p := newGraphPlayer(t, dev, weighted, GraphOptions{Directed: true, Vertices: 500, MaxLoad: load, MaxTombstones: -1, Seed: 5}, 500, 0, 1)
 	defer p.close()
 	star := func(u uint32, to []uint32) { p.insert(slices.Repeat([]uint32{u}, len(to)), to, to) }
-	var from, to []uint32 // of others, which have as many base slabs that there are enough to spare
+	var from, to []uint32 // others, with enough base slabs for a reserve
 	for u := range uint32(480) {
 		from, to = append(from, 2+u, 2+u, 2+u), append(to, u, u+1, u+490)
 	}
 	p.insert(from, to, to)
 	slots := slotsIn(p.g.policy.widths.Slot)
-	var alike, others []uint32 // neighbors in the first bucket of all tables that there will be, and of none
+	var alike, others []uint32 // neighbors in the first bucket of all later tables, and of none
 	for v := uint32(2); len(alike) < 2*slots+10; v++ {
 		if h := hash.Uint32(v, 5); hash.Reduce32(h, 200) == 0 {
 			alike = append(alike, v)
@@ -292,9 +296,10 @@ func graphLargeTable(t testing.TB, dev device.Device, weighted bool) {
 	p.same()
 }
 
-// graphShort has edges of a vertex whose slabs are full find a pool with a single free one. Some fail beside those that get it, and there
-// is room in it for them when duplicates are resolved: on a GPU whose warps all meet the end of the pool at once, for many.
-// Whenever they come in, they are reported as new, once.
+// graphShort inserts edges of a vertex with full slabs while the pool has a single free unit. Some
+// fail next to those that get it, and find a slot when duplicates are resolved. On a GPU with all
+// warps at the end of the pool at once, many do. Whenever they are inserted, they are reported as
+// new, once.
 func graphShort(t testing.TB, dev device.Device, weighted, twice bool) {
 	p := newGraphPlayer(t, dev, weighted, GraphOptions{Directed: true, MaxLoad: 8, Seed: 1}, 340, 0, 1)
 	defer p.close()
@@ -316,12 +321,13 @@ func graphShort(t testing.TB, dev device.Device, weighted, twice bool) {
 	p.same()
 }
 
-// The kernels of graphs do what a map of edges does.
+// TestGraphKernelsSimulated checks that the kernels of graphs match a map of edges.
 func TestGraphKernelsSimulated(t *testing.T) {
 	mutate.OnSim(t, slices.Concat(graphTests(false), graphTests(true)), 1, 90)
 }
 
-// graphMutants are broken kernels of graphs. Those of change and find beside locate are mapMutants.
+// graphMutants are broken kernels of graphs. mapMutants has those of change and find, which differ
+// in locate only.
 var graphMutants = []mutant{
 	{"deletions add to degrees", "graph_change_64_0", `neg\.s32 (%r\d+), (%r\d+);`, "mov.b32 $1, $2;"},
 	{"a vertex counts the arcs of others", "graph_change_64_0", `match\.any\.sync\.b32 (%r\d+), (%r\d+), (%r\d+);`, "mov.b32 $1, $3;"},
@@ -351,7 +357,7 @@ var graphMutants = []mutant{
 	{"rows overlap", "graph_rows_64_0", `popc\.b32 (%r\d+), (%r\d+);`, "mov.b32 $1, 0;"},
 }
 
-// Tests of kernels find each of them.
+// TestGraphMutantsAreFound checks that tests of kernels find each of them.
 func TestGraphMutantsAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -365,8 +371,8 @@ func TestGraphMutantsAreFound(t *testing.T) {
 	}
 }
 
-// graphStreams has batches of the host and of three streams come one behind the other, none of which is waited for: each has
-// the outcome that it has in the order of the calls.
+// graphStreams runs batches of the host and of three streams one after the other without waiting.
+// Each has the outcome of the order of the calls.
 func graphStreams(t testing.TB, dev device.Device, seed uint64) {
 	p := newGraphPlayer(t, dev, false, GraphOptions{Seed: 5, MaxVertices: 60}, 60, 60, seed)
 	defer p.close()
@@ -427,7 +433,8 @@ func graphStreams(t testing.TB, dev device.Device, seed uint64) {
 	p.same()
 }
 
-// graphInTurns has batches of a kind come right behind each other on two streams, which use the same memory; the third one needs more of it.
+// graphInTurns runs batches of a kind in close succession on two streams, which use the same
+// memory. The third batch needs more of it.
 func graphInTurns(t testing.TB, dev device.Device, seed uint64) {
 	for _, mixed := range []bool{false, true} {
 		p := newGraphPlayer(t, dev, false, GraphOptions{Seed: 5, Directed: true, MaxVertices: 60}, 60, 60, seed)
@@ -479,7 +486,7 @@ func graphInTurns(t testing.TB, dev device.Device, seed uint64) {
 	}
 }
 
-// graphRowsBehind asks for rows, and deletes vertices, right behind batches on other streams.
+// graphRowsBehind reads rows, and deletes vertices, right after batches on other streams.
 func graphRowsBehind(t testing.TB, dev device.Device, seed uint64) {
 	p := newGraphPlayer(t, dev, seed == 2, GraphOptions{Seed: 5, Directed: seed%2 == 0}, 60, 60, seed)
 	s, err := dev.NewStream()
@@ -529,8 +536,8 @@ func graphRowsBehind(t testing.TB, dev device.Device, seed uint64) {
 	p.close()
 }
 
-// A batch of the host comes right behind a batch on a stream, whose arcs lie where its own are to lie; and a graph is closed
-// behind one.
+// graphBehind runs a batch of the host right after a batch on a stream that uses the same memory
+// for its arcs. It closes a graph right after a batch.
 func graphBehind(t testing.TB, dev device.Device, seed uint64) {
 	p := newGraphPlayer(t, dev, false, GraphOptions{Seed: 5, Vertices: 400, Directed: true}, 400, 300, seed)
 	s, err := dev.NewStream()
@@ -550,7 +557,7 @@ func graphBehind(t testing.TB, dev device.Device, seed uint64) {
 	}
 	p.deleteVertices()
 	p.same()
-	for _, n := range []int{300, 600} { // the second has memory of the first made larger
+	for _, n := range []int{300, 600} { // the second enlarges the memory of the first
 		more := columnOf(c, sequence(0, n))
 		noError(t, p.g.DeleteOn(s, more, more, columnOf(c, make([]bool, n))))
 	}
@@ -561,7 +568,7 @@ func graphBehind(t testing.TB, dev device.Device, seed uint64) {
 	c.close()
 }
 
-// graphTries are programs of graphs on a simulated GPU.
+// graphTries returns programs of graphs on a simulated GPU.
 func graphTries(t testing.TB) (tries []dst.Try) {
 	for seed := range uint64(3) {
 		for _, program := range []func(t testing.TB, dev device.Device, seed uint64){graphStreams, graphBehind, graphTrianglesBehind, graphInTurns, graphRowsBehind} {
@@ -571,17 +578,18 @@ func graphTries(t testing.TB) (tries []dst.Try) {
 	return tries
 }
 
-// graphTrianglesBehind counts triangles right behind batches.
+// graphTrianglesBehind counts triangles right after batches.
 func graphTrianglesBehind(t testing.TB, dev device.Device, _ uint64) {
 	graphTriangles(t, dev, false, 20)
 }
 
-// ofGraph tells whether a call is one that programs of graphs judge.
+// ofGraph reports whether programs of graphs judge a call.
 func ofGraph(c devicetest.Call) bool {
 	return strings.Contains(strings.ToLower(c.Func), "graph") || strings.Contains(c.Func, "arcBatch") || strings.Contains(c.Func, "columnWork") || strings.Contains(c.Func, "arranging") || c.Func == "enlarge"
 }
 
-// Batches of several streams have their outcome, and each call by which the host orders them, or waits for them, is needed.
+// TestGraphOmissionsAreNoticed checks that batches of several streams have their outcome, and that
+// each call by which the host orders or awaits them is needed.
 func TestGraphOmissionsAreNoticed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

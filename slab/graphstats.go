@@ -7,31 +7,36 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// GraphStats describe the state of a [Graph].
+// GraphStats describes the state of a [Graph].
 type GraphStats struct {
-	Vertices   int // entries of the dictionary
-	Edges      int
-	Arcs       int // neighbors of all vertices
-	BaseSlabs  int // that vertices have
-	Chained    int // slabs behind these
-	Spare      int // base slabs that no vertex has: not handed out yet, or left by tables that have moved
+	Vertices  int // entries of the dictionary
+	Edges     int
+	Arcs      int // neighbors of all vertices
+	BaseSlabs int // base slabs in use by vertices
+	Chained   int // chained slabs
+	// Spare counts base slabs without a vertex: not handed out yet, or left by tables that have
+	// moved.
+	Spare      int
 	Tombstones int // slots of deleted edges
 
-	Bytes   int // of all memory that edges lie in: slabs, the dictionary, and the pool with what it has free
-	Scratch int // bytes of other memory, on a GPU: what its batches are worked on in
-	// Load is the share of the slots of all slabs that vertices have which have edges.
+	// Bytes is the size of all memory with edges: slabs, the dictionary, and the pool with its free
+	// units.
+	Bytes   int
+	Scratch int // size of other memory, on a GPU the scratch of its batches
+	// Load is the share of slots with edges among the slots of all slabs of vertices.
 	Load float64
-	// MeanChain and MaxChain are the slabs of a bucket: what a search for an absent edge reads. A MaxChain of 31 stands for 31 or
-	// more. Chains counts the buckets by their number of slabs, up to 31.
+	// MeanChain and MaxChain are the slabs per bucket, which a search for an absent edge reads. A
+	// MaxChain of 31 means 31 or more. Chains counts the buckets by their number of slabs, up to
+	// 31.
 	MeanChain float64
 	MaxChain  int
 	Chains    [chainLengths]uint64
 }
 
-// BytesPerEdge is Bytes over the edges.
+// BytesPerEdge returns Bytes divided by the number of edges.
 func (s GraphStats) BytesPerEdge() float64 { return float64(s.Bytes) / float64(max(1, s.Edges)) }
 
-// Stats measures the graph: one pass over the links of its slabs.
+// Stats measures the graph in one pass over the links of its slabs.
 func (g *graph) Stats(ctx context.Context) (s GraphStats, err error) {
 	err = g.core.Alone(ctx, "Stats", func(now core.Counters) error {
 		e := g.policy.engine

@@ -8,8 +8,8 @@ import (
 	"github.com/weftgo/weft/internal/touched"
 )
 
-// TouchedOn lists the vertices that a batch on the device has touched, as that of a [graphs.Graph] does: the ends of the edges that InsertOn, DeleteOn or
-// ApplyOn reported.
+// TouchedOn lists the vertices that a batch on the device has touched, as that of a [graphs.Graph]
+// does. These are the ends of the edges that InsertOn, DeleteOn or ApplyOn reported.
 func (g *graph) TouchedOn(s *device.Stream, list graphs.DeviceEdges, to device.Slice[uint32], count device.Slice[uint64]) error {
 	err := list.Check(g.core.Device)
 	if err == nil {

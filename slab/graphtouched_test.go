@@ -16,7 +16,8 @@ import (
 	"github.com/weftgo/weft/internal/workload"
 )
 
-// touched compares the vertices that are listed on the device with the ends of the edges that a batch reports.
+// touched compares the vertices listed on the device with the ends of the edges that a batch
+// reports.
 func (p *graphPlayer) touched(c *columns, u, v device.Slice[uint32], done device.Slice[bool], from, to []uint32) {
 	p.Helper()
 	ends, count := columnOf(c, make([]uint32, 2*len(from))), columnOf(c, []uint64{77})
@@ -30,8 +31,9 @@ func (p *graphPlayer) touched(c *columns, u, v device.Slice[uint32], done device
 	}
 }
 
-// graphCounts plays insertions and deletions on two streams, which say how many edges they change, of which, or neither: none is waited for before all
-// have been submitted. On a GPU batches are worked on in small parts.
+// graphCounts plays insertions and deletions on two streams, which report the number of changed
+// edges, which ones, or neither. Nothing waits until all have been submitted. On a GPU batches run
+// in small parts.
 func graphCounts(t testing.TB, dev device.Device, weighted, directed bool, seed uint64) {
 	p := newGraphPlayer(t, dev, weighted, GraphOptions{Directed: directed, Seed: 1, Overwrite: seed%2 == 1, MaxVertices: 100}, 100, 150, seed)
 	defer p.close()
@@ -81,7 +83,7 @@ func graphCounts(t testing.TB, dev device.Device, weighted, directed bool, seed 
 	p.same()
 }
 
-// changes runs a batch on the model, and returns how many edges it inserts, or deletes.
+// changes runs a batch on the model, and returns how many edges it inserts or deletes.
 func (p *graphPlayer) changes(deletes bool, from, to, weights []uint32) uint64 {
 	before := len(p.model)
 	for i, u := range from {
@@ -94,7 +96,7 @@ func (p *graphPlayer) changes(deletes bool, from, to, weights []uint32) uint64 {
 	return uint64(max(before-len(p.model), len(p.model)-before))
 }
 
-// Counts of batches on the device are those of a map of edges.
+// TestGraphCounted compares the counts of batches on the device with a map of edges.
 func TestGraphCounted(t *testing.T) {
 	for i, weighted := range []bool{false, true, false, true} {
 		t.Run(fmt.Sprintf("weighted %v, directed %v", weighted, i < 2), func(t *testing.T) {
@@ -108,7 +110,8 @@ func TestGraphCounted(t *testing.T) {
 	}
 }
 
-// A count of no edges is none; one that is to be written elsewhere is refused before anything is changed.
+// TestGraphCountsOf checks that the count of an empty batch is 0, and that a counter elsewhere is
+// refused before anything changes.
 func TestGraphCountsOf(t *testing.T) {
 	dev := devicetest.Open(t)
 	s, none := devicetest.NewStream(t, dev), device.Slice[bool]{}
@@ -130,7 +133,8 @@ func TestGraphCountsOf(t *testing.T) {
 	noError(t, g.Close())
 }
 
-// A graph lists what one of package graph does, also without outcomes, and refuses what makes no sense.
+// TestGraphTouched checks that a graph lists the same vertices as one of package graph, also
+// without outcomes, and refuses invalid lists.
 func TestGraphTouched(t *testing.T) {
 	dev := devicetest.Open(t)
 	s := devicetest.NewStream(t, dev)
@@ -152,7 +156,7 @@ func TestGraphTouched(t *testing.T) {
 		}
 	}
 	noError(t, g.InsertOn(s, e.From, e.To, e.Done))
-	is(e, 3, 7, 8) // 1-2 was there, and 3-3 is a self loop
+	is(e, 3, 7, 8) // 1-2 was present, and 3-3 is a self loop
 	noError(t, g.DeleteOn(s, e.From.Sub(0, 2), e.To.Sub(0, 2), e.Done.Sub(0, 2)))
 	is(graphs.DeviceEdges{From: e.From.Sub(0, 2), To: e.To.Sub(0, 2), Done: e.Done.Sub(0, 2)}, 1, 2, 7, 8)
 	is(graphs.DeviceEdges{From: e.From, To: e.To}, 1, 2, 3, 7, 8)
@@ -178,8 +182,9 @@ func TestGraphTouched(t *testing.T) {
 	}
 }
 
-// BenchmarkGraphTouched is batches of random edges among 2^20 vertices on the device, of graphs of either layout: the insertion with outcomes, the list of the
-// vertices that it touched, and the deletion.
+// BenchmarkGraphTouched runs batches of random edges among 2^20 vertices on the device, on graphs
+// of both layouts. It measures the insertion with outcomes, the list of the touched vertices, and
+// the deletion.
 func BenchmarkGraphTouched(b *testing.B) {
 	dev := devicetest.Open(b)
 	for _, n := range []int{1 << 16, 1 << 22} {

@@ -9,8 +9,8 @@ import (
 	"github.com/weftgo/weft/internal/gpu/triangles"
 )
 
-// triangles counts them, in a writer's turn: rows are read, each edge is kept at its end of smaller degree, and a kernel looks up the
-// pairs of what is left of each row.
+// triangles counts triangles under the writer lock. It reads the rows and keeps each edge at its
+// end of smaller degree. A kernel then looks up the pairs of neighbors left in each row.
 func (e *gpuGraph) triangles(ctx context.Context) (count uint64, err error) {
 	rows, err := e.allRows(ctx)
 	if err != nil || rows.Neighbors.Len() == 0 {
@@ -27,7 +27,7 @@ func (e *gpuGraph) triangles(ctx context.Context) (count uint64, err error) {
 	return count, errors.Join(err, e.Stream.Sync(context.Background()), rows.Free(), view.Free())
 }
 
-// allRows reads the rows of all vertices, in no order.
+// allRows reads the rows of all vertices. Neighbors are in no order.
 func (e *gpuGraph) allRows(ctx context.Context) (rows triangles.Rows, err error) {
 	s, n := e.Stream, e.dict().n
 	degrees, err := device.Make[uint32](e.Dev, n)

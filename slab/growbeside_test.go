@@ -18,10 +18,9 @@ import (
 	"github.com/weftgo/weft/internal/mutate"
 )
 
-// The pool of a table grows, and keys are put into slabs that were not there
-// before, while lookups that were launched before go on: nobody waits for them,
-// they find what was there, and of what comes they see all or nothing. That they
-// see it in order is the simulator's to find out.
+// TestPoolGrowsBesideLookups grows the pool of a table, and puts keys into new slabs, while earlier
+// lookups are running. Nothing waits for the lookups. They find the old keys, and see each new pair
+// completely or not at all. The simulator checks the memory order.
 func TestPoolGrowsBesideLookups(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -40,16 +39,16 @@ func TestPoolGrowsBesideLookups(t *testing.T) {
 }
 
 const (
-	growSeeds = 40 // schedules that are tried of broken kernels
+	growSeeds = 40 // schedules tried with broken kernels
 
-	growThere = 25  // keys that are there when lookups begin
-	growPut   = 40  // keys that are put each time the pool grows
-	growTimes = 2   // and how often that is
-	growAll   = 110 // keys that are looked for
-	growTwice = 3   // lookups of a kind that follow each other
+	growThere = 25  // keys present when lookups begin
+	growPut   = 40  // keys put each time the pool grows
+	growTimes = 2   // number of times
+	growAll   = 110 // keys looked up
+	growTwice = 3   // consecutive lookups of a kind
 )
 
-// growing is a table of one chain. A key is its own value.
+// growing is a table of one chain. Each key is its own value.
 type growing struct {
 	*table
 	t      testing.TB
@@ -58,9 +57,8 @@ type growing struct {
 	shows  []func() error
 }
 
-// growsBeside has lookups of all kinds under way while the chain of a table
-// grows into memory that its pool did not have, or that another owner had when
-// they began.
+// growsBeside runs lookups of all kinds while the chain of a table grows into new memory. When the
+// lookups began, the pool did not have that memory, or another owner had it.
 func growsBeside(multi, shared bool) func(t testing.TB, dev device.Device) {
 	return func(t testing.TB, dev device.Device) {
 		w := batch.Widths{Key: 4, Val: 4, Slot: 8}
@@ -125,8 +123,8 @@ func (g *growing) put(lo, hi int) {
 	g.must(g.core.ChangeOn(g.stream, "PutOn", b))
 }
 
-// scarce leaves the pool with a single free unit, once what was submitted to
-// the table has taken its own.
+// scarce leaves the pool with a single free unit, after the submitted work on the table has taken
+// its units.
 func (g *growing) scarce() {
 	g.t.Helper()
 	_, err := g.policy.engine.Counters(context.Background()) // waits
@@ -138,7 +136,7 @@ func (g *growing) scarce() {
 	g.must(err)
 }
 
-// A lookup is one that goes on on a stream of its own. vals begin as none.
+// lookup is a lookup that runs on a stream of its own. vals begin as none.
 type lookup struct {
 	stream *device.Stream
 	vals   device.Slice[uint32]
@@ -198,8 +196,8 @@ func (g *growing) begin() (all []*lookup) {
 	return all
 }
 
-// check wants what was there in the answers of a lookup, and of what was not
-// nothing but what it became.
+// check requires the answers of a lookup to contain the old keys, and for other keys nothing but
+// their new values.
 func (g *growing) check(l *lookup) {
 	g.t.Helper()
 	vals := make([]uint32, 2*growAll)
@@ -228,7 +226,7 @@ func (g *growing) check(l *lookup) {
 	}
 }
 
-// end finds everything as it should be.
+// end checks the final state.
 func (g *growing) end(lookups []*lookup) {
 	g.t.Helper()
 	g.must(g.core.Sync(context.Background()))
@@ -248,8 +246,8 @@ func (g *growing) end(lookups []*lookup) {
 	g.must(errors.Join(g.keys.Free(), g.stream.Close(), g.core.Close()))
 }
 
-// Each part of what orders a lookup behind the host's work on memory that came
-// later is needed.
+// TestMutantsGrowBesideLookups checks that each operation that orders a lookup after the host's
+// work on later memory is needed.
 func TestMutantsGrowBesideLookups(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

@@ -13,11 +13,11 @@ import (
 	"github.com/weftgo/weft/slab"
 )
 
-// rows is the size of large batches.
+// rows returns the size of large batches.
 func rows(dev device.Device) int { return min(conformance.ScaleOf(dev).Rows(), 20_000) }
 
-// Capacity keys have the utilization that was asked for, without a rehash; so
-// has a structure that grew, within what growing by doubling leaves.
+// TestUtilizationIsKept checks that Capacity keys have the requested utilization without a rehash.
+// A structure that grew has it, too, within the error of growing by doubling.
 func TestUtilizationIsKept(t *testing.T) {
 	dev := devicetest.Open(t)
 	n := rows(dev)
@@ -45,7 +45,7 @@ func TestUtilizationIsKept(t *testing.T) {
 	}
 }
 
-// crowd is n keys that the map puts into its first buckets.
+// crowd returns n keys that the map puts into its first buckets.
 func crowd(m *slab.Map[uint64, uint64], buckets, n int) []uint64 {
 	var keys []uint64
 	for k := uint64(0); len(keys) < n; k++ {
@@ -56,12 +56,12 @@ func crowd(m *slab.Map[uint64, uint64], buckets, n int) []uint64 {
 	return keys
 }
 
-// However badly keys are spread, none is lost: what finds no slab in the pool
-// runs again when it has grown. Also for batches on the device, whose outputs
-// may lie where their values were.
+// TestCrowdedBuckets checks that no key is lost, however badly keys are spread. Operations that
+// find no slab are retried after the pool has grown. This includes batches on the device with
+// outputs in place of their values.
 func TestCrowdedBuckets(t *testing.T) {
 	dev := devicetest.Open(t)
-	const n = 8000 // of 1024 slabs and more, when 100 are expected
+	const n = 8000 // need 1024 slabs and more, when 100 are expected
 	for name, put := range map[string]func(m *slab.Map[uint64, uint64], keys []uint64) error{
 		"Put": func(m *slab.Map[uint64, uint64], keys []uint64) error {
 			_, err := m.Put(t.Context(), keys, keys)
@@ -133,14 +133,13 @@ func TestCrowdedBuckets(t *testing.T) {
 	}
 }
 
-// A fixed map takes Capacity keys however they are spread; what is beyond them
-// may come back as ErrFull, and what is within them is there. Dead slots are
-// dropped when there is no other room.
+// TestFixedMap checks that a fixed map takes Capacity keys however they are spread. Keys beyond it
+// may return ErrFull, keys within it are stored. Dead slots are dropped when no other slot is free.
 func TestFixedMap(t *testing.T) {
 	dev := devicetest.Open(t)
 	capacity, more := 1000, 40_000
 	if conformance.Raced {
-		more = 20_000 // still more than there is memory for
+		more = 20_000 // still more than memory holds
 	}
 	for name, keysFor := range map[string]func(*slab.Map[uint64, uint64]) []uint64{
 		"spread":  func(m *slab.Map[uint64, uint64]) []uint64 { return conformance.Sequence[uint64](1, capacity+more) },
@@ -175,8 +174,8 @@ func TestFixedMap(t *testing.T) {
 	}
 }
 
-// testFull: in a table without a free slab, updates work, absent keys are
-// found absent, and deleted keys make room.
+// testFull checks a table without a free slab: updates work, absent keys are found absent, and
+// deleted keys free their slots.
 func testFull(t *testing.T, m *slab.Map[uint64, uint64], there []uint64) {
 	n, err := m.Put(t.Context(), there, there)
 	conformance.Want(t, "updates", n, 0, err)
@@ -185,7 +184,8 @@ func testFull(t *testing.T, m *slab.Map[uint64, uint64], there []uint64) {
 	conformance.Want(t, "Contains of absent keys", n, 0, err)
 	n, err = m.Delete(t.Context(), there, nil)
 	conformance.Want(t, "Delete", n, len(there), err)
-	ops := make([]weft.Op[uint64, uint64], len(there)) // which takes dead slots of its own keys only
+	// A mixed batch takes dead slots of its own keys only.
+	ops := make([]weft.Op[uint64, uint64], len(there))
 	for i, k := range there {
 		ops[len(there)-1-i] = weft.Op[uint64, uint64]{Kind: weft.OpPut, Key: k + 1<<41, Value: k + 1<<41}
 	}
@@ -203,7 +203,7 @@ func testFull(t *testing.T, m *slab.Map[uint64, uint64], there []uint64) {
 	conformance.WantPairs(t, m, there[:1000])
 }
 
-// Sync is how batches on the device report that there was no room, once.
+// TestSyncReportsFull checks that Sync reports the overflow of batches on the device, once.
 func TestSyncReportsFull(t *testing.T) {
 	dev := devicetest.Open(t)
 	if _, ok := dev.(device.Host); !ok {
@@ -216,7 +216,7 @@ func TestSyncReportsFull(t *testing.T) {
 	}
 }
 
-// Updates never grow a map.
+// TestUpdatesNeedNoRoom checks that updates never grow a map.
 func TestUpdatesNeedNoRoom(t *testing.T) {
 	dev := devicetest.Open(t)
 	n := rows(dev)
@@ -244,8 +244,8 @@ func TestUpdatesNeedNoRoom(t *testing.T) {
 	conformance.WantPairs(t, m, keys)
 }
 
-// A map that has become almost empty gets smaller, and one whose keys come and
-// go stays as it is.
+// TestShrinks checks that an almost empty map shrinks, and that one with keys that come and go does
+// not.
 func TestShrinks(t *testing.T) {
 	dev := devicetest.Open(t)
 	n := rows(dev)
@@ -276,8 +276,8 @@ func TestShrinks(t *testing.T) {
 	}
 }
 
-// A structure drops dead slots by itself when they are MaxTombstones of those in
-// use, and not before; Compact always does.
+// TestTombstonesGo checks that a structure drops dead slots by itself when they are MaxTombstones
+// of those in use, and not before; Compact always does.
 func TestTombstonesGo(t *testing.T) {
 	dev := devicetest.Open(t)
 	n := rows(dev)
@@ -310,7 +310,7 @@ func TestTombstonesGo(t *testing.T) {
 	}
 }
 
-// Compact makes a structure what its options ask for.
+// TestCompact checks that Compact restores the size that the options determine.
 func TestCompact(t *testing.T) {
 	dev := devicetest.Open(t)
 	for name, test := range map[string]struct {
@@ -338,7 +338,7 @@ func TestCompact(t *testing.T) {
 	}
 }
 
-// A pool that has all the super blocks it can have is replaced.
+// TestPoolOfMaximalSize checks that a pool with the maximum of super blocks is replaced.
 func TestPoolOfMaximalSize(t *testing.T) {
 	dev := devicetest.Open(t)
 	if _, ok := dev.(device.Host); !ok {
@@ -347,8 +347,7 @@ func TestPoolOfMaximalSize(t *testing.T) {
 	if testing.Short() {
 		t.Skip("fills memory on one core")
 	}
-	// A list begins with super blocks of one memory block: 255 * 1024 slabs
-	// of 30 slots.
+	// A list begins with super blocks of one memory block: 255 * 1024 slabs of 30 slots.
 	s := conformance.Open(t, slab.NewSet[uint32], dev, &slab.Options{Buckets: 1 << 17})
 	const n = 1 << 22
 	for lo := 0; lo < 2*n; lo += n {
@@ -357,7 +356,7 @@ func TestPoolOfMaximalSize(t *testing.T) {
 	}
 }
 
-// What finds no room has no answer, and uses up no id.
+// TestAnswersWhenFull checks that keys that overflow have no answer, and use up no id.
 func TestAnswersWhenFull(t *testing.T) {
 	conformance.NotRaced(t, "one bucket is one core's")
 	dev := devicetest.Open(t)

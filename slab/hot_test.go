@@ -18,7 +18,7 @@ import (
 	"github.com/weftgo/weft/slab"
 )
 
-// hot is a multimap with many pairs of one key, and a batch of that key.
+// hot returns a multimap with many pairs of one key, and a batch of that key.
 func hot(t *testing.T, workers, n int, opts *slab.Options) (m *slab.MultiMap[uint32, uint32], keys []uint32) {
 	t.Helper()
 	dev, err := cpu.Open(&cpu.Options{Workers: workers})
@@ -36,8 +36,8 @@ func hot(t *testing.T, workers, n int, opts *slab.Options) (m *slab.MultiMap[uin
 	return m, keys
 }
 
-// Every method heeds its context, though a key has a million pairs and a batch
-// is full of it.
+// TestHotKeysStop checks that every method obeys its context, even with a million pairs of a key
+// and a batch full of it.
 func TestHotKeysStop(t *testing.T) {
 	const n = 1_000_000
 	for _, workers := range []int{1, 4} {
@@ -55,7 +55,7 @@ func TestHotKeysStop(t *testing.T) {
 	}
 }
 
-// hotLookups are the methods that read.
+// hotLookups returns the methods that read.
 func hotLookups(m *slab.MultiMap[uint32, uint32], keys []uint32) []conformance.Stoppable {
 	vals, counts, absent := make([]uint32, len(keys)), make([]uint32, len(keys)), conformance.Sequence[uint32](1000, len(keys))
 	return []conformance.Stoppable{
@@ -78,7 +78,7 @@ func hotLookups(m *slab.MultiMap[uint32, uint32], keys []uint32) []conformance.S
 	}
 }
 
-// hotChanges are the methods that write.
+// hotChanges returns the methods that write.
 func hotChanges(m *slab.MultiMap[uint32, uint32], keys []uint32, saved []byte) []conformance.Stoppable {
 	vals, others := make([]uint32, len(keys)), conformance.Sequence[uint32](1000, len(keys))
 	ops := make([]weft.Op[uint32, uint32], len(keys))
@@ -97,8 +97,8 @@ func hotChanges(m *slab.MultiMap[uint32, uint32], keys []uint32, saved []byte) [
 	}
 }
 
-// A list that becomes long within one batch does not keep the context waiting
-// either.
+// TestGrowingListStops checks that a list that becomes long within one batch does not delay
+// cancellation either.
 func TestGrowingListStops(t *testing.T) {
 	for _, buckets := range []int{1, 20} {
 		dev, err := cpu.Open(&cpu.Options{Workers: 4})
@@ -118,7 +118,8 @@ func TestGrowingListStops(t *testing.T) {
 	}
 }
 
-// Of a call that is stopped, exactly the operations up to Done have been run.
+// TestStoppedCallsSayWhatTheyDid checks that a stopped call has run exactly the operations up to
+// Done.
 func TestStoppedCallsSayWhatTheyDid(t *testing.T) {
 	const n = 200_000
 	for _, workers := range []int{1, 4} {
@@ -152,7 +153,7 @@ func TestStoppedCallsSayWhatTheyDid(t *testing.T) {
 	}
 }
 
-// doneOf is how far a call came that was to be stopped.
+// doneOf returns how many operations a stopped call has done.
 func doneOf(t *testing.T, err error) int {
 	t.Helper()
 	var p *weft.PartialError
@@ -162,7 +163,8 @@ func doneOf(t *testing.T, err error) int {
 	return p.Done
 }
 
-// Results that would not fit are refused before memory is taken for them.
+// TestGetAllBeyondItsLimit checks that results beyond the limit are refused before memory is
+// allocated for them.
 func TestGetAllBeyondItsLimit(t *testing.T) {
 	m, keys := hot(t, 2, 100_000, &slab.Options{ResultLimit: 1 << 20})
 	rows := weft.Rows[uint32]{Offsets: []uint64{0, 1}, Vals: []uint32{7}}

@@ -10,8 +10,7 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// devices are those whose engines a test runs on; with -short, none that interprets
-// kernels.
+// devices returns the devices with engines to test; with -short, none that interprets kernels.
 func devices(t *testing.T) map[string]device.Device {
 	all := map[string]device.Device{"cpu": devicetest.OpenCPU(t, 2)}
 	if !testing.Short() {
@@ -20,7 +19,7 @@ func devices(t *testing.T) map[string]device.Device {
 	return all
 }
 
-// Whenever a context ends, what a call has begun is finished.
+// TestCancelledAtAnyLook checks that a call finishes what it has begun, whenever its context ends.
 func TestCancelledAtAnyLook(t *testing.T) {
 	for on, dev := range devices(t) {
 		t.Run(on, func(t *testing.T) {
@@ -29,7 +28,8 @@ func TestCancelledAtAnyLook(t *testing.T) {
 	}
 }
 
-// Looking keys up in a mixed batch, or deleting them, makes nothing grow.
+// TestLookupsMakeNothingGrow checks that looking up or deleting keys in a mixed batch makes nothing
+// grow.
 func TestLookupsMakeNothingGrow(t *testing.T) {
 	for _, dev := range devices(t) {
 		m := conformance.Open(t, New[uint32, uint32], dev, nil)
@@ -42,15 +42,15 @@ func TestLookupsMakeNothingGrow(t *testing.T) {
 	}
 }
 
-// A batch on the device for which the pool has just enough units finds them,
-// wherever they are.
+// TestPoolAlmostFull checks that a batch on the device finds the units of a pool that has just
+// enough, wherever they are.
 func TestPoolAlmostFull(t *testing.T) {
 	const buckets, free = 200, 210
 	ctx := t.Context()
 	for on, dev := range devices(t) {
 		t.Run(on, func(t *testing.T) {
 			m := conformance.Open(t, New[uint32, uint32], dev, &Options{Buckets: buckets, Seed: 1})
-			// Every bucket is full, and gets one key more.
+			// Every bucket is full, and gets one more key.
 			count := make([]int, buckets)
 			var full, more []uint32
 			for k := uint32(1); len(more) < buckets; k++ {
@@ -100,8 +100,8 @@ func TestPoolAlmostFull(t *testing.T) {
 	}
 }
 
-// A failure while duplicates are resolved leaves nothing behind that a later,
-// smaller batch would stumble over.
+// TestFailureWhileResolving checks that a failure during duplicate resolution leaves no state that
+// breaks a later, smaller batch.
 func TestFailureWhileResolving(t *testing.T) {
 	keys, vals := make([]uint32, 256), make([]uint32, 256)
 	for i := range keys {

@@ -18,18 +18,17 @@ import (
 	"github.com/weftgo/weft/internal/gpu"
 )
 
-// beside is an engine of kernels beside a model of it. Threads have no order,
-// so it gets batches whose outcome does not depend on one, but where the engine
-// promises that of the batch.
+// beside is an engine of kernels next to a model. Threads have no order, so its batches have
+// outcomes that depend on none, unless the engine promises batch order.
 type beside[K, V uint32 | uint64] struct {
 	*subject[K, V]
 	stream *device.Stream
 	rng    *rand.Rand
 }
 
-// kernelsBesideModel does everything that an engine can do with tables of a
-// few buckets, in host memory and on the device, with columns left out, without
-// room, and compares all that comes of it with a model.
+// kernelsBesideModel runs everything that an engine can do on tables of a few buckets, in host
+// memory and on the device. Columns are left out, and tables overflow. It compares all results with
+// a model.
 func kernelsBesideModel[K, V uint32 | uint64](t testing.TB, dev device.Device, w batch.Widths, multi, unordered bool) {
 	stream, err := dev.NewStream()
 	if err != nil {
@@ -43,7 +42,7 @@ func kernelsBesideModel[K, V uint32 | uint64](t testing.TB, dev device.Device, w
 	s.policy.opts.Unordered = unordered
 	const plenty, few = alloc.BlockUnits, 3
 	many := 300
-	if w.Slot == 16 { // a slab holds half as many, and chains are as long with that
+	if w.Slot == 16 { // a slab holds half as many; chains are as long with that
 		many = 150
 	}
 	for round := range 2 {
@@ -69,7 +68,7 @@ func kernelsBesideModel[K, V uint32 | uint64](t testing.TB, dev device.Device, w
 		s.flush()
 		s.rehash(3, 2*alloc.BlockUnits)
 	}
-	// A flush that gives slabs back, also those of 30 slots.
+	// A flush that frees slabs, also those of 30 slots.
 	s.uniform(weft.OpPutNew, 250, plenty)
 	s.uniform(weft.OpDelete, 200, plenty)
 	s.flush()
@@ -81,8 +80,8 @@ func kernelsBesideModel[K, V uint32 | uint64](t testing.TB, dev device.Device, w
 	s.uniform(weft.OpPut, 40, plenty)
 }
 
-// draw makes up operations: some on keys that look like marks, and where the
-// batch's order decides, some on one key.
+// draw makes up operations: some on keys that look like marks, and if the batch's order decides,
+// some on one key.
 func (s *beside[K, V]) draw(n int, different bool) (keys []K, vals []V) {
 	for _, i := range s.rng.Perm(n) {
 		if !different {
@@ -93,8 +92,8 @@ func (s *beside[K, V]) draw(n int, different bool) (keys []K, vals []V) {
 	return keys, vals
 }
 
-// uniform runs a batch of one kind while the pool has no more than so many
-// free units. Maps have no DeleteAll, sets no Put.
+// uniform runs a batch of one kind while the pool has at most the given number of free units. Maps
+// have no DeleteAll, sets no Put.
 func (s *beside[K, V]) uniform(kind weft.OpKind, n, free int) {
 	s.t.Helper()
 	switch {
@@ -126,9 +125,8 @@ func (s *beside[K, V]) kinds(n int) []weft.OpKind {
 	return kinds
 }
 
-// overlap runs lookups on another stream beside a change, of which they may see
-// some; that they see it as accesses of threads that nothing orders may is the
-// simulator's to find out.
+// overlap runs lookups on another stream alongside a change, and they may see part of it. The
+// simulator checks that the unordered accesses are allowed to.
 func (s *beside[K, V]) overlap(n int) {
 	s.t.Helper()
 	keys, vals := s.draw(n, true)
@@ -183,7 +181,7 @@ func (s *beside[K, V]) overlap(n int) {
 	s.look(keys)
 }
 
-// run runs a batch on the engine and on the model and compares the outcome.
+// run runs a batch on the engine and on the model and compares the outcomes.
 func (s *beside[K, V]) run(b *batch.Batch, kinds []weft.OpKind, keys []K, vals []V, free int) {
 	s.t.Helper()
 	out, ok, removed := make([]V, len(keys)), make([]bool, len(keys)), make([]uint32, len(keys))
@@ -231,9 +229,9 @@ func (s *beside[K, V]) run(b *batch.Batch, kinds []weft.OpKind, keys []K, vals [
 	s.look(some)
 }
 
-// execute runs a batch from host memory, or from the device, where the engine
-// may wait for what comes of it. lost operations are said to have found no
-// room; failed is the list of them, if there is one.
+// execute runs a batch from host memory, or from the device, where the engine may wait for the
+// outcome. It returns the reported number of operations that overflowed (lost), and the list of
+// them (failed), if any.
 func (s *beside[K, V]) execute(b *batch.Batch, free int) (failed []uint32, lost int) {
 	s.t.Helper()
 	show, err := hide(s.core.Device, s.engine().units(), free)
@@ -268,7 +266,7 @@ func (s *beside[K, V]) execute(b *batch.Batch, free int) (failed []uint32, lost 
 	return failed, lost
 }
 
-// onDevice has a batch lie on the device, and brings columns of it back.
+// onDevice copies a batch to the device, and copies columns of it back.
 func (s *beside[K, V]) onDevice(b *batch.Batch, do func() error, back ...batch.Role) {
 	s.t.Helper()
 	var err error
@@ -300,7 +298,7 @@ func (s *beside[K, V]) onDevice(b *batch.Batch, do func() error, back ...batch.R
 	}
 }
 
-// numbers is how many values each key has; a set's keys have one.
+// numbers returns how many values each key has; a set's keys have one.
 func (s *beside[K, V]) numbers(keys []K) []int {
 	s.t.Helper()
 	found, counts, n := make([]bool, len(keys)), make([]uint32, len(keys)), make([]int, len(keys))
@@ -321,8 +319,8 @@ func (s *beside[K, V]) numbers(keys []K) []int {
 	return n
 }
 
-// collectOn lists the values of some keys on the device, where there are fewer
-// rows than values, and as many.
+// collectOn lists the values of some keys on the device, with fewer rows than values, and with as
+// many.
 func (s *beside[K, V]) collectOn(n int) {
 	s.t.Helper()
 	if s.core.Widths.Val == 0 {
@@ -336,7 +334,7 @@ func (s *beside[K, V]) collectOn(n int) {
 		offsets = append(offsets, uint64(len(want)))
 	}
 	for _, rows := range []int{len(want), len(want) / 2, 1} {
-		// Behind the offsets lies what nobody may write, as behind the values.
+		// Memory after the offsets and after the values must not be written.
 		out, at := slices.Repeat([]V{7}, len(want)+40), slices.Repeat([]uint64{7}, n+9)
 		b := s.lookup(keys)
 		b.Columns[batch.Vals], b.Columns[batch.Counts], b.Columns[batch.Offsets] = batch.Output(out), batch.Output(make([]uint32, n)), batch.Output(at)
@@ -354,7 +352,7 @@ func (s *beside[K, V]) collectOn(n int) {
 	}
 }
 
-// pages compares what export says, some buckets at a time.
+// pages compares exports of some buckets at a time.
 func (s *beside[K, V]) pages() {
 	s.t.Helper()
 	g, left := s.gen(), 0
@@ -380,8 +378,8 @@ func (s *beside[K, V]) pages() {
 	}
 }
 
-// shortExport has more pairs than rows: they are counted, and nothing is written
-// behind the rows.
+// shortExport exports more pairs than rows. The pairs are counted, and nothing is written after the
+// rows.
 func (s *beside[K, V]) shortExport() {
 	s.t.Helper()
 	live := s.counters().Live
@@ -400,9 +398,8 @@ func (s *beside[K, V]) shortExport() {
 	}
 }
 
-// crowd has more than a block of threads do something to few keys: in a map or
-// a set to duplicates, of which one counts, in a multimap to keys that get many
-// values, in any order.
+// crowd runs operations of more than a block of threads on few keys. In a map or a set these are
+// duplicates; one of them counts. In a multimap the keys get many values, in any order.
 func (s *beside[K, V]) crowd(n int) {
 	s.t.Helper()
 	keys, vals := s.draw(n, false)
@@ -442,7 +439,7 @@ func (s *beside[K, V]) crowd(n int) {
 	s.look(keys[:2])
 }
 
-// hints makes sure that each chain of more than a slab has a hint to its end.
+// hints checks that each chain of more than one slab has a tail hint.
 func (s *beside[K, V]) hints() {
 	s.t.Helper()
 	im, err := s.image()
@@ -457,8 +454,7 @@ func (s *beside[K, V]) hints() {
 	}
 }
 
-// countLost moves all pairs to a table without units, and has those counted
-// that find no room there.
+// countLost moves all pairs to a table without units, and checks the count of pairs that overflow.
 func (s *beside[K, V]) countLost(buckets uint32) {
 	s.t.Helper()
 	g := s.engine().geometry()
@@ -494,8 +490,8 @@ func (s *beside[K, V]) countLost(buckets uint32) {
 	s.content()
 }
 
-// A rehash to a pool that is too small is an error, after which all pairs are
-// where they were.
+// TestRehashWithoutRoom checks that a rehash to a pool that is too small is an error and leaves all
+// pairs in place.
 func TestRehashWithoutRoom(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

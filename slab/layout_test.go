@@ -14,7 +14,7 @@ import (
 	"github.com/weftgo/weft/internal/hash"
 )
 
-// The constants of the kernels are those of Go.
+// TestConstantsAreTwins checks that the constants of the kernels are those of Go.
 func TestConstantsAreTwins(t *testing.T) {
 	conformance.Twins(t, map[string]map[string]int{
 		"../kernels/include/weft/slab_table.cuh": {"kSlabBytes": slabBytes, "kLanes": tileLanes},
@@ -31,8 +31,8 @@ func TestConstantsAreTwins(t *testing.T) {
 	})
 }
 
-// The paper's slabs: 15 pairs or 30 keys of 32 bits, and as many as fit of 64
-// bits; the link lies behind them.
+// TestSlotsOfASlab checks the slabs of the paper, 15 pairs or 30 keys of 32 bits, and the number of
+// slots for 64 bits. The link lies after them.
 func TestSlotsOfASlab(t *testing.T) {
 	for slot, want := range map[int]int{4: 30, 8: 15, 16: 7} {
 		if got := slotsIn(slot); got != want || got*slot > linkAt {
@@ -50,7 +50,7 @@ func TestSlotsOfASlab(t *testing.T) {
 	}
 }
 
-// The hash and the bucket, worked out with integers of any size.
+// TestBucketByLongArithmetic checks the hash and the bucket against integers of arbitrary size.
 func TestBucketByLongArithmetic(t *testing.T) {
 	for _, g := range []geometry{{0, 1}, {1, 3}, {0xfedcba9876543210, 1000}, {1 << 63, maxBuckets}} {
 		for i := range uint64(200) {
@@ -66,7 +66,8 @@ func TestBucketByLongArithmetic(t *testing.T) {
 	}
 }
 
-// Keys that look like marks have a bucket and names apart from all others.
+// TestMarksAreKeysToo checks that keys that look like marks have a bucket and names apart from all
+// others.
 func TestMarksAreKeysToo(t *testing.T) {
 	g := geometry{seed: 5, buckets: 10}
 	for i := range uint32(7) {
@@ -84,8 +85,8 @@ func TestMarksAreKeysToo(t *testing.T) {
 	}
 }
 
-// match finds the first slot of a key, whatever lies around, and takes no link
-// for a slot.
+// TestMatch checks that match finds the first slot of a key, whatever lies around it, and never
+// takes a link for a slot.
 func TestMatch(t *testing.T) {
 	t.Run("8 bytes", func(t *testing.T) { testMatch[uint32, uint32](t) })
 	t.Run("16 bytes", func(t *testing.T) { testMatch[uint64, uint64](t) })

@@ -11,8 +11,8 @@ import (
 	"github.com/weftgo/weft/slab"
 )
 
-// Whatever operation of the device fails while a structure is made, nothing
-// stays behind.
+// TestNewFailsCleanly checks that nothing stays allocated, whatever operation of the device fails
+// in the constructor.
 func TestNewFailsCleanly(t *testing.T) {
 	dev := devicetest.Open(t)
 	for _, opts := range []*slab.Options{{Capacity: 5000}, {Capacity: 5000, Fixed: true}} {
@@ -20,7 +20,8 @@ func TestNewFailsCleanly(t *testing.T) {
 	}
 }
 
-// Whatever operation of the device fails, once, nothing that was there is lost.
+// TestEveryOperationFailsOnce checks that no data is lost, whatever operation of the device fails
+// once.
 func TestEveryOperationFailsOnce(t *testing.T) {
 	dev := devicetest.Open(t)
 	for name, opts := range map[string]*slab.Options{"growing": nil, "chains": {Buckets: 20}} {
@@ -30,9 +31,9 @@ func TestEveryOperationFailsOnce(t *testing.T) {
 	}
 }
 
-// A map without memory for a rehash goes on with longer chains; when the pool
-// cannot grow either, calls say so and nothing is lost; when there is memory
-// again, it grows.
+// TestNoMemoryToGrow checks that a map without memory for a rehash continues with longer chains.
+// When the pool cannot grow either, calls return an error and nothing is lost. When memory is
+// available again, the map grows.
 func TestNoMemoryToGrow(t *testing.T) {
 	dev := devicetest.Open(t)
 	if _, ok := dev.(device.Host); !ok {
@@ -71,8 +72,8 @@ func TestNoMemoryToGrow(t *testing.T) {
 	}
 }
 
-// An iteration keeps the table it began with; it is freed with the last of
-// them, and Close in the middle ends them.
+// TestIterationHoldsItsTable checks that an iteration keeps the table it began with, which is freed
+// with the last iteration. Close in the middle ends them.
 func TestIterationHoldsItsTable(t *testing.T) {
 	dev := devicetest.Open(t)
 	before := devicetest.Live(dev)
@@ -110,8 +111,8 @@ func TestIterationHoldsItsTable(t *testing.T) {
 	}
 }
 
-// A page of an iteration grows with the chains of its buckets, and the pairs
-// of a key come in their order.
+// TestIterationOverLongChains checks that a page of an iteration grows with the chains of its
+// buckets, and that the pairs of a key come in order.
 func TestIterationOverLongChains(t *testing.T) {
 	dev := devicetest.Open(t)
 	n := min(rows(dev), 5000)

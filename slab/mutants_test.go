@@ -15,11 +15,11 @@ import (
 	"github.com/weftgo/weft/internal/mutate"
 )
 
-// A mutant is a way to break the kernels: their PTX with one pattern replaced
-// wherever it occurs in the kernels of a name.
+// mutant is a way to break the kernels: their PTX with one pattern replaced wherever it occurs in
+// the kernels of a name.
 type mutant struct {
 	name    string
-	kernels string // what their names begin with, behind "slab_"
+	kernels string // regular expression for the start of their names, after "slab_"
 	pattern string
 	with    string
 }
@@ -37,9 +37,9 @@ const (
 		`atom\.relaxed\.gpu\.global\.cas\.b128 o, \[(%rd\d+)\], w, t; mov\.b128 \{(%rd\d+), (%rd\d+)\}, o;`
 )
 
-// emptied is the SlabHash race: the published code of the paper's authors
-// marks a deleted slot empty, so an insertion takes the hole while its key
-// lives behind it. In the kernels it is one constant: a dead slot's key.
+// emptied is the SlabHash race. The published code of the paper's authors marks a deleted slot
+// empty. So an insertion takes the hole while its key lives further down the chain. In the kernels
+// it is one constant: the key of a dead slot.
 var emptied = mutant{"a deleted slot is empty", "(mixed_)?change_32_32", `or\.b64 (%rd\d+), (%rd\d+), -8589934592;`, "or.b64 $1, $2, -4294967296;"}
 
 var mapMutants = []mutant{
@@ -61,7 +61,7 @@ var mapMutants = []mutant{
 	{"a rehash forgets where a chain goes on", "rehash_32_32", `ld\.relaxed\.gpu\.global\.b32 (%r\d+), \[(%rd\d+)\];`, "mov.b32 $1, -1;"},
 }
 
-// Each schedule has a single free unit, so warps meet at its bit.
+// tightMutants are found by schedules with a single free unit, so that warps meet at its bit.
 var tightMutants = []mutant{
 	{"a unit is taken without looking whether it is free", "(mixed_)?change_32_32", or32, "atom.relaxed.gpu.global.or.b32 $1, [$2], $3; mov.b32 $1, 0;"},
 }
@@ -80,14 +80,14 @@ var wideMutants = []mutant{
 		"atom.relaxed.gpu.global.cas.b64 $7, [$5+8], $2, $4; st.relaxed.gpu.global.b64 [$5], $3; mov.b64 $6, $1;"},
 }
 
-// Those of the kernels for compute capability 8.0.
+// pendingMutants break the kernels for compute capability 8.0.
 var pendingMutants = []mutant{
 	{"a pending pair is published in two stores", "(mixed_)?change_64_64", fill128, "st.relaxed.gpu.global.b64 [$3+8], $2; st.relaxed.gpu.global.b64 [$3], $1;"},
 	{"a pair is taken without looking at who holds it", "(mixed_)?change_64_64", cas64, "ld.relaxed.gpu.global.b64 $1, [$2]; st.relaxed.gpu.global.b64 [$2], $4; mov.b64 $1, $3;"},
 }
 
-// Those that tests of kernels notice: what is written, counted and listed
-// where there is no room, or no column.
+// roomMutants are found by tests of kernels: they break what is written, counted and listed on
+// overflow, or without a column.
 var roomMutants = []mutant{
 	{"a rehash does not count the pairs without room", "rehash_32_32", add32, ""},
 	{"the list of operations without room is not written", "(mixed_)?change_32_32", `(?s)(.*)st\.global\.u32 [^;]*;`, "$1;"},
@@ -103,7 +103,8 @@ var multiRoomMutants = []mutant{
 	{"a value is written behind the rows", "multi_collect_32_32", `setp\.ge\.u64 (%p\d+), (%rd\d+), (%rd\d+);(\s+@%p\d+ bra [^;]*;\s+cvt)`, "setp.gt.u64 $1, $2, $3;$4"},
 }
 
-// Tests of kernels find what no program of dst does.
+// TestMutantsFailKernelTests checks that tests of kernels find mutants that no program of dst
+// finds.
 func TestMutantsFailKernelTests(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -127,13 +128,14 @@ func TestMutantsFailKernelTests(t *testing.T) {
 	}
 }
 
-// reduceMutants lose what is combined.
+// reduceMutants lose combined values.
 var reduceMutants = []mutant{
 	{"a sum is stored without compare and swap", "(mixed_)?change_32_32", cas64, "ld.relaxed.gpu.global.b64 $1, [$2]; st.relaxed.gpu.global.b64 [$2], $4; mov.b64 $1, $3;"},
 	{"a sum goes to a key that dies", "(mixed_)?change_32_32", cas64, "atom.relaxed.gpu.global.cas.b64 $1, [$2], $3, $4; mov.b64 $1, $3;"},
 }
 
-// A hundred schedules find every one of the mutants, most a few.
+// TestMutantsAreFound checks that a hundred schedules find every one of the mutants. Most take a
+// few.
 func TestMutantsAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels for half a minute")
@@ -160,7 +162,7 @@ func findAll[K weft.Key, V weft.Value](t *testing.T, mutants []mutant, cfg dst.C
 }
 
 func find[K weft.Key, V weft.Value](t *testing.T, cfg dst.Config[K, V]) {
-	cfg.Whole, cfg.Seeds = true, 120 // with any change of the host's calls, others are lucky
+	cfg.Whole, cfg.Seeds = true, 120 // with any change of the host's calls, others may be lucky
 	f, tried := dst.Find(cfg)
 	if f == nil {
 		t.Fatalf("not found by %v", tried)
@@ -172,7 +174,7 @@ func (m mutant) rewrite(t *testing.T) func(file, ptx string) string {
 	return mutate.Replace(t, m.kernels, m.pattern, m.with)
 }
 
-// reusing lets insertions take dead slots in batches that delete, too.
+// reusing lets insertions take dead slots even in batches that delete.
 type reusing struct{ engine }
 
 func (e reusing) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
@@ -181,13 +183,13 @@ func (e reusing) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (
 	return e.engine.Change(ctx, s, &part)
 }
 
-// Present is for [core.Presenter].
+// Present implements core.Presenter.
 func (e reusing) Present(ctx context.Context, s *device.Stream, b *batch.Batch) (int, error) {
 	return e.engine.(core.Presenter).Present(ctx, s, b)
 }
 
-// Dead slots must not be taken while keys are deleted: two threads would put
-// one key into different ones.
+// TestReuseBesideDeletesIsFound checks that schedules find an engine that takes dead slots while
+// keys are deleted. Two threads then put one key into different slots.
 func TestReuseBesideDeletesIsFound(t *testing.T) {
 	t.Parallel()
 	cfg := schedules[uint32, uint32](mode{arch: 90})
@@ -203,8 +205,8 @@ func TestReuseBesideDeletesIsFound(t *testing.T) {
 	find(t, cfg)
 }
 
-// The SlabHash race, in slow motion and as a race: with the mutant a key is
-// there twice, with our kernels once.
+// TestSlabHashDuplicate shows the SlabHash race, step by step and as a race. With the mutant a key
+// is stored twice, with our kernels once.
 func TestSlabHashDuplicate(t *testing.T) {
 	conformance.NotRaced(t, "interprets kernels")
 	for name, rewrite := range map[string]func(file, ptx string) string{"ours": nil, "SlabHash's": emptied.rewrite(t)} {
@@ -226,8 +228,8 @@ func TestSlabHashDuplicate(t *testing.T) {
 	}
 }
 
-// copies deletes the first key of a chain and puts the last one again, after
-// that or in the same batch, and returns how often that is there.
+// copies deletes the first key of a chain and puts the last one again, after that or in the same
+// batch. It returns how often the last key is stored.
 func copies(t *testing.T, opts sim.Options, beside bool) (n int) {
 	dev, err := sim.Open(&opts)
 	if err != nil {
@@ -248,8 +250,7 @@ func copies(t *testing.T, opts sim.Options, beside bool) (n int) {
 			t.Fatal(err)
 		}
 	}
-	// The operations of four neighbors run one after another, so the two are
-	// not neighbors.
+	// The operations of four neighbors run one after another, so the two are not neighbors.
 	ops := make([]weft.Op[uint32, uint32], 6)
 	for i := range ops {
 		ops[i].Key = uint32(i)

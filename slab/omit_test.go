@@ -8,8 +8,8 @@ import (
 	"github.com/weftgo/weft/internal/dst"
 )
 
-// Each call by which the host orders streams, or waits for them, is needed:
-// left out, programs go wrong.
+// TestOmissionsAreNoticed checks that each call by which the host orders streams, or waits for
+// them, is needed: without it, programs fail.
 func TestOmissionsAreNoticed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -35,9 +35,9 @@ func TestOmissionsAreNoticed(t *testing.T) {
 	})
 	byGraphs := dst.Judged(t, ".", "programs of graphs", func(c devicetest.Call) bool { return !ofGraph(c) })
 	dst.Omit(t, ".", byGraphs, closed, pairs.Try(), multimaps.Try(), lists.Try(), tight.Try())
-	// linear's programs reach the calls of the engine, too, and judge all but what growth while a
-	// batch is under way adds. Values of a variable number come behind their counts, which have
-	// been waited for.
+	// linear's programs reach the calls of the engine, too, and judge all but those for growth
+	// during a batch. Values of variable number come after their counts, which have been waited
+	// for.
 	judged := dst.Judged(t, "../internal/gpu", "linear's programs", func(c devicetest.Call) bool { return c.Func == "(*Engine).changeOn" })
 	dst.Omit(t, "../internal/gpu", judged, tight.Try(), multimaps.Try(), lists.Try())
 }

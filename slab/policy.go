@@ -16,28 +16,26 @@ import (
 
 // policy decides when a table grows, shrinks and drops dead slots.
 //
-// Memory grows in two ways. More keys than the wanted load allows for take more
-// buckets: a rehash, before the batch. Longer chains take units of the pool, and
-// that grows by super blocks, where nothing moves. How many units a batch takes
-// is known only when it has run: the pool is made to hold what is expected, and
-// operations that find no unit run again when it has grown.
+// Memory grows in two ways. More keys than MaxLoad allows take more buckets: a rehash, before the
+// batch. Longer chains take units of the pool, which grows by super blocks and moves nothing. The
+// number of units that a batch takes is known only after it has run. So the pool is filled up to
+// the expected number, and operations that find no unit are retried after it has grown.
 type policy struct {
 	opts   Options
 	widths batch.Widths
 	multi  bool
 	engine engine
 
-	// perBucket is the mean number of pairs per bucket at which the wanted load
-	// is reached if each key has each pairs; minBuckets are those of Capacity
-	// keys with one.
+	// perBucket is the mean number of pairs per bucket that reaches MaxLoad, with each pairs per
+	// key. minBuckets is the number of buckets for Capacity keys with one pair each.
 	perBucket  float64
 	each       float64
 	minBuckets uint32
 
-	free int // at least so many units of the pool are
+	free int // lower bound of the free units of the pool
 }
 
-// size finds out how many buckets and units a new table has.
+// size returns the number of units of a new table, and sets its number of buckets.
 func (p *policy) size() (units int, err error) {
 	o, slot := &p.opts, p.widths.Slot
 	var ok bool
@@ -64,21 +62,21 @@ func (p *policy) size() (units int, err error) {
 	return units, nil
 }
 
-// Flags is for [core.Policy].
+// Flags implements core.Policy.
 func (p *policy) Flags(kind op.Kind) batch.Flags {
 	f := p.Mixed()
-	// In a multimap, all other operations do something for each duplicate.
+	// In a multimap, all other operations have an effect for each duplicate.
 	if !p.opts.Unordered && !kind.Reduces() && (!p.multi || kind == op.PutNew) {
 		f |= batch.Order
 	}
-	// In a multimap, the order of its slots is that of a key's pairs.
+	// In a multimap, the order of slots is the order of a key's pairs.
 	if kind != op.Delete && !p.multi {
 		f |= batch.Reuse
 	}
 	return f
 }
 
-// Mixed is for [core.Policy].
+// Mixed implements core.Policy.
 func (p *policy) Mixed() batch.Flags {
 	if p.multi {
 		return batch.Multi
@@ -86,12 +84,12 @@ func (p *policy) Mixed() batch.Flags {
 	return 0
 }
 
-// Describe is for [core.Policy].
+// Describe implements core.Policy.
 func (p *policy) Describe() string { return fmt.Sprintf("in %d buckets", p.buckets()) }
 
 func (p *policy) buckets() uint32 { return p.engine.geometry().buckets }
 
-// limit is the number of pairs at which the table grows.
+// limit returns the number of pairs at which the table grows.
 func (p *policy) limit() uint64 { return p.limitOf(p.buckets()) }
 
 func (p *policy) limitOf(buckets uint32) uint64 {
@@ -101,27 +99,26 @@ func (p *policy) limitOf(buckets uint32) uint64 {
 // grows reports whether the number of buckets may change.
 func (p *policy) grows() bool { return !p.opts.Fixed && p.opts.Buckets == 0 }
 
-// fits reports whether n insertions find room for sure, and the table needs no
-// more buckets for them.
+// fits reports whether n insertions find free slots for sure, and the table needs no more buckets
+// for them.
 func (p *policy) fits(now core.Counters, n int) bool {
 	return p.covered(now, n) && (!p.grows() || now.Live+uint64(n) <= p.limit())
 }
 
-// covered reports whether the pool has units for n insertions, however they are
-// spread.
+// covered reports whether the pool has units for n insertions, however they are spread.
 func (p *policy) covered(now core.Counters, n int) bool {
 	if p.opts.Fixed && now.Used+uint64(n) <= uint64(p.opts.Capacity) {
 		return true
 	}
-	// An operation has at most one unit in hand, linked or not.
+	// An operation holds at most one unit, linked or not.
 	return min(n, p.worst(n)+unitsInHand) <= p.free
 }
 
-// worst is the number of units that n insertions take at most.
+// worst returns the maximum number of units that n insertions take.
 func (p *policy) worst(n int) int { return mostChained(n, p.buckets(), p.widths.Slot) }
 
-// Before is for [core.Policy]. A batch on a stream whose operations find room
-// for sure waits for nothing; another one reports those that find none.
+// Before implements core.Policy. A batch on a stream that cannot overflow waits for nothing.
+// Otherwise the batch reports the operations that find no slot.
 func (p *policy) Before(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, report bool, err error) {
 	switch {
 	case s != nil && p.fits(now, b.N):
@@ -148,9 +145,8 @@ func (p *policy) Before(ctx context.Context, now core.Counters, s *device.Stream
 	return n, report, nil
 }
 
-// makeRoom grows the table, if it should, so that operations of a batch have
-// room: the whole batch, or at least a chunk. It returns how many are to be
-// run.
+// makeRoom grows the table, if needed, for the whole batch or at least for a chunk. It returns the
+// number of operations to run.
 func (p *policy) makeRoom(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, err error) {
 	if !p.grows() {
 		return b.N, p.reserve(ctx, now, b.N)
@@ -177,7 +173,7 @@ func (p *policy) makeRoom(ctx context.Context, now core.Counters, s *device.Stre
 	return chunk, p.reserve(ctx, now, need)
 }
 
-// need is [core.Need], where all pairs of a multimap are new.
+// need calls core.Need, except that all pairs of a multimap are new.
 func (p *policy) need(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch, all int) (need, expect int, err error) {
 	if p.multi && b.Kind != op.PutNew {
 		need, err = b.Insertions(ctx, s)
@@ -186,9 +182,8 @@ func (p *policy) need(ctx context.Context, now core.Counters, s *device.Stream, 
 	return core.Need(ctx, p.engine, now, s, b, all, p.opts.Seed)
 }
 
-// grow rehashes for as many new pairs as are expected, or if there is no
-// memory for that, for those of a chunk. If there is none at all, chains get
-// longer.
+// grow rehashes for the expected number of new pairs or, if memory is too small for that, for the
+// pairs of a chunk. If that fails, too, chains get longer.
 func (p *policy) grow(ctx context.Context, now core.Counters, expect, need uint64) error {
 	have := uint64(p.buckets())
 	for _, fresh := range []uint64{expect, need} {
@@ -202,8 +197,8 @@ func (p *policy) grow(ctx context.Context, now core.Counters, expect, need uint6
 		}
 		n := now.Live + fresh
 		if p.each > 1 {
-			// The pool, which grows by steps, is most of the memory: it gets what
-			// the buckets will need.
+			// The pool, which grows by steps, is most of the memory. It gets what the buckets will
+			// need.
 			n = max(n, p.limitOf(buckets))
 		}
 		err := p.resize(ctx, buckets, n)
@@ -214,9 +209,9 @@ func (p *policy) grow(ctx context.Context, now core.Counters, expect, need uint6
 	return nil
 }
 
-// larger is the least number of buckets that a table grows to: double, or half
-// as many again where keys have several pairs and buckets are often empty. So
-// growth costs each pair a constant number of moves.
+// larger returns the minimum number of buckets that a table grows to: double. If keys have several
+// pairs and buckets are often empty, it is half as many again. So growth costs each pair a constant
+// number of moves.
 func (p *policy) larger(have uint64) uint32 {
 	more := have
 	if p.each > 1 {
@@ -225,11 +220,11 @@ func (p *policy) larger(have uint64) uint32 {
 	return uint32(min(have+more, maxBuckets))
 }
 
-// noMemory reports an error that smaller sizes may avoid.
+// noMemory reports whether an error may be avoided by smaller sizes.
 func noMemory(err error) bool { return errors.Is(err, device.ErrMemory) || errors.Is(err, op.ErrFull) }
 
-// reserve makes sure that the pool has the units that n insertions are
-// expected to need. If it cannot grow, the insertions find out.
+// reserve fills the pool with the units that n insertions are expected to need. If the pool cannot
+// grow, reserve returns no error, and insertions may overflow.
 func (p *policy) reserve(ctx context.Context, now core.Counters, n int) error {
 	most := p.worst(n)
 	if p.opts.Fixed || most <= p.free {
@@ -251,8 +246,8 @@ func (p *policy) reserve(ctx context.Context, now core.Counters, n int) error {
 	return err
 }
 
-// Reserve is for [core.Reserver]: the pool gets units however the pairs are spread,
-// since what finds none is not run again.
+// Reserve implements core.Reserver. The pool gets enough units for any distribution of the pairs,
+// since insertions that find no unit are not retried.
 func (p *policy) Reserve(ctx context.Context, now core.Counters, n int) (ok bool, err error) {
 	if p.fits(now, n) {
 		p.free -= p.worst(n)
@@ -281,7 +276,7 @@ func (p *policy) Reserve(ctx context.Context, now core.Counters, n int) (ok bool
 	return true, nil
 }
 
-// cover makes the pool hold what n insertions take at most.
+// cover grows the pool to the maximum that n insertions take.
 func (p *policy) cover(ctx context.Context, n int) error {
 	need := min(n, p.worst(n)+unitsInHand)
 	err := p.engine.units().Reserve(ctx, need)
@@ -306,8 +301,8 @@ func (p *policy) countPool(ctx context.Context) (alloc.Usage, error) {
 	return s, err
 }
 
-// learn counts the units of the pool, which tell how many pairs each key of a
-// multimap has.
+// learn counts the units of the pool and, in a multimap, estimates the number of pairs per key from
+// them.
 func (p *policy) learn(ctx context.Context, now core.Counters) (alloc.Usage, error) {
 	s, err := p.countPool(ctx)
 	if err != nil || !p.multi || !p.grows() {
@@ -315,7 +310,7 @@ func (p *policy) learn(ctx context.Context, now core.Counters) (alloc.Usage, err
 	}
 	each := pairsPerKey(now.Used, p.buckets(), s.Used, p.widths.Slot)
 	if each == p.each {
-		return s, nil // as most often, with one pair for each key
+		return s, nil // the usual case, with one pair per key
 	}
 	p.each = each
 	if per, ok := pairsPerBucket(p.opts.MaxLoad, p.each, p.widths.Slot); ok {
@@ -324,8 +319,8 @@ func (p *policy) learn(ctx context.Context, now core.Counters) (alloc.Usage, err
 	return s, nil
 }
 
-// Retry is for [core.Policy]. A fixed table gets rid of dead slots, as long as
-// that helps; in others there are more free units each time.
+// Retry implements core.Policy. A fixed table drops dead slots, as long as that helps. In other
+// tables each retry finds more free units.
 func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Batch) (still []uint32, more bool, err error) {
 	better, err := p.relax(ctx, now, failed.N)
 	if err != nil || !better {
@@ -336,21 +331,21 @@ func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Bat
 	return still, !p.opts.Fixed || len(still) < failed.N, err
 }
 
-// relax makes room for n operations that found none, if it can.
+// relax frees or adds memory for n operations that found no slot, and reports whether it could.
 func (p *policy) relax(ctx context.Context, now core.Counters, n int) (better bool, err error) {
 	pool, err := p.countPool(ctx)
 	if err != nil {
 		return false, err
 	}
 	if p.opts.Fixed {
-		// Beyond Capacity, a pass over the table has to pay.
+		// Beyond Capacity, the pass over the table has to pay off.
 		if now.Dead > 0 && (now.Live < uint64(p.opts.Capacity) || p.dirty(now)) {
 			return true, p.engine.flush(ctx)
 		}
-		// Units that others had in hand may be free again.
+		// Units that other operations held may be free again.
 		return pool.Used < pool.Units, nil
 	}
-	// More than there are: that none was found shows that they are hard to find.
+	// Reserve more than n: units that were not found are hard to find.
 	err = p.engine.units().Reserve(ctx, p.free+n)
 	switch {
 	case errors.Is(err, op.ErrFull): // no more super blocks: a pool of larger ones
@@ -366,7 +361,7 @@ func (p *policy) relax(ctx context.Context, now core.Counters, n int) (better bo
 	return err == nil, err
 }
 
-// After is for [core.Policy].
+// After implements core.Policy.
 func (p *policy) After(ctx context.Context, now core.Counters, delta int) error {
 	now, err := p.maybeFlush(ctx, now)
 	if err == nil && delta < 0 {
@@ -375,12 +370,12 @@ func (p *policy) After(ctx context.Context, now core.Counters, delta int) error 
 	return err
 }
 
-// dirty reports whether so many slots are dead that a flush pays.
+// dirty reports whether enough slots are dead for a flush to pay off.
 func (p *policy) dirty(now core.Counters) bool {
 	return float64(now.Dead) >= flushShare*float64(p.buckets())*float64(slotsIn(p.widths.Slot))
 }
 
-// maybeFlush flushes a table that has many dead slots.
+// maybeFlush flushes a table with many dead slots.
 func (p *policy) maybeFlush(ctx context.Context, now core.Counters) (core.Counters, error) {
 	if p.opts.MaxTombstones < 0 || float64(now.Dead) <= p.opts.MaxTombstones*float64(now.Used) || !p.dirty(now) {
 		return now, nil
@@ -394,7 +389,7 @@ func (p *policy) maybeFlush(ctx context.Context, now core.Counters) (core.Counte
 	return now, err
 }
 
-// shrink makes a table smaller that has become almost empty.
+// shrink makes an almost empty table smaller.
 func (p *policy) shrink(ctx context.Context, now core.Counters) error {
 	have := p.buckets()
 	if !p.grows() || have <= p.minBuckets || float64(now.Live) > shrinkShare*float64(p.limit()) {
@@ -410,8 +405,8 @@ func (p *policy) shrink(ctx context.Context, now core.Counters) error {
 	return p.resize(ctx, buckets, 2*now.Live)
 }
 
-// Compact is for [core.Policy]: it leaves as many buckets and slabs as the
-// options ask for. A fixed table has no memory beside its own.
+// Compact implements core.Policy. It leaves the numbers of buckets and slabs that the options
+// determine. A fixed table has no memory besides its initial allocation.
 func (p *policy) Compact(ctx context.Context, now core.Counters) error {
 	if p.opts.Fixed {
 		return p.engine.flush(ctx)
@@ -437,7 +432,7 @@ func (p *policy) resize(ctx context.Context, buckets uint32, n uint64) error {
 	units := chainedFor(n, p.each, buckets, p.widths.Slot)
 	err := p.engine.rehash(ctx, buckets, units)
 	if errors.Is(err, op.ErrFull) {
-		// The keys are spread worse than by chance; so many will do in any case.
+		// The keys are spread worse than by chance. This many units suffice in any case.
 		units += ceilDiv(int(n), slotsIn(p.widths.Slot))
 		err = p.engine.rehash(ctx, buckets, units)
 	}

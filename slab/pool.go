@@ -11,13 +11,12 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// maxUnits is the number of slabs that a pool has at most.
+// maxUnits is the maximum number of slabs of a pool.
 const maxUnits = alloc.MaxSupers * alloc.MaxBlocks * alloc.BlockUnits
 
-// poolOptions are those of the pool of a table's chained slabs, with at least
-// so many units. One that does not grow is a single block of memory. One that
-// does begins with up to four super blocks, so that it can grow by sixty times
-// before a rehash has to make a pool of larger ones.
+// poolOptions returns the options of a pool of at least units chained slabs. A fixed pool is a
+// single block of memory. A growing pool begins with up to four super blocks. So it can grow by a
+// factor of sixty before a rehash has to replace it by one with larger super blocks.
 func poolOptions(units int, fixed bool) (*alloc.Options, error) {
 	if units > maxUnits {
 		return nil, fmt.Errorf("%w: a pool of %d slabs, more than %d", op.ErrFull, units, maxUnits)
@@ -32,12 +31,12 @@ func poolOptions(units int, fixed bool) (*alloc.Options, error) {
 	return o, nil
 }
 
-// minAsked is the size of a table from which on the device is asked whether it
-// has so much: for others that takes longer than to try.
+// minAsked is the table size from which on enough checks the free memory of the device. For smaller
+// tables the check takes longer than trying to allocate.
 const minAsked = 1 << 21
 
-// enough returns an error if a device has not memory for a generation: before
-// any of its parts is made, and filled.
+// enough returns an error if a device lacks the memory for a generation. It runs before any part of
+// the generation is allocated and filled.
 func enough(dev device.Device, g geometry, units int, fixed bool) error {
 	o, err := poolOptions(units, fixed)
 	if err != nil {
@@ -53,8 +52,8 @@ func enough(dev device.Device, g geometry, units int, fixed bool) error {
 	return nil
 }
 
-// allocate makes the memory of a table: base slabs, whose content is
-// undefined, and a pool with at least so many units, all owned by the table.
+// allocate makes the memory of a table: base slabs with undefined content, and a pool of at least
+// units slabs, all owned by the table.
 func allocate(dev device.Device, g geometry, units int, fixed bool) (*generation, error) {
 	o, err := poolOptions(units, fixed)
 	if err != nil {
@@ -76,5 +75,5 @@ func allocate(dev device.Device, g geometry, units int, fixed bool) (*generation
 	return gen, nil
 }
 
-// ceilDiv is n / d, rounded up, for n >= 0.
+// ceilDiv returns n / d, rounded up, for n >= 0.
 func ceilDiv(n, d int) int { return n/d + (n%d+d-1)/d }

@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// A pool has the units it is asked for, and if it may grow, room for sixty
+// TestPoolSizes checks that a pool has the requested units and, if it may grow, capacity for sixty
 // times as many.
 func TestPoolSizes(t *testing.T) {
 	dev := devicetest.Open(t)
@@ -42,14 +42,14 @@ func TestPoolSizes(t *testing.T) {
 	}
 }
 
-// A block is a memory block that an owner has: the address of its first unit,
-// and where its bitmap and its units are.
+// block is a memory block of an owner: the address of its first unit, and the places of its bitmap
+// and its units.
 type block struct {
 	first         uint32
 	bitmap, units device.Ptr
 }
 
-// blocksOf are an owner's memory blocks, by what kernels are told of them.
+// blocksOf returns an owner's memory blocks, read from the parameters of kernels.
 func blocksOf(s *device.Stream, ref alloc.Ref) (all []block, err error) {
 	var table [alloc.MaxSupers]uint64
 	list := make([]uint32, ref.Count)
@@ -67,8 +67,7 @@ func blocksOf(s *device.Stream, ref alloc.Ref) (all []block, err error) {
 	return all, err
 }
 
-// hide marks free units of an owner as taken, all but the first ones. show
-// undoes that.
+// hide marks free units of an owner as taken, except for the first ones. show undoes that.
 func hide(dev device.Device, o *alloc.Owner, left int) (show func() error, err error) {
 	s, err := dev.NewStream()
 	if err != nil {

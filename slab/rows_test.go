@@ -9,8 +9,8 @@ import (
 	"github.com/weftgo/weft/slab"
 )
 
-// A table of fixed size tells which rows found no room, and the rest of a batch can be run again.
-// A pool has no less than a memory block, so the batches are large.
+// TestRowsWithoutRoom checks that a table of fixed size reports which rows overflowed, and that the
+// rest of a batch can be run again. A pool has at least a memory block, so the batches are large.
 func TestRowsWithoutRoom(t *testing.T) {
 	dev := devicetest.Open(t)
 	if _, host := dev.(device.Host); !host {

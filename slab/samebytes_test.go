@@ -44,11 +44,11 @@ func (t *table) restore(im *image) error {
 	}
 	err = errors.Join(err, s.Sync(ctx), s.Close())
 	t.core.Leases.Release()
-	// A change of nothing makes an engine read the counters, which too are new.
+	// An empty change makes an engine read the counters, which have changed, too.
 	return errors.Join(err, touch(t))
 }
 
-// touch deletes a key that is not there: the engine reads its counters again.
+// touch deletes an absent key, so that the engine reads its counters again.
 func touch(t *table) error {
 	key := make([]byte, t.core.Widths.Key)
 	key[3] = 1 << 6
@@ -69,8 +69,8 @@ func move(t *testing.T, from, to *table) {
 	}
 }
 
-// A structure written on one device is read on another, and written on: its
-// memory is copied as it is. It has chains, and slabs that were freed.
+// TestStructuresMoveBetweenDevices copies the memory of a structure as it is to another device,
+// which reads it and continues to change it. The structure has chains and freed slabs.
 func TestStructuresMoveBetweenDevices(t *testing.T) {
 	moves := func(t *testing.T, dev device.Device, n int) {
 		other := devicetest.OpenCPU(t, 2)
@@ -97,12 +97,12 @@ func TestStructuresMoveBetweenDevices(t *testing.T) {
 	}
 }
 
-// sameOptions makes structures for n keys whose memory has one shape.
+// sameOptions returns options for n keys that give the same memory layout.
 func sameOptions(n int) *Options {
 	return &Options{Capacity: 6 * n, Buckets: n/40 + 1, Fixed: true, Seed: 77}
 }
 
-// aKey is a key that meets others, and now and then looks like a mark.
+// aKey returns a key that collides with others, and now and then looks like a mark.
 func aKey[K ~uint32 | ~uint64](rng *rand.Rand, n int) K { return K(rng.IntN(n)) - 10 }
 
 func moves[K, V ~uint32 | ~uint64](t *testing.T, dev, other device.Device, n int) {
@@ -150,7 +150,7 @@ func setMoves[K ~uint32 | ~uint64](t *testing.T, dev, other device.Device, n int
 	}
 }
 
-// fillMap puts a map through inserts, updates, deletes and a flush.
+// fillMap runs inserts, updates, deletes and a flush on a map.
 func fillMap[K, V ~uint32 | ~uint64](t *testing.T, m *Map[K, V], n int) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(6, 6))
@@ -172,7 +172,7 @@ func fillMap[K, V ~uint32 | ~uint64](t *testing.T, m *Map[K, V], n int) {
 	}
 }
 
-// fillMultiMap does so to a multimap, each key once in a batch.
+// fillMultiMap does the same on a multimap, with each key once per batch.
 func fillMultiMap[K, V ~uint32 | ~uint64](t *testing.T, m *MultiMap[K, V], n int) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(7, 7))
@@ -211,7 +211,7 @@ func fillSet[K ~uint32 | ~uint64](t *testing.T, s *Set[K], n int) {
 	}
 }
 
-// pairsOf are the pairs of a map, as text.
+// pairsOf returns the pairs of a map as text.
 func pairsOf[K, V ~uint32 | ~uint64](all iter.Seq2[K, V]) (pairs []string) {
 	for k, v := range all {
 		pairs = append(pairs, fmt.Sprint(k, v))
@@ -219,7 +219,7 @@ func pairsOf[K, V ~uint32 | ~uint64](all iter.Seq2[K, V]) (pairs []string) {
 	return pairs
 }
 
-// sameContent compares what two tables hold.
+// sameContent compares the content of two tables.
 func sameContent[T interface{ ~uint32 | ~uint64 | ~string }](t *testing.T, a, b *table, first, second []T) {
 	t.Helper()
 	slices.Sort(first)
@@ -229,7 +229,7 @@ func sameContent[T interface{ ~uint32 | ~uint64 | ~string }](t *testing.T, a, b 
 	}
 }
 
-// sameLists compares two multimaps, each key's values in their order.
+// sameLists compares two multimaps, with the values of each key in order.
 func sameLists[K, V ~uint32 | ~uint64](t *testing.T, a, b *MultiMap[K, V], n int) {
 	t.Helper()
 	keys := make([]K, n+20)
@@ -246,8 +246,8 @@ func sameLists[K, V ~uint32 | ~uint64](t *testing.T, a, b *MultiMap[K, V], n int
 	}
 }
 
-// On a CPU the values of a key are in batch order, whatever the number of
-// cores.
+// TestBatchOrderOnCPU checks that on a CPU the values of a key are in batch order, whatever the
+// number of cores.
 func TestBatchOrderOnCPU(t *testing.T) {
 	for _, workers := range []int{1, 2, 5} {
 		m := conformance.Open(t, NewMultiMap[uint64, uint32], devicetest.OpenCPU(t, workers), nil)
@@ -272,8 +272,8 @@ func TestBatchOrderOnCPU(t *testing.T) {
 	}
 }
 
-// Any history leaves a structure that keeps the rules of its layout and holds
-// what a Go map holds.
+// TestInvariantsAfterAnything checks that any history leaves a structure with a valid layout and
+// the content of a Go map.
 func TestInvariantsAfterAnything(t *testing.T) {
 	dev := devicetest.Open(t)
 	rapid.Check(t, func(rt *rapid.T) {

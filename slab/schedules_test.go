@@ -15,7 +15,7 @@ import (
 	"github.com/weftgo/weft/internal/dst"
 )
 
-// A mode is a way in which structures under test differ.
+// mode is a way in which structures under test differ.
 type mode struct {
 	arch      int
 	unordered bool
@@ -57,9 +57,8 @@ func (m mode) options(s dst.Shape) *Options {
 	return o
 }
 
-// Under any schedule of their threads, what the operations of a batch return
-// is explained by some order of them. Between batches structures flush
-// themselves and grow.
+// TestSchedules checks that under any schedule of the threads, some order of the operations of a
+// batch explains their results. Between batches structures flush themselves and grow.
 func TestSchedules(t *testing.T) {
 	for _, arch := range []int{80, 90} {
 		m := mode{arch: arch}
@@ -81,12 +80,13 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
-// The kernels of the architectures differ for slots of 16 bytes alone.
+// TestSameKernels checks that only the kernels for slots of 16 bytes differ between the
+// architectures.
 func TestSameKernels(t *testing.T) {
 	conformance.SameKernels(t, "slab_32_32", "slab_32_0", "slab_64_0", "slab_multi_32_32", "slab_mixed_32_32", "slab_graph_64_0", "slab_graph_64_32")
 }
 
-// The same with GetOrPuts in the place of PutNews, some of which find no slab at first.
+// TestSchedulesOfGetOrPut uses GetOrPuts in place of PutNews, and some find no slab at first.
 func TestSchedulesOfGetOrPut(t *testing.T) {
 	for _, m := range []mode{{arch: 80}, {arch: 90, tight: true}} {
 		cfg := schedules[uint32, uint64](m)
@@ -110,7 +110,7 @@ func explore[K weft.Key, V weft.Value](t *testing.T, widths string, cfg dst.Conf
 	run("overlapping ", 2, overlapping(cfg))
 }
 
-// overlapping is a configuration for programs of batches that overlap.
+// overlapping returns a configuration for programs of overlapping batches.
 func overlapping[K weft.Key, V weft.Value](cfg dst.Config[K, V]) dst.Config[K, V] {
 	cfg.Shapes = dst.Overlapping()
 	return cfg
@@ -150,7 +150,7 @@ func setSchedules[K weft.Key](m mode) dst.Config[K, uint32] {
 	return cfg
 }
 
-// config is a configuration for the structures that open makes.
+// config returns a configuration for the structures that open makes.
 func config[K weft.Key, V weft.Value](m mode, open func(dev device.Device, s dst.Shape) (dst.HostSubject[K, V], *table, error)) dst.Config[K, V] {
 	return dst.Config[K, V]{
 		Arch: m.arch, Unordered: m.unordered, Rough: m.tight, Shapes: troubles,
@@ -183,22 +183,21 @@ type scheduled[K weft.Key, V weft.Value] struct {
 
 func (s scheduled[K, V]) CheckInvariants() error { return s.table.CheckInvariants() }
 
-// GetAllOn is that of a multimap.
+// GetAllOn calls that of a multimap.
 func (s scheduled[K, V]) GetAllOn(stream *device.Stream, keys device.Slice[K], counts device.Slice[uint32], offsets device.Slice[uint64], vals device.Slice[V]) error {
 	return s.HostSubject.(interface {
 		GetAllOn(*device.Stream, device.Slice[K], device.Slice[uint32], device.Slice[uint64], device.Slice[V]) error
 	}).GetAllOn(stream, keys, counts, offsets, vals)
 }
 
-// GetAll is that of a multimap.
+// GetAll calls that of a multimap.
 func (s scheduled[K, V]) GetAll(ctx context.Context, keys []K, rows *weft.Rows[V]) error {
 	return s.HostSubject.(interface {
 		GetAll(context.Context, []K, *weft.Rows[V]) error
 	}).GetAll(ctx, keys, rows)
 }
 
-// rehash moves everything to another number of buckets, where there may be
-// another.
+// rehash moves all pairs to another number of buckets, unless it is fixed.
 func (s scheduled[K, V]) rehash() error {
 	p := s.table.policy
 	if p.opts.Fixed {
@@ -214,8 +213,8 @@ func (t *table) flush() error {
 	return t.core.Alone(context.Background(), "flush", func(core.Counters) error { return t.policy.engine.flush(context.Background()) })
 }
 
-// tightEngine hides all free units of the pool but one while a batch on the
-// device runs, so that others find no room and run again.
+// tightEngine hides all free units of the pool but one while a batch on the device runs, so that
+// operations overflow and are retried.
 type tightEngine struct {
 	engine
 	dev device.Device
@@ -225,7 +224,7 @@ func (e *tightEngine) Present(ctx context.Context, s *device.Stream, b *batch.Ba
 	return e.engine.(core.Presenter).Present(ctx, s, b)
 }
 
-// Answer is for [core.Answerer].
+// Answer implements core.Answerer.
 func (e *tightEngine) Answer(ctx context.Context, s *device.Stream, b *batch.Batch) error {
 	return e.engine.(core.Answerer).Answer(ctx, s, b)
 }
@@ -244,8 +243,8 @@ func (e *tightEngine) Change(ctx context.Context, s *device.Stream, b *batch.Bat
 	return done, failed, errors.Join(err, show())
 }
 
-// Values that are combined are all there, in some order, whatever is put, deleted
-// and looked up beside them.
+// TestReduceSchedules checks that all combined values are included, in some order, whatever
+// concurrent operations put, delete and look up.
 func TestReduceSchedules(t *testing.T) {
 	for _, m := range []mode{{arch: 80}, {arch: 90, tight: true}} {
 		explore(t, "uint32,uint32", schedules[uint32, uint32](m).Reducing(), m)

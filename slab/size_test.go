@@ -11,9 +11,9 @@ import (
 	"github.com/weftgo/weft/slab"
 )
 
-// A multimap takes the memory that its pairs need at the wanted load, whatever
-// number of them a key has: at 0.55, 29 bytes for a pair of 16, and up to half as
-// much again while it grows.
+// TestMultiMapSize checks that a multimap takes the memory that its pairs need at the wanted load,
+// whatever the number of pairs per key. At 0.55, a pair of 16 bytes takes 29 bytes, and up to half
+// as much again while the multimap grows.
 func TestMultiMapSize(t *testing.T) {
 	conformance.NotRaced(t, "what is measured is memory")
 	dev := devicetest.Open(t)

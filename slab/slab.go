@@ -7,15 +7,14 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// Map is a hash map from K to V, whose keys are unique: a [weft.Map], and what
-// only this structure has.
+// Map is a hash map from K to V with unique keys. It extends [weft.Map] with the methods of this
+// structure.
 type Map[K weft.Key, V weft.Value] struct {
 	*weft.Map[K, V]
 	table
 }
 
-// Set is a hash set: a [Map] without values, with twice as many slots in a
-// slab.
+// Set is a hash set: a [Map] without values, with twice as many slots in a slab.
 type Set[K weft.Key] struct {
 	*weft.Set[K]
 	table
@@ -27,8 +26,8 @@ type MultiMap[K weft.Key, V weft.Value] struct {
 	table
 }
 
-// New makes an empty map on a device, which must outlive it. Errors:
-// [weft.ErrOptions], [device.ErrMemory], and those of loading kernels.
+// New makes an empty map on a device, which must outlive it. Errors: [weft.ErrOptions],
+// [device.ErrMemory], and those of loading kernels.
 func New[K weft.Key, V weft.Value](dev device.Device, opts *Options) (*Map[K, V], error) {
 	t, err := newTable(dev, core.Map, batch.MapWidths[K, V](), core.MapTypes[K, V](), opts)
 	if err != nil {
@@ -37,8 +36,7 @@ func New[K weft.Key, V weft.Value](dev device.Device, opts *Options) (*Map[K, V]
 	return &Map[K, V]{weft.NewMap[K, V](t.core), t}, nil
 }
 
-// NewSet makes an empty set on a device, which must outlive it. Errors as of
-// [New].
+// NewSet makes an empty set on a device, which must outlive it. Errors as in [New].
 func NewSet[K weft.Key](dev device.Device, opts *Options) (*Set[K], error) {
 	t, err := newTable(dev, core.Set, batch.SetWidths[K](), core.SetTypes[K](), opts)
 	if err != nil {
@@ -47,8 +45,7 @@ func NewSet[K weft.Key](dev device.Device, opts *Options) (*Set[K], error) {
 	return &Set[K]{weft.NewSet[K](t.core), t}, nil
 }
 
-// NewMultiMap makes an empty multimap on a device, which must outlive it.
-// Errors as of [New].
+// NewMultiMap makes an empty multimap on a device, which must outlive it. Errors as in [New].
 func NewMultiMap[K weft.Key, V weft.Value](dev device.Device, opts *Options) (*MultiMap[K, V], error) {
 	t, err := newTable(dev, core.MultiMap, batch.MapWidths[K, V](), core.MapTypes[K, V](), opts)
 	if err != nil {
@@ -57,7 +54,7 @@ func NewMultiMap[K weft.Key, V weft.Value](dev device.Device, opts *Options) (*M
 	return &MultiMap[K, V]{weft.NewMultiMap[K, V](t.core), t}, nil
 }
 
-// table is what a map, a set or a multimap is made of.
+// table is the common part of a map, a set and a multimap.
 type table struct {
 	core   *core.Table
 	policy *policy

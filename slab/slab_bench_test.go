@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/slab"
 )
 
-// Batches of all keys at once, by widths, number of keys, utilization and
+// BenchmarkMap runs batches of all keys at once, by widths, number of keys, utilization and
 // operation:
 //
 //	go test ./slab -run '^$' -bench 'Map/uint64,uint64/n=1000000'

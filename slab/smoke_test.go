@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/slab"
 )
 
-// Every operation once for every pair of widths.
+// TestSmoke runs every operation once for every pair of widths.
 func TestSmoke(t *testing.T) { smokeAll(t, devicetest.Open(t)) }
 
 func smokeAll(t *testing.T, dev device.Device) {
@@ -44,7 +44,7 @@ func smokeSet[K ~uint32 | ~uint64](t testing.TB, dev device.Device, opts *slab.O
 	}
 }
 
-// Those who look at TestSmoke see every kernel.
+// TestSmokeLaunchesEveryKernel checks that TestSmoke covers every kernel.
 func TestSmokeLaunchesEveryKernel(t *testing.T) {
 	conformance.LaunchesAll(t, smokeAll, slab.Images, slab.MixedImages)
 }

@@ -8,40 +8,40 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// Stats describe the state of a structure.
+// Stats describes the state of a structure.
 type Stats struct {
 	Len        int // pairs
 	Slots      int // slots of all slabs
 	Tombstones int // slots of deleted pairs
 	Buckets    int
-	// Slabs are the base slabs, one for each bucket and one for keys that look
-	// like sentinels, and those chained behind them.
+	// Slabs counts the base slabs (one for each bucket and one for keys that look like sentinels)
+	// and the chained slabs.
 	Slabs int
 
-	// Utilization is the share of the slabs' memory that holds pairs (the
-	// paper's memory utilization).
+	// Utilization is the share of the slabs' memory that holds pairs (the paper's memory
+	// utilization).
 	Utilization float64
 	// Load is the share of slots in use, live or dead.
 	Load float64
 
-	// Bytes of device memory, that of the pool included.
+	// Bytes is the size of the device memory, including the pool.
 	Bytes int
-	// FreeUnits are the slabs that the pool can give out before it grows.
+	// FreeUnits is the number of slabs that the pool can hand out before it grows.
 	FreeUnits int
 
-	// MeanChain and MaxChain are the slabs of a bucket: what a search for an
-	// absent key reads. A MaxChain of 31 stands for 31 or more.
+	// MeanChain and MaxChain are the slabs per bucket, which a search for an absent key reads. A
+	// MaxChain of 31 means 31 or more.
 	MeanChain float64
 	MaxChain  int
 }
 
-// String is the statistics in one line.
+// String returns the statistics in one line.
 func (s Stats) String() string {
 	return fmt.Sprintf("%d pairs, %d tombstones in %d slots (load %.3f); %d buckets, %d slabs (utilization %.3f), mean %.3f max %d; %d bytes, %d units free",
 		s.Len, s.Tombstones, s.Slots, s.Load, s.Buckets, s.Slabs, s.Utilization, s.MeanChain, s.MaxChain, s.Bytes, s.FreeUnits)
 }
 
-// Stats measures the structure: one pass over the links of its slabs.
+// Stats measures the structure in one pass over the links of its slabs.
 func (t *table) Stats(ctx context.Context) (s Stats, err error) {
 	err = t.core.Alone(ctx, "Stats", func(now core.Counters) error {
 		pool, err := t.policy.countPool(ctx)

@@ -2,29 +2,27 @@ package slab
 
 import "math"
 
-// Memory utilization is the share of the memory of all slabs that holds pairs
-// (the paper, section III-C). How much of it there is follows from how many
-// keys there are per bucket. Their number in one bucket is Poisson distributed,
-// since the hash spreads keys evenly and independently; a bucket of k keys has
-// ceil(k/M) slabs of M slots, and at least the base slab.
+// Memory utilization is the share of the memory of all slabs that holds pairs (the paper, section
+// III-C). It follows from the number of keys per bucket. That number is Poisson distributed, since
+// the hash spreads keys evenly and independently. A bucket of k keys has ceil(k/M) slabs of M
+// slots, and at least the base slab.
 //
-// Utilization does not grow evenly with the number of keys per bucket. At
-// about M of them nearly every bucket takes a second slab, mostly empty: with
-// M = 15 it stays at 0.65 from 12 to 18 keys per bucket, while searches double.
+// Utilization does not grow evenly with the number of keys per bucket. At about M keys nearly every
+// bucket takes a second slab, mostly empty. With M = 15 utilization stays at 0.65 from 12 to 18
+// keys per bucket, while searches double.
 //
-// In a multimap a key brings several pairs, all to one bucket: others stay
-// empty, and take a base slab all the same. How many pairs a key has, each, is
-// learned from how many slabs there are; see pairsPerKey.
+// In a multimap a key brings several pairs, all to one bucket. Other buckets stay empty, and still
+// take a base slab. The number of pairs per key, each, is estimated from the number of slabs; see
+// pairsPerKey.
 
-// meanSlabs is the expected number of slabs of a bucket at a mean number of
-// pairs per bucket.
+// meanSlabs returns the expected number of slabs of a bucket at a mean number of pairs per bucket.
 func meanSlabs(pairs, each float64, perSlab int) float64 {
 	m, keys := float64(perSlab), pairs/each
 	// With many slabs, the last one holds any number of pairs from 1 to M.
 	if keys > 64*m {
 		return pairs/m + (m-1)/(2*m)
 	}
-	// Beyond twelve deviations nothing is left.
+	// Beyond twelve standard deviations nothing is left.
 	from := math.Max(0, math.Floor(keys-12*math.Sqrt(keys)))
 	to := math.Ceil(keys + 12*math.Sqrt(keys) + 24)
 	var mean float64
@@ -35,15 +33,15 @@ func meanSlabs(pairs, each float64, perSlab int) float64 {
 	return mean
 }
 
-// slabsOf is the expected number of slabs of k keys with each pairs on average.
-// Their number is spread around that: were it the same for all keys, they would
-// fill their slabs well or badly by chance.
+// slabsOf returns the expected number of slabs of k keys with each pairs on average. The number of
+// pairs is spread around its mean. If all keys had exactly each pairs, they would fill their slabs
+// well or badly by chance.
 func slabsOf(k, each, perSlab float64) float64 {
 	pairs, spread := k*each, (each-1)/2*math.Sqrt(k)
 	if spread == 0 {
 		return math.Max(1, math.Ceil(pairs/perSlab))
 	}
-	// The integral of the number of slabs.
+	// area is the integral of the number of slabs.
 	area := func(pairs float64) float64 {
 		if pairs < 0 {
 			return pairs
@@ -54,14 +52,13 @@ func slabsOf(k, each, perSlab float64) float64 {
 	return (area(pairs+spread) - area(pairs-spread)) / (2 * spread)
 }
 
-// utilizationAt is the utilization expected at a mean number of pairs per
-// bucket.
+// utilizationAt returns the utilization expected at a mean number of pairs per bucket.
 func utilizationAt(pairs, each float64, slotBytes int) float64 {
 	return pairs * float64(slotBytes) / (meanSlabs(pairs, each, slotsIn(slotBytes)) * slabBytes)
 }
 
-// pairsPerBucket is the smallest mean number of pairs per bucket at which a
-// utilization is reached; ok is false if chains of reasonable length don't.
+// pairsPerBucket returns the smallest mean number of pairs per bucket that reaches a utilization.
+// It returns false if chains of reasonable length do not reach it.
 func pairsPerBucket(utilization, each float64, slotBytes int) (pairs float64, ok bool) {
 	const step = 1.01
 	hi := utilization * slabBytes / float64(slotBytes) // no chains at all
@@ -81,13 +78,12 @@ func pairsPerBucket(utilization, each float64, slotBytes int) (pairs float64, ok
 	return hi, true
 }
 
-// mostPairs is more pairs of a key than make a difference: whatever their
-// number, they fill whole slabs.
+// mostPairs is the upper limit for pairsPerKey. More pairs per key make no difference: they fill
+// whole slabs.
 const mostPairs = 1 << 10
 
-// pairsPerKey is how many pairs each key has, on average, in a table of n pairs
-// with so many slabs behind its base slabs. If there are no more slabs than
-// chance explains, keys have one pair.
+// pairsPerKey estimates the mean number of pairs per key in a table of n pairs with the given
+// number of chained slabs. If chance explains the number of slabs, keys have one pair.
 func pairsPerKey(n uint64, buckets uint32, chained, slotBytes int) float64 {
 	pairs, b := float64(n)/float64(buckets), float64(buckets)
 	expect := func(each float64) float64 { return (meanSlabs(pairs, each, slotsIn(slotBytes)) - 1) * b }
@@ -106,8 +102,7 @@ func pairsPerKey(n uint64, buckets uint32, chained, slotBytes int) float64 {
 	return hi
 }
 
-// bucketsFor is the number of buckets for n keys; ok is false if there is no
-// such table.
+// bucketsFor returns the number of buckets for n keys. It returns false if that exceeds maxBuckets.
 func bucketsFor(n uint64, perBucket float64) (buckets uint32, ok bool) {
 	want := math.Ceil(float64(n) / perBucket)
 	if want > maxBuckets {
@@ -116,8 +111,7 @@ func bucketsFor(n uint64, perBucket float64) (buckets uint32, ok bool) {
 	return max(uint32(want), 1), true
 }
 
-// chainedFor is how many slabs behind the base slabs n pairs are expected to
-// need, with a margin for chance.
+// chainedFor returns the expected number of chained slabs for n pairs, with a margin for chance.
 func chainedFor(n uint64, each float64, buckets uint32, slotBytes int) int {
 	if n == 0 {
 		return 0
@@ -127,22 +121,21 @@ func chainedFor(n uint64, each float64, buckets uint32, slotBytes int) int {
 	return int(expect + expect/8 + spareUnits)
 }
 
-// spareUnits are kept beyond what is expected: small tables stray from their
-// mean, and warps that lose a race for a link give a unit back a moment later.
+// spareUnits is added to the expected number of units. Small tables stray from their mean, and
+// warps that lose a race for a link free their unit a moment later.
 const spareUnits = 64
 
-// unitsInHand is how many units operations may have in hand that they don't
-// link, because they are about to lose the race for it: one for each tile of
-// the largest GPU. It does not depend on the device, so that the memory of a
-// fixed structure doesn't either.
+// unitsInHand bounds the units that operations hold without linking them, because they are about to
+// lose the race for a link. The bound is one for each tile of the largest GPU. It does not depend
+// on the device, so neither does the memory of a fixed structure.
 const unitsInHand = 1 << 17
 
-// chainUnits are those that the pool of a structure with Options.Buckets begins
-// with: its super blocks get large enough for 60 million pairs of 8 bytes.
+// chainUnits is the initial pool size of a structure with Options.Buckets. It makes super blocks
+// large enough for 60 million pairs of 8 bytes.
 const chainUnits = 1 << 16
 
-// mostChained is how many units n insertions take at most: one for each bucket
-// whose slabs are all full, and one for as many as fill it.
+// mostChained returns the maximum number of units that n insertions take: one for each bucket of
+// full slabs, and one for each slab that they fill.
 func mostChained(n int, buckets uint32, slotBytes int) int {
 	return min(n, n/slotsIn(slotBytes)+int(buckets)+1)
 }

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// The paper: utilizations of 19 to 60 % have average slab counts of 0.2 to 0.7,
-// the drop at about 65 % has one of 0.9 to 1.1, where nearly every bucket gets a
-// second slab, and no utilization exceeds 94 % (sections III-C, IV-B, VI-A).
+// TestUtilizationOfThePaper checks the numbers of the paper. Utilizations of 19 to 60 % have
+// average slab counts of 0.2 to 0.7. The drop at about 65 % has 0.9 to 1.1, where nearly every
+// bucket gets a second slab. No utilization exceeds 94 % (sections III-C, IV-B, VI-A).
 func TestUtilizationOfThePaper(t *testing.T) {
 	const m = 15
 	for beta, want := range map[float64]float64{.2: .19, .7: .61, .9: .657, 1: .655, 1.1: .652, 5: .858} {
@@ -21,7 +21,8 @@ func TestUtilizationOfThePaper(t *testing.T) {
 	}
 }
 
-// Keys thrown at buckets at random need as many slabs as expected.
+// TestMeanSlabsIsWhatHappens checks that keys thrown at buckets at random need as many slabs as
+// expected.
 func TestMeanSlabsIsWhatHappens(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	const buckets = 1 << 14
@@ -40,7 +41,7 @@ func TestMeanSlabsIsWhatHappens(t *testing.T) {
 			}
 		}
 	}
-	// The short cut for long chains continues what comes before it.
+	// The approximation for long chains continues the exact formula.
 	for _, m := range []int{7, 30} {
 		at := 64 * float64(m)
 		if a, b := meanSlabs(at, 1, m), meanSlabs(at+.001, 1, m); math.Abs(a-b) > 1e-3 {
@@ -49,7 +50,8 @@ func TestMeanSlabsIsWhatHappens(t *testing.T) {
 	}
 }
 
-// pairsPerBucket gives what was wanted, and fewer keys don't.
+// TestPairsPerBucket checks that pairsPerBucket reaches the wanted value, and that fewer keys do
+// not.
 func TestPairsPerBucket(t *testing.T) {
 	most := map[int]float64{4: .93, 8: .93, 16: .86}
 	for _, slot := range []int{4, 8, 16} {
@@ -86,7 +88,7 @@ func TestBucketsFor(t *testing.T) {
 	}
 }
 
-// What is expected lies between nothing and what is possible, whatever the
+// TestChainedFor checks that the expected number lies between zero and the maximum, whatever the
 // shape of the table.
 func TestChainedFor(t *testing.T) {
 	for _, slot := range []int{4, 8, 16} {
@@ -111,8 +113,8 @@ func TestChainedFor(t *testing.T) {
 	}
 }
 
-// Keys with several pairs, thrown at buckets at random, need as many slabs as
-// expected, and from that number follows how many pairs they have.
+// TestPairsPerKey checks that keys with several pairs, thrown at random buckets, need as many slabs
+// as expected. From that number follows the number of pairs per key.
 func TestPairsPerKey(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	const buckets = 1 << 14
@@ -138,9 +140,9 @@ func TestPairsPerKey(t *testing.T) {
 					t.Errorf("%d slots, %d keys: they seem to have %.2f pairs", m, n, got)
 				}
 				if each < m && (pairs < float64(m)/2 || pairs > float64(m)) {
-					continue // there are hardly any chains to learn from, or all buckets have them
+					continue // hardly any chains to learn from, or all buckets have them
 				}
-				// What follows from it is the number of buckets.
+				// The purpose of the estimate is the number of buckets.
 				is, _ := pairsPerBucket(.55, got, slot)
 				if should, _ := pairsPerBucket(.55, float64(each), slot); math.Abs(is-should) > .12*should {
 					t.Errorf("%d slots, %d pairs of keys with %d: they seem to have %.2f; %.2f pairs per bucket, not %.2f", m, n, each, got, is, should)

@@ -12,22 +12,22 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// Unreached is the depth of a vertex that a search does not come to, and None no vertex.
+// Unreached is the depth of a vertex that a search does not reach. None stands for no vertex.
 const (
 	Unreached = math.MaxUint32
 	None      = math.MaxUint32
 )
 
 const (
-	// grain is the number of vertices that a core takes at a time, where each costs little.
+	// grain is the number of vertices that a core takes at a time, if each costs little.
 	grain = 1 << 13
-	// rows is that number where all of their neighbors are looked at.
+	// rows is that number for work on all neighbors of a vertex.
 	rows = 1 << 9
-	// front is that number of vertices of a frontier, of which any may be a hub.
+	// front is that number for the vertices of a frontier, where any may be a hub.
 	front = 1 << 6
 )
 
-// host is a device as one whose memory Go code works on.
+// host returns a device as a host, on which Go code works.
 func host(dev device.Device, name string) (device.Host, error) {
 	h, err := cpu.Host(dev, "graphs")
 	if err != nil {
@@ -45,7 +45,8 @@ type failure struct {
 func (f *failure) Error() string { return "algo: " + f.name + ": " + f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
 
-// named is an error as one of an algorithm, unless it is one already. Contexts that end are told as they are.
+// named wraps an error as one of an algorithm, unless it already is one. It returns errors of
+// contexts as they are.
 func named(name string, err error) error {
 	if f := (*failure)(nil); err == nil || errors.As(err, &f) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -53,7 +54,7 @@ func named(name string, err error) error {
 	return &failure{name, err}
 }
 
-// invalid is an argument that makes no sense.
+// invalid returns the error of an invalid argument.
 func invalid(name, format string, args ...any) error {
 	return &failure{name, fmt.Errorf("%w: %s", device.ErrInvalid, fmt.Sprintf(format, args...))}
 }
@@ -77,8 +78,9 @@ func exists(name string, vertices int, source uint32) error {
 // mostVertices is the default of graph.Options.MaxVertices.
 const mostVertices = 1 << 28
 
-// verticesWith is how many vertices there are with those of some edges. A number that is not less than the default of
-// graph.Options.MaxVertices is refused, unless the list says that there are as many.
+// verticesWith returns the number of vertices including those of some edges. A vertex not less than
+// the default of graph.Options.MaxVertices is refused, unless Vertices of the list or the previous
+// number allows it.
 func verticesWith(name string, before int, e graph.Edges) (n int, err error) {
 	if e.Vertices < 0 || e.Vertices > math.MaxUint32 {
 		return 0, invalid(name, "%d vertices, want 0 to %d", e.Vertices, uint32(math.MaxUint32))
@@ -95,19 +97,19 @@ func verticesWith(name string, before int, e graph.Edges) (n int, err error) {
 	return n, nil
 }
 
-// beyond is the error of an edge with a vertex beyond the limit.
+// beyond returns the error of an edge with a vertex beyond the limit.
 func beyond(name string, i int, u, v uint32, limit int) error {
 	return invalid(name, "edge %d from %d to %d: vertices are 0 to %d; Edges.Vertices allows more", i, u, v, limit-1)
 }
 
-// perVertex panics if a slice has not one element for each vertex.
+// perVertex panics unless a slice has one element for each vertex.
 func perVertex(name string, g *graph.CSR, n int) {
 	if n != g.Vertices() {
 		panic(fmt.Sprintf("algo: %s: %d elements for %d vertices", name, n, g.Vertices()))
 	}
 }
 
-// gathering is a list that cores append to, all of a range at a time, up to its capacity.
+// gathering is a list to which cores append, one range at a time, up to its capacity.
 type gathering struct {
 	list []uint32
 	used atomic.Int64

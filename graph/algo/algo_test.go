@@ -15,13 +15,13 @@ import (
 	"github.com/weftgo/weft/graph"
 )
 
-// shape is a list of edges of which a test makes graphs.
+// shape is a list of edges from which a test makes graphs.
 type shape struct {
 	name string
 	graph.Edges
 }
 
-// shapes are graphs that differ in what algorithms care about.
+// shapes returns graphs that differ in what matters to algorithms.
 func shapes() (all []shape) {
 	r := rand.New(rand.NewPCG(7, 7))
 	add := func(name string, n, m int, edge func(i int) (u, v int)) {
@@ -55,10 +55,10 @@ func shapes() (all []shape) {
 	return all
 }
 
-// everywhere runs a test on all shapes, directed and not, on one core and on three.
+// everywhere runs a test on all shapes, directed and undirected, on one core and on three.
 func everywhere(t *testing.T, test func(t *testing.T, dev device.Device, g *graph.CSR)) {
 	cores := []int{1, 3}
-	if testing.Short() { // the race detector sees all that it can on three
+	if testing.Short() { // the race detector sees everything on three
 		cores = cores[1:]
 	}
 	for _, workers := range cores {
@@ -77,7 +77,7 @@ func everywhere(t *testing.T, test func(t *testing.T, dev device.Device, g *grap
 	}
 }
 
-// neighborsOf are the sets of neighbors, both ways.
+// neighborsOf returns the sets of neighbors, both ways.
 func neighborsOf(g *graph.CSR) []map[uint32]bool {
 	sets := make([]map[uint32]bool, g.Vertices())
 	for v := range sets {
@@ -113,7 +113,7 @@ func TestTriangles(t *testing.T) {
 	})
 }
 
-// Wedges are dealt out to any number of parts without one being lost or counted twice.
+// TestParts checks that no wedge is lost or counted twice, whatever the number of parts.
 func TestParts(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 1)
 	all := shapes()
@@ -206,7 +206,7 @@ func TestBFS(t *testing.T) {
 	})
 }
 
-// sources are some vertices to begin at.
+// sources returns some vertices to begin at.
 func sources(g *graph.CSR) []uint32 {
 	if g.Vertices() == 0 {
 		return nil
@@ -262,7 +262,8 @@ func TestPageRank(t *testing.T) {
 	})
 }
 
-// Ranks are the same to the bit on any number of cores, and what they have always been.
+// TestPageRankBits checks that ranks are the same to the bit on any number of cores, and the same
+// as ever.
 func TestPageRankBits(t *testing.T) {
 	all := shapes()
 	var first []uint64
@@ -333,7 +334,7 @@ func wantPaths[W uint32 | uint64](t *testing.T, dev device.Device, g *graph.Weig
 	}
 }
 
-// bellmanFord relaxes the edges of vertices whose distance has fallen until none does.
+// bellmanFord relaxes the edges of vertices with a decreased distance until none does.
 func bellmanFord[W graph.Weight, D Distance](g *graph.Weighted[W], source uint32, far D) (at []D, reached int) {
 	at = make([]D, g.Vertices())
 	for v := range at {
@@ -374,7 +375,7 @@ func TestKCore(t *testing.T) {
 	})
 }
 
-// peeled takes vertices away one by one, always one of the smallest degree.
+// peeled removes vertices one by one, always one of the smallest degree.
 func peeled(g *graph.CSR) (cores []uint32, largest uint32) {
 	cores = make([]uint32, g.Vertices())
 	degrees, byDegree := make([]int, g.Vertices()), map[int][]uint32{}
@@ -412,7 +413,7 @@ func peeled(g *graph.CSR) (cores []uint32, largest uint32) {
 	return cores, largest
 }
 
-// What makes no sense is an error that says what.
+// TestErrors checks that invalid arguments return an error that explains them.
 func TestErrors(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 1)
 	g, err := graph.Build(t.Context(), dev, graph.Edges{Vertices: 4, From: []uint32{0, 1}, To: []uint32{1, 2}}, nil)
@@ -477,7 +478,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// Whoever cancels gets the context's error from everything.
+// TestCancelled checks that every function returns the error of a cancelled context.
 func TestCancelled(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	all := shapes()
@@ -506,7 +507,8 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// Ranks that are close to begin with need fewer iterations, and those that are right one.
+// TestWarmPageRank checks that ranks that are close at the start need fewer iterations, and correct
+// ones need one.
 func TestWarmPageRank(t *testing.T) {
 	everywhere(t, func(t *testing.T, dev device.Device, g *graph.CSR) {
 		if g.Vertices() == 0 {

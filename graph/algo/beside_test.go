@@ -14,8 +14,8 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// besideUpdates has kernels of algorithms run on a snapshot while batches that change the graph, and look edges up, are on their way on two
-// other streams, which nobody waits for.
+// besideUpdates runs kernels of algorithms on a snapshot while two other streams change the graph
+// and look edges up, without waiting for them.
 func besideUpdates(t testing.TB, dev device.Device, seed uint64) {
 	ctx, host := t.Context(), devicetest.OpenCPU(t, 1)
 	r := rand.New(rand.NewPCG(seed, 8))
@@ -50,7 +50,7 @@ func besideUpdates(t testing.TB, dev device.Device, seed uint64) {
 		must(t, err)
 		wantTriangles, err := Triangles(ctx, host, was)
 		must(t, err)
-		touching, err := TrianglesOfOn(ctx, own, snap, u, v) // reads rows where they lie
+		touching, err := TrianglesOfOn(ctx, own, snap, u, v) // reads rows in place
 		must(t, err)
 		wantTouching, err := TrianglesOf(ctx, host, snap, graph.Edges{From: more, To: others})
 		must(t, err)
@@ -72,7 +72,8 @@ func besideUpdates(t testing.TB, dev device.Device, seed uint64) {
 	must(t, g.Close())
 }
 
-// Updates, lookups and algorithms overlap, under random schedules and weak memory, where a data race is a fault.
+// TestBesideUpdates overlaps updates, lookups and algorithms, under random schedules and weak
+// memory. A data race is a fault there.
 func TestBesideUpdates(t *testing.T) {
 	conformance.NotRaced(t, "the simulator has goroutines of its own")
 	if dev := kernelDevice(t); dev.Properties().Kind != device.Sim {

@@ -8,17 +8,18 @@ import (
 	"github.com/weftgo/weft/graph"
 )
 
-// The vertices that have not been found look for a neighbor in the frontier, instead of the frontier for them, where it has
-// this part of their arcs, and this part of all vertices (Beamer, Asanović, Patterson: "Direction-Optimizing
-// Breadth-First Search", 2012).
+// A frontier with more than 1/arcsPart of the unvisited arcs and 1/verticesPart of all vertices is
+// searched bottom-up. Each vertex that has not been found looks for a neighbor in the frontier,
+// instead of the reverse. (Beamer, Asanović, Patterson: "Direction-Optimizing Breadth-First
+// Search", 2012)
 const (
 	arcsPart     = 14
 	verticesPart = 24
 )
 
-// BFS searches a graph breadth first from a vertex: depths receives the number of edges of a shortest
-// path to each vertex, [Unreached] where there is none. It returns how many vertices
-// have each depth, beginning with the source.
+// BFS searches a graph breadth first from a vertex. depths receives the number of edges of a
+// shortest path to each vertex, [Unreached] if none exists. BFS returns the number of vertices at
+// each depth, beginning with the source.
 func BFS(ctx context.Context, dev device.Device, g *graph.CSR, source uint32, depths []uint32) (levels []int, err error) {
 	perVertex("BFS", g, len(depths))
 	if !isHost(dev) {
@@ -62,10 +63,10 @@ type bfs struct {
 	ctx       context.Context
 	g         *graph.CSR
 	depths    []uint32
-	now, next *gathering // the frontier, and the one behind it
+	now, next *gathering // the frontier, and the next one
 }
 
-// arcs counts those of the frontier.
+// arcs counts the arcs of the frontier.
 func (b *bfs) arcs() int {
 	var sum atomic.Int64
 	now := b.now.all()
@@ -79,7 +80,7 @@ func (b *bfs) arcs() int {
 	return int(sum.Load())
 }
 
-// topDown goes from the frontier, which has a depth, to its neighbors.
+// topDown goes from the frontier, at the given depth, to its neighbors.
 func (b *bfs) topDown(depth uint32) {
 	now := b.now.all()
 	b.Parallel(len(now), front, func(lo, hi int) {
@@ -98,7 +99,7 @@ func (b *bfs) topDown(depth uint32) {
 	})
 }
 
-// bottomUp looks, for all vertices that have not been found, for a neighbor in the frontier.
+// bottomUp searches, for all vertices that have not been found, a neighbor in the frontier.
 func (b *bfs) bottomUp(depth uint32) {
 	b.Parallel(b.g.Vertices(), rows, func(lo, hi int) {
 		if b.ctx.Err() != nil {

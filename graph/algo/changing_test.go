@@ -16,7 +16,7 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// follower is a graph that changes, and what is kept of it from batch to batch.
+// follower is a graph that changes, with the results maintained from batch to batch.
 type follower struct {
 	*testing.T
 	cpu       device.Device
@@ -56,7 +56,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// draw draws edges of which some come again, and some from a hub; or some that are there.
+// draw returns random edges, some of them repeated and some from a hub, or with there, present
+// edges.
 func (f *follower) draw(n int, there bool) (e graph.Edges) {
 	if there {
 		c, err := f.g.CSR(f.Context())
@@ -78,7 +79,7 @@ func (f *follower) draw(n int, there bool) (e graph.Edges) {
 	return e
 }
 
-// step runs a batch, and has what is kept follow it.
+// step runs a batch, and updates the maintained results.
 func (f *follower) step(deletes bool, n int) {
 	ctx := f.Context()
 	e := f.draw(n, deletes && f.r.IntN(2) == 0)
@@ -111,7 +112,7 @@ func (f *follower) step(deletes bool, n int) {
 	}
 }
 
-// trianglesOf counts on the host, and where the graph is, which is the same.
+// trianglesOf counts on the host and on the graph's device, with the same result.
 func (f *follower) trianglesOf(g Reader, e graph.Edges) uint64 {
 	f.Helper()
 	want, err := TrianglesOf(f.Context(), f.cpu, g, e)
@@ -125,7 +126,7 @@ func (f *follower) trianglesOf(g Reader, e graph.Edges) uint64 {
 	return want
 }
 
-// trianglesOn counts them on a GPU, of edges that lie there, among others that do not count.
+// trianglesOn counts them on a GPU, for edges there, among others that do not count.
 func (f *follower) trianglesOn(g Reader, e graph.Edges, want uint64) {
 	f.Helper()
 	dev := f.g.Device()
@@ -149,7 +150,7 @@ func (f *follower) trianglesOn(g Reader, e graph.Edges, want uint64) {
 	}
 }
 
-// same compares what was kept with what is computed anew.
+// same compares the maintained results with new ones.
 func (f *follower) same(exact *PageRankOptions, off float64) {
 	f.Helper()
 	ctx := f.Context()
@@ -185,7 +186,8 @@ func (f *follower) same(exact *PageRankOptions, off float64) {
 	}
 }
 
-// What is kept from batch to batch is what is computed anew, over long histories; of ranks, within what the tolerance allows.
+// TestFollowing checks that maintained results equal new ones over long histories, for ranks within
+// the tolerance.
 func TestFollowing(t *testing.T) {
 	conformance.NotRaced(t, "batches run on many cores in tests of graphs")
 	const tolerance, damping = 1e-5, 0.85
@@ -200,7 +202,8 @@ func TestFollowing(t *testing.T) {
 					}
 					f.step(i%3 == 2 || i > 50, size)
 					if size > 3 || i%10 == 9 {
-						// Both are as far from the exact ranks as the tolerance allows, or as rounding takes them.
+						// Both are as far from the exact ranks as the tolerance allows, or as
+						// rounding takes them.
 						f.same(&PageRankOptions{Tolerance: 1e-13, Iterations: 300, Damping: damping}, tolerance*damping/(1-damping)+1e-12)
 					}
 				}
@@ -209,7 +212,7 @@ func TestFollowing(t *testing.T) {
 	}
 }
 
-// A graph on a GPU is followed as one on a CPU is.
+// TestFollowingOnGPU does the same with a graph on a GPU.
 func TestFollowingOnGPU(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -222,7 +225,7 @@ func TestFollowingOnGPU(t *testing.T) {
 	f.same(&PageRankOptions{Tolerance: 1e-13, Iterations: 300}, 1e-5)
 }
 
-// Ranks that follow a graph are the same to the bit on any number of cores.
+// TestRankingBits checks that maintained ranks are the same to the bit on any number of cores.
 func TestRankingBits(t *testing.T) {
 	conformance.NotRaced(t, "batches run on many cores in tests of graphs")
 	var first []uint64
@@ -241,7 +244,8 @@ func TestRankingBits(t *testing.T) {
 	}
 }
 
-// One edge of a ring changes ranks near it: an update reads rows there, and few of the others.
+// TestRankingIsLocal checks that one edge of a ring changes ranks near it: an update reads rows
+// there, and few of the others.
 func TestRankingIsLocal(t *testing.T) {
 	ctx := t.Context()
 	dev := devicetest.OpenCPU(t, 2)
@@ -280,7 +284,8 @@ func (c *counting) Rows(ctx context.Context, vertices []uint32) ([]uint64, []uin
 	return c.Reader.Rows(ctx, vertices)
 }
 
-// Deep trees stay cheap: each edge is linked to the end of a path that grows downwards.
+// TestConnectedPath checks that deep trees stay cheap: each edge is linked to the end of a path
+// that grows downwards.
 func TestConnectedPath(t *testing.T) {
 	const n = 1 << 16
 	dev := devicetest.OpenCPU(t, 3)
@@ -298,7 +303,8 @@ func TestConnectedPath(t *testing.T) {
 	}
 }
 
-// Edges that did not lead to a graph are told, and the ranks are of no use then; a context that ends costs nothing.
+// TestRankingErrors checks that edges that do not lead to the graph return an error and make the
+// ranks invalid, and that an ended context has no effect.
 func TestRankingErrors(t *testing.T) {
 	ctx := t.Context()
 	dev := devicetest.OpenCPU(t, 2)
@@ -319,7 +325,7 @@ func TestRankingErrors(t *testing.T) {
 			_, err = f.ranking.Update(ctx, g, none, none)
 			return errors.Join(err, g.Close())
 		}, "got a direction"},
-		{func(f *follower) error { // degrees are right, and ends are not
+		{func(f *follower) error { // degrees are right, ends are not
 			_, err := f.g.Insert(ctx, []uint32{3, 60, 61, 62, 63, 64}, []uint32{59, 3, 3, 3, 3, 3}, nil)
 			must(t, err)
 			ends := []uint32{3, 4, 5, 6, 7, 8}
@@ -399,7 +405,7 @@ func TestRankingErrors(t *testing.T) {
 	}
 }
 
-// Parallel edges of a multigraph are in the triangles that one of them would be in.
+// TestTrianglesOfMultigraph checks that parallel edges are in the triangles of a single edge.
 func TestTrianglesOfMultigraph(t *testing.T) {
 	dev, ctx := devicetest.OpenCPU(t, 2), t.Context()
 	r := rand.New(rand.NewPCG(8, 1))

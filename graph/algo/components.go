@@ -8,14 +8,16 @@ import (
 	"github.com/weftgo/weft/graph"
 )
 
-// sampled is the number of vertices that are asked for their component, to find the largest.
+// sampled is the number of vertices sampled to find the largest component.
 const sampled = 1 << 10
 
-// Components numbers the connected components of a graph, the weakly connected ones if it is directed:
-// labels receives the smallest vertex of each vertex's component. It returns how many there are.
+// Components labels the connected components of a graph, the weakly connected ones if it is
+// directed. labels receives the smallest vertex of each vertex's component. Components returns
+// their number.
 //
-// It is Afforest (Sutton, Ben-Nun, Barak: "Optimizing Parallel Graph Connectivity Computation via Subgraph Sampling", 2018): two edges of each vertex
-// unite most of the largest component, whose other edges need not be looked at then.
+// The algorithm is Afforest (Sutton, Ben-Nun, Barak: "Optimizing Parallel Graph Connectivity
+// Computation via Subgraph Sampling", 2018). Two edges of each vertex unite most of the largest
+// component. Its other edges need not be read.
 func Components(ctx context.Context, dev device.Device, g *graph.CSR, labels []uint32) (count int, err error) {
 	perVertex("components", g, len(labels))
 	if !isHost(dev) {
@@ -36,7 +38,7 @@ func Components(ctx context.Context, dev device.Device, g *graph.CSR, labels []u
 	unite(ctx, h, g, labels, func(_ uint32, row []uint32) []uint32 { return row[:min(first, len(row))] })
 	flatten(h, labels)
 	largest := uint32(None)
-	if !g.Directed() { // else its other edges may be what links a vertex that has none
+	if !g.Directed() { // otherwise its other edges may link a vertex without any
 		largest = frequent(some(labels))
 	}
 	unite(ctx, h, g, labels, func(v uint32, row []uint32) []uint32 {
@@ -59,7 +61,7 @@ func Components(ctx context.Context, dev device.Device, g *graph.CSR, labels []u
 	return int(roots.Load()), ctx.Err()
 }
 
-// unite unites vertices with those of their neighbors that which chooses.
+// unite unites vertices with those neighbors that which returns.
 func unite(ctx context.Context, h device.Host, g *graph.CSR, labels []uint32, which func(v uint32, row []uint32) []uint32) {
 	h.Parallel(g.Vertices(), rows, func(lo, hi int) {
 		for v := lo; v < hi && ctx.Err() == nil; v++ {
@@ -70,8 +72,8 @@ func unite(ctx context.Context, h device.Host, g *graph.CSR, labels []uint32, wh
 	})
 }
 
-// link makes the roots of two vertices one: the larger one points to the smaller one. Labels only
-// fall, so the root of a component is its smallest vertex in the end.
+// link unites the roots of two vertices: the larger points to the smaller. Labels only decrease, so
+// in the end the root of a component is its smallest vertex.
 func link(labels []uint32, u, v uint32) {
 	a, b := atomic.LoadUint32(&labels[u]), atomic.LoadUint32(&labels[v])
 	for a != b {
@@ -98,7 +100,7 @@ func flatten(h device.Host, labels []uint32) {
 	})
 }
 
-// some are the labels of some vertices, if there are any.
+// some returns the labels of a sample of vertices.
 func some(labels []uint32) []uint32 {
 	if len(labels) == 0 {
 		return nil
@@ -110,7 +112,7 @@ func some(labels []uint32) []uint32 {
 	return sample
 }
 
-// frequent is the label that most of some vertices have.
+// frequent returns the most frequent of some labels.
 func frequent(labels []uint32) uint32 {
 	most, counts := uint32(None), make(map[uint32]int)
 	for _, label := range labels {

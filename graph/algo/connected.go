@@ -8,19 +8,21 @@ import (
 	"github.com/weftgo/weft/graph"
 )
 
-// Connected keeps the connected components of a graph that grows, the weakly connected ones if it is directed: a batch of edges costs what they
-// cost, however large the graph is. What deletions leave is not known without looking at the rest of the graph: after
-// them, [Connected.Reset] finds the components anew. It is not for several goroutines at a time.
+// Connected maintains the connected components of a graph that grows, the weakly connected ones if
+// it is directed. The cost of a batch of edges depends on the batch, not on the size of the graph.
+// The effect of deletions cannot be determined without reading the rest of the graph; after them,
+// [Connected.Reset] recomputes the components. A Connected is not safe for concurrent use.
 //
-// Vertices are a forest in which roots are the smallest of their trees, and paths are halved as they are walked (Tarjan, van Leeuwen: "Worst-Case Analysis of Set Union
-// Algorithms", 1984); threads meet at roots alone, where one of them wins.
+// The vertices are a forest. Roots are the smallest of their trees, and walks halve the paths
+// (Tarjan, van Leeuwen: "Worst-Case Analysis of Set Union Algorithms", 1984). Threads contend only
+// at roots, where one of them wins.
 type Connected struct {
 	host    device.Host
 	parents []uint32
 	count   int
 }
 
-// NewConnected finds the components of a graph as it is.
+// NewConnected computes the components of a graph.
 func NewConnected(ctx context.Context, dev device.Device, g *graph.CSR) (*Connected, error) {
 	h, err := host(dev, "connected")
 	if err != nil {
@@ -30,7 +32,7 @@ func NewConnected(ctx context.Context, dev device.Device, g *graph.CSR) (*Connec
 	return c, c.Reset(ctx, g)
 }
 
-// Reset finds the components of a graph as it is now, and forgets what there was. After an error nothing has changed.
+// Reset recomputes the components from a graph. After an error nothing has changed.
 func (c *Connected) Reset(ctx context.Context, g *graph.CSR) error {
 	labels := make([]uint32, g.Vertices())
 	count, err := Components(ctx, c.host, g, labels)
@@ -41,9 +43,11 @@ func (c *Connected) Reset(ctx context.Context, g *graph.CSR) error {
 	return nil
 }
 
-// Insert unites the ends of edges. A vertex that has not been there is one from then on, with all of smaller numbers, and those that
-// edges.Vertices counts. One from 2^28 on is device.ErrInvalid with the position of its edge, before anything is changed, unless edges.Vertices
-// allows it. If ctx ends, some edges have been inserted, and all may be once more. It panics if From and To differ in length.
+// Insert unites the ends of edges. A new vertex is added with all smaller numbers, as are the
+// vertices that edges.Vertices counts. A vertex from 2^28 on returns device.ErrInvalid with the
+// position of its edge, before anything changes, unless edges.Vertices allows it. If ctx ends, some
+// edges have been inserted, and all may be inserted again. Insert panics if From and To differ in
+// length.
 func (c *Connected) Insert(ctx context.Context, edges graph.Edges) error {
 	matching("connected", edges)
 	most, err := verticesWith("connected", len(c.parents), edges)
@@ -71,7 +75,7 @@ func (c *Connected) Insert(ctx context.Context, edges graph.Edges) error {
 	return ctx.Err()
 }
 
-// unite makes the trees of two vertices one, and reports whether they were two.
+// unite unites the trees of two vertices, and reports whether they were different.
 func (c *Connected) unite(u, v uint32) bool {
 	for {
 		u, v = c.root(u), c.root(v)
@@ -85,7 +89,8 @@ func (c *Connected) unite(u, v uint32) bool {
 	}
 }
 
-// root finds the root of a vertex, and halves the path to it: parents only become smaller, and stay in the tree.
+// root returns the root of a vertex, and halves the path to it. Parents only decrease, and stay in
+// the tree.
 func (c *Connected) root(v uint32) uint32 {
 	for {
 		up := atomic.LoadUint32(&c.parents[v])
@@ -98,16 +103,17 @@ func (c *Connected) root(v uint32) uint32 {
 	}
 }
 
-// Vertices is the number of vertices, those without edges among them.
+// Vertices returns the number of vertices, including those without edges.
 func (c *Connected) Vertices() int { return len(c.parents) }
 
-// Count is the number of components.
+// Count returns the number of components.
 func (c *Connected) Count() int { return c.count }
 
-// Label is the smallest vertex of a vertex's component. It panics as a slice does if there is no such vertex.
+// Label returns the smallest vertex of a vertex's component. It panics like a slice index if v is
+// not a vertex.
 func (c *Connected) Label(v uint32) uint32 { return c.root(v) }
 
-// Labels writes those of all vertices, as [Components] does.
+// Labels writes the labels of all vertices, as [Components] does.
 func (c *Connected) Labels(labels []uint32) {
 	if len(labels) != len(c.parents) {
 		panic("algo: connected: not as many labels as vertices")

@@ -10,18 +10,19 @@ import (
 	"github.com/weftgo/weft/internal/gpu/traversal"
 )
 
-// DeviceConnected is a [Connected] in the memory of a device: batches of edges that lie there are followed there, one wait of the host for each. It takes
-// 4 bytes a vertex, and up to half as much again where batches bring vertices, until Free. After an error of the device, [DeviceConnected.Reset] alone is of use. It is
-// not for several goroutines at a time.
+// DeviceConnected is a [Connected] in device memory. It follows batches of edges on the device,
+// with one wait of the host for each. It takes 4 bytes a vertex, and up to half as much again if
+// batches add vertices, until Free. After an error of the device, only [DeviceConnected.Reset] is
+// possible. A DeviceConnected is not safe for concurrent use.
 type DeviceConnected struct {
 	dev     device.Device
 	host    *Connected // on a CPU
 	k       *traversal.Following
-	parents device.Slice[uint32] // perhaps of more vertices than there are
-	told    device.Slice[uint64] // what kernels say of a batch
+	parents device.Slice[uint32] // may have capacity for more vertices
+	told    device.Slice[uint64] // results of kernels for a batch
 	n       int
 	count   int
-	failed  error // of the device: what has been united is not known
+	failed  error // of the device: the components are unknown
 	freed   bool
 }
 
@@ -48,7 +49,7 @@ func NewConnectedOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR) (
 	return c, nil
 }
 
-// usable refuses calls behind Free, and streams of other devices.
+// usable refuses calls after Free, and streams of other devices.
 func (c *DeviceConnected) usable(s *device.Stream) error {
 	switch {
 	case c.freed:
@@ -83,7 +84,8 @@ func (c *DeviceConnected) Reset(ctx context.Context, s *device.Stream, g *graph.
 	return named("connected", old.Free())
 }
 
-// Insert is [Connected.Insert] of edges on the device, of which those count that were done. It waits for them to be united.
+// Insert is [Connected.Insert] of the edges on the device that count (Done). It waits for them to
+// be united.
 func (c *DeviceConnected) Insert(ctx context.Context, s *device.Stream, edges graph.DeviceEdges) error {
 	if err := edges.Check(c.dev); err != nil {
 		return named("connected", err)
@@ -127,7 +129,7 @@ func (c *DeviceConnected) insert(ctx context.Context, s *device.Stream, edges gr
 	}
 }
 
-// grow makes so many vertices, if there are fewer.
+// grow adds vertices up to n.
 func (c *DeviceConnected) grow(ctx context.Context, s *device.Stream, n int) error {
 	if n > c.parents.Len() {
 		more, err := device.Make[uint32](c.dev, max(n, c.n+c.n/2))
@@ -157,7 +159,7 @@ func (c *DeviceConnected) grow(ctx context.Context, s *device.Stream, n int) err
 	return nil
 }
 
-// Vertices is the number of vertices, those without edges among them.
+// Vertices returns the number of vertices, including those without edges.
 func (c *DeviceConnected) Vertices() int {
 	if c.host != nil {
 		return c.host.Vertices()
@@ -165,7 +167,7 @@ func (c *DeviceConnected) Vertices() int {
 	return c.n
 }
 
-// Count is the number of components.
+// Count returns the number of components.
 func (c *DeviceConnected) Count() int {
 	if c.host != nil {
 		return c.host.Count()
@@ -173,7 +175,8 @@ func (c *DeviceConnected) Count() int {
 	return c.count
 }
 
-// Labels writes the smallest vertex of each vertex's component, as [ComponentsOn] does, and waits for it. It panics if there are not as many labels as vertices.
+// Labels writes the smallest vertex of each vertex's component, as [ComponentsOn] does, and waits
+// for it. It panics if the numbers of labels and vertices differ.
 func (c *DeviceConnected) Labels(ctx context.Context, s *device.Stream, labels device.Slice[uint32]) error {
 	if err := errors.Join(c.usable(s), c.failed); err != nil {
 		return err
@@ -198,7 +201,7 @@ func (c *DeviceConnected) Labels(ctx context.Context, s *device.Stream, labels d
 	return named("connected", errors.Join(s.Copy(labels.Ptr(), c.parents.Ptr(), 4*n), s.Sync(ctx)))
 }
 
-// Free returns the memory; every call is device.ErrClosed then. Idempotent.
+// Free frees the memory; every later call returns device.ErrClosed. Free is idempotent.
 func (c *DeviceConnected) Free() error {
 	c.freed, c.n, c.count = true, 0, 0
 	if c.host != nil {

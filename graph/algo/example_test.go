@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/graph/algo"
 )
 
-// Two triangles that share an edge, and an edge apart.
+// The graph has two triangles that share an edge, and a separate edge.
 func Example() {
 	ctx := context.Background()
 	dev, err := cpu.Open(nil)
@@ -47,7 +47,7 @@ func Example() {
 	// vertices by depth: [1 2 1]
 }
 
-// Distances of weights that are integers are integers.
+// Integer weights have integer distances.
 func ExampleSSSP() {
 	ctx := context.Background()
 	dev, err := cpu.Open(nil)
@@ -68,7 +68,7 @@ func ExampleSSSP() {
 	// Output: 3 [0 3 7]
 }
 
-// Triangles that a batch closes, and those that another one takes.
+// TrianglesOf counts the triangles that a batch closes, and those that another one removes.
 func ExampleTrianglesOf() {
 	ctx := context.Background()
 	dev, err := cpu.Open(nil)
@@ -91,7 +91,8 @@ func ExampleTrianglesOf() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	gone, err := algo.TrianglesOf(ctx, dev, g, graph.Edges{From: []uint32{0}, To: []uint32{1}}) // before it is deleted
+	// Count before the edge is deleted.
+	gone, err := algo.TrianglesOf(ctx, dev, g, graph.Edges{From: []uint32{0}, To: []uint32{1}})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -99,7 +100,7 @@ func ExampleTrianglesOf() {
 	// Output: 4 2 [0 1 2 3]
 }
 
-// Components that follow batches where they lie: on a GPU, if the device is one.
+// DeviceConnected follows batches on the device: on a GPU, if the device is one.
 func ExampleDeviceConnected() {
 	ctx := context.Background()
 	dev, err := cpu.Open(nil)

@@ -15,7 +15,7 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// followerOn is a graph that changes on a device, what follows it there, and the same on the host.
+// followerOn is a graph that changes on a device, with results maintained there and on the host.
 type followerOn struct {
 	*testing.T
 	s         *device.Stream
@@ -63,7 +63,7 @@ func (f *followerOn) close() {
 	must(f.T, errors.Join(f.ranks.Free(), f.ranks.Free(), f.parts.Free(), f.parts.Free(), f.g.Close()))
 }
 
-// batch is some edges on the device, a few of them again and again, or some that are there.
+// batch returns random edges on the device, a few of them repeated, or present edges.
 func (f *followerOn) batch(n int, there bool) graph.DeviceEdges {
 	var e graph.Edges
 	if there {
@@ -103,7 +103,7 @@ func (f *followerOn) change(deletes bool, n int) (inserted, deleted graph.Device
 	return inserted, deleted
 }
 
-// step runs a batch, and has everything follow it.
+// step runs a batch, and updates everything.
 func (f *followerOn) step(deletes bool, n int) {
 	f.Helper()
 	ctx := f.Context()
@@ -133,7 +133,7 @@ func (f *followerOn) step(deletes bool, n int) {
 	f.same()
 }
 
-// same compares what there is on the device with what there is on the host.
+// same compares the results on the device with those on the host.
 func (f *followerOn) same() {
 	f.Helper()
 	if got := devicetest.Download(f, f.s, f.ranks.Ranks()); !slices.Equal(got, f.ranking.Ranks()) || f.ranks.Vertices() != len(got) {
@@ -155,7 +155,8 @@ func onDevices(t *testing.T, test func(t *testing.T, dev device.Device)) {
 	t.Run("kernels", func(t *testing.T) { test(t, kernelDevice(t)) })
 }
 
-// What follows a graph on a device is what follows it on the host, to the bit, after batches large and small, with vertices that are new.
+// TestFollowingOn checks that results maintained on a device equal those of the host, to the bit,
+// after batches large and small, with new vertices.
 func TestFollowingOn(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev device.Device) {
 		for _, o := range []graph.Options{{}, {Directed: true, SelfLoops: true}, {Multi: true}} {
@@ -174,7 +175,8 @@ func TestFollowingOn(t *testing.T) {
 	})
 }
 
-// A ranking reads a snapshot as it reads the graph; an edge between two parts that even out slowly is followed vertex by vertex.
+// TestRankingOnSnapshot checks that a ranking reads a snapshot like the graph. An edge between two
+// parts that even out slowly is followed vertex by vertex.
 func TestRankingOnSnapshot(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev device.Device) {
 		ctx := t.Context()
@@ -185,7 +187,7 @@ func TestRankingOnSnapshot(t *testing.T) {
 		was := f.here
 		snap, err := f.g.Snapshot(ctx)
 		must(t, err)
-		f.change(false, 300) // which is none of the snapshot's
+		f.change(false, 300) // not in the snapshot
 		want, err := f.ranking.Update(ctx, snap, was, graph.Edges{})
 		must(t, err)
 		got, err := f.ranks.Update(ctx, f.s, snap, inserted, none)
@@ -197,7 +199,8 @@ func TestRankingOnSnapshot(t *testing.T) {
 	})
 }
 
-// One edge of a ring changes ranks near it, and rows of few vertices are read.
+// TestRankingOnIsLocal checks that one edge of a ring changes ranks near it, and that rows of few
+// vertices are read.
 func TestRankingOnIsLocal(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev device.Device) {
 		ctx := t.Context()
@@ -243,7 +246,8 @@ func (e *exporting) CSROn(ctx context.Context, s *device.Stream) (*graph.DeviceC
 	return e.Graph.CSROn(ctx, s)
 }
 
-// What a ranking or components refuse on the host they refuse on the device, with the same words where there are words.
+// TestFollowingOnErrors checks that a ranking or components refuse the same on the device as on the
+// host, with the same text, if any.
 func TestFollowingOnErrors(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev device.Device) {
 		ctx := t.Context()
@@ -323,7 +327,7 @@ func TestFollowingOnErrors(t *testing.T) {
 	})
 }
 
-// A context that ends costs nothing: the next call goes on.
+// TestFollowingOnEnds checks that an ended context has no effect: the next call continues.
 func TestFollowingOnEnds(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev device.Device) {
 		ctx := t.Context()
@@ -348,7 +352,8 @@ func TestFollowingOnEnds(t *testing.T) {
 	})
 }
 
-// No vertices, vertices without edges, and lists that say how many vertices there are.
+// TestFollowingOnNothing checks graphs without vertices or edges, and lists with a number of
+// vertices.
 func TestFollowingOnNothing(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev device.Device) {
 		ctx := t.Context()
@@ -377,7 +382,8 @@ func TestFollowingOnNothing(t *testing.T) {
 	})
 }
 
-// Memory that runs out at any place is an error, leaves nothing behind that Free does not return, and what is made again is right.
+// TestFollowingOnFails checks that running out of memory anywhere is an error and leaks nothing
+// after Free. A new object is correct.
 func TestFollowingOnFails(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev device.Device) {
 		ctx := t.Context()

@@ -9,11 +9,11 @@ import (
 
 // Marks of vertices.
 const (
-	markChanged = 1 << iota // it is in changed
-	markActive              // it is in active
+	markChanged = 1 << iota // in changed
+	markActive              // in active
 )
 
-// settle hands ranks on until what waits is within the tolerance.
+// settle hands ranks on until the remainder is within the tolerance.
 func (r *Ranking) settle(ctx context.Context, g Reader) (result PageRankResult, err error) {
 	for r.unsettled(len(r.changed.all()), len(r.active.all())) && result.Iterations < r.o.Iterations {
 		if err := ctx.Err(); err != nil {
@@ -39,11 +39,11 @@ func (r *Ranking) settle(ctx context.Context, g Reader) (result PageRankResult, 
 	return result, nil
 }
 
-// readAtOnce is the number of vertices of which rows are read at a time.
+// readAtOnce is the number of vertices with rows that are read at a time.
 const readAtOnce = 1 << 16
 
-// handOn gives all neighbors of active vertices what they are to have, and notes whose rank that changes. Sums are integers, so that the order
-// in which cores add does not matter.
+// handOn gives all neighbors of active vertices their shares, and records the vertices with changed
+// sums. Sums are integers, so the order in which cores add does not matter.
 func (r *Ranking) handOn(ctx context.Context, g Reader) error {
 	var all atomic.Uint64
 	for some := range slices.Chunk(r.active.all(), readAtOnce) {
@@ -68,7 +68,7 @@ func (r *Ranking) handOn(ctx context.Context, g Reader) error {
 				if to := neighbors[offsets[i]:offsets[i+1]]; len(to) > 0 {
 					waited += r.waits(v)
 					own = r.hand(v, to, own)
-					waited -= r.waits(v) // what a division leaves
+					waited -= r.waits(v) // the remainder of a division
 				}
 			}
 			r.changed.add(own)
@@ -81,7 +81,7 @@ func (r *Ranking) handOn(ctx context.Context, g Reader) error {
 	return nil
 }
 
-// hand hands on the rank of a vertex, and appends the neighbors that nobody has noted.
+// hand hands on the rank of a vertex, and appends the neighbors that are not yet marked.
 func (r *Ranking) hand(u uint32, to, noted []uint32) []uint32 {
 	share := r.ranks[u] / uint64(len(to))
 	more := share - r.handed[u]
@@ -98,12 +98,12 @@ func (r *Ranking) hand(u uint32, to, noted []uint32) []uint32 {
 	return noted
 }
 
-// mark marks a vertex, and reports whether it was not.
+// mark marks a vertex, and reports whether it was unmarked.
 func (r *Ranking) mark(v, as uint32) bool {
 	return atomic.LoadUint32(&r.marks[v])&as == 0 && atomic.OrUint32(&r.marks[v], as)&as == 0
 }
 
-// refresh makes ranks of sums, and finds out who has to hand on.
+// refresh computes ranks from sums, and finds the vertices that must hand on.
 func (r *Ranking) refresh() {
 	n := uint64(len(r.ranks))
 	changed := r.changed.all()
@@ -145,8 +145,9 @@ func (r *Ranking) refresh() {
 	r.changed.used.Store(0)
 }
 
-// waits is how much of its rank a vertex has not handed on, or too much. Where edges have just come it may be beyond 64 bits; it is added and taken
-// away once each then, so that sums are right in the end.
+// waits returns how much of its rank a vertex has not handed on, or has handed on in excess. If
+// edges have just come it may exceed 64 bits. It is then added and subtracted once each, so sums
+// are right in the end.
 func (r *Ranking) waits(v uint32) uint64 {
 	d := uint64(r.degrees[v])
 	if d == 0 {

@@ -10,12 +10,12 @@ import (
 	"github.com/weftgo/weft/graph"
 )
 
-// KCore computes the core numbers of an undirected graph: cores receives, for each vertex, the largest k for
-// which it is in a subgraph whose vertices all have k neighbors in it. It returns the largest one. Self loops count nothing; an
-// edge that is there several times counts as often.
+// KCore computes the core numbers of an undirected graph. cores receives, for each vertex, the
+// largest k such that it is in a subgraph of vertices with at least k neighbors in that subgraph.
+// KCore returns the largest core number. Self loops do not count; parallel edges count separately.
 //
-// Vertices of the smallest degree are taken away, all at a time, with their edges, until none is left of that degree
-// (Dasari, Ranjan, Zubair: "ParK", 2014).
+// Vertices of the smallest degree are removed, all at a time, with their edges, until none is left
+// of that degree (Dasari, Ranjan, Zubair: "ParK", 2014).
 func KCore(ctx context.Context, dev device.Device, g *graph.CSR, cores []uint32) (largest uint32, err error) {
 	perVertex("KCore", g, len(cores))
 	if !isHost(dev) {
@@ -53,18 +53,18 @@ func KCore(ctx context.Context, dev device.Device, g *graph.CSR, cores []uint32)
 	return largest, ctx.Err()
 }
 
-// peeling is a graph of which vertices have been taken away.
+// peeling is a graph with some vertices removed.
 type peeling struct {
 	device.Host
 	ctx     context.Context
 	g       *graph.CSR
-	degrees []uint32 // in what is left; of vertices that are not, their core number at most
+	degrees []uint32 // in the remaining graph; of removed vertices, at most their core number
 	cores   []uint32
 	left    []uint32
-	level   int64 // all vertices of that degree have been taken away, and of smaller ones
+	level   int64 // all vertices of at most that degree have been removed
 }
 
-// begin finds the smallest degree of what is left, and moves the vertices that have it to now.
+// begin finds the smallest degree of the remaining graph, and moves its vertices to now.
 func (p *peeling) begin(now *gathering) (largest uint32) {
 	done := func(v uint32) bool { return int64(p.degrees[v]) <= p.level }
 	p.left = slices.DeleteFunc(p.left, done)
@@ -84,7 +84,7 @@ func (p *peeling) begin(now *gathering) (largest uint32) {
 	return uint32(p.level)
 }
 
-// peel takes vertices away, whose core number is k, and gathers those whose degree falls to k by that.
+// peel removes vertices with core number k, and gathers those with a degree that falls to k.
 func (p *peeling) peel(k uint32, now []uint32, next *gathering) {
 	p.Parallel(len(now), front, func(lo, hi int) {
 		if p.ctx.Err() != nil {
@@ -103,7 +103,7 @@ func (p *peeling) peel(k uint32, now []uint32, next *gathering) {
 	})
 }
 
-// fall takes one from a degree that is above k, and reports whether it is k then.
+// fall decrements a degree above k, and reports whether it is then k.
 func fall(degree *uint32, k uint32) bool {
 	for old := atomic.LoadUint32(degree); old > k; old = atomic.LoadUint32(degree) {
 		if atomic.CompareAndSwapUint32(degree, old, old-1) {

@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/graph"
 )
 
-// panics reports whether f does.
+// panics reports whether f panics.
 func panics(f func()) (did bool) {
 	defer func() { did = recover() != nil }()
 	f()
@@ -27,7 +27,7 @@ func smallGraph(t *testing.T) *graph.CSR {
 	return g
 }
 
-// No device is an error of every algorithm.
+// TestWithoutDevice checks that every algorithm refuses a nil device.
 func TestWithoutDevice(t *testing.T) {
 	ctx, g := t.Context(), smallGraph(t)
 	n := make([]uint32, 3)
@@ -48,7 +48,8 @@ func TestWithoutDevice(t *testing.T) {
 	check("Ranking", err)
 }
 
-// Every algorithm refuses a graph on the device that has been freed, and a column of another device.
+// TestFreedGraphs checks that every algorithm refuses a freed graph on the device, and a column of
+// another device.
 func TestFreedGraphs(t *testing.T) {
 	for _, open := range []func() device.Device{
 		func() device.Device { return devicetest.OpenCPU(t, 1) }, func() device.Device { return devicetest.OpenSim(t, &sim.Options{}) },
@@ -76,7 +77,7 @@ func TestFreedGraphs(t *testing.T) {
 	}
 }
 
-// Lists of edges have to lie where the graph does.
+// TestTrianglesOfOnElsewhere checks that lists of edges must lie on the device of the graph.
 func TestTrianglesOfOnElsewhere(t *testing.T) {
 	ctx, dev, host := t.Context(), kernelDevice(t), devicetest.OpenCPU(t, 1)
 	g, err := graph.New(dev, nil)
@@ -102,7 +103,8 @@ func TestTrianglesOfOnElsewhere(t *testing.T) {
 	must(t, errors.Join(here.Free(), elsewhere.Free(), which.Free(), g.Close()))
 }
 
-// A fan-out whose rows are more than there are numbers is no match for a slice without elements.
+// TestSampleOverflows checks that a fan-out with an overflowing number of elements does not match
+// an empty slice.
 func TestSampleOverflows(t *testing.T) {
 	s := devicetest.NewStream(t, kernelDevice(t))
 	d, err := smallGraph(t).Upload(s)
@@ -116,7 +118,8 @@ func TestSampleOverflows(t *testing.T) {
 	must(t, errors.Join(s.Sync(t.Context()), d.Free()))
 }
 
-// One wrong number does not take all memory for the vertices below it.
+// TestVerticesBeyondAll checks that one wrong number does not take all memory for the vertices
+// below it.
 func TestVerticesBeyondAll(t *testing.T) {
 	ctx, host := t.Context(), devicetest.OpenCPU(t, 1)
 	c, err := NewConnected(ctx, host, smallGraph(t))
@@ -141,7 +144,7 @@ func TestVerticesBeyondAll(t *testing.T) {
 	must(t, g.Close())
 }
 
-// Vertices that a list of edges asks for are there, with edges or without.
+// TestConnectedVertices checks that the vertices of a list exist, with edges or without.
 func TestConnectedVertices(t *testing.T) {
 	ctx := t.Context()
 	c, err := NewConnected(ctx, devicetest.OpenCPU(t, 1), smallGraph(t))
@@ -155,7 +158,7 @@ func TestConnectedVertices(t *testing.T) {
 	}
 }
 
-// What could not be computed is 0.
+// TestKCoreAfterErrors checks that the result is 0 after an error.
 func TestKCoreAfterErrors(t *testing.T) {
 	dev := kernelDevice(t)
 	ended, cancel := context.WithCancel(t.Context())

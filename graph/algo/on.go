@@ -12,13 +12,14 @@ import (
 	"github.com/weftgo/weft/internal/gpu/traversal"
 )
 
-// isHost reports whether Go code works on the memory of a device. It would on that of none, which is refused then.
+// isHost reports whether Go code works on the memory of a device. It returns true for nil, which
+// the host code refuses.
 func isHost(dev device.Device) bool {
 	_, ok := dev.(device.Host)
 	return ok || dev == nil
 }
 
-// uploaded runs an algorithm on a device with kernels: on a graph of the host, for a column of it.
+// uploaded runs an algorithm on a device with kernels, on a graph and a column of the host.
 func uploaded[T device.Elem, G interface{ Free() error }](ctx context.Context, dev device.Device, name string, upload func(*device.Stream) (G, error), to []T, run func(s *device.Stream, g G, column device.Slice[T]) error) error {
 	return onStream(ctx, dev, name, func(s *device.Stream) error {
 		g, err := upload(s)
@@ -36,7 +37,8 @@ func uploaded[T device.Elem, G interface{ Free() error }](ctx context.Context, d
 	})
 }
 
-// readable checks that a stream is of the device of a graph, which has not been freed.
+// readable checks that a stream belongs to the device of a graph, and that the graph has not been
+// freed.
 func readable(name string, s *device.Stream, g *graph.DeviceCSR) error {
 	switch {
 	case g.Offsets().Len() == 0:
@@ -47,7 +49,8 @@ func readable(name string, s *device.Stream, g *graph.DeviceCSR) error {
 	return nil
 }
 
-// placed checks where a call on a device finds its graph and its column, of which there is one element for each vertex.
+// placed checks the places of the graph and of the column of a call on a device. The column must
+// have one element for each vertex.
 func placed[T device.Elem](name string, s *device.Stream, g *graph.DeviceCSR, column device.Slice[T]) error {
 	if err := readable(name, s, g); err != nil {
 		return err
@@ -61,7 +64,7 @@ func placed[T device.Elem](name string, s *device.Stream, g *graph.DeviceCSR, co
 	return nil
 }
 
-// kernelsOf makes kernels for a graph, and says where its rows are.
+// kernelsOf loads the kernels for a graph, and returns the places of its rows.
 func kernelsOf(name string, g *graph.DeviceCSR) (*traversal.Kernels, traversal.Graph, error) {
 	k, err := traversal.Load(g.Device())
 	if err != nil {
@@ -102,12 +105,12 @@ func PageRankOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR, ranks
 		r.Change = float64(change) / RankOne
 	}
 	if err == nil && o.Tolerance < 0 {
-		r.Iterations = o.Iterations // the others would have changed nothing
+		r.Iterations = o.Iterations // the remaining iterations would have changed nothing
 	}
 	return r, named("PageRank", errors.Join(err, free()))
 }
 
-// limitOf is the largest change of ranks that is within a tolerance.
+// limitOf returns the largest change of ranks that is within a tolerance.
 func limitOf(tolerance float64) uint64 {
 	lo, hi := uint64(0), uint64(math.MaxUint64)
 	for lo < hi {
@@ -120,7 +123,7 @@ func limitOf(tolerance float64) uint64 {
 	return lo
 }
 
-// turned is a graph with all edges turned round: itself, if it has no directions.
+// turned returns a graph with all edges reversed; for an undirected graph, the graph itself.
 func turned(ctx context.Context, s *device.Stream, k *traversal.Kernels, g *graph.DeviceCSR, rows traversal.Graph) (into traversal.Graph, free func() error, err error) {
 	into = rows
 	if !g.Directed() {
@@ -160,7 +163,8 @@ func BFSOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR, source uin
 	return levels, named("BFS", err)
 }
 
-// ComponentsOn is [Components] of a graph on a device, with the labels there. It waits for the result.
+// ComponentsOn is [Components] of a graph on a device, with the labels there. It waits for the
+// result.
 func ComponentsOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR, labels device.Slice[uint32]) (count int, err error) {
 	if err := placed("components", s, g, labels); err != nil {
 		return 0, err
@@ -237,7 +241,7 @@ func SSSPOn[W graph.Weight, D Distance](ctx context.Context, s *device.Stream, g
 	return reached, named("SSSP", err)
 }
 
-// badArc is the error of an arc whose weight is negative or no number.
+// badArc returns the error of an arc with a negative weight or NaN.
 func badArc[W graph.Weight](ctx context.Context, s *device.Stream, g *graph.DeviceWeighted[W], arc int) error {
 	rows, err := g.Download(ctx, s)
 	if err != nil {
@@ -246,7 +250,7 @@ func badArc[W graph.Weight](ctx context.Context, s *device.Stream, g *graph.Devi
 	return badWeight(rows, arc)
 }
 
-// weightTypes are what kernels call the types of weights.
+// weightTypes maps the types of weights to those of kernels.
 var weightTypes = map[core.Type]traversal.WeightType{
 	{Letter: 'u', Bits: 32}: traversal.Uint32, {Letter: 'i', Bits: 32}: traversal.Int32, {Letter: 'f', Bits: 32}: traversal.Float32,
 	{Letter: 'u', Bits: 64}: traversal.Uint64, {Letter: 'i', Bits: 64}: traversal.Int64, {Letter: 'f', Bits: 64}: traversal.Float64,

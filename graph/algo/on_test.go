@@ -16,7 +16,7 @@ import (
 	"github.com/weftgo/weft/graph"
 )
 
-// kernelDevice is a simulated GPU, or that of the environment.
+// kernelDevice returns a simulated GPU, or the device of the environment.
 func kernelDevice(t *testing.T) device.Device {
 	t.Helper()
 	if testing.Short() {
@@ -43,7 +43,8 @@ func onKernels(t *testing.T, test func(t *testing.T, dev, host device.Device, g 
 	}
 }
 
-// Ranks of a device with kernels are those of a CPU, to the bit, and come as far.
+// TestPageRankOnKernels checks that ranks of a device with kernels are those of a CPU, to the bit,
+// after the same number of iterations.
 func TestPageRankOnKernels(t *testing.T) {
 	n := 0
 	onKernels(t, func(t *testing.T, dev, host device.Device, g *graph.CSR) {
@@ -160,7 +161,7 @@ func TestSSSPOnKernels(t *testing.T) {
 	})
 }
 
-// What a CPU refuses is refused with the same words.
+// TestErrorsOnKernels checks that kernels refuse the same as a CPU, with the same text.
 func TestErrorsOnKernels(t *testing.T) {
 	ctx, dev, host := t.Context(), kernelDevice(t), devicetest.OpenCPU(t, 1)
 	g, err := graph.Build(ctx, host, graph.Edges{From: []uint32{0, 1, 2}, To: []uint32{1, 2, 3}}, &graph.Options{Directed: true})
@@ -230,7 +231,7 @@ func all(ctx context.Context, dev device.Device, g *graph.CSR, each func(name st
 	}
 }
 
-// ending is a context that ends when it has been asked some times.
+// ending is a context that ends after a number of calls.
 type ending struct {
 	context.Context
 	left atomic.Int64
@@ -251,7 +252,7 @@ func (e *ending) Done() <-chan struct{} {
 	return c
 }
 
-// A context that ends on the way is an error, and leaves nothing behind, wherever that is.
+// TestEndingOnKernels checks that a context that ends at any point is an error and leaks nothing.
 func TestEndingOnKernels(t *testing.T) {
 	dev, host := kernelDevice(t), devicetest.OpenCPU(t, 1)
 	g, err := graph.Build(t.Context(), host, shapes()[4].Edges, nil) // a path: many rounds
@@ -287,7 +288,8 @@ func TestEndingOnKernels(t *testing.T) {
 	}
 }
 
-// A context that has ended, and memory that runs out at any place, are errors, and leave nothing behind.
+// TestFailuresOnKernels checks that an ended context, and running out of memory anywhere, are
+// errors and leak nothing.
 func TestFailuresOnKernels(t *testing.T) {
 	dev, host := kernelDevice(t), devicetest.OpenCPU(t, 1)
 	e := graph.Edges{Vertices: 40}

@@ -10,20 +10,22 @@ import (
 	"github.com/weftgo/weft/graph"
 )
 
-// RankOne is what the ranks of all vertices add up to: a rank of r is the share r/RankOne. It leaves
-// room for the sum of two.
+// RankOne is the sum of the ranks of all vertices: a rank of r is the share r/RankOne. The sum of
+// two fits into 64 bits.
 const RankOne = 1 << 62
 
-// PageRankOptions configure [PageRank]. The zero value and nil are good defaults.
+// PageRankOptions configures [PageRank]. The zero value and nil are good defaults.
 type PageRankOptions struct {
 	// Damping is the probability of following an edge. Default 0.85.
 	Damping float64
-	// Iterations is the number of iterations at most. Default 100.
+	// Iterations is the maximum number of iterations. Default 100.
 	Iterations int
-	// Tolerance ends the iteration when ranks change by no more than that, all together. Default 10^-6; negative: never.
+	// Tolerance ends the iteration when the ranks together change by no more than that. Default
+	// 10^-6; negative: never.
 	Tolerance float64
-	// Warm begins with the ranks that an earlier call has left, perhaps of the graph before some batches, instead of with
-	// equal ones: where these are close, fewer iterations are needed. Vertices that are new have rank 0 then.
+	// Warm begins with the ranks of an earlier call, perhaps of the graph before some batches,
+	// instead of with equal ones. If these are close, fewer iterations are needed. New vertices
+	// must have rank 0.
 	Warm bool
 }
 
@@ -51,19 +53,20 @@ func (o *PageRankOptions) check() (c PageRankOptions, err error) {
 	return c, nil
 }
 
-// PageRankResult says how far an iteration came.
+// PageRankResult reports the progress of an iteration.
 type PageRankResult struct {
 	Iterations int
 	Change     float64 // of all ranks together, in the last iteration
 }
 
-// PageRank computes how often a random walk is at each vertex that follows an edge of it with probability Damping, and else,
-// and where there is none, begins again anywhere (Brin, Page: "The Anatomy of a Large-Scale Hypertextual Web Search Engine", 1998).
-// ranks receives shares of [RankOne].
+// PageRank computes how often a random walk visits each vertex. The walk follows an edge with
+// probability Damping. Otherwise, and at vertices without edges, it restarts anywhere (Brin, Page:
+// "The Anatomy of a Large-Scale Hypertextual Web Search Engine", 1998). ranks receives shares of
+// [RankOne].
 //
 // Ranks are integers, so sums do not depend on the order of their terms: the outcome is the same to
-// the bit on any machine. Divisions are rounded down, by which all ranks together lose some parts in
-// 2^62 for each vertex and arc.
+// the bit on any machine. Divisions are rounded down. So all ranks together lose some parts in 2^62
+// for each vertex and arc.
 func PageRank(ctx context.Context, dev device.Device, g *graph.CSR, ranks []uint64, opts *PageRankOptions) (r PageRankResult, err error) {
 	perVertex("PageRank", g, len(ranks))
 	if !isHost(dev) {
@@ -115,14 +118,14 @@ type walk struct {
 	device.Host
 	out, into *graph.CSR
 	ranks     []uint64
-	shares    []uint64 // that each vertex hands to each of its neighbors
+	shares    []uint64 // the share that each vertex hands to each of its neighbors
 	fixedPoint
 }
 
-// fixedPoint is what ranks of vertices are computed with.
+// fixedPoint holds the parameters of the computation of ranks.
 type fixedPoint struct {
-	damping uint64 // of 2^64
-	base    uint64 // the rank that begins at any vertex
+	damping uint64 // in units of 2^-64
+	base    uint64 // the rank that starts at any vertex
 }
 
 func fixed(damping float64, vertices uint64) (f fixedPoint) {
@@ -132,9 +135,9 @@ func fixed(damping float64, vertices uint64) (f fixedPoint) {
 	return f
 }
 
-// step makes one iteration, and returns the change of all ranks.
+// step runs one iteration, and returns the change of all ranks.
 func (w *walk) step(ctx context.Context) uint64 {
-	var idle, change atomic.Uint64 // idle: ranks of vertices without edges, which begin anywhere
+	var idle, change atomic.Uint64 // idle: ranks of vertices without edges, which restart anywhere
 	w.Parallel(len(w.ranks), grain, func(lo, hi int) {
 		own := uint64(0)
 		for v := lo; v < hi; v++ {

@@ -9,31 +9,38 @@ import (
 	"github.com/weftgo/weft/graph"
 )
 
-// Ranking keeps the PageRank of a graph that changes: after a batch it goes on from the ranks that there were. Each vertex hands its rank on to its
-// neighbors, and does so again when it has become another; where a batch changes few ranks, only they are worked on, and where it changes many, all are, by iterations of
-// [PageRank]. Of these it takes fewer than from the beginning where a batch changes little, but not where it joins parts that were far apart, whose ranks even out slowly:
-// measured, batches of a few edges are worth it, and from a thousandth of the edges on it is as good to begin anew. It ends when what all vertices together have not handed on is no more than Tolerance, so ranks are as close to the exact
-// ones as those of PageRank are, by the same bound, Tolerance·Damping/(1-Damping) over all vertices. (Frontiers that grow and are pruned are those of Sahu: "DF* PageRank", 2024. What was
-// handed on adds up exactly, in integers, so errors do not add up over batches.)
+// Ranking maintains the PageRank of a graph that changes. After a batch it continues from the
+// previous ranks. Each vertex hands its rank on to its neighbors, and does so again when its rank
+// has changed. If a batch changes few ranks, only they are processed. If it changes many, all are,
+// by iterations of [PageRank].
 //
-// It works on the host, wherever the graph is; a [DeviceRanking] is the same on a device.
+// A small change takes fewer iterations than a new start. But a batch that joins distant parts does
+// not, since their ranks even out slowly. Measured, batches of a few edges are worth it; from a
+// thousandth of the edges on, a new start is as good.
 //
-// It takes 32 bytes a vertex, and is not for several goroutines at a time. The outcome is the same to the bit on any number of cores.
+// Ranking ends when all vertices together have at most Tolerance left to hand on. So ranks are as
+// close to the exact ones as those of PageRank, by the same bound, Tolerance·Damping/(1-Damping)
+// over all vertices. (Frontiers that grow and are pruned are those of Sahu: "DF* PageRank", 2024.
+// What was handed on adds up exactly, in integers, so errors do not accumulate over batches.)
+//
+// It works on the host, wherever the graph is; [DeviceRanking] is the same on a device. It takes 32
+// bytes a vertex, and is not safe for concurrent use. The outcome is the same to the bit on any
+// number of cores.
 type Ranking struct {
 	balance
 	host device.Host
 
 	degrees []uint32
 	ranks   []uint64
-	handed  []uint64 // what each vertex has handed on to each of its neighbors
-	sums    []uint64 // of what has been handed on to each vertex
+	handed  []uint64 // amount that each vertex has handed on to each of its neighbors
+	sums    []uint64 // sum handed on to each vertex
 
 	marks   []uint32
-	changed *gathering // vertices whose sum has become another
-	active  *gathering // vertices that have to hand on
+	changed *gathering // vertices with a changed sum
+	active  *gathering // vertices that must hand on
 }
 
-// NewRanking computes the ranks of a graph as it is. Tolerance must be positive, and Warm false.
+// NewRanking computes the ranks of a graph. Tolerance must be positive, and Warm false.
 func NewRanking(ctx context.Context, dev device.Device, g *graph.CSR, opts *PageRankOptions) (*Ranking, error) {
 	h, err := host(dev, "ranking")
 	if err != nil {
@@ -53,13 +60,14 @@ func NewRanking(ctx context.Context, dev device.Device, g *graph.CSR, opts *Page
 	return r, err
 }
 
-// Ranks are the shares of [RankOne] of all vertices: the Ranking's own, good until the next Update.
+// Ranks returns the shares of [RankOne] of all vertices. The slice belongs to the Ranking and is
+// valid until the next Update.
 func (r *Ranking) Ranks() []uint64 { return r.ranks }
 
-// Vertices is the number of vertices.
+// Vertices returns the number of vertices.
 func (r *Ranking) Vertices() int { return len(r.ranks) }
 
-// grow makes so many vertices, if there are fewer, without neighbors. All ranks become others then.
+// grow adds vertices up to n, without neighbors. All ranks change then.
 func (r *Ranking) grow(n int) {
 	more := n - len(r.ranks)
 	if more <= 0 {
@@ -73,13 +81,16 @@ func (r *Ranking) grow(n int) {
 	r.balance.grow(n)
 }
 
-// Update makes the ranks those of g, to which a batch has led: inserted and deleted are the edges that it inserted and
-// deleted, each once, as [graph.Edges.Where] has them; parallel edges that one deletion removes are listed as many times. g must not have changed since; a snapshot does not. Vertices beyond those that there
-// were, up to the largest that has an edge or inserted.Vertices, are new, and change all ranks: it is better to begin with as many as there will be. One from
-// 2^28 on is device.ErrInvalid, unless inserted.Vertices allows it.
+// Update computes the ranks of g after a batch. inserted and deleted are the edges that the batch
+// inserted and deleted, each once, as [graph.Edges.Where] returns them. Parallel edges that one
+// deletion removes are listed as many times. g must not have changed since; a snapshot does not.
+// Vertices beyond the previous ones, up to the largest with an edge or inserted.Vertices, are new
+// and change all ranks. So it is better to begin with the final number of vertices. A vertex from
+// 2^28 on returns device.ErrInvalid, unless inserted.Vertices allows it.
 //
-// Edges that did not lead from the graph that there was to g are device.ErrInvalid, as far as degrees show it; after that, or an error of g, the ranks are
-// those of no graph, and every call returns it. If ctx ends, the next call goes on. It panics if lists differ in length.
+// Edges that do not lead from the previous graph to g return device.ErrInvalid, as far as degrees
+// reveal it. After that, or an error of g, the ranks are invalid, and every call returns the error.
+// If ctx ends, the next call continues. Update panics if lists differ in length.
 func (r *Ranking) Update(ctx context.Context, g Reader, inserted, deleted graph.Edges) (result PageRankResult, err error) {
 	matching("ranking", inserted)
 	matching("ranking", deleted)
@@ -92,7 +103,8 @@ func (r *Ranking) Update(ctx context.Context, g Reader, inserted, deleted graph.
 	return r.settle(ctx, g)
 }
 
-// take notes edges that came and went. Who has them hands on first, so that nobody has handed on more than its rank when others are added up.
+// take applies inserted and deleted edges. Their ends hand on first, so that no vertex has handed
+// on more than its rank when others are added up.
 func (r *Ranking) take(ctx context.Context, g Reader, inserted, deleted graph.Edges) error {
 	if g.Directed() != r.directed {
 		return invalid("ranking", "edges have got a direction, or lost it")

@@ -10,7 +10,8 @@ import (
 	"github.com/weftgo/weft/internal/gpu/traversal"
 )
 
-// DeviceReader is a graph that changes, or a snapshot of one, as kernels and the host read it where it lies: a [graph.Graph] or a [graph.Snapshot].
+// DeviceReader is a graph that changes, or a snapshot of one, that kernels and the host read in
+// place: a [graph.Graph] or a [graph.Snapshot].
 type DeviceReader interface {
 	Reader
 	View(ctx context.Context, s *device.Stream, submit func(graph.Ref) error) error
@@ -19,19 +20,21 @@ type DeviceReader interface {
 
 var _, _ DeviceReader = (*graph.Graph)(nil), (*graph.Snapshot)(nil)
 
-// DeviceRanking is a [Ranking] in the memory of a device: batches that lie there, as they were given to [graph.Graph.InsertOn], are followed
-// there, and ranks are the same to the bit. The host decides how to go on, so it waits for a few words each time that ranks are handed on.
+// DeviceRanking is a [Ranking] in device memory. It follows batches on the device, as passed to
+// [graph.Graph.InsertOn], and its ranks are the same to the bit. The host decides how to continue,
+// so it waits for a few words each time that ranks are handed on.
 //
-// On a GPU it takes 60 bytes a vertex, on a CPU what a Ranking does, until Free. It is not for several goroutines at a time.
+// On a GPU it takes 60 bytes a vertex, on a CPU as much as a Ranking, until Free. It is not safe
+// for concurrent use.
 type DeviceRanking struct {
 	dev  device.Device
 	host *Ranking             // on a CPU
-	out  device.Slice[uint64] // where its ranks lie
+	out  device.Slice[uint64] // memory of its ranks
 
 	balance
 	k               *traversal.Following
 	kept            traversal.Kept
-	changed, active int // vertices whose sum has become another, and those that have to hand on
+	changed, active int // numbers of vertices with a changed sum, and of those that must hand on
 }
 
 // NewRankingOn is [NewRanking] of a graph on a device. It waits for the ranks.
@@ -71,7 +74,7 @@ func (r *DeviceRanking) begin(ctx context.Context, s *device.Stream, g *graph.De
 	return err
 }
 
-// give has the ranks of the host lie on its device, also when there are more than before.
+// give moves the ranks of the host to memory of its device when their number has changed.
 func (r *DeviceRanking) give() error {
 	n := r.host.Vertices()
 	if r.out.Len() == n {
@@ -89,7 +92,8 @@ func (r *DeviceRanking) give() error {
 	return old.Free()
 }
 
-// Ranks are the shares of [RankOne] of all vertices: the ranking's own, which nobody may write, good until the next Update or Free.
+// Ranks returns the shares of [RankOne] of all vertices. The slice belongs to the ranking and must
+// not be modified. It is valid until the next Update or Free.
 func (r *DeviceRanking) Ranks() device.Slice[uint64] {
 	if r.host != nil {
 		return r.out.Sub(0, r.out.Len())
@@ -97,16 +101,16 @@ func (r *DeviceRanking) Ranks() device.Slice[uint64] {
 	return r.kept.Ranks.Sub(0, r.kept.Ranks.Len())
 }
 
-// Vertices is the number of vertices.
+// Vertices returns the number of vertices.
 func (r *DeviceRanking) Vertices() int { return r.Ranks().Len() }
 
-// Free returns the memory; every call is device.ErrClosed then. Idempotent.
+// Free frees the memory; every later call returns device.ErrClosed. Free is idempotent.
 func (r *DeviceRanking) Free() error {
 	r.failed = &failure{"ranking", fmt.Errorf("%w: it has been freed", device.ErrClosed)}
 	return errors.Join(r.out.Free(), r.kept.Free(r.dev))
 }
 
-// Update is [Ranking.Update] of edges on the device, of which those count that were done. It waits for the ranks.
+// Update is [Ranking.Update] of the edges on the device that count (Done). It waits for the ranks.
 func (r *DeviceRanking) Update(ctx context.Context, s *device.Stream, g DeviceReader, inserted, deleted graph.DeviceEdges) (result PageRankResult, err error) {
 	for _, e := range []*graph.DeviceEdges{&inserted, &deleted} {
 		if err := e.Check(r.dev); err != nil {
@@ -136,7 +140,7 @@ func edgesOf(e graph.DeviceEdges) traversal.Edges {
 	return traversal.Edges{From: e.From.Ptr(), To: e.To.Ptr(), Done: e.Done.Ptr(), N: e.From.Len()}
 }
 
-// grow makes so many vertices, if there are fewer.
+// grow adds vertices up to the given number.
 func (r *DeviceRanking) grow(ctx context.Context, s *device.Stream, vertices int) error {
 	if vertices > r.vertices {
 		if err := r.k.Grow(ctx, s, &r.kept, vertices); err != nil {
@@ -148,7 +152,7 @@ func (r *DeviceRanking) grow(ctx context.Context, s *device.Stream, vertices int
 	return nil
 }
 
-// take notes edges that came and went, as that of [Ranking].
+// take applies inserted and deleted edges, as that of [Ranking].
 func (r *DeviceRanking) take(ctx context.Context, s *device.Stream, g DeviceReader, inserted, deleted graph.DeviceEdges) error {
 	if g.Directed() != r.directed {
 		return invalid("ranking", "edges have got a direction, or lost it")
@@ -176,7 +180,7 @@ func (r *DeviceRanking) take(ctx context.Context, s *device.Stream, g DeviceRead
 	return r.agree(ctx, s, g, t)
 }
 
-// there refuses edges that were deleted between vertices that there were not.
+// there refuses deleted edges of vertices that did not exist.
 func (r *DeviceRanking) there(ctx context.Context, s *device.Stream, deleted graph.DeviceEdges) error {
 	if deleted.From.Len() == 0 {
 		return nil
@@ -192,14 +196,14 @@ func (r *DeviceRanking) there(ctx context.Context, s *device.Stream, deleted gra
 	return invalid("ranking", "edge %d from %d to %d was deleted, and there were %d vertices", told.Bad, ends[0], ends[1], r.vertices)
 }
 
-// view has kernels read the graph.
+// view runs f with the graph as kernels read it.
 func (r *DeviceRanking) view(ctx context.Context, s *device.Stream, g DeviceReader, f func(traversal.Changing) error) error {
 	return g.View(ctx, s, func(c graph.Ref) error {
 		return f(traversal.Changing{Records: c.Records, Pool: c.Pool, Alive: c.Alive, Vertices: c.Vertices, Unit: c.Unit})
 	})
 }
 
-// agree returns an error if a pass came to a vertex whose row is not what edges led to.
+// agree returns an error if a pass has found a vertex with a row that does not match the edges.
 func (r *DeviceRanking) agree(ctx context.Context, s *device.Stream, g DeviceReader, t traversal.Tally) error {
 	switch {
 	case t.Wrong < 0:
@@ -218,7 +222,7 @@ func (r *DeviceRanking) agree(ctx context.Context, s *device.Stream, g DeviceRea
 	return moved(uint32(t.Wrong), degree[0], want)
 }
 
-// settle hands ranks on until what waits is within the tolerance.
+// settle hands ranks on until the remainder is within the tolerance.
 func (r *DeviceRanking) settle(ctx context.Context, s *device.Stream, g DeviceReader) (result PageRankResult, err error) {
 	for r.unsettled(r.changed, r.active) && result.Iterations < r.o.Iterations && r.vertices > 0 {
 		if err := ctx.Err(); err != nil {
@@ -236,7 +240,7 @@ func (r *DeviceRanking) settle(ctx context.Context, s *device.Stream, g DeviceRe
 	return result, nil
 }
 
-// handOn has those hand on that have to.
+// handOn lets the active vertices hand on.
 func (r *DeviceRanking) handOn(ctx context.Context, s *device.Stream, g DeviceReader) (err error) {
 	all, load := r.adrift(), r.load
 	r.kept.Spread = r.spread
@@ -253,7 +257,7 @@ func (r *DeviceRanking) handOn(ctx context.Context, s *device.Stream, g DeviceRe
 	return r.agree(ctx, s, g, t)
 }
 
-// resweep has all vertices hand on along the edges of the graph as it is.
+// resweep lets all vertices hand on along the edges of the present graph.
 func (r *DeviceRanking) resweep(ctx context.Context, s *device.Stream, g DeviceReader, before PageRankResult) (result PageRankResult, err error) {
 	d, err := g.CSROn(ctx, s)
 	if err != nil {
@@ -273,9 +277,9 @@ func (r *DeviceRanking) resweep(ctx context.Context, s *device.Stream, g DeviceR
 	return r.sweeps(ctx, s, d, before)
 }
 
-// sweeps has all vertices hand on, until what waits is within the tolerance.
+// sweeps lets all vertices hand on until the remainder is within the tolerance.
 func (r *DeviceRanking) sweeps(ctx context.Context, s *device.Stream, g *graph.DeviceCSR, result PageRankResult) (PageRankResult, error) {
-	r.all = true // and if this ends before its end, the next call goes on here
+	r.all = true // if this call ends early, the next one continues here
 	into, free, err := turned(ctx, s, r.k.Kernels, g, rowsOf(g))
 	var t traversal.Tally
 	if err == nil {
@@ -294,7 +298,7 @@ func (r *DeviceRanking) sweeps(ctx context.Context, s *device.Stream, g *graph.D
 	return result, nil
 }
 
-// verticesOn is verticesWith edges on a device.
+// verticesOn is verticesWith for edges on a device.
 func verticesOn(ctx context.Context, s *device.Stream, k *traversal.Following, name string, before int, e graph.DeviceEdges) (int, error) {
 	n, err := verticesWith(name, before, graph.Edges{Vertices: e.Vertices})
 	if err != nil {
@@ -311,7 +315,7 @@ func verticesOn(ctx context.Context, s *device.Stream, k *traversal.Following, n
 	return max(n, told.Vertices), err
 }
 
-// beyondOn is the error of an edge on a device with a vertex beyond the limit.
+// beyondOn returns the error of an edge on a device with a vertex beyond the limit.
 func beyondOn(ctx context.Context, s *device.Stream, name string, e graph.DeviceEdges, i, limit int) error {
 	ends, err := edgeOf(ctx, s, e, i)
 	if err != nil {

@@ -9,8 +9,9 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// Reader is a graph that changes, or a snapshot of one: a [graph.Graph], on any device, or a [graph.Snapshot]. What is
-// computed of batches reads rows of the vertices that they touch from it, and all only where that costs less.
+// Reader is a graph that changes, or a snapshot of one: a [graph.Graph], on any device, or a
+// [graph.Snapshot]. Algorithms on batches read the rows of the touched vertices from it, and the
+// whole graph only if that costs less.
 type Reader interface {
 	Directed() bool
 	Degree(ctx context.Context, vertices, degrees []uint32) error
@@ -27,7 +28,7 @@ func matching(name string, e graph.Edges) {
 	}
 }
 
-// distinct sorts numbers, and leaves out those that come again.
+// distinct sorts keys and removes duplicates.
 func distinct[K cpu.Key](ctx context.Context, h device.Host, keys []K) ([]K, error) {
 	if len(keys) == 0 {
 		return nil, ctx.Err()

@@ -10,21 +10,22 @@ import (
 	"github.com/weftgo/weft/internal/workload"
 )
 
-// SampleOptions configure [Sample]. The zero value and nil are good defaults.
+// SampleOptions configures [Sample]. The zero value and nil are good defaults.
 type SampleOptions struct {
-	// Seed decides what is drawn: one seed, one sample, on any device and any number of cores.
+	// Seed determines the sample, which is the same on any device and any number of cores.
 	Seed uint64
-	// Replace draws each neighbor anew, so that one may come several times. Default: neighbors
-	// come once, and all of them if there are no more than the fan-out.
+	// Replace draws each neighbor anew, so that it may be drawn several times. Default: each
+	// neighbor is drawn at most once, and all of them if they are no more than the fan-out.
 	Replace bool
 }
 
-// searched is the number of draws up to which they are looked for in a list.
+// searched is the number of draws up to which duplicates are searched in a list.
 const searched = 64
 
-// Sample draws neighbors of vertices, each neighbor of one as probably as any other: out has a row of fanout for each of vertices,
-// of which those places that no neighbor is drawn for receive [None]. It returns how many were drawn. One vertex that comes several
-// times has a sample of its own each time. It panics if out has not as many elements as all rows.
+// Sample draws neighbors of vertices, each neighbor of a vertex with equal probability. out has a
+// row of fanout elements for each vertex; elements without a neighbor receive [None]. Sample
+// returns the number of neighbors drawn. A vertex that occurs several times has a sample of its own
+// each time. Sample panics if out does not have fanout elements for each vertex.
 func Sample(ctx context.Context, dev device.Device, g *graph.CSR, vertices []uint32, fanout int, out []uint32, opts *SampleOptions) (drawn int, err error) {
 	sampleFits(len(vertices), fanout, len(out))
 	if !isHost(dev) {
@@ -69,12 +70,12 @@ type sampler struct {
 	from []uint32
 }
 
-// below is draw i, uniform in [0,n).
+// below returns draw i, uniform in [0,n).
 func (s *sampler) below(i, n int) int {
 	return int(workload.Below(workload.Random(s.seed, uint64(i)), uint64(n)))
 }
 
-// draw fills the beginning of a row, and returns how much.
+// draw fills the beginning of a row, and returns the number of elements.
 func (s *sampler) draw(row []uint32, replace bool) int {
 	n, k := len(s.from), len(row)
 	switch {
@@ -94,7 +95,8 @@ func (s *sampler) draw(row []uint32, replace bool) int {
 	return k
 }
 
-// floyd draws positions of which each set is as probable (Bentley, Floyd: "A Sample of Brilliance", 1987).
+// floyd draws positions such that each set has equal probability (Bentley, Floyd: "A Sample of
+// Brilliance", 1987).
 func (s *sampler) floyd(row []uint32) {
 	n, k := len(s.from), len(row)
 	for j := range k {
@@ -110,7 +112,8 @@ func (s *sampler) floyd(row []uint32) {
 	}
 }
 
-// pass goes over all neighbors, and takes each with the probability that makes all sets equal (Knuth, algorithm 3.4.2S).
+// pass visits all neighbors, and takes each with the probability that makes all sets equal (Knuth,
+// algorithm 3.4.2S).
 func (s *sampler) pass(row []uint32) {
 	n, j := len(s.from), 0
 	for i, u := range s.from {

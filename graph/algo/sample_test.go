@@ -14,7 +14,7 @@ import (
 	"github.com/weftgo/weft/graph"
 )
 
-// star is a graph in which vertex 0 has so many neighbors.
+// star returns a graph in which vertex 0 has n neighbors.
 func star(t *testing.T, n int) *graph.CSR {
 	t.Helper()
 	e := graph.Edges{Vertices: n + 2}
@@ -28,8 +28,8 @@ func star(t *testing.T, n int) *graph.CSR {
 	return g
 }
 
-// Each neighbor is drawn as often as any other, whichever way samples are drawn, and without Replace none
-// twice in a row.
+// TestSampleIsUniform checks that each neighbor is drawn as often as any other, by every method,
+// and without Replace none twice.
 func TestSampleIsUniform(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	for _, tt := range []struct {
@@ -70,8 +70,8 @@ func TestSampleIsUniform(t *testing.T) {
 	}
 }
 
-// Vertices with few neighbors have all of them, and rows end with None; one seed is one sample on
-// any number of cores.
+// TestSampleRows checks that vertices with few neighbors have all of them, and that rows end with
+// None. A seed has the same sample on any number of cores.
 func TestSampleRows(t *testing.T) {
 	g := star(t, 3)
 	vertices := []uint32{0, 4, 1}
@@ -95,7 +95,7 @@ func TestSampleRows(t *testing.T) {
 	}
 }
 
-// A device with kernels draws what a CPU draws, whichever way.
+// TestSampleOnKernels checks that a device with kernels draws the same as a CPU, by every method.
 func TestSampleOnKernels(t *testing.T) {
 	dev, host := kernelDevice(t), devicetest.OpenCPU(t, 1)
 	all := shapes()
@@ -131,7 +131,8 @@ func TestSampleOnKernels(t *testing.T) {
 	must(t, err)
 }
 
-// Samples that fail, or whose contexts end, leave nothing behind; and a graph on a CPU is drawn from there.
+// TestSampleFailsOnKernels checks that failed samples, and ended contexts, leak nothing. A graph on
+// a CPU is sampled there.
 func TestSampleFailsOnKernels(t *testing.T) {
 	kernelDevice(t)
 	dev, g := devicetest.Checked(t, devicetest.OpenSim(t, nil)), star(t, 9)

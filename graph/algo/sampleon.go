@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/internal/gpu/sampling"
 )
 
-// SampleOn is [Sample] of a graph on a device, with the vertices and what is drawn there: the same neighbors in the same places. It
-// waits for the result.
+// SampleOn is [Sample] of a graph on a device, with the vertices and the sample there: the same
+// neighbors in the same places. It waits for the result.
 func SampleOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR, vertices device.Slice[uint32], fanout int, out device.Slice[uint32], opts *SampleOptions) (drawn int, err error) {
 	sampleFits(vertices.Len(), fanout, out.Len())
 	if err := readable("sample", s, g); err != nil {
@@ -43,14 +43,14 @@ func SampleOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR, vertice
 	return drawn, named("sample", err)
 }
 
-// sampleFits panics unless there is a row for each vertex.
+// sampleFits panics unless out has a row for each vertex.
 func sampleFits(vertices, fanout, out int) {
 	if fanout < 0 || out != fanout*vertices || vertices > 0 && out/vertices != fanout {
 		panic(fmt.Sprintf("algo: sample: %d elements for %d vertices with %d neighbors each", out, vertices, fanout))
 	}
 }
 
-// notSampled is the error of a vertex that there is not.
+// notSampled returns the error of a vertex that does not exist.
 func notSampled(i int, v uint32, vertices int) error {
 	return invalid("sample", "vertex %d of the batch is %d, and there are %d", i, v, vertices)
 }

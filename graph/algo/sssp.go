@@ -11,18 +11,20 @@ import (
 	"github.com/weftgo/weft/graph"
 )
 
-// Distance are the types of distances: uint64 for weights that are integers, float64 for all.
+// Distance constrains the types of distances: uint64 for integer weights, float64 for all.
 type Distance interface{ uint64 | float64 }
 
-// SSSP computes shortest paths from a vertex: distances receives the smallest sum of weights of a path
-// to each vertex, and its largest value (of float64, infinity) where there is none. It returns to how many vertices there is one.
+// SSSP computes shortest paths from a vertex. distances receives the smallest sum of weights of a
+// path to each vertex, or the largest value of the type (of float64, infinity) if no path exists.
+// SSSP returns the number of vertices reached.
 //
-// A weight that is negative or no number is device.ErrInvalid, with its edge; so are weights
-// whose sums might not fit distances, and floats with distances that are integers.
+// A negative weight or NaN returns device.ErrInvalid with its edge. So do weights with sums that
+// might overflow distances, and floating-point weights with integer distances.
 //
-// Vertices are worked on in the order of their distance, many at a time: those that are nearer than a threshold, until
-// none of them changes; then the threshold rises by the mean weight (a form of delta stepping: Meyer, Sanders, 2003). Sums of floats are
-// those of going along the path, so they, too, are the same on any number of cores.
+// Vertices are processed in the order of their distance, many at a time: those nearer than a
+// threshold, until none of them changes. Then the threshold rises by the mean weight (a form of
+// delta stepping: Meyer, Sanders, 2003). Sums of floats are accumulated along the path, so they,
+// too, are the same on any number of cores.
 func SSSP[W graph.Weight, D Distance](ctx context.Context, dev device.Device, g *graph.Weighted[W], source uint32, distances []D) (reached int, err error) {
 	perVertex("SSSP", g.CSR, len(distances))
 	if !isHost(dev) {
@@ -44,7 +46,7 @@ func SSSP[W graph.Weight, D Distance](ctx context.Context, dev device.Device, g 
 		return 0, err
 	}
 	s := paths{Host: h, ctx: ctx, g: g.CSR, step: max(mean, math.SmallestNonzeroFloat64)}
-	// Floats that are not negative have the order of their bits.
+	// Non-negative floats have the order of their bits.
 	s.at = unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(distances))), len(distances))
 	weights := g.AllWeights()
 	if integral[D]() {
@@ -61,7 +63,7 @@ func SSSP[W graph.Weight, D Distance](ctx context.Context, dev device.Device, g 
 	return s.run(source), ctx.Err()
 }
 
-// checkWeights refuses weights that paths have no sum of, and returns their mean.
+// checkWeights refuses weights without valid sums of paths, and returns their mean.
 func checkWeights[W graph.Weight, D Distance](h device.Host, g *graph.Weighted[W]) (mean float64, err error) {
 	weights := g.AllWeights()
 	if err := summable[W, D](); err != nil {
@@ -95,7 +97,7 @@ func checkWeights[W graph.Weight, D Distance](h device.Host, g *graph.Weighted[W
 // integral reports whether numbers of a type are integers.
 func integral[T graph.Weight]() bool { return T(1)/2 == 0 }
 
-// summable refuses weights of floats where distances are integers.
+// summable refuses floating-point weights for integer distances.
 func summable[W graph.Weight, D Distance]() error {
 	if !integral[W]() && integral[D]() {
 		return invalid("SSSP", "the weights are floats, and distances integers")
@@ -103,7 +105,7 @@ func summable[W graph.Weight, D Distance]() error {
 	return nil
 }
 
-// short refuses paths that do not fit distances.
+// short refuses paths that overflow distances.
 func short[D Distance](largest float64, vertices int) error {
 	if longest := largest * float64(vertices); integral[D]() && longest >= 1<<63 {
 		return invalid("SSSP", "weights up to %v make paths up to %.3g, too long for 64 bits", largest, longest)
@@ -111,12 +113,12 @@ func short[D Distance](largest float64, vertices int) error {
 	return nil
 }
 
-// badWeight is the error of an arc whose weight is negative or no number.
+// badWeight returns the error of an arc with a negative weight or NaN.
 func badWeight[W graph.Weight](g *graph.Weighted[W], arc int) error {
 	return invalid("SSSP", "the edge from %d to %d has weight %v", rowOf(g.CSR, uint64(arc)), g.Targets()[arc], g.AllWeights()[arc])
 }
 
-// rowOf is the vertex in whose row an arc is.
+// rowOf returns the vertex with an arc in its row.
 func rowOf(g *graph.CSR, arc uint64) uint32 {
 	lo, hi := 0, g.Vertices()
 	for lo+1 < hi {
@@ -129,18 +131,18 @@ func rowOf(g *graph.CSR, arc uint64) uint32 {
 	return uint32(lo)
 }
 
-// paths is one search. Distances are words that are in order.
+// paths is one search. Distances are words in the order of distances.
 type paths struct {
 	device.Host
 	ctx   context.Context
 	g     *graph.CSR
 	at    []uint64
-	far   uint64 // the distance of vertices that no path leads to
+	far   uint64 // the distance of unreached vertices
 	add   func(d, arc uint64) uint64
 	value func(d uint64) float64
 	step  float64
-	// Vertices whose distance has fallen since they were worked on: below the threshold, and
-	// beyond it. A vertex may be in them several times.
+	// Vertices with a distance that has decreased since they were processed: below the threshold,
+	// and beyond it. A vertex may be in them several times.
 	near, beyond []uint32
 }
 
@@ -165,7 +167,7 @@ func (s *paths) run(source uint32) (reached int) {
 	return reached
 }
 
-// relax works on the vertices that are near once.
+// relax processes the near vertices once.
 func (s *paths) relax(threshold float64) {
 	now := s.near
 	s.near = nil
@@ -206,12 +208,14 @@ func lower(at *uint64, d uint64) bool {
 	return false
 }
 
-// raise moves the threshold behind the nearest of the vertices that are beyond it, and takes those that are near then.
+// raise moves the threshold past the nearest of the vertices beyond it, and moves those that are
+// then near.
 func (s *paths) raise(threshold float64) (next float64) {
 	least := math.Inf(1)
 	rest := s.beyond[:0]
 	for _, v := range s.beyond {
-		if d := s.value(s.at[v]); d >= threshold { // else it has come nearer, and been worked on
+		// Otherwise it has come nearer, and been processed.
+		if d := s.value(s.at[v]); d >= threshold {
 			least = min(least, d)
 			rest = append(rest, v)
 		}

@@ -8,7 +8,8 @@ import (
 	"github.com/weftgo/weft/graph"
 )
 
-// agrees makes sure that a graph has the degrees that edges led to. One without vertices at its end has fewer.
+// agrees checks that a graph has the degrees that follow from the edges. A graph may lack trailing
+// vertices without edges.
 func (r *Ranking) agrees(g *graph.CSR) error {
 	for v := range r.degrees {
 		degree := 0
@@ -25,9 +26,9 @@ func (r *Ranking) agrees(g *graph.CSR) error {
 	return nil
 }
 
-// sweeps has all vertices hand on, until what waits is within the tolerance.
+// sweeps lets all vertices hand on until the remainder is within the tolerance.
 func (r *Ranking) sweeps(ctx context.Context, g *graph.CSR, result PageRankResult) (PageRankResult, error) {
-	r.all = true // and if this ends before its end, the next call goes on here
+	r.all = true // if this call ends early, the next one continues here
 	into, err := g.Transpose(ctx, r.host)
 	if err != nil || len(r.ranks) == 0 {
 		return result, err
@@ -59,7 +60,8 @@ func (r *Ranking) sweeps(ctx context.Context, g *graph.CSR, result PageRankResul
 	return result, nil
 }
 
-// share makes what vertices hand on of their ranks, and adds up those of vertices without neighbors.
+// share computes what vertices hand on from their ranks, and adds up the ranks of vertices without
+// neighbors.
 func (r *Ranking) share() {
 	r.idle = 0
 	for v, rank := range r.ranks {
@@ -72,8 +74,8 @@ func (r *Ranking) share() {
 	}
 }
 
-// sweep has all vertices hand on once, as an iteration of [PageRank] does: each adds up what those have that lead to it. next receives what
-// vertices would hand on then.
+// sweep lets all vertices hand on once, as an iteration of [PageRank] does: each adds up the shares
+// of its predecessors. next receives the amounts that vertices will hand on next.
 func (r *Ranking) sweep(into *graph.CSR, next []uint64) {
 	var idle, waiting atomic.Uint64
 	everywhere := r.spread / uint64(len(r.ranks))

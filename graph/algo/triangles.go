@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	// hub is the number of neighbors, upwards, from which on a vertex has its neighbors in a bitmap, instead
-	// of being merged with each of theirs.
+	// hub is the number of upward neighbors from which on a vertex has its neighbors in a bitmap,
+	// instead of merging them with each of theirs.
 	hub = 8
-	// partsPerCore evens out parts of equal work that do not take equally long.
+	// partsPerCore evens out parts of equal work that take unequal time.
 	partsPerCore = 8
 )
 
-// Triangles counts the triangles of an undirected graph: sets of three vertices that are neighbors of each
-// other. Self loops, and edges that are there several times, count nothing more. A directed graph is
-// taken for its Symmetric.
+// Triangles counts the triangles of an undirected graph: sets of three vertices that are neighbors
+// of each other. Self loops and parallel edges add none. For a directed graph it uses its
+// Symmetric.
 //
-// It works on the oriented view, in which each triangle is one pair of edges u→v, v→w with an edge u→w.
-// These pairs are dealt out to the cores, as many to each, and the neighbors of v are
-// looked up among those of u: in a bitmap where u has many, by merging where it has few.
+// It works on the oriented view, in which each triangle is one pair of edges u→v, v→w with an edge
+// u→w. Each core gets the same number of these pairs. The neighbors of v are looked up among those
+// of u: in a bitmap if u has many, by merging if it has few.
 func Triangles(ctx context.Context, dev device.Device, g *graph.CSR) (uint64, error) {
 	if !isHost(dev) {
 		return trianglesBy(ctx, dev, g)
@@ -50,13 +50,13 @@ func Triangles(ctx context.Context, dev device.Device, g *graph.CSR) (uint64, er
 	return total.Load(), ctx.Err()
 }
 
-// share is where a part of so many begins.
+// share returns the beginning of a part, of parts in all.
 func share(all uint64, part, parts int) uint64 {
 	return all/uint64(parts)*uint64(part) + all%uint64(parts)*uint64(part)/uint64(parts)
 }
 
-// wedges counts the pairs of edges u→v, v→w before those of each vertex u, each u→v for one more, and behind
-// the last vertex all.
+// wedges counts the pairs of edges u→v, v→w before those of each vertex u, plus one for each u→v.
+// The last element is the total.
 func wedges(h device.Host, o *graph.CSR) []uint64 {
 	before := make([]uint64, o.Vertices()+1)
 	h.Parallel(o.Vertices(), rows, func(lo, hi int) {
@@ -78,12 +78,12 @@ type closing struct {
 	bitmap []uint64 // empty between two vertices
 }
 
-// count counts among the wedges [lo,hi): an edge u→v is of the part in which its first one is.
+// count counts among the wedges [lo,hi). An edge u→v belongs to the part with its first wedge.
 func (c *closing) count(ctx context.Context, before []uint64, lo, hi uint64) (closed uint64) {
 	if lo == hi {
 		return 0
 	}
-	// The first vertex that has wedges from lo on.
+	// The first vertex with wedges from lo on.
 	u := sort.Search(c.o.Vertices(), func(u int) bool { return before[u+1] > lo })
 	for seen := uint64(0); u < c.o.Vertices() && before[u] < hi; u++ {
 		if seen += before[u+1] - before[u]; seen > 1<<18 {
@@ -96,7 +96,7 @@ func (c *closing) count(ctx context.Context, before []uint64, lo, hi uint64) (cl
 	return closed
 }
 
-// of counts those of one vertex, whose first wedge has number at.
+// of counts those of one vertex; its first wedge has number at.
 func (c *closing) of(u uint32, at, lo, hi uint64) (closed uint64) {
 	row := c.o.Neighbors(u)
 	first, last := 0, len(row)

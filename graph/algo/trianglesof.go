@@ -9,14 +9,18 @@ import (
 	"github.com/weftgo/weft/graph"
 )
 
-// TrianglesOf counts the triangles of an undirected graph that have at least one of some edges; edges that it does not have are
-// in none, and one that is listed several times, or the other way round, counts once, as parallel edges do. So the triangles of a graph that changes need not be
-// counted anew: a batch of insertions brings those of the edges that it inserted, in the graph behind it, and one of deletions takes
-// those of the edges that it deletes, in the graph before, of which there may be a snapshot.
+// TrianglesOf counts the triangles of an undirected graph that contain at least one of the given
+// edges. Edges that the graph does not have are in no triangle. An edge that is listed several
+// times, in either direction, counts once, as parallel edges do. So the triangles of a graph that
+// changes need not be recounted. A batch of insertions adds those of the edges that it inserted, in
+// the graph after it. A batch of deletions removes those of the edges that it deletes, in the graph
+// before it, perhaps a snapshot.
 //
-// Of a multigraph the ends of an edge count, not how many edges there are between them: an edge beside one that was there brings no triangle.
+// In a multigraph the ends of an edge count, not the number of edges between them: an edge parallel
+// to an existing one adds no triangle.
 //
-// It reads the rows of all ends, intersects those of each edge, and counts a triangle with k of the edges 1/k times at each of them.
+// It reads the rows of all ends, intersects those of each edge, and counts a triangle with k of the
+// edges 1/k times at each of them.
 func TrianglesOf(ctx context.Context, dev device.Device, g Reader, edges graph.Edges) (uint64, error) {
 	matching("triangles of edges", edges)
 	if !isHost(dev) {
@@ -53,7 +57,7 @@ type touching struct {
 	vertices  []uint32 // ascending
 	offsets   []uint64
 	neighbors []uint32
-	among     []bool // of an entry of the rows: its edge is one of edges
+	among     []bool // by row entry: whether its edge is one of edges
 }
 
 func newTouching(ctx context.Context, h device.Host, g Reader, edges graph.Edges) (t *touching, err error) {
@@ -87,14 +91,15 @@ func newTouching(ctx context.Context, h device.Host, g Reader, edges graph.Edges
 	return t, ctx.Err()
 }
 
-// row is the neighbors of a vertex, and which of the edges to them are among those that count.
+// row returns the neighbors of a vertex, and which of the edges to them count.
 func (t *touching) row(v uint32) ([]uint32, []bool) {
 	i, _ := slices.BinarySearch(t.vertices, v)
 	lo, hi := t.offsets[i], t.offsets[i+1]
 	return t.neighbors[lo:hi], t.among[lo:hi]
 }
 
-// sixths counts the triangles of an edge: each 6 times, over the number of its edges that count.
+// sixths counts the triangles of an edge, in sixths: each counts 6 divided by the number of its
+// edges that count.
 func (t *touching) sixths(u, v uint32) (sum uint64) {
 	a, inA := t.row(u)
 	b, inB := t.row(v)
@@ -141,6 +146,6 @@ func (t *touching) sixths(u, v uint32) (sum uint64) {
 	return sum
 }
 
-// lopsided is how many times as long one row has to be as another, for its entries to be searched in it instead of
-// merged with it: about the steps of a search.
+// lopsided is the length ratio of two rows above which the entries of the shorter are searched in
+// the longer, instead of merged. It is about the number of steps of a search.
 const lopsided = 16

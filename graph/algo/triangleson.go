@@ -12,8 +12,9 @@ import (
 
 // TrianglesOn is [Triangles] of a graph on a device. It waits for the result.
 //
-// On a GPU the oriented view is built there, too. Short rows are searched, rows of a vertex with many neighbors hashed into shared memory, and the wedges
-// are dealt out to threads, warps or blocks by their number.
+// On a GPU the oriented view is built there, too. Short rows are searched, and rows of a vertex
+// with many neighbors are hashed into shared memory. The wedges are distributed over threads, warps
+// or blocks by their number.
 func TrianglesOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR) (count uint64, err error) {
 	if err := readable("triangles", s, g); err != nil {
 		return 0, err
@@ -64,15 +65,16 @@ func onStream(ctx context.Context, dev device.Device, name string, f func(s *dev
 	return named(name, errors.Join(f(s), s.Close()))
 }
 
-// viewed is a graph that kernels can read where it lies.
+// viewed is a graph that kernels can read in place.
 type viewed interface {
 	View(ctx context.Context, s *device.Stream, submit func(graph.Ref) error) error
 }
 
 var _, _ viewed = (*graph.Graph)(nil), (*graph.Snapshot)(nil)
 
-// TrianglesOfOn is [TrianglesOf] of edges on the device of the graph, from[i] to to[i]. With only they are those for which only[i] is true: what
-// [graph.Graph.InsertOn] says of the edges of a batch, so that none of it comes to the host. It waits for the result. On a CPU it is
+// TrianglesOfOn is [TrianglesOf] of edges on the device of the graph, from[i] to to[i]. With only,
+// the edges are those for which only[i] is true: the output of [graph.Graph.InsertOn] for a batch,
+// so that nothing is copied to the host. It waits for the result. On a CPU it returns
 // device.ErrNoKernels.
 func TrianglesOfOn(ctx context.Context, s *device.Stream, g Reader, from, to device.Slice[uint32], only ...device.Slice[bool]) (count uint64, err error) {
 	if from.Len() != to.Len() {
@@ -107,7 +109,7 @@ func TrianglesOfOn(ctx context.Context, s *device.Stream, g Reader, from, to dev
 	return count, named("triangles of edges", err)
 }
 
-// trianglesOfBy is TrianglesOf by the kernels of the device that the graph is on.
+// trianglesOfBy is TrianglesOf by the kernels of the graph's device.
 func trianglesOfBy(ctx context.Context, dev device.Device, g Reader, edges graph.Edges) (count uint64, err error) {
 	err = onStream(ctx, dev, "triangles of edges", func(s *device.Stream) error {
 		from, err := device.Upload(s, edges.From)

@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/graph"
 )
 
-// shuffled is a graph with the rows of another in no order.
+// shuffled returns a graph with the rows of another in no order.
 func shuffled(t *testing.T, g *graph.CSR) *graph.CSR {
 	t.Helper()
 	targets := slices.Clone(g.Targets())
@@ -26,8 +26,9 @@ func shuffled(t *testing.T, g *graph.CSR) *graph.CSR {
 	return s
 }
 
-// Triangles, and the oriented view, are the same of kernels as of a CPU: of graphs of all shapes, directed, with loops and parallel edges, and
-// with rows in no order.
+// TestTrianglesOnKernels checks that triangles, and the oriented view, are the same by kernels as
+// on a CPU. The graphs have all shapes: directed, with loops and parallel edges, and with rows in
+// no order.
 func TestTrianglesOnKernels(t *testing.T) {
 	onKernels(t, func(t *testing.T, dev, host device.Device, g *graph.CSR) {
 		for _, g := range []*graph.CSR{g, shuffled(t, g)} {
@@ -49,7 +50,7 @@ func TestTrianglesOnKernels(t *testing.T) {
 	})
 }
 
-// Graphs on the device of a host are counted by the host.
+// TestTrianglesOnHost checks that the host counts graphs on its own device.
 func TestTrianglesOnHost(t *testing.T) {
 	host := devicetest.OpenCPU(t, 2)
 	s := devicetest.NewStream(t, host)
@@ -75,7 +76,7 @@ func TestTrianglesOnHost(t *testing.T) {
 	}
 }
 
-// What makes no sense is refused, and what fails leaves nothing behind.
+// TestTrianglesFailOnKernels checks that invalid graphs are refused, and failures leak nothing.
 func TestTrianglesFailOnKernels(t *testing.T) {
 	kernelDevice(t)
 	dev, host := devicetest.Checked(t, devicetest.OpenSim(t, nil)), devicetest.OpenCPU(t, 1)
@@ -106,7 +107,7 @@ func TestTrianglesFailOnKernels(t *testing.T) {
 	}
 }
 
-// leavesNothing has every operation of the device in a call fail, and its context end.
+// leavesNothing makes every operation of the device in a call fail, and its context end.
 func leavesNothing(t *testing.T, dev device.Device, name string, call func(context.Context) error) {
 	t.Helper()
 	ended, cancel := context.WithCancel(t.Context())

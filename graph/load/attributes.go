@@ -2,8 +2,9 @@ package load
 
 import "bytes"
 
-// attribute returns the number of an attribute, as networkx writes them: Python's {'weight': 3.0, 'color': 'red'}, or the
-// same in JSON. It returns nil if there is no such attribute. Others are an error unless they may be left out.
+// attribute returns the value of an attribute as networkx writes them: Python's {'weight': 3.0,
+// 'color': 'red'}, or the same in JSON. It returns nil if the attribute is missing. Other
+// attributes are an error unless others is set.
 func attribute(text []byte, name string, others bool) (value []byte, err error) {
 	broken := func() ([]byte, error) { return nil, malformed("%.40q are no attributes as networkx writes them", text) }
 	rest, ok := bytes.CutPrefix(text, []byte("{"))
@@ -42,7 +43,7 @@ func attribute(text []byte, name string, others bool) (value []byte, err error) 
 	}
 }
 
-// literal splits a value off a text: a string with its quotes, something in brackets, or a word.
+// literal splits a value off a text: a quoted string, a bracketed value, or a word.
 func literal(text []byte) (value, rest []byte, ok bool) {
 	depth := 0
 	for i := 0; i < len(text); i++ {

@@ -10,17 +10,17 @@ import (
 	"sync"
 )
 
-// Codec is a way to compress streams. Errors of its readers and writers are given its name.
+// Codec is a compression format. Errors of its readers and writers contain its name.
 type Codec struct {
 	Name   string // "zstd"
-	Suffix string // of the names of files: ".zst"
-	Magic  string // how a stream begins, at most 16 bytes
+	Suffix string // suffix of file names: ".zst"
+	Magic  string // beginning of streams, at most 16 bytes
 	Reader func(io.Reader) (io.ReadCloser, error)
 	Writer func(io.Writer) (io.WriteCloser, error)
 }
 
-// codecs are those that are known. The library has no decoder of zstd, since the standard library
-// has none and users who read no such files should not get one; it knows zstd to say so.
+// codecs are the registered codecs. The library has no decoder of zstd, since the standard library
+// has none and users without such files should not link one. It lists zstd to report it.
 var codecs = struct {
 	sync.RWMutex
 	list []Codec
@@ -34,7 +34,8 @@ var codecs = struct {
 	{Name: "xz", Suffix: ".xz", Magic: "\xfd7zXZ\x00"},
 }}
 
-// gunzip reads gzip, and zeros between and after members, with which tapes and other devices fill their blocks.
+// gunzip reads gzip, and skips zeros between and after members, which tapes and other devices use
+// to fill their blocks.
 type gunzip struct {
 	*gzip.Reader
 	r *bufio.Reader
@@ -74,8 +75,8 @@ func (g *gunzip) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Register makes a codec known to the whole program, in the place of one of the same name: a
-// faster gzip, or zstd, which is not in the library. With github.com/klauspost/compress/zstd:
+// Register registers a codec for the whole program, and replaces one of the same name: a faster
+// gzip, or zstd, which the library does not include. With github.com/klauspost/compress/zstd:
 //
 //	load.Register(load.Codec{
 //		Name: "zstd", Suffix: ".zst", Magic: "\x28\xb5\x2f\xfd",
@@ -100,7 +101,7 @@ func Register(c Codec) {
 	codecs.list = append(codecs.list, c)
 }
 
-// codec is the first that is so; plain, if none is.
+// codec returns the first codec for which is returns true, or plain.
 func codec(is func(Codec) bool) Codec {
 	codecs.RLock()
 	defer codecs.RUnlock()
@@ -112,7 +113,7 @@ func codec(is func(Codec) bool) Codec {
 	return plain
 }
 
-// plain leaves streams as they are.
+// plain copies streams unchanged.
 var plain = Codec{
 	Reader: func(r io.Reader) (io.ReadCloser, error) { return io.NopCloser(r), nil },
 	Writer: func(w io.Writer) (io.WriteCloser, error) { return plainly{w}, nil },
@@ -122,7 +123,7 @@ type plainly struct{ io.Writer }
 
 func (plainly) Close() error { return nil }
 
-// missing is the error of a codec that is known by name only, or cannot write.
+// missing returns the error of a codec that is only listed, or cannot write.
 func (c Codec) missing() error {
 	switch {
 	case c.Reader != nil:
@@ -137,7 +138,7 @@ func broke(by string, why any) error {
 	return malformed("%s: %s", by, strings.TrimPrefix(fmt.Sprint(why), by+": "))
 }
 
-// compression splits the end off a name that says how a file is compressed.
+// compression splits the suffix of a codec off a file name.
 func compression(name string) (rest string, by Codec) {
 	by = codec(func(c Codec) bool {
 		n := len(name) - len(c.Suffix)
@@ -146,11 +147,11 @@ func compression(name string) (rest string, by Codec) {
 	return name[:len(name)-len(by.Suffix)], by
 }
 
-// decompressed is what a stream holds, which is compressed if it begins like that.
+// decompressed returns the content of a stream. The beginning of the stream determines its codec.
 func decompressed(r io.Reader) (plain io.Reader, done func() error, err error) {
 	b := bufio.NewReaderSize(r, 1<<16)
 	head, err := b.Peek(16)
-	if err != nil && err != io.EOF && len(head) == 0 { // else whoever reads on meets it again
+	if err != nil && err != io.EOF && len(head) == 0 { // otherwise the next read returns it again
 		return nil, nil, err
 	}
 	c := codec(func(c Codec) bool { return strings.HasPrefix(string(head), c.Magic) })
@@ -167,7 +168,7 @@ func decompressed(r io.Reader) (plain io.Reader, done func() error, err error) {
 	return packed{z, c.Name}, z.Close, nil
 }
 
-// packed says by what data was compressed that cannot be decompressed.
+// packed adds the name of the codec to errors of decompression.
 type packed struct {
 	r  io.Reader
 	by string

@@ -17,7 +17,7 @@ import (
 	"github.com/weftgo/weft/graph"
 )
 
-// mirror is a codec for tests: it turns all bits over behind a magic word.
+// mirror is a codec for tests: it inverts all bits after a magic word.
 type mirror struct {
 	r io.Reader
 	w io.Writer
@@ -56,8 +56,8 @@ func (m mirror) Write(b []byte) (int, error) {
 	return m.w.Write(turned)
 }
 
-// A codec that is registered is used by name and by magic; one that is known and not registered
-// is an error that says so, and leaves no file.
+// TestRegister checks that a registered codec is used by name and by magic. One that is listed and
+// not registered is an error that says so, and leaves no file.
 func TestRegister(t *testing.T) {
 	dev := devicetest.Open(t)
 	f := &File{Edges: graph.Edges{Vertices: 3, From: []uint32{0, 1}, To: []uint32{1, 2}}}
@@ -83,7 +83,8 @@ func TestRegister(t *testing.T) {
 	}
 }
 
-// gzip may have several members, and zeros between and after them; anything else is damage.
+// TestGzipPadding checks that gzip may have several members, with zeros between and after them.
+// Anything else is damage.
 func TestGzipPadding(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	member := func(text string) string {
@@ -123,7 +124,7 @@ func TestGzipPadding(t *testing.T) {
 	}
 }
 
-// bzip2 is read, and not written.
+// TestBzip2 checks that bzip2 is read, and not written.
 func TestBzip2(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	packed, err := base64.StdEncoding.DecodeString("QlpoOTFBWSZTWWoj+18AAAHYAAAQQABiACAAIYNBmgMYXF3JFOFCQaiP7Xw=")

@@ -11,24 +11,24 @@ import (
 	"github.com/weftgo/weft"
 )
 
-// columnNames are what columns of edges are called in files that are around, in pairs.
+// columnNames are common names of the columns of edges, in pairs.
 var columnNames = []string{
 	"id_1", "id_2", "id1", "id2", "source", "target", "src", "dst", "from", "to", "from_id", "to_id", "fromnodeid", "tonodeid",
 	"node_1", "node_2", "node1", "node2", "u", "v", "head", "tail", "tail", "head", "start", "end", "source_id", "target_id",
 }
 
-// weightNames are what columns of weights are called.
+// weightNames are common names of columns of weights.
 var weightNames = []string{
 	"weight", "weights", "w", "value", "cost", "distance", "dist", "length", "km", "capacity", "count", "score", "rating",
 	"time", "timestamp",
 }
 
-// separators are those of CSV, in the order in which they are looked for.
+// separators are those of CSV, in the order of the search.
 const separators = ",;\t|"
 
 var inQuotes = regexp.MustCompile(`"[^"]*"`)
 
-// unquoted returns a line without what is in quotes, where separators are text.
+// unquoted returns a line without quoted parts, in which separators are text.
 func unquoted(line []byte) []byte { return inQuotes.ReplaceAllLiteral(line, nil) }
 
 // csv reads columns.
@@ -36,10 +36,10 @@ type csv struct {
 	lister
 	o         Options
 	separator byte // 0: white space
-	width     int  // columns of the first line
-	first     int  // its number
+	width     int  // number of columns of the first line
+	first     int  // number of the first line
 	columns   [3]int
-	attribute string // of networkx, which is the weight; empty: there are none
+	attribute string // attribute of networkx with the weight; empty: none
 }
 
 const noColumn = -1
@@ -77,7 +77,8 @@ func readCSV(s *scanner, e *edges, o Options) error {
 	return e.ids.finish(e, -1)
 }
 
-// comments skips those above the first line. doubtful is the first of them that may be an edge between texts: "#a,#b".
+// comments skips the comments above the first line. doubtful is the line of the first comment that
+// may be an edge between texts: "#a,#b".
 func (c *csv) comments() (line []byte, ok bool, doubtful int) {
 	for line, ok = c.s.data(""); ok && isComment(line); line, ok = c.s.data("") {
 		if doubtful == 0 && len(line) > 1 && !isSpace(line[1]) && bytes.ContainsAny(line, separators) {
@@ -87,7 +88,7 @@ func (c *csv) comments() (line []byte, ok bool, doubtful int) {
 	return line, ok, doubtful
 }
 
-// begin reads the first line, and the second one, too, if that tells whether the first one is names.
+// begin reads the first line, and the second one if it determines whether the first one has names.
 func (c *csv) begin(line []byte) error {
 	if c.separator == 0 {
 		ids, _, _ := bytes.Cut(unquoted(line), []byte("{"))
@@ -108,7 +109,8 @@ func (c *csv) begin(line []byte) error {
 	return c.beginWith(first, func() ([]byte, bool) { return c.s.data("") })
 }
 
-// beginWith takes the first line, and the next one where that tells whether the first one is names.
+// beginWith processes the first line, and the next one if it determines whether the first one has
+// names.
 func (c *csv) beginWith(first [][]byte, next func() ([]byte, bool)) (err error) {
 	c.width, c.first = len(first), c.s.line
 	if c.width == 3 && bytes.HasPrefix(first[2], []byte("{")) {
@@ -150,10 +152,10 @@ func (c *csv) beginWith(first [][]byte, next func() ([]byte, bool)) (err error) 
 	return nil
 }
 
-// named reports whether options call a column by name.
+// named reports whether options select a column by name.
 func (c *csv) named() bool {
 	asked := []string{c.o.From, c.o.To}
-	if c.attribute == "" { // else Weight is one
+	if c.attribute == "" { // otherwise Weight is one
 		asked = append(asked, c.o.Weight)
 	}
 	for _, column := range asked {
@@ -164,13 +166,14 @@ func (c *csv) named() bool {
 	return false
 }
 
-// areNames reports whether the first two columns have usual names.
+// areNames reports whether the first two columns have common names.
 func (c *csv) areNames(fields [][]byte) bool {
 	return len(fields) >= 2 && slices.Contains(columnNames, strings.ToLower(string(fields[0]))) &&
 		slices.Contains(columnNames, strings.ToLower(string(fields[1])))
 }
 
-// misplaced is the error of usual names that are not those of the first two columns, if options choose none.
+// misplaced returns the error of common names that are not those of the first two columns, unless
+// options select columns.
 func (c *csv) misplaced(names [][]byte) error {
 	if c.chosen() {
 		return nil
@@ -191,7 +194,7 @@ func (c *csv) misplaced(names [][]byte) error {
 	return err
 }
 
-// chosen reports whether options choose columns.
+// chosen reports whether options select columns.
 func (c *csv) chosen() bool { return c.o.From != "" || c.o.To != "" || c.o.Weight != "" }
 
 // weighs reports whether a line has a weight.
@@ -210,7 +213,8 @@ func (c *csv) areNumbers(fields [][]byte) bool {
 	return a && b
 }
 
-// find finds the columns that options ask for: by default two ids, and a weight if there is a third column.
+// find finds the columns that options select: by default two ids, and a weight in the third column
+// of three.
 func (c *csv) find(first [][]byte, names bool) error {
 	chosen := c.chosen()
 	if c.width > 3 && !chosen {
@@ -293,7 +297,7 @@ func (c *csv) add(line int, fields [][]byte) error {
 	return c.edge(line, fields[c.columns[0]], fields[c.columns[1]], w)
 }
 
-// neighbors names the format that lines of any number of ids may be of.
+// neighbors names the format for lines with any number of ids.
 func (c *csv) neighbors() string {
 	if c.o.Format == EdgeList {
 		return "; --format adjlist reads the neighbors of the first id"
@@ -301,7 +305,7 @@ func (c *csv) neighbors() string {
 	return ""
 }
 
-// split splits a line, and takes quotes off its fields, in place.
+// split splits a line, and unquotes its fields in place.
 func (c *csv) split(line []byte, into [][]byte) ([][]byte, error) {
 	if c.separator == 0 {
 		return fieldsOf(line, into), nil
@@ -309,7 +313,8 @@ func (c *csv) split(line []byte, into [][]byte) ([][]byte, error) {
 	into = into[:0]
 	for {
 		line = bytes.TrimLeft(line, " ")
-		if len(into) == 2 && len(line) > 0 && line[0] == '{' { // attributes of networkx are one column
+		// Attributes of networkx are one column.
+		if len(into) == 2 && len(line) > 0 && line[0] == '{' {
 			return append(into, bytes.TrimSpace(line)), nil
 		}
 		if len(line) > 0 && line[0] == '"' {
@@ -333,7 +338,7 @@ func (c *csv) split(line []byte, into [][]byte) ([][]byte, error) {
 	}
 }
 
-// unquote returns what comes before a quote, in which two quotes are one, and what comes behind it.
+// unquote returns the text before the closing quote, with two quotes as one, and the text after it.
 func unquote(b []byte) (field, rest []byte, ok bool) {
 	to := 0
 	for i := 0; i < len(b); i++ {
@@ -349,7 +354,7 @@ func unquote(b []byte) (field, rest []byte, ok bool) {
 	return nil, nil, false
 }
 
-// optionsError is an error of options, which is none of the file.
+// optionsError returns an error of the options, not of the file.
 func optionsError(format string, args ...any) error {
 	return &wrongOptions{malformed(format, args...).Error()}
 }

@@ -1,6 +1,7 @@
 package load
 
-// readDIMACS reads a .gr file: "c" comments, one line "p sp VERTICES ARCS", lines "a FROM TO WEIGHT".
+// readDIMACS reads a .gr file: "c" comments, one line "p sp VERTICES ARCS", lines "a FROM TO
+// WEIGHT".
 func readDIMACS(s *scanner, e *edges) error {
 	e.file.Directed = true
 	arcs, found, at := 0, 0, 0

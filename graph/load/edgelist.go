@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// lister takes lines that are an edge each, of edge lists and of CSV.
+// lister reads lines with one edge each, of edge lists and of CSV.
 type lister struct {
 	s        *scanner
 	e        *edges
 	how      IDs
-	begun    bool // an edge has decided about ids and weights
+	begun    bool // the first edge has determined ids and weights
 	weighted bool
 	edges    int
 }
@@ -46,19 +46,19 @@ func (l *lister) flush() error {
 	return l.e.ids.flush(l.e)
 }
 
-// counts are what a header says, and in which line.
+// counts are the counts of a header, and its line.
 type counts struct {
 	vertices, edges int
-	line            int // 0: there is none
+	line            int // 0: none
 }
 
 // list reads an edge list.
 type list struct {
 	csv
 	header  counts
-	comment counts   // what a comment says
-	held    [][]byte // of the first line, which may be a header
-	at      int      // its number
+	comment counts   // counts of a comment
+	held    [][]byte // words of the first line, which may be a header
+	at      int      // its line
 }
 
 func readList(s *scanner, e *edges, o Options) error {
@@ -94,7 +94,7 @@ func readList(s *scanner, e *edges, o Options) error {
 	return l.finish()
 }
 
-// line returns the next line that is not empty, and no comment.
+// line returns the next line that is neither empty nor a comment.
 func (l *list) line() ([]byte, bool) {
 	for {
 		line, ok := l.s.next()
@@ -111,7 +111,8 @@ func (l *list) line() ([]byte, bool) {
 	}
 }
 
-// read looks for counts in a comment above the edges, as SNAP writes them: "# Nodes: 7115 Edges: 103689".
+// read looks for counts in a comment above the edges, as SNAP writes them: "# Nodes: 7115 Edges:
+// 103689".
 func (l *list) read(comment []byte) {
 	if l.edges > 0 || l.held != nil || l.o.Header == HeaderNo {
 		return
@@ -119,12 +120,12 @@ func (l *list) read(comment []byte) {
 	vertices, edges := after(comment, "Nodes:"), after(comment, "Edges:")
 	n, errVertices := count(vertices, "vertices")
 	m, errEdges := count(edges, "edges")
-	if errVertices == nil && errEdges == nil { // else it is a comment like others
+	if errVertices == nil && errEdges == nil { // otherwise it is an ordinary comment
 		l.comment = counts{n, m, l.s.line}
 	}
 }
 
-// after is the word behind another one.
+// after returns the word after another one.
 func after(line []byte, this string) []byte {
 	_, rest, _ := bytes.Cut(line, []byte(this))
 	w, _ := word(rest)
@@ -151,7 +152,7 @@ func allNumbers(w [][]byte) bool {
 	return !slices.ContainsFunc(w, func(x []byte) bool { _, ok := number(x); return !ok })
 }
 
-// beginEdges takes the first edge, or the names of columns before it, which only the first line can be.
+// beginEdges processes the first edge, or, only on the first line, the names of columns before it.
 func (l *list) beginEdges(line []byte, first bool) error {
 	if !first {
 		l.o.Header = HeaderNo
@@ -163,7 +164,7 @@ func (l *list) beginEdges(line []byte, first bool) error {
 	return l.beginWith(fields, l.line)
 }
 
-// takeHeader takes the first line for a header.
+// takeHeader reads the first line as a header.
 func (l *list) takeHeader(w [][]byte) (err error) {
 	if len(w) != 2 {
 		return malformed("the header has %d words; it says how many vertices and edges there are", len(w))
@@ -176,7 +177,7 @@ func (l *list) takeHeader(w [][]byte) (err error) {
 	return err
 }
 
-// finish decides what the first line was, and compares counts.
+// finish decides what the first line is, and compares counts.
 func (l *list) finish() error {
 	if err := l.flush(); err != nil {
 		return err
@@ -214,7 +215,7 @@ func (l *list) finish() error {
 	return nil
 }
 
-// decide tells a header from an edge: see the package documentation.
+// decide distinguishes a header from an edge; see the package documentation.
 func (l *list) decide() error {
 	n, _ := number(l.held[0])
 	m, _ := number(l.held[1])

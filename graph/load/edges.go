@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// edges takes the edges of a file, and turns ids into numbers of vertices.
+// edges collects the edges of a file, and converts ids to vertices.
 type edges struct {
 	ctx        context.Context
 	dev        device.Device
@@ -20,14 +20,16 @@ type edges struct {
 	unweighted bool
 }
 
-// ids turns ids into numbers of vertices. Edges come in the order of the file, and may wait until it is flushed.
+// ids converts ids to vertices. Edges come in the order of the file, and may be deferred until
+// flush.
 type ids interface {
-	// A negative line has a vertex alone, which is both ends.
+	// add adds an edge. A negative line has a single vertex, which is both ends.
 	add(e *edges, line int, from, to []byte) error
 	flush(e *edges) error
-	// finish numbers vertices finally, of which a header says how many there are, -1 if there is none.
+	// finish determines the final numbers of vertices. vertices is the number in a header, -1 if
+	// none.
 	finish(e *edges, vertices int) error
-	// has reports whether an id is that of a vertex; when all is flushed.
+	// has reports whether an id is that of a vertex, after flush.
 	has(e *edges, id []byte) (bool, error)
 	count() int
 	close() error
@@ -35,11 +37,12 @@ type ids interface {
 
 func (e *edges) close() {
 	if e.ids != nil {
-		e.ids.close() // a map in memory; what it held has been read, or there is another error
+		e.ids.close() // a map in memory; it has been read, or another error is returned
 	}
 }
 
-// choose decides what ids are, by those of an edge if no option does. Where one looks like a number, both have to be.
+// choose determines the kind of ids, by an option or by those of an edge. If one looks like a
+// number, both must be numbers.
 func (e *edges) choose(how IDs, from, to []byte) (err error) {
 	auto := how == IDsAuto
 	if auto {
@@ -59,18 +62,19 @@ func (e *edges) choose(how IDs, from, to []byte) (err error) {
 	return err
 }
 
-// looksNumeric reports whether an id is a number of any kind: -2 and 1.0 are no ids of vertices, but no names either.
+// looksNumeric reports whether an id is a number of any kind: -2 and 1.0 are no ids of vertices,
+// but no names either.
 func looksNumeric(id []byte) bool {
 	_, err := strconv.ParseFloat(string(id), 64)
 	return (err == nil || errors.Is(err, strconv.ErrRange)) && bytes.ContainsAny(id, "0123456789")
 }
 
-// add adds an edge between vertices that have numbers.
+// add adds an edge between numbered vertices.
 func (e *edges) add(from, to uint32) {
 	e.file.From, e.file.To = append(e.file.From, from), append(e.file.To, to)
 }
 
-// weight adds the weight of the edge that was added last.
+// weight adds the weight of the last edge.
 func (e *edges) weight(w float64) {
 	if !e.unweighted {
 		e.file.Weights = append(e.file.Weights, w)
@@ -91,7 +95,7 @@ func (e *edges) from1(word []byte, what string) (uint32, error) {
 	return uint32(n - 1), nil
 }
 
-// declare takes the number of vertices that a file says it has, which are numbered from 1.
+// declare sets the number of vertices from a file; they are numbered from 1.
 func (e *edges) declare(vertices int) error {
 	if vertices > e.max {
 		return malformed("%d vertices, more than %d, the limit", vertices, e.max)
@@ -101,7 +105,7 @@ func (e *edges) declare(vertices int) error {
 	return nil
 }
 
-// integral reports whether all weights are integers, of which no bit is lost.
+// integral reports whether all weights are exact integers.
 func (e *edges) integral() bool {
 	for _, w := range e.file.Weights {
 		if w != math.Trunc(w) || math.Abs(w) > maxExact {

@@ -39,7 +39,7 @@ func ExampleRead() {
 	// Biel 26
 }
 
-// A mistake in a file is said with its line.
+// An error in a file contains its line.
 func ExampleError() {
 	dev, err := cpu.Open(nil)
 	if err != nil {
@@ -51,7 +51,7 @@ func ExampleError() {
 	// Output: roads.gr:2: vertex 3: vertices are 1 to 2
 }
 
-// Files are written in the format that their name says.
+// The name of a file determines the format in which it is written.
 func ExampleCreate() {
 	ctx := context.Background()
 	dev, err := cpu.Open(nil)

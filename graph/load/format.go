@@ -14,18 +14,19 @@ type Format int
 
 // The formats.
 const (
-	Auto         Format = iota // found by name and content
+	Auto         Format = iota // detected by name and content
 	MatrixMarket               // NIST's exchange format, coordinates only
-	EdgeList                   // lines of two ids, and perhaps a weight, as SNAP has them
-	CSV                        // the same with separators, and perhaps names of columns
+	EdgeList                   // lines of two ids and an optional weight, as in SNAP
+	CSV                        // the same with separators, and optional names of columns
 	DIMACS                     // .gr of the 9th DIMACS challenge
 	METIS                      // .graph of METIS and the 10th DIMACS challenge
 	EL                         // .el of the GAP benchmark
 	WEL                        // .wel of the GAP benchmark
-	AdjList                    // lines of an id and those of its neighbors, as networkx and OpenNE have them; read only
+	// Lines of an id and those of its neighbors, as in networkx and OpenNE; read only.
+	AdjList
 )
 
-// formats are their names, which are those of files, too, and other ends of names.
+// formats are the names of formats, which are also suffixes of files, with other suffixes.
 var formats = []struct {
 	format Format
 	name   string
@@ -41,7 +42,7 @@ var formats = []struct {
 	{AdjList, "adjlist", nil},
 }
 
-// String is the end of names of such files.
+// String returns the suffix of files of the format.
 func (f Format) String() string {
 	for _, x := range formats {
 		if x.format == f {
@@ -51,10 +52,10 @@ func (f Format) String() string {
 	return "auto"
 }
 
-// MarshalText is String.
+// MarshalText returns String.
 func (f Format) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
 
-// UnmarshalText is [ParseFormat].
+// UnmarshalText parses a name, as [ParseFormat] does.
 func (f *Format) UnmarshalText(text []byte) error {
 	format, err := ParseFormat(string(text))
 	if err == nil {
@@ -63,7 +64,7 @@ func (f *Format) UnmarshalText(text []byte) error {
 	return err
 }
 
-// ParseFormat is the format of a name as String has it, or as files end.
+// ParseFormat returns the format with a name as returned by String, or with a file suffix.
 func ParseFormat(name string) (Format, error) {
 	if name == "auto" {
 		return Auto, nil
@@ -83,7 +84,7 @@ func ParseFormat(name string) (Format, error) {
 	return Auto, fmt.Errorf("%w: format %.40q: want auto, %s", weft.ErrOptions, name, strings.Join(names, ", "))
 }
 
-// FormatOf is the format that the name of a file stands for, Auto if none. An end that says how it is compressed is left out.
+// FormatOf returns the format of a file name, Auto if unknown. It ignores a suffix for compression.
 func FormatOf(name string) Format {
 	name, _ = compression(name)
 	format, err := ParseFormat(strings.TrimPrefix(strings.ToLower(path.Ext(name)), "."))
@@ -95,13 +96,14 @@ func FormatOf(name string) Format {
 
 var matrixBanner = []byte("%%MatrixMarket")
 
-// isMatrix reports whether a file begins as Matrix Market does, also after empty lines, which are wrong there.
+// isMatrix reports whether a file begins as Matrix Market does, even after empty lines, which are
+// invalid there.
 func isMatrix(head []byte) bool {
 	head = bytes.TrimSpace(head)
 	return len(head) >= len(matrixBanner) && bytes.EqualFold(head[:len(matrixBanner)], matrixBanner)
 }
 
-// detect is the format of a file by its name, and by how it begins.
+// detect returns the format of a file by its name and its beginning.
 func detect(name string, head []byte) Format {
 	if isMatrix(head) {
 		return MatrixMarket
@@ -121,7 +123,7 @@ func detect(name string, head []byte) Format {
 	return EdgeList
 }
 
-// firstLine is the first line that is no comment and not empty.
+// firstLine returns the first line that is neither empty nor a comment.
 func firstLine(head []byte) []byte {
 	for line := range bytes.Lines(bytes.TrimPrefix(head, byteOrderMark)) {
 		if line = bytes.TrimSpace(line); len(line) > 0 && !isComment(line) {
@@ -131,5 +133,5 @@ func firstLine(head []byte) []byte {
 	return nil
 }
 
-// isComment reports whether a line of an edge list is a comment, as SNAP or as KONECT write them.
+// isComment reports whether a line of an edge list is a comment, in the style of SNAP or KONECT.
 func isComment(line []byte) bool { return line[0] == '#' || line[0] == '%' }

@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/graph"
 )
 
-// Whatever a file holds, it is read, or refused with its line; what is read is a list of edges between the vertices
-// that it is said to have, and the same when it has been written.
+// FuzzRead checks that any file is read, or refused with its line. The result is a list of edges
+// between the reported vertices, and the same after writing and reading it.
 func FuzzRead(f *testing.F) {
 	for i, content := range []string{
 		"%%MatrixMarket matrix coordinate real symmetric\n3 3 2\n2 1 0.5\n3 1 2\n",

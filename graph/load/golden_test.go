@@ -16,16 +16,16 @@ import (
 	"github.com/weftgo/weft/graph/load"
 )
 
-// counts are what is known of the simple undirected graph of a file.
+// counts are the known counts of the simple undirected graph of a file.
 type counts struct {
 	file                               string
 	vertices, edges, most              int // vertices with an edge; most is the largest degree
 	triangles                          uint64
 	format                             load.Format
-	header, weighted, directed, others bool // others: vertices without an edge are in the file, too
+	header, weighted, directed, others bool // others: the file has vertices without an edge, too
 }
 
-// The counts of README.md beside the files; those of SNAP's are SNAP's.
+// golden has the counts of the README.md of the files; those of SNAP's files are SNAP's.
 var golden = []counts{
 	{"soc-Epinions.txt", 75_879, 405_740, 3_044, 1_624_481, load.EdgeList, true, false, false, false},
 	{"git_edges.csv", 37_700, 289_003, 9_458, 523_810, load.CSV, true, false, false, false},
@@ -41,7 +41,7 @@ var golden = []counts{
 	{"rome99.gr", 3_353, 4_831, -1, 0, load.DIMACS, false, true, true, false},
 }
 
-// check checks a file against what is known of it.
+// check compares a file with its known counts.
 func (c *counts) check(t *testing.T, dev *cpu.Device, path string) {
 	f, err := load.Open(t.Context(), dev, path, nil)
 	if err != nil {
@@ -84,10 +84,11 @@ func (c *counts) check(t *testing.T, dev *cpu.Device, path string) {
 	}
 }
 
-// interpreted is how many edges a graph may have whose triangles are counted on a simulated GPU, too.
+// interpreted is the maximum number of edges of graphs with triangles that are also counted on a
+// simulated GPU.
 const interpreted = 50_000
 
-// The counts of real graphs come out, whatever their format.
+// TestGolden checks the counts of real graphs in all formats.
 func TestGolden(t *testing.T) {
 	dir := filepath.Join("..", "..", "..", "shared", "data", "graphs")
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
@@ -103,7 +104,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// A graph that everybody knows.
+// TestKarate checks the well-known karate club graph.
 func TestKarate(t *testing.T) {
 	dev, err := cpu.Open(nil)
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// batchEdges is the number of edges whose ids are mapped at a time.
+// batchEdges is the number of edges with ids that are mapped at a time.
 const batchEdges = 1 << 16
 
-// denseIDs are the numbers of vertices.
+// denseIDs are ids that are the numbers of vertices.
 type denseIDs struct{ n uint64 }
 
 func (d *denseIDs) add(e *edges, line int, from, to []byte) error {
@@ -31,7 +31,7 @@ func (d *denseIDs) add(e *edges, line int, from, to []byte) error {
 	return nil
 }
 
-// noNumber is the error of an edge of which an id should be a number.
+// noNumber returns the error of an edge with an id that should be a number.
 func noNumber(from, to []byte, okFrom bool) error {
 	if okFrom {
 		from = to
@@ -61,13 +61,13 @@ func (d *denseIDs) has(_ *edges, id []byte) (bool, error) {
 func (d *denseIDs) count() int   { return int(d.n) }
 func (d *denseIDs) close() error { return nil }
 
-// sparseIDs are numbers, which a map gives the numbers of vertices, in the order in which they come.
+// sparseIDs are numbers. A map assigns vertices to them in the order of their appearance.
 type sparseIDs struct {
 	m     *linear.Map[uint64, uint32]
 	plain bool     // no leading zeros
-	keys  []uint64 // of edges that wait, both ends of each
-	lines []int    // negative: of a vertex alone
-	ids   []uint64 // by number
+	keys  []uint64 // of deferred edges, both ends of each
+	lines []int    // negative: of a single vertex
+	ids   []uint64 // by vertex
 }
 
 func newSparseIDs(dev device.Device, plain bool) (*sparseIDs, error) {
@@ -119,8 +119,8 @@ func (s *sparseIDs) flush(e *edges) error {
 
 func abs(n int) int { return max(n, -n) }
 
-// finish numbers vertices in the order of their ids. Where a header says that there are more, which have no edges, ids
-// without gaps are what is left for them.
+// finish numbers vertices in the order of their ids. If a header has more vertices, those without
+// edges get the remaining ids, provided that ids have no gaps.
 func (s *sparseIDs) finish(e *edges, vertices int) error {
 	order := make([]uint32, len(s.ids))
 	for i := range order {
@@ -179,15 +179,16 @@ func (s *sparseIDs) has(e *edges, id []byte) (bool, error) {
 func (s *sparseIDs) count() int   { return len(s.ids) }
 func (s *sparseIDs) close() error { return s.m.Close() }
 
-// stringIDs are strings. A map gives each hash a place, in the order in which they come, and a place has the vertex whose string was the first
-// with that hash. Another string of that hash, of which there are none in files that nobody has prepared, is in a map of Go's.
+// stringIDs are strings. A map assigns a place to each hash in the order of appearance, and a place
+// has the vertex of the first string with that hash. Other strings with that hash, which occur only
+// in prepared files, are in a Go map.
 type stringIDs struct {
 	m       *linear.Map[uint64, uint32]
 	hash    func([]byte) uint64
-	keys    []uint64 // hashes of edges that wait, both ends of each
+	keys    []uint64 // hashes of deferred edges, both ends of each
 	bytes   []byte   // their ids, one after another
 	ends    []int    // where they end in bytes
-	lines   []int    // negative: of a vertex alone
+	lines   []int    // negative: of a single vertex
 	places  []uint32 // vertices by place
 	clashes map[string]uint32
 	names   []string
@@ -200,7 +201,7 @@ func newStringIDs(dev device.Device) (*stringIDs, error) {
 	return &stringIDs{m: m, hash: hash, clashes: map[string]uint32{}}, err
 }
 
-// batchBytes bounds the strings that wait.
+// batchBytes bounds the deferred strings.
 const batchBytes = 4 << 20
 
 func (s *stringIDs) add(e *edges, line int, from, to []byte) error {
@@ -243,7 +244,7 @@ func (s *stringIDs) flush(e *edges) error {
 	return nil
 }
 
-// vertex is the vertex of a string whose hash has a place.
+// vertex returns the vertex of a string with the place of its hash.
 func (s *stringIDs) vertex(place int, id []byte, most int) (uint32, error) {
 	if place < len(s.places) {
 		if v := s.places[place]; s.names[v] == string(id) {

@@ -16,58 +16,59 @@ import (
 	"github.com/weftgo/weft/internal/enum"
 )
 
-// File is what a file of a graph holds.
+// File is the content of a graph file.
 type File struct {
 	graph.Edges
-	// Weights are those of the edges, nil if they have none. Integers are exact; those beyond 2^53 are refused.
+	// Weights are the weights of the edges, nil if they have none. Integers are exact; those beyond
+	// 2^53 are refused.
 	Weights []float64
 	// Integral reports whether all weights are integers.
 	Integral bool
-	// Directed reports whether the format says that edges have a direction.
+	// Directed reports whether the format specifies directed edges.
 	Directed bool
-	// Names are what vertices are called in the file.
+	// Names are the names of vertices in the file.
 	Names *Names
-	// Format is that of the file.
+	// Format is the format of the file.
 	Format Format
-	// Header reports whether the first line was taken for counts or names.
+	// Header reports whether the first line was read as counts or names.
 	Header bool
-	// Left reports whether METIS vertices have sizes or weights, which are not kept.
+	// Left reports whether METIS vertices have sizes or weights, which are dropped.
 	Left bool
 }
 
-// Header says what the first line of an edge list or a CSV file is.
+// Header specifies the first line of an edge list or a CSV file.
 type Header int
 
 const (
-	// HeaderAuto finds out; see the package documentation.
+	// HeaderAuto detects it; see the package documentation.
 	HeaderAuto Header = iota
-	// HeaderNo is an edge.
+	// HeaderNo means an edge.
 	HeaderNo
-	// HeaderYes is counts, or names of columns.
+	// HeaderYes means counts, or names of columns.
 	HeaderYes
 )
 
 var headers = enum.Names[Header]{Type: "load.Header", Names: []string{"auto", "no", "yes"}, Err: weft.ErrOptions}
 
-// String is the name of what the first line is.
+// String returns the name of the value.
 func (h Header) String() string { return headers.String(h) }
 
-// MarshalText is String, or weft.ErrOptions where there is no such value.
+// MarshalText returns String, or weft.ErrOptions for an invalid value.
 func (h Header) MarshalText() ([]byte, error) { return headers.Text(h) }
 
-// UnmarshalText reads a name, in upper or lower case: so flag.TextVar takes it.
+// UnmarshalText parses a name, in upper or lower case, so flag.TextVar accepts it.
 func (h *Header) UnmarshalText(text []byte) error { return headers.Read(h, text) }
 
-// IDs says what the ids of vertices are in an edge list or a CSV file.
+// IDs specifies the ids of vertices in an edge list or a CSV file.
 type IDs int
 
 const (
-	// IDsAuto are numbers without leading zeros, if those of the first edge are; strings, if none of them looks like a number;
-	// else an error. Of EL and WEL they are dense.
+	// IDsAuto detects the kind of ids. If those of the first edge look like numbers, all must be
+	// numbers without leading zeros; otherwise they are strings. Ids of EL and WEL are dense.
 	IDsAuto IDs = iota
-	// IDsSparse are numbers of up to 64 bits, of which those that occur are vertices.
+	// IDsSparse are numbers of up to 64 bits. The numbers that occur are vertices.
 	IDsSparse
-	// IDsDense are the numbers of vertices, from 0; those that do not occur are vertices, too.
+	// IDsDense are the numbers of vertices, from 0. Numbers that do not occur are vertices, too.
 	IDsDense
 	// IDsStrings are any bytes.
 	IDsStrings
@@ -75,32 +76,34 @@ const (
 
 var idKinds = enum.Names[IDs]{Type: "load.IDs", Names: []string{"auto", "sparse", "dense", "strings"}, Err: weft.ErrOptions}
 
-// String is the name of what ids are.
+// String returns the name of the value.
 func (i IDs) String() string { return idKinds.String(i) }
 
-// MarshalText is String, or weft.ErrOptions where there is no such value.
+// MarshalText returns String, or weft.ErrOptions for an invalid value.
 func (i IDs) MarshalText() ([]byte, error) { return idKinds.Text(i) }
 
-// UnmarshalText reads a name, in upper or lower case: so flag.TextVar takes it.
+// UnmarshalText parses a name, in upper or lower case, so flag.TextVar accepts it.
 func (i *IDs) UnmarshalText(text []byte) error { return idKinds.Read(i, text) }
 
-// Options say how a file is read. The zero value and nil find out all that files say.
+// Options configures reading. The zero value and nil detect everything from the file.
 type Options struct {
 	Format Format
 	Header Header
 	IDs    IDs
-	// Separator is between the columns of CSV. Default 0: a comma, semicolon, tab, or bar, whichever the first line has
-	// first in this order, else white space.
+	// Separator is the separator of CSV columns. Default 0: the first of comma, semicolon, tab and
+	// bar, in this order, that the first line contains, otherwise white space.
 	Separator byte
-	// From, To and Weight are columns of CSV and of edge lists, by name or number, from 1. By default a line has two ids
-	// and perhaps a weight, and nothing else. With From or To, or with Weight, other columns are left out. Weight is also the
-	// name of an attribute of networkx, by default "weight".
+	// From, To and Weight are columns of CSV and of edge lists, by name or number, from 1. By
+	// default a line has two ids and an optional weight, and nothing else. If one of the three is
+	// set, other columns are ignored. Weight is also the name of an attribute of networkx, by
+	// default "weight".
 	From, To, Weight string
-	// Unweighted leaves weights out.
+	// Unweighted drops weights.
 	Unweighted bool
 	// MaxVertices bounds the vertices. Default 2^28; 2^32-1 at most.
 	MaxVertices int
-	// Progress, if not nil, is told how many bytes of the file have been read since it was called last.
+	// Progress, if not nil, is called with the number of bytes of the file read since its last
+	// call.
 	Progress func(bytes int)
 }
 
@@ -128,7 +131,7 @@ type Error struct {
 	Err  error
 }
 
-// Error says where, as compilers do, and what.
+// Error returns the position in the form of compilers, and the error.
 func (e *Error) Error() string {
 	if e.Line > 0 {
 		return fmt.Sprintf("%s:%d: %v", e.File, e.Line, e.Err)
@@ -136,10 +139,11 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: %v", e.File, e.Err)
 }
 
-// Unwrap is what.
+// Unwrap returns the error without its position.
 func (e *Error) Unwrap() error { return e.Err }
 
-// broken is the error of a file that breaks its format. It is weft.ErrFormat, and does not say so.
+// broken is the error of a file that violates its format. It is weft.ErrFormat, but its text does
+// not contain it.
 type broken struct{ text string }
 
 func (b *broken) Error() string        { return b.text }
@@ -147,7 +151,7 @@ func (b *broken) Is(target error) bool { return target == weft.ErrFormat }
 
 func malformed(format string, args ...any) error { return &broken{fmt.Sprintf(format, args...)} }
 
-// Open reads a file. Ids that are mapped go through the memory of the device.
+// Open reads a file. Mapped ids use memory of the device.
 func Open(ctx context.Context, dev device.Device, path string, opts *Options) (*File, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -157,7 +161,7 @@ func Open(ctx context.Context, dev device.Device, path string, opts *Options) (*
 	return Read(ctx, dev, f, path, opts)
 }
 
-// Read reads a stream whose name says what its format may be, and which errors name.
+// Read reads a stream. Its name helps to detect the format, and is part of errors.
 func Read(ctx context.Context, dev device.Device, r io.Reader, name string, opts *Options) (*File, error) {
 	o, err := opts.check()
 	if err != nil {
@@ -199,7 +203,8 @@ func read(ctx context.Context, dev device.Device, s *scanner, name string, o Opt
 	if bytes.IndexByte(s.peek(), 0) >= 0 {
 		return nil, malformed("binary data, not text")
 	}
-	if isMatrix(s.peek()) && o.Format != MatrixMarket { // a comment to others, and its sizes an edge
+	// Others would read it as a comment, and its sizes as an edge.
+	if isMatrix(s.peek()) && o.Format != MatrixMarket {
 		return nil, malformed("the file begins as Matrix Market does; --format mtx reads it")
 	}
 	f := &File{Format: o.Format}
@@ -240,7 +245,7 @@ func read(ctx context.Context, dev device.Device, s *scanner, name string, o Opt
 	return f, ctx.Err()
 }
 
-// counting tells of bytes that are read, and ends with its context.
+// counting reports the bytes that are read, and ends with its context.
 type counting struct {
 	ctx  context.Context
 	r    io.Reader

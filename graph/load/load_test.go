@@ -17,7 +17,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// say is what a file holds, in short: its vertices, and edges by name.
+// say describes the content of a file: its vertices, and edges by name.
 func say(f *File) string {
 	var b strings.Builder
 	fmt.Fprint(&b, f.Vertices)
@@ -37,7 +37,7 @@ func say(f *File) string {
 	return b.String()
 }
 
-// Files of all formats, and what is found in them.
+// TestRead reads files of all formats.
 func TestRead(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	for _, tt := range []struct {
@@ -186,14 +186,14 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// What breaks a format is said with its line.
+// TestMalformed checks that files that violate their format are refused with the line.
 func TestMalformed(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	const banner = "%%MatrixMarket matrix coordinate "
 	for _, tt := range []struct {
 		file, content string
 		opts          Options
-		want          string // of the error, behind the name of the file
+		want          string // of the error, after the name of the file
 	}{
 		{"a.txt", "1 2\n3\n", Options{}, `:2: the line has one id, and an edge two: "3"`},
 		{"a.txt", "1 2\n2 3\n1 2 3\n", Options{}, ":3: the line has 3 columns, and line 2 has 2; --format adjlist reads"},
@@ -390,7 +390,7 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// Streams that fail, and contexts that end, end the reading with their error.
+// TestReaders checks that a failing stream, and an ended context, end the reading with their error.
 func TestReaders(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	if _, err := Read(t.Context(), dev, io.MultiReader(strings.NewReader("1 2\n"), iotest.ErrReader(io.ErrClosedPipe)), "x.txt", nil); !errors.Is(err, io.ErrClosedPipe) || !strings.HasPrefix(err.Error(), "x.txt:2: ") {
@@ -416,7 +416,8 @@ func TestReaders(t *testing.T) {
 	}
 }
 
-// Long lists go through the map in many batches, strings of one hash included.
+// TestBatches reads long lists, which go through the map in many batches, including strings with
+// equal hashes.
 func TestBatches(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	const n = 3*batchEdges + 17
@@ -441,7 +442,7 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// What is read takes no more memory than a buffer and a batch.
+// TestBoundedMemory checks that reading takes no more memory than a buffer and a batch.
 func TestBoundedMemory(t *testing.T) {
 	const lines = 2*batchEdges + 1
 	s := newScanner(t.Context(), strings.NewReader(strings.Repeat("anna bert\n", lines)))
@@ -479,7 +480,7 @@ func TestBoundedMemory(t *testing.T) {
 	}
 }
 
-// Strings of one hash are different vertices.
+// TestHashesThatClash checks that strings with equal hashes are different vertices.
 func TestHashesThatClash(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	ids, err := newStringIDs(dev)

@@ -41,7 +41,7 @@ func readMatrix(s *scanner, e *edges) error {
 	return s.err
 }
 
-// readMatrixSize reads the line behind the comments: rows, columns, entries.
+// readMatrixSize reads the line after the comments: rows, columns, entries.
 func readMatrixSize(s *scanner, e *edges) (entries, at int, err error) {
 	line, ok := s.data("%")
 	if !ok {

@@ -5,7 +5,8 @@ import (
 	"math"
 )
 
-// metis reads a .graph file: a line of sizes, and then a line for each vertex, of its neighbors.
+// metis reads a .graph file: a line of sizes, followed by a line for each vertex with its
+// neighbors.
 type metis struct {
 	s               *scanner
 	e               *edges
@@ -19,11 +20,12 @@ type metis struct {
 	sums            []uint64 // of hashes of the edges that a vertex lists to smaller ones
 }
 
-// readMETIS reads the edges of both ends, which must agree, and keeps one. Sizes and weights of vertices are not kept.
+// readMETIS reads the edges of both ends, which must agree, and keeps one. Sizes and weights of
+// vertices are dropped.
 func readMETIS(s *scanner, e *edges) error {
 	s.most = maxRow
 	m := &metis{s: s, e: e, seed: maphash.MakeSeed()}
-	if e.unweighted { // weights are compared, and then left out
+	if e.unweighted { // weights are compared, and then dropped
 		e.unweighted = false
 		defer func() { e.file.Weights = nil }()
 	}
@@ -65,7 +67,8 @@ func readMETIS(s *scanner, e *edges) error {
 	return m.agree()
 }
 
-// header reads the line of sizes: vertices, edges, a format of three digits, and how many weights a vertex has.
+// header reads the line of sizes: vertices, edges, a format of three digits, and the number of
+// weights of a vertex.
 func (m *metis) header(w [][]byte) error {
 	if len(w) < 2 || len(w) > 4 {
 		return malformed("the line of sizes has %d numbers; want vertices, edges, and perhaps format and weights of a vertex", len(w))
@@ -138,7 +141,7 @@ func (m *metis) vertex(v uint32, line []byte) error {
 	}
 }
 
-// neighbor takes a neighbor of a vertex, and its weight off the line.
+// neighbor reads a neighbor of a vertex, and its weight from the line.
 func (m *metis) neighbor(v, u uint32, line *[]byte) error {
 	x := 0.
 	if m.weighted {
@@ -172,7 +175,8 @@ func (m *metis) hash(u, v uint32, weight float64) uint64 {
 	return maphash.Comparable(m.seed, [2]uint64{uint64(u)<<32 | uint64(v), math.Float64bits(weight + 0)}) // -0 is 0
 }
 
-// agree wants both ends of each edge to list it, with the same weight. The sums of hashes of both are the same then.
+// agree checks that both ends of each edge list it with the same weight. Then the sums of hashes of
+// both are equal.
 func (m *metis) agree() error {
 	f := m.e.file
 	for i, u := range f.From {

@@ -5,19 +5,19 @@ import (
 	"strconv"
 )
 
-// Names are what the vertices of a file are called in it.
+// Names are the names of the vertices of a file.
 type Names struct {
 	n       int
-	base    uint64 // of numbers without gaps, the first
+	base    uint64 // first of the numbers without gaps
 	numbers []uint64
 	strings []string
-	byName  map[string]uint32 // of strings, made when it is asked for
+	byName  map[string]uint32 // of strings, made on first use
 }
 
-// Len is the number of vertices.
+// Len returns the number of vertices.
 func (n *Names) Len() int { return n.n }
 
-// Name is what a vertex is called.
+// Name returns the name of a vertex.
 func (n *Names) Name(v uint32) string {
 	switch {
 	case n.strings != nil:
@@ -28,10 +28,11 @@ func (n *Names) Name(v uint32) string {
 	return strconv.FormatUint(n.base+uint64(v), 10)
 }
 
-// Strings reports whether names are strings, and not numbers.
+// Strings reports whether names are strings, not numbers.
 func (n *Names) Strings() bool { return n.strings != nil }
 
-// Vertex is the vertex of a name. Its first call on strings makes an index of them, so it must not be called at the same time as others.
+// Vertex returns the vertex with a name. For strings, its first call builds an index, and must not
+// run concurrently with others.
 func (n *Names) Vertex(name string) (v uint32, ok bool) {
 	if n.strings != nil {
 		if n.byName == nil {

@@ -2,8 +2,8 @@ package load
 
 import "bytes"
 
-// readNeighbors reads an adjacency list: a line has an id and those of its neighbors. A line of one id is a vertex, whose
-// edges other lines may have.
+// readNeighbors reads an adjacency list: a line has an id and those of its neighbors. A line with
+// one id is a vertex; its edges may be in other lines.
 func readNeighbors(s *scanner, e *edges, o Options) error {
 	l := &lister{s: s, e: e, how: o.IDs}
 	var w [][]byte

@@ -10,12 +10,13 @@ import (
 )
 
 const (
-	// maxLine is the longest line of a format that has an edge a line, and maxRow of one that has all edges of a vertex in it.
+	// maxLine is the maximum length of a line with one edge, maxRow that of a line with all edges
+	// of a vertex.
 	maxLine = 1 << 20
 	maxRow  = 1 << 30
-	// headSize is how much of a file its format is found by.
+	// headSize is the number of bytes used to detect the format.
 	headSize = 64 << 10
-	// linesPerCheck is the number of lines between two looks at the context.
+	// linesPerCheck is the number of lines between two checks of the context.
 	linesPerCheck = 4096
 )
 
@@ -26,9 +27,9 @@ type scanner struct {
 	ctx      context.Context
 	r        io.Reader
 	buf      []byte
-	from, to int // what of buf has been read, and not been returned
-	line     int // number of the line that was returned last
-	most     int // length of a line
+	from, to int // the unreturned part of buf
+	line     int // number of the last line returned
+	most     int // maximum length of a line
 	end      byte
 	err      error
 	ended    bool
@@ -43,15 +44,15 @@ func newScanner(ctx context.Context, r io.Reader) *scanner {
 		s.from = len(byteOrderMark)
 	}
 	if i := bytes.IndexAny(s.peek(), "\r\n"); i >= 0 && s.peek()[i] == '\r' && !bytes.HasPrefix(s.peek()[i+1:], []byte("\n")) {
-		s.end = '\r' // as old spreadsheets end lines
+		s.end = '\r' // the line end of old spreadsheets
 	}
 	return s
 }
 
-// peek is how the file begins, before the first line is read.
+// peek returns the beginning of the file, before the first line is read.
 func (s *scanner) peek() []byte { return s.buf[s.from:s.to] }
 
-// fill reads more, for which there must be space.
+// fill reads more into the free part of buf, which must not be empty.
 func (s *scanner) fill() {
 	for range 100 { // readers may return nothing, and no error
 		n, err := s.r.Read(s.buf[s.to:])
@@ -69,8 +70,8 @@ func (s *scanner) fill() {
 	s.ended, s.err = true, io.ErrNoProgress
 }
 
-// next returns the next line, without its end; it is good until the next call. It is false at the end of the
-// file, and after an error, which s.err is then.
+// next returns the next line without its end, valid until the next call. It returns false at the
+// end of the file, and after an error, in s.err.
 func (s *scanner) next() ([]byte, bool) {
 	looked := 0
 	for {
@@ -83,7 +84,7 @@ func (s *scanner) next() ([]byte, bool) {
 		if s.ended {
 			break
 		}
-		if looked > s.most { // before more memory is taken
+		if looked > s.most { // before allocating more memory
 			return s.found(s.buf[s.from:s.to])
 		}
 		s.makeRoom()
@@ -100,7 +101,7 @@ func (s *scanner) next() ([]byte, bool) {
 	return s.found(line)
 }
 
-// makeRoom moves what has not been returned to the beginning, or makes the buffer larger.
+// makeRoom moves the unreturned part to the beginning, or enlarges the buffer.
 func (s *scanner) makeRoom() {
 	if s.from > 0 {
 		s.to = copy(s.buf, s.buf[s.from:s.to])
@@ -131,7 +132,7 @@ func (s *scanner) found(line []byte) ([]byte, bool) {
 	return line, true
 }
 
-// data returns the next line that is neither empty nor a comment, which begin with one of some bytes.
+// data returns the next line that is neither empty nor begins with a comment character.
 func (s *scanner) data(comments string) ([]byte, bool) {
 	for {
 		line, ok := s.next()
@@ -159,7 +160,7 @@ func word(line []byte) (first, rest []byte) {
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f' }
 
-// words splits a line into words, into memory that is there.
+// words splits a line into words and reuses into.
 func words(line []byte, into [][]byte) [][]byte {
 	into = into[:0]
 	for {
@@ -171,7 +172,7 @@ func words(line []byte, into [][]byte) [][]byte {
 	}
 }
 
-// number is a decimal number without a sign, if a word is one.
+// number parses a decimal number without a sign.
 func number(word []byte) (n uint64, ok bool) {
 	for _, c := range word {
 		d := uint64(c - '0')
@@ -183,7 +184,7 @@ func number(word []byte) (n uint64, ok bool) {
 	return n, len(word) > 0
 }
 
-// count is a number that something has so many of.
+// count parses a number of things.
 func count(word []byte, of string) (int, error) {
 	n, ok := number(word)
 	if !ok || n > math.MaxInt64 {
@@ -192,10 +193,10 @@ func count(word []byte, of string) (int, error) {
 	return int(n), nil
 }
 
-// maxExact bounds the integers that are kept as floats without loss.
+// maxExact bounds the integers that floats store exactly.
 const maxExact = 1 << 53
 
-// weight is the number that a word is.
+// weight parses a word as a number.
 func weight(word []byte) (float64, error) {
 	digits, negative := bytes.CutPrefix(word, []byte("-"))
 	if n, ok := number(digits); ok && n <= maxExact {
@@ -214,7 +215,7 @@ func weight(word []byte) (float64, error) {
 	return x, nil
 }
 
-// isZero reports whether a number is 0 as it is written, and not too small for a float.
+// isZero reports whether a number is written as 0, and not merely too small for a float.
 func isZero(word []byte) bool {
 	mantissa, _, _ := bytes.Cut(bytes.ToLower(word), []byte("e"))
 	return !bytes.ContainsAny(mantissa, "123456789")

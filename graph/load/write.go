@@ -16,9 +16,10 @@ import (
 	"github.com/weftgo/weft/internal/atomicfile"
 )
 
-// Create writes a graph to a file, of the format that its name stands for unless there is another one, compressed if its name
-// ends as that of a [Codec]. It replaces a file, or the target of a symbolic link, when all has been written, and keeps its
-// mode; after an error that file is what it was.
+// Create writes a graph to a file. The format is that of the file name if format is Auto. The file
+// is compressed if its name has the suffix of a [Codec]. Create replaces a file, or the target of a
+// symbolic link, after everything has been written, and keeps its mode. After an error that file is
+// unchanged.
 func Create(ctx context.Context, dev device.Device, path string, f *File, format Format) (err error) {
 	if format == Auto {
 		if format = FormatOf(path); format == Auto {
@@ -47,12 +48,13 @@ func Create(ctx context.Context, dev device.Device, path string, f *File, format
 	return out.Commit()
 }
 
-// Write writes a graph in a format, plainly.
+// Write writes a graph in a format, uncompressed.
 //
-// What a format cannot say is an error that wraps weft.ErrOptions: METIS has undirected graphs only, and
-// DIMACS and METIS have weights only that are integers, and METIS one for all equal edges. EL has no weights. AdjList is read
-// only. All but EdgeList and CSV leave out the names of vertices; DIMACS has an undirected edge as two arcs, and METIS drops
-// self loops. DIMACS and WEL have weights, 1 if the graph has none.
+// Content that a format cannot express is an error that wraps weft.ErrOptions. METIS has undirected
+// graphs only. DIMACS and METIS have integer weights only, and METIS one weight for all equal
+// edges. EL has no weights. AdjList is read only. All but EdgeList and CSV leave out the names of
+// vertices. DIMACS has an undirected edge as two arcs, and METIS drops self loops. DIMACS and WEL
+// have weights, 1 if the graph has none.
 func Write(ctx context.Context, dev device.Device, w io.Writer, f *File, format Format) error {
 	if err := writable(f, format); err != nil {
 		return fmt.Errorf("load: write: %w", err)
@@ -90,7 +92,7 @@ func Write(ctx context.Context, dev device.Device, w io.Writer, f *File, format 
 	return cmp.Or(ctx.Err(), out.Flush())
 }
 
-// writable reports what of a graph a format cannot say.
+// writable returns an error if a format cannot express a graph.
 func writable(f *File, format Format) error {
 	refuse := func(format string, args ...any) error {
 		return fmt.Errorf("%w: %s", weft.ErrOptions, fmt.Sprintf(format, args...))
@@ -122,7 +124,7 @@ func writable(f *File, format Format) error {
 	return nil
 }
 
-// writer writes one graph. Its errors are those of Flush.
+// writer writes one graph. Flush returns its errors.
 type writer struct {
 	*bufio.Writer
 	ctx  context.Context
@@ -159,7 +161,7 @@ func appendWeight(line []byte, x float64, integral bool) []byte {
 	return strconv.AppendFloat(line, x, 'g', -1, 64)
 }
 
-// names are edges by the names of their vertices.
+// names returns a function that appends an edge by the names of its vertices.
 func (w *writer) names(separator string, as func(string) string) func(i int, line []byte) []byte {
 	name := func(v uint32) string { return strconv.Itoa(int(v)) }
 	if w.f.Names != nil {
@@ -176,7 +178,7 @@ func (w *writer) names(separator string, as func(string) string) func(i int, lin
 	}
 }
 
-// quoted is a column of CSV.
+// quoted returns a column of CSV.
 func quoted(s string) string {
 	if s == "" || strings.ContainsAny(s, "\",;|\t #%") {
 		return `"` + strings.ReplaceAll(s, `"`, `""`) + `"`

@@ -18,7 +18,8 @@ import (
 	"github.com/weftgo/weft/graph"
 )
 
-// random is a graph as a file may hold it. Every vertex has an edge, unless some are to have none.
+// random returns a graph as a file may hold it. Every vertex has an edge, unless some are to have
+// none.
 func random(r *rand.Rand, weighted, integral, directed, strings, simple bool) *File {
 	n := 2 + r.IntN(30)
 	f := &File{Edges: graph.Edges{Vertices: n}, Integral: weighted && integral, Directed: directed}
@@ -63,7 +64,7 @@ func random(r *rand.Rand, weighted, integral, directed, strings, simple bool) *F
 	return f
 }
 
-// listed are the edges of a file, sorted.
+// listed returns the edges of a file, sorted.
 func listed(f *File) []string {
 	var list []string
 	for i := range f.From {
@@ -81,7 +82,7 @@ func listed(f *File) []string {
 	return list
 }
 
-// What is written in a format is read from it again.
+// TestRoundTrip checks that reading a written graph returns the same graph.
 func TestRoundTrip(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	r := rand.New(rand.NewPCG(3, 3))
@@ -123,7 +124,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// What a format says in other ways, word for word.
+// TestWrite compares output with expected text, for content that formats express in other ways.
 func TestWrite(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	names := &Names{n: 4, strings: []string{"a", "b c", `"`, "#x"}}
@@ -154,7 +155,8 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// What a format cannot say is an error, before there is a file.
+// TestRefused checks that content that a format cannot express is an error, before a file is
+// created.
 func TestRefused(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	f := &File{Edges: graph.Edges{Vertices: 2, From: []uint32{0}, To: []uint32{1}}, Weights: []float64{.5}, Names: &Names{n: 2, strings: []string{"a b", "c\n"}}}
@@ -200,7 +202,7 @@ func TestRefused(t *testing.T) {
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a file that was cancelled is there: %v", err)
 	}
-	// A file that is there stays, and there is no other one.
+	// An existing file stays, and no other file is left.
 	if err := os.WriteFile(path, []byte("what was there"), 0o600); err != nil {
 		t.Fatal(err)
 	}
