@@ -12,8 +12,8 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// crowding are n keys with the same two buckets in a table of a geometry: who knows the
-// seed can find them.
+// crowding returns n keys with the same two buckets in a table of a geometry. Finding them requires
+// the seed.
 func crowding(g geometry, n int) (keys []uint64) {
 	var want path
 	for k := uint64(1); len(keys) < n; k++ {
@@ -28,8 +28,8 @@ func crowding(g geometry, n int) (keys []uint64) {
 	return keys
 }
 
-// Keys that were made to share two buckets make a table take another seed, in bounded
-// time; they are all there.
+// Keys that were made to share two buckets make a table take another seed, in bounded time. All of
+// them are present.
 func TestCrowdingKeys(t *testing.T) {
 	t.Run("device", func(t *testing.T) { crowdingKeys(t, devicetest.Open(t)) })
 	t.Run("simulated", func(t *testing.T) {
@@ -65,7 +65,7 @@ func crowdingKeys(t *testing.T, dev device.Device) {
 	}
 }
 
-// A fixed table that is full says so, whatever its keys, and keeps those that it has.
+// A fixed table that is full reports it, whatever its keys, and keeps those that it has.
 func TestFixedTableIsFull(t *testing.T) {
 	dev := devicetest.Open(t)
 	for _, slots := range []int{1, 2, 4, 8, 16} {
@@ -77,11 +77,11 @@ func TestFixedTableIsFull(t *testing.T) {
 	}
 }
 
-// loadSeeds is for more tables than are usual.
+// loadSeeds raises the number of tables.
 var loadSeeds = flag.Int("load-seeds", 25, "tables of eight slots that are filled to the load they should reach")
 
-// A load of 0.95 is reached with eight slots by every one of many seeds, of 100 too, and none is
-// given up for another.
+// With eight slots, all of many seeds (100 too) reach a load of 0.95, and none is given up for
+// another.
 func TestLoadIsReached(t *testing.T) {
 	conformance.NotRaced(t, "what is measured is where keys are")
 	dev := devicetest.Open(t)
@@ -105,7 +105,7 @@ func TestLoadIsReached(t *testing.T) {
 	}
 }
 
-// So does one on a GPU, where no key is moved for those beyond Capacity.
+// So does one on a GPU, which moves no key for those beyond Capacity.
 func TestFixedTableIsFullOnGPU(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

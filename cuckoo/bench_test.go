@@ -43,7 +43,7 @@ func benchmarkTable[K, V ~uint32 | ~uint64](b *testing.B, dev device.Device, n i
 	})
 }
 
-// The same on one core and on all: how much of a batch is left for one to do alone.
+// The same on one core and on all: how much of a batch one core must run alone.
 func BenchmarkCores(b *testing.B) {
 	const n = 1_000_000
 	for _, cores := range slices.Compact([]int{1, 2, runtime.GOMAXPROCS(0)}) {

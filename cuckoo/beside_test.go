@@ -16,7 +16,7 @@ import (
 	"github.com/weftgo/weft/internal/mutate"
 )
 
-// besideEvictions is about lookups beside batches that move keys.
+// besideEvictions runs lookups during batches that move keys.
 func besideEvictions(opts cuckoo.Options) func(t testing.TB, dev device.Device) {
 	return func(t testing.TB, dev device.Device) {
 		opts.Capacity, opts.Fixed, opts.MaxLoad, opts.Seed = 128, true, 1, 3
@@ -24,12 +24,12 @@ func besideEvictions(opts cuckoo.Options) func(t testing.TB, dev device.Device) 
 	}
 }
 
-// backAndForth looks one key up, again and again, beside changes that move it from one
-// bucket to the other and back.
+// backAndForth looks one key up repeatedly during changes that move it from one bucket to the other
+// and back.
 //
-// Buckets 2 and 3 are full of keys that could only change places; those of bucket 0 but
-// for the key, and of bucket 1, could only go to bucket 2. So whoever comes to bucket 0, or
-// 1, while it is full, makes the key go to the other one, where a slot is free.
+// Buckets 2 and 3 are full of keys that could only change places. Those of bucket 0, except the
+// key, and of bucket 1 could only go to bucket 2. So an insertion into bucket 0, or 1, while it is
+// full, makes the key go to the other one, where a slot is free.
 func backAndForth(opts cuckoo.Options) func(t testing.TB, dev device.Device) {
 	return func(t testing.TB, dev device.Device) {
 		const rounds, lookups = 8, 96
@@ -69,8 +69,8 @@ func backAndForth(opts cuckoo.Options) func(t testing.TB, dev device.Device) {
 	}
 }
 
-// oneSlot has keys move to one bucket at once, in which a slot is free for each: all are there
-// behind that.
+// oneSlot makes keys move to one bucket at once, which has a free slot for each. Afterwards all are
+// present.
 func oneSlot(t testing.TB, dev device.Device) {
 	const slots, rounds, free = 4, 8, 3
 	m := conformance.Open(t, cuckoo.New[uint32, uint32], dev,
@@ -87,35 +87,36 @@ func oneSlot(t testing.TB, dev device.Device) {
 	}
 }
 
-// readerTests are about lookups beside evictions.
+// readerTests run lookups during evictions.
 var readerTests = []mutate.KernelTest{
 	{Name: "lookups beside evictions", Run: besideEvictions(cuckoo.Options{Slots: 4})},
 	{Name: "in both buckets at once", Run: besideEvictions(cuckoo.Options{Slots: 8, Lookup: cuckoo.AllBuckets})},
 	{Name: "balanced", Run: besideEvictions(cuckoo.Options{Slots: 4, Policy: cuckoo.LoadBalancing})},
 }
 
-// lockTests are about a key that moves so often that a lookup misses it twice.
+// lockTests move a key so often that a lookup misses it twice.
 var lockTests = []mutate.KernelTest{
 	{Name: "back and forth, both buckets at once", Run: backAndForth(cuckoo.Options{Unordered: true, Lookup: cuckoo.AllBuckets})},
 	{Name: "back and forth", Run: backAndForth(cuckoo.Options{Unordered: true})},
 }
 
-// stepTests are about buckets of eight slots, of which keys move by single steps.
+// stepTests use buckets of eight slots; their keys move by single steps.
 var stepTests = []mutate.KernelTest{{Name: "lookups beside steps", Run: besideEvictions(cuckoo.Options{})}}
 
-// stepLockTests are about a key that moves so often that a lookup misses it twice, by single steps.
+// stepLockTests move a key by single steps, so often that a lookup misses it twice.
 var stepLockTests = []mutate.KernelTest{{Name: "back and forth, eight slots", Run: backAndForth(cuckoo.Options{Slots: 8, Unordered: true})}}
 
-// keptLockTests notice soon that nobody gives back a lock.
+// keptLockTests notice early that a lock is never released.
 var keptLockTests = []mutate.KernelTest{
 	{Name: "lookups beside evictions", Run: besideEvictions(cuckoo.Options{Slots: 4}), Budget: 1 << 20},
 	{Name: "lookups beside steps", Run: besideEvictions(cuckoo.Options{}), Budget: 1 << 20},
 }
 
-// stashTests are about keys in all of their four buckets, and in the stash.
+// stashTests put keys in all of their four buckets, and in the stash.
 var stashTests = []mutate.KernelTest{{Name: "stash", Run: stashed}}
 
-// stashed fills a table of one slot to the last keys that find room: they are where lookups look for them.
+// stashed fills a table of one slot up to the last keys that fit. Lookups find them in their
+// places.
 func stashed(t testing.TB, dev device.Device) {
 	const slots, n = 512, 503
 	m := conformance.Open(t, cuckoo.New[uint32, uint32], dev, cuckoo.Crowded(cuckoo.Options{Capacity: slots, Fixed: true, MaxLoad: 1, Slots: 1, Unordered: true, Seed: 3}))
@@ -134,10 +135,10 @@ func stashed(t testing.TB, dev device.Device) {
 	}
 }
 
-// slotTests are about keys that move at the same time.
+// slotTests move keys at the same time.
 var slotTests = []mutate.KernelTest{{Name: "to one bucket", Run: oneSlot}}
 
-// A key that is there is found, wherever it goes meanwhile.
+// A present key is found, wherever it moves meanwhile.
 func TestLookupsBesideEvictions(t *testing.T) {
 	mutate.OnSim(t, readerTests, 2, 80, 90)
 	mutate.OnSim(t, lockTests, 2, 90)
@@ -145,10 +146,10 @@ func TestLookupsBesideEvictions(t *testing.T) {
 	mutate.OnSim(t, slices.Concat(keptLockTests, stepLockTests, stashTests), 2, 90)
 }
 
-// rare are seeds a little before those that show mutants which few schedules do.
+// rare holds seeds shortly before those that reveal mutants which few schedules do.
 var rare = map[string]int{"lanes of a lookup do not meet": 7, "a lookup does not mind that its key is moving": 70}
 
-// The ways to miss it are noticed.
+// Mutants of lookups are noticed.
 func TestReaderMutantsAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -158,7 +159,7 @@ func TestReaderMutantsAreFound(t *testing.T) {
 			t.Parallel()
 			_, random := mutate.OnDevices(90, 200, tests)
 			random = random[rare[m.name]:]
-			// Who has a lock keeps it for long, so that lookups meet it.
+			// Locks are held for long, so that lookups meet them.
 			slow := mutate.Replace(t, "(displace|evict)_32_32", `(fence\.acq_rel\.gpu;|st\.release\.gpu\.global\.b32)`, strings.Repeat("nanosleep.u32 1; ", 8)+"$1")
 			broken := mutate.Replace(t, m.kernels, m.pattern, m.with)
 			mutate.WantNoticed(t, random, func(file, ptx string) string { return slow(file, broken(file, ptx)) })
@@ -178,7 +179,7 @@ func TestReaderMutantsAreFound(t *testing.T) {
 	}
 }
 
-// An iteration sees each pair once that no change touches, while kernels would move keys for others.
+// An iteration sees each untouched pair once, while kernels would move keys for others.
 func TestIterateAlongsideOnGPU(t *testing.T) {
 	conformance.NotRaced(t, "the simulator has goroutines of its own")
 	for _, slots := range []int{4, 8} {

@@ -11,8 +11,8 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// A map of each pair of widths, and one of floating values, passes the suite of maps; and
-// tables with buckets of every size, both policies and both ways to look up.
+// A map of each pair of widths, and one of floating values, passes the suite of maps. So do tables
+// with buckets of every size, both policies and both ways to look up.
 func TestConformance(t *testing.T) {
 	dev := devicetest.Open(t)
 	full := conformance.ScaleOf(dev).Part(3)
@@ -20,7 +20,7 @@ func TestConformance(t *testing.T) {
 	t.Run("uint32,uint32", func(t *testing.T) { suite[uint32, uint32](t, dev, full, nil) })
 	t.Run("uint64,uint64", func(t *testing.T) { suite[uint64, uint64](t, dev, part, nil, conformance.HostCases...) })
 	t.Run("set uint32", func(t *testing.T) { setSuite[uint32](t, dev, part, nil) })
-	if !conformance.Raced { // other types have the code of those
+	if !conformance.Raced { // other types run the same code
 		t.Run("uint32,uint64", func(t *testing.T) { suite[uint32, uint64](t, dev, part, nil, conformance.HostCases...) })
 		t.Run("uint64,uint32", func(t *testing.T) { suite[uint64, uint32](t, dev, part, nil, conformance.HostCases...) })
 		t.Run("int32,float32", func(t *testing.T) { suite[int32, float32](t, dev, part, nil, conformance.HostCases...) })
@@ -55,7 +55,7 @@ func setSuite[K weft.Key](t *testing.T, dev device.Device, size conformance.Scal
 	conformance.Set(t, dev, size, conformance.SetOf(cuckoo.NewSet[K], opts), without...)
 }
 
-// What a block's threads do to one key they do as one.
+// All threads of a block change one key together as if they were one.
 func TestHotKeys(t *testing.T) {
 	conformance.HotKeys(t, conformance.MapOf(cuckoo.New[uint32, uint32], nil), conformance.MapOf(cuckoo.New[uint64, uint64], nil))
 }

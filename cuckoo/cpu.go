@@ -12,20 +12,19 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// farWork is the work of a search beyond the first bucket.
+// farWork is the work charged for a search beyond the first bucket.
 const farWork = 2
 
-// cpuEngine runs on the cores of the host. K and V are the types of a batch's columns
-// as unsigned integers, SK and SV those of a slot.
+// cpuEngine runs on the cores of the host. K and V are the types of a batch's columns as unsigned
+// integers, SK and SV those of a slot.
 //
-// Lookups read without locks. Changes need no atomic operations either: the lines
-// are dealt out to the cores, and each core runs, in batch order, the operations
-// whose first bucket lies in its part. What has to look into buckets of other parts,
-// or to move keys, is put off and run alone at the end. The operations on one key
-// keep their order: one is put off where its key is not in the first bucket and no
-// slot there is empty. Then nothing of that changes, since only operations on the
-// key put it there, so those behind it are put off, too. So they are behind one whose
-// buckets are full, of which deletes may free a slot: its key is noted.
+// Lookups read without locks. Changes need no atomic operations either. Each core owns a part of
+// the lines and runs, in batch order, the operations with a first bucket in its part. Operations
+// that read buckets of other parts, or move keys, are deferred and run alone at the end. Operations
+// on one key keep their order. One is deferred if its key is not in the first bucket and that
+// bucket has no empty slot. Only operations on the key could put it in that bucket, so later ones
+// on it are deferred, too. A delete may still free a slot in full buckets, so an operation deferred
+// for those records its key, and later ones on that key follow it.
 type cpuEngine[K, SK cpu.Key, V, SV cpu.Val] struct {
 	cpu.Engine
 	mode
@@ -42,7 +41,7 @@ func newCPUEngine[K cpu.Key, V cpu.Val, SK cpu.Key, SV cpu.Val](dev device.Host,
 	return e, leases, err
 }
 
-// Clear is for [core.Engine].
+// Clear implements [core.Engine].
 func (e *cpuEngine[K, SK, V, SV]) Clear(ctx context.Context) error {
 	err := e.Engine.Clear(ctx)
 	if err == nil {
@@ -53,10 +52,10 @@ func (e *cpuEngine[K, SK, V, SV]) Clear(ctx context.Context) error {
 
 func (e *cpuEngine[K, SK, V, SV]) geometry() geometry { return e.Parts().(*generation).geometry }
 
-// Size is for [bucket.Engine].
+// Size implements [bucket.Engine].
 func (e *cpuEngine[K, SK, V, SV]) Size() bucket.Size { return e.geometry().Size() }
 
-// Rehash is for [bucket.Engine].
+// Rehash implements [bucket.Engine].
 func (e *cpuEngine[K, SK, V, SV]) Rehash(ctx context.Context, size bucket.Size) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -75,7 +74,7 @@ func (e *cpuEngine[K, SK, V, SV]) Rehash(ctx context.Context, size bucket.Size) 
 
 // ---- lookups ----------------------------------------------------------------
 
-// Look is for [core.Engine].
+// Look implements [core.Engine].
 func (e *cpuEngine[K, SK, V, SV]) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, _ device.Ptr) (done, hits int, err error) {
 	if err := cpu.Open(s); err != nil {
 		return 0, 0, err
@@ -87,9 +86,9 @@ func (e *cpuEngine[K, SK, V, SV]) Look(ctx context.Context, s *device.Stream, l 
 	})
 }
 
-// getRange looks up keys on one core. While a group of them is looked at, the first
-// buckets of the next group are on their way, and with AllBuckets the second ones.
-// Searches that go beyond the first are put off to the end of the group.
+// getRange looks up keys on one core, in groups. While it searches one group, it prefetches the
+// first buckets of the next, and with AllBuckets the second ones. Searches that go beyond the first
+// bucket are deferred to the end of the group.
 func getRange[K, SK cpu.Key, V any, SV cpu.Val](w *cpu.Watch, t cpuTable[SK, SV], keys []K, to cpu.Answers[V]) (ran, hits int) {
 	var paths [2][cpu.Group]path
 	ask(&t, keys[:min(cpu.Group, len(keys))], &paths[0])
@@ -131,7 +130,7 @@ func getRange[K, SK cpu.Key, V any, SV cpu.Val](w *cpu.Watch, t cpuTable[SK, SV]
 	return len(keys), hits
 }
 
-// ask works out the paths of a group, and prefetches what they begin with.
+// ask computes the paths of a group and prefetches where they begin.
 func ask[K, SK cpu.Key, SV cpu.Val](t *cpuTable[SK, SV], keys []K, paths *[cpu.Group]path) {
 	var pieces [2 * cpu.Group]uint32
 	n := 0
@@ -149,7 +148,7 @@ func ask[K, SK cpu.Key, SV cpu.Val](t *cpuTable[SK, SV], keys []K, paths *[cpu.G
 
 // ---- whole tables -----------------------------------------------------------
 
-// Export is for [core.Engine].
+// Export implements [core.Engine].
 func (e *cpuEngine[K, SK, V, SV]) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (int, error) {
 	g := l.Parts.(*generation)
 	t := tableOf[SK, SV](g, e.mode)

@@ -8,7 +8,7 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// Change is for [core.Engine]. While user code iterates, no key moves.
+// Change implements [core.Engine]. While user code iterates, no key moves.
 func (e *cpuEngine[K, SK, V, SV]) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
 	still := e.Leases.Held()
 	return e.Engine.Change(ctx, s, b, cpu.PieceOps, func(part *batch.Batch) cpu.Loops {
@@ -27,15 +27,16 @@ type changer[K, SK cpu.Key, V, SV cpu.Val] struct {
 	inserts bool
 	search  cpu.Search
 
-	// waits are keys with an operation that is late because there is no slot for it: in
-	// mixed batches, in which others may free one, or ask for the key.
+	// waits holds the keys of operations that are deferred because they found no slot. It is used
+	// in mixed batches, in which later operations may free a slot or read the key.
 	waits map[SK]struct{}
 }
 
-// Quick is for [cpu.Loops]: only insertions search for room.
+// Quick implements [cpu.Loops]. Only insertions search for a slot.
 func (c *changer[K, SK, V, SV]) Quick() bool { return !c.inserts || !c.gen.long.Load() }
 
-// Places is for [cpu.Loops]: in which lines the first buckets of operations begin.
+// Places implements [cpu.Loops]. It stores the lines in which the first buckets of operations
+// begin.
 func (c *changer[K, SK, V, SV]) Places(lo, hi int, lines []uint32) {
 	for i, k := range c.Keys[lo:hi] {
 		if key := SK(k); isSentinel(key) {
@@ -46,7 +47,7 @@ func (c *changer[K, SK, V, SV]) Places(lo, hi int, lines []uint32) {
 	}
 }
 
-// Run is for [cpu.Loops].
+// Run implements [cpu.Loops].
 func (piece *changer[K, SK, V, SV]) Run(w *cpu.Watch, s cpu.Share) (ran int, r cpu.Result) {
 	c := *piece // with a result of its own
 	c.part, c.search = s, cpu.SearchBy(w)
@@ -54,7 +55,7 @@ func (piece *changer[K, SK, V, SV]) Run(w *cpu.Watch, s cpu.Share) (ran int, r c
 	return ran, c.Result
 }
 
-// ask works out the paths of operations, and prefetches what they begin with.
+// ask computes the paths of operations and prefetches where they begin.
 func (c *changer[K, SK, V, SV]) ask(ops []uint32, paths *[cpu.Group]path) {
 	var pieces [cpu.Group]uint32
 	for j, i := range ops {
@@ -64,7 +65,7 @@ func (c *changer[K, SK, V, SV]) ask(ops []uint32, paths *[cpu.Group]path) {
 	cpu.Prefetch(c.table.base, pieces[:len(ops)], pieceShift)
 }
 
-// one runs one operation, and returns how much work it was beyond the first bucket.
+// one runs one operation and returns its work beyond the first bucket.
 func (c *changer[K, SK, V, SV]) one(i uint32, p path) (work int) {
 	kind, key := c.Kind(i), SK(c.Keys[i])
 	var s spot[SK, SV]
@@ -98,7 +99,7 @@ func (c *changer[K, SK, V, SV]) one(i uint32, p path) (work int) {
 	return work
 }
 
-// wait puts off an operation until the core has the table to itself.
+// wait defers an operation until the core has the table to itself.
 func (c *changer[K, SK, V, SV]) wait(i uint32, key SK) {
 	c.Late = append(c.Late, i)
 	if c.Mixes() {
@@ -109,7 +110,7 @@ func (c *changer[K, SK, V, SV]) wait(i uint32, key SK) {
 	}
 }
 
-// waiting reports whether an operation on a key has been put off like that.
+// waiting reports whether wait has deferred an operation on a key.
 func (c *changer[K, SK, V, SV]) waiting(key SK) (yes bool) {
 	if len(c.waits) > 0 {
 		_, yes = c.waits[key]
@@ -120,7 +121,7 @@ func (c *changer[K, SK, V, SV]) waiting(key SK) (yes bool) {
 // whole reports whether this core has the table to itself.
 func (c *changer[K, SK, V, SV]) whole() bool { return c.part.Lo == 0 && c.part.Hi >= c.table.Units() }
 
-// room moves keys, or takes a slot of the stash. It returns nil if there is none.
+// room moves keys, or takes a slot of the stash. It returns nil if neither frees a slot.
 func (c *changer[K, SK, V, SV]) room(p path) (free *cpu.Slot[SK, SV], tried int) {
 	if !c.still && c.part.Adds(&c.Result) && c.search.Pays() {
 		var fresh bool

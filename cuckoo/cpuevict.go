@@ -2,29 +2,27 @@ package cuckoo
 
 import "github.com/weftgo/weft/internal/cpu"
 
-// mostNodes bounds a search for room: so many keys are tried (twin: kNodes).
-// Where every other bucket has a free slot, two or three are enough; at a load of
-// 0.98 with eight slots, some forty; one of 512 fails for keys that crowd, or at the
-// very end.
+// mostNodes is the maximum number of keys that a search for a slot tries (twin: kNodes). Where
+// every other bucket has a free slot, two or three are enough; at a load of 0.98 with eight slots,
+// some forty. A search of 512 keys fails if keys crowd, or when the table is all but full.
 const mostNodes = 512
 
-// longSearch is how many keys a search has tried when no more pieces of a batch run
+// longSearch is a number of keys tried. Once a search has tried more, no more pieces of a batch run
 // on all cores, which cannot be stopped.
 const longSearch = 256
 
-// node is a key that might be moved: the number of its slot, and which node's key
-// would come there; that of roots is the new one.
+// node is a key that might be moved: the number of its slot, and the node with the key that would
+// take that slot. The parent of a root is the new key, -1.
 type node struct {
 	slot   uint32
 	parent int32
 }
 
-// evict makes room for a key in one of its buckets, all of which are full: by a
-// breadth-first search for the shortest sequence of moves, each of a key to another
-// bucket of its own, of which the last is to a free slot (Horton tables, section 3;
-// the search is that of Erlingsson, Manasse, McSherry, "A Cool and Practical
-// Alternative to Traditional Hash Tables", 2006). It returns the slot, which is dead,
-// or nil; how many keys it has tried; and whether a slot is in use that never was.
+// evict frees a slot for a key with only full buckets. A breadth-first search
+// finds the shortest sequence of moves, each of a key to another of its buckets, that ends at a
+// free slot (Horton tables, section 3; the search is that of Erlingsson, Manasse, McSherry, "A Cool
+// and Practical Alternative to Traditional Hash Tables", 2006). It returns the slot, which is dead,
+// or nil; the number of keys it has tried; and whether a never-used slot is now in use.
 func (t *cpuTable[K, V]) evict(p path) (free *cpu.Slot[K, V], tried int, fresh bool) {
 	var nodes [mostNodes]node
 	n := 0
@@ -49,7 +47,7 @@ func (t *cpuTable[K, V]) evict(p path) (free *cpu.Slot[K, V], tried int, fresh b
 	return nil, n, false
 }
 
-// spread adds the keys of a bucket to the nodes, as far as there is room.
+// spread adds the keys of a bucket to the nodes, as far as they have space.
 func (t *cpuTable[K, V]) spread(nodes []node, n int, bucket uint32, parent int32) int {
 	for s := bucket << t.shift; s < (bucket+1)<<t.shift && n < len(nodes); s++ {
 		nodes[n] = node{s, parent}
@@ -58,10 +56,9 @@ func (t *cpuTable[K, V]) spread(nodes []node, n int, bucket uint32, parent int32
 	return n
 }
 
-// shiftAlong moves the key of a node to a free slot, that of its parent to its own,
-// and so on, and returns the slot that is free in the end. No slot comes twice on the
-// way: behind a slot, the search goes on to the same buckets whenever it comes there,
-// so the shortest way takes it once.
+// shiftAlong moves the key of a node to a free slot, that of its parent to the slot of the node,
+// and so on, and returns the slot that is free in the end. No slot occurs twice on the way: from a
+// slot the search always goes on to the same buckets, so the shortest way takes it once.
 func (t *cpuTable[K, V]) shiftAlong(nodes []node, at int32, to *cpu.Slot[K, V]) *cpu.Slot[K, V] {
 	for ; at >= 0; at = nodes[at].parent {
 		from := &t.slotsAt(nodes[at].slot, 1)[0]
@@ -72,7 +69,7 @@ func (t *cpuTable[K, V]) shiftAlong(nodes []node, at int32, to *cpu.Slot[K, V]) 
 	return to
 }
 
-// freeSlot is a slot without a key, or nil.
+// freeSlot returns a slot without a key, or nil.
 func freeSlot[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V]) *cpu.Slot[K, V] {
 	for i := range slots {
 		if k := slots[i].Key; k == cpu.Sentinel[K](cpu.Empty) || k == cpu.Sentinel[K](cpu.Dead) {
@@ -82,7 +79,7 @@ func freeSlot[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V]) *cpu.Slot[K, V] {
 	return nil
 }
 
-// stashed is a free slot of the stash for a key, or nil.
+// stashed returns a free slot of the stash for a key, or nil.
 func (t *cpuTable[K, V]) stashed(p path) *cpu.Slot[K, V] {
 	if t.stash == 0 {
 		return nil

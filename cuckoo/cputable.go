@@ -7,8 +7,7 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// cpuTable reads and writes a generation from Go. All pointer arithmetic is in
-// slotsAt.
+// cpuTable reads and writes a generation from Go. All pointer arithmetic is in slotsAt.
 type cpuTable[K cpu.Key, V cpu.Val] struct {
 	geometry
 	mode
@@ -26,47 +25,46 @@ func (t *cpuTable[K, V]) slotBytes() int {
 }
 func (t *cpuTable[K, V]) perLine() uint32 { return uint32(lineBytes / t.slotBytes()) }
 
-// slotsAt are n slots from slot number first of the table on.
+// slotsAt returns n slots from slot number first of the table on.
 func (t *cpuTable[K, V]) slotsAt(first, n uint32) []cpu.Slot[K, V] {
 	return unsafe.Slice((*cpu.Slot[K, V])(unsafe.Add(t.base, uintptr(first)*uintptr(t.slotBytes()))), n)
 }
 
-// bucket is the slots of a bucket.
+// bucket returns the slots of a bucket.
 func (t *cpuTable[K, V]) bucket(i uint32) []cpu.Slot[K, V] {
 	return t.slotsAt(i<<t.shift, 1<<t.shift)
 }
 
-// line is the slots of a line.
+// line returns the slots of a line.
 func (t *cpuTable[K, V]) line(i uint32) []cpu.Slot[K, V] {
 	return t.slotsAt(i*t.perLine(), t.perLine())
 }
 
-// Own is the slot of a key that looks like a sentinel, whose stored name is its
-// number in the extra line.
+// Own returns the slot of a key that looks like a sentinel. Its stored form is its number in the
+// extra line.
 func (t *cpuTable[K, V]) Own(stored K) *cpu.Slot[K, V] {
 	return &t.line(t.lines)[stored]
 }
 
-// pieceShift is that of the memory that prefetches are for: a cache line.
+// pieceShift is the shift of the unit of prefetching: a cache line.
 const pieceShift = 6
 
-// piece is the number of the cache line that a bucket begins in.
+// piece returns the number of the cache line in which a bucket begins.
 func (t *cpuTable[K, V]) piece(bucket uint32) uint32 {
 	return uint32((uint64(bucket) << t.shift * uint64(t.slotBytes())) >> pieceShift)
 }
 
-// lastLine is the line that a bucket ends in.
+// lastLine returns the line in which a bucket ends.
 func (t *cpuTable[K, V]) lastLine(bucket uint32) uint32 {
 	return uint32(((uint64(bucket)+1)<<t.shift - 1) / uint64(t.perLine()))
 }
 
-// firstLine is the line that a bucket begins in.
+// firstLine returns the line in which a bucket begins.
 func (t *cpuTable[K, V]) firstLine(bucket uint32) uint32 {
 	return uint32((uint64(bucket) << t.shift) / uint64(t.perLine()))
 }
 
-// find looks for a stored key among slots. new tells whether one of them was never
-// used.
+// find looks for a stored key among slots. fresh reports whether one of them was never used.
 func find[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V], key K) (at *cpu.Slot[K, V], fresh bool) {
 	for i := range slots {
 		switch slots[i].Key {
@@ -79,13 +77,12 @@ func find[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V], key K) (at *cpu.Slot[K, 
 	return nil, fresh
 }
 
-// ends reports whether a key that is not in a bucket is in none behind it, if a slot
-// of it was never used: keys go on to the next bucket where one is full, and a slot
+// ends reports whether a key that is absent from a bucket is absent from later ones, given whether
+// the bucket has a never-used slot. Keys go on to the next bucket only when one is full, and a slot
 // is never empty again.
 func (t *cpuTable[K, V]) ends(fresh bool) bool { return fresh && !t.balances }
 
-// findFrom goes through the buckets of a path from number i on, and through the
-// stash.
+// findFrom searches the buckets of a path from number i on, and the stash.
 func (t *cpuTable[K, V]) findFrom(i uint32, p path, key K) *cpu.Slot[K, V] {
 	for ; i < t.functions; i++ {
 		if at, fresh := find(t.bucket(p.bucket(t.geometry, i)), key); at != nil || t.ends(fresh) {
@@ -99,14 +96,14 @@ func (t *cpuTable[K, V]) findFrom(i uint32, p path, key K) *cpu.Slot[K, V] {
 	return nil
 }
 
-// spot is what a search for a key, or for room for it, came to.
+// spot is the result of a search for a key and for a slot for it.
 type spot[K cpu.Key, V cpu.Val] struct {
 	live *cpu.Slot[K, V] // the key's slot, if it is there
-	free *cpu.Slot[K, V] // where it may go, empty or dead; nil: there is no room
-	late bool            // it may be in buckets beyond a share
+	free *cpu.Slot[K, V] // where it may go, empty or dead; nil if nowhere
+	late bool            // the search leaves the share
 }
 
-// search looks at all buckets of a key, as far as they lie in a share.
+// search searches all buckets of a key, as far as they lie in a share.
 func (t *cpuTable[K, V]) search(part cpu.Share, p path, key K) (s spot[K, V]) {
 	most := 0
 	for i := range t.functions {
@@ -147,8 +144,8 @@ func (t *cpuTable[K, V]) search(part cpu.Share, p path, key K) (s spot[K, V]) {
 	return s
 }
 
-// Place puts a pair whose key is not in the table into a free slot of its buckets.
-// It reports false if these leave the share or have none.
+// Place puts a pair with a key that is absent from the table into a free slot of its buckets. It
+// reports false if these leave the share or have none.
 func (t *cpuTable[K, V]) Place(part cpu.Share, pair *cpu.Slot[K, V]) bool {
 	p := pathOf(t.geometry, pair.Key)
 	s := t.search(part, p, pair.Key)
@@ -159,8 +156,8 @@ func (t *cpuTable[K, V]) Place(part cpu.Share, pair *cpu.Slot[K, V]) bool {
 	return true
 }
 
-// Force is Place with the whole table, where others are moved if need be, and for keys
-// that have slots of their own, too.
+// Force is Place with the whole table: it moves other keys if necessary, and takes keys that look
+// like sentinels, too.
 func (t *cpuTable[K, V]) Force(pair *cpu.Slot[K, V]) bool {
 	if stored := ^pair.Key; isSentinel(pair.Key) {
 		*t.Own(stored) = cpu.Slot[K, V]{Key: stored, Val: pair.Val}
@@ -181,7 +178,7 @@ func (t *cpuTable[K, V]) Force(pair *cpu.Slot[K, V]) bool {
 	return true
 }
 
-// Units is the number of lines that have slots.
+// Units returns the number of lines that have slots.
 func (t *cpuTable[K, V]) Units() uint32 { return t.lines + 1 }
 
 // Live iterates over the pairs of lines [lo,hi).

@@ -10,33 +10,32 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// engine is what a machine does beside what the policy needs. There are two,
-// cpuEngine and gpuEngine.
+// engine is what a structure requires of an engine beyond bucket.Engine. cpuEngine and gpuEngine
+// implement it.
 type engine interface {
 	bucket.Engine
 	// geometry describes the table in use.
 	geometry() geometry
-	// census counts what Stats tells of.
+	// census counts what Stats reports.
 	census(ctx context.Context) (census, error)
 }
 
-// mode is what a table does whatever its geometry.
+// mode is how a table behaves whatever its geometry.
 type mode struct {
 	layout   layout
-	capacity int  // keys that a table of fixed size is for, or 0
+	capacity int  // of a table of fixed size, or 0
 	balances bool // a new key goes to the bucket with most free slots
 	all      bool // lookups read all buckets at once
 }
 
-// census is what a pass over the buckets counts.
+// census holds the counts of a pass over the buckets.
 type census struct {
 	passed  uint64 // buckets of each key before the one that it is in
 	full    uint64 // buckets without a slot that was never used
 	stashed uint64 // keys in the stash
 }
 
-// newEngine chooses the engine: Go on a device that is the host, kernels on any
-// other.
+// newEngine chooses the engine: Go code on a device that is the host, kernels on any other.
 func newEngine(dev device.Device, w batch.Widths, first bucket.Size, m mode) (engine, *core.Leases, error) {
 	host, ok := dev.(device.Host)
 	if !ok {

@@ -13,8 +13,8 @@ import (
 	"github.com/weftgo/weft/device/cpu"
 )
 
-// A map lives on a device: the GPU if there is one ("auto"), here the CPU. It is full of
-// keys up to 0.95 of its slots.
+// A map lives on a device: "auto" selects the GPU, if present; this example uses the CPU. The map
+// may fill 0.95 of its slots.
 func Example() {
 	ctx := context.Background()
 	dev, _, err := auto.Open("cpu")
@@ -41,8 +41,8 @@ func Example() {
 	// Output: 3 inserted, 2 found: [2.5 0 3] [true false true]
 }
 
-// Keys that are blocked, in a set that is asked for many more than it has: one read of
-// memory where the first bucket has room, two at most.
+// A set of blocked keys that is queried for many more than it holds. A query reads one bucket if
+// the first has space, two at most.
 func ExampleNewSet() {
 	dev, err := cpu.Open(nil)
 	if err != nil {
@@ -66,7 +66,7 @@ func ExampleNewSet() {
 	// Output: 2 [false true false true] [7 8 9]
 }
 
-// A fixed table takes what fits and says so.
+// A fixed table takes what fits and reports the rest.
 func ExampleOptions_fixed() {
 	dev, err := cpu.Open(nil)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// Images are the kernels, MixedImages those of mixed batches and reductions.
+// Images holds the kernels, MixedImages those of mixed batches and reductions.
 var Images, MixedImages = conformance.Images(cuckooImages), conformance.Images(cuckooMixedImages)
 
 // Small pages, so that small tables have several.
@@ -19,7 +19,7 @@ func Crowded(o Options) *Options {
 	return &o
 }
 
-// KeysOf are n keys from some on that have two buckets, in that order.
+// KeysOf returns n keys, starting at from, with the given two buckets in that order.
 func (m *Map[K, V]) KeysOf(first, second uint32, from K, n int) (keys []K) {
 	for k := from; len(keys) < n; k++ {
 		if pathOf(m.engine.geometry(), uint32(k)) == (path{first, second}) {
@@ -29,8 +29,8 @@ func (m *Map[K, V]) KeysOf(first, second uint32, from K, n int) (keys []K) {
 	return keys
 }
 
-// CheckInvariants reads all of a map's memory and reports what breaks the rules of
-// the layout; see image.check. Conformance calls it after each test.
+// CheckInvariants reads all of a map's memory and reports violations of the layout; see
+// image.check. Conformance calls it after each test.
 func (m *Map[K, V]) CheckInvariants() error { return m.table.checkInvariants() }
 
 // CheckInvariants is that of Map.
@@ -43,21 +43,21 @@ func (t *table) checkInvariants() error {
 	})
 }
 
-// image is the memory of a table, read by the description in layout.go alone: it shares no
-// code with the engines but the hash functions.
+// image is the memory of a table, read only by the description in layout.go. It shares no code with
+// the engines except the hash functions.
 type image struct {
 	geometry
 	mode
 	conformance.Memory
 }
 
-// key is that of a slot.
+// key returns the key of a slot.
 func (im *image) key(i int) uint64 {
 	key, _ := im.In(im.Mem, i)
 	return key
 }
 
-// path is that of a stored key.
+// path returns the path of a stored key.
 func (im *image) path(key uint64) path {
 	if im.KeyBits() == 32 {
 		return pathOf(im.geometry, uint32(key))
@@ -65,10 +65,10 @@ func (im *image) path(key uint64) path {
 	return pathOf(im.geometry, key)
 }
 
-// check wants every key once, in one of its buckets or in its line of the stash, or, if
-// it looks like a sentinel, in the slot of its own; keys beyond their first bucket only
-// where those before have no slot that was never used, unless the table balances; no
-// slot that is being written; and counters that say what is there.
+// check requires every key once: in one of its buckets, in its line of the stash, or, if it looks
+// like a sentinel, in its own slot. Keys are beyond their first bucket only if earlier ones have no
+// never-used slot, unless the table balances. No slot may be in the middle of a write, and the
+// counters must match the slots.
 func (im *image) check() error {
 	per := lineBytes / im.Slot
 	buckets := int(im.buckets) << im.shift

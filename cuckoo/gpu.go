@@ -15,10 +15,12 @@ import (
 
 // Tuning of the launches.
 const (
-	strideBlocks = 8 // on a multiprocessor, of kernels that stride: as many as it has room for, and more
+	// strideBlocks is the number of blocks per multiprocessor of kernels that stride: as many as
+	// fit, and more.
+	strideBlocks = 8
 
-	// wideGet and wideChange are the loads from which on 64 bytes of a bucket are read
-	// instead of a sector: buckets fill from their first slot on.
+	// wideGet and wideChange are the loads from which on 64 bytes of a bucket are read instead of a
+	// sector. Buckets fill from their first slot.
 	wideGet, wideChange = 0.4, 0.4
 
 	narrowLanes, wideLanes = 2, 4 // cuckoo_table.cuh
@@ -31,8 +33,7 @@ type gpuEngine struct {
 	kernel kernels
 }
 
-// kernels are the entry points for one pair of widths: what the structure brings to
-// its engine.
+// kernels holds the entry points for one pair of widths: what the structure adds to its engine.
 type kernels struct {
 	of     *gpu.Engine
 	widths batch.Widths
@@ -56,7 +57,7 @@ func newGPUEngine(dev device.Device, w batch.Widths, first bucket.Size, m mode) 
 	return e, leases, err
 }
 
-// Load is for [bucket.Kernels].
+// Load implements [bucket.Kernels].
 func (k *kernels) Load(dev device.Device, order *gpu.OrderKernels) error {
 	return gpu.Load(dev, cuckooImages[gpu.Slots(k.widths)], append(order.Entries(k.widths), []gpu.Entry{
 		{Name: "get", To: &k.get}, {Name: "get_wide", To: &k.getWide}, {Name: "get_of_eight", To: &k.getOfEight}, {Name: "get_all", To: &k.getAll},
@@ -80,20 +81,20 @@ func (k *kernels) refOf(p core.Parts) tableRef {
 	return ref
 }
 
-// share is the share of slots in use, or more if changes have been submitted since
-// they were last counted.
+// share returns the share of slots in use, or more if changes have been submitted since the last
+// count.
 func (k *kernels) share(p core.Parts) float64 {
 	g := p.(*generation)
 	return float64(k.of.Used()) / float64(int(g.buckets)<<g.shift)
 }
 
-// wide reports whether 64 bytes are read at a time, of a table as full as that. A
-// bucket may be smaller.
+// wide reports whether a table is so full that 64 bytes are read at a time. A bucket may be
+// smaller.
 func (k *kernels) wide(p core.Parts, from float64) bool {
 	return k.widths.Slot<<p.(*generation).shift > narrowLanes*laneBytes && k.share(p) > from
 }
 
-// Look is for [gpu.Structure], as are the methods that follow.
+// Look implements [gpu.Structure], as do the methods that follow.
 func (k *kernels) Look(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error {
 	kernel, lanes := k.get, narrowLanes
 	switch {
@@ -108,7 +109,7 @@ func (k *kernels) Look(s *device.Stream, p core.Parts, b *batch.Batch, hits devi
 	return device.Launch(s, kernel, gpu.Strides(s.Device(), grid, strideBlocks), gpu.Block, &getParams{table: k.refOf(p), lookup: lookup})
 }
 
-// Change launches a change without evictions, and behind it one for what that leaves.
+// Change launches a change without evictions, and then one for the operations that it leaves over.
 func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contended bool, err error) {
 	first := changeParams{table: k.refOf(p), changes: c.Args}
 	first.changes.Failed, first.changes.First = c.Spilled, 0
@@ -166,7 +167,7 @@ func (k *kernels) mix(dev device.Device) (_ *gpu.MixedKernels, err error) {
 	return &k.mixed[0], err
 }
 
-// Winners launches what resolves duplicates.
+// Winners launches the kernel that resolves duplicates.
 func (k *kernels) Winners(s *device.Stream, p core.Parts, c *gpu.Change, w *gpu.Winners) error {
 	return device.Launch(s, k.of.Order.Winners(c.Kind), gpu.Wave(s.Device(), c.N), gpu.Block,
 		&winnersParams{table: k.refOf(p), winners: *w})
@@ -184,7 +185,7 @@ func (k *kernels) Export(s *device.Stream, p core.Parts, lo, hi uint32, out *bat
 
 func (e *gpuEngine) geometry() geometry { return e.Parts().(*generation).geometry }
 
-// Size is for [bucket.Engine].
+// Size implements [bucket.Engine].
 func (e *gpuEngine) Size() bucket.Size { return e.geometry().Size() }
 
 func (e *gpuEngine) census(ctx context.Context) (c census, err error) {
@@ -196,7 +197,7 @@ func (e *gpuEngine) census(ctx context.Context) (c census, err error) {
 	return census{passed: out[0], full: out[1], stashed: out[2]}, err
 }
 
-// Rehash is for [bucket.Engine].
+// Rehash implements [bucket.Engine].
 func (e *gpuEngine) Rehash(ctx context.Context, size bucket.Size) error {
 	kernel := e.kernel.rehash
 	if e.kernel.balances {

@@ -12,60 +12,59 @@ import (
 	"github.com/weftgo/weft/internal/hash"
 )
 
-// Memory is that of [core.Lines], the same on every device (twin:
-// kernels/include/weft/cuckoo_table.cuh). A slot holds a key and its value in one
-// word, so that one compare-and-swap publishes both: 8 bytes for 32-bit keys with
-// 32-bit values, 16 bytes for pairs with a 64-bit part, and just the key in a set.
+// The memory is that of [core.Lines], the same on every device (twin:
+// kernels/include/weft/cuckoo_table.cuh). A slot holds a key and its value in one word, so that one
+// compare-and-swap publishes both: 8 bytes for 32-bit keys with 32-bit values, 16 bytes for pairs
+// with a 64-bit part, and just the key in a set.
 //
-//	buckets          1 to 16 slots each, one behind the other
+//	buckets          1 to 16 slots each, contiguous
 //	stash            lines of slots, with buckets of one slot only
 //	extra line       keys that look like sentinels: slot i is that of key ^i
 //	tally            counters, and the count of evictions under way
 const (
 	lineBytes = core.LineBytes
 
-	// maxSlots keeps the number of a slot below 1<<32, in the kernels' 32-bit
-	// arithmetic.
+	// maxSlots keeps the number of a slot below 1<<32 in the kernels' 32-bit arithmetic.
 	maxSlots = 1<<32 - 1<<8
 
-	// Functions that give a key its buckets: two, or four of one slot.
+	// Functions that map a key to its buckets: two, or four of one slot.
 	twoFunctions, fourFunctions = 2, 4
 	mostFunctions               = fourFunctions
 
-	// leastStash and mostStash bound the lines of a stash, and stashShare is how
-	// many lines of buckets one of the stash comes for between them.
+	// leastStash and mostStash bound the lines of a stash. Between them, the stash has one line per
+	// stashShare lines of buckets.
 	leastStash, mostStash, stashShare = 1, 8, 16
 )
 
-// absent is the last sentinel, beside those of all structures: what kernels take
-// places for that are no slots of a bucket.
+// absent is the last sentinel, in addition to those of all structures. Kernels use it for places
+// that are no slots of a bucket.
 const absent = cpu.Pending + 1
 
 const lastSentinel = absent
 
-// isSentinel reports whether a key has a slot of its own in the extra line.
+// isSentinel reports whether a key has its own slot in the extra line.
 func isSentinel[K cpu.Key](key K) bool { return cpu.IsSentinel(key, lastSentinel) }
 
 // geometry is the part of a table's description that all devices share.
 type geometry struct {
 	seed      uint64
 	lines     uint32 // of buckets and the stash
-	stash     uint32 // of those, the last ones
+	stash     uint32 // the last ones of lines
 	buckets   uint32
 	functions uint32 // buckets of a key
 	shift     uint32 // a bucket has 1<<shift slots
 }
 
-// layout is what the geometry of a table of any size follows from.
+// layout determines the geometry of a table of any size.
 type layout struct {
 	slots     int // of a bucket
 	slotBytes int
 }
 
-// least is the number of lines that sizes are multiples of.
+// least returns the number of lines that sizes are multiples of.
 func (l layout) least() uint32 { return uint32(max(1, l.slots*l.slotBytes/lineBytes)) }
 
-// geometry is that of a table of a size.
+// geometry returns the geometry of a table of a size.
 func (l layout) geometry(s bucket.Size) geometry {
 	g := geometry{seed: s.Seed, lines: s.Lines, shift: uint32(bits.TrailingZeros(uint(l.slots)))}
 	g.buckets = uint32(uint64(s.Lines) * lineBytes / uint64(l.slots*l.slotBytes))
@@ -81,19 +80,19 @@ func (l layout) geometry(s bucket.Size) geometry {
 	return g
 }
 
-// bucketLines is the number of lines before the stash.
+// bucketLines returns the number of lines before the stash.
 func (g geometry) bucketLines() uint32 { return g.lines - g.stash }
 
-// Size is what the geometry follows from.
+// Size returns the size that determines the geometry.
 func (g geometry) Size() bucket.Size { return bucket.Size{Lines: g.bucketLines(), Seed: g.seed} }
 
-// bytes is the size of the table's memory.
+// bytes returns the size of the table's memory.
 func (g geometry) bytes() int { return core.LinesBytes(g.lines) }
 
-// Constants of the functions (twin: cuckoo_table.cuh). The second hashes what the
-// first comes to, so keys that share one bucket are spread over all others. The
-// third and the fourth hash both buckets: keys with two in common are as rare as
-// with four, and a key's buckets follow from the first two.
+// Constants of the hash functions (twin: cuckoo_table.cuh). The second function hashes the result
+// of the first, so keys that share one bucket are spread over all others. The third and the fourth
+// hash both buckets. So keys with two buckets in common are as rare as with four, and a key's
+// buckets follow from the first two.
 const (
 	secondSeed = 0x9e3779b97f4a7c15
 	thirdSeed  = 0x85ebca6b
@@ -101,11 +100,11 @@ const (
 	stashSeed  = 0x27d4eb2f
 )
 
-// path is where a key may be, by its first two buckets, which are different where
-// there are two.
+// path holds the first two buckets of a key, which determine all others. They differ unless the
+// table has one bucket.
 type path struct{ first, second uint32 }
 
-// pathOf is that of a key which has no slot of its own.
+// pathOf returns the path of a key that does not look like a sentinel.
 func pathOf[K cpu.Key](g geometry, key K) (p path) {
 	others := g.buckets - 1
 	if unsafe.Sizeof(key) == 4 {
@@ -123,7 +122,7 @@ func pathOf[K cpu.Key](g geometry, key K) (p path) {
 	return p
 }
 
-// bucket is number i of a path.
+// bucket returns bucket number i of a path.
 func (p path) bucket(g geometry, i uint32) uint32 {
 	switch i {
 	case 0:
@@ -136,7 +135,7 @@ func (p path) bucket(g geometry, i uint32) uint32 {
 	return hash.Reduce32(p.mix(fourthSeed), g.buckets)
 }
 
-// stashLine is the line of the stash that takes a key.
+// stashLine returns the line of the stash that takes a key.
 func (p path) stashLine(g geometry) uint32 {
 	return g.bucketLines() + hash.Reduce32(p.mix(stashSeed), g.stash)
 }
@@ -149,10 +148,10 @@ func (p path) mix(seed uint64) uint32 {
 type generation struct {
 	geometry
 	bucket.Generation
-	long atomic.Bool // searches for room have been or may get long: noted by a CPU
+	long atomic.Bool // searches for a slot have been or may get long; set by a CPU
 }
 
-// allocate takes memory for a table, whose content is undefined.
+// allocate allocates a table with undefined contents.
 func allocate(dev device.Device, g geometry) (*generation, error) {
 	memory, err := bucket.Allocate(dev, g.lines, g.buckets)
 	if err != nil {

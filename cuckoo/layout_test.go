@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/internal/gpu"
 )
 
-// The constants of the kernels are those of Go.
+// The constants of the kernels equal those of Go.
 func TestConstantsAreTwins(t *testing.T) {
 	conformance.Twins(t, map[string]map[string]int{
 		"../kernels/include/weft/cuckoo_table.cuh": {"kNarrowLanes": narrowLanes, "kWideLanes": wideLanes},
@@ -23,8 +23,8 @@ func TestConstantsAreTwins(t *testing.T) {
 	})
 }
 
-// Buckets are evenly used by each function, those of a key are different, and a geometry
-// fills its lines.
+// Each function uses the buckets evenly, those of a key are different, and a geometry fills its
+// lines.
 func TestPaths(t *testing.T) {
 	for _, l := range []layout{{slots: 1, slotBytes: 4}, {slots: 8, slotBytes: 8}, {slots: 16, slotBytes: 16}, {slots: 2, slotBytes: 16}} {
 		g := l.geometry(bucket.Size{Lines: 64, Seed: 99})
@@ -49,8 +49,8 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// A table is saved on one device and loaded on another, and back; and both devices know
-// the same paths: what one has written, the other finds where it lies.
+// A table is saved on one device and loaded on another, and back. Both devices compute the same
+// paths: one finds what the other has written.
 func TestTablesMoveBetweenDevices(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// A map that cannot grow goes on with the room that it has, and grows when it can.
+// A map that cannot grow uses its remaining capacity, and grows when it can.
 func TestNoMemoryToGrow(t *testing.T) {
 	dev := devicetest.Open(t)
 	for _, slots := range []int{1, 4, 8} {
@@ -20,8 +20,8 @@ func TestNoMemoryToGrow(t *testing.T) {
 	}
 }
 
-// A fixed table whose keys crowd, for which there is no memory to try another seed, says
-// that it is full, and is as it was.
+// A fixed table with crowded keys, and without memory to try another seed, reports that it is full,
+// and is unchanged.
 func TestNoMemoryForAnotherSeed(t *testing.T) {
 	dev := devicetest.Open(t)
 	if _, ok := dev.(device.Host); !ok {

@@ -14,7 +14,7 @@ import (
 	"github.com/weftgo/weft/internal/mutate"
 )
 
-// A mutant is a way to break the protocol: the PTX of kernels with a pattern replaced.
+// A mutant breaks the protocol: the PTX of kernels with a pattern replaced.
 type mutant struct{ name, kernels, pattern, with string }
 
 // mutants break evictions.
@@ -24,7 +24,7 @@ var mutants = []mutant{
 		"$1 st.relaxed.gpu.global.b64 [$2], -4294967300; nanosleep.u32 1; nanosleep.u32 1; nanosleep.u32 1; nanosleep.u32 1; $3"},
 }
 
-// readerMutants break lookups beside evictions.
+// readerMutants break lookups during evictions.
 var readerMutants = []mutant{
 	{"a lookup does not ask whether keys move", "get(_wide|_of_eight|_all)?_32_32",
 		`ld\.(?:acquire|relaxed)\.gpu\.global\.b64 (%rd\d+), \[%rd\d+\];`, "mov.b64 $1, 0;"},
@@ -40,7 +40,7 @@ var slotMutants = []mutant{
 		`atom\.relaxed\.gpu\.global\.cas\.b64 (%rd\d+), \[(%rd\d+)\], (%rd\d+), (%rd\d+);`, "atom.relaxed.gpu.global.exch.b64 $1, [$2], $4; mov.b64 $1, $3;"},
 }
 
-// lockMutants break what a lookup does that has missed its key while keys moved.
+// lockMutants break how a lookup retries after missing its key while keys moved.
 var lockMutants = []mutant{
 	{"a move has no fence before it clears", "evict_32_32", `fence\.acq_rel\.gpu;(\s+st\.relaxed\.gpu\.global\.b64)`, "$1"},
 	{"a lookup does not ask whether its key has moved", "get(_all)?_32_32",
@@ -49,10 +49,10 @@ var lockMutants = []mutant{
 		`(ld\.acquire\.gpu\.global\.b32 %r\d+, \[%rd\d+\];\s+\$L__BB\d+_\d+:\s+(?:not\.pred [^;]*;\s+)?)and\.b32 (%r\d+), %r\d+, 1;`, "${1}mov.b32 $2, 0;"},
 }
 
-// aside is what takes a lock.
+// aside matches the instruction that takes a lock.
 const aside = `atom\.acquire\.gpu\.global\.cas\.b32 (%r\d+), \[%rd\d+\], (%r\d+), %r\d+;`
 
-// stepMutants break single steps, and buckets of one slot, with the tests that notice.
+// stepMutants break single steps, and buckets of one slot. Each lists the tests that notice it.
 var stepMutants = []struct {
 	mutant
 	by []mutate.KernelTest
@@ -72,13 +72,13 @@ var stepMutants = []struct {
 	{mutant{"a search has another third function", "evict_32_32", `-2048144789`, "-2048144787"}, stashTests},
 }
 
-// evenMutants break load balancing, whose insertions have a lock each.
+// evenMutants break load balancing, with its lock per insertion.
 var evenMutants = []mutant{
 	{"balanced insertions take a lock that another has", "(even_of_eight|change_even)_32_32", aside, "mov.b32 $1, $2;"},
 	{"balanced insertions keep their locks", "(even_of_eight|change_even)_32_32", `st\.release\.gpu\.global\.b32 [^;]*;`, ""},
 }
 
-// roundMutants break changes in buckets of eight slots, which lanes run for themselves.
+// roundMutants break changes in buckets of eight slots, which lanes run by themselves.
 var roundMutants = []struct {
 	mutant
 	by []mutate.KernelTest
@@ -92,8 +92,8 @@ var roundMutants = []struct {
 	{mutant{"lanes that work for each other by locks do not meet", "even_of_eight_32_32", `bar\.warp\.sync [^;]*;`, ""}, balancingTests(8)},
 }
 
-// manyOfEach has threads insert the same few keys at once, again and again: each is there once,
-// and is found.
+// manyOfEach makes threads insert the same few keys at once, repeatedly: each is present once, and
+// is found.
 func manyOfEach(slots int, policy cuckoo.Policy) func(t testing.TB, dev device.Device) {
 	return func(t testing.TB, dev device.Device) {
 		const rounds = 4
@@ -110,15 +110,15 @@ func manyOfEach(slots int, policy cuckoo.Policy) func(t testing.TB, dev device.D
 	}
 }
 
-// firstFitTests are about tables that do not balance.
+// firstFitTests run tables that do not balance.
 var firstFitTests = []mutate.KernelTest{{Name: "many of each key, first fit", Run: manyOfEach(8, cuckoo.FirstFit)}}
 
-// balancingTests are about tables that balance, in buckets of eight slots and of others.
+// balancingTests run tables that balance, with buckets of eight slots and of other sizes.
 func balancingTests(slots int) []mutate.KernelTest {
 	return []mutate.KernelTest{{Name: fmt.Sprintf("many of each key, %d slots", slots), Run: manyOfEach(slots, cuckoo.LoadBalancing), Budget: 1 << 20}}
 }
 
-// The ways to break load balancing are noticed, in buckets of eight slots and in others.
+// Mutants of load balancing are noticed, in buckets of eight slots and of other sizes.
 func TestBalancingMutantsAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -135,7 +135,7 @@ func TestBalancingMutantsAreFound(t *testing.T) {
 	}
 }
 
-// The ways to break changes in buckets of eight slots are noticed.
+// Mutants of changes in buckets of eight slots are noticed.
 func TestRoundMutantsAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -150,14 +150,15 @@ func TestRoundMutantsAreFound(t *testing.T) {
 	}
 }
 
-// evicting are programs with many evictions, and lookups beside them.
+// evicting returns programs with many evictions, and concurrent lookups.
 func evicting() dst.Config[uint32, uint32] {
 	cfg := schedules[uint32, uint32](mode{Arch: 90, Options: cuckoo.Options{Slots: 4, MaxLoad: .95, Unordered: true}})
-	cfg.Shapes, cfg.First, cfg.Seeds = troubles[len(dst.Shapes):len(dst.Shapes)+2], 62, 400 // found by 64
+	// Found by seed 64.
+	cfg.Shapes, cfg.First, cfg.Seeds = troubles[len(dst.Shapes):len(dst.Shapes)+2], 62, 400
 	return cfg
 }
 
-// Schedules find every one of the mutants of evictions.
+// Schedules find every mutant of evictions.
 func TestMutantsAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

@@ -9,9 +9,9 @@ import (
 	"github.com/weftgo/weft/internal/dst"
 )
 
-// Each call by which the host orders streams, or waits for them, is needed: left out,
-// programs go wrong. Those of the engine linear's programs reach, too, and judge: all but
-// what changes that move pairs add.
+// Each call by which the host orders streams, or waits for them, is needed: without it, programs
+// fail. linear's programs reach and judge those of the engine, except what changes that move pairs
+// add.
 func TestOmissionsAreNoticed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

@@ -9,114 +9,111 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Options configure a [Map] or a [Set]. The zero value and nil are good defaults.
+// Options configure a [Map] or a [Set]. The zero value and nil select the defaults.
 type Options struct {
-	// Capacity is the number of keys that fit without growing. Default 0: the table
-	// starts at one line of 128 bytes and grows. A fixed table needs it.
+	// Capacity is the number of keys that fit without growing. The default is 0: the table starts
+	// at one line of 128 bytes and grows. A fixed table requires it.
 	Capacity int
 
-	// MaxLoad is the share of slots with keys at which the table grows; for a fixed
-	// table, the share of slots that Capacity keys fill. Default 0.9; 0.85 with
-	// buckets of one slot, 0.8 of two. Insertions take longer the nearer it comes
-	// to what buckets of so many slots bear: about 0.97 of one slot (with four
-	// functions), 0.89 of two, 0.97 of four, 0.99 of eight and more.
+	// MaxLoad is the share of slots with keys at which the table grows. For a fixed table, it is
+	// the share of slots that Capacity keys fill. The default is 0.9, or 0.85 with buckets of one
+	// slot and 0.8 of two. Insertions take longer the nearer it comes to the load that buckets of
+	// that size bear: about 0.97 for one slot (with four functions), 0.89 for two, 0.97 for four,
+	// 0.99 for eight and more.
 	MaxLoad float64
 
-	// Fixed tables never grow nor shrink. They take Capacity keys, in as many slots
-	// more as that needs where MaxLoad is next to what buckets bear or the table is small.
-	// Beyond, keys are left out that find no free slot in their buckets, and the call
-	// returns weft.ErrFull. Where keys crowd before Capacity is reached, the
-	// table is rehashed with another seed, which takes memory for both.
+	// Fixed tables never grow or shrink. They take Capacity keys. If MaxLoad is near what buckets
+	// bear, or the table is small, they get as many more slots as that requires. Keys beyond
+	// Capacity that find no free slot in their buckets are dropped, and the call returns
+	// weft.ErrFull. If keys crowd before Capacity is reached, the table is rehashed with another
+	// seed, which takes memory for both tables.
 	Fixed bool
 
-	// Slots is the number of slots of a bucket: 1, 2, 4, 8 or 16. Default 8. With one
-	// slot a key has four buckets instead of two, and there is a stash.
+	// Slots is the number of slots of a bucket: 1, 2, 4, 8 or 16. The default is 8. With one slot a
+	// key has four buckets instead of two, and the table has a stash.
 	Slots int
 
-	// Policy is which bucket a new key goes to. Default FirstFit.
+	// Policy selects the bucket for a new key. The default is FirstFit.
 	Policy Policy
 
-	// Lookup is how lookups read buckets. Default StopAtHit.
+	// Lookup selects how lookups read buckets. The default is StopAtHit.
 	Lookup Lookup
 
-	// Unordered drops the promise that duplicates within a batch have the outcome of
-	// batch order; any one of them wins. It saves a GPU from looking for them. The
-	// CPU keeps the order either way.
+	// Unordered drops the promise that duplicates within a batch have the outcome of batch order;
+	// any one of them wins. It saves a GPU the search for duplicates. The CPU keeps the order
+	// either way.
 	Unordered bool
 
-	// Seed keys the hash functions. Default 0: random, so that nobody can prepare
-	// colliding keys. A table in which keys crowd takes another one, which follows
-	// from it.
+	// Seed keys the hash functions. The default 0 selects a random seed, so that colliding keys
+	// cannot be prepared. A table in which keys crowd takes another seed, derived from this one.
 	Seed uint64
 
-	// Logger is told of growth, shrinking and rehashes at debug level. Default:
-	// silent.
+	// Logger receives growth, shrinking and rehashes at debug level. The default is silent.
 	Logger *slog.Logger
 
-	// crowded tables of fixed size have no more slots than MaxLoad asks for, and look for room
-	// however full they are: tests bring them to where keys move.
+	// crowded tables of fixed size have no more slots than MaxLoad requires, and search for a slot
+	// however full they are. Tests use them to make keys move.
 	crowded bool
 }
 
-// Policy is which of its buckets a new key goes to while several have room. Where
-// none has, keys are moved to other buckets of theirs.
+// Policy selects the bucket for a new key while several have free slots. If none has, keys are
+// moved to their other buckets.
 type Policy int
 
 const (
-	// FirstFit takes the first bucket with a free slot. Most keys are in their first
-	// bucket then, where most lookups end; and one that finds a slot there which was
-	// never used ends, too, since no key has gone on to its second bucket yet.
+	// FirstFit takes the first bucket with a free slot. Most keys are then in their first bucket,
+	// where most lookups end. A lookup that finds a never-used slot there ends, too, since no key
+	// has gone on to its second bucket yet.
 	FirstFit Policy = iota
-	// LoadBalancing takes the bucket with most free slots: evictions come later, and
-	// lookups read more: half of the keys are in their second bucket.
+	// LoadBalancing takes the bucket with most free slots. Evictions come later and lookups read
+	// more, since half of the keys are in their second bucket.
 	LoadBalancing
 )
 
 var policies = enum.Names[Policy]{Type: "cuckoo.Policy", Names: []string{"FirstFit", "LoadBalancing"}, Err: op.ErrOptions}
 
-// String is the name of the policy.
+// String returns the name of the policy.
 func (p Policy) String() string { return policies.String(p) }
 
-// MarshalText is String, or weft.ErrOptions where there is no such value.
+// MarshalText returns String as bytes, or weft.ErrOptions for an unknown value.
 func (p Policy) MarshalText() ([]byte, error) { return policies.Text(p) }
 
-// UnmarshalText reads a name, in upper or lower case: so flag.TextVar takes it.
+// UnmarshalText parses a name in upper or lower case, so flag.TextVar accepts it.
 func (p *Policy) UnmarshalText(text []byte) error { return policies.Read(p, text) }
 
-// Lookup is how lookups read the buckets of a key.
+// Lookup selects how lookups read the buckets of a key.
 type Lookup int
 
 const (
-	// StopAtHit reads one bucket after the other until the key is found: the least
-	// memory is read.
+	// StopAtHit reads one bucket after the other until the key is found. It reads the least memory.
 	StopAtHit Lookup = iota
-	// AllBuckets reads all buckets at once: an answer waits for memory once.
+	// AllBuckets reads all buckets at once, so that an answer waits for memory once.
 	AllBuckets
 )
 
 var lookups = enum.Names[Lookup]{Type: "cuckoo.Lookup", Names: []string{"StopAtHit", "AllBuckets"}, Err: op.ErrOptions}
 
-// String is the name of the way to look up.
+// String returns the name of the way to look up.
 func (l Lookup) String() string { return lookups.String(l) }
 
-// MarshalText is String, or weft.ErrOptions where there is no such value.
+// MarshalText returns String as bytes, or weft.ErrOptions for an unknown value.
 func (l Lookup) MarshalText() ([]byte, error) { return lookups.Text(l) }
 
-// UnmarshalText reads a name, in upper or lower case: so flag.TextVar takes it.
+// UnmarshalText parses a name in upper or lower case, so flag.TextVar accepts it.
 func (l *Lookup) UnmarshalText(text []byte) error { return lookups.Read(l, text) }
 
-// bearable is the load that random keys can be brought to by buckets of so many
-// slots, in a large table (Horton tables, section 2; Walzer, "Load Thresholds for
-// Cuckoo Hashing with Overlapping Blocks", table 1).
+// bearable is the load that buckets of a number of slots reach with random keys in a large table
+// (Horton tables, section 2; Walzer, "Load Thresholds for Cuckoo Hashing with Overlapping Blocks",
+// table 1).
 var bearable = map[int]float64{1: 0.976, 2: 0.897, 4: 0.976, 8: 0.997, 16: 0.999}
 
-// safeShare of that is a load at which kernels find room for every key, too.
+// safeShare is the share of that load at which kernels, too, find a slot for every key.
 const safeShare = 0.97
 
-// defaultLoads are the defaults of MaxLoad.
+// defaultLoads holds the defaults of MaxLoad by number of slots.
 var defaultLoads = map[int]float64{1: 0.85, 2: 0.8, 4: 0.9, 8: 0.9, 16: 0.9}
 
-// check fills in defaults and reports what makes no sense.
+// check fills in defaults and rejects invalid options.
 func (o *Options) check() (Options, error) {
 	var c Options
 	if o != nil {
@@ -134,7 +131,7 @@ func (o *Options) check() (Options, error) {
 	return c, core.Defaults(c.Capacity, c.Fixed, &c.Seed, &c.Logger)
 }
 
-// mode is that of tables with slots of a width.
+// mode returns the mode of tables with slots of slotBytes bytes.
 func (o *Options) mode(slotBytes int) mode {
 	return mode{
 		layout: layout{slots: o.Slots, slotBytes: slotBytes}, capacity: bucket.FixedCapacity(o.Capacity, o.Fixed && !o.crowded),
@@ -142,7 +139,7 @@ func (o *Options) mode(slotBytes int) mode {
 	}
 }
 
-// policy is what decides the size of a table with such a layout.
+// policy returns the configuration of the policy for a table with layout l.
 func (o *Options) policy(l layout) bucket.Config {
 	sure := safeShare * bearable[l.slots]
 	if o.crowded {
@@ -155,7 +152,7 @@ func (o *Options) policy(l layout) bucket.Config {
 	}
 }
 
-// maxLines is the largest number of lines of buckets.
+// maxLines returns the largest number of lines of buckets.
 func (l layout) maxLines() uint32 {
 	return uint32(min(uint64(maxSlots)*uint64(l.slotBytes)/lineBytes, 1<<30)) - mostStash - 2
 }

@@ -73,8 +73,7 @@ func TestCompact(t *testing.T) {
 	}
 }
 
-// Lookups and deletes in mixed batches make a table no larger, and neither do keys that
-// come and go.
+// Lookups and deletes in mixed batches grow no table, and neither do keys that come and go.
 func TestNothingGrowsInVain(t *testing.T) {
 	dev := devicetest.Open(t)
 	m := conformance.Open(t, cuckoo.New[uint32, uint32], dev, nil)
@@ -87,7 +86,7 @@ func TestNothingGrowsInVain(t *testing.T) {
 	}
 }
 
-// Stats of a table with few keys and of a full one are those of its policy.
+// Stats of a table with few keys and of a full one match its policy.
 func TestStats(t *testing.T) {
 	dev := devicetest.Open(t)
 	keys := conformance.Sequence[uint32](1, 20_000)
@@ -97,7 +96,8 @@ func TestStats(t *testing.T) {
 		hitLo, hitHi, missLo float64
 	}{
 		{cuckoo.FirstFit, 2000, 1, 1.001, 1}, {cuckoo.FirstFit, 20_000, 1.1, 1.35, 1.5},
-		{cuckoo.LoadBalancing, 2000, 1, 1.6, 2}, {cuckoo.LoadBalancing, 20_000, 1.15, 1.55, 2}, // threads of a GPU choose before others have come
+		// Threads of a GPU choose before the keys of others have arrived.
+		{cuckoo.LoadBalancing, 2000, 1, 1.6, 2}, {cuckoo.LoadBalancing, 20_000, 1.15, 1.55, 2},
 	} {
 		m := conformance.Open(t, cuckoo.New[uint32, uint32], dev, &cuckoo.Options{Policy: c.policy, Capacity: 20_000, MaxLoad: .95, Seed: 3})
 		if _, err := m.Put(t.Context(), keys[:c.n], keys[:c.n]); err != nil {
@@ -109,8 +109,7 @@ func TestStats(t *testing.T) {
 	}
 }
 
-// Any history leaves a table that keeps the rules of its layout and holds what a Go map
-// holds.
+// Any history leaves a table that satisfies the rules of its layout and holds what a Go map holds.
 func TestInvariantsAfterAnything(t *testing.T) {
 	dev := devicetest.Open(t)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -125,8 +124,8 @@ func TestInvariantsAfterAnything(t *testing.T) {
 	})
 }
 
-// Whatever operation of the device fails while a table is made, nothing stays behind; and
-// whatever fails later, once, nothing that was there is lost.
+// Whatever device operation fails while a table is made, nothing leaks. Whatever fails once later,
+// no stored pair is lost.
 func TestFailuresOfTheDevice(t *testing.T) {
 	conformance.NewFails(t, cuckoo.New[uint64, uint32], devicetest.Open(t), nil)
 	conformance.OperationsFail(t, devicetest.Open(t), 3000, conformance.MapOf(cuckoo.New[uint64, uint64], nil))

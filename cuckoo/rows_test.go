@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// A table of fixed size tells which rows found no room, and the rest of a batch can be run again.
+// A table of fixed size reports which rows overflowed, and the rest of a batch can run again.
 func TestRowsWithoutRoom(t *testing.T) {
 	devices := map[string]device.Device{"": devicetest.Open(t)}
 	if !testing.Short() {
@@ -24,7 +24,7 @@ func TestRowsWithoutRoom(t *testing.T) {
 			conformance.RowsOfSet(t, dev, 600, conformance.SetOf(cuckoo.NewSet[uint32], &opts))
 		})
 		if name != "" {
-			continue // other widths have the code of this one
+			continue // other widths run the same code
 		}
 		t.Run("narrow map", func(t *testing.T) {
 			conformance.RowsOfMap(t, dev, 600, conformance.MapOf(cuckoo.New[uint32, uint32], &opts))

@@ -13,7 +13,7 @@ import (
 	"github.com/weftgo/weft/internal/dst"
 )
 
-// modes are those of a default table, and of those with many evictions.
+// modes are those of a default table, and of tables with many evictions.
 var modes = []mode{
 	{Arch: 90, Name: "default", Options: cuckoo.Options{}},
 	{Arch: 80, Name: "4 slots", Options: cuckoo.Options{Slots: 4, MaxLoad: .95}},
@@ -32,8 +32,8 @@ func options(m mode, s dst.Shape) *cuckoo.Options {
 	return cuckoo.Crowded(o)
 }
 
-// troubles are shapes of programs for cuckoo tables: those of all structures; and tables
-// that are as full as they get, with lookups beside insertions that move keys.
+// troubles are shapes of programs for cuckoo tables: those of all structures, and tables as full as
+// they get, with lookups during insertions that move keys.
 var troubles = append(slices.Clip(dst.Shapes),
 	dst.Shape{Name: "evictions", Capacity: 120, Fixed: true, Keys: 128, Hot: 120, Batches: 7,
 		Kinds: []weft.OpKind{weft.OpPutNew, weft.OpPutNew, weft.OpDelete, weft.OpPutNew, weft.OpPut, weft.OpPutNew, dst.Mixed}},
@@ -42,8 +42,7 @@ var troubles = append(slices.Clip(dst.Shapes),
 	dst.Shape{Name: "two blocks", Capacity: 60, Fixed: true, Keys: 30, Hot: 40, Cold: 260, Batches: 2},
 )
 
-// Under any schedule of their threads, what the operations of a batch return is explained
-// by some order of them.
+// Under any schedule of their threads, some order of a batch's operations explains their results.
 func TestSchedules(t *testing.T) {
 	for i, m := range modes {
 		if m.Arch == 80 || i == 0 {
@@ -62,7 +61,7 @@ func TestSchedules(t *testing.T) {
 	dst.Explore(t, modes[2], setSchedules[uint64](modes[2]))
 }
 
-// impossible are statistics that no table has.
+// impossible reports statistics that no table has.
 func impossible(s cuckoo.Stats) bool {
 	return s.PerHit < 1 || s.PerHit > 5 || s.PerMiss < 1 || s.PerMiss > 5 || s.Len > s.Slots+4
 }
@@ -86,8 +85,8 @@ func in[K weft.Key, V weft.Value](m mode, cfg dst.Config[K, V]) dst.Config[K, V]
 	return cfg
 }
 
-// Values that are combined are all there, in some order, whatever is put, deleted and
-// looked up beside them.
+// All combined values are present, in some order, whatever is put, deleted and looked up
+// concurrently.
 func TestReduceSchedules(t *testing.T) {
 	for _, m := range []mode{modes[1], modes[3]} {
 		dst.Explore(t, m, schedules[uint32, uint32](m).Reducing())
@@ -95,14 +94,13 @@ func TestReduceSchedules(t *testing.T) {
 	}
 }
 
-// The kernels of the architectures differ for slots of 16 bytes alone.
+// The kernels of the architectures differ only for slots of 16 bytes.
 func TestSameKernels(t *testing.T) {
 	conformance.SameKernels(t, "cuckoo_32_32", "cuckoo_32_0", "cuckoo_64_0", "cuckoo_mixed_32_32")
 }
 
-// The kernels of both architectures pass the suites on a simulated GPU: those with the
-// swap of 128 bits in lockstep, those without, which have more to get wrong, under random
-// schedules.
+// The kernels of both architectures pass the suites on a simulated GPU. Those with the swap of 128
+// bits run in lockstep. Those without it, which have more to get wrong, run under random schedules.
 func TestConformanceSimulated(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

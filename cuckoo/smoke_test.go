@@ -9,8 +9,8 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// Every operation once for every pair of widths, at low and at high load, with buckets of
-// all sizes, both policies and both ways to look up.
+// TestSmoke runs every operation once for every pair of widths, at low and at high load, with
+// buckets of all sizes, both policies and both ways to look up.
 func TestSmoke(t *testing.T) { smokeAll(t, devicetest.Open(t)) }
 
 func smokeAll(t *testing.T, dev device.Device) {
@@ -43,7 +43,7 @@ func smokeSet[K ~uint32 | ~uint64](t testing.TB, dev device.Device, opts *cuckoo
 	}
 }
 
-// Those who look at TestSmoke see every kernel.
+// TestSmoke launches every kernel.
 func TestSmokeLaunchesEveryKernel(t *testing.T) {
 	conformance.LaunchesAll(t, smokeAll, cuckoo.Images, cuckoo.MixedImages)
 }

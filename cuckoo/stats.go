@@ -11,32 +11,32 @@ import (
 // Stats describe the state of a table.
 type Stats struct {
 	Len        int // keys
-	Slots      int // slots of the table, with those of the stash
+	Slots      int // slots of the table and its stash
 	Tombstones int // slots of deleted keys, which any key may take
 	Stashed    int // keys in the stash: with buckets of one slot only
 
 	// Load is the share of slots with keys.
 	Load float64
-	// Bytes of device memory of the table.
+	// Bytes is the device memory of the table.
 	Bytes int
 
-	// PerHit and PerMiss are how many buckets a lookup with StopAtHit reads of a key
-	// that is there, and of one that is not, on average over all keys. (Horton tables,
-	// section 3.2: 1.5 and 2 with LoadBalancing.) PerInsert is how many the insertion of a
-	// new key reads before a key is moved, if any has to: in search of the key and of a slot.
+	// PerHit and PerMiss are the number of buckets that a lookup with StopAtHit reads for a present
+	// and for an absent key, on average over all keys. (Horton tables, section 3.2: 1.5 and 2 with
+	// LoadBalancing.) PerInsert is the number that the insertion of a new key reads, in search of
+	// the key and of a slot, before any key is moved.
 	PerHit, PerMiss, PerInsert float64
-	// Model is what theory says of these, for a large table.
+	// Model is the prediction of theory for a large table.
 	Model Model
 }
 
-// Model is how many buckets lookups with StopAtHit, and insertions, read on average in a
-// table of random keys of which none was deleted. (The article's 1.5 for LoadBalancing is of keys that are
-// in either bucket as often; here a key goes to its first where both have as many free
-// slots. A CPU takes the keys of a large batch in an order of its own, which makes that
-// differ.) Zero with buckets of one slot, for which there is no model.
+// Model is the number of buckets that lookups with StopAtHit, and insertions, read on average in a
+// table of random keys without deletions. (The article's 1.5 for LoadBalancing assumes keys that
+// are in either bucket equally often. Here a key goes to its first if both have as many free slots.
+// A CPU processes the keys of a large batch in its own order, so its figures differ.) Model is zero
+// with buckets of one slot, which have no model.
 type Model struct{ PerHit, PerMiss, PerInsert float64 }
 
-// model is that of a table of a load.
+// model returns the model of a table at a load.
 func (m *mode) model(load float64) Model {
 	at := bucketmodel.Cuckoo{Slots: m.layout.slots, Load: load}
 	switch {
@@ -50,14 +50,14 @@ func (m *mode) model(load float64) Model {
 	return Model{f.PerHit(), f.PerMiss(), f.PerInsert()}
 }
 
-// String is the statistics in one line.
+// String returns the statistics in one line.
 func (s Stats) String() string {
 	return fmt.Sprintf("%d keys (%d stashed), %d tombstones in %d slots (load %.3f), %d bytes, "+
 		"buckets per hit %.3f (model %.3f), per miss %.3f (model %.3f), per insert %.3f (model %.3f)",
 		s.Len, s.Stashed, s.Tombstones, s.Slots, s.Load, s.Bytes, s.PerHit, s.Model.PerHit, s.PerMiss, s.Model.PerMiss, s.PerInsert, s.Model.PerInsert)
 }
 
-// Stats measures the structure: one pass over its memory.
+// Stats measures the structure in one pass over its memory.
 func (t *table) Stats(ctx context.Context) (s Stats, err error) {
 	err = t.core.Alone(ctx, "Stats", func(now core.Counters) error {
 		c, err := t.engine.census(ctx)
@@ -71,7 +71,7 @@ func (t *table) Stats(ctx context.Context) (s Stats, err error) {
 		if now.Live > 0 {
 			s.PerHit += float64(c.passed) / float64(now.Live)
 		}
-		// A miss goes on behind a bucket without a slot that was never used.
+		// A miss goes on after a bucket without a never-used slot.
 		goes := float64(c.full) / float64(g.buckets)
 		if t.balances {
 			goes = 1

@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/internal/workload"
 )
 
-// Lookups and insertions read as many buckets as the model says.
+// Lookups and insertions read as many buckets as the model predicts.
 func TestStatsAgreeWithTheModel(t *testing.T) {
 	dev := devicetest.Open(t)
 	keys := make([]uint32, 1<<16)
@@ -31,7 +31,7 @@ func TestStatsAgreeWithTheModel(t *testing.T) {
 			m := conformance.Open(t, cuckoo.New[uint32, uint32], dev, &cuckoo.Options{
 				Capacity: len(keys), MaxLoad: c.load, Fixed: true, Slots: c.slots, Policy: c.policy, Seed: 1,
 			})
-			for batch := range slices.Chunk(keys, 1<<9) { // a CPU works on one in an order of its own
+			for batch := range slices.Chunk(keys, 1<<9) { // a CPU processes one in its own order
 				if _, err := m.Put(t.Context(), batch, batch); err != nil {
 					t.Fatal(err)
 				}

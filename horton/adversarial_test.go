@@ -11,8 +11,7 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// chosen are n keys that a table's hash functions give what is asked for: who knows the
-// seed can find them.
+// chosen returns n keys with a home that satisfies ok. Finding them requires the seed.
 func chosen(g geometry, n int, ok func(h home) bool) (keys []uint64) {
 	for k := uint64(1); len(keys) < n; k++ {
 		p := pathOf[uint64, uint64](g, k)
@@ -23,7 +22,7 @@ func chosen(g geometry, n int, ok func(h home) bool) (keys []uint64) {
 	return keys
 }
 
-// crowds are sets of keys that are in each other's way.
+// crowds are sets of keys that block each other.
 var crowds = map[string]func(g geometry, n int) []uint64{
 	"one bucket": func(g geometry, n int) []uint64 {
 		return chosen(g, n, func(h home) bool { return h.bucket == 3 })
@@ -44,8 +43,8 @@ var crowds = map[string]func(g geometry, n int) []uint64{
 	},
 }
 
-// Keys that were made to be in each other's way make a table take another seed, or grow,
-// in bounded time; they are all there.
+// Keys that were made to block each other make a table take another seed, or grow, in bounded time.
+// All of them are present.
 func TestCrowdingKeys(t *testing.T) { crowdingKeys(t, devicetest.Open(t)) }
 
 func crowdingKeys(t *testing.T, dev device.Device) {
@@ -75,7 +74,8 @@ func crowdingKeys(t *testing.T, dev device.Device) {
 	}
 }
 
-// Keys of one home are too many for a search each: some are tried, then the table takes another seed.
+// A table does not search for each of too many keys of one home: it tries some, then takes another
+// seed.
 func TestKeysOfOneHomeAreQuick(t *testing.T) {
 	conformance.NotRaced(t, "is about time")
 	const n, seed, tries = 20_000, 4711, 3
@@ -84,7 +84,7 @@ func TestKeysOfOneHomeAreQuick(t *testing.T) {
 	for range tries {
 		m := conformance.Open(t, New[uint64, uint64], dev, &Options{Seed: seed, Capacity: n, Fixed: true})
 		keys := make([]uint64, n)
-		for i := range keys { // their mixed keys are next to each other, so that all have one bucket
+		for i := range keys { // their mixed keys are consecutive, so that all have one bucket
 			keys[i] = unmix(geometry{seed: seed}, uint64(i)<<16)
 		}
 		began := time.Now()
@@ -98,7 +98,7 @@ func TestKeysOfOneHomeAreQuick(t *testing.T) {
 	t.Errorf("%d keys of one home take %v", n, longest)
 }
 
-// A fixed table that is full says so, whatever its keys, and keeps those that it has.
+// A fixed table that is full reports it, whatever its keys, and keeps those that it has.
 func TestFixedTableIsFull(t *testing.T) {
 	conformance.NotRaced(t, "one core searches full tables")
 	dev := devicetest.Open(t)
@@ -109,7 +109,7 @@ func TestFixedTableIsFull(t *testing.T) {
 	}
 }
 
-// So does one on a GPU, where no key is moved for those beyond Capacity.
+// So does one on a GPU, which moves no key for those beyond Capacity.
 func TestFixedTableIsFullOnGPU(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

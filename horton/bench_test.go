@@ -11,11 +11,11 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// benchKeys is the number of keys of the tables that are measured, at a load of 0.9.
+// benchKeys is the number of keys of the measured tables, at a load of 0.9.
 const benchKeys = 10_000_000
 
-// BenchmarkGet looks up keys that are there, and keys that are not, beside the cuckoo
-// tables of the paper's comparison.
+// BenchmarkGet looks up present and absent keys, next to the cuckoo tables of the paper's
+// comparison.
 func BenchmarkGet(b *testing.B) {
 	dev := devicetest.OpenCPU(b, 2)
 	keys := conformance.Sequence[uint32](1, benchKeys)

@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/internal/mutate"
 )
 
-// besideMoves is about lookups beside batches that move keys.
+// besideMoves runs lookups during batches that move keys.
 func besideMoves(opts horton.Options) func(t testing.TB, dev device.Device) {
 	return func(t testing.TB, dev device.Device) {
 		opts.Capacity, opts.Fixed, opts.MaxLoad, opts.Seed = 128, true, 1, 3
@@ -20,13 +20,13 @@ func besideMoves(opts horton.Options) func(t testing.TB, dev device.Device) {
 	}
 }
 
-// readerTests are about lookups beside evictions.
+// readerTests run lookups during evictions.
 var readerTests = []mutate.KernelTest{
 	{Name: "lookups beside moves", Run: besideMoves(horton.Options{Slots: 4})},
 	{Name: "reclaiming", Run: besideMoves(horton.Options{Slots: 8, Reclaim: horton.Eager})},
 }
 
-// moverTests are about keys that move so often that a lookup misses them twice.
+// moverTests move keys so often that a lookup misses them twice.
 var moverTests = []mutate.KernelTest{
 	{Name: "back and forth", Run: backAndForth},
 	{Name: "in a row", Run: inARow},
@@ -35,19 +35,19 @@ var moverTests = []mutate.KernelTest{
 	{Name: "sharers", Run: sharers},
 }
 
-// searchTests are about keys that move only by searches: where keys that share an entry are in the way, a
+// searchTests use keys that move only by searches: if keys that share an entry are in the way, a
 // single step promotes the bucket.
 var searchTests = []mutate.KernelTest{{Name: "together", Run: together}}
 
-// A key that is there is found, wherever it goes meanwhile.
+// A present key is found, wherever it moves meanwhile.
 func TestLookupsBesideEvictions(t *testing.T) {
 	mutate.OnSim(t, readerTests, 2, 80, 90)
 	mutate.OnSim(t, moverTests, 2, 90)
 	mutate.OnSim(t, []mutate.KernelTest{{Name: "many of each key", Run: manyOfEach}}, 2, 90)
 }
 
-// An iteration sees each pair once that no change touches, while kernels would move keys for others, or
-// reclaim what deletes leave.
+// An iteration sees each untouched pair once, while kernels would move keys for others, or reclaim
+// what deletes leave.
 func TestIterateAlongsideOnGPU(t *testing.T) {
 	conformance.NotRaced(t, "the simulator has goroutines of its own")
 	for _, opts := range []horton.Options{{}, {Slots: 4, MaxLoad: .95, Reclaim: horton.Eager}} {

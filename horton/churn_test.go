@@ -7,9 +7,8 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// Keys come and go until all of them have been replaced ten times: what lookups read
-// stays within a bound, by the way to reclaim, and unless nothing is reclaimed, the table
-// takes no other seed.
+// Keys come and go until all have been replaced ten times. What lookups read stays within a bound
+// for each way to reclaim. Unless nothing is reclaimed, the table takes no other seed.
 func TestChurn(t *testing.T) {
 	conformance.NotRaced(t, "batches this small are for one core")
 	dev := devicetest.Open(t)

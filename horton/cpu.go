@@ -12,17 +12,16 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// farWork is the work of a search in a secondary bucket.
+// farWork is the work charged for a search in a secondary bucket.
 const farWork = 1
 
-// cpuEngine runs on the cores of the host. K and V are the types of a batch's columns
-// as unsigned integers, SK and SV those of a slot.
+// cpuEngine runs on the cores of the host. K and V are the types of a batch's columns as unsigned
+// integers, SK and SV those of a slot.
 //
-// Lookups read without locks. Changes need no atomic operations either: the lines are
-// dealt out to the cores, and each core runs, in batch order, the operations whose
-// primary bucket lies in its part. What has to look into secondary buckets, or finds its
-// primary bucket full, is put off and run alone at the end, and so is all that comes
-// behind it for the same bucket: operations on one key keep their order.
+// Lookups read without locks. Changes need no atomic operations either. Each core owns a part of
+// the lines and runs, in batch order, the operations with a primary bucket in its part. Operations
+// that read secondary buckets, or find their primary bucket full, are deferred and run alone at the
+// end. So are all later ones for the same bucket: operations on one key keep their order.
 type cpuEngine[K, SK cpu.Key, V, SV cpu.Val] struct {
 	cpu.Engine
 	mode
@@ -39,7 +38,7 @@ func newCPUEngine[K cpu.Key, V cpu.Val, SK cpu.Key, SV cpu.Val](dev device.Host,
 	return e, leases, err
 }
 
-// Clear is for [core.Engine].
+// Clear implements [core.Engine].
 func (e *cpuEngine[K, SK, V, SV]) Clear(ctx context.Context) error {
 	err := e.Engine.Clear(ctx)
 	if err == nil {
@@ -55,10 +54,10 @@ func (e *cpuEngine[K, SK, V, SV]) geometry() geometry { return e.generation().ge
 
 func (e *cpuEngine[K, SK, V, SV]) deleted() uint64 { return e.generation().deleted.Load() }
 
-// Size is for [bucket.Engine].
+// Size implements [bucket.Engine].
 func (e *cpuEngine[K, SK, V, SV]) Size() bucket.Size { return e.geometry().Size() }
 
-// Rehash is for [bucket.Engine].
+// Rehash implements [bucket.Engine].
 func (e *cpuEngine[K, SK, V, SV]) Rehash(ctx context.Context, size bucket.Size) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -77,7 +76,7 @@ func (e *cpuEngine[K, SK, V, SV]) Rehash(ctx context.Context, size bucket.Size) 
 
 // ---- lookups ----------------------------------------------------------------
 
-// Look is for [core.Engine].
+// Look implements [core.Engine].
 func (e *cpuEngine[K, SK, V, SV]) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, _ device.Ptr) (done, hits int, err error) {
 	if err := cpu.Open(s); err != nil {
 		return 0, 0, err
@@ -100,16 +99,16 @@ type getter[K, SK cpu.Key, V any, SV cpu.Val] struct {
 	far   [2]far[SK]
 }
 
-// far are searches of a group that go on to secondary buckets.
+// far holds the searches of a group that go on to secondary buckets.
 type far[SK cpu.Key] struct {
 	n       int
 	at      [cpu.Group]uint32 // numbers of the keys
-	keys    [cpu.Group]SK     // as they are stored
+	keys    [cpu.Group]SK     // as stored
 	buckets [cpu.Group]uint32 // secondary ones
 }
 
-// run looks up keys. While a group of them is looked at, the primary buckets of the next
-// group are on their way, and the secondary ones of the group before.
+// run looks up keys in groups. While it searches one group, it prefetches the primary buckets of
+// the next, and the secondary ones of the group before.
 func (g *getter[K, SK, V, SV]) run(w *cpu.Watch) (ran int) {
 	g.ask(0, &g.paths[0])
 	for lo, turn := 0, 0; lo < len(g.keys); lo, turn = lo+cpu.Group, turn^1 {
@@ -127,7 +126,7 @@ func (g *getter[K, SK, V, SV]) run(w *cpu.Watch) (ran int) {
 	return len(g.keys)
 }
 
-// ask works out the paths of a group, and prefetches the primary buckets.
+// ask computes the paths of a group and prefetches the primary buckets.
 func (g *getter[K, SK, V, SV]) ask(lo int, paths *[cpu.Group]path[SK]) {
 	var buffer [mostPieces * cpu.Group]uint32
 	pieces := buffer[:0]
@@ -138,7 +137,7 @@ func (g *getter[K, SK, V, SV]) ask(lo int, paths *[cpu.Group]path[SK]) {
 	cpu.Prefetch(g.table.base, pieces, pieceShift)
 }
 
-// near looks at the primary buckets of keys [lo,hi), and prefetches secondary ones.
+// near searches the primary buckets of keys [lo,hi), and prefetches secondary ones.
 func (g *getter[K, SK, V, SV]) near(lo, hi int, paths []path[SK], to *far[SK]) {
 	var buffer [mostPieces * cpu.Group]uint32
 	pieces := buffer[:0]
@@ -163,7 +162,7 @@ func (g *getter[K, SK, V, SV]) near(lo, hi int, paths []path[SK], to *far[SK]) {
 	cpu.Prefetch(g.table.base, pieces, pieceShift)
 }
 
-// finish looks at secondary buckets.
+// finish searches secondary buckets.
 func (g *getter[K, SK, V, SV]) finish(f *far[SK]) {
 	for i := range f.n {
 		g.hits += cpu.Write(&g.to, int(f.at[i]), find(g.table.second(f.buckets[i]), f.keys[i]))
@@ -173,7 +172,7 @@ func (g *getter[K, SK, V, SV]) finish(f *far[SK]) {
 
 // ---- whole tables -----------------------------------------------------------
 
-// Export is for [core.Engine].
+// Export implements [core.Engine].
 func (e *cpuEngine[K, SK, V, SV]) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (int, error) {
 	g := l.Parts.(*generation)
 	t, rows := tableOf[SK, SV](g), cpu.RowsOf[K, V](out)

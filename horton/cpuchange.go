@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// Change is for [core.Engine]. While user code iterates, no key moves.
+// Change implements [core.Engine]. While user code iterates, no key moves.
 func (e *cpuEngine[K, SK, V, SV]) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
 	g, still := e.generation(), e.Leases.Held()
 	traces := allTraces{listed: e.eager && !still}
@@ -25,13 +25,13 @@ func (e *cpuEngine[K, SK, V, SV]) Change(ctx context.Context, s *device.Stream, 
 	return done, failed, err
 }
 
-// traces are what deletes leave to be reclaimed.
+// traces is what deletes leave to be reclaimed.
 type traces struct {
 	deleted uint64
-	buckets []uint32 // of deleted keys: primary ones, and those that they were in
+	buckets []uint32 // of deleted keys: their primary ones, and those that held them
 }
 
-// allTraces are those of a batch.
+// allTraces holds the traces of a batch.
 type allTraces struct {
 	mu     sync.Mutex
 	listed bool // with buckets
@@ -59,17 +59,18 @@ type changer[K, SK cpu.Key, V, SV cpu.Val] struct {
 	put     *putOff // nil: this core has the table to itself
 }
 
-// putOff are buckets, or more, of operations that are late.
+// putOff marks the buckets of deferred operations, and others with the same bit.
 type putOff [1 << 10]uint64
 
 func (p *putOff) bit(bucket uint32) (word *uint64, mask uint64) {
 	return &p[bucket/64%uint32(len(p))], 1 << (bucket % 64)
 }
 
-// Quick is for [cpu.Loops]: only insertions search for room.
+// Quick implements [cpu.Loops]. Only insertions search for a slot.
 func (c *changer[K, SK, V, SV]) Quick() bool { return !c.inserts || !c.gen.long.Load() }
 
-// Places is for [cpu.Loops]: in which lines the primary buckets of operations begin.
+// Places implements [cpu.Loops]. It stores the lines in which the primary buckets of operations
+// begin.
 func (c *changer[K, SK, V, SV]) Places(lo, hi int, lines []uint32) {
 	for i, k := range c.Keys[lo:hi] {
 		if p := pathOf[SK, SV](c.table.geometry, SK(k)); isSentinel(p.key) {
@@ -80,7 +81,7 @@ func (c *changer[K, SK, V, SV]) Places(lo, hi int, lines []uint32) {
 	}
 }
 
-// Run is for [cpu.Loops].
+// Run implements [cpu.Loops].
 func (piece *changer[K, SK, V, SV]) Run(w *cpu.Watch, s cpu.Share) (ran int, r cpu.Result) {
 	c := *piece // with a result of its own
 	c.part, c.search = s, cpu.SearchBy(w)
@@ -94,7 +95,7 @@ func (piece *changer[K, SK, V, SV]) Run(w *cpu.Watch, s cpu.Share) (ran int, r c
 	return ran, c.Result
 }
 
-// ask works out the paths of operations, and prefetches their primary buckets.
+// ask computes the paths of operations and prefetches their primary buckets.
 func (c *changer[K, SK, V, SV]) ask(ops []uint32, paths *[cpu.Group]path[SK]) {
 	var buffer [mostPieces * cpu.Group]uint32
 	pieces := buffer[:0]
@@ -105,15 +106,15 @@ func (c *changer[K, SK, V, SV]) ask(ops []uint32, paths *[cpu.Group]path[SK]) {
 	cpu.Prefetch(c.table.base, pieces, pieceShift)
 }
 
-// spot is what a search for a key, or for room for it, came to.
+// spot is the result of a search for a key and for a slot for it.
 type spot[K cpu.Key, V cpu.Val] struct {
-	key  K               // what is stored of the key
+	key  K               // stored form of the key
 	live *cpu.Slot[K, V] // the key's slot, if it is there
-	free *cpu.Slot[K, V] // where it may go, if that needs no search
-	late bool            // it may be in buckets beyond a share
+	free *cpu.Slot[K, V] // where it may go without a search
+	late bool            // the search leaves the share
 }
 
-// one runs one operation, and returns how much work it was beyond the primary bucket.
+// one runs one operation and returns its work beyond the primary bucket.
 func (c *changer[K, SK, V, SV]) one(m *mover[SK, SV], i uint32, p path[SK]) (work int) {
 	kind, s := c.Kind(i), c.look(p)
 	adds, before := kind.Inserts() && s.live == nil, c.Live
@@ -143,7 +144,7 @@ func (c *changer[K, SK, V, SV]) one(m *mover[SK, SV], i uint32, p path[SK]) (wor
 	return work
 }
 
-// trace notes a deleted key, and the slot that it was in.
+// trace records a deleted key and the slot that held it.
 func (c *changer[K, SK, V, SV]) trace(p path[SK], s *cpu.Slot[SK, SV]) {
 	c.own.deleted++
 	if c.all.listed && !isSentinel(p.key) {
@@ -154,7 +155,7 @@ func (c *changer[K, SK, V, SV]) trace(p path[SK], s *cpu.Slot[SK, SV]) {
 	}
 }
 
-// look looks at the buckets of a key, as far as they lie in a share.
+// look searches the buckets of a key, as far as they lie in a share.
 func (c *changer[K, SK, V, SV]) look(p path[SK]) (s spot[SK, SV]) {
 	if s.key = p.key; isSentinel(p.key) {
 		s.key, s.free = SK(p.own()), c.table.own(p)
@@ -182,8 +183,8 @@ func (c *changer[K, SK, V, SV]) look(p path[SK]) (s spot[SK, SV]) {
 	return s
 }
 
-// mine reports whether this core may work on a primary bucket: it lies in its share, and
-// no operation is put off that came before.
+// mine reports whether this core may work on a primary bucket: the bucket lies in its share, and no
+// earlier operation on it is deferred.
 func (c *changer[K, SK, V, SV]) mine(bucket uint32) bool {
 	if c.put == nil {
 		return true
@@ -192,7 +193,7 @@ func (c *changer[K, SK, V, SV]) mine(bucket uint32) bool {
 	return *word&mask == 0 && c.table.lastLine(bucket) < c.part.Hi && c.table.firstLine(bucket) >= c.part.Lo
 }
 
-// room makes room for a key, if there is none in its primary bucket.
+// room frees a slot for a key if its primary bucket is full.
 func (c *changer[K, SK, V, SV]) room(m *mover[SK, SV], p path[SK]) (free *cpu.Slot[SK, SV], tried int) {
 	m.tried, m.still = 0, c.still || !c.part.Adds(&c.Result) || !c.search.Pays()
 	free = m.makeRoom(p)

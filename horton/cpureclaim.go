@@ -6,8 +6,8 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// bucketsPerCheck is the number of buckets that are reclaimed before the context is asked
-// again: a few milliseconds' work.
+// bucketsPerCheck is the number of buckets that are reclaimed between two checks of the context: a
+// few milliseconds' work.
 const bucketsPerCheck = 1 << 14
 
 func (e *cpuEngine[K, SK, V, SV]) reclaim(ctx context.Context) (done bool, err error) {
@@ -28,8 +28,8 @@ func (e *cpuEngine[K, SK, V, SV]) reclaim(ctx context.Context) (done bool, err e
 	return true, nil
 }
 
-// reclaimAll reclaims some buckets, and returns how many slots are in use then that were
-// empty, less those that no longer are.
+// reclaimAll reclaims some buckets. It returns how many slots that were empty are now in use, less
+// those that are empty now.
 func reclaimAll[K cpu.Key, V cpu.Val](t *cpuTable[K, V], buckets []uint32) (fresh int64) {
 	r := reclaimer[K, V]{cpuTable: t}
 	for _, b := range buckets {
@@ -42,11 +42,11 @@ func reclaimAll[K cpu.Key, V cpu.Val](t *cpuTable[K, V], buckets []uint32) (fres
 type reclaimer[K cpu.Key, V cpu.Val] struct {
 	*cpuTable[K, V]
 	away  []*cpu.Slot[K, V] // of a bucket, keys in secondary buckets
-	fresh int64             // slots in use that were empty, less those that no longer are
+	fresh int64             // slots in use that were empty, less those that are empty now
 }
 
-// reclaim clears the entries of a bucket that no key has, and brings keys back that
-// have room there. A bucket in which all have room is of type A again.
+// reclaim clears the unused entries of a bucket, and brings its keys back as far as slots are free.
+// If all fit, the bucket is of type A again.
 func (r *reclaimer[K, V]) reclaim(bucket uint32) {
 	slots := r.bucket(bucket)
 	if !isArray(last(slots)) {
@@ -74,8 +74,7 @@ func (r *reclaimer[K, V]) reclaim(bucket uint32) {
 	}
 }
 
-// collect finds the keys of a bucket in secondary ones, and clears the entries that no
-// key has.
+// collect finds the keys of a bucket in secondary ones, and clears its unused entries.
 func (r *reclaimer[K, V]) collect(bucket uint32) {
 	s, entries := last(r.bucket(bucket)), entriesOf[K, V]()
 	a := arrayOf(s)

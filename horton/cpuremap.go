@@ -6,40 +6,39 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// mostNodes bounds a search for room: so many secondary keys are tried (twin: kNodes).
+// mostNodes is the maximum number of secondary keys that a search for a slot tries (twin: kNodes).
 const mostNodes = 512
 
-// mostTried bounds the searches for room for one key: each of two rounds, of which the second moves
-// primary keys, too, ends after so many keys or homes were tried.
+// mostTried bounds the searches for a slot for one key. Each of two rounds ends after mostTried
+// keys or homes; the second round moves primary keys, too.
 const mostTried = 4 * mostNodes
 
-// longSearch is how many keys the searches for one have tried when no more pieces of a
-// batch run on all cores, which cannot be stopped.
+// longSearch is a number of keys tried for one key. Once searches have tried more, no more pieces
+// of a batch run on all cores, which cannot be stopped.
 const longSearch = 4 * mostNodes
 
-// node is a secondary key that might be moved: the number of its slot, and which node's
-// key would come there; that of roots is the new one.
+// node is a secondary key that might be moved: the number of its slot, and the node with the key
+// that would take that slot. The parent of a root is the new key, -1.
 type node struct {
 	slot   uint32
 	parent int32
 	stays  bool // in its secondary bucket, with others of its entry
 }
 
-// mover makes room for keys, with the whole table, by the guidelines of section 5.3:
-// primary keys displace secondary ones and each other, and secondary keys only secondary
-// ones.
+// mover frees slots for keys, with the whole table, by the guidelines of section 5.3: primary keys
+// displace secondary ones and each other, and secondary keys only secondary ones.
 type mover[K cpu.Key, V cpu.Val] struct {
 	*cpuTable[K, V]
 	still  bool  // no key moves
 	urgent bool  // primary keys are moved, too, for secondary ones
-	tried  int   // keys, by searches, and homes of keys that room was looked for
-	end    int   // what that may come to
-	fresh  int64 // slots in use that were empty, less those that no longer are
+	tried  int   // keys tried by searches, and homes for which a slot was sought
+	end    int   // the limit of tried
+	fresh  int64 // slots in use that were empty, less those that are empty now
 	nodes  [mostNodes]node
 }
 
-// makeRoom is a free slot for a key that is not in the table, or nil if it finds none.
-// Where it is in a secondary bucket, the entry says so.
+// makeRoom returns a free slot for a key that is absent from the table, or nil if it finds none. If
+// the slot is in a secondary bucket, makeRoom has set the entry.
 func (m *mover[K, V]) makeRoom(p path[K]) *cpu.Slot[K, V] {
 	if free := freeSlot(m.bucket(p.bucket)); free != nil {
 		return free
@@ -53,7 +52,7 @@ func (m *mover[K, V]) makeRoom(p path[K]) *cpu.Slot[K, V] {
 	return free
 }
 
-// roomBy is a free slot for a key whose primary bucket is full, or nil.
+// roomBy returns a free slot for a key with a full primary bucket, or nil.
 func (m *mover[K, V]) roomBy(p path[K]) *cpu.Slot[K, V] {
 	m.end = m.tried + mostTried
 	slots := m.bucket(p.bucket)
@@ -61,8 +60,8 @@ func (m *mover[K, V]) roomBy(p path[K]) *cpu.Slot[K, V] {
 		return free
 	}
 	m.displaceShared(p.bucket)
-	// Guideline 3: only where no secondary key can leave the bucket. Other moves may
-	// have made room on their way, which is seen at the end.
+	// Guideline 3: only if no secondary key can leave the bucket. Other moves may have freed a slot
+	// on their way, which the last line finds.
 	if freeSlot(slots) == nil && (isArray(last(slots)) || m.promote(p.bucket)) {
 		if free := m.remap(home{p.bucket, tagOf[K, V](p.key)}); free != nil {
 			return free
@@ -72,8 +71,7 @@ func (m *mover[K, V]) roomBy(p path[K]) *cpu.Slot[K, V] {
 	return freeSlot(slots)
 }
 
-// displaceShared moves secondary keys away that share their entry, if there are such in
-// a primary bucket.
+// displaceShared moves secondary keys that share an entry out of a primary bucket, if it has any.
 func (m *mover[K, V]) displaceShared(bucket uint32) {
 	for number := bucket << m.shift; number < (bucket+1)<<m.shift && !m.still; number++ {
 		s := m.slot(number)
@@ -87,8 +85,8 @@ func (m *mover[K, V]) displaceShared(bucket uint32) {
 	}
 }
 
-// promote makes a full bucket one of type B: one of its primary keys goes to a secondary
-// bucket, what is in the last slot takes its slot, and the last slot becomes the array.
+// promote makes a full bucket one of type B. One of its primary keys goes to a secondary bucket,
+// the key in the last slot takes its slot, and the last slot becomes the array.
 func (m *mover[K, V]) promote(bucket uint32) bool {
 	slots := m.bucket(bucket)
 	i := len(slots) - 1
@@ -123,9 +121,8 @@ func (m *mover[K, V]) take(free *cpu.Slot[K, V]) {
 	}
 }
 
-// swap moves one of the primary keys of a bucket of type B to a secondary bucket. Since
-// both that key and the new one, which takes its slot, are primary, lookups get no longer
-// by it (section 5.3.4).
+// swap moves one of the primary keys of a bucket of type B to a secondary bucket. Both that key and
+// the new one, which takes its slot, are primary, so lookups get no longer (section 5.3.4).
 func (m *mover[K, V]) swap(bucket uint32) {
 	slots := m.bucket(bucket)
 	for i := range slots {
@@ -147,8 +144,8 @@ func (m *mover[K, V]) move(from, to *cpu.Slot[K, V]) {
 	m.fresh--
 }
 
-// remap is a free slot for a key of a home, in the secondary bucket that the entry says
-// then; nil, if there is none. The bucket of the home is of type B.
+// remap returns a free slot for a key of a home, in the secondary bucket that it sets in the entry,
+// or nil. The bucket of the home is of type B.
 func (m *mover[K, V]) remap(h home) *cpu.Slot[K, V] {
 	free := m.roomFor(h)
 	if free != nil {
@@ -167,10 +164,11 @@ func (m *mover[K, V]) point(h home, to *cpu.Slot[K, V]) {
 	put(s, arrayOf(s).with(h.tag, i))
 }
 
-// roomFor is a free slot for one more key of a home in a secondary bucket: where others
-// are, or, if there are none, in the one with the least load, for which another secondary
-// key is moved if need be. With the first that has a free slot, a table of 4,000,000 keys
-// is filled to 0.9 in about the same time, and to 0.95 in 1.1 us a key instead of 0.8.
+// roomFor returns a free slot for one more key of a home in a secondary bucket. If the home has
+// keys in one, it is that bucket; otherwise the least loaded, from which another secondary key is
+// moved if necessary. With the first bucket that has a free slot instead, filling a table of
+// 4,000,000 keys to 0.9 takes about the same time. Filling it to 0.95 takes 1.1 us a key instead of
+// 0.8.
 func (m *mover[K, V]) roomFor(h home) *cpu.Slot[K, V] {
 	if m.tried++; m.tried > m.end {
 		return nil
@@ -211,8 +209,8 @@ func (m *mover[K, V]) roomFor(h home) *cpu.Slot[K, V] {
 	return m.displace(roots, h, none)
 }
 
-// roomBeside is a free slot for one more key of a home, of which others are in a full
-// secondary bucket, or they all go to another one.
+// roomBeside returns a free slot for one more key of a home with other keys in a full secondary
+// bucket. If necessary, all of them go to another one.
 func (m *mover[K, V]) roomBeside(h home, at uint32) *cpu.Slot[K, V] {
 	if free := m.displace(m.spread(0, at<<m.wide(), 1<<m.wide(), -1, h), h, at); free != nil {
 		return free
@@ -224,10 +222,10 @@ func (m *mover[K, V]) roomBeside(h home, at uint32) *cpu.Slot[K, V] {
 	return nil
 }
 
-// clear makes one more slot of a secondary bucket free, where keys of a home stay: by
-// moving a secondary key, or, if a key would have no place otherwise, a primary one, which
-// is against guideline 1. Else one in 300,000 keys of 32-bit sets has none in buckets of
-// two and four slots, so no large table could be filled.
+// clear frees one more slot of a secondary bucket without moving the keys of home stay. It moves a
+// secondary key, or, if a key would have no place otherwise, a primary one, which is against
+// guideline 1. Without that, one in 300,000 keys of 32-bit sets has no place in buckets of two and
+// four slots, so no large table could be filled.
 func (m *mover[K, V]) clear(at uint32, stay home) bool {
 	first := at << m.wide()
 	if m.displace(m.spread(0, first, 1<<m.wide(), -1, stay), stay, at) != nil {
@@ -251,9 +249,9 @@ func (m *mover[K, V]) clear(at uint32, stay home) bool {
 	return false
 }
 
-// regroup moves the keys of a home, which share an entry, from one secondary bucket to
-// another one, in which so many more slots are free then: one that has so many, or else
-// one that can be cleared of other keys.
+// regroup moves the keys of a home, which share an entry, from one secondary bucket to another one
+// with `more` free slots left over. It takes a bucket with enough free slots, or one that can be
+// cleared of other keys.
 func (m *mover[K, V]) regroup(h home, from uint32, more int) bool {
 	entries := entriesOf[K, V]()
 	for try := uint32(0); try < 2*functions && !m.still && m.tried < m.end; try++ {
@@ -270,7 +268,7 @@ func (m *mover[K, V]) regroup(h home, from uint32, more int) bool {
 			_, free = countFree(m.second(to))
 		}
 		if free < n+more || m.count(h, from) != n {
-			continue // where others have moved a key of the home meanwhile, too
+			continue // clear may have moved a key of the home, too
 		}
 		slots := m.second(from)
 		for i := range slots {
@@ -284,7 +282,7 @@ func (m *mover[K, V]) regroup(h home, from uint32, more int) bool {
 	return false
 }
 
-// count is the number of keys of a home in a secondary bucket.
+// count returns the number of keys of a home in a secondary bucket.
 func (m *mover[K, V]) count(h home, at uint32) (n int) {
 	slots := m.second(at)
 	for i := range slots {
@@ -295,7 +293,7 @@ func (m *mover[K, V]) count(h home, at uint32) (n int) {
 	return n
 }
 
-// countFree counts the slots without a key, of which it returns the first.
+// countFree counts the slots without a key and returns the first of them.
 func countFree[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V]) (first *cpu.Slot[K, V], n int) {
 	for i := len(slots) - 1; i >= 0; i-- {
 		if isFree(slots[i].Key) {
@@ -306,11 +304,10 @@ func countFree[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V]) (first *cpu.Slot[K,
 	return first, n
 }
 
-// displace makes room where the first n nodes are: by a breadth-first search for the
-// shortest sequence of moves, each of a secondary key to another bucket of its own, of
-// which the last is to a free slot. Keys that share their entry stay in their bucket,
-// since it says where all of them are, and so do those of a home; and no key goes to
-// a reserved bucket. It returns the slot, or nil.
+// displace frees a slot among the first n nodes. A breadth-first search finds the shortest sequence
+// of moves, each of a secondary key to another of its buckets, that ends at a free slot. Keys that
+// share their entry stay in their bucket, since the entry holds for all of them. So do the keys of
+// home stay, and no key goes to a reserved bucket. It returns the slot, or nil.
 func (m *mover[K, V]) displace(n int, stay home, reserved uint32) *cpu.Slot[K, V] {
 	if m.still {
 		return nil
@@ -329,7 +326,7 @@ func (m *mover[K, V]) displace(n int, stay home, reserved uint32) *cpu.Slot[K, V
 			if free := freeSlot(m.second(to)); free != nil {
 				return m.shiftAlong(int32(at), free)
 			}
-			if !here || stays { // it may take the slot of one that leaves the bucket
+			if !here || stays { // it may take the slot of a key that leaves the bucket
 				n = m.spread(n, to<<m.wide(), 1<<m.wide(), int32(at), stay)
 			}
 		}
@@ -342,8 +339,8 @@ const none = math.MaxUint32
 
 var nobody = home{bucket: none}
 
-// spread adds the secondary keys in some slots to the nodes that may be moved, but for
-// those of a home, as far as there is room.
+// spread adds the secondary keys in some slots to the nodes, except those of a home, as far as the
+// nodes have space.
 func (m *mover[K, V]) spread(n int, first, slots uint32, parent int32, stay home) int {
 	for number := first; number < first+slots && n < len(m.nodes); number++ {
 		s := m.slot(number)
@@ -352,7 +349,7 @@ func (m *mover[K, V]) spread(n int, first, slots uint32, parent int32, stay home
 		}
 		h := homeOf[K, V](m.geometry, s.Key, number)
 		stays := m.shared(h, number)
-		if h == stay || stays && m.shift >= leastShift { // there is no other slot for it
+		if h == stay || stays && m.shift >= leastShift { // no other slot is possible for it
 			continue
 		}
 		m.nodes[n] = node{number, parent, stays}
@@ -372,10 +369,9 @@ func (m *mover[K, V]) shared(h home, number uint32) bool {
 	return false
 }
 
-// shiftAlong moves the key of a node to a free slot, that of its parent to its own, and
-// so on, and returns the slot that is free in the end. None comes twice on the way: the
-// search goes on from it the same way whenever it comes there, so the shortest way takes
-// it once.
+// shiftAlong moves the key of a node to a free slot, that of its parent to the slot of the node,
+// and so on, and returns the slot that is free in the end. No slot occurs twice on the way: from a
+// slot the search always goes on the same way, so the shortest way takes it once.
 func (m *mover[K, V]) shiftAlong(at int32, to *cpu.Slot[K, V]) *cpu.Slot[K, V] {
 	for ; at >= 0; at = m.nodes[at].parent {
 		number := m.nodes[at].slot

@@ -9,8 +9,7 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// cpuTable reads and writes a generation from Go. All pointer arithmetic is in
-// slotsAt and number.
+// cpuTable reads and writes a generation from Go. All pointer arithmetic is in slotsAt and number.
 type cpuTable[K cpu.Key, V cpu.Val] struct {
 	geometry
 	base unsafe.Pointer
@@ -27,48 +26,48 @@ func (t *cpuTable[K, V]) slotBytes() int {
 }
 func (t *cpuTable[K, V]) perLine() uint32 { return uint32(lineBytes / t.slotBytes()) }
 
-// slotsAt are n slots from slot number first of the table on.
+// slotsAt returns n slots from slot number first of the table on.
 func (t *cpuTable[K, V]) slotsAt(first, n uint32) []cpu.Slot[K, V] {
 	return unsafe.Slice((*cpu.Slot[K, V])(unsafe.Add(t.base, uintptr(first)*uintptr(t.slotBytes()))), n)
 }
 
-// slot is slot number i of the table.
+// slot returns slot number i of the table.
 func (t *cpuTable[K, V]) slot(i uint32) *cpu.Slot[K, V] { return &t.slotsAt(i, 1)[0] }
 
-// bucket is the slots of a bucket.
+// bucket returns the slots of a bucket.
 func (t *cpuTable[K, V]) bucket(i uint32) []cpu.Slot[K, V] {
 	return t.slotsAt(i<<t.shift, 1<<t.shift)
 }
 
-// second is the slots of a secondary bucket.
+// second returns the slots of a secondary bucket.
 func (t *cpuTable[K, V]) second(i uint32) []cpu.Slot[K, V] {
 	return t.slotsAt(i<<t.wide(), 1<<t.wide())
 }
 
-// line is the slots of a line.
+// line returns the slots of a line.
 func (t *cpuTable[K, V]) line(i uint32) []cpu.Slot[K, V] {
 	return t.slotsAt(i*t.perLine(), t.perLine())
 }
 
-// number is that of a slot in the table.
+// number returns the number of a slot in the table.
 func (t *cpuTable[K, V]) number(s *cpu.Slot[K, V]) uint32 {
 	return uint32((uintptr(unsafe.Pointer(s)) - uintptr(t.base)) / uintptr(t.slotBytes()))
 }
 
-// firstLine is the line that a bucket begins in, lastLine the one that it ends in.
+// firstLine returns the line in which a bucket begins, lastLine the one in which it ends.
 func (t *cpuTable[K, V]) firstLine(bucket uint32) uint32 { return bucket << t.shift / t.perLine() }
 func (t *cpuTable[K, V]) lastLine(bucket uint32) uint32 {
 	return (bucket<<t.shift + 1<<t.shift - 1) / t.perLine()
 }
 
-// pieceShift is that of the memory that prefetches are for: a cache line.
+// pieceShift is the shift of the unit of prefetching: a cache line.
 const pieceShift = 6
 
-// mostPieces of a bucket: 16 slots of 16 bytes.
+// mostPieces is the most pieces of a bucket: 16 slots of 16 bytes.
 const mostPieces = bucket.MostSlots * 16 >> pieceShift
 
-// pieces are the cache lines of a bucket of 1<<shift slots, behind others: misses read
-// its last slot.
+// pieces appends the cache lines of a bucket of 1<<shift slots to others. All of them are needed,
+// since misses read the last slot.
 func (t *cpuTable[K, V]) pieces(others []uint32, bucket, shift uint32) []uint32 {
 	first := uint64(bucket) << shift * uint64(t.slotBytes())
 	last := first + uint64(t.slotBytes())<<shift - 1
@@ -78,7 +77,7 @@ func (t *cpuTable[K, V]) pieces(others []uint32, bucket, shift uint32) []uint32 
 	return others
 }
 
-// find is the slot of a stored key among others, or nil. No array is like a key.
+// find returns the slot of a stored key among slots, or nil. No array equals a key.
 func find[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V], key K) *cpu.Slot[K, V] {
 	for i := range slots {
 		if slots[i].Key == key {
@@ -88,7 +87,7 @@ func find[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V], key K) *cpu.Slot[K, V] {
 	return nil
 }
 
-// freeSlot is a slot without a key, or nil. No array is like a free slot.
+// freeSlot returns a slot without a key, or nil. No array looks free.
 func freeSlot[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V]) *cpu.Slot[K, V] {
 	for i := range slots {
 		if isFree(slots[i].Key) {
@@ -101,7 +100,7 @@ func freeSlot[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V]) *cpu.Slot[K, V] {
 // isFree reports whether a slot has no key and no entries.
 func isFree[K cpu.Key](key K) bool { return isSentinel(key) }
 
-// vacate makes a slot empty whose key has moved: what is dead is of deleted keys.
+// vacate empties a slot after its key has moved. Dead slots are those of deleted keys.
 func vacate[K cpu.Key, V cpu.Val](s *cpu.Slot[K, V]) {
 	put(s, array{low: math.MaxUint64, high: math.MaxUint64})
 }
@@ -111,19 +110,19 @@ func isKey[K cpu.Key, V cpu.Val](s *cpu.Slot[K, V]) bool {
 	return !isSentinel(s.Key) && !isArray(s)
 }
 
-// isArray reports whether the last slot of a bucket is its remap entries.
+// isArray reports whether the last slot of a bucket holds its remap entries.
 func isArray[K cpu.Key, V cpu.Val](last *cpu.Slot[K, V]) bool { return last.Key&typeBit[K, V]() == 0 }
 
-// last is the last slot of a bucket.
+// last returns the last slot of a bucket.
 func last[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V]) *cpu.Slot[K, V] {
 	return &slots[len(slots)-1]
 }
 
-// own is the slot of a key that looks like a sentinel.
+// own returns the slot of a key that looks like a sentinel.
 func (t *cpuTable[K, V]) own(p path[K]) *cpu.Slot[K, V] { return &t.line(t.lines)[p.own()] }
 
-// beyond is the secondary bucket in which a key may be that is not in its primary one,
-// of those slots. There is none, if no entry says so.
+// beyond returns the secondary bucket for a key that is absent from its primary one with these
+// slots. any is false if no entry names one.
 func (t *cpuTable[K, V]) beyond(slots []cpu.Slot[K, V], p path[K]) (bucket uint32, any bool) {
 	if !isArray(last(slots)) {
 		return 0, false
@@ -141,7 +140,7 @@ func (t *cpuTable[K, V]) isOf(h home, s *cpu.Slot[K, V]) bool {
 	return isKey(s) && twins(t.geometry, s.Key) == h.bucket>>1 && homeOf[K, V](t.geometry, s.Key, t.number(s)) == h
 }
 
-// Place is for [bucket.Table]. Pairs come with keys that are not mixed.
+// Place implements [bucket.Table]. The keys of pairs are not mixed.
 func (t *cpuTable[K, V]) Place(part cpu.Share, pair *cpu.Slot[K, V]) bool {
 	p := pathOf[K, V](t.geometry, pair.Key)
 	if isSentinel(p.key) || t.firstLine(p.bucket) < part.Lo || t.lastLine(p.bucket) >= part.Hi {
@@ -155,7 +154,7 @@ func (t *cpuTable[K, V]) Place(part cpu.Share, pair *cpu.Slot[K, V]) bool {
 	return true
 }
 
-// Force is for [bucket.Table].
+// Force implements [bucket.Table].
 func (t *cpuTable[K, V]) Force(pair *cpu.Slot[K, V]) bool {
 	p := pathOf[K, V](t.geometry, pair.Key)
 	if isSentinel(p.key) {
@@ -171,10 +170,10 @@ func (t *cpuTable[K, V]) Force(pair *cpu.Slot[K, V]) bool {
 	return true
 }
 
-// Units is for [bucket.Table].
+// Units implements [bucket.Table].
 func (t *cpuTable[K, V]) Units() uint32 { return t.lines + 1 }
 
-// Live is for [bucket.Table].
+// Live implements [bucket.Table].
 func (t *cpuTable[K, V]) Live(lo, hi uint32) iter.Seq[*cpu.Slot[K, V]] {
 	return func(yield func(*cpu.Slot[K, V]) bool) {
 		var pair cpu.Slot[K, V]
@@ -190,7 +189,7 @@ func (t *cpuTable[K, V]) Live(lo, hi uint32) iter.Seq[*cpu.Slot[K, V]] {
 	}
 }
 
-// keyIn is the key in a slot of a line, if there is one.
+// keyIn returns the key in a slot of a line, if it has one.
 func (t *cpuTable[K, V]) keyIn(line uint32, s *cpu.Slot[K, V]) (key K, ok bool) {
 	switch {
 	case line == t.lines && !isSentinel(s.Key):

@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// What is wrong with the memory of a table is noticed.
+// Damage to the memory of a table is noticed.
 func TestDamageIsNoticed(t *testing.T) {
 	for name, c := range map[string]struct {
 		do   func(d *damaged) bool
@@ -42,7 +42,7 @@ func TestDamageIsNoticed(t *testing.T) {
 	}
 }
 
-// damaged is a table of a CPU, nearly full, to be damaged.
+// damaged is a nearly full table of a CPU, to be damaged.
 type damaged struct {
 	mover[uint32, uint32]
 	tab table
@@ -91,7 +91,7 @@ func (d *damaged) entry(set bool, by uint32) bool {
 	return false
 }
 
-// secondaries are the slots of keys that have an entry for themselves.
+// secondaries yields the slots of keys that share their entry with no other.
 func (d *damaged) secondaries(yield func(number uint32, h home) bool) {
 	for number := range d.buckets << d.shift {
 		s := d.slot(number)
@@ -104,8 +104,8 @@ func (d *damaged) secondaries(yield func(number uint32, h home) bool) {
 	}
 }
 
-// keepOut has so many secondary keys take the places of primary ones, which are lost, of
-// buckets that have keys elsewhere.
+// keepOut moves n secondary keys into the places of primary ones, which are lost, in buckets that
+// have keys elsewhere.
 func (d *damaged) keepOut(n int) bool {
 	away := map[uint32]bool{}
 	for _, h := range d.secondaries {
@@ -123,7 +123,8 @@ func (d *damaged) keepOut(n int) bool {
 	return n == 0
 }
 
-// primaryFor is a primary key's slot where a key of a home may go, in one of some buckets.
+// primaryFor returns the slot of a primary key, in one of some buckets, where a key of a home may
+// go.
 func (d *damaged) primaryFor(h home, at uint32, in map[uint32]bool) *cpu.Slot[uint32, uint32] {
 	for i := uint32(1); i <= functions; i++ {
 		to := d.secondary(h, halfEntries, i)
@@ -139,7 +140,7 @@ func (d *damaged) primaryFor(h home, at uint32, in map[uint32]bool) *cpu.Slot[ui
 	return nil
 }
 
-// free is a free slot of a bucket of type A.
+// free returns a free slot of a bucket of type A.
 func (d *damaged) free() *cpu.Slot[uint32, uint32] {
 	for b := range d.buckets {
 		if s := freeSlot(d.bucket(b)); s != nil && !isArray(last(d.bucket(b))) {

@@ -10,39 +10,38 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// engine is what a machine does beside what the policy of buckets needs.
+// engine is what a structure requires of an engine beyond bucket.Engine.
 type engine interface {
 	bucket.Engine
 	// geometry describes the table in use.
 	geometry() geometry
-	// reclaim makes lookups as short again as deletes allow: see cpureclaim.go. It does
-	// nothing while user code iterates, and reports whether it has done it.
+	// reclaim makes lookups as short again as deletes allow; see cpureclaim.go. It does nothing
+	// while user code iterates. done reports whether it ran.
 	reclaim(ctx context.Context) (done bool, err error)
-	// deleted is how many keys at most have been deleted that nothing has been reclaimed
-	// of since: as many, if keys are counted (Counters) behind each batch of deletes alone.
+	// deleted returns an upper bound on the keys deleted since the last reclaim. It is exact if
+	// keys are counted (Counters) after each batch that only deletes.
 	deleted() uint64
-	// census counts what Stats tells of.
+	// census counts what Stats reports.
 	census(ctx context.Context) (census, error)
 }
 
-// mode is what a table does whatever its geometry.
+// mode is how a table behaves whatever its geometry.
 type mode struct {
 	layout   layout
-	capacity int  // keys that a table of fixed size is for, or 0
-	eager    bool // the buckets of deleted keys are reclaimed behind each batch
+	capacity int  // of a table of fixed size, or 0
+	eager    bool // the buckets of deleted keys are reclaimed after each batch
 }
 
-// census is what a pass over the buckets counts.
+// census holds the counts of a pass over the buckets.
 type census struct {
 	arrays    uint64 // buckets of type B
-	entries   uint64 // that are set
+	entries   uint64 // entries that are set
 	secondary uint64 // keys in secondary buckets
-	displaced uint64 // of those, the ones in buckets of type B
+	displaced uint64 // secondary keys in buckets of type B
 	full      uint64 // buckets without a free slot
 }
 
-// newEngine chooses the engine: Go on a device that is the host, kernels on any
-// other.
+// newEngine chooses the engine: Go code on a device that is the host, kernels on any other.
 func newEngine(dev device.Device, w batch.Widths, first bucket.Size, m mode) (engine, *core.Leases, error) {
 	host, ok := dev.(device.Host)
 	if !ok {

@@ -11,8 +11,8 @@ import (
 	"github.com/weftgo/weft/horton"
 )
 
-// A map lives on a device: the GPU if there is one ("auto"), here the CPU. It has
-// keys in up to 0.95 of its slots.
+// A map lives on a device: "auto" selects the GPU, if present; this example uses the CPU. The map
+// may fill 0.95 of its slots.
 func Example() {
 	ctx := context.Background()
 	dev, _, err := auto.Open("cpu")
@@ -39,8 +39,8 @@ func Example() {
 	// Output: 3 inserted, 2 found: [2.5 0 3] [true false true]
 }
 
-// Keys that are blocked, in a set that is asked for many more than it has: most of
-// the time one read of memory, two at most.
+// A set of blocked keys that is queried for many more than it holds. A query usually reads one
+// bucket, two at most.
 func ExampleNewSet() {
 	dev, err := cpu.Open(nil)
 	if err != nil {
@@ -64,7 +64,7 @@ func ExampleNewSet() {
 	// Output: 2 [false true false true] [7 8 9]
 }
 
-// What a lookup reads is in Stats, and when deletes make it shorter, in Options.
+// Stats reports what a lookup reads. Options select when deletes make it shorter.
 func ExampleMap_Stats() {
 	ctx := context.Background()
 	dev, err := cpu.Open(nil)

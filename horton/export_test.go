@@ -8,7 +8,7 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// Images are the kernels, MixedImages those of mixed batches and reductions.
+// Images holds the kernels, MixedImages those of mixed batches and reductions.
 var Images, MixedImages = conformance.Images(hortonImages), conformance.Images(hortonMixedImages)
 
 // Small pages, so that small tables have several.
@@ -20,8 +20,8 @@ func Crowded(o Options) *Options {
 	return &o
 }
 
-// CheckInvariants reads all of a map's memory and reports what breaks the rules of
-// the layout; see image.check. Conformance calls it after each test.
+// CheckInvariants reads all of a map's memory and reports violations of the layout; see
+// image.check. Conformance calls it after each test.
 func (m *Map[K, V]) CheckInvariants() error { return m.table.checkInvariants() }
 
 // CheckInvariants is that of Map.
@@ -34,21 +34,21 @@ func (t *table) checkInvariants() error {
 	})
 }
 
-// image is the memory of a table, read by the description in layout.go alone: it shares no
-// code with the engines but the hash functions.
+// image is the memory of a table, read only by the description in layout.go. It shares no code with
+// the engines except the hash functions.
 type image struct {
 	geometry
 	conformance.Memory
 	deleted bool // since entries were reclaimed
 }
 
-// key is that of a slot.
+// key returns the key of a slot.
 func (im *image) key(i int) uint64 {
 	key, _ := im.In(im.Mem, i)
 	return key
 }
 
-// typeBit is that of keys.
+// typeBit returns the type bit of keys.
 func (im *image) typeBit() uint64 {
 	if im.Slot == 8 && im.Val != 0 {
 		return 1 << 4
@@ -56,7 +56,7 @@ func (im *image) typeBit() uint64 {
 	return 1 << 3
 }
 
-// entries are the remap entries in a slot.
+// entries returns the remap entries in a slot.
 func (im *image) entries(slot int) (all []uint32) {
 	b, used := im.Mem[slot*im.Slot:], 64 // used is the type bit
 	take := func(word uint64, bit, n int) {
@@ -81,7 +81,7 @@ func (im *image) entries(slot int) (all []uint32) {
 	return all
 }
 
-// home is that of what is stored in a slot.
+// home returns the home of what is stored in a slot.
 func (im *image) home(key uint64, slot uint32) home {
 	switch {
 	case im.Slot == 4:
@@ -94,10 +94,10 @@ func (im *image) home(key uint64, slot uint32) home {
 	return homeOf[uint64, uint64](im.geometry, key, slot)
 }
 
-// check wants every key once: in its primary bucket, or in the secondary one that its
-// entry says, few of them since a key of another bucket has their place; or, if it looks like
-// a sentinel, in the slot of its own. Entries are only of keys that are there, unless some
-// have been deleted since; no slot is being written; and counters say what is there.
+// check requires every key once: in its primary bucket, in the secondary one that its entry names,
+// or, if it looks like a sentinel, in its own slot. Few may be secondary because a key of another
+// bucket has their place. Entries belong to present keys, unless some have been deleted since. No
+// slot may be in the middle of a write, and the counters must match the slots.
 func (im *image) check() error {
 	per := lineBytes / im.Slot
 	slots := int(im.buckets) << im.shift
@@ -105,8 +105,9 @@ func (im *image) check() error {
 		return fmt.Errorf("%d buckets in %d lines", im.buckets, im.lines)
 	}
 	seen := map[[2]uint64]int{}
-	at := map[home]uint32{}                            // where keys are that are not in their primary buckets
-	away, others := map[uint32]int{}, map[uint32]int{} // how many, by their buckets, and by those that they are in
+	at := map[home]uint32{} // the buckets of secondary keys
+	// The number of secondary keys, by their primary buckets and by the buckets that hold them.
+	away, others := map[uint32]int{}, map[uint32]int{}
 	var live, used uint64
 	for i := range slots + per {
 		key, end := im.key(i), (i+1)%(1<<im.shift) == 0
@@ -154,8 +155,8 @@ func (im *image) check() error {
 	return im.checkEntries(at)
 }
 
-// displaced counts primary keys that secondary ones of other buckets keep out: the keys of
-// each bucket that are elsewhere, as far as others have their slots.
+// displaced counts primary keys that secondary ones of other buckets keep out: the keys of each
+// bucket that are elsewhere, as far as others have their slots.
 func displaced(away, others map[uint32]int) (n int) {
 	for b, keys := range away {
 		n += min(keys, others[b])
@@ -163,11 +164,11 @@ func displaced(away, others map[uint32]int) (n int) {
 	return n
 }
 
-// checkPrimacy wants few keys to be kept out so, of as many as there are (section 5.3,
-// guideline 1): a key that shares its entry stays where it is if there is no other bucket for
-// all that do, and so does one while user code iterates. One in forty is more than tables
-// have that are as full as they get, but for the smallest (one in eighty has been seen on a GPU, whose
-// threads meet, one in three hundred on a CPU); those who delete keys and reclaim nothing keep out more.
+// checkPrimacy requires that few keys are kept out that way (section 5.3, guideline 1). A key that
+// shares its entry stays where it is if no other bucket takes all that do, and so does any key
+// while user code iterates. One in forty is more than tables have that are as full as they get,
+// except the smallest. (One in eighty has been seen on a GPU, with concurrent threads, one in three
+// hundred on a CPU.) Tables that delete keys and reclaim nothing keep out more.
 func (im *image) checkPrimacy(away, others map[uint32]int, live int) error {
 	most := 4 + live/40
 	if im.deleted {
@@ -179,8 +180,7 @@ func (im *image) checkPrimacy(away, others map[uint32]int, live int) error {
 	return nil
 }
 
-// checkEntries wants the entries of all buckets to say where keys are, of which at says
-// so.
+// checkEntries requires that the entries of all buckets name the buckets of the keys in at.
 func (im *image) checkEntries(at map[home]uint32) error {
 	set := 0
 	for b := range im.buckets {

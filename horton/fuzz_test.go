@@ -8,7 +8,7 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// Batches read from bytes, on maps with buckets of several sizes, as full as they get.
+// FuzzMap runs batches read from bytes on maps with buckets of several sizes, as full as they get.
 func FuzzMap(f *testing.F) {
 	conformance.FuzzMaps(f, func(t *testing.T, dev device.Device, data []byte) {
 		for _, opts := range []horton.Options{

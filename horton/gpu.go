@@ -16,11 +16,14 @@ import (
 
 // Tuning of the launches.
 const (
-	strideBlocks = 8 // on a multiprocessor, of kernels that stride: as many as it has room for, and more
+	// strideBlocks is the number of blocks per multiprocessor of kernels that stride: as many as
+	// fit, and more.
+	strideBlocks = 8
 
 	lanes = 4 // horton_table.cuh
 
-	// narrowBytes are read at once of buckets of as many, twice as many of larger ones.
+	// narrowBytes is the size up to which a bucket is read in one narrow step. Larger ones are read
+	// twice as wide.
 	narrowBytes = 64
 )
 
@@ -31,8 +34,7 @@ type gpuEngine struct {
 	deletions deletions
 }
 
-// kernels are the entry points for one pair of widths: what the structure brings to
-// its engine.
+// kernels holds the entry points for one pair of widths: what the structure adds to its engine.
 type kernels struct {
 	of     *gpu.Engine
 	widths batch.Widths
@@ -44,7 +46,7 @@ type kernels struct {
 	mixed                                              gpu.MixedKernels
 	mixedEvict                                         device.Kernel
 
-	// left tells that deletes have left what is to be reclaimed later.
+	// left reports that deletes have left something to be reclaimed later.
 	left bool
 }
 
@@ -56,7 +58,7 @@ func newGPUEngine(dev device.Device, w batch.Widths, first bucket.Size, m mode) 
 	return e, leases, err
 }
 
-// Load is for [bucket.Kernels].
+// Load implements [bucket.Kernels].
 func (k *kernels) Load(dev device.Device, order *gpu.OrderKernels) error {
 	entries := append(order.Entries(k.widths), []gpu.Entry{
 		{Name: "get", To: &k.get}, {Name: "get_of_eight", To: &k.getOfEight}, {Name: "change", To: &k.change}, {Name: "change_of_eight", To: &k.changeOfEight},
@@ -69,11 +71,11 @@ func (k *kernels) Load(dev device.Device, order *gpu.OrderKernels) error {
 	return gpu.Load(dev, hortonImages[gpu.Slots(k.widths)], entries)
 }
 
-// leastUrgent is the number of slots from which on keys are displaced against guideline 1
-// before one has no place: of smaller tables another seed costs less.
+// leastUrgent is the number of slots from which on keys are displaced against guideline 1 before
+// one is left without a place. For smaller tables another seed costs less.
 const leastUrgent = 1 << 11
 
-// bears is how many keys the table has room for, for certain, so that a search for a
+// bears returns the number of keys up to which the table surely has slots, so that a search for a
 // place is worth its time.
 func (g geometry) bears() uint64 {
 	slots := int(g.buckets) << g.shift
@@ -92,7 +94,7 @@ func refOf(p core.Parts) tableRef {
 	}
 }
 
-// choose chooses between kernels by the size of buckets.
+// choose selects a kernel by the size of buckets.
 func (k *kernels) choose(narrow, wide device.Kernel) device.Kernel {
 	if k.layout.slots*k.layout.slotBytes > narrowBytes {
 		return wide
@@ -100,7 +102,7 @@ func (k *kernels) choose(narrow, wide device.Kernel) device.Kernel {
 	return narrow
 }
 
-// Look is for [gpu.Structure], as are the methods that follow.
+// Look implements [gpu.Structure], as do the methods that follow.
 func (k *kernels) Look(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error {
 	kernel, lanes := k.choose(k.get, k.getWide), lanes
 	if k.layout.slots == bucket.DefaultSlots {
@@ -110,7 +112,7 @@ func (k *kernels) Look(s *device.Stream, p core.Parts, b *batch.Batch, hits devi
 	return device.Launch(s, kernel, gpu.Strides(s.Device(), grid, strideBlocks), gpu.Block, &getParams{table: refOf(p), lookup: lookup})
 }
 
-// Change launches a change that moves no keys, and behind it one for what that leaves.
+// Change launches a change that moves no keys, and then one for the operations that it leaves over.
 func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contended bool, err error) {
 	first := changeParams{table: refOf(p), changes: c.Args}
 	first.changes.Failed, first.changes.First = c.Spilled, 0
@@ -132,8 +134,7 @@ func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contend
 	return c.Ordered(), err
 }
 
-// behindDeletes launches reclaiming the buckets of deleted keys, or notes that it has
-// not been done.
+// behindDeletes launches reclaiming the buckets of deleted keys, or records that it is still due.
 func (k *kernels) behindDeletes(s *device.Stream, c *changeParams, still bool) error {
 	if !k.eager || still {
 		k.left = true
@@ -142,7 +143,7 @@ func (k *kernels) behindDeletes(s *device.Stream, c *changeParams, still bool) e
 	return k.launchReclaim(s, reclaimParams{table: c.table, keys: c.changes.Keys, hi: c.changes.N, narrow: c.changes.Narrow})
 }
 
-// insert launches insertions of keys that have found no room: first those that take a step.
+// insert launches insertions of keys that found no slot. Those that take one step come first.
 func (k *kernels) insert(s *device.Stream, first *changeParams, c *gpu.Change) error {
 	evict := evictParams{table: first.table, changes: c.Args, spilled: c.Spilled}
 	if c.Still {
@@ -176,7 +177,7 @@ func (k *kernels) mix(dev device.Device) (_ *gpu.MixedKernels, err error) {
 	return &k.mixed, err
 }
 
-// Winners launches what resolves duplicates.
+// Winners launches the kernel that resolves duplicates.
 func (k *kernels) Winners(s *device.Stream, p core.Parts, c *gpu.Change, w *gpu.Winners) error {
 	return device.Launch(s, k.of.Order.Winners(c.Kind), gpu.Wave(s.Device(), c.N), gpu.Block,
 		&winnersParams{table: refOf(p), winners: *w})
@@ -194,16 +195,16 @@ func (k *kernels) Export(s *device.Stream, p core.Parts, lo, hi uint32, out *bat
 
 func (e *gpuEngine) geometry() geometry { return e.Parts().(*generation).geometry }
 
-// Size is for [bucket.Engine].
+// Size implements [bucket.Engine].
 func (e *gpuEngine) Size() bucket.Size { return e.geometry().Size() }
 
 // ---- what deletes leave -------------------------------------------------------
 
-// Change is for [core.Engine].
+// Change implements [core.Engine].
 func (e *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
 	e.kernel.left = false
 	done, failed, err = e.Engine.Change(ctx, s, b)
-	inserts, deletes := mayChange(b) // also if it went wrong: a part of it may have been run
+	inserts, deletes := mayChange(b) // also on an error: a part of it may have run
 	if !e.kernel.left {
 		deletes = 0
 	}
@@ -211,8 +212,8 @@ func (e *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch
 	return done, failed, err
 }
 
-// mayChange counts the operations of a batch that may insert keys and delete them. Of a
-// mixed one that lies on the device all may.
+// mayChange counts the operations of a batch that may insert keys and that may delete them. In a
+// mixed batch on the device, all may do both.
 func mayChange(b *batch.Batch) (inserts, deletes int) {
 	kinds := b.Columns[batch.Kinds]
 	switch {
@@ -233,7 +234,7 @@ func mayChange(b *batch.Batch) (inserts, deletes int) {
 	return inserts, deletes
 }
 
-// Counters is for [core.Engine].
+// Counters implements [core.Engine].
 func (e *gpuEngine) Counters(ctx context.Context) (core.Counters, error) {
 	now, err := e.Engine.Counters(ctx)
 	if err == nil {
@@ -254,7 +255,7 @@ func (e *gpuEngine) reclaim(ctx context.Context) (done bool, err error) {
 	return done, err
 }
 
-// Clear is for [core.Engine].
+// Clear implements [core.Engine].
 func (e *gpuEngine) Clear(ctx context.Context) error {
 	err := e.Engine.Clear(ctx)
 	if err == nil {
@@ -272,7 +273,7 @@ func (e *gpuEngine) census(ctx context.Context) (c census, err error) {
 	return census{arrays: out[0], entries: out[1], secondary: out[2], displaced: out[3], full: out[4]}, err
 }
 
-// Rehash is for [bucket.Engine].
+// Rehash implements [bucket.Engine].
 func (e *gpuEngine) Rehash(ctx context.Context, size bucket.Size) error {
 	allocate := func() (*generation, error) { return allocate(e.Dev, e.kernel.layout.geometry(size)) }
 	err := bucket.RehashGPU(ctx, &e.Engine, allocate, func(s *device.Stream, from, to *generation, lo, hi uint32, lost device.Ptr) error {

@@ -2,7 +2,7 @@ package horton
 
 import "slices"
 
-// KeysOf are n keys from some on whose primary bucket is that.
+// KeysOf returns n keys, starting at from, with the given primary bucket.
 func (m *Map[K, V]) KeysOf(bucket, from uint32, n int) (keys []uint32) {
 	for k := from; len(keys) < n; k++ {
 		if pathOf[uint32, uint32](m.engine.geometry(), k).bucket == bucket {
@@ -12,13 +12,13 @@ func (m *Map[K, V]) KeysOf(bucket, from uint32, n int) (keys []uint32) {
 	return keys
 }
 
-// TagOf is a key's.
+// TagOf returns the tag of a key.
 func (m *Map[K, V]) TagOf(key uint32) uint32 {
 	return tagOf[uint32, uint32](pathOf[uint32, uint32](m.engine.geometry(), key).key)
 }
 
-// SecondariesOf are the secondary buckets that a key may go to, of a map of 32-bit keys
-// and values.
+// SecondariesOf returns the secondary buckets that a key may go to, in a map of 32-bit keys and
+// values.
 func (m *Map[K, V]) SecondariesOf(key uint32) (buckets []uint32) {
 	g := m.engine.geometry()
 	p := pathOf[uint32, uint32](g, key)
@@ -31,5 +31,5 @@ func (m *Map[K, V]) SecondariesOf(key uint32) (buckets []uint32) {
 	return buckets
 }
 
-// Buckets is the number of them.
+// Buckets returns the number of buckets.
 func (m *Map[K, V]) Buckets() uint32 { return m.engine.geometry().buckets }

@@ -12,9 +12,9 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// Operations on one key have the outcome of batch order, however full the table is: one
-// that is put off, since its bucket is full, is not overtaken by a later one for which a
-// delete has made room. Batches are large enough to be dealt out to the cores.
+// Operations on one key have the outcome of batch order, however full the table is. One that is
+// deferred for a full bucket is not overtaken by a later one after a delete has freed a slot.
+// Batches are large enough to be dealt out to the cores.
 func TestLateOperationsKeepTheirOrder(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	for _, slots := range []int{1, 2, 4, 8, 16} {

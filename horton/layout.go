@@ -12,27 +12,27 @@ import (
 	"github.com/weftgo/weft/internal/hash"
 )
 
-// Memory is that of [core.Lines], the same on every device (twin:
-// kernels/include/weft/horton_table.cuh). A slot holds a key and its value in one word,
-// so that one compare-and-swap publishes both: 8 bytes for 32-bit keys with 32-bit
-// values, 16 bytes for pairs with a 64-bit part, and just the key in a set.
+// The memory is that of [core.Lines], the same on every device (twin:
+// kernels/include/weft/horton_table.cuh). A slot holds a key and its value in one word, so that one
+// compare-and-swap publishes both: 8 bytes for 32-bit keys with 32-bit values, 16 bytes for pairs
+// with a 64-bit part, and just the key in a set.
 //
-//	buckets          1 to 16 slots each, one behind the other
-//	extra line       keys that look like sentinels, in slots of their own
+//	buckets          1 to 16 slots each, contiguous
+//	extra line       keys that look like sentinels, in their own slots
 //	tally            counters
 //
-// Keys are mixed: the hash of a key by the table's seed is a bijection, so the key comes
-// back from it. The last slot of a bucket of type B is its array of remap entries (paper,
-// section 4, figure 2). What tells the types apart is one bit of the key there, the type
-// bit: clear, it is an array. Keys are stored with that bit set, all of them in any slot,
-// so no comparison of keys finds an array, and none takes it for free: sentinels have the
-// bit, too. What the bit was follows from where a key is: buckets are twins, two and two;
-// the other bits say which twins a key belongs to, and the bit which of the two. So a
-// bucket of one slot takes any key, too.
+// Keys are mixed: the hash of a key by the table's seed is a bijection, so the key can be recovered
+// from it. The last slot of a bucket of type B is its array of remap entries (paper, section 4,
+// figure 2). One bit of the key in that slot, the type bit, distinguishes the types: if it is
+// clear, the slot is an array. All keys, in any slot, are stored with the bit set. So no comparison
+// of keys matches an array, and no array looks free, since sentinels have the bit, too. The
+// original bit follows from the place of the key. Buckets come in pairs of twins. The other bits of
+// the key select the twins, and this bit selects one of the two. So a bucket of one slot takes any
+// key, too.
 //
-// The other bits of the slot are entries of three bits, from the lowest one on, in the
-// key (with values of 32 bits: in key and value) around the type bit, and where a value
-// has 64 bits, behind those in the value:
+// The other bits of the slot are entries of three bits, from the lowest one on. They lie in the key
+// (with values of 32 bits: in key and value) around the type bit. If a value has 64 bits, further
+// entries lie in the value:
 //
 //	slot                 type bit   entries
 //	4 bytes: key         3          10 (a bit is left over)
@@ -40,38 +40,36 @@ import (
 //	8 bytes: key, value  36         21
 //	16 bytes             3          42: 21 in each half (in the value a bit is left over)
 //
-// An entry is 0, or the number of the function that gives the secondary bucket of all
-// keys of this bucket and tag (section 5.3.4). Where buckets are small, several make up
-// a secondary one.
+// An entry is 0, or the number of the function that gives the secondary bucket of all keys of this
+// bucket and tag (section 5.3.4). Where buckets are small, several form a secondary one.
 const (
 	lineBytes = core.LineBytes
 
-	// maxSlots keeps the number of a slot below 1<<32, in the kernels' 32-bit
-	// arithmetic.
+	// maxSlots keeps the number of a slot below 1<<32 in the kernels' 32-bit arithmetic.
 	maxSlots = 1<<32 - 1<<8
 
-	// An entry of three bits names one of seven functions: so the paper's 21 fit a
-	// word beside the type bit, and with seven buckets to choose from one with a free
-	// slot is found next to the load that buckets bear.
+	// An entry of three bits names one of seven functions. So the paper's 21 entries fit a word
+	// with the type bit, and with seven buckets to choose from a free slot is found near the load
+	// that buckets bear.
 	entryBits, functions = 3, 7
-	// halfEntries fit the half of a slot of 16 bytes, or one of 8.
+	// halfEntries fit half of a slot of 16 bytes, or one of 8.
 	halfEntries = 21
 	// keyEntries fit a slot of 4 bytes.
 	keyEntries = 10
-	// keyTypeBit and pairTypeBit are type bits: above a whole number of entries.
+	// keyTypeBit and pairTypeBit are type bits, each above a whole number of entries.
 	keyTypeBit, pairTypeBit = 3, 36
 )
 
-// absent is the last sentinel, beside those of all structures: what kernels take
-// places for that are no slots of a bucket.
+// absent is the last sentinel, in addition to those of all structures. Kernels use it for places
+// that are no slots of a bucket.
 const absent = cpu.Pending + 1
 
 const lastSentinel = absent
 
-// ownShift is the number of the bit of a slot in the extra line that is the type bit.
+// ownShift is the position of the type bit in the number of a slot in the extra line.
 const ownShift = 2
 
-// isSentinel reports whether a stored key has a slot of its own in the extra line.
+// isSentinel reports whether a stored key has its own slot in the extra line.
 func isSentinel[K cpu.Key](stored K) bool { return cpu.IsSentinel(stored, lastSentinel) }
 
 // geometry is the part of a table's description that all devices share.
@@ -82,25 +80,25 @@ type geometry struct {
 	shift   uint32 // a bucket has 1<<shift slots
 }
 
-// layout is what the geometry of a table of any size follows from.
+// layout determines the geometry of a table of any size.
 type layout struct {
 	slots     int // of a bucket
 	slotBytes int
 }
 
-// least is the number of lines that sizes are multiples of: buckets are twins, primary and
-// secondary ones.
+// least returns the number of lines that sizes are multiples of: primary and secondary buckets come
+// in twins.
 func (l layout) least() uint32 {
 	return uint32(max(1, 2*max(l.slots, 1<<leastShift)*l.slotBytes/lineBytes))
 }
 
-// maxLines is the largest number of lines.
+// maxLines returns the largest number of lines.
 func (l layout) maxLines() uint32 {
 	lines := uint32(min(uint64(maxSlots)*uint64(l.slotBytes)/lineBytes, 1<<30)) - 2
 	return lines / l.least() * l.least()
 }
 
-// geometry is that of a table of a size.
+// geometry returns the geometry of a table of a size.
 func (l layout) geometry(s bucket.Size) geometry {
 	return geometry{
 		seed: s.Seed, lines: s.Lines, shift: uint32(bits.TrailingZeros(uint(l.slots))),
@@ -108,28 +106,27 @@ func (l layout) geometry(s bucket.Size) geometry {
 	}
 }
 
-// Size is what the geometry follows from.
+// Size returns the size that determines the geometry.
 func (g geometry) Size() bucket.Size { return bucket.Size{Lines: g.lines, Seed: g.seed} }
 
-// bytes is the size of the table's memory.
+// bytes returns the size of the table's memory.
 func (g geometry) bytes() int { return core.LinesBytes(g.lines) }
 
 // ---- keys --------------------------------------------------------------------
 
-// Constants of the functions (twin: horton_table.cuh). The tag is what a product of
-// the stored key has in its high bits, where the key's low ones are, which its bucket
-// does not depend on.
+// Constants of the hash functions (twin: horton_table.cuh). The tag is the high bits of a product
+// of the stored key. They depend on the low bits of the key, which do not affect its bucket.
 const (
 	tagFactor32   = 0x9e3779b1
 	tagFactor64   = 0x9e3779b97f4a7c15
 	secondarySeed = 0x3c6ef372fe94f82a
 )
 
-// steps are the primes of equation 2: multiples up to the seventh are apart from each
-// other, and from nothing, by a twentieth of 1<<32 at least.
+// steps are the primes of equation 2. Their multiples up to the seventh differ from each other, and
+// from 0, by at least a twentieth of 1<<32.
 var steps = [8]uint32{0x1df9fd79, 0xc4aaeac1, 0xdf1582b1, 0x59b44e93, 0xb9a6442f, 0x8e317041, 0xf10637cf, 0x10755c97}
 
-// mix is the mixed key of a key.
+// mix returns the mixed key of a key.
 func mix[K cpu.Key](g geometry, key K) K {
 	if unsafe.Sizeof(key) == 4 {
 		return K(hash.Uint32(uint32(key), g.seed))
@@ -137,7 +134,7 @@ func mix[K cpu.Key](g geometry, key K) K {
 	return K(hash.Uint64(uint64(key), g.seed))
 }
 
-// unmix is the key of a mixed key.
+// unmix returns the key of a mixed key.
 func unmix[K cpu.Key](g geometry, mixed K) K {
 	if unsafe.Sizeof(mixed) == 4 {
 		return K(hash.Unmix32(uint32(mixed), g.seed))
@@ -145,7 +142,7 @@ func unmix[K cpu.Key](g geometry, mixed K) K {
 	return K(hash.Unmix64(uint64(mixed), g.seed))
 }
 
-// typeShift is the number of the type bit of a key.
+// typeShift returns the number of the type bit of a key.
 func typeShift[K cpu.Key, V cpu.Val]() int {
 	var s cpu.Slot[K, V]
 	if unsafe.Sizeof(s) == 8 && unsafe.Sizeof(s.Key) == 4 {
@@ -154,24 +151,24 @@ func typeShift[K cpu.Key, V cpu.Val]() int {
 	return keyTypeBit
 }
 
-// typeBit is the type bit of a key.
+// typeBit returns the type bit of a key as a mask.
 func typeBit[K cpu.Key, V cpu.Val]() K { return 1 << typeShift[K, V]() }
 
-// path is where a key is to be looked for first.
+// path is where the search for a key begins.
 type path[K cpu.Key] struct {
-	key    K      // as it is stored: mixed, and with the type bit
+	key    K      // stored form: mixed, and with the type bit
 	bucket uint32 // its primary bucket
 }
 
-// pathOf is that of a key.
+// pathOf returns the path of a key.
 func pathOf[K cpu.Key, V cpu.Val](g geometry, key K) path[K] {
 	mixed := mix(g, key)
 	stored := mixed | typeBit[K, V]()
 	return path[K]{stored, twins(g, stored)<<1 | uint32(mixed>>typeShift[K, V]())&1}
 }
 
-// twins is the number of the two buckets of which one is the primary one of a key: it
-// and the type bit make up the bucket.
+// twins returns the number of the twins that contain the primary bucket of a key. With the type bit
+// it gives the bucket.
 func twins[K cpu.Key](g geometry, stored K) uint32 {
 	if unsafe.Sizeof(stored) == 4 {
 		return hash.Reduce32(uint32(stored), g.buckets/2)
@@ -179,13 +176,13 @@ func twins[K cpu.Key](g geometry, stored K) uint32 {
 	return uint32(hash.Reduce64(uint64(stored), uint64(g.buckets/2)))
 }
 
-// entriesOf is the number of remap entries of an array.
+// entriesOf returns the number of remap entries of an array.
 func entriesOf[K cpu.Key, V cpu.Val]() uint32 {
 	var s cpu.Slot[K, V]
 	return layout{slotBytes: int(unsafe.Sizeof(s))}.entries()
 }
 
-// entries is the number of remap entries of an array.
+// entries returns the number of remap entries of an array.
 func (l layout) entries() uint32 {
 	switch l.slotBytes {
 	case 4:
@@ -196,7 +193,7 @@ func (l layout) entries() uint32 {
 	return 2 * halfEntries
 }
 
-// tagOf is the number of a key's entry.
+// tagOf returns the number of a key's entry.
 func tagOf[K cpu.Key, V cpu.Val](stored K) uint32 {
 	if unsafe.Sizeof(stored) == 4 {
 		return hash.Reduce32(uint32(stored)*tagFactor32, entriesOf[K, V]())
@@ -204,42 +201,41 @@ func tagOf[K cpu.Key, V cpu.Val](stored K) uint32 {
 	return uint32(hash.Reduce64(uint64(stored)*tagFactor64, uint64(entriesOf[K, V]())))
 }
 
-// home is the entry that keys share, and their primary bucket. Twins and tag make up
-// one number, and no others the same (equation 1).
+// home identifies the entry that keys share, and their primary bucket. number is unique for twins
+// and tag (equation 1).
 type home struct{ bucket, tag uint32 }
 
-// number is that of the twins and the tag, and hash its hash.
+// number returns the number of the twins and the tag, and hash its hash.
 func (h home) number(entries uint32) uint64 {
 	return uint64(h.bucket>>1)*uint64(entries) + uint64(h.tag)
 }
 
 func (g geometry) hash(number uint64) uint64 { return hash.Uint64(number, g.seed^secondarySeed) }
 
-// leastShift makes secondary buckets have eight slots at least: eight buckets of one, two
-// of four. Keys that share an entry have one secondary bucket, where as many slots must
-// have no primary key. Secondary buckets of one slot have no place for two such keys, and
-// one in a hundred primary ones has two at a load of 0.7; with secondary buckets of four
-// slots, one in 50,000 keys is left without a place in all sizes up to four.
+// leastShift gives secondary buckets at least eight slots: eight buckets of one, two of four. Keys
+// that share an entry have one secondary bucket, and that needs as many slots without primary keys.
+// Secondary buckets of one slot have no place for two such keys, and at a load of 0.7 one in a
+// hundred primary ones has two. With secondary buckets of four slots, one in 50,000 keys is left
+// without a place in all sizes up to four.
 const leastShift = 3
 
-// wide is the shift of secondary buckets, whose numbers are their own.
+// wide returns the shift of secondary buckets, which are numbered separately.
 func (g geometry) wide() uint32 { return max(g.shift, leastShift) }
 
-// pairs is the number of pairs of secondary buckets, which are twins like primary ones.
+// pairs returns the number of pairs of secondary buckets, which are twins like primary ones.
 func (g geometry) pairs() uint32 { return g.buckets << g.shift >> (g.wide() + 1) }
 
-// around reports whether the primary bucket of a home lies in a secondary one or its
-// twin, where none of its keys is.
+// around reports whether the primary bucket of a home lies in a secondary one or its twin. A
+// secondary bucket that fulfills that holds none of the home's keys.
 func (g geometry) around(of home, secondary uint32) bool {
 	return of.bucket<<g.shift>>(g.wide()+1) == secondary>>1
 }
 
-// secondary is the bucket that function i, from 1, gives to the keys of a home. The
-// functions begin at the hash of its number and go on by a step (equation 2), as
-// fractions of the table, whose overflow takes the place of a modulus. They may come to
-// where the primary bucket is: see around. Which one of two twins it is follows from the
-// type bit, and so does the bit from that, but not always the same way: else all keys
-// with the bit would share one half of the table.
+// secondary returns the bucket that function i, from 1, gives to the keys of a home. The functions
+// begin at the hash of its number and advance by a step (equation 2), as fractions of the table;
+// overflow replaces a modulus. They may reach the primary bucket: see around. The type bit selects
+// one of the two twins and can be recovered from it. The mapping varies, so that keys with the bit
+// set do not all share one half of the table.
 func (g geometry) secondary(of home, entries, i uint32) uint32 {
 	n := of.number(entries)
 	h := g.hash(n)
@@ -247,11 +243,11 @@ func (g geometry) secondary(of home, entries, i uint32) uint32 {
 	return to<<1 | (of.bucket&1 ^ side(h, to))
 }
 
-// side tells which of two twins the keys go to whose type bit is clear, of those with
-// that hash of their number.
+// side returns which of two twins holds the keys with a clear type bit, given the hash of their
+// number.
 func side(h uint64, twins uint32) uint32 { return uint32(h>>32) * (twins + 1) >> 31 }
 
-// homeOf is that of what is stored in a slot.
+// homeOf returns the home of what is stored in a slot.
 func homeOf[K cpu.Key, V cpu.Val](g geometry, stored K, slot uint32) home {
 	h := home{slot >> g.shift, tagOf[K, V](stored)}
 	if of := twins(g, stored); of != h.bucket>>1 {
@@ -267,41 +263,41 @@ func isPrimary[K cpu.Key](g geometry, stored K, slot uint32) bool {
 	return twins(g, stored) == slot>>g.shift>>1
 }
 
-// keyAt is the key of what is stored in a slot.
+// keyAt returns the key of what is stored in a slot.
 func keyAt[K cpu.Key, V cpu.Val](g geometry, stored K, slot uint32) K {
 	return keyOf[K, V](g, stored, homeOf[K, V](g, stored, slot).bucket&1)
 }
 
-// keyOf is the key of what is stored, and what its type bit was.
+// keyOf returns the key of a stored form and its original type bit.
 func keyOf[K cpu.Key, V cpu.Val](g geometry, stored K, bit uint32) K {
 	return unmix(g, stored&^typeBit[K, V]()|K(bit)<<typeShift[K, V]())
 }
 
-// own is the number of the slot in the extra line of a key that looks like a sentinel,
-// which is what is stored there as its key.
+// own returns the number of the slot in the extra line of a key that looks like a sentinel. That
+// number is also stored there as its key.
 func (p path[K]) own() uint32 { return uint32(^p.key) | p.bucket&1<<ownShift }
 
-// ownKey is the key that such a slot is of.
+// ownKey returns the key that such a slot belongs to.
 func ownKey[K cpu.Key, V cpu.Val](g geometry, own uint32) K {
 	return keyOf[K, V](g, ^K(own&lastSentinel), own>>ownShift)
 }
 
 // ---- arrays of remap entries ---------------------------------------------------
 
-// emptyArray is one without entries.
+// emptyArray returns an array without entries.
 func emptyArray[K cpu.Key, V cpu.Val]() array {
 	var none cpu.Slot[K, V]
 	return arrayOf(&none)
 }
 
-// array is a slot as remap entries: the half that has the type bit, and the other of
-// a slot of 16 bytes.
+// array is a slot as remap entries: the half that has the type bit, and the other half of a slot of
+// 16 bytes.
 type array struct {
 	low, high uint64
 	bit       uint32 // the type bit
 }
 
-// arrayOf is a slot's; it is one if its type bit is clear.
+// arrayOf reads a slot as an array. It is one if its type bit is clear.
 func arrayOf[K cpu.Key, V cpu.Val](s *cpu.Slot[K, V]) array {
 	switch v := any(s.Val).(type) {
 	case uint32:
@@ -324,7 +320,7 @@ func put[K cpu.Key, V cpu.Val](s *cpu.Slot[K, V], a array) {
 	}
 }
 
-// place is the half and the shift of an entry.
+// place returns the half and the shift of an entry.
 func (a *array) place(tag uint32) (half *uint64, shift uint32) {
 	if tag >= halfEntries {
 		return &a.high, entryBits * (tag - halfEntries)
@@ -335,13 +331,13 @@ func (a *array) place(tag uint32) (half *uint64, shift uint32) {
 	return &a.low, shift
 }
 
-// entry is the one of a tag.
+// entry returns the entry of a tag.
 func (a array) entry(tag uint32) uint32 {
 	half, shift := a.place(tag)
 	return uint32(*half>>shift) & functions
 }
 
-// count is how many of so many entries are set.
+// count returns how many of the first entries are set.
 func (a array) count(entries uint32) (n int) {
 	for tag := range entries {
 		if a.entry(tag) != 0 {
@@ -351,7 +347,7 @@ func (a array) count(entries uint32) (n int) {
 	return n
 }
 
-// with is an array with another entry of a tag.
+// with returns the array with another entry for a tag.
 func (a array) with(tag, entry uint32) array {
 	half, shift := a.place(tag)
 	*half = *half&^(functions<<shift) | uint64(entry)<<shift
@@ -364,11 +360,11 @@ func (a array) with(tag, entry uint32) array {
 type generation struct {
 	geometry
 	bucket.Generation
-	long    atomic.Bool   // searches for room have been or may get long: noted by a CPU
-	deleted atomic.Uint64 // keys that nothing has been reclaimed of since: noted by a CPU
+	long    atomic.Bool   // searches for a slot have been or may get long; set by a CPU
+	deleted atomic.Uint64 // keys deleted since the last reclaim; set by a CPU
 }
 
-// allocate takes memory for a table, whose content is undefined.
+// allocate allocates a table with undefined contents.
 func allocate(dev device.Device, g geometry) (*generation, error) {
 	memory, err := bucket.Allocate(dev, g.lines, g.buckets)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 // shapes are layouts of all widths of slots, and several sizes of buckets.
 var shapes = []layout{{1, 4}, {8, 4}, {1, 8}, {2, 8}, {8, 8}, {16, 8}, {2, 16}, {4, 16}, {16, 16}}
 
-// What is stored of a key, and where, says what the key is: in its primary bucket, and in
-// all secondary ones; and all buckets are evenly used by each function.
+// The stored form of a key and its slot determine the key: in its primary bucket and in all
+// secondary ones. Each function uses all buckets evenly.
 func TestKeysComeBack(t *testing.T) {
 	for _, l := range shapes {
 		g := l.geometry(bucket.Size{Lines: 24 * l.least(), Seed: 99})
@@ -115,7 +115,7 @@ func arrays[K cpu.Key, V cpu.Val](t *testing.T, entries uint32) {
 	}
 }
 
-// Keys that look like sentinels have slots of their own.
+// Keys that look like sentinels have their own slots.
 func TestOwnSlots(t *testing.T) {
 	ownSlots[uint32, uint32](t)
 	ownSlots[uint64, uint64](t)

@@ -14,8 +14,8 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// expected are equations 4 to 9 of the paper: the share of buckets of type B, and the
-// buckets that lookups read, at a load.
+// expected computes equations 4 to 9 of the paper: the share of buckets of type B, and the buckets
+// that lookups read, at a load.
 func expected(l layout, load float64) (typeB, hit, miss float64) {
 	mean, slots := load*float64(l.slots), l.slots
 	chance := math.Exp(-mean)
@@ -26,22 +26,22 @@ func expected(l layout, load float64) (typeB, hit, miss float64) {
 		}
 		typeB += chance
 		away += float64(x-slots+1) * chance
-		// The paper has an entry for each key; keys that share one set fewer.
+		// The paper has an entry for each key. Keys that share one set fewer.
 		unset := math.Pow(1-1/float64(l.entries()), float64(x-slots+1))
 		tags += (1 - unset) * chance
 	}
 	return typeB, 1 + away/mean, 1 + tags
 }
 
-// loads are those that buckets reach, by slots, in tables of 1<<16 slots.
+// loads are the loads that buckets reach, by slots, in tables of 1<<16 slots.
 var loads = map[int]float64{1: .74, 2: .82, 4: .91, 8: .95, 16: .96}
 
-// loadSeeds is for more tables than are usual.
+// loadSeeds raises the number of tables.
 var loadSeeds = flag.Int("load-seeds", 20, "tables of eight slots that are filled to the load they should reach")
 
-// A load of 0.95 is reached with eight slots by every one of many seeds, of 100 too, and none is given
-// up for another; lookups read as many buckets as the paper says, and so with other sizes
-// and widths.
+// With eight slots, all of many seeds (100 too) reach a load of 0.95, and none is given up for
+// another. Lookups read as many buckets as the paper predicts. The same holds for other sizes and
+// widths.
 func TestLoadIsReached(t *testing.T) {
 	conformance.NotRaced(t, "what is measured is where keys are")
 	dev := devicetest.OpenCPU(t, 2)
@@ -59,8 +59,8 @@ func TestLoadIsReached(t *testing.T) {
 	}
 }
 
-// So does a GPU, by whole batches, if one table in ten may take another seed (one to four of 100 do on an H200):
-// TestLoadIsReachedOnGPU has what it measures.
+// A GPU reaches it too, by whole batches, if one table in ten may take another seed (one to four of
+// 100 do on an H200). TestLoadIsReachedOnGPU checks what it measures.
 func TestLoadIsReachedByBatches(t *testing.T) {
 	dev := devicetest.Open(t)
 	if _, host := dev.(device.Host); host {
@@ -90,7 +90,7 @@ func TestLoadIsReachedByBatches(t *testing.T) {
 	}
 }
 
-// filled makes a table of so many keys and a seed, and puts them in.
+// filled makes a table with a seed and inserts n keys.
 type filled func(t *testing.T, n int, load float64, seed uint64) (table, error)
 
 func optionsFor(slots, n int, load float64, seed uint64) *Options {
@@ -118,8 +118,8 @@ func setOf(dev device.Device, slots int) filled {
 	}
 }
 
-// byParts inserts keys by parts: a batch fills primary buckets first, and then it is late
-// for a key to find secondary ones there.
+// byParts inserts keys in parts. A batch fills primary buckets first, which leaves too few
+// secondary slots.
 func byParts[K weft.Key](keys []K, insert func([]K) error) error {
 	for part := range slices.Chunk(keys, 1<<12) {
 		if err := insert(part); err != nil {
@@ -148,7 +148,7 @@ func fill(t *testing.T, load float64, seeds uint64, open filled) {
 			away := float64(sum.Displaced) / float64(seeds) / float64(n)
 			t.Logf("load %.3f: type B %.4f (%.4f), buckets per hit %.4f (%.4f), per miss %.4f (%.4f), displaced %.5f",
 				load, sum.TypeB, typeB, sum.PerHit, hit, sum.PerMiss, miss, away)
-			// A part in twenty of what is beyond one bucket, and so much less of the sum.
+			// Within a twentieth of what exceeds one bucket, and so much less of the sum.
 			off := max(math.Abs((sum.PerHit-1)/(hit-1)-1), math.Abs((sum.PerMiss-1)/(miss-1)-1), math.Abs(sum.TypeB/typeB-1))
 			if off > .05 || away > .0035 {
 				t.Error("that is not what the paper says")

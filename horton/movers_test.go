@@ -12,15 +12,15 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// A stage is a table that is full but for some holes, so that it is known which keys
-// move, and where to.
+// A stage is a table that is full except for some holes, so that the keys that move, and their
+// destinations, are known.
 type stage struct {
 	*horton.Map[uint32, uint32]
 	dev    device.Device
 	stream *device.Stream
 }
 
-// home is the bucket whose keys move.
+// home is the bucket with the keys that move.
 const home, slots, most = 0, 8, 1 << 17
 
 func newStage(t testing.TB, dev device.Device, reclaim horton.Reclaim) stage {
@@ -53,7 +53,7 @@ func (s stage) fill(t testing.TB, holes map[uint32]int) (keys []uint32) {
 	return keys
 }
 
-// next is the first key of home behind another one that may go to some buckets, and not to
+// next returns the first key of home after another one that may go to some buckets, and not to
 // others.
 func (s stage) next(behind uint32, to, not []uint32) uint32 {
 	for {
@@ -66,10 +66,10 @@ func (s stage) next(behind uint32, to, not []uint32) uint32 {
 	}
 }
 
-// others are n primary keys of home that no other function of these tests gives.
+// others returns n primary keys of home that no other function of these tests returns.
 func (s stage) others(n int) []uint32 { return s.KeysOf(home, 2*most, n) }
 
-// watch looks keys up, again and again, beside changes of a stream.
+// watch looks keys up repeatedly during changes of a stream.
 func (s stage) watch(t testing.TB, keys []uint32, rounds int, change func(round int) error) {
 	t.Helper()
 	const lookups = 96
@@ -98,8 +98,8 @@ func (s stage) watch(t testing.TB, keys []uint32, rounds int, change func(round 
 	}
 }
 
-// comeAndGo has one key after the other come to full buckets and go again, beside lookups of
-// those that stay and move out of their way; and all keys are where they should be.
+// comeAndGo inserts one key after the other into full buckets and deletes it again, during lookups
+// of the keys that stay and move out of the way. All keys must end up in their places.
 func (s stage) comeAndGo(t testing.TB, stay, watched []uint32, buckets ...uint32) {
 	t.Helper()
 	const rounds = 8
@@ -119,8 +119,8 @@ func (s stage) comeAndGo(t testing.TB, stay, watched []uint32, buckets ...uint32
 	conformance.WantPairs(t, s.Map, stay)
 }
 
-// backAndForth moves a key from one of its secondary buckets to another and back: in both, it
-// is the only one that may leave. Another key of its bucket stays where it is.
+// backAndForth moves a key from one of its secondary buckets to another and back: in both, it is
+// the only one that may leave. Another key of its bucket stays where it is.
 func backAndForth(t testing.TB, dev device.Device) {
 	s := newStage(t, dev, horton.Never)
 	to := s.SecondariesOf(s.next(0, nil, nil))[:2]
@@ -143,7 +143,7 @@ func inARow(t testing.TB, dev device.Device) {
 	s.comeAndGo(t, stay, []uint32{first, second}, to[0], to[2])
 }
 
-// row is a key that may go to the first two of three buckets, and one that may go to the last
+// row returns a key that may go to the first two of three buckets, and one that may go to the last
 // two.
 func (s stage) row() (first, second uint32, to []uint32) {
 	for first = s.next(0, nil, nil); ; first = s.next(first, nil, nil) {
@@ -161,8 +161,8 @@ func (s stage) row() (first, second uint32, to []uint32) {
 	}
 }
 
-// manyOfEach has threads insert the same few keys at once, again and again: each is there once,
-// and is found.
+// manyOfEach makes threads insert the same few keys at once, repeatedly: each is present once, and
+// is found.
 func manyOfEach(t testing.TB, dev device.Device) {
 	const rounds, keys, times = 4, 24, 6
 	s := newStage(t, dev, horton.Never)
@@ -189,9 +189,9 @@ func together(t testing.TB, dev device.Device) {
 	s.comeAndGo(t, stay, []uint32{key, sharer}, to...)
 }
 
-// promoted has a bucket be of type B and A in turn: a key becomes secondary, since the two in
-// the last slots cannot, and comes back. The key in the last slot, which the array takes,
-// comes to where it was.
+// promoted makes a bucket of type B and A in turn. A key becomes secondary, since the two in the
+// last slots cannot, and comes back. The key in the last slot, which the array takes, moves to its
+// old slot.
 func promoted(t testing.TB, dev device.Device) {
 	const rounds = 8
 	s := newStage(t, dev, horton.Eager)
@@ -229,8 +229,8 @@ func promoted(t testing.TB, dev device.Device) {
 	}
 }
 
-// promotions has many buckets be promoted at once, each by a key more than it has slots: the
-// one in its last slot becomes secondary, where the array comes then.
+// promotions makes many buckets be promoted at once, each by one key more than it has slots. The
+// key in its last slot becomes secondary, and the array takes the slot.
 func promotions(t testing.TB, dev device.Device) {
 	const rounds = 6
 	s := newStage(t, dev, horton.Never)
@@ -253,8 +253,8 @@ func promotions(t testing.TB, dev device.Device) {
 	conformance.WantPairs(t, s.Map, slices.Concat(stay, come))
 }
 
-// sharers are two keys with one entry, which cannot go together: who wants the place of one
-// of them gets none, in that table.
+// sharers are two keys with one entry that cannot move together: a key that needs the place of one
+// of them is refused, in that table.
 func sharers(t testing.TB, dev device.Device) {
 	s := newStage(t, dev, horton.Never)
 	key, sharer, rest, to, away := s.entryOfTwo()
@@ -269,8 +269,8 @@ func sharers(t testing.TB, dev device.Device) {
 	conformance.WantPairs(t, s.Map, append(stay, comer[:n]...))
 }
 
-// entryOfTwo is a key and another one with its entry, two buckets where they may go, and a key of
-// their bucket that goes away, to yet another.
+// entryOfTwo returns a key and another one with its entry, two buckets where they may go, a key of
+// their bucket, and yet another bucket where that goes.
 func (s stage) entryOfTwo() (key, sharer, rest uint32, to []uint32, away uint32) {
 	key = s.next(0, nil, nil)
 	to = s.SecondariesOf(key)[:2]
@@ -282,7 +282,7 @@ func (s stage) entryOfTwo() (key, sharer, rest uint32, to []uint32, away uint32)
 	return key, sharer, s.next(0, []uint32{away}, to), to, away
 }
 
-// elsewhere is a bucket where a key may not go, and others of home may.
+// elsewhere returns a bucket where a key may not go, and others of home may.
 func (s stage) elsewhere(key uint32) uint32 {
 	for b := range s.Buckets() {
 		if b>>1 != home>>1 && !slices.Contains(s.SecondariesOf(key), b) {

@@ -11,9 +11,9 @@ import (
 	"github.com/weftgo/weft/internal/mutate"
 )
 
-// A mutant is a way to break the protocol: the PTX of kernels with a pattern replaced; and the
-// tests that notice, where programs do not, or not soon. In those, who has a lock keeps it for
-// long, so that lookups meet it, unless swift is set.
+// A mutant breaks the protocol: the PTX of kernels with a pattern replaced. by lists the tests that
+// notice it, if programs do not, or only late. In the programs locks are held for long, so that
+// lookups meet them, unless swift is set.
 type mutant struct {
 	name, kernels, pattern, with string
 	by                           []mutate.KernelTest
@@ -26,9 +26,10 @@ const (
 	fence   = `fence\.acq_rel\.gpu;`
 	address = `\s+(?:ld\.param[^;]*;\s+)?(?:mul\.wide|shl)[^;]*;\s+add[^;]*;\s+`
 	entry   = fence + `(` + address + `ld\.relaxed\.gpu\.global\.b64 %rd\d+, \[%rd\d+\];[^$]*?)(st\.relaxed\.gpu\.global\.b64 \[%rd\d+\], %rd\d+;)`
-	// swap is what takes a slot: $1 becomes what slot $2 had, which should be $3; $4 goes there.
+	// swap matches the instruction that takes a slot: $1 becomes what slot $2 had, which should be
+	// $3; $4 goes there.
 	swap = `atom\.relaxed\.gpu\.global\.cas\.b64 (%rd\d+), (\[%rd\d+\]), (%rd\d+), (%rd\d+);`
-	// given is what gives a key's slot to another one, behind is the store of an array behind that.
+	// given matches the store that reuses a key's slot. behind matches the store of an array after it.
 	given  = fence + address + `st\.relaxed\.gpu\.global\.b64 [^;]*;`
 	behind = `\s+\$L__BB\d+_\d+:\s+` + fence + address + `st`
 )
@@ -63,13 +64,13 @@ var mutants = []mutant{
 	{"reclaiming leaves buckets without entries of type B", "reclaim_32_32", `selp\.b64 (%rd\d+), -1, (%rd\d+), %p\d+;`, "mov.b64 $1, $2;", only(promoted), false},
 }
 
-// sayLate is for blocks that add to the moves under way: both in the end.
+// sayLate matches blocks that add to the moves under way; late does both additions at the end.
 const (
 	sayLate = `(?s)^(.*?)atom\.relaxed\.gpu\.global\.add\.u64 (%rd\d+), \[%rd\d+\], %rd\d+;(.*)atom\.relaxed\.gpu\.global\.add\.u64 (%rd\d+), \[(%rd\d+)\], %rd\d+;`
 	late    = "$1 mov.b64 $2, 0;$3 { .reg .b64 both; mov.b64 both, 4294967296; atom.relaxed.gpu.global.add.u64 $4, [$5], both; }"
 )
 
-// readerMutants break what lookups and moves agree on.
+// readerMutants break the protocol between lookups and moves.
 var readerMutants = []mutant{
 	{"a lookup does not ask whether keys move", "get(_wide|_of_eight)?_32_32", `ld\.(?:acquire|relaxed)\.gpu\.global\.b64 (%rd\d+), \[%rd\d+\];`, "mov.b64 $1, 0;", readerTests, false},
 	{"lanes of a lookup do not meet", "get(_wide|_of_eight)?_32_32", `bar\.warp\.sync [^;]*;`, "", readerTests, false},
@@ -87,8 +88,8 @@ var readerMutants = []mutant{
 		`(ld\.acquire\.gpu\.global\.b32 %r\d+, \[%rd\d+\];\s+\$L__BB\d+_\d+:\s+(?:not\.pred [^;]*;\s+)?)and\.b32 (%r\d+), %r\d+, 1;`, "${1}mov.b32 $2, 0;", only(backAndForth), false},
 }
 
-// aside is a kernel of single steps that meets nothing but locks: it leaves all keys to the one that
-// searches.
+// aside matches the instruction that takes a lock. With it replaced, the kernel of single steps
+// finds all locks taken and leaves all keys to the one that searches.
 const aside = `atom\.acquire\.gpu\.global\.cas\.b32 (%r\d+), \[%rd\d+\], (%r\d+), %r\d+;`
 
 // stepMutants break the kernel of single steps.
@@ -104,14 +105,14 @@ var stepMutants = []mutant{
 	{"a step copies to a slot that another key has taken", "displace_32_32", swap, "atom.relaxed.gpu.global.exch.b64 $1, $2, $4; mov.b64 $1, $3;", stepTests, false},
 }
 
-// roundMutants break changes in buckets of eight slots, which lanes run for themselves.
+// roundMutants break changes in buckets of eight slots, which lanes run by themselves.
 var roundMutants = []mutant{
 	{"an insertion takes a slot that another key has taken", "change_of_eight_32_32", swap, "atom.relaxed.gpu.global.exch.b64 $1, $2, $4; mov.b64 $1, $3;", only(manyOfEach), true},
 	{"an insertion does not see that its key has come to the slot that it wanted", "change_of_eight_32_32",
 		`(ld\.relaxed\.gpu\.global\.b64 %rd\d+, \[%rd\d+\];\s+\{[^}]*\{[^}]*\}[^}]*\}\s+)setp\.ne\.s32 (%p\d+), [^;]*;(\s+mov\.pred)`, "$1 mov.pred $2, -1;$3", only(manyOfEach), true},
 }
 
-// rare are seeds a little before those that find mutants which few schedules show.
+// rare holds seeds shortly before those that reveal mutants which few schedules do.
 var rare = map[string]uint64{
 	"a copy stays where it was":                               8,
 	"an eviction copies to a slot that another key has taken": 19,
@@ -120,15 +121,15 @@ var rare = map[string]uint64{
 	"a key's slot is given away without a fence":              19,
 }
 
-// only is a test alone.
+// only returns a single test.
 func only(run func(t testing.TB, dev device.Device)) []mutate.KernelTest {
 	return []mutate.KernelTest{{Run: run}}
 }
 
-// stepTests have many keys meet in buckets of eight slots.
+// stepTests make many keys meet in buckets of eight slots.
 var stepTests = []mutate.KernelTest{{Name: "lookups beside steps", Run: besideMoves(horton.Options{})}}
 
-// soon are tests that notice soon that nobody gives back a lock.
+// soon returns tests with a budget that notices early that a lock is never released.
 func soon(tests []mutate.KernelTest) []mutate.KernelTest {
 	tests = slices.Clone(tests)
 	for i := range tests {
@@ -137,17 +138,17 @@ func soon(tests []mutate.KernelTest) []mutate.KernelTest {
 	return tests
 }
 
-// lockTests notice soon that nobody gives back a lock.
+// lockTests notice early that a lock is never released.
 var lockTests = []mutate.KernelTest{{Name: "lookups beside moves", Run: besideMoves(horton.Options{Slots: 4}), Budget: 1 << 20}}
 
-// evicting are programs with many moves, and lookups beside them; reclaiming, or not.
+// evicting returns programs with many moves, and concurrent lookups, with or without reclaiming.
 func evicting(reclaim horton.Reclaim) dst.Config[uint32, uint32] {
 	cfg := schedules[uint32, uint32](mode{Arch: 90, Options: horton.Options{Slots: 4, MaxLoad: .9, Unordered: true, Reclaim: reclaim}})
 	cfg.Shapes, cfg.Seeds = troubles[len(dst.Shapes):len(dst.Shapes)+2], 60
 	return cfg
 }
 
-// Programs under the default number of schedules, or a test, find every one of the mutants.
+// Programs under the default number of schedules, or a test, find every mutant.
 func TestMutantsAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -160,7 +161,7 @@ func TestMutantsAreFound(t *testing.T) {
 				_, trials = mutate.OnDevices(90, 240, m.by)
 				trials = trials[rare[m.name]:]
 			} else {
-				reclaim := horton.Never // who waits for a lost lock waits long
+				reclaim := horton.Never // waiters for a lost lock wait long
 				if strings.HasPrefix(m.kernels, "reclaim") {
 					reclaim = horton.Eager
 				}
@@ -182,12 +183,12 @@ func TestMutantsAreFound(t *testing.T) {
 	}
 }
 
-// both rewrites twice.
+// both applies two rewrites.
 func both(first, then func(file, ptx string) string) func(file, ptx string) string {
 	return func(file, ptx string) string { return then(file, first(file, ptx)) }
 }
 
-// The kernel that searches does what the one of single steps leaves, be it all.
+// The kernel that searches runs what the one of single steps leaves, even all.
 func TestSearchesAlone(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

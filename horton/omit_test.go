@@ -12,9 +12,9 @@ import (
 	"github.com/weftgo/weft/internal/dst"
 )
 
-// Each call by which the host orders streams, or waits for them, is needed: left out,
-// programs go wrong. Those of the engine linear's programs reach, too, and judge: all but
-// what changes that move pairs add.
+// Each call by which the host orders streams, or waits for them, is needed: without it, programs
+// fail. linear's programs reach and judge those of the engine, except what changes that move pairs
+// add.
 func TestOmissionsAreNoticed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -34,7 +34,7 @@ func TestOmissionsAreNoticed(t *testing.T) {
 	dst.Omit(t, "../internal/gpu", needless, tries...)
 }
 
-// reclaimAndClose has a map that is full reclaim what deletes leave, twice, and closes it at once.
+// reclaimAndClose makes a full map reclaim what deletes leave, twice, and closes it at once.
 func reclaimAndClose(t testing.TB, dev device.Device) {
 	const n, stay = 240, 60
 	m, err := horton.New[uint32, uint32](dev, &horton.Options{Capacity: n, MaxLoad: .95, Fixed: true, Seed: 3, Reclaim: horton.Lazy})

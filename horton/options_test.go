@@ -73,8 +73,7 @@ func TestCompact(t *testing.T) {
 	}
 }
 
-// Lookups and deletes in mixed batches make a table no larger, and neither do keys that
-// come and go.
+// Lookups and deletes in mixed batches grow no table, and neither do keys that come and go.
 func TestNothingGrowsInVain(t *testing.T) {
 	dev := devicetest.Open(t)
 	m := conformance.Open(t, horton.New[uint32, uint32], dev, nil)
@@ -87,8 +86,8 @@ func TestNothingGrowsInVain(t *testing.T) {
 	}
 }
 
-// Stats of a table with few keys say that lookups read a bucket; those of a full one are
-// for TestLoadIsReached.
+// Stats of a table with few keys report that lookups read one bucket. TestLoadIsReached checks
+// those of a full one.
 func TestStats(t *testing.T) {
 	keys := conformance.Sequence[uint32](1, 2000)
 	m := conformance.Open(t, horton.New[uint32, uint32], devicetest.Open(t), &horton.Options{Capacity: 20_000, Seed: 3})
@@ -101,8 +100,7 @@ func TestStats(t *testing.T) {
 	}
 }
 
-// Any history leaves a table that keeps the rules of its layout and holds what a Go map
-// holds.
+// Any history leaves a table that satisfies the rules of its layout and holds what a Go map holds.
 func TestInvariantsAfterAnything(t *testing.T) {
 	dev := devicetest.Open(t)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -117,8 +115,8 @@ func TestInvariantsAfterAnything(t *testing.T) {
 	})
 }
 
-// Whatever operation of the device fails while a table is made, nothing stays behind; and
-// whatever fails later, once, nothing that was there is lost.
+// Whatever device operation fails while a table is made, nothing leaks. Whatever fails once later,
+// no stored pair is lost.
 func TestFailuresOfTheDevice(t *testing.T) {
 	conformance.NewFails(t, horton.New[uint64, uint32], devicetest.Open(t), nil)
 	conformance.OperationsFail(t, devicetest.Open(t), 3000, conformance.MapOf(horton.New[uint64, uint64], nil))

@@ -9,21 +9,20 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// policy is that of tables of buckets, and decides when deletes make lookups short
-// again.
+// policy is a bucket.Policy that also decides when deletes make lookups short again.
 type policy struct {
 	*bucket.Policy
 	engine engine
 	when   Reclaim
 }
 
-// reclaimShare is how many keys are deleted, of those that there are, before a pass
-// reclaims what they have left: one in eight, so that with the usual buckets a pass
-// reads about as many of them as the deletes since the last one have read.
+// reclaimShare is the share of keys that are deleted before a pass reclaims what they have left.
+// With one in eight and the usual buckets, a pass reads about as many buckets as the deletes since
+// the last pass.
 const reclaimShare = 1.0 / 8
 
-// Before is for [core.Policy]. After is not called behind batches on streams, so what
-// those have deleted is reclaimed before the next that inserts.
+// Before implements [core.Policy]. The core does not call After for batches on streams, so Before
+// reclaims what those have deleted before the next batch that inserts.
 func (p *policy) Before(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, report bool, err error) {
 	if s != nil {
 		if err := p.maybeReclaim(ctx, now); err != nil {
@@ -33,7 +32,7 @@ func (p *policy) Before(ctx context.Context, now core.Counters, s *device.Stream
 	return p.Policy.Before(ctx, now, s, b)
 }
 
-// After is for [core.Policy].
+// After implements [core.Policy].
 func (p *policy) After(ctx context.Context, now core.Counters, delta int) error {
 	if err := p.Policy.After(ctx, now, delta); err != nil {
 		return err
@@ -41,13 +40,13 @@ func (p *policy) After(ctx context.Context, now core.Counters, delta int) error 
 	return p.maybeReclaim(ctx, now)
 }
 
-// maybeReclaim reclaims what deletes have left, if it pays.
+// maybeReclaim reclaims what deletes have left, if that pays.
 func (p *policy) maybeReclaim(ctx context.Context, now core.Counters) error {
 	if p.when == Never || !p.pays(now) {
 		return nil
 	}
-	// Not all operations that delete find their keys: what is known of them is by now a
-	// bound, which counting keys lowers.
+	// Some deletes do not find their keys, so the number of deleted keys is a bound. Counting keys
+	// lowers it.
 	now, err := p.engine.Counters(ctx)
 	if err != nil || !p.pays(now) {
 		return err
@@ -59,7 +58,7 @@ func (p *policy) maybeReclaim(ctx context.Context, now core.Counters) error {
 	return err
 }
 
-// pays reports whether so many keys may have been deleted that a pass pays.
+// pays reports whether enough keys may have been deleted for a pass to pay.
 func (p *policy) pays(now core.Counters) bool {
 	n := p.engine.deleted()
 	return n > 0 && float64(n) >= float64(now.Live)*reclaimShare

@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// full is a map of n keys at a load of 0.95, and the keys.
+// full returns a map of n keys at a load of 0.95, and the keys.
 func full(t *testing.T, dev device.Device, n int, reclaim horton.Reclaim) (*horton.Map[uint32, uint32], []uint32) {
 	m := conformance.Open(t, horton.New[uint32, uint32], dev, horton.Crowded(horton.Options{
 		Capacity: n, MaxLoad: .95, Fixed: true, Seed: 3, Reclaim: reclaim,
@@ -24,7 +24,7 @@ func full(t *testing.T, dev device.Device, n int, reclaim horton.Reclaim) (*hort
 	return m, keys
 }
 
-// leave deletes all but the first n keys, and returns what is left in the table.
+// leave deletes all but the first n keys, and returns the statistics after that.
 func leave(t *testing.T, m *horton.Map[uint32, uint32], keys []uint32, n int) horton.Stats {
 	t.Helper()
 	if _, err := m.Delete(t.Context(), keys[n:m.Len()], nil); err != nil {
@@ -37,7 +37,7 @@ func leave(t *testing.T, m *horton.Map[uint32, uint32], keys []uint32, n int) ho
 	return conformance.StatsOf(t, m)
 }
 
-// What deletes leave is reclaimed behind each batch, once it pays, or never.
+// What deletes leave is reclaimed after each batch, once it pays, or never.
 func TestReclaim(t *testing.T) {
 	for reclaim := range reclaimed {
 		wantReclaimed(t, devicetest.Open(t), 14_000, reclaim)
@@ -57,18 +57,18 @@ func TestReclaimOnSimulatedGPU(t *testing.T) {
 	}
 }
 
-// reclaimed says behind which of three batches of deletes something is reclaimed: the first
-// leaves 27 in 28 keys, fewer deleted than the eighth that Lazy waits for, the second 9 in 14.
+// reclaimed lists after which of three batches of deletes something is reclaimed. The first leaves
+// 27 in 28 keys, fewer deleted than the eighth that Lazy waits for, the second 9 in 14.
 var reclaimed = map[horton.Reclaim][3]bool{
 	horton.Eager: {true, true, true}, horton.Lazy: {false, true, true}, horton.Never: {},
 }
 
-// wantReclaimed deletes n keys in those batches.
+// wantReclaimed runs those batches of deletes on n keys.
 func wantReclaimed(t *testing.T, dev device.Device, n int, reclaim horton.Reclaim) {
 	want, most := reclaimed[reclaim], .065
 	if dev.Properties().Kind != device.CPU {
-		// A bucket that has just as many keys as slots stays of type B there: the last
-		// of them has no place in it before the array is gone.
+		// A bucket with exactly as many keys as slots stays of type B on a GPU: the last key has no
+		// place in it before the array is gone.
 		most = .12
 	}
 	m, keys := full(t, dev, n, reclaim)
@@ -87,7 +87,7 @@ func wantReclaimed(t *testing.T, dev device.Device, n int, reclaim horton.Reclai
 	}
 }
 
-// No key comes back while an iteration reads buckets; it does behind that.
+// No key comes back while an iteration reads buckets. Afterwards keys do.
 func TestReclaimWaitsForIterations(t *testing.T) {
 	for _, reclaim := range []horton.Reclaim{horton.Eager, horton.Lazy} {
 		m, keys := full(t, devicetest.Open(t), 14_000, reclaim)
@@ -117,7 +117,7 @@ func TestReclaimWaitsForIterations(t *testing.T) {
 	}
 }
 
-// No key moves to make room for others while an iteration reads buckets.
+// No key moves to make space for others while an iteration reads buckets.
 func TestKeysStayForIterations(t *testing.T) {
 	const n, more = 12_000, 2_000
 	m := conformance.Open(t, horton.New[uint32, uint32], devicetest.Open(t), &horton.Options{

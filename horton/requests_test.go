@@ -13,8 +13,8 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// A lookup on a GPU requests the sectors of two buckets at worst, each of them once, whether
-// its key is there or not; and all together those of as many buckets as Stats tell.
+// A lookup on a GPU requests the sectors of two buckets at worst, each of them once, whether its
+// key is present or not. In total it requests those of as many buckets as Stats reports.
 func TestLookupsRequestTwoBuckets(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -30,7 +30,7 @@ func TestLookupsRequestTwoBuckets(t *testing.T) {
 	}
 }
 
-// counted are the requests of a lookup of one key.
+// counted records the requests of a lookup of one key.
 type counted struct {
 	geometry
 	base    device.Ptr
@@ -40,7 +40,7 @@ type counted struct {
 	beyond  map[uint32]bool // secondary buckets
 }
 
-// add takes account of what a warp requests of the buckets.
+// add records what a warp requests of the buckets.
 func (c *counted) add(r sim.Request) {
 	bytes := device.Ptr(int(c.buckets) << c.shift * c.slot)
 	for _, s := range r.Sectors {
@@ -56,7 +56,8 @@ func (c *counted) add(r sim.Request) {
 	}
 }
 
-// reads is how many buckets the lookup has requested; it is an error if that is not as one should.
+// reads returns the number of buckets that the lookup has requested, or an error if a request is
+// wrong.
 func (c *counted) reads() (int, error) {
 	for s, n := range c.sectors {
 		if n > 1 {
@@ -86,7 +87,7 @@ func twoBuckets[K weft.Key, V weft.Value](t *testing.T, slots int, load float64)
 		t.Fatal(err)
 	}
 	g := m.engine.(*gpuEngine).Parts().(*generation)
-	sums := [2]int{} // of keys that are there, and of those that are not
+	sums := [2]int{} // of present keys, and of absent ones
 	for i, k := range keys {
 		c = &counted{geometry: g.geometry, base: g.Buf.Ptr, slot: m.layout.slotBytes, sectors: map[device.Ptr]int{}, beyond: map[uint32]bool{}}
 		c.primary = bucketOf(g.geometry, m.layout.slotBytes, uint64(k))
@@ -118,7 +119,7 @@ func twoBuckets[K weft.Key, V weft.Value](t *testing.T, slots int, load float64)
 	}
 }
 
-// bucketOf is a key's primary bucket, in slots of so many bytes.
+// bucketOf returns a key's primary bucket in a table with slots of slotBytes bytes.
 func bucketOf(g geometry, slotBytes int, key uint64) uint32 {
 	if slotBytes == 8 {
 		return pathOf[uint32, uint32](g, uint32(key)).bucket

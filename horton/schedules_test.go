@@ -14,7 +14,7 @@ import (
 	"github.com/weftgo/weft/internal/dst"
 )
 
-// modes are those of a default table, and of those with many moves.
+// modes are those of a default table, and of tables with many moves.
 var modes = []mode{
 	{Arch: 90, Name: "default", Options: horton.Options{}},
 	{Arch: 80, Name: "4 slots,eager", Options: horton.Options{Slots: 4, MaxLoad: .9, Reclaim: horton.Eager}},
@@ -31,8 +31,8 @@ func options(m mode, s dst.Shape) *horton.Options {
 	return horton.Crowded(o)
 }
 
-// troubles are shapes of programs for horton tables: those of all structures; and tables
-// that are as full as they get, with lookups beside insertions that move keys.
+// troubles are shapes of programs for horton tables: those of all structures, and tables as full as
+// they get, with lookups during insertions that move keys.
 var troubles = append(slices.Clip(dst.Shapes),
 	dst.Shape{Name: "evictions", Capacity: 120, Fixed: true, Keys: 128, Hot: 120, Batches: 7,
 		Kinds: []weft.OpKind{weft.OpPutNew, weft.OpPutNew, weft.OpDelete, weft.OpPutNew, weft.OpPut, weft.OpPutNew, dst.Mixed}},
@@ -41,12 +41,11 @@ var troubles = append(slices.Clip(dst.Shapes),
 	dst.Shape{Name: "two blocks", Capacity: 60, Fixed: true, Keys: 30, Hot: 40, Cold: 260, Batches: 2},
 )
 
-// Under any schedule of their threads, what the operations of a batch return is explained
-// by some order of them.
+// Under any schedule of their threads, some order of a batch's operations explains their results.
 func TestSchedules(t *testing.T) {
 	for i, m := range modes {
 		if seeds := fewSeeds; m.Arch == 80 || i == 0 {
-			if m.Options.Slots == 16 { // whose programs are the longest
+			if m.Options.Slots == 16 { // these programs are the longest
 				seeds /= 2
 			}
 			dst.Explore(t, m, schedules[uint64, uint64](m).Tries(seeds))
@@ -64,7 +63,7 @@ func TestSchedules(t *testing.T) {
 	dst.Explore(t, modes[2], setSchedules[uint64](modes[2]))
 }
 
-// impossible are statistics that no table has.
+// impossible reports statistics that no table has.
 func impossible(s horton.Stats) bool {
 	return s.PerHit < 1 || s.PerHit > 2 || s.PerMiss < 1 || s.PerMiss > 2 || s.Len > s.Slots+8
 }
@@ -88,8 +87,8 @@ func in[K weft.Key, V weft.Value](m mode, cfg dst.Config[K, V]) dst.Config[K, V]
 	return cfg
 }
 
-// Values that are combined are all there, in some order, whatever is put, deleted and
-// looked up beside them.
+// All combined values are present, in some order, whatever is put, deleted and looked up
+// concurrently.
 func TestReduceSchedules(t *testing.T) {
 	for _, m := range []mode{{Arch: 80, Name: "4 slots", Options: horton.Options{Slots: 4, MaxLoad: .9}}, {Arch: 90, Name: "8 slots,eager", Options: horton.Options{MaxLoad: .94, Reclaim: horton.Eager}}} {
 		dst.Explore(t, m, schedules[uint32, uint32](m).Reducing())
@@ -97,7 +96,7 @@ func TestReduceSchedules(t *testing.T) {
 	}
 }
 
-// The kernels of the architectures differ for slots of 16 bytes alone.
+// The kernels of the architectures differ only for slots of 16 bytes.
 func TestSameKernels(t *testing.T) {
 	conformance.SameKernels(t, "horton_32_32", "horton_32_0", "horton_64_0", "horton_mixed_32_32")
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// A table is saved on one device and loaded on another, and back; and both devices know
-// the same buckets: what one has written, the other finds where it is.
+// A table is saved on one device and loaded on another, and back. Both devices compute the same
+// buckets: one finds what the other has written.
 func TestTablesMoveBetweenDevices(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -25,9 +25,9 @@ func TestTablesMoveBetweenDevices(t *testing.T) {
 	}
 }
 
-// Kernels bring keys to the same load as a CPU, and to about the same buckets: they take the first
-// place that is free, where a CPU takes the best, so a few more buckets are promoted, and a table may
-// take another seed.
+// Kernels reach the same load as a CPU, with about the same buckets. They take the first free
+// place, where a CPU takes the best. So a few more buckets are promoted, and a table may take
+// another seed.
 func TestLoadIsReachedOnGPU(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -51,7 +51,7 @@ func TestLoadIsReachedOnGPU(t *testing.T) {
 	}
 }
 
-// filled are what a table of 1<<12 slots measures that is full to a load, and whether all keys
+// filled returns the statistics of a table of 1<<12 slots filled to a load, and whether all keys
 // went in without another seed.
 func filled(t *testing.T, dev device.Device, slots int, load float64, seed uint64) (horton.Stats, bool) {
 	n := int(load * (1 << 12))
@@ -65,7 +65,7 @@ func filled(t *testing.T, dev device.Device, slots int, load float64, seed uint6
 	return conformance.StatsOf(t, m), fmt.Sprint(before) == fmt.Sprint(m.SecondariesOf(keys[0]))
 }
 
-// Kernels reclaim what deletes leave, behind each batch or once it pays; not while user code
+// Kernels reclaim what deletes leave, after each batch or once it pays. They do not while user code
 // iterates, which sees every key once.
 func TestReclaimOnGPU(t *testing.T) {
 	if testing.Short() {

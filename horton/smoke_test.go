@@ -9,8 +9,8 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// Every operation once for every pair of widths, at low and at high load, with buckets of
-// all sizes, and all ways to reclaim.
+// TestSmoke runs every operation once for every pair of widths, at low and at high load, with
+// buckets of all sizes, and all ways to reclaim.
 func TestSmoke(t *testing.T) { smokeAll(t, devicetest.Open(t)) }
 
 func smokeAll(t *testing.T, dev device.Device) {
@@ -41,7 +41,7 @@ func smokeSet[K ~uint32 | ~uint64](t testing.TB, dev device.Device, opts *horton
 	}
 }
 
-// Those who look at TestSmoke see every kernel.
+// TestSmoke launches every kernel.
 func TestSmokeLaunchesEveryKernel(t *testing.T) {
 	conformance.LaunchesAll(t, smokeAll, horton.Images, horton.MixedImages)
 }

@@ -10,48 +10,48 @@ import (
 
 // Stats describe the state of a table.
 type Stats struct {
-	Len        int // keys
+	Len        int // slots of the table, those of remap entries included
 	Slots      int // slots of the table, with those that are remap entries
 	Tombstones int // slots of deleted keys, which any key may take
 
 	// Load is the share of slots with keys.
 	Load float64
-	// Bytes of device memory of the table.
+	// Bytes is the device memory of the table.
 	Bytes int
 
-	// TypeB is the share of buckets with remap entries, of which Entries are set.
+	// TypeB is the share of buckets with remap entries. Entries is the number of entries set.
 	TypeB   float64
 	Entries int
-	// Secondary are keys outside of their primary buckets, Displaced those of them
-	// that are in buckets of type B: there they may keep a primary key out (paper,
-	// section 5.3, guideline 1).
+	// Secondary is the number of keys outside their primary buckets. Displaced counts those of them
+	// in buckets of type B: there they may keep a primary key out (paper, section 5.3, guideline
+	// 1).
 	Secondary, Displaced int
 
-	// PerHit and PerMiss are how many buckets a lookup reads of a key that is there,
-	// and of one that is not, on average over all keys (paper, equations 7 and 9).
-	// PerInsert is how many one of a new key reads if no other key has to move further
-	// than to a bucket with a free slot.
+	// PerHit and PerMiss are the number of buckets that a lookup reads for a present and for an
+	// absent key, on average over all keys (paper, equations 7 and 9). PerInsert is the number that
+	// the insertion of a new key reads if no other key has to move further than to a bucket with a
+	// free slot.
 	PerHit, PerMiss, PerInsert float64
-	// Model is what theory says, for a large table.
+	// Model is the prediction of theory for a large table.
 	Model Model
 }
 
-// Model is what the paper's model says of a table of that load, with random keys of which
-// none was deleted (section 6): TypeB by equation 4, PerHit by 7, PerMiss by 9. Entries are
-// fewer than the keys that equation 8 has remapped, since keys of one tag share an entry.
-// PerInsert supposes that those keys have gone to the emptiest of all buckets.
+// Model is the prediction of the paper's model for a table of that load with random keys and
+// without deletions (section 6): TypeB by equation 4, PerHit by 7, PerMiss by 9. Entries are fewer
+// than the remapped keys of equation 8, since keys of one tag share an entry. PerInsert assumes
+// that those keys have gone to the emptiest of all buckets.
 type Model struct {
 	TypeB, Entries             float64
 	PerHit, PerMiss, PerInsert float64
 }
 
-// model is that of a table of a load and so many buckets.
+// model returns the model of a table with a load and a number of buckets.
 func (l layout) model(load, buckets float64) Model {
 	h := bucketmodel.Horton{Slots: l.slots, Load: load, Tags: int(l.entries())}
 	return Model{h.TypeB(), h.EntriesSet() * buckets, h.PerHit(), h.PerMiss(), h.PerInsert(functions)}
 }
 
-// String is the statistics in one line.
+// String returns the statistics in one line.
 func (s Stats) String() string {
 	m := s.Model
 	return fmt.Sprintf("%d keys (%d secondary, %d displaced), %d tombstones in %d slots (load %.3f), %d bytes, "+
@@ -60,7 +60,7 @@ func (s Stats) String() string {
 		s.TypeB, m.TypeB, s.Entries, m.Entries, s.PerHit, m.PerHit, s.PerMiss, m.PerMiss, s.PerInsert, m.PerInsert)
 }
 
-// Stats measures the structure: one pass over its memory.
+// Stats measures the structure in one pass over its memory.
 func (t *table) Stats(ctx context.Context) (s Stats, err error) {
 	err = t.core.Alone(ctx, "Stats", func(now core.Counters) error {
 		c, err := t.engine.census(ctx)

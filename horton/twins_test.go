@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/internal/gpu"
 )
 
-// The constants of the kernels are those of Go.
+// The constants of the kernels equal those of Go.
 func TestConstantsAreTwins(t *testing.T) {
 	conformance.Twins(t, map[string]map[string]int{
 		"../kernels/include/weft/horton_table.cuh": {

@@ -1,7 +1,6 @@
-// Package kernels carries the C++ headers that weft's kernels are written with,
-// so that they are found wherever Go finds this module: in the module cache, in
-// a vendor directory, behind a replace directive. Command weftgen compiles
-// kernels of users with them:
+// Package kernels contains the C++ headers of weft's kernels, embedded so that they are found
+// wherever Go finds this module: in the module cache, in a vendor directory, behind a replace
+// directive. Command weftgen compiles users' kernels with them:
 //
 //	#include "weft/builtin.cuh"  // threadIdx, blockIdx, __syncthreads: CUDA as nvcc has it
 //	#include "weft/warp.cuh"     // threads, warps, atomics with order and scope in their names
@@ -18,8 +17,7 @@ import (
 //go:embed include
 var files embed.FS
 
-// Headers are the headers by the names by which kernels include them:
-// "weft/warp.cuh".
+// Headers returns the headers, by the names by which kernels include them: "weft/warp.cuh".
 func Headers() fs.FS {
 	include, err := fs.Sub(files, "include")
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The headers are those of the tree, by the names that kernels know.
+// The embedded headers are those of the tree, by the names that kernels use.
 func TestHeaders(t *testing.T) {
 	found := 0
 	err := fs.WalkDir(os.DirFS("include"), ".", func(path string, d fs.DirEntry, err error) error {

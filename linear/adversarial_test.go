@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// Keys made to collide under one seed slow that table down and break nothing;
-// under another seed they are keys like any others.
+// Keys made to collide under one seed slow that table down and break nothing. Under another seed
+// they are ordinary keys.
 func TestCollidingKeys(t *testing.T) {
 	dev := devicetest.Open(t)
 	const n, seed = 500, 12345
@@ -32,8 +32,8 @@ func TestCollidingKeys(t *testing.T) {
 	}
 }
 
-// A path has an end: keys that crowd beyond it find no room though the table
-// has plenty, and the call says so. The keys that got in stay.
+// A path has an end: keys that crowd beyond it are dropped though the table has free slots, and the
+// call reports it. The keys that got in stay.
 func TestCrowdedBeyondAPath(t *testing.T) {
 	dev := devicetest.Open(t)
 	const (
@@ -46,8 +46,7 @@ func TestCrowdedBeyondAPath(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Fill the path the short way, by hand: a crowd of this size takes time in
-	// the square of it.
+	// Fill the path directly: inserting a crowd of this size takes quadratic time.
 	im, err := m.table.image()
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +74,7 @@ func TestCrowdedBeyondAPath(t *testing.T) {
 	if m.Len() != fits {
 		t.Errorf("%d keys, want %d", m.Len(), fits)
 	}
-	// Others are not concerned.
+	// Other keys are unaffected.
 	other := []uint64{conformance.Unhash(1<<63, seed)}
 	if n, err := m.Put(t.Context(), other, other); n != 1 || err != nil {
 		t.Errorf("Put elsewhere: %d, %v", n, err)

@@ -14,8 +14,8 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// Batches on tables in cache, by few blocks that stride over them: of what one round
-// leaves undecided warps make others.
+// Batches on tables in cache run in few blocks that stride over them. Warps gather the operations
+// that one round leaves undecided.
 func TestCachedStrides(t *testing.T) {
 	conformance.NotRaced(t, "interprets kernels")
 	if testing.Short() {
@@ -38,8 +38,8 @@ func TestCachedStrides(t *testing.T) {
 	}
 }
 
-// cachedStrides compares a table that is nearly full with a model, operation by
-// operation. Keys come several times in a batch; some look like sentinels.
+// cachedStrides compares a nearly full table with a model, operation by operation. Keys occur
+// several times in a batch; some look like sentinels.
 func cachedStrides[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, scheme linear.Tombstones) {
 	const ops, keys = 2500, 1500
 	dev = devicetest.Small(dev)

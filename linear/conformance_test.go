@@ -10,9 +10,8 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// A map of each pair of widths, and of signed and floating types, passes the
-// suite of maps; with the other deletion scheme, which knows no types, one of each width
-// of slots.
+// A map of each pair of widths, and of signed and floating types, passes the suite of maps. The
+// other deletion scheme does not depend on types, so it runs with one per slot width.
 func TestConformance(t *testing.T) {
 	dev := devicetest.Open(t)
 	full := conformance.ScaleOf(dev)
@@ -30,7 +29,7 @@ func TestConformance(t *testing.T) {
 			t.Run("uint64,uint64", func(t *testing.T) { suite[uint64, uint64](t, dev, half, opts, conformance.HostCases...) })
 			t.Run("set uint32", func(t *testing.T) { setSuite[uint32](t, dev, half, opts) })
 			if opts != nil || conformance.Raced {
-				return // other types have the code of those
+				return // other types run the same code
 			}
 			t.Run("uint32,uint64", func(t *testing.T) { suite[uint32, uint64](t, dev, half, opts, conformance.HostCases...) })
 			t.Run("uint64,uint32", func(t *testing.T) { suite[uint64, uint32](t, dev, half, opts, conformance.HostCases...) })
@@ -50,7 +49,7 @@ func setSuite[K weft.Key](t *testing.T, dev device.Device, size conformance.Scal
 	conformance.Set(t, dev, size, conformance.SetOf(linear.NewSet[K], opts), without...)
 }
 
-// What a block's threads do to one key they do as one.
+// All threads of a block change one key together as if they were one.
 func TestHotKeys(t *testing.T) {
 	conformance.HotKeys(t, conformance.MapOf(linear.New[uint32, uint32], nil), conformance.MapOf(linear.New[uint64, uint64], nil))
 }

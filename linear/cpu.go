@@ -10,18 +10,18 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// farWork is the work of a search beyond the first lines, which goes on as long
-// as the table is full.
+// farWork is the work charged for a search beyond the first lines, which lasts longer the fuller
+// the table is.
 const farWork = 64
 
-// cpuEngine runs on the cores of the host. K and V are the types of a batch's
-// columns as unsigned integers, SK and SV those of a slot.
+// cpuEngine runs on the cores of the host. K and V are the types of a batch's columns as unsigned
+// integers, SK and SV those of a slot.
 //
-// Lookups read without locks. Changes need no atomic operations either: the
-// lines are dealt out to the cores, and each core runs, in batch order, the
-// operations whose path begins in its part. An operation whose path leaves the
-// part is put off and run alone at the end. All operations on one key have one
-// path, so they share a core and a fate, and the batch's order is kept.
+// Lookups read without locks. Changes need no atomic operations either. Each core owns a part of
+// the lines and runs, in batch order, the operations with paths that begin in its part. An
+// operation with a path that leaves the part is deferred and runs alone at the end. All operations
+// on one key have one path, so they share a core and are deferred together, and the batch's order
+// is kept.
 type cpuEngine[K, SK cpu.Key, V, SV cpu.Val] struct{ cpu.Engine }
 
 func newCPUEngine[K cpu.Key, V cpu.Val, SK cpu.Key, SV cpu.Val](dev device.Host, g geometry, fixed bool) (engine, *core.Leases, error) {
@@ -38,7 +38,7 @@ func newCPUEngine[K cpu.Key, V cpu.Val, SK cpu.Key, SV cpu.Val](dev device.Host,
 	return e, leases, err
 }
 
-// Clear is for [core.Engine].
+// Clear implements [core.Engine].
 func (e *cpuEngine[K, SK, V, SV]) Clear(ctx context.Context) error {
 	err := e.Engine.Clear(ctx)
 	if err == nil {
@@ -51,7 +51,7 @@ func (e *cpuEngine[K, SK, V, SV]) geometry() geometry { return e.Parts().(*gener
 
 // ---- lookups ----------------------------------------------------------------
 
-// Look is for [core.Engine].
+// Look implements [core.Engine].
 func (e *cpuEngine[K, SK, V, SV]) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, _ device.Ptr) (done, hits int, err error) {
 	if err := cpu.Open(s); err != nil {
 		return 0, 0, err
@@ -63,9 +63,9 @@ func (e *cpuEngine[K, SK, V, SV]) Look(ctx context.Context, s *device.Stream, l 
 	})
 }
 
-// getRange looks up keys on one core. While a group of them is looked at, the
-// cache lines that the paths of the next group begin with are on their way.
-// Searches that go beyond theirs are put off to the end of the group.
+// getRange looks up keys on one core, in groups. While it searches one group, it prefetches the
+// first cache lines of the paths of the next. Searches that go beyond their first cache line are
+// deferred to the end of the group.
 func getRange[K, SK cpu.Key, V any, SV cpu.Val](w *cpu.Watch, t cpuTable[SK, SV], keys []K, to cpu.Answers[V]) (ran, hits int) {
 	var homes [2][cpu.Group]uint32
 	ask(t, keys[:min(cpu.Group, len(keys))], &homes[0])
@@ -97,7 +97,7 @@ func getRange[K, SK cpu.Key, V any, SV cpu.Val](w *cpu.Watch, t cpuTable[SK, SV]
 	return len(keys), hits
 }
 
-// ask works out where the paths of a group begin, and prefetches it.
+// ask computes where the paths of a group begin, and prefetches it.
 func ask[K, SK cpu.Key, SV cpu.Val](t cpuTable[SK, SV], keys []K, homes *[cpu.Group]uint32) {
 	for i, k := range keys {
 		homes[i] = home(t.geometry, SK(k))

@@ -8,14 +8,14 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// Change is for [core.Engine].
+// Change implements [core.Engine].
 func (e *cpuEngine[K, SK, V, SV]) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
 	return e.Engine.Change(ctx, s, b, cpu.PieceOps, func(part *batch.Batch) cpu.Loops { return e.changer(part) })
 }
 
-// longSearch is how many sectors a search of the changes of a table goes through
-// before no more pieces of a batch run on all cores, which cannot be stopped:
-// with so many for each a piece takes tens of milliseconds.
+// longSearch is a number of sectors. Once a change of a table has searched more, no more pieces of
+// a batch run on all cores, which cannot be stopped. With longSearch sectors per operation, a piece
+// takes tens of milliseconds.
 const longSearch = 1 << 10
 
 // changer runs the changes of one piece of a batch, or a share of them.
@@ -31,17 +31,17 @@ func (e *cpuEngine[K, SK, V, SV]) changer(b *batch.Batch) *changer[K, SK, V, SV]
 	return &changer[K, SK, V, SV]{Changes: cpu.ChangesOf[K, V](b), gen: g, table: tableOf[SK, SV](g)}
 }
 
-// Quick is for [cpu.Loops].
+// Quick implements [cpu.Loops].
 func (c *changer[K, SK, V, SV]) Quick() bool { return !c.gen.long.Load() }
 
-// Places is for [cpu.Loops]: in which lines the paths of operations begin.
+// Places implements [cpu.Loops]. It stores the lines in which the paths of operations begin.
 func (c *changer[K, SK, V, SV]) Places(lo, hi int, lines []uint32) {
 	for i, k := range c.Keys[lo:hi] {
 		lines[i] = home(c.table.geometry, SK(k)) / lineSectors
 	}
 }
 
-// Run is for [cpu.Loops].
+// Run implements [cpu.Loops].
 func (piece *changer[K, SK, V, SV]) Run(w *cpu.Watch, s cpu.Share) (ran int, r cpu.Result) {
 	c := *piece // with a result of its own
 	c.part = s
@@ -53,8 +53,8 @@ func (piece *changer[K, SK, V, SV]) Run(w *cpu.Watch, s cpu.Share) (ran int, r c
 	return ran, c.Result
 }
 
-// combine runs operations that combine values, most of them with what is there:
-// for those it looks no further than for the key, in the first lines of its path.
+// combine runs operations that combine values, most of them with a value that is present. For those
+// it looks only for the key, in the first lines of its path.
 func (c *changer[K, SK, V, SV]) combine(w *cpu.Watch, ops []uint32) (ran int) {
 	var homes [2][cpu.Group]uint32
 	c.ask(ops[:min(cpu.Group, len(ops))], &homes[0])
@@ -76,7 +76,7 @@ func (c *changer[K, SK, V, SV]) combine(w *cpu.Watch, ops []uint32) (ran int) {
 	return len(ops)
 }
 
-// ask works out where the paths of operations begin, and prefetches it.
+// ask computes where the paths of operations begin, and prefetches it.
 func (c *changer[K, SK, V, SV]) ask(ops []uint32, homes *[cpu.Group]uint32) {
 	for j, i := range ops {
 		homes[j] = home(c.table.geometry, SK(c.Keys[i]))
@@ -84,8 +84,8 @@ func (c *changer[K, SK, V, SV]) ask(ops []uint32, homes *[cpu.Group]uint32) {
 	c.table.prefetch(homes[:len(ops)])
 }
 
-// one runs one operation, and returns how many sectors its search went through
-// beyond the first ones.
+// one runs one operation and returns the number of sectors that its search read beyond the first
+// ones.
 func (c *changer[K, SK, V, SV]) one(i, home uint32) (read int) {
 	kind := c.Kind(i)
 	key := cpu.Stored(SK(c.Keys[i]), lastSentinel)

@@ -28,20 +28,20 @@ func (e *cpuEngine[K, SK, V, SV]) hold() *core.Lease { return e.Leases.Keep() }
 
 func (e *cpuEngine[K, SK, V, SV]) revert(to *core.Lease) error { return e.Leases.Revert(to) }
 
-// effort is what a rehash may cost. Keys whose homes are spread as by chance
-// find a slot in a few lines, keys that crowd only in thousands: then a rehash
-// gives up, early, because most can do without.
+// effort bounds the cost of a rehash. Keys with randomly spread homes find a slot within a few
+// lines, keys that crowd only within thousands. Then a rehash gives up early, because most callers
+// can do without it.
 type effort struct {
 	ctx  context.Context
 	left atomic.Int64 // sectors that may still be read
 }
 
-// sectorsPerLook is the number of sectors that a core reads between two looks
-// at the context: about a millisecond's work.
+// sectorsPerLook is the number of sectors that a core reads between two checks of the context:
+// about a millisecond's work.
 const sectorsPerLook = 1 << 16
 
-// newEffort allows for 8 lines per key; if the rehash must be, for 16, and for a
-// crowd that fills a path.
+// newEffort allows for 8 lines per key. A thorough one allows for 16, and for a crowd that fills a
+// path.
 func newEffort(ctx context.Context, keys uint64, slotBytes int, thorough bool) *effort {
 	e := &effort{ctx: ctx}
 	sectors := 8*lineSectors*int64(keys) + sectorsPerLook
@@ -52,10 +52,10 @@ func newEffort(ctx context.Context, keys uint64, slotBytes int, thorough bool) *
 	return e
 }
 
-// spend tells whether to go on after reading so many sectors more.
+// spend deducts sectors that were read and reports whether to go on.
 func (e *effort) spend(sectors int64) bool { return e.left.Add(-sectors) >= 0 && e.ctx.Err() == nil }
 
-// over is the reason to give up, or nil.
+// over returns the reason to give up, or nil.
 func (e *effort) over(to *generation, left int64) error {
 	if err := e.ctx.Err(); err != nil {
 		return err
@@ -66,10 +66,9 @@ func (e *effort) over(to *generation, left int64) error {
 	return nil
 }
 
-// move copies the live pairs of one generation to an empty other. Home sectors
-// are in order of the hash in any size of table, so a range of old lines goes to
-// a range of new lines: the cores work apart, but for the pairs that lie across
-// a border.
+// move copies the live pairs of one generation to an empty other. Home sectors are in hash order in
+// a table of any size, so a range of old lines goes to a range of new lines. The cores work
+// independently, except for pairs that lie across a border.
 func (e *cpuEngine[K, SK, V, SV]) move(from, to *generation, may *effort) error {
 	shares := min(cpu.SharesPerCore*e.Device.Properties().Units, int(from.lines))
 	movers := make([]mover[SK, SV], shares)
@@ -114,13 +113,13 @@ type mover[K cpu.Key, V cpu.Val] struct {
 	dst   cpuTable[K, V]
 	part  cpu.Share
 	may   *effort
-	read  int64 // sectors, since the effort was last told
+	read  int64 // sectors, not yet deducted from the effort
 	moved int64
 	long  bool             // a path goes beyond longSearch
-	late  []cpu.Slot[K, V] // pairs that need lines of others
+	late  []cpu.Slot[K, V] // pairs that need lines of another mover
 }
 
-// put inserts a pair, or keeps it for later. It reports whether to go on.
+// put inserts a pair, or defers it. It reports whether to go on.
 func (m *mover[K, V]) put(home uint32, s *cpu.Slot[K, V]) bool {
 	read, ok := m.dst.place(m.part, home, s)
 	m.long = m.long || read > longSearch

@@ -7,41 +7,39 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// cpuTable reads and writes a generation from Go. All pointer arithmetic is in
-// sector and prefetch.
+// cpuTable reads and writes a generation from Go. All pointer arithmetic is in sector, line,
+// prefetch, match and matchNear.
 type cpuTable[K cpu.Key, V cpu.Val] struct {
 	geometry
 	base unsafe.Pointer
-	end  uint32 // path(), looked up once
+	end  uint32 // path(), computed once
 }
 
 func tableOf[K cpu.Key, V cpu.Val](g *generation) cpuTable[K, V] {
 	return cpuTable[K, V]{g.geometry, unsafe.Pointer(unsafe.SliceData(g.Buf.Host)), g.path()}
 }
 
-// sector is the slots of a sector, by its index in the table.
+// sector returns the slots of a sector, by its index in the table.
 func (t *cpuTable[K, V]) sector(i uint32) []cpu.Slot[K, V] {
 	return unsafe.Slice((*cpu.Slot[K, V])(unsafe.Add(t.base, uintptr(i)*sectorBytes)), t.perSector())
 }
 
-// line is the slots of a line.
+// line returns the slots of a line.
 func (t *cpuTable[K, V]) line(i uint32) []cpu.Slot[K, V] {
 	return unsafe.Slice((*cpu.Slot[K, V])(unsafe.Add(t.base, uintptr(i)*lineBytes)), lineSectors*t.perSector())
 }
 
-// perSector is the number of slots in a sector: a constant of each
-// instantiation.
+// perSector returns the number of slots in a sector, a constant of each instantiation.
 func (t *cpuTable[K, V]) perSector() int {
 	var s cpu.Slot[K, V]
 	return sectorBytes / int(unsafe.Sizeof(s))
 }
 
-// prefetch asks for sectors, by their indices.
+// prefetch prefetches sectors by their indices.
 func (t *cpuTable[K, V]) prefetch(sectors []uint32) { cpu.Prefetch(t.base, sectors, sectorShift) }
 
-// next is sector number o of the path that begins at home: the home sector,
-// the rest of its line by exclusive or, and so on line by line around the
-// table (layout.cuh, Path).
+// next returns sector number o of the path that begins at home: the home sector, the rest of its
+// line by exclusive or, and so on line by line around the table (layout.cuh, Path).
 func (t *cpuTable[K, V]) next(home, o uint32) uint32 {
 	line := home/lineSectors + o/lineSectors
 	if line >= t.lines && home/lineSectors != t.lines {
@@ -53,7 +51,7 @@ func (t *cpuTable[K, V]) next(home, o uint32) uint32 {
 // extra reports whether a path is that of keys which look like sentinels.
 func (t *cpuTable[K, V]) extra(home uint32) bool { return home/lineSectors == t.lines }
 
-// length is the number of sectors on a path.
+// length returns the number of sectors on a path.
 func (t *cpuTable[K, V]) length(home uint32) uint32 {
 	if t.extra(home) {
 		return lineSectors
@@ -61,13 +59,13 @@ func (t *cpuTable[K, V]) length(home uint32) uint32 {
 	return t.end * lineSectors
 }
 
-// near are the sectors of a path, from its first, that share a cache line.
+// near is the number of sectors at the start of a path that share a cache line.
 const near = 2
 
 const nearBytes = near * sectorBytes
 
-// findNear looks for a stored key in the first cache line of its path. It
-// returns the live slot, or nil; over tells whether that is decided.
+// findNear looks for a stored key in the first cache line of its path. It returns the live slot, or
+// nil. over reports whether the search is decided.
 func (t *cpuTable[K, V]) findNear(key K, home uint32) (s *cpu.Slot[K, V], over bool) {
 	for o := range uint32(near) {
 		slots := t.sector(home ^ o)
@@ -84,10 +82,9 @@ func (t *cpuTable[K, V]) findNear(key K, home uint32) (s *cpu.Slot[K, V], over b
 	return nil, false
 }
 
-// match is the number of the slot that holds a key in the cache line that its path
-// begins with; beyond the last slot, if none does. It takes the same steps
-// whatever it finds, because one jump that a core expects wrongly costs as much as
-// the whole line.
+// match returns the index of the slot that holds a key, in the first cache line of its path. It
+// returns the number of slots if none does. It takes the same steps whatever it finds, because one
+// mispredicted jump costs as much as the whole line.
 //
 //go:noinline
 func match[K cpu.Key, V cpu.Val](line unsafe.Pointer, key K) (at int) {
@@ -112,12 +109,12 @@ func match[K cpu.Key, V cpu.Val](line unsafe.Pointer, key K) (at int) {
 	return at
 }
 
-// matchLines is how many cache lines of a path matchNear looks at, before the
-// search of a whole path begins.
+// matchLines is the number of cache lines of a path that matchNear reads before the search of the
+// whole path begins.
 const matchLines = 4
 
-// matchNear is the slot of a stored key if it lies in the first cache lines of its
-// path, and in a share.
+// matchNear returns the slot of a stored key if it lies in the first cache lines of its path and in
+// a share, or nil.
 func (t *cpuTable[K, V]) matchNear(part cpu.Share, home uint32, key K) *cpu.Slot[K, V] {
 	for o := uint32(0); o < min(matchLines*near, t.length(home)); o += near {
 		sector := t.next(home, o)
@@ -135,9 +132,9 @@ func (t *cpuTable[K, V]) matchNear(part cpu.Share, home uint32, key K) *cpu.Slot
 	return nil
 }
 
-// nearSlot is the slot of a stored key in the first cache line of its path, or
-// the empty slot where the path ends there; nil if there is neither, or if a
-// dead slot comes first and the choice is not that simple.
+// nearSlot returns the slot of a stored key in the first cache line of its path, or the empty slot
+// where the path ends there. It returns nil if the line has neither, or if a dead slot comes first
+// and the choice is not that simple.
 func (t *cpuTable[K, V]) nearSlot(key K, home uint32) *cpu.Slot[K, V] {
 	for o := range uint32(near) {
 		slots := t.sector(home ^ o)
@@ -153,7 +150,7 @@ func (t *cpuTable[K, V]) nearSlot(key K, home uint32) *cpu.Slot[K, V] {
 	return nil
 }
 
-// findFar goes on where findNear ended.
+// findFar continues where findNear ended.
 func (t *cpuTable[K, V]) findFar(key K, home uint32) *cpu.Slot[K, V] {
 	for o := uint32(near); o < t.length(home); o++ {
 		slots := t.sector(t.next(home, o))
@@ -170,7 +167,7 @@ func (t *cpuTable[K, V]) findFar(key K, home uint32) *cpu.Slot[K, V] {
 	return nil
 }
 
-// spot is what a search for room on a path came to.
+// spot is the result of a search for a slot on a path.
 type spot[K cpu.Key, V cpu.Val] struct {
 	live *cpu.Slot[K, V] // the key's slot, if it is there
 	own  *cpu.Slot[K, V] // the dead slot that remembers the key
@@ -180,8 +177,8 @@ type spot[K cpu.Key, V cpu.Val] struct {
 	read int             // sectors before the last one
 }
 
-// choose is the slot for a key that is absent: a dead one, if it may be taken,
-// or an empty one; nil if there is none.
+// choose returns the slot for an absent key: a dead one, if it may be taken, or an empty one. It
+// returns nil if neither was found.
 func (s *spot[K, V]) choose(reuse bool) *cpu.Slot[K, V] {
 	switch {
 	case reuse && s.dead != nil:
@@ -223,9 +220,9 @@ func (t *cpuTable[K, V]) search(part cpu.Share, home uint32, key K) (s spot[K, V
 	return s
 }
 
-// place puts a pair whose key is not in the table into the first empty slot of
-// its path, and returns how many sectors it has read. It reports false if the
-// path leaves the share or has no empty slot.
+// place puts a pair with a key that is absent from the table into the first empty slot of its path,
+// and returns how many sectors it has read. It reports false if the path leaves the share or has no
+// empty slot.
 func (t *cpuTable[K, V]) place(part cpu.Share, home uint32, pair *cpu.Slot[K, V]) (read uint32, ok bool) {
 	for o := range t.length(home) {
 		sector := t.next(home, o)
@@ -257,8 +254,7 @@ func (t *cpuTable[K, V]) live(lo, hi uint32) iter.Seq[*cpu.Slot[K, V]] {
 	}
 }
 
-// probeLengths adds up how many slots lie before each key of lines [lo,hi) on
-// its path.
+// probeLengths adds up the number of slots before each key of lines [lo,hi) on its path.
 func (t *cpuTable[K, V]) probeLengths(lo, hi uint32) (sum uint64, longest uint32) {
 	per := uint32(t.perSector())
 	for i := lo * lineSectors; i < hi*lineSectors; i++ {

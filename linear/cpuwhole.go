@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// Export is for [core.Engine].
+// Export implements [core.Engine].
 func (e *cpuEngine[K, SK, V, SV]) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (int, error) {
 	g := l.Parts.(*generation)
 	t := tableOf[SK, SV](g)

@@ -9,8 +9,8 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// A set that grows takes all keys of a mixed batch, though they crowd beyond the
-// longest path, and though a dead slot elsewhere makes it drop those first.
+// A growing set takes all keys of a mixed batch, though they crowd beyond the longest path, and
+// though a dead slot elsewhere makes it drop dead slots first.
 func TestCrowdedSetWithDeadSlotGrows(t *testing.T) {
 	conformance.NotRaced(t, "a crowd takes time in the square of a path")
 	dev := devicetest.OpenCPU(t, 2)

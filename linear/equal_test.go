@@ -18,8 +18,8 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// One history of batches gives one list of results, whatever the device: the
-// digests are the same on every machine. WEFT_DEVICE adds a GPU.
+// One history of batches has one list of results on every device and machine. WEFT_DEVICE adds a
+// GPU.
 func TestEqualResults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -64,7 +64,7 @@ func TestEqualResults(t *testing.T) {
 	}
 }
 
-// results runs a history and returns the digest of all it returned.
+// results runs a history and returns the digest of its results.
 func results[K weft.Key, V weft.Value](t *testing.T, dev device.Device, opts *linear.Options) string {
 	t.Helper()
 	m, err := linear.New[K, V](dev, opts)
@@ -91,7 +91,7 @@ func results[K weft.Key, V weft.Value](t *testing.T, dev device.Device, opts *li
 			count, err = m.Delete(t.Context(), keys[:n/2], ok[:n/2])
 		case 4:
 			count, err = m.Get(t.Context(), keys, vals, ok)
-		default: // concurrent, so each key but once
+		default: // concurrent, so each key occurs once
 			ops, res := mixed(keys, vals), make([]weft.Result[V], n)
 			err = m.Apply(t.Context(), ops, res[:len(ops)])
 			for i, r := range res {

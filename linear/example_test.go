@@ -14,7 +14,7 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// A map lives on a device: the GPU if there is one ("auto"), here the CPU.
+// A map lives on a device: "auto" selects the GPU, if present; this example uses the CPU.
 func Example() {
 	ctx := context.Background()
 	dev, _, err := auto.Open("cpu")
@@ -88,7 +88,7 @@ func ExampleSet() {
 	// [7 8 9]
 }
 
-// Operations of all kinds in one batch.
+// One batch may mix operations of all kinds.
 func ExampleMap_Apply() {
 	_, m, done := open[uint32, uint32](nil)
 	defer done()
@@ -112,8 +112,8 @@ func ExampleMap_Apply() {
 	// Delete 4 false
 }
 
-// A cache of what is costly to compute: of two goroutines that bring values for a key,
-// both go on with the same one.
+// A cache of costly computations: if two goroutines bring values for a key, both continue with the
+// same one.
 func ExampleMap_GetOrPut() {
 	ctx := context.Background()
 	_, m, done := open[uint32, float64](nil)
@@ -130,7 +130,7 @@ func ExampleMap_GetOrPut() {
 	// Output: 1 [0.5 20 20] [true false true]
 }
 
-// The columns of a table as numbers of their different values, batch by batch.
+// The columns of a table as dense numbers of their distinct values, batch by batch.
 func ExampleMap_Assign() {
 	_, m, done := open[int64, int32](nil)
 	defer done()
@@ -147,8 +147,8 @@ func ExampleMap_Assign() {
 	// [42 -7 5] are [2 1 3] with 2 new ones
 }
 
-// Batches that lie on the device already are not copied. Methods return when
-// the work is submitted; Sync waits for it.
+// Batches that already lie on the device are not copied. Methods return when the work is submitted;
+// Sync waits for it.
 func ExampleMap_PutOn() {
 	ctx := context.Background()
 	dev, m, done := open[uint64, uint64](nil)
@@ -186,7 +186,7 @@ func ExampleMap_PutOn() {
 	// Output: [30 10 40] 3
 }
 
-// A fixed table takes what fits and says so.
+// A fixed table takes what fits and reports the rest.
 func ExampleOptions_fixed() {
 	_, m, done := open[uint64, uint64](&linear.Options{Capacity: 4, MaxLoad: 1, Fixed: true})
 	defer done()

@@ -17,26 +17,26 @@ import (
 // SpreadKeys is the size of the largest lookup that gives each key a tile.
 const SpreadKeys = gpu.SpreadKeys
 
-// Images are the kernels, MixedImages those of mixed batches and reductions.
+// Images holds the kernels, MixedImages those of mixed batches and reductions.
 var Images, MixedImages = conformance.Images(linearImages), conformance.Images(linearMixedImages)
 
 // Small pages, so that small tables have several.
 func init() { core.PageBytes = 1 << 12 }
 
-// CheckInvariants reads all of a map's memory and reports what breaks the
-// rules of the layout; see image.check. Conformance calls it after each test.
+// CheckInvariants reads all of a map's memory and reports violations of the layout; see
+// image.check. Conformance calls it after each test.
 func (m *Map[K, V]) CheckInvariants() error { return m.table.checkInvariants() }
 
 // CheckInvariants is that of Map.
 func (s *Set[K]) CheckInvariants() error { return s.table.checkInvariants() }
 
-// Memory is a copy of the map's memory, on whatever device.
+// Memory returns a copy of the map's memory on any device.
 func (m *Map[K, V]) Memory() ([]byte, error) {
 	image, err := m.table.image()
 	return image.Mem, err
 }
 
-// SmallLaunches has a rehash in place take as many launches as it can.
+// SmallLaunches makes a rehash in place take as many launches as possible.
 func (m *Map[K, V]) SmallLaunches() { smallLaunches(m.policy.engine) }
 
 // SmallLaunches is that of Map.
@@ -63,7 +63,7 @@ func (t *table) image() (image, error) {
 	return image{p.(*generation).geometry, m}, nil
 }
 
-// restore replaces the memory in use, and counts what is there.
+// restore replaces the memory in use and recounts.
 func (t *table) restore(im image) error {
 	ctx := context.Background()
 	lease, err := t.core.Leases.Read(ctx, nil)
@@ -87,7 +87,7 @@ func copyIn(dev device.Device, to device.Buffer, from []byte) error {
 	return errors.Join(s.CopyIn(to.Ptr, from), s.Sync(context.Background()), s.Close())
 }
 
-// image is the memory of a table, read by the description in layout.go alone.
+// image is the memory of a table, read only by the description in layout.go.
 type image struct {
 	geometry
 	conformance.Memory
@@ -95,7 +95,7 @@ type image struct {
 
 func (im image) slots() int { return int(im.lines+1) * lineBytes / im.Slot }
 
-// slot is the key and the value of a slot.
+// slot returns the key and the value of a slot.
 func (im *image) slot(i int) (key, val uint64) { return im.In(im.Mem, i) }
 
 // put writes a slot of a pair of 64-bit halves.
@@ -111,7 +111,7 @@ func (im image) setCounters(live, used uint64) {
 	binary.LittleEndian.PutUint64(last[8:], used)
 }
 
-// home is the sector where the path of a key begins.
+// home returns the sector where the path of a key begins.
 func (im image) home(extra bool, key uint64) uint32 {
 	switch {
 	case extra:
@@ -122,7 +122,7 @@ func (im image) home(extra bool, key uint64) uint32 {
 	return uint32(hash.Reduce64(hash.Uint64(key, im.seed), uint64(im.lines)*lineSectors))
 }
 
-// path is the slots that a search for a stored key looks at, in order.
+// path yields the slots that a search for a stored key reads, in order.
 func (im image) path(extra bool, key uint64) func(yield func(int) bool) {
 	home, per := im.home(extra, key), sectorBytes/im.Slot
 	return func(yield func(int) bool) {
@@ -137,7 +137,7 @@ func (im image) path(extra bool, key uint64) func(yield func(int) bool) {
 	}
 }
 
-// pathSectors is the length of a path.
+// pathSectors returns the length of a path.
 func (im image) pathSectors(extra bool) uint32 {
 	if extra {
 		return lineSectors
@@ -145,7 +145,7 @@ func (im image) pathSectors(extra bool) uint32 {
 	return min(im.lines, maxPath) * lineSectors
 }
 
-// sector is the one at a step of the path that begins at home.
+// sector returns the sector at a step of the path that begins at home.
 func (im image) sector(extra bool, home, step uint32) uint32 {
 	line, x := home/lineSectors, step%lineSectors
 	if !extra {
@@ -154,15 +154,15 @@ func (im image) sector(extra bool, home, step uint32) uint32 {
 	return line*lineSectors + (home%lineSectors ^ x)
 }
 
-// check reports the first thing that is wrong:
+// check reports the first violation:
 //
 //   - no slot is pending while nothing runs,
 //   - a search for each key finds it, in one slot only,
-//   - the extra line holds the names of sentinels only,
+//   - the extra line holds only the stored forms of sentinels,
 //   - no bits beyond the widths of keys and values are set,
-//   - the counters tell the number of live and of used slots,
-//   - if deletion keeps slots for their keys, a dead slot's key is on its path
-//     and in no other slot.
+//   - the counters equal the number of live and of used slots,
+//   - if deletion keeps slots for their keys, a dead slot's key is on its path and in no other
+//     slot.
 func (im image) check(keep bool) error {
 	var live, used uint64
 	empty, dead, pending := im.Sentinel(cpu.Empty), im.Sentinel(cpu.Dead), im.Sentinel(cpu.Pending)
@@ -197,9 +197,9 @@ func (im image) check(keep bool) error {
 	return im.CheckCounters(live, used)
 }
 
-// alone follows the path of a key to its end: slot is on it, and no other slot
-// before the first empty one is the key's. Two slots of one key would betray
-// the later one, and so would one beyond an empty slot.
+// alone follows the path of a key to its end: slot is on it, and no other slot before the first
+// empty one is the key's. If a key has two slots, the check of the later one fails, and so does
+// that of a slot beyond an empty one.
 func (im *image) alone(extra bool, key uint64, slot int) error {
 	seen, home, per := false, im.home(extra, key), sectorBytes/im.Slot
 	empty, dead, pairs := im.Sentinel(cpu.Empty), im.Sentinel(cpu.Dead), im.Val != 0
@@ -210,7 +210,7 @@ func (im *image) alone(extra bool, key uint64, slot int) error {
 			case i == slot:
 				seen = true
 				if k == key {
-					return nil // what comes later is found out from there
+					return nil // later slots fail their own check
 				}
 			case k == empty:
 				if seen {

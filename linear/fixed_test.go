@@ -28,12 +28,12 @@ func TestFixedTakesCapacity(t *testing.T) {
 	conformance.NotRaced(t, "is about room")
 	open := fixedOn(devicetest.OpenCPU(t, 2), linear.Options{})
 	conformance.FixedTakesCapacity(t, open, []float64{.5, .9, .97, 1}, 1, 2, 3, 7, 16, 40, 100, 1000, 10_000, 100_000)
-	if !testing.Short() { // with the least room beyond, and by default
+	if !testing.Short() { // with the least spare capacity, and by default
 		conformance.FixedTakesCapacity(t, open, []float64{1}, 1_000_000)
 	}
 }
 
-// A full map is recognised: keys are refused without a search that grows with the map.
+// A full map is detected: refusing keys takes no search that grows with the map.
 func TestFixedRefusesQuickly(t *testing.T) {
 	conformance.NotRaced(t, "is about time")
 	conformance.FixedRefusesQuickly(t, fixedOn(devicetest.OpenCPU(t, 2), linear.Options{}), 400, 1000, 100_000)
@@ -44,7 +44,7 @@ func TestFixedMeetsDeadline(t *testing.T) {
 	conformance.FixedMeetsDeadline(t, fixedOn(devicetest.OpenCPU(t, 2), linear.Options{}), 1<<18, 1)
 }
 
-// A map that has become almost empty gets smaller.
+// A map that has become almost empty shrinks.
 func TestShrinks(t *testing.T) {
 	m := conformance.Open(t, linear.New[uint64, uint64], devicetest.OpenCPU(t, 2), nil)
 	conformance.Shrinks(t, m, func() int { return conformance.StatsOf(t, m).Bytes })

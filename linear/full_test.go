@@ -16,8 +16,8 @@ import (
 
 var schemes = map[string]linear.Tombstones{"keep": linear.Keep, "reuse": linear.Reuse}
 
-// A fixed map takes Capacity keys, then all its slots but for one in 16 of a table that is not
-// small; what is beyond them comes back as ErrFull, and what is within them is there.
+// A fixed map takes Capacity keys, then all its slots; a table that is not small keeps one in 16
+// free. Keys beyond them return ErrFull, keys within them are present.
 func TestFixedMapTakesItsSlots(t *testing.T) {
 	dev := devicetest.Open(t)
 	if _, host := dev.(device.Host); !host {
@@ -56,8 +56,7 @@ func TestFixedMapTakesItsSlots(t *testing.T) {
 	}
 }
 
-// testFullTable: in a full table, updates work, absent keys
-// are found absent, and deletes make room for exactly as many.
+// In a full table, updates work, absent keys are found absent, and each delete frees one slot.
 func testFullTable(t *testing.T, m *linear.Map[uint64, uint64], there []uint64) {
 	doubled := make([]uint64, len(there))
 	for i, k := range there {
@@ -100,7 +99,7 @@ func testFullTable(t *testing.T, m *linear.Map[uint64, uint64], there []uint64) 
 	conformance.WantPairs(t, m, there)
 }
 
-// Sync is how batches on the device report that there was no room, once.
+// Sync reports once that batches on the device overflowed.
 func TestSyncReportsFull(t *testing.T) {
 	dev := devicetest.Open(t)
 	m := conformance.Open(t, linear.New[uint64, uint64], dev, &linear.Options{Capacity: 64, MaxLoad: 1, Fixed: true})
@@ -110,7 +109,7 @@ func TestSyncReportsFull(t *testing.T) {
 	}
 }
 
-// What finds no room has no answer, and uses up no id.
+// An operation that fails has no answer and uses up no id.
 func TestAnswersWhenFull(t *testing.T) {
 	devices := map[string]device.Device{"": devicetest.Open(t)}
 	for _, arch := range []int{80, 90} {
@@ -144,8 +143,8 @@ func TestFixedMapOfOneKey(t *testing.T) {
 	}
 }
 
-// A value that found no room at first, and got some when the dead slots were
-// dropped, is the one of its operation.
+// A value that is dropped at first, and stored once the dead slots are dropped, is that of its
+// operation.
 func TestApplyOnFullMap(t *testing.T) {
 	dev := devicetest.Open(t)
 	m := conformance.Open(t, linear.New[uint64, uint64], dev, &linear.Options{Capacity: 64, MaxLoad: 1, Fixed: true})
@@ -160,7 +159,8 @@ func TestApplyOnFullMap(t *testing.T) {
 	var ops []weft.Op[uint64, uint64]
 	for i, k := range fresh {
 		ops = append(ops,
-			weft.Op[uint64, uint64]{Kind: weft.OpPut + weft.OpKind(i%2), Key: k, Value: k}, // or PutNew
+			// A Put or a PutNew.
+			weft.Op[uint64, uint64]{Kind: weft.OpPut + weft.OpKind(i%2), Key: k, Value: k},
 			weft.Op[uint64, uint64]{Kind: weft.OpGet, Key: keys[32+i]})
 	}
 	res := make([]weft.Result[uint64], len(ops))
@@ -179,7 +179,7 @@ func TestApplyOnFullMap(t *testing.T) {
 	conformance.WantPairs(t, m, append(fresh, keys[32:]...))
 }
 
-// The same for a batch on the device, whose outputs lie where the values were.
+// The same for a batch on the device, with outputs in place of the values.
 func TestApplyOnDeviceOnFullMap(t *testing.T) {
 	for _, within := range []bool{false, true} {
 		t.Run(fmt.Sprintf("device, within %v", within), func(t *testing.T) { applyOnFullMap(t, devicetest.Open(t), within) })
@@ -204,7 +204,7 @@ func applyOnFullMap(t *testing.T, dev device.Device, within bool) {
 	for i := range kinds {
 		kinds[i] = weft.OpPut + weft.OpKind(i%2) // or PutNew
 	}
-	if within { // the batch itself makes the room
+	if within { // the batch itself frees the slots
 		fresh = append(fresh, keys[:32]...)
 		kinds = append(kinds, slices.Repeat([]weft.OpKind{weft.OpDelete}, 32)...)
 	}
@@ -215,8 +215,8 @@ func applyOnFullMap(t *testing.T, dev device.Device, within bool) {
 	conformance.WantPairs(t, m, append(fresh[:32:32], keys[32:]...))
 }
 
-// ErrFull says that some operations found no room; all others have run, also
-// those behind them in a batch of many pieces.
+// ErrFull reports that some operations found no slot. All others have run, also later ones in a
+// batch of many pieces.
 func TestErrFullEndsNothing(t *testing.T) {
 	dev := devicetest.Open(t)
 	if dev.Properties().Kind != device.CPU && dev.Properties().Kind != device.CUDA {
@@ -243,7 +243,7 @@ func TestErrFullEndsNothing(t *testing.T) {
 	}
 }
 
-// Looking keys up in a mixed batch, or deleting them, makes nothing grow.
+// Lookups and deletes in a mixed batch never grow a table.
 func TestLookupsMakeNothingGrow(t *testing.T) {
 	for _, dev := range []device.Device{devicetest.Open(t), devicetest.OpenSim(t, nil)} {
 		m := conformance.Open(t, linear.New[uint32, uint32], dev, nil)
@@ -251,7 +251,7 @@ func TestLookupsMakeNothingGrow(t *testing.T) {
 	}
 }
 
-// Whenever a context ends, what a call has begun is finished.
+// Whenever a context ends, a call finishes what it has begun.
 func TestCancelledAtAnyLook(t *testing.T) {
 	for _, dev := range []device.Device{devicetest.OpenCPU(t, 2), devicetest.OpenSim(t, nil)} {
 		conformance.CutShort(t, dev, conformance.MapOf(linear.New[uint32, uint32], &linear.Options{Seed: 1}))

@@ -13,8 +13,8 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// Blocks gather rows of few keys before the table sees them, by atomics and, of
-// floats, by compare-and-swap; and unite what mixed batches combine.
+// Blocks gather rows of few keys before the table sees them: by atomics, and floats by
+// compare-and-swap. They also unite what mixed batches combine.
 func TestReduceGathers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -37,8 +37,8 @@ func TestReduceGathers(t *testing.T) {
 	}
 }
 
-// Values are not lost where rows are gathered and operations united. The headers are
-// those of all structures.
+// No values are lost where rows are gathered and operations united. All structures share these
+// headers.
 func TestReduceMutantsAreNoticed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

@@ -9,8 +9,7 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// Batches that are looked up in several chunks: keys that come with one of them are
-// there in the next.
+// Batches looked up in several chunks: keys inserted with one chunk are present in the next.
 func TestGetOrPutAndAssignInChunks(t *testing.T) {
 	conformance.NotRaced(t, "chunks follow each other")
 	const n, different = 2*core.ChunkOps + 1000, core.ChunkOps * 3 / 2

@@ -16,17 +16,16 @@ import (
 
 // Tuning of the launches.
 const (
-	// From these loads on, whole lines are read instead of sectors
-	// (tuning.cuh): below, most keys lie in their home sector and a wider read
-	// costs more than it saves. A sector has two slots of 16 bytes or four and
-	// more of 8 and less.
+	// From these loads on, kernels read whole lines instead of sectors (tuning.cuh). Below, most
+	// keys lie in their home sector and a wider read costs more than it saves. A sector has two
+	// slots of 16 bytes, or four or more of 8 bytes and less.
 	wideGet16, wideGet8 = 0.55, 0.7
 	wideChange          = 0.5
 
 	narrowLanes, wideLanes = 2, 4 // tuning.cuh
 	warpThreads            = 32
 
-	// Blocks on a multiprocessor that stride over a batch (tuning.cuh).
+	// Blocks per multiprocessor that stride over a batch (tuning.cuh).
 	getCachedBlocks, changeCachedBlocks = 4, 4
 )
 
@@ -35,13 +34,12 @@ type gpuEngine struct {
 	gpu.Engine
 	kernel kernels
 
-	// borders are those of the segments, in a fixed table: what a rehash in
-	// place needs of memory.
+	// borders holds the borders of the segments: the memory that a rehash in place of a fixed table
+	// needs.
 	borders device.Slice[uint32]
 }
 
-// kernels are the entry points for one pair of widths: what the structure
-// brings to its engine.
+// kernels holds the entry points for one pair of widths: what the structure adds to its engine.
 type kernels struct {
 	of     *gpu.Engine
 	widths batch.Widths
@@ -52,8 +50,10 @@ type kernels struct {
 	export, probe                    device.Kernel
 	mixed                            [2]gpu.MixedKernels // by sectors, by lines
 
-	wideGet, wideChange float64 // the loads from which on whole lines are read
-	segments            uint32  // of a launch that rehashes in place
+	// wideGet and wideChange are the loads from which on whole lines are read.
+	wideGet, wideChange float64
+	// segments is the number of segments per launch of a rehash in place.
+	segments uint32
 }
 
 func newGPUEngine(dev device.Device, w batch.Widths, g geometry, fixed bool) (_ engine, _ *core.Leases, err error) {
@@ -112,18 +112,18 @@ func slots(p core.Parts, w batch.Widths) int {
 	return int(p.(*generation).lines) * lineBytes / w.Slot
 }
 
-// share is the share of slots in use, or more if changes have been submitted
-// since they were last counted.
+// share returns the share of slots in use, or more if changes have been submitted since the last
+// count.
 func (k *kernels) share(p core.Parts) float64 {
 	return float64(k.of.Used()) / float64(slots(p, k.widths))
 }
 
-// cached reports whether a table lies in the L2 cache, so that lanes try alone first.
+// cached reports whether a table fits in the L2 cache, so that lanes try alone first.
 func (k *kernels) cached(p core.Parts) bool {
 	return p.(*generation).Memory().Bytes() <= k.of.Dev.Properties().L2
 }
 
-// Look is for [gpu.Structure], as are the methods that follow.
+// Look implements [gpu.Structure], as do the methods that follow.
 func (k *kernels) Look(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error {
 	kernel, lanes := k.get, narrowLanes
 	if k.share(p) > k.wideGet {
@@ -141,7 +141,8 @@ func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contend
 	params := changeParams{table: refOf(p), changes: c.Args}
 	limit := k.wideChange
 	if c.Combines() && !c.Reduces() {
-		limit = k.wideGet // most operations of most mixed batches are lookups, and are not new pairs
+		// Most operations of most mixed batches are lookups, and are not new pairs.
+		limit = k.wideGet
 	}
 	cached, wide := k.cached(p), k.share(p) > limit
 	if cached {
@@ -172,7 +173,7 @@ func (k *kernels) mix(dev device.Device, wide bool) (_ *gpu.MixedKernels, err er
 	return &k.mixed[0], err
 }
 
-// Winners launches what resolves duplicates.
+// Winners launches the kernel that resolves duplicates.
 func (k *kernels) Winners(s *device.Stream, p core.Parts, c *gpu.Change, w *gpu.Winners) error {
 	return device.Launch(s, k.of.Order.Winners(c.Kind), gpu.Wave(s.Device(), c.N), gpu.Block,
 		&winnersParams{table: refOf(p), winners: *w})
@@ -199,5 +200,5 @@ func (e *gpuEngine) probeLengths(ctx context.Context) (sum uint64, longest uint3
 	return out[0], uint32(out[1]), err
 }
 
-// Close is for [core.Engine].
+// Close implements [core.Engine].
 func (e *gpuEngine) Close() error { return errors.Join(e.Engine.Close(), e.borders.Free()) }

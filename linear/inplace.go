@@ -9,30 +9,26 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// Rehash in place. A border is a line with an empty slot. No path crosses it: it
-// would have ended there. So the lines behind one border, up to and with the
-// next, hold all pairs whose homes are there, and are rehashed by themselves. In
-// each run of lines, one line after the other is copied and emptied, and its
-// live pairs go to the first empty slots of their paths.
+// Rehash in place. A border is a line with an empty slot. No path crosses it, since it would have
+// ended there. So the lines after one border, up to and including the next, hold all pairs with
+// homes there, and such a run is rehashed by itself. In each run, one line after the other is
+// copied and emptied, and its live pairs go to the first empty slots of their paths.
 //
-// Each pair then lies in its line or in one before. Let x be the line, h the line
-// of a pair's home, and say that no line from h to x has an empty slot when the
-// pair's turn comes. Let g be the first line of the longest stretch of such lines
-// that ends with x. What lies in g to x now has its home there: from before, it
-// would have crossed a line with an empty slot, or the border. And it lay there
-// before: pairs have come from lines up to x only. But this pair lay there too,
-// so more pairs lay in these lines than they have slots, which cannot be. It
-// follows that every pair finds a slot, on no longer a path than before, that it
-// stays within the run, that lines which are yet to come are not in the way,
-// and that the pairs of one line may go in any order, or all at once.
+// Each pair then lies in its line or in an earlier one. Let x be the line and h the line of a
+// pair's home. Assume that no line from h to x has an empty slot when the pair is moved. Let g be
+// the first line of the longest stretch of such lines that ends with x. Every pair in g to x now
+// has its home there: from before g, it would have crossed a line with an empty slot, or the
+// border. It also lay there before, since pairs have come only from lines up to x. But the pair
+// being moved lay there too. So these lines held more pairs than they have slots, a contradiction.
+// Hence every pair finds a slot, on no longer a path than before, and stays within the run. Later
+// lines are not in the way, and the pairs of one line may move in any order, or all at once.
 //
-// At the end of a run each pair lies behind no empty slot of its path: slots that
-// it has passed were taken, and only the line whose turn it is loses any. Runs
-// whose slots are all live or empty stay as they are, and so do the lines before
-// the first dead slot of a run. Memory beside the table: one line per core; on a
-// GPU a word per segment, 1/512 of the table.
+// At the end of a run no empty slot precedes a pair on its path. The slots that the pair passed
+// were taken, and only the line being rehashed loses any. Runs with only live or empty slots stay
+// as they are, and so do the lines before the first dead slot of a run. Extra memory is one line
+// per core; on a GPU it is a word per segment, 1/512 of the table.
 
-// rehashInPlace gives each core some runs.
+// rehashInPlace deals out the runs to the cores.
 func (e *cpuEngine[K, SK, V, SV]) rehashInPlace(ctx context.Context) (bool, error) {
 	if e.Leases.Held() {
 		return false, nil
@@ -56,7 +52,7 @@ func (e *cpuEngine[K, SK, V, SV]) rehashInPlace(ctx context.Context) (bool, erro
 	return ctx.Err() == nil, ctx.Err()
 }
 
-// borders finds the first border of each of some parts of the table.
+// borders returns the first border of each of parts parts of the table.
 func (t *cpuTable[K, V]) borders(parts int) []uint32 {
 	var found []uint32
 	part := (t.lines-1)/uint32(parts) + 1
@@ -70,20 +66,20 @@ func (t *cpuTable[K, V]) borders(parts int) []uint32 {
 	return found
 }
 
-// linesPerLook is the number of lines rehashed in place between two looks at the
-// context: a fraction of a millisecond's work.
+// linesPerLook is the number of lines rehashed in place between two checks of the context: a
+// fraction of a millisecond's work.
 const linesPerLook = 1 << 11
 
-// rehashInPlace does it for n lines behind a border, of which the last is one,
-// and returns the number of dead slots dropped. It stops at a border when ctx
-// ends. Places are found in bits, since a core expects few of these jumps
-// rightly: in a table of 2 million pairs with 0.05 dead slots it takes a third of
-// the time that it takes with searches.
+// rehashInPlace rehashes the n lines after a border, the last of them a border too, and returns the
+// number of dead slots dropped. When ctx ends, it stops at a border. It finds slots by bit masks,
+// since a core mispredicts most of these jumps. In a table of 2 million pairs with 0.05 dead slots
+// it takes a third of the time that it takes with searches.
 func (t *cpuTable[K, V]) rehashInPlace(ctx context.Context, border, n uint32) (dropped uint64) {
 	var fresh [lineBytes / 4]cpu.Slot[K, V]
 	per := t.perSector()
 	line, look := border, linesPerLook
-	dirty, hole := false, 0 // since the last border: a slot has become empty; the last line that has such
+	// Since the last border: whether a slot has become empty, and the last line with such a slot.
+	dirty, hole := false, 0
 	for at := 1; at <= int(n); at++ {
 		if line++; line == t.lines {
 			line = 0
@@ -116,7 +112,7 @@ func (t *cpuTable[K, V]) rehashInPlace(ctx context.Context, border, n uint32) (d
 		if !border {
 			continue
 		}
-		// Nothing behind it has its home here or before.
+		// No later line has pairs with homes here or before.
 		if dirty, hole = false, 0; at >= look {
 			if look += linesPerLook; ctx.Err() != nil {
 				break
@@ -126,7 +122,7 @@ func (t *cpuTable[K, V]) rehashInPlace(ctx context.Context, border, n uint32) (d
 	return dropped
 }
 
-// census counts the dead slots of a line, and reports whether it is a border.
+// census counts the dead slots of a line and reports whether it is a border.
 func census[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V]) (dead uint32, border bool) {
 	var empty uint32
 	for i := range slots {
@@ -143,7 +139,7 @@ func census[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V]) (dead uint32, border b
 	return dead, empty != 0
 }
 
-// liveIn says which slots of a line are live, a bit each.
+// liveIn returns a bit mask of the live slots of a line.
 func liveIn[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V]) (live uint32) {
 	for i := range slots {
 		var l uint32
@@ -155,8 +151,8 @@ func liveIn[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V]) (live uint32) {
 	return live
 }
 
-// firstOf is the first on a path of the slots of a line that have a bit set. The
-// path begins in a sector of so many slots, here or in a line before.
+// firstOf returns the first slot on a path among those of a line with their bit set in room. The
+// path begins in the given sector of this line or in an earlier line; a sector has per slots.
 func firstOf(room, sector, per uint32) uint32 {
 	var onPath uint32
 	for o := range uint32(lineSectors) {
@@ -166,8 +162,8 @@ func firstOf(room, sector, per uint32) uint32 {
 	return (i/per^sector)*per + i%per
 }
 
-// placeBefore puts a pair into the first empty slot of its path in its first so
-// many lines, if there is one.
+// placeBefore puts a pair into the first empty slot in the first lines lines of its path. It
+// reports false if they have none.
 func (t *cpuTable[K, V]) placeBefore(lines, home uint32, pair *cpu.Slot[K, V]) bool {
 	for o := range lines * lineSectors {
 		slots := t.sector(t.next(home, o))
@@ -181,8 +177,8 @@ func (t *cpuTable[K, V]) placeBefore(lines, home uint32, pair *cpu.Slot[K, V]) b
 	return false
 }
 
-// cleanExtra drops the dead slots of the extra line, where all paths are the
-// same, and returns their number.
+// cleanExtra drops the dead slots of the extra line, where all paths are the same, and returns
+// their number.
 func (t *cpuTable[K, V]) cleanExtra() (dropped uint64) {
 	var fresh [lineBytes / 4]cpu.Slot[K, V]
 	wipeLine(&fresh[0])
@@ -197,7 +193,7 @@ func (t *cpuTable[K, V]) cleanExtra() (dropped uint64) {
 	return uint64(dead)
 }
 
-// wipeLine empties the line that begins with a slot.
+// wipeLine empties the line that begins with first.
 func wipeLine[K cpu.Key, V cpu.Val](first *cpu.Slot[K, V]) {
 	words := (*[lineBytes / 8]uint64)(unsafe.Pointer(first))
 	for i := range words {

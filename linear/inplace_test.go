@@ -48,7 +48,7 @@ func worn[K, V uint32 | uint64](t testing.TB, dev device.Device, set bool, seed 
 	return s
 }
 
-// changeKeys runs a batch on different keys, and the model behind it.
+// changeKeys runs a batch on different keys, then applies it to the model.
 func (s *beside[K, V]) changeKeys(kind weft.OpKind, keys []K) {
 	s.Helper()
 	vals := make([]V, len(keys))
@@ -74,8 +74,7 @@ func (s *beside[K, V]) changeKeys(kind weft.OpKind, keys []K) {
 	}
 }
 
-// holds compares the table with its model, by lookups, by export and by its
-// memory.
+// holds compares the table with its model: by lookups, by export and by its memory.
 func (s *beside[K, V]) holds() {
 	s.Helper()
 	keys := slices.Collect(maps.Keys(s.model))
@@ -91,7 +90,7 @@ func (s *beside[K, V]) holds() {
 	}
 }
 
-// homeLine is where the path of a key begins.
+// homeLine returns the line where the path of a key begins.
 func (im image) homeLine(key uint64) uint32 {
 	for i := range im.path(false, key) {
 		return uint32(i * im.Slot / lineBytes)
@@ -99,7 +98,7 @@ func (im image) homeLine(key uint64) uint32 {
 	return 0
 }
 
-// distances is how many lines each key lies behind its home.
+// distances returns how many lines each key lies after its home.
 func (im image) distances() map[uint64]uint32 {
 	d := map[uint64]uint32{}
 	for i := range int(im.lines) * lineBytes / im.Slot {
@@ -110,9 +109,8 @@ func (im image) distances() map[uint64]uint32 {
 	return d
 }
 
-// Whatever the table: a rehash in place keeps all pairs, drops all dead slots, on
-// a GPU but for those of the extra line, leaves the layout in order, and makes no
-// path longer.
+// For any table, a rehash in place keeps all pairs, drops all dead slots (on a GPU except those of
+// the extra line), keeps the layout valid, and makes no path longer.
 func TestRehashInPlace(t *testing.T) {
 	dev := devicetest.Open(t)
 	seeds := uint64(20)
@@ -150,7 +148,7 @@ func rehashInPlace[K, V uint32 | uint64](t *testing.T, dev device.Device, set bo
 	}
 }
 
-// The cores work apart, so how many there are makes no difference.
+// The cores work independently, so their number makes no difference.
 func TestRehashInPlaceOnAnyCores(t *testing.T) {
 	for seed := range uint64(50) {
 		var first []byte
@@ -170,7 +168,7 @@ func TestRehashInPlaceOnAnyCores(t *testing.T) {
 	}
 }
 
-// ends is a context that has ended when it has been looked at so many times.
+// ends is a context that ends after a number of checks.
 type ends struct {
 	context.Context
 	looks atomic.Int32
@@ -189,8 +187,7 @@ func (e *ends) Err() error {
 	return nil
 }
 
-// A rehash in place that is cancelled leaves a table as good as before, and the
-// counters right.
+// A cancelled rehash in place leaves the table as good as before, and the counters right.
 func TestRehashInPlaceCancelled(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 1)
 	m, err := New[uint64, uint64](dev, &Options{Capacity: 100_000, Fixed: true, MaxLoad: .9})
@@ -231,8 +228,8 @@ func TestRehashInPlaceCancelled(t *testing.T) {
 	}
 }
 
-// An iteration keeps the memory that it reads: a fixed table is not rehashed in
-// place before it has ended, and each key is seen once.
+// An iteration keeps the memory that it reads: a fixed table is not rehashed in place before it
+// ends, and each key is seen once.
 func TestIterationPutsOffRehashInPlace(t *testing.T) {
 	dev := devicetest.Open(t)
 	m, err := New[uint64, uint64](dev, &Options{Capacity: 400, Fixed: true, Seed: 4})
@@ -280,7 +277,7 @@ func TestIterationPutsOffRehashInPlace(t *testing.T) {
 	}
 }
 
-// So does one that begins when the rehash has been decided on.
+// So does an iteration that begins after the rehash has been decided on.
 func TestIterationBeginsBesideRehashInPlace(t *testing.T) {
 	s, err := sim.Open(nil)
 	if err != nil {
@@ -293,7 +290,7 @@ func TestIterationBeginsBesideRehashInPlace(t *testing.T) {
 	}
 	defer m.Close()
 	e := m.policy.engine.(*gpuEngine)
-	if err := e.borders.Free(); err != nil { // it asks for them again
+	if err := e.borders.Free(); err != nil { // the rehash allocates them again
 		t.Fatal(err)
 	}
 	e.borders = device.Slice[uint32]{}
@@ -310,7 +307,7 @@ func TestIterationBeginsBesideRehashInPlace(t *testing.T) {
 	}
 }
 
-// allocates is a device that tells of allocations before it makes them.
+// allocates is a device that calls before ahead of each allocation.
 type allocates struct {
 	device.Device
 	before func()

@@ -16,8 +16,8 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// beside is an engine of kernels beside a model of it. The keys of a set have
-// values that nobody reads.
+// beside is an engine of kernels next to a model of it. The keys of a set have values that are
+// never read.
 type beside[K, V uint32 | uint64] struct {
 	testing.TB
 	engine engine
@@ -29,10 +29,9 @@ type beside[K, V uint32 | uint64] struct {
 	model  map[K]V
 }
 
-// KernelsBesideModel does everything that an engine can do with small tables,
-// in host memory and on the device, in the launches for low and for high load,
-// with columns left out, without room, and compares all that comes of it with a
-// map of Go. A set has bare keys.
+// KernelsBesideModel runs every operation of an engine on small tables: in host memory and on the
+// device, in the launches for low and for high load, with columns left out, and with overflow. It
+// compares all results with a Go map. A set has bare keys.
 func KernelsBesideModel[K, V uint32 | uint64](t testing.TB, dev device.Device, set bool, opts Options) {
 	s := newBeside[K, V](t, dev, set, opts, 3)
 	defer s.close()
@@ -41,7 +40,7 @@ func KernelsBesideModel[K, V uint32 | uint64](t testing.TB, dev device.Device, s
 		s.change(weft.OpPutNew, 40, 40)
 		s.mixed(60)
 		s.change(weft.OpDelete, 60, 60)
-		s.change(weft.OpPut, 270, 270) // more than there is room for
+		s.change(weft.OpPut, 270, 270) // more than the table holds
 		s.change(weft.OpDelete, 60, 60)
 		s.change(weft.OpPutNew, 270, 270)
 		s.rehash(1) // too small
@@ -60,8 +59,8 @@ func KernelsBesideModel[K, V uint32 | uint64](t testing.TB, dev device.Device, s
 	}
 }
 
-// LargeTable is the same for a table of more lines than a path may have, and
-// for lookups of more keys than get a tile each.
+// LargeTable is the same for a table with more lines than a path may have, and for lookups of more
+// keys than get a tile each.
 func LargeTable[K, V uint32 | uint64](t testing.TB, dev device.Device, set bool) {
 	s := newBeside[K, V](t, dev, set, Options{}, maxPath+100)
 	defer s.close()
@@ -110,7 +109,7 @@ func (s *beside[K, V]) close() {
 	}
 }
 
-// draw makes up operations on so many keys, of which some look like sentinels.
+// draw makes up operations on `different` keys, some of them like sentinels.
 func (s *beside[K, V]) draw(n, different int) (keys []K, vals []V) {
 	order := s.rng.Perm(different)
 	for i := range n {
@@ -123,8 +122,8 @@ func (s *beside[K, V]) draw(n, different int) (keys []K, vals []V) {
 	return keys, vals
 }
 
-// change runs a batch of one kind. Only where the engine promises the outcome
-// of the batch's order are there fewer keys than operations.
+// change runs a batch of one kind. It has fewer keys than operations only where the engine promises
+// the outcome of batch order.
 func (s *beside[K, V]) change(kind weft.OpKind, n, different int) {
 	s.Helper()
 	if s.policy.widths.Val == 0 && kind == weft.OpPut {
@@ -137,8 +136,8 @@ func (s *beside[K, V]) change(kind weft.OpKind, n, different int) {
 	s.run(&batch.Batch{Kind: op.Kind(kind), Flags: s.policy.Flags(op.Kind(kind))}, nil, keys, vals)
 }
 
-// mixed runs a batch of all kinds, each key in one operation: it is not its
-// order that decides. Sets have none.
+// mixed runs a batch of all kinds with each key in one operation, so that its order does not
+// matter. Sets skip it.
 func (s *beside[K, V]) mixed(n int) {
 	if s.policy.widths.Val == 0 {
 		return
@@ -155,9 +154,8 @@ func (s *beside[K, V]) kinds(n int) []weft.OpKind {
 	return kinds
 }
 
-// overlap runs lookups on another stream beside a change, of which they may see
-// some; that they see it as accesses of threads that nothing orders may is the
-// simulator's to find out. There must be room.
+// overlap runs lookups on another stream during a change; they may see part of it. The simulator
+// checks that these unordered accesses are legal. The table must have free slots.
 func (s *beside[K, V]) overlap(n int) {
 	s.Helper()
 	keys, vals := s.draw(n, n)
@@ -259,9 +257,8 @@ func (s *beside[K, V]) apply(kind weft.OpKind, k K, v V) (out V, ok bool) {
 	return 0, there
 }
 
-// execute runs a batch from host memory or from the device. lost operations
-// are said to have found no room; failed is the list of them, which only
-// batches from host memory give.
+// execute runs a batch from host memory or from the device. lost is the number of operations that
+// found no slot. failed lists them, for batches from host memory only.
 func (s *beside[K, V]) execute(b *batch.Batch) (failed []uint32, lost int) {
 	s.Helper()
 	if s.rng.IntN(2) == 0 {
@@ -291,7 +288,7 @@ func (s *beside[K, V]) wide(load float64) {
 	k.wideGet, k.wideChange = load, load
 }
 
-// onDevice has a batch lie on the device, and brings its outputs back.
+// onDevice moves a batch to the device, and its outputs back.
 func (s *beside[K, V]) onDevice(b *batch.Batch, do func() error) {
 	s.Helper()
 	var err error
@@ -352,8 +349,8 @@ func (s *beside[K, V]) lookUp(keys []K, vals []V) (found []bool) {
 	return found
 }
 
-// check compares what lookups, iteration and the statistics say with the
-// model. Where an operation found no room, there must be none.
+// check compares lookups, iteration and the statistics with the model. If an operation found no
+// slot, the table must be full.
 func (s *beside[K, V]) check(full bool) {
 	s.Helper()
 	keys, _ := s.draw(140, 140)
@@ -394,7 +391,7 @@ func (s *beside[K, V]) check(full bool) {
 	}
 }
 
-// image is the memory in use.
+// image returns the memory in use.
 func (s *beside[K, V]) image() image {
 	s.Helper()
 	t := &table{core.New(core.Config{Device: s.dev, Widths: s.policy.widths, Engine: s.engine, Leases: s.leases}), s.policy}
@@ -405,7 +402,7 @@ func (s *beside[K, V]) image() image {
 	return im
 }
 
-// sentinels is the number of keys that live in the extra line.
+// sentinels returns the number of keys that live in the extra line.
 func (s *beside[K, V]) sentinels() (n int) {
 	bits := conformance.Slots{Widths: s.policy.widths}.KeyBits()
 	for k := range s.model {
@@ -416,7 +413,7 @@ func (s *beside[K, V]) sentinels() (n int) {
 	return n
 }
 
-// content compares what export says, a few lines at a time or all at once.
+// content compares exports with the model, a few lines at a time or all at once.
 func (s *beside[K, V]) content() {
 	s.Helper()
 	lease := s.leases.Current()
@@ -446,8 +443,8 @@ func (s *beside[K, V]) content() {
 	}
 }
 
-// rehash moves to another number of lines. Where that is too few, the error
-// says so, and nothing happens.
+// rehash moves to another number of lines. If they are too few, it checks for the error and for an
+// unchanged table.
 func (s *beside[K, V]) rehash(lines uint32) {
 	s.Helper()
 	before := s.engine.geometry()
@@ -463,7 +460,7 @@ func (s *beside[K, V]) rehash(lines uint32) {
 	s.check(false)
 }
 
-// rehashInPlace drops all dead slots, unless there is no empty one.
+// rehashInPlace drops all dead slots, unless no slot is empty.
 func (s *beside[K, V]) rehashInPlace() {
 	s.Helper()
 	before, err := s.engine.Counters(context.Background())
@@ -480,8 +477,8 @@ func (s *beside[K, V]) rehashInPlace() {
 	}
 }
 
-// deadLeft is how many dead slots a rehash in place leaves at most: on a GPU
-// those of the extra line.
+// deadLeft returns how many dead slots a rehash in place may leave: on a GPU those of the extra
+// line.
 func (s *beside[K, V]) deadLeft() uint64 {
 	if _, ok := s.engine.(*gpuEngine); ok {
 		return lastSentinel + 1

@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/internal/hash"
 )
 
-// The constants of the kernels are those of Go.
+// The constants of the kernels equal those of Go.
 func TestConstantsAreTwins(t *testing.T) {
 	conformance.Twins(t, map[string]map[string]int{
 		"../kernels/include/weft/linear_table.cuh": {
@@ -34,8 +34,8 @@ func TestConstantsAreTwins(t *testing.T) {
 	})
 }
 
-// Every path visits each of its sectors exactly once, line by line from its
-// home on, each line whole before the next.
+// Every path visits each of its sectors exactly once, line by line from its home, each line whole
+// before the next.
 func TestPathsVisitEverySectorOnce(t *testing.T) {
 	for _, lines := range []uint32{1, 2, 3, 4, 5, 7, 64, 100, maxPath - 1, maxPath, maxPath + 1, 3 * maxPath} {
 		table := cpuTable[uint64, uint64]{geometry: geometry{lines: lines}}
@@ -104,7 +104,7 @@ func TestImagePathIsTheEnginesPath(t *testing.T) {
 	}
 }
 
-// The hash and the home sector, worked out with integers of any size.
+// The hash and the home sector, computed with integers of any size.
 func TestHomeByLongArithmetic(t *testing.T) {
 	for _, g := range []geometry{{0, 1}, {1, 3}, {0xfedcba9876543210, 1000}, {1 << 63, maxLines}} {
 		for i := range uint64(200) {
@@ -120,7 +120,7 @@ func TestHomeByLongArithmetic(t *testing.T) {
 	}
 }
 
-// Keys that look like sentinels have homes and names apart from all others.
+// Keys that look like sentinels have homes and stored forms apart from all others.
 func TestSentinelsAreKeysToo(t *testing.T) {
 	g := geometry{seed: 5, lines: 10}
 	for i := range uint32(6) {
@@ -138,7 +138,7 @@ func TestSentinelsAreKeysToo(t *testing.T) {
 	}
 }
 
-// linesFor gives the fewest lines within the load.
+// linesFor returns the fewest lines within the load.
 func TestLinesFor(t *testing.T) {
 	for _, slotBytes := range []int{4, 8, 16} {
 		per := lineBytes / slotBytes

@@ -8,7 +8,7 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// Batches read from bytes, on maps of both schemes and two widths.
+// FuzzMap runs batches read from bytes on maps of both schemes and two widths.
 func FuzzMap(f *testing.F) {
 	conformance.FuzzMaps(f, func(t *testing.T, dev device.Device, data []byte) {
 		for _, scheme := range schemes {

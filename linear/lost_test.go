@@ -11,13 +11,13 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// A large batch is shared out among the cores of a CPU; what finds no room in
-// one share must be reported like anything else.
+// A large batch is shared out among the cores of a CPU. Operations that find no slot in one share
+// must be reported like any others.
 func TestNoRoomInALargeBatch(t *testing.T) {
 	dev := devicetest.Open(t)
 	large := 1 << 14
 	if testing.Short() {
-		large = 1 << 11 // each key without room searches the whole table
+		large = 1 << 11 // each dropped key searches the whole table
 	}
 	for _, capacity := range []int{8, 100, large} {
 		m, err := linear.New[uint64, uint64](dev, &linear.Options{Capacity: capacity, MaxLoad: 1, Fixed: true, Seed: 7})
@@ -41,13 +41,12 @@ func TestNoRoomInALargeBatch(t *testing.T) {
 	}
 }
 
-// A growing table takes every key, even where its paths are crowded beyond
-// their bound.
+// A growing table takes every key, even if its paths are crowded beyond their bound.
 func TestCrowdedTableGrows(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	n := 1 << 19
 	if conformance.Raced {
-		n = 1 << 17 // still twice what a path has
+		n = 1 << 17 // still twice what a path holds
 	}
 	m, err := linear.New[uint32, uint32](dev, &linear.Options{Capacity: n, MaxLoad: 1, Seed: 7})
 	if err != nil {
@@ -93,7 +92,7 @@ func TestCapacityIsEnough(t *testing.T) {
 	}
 }
 
-// Clear keeps the memory for the batches that follow.
+// Clear keeps the memory for later batches.
 func TestClearKeepsTheMemory(t *testing.T) {
 	m, err := linear.New[uint64, uint64](devicetest.Open(t), nil)
 	if err != nil {

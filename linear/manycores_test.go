@@ -7,11 +7,11 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// small is about where batches begin to be shared out among the cores.
+// small is the size from which batches are shared out among the cores, roughly.
 const small = 1 << 11
 
-// With more cores than a batch has full shares of work for, some of them get
-// nothing: not even what they had in the batch before.
+// If a batch has fewer full shares of work than cores, some cores get nothing: not even their share
+// of the batch before.
 func TestBatchesForManyCores(t *testing.T) {
 	for _, workers := range []int{1, 3, 48, 64, 100, 500} {
 		m, err := New[uint64, uint64](devicetest.OpenCPU(t, workers), nil)

@@ -11,13 +11,12 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// Whatever operation of the device fails while a table is made, nothing stays
-// behind.
+// Whatever device operation fails while a table is made, nothing leaks.
 func TestNewFailsCleanly(t *testing.T) {
 	conformance.NewFails(t, linear.New[uint64, uint32], devicetest.Open(t), nil)
 }
 
-// Whatever operation of the device fails, once, nothing that was there is lost.
+// Whatever device operation fails once, no stored pair is lost.
 func TestEveryOperationFailsOnce(t *testing.T) {
 	dev := devicetest.Open(t)
 	for name, scheme := range schemes {
@@ -27,7 +26,7 @@ func TestEveryOperationFailsOnce(t *testing.T) {
 	}
 }
 
-// A map that cannot grow goes on with the room that it has, and grows when it can.
+// A map that cannot grow uses its remaining capacity, and grows when it can.
 func TestNoMemoryToGrow(t *testing.T) {
 	dev := devicetest.Open(t)
 	m := conformance.Open(t, linear.New[uint64, uint64], dev, &linear.Options{Capacity: 100})
@@ -38,8 +37,8 @@ func TestNoMemoryToGrow(t *testing.T) {
 	})
 }
 
-// A fixed map whose dead slots cannot be dropped for lack of memory reports
-// that it is full, and is as it was.
+// A fixed map that cannot drop its dead slots for lack of memory reports that it is full, and is
+// unchanged.
 func TestNoMemoryToDropTombstones(t *testing.T) {
 	dev := devicetest.Open(t)
 	if _, ok := dev.(device.Host); !ok {
@@ -64,8 +63,8 @@ func TestNoMemoryToDropTombstones(t *testing.T) {
 	conformance.WantPairs(t, m, keys[32:])
 }
 
-// An iteration keeps the table it began with; it is freed with the last of
-// them, and Close in the middle ends them.
+// An iteration keeps the table it began with. The table is freed with the last iteration, and Close
+// in the middle ends them.
 func TestIterationHoldsItsTable(t *testing.T) {
 	dev := devicetest.Open(t)
 	before := devicetest.Live(dev).Bytes

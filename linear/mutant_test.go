@@ -30,8 +30,8 @@ const (
 	goesTooFar      mutation = "an insert goes one slot too far"
 )
 
-// mutant is the CPU engine for pairs of 32 bits with changes of its own, one
-// operation at a time, which can be broken.
+// mutant is the CPU engine for pairs of 32 bits with its own changes, one operation at a time,
+// which can be broken.
 type mutant struct {
 	*mutantBase
 	how mutation
@@ -120,7 +120,7 @@ func (m *mutant) one(c *mutantChanger, i uint32) {
 	c.Finish(i, o)
 }
 
-// after is the slot behind s in its sector, if that is empty too.
+// after returns the slot after s in its sector, if that is empty too.
 func (m *mutant) after(c *mutantChanger, s *cpu.Slot[uint32, uint32]) *cpu.Slot[uint32, uint32] {
 	if s == nil {
 		return nil
@@ -166,16 +166,15 @@ func (m *mutant) rehash(ctx context.Context, lines uint32, thorough bool) error 
 	return err
 }
 
-// unchecked hides that a map can check itself, and its copies.
+// unchecked hides a map's method of checking itself.
 type unchecked struct {
 	conformance.AnyMap[uint32, uint32]
 }
 
 func (m unchecked) Check(ctx context.Context) error { return m.Sync(ctx) }
 
-// The suite notices what breaks the protocol: by answers alone, and with a
-// look at the memory that is left. An engine of the same code without a fault
-// passes.
+// The suite notices what breaks the protocol: by answers alone, and by a check of the memory that
+// is left. An engine of the same code without a fault passes.
 func TestMutantsAreNoticed(t *testing.T) {
 	conformance.NotRaced(t, "is about tests")
 	dev := devicetest.OpenCPU(t, 2)

@@ -9,8 +9,8 @@ import (
 	"github.com/weftgo/weft/internal/mutate"
 )
 
-// A mutant is a way to break the protocol of the kernels: their PTX with one
-// pattern replaced wherever it occurs.
+// A mutant breaks the protocol of the kernels: their PTX with one pattern replaced wherever it
+// occurs.
 type mutant struct {
 	name    string
 	mode    mode
@@ -62,7 +62,7 @@ var mutants = []mutant{
 		"st.relaxed.gpu.global.u32"},
 }
 
-// reduceMutants lose what is combined.
+// reduceMutants lose combined values.
 var reduceMutants = []mutant{
 	{"a sum is stored without compare and swap", mode{arch: 90}, "32,32", cas64,
 		"ld.relaxed.gpu.global.b64 $1, [$2]; st.relaxed.gpu.global.b64 [$2], $4; mov.b64 $1, $3;"},
@@ -72,10 +72,9 @@ var reduceMutants = []mutant{
 		"ld.relaxed.gpu.global.b64 $1, [$2]; st.relaxed.gpu.global.b64 [$2], $4; mov.b64 $1, $3;"},
 }
 
-// The default number of schedules of dst finds every one of the mutants. None drops a
-// fence, because these kernels have none: all their accesses to the table are
-// relaxed. A slot is one word, so there is nothing that would need an order;
-// linear.cu says why that is enough.
+// The default number of schedules of dst finds every mutant. None drops a fence, because these
+// kernels have none: all their accesses to the table are relaxed. A slot is one word, so nothing
+// needs an order; linear.cu explains why.
 func TestMutantsAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -112,8 +111,8 @@ func find[K weft.Key, V weft.Value](t *testing.T, cfg dst.Config[K, V], rewrite 
 	t.Logf("found by program %d: %v", tried.Programs, f.Err)
 }
 
-// Tests of kernels find what no program of dst does: what is written, counted
-// and listed where there is no room, or no column, and what is measured.
+// Tests of kernels find what no program of dst does: what is written, counted and listed on
+// overflow or without a column, and what is measured.
 func TestMutantsFailKernelTests(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

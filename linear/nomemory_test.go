@@ -9,8 +9,8 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// A lookup that finds no memory for its batch says so, and does no harm: nothing
-// waits for the counter that it has begun to set to zero.
+// A lookup without memory for its batch reports it and does no harm: nothing waits for the counter
+// that it has begun to zero.
 func TestGetWithoutMemory(t *testing.T) {
 	for seed := range uint64(5) {
 		dev, err := sim.Open(&sim.Options{Scheduler: sim.Random, Seed: seed, Races: true, Memory: 1 << 20})

@@ -13,8 +13,8 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// Each call by which the host orders streams, or waits for them, is needed:
-// left out, programs go wrong.
+// Each call by which the host orders streams, or waits for them, is needed: without it, programs
+// fail.
 func TestOmissionsAreNoticed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -28,8 +28,8 @@ func TestOmissionsAreNoticed(t *testing.T) {
 	dst.Omit(t, "../internal/gpu", notHere, updateFullMap, cleanAtPace, dst.IterateBehindChanges(open), ordered.Try(), unordered.Try())
 }
 
-// notHere are the calls of the engine that programs on maps don't make, or that
-// they cannot miss.
+// notHere lists the calls of the engine that programs on maps do not make, or that they cannot
+// miss.
 var notHere = map[string]string{
 	"e.Stream.Wait(e.Changed()) in (*Engine).changeOn":                     "only parts of a change in a growing table report",
 	"e.Stream.Sync(context.WithoutCancel(ctx)) in (*Engine).Rearrange":     "only tables that reclaim, of package horton, move pairs in place",
@@ -69,8 +69,8 @@ func onMap(dev device.Device, o *linear.Options, f func(m *linear.Map[uint32, ui
 	return errors.Join(f(m, s, keys), m.Sync(context.Background()), keys.Free())
 }
 
-// paced is a context that wants all launches so far to have run whenever it is
-// asked: one that ends is noticed after one more of them.
+// paced is a context that waits, at each check, until all launches so far have run. Its end is
+// noticed after one more launch.
 type paced struct {
 	context.Context
 	dev *sim.Device
@@ -90,8 +90,8 @@ func (p *paced) Err() error {
 	return nil
 }
 
-// A rehash in place runs its launches one by one, and looks at its context
-// between them; lookups behind it find all keys.
+// A rehash in place runs its launches one by one and checks its context between them. Later lookups
+// find all keys.
 func cleanAtPace(wrap func(device.Device) device.Device) error {
 	ctx := &paced{Context: context.Background()}
 	dev, err := sim.Open(&sim.Options{Watch: ctx.watch})

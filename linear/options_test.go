@@ -47,8 +47,7 @@ func TestOptionsAtTheirLimits(t *testing.T) {
 	}
 }
 
-// The options of the caller are not changed, and the seed is: by default it is
-// random.
+// The caller's options are unchanged. The seed differs: by default it is random.
 func TestDefaults(t *testing.T) {
 	dev := devicetest.Open(t)
 	opts := linear.Options{}

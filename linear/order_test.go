@@ -8,7 +8,7 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// Keys may come and go in the order of All.
+// Keys may be inserted and deleted in the order of All.
 func TestIterationOrder(t *testing.T) {
 	dev := devicetest.Open(t)
 	for name, scheme := range schemes {

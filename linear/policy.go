@@ -13,72 +13,73 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// policy decides when a table grows, shrinks and drops dead slots. A rehash is a
-// means; a call that has done its work does not fail because of one.
+// policy decides when a table grows, shrinks and drops dead slots. A failed rehash does not fail a
+// call that has done its work.
 type policy struct {
-	opts     Options
-	widths   batch.Widths
-	engine   engine
-	minLines uint32 // what Capacity asks for
+	opts   Options
+	widths batch.Widths
+	engine engine
+	// minLines is the number of lines that Capacity requires.
+	minLines uint32
 
-	// crowded is the number of keys with which shrinking did not help: it is tried
-	// again when half of them are left.
+	// crowded is the number of keys at which shrinking failed. It is tried again when half of them
+	// are left.
 	crowded uint64
-	// stuck are the size and the counters with which doubling did not make room for
-	// operations that found none.
+	// stuck holds the size and the counters at which doubling did not help operations that had
+	// found no slot.
 	stuck struct {
 		core.Counters
 		lines uint32
 	}
 }
 
-// Flags is for [core.Policy].
+// Flags implements [core.Policy].
 func (p *policy) Flags(kind op.Kind) (f batch.Flags) {
 	if !p.opts.Unordered && !kind.Reduces() {
 		f |= batch.Order
 	}
-	// Sets can't remember a dead key, see KeyOnly in slot.cuh.
+	// Sets cannot remember a dead key, see KeyOnly in slot.cuh.
 	if kind != op.Delete && (p.opts.Tombstones == Reuse || p.widths.Val == 0) {
 		f |= batch.Reuse
 	}
 	return f
 }
 
-// Mixed is for [core.Policy].
+// Mixed implements [core.Policy].
 func (p *policy) Mixed() batch.Flags { return 0 }
 
-// Describe is for [core.Policy].
+// Describe implements [core.Policy].
 func (p *policy) Describe() string { return fmt.Sprintf("in %d slots", p.slots()) }
 
 func (p *policy) slots() int {
 	return int(p.engine.geometry().lines) * lineBytes / p.widths.Slot
 }
 
-// room is how many more slots may be used.
+// room returns how many more slots may be used.
 func (p *policy) room(used uint64) int { return p.roomAt(p.opts.MaxLoad, used) }
 
 func (p *policy) roomAt(load float64, used uint64) int {
 	return keysAt(p.engine.geometry().lines, load, p.widths.Slot) - int(used)
 }
 
-// full reports a table of fixed size that takes no more keys.
+// full reports whether the table has fixed size and takes no more keys.
 func (p *policy) full(now core.Counters) bool {
 	return p.opts.Fixed && now.Live >= uint64(maxKeys(p.engine.geometry().lines, p.perLine()))
 }
 
 func (p *policy) perLine() int { return lineBytes / p.widths.Slot }
 
-// crowdedShare of the slots in use is when an operation may find none on its path.
+// crowdedShare is the share of slots in use above which an operation may find none on its path.
 const crowdedShare = 0.95
 
-// tight reports whether some of n operations of a batch may find no slot: they run again if the
-// table can make room, and otherwise the caller learns which.
+// tight reports whether some of n operations of a batch may find no slot. They run again if the
+// table can make space; otherwise the caller learns which failed.
 func (p *policy) tight(now core.Counters, n int) bool {
 	return float64(now.Used)+float64(n) > crowdedShare*float64(p.slots())
 }
 
-// Before is for [core.Policy]: it grows the table, if it must, so that the whole
-// batch has room, or at least a chunk.
+// Before implements [core.Policy]. It grows the table, if necessary, so that the whole batch fits,
+// or at least a chunk.
 func (p *policy) Before(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, report bool, err error) {
 	switch {
 	case s != nil && !now.Exact && p.tight(now, b.N):
@@ -91,19 +92,18 @@ func (p *policy) Before(ctx context.Context, now core.Counters, s *device.Stream
 	return n, s != nil && (p.tight(now, n) || p.forgets(b)), err
 }
 
-// forgets reports a batch that may find no slot for a key though the table has
-// plenty: mixed ones reuse no dead slot of a set, which does not remember whose
-// it was. Where keys that look like sentinels come and go, the extra line fills.
+// forgets reports whether a batch may find no slot for a key though the table has plenty. Mixed
+// batches reuse no dead slot of a set, since the slot does not remember its key. Where keys that
+// look like sentinels come and go, the extra line fills.
 func (p *policy) forgets(b *batch.Batch) bool {
 	return p.widths.Val == 0 && b.Columns[batch.Kinds].Given()
 }
 
-// leastChunk is as many operations as there must be room for, lest the keys of a chunk are looked up before it is run: that tells
-// how many of them are new, and takes half as long as the changes themselves.
+// leastChunk is the space, in operations, below which a chunk's keys are looked up before the chunk
+// runs. The lookup counts the new keys and takes half as long as the changes themselves.
 const leastChunk = core.ChunkOps / 8
 
-// makeRoom grows the table, if it must, and returns how many operations of a
-// batch are to be run.
+// makeRoom grows the table, if necessary, and returns how many operations of a batch to run.
 func (p *policy) makeRoom(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, err error) {
 	chunk, room := min(b.N, core.ChunkOps), p.room(now.Used)
 	if room >= chunk || s == nil && room >= min(chunk, leastChunk) {
@@ -127,16 +127,16 @@ func (p *policy) makeRoom(ctx context.Context, now core.Counters, s *device.Stre
 	if err = p.grow(ctx, now, uint64(expect), uint64(need)); err == nil {
 		return max(chunk, min(b.N, p.room(now.Live))), nil
 	}
-	// No memory to grow, or keys that crowd in any size: use what room there is,
-	// by as many operations as are likely to bring so many new keys.
+	// No memory to grow, or keys that crowd in any size: use the space left for as many operations
+	// as are likely to bring that many new keys.
 	if room > 0 && cannotGrow(err) {
 		return max(1, int(float64(chunk)*float64(room)/float64(need))), nil
 	}
 	return 0, err
 }
 
-// Reserve is for [core.Reserver]. A table of fixed size gets rid of dead slots where
-// they would be in the way.
+// Reserve implements [core.Reserver]. A table of fixed size drops dead slots that would be in the
+// way.
 func (p *policy) Reserve(ctx context.Context, now core.Counters, n int) (ok bool, err error) {
 	switch room := p.room(now.Used); {
 	case p.opts.Fixed && (now.Dead == 0 || n <= p.roomAt(crowdedShare, now.Used)), !p.opts.Fixed && n <= room:
@@ -150,8 +150,8 @@ func (p *policy) Reserve(ctx context.Context, now core.Counters, n int) (ok bool
 	return true, p.grow(ctx, now, uint64(n), uint64(n))
 }
 
-// grow rehashes for as many new keys as are expected, or if there is no memory
-// for that, for those of a chunk.
+// grow rehashes for the new keys that are expected. Without memory for those, it rehashes for the
+// keys of a chunk.
 func (p *policy) grow(ctx context.Context, now core.Counters, expect, need uint64) (err error) {
 	for _, fresh := range []uint64{expect, need} {
 		lines, ok := linesFor(now.Live+fresh, p.opts.MaxLoad, p.widths.Slot)
@@ -170,9 +170,9 @@ func cannotGrow(err error) bool {
 	return errors.Is(err, device.ErrMemory) || errors.Is(err, op.ErrFull)
 }
 
-// stretch is the size to grow to when lines are needed: at least double, so
-// that growth costs each key a constant number of moves, unless dropping dead
-// slots alone makes half the table free.
+// stretch returns the size to grow to when lines are needed. It at least doubles, so that growth
+// costs each key a constant number of moves, unless dropping dead slots alone makes half the table
+// free.
 func (p *policy) stretch(lines uint32) uint32 {
 	have := p.engine.geometry().lines
 	switch {
@@ -184,24 +184,23 @@ func (p *policy) stretch(lines uint32) uint32 {
 	return max(lines, p.minLines)
 }
 
-// Retry is for [core.Policy]: a fixed table gets rid of its dead slots, a
-// growing one was too crowded in one place. If that does not help any operation,
-// a growing table is as it was.
+// Retry implements [core.Policy]. A fixed table drops its dead slots; a growing one, too crowded in
+// one place, doubles. If that helps no operation, a growing table is restored.
 func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Batch) (still []uint32, more bool, err error) {
 	all := core.All(failed.N)
 	if p.hopeless(now) {
 		return all, false, nil
 	}
 	lines := p.engine.geometry().lines
-	if p.opts.Fixed && now.Used < uint64(maxUsed(lines, p.perLine())) { // others may have made room
+	if p.opts.Fixed && now.Used < uint64(maxUsed(lines, p.perLine())) { // other operations may have freed slots
 		if still, err = core.Rerun(ctx, p.engine, failed); len(still) < failed.N || err != nil {
 			return still, len(still) > 0, err
 		}
 	}
 	before, err := p.relax(ctx, p.forgets(failed) && now.Dead > 0)
 	if err != nil {
-		// The operations count as not run. A fixed table is full in any case, and
-		// so is one whose keys crowd.
+		// The operations count as not run. A fixed table is full in any case, and so is one with
+		// keys that crowd.
 		if errors.Is(err, op.ErrFull) || p.opts.Fixed && errors.Is(err, device.ErrMemory) {
 			err = nil
 		}
@@ -218,9 +217,9 @@ func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Bat
 	return still, false, errors.Join(err, before.End())
 }
 
-// relax makes room for operations that found none. If the table could be as it
-// was, it returns a lease to go back to. Where dead slots are what is in the way,
-// all of them go; a rehash in place leaves those of the extra line.
+// relax makes space for operations that found none. If the old table can be restored, it returns a
+// lease of it. With dead, all dead slots must go; a rehash in place would leave those of the extra
+// line.
 func (p *policy) relax(ctx context.Context, dead bool) (before *core.Lease, err error) {
 	lines := p.engine.geometry().lines
 	if p.opts.Fixed && !dead {
@@ -240,9 +239,8 @@ func (p *policy) relax(ctx context.Context, dead bool) (before *core.Lease, err 
 	return before, nil
 }
 
-// hopeless reports that nothing is to be expected of a rehash: a fixed table has no dead
-// slots, or all the keys that it takes, or doubling did not help when the table was much the
-// same.
+// hopeless reports whether a rehash cannot help. A fixed table has no dead slots or is at capacity,
+// or doubling failed when the table was much the same.
 func (p *policy) hopeless(now core.Counters) bool {
 	if p.opts.Fixed {
 		return now.Dead == 0 || p.full(now)
@@ -251,8 +249,7 @@ func (p *policy) hopeless(now core.Counters) bool {
 	return p.engine.geometry().lines == s.lines && now.Used <= s.Used+s.Used/8 && now.Dead <= s.Dead+s.Used/8
 }
 
-// resize rehashes to a number of lines. A thorough one gives up later when keys
-// crowd.
+// resize rehashes to a number of lines. thorough makes it give up later when keys crowd.
 func (p *policy) resize(ctx context.Context, lines uint32, thorough bool) error {
 	have, began := p.engine.geometry().lines, time.Now()
 	if err := p.engine.rehash(ctx, lines, thorough); err != nil {

@@ -11,8 +11,7 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// probeLengths of an image: for each key the number of slots before it on its
-// path, by walking there.
+// probeLengths walks an image: for each key it counts the slots before it on its path.
 func (im image) probeLengths() (sum uint64, longest int) {
 	for i := range im.slots() - lineBytes/im.Slot { // not the extra line
 		key, _ := im.slot(i)
@@ -32,7 +31,7 @@ func (im image) probeLengths() (sum uint64, longest int) {
 	return sum, longest
 }
 
-// distinctKeys are n keys without order.
+// distinctKeys returns n distinct keys in random order.
 func distinctKeys(n int) []uint32 {
 	keys := make([]uint32, n)
 	rng := rand.New(rand.NewPCG(4, 2))
@@ -45,8 +44,8 @@ func distinctKeys(n int) []uint32 {
 	return keys
 }
 
-// Stats measures probe lengths as a walk along the paths does, after inserts
-// and deletes, on every device.
+// Stats measures the probe lengths of a walk along the paths, after inserts and deletes, on every
+// device.
 func TestStatsByWalking(t *testing.T) {
 	dev := devicetest.Open(t)
 	for _, load := range []float64{.3, .7, .97, 1} {
@@ -82,9 +81,9 @@ func TestStatsByWalking(t *testing.T) {
 	}
 }
 
-// simulate fills a table of sectors with keys of random homes by the rule of
-// the path, and returns the mean and the largest number of slots before a key.
-// It knows sectors only by how many keys they hold.
+// simulate fills a table of sectors with keys of random homes by the rule of the path. It returns
+// the mean and the largest number of slots before a key. A sector is just the number of keys that
+// it holds.
 func simulate(lines, n, perSector int) (mean float64, longest int) {
 	rng := rand.New(rand.NewPCG(8, 8))
 	held := make([]int, lines*4)
@@ -107,16 +106,15 @@ func simulate(lines, n, perSector int) (mean float64, longest int) {
 	return float64(sum) / float64(n), longest
 }
 
-// Probe lengths are those of a simulation with random homes: the hash spreads
-// keys as well as chance does.
+// Probe lengths equal those of a simulation with random homes: the hash spreads keys as well as
+// chance does.
 //
-// The article measured, in 2^27 slots of 8 bytes, a mean of 0.48 and at most 60
-// at load 0.5, and 10.2 and at most 6474 at load 0.97. Its searches begin at any
-// slot; Knuth's mean for that is (1/(1-load) - 1) / 2, so 0.5 and 16.2. Searches
-// here begin at the first slot of a sector of four: the first key of a sector
-// has none before it and the fourth has three, which makes the mean at low
-// loads larger, 1.1, though most keys lie in the sector that is read first. At
-// high loads the difference is small: 18.
+// The article measured, in 2^27 slots of 8 bytes, a mean of 0.48 and at most 60 at load 0.5, and
+// 10.2 and at most 6474 at load 0.97. Its searches begin at any slot; Knuth's mean for that is
+// (1/(1-load) - 1) / 2, so 0.5 and 16.2. Searches here begin at the first slot of a sector of four.
+// The first key of a sector has none before it and the fourth has three, which raises the mean at
+// low loads to 1.1, though most keys lie in the sector that is read first. At high loads the
+// difference is small: 18.
 func TestProbeLengthsByLoad(t *testing.T) {
 	conformance.NotRaced(t, "is about the hash")
 	dev := devicetest.Open(t)

@@ -24,9 +24,8 @@ func TestRandomMutants(t *testing.T) {
 	}})
 }
 
-// modes are those in which a kernel may do something different: lookups and
-// kernels over whole tables do the same in all, and no duplicates are resolved in
-// batches without order.
+// modes returns the modes in which a kernel may behave differently. Lookups and kernels over whole
+// tables do the same in all, and batches without order resolve no duplicates.
 func modes(m *mutate.Mutant) []mode {
 	all := []mode{{arch: m.Arch}, {m.Arch, linear.Reuse, false}, {m.Arch, linear.Keep, true}, {m.Arch, linear.Reuse, true}}
 	switch name, _, _ := strings.Cut(m.Kernel, "_"); name {

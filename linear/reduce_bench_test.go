@@ -12,12 +12,12 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// reduceRows is the size of the table that is grouped.
+// reduceRows is the number of rows of the table that is grouped.
 const reduceRows = 20_000_000
 
-// Sums of groups of int64 keys, in one batch and in smaller ones, into a map that
-// is made for as many; beside what one writes by hand: rows split among 64 maps of
-// Go by a hash, summed by all cores, and merged. ns/op is for all rows.
+// Sums of groups of int64 keys, in one batch and in smaller ones, into a map made for that many
+// groups. The peer is what one writes by hand: rows split among 64 Go maps by a hash, summed by all
+// cores, and merged. ns/op is for all rows.
 func BenchmarkGroupBy(b *testing.B) {
 	for _, groups := range []int{1000, 1_000_000, 8_600_000} {
 		rng := rand.New(rand.NewPCG(1, uint64(groups)))
@@ -65,8 +65,7 @@ func groupBy(b *testing.B, keys, vals []int64, groups, size int) {
 	}
 }
 
-// groupByGo splits rows among 64 maps, sums them on all cores, and returns the
-// number of groups.
+// groupByGo splits rows among 64 maps, sums them on all cores, and returns the number of groups.
 func groupByGo(keys, vals []int64, groups int) int {
 	const parts = 64
 	type row struct{ key, val int64 }

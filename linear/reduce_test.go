@@ -14,7 +14,7 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// grouped is a batch of so many rows of some groups, each with the value 1.
+// grouped returns a batch of `rows` rows of some groups, each with the value 1.
 func grouped(rows, groups int) (keys, vals []int64) {
 	keys, vals = make([]int64, rows), make([]int64, rows)
 	for i := range keys {
@@ -32,8 +32,8 @@ func openWorkers(t *testing.T, workers int, opts *linear.Options) *linear.Map[in
 	return conformance.Open(t, linear.New[int64, int64], dev, opts)
 }
 
-// Rows without room are counted one by one, though those of a key were combined
-// before the table saw them; all others are there.
+// Rows that overflow are counted one by one, though those of a key were combined before they
+// reached the table. All others are present.
 func TestReduceOfFewGroupsThatDoNotFit(t *testing.T) {
 	for _, workers := range []int{1, 4} {
 		m := openWorkers(t, workers, &linear.Options{Capacity: 40, Fixed: true, MaxLoad: 1})
@@ -53,7 +53,7 @@ func TestReduceOfFewGroupsThatDoNotFit(t *testing.T) {
 	}
 }
 
-// poor is a device without memory from some time on.
+// poor is a device that runs out of memory at some point.
 type poor struct {
 	*cpu.Device
 	spent bool
@@ -66,8 +66,8 @@ func (d *poor) Alloc(size int) (device.Buffer, error) {
 	return d.Device.Alloc(size)
 }
 
-// Without memory to grow, what is there are the first rows of the batch, as many as
-// the error says, without those that failed.
+// Without memory to grow, the table holds the first rows of the batch, as many as the error
+// reports, without those that failed.
 func TestReduceWithoutMemory(t *testing.T) {
 	host, err := cpu.Open(&cpu.Options{Workers: 2})
 	if err != nil {
@@ -79,7 +79,7 @@ func TestReduceWithoutMemory(t *testing.T) {
 	dev.spent = true
 	rows := 1 << 19
 	if conformance.Raced {
-		rows = 1 << 16 // each without room searches all of a path
+		rows = 1 << 16 // each dropped row searches all of a path
 	}
 	keys, vals := grouped(rows, 20_011)
 	n, err := m.Reduce(t.Context(), keys, vals, weft.Sum)
@@ -96,8 +96,8 @@ func TestReduceWithoutMemory(t *testing.T) {
 	}
 }
 
-// A batch for a full table of fixed size, or one that fills up, is stopped soon: no
-// piece of it goes through all of the table for each row.
+// A batch for a full table of fixed size, or for one that fills up, stops soon: no piece of it
+// searches all of the table for each row.
 func TestReduceIntoFullTableStops(t *testing.T) {
 	slots := 1 << 18
 	if conformance.Raced {
@@ -112,7 +112,8 @@ func TestReduceIntoFullTableStops(t *testing.T) {
 	}
 	for _, filled := range []int{slots, slots * 79 / 100} {
 		m := openWorkers(t, 2, &linear.Options{Capacity: slots, MaxLoad: 1, Fixed: true})
-		if _, err := m.Put(t.Context(), keys[:filled], keys[:filled]); unlessFull(err) != nil { // some crowd
+		// Some of the keys crowd.
+		if _, err := m.Put(t.Context(), keys[:filled], keys[:filled]); unlessFull(err) != nil {
 			t.Fatal(err)
 		}
 		conformance.Stops(t, []conformance.Stoppable{
@@ -125,7 +126,7 @@ func TestReduceIntoFullTableStops(t *testing.T) {
 	}
 }
 
-// unlessFull leaves out that there was no room, if nothing else was wrong.
+// unlessFull drops an error that reports only that the table was full.
 func unlessFull(err error) error {
 	if errors.Is(err, weft.ErrFull) && !errors.Is(err, context.Canceled) {
 		return nil
@@ -133,7 +134,7 @@ func unlessFull(err error) error {
 	return err
 }
 
-// patient is a context that ends when it has been asked so many times.
+// patient is a context that ends after a number of checks.
 type patient struct {
 	context.Context
 	left atomic.Int64
@@ -146,8 +147,8 @@ func (c *patient) Err() error {
 	return nil
 }
 
-// A call that is stopped has done the first rows of the batch, and no others,
-// though it combines rows from all over it.
+// A call that is stopped has applied the first rows of the batch, and no others, though it combines
+// rows from all over it.
 func TestReduceStops(t *testing.T) {
 	t.Run("few groups", func(t *testing.T) { reduceStops(t, 1009, 24) })
 	t.Run("many groups", func(t *testing.T) { reduceStops(t, 900_007, 8) })
@@ -191,8 +192,8 @@ func reduceStops(t *testing.T, groups int, calls int64) {
 	}
 }
 
-// Whether a batch is looked up before the table grows follows from the table's seed
-// and history, too.
+// The decision to look up a batch before the table grows depends only on the table's seed and
+// history, too.
 func TestGrowthFollowsFromHistory(t *testing.T) {
 	const n = 100_000
 	slots := map[int]int{}
@@ -205,7 +206,7 @@ func TestGrowthFollowsFromHistory(t *testing.T) {
 		if _, err := m.Put(t.Context(), keys, keys); err != nil {
 			t.Fatal(err)
 		}
-		for i := range 17 { // a few of many rows: a sample may meet one or not
+		for i := range 17 { // a few among many rows: a sample may contain one or not
 			keys[i*1000] = -int64(i) - 1
 		}
 		if _, err := m.Put(t.Context(), keys[:17_000], keys[:17_000]); err != nil {

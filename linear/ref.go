@@ -9,39 +9,36 @@ import (
 	"github.com/weftgo/weft/internal/gpu"
 )
 
-// Ref is a map or a set as kernels of users see it: the twin of
-// weft::linear::Ref in kernels/include/weft/linear.cuh, which they take by value
-// in their parameters. [Map.View] and [Map.Update] make it. Its fields are those
-// headers' concern.
+// Ref is a map or a set as users' kernels see it: the twin of weft::linear::Ref in
+// kernels/include/weft/linear.cuh. Kernels take it by value in their parameters. [Map.View] and
+// [Map.Update] make it. Only those headers use its fields.
 type Ref struct {
 	_     structs.HostLayout
 	Table tableRef
 	Terms gpu.Terms
 }
 
-// Reducing is a Ref for launches that neither put nor erase: keys that are inserted
-// stay, so a value is combined by one atomic instead of a compare-and-swap of key and
-// value. put and erase do nothing there. Launches of an Update may have one or the
-// other, one after the other, not both beside each other.
+// Reducing returns a Ref for launches that neither put nor erase; put and erase do nothing there.
+// Inserted keys stay, so one atomic combines a value instead of a compare-and-swap of key and
+// value. Launches of an Update may use one Ref and then the other, but not both concurrently.
 func (r Ref) Reducing() Ref {
 	r.Terms = r.Terms.Reducing()
 	return r
 }
 
-// View gives submit a Ref from which kernels read, to be launched on a stream.
-// The memory that it names stays until that is done, not just until View returns;
-// the Ref is good for what submit submits and for nothing else.
+// View calls submit with a Ref from which kernels read, to be launched on a stream. The memory
+// stays valid until the kernels end, not just until View returns. The Ref is valid only for what
+// submit submits.
 //
-// What the kernels see is what a lookup that is submitted to the stream sees: the
-// changes submitted there before, and those that events or waits order before. They
-// may run beside later changes.
+// The kernels see what a lookup submitted to the stream sees: the changes submitted there before,
+// and those that events or waits order before. They may run concurrently with later changes.
 //
-// submit launches and returns: it calls no method of this table, which may wait for
-// its end. Views and Updates of other tables may be nested in it, in one order
-// wherever a program nests them.
+// submit launches kernels and returns. It must not call a method of this table, which may wait for
+// its end. It may nest Views and Updates of other tables, if the program nests them in the same
+// order everywhere.
 //
-// A change by that Ref is refused, and reported as weft.ErrFull by Sync. On a CPU,
-// View returns device.ErrNoKernels. An error of submit is returned.
+// A change through that Ref is refused, and Sync reports it as weft.ErrFull. On a CPU, View returns
+// device.ErrNoKernels. View returns the error of submit.
 func (t *table) View(ctx context.Context, s *device.Stream, submit func(Ref) error) error {
 	return t.core.View(ctx, s, func(p core.Parts) error {
 		k := t.kernels()
@@ -49,16 +46,15 @@ func (t *table) View(ctx context.Context, s *device.Stream, submit func(Ref) err
 	})
 }
 
-// Update gives submit a Ref by which kernels insert up to maxInserts keys that are
-// absent, and put, combine and erase others as they like, to be launched on a stream.
-// The table has room for so many before submit is called. Insertions beyond do
-// nothing, and Sync reports them as weft.ErrFull.
+// Update calls submit with a Ref for kernels to be launched on a stream. They may insert up to
+// maxInserts absent keys, and put, combine and erase others without limit. The table has capacity
+// for maxInserts keys before submit is called. Insertions beyond that do nothing, and Sync reports
+// them as weft.ErrFull.
 //
-// Among changes it comes as one of the stream does: behind those called or submitted
-// before, ahead of those after, whatever their streams. Within it, the kernels order
-// themselves. What they change is counted when they are done, also if submit
-// returns an error, which Update returns. As in View, submit calls no method of this
-// table: not Sync, Check or Stats either, which wait for its end.
+// Update is ordered as one change of the stream: after those called or submitted before it, before
+// later ones, on any stream. The kernels order themselves within it. Their changes are counted when
+// they end, also if submit returns an error, which Update returns. As in View, submit must not call
+// a method of this table. That includes Sync, Check and Stats, which wait for its end.
 //
 // On a CPU, Update returns device.ErrNoKernels.
 func (t *table) Update(ctx context.Context, s *device.Stream, maxInserts int, submit func(Ref) error) error {
@@ -68,11 +64,10 @@ func (t *table) Update(ctx context.Context, s *device.Stream, maxInserts int, su
 	})
 }
 
-// kernels are those of the engine, of which the core has made sure that it is one
-// on a GPU.
+// kernels returns the kernels of the engine. The core has checked that it runs on a GPU.
 func (t *table) kernels() *kernels { return &t.policy.engine.(*gpuEngine).kernel }
 
-// ref is a generation on terms, which also say how tiles read it.
+// ref returns a Ref to a generation. Its terms also select how tiles read it.
 func (k *kernels) ref(p core.Parts, terms gpu.Terms) Ref {
 	share, cached := k.share(p), k.cached(p)
 	if cached {

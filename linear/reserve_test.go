@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// What is reserved is room for so many more keys, and no call that brings them makes the table grow.
+// Reserve makes space for n more keys, and no call that inserts them makes the table grow.
 func TestReserve(t *testing.T) {
 	m, err := linear.New[uint64, uint32](devicetest.Open(t), nil)
 	if err != nil {

@@ -13,8 +13,7 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// workload puts a map through inserts, updates and deletes of keys that meet,
-// among them those that look like sentinels.
+// workload runs inserts, updates and deletes of keys that meet, some of them like sentinels.
 func workload[K, V ~uint32 | ~uint64](t testing.TB, m *Map[K, V]) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(6, 6))
@@ -32,8 +31,7 @@ func workload[K, V ~uint32 | ~uint64](t testing.TB, m *Map[K, V]) {
 	}
 }
 
-// A table written on one device is read on another, and written on: its memory
-// is copied as it is.
+// A table written on one device is read, and written, on another: its memory is copied unchanged.
 func TestTablesMoveBetweenDevices(t *testing.T) {
 	dev, other := devicetest.Open(t), devicetest.OpenCPU(t, 1)
 	for name, scheme := range map[string]Tombstones{"keep": Keep, "reuse": Reuse} {
@@ -73,7 +71,7 @@ func tableMoves[K, V ~uint32 | ~uint64](t *testing.T, dev, other device.Device, 
 			t.Fatal(err)
 		}
 		samePairs(t, first, second)
-		// Both go on alike: dead slots are kept for the same keys.
+		// Both behave alike from here: dead slots are kept for the same keys.
 		workload(t, first)
 		workload(t, second)
 		samePairs(t, first, second)
@@ -103,7 +101,7 @@ func samePairs[K, V ~uint32 | ~uint64](t testing.TB, a, b *Map[K, V]) {
 	}
 }
 
-// On CPUs, one seed and history makes equal tables byte for byte.
+// On CPUs, one seed and history makes tables that are equal byte for byte.
 func TestOneHistoryOneTable(t *testing.T) {
 	for name, test := range map[string]struct {
 		workers []int
@@ -153,8 +151,7 @@ func history(t *testing.T, dev device.Device, batch int) []byte {
 	return mem
 }
 
-// Any history leaves a table that keeps the rules of its layout and holds what
-// a Go map holds.
+// Any history leaves a table that satisfies the rules of its layout and holds what a Go map holds.
 func TestInvariantsAfterAnything(t *testing.T) {
 	dev := devicetest.Open(t)
 	rapid.Check(t, func(rt *rapid.T) {

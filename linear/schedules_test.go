@@ -18,7 +18,7 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// A mode is a way in which the kernels of maps and sets differ.
+// A mode selects kernels of maps and sets that differ.
 type mode struct {
 	arch      int
 	scheme    linear.Tombstones
@@ -37,9 +37,9 @@ func (m mode) options(s dst.Shape) *linear.Options {
 	return &linear.Options{Capacity: s.Capacity, Fixed: s.Fixed, Tombstones: m.scheme, Unordered: m.unordered, Seed: 1}
 }
 
-// troubles are shapes of programs for linear tables: those of all structures;
-// and full tables of a few lines, so that many paths wrap, from which many keys
-// are deleted, and then come back in batches of one kind.
+// troubles are shapes of programs for linear tables: those of all structures, and full tables of a
+// few lines, so that many paths wrap. Many keys are deleted from them and come back in batches of
+// one kind.
 var troubles = append(slices.Clip(dst.Shapes),
 	dst.Shape{Name: "refill", Capacity: 120, Fixed: true, Keys: 180, Hot: 120, Batches: 7,
 		Kinds: []weft.OpKind{weft.OpPutNew, weft.OpPutNew, weft.OpDelete, weft.OpPutNew, weft.OpDelete, weft.OpPutNew, weft.OpPutNew}},
@@ -48,10 +48,10 @@ var troubles = append(slices.Clip(dst.Shapes),
 	dst.Shape{Name: "two blocks", Capacity: 60, Fixed: true, Keys: 30, Hot: 40, Cold: 260, Batches: 2},
 )
 
-// A key that is put back into the slot of another one, which was deleted, leaves
-// its own dead slot behind that, which remembers it: while the new one changes,
-// the old one must not be taken for its absence. (Without a compare-and-swap of
-// 128 bits, a slot that changes shows no key for a moment.)
+// A key that takes the slot of another, deleted key leaves its own dead slot, which remembers it,
+// farther on its path. While the earlier slot changes, that dead slot must not be taken for the
+// key's absence. (Without a compare-and-swap of 128 bits, a slot that changes shows no key for a
+// moment.)
 func TestTombstoneBesidePendingSlot(t *testing.T) {
 	cfg := schedules[uint64, uint64](mode{arch: 80, scheme: linear.Reuse, unordered: true})
 	cfg.Seeds, cfg.Shapes = 60, []dst.Shape{{Name: "come back", Capacity: 40, Fixed: true, Keys: 40, Hot: 60, Batches: 7,
@@ -59,8 +59,7 @@ func TestTombstoneBesidePendingSlot(t *testing.T) {
 	dst.Run(t, cfg)
 }
 
-// Under any schedule of their threads, what the operations of a batch return
-// is explained by some order of them.
+// Under any schedule of their threads, some order of a batch's operations explains their results.
 func TestSchedules(t *testing.T) {
 	for _, arch := range []int{80, 90} {
 		for _, scheme := range []linear.Tombstones{linear.Keep, linear.Reuse} {
@@ -80,11 +79,12 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
-// someSeeds are for each mode and width, half of them where slots, and so all orders of memory,
-// are those of other widths: the programs of every test are others. fewSeeds are for reductions.
+// someSeeds is the number of seeds for each mode and width, half of them where slots, and so all
+// orders of memory, are those of other widths: every test has its own programs. fewSeeds is that
+// for reductions.
 const someSeeds, fewSeeds = 8, 5
 
-// The same with GetOrPuts in the place of PutNews.
+// The same with GetOrPuts instead of PutNews.
 func TestSchedulesOfGetOrPut(t *testing.T) {
 	for _, m := range []mode{{arch: 80}, {arch: 90, scheme: linear.Reuse}, {arch: 90, unordered: true}} {
 		dst.Explore(t, m, loading(schedules[uint32, uint32](m)).Tries(someSeeds))
@@ -97,12 +97,12 @@ func loading[K weft.Key, V weft.Value](cfg dst.Config[K, V]) dst.Config[K, V] {
 	return cfg
 }
 
-// The kernels of the architectures differ for slots of 16 bytes alone.
+// The kernels of the architectures differ only for slots of 16 bytes.
 func TestSameKernels(t *testing.T) {
 	conformance.SameKernels(t, "linear_32_32", "linear_32_0", "linear_64_0", "linear_mixed_32_32")
 }
 
-// impossible are statistics that no table has.
+// impossible reports statistics that no table has.
 func impossible(s linear.Stats) bool {
 	return s.MeanProbe > float64(s.MaxProbe) || s.MaxProbe >= s.Slots
 }
@@ -132,8 +132,8 @@ func in[K weft.Key, V weft.Value](m mode, cfg dst.Config[K, V]) dst.Config[K, V]
 	return cfg
 }
 
-// A seed stands for one run: replayed, it executes the same instructions of the
-// same lanes in the same order, growth of the table included.
+// A seed stands for one run: replayed, it executes the same instructions of the same lanes in the
+// same order, growth of the table included.
 func TestReplay(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -164,8 +164,8 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// A lookup of more keys than get a tile each returns the same for each key as
-// one of few, by sectors and by lines.
+// A lookup of more keys than get a tile each returns the same for each key as one of few, by
+// sectors and by lines.
 func TestLargeLookupsSimulated(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -211,8 +211,8 @@ func lookUpMany[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device, capacit
 	}
 }
 
-// The kernels of both architectures pass the suites on a simulated GPU under random
-// schedules, and those of one in lockstep.
+// The kernels of both architectures pass the suites on a simulated GPU under random schedules, and
+// those of one in lockstep.
 func TestConformanceSimulated(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -241,13 +241,13 @@ func TestConformanceSimulated(t *testing.T) {
 	}
 }
 
-// reductions run the kernels that take values for more than bits.
+// reductions runs the kernels that interpret values as more than bits.
 func reductions[K weft.Key, V weft.Value](t *testing.T, dev device.Device, size conformance.Scale) {
 	conformance.Reductions(t, dev, size, conformance.MapOf(linear.New[K, V], nil))
 }
 
-// Values that are combined are all there, in some order, whatever is put, deleted
-// and looked up beside them.
+// All combined values are present, in some order, whatever is put, deleted and looked up
+// concurrently.
 func TestReduceSchedules(t *testing.T) {
 	for _, m := range []mode{{arch: 80}, {arch: 90, scheme: linear.Reuse}} {
 		dst.Explore(t, m, schedules[uint32, uint32](m).Reducing().Tries(fewSeeds))

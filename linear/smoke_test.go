@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// Every operation once for every pair of widths, at low and at high load, with
+// TestSmoke runs every operation once for every pair of widths, at low and at high load, with
 // tables that grow and tables that are rehashed in place, in cache and beyond.
 func TestSmoke(t *testing.T) { smokeAll(t, devicetest.Open(t)) }
 
@@ -58,7 +58,7 @@ func smokeSet[K ~uint32 | ~uint64](t testing.TB, dev device.Device, opts *linear
 	}
 }
 
-// Those who look at TestSmoke see every kernel.
+// TestSmoke launches every kernel.
 func TestSmokeLaunchesEveryKernel(t *testing.T) {
 	conformance.LaunchesAll(t, smokeAll, linear.Images, linear.MixedImages)
 }

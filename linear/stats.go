@@ -13,27 +13,25 @@ type Stats struct {
 	Slots      int // slots of the table
 	Tombstones int // slots of deleted keys
 
-	// Load is the share of slots in use, live or dead: what decides the length
-	// of searches.
+	// Load is the share of slots in use, live or dead. It decides the length of searches.
 	Load float64
-	// Bytes of device memory of the table.
+	// Bytes is the device memory of the table.
 	Bytes int
 
-	// MeanProbe and MaxProbe are how many slots lie before a key on its path
-	// (the article's probe length). Searches read a sector of several slots at
-	// a time and begin at its first, so at low loads MeanProbe is above the
-	// article's while the number of reads is not.
+	// MeanProbe and MaxProbe are the number of slots before a key on its path (the article's probe
+	// length). Searches begin at the first slot of a sector and read several slots at a time. At
+	// low loads MeanProbe is therefore above the article's while the number of reads is not.
 	MeanProbe float64
 	MaxProbe  int
 }
 
-// String is the statistics in one line.
+// String returns the statistics in one line.
 func (s Stats) String() string {
 	return fmt.Sprintf("%d keys, %d tombstones in %d slots (load %.3f), %d bytes, probe length mean %.3f max %d",
 		s.Len, s.Tombstones, s.Slots, s.Load, s.Bytes, s.MeanProbe, s.MaxProbe)
 }
 
-// Stats measures the structure: one pass over its memory.
+// Stats measures the structure in one pass over its memory.
 func (t *table) Stats(ctx context.Context) (s Stats, err error) {
 	err = t.core.Alone(ctx, "Stats", func(now core.Counters) error {
 		sum, longest, err := t.policy.engine.probeLengths(ctx)
@@ -53,8 +51,8 @@ func (t *table) Stats(ctx context.Context) (s Stats, err error) {
 	return s, err
 }
 
-// Size is the device memory of the table in bytes, once changes under way are done. Unlike Stats it reads
-// none of it.
+// Size returns the device memory of the table in bytes, after changes under way. Unlike Stats it
+// reads none of it.
 func (t *table) Size(ctx context.Context) (bytes int, err error) {
 	err = t.core.Alone(ctx, "Size", func(core.Counters) error {
 		bytes = t.policy.engine.geometry().bytes()

@@ -10,9 +10,8 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// A key of a set that goes and comes back in one mixed batch, over and over,
-// takes no more room: neither one of the table, nor one that looks like a
-// sentinel, whose line is the smallest there is.
+// A key of a set that is deleted and inserted in mixed batches, over and over, takes no more slots.
+// That holds for ordinary keys and for keys that look like sentinels, in the smallest of lines.
 func TestMixedBatchesOfSetsTakeNoMoreRoom(t *testing.T) {
 	t.Run("device", func(t *testing.T) { toggles(t, devicetest.Open(t)) })
 	t.Run("simulated", func(t *testing.T) { toggles(t, devicetest.OpenSim(t, nil)) })
@@ -32,7 +31,7 @@ func toggle[K uint32 | uint64](t *testing.T, dev device.Device, opts *linear.Opt
 	if _, host := dev.(device.Host); host && after != before {
 		t.Errorf("%v; before: %v", after, before)
 	}
-	// On a GPU they take other slots, and dead ones go with a rehash.
+	// On a GPU they take other slots, and a rehash drops dead ones.
 	if after.Slots > 4*before.Slots || opts != nil && after.Slots != before.Slots {
 		t.Errorf("%v; before: %v", after, before)
 	}

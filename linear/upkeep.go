@@ -11,9 +11,10 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Reserve makes room for n keys that the table does not have, so that it does not grow while they are inserted: to
-// the lines that they need, or to twice what it has if that is more. [device.ErrMemory] leaves it as it is. A table of
-// fixed size gets rid of deleted keys that would be in the way.
+// Reserve makes space for n new keys, so that the table does not grow while they are inserted. It
+// grows to the lines that they need, or to twice the present size if that is more. On
+// [device.ErrMemory] the table is unchanged. A table of fixed size drops tombstones that would be
+// in the way.
 func (t *table) Reserve(ctx context.Context, n int) error {
 	if n < 0 {
 		return fmt.Errorf("linear: Reserve: %w: %d keys", device.ErrInvalid, n)
@@ -21,32 +22,31 @@ func (t *table) Reserve(ctx context.Context, n int) error {
 	return t.core.Reserve(ctx, n)
 }
 
-// cleanShare of the slots that MaxLoad leaves free may be dead in a fixed table
-// before it is rehashed in place. NOTES.md has the measurement: less costs
-// rehashes, more costs searches.
+// cleanShare is the share of the slots that MaxLoad leaves free which may be dead before a fixed
+// table is rehashed in place. NOTES.md has the measurement: less costs rehashes, more costs
+// searches.
 const cleanShare = 3.0 / 8
 
-// cleanLoad is the largest MaxLoad that the share is reckoned from: beyond, next
-// to nothing is free.
+// cleanLoad caps the MaxLoad from which the share is computed: above it, next to nothing is free.
 const cleanLoad = 0.875
 
-// unclean reports whether a fixed table of so many live and dead slots should be
-// rehashed in place; if not, it will be after n more insertions, at the earliest.
+// unclean reports whether a fixed table with these live and dead slots should be rehashed in place.
+// If not, a rehash is due after n more insertions at the earliest.
 func (p *policy) unclean(live, dead uint64) (due bool, n int) {
 	slots, load := float64(p.slots()), min(p.opts.MaxLoad, cleanLoad)
 	if float64(dead) < max(slots/128, 4) { // not worth a pass over the table
 		return false, math.MaxInt
 	}
-	// Both the slots in use and, if the table is fuller than it is made for, the
-	// dead among the free.
+	// Count the slots in use and, if the table is fuller than its design load, the dead among the
+	// free.
 	room := max(slots*(load+(1-load)*cleanShare)-float64(live+dead), slots-float64(live)-float64(dead)/cleanShare)
 	// Where next to none are left, updates, which take none, still come in numbers.
 	return room <= 0, max(int(room), int(slots)/128, 1)
 }
 
-// maybeClean rehashes a fixed table in place if that is due before n insertions,
-// and returns how many of them may follow before it is asked again. A batch on a
-// stream waits for exact counters only if the bounds say that it may be due.
+// maybeClean rehashes a fixed table in place if that is due before n insertions. It returns how
+// many of them may follow before the next call. A batch on a stream waits for exact counters only
+// if the bounds say that a rehash may be due.
 func (p *policy) maybeClean(ctx context.Context, now core.Counters, stream bool, n int) (int, error) {
 	if stream {
 		due, _ := p.unclean(now.Live+uint64(n), now.Dead)
@@ -56,7 +56,7 @@ func (p *policy) maybeClean(ctx context.Context, now core.Counters, stream bool,
 		case !now.Exact:
 			return 0, nil
 		}
-		// Half of the dead slots that make it due will do, lest every batch waits.
+		// Rehash at half of the dead slots that make it due. Otherwise every batch would wait.
 		if due, _ = p.unclean(now.Live+uint64(n), 2*now.Dead); due {
 			_, err := p.clean(ctx)
 			return n, err
@@ -72,12 +72,12 @@ func (p *policy) maybeClean(ctx context.Context, now core.Counters, stream bool,
 	}
 	now, err := p.engine.Counters(context.WithoutCancel(ctx))
 	if due, most = p.unclean(now.Live, now.Used-now.Live); due {
-		most = n // it was not possible: go on with the table as it is
+		most = n // not possible: go on with the table as it is
 	}
 	return min(n, most), err
 }
 
-// clean rehashes in place. It reports false if that can't be done.
+// clean rehashes in place. It reports false if that is not possible.
 func (p *policy) clean(ctx context.Context) (done bool, err error) {
 	if done, err = p.engine.rehashInPlace(ctx); done {
 		p.opts.Logger.Debug("linear: rehash in place", "lines", p.engine.geometry().lines)
@@ -85,8 +85,8 @@ func (p *policy) clean(ctx context.Context) (done bool, err error) {
 	return done, err
 }
 
-// resizeWithin rehashes to the smallest of some sizes, from lines on to at most
-// most, that takes all keys. It returns weft.ErrFull if none does.
+// resizeWithin rehashes to the smallest of some sizes in [lines, most] that holds all keys. It
+// returns weft.ErrFull if none does.
 func (p *policy) resizeWithin(ctx context.Context, lines, most uint32) (err error) {
 	for {
 		if err = p.resize(ctx, lines, false); !errors.Is(err, op.ErrFull) || lines >= most {
@@ -96,7 +96,7 @@ func (p *policy) resizeWithin(ctx context.Context, lines, most uint32) (err erro
 	}
 }
 
-// After is for [core.Policy]: a table that has become almost empty gets smaller.
+// After implements [core.Policy]. It shrinks a table that has become almost empty.
 func (p *policy) After(ctx context.Context, now core.Counters, delta int) error {
 	have := p.engine.geometry().lines
 	if delta >= 0 || p.opts.Fixed || have <= p.minLines ||
@@ -117,9 +117,8 @@ func (p *policy) After(ctx context.Context, now core.Counters, delta int) error 
 	return err
 }
 
-// Compact is for [core.Policy]: it rehashes to the size that the options ask for,
-// or to the next larger that takes all keys. If there is none, the table stays as
-// it is.
+// Compact implements [core.Policy]. It rehashes to the size that the options require, or to the
+// next larger that holds all keys. If none does, the table is unchanged.
 func (p *policy) Compact(ctx context.Context, now core.Counters) error {
 	have := p.engine.geometry().lines
 	if p.opts.Fixed {

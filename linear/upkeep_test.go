@@ -15,7 +15,7 @@ import (
 	"github.com/weftgo/weft/internal/hash"
 )
 
-// fixed is a fixed map or set whose keys are replaced by others.
+// fixed is a fixed map or set in which other keys replace the keys.
 type fixed struct {
 	put, drop func(keys []uint64) error
 	stats     func() Stats
@@ -55,7 +55,7 @@ func fixedSet(t testing.TB, dev device.Device, o Options) fixed {
 	}
 }
 
-// fixedMapOn is driven by On methods alone, and synchronized now and then.
+// fixedMapOn returns a map that is driven only by On methods, and synchronized now and then.
 func fixedMapOn(t testing.TB, dev device.Device, o Options) fixed {
 	m, err := New[uint64, uint64](dev, &o)
 	if err != nil {
@@ -101,9 +101,9 @@ func statistics(t testing.TB, table *table) Stats {
 	return s
 }
 
-// A fixed table whose keys are replaced by others, all at a time or a few, stays
-// about as full, live and dead together, as it is when it has Capacity keys: so
-// searches stay as short, whatever the number of turnovers.
+// A fixed table with keys that are replaced, all at a time or a few, stays about as full, live and
+// dead together, as with Capacity keys. So searches stay as short, whatever the number of
+// turnovers.
 func TestFixedTablesStayClean(t *testing.T) {
 	dev := devicetest.Open(t)
 	capacity, turnovers := 3000, 60
@@ -129,7 +129,7 @@ func stayClean(t *testing.T, f fixed, capacity, turnovers, parts int) {
 	if err := f.put(keys); err != nil {
 		t.Fatal(err)
 	}
-	// A batch may come between what makes a rehash due and the rehash.
+	// A batch may come between the point where a rehash becomes due and the rehash.
 	most := defaultMaxLoad + (1-defaultMaxLoad)*cleanShare + 0.002
 	if parts > 1 {
 		most += 0.8 / float64(parts)
@@ -155,9 +155,8 @@ func stayClean(t *testing.T, f fixed, capacity, turnovers, parts int) {
 	}
 }
 
-// A key that finds no slot although the table has plenty, because others of the
-// same home are in the way, does not make the table larger for nothing; other
-// keys go in as before.
+// A key that finds no slot although the table has plenty, because keys of the same home block it,
+// does not grow the table in vain. Other keys go in as before.
 func TestCrowdMakesNothingGrow(t *testing.T) {
 	dev := devicetest.Open(t)
 	if dev.Properties().Kind != device.CPU && dev.Properties().Kind != device.CUDA {
@@ -177,7 +176,7 @@ func TestCrowdMakesNothingGrow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	slot := 0 // by hand: a crowd of this size takes time in the square of it
+	slot := 0 // by hand: inserting a crowd of this size takes quadratic time
 	for i := range im.path(false, keys[0]) {
 		if im.put(i, keys[slot], keys[slot]); slot == fits-1 {
 			break
@@ -210,9 +209,8 @@ func TestCrowdMakesNothingGrow(t *testing.T) {
 	}
 }
 
-// Keys that are deleted in the order of the hash itself leave a table in which
-// the others crowd. No call fails, or takes longer than a few times what it takes
-// in random order, and in the end the table is small.
+// Keys that are deleted in hash order leave a table in which the others crowd. No call fails, or
+// takes longer than a few times what it takes in random order, and in the end the table is small.
 func TestDrainByHash(t *testing.T) {
 	dev := devicetest.Open(t)
 	n := 200_000
@@ -260,8 +258,8 @@ func TestDrainByHash(t *testing.T) {
 	}
 }
 
-// A rehash that does not fit is given up soon, and when its context ends; the
-// table stays as it was, and Compact says nothing of it.
+// A rehash that does not fit is given up soon, and when its context ends. The table stays as it
+// was, and Compact does not report it.
 func TestRehashThatDoesNotFit(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	const seed = 5
@@ -309,8 +307,8 @@ func TestRehashThatDoesNotFit(t *testing.T) {
 	}
 }
 
-// Compact of a table that is to be full to the last slot may not find slots for
-// all keys at that size: then it leaves more.
+// Compact of a table that is to be full to the last slot may not find slots for all keys at that
+// size. Then it leaves more.
 func TestCompactAtLoadOne(t *testing.T) {
 	dev := devicetest.Open(t)
 	if dev.Properties().Kind != device.CPU && dev.Properties().Kind != device.CUDA {

@@ -1,8 +1,7 @@
-// Package bucket is what tables of buckets have in common, in which keys that are in
-// the way are moved to other buckets of theirs: cuckoo and horton. A structure's policy
-// embeds a [Policy], which knows of the table that it has a size and can be rehashed to
-// another, and its generations embed a [Generation]. [RehashGPU] and [RehashHost] are
-// what a rehash does whatever the layout of buckets.
+// Package bucket holds the common part of tables of buckets that move keys to their other buckets:
+// cuckoo and horton. A structure's policy embeds a [Policy], which sees a table only as a size that
+// can be rehashed to another. Its generations embed a [Generation]. [RehashGPU] and [Copy] rehash
+// any layout of buckets.
 package bucket
 
 import (
@@ -13,23 +12,23 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// Size is what decides where the keys of a table are.
+// Size determines where the keys of a table are.
 type Size struct {
-	Lines uint32 // of buckets, without those that a structure has behind them
+	Lines uint32 // of buckets, without the lines that a structure has after them
 	Seed  uint64
 }
 
-// Engine is what a [Policy] needs of a machine.
+// Engine is what a [Policy] requires of an engine.
 type Engine interface {
 	core.Engine
-	// Size is that of the table in use.
+	// Size returns the size of the table in use.
 	Size() Size
-	// Rehash moves the pairs to a table of another size. If they crowd there, so that
-	// some find no slot, that is weft.ErrFull. On an error the old table is unchanged.
+	// Rehash moves the pairs to a table of another size. It returns weft.ErrFull if they crowd
+	// there, so that some find no slot. On an error the old table is unchanged.
 	Rehash(ctx context.Context, to Size) error
 }
 
-// Config is what a [Policy] is told of a table.
+// Config describes a table to its [Policy].
 type Config struct {
 	Name      string // of the package, for messages
 	Capacity  int
@@ -41,9 +40,9 @@ type Config struct {
 
 	SlotBytes int
 	Multiple  uint32  // numbers of lines are multiples of it
-	MostLines uint32  // the largest of them
-	Safe      float64 // the load that a large table takes without exception
-	Sure      float64 // the load that one of fixed size takes, by what its upkeep does; 0: any
+	MostLines uint32  // the largest number of lines
+	Safe      float64 // the load that every large table reaches
+	Sure      float64 // the load that a table of fixed size reaches through its upkeep; 0: any
 }
 
 // Buckets have 1, 2, 4, 8 or MostSlots slots.
@@ -53,12 +52,12 @@ const (
 	minMaxLoad   = 0.001
 )
 
-// RoundLanes is how many lanes read a bucket of DefaultSlots slots of so many bytes (twin:
-// BucketRounds in rounds.cuh).
+// RoundLanes returns the number of lanes that read a bucket of DefaultSlots slots of slot bytes
+// (twin: BucketRounds in rounds.cuh).
 func RoundLanes(slot int) int { return min(DefaultSlots*slot/16, 4) }
 
-// CheckOptions fills in the defaults of the options Slots and MaxLoad, which are loads by
-// the number of slots, and reports what makes no sense.
+// CheckOptions fills in the defaults of the options Slots and MaxLoad and rejects invalid ones.
+// loads maps numbers of slots to default loads.
 func CheckOptions(slots *int, maxLoad *float64, loads map[int]float64) error {
 	if *slots == 0 {
 		*slots = DefaultSlots
@@ -75,7 +74,7 @@ func CheckOptions(slots *int, maxLoad *float64, loads map[int]float64) error {
 	return nil
 }
 
-// First is the size of a new table. The error is that of options that make no sense.
+// First returns the size of a new table, or an error if the options are invalid.
 func (c *Config) First() (Size, error) {
 	lines, ok := c.linesFor(uint64(c.Capacity))
 	if !ok {
@@ -85,8 +84,8 @@ func (c *Config) First() (Size, error) {
 	return Size{lines, c.Seed}, nil
 }
 
-// linesFor is the number of lines in which n keys stay within MaxLoad. ok is false if
-// there is no such table.
+// linesFor returns the number of lines in which n keys stay within MaxLoad. ok is false if no table
+// is that large.
 func (c *Config) linesFor(n uint64) (lines uint32, ok bool) {
 	want := math.Ceil(float64(n) / c.MaxLoad / float64(core.LineBytes/c.SlotBytes))
 	if want > float64(c.MostLines) {
@@ -103,14 +102,14 @@ func (c *Config) linesFor(n uint64) (lines uint32, ok bool) {
 	return 0, false
 }
 
-// whole is a number of lines rounded up to a multiple.
+// whole rounds a number of lines up to a multiple.
 func (c *Config) whole(lines uint32) uint32 {
 	return (lines + c.Multiple - 1) / c.Multiple * c.Multiple
 }
 
 func (c *Config) slots(lines uint32) int { return int(lines) * core.LineBytes / c.SlotBytes }
 
-// FixedCapacity is the capacity of a table of fixed size, or 0 of one that grows.
+// FixedCapacity returns the capacity of a table of fixed size, or 0 for one that grows.
 func FixedCapacity(capacity int, fixed bool) int {
 	if fixed {
 		return capacity

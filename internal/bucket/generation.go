@@ -10,23 +10,21 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// mostLocks is the largest number of locks of a table: they lie in the cache, and so
-// many threads as a device runs seldom want the same one.
+// mostLocks is the largest number of locks of a table. They fit in the cache, and all threads that
+// a device runs seldom need the same one.
 const mostLocks = 1 << 20
 
-// Behind the locks lie copies of a count of moves under way, each in a line of its own
-// (twin: locks.cuh).
+// After the locks lie copies of a count of moves under way, each in its own line (twin: locks.cuh).
 const copies, copyWords = 16, core.LineBytes / 4
 
-// Generation is the memory of a table between two rehashes: its lines, and on a GPU
-// locks that buckets share, a word each. A structure's generation embeds it.
+// Generation is the memory of a table between two rehashes: its lines, and on a GPU locks that
+// buckets share, one word each. A structure's generation embeds it.
 type Generation struct {
 	core.Lines
 	locks device.Buffer
 }
 
-// Allocate takes memory for so many lines, whose content is undefined, and for the
-// locks of so many buckets.
+// Allocate allocates lines with undefined contents, and locks for buckets.
 func Allocate(dev device.Device, lines, buckets uint32) (g Generation, err error) {
 	if g.Lines, err = core.NewLines(dev, lines); err != nil {
 		return g, err
@@ -39,21 +37,21 @@ func Allocate(dev device.Device, lines, buckets uint32) (g Generation, err error
 	return g, nil
 }
 
-// locksFor is how many locks so many buckets have: a power of two.
+// locksFor returns the number of locks for a number of buckets, a power of two.
 func locksFor(buckets uint32) int { return min(1<<bits.Len32(buckets), mostLocks) }
 
-// Locks is where the locks lie on the device.
+// Locks returns the device address of the locks.
 func (g *Generation) Locks() device.Ptr { return g.locks.Ptr }
 
-// LockMask is their number minus one.
+// LockMask returns the number of locks minus one.
 func (g *Generation) LockMask() uint32 { return uint32(g.locks.Size/4-copies*copyWords) - 1 }
 
-// OpenLocks submits making all locks free, and counts zero.
+// OpenLocks submits a fill that frees all locks and zeroes the counts.
 func (g *Generation) OpenLocks(s *device.Stream) error {
 	return s.Fill(g.locks.Ptr, 0, g.locks.Size/4)
 }
 
-// Free is for [core.Parts].
+// Free implements [core.Parts].
 func (g *Generation) Free() error {
 	err := g.Lines.Free()
 	if g.locks.Size > 0 {
@@ -62,7 +60,7 @@ func (g *Generation) Free() error {
 	return err
 }
 
-// crowded is the error of a rehash in which a pair finds no slot.
+// crowded returns the error of a rehash in which a pair finds no slot.
 func crowded(lines uint32) error {
 	return fmt.Errorf("keys crowd in %d lines of buckets: %w", lines, op.ErrFull)
 }

@@ -15,35 +15,34 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Policy is a [core.Policy], which decides when a table grows, shrinks, and takes
-// another seed. A slot of a deleted key is for any key, so what counts is how many keys
-// there are. A rehash is a means; a call that has done its work does not fail because of
-// one.
+// Policy is a [core.Policy] that decides when a table grows, shrinks, and takes another seed. Any
+// key may take the slot of a deleted one, so only the number of keys counts. A failed rehash does
+// not fail a call that has done its work.
 type Policy struct {
 	Config
 	Engine Engine
 
-	minLines uint32 // what Capacity asks for
-	// vain is how many other seeds have been tried in a row for operations that none of
-	// them helped.
+	// minLines is the number of lines that Capacity requires.
+	minLines uint32
+	// vain is the number of other seeds tried in a row that helped none of the operations.
 	vain int
-	// crowded is the number of keys with which shrinking did not help: it is tried
-	// again when half of them are left.
+	// crowded is the number of keys at which shrinking failed. It is tried again when half of them
+	// are left.
 	crowded uint64
-	// hopeless is the number of keys with which no seed helped a table of fixed size: others are
-	// tried again when one in giveUpShare has gone.
+	// hopeless is the number of keys at which no seed helped a table of fixed size. Seeds are tried
+	// again when one key in giveUpShare has gone.
 	hopeless uint64
-	// reruns tells that operations that ran again have found room for few of them, so that the
-	// next try is another seed.
+	// reruns reports that few of the operations that ran again have found a slot, so that the next
+	// try is another seed.
 	reruns bool
 }
 
-// NewPolicy is that of a table whose engine has a table of the first size.
+// NewPolicy returns the policy of a table. Its engine has a table of the first size.
 func NewPolicy(c Config, e Engine) *Policy {
 	return &Policy{Config: c, Engine: e, minLines: e.Size().Lines}
 }
 
-// Flags is for [core.Policy].
+// Flags implements [core.Policy].
 func (p *Policy) Flags(kind op.Kind) (f batch.Flags) {
 	if !p.Unordered && !kind.Reduces() {
 		f |= batch.Order
@@ -54,27 +53,27 @@ func (p *Policy) Flags(kind op.Kind) (f batch.Flags) {
 	return f
 }
 
-// Mixed is for [core.Policy].
+// Mixed implements [core.Policy].
 func (p *Policy) Mixed() batch.Flags { return 0 }
 
-// Describe is for [core.Policy].
+// Describe implements [core.Policy].
 func (p *Policy) Describe() string { return fmt.Sprintf("in %d slots", p.Slots()) }
 
-// Slots are those of all buckets.
+// Slots returns the number of slots of all buckets.
 func (p *Policy) Slots() int { return p.slots(p.Engine.Size().Lines) }
 
-// room is how many more keys there may be.
+// room returns how many more keys fit within MaxLoad.
 func (p *Policy) room(live uint64) int { return core.RoomIn(p.Slots(), p.MaxLoad) - int(live) }
 
-// SafeLoad is a load that a table of this size takes without exception: of a small
-// one less, since few keys are spread less evenly.
+// SafeLoad returns a load that every table of this size reaches. It is less for a small table,
+// since few keys are spread less evenly.
 func (p *Policy) SafeLoad() float64 {
 	const spread = 4
 	return p.Safe - spread/math.Sqrt(float64(p.Slots()))
 }
 
-// sureKeys is how many keys a table of fixed size takes for certain, some of small size by
-// other seeds.
+// sureKeys returns how many keys a table of fixed size takes for certain; small ones may need other
+// seeds.
 func (c *Config) sureKeys(lines uint32) int {
 	const spread = 1
 	slots := c.slots(lines)
@@ -84,19 +83,19 @@ func (c *Config) sureKeys(lines uint32) int {
 	return int(float64(slots)*c.Sure - spread*math.Sqrt(float64(slots)))
 }
 
-// tight reports whether some of n operations of a batch may find no room: they run again if the
-// table can make some, and otherwise the caller learns which.
+// tight reports whether some of n operations of a batch may find no slot. They run again if the
+// table can make space; otherwise the caller learns which failed.
 func (p *Policy) tight(now core.Counters, n int) bool {
 	return float64(now.Live)+float64(n) > p.SafeLoad()*float64(p.Slots())
 }
 
-// full reports a table of fixed size that holds what it is for.
+// full reports whether a table of fixed size holds Capacity keys.
 func (p *Policy) full(now core.Counters) bool {
 	return p.Fixed && now.Exact && now.Live >= uint64(p.Capacity)
 }
 
-// Before is for [core.Policy]: it grows the table, if it must, so that the whole
-// batch has room, or at least a chunk.
+// Before implements [core.Policy]. It grows the table, if necessary, so that the whole batch fits,
+// or at least a chunk.
 func (p *Policy) Before(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, report bool, err error) {
 	p.reruns = false
 	switch {
@@ -110,8 +109,7 @@ func (p *Policy) Before(ctx context.Context, now core.Counters, s *device.Stream
 	return n, s != nil && p.tight(now, n), err
 }
 
-// makeRoom grows the table, if it must, and returns how many operations of a batch
-// are to be run.
+// makeRoom grows the table, if necessary, and returns how many operations of a batch to run.
 func (p *Policy) makeRoom(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, err error) {
 	chunk, room := min(b.N, core.ChunkOps), p.room(now.Live)
 	if room >= chunk {
@@ -135,16 +133,16 @@ func (p *Policy) makeRoom(ctx context.Context, now core.Counters, s *device.Stre
 	if err = p.grow(ctx, now, uint64(expect), uint64(need)); err == nil {
 		return max(chunk, min(b.N, p.room(now.Live))), nil
 	}
-	// No memory to grow: use what room there is, by as many operations as are likely
-	// to bring so many new keys.
+	// No memory to grow: use the space left for as many operations as are likely to bring that many
+	// new keys.
 	if room > 0 && cannotGrow(err) {
 		return max(1, int(float64(chunk)*float64(room)/float64(need))), nil
 	}
 	return 0, err
 }
 
-// grow rehashes for as many new keys as are expected, or if there is no memory for
-// that, for those of a chunk.
+// grow rehashes for the new keys that are expected. Without memory for those, it rehashes for the
+// keys of a chunk.
 func (p *Policy) grow(ctx context.Context, now core.Counters, expect, need uint64) (err error) {
 	for _, fresh := range []uint64{expect, need} {
 		lines, ok := p.linesFor(now.Live + fresh)
@@ -162,7 +160,7 @@ func (p *Policy) grow(ctx context.Context, now core.Counters, expect, need uint6
 	return err
 }
 
-// double is twice a size, so that growth costs each key a constant number of moves.
+// double returns twice a size, so that growth costs each key a constant number of moves.
 func (p *Policy) double(lines uint32) uint32 {
 	return uint32(min(2*uint64(lines), uint64(p.MostLines)))
 }
@@ -171,11 +169,10 @@ func cannotGrow(err error) bool {
 	return errors.Is(err, device.ErrMemory) || errors.Is(err, op.ErrFull)
 }
 
-// Retry is for [core.Policy]: keys crowd, or those that are in the way must stay
-// where an iteration reads them, or threads of a GPU have been in each other's way. Where
-// there are few keys for the size of the table, what no run of its own helps another seed
-// does, which spreads them anew; otherwise the table is doubled, too. A table of fixed size
-// that holds what it is for is full.
+// Retry implements [core.Policy]. Operations fail because keys crowd, because an iteration keeps
+// keys in place, or because threads of a GPU were in each other's way. If the table has few keys
+// for its size, Retry first runs them again. If that fails, another seed spreads the keys anew. If
+// the table has many keys, it is also doubled. A table of fixed size with Capacity keys is full.
 func (p *Policy) Retry(ctx context.Context, now core.Counters, failed *batch.Batch) (still []uint32, more bool, err error) {
 	now.Exact = true
 	still = core.All(failed.N)
@@ -190,7 +187,7 @@ func (p *Policy) Retry(ctx context.Context, now core.Counters, failed *batch.Bat
 		p.reruns = false
 	default:
 		still, err = core.Rerun(ctx, p.Engine, failed)
-		if len(still) < failed.N || err != nil { // threads were in each other's way, or had no time
+		if len(still) < failed.N || err != nil { // threads met, or ran out of time
 			p.vain, p.reruns = 0, len(still) > failed.N/2 && err == nil
 			return still, len(still) > 0, err
 		}
@@ -199,8 +196,8 @@ func (p *Policy) Retry(ctx context.Context, now core.Counters, failed *batch.Bat
 		return still, false, nil
 	}
 	if err := p.reseed(ctx, lines); err != nil {
-		// The operations count as not run. A fixed table is full in any case, and so is
-		// one whose keys crowd.
+		// The operations count as not run. A fixed table is full in any case, and so is one with
+		// keys that crowd.
 		if errors.Is(err, op.ErrFull) || p.Fixed && errors.Is(err, device.ErrMemory) {
 			p.giveUp(now)
 			err = nil
@@ -219,7 +216,7 @@ func (p *Policy) Retry(ctx context.Context, now core.Counters, failed *batch.Bat
 	return still, true, err
 }
 
-// giveUp notes that no seed helps a table of fixed size.
+// giveUp records that no seed helps a table of fixed size.
 func (p *Policy) giveUp(now core.Counters) {
 	if p.Fixed {
 		p.hopeless = max(now.Live, 1)
@@ -227,18 +224,19 @@ func (p *Policy) giveUp(now core.Counters) {
 }
 
 const (
-	// reseeds is how many other seeds are tried in a row.
+	// reseeds is the number of other seeds tried in a row.
 	reseeds = 8
-	// giveUpShare of the keys with which no seed helped have to go before others are tried.
+	// giveUpShare is such that 1/giveUpShare of the keys for which no seed helped must go before a
+	// retry.
 	giveUpShare = 64
-	// nextSeed makes a seed of the one before.
+	// nextSeed derives a seed from the one before.
 	nextSeed = 0x9e3779b97f4a7c15
-	// shrinkShare of the load limit: a table is shrunk when deletes leave less.
+	// shrinkShare is a share of the load limit: a table shrinks when deletes leave fewer keys.
 	shrinkShare = 1.0 / 8
 )
 
-// reseed rehashes to a size with another seed, or to larger ones with others, until
-// one takes all keys.
+// reseed rehashes to a size with another seed, or to larger ones with others, until one takes all
+// keys.
 func (p *Policy) reseed(ctx context.Context, lines uint32) (err error) {
 	seed := p.Engine.Size().Seed
 	for try := range reseeds {
@@ -253,8 +251,8 @@ func (p *Policy) reseed(ctx context.Context, lines uint32) (err error) {
 	return err
 }
 
-// resize rehashes to a number of lines of buckets; with another seed, if the one
-// that there is does not spread the keys there.
+// resize rehashes to a number of lines of buckets. If keys crowd there with the present seed, it
+// takes another.
 func (p *Policy) resize(ctx context.Context, lines uint32) error {
 	err := p.shrink(ctx, lines)
 	if errors.Is(err, op.ErrFull) {
@@ -263,7 +261,7 @@ func (p *Policy) resize(ctx context.Context, lines uint32) error {
 	return err
 }
 
-// shrink rehashes to a number of lines with the seed that there is.
+// shrink rehashes to a number of lines with the present seed.
 func (p *Policy) shrink(ctx context.Context, lines uint32) error {
 	return p.rehash(ctx, Size{lines, p.Engine.Size().Seed})
 }
@@ -278,7 +276,7 @@ func (p *Policy) rehash(ctx context.Context, to Size) error {
 	return nil
 }
 
-// After is for [core.Policy]: a table that has become almost empty gets smaller.
+// After implements [core.Policy]. It shrinks a table that has become almost empty.
 func (p *Policy) After(ctx context.Context, now core.Counters, delta int) error {
 	have := p.Engine.Size().Lines
 	if delta >= 0 || p.Fixed || have <= p.minLines ||
@@ -299,8 +297,8 @@ func (p *Policy) After(ctx context.Context, now core.Counters, delta int) error 
 	return err
 }
 
-// Compact is for [core.Policy]: it rehashes to the size that the options ask for,
-// which drops dead slots. If keys crowd there, the table stays as it is.
+// Compact implements [core.Policy]. It rehashes to the size that the options require, which drops
+// dead slots. If keys crowd there, the table is unchanged.
 func (p *Policy) Compact(ctx context.Context, now core.Counters) error {
 	have := p.Engine.Size().Lines
 	lines := have

@@ -19,8 +19,8 @@ type fake struct {
 	size    Size
 	asked   []Size
 	refuse  error // of every rehash
-	helpful bool  // operations that run again find room, behind a rehash
-	alone   bool  // and without one
+	helpful bool  // operations that run again after a rehash find a slot
+	alone   bool  // they do so without one
 }
 
 func (f *fake) Size() Size { return f.size }
@@ -40,7 +40,7 @@ func (f *fake) Change(_ context.Context, _ *device.Stream, b *batch.Batch) (int,
 	return b.N, core.All(b.N), nil
 }
 
-// policyOf is a policy of tables of 16 slots in each line.
+// policyOf returns a policy of tables with 16 slots in each line.
 func policyOf(t *testing.T, c Config) (*Policy, *fake) {
 	c.MaxLoad, c.SlotBytes, c.Multiple, c.MostLines, c.Safe, c.Sure = .9, 8, 2, 1<<20, .96, .96
 	c.Name, c.Seed, c.Logger = "fake", 7, slog.New(slog.DiscardHandler)
@@ -52,7 +52,7 @@ func policyOf(t *testing.T, c Config) (*Policy, *fake) {
 	return NewPolicy(c, e), e
 }
 
-// A first size is the smallest that has room for Capacity.
+// The first size is the smallest that holds Capacity.
 func TestFirstSize(t *testing.T) {
 	for _, capacity := range []int{0, 1, 28, 29, 288, 289, 1000, 1<<20 + 1} {
 		p, e := policyOf(t, Config{Capacity: capacity})
@@ -67,8 +67,8 @@ func TestFirstSize(t *testing.T) {
 	}
 }
 
-// Keys that crowd get other seeds, and larger tables unless these are fixed, but only so
-// many; where keys are many for the size, the table is doubled at once.
+// Keys that crowd get other seeds, a limited number, and larger tables unless those are fixed. If
+// the table has many keys for its size, it is doubled at once.
 func TestRetry(t *testing.T) {
 	failed := &batch.Batch{N: 3}
 	for _, test := range []struct {
@@ -113,7 +113,7 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// Operations that no seed helps are given up: seeds in vain count from when a run helped.
+// Operations that no seed helps are given up. Failed seeds count from the last run that helped.
 func TestRetryEnds(t *testing.T) {
 	p, e := policyOf(t, Config{Capacity: 280})
 	one := &batch.Batch{N: 1}
@@ -138,8 +138,8 @@ func TestRetryEnds(t *testing.T) {
 	}
 }
 
-// A table that is almost empty gets smaller, but not below its first size, and not
-// again and again where keys crowd.
+// A table that is almost empty shrinks, but not below its first size, and not repeatedly where keys
+// crowd.
 func TestShrinking(t *testing.T) {
 	p, e := policyOf(t, Config{Capacity: 28})
 	e.size.Lines = 1024
@@ -166,7 +166,7 @@ func TestShrinking(t *testing.T) {
 	}
 }
 
-// Locks are a power of two, not fewer than buckets unless there are many.
+// The number of locks is a power of two, and not less than that of buckets unless those are many.
 func TestLocks(t *testing.T) {
 	for _, buckets := range []uint32{1, 2, 7, 8, 1 << 19, 1 << 20, 1<<32 - 1} {
 		n := locksFor(buckets)
@@ -176,7 +176,7 @@ func TestLocks(t *testing.T) {
 	}
 }
 
-// A table of fixed size gets as many slots as are sure to take Capacity keys, whatever MaxLoad is.
+// A table of fixed size gets as many slots as surely hold Capacity keys, whatever MaxLoad is.
 func TestFixedSize(t *testing.T) {
 	for _, capacity := range []int{1, 28, 1000, 1 << 20} {
 		for _, load := range []float64{.5, .96, 1} {
@@ -192,8 +192,8 @@ func TestFixedSize(t *testing.T) {
 	}
 }
 
-// With as many keys as no seed has helped, no other seed is tried until some have gone; and where
-// few operations find room when they run again, another seed comes next.
+// With as many keys as no seed has helped, no other seed is tried until some have gone. If few
+// operations find a slot when they run again, another seed comes next.
 func TestHopelessTable(t *testing.T) {
 	p, e := policyOf(t, Config{Capacity: 280, Fixed: true})
 	e.refuse = op.ErrFull

@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/internal/gpu"
 )
 
-// rehashBytes is how much of the old table a launch rehashes: between two of them the
-// context is asked.
+// rehashBytes is the part of the old table that one launch rehashes. The context is checked between
+// launches.
 const rehashBytes = 1 << 30
 
 // Parts is a structure's generation, which embeds a [Generation].
@@ -21,15 +21,15 @@ type Parts interface {
 	OpenLocks(s *device.Stream) error
 }
 
-// Kernels are what a structure brings to its engine of a GPU.
+// Kernels is what a structure adds to its engine of a GPU.
 type Kernels interface {
 	gpu.Structure
-	// Load loads them, and those that resolve duplicates.
+	// Load loads the kernels, and those that resolve duplicates.
 	Load(dev device.Device, order *gpu.OrderKernels) error
 }
 
-// OpenGPU opens an engine for kernels that move keys, and makes a table's first generation
-// the current one. If it cannot, nothing is left of either.
+// OpenGPU opens an engine for kernels that move keys, and makes a table's first generation the
+// current one. On an error it frees both.
 func OpenGPU[G Parts](e *gpu.Engine, dev device.Device, w batch.Widths, k Kernels, allocate func() (G, error)) (_ *core.Leases, err error) {
 	defer func() {
 		if err != nil {
@@ -53,9 +53,9 @@ func OpenGPU[G Parts](e *gpu.Engine, dev device.Device, w batch.Widths, k Kernel
 	return e.Start(first)
 }
 
-// RehashGPU moves the pairs of a table to another, which allocate makes. launch submits
-// copying those of lines [lo,hi), the extra line included, to the other, and adds the
-// number of those that find no slot to lost: it gives up when there are any.
+// RehashGPU moves the pairs of a table to a new one made by allocate. launch submits copying the
+// pairs of lines [lo,hi), the extra line included, and adds the number of pairs that find no slot
+// to lost. RehashGPU gives up if lost is not zero.
 func RehashGPU[G Parts](ctx context.Context, e *gpu.Engine, allocate func() (G, error),
 	launch func(s *device.Stream, from, to G, lo, hi uint32, lost device.Ptr) error) error {
 	if err := ctx.Err(); err != nil {

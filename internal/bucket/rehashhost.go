@@ -8,34 +8,34 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// Table is what [Copy] needs of a table in host memory.
+// Table is what [Copy] requires of a table in host memory.
 type Table[K cpu.Key, V cpu.Val] interface {
 	Size() Size
-	// Units is the number of lines that have slots: those of buckets, of what a
-	// structure has behind them, and the extra one.
+	// Units is the number of lines that have slots: those of buckets, those that a structure has
+	// after them, and the extra one.
 	Units() uint32
-	// Live iterates over the pairs of lines [lo,hi), each of which is good until the next.
+	// Live iterates over the pairs of lines [lo,hi). Each is valid until the next.
 	Live(lo, hi uint32) iter.Seq[*cpu.Slot[K, V]]
-	// Place puts a pair whose key is not in the table into a free slot of its buckets.
+	// Place puts a pair with a key that is absent from the table into a free slot of its buckets.
 	// It reports false if these leave the share or have none.
 	Place(part cpu.Share, pair *cpu.Slot[K, V]) bool
-	// Force does it with the whole table, and moves others for it. It reports false if
+	// Force is Place with the whole table; it moves other pairs if necessary. It reports false if
 	// the pair finds no slot.
 	Force(pair *cpu.Slot[K, V]) bool
 }
 
-// pairsPerCheck is the number of pairs that a core moves before it asks the context
-// again: about a millisecond's work.
+// pairsPerCheck is the number of pairs that a core moves between two checks of the context: about a
+// millisecond's work.
 const pairsPerCheck = 1 << 13
 
-// forcedPerCheck is the number of pairs that others are moved for before the context is asked
-// again: each may try thousands.
+// forcedPerCheck is the number of forced pairs between two checks of the context: each may try
+// thousands of keys.
 const forcedPerCheck = 1 << 4
 
-// Copy copies the pairs of one table to an empty other, on all cores, and counts them.
-// First buckets are in order of the hash in any size of table, so if the seed stays, a
-// range of old lines goes to a range of new lines for the most part: the cores work
-// apart, but for pairs that leave the range, and those that find no slot at once.
+// Copy copies the pairs of one table to an empty other, on all cores, and counts them. First
+// buckets are in hash order in a table of any size. So with the same seed a range of old lines
+// mostly goes to a range of new lines. The cores work independently, except for pairs that leave
+// the range, and those that find no slot at once.
 func Copy[K cpu.Key, V cpu.Val](ctx context.Context, dev device.Host, from, to Table[K, V]) (moved uint64, err error) {
 	have, want, shares := from.Size(), to.Size(), 1
 	if have.Seed == want.Seed {
@@ -71,10 +71,10 @@ type copier[K cpu.Key, V cpu.Val] struct {
 	to    Table[K, V]
 	part  cpu.Share
 	moved uint64
-	late  []cpu.Slot[K, V] // pairs that need lines of others, or others moved
+	late  []cpu.Slot[K, V] // pairs that need lines of another copier, or moves
 }
 
-// copy copies pairs, until the context ends.
+// copy copies pairs until the context ends.
 func (c *copier[K, V]) copy(ctx context.Context, pairs iter.Seq[*cpu.Slot[K, V]]) {
 	n := 0
 	for s := range pairs {
@@ -89,7 +89,7 @@ func (c *copier[K, V]) copy(ctx context.Context, pairs iter.Seq[*cpu.Slot[K, V]]
 	}
 }
 
-// force copies what was late, with the whole table.
+// force copies the deferred pairs, with the whole table.
 func force[K cpu.Key, V cpu.Val](ctx context.Context, to Table[K, V], late []cpu.Slot[K, V]) error {
 	for i := range late {
 		if i%forcedPerCheck == 0 && ctx.Err() != nil {
