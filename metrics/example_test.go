@@ -12,7 +12,7 @@ import (
 )
 
 func ExamplePublish() {
-	metrics.Publish("weft") // at /debug/vars, where there is a server
+	metrics.Publish("weft") // at /debug/vars, if the program has a server
 
 	dev, err := cpu.Open(nil)
 	if err != nil {

@@ -67,7 +67,7 @@ var forgotten = map[string]func(t *testing.T, dev device.Device){
 	},
 }
 
-// log is a buffer that may be read while others write.
+// log is a buffer that may be read during writes.
 type log struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -85,8 +85,8 @@ func (l *log) String() string {
 	return l.text.String()
 }
 
-// What nobody closes is collected, whatever its device still knows of it, and said so, with the call that
-// made it.
+// Structures that are never closed are collected, even if their device still refers to them. The
+// report names the call that made them.
 func TestCollected(t *testing.T) {
 	var text log
 	before := slog.Default()
@@ -132,12 +132,12 @@ func TestCollected(t *testing.T) {
 	}
 }
 
-// usable are the maps.
+// usable is the interface of the maps.
 type usable interface {
 	Len() int
 }
 
-// use fails on errors of a constructor, and looks at what it has made.
+// use fails on errors of a constructor, and uses the structure that it made.
 func use(t *testing.T) func(m usable, err error) {
 	return func(m usable, err error) {
 		t.Helper()

@@ -1,14 +1,13 @@
-// Package metrics tells what the structures of the process do behind the scenes: how many there
-// are, how many pairs and bytes they have, how often they have been rehashed and how long that
-// took. [Structures] reads it, and [Publish] makes it a variable of package expvar, which
-// programs with an HTTP server show at /debug/vars:
+// Package metrics reports statistics of the structures of the process: how many are open, how many
+// pairs and bytes they have, how often they have been rehashed and how long that took. [Structures]
+// returns the statistics. [Publish] makes them a variable of package expvar, which programs with an
+// HTTP server show at /debug/vars:
 //
 //	metrics.Publish("weft")
 //
-// The numbers are kept in any case, since they change only when a structure is made, closed or
-// rehashed. Each structure's Options.Logger is told of the same as it happens, at debug level.
-// What took the time of operations, package runtime/pprof shows; see Labels in the options of
-// device/cpu.
+// The statistics are always kept, since they change only when a structure is made, closed or
+// rehashed. Each structure's Options.Logger receives the same events, at debug level. Package
+// runtime/pprof shows where the time of operations goes; see Labels in the options of device/cpu.
 package metrics
 
 import (
@@ -19,19 +18,20 @@ import (
 	"github.com/weftgo/weft/internal/observe"
 )
 
-// Structure is the account of all structures of one package: of all maps and sets of linear, say.
+// Structure holds the statistics of all structures of one package, for example of all maps and sets
+// of linear.
 type Structure struct {
 	Name        string // of the package
-	Open        int    // structures that have been made, and not closed or collected
-	Pairs       int    // that these have; of graphs, edges as often as they are in rows
-	Bytes       int    // of memory of those that are hash tables
+	Open        int    // structures made, and not closed or collected
+	Pairs       int    // pairs in these; of graphs, the entries of rows
+	Bytes       int    // memory of those that are hash tables
 	Rehashes    int    // since the process began: growth, shrinking, another seed
 	RehashTime  time.Duration
-	RehashBytes int // of the memory that rehashes have filled
+	RehashBytes int // memory that rehashes have filled
 	Collected   int // structures that have been collected without Close
 }
 
-// Structures reads the accounts of all packages of which there has been a structure, by name.
+// Structures returns the statistics of all packages that have made a structure, by name.
 func Structures() []Structure {
 	accounts := observe.Read()
 	all := make([]Structure, len(accounts))
@@ -41,8 +41,8 @@ func Structures() []Structure {
 	return all
 }
 
-// Publish makes an expvar variable of the accounts, which are read when somebody asks for it: an
-// object by name of the package. A variable of that name that is there already stays as it is.
+// Publish makes an expvar variable of the statistics, which are read on each request. The value is
+// an object keyed by package name. An existing variable of that name is not replaced.
 func Publish(name string) {
 	publishing.Lock()
 	defer publishing.Unlock()
@@ -58,5 +58,5 @@ func Publish(name string) {
 	}))
 }
 
-// publishing is held by who looks whether a variable is there, and makes it.
+// publishing guards the check for an existing variable and its creation.
 var publishing sync.Mutex

@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/sorted"
 )
 
-// What expvar shows is what Structures reads, as JSON; structures that have been closed are gone.
+// expvar shows what Structures returns, as JSON; closed structures are gone.
 func TestPublish(t *testing.T) {
 	dev, err := cpu.Open(nil)
 	if err != nil {
@@ -38,7 +38,7 @@ func TestPublish(t *testing.T) {
 		}
 	}
 	Publish("test")
-	Publish("test") // which changes nothing
+	Publish("test") // changes nothing
 	read := func() (all map[string]Structure) {
 		if err := json.Unmarshal([]byte(expvar.Get("test").String()), &all); err != nil {
 			t.Fatal(err)

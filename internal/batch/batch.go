@@ -1,7 +1,6 @@
-// Package batch is how a structure's facade, its core and its engines hand
-// operations on: columns of bytes, in host memory or on a device, without their
-// types. What is decided about a batch is written once for all types of keys and
-// values; engines read the columns as types again.
+// Package batch defines how a structure's facade, its core and its engines pass operations on: as
+// columns of bytes, in host memory or on a device, without types. Decisions about a batch are
+// written once for all types of keys and values; engines read the columns as typed values again.
 package batch
 
 import (
@@ -16,25 +15,24 @@ import (
 // Batch is a set of operations in columns.
 type Batch struct {
 	N       int
-	Kind    op.Kind // of all operations, unless there is a column of Kinds
+	Kind    op.Kind // of all operations, unless the batch has a column of Kinds
 	Flags   Flags
-	Version uint64 // of the structure that lookups read; 0 is the present
-	Bulk    bool   // a change that is likely to bring most of what the structure will hold
+	Version uint64 // the version that lookups read; 0 is the current one
+	Bulk    bool   // a change with most of what the structure is likely to hold
 	Ranges
 	Columns
 }
 
-// Ranges is how a lookup finds the pairs of ranges from Keys to Keys2, of which both
-// belong to them.
+// Ranges controls how a lookup finds the pairs of ranges from Keys to Keys2, both inclusive.
 type Ranges struct {
-	Limit    int  // of the pairs of a range; 0 is none
-	Backward bool // from the last pair of a range on, down
+	Limit    int  // maximum pairs per range; 0 is no limit
+	Backward bool // descending from the last pair of a range
 }
 
-// Columns are the columns of a batch by what they hold.
+// Columns holds the columns of a batch by role.
 type Columns [roles]Column
 
-// Role is what a column holds.
+// Role is the meaning of a column.
 type Role int
 
 // The roles. Types are those of the structure's keys (K) and values (V), or as
@@ -55,37 +53,36 @@ const (
 
 var names = [roles]string{"keys", "second keys", "values", "kinds", "results", "flags", "counts", "offsets", "resulting keys", "ranks"}
 
-// String names a role as messages do.
+// String returns the name of a role for messages.
 func (r Role) String() string { return names[r] }
 
-// Flags are the choices of a batch; kernels use the same values (order.cuh).
+// Flags are the options of a batch; kernels use the same values (order.cuh).
 type Flags uint32
 
 const (
-	// Reuse lets inserts take the slots of deleted keys: the batch deletes
-	// nothing.
+	// Reuse lets inserts reuse the slots of deleted keys: the batch deletes nothing.
 	Reuse Flags = 1 << iota
-	// Order gives duplicates the outcome of batch order.
+	// Order resolves duplicates in batch order.
 	Order
-	// Multi is for multimaps: Put adds a pair, no slot is taken again, and of
-	// several pairs of a key the first one counts.
+	// Multi selects multimap semantics: Put adds a pair, no slot is reused, and of several pairs of
+	// a key the first one counts.
 	Multi
-	// Signed and Float tell of what type values are, for operations that combine
-	// them: unsigned integers without either.
+	// Signed and Float are the type of values, for operations that combine them: unsigned integers
+	// if neither is set.
 	Signed
 	Float
 
-	// Report makes a change on a stream wait and return the operations that
-	// found no room, instead of counting them. Kernels don't know it.
+	// Report makes a change on a stream wait and return the operations that overflowed, instead of
+	// counting them. Kernels do not use it.
 	Report Flags = 1 << 16
 )
 
-// Widths are the sizes in bytes of a key and of a value in a batch, and of a
-// slot of a hash structure. A set has Val 0.
+// Widths holds the sizes in bytes of a key and of a value in a batch, and of a slot of a hash
+// structure. A set has Val 0.
 type Widths struct{ Key, Val, Slot int }
 
-// MapWidths are those of a map: two 32-bit halves share an 8-byte slot,
-// everything else takes 16 bytes.
+// MapWidths returns the widths of a map. Two 32-bit halves share an 8-byte slot; everything else
+// takes 16 bytes.
 func MapWidths[K op.Key, V op.Value]() Widths {
 	w := Widths{Key: size[K](), Val: size[V](), Slot: 16}
 	if w.Key == 4 && w.Val == 4 {
@@ -94,7 +91,7 @@ func MapWidths[K op.Key, V op.Value]() Widths {
 	return w
 }
 
-// SetWidths are those of a set, whose slots hold bare keys.
+// SetWidths returns the widths of a set, with slots of bare keys.
 func SetWidths[K op.Key]() Widths { return Widths{Key: size[K](), Slot: size[K]()} }
 
 func size[T any]() int {
@@ -102,7 +99,7 @@ func size[T any]() int {
 	return int(unsafe.Sizeof(x))
 }
 
-// Chunk is rows [lo,hi) of a batch.
+// Chunk returns rows [lo,hi) of a batch.
 func (b *Batch) Chunk(lo, hi int) *Batch {
 	part := *b
 	part.N = hi - lo
@@ -112,7 +109,7 @@ func (b *Batch) Chunk(lo, hi int) *Batch {
 	return &part
 }
 
-// Part is Chunk for those who write no field of it: b itself, if that is all.
+// Part is Chunk for callers that write none of its fields: it returns b itself for all rows.
 func (b *Batch) Part(lo, hi int) *Batch {
 	if lo == 0 && hi == b.N {
 		return b
@@ -120,22 +117,22 @@ func (b *Batch) Part(lo, hi int) *Batch {
 	return b.Chunk(lo, hi)
 }
 
-// Only is a lookup of what lies in one column of a batch.
+// Only returns a lookup of the content of one column of a batch.
 func (b *Batch) Only(r Role) *Batch {
 	only := &Batch{N: b.N}
 	only.Columns[r] = b.Columns[r]
 	return only
 }
 
-// Inserts reports whether a batch can need room.
+// Inserts reports whether a batch may need capacity.
 func (b *Batch) Inserts() bool { return b.Columns[Kinds].Given() || b.Kind.Inserts() }
 
-// Combines reports whether operations may combine values, if there are any.
+// Combines reports whether some operations may combine values.
 func (b *Batch) Combines() bool {
 	return b.Flags&Multi == 0 && (b.Columns[Kinds].Given() || b.Kind.Reduces())
 }
 
-// Reduces reports whether all operations combine values, and return nothing.
+// Reduces reports whether all operations combine values and return nothing.
 func (b *Batch) Reduces() bool { return b.Kind.Reduces() && !b.Columns[Kinds].Given() }
 
 // Appends reports whether all operations add a pair without a search.
@@ -143,8 +140,8 @@ func (b *Batch) Appends() bool {
 	return b.Flags&Multi != 0 && b.Kind == op.Put && !b.Columns[Kinds].Given()
 }
 
-// Insertions counts the operations that may insert. If the batch is mixed and
-// lies on a device that the host cannot read, it waits for a copy of the kinds.
+// Insertions counts the operations that may insert. For a mixed batch on a device that the host
+// cannot read, it waits for a copy of the kinds.
 func (b *Batch) Insertions(ctx context.Context, s *device.Stream) (n int, err error) {
 	switch {
 	case !b.Inserts():
@@ -170,8 +167,8 @@ func (b *Batch) Insertions(ctx context.Context, s *device.Stream) (n int, err er
 // Ordered reports whether duplicates must be resolved.
 func (b *Batch) Ordered() bool { return b.Flags&Order != 0 && !b.Columns[Kinds].Given() }
 
-// MustMatch panics unless each column has a row for each operation. The message
-// says in which package and method.
+// MustMatch panics unless each column has a row for each operation. The message names the package
+// and the method.
 func (b *Batch) MustMatch(name, method string) {
 	for r := range b.Columns {
 		c := &b.Columns[r]
@@ -182,8 +179,7 @@ func (b *Batch) MustMatch(name, method string) {
 	}
 }
 
-// CheckPlace returns device.ErrInvalid unless a stream and all columns belong to
-// a device.
+// CheckPlace returns device.ErrInvalid unless a stream and all columns belong to a device.
 func (b *Batch) CheckPlace(dev device.Device, s *device.Stream) error {
 	if s == nil {
 		return fmt.Errorf("%w: no stream", device.ErrInvalid)

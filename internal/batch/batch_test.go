@@ -15,7 +15,7 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 )
 
-// example is a batch of n operations with all columns, in host memory.
+// example returns a batch of n operations with all columns, in host memory.
 func example(n int) *batch.Batch {
 	keys, vals := make([]uint64, n), make([]uint32, n)
 	kinds, out, ok, counts := make([]weft.OpKind, n), make([]uint32, n), make([]bool, n), make([]uint32, n)
@@ -31,7 +31,7 @@ func example(n int) *batch.Batch {
 	}
 }
 
-// rows are those of a column of a batch.
+// rows returns the rows of a column of a batch.
 func rows[T any](b *batch.Batch, r batch.Role) []T { return batch.View[T](b.Columns[r].Host) }
 
 func TestWidths(t *testing.T) {
@@ -66,14 +66,14 @@ func TestChunk(t *testing.T) {
 	if out := rows[uint32](b, batch.Out); out[3] != 7 {
 		t.Error(out)
 	}
-	// What is not there stays so, and an address moves by the width.
+	// Absent columns stay absent, and an address moves by the width.
 	on := (&batch.Batch{N: 10, Columns: batch.Columns{batch.Keys: {Ptr: 1000, Width: 8}}}).Chunk(3, 7)
 	if on.Columns[batch.Keys].Ptr != 1024 || on.Columns[batch.Vals].Given() || on.Columns[batch.OK].Given() {
 		t.Errorf("%+v", on)
 	}
 }
 
-// A column of rows of variable size goes with its rows.
+// A chunk of a column with rows of variable size holds its rows.
 func TestChunkOfVariableRows(t *testing.T) {
 	vals := []uint32{0, 1, 2, 3, 4, 5, 6, 7, 8}
 	c := batch.Output(vals)
@@ -90,19 +90,19 @@ func TestChunkOfVariableRows(t *testing.T) {
 		if size := b.Columns[batch.Vals].Bytes(want.lo, want.hi); size != 4*len(want.vals) {
 			t.Errorf("rows [%d,%d) take %d bytes", want.lo, want.hi, size)
 		}
-		// And once more: a chunk of a chunk.
+		// A chunk of a chunk.
 		if want.lo == 2 && !slices.Equal(rows[uint32](part.Chunk(1, 2), batch.Vals), vals[5:]) {
 			t.Error("a chunk of a chunk has other rows")
 		}
 	}
-	// Clearing outputs leaves such a column alone: its rows are the caller's.
+	// ClearFrom leaves such a column alone: its rows belong to the caller.
 	b.ClearFrom(0)
 	if vals[8] != 8 {
 		t.Error(vals)
 	}
 }
 
-// Offsets are one more than rows.
+// A chunk of offsets has one row more than the chunk.
 func TestChunkOfOffsets(t *testing.T) {
 	dev, _, err := auto.Open("cpu")
 	if err != nil {
@@ -123,7 +123,7 @@ func TestChunkOfOffsets(t *testing.T) {
 	part.MustMatch("package", "Chunk")
 }
 
-// The outputs of what was not run become zero, and nothing else does.
+// ClearFrom zeroes the outputs of operations that did not run, and nothing else.
 func TestClearFrom(t *testing.T) {
 	for _, lo := range []int{0, 3, 10, 12} {
 		b, want := example(10), example(10)
@@ -181,7 +181,7 @@ func TestWhatABatchNeeds(t *testing.T) {
 	}
 }
 
-// What is gathered and scattered ends up where it was; the rest is untouched.
+// Gathered and scattered rows return to their places; the rest is untouched.
 func TestGatherAndScatter(t *testing.T) {
 	b := example(10)
 	at := []uint32{1, 4, 9}
@@ -201,7 +201,7 @@ func TestGatherAndScatter(t *testing.T) {
 		rows[uint32](g, batch.Counts)[i]--
 		rows[bool](g, batch.OK)[i] = i == 1
 	}
-	clear(g.Columns[batch.Keys].Host) // no output
+	clear(g.Columns[batch.Keys].Host) // not an output
 	want := example(10)
 	for i, to := range at {
 		rows[uint32](want, batch.Out)[to]++
@@ -212,7 +212,7 @@ func TestGatherAndScatter(t *testing.T) {
 	if !reflect.DeepEqual(b, want) {
 		t.Errorf("%+v, want %+v", b, want)
 	}
-	// Columns that are not there.
+	// Absent columns.
 	bare := &batch.Batch{N: 10, Columns: batch.Columns{batch.Keys: b.Columns[batch.Keys]}}
 	if g := bare.Gather(at); g.Columns[batch.OK].Given() || g.Columns[batch.Vals].Given() {
 		t.Errorf("%+v", g)
@@ -220,7 +220,7 @@ func TestGatherAndScatter(t *testing.T) {
 	bare.Scatter(g, at)
 }
 
-// A batch on a device comes to the host whole, and its outputs go back.
+// Fetch copies a whole batch from a device, and Store copies its outputs back.
 func TestFetchAndStore(t *testing.T) {
 	for _, where := range []string{"cpu", "sim"} {
 		dev, _, err := auto.Open(where)
@@ -363,7 +363,7 @@ func TestInsertions(t *testing.T) {
 	}
 }
 
-// Byte strings go with their rows, wherever these go.
+// Byte strings follow their rows.
 func TestStrings(t *testing.T) {
 	text := []byte("onetwothree")
 	spans := []batch.Span{batch.SpanOf(0, 3), batch.SpanOf(3, 3), batch.SpanOf(6, 5), 0}

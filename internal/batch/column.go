@@ -7,16 +7,14 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Column is a number of rows of fixed width, in host memory or on a device: an
-// input of a batch, an output, or both. The zero Column is one that a batch
-// does not have.
+// Column is a number of rows of fixed width, in host memory or on a device: an input of a batch, an
+// output, or both. The zero Column is an absent column.
 //
-// An output of variable length has Offsets: row i of it are the elements
-// Offsets[i] to Offsets[i+1], of Width bytes each, and the first of all is at
-// the beginning of Host.
+// An output of variable length has Offsets. Row i is the elements Offsets[i] to Offsets[i+1], of
+// Width bytes each, and the first element of all is at the beginning of Host.
 //
-// A column of byte strings has Data, in which its rows lie anywhere: a row of Host
-// is the [Span] of one. So what picks rows need not know.
+// A column of byte strings has Data, which holds its rows at any place: a row of Host is the [Span]
+// of a string. So code that selects rows handles both kinds alike.
 type Column struct {
 	Host    []byte
 	Ptr     device.Ptr
@@ -26,10 +24,10 @@ type Column struct {
 
 	dev      device.Device // where Ptr points
 	rows     int
-	extra    int // rows beyond one for each operation
+	extra    int // rows beyond one per operation
 	dir      direction
 	optional bool
-	free     bool // has rows of its own, not one for each operation
+	free     bool // the number of rows is independent of the batch
 }
 
 type direction uint8
@@ -39,41 +37,41 @@ const (
 	out
 )
 
-// In is a column that a batch reads.
+// In returns a column that a batch reads.
 func In[T device.Elem](s []T) Column { return host(s, in, false) }
 
 // Output is a column that a batch writes.
 func Output[T device.Elem](s []T) Column { return host(s, out, false) }
 
-// Optional is a column that a batch writes, unless s is nil.
+// Optional returns a column that a batch writes, unless s is nil.
 func Optional[T device.Elem](s []T) Column { return host(s, out, true) }
 
 func host[T device.Elem](s []T, dir direction, optional bool) Column {
 	return Column{Host: device.Bytes(s), Width: size[T](), dir: dir, rows: len(s), optional: optional && s == nil}
 }
 
-// InOn is a column on a device that a batch reads.
+// InOn returns a column on a device that a batch reads.
 func InOn[T device.Elem](s device.Slice[T]) Column { return on(s, in, 0, false) }
 
 // OutputOn is a column on a device that a batch writes.
 func OutputOn[T device.Elem](s device.Slice[T]) Column { return on(s, out, 0, false) }
 
-// OptionalOn is a column on a device that a batch writes, unless s is empty.
+// OptionalOn returns a column on a device that a batch writes, unless s is empty.
 func OptionalOn[T device.Elem](s device.Slice[T]) Column { return on(s, out, 0, s.Len() == 0) }
 
-// OffsetsOn is a column of offsets on a device, one row longer than the batch.
+// OffsetsOn returns a column of offsets on a device, one row longer than the batch.
 func OffsetsOn(s device.Slice[uint64]) Column { return on(s, out, 1, false) }
 
-// Starts is a column of offsets in host memory that a batch reads, one row longer
-// than the batch.
+// Starts returns a column of offsets in host memory that a batch reads, one row longer than the
+// batch.
 func Starts(offsets []uint64) Column {
 	c := host(offsets, in, false)
 	c.extra = 1
 	return c
 }
 
-// RowsOn is a column on a device that a batch fills with rows of variable size,
-// as far as it goes.
+// RowsOn returns a column on a device that a batch fills with rows of variable size, up to its
+// length.
 func RowsOn[T device.Elem](s device.Slice[T]) Column {
 	c := on(s, out, 0, false)
 	c.free = true
@@ -87,19 +85,19 @@ func on[T device.Elem](s device.Slice[T], dir direction, extra int, optional boo
 	}
 }
 
-// Span is where in the data of its column a byte string lies: the offset, and in the
-// last 20 bits the length. The zero Span is an empty one.
+// Span is the place of a byte string in the data of its column: the offset, and in the last 20 bits
+// the length. The zero Span is an empty string.
 type Span uint64
 
 const spanBits = 20
 
-// MaxSpan is the length of the longest byte strings in a column.
+// MaxSpan is the maximum length of a byte string in a column.
 const MaxSpan = 1<<spanBits - 1
 
-// SpanOf is the span of a byte string of so many bytes, MaxSpan at most.
+// SpanOf returns the span of a byte string of a length up to MaxSpan.
 func SpanOf(offset, length uint64) Span { return Span(offset<<spanBits | length) }
 
-// Behind is the span when so many bytes have come before its data.
+// Behind returns the span moved by n bytes, after n bytes were put before its data.
 func (s Span) Behind(n int) Span { return s + Span(n)<<spanBits }
 
 func (s Span) of(data []byte) []byte {
@@ -107,21 +105,21 @@ func (s Span) of(data []byte) []byte {
 	return data[lo : lo+n : lo+n]
 }
 
-// Strings is a column of byte strings that a batch reads.
+// Strings returns a column of byte strings that a batch reads.
 func Strings(data []byte, spans []Span) Column {
 	c := In(spans)
 	c.Data = &data
 	return c
 }
 
-// StringsTo is a column of byte strings that a batch writes: it appends them to data.
+// StringsTo returns a column of byte strings that a batch writes: it appends them to data.
 func StringsTo(data *[]byte, spans []Span) Column {
 	c := Output(spans)
 	c.Data = data
 	return c
 }
 
-// Row is row i of a column in host memory.
+// Row returns row i of a column in host memory.
 func (c *Column) Row(i int) []byte {
 	if c.Data != nil {
 		return View[Span](c.Host)[i].of(*c.Data)
@@ -129,8 +127,8 @@ func (c *Column) Row(i int) []byte {
 	return c.Host[i*c.Width : (i+1)*c.Width]
 }
 
-// Extend makes row i a byte string of so many bytes, which the caller writes. One thread
-// at a time extends the data of a column.
+// Extend makes row i a byte string of size bytes, which the caller writes. Only one thread at a
+// time may extend the data of a column.
 func (c *Column) Extend(i, size int) []byte {
 	at := len(*c.Data)
 	*c.Data = slices.Grow(*c.Data, size)[:at+size]
@@ -138,19 +136,19 @@ func (c *Column) Extend(i, size int) []byte {
 	return (*c.Data)[at:]
 }
 
-// Of is a column of bytes as one of rows of a width.
+// Of returns a column of bytes as a column with rows of a width.
 func (c Column) Of(width int) Column {
 	c.rows, c.Width = c.rows*c.Width/width, width
 	return c
 }
 
-// AsInput is the column as one that another batch reads.
+// AsInput returns the column as an input of another batch.
 func (c Column) AsInput() Column {
 	c.dir = in
 	return c
 }
 
-// Moved is the column at another place: on a device, as long as a launch takes.
+// Moved returns the column at another place on a device, for the duration of a launch.
 func (c Column) Moved(to device.Ptr) Column {
 	c.Host, c.Ptr = nil, to
 	return c
@@ -159,7 +157,7 @@ func (c Column) Moved(to device.Ptr) Column {
 // Given reports whether a batch has the column.
 func (c *Column) Given() bool { return c.Ptr != 0 || c.Host != nil }
 
-// Rows is the number of rows that the column was made with.
+// Rows returns the number of rows that the column was made with.
 func (c *Column) Rows() int { return c.rows }
 
 // IsInput reports whether the batch reads the column.
@@ -168,7 +166,7 @@ func (c *Column) IsInput() bool { return c.dir&in != 0 }
 // IsOutput reports whether the batch writes the column.
 func (c *Column) IsOutput() bool { return c.dir&out != 0 }
 
-// Bytes is the size of rows [lo,hi).
+// Bytes returns the size of rows [lo,hi).
 func (c *Column) Bytes(lo, hi int) int {
 	if c.Offsets != nil {
 		return int(c.Offsets[hi]-c.Offsets[lo]) * c.Width
@@ -176,7 +174,7 @@ func (c *Column) Bytes(lo, hi int) int {
 	return (hi - lo + c.extra) * c.Width
 }
 
-// sub is rows [lo,hi).
+// sub returns rows [lo,hi).
 func (c Column) sub(lo, hi int) Column {
 	first, size := lo*c.Width, c.Bytes(lo, hi)
 	if c.Offsets != nil {
@@ -193,7 +191,7 @@ func (c Column) sub(lo, hi int) Column {
 	return c
 }
 
-// View reads host bytes as values of a type of the right width.
+// View returns host bytes as values of a type of the right width.
 func View[T any](b []byte) []T {
 	var zero T
 	if len(b) == 0 || unsafe.Sizeof(zero) == 0 {

@@ -7,8 +7,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Gather copies some operations of a batch in host memory, by their indices,
-// to a batch of their own.
+// Gather copies the operations at the given rows of a batch in host memory to a new batch.
 func (b *Batch) Gather(at []uint32) *Batch {
 	some := *b
 	some.N = len(at)
@@ -35,8 +34,7 @@ func (b *Batch) Gather(at []uint32) *Batch {
 	return &some
 }
 
-// Scatter copies the outputs of a gathered batch back to where its operations
-// came from.
+// Scatter copies the outputs of a gathered batch back to the rows of its source.
 func (b *Batch) Scatter(gathered *Batch, at []uint32) {
 	for r := range b.Columns {
 		c := &b.Columns[r]
@@ -70,9 +68,8 @@ func scatter[T any](to, from []T, at []uint32) {
 	}
 }
 
-// Fetch copies a batch that lies on a device to host memory, once the stream
-// has done what was submitted to it before. Where the host addresses the
-// device's memory there is nothing to copy.
+// Fetch copies a batch on a device to host memory, once the stream has finished the work submitted
+// before. It copies nothing if the host can address the device's memory.
 func (b *Batch) Fetch(ctx context.Context, s *device.Stream) (*Batch, error) {
 	copied := *b
 	for r := range copied.Columns {
@@ -99,8 +96,7 @@ func (b *Batch) Store(s *device.Stream, fetched *Batch) (err error) {
 	return err
 }
 
-// ClearFrom sets the outputs of the operations from number lo on to zero, in a
-// batch in host memory.
+// ClearFrom zeroes the outputs of the operations from row lo on, in a batch in host memory.
 func (b *Batch) ClearFrom(lo int) {
 	for r := range b.Columns {
 		if c := &b.Columns[r]; c.IsOutput() && c.Host != nil && c.Offsets == nil {

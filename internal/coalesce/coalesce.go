@@ -1,9 +1,8 @@
-// Package coalesce makes batches of the calls of many goroutines: what weft.Batcher
-// gathers keys with.
+// Package coalesce gathers the calls of many goroutines into batches, for weft.Batcher.
 //
-// One goroutine of a queue runs batches one after another. While one runs, calls gather
-// for the next, so batches are as large as the machine is slow, and a call that is alone
-// begins at once. A delay makes batches larger than that, at the price of waiting.
+// One goroutine of a queue runs batches one after another. While one runs, calls gather for the
+// next. So batches grow as the machine slows, and a lone call begins at once. A delay makes batches
+// larger, at the price of waiting.
 package coalesce
 
 import (
@@ -16,14 +15,15 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Options say how calls gather.
+// Options controls how calls gather.
 type Options struct {
-	Batch   int           // calls that one batch has at most
-	Delay   time.Duration // how long the first call of a batch waits for others; 0: until those that are ready to run have come
-	Waiting int           // calls that are in the queue at most; others wait to enter, first come, first served
+	Batch int // maximum calls per batch
+	// wait of the first call of a batch; 0: until the runnable goroutines have called
+	Delay   time.Duration
+	Waiting int // maximum calls in the queue; others wait to enter, in order of arrival
 }
 
-// Queue gathers calls of type C, which hold what is asked and what the answer is.
+// Queue gathers calls of type C, which hold a request and its answer.
 type Queue[C any] struct {
 	opts Options
 	run  func([]*C)
@@ -31,15 +31,15 @@ type Queue[C any] struct {
 	mu      sync.Mutex
 	batches []*batch[C] // not begun, oldest first; all but the last were full
 	calls   []*C        // of the batch that runs
-	inside  int         // calls in the queue that have not been answered or withdrawn
-	outside []*place[C] // calls that there is no room for, oldest first
+	inside  int         // calls in the queue that are neither answered nor withdrawn
+	outside []*place[C] // calls beyond the capacity, oldest first
 	closed  bool
 	closing chan struct{} // closed with it
-	wake    chan struct{} // what serve waits for may have come
+	wake    chan struct{} // signals that serve should look again
 	ended   chan struct{} // serve has returned
 }
 
-// place is where a call waits: outside, as long as it has no batch.
+// place is the position of a waiting call: outside until it has a batch.
 type place[C any] struct {
 	c        *C
 	batch    *batch[C]
@@ -47,21 +47,22 @@ type place[C any] struct {
 	admitted chan struct{} // closed when it gets a batch
 }
 
-// batch is calls that run together.
+// batch is a set of calls that run together.
 type batch[C any] struct {
 	calls []*place[C] // nil: withdrawn
-	live  int         // half of them at least
+	live  int         // calls not withdrawn, at least half
 	begun bool
 	since time.Time     // when its first call came
 	done  chan struct{} // closed when it has run
 }
 
-// yields is how often a batch without a delay lets other goroutines run before it begins,
-// as long as each time brings calls: those whose last call has just been answered come back.
+// yields is the maximum number of times that a batch without a delay lets other goroutines run
+// before it begins, as long as each time adds calls. Goroutines that have just received an answer
+// can then join.
 const yields = 16
 
-// New makes a queue that run works for: it fills in the answers of a batch, whose calls are in
-// the order in which they came. One batch runs at a time.
+// New returns a queue that calls run for each batch. run stores the answers of a batch, which lists
+// its calls in order of arrival. One batch runs at a time.
 func New[C any](opts Options, run func([]*C)) *Queue[C] {
 	q := &Queue[C]{
 		opts: opts, run: run,
@@ -71,9 +72,9 @@ func New[C any](opts Options, run func([]*C)) *Queue[C] {
 	return q
 }
 
-// Do waits until a batch has answered a call. A context that ends takes a call back that has not
-// begun. One that has begun runs on: Do waits for its answer, unless leave is set; then
-// c still gets an answer, which nobody reads.
+// Do waits until a batch has answered a call. If the context ends, Do withdraws a call that has not
+// begun. A call that has begun continues: Do waits for its answer, unless leave is set. With leave,
+// c still gets an answer, which the caller must ignore.
 func (q *Queue[C]) Do(ctx context.Context, c *C, leave bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -94,7 +95,7 @@ func (q *Queue[C]) Do(ctx context.Context, c *C, leave bool) error {
 	return nil
 }
 
-// enter puts a call in a batch, behind those that wait for room already.
+// enter puts a call in a batch, after those that already wait for room.
 func (q *Queue[C]) enter(ctx context.Context, c *C) (*place[C], error) {
 	p := &place[C]{c: c}
 	if !q.admitted(p) {
@@ -113,7 +114,8 @@ func (q *Queue[C]) enter(ctx context.Context, c *C) (*place[C], error) {
 	return p, nil
 }
 
-// admitted reports whether a call is in a batch; otherwise it waits outside, unless the queue is closed.
+// admitted reports whether a call is in a batch. Otherwise the call waits outside, unless the queue
+// is closed.
 func (q *Queue[C]) admitted(p *place[C]) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -137,7 +139,7 @@ func (q *Queue[C]) join(p *place[C]) {
 		n++
 	}
 	b := q.batches[n-1]
-	if b.live == 0 { // all that there may have been are withdrawn
+	if b.live == 0 { // new, or all its calls are withdrawn
 		b.since = time.Now()
 	}
 	p.batch, p.at = b, len(b.calls)
@@ -149,7 +151,8 @@ func (q *Queue[C]) join(p *place[C]) {
 	}
 }
 
-// drop takes a call out of a batch. Calls that come and go while nothing begins must not fill the memory.
+// drop removes a call from a batch. It compacts the batch, so that calls that come and go while no
+// batch begins do not accumulate memory.
 func (b *batch[C]) drop(p *place[C]) {
 	b.calls[p.at] = nil
 	b.live--
@@ -160,14 +163,14 @@ func (b *batch[C]) drop(p *place[C]) {
 	b.calls = all[:0]
 	for _, p := range all {
 		if p != nil {
-			p.at = len(b.calls) // whoever waits reads its batch meanwhile, and nothing else
+			p.at = len(b.calls) // the waiting call reads only p.batch meanwhile
 			b.calls = append(b.calls, p)
 		}
 	}
 	clear(all[len(b.calls):])
 }
 
-// withdraw takes a call back, if it has not begun.
+// withdraw removes a call that has not begun, and reports whether it did.
 func (q *Queue[C]) withdraw(p *place[C]) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -185,7 +188,7 @@ func (q *Queue[C]) withdraw(p *place[C]) bool {
 	return true
 }
 
-// release makes room for so many calls.
+// release makes room for n calls.
 func (q *Queue[C]) release(n int) {
 	q.inside -= n
 	for q.inside < q.opts.Waiting && len(q.outside) > 0 {
@@ -199,7 +202,7 @@ func (q *Queue[C]) release(n int) {
 func (q *Queue[C]) signal() {
 	select {
 	case q.wake <- struct{}{}:
-	default: // it has been told already
+	default: // already signaled
 	}
 }
 
@@ -229,7 +232,7 @@ func (q *Queue[C]) serve() {
 	}
 }
 
-// next waits for a batch and for what it waits for, and begins it; nil, if there will be none.
+// next waits for a batch and its delay, and begins it. It returns nil if none will come.
 func (q *Queue[C]) next() *batch[C] {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -258,7 +261,7 @@ func (q *Queue[C]) next() *batch[C] {
 	}
 }
 
-// begin takes the oldest batch out of the queue.
+// begin removes the oldest batch from the queue.
 func (q *Queue[C]) begin() *batch[C] {
 	b := q.batches[0]
 	q.batches = q.batches[1:]
@@ -266,14 +269,14 @@ func (q *Queue[C]) begin() *batch[C] {
 	return b
 }
 
-// unlocked waits for something without the lock.
+// unlocked runs wait without the lock.
 func (q *Queue[C]) unlocked(wait func()) {
 	q.mu.Unlock()
 	defer q.mu.Lock()
 	wait()
 }
 
-// sleep waits so long, or until a batch is full or the queue closed.
+// sleep waits for d, or until a batch is full or the queue is closed.
 func (q *Queue[C]) sleep(d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -283,7 +286,7 @@ func (q *Queue[C]) sleep(d time.Duration) {
 	}
 }
 
-// Close runs what is in the queue, without delay, and takes no more. It returns when all of it has
+// Close runs the calls in the queue, without delay, and rejects new ones. It returns when all have
 // been answered.
 func (q *Queue[C]) Close() {
 	q.mu.Lock()

@@ -14,10 +14,10 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// counted is a call: its answer is one more than its question.
+// counted is a call with an answer of one more than its question.
 type counted struct{ question, answer int }
 
-// served is a queue whose batches take so long, and the batches it has run.
+// served is a queue with batches of a given duration, and a record of the batches run.
 type served struct {
 	*Queue[counted]
 	took time.Duration
@@ -41,7 +41,7 @@ func serve(opts Options, took time.Duration) *served {
 	return s
 }
 
-// Calls that come and go while a batch runs leave nothing behind, though one of them stays.
+// Calls that come and go while a batch runs leave no memory in use, though one of them stays.
 func TestWithdrawnCallsTakeNoMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(Options{Batch: 1000, Waiting: 10}, time.Second)
@@ -71,7 +71,7 @@ func TestWithdrawnCallsTakeNoMemory(t *testing.T) {
 	})
 }
 
-// ask makes a call in a goroutine of its own and waits until it is in the queue, or waits to be.
+// ask makes a call in its own goroutine and waits until the call is in the queue, or waits outside.
 func (s *served) ask(ctx context.Context, question int, leave bool) <-chan error {
 	answered := make(chan error, 1)
 	go func() {
@@ -102,8 +102,8 @@ func wantError(t *testing.T, answered <-chan error, want error) {
 
 const ms = time.Millisecond
 
-// Without a delay a call that is alone begins at once, and those that come while it runs are the
-// next batch, in their order.
+// Without a delay a lone call begins at once. Calls that come while it runs are the next batch, in
+// their order.
 func TestCallsGatherWhileABatchRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(Options{Batch: 3, Waiting: 100}, 10*ms)
@@ -121,7 +121,7 @@ func TestCallsGatherWhileABatchRuns(t *testing.T) {
 	})
 }
 
-// With a delay the first call waits so long, or until the batch is full.
+// With a delay the first call waits that long, or until the batch is full.
 func TestDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(Options{Batch: 3, Delay: 50 * ms, Waiting: 100}, 0)
@@ -146,8 +146,8 @@ func TestDelay(t *testing.T) {
 	})
 }
 
-// A context that ends takes back what has not begun; of what has, lookups are left and changes are
-// waited for.
+// A context that ends withdraws calls that have not begun. Of those that have, lookups return and
+// changes wait for their answers.
 func TestContexts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(Options{Batch: 10, Waiting: 3}, 100*ms)
@@ -175,7 +175,7 @@ func TestContexts(t *testing.T) {
 		synctest.Wait()
 		wantError(t, lookup, context.Canceled)
 		time.Sleep(100 * ms)
-		for i := 6; i < 9; i++ { // what was taken back or left has given its room back
+		for i := 6; i < 9; i++ { // withdrawn and finished calls have released their capacity
 			s.ask(t.Context(), i, false)
 		}
 		s.Close()
@@ -183,7 +183,7 @@ func TestContexts(t *testing.T) {
 	})
 }
 
-// As many calls as are allowed are in the queue; others enter in their order as these are answered.
+// The queue holds at most its capacity; other calls enter in their order as these are answered.
 func TestBoundedAndFair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(Options{Batch: 2, Waiting: 2}, 10*ms)
@@ -204,7 +204,7 @@ func TestBoundedAndFair(t *testing.T) {
 	})
 }
 
-// Close runs what waits, at once, and turns away what comes, also what waits for room.
+// Close runs the waiting calls at once, and rejects new calls and those that wait for room.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(Options{Batch: 10, Delay: time.Hour, Waiting: 2}, 10*ms)
@@ -224,7 +224,7 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// Many goroutines, some of which give up: every call that is not taken back is answered, once.
+// Many goroutines call and some give up: every call that is not withdrawn is answered once.
 func TestManyCallers(t *testing.T) {
 	var mu sync.Mutex
 	answered := map[int]int{}

@@ -10,15 +10,14 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// ids are what a table knows of the values that Assign gives to its keys. They are
-// the writer's whose turn it is.
+// ids describes the values that Assign gives to the keys of a table. The writer lock guards it.
 type ids struct {
-	next   uint64 // larger than all that have been given
-	others bool   // the table may have values that are larger
+	next   uint64 // larger than all ids given
+	others bool   // the table may have larger values
 }
 
-// Assign looks up the keys of a batch in host memory, and gives those that are absent
-// the next integers as values.
+// Assign looks up the keys of a batch in host memory, and gives absent keys the next integers as
+// values.
 func (t *Table) Assign(ctx context.Context, method string, b *batch.Batch) (inserted int, err error) {
 	b.MustMatch(t.Name, method)
 	if t.Types.Val.Letter == 'f' {
@@ -34,8 +33,8 @@ func (t *Table) Assign(ctx context.Context, method string, b *batch.Batch) (inse
 	return inserted, t.wrap(method, partial(b, done, failed, err))
 }
 
-// assign runs such a batch in a writer's turn. Nobody reads while keys come: their
-// ids depend on those before them that find no room, or come twice.
+// assign implements Assign under the writer lock. Readers are excluded while keys are inserted: the
+// ids depend on earlier keys that overflow or are duplicates.
 func (t *Table) assign(ctx context.Context, b *batch.Batch) (done int, failed []int, err error) {
 	if err := t.findNext(ctx); err != nil {
 		return 0, nil, err
@@ -51,9 +50,8 @@ func (t *Table) assign(ctx context.Context, b *batch.Batch) (done int, failed []
 	return done, failed, err
 }
 
-// number inserts rows of the beginning of a batch, whose keys are absent, as far as
-// there are ids. They bring the ids that they have if all of them are inserted;
-// otherwise some get others.
+// number inserts rows of the beginning of a batch with absent keys, as long as ids are left. The
+// rows keep their first ids if all of them are inserted; otherwise some get others.
 func (t *Table) number(ctx context.Context, b, some *batch.Batch) (done int, failed []int, err error) {
 	limit := t.Types.Val.idLimit()
 	some = some.Part(0, int(min(limit-t.next, uint64(some.N))))
@@ -80,9 +78,9 @@ func (t *Table) number(ctx context.Context, b, some *batch.Batch) (done int, fai
 		merr = op.ErrFull
 	}
 	if merr != nil {
-		done, failed, err = 0, nil, errors.Join(err, merr) // ids beyond the next have been given
+		done, failed, err = 0, nil, errors.Join(err, merr) // ids beyond next are stored
 	}
-	t.others = err != nil // what has gone wrong may have left some more
+	t.others = err != nil // the failure may have left larger ids
 	return done, failed, err
 }
 
@@ -91,7 +89,7 @@ func (t *Table) findNext(ctx context.Context) (err error) {
 	if !t.others {
 		return nil
 	}
-	at, err := t.hold(ctx) // a snapshot would wait for this turn
+	at, err := t.hold(ctx) // a snapshot would wait for the writer lock, which is held
 	if err != nil {
 		return err
 	}
@@ -109,7 +107,7 @@ func (t *Table) findNext(ctx context.Context) (err error) {
 	return err
 }
 
-// idLimit is larger than all ids that values of a type can be.
+// idLimit returns the least number that is larger than all ids of a type.
 func (t Type) idLimit() uint64 {
 	if t.Letter == 'u' && t.Bits == 32 {
 		return 1 << 32
@@ -117,7 +115,7 @@ func (t Type) idLimit() uint64 {
 	return 1 << (t.Bits - 1)
 }
 
-// id is value i of a column, unless it is negative.
+// id returns value i of a column, unless it is negative.
 func (t *Table) id(vals []byte, i int) (id uint64, ok bool) {
 	if v := t.Types.Val; v.Bits == 64 {
 		id = batch.View[uint64](vals)[i]

@@ -13,12 +13,12 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// clumsy is a toy whose changes of a kind fail before they do anything, and one of its
-// lookups.
+// clumsy is a toy with changes of one kind that fail before they do anything, and one lookup that
+// fails.
 type clumsy struct {
 	*toy
 	fails op.Kind
-	looks int // until one fails
+	looks int // lookups until one fails
 }
 
 func (e *clumsy) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, count device.Ptr) (done, hits int, err error) {
@@ -38,7 +38,7 @@ func (e *clumsy) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (
 // Ids that could not be made final stay as they are, and none is given again.
 func TestAssignFails(t *testing.T) {
 	table, toy := newToy(openCPU(t), core.Map, batch.MapWidths[uint64, int32](), core.MapTypes[uint64, int32]())
-	e := &clumsy{toy: toy, fails: op.Put} // behind duplicates, ids move
+	e := &clumsy{toy: toy, fails: op.Put} // after duplicates, ids move
 	table.Engine = e
 	m := weft.NewMap[uint64, int32](table)
 	ids := make([]int32, 4)
@@ -59,7 +59,7 @@ func TestAssignFails(t *testing.T) {
 	}
 }
 
-// A table of a file has ids that nobody has told it of.
+// A table of a file may hold ids that its ids record does not cover.
 func TestAssignBehindThoseOfAFile(t *testing.T) {
 	table, toy := newToy(openCPU(t), core.Map, batch.MapWidths[uint64, int32](), core.MapTypes[uint64, int32]())
 	m := weft.NewMap[uint64, int32](table)
@@ -77,8 +77,8 @@ func TestAssignBehindThoseOfAFile(t *testing.T) {
 	}
 }
 
-// Rows whose answers could not be looked up count as not run: run again, they get
-// them.
+// Rows without an answer, after a failed lookup, count as not run; run again, they get their
+// answers.
 func TestGetOrPutFails(t *testing.T) {
 	table, toy := newToy(openCPU(t), core.Map, batch.MapWidths[uint64, int32](), core.MapTypes[uint64, int32]())
 	e := &clumsy{toy: toy, fails: op.Get, looks: 2}

@@ -10,16 +10,14 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Change runs a batch from host memory and returns by how much the number of
-// pairs changed.
+// Change runs a batch from host memory and returns the change in the number of pairs.
 func (t *Table) Change(ctx context.Context, method string, b *batch.Batch) (delta int, err error) {
 	b.MustMatch(t.Name, method)
 	delta, err = t.change(ctx, b)
 	return delta, t.wrap(method, err)
 }
 
-// change is Change for a method that has checked the columns, and says in its
-// errors which it is.
+// change is Change for a method that has checked the columns and adds its own name to errors.
 func (t *Table) change(ctx context.Context, b *batch.Batch) (delta int, err error) {
 	var done int
 	var failed []int
@@ -30,7 +28,7 @@ func (t *Table) change(ctx context.Context, b *batch.Batch) (delta int, err erro
 	return delta, partial(b, done, failed, err)
 }
 
-// run is change in a writer's turn, behind whoever is excluded.
+// run is change under the writer lock, and in the exclusive section if one is needed.
 func (t *Table) run(ctx context.Context, b *batch.Batch) (delta, done int, failed []int, err error) {
 	t.flag(b)
 	delta, done, failed, err = t.account(ctx, b, t.chunks)
@@ -40,8 +38,8 @@ func (t *Table) run(ctx context.Context, b *batch.Batch) (delta, done int, faile
 	return delta, done, failed, err
 }
 
-// account runs a batch by chunks and returns what it has come to: done is the length of the prefix
-// that was run, failed the rows in it that found no room, ascending.
+// account runs a batch by chunks and returns its outcome. done is the length of the prefix that was
+// run; failed lists its rows that overflowed, ascending.
 func (t *Table) account(ctx context.Context, b *batch.Batch, chunks func(context.Context, *batch.Batch) (done int, failed []int, err error)) (delta, done int, failed []int, err error) {
 	t.label(ctx, b)
 	defer t.unlabel(ctx)
@@ -55,7 +53,8 @@ func (t *Table) account(ctx context.Context, b *batch.Batch, chunks func(context
 	delta = int(int64(after.Live - before.Live))
 	switch {
 	case len(failed) == 0:
-	case errors.Is(err, device.ErrLost), err != nil && ctx.Err() != nil: // while room was made, of which there may be enough
+	// while making room, which may suffice
+	case errors.Is(err, device.ErrLost), err != nil && ctx.Err() != nil:
 		err = fmt.Errorf("%d of %d operations were to run again: %w", len(failed), b.N, err)
 	default:
 		err = errors.Join(fmt.Errorf("%w: no room for %d of %d operations %s (%d live, %d dead)",
@@ -64,7 +63,7 @@ func (t *Table) account(ctx context.Context, b *batch.Batch, chunks func(context
 	return delta, done, failed, errors.Join(err, cerr, t.commit(ctx))
 }
 
-// commit makes durable what a call has done, whatever becomes of the context.
+// commit makes durable what a call has done, even if the context ends.
 func (t *Table) commit(ctx context.Context) error {
 	if p, ok := t.Engine.(Persister); ok {
 		return p.Commit(context.WithoutCancel(ctx))
@@ -72,7 +71,7 @@ func (t *Table) commit(ctx context.Context) error {
 	return nil
 }
 
-// flag gives a batch the flags of its kind.
+// flag sets the flags of a batch by its kind.
 func (t *Table) flag(b *batch.Batch) {
 	if b.Columns[batch.Kinds].Given() {
 		b.Flags = t.Policy.Mixed()
@@ -83,8 +82,8 @@ func (t *Table) flag(b *batch.Batch) {
 	t.others = t.others || b.Inserts()
 }
 
-// after gives memory back that a call has set free. The call has succeeded; if
-// this does not, the next one tries again.
+// after releases memory that a call has freed. The call has succeeded; if the release fails, the
+// next call tries again.
 func (t *Table) after(ctx context.Context, now Counters, delta int) {
 	err := t.Policy.After(ctx, now, delta)
 	if _, cerr := t.count(context.WithoutCancel(ctx)); err == nil {
@@ -95,13 +94,13 @@ func (t *Table) after(ctx context.Context, now Counters, delta int) {
 	}
 }
 
-// needsRoom reports whether a policy makes room for a batch before it is run.
+// needsRoom reports whether a policy reserves capacity for a batch before it runs.
 func (t *Table) needsRoom(b *batch.Batch) bool { return b.Inserts() || t.Engine.Caps().DeletesTakeRoom }
 
-// chunks runs a batch chunk by chunk, making room for each. done is the length
-// of the prefix that was run, failed its operations that found no room, ascending.
+// chunks runs a batch chunk by chunk, reserving capacity for each. done is the length of the prefix
+// that was run; failed lists its operations that overflowed, ascending.
 func (t *Table) chunks(ctx context.Context, b *batch.Batch) (done int, failed []int, err error) {
-	refused := 0 // until there, rows are not combined with each other
+	refused := 0 // up to here, rows are not combined with each other
 	for done < b.N {
 		if err := ctx.Err(); err != nil {
 			return done, failed, err
@@ -141,8 +140,8 @@ func (t *Table) chunks(ctx context.Context, b *batch.Batch) (done int, failed []
 	return done, failed, nil
 }
 
-// retry runs operations again that found no room, as long as the policy makes
-// some and the context lasts. It returns those that find none in the end.
+// retry retries operations that overflowed, as long as the policy makes room and the context lasts.
+// It returns those that still overflow.
 func (t *Table) retry(ctx context.Context, b *batch.Batch, failed []uint32) (still []uint32, err error) {
 	for more := true; ; {
 		if failed, err = t.undecided(context.WithoutCancel(ctx), b, failed); err != nil || len(failed) == 0 || !more {
@@ -165,9 +164,8 @@ func (t *Table) retry(ctx context.Context, b *batch.Batch, failed []uint32) (sti
 	}
 }
 
-// undecided leaves out those of an ordered batch's operations without room
-// whose key is there all the same: another operation on it found room. What
-// becomes of both is decided as for duplicates.
+// undecided removes from the failed operations of an ordered batch those with a key that is now
+// present, because another operation on it was inserted. It resolves both as duplicates.
 func (t *Table) undecided(ctx context.Context, b *batch.Batch, failed []uint32) ([]uint32, error) {
 	if !b.Ordered() || !b.Inserts() || len(failed) == 0 {
 		return failed, nil
@@ -189,14 +187,13 @@ func (t *Table) undecided(ctx context.Context, b *batch.Batch, failed []uint32) 
 	return left, t.firstWins(ctx, b, met)
 }
 
-// ChangeOn submits a batch that lies on the device. It waits only if there may
-// not be room for it. The number of pairs that it adds, or removes, is added to
-// counts.
+// ChangeOn submits a batch that lies on the device. It waits only if the table may overflow. It
+// adds the number of pairs added or removed to counts.
 func (t *Table) ChangeOn(s *device.Stream, method string, b *batch.Batch, counts ...device.Slice[uint64]) error {
 	return t.Submit(context.Background(), s, method, b, counts...)
 }
 
-// Submit is ChangeOn for a caller who waits as long as a context lasts.
+// Submit is ChangeOn with a context that limits the wait.
 func (t *Table) Submit(ctx context.Context, s *device.Stream, method string, b *batch.Batch, counts ...device.Slice[uint64]) error {
 	b.MustMatch(t.Name, method)
 	return t.wrap(method, t.changeOn(ctx, s, b, counts, func(ctx context.Context) (done int, failed []int, err error) {
@@ -208,8 +205,8 @@ func (t *Table) Submit(ctx context.Context, s *device.Stream, method string, b *
 	}))
 }
 
-// changeOn submits a batch by what submits its chunks in a writer's turn, and returns the
-// operations that are known to have found no room. If that succeeds, Sync reports these.
+// changeOn submits a batch under the writer lock: submit submits its chunks and returns the
+// operations that are known to have overflowed. If submit succeeds, Sync reports these.
 func (t *Table) changeOn(ctx context.Context, s *device.Stream, b *batch.Batch, counts []device.Slice[uint64], submit func(context.Context) (done int, failed []int, err error)) error {
 	var done int
 	var failed []int
@@ -217,7 +214,7 @@ func (t *Table) changeOn(ctx context.Context, s *device.Stream, b *batch.Batch, 
 	if err == nil {
 		err = t.turn(ctx, false, func() (err error) {
 			t.flag(b)
-			// The difference of the numbers before and after is what the batch does.
+			// The effect of the batch is the difference of the numbers before and after.
 			inserts := b.Inserts()
 			if to.Len() > 0 {
 				if err := t.Engine.Add(s, to, inserts); err != nil {
@@ -240,8 +237,8 @@ func (t *Table) changeOn(ctx context.Context, s *device.Stream, b *batch.Batch, 
 	return nil
 }
 
-// counterOn checks a batch for a stream, waits for an engine that is not ready yet, and returns
-// where the count goes.
+// counterOn checks a batch for a stream, waits for an engine that is not ready yet, and returns the
+// counter.
 func (t *Table) counterOn(ctx context.Context, s *device.Stream, b *batch.Batch, counts []device.Slice[uint64]) (to device.Slice[uint64], err error) {
 	if err := b.CheckPlace(t.Device, s); err != nil {
 		return to, err
@@ -252,8 +249,8 @@ func (t *Table) counterOn(ctx context.Context, s *device.Stream, b *batch.Batch,
 	return to, t.await(ctx)
 }
 
-// chunksOn submits a batch chunk by chunk. done is the length of the prefix that was submitted,
-// failed its operations that are known to have found no room.
+// chunksOn submits a batch chunk by chunk. done is the length of the prefix that was submitted;
+// failed lists its operations that are known to have overflowed.
 func (t *Table) chunksOn(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []int, err error) {
 	for done < b.N {
 		n, report, err := t.roomOn(ctx, s, b.Part(done, b.N))
@@ -269,7 +266,7 @@ func (t *Table) chunksOn(ctx context.Context, s *device.Stream, b *batch.Batch) 
 			without, err = t.retryOn(context.WithoutCancel(ctx), s, part, without)
 		}
 		done, failed = done+ran, appendRows(failed, done, without)
-		t.bound.submitted(part) // also of one that failed: some of it may have been run
+		t.bound.submitted(part) // also after an error: part of it may have run
 		if err != nil {
 			return done, failed, err
 		}
@@ -280,7 +277,7 @@ func (t *Table) chunksOn(ctx context.Context, s *device.Stream, b *batch.Batch) 
 	return done, failed, err
 }
 
-// submitted takes account of operations that the host has not waited for.
+// submitted adds to the bounds the operations of a batch that the host has not waited for.
 func (c *Counters) submitted(b *batch.Batch) {
 	c.Exact = false
 	mixed := b.Columns[batch.Kinds].Given()
@@ -293,9 +290,8 @@ func (c *Counters) submitted(b *batch.Batch) {
 	}
 }
 
-// roomOn makes room for operations of a batch on the device, and tells of how
-// many. It waits for what has been submitted only if the bounds do not show
-// that there is room.
+// roomOn reserves capacity for operations of a batch on the device, and returns their number. It
+// waits for submitted work only if the bounds do not prove that capacity suffices.
 func (t *Table) roomOn(ctx context.Context, s *device.Stream, b *batch.Batch) (n int, report bool, err error) {
 	if !t.needsRoom(b) {
 		return b.N, false, nil
@@ -311,11 +307,11 @@ func (t *Table) roomOn(ctx context.Context, s *device.Stream, b *batch.Batch) (n
 	if n, report, err = t.Policy.Before(ctx, now, s, b); err != nil {
 		return 0, false, err
 	}
-	_, err = t.count(ctx) // it may have dropped dead slots
+	_, err = t.count(ctx) // Before may have removed dead slots
 	return n, report, err
 }
 
-// retryOn is retry for a batch on the device, which has done all it could.
+// retryOn is retry for a batch on the device that has run completely.
 func (t *Table) retryOn(ctx context.Context, s *device.Stream, b *batch.Batch, failed []uint32) ([]uint32, error) {
 	host, err := b.Fetch(ctx, s)
 	if err != nil {
@@ -325,8 +321,8 @@ func (t *Table) retryOn(ctx context.Context, s *device.Stream, b *batch.Batch, f
 	return failed, errors.Join(err, b.Store(s, host))
 }
 
-// Rerun runs operations again that found no room, for a policy. still are those
-// that find none again, or that an error leaves not run, ascending.
+// Rerun retries operations that overflowed, for a policy. still lists those that overflow again or
+// that did not run because of an error, ascending.
 func Rerun(ctx context.Context, e Engine, failed *batch.Batch) (still []uint32, err error) {
 	for done := 0; done < failed.N && err == nil; {
 		var ran int
@@ -343,7 +339,7 @@ func Rerun(ctx context.Context, e Engine, failed *batch.Batch) (still []uint32, 
 	return still, err
 }
 
-// All are operations 0 to n-1: a batch none of which found room.
+// All returns 0 to n-1: the failed operations of a batch in which every operation overflowed.
 func All(n int) []uint32 {
 	all := make([]uint32, n)
 	for i := range all {

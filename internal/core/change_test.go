@@ -13,11 +13,11 @@ import (
 
 var errBroken = errors.New("broken")
 
-// broken is a toy that fails where a test says so.
+// broken is a toy that fails where a test requires it.
 type broken struct {
 	*toy
-	counters int    // readings of the counters that work
-	fails    string // the method that does its work and fails
+	counters int    // successful readings of the counters left
+	fails    string // the method that does its work and then fails
 	now      core.Counters
 }
 
@@ -36,7 +36,7 @@ func (e *broken) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (
 	return done, failed, err
 }
 
-// Retry makes room for what found none.
+// Retry makes room for operations that overflowed.
 func (e *broken) Retry(ctx context.Context, _ core.Counters, b *batch.Batch) ([]uint32, bool, error) {
 	e.room = 0
 	_, _, err := e.toy.Change(ctx, nil, b)
@@ -50,11 +50,11 @@ func (e *broken) Counters(ctx context.Context) (core.Counters, error) {
 	return e.toy.Counters(ctx)
 }
 
-// What a change returns beside an error is what is known of it, and never a loss
-// of pairs because the counters could not be read.
+// A change that fails returns what is known of its effect, and never a loss of pairs because the
+// counters could not be read.
 func TestCountersFail(t *testing.T) {
 	s := mapShape[uint64, uint64]("map uint64 uint64", "")
-	for good, want := range []int{0, 0, 2} { // before, behind a chunk, behind all
+	for good, want := range []int{0, 0, 2} { // before, after a chunk, after all
 		table, e := newToy(openCPU(t), s.kind, s.widths, s.types)
 		s.fill(t, table, 3)
 		table.Engine = &broken{toy: e, counters: good}
@@ -66,8 +66,7 @@ func TestCountersFail(t *testing.T) {
 	}
 }
 
-// What a batch on the device may have left behind when it failed counts in the
-// bounds that the next one is given.
+// The possible remains of a failed batch on the device count in the bounds of the next batch.
 func TestBoundsCountWhatFailed(t *testing.T) {
 	s := mapShape[uint64, uint64]("map uint64 uint64", "")
 	for _, fails := range []string{"Change", "Retry"} {

@@ -13,18 +13,17 @@ import (
 	"github.com/weftgo/weft/internal/seal"
 )
 
-// Checker is an engine that checks the rules of its layout.
+// Checker is an engine that checks the invariants of its layout.
 type Checker interface {
 	Check(ctx context.Context, l *Lease) error
 }
 
-// checkRows bounds the keys that Check remembers at a time.
+// checkRows bounds the number of keys that Check holds at a time.
 const checkRows = 1 << 24
 
-// Check reads the whole table and reports the first thing that is wrong: pairs
-// that a lookup does not find, or finds with another value, keys that are there
-// twice in a map or a set, a wrong number of pairs, and what the engine itself
-// finds. Changes wait until it is done.
+// Check reads the whole table and reports the first fault: a pair that a lookup does not find, or
+// finds with another value; a duplicate key in a map or a set; a wrong number of pairs; or a fault
+// that the engine finds. Changes wait until it is done.
 func (t *Table) Check(ctx context.Context) error {
 	return t.Alone(ctx, "Check", func(now Counters) (err error) {
 		if c, ok := t.Engine.(Checker); ok {
@@ -32,7 +31,7 @@ func (t *Table) Check(ctx context.Context) error {
 				return err
 			}
 		}
-		at, err := t.hold(ctx) // a snapshot would wait for this turn
+		at, err := t.hold(ctx) // a snapshot would wait for the writer lock, which is held
 		if err != nil {
 			return err
 		}
@@ -45,7 +44,7 @@ func (t *Table) Check(ctx context.Context) error {
 	})
 }
 
-// checkPairs looks all pairs up, and remembers a share of the keys.
+// checkPairs looks up all pairs in the first pass, and collects the keys of the pass.
 func (t *Table) checkPairs(ctx context.Context, at *Snapshot, now Counters, pass, passes uint64) error {
 	var keys seen
 	pairs := uint64(0)
@@ -72,13 +71,13 @@ func (t *Table) checkPairs(ctx context.Context, at *Snapshot, now Counters, pass
 	return keys.twice()
 }
 
-// seen are keys of a pass: of integers, or of bytes.
+// seen holds the keys of a pass: integers, or bytes.
 type seen struct {
 	words []uint64
 	bytes []string
 }
 
-// add adds key i of a page, if it is one of this pass.
+// add adds key i of a page if it belongs to the pass.
 func (s *seen) add(p *Page, i int, pass, passes uint64) {
 	k := p.Keys.Row(i)
 	switch {
@@ -95,7 +94,7 @@ func (s *seen) add(p *Page, i int, pass, passes uint64) {
 	}
 }
 
-// twice is the error of a key that is there twice.
+// twice returns the error of a duplicate key.
 func (s *seen) twice() error {
 	slices.Sort(s.words)
 	for i, k := range s.words[min(1, len(s.words)):] {
@@ -112,7 +111,7 @@ func (s *seen) twice() error {
 	return nil
 }
 
-// shown is key i in a message: a number, if it is one.
+// shown formats key i for a message: as a number if it has the width of one.
 func (p *Page) shown(i int) string {
 	k := p.Keys.Row(i)
 	switch len(k) {
@@ -124,14 +123,14 @@ func (p *Page) shown(i int) string {
 	return fmt.Sprintf("%x", k)
 }
 
-// checkPage wants lookups to find all pairs of a page.
+// checkPage returns an error unless lookups find all pairs of a page.
 func (t *Table) checkPage(ctx context.Context, p *Page) error {
 	w := t.Widths
 	vals, ok := make([]byte, p.N*w.Val), make([]bool, p.N)
 	b := &batch.Batch{N: p.N, Flags: t.Policy.Mixed()}
 	b.Columns[batch.Keys] = p.Keys.AsInput()
 	b.Columns[batch.OK] = batch.Output(ok)
-	compare := w.Val > 0 && !t.Strings // engines look at byte strings themselves
+	compare := w.Val > 0 && !t.Strings // engines check byte strings themselves
 	if compare {
 		b.Columns[batch.Vals] = batch.Output(vals).Of(w.Val)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// A table that is broken on purpose is reported, by what is wrong with it.
+// Check reports each fault of a table that is broken on purpose.
 func TestCheckReports(t *testing.T) {
 	for want, breaks := range map[string]func(e *toy){
 		"":                                  func(*toy) {},
@@ -34,8 +34,7 @@ func TestCheckReports(t *testing.T) {
 	}
 }
 
-// A page is as long as its pairs want, and an iteration that ends early leaves
-// nothing behind.
+// A page grows to hold its pairs, and an iteration that ends early leaves nothing allocated.
 func TestPagesGrow(t *testing.T) {
 	m, table := toyMulti[uint64, uint32](t)
 	keys := slices.Repeat([]uint64{1, 2, 3}, 1000)
@@ -73,8 +72,8 @@ func TestPagesGrow(t *testing.T) {
 	}
 }
 
-// Results that take more memory than the limit are refused before they are
-// made; those that take as much are not.
+// Results that take more memory than the limit are refused before they are made; results at the
+// limit are not.
 func TestResultLimit(t *testing.T) {
 	m, table := toyMulti[uint32, uint64](t)
 	if _, err := m.Put(t.Context(), make([]uint32, 100), make([]uint64, 100)); err != nil {
@@ -94,7 +93,7 @@ func TestResultLimit(t *testing.T) {
 	}
 }
 
-// Rows to which call after call appends grow now and then, not in each.
+// Rows that many calls append to grow occasionally, not in each call.
 func TestRowsGrow(t *testing.T) {
 	m, _ := toyMulti[uint32, uint64](t)
 	if _, err := m.Put(t.Context(), []uint32{1, 1, 1}, []uint64{5, 6, 7}); err != nil {
@@ -119,7 +118,7 @@ func TestRowsGrow(t *testing.T) {
 	}
 }
 
-// What found no room is told by its number; the rest has been done.
+// Operations that overflow are reported by row number; the rest has been done.
 func TestPartialErrors(t *testing.T) {
 	m, e := toyMap[uint32, uint32](t)
 	e.room = 3
@@ -145,8 +144,8 @@ func TestPartialErrors(t *testing.T) {
 	}
 }
 
-// Mixed batches of several chunks run to their end beside operations without
-// room; a structure that fails altogether ends them.
+// Mixed batches of several chunks run to their end despite operations that overflow; a structure
+// that fails altogether ends them.
 func TestApplyInChunks(t *testing.T) {
 	m, e := toyMap[uint64, uint64](t)
 	e.room = 10

@@ -1,12 +1,12 @@
-// Package core is the table once: what all structures do alike, whatever their
-// layout. It cuts batches in chunks, makes room before each and runs operations
-// again that found none, keeps count, hands out leases, reads pages, saves,
-// loads and checks, and says in errors what happened where. A structure gives
-// it a [Policy], which decides, and an [Engine], which works.
+// Package core implements the table that all structures share, whatever their layout. A table cuts
+// batches into chunks, reserves capacity before each, and retries operations that overflow. It
+// keeps the counters, hands out leases, reads pages, and saves, loads and checks. Its errors name
+// the package and the method. A structure gives it a [Policy], which decides, and an [Engine],
+// which does the work.
 //
 //	facade (weft.Map …) → Table → Policy, Engine → device
 //
-// Data flows that way and back; nothing below calls what is above it.
+// Data flows that way and back; no layer calls a layer above it.
 package core
 
 import (
@@ -18,158 +18,149 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Policy decides: when a structure grows, what may be used again, when dead
-// slots go. There is one per structure; only the writer whose turn it is calls
-// it. Decisions are carried out by calling the engine, which the policy knows by
-// its own type.
+// Policy decides when a structure grows, which memory is reused, and when dead slots are removed.
+// Each structure has one. Only the holder of the writer lock calls it. A policy has the concrete
+// type of its engine, and calls it to carry out decisions.
 type Policy interface {
-	// Flags are those of a batch that is all of one kind, Mixed those of lookups
-	// and of mixed batches.
+	// Flags returns the flags of a batch of one kind. Mixed returns those of lookups and of mixed
+	// batches.
 	Flags(kind op.Kind) batch.Flags
 	Mixed() batch.Flags
-	// Before makes room for operations of a batch, which lies on the device if
-	// there is a stream, and returns how many of them are to be run now. If the
-	// counters are bounds and do not show that there is room for any, it
-	// returns 0: it is called again with exact ones. With report, the batch is
-	// run so that operations that find no room all the same are run again;
-	// without, there is room for sure, or they are lost and Sync says so.
+	// Before reserves capacity for operations of a batch and returns how many of them to run now.
+	// The batch lies on the device if s is not nil. If the counters are bounds and do not prove
+	// capacity for any operation, Before returns 0 and is called again with exact counters. With
+	// report, the batch runs such that operations that still overflow are retried. Without report,
+	// capacity is certain, or operations that overflow are dropped and Sync reports them.
 	Before(ctx context.Context, now Counters, s *device.Stream, b *batch.Batch) (n int, report bool, err error)
-	// Retry makes room for operations that found none, in host memory, and runs
-	// them again. still are those that found none again, ascending; more reports
-	// whether to try with them once more, which comes to an end.
+	// Retry makes room for operations that overflowed, in host memory, and runs them again. still
+	// lists those that overflowed again, ascending. more reports whether another attempt may
+	// succeed; the attempts end eventually.
 	Retry(ctx context.Context, now Counters, failed *batch.Batch) (still []uint32, more bool, err error)
-	// After gives memory back that a call has set free. delta is the change of
-	// the number of pairs. The call has done its work: an error is logged.
+	// After frees memory that a call no longer needs. delta is the change of the number of pairs.
+	// The call has done its work, so an error is only logged.
 	After(ctx context.Context, now Counters, delta int) error
-	// Compact drops dead slots and memory beyond what the options ask for.
+	// Compact removes dead slots and memory beyond what the options require.
 	Compact(ctx context.Context, now Counters) error
-	// Describe says how large the structure is, for messages: "in 17 buckets".
+	// Describe returns the size of the structure for messages: "in 17 buckets".
 	Describe() string
 }
 
-// Engine works: the inner loops and the memory they run on. There is one per
-// structure and kind of device. Look and Export may run side by side and, if
-// the engine says so, beside everything else; the other methods are called by
-// one writer at a time.
+// Engine holds the inner loops and the memory that they run on. Each structure has one per kind of
+// device. Look and Export may run concurrently with each other and, if Caps allows it, with
+// everything else. Only one writer at a time calls the other methods.
 type Engine interface {
 	Caps() Caps
-	// Current is the generation in use, for the writer whose turn it is.
+	// Current returns the generation in use. The caller holds the writer lock.
 	Current() *Lease
 	// Counters waits for submitted changes and reads the counters.
 	Counters(ctx context.Context) (Counters, error)
-	// Look runs a lookup: in host memory, or submitted to a stream. If there
-	// are Counts it writes how many pairs each key has, or each range from Keys to
-	// Keys2, otherwise it looks for the first. Of an ordered map see [OrderedMap]. count, unless 0, is where on the device the number of keys
-	// found is added. done is the length of the prefix that was run. A lookup of
-	// the host sees all changes submitted by streams before.
+	// Look runs a lookup in host memory, or submits it to a stream. With Counts, it writes the
+	// number of pairs of each key, or of each range from Keys to Keys2; otherwise it finds the
+	// first pair. For the lookups of an ordered map see [OrderedMap]. The number of keys found is
+	// added to the device address count, unless that is 0. done is the length of the prefix that
+	// was run. A lookup of the host sees all changes submitted to streams before.
 	Look(ctx context.Context, s *device.Stream, l *Lease, b *batch.Batch, count device.Ptr) (done, hits int, err error)
-	// Change runs a batch that changes the structure, or submits it. failed are
-	// the operations that found no room, as ascending indices; what is in their
-	// outputs stays, since it may be what they bring. If the batch is ordered,
-	// and the key of one of them is there then, then it has been decided
-	// as for duplicates. On a stream, operations without room are counted unless
-	// the batch has the flag Report. done is the length of the prefix that was
-	// run: less than b.N after an error, or in host memory if the engine takes
-	// only so many at a time.
+	// Change runs a batch that changes the structure, or submits it. failed lists the operations
+	// that overflowed, as ascending indices. Their outputs keep their contents, which may be their
+	// inputs as well. If the batch is ordered and the key of a failed operation is present
+	// afterwards, that operation has been resolved as a duplicate. On a stream, operations that
+	// overflow are counted unless the batch has the flag Report. done is the length of the prefix
+	// that was run: less than b.N after an error, or in host memory if the engine limits the number
+	// of operations per call.
 	Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error)
-	// Add submits adding the number of pairs, negated or not, to a counter of the
-	// caller's, which others may add to meanwhile.
+	// Add submits adding the number of pairs, negated or not, to a counter of the caller. Other
+	// calls may add to the same counter concurrently.
 	Add(s *device.Stream, to device.Slice[uint64], negate bool) error
-	// Lost reads how many operations of submitted changes, which have been waited
-	// for, found no room, and resets the count.
+	// Lost reads and resets the number of operations of submitted changes that overflowed. These
+	// changes have been waited for.
 	Lost(ctx context.Context) (int, error)
 
-	// Extent is the number of units, lines or buckets, that Export goes through,
-	// and the number of pairs that each has at least memory for.
+	// Extent returns the number of units (lines or buckets) that Export covers, and the minimum
+	// number of pairs that a unit has memory for.
 	Extent(l *Lease) (units uint32, rows int)
-	// Export copies the pairs of units [lo,hi) to the columns Keys and Vals in
-	// host memory and returns their number. If they are more than the columns
-	// have rows, the content is undefined. The units of a hash structure are
-	// numbered in an order that has nothing to do with where they lie (see
-	// Spread).
+	// Export copies the pairs of units [lo,hi) to the columns Keys and Vals in host memory and
+	// returns their number. If the pairs exceed the rows of the columns, the content is undefined.
+	// The numbers of the units of a hash structure are unrelated to their addresses (see Spread).
 	Export(ctx context.Context, l *Lease, lo, hi uint32, out *batch.Batch) (int, error)
 
-	// Clear removes all pairs. No reader is at work.
+	// Clear removes all pairs. No reader is active.
 	Clear(ctx context.Context) error
-	// Close frees what the engine has beside its generations.
+	// Close frees everything of the engine except its generations.
 	Close() error
 }
 
-// Caps are what an engine can do.
+// Caps are the capabilities of an engine.
 type Caps struct {
-	// Beside: lookups run beside changes.
+	// Beside: lookups run concurrently with changes.
 	Beside bool
-	// Streams: work submitted to streams may still be under way when the call
-	// returns.
+	// Streams: work submitted to streams may still be running when the call returns.
 	Streams bool
-	// DeletesTakeRoom: deletes may find no room, as inserts may, and Before is
-	// called for them: for versions that snapshots read, or for a log.
+	// DeletesTakeRoom: deletes may overflow, as inserts may, so Before is called for them. Versions
+	// that snapshots read, or a log, take the memory.
 	DeletesTakeRoom bool
-	// Updates: mixed batches may have op.Update.
+	// Updates: mixed batches may contain op.Update.
 	Updates bool
 }
 
-// Presenter is an engine with Caps.Streams: the keys of a batch on the device may
-// not be there yet when the host looks.
+// Presenter is an engine with Caps.Streams: the host cannot look up the keys of a batch on the
+// device directly.
 type Presenter interface {
-	// Present counts the keys of a batch on the device that are there, for a
-	// policy: all changes have been waited for.
+	// Present counts the keys of a batch on the device that are present, for a policy. All changes
+	// have been waited for.
 	Present(ctx context.Context, s *device.Stream, b *batch.Batch) (int, error)
 }
 
 // Awaiter is an engine that may not be ready yet for batches on the device.
 type Awaiter interface {
-	// Await waits until it is, in no writer's turn unless it is, or returns why it will
-	// never be.
+	// Await waits until the engine is ready, or returns the error that prevents it. Call it without
+	// the writer lock, unless the engine is ready.
 	Await(ctx context.Context) error
 }
 
-// Combiner is an engine that has rows which are to be combined combined with each
-// other first.
+// Combiner is an engine that combines the rows of a reduction with each other before it touches the
+// table.
 type Combiner interface {
-	// Combine returns fewer rows that do the same as those of a batch in host
-	// memory; nil, if it does not pay. They are good until the next call.
+	// Combine returns fewer rows with the same effect as those of a batch in host memory, or nil if
+	// combining does not pay. The rows are valid until the next call.
 	Combine(b *batch.Batch) *batch.Batch
 }
 
-// Persister is an engine whose memory outlives the process.
+// Persister is an engine with memory that outlives the process.
 type Persister interface {
-	// Commit makes everything done so far durable. It comes before a call that
-	// has changed the structure returns, also by an error; for batches on streams
-	// in Sync and Close. What a crash leaves of a call that has not returned is
-	// the engine's promise: it orders its own writes, and commits by itself what
-	// must not wait, such as other memory before it replaces a generation with it.
-	// Policy.After comes behind Commit and must be durable by itself. After an
-	// error the engine refuses changes, since nobody knows what the medium holds.
+	// Commit makes everything done so far durable. It runs before a call that has changed the
+	// structure returns, also with an error; for batches on streams it runs in Sync and Close. The
+	// engine defines what a crash leaves of a call that has not returned. It orders its own writes.
+	// It commits by itself what must not wait, such as other memory before that memory replaces a
+	// generation. Policy.After runs after Commit and must make its own work durable. After an error
+	// the engine rejects changes, since the content of the medium is unknown.
 	Commit(ctx context.Context) error
 }
 
 // Expander is an engine that finds several rows for a key.
 type Expander interface {
-	// Expand writes the rows of each key, or of each range from Keys to Keys2, those of key i to rows Offsets[i] to
-	// Offsets[i+1] of the columns Vals and, if there is one, OutKeys, in order,
-	// and never beyond. In host memory, both have their Offsets from a count
-	// before; where lookups run beside changes, keys may have fewer rows by now,
-	// and Counts receives how many. On a stream, it counts first, and writes
-	// Counts and Offsets too.
+	// Expand writes the rows of each key, or of each range from Keys to Keys2. The rows of key i go
+	// to rows Offsets[i] to Offsets[i+1] of the columns Vals and, if given, OutKeys, in order, and
+	// never beyond. In host memory, both columns have their Offsets from an earlier count. If
+	// lookups run concurrently with changes, keys may have fewer rows by now, and Counts receives
+	// the number. On a stream, Expand counts first, and writes Counts and Offsets too.
 	Expand(ctx context.Context, s *device.Stream, l *Lease, b *batch.Batch) error
 }
 
 // Measurer is an engine of byte strings.
 type Measurer interface {
-	// PairBytes is about how many bytes a key and its value have on average.
+	// PairBytes returns the approximate mean number of bytes of a key and its value.
 	PairBytes(l *Lease) int
 }
 
-// Counters are what a structure knows of itself.
+// Counters are the counts that a structure keeps of its slots.
 type Counters struct {
 	Live  uint64 // pairs
-	Used  uint64 // slots that are not empty: of pairs, or of deleted ones
-	Dead  uint64 // slots of deleted ones
-	Exact bool   // false: at most so many, whatever submitted operations do
+	Used  uint64 // slots that are not empty: of pairs, or of deleted pairs
+	Dead  uint64 // slots of deleted pairs
+	Exact bool   // false: upper bounds, whatever the submitted operations do
 }
 
-// Kind is what a table is to its user.
+// Kind is the kind of a table, as its user sees it.
 type Kind uint8
 
 // The kinds of tables.
@@ -177,29 +168,29 @@ const (
 	Map Kind = iota
 	Set
 	MultiMap
-	// OrderedMap is a map whose keys come in the order of their type (see [Type.Order]),
-	// also in units of Export. Its engine is an [Expander] and a [Versioner], and has more
-	// lookups than Get:
+	// OrderedMap is a map with keys in the order of their type (see [Type.Order]), also in the
+	// units of Export. Its engine is an [Expander] and a [Versioner], and has more lookups than
+	// Get:
 	//
-	//	Get          with Keys2: as many pairs of each range as Limit, with Limit
-	//	             keys and values in each row of OutKeys and Vals, of which
-	//	             nobody reads the rest; and Counts. Or Counts alone
-	//	Rank         Ranks receive how many keys are smaller than Keys
-	//	Select       the pairs that so many as Ranks come before, in OutKeys, Vals, OK
-	//	Successor    the first pairs behind Keys, in OutKeys, Vals, OK
+	//	Get          with Keys2: up to Limit pairs of each range, with Limit
+	//	             keys and values in each row of OutKeys and Vals (the rest
+	//	             is undefined), and Counts. Or Counts alone
+	//	Rank         Ranks receives the number of keys smaller than each of Keys
+	//	Select       the pairs with Ranks smaller keys, in OutKeys, Vals, OK
+	//	Successor    the first pairs after Keys, in OutKeys, Vals, OK
 	//	Predecessor  the last pairs before Keys, in OutKeys, Vals, OK
 	//
-	// Any of OutKeys, Vals and OK may be absent, and are zero where there is no such pair.
-	// The number of keys found is that of pairs; of ranges, of those that have any. A change
-	// of kind DeleteRange removes the pairs of ranges from Keys to Keys2; Counts, if there
-	// are any, receive how many; a pair counts for the first of its ranges.
+	// Any of OutKeys, Vals and OK may be absent; they are zero where no such pair exists. The
+	// number of keys found is that of pairs; for ranges, that of nonempty ranges. A change of kind
+	// DeleteRange removes the pairs of ranges from Keys to Keys2. Counts, if given, receives the
+	// number per range; a pair counts for the first of its ranges.
 	OrderedMap
 )
 
-// String is the kind's name in messages.
+// String returns the kind's name for messages.
 func (k Kind) String() string { return [...]string{"map", "set", "multimap", "ordered map"}[k] }
 
-// one is the kind's name with its article.
+// one returns the kind's name with its article.
 func (k Kind) one() string {
 	if k == OrderedMap {
 		return "an " + k.String()
@@ -210,7 +201,7 @@ func (k Kind) one() string {
 // unique reports whether a key has one value.
 func (k Kind) unique() bool { return k == Map || k == OrderedMap }
 
-// saved is the kind that files know: they hold the pairs of a map in any order.
+// saved returns the kind that files record. Files hold the pairs of a map in any order.
 func (k Kind) saved() Kind {
 	if k == OrderedMap {
 		return Map
@@ -218,7 +209,7 @@ func (k Kind) saved() Kind {
 	return k
 }
 
-// Config is what a structure makes a table of.
+// Config holds the parts of a table.
 type Config struct {
 	Name    string // of the package, for messages
 	Kind    Kind
@@ -229,11 +220,11 @@ type Config struct {
 	Leases  *Leases
 	Logger  *slog.Logger
 	Types   Types
-	Another func(device.Device) (*Table, error) // an empty table of the same options
+	Another func(device.Device) (*Table, error) // makes an empty table with the same options
 
-	Fixed   bool // it has room for so many keys and no more
+	Fixed   bool // the capacity is fixed
 	Strings bool // keys and values are byte strings, in columns that have Data
-	// Fits says what is wrong with the lengths of a key and a value, where types are [Bytes].
+	// Fits validates the lengths of a key and a value, where types are [Bytes].
 	Fits        func(key, val int) error
-	ResultLimit int // bytes that results of variable size may take; 0: half of the host's free memory
+	ResultLimit int // maximum bytes of results of variable size; 0: half of the host's free memory
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// CounterOf returns where a batch on a device adds its count: the first element of the caller's
-// slice, if there is one. Every On method has this rule.
+// CounterOf returns the counter to which a batch on a device adds its count: the first element of
+// the caller's slice, if given. Every On method follows this rule.
 func CounterOf(dev device.Device, counts []device.Slice[uint64]) (to device.Slice[uint64], err error) {
 	if len(counts) == 0 || counts[0].Len() == 0 {
 		return to, nil
@@ -19,7 +19,7 @@ func CounterOf(dev device.Device, counts []device.Slice[uint64]) (to device.Slic
 	return counts[0].Sub(0, 1), nil
 }
 
-// AddCount adds n to a counter in host memory. Calls of other goroutines may add to the same one.
+// AddCount adds n to a counter in host memory. Other goroutines may add to the same counter.
 func AddCount(to device.Slice[uint64], n uint64) {
 	if host := to.Host(); len(host) > 0 {
 		atomic.AddUint64(&host[0], n)

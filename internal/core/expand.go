@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 )
 
-// Count counts the pairs of each key of a batch in host memory, and altogether.
+// Count counts the pairs of each key of a batch in host memory, and returns the total.
 func (t *Table) Count(ctx context.Context, method string, at *Snapshot, b *batch.Batch) (total int, err error) {
 	if !b.Columns[batch.Counts].Given() {
 		b.Columns[batch.Counts] = batch.Output(make([]uint32, b.N))
@@ -25,12 +25,11 @@ func (t *Table) Count(ctx context.Context, method string, at *Snapshot, b *batch
 	return total, nil
 }
 
-// Expand finds all rows of each key, or of each range from Keys to Keys2 as far as
-// their limit allows, of a batch in host memory: it counts them, asks for memory for as many, and writes
-// them there. offsets has a row more than the batch; its first element is given,
-// and says how many rows lie before these. memory returns the columns of rows
-// offsets[0] to offsets[n]: Vals, and for ranges OutKeys. In the end, there may be
-// fewer, if changes went on beside.
+// Expand finds all rows of each key of a batch in host memory, or of each range from Keys to Keys2
+// up to the limit. It counts the rows, calls memory for their columns, and writes them there.
+// offsets has one row more than the batch. Its first element is given: the number of rows before
+// these. memory returns the columns of rows offsets[0] to offsets[n]: Vals, and for ranges OutKeys.
+// The final rows may be fewer, if changes ran concurrently.
 func (t *Table) Expand(ctx context.Context, method string, at *Snapshot, b *batch.Batch, offsets []uint64, memory func(rows int) batch.Columns) error {
 	b.MustMatch(t.Name, method)
 	lease, err := t.enter(ctx, at, b)
@@ -42,8 +41,8 @@ func (t *Table) Expand(ctx context.Context, method string, at *Snapshot, b *batc
 }
 
 func (t *Table) expand(ctx context.Context, lease *Lease, b *batch.Batch, offsets []uint64, memory func(rows int) batch.Columns) error {
-	// The counts lie in the second half of the offsets, which become complete no
-	// faster than the counts are read.
+	// The counts lie in the second half of the offsets. The loop reads each count before it writes
+	// the offset there.
 	counts := batch.View[uint32](device.Bytes(offsets))[b.N+2:]
 	count := *b
 	count.Columns[batch.Counts] = batch.Output(counts)
@@ -63,7 +62,7 @@ func (t *Table) expand(ctx context.Context, lease *Lease, b *batch.Batch, offset
 			b.Columns[r] = c
 		}
 	}
-	var found []uint32 // as many as counted, unless changes may go on beside
+	var found []uint32 // nil: exactly as many as counted
 	if t.Engine.Caps().Beside {
 		found = make([]uint32, b.N)
 		b.Columns[batch.Counts] = batch.Output(found)
@@ -75,8 +74,8 @@ func (t *Table) expand(ctx context.Context, lease *Lease, b *batch.Batch, offset
 	return nil
 }
 
-// closeGaps moves rows together where a key has fewer than were counted, since
-// changes went on meanwhile.
+// closeGaps moves rows together where a key has fewer than were counted, because of concurrent
+// changes.
 func closeGaps(b *batch.Batch, offsets []uint64, found []uint32) {
 	first, from := offsets[0], offsets[0]
 	to := first
@@ -96,11 +95,10 @@ func closeGaps(b *batch.Batch, offsets []uint64, found []uint32) {
 	}
 }
 
-// smallResult is the size in bytes up to which nobody asks how much memory is
-// free.
+// smallResult is the size of results in bytes up to which the free memory is not checked.
 const smallResult = 64 << 20
 
-// rowBytes is the size of a row that a batch finds: of ranges with its key.
+// rowBytes returns the size of a result row of a batch; for ranges it includes the key.
 func (t *Table) rowBytes(b *batch.Batch) int {
 	if b.Columns[batch.Keys2].Given() {
 		return t.Widths.Key + t.Widths.Val
@@ -108,7 +106,7 @@ func (t *Table) rowBytes(b *batch.Batch) int {
 	return t.Widths.Val
 }
 
-// affords reports results that take more memory than they may, before they do.
+// affords returns device.ErrMemory for results larger than the limit, before they are made.
 func (t *Table) affords(rows uint64, rowBytes int) error {
 	limit := uint64(t.ResultLimit)
 	hi, size := bits.Mul64(rows, uint64(rowBytes))
@@ -122,9 +120,8 @@ func (t *Table) affords(rows uint64, rowBytes int) error {
 		device.ErrMemory, rows, rowBytes, limit)
 }
 
-// ExpandOn submits finding all rows of each key of a batch on the device: it
-// writes Counts, Offsets and as many rows of Vals, and for ranges of OutKeys, as
-// there are.
+// ExpandOn submits finding all rows of each key of a batch on the device. It writes Counts, Offsets
+// and as many rows of Vals, and for ranges of OutKeys, as fit.
 func (t *Table) ExpandOn(s *device.Stream, method string, at *Snapshot, b *batch.Batch) error {
 	return t.readOn(s, method, at, b, func(lease *Lease) error {
 		return t.Engine.(Expander).Expand(context.Background(), s, lease, b)

@@ -1,4 +1,4 @@
 package core
 
-// Streams is how many streams of callers a lease's generation knows of.
+// Streams returns the number of streams of callers that a lease's generation records.
 func (l *Lease) Streams() int { return len(l.gen.streams) }

@@ -9,10 +9,10 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// firstWins decides what becomes of operations that found no room, and whose keys other operations
-// of the batch inserted. met lists them, ascending. The first operation on a key is the one that has
-// inserted it: its flag says so and, of PutNews, its value counts. Engines decide that within a
-// launch; a later launch may find room that an earlier one did not.
+// firstWins resolves operations that overflowed and have keys that other operations of the batch
+// inserted. met lists them, ascending. The first operation on a key counts as the one that inserted
+// it: its flag is set and, of PutNews, its value is stored. Engines resolve that within a launch,
+// but a later launch may find room that an earlier one did not.
 func (t *Table) firstWins(ctx context.Context, b *batch.Batch, met []uint32) error {
 	flags := batch.View[bool](b.Columns[batch.OK].Host)
 	stores := b.Kind == op.PutNew && b.Columns[batch.Vals].Given()
@@ -21,7 +21,7 @@ func (t *Table) firstWins(ctx context.Context, b *batch.Batch, met []uint32) err
 	}
 	keys := b.Columns[batch.Keys]
 	key := func(i uint32) []byte { return keys.Host[int(i)*keys.Width:][:keys.Width] }
-	first := make(map[string]uint32, len(met)) // of the operations on a key
+	first := make(map[string]uint32, len(met)) // first operation on each key
 	for _, i := range slices.Backward(met) {
 		first[string(key(i))] = i
 	}
@@ -31,7 +31,7 @@ func (t *Table) firstWins(ctx context.Context, b *batch.Batch, met []uint32) err
 		switch {
 		case !ok:
 			continue
-		case i < at: // it found room, or met one that did
+		case i < at: // it was inserted, or met an operation that was
 			delete(first, string(key(i)))
 			continue
 		case i == at:
@@ -47,7 +47,7 @@ func (t *Table) firstWins(ctx context.Context, b *batch.Batch, met []uint32) err
 	values := b.Only(batch.Keys)
 	values.Kind, values.Columns[batch.Vals] = op.Put, b.Columns[batch.Vals]
 	values = values.Gather(winners)
-	values.Flags = t.Policy.Mixed() &^ batch.Multi // as in a map: no key has two pairs of this batch
+	values.Flags = t.Policy.Mixed() &^ batch.Multi // as in a map: no key has two pairs here
 	still, err := Rerun(ctx, t.Engine, values)
 	if err == nil && len(still) > 0 {
 		err = fmt.Errorf("%w: %d of %d keys that were there have gone", op.ErrCorrupt, len(still), len(winners))

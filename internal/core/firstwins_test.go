@@ -11,8 +11,8 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// tardy is a toy that finds no room for the first operations of a batch, and room for those that come later: as where a launch
-// has had others give slabs back.
+// tardy is a toy that overflows for the first operations of a batch and has room for later ones, as
+// when concurrent operations of a launch return slabs.
 type tardy struct {
 	*toy
 	refuses int
@@ -35,7 +35,8 @@ func (e *tardy) Retry(ctx context.Context, _ core.Counters, b *batch.Batch) ([]u
 	return still, true, err
 }
 
-// Of several operations on a key the first one has inserted it, also where it found no room at first and a later one did.
+// The first of several operations on a key counts as the insertion, even if it overflowed at first
+// and a later one did not.
 func TestFirstWins(t *testing.T) {
 	for name, tt := range map[string]struct {
 		kind    op.Kind

@@ -22,11 +22,11 @@ import (
 
 // ---- the structure --------------------------------------------------------------
 
-// A bag is pairs in units of a pool, in no order: what a small table can be.
+// A bag is pairs in units of a pool, in no order: a model of a small table.
 
 const unitPairs = 8
 
-// family is tables over one owner of units, with one writer.
+// family is several tables over one owner of units, with one writer lock.
 type family struct {
 	*core.Group
 	dev   device.Host
@@ -34,7 +34,7 @@ type family struct {
 
 	mu      sync.Mutex
 	bags    int  // generations
-	closing bool // their units go with the owner
+	closing bool // units are freed with the owner
 }
 
 // bag is a generation.
@@ -53,8 +53,7 @@ func (f *family) bag() *bag {
 
 func (b *bag) Tally() *core.Tally { return &b.counters }
 
-// Free gives the units back; in a family that is closed, the last bag does so for
-// all.
+// Free returns the units; in a family that is closed, the last bag returns them for all.
 func (b *bag) Free() (err error) {
 	f := b.family
 	f.mu.Lock()
@@ -77,12 +76,12 @@ func (f *family) Close() error {
 	return f.Group.Close()
 }
 
-// at is pair i.
+// at returns pair i.
 func (b *bag) at(local *alloc.Local, i int) *pair {
 	return &(*[unitPairs]pair)(local.At(b.units[i/unitPairs]))[i%unitPairs]
 }
 
-// find is the number of a key's pair, or of the next one to come.
+// find returns the number of a key's pair, or of the next pair to come.
 func (b *bag) find(local *alloc.Local, key uint64) (i int, found bool) {
 	for i = range int(b.counters.Live) {
 		if b.at(local, i).Key == key {
@@ -104,7 +103,7 @@ func (e *bags) Close() error {
 	return nil
 }
 
-// Lost is not for tables that have been closed.
+// Lost is not called for closed tables.
 func (e *bags) Lost(context.Context) (int, error) {
 	if e.closed {
 		return 0, errors.New("the engine has been closed")
@@ -126,7 +125,7 @@ func newFamily(t *testing.T, dev device.Host, pool *alloc.Pool, tables int) (*fa
 	return f, all
 }
 
-// copied is a bag of the same pairs.
+// copied returns a bag of the same pairs.
 func (b *bag) copied(local *alloc.Local) (*bag, error) {
 	to := b.family.bag()
 	to.units, to.counters = make([]uint32, len(b.units)), b.counters
@@ -229,7 +228,7 @@ func (e *bags) Clear(context.Context) error { return e.Leases.Replace(e.family.b
 
 // ---- the tests --------------------------------------------------------------------
 
-// openPool is a pool of units for bags.
+// openPool opens a pool of units for bags.
 func openPool(t *testing.T, dev device.Device, o alloc.Options) *alloc.Pool {
 	o.UnitBytes, o.Blocks = unitPairs*int(unsafe.Sizeof(pair{})), 1
 	pool, err := alloc.New(dev, &o)
@@ -238,9 +237,9 @@ func openPool(t *testing.T, dev device.Device, o alloc.Options) *alloc.Pool {
 	return pool
 }
 
-// A thousand tables share a pool and two writers; a batch for many of them is one
-// call. The tables of one writer go at once, but for what an iteration holds, and
-// leave the others alone.
+// A thousand tables share a pool and two writer locks; a batch for many of them is one call. The
+// tables of one owner close at once, except for what an iteration holds, and leave the others
+// alone.
 func TestFitThousandTables(t *testing.T) {
 	dev := openHost(t)
 	pool := openPool(t, dev, alloc.Options{})
@@ -314,7 +313,7 @@ func TestFitThousandTables(t *testing.T) {
 	}
 }
 
-// values are those of a key in some tables, looked up in one call.
+// values returns the values of a key in some tables, looked up in one call.
 func values(f *family, tables []*core.Table, key uint64) ([]uint64, error) {
 	vals, parts := make([]uint64, len(tables)), make([]core.Part, len(tables))
 	for i, table := range tables {
@@ -324,7 +323,7 @@ func values(f *family, tables []*core.Table, key uint64) ([]uint64, error) {
 	return vals, f.Get(ctx, "Get", parts, make([]int, len(tables)))
 }
 
-// puts are parts that give a key a value in some tables.
+// puts returns parts that give a key a value in some tables.
 func puts(tables []*core.Table, key, val uint64) (parts []core.Part) {
 	for _, table := range tables {
 		b := &batch.Batch{N: 1, Kind: op.Put, Columns: columns([]uint64{key}, []uint64{val})}
@@ -333,8 +332,8 @@ func puts(tables []*core.Table, key, val uint64) (parts []core.Part) {
 	return parts
 }
 
-// A lookup of several tables sees all of a change or nothing, in whatever order it
-// names them; iterations give units back beside the writer that takes some.
+// A lookup of several tables sees all of a change or nothing, in whatever order it names them.
+// Iterations return units concurrently with the writer that takes some.
 func TestFitGroupRace(t *testing.T) {
 	dev := openHost(t)
 	f, tables := newFamily(t, dev, openPool(t, dev, alloc.Options{}), 3)
@@ -372,15 +371,15 @@ func TestFitGroupRace(t *testing.T) {
 	must(t, f.Close())
 }
 
-// newKey is a part that puts a pair if its key is new, and where it says so.
+// newKey returns a part that puts a pair if its key is new, and the flag that reports it.
 func newKey(table *core.Table, key uint64) (core.Part, []bool) {
 	ok, c := []bool{true}, columns([]uint64{key}, []uint64{key})
 	c[batch.OK] = batch.Output(ok)
 	return core.Part{Table: table, Batch: &batch.Batch{N: 1, Kind: op.PutNew, Columns: c}}, ok
 }
 
-// A table without room does not keep a batch from the others; any other error
-// does, and what was not run is as if it had never been asked for.
+// A table that overflows does not stop the batches of the others. Any other error does, and batches
+// that did not run have no effect.
 func TestFitGroupErrors(t *testing.T) {
 	dev := openHost(t)
 	f, tables := newFamily(t, dev, openPool(t, dev, alloc.Options{MaxSuperBlocks: 2}), 3)

@@ -25,10 +25,9 @@ import (
 
 // ---- the structure --------------------------------------------------------------
 
-// A mapped table is a file of words: the number of commits, the number of slots,
-// a log of what slots were, and slots. What the log says of the present number of
-// commits is undone when the file is opened. Four words of the log are a slot:
-// a checksum, its place, key and value.
+// A mapped table is a file of words: the number of commits, the number of slots, a log of old
+// slots, and slots. Opening the file undoes the log entries of the present number of commits. A log
+// entry is four words: a checksum, and the place, key and value of a slot.
 const (
 	logAt   = 8
 	logOps  = 16
@@ -44,20 +43,20 @@ type file struct {
 	unmap    func() error
 	counters core.Tally
 
-	durable []uint64 // what a crash leaves for sure
+	durable []uint64 // the words that survive any crash
 }
 
 func (f *file) Tally() *core.Tally { return &f.counters }
 
 func (f *file) Free() error { return errors.Join(f.unmap(), unix.Munmap(f.mem)) }
 
-// medium orders writes: what is persisted comes before what is written later.
+// medium orders writes: persisted words come before words written later.
 type medium interface {
 	persist(f *file, lo, hi int) error  // words
-	publish(f *file, path string) error // instead of what has the path
+	publish(f *file, path string) error // replaces the file at the path
 }
 
-// disk is a medium of the system.
+// disk is the real medium.
 type disk struct{}
 
 func (disk) persist(f *file, lo, hi int) error { return unix.Msync(f.mem, unix.MS_SYNC) }
@@ -67,7 +66,7 @@ func (disk) publish(f *file, path string) error {
 	return err
 }
 
-// mapFile maps a file, made of so many words if it is not there.
+// mapFile maps a file, and creates it with the given number of words if it does not exist.
 func mapFile(dev device.Device, path string, words int) (*file, error) {
 	h, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -97,7 +96,7 @@ func mapFile(dev device.Device, path string, words int) (*file, error) {
 	return f, nil
 }
 
-// makeFile makes an empty file of slots, which nothing has persisted yet.
+// makeFile makes an empty file of slots that is not persisted yet.
 func makeFile(dev device.Device, path string, slots int) (*file, error) {
 	f, err := mapFile(dev, path, slotsAt+2*slots)
 	if err != nil {
@@ -110,7 +109,7 @@ func makeFile(dev device.Device, path string, slots int) (*file, error) {
 	return f, nil
 }
 
-// find is where a key is, or the empty slot where it would be.
+// find returns the slot of a key, or the empty slot for it.
 func (f *file) find(key uint64) int {
 	at := int(hash.Reduce64(hash.Uint64(key, 0), uint64(len(f.slots))))
 	for f.slots[at].Key != key && f.slots[at].Key != cpu.Sentinel[uint64](cpu.Empty) {
@@ -121,7 +120,7 @@ func (f *file) find(key uint64) int {
 
 func (f *file) has(at int) bool { return !cpu.IsSentinel(f.slots[at].Key, cpu.Dead) }
 
-// entry is entry i of the log, and its checksum.
+// entry returns entry i of the log, and its checksum.
 func (f *file) entry(i int) (e []uint64, sum uint64) {
 	e = f.words[logAt+4*i:][:4]
 	for _, w := range e[1:] {
@@ -136,10 +135,10 @@ type mapped struct {
 	cpu.Engine
 	medium
 	logged int   // entries of the log since the last commit
-	broken error // why no more changes are taken
+	broken error // the error that ended changes
 }
 
-// openMapped opens a file, or makes one.
+// openMapped opens a file, or creates it.
 func openMapped(dev device.Host, path string, m medium) (*core.Table, error) {
 	e := &mapped{Engine: cpu.Engine{Device: dev}, medium: m}
 	f, err := mapFile(dev, path, 0)
@@ -158,7 +157,7 @@ func openMapped(dev device.Host, path string, m medium) (*core.Table, error) {
 	return core.Open(ctx, config("mapped", dev, e, e, e.Leases))
 }
 
-// recover undoes what has not been committed.
+// recover undoes uncommitted changes.
 func (e *mapped) recover(f *file) error {
 	copy(f.durable, f.words)
 	for ; e.logged < logOps; e.logged++ {
@@ -186,11 +185,11 @@ func (e *mapped) file() *file { return e.Parts().(*file) }
 
 func (e *mapped) Caps() core.Caps { return core.Caps{DeletesTakeRoom: true} }
 
-// Commit persists the slots, and with the number of commits ends the log.
+// Commit persists the slots, and ends the log by incrementing the number of commits.
 func (e *mapped) Commit(context.Context) error {
 	f := e.file()
 	if e.logged == 0 || e.broken != nil {
-		return e.broken // nobody knows what is durable
+		return e.broken // the durable content is unknown
 	}
 	if e.broken = e.persist(f, slotsAt, len(f.words)); e.broken == nil {
 		f.words[0]++
@@ -200,7 +199,7 @@ func (e *mapped) Commit(context.Context) error {
 	return e.broken
 }
 
-// Before is for [core.Policy]: as many operations as the log and the file take.
+// Before implements [core.Policy]. It admits as many operations as fit in the log and the file.
 func (e *mapped) Before(ctx context.Context, now core.Counters, _ *device.Stream, b *batch.Batch) (n int, _ bool, err error) {
 	if e.logged > 0 {
 		err = e.Commit(ctx)
@@ -212,7 +211,7 @@ func (e *mapped) Before(ctx context.Context, now core.Counters, _ *device.Stream
 	return n, false, err
 }
 
-// rehash moves the pairs to another file, which takes the place of this one.
+// rehash moves the pairs to another file, which replaces this one.
 func (e *mapped) rehash(from *file, pairs int) error {
 	f, err := makeFile(e.Device, from.path+".new", 2*pairs+4)
 	if err != nil {
@@ -249,7 +248,7 @@ func (e *mapped) Change(_ context.Context, _ *device.Stream, b *batch.Batch) (do
 	return b.N, nil, nil
 }
 
-// run runs an operation, once the log knows what it will overwrite.
+// run runs an operation after logging what it overwrites.
 func (e *mapped) run(f *file, c *cpu.Changes[uint64, uint64], i uint32) cpu.Outcome {
 	at := f.find(c.Keys[i])
 	if !f.has(at) && !c.Kind(i).Inserts() {
@@ -309,8 +308,7 @@ func (e *mapped) Clear(context.Context) error {
 
 // ---- the tests --------------------------------------------------------------------
 
-// memoryDir is a folder of a file system in memory, if there is one: the only
-// files that GPUs map.
+// memoryDir returns a folder of a file system in memory, if available: GPUs map only such files.
 func memoryDir(t *testing.T) string {
 	dir, err := os.MkdirTemp("/dev/shm", "weft")
 	if err != nil {
@@ -320,18 +318,18 @@ func memoryDir(t *testing.T) string {
 	return dir
 }
 
-// power is a medium whose power fails: before and behind whatever is persisted
-// it makes the files that a crash may leave, and opens them.
+// power is a medium with power failures. Before and after each persist it makes the files that a
+// crash may leave, and opens them.
 type power struct {
 	t      *testing.T
 	dev    device.Host
-	dir    string // for what is left
+	dir    string // for the remains of crashes
 	rng    *rand.Rand
-	file   *file   // that has the path
-	states []model // that may be found, in order
-	low    int     // the one that is found at least
+	file   *file   // the file at the path
+	states []model // possible states, in order
+	low    int     // the least state that may be found
 	images int
-	deep   bool // in recovery, too
+	deep   bool // also crashes in recovery
 }
 
 func (p *power) persist(f *file, lo, hi int) error {
@@ -348,9 +346,8 @@ func (p *power) publish(f *file, path string) error {
 	return disk{}.publish(f, path)
 }
 
-// crash opens what may be left of the file: what has been persisted, all that has
-// been written, or any part of it, to single words, or to one from which on
-// nothing has been.
+// crash opens what may be left of the file: only the persisted words, everything written, or any
+// part of it, down to single words, or every word before some point.
 func (p *power) crash() {
 	f := p.file
 	if f == nil {
@@ -369,7 +366,7 @@ func (p *power) crash() {
 	p.open(cut)
 }
 
-// open wants a file to hold one of the states that it may, and returns which.
+// open returns which of the possible states a file holds, and fails if it holds none.
 func (p *power) open(words []uint64) int {
 	p.t.Helper()
 	p.images++
@@ -394,7 +391,7 @@ func (p *power) open(words []uint64) int {
 	return 0
 }
 
-// again is a power failure in recovery: what is left is recovered once more.
+// again is a power failure in recovery: the remains are recovered once more.
 type again struct{ power }
 
 func (a *again) persist(f *file, lo, hi int) error {
@@ -402,14 +399,13 @@ func (a *again) persist(f *file, lo, hi int) error {
 	return a.power.persist(f, lo, hi)
 }
 
-// quick is a disk that is not waited for.
+// quick is a disk without syncs.
 type quick struct{ disk }
 
 func (quick) persist(*file, int, int) error { return nil }
 
-// change runs a batch with crashes on its way. Every part of it that the log
-// takes is there as a whole or not at all, in order, and all is there when the
-// call has returned.
+// change runs a batch with crashes on its way. Every part of it that fits in the log is present
+// completely or not at all, in order, and all are present when the call has returned.
 func (p *power) change(table *core.Table, kind op.Kind, keys, vals []uint64) {
 	p.t.Helper()
 	p.states, p.low = p.states[len(p.states)-1:], 0
@@ -435,8 +431,8 @@ func (p *power) change(table *core.Table, kind op.Kind, keys, vals []uint64) {
 	last.equals(p.t, "behind a batch", table)
 }
 
-// A crash at any point leaves what has been committed, or one part of a batch
-// more: in changes, growth, and recovery.
+// A crash at any point, in changes, growth and recovery, leaves what has been committed, or one
+// part of a batch more.
 func TestFitMappedFile(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one goroutine")
@@ -464,7 +460,7 @@ func TestFitMappedFile(t *testing.T) {
 		all[i] = uint64(i)
 	}
 	p.change(table, op.Put, all, all)
-	p.change(table, op.Delete, all[5:], nil) // more than the log takes
+	p.change(table, op.Delete, all[5:], nil) // more than fits in the log
 	m := p.states[len(p.states)-1]
 	must(t, table.Close())
 	table, err = openMapped(dev, path, p)
@@ -480,8 +476,7 @@ func TestFitMappedFile(t *testing.T) {
 	t.Log(p.images, "crashes")
 }
 
-// A file that is replaced while an iteration reads it stays mapped until the
-// iteration ends.
+// A file that is replaced while an iteration reads it stays mapped until the iteration ends.
 func TestFitMappedFileIsHeld(t *testing.T) {
 	dev := openHost(t)
 	table, err := openMapped(dev, filepath.Join(memoryDir(t), "table"), disk{})
@@ -506,7 +501,7 @@ func TestFitMappedFileIsHeld(t *testing.T) {
 	must(t, table.Close())
 }
 
-// failing is a medium that fails from a point on.
+// failing is a medium that fails from some point on.
 type failing struct {
 	disk
 	left int
@@ -521,8 +516,7 @@ func (f *failing) persist(file *file, lo, hi int) error {
 	return f.disk.persist(file, lo, hi)
 }
 
-// A medium that fails ends changes, not lookups: nobody is told that something is
-// durable which is not.
+// A failed medium ends changes, not lookups, and no call reports a change as durable that is not.
 func TestFitMediumFails(t *testing.T) {
 	for left := 2; left < 12; left++ {
 		dev := openHost(t)

@@ -23,9 +23,8 @@ import (
 
 // ---- the structure --------------------------------------------------------------
 
-// An ordered list is a directory of leaves of pairs in the order of their keys. A
-// version is a copy of the directory; a change copies the leaves that a version
-// has.
+// An ordered list is a directory of leaves with pairs in key order. A version is a copy of the
+// directory; a change copies the leaves that belong to a version.
 
 type pair = cpu.Slot[uint64, uint64]
 
@@ -42,7 +41,7 @@ func (l *leaf) pairs() []pair {
 
 type directory []*leaf
 
-// find is the leaf that a key belongs to, and where in it.
+// find returns the leaf of a key, and the position in it.
 func (d directory) find(key uint64) (at, j int, found bool) {
 	at = max(0, sort.Search(len(d), func(i int) bool { return d[i].pairs()[0].Key > key })-1)
 	if len(d) == 0 {
@@ -79,12 +78,12 @@ func (d directory) free() (err error) {
 	return err
 }
 
-// forest is a generation: the present, and versions by their numbers.
+// forest is a generation: the current directory, and versions by number.
 type forest struct {
 	dev      device.Device
 	counters core.Tally
 
-	mu    sync.Mutex // readers go by it while versions come and go
+	mu    sync.Mutex // guards versions against concurrent readers
 	trees map[uint64]directory
 	clock uint64
 }
@@ -145,7 +144,7 @@ func (e *ordered) Unpin(_ context.Context, version uint64) error {
 	return d.free()
 }
 
-// Look counts the pairs of ranges, if there are second keys, or looks keys up.
+// Look counts the pairs of ranges if second keys are given, otherwise it looks keys up.
 func (e *ordered) Look(_ context.Context, _ *device.Stream, l *core.Lease, b *batch.Batch, _ device.Ptr) (done, hits int, err error) {
 	d := l.Parts.(*forest).at(b.Version)
 	keys, ends := batch.View[uint64](b.Columns[batch.Keys].Host), batch.View[uint64](b.Columns[batch.Keys2].Host)
@@ -237,7 +236,7 @@ func (f *forest) run(c *cpu.Changes[uint64, uint64], i uint32) cpu.Outcome {
 	return cpu.Present(c, i, kind, &d[at].pairs()[j])
 }
 
-// own is a leaf that no version has.
+// own returns a leaf that belongs to no version, by copying if necessary.
 func (f *forest) own(l *leaf) (*leaf, error) {
 	if l.refs == 1 {
 		return l, nil
@@ -311,8 +310,8 @@ func (e *ordered) Clear(context.Context) error {
 
 // ---- the tests --------------------------------------------------------------------
 
-// rangesOf are the pairs of ranges, range by range, in host memory: of a table, or
-// of a snapshot of it.
+// rangesOf returns the pairs of ranges, range by range, in host memory: of a table, or of a
+// snapshot of it.
 func rangesOf(table *core.Table, at *core.Snapshot, lo, hi []uint64) (offsets, keys, vals []uint64, err error) {
 	offsets = make([]uint64, len(lo)+1)
 	b := &batch.Batch{N: len(lo), Columns: batch.Columns{batch.Keys: batch.In(lo), batch.Keys2: batch.In(hi)}}
@@ -323,7 +322,7 @@ func rangesOf(table *core.Table, at *core.Snapshot, lo, hi []uint64) (offsets, k
 	return offsets, keys, vals, err
 }
 
-// rangesOnOf are the same on the device, in memory for so many rows.
+// rangesOnOf returns the same from the device, with memory for the given number of rows.
 func rangesOnOf(t *testing.T, table *core.Table, at *core.Snapshot, lo, hi []uint64, rows int) (offsets, keys, vals []uint64) {
 	dev := table.Device
 	s, err := dev.NewStream()
@@ -348,7 +347,7 @@ func rangesOnOf(t *testing.T, table *core.Table, at *core.Snapshot, lo, hi []uin
 	return slices.Clone(starts.Host()), slices.Clone(ks.Host()), slices.Clone(vs.Host())
 }
 
-// ranges wants what a table or a snapshot of it finds in ranges to be what a model holds.
+// ranges checks that the ranges of a table or a snapshot match a model.
 func (m model) ranges(t *testing.T, table *core.Table, at *core.Snapshot, lo, hi []uint64) {
 	t.Helper()
 	var offsets, keys, vals []uint64
@@ -367,7 +366,7 @@ func (m model) ranges(t *testing.T, table *core.Table, at *core.Snapshot, lo, hi
 	if !slices.Equal(o, offsets) || !slices.Equal(k, keys) || !slices.Equal(v, vals) {
 		t.Fatalf("ranges %v to %v: %v %v %v, want %v %v %v", lo, hi, o, k, v, offsets, keys, vals)
 	}
-	rows := max(1, len(keys)-2) // those that have no memory are left out
+	rows := max(1, len(keys)-2) // rows beyond the memory are left out
 	o, k, v = rangesOnOf(t, table, at, lo, hi, rows)
 	have := min(rows, len(keys))
 	if !slices.Equal(o, offsets) || !slices.Equal(k[:have], keys[:have]) || !slices.Equal(v[:have], vals[:have]) {
@@ -375,9 +374,8 @@ func (m model) ranges(t *testing.T, table *core.Table, at *core.Snapshot, lo, hi
 	}
 }
 
-// Ranges of variable size are those of their version, whatever has changed since,
-// in host memory and on the device; memory of a version that nobody has any more
-// comes back while the table lives.
+// Ranges of variable size read their version, despite later changes, in host memory and on the
+// device. Memory of a version without users is reused while the table lives.
 func TestFitRangesAtAVersion(t *testing.T) {
 	dev := openHost(t)
 	table := newOrdered(dev)
@@ -434,8 +432,8 @@ func TestFitRangesAtAVersion(t *testing.T) {
 	}
 }
 
-// An iteration goes over the table as it was when it began, though its body moves
-// all pairs to other leaves, and so does Save.
+// An iteration reads the table as it was when it began, though its body moves all pairs to other
+// leaves. So does Save.
 func TestFitIterationAtAVersion(t *testing.T) {
 	dev := openHost(t)
 	defer func(n int) { core.PageBytes = n }(core.PageBytes)
@@ -468,8 +466,8 @@ func TestFitIterationAtAVersion(t *testing.T) {
 	}
 }
 
-// A result of a range is refused by the size of its rows, keys included, and a
-// delete that finds no memory for its copy says so and leaves the pair.
+// The limit on the result of a range counts its keys. A delete without memory for its copy fails
+// and leaves the pair.
 func TestFitVersionsWithoutMemory(t *testing.T) {
 	dev := openHost(t)
 	table := newOrdered(dev)
@@ -492,7 +490,7 @@ func TestFitVersionsWithoutMemory(t *testing.T) {
 	must(t, s.Close())
 }
 
-// Snapshots are read and closed by many goroutines while a writer goes on.
+// Many goroutines read and close snapshots while a writer continues.
 func TestFitVersionsRace(t *testing.T) {
 	dev := openHost(t)
 	table := newOrdered(dev)

@@ -22,8 +22,8 @@ import (
 
 // ---- the structure --------------------------------------------------------------
 
-// A frozen array never changes: each batch makes another one, a generation of its
-// own, beside which lookups go on. A snapshot needs no version then.
+// A frozen array never changes: each batch makes another one as its own generation, while lookups
+// continue. So a snapshot needs no version.
 type array struct {
 	mem      device.Slice[uint64] // keys in order, then values
 	counters core.Tally
@@ -38,8 +38,8 @@ func (a *array) vals() []uint64 { return a.mem.Host()[a.mem.Len()/2:] }
 // frozen is the engine.
 type frozen struct {
 	cpu.Engine
-	streams bool   // works as if its streams ran behind the host
-	working func() // called in a change, before it is seen
+	streams bool   // behaves as if its streams lagged the host
+	working func() // called in a change, before it is visible
 	unpin   func()
 }
 
@@ -131,8 +131,8 @@ func getAt(table *core.Table, s *core.Snapshot, keys ...uint64) (vals []uint64, 
 	return vals, err
 }
 
-// A snapshot stays what it was while changes go on, can be saved and copied, and
-// its memory is freed when it is closed: not before, and not later.
+// A snapshot does not change while changes go on, and can be saved and copied. Closing it frees its
+// memory: not earlier, and not later.
 func TestFitSnapshotHeld(t *testing.T) {
 	dev := openHost(t)
 	table, _ := newFrozen(dev)
@@ -195,8 +195,8 @@ func TestFitSnapshotHeld(t *testing.T) {
 	arrays("at the end", 0)
 }
 
-// Lookups go on beside a change, and see it when it has returned; a snapshot waits
-// for it; an iteration may close the table that it reads.
+// Lookups run concurrently with a change, and see it once it has returned. A snapshot waits for the
+// change. An iteration may close the table that it reads.
 func TestFitBeside(t *testing.T) {
 	dev := openHost(t)
 	table, e := newFrozen(dev)
@@ -234,7 +234,7 @@ func TestFitBeside(t *testing.T) {
 	}
 }
 
-// late is a stream whose work gets done when it is let go.
+// late is a stream that does its work when it is released.
 type late struct {
 	device.StreamDriver
 	let chan struct{}
@@ -245,8 +245,7 @@ func (l *late) Sync(ctx context.Context) error {
 	return l.StreamDriver.Sync(ctx)
 }
 
-// A snapshot that is closed lets its version go when lookups have been done that
-// callers have submitted on it.
+// A closed snapshot releases its version only after the lookups that callers have submitted on it.
 func TestFitSnapshotWaitsForStreams(t *testing.T) {
 	dev := openHost(t)
 	table, e := newFrozen(dev)
@@ -279,7 +278,7 @@ func TestFitSnapshotWaitsForStreams(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	time.Sleep(5 * time.Millisecond) // time for Close to go wrong
+	time.Sleep(5 * time.Millisecond) // gives Close time to go wrong
 	done.Store(true)
 	close(stream.let)
 	wg.Wait()
@@ -289,9 +288,8 @@ func TestFitSnapshotWaitsForStreams(t *testing.T) {
 	must(t, errors.Join(table.Close(), real.Close(), keys.Free(), vals.Free()))
 }
 
-// Readers, writers, iterations, snapshots and Close run against each other: every
-// answer is that of one moment, or that the table is closed, and all memory comes
-// back.
+// Readers, writers, iterations, snapshots and Close run concurrently. Every answer is that of one
+// moment, or ErrClosed, and all memory is freed.
 func TestFitSnapshotRace(t *testing.T) {
 	for range 10 {
 		dev := openHost(t)

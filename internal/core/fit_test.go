@@ -13,14 +13,13 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// The fit tests show that structures to come fit the core, with small ones made
-// for these tests: a table in a mapped file, an ordered list with versions, many
-// tables over one pool, and arrays that never change. All work on the host, have
-// keys and values of 64 bits, and run batches in their order.
+// The fit tests show that future structures fit the core, with small models of them: a table in a
+// mapped file, an ordered list with versions, many tables over one pool, and arrays that never
+// change. All work on the host, have 64-bit keys and values, and run batches in order.
 
 var ctx = context.Background()
 
-// openHost is a CPU that watches that all memory comes back, and not too early.
+// openHost opens a CPU device that checks that all memory is freed, and not too early.
 func openHost(t *testing.T) device.Host {
 	dev, err := devcpu.Open(nil)
 	if err != nil {
@@ -30,7 +29,7 @@ func openHost(t *testing.T) device.Host {
 	return devicetest.Checked(t, dev).(device.Host)
 }
 
-// easy is the policy of structures that find memory as they go.
+// easy is the policy of structures that allocate memory as they go.
 type easy struct{ core.Settled }
 
 func (easy) Describe() string { return "in a test" }
@@ -42,7 +41,7 @@ func (easy) Before(_ context.Context, _ core.Counters, _ *device.Stream, b *batc
 func (easy) After(context.Context, core.Counters, int) error { return nil }
 func (easy) Compact(context.Context, core.Counters) error    { return nil }
 
-// config is that of a table of 64-bit keys and values.
+// config returns the config of a table of 64-bit keys and values.
 func config(name string, dev device.Device, p core.Policy, e core.Engine, l *core.Leases) core.Config {
 	return core.Config{
 		Name: name, Device: dev, Policy: p, Engine: e, Leases: l,
@@ -50,7 +49,7 @@ func config(name string, dev device.Device, p core.Policy, e core.Engine, l *cor
 	}
 }
 
-// model is what a map should hold.
+// model is the expected content of a map.
 type model map[uint64]uint64
 
 func (m model) put(keys, vals []uint64) {
@@ -65,12 +64,12 @@ func (m model) remove(keys []uint64) {
 	}
 }
 
-// columns are keys and values of a batch.
+// columns returns the keys and values of a batch.
 func columns(keys, vals []uint64) batch.Columns {
 	return batch.Columns{batch.Keys: batch.In(keys), batch.Vals: batch.In(vals)}
 }
 
-// equals wants a table to hold what a model holds, and to be sound.
+// equals checks that a table is sound and holds what the model holds.
 func (m model) equals(t *testing.T, where string, table *core.Table) {
 	t.Helper()
 	if table.Len() != len(m) {

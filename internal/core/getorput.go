@@ -10,18 +10,18 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Answerer is an engine with Caps.Streams whose tables have GetOrPutOn.
+// Answerer is an engine with Caps.Streams and tables that have GetOrPutOn.
 type Answerer interface {
-	// Answer submits giving the rows of a batch of PutNews on the device, which has
-	// been run, the values of their keys, and setting the column OK where a row has
-	// found its key and, as OK says before, has not inserted it. Rows that found no
-	// room keep their values. Later changes come behind.
+	// Answer submits the second half of a GetOrPut, for a batch of PutNews on the device that has
+	// run. It gives each row the value of its key. It sets the column OK for rows that found their
+	// key and, as OK reports before, did not insert it. Rows that overflowed keep their values.
+	// Later changes run after it.
 	Answer(ctx context.Context, s *device.Stream, b *batch.Batch) error
 }
 
-// GetOrPut is Change for a batch of PutNews that wants to know the values of all its
-// keys: the column of values receives them, and OK tells which rows have inserted
-// nothing. Rows that are not run, or find no room, keep their values.
+// GetOrPut is Change for a batch of PutNews that returns the values of all its keys. The column of
+// values receives them, and OK reports the rows that inserted nothing. Rows that do not run, or
+// overflow, keep their values.
 func (t *Table) GetOrPut(ctx context.Context, method string, b *batch.Batch) (inserted int, err error) {
 	b.MustMatch(t.Name, method)
 	var done int
@@ -53,7 +53,7 @@ func (t *Table) GetOrPutOn(s *device.Stream, method string, b *batch.Batch, coun
 	}))
 }
 
-// getOrPut runs such a batch in host memory, in a writer's turn.
+// getOrPut runs such a batch in host memory, under the writer lock.
 func (t *Table) getOrPut(ctx context.Context, b *batch.Batch) (done int, failed []int, err error) {
 	width := t.Widths.Val
 	brought := make([]byte, min(b.N, ChunkOps)*width)
@@ -70,11 +70,10 @@ func (t *Table) getOrPut(ctx context.Context, b *batch.Batch) (done int, failed 
 	return done, failed, err
 }
 
-// fetch looks up the keys of a batch in host memory, in a writer's turn, and has
-// insert run PutNews of the rows that are absent, as a batch of their own with the
-// values that are brought; those that insert nothing get what others did. The column
-// of values receives what is found, OK where that is so. done is the length of the
-// prefix that has its answers, failed the rows in it that found no room.
+// fetch looks up the keys of a batch in host memory, under the writer lock. It calls insert with
+// the absent rows, as a batch of PutNews with the values brought. Rows that insert nothing get the
+// values that other rows inserted. The column of values receives what is found, and OK reports
+// where. done is the length of the prefix with answers; failed lists its rows that overflowed.
 func (t *Table) fetch(ctx context.Context, b *batch.Batch, brought []byte, bar bool, insert func(some *batch.Batch) (done int, failed []int, err error)) (done int, failed []int, err error) {
 	look := b.Only(batch.Keys)
 	look.Flags, look.Columns[batch.Vals] = t.Policy.Mixed(), batch.Output(b.Columns[batch.Vals].Host).Of(t.Widths.Val)
@@ -98,7 +97,7 @@ func (t *Table) fetch(ctx context.Context, b *batch.Batch, brought []byte, bar b
 	err = t.behind(ctx, bar, func() (err error) {
 		ran, failed, err = insert(some)
 		if merr := t.meet(ctx, some, ran); merr != nil {
-			ran, failed, err = 0, nil, errors.Join(err, merr) // some have no answers
+			ran, failed, err = 0, nil, errors.Join(err, merr) // some rows have no answers
 		}
 		return err
 	})
@@ -109,8 +108,8 @@ func (t *Table) fetch(ctx context.Context, b *batch.Batch, brought []byte, bar b
 	return done, through(absent, failed), err
 }
 
-// insert runs rows of the beginning of a batch, whose keys are absent. The table
-// grows for all that the batch is likely to bring.
+// insert runs rows of the beginning of a batch with absent keys. The table grows for all insertions
+// that the whole batch is likely to bring.
 func (t *Table) insert(ctx context.Context, b, some *batch.Batch) (done int, failed []int, err error) {
 	if b.N > ChunkOps {
 		_, _, err := t.Policy.Before(ctx, t.bound, nil, b)
@@ -122,7 +121,7 @@ func (t *Table) insert(ctx context.Context, b, some *batch.Batch) (done int, fai
 	return t.chunks(ctx, t.storing(some, op.PutNew))
 }
 
-// storing is a batch of a kind that stores what a lookup has as its values.
+// storing returns a batch of a kind that stores the values of a lookup's columns.
 func (t *Table) storing(look *batch.Batch, kind op.Kind) *batch.Batch {
 	b := *look
 	b.Kind, b.Flags = kind, t.Policy.Flags(kind)
@@ -130,8 +129,8 @@ func (t *Table) storing(look *batch.Batch, kind op.Kind) *batch.Batch {
 	return &b
 }
 
-// meet looks up the first n rows of a batch that have inserted nothing, as OK says,
-// and then says which of them have found their key.
+// meet looks up those of the first n rows of a batch that have inserted nothing, as OK reports. It
+// then sets OK to whether they have found their key.
 func (t *Table) meet(ctx context.Context, b *batch.Batch, n int) error {
 	late := flagged(b, n, false)
 	clear(b.Columns[batch.OK].Host)
@@ -148,8 +147,7 @@ func (t *Table) meet(ctx context.Context, b *batch.Batch, n int) error {
 	return err
 }
 
-// flagged are those of the first n rows of a batch in host memory whose flag is set,
-// or is not.
+// flagged returns those of the first n rows of a batch in host memory with their flag equal to set.
 func flagged(b *batch.Batch, n int, set bool) []uint32 {
 	flags, flag := b.Columns[batch.OK].Host[:n], byte(0)
 	if set {

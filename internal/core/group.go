@@ -9,25 +9,24 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Group is several tables with one writer: a change of some of them is one
-// call, nobody else changes any of them meanwhile, and there is one Sync and one
-// error for all. Who is excluded from one of them is excluded from all, so that
-// a lookup of several tables sees all of a change or, where changes exclude
-// lookups, none of it. Tables of a group may share a pool, which only the writer
-// takes memory from; but what the last lease of a generation gives back, it
-// gives back whenever it ends (see [Parts]).
+// Group is several tables that share one writer lock. A change of some of them is one call, with no
+// other writer in between, and one Sync and one error cover all of them. An exclusive section of
+// one table covers all, so that a lookup of several tables sees all of a change or, where changes
+// exclude lookups, none of it. Tables of a group may share a pool. Only the writer takes memory
+// from the pool, but the end of the last lease of a generation returns memory at any time (see
+// [Parts]).
 type Group struct {
 	gate   *gate
-	tables []*Table // the writer's whose turn it is
+	tables []*Table // guarded by the writer lock
 }
 
-// NewGroup is a group of no tables.
+// NewGroup returns a group without tables.
 func NewGroup() *Group { return &Group{gate: newGate()} }
 
-// Leases guard the memory of a table of the group.
+// Leases returns the Leases of a table of the group.
 func (g *Group) Leases(parts Parts) *Leases { return g.gate.leases(parts) }
 
-// Add puts tables into the group that have been made with its Leases.
+// Add adds tables that were made with Leases of the group.
 func (g *Group) Add(ctx context.Context, tables ...*Table) error {
 	if err := g.gate.take(ctx); err != nil {
 		return err
@@ -50,7 +49,7 @@ func (g *Group) Close() (err error) {
 	return err
 }
 
-// open are the tables that have not been closed.
+// open returns the tables that have not been closed.
 func (g *Group) open() []*Table {
 	g.tables = slices.DeleteFunc(g.tables, func(t *Table) bool { return t.Leases.open() != nil })
 	return g.tables
@@ -69,7 +68,7 @@ func check(method string, parts []Part) {
 	}
 }
 
-// unrun zeroes the outputs of batches that are not run because of an error.
+// unrun zeroes the outputs of batches that do not run because of an error.
 func unrun(parts []Part, err error) error {
 	for _, p := range parts {
 		p.Batch.ClearFrom(0)
@@ -77,9 +76,9 @@ func unrun(parts []Part, err error) error {
 	return err
 }
 
-// Change runs batches in one turn, in order, until one fails for another reason
-// than op.ErrFull; the outputs of those behind it are zero. deltas, as long as
-// parts, receives by how much the number of pairs of each table changed.
+// Change runs batches under one writer lock, in order, until one fails for another reason than
+// op.ErrFull; the outputs of the later ones are zero. deltas, as long as parts, receives the change
+// in the number of pairs of each table.
 func (g *Group) Change(ctx context.Context, method string, parts []Part, deltas []int) (err error) {
 	check(method, parts)
 	clear(deltas)
@@ -101,8 +100,8 @@ func (g *Group) Change(ctx context.Context, method string, parts []Part, deltas 
 	return err
 }
 
-// ready waits for lookups submitted to streams that read tables beside the one
-// whose turn it is, unless one of them has been closed.
+// ready waits for lookups submitted to streams that read the other tables of a change. It returns
+// an error if one of these tables has been closed.
 func ready(ctx context.Context, parts []Part) error {
 	for _, p := range parts {
 		err := p.Table.Leases.open()
@@ -116,7 +115,7 @@ func ready(ctx context.Context, parts []Part) error {
 	return nil
 }
 
-// change is Change in a writer's turn.
+// change implements Change under the writer lock.
 func change(ctx context.Context, method string, parts []Part, deltas []int) (err error) {
 	for i, p := range parts {
 		delta, done, failed, one := p.Table.run(ctx, p.Batch)
@@ -128,9 +127,8 @@ func change(ctx context.Context, method string, parts []Part, deltas []int) (err
 	return err
 }
 
-// Get runs lookups in one call, in order, until one fails; the outputs of those
-// behind it are zero. hits, as long as parts, receives the number of keys found
-// in each table.
+// Get runs lookups in one call, in order, until one fails; the outputs of the later ones are zero.
+// hits, as long as parts, receives the number of keys found in each table.
 func (g *Group) Get(ctx context.Context, method string, parts []Part, hits []int) error {
 	check(method, parts)
 	clear(hits)
@@ -151,7 +149,7 @@ func (g *Group) Get(ctx context.Context, method string, parts []Part, hits []int
 	return errors.Join(err, call.End())
 }
 
-// get runs a lookup in a call on the group.
+// get runs a lookup within a call on the group.
 func (p Part) get(ctx context.Context, method string) (hits int, err error) {
 	t := p.Table
 	lease, err := t.Leases.Also()
@@ -162,8 +160,8 @@ func (p Part) get(ctx context.Context, method string) (hits int, err error) {
 	return hits, t.wrap(method, errors.Join(err, lease.End()))
 }
 
-// Sync waits for what has been submitted to any of the tables, and reports
-// operations of each that found no room.
+// Sync waits for all work submitted to any of the tables, and reports the operations of each that
+// overflowed.
 func (g *Group) Sync(ctx context.Context) error {
 	if err := g.gate.take(ctx); err != nil {
 		return err

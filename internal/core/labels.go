@@ -8,20 +8,20 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 )
 
-// Profiled is a device whose workers have the labels of the profiler that their caller has.
+// Profiled is a device with workers that inherit the profiler labels of their caller.
 type Profiled interface {
-	// Labels reports whether they are wanted.
+	// Labels reports whether the device uses labels.
 	Labels() bool
 }
 
-// profiled reports whether a device wants labels.
+// profiled reports whether a device uses labels.
 func profiled(dev device.Device) bool {
 	p, ok := dev.(Profiled)
 	return ok && p.Labels()
 }
 
-// label gives the caller the labels of a batch for the profiler, if its device wants them, beside those of the
-// context. unlabel takes them away.
+// label sets the profiler labels of a batch on the calling goroutine, in addition to those of the
+// context, if the device uses labels. unlabel removes them.
 func (t *Table) label(ctx context.Context, b *batch.Batch) {
 	if !t.labels {
 		return

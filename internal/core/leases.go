@@ -10,58 +10,56 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Parts is the memory of a structure between two rehashes: what an engine reads
-// and writes.
+// Parts is the memory of a structure between two rehashes. An engine reads and writes it.
 type Parts interface {
-	// Free gives the memory back. Nobody uses it any more. It is called by
-	// whoever ends the last lease, which may be a reader beside a writer.
+	// Free frees the memory, which is no longer in use. The caller is whoever ends the last lease,
+	// which may be a reader concurrent with a writer.
 	Free() error
 }
 
-// Leases decide who may use the memory of a structure, and when.
+// Leases controls access to the memory of a structure.
 //
-// A lease is a reader's right to one generation of memory: it stays what it is
-// until the lease ends. A call takes one for its duration; an iteration or a
-// snapshot holds one for as long as its user likes. Writers take turns. A writer
-// that needs other memory replaces the generation, and the old one is freed when
-// its last lease ends. A writer that works where readers read excludes them:
-// new ones wait, and it waits for the calls in flight, but never for leases that
-// are held, whose user may be waiting for this very writer.
+// A lease is a reader's right to one generation of memory, which does not change until the lease
+// ends. A call takes a lease for its duration; an iteration or a snapshot holds one for as long as
+// its user likes. Writers take the writer lock. A writer that needs other memory replaces the
+// generation, and the old one is freed when its last lease ends. A writer that works where readers
+// read enters an exclusive section: new calls wait, and the writer waits for the calls in flight.
+// It never waits for leases that are held, since their user may be waiting for this very writer.
 //
-// Every wait for a turn ends when its context does.
+// Every wait for the lock ends when its context does.
 type Leases struct {
 	*gate
 	current *Lease // holds the generation in use
 	closed  bool
 }
 
-// gate is where calls come in: to one table, or to all tables of a group, which
-// have one writer at a time among them, and are excluded together.
+// gate admits calls to one table, or to all tables of a group. The tables of a group share one
+// writer lock and one exclusive section.
 type gate struct {
-	turn chan struct{} // holds a token while a writer is at work
+	turn chan struct{} // the writer lock: holds a token while a writer is active
 
-	mu      sync.Mutex      // also of the leases
+	mu      sync.Mutex      // also guards the leases
 	calls   int             // in flight, on all generations
-	bars    int             // new calls wait while there are any
-	waiting []chan struct{} // for the bar to go
-	idle    chan struct{}   // closed when calls becomes 0; nil if nobody waits
+	bars    int             // nested exclusive sections; new calls wait while > 0
+	waiting []chan struct{} // calls waiting for the exclusive section to end
+	idle    chan struct{}   // closed when calls becomes 0; nil if no writer waits
 }
 
 func newGate() *gate { return &gate{turn: make(chan struct{}, 1)} }
 
-// generation is memory and who uses it.
+// generation is the state of one generation of memory and its users.
 type generation struct {
-	leases  int              // of calls and held, and one while it is current
-	held    int              // of those, the ones that user code holds
-	streams []*device.Stream // of callers, with lookups that nobody has waited for
-	many    int              // so many of them are looked through for some to forget
+	leases  int              // of calls and held, plus one while it is current
+	held    int              // leases that user code holds
+	streams []*device.Stream // of callers, with lookups not waited for yet
+	many    int              // length of streams at which idle ones are removed
 }
 
-// Lease is a right to one generation of memory, at a version of its content if
-// the engine has such.
+// Lease is a right to one generation of memory, at a version of its content if the engine has
+// versions.
 type Lease struct {
 	Parts   Parts
-	Version uint64 // 0 is the present; see [Versioner]
+	Version uint64 // 0 is the current version; see [Versioner]
 
 	of   *Leases
 	gen  *generation
@@ -76,7 +74,7 @@ const (
 	kept                  // by the writer, or by a call that has another lease
 )
 
-// NewLeases guards the first generation of a structure's memory.
+// NewLeases returns the Leases of the first generation of a structure's memory.
 func NewLeases(parts Parts) *Leases { return newGate().leases(parts) }
 
 func (g *gate) leases(parts Parts) *Leases {
@@ -85,18 +83,18 @@ func (g *gate) leases(parts Parts) *Leases {
 	return l
 }
 
-// first is the first lease of a new generation.
+// first returns the first lease of a new generation.
 func (l *Leases) first(parts Parts) *Lease {
 	return &Lease{Parts: parts, of: l, gen: &generation{leases: 1}, kind: kept}
 }
 
 // ---- readers ------------------------------------------------------------------
 
-// Read takes a lease for a call: on what another lease holds, if there is one, or
-// on the current generation. End it with [Lease.End].
+// Read takes a lease for a call: on the generation of another lease, if given, or on the current
+// generation. [Lease.End] ends it.
 func (l *Leases) Read(ctx context.Context, of *Lease) (*Lease, error) { return l.enter(ctx, of, call) }
 
-// Hold takes a lease that user code keeps: it outlives calls and blocks nobody.
+// Hold takes a lease that user code keeps. It outlives calls and blocks no other call.
 func (l *Leases) Hold(ctx context.Context) (*Lease, error) { return l.enter(ctx, nil, held) }
 
 func (l *Leases) enter(ctx context.Context, of *Lease, kind leaseKind) (*Lease, error) {
@@ -126,23 +124,22 @@ func (l *Leases) enter(ctx context.Context, of *Lease, kind leaseKind) (*Lease, 
 	return of.another(kind), nil
 }
 
-// another is a lease on the same generation, at the same version. Its taker has
-// the mutex.
+// another returns a lease on the same generation and version. The caller holds the mutex.
 func (l *Lease) another(kind leaseKind) *Lease {
 	l.gen.leases++
 	return &Lease{Parts: l.Parts, Version: l.Version, of: l.of, gen: l.gen, kind: kind}
 }
 
-// Also takes a lease for a call that has one already of a table of the group.
+// Also takes a lease for a call that already has one on a table of the group.
 func (l *Leases) Also() (*Lease, error) {
-	if err := l.open(); err != nil { // who closes it from now on waits for the call
+	if err := l.open(); err != nil { // a later Close waits for the call
 		return nil, err
 	}
 	return l.Keep(), nil
 }
 
-// wait waits until the bar goes. Whoever lifts it counts the call, so that the
-// next writer cannot come first. The mutex is released meanwhile.
+// wait waits until the exclusive section ends. The goroutine that ends it counts the waiting call,
+// so that the next writer cannot overtake it. wait releases the mutex meanwhile.
 func (l *gate) wait(ctx context.Context) error {
 	lifted := make(chan struct{})
 	l.waiting = append(l.waiting, lifted)
@@ -160,14 +157,13 @@ func (l *gate) wait(ctx context.Context) error {
 	if i := slices.Index(l.waiting, lifted); i >= 0 {
 		l.waiting = slices.Delete(l.waiting, i, i+1)
 	} else {
-		l.ended() // it was lifted all the same
+		l.ended() // the section ended at the same moment
 	}
 	return err
 }
 
-// On notes that work on a stream of the caller, which has been submitted, reads
-// the generation: whoever moves or frees it waits for the stream first. That is
-// nothing to the device.
+// On records that work submitted to a stream of the caller reads the generation. The writer that
+// moves or frees the generation waits for the stream first. The record costs the device nothing.
 func (l *Lease) On(s *device.Stream) {
 	l.of.mu.Lock()
 	defer l.of.mu.Unlock()
@@ -181,21 +177,19 @@ func (l *Lease) On(s *device.Stream) {
 	}
 }
 
-// manyStreams is how many streams it takes before those with nothing under way
-// are forgotten; and again at twice as many as are left, so that a lookup asks for
-// two streams, taken all together.
+// manyStreams is the number of streams at which those with no pending work are removed. The next
+// removal is at twice the number that remain, so a lookup checks two streams on average.
 const manyStreams = 64
 
-// Ended is a context that has ended: who waits with it only asks.
+// Ended is a context that has ended: a wait with it only polls.
 var Ended = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
 }()
 
-// waitFor waits for what a stream has been given so far, and not for what others
-// give it meanwhile. One that has been closed has waited by itself; on a device that is
-// lost nothing is under way.
+// waitFor waits for the work given to a stream so far, and not for later work. A closed stream has
+// already waited; on a lost device no work is pending.
 func waitFor(ctx context.Context, s *device.Stream) error {
 	if err := s.Sync(ctx); !errors.Is(err, op.ErrClosed) && !errors.Is(err, device.ErrLost) {
 		return err
@@ -203,8 +197,8 @@ func waitFor(ctx context.Context, s *device.Stream) error {
 	return nil
 }
 
-// End ends the lease, and frees its generation if it was the last one of a
-// generation that has been replaced.
+// End ends the lease. It frees the generation if that has been replaced and this was its last
+// lease.
 func (l *Lease) End() error {
 	l.of.mu.Lock()
 	switch l.kind {
@@ -231,8 +225,8 @@ func (l *gate) ended() {
 	}
 }
 
-// Wait waits for lookups that callers have submitted to streams, by leases of the
-// same generation. It comes in a writer's turn, or behind the last lease.
+// Wait waits for lookups that callers have submitted to streams under leases of the same
+// generation. The caller holds the writer lock, or the last lease has ended.
 func (l *Lease) Wait(ctx context.Context) error {
 	g, mu := l.gen, &l.of.mu
 	mu.Lock()
@@ -252,7 +246,7 @@ func (l *Lease) Wait(ctx context.Context) error {
 
 // ---- writers ------------------------------------------------------------------
 
-// Write waits for the turn of a writer. Release gives it to the next one.
+// Write takes the writer lock. Release gives it up.
 func (l *Leases) Write(ctx context.Context) error {
 	err := l.take(ctx)
 	if err != nil {
@@ -264,7 +258,7 @@ func (l *Leases) Write(ctx context.Context) error {
 	return err
 }
 
-// take waits for the turn.
+// take takes the writer lock.
 func (l *gate) take(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -277,7 +271,7 @@ func (l *gate) take(ctx context.Context) error {
 	}
 }
 
-// open reports a structure that has been closed.
+// open returns ErrClosed if the structure has been closed.
 func (l *Leases) open() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -287,13 +281,12 @@ func (l *Leases) open() error {
 	return nil
 }
 
-// Release ends a writer's turn.
+// Release gives up the writer lock.
 func (l *gate) Release() { <-l.turn }
 
-// Exclude bars new calls and waits for those in flight, and for lookups that
-// callers have submitted to streams. Admit lifts the bar, unless there is an
-// error: then it is lifted already. Only writers call it; one that has done so
-// may do so again.
+// Exclude begins an exclusive section. It blocks new calls, and waits for those in flight and for
+// lookups that callers have submitted to streams. Admit ends the section. After an error the
+// section has already ended. Only writers call Exclude, and they may nest it.
 func (l *Leases) Exclude(ctx context.Context) error {
 	l.mu.Lock()
 	l.bars++
@@ -320,7 +313,7 @@ func (l *Leases) Exclude(ctx context.Context) error {
 	return err
 }
 
-// Admit lifts the bar of Exclude.
+// Admit ends the exclusive section of Exclude.
 func (l *gate) Admit() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -335,39 +328,39 @@ func (l *gate) Admit() {
 	l.waiting = nil
 }
 
-// Excluded reports whether new calls are barred. Only writers call it.
+// Excluded reports whether new calls are blocked. Only writers call it.
 func (l *gate) Excluded() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.bars > 0
 }
 
-// Current is the generation in use, for a writer in its turn, who alone replaces
-// it. It ends with the turn.
+// Current returns the generation in use. Only the holder of the writer lock calls it, and only that
+// holder replaces the generation. The result is valid until the lock is released.
 func (l *Leases) Current() *Lease { return l.current }
 
-// Held reports whether user code holds a lease on the current generation, so
-// that pairs must stay in the pages that they are in. Only writers call it.
+// Held reports whether user code holds a lease on the current generation, so that pairs must stay
+// in their pages. Only writers call it.
 func (l *Leases) Held() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.current.gen.held > 0
 }
 
-// Replace makes other memory the current generation. The old one is freed when
-// its last lease ends. Only writers call it.
+// Replace makes other memory the current generation. The old one is freed when its last lease ends.
+// Only writers call it.
 func (l *Leases) Replace(parts Parts) error { return l.Revert(l.first(parts)) }
 
-// Keep keeps the current generation for the writer itself, so that Revert can go
-// back to it. A kept generation does not count as held by user code.
+// Keep keeps the current generation for the writer itself, so that Revert can return to it. A kept
+// generation does not count as held by user code.
 func (l *Leases) Keep() *Lease {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.current.another(kept)
 }
 
-// memoryBytes is how large the current generation is, if it tells; 0 of a structure that has
-// been closed.
+// memoryBytes returns the size of the current generation if its parts report it. It returns 0 for a
+// closed structure.
 func (l *Leases) memoryBytes() int {
 	l.mu.Lock()
 	if l.closed {
@@ -380,11 +373,11 @@ func (l *Leases) memoryBytes() int {
 	if m, ok := kept.Parts.(interface{ MemoryBytes() int }); ok {
 		bytes = m.MemoryBytes()
 	}
-	kept.End() // may free a generation that has been replaced meanwhile; who replaced it is told nothing
+	kept.End() // may free a generation replaced meanwhile; its error is dropped
 	return bytes
 }
 
-// Revert makes a kept generation the current one again. Its lease ends with that.
+// Revert makes a kept generation the current one again, and ends the kept lease.
 func (l *Leases) Revert(kept *Lease) error {
 	l.mu.Lock()
 	old := l.current
@@ -393,9 +386,8 @@ func (l *Leases) Revert(kept *Lease) error {
 	return old.End()
 }
 
-// Close ends the structure: calls that come later, and those that wait, get
-// ErrClosed; those in flight are waited for. It reports false if that has
-// happened before.
+// Close closes the structure. Later calls, and those that wait, get ErrClosed; Close waits for
+// those in flight. first is false if the structure was closed before.
 func (l *Leases) Close() (first bool, err error) {
 	l.turn <- struct{}{}
 	defer l.Release()
@@ -412,5 +404,5 @@ func (l *Leases) Close() (first bool, err error) {
 	return true, err
 }
 
-// Free drops the current generation of a closed structure.
+// Free frees the current generation of a closed structure.
 func (l *Leases) Free() error { return l.current.End() }

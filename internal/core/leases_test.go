@@ -15,12 +15,12 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// parts is memory that knows whether it has been freed.
+// parts is memory that counts how often it has been freed.
 type parts struct{ freed atomic.Int32 }
 
 func (p *parts) Free() error { p.freed.Add(1); return nil }
 
-// want fails unless memory has been freed as often.
+// want fails unless memory has been freed the given number of times.
 func (p *parts) want(t *testing.T, freed int32) {
 	t.Helper()
 	if n := p.freed.Load(); n != freed {
@@ -43,8 +43,8 @@ func read(t *testing.T, l *core.Leases) *core.Lease {
 	return lease
 }
 
-// idle wants leases to be as if nothing had happened: a writer gets its turn
-// and excludes nobody, since nobody is counted.
+// idle checks that leases have no users left: a writer gets the lock at once and waits for no
+// reader.
 func idle(t *testing.T, l *core.Leases) {
 	t.Helper()
 	soon, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -56,8 +56,8 @@ func idle(t *testing.T, l *core.Leases) {
 	must(t, read(t, l).End())
 }
 
-// Writers come in the order in which they asked; one whose context ends leaves
-// the queue and keeps nobody waiting.
+// Writers get the lock in order of arrival. A writer leaves the queue when its context ends, and
+// then blocks no other.
 func TestWritersTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := core.NewLeases(&parts{})
@@ -101,7 +101,7 @@ func TestWritersTakeTurns(t *testing.T) {
 	})
 }
 
-// A context that has ended gets nothing, even if there is nothing to wait for.
+// A call with an ended context gets nothing, even if it need not wait.
 func TestEndedContextGetsNothing(t *testing.T) {
 	l := core.NewLeases(&parts{})
 	ended, cancel := context.WithCancel(t.Context())
@@ -122,8 +122,8 @@ func TestEndedContextGetsNothing(t *testing.T) {
 	idle(t, l)
 }
 
-// Readers run beside a writer that excludes nobody, and beside those that wait
-// for a turn.
+// Readers run concurrently with a writer outside an exclusive section, and with writers that wait
+// for the lock.
 func TestReadersDontWaitForWriters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := core.NewLeases(&parts{})
@@ -142,9 +142,8 @@ func TestReadersDontWaitForWriters(t *testing.T) {
 	})
 }
 
-// Exclude waits for calls in flight, on the current generation and on old
-// ones, but not for leases that are held; calls that come meanwhile wait, give
-// up or go on when it is over.
+// Exclude waits for calls in flight, on the current generation and on old ones, but not for held
+// leases. Calls that come meanwhile wait, give up, or continue when the section ends.
 func TestExclude(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := core.NewLeases(&parts{})
@@ -206,7 +205,7 @@ func TestExclude(t *testing.T) {
 	})
 }
 
-// Who has excluded others may do so again on the way: they come in when it is over.
+// A writer may nest exclusive sections; readers enter after the outer one.
 func TestExcludeTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := core.NewLeases(&parts{})
@@ -240,7 +239,7 @@ func TestExcludeTwice(t *testing.T) {
 	})
 }
 
-// An Exclude that gives up lets everybody in again.
+// An Exclude that gives up admits all calls again.
 func TestExcludeGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := core.NewLeases(&parts{})
@@ -250,7 +249,7 @@ func TestExcludeGivesUp(t *testing.T) {
 		defer cancel()
 		came := false
 		go func() {
-			time.Sleep(time.Millisecond) // behind the bar
+			time.Sleep(time.Millisecond) // waits for the section to end
 			lease, err := l.Read(t.Context(), nil)
 			must(t, err)
 			came = true
@@ -314,7 +313,7 @@ func TestGenerationsAreFreed(t *testing.T) {
 	first.want(t, 1)
 }
 
-// Close waits for calls in flight; whoever waits meanwhile gets ErrClosed.
+// Close waits for calls in flight; calls that wait meanwhile get ErrClosed.
 func TestCloseWakesWaiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := core.NewLeases(&parts{})
@@ -337,7 +336,7 @@ func TestCloseWakesWaiters(t *testing.T) {
 				if i%2 == 0 {
 					err = l.Write(t.Context())
 				} else {
-					time.Sleep(time.Second) // behind the bar of Close
+					time.Sleep(time.Second) // waits for the section of Close to end
 					_, err = l.Read(t.Context(), nil)
 				}
 				if errors.Is(err, op.ErrClosed) {
@@ -363,7 +362,7 @@ func TestCloseWakesWaiters(t *testing.T) {
 	})
 }
 
-// However waits end, nobody is counted twice and nobody forgotten.
+// However waits end, each call is counted exactly once.
 func TestEveryWaitLeavesTheCountsRight(t *testing.T) {
 	l := core.NewLeases(&parts{})
 	var wg sync.WaitGroup
@@ -412,8 +411,8 @@ func TestEveryWaitLeavesTheCountsRight(t *testing.T) {
 	last.want(t, 1)
 }
 
-// A call that gives up in the moment in which the bar is lifted, and has been
-// counted by then, is not counted any more.
+// A call that gives up in the moment in which the section ends, and has been counted by then, is
+// not counted any more.
 func TestGivesUpAsTheBarIsLifted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := core.NewLeases(&parts{})
@@ -427,17 +426,17 @@ func TestGivesUpAsTheBarIsLifted(t *testing.T) {
 		}()
 		synctest.Wait()
 		cancel()  // it leaves its wait …
-		l.Admit() // … and is let in before it has the mutex
+		l.Admit() // … and is admitted before it has the mutex
 		synctest.Wait()
 		l.Release()
 		idle(t, l)
 	})
 }
 
-// fakeStream has work under way, or none, or has been closed.
+// fakeStream has pending work, or none, or has been closed.
 type fakeStream struct {
 	device.StreamDriver
-	state error // of work under way: nil, if there is none
+	state error // of pending work; nil: none
 	syncs int
 }
 
@@ -451,8 +450,8 @@ func (s *fakeStream) Sync(ctx context.Context) error {
 	return s.state
 }
 
-// A service that has a stream for each request leaves no trace of those that are
-// over; one with work under way is waited for.
+// A service with one stream per request keeps no record of finished streams. A stream with pending
+// work is waited for.
 func TestStreamsAreForgotten(t *testing.T) {
 	l := core.NewLeases(&parts{})
 	lease := read(t, l)
@@ -477,7 +476,7 @@ func TestStreamsAreForgotten(t *testing.T) {
 	idle(t, l)
 }
 
-// A wait that gives up goes on with the stream where it did.
+// After a wait that gave up, the next wait continues at the same stream.
 func TestWaitForStreamsGivesUp(t *testing.T) {
 	l := core.NewLeases(&parts{})
 	lease := read(t, l)
@@ -497,8 +496,8 @@ func TestWaitForStreamsGivesUp(t *testing.T) {
 	must(t, lease.End())
 }
 
-// A table of a group that closes behind work which went wrong does not leave the gate
-// of the others open: a writer that excludes readers still does.
+// Closing a table of a group after failed work leaves the gate consistent: a writer of another
+// table still excludes readers.
 func TestCloseOfAGroupLeavesTheGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := core.NewGroup()

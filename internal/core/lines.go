@@ -8,15 +8,15 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// LineBytes is what a GPU fetches at most for one address, and two cache lines of
-// a CPU that are fetched in pairs.
+// LineBytes is the maximum that a GPU fetches for one address, and the size of two cache lines of a
+// CPU that are fetched in pairs.
 const LineBytes = 128
 
-// extraLines are those behind the table.
+// extraLines is the number of lines after the table.
 const extraLines = 2
 
-// Lines are the memory of a hash structure between two rehashes, the same on
-// every device. A line has slots; of all ones it is empty.
+// Lines is the memory of a hash structure between two rehashes, the same on every device. A line
+// has slots; a line of all ones is empty.
 //
 //	line 0 … line n-1    the table
 //	line n               keys that look like sentinels, as their complement
@@ -26,13 +26,13 @@ const extraLines = 2
 type Lines struct {
 	Device device.Device
 	Buf    device.Buffer
-	Order  Spread // in which they are read, but for the extra one
+	Order  Spread // reading order, without the extra line
 }
 
-// LinesBytes is the size of n lines and those behind them.
+// LinesBytes returns the size of n lines and the extra lines.
 func LinesBytes(n uint32) int { return (int(n) + extraLines) * LineBytes }
 
-// NewLines takes memory for n lines, whose content is undefined.
+// NewLines allocates memory for n lines with undefined content.
 func NewLines(dev device.Device, n uint32) (Lines, error) {
 	buf, err := dev.Alloc(LinesBytes(n))
 	if err != nil {
@@ -41,29 +41,28 @@ func NewLines(dev device.Device, n uint32) (Lines, error) {
 	return Lines{dev, buf, SpreadOver(n)}, nil
 }
 
-// Free is for [Parts].
+// Free implements [Parts].
 func (l *Lines) Free() error { return l.Device.Free(l.Buf) }
 
-// Memory is l: what a generation that embeds it has.
+// Memory returns l, for generations that embed it.
 func (l *Lines) Memory() *Lines { return l }
 
-// Units is the number of lines that have slots: those of the table, and the extra
-// one.
+// Units returns the number of lines that have slots: those of the table, and the extra one.
 func (l *Lines) Units() uint32 { return uint32(l.Buf.Size/LineBytes - 1) }
 
-// Bytes is the size of those.
+// Bytes returns the size of the lines that have slots.
 func (l *Lines) Bytes() int { return l.Buf.Size - LineBytes }
 
-// MemoryBytes is the size of all, for who counts memory.
+// MemoryBytes returns the size of all lines.
 func (l *Lines) MemoryBytes() int { return l.Buf.Size }
 
-// TallyPtr is where the tally lies on the device.
+// TallyPtr returns the address of the tally on the device.
 func (l *Lines) TallyPtr() device.Ptr { return l.Buf.Ptr + device.Ptr(l.Bytes()) }
 
-// Tally is that of lines in host memory.
+// Tally returns the tally of lines in host memory.
 func (l *Lines) Tally() *Tally { return (*Tally)(unsafe.Pointer(&l.Buf.Host[l.Bytes()])) }
 
-// Tally are the counters of a structure, in its memory (twin: weft::Counters in
+// Tally holds the counters of a structure, in its memory (twin: weft::Counters in
 // kernels/include/weft/change.cuh).
 type Tally struct {
 	_    structs.HostLayout
@@ -71,5 +70,5 @@ type Tally struct {
 	Used uint64 // slots that are not empty
 }
 
-// RoomIn is how many of a number of slots may be used up to a load.
+// RoomIn returns the number of slots that may be used up to a load factor.
 func RoomIn(slots int, load float64) int { return int(float64(slots) * load) }

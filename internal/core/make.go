@@ -9,9 +9,9 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Make is the constructor of a structure, whose options are good unless err says
-// otherwise. build makes the policy and the engine: of this table, and of those
-// that CopyTo makes with the same options. Errors say what was to be made.
+// Make is the constructor of a structure with valid options; err reports invalid ones. build makes
+// the policy and the engine, for this table and for those that CopyTo makes with the same options.
+// Errors name the kind of the table.
 func Make(c Config, err error, build func(c *Config) error) (*Table, error) {
 	if err == nil && c.Device == nil {
 		err = Invalid("no device")
@@ -30,12 +30,12 @@ func Make(c Config, err error, build func(c *Config) error) (*Table, error) {
 	return New(c), nil
 }
 
-// Invalid is the error of options that make no sense.
+// Invalid returns the error of invalid options.
 func Invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", op.ErrOptions, fmt.Sprintf(format, args...))
 }
 
-// Defaults checks the options that all structures have, and fills them in.
+// Defaults checks the options that all structures have, and fills in their defaults.
 func Defaults(capacity int, fixed bool, seed *uint64, logger **slog.Logger) error {
 	switch {
 	case capacity < 0:

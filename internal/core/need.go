@@ -12,11 +12,11 @@ import (
 	"github.com/weftgo/weft/internal/hash"
 )
 
-// Need is how many pairs a batch adds at most to a table without duplicates, or
-// is likely to, if it brings keys more than once; and how many it and what
-// follows, of which it is the beginning, all operations together, are likely to
-// add. Updates add none: a lookup is cheaper than growing for nothing. The seed is
-// that of the table, which nobody who chooses keys knows.
+// Need returns the number of pairs that a batch is likely to add: at most its insertions without
+// duplicates, or an estimate if it repeats keys. The batch is the first part of all operations;
+// expect is the number of pairs that all are likely to add. Updates add none, because a lookup
+// costs less than growing without need. seed is the table's secret seed, so adversarial keys cannot
+// exploit it.
 func Need(ctx context.Context, e Engine, now Counters, s *device.Stream, b *batch.Batch, all int, seed uint64) (need, expect int, err error) {
 	need, err = b.Insertions(ctx, s)
 	if err != nil || need == 0 {
@@ -38,13 +38,12 @@ func Need(ctx context.Context, e Engine, now Counters, s *device.Stream, b *batc
 	return need, likely(need, absent, float64(all)/float64(b.N)), err
 }
 
-// sampled is how many keys of a batch tell whether all are there.
+// sampled is the number of keys of a batch that Updates looks up.
 const sampled = 1 << 10
 
-// Updates reports whether a long batch in host memory seems to bring no new keys,
-// by those of some rows: whether a lookup of all can be done without. Which rows,
-// follows from the table's seed and history, as everything does, and from nothing
-// that who chooses keys knows.
+// Updates reports whether a long batch in host memory seems to contain no new keys, so that a
+// lookup of all keys can be skipped. It looks up a sample of rows. The choice of rows depends only
+// on the table's seed and history, not on anything under the control of whoever chooses the keys.
 func Updates(ctx context.Context, e Engine, now Counters, b *batch.Batch, seed uint64) (bool, error) {
 	if b.N < 16*sampled || b.Columns[batch.Kinds].Given() {
 		return false, nil
@@ -57,10 +56,10 @@ func Updates(ctx context.Context, e Engine, now Counters, b *batch.Batch, seed u
 	return present == sampled, err
 }
 
-// likely is how many of different things there are among times as many as n, of
-// which k are different, if any is as likely as another.
+// likely returns the expected number of different items among n·times draws, if n draws show k
+// different ones and all items are equally likely.
 func likely(k, n int, times float64) int {
-	// Of g things, n draws show g·(1-exp(-n/g)) different ones.
+	// Among g items, n draws show g·(1-exp(-n/g)) different ones.
 	shown := func(g, n float64) float64 { return -g * math.Expm1(-n/g) }
 	lo, hi := float64(k), float64(k)*1e6
 	if shown(hi, float64(n)) <= float64(k) {
@@ -76,15 +75,14 @@ func likely(k, n int, times float64) int {
 	return int(math.Ceil(shown(hi, float64(n)*times)))
 }
 
-// distinct is about how many different keys there are in a column: it counts the
-// bits that they set by their hashes (linear counting, Whang et al. 1990), and is
-// right to a hundredth.
+// distinct estimates the number of different keys in a column. It counts the bits that they set by
+// their hashes (linear counting, Whang et al. 1990), with an error of about 1%.
 func distinct(keys batch.Column, seed uint64) int {
 	n := keys.Rows()
 	if n == 0 {
 		return 0
 	}
-	size := uint64(1) << max(bits.Len(uint(8*n)), 10) // bits, of which an eighth are set at most
+	size := uint64(1) << max(bits.Len(uint(8*n)), 10) // bits; at most an eighth are set
 	var ones int
 	switch {
 	case keys.Data != nil:
@@ -96,12 +94,12 @@ func distinct(keys batch.Column, seed uint64) int {
 	default:
 		ones = setBits(sums(keys), size, seed^countSeed)
 	}
-	// As if some more keys shared bits: too many slots are better than too few.
+	// Round up, as if a few more keys shared bits: too many slots are better than too few.
 	estimate := -float64(size) * math.Log1p(-float64(ones)/float64(size))
 	return min(n, int(estimate+3*math.Sqrt(estimate))+1)
 }
 
-// sums are words that tell keys of other widths apart.
+// sums returns words that distinguish keys of other widths.
 func sums(keys batch.Column) []uint64 {
 	all := make([]uint64, keys.Rows())
 	for i := range all {
@@ -112,7 +110,7 @@ func sums(keys batch.Column) []uint64 {
 	return all
 }
 
-// setBits is how many of so many bits keys set.
+// setBits returns how many of size bits the keys set.
 func setBits[K uint32 | uint64](keys []K, size, seed uint64) (n int) {
 	set := make([]uint64, size/64)
 	for _, k := range keys {
@@ -125,5 +123,5 @@ func setBits[K uint32 | uint64](keys []K, size, seed uint64) (n int) {
 	return n
 }
 
-// countSeed makes another seed of that of a table.
+// countSeed is combined with the seed of a table to derive another seed.
 const countSeed = 0x3c79ac492ba7b653

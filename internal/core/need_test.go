@@ -9,8 +9,8 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 )
 
-// The number of different keys of a column is told to a hundredth, and not too
-// low; with few keys, exactly or nearly.
+// The estimate of different keys of a column is within 1% and not too low; with few keys it is
+// exact or nearly so.
 func TestDistinct(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one goroutine")
@@ -38,7 +38,7 @@ func TestDistinct(t *testing.T) {
 	}
 }
 
-// From how many keys a part of a batch shows, it follows how many there will be.
+// The keys of a part of a batch predict the number in the whole.
 func TestLikely(t *testing.T) {
 	for _, c := range []struct {
 		k, n          int

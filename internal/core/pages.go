@@ -7,28 +7,26 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 )
 
-// PageBytes is about how much memory of a table a page covers; of byte strings, about how
-// many bytes it has. Tests make pages smaller.
+// PageBytes is the approximate amount of table memory that a page covers; for byte strings, the
+// approximate number of their bytes. Tests make pages smaller.
 var PageBytes = 4 << 20
 
-// Page is some pairs of a table in columns, valid until the next page is read.
+// Page holds some pairs of a table in columns, valid until the next page is read.
 type Page struct {
 	N          int
 	Keys, Vals batch.Column
 }
 
-// Pages calls yield with the pairs of a table, or of what a snapshot has of it, a
-// page at a time, until it returns false. An iteration reads one generation of
-// the table from its beginning to its end, so every pair that is not changed
-// meanwhile is in exactly one page; a table with versions it reads as it was at
-// the beginning. Nothing is locked while yield runs: it may use the table in any
-// way, and close it.
+// Pages calls yield with the pairs of a table, or of a snapshot of it, a page at a time, until
+// yield returns false. An iteration reads one generation of the table from its beginning to its
+// end. So every pair that does not change meanwhile is in exactly one page. A table with versions
+// is read as it was at the beginning. Nothing is locked while yield runs: it may use the table in
+// any way, and close it.
 func (t *Table) Pages(ctx context.Context, method string, at *Snapshot, yield func(*Page) bool) error {
 	return t.wrap(method, t.pages(ctx, at, yield))
 }
 
-// PagesBackward is Pages from the last page to the first. The pairs of a page are in
-// the same order.
+// PagesBackward is Pages from the last page to the first. The pairs within a page keep their order.
 func (t *Table) PagesBackward(ctx context.Context, method string, at *Snapshot, yield func(*Page) bool) error {
 	return t.wrap(method, t.pagesFrom(ctx, at, true, yield))
 }
@@ -68,8 +66,8 @@ func (t *Table) pagesFrom(ctx context.Context, at *Snapshot, backward bool, yiel
 	return nil
 }
 
-// extent is that of a table, and the bytes of a slot, read as by any call: an engine may have
-// to hold changes back.
+// extent returns the extent of a table and the bytes of a slot. It reads them under a lease, like
+// any call, because an engine may have to block changes meanwhile.
 func (t *Table) extent(ctx context.Context, at *Snapshot) (units uint32, rows, slot int, err error) {
 	lease, err := t.enter(ctx, at, &batch.Batch{})
 	if err != nil {
@@ -83,7 +81,7 @@ func (t *Table) extent(ctx context.Context, at *Snapshot) (units uint32, rows, s
 	return units, rows, slot, t.leave(at, lease)
 }
 
-// pager reads the pages of an iteration into columns that it uses again.
+// pager reads the pages of an iteration into columns that it reuses.
 type pager struct {
 	t                *Table
 	at               *Snapshot
@@ -107,7 +105,7 @@ func (p *pager) grow(rows int) {
 	}
 }
 
-// read reads the pairs of units [lo,hi), with as much memory as they take.
+// read reads the pairs of units [lo,hi), and grows the columns until they fit.
 func (p *pager) read(ctx context.Context, lo, hi uint32) error {
 	for {
 		out, n, err := p.export(ctx, lo, hi)

@@ -2,13 +2,13 @@ package core
 
 import "slices"
 
-// Span are pairs [From,To) of a table that is ordered.
+// Span is the pairs [From,To) of an ordered table.
 type Span struct{ From, To int }
 
-// Paint gives each pair to the first of the spans that have it, for an engine that deletes
-// ranges. It returns all of them as spans that neither meet nor overlap, in order, and how many each
-// span has been given. The ends of all spans cut the pairs into sections; those that have been
-// given away are skipped.
+// Paint assigns each pair to the first span that contains it, for an engine that deletes ranges. It
+// returns the union as spans that neither touch nor overlap, in order, and the number of pairs
+// assigned to each span. The ends of all spans cut the pairs into sections; the search skips
+// assigned sections.
 func Paint(spans []Span) (all []Span, counts []uint32) {
 	ends := make([]int, 0, 2*len(spans))
 	for _, s := range spans {
@@ -16,7 +16,7 @@ func Paint(spans []Span) (all []Span, counts []uint32) {
 	}
 	slices.Sort(ends)
 	ends = slices.Compact(ends)
-	free := make([]int, len(ends)) // the first section from here on that is free, or on the way to it
+	free := make([]int, len(ends)) // the next free section, or a step toward it (union-find)
 	for i := range free {
 		free[i] = i
 	}

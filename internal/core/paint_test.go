@@ -8,7 +8,7 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// Paint gives each place to the first span that has it.
+// Paint assigns each place to the first span that contains it.
 func TestPaint(t *testing.T) {
 	g := rand.New(rand.NewPCG(3, 4))
 	for range 200 {

@@ -33,14 +33,12 @@ func (t *Table) checkReduction(k op.Kind) error {
 	return t.CheckKind(k)
 }
 
-// reduceRows is the number of rows that are combined with each other before the
-// table is touched: ten milliseconds' work. Of fewer than reduceLeast, it does not
-// pay.
+// reduceRows is the number of rows that are combined with each other before the table is touched:
+// ten milliseconds of work. Below reduceLeast combining does not pay.
 const reduceRows, reduceLeast = 1 << 19, 1 << 14
 
-// reducible is the next part of a batch whose rows may be combined with each other,
-// or nil. A fixed table may lack room for some of them and not find that out for
-// long; so the rows of a batch for it are run one by one.
+// reducible returns the next part of a batch that reduceFew may combine, or nil. A fixed table may
+// overflow for some of the rows and detect that late, so rows of a batch for it run one by one.
 func (t *Table) reducible(b *batch.Batch, done int) *batch.Batch {
 	_, can := t.Engine.(Combiner)
 	n := min(reduceRows, b.N-done)
@@ -50,10 +48,10 @@ func (t *Table) reducible(b *batch.Batch, done int) *batch.Batch {
 	return b.Part(done, done+n)
 }
 
-// reduceFew combines the rows of the next part of a batch with each other and runs
-// what is left, if that pays and there is room for all of it: each stands for any of
-// those, so that all are run, whatever becomes of the context. ran is the number of
-// rows, or 0, failed are those that found no room all the same, as indices into that part.
+// reduceFew combines the rows of the next part of a batch with each other and runs the result, if
+// that pays and the capacity suffices for all of it. Each combined row stands for several, so all
+// of them run, even if the context ends. ran is the number of rows, or 0; failed lists those that
+// still overflowed, as indices into that part.
 func (t *Table) reduceFew(ctx context.Context, b *batch.Batch, done int) (ran int, failed []int, err error) {
 	part := t.reducible(b, done)
 	if part == nil {
@@ -64,7 +62,7 @@ func (t *Table) reduceFew(ctx context.Context, b *batch.Batch, done int) (ran in
 		return 0, nil, nil
 	}
 	if n, _, err := t.Policy.Before(ctx, t.bound, nil, few); err != nil || n < few.N {
-		_, err = t.count(ctx) // it may have rehashed; the rows themselves will tell
+		_, err = t.count(ctx) // Before may have rehashed; the caller runs the rows themselves
 		return 0, nil, err
 	}
 	ctx = context.WithoutCancel(ctx)
@@ -74,14 +72,14 @@ func (t *Table) reduceFew(ctx context.Context, b *batch.Batch, done int) (ran in
 		without, again = t.retry(ctx, few, without)
 		err = errors.Join(err, again)
 	}
-	for i := n; i < few.N; i++ { // an error of the device came before these
+	for i := n; i < few.N; i++ { // an error of the device stopped before these
 		without = append(without, uint32(i))
 	}
 	_, cerr := t.count(ctx)
 	return part.N, rowsWith(part, few, without), errors.Join(err, cerr)
 }
 
-// rowsWith returns the rows of a batch whose keys those rows of another have, ascending.
+// rowsWith returns the rows of b that have the keys of the given rows of few, ascending.
 func rowsWith(b, few *batch.Batch, rows []uint32) (found []int) {
 	if len(rows) == 0 {
 		return nil

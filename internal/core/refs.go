@@ -9,33 +9,32 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 )
 
-// Updater is an engine whose memory kernels of users read and change.
+// Updater is an engine with memory that kernels of users read and change.
 type Updater interface {
-	// Update calls f, which submits work to a stream that inserts up to n keys in the
-	// current generation and does what it likes to others, behind the change before;
-	// and submits taking account of it.
+	// Update calls f, and then submits an update of the counters. f submits work to a stream, after
+	// the change before, that inserts up to n keys in the current generation and changes other keys
+	// in any way.
 	Update(s *device.Stream, n int, f func() error) error
 }
 
 // Reserver is the policy of such an engine.
 type Reserver interface {
-	// Reserve makes room for n keys, or pairs of a multimap, all at once, which
-	// nobody knows yet. If the counters are bounds and do not show that there is
-	// room, it reports false: it is called again with exact ones. A table of fixed
-	// size has what room it has.
+	// Reserve makes room for n unknown keys, or pairs of a multimap, all at once. If the counters
+	// are bounds and do not prove that capacity suffices, it returns false and is called again with
+	// exact counters. The capacity of a table of fixed size does not grow.
 	Reserve(ctx context.Context, now Counters, n int) (ok bool, err error)
 }
 
-// MaxInserts is how many keys an update may insert at most.
+// MaxInserts is the maximum number of keys that an update may insert.
 const MaxInserts uint64 = 1 << 31
 
-// View gives f the current generation, from which it submits reading to a stream.
-// The lease ends when that is done, as that of a lookup on a stream does.
+// View calls f with the current generation; f submits work that reads it to a stream. The lease
+// ends when that work is done, as that of a lookup on a stream does.
 func (t *Table) View(ctx context.Context, s *device.Stream, f func(Parts) error) error {
 	return t.wrap("View", t.view(ctx, nil, s, f))
 }
 
-// ViewAt is View of a snapshot.
+// ViewAt is View for a snapshot.
 func (t *Table) ViewAt(ctx context.Context, at *Snapshot, s *device.Stream, f func(Parts) error) error {
 	err := at.check(t)
 	if err == nil {
@@ -44,7 +43,7 @@ func (t *Table) ViewAt(ctx context.Context, at *Snapshot, s *device.Stream, f fu
 	return t.wrap("ViewAt", err)
 }
 
-// check reports what is no snapshot of a table.
+// check returns an error unless s is a snapshot of t.
 func (s *Snapshot) check(t *Table) error {
 	switch {
 	case s == nil:
@@ -64,15 +63,14 @@ func (t *Table) view(ctx context.Context, at *Snapshot, s *device.Stream, f func
 		return err
 	}
 	defer func() {
-		lease.On(s) // behind what f has submitted, also if it panics
+		lease.On(s) // after the work that f has submitted, also if it panics
 		err = errors.Join(err, t.leave(at, lease))
 	}()
 	return f(lease.Parts)
 }
 
-// Update gives f the current generation, with room for n more keys, to which it
-// submits changes on a stream: among other changes, they come in the order of the
-// calls.
+// Update calls f with the current generation, with capacity for n more keys; f submits changes of
+// it to a stream. They run in the order of the calls, among other changes.
 func (t *Table) Update(ctx context.Context, s *device.Stream, n int, f func(Parts) error) error {
 	return t.wrap("Update", t.update(ctx, s, n, f))
 }
@@ -89,12 +87,12 @@ func (t *Table) update(ctx context.Context, s *device.Stream, n int, f func(Part
 			return err
 		}
 		t.others = true
-		defer t.bound.updated(n) // also where f fails: some of it may have been submitted
+		defer t.bound.updated(n) // also if f fails: part of its work may have been submitted
 		return t.Engine.(Updater).Update(s, n, func() error { return f(t.Leases.Current().Parts) })
 	})
 }
 
-// runsKernels reports a device without kernels, and streams that are not its own.
+// runsKernels returns an error for a device without kernels, or for a stream of another device.
 func (t *Table) runsKernels(s *device.Stream) error {
 	if p := t.Device.Properties(); p.Kind == device.CPU {
 		return fmt.Errorf("%w: there is no Ref on %s", device.ErrNoKernels, p.Name)
@@ -102,8 +100,8 @@ func (t *Table) runsKernels(s *device.Stream) error {
 	return (&batch.Batch{}).CheckPlace(t.Device, s)
 }
 
-// reserve makes room for n insertions. It waits for what has been submitted only if
-// the bounds do not show that there is room.
+// reserve makes room for n insertions. It waits for submitted work only if the bounds do not prove
+// that capacity suffices.
 func (t *Table) reserve(ctx context.Context, n int) error {
 	p := t.Policy.(Reserver)
 	ok, err := p.Reserve(ctx, t.bound, n)
@@ -115,11 +113,11 @@ func (t *Table) reserve(ctx context.Context, n int) error {
 		return err
 	}
 	_, err = p.Reserve(ctx, now, n)
-	_, cerr := t.count(ctx) // it may have dropped dead slots
+	_, cerr := t.count(ctx) // Reserve may have removed dead slots
 	return errors.Join(err, cerr)
 }
 
-// updated takes account of kernels of users, which may have erased anything.
+// updated adds to the bounds the effect of kernels of users, which may have erased any key.
 func (c *Counters) updated(n int) {
 	c.Exact = false
 	c.Used += uint64(n)

@@ -8,9 +8,9 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Replace is Change for a batch of Puts that are to insert nothing: its keys are looked up, and
-// those that are there get their values, with no other writer between. OK, if the batch has it,
-// tells which are there; replaced counts them, but for those that found no room for a value.
+// Replace is Change for a batch of Puts that insert nothing. It looks up the keys and gives present
+// keys their values, with no other writer in between. OK, if given, reports which keys are present.
+// replaced counts them, except those that overflowed.
 func (t *Table) Replace(ctx context.Context, method string, b *batch.Batch) (replaced int, err error) {
 	b.MustMatch(t.Name, method)
 	var done int
@@ -30,8 +30,8 @@ func (t *Table) Replace(ctx context.Context, method string, b *batch.Batch) (rep
 	return replaced, t.wrap(method, partial(b, done, failed, err))
 }
 
-// replace runs a part of such a batch, in a writer's turn. done is the length of the prefix that
-// was run, there how many of its keys are there, failed those that found no room for a value.
+// replace runs a part of such a batch, under the writer lock. done is the length of the prefix that
+// was run, there the number of its keys that are present; failed lists those that overflowed.
 func (t *Table) replace(ctx context.Context, b *batch.Batch) (done, there int, failed []int, err error) {
 	look := b.Only(batch.Keys)
 	look.Flags, look.Columns[batch.OK] = t.Policy.Mixed(), b.Columns[batch.OK]
@@ -59,9 +59,9 @@ func (t *Table) replace(ctx context.Context, b *batch.Batch) (done, there int, f
 	return done, there, through(rows, failed), err
 }
 
-// ReplaceOn is Replace for a batch on the device, which has OK, behind all changes that have been
-// submitted, for which it waits. The lookup of a key that is there says 1, which is the kind of a Put, of
-// others 0, a Get that returns nothing: so its answers are the kinds of the batch that replaces.
+// ReplaceOn is Replace for a batch on the device with OK. It waits for all submitted changes. The
+// lookup writes 1 for a present key, which is the kind of a Put, and 0 for others, which is a Get
+// that returns nothing. So its answers are the kinds of the batch that replaces.
 func (t *Table) ReplaceOn(s *device.Stream, method string, b *batch.Batch, counts ...device.Slice[uint64]) error {
 	b.MustMatch(t.Name, method)
 	change := b.Only(batch.Keys)

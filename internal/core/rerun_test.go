@@ -11,8 +11,8 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// bites is an engine that takes three operations at a time, and finds no room
-// for every fifth key; after some calls it fails.
+// bites is an engine that takes three operations at a time, and overflows for every fifth key.
+// After some calls it fails.
 type bites struct {
 	core.Engine
 	calls int
@@ -33,8 +33,8 @@ func (e *bites) Change(_ context.Context, _ *device.Stream, b *batch.Batch) (don
 	return done, failed, nil
 }
 
-// All operations run again, though the engine takes only some at a time; those
-// that an error leaves count as without room.
+// Rerun runs all operations, though the engine takes only some at a time; those that do not run
+// because of an error count as failed.
 func TestRerun(t *testing.T) {
 	for calls, want := range map[int][]uint32{100: {0, 5, 10}, 2: {0, 5, 6, 7, 8, 9, 10}, 0: {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}} {
 		b := &batch.Batch{N: 11, Columns: batch.Columns{batch.Keys: batch.In([]uint32{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10})}}

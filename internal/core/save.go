@@ -15,8 +15,8 @@ import (
 	"github.com/weftgo/weft/internal/seal"
 )
 
-// A saved table is a stream of little-endian bytes that says nothing of the
-// layout it was written from: any structure of the kind loads it on any device.
+// A saved table is a stream of little-endian bytes that is independent of the layout it was written
+// from: any structure of the kind loads it on any device.
 //
 //	header   "WEFTTAB1", kind, letter and bits of the key type, letter and
 //	         bits of the value type, three zero bytes, CRC-32C of these 16
@@ -24,18 +24,17 @@ import (
 //	…
 //	end      0 (uint32), number of all pairs (uint64), CRC-32C
 //
-// Frames of byte strings have lengths, too: see savestrings.go. Each CRC covers its
-// own header, frame or end. A frame has at most frameRows pairs, so what a damaged
-// stream claims costs little memory.
+// Frames of byte strings have lengths, too: see savestrings.go. Each CRC covers its own header,
+// frame or end. A frame has at most frameRows pairs, so the counts in a damaged stream cost little
+// memory.
 const (
 	magic       = "WEFTTAB1"
 	headerBytes = 16
 	frameRows   = 1 << 18
 )
 
-// Save writes the pairs of a table, or of what a snapshot has of it, to a stream
-// and returns their number. Changes made meanwhile may be in it or not, unless
-// the table has versions.
+// Save writes the pairs of a table, or of a snapshot of it, to a stream and returns their number.
+// Concurrent changes may be included or not, unless the table has versions.
 func (t *Table) Save(ctx context.Context, at *Snapshot, to io.Writer) (n int, err error) {
 	w := &writer{Writer: seal.NewWriter(to, 1<<20), widths: t.Widths, strings: t.Types.Key == Bytes}
 	w.Sealed(t.header())
@@ -43,7 +42,7 @@ func (t *Table) Save(ctx context.Context, at *Snapshot, to io.Writer) (n int, er
 		w.page(p)
 		return w.Err == nil
 	})
-	if err == nil { // a stream cut short must not look whole
+	if err == nil { // a truncated stream must not look complete
 		w.end()
 	}
 	return int(w.pairs), t.wrap("Save", errors.Join(err, w.Err))
@@ -81,11 +80,11 @@ func (w *writer) end() {
 	w.Flush()
 }
 
-// Load adds the pairs of a saved table, as Put does, and returns their number.
-// A stream of another kind or of other types is ErrFormat, and so is a damaged
-// one; what came before the damage has been added.
+// Load adds the pairs of a saved table, as Put does, and returns their number. A stream of another
+// kind or of other types is ErrFormat, and so is a damaged one; pairs before the damage have been
+// added.
 func (t *Table) Load(ctx context.Context, from io.Reader) (n int, err error) {
-	r := &reader{from: from} // and nothing beyond its end
+	r := &reader{from: from} // reads nothing beyond the end of the table
 	err = t.load(ctx, r)
 	return int(r.pairs), t.wrap("Load", err)
 }
@@ -114,7 +113,7 @@ func (t *Table) load(ctx context.Context, r *reader) error {
 	}
 }
 
-// columns are the n pairs of a frame.
+// columns returns the n pairs of a frame as columns.
 func (t *Table) columns(r *reader, n int) (keys, vals batch.Column, err error) {
 	keys = batch.In(r.keys).Of(t.Widths.Key)
 	switch {
@@ -143,7 +142,8 @@ func (t *Table) accepts(h []byte) error {
 	return nil
 }
 
-// put adds n pairs, and counts them behind those that have been added before.
+// put adds n pairs and adds their number to *added. Rows in its error count from the start of the
+// stream.
 func (t *Table) put(ctx context.Context, added *uint64, n int, keys, vals batch.Column) error {
 	b := &batch.Batch{N: n, Kind: op.Put, Columns: batch.Columns{batch.Keys: keys, batch.Vals: vals}}
 	if t.Widths.Val == 0 {
@@ -161,18 +161,18 @@ func (t *Table) put(ctx context.Context, added *uint64, n int, keys, vals batch.
 	return err
 }
 
-// reader reads a stream and knows where it is.
+// reader reads a stream and tracks its position.
 type reader struct {
 	from    io.Reader
 	strings bool
 	at      int64
 	pairs   uint64
 
-	lengths    []byte // of a frame: of byte strings
+	lengths    []byte // of the byte strings of a frame
 	keys, vals []byte
 }
 
-// fill reads a part of the stream. An end of it is one before its time.
+// fill reads a part of the stream. An early end is ErrFormat.
 func (r *reader) fill(b []byte) error {
 	n, err := io.ReadFull(r.from, b)
 	r.at += int64(n)
@@ -182,7 +182,7 @@ func (r *reader) fill(b []byte) error {
 	return err
 }
 
-// sealed reads a part of the stream of a size, and checks its CRC.
+// sealed reads size bytes of the stream and checks their CRC.
 func (r *reader) sealed(size int) ([]byte, error) {
 	b := make([]byte, size)
 	if err := r.fill(b); err != nil {
@@ -202,8 +202,7 @@ func (r *reader) crc(want uint32) error {
 	return nil
 }
 
-// frame reads a frame, and returns its number of pairs: 0 at the end of the
-// stream.
+// frame reads a frame and returns its number of pairs: 0 at the end of the stream.
 func (r *reader) frame(w batch.Widths) (n int, err error) {
 	var head [4]byte
 	if err := r.fill(head[:]); err != nil {
@@ -246,8 +245,8 @@ func (r *reader) end(crc uint32) error {
 	return nil
 }
 
-// CopyTo makes a table with the same options and pairs on a device, or the pairs
-// of a snapshot.
+// CopyTo makes a table on a device with the same options and pairs, or with the pairs of a
+// snapshot.
 func (t *Table) CopyTo(ctx context.Context, at *Snapshot, dev device.Device) (*Table, error) {
 	to, err := t.Another(dev)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// named types are what they are made of.
+// Named types are recorded as their underlying types.
 type (
 	id    uint64
 	score float32
@@ -30,7 +30,7 @@ type shape struct {
 	kind   core.Kind
 	widths batch.Widths
 	types  core.Types
-	same   string // the name of the shape whose streams it loads, if not its own
+	same   string // the shape with the same streams, if not its own
 }
 
 func mapShape[K op.Key, V op.Value](name, same string) shape {
@@ -62,7 +62,7 @@ func (s shape) open(t testing.TB) *core.Table {
 	return table
 }
 
-// fill puts n pairs in a table: keys 1, 2, …, and ten times as much as values.
+// fill puts n pairs in a table: keys 1, 2, …, with ten times the key as value.
 func (s shape) fill(t testing.TB, table *core.Table, n int) {
 	t.Helper()
 	keys, vals := make([]byte, n*s.widths.Key), make([]byte, n*s.widths.Val)
@@ -90,7 +90,7 @@ func (s shape) saved(t testing.TB, n int) []byte {
 	return b.Bytes()
 }
 
-// content is the pages of a table as text.
+// content returns the pages of a table as text.
 func content(t testing.TB, table *core.Table) string {
 	t.Helper()
 	var text strings.Builder
@@ -104,8 +104,8 @@ func content(t testing.TB, table *core.Table) string {
 	return text.String()
 }
 
-// A table of any kind and types loads what one of the same kind and types has
-// saved, and refuses all others.
+// A table of any kind and types loads what one of the same kind and types has saved, and refuses
+// all others.
 func TestLoadTakesItsOwn(t *testing.T) {
 	for _, from := range shapes() {
 		file := from.saved(t, 5)
@@ -130,8 +130,7 @@ func TestLoadTakesItsOwn(t *testing.T) {
 	}
 }
 
-// resealed is a stream whose header has been changed and has the right checksum
-// again.
+// resealed returns a stream with a changed header and a matching checksum.
 func resealed(file []byte, at int, to byte) []byte {
 	file = slices.Clone(file)
 	file[at] = to
@@ -139,8 +138,8 @@ func resealed(file []byte, at int, to byte) []byte {
 	return file
 }
 
-// Damage of any byte, and any end before the end, is ErrFormat: whoever made
-// the checksum right again gets no further, and no memory.
+// Damage of any byte, and any truncation, is ErrFormat. A matching checksum on damaged data gets no
+// further and costs no memory.
 func TestLoadOfDamage(t *testing.T) {
 	s := mapShape[uint64, float32]("map uint64 float32", "")
 	file := s.saved(t, 3)
@@ -167,7 +166,7 @@ func TestLoadOfDamage(t *testing.T) {
 			}
 		}
 	}
-	// A stream that says that it holds more pairs than it does.
+	// A stream that claims more pairs than it holds.
 	more := slices.Clone(file)
 	end := more[len(more)-16:]
 	binary.LittleEndian.PutUint64(end[4:], 4)
@@ -196,7 +195,7 @@ func TestLoadTakesLittleMemory(t *testing.T) {
 	}
 }
 
-// Frames have a most; tables have more pairs.
+// Tables with more pairs than fit in a frame are saved in several.
 func TestManyFrames(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one goroutine")
@@ -213,7 +212,7 @@ func TestManyFrames(t *testing.T) {
 	}
 }
 
-// Version 1 of the format stays what it is: WEFT_GOLDEN=1 writes the file.
+// Version 1 of the format does not change: WEFT_GOLDEN=1 writes the file.
 func TestGoldenFile(t *testing.T) {
 	s := mapShape[int64, float32]("map int64 float32", "")
 	const name = "testdata/version1.hex"
@@ -232,7 +231,7 @@ func TestGoldenFile(t *testing.T) {
 	}
 }
 
-// Whatever is loaded, Load returns.
+// Load returns for any input.
 func FuzzLoad(f *testing.F) {
 	for i, s := range shapes() {
 		file := s.saved(f, 3)
@@ -262,8 +261,8 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// A table that takes only some of a stream says how many pairs of the whole
-// stream it has gone through, and the method once.
+// A table that takes only a part of a stream reports the number of pairs of the whole stream that
+// it has processed, and names the method once.
 func TestLoadWithoutRoom(t *testing.T) {
 	s := mapShape[uint32, uint32]("map uint32 uint32", "")
 	const frame = 1 << 18

@@ -11,18 +11,17 @@ import (
 	"github.com/weftgo/weft/internal/seal"
 )
 
-// Byte strings are saved with their lengths, so that a table of keys and values of one length
-// loads what one of any lengths has saved, if it fits, and the other way round:
+// Byte strings are saved with their lengths. So a table with keys and values of one length loads
+// what a table of any lengths has saved, if they fit, and the reverse:
 //
 //	frame    number of pairs n > 0 (uint32), lengths of n keys and of n values (uint32 each),
 //	         the keys, the values, CRC-32C
 //
-// So that the lengths of a damaged stream cost little memory, those of a frame add up to
-// frameBytes at most; a pair is shorter than that.
+// The lengths of a frame add up to at most frameBytes, so that a damaged stream costs little
+// memory. A single pair is shorter than that.
 const frameBytes = 1 << 24
 
-// stringFrame writes a frame of rows from lo on, up to hi if they fit, and returns where it
-// ends.
+// stringFrame writes a frame of rows from lo on, up to hi if they fit, and returns its end.
 func (w *writer) stringFrame(p *Page, lo, hi int) (end int) {
 	size := 0
 	for end = lo; end < hi; end++ {
@@ -43,7 +42,7 @@ func (w *writer) stringFrame(p *Page, lo, hi int) (end int) {
 	return end
 }
 
-// stringLengths reads the lengths of n pairs, and adds those of keys and of values up.
+// stringLengths reads the lengths of n pairs and returns the sums for keys and for values.
 func (r *reader) stringLengths(n int, crc uint32) (sum uint32, keys, vals int, err error) {
 	r.lengths = slices.Grow(r.lengths[:0], 8*n)[:8*n]
 	if err := r.fill(r.lengths); err != nil {
@@ -60,7 +59,7 @@ func (r *reader) stringLengths(n int, crc uint32) (sum uint32, keys, vals int, e
 
 func (r *reader) length(i int) int { return int(binary.LittleEndian.Uint32(r.lengths[4*i:])) }
 
-// stringColumns are the n pairs of a frame as columns of the table, which they fit.
+// stringColumns returns the n pairs of a frame as columns, after checking their lengths.
 func (t *Table) stringColumns(r *reader, n int) (keys, vals batch.Column, err error) {
 	for i := range n {
 		if err := t.Fits(r.length(i), r.length(n+i)); err != nil {

@@ -6,21 +6,21 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// sent is what has been submitted to streams since the last Sync, as one batch: the changes of
+// sent records what has been submitted to streams since the last Sync, as one batch: the changes of
 // calls that returned no error, in the order of the calls.
 type sent struct {
 	ops    int
-	failed []int // operations without room, ascending
+	failed []int // operations that overflowed, ascending
 }
 
-// add appends a batch of n operations, where rows found no room.
+// add appends a batch of n operations; rows lists those that overflowed.
 func (s *sent) add(n int, rows []int) {
 	s.failed = appendRows(s.failed, s.ops, rows)
 	s.ops += n
 }
 
-// partial returns the error of Sync, if operations found no room: those in failed, and more that
-// the engine has counted. These are of kernels of users, which have no rows.
+// partial returns the error of Sync if operations overflowed: those in failed, and more that the
+// engine has counted. The counted ones come from kernels of users and have no rows.
 func (s *sent) partial(more int, where string) error {
 	n := len(s.failed) + more
 	if n == 0 {
@@ -30,7 +30,7 @@ func (s *sent) partial(more int, where string) error {
 		Err: fmt.Errorf("%w: no room for %d operations since the last Sync, %s", op.ErrFull, n, where)}
 }
 
-// appendRows appends rows of a part of a batch, which begins at a row of the whole.
+// appendRows appends the rows of a part of a batch; first is the part's first row in the batch.
 func appendRows[R int | uint32](rows []int, first int, part []R) []int {
 	for _, r := range part {
 		rows = append(rows, first+int(r))
@@ -38,7 +38,7 @@ func appendRows[R int | uint32](rows []int, first int, part []R) []int {
 	return rows
 }
 
-// through translates rows of a batch that has been gathered from rows at of another.
+// through translates rows of a gathered batch to rows of its source; at lists the gathered rows.
 func through[R int | uint32](at []uint32, rows []R) []int {
 	all := make([]int, len(rows))
 	for i, r := range rows {

@@ -7,18 +7,19 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Settled is what policies have in common whose engines sort batches and settle the operations on each key before they touch a
-// pair: the order of duplicates costs nothing, and where an engine has no memory it says so for a whole
-// piece, so that no operation fails by itself. A policy embeds it.
+// Settled holds the policy methods shared by engines that sort batches and resolve the operations
+// on each key before they touch a pair. For these engines the order of duplicates costs nothing. An
+// engine without memory reports that for a whole piece, so no operation fails by itself. A policy
+// embeds Settled.
 type Settled struct{}
 
-// Flags is for [Policy].
+// Flags implements [Policy].
 func (Settled) Flags(op.Kind) batch.Flags { return batch.Order }
 
-// Mixed is for [Policy].
+// Mixed implements [Policy].
 func (Settled) Mixed() batch.Flags { return 0 }
 
-// Retry is for [Policy].
+// Retry implements [Policy].
 func (Settled) Retry(_ context.Context, _ Counters, failed *batch.Batch) (still []uint32, more bool, err error) {
 	return All(failed.N), false, nil
 }

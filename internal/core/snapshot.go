@@ -9,24 +9,24 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Versioner is an engine that can be read as it was: lookups, Expand and Export
-// read the version of their batch, Extent that of its lease, if that is not 0, in
-// the generation of the lease. Clear, too, keeps what versions need.
+// Versioner is an engine with readable older versions. Lookups, Expand and Export read the version
+// of their batch, and Extent that of its lease, if that is not 0, in the generation of the lease.
+// Clear also keeps what versions need.
 type Versioner interface {
-	// Pin keeps the present version until Unpin, and returns 0 if its generation
-	// never changes. Both come in a writer's turn, Pin behind all changes, and
-	// Unpin when nothing reads the version any more. Versions that are pinned
-	// when the table is closed end with their generation, without Unpin.
+	// Pin keeps the current version until Unpin, and returns 0 if its generation never changes. The
+	// caller of both holds the writer lock. Pin runs after all changes, and Unpin when nothing
+	// reads the version any more. Versions pinned when the table is closed end with their
+	// generation, without Unpin.
 	Pin(ctx context.Context) (version uint64, err error)
 	Unpin(ctx context.Context, version uint64) error
 }
 
-// Snapshot is a table as it was at one moment. It holds memory of the table
-// until it is closed and calls on it have ended, and blocks nobody. Methods of the
-// table that read take it, from many goroutines.
+// Snapshot is a table as it was at one moment. It holds memory of the table until it is closed and
+// calls on it have ended, and blocks no call. Methods of the table that read take it, from many
+// goroutines.
 //
-// Without a version it is a lease that user code holds: an iteration over a
-// table that has no versions.
+// Without a version it is a lease that user code holds: an iteration over a table that has no
+// versions.
 type Snapshot struct {
 	table  *Table
 	lease  *Lease
@@ -34,12 +34,12 @@ type Snapshot struct {
 	pairs  int
 
 	mu     sync.Mutex
-	users  int // calls on it, and one until it is closed
+	users  int // calls on it, plus one until it is closed
 	closed bool
 }
 
-// Snapshot takes one of a table whose engine is a [Versioner], for a method: it sees every
-// call that has returned and every batch submitted before.
+// Snapshot takes a snapshot of a table. The engine is a [Versioner]. The snapshot sees every call
+// that has returned and every batch submitted before.
 func (t *Table) Snapshot(ctx context.Context, method string) (s *Snapshot, err error) {
 	s, err = t.snapshot(ctx)
 	return s, t.wrap(method, err)
@@ -59,7 +59,8 @@ func (t *Table) snapshot(ctx context.Context) (s *Snapshot, err error) {
 	return s, err
 }
 
-// moment is what an iteration reads: a snapshot, if the table has such.
+// moment returns what an iteration reads: a snapshot if the table has versions, otherwise the
+// current generation.
 func (t *Table) moment(ctx context.Context) (*Snapshot, error) {
 	if _, ok := t.Engine.(Versioner); ok {
 		return t.snapshot(ctx)
@@ -67,7 +68,7 @@ func (t *Table) moment(ctx context.Context) (*Snapshot, error) {
 	return t.hold(ctx)
 }
 
-// hold holds the present generation.
+// hold holds the current generation.
 func (t *Table) hold(ctx context.Context) (*Snapshot, error) {
 	lease, err := t.Leases.Hold(ctx)
 	if err != nil {
@@ -76,8 +77,7 @@ func (t *Table) hold(ctx context.Context) (*Snapshot, error) {
 	return &Snapshot{table: t, lease: lease, users: 1}, nil
 }
 
-// enter takes a lease for a call, on a table as it is or as a snapshot has it.
-// End it with leave.
+// enter takes a lease for a call, on the current table or on a snapshot of it. leave ends it.
 func (t *Table) enter(ctx context.Context, at *Snapshot, b *batch.Batch) (*Lease, error) {
 	if at == nil {
 		return t.Leases.Read(ctx, nil)
@@ -113,8 +113,8 @@ func (s *Snapshot) use() error {
 	return nil
 }
 
-// leave ends a use. The last one lets version and memory go, behind lookups that
-// callers have submitted.
+// leave ends a use. The last one releases version and memory, after lookups that callers have
+// submitted.
 func (s *Snapshot) leave() (err error) {
 	s.mu.Lock()
 	s.users--
@@ -124,15 +124,15 @@ func (s *Snapshot) leave() (err error) {
 		return nil
 	}
 	ctx, t := context.Background(), s.table
-	if s.pinned && t.Leases.Write(ctx) == nil { // or the table has been closed
+	if s.pinned && t.Leases.Write(ctx) == nil { // fails only if the table has been closed
 		err = errors.Join(s.lease.Wait(ctx), t.Engine.(Versioner).Unpin(ctx, s.lease.Version))
 		t.Leases.Release()
 	}
 	return errors.Join(err, s.lease.End())
 }
 
-// Close lets the snapshot's version and memory go, as soon as calls on it have
-// ended. Idempotent; later calls on it return op.ErrClosed.
+// Close releases the snapshot's version and memory as soon as calls on it have ended. Idempotent;
+// later calls on it return op.ErrClosed.
 func (s *Snapshot) Close() error {
 	s.mu.Lock()
 	first := !s.closed
@@ -144,5 +144,5 @@ func (s *Snapshot) Close() error {
 	return s.table.wrap("Snapshot", s.leave())
 }
 
-// Len is the number of pairs.
+// Len returns the number of pairs.
 func (s *Snapshot) Len() int { return s.pairs }

@@ -8,19 +8,19 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Roomy is memory with room for so much of what its structure puts there.
+// Roomy is memory with a capacity.
 type Roomy interface {
 	Memory() device.Buffer
 	Room() int
 }
 
-// Spare keeps the memory of what generations have no more for those to come, which often have about as much. Whoever
-// ends a last lease gives memory back, so its methods may be called side by side.
+// Spare keeps the memory of replaced generations for new ones, which often need about as much. The
+// end of any last lease gives memory back, so its methods may be called concurrently.
 type Spare[T Roomy] struct {
 	Dev  device.Device
-	Most int // that are kept; those that have been kept for longest are freed first
-	// Idle waits until nothing submitted reads or writes what has been given back, before that is freed; nil: nothing
-	// does. What is taken again comes behind it.
+	Most int // maximum number kept; the oldest is freed first
+	// Idle waits until no submitted work uses the memory given back, before that is freed. nil
+	// means no work does. Memory that is taken again is used after such work.
 	Idle func() error
 
 	mu     sync.Mutex
@@ -29,14 +29,14 @@ type Spare[T Roomy] struct {
 	closed bool
 }
 
-// Has tells whether Take would find something.
+// Has reports whether Take would find memory.
 func (s *Spare[T]) Has(least, most int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.find(least, most) >= 0
 }
 
-// Take is the smallest that is kept with room for so much, at least and at most.
+// Take removes and returns the smallest memory with a capacity from least to most.
 func (s *Spare[T]) Take(least, most int) (x T, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +59,7 @@ func (s *Spare[T]) find(least, most int) int {
 	return at
 }
 
-// Alloc is new memory, whose content is undefined. Its errors are those of the device.
+// Alloc returns new memory with undefined content. Its errors are those of the device.
 func (s *Spare[T]) Alloc(bytes int) (device.Buffer, error) {
 	buf, err := s.Dev.Alloc(bytes)
 	if err == nil {
@@ -70,7 +70,7 @@ func (s *Spare[T]) Alloc(bytes int) (device.Buffer, error) {
 	return buf, err
 }
 
-// Keep takes memory back.
+// Keep takes memory back. It frees the oldest beyond Most, and everything after Close.
 func (s *Spare[T]) Keep(x ...T) error {
 	s.mu.Lock()
 	s.kept = append(s.kept, x...)
@@ -84,10 +84,10 @@ func (s *Spare[T]) Keep(x ...T) error {
 	return s.free(freed)
 }
 
-// Trim frees what is kept.
+// Trim frees everything kept.
 func (s *Spare[T]) Trim() error { return s.TrimTo(0) }
 
-// TrimTo frees what is kept but for so many, those that have been kept for longest first.
+// TrimTo frees the oldest memory until most pieces are left.
 func (s *Spare[T]) TrimTo(most int) error {
 	s.mu.Lock()
 	over := max(0, len(s.kept)-most)
@@ -97,7 +97,7 @@ func (s *Spare[T]) TrimTo(most int) error {
 	return s.free(freed)
 }
 
-// Close frees it, and keeps nothing from now on. Nothing is under way any more.
+// Close frees everything kept, and keeps nothing from now on. No work is pending.
 func (s *Spare[T]) Close() error {
 	s.mu.Lock()
 	s.closed, s.Idle = true, nil
@@ -105,7 +105,7 @@ func (s *Spare[T]) Close() error {
 	return s.Trim()
 }
 
-// free frees memory behind all that has been submitted, and keeps what nobody could wait for.
+// free frees memory after all submitted work. It keeps the memory if that wait fails.
 func (s *Spare[T]) free(freed []T) (err error) {
 	s.mu.Lock()
 	idle := s.Idle
@@ -124,7 +124,7 @@ func (s *Spare[T]) free(freed []T) (err error) {
 	return err
 }
 
-// Drop frees memory that nothing reads or writes.
+// Drop frees memory that is not in use.
 func (s *Spare[T]) Drop(x T) error {
 	s.mu.Lock()
 	s.taken -= x.Memory().Size
@@ -132,7 +132,7 @@ func (s *Spare[T]) Drop(x T) error {
 	return s.Dev.Free(x.Memory())
 }
 
-// Bytes is the size of what is kept, and of all that has been allocated and not been freed.
+// Bytes returns the size of what is kept, and of all memory allocated and not freed.
 func (s *Spare[T]) Bytes() (kept, all int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,25 +1,23 @@
 package core
 
-// Spread is the order in which the lines or buckets of a table are read: place
-// number i is i·step modulo n, with a step without a common divisor with n and
-// near n divided by the golden ratio (a Weyl sequence). Each place comes once,
-// and any run of consecutive i is spread evenly over the table: the gaps between
-// its places have three lengths at most (Sós, Świerczkowski, 1958), and all are
-// alike if the continued fraction of step/n has small terms. Homes lie in the
-// order of the hash, so keys that are deleted, or put into another table, in the
-// order in which a table is read leave and fill each table evenly, whatever its
-// size. Read in the order of its lines, a table would empty or fill a region at
-// a time. Twin: spread.cuh.
+// Spread is the order in which the lines or buckets of a table are read. Place number i is i·step
+// modulo n, where step is coprime to n and near n divided by the golden ratio (a Weyl sequence).
+// Each place comes once, and any run of consecutive i is spread evenly over the table: the gaps
+// between its places have at most three lengths (Sós, Świerczkowski, 1958), and all are similar if
+// the continued fraction of step/n has small terms. Homes lie in the order of the hash. So deleting
+// keys, or inserting them into another table, in the order in which a table is read empties and
+// fills each table evenly, whatever its size. In the order of its lines, a table would empty or
+// fill one region at a time. Twin: spread.cuh.
 type Spread struct{ n, step uint32 }
 
 const (
 	golden = 0.61803398874989484820 // 1 divided by the golden ratio: all terms are 1
-	// candidates are the whole numbers next to n·golden of which the best is
-	// taken: rounding makes the last terms of the fraction what they happen to be.
+	// candidates is the number of integers next to n·golden from which SpreadOver takes the best:
+	// rounding makes the last terms of the fraction arbitrary.
 	candidates = 128
 )
 
-// SpreadOver is the order of n places, 1 ≤ n < 1<<31.
+// SpreadOver returns the order of n places, 1 ≤ n < 1<<31.
 func SpreadOver(n uint32) Spread {
 	first := uint32(max(int64(float64(n)*golden)-candidates/2, 1))
 	best, least := first, ^uint32(0)
@@ -31,8 +29,8 @@ func SpreadOver(n uint32) Spread {
 	return Spread{n, best}
 }
 
-// largestTerm is that of the continued fraction of step/n; the largest number if
-// both have a common divisor.
+// largestTerm returns the largest term of the continued fraction of step/n, or the largest number
+// if both have a common divisor.
 func largestTerm(n, step uint32) uint32 {
 	largest := uint32(0)
 	for step != 0 {
@@ -47,10 +45,10 @@ func largestTerm(n, step uint32) uint32 {
 	return largest
 }
 
-// At is place number i.
+// At returns place number i.
 func (s Spread) At(i uint32) uint32 { return uint32(uint64(i) * uint64(s.step) % uint64(s.n)) }
 
-// Next is the place behind a place, without a division.
+// Next returns the place after a place, without a division.
 func (s Spread) Next(place uint32) uint32 {
 	if place += s.step; place >= s.n {
 		place -= s.n
@@ -58,5 +56,5 @@ func (s Spread) Next(place uint32) uint32 {
 	return place
 }
 
-// Step is what kernels need of the order, beside n.
+// Step returns the step, which kernels use together with n.
 func (s Spread) Step() uint32 { return s.step }

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// sizes are those of tables: all small ones, some large ones, among them those
-// whose golden section has divisors in common with them.
+// sizes returns table sizes: all small ones, and some large ones, among them sizes that share
+// divisors with the integers near their golden section.
 func sizes() []uint32 {
 	var ns []uint32
 	for n := range uint32(300) {
@@ -20,7 +20,7 @@ func sizes() []uint32 {
 	return ns
 }
 
-// Each place comes once, and Next goes the way of At.
+// Each place comes once, and Next agrees with At.
 func TestSpreadVisitsEachPlaceOnce(t *testing.T) {
 	for _, n := range sizes() {
 		s := SpreadOver(n)
@@ -48,9 +48,8 @@ func TestSpreadVisitsEachPlaceOnce(t *testing.T) {
 	}
 }
 
-// The places of any run lie evenly: no gap between neighbors is more than
-// five times their mean distance. Of random places the widest is the logarithm
-// of their number.
+// The places of any run are even: no gap between neighbors is more than five times the mean. With
+// random places the widest gap is the logarithm of their number times the mean.
 func TestSpreadIsEven(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one goroutine")

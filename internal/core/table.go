@@ -12,48 +12,48 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// ChunkOps is the number of changes between two looks at a structure's
-// counters, and the room that a batch is sure to get before it starts.
+// ChunkOps is the number of changes between two readings of a structure's counters. It is also the
+// capacity that a batch is sure to get before it starts.
 const ChunkOps = 1 << 20
 
 // Table is a map, a set or a multimap without its types.
 type Table struct {
 	Config
 
-	// What follows is the writer's whose turn it is.
+	// The writer lock guards these.
 	bound Counters
 	sent  sent // to streams since the last Sync
 	ids
 
-	// length is the number of pairs when a call returned, or at the last Sync.
+	// length is the number of pairs when the last call returned, or at the last Sync.
 	length atomic.Int64
 
 	tracked *observe.Tracked
 	labels  bool // for the profiler
 }
 
-// New makes a table, which is empty.
+// New returns an empty table.
 func New(c Config) *Table {
 	t := &Table{Config: c, bound: Counters{Exact: true}, labels: profiled(c.Device)}
 	t.tracked = observe.Track(t, c.Name, c.Logger, (*Table).sizes)
 	return t
 }
 
-// sizes are the pairs and the bytes of memory that a table has just now.
+// sizes returns the present number of pairs and bytes of memory of a table.
 func (t *Table) sizes() (pairs, bytes int) { return t.Len(), t.Leases.memoryBytes() }
 
-// Open makes a table of memory that holds pairs already: of a file.
+// Open makes a table of memory that already holds pairs, such as a file.
 func Open(ctx context.Context, c Config) (*Table, error) {
 	t := New(c)
 	t.others = true
 	_, err := t.count(ctx)
 	if err != nil {
-		t.tracked.Closed() // who has made the parts closes them
+		t.tracked.Closed() // the caller closes the parts that it made
 	}
 	return t, err
 }
 
-// wrap says which method of which package an error comes from, once.
+// wrap adds the package and the method to an error, once.
 func (t *Table) wrap(method string, err error) error {
 	if err == nil {
 		return nil
@@ -61,8 +61,8 @@ func (t *Table) wrap(method string, err error) error {
 	return fmt.Errorf("%s: %s: %w", t.Name, method, err)
 }
 
-// partial is the error of a batch that was not run as a whole: rows failed of its first done
-// operations. Outputs of what was not run become zero.
+// partial returns the error of a batch that did not run completely. rows lists the failed
+// operations among the first done. It zeroes the outputs of operations that did not run.
 func partial(b *batch.Batch, done int, rows []int, err error) error {
 	if err == nil {
 		return nil
@@ -71,17 +71,16 @@ func partial(b *batch.Batch, done int, rows []int, err error) error {
 	return op.Partial(done, rows, err)
 }
 
-// Partial is the error of a batch that was not run as a whole.
+// Partial returns the error of a batch that did not run completely.
 func (t *Table) Partial(method string, done int, rows []int, err error) error {
 	return t.wrap(method, op.Partial(done, rows, err))
 }
 
-// Len is the number of pairs: exact for every call that has returned, and for
-// batches on the device up to the last Sync. It neither locks nor waits.
+// Len returns the number of pairs. It is exact for every call that has returned, and for batches on
+// the device up to the last Sync. It neither locks nor waits.
 func (t *Table) Len() int { return int(t.length.Load()) }
 
-// CheckKind is the error of operations that tables of this kind, with such values,
-// don't have: device.ErrInvalid.
+// CheckKind returns device.ErrInvalid if tables of this kind and value type lack an operation.
 func (t *Table) CheckKind(k op.Kind) error {
 	has := k <= op.Delete
 	switch {
@@ -104,8 +103,8 @@ func (t *Table) CheckKind(k op.Kind) error {
 
 // ---- lookups ------------------------------------------------------------------
 
-// Get runs a lookup of a batch in host memory, in a table as it is or as a
-// snapshot has it, and counts the keys found.
+// Get runs a lookup of a batch in host memory, in the current table or in a snapshot, and counts
+// the keys found.
 func (t *Table) Get(ctx context.Context, method string, at *Snapshot, b *batch.Batch) (hits int, err error) {
 	b.MustMatch(t.Name, method)
 	lease, err := t.enter(ctx, at, b)
@@ -122,30 +121,29 @@ func (t *Table) look(ctx context.Context, b *batch.Batch, lease *Lease) (hits in
 	t.label(ctx, b)
 	defer t.unlabel(ctx)
 	done, hits, err := t.Engine.Look(ctx, nil, lease, b, 0)
-	if done == 0 { // what was found did not arrive
+	if done == 0 { // the results did not arrive
 		hits = 0
 	}
 	return hits, partial(b, done, nil, err)
 }
 
-// GetOn submits a lookup of a batch on the device. The number of keys found is
-// added to counts.
+// GetOn submits a lookup of a batch on the device. It adds the number of keys found to counts.
 func (t *Table) GetOn(s *device.Stream, method string, at *Snapshot, b *batch.Batch, counts ...device.Slice[uint64]) error {
 	return t.readOn(s, method, at, b, func(lease *Lease) error { return t.lookOn(s, lease, b, counts) })
 }
 
-// lookOn submits a lookup, under a lease.
+// lookOn submits a lookup under a lease.
 func (t *Table) lookOn(s *device.Stream, lease *Lease, b *batch.Batch, counts []device.Slice[uint64]) error {
 	to, err := t.Counter(counts)
 	if err != nil {
 		return err
 	}
 	_, hits, err := t.Engine.Look(context.Background(), s, lease, b, to.Ptr())
-	AddCount(to, uint64(hits)) // of an engine on the host: no kernel has added them
+	AddCount(to, uint64(hits)) // for an engine on the host; on a GPU the kernel adds them
 	return err
 }
 
-// readOn submits something that reads, under a lease.
+// readOn submits reading work under a lease.
 func (t *Table) readOn(s *device.Stream, method string, at *Snapshot, b *batch.Batch, submit func(*Lease) error) error {
 	b.MustMatch(t.Name, method)
 	return t.wrap(method, t.leasedOn(s, at, b, submit))
@@ -165,7 +163,7 @@ func (t *Table) leasedOn(s *device.Stream, at *Snapshot, b *batch.Batch, submit 
 	b.Flags = t.Policy.Mixed()
 	err = submit(lease)
 	if t.Engine.Caps().Streams {
-		lease.On(s) // behind the work: whoever waits for the streams forgets them
+		lease.On(s) // after the work, because waiting for the streams forgets them
 	}
 	return errors.Join(err, t.leave(at, lease))
 }
@@ -178,15 +176,15 @@ func (t *Table) await(ctx context.Context) error {
 	return nil
 }
 
-// Counter is [CounterOf] the table's device.
+// Counter is [CounterOf] for the table's device.
 func (t *Table) Counter(counts []device.Slice[uint64]) (to device.Slice[uint64], err error) {
 	return CounterOf(t.Device, counts)
 }
 
-// ---- the writer's turn ----------------------------------------------------------
+// ---- the writer lock --------------------------------------------------------------
 
-// turn runs f in a writer's turn, and if there is a bar while no reader is at
-// work.
+// turn runs f under the writer lock. With bar, f runs in an exclusive section, without active
+// readers.
 func (t *Table) turn(ctx context.Context, bar bool, f func() error) error {
 	if err := t.Leases.Write(ctx); err != nil {
 		return err
@@ -195,7 +193,7 @@ func (t *Table) turn(ctx context.Context, bar bool, f func() error) error {
 	return t.behind(ctx, bar, f)
 }
 
-// behind runs f behind a bar, if there is one.
+// behind runs f, with bar in an exclusive section. The caller holds the writer lock.
 func (t *Table) behind(ctx context.Context, bar bool, f func() error) error {
 	if bar {
 		if err := t.Leases.Exclude(ctx); err != nil {
@@ -206,8 +204,8 @@ func (t *Table) behind(ctx context.Context, bar bool, f func() error) error {
 	return f()
 }
 
-// bars reports whether changes need a bar: the engine cannot have readers beside
-// them.
+// bars reports whether changes need an exclusive section, because readers cannot run concurrently
+// with them.
 func (t *Table) bars() bool { return !t.Engine.Caps().Beside }
 
 // count reads the counters once submitted work is done.
@@ -224,7 +222,7 @@ func (t *Table) count(ctx context.Context) (Counters, error) {
 
 // Clear removes all pairs and keeps the memory.
 func (t *Table) Clear(ctx context.Context) error {
-	// What is cleared is cleared, whatever becomes of the context.
+	// The engine finishes clearing even if the context ends.
 	return t.rework(ctx, "Clear", true, func(Counters) error {
 		err := t.Engine.Clear(context.WithoutCancel(ctx))
 		if err == nil {
@@ -234,7 +232,7 @@ func (t *Table) Clear(ctx context.Context) error {
 	})
 }
 
-// Compact drops dead slots and memory beyond what the options ask for.
+// Compact removes dead slots and memory beyond what the options require.
 func (t *Table) Compact(ctx context.Context) error {
 	return t.rework(ctx, "Compact", t.bars(), func(now Counters) error { return t.Policy.Compact(ctx, now) })
 }
@@ -247,8 +245,8 @@ func (t *Table) Reserve(ctx context.Context, n int) error {
 	})
 }
 
-// rework works on a table as a whole, with exact counters before and after. The
-// bar comes behind the changes that the counters wait for.
+// rework runs f on a table as a whole, with exact counters before and after. The exclusive section
+// begins after the changes that the counters wait for.
 func (t *Table) rework(ctx context.Context, method string, bar bool, f func(now Counters) error) error {
 	return t.Alone(ctx, method, func(now Counters) error {
 		return t.behind(ctx, bar, func() error {
@@ -259,8 +257,8 @@ func (t *Table) rework(ctx context.Context, method string, bar bool, f func(now 
 	})
 }
 
-// Alone runs something that reads a table as a whole, in a writer's turn: the
-// statistics of a structure.
+// Alone runs f, which reads a table as a whole, under the writer lock with exact counters. An
+// example is the statistics of a structure.
 func (t *Table) Alone(ctx context.Context, method string, f func(now Counters) error) error {
 	return t.wrap(method, t.alone(ctx, f))
 }
@@ -275,8 +273,9 @@ func (t *Table) alone(ctx context.Context, f func(now Counters) error) error {
 	})
 }
 
-// Changed is Alone for a change that a structure runs by itself: f waits for it, and returns by how many keys there are more. What it has set free is given
-// back, as behind batches of the core.
+// Changed is Alone for a change that a structure runs itself. f waits for its change and returns
+// the change in the number of keys. The memory that it frees is released as after batches of the
+// core.
 func (t *Table) Changed(ctx context.Context, method string, f func() (delta int, err error)) error {
 	return t.Alone(ctx, method, func(Counters) error {
 		delta, err := f()
@@ -288,13 +287,13 @@ func (t *Table) Changed(ctx context.Context, method string, f func() (delta int,
 	})
 }
 
-// Changing is for something that submits a batch by itself, in a writer's turn, whose flags it sets. f gets bounds of the counters, and returns those that it
-// has read behind the batch, if it has: they are Exact.
+// Changing runs f under the writer lock, and sets the flags of b. f submits the batch itself and
+// receives bounds on the counters. If f reads exact counters after the batch, it returns them.
 func (t *Table) Changing(ctx context.Context, method string, b *batch.Batch, f func(bound Counters) (Counters, error)) error {
 	return t.wrap(method, t.turn(ctx, false, func() error {
 		t.flag(b)
 		now, err := f(t.bound)
-		t.bound.submitted(b) // also of one that failed: some of it may have been run
+		t.bound.submitted(b) // also after an error: part of it may have run
 		if now.Exact {
 			t.bound = now
 			t.length.Store(int64(now.Live))
@@ -303,13 +302,12 @@ func (t *Table) Changing(ctx context.Context, method string, b *batch.Batch, f f
 	}))
 }
 
-// Sync waits for what has been submitted to streams and reports operations
-// that found no room.
+// Sync waits for all work submitted to streams and reports operations that overflowed.
 func (t *Table) Sync(ctx context.Context) error {
 	return t.Alone(ctx, "Sync", func(Counters) error { return t.sync(ctx) })
 }
 
-// sync is Sync in a writer's turn, behind changes: the counters have been read.
+// sync implements Sync under the writer lock, after the counters have been read.
 func (t *Table) sync(ctx context.Context) error {
 	if err := t.Leases.Current().Wait(ctx); err != nil {
 		return err
@@ -322,8 +320,8 @@ func (t *Table) sync(ctx context.Context) error {
 	return errors.Join(err, t.commit(ctx))
 }
 
-// Close frees the table once calls in flight have ended; memory that a lease
-// holds is freed when that ends. Idempotent.
+// Close frees the table once calls in flight have ended. Memory under a lease is freed when the
+// lease ends. Idempotent.
 func (t *Table) Close() error {
 	first, err := t.Leases.Close()
 	if !first {

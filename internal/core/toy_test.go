@@ -13,21 +13,21 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// toy is a structure that is as simple as can be: a list of pairs for each key,
-// in memory of Go. Its engine breaks when a test says so.
+// toy is a minimal structure: a list of pairs for each key, in Go memory. Its engine breaks when a
+// test requires it.
 type toy struct {
 	kind    core.Kind
 	widths  batch.Widths
 	leases  *core.Leases
 	room    int // pairs that fit; 0: any number
 	hides   uint64
-	doubles bool // iterations have the first key twice
-	counts  int  // too many
+	doubles bool // iterations visit the first key twice
+	counts  int  // excess of the counters
 }
 
 // pairs is a generation.
 type pairs struct {
-	order []uint64 // keys as they came
+	order []uint64 // keys in order of insertion
 	vals  map[uint64][]uint64
 	n     int
 }
@@ -170,7 +170,7 @@ func (e *toy) Clear(context.Context) error {
 	return nil
 }
 
-// A toy has room or not.
+// The policy of a toy makes no room.
 func (e *toy) Flags(op.Kind) batch.Flags { return 0 }
 func (e *toy) Mixed() batch.Flags        { return 0 }
 func (e *toy) Before(_ context.Context, _ core.Counters, _ *device.Stream, b *batch.Batch) (int, bool, error) {
@@ -183,7 +183,7 @@ func (e *toy) After(context.Context, core.Counters, int) error { return nil }
 func (e *toy) Compact(context.Context, core.Counters) error    { return nil }
 func (e *toy) Describe() string                                { return "in a toy" }
 
-// newToy makes a table of toys.
+// newToy returns a table of a toy.
 func newToy(dev device.Device, kind core.Kind, w batch.Widths, types core.Types) (*core.Table, *toy) {
 	e := &toy{kind: kind, widths: w, leases: core.NewLeases(&pairs{vals: map[uint64][]uint64{}})}
 	return core.New(core.Config{

@@ -9,24 +9,24 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Type is a type of keys or values as files know it: a letter for its kind, and
-// its width in bits. A named type is the type that it is made of, and int and
-// uint are what they are on this machine.
+// Type is a type of keys or values as files record it: a letter for its kind, and its width in
+// bits. A named type is recorded as its underlying type, and int and uint as their sizes on this
+// machine.
 type Type struct {
 	Letter byte // 'u', 'i', 'f', 's'; 0 for the values of a set
 	Bits   uint8
 }
 
-// Bytes is the type of byte strings, of one length or of any.
+// Bytes is the type of byte strings, of fixed or variable length.
 var Bytes = Type{Letter: 's'}
 
-// Types are those of a table.
+// Types are the types of the keys and values of a table.
 type Types struct{ Key, Val Type }
 
-// MapTypes are those of a map or a multimap, SetTypes those of a set.
+// MapTypes returns the types of a map or a multimap.
 func MapTypes[K op.Key, V op.Value]() Types { return Types{typeOf[K](), typeOf[V]()} }
 
-// SetTypes are those of a set.
+// SetTypes returns the types of a set.
 func SetTypes[K op.Key]() Types { return Types{Key: typeOf[K]()} }
 
 func typeOf[T op.Value]() Type {
@@ -41,7 +41,7 @@ func typeOf[T op.Value]() Type {
 	return t
 }
 
-// Order turns keys, as bits, into unsigned numbers that have the order of the type, and
+// Order returns the mask that maps keys, as bits, to unsigned numbers in the order of the type, and
 // back, by exclusive or.
 func (t Type) Order() uint64 {
 	if t.Letter == 'i' {
@@ -50,7 +50,7 @@ func (t Type) Order() uint64 {
 	return 0
 }
 
-// flags tell kernels and loops the type of values.
+// flags returns the flags that describe the type of values to kernels and loops.
 func (t Type) flags() batch.Flags {
 	switch t.Letter {
 	case 'i':
@@ -61,7 +61,7 @@ func (t Type) flags() batch.Flags {
 	return 0
 }
 
-// String is the type's name in Go.
+// String returns the type's name in Go.
 func (t Type) String() string {
 	name, ok := map[byte]string{'u': "uint", 'i': "int", 'f': "float"}[t.Letter]
 	switch {

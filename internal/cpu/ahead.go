@@ -2,36 +2,33 @@ package cpu
 
 import "unsafe"
 
-// Prefetch asks for cache lines, by their indices in memory of which each index
-// stands for 1<<shift bytes. Unlike loads, prefetches need not come back before
-// later work retires, so a core goes on with one group of operations while the
-// memory of the next is on its way: 10^7 keys of 64 bits are found in a table of
-// load 0.5 in 30 ns each instead of 44.
+// Prefetch requests cache lines by index; each index stands for 1<<shift bytes. Unlike loads,
+// prefetches need not complete before later work retires. So a core works on one group of
+// operations while the memory of the next arrives: finding 10^7 keys of 64 bits in a table of load
+// 0.5 takes 30 ns each instead of 44.
 func Prefetch(base unsafe.Pointer, at []uint32, shift uint) {
 	if len(at) > 0 {
 		prefetch(base, &at[0], len(at), shift)
 	}
 }
 
-// PrefetchPairs asks for two neighboring cache lines at each address. Asking for
-// the first lines alone makes lookups of 128-byte buckets take half as long
-// again, though most end there.
+// PrefetchPairs requests two neighboring cache lines at each address. With only the first lines,
+// lookups of 128-byte buckets take 1.5 times as long, though most end there.
 func PrefetchPairs(at []unsafe.Pointer) {
 	if len(at) > 0 {
 		prefetchPairs(&at[0], len(at))
 	}
 }
 
-// Group is how many operations are worked on at most while the memory of as many
-// more is on its way. A core tracks 10 to 16 misses at once: lookups of 10^7
-// keys in a table of load 0.5 took 28.7, 29.6, 32.4 and 34.0 ns with groups of
-// 8, 16, 32 and 64; misses 41.1, 40.8, 42.3, 44.1.
+// Group is the maximum number of operations that run while the memory of the next group arrives. A
+// core tracks 10 to 16 misses at once: lookups of 10^7 keys in a table of load 0.5 took 28.7, 29.6,
+// 32.4 and 34.0 ns with groups of 8, 16, 32 and 64; misses 41.1, 40.8, 42.3, 44.1.
 const Group = 16
 
-// Ahead runs operations in order on one core, size of them at a time: while one
-// group is run, the memory of the next is on its way. ask works out the places
-// of a group and prefetches them, run runs one operation at its place. Before
-// each it asks the watch whether to stop; ran is the number of operations run.
+// Ahead runs operations in order on one core, in groups of size. While one group runs, the memory
+// of the next arrives. ask computes the places of a group and prefetches them; run runs one
+// operation at its place. Ahead checks the watch before each operation. ran is the number of
+// operations run.
 func Ahead[P any](w *Watch, ops []uint32, size int, ask func(ops []uint32, places *[Group]P), run func(i uint32, place P)) (ran int) {
 	var places [2][Group]P
 	ask(ops[:min(size, len(ops))], &places[0])

@@ -9,67 +9,64 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 )
 
-// Changes are run in pieces of a batch, so that their keys stay in the cache. If
-// all cores work on a piece, it cannot stop at an operation so that all before
-// it have been run, and none behind it. So that is done with pieces that no core
-// is long at, and the others are run in batch order by one core that looks at
-// its watch.
+// Changes run in pieces of a batch, so that their keys stay in the cache. If all cores work on a
+// piece, it cannot stop at an operation such that exactly the operations before it have run. So all
+// cores share only those pieces that no core spends long on. One core runs the others in batch
+// order and checks its watch.
 
 const (
-	// PieceOps is the number of changes that are dealt out to the cores at a
-	// time; their keys and the deal stay in the second-level cache.
+	// PieceOps is the number of changes that are divided among the cores at a time. Their keys and
+	// the shares stay in the second-level cache.
 	PieceOps = 1 << 17
 
-	// SmallPiece is the size of the smallest pieces that are tried where a core
-	// would be long at its share of a larger one.
+	// SmallPiece is the minimum size of pieces that are tried if a core would spend long on its
+	// share of a larger one.
 	SmallPiece = 1 << 12
 
-	// aloneOps is the number of changes below which dealing them out costs
-	// more than it gains.
+	// aloneOps is the number of changes below which dividing them costs more than it gains.
 	aloneOps = 1 << 11
 
-	// crowd is how many more operations than others a share of a piece may have.
-	// So many at one place take a few milliseconds, also if a path or chain
-	// there grows meanwhile.
+	// crowd is the maximum excess of a share's operations over the mean share of a piece. That many
+	// at one place take a few milliseconds, even if a path or chain there grows meanwhile.
 	crowd = 1 << 11
 )
 
-// Loops are what a structure does with one piece of a batch of changes.
+// Loops is the work of a structure on one piece of a batch of changes.
 type Loops interface {
-	// Places works out where operations [lo,hi) begin.
+	// Places computes the places where operations [lo,hi) begin.
 	Places(lo, hi int, places []uint32)
 	// Quick reports whether the searches of all operations together are short
 	// enough for a piece that cannot be stopped.
 	Quick() bool
-	// Run runs the operations of a share in order, until the watch stops it. Those
-	// that need places of other shares are late, and are not run. Shares run side
-	// by side.
+	// Run runs the operations of a share in order, until the watch stops it. It does not run
+	// operations that need places of other shares, and returns them as Late. Shares run
+	// concurrently.
 	Run(w *Watch, s Share) (ran int, r Result)
 }
 
-// Result is what changes have come to.
+// Result is the outcome of changes.
 type Result struct {
-	Failed      []uint32 // operations that found no room
+	Failed      []uint32 // operations that overflowed
 	Late        []uint32 // operations that need places of other shares
-	Fresh, Live int64    // slots taken that were empty; change of the number of pairs
+	Fresh, Live int64    // empty slots taken; change in the number of pairs
 }
 
-// add adds what other changes have come to.
+// add adds the result of other changes.
 func (r *Result) add(other *Result) {
 	r.Failed = append(r.Failed, other.Failed...)
 	r.Fresh += other.Fresh
 	r.Live += other.Live
 }
 
-// Change is that of [core.Engine], by the loops for a piece, in pieces of a size
-// or less.
+// Change implements Change of [core.Engine]. It runs pieces of up to size operations with the loops
+// that the function loops returns.
 func (e *Engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch, size int, loops func(part *batch.Batch) Loops) (done int, failed []uint32, err error) {
 	if err := Open(s); err != nil {
 		return 0, nil, err
 	}
 	g := e.Parts().(Generation)
 	whole := Share{Hi: g.Memory().Units()}
-	refused := 0 // where a piece ends that reduce has refused
+	refused := 0 // end of the last piece that reduce rejected
 	for done < b.N {
 		if err := ctx.Err(); err != nil {
 			return done, failed, err
@@ -105,9 +102,9 @@ func (e *Engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch, s
 	return done, failed, nil
 }
 
-// piece is how many of n operations are run next: where searches get long as the
-// memory fills, no large piece of them fills it. One that brings a table of fixed size to its
-// capacity is small, since one core runs it; in a full table nothing is added.
+// piece returns how many of n operations to run next. If searches get long as the memory fills, no
+// large piece fills it. A piece that fills a table of fixed size to its capacity is small, since
+// one core runs it. A full table adds nothing.
 func (e *Engine) piece(b *batch.Batch, n int) int {
 	room := e.room().least()
 	switch {
@@ -119,11 +116,11 @@ func (e *Engine) piece(b *batch.Batch, n int) int {
 	return min(n, max(min(e.free(), room), SmallPiece))
 }
 
-// fullPiece is the size of the largest pieces of insertions into a full table, most of which
-// search as far as any do.
+// fullPiece is the maximum size of a piece of insertions into a full table. Most of these search as
+// far as possible.
 const fullPiece = SmallPiece
 
-// room is what a table of fixed size has left.
+// room returns the remaining capacity of a table of fixed size.
 func (e *Engine) room() Room {
 	room, now := Room{math.MaxInt, math.MaxInt}, e.Parts().(tallied).Tally()
 	if e.Capacity > 0 {
@@ -137,7 +134,7 @@ func (e *Engine) room() Room {
 
 func (r Room) least() int { return min(r.Pairs, r.Slots) }
 
-// free is how many slots may be taken before searches get long.
+// free returns how many slots may be taken before searches get long.
 func (e *Engine) free() int {
 	if e.Fullest == 0 {
 		return math.MaxInt
@@ -146,8 +143,8 @@ func (e *Engine) free() int {
 	return int(e.Fullest*float64(g.Memory().Units())*float64(e.Slots)) - int(g.Tally().Used)
 }
 
-// account counts what a piece has come to, whose first operation is number first
-// of the batch, and adds those without room to the others.
+// account adds the result of a piece to the counters; first is the number of the piece's first
+// operation in the batch. It appends the operations that overflowed to failed.
 func (e *Engine) account(r *Result, first int, failed []uint32) []uint32 {
 	t := e.Parts().(tallied).Tally()
 	t.Live += uint64(r.Live)
@@ -160,10 +157,11 @@ func (e *Engine) account(r *Result, first int, failed []uint32) []uint32 {
 
 func (e *Engine) cores() int { return e.Device.Properties().Units }
 
-// together runs a piece on all cores. It reports false, and has done nothing, if
-// the piece is too small, or a core may be long at its share.
+// together runs a piece on all cores. It returns false, and has done nothing, if the piece is too
+// small, or a core may spend long on its share.
 func (e *Engine) together(b *batch.Batch, l Loops, whole Share) (sum Result, ok bool) {
-	filling := whole.Bounded && whole.Room.least() > 0 // the order of operations decides which are left out
+	// the order of operations decides which overflow
+	filling := whole.Bounded && whole.Room.least() > 0
 	if b.N < aloneOps || e.cores() == 1 || filling || !l.Quick() {
 		return sum, false
 	}
@@ -195,7 +193,7 @@ func (e *Engine) run(l Loops, shares []Share, whole Share) (sum Result) {
 	return sum
 }
 
-// crowded reports whether a share has many more of n operations than others.
+// crowded reports whether a share has many more of n operations than the mean.
 func crowded(shares []Share, n int) bool {
 	for _, s := range shares {
 		if len(s.Ops) >= n/len(shares)+crowd {

@@ -14,16 +14,16 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// recorder is an engine that does nothing but note what it is to run. The key of
-// an operation is its number; it begins at places[key]. At the last place there
-// is no room, and operations at place 1 need others, too.
+// recorder is an engine that only records what it runs. The key of an operation is its number; it
+// begins at places[key]. The last place always overflows, and operations at place 1 need other
+// places, too.
 type recorder struct {
 	Engine
 	places []uint32
 	quick  bool
 
 	mu    sync.Mutex
-	ran   [recorded][]uint32 // by place: keys, in the order in which they were run
+	ran   [recorded][]uint32 // by place: keys, in order of execution
 	alone []int              // sizes of pieces that one core ran
 }
 
@@ -63,7 +63,7 @@ func (r *recorder) change(ctx context.Context, flags batch.Flags) (done int, fai
 	})
 }
 
-// piece is for [Loops].
+// piece implements [Loops].
 type piece struct {
 	r    *recorder
 	keys []uint32
@@ -103,8 +103,8 @@ func (r *recorder) run(w *Watch, keys []uint32, s Share) (ran int, sum Result) {
 	return len(s.Ops), sum
 }
 
-// skewed are places of n operations of which some in a hundred are one and the
-// same, and a few at each of the special ones.
+// skewed returns the places of n operations. The given percentage is at one place, and a few are at
+// each of the special places.
 func skewed(n, percent int) []uint32 {
 	places := make([]uint32, n)
 	for i := range places {
@@ -120,8 +120,8 @@ func skewed(n, percent int) []uint32 {
 	return places
 }
 
-// Each operation is run once, those at one place in batch order, and what
-// becomes of them is added up: however a batch is cut.
+// Each operation runs once, those at one place in batch order, and their results add up, however a
+// batch is cut.
 func TestChangeRunsAll(t *testing.T) {
 	for _, workers := range []int{1, 3, 16} {
 		for _, percent := range []int{0, 5, 30, 90} {
@@ -157,9 +157,8 @@ func TestChangeRunsAll(t *testing.T) {
 	}
 }
 
-// A batch in which one key comes often is dealt out to all cores, if need be in
-// small pieces. One that would keep a core busy all the same is run by that core
-// alone, which can be stopped.
+// A batch with one frequent key is divided among all cores, in small pieces if necessary. A piece
+// that would still keep a core busy is run by that core alone, which can be stopped.
 func TestSkewedBatchesAreDealt(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -189,7 +188,7 @@ func TestSkewedBatchesAreDealt(t *testing.T) {
 	}
 }
 
-// What one core runs stops in the middle of a piece.
+// Work of one core stops in the middle of a piece.
 func TestChangeStops(t *testing.T) {
 	r := newRecorder(t, 2, skewed(PieceOps, 95))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -212,7 +211,7 @@ func TestChangeStops(t *testing.T) {
 	}
 }
 
-// lookedAt is a context that tells of looks at it.
+// lookedAt is a context that reports checks of it.
 type lookedAt struct {
 	context.Context
 	told func()

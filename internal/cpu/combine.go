@@ -12,33 +12,33 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Batches whose values are combined return nothing for each row, so rows may be
-// combined with each other first, and taken in any order that keeps that of a
-// key. Where a batch has few keys, or a few often, each core combines the rows of
-// its part before the structure sees them. Of others, the rows are sorted by
-// shares of the structure that fit a core's cache.
+// Batches of reductions return nothing per row. So rows may be combined with each other first, and
+// run in any order that keeps the order within a key. If a batch has few keys, or a few frequent
+// ones, each core combines the rows of its part before the structure sees them. The rows of other
+// batches are sorted by shares of the structure that fit a core's cache.
 
 const (
-	// reducePiece is the number of rows of a piece: ten milliseconds' work. The
-	// more, the more often a line of a share is used while it is in the cache.
+	// reducePiece is the number of rows of a piece: ten milliseconds of work. Larger pieces use a
+	// line of a share more often while it is in the cache.
 	reducePiece = 1 << 19
 
-	// reduceLeast is the size of a batch from which on this pays.
+	// reduceLeast is the minimum size of a batch for which this pays.
 	reduceLeast = 1 << 16
 
-	// shareBytes is the memory of a share: with the rows on their way, half of a
-	// second-level cache.
+	// shareBytes is the memory of a share: with the prefetched rows, half of a second-level cache.
 	shareBytes = 1 << 18
-	// mostShares are as many as a core can write to side by side.
+	// mostShares is the number of shares that a core can write to concurrently.
 	mostShares = 1 << 9
-	// leastRows of a share: below, its keys are spread too thin to meet again.
+	// leastRows is the minimum number of rows of a share: below, its keys are too sparse to meet
+	// again.
 	leastRows = 1 << 10
-	// mostRows of a share do not keep a core for long, were they all at one place.
+	// mostRows is the maximum number of rows of a share. A core processes that many quickly, even
+	// if all are at one place.
 	mostRows = 1 << 14
 )
 
-// reducible is the number of rows of a piece from row done on, or 0 if they are few:
-// no more than there are slots, so that searches stay short.
+// reducible returns the number of rows of a piece from row done on, or 0 if they are few. It
+// returns at most the number of free slots, so that searches stay short.
 func (e *Engine) reducible(b *batch.Batch, done int) int {
 	n := min(reducePiece, b.N-done, e.free())
 	if !b.Reduces() || n < reduceLeast {
@@ -47,8 +47,8 @@ func (e *Engine) reducible(b *batch.Batch, done int) int {
 	return n
 }
 
-// reduce runs a piece of rows that are combined. It reports false, and has done
-// nothing, if the piece may keep a core for long.
+// reduce runs a piece of rows that are combined. It returns false, and has done nothing, if the
+// piece may keep a core busy for long.
 func (e *Engine) reduce(b *batch.Batch, loops func(*batch.Batch) Loops, whole Share) (r Result, ok bool) {
 	l := loops(b)
 	if e.cores() == 1 || !l.Quick() {
@@ -66,7 +66,7 @@ func (e *Engine) reduce(b *batch.Batch, loops func(*batch.Batch) Loops, whole Sh
 	return r, true
 }
 
-// Combine is for [core.Combiner].
+// Combine implements [core.Combiner].
 func (e *Engine) Combine(b *batch.Batch) *batch.Batch {
 	if e.combiner.patience > 0 {
 		e.combiner.patience--
@@ -84,7 +84,7 @@ func (e *Engine) Combine(b *batch.Batch) *batch.Batch {
 	default:
 		few = combineAll[uint32, uint32](&e.combiner, e.Device, b)
 	}
-	// Each of the rows left may have to search all of a full table.
+	// Each of the remaining rows may have to search all of a full table.
 	if few != nil && few.N > max(e.free(), wholeTable) {
 		few = nil
 	}
@@ -94,30 +94,29 @@ func (e *Engine) Combine(b *batch.Batch) *batch.Batch {
 	return few
 }
 
-// wholeTable is the number of rows that may search tables of as many slots.
+// wholeTable is the number of rows that may search tables with as many slots.
 const wholeTable = 1 << 16
 
-// patience is how many pieces follow one of which it did not pay to combine rows
-// before that is tried again.
+// patience is the number of pieces to skip after a piece for which combining rows did not pay.
 const patience = 15
 
 // combiner is the memory that rows are combined in.
 type combiner struct {
 	patience   int
-	keys, vals []byte     // of the rows that are left, of each part at its place
-	at         [][]uint32 // by part, by hash: the row that a key has there, from 1
+	keys, vals []byte     // of the remaining rows; each part has its own place
+	at         [][]uint32 // by part, by hash: the number of the key's row there, from 1
 }
 
 const (
-	// combineSlots of a part's table: 128 KiB. A key lies in one of combineSteps.
+	// combineSlots is the size of a part's table: 128 KiB. A key lies in one of combineSteps slots.
 	combineSlots, combineSteps = 1 << 15, 8
-	// combineTrial is the number of rows of a part by which it is decided.
+	// combineTrial is the number of rows of a part after which the gain is checked.
 	combineTrial = 1 << 14
-	// worthwhile is the share of rows that may be left.
+	// worthwhile is the maximum share of rows that may remain.
 	worthwhile = 0.75
 )
 
-// combineAll combines the rows of a piece by parts, one for each core.
+// combineAll combines the rows of a piece by parts, one per core.
 func combineAll[K Key, V uint32 | uint64](c *combiner, dev device.Host, b *batch.Batch) *batch.Batch {
 	keys, vals := batch.View[K](b.Columns[batch.Keys].Host), batch.View[V](b.Columns[batch.Vals].Host)
 	parts := dev.Properties().Units
@@ -162,15 +161,15 @@ func combineAll[K Key, V uint32 | uint64](c *combiner, dev device.Host, b *batch
 	return &few
 }
 
-// mostLeft is how many of the first rows of a part may be left if it is to pay: a
-// share of them, or as many as there are different ones where the table has a slot
-// for each key.
+// mostLeft returns the maximum number of the first rows of a part that may remain if combining is
+// to pay. It is a share of the rows, or the expected number of distinct keys if the table has a
+// slot for each key.
 func mostLeft(rows int) float64 {
 	n := float64(rows)
 	return max(worthwhile*n, -combineSlots*math.Expm1(-n/combineSlots))
 }
 
-// part is the rows of a part of a piece that are left.
+// part holds the remaining rows of a part of a piece.
 type part[K Key, V uint32 | uint64] struct {
 	at    []uint32
 	flags batch.Flags
@@ -179,8 +178,8 @@ type part[K Key, V uint32 | uint64] struct {
 	vals  []V
 }
 
-// add adds rows, or combines them with those that are there. Keys that find no
-// place nearby, whoever chose them, stay rows of their own.
+// add adds rows, or combines them with existing ones. Keys without a place nearby stay separate
+// rows, even if they were chosen to collide.
 func (p *part[K, V]) add(keys []K, vals []V) {
 	for i, k := range keys {
 		h, free := slotOf(k), -1
@@ -214,5 +213,5 @@ func slotOf[K Key](k K) uint32 {
 	return uint32(hash.Uint64(uint64(k), combineSeed) % combineSlots)
 }
 
-// combineSeed is no table's: a share of a table's keys is spread here.
+// combineSeed differs from the seed of every table, so that the keys of a share spread here.
 const combineSeed = 0x9b60933458e17d7d

@@ -12,8 +12,8 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// What is left of the rows of a batch adds up to what they add up to, and is left
-// alone where next to nothing would go.
+// Combined rows have the same result as the rows of the batch, and batches that would hardly shrink
+// are not combined.
 func TestCombine(t *testing.T) {
 	t.Run("32,32", func(t *testing.T) { combines[uint32, uint32](t) })
 	t.Run("32,64", func(t *testing.T) { combines[uint32, uint64](t) })
@@ -77,8 +77,8 @@ func sum[K Key, V uint32 | uint64](kind op.Kind, to map[K]V, keys []K, vals []V)
 	}
 }
 
-// Keys that were chosen to meet in one place are looked for in a few slots only:
-// they stay rows of their own, where a table would combine them all.
+// The search for keys that were chosen to collide covers only a few slots: they stay separate rows,
+// where a table would combine them all.
 func TestCombineCollidingKeys(t *testing.T) {
 	dev, err := cpu.Open(&cpu.Options{Workers: 1})
 	if err != nil {
@@ -86,7 +86,7 @@ func TestCombineCollidingKeys(t *testing.T) {
 	}
 	defer dev.Close()
 	const colliding = 1 << 13
-	keys := make([]uint32, 1<<16) // of one key, and then twice those
+	keys := make([]uint32, 1<<16) // one key, and then each key twice
 	for k := uint32(1); len(keys) < 1<<16+colliding; k++ {
 		if hash.Uint32(k, combineSeed)%combineSlots < 32 {
 			keys = append(keys, k)
@@ -106,8 +106,8 @@ func TestCombineCollidingKeys(t *testing.T) {
 	}
 }
 
-// Rows that are sorted by shares are those of the batch, each in the share that
-// has its place, in order.
+// Rows sorted by shares are those of the batch, each in the share that contains its place, in
+// order.
 func TestDealtRows(t *testing.T) {
 	const n, last = 50_000, 9_999
 	dev, err := cpu.Open(&cpu.Options{Workers: 3})

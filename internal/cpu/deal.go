@@ -5,47 +5,47 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 )
 
-// A batch is shared out among the cores by where in a structure its operations
-// work: each core gets a range of places and, in batch order, the operations that
-// begin there. So cores change a structure side by side without atomic
-// operations, and operations on one key, which have one place, keep their order.
+// A batch is divided among the cores by the places in a structure where its operations begin. Each
+// core gets a range of places and, in batch order, the operations that begin there. So cores change
+// a structure concurrently without atomic operations, and operations on one key, which have one
+// place, keep their order.
 
-// SharesPerCore is the number of parts that a structure is cut in per core, at
-// least: more parts even out the work.
+// SharesPerCore is the minimum number of parts per core that a structure is cut into: more parts
+// balance the work.
 const SharesPerCore = 4
 
-// rangesPerCore is the number of ranges of a batch that are sorted by themselves.
+// rangesPerCore is the number of ranges of a batch per core that are sorted separately.
 const rangesPerCore = 4
 
-// Share is a range of places [Lo,Hi) that one core may touch, and the
-// operations that begin there, ascending.
+// Share is a range of places [Lo,Hi) that one core may touch, and the operations that begin there,
+// ascending.
 type Share struct {
 	Lo, Hi uint32
 	Ops    []uint32
 
-	Bounded bool // there is Room for so many more pairs: an operation that would add more finds none
+	Bounded bool // Room limits the additions; an operation beyond it overflows
 	Room    Room
 }
 
-// Room is how many more pairs there may be, and how many more slots in use.
+// Room is the remaining capacity: pairs that may be added, and empty slots that may be used.
 type Room struct{ Pairs, Slots int }
 
-// Adds reports whether a share whose operations have come to r may add another pair.
+// Adds reports whether a share may add another pair, given its result so far.
 func (s *Share) Adds(r *Result) bool {
 	return !s.Bounded || r.Live < int64(s.Room.Pairs) && r.Fresh < int64(s.Room.Slots)
 }
 
-// Dealer deals operations out to shares. It keeps its memory from batch to
-// batch; what it returns is good until it deals again.
+// Dealer divides operations into shares. It keeps its memory from batch to batch; its results are
+// valid until the next call.
 type Dealer struct {
-	places []uint32 // of operations; once they are dealt, their numbers in order of the shares
+	places []uint32 // of operations; after dealing, their numbers in share order
 	ops    []uint32
 	shares []Share
-	counts [][]uint32 // by range of the batch, by share: then where they go
-	moved  [2][]byte  // keys and values in order of the shares
+	counts [][]uint32 // by range of the batch, by share: then the target positions
+	moved  [2][]byte  // keys and values in share order
 }
 
-// All is operations 0…n-1, undealt.
+// All returns operations 0…n-1 without dividing them.
 func (d *Dealer) All(n int) []uint32 {
 	d.resize(n, 0, 0)
 	for i := range d.ops {
@@ -67,12 +67,12 @@ func (d *Dealer) Out(dev device.Host, last uint32, n int, place func(lo, hi int,
 	return shares
 }
 
-// Rows does the same with the keys and values themselves: it returns a batch of
-// them in the order of so many shares, or a few less. Whose share of a structure
-// stays in its cache, that has its rows from memory once.
+// Rows does the same with the keys and values themselves. It returns a batch of them in the order
+// of the given number of shares, or slightly fewer. A core with its share of a structure in its
+// cache then reads its rows from memory once.
 func (d *Dealer) Rows(dev device.Host, last uint32, b *batch.Batch, shares int, place func(lo, hi int, places []uint32)) (*batch.Batch, []Share) {
 	sorted := *b
-	// More ranges than cores: one that is held up does not hold up all.
+	// With more ranges than cores, a delayed core does not delay all.
 	all := d.deal(dev, last, b.N, rangesPerCore*dev.Properties().Units, shares, place)
 	for i, r := range []batch.Role{batch.Keys, batch.Vals} {
 		c := &sorted.Columns[r]
@@ -101,8 +101,7 @@ func scatter[T any](from, to []T, places []uint32, lo, hi int) {
 	}
 }
 
-// Originals replaces numbers of rows that Rows returned by those which they had in
-// their batch.
+// Originals replaces row numbers of a batch from Rows by their numbers in the original batch.
 func (d *Dealer) Originals(rows []uint32) {
 	if len(rows) == 0 {
 		return
@@ -121,11 +120,11 @@ func (d *Dealer) each(dev device.Host, n int, body func(lo, hi int)) {
 	dev.Parallel(n, d.slice(n), body)
 }
 
-// slice is the size of such a range.
+// slice returns the size of such a range.
 func (d *Dealer) slice(n int) int { return (n + len(d.counts) - 1) / len(d.counts) }
 
-// deal works out, by so many ranges of the batch, the number of each operation in
-// the order of the shares, of which there are most or a few less.
+// deal computes the number of each operation in the order of the shares, with the given number of
+// ranges of the batch. The number of shares is most or slightly fewer.
 func (d *Dealer) deal(dev device.Host, last uint32, n, ranges, most int, place func(lo, hi int, places []uint32)) []Share {
 	// A power of two of places per share turns the division into a shift.
 	shift := 0

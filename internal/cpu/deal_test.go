@@ -9,8 +9,8 @@ import (
 	"github.com/weftgo/weft/device/cpu"
 )
 
-// The dealer gives each operation to exactly one share, the one that owns its
-// place, and keeps their order; shares are disjoint and cover all places.
+// The dealer gives each operation to exactly one share, the one that owns its place, and keeps
+// their order; shares are disjoint and cover all places.
 func TestDealerProperties(t *testing.T) {
 	dev, err := cpu.Open(&cpu.Options{Workers: 3})
 	if err != nil {
@@ -52,8 +52,8 @@ func TestDealerProperties(t *testing.T) {
 	})
 }
 
-// With more cores than a batch has full slices of work for, some of them get
-// nothing: not even what they had in the batch before.
+// With more cores than a batch has full slices for, some of them get nothing, not even their slice
+// of the batch before.
 func TestDealToManyCores(t *testing.T) {
 	for _, workers := range []int{1, 3, 48, 500} {
 		dev, err := cpu.Open(&cpu.Options{Workers: workers})

@@ -1,7 +1,6 @@
-// Package cpu is what the engines of all structures on a CPU have in common: how
-// operations are shared out among the cores, how each core has memory on its way
-// while it works, how slots and outcomes are written, and an [Engine] to which a
-// structure adds its own loops.
+// Package cpu holds the common parts of the engines of all structures on a CPU. It divides
+// operations among the cores, prefetches memory, and writes slots and results. Its [Engine] is
+// embedded by structures, which add their own loops.
 package cpu
 
 import (
@@ -17,30 +16,30 @@ import (
 // tallied is a generation of any structure.
 type tallied interface{ Tally() *core.Tally }
 
-// Generation is one that embeds [core.Lines].
+// Generation is a generation that embeds [core.Lines].
 type Generation interface {
 	core.Parts
 	tallied
 	Memory() *core.Lines
 }
 
-// Engine is a [core.Engine] but for the loops of a structure, which embeds it.
-// All work is done when a method returns, also on streams.
+// Engine is a [core.Engine] without the loops of a structure, which embeds it. All work is done
+// when a method returns, also on streams.
 type Engine struct {
 	Device device.Host
-	Slots  int // in each line, if the memory is of lines
-	// Fullest is the share of the slots in use up to which searches are short; 0,
-	// if it makes no difference to them.
+	Slots  int // slots per line, if the memory consists of lines
+	// Fullest is the load factor up to which searches are short; 0 if the load makes no difference.
 	Fullest float64
-	// Capacity is how many pairs a table of fixed size takes, and MostUsed how many slots, of
-	// pairs or deleted ones; 0: any number. So a full table is recognised by its counters.
+	// Capacity is the maximum number of pairs of a table of fixed size, and MostUsed that of its
+	// slots in use, by pairs or deleted pairs; 0: unlimited. The counters alone show whether a
+	// table is full.
 	Capacity, MostUsed int
 	Leases             *core.Leases
 	Dealer             Dealer
 	combiner
 }
 
-// Start empties the first generation and makes it the current one, or frees it.
+// Start empties the first generation and makes it the current one, or frees it after an error.
 func (e *Engine) Start(g Generation) (*core.Leases, error) {
 	if err := e.Wipe(context.Background(), g); err != nil {
 		return nil, errors.Join(err, g.Free())
@@ -51,57 +50,55 @@ func (e *Engine) Start(g Generation) (*core.Leases, error) {
 
 // Tuning of lookups.
 const (
-	// grain is the number of lookups a core takes at a time, a few hundred
-	// microseconds' work.
+	// grain is the number of lookups that a core takes at a time: a few hundred microseconds of
+	// work.
 	grain = 1 << 13
 
-	// getPiece is the number of lookups that are handed out to the cores at a
-	// time.
+	// getPiece is the number of lookups that are divided among the cores at a time.
 	getPiece = 1 << 20
 )
 
-// Caps is for [core.Engine].
+// Caps implements [core.Engine].
 func (e *Engine) Caps() core.Caps { return core.Caps{} }
 
-// Lost is for [core.Engine]: Change reports what found no room.
+// Lost implements [core.Engine]. It returns 0, because Change returns the operations that overflow.
 func (e *Engine) Lost(context.Context) (int, error) { return 0, nil }
 
-// Close is for [core.Engine].
+// Close implements [core.Engine].
 func (e *Engine) Close() error { return nil }
 
-// Current is for [core.Engine].
+// Current implements [core.Engine].
 func (e *Engine) Current() *core.Lease { return e.Leases.Current() }
 
-// Parts is the current generation, for the writer whose turn it is.
+// Parts returns the current generation. The caller holds the writer lock.
 func (e *Engine) Parts() core.Parts { return e.Current().Parts }
 
-// Counters is for [core.Engine].
+// Counters implements [core.Engine].
 func (e *Engine) Counters(context.Context) (core.Counters, error) {
 	c := e.Parts().(tallied).Tally()
 	return core.Counters{Live: c.Live, Used: c.Used}, nil
 }
 
-// Add is for [core.Engine].
+// Add implements [core.Engine].
 func (e *Engine) Add(_ *device.Stream, to device.Slice[uint64], negate bool) error {
 	n := e.Parts().(tallied).Tally().Live
 	if negate {
 		n = -n
 	}
-	atomic.AddUint64(&to.Host()[0], n) // other tables' lookups and changes may add, too
+	atomic.AddUint64(&to.Host()[0], n) // lookups and changes of other tables may add, too
 	return nil
 }
 
-// Clear is for [core.Engine].
+// Clear implements [core.Engine].
 func (e *Engine) Clear(ctx context.Context) error { return e.Wipe(ctx, e.Parts().(Generation)) }
 
-// Extent is for [core.Engine].
+// Extent implements [core.Engine].
 func (e *Engine) Extent(l *core.Lease) (units uint32, rows int) {
 	return l.Parts.(Generation).Memory().Units(), e.Slots
 }
 
-// Move fills new memory, which a structure has allocated, and makes it the
-// current generation; or frees it after an error. move copies the pairs of the
-// current one.
+// Move fills new memory, which a structure has allocated, and makes it the current generation, or
+// frees it after an error. move copies the pairs of the current one.
 func (e *Engine) Move(ctx context.Context, to Generation, move func() error) error {
 	err := e.Wipe(ctx, to)
 	if err == nil {
@@ -113,8 +110,8 @@ func (e *Engine) Move(ctx context.Context, to Generation, move func() error) err
 	return e.Leases.Replace(to)
 }
 
-// Open reports whether a stream can be used, which has nothing under way. There
-// may be none.
+// Open waits until no work is pending on a stream, and returns an error if the stream is unusable.
+// s may be nil.
 func Open(s *device.Stream) error {
 	if s == nil {
 		return nil
@@ -122,10 +119,10 @@ func Open(s *device.Stream) error {
 	return s.Sync(context.Background())
 }
 
-// Each runs a lookup of n keys in ranges, on all cores, until ctx ends. body
-// looks up keys [lo,hi) and returns how many of them, from lo on, it has done
-// when its watch stops it, and how many of those are there. done is the length
-// of the prefix that was run, hits the number of its keys that are there.
+// Each runs a lookup of n keys in ranges, on all cores, until ctx ends. body looks up keys [lo,hi).
+// It returns how many of them, from lo on, it has done when its watch stops it, and how many of
+// those are present. done is the length of the prefix that was run, hits the number of its keys
+// that are present.
 func (e *Engine) Each(ctx context.Context, n int, body func(w *Watch, lo, hi int) (ran, hits int)) (done, hits int, err error) {
 	type result struct{ end, hits int }
 	results := make([]result, (min(n, getPiece)+grain-1)/grain)
@@ -148,8 +145,8 @@ func (e *Engine) Each(ctx context.Context, n int, body func(w *Watch, lo, hi int
 	return done, hits, nil
 }
 
-// Wipe empties all lines of a generation, on all cores. If ctx ends before it is
-// done, that is the error.
+// Wipe empties all lines of a generation, on all cores. It returns the error of ctx if that ends
+// first.
 func (e *Engine) Wipe(ctx context.Context, g Generation) error {
 	lines := g.Memory()
 	*lines.Tally() = core.Tally{}

@@ -5,8 +5,8 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 )
 
-// Offsets is where the rows of each key of an Expand begin, and at the end where they end: the caller's
-// offsets, or on a stream those that follow from the counts, which look finds.
+// Offsets returns the offsets of the rows of each key of an Expand, and last the total. These are
+// the caller's offsets, or on a stream the sums of the counts that look finds.
 func Offsets(b *batch.Batch, s *device.Stream, look func(count *batch.Batch) error) ([]uint64, error) {
 	c := &b.Columns
 	if s == nil {
@@ -25,8 +25,8 @@ func Offsets(b *batch.Batch, s *device.Stream, look func(count *batch.Batch) err
 	return offsets, nil
 }
 
-// Loop runs body, which takes so much work, for the elements [lo,hi) of a batch until its watch stops it, and
-// returns of how many it did, and the sum of what it returned.
+// Loop runs body for the elements [lo,hi) of a batch until the watch stops it; work is the cost of
+// one call. It returns the number of calls and the sum of their results.
 func Loop(w *Watch, lo, hi, work int, body func(i int) int) (ran, hits int) {
 	for i := lo; i < hi; i++ {
 		if w.Over(work) {

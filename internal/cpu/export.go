@@ -8,10 +8,10 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// Export copies the live pairs of lines number [lo,hi), in their order, to the
-// columns of a batch, as far as they have rows, and counts them. The extra line
-// holds keys that look like sentinels, of which last is the last. each calls its
-// second argument with the slots of a line, and of what is chained behind it.
+// Export copies the live pairs of lines number [lo,hi), in their order, to the columns of a batch,
+// as long as they have rows, and counts them. The extra line holds keys that look like sentinels;
+// last is the last sentinel. each calls its second argument with the slots of a line and of its
+// chain.
 func Export[K Key, V any, SK Key, SV Val](ctx context.Context, out *batch.Batch, from *core.Lines, lo, hi uint32, last SK, each func(line uint32, slots func([]Slot[SK, SV]))) (int, error) {
 	rows, flip := RowsOf[K, V](out), SK(0) // flip turns what is stored into the key
 	take := func(slots []Slot[SK, SV]) {
@@ -31,19 +31,19 @@ func Export[K Key, V any, SK Key, SV Val](ctx context.Context, out *batch.Batch,
 	return rows.N, err
 }
 
-// Rows are columns that pairs are copied to.
+// Rows holds columns that pairs are copied to.
 type Rows[K, V any] struct {
-	N    int // pairs, also those that the columns have no rows for
+	N    int // pairs, including those beyond the rows of the columns
 	keys []K
 	vals []V
 }
 
-// RowsOf are the columns of a batch.
+// RowsOf returns the columns of a batch.
 func RowsOf[K, V any](out *batch.Batch) Rows[K, V] {
 	return Rows[K, V]{keys: batch.View[K](out.Columns[batch.Keys].Host), vals: batch.View[V](out.Columns[batch.Vals].Host)}
 }
 
-// AddRow copies a key, and the value that is in a slot.
+// AddRow copies a key and the value in a slot.
 func AddRow[K, V any, SK Key, SV Val](r *Rows[K, V], key K, s *Slot[SK, SV]) {
 	if r.N < len(r.keys) {
 		r.keys[r.N] = key
@@ -54,11 +54,11 @@ func AddRow[K, V any, SK Key, SV Val](r *Rows[K, V], key K, s *Slot[SK, SV]) {
 	r.N++
 }
 
-// Walk visits lines number [lo,hi), in their order, until the context ends: that is
-// the error. While some are visited, the memory of the next is on its way.
+// Walk visits lines number [lo,hi), in their order, until the context ends, and then returns the
+// context's error. While some are visited, the memory of the next arrives.
 func Walk(ctx context.Context, of *core.Lines, lo, hi uint32, visit func(line uint32)) error {
 	base, order, n := unsafe.Pointer(unsafe.SliceData(of.Buf.Host)), of.Order, of.Units()-1
-	var lines [2][Group]uint32 // what is read, and what is on its way
+	var lines [2][Group]uint32 // the group being read and the one being prefetched
 	size := fetch(order, base, n, lo, hi, &lines[0])
 	w := NewWatch(ctx)
 	for turn := 0; lo < hi; turn ^= 1 {
@@ -75,8 +75,8 @@ func Walk(ctx context.Context, of *core.Lines, lo, hi uint32, visit func(line ui
 	return nil
 }
 
-// fetch works out which lines are number lo and on, up to hi, asks for them, and
-// returns how many they are. Number n is that of the extra line.
+// fetch computes the lines number lo and on, up to hi, prefetches them, and returns their number.
+// Number n is that of the extra line.
 func fetch(order core.Spread, base unsafe.Pointer, n, lo, hi uint32, lines *[Group]uint32) (size int) {
 	var at [Group]unsafe.Pointer
 	line := order.At(lo)

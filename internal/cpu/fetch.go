@@ -7,22 +7,22 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 )
 
-// Fetcher has the rows of sorted items on their way before they are settled: these lie
-// anywhere in the columns of a batch.
+// Fetcher prefetches the batch rows of sorted items before the items are resolved. The rows lie
+// anywhere in the columns of the batch.
 type Fetcher[K Key] struct {
 	items   []Item[K]
 	columns []column
-	ahead   int // items whose rows are on their way
+	ahead   int // end of the prefetched items
 }
 
-// column is memory of a batch with 1<<shift bytes for each row.
+// column is the memory of a column, with 1<<shift bytes per row.
 type column struct {
 	base  unsafe.Pointer
 	shift uint
 }
 
-// FetcherOf is that of items of a batch. Their columns are those that changes read or write, but
-// for the keys, which are in the items.
+// FetcherOf returns a Fetcher for items of a batch. It covers the columns that changes read or
+// write, except the keys, which are in the items.
 func FetcherOf[K Key](b *batch.Batch, items []Item[K]) Fetcher[K] {
 	f := Fetcher[K]{items: items}
 	for _, r := range []batch.Role{batch.Kinds, batch.Vals, batch.Out, batch.OK} {
@@ -33,13 +33,13 @@ func FetcherOf[K Key](b *batch.Batch, items []Item[K]) Fetcher[K] {
 	return f
 }
 
-// Of is for items [lo,hi) of those.
+// Of returns a Fetcher for items [lo,hi).
 func (f Fetcher[K]) Of(lo, hi int) Fetcher[K] {
 	f.items, f.ahead = f.items[:hi], lo
 	return f
 }
 
-// Fetch asks for the rows of the items that come next, as somebody has got to number x.
+// Fetch prefetches the rows of the next items when the caller has reached item x.
 func (f *Fetcher[K]) Fetch(x int) {
 	if x+Group < f.ahead || f.ahead >= len(f.items) {
 		return

@@ -6,7 +6,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Host is a device as one whose memory Go code works on, for what has no other engine.
+// Host returns dev as a host device, for work that only Go code on host memory can do so far.
 func Host(dev device.Device, what string) (device.Host, error) {
 	if host, ok := dev.(device.Host); ok {
 		return host, nil

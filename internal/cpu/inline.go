@@ -2,8 +2,8 @@ package cpu
 
 import "github.com/weftgo/weft/device"
 
-// Inline is a host whose loops run on the goroutine that asks, for work that several goroutines do
-// side by side already. It has Parallel only: other methods panic.
+// Inline is a host that runs loops on the calling goroutine, for work that several goroutines
+// already do concurrently. It implements only Parallel: other methods panic.
 type Inline struct{ device.Host }
 
 // Parallel implements [device.Host].

@@ -13,12 +13,12 @@ type Answers[V any] struct {
 	OK   []bool
 }
 
-// AnswersOf are those of a batch, for keys [lo,hi).
+// AnswersOf returns those of a batch.
 func AnswersOf[V any](b *batch.Batch) Answers[V] {
 	return Answers[V]{batch.View[V](b.Columns[batch.Vals].Host), batch.View[bool](b.Columns[batch.OK].Host)}
 }
 
-// Of are those of keys [lo,hi).
+// Of returns those of keys [lo,hi).
 func (a Answers[V]) Of(lo, hi int) Answers[V] {
 	if a.Vals != nil {
 		a.Vals = a.Vals[lo:hi]
@@ -29,7 +29,7 @@ func (a Answers[V]) Of(lo, hi int) Answers[V] {
 	return a
 }
 
-// Write writes what was found for key i, if it was, and counts it.
+// Write writes the result for key i and returns the number of hits; s is nil if the key is absent.
 func Write[V any, SK Key, SV Val](a *Answers[V], i int, s *Slot[SK, SV]) (hits int) {
 	var v V
 	if s != nil {
@@ -44,16 +44,15 @@ func Write[V any, SK Key, SV Val](a *Answers[V], i int, s *Slot[SK, SV]) (hits i
 	return hits
 }
 
-// Changes are the operations of a piece of a batch, or a share of them, and
-// what has become of them. K and V are the types of the batch's columns as
-// unsigned integers.
+// Changes holds the operations of a piece of a batch, or a share of them, and their results. K and
+// V are the types of the batch's columns as unsigned integers.
 type Changes[K, V any] struct {
 	Result
 	Keys  []K
 	Reuse bool // a new key may take any dead slot
-	Quiet bool // all combine values and return nothing
+	Quiet bool // all operations combine values and return nothing
 	Multi bool
-	// Updates: there are op.Update.
+	// Updates: op.Update is supported.
 	Updates bool
 
 	flags  batch.Flags
@@ -65,9 +64,8 @@ type Changes[K, V any] struct {
 	counts []uint32
 }
 
-// ChangesOf are those of a batch. Dead slots of sets, which remember no key, are
-// for any, whatever the batch: an operation has been through its whole path
-// before it takes one.
+// ChangesOf returns those of a batch. Dead slots of sets keep no key, so any key may reuse them,
+// whatever the batch: an operation has searched its whole path before it takes one.
 func ChangesOf[K, V any](b *batch.Batch) Changes[K, V] {
 	var v V
 	return Changes[K, V]{
@@ -88,7 +86,7 @@ func ChangesOf[K, V any](b *batch.Batch) Changes[K, V] {
 // none is a kind of operations that does nothing.
 const none op.Kind = 255
 
-// Kind is that of operation i; none, if it combines values, and these can't be.
+// Kind returns the kind of operation i, or none for a reduction that the values do not support.
 func (c *Changes[K, V]) Kind(i uint32) op.Kind {
 	if c.kinds == nil {
 		return c.kind
@@ -103,12 +101,12 @@ func (c *Changes[K, V]) Kind(i uint32) op.Kind {
 // Mixes reports whether operations may be of several kinds.
 func (c *Changes[K, V]) Mixes() bool { return c.kinds != nil }
 
-// Outcome is what became of an operation.
+// Outcome is the result of an operation.
 type Outcome struct {
 	OK       bool
-	Answered bool   // the value that was there has been written
-	Full     bool   // there was no room
-	Removed  uint32 // pairs, by DeleteAll
+	Answered bool   // the previous value has been written
+	Full     bool   // the operation overflowed
+	Removed  uint32 // pairs removed by DeleteAll
 }
 
 // Finish writes the outcome of operation i.
@@ -122,15 +120,15 @@ func (c *Changes[K, V]) Finish(i uint32, o Outcome) {
 	if c.counts != nil {
 		c.counts[i] = o.Removed
 	}
-	// One that found no room may run again, with the value that it brought:
-	// its output may lie there.
+	// An operation that overflowed may run again with its own value, and its output may be the same
+	// memory.
 	if c.out != nil && !o.Answered && !o.Full {
 		var none V
 		c.out[i] = none
 	}
 }
 
-// Present runs operation i, whose key is in a slot.
+// Present runs operation i on the slot of its key.
 func Present[K, V any, SK Key, SV Val](c *Changes[K, V], i uint32, kind op.Kind, s *Slot[SK, SV]) Outcome {
 	switch kind {
 	case op.Get, op.PutNew:
@@ -144,7 +142,7 @@ func Present[K, V any, SK Key, SV Val](c *Changes[K, V], i uint32, kind op.Kind,
 		reduce(c.flags, kind, (*V)(unsafe.Pointer(&s.Val)), c.vals[i])
 	case op.Delete, op.DeleteAll:
 		if kind == op.DeleteAll && !c.Multi {
-			break // maps and sets have none
+			break // maps and sets do not support it
 		}
 		s.Kill()
 		c.Live--
@@ -153,17 +151,17 @@ func Present[K, V any, SK Key, SV Val](c *Changes[K, V], i uint32, kind op.Kind,
 	return Outcome{}
 }
 
-// Combine runs operation i, whose key is in a slot, of those that are Quiet.
+// Combine runs operation i of Quiet ones on the slot of its key.
 func Combine[K, V any, SK Key, SV Val](c *Changes[K, V], i uint32, s *Slot[SK, SV]) {
 	at := (*V)(unsafe.Pointer(&s.Val))
 	if c.kind == op.Sum && c.flags&batch.Float == 0 {
-		add(at, c.vals[i]) // most often
+		add(at, c.vals[i]) // the most frequent case
 		return
 	}
 	reduce(c.flags, c.kind, at, c.vals[i])
 }
 
-// Insert gives operation i a slot, which was empty or dead.
+// Insert puts the pair of operation i in an empty or dead slot.
 func Insert[K, V any, SK Key, SV Val](c *Changes[K, V], i uint32, key SK, s *Slot[SK, SV]) Outcome {
 	if s.Key == Sentinel[SK](Empty) {
 		c.Fresh++

@@ -7,8 +7,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// reduce combines a value with the one at a place (twin:
-// kernels/include/weft/reduce.cuh).
+// reduce combines v into the value at a place (twin: kernels/include/weft/reduce.cuh).
 func reduce[V any](f batch.Flags, kind op.Kind, at *V, v V) {
 	switch unsafe.Sizeof(v) {
 	case 4:
@@ -20,7 +19,7 @@ func reduce[V any](f batch.Flags, kind op.Kind, at *V, v V) {
 	}
 }
 
-// Reduce combines a value with the one at a place, both as bytes.
+// Reduce combines v into the value at a place, both as bytes.
 func Reduce(f batch.Flags, kind op.Kind, at, v []byte) {
 	if len(v) == 4 {
 		reduce(f, kind, (*uint32)(unsafe.Pointer(&at[0])), *(*uint32)(unsafe.Pointer(&v[0])))
@@ -29,7 +28,7 @@ func Reduce(f batch.Flags, kind op.Kind, at, v []byte) {
 	}
 }
 
-// add adds to an integer.
+// add adds an integer to the one at a place.
 func add[V any](at *V, v V) {
 	switch unsafe.Sizeof(v) {
 	case 4:
@@ -39,9 +38,9 @@ func add[V any](at *V, v V) {
 	}
 }
 
-// combine is the reduction of two values, of which U has the bits: those of an F,
-// if the flags say so. Of two that are no numbers it is the one of more bits, lest
-// the outcome depend on the order.
+// combine returns the reduction of two values given as bits. The values have type F if the flags
+// include Float. Of two NaNs it returns the one with the larger bits, so that the result does not
+// depend on the order.
 func combine[U uint32 | uint64, F float32 | float64](f batch.Flags, kind op.Kind, a, b U) U {
 	switch kind {
 	case op.Sum:
@@ -67,8 +66,7 @@ func combine[U uint32 | uint64, F float32 | float64](f batch.Flags, kind op.Kind
 	return a
 }
 
-// rank is a number that is as large among the unsigned ones as a value is among
-// its like; -0 comes before 0.
+// rank returns an unsigned number with the same order as the value; -0 comes before 0.
 func rank[U uint32 | uint64](f batch.Flags, bits U) U {
 	sign := ^(^U(0) >> 1)
 	switch {
@@ -80,7 +78,7 @@ func rank[U uint32 | uint64](f batch.Flags, bits U) U {
 	return bits
 }
 
-// isNaN reports whether the bits are those of a float that is no number.
+// isNaN reports whether the bits are those of a NaN.
 func isNaN[U uint32 | uint64](bits U) bool {
 	infinity := U(0xff) << 23
 	if unsafe.Sizeof(bits) == 8 {

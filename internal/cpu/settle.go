@@ -2,8 +2,8 @@ package cpu
 
 import "github.com/weftgo/weft/internal/op"
 
-// Settle runs the operations on a key, which has a value or not, in their order: what it has
-// in the end.
+// Settle runs the operations on one key in their order. val and found are the key's value before,
+// and the results are its value after.
 func Settle[K Key, V uint32 | uint64](c *Changes[K, V], items []Item[K], val V, found bool) (V, bool) {
 	slot := Slot[K, V]{Val: val}
 	for _, it := range items {

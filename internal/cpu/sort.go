@@ -10,13 +10,13 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Ordered structures have a batch sorted by keys, rows of one key in batch order: by the
-// first bits that differ, on all cores, and then each of the parts by itself, which stays in
-// a core's cache. 10^7 random keys of 64 bits move three times.
+// Ordered structures sort a batch by keys, with the rows of one key in batch order. All cores sort
+// by the first bits that differ. Then each part is sorted by one core, within its cache. 10^7
+// random keys of 64 bits move three times.
 
 // Item is a row of a batch.
 type Item[K Key] struct {
-	Key K // as it is stored
+	Key K // in stored form
 	Row uint32
 }
 
@@ -27,8 +27,8 @@ func compareItems[K Key](a, b Item[K]) int {
 	return cmp.Compare(a.Row, b.Row)
 }
 
-// RunEnd is where items may be cut, from number i on, which is not the first: behind the last
-// of a key.
+// RunEnd returns the first position from i > 0 on where items may be cut: after the last item of a
+// key.
 func RunEnd[K Key](items []Item[K], i int) int {
 	for ; i < len(items); i++ {
 		if items[i].Key != items[i-1].Key {
@@ -41,9 +41,9 @@ func RunEnd[K Key](items []Item[K], i int) int {
 // Tuning of the sort.
 const (
 	sortGrain = 1 << 16 // rows that a core takes at a time
-	smallSort = 1 << 10 // rows that are compared
-	shortSort = 40      // rows that are inserted one by one
-	widest    = 11      // bits of a key that are looked at at a time
+	smallSort = 1 << 10 // up to this many rows, sort by comparison
+	shortSort = 40      // up to this many rows, sort by insertion
+	widest    = 11      // maximum key bits per pass
 )
 
 // Sorter keeps its memory from batch to batch.
@@ -52,25 +52,25 @@ type Sorter[K Key] struct {
 	counts       [][]uint32
 }
 
-// keptItems is the number of items that memory is kept for.
+// keptItems is the maximum number of items to keep memory for.
 const keptItems = 1 << 18
 
-// Trim gives memory of large batches back.
+// Trim frees the memory of large batches.
 func (s *Sorter[K]) Trim() {
 	if cap(s.items) > keptItems {
 		*s = Sorter[K]{}
 	}
 }
 
-// Sort returns the rows of a batch in the order of their keys, from which flip makes
-// what is stored; good until the next call. It ends early with ctx.
+// Sort returns the rows of a batch in the order of their stored keys, which are the keys xor flip.
+// The result is valid until the next call. Sort ends early with ctx.
 func (s *Sorter[K]) Sort(ctx context.Context, dev device.Host, keys []K, flip K) ([]Item[K], error) {
 	n := len(keys)
 	if cap(s.items) < n {
 		s.items = make([]Item[K], n)
 	}
 	items := s.items[:n]
-	var differ atomic.Uint64 // the bits that are set in some key and not in all
+	var differ atomic.Uint64 // the bits that differ between keys
 	var falls atomic.Bool
 	all := uint64(keys[0] ^ flip)
 	dev.Parallel(n, sortGrain, func(lo, hi int) {
@@ -100,7 +100,7 @@ func (s *Sorter[K]) Sort(ctx context.Context, dev device.Host, keys []K, flip K)
 	return s.radix(ctx, dev, items, s.other[:n], uint(bits.Len64(differ.Load())))
 }
 
-// radix sorts items whose keys differ in the last so many bits.
+// radix sorts items with keys that differ only in the last differ bits.
 func (s *Sorter[K]) radix(ctx context.Context, dev device.Host, items, to []Item[K], differ uint) ([]Item[K], error) {
 	n := len(items)
 	width := min(differ, uint(max(4, min(widest, bits.Len(uint(n))-6))))
@@ -150,8 +150,8 @@ func (s *Sorter[K]) radix(ctx context.Context, dev device.Host, items, to []Item
 	return items, ctx.Err()
 }
 
-// sortPart sorts items whose keys differ in the last so many bits, at most, with
-// memory for as many. They end in that memory, unless they are to stay.
+// sortPart sorts items with keys that differ only in the last differ bits, using other as temporary
+// memory of the same size. The result is in other, or in items with stay.
 func sortPart[K Key](items, other []Item[K], differ uint, stay bool) {
 	for {
 		if differ == 0 || len(items) <= shortSort {
@@ -190,7 +190,7 @@ func sortPart[K Key](items, other []Item[K], differ uint, stay bool) {
 	}
 }
 
-// insert sorts a few items, those of one key in the order that they have.
+// insert sorts a few items by insertion, which keeps the order of equal keys.
 func insert[K Key](items []Item[K]) {
 	for i := 1; i < len(items); i++ {
 		it := items[i]

@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// Rows are sorted by keys, and those of a key stay in order, whatever the keys are like.
+// Rows are sorted by key, and rows of one key keep their order, for any distribution of keys.
 func TestSort(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -47,7 +47,7 @@ func TestSort(t *testing.T) {
 	}
 }
 
-// A sort whose context has ended ends.
+// A sort ends when its context ends.
 func TestSortEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -2,31 +2,30 @@ package cpu
 
 import "context"
 
-// Watch tells a loop to stop once the context of its call has ended. Each core
-// has its own.
+// Watch stops a loop once the context of its call has ended. Each core has its own.
 type Watch struct {
 	ctx    context.Context
-	work   int // since the context was asked
+	work   int // since the last check of the context
 	all    int
-	steady bool // the loop runs to its end
+	steady bool // the loop must run to its end
 }
 
-// NewWatch makes the watch of one core. It looks at the context at once.
+// NewWatch returns the watch of one core. Its first use checks the context.
 func NewWatch(ctx context.Context) Watch { return Watch{ctx: ctx, work: watchWork} }
 
-// NoWatch is the watch of a loop that must not stop.
+// NoWatch returns the watch of a loop that must not stop.
 func NoWatch() *Watch { return &Watch{ctx: context.Background(), steady: true} }
 
-// watchWork is the work between two looks at the context: a tenth of a
-// millisecond at most, if each unit of it waits for memory once.
+// watchWork is the work between two checks of the context: at most a tenth of a millisecond, if
+// each unit waits for memory once.
 const watchWork = 1 << 10
 
-// steadyWork is the work that loops which must not stop do before they leave long searches to a
-// run that can stop: with the keys of a horton table, some twenty milliseconds.
+// steadyWork is the work after which loops that must not stop leave long searches to a run that can
+// stop: with the keys of a horton table, some twenty milliseconds.
 const steadyWork = 1 << 17
 
-// Over adds to the work that a loop has done, counted in accesses of memory that
-// it may have waited for, and reports whether the loop is to stop.
+// Over adds to the work that a loop has done, counted in memory accesses that it may have waited
+// for, and reports whether the loop must stop.
 func (w *Watch) Over(work int) bool {
 	w.Work(work)
 	return w.work >= watchWork && w.ended()
@@ -38,11 +37,11 @@ func (w *Watch) Work(work int) {
 	w.all += work
 }
 
-// Exhausted reports whether the loop must not stop and has done enough work: an operation that
-// needs a long search then counts as one that found no room, and runs again.
+// Exhausted reports whether the loop must not stop and has done enough work. An operation that then
+// needs a long search counts as one that overflowed, and runs again.
 func (w *Watch) Exhausted() bool { return w.steady && w.all >= steadyWork }
 
-// ended looks at the context. Once it has ended, Over goes on reporting so.
+// ended checks the context. Once the context has ended, Over keeps returning true.
 func (w *Watch) ended() bool {
 	if w.ctx.Err() != nil {
 		return true
@@ -51,23 +50,23 @@ func (w *Watch) ended() bool {
 	return false
 }
 
-// Search decides for one share of a piece whether long searches for room go on. Where keys crowd,
-// one after the other finds none, until the table grows or takes another seed.
+// Search decides for one share of a piece whether long searches for room continue. Where keys
+// crowd, one search after another fails, until the table grows or takes another seed.
 type Search struct {
 	*Watch
-	vain int // in a row
+	vain int // consecutive failed searches
 }
 
-// mostVain is how many searches in a row find nothing before those of the share end.
+// mostVain is the maximum number of consecutive failed searches of a share.
 const mostVain = 64
 
-// SearchBy is that of a loop with a watch.
+// SearchBy returns the Search of a loop with a watch.
 func SearchBy(w *Watch) Search { return Search{Watch: w} }
 
 // Pays reports whether another search is worth its time.
 func (s *Search) Pays() bool { return s.vain < mostVain && !s.Exhausted() }
 
-// Found takes account of what a search has come to.
+// Found records the result of a search.
 func (s *Search) Found(room bool) {
 	s.vain++
 	if room {

@@ -8,7 +8,7 @@ import (
 
 //go:generate go run ../../cmd/weftgen -export -struct weft::Terms ../../kernels/include/weft/ref.cuh
 
-// What a Ref is for (twin: ref.cuh); the widths of keys and values lie above.
+// Modes of a Ref (twin: ref.cuh); the widths of keys and values are in the bits above.
 const (
 	MayInsert  = 1 << iota // keys, and combine values
 	MayReplace             // values, and erase keys
@@ -18,13 +18,12 @@ const (
 	InCache
 )
 
-// View are the terms of a Ref that reads. A change by it is counted as lost.
+// View returns the terms of a Ref that reads. A change through it is counted as lost.
 func (q *Queue) View() Terms {
 	return Terms{Account: q.Word(WordLost), Mode: uint32(q.Widths.Key<<8 | q.Widths.Val<<16)}
 }
 
-// Changing are the terms of a Ref by which kernels change a table and insert up to
-// so many keys.
+// Changing returns the terms of a Ref for kernels that change a table and insert up to limit keys.
 func (q *Queue) Changing(limit int) Terms {
 	t := q.View()
 	t.Limit = uint32(limit)
@@ -32,13 +31,13 @@ func (q *Queue) Changing(limit int) Terms {
 	return t
 }
 
-// Reducing are terms for kernels that neither put nor erase.
+// Reducing returns the terms for kernels that neither put nor erase.
 func (t Terms) Reducing() Terms {
 	t.Mode &^= MayReplace
 	return t
 }
 
-// Update is for [core.Updater].
+// Update implements [core.Updater].
 func (e *Engine) Update(s *device.Stream, n int, f func() error) error {
 	k, err := e.own()
 	if err != nil {
@@ -47,7 +46,7 @@ func (e *Engine) Update(s *device.Stream, n int, f func() error) error {
 	e.stale = true
 	e.used.Add(uint64(n))
 	return e.SubmitVisible(s, func() (err error) {
-		defer func() { // also if f fails: what it has submitted is counted
+		defer func() { // also if f fails: its submitted work is counted
 			p := settleParams{counters: linesOf(e.Parts()).TallyPtr(), account: e.Word(WordLost)}
 			err = errors.Join(err, device.Launch(s, k.settle, Grid(1), Block, &p))
 		}()

@@ -8,12 +8,12 @@ import (
 
 //go:generate go run ../../cmd/weftgen -target 80,90+ptx85 -export -struct weft::Lookup -struct weft::Changes -struct weft::Winners -struct weft::Export ../../kernels/include/weft/batch.cuh
 
-// SpreadKeys is the size of batches up to which each key gets a tile to itself,
-// so that the batch is back after one chain of reads and not after two or four.
+// SpreadKeys is the maximum size of batches in which each key gets its own tile, so that the batch
+// takes one chain of reads and not two or four.
 const SpreadKeys = 1 << 14
 
-// LookupOf is the lookup of a batch, by tiles of so many lanes, and the grid that
-// runs it. The number of keys found is added to hits unless that is 0.
+// LookupOf returns the lookup of a batch by tiles of the given number of lanes, and its grid. The
+// kernel adds the number of keys found to hits unless that is 0.
 func LookupOf(b *batch.Batch, hits device.Ptr, lanes int) (Lookup, device.Dim) {
 	l := Lookup{
 		Keys: b.Columns[batch.Keys].Ptr, Vals: b.Columns[batch.Vals].Ptr, Found: b.Columns[batch.OK].Ptr,
@@ -26,8 +26,8 @@ func LookupOf(b *batch.Batch, hits device.Ptr, lanes int) (Lookup, device.Dim) {
 	return l, Grid(b.N * lanes)
 }
 
-// changesOf are the changes of a part of a batch, of which first is the place in
-// it. What contends, or finds no room, is listed.
+// changesOf returns the changes of a part of a batch; first is the part's place in it. Operations
+// that contend, or overflow, are listed.
 func changesOf(b *batch.Batch, first int, ok device.Ptr, contended, failed List) Changes {
 	c := Changes{
 		Keys: b.Columns[batch.Keys].Ptr, Vals: b.Columns[batch.Vals].Ptr, Kinds: b.Columns[batch.Kinds].Ptr,
@@ -41,8 +41,8 @@ func changesOf(b *batch.Batch, first int, ok device.Ptr, contended, failed List)
 	return c
 }
 
-// ExportOf is copying the pairs of lines number [lo,hi) to the columns of a
-// batch. Their number is added to count.
+// ExportOf returns the arguments that copy the pairs of lines number [lo,hi) to the columns of a
+// batch. The kernel adds their number to count.
 func ExportOf(out *batch.Batch, lines *core.Lines, lo, hi uint32, count device.Ptr) Export {
 	return Export{
 		Keys: out.Columns[batch.Keys].Ptr, Vals: out.Columns[batch.Vals].Ptr, Count: count, Rows: uint64(out.N),
@@ -50,7 +50,7 @@ func ExportOf(out *batch.Batch, lines *core.Lines, lo, hi uint32, count device.P
 	}
 }
 
-// narrow tells kernels for any widths which columns have 32 bits (widths.cuh).
+// narrow returns the mask of columns with 32 bits, for kernels for any widths (widths.cuh).
 func narrow(b *batch.Batch) (bits uint32) {
 	const keys, vals = 1, 2
 	if b.Columns[batch.Keys].Width == 4 {

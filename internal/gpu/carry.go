@@ -9,8 +9,7 @@ import (
 	"github.com/weftgo/weft/internal/gpu/staging"
 )
 
-// reset submits setting the counter to zero, before the work of all pieces that
-// the ring runs next.
+// reset submits zeroing the counter, before the work of all pieces that the ring runs next.
 func (c *Carrier) reset() error {
 	s, err := c.Ring.Work()
 	if err != nil {
@@ -19,17 +18,16 @@ func (c *Carrier) reset() error {
 	return s.Fill(c.Hits.Ptr(), 0, 2)
 }
 
-// bring submits reading the counter behind a piece that is the whole batch: it is
-// counted when the batch has arrived.
+// bring submits reading the counter after a piece that is the whole batch. counted returns it when
+// the batch has arrived.
 func (c *Carrier) bring(p *staging.Piece) error {
 	return p.Stream.CopyOutAsync(c.host[:8], c.Hits.Ptr())
 }
 
-// counted is what bring has read.
+// counted returns the counter that bring has read.
 func (c *Carrier) counted() int { return int(batch.View[uint64](c.host)[0]) }
 
-// count waits for the work of all pieces, whatever becomes of the context, and
-// reads the counter.
+// count waits for the work of all pieces, even if the context has ended, and reads the counter.
 func (c *Carrier) count(ctx context.Context) (int, error) {
 	s, err := c.Ring.Work()
 	if err != nil {
@@ -41,13 +39,13 @@ func (c *Carrier) count(ctx context.Context) (int, error) {
 	return c.counted(), nil
 }
 
-// bringReport submits reading the counters of a table, and a word, behind the
-// work of a batch's last piece: report tells them when the batch has arrived.
+// bringReport submits reading the counters of a table, and a word, after the work of a batch's last
+// piece. report returns them when the batch has arrived.
 func (c *Carrier) bringReport(s *device.Stream, tally, word device.Ptr) error {
 	return errors.Join(s.CopyOutAsync(c.host[:16], tally), s.CopyOutAsync(c.host[16:20], word))
 }
 
-// report is what bringReport has read.
+// report returns what bringReport has read.
 func (c *Carrier) report() (live, used uint64, word uint32) {
 	counters := batch.View[uint64](c.host)
 	return counters[0], counters[1], batch.View[uint32](c.host)[4]

@@ -2,10 +2,10 @@ package gpu
 
 import "github.com/weftgo/weft/device"
 
-// Adder adds to counters of callers. Others may be adding to the same ones.
+// Adder adds to counters of callers. Other work may add to the same counters.
 type Adder struct{ kernel device.Kernel }
 
-// LoadAdder makes the adder of a device. A [Workspace] has one.
+// LoadAdder returns the adder of a device. A [Workspace] has one.
 func LoadAdder(dev device.Device) (a Adder, err error) {
 	err = Load(dev, &gpuImage, []Entry{a.entry()})
 	return a, err
@@ -18,7 +18,7 @@ func (a Adder) Add(s *device.Stream, to device.Ptr, n uint64) error {
 	return a.launch(s, addParams{to: to, n: n})
 }
 
-// AddFrom submits adding the number that lies at from.
+// AddFrom submits adding the number at address from.
 func (a Adder) AddFrom(s *device.Stream, to, from device.Ptr) error {
 	return a.launch(s, addParams{to: to, counters: from})
 }
@@ -27,7 +27,7 @@ func (a Adder) launch(s *device.Stream, p addParams) error {
 	return device.Launch(s, a.kernel, Grid(1), Block, &p)
 }
 
-// AddCount submits adding n to a counter of a caller's, if there is one.
+// AddCount submits adding n to a counter of a caller, if given.
 func (w *Workspace) AddCount(s *device.Stream, to device.Ptr, n uint64) error {
 	if to == 0 || n == 0 {
 		return nil

@@ -14,69 +14,67 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Structure is what a structure brings to an [Engine]: launches of its kernels
-// on its memory. All submit and none waits.
+// Structure is the part of an engine that a structure supplies: launches of its kernels on its
+// memory. All methods submit and none waits.
 type Structure interface {
-	// Look launches a lookup, which adds the number of keys found to hits unless
-	// that is 0.
+	// Look launches a lookup, which adds the number of keys found to hits unless that is 0.
 	Look(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error
-	// Change launches a change, and reports whether it lists operations whose
-	// outcome duplicates decide; Winners then launches giving it to them.
+	// Change launches a change, and reports whether it lists operations that contend with
+	// duplicates. Winners then launches the resolution of these.
 	Change(s *device.Stream, p core.Parts, c *Change) (contended bool, err error)
 	Winners(s *device.Stream, p core.Parts, c *Change, w *Winners) error
-	// Export launches what [core.Engine] says of it, and counts the pairs in
-	// count.
+	// Export launches Export of [core.Engine], and counts the pairs in count.
 	Export(s *device.Stream, p core.Parts, lo, hi uint32, out *batch.Batch, count device.Ptr) error
 }
 
-// linesOf is the memory of a generation, which embeds it.
+// linesOf returns the lines of a generation that embeds them.
 func linesOf(p core.Parts) *core.Lines {
 	return p.(interface{ Memory() *core.Lines }).Memory()
 }
 
-// Change is a part of a batch that is launched at once.
+// Change is a part of a batch that runs in one launch.
 type Change struct {
 	*batch.Batch
 	Args Changes // for the kernel
 
-	// Of an engine that Moves: where the change lists operations that find no room at
-	// first, as many as it has; the items are zero again when it is done. Still tells
-	// that no pair moves.
+	// For an engine that Moves: Spilled is the list of operations that overflow at first, with
+	// capacity for all of them. Its items are zero again when the change is done. Still forbids
+	// moving pairs.
 	Spilled List
 	Still   bool
 }
 
-// Engine is a [core.Engine] but for what structures do with whole tables: a
-// structure embeds it and adds that.
+// Engine is a [core.Engine] without the operations of structures on whole tables. A structure
+// embeds it and adds those.
 type Engine struct {
 	Queue
 	Leases *core.Leases
 	Order  OrderKernels
 
-	// Moves is set by structures whose changes move pairs, before OpenEngine.
+	// Moves is set by structures with changes that move pairs, before OpenEngine.
 	Moves bool
-	// Capacity is how many pairs a table of fixed size is for, whose changes move pairs; 0: any
-	// number. For more, no pair is moved.
+	// Capacity is the number of pairs that a table of fixed size is for, if its changes move pairs.
+	// 0: unlimited. Beyond it, no pair is moved.
 	Capacity int
 
 	structure Structure
-	pairs     sync.Mutex    // of who submits a change that moves pairs, or reading all
+	pairs     sync.Mutex    // held while submitting a change that moves pairs, or a read of all
 	still     bool          // for the change being submitted
-	slots     int           // in each line
+	slots     int           // per line
 	known     core.Counters // as of the last reading
 	stale     bool          // changes have been submitted since
 	used      atomic.Uint64 // slots in use, counting operations submitted since as new pairs
 	ticket    uint32        // of the last launch, for mixed batches
 }
 
-// OpenEngine prepares an engine for a structure with so many slots in each line.
-// Close frees it, also after an error.
+// OpenEngine prepares an engine for a structure with the given number of slots per line. Close
+// frees it, also after an error.
 func (e *Engine) OpenEngine(dev device.Device, w batch.Widths, slots int, s Structure) error {
 	e.structure, e.slots = s, slots
 	return e.Queue.Open(dev, w)
 }
 
-// Start empties the first generation and makes it the current one, or frees it.
+// Start empties the first generation and makes it the current one, or frees it after an error.
 func (e *Engine) Start(p core.Parts) (*core.Leases, error) {
 	err := e.Do(context.Background(), func(s *device.Stream) error { return wipe(s, p) })
 	if err != nil {
@@ -90,27 +88,27 @@ func (e *Engine) Start(p core.Parts) (*core.Leases, error) {
 func wipe(s *device.Stream, p core.Parts) error {
 	m := linesOf(p)
 	if err := s.Fill(m.Buf.Ptr, ^uint32(0), m.Bytes()/4); err != nil {
-		return err // and they are counted on
+		return err // and the tally keeps its counts
 	}
 	return s.Fill(m.TallyPtr(), 0, core.LineBytes/4)
 }
 
-// Caps is for [core.Engine].
+// Caps implements [core.Engine].
 func (e *Engine) Caps() core.Caps { return core.Caps{Beside: true, Streams: true} }
 
-// Used is not below the number of slots in use, counting every operation
-// submitted as a new pair: a hint for launches.
+// Used returns an upper bound of the number of slots in use, counting every submitted operation as
+// a new pair. It is a hint for launches.
 func (e *Engine) Used() uint64 { return e.used.Load() }
 
-// Current is for [core.Engine].
+// Current implements [core.Engine].
 func (e *Engine) Current() *core.Lease { return e.Leases.Current() }
 
-// Parts is the current generation, for the writer whose turn it is.
+// Parts returns the current generation. The caller holds the writer lock.
 func (e *Engine) Parts() core.Parts { return e.Current().Parts }
 
 // ---- lookups ------------------------------------------------------------------
 
-// Look is for [core.Engine].
+// Look implements [core.Engine].
 func (e *Engine) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, count device.Ptr) (done, hits int, err error) {
 	if b.N == 0 {
 		return 0, 0, nil
@@ -126,7 +124,7 @@ func (e *Engine) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *b
 	})
 }
 
-// Present is for [core.Presenter].
+// Present implements [core.Presenter].
 func (e *Engine) Present(ctx context.Context, s *device.Stream, b *batch.Batch) (int, error) {
 	if err := s.Fill(e.Word(WordSum), 0, 2); err != nil {
 		return 0, err
@@ -141,14 +139,14 @@ func (e *Engine) Present(ctx context.Context, s *device.Stream, b *batch.Batch) 
 
 // ---- changes ------------------------------------------------------------------
 
-// launchOps is the number of changes in a launch that resolves no duplicates;
-// between launches the structure's choices are made anew.
+// launchOps is the number of changes in a launch that resolves no duplicates. Between launches the
+// structure decides again.
 const launchOps = 1 << 24
 
-// reduceOps is that of reductions: what blocks gather they keep until the end.
+// reduceOps is the same for reductions: blocks keep what they gather until the end.
 const reduceOps = 1 << 26
 
-// Change is for [core.Engine].
+// Change implements [core.Engine].
 func (e *Engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
 	if b.N == 0 {
 		return 0, nil, nil
@@ -184,8 +182,8 @@ func (e *Engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (
 	return done, failed, nil
 }
 
-// changeOn submits a part of a batch, and if told so waits for it and returns
-// the operations that found no room. Where no pair may move, more find none.
+// changeOn submits a part of a batch. With report it waits for the part and returns the operations
+// that overflowed. If no pair may move, more operations overflow, and these are always reported.
 func (e *Engine) changeOn(s *device.Stream, part *batch.Batch, x *Scratch, to List, first int, report bool) (failed []uint32, err error) {
 	err = e.besideReaders(func() error {
 		if e.still {
@@ -207,8 +205,8 @@ func (e *Engine) changeOn(s *device.Stream, part *batch.Batch, x *Scratch, to Li
 	return e.ReadFailed(context.Background(), x)
 }
 
-// besideReaders submits a change, which moves no pairs if an iteration reads them. One
-// that begins meanwhile reads behind it: see Export.
+// besideReaders submits a change, which moves no pairs if an iteration reads them. An iteration
+// that begins meanwhile reads after the change: see Export.
 func (e *Engine) besideReaders(submit func() error) error {
 	e.pairs.Lock()
 	defer e.pairs.Unlock()
@@ -216,8 +214,8 @@ func (e *Engine) besideReaders(submit func() error) error {
 	return submit()
 }
 
-// Rearrange runs launches that move pairs behind all changes, and waits for them; but not
-// while an iteration reads the pairs: then it does nothing.
+// Rearrange runs launches that move pairs, after all changes, and waits for them. While an
+// iteration reads the pairs, it does nothing.
 func (e *Engine) Rearrange(ctx context.Context, submit func(*device.Stream) error) (done bool, err error) {
 	err = e.besideReaders(func() error {
 		if done = !e.still; !done {
@@ -232,8 +230,8 @@ func (e *Engine) Rearrange(ctx context.Context, submit func(*device.Stream) erro
 	return true, errors.Join(err, e.Stream.Sync(context.WithoutCancel(ctx)))
 }
 
-// changeHost carries a batch from host memory through the device, as much of it
-// as the scratch is for.
+// changeHost carries a batch from host memory through the device, up to the capacity of the
+// scratch.
 func (e *Engine) changeHost(ctx context.Context, b *batch.Batch) (done int, failed []uint32, err error) {
 	x, err := e.Scratch(ctx, b.N)
 	if err != nil {
@@ -251,17 +249,17 @@ func (e *Engine) changeHost(ctx context.Context, b *batch.Batch) (done int, fail
 			return e.Submit(p.Stream, func() error { return e.changePiece(c, p, b.N, x) })
 		})
 	})
-	// What has been run has been run, whatever has become of the context.
+	// The results of what has run are read even if the context has ended.
 	switch ctx := context.WithoutCancel(ctx); {
 	case err == nil:
-		e.allDone() // what the last piece brings back comes behind all of them
+		e.allDone() // the copies of the last piece run after all of them
 		n := e.know(c)
 		failed, err = e.listFailed(ctx, x, n)
 	case done > 0:
 		var ferr error
 		failed, ferr = e.ReadFailed(ctx, x)
 		err = errors.Join(err, ferr)
-		// A piece that went wrong may have run a part of its operations.
+		// A failed piece may have run some of its operations.
 		failed = slices.DeleteFunc(failed, func(i uint32) bool { return int(i) >= done })
 	}
 	return done, failed, err
@@ -280,8 +278,8 @@ func (e *Engine) changePiece(c *Carrier, p *staging.Piece, n int, x *Scratch) er
 	return c.bringReport(p.Stream, linesOf(e.Parts()).TallyPtr(), e.Word(WordFailed))
 }
 
-// know takes over what has come back with the last piece of a batch: the
-// counters, and how many operations found no room.
+// know stores the counters that arrived with the last piece of a batch, and returns the number of
+// operations that overflowed.
 func (e *Engine) know(c *Carrier) (failed uint32) {
 	e.known.Live, e.known.Used, failed = c.report()
 	e.stale = false
@@ -289,8 +287,8 @@ func (e *Engine) know(c *Carrier) (failed uint32) {
 	return failed
 }
 
-// launch launches the kernels of a change: one, and those that resolve
-// duplicates with a scratch. first is the part's place in its batch.
+// launch launches the kernels of a change: one, and with a scratch those that resolve duplicates.
+// first is the part's place in its batch.
 func (e *Engine) launch(s *device.Stream, b *batch.Batch, x *Scratch, failed List, first int) error {
 	full := e.Capacity > 0 && !e.stale && e.known.Live >= uint64(e.Capacity)
 	e.stale = true
@@ -319,15 +317,15 @@ func (e *Engine) launch(s *device.Stream, b *batch.Batch, x *Scratch, failed Lis
 	if err = settle(c); err != nil || b.Kind != op.Put || ok == 0 {
 		return err
 	}
-	// The last Put of a key brings the value, and the first one reports that it has inserted: flags
-	// move as those of Deletes, without values.
+	// The last Put of a key supplies the value, and the first one reports the insertion. The flags
+	// are resolved as those of Deletes, without values.
 	flags, deletes := *c, *b
 	deletes.Kind, flags.Batch = op.Delete, &deletes
 	w.Contest.Kind = uint32(op.Delete)
 	return settle(&flags)
 }
 
-// change has the structure launch a change, with a list where winners will be.
+// change calls the structure's launch of a change, with the memory of the winners as spill list.
 func (e *Engine) change(s *device.Stream, p core.Parts, c *Change, x *Scratch) (contended bool, err error) {
 	if !e.Moves {
 		return e.structure.Change(s, p, c)
@@ -343,8 +341,8 @@ func (e *Engine) change(s *device.Stream, p core.Parts, c *Change, x *Scratch) (
 	return contended, err
 }
 
-// Answer is for [core.Answerer]: what is found lies in a scratch, as winners and
-// flags do.
+// Answer implements [core.Answerer]. The scratch holds the values found, in place of winners and
+// flags.
 func (e *Engine) Answer(ctx context.Context, s *device.Stream, b *batch.Batch) error {
 	k, err := e.own()
 	if err != nil {
@@ -384,13 +382,13 @@ func (e *Engine) mayUse(b *batch.Batch) {
 	}
 }
 
-// Add is for [core.Engine].
+// Add implements [core.Engine].
 func (e *Engine) Add(s *device.Stream, to device.Slice[uint64], negate bool) error {
 	k, err := e.own()
 	if err != nil {
 		return err
 	}
-	e.stale = true // Counters waits for this, too
+	e.stale = true // so that Counters waits for it
 	p := addParams{counters: linesOf(e.Parts()).TallyPtr(), to: to.Ptr()}
 	if negate {
 		p.negate = 1
@@ -400,7 +398,7 @@ func (e *Engine) Add(s *device.Stream, to device.Slice[uint64], negate bool) err
 
 // ---- whole tables ---------------------------------------------------------------
 
-// Counters is for [core.Engine].
+// Counters implements [core.Engine].
 func (e *Engine) Counters(ctx context.Context) (core.Counters, error) {
 	if !e.stale {
 		return e.known, nil
@@ -417,8 +415,8 @@ func (e *Engine) Counters(ctx context.Context) (core.Counters, error) {
 	return e.known, nil
 }
 
-// Do runs something on the engine's stream behind all changes, and waits for
-// it: readers may come next.
+// Do runs submit on the engine's stream after all changes, and waits for it, so that readers may
+// follow.
 func (e *Engine) Do(ctx context.Context, submit func(*device.Stream) error) error {
 	e.stale = true
 	err := e.Submit(e.Stream, func() error { return submit(e.Stream) })
@@ -429,16 +427,16 @@ func (e *Engine) Do(ctx context.Context, submit func(*device.Stream) error) erro
 	return errors.Join(err, waited)
 }
 
-// Try submits a change of the structure's own to a stream of a caller's.
+// Try submits a change of the structure itself to a stream of a caller.
 func (e *Engine) Try(s *device.Stream, submit func() error) error {
 	e.stale = true
 	return e.SubmitVisible(s, submit)
 }
 
-// Attempt submits a batch to a stream of a caller's, as Change does, whose operations need not find
-// room: how many find none is added to failed. Where the scratch is for fewer operations, nothing is
-// run: duplicates would be resolved part by part, and a later part might find room that an earlier
-// one did not.
+// Attempt submits a batch to a stream of a caller, as Change does, and adds the number of
+// operations that overflow to failed. If the scratch is too small for the batch, Attempt runs
+// nothing: duplicates would be resolved part by part, and a later part might find room that an
+// earlier one did not.
 func (e *Engine) Attempt(ctx context.Context, s *device.Stream, b *batch.Batch, failed device.Ptr) (ran bool, err error) {
 	x, err := e.Scratch(ctx, b.N)
 	if err != nil {
@@ -451,14 +449,14 @@ func (e *Engine) Attempt(ctx context.Context, s *device.Stream, b *batch.Batch, 
 	return true, e.SubmitVisible(s, func() error { return e.launch(s, b, x, List{Count: failed}, 0) })
 }
 
-// Told takes over counters that have been read behind all changes, which are done.
+// Told stores counters that have been read after all changes, which are done.
 func (e *Engine) Told(now core.Counters) {
 	e.known, e.stale = now, false
 	e.used.Store(now.Used)
 	e.allDone()
 }
 
-// Alone does it while no reader is at work, and none comes.
+// Alone is Do in an exclusive section, without readers.
 func (e *Engine) Alone(ctx context.Context, submit func(*device.Stream) error) error {
 	if err := e.Leases.Exclude(ctx); err != nil {
 		return err
@@ -467,15 +465,14 @@ func (e *Engine) Alone(ctx context.Context, submit func(*device.Stream) error) e
 	return e.Do(ctx, submit)
 }
 
-// Clear is for [core.Engine].
+// Clear implements [core.Engine].
 func (e *Engine) Clear(ctx context.Context) error {
 	return e.Do(ctx, func(s *device.Stream) error { return wipe(s, e.Parts()) })
 }
 
-// Move fills new memory, which a structure has allocated, from the current
-// generation, and makes it the current one. move submits that, and adds the
-// number of pairs that find no place to lost. If there are any, the new memory
-// is freed, and their number returned.
+// Move fills new memory, which a structure has allocated, from the current generation, and makes it
+// the current one. move submits the copy, and adds the number of pairs that overflow to the word
+// lost. If any overflow, Move frees the new memory and returns their number.
 func (e *Engine) Move(ctx context.Context, to core.Parts, move func(s *device.Stream, from core.Parts, lost device.Ptr) error) (lost int, err error) {
 	err = e.Do(ctx, func(s *device.Stream) error {
 		if err := errors.Join(wipe(s, to), e.Set(s, WordResult, 0)); err != nil {
@@ -494,11 +491,11 @@ func (e *Engine) Move(ctx context.Context, to core.Parts, move func(s *device.St
 	return 0, e.Leases.Replace(to)
 }
 
-// reportNumbers is how many a report has at most.
+// reportNumbers is the maximum number of values of a report.
 const reportNumbers = 32
 
-// Report runs a launch on the engine's stream that adds to as many numbers as out
-// has, from a place on the device on, and reads them: statistics of a table.
+// Report runs a launch on the engine's stream that adds to len(out) numbers at an address on the
+// device, and reads them: statistics of a table.
 func (e *Engine) Report(ctx context.Context, out []uint64, launch func(to device.Ptr) error) error {
 	to := e.Word(WordReport)
 	if err := e.Stream.Fill(to, 0, 2*len(out)); err != nil {
@@ -510,12 +507,12 @@ func (e *Engine) Report(ctx context.Context, out []uint64, launch func(to device
 	return e.Stream.CopyOut(ctx, device.Bytes(out), to)
 }
 
-// Extent is for [core.Engine].
+// Extent implements [core.Engine].
 func (e *Engine) Extent(l *core.Lease) (units uint32, rows int) {
 	return linesOf(l.Parts).Units(), e.slots
 }
 
-// Export is for [core.Engine].
+// Export implements [core.Engine].
 func (e *Engine) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (int, error) {
 	c, err := e.Carrier()
 	if err != nil {
@@ -534,9 +531,9 @@ func (e *Engine) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *
 	return c.counted(), nil
 }
 
-// beforeExport has a stream wait for what comes before reading pairs for an iteration.
-// Changes submitted since it began may be seen or not. Those that move pairs have been
-// submitted before: from then on they see that it has begun.
+// beforeExport makes a stream wait for the changes that an iteration must read after. Changes
+// submitted since the iteration began may be seen or not. Changes that move pairs were submitted
+// before: later ones see the iteration and move nothing.
 func (e *Engine) beforeExport(s *device.Stream) error {
 	behind := e.Visible
 	if e.Moves {

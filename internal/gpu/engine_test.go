@@ -19,7 +19,7 @@ import (
 // memory is a generation of a structure without kernels.
 type memory struct{ core.Lines }
 
-// plain is a structure whose launches are copies and fills.
+// plain is a structure with copies and fills as launches.
 type plain struct {
 	t      *testing.T
 	look   func(s *device.Stream, b *batch.Batch, hits device.Ptr) error
@@ -44,7 +44,7 @@ func (p *plain) Export(s *device.Stream, _ core.Parts, lo, hi uint32, out *batch
 	return p.export(s, lo, hi, out, count)
 }
 
-// openEngine gives an engine and its table's leases.
+// openEngine opens an engine of a plain structure.
 func openEngine(t *testing.T, dev device.Device) (*gpu.Engine, *plain) {
 	t.Helper()
 	e, p := new(gpu.Engine), &plain{t: t}
@@ -63,7 +63,7 @@ func openEngine(t *testing.T, dev device.Device) (*gpu.Engine, *plain) {
 	return e, p
 }
 
-// lines is memory that is not empty yet.
+// lines returns memory that is not empty yet.
 func lines(t *testing.T, e *gpu.Engine) *memory {
 	t.Helper()
 	l, err := core.NewLines(e.Dev, 4)
@@ -76,7 +76,7 @@ func lines(t *testing.T, e *gpu.Engine) *memory {
 	return &memory{l}
 }
 
-// empty wants memory to be all ones, with a tally of nothing.
+// empty checks that memory is all ones, with a tally of zeros.
 func empty(t *testing.T, e *gpu.Engine, m *memory) {
 	t.Helper()
 	got := make([]uint32, m.Buf.Size/4)
@@ -104,8 +104,8 @@ func simulated(t *testing.T) device.Device {
 	return devicetest.Checked(t, s)
 }
 
-// thirds is a change that fails every third operation, in an order of the
-// threads' own; want are those.
+// thirds returns a change that fails every third operation, in the order of the threads; want
+// receives these operations.
 func thirds(want *[]uint32) func(s *device.Stream, c *gpu.Change) error {
 	return func(s *device.Stream, c *gpu.Change) error {
 		for i := c.N - 1; i >= 0; i-- {
@@ -143,9 +143,10 @@ func TestChangeReportsFailures(t *testing.T) {
 			var want []uint32
 			takes := thirds(&want)
 			p.change = func(s *device.Stream, c *gpu.Change) error {
-				return errors.Join(takes(s, c), s.Fill(e.Parts().(*memory).TallyPtr(), 5, 4)) // 5<<32|5 live, and as many used
+				// 5<<32|5 live, and as many used
+				return errors.Join(takes(s, c), s.Fill(e.Parts().(*memory).TallyPtr(), 5, 4))
 			}
-			// A batch from the host brings the counters back.
+			// A batch from the host returns the counters.
 			used := uint64(5<<32 | 5)
 			if stream != nil {
 				used = e.Used() + uint64(n)
@@ -164,7 +165,7 @@ func TestChangeReportsFailures(t *testing.T) {
 				t.Errorf("%d operations: %+v, %v", n, now, err)
 			}
 		}
-		// Without a report, failures are counted until somebody asks.
+		// Without a report, failures are counted until the next read.
 		there.Flags = batch.Order
 		var want []uint32
 		p.change = thirds(&want)
@@ -185,8 +186,8 @@ func TestChangeReportsFailures(t *testing.T) {
 	}
 }
 
-// What flags a launch gets: those of the batch, without the order that a mixed
-// batch does not have, and without what kernels don't know.
+// A launch gets the flags of the batch, without the order that a mixed batch does not have, and
+// without flags that kernels do not use.
 func TestChangeFlags(t *testing.T) {
 	e, p := openEngine(t, simulated(t))
 	keys, kinds := make([]uint32, 3), make([]weft.OpKind, 3)
@@ -229,7 +230,7 @@ func TestLookCarriesColumns(t *testing.T) {
 	if done, hits, err := e.Look(ctx, nil, e.Leases.Current(), b, 0); done != 0 || hits != 0 || !errors.Is(err, context.Canceled) {
 		t.Errorf("after its context ended: %d, %d, %v", done, hits, err)
 	}
-	// An empty batch has nothing to be cancelled.
+	// An empty batch ignores an ended context.
 	if _, _, err := e.Look(ctx, nil, e.Leases.Current(), &batch.Batch{}, 0); err != nil {
 		t.Error(err)
 	}
@@ -260,7 +261,7 @@ func TestPresent(t *testing.T) {
 	}
 }
 
-// Counters are read when something has been submitted since.
+// Counters are read if changes have been submitted since.
 func TestCounters(t *testing.T) {
 	e, _ := openEngine(t, simulated(t))
 	at := e.Parts().(*memory).TallyPtr()
@@ -271,7 +272,7 @@ func TestCounters(t *testing.T) {
 		if err := e.Do(t.Context(), func(s *device.Stream) error { return set(s, live) }); err != nil {
 			t.Fatal(err)
 		}
-		if live == 2 { // behind the engine's back
+		if live == 2 { // without the engine's knowledge
 			if _, err := e.Counters(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -286,8 +287,8 @@ func TestCounters(t *testing.T) {
 	}
 }
 
-// A move that loses nothing puts other memory in use; one that does, or fails,
-// leaves the old one and frees the new.
+// A move without overflow puts the other memory in use. A move that overflows or fails leaves the
+// old memory and frees the new.
 func TestMove(t *testing.T) {
 	dev := simulated(t)
 	e, _ := openEngine(t, dev)
@@ -318,7 +319,7 @@ func TestMove(t *testing.T) {
 	}
 }
 
-// Export says how many rows there are even if they are more than fit.
+// Export returns the number of rows even if they do not fit.
 func TestExport(t *testing.T) {
 	e, p := openEngine(t, simulated(t))
 	if units, rows := e.Extent(e.Leases.Current()); units != 5 || rows != 3 {
@@ -340,7 +341,7 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// The number of pairs is added where the caller says, or taken away.
+// Add adds the number of pairs to the caller's counter, or subtracts it.
 func TestAdd(t *testing.T) {
 	dev := simulated(t)
 	e, _ := openEngine(t, dev)
@@ -367,8 +368,8 @@ func TestAdd(t *testing.T) {
 	}
 }
 
-// A change on another stream waits for the one before, unless that has been waited for:
-// not where waiting for it has failed.
+// A change on another stream waits for the one before, unless that has been waited for; a failed
+// wait does not count.
 func TestChangesWait(t *testing.T) {
 	dev := simulated(t)
 	e, _ := openEngine(t, dev)
@@ -382,7 +383,7 @@ func TestChangesWait(t *testing.T) {
 		defer s.Close()
 		streams[i] = s
 	}
-	change := func(s *device.Stream) { // that nobody has waited for
+	change := func(s *device.Stream) { // not waited for
 		t.Helper()
 		if err := e.SubmitVisible(s, func() error { return nil }); err != nil {
 			t.Fatal(err)

@@ -10,22 +10,22 @@ import (
 	"github.com/weftgo/weft/internal/gpu/staging"
 )
 
-// Expander is a structure whose keys have rows of variable number.
+// Expander is a structure with a variable number of rows per key.
 type Expander interface {
-	// Rows launches writing the values of n keys, those of key i from row
-	// offsets[i] on, none beyond row offsets[i+1], before row first or from row
-	// limit on. vals is where row first goes; no key's rows end before it. found,
-	// unless 0, receives how many rows each key has (uint32).
+	// Rows launches writing the values of n keys. The values of key i begin at row offsets[i] and
+	// end at row offsets[i+1] at most; rows before first or from limit on are not written. vals is
+	// the address of row first; no key's rows end before it. found, unless 0, receives the number
+	// of rows of each key (uint32).
 	Rows(s *device.Stream, p core.Parts, n int, keys, offsets, vals, found device.Ptr, first, limit uint64) error
 }
 
-// rangeBytes is the size of the values that are written at a time for a key with
-// more than fit a piece. Each time its chain is walked from the beginning.
+// rangeBytes is the size of the values that are written at a time for a key with more than fit a
+// piece. Each time its chain is walked from the beginning.
 const rangeBytes = 64 << 20
 
-// Expand is for [core.Expander], with what the structure brings. On the host,
-// the pairs have been counted behind all changes that they are to be seen of, and
-// waited for, so this waits for no change.
+// Expand implements [core.Expander] with the structure's launches. On the host, the pairs were
+// counted after all changes that they must include, and that count was waited for. So Expand waits
+// for no change.
 func (e *Engine) Expand(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, x Expander) error {
 	if s != nil {
 		return e.expandOn(s, l, b, x)
@@ -55,8 +55,7 @@ func (e *Engine) Expand(ctx context.Context, s *device.Stream, l *core.Lease, b 
 	return ctx.Err()
 }
 
-// expandMany fetches the values of keys that fit a piece each: keys and offsets
-// go in, values out.
+// expandMany fetches the values of keys that each fit a piece: keys and offsets go in, values out.
 func (e *Engine) expandMany(ctx context.Context, c *Carrier, l *core.Lease, b *batch.Batch, x Expander) error {
 	b.Columns[batch.Offsets] = batch.Starts(b.Columns[batch.Vals].Offsets)
 	_, err := c.Ring.Run(ctx, b, func(p *staging.Piece) error {
@@ -71,8 +70,8 @@ func (e *Engine) expandMany(ctx context.Context, c *Carrier, l *core.Lease, b *b
 	return err
 }
 
-// expandLarge fetches the values of one key, a range of rows at a time: into
-// scratch, and from there in pieces.
+// expandLarge fetches the values of one key, a range of rows at a time: into scratch, and from
+// there in pieces.
 func (e *Engine) expandLarge(ctx context.Context, c *Carrier, l *core.Lease, b *batch.Batch, x Expander) (err error) {
 	keys, vals := b.Columns[batch.Keys], b.Columns[batch.Vals]
 	room, err := e.Scratch(ctx, (min(len(vals.Host), rangeBytes)+largeHead)/scratchOp+1)
@@ -113,7 +112,7 @@ func (e *Engine) expandLarge(ctx context.Context, c *Carrier, l *core.Lease, b *
 		if err != nil {
 			return err
 		}
-		// Of what has been counted, these have been there each time.
+		// The minimum over all ranges is the number of rows that were present throughout.
 		var now [1]uint32
 		if err := s.CopyOut(ctx, device.Bytes(now[:]), found); err != nil {
 			return err
@@ -124,11 +123,11 @@ func (e *Engine) expandLarge(ctx context.Context, c *Carrier, l *core.Lease, b *
 	return nil
 }
 
-// largeHead is the size of what comes before the values of a large key: its two
-// offsets, the key, and the number of its rows.
+// largeHead is the size of the data before the values of a large key: its two offsets, the key, and
+// the number of its rows.
 const largeHead = 256
 
-// expandOn counts, adds up and writes: no copy, no wait.
+// expandOn counts, computes offsets and writes. It neither copies nor waits.
 func (e *Engine) expandOn(s *device.Stream, l *core.Lease, b *batch.Batch, x Expander) error {
 	keys, counts, offsets, vals := b.Columns[batch.Keys], b.Columns[batch.Counts], b.Columns[batch.Offsets], b.Columns[batch.Vals]
 	if b.N == 0 {

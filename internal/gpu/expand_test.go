@@ -13,16 +13,15 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// counted is a structure whose keys have as many rows as is said beforehand.
+// counted is a structure with a given number of rows per key.
 type counted struct{ *plain }
 
 func (counted) Rows(*device.Stream, core.Parts, int, device.Ptr, device.Ptr, device.Ptr, device.Ptr, uint64, uint64) error {
 	return nil
 }
 
-// Offsets on the device are the sums of the counts before each: of less than a
-// warp takes at a time and more, of strips and more strips than a warp takes,
-// with sums beyond 32 bits.
+// Offsets on the device are the sums of the counts before each. The numbers of counts are below and
+// above what a warp adds at a time, and above one and several strips, with sums beyond 32 bits.
 func TestExpandOnAddsUp(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, opts := range []sim.Options{{Arch: 80}, {Arch: 90, Scheduler: sim.Random, Seed: 3}} {

@@ -7,7 +7,7 @@ import "github.com/weftgo/weft/device"
 // scanStrip is the number of counts that a warp adds up (scan.cuh).
 const scanStrip = 1024
 
-// kernels are those of no structure.
+// kernels holds the kernels that belong to no structure.
 type kernels struct {
 	add    Adder
 	settle device.Kernel
@@ -15,7 +15,7 @@ type kernels struct {
 	scan   [3]device.Kernel // sums, strips, offsets
 }
 
-// own loads them when they are first used.
+// own returns the kernels, and loads them on first use.
 func (w *Workspace) own() (*kernels, error) {
 	w.loading.Lock()
 	defer w.loading.Unlock()
@@ -34,8 +34,8 @@ func (w *Workspace) own() (*kernels, error) {
 	return k, err
 }
 
-// Offsets submits adding up n counts (uint32) to n+1 offsets (uint64). It needs no
-// memory of its own, as prim's does: what it submits outlives the call.
+// Offsets submits adding up n counts (uint32) to n+1 offsets (uint64). Unlike prim's scan it needs
+// no memory of its own, because the submitted work outlives the call.
 func (w *Workspace) Offsets(s *device.Stream, counts, offsets device.Ptr, n int) error {
 	k, err := w.own()
 	if err != nil {

@@ -5,14 +5,14 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 )
 
-// MixedKernels are those of batches that mix operations or combine values. They lie
-// in an image of their own, which is loaded when they are needed.
+// MixedKernels are the kernels of batches that mix operations or combine values. They are in a
+// separate image, which is loaded on first use.
 type MixedKernels struct {
-	Change       device.Kernel // mixed batches but for their reductions
-	Reduce, Rows device.Kernel // those, and batches of nothing else: not of sets
+	Change       device.Kernel // mixed batches without their reductions
+	Reduce, Rows device.Kernel // those reductions, and batches of reductions only; not for sets
 }
 
-// Entries are the kernels to be found, with what is appended to their names.
+// Entries returns the kernels to load; suffix is appended to their names.
 func (k *MixedKernels) Entries(suffix string, w batch.Widths) []Entry {
 	entries := []Entry{{"change" + suffix, &k.Change}}
 	if w.Val > 0 {
@@ -21,9 +21,9 @@ func (k *MixedKernels) Entries(suffix string, w batch.Widths) []Entry {
 	return entries
 }
 
-// Submit launches a change by the kernels of a structure: change, in a grid, if the
-// batch is of one kind and combines nothing; and else what mix loads, of a mixed batch
-// the reductions behind the rest.
+// Submit launches a change by the kernels of a structure. A batch of one kind that combines nothing
+// runs change in a grid. Other batches run the kernels that mix loads; reductions of a mixed batch
+// run after the rest.
 func (c *Change) Submit(dev device.Device, w batch.Widths, change device.Kernel, grid device.Dim,
 	mix func() (*MixedKernels, error), launch func(k device.Kernel, grid device.Dim) error) error {
 	if !c.Combines() {
@@ -33,13 +33,14 @@ func (c *Change) Submit(dev device.Device, w batch.Widths, change device.Kernel,
 	if err != nil {
 		return err
 	}
-	blocks := 4 // on a multiprocessor (gather.cuh)
+	blocks := 4 // per multiprocessor (gather.cuh)
 	if w.Slot == 16 {
 		blocks = 3
 	}
 	if c.Reduces() {
 		rows := c.N
-		if c.Flags&batch.Float != 0 { // no atomic combines them: fewer blocks, each with enough to gather
+		// not combined atomically: fewer blocks, each with enough to gather
+		if c.Flags&batch.Float != 0 {
 			rows /= GatherRows
 		}
 		return launch(mixed.Rows, Resident(dev, rows, blocks))
@@ -50,8 +51,8 @@ func (c *Change) Submit(dev device.Device, w batch.Widths, change device.Kernel,
 	return launch(mixed.Reduce, Resident(dev, c.N, blocks))
 }
 
-// GatherRows is the number of rows of a thread from which on it gathers them.
+// GatherRows is the minimum number of rows per thread for which a thread gathers them.
 const GatherRows = 8
 
-// Cached is a flag beside those of batches: the table lies in the L2 cache.
+// Cached is a flag in addition to those of batches: the table fits in the L2 cache.
 const Cached = 256

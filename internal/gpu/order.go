@@ -8,12 +8,11 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// OrderKernels resolve duplicates. Contend, Claim and Reset take a Contest; Last,
-// for Put, and First, for PutNew and Delete, take a struct of the structure's
-// that has Winners within.
+// OrderKernels resolve duplicates. Contend, Claim and Reset take a Contest. Last, for Put, and
+// First, for PutNew and Delete, take a struct of the structure that contains Winners.
 type OrderKernels struct{ Contend, Claim, Last, First, Reset device.Kernel }
 
-// Entries are the names of the kernels. A set has no Put.
+// Entries returns the kernels to load. A set has no Put.
 func (k *OrderKernels) Entries(w batch.Widths) []Entry {
 	entries := []Entry{{"contend", &k.Contend}, {"reset", &k.Reset}, {"winners_first", &k.First}}
 	if w.Val > 0 {
@@ -22,8 +21,7 @@ func (k *OrderKernels) Entries(w batch.Widths) []Entry {
 	return entries
 }
 
-// Winners is the kernel of the structure's own that resolves the duplicates of a
-// batch of a kind.
+// Winners returns the structure's kernel that resolves the duplicates of a batch of a kind.
 func (k *OrderKernels) Winners(kind op.Kind) device.Kernel {
 	if kind == op.Put {
 		return k.Last
@@ -31,10 +29,10 @@ func (k *OrderKernels) Winners(kind op.Kind) device.Kernel {
 	return k.First
 }
 
-// Pair is the variant of an image for a pair of widths: "64_32".
+// Pair returns the variant of an image for a pair of widths: "64_32".
 func Pair(w batch.Widths) string { return fmt.Sprintf("%d_%d", w.Key*8, w.Val*8) }
 
-// Slots is the variant of an image that serves all pairs of widths with slots of 16 bytes: "64_64".
+// Slots returns the variant of an image for all pairs of widths with slots of 16 bytes: "64_64".
 func Slots(w batch.Widths) string {
 	if w.Slot == 16 {
 		w.Key, w.Val = 8, 8
@@ -42,13 +40,12 @@ func Slots(w batch.Widths) string {
 	return Pair(w)
 }
 
-// ResolveOps is the number of changes among which duplicates are resolved, at
-// most.
+// ResolveOps is the maximum number of changes among which duplicates are resolved.
 const ResolveOps = 1 << 23
 
-// Contend prepares the change of an ordered batch: contended is where it lists
-// what duplicates could have decided, ok the batch's column, or memory in its
-// place that resolving needs. Nothing contends in other batches.
+// Contend prepares the change of an ordered batch. contended is the list of operations that
+// duplicates may decide. ok is the batch's column, or scratch memory in its place if the resolution
+// requires it. In other batches nothing contends.
 func (q *Queue) Contend(s *device.Stream, b *batch.Batch, x *Scratch) (contended List, ok device.Ptr, err error) {
 	ok = b.Columns[batch.OK].Ptr
 	if !b.Ordered() {
@@ -60,8 +57,8 @@ func (q *Queue) Contend(s *device.Stream, b *batch.Batch, x *Scratch) (contended
 	return List{Items: x.listed(), Count: q.Word(WordContended)}, ok, q.Set(s, WordContended, 0)
 }
 
-// Contest is what resolves the duplicates of a batch, with twice as many places
-// for winners as operations.
+// Contest returns the arguments that resolve the duplicates of a batch, with two winner places per
+// operation.
 func (x *Scratch) Contest(b *batch.Batch, contended List) Contest {
 	return Contest{
 		Keys: b.Columns[batch.Keys].Ptr, Winners: x.winners(), Contended: contended,
@@ -69,11 +66,10 @@ func (x *Scratch) Contest(b *batch.Batch, contended List) Contest {
 	}
 }
 
-// resolve gives the operations that a change listed the outcome of batch order.
-// When it listed none, the kernels find that out and end. winners launches the
-// structure's own.
+// resolve resolves the operations that a change listed in batch order. If the list is empty, the
+// kernels detect that and end. winners launches the structure's own.
 func (x *Scratch) resolve(s *device.Stream, k *OrderKernels, contest *Contest, winners func() error) error {
-	if !x.clean { // it is new, or a batch before was cut short
+	if !x.clean { // new, or an earlier batch ended early
 		if err := s.Fill(x.winners(), 0, 2*x.Ops); err != nil {
 			return err
 		}

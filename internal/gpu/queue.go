@@ -11,40 +11,40 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 )
 
-// Queue is where the work of one structure goes. What it works with while a call
-// runs belongs to the device.
+// Queue orders the work of one structure. The memory that it uses during a call belongs to the
+// device's workspace.
 type Queue struct {
 	*Workspace
 	Dev    device.Device
 	Widths batch.Widths
 
-	// Stream runs what the engine does on its own account.
+	// Stream runs the engine's own work.
 	Stream *device.Stream
-	// Visible is recorded behind changes that callers submit to streams, and waited
-	// for by lookups from host memory. Other changes have been waited for when their
-	// call returns, and until then nobody is promised to see them.
+	// Visible is recorded after changes that callers submit to streams, and lookups from host
+	// memory wait for it. Other changes have been waited for when their call returns, and no lookup
+	// is guaranteed to see them before.
 	Visible *device.Event
 
-	changed *device.Event                // recorded behind those
-	last    atomic.Pointer[device.Event] // the one of the two behind the last change
-	stream  *device.Stream               // that runs it; nil: it has been waited for
+	changed *device.Event                // recorded after all other changes
+	last    atomic.Pointer[device.Event] // the one of the two recorded after the last change
+	stream  *device.Stream               // stream of the last change; nil: it has been waited for
 
 	control device.Slice[uint32] // see the words below
 }
 
-// Words in device memory that kernels report in.
+// Words in device memory that kernels write.
 const (
 	WordContended  = iota // operations that contend
-	WordFailed            // operations without room
-	WordResult            // whatever a kernel finds out
-	WordReductions        // the ticket of the last mixed batch that had any
-	WordSum               // 64 bits, which a lookup may add to
+	WordFailed            // operations that overflow
+	WordResult            // result of a kernel
+	WordReductions        // ticket of the last mixed batch with reductions
+	WordSum               // 64 bits, for the sum of a lookup
 	_
-	WordSpilled // operations that find no room at first
+	WordSpilled // operations that overflow at first
 	_
-	WordLost // operations without room in batches on the device, and of users' kernels, since last read: begins weft::Account
+	WordLost // overflows on the device and in users' kernels since last read: begins weft::Account
 	_
-	_ // what kernels of users have done: three numbers of 64 bits
+	_ // effects of users' kernels: three numbers of 64 bits
 	_
 	_
 	_
@@ -54,8 +54,7 @@ const (
 	words      = WordReport + 2*reportNumbers
 )
 
-// Open prepares a queue. What is opened is closed by Close, also after an
-// error.
+// Open prepares a queue. Close closes everything that it has opened, also after an error.
 func (q *Queue) Open(dev device.Device, w batch.Widths) (err error) {
 	q.Dev, q.Widths, q.Workspace = dev, w, openWorkspace(dev)
 	if q.Stream, err = dev.NewStream(); err != nil {
@@ -73,7 +72,7 @@ func (q *Queue) Open(dev device.Device, w batch.Widths) (err error) {
 	return q.Stream.Fill(q.control.Ptr(), 0, words)
 }
 
-// Close waits for all changes and frees everything. No call is under way.
+// Close waits for all changes and frees everything. No call is in flight.
 func (q *Queue) Close() (err error) {
 	events := []*device.Event{q.changed, q.Visible}
 	for _, e := range events { // streams of callers may be about to record them
@@ -96,11 +95,11 @@ func (q *Queue) Close() (err error) {
 	return err
 }
 
-// Changed is the event behind all changes: each runs behind the one before.
+// Changed returns the event recorded after all changes: each change runs after the one before.
 func (q *Queue) Changed() *device.Event { return q.last.Load() }
 
-// Submit launches a change behind the one before. After an error, too, later
-// changes wait for what has been launched.
+// Submit launches a change after the one before. Even after an error, later changes wait for what
+// has been launched.
 func (q *Queue) Submit(s *device.Stream, launch func() error) error {
 	return q.submit(s, q.changed, launch)
 }
@@ -110,29 +109,28 @@ func (q *Queue) SubmitVisible(s *device.Stream, launch func() error) error {
 	return q.submit(s, q.Visible, launch)
 }
 
-// submit calls the driver no more than it must: each call takes as long as a few
-// thousand operations.
+// submit makes as few driver calls as possible: each takes as long as a few thousand operations.
 func (q *Queue) submit(s *device.Stream, behind *device.Event, launch func() error) (err error) {
 	if q.stream != nil && s != q.stream {
 		if err := s.Wait(q.Changed()); err != nil {
 			return err
 		}
 	}
-	defer func() { // also where code of a user panics
+	defer func() { // also if a user's code panics
 		q.stream = s
-		if e := s.Record(behind); e != nil { // nothing else tells when it is over
+		if e := s.Record(behind); e != nil { // no event marks the end of the change, so wait
 			err = errors.Join(err, e, s.Sync(context.Background()))
 		}
-		q.last.Store(behind) // other tables that use a scratch of this one read it meanwhile
+		q.last.Store(behind) // other tables that share a scratch read it concurrently
 	}()
 	return launch()
 }
 
-// allDone tells that all changes submitted so far have been waited for: later ones need
+// allDone records that all changes submitted so far have been waited for, so that later ones need
 // not wait for them again.
 func (q *Queue) allDone() { q.stream = nil }
 
-// Word is the address of a word.
+// Word returns the address of a word.
 func (q *Queue) Word(i int) device.Ptr { return q.control.Ptr() + device.Ptr(4*i) }
 
 // Read waits for the queue's stream and reads a word.
@@ -145,17 +143,17 @@ func (q *Queue) Read(ctx context.Context, word int) (uint32, error) {
 // Set submits writing a word.
 func (q *Queue) Set(s *device.Stream, word int, v uint32) error { return s.Fill(q.Word(word), v, 1) }
 
-// Lost reads how many operations on the device found no room, and resets it.
+// Lost reads and resets the number of operations on the device that overflowed.
 func (q *Queue) Lost(ctx context.Context) (int, error) {
 	n, err := q.Read(ctx, WordLost)
 	if err != nil || n == 0 {
 		return 0, err
 	}
-	// Later changes, on other streams, count on from there.
+	// The reset runs before later changes on other streams, which continue counting.
 	return int(n), q.Submit(q.Stream, func() error { return q.Set(q.Stream, WordLost, 0) })
 }
 
-// Failed is the list that a change records operations without room in.
+// Failed returns the list in which a change records operations that overflow.
 func (q *Queue) Failed(x *Scratch) List { return List{Items: x.failed(), Count: q.Word(WordFailed)} }
 
 // ReadFailed returns the recorded operations, ascending.
@@ -167,12 +165,12 @@ func (q *Queue) ReadFailed(ctx context.Context, x *Scratch) ([]uint32, error) {
 	return q.listFailed(ctx, x, n)
 }
 
-// listFailed is ReadFailed of so many.
+// listFailed is ReadFailed for a known number of operations.
 func (q *Queue) listFailed(ctx context.Context, x *Scratch, n uint32) ([]uint32, error) {
 	switch {
 	case n == 0:
 		return nil, nil
-	case int(n) > x.Ops: // rather than memory for so many
+	case int(n) > x.Ops: // do not allocate memory for an impossible number
 		return nil, fmt.Errorf("gpu: %d operations are said to have found no room, of %d at most", n, x.Ops)
 	}
 	failed := make([]uint32, n)

@@ -82,7 +82,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// The memory for an ordered batch, as kernels see it.
+// The memory of an ordered batch, as kernels see it.
 func TestOrder(t *testing.T) {
 	q, dev := open(t)
 	keys, err := device.Make[uint32](dev, 300)
@@ -104,7 +104,7 @@ func TestOrder(t *testing.T) {
 	if contest.N != 300 || contest.Kind != uint32(weft.OpDelete) || contest.Keys != keys.Ptr() || contest.Mask < 2*300-1 || contest.Mask&(contest.Mask+1) != 0 {
 		t.Errorf("%+v", contest)
 	}
-	// Puts need no flags; unordered and in mixed batches nothing contends.
+	// Puts need no flags; in unordered and mixed batches nothing contends.
 	for _, b := range []*batch.Batch{
 		{N: 1, Kind: op.Delete},
 		{N: 1, Columns: batch.Columns{batch.Kinds: {Ptr: 1}}, Flags: batch.Order},
@@ -121,7 +121,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// Whatever fails, nothing stays behind and a queue that was opened works on.
+// Whatever operation fails, no memory leaks and an open queue continues to work.
 func TestEveryOperationFailsOnce(t *testing.T) {
 	s, err := sim.Open(nil)
 	if err != nil {
@@ -134,7 +134,7 @@ func TestEveryOperationFailsOnce(t *testing.T) {
 		q := new(gpu.Queue)
 		fired := devicetest.FailAfter(dev, n)
 		err := q.Open(dev, widths)
-		less := false // scratch, where there was no memory for more
+		less := false // whether a smaller scratch was used for lack of memory
 		if err == nil {
 			if less, err = take(q); err != nil {
 				if _, err := take(q); err != nil {
@@ -158,8 +158,8 @@ func TestEveryOperationFailsOnce(t *testing.T) {
 	}
 }
 
-// take takes and returns what calls work with, and reports whether it was less
-// than asked for.
+// take acquires and returns what calls work with, and reports whether the scratch was smaller than
+// requested.
 func take(q *gpu.Queue) (less bool, err error) {
 	for _, n := range []int{1000, 2000} {
 		x, err := q.Scratch(context.Background(), n)
@@ -177,7 +177,7 @@ func take(q *gpu.Queue) (less bool, err error) {
 	return less, nil
 }
 
-// Where there is memory for less scratch than a change could use, it gets that.
+// A change gets a smaller scratch if memory is short.
 func TestScratchFitsMemory(t *testing.T) {
 	dev := devicetest.OpenSim(t, &sim.Options{Memory: 1 << 20})
 	q := openQueue(t, dev)

@@ -11,42 +11,40 @@ import (
 )
 
 const (
-	// scratchOp is the size of a scratch for an operation, in bytes: two winners,
-	// a place in either list, a flag.
+	// scratchOp is the scratch memory of an operation, in bytes: two winners, a place in either
+	// list, a flag.
 	scratchOp = 4*2 + 4 + 4 + 1
-	// leastScratch is the number of operations that a scratch is made for at least.
+	// leastScratch is the minimum number of operations of a scratch.
 	leastScratch = 256
-	// fairScratch is the number below which a structure rather takes turns with
-	// another one on the device than have a scratch of its own.
+	// fairScratch is the number of operations below which a structure shares a scratch with another
+	// one rather than having a smaller one of its own.
 	fairScratch = 1 << 16
 )
 
-// Scratch is device memory that a change resolves duplicates with, and lists
-// operations without room in. It is lent to the change under way: until the call
-// has submitted it, and has read the list if it wants to. The work on the device
-// may go on; whoever has the scratch next lets its stream wait for that, unless
-// it comes behind it anyway.
+// Scratch is device memory in which a change resolves duplicates, and lists operations that
+// overflow. A change holds it until its call has submitted all work and, if required, has read the
+// list. The device may still be working then. The next user makes its stream wait for that work,
+// unless its work runs later anyway.
 type Scratch struct {
 	Ops int // a power of two
 
 	buf   device.Buffer
-	clean bool // no winners are left
+	clean bool // all winners are zero
 	lent  bool
-	user  *Queue // whose changes used it last, until Changed; nil: nobody's
+	user  *Queue // queue with the last changes that used it, until Changed; nil: none
 }
 
-// The parts of a scratch: twice as many winners as operations, zero between changes;
-// the operations that contend; those without room; flags for a batch that brings
-// none.
+// The parts of a scratch: two winners per operation, zero between changes; the operations that
+// contend; those that overflow; flags for a batch without a column of flags.
 func (x *Scratch) winners() device.Ptr { return x.buf.Ptr }
 func (x *Scratch) listed() device.Ptr  { return x.buf.Ptr + device.Ptr(8*x.Ops) }
 func (x *Scratch) failed() device.Ptr  { return x.buf.Ptr + device.Ptr(12*x.Ops) }
 func (x *Scratch) flags() device.Ptr   { return x.buf.Ptr + device.Ptr(16*x.Ops) }
 
-// scratchOps is the size of a scratch for n operations.
+// scratchOps returns the size of a scratch for n operations.
 func scratchOps(n int) int { return 1 << bits.Len(uint(max(n, leastScratch)-1)) }
 
-// Scratch lends a queue scratch for n operations, or fewer, until Return.
+// Scratch acquires a scratch for n operations, or fewer. Return releases it.
 func (q *Queue) Scratch(ctx context.Context, n int) (*Scratch, error) {
 	w := q.Workspace
 	n = scratchOps(min(n, ResolveOps))
@@ -64,7 +62,7 @@ func (q *Queue) Scratch(ctx context.Context, n int) (*Scratch, error) {
 	return x, err
 }
 
-// Return takes a scratch back.
+// Return releases a scratch.
 func (q *Queue) Return(x *Scratch) {
 	w := q.Workspace
 	w.mu.Lock()
@@ -73,9 +71,9 @@ func (q *Queue) Return(x *Scratch) {
 	w.line.Wake()
 }
 
-// find looks for a scratch: one that this queue has used, or that nobody uses any
-// more, or a new one; and if the limit does not allow that, the largest that is
-// not lent, whose work will be waited for. Nil: all are lent.
+// find looks for a scratch: one that this queue has used, or that is no longer in use, or a new
+// one. If the limit forbids a new one, it returns the largest that is not acquired, and the caller
+// waits for its work. It returns nil if all are acquired.
 func (w *Workspace) find(q *Queue, n int) (*Scratch, error) {
 	if x := w.best(n, func(x *Scratch) bool { return x.user == q }); x != nil {
 		return x, nil
@@ -96,7 +94,7 @@ func (w *Workspace) find(q *Queue, n int) (*Scratch, error) {
 	if fits := scratchOp*ops <= left && ops >= min(n, fairScratch); !fits && len(w.scratch) > 0 {
 		return w.best(0, func(*Scratch) bool { return true }), nil
 	}
-	// There is room if those that are too small go; not for one of the same size.
+	// A new scratch fits if those that are too small are freed, unless they have the same size.
 	if x := w.best(0, w.done); x != nil && x.Ops == ops {
 		return x, nil
 	}
@@ -104,15 +102,15 @@ func (w *Workspace) find(q *Queue, n int) (*Scratch, error) {
 		return nil, err
 	}
 	x, err := w.make(ops)
-	for errors.Is(err, device.ErrMemory) && ops > leastScratch { // a change takes longer with less
+	// a smaller scratch slows the change down
+	for errors.Is(err, device.ErrMemory) && ops > leastScratch {
 		ops /= 2
 		x, err = w.make(ops)
 	}
 	return x, err
 }
 
-// best is the smallest scratch for n operations that is not lent and of which ok
-// is true, or the largest if n is 0.
+// best returns the smallest free scratch for n operations that passes ok, or the largest if n is 0.
 func (w *Workspace) best(n int, ok func(*Scratch) bool) (found *Scratch) {
 	for _, x := range w.scratch {
 		if !x.lent && x.Ops >= n && (found == nil || (x.Ops < found.Ops) == (n > 0)) && ok(x) {
@@ -122,7 +120,7 @@ func (w *Workspace) best(n int, ok func(*Scratch) bool) (found *Scratch) {
 	return found
 }
 
-// done reports whether the device has done with a scratch.
+// done reports whether the device has finished with a scratch.
 func (w *Workspace) done(x *Scratch) bool {
 	if x.user == nil {
 		return true
@@ -134,7 +132,7 @@ func (w *Workspace) done(x *Scratch) bool {
 	return true
 }
 
-// drop frees what nobody uses and is too small for n operations.
+// drop frees unused scratches that are too small for n operations.
 func (w *Workspace) drop(n int) (err error) {
 	w.scratch = slices.DeleteFunc(w.scratch, func(x *Scratch) bool {
 		if x.lent || x.Ops >= n || !w.done(x) {
@@ -156,9 +154,8 @@ func (w *Workspace) make(ops int) (*Scratch, error) {
 	return x, nil
 }
 
-// use makes a change on a stream come behind the work of the queue that has used
-// a scratch before, and notes that this one does. Its own changes come one after
-// another by themselves.
+// use makes a change on a stream run after the work of the queue that used a scratch before, and
+// records this queue as its user. The queue's own changes run one after another anyway.
 func (q *Queue) use(s *device.Stream, x *Scratch) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -171,9 +168,8 @@ func (q *Queue) use(s *device.Stream, x *Scratch) error {
 	return nil
 }
 
-// follow makes other work on a stream come behind what a scratch has been used
-// for. The caller waits for that work before it returns the scratch, whose winners
-// are no longer zero.
+// follow makes other work on a stream run after the last use of a scratch. The caller waits for
+// that work before it returns the scratch. The winners are then no longer zero.
 func (w *Workspace) follow(s *device.Stream, x *Scratch) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -184,7 +180,7 @@ func (w *Workspace) follow(s *device.Stream, x *Scratch) error {
 	return s.Wait(x.user.Changed())
 }
 
-// forget takes a queue, whose changes are done, off the scratches that it used.
+// forget removes a queue from the scratches that it used, once its changes are done.
 func (w *Workspace) forget(q *Queue) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

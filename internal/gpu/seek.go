@@ -12,21 +12,21 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Seeker is the launches of an ordered map whose generations never change. All submit and none
-// waits.
+// Seeker is the launches of an ordered map with generations that never change. All methods submit
+// and none waits.
 type Seeker interface {
 	// Seek launches a lookup of any kind (core.OrderedMap), which adds the number of keys found to
 	// hits unless that is 0.
 	Seek(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error
-	// Rows launches writing the pairs of ranges, those of range i from row Offsets[i] on, to rows
-	// [first,limit), of which the first is where the columns begin.
+	// Rows launches writing the pairs of ranges to rows [first,limit). The pairs of range i begin
+	// at row Offsets[i], and the columns begin at row first.
 	Rows(s *device.Stream, p core.Parts, b *batch.Batch, first, limit uint64) error
-	// Pairs launches writing n pairs to columns: from the one on that so many come before, or
-	// backward before that.
+	// Pairs launches writing n pairs to columns: from rank from on, or backward from the pair
+	// before it.
 	Pairs(s *device.Stream, p core.Parts, keys, vals device.Ptr, from uint64, n int, backward bool) error
 }
 
-// Seek is Look of [core.Engine].
+// Seek implements Look of [core.Engine].
 func (q *Queue) Seek(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, count device.Ptr, x Seeker) (done, hits int, err error) {
 	if b.N == 0 {
 		return 0, 0, nil
@@ -37,8 +37,8 @@ func (q *Queue) Seek(ctx context.Context, s *device.Stream, l *core.Lease, b *ba
 	return q.LookPieces(ctx, b, func(s *device.Stream, b *batch.Batch, hits device.Ptr) error { return q.seek(s, l.Parts, b, hits, x) })
 }
 
-// seek submits a lookup, behind the changes that callers have submitted: the last one may be
-// about to write the generation.
+// seek submits a lookup after the changes that callers have submitted: the last one may still have
+// to write the generation.
 func (q *Queue) seek(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr, x Seeker) error {
 	if err := s.Wait(q.Visible); err != nil {
 		return err
@@ -46,7 +46,7 @@ func (q *Queue) seek(s *device.Stream, p core.Parts, b *batch.Batch, hits device
 	return x.Seek(s, p, b, hits)
 }
 
-// SeekRows is Expand of [core.Expander].
+// SeekRows implements Expand of [core.Expander].
 func (q *Queue) SeekRows(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, x Seeker) error {
 	if s != nil {
 		return q.seekRowsOn(s, l, b, x)
@@ -67,7 +67,7 @@ func (q *Queue) SeekRows(ctx context.Context, s *device.Stream, l *core.Lease, b
 	})
 }
 
-// seekRowsOn counts, adds up and writes: no copy, no wait.
+// seekRowsOn counts, computes offsets and writes. It neither copies nor waits.
 func (q *Queue) seekRowsOn(s *device.Stream, l *core.Lease, b *batch.Batch, x Seeker) error {
 	c := &b.Columns
 	if b.N == 0 {
@@ -84,8 +84,8 @@ func (q *Queue) seekRowsOn(s *device.Stream, l *core.Lease, b *batch.Batch, x Se
 	return x.Rows(s, l.Parts, b, 0, uint64(c[batch.Vals].Rows()))
 }
 
-// SeekPairs copies as many pairs as a batch has rows to its columns Keys and Vals in host memory, from
-// the one on that so many come before.
+// SeekPairs copies the pairs from rank from on, one per row of a batch, to its columns Keys and
+// Vals in host memory.
 func (q *Queue) SeekPairs(ctx context.Context, l *core.Lease, b *batch.Batch, from uint64, x Seeker) error {
 	c, err := q.Carrier()
 	if err != nil {
@@ -106,16 +106,16 @@ func (q *Queue) seekPairs(ctx context.Context, c *Carrier, l *core.Lease, b *bat
 	return err
 }
 
-// Gap are pairs [From,To) that go, and how many before; kernels have the same.
+// Gap is pairs [From,To) to delete, and the number deleted before them; kernels have the same
+// struct.
 type Gap struct{ From, To, Before uint64 }
 
-// GapBytes is the size of the memory that a range takes which is deleted: for its place, its number
-// of pairs, and two gaps.
+// GapBytes is the memory for deleting one range: its rank, its number of pairs, and two gaps.
 const GapBytes = 8 + 4 + 2*int(unsafe.Sizeof(Gap{})) + 512
 
-// Gaps finds the pairs of ranges on the device that are to be deleted, and writes how many each
-// has to the batch's column of counts. Finding them is for the device, and which range is the first to
-// have a pair for the host, which waits. at is memory of GapBytes for each range.
+// Gaps finds the pairs of ranges on the device that are to be deleted, and writes the number of
+// each range to the batch's column of counts. The device finds the pairs. The host waits, and
+// decides which range is the first to contain a pair. at is memory of GapBytes per range.
 func (q *Queue) Gaps(ctx context.Context, s *device.Stream, p core.Parts, b *batch.Batch, at device.Ptr, x Seeker) ([]Gap, error) {
 	spans, err := q.spans(ctx, s, p, b, at, x)
 	if err != nil {
@@ -136,7 +136,7 @@ func (q *Queue) Gaps(ctx context.Context, s *device.Stream, p core.Parts, b *bat
 	return gaps, nil
 }
 
-// spans finds the pairs of ranges, and waits for that, behind all changes.
+// spans finds the pairs of ranges after all changes, and waits for the result.
 func (q *Queue) spans(ctx context.Context, s *device.Stream, p core.Parts, b *batch.Batch, at device.Ptr, x Seeker) ([]core.Span, error) {
 	c := prim.Carve(at)
 	from, n := make([]uint64, b.N), make([]uint32, b.N)

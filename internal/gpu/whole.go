@@ -11,13 +11,14 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// This is for engines around a [Queue] whose changes take a batch as a whole, since they sort it, and
-// for lookups of them by ranges.
+// This file supports engines on a [Queue] with changes that sort a batch and so take it as a whole,
+// and their lookups by ranges.
 
-// Work is device memory of the change under way. The next change comes behind it by itself.
+// Work is device memory of the current change. The next change runs after it anyway.
 type Work struct{ Buf device.Buffer }
 
-// Room makes it large enough, behind the change that has it: for who asks for more than once, with some to spare.
+// Room grows the memory to at least bytes, after the change that uses it. From the second growth on
+// it adds a quarter to spare.
 func (w *Work) Room(q *Queue, bytes int) error {
 	if w.Buf.Size >= bytes {
 		return nil
@@ -39,7 +40,7 @@ func (w *Work) Room(q *Queue, bytes int) error {
 	return err
 }
 
-// Free frees it, behind the last change.
+// Free frees the memory after the last change.
 func (w *Work) Free(q *Queue) error {
 	buf := w.Buf
 	w.Buf = device.Buffer{}
@@ -49,9 +50,9 @@ func (w *Work) Free(q *Queue) error {
 	return errors.Join(q.Changed().Sync(context.Background()), q.Dev.Free(buf))
 }
 
-// Whole takes a batch of host memory to the device, has it run there on the queue's stream, and
-// brings back what it has written. The batch lies in the first bytes of work, behind which there
-// are as many as the run needs. The core has counted, so nobody uses the work any more.
+// Whole copies a batch of host memory to the device, runs it there on the queue's stream, and
+// copies the outputs back. The batch lies in the first bytes of work, followed by needs bytes for
+// the run. The core has read the counters, so the work is no longer in use.
 func (q *Queue) Whole(ctx context.Context, w *Work, b *batch.Batch, needs int, run func(there *batch.Batch, at int) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -92,8 +93,8 @@ func (q *Queue) SubmitWaiting(s *device.Stream, launch func() error) error {
 	return errors.Join(q.Submit(s, launch), s.Sync(context.Background()))
 }
 
-// LookPieces runs a lookup of host memory, piece by piece; look submits one, behind the changes that
-// callers have submitted, which adds the number of hits to a counter.
+// LookPieces runs a lookup of host memory, piece by piece. look submits a piece, after the changes
+// that callers have submitted, and adds the number of hits to a counter.
 func (q *Queue) LookPieces(ctx context.Context, b *batch.Batch, look func(s *device.Stream, b *batch.Batch, hits device.Ptr) error) (done, hits int, err error) {
 	c, err := q.Carrier()
 	if err != nil {
@@ -115,8 +116,8 @@ func (q *Queue) LookPieces(ctx context.Context, b *batch.Batch, look func(s *dev
 	if whole && err == nil {
 		return done, c.counted(), nil
 	}
-	// All pieces that were sent have arrived, so the count is theirs. If none
-	// was, the counter may not be zero yet: it is read on the same stream.
+	// All submitted pieces have arrived, so the count is theirs. If none was, the counter may not
+	// be zero yet: it is read on the same stream.
 	hits, e2 := c.count(ctx)
 	if err == nil {
 		err = e2
@@ -124,9 +125,8 @@ func (q *Queue) LookPieces(ctx context.Context, b *batch.Batch, look func(s *dev
 	return done, hits, err
 }
 
-// ExpandRanges brings the pairs of ranges to host memory, which have been counted: many submits
-// writing those of a piece to its columns, and large brings those of one range that are more than
-// fit a piece.
+// ExpandRanges copies the pairs of ranges, which have been counted, to host memory. many submits
+// writing those of a piece to its columns. large copies those of one range that do not fit a piece.
 func (q *Queue) ExpandRanges(ctx context.Context, b *batch.Batch, many func(p *staging.Piece) error, large func(c *Carrier, b *batch.Batch) error) error {
 	c, err := q.Carrier()
 	if err != nil {
@@ -155,8 +155,8 @@ func (q *Queue) ExpandRanges(ctx context.Context, b *batch.Batch, many func(p *s
 	return ctx.Err()
 }
 
-// LargeRange are the pairs of one range as rows without a limit to their number, and the rank of the
-// first of them or, backward, of the one behind them; look runs a lookup of host memory.
+// LargeRange returns the pairs of one range as a batch of rows, and the rank of the first pair or,
+// backward, the rank after the last pair. look runs a lookup of host memory.
 func LargeRange(b *batch.Batch, look func(b *batch.Batch) error) (rows *batch.Batch, from uint64, err error) {
 	rank, all := make([]uint64, 1), make([]uint32, 1)
 	first, count := b.Only(batch.Keys), b.Only(batch.Keys)

@@ -8,37 +8,36 @@ import (
 	"github.com/weftgo/weft/internal/gpu/staging"
 )
 
-// Workspace is what the structures on one device share: memory that calls work
-// with while they run. It is there while a structure is open on the device.
+// Workspace is the memory that calls of all structures on one device share while they run. It
+// exists while a structure is open on the device.
 //
-// Calls take from it in the order scratch, carrier, memory of the carrier's ring;
-// whoever has the last waits for nobody, so nobody waits for ever.
+// Calls acquire in the order scratch, carrier, memory of the carrier's ring. A call that holds the
+// last waits for no other, so every wait ends.
 type Workspace struct {
 	dev    device.Device
-	users  int             // queues that are open; guarded as workspaces are
+	users  int             // open queues; guarded as workspaces are
 	memory *staging.Memory // of rings
 
 	mu       sync.Mutex
-	carriers []*Carrier // that are idle
+	carriers []*Carrier // idle
 
 	loading sync.Mutex
 	kernels *kernels // guarded by loading; nil until an engine needs them
 
-	limit   int // bytes of all scratches, at most
+	limit   int // maximum bytes of all scratches
 	scratch []*Scratch
-	line    staging.Line // of calls that wait for a scratch
+	line    staging.Line // calls that wait for a scratch
 }
 
-// workspaces are those of all devices.
+// workspaces holds those of all devices.
 var workspaces = struct {
 	sync.Mutex
 	of     map[device.Device]*Workspace
 	limits map[device.Device]int
 }{of: map[device.Device]*Workspace{}, limits: map[device.Device]int{}}
 
-// Limit sets how much page-locked memory calls on a device may take up together,
-// in bytes, and how much of the device's for resolving duplicates. 0 is the
-// default again.
+// Limit sets how much page-locked memory the calls on a device may use together, in bytes, and how
+// much device memory for resolving duplicates. 0 restores the default.
 func Limit(dev device.Device, bytes int) {
 	workspaces.Lock()
 	defer workspaces.Unlock()
@@ -62,7 +61,7 @@ func (w *Workspace) setLimit(bytes int) {
 	w.limit = bytes
 }
 
-// openWorkspace finds the workspace of a device, or makes it, for one more queue.
+// openWorkspace returns the workspace of a device, making it if necessary, for one more queue.
 func openWorkspace(dev device.Device) *Workspace {
 	workspaces.Lock()
 	defer workspaces.Unlock()
@@ -76,7 +75,7 @@ func openWorkspace(dev device.Device) *Workspace {
 	return w
 }
 
-// close frees a workspace when the last queue has gone.
+// close frees a workspace when its last queue closes.
 func (w *Workspace) close() (err error) {
 	workspaces.Lock()
 	defer workspaces.Unlock()
@@ -93,22 +92,22 @@ func (w *Workspace) close() (err error) {
 	return errors.Join(err, w.memory.Close())
 }
 
-// Carrier is what a call with host memory needs for itself while it runs: a
-// ring for its columns, and a counter.
+// Carrier holds what a call with host memory needs exclusively while it runs: a ring for its
+// columns, and a counter.
 type Carrier struct {
 	Ring *staging.Ring
 	Hits device.Slice[uint64]
 
 	dev  device.Device
-	host []byte // page-locked, for what comes back with a batch
+	host []byte // page-locked, for the report that arrives with a batch
 }
 
-// reportBytes is the size of what comes back with a batch: two counters of 64
-// bits, and a word.
+// reportBytes is the size of the report that arrives with a batch: two counters of 64 bits, and a
+// word.
 const reportBytes = 24
 
-// Carrier lends a carrier, until Give. As many are kept as were lent at once:
-// streams and events, but no memory to speak of.
+// Carrier acquires a carrier; Give releases it. The pool keeps as many as were acquired at once:
+// streams and events, but little memory.
 func (w *Workspace) Carrier() (*Carrier, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -128,14 +127,14 @@ func (w *Workspace) Carrier() (*Carrier, error) {
 	return c, nil
 }
 
-// Give takes a carrier back.
+// Give releases a carrier.
 func (w *Workspace) Give(c *Carrier) {
 	w.mu.Lock()
 	w.carriers = append(w.carriers, c)
 	w.mu.Unlock()
 }
 
-// OnWork lends a carrier and the stream on which its ring works while run runs.
+// OnWork calls run with a carrier and the work stream of its ring.
 func (w *Workspace) OnWork(run func(c *Carrier, s *device.Stream) error) error {
 	c, err := w.Carrier()
 	if err != nil {

@@ -29,8 +29,8 @@ func openQueue(t *testing.T, dev device.Device) *gpu.Queue {
 	return q
 }
 
-// Carriers are kept for later calls of any structure, as many as were out at
-// once, and go with the last structure.
+// Carriers are kept for later calls of any structure, as many as were acquired at once, and are
+// freed with the last structure.
 func TestWorkspaceIsShared(t *testing.T) {
 	dev := simulated(t)
 	before := devicetest.Live(dev)
@@ -73,8 +73,8 @@ func TestWorkspaceIsShared(t *testing.T) {
 	}
 }
 
-// As long as there is memory, changes of several structures have scratch of their
-// own; then smaller ones; then they wait, with their contexts.
+// While memory lasts, changes of several structures have separate scratches. Then they get smaller
+// ones, and then they wait until their contexts end.
 func TestScratchIsBounded(t *testing.T) {
 	dev := simulated(t)
 	const ops, op = 1 << 17, 17
@@ -115,7 +115,7 @@ func TestScratchIsBounded(t *testing.T) {
 		q.Return(x)
 	}
 	wg.Wait()
-	// Nor is one freed to make another of its size.
+	// No scratch is freed to make another of its size.
 	for i := range all {
 		if x, err := q.Scratch(t.Context(), ops); err != nil || x != all[i] {
 			t.Errorf("%+v, want %+v: %v", x, all[i], err)
@@ -124,7 +124,7 @@ func TestScratchIsBounded(t *testing.T) {
 	for _, x := range all {
 		q.Return(x)
 	}
-	// A larger one takes the place of those that are too small.
+	// A larger one replaces those that are too small.
 	gpu.Limit(dev, 2*ops*op)
 	if x, err := q.Scratch(t.Context(), 2*ops); err != nil || x.Ops != 2*ops {
 		t.Errorf("%+v, %v", x, err)
@@ -133,8 +133,8 @@ func TestScratchIsBounded(t *testing.T) {
 	}
 }
 
-// Structures that share a scratch take turns on the device, also with lookups
-// that use it: each wait for that is needed.
+// Structures that share a scratch run one after another on the device, including lookups that use
+// it: each wait for that is needed.
 func TestScratchOmissions(t *testing.T) {
 	if err := shareScratch(func(dev device.Device) device.Device { return dev }); err != nil {
 		t.Fatal(err)
@@ -158,7 +158,7 @@ func TestScratchOmissions(t *testing.T) {
 	}
 }
 
-// shareScratch has changes of two structures, and a large key, use one scratch.
+// shareScratch makes changes of two structures, and a large key, use one scratch.
 func shareScratch(wrap func(device.Device) device.Device) error {
 	for seed := range uint64(20) {
 		s, err := sim.Open(&sim.Options{Scheduler: sim.Random, Seed: seed})
@@ -175,7 +175,7 @@ func shareScratch(wrap func(device.Device) device.Device) error {
 	return nil
 }
 
-// sharer is a structure that writes its mark to the scratch and reads it again.
+// sharer is a structure that writes its mark to the scratch and reads it back.
 type sharer struct {
 	plain
 	e    *gpu.Engine
@@ -193,7 +193,7 @@ func (p *sharer) Rows(s *device.Stream, _ core.Parts, n int, _, _, vals, found d
 	return errors.Join(s.Fill(vals, p.mark, int(limit-first)), s.Fill(found, sharedRows, 1))
 }
 
-// sharedRows is how many rows each key has, more than the scratch holds.
+// sharedRows is the number of rows per key, more than fit the scratch.
 const sharedRows = 3000
 
 func sharing(dev device.Device, seed uint64) (err error) {

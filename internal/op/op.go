@@ -1,6 +1,5 @@
-// Package op is what operations are made of: the types that keys and values
-// may have, the kinds of operations, and the errors that they end with. Package
-// weft gives these names to users; everything below weft takes them from here.
+// Package op defines operations: the types of keys and values, the kinds of operations, and their
+// errors. Package weft gives these names to users; the packages below weft use them from here.
 package op
 
 import (
@@ -11,17 +10,17 @@ import (
 	"github.com/weftgo/weft/internal/enum"
 )
 
-// Key are the types of keys. Every bit pattern is a legal key.
+// Key is the constraint of key types. Every bit pattern is a legal key.
 type Key interface {
 	~uint32 | ~uint64 | ~int32 | ~int64 | ~int | ~uint
 }
 
-// Value are the types of values. Every bit pattern is a legal value.
+// Value is the constraint of value types. Every bit pattern is a legal value.
 type Value interface {
 	~uint32 | ~uint64 | ~int32 | ~int64 | ~int | ~uint | ~float32 | ~float64
 }
 
-// Kind says what an operation does. Kernels and files know the numbers.
+// Kind is the kind of an operation. Kernels and files contain the numbers.
 type Kind uint8
 
 // The kinds of operations of a mixed batch.
@@ -35,19 +34,18 @@ const (
 	// operations may see it with some of them gone. Multimaps only.
 	DeleteAll
 
-	// The reductions insert the pair, or combine its value with the one that is
-	// there. Maps only.
+	// The reductions insert the pair, or combine its value with the stored one. Maps only.
 	Sum // integers wrap
 	Min // the smaller by the type of the values; NaN, if one of them is
 	Max
 	And // bit by bit; integers only
 	Or
 
-	_ // kernels say so of a kind that a structure does not have
+	_ // the result of kernels for a kind that a structure lacks
 
-	Update // replace the value of a key that is there; structures that say so only
+	Update // replace the value of a present key; only structures that support it
 
-	// What ordered maps are asked beside that, batches of one kind only.
+	// Lookups and changes of ordered maps only, in batches of one kind.
 	Rank        // how many keys are smaller
 	Select      // the pair at a place in the order of the keys
 	Successor   // the first pair with a larger key
@@ -55,7 +53,7 @@ const (
 	DeleteRange // remove the pairs of a range
 )
 
-// String is the name of the operation.
+// String returns the name of the operation.
 func (k Kind) String() string {
 	if name, err := kinds.Text(k); err == nil {
 		return string(name)
@@ -63,10 +61,10 @@ func (k Kind) String() string {
 	return "invalid operation"
 }
 
-// MarshalText is String, or ErrOptions where there is no such operation.
+// MarshalText returns the name of the operation, or ErrOptions if k is not a known kind.
 func (k Kind) MarshalText() ([]byte, error) { return kinds.Text(k) }
 
-// UnmarshalText reads a name, in upper or lower case: so flag.TextVar takes it.
+// UnmarshalText reads a name, in upper or lower case, so flag.TextVar takes a Kind.
 func (k *Kind) UnmarshalText(text []byte) error { return kinds.Read(k, text) }
 
 var kinds = enum.Names[Kind]{Type: "weft.OpKind", Err: ErrOptions, Names: []string{"Get", "Put", "PutNew", "Delete", "DeleteAll", "Sum", "Min", "Max", "And", "Or", "", "Update", "Rank", "Select", "Successor", "Predecessor", "DeleteRange"}}
@@ -77,33 +75,32 @@ func (k Kind) Reduces() bool { return k >= Sum && k <= Or }
 // Inserts reports whether the operation may need memory for a pair.
 func (k Kind) Inserts() bool { return k == Put || k == PutNew || k.Reduces() }
 
-// Errors of structures; wrapped with what and where.
+// Errors of structures, wrapped with the structure and the method.
 var (
-	// ErrClosed: the structure, or the device or stream that it was to use, has
-	// been closed.
+	// ErrClosed: the structure, its device, or the stream of the call has been closed.
 	ErrClosed = errors.New("closed")
-	// ErrFull: a structure of fixed size has no room for some keys of the
-	// batch. The others were processed.
+	// ErrFull: some keys of the batch overflow a structure of fixed size. The other keys were
+	// processed.
 	ErrFull = errors.New("full")
 	// ErrOptions: the options of a constructor contradict themselves or ask
 	// for more than the structure can hold.
 	ErrOptions = errors.New("invalid options")
-	// ErrFormat: a stream to load from was not written by Save, is damaged, or
-	// holds pairs of other types.
+	// ErrFormat: the stream passed to Load was not written by Save, is damaged, or holds pairs of
+	// other types.
 	ErrFormat = errors.New("invalid stream")
-	// ErrCorrupt: a structure breaks its own rules.
+	// ErrCorrupt: a structure breaks its own invariants.
 	ErrCorrupt = errors.New("corrupt")
 )
 
-// PartialError is weft.PartialError, which documents it, for the packages below package weft:
-// both have the same fields, and errors.As finds either in a chain that has this one.
+// PartialError is weft.PartialError, which documents it, for the packages below package weft. Both
+// have the same fields, and errors.As finds either in a chain that has this one.
 type PartialError struct {
 	Done, Failed int
 	Rows         []int
 	Err          error
 }
 
-// Error says how far the call came, and why no further.
+// Error describes how far the call came and why it stopped.
 func (e *PartialError) Error() string {
 	if e.Failed > 0 {
 		return fmt.Sprintf("%d operations tried, %d failed: %v", e.Done, e.Failed, e.Err)
@@ -114,8 +111,8 @@ func (e *PartialError) Error() string {
 // Unwrap returns the cause.
 func (e *PartialError) Unwrap() error { return e.Err }
 
-// As implements the method that errors.As looks for: it sets a target that is a pointer to a type
-// with the same fields, as that of package weft.
+// As implements the method that errors.As looks for. It sets a target that is a pointer to a type
+// with the same fields, such as that of package weft.
 func (e *PartialError) As(target any) bool {
 	to, is := reflect.ValueOf(target).Elem(), reflect.ValueOf(e)
 	if to.Kind() != reflect.Pointer || !is.CanConvert(to.Type()) {
@@ -125,8 +122,8 @@ func (e *PartialError) As(target any) bool {
 	return true
 }
 
-// Cause returns the cause of a PartialError, and other errors as they are: the caller has run a
-// part of what was asked for, whose rows mean nothing to who asked.
+// Cause returns the cause of a PartialError, and other errors unchanged. A caller uses it if it ran
+// only a part of its own caller's request, so that the row numbers have no meaning there.
 func Cause(err error) error {
 	if p := (*PartialError)(nil); errors.As(err, &p) {
 		return p.Err
@@ -134,7 +131,8 @@ func Cause(err error) error {
 	return err
 }
 
-// Partial returns a PartialError of the first done operations of a batch, where rows found no room.
+// Partial returns a PartialError of the first done operations of a batch; rows lists those that
+// overflowed.
 func Partial(done int, rows []int, err error) *PartialError {
 	return &PartialError{Done: done, Failed: len(rows), Rows: rows, Err: err}
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Kernels and files know the kinds by their numbers.
+// Kernels and files refer to the kinds by number.
 func TestKinds(t *testing.T) {
 	for number, want := range []struct {
 		kind    Kind
@@ -25,7 +25,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// public has the fields of a PartialError, as the type of package weft.
+// public has the fields of a PartialError, as the type of package weft does.
 type public struct {
 	Done, Failed int
 	Rows         []int
@@ -66,7 +66,7 @@ func TestPartialErrorAs(t *testing.T) {
 	}
 }
 
-// A partial error says how far a call came and wraps why.
+// A PartialError reports how far a call came and wraps the cause.
 func TestPartialError(t *testing.T) {
 	for want, p := range map[string]*PartialError{
 		"7 operations done: closed":          {Done: 7, Err: ErrClosed},

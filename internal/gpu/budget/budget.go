@@ -1,4 +1,4 @@
-// Package budget bounds the device memory of a call, and allocates it once for work that repeats.
+// Package budget bounds the device memory of a call, and reuses allocations for repeated work.
 package budget
 
 import (
@@ -11,32 +11,32 @@ import (
 )
 
 const (
-	// keptBuffers and keptBytes bound what is kept of freed memory. To allocate and free some
-	// buffers for each piece of a batch takes about as long on a GPU as to copy the piece.
+	// keptBuffers and keptBytes bound the freed memory that is kept. Allocating and freeing some
+	// buffers for each piece of a batch takes about as long on a GPU as copying the piece.
 	keptBuffers = 8
-	keptBytes   = 256 << 20 // of one
+	keptBytes   = 256 << 20 // per buffer
 )
 
-// Device is a device with a bound on what is allocated through it. Its streams belong to it, so
+// Device is a device with a bound on the memory allocated through it. Its streams belong to it, so
 // memory and streams of the device itself do not mix with them. Ranges are not counted.
 //
-// It keeps a few of the buffers that were freed last, for allocations of the same size. They count,
-// until their memory is needed. Release frees them.
+// It keeps a few of the most recently freed buffers for allocations of the same size. They count
+// toward the bound until their memory is needed. Release frees them.
 type Device struct {
 	device.Device
 	bytes uint64 // 0: no bound
 
 	mu   sync.Mutex
 	used uint64
-	kept []device.Buffer // the last one freed last
+	kept []device.Buffer // in the order in which they were freed
 }
 
-// New bounds the memory of a device to some bytes; 0 is no bound.
+// New bounds the memory of a device to the given number of bytes; 0 is no bound.
 func New(dev device.Device, bytes int64) *Device {
 	return &Device{Device: dev, bytes: uint64(bytes)}
 }
 
-// Alloc allocates memory. What exceeds the bound is device.ErrMemory.
+// Alloc allocates memory. It returns device.ErrMemory beyond the bound.
 func (d *Device) Alloc(size int) (device.Buffer, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -67,7 +67,7 @@ func (d *Device) alloc(size int) (device.Buffer, error) {
 	return b, err
 }
 
-// Free returns memory of Alloc. Work that uses it must have completed.
+// Free frees memory of Alloc. Work that uses it must have completed.
 func (d *Device) Free(b device.Buffer) error {
 	if b.Size == 0 {
 		return nil
@@ -94,7 +94,7 @@ func (d *Device) free(b device.Buffer) error {
 	return err
 }
 
-// Release frees the memory that is kept.
+// Release frees the kept memory.
 func (d *Device) Release() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -109,7 +109,7 @@ func (d *Device) release() (err error) {
 	return err
 }
 
-// Memory reads what may be allocated, of the bound if there is one. It frees what is kept.
+// Memory returns how much may be allocated, within the bound if set. It frees the kept memory.
 func (d *Device) Memory() (device.Memory, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/internal/gpu/budget"
 )
 
-// Memory within the bound is allocated, and what is freed is allocated again.
+// Memory within the bound is allocated, and freed memory is reused.
 func TestBudget(t *testing.T) {
 	inner := devicetest.OpenSim(t, nil)
 	before := devicetest.Live(inner)
@@ -37,7 +37,7 @@ func TestBudget(t *testing.T) {
 	if err := a.Free(); err != nil {
 		t.Fatal(err)
 	}
-	// What is kept gives way.
+	// Kept memory is freed for new allocations.
 	for _, size := range []int{500, 1000, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10} {
 		b, err := dev.Alloc(size)
 		if err != nil {

@@ -1,13 +1,13 @@
-// Package feed streams rows of host columns through memory of a GPU, piece by piece: while kernels
+// Package feed streams rows of host columns through memory of a GPU, piece by piece. While kernels
 // work on one piece, the pieces after it are copied.
 //
 // A piece lies in a slot. The copy stream fills slots in turn, and the work stream runs the
 // kernels. Events order both: kernels wait for the copies of their piece, and copies into a slot
 // wait for the kernels of the piece that was there before.
 //
-// Page-locked columns are copied from where they lie. All cores copy others into page-locked memory
-// of the slot first. One core copies 10.5 GB/s, the link 55. To page-lock the memory of the caller
-// instead takes 42 ms a GiB, more than twice the 20 ms of the copy, before the first byte can go.
+// Page-locked columns are copied directly. All cores copy other columns into page-locked memory of
+// the slot first. One core copies 10.5 GB/s, the link 55. Page-locking the memory of the caller
+// instead takes 42 ms per GiB, more than twice the 20 ms of the copy, before the first byte can go.
 package feed
 
 import (
@@ -20,28 +20,28 @@ import (
 )
 
 const (
-	// PieceBytes is the size of a piece: 1.2 ms of the link of an H200. To launch the kernels of a
-	// piece and to wait for one of them takes some 30 us.
+	// PieceBytes is the size of a piece: 1.2 ms of the link of an H200. Launching the kernels of a
+	// piece and waiting for one of them takes about 30 us.
 	PieceBytes = 64 << 20
-	// Slots: one piece is worked on, one is copied and one is ready to be copied, so the link need
-	// not wait for the host.
+	// Slots is the number of slots: one piece is worked on, one is copied and one is ready to be
+	// copied, so that the link need not wait for the host.
 	Slots = 3
 
 	minRow = 8
 
 	// unit is the alignment of columns in a slot, which is that of device memory.
 	unit = 256
-	// copyGrain is what a core copies to page-locked memory at a time.
+	// copyGrain is the amount that a core copies to page-locked memory at a time.
 	copyGrain = 1 << 20
 )
 
-// Column is a column of a piece in device memory. It has no memory if the feed was given the zero
-// column in its place.
+// Column is a column of a piece in device memory. It is the zero Column if the feed was given the
+// zero column in its place.
 type Column struct {
 	Type   column.Type
 	Values device.Ptr
-	// Valid is a bitmap whose bit number Offset belongs to the first value; values whose bit is 0
-	// are null. 0: none is.
+	// Valid is a bitmap with the bit of the first value at number Offset; values with a 0 bit are
+	// null. 0: no nulls.
 	Valid  device.Ptr
 	Offset int
 }
@@ -52,29 +52,29 @@ type Piece struct {
 	Columns  []Column
 }
 
-// Feed is the streams and the memory of pieces. One goroutine uses it at a time.
+// Feed holds the streams and the memory of pieces. Only one goroutine may use it at a time.
 type Feed struct {
 	work   *device.Stream
 	dev    device.Device
 	copies *device.Stream
 	bytes  int // of a piece; 0: PieceBytes
 	slots  [Slots]slot
-	turn   int         // the slot of the next piece
-	cores  *cpu.Device // that copy pageable memory
+	turn   int         // slot of the next piece
+	cores  *cpu.Device // cores that copy pageable memory
 }
 
 // slot is the memory of a piece.
 type slot struct {
 	memory device.Slice[uint8]
-	staged []byte        // page-locked; nil: no column has been pageable
+	staged []byte        // page-locked; nil until a column is pageable
 	full   *device.Event // after the copies
 	free   *device.Event // after the work
 	used   bool
 	piece  Piece
 }
 
-// New makes a feed with pieces of some bytes; 0 is PieceBytes. Work is the caller's stream. Memory
-// is allocated when rows come.
+// New returns a feed with pieces of the given size; 0 is PieceBytes. Work is the caller's stream.
+// Memory is allocated on demand.
 func New(work *device.Stream, bytes int) (f *Feed, err error) {
 	f = &Feed{work: work, dev: work.Device(), bytes: bytes}
 	if err := f.open(); err != nil {
@@ -122,7 +122,7 @@ func (s *slot) close(dev device.Device) (err error) {
 	return errors.Join(err, s.release(dev))
 }
 
-// release frees the memory, which nothing uses.
+// release frees the memory, which is not in use.
 func (s *slot) release(dev device.Device) error {
 	err := s.memory.Free()
 	if s.staged != nil {
@@ -132,10 +132,10 @@ func (s *slot) release(dev device.Device) error {
 	return err
 }
 
-// Run copies n rows of columns of fixed size to the device in pieces, and calls each with them, in
-// order. each submits work to the work stream; until it returns, and that work is done, the piece
-// is there. Zero columns are not copied. Run returns when the columns may change: after all copies,
-// also where each or the context ended it early. After an error a feed can only be closed.
+// Run copies n rows of columns of fixed size to the device in pieces, and calls each for every
+// piece, in order. each submits work to the work stream. The piece stays valid until that work is
+// done. Zero columns are not copied. Run returns when the columns may change: after all copies,
+// even if each or the context ended it early. After an error a feed can only be closed.
 func (f *Feed) Run(
 	ctx context.Context, columns []column.Column, n int, each func(p *Piece) error,
 ) (err error) {
@@ -161,9 +161,9 @@ func (f *Feed) Run(
 	return nil
 }
 
-// Rows is how many rows a piece of some bytes has, or of PieceBytes for 0: whole bytes of bitmaps.
-// Narrow rows count minRow bytes, since what kernels allocate for a row does not depend on its
-// width.
+// Rows returns the number of rows of a piece of the given size, or of PieceBytes for 0. The rows
+// fill whole bytes of bitmaps. Narrow rows count minRow bytes, since the memory that kernels
+// allocate per row does not depend on its width.
 func Rows(bytes int, columns []column.Column) int {
 	if bytes == 0 {
 		bytes = PieceBytes
@@ -188,13 +188,13 @@ func (f *Feed) use(s *slot, each func(p *Piece) error) error {
 	return f.work.Record(s.free)
 }
 
-// part is some bytes of a piece, and where they go in its slot.
+// part is a range of bytes of a piece, and its place in the slot.
 type part struct {
 	bytes []byte
 	at    int
 }
 
-// lay gives the columns of a piece their places in the slot.
+// lay assigns the columns of a piece their places in the slot.
 func (s *slot) lay(columns []column.Column, lo, n int) (parts []part, size int) {
 	s.piece = Piece{First: lo, N: n, Columns: make([]Column, len(columns))}
 	add := func(b []byte) (at device.Ptr) {
@@ -218,8 +218,8 @@ func (s *slot) lay(columns []column.Column, lo, n int) (parts []part, size int) 
 	return parts, size
 }
 
-// send submits the copies of a piece to its slot, where the work on the piece before has been
-// submitted.
+// send submits the copies of a piece to its slot, after the work on the slot's previous piece has
+// been submitted.
 func (f *Feed) send(ctx context.Context, s *slot, columns []column.Column, lo, n int) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -256,7 +256,7 @@ func (f *Feed) reserve(s *slot, size int) (err error) {
 	if s.memory.Len() >= size {
 		return nil
 	}
-	if s.used { // what is freed is in use
+	if s.used { // the memory to free may be in use
 		if err := s.free.Sync(context.Background()); err != nil {
 			return err
 		}
@@ -293,7 +293,7 @@ func (f *Feed) stage(ctx context.Context, s *slot, p part) (staged []byte, err e
 			return nil, err
 		}
 	}
-	// The copies of the piece that was in the slot before.
+	// Wait for the copies of the slot's previous piece.
 	if err := s.full.Sync(ctx); err != nil {
 		return nil, err
 	}

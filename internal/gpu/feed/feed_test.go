@@ -13,7 +13,7 @@ import (
 	"github.com/weftgo/weft/internal/dst"
 )
 
-// rows are columns. One is not copied, and one is page-locked on a device.
+// rows returns columns. One is not copied, and one is page-locked on a device.
 func rows(
 	t testing.TB, dev device.Device, n int,
 ) (columns []column.Column, wide []uint64, valid []bool) {
@@ -91,7 +91,7 @@ func tryRun(t testing.TB, dev device.Device, sizes ...int) {
 	must(t, f.Close())
 }
 
-// tryHurry waits for nothing, and closes the feed while work is under way.
+// tryHurry waits for nothing, and closes the feed while work is running.
 func tryHurry(t testing.TB, dev device.Device) {
 	s := devicetest.NewStream(t, dev)
 	f, err := New(s, 900)
@@ -108,12 +108,12 @@ func tryHurry(t testing.TB, dev device.Device) {
 	must(t, errors.Join(s.Sync(t.Context()), got.Free()))
 }
 
-// Pieces have the rows of columns, in order, and nothing is copied to memory that is in use.
+// Pieces have the rows of columns, in order, and no copy overwrites memory in use.
 func TestRun(t *testing.T) {
 	tryRun(t, devicetest.OpenSim(t, nil), 1, 700, 30, 64, 65, 1000, 1)
 }
 
-// A context that ends, or work that fails, returns when the columns may change.
+// If a context ends or work fails, Run returns only when the columns may change.
 func TestRunEnds(t *testing.T) {
 	dev := devicetest.OpenSim(t, nil)
 	before := devicetest.Live(dev)
@@ -149,7 +149,7 @@ func TestRunEnds(t *testing.T) {
 	}
 }
 
-// Any operation that fails is an error, and nothing is left.
+// Any failing operation is returned as an error, and no memory leaks.
 func TestFailures(t *testing.T) {
 	dev := devicetest.OpenSim(t, nil)
 	columns, _, _ := rows(t, dev, 400)

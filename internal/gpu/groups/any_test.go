@@ -13,14 +13,15 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// series are values of a type as bits of its width, of which some may be null.
+// series is values of a type as bits of its width; some may be null.
 type series struct {
 	typ   Type
 	bits  []uint64
 	valid []bool // nil: no value is null
 }
 
-// odd are values of each type, so many small ones and those at its ends; the sums of floats among them do not depend on their order.
+// odd returns values of each type: smalls different small ones, and those at the ends of the type.
+// Their floating-point sums do not depend on the order.
 func odd(rng *rand.Rand, t Type, smalls int) uint64 {
 	small := int64(rng.IntN(smalls) - smalls/2)
 	switch {
@@ -58,7 +59,7 @@ func drawn(rng *rand.Rand, t Type, smalls, n int, nulls bool) series {
 
 func (s series) null(i int) bool { return s.valid != nil && !s.valid[i] }
 
-// upload is the column on a device; its bitmap begins with some bit.
+// upload copies the column to a device; its bitmap begins at some bit.
 func (s series) upload(t testing.TB, stream *device.Stream) Column {
 	var raw []byte
 	for _, v := range s.bits {
@@ -78,7 +79,7 @@ func (s series) upload(t testing.TB, stream *device.Stream) Column {
 	return c
 }
 
-// float is a value of bits as float64.
+// float returns a value given as bits as a float64.
 func float(t Type, bits uint64) float64 {
 	switch {
 	case t == Float32:
@@ -93,7 +94,7 @@ func float(t Type, bits uint64) float64 {
 
 func (t Type) signed() bool { return t < Bool && t%2 == 0 }
 
-// word is an integer of bits.
+// word returns an integer given as bits.
 func word(t Type, bits uint64) int64 {
 	if shift := 64 - 8*t.Size(); t.signed() {
 		return int64(bits<<shift) >> shift
@@ -101,7 +102,7 @@ func word(t Type, bits uint64) int64 {
 	return int64(bits)
 }
 
-// key tells keys apart: all NaN have one, and -0 is 0.
+// key distinguishes keys: all NaNs are one, and -0 is 0.
 func (s series) key(i int) string {
 	switch {
 	case s.null(i):
@@ -120,7 +121,7 @@ func less(t Type, a, b uint64) bool {
 	return a < b
 }
 
-// of is a function of values of a type, as bits; none: it is null.
+// of returns a function of values of a type, as bits; none reports null.
 func (f Func) of(t Type, rows int, values []uint64) (bits uint64, none bool) {
 	if f == CountRows || f == CountOf {
 		return uint64(map[Func]int{CountRows: rows, CountOf: len(values)}[f]), false
@@ -175,7 +176,7 @@ func (f Func) of(t Type, rows int, values []uint64) (bits uint64, none bool) {
 	return values[len(values)-1], false
 }
 
-// width is the size of results.
+// width returns the size of results.
 func (a Aggregate) width() int {
 	if a.Func >= Least {
 		return a.Type.Size()
@@ -197,15 +198,15 @@ func (a Aggregate) same(got, want uint64) bool {
 	return got == want || x != x && y != y
 }
 
-// shape is what a trial of any columns is of.
+// shape describes a trial with any columns.
 type shape struct {
 	keys, values []Type
 	nulls        bool
 	filter       Filter
 	batches      []int
 	smalls       int  // of keys
-	full         bool // values are not null
-	plain        bool // no first and last ones, so that the kernels of the most frequent columns do
+	full         bool // no value is null
+	plain        bool // no first and last, so that the kernels of the most frequent columns run
 }
 
 var shapes = []shape{
@@ -227,7 +228,7 @@ var shapes = []shape{
 
 func of(types ...Type) []Type { return types }
 
-// Keys of any columns, and values of any, have the aggregates that a map says.
+// Keys and values of any columns have the aggregates that a map computes.
 func TestSmokeAny(t *testing.T) { tryAny(t, devicetest.OpenGPU(t)) }
 
 func tryAny(t testing.TB, dev device.Device) {
@@ -236,7 +237,7 @@ func tryAny(t testing.TB, dev device.Device) {
 	}
 }
 
-// So many keys that blocks give their tables up, and keys of three words.
+// manyKeys has so many keys that blocks give up their tables, and keys of three words.
 var manyKeys = []shape{
 	{of(Float32), of(Int32), false, AllRows, []int{3000}, 300, false, false},
 	{of(Uint64), of(Float32, Int32), false, AllRows, []int{3000}, 300, false, false},
@@ -255,17 +256,18 @@ var manyKeys = []shape{
 	{of(Int64, Bool, Int8, Int16, Float32, Int32), of(Int32), true, AllRows, []int{1500}, 3, true, false},
 }
 
-// The same of more keys.
+// The same with more keys.
 func TestSmokeMany(t *testing.T) { tryMany(t, devicetest.OpenGPU(t)) }
 
 func tryMany(t testing.TB, dev device.Device) {
 	for i, x := range manyKeys {
 		x.try(t, dev, uint64(i), small)
-		x.try(t, dev, uint64(i), Options{LeastSlots: 1 << 14, Round: 1024, Cells: 31, Blocks: 2}) // no launch ends before all rounds
+		// no launch ends before all rounds
+		x.try(t, dev, uint64(i), Options{LeastSlots: 1 << 14, Round: 1024, Cells: 31, Blocks: 2})
 	}
 }
 
-// aggregates are all that values of some types have.
+// aggregates returns all aggregates of values of some types.
 func (x shape) aggregates() (all []Aggregate) {
 	all = append(all, Aggregate{Func: CountRows})
 	for i, t := range x.values {
@@ -280,7 +282,7 @@ func (x shape) aggregates() (all []Aggregate) {
 			funcs = funcs[:len(funcs)-2]
 		}
 		if len(x.values) == 1 && (x.full || !x.nulls) {
-			funcs = funcs[1:2] // for which there is a kernel
+			funcs = funcs[1:2] // which has its own kernel
 		}
 		for _, f := range funcs {
 			all = append(all, Aggregate{Func: f, Type: t, Column: i})
@@ -332,7 +334,7 @@ func (x shape) try(t testing.TB, dev device.Device, seed uint64, o Options) {
 	x.compare(t, s, table, numbers, aggs, want)
 }
 
-// count adds rows to what is wanted.
+// count adds rows to the expected result.
 func (x shape) count(want map[string]*grouped, keys, values []series, n int) {
 	for i := range n {
 		text, null := "", false
@@ -356,7 +358,7 @@ func (x shape) count(want map[string]*grouped, keys, values []series, n int) {
 	}
 }
 
-// cells are a column of results, of bits of a width.
+// cells is a column of results, as bits of a width.
 type cells struct {
 	device.Slice[byte]
 	valid device.Slice[uint32]

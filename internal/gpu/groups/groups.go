@@ -1,34 +1,36 @@
-// Package groups has the kernels of group by on a GPU: counts, sums, minima and maxima of rows that have the same
-// key, in one pass over columns in device memory.
+// Package groups implements the kernels of group by on a GPU: counts, sums, minima and maxima of
+// rows that have the same key, in one pass over columns in device memory.
 //
-// A table has a record for each key, with linear probing: 64-bit words, of which the first is the key, claimed by
-// compare-and-swap, and the others are added to by atomics that return nothing. The record of a count and a sum is a
-// sector of 32 bytes. Each block of threads has a table in shared memory before that, for as long as rows find their
-// keys there; it is emptied into the records when they do not, and then the block goes to the records at once, for
-// one, two, four rounds of rows and so on, before it tries again.
+// A table has a record per key, with linear probing. A record is 64-bit words. The first is the
+// key, claimed by compare-and-swap; atomics without results add to the others. The record of a
+// count and a sum is a sector of 32 bytes. Each block of threads first uses a table in shared
+// memory, as long as rows find their keys there. When they do not, the block empties it into the
+// records. Then it adds to the records directly for one, two, four rounds of rows and so on, before
+// it tries again.
 //
 // # Sums
 //
-// An integer is added as two: its lower 32 bits with their sign, and what is left, which is 0 of all numbers that 32 bits can
-// hold. Neither sum of 2^31 of them goes over 64 bits, in whatever order they come, so no atomic need
-// return what was there before, and the sum of both is exact. After so many rows a kernel carries the first
-// sum over into the second.
+// An integer is added as two: its lower 32 bits with their sign, and the rest, which is 0 for all
+// numbers of 32 bits. Neither sum overflows 64 bits with 2^31 numbers, in whatever order they come.
+// So no atomic need return the previous value, and the total of both is exact. After 2^31 rows a
+// kernel carries the first sum over into the second.
 //
 // # Keys
 //
-// Several key columns are packed side by side into one word, each with a bit for null where there is room. Longer keys are rows
-// of words, to which [Numbers] gives numbers first: these are the keys of a table then.
+// Several key columns are packed side by side into one word, each with a bit for null if it fits.
+// Longer keys are rows of words. [Numbers] numbers these first, and the numbers are the keys of a
+// table.
 //
 // # First and last
 //
-// Of them the number of the row is kept, by atomic maxima; behind each batch a kernel goes through the records, and
-// stores the values of rows that are among these.
+// For these, atomic maxima keep the number of the row. After each batch a kernel reads the records,
+// and stores the values of kept rows that are in the batch.
 //
 // # Growth
 //
-// Where more keys may come than the table has room for, the host waits for the kernel. A row that finds no room is
-// listed, and no block begins another round; then the records move to a larger table, and each block goes on with its
-// list, and with the round that it had come to.
+// If more keys may come than fit in the table, the host waits for the kernel. A row that overflows
+// is listed, and no block begins another round. Then the records move to a larger table. Each block
+// continues with its list, and with the round that it had reached.
 package groups
 
 import (
@@ -61,7 +63,7 @@ const (
 	Float64
 )
 
-// Size is that of a value in bytes.
+// Size returns the size of a value in bytes.
 func (t Type) Size() int {
 	switch t {
 	case Int8, Uint8, Bool:
@@ -74,11 +76,12 @@ func (t Type) Size() int {
 	return 8
 }
 
-// Column is values in device memory.
+// Column is a column of values in device memory.
 type Column struct {
 	Type   Type
 	Values device.Ptr
-	// Valid is a bitmap, of which bit number Offset is that of the first value; values whose bit is 0 are null. 0: none is.
+	// Valid is a bitmap with the bit of the first value at number Offset; values with a 0 bit are
+	// null. 0: no nulls.
 	Valid  device.Ptr
 	Offset int
 }
@@ -89,33 +92,33 @@ func (c Column) from(row int) Column {
 	return c
 }
 
-// known is a column as kernels know it.
+// known returns a column in the kernels' form.
 func (c Column) known() column {
 	return column{values: c.Values, valid: c.Valid, offset: uint64(c.Offset)}
 }
 
-// Filter is which rows are meant, by their keys.
+// Filter selects rows by the nulls in their keys.
 type Filter uint32
 
 // The filters, as kernels number them.
 const (
 	AllRows      Filter = iota
-	WithoutNulls        // those of which no key is null
-	WithNulls           // the others
+	WithoutNulls        // rows without a null key
+	WithNulls           // the other rows
 )
 
-// Rows are rows that lie on a device: of each column as many.
+// Rows are rows on a device; all columns have equal length.
 type Rows struct {
 	N            int
 	Keys, Values []Column
 	Filter       Filter
-	// Numbers are keys that [Numbers] has numbered, in the place of Keys.
+	// Numbers holds keys that [Numbers] has numbered, in place of Keys.
 	Numbers device.Ptr
-	// Before is how many rows there were before these, for what is first and last.
+	// Before is the number of rows before these, for first and last.
 	Before int
 }
 
-// From is the n rows from a row on.
+// From returns n rows from a row on.
 func (r Rows) From(row, n int) Rows {
 	from := Rows{N: n, Filter: r.Filter, Numbers: r.Numbers, Before: r.Before + row}
 	for _, c := range r.Keys {
@@ -130,12 +133,12 @@ func (r Rows) From(row, n int) Rows {
 	return from
 }
 
-// nulls tells whether there may be some among keys.
+// nulls reports whether keys may be null.
 func (r Rows) nulls() bool {
 	return slices.ContainsFunc(r.Keys, func(c Column) bool { return c.Valid != 0 })
 }
 
-// Op is what is kept of the values of a group.
+// Op is what a table keeps of the values of a group.
 type Op uint32
 
 // The operations, as kernels number them.
@@ -144,12 +147,12 @@ const (
 	SumFloat           // float64
 	Min                // NaN if one of the values is; -0 is less than 0
 	Max
-	Nulls    // how many there are; all others look at values that are not null
-	FirstRow // the number of the row, and its value: two words
+	Nulls    // number of nulls; all others ignore nulls
+	FirstRow // number of the row, and its value: two words
 	LastRow
 )
 
-// Field is what is kept of a column of values.
+// Field is what a table keeps of a column of values.
 type Field struct {
 	Op     Op
 	Type   Type
@@ -163,7 +166,7 @@ func (f Field) words() int {
 	return 1
 }
 
-// Func is what a column of results is, of the rows of a group or of a column of values.
+// Func is a function of the rows of a group, or of a column of their values.
 type Func uint32
 
 // The functions, as kernels number them.
@@ -180,7 +183,7 @@ const (
 	Last
 )
 
-// keeps are what functions need to be kept.
+// keeps holds the field that each function requires.
 var keeps = map[Func]Op{
 	SumOf: Sum, MeanOf: Sum, SumOfFloats: SumFloat, MeanOfFloats: SumFloat, Least: Min, Greatest: Max, First: FirstRow, Last: LastRow,
 }
@@ -192,13 +195,13 @@ type Aggregate struct {
 	Column int
 }
 
-// Layout is what a table keeps of each key, beside the number of its rows.
+// Layout is what a table keeps per key, in addition to the number of its rows.
 type Layout struct {
 	Keys   Keys
 	Fields []Field
 }
 
-// LayoutOf keeps what aggregates need.
+// LayoutOf returns the layout that aggregates require.
 func LayoutOf(keys Keys, aggs []Aggregate) Layout {
 	l := Layout{Keys: keys}
 	for _, a := range aggs {
@@ -214,7 +217,7 @@ func (a Aggregate) field() (f Field, ok bool) {
 	return Field{Op: kept, Type: a.Type, Column: a.Column}, ok
 }
 
-// nullsOf is the field that counts the nulls of a column of values; -1 if there is none.
+// nullsOf returns the field that counts the nulls of a column of values, or -1.
 func (l *Layout) nullsOf(column int) int {
 	return slices.IndexFunc(l.Fields, func(f Field) bool { return f.Op == Nulls && f.Column == column })
 }
@@ -228,10 +231,10 @@ const (
 	none         = math.MaxUint32
 )
 
-// words are those of a record that have a meaning.
+// words returns the number of used words of a record.
 func (l *Layout) words() int { return l.word(len(l.Fields)) }
 
-// word is where a field is.
+// word returns the first word of a field.
 func (l *Layout) word(field int) int {
 	at := firstWord
 	for _, f := range l.Fields[:field] {
@@ -240,7 +243,7 @@ func (l *Layout) word(field int) int {
 	return at
 }
 
-// stride is the number of words from record to record: a record is in no more sectors than it must be.
+// stride returns the number of words per record: a record spans as few sectors as possible.
 func (l *Layout) stride() int {
 	if n := l.words(); n > 2 {
 		return (n + 3) / 4 * 4
@@ -248,17 +251,17 @@ func (l *Layout) stride() int {
 	return firstWord
 }
 
-// simple tells whether there is a kernel for just this, where no value is null.
+// simple reports whether a special kernel for one integer sum serves the layout.
 func (l *Layout) simple() bool {
 	return len(l.Fields) == 1 && l.Fields[0].Op == Sum
 }
 
-// cells is how many keys tables in shared memory have room for.
+// cells returns how many keys fit in a table in shared memory.
 func (l *Layout) cells() int {
 	return localBytes/(8*l.words())/2*2 - 1
 }
 
-// kernels are those of a device.
+// kernels holds the kernels of a device.
 type kernels struct {
 	sum, add, move, carry, result device.Kernel
 }
@@ -271,7 +274,7 @@ func load(dev device.Device) (k kernels, err error) {
 	return k, err
 }
 
-// keyKernels are those that not all tables need, and that the first which does loads.
+// keyKernels holds kernels that only some tables need. The first of these loads them.
 type keyKernels struct {
 	sum, add, pick, find, number, reindex device.Kernel
 }
@@ -286,7 +289,7 @@ func (k *keyKernels) load(dev device.Device) error {
 	})
 }
 
-// Check is device.ErrNoKernels where a device runs none.
+// Check returns device.ErrNoKernels if a device runs none.
 func Check(dev device.Device) error {
 	_, err := load(dev)
 	return err

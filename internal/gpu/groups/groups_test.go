@@ -25,7 +25,7 @@ type model struct {
 	counts   map[int64]int
 	sums     map[int64]*big.Int
 	min, max map[int64]int64
-	total    map[int64]float64 // of floats that are added without rounding
+	total    map[int64]float64 // of floats with exact sums
 }
 
 func newModel() *model {
@@ -44,7 +44,7 @@ func (m *model) add(keys, values []int64) {
 	}
 }
 
-// source is what is added in batches.
+// source is the rows that are added in batches.
 type source struct {
 	name string
 	key  func(rng *rand.Rand) int64
@@ -55,7 +55,7 @@ func below(n int) func(*rand.Rand) int64 {
 	return func(rng *rand.Rand) int64 { return rng.Int64N(int64(n)) - int64(n)/2 }
 }
 
-// wide are values of all sizes.
+// wide returns values of all sizes.
 func wide(rng *rand.Rand) int64 { return int64(rng.Uint64()) >> rng.IntN(64) }
 
 var cases = []source{
@@ -80,7 +80,7 @@ func (r source) draw(rng *rand.Rand, n int) (keys, values []int64) {
 	return keys, values
 }
 
-// oneKey is one key column in which nothing is null.
+// oneKey returns one key column without nulls.
 func oneKey(t Type) Keys { return KeysOf([]Type{t}, false) }
 
 // part is a column of a type, and its length.
@@ -103,7 +103,7 @@ func rowsOf(key part, values ...part) Rows {
 
 var sumLayout = Layout{Keys: oneKey(Int64), Fields: []Field{{Op: Sum, Type: Int64}}}
 
-// small makes tables that overflow.
+// small options make tables that overflow.
 var small = Options{LeastSlots: 64, Round: 1024, Cells: 31, Blocks: 2}
 
 // Counts and sums in one kernel, of batches that fit and do not.
@@ -138,7 +138,8 @@ func trySum(t testing.TB, dev device.Device, r source, o Options, batches ...int
 	must(t, table.Close(), table.Close())
 }
 
-// results are what a table has, a column for each aggregate, as words; over are sums that do not fit.
+// results holds the content of a table, one column per aggregate, as words; over lists sums that
+// overflow.
 type results struct {
 	keys   []int64
 	values [][]uint64
@@ -170,7 +171,7 @@ func read(t testing.TB, table *Table, aggs ...Aggregate) results {
 	return r
 }
 
-// checkRows checks keys and numbers of rows, which are column number 0.
+// checkRows checks keys and counts of rows, which are column 0.
 func checkRows(t testing.TB, got results, m *model) {
 	t.Helper()
 	if len(got.keys) != len(m.counts) {
@@ -255,7 +256,7 @@ func tryFields(t testing.TB, dev device.Device, r source, o Options, batches ...
 	}
 }
 
-// Sums are carried over, and one that has gone too far is an error.
+// Sums are carried over, and a sum beyond the limit is an error.
 func TestSmokeCarry(t *testing.T) { tryCarry(t, devicetest.OpenGPU(t)) }
 
 func tryCarry(t testing.TB, dev device.Device) {
@@ -273,7 +274,7 @@ func tryCarry(t testing.TB, dev device.Device) {
 		columns := []Column{{Type: typ, Values: column}}
 		want, counts := map[int64]*big.Int{5: new(big.Int), -1: new(big.Int)}, map[int64]int{5: 9, -1: 6}
 		for range 3 {
-			table.rows = carryRows // as if there had been so many
+			table.rows = carryRows // as if that many had been added
 			must(t, table.Add(s, Rows{N: 5, Keys: []Column{{Type: Int64, Values: keys.Ptr()}}, Values: columns}))
 			for i, k := range []int64{5, -1, 5, 5, -1} {
 				v := new(big.Int).SetUint64(values[i])
@@ -285,7 +286,8 @@ func tryCarry(t testing.TB, dev device.Device) {
 		}
 		got := read(t, table, Aggregate{Func: SumOf, Type: typ}, Aggregate{Func: MeanOf, Type: typ})
 		checkSums(t, got, 0, 1, want, counts, signed)
-		// The first word of the last record is small now, and its second one is put beyond the limit.
+		// The first word of the last record is small now. The test sets the second one beyond the
+		// limit.
 		last := table.records.Sub(table.Slots()*table.layout.stride(), table.records.Len())
 		for _, high := range []uint64{1<<62 - 1, 1 << 62} {
 			must(t, last.CopyFrom(s, []uint64{0, 1, 0, 0, high, 0, 0, 0}))
@@ -298,7 +300,7 @@ func tryCarry(t testing.TB, dev device.Device) {
 	}
 }
 
-// endsLater is a context that ends when it has been looked at some times.
+// endsLater is a context that ends after some checks.
 type endsLater struct {
 	context.Context
 	looks int
@@ -311,7 +313,7 @@ func (c *endsLater) Err() error {
 	return nil
 }
 
-// Who does not wait for the number of groups leaves nothing behind that a table which grows would trip over.
+// A Len that ends early leaves no pending work that a growing table would break.
 func TestLenEnds(t *testing.T) {
 	dev := devicetest.OpenGPU(t)
 	s := devicetest.NewStream(t, dev)
@@ -336,7 +338,7 @@ func TestLenEnds(t *testing.T) {
 	}
 }
 
-// narrow leaves 32 bits of values, and widens them to what they are then.
+// narrow truncates values to 32 bits, and widens them to the remaining value.
 func narrow(values []uint64, signed bool) []uint32 {
 	narrowed := make([]uint32, len(values))
 	for i, v := range values {
@@ -348,7 +350,7 @@ func narrow(values []uint64, signed bool) []uint32 {
 	return narrowed
 }
 
-// What is kept of a key has to fit shared memory at least twice.
+// The layout of a key must fit shared memory at least twice.
 func TestNewRefuses(t *testing.T) {
 	dev := devicetest.OpenGPU(t)
 	l := Layout{Keys: oneKey(Int64)}
@@ -372,7 +374,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// A table that is told how many keys there will be does not grow for them.
+// A table with a given capacity does not grow for that many keys.
 func TestCapacity(t *testing.T) {
 	dev := devicetest.OpenGPU(t)
 	const n = 1 << 17

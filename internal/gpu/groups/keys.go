@@ -6,14 +6,14 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Keys are key columns as a row of words: columns follow each other in the bits of a word, and those that say what is null
-// come behind all.
+// Keys is the layout of key columns in a row of words. Columns are packed into the bits of words,
+// followed by the null bits of all columns.
 type Keys struct {
 	fields []key
 	words  int
 }
 
-// KeysOf lays out columns of some types; nulls: each has a bit for null.
+// KeysOf lays out columns of some types; with nulls, each has a null bit.
 func KeysOf(types []Type, nulls bool) Keys {
 	k := Keys{fields: make([]key, len(types)), words: 1}
 	used := 0 // bits of the last word
@@ -36,10 +36,10 @@ func KeysOf(types []Type, nulls bool) Keys {
 	return k
 }
 
-// Words are those of a key; [Table] has room for one.
+// Words returns the number of words of a key. Keys of a [Table] have one.
 func (k Keys) Words() int { return k.words }
 
-// at are the columns as kernels know them.
+// at returns the columns in the kernels' form.
 func (k Keys) at(columns []Column) []key {
 	known := make([]key, len(k.fields))
 	for i, f := range k.fields {
@@ -49,13 +49,13 @@ func (k Keys) at(columns []Column) []key {
 	return known
 }
 
-// KeyOutput is where a key column of results goes.
+// KeyOutput is the target of a key column of results.
 type KeyOutput struct {
 	Column device.Ptr
-	Valid  device.Ptr // a bitmap of 32-bit words, all 0 before; 0: nothing is null
+	Valid  device.Ptr // a bitmap of 32-bit words, all 0 before; 0: no nulls
 }
 
-// outputs are outputs as kernels know them.
+// outputs returns outputs in the kernels' form.
 func (k Keys) outputs(outputs []KeyOutput) []keyOutput {
 	known := make([]keyOutput, len(outputs))
 	for i, o := range outputs {
@@ -64,7 +64,7 @@ func (k Keys) outputs(outputs []KeyOutput) []keyOutput {
 	return known
 }
 
-// bytesOf is what kernels know, as it is copied to a device.
+// bytesOf returns the bytes of a kernel struct, for a copy to a device.
 func bytesOf[T key | field | output | keyOutput](all []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(all))), len(all)*int(unsafe.Sizeof(*new(T))))
 }

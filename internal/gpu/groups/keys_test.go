@@ -9,8 +9,8 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// Keys of two and of three words get numbers, the same keys the same ones, of batches whose numbers fit and do not, and the
-// first and the last value of each group are those of its rows.
+// Keys of two and of three words get numbers, equal keys the same ones, in batches that fit and do
+// not. The first and the last value of each group are those of its rows.
 func TestSmokeNumbers(t *testing.T) {
 	dev := devicetest.OpenGPU(t)
 	for _, keys := range []int{1, 40, 5000} {
@@ -18,7 +18,7 @@ func TestSmokeNumbers(t *testing.T) {
 	}
 }
 
-// longKey is a key of three columns, of which the last may be null.
+// longKey is a key of three columns; the last may be null.
 type longKey struct {
 	a    int64
 	b    uint32

@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/internal/mutate"
 )
 
-// kernelTests are run by TestSchedules on the kernels that ship, and by the others on broken ones.
+// TestSchedules runs kernelTests on the shipped kernels, and the others run them on broken ones.
 var kernelTests = []mutate.KernelTest{
 	{Name: "sums", Run: func(t testing.TB, dev device.Device) {
 		for _, r := range cases {
@@ -39,8 +39,8 @@ func TestSchedules(t *testing.T) {
 	mutate.OnSim(t, kernelTests, 1, 90)
 }
 
-// tableMutants are ways to break the kernels: their PTX with one pattern replaced wherever it occurs in the kernels
-// of a name.
+// tableMutants are broken variants of the kernels: their PTX with one pattern replaced wherever it
+// occurs in the kernels of a name.
 var tableMutants = []mutate.Broken{
 	{"a record is claimed at the scope of a block", "sum", `atom\.relaxed\.gpu(\.global\.cas\.b64)`, "atom.relaxed.cta$1"},
 	{"records are added to at the scope of a block", "sum", `red\.relaxed\.gpu(\.global\.add\.u64)`, "red.relaxed.cta$1"},
@@ -54,7 +54,7 @@ var tableMutants = []mutate.Broken{
 	{"no carry between the halves of a sum", "sum", `atom\.relaxed\.cta(\.shared\.add\.u32 %r\d+, \[%r\d+\]), %r\d+;`, "atom.relaxed.cta$1, 1;"},
 }
 
-// The tests of kernels find every one of the mutants.
+// The tests of the kernels detect every mutant.
 func TestMutantsFailKernelTests(t *testing.T) {
 	mutate.WantAllNoticed(t, kernelTests, tableMutants)
 }
@@ -69,7 +69,7 @@ func trials(m *mutate.Mutant) []mutate.Trial {
 	return slices.Concat(quick, most, random, others)
 }
 
-// Few random changes of the kernels go unnoticed, where flags ask how many.
+// Few random changes of the kernels go undetected; flags set the number tried.
 func TestRandomMutants(t *testing.T) {
 	mutate.Run(t, mutate.Config{Images: []*device.Image{&groupsImage, &keysImage}, Reasons: survivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
 		groupsImage.String(): trials,

@@ -13,38 +13,39 @@ import (
 )
 
 const (
-	// leastNumbers is the room of numbers that are told of no number of keys.
+	// leastNumbers is the default capacity.
 	leastNumbers = 1 << 16
-	// leastChunk and mostChunk are the rows of a launch, behind which the host asks how many have no number.
+	// leastChunk and mostChunk bound the rows of a launch. After each launch the host reads how
+	// many have no number.
 	leastChunk, mostChunk = 1 << 20, 1 << 24
-	// mostNumbers are told from none.
+	// mostNumbers is the maximum number of keys: all numbers differ from none.
 	mostNumbers = none - 1
 )
 
-// Numbers gives numbers to keys that are rows of words. Its methods are for one goroutine at a time.
+// Numbers numbers keys that are rows of words. Only one goroutine at a time may use it.
 type Numbers struct {
 	keyKernels
 	turns
 
 	dev  device.Device
 	keys Keys
-	// chunk is the rows of a launch. Where few have no number it grows to as many as most.
+	// chunk is the number of rows of a launch. It grows up to most if few rows have no number.
 	chunk, most int
 
 	places  device.Slice[uint64]
 	rows    device.Slice[uint64] // by number
 	known   device.Slice[uint8]  // the key columns
-	counts  device.Slice[uint32] // of numbers, and of rows of a launch that have none
-	spare   device.Slice[uint32] // by thread
+	counts  device.Slice[uint32] // numbers used, and rows of a launch without a number
+	spare   device.Slice[uint32] // one unused number per thread
 	numbers device.Slice[uint32] // of the rows of a launch
-	missing device.Slice[uint32] // those that have none
+	missing device.Slice[uint32] // the rows without a number
 	at      index
 
 	room  int
-	bound int // numbers that have been given away are no more than that
+	bound int // upper bound of the numbers used
 }
 
-// NewNumbers makes numbers of keys of some types, with room for as many as options say.
+// NewNumbers returns Numbers for keys of some types, with the capacity of the options.
 func NewNumbers(dev device.Device, types []Type, o Options) (x *Numbers, err error) {
 	x = &Numbers{dev: dev, keys: KeysOf(types, true), chunk: leastChunk, most: mostChunk}
 	least := leastNumbers
@@ -82,16 +83,16 @@ func (x *Numbers) open(room int) (err error) {
 		return err
 	}
 	err = errors.Join(s.Fill(x.places.Ptr(), 0, 2*x.places.Len()), s.Fill(x.counts.Ptr(), 0, 2), s.Fill(x.spare.Ptr(), none, x.spare.Len()))
-	return errors.Join(err, s.Close()) // which waits, before other streams use it
+	return errors.Join(err, s.Close()) // waits, before other streams use it
 }
 
-// NumberBytes is the memory of the number of a key of some types.
+// NumberBytes returns the memory per key of some types.
 func NumberBytes(types []Type) int { return 8*KeysOf(types, true).words + 8*8/5 }
 
-// threads are those of the largest launch.
+// threads returns the number of threads of the largest launch.
 func (x *Numbers) threads() int { return gpu.Wave(x.dev, math.MaxInt32).X * gpu.Block.X }
 
-// make allocates an index and rows of words with room for some numbers.
+// make allocates an index and rows of words with a capacity of room numbers.
 func (x *Numbers) make(room int) (to index, places, rows device.Slice[uint64], err error) {
 	if places, err = device.Make[uint64](x.dev, slotsOf(room)); err != nil {
 		return to, places, rows, err
@@ -108,8 +109,9 @@ func (x *Numbers) Close() error {
 	return errors.Join(x.turns.close(), x.places.Free(), x.rows.Free(), x.known.Free(), x.counts.Free(), x.spare.Free(), x.numbers.Free(), x.missing.Free())
 }
 
-// Number submits numbering rows by their keys, some at a time, and calls each with those that have got their numbers, in
-// the place of their keys; rows that the filter leaves out have none. It waits for the stream where there may not be room.
+// Number submits numbering rows by their keys, in chunks, and calls each with the rows of a chunk,
+// with numbers in place of their keys. Rows that the filter excludes have none. It waits for the
+// stream if the capacity may not suffice.
 func (x *Numbers) Number(s *device.Stream, r Rows, each func(r Rows) error) error {
 	return x.submit(s, func() error { return x.numberAll(s, r, each) })
 }
@@ -129,7 +131,7 @@ func (x *Numbers) numberAll(s *device.Stream, r Rows, each func(r Rows) error) e
 	return nil
 }
 
-// numberSome submits numbering rows of a launch.
+// numberSome submits numbering the rows of a launch.
 func (x *Numbers) numberSome(s *device.Stream, r Rows) error {
 	if err := x.scratch(s, r.N); err != nil {
 		return err
@@ -155,7 +157,7 @@ func (x *Numbers) numberSome(s *device.Stream, r Rows) error {
 		r.N = missing
 	}
 	x.bound += r.N
-	p = x.params(r) // of an index that may have grown
+	p = x.params(r) // the index may have grown
 	return device.Launch(s, x.number, gpu.Wave(x.dev, r.N), gpu.Block, &p)
 }
 
@@ -166,7 +168,7 @@ func (x *Numbers) params(r Rows) numberParams {
 	}
 }
 
-// scratch makes memory for the numbers of n rows.
+// scratch allocates memory for the numbers of n rows.
 func (x *Numbers) scratch(s *device.Stream, n int) (err error) {
 	if x.numbers.Len() >= n {
 		return nil
@@ -181,7 +183,7 @@ func (x *Numbers) scratch(s *device.Stream, n int) (err error) {
 	return err
 }
 
-// makeRoom waits for how many rows have no number, and makes room for theirs, of which each may be another.
+// makeRoom reads how many rows have no number, and makes room for as many new keys.
 func (x *Numbers) makeRoom(s *device.Stream) (missing int, err error) {
 	var counts [2]uint32
 	if err := x.counts.CopyTo(context.Background(), s, counts[:]); err != nil {
@@ -197,7 +199,7 @@ func (x *Numbers) makeRoom(s *device.Stream) (missing int, err error) {
 	return missing, nil
 }
 
-// grow makes room for more numbers, which those there are keep.
+// grow increases the capacity. Existing numbers do not change.
 func (x *Numbers) grow(s *device.Stream, room int) error {
 	to, places, rows, err := x.make(room)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/internal/dst"
 )
 
-// Each call by which the host orders streams, or waits for them, is needed: left out, groups are
-// wrong, or memory is freed that is in use.
+// Each call by which the host orders streams, or waits for them, is needed: without it, groups are
+// wrong, or memory in use is freed.
 func TestOmissionsAreNoticed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -31,8 +31,8 @@ func TestOmissionsAreNoticed(t *testing.T) {
 	}, tries...)
 }
 
-// tryEnds gives memory back while batches are under way: a column gets nulls, the context of a result ends, and a
-// table is closed.
+// tryEnds frees memory while batches are running: a column gets nulls, the context of a result
+// ends, and a table is closed.
 func tryEnds(t testing.TB, dev device.Device) {
 	table, err := New(dev, LayoutOf(oneKey(Int64), []Aggregate{{Func: Least, Type: Int64}}), Options{Capacity: 1000, Round: 1024})
 	must(t, err)

@@ -16,12 +16,12 @@ import (
 type Output struct {
 	Aggregate
 	Column device.Ptr
-	Valid  device.Ptr // a bitmap of 32-bit words, all 0 before; 0: nothing is null
-	// Over is the row of a sum that does not fit 64 bits, and is written without what lies beyond; -1 if there is none.
+	Valid  device.Ptr // a bitmap of 32-bit words, all 0 before; 0: no nulls
+	// Over is the row of a sum that overflows 64 bits and is written modulo 2^64, or -1.
 	Over int
 }
 
-// Len waits for all batches: the number of groups.
+// Len waits for all batches and returns the number of groups.
 func (t *Table) Len(ctx context.Context) (int, error) {
 	if err := t.stream.Wait(t.changed); err != nil {
 		return 0, err
@@ -30,7 +30,9 @@ func (t *Table) Len(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	// The record of the key that looks like none. Nothing is left to wait for; a copy that goes on without us would meet a table that grows.
+	// Read the record of the key that looks like no key. The context is ignored, because nothing is
+	// left to wait for, and a copy that continued after the call would read memory freed by a
+	// growing table.
 	last := t.records.Sub(t.Slots()*t.layout.stride(), t.records.Len())
 	var words [firstWord]uint64
 	if err := last.CopyTo(context.WithoutCancel(ctx), t.stream, words[:]); err != nil {
@@ -42,17 +44,18 @@ func (t *Table) Len(ctx context.Context) (int, error) {
 	return int(h.used), nil
 }
 
-// Results are where keys and aggregates go.
+// Results holds the targets of keys and aggregates.
 type Results struct {
 	Keys    []KeyOutput
 	Outputs []Output
 	// First is the row of the first group.
 	First int
-	// Numbers: keys are numbers of these.
+	// Numbers, if given, are the numbers that keys stand for.
 	Numbers *Numbers
 }
 
-// Result writes the keys and the aggregates of n groups, as many as Len has told, in no order, and waits for it.
+// Result writes the keys and the aggregates of n groups, as returned by Len, in no order, and
+// waits.
 func (t *Table) Result(ctx context.Context, n int, r Results) (err error) {
 	if n == 0 {
 		return nil
@@ -63,7 +66,8 @@ func (t *Table) Result(ctx context.Context, n int, r Results) (err error) {
 		keys = r.Numbers.keys
 	}
 	known := [][]byte{bytesOf(keys.outputs(r.Keys)), nil}
-	control, err := device.Make[uint64](t.dev, 1+len(r.Outputs)) // the number of rows, and sums that do not fit
+	// number of rows, and sums that overflow
+	control, err := device.Make[uint64](t.dev, 1+len(r.Outputs))
 	if err != nil {
 		return err
 	}
@@ -101,10 +105,10 @@ func (t *Table) Result(ctx context.Context, n int, r Results) (err error) {
 	return nil
 }
 
-// funcs are functions as kernels number them, which need not know which of the rows is meant.
+// known returns a function in the kernels' form, which does not distinguish First and Last.
 func (f Func) known() uint32 { return uint32(min(f, First)) }
 
-// outputs are outputs as kernels know them.
+// outputs returns outputs in the kernels' form.
 func (t *Table) outputs(outputs []Output, control device.Ptr) []output {
 	all := make([]output, len(outputs))
 	for i, o := range outputs {
@@ -120,5 +124,5 @@ func (t *Table) outputs(outputs []Output, control device.Ptr) []output {
 	return all
 }
 
-// Nulls tells whether values of a column have been null.
+// Nulls reports whether values of a column have been null.
 func (t *Table) Nulls(column int) bool { return t.layout.nullsOf(column) >= 0 }

@@ -14,33 +14,34 @@ import (
 )
 
 const (
-	// leastSlots is the size of a table that is told of no number of keys: 2 MiB of records of a sector.
+	// leastSlots is the default size of a table: 2 MiB of records of a sector.
 	leastSlots = 1 << 16
-	// mostSlots: numbers of records have 32 bits, and one is none.
+	// mostSlots bounds the records: their numbers have 32 bits, and one means none.
 	mostSlots = math.MaxUint32 - 1
-	// roundRows are those of a block before it asks whether there is still room.
+	// roundRows is the number of rows of a block between two checks of the capacity.
 	roundRows = 4096
-	// fewSlots are those of a table that grows by a factor of four.
+	// fewSlots is the size below which a table grows by a factor of four.
 	fewSlots = 1 << 22
-	// Records that a key is looked for in where there may be no room. In a table of 10^7 keys at a load of 5/8 one search in
-	// 10^10 is longer than mostProbes; leastProbes are for tables that had better grow soon, since nobody has asked for
-	// their size.
+	// leastProbes and mostProbes bound the probes for a key while the table may overflow. In a
+	// table of 10^7 keys at a load of 5/8 one search in 10^10 is longer than mostProbes.
+	// leastProbes is for tables that should grow early, since their size was not requested.
 	leastProbes, mostProbes = 64, 256
-	// launchRows are those of a launch at most, and carryRows how many may be added before sums are carried over.
+	// launchRows is the maximum number of rows of a launch, and carryRows the maximum number added
+	// before sums are carried over.
 	launchRows = 1 << 30
 	carryRows  = 1 << 31
 )
 
-// Options say how large a table is made; 0 are defaults.
+// Options control the size of a table; 0 selects defaults.
 type Options struct {
-	Capacity   int // keys that there is room for
-	LeastSlots int // of a table, whatever its capacity
-	Round      int // rows that a block looks at in a row, a multiple of 1024; of Numbers, those of a launch
-	Cells      int // of tables in shared memory, an odd number
-	Blocks     int // of a launch
+	Capacity   int // expected number of keys
+	LeastSlots int // minimum, whatever the capacity
+	Round      int // rows per round of a block, a multiple of 1024; for Numbers, rows per launch
+	Cells      int // maximum cells of tables in shared memory, an odd number
+	Blocks     int // maximum per launch
 }
 
-// Table is groups of rows on a GPU. Its methods are for one goroutine at a time.
+// Table groups rows on a GPU. Only one goroutine at a time may use it.
 type Table struct {
 	kernels
 	keyed  keyKernels
@@ -50,7 +51,7 @@ type Table struct {
 	cells  int
 	blocks int
 
-	stream *device.Stream // of its own
+	stream *device.Stream // the table's own
 	turns
 
 	records device.Slice[uint64]
@@ -58,16 +59,16 @@ type Table struct {
 	fields  device.Slice[uint8]
 	keys    device.Slice[uint8]
 	head    device.Slice[uint32]
-	rounds  device.Slice[uint32] // of blocks: rounds, then rows that are listed
+	rounds  device.Slice[uint32] // per block: rounds done, then rows listed
 	lists   device.Slice[uint32]
 
-	asked int // slots for the keys that there is to be room for
-	bound int // records with a key are no more than that
+	asked int // slots for the requested capacity
+	bound int // upper bound of the records with a key
 	rows  int // since sums were carried over
 }
 
-// New makes a table of keys of one word; device.ErrNoKernels if the device runs none, device.ErrUnsupported if a layout is so
-// long that blocks have no table.
+// New returns a table for keys of one word. It returns device.ErrNoKernels if the device runs none,
+// and device.ErrUnsupported if the layout is too long for tables in shared memory.
 func New(dev device.Device, l Layout, o Options) (*Table, error) {
 	if err := l.check(); err != nil {
 		return nil, err
@@ -100,7 +101,8 @@ func (l *Layout) check() error {
 	return nil
 }
 
-// slotsOf is how many records make a load of 5/8 of so many keys, and limit the inverse.
+// slotsOf returns the number of records for a load of 5/8 with the given number of keys; limit is
+// the inverse.
 func slotsOf(keys int) int { return min(keys/5*8+8, mostSlots) }
 
 func limit(slots uint32) int { return int(slots) / 8 * 5 }
@@ -139,29 +141,29 @@ func (t *Table) open(slots int) (err error) {
 	return t.stream.Sync(context.Background()) // before other streams use it
 }
 
-// make allocates records, and one for the key that looks like none.
+// make allocates records, and one more for the key that looks like none.
 func (t *Table) make(slots int) (device.Slice[uint64], table, error) {
 	stride := t.layout.stride()
 	records, err := device.Make[uint64](t.dev, (slots+1)*stride)
 	return records, table{records: records.Ptr(), seed: rand.Uint64(), slots: uint32(slots), words: uint32(stride)}, err
 }
 
-// clear submits emptying a table, and what is known of it.
+// clear submits emptying a table and its head.
 func (t *Table) clear(s *device.Stream, records device.Slice[uint64]) error {
 	return errors.Join(s.Fill(records.Ptr(), 0, 2*records.Len()), s.Fill(t.head.Ptr(), 0, t.head.Len()))
 }
 
-// Stream is the table's own, for copies of results.
+// Stream returns the table's own stream, for copies of results.
 func (t *Table) Stream() *device.Stream { return t.stream }
 
-// Slots is the number of records.
+// Slots returns the number of records.
 func (t *Table) Slots() int { return int(t.at.slots) }
 
-// Used is the number of keys when the table was last read, plus the rows since: a bound that takes
-// no waiting.
+// Used returns the number of keys when the table was last read, plus the rows since. It is an upper
+// bound that needs no waiting.
 func (t *Table) Used() int { return t.bound }
 
-// GroupBytes is the memory of a key at the load that tables grow at.
+// GroupBytes returns the memory per key at the load at which tables grow.
 func (l *Layout) GroupBytes() int { return 8 * l.stride() * 8 / 5 }
 
 // Close waits for all batches and frees the memory. Idempotent.
@@ -174,9 +176,9 @@ func (t *Table) Close() (err error) {
 	return errors.Join(err, t.records.Free(), t.fields.Free(), t.keys.Free(), t.head.Free(), t.rounds.Free(), t.lists.Free())
 }
 
-// Add submits adding rows, behind the batch before. It waits for the stream where there may not be room for their
-// keys, for each 2^31 rows once, and where a column of values has nulls for the first time. After an error some rows may
-// have been added, and some not.
+// Add submits adding rows, after the batch before. It waits for the stream if the table may
+// overflow, once per 2^31 rows, and when a column of values has nulls for the first time. After an
+// error some rows may have been added, and some not.
 func (t *Table) Add(s *device.Stream, r Rows) error {
 	return t.submit(s, func() error {
 		if err := t.countNulls(s, r.Values); err != nil {
@@ -195,7 +197,7 @@ func (t *Table) Add(s *device.Stream, r Rows) error {
 	})
 }
 
-// add adds rows of a launch.
+// add adds the rows of a launch.
 func (t *Table) add(s *device.Stream, r Rows) error {
 	grid := device.Dim{X: min((r.N+t.round-1)/t.round, t.blocks)}
 	err := errors.Join(s.Fill(t.rounds.Ptr(), 0, t.rounds.Len()), t.tell(s, r.Values), t.tellKeys(s, r))
@@ -233,7 +235,7 @@ func (t *Table) add(s *device.Stream, r Rows) error {
 	}
 }
 
-// launched is the kernel that adds rows, and what it is told, but for the table.
+// launched returns the kernel that adds rows, and its parameters without the table.
 func (t *Table) launched(r Rows) (kernel device.Kernel, p addParams, err error) {
 	p = addParams{
 		head: t.head.Ptr(), columns: t.keys.Ptr(), fields: t.fields.Ptr(), base: uint64(r.Before), rounds: t.rounds.Ptr(),
@@ -258,14 +260,14 @@ func (t *Table) launched(r Rows) (kernel device.Kernel, p addParams, err error) 
 	return t.keyed.add, p, nil
 }
 
-// plain tells whether rows are such as the fastest kernels know: one key of 32 or 64 bits, values of as many, no nulls, and no
-// rows that are kept.
+// plain reports whether the fastest kernels support rows: one key of 32 or 64 bits, values of 32 or
+// 64 bits, no nulls, and no first or last rows.
 func (t *Table) plain(r Rows) bool {
 	return r.Numbers == 0 && len(r.Keys) == 1 && !r.nulls() && r.Keys[0].Type.Size() >= 4 &&
 		!slices.ContainsFunc(t.layout.Fields, func(f Field) bool { return f.Op >= Nulls || f.Type.Size() < 4 })
 }
 
-// tellKeys submits writing where the keys are.
+// tellKeys submits writing the descriptions of key columns.
 func (t *Table) tellKeys(s *device.Stream, r Rows) error {
 	if len(r.Keys) == 0 {
 		return nil
@@ -285,7 +287,7 @@ func (t *Table) pickRows(s *device.Stream, r Rows) error {
 	return device.Launch(s, t.keyed.pick, gpu.Wave(t.dev, t.Slots()+1), gpu.Block, &p)
 }
 
-// countNulls makes room for the numbers of nulls of columns of values that have had none.
+// countNulls adds fields for the nulls of columns of values that have had none.
 func (t *Table) countNulls(s *device.Stream, values []Column) error {
 	l := Layout{Keys: t.layout.Keys, Fields: slices.Clone(t.layout.Fields)}
 	for i, c := range values {
@@ -305,7 +307,7 @@ func (t *Table) countNulls(s *device.Stream, values []Column) error {
 	}
 	before := t.layout
 	t.layout = l
-	if l.stride() > before.stride() { // words behind the last are 0 in shorter records, too
+	if l.stride() > before.stride() { // unused words of shorter records are 0, too
 		err = t.moveTo(s, t.Slots())
 	} else {
 		err = s.Sync(context.Background()) // the fields are in use
@@ -319,7 +321,7 @@ func (t *Table) countNulls(s *device.Stream, values []Column) error {
 	return old.Free()
 }
 
-// probes are the records that a key is looked for in.
+// probes returns the maximum number of probes for a key.
 func (t *Table) probes() uint32 {
 	if t.Slots() <= t.asked || t.Slots() >= fewSlots {
 		return mostProbes
@@ -327,7 +329,7 @@ func (t *Table) probes() uint32 {
 	return leastProbes
 }
 
-// tell submits writing where the values are.
+// tell submits writing the descriptions of fields and their columns.
 func (t *Table) tell(s *device.Stream, values []Column) error {
 	if len(t.layout.Fields) == 0 {
 		return nil
@@ -343,13 +345,13 @@ func (t *Table) tell(s *device.Stream, values []Column) error {
 	return t.fields.CopyFrom(s, bytesOf(fields))
 }
 
-// read waits for what is known of the table.
+// read waits for and returns the head of the table.
 func (t *Table) read(ctx context.Context, s *device.Stream) (h head, err error) {
 	err = s.CopyOut(ctx, unsafe.Slice((*byte)(unsafe.Pointer(&h)), unsafe.Sizeof(h)), t.head.Ptr())
 	return h, err
 }
 
-// grow moves the records to a table of twice as many, of four times as many while there are few.
+// grow moves the records to a table of twice the size, or four times while it is small.
 func (t *Table) grow(s *device.Stream) error {
 	slots := 2 * t.Slots()
 	if t.Slots() < fewSlots {
@@ -363,7 +365,7 @@ func (t *Table) grow(s *device.Stream) error {
 	return t.moveTo(s, slots)
 }
 
-// moveTo moves the records to a table of so many, and of the layout.
+// moveTo moves the records to a table with the given number of slots and the current layout.
 func (t *Table) moveTo(s *device.Stream, slots int) error {
 	records, to, err := t.make(slots)
 	if err != nil {

@@ -7,10 +7,10 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// turns orders work that streams do one after the other.
+// turns orders work of several streams, one after the other.
 type turns struct {
-	changed *device.Event  // behind the last
-	last    *device.Stream // that does it; nil: there has been none
+	changed *device.Event  // recorded after the last work
+	last    *device.Stream // stream of the last work; nil: none yet
 }
 
 func (t *turns) open(dev device.Device) (err error) {
@@ -18,7 +18,7 @@ func (t *turns) open(dev device.Device) (err error) {
 	return err
 }
 
-// submit runs work behind that of other streams, and marks its end.
+// submit runs work after that of other streams, and records its end.
 func (t *turns) submit(s *device.Stream, work func() error) error {
 	if t.last != nil && t.last != s {
 		if err := s.Wait(t.changed); err != nil {
@@ -27,7 +27,7 @@ func (t *turns) submit(s *device.Stream, work func() error) error {
 	}
 	err := work()
 	t.last = s
-	if e := s.Record(t.changed); e != nil { // nothing else tells when it is over
+	if e := s.Record(t.changed); e != nil { // no event marks the end of the work, so wait
 		err = errors.Join(err, e, s.Sync(context.Background()))
 	}
 	return err

@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// number are the types of keys and values.
+// number is the constraint of keys and values.
 type number interface {
 	int8 | uint8 | int16 | uint16 | int32 | uint32 | int64 | uint64 | float32 | float64
 }
@@ -42,7 +42,7 @@ func typeOf[T number]() Type {
 	return Float64
 }
 
-// Keys and values of all types, those of which the bits are all set among them.
+// Keys and values of all types, including those with all bits set.
 func TestSmokeTypes(t *testing.T) { tryAllTypes(t, devicetest.OpenGPU(t)) }
 
 func tryAllTypes(t testing.TB, dev device.Device) {
@@ -68,7 +68,7 @@ func tryTypes[K, V number](t testing.TB, dev device.Device) {
 	tryAggregates[K, V](t, dev, Aggregate{Func: mean, Type: value}, Aggregate{Func: Least, Type: value}, Aggregate{Func: Greatest, Type: value})
 }
 
-// tryAggregates compares what can be told of small values.
+// tryAggregates compares the aggregates of small values.
 func tryAggregates[K, V number](t testing.TB, dev device.Device, aggs ...Aggregate) {
 	name := fmt.Sprintf("%T, %T, %v", *new(K), *new(V), aggs)
 	const n = 1500
@@ -106,7 +106,7 @@ func tryAggregates[K, V number](t testing.TB, dev device.Device, aggs ...Aggrega
 	}
 }
 
-// told is a result as a float64: a word, or a value.
+// told returns a result as a float64: a word, or a value.
 func told[V number](f Func, word uint64, v V) float64 {
 	switch f {
 	case SumOf:
@@ -117,7 +117,7 @@ func told[V number](f Func, word uint64, v V) float64 {
 	return math.Float64frombits(word)
 }
 
-// wanted is a function of values.
+// wanted computes a function of values.
 func wanted[V number](f Func, values []V) float64 {
 	sum := 0.0
 	for _, v := range values {

@@ -1,9 +1,9 @@
-// Package pairs has the kernels of joins on a GPU: they make an index of rows that a map of keys
-// leads to, and write the pairs of rows with equal keys.
+// Package pairs implements the kernels of joins on a GPU. They build an index of rows for a map of
+// keys, and write the pairs of rows with equal keys.
 //
-// A span is the rows of a key in a word: their number in the upper half; in the lower half their first
-// place in the index's column of rows, or, if there is one row, that row. Rows with equal keys are in
-// ascending order there.
+// A span is the rows of a key in one word. The upper half is their number. The lower half is their
+// first place in the index's column of rows or, for a single row, that row. Rows with equal keys
+// are in ascending order there.
 package pairs
 
 import (
@@ -17,10 +17,10 @@ import (
 
 //go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 pairs.cu
 
-// MaxRows is how many rows an index has at most.
+// MaxRows is the maximum number of rows of an index.
 const MaxRows = prim.MaxRows
 
-// Kernels are those of a device. They are safe for concurrent use.
+// Kernels holds the kernels of a device. They are safe for concurrent use.
 type Kernels struct {
 	dev                                          device.Device
 	prim                                         *prim.Kernels
@@ -28,7 +28,7 @@ type Kernels struct {
 	adder                                        gpu.Adder
 }
 
-// Load makes the kernels of a device; device.ErrNoKernels if it runs none.
+// Load loads the kernels of a device. It returns device.ErrNoKernels if the device runs none.
 func Load(dev device.Device) (k *Kernels, err error) {
 	k = &Kernels{dev: dev}
 	if k.prim, err = prim.Load(dev); err != nil {
@@ -43,21 +43,21 @@ func Load(dev device.Device) (k *Kernels, err error) {
 	})
 }
 
-// Build is an index that is being built: submit Number; insert the keys of all rows with Vals, those that are
-// not there; replace Vals by what is found; submit Sort; replace what the map has by Vals.
+// Build builds an index in these steps. Submit Number. Insert the absent keys of all rows with
+// Vals. Replace Vals by the values found. Submit Sort. Replace the values in the map by Vals.
 type Build struct {
 	k       *Kernels
 	n       int
 	Vals    device.Slice[uint64]
-	Rows    device.Slice[uint32] // in order of their keys: what spans lead into; the caller's to free
-	groups  device.Slice[uint32] // of each row, then its bounds
+	Rows    device.Slice[uint32] // in order of their keys; spans refer to it; the caller frees it
+	groups  device.Slice[uint32] // of each row: a row with its key
 	sorted  device.Slice[uint32]
 	begin   device.Slice[uint32]
 	end     device.Slice[uint32]
 	scratch device.Slice[uint8]
 }
 
-// NewBuild takes the memory for n rows, 28 bytes each and scratch memory of some 8.
+// NewBuild allocates memory for n rows, 28 bytes each and about 8 of scratch memory.
 func (k *Kernels) NewBuild(n int) (*Build, error) {
 	b := &Build{k: k, n: n}
 	if err := b.allocate(); err != nil {
@@ -79,7 +79,7 @@ func (b *Build) allocate() (err error) {
 	return err
 }
 
-// order sorts rows by the first row that has their key, which has so many bits.
+// order returns the sort of rows by the first row with their key, as a number of the fewest bits.
 func (b *Build) order() *prim.Sort {
 	return &prim.Sort{
 		Widths: prim.Widths{Key: 4, Val: 4}, N: b.n, Hi: max(1, bits.Len(uint(max(b.n-1, 0)))),
@@ -97,10 +97,11 @@ func (b *Build) launch(s *device.Stream, k device.Kernel) error {
 	return device.Launch(s, k, gpu.Wave(b.k.dev, b.n), gpu.Block, b.params())
 }
 
-// Number submits making Vals the numbers of rows.
+// Number submits setting Vals to the row numbers.
 func (b *Build) Number(s *device.Stream) error { return b.launch(s, b.k.number) }
 
-// Sort submits making Vals the spans of rows, of Vals that are one row for all with equal keys.
+// Sort submits replacing Vals by the spans of rows. Before, Vals is the same row for all rows with
+// equal keys.
 func (b *Build) Sort(s *device.Stream) error {
 	if err := b.launch(s, b.k.groups); err != nil {
 		return err
@@ -114,12 +115,12 @@ func (b *Build) Sort(s *device.Stream) error {
 	return b.launch(s, b.k.spans)
 }
 
-// Free returns all memory but that of Rows; what has been submitted is done.
+// Free frees all memory except Rows. All submitted work is done.
 func (b *Build) Free() error {
 	return errors.Join(b.Vals.Free(), b.groups.Free(), b.sorted.Free(), b.begin.Free(), b.end.Free(), b.scratch.Free())
 }
 
-// Found is the spans of a batch, and the pairs that they stand for.
+// Found holds the spans of a batch, and the pairs that they stand for.
 type Found struct {
 	k       *Kernels
 	Spans   device.Slice[uint64]
@@ -128,7 +129,7 @@ type Found struct {
 	scratch device.Slice[uint8]
 }
 
-// NewFound takes the memory for batches of up to n rows, 20 bytes each and some.
+// NewFound allocates memory for batches of up to n rows, 20 bytes each and a little more.
 func (k *Kernels) NewFound(n int) (*Found, error) {
 	f := &Found{k: k}
 	if err := f.allocate(n); err != nil {
@@ -152,8 +153,8 @@ func (f *Found) allocate(n int) (err error) {
 	return err
 }
 
-// Count submits counting the pairs of the first n spans; all: rows without one get one with no row. What
-// AddTotal and Counts are of is then there.
+// Count submits counting the pairs of the first n spans. With all, a row without pairs gets one
+// with no row. AddTotal and Counts refer to these counts.
 func (f *Found) Count(s *device.Stream, n int, all bool) error {
 	p := findParams{spans: f.Spans.Ptr(), counts: f.counts.Ptr(), n: uint32(n)}
 	if all {
@@ -168,7 +169,7 @@ func (f *Found) Count(s *device.Stream, n int, all bool) error {
 	return f.k.prim.Scan(s, &o, device.Buffer{Ptr: f.scratch.Ptr(), Size: f.scratch.Len()})
 }
 
-// Counts are the pairs of each row.
+// Counts returns the number of pairs of each row.
 func (f *Found) Counts() device.Slice[uint32] { return f.counts }
 
 // AddTotal submits adding the number of pairs of the first n rows to a counter.
@@ -176,8 +177,8 @@ func (f *Found) AddTotal(s *device.Stream, n int, to device.Slice[uint64]) error
 	return f.k.adder.AddFrom(s, to.Ptr(), f.offsets.Sub(n, n+1).Ptr())
 }
 
-// Write submits writing pairs from number first on, as many as there are and left and right have room for, of the
-// first n spans, which lead into rows.
+// Write submits writing the pairs of the first n spans, which refer to rows, from number first on.
+// It writes as many as exist and fit in left and right.
 func (f *Found) Write(s *device.Stream, n int, rows device.Slice[uint32], first uint64, left, right device.Slice[uint32]) error {
 	if n == 0 || left.Len() == 0 {
 		return nil
@@ -189,7 +190,7 @@ func (f *Found) Write(s *device.Stream, n int, rows device.Slice[uint32], first 
 	return device.Launch(s, f.k.pairs, gpu.Resident(f.k.dev, (left.Len()+3)/4, 8), gpu.Block, &p)
 }
 
-// Free returns the memory; what has been submitted is done.
+// Free frees the memory. All submitted work is done.
 func (f *Found) Free() error {
 	return errors.Join(f.Spans.Free(), f.counts.Free(), f.offsets.Free(), f.scratch.Free())
 }

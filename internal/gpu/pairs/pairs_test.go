@@ -13,7 +13,7 @@ import (
 	"github.com/weftgo/weft/internal/gpu/pairs"
 )
 
-// load makes the kernels of a simulated GPU, or of the device of the environment.
+// load loads the kernels of a simulated GPU, or of the device of the environment.
 func load(t *testing.T) (*pairs.Kernels, *device.Stream) {
 	t.Helper()
 	return on(t, devicetest.OpenGPU(t))
@@ -51,7 +51,7 @@ func must(t *testing.T, errs ...error) {
 	}
 }
 
-// Rows whose key some row stands for, as a map would say, get spans that lead to all rows of the key.
+// Given one row per key, as a map would return it, spans refer to all rows of the key.
 func TestSmokeBuild(t *testing.T) {
 	k, s := load(t)
 	for _, n := range []int{1, 2, 300, 3000} {
@@ -87,7 +87,7 @@ func checkBuild(t *testing.T, k *pairs.Kernels, s *device.Stream, n int) {
 	must(t, b.Free(), b.Rows.Free())
 }
 
-// Pairs of spans of all sizes, by pieces of all sizes, with rows that have none.
+// Pairs of spans of all sizes, in pieces of all sizes, with rows that have none.
 func TestSmokeWrite(t *testing.T) {
 	k, s := load(t)
 	for _, n := range []int{0, 1, 2000} {
@@ -128,7 +128,7 @@ func checkWrite(t *testing.T, k *pairs.Kernels, s *device.Stream, n int, all boo
 	must(t, s.Sync(t.Context()), f.Free())
 }
 
-// spansOf makes spans of n rows, of which many have none and one has a thousand, and their pairs.
+// spansOf returns spans of n rows, many of them empty and one of a thousand, and their pairs.
 func spansOf(rng *rand.Rand, rows []uint32, n int, all bool) (spans []uint64, want [][2]uint32) {
 	const noRow = 1<<32 - 1
 	for i := range n {

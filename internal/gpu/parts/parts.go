@@ -1,5 +1,5 @@
-// Package parts has the kernels that hash, partition and gather rows of device memory. The hash is
-// that of package column.
+// Package parts implements the kernels that hash, partition and gather rows of device memory. The
+// hash is that of package column.
 package parts
 
 import (
@@ -18,15 +18,15 @@ import (
 
 //go:generate go run ../../../cmd/weftgen -target 80+ptx83,90+ptx83 parts.cu
 
-// MaxRows is the largest number of rows of a call.
+// MaxRows is the maximum number of rows of a call.
 const MaxRows = prim.MaxRows
 
-// Column is values in device memory.
+// Column is a column of values in device memory.
 type Column struct {
 	Type   uint8 // a column.Type of fixed size; 0 for no column
 	Values device.Ptr
-	// Valid is a bitmap whose bit number Offset belongs to the first value; values whose bit is 0
-	// are null. 0: there is no bitmap.
+	// Valid is a bitmap with the bit of the first value at number Offset; values with a 0 bit are
+	// null. 0: no bitmap.
 	Valid  device.Ptr
 	Offset int
 }
@@ -35,7 +35,7 @@ func (c Column) known() column {
 	return column{values: c.Values, valid: c.Valid, offset: uint64(c.Offset), type_: uint32(c.Type)}
 }
 
-// wave is a launch that fills the device and strides over n items.
+// wave returns a launch that fills the device and strides over n items.
 func wave(dev device.Device, n int) (grid, block device.Dim) {
 	const threads, resident = 256, 8
 	blocks := min((n+threads-1)/threads, dev.Properties().Units*resident)
@@ -49,7 +49,7 @@ type Keys struct {
 	Seed    uint64
 }
 
-// check returns an error for rows that have no numbers.
+// check returns an error for more rows than row numbers can address.
 func (k *Keys) check() error {
 	if k.N > MaxRows {
 		return fmt.Errorf(
@@ -62,7 +62,7 @@ func (k *Keys) check() error {
 	return nil
 }
 
-// params are those of the hash after some columns.
+// params returns the parameters of the hash after the given number of columns.
 func (k *Keys) params(columns int, hashes device.Ptr) hashParams {
 	p := hashParams{hashes: hashes, start: hash.RowStart(k.Seed), n: uint32(k.N)}
 	if columns > 0 {
@@ -98,28 +98,28 @@ func Hash(s *device.Stream, k *Keys, hashes device.Ptr) error {
 	return k.hash(m, s, len(k.Columns), hashes)
 }
 
-// Partition says how rows become partitions.
+// Partition describes a partition of rows.
 type Partition struct {
 	Keys
 	Parts int
-	// Mask has the bits of hashes that count; 0: all.
+	// Mask has the bits of hashes to use; 0: all.
 	Mask uint64
-	// Nulls are the columns whose nulls are dropped or dealt.
+	// Nulls are the columns with nulls that are dropped or dealt.
 	Nulls []Column
-	Deal  bool // a row with such a null goes to the partition after that of the one before
-	First int  // the partition of the first
+	Deal  bool // rows with such a null are dealt round-robin to the partitions
+	First int  // partition of the first such row
 }
 
-// Result is the rows of each partition. Both slices are the caller's to free.
+// Result is the rows of each partition. The caller frees both slices.
 type Result struct {
 	Rows, Offsets device.Slice[uint32]
-	N             int // rows that are in a partition, at the front of Rows
-	Next          int // the partition of the next row that would be dealt
+	N             int // rows in partitions, at the front of Rows
+	Next          int // partition of the next row that would be dealt
 }
 
 func (r *Result) free() error { return errors.Join(r.Rows.Free(), r.Offsets.Free()) }
 
-// run is the memory of a partition.
+// run is a partition in progress and its memory.
 type run struct {
 	*Partition
 	s *device.Stream
@@ -131,16 +131,16 @@ type run struct {
 	out     Result // of Run
 	scratch device.Slice[uint64]
 	hashes  device.Ptr
-	flags   device.Ptr // 0: no row has a null that matters
-	ranks   device.Ptr // one more than rows; 0: such rows are dropped
+	flags   device.Ptr // 0: nulls are ignored
+	ranks   device.Ptr // one more than rows; 0: flagged rows are dropped
 	parts   device.Ptr
 	sorted  device.Ptr
 	rest    device.Buffer // of primitives
 }
 
-// Run partitions rows, and waits until that is done. The steps: hash all columns but the last;
-// flag rows with nulls and rank them; find the partition of each row; sort rows by it, stably;
-// find where each partition begins.
+// Run partitions rows and waits for the result. Its steps are: hash all columns but the last; flag
+// rows with nulls and rank them; compute the partition of each row; sort rows by it, stably; find
+// where each partition begins.
 func (p *Partition) Run(ctx context.Context, s *device.Stream) (r Result, err error) {
 	if err := p.check(); err != nil {
 		return Result{}, err
@@ -159,7 +159,7 @@ func (p *Partition) Run(ctx context.Context, s *device.Stream) (r Result, err er
 		err = t.read(ctx)
 	}
 	if err != nil {
-		// What was submitted uses the memory, also where the caller no longer waits.
+		// The submitted work uses the memory, even if the caller no longer waits.
 		err = errors.Join(err, s.Sync(context.WithoutCancel(ctx)), t.out.free())
 	}
 	if e := t.scratch.Free(); e != nil && err == nil {
@@ -177,8 +177,8 @@ func (p *Partition) ScratchBytes() int {
 	return t.carve(0)
 }
 
-// Submit submits a partition of rows without nulls that matter, and waits for nothing. rows
-// receives N numbers of 32 bits, offsets one more than there are partitions.
+// Submit submits a partition that ignores nulls, and waits for nothing. rows receives N numbers of
+// 32 bits, offsets one more than the number of partitions.
 func (p *Partition) Submit(
 	s *device.Stream,
 	rows, offsets device.Ptr,
@@ -207,11 +207,11 @@ func (p *Partition) Submit(
 	return t.submit()
 }
 
-// sort moves the numbers of rows to their places.
+// sort returns the sort that moves the row numbers to their places.
 func (t *run) sort() *prim.Sort {
 	last := t.Parts - 1
 	if len(t.Nulls) > 0 && !t.Deal {
-		last++ // the partition of what is dropped
+		last++ // an extra partition for dropped rows
 	}
 	return &prim.Sort{
 		Widths: prim.Widths{Key: 4, Val: 4}, N: t.N, Hi: max(1, bits.Len(uint(last))),
@@ -242,7 +242,7 @@ func (t *run) allocate() (err error) {
 	return nil
 }
 
-// carve lays scratch memory out from a place on, and returns its size.
+// carve lays out scratch memory from an address on, and returns its size.
 func (t *run) carve(at device.Ptr) int {
 	c := prim.Carve(at)
 	if len(t.Columns) > 1 {
@@ -307,7 +307,7 @@ func (t *run) submitNulls() error {
 	return t.k.Scan(t.s, t.scan(), t.rest)
 }
 
-// read waits, and reads how many rows were kept or dealt.
+// read waits, and reads the number of rows kept or dealt.
 func (t *run) read(ctx context.Context) error {
 	t.out.N, t.out.Next = t.N, t.First
 	var n uint32
@@ -326,8 +326,8 @@ func (t *run) read(ctx context.Context) error {
 	}
 }
 
-// Take submits taking n rows of a column of some size, and waits for nothing. The bitmap, where
-// there is one, has whole words. A row outside the column takes no value, and is null.
+// Take submits copying n rows of a column with size rows, and waits for nothing. The bitmap, if
+// given, has whole words. A row outside the column is null and gets no value.
 func Take(
 	s *device.Stream, c Column, size int, rows device.Ptr, n int, values, valid device.Ptr,
 ) error {
@@ -344,8 +344,8 @@ func Take(
 	})
 }
 
-// Put submits storing n values of a width of 1, 4 or 8 bytes at some rows, each row once, and waits
-// for nothing. It undoes Take.
+// Put submits storing n values of a width of 1, 4 or 8 bytes at distinct rows, and waits for
+// nothing. It is the inverse of Take.
 func Put(
 	s *device.Stream,
 	values device.Ptr,

@@ -20,7 +20,7 @@ import (
 	"github.com/weftgo/weft/internal/mutate"
 )
 
-// kernelTests are run by TestSchedules on the kernels that ship, and by others on broken ones.
+// TestSchedules runs kernelTests on the shipped kernels, and other tests run them on broken ones.
 var kernelTests = []mutate.KernelTest{
 	{Name: "types", Run: tryTypes},
 	{Name: "nulls", Run: tryNulls},
@@ -30,8 +30,8 @@ var kernelTests = []mutate.KernelTest{
 // Lanes, warps and blocks overtake each other, memory is weak, and a data race is a fault.
 func TestSchedules(t *testing.T) { mutate.OnSim(t, kernelTests, 2, 90) }
 
-// mutants are ways to break the kernels: their PTX with one pattern replaced wherever it occurs in
-// the kernels of a name.
+// mutants are broken variants of the kernels: their PTX with one pattern replaced wherever it
+// occurs in the kernels of a name.
 var mutants = []mutate.Broken{
 	{"null has another word", "hash", `-3335678366873096957`, "-3335678366873096958"},
 	{"NaN has another word", "hash", `9221120237041090560`, "9221120237041090561"},
@@ -52,14 +52,13 @@ var mutants = []mutate.Broken{
 	{"every other word of a bitmap is written", "take", `(and\.b64 %rd\d+, %rd\d+), 31;`, "$1, 63;"},
 }
 
-// The tests of kernels find every one of the mutants.
+// The tests of the kernels detect every mutant.
 func TestMutantsFailKernelTests(t *testing.T) { mutate.WantAllNoticed(t, kernelTests, mutants) }
 
 // The kernels of both architectures are the same, so one of them is interpreted.
 func TestSameKernels(t *testing.T) { conformance.SameKernels(t, "parts") }
 
-// Each call by which the host waits for a stream is needed: left out, memory is freed that is in
-// use.
+// Each call that makes the host wait for a stream is needed: without it, memory in use is freed.
 func TestOmissionsAreNoticed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -97,7 +96,7 @@ func tryTypes(t testing.TB, dev device.Device) {
 	}
 }
 
-// tryNulls compares keys of several columns with nulls, and all that becomes of these.
+// tryNulls compares keys of several columns with nulls, and all ways to treat these.
 func tryNulls(t testing.TB, dev device.Device) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	const n = 300
@@ -225,7 +224,7 @@ func trySlots(t testing.TB, dev device.Device) {
 	}
 }
 
-// tryPut stores the number of each row at it.
+// tryPut stores its number at each row.
 func tryPut[T uint8 | uint32 | uint64](t testing.TB, s *device.Stream, rows device.Slice[uint32]) {
 	values := make([]T, rows.Len())
 	for i, row := range devicetest.Download(t, s, rows) {
@@ -240,7 +239,7 @@ func tryPut[T uint8 | uint32 | uint64](t testing.TB, s *device.Stream, rows devi
 	}
 }
 
-// tryEnded has the context end while work is under way, which uses memory until it is done.
+// tryEnded ends the context while work that uses memory is running.
 func tryEnded(t testing.TB, dev device.Device) {
 	s := devicetest.NewStream(t, dev)
 	on, err := column.Upload(s, column.Of(make([]int64, 2000)))

@@ -19,7 +19,7 @@ func TestNoKernels(t *testing.T) {
 	}
 }
 
-// Each case breaks one thing of an operation that is valid.
+// Each case breaks one property of a valid operation.
 func TestInvalid(t *testing.T) {
 	r := onGPU(t)
 	const n = 100

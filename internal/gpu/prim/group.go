@@ -6,16 +6,14 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Group finds the segments of equal keys in N sorted keys of Key bytes, 4 or 8.
-// Where each segment begins is written to Offsets, numbers of 32 bits, and
-// behind them N: at most N+1 numbers. Count receives their number, 32 bits, and
-// Distinct, unless it is 0, the key of each.
+// Group finds the segments of equal keys in N sorted keys of Key bytes, 4 or 8. It writes the
+// beginnings of segments to Offsets, numbers of 32 bits, and N after the last: at most N+1 numbers.
+// Count receives the number of segments, 32 bits, and Distinct, unless it is 0, the key of each.
 //
-// To find out which rows of a batch have the same key, sort their keys with
-// their numbers 0 to N-1 as values first. Rows of one key then follow each other
-// in the order of the batch, so that of sorted numbers v the first row of segment
-// i is v[Offsets[i]] and the last v[Offsets[i+1]-1]. [Reduce] takes Offsets and
-// Count as they are.
+// To find the rows of a batch that have the same key, first sort the keys with the row numbers 0 to
+// N-1 as values. Rows of one key are then adjacent in the order of the batch. So with sorted
+// numbers v, the first row of segment i is v[Offsets[i]] and the last v[Offsets[i+1]-1]. [Reduce]
+// takes Offsets and Count as they are.
 type Group struct {
 	N, Key                         int
 	Keys, Offsets, Count, Distinct device.Ptr
@@ -23,7 +21,7 @@ type Group struct {
 
 func (o *Group) tiles() int { return tiles(max(o.N, 0), headTiles[o.Key]) }
 
-// ScratchBytes is the size of the scratch memory that it needs; 0 if it is not
+// ScratchBytes returns the size of the scratch memory that the operation needs, or 0 if it is not
 // valid.
 func (o *Group) ScratchBytes() int {
 	if o.valid() != nil {
@@ -40,8 +38,8 @@ func (o *Group) valid() error {
 	return check("group", o.N, 0, device.Buffer{})
 }
 
-// Group submits it. ErrInvalid for a width or columns that make no sense, and
-// for too little scratch memory.
+// Group submits the operation. It returns ErrInvalid for an invalid width or columns, and for too
+// little scratch memory.
 func (k *Kernels) Group(s *device.Stream, o *Group, scratch device.Buffer) error {
 	if err := o.valid(); err != nil {
 		return err

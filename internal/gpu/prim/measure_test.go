@@ -16,9 +16,8 @@ var (
 	measureJSON = flag.String("prim.json", "/dev/stdout", "`file` for what was measured")
 )
 
-// A measurement is a rate in G rows/s, of several runs, and its share of what
-// the memory allows: every byte of a row is read or written as often as the
-// algorithm must.
+// A measurement is a rate in G rows/s, over several runs, and its share of what the memory allows:
+// every byte of a row is read or written as often as the algorithm must.
 type measurement struct {
 	Name   string  `json:"name"`
 	Rows   int     `json:"rows"`
@@ -58,7 +57,7 @@ func (m *meter) rate(name string, rows int, bytes float64, work func() error) {
 		m.must(err)
 		rates = append(rates, float64(rows)/float64(took.Nanoseconds()))
 	}
-	rates = rates[1:] // the first loads the kernels
+	rates = rates[1:] // the first run loads the kernels
 	slices.Sort(rates)
 	r := measurement{Name: name, Rows: rows, Median: rates[measureRuns/2], Min: rates[0], Max: rates[measureRuns-1], Bytes: bytes}
 	if m.out.Copy > 0 {
@@ -67,7 +66,7 @@ func (m *meter) rate(name string, rows int, bytes float64, work func() error) {
 	m.out.Results = append(m.out.Results, r)
 }
 
-// TestMeasure measures the primitives beside the memory's speed.
+// TestMeasure compares the primitives with the memory's speed.
 func TestMeasure(t *testing.T) {
 	if *measureRows == 0 {
 		t.Skip("give -prim.rows")

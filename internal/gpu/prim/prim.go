@@ -1,26 +1,22 @@
-// Package prim has the primitives of data-parallel work on a GPU, with kernels
-// of its own: prefix sums ([Scan]), stable radix sort and partition of rows
-// ([Sort]), the rows that have the same key ([Group]), and sums, minima and
-// maxima of segments ([Reduce]).
+// Package prim implements primitives of data-parallel work on a GPU, with its own kernels: prefix
+// sums ([Scan]), stable radix sort and partition of rows ([Sort]), the rows that have the same key
+// ([Group]), and sums, minima and maxima of segments ([Reduce]).
 //
-// An operation is a struct that says what to do with which columns of device
-// memory. Its ScratchBytes says how much scratch memory it needs; the method of
-// [Kernels] of the same name submits it to a stream and waits for nothing, so
-// that columns and scratch must stay until the stream has done the work.
-// Operations on one stream may share scratch memory.
+// An operation is a struct that describes the work and its columns of device memory. Its
+// ScratchBytes returns the size of the scratch memory that it needs. The method of [Kernels] of the
+// same name submits it to a stream and waits for nothing, so columns and scratch must stay valid
+// until the stream has done the work. Operations on one stream may share scratch memory.
 //
-// A scan reads its input once and writes its output once, and so does a pass of
-// a sort, which decoupled look-back makes possible: a block publishes the sum of
-// its tile at once and adds up those of the tiles before it while these are
-// still under way (Merrill and Garland, "Single-pass Parallel Prefix Scan with
-// Decoupled Look-back", 2016). Radix sort does so for each digit (Adinets and
-// Merrill, "Onesweep: A Faster Least Significant Digit Radix Sort for GPUs",
-// 2022). The reduction cuts values and segments together into equal tiles, as
-// merge-based SpMV does (Merrill and Garland, "Merge-based Parallel Sparse
-// Matrix-Vector Multiplication", 2016).
+// A scan reads its input once and writes its output once, and so does a pass of a sort. Decoupled
+// look-back makes this possible: a block publishes the sum of its tile at once and adds up those of
+// the tiles before it while these are still running (Merrill and Garland, "Single-pass Parallel
+// Prefix Scan with Decoupled Look-back", 2016). Radix sort does so for each digit (Adinets and
+// Merrill, "Onesweep: A Faster Least Significant Digit Radix Sort for GPUs", 2022). The reduction
+// cuts values and segments together into equal tiles, as merge-based SpMV does (Merrill and
+// Garland, "Merge-based Parallel Sparse Matrix-Vector Multiplication", 2016).
 //
-// Blocks wait for blocks, but only for such as have begun before them: tiles
-// are numbered by an atomic when a block begins.
+// Blocks wait only for blocks that have begun before them: tiles are numbered by an atomic when a
+// block begins.
 package prim
 
 import (
@@ -30,8 +26,8 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// MaxRows is the largest number of rows of an operation: places are numbers of
-// 32 bits, up to the end of the last tile.
+// MaxRows is the maximum number of rows of an operation: places are numbers of 32 bits, up to the
+// end of the last tile.
 const MaxRows = 1<<32 - 1<<16
 
 // Kernels are the primitives of one device. They are safe for concurrent use.
@@ -41,8 +37,8 @@ type Kernels struct {
 	found map[string]device.Kernel
 }
 
-// Load makes the primitives of a device. An image is loaded when something
-// needs it first. device.ErrNoKernels on a device that runs Go code only.
+// Load returns the primitives of a device. An image is loaded on first use. Load returns
+// device.ErrNoKernels on a device that runs Go code only.
 func Load(dev device.Device) (*Kernels, error) {
 	k := &Kernels{dev: dev, found: make(map[string]device.Kernel)}
 	_, err := k.kernel(&scanImage, "scan_64")
@@ -76,22 +72,22 @@ func launch[P any](k *Kernels, s *device.Stream, img *device.Image, name string,
 	return device.Launch(s, kernel, device.Dim{X: blocks}, device.Dim{X: threads}, params)
 }
 
-// resident is how many blocks fill the device, at most as many as there are.
+// resident returns the number of blocks that fill the device, at most blocks.
 func (k *Kernels) resident(perUnit, blocks int) int {
 	return max(1, min(blocks, perUnit*k.dev.Properties().Units))
 }
 
-// tiles is how many tiles n items make.
+// tiles returns the number of tiles of n items.
 func tiles(n, tile int) int { return (n + tile - 1) / tile }
 
-// scratchAlign is what parts of scratch memory are aligned to.
+// scratchAlign is the alignment of parts of scratch memory.
 const scratchAlign = 256
 
-// Carve cuts memory into parts, as aligned as scratch memory must be, from a multiple of that
-// on. From 0 on it measures how much.
+// Carve cuts memory into parts with the alignment of scratch memory. It starts at a multiple of
+// that alignment. From 0 on it measures the total size.
 type Carve device.Ptr
 
-// Take is the next part.
+// Take returns the next part.
 func (c *Carve) Take(bytes int) device.Ptr {
 	at := device.Ptr(*c)
 	*c += Carve((bytes + scratchAlign - 1) &^ (scratchAlign - 1))
@@ -105,7 +101,7 @@ type column struct {
 	width int
 }
 
-// check is ErrInvalid for what no operation takes.
+// check returns ErrInvalid for arguments that no operation accepts.
 func check(what string, n, need int, scratch device.Buffer, columns ...column) error {
 	if n < 0 || n > MaxRows {
 		return invalid("%s of %d rows; 0 to %d are possible", what, n, MaxRows)

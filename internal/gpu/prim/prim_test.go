@@ -18,8 +18,7 @@ type rig struct {
 	rng    *rand.Rand
 }
 
-// onGPU runs a test on the device of the environment, or on a simulated GPU if
-// that runs no kernels.
+// onGPU returns the device of the environment, or a simulated GPU if that runs no kernels.
 func onGPU(t *testing.T) *rig {
 	t.Helper()
 	dev := devicetest.Open(t)
@@ -64,10 +63,10 @@ func (r *rig) must(err error) {
 	}
 }
 
-// margin is how many elements behind each column nothing may write to.
+// margin is the number of elements after each column that must stay untouched.
 const margin = 3
 
-// upload makes a column that is freed by free, with a margin.
+// upload returns a column with a margin; free frees it.
 func upload[T device.Elem](r *rig, v []T) device.Slice[T] {
 	r.Helper()
 	s, err := device.Upload(r.stream, append(append(make([]T, 0, len(v)+margin), v...), make([]T, margin)...))
@@ -75,7 +74,7 @@ func upload[T device.Elem](r *rig, v []T) device.Slice[T] {
 	return s
 }
 
-// column makes a column for n results.
+// results returns a column for n results.
 func results[T device.Elem](r *rig, n int) device.Slice[T] {
 	r.Helper()
 	return upload(r, make([]T, n))
@@ -97,7 +96,7 @@ func download[T device.Elem](r *rig, s device.Slice[T]) []T {
 	return v[:n]
 }
 
-// scratch is memory that holds something, and release frees it after the work.
+// scratch returns dirty memory; release frees it after the work.
 func (r *rig) scratch(bytes int) device.Buffer {
 	r.Helper()
 	b, err := r.dev.Alloc(max(bytes, 4))

@@ -8,25 +8,25 @@ import (
 
 //go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 reduce.cu
 
-// As compiled in.
+// Constants compiled into the kernels.
 const (
 	reduceThreads = 256
 	reduceTile    = 8 * reduceThreads // values, and ends of segments
 	warpThreads   = 32
 )
 
-// ReduceOp is how numbers are combined; kernels use the same values.
+// ReduceOp is a way to combine numbers; kernels use the same values.
 type ReduceOp uint32
 
-// The ways to combine numbers. A sum of integers is taken modulo 2 to the power
-// of their width. Minima and maxima pass over what is no number (NaN).
+// The ways to combine numbers. A sum of integers is taken modulo 2 to the power of their width.
+// Minima and maxima ignore NaNs.
 const (
 	Sum ReduceOp = iota
 	Min
 	Max
 )
 
-// opNames are what kernels call the operations.
+// opNames are the names of the operations in kernels.
 var opNames = [...]string{Sum: "sum", Min: "min", Max: "max"}
 
 // Number is a type of numbers that can be reduced.
@@ -42,8 +42,8 @@ const (
 	Float64
 )
 
-// numbers are what kernels call the types, their bytes, and the bits of what
-// changes no sum, minimum and maximum: 0, the largest and the smallest number.
+// numbers holds, for each type, its name in kernels, its size in bytes, and the bits of the
+// identities of sum, minimum and maximum: 0, the largest and the smallest number.
 var numbers = map[Number]struct {
 	name     string
 	width    int
@@ -57,15 +57,14 @@ var numbers = map[Number]struct {
 	Float64: {"f64", 8, [3]uint64{0, math.Float64bits(math.Inf(1)), math.Float64bits(math.Inf(-1))}},
 }
 
-// Reduce combines the numbers of each segment and writes one number per segment
-// to Out. Segment i is Values[Offsets[i]] to Values[Offsets[i+1]-1]; an empty one
-// gives 0 as its sum, and the largest and the smallest number of the type, or
-// infinities, as its minimum and maximum. The sum of floating-point numbers is
-// taken in the same order every time.
+// Reduce combines the numbers of each segment and writes one number per segment to Out. Segment i
+// is Values[Offsets[i]] to Values[Offsets[i+1]-1]. An empty segment has the sum 0. Its minimum and
+// maximum are the largest and the smallest number of the type, or infinities. Floating-point sums
+// are computed in the same order every time.
 //
-// N is at least the number of values in all segments, and Segments at least that
-// of segments: the number itself if Count is 0, else Count points to it, 32 bits,
-// as [Group] writes it. Offsets have Width bytes, 4 or 8.
+// N is at least the number of values in all segments, and Segments at least the number of segments.
+// If Count is not 0, it points to the exact number of segments, 32 bits, as [Group] writes it.
+// Offsets have Width bytes, 4 or 8.
 type Reduce struct {
 	Op                          ReduceOp
 	Type                        Number
@@ -82,14 +81,14 @@ func (o *Reduce) scratch(at device.Ptr) (cuts, carries, end device.Ptr) {
 	return cuts, carries, device.Ptr(c)
 }
 
-// ScratchBytes is the size of the scratch memory that the reduction needs.
+// ScratchBytes returns the size of the scratch memory that the reduction needs.
 func (o *Reduce) ScratchBytes() int {
 	_, _, end := o.scratch(0)
 	return int(end)
 }
 
-// Reduce submits a reduction. ErrInvalid for types, widths or columns that make
-// no sense, and for too little scratch memory.
+// Reduce submits a reduction. It returns ErrInvalid for invalid types, widths or columns, and for
+// too little scratch memory.
 func (k *Kernels) Reduce(s *device.Stream, o *Reduce, scratch device.Buffer) error {
 	number, ok := numbers[o.Type]
 	if !ok || o.Op > Max || o.Width != 4 && o.Width != 8 {

@@ -10,7 +10,7 @@ type number interface {
 	uint32 | uint64 | int32 | int64 | float32 | float64
 }
 
-// reduced is what a segment should give.
+// reduced returns the expected result of a segment.
 func reduced[V number](op ReduceOp, none V, values []V) V {
 	for _, v := range values {
 		switch op {
@@ -25,7 +25,7 @@ func reduced[V number](op ReduceOp, none V, values []V) V {
 	return none
 }
 
-// identity is what an operation gives for no values.
+// identity returns the result of an operation without values.
 func identity[V number](op ReduceOp) (v V) {
 	inf := math.Inf(1)
 	limits := map[any][2]any{
@@ -39,7 +39,7 @@ func identity[V number](op ReduceOp) (v V) {
 	return v
 }
 
-// values are small whole numbers, of which floating-point sums are exact.
+// values returns small whole numbers, which have exact floating-point sums.
 func values[V number](r *rig, n int) []V {
 	v := make([]V, n)
 	for i := range v {
@@ -48,7 +48,7 @@ func values[V number](r *rig, n int) []V {
 	return v
 }
 
-// segmentsLike makes the offsets of segments of n values, which begin at skip.
+// segmentsLike returns the offsets of segments of n values, which begin at skip.
 func segmentsLike(r *rig, like string, n, skip int) []uint32 {
 	offsets := []uint32{uint32(skip)}
 	for at := skip; at < n; {
@@ -65,7 +65,7 @@ func segmentsLike(r *rig, like string, n, skip int) []uint32 {
 			at += r.rng.IntN(1 << r.rng.IntN(13))
 		case "rows":
 			at += 32 * r.rng.IntN(4)
-		case "tiles": // with its end a segment takes a tile, and the next begins there
+		case "tiles": // a segment and its end fill a tile, and the next begins there
 			at += reduceTile - 1
 		case "empty":
 			if at += r.rng.IntN(2) * r.rng.IntN(900); at > skip+2000 {
@@ -151,7 +151,7 @@ func TestReduceLongSegment(t *testing.T) {
 	}
 }
 
-// What is no number is passed over by minima and maxima, and not by sums.
+// Minima and maxima ignore NaNs, and sums do not.
 func TestReduceNaN(t *testing.T) {
 	r := onGPU(t)
 	nan := math.NaN()

@@ -6,23 +6,22 @@ import (
 
 //go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 scan.cu
 
-// As compiled in.
+// Constants compiled into the kernels.
 const (
 	scanThreads = 256
 	scanVector  = 16 // bytes written at once, if aligned to that
 )
 
-// scanTiles are the counts in a tile, by the width of a sum; headTiles are the
-// keys, by theirs.
+// scanTiles is the number of counts in a tile, by the width of a sum; headTiles is the number of
+// keys, by the width of a key.
 var (
 	scanTiles = map[int]int{4: 32 * scanThreads, 8: 20 * scanThreads}
 	headTiles = map[int]int{4: 28 * scanThreads, 8: 16 * scanThreads}
 )
 
-// Scan adds up N numbers of 32 bits: it writes to Offsets the sum of those
-// before each, and behind the last the sum of all, N+1 numbers of Width bytes:
-// 8, or 4, which hold sums modulo 2^32. Sums must be below 2^62. Numbers
-// aligned to 16 bytes are read and written faster.
+// Scan adds up N numbers of 32 bits. It writes to Offsets the sum of the numbers before each, and
+// last the sum of all: N+1 numbers of Width bytes. Width is 8, or 4 for sums modulo 2^32. Sums must
+// be below 2^62. Numbers aligned to 16 bytes are read and written faster.
 type Scan struct {
 	N               int
 	Width           int
@@ -39,14 +38,14 @@ func scanScratch(at device.Ptr, tiles int) (next, status, end device.Ptr) {
 	return next, status, device.Ptr(c)
 }
 
-// startScan clears the scratch memory, which end is behind.
+// startScan clears the scratch memory of a scan.
 func startScan(s *device.Stream, scratch device.Buffer, tiles int) (next, status device.Ptr, err error) {
 	next, status, end := scanScratch(scratch.Ptr, tiles)
 	return next, status, s.Fill(next, 0, int(end-next)/4)
 }
 
-// ScratchBytes is the size of the scratch memory that the scan needs; 0 if it is
-// not valid.
+// ScratchBytes returns the size of the scratch memory that the scan needs, or 0 if the scan is not
+// valid.
 func (o *Scan) ScratchBytes() int {
 	if o.valid() != nil {
 		return 0
@@ -62,8 +61,8 @@ func (o *Scan) valid() error {
 	return check("scan", o.N, 0, device.Buffer{})
 }
 
-// Scan submits a scan. ErrInvalid for a width or columns that make no sense,
-// and for too little scratch memory.
+// Scan submits a scan. It returns ErrInvalid for an invalid width or columns, and for too little
+// scratch memory.
 func (k *Kernels) Scan(s *device.Stream, o *Scan, scratch device.Buffer) error {
 	if err := o.valid(); err != nil {
 		return err

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// counts are numbers whose sums need more than 32 bits.
+// counts returns numbers with sums of more than 32 bits.
 func counts(r *rig, n int) []uint32 {
 	v := make([]uint32, n)
 	for i := range v {
@@ -14,7 +14,7 @@ func counts(r *rig, n int) []uint32 {
 	return v
 }
 
-// runScan scans counts that begin skip elements behind an aligned address.
+// runScan scans counts that begin skip elements after an aligned address.
 func runScan[S word](r *rig, in []uint32, skip int) {
 	r.Helper()
 	want := make([]S, len(in)+1)
@@ -35,7 +35,7 @@ func runScan[S word](r *rig, in []uint32, skip int) {
 	r.release(scratch)
 }
 
-// around are sizes around a warp's row and tiles.
+// around returns sizes around a warp's row and tiles.
 func around(tile int) []int {
 	return []int{0, 1, 31, 32, 33, 127, 128, 129, tile - 1, tile, tile + 1, 4*tile + 77}
 }
@@ -50,10 +50,11 @@ func TestScan(t *testing.T) {
 			runScan[uint64](r, counts(r, n), skip)
 		}
 	}
-	runScan[uint64](r, counts(r, 70*scanTiles[8]), 0) // looks back at more tiles than a warp has lanes
+	// looks back at more tiles than a warp has lanes
+	runScan[uint64](r, counts(r, 70*scanTiles[8]), 0)
 }
 
-// Offsets may take the place of the counts.
+// Offsets may overwrite the counts.
 func TestScanInPlace(t *testing.T) {
 	r := onGPU(t)
 	in := counts(r, 2*scanTiles[4]+9)
@@ -71,8 +72,7 @@ func TestScanInPlace(t *testing.T) {
 	r.release(scratch)
 }
 
-// A tile adds up those before it, up to the last that knows the sum of all,
-// however many tiles that is.
+// A tile adds up those before it, back to the last with the sum of all, however many tiles that is.
 func TestLookBack(t *testing.T) {
 	const ofTile, upTo = 1 << 62, 2 << 62
 	r := onGPU(t)
@@ -102,7 +102,7 @@ func TestLookBack(t *testing.T) {
 	}
 }
 
-// runGroup groups keys, which it sorts.
+// runGroup sorts keys and groups them.
 func runGroup[K word](r *rig, in []K, distinct bool) {
 	r.Helper()
 	slices.Sort(in)
@@ -146,8 +146,8 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// The rows of a batch that have the same key, without and with the numbers of
-// the rows in memory: what resolves duplicates.
+// The rows of a batch with the same key, with the row numbers implicit and in memory. This resolves
+// duplicates.
 func TestGroupOfBatch(t *testing.T) {
 	r := onGPU(t)
 	const n = 20000

@@ -7,9 +7,9 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// The blocks of a launch wait for each other and read what others write in
-// shared memory: random schedules, in which lanes, warps and blocks overtake
-// each other, memory is weak and a data race is a fault.
+// The blocks of a launch wait for each other and communicate through shared memory. TestSchedules
+// runs random schedules in which lanes, warps and blocks overtake each other, memory is weak and a
+// data race is a fault.
 func TestSchedules(t *testing.T) {
 	for _, scheduler := range []sim.Scheduler{sim.Random, sim.PCT} {
 		for seed := range uint64(2) {

@@ -2,8 +2,8 @@ package prim
 
 import "testing"
 
-// Every kernel with few rows: for tools that look at each access of a device
-// and slow it down a thousand times, such as compute-sanitizer.
+// Every kernel with few rows, for tools that check each memory access of a device and slow it down
+// a thousand times, such as compute-sanitizer.
 func TestSmoke(t *testing.T) {
 	r := onGPU(t)
 	for w, block := range shapes {

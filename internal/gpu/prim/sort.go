@@ -9,7 +9,7 @@ import (
 //go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 sort32.cu
 //go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -type HistogramParams=.histogramParams -type PassParams=.passParams sort64.cu
 
-// As compiled in: digits of a pass, blocks of a launch.
+// Constants compiled into the kernels: digits of a pass, blocks of a launch.
 const (
 	digitBits        = 8
 	bins             = 1 << digitBits
@@ -18,23 +18,22 @@ const (
 	histogramBlocks  = 4  // per multiprocessor
 )
 
-// shape is a block of a pass.
+// shape is the size of a block of a pass.
 type shape struct{ threads, items int }
 
 func (s shape) tile() int { return s.threads * s.items }
 
-// shapes are those of tuning.cuh.
+// shapes are the values of tuning.cuh.
 var shapes = map[Widths]shape{
 	{4, 0}: {512, 17}, {4, 4}: {512, 16}, {4, 8}: {512, 11},
 	{8, 0}: {512, 11}, {8, 4}: {512, 11}, {8, 8}: {512, 11},
 }
 
-// Widths are the sizes in bytes of a key, 4 or 8, and of what goes with it: 4,
-// 8, or 0 for nothing.
+// Widths holds the sizes in bytes of a key, 4 or 8, and of its value: 4, 8, or 0 for none.
 type Widths struct{ Key, Val int }
 
-// Rows are a column of keys and one of what goes with them. Vals 0 in the input
-// of a sort stands for the numbers of the rows, 0 to N-1.
+// Rows is a column of keys and one of their values. Vals 0 in the input of a sort stands for the
+// numbers of the rows, 0 to N-1.
 type Rows struct{ Keys, Vals device.Ptr }
 
 // Sort moves rows from From to To in the order of bits Lo to Hi-1 of their
@@ -49,17 +48,17 @@ type Sort struct {
 	From, To Rows
 }
 
-// passes is the number of digits.
+// passes returns the number of digits.
 func (o *Sort) passes() int { return tiles(o.Hi-o.Lo, digitBits) }
 
-// sortScratch is what a sort needs besides its columns.
+// sortScratch is the memory that a sort needs besides its columns.
 type sortScratch struct {
 	next, counts, status device.Ptr // cleared before
-	rows                 Rows       // where every other pass moves the rows
+	rows                 Rows       // target of every other pass
 	cleared              int        // bytes
 }
 
-// scratch lays scratch memory out, and returns its end.
+// scratch lays out scratch memory, and returns its end.
 func (o *Sort) scratch(at device.Ptr) (l sortScratch, end device.Ptr) {
 	c := Carve(at)
 	l.next = c.Take(4 * o.passes())
@@ -73,9 +72,9 @@ func (o *Sort) scratch(at device.Ptr) (l sortScratch, end device.Ptr) {
 	return l, device.Ptr(c)
 }
 
-// ScratchBytes is the size of the scratch memory that the sort needs: of the
-// rows, if there is more than one digit of 8 bits or they are sorted in place,
-// and a hundredth to a fourth of that; 0 if the sort is not valid.
+// ScratchBytes returns the size of the scratch memory that the sort needs, or 0 if the sort is not
+// valid. The memory holds all rows, if they have more than one digit of 8 bits or are sorted in
+// place, and one hundredth to one fourth of that in addition.
 func (o *Sort) ScratchBytes() int {
 	if o.valid() != nil {
 		return 0
@@ -94,15 +93,15 @@ func (o *Sort) valid() error {
 	return check("sort", o.N, 0, device.Buffer{})
 }
 
-// Sort submits a sort. ErrInvalid for widths, bits or columns that make no
-// sense, and for too little scratch memory.
+// Sort submits a sort. It returns ErrInvalid for invalid widths, bits or columns, and for too
+// little scratch memory.
 func (k *Kernels) Sort(s *device.Stream, o *Sort, scratch device.Buffer) error {
 	return k.sort(s, o, 0, scratch)
 }
 
-// Partition submits a sort by one digit, of at most 8 bits. Where the rows of
-// each digit begin in To is written to offsets, 257 numbers of 32 bits: those
-// of digit d are offsets[d] to offsets[d+1]-1. ErrInvalid as for Sort.
+// Partition submits a sort by one digit of at most 8 bits. It writes the places in To where the
+// rows of each digit begin to offsets, 257 numbers of 32 bits: the rows of digit d are offsets[d]
+// to offsets[d+1]-1. It returns ErrInvalid as Sort does.
 func (k *Kernels) Partition(s *device.Stream, o *Sort, offsets device.Ptr, scratch device.Buffer) error {
 	if o.Hi-o.Lo > digitBits {
 		return invalid("partition by %d bits; %d are possible", o.Hi-o.Lo, digitBits)
@@ -152,8 +151,8 @@ func (k *Kernels) sort(s *device.Stream, o *Sort, offsets device.Ptr, scratch de
 	return k.runPasses(s, o, l, offsets, img, fmt.Sprintf("%s_pass_%d", stem, 8*o.Val), h.flip)
 }
 
-// runPasses submits a launch per digit, from the last to the first. The last
-// launch moves the rows to where they belong.
+// runPasses submits a launch per digit, from the last to the first. The last launch moves the rows
+// to their target.
 func (k *Kernels) runPasses(s *device.Stream, o *Sort, l sortScratch, offsets device.Ptr, img *device.Image, name string, flip uint32) error {
 	from, to, other := o.From, o.To, l.rows
 	if o.passes()%2 == 0 {

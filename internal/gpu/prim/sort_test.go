@@ -15,13 +15,13 @@ func width[T any]() int {
 	return int(unsafe.Sizeof(v))
 }
 
-// A row of a sort, and how it should come out.
+// A row of a sort, and its expected result.
 type row[K word] struct {
 	key K
 	val uint64
 }
 
-// digits are bits lo to hi-1 of a key, in the order of the sort.
+// digits returns bits lo to hi-1 of a key, in the order of the sort.
 func (c sortCase[K]) digits(k K) uint64 {
 	if c.signed {
 		k ^= 1 << (c.hi - 1)
@@ -44,7 +44,7 @@ func (c sortCase[K]) want() []row[K] {
 	return rows
 }
 
-// keysLike makes keys that are hard in different ways.
+// keysLike returns keys that are hard in different ways.
 func keysLike[K word](r *rig, like string, n int) []K {
 	keys := make([]K, n)
 	for i := range keys {
@@ -68,7 +68,7 @@ func keysLike[K word](r *rig, like string, n int) []K {
 
 var likes = []string{"random", "equal", "few", "sorted", "reversed", "skewed"}
 
-// run sorts and compares, with values of type V, or none if that is a byte.
+// runSort sorts and compares, with values of type V, or none if that is a byte.
 func runSort[K word, V uint8 | uint32 | uint64](r *rig, c sortCase[K], inPlace bool) {
 	r.Helper()
 	want := c.want()
@@ -193,7 +193,7 @@ func TestSortBits(t *testing.T) {
 	})
 }
 
-// Many tiles, of which each looks back at others, in place and not.
+// Many tiles that look back at others, in place and not.
 func TestSortManyTiles(t *testing.T) {
 	r := onGPU(t)
 	for _, like := range []string{"random", "equal", "skewed"} {
@@ -201,8 +201,8 @@ func TestSortManyTiles(t *testing.T) {
 	}
 }
 
-// Values are the numbers of the rows if there are none, in place or not, with
-// an odd number of passes and an even one.
+// Without values, the values are the row numbers, in place or not, with an odd number of passes and
+// an even one.
 func TestSortNumbers(t *testing.T) {
 	r := onGPU(t)
 	for _, hi := range []int{8, 16} {

@@ -1,7 +1,8 @@
-// Package sampling has the kernels that draw neighbors of vertices on a GPU.
+// Package sampling implements the kernels that draw neighbors of vertices on a GPU.
 //
-// Numbers are drawn by counters, those of a row by its place in the batch, so each warp draws for a row of its own, and draws what a
-// CPU draws: few neighbors by Floyd's algorithm, of which lanes hold the draws, many by one pass over all.
+// Random numbers come from counters, and those of a row from its place in the batch. So each warp
+// draws for its own row and gets the same result as a CPU. Few neighbors are drawn by Floyd's
+// algorithm, with the draws held by lanes; many are drawn in one pass over all neighbors.
 package sampling
 
 import (
@@ -16,19 +17,20 @@ import (
 
 //go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 sampling.cu
 
-// Kernels are those of a device. They are safe for concurrent use.
+// Kernels holds the kernels of a device. They are safe for concurrent use.
 type Kernels struct {
 	dev         device.Device
 	check, draw device.Kernel
 }
 
-// Load makes the kernels of a device; device.ErrNoKernels if it runs none.
+// Load loads the kernels of a device. It returns device.ErrNoKernels if the device runs none.
 func Load(dev device.Device) (*Kernels, error) {
 	k := &Kernels{dev: dev}
 	return k, gpu.Load(dev, &samplingImage, []gpu.Entry{{Name: "check", To: &k.check}, {Name: "draw", To: &k.draw}})
 }
 
-// Sample draws Fanout neighbors for each of Vertices, into a row of Out; places that none is drawn for receive 2^32-1.
+// Sample draws Fanout neighbors for each of Vertices, into a row of Out. Places without a neighbor
+// receive 2^32-1.
 type Sample struct {
 	Offsets   device.Slice[uint64]
 	Neighbors device.Slice[uint32]
@@ -39,7 +41,8 @@ type Sample struct {
 	Replace   bool
 }
 
-// Draw runs it, and waits. It returns how many were drawn, or, of vertices that there are not, the first place in the batch; else bad is -1.
+// Draw runs the sample, and waits. It returns the number of neighbors drawn. If a vertex does not
+// exist, bad is its first place in the batch; otherwise bad is -1.
 func (k *Kernels) Draw(ctx context.Context, s *device.Stream, o *Sample) (drawn, bad int, err error) {
 	if o.Vertices.Len() == 0 || o.Fanout == 0 {
 		return 0, -1, ctx.Err()

@@ -16,7 +16,7 @@ import (
 	"github.com/weftgo/weft/internal/mutate"
 )
 
-// draw draws from rows of several lengths, as the host does.
+// draw draws from rows of several lengths, and compares with the host.
 func draw(t testing.TB, dev device.Device) {
 	t.Helper()
 	ctx, host := context.Background(), devicetest.OpenCPU(t, 1)
@@ -49,12 +49,12 @@ func draw(t testing.TB, dev device.Device) {
 			t.Fatalf("fan-out %d, replace %v: %d drawn, want %d; %d bad; the same neighbors: %v", fanout, replace, drawn, n, bad, slices.Equal(got, want))
 		}
 	}
-	for _, fanout := range []int{0, 7, 40, 64, 70} { // up to 64 by one algorithm, from there on by the other
+	for _, fanout := range []int{0, 7, 40, 64, 70} { // up to 64 by one algorithm, above by another
 		same(vertices, fanout, false)
 		same(vertices, fanout, true)
 	}
 	for _, fanout := range []int{1, 31, 32, 33} {
-		same([]uint32{1}, fanout, false) // with one neighbor, which is all that is drawn
+		same([]uint32{1}, fanout, false) // with one neighbor, which is the only draw
 		same([]uint32{100, 33, 32, 34}, fanout, false)
 	}
 	many := slices.Repeat(vertices, 20) // several blocks
@@ -87,7 +87,7 @@ var kernelTests = []mutate.KernelTest{{Name: "draw", Run: draw}}
 // Lanes, warps and blocks overtake each other, memory is weak, and a data race is a fault.
 func TestSchedules(t *testing.T) { mutate.OnSim(t, kernelTests, 1, 90) }
 
-// The test of the kernels finds broken ones.
+// The test of the kernels detects broken ones.
 func TestMutantsFailKernelTests(t *testing.T) {
 	mutate.WantAllNoticed(t, kernelTests, []mutate.Broken{
 		{"the largest bad place", "check", `red\.relaxed\.gpu\.global\.min\.u64`, "red.relaxed.gpu.global.max.u64"},
@@ -100,7 +100,7 @@ func TestMutantsFailKernelTests(t *testing.T) {
 //go:embed testdata/survivors.txt
 var survivors string
 
-// Few random changes of the kernels go unnoticed, where flags ask how many.
+// Few random changes of the kernels go undetected; flags set the number tried.
 func TestRandomMutants(t *testing.T) {
 	mutate.Run(t, mutate.Config{Images: []*device.Image{sampling.Image}, Reasons: survivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
 		sampling.Image.String(): func(m *mutate.Mutant) []mutate.Trial { return slices.Concat(mutate.OnDevices(m.Arch, 1, kernelTests)) },

@@ -9,19 +9,19 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// chunkBytes is the size of what an arena takes from the device at a time, unless
-// little is needed, or more in one piece.
+// chunkBytes is the size of an allocation of an arena, unless little memory is needed, or more in
+// one piece.
 const chunkBytes = 16 << 20
 
-// arena gives out parts of a few large allocations. With those that are free it
-// goes by the best fit, and joins them again when they come back.
+// arena gives out parts of a few large allocations. It chooses free parts by best fit, and joins
+// adjacent ones when they come back.
 type arena struct {
 	allocate func(size int) (chunk, error)
 	free     func(chunk) error
 
-	limit, taken, lent int    // bytes: that may be taken, that are, and that are given out
+	limit, taken, lent int    // bytes: maximum allocated, allocated, and given out
 	idle               []span // sorted by chunk and place
-	chunks             int    // so far, to number them
+	chunks             int    // number of chunks so far, to number them
 }
 
 // chunk is an allocation: page-locked memory, or memory of the device.
@@ -32,7 +32,7 @@ type chunk struct {
 	buf    device.Buffer
 }
 
-// span is a part of a chunk; the zero span is none.
+// span is a part of a chunk; the zero span is empty.
 type span struct {
 	of     *chunk
 	lo, hi int
@@ -52,8 +52,7 @@ func (s span) ptr() device.Ptr {
 	return s.of.buf.Ptr + device.Ptr(s.lo)
 }
 
-// left is how many spans of a size a call may have: of half of what is not given
-// out.
+// left returns how many spans of a size a call may have, from half of what is not given out.
 func (a *arena) left(size int) int {
 	if size == 0 {
 		return int(^uint(0) >> 1)
@@ -61,8 +60,8 @@ func (a *arena) left(size int) int {
 	return max(0, a.limit-a.lent) / 2 / size
 }
 
-// take finds a span of a size, of which more are wanted. When everything else has
-// been given back it finds one whatever the limit.
+// take finds a span of a size; wanted is the total that the call wants. If everything else is free,
+// take succeeds regardless of the limit.
 func (a *arena) take(size, wanted int) (s span, found bool, err error) {
 	if size == 0 {
 		return span{}, true, nil
@@ -85,7 +84,7 @@ func (a *arena) take(size, wanted int) (s span, found bool, err error) {
 	}
 }
 
-// best is the place of the smallest idle span of at least a size, or -1.
+// best returns the index of the smallest idle span of at least a size, or -1.
 func (a *arena) best(size int) int {
 	found := -1
 	for i, s := range a.idle {
@@ -107,7 +106,7 @@ func (a *arena) cut(i, size int) span {
 	return span{s.of, s.lo, s.lo + size}
 }
 
-// grow takes another chunk.
+// grow allocates another chunk.
 func (a *arena) grow(size, wanted int) error {
 	n := min(1<<bits.Len(uint(max(wanted, 1<<12)-1)), chunkBytes, max(0, a.limit-a.taken))
 	n = align(max(n, size))
@@ -118,11 +117,11 @@ func (a *arena) grow(size, wanted int) error {
 	a.chunks++
 	c.number, c.size = a.chunks, n
 	a.taken += n
-	a.idle = append(a.idle, span{&c, 0, n}) // it has the highest number
+	a.idle = append(a.idle, span{&c, 0, n}) // sorted: it has the highest number
 	return nil
 }
 
-// give takes a span back, and drops what is beyond the limit.
+// give takes a span back, and frees chunks beyond the limit.
 func (a *arena) give(s span) error {
 	if s.of == nil {
 		return nil
@@ -141,8 +140,7 @@ func (a *arena) give(s span) error {
 	return a.drop(a.limit)
 }
 
-// drop gives chunks that are idle back to the device, until no more than a size
-// is taken.
+// drop frees idle chunks until at most size bytes are allocated.
 func (a *arena) drop(size int) (err error) {
 	a.idle = slices.DeleteFunc(a.idle, func(s span) bool {
 		if a.taken <= size || s.hi-s.lo < s.of.size {

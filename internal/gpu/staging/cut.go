@@ -2,17 +2,17 @@ package staging
 
 import "sort"
 
-// maxColumns is how many columns a batch has at most, of those that are copied.
+// maxColumns is the maximum number of columns of a batch that are copied.
 const maxColumns = 8
 
-// bytes is the size of the batch in the wider direction.
+// bytes returns the size of the batch in the wider direction.
 func (b *job) bytes() int {
 	in, out := b.ways(func(c column) int { return c.Bytes(0, b.b.N) })
 	return max(in, out)
 }
 
-// rows is how many rows fit a piece in the wider direction, leaving out what has
-// rows of variable size.
+// rows returns how many rows fit a piece in the wider direction, not counting columns with rows of
+// variable size.
 func (b *job) rows(limit int) int {
 	if b.whole {
 		return b.b.N
@@ -48,8 +48,8 @@ func (b *job) variable() bool {
 	return false
 }
 
-// cut cuts the batch in pieces of at most so many rows, of which those of variable
-// size take no more than limit bytes.
+// cut cuts the batch into pieces of at most the given number of rows. The columns of variable size
+// take at most limit bytes of a piece.
 func (r *Ring) cut(b *job, rows, limit int) {
 	r.cuts = append(r.cuts[:0], 0)
 	for lo := 0; lo < b.b.N; {
@@ -65,8 +65,8 @@ func (r *Ring) cut(b *job, rows, limit int) {
 	b.pieces = r.cuts
 }
 
-// size is what a segment needs for the largest piece: page-locked memory for what
-// a core copies, and memory of the device.
+// size returns what a segment needs for the largest piece: page-locked memory for columns that a
+// core copies, and memory of the device.
 func (b *job) size() (host, device int) {
 	for _, c := range b.columns {
 		size := 0

@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/internal/batch"
 )
 
-// job is a Run under way.
+// job is a Run in flight.
 type job struct {
 	ctx     context.Context
 	b       *batch.Batch
@@ -18,20 +18,20 @@ type job struct {
 	launch  func(*Piece) error
 	inOrder bool
 	whole   bool // in one piece
-	staged  bool // a core copies a column
+	staged  bool // a core copies at least one column
 	pieces  []int
-	// alone is a batch of one piece: it overlaps with nothing, so its copies are on
-	// the stream of its work, and need no events.
+	// alone marks a batch of one piece. It overlaps with nothing, so its copies are on the stream
+	// of its work, and need no events.
 	alone   bool
 	in, out *device.Stream
 
-	// turn[i] tells segment i that it has been decided whether the pieces before
-	// its next one are run; in order, also that they have been launched.
+	// turn[i] signals segment i that the pieces before its next one have been decided on; in order,
+	// also that they have been launched.
 	turn []chan struct{}
 
 	mu       sync.Mutex
 	err      error
-	launched int // rows of pieces that are run; does not grow after err
+	launched int // rows of pieces that run; does not grow after err
 }
 
 func (r *Ring) run(b *job) (done int, err error) {
@@ -47,12 +47,11 @@ func (r *Ring) run(b *job) (done int, err error) {
 	return done, errors.Join(err, r.memory.give(blocks))
 }
 
-// borrow cuts a batch and takes memory for its pieces, smaller ones if there is
-// not enough.
+// borrow cuts a batch and acquires memory for its pieces, smaller ones if memory is short.
 func (r *Ring) borrow(b *job) (blocks []block, err error) {
 	limit := r.pieceBytes
 	segments := len(r.segments)
-	if !b.staged { // the cores have nothing to do: fewer calls
+	if !b.staged { // cores do not copy, so use fewer and larger pieces
 		limit = min(unstagedPieces*limit, max(limit, b.bytes()/unstagedPieces))
 		segments = min(segments, unstagedSegments)
 	}
@@ -101,28 +100,28 @@ func (r *Ring) carry(b *job, blocks []block) (done int, err error) {
 	return b.launched, b.err
 }
 
-// track is a segment at work: it takes every so many-th piece of a batch through
-// the device, one phase after the other.
+// track is a segment at work. With n segments, it takes every nth piece of a batch through the
+// device, one phase after the other.
 type track struct {
 	b *job
 	r *Ring
 	i int // of the segment
 
-	next int // the number of the piece in it
+	next int // number of the current piece
 
-	phase     phase // the next one of this piece
+	phase     phase // next phase of this piece
 	p         *Piece
-	err       error // why the piece is not run, or did not arrive
+	err       error // why the piece does not run, or did not arrive
 	submitted bool
 }
 
-// phase is a part of a piece's way that its segment goes in one step.
+// phase is one step of a piece through its segment.
 type phase int
 
 const (
 	sending    phase = iota // to the device
-	deciding                // whether it is run; its turn comes after the piece before
-	submitting              // in order, that is a part of deciding
+	deciding                // whether it runs; its turn comes after the piece before
+	submitting              // in order, this is a part of deciding
 	finishing               // waits for the output
 )
 
@@ -133,9 +132,9 @@ func (t *track) carry() {
 	}
 }
 
-// interleave carries the pieces of all tracks on this goroutine: order picks
-// the track whose step is next among those that need not wait for their turn.
-// One of them always has it, so this ends when all are over.
+// interleave carries the pieces of all tracks on this goroutine. order picks the next track to step
+// among those that need not wait for their turn. At least one of them never waits, so interleave
+// ends when all are over.
 func interleave(tracks []track, order func(n int) int) {
 	able := make([]*track, 0, len(tracks))
 	for {
@@ -168,7 +167,7 @@ func (t *track) step() {
 		}
 	case submitting:
 		t.submit()
-		t.b.fail(t.err) // it was decided that the piece is run
+		t.b.fail(t.err) // the decision was to run the piece
 		t.phase = finishing
 	case finishing:
 		t.b.fail(t.finish())
@@ -177,7 +176,7 @@ func (t *track) step() {
 	}
 }
 
-// send begins with a piece.
+// send starts a piece.
 func (t *track) send() {
 	b := t.b
 	lo, hi := b.pieces[t.next], b.pieces[t.next+1]
@@ -188,12 +187,12 @@ func (t *track) send() {
 	}
 }
 
-// decide waits for the turn of the piece and decides whether it is run.
+// decide waits for the turn of the piece and decides whether it runs.
 func (t *track) decide() {
 	b := t.b
 	<-b.turn[t.i]
 	if t.err == nil {
-		t.err = b.failure() // of a piece before this one
+		t.err = b.failure() // of an earlier piece
 	}
 	if t.err == nil && b.inOrder {
 		t.submit()
@@ -229,9 +228,8 @@ func (t *track) launch() error {
 	return s.bring(t.b)
 }
 
-// finish waits for the piece and copies its output to the batch. If it was not
-// submitted, copies may be under way all the same. The context does not count:
-// the device is using the segment.
+// finish waits for the piece and copies its output to the batch. If it was not submitted, copies
+// may still be in flight. finish ignores the context, because the device is using the segment.
 func (t *track) finish() error {
 	ctx := context.Background()
 	if !t.submitted {
@@ -246,7 +244,7 @@ func (t *track) finish() error {
 
 func (t *track) segment() *segment { return &t.r.segments[t.i] }
 
-// decided records whether a piece is run.
+// decided records whether a piece runs.
 func (b *job) decided(p *Piece, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -257,7 +255,7 @@ func (b *job) decided(p *Piece, err error) {
 	}
 }
 
-// failure is what ends the batch: an earlier error, or the context's end.
+// failure returns the error that ends the batch: an earlier error, or the context's.
 func (b *job) failure() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -267,8 +265,8 @@ func (b *job) failure() error {
 	return b.ctx.Err()
 }
 
-// fail records that a piece that was to be run did not arrive: nothing of
-// the batch is known to have arrived. It does nothing without an error.
+// fail records that a piece that was to run did not arrive; then no part of the batch is known to
+// have arrived. It does nothing without an error.
 func (b *job) fail(err error) {
 	if err == nil {
 		return
@@ -285,10 +283,10 @@ func (b *job) fail(err error) {
 type column struct {
 	batch.Column
 	role   batch.Role
-	pinned bool // the device copies it alone
+	pinned bool // the device copies it directly
 }
 
-// gather lists the columns that the batch has, those to be copied in first.
+// gather lists the columns of the batch, inputs first.
 func (b *job) gather(dev device.Device) {
 	for _, in := range []bool{true, false} {
 		for r, c := range b.b.Columns {

@@ -6,16 +6,15 @@ import (
 	"sync"
 )
 
-// Line is a queue of calls for something that may have to come back first. The
-// zero Line is ready.
+// Line is a queue of calls that wait for a resource. The zero Line is ready.
 type Line struct {
 	waiting []chan struct{}
 }
 
-// Wait calls try until it says that it has got something, or fails; in the order
-// of the calls, but for one that passes the others. mu guards what try looks at;
-// it is held during each try and when Wait returns, but not meanwhile. An end of
-// the context ends the wait, not the first try.
+// Wait calls try until it succeeds or fails. Calls proceed in order of arrival, except those with
+// passes, which may overtake. mu guards the state that try reads. It is held during each try and
+// when Wait returns, but not in between. The end of the context ends the wait, but not the first
+// try.
 func (l *Line) Wait(ctx context.Context, mu *sync.Mutex, passes bool, try func() (bool, error)) error {
 	if passes || len(l.waiting) == 0 {
 		if ok, err := try(); ok || err != nil {
@@ -26,7 +25,7 @@ func (l *Line) Wait(ctx context.Context, mu *sync.Mutex, passes bool, try func()
 	l.waiting = append(l.waiting, turn)
 	defer func() {
 		l.waiting = slices.DeleteFunc(l.waiting, func(t chan struct{}) bool { return t == turn })
-		l.Wake() // the next one may get something, too
+		l.Wake() // the next call may succeed, too
 	}()
 	for {
 		mu.Unlock()
@@ -44,7 +43,7 @@ func (l *Line) Wait(ctx context.Context, mu *sync.Mutex, passes bool, try func()
 	}
 }
 
-// Wake tells the first call that something has come back.
+// Wake signals the first call that a resource has been released.
 func (l *Line) Wake() {
 	if len(l.waiting) == 0 {
 		return

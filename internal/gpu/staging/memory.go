@@ -9,36 +9,35 @@ import (
 )
 
 const (
-	// DefaultLimit is the page-locked memory that the rings of a device share, in
-	// bytes: a batch of Go slices takes half of it on a machine of 16 cores.
+	// DefaultLimit is the page-locked memory that the rings of a device share, in bytes: a batch of
+	// Go slices takes half of it on a machine of 16 cores.
 	DefaultLimit = 256 << 20
-	// deviceShare is how many times as much memory of the device they share. A
-	// batch that is page-locked already needs no other, and its pieces are larger.
+	// deviceShare is the ratio of device memory to page-locked memory that they share. A batch that
+	// is page-locked already needs only device memory, and its pieces are larger.
 	deviceShare = 2
-	// leastPiece is the size in bytes below which pieces are not made smaller
-	// because memory is short: a call rather waits.
+	// leastPiece is the size in bytes below which pieces do not shrink when memory is short: a call
+	// waits instead.
 	leastPiece = 64 << 10
-	// fewSegments is how many segments keep both directions busy. While there is
-	// not memory for as many, pieces become smaller.
+	// fewSegments is the number of segments that keep both directions busy. If memory is too short
+	// for that many, pieces shrink.
 	fewSegments = 4
 )
 
-// Memory is what the rings of a device have their segments from. It is taken
-// from the device when it is first needed, up to a limit, and kept until Close:
-// page-locking takes half a second for a GiB, and undoing it makes the device
-// wait.
+// Memory supplies the segments of the rings of a device. It is allocated from the device on first
+// use, up to a limit, and kept until Close: page-locking takes half a second per GiB, and undoing
+// it makes the device wait.
 //
-// A call gets at most half of what is left, so that a small one finds something
-// beside many large ones. When nothing is left it waits until another call ends.
-// A call that holds memory waits for nobody, so one always goes on; and when none
-// does, a call gets what it needs for one piece, whatever the limit.
+// A call gets at most half of what is left, so that a small call finds memory despite many large
+// ones. When nothing is left it waits until another call ends. A call that holds memory waits for
+// no other, so one always continues. When no call holds memory, the next gets what it needs for one
+// piece, regardless of the limit.
 type Memory struct {
 	mu           sync.Mutex
 	host, device arena
 	line         Line
 }
 
-// NewMemory makes memory with a limit in bytes, page-locked; 0 is the default.
+// NewMemory returns a Memory with a limit in bytes, page-locked; 0 is the default.
 func NewMemory(dev device.Device, limit int) *Memory {
 	m := &Memory{}
 	m.host.allocate = func(size int) (c chunk, err error) {
@@ -55,7 +54,7 @@ func NewMemory(dev device.Device, limit int) *Memory {
 	return m
 }
 
-// SetLimit changes the limit. Calls under way keep what they have.
+// SetLimit changes the limit. Calls in flight keep what they have.
 func (m *Memory) SetLimit(limit int) {
 	if limit <= 0 {
 		limit = DefaultLimit
@@ -65,30 +64,29 @@ func (m *Memory) SetLimit(limit int) {
 	m.host.limit, m.device.limit = limit, deviceShare*limit
 }
 
-// Taken is how much memory has been taken from the device, page-locked and its
-// own.
+// Taken returns how much memory has been allocated from the device, page-locked and its own.
 func (m *Memory) Taken() (host, device int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.host.taken, m.device.taken
 }
 
-// Close gives the memory back. No call is under way.
+// Close frees the memory. No call is in flight.
 func (m *Memory) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return errors.Join(m.host.drop(0), m.device.drop(0))
 }
 
-// request says what a call would like to have.
+// request is the amount of memory that a call prefers.
 type request struct {
 	segments     int
 	host, device int // bytes of each
-	least        int // how many times smaller they may be, a power of two
+	least        int // maximum divisor of the sizes, a power of two
 }
 
-// size is what segments need when they are that many times smaller: their
-// columns begin anew at multiples of 256 bytes.
+// size returns the size of a segment when sizes are divided by times: its columns still begin at
+// multiples of 256 bytes.
 func (q request) size(bytes, times int) int {
 	if times > 1 {
 		bytes = bytes/times + columnAlign*maxColumns
@@ -101,8 +99,8 @@ type block struct {
 	host, device span
 }
 
-// lend gives a call memory for at least one segment, until give; they are so
-// many times smaller than requested.
+// lend acquires memory for at least one segment; give releases it. The segments are smaller than
+// requested by the factor times.
 func (m *Memory) lend(ctx context.Context, q request) (blocks []block, times int, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -115,7 +113,7 @@ func (m *Memory) lend(ctx context.Context, q request) (blocks []block, times int
 	return blocks, times, err
 }
 
-// give takes memory back.
+// give releases memory.
 func (m *Memory) give(blocks []block) (err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

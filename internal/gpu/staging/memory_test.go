@@ -15,7 +15,7 @@ import (
 	"github.com/weftgo/weft/internal/gpu/staging"
 )
 
-// Memory stays what it was, whatever the batch, until it is closed.
+// The memory does not change with the batch, until it is closed.
 func TestMemoryIsConstant(t *testing.T) {
 	dev := devicetest.Open(t)
 	m := staging.NewMemory(dev, 0)
@@ -44,7 +44,7 @@ func TestMemoryIsConstant(t *testing.T) {
 	}
 }
 
-// One call always fits, though the limit is less than a row.
+// One call always fits, even if the limit is less than a row.
 func TestOneCallAlwaysFits(t *testing.T) {
 	dev := devicetest.Open(t)
 	m := newMemory(t, dev, 1)
@@ -71,7 +71,7 @@ func TestOneCallAlwaysFits(t *testing.T) {
 	}
 }
 
-// With less memory pieces are smaller, and still several under way.
+// With less memory pieces are smaller, and several are still in flight.
 func TestPiecesShrink(t *testing.T) {
 	dev := devicetest.Open(t)
 	const n = 1 << 20
@@ -93,7 +93,7 @@ func TestPiecesShrink(t *testing.T) {
 	}
 }
 
-// blocked starts a call that keeps its memory until it is let go.
+// blocked starts a call that keeps its memory until letGo.
 func blocked(t *testing.T, r *staging.Ring, n int) (letGo func()) {
 	t.Helper()
 	inside, leave, over := make(chan struct{}), make(chan struct{}), make(chan struct{})
@@ -122,8 +122,8 @@ func blocked(t *testing.T, r *staging.Ring, n int) (letGo func()) {
 	}
 }
 
-// A call that finds no memory waits for it, in line, and gives up when its
-// context ends; whoever comes behind it goes on.
+// A call without memory waits in line, and gives up when its context ends; the call after it
+// continues.
 func TestWaitsForMemory(t *testing.T) {
 	dev := devicetest.Open(t)
 	m := newMemory(t, dev, 1<<10)
@@ -152,7 +152,7 @@ func TestWaitsForMemory(t *testing.T) {
 	wg.Wait()
 }
 
-// Calls that could use all memory leave half of what there is to the next one.
+// Calls that could use all memory leave half of what is left to the next one.
 func TestLargeLeavesSome(t *testing.T) {
 	dev := devicetest.Open(t)
 	m := newMemory(t, dev, 8<<20)
@@ -169,13 +169,13 @@ func TestLargeLeavesSome(t *testing.T) {
 	e.arrived(t, e.n)
 }
 
-// A small call does not wait behind a large one that waits.
+// A small call overtakes a large one that waits.
 func TestSmallPassesLarge(t *testing.T) {
 	dev := devicetest.Open(t)
 	m := newMemory(t, dev, 1<<20)
 	inside, leave := make(chan struct{}, 2), make(chan struct{})
 	var wg sync.WaitGroup
-	for range 2 { // of which one fits
+	for range 2 { // only one fits
 		r := ringOf(t, dev, m)
 		wg.Go(func() {
 			b := &batch.Batch{N: 600 << 10, Columns: batch.Columns{batch.OK: batch.Output(make([]byte, 600<<10))}}
@@ -190,7 +190,7 @@ func TestSmallPassesLarge(t *testing.T) {
 		})
 	}
 	<-inside
-	time.Sleep(20 * time.Millisecond) // the other one is in line
+	time.Sleep(20 * time.Millisecond) // until the other one is in line
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	e := newEcho(10, 8, 1)
@@ -205,7 +205,7 @@ func TestSmallPassesLarge(t *testing.T) {
 	wg.Wait()
 }
 
-// What comes back at once serves as many calls as it is enough for.
+// Resources released at once serve as many calls as they suffice for.
 func TestLine(t *testing.T) {
 	var mu sync.Mutex
 	var line staging.Line
@@ -237,8 +237,8 @@ func TestLine(t *testing.T) {
 	wg.Wait()
 }
 
-// Many calls share little memory: all end, none takes more than there is, and
-// contexts end calls that wait.
+// Many calls share little memory: all end, none takes more than the limit, and contexts end calls
+// that wait.
 func TestManyCallsLittleMemory(t *testing.T) {
 	dev := devicetest.Open(t)
 	const limit = 16 << 10
@@ -277,8 +277,7 @@ func share(t *testing.T, r *staging.Ring, rng *rand.Rand) {
 	e.arrived(t, done)
 }
 
-// Rows of variable size come out where they belong, in pieces of which none is
-// larger than it may be.
+// Rows of variable size arrive at their places, in pieces within the maximum size.
 func TestVariableRows(t *testing.T) {
 	dev := devicetest.Open(t)
 	const n, most = 200, 64
@@ -313,7 +312,7 @@ func TestVariableRows(t *testing.T) {
 	}
 }
 
-// number writes to each variable row its number.
+// number writes its number to each variable row.
 func number(p *staging.Piece, offsets []uint64, most int) error {
 	vals := p.Batch.Columns[batch.Vals]
 	lo, hi := offsets[p.Lo], offsets[p.Lo+p.Batch.N]

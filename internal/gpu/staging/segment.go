@@ -6,9 +6,8 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// segment is the way of a piece: memory on the device for all its columns, page-
-// locked memory for those that a core copies, and events behind its copies in,
-// its work, and its copies out.
+// segment is the path of a piece: memory on the device for all its columns, page-locked memory for
+// those that a core copies, and events after its copies in, its work, and its copies out.
 type segment struct {
 	arrived, worked, returned *device.Event
 
@@ -16,10 +15,10 @@ type segment struct {
 	places []place
 }
 
-// place is where a column of a piece lies.
+// place is the location of a column of a piece.
 type place struct {
 	caller []byte // in the batch
-	host   []byte // page-locked: the same, if the device copies it alone
+	host   []byte // page-locked: the same memory if the device copies it directly
 	ptr    device.Ptr
 	input  bool
 	pinned bool
@@ -37,7 +36,7 @@ func (s *segment) open(dev device.Device) (err error) {
 	return nil
 }
 
-// lay gives each column of a piece its place.
+// lay assigns a place to each column of a piece.
 func (s *segment) lay(p *Piece, columns []column) {
 	s.places = s.places[:0]
 	at, in := 0, 0 // the device's memory, and the host's
@@ -54,11 +53,11 @@ func (s *segment) lay(p *Piece, columns []column) {
 	}
 }
 
-// togetherBytes is up to where columns to be copied in wait for each other, and
-// go in one copy: it takes a core about as long to copy as to submit one.
+// togetherBytes is the size up to which columns are gathered into one copy to the device: a core
+// takes about as long to copy that much as to submit a copy.
 const togetherBytes = 16 << 10
 
-// send copies the columns in: small ones in one, if they lie side by side.
+// send copies the columns in. Adjacent small columns share one copy.
 func (s *segment) send(p *Piece, j *job) error {
 	s.lay(p, j.columns)
 	for i := 0; i < len(s.places); i++ {
@@ -82,7 +81,7 @@ func (s *segment) send(p *Piece, j *job) error {
 	return j.in.Record(s.arrived)
 }
 
-// bring submits the copies of the columns out, in one if they lie side by side.
+// bring submits the copies of the columns out. Adjacent columns share one copy.
 func (s *segment) bring(j *job) error {
 	for i := 0; i < len(s.places); i++ {
 		x := s.places[i]
@@ -107,14 +106,14 @@ func (x *place) load() {
 	}
 }
 
-// beside reports whether the next column lies behind this one on either side,
-// and is copied in the same direction.
+// beside reports whether the next column follows this one in both memories, and is copied in the
+// same direction.
 func (x *place) beside(next place) bool { return !x.pinned && !next.pinned && x.input == next.input }
 
-// extend makes a column reach to the end of one beside it.
+// extend extends a column to the end of an adjacent one.
 func (x *place) extend(next place) { x.host = x.host[:int(next.ptr-x.ptr)+len(next.host)] }
 
-// unload copies the columns out, which have arrived, to the batch.
+// unload copies the output columns, which have arrived, to the batch.
 func (s *segment) unload() {
 	for _, x := range s.places {
 		if !x.input && !x.pinned {

@@ -8,38 +8,35 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Settings are what a test changes of the rings of a device. A zero field
-// leaves that as it is.
+// Settings are the values that a test changes for the rings of a device. A zero field keeps the
+// default.
 type Settings struct {
-	// PieceBytes is the most that a piece copies in one direction, in bytes; a
-	// piece has one row at least. Where all columns are page-locked, pieces are
-	// up to four times as large, as usual.
+	// PieceBytes is the maximum that a piece copies in one direction, in bytes; a piece has at
+	// least one row. If all columns are page-locked, pieces are up to four times as large, as
+	// usual.
 	PieceBytes int
-	// Segments is how many pieces are under way at most.
+	// Segments is the maximum number of pieces in flight.
 	Segments int
-	// Order makes Run go through the phases of all its pieces on the goroutine
-	// that called it, one at a time: it picks one of the n > 0 segments that can
-	// go on, by its position among them. A piece is sent, then decided on in
-	// its turn, then submitted, then finished; RunInOrder submits it in its
-	// turn. With Segments set, what Order returns decides the sequence of calls of
-	// the device. Order is called by all Runs of the device.
+	// Order makes Run go through the phases of all its pieces on the goroutine that called it, one
+	// at a time. Order picks one of the n > 0 segments that can continue, by its position among
+	// them. A piece is sent, then decided on in its turn, then submitted, then finished; RunInOrder
+	// submits it in its turn. With Segments set, the results of Order determine the sequence of
+	// calls of the device. All Runs of the device call Order.
 	Order func(n int) int
 }
 
-// configured has the Settings of devices under test.
+// configured holds the Settings of devices under test.
 var configured sync.Map
 
-// Configure gives settings to the rings of a device that are made from now on
-// until undo. Structures make rings when they need them, and are given the
-// device, so settings reach the rings without passing through them: dev is the
-// one that the structure under test is opened on, with what is wrapped around
-// it.
+// Configure sets the settings of rings that are made on a device from now on, until undo.
+// Structures make rings when they need them, on the device, so settings need not be passed through
+// structures. dev is the device that the structure under test is opened on, including all wrappers.
 func Configure(dev device.Device, s Settings) (undo func()) {
 	configured.Store(dev, s)
 	return func() { configured.Delete(dev) }
 }
 
-// settingsOf are the settings of a new ring.
+// settingsOf returns the settings of a new ring.
 func settingsOf(dev device.Device) Settings {
 	var s Settings
 	if v, ok := configured.Load(dev); ok {

@@ -15,8 +15,8 @@ import (
 // seeded picks segments by a seed.
 func seeded(seed uint64) func(n int) int { return rand.New(rand.NewPCG(seed, 0)).IntN }
 
-// tiny gives a ring with pieces of one row, and its device. Segments go on as
-// order says, or concurrently if that is nil.
+// tiny returns a ring with pieces of one row, and its device. Segments continue in the given order,
+// or concurrently if that is nil.
 func tiny(t *testing.T, segments int, order func(n int) int) (*staging.Ring, *tape) {
 	dev := newTape(devicetest.Open(t))
 	t.Cleanup(staging.Configure(dev, staging.Settings{PieceBytes: 1, Segments: segments, Order: order}))
@@ -28,8 +28,8 @@ func tiny(t *testing.T, segments int, order func(n int) int) (*staging.Ring, *ta
 	return newRing(t, dev), dev
 }
 
-// inOrders runs a test with tiny pieces, in several orders of the segments and
-// concurrently, for Run and RunInOrder.
+// inOrders runs a test with tiny pieces, in several orders of the segments and concurrently, for
+// Run and RunInOrder.
 func inOrders(t *testing.T, segments int, test func(t *testing.T, r *staging.Ring, dev *tape, inOrder bool)) {
 	for name, order := range map[string]func(n int) int{
 		"first":      func(n int) int { return 0 },
@@ -46,8 +46,7 @@ func inOrders(t *testing.T, segments int, test func(t *testing.T, r *staging.Rin
 	}
 }
 
-// check wants a batch that was run in pieces of one row to be complete up to
-// done.
+// check fails unless a batch that was run in pieces of one row is complete up to done.
 func (e *echo) check(t *testing.T, done int, inOrder bool) {
 	t.Helper()
 	e.arrived(t, done)
@@ -65,7 +64,7 @@ func (e *echo) check(t *testing.T, done int, inOrder bool) {
 	}
 }
 
-// What goes in comes out, however often segments are used again.
+// Input equals output, however often segments are reused.
 func TestTinyPieces(t *testing.T) {
 	for segments := 1; segments <= 5; segments++ {
 		inOrders(t, segments, func(t *testing.T, r *staging.Ring, _ *tape, inOrder bool) {
@@ -80,7 +79,7 @@ func TestTinyPieces(t *testing.T) {
 	}
 }
 
-// choices goes through all sequences of choices.
+// choices enumerates all sequences of choices.
 type choices struct {
 	path, of []int
 	at       int
@@ -94,7 +93,7 @@ func (c *choices) pick(n int) int {
 	return c.path[c.at-1]
 }
 
-// next goes on to the next sequence; false after the last one.
+// next moves to the next sequence; it returns false after the last one.
 func (c *choices) next() bool {
 	c.at = 0
 	for i := len(c.path) - 1; i >= 0; i-- {
@@ -106,8 +105,8 @@ func (c *choices) next() bool {
 	return false
 }
 
-// All orders of the steps give the same result. In order, pieces are launched
-// in order in all of them; otherwise not in all.
+// All orders of the steps give the same result. RunInOrder launches pieces in order in all of them,
+// and Run not in all.
 func TestAllOrders(t *testing.T) {
 	const rows = 4
 	for _, inOrder := range []bool{false, true} {
@@ -132,8 +131,8 @@ func TestAllOrders(t *testing.T) {
 	}
 }
 
-// Whatever call of the device fails, whatever the piece and the phase, Run says
-// so, what it calls done has arrived, and the ring works after that.
+// Whatever call of the device fails, in any piece and phase, Run returns the error, the rows done
+// have arrived, and the ring still works.
 func TestEveryCallFailsOnce(t *testing.T) {
 	inOrders(t, 3, func(t *testing.T, r *staging.Ring, dev *tape, inOrder bool) {
 		for n := 0; ; n++ {
@@ -162,8 +161,8 @@ func TestEveryCallFailsOnce(t *testing.T) {
 	})
 }
 
-// Each wait, record and sync is needed: without it Run returns, in some order
-// or after some failure, while the device may be copying.
+// Each wait, record and sync is needed: without it Run returns, in some order or after some
+// failure, while the device may be copying.
 func TestEveryCallCounts(t *testing.T) {
 	calls, err := devicetest.ListCalls(".")
 	if err != nil {
@@ -193,7 +192,7 @@ func TestEveryCallCounts(t *testing.T) {
 	}
 }
 
-// ending is a context that ends after a number of questions.
+// ending is a context that ends after a number of checks.
 type ending struct {
 	context.Context
 	left int
@@ -206,8 +205,8 @@ func (c *ending) Err() error {
 	return nil
 }
 
-// Wherever a context ends, the rows done have arrived, nothing else was
-// launched, and the rows left are an error. Run asks twice for each piece.
+// Wherever a context ends, the rows done have arrived, nothing else was launched, and the remaining
+// rows are an error. Run checks twice per piece.
 func TestContextEndsAtEveryStep(t *testing.T) {
 	const rows = 7
 	inOrders(t, 3, func(t *testing.T, r *staging.Ring, _ *tape, inOrder bool) {
@@ -246,8 +245,7 @@ func TestTinyLaunchFails(t *testing.T) {
 	})
 }
 
-// A seed decides the sequence of calls of the device, and another seed
-// another one.
+// A seed determines the sequence of calls of the device, and another seed gives another one.
 func TestSameSeedSameCalls(t *testing.T) {
 	for _, inOrder := range []bool{false, true} {
 		record := func(seed uint64) []string {
@@ -269,8 +267,7 @@ func TestSameSeedSameCalls(t *testing.T) {
 	}
 }
 
-// Settings are those of one device, until they are undone, and for rings that
-// are made meanwhile.
+// Settings apply to one device, until they are undone, and to rings made meanwhile.
 func TestConfigure(t *testing.T) {
 	dev, other := devicetest.Open(t), devicetest.Open(t)
 	before := newRing(t, dev)
@@ -279,7 +276,7 @@ func TestConfigure(t *testing.T) {
 	undo()
 	after := newRing(t, dev)
 	for i, r := range []*staging.Ring{before, during, beside, after} {
-		e := newEcho(100, 8, 1) // 9 bytes a row
+		e := newEcho(100, 8, 1) // 9 bytes per row
 		if done, err := e.run(t.Context(), r, false); done != 100 || err != nil {
 			t.Fatal(done, err)
 		}

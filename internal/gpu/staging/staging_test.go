@@ -15,7 +15,7 @@ import (
 	"github.com/weftgo/weft/internal/gpu/staging"
 )
 
-// newRing makes a ring with memory of its own.
+// newRing returns a ring with its own memory.
 func newRing(t testing.TB, dev device.Device) *staging.Ring {
 	return ringOf(t, dev, newMemory(t, dev, 0))
 }
@@ -40,8 +40,8 @@ func newMemory(t testing.TB, dev device.Device, limit int) *staging.Memory {
 	return m
 }
 
-// echo is a batch whose work is to copy its columns on the device: two columns
-// in and out, and one each that the batch does not have.
+// echo is a batch that copies its columns on the device: two columns in and out, and one of each
+// that the batch does not have.
 type echo struct {
 	n       int
 	widths  [2]int
@@ -49,10 +49,10 @@ type echo struct {
 
 	mu     sync.Mutex
 	pieces []piece
-	fail   func(piece int) error // before that many-th launch
+	fail   func(piece int) error // called before each launch
 }
 
-// piece is which rows a piece had.
+// piece is the rows of a piece.
 type piece struct{ Lo, N int }
 
 func newEcho(n int, widths ...int) *echo {
@@ -96,7 +96,7 @@ func (e *echo) launch(p *staging.Piece) error {
 		p.Stream.Copy(c[batch.Counts].Ptr, c[batch.Vals].Ptr, p.Batch.N*e.widths[1]))
 }
 
-// run runs the batch on a ring, in the order of its pieces if so told.
+// run runs the batch on a ring, optionally in the order of its pieces.
 func (e *echo) run(ctx context.Context, r *staging.Ring, inOrder bool) (int, error) {
 	if inOrder {
 		return r.RunInOrder(ctx, e.batch(), e.launch)
@@ -104,7 +104,7 @@ func (e *echo) run(ctx context.Context, r *staging.Ring, inOrder bool) (int, err
 	return r.Run(ctx, e.batch(), e.launch)
 }
 
-// arrived fails unless the output of the first rows is there.
+// arrived fails unless the output of the first rows is present.
 func (e *echo) arrived(t testing.TB, rows int) {
 	t.Helper()
 	for i, w := range e.widths {
@@ -114,7 +114,7 @@ func (e *echo) arrived(t testing.TB, rows int) {
 	}
 }
 
-// What goes in comes out, in pieces that cover the batch once.
+// Input equals output, in pieces that cover the batch once.
 func TestRoundTrip(t *testing.T) {
 	dev := devicetest.Open(t)
 	r := newRing(t, dev)
@@ -146,12 +146,11 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// Columns in page-locked memory come and go the same way, beside others that
-// are not.
+// Columns in page-locked memory travel the same way, together with others.
 func TestPinnedColumns(t *testing.T) {
 	dev := devicetest.Open(t)
 	r := newRing(t, dev)
-	for which := range 16 { // of the four columns
+	for which := range 16 { // any of the four columns
 		e := newEcho(500_000, 8, 4)
 		for i, column := range []*[]byte{&e.in[0], &e.in[1], &e.out[0], &e.out[1]} {
 			if which>>i&1 == 0 {
@@ -176,7 +175,7 @@ func TestPinnedColumns(t *testing.T) {
 	}
 }
 
-// A piece out is whole, whatever its size, and may be filled in part.
+// A whole piece may have any size, and may be filled in part.
 func TestRunWhole(t *testing.T) {
 	dev := devicetest.Open(t)
 	r := newRing(t, dev)
@@ -215,7 +214,7 @@ func TestCancelled(t *testing.T) {
 			t.Errorf("%d rows with an ended context: %d done in %d pieces, %v", n, done, len(e.pieces), err)
 		}
 	}
-	// In the middle: the rows that are done have arrived, and are not all.
+	// In the middle of a batch, some but not all rows are done, and these have arrived.
 	for _, inOrder := range []bool{false, true} {
 		ctx, cancel := context.WithCancel(t.Context())
 		e := newEcho(8_000_000, 8, 4)
@@ -234,7 +233,7 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// usable wants a ring to work as if nothing had happened.
+// usable fails unless a ring still works.
 func usable(t testing.TB, r *staging.Ring) {
 	t.Helper()
 	e := newEcho(200_000, 8, 4)
@@ -267,8 +266,8 @@ func TestLaunchFails(t *testing.T) {
 	}
 }
 
-// Whatever operation of the device fails, Run says so, what it calls done has
-// arrived, and the ring works again.
+// Whatever operation of the device fails, Run returns the error, the rows done have arrived, and
+// the ring works again.
 func TestEveryOperationFailsOnce(t *testing.T) {
 	dev := devicetest.Open(t)
 	for _, inOrder := range []bool{false, true} {

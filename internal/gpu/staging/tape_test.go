@@ -11,8 +11,8 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// tape is a device that notes the calls of its streams and events in their
-// order, makes one of them fail, and works out what the host knows to be done.
+// tape is a device that records the calls of its streams and events in order, makes one of them
+// fail, and computes which copies the host can consider done.
 type tape struct {
 	device.Device
 
@@ -20,14 +20,14 @@ type tape struct {
 	streams []*tapeStream
 	events  int
 	calls   []string
-	fail    int // the number of calls before the one that fails; negative: none
+	fail    int // number of calls before the one that fails; negative: none fails
 	known   done
 }
 
-// done is how many copies of each stream are known to be done.
+// done is the number of copies of each stream that are known to be done.
 type done map[int]int
 
-// add takes in what somebody else knows.
+// add merges the knowledge of another stream or event.
 func (d done) add(of done) {
 	for stream, copies := range of {
 		d[stream] = max(d[stream], copies)
@@ -38,7 +38,7 @@ var errTape = errors.New("the call failed")
 
 func newTape(dev device.Device) *tape { return &tape{Device: dev, fail: -1, known: done{}} }
 
-// note writes down a call and, unless it fails, what it is good for.
+// note records a call and, unless it fails, applies its effect.
 func (t *tape) note(effect func(), format string, args ...any) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -50,11 +50,11 @@ func (t *tape) note(effect func(), format string, args ...any) error {
 	return nil
 }
 
-// failed tells whether the call that was to fail has been made.
+// failed reports whether the failing call has been made.
 func (t *tape) failed() bool { return t.fail >= 0 && len(t.calls) > t.fail }
 
-// underWay tells whether the device may still be copying, for all that the
-// host knows. Where it was a wait that failed, that can't be helped.
+// underWay reports whether the device may still be copying, from the point of view of the host. If
+// a wait failed, that is unavoidable.
 func (t *tape) underWay() bool {
 	if t.failed() && strings.Contains(t.calls[t.fail], "Sync") {
 		return false
@@ -67,7 +67,7 @@ func (t *tape) underWay() bool {
 	return false
 }
 
-// rewind forgets the calls, and makes the one of that number fail.
+// rewind forgets the calls, and sets the number of the call that fails.
 func (t *tape) rewind(fail int) { t.calls, t.fail = nil, fail }
 
 func (t *tape) NewStream() (*device.Stream, error) {
@@ -93,10 +93,10 @@ type tapeStream struct {
 	t      *tape
 	id     int
 	copies int  // submitted
-	past   done // the copies that the next one comes after
+	past   done // the copies that precede the next one
 }
 
-// submit is the effect of a copy.
+// submit records the effect of a copy.
 func (s *tapeStream) submit() {
 	s.copies++
 	s.past[s.id] = s.copies

@@ -2,5 +2,5 @@ package traversal
 
 import "github.com/weftgo/weft/device"
 
-// FollowingImage is the kernels of what follows a graph, for tests of broken ones.
+// FollowingImage is the image of the kernels that follow a graph, for tests of broken ones.
 var FollowingImage *device.Image = &followingImage

@@ -12,7 +12,8 @@ import (
 	"github.com/weftgo/weft/internal/gpu/prim"
 )
 
-// Following are the kernels of what follows a graph from batch to batch, and those that it begins with. They are safe for concurrent use.
+// Following holds the kernels that follow a graph from batch to batch, and those of the initial
+// computation. They are safe for concurrent use.
 type Following struct {
 	*Kernels
 	edgesCheck                                                                      device.Kernel
@@ -21,7 +22,8 @@ type Following struct {
 	followTouch, followEdges, followSettle, followHand, followSpread, followRefresh device.Kernel
 }
 
-// LoadFollowing makes the kernels of a device; device.ErrNoKernels if it runs none.
+// LoadFollowing loads the kernels of a device. It returns device.ErrNoKernels if the device runs
+// none.
 func LoadFollowing(dev device.Device) (k *Following, err error) {
 	k = &Following{}
 	if k.Kernels, err = Load(dev); err != nil {
@@ -36,7 +38,8 @@ func LoadFollowing(dev device.Device) (k *Following, err error) {
 	})
 }
 
-// Edges are those of a batch on the device, of which those count that were done: all, if Done is 0.
+// Edges are the edges of a batch on the device. Only edges with a nonzero Done count, or all if
+// Done is 0.
 type Edges struct {
 	From, To, Done device.Ptr
 	N              int
@@ -44,19 +47,19 @@ type Edges struct {
 
 func (e Edges) ref() batchRef { return batchRef{from: e.From, to: e.To, done: e.Done, n: uint64(e.N)} }
 
-// Told is what is found out about edges: how many vertices there are with theirs, and the place of the first with one beyond a limit, -1 if
-// there is none.
+// Told is the result of a check of edges: the number of vertices including theirs, and the place of
+// the first edge beyond a limit, or -1.
 type Told struct{ Vertices, Bad int }
 
-// toldBy reads what edges_check has left.
+// toldBy returns what edges_check has written.
 func toldBy(words []uint64) Told { return Told{Vertices: int(^words[1]), Bad: int(words[0])} }
 
-// check submits it. There is no vertex in told before, and no bad edge.
+// check submits the check. Before, told holds no vertex and no bad edge.
 func (k *Following) check(c *call, told device.Ptr, e Edges, limit int) {
 	launch(c, k.edgesCheck, e.N, &checkParams{batch: e.ref(), told: told, limit: uint64(limit)})
 }
 
-// Check looks at edges before anything is changed.
+// Check checks edges before anything is changed.
 func (k *Following) Check(ctx context.Context, s *device.Stream, e Edges, limit int) (Told, error) {
 	c := k.begin(ctx, s, Graph{})
 	told := c.take(16)[0]
@@ -68,11 +71,11 @@ func (k *Following) Check(ctx context.Context, s *device.Stream, e Edges, limit 
 
 // ---- components ----------------------------------------------------------------
 
-// UniteWords is how much memory Unite wants, in words of 64 bits.
+// UniteWords is the memory that Unite requires, in words of 64 bits.
 const UniteWords = 3
 
-// Unite unites the ends of edges in a forest of so many vertices, unless one is beyond them, or beyond the limit. It returns how many
-// trees became one with another.
+// Unite unites the ends of edges in a forest with the given number of vertices, unless an end is
+// beyond them or beyond the limit. It returns the number of trees merged into another.
 func (k *Following) Unite(ctx context.Context, s *device.Stream, words, parents device.Ptr, vertices int, e Edges, limit int) (united int, told Told, err error) {
 	c := k.begin(ctx, s, Graph{})
 	p := forestParams{batch: e.ref(), told: words, united: words + 16, parents: parents, vertices: uint32(vertices)}
@@ -83,7 +86,7 @@ func (k *Following) Unite(ctx context.Context, s *device.Stream, words, parents 
 	return int(got[2]), toldBy(got), c.end()
 }
 
-// Plant makes vertices, each a tree of its own.
+// Plant makes vertices, each a separate tree.
 func (k *Following) Plant(ctx context.Context, s *device.Stream, parents device.Ptr, from, to int) error {
 	c := k.begin(ctx, s, Graph{})
 	launch(c, k.forestGrow, to-from, &forestParams{parents: parents, from: uint32(from), vertices: uint32(to)})
@@ -99,42 +102,43 @@ func (k *Following) Flatten(ctx context.Context, s *device.Stream, parents devic
 
 // ---- ranks ---------------------------------------------------------------------
 
-// Changing is a graph that changes, as kernels read it: the twin of weft::graph::Graph in graph_table.cuh.
+// Changing is a dynamic graph, as kernels read it: the twin of weft::graph::Graph in
+// graph_table.cuh.
 type Changing struct {
 	_                    structs.HostLayout
 	Records, Pool, Alive device.Ptr
 	Vertices, Unit       uint32
 }
 
-// Kept is what there is of each vertex, on a device.
+// Kept is the state of each vertex, on a device.
 type Kept struct {
 	Ranks    device.Slice[uint64]
 	Directed bool
 	Damping  uint64 // of 2^64
-	Base     uint64 // the rank that begins at any vertex
-	Limit    uint64 // of what a vertex has not handed on
-	Spread   uint64 // of ranks of vertices without neighbors, what has been handed on
+	Base     uint64 // rank that starts at every vertex
+	Limit    uint64 // of what a vertex may keep without handing it on
+	Spread   uint64 // part of the ranks of vertices without neighbors that has been handed on
 
 	rest device.Buffer
 	at   keptRef
 }
 
-// Tally is what a pass has added up: numbers more than there were, in 64 bits that may be below 0; how long the lists are; and the first
-// vertex whose row is not what edges led to, -1 if there is none.
+// Tally is the result of a pass: changes as 64-bit numbers that may be negative; the lengths of the
+// lists; and the first vertex with a row that contradicts the edges, or -1.
 type Tally struct {
 	Idle, Waiting, Arcs, Load uint64
 	Changed, Active           int
 	Wrong                     int
 }
 
-// Where words of a tally are.
+// Offsets of words of a tally.
 const (
 	tallyBytes = int(unsafe.Sizeof(tally{}))
 	changedAt  = unsafe.Offsetof(tally{}.changed)
 	wrongAt    = unsafe.Offsetof(tally{}.wrong)
 )
 
-// Grow makes so many vertices, which is more than there are: what is new is 0.
+// Grow grows the state to the given number of vertices. New state is 0.
 func (k *Following) Grow(ctx context.Context, s *device.Stream, old *Kept, vertices int) (err error) {
 	to := *old
 	n, had := vertices, old.Ranks.Len()
@@ -177,7 +181,7 @@ func (k *Following) Grow(ctx context.Context, s *device.Stream, old *Kept, verti
 	return to.Free(k.dev)
 }
 
-// Free returns the memory. Idempotent.
+// Free frees the memory. Idempotent.
 func (x *Kept) Free(dev device.Device) error {
 	err := x.Ranks.Free()
 	if x.rest.Size > 0 {
@@ -187,7 +191,7 @@ func (x *Kept) Free(dev device.Device) error {
 	return err
 }
 
-// params are those of passes over what is kept.
+// params returns the parameters of passes over the state.
 func (x *Kept) params() followParams {
 	at := x.at
 	at.ranks, at.damping, at.base, at.limit, at.spread = x.Ranks.Ptr(), x.Damping, x.Base, x.Limit, x.Spread
@@ -197,10 +201,10 @@ func (x *Kept) params() followParams {
 	return followParams{kept: at}
 }
 
-// fresh makes what passes add up 0. Lists stay as they are.
+// fresh zeroes the sums of passes. The lists remain.
 func (x *Kept) fresh(c *call) { c.fill(x.at.tally, 0, int(changedAt)/4) }
 
-// tally reads what passes have added up.
+// tally reads the sums of passes.
 func (x *Kept) tally(c *call) (t Tally) {
 	got := batch.View[tally](device.Bytes(c.read(x.at.tally, tallyBytes/8)))[0]
 	t = Tally{Idle: got.idle, Waiting: got.waiting, Arcs: got.arcs, Load: got.load, Changed: int(got.changed), Active: int(got.active), Wrong: -1}
@@ -210,7 +214,7 @@ func (x *Kept) tally(c *call) (t Tally) {
 	return t
 }
 
-// DegreeOf is the degree that edges led a vertex to.
+// DegreeOf returns the degree of a vertex according to the edges followed.
 func (k *Following) DegreeOf(ctx context.Context, s *device.Stream, x *Kept, v int) (degree uint32, err error) {
 	c := k.begin(ctx, s, Graph{})
 	c.do(func() error {
@@ -219,7 +223,7 @@ func (k *Following) DegreeOf(ctx context.Context, s *device.Stream, x *Kept, v i
 	return degree, c.end()
 }
 
-// Begin gives all vertices of a graph one rank.
+// Begin gives all vertices of a graph the same rank.
 func (k *Following) Begin(ctx context.Context, s *device.Stream, x *Kept, g Graph) error {
 	c, p := k.begin(ctx, s, g), x.params()
 	p.rows = g.rows()
@@ -227,7 +231,8 @@ func (k *Following) Begin(ctx context.Context, s *device.Stream, x *Kept, g Grap
 	return c.end()
 }
 
-// Agrees looks for a vertex whose row in a graph is not what edges led to, or one that there is not, to which an edge leads.
+// Agrees searches for a vertex with a row in the graph that contradicts the edges, or an edge to a
+// vertex that does not exist.
 func (k *Following) Agrees(ctx context.Context, s *device.Stream, x *Kept, g Graph) (Tally, error) {
 	c, p := k.begin(ctx, s, g), x.params()
 	p.rows = g.rows()
@@ -237,14 +242,15 @@ func (k *Following) Agrees(ctx context.Context, s *device.Stream, x *Kept, g Gra
 	return t, c.end()
 }
 
-// Sweeps has all vertices hand on, along the edges of a graph that are turned round in into, as often as again says, which is told the
-// ranks that begin anywhere and what has not been handed on. Then it lists who has to hand on.
+// Sweeps makes all vertices hand on their ranks repeatedly, until again returns false. into is the
+// transposed graph. again receives the ranks that start anywhere and what has not been handed on.
+// Then Sweeps lists the vertices that must hand on.
 func (k *Following) Sweeps(ctx context.Context, s *device.Stream, x *Kept, into Graph, again func(idle, waiting uint64) (bool, error)) (Tally, error) {
 	c, p, n := k.begin(ctx, s, into), x.params(), x.Ranks.Len()
 	tiles := (into.Arcs + tileArcs - 1) / tileArcs
 	parts := c.take(4*(tiles+1), 8*iterationWords)
 	r := rankParams{out: into.rows(), into: into.rows(), firsts: parts[0], sums: p.kept.sums, before: parts[1]}
-	c.write(r.before, 0, ^uint64(0)) // a change that does not end it
+	c.write(r.before, 0, ^uint64(0)) // so that the launch runs
 	if into.Arcs > 0 {
 		launch(c, k.rankCut, tiles+1, &cutParams{rows: r.into, firsts: r.firsts, tiles: uint64(tiles)})
 	}
@@ -270,13 +276,13 @@ func (k *Following) Sweeps(ctx context.Context, s *device.Stream, x *Kept, into 
 			x.at.handed, x.at.next = p.kept.handed, p.kept.next
 		}
 	}
-	c.fill(x.at.tally, 0, tallyBytes/4-2) // but for what is wrong
+	c.fill(x.at.tally, 0, tallyBytes/4-2) // all but wrong
 	launch(c, k.followList, n, &p)
 	t := x.tally(c)
 	return t, c.end()
 }
 
-// Take notes edges that led to a graph: who has them hands on first.
+// Take records edges inserted in or deleted from a graph. Their ends hand on first.
 func (k *Following) Take(ctx context.Context, s *device.Stream, x *Kept, g Changing, inserted, deleted Edges) (Tally, error) {
 	c, p := k.begin(ctx, s, Graph{}), x.params()
 	p.graph = g
@@ -293,7 +299,8 @@ func (k *Following) Take(ctx context.Context, s *device.Stream, x *Kept, g Chang
 	return t, c.end()
 }
 
-// HandOn has the vertices that have to hand on, and gives new ranks to those whose sums change by that, or to all.
+// HandOn makes the active vertices hand on, and computes new ranks for vertices with changed sums,
+// or for all.
 func (k *Following) HandOn(ctx context.Context, s *device.Stream, x *Kept, g Changing, active, load int, all bool) (Tally, error) {
 	c, p, n := k.begin(ctx, s, Graph{}), x.params(), x.Ranks.Len()
 	p.graph = g

@@ -17,7 +17,7 @@ import (
 	"github.com/weftgo/weft/internal/mutate"
 )
 
-// pursuit is a graph on a device, what follows it there, and the same on the host.
+// pursuit is a graph on a device, the structures that follow it there, and the same on the host.
 type pursuit struct {
 	testing.TB
 	s         *device.Stream
@@ -68,7 +68,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// random are edges of which some come again, and some from a hub.
+// random returns edges, some of them repeated, and some from a hub.
 func (p *pursuit) random(n int) (e graph.Edges) {
 	for range n {
 		u, v := uint32(p.r.IntN(p.vertices)), uint32(p.r.IntN(p.vertices))
@@ -91,7 +91,7 @@ func (p *pursuit) there(n int) (e graph.Edges) {
 	return e
 }
 
-// step inserts edges or deletes them, and has everything follow.
+// step inserts edges or deletes them, and makes all structures follow.
 func (p *pursuit) step(e graph.Edges, deletes bool) {
 	p.Helper()
 	ctx := p.Context()
@@ -129,7 +129,7 @@ func (p *pursuit) same(got, want algo.PageRankResult) {
 	}
 }
 
-// followingTests are run on the kernels that ship, and on broken ones.
+// followingTests run on the shipped kernels, and on broken ones.
 var followingTests = []mutate.KernelTest{
 	{Name: "many", Run: func(t testing.TB, dev device.Device) { // all vertices hand on
 		for _, o := range []graph.Options{{SelfLoops: true}, {Directed: true, SelfLoops: true}} {
@@ -141,7 +141,7 @@ var followingTests = []mutate.KernelTest{
 			p.close()
 		}
 	}},
-	{Name: "few", Run: func(t testing.TB, dev device.Device) { // some do
+	{Name: "few", Run: func(t testing.TB, dev device.Device) { // some vertices hand on
 		for _, o := range []graph.Options{{}, {Directed: true}} {
 			e := ring(500)
 			e.From, e.To = append(e.From, 7, 7, 7, 7), append(e.To, 100, 200, 300, 400)
@@ -154,9 +154,10 @@ var followingTests = []mutate.KernelTest{
 			p.close()
 		}
 	}},
-	{Name: "neighbors", Run: func(t testing.TB, dev device.Device) { // some do in several blocks, to the same vertices
+	// some vertices in several blocks hand on to the same vertices
+	{Name: "neighbors", Run: func(t testing.TB, dev device.Device) {
 		e := graph.Edges{}
-		for v := range uint32(280) { // equal ranks, so nobody has to hand on
+		for v := range uint32(280) { // equal ranks, so no vertex must hand on
 			for d := range uint32(20) {
 				e.From, e.To = append(e.From, v), append(e.To, (v+d+1)%280)
 			}
@@ -173,13 +174,17 @@ var followingTests = []mutate.KernelTest{
 		p.step(e, false)
 		p.close()
 	}},
-	{Name: "elsewhere", Run: func(t testing.TB, dev device.Device) { // edges that are not the graph's, and graphs that are others
+	// edges that are not the graph's, and other graphs
+	{Name: "elsewhere", Run: func(t testing.TB, dev device.Device) {
 		const moved = "algo: ranking: invalid argument: vertex 9 has %d neighbors, and by the edges that came and went %d"
 		some := graph.Edges{From: []uint32{9, 30}, To: []uint32{20, 31}}
-		wrong(t, dev, graph.Options{}, graph.Edges{}, graph.Edges{}, some, 0, fmt.Sprintf(moved, 2, 3))   // they never came
-		wrong(t, dev, graph.Options{}, some, graph.Edges{}, graph.Edges{}, 410, fmt.Sprintf(moved, 3, 2)) // they came, and nobody said so
+		// never inserted
+		wrong(t, dev, graph.Options{}, graph.Edges{}, graph.Edges{}, some, 0, fmt.Sprintf(moved, 2, 3))
+		// inserted, but not reported
+		wrong(t, dev, graph.Options{}, some, graph.Edges{}, graph.Edges{}, 410, fmt.Sprintf(moved, 3, 2))
 		near := graph.Edges{From: []uint32{10}, To: []uint32{100}}
-		wrong(t, dev, graph.Options{}, graph.Edges{From: []uint32{9}, To: []uint32{200}}, near, near, 0, fmt.Sprintf(moved, 3, 2)) // that is found when 10 hands on
+		// found when 10 hands on
+		wrong(t, dev, graph.Options{}, graph.Edges{From: []uint32{9}, To: []uint32{200}}, near, near, 0, fmt.Sprintf(moved, 3, 2))
 		beyond, told := graph.Edges{From: []uint32{9}, To: []uint32{450}}, graph.Edges{From: []uint32{9}, To: []uint32{100}}
 		wrong(t, dev, graph.Options{Directed: true}, beyond, graph.Edges{}, told, 0, "vertex 9 has an edge to another vertex than the 400 that there are")
 		wrong(t, dev, graph.Options{Directed: true}, beyond, graph.Edges{}, told, 410, "an edge leads to vertex 450")
@@ -195,7 +200,8 @@ var followingTests = []mutate.KernelTest{
 	}},
 }
 
-// wrong has edges come to a ring of 400 vertices, untold and then more, and tells a ranking of others; it wants an error.
+// wrong inserts the edges untold and then more into a ring of 400 vertices, and updates a ranking
+// with told instead. It fails unless that returns an error with the text want.
 func wrong(t testing.TB, dev device.Device, o graph.Options, untold, more, told graph.Edges, vertices int, want string) {
 	t.Helper()
 	p := pursue(t, dev, o, 400, ring(400), nil)
@@ -210,7 +216,7 @@ func wrong(t testing.TB, dev device.Device, o graph.Options, untold, more, told 
 	p.close()
 }
 
-// ring leads from each vertex to the next.
+// ring returns edges from each vertex to the next.
 func ring(n int) (e graph.Edges) {
 	for v := range uint32(n) {
 		e.From, e.To = append(e.From, v), append(e.To, (v+1)%uint32(n))
@@ -233,7 +239,7 @@ func TestFollowingSchedules(t *testing.T) {
 	mutate.OnSim(t, followingTests, 1, 90) // the text for sm_80 is the same
 }
 
-// followingMutants are ways to break the kernels.
+// followingMutants are broken variants of the kernels.
 var followingMutants = []mutate.Broken{
 	{"roots are joined at the scope of a block", "forest_unite", `atom\.relaxed\.gpu(\.global\.cas\.b32)`, "atom.relaxed.cta$1"},
 	{"trees that were joined are counted at the scope of a block", "forest_unite", `atom\.relaxed\.gpu(\.global\.add\.u64)`, "atom.relaxed.cta$1"},
@@ -245,7 +251,7 @@ var followingMutants = []mutate.Broken{
 	{"marks are read without atomicity beside those who set them", "follow_spread", `ld\.relaxed\.gpu(\.global\.b32)`, "ld$1"},
 }
 
-// The tests of kernels find every one of the mutants.
+// The tests of the kernels detect every mutant.
 func TestFollowingMutants(t *testing.T) {
 	mutate.WantAllNoticed(t, followingTests, followingMutants)
 }
@@ -253,7 +259,7 @@ func TestFollowingMutants(t *testing.T) {
 //go:embed testdata/following.txt
 var followingSurvivors string
 
-// Few random changes of the kernels go unnoticed, where flags ask how many.
+// Few random changes of the kernels go undetected; flags set the number tried.
 func TestFollowingRandomMutants(t *testing.T) {
 	mutate.Run(t, mutate.Config{Images: []*device.Image{traversal.FollowingImage}, Reasons: followingSurvivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
 		traversal.FollowingImage.String(): func(m *mutate.Mutant) []mutate.Trial {

@@ -8,24 +8,25 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Where words of a level are, in bytes.
+// Offsets of words of a level, in bytes.
 const (
 	levelBytes = int(unsafe.Sizeof(level{}))
 	aboveAt    = unsafe.Offsetof(level{}.above)
 )
 
-// cycle is a level's launches: rounds that go on from lists, and what finds the next list where none is left.
+// cycle holds a level's launches: rounds that continue from lists, and the search for the next list
+// when none is left.
 type cycle struct {
 	round func(now, next frontier, empty device.Ptr, round int)
 	level func(now frontier)
 	lists ladder
-	words device.Ptr // a level
+	words device.Ptr // address of a level
 }
 
 const (
-	// cycleRounds is how many rounds are submitted before the next level is looked for,
+	// cycleRounds is the number of rounds submitted before the search for the next level,
 	cycleRounds = 3
-	// and cycles how many times that is done at a time.
+	// and cycles is how often that is done at a time.
 	cycles = 4
 )
 
@@ -59,16 +60,17 @@ const (
 	Float64
 )
 
-// Weights are those of all arcs.
+// Weights holds the weights of all arcs.
 type Weights struct {
 	Ptr  device.Ptr
 	Type WeightType
 }
 
-// meanUnit is what the largest weight is where weights are added up.
+// meanUnit is the value of the largest weight when weights are added up.
 const meanUnit = 1 << 20
 
-// CheckWeights finds the first arc whose weight is negative or no number, -1 if there is none, and the largest of the others and their mean.
+// CheckWeights returns the first arc with a negative or NaN weight, or -1, and the largest and the
+// mean of the weights otherwise.
 func (k *Kernels) CheckWeights(ctx context.Context, s *device.Stream, g Graph, w Weights) (bad int, largest, mean float64, err error) {
 	c := k.begin(ctx, s, g)
 	p := pathParams{rows: g.rows(), weights: w.Ptr, weight: uint32(w.Type), result: c.take(16)[0]}
@@ -88,14 +90,15 @@ func (k *Kernels) CheckWeights(ctx context.Context, s *device.Stream, g Graph, w
 	return bad, largest, mean, c.end()
 }
 
-// SSSP writes the distances of all vertices from a source, words that are uint64 or float64, and their largest value where no path leads
-// to; it returns to how many one does. Weights have been checked, and have a mean.
+// SSSP writes the distances of all vertices from a source as uint64 or float64. Vertices without a
+// path get the largest value. It returns the number of vertices reached. Weights have been checked,
+// and mean is their mean.
 func (k *Kernels) SSSP(ctx context.Context, s *device.Stream, g Graph, w Weights, mean float64, source uint32, floats bool, distances device.Ptr) (reached int, err error) {
 	c := k.begin(ctx, s, g)
 	parts := c.take(4*g.Vertices, levelBytes, 8)
 	y := &cycle{words: parts[1], lists: c.lists(g.Vertices)}
-	// A warp has work for each lane, where vertices have few neighbors (Davidson et al.: "Work-Efficient Parallel GPU Methods for
-	// Single-Source Shortest Paths", 2014).
+	// The step gives each lane of a warp work even if vertices have few neighbors (Davidson et al.:
+	// "Work-Efficient Parallel GPU Methods for Single-Source Shortest Paths", 2014).
 	step := mean * max(1, 32*float64(g.Vertices)/float64(max(1, g.Arcs)))
 	p := pathParams{
 		rows: g.rows(), weights: w.Ptr, weight: uint32(w.Type), at: distances, queued: parts[0], level: y.words, result: parts[2],
@@ -123,8 +126,8 @@ func (k *Kernels) SSSP(ctx context.Context, s *device.Stream, g Graph, w Weights
 	return reached, c.end()
 }
 
-// KCore writes the core numbers of all vertices, 32 bits, of a graph that has some and is not directed; loops: some edges are self
-// loops, which do not count. It returns the largest.
+// KCore writes the core numbers of all vertices, 32 bits each, of a nonempty undirected graph.
+// loops reports that some edges are self loops, which do not count. It returns the largest number.
 func (k *Kernels) KCore(ctx context.Context, s *device.Stream, g Graph, loops bool, cores device.Ptr) (largest uint32, err error) {
 	c := k.begin(ctx, s, g)
 	y := &cycle{words: c.take(levelBytes)[0], lists: c.lists(g.Vertices)}

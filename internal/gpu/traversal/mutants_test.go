@@ -9,8 +9,8 @@ import (
 	"github.com/weftgo/weft/internal/mutate"
 )
 
-// kernelMutants are ways to break the kernels: their PTX with one pattern replaced wherever it occurs in the kernels
-// of a name.
+// kernelMutants are broken variants of the kernels: their PTX with one pattern replaced wherever it
+// occurs in the kernels of a name.
 var kernelMutants = []mutate.Broken{
 	{"parts of a sum are added at the scope of a block", "rank_gather", `atom\.relaxed\.gpu(\.global\.add\.u64)`, "atom.relaxed.cta$1"},
 	{"changes are added up at the scope of a block", "rank_apply", `atom\.relaxed\.gpu(\.global\.add\.u64)`, "atom.relaxed.cta$1"},
@@ -26,7 +26,7 @@ var kernelMutants = []mutate.Broken{
 	{"degrees are read without atomicity beside those who change them", "core_peel", `ld\.relaxed\.gpu(\.global\.b32)`, "ld$1"},
 }
 
-// The tests of kernels find every one of the mutants.
+// The tests of the kernels detect every mutant.
 func TestMutantsFailKernelTests(t *testing.T) {
 	mutate.WantAllNoticed(t, kernelTests, kernelMutants)
 }
@@ -34,7 +34,7 @@ func TestMutantsFailKernelTests(t *testing.T) {
 //go:embed testdata/survivors.txt
 var survivors string
 
-// Few random changes of the kernels go unnoticed, where flags ask how many.
+// Few random changes of the kernels go undetected; flags set the number tried.
 func TestRandomMutants(t *testing.T) {
 	mutate.Run(t, mutate.Config{Images: []*device.Image{&traversalImage}, Reasons: survivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
 		traversalImage.String(): func(m *mutate.Mutant) []mutate.Trial { return slices.Concat(mutate.OnDevices(m.Arch, 1, kernelTests)) },

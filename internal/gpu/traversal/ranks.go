@@ -8,25 +8,27 @@ import (
 	"github.com/weftgo/weft/internal/gpu/prim"
 )
 
-// Rank is what PageRank computes with.
+// Rank holds the parameters of PageRank.
 type Rank struct {
 	Damping    uint64 // of 2^64
-	Base       uint64 // the rank that begins at any vertex
-	Iterations int    // at most
-	Limit      uint64 // a change that is no larger ends it
-	Warm       bool   // ranks are there to begin with
+	Base       uint64 // rank that starts at every vertex
+	Iterations int    // maximum
+	Limit      uint64 // a change of at most Limit ends the iteration
+	Warm       bool   // ranks holds initial ranks
 }
 
 const (
-	// iterations is how many are submitted at a time; those behind the last one do nothing.
+	// iterations is the number submitted at a time; those after the last one do nothing.
 	iterations = 8
-	// iterationWords is what one leaves, in words of 64 bits, and changeWord which of them is the change.
+	// iterationWords is the number of 64-bit words that an iteration leaves, and changeWord is the
+	// index of the change.
 	iterationWords = int(unsafe.Sizeof(iteration{})) / 8
 	changeWord     = int(unsafe.Offsetof(iteration{}.change)) / 8
 )
 
-// PageRank writes ranks, shares of 2^62 in 64 bits, of a graph that has vertices and is not directed, or of a directed one whose edges
-// are turned round in into. It returns the number of iterations and the change of the last one.
+// PageRank writes ranks, shares of 2^62 in 64 bits. The graph has vertices. For an undirected graph
+// into is g, for a directed graph its transpose. PageRank returns the number of iterations and the
+// change of the last one.
 func (k *Kernels) PageRank(ctx context.Context, s *device.Stream, g, into Graph, ranks device.Ptr, o Rank) (done int, change uint64, err error) {
 	c := k.begin(ctx, s, g)
 	tiles := (into.Arcs + tileArcs - 1) / tileArcs
@@ -38,7 +40,7 @@ func (k *Kernels) PageRank(ctx context.Context, s *device.Stream, g, into Graph,
 	if o.Warm {
 		p.warm = 1
 	}
-	c.write(p.now, 0, ^uint64(0)) // no change ends it before the first iteration
+	c.write(p.now, 0, ^uint64(0)) // so that the first iteration runs
 	launch(c, k.rankStart, g.Vertices, &p)
 	launch(c, k.rankCut, tiles+1, &cutParams{rows: p.into, firsts: p.firsts, tiles: uint64(tiles)})
 	for ended := false; !ended && done < o.Iterations && c.err == nil; {
@@ -51,8 +53,8 @@ func (k *Kernels) PageRank(ctx context.Context, s *device.Stream, g, into Graph,
 	return done, change, c.end()
 }
 
-// iterate makes n iterations from what the last one has left in the first slot on, where it leaves what the next ones need. It returns
-// the change of each.
+// iterate runs n iterations, starting from the state in the first slot, and leaves the state of the
+// last there. It returns the change of each.
 func (c *call) iterate(p rankParams, n int, slots device.Ptr) (changes []uint64) {
 	at := func(i int) device.Ptr { return slots + device.Ptr(8*iterationWords*i) }
 	c.fill(at(1), 0, 2*iterationWords*n)
@@ -71,7 +73,7 @@ func (c *call) iterate(p rankParams, n int, slots device.Ptr) (changes []uint64)
 	return changes
 }
 
-// Transpose writes the graph with all edges turned round to memory of the same sizes: rows ascend.
+// Transpose writes the graph with all edges reversed to memory of the same sizes. Its rows ascend.
 func (k *Kernels) Transpose(ctx context.Context, s *device.Stream, g, to Graph) error {
 	c := k.begin(ctx, s, g)
 	if g.Arcs == 0 {

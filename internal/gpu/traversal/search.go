@@ -7,23 +7,24 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// bitsOf is how many bits the numbers below n have, at least one.
+// bitsOf returns the number of bits of the numbers below n, at least one.
 func bitsOf(n int) int { return max(1, bits.Len(uint(max(n, 1)-1))) }
 
-// None is no vertex, and the depth of one that is not found.
+// None is no vertex, and the depth of a vertex that is not found.
 const None = 1<<32 - 1
 
 const (
-	// rounds is how many rounds are submitted at a time
+	// rounds is the number of rounds that are submitted at a time
 	rounds = 8
-	// where lists have no more arcs than few, and no more than growth times as many as the one before.
+	// if lists have at most few arcs, and at most growth times as many as the one before.
 	few, growth = 1 << 16, 2
-	// The vertices that have not been found look for a neighbor in the list, where it has this part of the arcs that are left, and this part
-	// of all vertices, as on a CPU.
+	// Vertices that have not been found search for a neighbor in the list if the list has at least
+	// this part of the remaining arcs, and this part of all vertices, as on a CPU.
 	arcsPart, verticesPart = 14, 24
 )
 
-// BFS writes the depths of all vertices below a source, 32 bits each, None where no path leads to, and returns how many have each depth.
+// BFS writes the depths of all vertices from a source, 32 bits each, and None for vertices without
+// a path. It returns the number of vertices per depth.
 func (k *Kernels) BFS(ctx context.Context, s *device.Stream, g Graph, source uint32, depths device.Ptr) (levels []int, err error) {
 	c := k.begin(ctx, s, g)
 	lists, sizes := c.lists(g.Vertices), c.take(8 * (rounds + 1))[0]
@@ -44,7 +45,8 @@ func (k *Kernels) BFS(ctx context.Context, s *device.Stream, g Graph, source uin
 	return levels, c.end()
 }
 
-// plan is how many rounds come next, and by which kernel. before are the arcs of an earlier list.
+// plan returns the number of rounds to submit next, and their kernel. before is the number of arcs
+// of an earlier list.
 func (c *call) plan(g Graph, before int, front uint64, rest int) (n int, kernel device.Kernel) {
 	arcs := arcsOf(front)
 	if !g.Directed && arcs > (rest-arcs)/arcsPart && verticesOf(front) > g.Vertices/verticesPart {
@@ -56,7 +58,8 @@ func (c *call) plan(g Graph, before int, front uint64, rest int) (n int, kernel 
 	return 1, c.searchDown
 }
 
-// search makes n rounds from a depth on, and returns the sizes of the lists that they find. The first list is that of an even depth.
+// search runs n rounds from a depth on, and returns the sizes of the lists that they find. The
+// first list serves even depths.
 func (c *call) search(p searchParams, kernel device.Kernel, n, depth int, lists *ladder, sizes device.Ptr) []uint64 {
 	at := func(i int) device.Ptr { return sizes + device.Ptr(8*i) }
 	c.fill(at(1), 0, 2*n)
@@ -69,7 +72,7 @@ func (c *call) search(p searchParams, kernel device.Kernel, n, depth int, lists 
 	return c.read(at(1), n)
 }
 
-// wide is the launch of a round: of few threads, where several are submitted at a time.
+// wide returns the size of a round's launch: few threads if several rounds are submitted at a time.
 func (c *call) wide(g rows, rounds int) int {
 	all := int(max(g.arcs, uint64(g.vertices)))
 	if rounds > 1 {
@@ -79,14 +82,15 @@ func (c *call) wide(g rows, rounds int) int {
 }
 
 const (
-	// first is how many neighbors of each vertex are united with it first, as compiled in.
+	// first is the number of neighbors that each vertex is united with first; also compiled into
+	// the kernels.
 	first = 2
-	// samples is the number of vertices that are asked for their component, to find the largest.
+	// samples is the number of vertices sampled to find the largest component.
 	samples = 1 << 10
 )
 
-// Components writes the smallest vertex of each one's component, 32 bits, and returns how many components there are. frequent
-// is the label that most of some have; there are vertices.
+// Components writes the smallest vertex of each vertex's component, 32 bits, and returns the number
+// of components. frequent returns the most frequent of some labels. The graph has vertices.
 func (k *Kernels) Components(ctx context.Context, s *device.Stream, g Graph, labels device.Ptr, frequent func([]uint32) uint32) (count int, err error) {
 	c := k.begin(ctx, s, g)
 	n := g.Vertices
@@ -103,7 +107,7 @@ func (k *Kernels) Components(ctx context.Context, s *device.Stream, g Graph, lab
 		launch(c, k.uniteFlatten, n, &p)
 	}
 	launch(c, k.uniteSample, n, &p)
-	if !g.Directed { // else its other edges may be what links a vertex that has none
+	if !g.Directed { // in a directed graph, a skipped edge may be the only link of a vertex
 		some := make([]uint32, samples)
 		c.do(func() error { return s.CopyOut(ctx, device.Bytes(some), p.sample) })
 		p.largest = frequent(some)

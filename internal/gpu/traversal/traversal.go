@@ -1,12 +1,13 @@
-// Package traversal has the kernels of algorithms that go along the arcs of a graph in compressed sparse rows: PageRank, breadth-first
-// search, connected components, shortest paths and cores, and the graph with all edges turned round.
+// Package traversal implements kernels of algorithms that follow the arcs of a graph in compressed
+// sparse rows: PageRank, breadth-first search, connected components, shortest paths and cores, and
+// the transposed graph.
 //
-// Degrees differ by a factor of millions, so no thread is given a vertex where arcs are gone along: warps take tiles of as many
-// arcs, and look for the vertices that these belong to. Where threads meet, they add integers or take minima, so that outcomes
-// are those of a CPU, to the bit.
+// Degrees differ by a factor of millions, so kernels that follow arcs do not assign vertices to
+// threads. Warps take tiles with equal numbers of arcs, and search for the vertices of these. Where
+// threads meet, they add integers or take minima, so results equal those of a CPU, to the bit.
 //
-// The host submits rounds, several at a time where there is little to do in each, and waits for a few words behind them. A call waits for what
-// it has submitted, also after an error.
+// The host submits rounds, several at a time if each has little to do, and reads a few words after
+// them. A call waits for all work that it has submitted, also after an error.
 package traversal
 
 import (
@@ -25,19 +26,21 @@ import (
 //go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 traversal.cu
 //go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -type graph::Graph=.Changing -type traversal::Batch=batchRef -type traversal::Kept=keptRef -type traversal::Rows=.rows -type traversal::Frontier=.frontier following.cu
 
-// As compiled in.
+// Constants compiled into the kernels.
 const (
-	tileArcs = 256 // of a warp
-	arcBits  = 34  // of the size of a list, below its vertices
+	tileArcs = 256 // per warp
+	arcBits  = 34  // low bits of the size of a list; the bits above count its vertices
 )
 
-// The largest graphs: sizes of lists are words of arcBits and what is left.
+// The largest graphs: the size of a list is a word with arcBits bits for arcs and the rest for
+// vertices.
 const (
 	MaxVertices = 1<<(64-arcBits) - 1
 	MaxArcs     = 1<<arcBits - 1
 )
 
-// Graph is where the rows of a graph lie: vertices+1 offsets of 64 bits, and targets of 32 bits, aligned to 16 bytes.
+// Graph holds the addresses of the rows of a graph: vertices+1 offsets of 64 bits, and targets of
+// 32 bits, aligned to 16 bytes.
 type Graph struct {
 	Offsets, Targets device.Ptr
 	Vertices, Arcs   int
@@ -48,7 +51,7 @@ func (g Graph) rows() rows {
 	return rows{offsets: g.Offsets, targets: g.Targets, arcs: uint64(g.Arcs), vertices: uint32(g.Vertices)}
 }
 
-// check refuses what kernels have no numbers for.
+// check rejects graphs too large for the kernels' numbers.
 func (g Graph) check() error {
 	if g.Vertices > MaxVertices || g.Arcs > MaxArcs {
 		return fmt.Errorf("%w: %d vertices and %d arcs; a GPU takes up to %d and %d", device.ErrUnsupported, g.Vertices, g.Arcs, MaxVertices, MaxArcs)
@@ -56,7 +59,7 @@ func (g Graph) check() error {
 	return nil
 }
 
-// Kernels are those of a device. They are safe for concurrent use.
+// Kernels holds the kernels of a device. They are safe for concurrent use.
 type Kernels struct {
 	dev  device.Device
 	prim *prim.Kernels
@@ -69,7 +72,7 @@ type Kernels struct {
 	coreStart, coreLoops, corePeel, coreLeast, coreGather                               device.Kernel
 }
 
-// Load makes the kernels of a device; device.ErrNoKernels if it runs none.
+// Load loads the kernels of a device. It returns device.ErrNoKernels if the device runs none.
 func Load(dev device.Device) (k *Kernels, err error) {
 	k = &Kernels{dev: dev}
 	if k.prim, err = prim.Load(dev); err != nil {
@@ -89,7 +92,8 @@ func Load(dev device.Device) (k *Kernels, err error) {
 	})
 }
 
-// call is one call of an algorithm: its stream, and memory that is freed behind it. After an error it submits nothing.
+// call is one call of an algorithm: its stream, and memory that is freed after it. After an error
+// it submits nothing.
 type call struct {
 	*Kernels
 	ctx  context.Context
@@ -102,14 +106,14 @@ func (k *Kernels) begin(ctx context.Context, s *device.Stream, g Graph) *call {
 	return &call{Kernels: k, ctx: ctx, s: s, err: errors.Join(g.check(), ctx.Err())}
 }
 
-// do does something, unless there is an error.
+// do calls f, unless an error has occurred.
 func (c *call) do(f func() error) {
 	if c.err == nil {
 		c.err = f()
 	}
 }
 
-// take takes memory for parts of so many bytes.
+// take allocates memory for parts of the given sizes.
 func (c *call) take(sizes ...int) []device.Ptr {
 	var all prim.Carve
 	for _, n := range sizes {
@@ -129,7 +133,7 @@ func (c *call) take(sizes ...int) []device.Ptr {
 	return parts
 }
 
-// end frees memory, behind what was submitted, and returns the error.
+// end frees memory after all submitted work, and returns the error.
 func (c *call) end() error {
 	err := errors.Join(c.err, c.s.Sync(context.Background()))
 	for _, buf := range c.bufs {
@@ -138,30 +142,30 @@ func (c *call) end() error {
 	return err
 }
 
-// blocksPerUnit fills a multiprocessor where kernels stride, and manyBlocks does so several times: where they need more registers, no
-// part of a wave is left at the end.
+// blocksPerUnit blocks fill a multiprocessor if kernels stride. manyBlocks fill it several times,
+// for kernels that need more registers: then no partial wave is left at the end.
 const blocksPerUnit, manyBlocks = 8, 64
 
-// launch submits a kernel of so many threads that it strides over n items.
+// launch submits a kernel with threads that stride over n items.
 func launch[P any](c *call, k device.Kernel, n int, p *P) { launchMany(c, k, n, blocksPerUnit, p) }
 
 func launchMany[P any](c *call, k device.Kernel, n, blocks int, p *P) {
 	c.do(func() error { return device.Launch(c.s, k, gpu.Resident(c.dev, n, blocks), gpu.Block, p) })
 }
 
-// read brings n words to the host, behind what was submitted; they are 0 after an error.
+// read copies n words to the host, after all submitted work; they are 0 after an error.
 func (c *call) read(from device.Ptr, n int) []uint64 {
 	words := make([]uint64, n)
 	c.do(func() error { return c.s.CopyOut(c.ctx, device.Bytes(words), from) })
 	return words
 }
 
-// write takes words to the device.
+// write copies words to the device.
 func (c *call) write(to device.Ptr, words ...uint64) {
 	c.do(func() error { return c.s.CopyIn(to, device.Bytes(words)) })
 }
 
-// fill writes a pattern of 32 bits to so many places.
+// fill writes a pattern of 32 bits to n places.
 func (c *call) fill(to device.Ptr, pattern uint32, n int) {
 	c.do(func() error { return c.s.Fill(to, pattern, n) })
 }
@@ -170,10 +174,10 @@ func (c *call) copy(to, from device.Ptr, bytes int) {
 	c.do(func() error { return c.s.Copy(to, from, bytes) })
 }
 
-// ladder is what rounds begin with: lists of vertices by turns, each with as much room as there are vertices.
+// ladder is two lists of vertices that rounds use alternately, each with capacity for all vertices.
 type ladder [2]frontier
 
-// lists takes the memory of two lists, without sizes.
+// lists allocates two lists, without sizes.
 func (c *call) lists(vertices int) (l ladder) {
 	parts := c.take(4*vertices, 8*vertices, 4*vertices, 8*vertices)
 	for i := range l {
@@ -182,7 +186,7 @@ func (c *call) lists(vertices int) (l ladder) {
 	return l
 }
 
-// sized is a list with the place of its size.
+// sized returns the list of a round, with its size at the given address.
 func (l *ladder) sized(round int, size device.Ptr) frontier {
 	f := l[round%2]
 	f.size = size

@@ -15,7 +15,7 @@ import (
 	"github.com/weftgo/weft/internal/mutate"
 )
 
-// hostRows are rows in host memory.
+// hostRows holds rows in host memory.
 type hostRows struct {
 	offsets  []uint64
 	targets  []uint32
@@ -26,7 +26,8 @@ func (g *hostRows) vertices() int { return len(g.offsets) - 1 }
 
 func (g *hostRows) row(v int) []uint32 { return g.targets[g.offsets[v]:g.offsets[v+1]] }
 
-// rowsLike makes a graph of n vertices and about m arcs: some without edges, a hub, self loops, and edges that are there twice.
+// rowsLike returns a graph of n vertices and about m arcs, with isolated vertices, a hub, self
+// loops and duplicate edges.
 func rowsLike(n, m int, directed bool, seed uint64) *hostRows {
 	r := rand.New(rand.NewPCG(seed, uint64(n)))
 	rows := make([][]uint32, n)
@@ -36,7 +37,7 @@ func rowsLike(n, m int, directed bool, seed uint64) *hostRows {
 		case i%3 == 0:
 			u = n / 2 // a hub
 		case u%4 == 3:
-			u = v // vertices without edges, and self loops
+			u = v // isolated vertices, and self loops
 		}
 		rows[u] = append(rows[u], uint32(v))
 		if !directed && u != v {
@@ -46,7 +47,7 @@ func rowsLike(n, m int, directed bool, seed uint64) *hostRows {
 	return hostRowsOf(rows, directed)
 }
 
-// pathOf is a graph that is searched level by level.
+// pathOf returns a graph for a search level by level.
 func pathOf(n int) *hostRows {
 	rows := make([][]uint32, n)
 	for v := range n - 1 {
@@ -55,7 +56,7 @@ func pathOf(n int) *hostRows {
 	return hostRowsOf(rows, false)
 }
 
-// evenOf is a graph whose vertices have about as many edges.
+// evenOf returns a graph with nearly equal degrees.
 func evenOf(n, m int) *hostRows {
 	r := rand.New(rand.NewPCG(9, uint64(n)))
 	rows := make([][]uint32, n)
@@ -66,8 +67,8 @@ func evenOf(n, m int) *hostRows {
 	return hostRowsOf(rows, false)
 }
 
-// layersOf is a graph with a source, a layer of others around it, and one around those, whose vertices have many neighbors of which the last
-// alone is nearer.
+// layersOf returns a graph with a source, a layer around it, and a second layer around that. The
+// vertices of the second layer have many neighbors, and only the last of these is nearer.
 func layersOf(inner, outer int) (g *hostRows, source int) {
 	rows := make([][]uint32, inner+outer+1)
 	join := func(u, v int) { rows[u], rows[v] = append(rows[u], uint32(v)), append(rows[v], uint32(u)) }
@@ -87,7 +88,8 @@ func layersOf(inner, outer int) (g *hostRows, source int) {
 	return hostRowsOf(rows, false), source
 }
 
-// sprayOf is a graph of which one vertex leads to two thirds, and few of those on, to some of the others.
+// sprayOf returns a graph with one vertex that leads to two thirds of the others; few of those lead
+// on, to some of the rest.
 func sprayOf(n int) *hostRows {
 	rows := make([][]uint32, n)
 	for v := range n * 2 / 3 {
@@ -139,7 +141,7 @@ func (x *trial) close() {
 	must(x, x.s.Close())
 }
 
-// column takes a column to the device.
+// column copies a column to the device.
 func column[T device.Elem](x *trial, values []T) device.Ptr {
 	x.Helper()
 	d, err := device.Upload(x.s, values)
@@ -148,7 +150,7 @@ func column[T device.Elem](x *trial, values []T) device.Ptr {
 	return d.Ptr()
 }
 
-// back is a column of the device.
+// back returns a column of the device.
 func back[T device.Elem](x *trial, n int, from device.Ptr) []T {
 	x.Helper()
 	to := make([]T, n)
@@ -169,7 +171,7 @@ func must(t testing.TB, err error) {
 
 const rankOne = 1 << 62
 
-// plainRanks is what an iteration after the other makes.
+// plainRanks computes ranks by plain iterations.
 func plainRanks(g *hostRows, o Rank) (ranks []uint64, done int, change uint64) {
 	n := uint64(g.vertices())
 	ranks = slices.Repeat([]uint64{rankOne / n}, int(n))
@@ -218,7 +220,7 @@ func tryRanks(t testing.TB, dev device.Device, g *hostRows, iterations int, limi
 	}
 }
 
-// turned compares a graph that was turned round with what it should be.
+// turned compares a transposed graph with the expected one.
 func (x *trial) turned(into Graph) {
 	rows := make([][]uint32, x.Vertices)
 	for v := range rows {
@@ -294,7 +296,7 @@ func tryComponents(t testing.TB, dev device.Device, g *hostRows) {
 
 // ---- levels ----------------------------------------------------------------
 
-// tryPaths takes weights of integers.
+// tryPaths tests integer weights.
 func tryPaths(t testing.TB, dev device.Device, g *hostRows, largest uint32) {
 	t.Helper()
 	x := on(t, dev, g)
@@ -329,14 +331,16 @@ func tryPaths(t testing.TB, dev device.Device, g *hostRows, largest uint32) {
 		t.Fatalf("weights: bad %d, up to %v, mean %v, want -1, %v, %v", bad, most, mean, slices.Max(weights), exact)
 	}
 	distances := column(x, make([]uint64, g.vertices()))
-	reached, err := x.k.SSSP(context.Background(), x.s, x.Graph, w, mean/20, source, false, distances) // many levels
+	// many levels
+	reached, err := x.k.SSSP(context.Background(), x.s, x.Graph, w, mean/20, source, false, distances)
 	must(t, err)
 	if got := back[uint64](x, g.vertices(), distances); reached != expected || !slices.Equal(got, want) {
 		t.Fatalf("%d vertices, %d arcs: %d reached, want %d; distances are the same: %v", x.Vertices, x.Arcs, reached, expected, slices.Equal(got, want))
 	}
 }
 
-// tryTypes has one graph's paths found with weights of all types, and both of distances: their numbers are the same.
+// tryTypes finds the paths of one graph with weights of all types, and distances of both: the
+// numbers are the same.
 func tryTypes(t testing.TB, dev device.Device) {
 	t.Helper()
 	g := evenOf(40, 90)
@@ -359,7 +363,7 @@ func tryTypesOf[W uint32 | uint64 | int32 | int64 | float32 | float64](t testing
 	const far = math.MaxUint64
 	want := slices.Repeat([]uint64{far}, g.vertices())
 	want[3] = 0
-	for range want { // so many rounds are enough
+	for range want { // this many rounds suffice
 		for v, d := range want {
 			for i, u := range g.row(v) {
 				if d != far {
@@ -389,7 +393,7 @@ func tryTypesOf[W uint32 | uint64 | int32 | int64 | float32 | float64](t testing
 	}
 }
 
-// tryWeights has weights of all types checked: of some thousand one or two are bad.
+// tryWeights checks weights of all types: one or two of a few thousand are bad.
 func tryWeights(t testing.TB, dev device.Device) {
 	t.Helper()
 	tryWeightsOf(t, dev, Uint32, func(i int) uint32 { return uint32(i) }, nil)
@@ -460,13 +464,15 @@ func tryCores(t testing.TB, dev device.Device, g *hostRows) {
 
 // ---- all -------------------------------------------------------------------
 
-// kernelTests are run by TestSchedules on the kernels that ship, and by the others on broken ones.
+// TestSchedules runs kernelTests on the shipped kernels, and the other tests run them on broken
+// ones.
 var kernelTests = []mutate.KernelTest{
 	{Name: "ranks", Run: func(t testing.TB, dev device.Device) {
 		tryRanks(t, dev, rowsLike(70, 1700, false, 1), 3, 0)
 		tryRanks(t, dev, rowsLike(300, 500, true, 2), 12, rankOne/1000)
-		tryRanks(t, dev, rowsLike(60, 200, false, 3), 12, rankOne/2) // others that were submitted behind the last do nothing
-		tryRanks(t, dev, rowsLike(65, 1003, true, 4), 2, 0)          // the last lane has some arcs only
+		// iterations submitted after the last do nothing
+		tryRanks(t, dev, rowsLike(60, 200, false, 3), 12, rankOne/2)
+		tryRanks(t, dev, rowsLike(65, 1003, true, 4), 2, 0) // the last lane has only some arcs
 	}},
 	{Name: "search", Run: func(t testing.TB, dev device.Device) {
 		trySearch(t, dev, rowsLike(290, 1200, false, 3), 145)
@@ -497,7 +503,8 @@ var kernelTests = []mutate.KernelTest{
 	}},
 }
 
-// Every kernel with few rows: for tools that look at each access of a device and slow it down a thousand times.
+// Every kernel with few rows, for tools that check each memory access of a device and slow it down
+// a thousand times.
 func TestSmoke(t *testing.T) {
 	dev := devicetest.OpenGPU(t)
 	for _, test := range kernelTests {
@@ -505,7 +512,8 @@ func TestSmoke(t *testing.T) {
 	}
 }
 
-// Tiles that begin and end everywhere in rows, a hub of many tiles, and vertices without edges between others.
+// Tiles begin and end anywhere in rows; a hub spans many tiles; isolated vertices lie between
+// others.
 func TestTiles(t *testing.T) {
 	dev := devicetest.OpenGPU(t)
 	for _, n := range []int{1, 2, 31, 33, 600} {
@@ -528,7 +536,7 @@ func TestSchedules(t *testing.T) {
 	mutate.OnSim(t, kernelTests, 1, 90)
 }
 
-// Graphs that have no numbers are refused, and a context that ends ends a call.
+// Graphs too large for the kernels are rejected, and the end of a context ends a call.
 func TestRefused(t *testing.T) {
 	x := on(t, devicetest.OpenGPU(t), pathOf(9))
 	defer x.close()

@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// scattered are rows of n vertices in no order, some empty, with loops and repetitions.
+// scattered returns unsorted rows of n vertices, some empty, with loops and duplicates.
 func scattered(n, arcs int, seed uint64) (offsets []uint64, neighbors []uint32) {
 	r := rand.New(rand.NewPCG(seed, 4))
 	rows := make([][]uint32, n)
@@ -36,7 +36,7 @@ func (b bench) checkAscend(n, arcs int, seed uint64) {
 	b.checkAscendOf(scattered(n, arcs, seed))
 }
 
-// checkAscendOf compares rows in order with those that Go sorts.
+// checkAscendOf compares sorted rows with those that Go sorts.
 func (b bench) checkAscendOf(offsets []uint64, neighbors []uint32) {
 	b.Helper()
 	n, there := len(offsets)-1, b.upload(offsets, neighbors)
@@ -66,7 +66,7 @@ func (b bench) checkAscendOf(offsets []uint64, neighbors []uint32) {
 	}
 }
 
-// Rows ascend, of graphs that end anywhere in words, warps and strips.
+// Sorted rows of graphs that end anywhere in words, warps and strips.
 func TestSmokeAscend(t *testing.T) {
 	b := on(t, devicetest.OpenGPU(t))
 	for _, n := range []int{1, 2, 3, 40, 1000} {
@@ -76,7 +76,7 @@ func TestSmokeAscend(t *testing.T) {
 	}
 }
 
-// Memory that ends leaves nothing behind.
+// Running out of memory leaks nothing.
 func TestAscendFails(t *testing.T) {
 	dev := devicetest.OpenGPU(t)
 	b := on(t, dev)

@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/internal/mutate"
 )
 
-// kernelTests are run by TestSchedules on the kernels that ship, and by the others on broken ones.
+// TestSchedules runs kernelTests on the shipped kernels, and the others run them on broken ones.
 var kernelTests = []mutate.KernelTest{
 	{Name: "short rows", Run: func(t testing.TB, dev device.Device) {
 		b := on(t, dev)
@@ -25,15 +25,16 @@ var kernelTests = []mutate.KernelTest{
 		rows[0], rows[1], rows[2] = every(1, 700, 1), every(5, 700, 3), every(4, 500, 7)
 		b := on(t, dev)
 		b.wantClosed("a hub", uint64(len(rows[1])+len(rows[2])), rows...)
-		// Several hubs, which warps of several blocks leave, and each has wedges that are closed in all of its parts.
+		// Several hubs, which warps of several blocks leave to blocks, with wedges that close in
+		// all of their parts.
 		rows[300], rows[350], rows[400], rows[650] = every(301, 700, 2), every(351, 700, 5), every(401, 700, 3), every(651, 700, 2)
 		b.wantClosed("hubs", closedIn(rows), rows...)
-		for v := range uint32(640) { // and a hub whose neighbors have few each, which are dealt out
+		for v := range uint32(640) { // and a hub with neighbors of few arcs each (distributed)
 			rows[v+1] = []uint32{v + 2, v + 3 + v%5, v + 31}[v%3:]
 		}
 		rows[0] = every(1, 700, 2)
 		b.wantClosed("a hub of short rows", closedIn(rows), rows...)
-		rows[0] = every(1, 130, 2) // which a warp hashes
+		rows[0] = every(1, 130, 2) // a warp hashes this row
 		b.wantClosed("a row of short rows", closedIn(rows), rows...)
 		b.wantClosed("rows whose numbers meet in tables", 200, meeting()...)
 	}},
@@ -47,15 +48,17 @@ var kernelTests = []mutate.KernelTest{
 		b := on(t, dev)
 		b.checkAscend(40, 90, 1)
 		b.checkAscend(300, 3300, 2)
-		b.checkAscendOf([]uint64{0, 3, 4, 5}, []uint32{2, 0, 0, 1, 1}) // fewer arcs than lanes, the last one in a row of its own
+		// fewer arcs than lanes, the last in its own row
+		b.checkAscendOf([]uint64{0, 3, 4, 5}, []uint32{2, 0, 0, 1, 1})
 	}},
 	{Name: "long rows", Run: tryLongRows, Long: true},
 	{Name: "a wide batch", Run: tryWide, Long: true},
 	{Name: "cliques", Run: func(t testing.TB, dev device.Device) { on(t, dev).check(build(t, clique(140), nil)) }, Long: true},
 }
 
-// meeting are a row that a block hashes and one that a warp does, of pairs of numbers that meet in a table: they are a Fibonacci number apart,
-// which the multiplier of the hash brings side by side. One of a pair leads to the other.
+// meeting returns a row that a block hashes and one that a warp hashes, with pairs of numbers that
+// collide in a table: they are a Fibonacci number apart, which the multiplier of the hash brings
+// side by side. One of each pair leads to the other.
 func meeting() [][]uint32 {
 	const apart = 2584
 	rows := make([][]uint32, 5000)
@@ -69,7 +72,7 @@ func meeting() [][]uint32 {
 	return rows
 }
 
-// closedIn counts the wedges that an arc closes, of rows that ascend.
+// closedIn counts the wedges that an arc closes, in ascending rows.
 func closedIn(rows [][]uint32) (count uint64) {
 	for _, row := range rows {
 		for _, v := range row {
@@ -91,8 +94,8 @@ func TestSchedules(t *testing.T) {
 	mutate.OnSim(t, kernelTests, 1, 90)
 }
 
-// mutants are ways to break the kernels: their PTX with one pattern replaced wherever it occurs in the kernels of a
-// name.
+// mutants are broken variants of the kernels: their PTX with one pattern replaced wherever it
+// occurs in the kernels of a name.
 var mutants = []mutate.Broken{
 	{"a warp does not wait until its table is empty, and full", "count", `bar\.warp\.sync 0xffffffff;`, ""},
 	{"a block does not wait", "hubs", `bar\.sync 0;`, ""},
@@ -101,7 +104,7 @@ var mutants = []mutate.Broken{
 	{"a slot is not claimed", "count", `atom\.relaxed\.cta\.shared\.cas\.b32 (%r\d+), \[%r\d+\], %r\d+, (%r\d+);`, "mov.b32 $1, -1;"},
 }
 
-// The tests of kernels find every one of the mutants.
+// The tests of the kernels detect every mutant.
 func TestMutantsFailKernelTests(t *testing.T) {
 	mutate.WantAllNoticed(t, kernelTests, mutants)
 }
@@ -109,7 +112,7 @@ func TestMutantsFailKernelTests(t *testing.T) {
 //go:embed testdata/survivors.txt
 var survivors string
 
-// Few random changes of the kernels go unnoticed, where flags ask how many.
+// Few random changes of the kernels go undetected; flags set the number tried.
 func TestRandomMutants(t *testing.T) {
 	mutate.Run(t, mutate.Config{Images: []*device.Image{triangles.Image}, Reasons: survivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
 		triangles.Image.String(): func(m *mutate.Mutant) []mutate.Trial { return slices.Concat(mutate.OnDevices(m.Arch, 1, kernelTests)) },

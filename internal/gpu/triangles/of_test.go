@@ -12,14 +12,15 @@ import (
 	"github.com/weftgo/weft/internal/gpu/triangles"
 )
 
-// As graph_table.cuh has them.
+// Twins of constants in graph_table.cuh.
 const (
 	recordWords = 8
 	inline      = 6 // neighbors in a record
 	unitEntries = 8
 )
 
-// changing lays a graph out as package graph does: records, and rows in blocks of units; every unit has so many bytes.
+// changing lays a graph out as package graph does: records, and rows in blocks of units of the
+// given number of bytes.
 func (b bench) changing(g *graph.CSR, unit int) triangles.Graph {
 	b.Helper()
 	records, pool := make([]uint32, max(1, recordWords*g.Vertices())), make([]uint32, unit/4)
@@ -37,7 +38,7 @@ func (b bench) changing(g *graph.CSR, unit int) triangles.Graph {
 	return triangles.Graph{Records: r.Ptr(), Pool: p.Ptr(), Vertices: uint32(g.Vertices()), Unit: uint32(unit)}
 }
 
-// edgeSet is edges, by their smaller end.
+// edgeSet is a set of edges, from their smaller end.
 type edgeSet map[[2]uint32]bool
 
 func setOf(from, to []uint32) edgeSet {
@@ -48,7 +49,7 @@ func setOf(from, to []uint32) edgeSet {
 	return s
 }
 
-// touched counts the triangles that have one of some edges, by looking at all.
+// touched counts the triangles that have one of some edges, by brute force.
 func touched(g *graph.CSR, some edgeSet) (count uint64) {
 	all := make(edgeSet)
 	for u, v := range g.All() {
@@ -58,7 +59,8 @@ func touched(g *graph.CSR, some edgeSet) (count uint64) {
 		if !up {
 			continue
 		}
-		for _, w := range slices.Compact(slices.Clone(g.Neighbors(e[1]))) { // parallel edges are one
+		// parallel edges count once
+		for _, w := range slices.Compact(slices.Clone(g.Neighbors(e[1]))) {
 			if vw, uw := [2]uint32{e[1], w}, [2]uint32{e[0], w}; w > e[1] && all[uw] && (some[e] || some[vw] || some[uw]) {
 				count++
 			}
@@ -78,12 +80,12 @@ func (b bench) checkOf(e graph.Edges, picked, unit int, seed uint64) {
 			if j%2 == 1 {
 				from[i], to[i] = to[i], from[i]
 			}
-		} else { // an edge that may not be there, to a vertex that may not be
+		} else { // an edge or a vertex that may not exist
 			from[i], to[i] = rng.Uint32N(uint32(e.Vertices)), rng.Uint32N(uint32(e.Vertices+e.Vertices/4))
 		}
 	}
 	only, some := device.Slice[bool]{}, graph.Edges{From: from, To: to}
-	if picked%2 == 1 { // not all of them count
+	if picked%2 == 1 { // only some of them count
 		which := make([]bool, picked)
 		for i := range which {
 			which[i] = rng.IntN(3) > 0
@@ -98,11 +100,12 @@ func (b bench) checkOf(e graph.Edges, picked, unit int, seed uint64) {
 	}
 }
 
-// checkLast has all edges of a batch be those of the graph, and several of them lead to its last vertex: nothing is behind their keys.
+// checkLast uses a batch of all edges of the graph. Several lead to its last vertex, so no key
+// follows theirs.
 func (b bench) checkLast() {
 	b.Helper()
 	from, to := []uint32{0, 1, 2, 3, 0}, []uint32{5, 5, 5, 5, 1}
-	fewer := clique(5) // of whose vertices some have more neighbors than the last one
+	fewer := clique(5) // some vertices have more neighbors than the last one
 	fewer.From, fewer.To, fewer.Vertices = append(fewer.From, from[:4]...), append(fewer.To, to[:4]...), 6
 	for _, e := range []graph.Edges{clique(6), fewer} {
 		g := build(b, e, nil)
@@ -113,7 +116,8 @@ func (b bench) checkLast() {
 	}
 }
 
-// Triangles of edges are those that have one of them: also of edges that come again, the other way round, and of none.
+// Triangles of edges are those that contain one of them, also for repeated and reversed edges, and
+// for none.
 func TestSmokeOf(t *testing.T) {
 	b := on(t, devicetest.OpenGPU(t))
 	for i, e := range []graph.Edges{clique(3), clique(30), random(40, 200, 1), random(300, 3000, 2), hubs(300)} {
@@ -127,7 +131,8 @@ func TestSmokeOf(t *testing.T) {
 	}
 }
 
-// Hubs that more vertices lead to than a warp looks at are a block's work, whichever end of an edge has fewer neighbors.
+// Hubs with more neighbors than a warp processes are left to a block, whichever end of an edge has
+// fewer neighbors.
 func TestSmokeWide(t *testing.T) { tryWide(t, devicetest.OpenGPU(t)) }
 
 func tryWide(t testing.TB, dev device.Device) {
@@ -136,7 +141,7 @@ func tryWide(t testing.TB, dev device.Device) {
 	e := hubs(n)
 	for v := uint32(3); v < n; v++ {
 		if v%29 != 0 {
-			e.From, e.To = append(e.From, 2), append(e.To, v) // a third hub, which the others are neighbors of
+			e.From, e.To = append(e.From, 2), append(e.To, v) // a third hub, next to the others
 		}
 	}
 	for _, turned := range []bool{false, true} {
@@ -154,7 +159,8 @@ func tryWide(t testing.TB, dev device.Device) {
 		there := b.changing(g, 32)
 		for _, some := range [][2][]uint32{
 			{{1, 5}, {0, 1}},
-			{{0, 1, 2, 2, 700, 2, 40, 0, 2}, {1, 2, 0, 700, 0, 699, 41, 8000, 1}}, // triangles with one, two and three of these edges
+			// triangles with one, two and three of these edges
+			{{0, 1, 2, 2, 700, 2, 40, 0, 2}, {1, 2, 0, 700, 0, 699, 41, 8000, 1}},
 		} {
 			from, to := make([]uint32, len(some[0])), make([]uint32, len(some[0]))
 			for i := range from {

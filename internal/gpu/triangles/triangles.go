@@ -1,28 +1,31 @@
-// Package triangles has the kernels that count triangles on a GPU: of a graph in compressed sparse rows by its
-// oriented view, and those of a batch of edges in a graph that changes.
+// Package triangles implements the kernels that count triangles on a GPU: of a graph in compressed
+// sparse rows by its oriented view, and those of a batch of edges in a dynamic graph.
 //
 // # The view
 //
-// The oriented view has each edge once, from the end of smaller degree to the other, of ends of one degree from the smaller
-// number. [Kernels.Orient] makes it in one pass that marks the arcs that stay, a bit each, a prefix sum over the words of bits, and one that
-// moves them: rows ascend as they did. No row has more arcs than the square root of all, since it leads to
-// as many vertices of no smaller degree.
+// The oriented view has each edge once, from the end of smaller degree to the other; ends of equal
+// degree are ordered by number. [Kernels.Orient] makes it with a pass that marks the arcs to keep,
+// one bit each, a prefix sum over the words of bits, and a pass that moves the arcs. Rows stay
+// ascending. No row has more arcs than the square root of their total, since it leads to as many
+// vertices of no smaller degree.
 //
 // # Counting
 //
-// A triangle is a wedge u→v, v→w of the view that an edge u→w closes. Warps take a few vertices u at a time. Where rows are
-// short, the arcs of all of them are dealt out to the lanes, then the wedges over these, and w is searched in the row of u by bisection. A longer row
-// is hashed into shared memory, a quarter full, and the rows of its neighbors are looked up there: as they lie in
-// memory, by all lanes, or dealt out if they are short. What is too much for a warp it leaves to
-// blocks: rows with more than a hundred arcs, in parts, and arcs to vertices with thousands. So no part
-// of the work is large, whatever the degrees.
+// A triangle is a wedge u→v, v→w of the view that an edge u→w closes. Warps take a few vertices u
+// at a time. If rows are short, the arcs of all of them are distributed to the lanes, then the
+// wedges over these, and a bisection searches w in the row of u. A longer row is hashed into shared
+// memory, a quarter full, and the rows of its neighbors are looked up there. All lanes read these
+// as they lie in memory, or they are distributed if they are short. Warps leave large work to
+// blocks: rows with more than a hundred arcs, in parts, and arcs to vertices with thousands. So no
+// part of the work is large, whatever the degrees.
 //
 // # Batches
 //
-// A triangle that has several of the edges of a batch is counted at the first of them, in the order of the smaller end and then the larger. Both
-// arcs of all edges are sorted, so those of a vertex are a row, in which it takes a search of a few steps to
-// find out whether another edge of a triangle is of the batch, and before this one. Neighbors that both ends have
-// are found by searching those of the end with fewer among the other's, where the graph has them.
+// A triangle with several edges of a batch is counted at the first of them, in the order of the
+// smaller end and then the larger. Both arcs of all edges are sorted, so those of a vertex are a
+// row. A search of a few steps in that row finds whether another edge of a triangle is in the
+// batch, and before this one. The common neighbors of both ends are found by searching the
+// neighbors of the end with fewer among those of the other, in the graph.
 package triangles
 
 import (
@@ -40,16 +43,16 @@ import (
 
 //go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -type Rows=rowsRef -type graph::Graph=.Graph triangles.cu
 
-// As compiled in.
+// Constants compiled into the kernels.
 const (
-	strip      = 1024 // arcs that a warp chooses from at a time
+	strip      = 1024 // arcs that a warp selects from at a time
 	chunk      = 8    // vertices that a warp takes at a time
-	leastTask  = 16   // arcs that a task of a block stands for at least
-	blocks     = 6    // that count on a multiprocessor
-	grabsAWarp = 8    // so many times a warp comes for vertices, on average, if there are many
+	leastTask  = 16   // minimum arcs per task of a block
+	blocks     = 6    // blocks of the counting kernels per multiprocessor
+	grabsAWarp = 8    // average number of times that a warp fetches vertices, if many
 )
 
-// Kernels are those of a device. They are safe for concurrent use.
+// Kernels holds the kernels of a device. They are safe for concurrent use.
 type Kernels struct {
 	dev                device.Device
 	prim               *prim.Kernels
@@ -59,7 +62,7 @@ type Kernels struct {
 	arcs, among, wide  device.Kernel
 }
 
-// Load makes the kernels of a device; device.ErrNoKernels if it runs none.
+// Load loads the kernels of a device. It returns device.ErrNoKernels if the device runs none.
 func Load(dev device.Device) (k *Kernels, err error) {
 	k = &Kernels{dev: dev}
 	if k.prim, err = prim.Load(dev); err != nil {
@@ -74,8 +77,8 @@ func Load(dev device.Device) (k *Kernels, err error) {
 	})
 }
 
-// Rows is a graph in compressed sparse rows: offsets of rows, one more than vertices, and neighbors, which
-// ascend in each row.
+// Rows is a graph in compressed sparse rows: offsets of rows, one more than vertices, and
+// neighbors, which ascend in each row.
 type Rows struct {
 	Offsets   device.Slice[uint64]
 	Neighbors device.Slice[uint32]
@@ -91,10 +94,11 @@ func (g Rows) ref() (rowsRef, error) {
 	return rowsRef{offsets: g.Offsets.Ptr(), neighbors: g.Neighbors.Ptr(), vertices: uint32(g.vertices()), arcs: uint32(g.arcs())}, nil
 }
 
-// Free returns the memory; what has been submitted is done.
+// Free frees the memory. All submitted work is done.
 func (g *Rows) Free() error { return errors.Join(g.Offsets.Free(), g.Neighbors.Free()) }
 
-// with lends f memory. What f has submitted is done when it returns nil.
+// with calls f with memory for the duration of the call. If f returns nil, its submitted work is
+// done.
 func (k *Kernels) with(s *device.Stream, bytes prim.Carve, f func(memory device.Ptr) error) error {
 	buf, err := k.dev.Alloc(int(bytes))
 	if err != nil {
@@ -112,7 +116,7 @@ func (k *Kernels) Count(ctx context.Context, s *device.Stream, view Rows) (uint6
 	if err != nil || g.arcs == 0 {
 		return 0, errors.Join(err, ctx.Err())
 	}
-	most := int(g.arcs)/leastTask + 1 // tasks
+	most := int(g.arcs)/leastTask + 1 // maximum number of tasks
 	var at prim.Carve
 	head, tasks := at.Take(16), at.Take(8*most)
 	chunks := (int(g.vertices)-1)/chunk + 1
@@ -137,15 +141,16 @@ func (k *Kernels) Count(ctx context.Context, s *device.Stream, view Rows) (uint6
 	return total[0], err
 }
 
-// Graph is a graph that changes, as kernels read it: the twin of weft::graph::Graph in graph_table.cuh.
+// Graph is a dynamic graph, as kernels read it: the twin of weft::graph::Graph in graph_table.cuh.
 type Graph struct {
 	_                    structs.HostLayout
 	Records, Pool, Alive device.Ptr
 	Vertices, Unit       uint32
 }
 
-// Of counts the triangles of an undirected graph that have at least one of some edges, each once; edges that are not the graph's, loops, and those that come
-// again count nothing, nor do edges i, unless only is empty, for which only[i] is false. Nothing changes the graph meanwhile.
+// Of counts the triangles of an undirected graph that have at least one of some edges, each once.
+// Edges that are not in the graph, loops and duplicates count nothing. Unless only is empty, edges
+// i with a false only[i] count nothing either. The graph must not change meanwhile.
 func (k *Kernels) Of(ctx context.Context, s *device.Stream, g Graph, from, to device.Slice[uint32], only device.Slice[bool]) (uint64, error) {
 	n := from.Len()
 	if n == 0 || g.Vertices == 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/weftgo/weft/internal/gpu/triangles"
 )
 
-// bench is kernels of a device, with a stream.
+// bench holds the kernels of a device, with a stream.
 type bench struct {
 	testing.TB
 	k *triangles.Kernels
@@ -39,7 +39,7 @@ func (b bench) upload(offsets []uint64, neighbors []uint32) triangles.Rows {
 	return triangles.Rows{Offsets: devicetest.Upload(b, b.s, offsets), Neighbors: devicetest.Upload(b, b.s, neighbors)}
 }
 
-// check compares the view of a graph, and its triangles, with those that the host makes and counts.
+// check compares the view of a graph, and its triangles, with those of the host.
 func (b bench) check(g *graph.CSR) {
 	b.Helper()
 	ctx, host := context.Background(), devicetest.OpenCPU(b, 1)
@@ -59,7 +59,7 @@ func (b bench) check(g *graph.CSR) {
 	}
 }
 
-// build makes an undirected graph of a list of edges.
+// build returns an undirected graph of a list of edges.
 func build(t testing.TB, e graph.Edges, opts *graph.Options) *graph.CSR {
 	t.Helper()
 	g, err := graph.Build(context.Background(), devicetest.OpenCPU(t, 1), e, opts)
@@ -67,7 +67,7 @@ func build(t testing.TB, e graph.Edges, opts *graph.Options) *graph.CSR {
 	return g
 }
 
-// random is edges between random ones of n vertices, with loops and repetitions.
+// random returns random edges among n vertices, with loops and duplicates.
 func random(n, edges int, seed uint64) (e graph.Edges) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	e.Vertices = n
@@ -77,7 +77,7 @@ func random(n, edges int, seed uint64) (e graph.Edges) {
 	return e
 }
 
-// clique is all edges among n vertices.
+// clique returns all edges among n vertices.
 func clique(n int) (e graph.Edges) {
 	e.Vertices = n
 	for u := range uint32(n) {
@@ -88,7 +88,7 @@ func clique(n int) (e graph.Edges) {
 	return e
 }
 
-// hubs is two vertices that all others lead to, which are a ring.
+// hubs returns two vertices that all others lead to; the others form a ring.
 func hubs(n int) (e graph.Edges) {
 	e.Vertices = n
 	for v := uint32(2); v < uint32(n); v++ {
@@ -98,7 +98,8 @@ func hubs(n int) (e graph.Edges) {
 	return e
 }
 
-// Views and counts are those of the host: of nothing, of short rows and of rows that warps hash or blocks.
+// Views and counts equal those of the host: of nothing, of short rows, and of rows that warps or
+// blocks hash.
 func TestSmokeCount(t *testing.T) {
 	b := on(t, devicetest.OpenGPU(t))
 	for _, e := range []graph.Edges{

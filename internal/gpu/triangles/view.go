@@ -11,8 +11,8 @@ import (
 	"github.com/weftgo/weft/internal/gpu/prim"
 )
 
-// Orient makes the oriented view of a graph that has each edge in the rows of both its ends; self loops and edges that come again
-// are not in it. It waits for the view, which is the caller's to free.
+// Orient makes the oriented view of a graph with each edge in the rows of both ends. The view omits
+// self loops and duplicate edges. Orient waits for the view, which the caller frees.
 func (k *Kernels) Orient(ctx context.Context, s *device.Stream, g Rows) (view Rows, err error) {
 	ref, err := g.ref()
 	if err != nil {
@@ -57,8 +57,8 @@ func (k *Kernels) orient(ctx context.Context, s *device.Stream, g rowsRef, view 
 	})
 }
 
-// Ascend makes the rows of a graph ascend, of one with edges that lead one way and have to be in the rows of both ends, too: then
-// each is once in a row. It waits for the rows, which are the caller's to free.
+// Ascend sorts the rows of a graph. With turned, the edges lead one way, and the result has each
+// once in the rows of both ends. Ascend waits for the rows, which the caller frees.
 func (k *Kernels) Ascend(ctx context.Context, s *device.Stream, g Rows, turned bool) (rows Rows, err error) {
 	ref, err := g.ref()
 	n := g.arcs()
@@ -125,7 +125,7 @@ func (k *Kernels) ascendRows(ctx context.Context, s *device.Stream, g rowsRef, n
 	})
 }
 
-// kept adds up how many arcs are kept, and makes room for them.
+// kept adds up the number of arcs kept, and allocates memory for them.
 func (k *Kernels) kept(ctx context.Context, s *device.Stream, scan *prim.Scan, counts, before device.Ptr, scratch device.Buffer, to *device.Slice[uint32]) error {
 	scan.Counts, scan.Offsets = counts, before
 	if err := k.prim.Scan(s, scan, scratch); err != nil {
@@ -139,5 +139,5 @@ func (k *Kernels) kept(ctx context.Context, s *device.Stream, scan *prim.Scan, c
 	return err
 }
 
-// stripThreads is a thread for each arc of a strip in 32, all of which a warp takes.
+// stripThreads returns the number of threads: a warp of 32 for each strip of arcs.
 func stripThreads(g rowsRef) int { return (int(g.arcs) + strip - 1) / strip * 32 }

@@ -21,7 +21,7 @@ func (b bench) view(rows ...[]uint32) triangles.Rows {
 	return b.upload(offsets, neighbors)
 }
 
-// every is the numbers from lo to hi-1, each step apart.
+// every returns the numbers from lo to hi-1 in steps.
 func every(lo, hi, step int) (row []uint32) {
 	for v := lo; v < hi; v += step {
 		row = append(row, uint32(v))
@@ -37,18 +37,19 @@ func (b bench) wantClosed(name string, want uint64, rows ...[]uint32) {
 	}
 }
 
-// Rows as long as a graph has them only if it has millions of edges: more than fit a block's table at a time, and so many
-// wedges over a few arcs that a warp leaves them to a block.
+// Rows so long that a graph has them only with millions of edges: they exceed a block's table, and
+// have so many wedges over a few arcs that a warp leaves them to a block.
 func TestSmokeLongRows(t *testing.T) { tryLongRows(t, devicetest.OpenGPU(t)) }
 
 func tryLongRows(t testing.TB, dev device.Device) {
 	b := on(t, dev)
 	const n = 5000
-	// Row 0 leads to all others, of which row 1 leads to every third and row 2 to every seventh.
+	// Row 0 leads to all others; row 1 leads to every third of them and row 2 to every seventh.
 	rows := make([][]uint32, n)
 	rows[0], rows[1], rows[2] = every(1, n, 1), every(5, n, 3), every(4, n, 7)
 	b.wantClosed("a hub", uint64(len(rows[1])+len(rows[2])), rows...)
-	// Rows 0 and 1 lead to 20 and 40 others, which lead to 1,700 vertices each; those of odd numbers are led to by row 1, too.
+	// Rows 0 and 1 lead to 20 and 40 others, which lead to 1,700 vertices each. Row 1 also leads to
+	// those with odd numbers.
 	rows = make([][]uint32, n)
 	for v := 100; v < 160; v++ {
 		rows[v] = every(200, 1900, 1)
@@ -59,14 +60,14 @@ func tryLongRows(t testing.TB, dev device.Device) {
 	b.wantClosed("many wedges, and one of a row closed", 20, rows...)
 }
 
-// A device without kernels is refused.
+// A device without kernels is rejected.
 func TestNoKernels(t *testing.T) {
 	if _, err := triangles.Load(devicetest.OpenCPU(t, 1)); !errors.Is(err, device.ErrNoKernels) {
 		t.Errorf("on a CPU: %v", err)
 	}
 }
 
-// Memory that ends, and contexts that end, leave nothing behind, and the next call is as good as the first.
+// Running out of memory and ended contexts leak nothing, and the next call succeeds.
 func TestFailures(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -92,7 +93,7 @@ func TestFailures(t *testing.T) {
 		},
 	}
 	for name, call := range calls {
-		must(t, call(t.Context())) // and loads the kernels
+		must(t, call(t.Context())) // also loads the kernels
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		before := devicetest.Live(dev)
