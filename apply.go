@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// apply runs a mixed batch from host memory in chunks, so that the memory of
-// its columns does not grow with it. After ErrFull the other chunks follow.
+// apply runs a mixed batch from host memory in chunks, so that the memory of its columns does not
+// grow with the batch. After ErrFull it runs the other chunks.
 func apply[K Key, V Value](ctx context.Context, t *core.Table, ops []Op[K, V], res []Result[V]) error {
 	if res != nil && len(res) != len(ops) {
 		panic(fmt.Sprintf("%s: Apply: %d operations, but %d results", t.Name, len(ops), len(res)))
@@ -55,9 +55,8 @@ func apply[K Key, V Value](ctx context.Context, t *core.Table, ops []Op[K, V], r
 	return nil
 }
 
-// columns are those of a chunk of a mixed batch from host memory. The values
-// found have a column apart from the values to be written, which an operation
-// that finds no room at first needs again.
+// columns holds the columns of a chunk of a mixed batch from host memory. The values found have
+// their own column, because an operation that overflows at first needs its value again.
 type columns[K Key, V Value] struct {
 	keys      []K
 	vals, out []V
@@ -83,7 +82,7 @@ func (c *columns[K, V]) batch(ops []Op[K, V]) *batch.Batch {
 		batch.Keys: batch.In(c.keys[:n]), batch.Vals: batch.In(c.vals[:n]), batch.Kinds: batch.In(c.kinds[:n]),
 	}}
 	if c.ok != nil {
-		clear(c.out) // an operation without room leaves zero
+		clear(c.out) // an operation that overflows leaves zero
 		clear(c.ok)
 		b.Columns[batch.Out], b.Columns[batch.OK] = batch.Output(c.out[:n]), batch.Output(c.ok[:n])
 	}

@@ -16,22 +16,21 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Batcher is a front of a map for many goroutines that have one key each: it makes batches
-// of their calls, since a call of one key on a GPU takes about as long as one of a thousand.
-// Each call has its own context, result and error.
+// Batcher gathers the calls of many goroutines with one key each into batches of a map. On a GPU a
+// call of one key takes about as long as a call of a thousand. Each call has its own context,
+// result and error.
 //
-// A batch begins as soon as the one before has ended, with the calls that have come
-// meanwhile, so a call takes as long as two batches, and one that is alone does not wait.
-// Lookups and changes have batches of their own, which run beside each other where the map
-// lets them. Calls begin in the order in which they came. One that comes after another has
-// returned sees what that did; calls that overlap happen in some order.
+// A batch begins as soon as the batch before it has ended, with the calls that have come meanwhile.
+// So a call takes at most as long as two batches, and a lone call does not wait. Lookups and
+// changes have separate batches, which run concurrently where the map permits. Calls begin in the
+// order of their arrival. A call that starts after another has returned sees its effect; calls that
+// overlap happen in some order.
 //
-// On a CPU a call of one key costs less than to hand it to another goroutine, so there
-// calls pass through to the map, unless the options say otherwise.
+// On a CPU a call of one key costs less than handing it to another goroutine. So there calls pass
+// through to the map, unless the options say otherwise.
 //
-// A context that ends while its call waits takes the call back, and nothing has been done. Once
-// its batch has begun, a change is waited for, so that its outcome is known, and a lookup is
-// left.
+// If a context ends while its call waits, the call is withdrawn and nothing has been done. Once its
+// batch has begun, a change waits for its outcome, and a lookup returns at once.
 type Batcher[K Key, V Value] struct {
 	m       Batched[K, V]
 	table   *core.Table
@@ -41,8 +40,7 @@ type Batcher[K Key, V Value] struct {
 	closed  atomic.Bool
 }
 
-// Batched is what a [Batcher] can stand in front of: the maps and ordered maps of all
-// packages.
+// Batched is the interface of what a [Batcher] wraps: the maps and ordered maps of all packages.
 type Batched[K Key, V Value] interface {
 	Get(ctx context.Context, keys []K, vals []V, found []bool) (hits int, err error)
 	Put(ctx context.Context, keys []K, vals []V) (inserted int, err error)
@@ -53,45 +51,45 @@ type Batched[K Key, V Value] interface {
 	base() *core.Table
 }
 
-// BatcherOptions say how calls gather. The zero value is what fits most.
+// BatcherOptions controls how calls gather. The zero value suits most programs.
 type BatcherOptions struct {
-	// MaxBatch is how many calls one batch has at most. 0: 65536.
+	// MaxBatch is the maximum number of calls of one batch. 0: 65536.
 	MaxBatch int
-	// Delay is how long the first call of a batch waits for others, unless the batch is full
-	// before: the latency that may be spent on larger batches. 0: a batch begins when the one
-	// before has ended, and goroutines that are ready to run have made their calls.
+	// Delay is how long the first call of a batch waits for others, unless the batch fills earlier.
+	// It trades latency for larger batches. 0: a batch begins when the one before has ended, and
+	// goroutines that are ready to run have made their calls.
 	Delay time.Duration
-	// MaxWaiting is how many calls there may be, of lookups and of changes each, that have not
-	// been answered; those beyond wait for them, in their order, and hold no more memory than
-	// their goroutine. 0: four times MaxBatch.
+	// MaxWaiting is the maximum number of unanswered calls, of lookups and of changes each. Calls
+	// beyond it wait in their order, and hold no more memory than their goroutine. 0: four times
+	// MaxBatch.
 	MaxWaiting int
-	// Coalesce says whether calls are gathered at all.
+	// Coalesce selects whether calls are gathered at all.
 	Coalesce Coalesce
 }
 
-// Coalesce says when a [Batcher] gathers calls.
+// Coalesce selects when a [Batcher] gathers calls.
 type Coalesce int
 
 // When calls are gathered.
 const (
-	CoalesceAuto   Coalesce = iota // on devices whose calls take long: on all but a CPU
+	CoalesceAuto   Coalesce = iota // on devices with slow calls: on all but a CPU
 	CoalesceAlways                 // on a CPU, too
 	CoalesceNever                  // calls pass through
 )
 
 var coalesces = enum.Names[Coalesce]{Type: "weft.Coalesce", Names: []string{"Auto", "Always", "Never"}, Err: op.ErrOptions}
 
-// String is the name of when calls are gathered.
+// String returns the name of the choice.
 func (c Coalesce) String() string { return coalesces.String(c) }
 
-// MarshalText is String, or weft.ErrOptions where there is no such value.
+// MarshalText returns the name of the choice, or [ErrOptions] if c is not a known one.
 func (c Coalesce) MarshalText() ([]byte, error) { return coalesces.Text(c) }
 
-// UnmarshalText reads a name, in upper or lower case: so flag.TextVar takes it.
+// UnmarshalText reads a name, in upper or lower case, so flag.TextVar takes a Coalesce.
 func (c *Coalesce) UnmarshalText(text []byte) error { return coalesces.Read(c, text) }
 
-// NewBatcher makes a front of a map, which must outlive it and may be used beside it. nil
-// options are the zero value.
+// NewBatcher returns a Batcher of a map. The map must outlive it and may be used directly as well.
+// nil options are the zero value.
 func NewBatcher[K Key, V Value](m Batched[K, V], opts *BatcherOptions) (*Batcher[K, V], error) {
 	b := &Batcher[K, V]{m: m, table: m.base()}
 	var o BatcherOptions
@@ -131,7 +129,7 @@ func (b *Batcher[K, V]) Put(ctx context.Context, key K, val V) (inserted bool, e
 	return r.OK, err
 }
 
-// GetOrPut looks a key up, and inserts it with val if it is absent; as sync.Map's LoadOrStore.
+// GetOrPut looks a key up, and inserts it with val if it is absent, as sync.Map's LoadOrStore does.
 func (b *Batcher[K, V]) GetOrPut(ctx context.Context, key K, val V) (actual V, loaded bool, err error) {
 	r, err := b.Apply(ctx, Op[K, V]{OpPutNew, key, val})
 	switch {
@@ -143,14 +141,14 @@ func (b *Batcher[K, V]) GetOrPut(ctx context.Context, key K, val V) (actual V, l
 	return r.Value, true, nil
 }
 
-// Delete removes a key and reports whether it was there.
+// Delete removes a key and reports whether it was present.
 func (b *Batcher[K, V]) Delete(ctx context.Context, key K) (deleted bool, err error) {
 	r, err := b.Apply(ctx, Op[K, V]{Kind: OpDelete, Key: key})
 	return r.OK, err
 }
 
-// Reduce inserts a pair or combines its value with the one that is there, as [Map.Reduce]
-// does, and reports whether the key was new.
+// Reduce inserts a pair or combines its value with the stored one, as [Map.Reduce] does, and
+// reports whether the key was new.
 func (b *Batcher[K, V]) Reduce(ctx context.Context, key K, val V, by Reduction) (inserted bool, err error) {
 	r, err := b.Apply(ctx, Op[K, V]{OpKind(by), key, val})
 	return r.OK, err
@@ -158,8 +156,8 @@ func (b *Batcher[K, V]) Reduce(ctx context.Context, key K, val V, by Reduction) 
 
 // Apply runs one operation of any kind that the map has.
 //
-// If a batch fails, the error comes from the calls that it has not done: in maps of fixed size,
-// [ErrFull] comes from those that found no room.
+// If a batch fails, only the calls that it has not done return the error. In maps of fixed size,
+// those that overflowed return [ErrFull].
 func (b *Batcher[K, V]) Apply(ctx context.Context, o Op[K, V]) (Result[V], error) {
 	if b.closed.Load() {
 		return Result[V]{}, b.wrap(ErrClosed)
@@ -181,8 +179,8 @@ func (b *Batcher[K, V]) Apply(ctx context.Context, o Op[K, V]) (Result[V], error
 	return c.res, c.err
 }
 
-// Close runs the calls that wait, and frees what the front has; later calls return
-// [ErrClosed]. The map stays open. Idempotent.
+// Close runs the waiting calls and frees the Batcher's memory; later calls return [ErrClosed]. The
+// map stays open. Idempotent.
 func (b *Batcher[K, V]) Close() error {
 	b.closed.Store(true)
 	if b.lookups != nil {
@@ -196,7 +194,7 @@ func (b *Batcher[K, V]) wrap(err error) error {
 	return fmt.Errorf("%s: Batcher: %w", b.table.Name, err)
 }
 
-// single is the columns of a batch of one.
+// single holds the columns of a batch of one.
 type single[K Key, V Value] struct {
 	keys [1]K
 	vals [1]V
@@ -204,7 +202,7 @@ type single[K Key, V Value] struct {
 	res  [1]Result[V]
 }
 
-// pass hands one operation to the map.
+// pass runs one operation on the map directly.
 func (b *Batcher[K, V]) pass(ctx context.Context, o Op[K, V]) (r Result[V], err error) {
 	s := b.singles.Get().(*single[K, V])
 	defer b.singles.Put(s)
@@ -233,14 +231,14 @@ func (b *Batcher[K, V]) pass(ctx context.Context, o Op[K, V]) (r Result[V], err 
 	return r, err
 }
 
-// call is an operation that has joined a batch, and what it came to.
+// call is an operation in a batch, with its result.
 type call[K Key, V Value] struct {
 	op  Op[K, V]
 	res Result[V]
 	err error
 }
 
-// finish gives calls the error of their batch, unless it has done them.
+// finish sets the error of the batch in the calls that it has not done.
 func finish[K Key, V Value](calls []*call[K, V], err error) {
 	if err == nil {
 		return
@@ -257,7 +255,7 @@ func finish[K Key, V Value](calls []*call[K, V], err error) {
 	}
 }
 
-// lookups runs batches of OpGet. Its columns are used again by each.
+// lookups runs batches of OpGet. Each batch reuses the columns.
 type lookups[K Key, V Value] struct {
 	m     Batched[K, V]
 	keys  []K

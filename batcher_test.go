@@ -37,7 +37,7 @@ func ExampleNewBatcher() {
 	defer front.Close()
 
 	var wg sync.WaitGroup
-	for request := range 100 { // as handlers of a server would
+	for request := range 100 { // as the handlers of a server would
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 			defer cancel()
@@ -66,7 +66,7 @@ func newBatcher[K weft.Key, V weft.Value](t testing.TB, m weft.Batched[K, V], op
 	return b
 }
 
-// A batch of any size is a batch of those that have come.
+// Calls form batches of any size.
 func TestBatcherOfAnySize(t *testing.T) {
 	m := newLinear(t, devicetest.OpenCPU(t, 1), nil)
 	b := newBatcher[uint64, int64](t, m, &weft.BatcherOptions{MaxBatch: math.MaxInt, Coalesce: weft.CoalesceAlways})
@@ -91,8 +91,8 @@ func newLinear(t testing.TB, dev device.Device, opts *linear.Options) *linear.Ma
 	return m
 }
 
-// Each goroutine changes keys of its own and all of them one; everybody sees what a Go map would
-// have, and every operation of the common key counts. Passed through, gathered, on a simulated GPU.
+// Each goroutine changes its own keys and one common key. Each sees what a Go map would hold, and
+// every operation of the common key counts. Runs passed through, gathered, and on a simulated GPU.
 func TestBatcher(t *testing.T) {
 	for name, test := range map[string]struct {
 		dev        func(testing.TB) device.Device
@@ -122,7 +122,7 @@ func TestBatcher(t *testing.T) {
 	}
 }
 
-// useBatcher makes rounds of calls with keys from a base on, and compares each with a Go map.
+// useBatcher runs rounds of calls with keys from base on, and compares each with a Go map.
 func useBatcher(t *testing.T, b *weft.Batcher[uint64, int64], base uint64, rounds int) {
 	ctx, model := t.Context(), map[uint64]int64{}
 	for i := range rounds {
@@ -167,12 +167,12 @@ func useBatcher(t *testing.T, b *weft.Batcher[uint64, int64], base uint64, round
 	}
 }
 
-// gathers is a front on a CPU whose calls are gathered, and a function that makes calls one batch.
+// gathers returns a Batcher that gathers n calls to a batch on a CPU.
 func gathers(t *testing.T, m weft.Batched[uint64, int64], n int) *weft.Batcher[uint64, int64] {
 	return newBatcher(t, m, &weft.BatcherOptions{Coalesce: weft.CoalesceAlways, MaxBatch: n, Delay: time.Hour})
 }
 
-// A call that makes no sense fails for itself, before it is in a batch with others.
+// A call with an invalid kind fails alone, before it joins a batch.
 func TestBatcherKinds(t *testing.T) {
 	m := newLinear(t, devicetest.Open(t), nil)
 	b := gathers(t, m, 1)
@@ -186,7 +186,7 @@ func TestBatcherKinds(t *testing.T) {
 	}
 }
 
-// Ordered maps have operations that others have not, which pass through and are gathered alike.
+// Operations that only ordered maps have work both passed through and gathered.
 func TestBatcherOfOrderedMaps(t *testing.T) {
 	m, err := ordered.New[uint64, int64](devicetest.Open(t), nil)
 	if err != nil {
@@ -207,7 +207,7 @@ func TestBatcherOfOrderedMaps(t *testing.T) {
 	}
 }
 
-// Without room in the map, the calls say so whose keys are not there, and no others.
+// If the map overflows, exactly the calls with absent keys fail.
 func TestBatcherFull(t *testing.T) {
 	m := newLinear(t, devicetest.Open(t), &linear.Options{Capacity: 16, Fixed: true, MaxLoad: 1})
 	b := gathers(t, m, 64)
@@ -231,8 +231,8 @@ func TestBatcherFull(t *testing.T) {
 	}
 }
 
-// A batch that the map refuses is an error of each call, and the front lives on; a closed front
-// refuses by itself and leaves the map open.
+// If the map rejects a batch, each of its calls fails and the Batcher continues. A closed Batcher
+// rejects calls and leaves the map open.
 func TestBatcherErrors(t *testing.T) {
 	for _, how := range []weft.Coalesce{weft.CoalesceAlways, weft.CoalesceNever} {
 		m := newLinear(t, devicetest.Open(t), nil)
@@ -277,11 +277,13 @@ func TestBatcherOptions(t *testing.T) {
 	}
 }
 
-// 64 goroutines with a key each, on the device of WEFT_DEVICE: calls of the map, calls of a front,
-// gathered or passed through as the device wants it, and sync.Map. p99 is of one call in 64 goroutines.
+// BenchmarkBatcher runs 64 goroutines with one key each, on the device of WEFT_DEVICE. It compares
+// calls of the map, calls of a Batcher (gathered or passed through by default), and sync.Map. p99
+// is the time of one call in 64 goroutines.
 func BenchmarkBatcher(b *testing.B) {
 	const keys = 1 << 16
-	m := newLinear(b, devicetest.Open(b), &linear.Options{Capacity: 2 * keys}) // so that no put asks whether there is room
+	// so that no put checks the capacity
+	m := newLinear(b, devicetest.Open(b), &linear.Options{Capacity: 2 * keys})
 	front := newBatcher(b, m, nil)
 	var peer sync.Map
 	ctx := context.Background()

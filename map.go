@@ -10,11 +10,11 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Map is a map from K to V whose keys are unique. Packages of structures make
-// it; see the package documentation for what all methods have in common.
+// Map is a map from K to V with unique keys. Packages of structures make it; see the package
+// documentation for what all methods have in common.
 type Map[K Key, V Value] struct{ mapping[K, V] }
 
-// NewMap is for packages of structures.
+// NewMap returns the Map of a table. Only packages of structures call it.
 func NewMap[K Key, V Value](t *core.Table) *Map[K, V] {
 	return &Map[K, V]{mapping[K, V]{pairs[K, V]{table[K]{t}}}}
 }
@@ -29,61 +29,60 @@ func (m *Map[K, V]) CopyTo(ctx context.Context, dev device.Device) (*Map[K, V], 
 	return NewMap[K, V](t), nil
 }
 
-// mapping is what maps share whose keys are unique.
+// mapping holds the methods that maps with unique keys share.
 type mapping[K Key, V Value] struct{ pairs[K, V] }
 
-// GetOrPut looks keys up, inserts those that are absent with the values that vals
-// brings, and counts these. Where a key is there, vals receives its value; loaded,
-// if not nil, reports where that was so, as sync.Map's LoadOrStore does. Of several
-// rows with one absent key the first is inserted, and the others load its value. Rows
-// that find no room, and rows of a call that did not come to them, keep their values
-// and are not loaded: what is left of the batch can be run again.
+// GetOrPut looks keys up, inserts absent keys with the values in vals, and counts the insertions.
+// For a present key, vals receives its value, and loaded, if not nil, is set, as with sync.Map's
+// LoadOrStore. If several rows have one absent key, the first is inserted and the others load its
+// value. Rows that overflow, and rows that the call did not reach, keep their values and are not
+// loaded, so the rest of the batch can run again.
 //
-// A batch whose keys are all there is looked up, and holds no lookup back.
+// If all keys of a batch are present, it runs as a lookup and blocks no other lookups.
 func (m *mapping[K, V]) GetOrPut(ctx context.Context, keys []K, vals []V, loaded []bool) (inserted int, err error) {
 	return m.core.GetOrPut(ctx, "GetOrPut", m.batch(op.PutNew, len(keys), batch.Columns{
 		batch.Keys: batch.In(keys), batch.Vals: batch.In(vals), batch.OK: batch.Optional(loaded),
 	}))
 }
 
-// GetOrPutOn is GetOrPut for a batch on the device. loaded may be empty. On a GPU it
-// is a PutNewOn and a GetOn, which nothing comes between. With the option
-// Unordered any row of several with one absent key is inserted; the others load its
-// value all the same. After an error, vals and loaded are what they happen to be.
+// GetOrPutOn is GetOrPut for a batch on the device. loaded may be empty. On a GPU it is a PutNewOn
+// and a GetOn, with no change between them. With the option Unordered, any one of several rows with
+// the same absent key is inserted; the others still load its value. After an error, vals and loaded
+// are undefined.
 func (m *mapping[K, V]) GetOrPutOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], loaded device.Slice[bool], inserted ...device.Slice[uint64]) error {
 	return m.core.GetOrPutOn(s, "GetOrPutOn", m.batch(op.PutNew, keys.Len(), batch.Columns{
 		batch.Keys: batch.InOn(keys), batch.Vals: batch.InOn(vals), batch.OK: batch.OptionalOn(loaded),
 	}), inserted...)
 }
 
-// Assign looks keys up in a map of ids, and gives absent keys the next of 0, 1, 2, …
-// as their values, in the order of the batch: one for all rows with the same key. ids
-// receives the values of all keys, and inserted is how many were new. It encodes
-// columns as the numbers of their different values.
+// Assign looks keys up in a map of ids. It gives absent keys the next of 0, 1, 2, … as their
+// values, in the order of the batch; all rows with the same key have one id. ids receives the
+// values of all keys, and inserted is the number of new keys. Assign dictionary-encodes columns: it
+// replaces each value by the number of that value.
 //
-// The next id is one more than the largest that Assign has given, or found in the map,
-// since the map was made or cleared. So ids of deleted keys do not come back, those of
-// a map that was loaded or copied go on behind the largest that it has, and so they do
-// after a Put of a larger value. To find it, the first Assign after other calls that
-// may have stored values, and after one that failed, reads the whole map.
+// The next id is one more than the largest that Assign has given, or found in the map, since the
+// map was made or cleared. So ids of deleted keys are not used again. In a map that was loaded or
+// copied, or into which a larger value was put, ids continue after the largest value. To find it,
+// Assign reads the whole map after other calls that may have stored values, and after an Assign
+// that failed.
 //
-// No id is given to two keys, and none is left out, also if the call is cancelled or
-// some keys find no room: those get 0, and no id. Lookups wait while new keys are
-// inserted, on a GPU, too, so that nobody sees an id which is not final.
+// No id is given to two keys, and none is left out, even if the call is cancelled or some keys
+// overflow; those rows get 0 and no id. Lookups wait while new keys are inserted, also on a GPU, so
+// that no lookup sees an id that is not final.
 //
-// Ids end at the largest value of type V, or at 1<<63 - 1: keys beyond are [ErrFull], in a
-// [PartialError] that says how many rows have been done. Maps with floats as
-// values return device.ErrInvalid. There is no form for batches on the device, since the
-// host counts the ids, and would have to wait for each.
+// Ids end at the largest value of type V, or at 1<<63 - 1. Keys beyond are [ErrFull], in a
+// [PartialError] with the number of rows done. Maps with floats as values return device.ErrInvalid.
+// Assign has no form for batches on the device, because the host counts the ids and would have to
+// wait for each batch.
 func (m *mapping[K, V]) Assign(ctx context.Context, keys []K, ids []V) (inserted int, err error) {
 	return m.core.Assign(ctx, "Assign", m.batch(op.PutNew, len(keys), batch.Columns{
 		batch.Keys: batch.In(keys), batch.Vals: batch.Output(ids),
 	}))
 }
 
-// Reduce inserts pairs or combines their values with those that are there, and
-// counts the keys that were new: sums, counts and extremes of groups. A reduction
-// that the values don't have is device.ErrInvalid, and then nothing is run.
+// Reduce inserts pairs or combines their values with the stored ones, and counts the new keys. It
+// computes sums, counts and extremes of groups. A reduction that the value type lacks is
+// device.ErrInvalid, and then nothing runs.
 func (m *mapping[K, V]) Reduce(ctx context.Context, keys []K, vals []V, by Reduction) (inserted int, err error) {
 	return m.core.Reduce(ctx, "Reduce", m.batch(op.Kind(by), len(keys), batch.Columns{
 		batch.Keys: batch.In(keys), batch.Vals: batch.In(vals),
@@ -97,12 +96,11 @@ func (m *mapping[K, V]) ReduceOn(s *device.Stream, keys device.Slice[K], vals de
 	}), inserted...)
 }
 
-// pairs is what maps and multimaps share.
+// pairs holds the methods that maps and multimaps share.
 type pairs[K Key, V Value] struct{ table[K] }
 
-// Put inserts pairs or replaces values and counts the keys that were new; in a
-// multimap it adds the pairs. REPLACE in the SlabHash paper, and its INSERT for
-// multimaps.
+// Put inserts pairs or replaces values, and counts the new keys; in a multimap it adds the pairs.
+// REPLACE in the SlabHash paper, and its INSERT for multimaps.
 func (m *pairs[K, V]) Put(ctx context.Context, keys []K, vals []V) (inserted int, err error) {
 	return m.core.Change(ctx, "Put", m.batch(op.Put, len(keys), batch.Columns{
 		batch.Keys: batch.In(keys), batch.Vals: batch.In(vals),
@@ -116,8 +114,7 @@ func (m *pairs[K, V]) PutOn(s *device.Stream, keys device.Slice[K], vals device.
 	}), inserted...)
 }
 
-// PutNew inserts the pairs whose keys are absent and counts them. ok, if not
-// nil, reports which.
+// PutNew inserts the pairs with absent keys and counts them. ok, if not nil, reports which.
 func (m *pairs[K, V]) PutNew(ctx context.Context, keys []K, vals []V, ok []bool) (inserted int, err error) {
 	return m.core.Change(ctx, "PutNew", m.batch(op.PutNew, len(keys), batch.Columns{
 		batch.Keys: batch.In(keys), batch.Vals: batch.In(vals), batch.OK: batch.Optional(ok),
@@ -131,34 +128,33 @@ func (m *pairs[K, V]) PutNewOn(s *device.Stream, keys device.Slice[K], vals devi
 	}), inserted...)
 }
 
-// Get looks keys up and counts those found; in a multimap, the first value of
-// each. vals[i] is zero where the key is absent; found, if not nil, reports
-// which are there. SEARCH in the SlabHash paper.
+// Get looks keys up and counts those found; in a multimap it returns the first value of each.
+// vals[i] is zero where the key is absent; found, if not nil, reports which keys are present.
+// SEARCH in the SlabHash paper.
 func (m *pairs[K, V]) Get(ctx context.Context, keys []K, vals []V, found []bool) (hits int, err error) {
 	return m.core.Get(ctx, "Get", nil, m.batch(op.Get, len(keys), batch.Columns{
 		batch.Keys: batch.In(keys), batch.Vals: batch.Output(vals), batch.OK: batch.Optional(found),
 	}))
 }
 
-// GetOn is Get for a batch on the device, in a single launch. found may be
-// empty.
+// GetOn is Get for a batch on the device, in a single launch. found may be empty.
 func (m *pairs[K, V]) GetOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], found device.Slice[bool], hits ...device.Slice[uint64]) error {
 	return m.core.GetOn(s, "GetOn", nil, m.batch(op.Get, keys.Len(), batch.Columns{
 		batch.Keys: batch.InOn(keys), batch.Vals: batch.OutputOn(vals), batch.OK: batch.OptionalOn(found),
 	}), hits...)
 }
 
-// Apply runs a mixed batch: its operations are concurrent, and what they return
-// is explained by some order of them. res may be nil. A kind that the structure
-// does not have is device.ErrInvalid, and then nothing is run.
+// Apply runs a mixed batch. Its operations are concurrent: some order of them explains their
+// results. res may be nil. A kind that the structure lacks is device.ErrInvalid, and then nothing
+// runs.
 func (m *pairs[K, V]) Apply(ctx context.Context, ops []Op[K, V], res []Result[V]) error {
 	return apply(ctx, m.core, ops, res)
 }
 
-// ApplyOn is Apply for a batch on the device, in columns: vals holds the values
-// of OpPut, OpPutNew, OpUpdate and the reductions and receives those of OpGet and OpPutNew,
-// and zeros, except where an operation found no room; ok receives Result.OK and may
-// be empty. An operation of a kind that the structure does not have does nothing.
+// ApplyOn is Apply for a batch on the device, in columns. vals holds the values of OpPut, OpPutNew,
+// OpUpdate and the reductions. It receives the values of OpGet and OpPutNew, and zeros for the
+// rest, except where an operation overflowed. ok receives Result.OK and may be empty. An operation
+// of a kind that the structure lacks does nothing.
 func (m *pairs[K, V]) ApplyOn(s *device.Stream, kinds device.Slice[OpKind], keys device.Slice[K], vals device.Slice[V], ok device.Slice[bool]) error {
 	return m.core.ChangeOn(s, "ApplyOn", m.batch(op.Get, keys.Len(), batch.Columns{
 		batch.Keys: batch.InOn(keys), batch.Kinds: batch.InOn(kinds), batch.Vals: batch.InOn(vals),
@@ -166,10 +162,10 @@ func (m *pairs[K, V]) ApplyOn(s *device.Stream, kinds device.Slice[OpKind], keys
 	}))
 }
 
-// All iterates over the pairs, but for ordered maps in no order; those of a key of a multimap in
-// theirs, but not next to each other. A pair that is not changed meanwhile is
-// seen exactly once. An iteration that meets an error ends early: use
-// [Map.Pages] to be told.
+// All iterates over the pairs: in no order, or in key order for ordered maps. The pairs of one key
+// of a multimap come in their order, but not next to each other. A pair that does not change
+// meanwhile is seen exactly once. An iteration that meets an error ends early; [Map.Pages] reports
+// the error.
 func (m *pairs[K, V]) All() iter.Seq2[K, V] {
 	return each(m.Pages(context.Background()))
 }
@@ -187,15 +183,15 @@ func each[K Key, V Value](pages iter.Seq2[Page[K, V], error]) iter.Seq2[K, V] {
 	}
 }
 
-// Page is some pairs of a structure: Keys[i] has Vals[i]. It is valid until the
-// loop goes on. A set's pages have no Vals.
+// Page holds some pairs of a structure: Keys[i] has Vals[i]. It is valid until the next iteration
+// of the loop. A set's pages have no Vals.
 type Page[K Key, V Value] struct {
 	Keys []K
 	Vals []V
 }
 
-// Pages iterates as All does, in columns of some hundred thousand pairs. An
-// error, or the end of ctx, comes with the last, empty page.
+// Pages iterates as All does, in columns of a few hundred thousand pairs. An error, or the end of
+// ctx, comes with the last, empty page.
 func (m *pairs[K, V]) Pages(ctx context.Context) iter.Seq2[Page[K, V], error] {
 	return pages[K, V](ctx, m.core, nil)
 }

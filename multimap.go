@@ -10,19 +10,19 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// MultiMap is a map from K to V in which a key may have several pairs. Those of
-// a key are in the order of the batches that added them; those of one batch are
-// in batch order on a CPU and in any order on a GPU. Packages of structures make
-// it; see the package documentation for what all methods have in common.
+// MultiMap is a map from K to V in which a key may have several pairs. The pairs of a key are in
+// the order of the batches that added them. The pairs of one key in one batch are in batch order on
+// a CPU and in any order on a GPU. Packages of structures make it; see the package documentation
+// for what all methods have in common.
 type MultiMap[K Key, V Value] struct{ pairs[K, V] }
 
-// NewMultiMap is for packages of structures.
+// NewMultiMap returns the MultiMap of a table. Only packages of structures call it.
 func NewMultiMap[K Key, V Value](t *core.Table) *MultiMap[K, V] {
 	return &MultiMap[K, V]{pairs[K, V]{table[K]{t}}}
 }
 
-// CopyTo makes a multimap with the same options and pairs on a device, which
-// must outlive it; see [MultiMap.Load] about their order.
+// CopyTo makes a multimap with the same options and pairs on a device, which must outlive it. See
+// [MultiMap.Load] about the order of the pairs.
 func (m *MultiMap[K, V]) CopyTo(ctx context.Context, dev device.Device) (*MultiMap[K, V], error) {
 	t, err := m.core.CopyTo(ctx, nil, dev)
 	if err != nil {
@@ -31,27 +31,26 @@ func (m *MultiMap[K, V]) CopyTo(ctx context.Context, dev device.Device) (*MultiM
 	return NewMultiMap[K, V](t), nil
 }
 
-// Rows are results of variable size, row by row: the values of row i are
-// Vals[Offsets[i]:Offsets[i+1]]. The zero Rows are none.
+// Rows holds results of variable size, row by row. The values of row i are
+// Vals[Offsets[i]:Offsets[i+1]]. The zero Rows is empty.
 type Rows[V Value] struct {
 	Offsets []uint64 // one more than rows
 	Vals    []V
 }
 
-// Len is the number of rows.
+// Len returns the number of rows.
 func (r *Rows[V]) Len() int { return max(0, len(r.Offsets)-1) }
 
-// Row is the values of row i.
+// Row returns the values of row i.
 func (r *Rows[V]) Row(i int) []V { return r.Vals[r.Offsets[i]:r.Offsets[i+1]] }
 
 // Reset drops all rows and keeps the memory.
 func (r *Rows[V]) Reset() { r.Offsets, r.Vals = r.Offsets[:0], r.Vals[:0] }
 
-// GetAll looks up all values of each key, in order, and appends them to rows, a
-// row for each key. It goes through the pairs twice, to count and to copy; if
-// they take more memory than Options.ResultLimit it returns device.ErrMemory
-// instead. Of pairs that a call beside it deletes meanwhile it may find some, in
-// any case only values that the key has had. On an error rows stays as it was.
+// GetAll looks up all values of each key, in order, and appends them to rows, one row per key. It
+// reads the pairs twice, to count and to copy. If the values take more memory than
+// Options.ResultLimit, it returns device.ErrMemory instead. It may find some of the pairs that a
+// concurrent call deletes, but only values that the key has had. On an error rows is unchanged.
 // SEARCHALL in the SlabHash paper.
 func (m *MultiMap[K, V]) GetAll(ctx context.Context, keys []K, rows *Rows[V]) error {
 	at, first := max(0, len(rows.Offsets)-1), len(rows.Vals)
@@ -69,11 +68,10 @@ func (m *MultiMap[K, V]) GetAll(ctx context.Context, keys []K, rows *Rows[V]) er
 	return err
 }
 
-// GetAllOn is GetAll for a batch on the device. counts receives the number of
-// values of each key. offsets, one longer than keys, receives where in vals
-// those of each key begin, and last how many there are; vals receives as many
-// as it has room for. A change submitted to another stream meanwhile may leave
-// gaps in vals.
+// GetAllOn is GetAll for a batch on the device. counts receives the number of values of each key.
+// offsets is one longer than keys. It receives the place in vals where the values of each key
+// begin, and last the total number. vals receives as many values as fit. A change submitted to
+// another stream meanwhile may leave gaps in vals.
 func (m *MultiMap[K, V]) GetAllOn(s *device.Stream, keys device.Slice[K], counts device.Slice[uint32], offsets device.Slice[uint64], vals device.Slice[V]) error {
 	return m.core.ExpandOn(s, "GetAllOn", nil, m.batch(op.Get, keys.Len(), batch.Columns{
 		batch.Keys: batch.InOn(keys), batch.Counts: batch.OutputOn(counts), batch.Offsets: batch.OffsetsOn(offsets),
@@ -81,15 +79,14 @@ func (m *MultiMap[K, V]) GetAllOn(s *device.Stream, keys device.Slice[K], counts
 	}))
 }
 
-// Count counts the pairs of each key, and altogether. counts may be nil.
+// Count counts the pairs of each key and returns the total. counts may be nil.
 func (m *MultiMap[K, V]) Count(ctx context.Context, keys []K, counts []uint32) (total int, err error) {
 	return m.core.Count(ctx, "Count", nil, m.batch(op.Get, len(keys), batch.Columns{
 		batch.Keys: batch.In(keys), batch.Counts: batch.Optional(counts),
 	}))
 }
 
-// CountOn is Count for a batch on the device. The last argument receives the
-// number of keys that are there.
+// CountOn counts the pairs of each key of a batch on the device. It returns no total.
 func (m *MultiMap[K, V]) CountOn(s *device.Stream, keys device.Slice[K], counts device.Slice[uint32]) error {
 	return m.core.GetOn(s, "CountOn", nil, m.batch(op.Get, keys.Len(), batch.Columns{
 		batch.Keys: batch.InOn(keys), batch.Counts: batch.OutputOn(counts),

@@ -10,8 +10,7 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// Calls that run side by side, on one table and on several, may have one
-// counter.
+// Concurrent calls, on one table and on several, may share one counter.
 func TestCountersMayBeShared(t *testing.T) {
 	must := func(err error) {
 		if err != nil {
@@ -24,7 +23,7 @@ func TestCountersMayBeShared(t *testing.T) {
 	const calls, workers = 200, 4
 	keys, err := device.Make[uint64](dev, calls)
 	must(err)
-	var n uint64 // where the race detector sees it
+	var n uint64 // where the race detector observes it
 	count, err := device.Wrap[uint64](dev, device.Buffer{
 		Ptr: device.Ptr(uintptr(unsafe.Pointer(&n))), Size: 8, Host: device.Bytes(unsafe.Slice(&n, 1)),
 	}, 1)

@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// oneKey is calls of one key each, to a map on a device.
+// oneKey returns calls of one key each, to a map on a device.
 func oneKey(t testing.TB, dev device.Device) (get, put func()) {
 	m, err := linear.New[uint64, uint64](dev, &linear.Options{Capacity: 1000})
 	if err != nil {
@@ -35,8 +35,7 @@ func oneKey(t testing.TB, dev device.Device) (get, put func()) {
 	return get, put
 }
 
-// A call of one key takes memory for its batch, its lease and what the engine
-// needs, and not for each of the steps.
+// A call of one key allocates for its batch, its lease and the engine, not for each of the steps.
 func TestOneKeyAllocations(t *testing.T) {
 	dev, err := cpu.Open(nil)
 	if err != nil {
@@ -51,7 +50,7 @@ func TestOneKeyAllocations(t *testing.T) {
 	}
 }
 
-// What a call costs beside its keys, on the device of WEFT_DEVICE.
+// BenchmarkOneKey measures the fixed cost of a call, on the device of WEFT_DEVICE.
 func BenchmarkOneKey(b *testing.B) {
 	get, put := oneKey(b, devicetest.Open(b))
 	b.Run("Get", func(b *testing.B) {

@@ -14,24 +14,24 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// OrderedMap is a [Map] whose keys are in the order of their type, signed or unsigned:
-// it finds pairs by ranges of keys, by their neighbors and by their places. Packages of
-// structures make it; see the package documentation for what all methods have in common.
+// OrderedMap is a [Map] with keys in the order of their type, signed or unsigned. It finds pairs by
+// ranges of keys, by neighbors and by rank. Packages of structures make it; see the package
+// documentation for what all methods have in common.
 //
-// Both bounds belong to a range, so that ranges may begin with the smallest key and end
-// with the largest; where hi is smaller than lo, a range is empty.
+// Both bounds belong to a range, so that ranges may begin with the smallest key and end with the
+// largest. If hi is smaller than lo, the range is empty.
 type OrderedMap[K Key, V Value] struct {
 	mapping[K, V]
 	seeker[K, V]
 }
 
-// NewOrderedMap is for packages of structures.
+// NewOrderedMap returns the OrderedMap of a table. Only packages of structures call it.
 func NewOrderedMap[K Key, V Value](t *core.Table) *OrderedMap[K, V] {
 	return &OrderedMap[K, V]{mapping[K, V]{pairs[K, V]{table[K]{t}}}, seeker[K, V]{of: t}}
 }
 
-// Build is Put for pairs that are likely to be most of what the map will hold: a structure
-// takes them whole, and lays itself out anew if that is faster. They may be sorted or not.
+// Build is Put for pairs that are likely to be most of what the map will hold. A structure takes
+// them whole, and rebuilds itself if that is faster. They may be sorted or not.
 func (m *OrderedMap[K, V]) Build(ctx context.Context, keys []K, vals []V) (inserted int, err error) {
 	b := m.batch(op.Put, len(keys), batch.Columns{batch.Keys: batch.In(keys), batch.Vals: batch.In(vals)})
 	b.Bulk = true
@@ -45,9 +45,9 @@ func (m *OrderedMap[K, V]) BuildOn(s *device.Stream, keys device.Slice[K], vals 
 	return m.core.ChangeOn(s, "BuildOn", b, inserted...)
 }
 
-// DeleteRange removes all pairs of the ranges from lo[i] to hi[i] and counts them. removed,
-// if not nil, receives the number of pairs removed per range: a pair of several ranges
-// counts for the first of them.
+// DeleteRange removes all pairs of the ranges from lo[i] to hi[i] and counts them. removed, if not
+// nil, receives the number of pairs removed per range. A pair of several ranges counts for the
+// first of them.
 func (m *OrderedMap[K, V]) DeleteRange(ctx context.Context, lo, hi []K, removed []uint32) (n int, err error) {
 	delta, err := m.core.Change(ctx, "DeleteRange", m.batch(op.DeleteRange, len(lo), batch.Columns{
 		batch.Keys: batch.In(lo), batch.Keys2: batch.In(hi), batch.Counts: batch.Optional(removed),
@@ -68,21 +68,20 @@ func (m *OrderedMap[K, V]) CopyTo(ctx context.Context, dev device.Device) (*Orde
 	return m.copyTo(ctx, dev)
 }
 
-// All iterates over the pairs in ascending order of their keys, as they are when it
-// begins. An iteration that meets an error ends early: use [OrderedMap.Pages] to be told.
+// All iterates over the pairs in ascending order of their keys, as they are when it begins. An
+// iteration that meets an error ends early; [OrderedMap.Pages] reports the error.
 func (m *OrderedMap[K, V]) All() iter.Seq2[K, V] { return m.all() }
 
-// Pages iterates as All does, in columns of some hundred thousand pairs. An error, or the
-// end of ctx, comes with the last, empty page.
+// Pages iterates as All does, in columns of a few hundred thousand pairs. An error, or the end of
+// ctx, comes with the last, empty page.
 func (m *OrderedMap[K, V]) Pages(ctx context.Context) iter.Seq2[Page[K, V], error] {
 	return m.pages(ctx)
 }
 
-// Snapshot is the map as it is now: it sees every call that has returned and every batch
-// submitted before, and nothing that comes later. It may be held for as long as one likes,
-// through any number of changes, and holds memory of the map until it is closed; nothing
-// waits for it. Where it leaves a change no memory, that returns device.ErrMemory, and the
-// map is as it was.
+// Snapshot returns the map as it is now. The snapshot sees every call that has returned and every
+// batch submitted before, and nothing later. It stays valid through any number of changes and holds
+// memory of the map until it is closed; nothing waits for it. If the snapshot leaves a change no
+// memory, the change returns device.ErrMemory and the map is unchanged.
 func (m *OrderedMap[K, V]) Snapshot(ctx context.Context) (*Snapshot[K, V], error) {
 	at, err := m.core.Snapshot(ctx, "Snapshot")
 	if err != nil {
@@ -92,17 +91,17 @@ func (m *OrderedMap[K, V]) Snapshot(ctx context.Context) (*Snapshot[K, V], error
 }
 
 // Snapshot is an [OrderedMap] as it was at one moment. Its methods may be called from many
-// goroutines, also while the map changes; once it is closed, or the map, they return
+// goroutines, also while the map changes. Once the snapshot or the map is closed, they return
 // [ErrClosed].
 type Snapshot[K Key, V Value] struct{ seeker[K, V] }
 
-// Core is for packages of structures.
+// Core returns the snapshot of the table. Only packages of structures call it.
 func (s *Snapshot[K, V]) Core() *core.Snapshot { return s.at }
 
-// Len is the number of pairs, also when the snapshot has been closed.
+// Len returns the number of pairs, also after Close.
 func (s *Snapshot[K, V]) Len() int { return s.at.Len() }
 
-// Close gives back what the snapshot holds, once calls on it have ended. Idempotent.
+// Close releases what the snapshot holds once calls on it have ended. Idempotent.
 func (s *Snapshot[K, V]) Close() error { return s.at.Close() }
 
 // Get is [OrderedMap.Get].
@@ -147,25 +146,24 @@ func (s *Snapshot[K, V]) CopyTo(ctx context.Context, dev device.Device) (*Ordere
 // All iterates over the pairs in ascending order of their keys.
 func (s *Snapshot[K, V]) All() iter.Seq2[K, V] { return s.all() }
 
-// Pages iterates as All does, in columns of some hundred thousand pairs. An error, or the
-// end of ctx, comes with the last, empty page.
+// Pages iterates as All does, in columns of a few hundred thousand pairs. An error, or the end of
+// ctx, comes with the last, empty page.
 func (s *Snapshot[K, V]) Pages(ctx context.Context) iter.Seq2[Page[K, V], error] {
 	return s.pages(ctx)
 }
 
-// PairRows are the pairs of ranges, range by range: those of range i are
-// Keys[Offsets[i]:Offsets[i+1]] and Vals[Offsets[i]:Offsets[i+1]]. The zero PairRows are
-// none.
+// PairRows holds the pairs of ranges, range by range. Those of range i are
+// Keys[Offsets[i]:Offsets[i+1]] and Vals[Offsets[i]:Offsets[i+1]]. The zero PairRows is empty.
 type PairRows[K Key, V Value] struct {
 	Offsets []uint64 // one more than ranges
 	Keys    []K
 	Vals    []V
 }
 
-// Len is the number of ranges.
+// Len returns the number of ranges.
 func (r *PairRows[K, V]) Len() int { return max(0, len(r.Offsets)-1) }
 
-// Row is the pairs of range i.
+// Row returns the pairs of range i.
 func (r *PairRows[K, V]) Row(i int) ([]K, []V) {
 	lo, hi := r.Offsets[i], r.Offsets[i+1]
 	return r.Keys[lo:hi], r.Vals[lo:hi]
@@ -174,8 +172,8 @@ func (r *PairRows[K, V]) Row(i int) ([]K, []V) {
 // Reset drops all rows and keeps the memory.
 func (r *PairRows[K, V]) Reset() { r.Offsets, r.Keys, r.Vals = r.Offsets[:0], r.Keys[:0], r.Vals[:0] }
 
-// Next is where to go on with range i, up to hi, of which Range has found as many pairs as
-// its limit: at lo, unless there can be no more.
+// Next returns the start of the rest of range i, up to hi, after a Range with the same limit. more
+// is false if the range has no further pairs.
 func (r *PairRows[K, V]) Next(i, limit int, hi K) (lo K, more bool) {
 	keys, _ := r.Row(i)
 	if limit <= 0 || len(keys) < limit || keys[len(keys)-1] == hi {
@@ -184,7 +182,7 @@ func (r *PairRows[K, V]) Next(i, limit int, hi K) (lo K, more bool) {
 	return keys[len(keys)-1] + 1, true
 }
 
-// NextBackward is Next for RangeBackward of a range down to lo: it goes on at hi.
+// NextBackward is Next for RangeBackward of a range down to lo: the rest of the range ends at hi.
 func (r *PairRows[K, V]) NextBackward(i, limit int, lo K) (hi K, more bool) {
 	keys, _ := r.Row(i)
 	if limit <= 0 || len(keys) < limit || keys[len(keys)-1] == lo {
@@ -193,10 +191,10 @@ func (r *PairRows[K, V]) NextBackward(i, limit int, lo K) (hi K, more bool) {
 	return keys[len(keys)-1] - 1, true
 }
 
-// seeker is what an ordered map and its snapshots share: lookups by the order of the keys.
+// seeker holds the methods that an ordered map and its snapshots share: lookups by key order.
 type seeker[K Key, V Value] struct {
 	of *core.Table
-	at *core.Snapshot // nil: the map as it is
+	at *core.Snapshot // nil: the current map
 }
 
 func (m *seeker[K, V]) ranges(lo, hi batch.Column, n, limit int, backward bool) *batch.Batch {
@@ -205,17 +203,17 @@ func (m *seeker[K, V]) ranges(lo, hi batch.Column, n, limit int, backward bool) 
 	}}
 }
 
-// Range finds the pairs of each range from lo[i] to hi[i], in ascending order of their keys,
-// and appends them to rows, a row for each range; no more than limit of a range, unless that
-// is 0. [PairRows.Next] says where to go on. It counts the pairs and then copies them; if
-// they take more memory than Options.ResultLimit it returns device.ErrMemory instead. On an
-// error rows stays as it was.
+// Range finds the pairs of each range from lo[i] to hi[i], in ascending order of their keys, and
+// appends them to rows, one row per range. It finds at most limit pairs of a range, or all if limit
+// is 0. [PairRows.Next] returns where to continue. Range counts the pairs and then copies them. If
+// they take more memory than Options.ResultLimit, it returns device.ErrMemory instead. On an error
+// rows is unchanged.
 func (m *seeker[K, V]) Range(ctx context.Context, lo, hi []K, limit int, rows *PairRows[K, V]) error {
 	return m.expand(ctx, "Range", m.ranges(batch.In(lo), batch.In(hi), len(lo), limit, false), rows)
 }
 
-// RangeBackward is Range from the end of each range: its last pair comes first. With a limit
-// it finds the last pairs of a range.
+// RangeBackward is Range from the end of each range: the last pair comes first. With a limit it
+// finds the last pairs of a range.
 func (m *seeker[K, V]) RangeBackward(ctx context.Context, lo, hi []K, limit int, rows *PairRows[K, V]) error {
 	return m.expand(ctx, "RangeBackward", m.ranges(batch.In(lo), batch.In(hi), len(lo), limit, true), rows)
 }
@@ -239,10 +237,10 @@ func (m *seeker[K, V]) expand(ctx context.Context, method string, b *batch.Batch
 	return err
 }
 
-// RangeOn is Range for a batch on the device. counts receives the number of pairs of each
-// range, limit at most. offsets, one longer than lo, receives where in keys and vals those of
-// each range begin, and last how many there are; keys and vals, of one length, receive as
-// many as they have room for.
+// RangeOn is Range for a batch on the device. counts receives the number of pairs of each range, at
+// most limit. offsets is one longer than lo. It receives the place in keys and vals where the pairs
+// of each range begin, and last the total number. keys and vals, of one length, receive as many
+// pairs as fit.
 func (m *seeker[K, V]) RangeOn(s *device.Stream, lo, hi device.Slice[K], limit int, counts device.Slice[uint32], offsets device.Slice[uint64], keys device.Slice[K], vals device.Slice[V]) error {
 	return m.expandOn(s, "RangeOn", m.ranges(batch.InOn(lo), batch.InOn(hi), lo.Len(), limit, false), counts, offsets, keys, vals)
 }
@@ -264,8 +262,8 @@ func (m *seeker[K, V]) expandOn(s *device.Stream, method string, b *batch.Batch,
 	return m.of.ExpandOn(s, method, m.at, b)
 }
 
-// limited makes a limit one that engines may add to the number of a pair, and is no smaller than
-// what the count of a range can be.
+// limited validates the limit of a batch and caps it at the largest count of a range, so that
+// engines may add the limit to the rank of a pair.
 func (m *seeker[K, V]) limited(method string, b *batch.Batch) error {
 	if b.Limit < 0 {
 		return fmt.Errorf("%s: %s: %w: limit %d", m.of.Name, method, device.ErrInvalid, b.Limit)
@@ -274,15 +272,15 @@ func (m *seeker[K, V]) limited(method string, b *batch.Batch) error {
 	return nil
 }
 
-// RangeFirst finds the first pairs of each range, limit at most, and counts the ranges that
-// have any. Those of range i are written to keys and vals from i*limit on, which are limit
-// times as long as lo, and counts[i] receives how many they are; what lies behind them in
-// their places is not specified. It takes one search for each range, where [OrderedMap.Range] takes two.
+// RangeFirst finds the first pairs of each range, at most limit, and counts the ranges that have
+// any. keys and vals are limit times as long as lo. The pairs of range i begin at i*limit, and
+// counts[i] receives their number; the rest of their limit places is undefined. RangeFirst takes
+// one search per range, where [OrderedMap.Range] takes two.
 func (m *seeker[K, V]) RangeFirst(ctx context.Context, lo, hi []K, limit int, counts []uint32, keys []K, vals []V) (hits int, err error) {
 	return m.some(ctx, "RangeFirst", false, lo, hi, limit, counts, keys, vals)
 }
 
-// RangeLast is RangeFirst from the end of each range: its last pair comes first.
+// RangeLast is RangeFirst from the end of each range: the last pair comes first.
 func (m *seeker[K, V]) RangeLast(ctx context.Context, lo, hi []K, limit int, counts []uint32, keys []K, vals []V) (hits int, err error) {
 	return m.some(ctx, "RangeLast", true, lo, hi, limit, counts, keys, vals)
 }
@@ -315,7 +313,7 @@ func (m *seeker[K, V]) someOn(s *device.Stream, method string, backward bool, lo
 	return m.of.GetOn(s, method, m.at, b, hits...)
 }
 
-// fixed gives a batch columns whose rows have as many elements as its limit.
+// fixed adds the columns with limit elements per row to a batch.
 func (m *seeker[K, V]) fixed(method string, b *batch.Batch, keys, vals batch.Column) error {
 	if b.Limit < 1 {
 		return fmt.Errorf("%s: %s: %w: limit %d", m.of.Name, method, device.ErrInvalid, b.Limit)
@@ -324,7 +322,7 @@ func (m *seeker[K, V]) fixed(method string, b *batch.Batch, keys, vals batch.Col
 		b.Limit = 1 // no row is that long
 	}
 	for _, c := range []batch.Column{keys, vals} {
-		if c.Rows()/b.Limit != b.N || c.Rows()%b.Limit != 0 { // their product may be too large for an int
+		if c.Rows()/b.Limit != b.N || c.Rows()%b.Limit != 0 { // the product may overflow an int
 			panic(fmt.Sprintf("%s: %s: %d ranges of %d pairs, but room for %d", m.of.Name, method, b.N, b.Limit, c.Rows()))
 		}
 	}
@@ -332,7 +330,7 @@ func (m *seeker[K, V]) fixed(method string, b *batch.Batch, keys, vals batch.Col
 	return nil
 }
 
-// Count counts the pairs of each range from lo[i] to hi[i], and altogether. counts may be
+// Count counts the pairs of each range from lo[i] to hi[i] and returns the total. counts may be
 // nil.
 func (m *seeker[K, V]) Count(ctx context.Context, lo, hi []K, counts []uint32) (total int, err error) {
 	b := m.ranges(batch.In(lo), batch.In(hi), len(lo), 0, false)
@@ -362,9 +360,8 @@ func (m *seeker[K, V]) RankOn(s *device.Stream, keys device.Slice[K], ranks devi
 	}})
 }
 
-// Select finds the pairs that so many others come before, in the order of the keys, and
-// counts them: keys[i] and vals[i], which are zero where there are not so many. vals and
-// found may be nil.
+// Select finds the pair of each rank, which is the number of smaller keys, and counts those found.
+// keys[i] and vals[i] are zero if the map has no such rank. vals and found may be nil.
 func (m *seeker[K, V]) Select(ctx context.Context, ranks []uint64, keys []K, vals []V, found []bool) (hits int, err error) {
 	b := m.answers(op.Select, len(ranks), batch.Output(keys), batch.Optional(vals), batch.Optional(found))
 	b.Columns[batch.Ranks] = batch.In(ranks)
@@ -378,9 +375,8 @@ func (m *seeker[K, V]) SelectOn(s *device.Stream, ranks device.Slice[uint64], ke
 	return m.of.GetOn(s, "SelectOn", m.at, b, hits...)
 }
 
-// Successor finds for each of keys the pair with the smallest key that is larger, and counts
-// those found: next[i] and vals[i], which are zero where there is none. vals and found may be
-// nil.
+// Successor finds for each of keys the pair with the smallest larger key, and counts those found.
+// next[i] and vals[i] are zero where the map has none. vals and found may be nil.
 func (m *seeker[K, V]) Successor(ctx context.Context, keys, next []K, vals []V, found []bool) (hits int, err error) {
 	return m.beside(ctx, "Successor", op.Successor, keys, next, vals, found)
 }
@@ -390,8 +386,7 @@ func (m *seeker[K, V]) SuccessorOn(s *device.Stream, keys, next device.Slice[K],
 	return m.besideOn(s, "SuccessorOn", op.Successor, keys, next, vals, found, hits)
 }
 
-// Predecessor finds for each of keys the pair with the largest key that is smaller, as
-// Successor does.
+// Predecessor finds for each of keys the pair with the largest smaller key, as Successor does.
 func (m *seeker[K, V]) Predecessor(ctx context.Context, keys, previous []K, vals []V, found []bool) (hits int, err error) {
 	return m.beside(ctx, "Predecessor", op.Predecessor, keys, previous, vals, found)
 }
@@ -401,7 +396,7 @@ func (m *seeker[K, V]) PredecessorOn(s *device.Stream, keys, previous device.Sli
 	return m.besideOn(s, "PredecessorOn", op.Predecessor, keys, previous, vals, found, hits)
 }
 
-// beside finds the pairs next to keys, on one side of them.
+// beside finds the neighbors of keys on one side.
 func (m *seeker[K, V]) beside(ctx context.Context, method string, kind op.Kind, keys, next []K, vals []V, found []bool) (hits int, err error) {
 	b := m.answers(kind, len(keys), batch.Output(next), batch.Optional(vals), batch.Optional(found))
 	b.Columns[batch.Keys] = batch.In(keys)
@@ -418,13 +413,14 @@ func (m *seeker[K, V]) answers(kind op.Kind, n int, keys, vals, found batch.Colu
 	return &batch.Batch{N: n, Kind: kind, Columns: batch.Columns{batch.OutKeys: keys, batch.Vals: vals, batch.OK: found}}
 }
 
-// Min finds the pair with the smallest key, if there is one. (On a device:
-// [OrderedMap.RangeFirstOn] of all keys, with limit 1.)
+// Min finds the pair with the smallest key; ok is false if the map is empty. On a device, use
+// [OrderedMap.RangeFirstOn] of all keys with limit 1.
 func (m *seeker[K, V]) Min(ctx context.Context) (key K, val V, ok bool, err error) {
 	return m.end(ctx, "Min", false)
 }
 
-// Max finds the pair with the largest key, if there is one. (On a device: [OrderedMap.RangeLastOn] of all keys, with limit 1.)
+// Max finds the pair with the largest key; ok is false if the map is empty. On a device, use
+// [OrderedMap.RangeLastOn] of all keys with limit 1.
 func (m *seeker[K, V]) Max(ctx context.Context) (key K, val V, ok bool, err error) {
 	return m.end(ctx, "Max", true)
 }
@@ -441,7 +437,7 @@ func (m *seeker[K, V]) end(ctx context.Context, method string, backward bool) (k
 	return keys[0], vals[0], true, nil
 }
 
-// bounds are the smallest and the largest key of a type.
+// bounds returns the smallest and the largest key of a type.
 func bounds[K Key]() (lo, hi K) {
 	if lo = ^lo; lo > 0 {
 		return 0, lo
@@ -455,9 +451,9 @@ func bounds[K Key]() (lo, hi K) {
 // rangePage is the number of pairs that Between finds at a time.
 const rangePage = 1 << 16
 
-// Between iterates over the pairs of the range from lo to hi, in ascending order, as they are
-// when it begins, in columns of some ten thousand pairs. An error, or the end of ctx, comes
-// with the last, empty page.
+// Between iterates over the pairs of the range from lo to hi, in ascending order, as they are when
+// it begins, in columns of a few ten thousand pairs. An error, or the end of ctx, comes with the
+// last, empty page.
 func (m *seeker[K, V]) Between(ctx context.Context, lo, hi K) iter.Seq2[Page[K, V], error] {
 	return func(yield func(Page[K, V], error) bool) {
 		ended := false
@@ -485,7 +481,7 @@ func (m *seeker[K, V]) between(ctx context.Context, lo, hi K, yield func(Page[K,
 	}
 	of := seeker[K, V]{m.of, at}
 	var rows PairRows[K, V]
-	page := rangePage // or as many as results may be
+	page := rangePage // at most as many as ResultLimit allows
 	if m.of.ResultLimit > 0 {
 		page = min(page, max(1, m.of.ResultLimit/(m.of.Widths.Key+m.of.Widths.Val)))
 	}
@@ -494,7 +490,7 @@ func (m *seeker[K, V]) between(ctx context.Context, lo, hi K, yield func(Page[K,
 		if err := of.expand(ctx, "Between", of.ranges(batch.In([]K{lo}), batch.In([]K{hi}), 1, page, false), &rows); err != nil {
 			return err
 		}
-		lo, more = rows.Next(0, page, hi) // who gets the page may sort it
+		lo, more = rows.Next(0, page, hi) // before yield, because the loop body may sort the page
 		if len(rows.Keys) > 0 && !yield(Page[K, V]{rows.Keys, rows.Vals}) {
 			return nil
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// A map of fixed size has no room for all keys of a batch. What it holds moves to a larger one,
-// where the operations that failed run again, and then those that were not tried.
+// A map of fixed size overflows. Its pairs move to a larger map, where the failed operations run
+// again, and then the operations that were not tried.
 func ExamplePartialError() {
 	ctx := context.Background()
 	check := func(err error) {
@@ -62,7 +62,7 @@ func ExamplePartialError() {
 	// true 4000
 }
 
-// Rows of a mixed batch, which runs in chunks, are indexes into all of it.
+// Rows of a mixed batch, which runs in chunks, are indexes into the whole batch.
 func TestPartialErrorOfChunks(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	m, err := linear.New[uint64, uint64](dev, &linear.Options{Capacity: 1000, Fixed: true})
@@ -70,7 +70,7 @@ func TestPartialErrorOfChunks(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	ops := make([]weft.Op[uint64, uint64], 1<<19+1<<18) // with what follows more than a chunk
+	ops := make([]weft.Op[uint64, uint64], 1<<19+1<<18) // more than one chunk
 	for i := range ops {
 		ops[i] = weft.Op[uint64, uint64]{Kind: weft.OpPut, Key: uint64(i), Value: uint64(i)}
 	}

@@ -14,7 +14,7 @@ import (
 // documentation for what all methods have in common.
 type Set[K Key] struct{ table[K] }
 
-// NewSet is for packages of structures.
+// NewSet returns the Set of a table. Only packages of structures call it.
 func NewSet[K Key](t *core.Table) *Set[K] { return &Set[K]{table[K]{t}} }
 
 // Add inserts the keys that are absent and counts them. added, if not nil,
@@ -53,8 +53,8 @@ func (s *Set[K]) All() iter.Seq[K] {
 	}
 }
 
-// Pages iterates as All does, in columns of some hundred thousand keys. An
-// error, or the end of ctx, comes with the last, empty page.
+// Pages iterates as All does, in columns of a few hundred thousand keys. An error, or the end of
+// ctx, comes with the last, empty page.
 func (s *Set[K]) Pages(ctx context.Context) iter.Seq2[[]K, error] {
 	return func(yield func([]K, error) bool) {
 		for p, err := range pages[K, uint32](ctx, s.core, nil) {

@@ -17,7 +17,7 @@ func TestOpKindNames(t *testing.T) {
 	}
 }
 
-// The kernels and stored batches know the operations by their numbers.
+// Kernels and stored batches refer to operations by number.
 func TestOpKindNumbers(t *testing.T) {
 	for want, kind := range []OpKind{OpGet, OpPut, OpPutNew, OpDelete, OpDeleteAll, OpSum, OpMin, OpMax, OpAnd, OpOr} {
 		if int(kind) != want {
@@ -30,7 +30,7 @@ func TestOpKindNumbers(t *testing.T) {
 	}
 }
 
-// Errors keep apart when they are wrapped.
+// Wrapped errors stay distinct.
 func TestErrorsAreDistinct(t *testing.T) {
 	all := []error{ErrClosed, ErrFull, ErrOptions, ErrFormat, ErrCorrupt}
 	for i, a := range all {

@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// With almost no memory batches take longer and come out the same.
+// With almost no memory, batches take longer and have the same results.
 func TestSetWorkspaceLimit(t *testing.T) {
 	s, err := sim.Open(nil)
 	if err != nil {
