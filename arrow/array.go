@@ -14,13 +14,14 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// Array is a column as an array of a type, nil for that of the column: numbers of its size, booleans,
-// binary. A column that is not what the type is stored as is an error. For a dictionary's type the
-// array is one of its values.
+// Array converts a column to an array of type t. If t is nil, the type follows from the column:
+// numbers of its size, booleans, binary. The column must have the storage type of t. For a
+// dictionary type the result is an array of its values.
 //
-// The array is a view of the column's memory, but for booleans, whose bits are new; byte strings that are
-// Go strings, or where a type wants others than the offsets or the width of the column: their bytes are copied; and
-// a bitmap that does not begin with a byte. Text is not looked at: whoever says that bytes are a string knows that they are UTF-8.
+// The array is a view of the column's memory. These are copied: booleans, which become bits; the
+// bytes of Go strings; byte strings if t requires other offsets or another width than the column
+// has; and a bitmap that does not begin at a byte. Text is not validated: with a string type, the
+// caller asserts that the bytes are UTF-8.
 func Array(c column.Column, t arrow.DataType) (arrow.Array, error) {
 	if t == nil {
 		t = typeOf(c)
@@ -50,7 +51,7 @@ func Array(c column.Column, t arrow.DataType) (arrow.Array, error) {
 	return arr, nil
 }
 
-// RecordBatch is columns as a record batch of a schema. Errors name the field.
+// RecordBatch converts columns to a record batch of a schema. Errors name the field.
 func RecordBatch(columns []column.Column, schema *arrow.Schema) (arrow.RecordBatch, error) {
 	if len(columns) != schema.NumFields() {
 		return nil, fmt.Errorf("arrow: %d columns for a schema of %d fields", len(columns), schema.NumFields())
@@ -82,7 +83,7 @@ func RecordBatch(columns []column.Column, schema *arrow.Schema) (arrow.RecordBat
 	return array.NewRecordBatch(schema, arrays, int64(rows)), nil
 }
 
-// arrayOf is an array of a type whose storage the column has.
+// arrayOf returns an array of a type with the storage of the column.
 func arrayOf(c column.Column, t arrow.DataType) (arrow.Array, error) {
 	buffers := []*memory.Buffer{validity(c)}
 	switch id := t.ID(); {
@@ -111,7 +112,7 @@ func arrayOf(c column.Column, t arrow.DataType) (arrow.Array, error) {
 	return array.MakeFromData(data), nil
 }
 
-// validity is the bitmap of a column, from a byte on; nil if no value is null.
+// validity returns the bitmap of a column, beginning at a byte, or nil if no value is null.
 func validity(c column.Column) *memory.Buffer {
 	if c.Nulls() == 0 {
 		return nil
@@ -129,7 +130,7 @@ func validity(c column.Column) *memory.Buffer {
 	return memory.NewBufferBytes(shifted)
 }
 
-// offsetsOf are offsets of 32 bits, or of 64, as bytes, and what they lead into.
+// offsetsOf returns 32-bit or 64-bit offsets as bytes, and the text that they index.
 func offsetsOf(c column.Column, large bool) (at, text []byte, err error) {
 	o32, o64, text := c.Offsets()
 	switch {
@@ -169,7 +170,7 @@ func bytesOf[O int32 | int64](values []O) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), len(values)*int(unsafe.Sizeof(values[0])))
 }
 
-// ofWidth is the memory of values that all have a width, nulls aside.
+// ofWidth returns the memory of values that all have one width, except nulls.
 func ofWidth(c column.Column, width int) ([]byte, error) {
 	if c.Width() == width && width > 0 {
 		return c.Raw(), nil

@@ -12,10 +12,11 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// Column is an array as a column; the package says what is copied. Arrays whose buffers are
-// shorter than they say, or whose offsets lead elsewhere, are errors, as are types that columns do not have.
+// Column converts an array to a column; the package comment lists what is copied. Arrays with
+// buffers shorter than they claim or with offsets outside of them are errors, and so are types that
+// columns do not support.
 func Column(arr arrow.Array) (c column.Column, err error) {
-	defer caught(&err, "read an array") // dictionaries are made when they are asked for
+	defer caught(&err, "read an array") // dictionaries are built lazily, and may panic
 	if _, err := Storage(arr.DataType()); err != nil {
 		return c, err
 	}
@@ -32,7 +33,7 @@ func Column(arr arrow.Array) (c column.Column, err error) {
 	return c, nil
 }
 
-// Columns are the columns of a record batch. Errors name the field.
+// Columns converts a record batch to columns. Errors name the field.
 func Columns(rec arrow.RecordBatch) ([]column.Column, error) {
 	columns := make([]column.Column, rec.NumCols())
 	for i := range columns {
@@ -44,7 +45,7 @@ func Columns(rec arrow.RecordBatch) ([]column.Column, error) {
 	return columns, nil
 }
 
-// values are those of an array that is neither an extension nor a dictionary.
+// values converts an array that is neither an extension nor a dictionary.
 func values(arr arrow.Array) (c column.Column, err error) {
 	n, data := arr.Len(), arr.Data()
 	if data.Offset() < 0 || n < 0 || data.Offset() > math.MaxInt/64-n {
@@ -73,7 +74,7 @@ func values(arr arrow.Array) (c column.Column, err error) {
 	return withValid(c, data)
 }
 
-// empty is a column of no values of a type that has one.
+// empty returns a column without values, for types that have columns.
 func empty(t arrow.DataType) column.Column {
 	switch storage, _ := Storage(t); storage {
 	case column.Bool:
@@ -85,7 +86,7 @@ func empty(t arrow.DataType) column.Column {
 	}
 }
 
-// withValid gives a column the validity of an array. Nulls are counted where that is not known.
+// withValid adds the validity of an array to a column. It counts nulls if their number is unknown.
 func withValid(c column.Column, data arrow.ArrayData) (column.Column, error) {
 	bits, err := buffer(data, 0, (data.Offset()+c.Len()+7)/8)
 	if data.Buffers()[0] == nil || data.Buffers()[0].Len() == 0 {
@@ -104,7 +105,7 @@ func withValid(c column.Column, data arrow.ArrayData) (column.Column, error) {
 	return c.WithValid(valid), nil
 }
 
-// buffer is the memory of a buffer, which must have so many bytes.
+// buffer returns the memory of a buffer, which must have at least size bytes.
 func buffer(data arrow.ArrayData, i, size int) ([]byte, error) {
 	if i >= len(data.Buffers()) {
 		return nil, fmt.Errorf("%d buffers, want more than %d", len(data.Buffers()), i)
@@ -119,8 +120,8 @@ func buffer(data arrow.ArrayData, i, size int) ([]byte, error) {
 	return b, nil
 }
 
-// slice is n values of a buffer from the array's offset on; a copy if they do not lie at a multiple
-// of their size.
+// slice returns n values of a buffer from the array's offset on. It copies them if they are not
+// aligned to their size.
 func slice[T any](data arrow.ArrayData, i, n int) ([]T, error) {
 	var zero T
 	size := int(unsafe.Sizeof(zero))
@@ -166,7 +167,7 @@ func offsets[O int32 | int64](data arrow.ArrayData) (column.Column, error) {
 // inline is the length of the longest value that lies in its view.
 const inline = 12
 
-// views are headers of strings whose bytes are where the views say.
+// views returns headers of strings that point to the bytes of the views.
 func views(data arrow.ArrayData) (column.Column, error) {
 	n := data.Len()
 	raw, err := slice[[4]uint32](data, 1, n) // length, four bytes, buffer, offset
@@ -194,7 +195,7 @@ func views(data arrow.ArrayData) (column.Column, error) {
 	return column.OfStrings(strings), nil
 }
 
-// fixed are values that all have the size of their type.
+// fixed converts values that all have the size of their type.
 func fixed(data arrow.ArrayData) (column.Column, error) {
 	t, n := data.DataType(), data.Len()
 	storage, _ := Storage(t)
@@ -234,13 +235,13 @@ func ofFixed(t column.Type, data arrow.ArrayData) (c column.Column, err error) {
 	return ofNumbers(t, p, n), nil
 }
 
-// first is where the values of an array begin.
+// first returns a pointer to the values of an array.
 func first[T any](data arrow.ArrayData, n int) (unsafe.Pointer, error) {
 	values, err := slice[T](data, 1, n)
 	return unsafe.Pointer(unsafe.SliceData(values)), err
 }
 
-// ofNumbers is a column of n numbers that begin at p.
+// ofNumbers returns a column of n numbers that begin at p.
 func ofNumbers(t column.Type, p unsafe.Pointer, n int) column.Column {
 	switch t {
 	case column.Int8:

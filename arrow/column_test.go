@@ -15,7 +15,7 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// fromJSON is an array of a type.
+// fromJSON parses an array of a type.
 func fromJSON(t testing.TB, typ arrow.DataType, text string) arrow.Array {
 	t.Helper()
 	arr, _, err := array.FromJSON(memory.DefaultAllocator, typ, strings.NewReader(text))
@@ -35,12 +35,13 @@ func anys(c column.Column) []any {
 
 const long = "longer than a view"
 
-// scenarios are arrays of all types that columns have, with nulls, and what their columns hold.
+// scenarios are arrays of all types that columns support, with nulls, and the values of their
+// columns.
 var scenarios = []struct {
 	typ  arrow.DataType
 	text string
 	want []any
-	back arrow.DataType // what comes back; nil: the same
+	back arrow.DataType // the type after a round trip; nil: the same
 }{
 	{arrow.PrimitiveTypes.Int8, `[1,null,-3]`, []any{int8(1), nil, int8(-3)}, nil},
 	{arrow.PrimitiveTypes.Int16, `[1,null,-3]`, []any{int16(1), nil, int16(-3)}, nil},
@@ -92,7 +93,7 @@ var scenarios = []struct {
 	{arrow.FixedWidthTypes.Boolean, `[]`, nil, nil},
 }
 
-// All slices of all arrays have the values of the array, and come back as they were.
+// All slices of all arrays have the values of the array, and survive a round trip.
 func TestScenarios(t *testing.T) {
 	for _, tt := range scenarios {
 		t.Run(fmt.Sprintf("%v %.20s", tt.typ, tt.text), func(t *testing.T) {
@@ -114,7 +115,7 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// checkBack wants a column, and each part of it, to come back as the array that it was of.
+// checkBack requires a column, and each part of it, to convert back to its array.
 func checkBack(t *testing.T, c column.Column, arr arrow.Array, typ, back arrow.DataType) {
 	t.Helper()
 	for lo := range c.Len() + 1 {
@@ -185,7 +186,7 @@ func TestMisaligned(t *testing.T) {
 	}
 }
 
-// What says that it has more than its buffers hold is an error.
+// Arrays that claim more than their buffers hold are errors.
 func TestHostileArrays(t *testing.T) {
 	bytes := func(b ...byte) *memory.Buffer { return memory.NewBufferBytes(b) }
 	for name, tt := range map[string]struct {
@@ -199,13 +200,13 @@ func TestHostileArrays(t *testing.T) {
 	} {
 		data := array.NewData(tt.typ, tt.n, tt.buffers, nil, 0, tt.at)
 		func() {
-			defer func() { _ = recover() }() // of arrow-go, which looks at some of it
+			defer func() { _ = recover() }() // by arrow-go, which checks some of it
 			if c, err := Column(array.MakeFromData(data)); err == nil {
 				t.Errorf("%s: %v is no error", name, anys(c))
 			}
 		}()
 	}
-	// What arrow-go does not look at: buffers that are cut off behind its back.
+	// Buffers that arrow-go does not check are truncated after its checks.
 	for _, tt := range scenarios {
 		arr := fromJSON(t, tt.typ, tt.text)
 		if _, ok := arr.(array.ExtensionArray); ok || arr.Len() == 0 || arr.DataType().ID() == arrow.DICTIONARY || arr.DataType().ID() == arrow.NULL {
@@ -222,7 +223,7 @@ func TestHostileArrays(t *testing.T) {
 	}
 }
 
-// shortArray is an array whose buffers are others.
+// shortArray is an array with replaced buffers.
 type shortArray struct {
 	arrow.Array
 	data cut
@@ -256,7 +257,7 @@ func TestDictionary(t *testing.T) {
 			t.Errorf("codes %s are no error", text)
 		}
 	}
-	// A null of the dictionary is one of the rows.
+	// A null in the dictionary is a null of its rows.
 	nulls := array.NewDictionaryArray(typ, fromJSON(t, arrow.PrimitiveTypes.Int8, `[0,1]`), fromJSON(t, arrow.BinaryTypes.String, `[null,"y"]`))
 	if c, err := Column(nulls); err != nil || !slices.Equal(anys(c), []any{nil, "y"}) {
 		t.Errorf("%v, %v", anys(c), err)
@@ -312,7 +313,7 @@ func TestMeaning(t *testing.T) {
 	}
 }
 
-// Columns of which nobody says what they were have types of their own.
+// Columns without a requested type convert to their natural types.
 func TestNaturalTypes(t *testing.T) {
 	small, _ := column.OfOffsets([]int32{0, 1}, []byte("a"))
 	large, _ := column.OfOffsets([]int64{0, 1}, []byte("a"))

@@ -9,10 +9,10 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// Dictionary are the two parts of a dictionary array: a code for each row, which is null where the
-// row is, and the values that the codes number from 0 on. Neither is copied. Codes outside the
-// dictionary are an error. To work on codes is cheaper than on values; but two arrays may give a
-// value different codes, and a dictionary may have a value twice.
+// Dictionary returns the two parts of a dictionary array: a code per row, null where the row is,
+// and the values that the codes number from 0 on. Neither is copied. Codes outside the dictionary
+// are an error. Codes are cheaper to work on than values, but two arrays may give a value different
+// codes, and a dictionary may contain a value twice.
 func Dictionary(arr *array.Dictionary) (codes, values column.Column, err error) {
 	defer caught(&err, "read an array")
 	if codes, err = Column(arr.Indices()); err != nil {
@@ -25,8 +25,8 @@ func Dictionary(arr *array.Dictionary) (codes, values column.Column, err error) 
 	return codes, values, err
 }
 
-// decoded is what a dictionary array stands for: a row is null where its code is, or the value of
-// its code.
+// decoded returns the values of a dictionary array. A row is null if its code is null, or the value
+// of its code.
 func decoded(arr *array.Dictionary) (column.Column, error) {
 	codes, err := Column(arr.Indices())
 	if err != nil {
@@ -54,7 +54,7 @@ func decoded(arr *array.Dictionary) (column.Column, error) {
 	return c.WithValid(column.OfBools(valid)), nil
 }
 
-// rows are codes as numbers of the values of a dictionary, -1 for those that are null.
+// rows returns codes as indexes of the values of a dictionary, -1 for null.
 func rows(codes column.Column, n int) (at []int, err error) {
 	switch codes.Type() {
 	case column.Int8:
@@ -92,8 +92,8 @@ func rowsOf[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64](c
 	return at, nil
 }
 
-// gather is a column of the values at some rows, whatever where the row is -1. Byte strings without
-// nulls stay codes.
+// gather returns a column of the values at some rows. A row of -1 gets an arbitrary value. Byte
+// strings without nulls stay codes.
 func gather(values column.Column, at []int) (column.Column, error) {
 	switch t := values.Type(); {
 	case t == column.Bytes && values.Len() > 0 && !values.HasNulls() && !values.HasCodes():

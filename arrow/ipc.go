@@ -11,18 +11,19 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
-// arrow-go believes what the metadata of a message says, and makes room for it: a number that is damaged would take all
-// memory. So messages are read here, and handed on if the lists in them fit the message.
+// arrow-go trusts the metadata of a message and allocates what it says: one damaged number would
+// exhaust memory. Messages are therefore read here, and passed on only if the lists in them fit the
+// message.
 
-// maxRatio is by how much data may be compressed: more than any codec of Arrow does to anything but zeros.
+// maxRatio bounds the compression ratio of data. No codec of Arrow exceeds it, except on zeros.
 const maxRatio = 1 << 12
 
-// maxAlloc is what a reader allocates at once at most, in bytes.
+// maxAlloc bounds a single allocation of a reader, in bytes.
 const maxAlloc = 1 << 32
 
-// OpenIPC reads what an Arrow file or stream of size bytes says of itself; which it is, is found by its first bytes.
-// What is damaged is an error, here or where a record batch is read, by [NextBatch]: numbers that the
-// bytes of a message cannot hold are refused before there is memory for them.
+// OpenIPC reads the metadata of an Arrow file or stream of size bytes. The first bytes distinguish
+// the two. Damage is an error, here or when [NextBatch] reads a record batch. Numbers that exceed
+// the bytes of a message are refused before memory is allocated.
 func OpenIPC(r io.ReaderAt, size int64) (_ *ipc.Reader, err error) {
 	defer caught(&err, "open Arrow file")
 	m, err := newMessages(r, size)
@@ -37,8 +38,8 @@ func OpenIPC(r io.ReaderAt, size int64) (_ *ipc.Reader, err error) {
 	return rd, nil
 }
 
-// NextBatch is the next record batch of a reader; [io.EOF] behind the last. What arrow-go panics with on damaged
-// files is an error. The batch is the reader's, until the next one.
+// NextBatch returns the next record batch of a reader, or [io.EOF] after the last. Panics of
+// arrow-go on damaged files become errors. The batch is valid until the next call.
 func NextBatch(r *ipc.Reader) (rec arrow.RecordBatch, err error) {
 	defer caught(&err, "read Arrow file")
 	if !r.Next() {
@@ -53,13 +54,13 @@ func NextBatch(r *ipc.Reader) (rec arrow.RecordBatch, err error) {
 	return r.RecordBatch(), nil
 }
 
-// maxRows bounds the rows of a batch: those of nulls take no bytes of the file.
+// maxRows bounds the rows of a batch: rows of nulls take no bytes in the file.
 const maxRows = 1 << 28
 
-// messages are those of an Arrow stream, or of a file, whose messages lie between a header and a footer.
+// messages reads the messages of an Arrow stream, or of a file, between its header and its footer.
 type messages struct {
 	r    *io.SectionReader
-	left int64 // bytes that may be messages
+	left int64 // number of bytes that may be messages
 }
 
 func newMessages(at io.ReaderAt, size int64) (*messages, error) {
@@ -80,7 +81,7 @@ func newMessages(at io.ReaderAt, size int64) (*messages, error) {
 	return &messages{io.NewSectionReader(at, 8, size-8), size - 18 - footer}, nil
 }
 
-// Message is the next message; io.EOF behind the last.
+// Message returns the next message, or io.EOF after the last.
 func (m *messages) Message() (_ *ipc.Message, err error) {
 	defer caught(&err, "read Arrow message")
 	size, err := m.word()
@@ -108,7 +109,7 @@ func (m *messages) Message() (_ *ipc.Message, err error) {
 	return ipc.NewMessage(memory.NewBufferBytes(meta), memory.NewBufferBytes(content)), nil
 }
 
-// word is the next four bytes; io.EOF if there is nothing.
+// word returns the next four bytes, or io.EOF at the end.
 func (m *messages) word() (uint32, error) {
 	if m.left == 0 {
 		return 0, io.EOF
@@ -130,19 +131,19 @@ func (m *messages) bytes(n int64) ([]byte, error) {
 	return b, err
 }
 
-// Retain and Release are for [ipc.MessageReader]: there is nothing to free.
+// Retain and Release implement [ipc.MessageReader]. They have nothing to free.
 func (m *messages) Retain()  {}
 func (m *messages) Release() {}
 
-// flat is a buffer of FlatBuffers. What leads out of it panics.
+// flat is a FlatBuffers buffer. Out-of-range references panic.
 type flat struct {
 	b      []byte
-	fields int // that may still be visited: two may be one
+	fields int // remaining visits of fields: two references may share one
 }
 
 func (f *flat) u32(at int) int { return int(binary.LittleEndian.Uint32(f.b[at:])) }
 
-// field is where a field of a table lies, 0 if it is not there.
+// field returns the position of a field of a table, or 0 if it is missing.
 func (f *flat) field(table, i int) int {
 	v := table - int(int32(f.u32(table)))
 	if 4+2*i >= int(binary.LittleEndian.Uint16(f.b[v:])) {
@@ -154,7 +155,7 @@ func (f *flat) field(table, i int) int {
 	return 0
 }
 
-// list is the first element of a list that a field leads to, and how many there are.
+// list returns the first element and the length of a list that a field refers to.
 func (f *flat) list(table, i, size int) (first, n int) {
 	at := f.field(table, i)
 	if at == 0 {
@@ -168,7 +169,7 @@ func (f *flat) list(table, i, size int) (first, n int) {
 	return at + 4, n
 }
 
-// checkMessage is the length of a message's body, if the lists of its metadata fit it.
+// checkMessage returns the length of a message's body, if the lists of its metadata fit.
 func checkMessage(meta []byte) (body int64, err error) {
 	defer caught(&err, "read Arrow message")
 	f := flat{meta, len(meta)}
@@ -196,7 +197,7 @@ func checkMessage(meta []byte) (body int64, err error) {
 	return body, nil
 }
 
-// checkFields checks the fields of a schema, and those in them.
+// checkFields checks the fields of a schema and their children.
 func (f *flat) checkFields(table, i, depth int) {
 	first, n := f.list(table, i, 4)
 	if f.fields -= n; f.fields < 0 || depth > 64 {
@@ -209,14 +210,14 @@ func (f *flat) checkFields(table, i, depth int) {
 	}
 }
 
-// checkRecords checks what a record batch says of its buffers.
+// checkRecords checks the buffer descriptions of a record batch.
 func (f *flat) checkRecords(table int) {
 	f.list(table, 1, 16)
 	f.list(table, 2, 16)
 	f.list(table, 4, 8)
 }
 
-// bounded refuses to allocate what no sound file of a size needs.
+// bounded refuses allocations that no valid file of a size needs.
 type bounded struct {
 	memory.Allocator
 	most int
@@ -236,7 +237,7 @@ func (a bounded) Reallocate(n int, b []byte) []byte {
 	return a.Allocator.Reallocate(n, b)
 }
 
-// caught makes an error of what a reader of hostile bytes panics with.
+// caught turns panics of a reader of untrusted bytes into errors.
 func caught(err *error, doing string) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("arrow: %s: %v", doing, p)

@@ -16,7 +16,7 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// ipcFiles are two batches as a file and as a stream.
+// ipcFiles returns two batches as a file and as a stream.
 func ipcFiles(t testing.TB, opts ...ipc.Option) (file, stream []byte) {
 	meta := arrow.NewMetadata([]string{"made"}, []string{"here"})
 	dictionary := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String}
@@ -41,7 +41,7 @@ func ipcFiles(t testing.TB, opts ...ipc.Option) (file, stream []byte) {
 	return f.Bytes(), s.Bytes()
 }
 
-// readIPC is all values of a file, batch by batch.
+// readIPC returns all values of a file, batch by batch.
 func readIPC(b []byte) (all []string, err error) {
 	r, err := OpenIPC(bytes.NewReader(b), int64(len(b)))
 	if err != nil {
@@ -82,7 +82,8 @@ func TestIPC(t *testing.T) {
 	}
 }
 
-// Damaged files are errors, or hold other values: nothing panics, and no announced number takes all memory.
+// Damaged files are errors, or hold other values. Nothing panics, and no claimed number exhausts
+// memory.
 func TestDamagedIPC(t *testing.T) {
 	file, stream := ipcFiles(t)
 	packed, _ := ipcFiles(t, ipc.WithZstd())

@@ -8,7 +8,7 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// plain are the types whose values a column has as they are, by Arrow's type.
+// plain maps Arrow types with values that columns store unchanged.
 var plain = map[arrow.Type]column.Type{
 	arrow.INT8: column.Int8, arrow.INT16: column.Int16, arrow.INT32: column.Int32, arrow.INT64: column.Int64,
 	arrow.UINT8: column.Uint8, arrow.UINT16: column.Uint16, arrow.UINT32: column.Uint32, arrow.UINT64: column.Uint64,
@@ -18,7 +18,7 @@ var plain = map[arrow.Type]column.Type{
 	arrow.NULL: column.Bytes,
 }
 
-// stored are those that are integers, or bytes, with a meaning.
+// stored maps types that are integers or bytes with a meaning.
 var stored = map[arrow.Type]column.Type{
 	arrow.DATE32: column.Int32, arrow.DATE64: column.Int64, arrow.TIME32: column.Int32, arrow.TIME64: column.Int64,
 	arrow.TIMESTAMP: column.Int64, arrow.DURATION: column.Int64, arrow.INTERVAL_MONTHS: column.Int32,
@@ -27,7 +27,7 @@ var stored = map[arrow.Type]column.Type{
 	arrow.INTERVAL_DAY_TIME: column.Bytes, arrow.INTERVAL_MONTH_DAY_NANO: column.Bytes,
 }
 
-// Storage is the type of the columns of an Arrow type; an error for types that have none.
+// Storage returns the column type of an Arrow type, or an error if it has none.
 func Storage(t arrow.DataType) (column.Type, error) {
 	if t != nil {
 		t = meaning(t)
@@ -41,9 +41,9 @@ func Storage(t arrow.DataType) (column.Type, error) {
 	return column.None, fmt.Errorf("arrow: columns cannot hold values of type %v", t)
 }
 
-// Numeric is nil if the values of a type are integers and floats as they are, so that sums and means of
-// its columns are those of the values. For others it is an error that says so: a decimal's integers are
-// of its scale, and two dates have no sum. Counts, first and last values mean something for all types.
+// Numeric returns nil if the values of a type are plain integers or floats, so that sums and means
+// of its columns are those of the values. Otherwise it returns an error: a decimal's integers are
+// scaled, and dates have no sum. Counts, first and last values are meaningful for all types.
 func Numeric(t arrow.DataType) error {
 	c, err := Storage(t)
 	if err != nil {
@@ -55,8 +55,8 @@ func Numeric(t arrow.DataType) error {
 	return fmt.Errorf("arrow: values of type %v cannot be added up: a column has them as %v", t, c)
 }
 
-// Ordered is nil if the order of a type's columns is that of its values, so that the least and the
-// greatest of a column are those of the type. Wide decimals and intervals are bytes, the lowest first.
+// Ordered returns nil if the order of a type's columns is that of its values, so that minima and
+// maxima agree. Wide decimals and intervals are little-endian bytes, which have another order.
 func Ordered(t arrow.DataType) error {
 	c, err := Storage(t)
 	if err != nil {
@@ -68,7 +68,7 @@ func Ordered(t arrow.DataType) error {
 	return nil
 }
 
-// meaning is a type without what wraps it: the storage of extensions, the values of dictionaries.
+// meaning unwraps a type: the storage of extensions, the values of dictionaries.
 func meaning(t arrow.DataType) arrow.DataType {
 	for {
 		switch of := t.(type) {
@@ -82,7 +82,7 @@ func meaning(t arrow.DataType) arrow.DataType {
 	}
 }
 
-// typeOf is the type of arrays of a column of which nobody says what it was.
+// typeOf returns the natural array type of a column.
 func typeOf(c column.Column) arrow.DataType {
 	switch c.Type() {
 	case column.Bytes:
@@ -101,7 +101,7 @@ func typeOf(c column.Column) arrow.DataType {
 	return numbers[c.Type()]
 }
 
-// numbers are the types of arrays of numbers.
+// numbers maps number columns to array types.
 var numbers = map[column.Type]arrow.DataType{
 	column.Int8: arrow.PrimitiveTypes.Int8, column.Int16: arrow.PrimitiveTypes.Int16,
 	column.Int32: arrow.PrimitiveTypes.Int32, column.Int64: arrow.PrimitiveTypes.Int64,

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// pages are those whose blocks of Go are together the body of an example here.
+// pages are the pages with blocks of Go that together form the body of an example here.
 var pages = []struct{ page, file, example string }{
 	{"README.md", "readme_test.go", "Example"},
 	{"docs/distinct.md", "guides_test.go", "Example_distinct"},
@@ -20,7 +20,7 @@ var pages = []struct{ page, file, example string }{
 	{"docs/batches.md", "guides_test.go", "Example_batches"},
 }
 
-// What pages show is compiled and run.
+// The code on pages is compiled and run.
 func TestPages(t *testing.T) {
 	for _, p := range pages {
 		page, err := os.ReadFile(filepath.Join("..", p.page))
@@ -47,9 +47,9 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// The README stays a page: what is longer belongs to docs.
+// The README stays short. Longer texts belong in docs.
 func TestReadmeIsShort(t *testing.T) {
-	const most = 140 // with what the first command prints, and how to depend on a checkout
+	const most = 140 // including the output of the first command, and how to depend on a checkout
 	text, err := os.ReadFile("../README.md")
 	if err != nil {
 		t.Fatal(err)

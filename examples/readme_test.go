@@ -19,7 +19,7 @@ func check(err error) {
 	}
 }
 
-// The example of README.md, whose blocks are together its body: TestPages compares them.
+// The example of README.md. The blocks of the page form its body: TestPages compares them.
 func Example() {
 	ctx := context.Background()
 	dev, err := cpu.Open(nil) // all cores; dev, _, err := auto.Open("auto") takes a GPU where there is one, for maps and joins

@@ -9,16 +9,16 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// aheadBytes bounds the row groups that are decoded ahead of the one that is returned, as they are
-// in the file.
+// aheadBytes bounds the row groups that are decoded ahead of the returned one, by their size in the
+// file.
 const aheadBytes = 256 << 20
 
-// leastGroup is the part of a limit that a row group takes while it is decoded: windows, pages, a
+// leastGroup is the memory that a row group takes of a limit while it is decoded: windows, pages, a
 // dictionary and batches.
 const leastGroup = 32 << 20
 
-// ahead decodes columns of row groups on all cores: those of the next row groups, and columns of
-// one row group apart from each other if there are fewer row groups than cores.
+// ahead decodes columns of row groups on all cores: those of the next row groups, and separate
+// columns of one row group if it has fewer row groups than cores.
 type ahead struct {
 	f      *File
 	ctx    context.Context
@@ -28,19 +28,20 @@ type ahead struct {
 	read    func(group int, fields []int, most int) iter.Seq2[Batch, error]
 	fields  []int
 	parts   [][]int // fields that are decoded together
-	most    int     // row groups at a time
+	most    int     // maximum number of row groups at a time
 	started []*decoding
 	next    int   // row group
-	bytes   int64 // of those that are started
+	bytes   int64 // of started row groups
 }
 
-// decoding is a row group that is being decoded: for each part of the fields its batches.
+// decoding is a row group that is being decoded, with a channel of batches for each part of the
+// fields.
 type decoding struct {
 	batches []chan aheadBatch
 	bytes   int64
 }
 
-// aheadBatch is a batch, or why there is none.
+// aheadBatch is a batch or an error.
 type aheadBatch struct {
 	Batch
 	err error
@@ -62,7 +63,7 @@ func (f *File) ahead(ctx context.Context, fields []int, cores int) *ahead {
 	return a
 }
 
-// stop ends all decoding, and waits until nothing reads the file any more.
+// stop ends all decoding, and waits until no goroutine reads the file.
 func (a *ahead) stop() {
 	a.cancel()
 	a.work.Wait()
@@ -86,7 +87,7 @@ func (a *ahead) start() {
 	}
 }
 
-// whole makes batches of columns that have all rows.
+// whole turns columns with all rows into batches.
 func whole(columns iter.Seq2[[]column.Column, error]) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
 		for c, err := range columns {
@@ -101,7 +102,7 @@ func whole(columns iter.Seq2[[]column.Column, error]) iter.Seq2[Batch, error] {
 	}
 }
 
-// decode sends batches as they are asked for.
+// decode sends batches on demand.
 func (a *ahead) decode(batches iter.Seq2[Batch, error], out chan<- aheadBatch) {
 	defer close(out)
 	for batch, err := range batches {

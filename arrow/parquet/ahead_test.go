@@ -13,8 +13,8 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// groupsFile is a file of row groups of some rows: their numbers, and the same as text. One text in
-// three is null.
+// groupsFile returns a file with row groups of some sizes: row numbers, and the same as text. Every
+// third text is null.
 func groupsFile(t testing.TB, groups ...int) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -39,12 +39,12 @@ func groupsFile(t testing.TB, groups ...int) []byte {
 	return b.Bytes()
 }
 
-// guarded is a file that must not be read once it is closed, fails after some reads, and counts
+// guarded is a file that detects reads after closing, fails after a number of reads, and counts
 // bytes.
 type guarded struct {
 	io.ReaderAt
 	closed atomic.Bool
-	reads  atomic.Int64 // that are left
+	reads  atomic.Int64 // remaining
 	bytes  atomic.Int64
 }
 
@@ -122,7 +122,7 @@ func checkRows(t *testing.T, c column.Column, field, row, n int) {
 	}
 }
 
-// Reads that fail, and contexts that end, wherever, end the iteration with their error and nothing
+// Failing reads and expired contexts, at any point, end the iteration with their error and nothing
 // after it.
 func TestAheadErrors(t *testing.T) {
 	b := groupsFile(t, 5, 6, batchRows+1, 7)
@@ -176,7 +176,7 @@ func last(t *testing.T, batches func(func([]column.Column, error) bool)) (err er
 	return err
 }
 
-// All columns of a wide file take one pass over its bytes, and one column takes its own.
+// All columns of a wide file take one pass over its bytes, and one column takes only its own bytes.
 func TestWide(t *testing.T) {
 	const wide, rows = 2000, 50
 	fields, columns, all := make([]Field, wide), make([]column.Column, wide), make([]int, wide)

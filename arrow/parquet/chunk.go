@@ -20,15 +20,15 @@ type chunk struct {
 	f       *File
 	codec   format.CompressionCodec
 	start   int64 // of its pages in the file
-	at, end int64 // bytes of the file that hold pages which are not read yet
-	exact   int64 // end, as the metadata has it
+	at, end int64 // the range of bytes in the file with unread pages
+	exact   int64 // end according to the metadata
 
 	window   []byte // bytes of the file from windowAt on
 	windowAt int64
 	ahead    int64 // bytes to read at once
 
 	group    int
-	row      int64 // rows before the next one
+	row      int64 // number of rows before the next one
 	rows     int64 // of the row group
 	location pageLocations
 
@@ -37,7 +37,7 @@ type chunk struct {
 	*buffers
 }
 
-// buffers is memory that chunks use one after the other.
+// buffers is memory that chunks reuse one after the other.
 type buffers struct {
 	window, plain []byte
 	codes         []uint32
@@ -45,20 +45,20 @@ type buffers struct {
 
 var bufferPool = sync.Pool{New: func() any { return new(buffers) }}
 
-// page is what is left of a page.
+// page is the rest of a page.
 type page struct {
 	rows   int
-	levels hybrid // which rows are not null, of optional fields
+	levels hybrid // which rows are not null, for optional fields
 	from   source
 	codes  hybrid // of dictionary values, or booleans
-	fixed  []byte // values as they are stored, all of one width, or bits
+	fixed  []byte // stored values of one width, or bits
 	bit    int    // of the next boolean
 
 	offsets []int // of byte strings in data; nil: each has its length in front
 	data    []byte
 }
 
-// source is how a page holds its values.
+// source is the form in which a page stores its values.
 type source uint8
 
 const (
@@ -69,25 +69,25 @@ const (
 	fromTexts
 )
 
-// plainDictionary is how older writers call plain dictionaries, and codes of these.
+// plainDictionary is what older writers call plain dictionaries and their codes.
 const plainDictionary = format.Encoding(2)
 
 const (
-	// maxPage bounds the bytes of a page: writers make them of a megabyte.
+	// maxPage bounds the bytes of a page. Writers make pages of about a megabyte.
 	maxPage = 1 << 30
-	// maxPacked bounds the bytes of a compressed page, which may be more.
+	// maxPacked bounds the bytes of a compressed page, which may be larger.
 	maxPacked = maxPage + maxPage/4
-	// maxHeader bounds the header of a page, which may hold its least and its greatest value.
+	// maxHeader bounds the header of a page, which may hold its minimum and maximum.
 	maxHeader = 16 << 20
-	// sizeSlack is what may be missing of a chunk's size: versions of parquet-mr before 1.2.9 left
-	// a header out.
+	// sizeSlack is the number of bytes that may be missing from a chunk's size: parquet-mr before
+	// 1.2.9 omitted a header.
 	sizeSlack = 100
 )
 
 // chunk opens the column chunk of a field, reading ahead bytes of the file at once.
 func (f *File) chunk(group int, l *leaf, ahead int64) (*chunk, error) {
 	g := &f.meta.RowGroups[group]
-	if l.index >= len(g.Columns) { // the schema has more
+	if l.index >= len(g.Columns) { // the schema has more columns
 		return nil, fmt.Errorf("%w: %d columns", errThrift, len(g.Columns))
 	}
 	c := &g.Columns[l.index]
@@ -121,7 +121,7 @@ func (f *File) chunk(group int, l *leaf, ahead int64) (*chunk, error) {
 		ahead: ahead, group: group, rows: g.NumRows, buffers: bufferPool.Get().(*buffers)}, nil
 }
 
-// release lets others use the memory of a chunk that has been read.
+// release returns the memory of a finished chunk to the pool.
 func (c *chunk) release() {
 	if c.buffers != nil {
 		bufferPool.Put(c.buffers)
@@ -129,7 +129,7 @@ func (c *chunk) release() {
 	}
 }
 
-// ended reports rows that are left where none should be: in the page, or in pages after it.
+// ended reports surplus rows, in the page or in pages after it.
 func (c *chunk) ended() (err error) {
 	defer caught(&err)
 	if c.Type.Kind == Null {
@@ -139,7 +139,7 @@ func (c *chunk) ended() (err error) {
 	for !left && c.at < c.exact {
 		h, err := c.header()
 		if err != nil || int64(h.CompressedPageSize) < 0 || int64(h.CompressedPageSize) > c.end-c.at {
-			return nil // what fills the rest of the chunk is no page
+			return nil // the rest of the chunk is not a page
 		}
 		left = h.DataPageHeader.Valid && h.DataPageHeader.V.NumValues > 0 ||
 			h.DataPageHeaderV2.Valid && h.DataPageHeaderV2.V.NumValues > 0
@@ -156,7 +156,7 @@ func (c *chunk) next(n int) (column.Column, error) {
 	return c.ranges([]rowRange{{c.row, c.row + int64(n)}})
 }
 
-// ranges returns rows from the next one on, in ascending order, and skips those between them.
+// ranges returns rows at or after the next one, in ascending order, and skips those between them.
 func (c *chunk) ranges(ranges []rowRange) (col column.Column, err error) {
 	defer caught(&err)
 	n := countRows(ranges)
@@ -176,7 +176,7 @@ func (c *chunk) ranges(ranges []rowRange) (col column.Column, err error) {
 	return b.column()
 }
 
-// append decodes rows up to one.
+// append decodes rows up to end.
 func (c *chunk) append(b *builder, end int64) error {
 	for c.row < end {
 		if c.page.rows == 0 {
@@ -200,7 +200,7 @@ func (c *chunk) append(b *builder, end int64) error {
 	return nil
 }
 
-// levels finds which of the next m rows are null, and returns how many are not.
+// levels determines which of the next m rows are null, and returns the number of others.
 func (c *chunk) levels(b *builder, m int) (values int, err error) {
 	if !c.optional {
 		return m, nil
@@ -217,8 +217,8 @@ func (c *chunk) levels(b *builder, m int) (values int, err error) {
 	return h.levels(b.valid, b.rows, m)
 }
 
-// peek returns at least n bytes of the chunk that are not read yet, or all that are left. They stay
-// until the next call.
+// peek returns at least n unread bytes of the chunk, or all remaining ones. They are valid until
+// the next call.
 func (c *chunk) peek(n int64) ([]byte, error) {
 	n = min(n, c.end-c.at)
 	if lo := c.at - c.windowAt; lo >= 0 && lo+n <= int64(len(c.window)) {
@@ -256,8 +256,8 @@ func (c *chunk) header() (*format.PageHeader, error) {
 	}
 }
 
-// nextPage reads pages up to one with rows. Those of at most some rows are passed over without
-// decoding them, and their rows are returned.
+// nextPage reads pages up to one with rows. It passes over a page with at most most rows without
+// decoding it, and returns the number of its rows.
 func (c *chunk) nextPage(most int64) (passed int64, err error) {
 	for c.page.rows == 0 && passed == 0 {
 		if c.at >= c.end {
@@ -270,7 +270,7 @@ func (c *chunk) nextPage(most int64) (passed int64, err error) {
 	return passed, nil
 }
 
-// onePage reads a page, or passes over one with rows, at most some.
+// onePage reads a page, or passes over one with at most most rows.
 func (c *chunk) onePage(most int64) (passed int64, err error) {
 	h, err := c.header()
 	if err != nil {
@@ -317,7 +317,7 @@ func (c *chunk) onePage(most int64) (passed int64, err error) {
 	return 0, err
 }
 
-// unpacked returns the bytes of a page, which its buffer or the window has until the next page.
+// unpacked returns the bytes of a page, in its buffer or the window, until the next page.
 func (c *chunk) unpacked(b []byte, size int) ([]byte, error) {
 	if c.codec == format.Uncompressed {
 		if len(b) != size {
@@ -350,7 +350,7 @@ func (c *chunk) dictionary(h *format.PageHeader, b []byte) error {
 	return c.dict.fill(c.leaf, b, int(d.NumValues))
 }
 
-// page1 opens a data page, whose levels and values are compressed together.
+// page1 opens a data page. Its levels and values are compressed together.
 func (c *chunk) page1(h *format.PageHeader, b []byte) error {
 	b, err := c.unpacked(b, int(h.UncompressedPageSize))
 	if err != nil {
@@ -368,7 +368,7 @@ func (c *chunk) page1(h *format.PageHeader, b []byte) error {
 	return c.open(d.Encoding, b, int(d.NumValues))
 }
 
-// withLength cuts off bytes that have their length in front.
+// withLength splits off bytes that have their length in front.
 func withLength(b []byte) (part, rest []byte, err error) {
 	if len(b) < 4 || uint64(binary.LittleEndian.Uint32(b)) > uint64(len(b)-4) {
 		return nil, nil, errors.New("a page that ends early")
@@ -377,7 +377,7 @@ func withLength(b []byte) (part, rest []byte, err error) {
 	return b[4:n], b[n:], nil
 }
 
-// page2 opens a data page of version 2, whose values alone are compressed.
+// page2 opens a data page of version 2. Only its values are compressed.
 func (c *chunk) page2(h *format.PageHeader, b []byte) error {
 	d := &h.DataPageHeaderV2.V
 	repeated, defined := int(d.RepetitionLevelsByteLength), int(d.DefinitionLevelsByteLength)
@@ -397,7 +397,7 @@ func (c *chunk) page2(h *format.PageHeader, b []byte) error {
 	return c.open(d.Encoding, values, int(d.NumValues))
 }
 
-// open begins a page of some rows, whose values lie in b.
+// open begins a page of some rows with values in b.
 func (c *chunk) open(e format.Encoding, b []byte, rows int) (err error) {
 	if rows < 0 {
 		return fmt.Errorf("a page of %d rows", rows)
@@ -409,11 +409,11 @@ func (c *chunk) open(e format.Encoding, b []byte, rows int) (err error) {
 		if !c.dict.read {
 			return errors.New("codes without a dictionary")
 		}
-		if len(b) > 0 { // a page of nulls may have nothing
+		if len(b) > 0 { // a page of nulls may be empty
 			if p.codes = (hybrid{b: b[1:], bits: uint(b[0])}); b[0] > 32 {
 				return errRuns
 			}
-			if b[0] == 0 { // there may be no runs
+			if b[0] == 0 { // it may have no runs
 				p.codes.left = rows
 			}
 		}

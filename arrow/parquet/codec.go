@@ -15,9 +15,9 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// decompress returns the size bytes that src is compressed from, in the memory of dst if they fit
-// there. Memory grows with what is decompressed and not with what a damaged header says, unless src
-// could be that much.
+// decompress returns the size bytes that src decompresses to, in the memory of dst if they fit
+// there. Memory grows with the decompressed data and not with the size in a damaged header, unless
+// src could have that size.
 func decompress(codec format.CompressionCodec, dst, src []byte, size int) ([]byte, error) {
 	var err error
 	switch codec {
@@ -26,7 +26,7 @@ func decompress(codec format.CompressionCodec, dst, src []byte, size int) ([]byt
 		if n, err = snappy.DecodedLen(src); err == nil && n != size {
 			err = fmt.Errorf("a page of %d bytes, %d are announced", n, size)
 		}
-		if err == nil && size > 64*len(src) { // the most that Snappy does is 22
+		if err == nil && size > 64*len(src) { // Snappy compresses 22-fold at most
 			err = fmt.Errorf("a page of %d bytes from %d", size, len(src))
 		}
 		if err == nil {
@@ -51,7 +51,7 @@ func decompress(codec format.CompressionCodec, dst, src []byte, size int) ([]byt
 			zstdReaders.Put(r)
 		}
 	case format.Lz4, format.Lz4Raw:
-		if size > 256*len(src) { // the most that LZ4 does is 255
+		if size > 256*len(src) { // LZ4 compresses 255-fold at most
 			return nil, fmt.Errorf("a page of %d bytes from %d of lz4", size, len(src))
 		}
 		dst = room(dst, size)[:size]
@@ -74,17 +74,17 @@ func decompress(codec format.CompressionCodec, dst, src []byte, size int) ([]byt
 	return room(dst, size)[:size], nil
 }
 
-// zstdReaders are decoders that work on the goroutine that reads.
+// zstdReaders are decoders that run on the calling goroutine.
 var zstdReaders = sync.Pool{New: func() any {
 	r, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1),
 		zstd.WithDecoderMaxWindow(128<<20))
 	if err != nil {
-		panic(err) // options are right
+		panic(err) // the options are valid
 	}
 	return r
 }}
 
-// room returns memory with the contents of b that goes on for slack bytes after n.
+// room returns memory with the contents of b and slack bytes after n.
 func room(b []byte, n int) []byte {
 	if cap(b) >= n+slack {
 		return b
@@ -99,8 +99,8 @@ func readAll(dst []byte, r io.Reader, size int) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// hadoopLZ4 decompresses the blocks of Hadoop, which have their two lengths in front, and reports
-// whether src is that. Files call it by the same name as plain LZ4.
+// hadoopLZ4 decompresses Hadoop's blocks, which begin with two lengths, and reports whether src has
+// this form. Files give it the same codec name as plain LZ4.
 func hadoopLZ4(dst, src []byte) bool {
 	for len(src) > 0 {
 		if len(src) < 8 {

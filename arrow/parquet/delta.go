@@ -7,8 +7,8 @@ import (
 
 var errDelta = errors.New("damaged differences")
 
-// deltas decodes numbers that are kept as differences (DELTA_BINARY_PACKED), most at most, and
-// returns the bytes after them. The memory of b must go on for slack bytes.
+// deltas decodes at most most numbers that are stored as differences (DELTA_BINARY_PACKED), and
+// returns the bytes after them. The memory of b must continue for slack bytes.
 func deltas(b []byte, most int) (values []int64, rest []byte, err error) {
 	end := b[:len(b)+slack]
 	at := 0
@@ -27,8 +27,8 @@ func deltas(b []byte, most int) (values []int64, rest []byte, err error) {
 	}
 	block, minis, total := uvarint(), uvarint(), uvarint()
 	last := zigzag()
-	// A block has a byte for each of its parts. Memory for more values than a thousand times the
-	// bytes is refused.
+	// A block has a byte for each of its parts. Memory for more than a thousand values per byte is
+	// refused.
 	if err != nil || total > uint64(most) || total > 1<<20 && total > 1024*uint64(len(b)) ||
 		minis == 0 || minis > block || block > 1<<24 || block%minis != 0 || block/minis%8 != 0 {
 		return nil, nil, errDelta
@@ -62,7 +62,7 @@ func deltas(b []byte, most int) (values []int64, rest []byte, err error) {
 	return values, b[at:], nil
 }
 
-// bitsAt returns width bits of b from bit number pos on.
+// bitsAt returns width bits of b from bit pos on.
 func bitsAt(b []byte, pos int, width uint) uint64 {
 	at, shift := pos>>3, uint(pos&7)
 	w := binary.LittleEndian.Uint64(b[at:]) >> shift
@@ -75,7 +75,8 @@ func bitsAt(b []byte, pos int, width uint) uint64 {
 	return w & (1<<width - 1)
 }
 
-// deltaTexts decodes byte strings whose lengths are kept as differences (DELTA_LENGTH_BYTE_ARRAY).
+// deltaTexts decodes byte strings with lengths that are stored as differences
+// (DELTA_LENGTH_BYTE_ARRAY).
 func deltaTexts(b []byte, most int) (offsets []int, data []byte, err error) {
 	lengths, data, err := deltas(b, most)
 	if err != nil {
@@ -93,8 +94,7 @@ func deltaTexts(b []byte, most int) (offsets []int, data []byte, err error) {
 	return offsets, data, nil
 }
 
-// frontTexts decodes byte strings that say how much they have in common with the one before
-// (DELTA_BYTE_ARRAY).
+// frontTexts decodes byte strings that share a prefix with the one before (DELTA_BYTE_ARRAY).
 func frontTexts(b []byte, most int) (offsets []int, data []byte, err error) {
 	prefixes, rest, err := deltas(b, most)
 	if err != nil {
@@ -118,8 +118,7 @@ func frontTexts(b []byte, most int) (offsets []int, data []byte, err error) {
 	return offsets, data, nil
 }
 
-// unsplit puts values of width bytes together whose bytes lie in streams by their number
-// (BYTE_STREAM_SPLIT).
+// unsplit reassembles values of width bytes from one stream per byte position (BYTE_STREAM_SPLIT).
 func unsplit(b []byte, width int) []byte {
 	n := len(b) / width
 	out := make([]byte, n*width)

@@ -1,11 +1,9 @@
-// Package parquet reads columns of Parquet files for the jobs over columns of weft, and writes
-// their results. It links no part of arrow-go: metadata is decoded by [parquet-go], and pages are
-// decoded here.
+// Package parquet reads columns of Parquet files for the jobs of weft, and writes their results. It
+// does not depend on arrow-go: [parquet-go] decodes metadata, and this package decodes pages.
 //
-// [Open] reads the metadata of a file, and [File.Columns] the fields that are asked for, row group
-// by row group, on all cores. [File.Filtered] leaves out rows that a filter does not pass, such as
-// that of a join: it skips row groups and pages by their statistics. [Writer] writes files that any
-// reader takes.
+// [Open] reads the metadata of a file. [File.Columns] reads the requested fields, row group by row
+// group, on all cores. [File.Filtered] omits rows that a filter rejects, such as that of a join. It
+// skips row groups and pages by their statistics. [Writer] writes files that any reader accepts.
 //
 // # Types
 //
@@ -21,20 +19,20 @@
 //	INT96                                         Int64, microseconds since 1970-01-01
 //	UNKNOWN (always null)                         Bytes
 //
-// An INT96 that is finer than microseconds is an error, and so is an integer beyond the width that
-// the file states. Meanings that this package does not know leave values what they are. Decimals
-// are an error until columns have them, and groups, lists and maps always are. Both are errors only
-// where the field is asked for: see [Field.Err].
+// An INT96 with a finer resolution than microseconds is an error, and so is an integer that exceeds
+// the width stated in the file. Unknown logical types leave values unchanged. Decimals are an error
+// until columns support them, and groups, lists and maps always are. Both are errors only if the
+// field is requested: see [Field.Err].
 //
 // # Cost
 //
-// Text and byte strings that the file keeps in dictionaries stay codes ([column.OfCodes]), so that
-// packages intern and group look at the values of a dictionary and not at those of each row.
-// Reading takes time for the fields asked for, however many others there are, and memory for about
-// two batches of each. All encodings but BIT_PACKED levels, and all compressions but LZO, are read.
+// Text and byte strings that the file stores in dictionaries stay codes ([column.OfCodes]), so
+// packages intern and group process the values of a dictionary and not those of each row. Reading
+// takes time for the requested fields only, and memory for about two batches of each. All encodings
+// except BIT_PACKED levels, and all compressions except LZO, are supported.
 //
-// Damaged files are errors: sizes are checked before there is memory for them, and pages by their
-// checksums where they have one.
+// Damaged files are errors. Sizes are checked before memory is allocated, and pages by their
+// checksums if present.
 //
 // [parquet-go]: https://github.com/parquet-go/parquet-go
 package parquet

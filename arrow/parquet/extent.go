@@ -13,12 +13,12 @@ import (
 	"github.com/weftgo/weft/internal/rowkey"
 )
 
-// extent is the least and the greatest of some values, as a column of two. It has no values if all
-// are null or NaN.
+// extent holds the minimum and maximum of some values, as a column of two. It is empty if all are
+// null or NaN.
 type extent struct{ two column.Column }
 
-// maxBound bounds byte strings in statistics. Longer ones are left out with all bounds of a chunk:
-// one that is cut off has to stay a value of its type, and readers gain little by it.
+// maxBound bounds byte strings in statistics. A longer one drops all bounds of a chunk: a truncated
+// bound would have to stay a value of its type, and readers gain little by it.
 const maxBound = 256
 
 // add widens an extent by the values of a column.
@@ -30,14 +30,14 @@ func (e *extent) add(c column.Column) {
 	if e.two.Len() > 0 {
 		both, err := column.Concat(e.two, two)
 		if err != nil {
-			panic(err) // of one type
+			panic(err) // both have one type
 		}
 		two = extremes(both)
 	}
 	e.two = two
 }
 
-// extremes returns the least and the greatest value of a column that is neither null nor NaN.
+// extremes returns the minimum and maximum of a column, without nulls and NaNs.
 func extremes(c column.Column) column.Column {
 	if c.Type() == column.Bytes {
 		return extremesOfBytes(c)
@@ -95,8 +95,8 @@ func extremesOfBytes(c column.Column) column.Column {
 	return column.OfStrings([]string{string(least), string(most)})
 }
 
-// stored returns the bounds as statistics have them; ok reports whether there are some that they
-// can have. A zero among floats stands for zeros of both signs.
+// stored returns the bounds in the form of statistics, if they can be represented. A zero among
+// floats stands for zeros of both signs.
 func (e *extent) stored(t Type) (least, most []byte, ok bool) {
 	c := e.two
 	if c.Len() == 0 || t.Kind == Decimal && t.Column == column.Bytes {
@@ -131,16 +131,16 @@ func isZero(b []byte) bool {
 	return b[last]&0x7f == 0 && !slices.ContainsFunc(b[:last], func(x byte) bool { return x != 0 })
 }
 
-// pageIndex collects what the indexes of pages of a chunk say.
+// pageIndex collects the page indexes of a chunk.
 type pageIndex struct {
-	offsets format.OffsetIndex // in the pages of the chunk, until they are written
+	offsets format.OffsetIndex // relative to the pages of the chunk, until they are written
 	columns format.ColumnIndex
 	extent  extent // of all pages
 	rows    int64
-	without bool // some page has values without bounds
+	without bool // some page has values but no bounds
 }
 
-// add notes a page of some rows, at an offset and of a size.
+// add adds a page of some rows, at an offset and with a size.
 func (x *pageIndex) add(t Type, e *extent, at, size, rows, nulls int) {
 	least, most, ok := e.stored(t)
 	empty := rows == nulls
@@ -157,8 +157,8 @@ func (x *pageIndex) add(t Type, e *extent, at, size, rows, nulls int) {
 	c.NullCounts = append(c.NullCounts, int64(nulls))
 }
 
-// writeIndexes writes the indexes of pages of all chunks, in front of the metadata, which then says
-// where they are.
+// writeIndexes writes the page indexes of all chunks before the metadata, and stores their
+// positions there.
 func (w *Writer) writeIndexes() error {
 	for i, x := range w.indexes {
 		c := &w.meta.RowGroups[i/len(w.fields)].Columns[i%len(w.fields)]

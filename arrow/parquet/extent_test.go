@@ -12,8 +12,8 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// The statistics of a file, as bytes: NaN and nulls are left out of bounds, zeros stand for zeros
-// of both signs, and bounds that a reader would misread are not there.
+// Statistics of a file, as bytes. Bounds omit NaN and nulls, zeros stand for zeros of both signs,
+// and bounds that a reader would misread are omitted.
 func TestExtents(t *testing.T) {
 	nan, zero := math.NaN(), math.Copysign(0, -1)
 	f8 := func(v float64) string { return string(le64(int64(math.Float64bits(v)))) }

@@ -14,34 +14,34 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// fieldWriter makes pages of the values of a field.
+// fieldWriter builds pages of the values of a field.
 type fieldWriter struct {
 	Field
 	physical format.Type
 	width    int  // of byte strings of one length
 	texts    bool // byte strings of any length, which may be in a dictionary
 
-	// The page to come.
+	// The next page.
 	rows, nulls int
-	valid       []byte // a bit for each row
-	values      []byte // as they are stored
-	bit         int    // booleans in values, eight to a byte
+	valid       []byte // one bit per row
+	values      []byte // in stored form
+	bit         int    // number of booleans in values, eight per byte
 	codes       []uint32
 	extent      extent
 
 	// The row group.
 	index     pageIndex
 	dict      map[string]uint32
-	dictBytes []byte // as they are stored
+	dictBytes []byte // in stored form
 	plain     bool   // too many values for a dictionary
-	coded     bool   // there are pages of codes
+	coded     bool   // has pages of codes
 	pages     []byte
 	raw       int64 // bytes of pages before compression
 	allNulls  int64
 }
 
 const (
-	// maxDict and maxDictBytes bound dictionaries: codes of more bits save little.
+	// maxDict and maxDictBytes bound dictionaries: wider codes save little.
 	maxDict, maxDictBytes = 1 << 16, 1 << 20
 )
 
@@ -50,7 +50,7 @@ func (f *fieldWriter) size() int {
 	return len(f.pages) + len(f.values) + 4*len(f.codes) + len(f.dictBytes)
 }
 
-// add adds values, which are few, in parts if they are long.
+// add adds a few values, in parts if they are long.
 func (f *fieldWriter) add(c column.Column) error {
 	if n := c.Len(); f.texts && n > 1 && textBytes(c) > pageBytes {
 		if err := f.add(c.Slice(0, n/2)); err != nil {
@@ -131,7 +131,7 @@ func (f *fieldWriter) addValues(c column.Column, nulls int) error {
 	return nil
 }
 
-// widened is an integer of 8 or 16 bits as one of 32.
+// widened returns an integer of 8 or 16 bits as one of 32.
 func widened(t column.Type, v []byte) uint32 {
 	switch t {
 	case column.Int8:
@@ -184,7 +184,7 @@ func (f *fieldWriter) code(b []byte) (code uint32, ok bool) {
 	return code, true
 }
 
-// endDictionary stores values themselves from now on, those of the page to come too.
+// endDictionary switches to plain values, including those of the next page.
 func (f *fieldWriter) endDictionary() error {
 	f.plain = true
 	starts := make([]int, 0, len(f.dict))
@@ -232,7 +232,7 @@ func (f *fieldWriter) page() error {
 	return err
 }
 
-// appendCodes writes codes of some bits, side by side in groups of eight.
+// appendCodes appends codes of a width, bit-packed in groups of eight.
 func appendCodes(b []byte, codes []uint32, width uint) []byte {
 	b = append(b, byte(width))
 	b = binary.AppendUvarint(b, uint64((len(codes)+7)/8)<<1|1)
@@ -252,9 +252,9 @@ func appendCodes(b []byte, codes []uint32, width uint) []byte {
 	return append(b, make([]byte, end-len(b))...)
 }
 
-// appendPage compresses a page and puts its header in front. raw is its size without compression.
+// appendPage compresses a page and prepends its header. raw is its uncompressed size.
 func appendPage(to []byte, h *format.PageHeader, b []byte) (out []byte, raw int, err error) {
-	if len(b) > maxPage { // and what snappy makes of less has room in 32 bits
+	if len(b) > maxPage { // smaller pages fit in 32 bits even after snappy
 		return to, 0, fmt.Errorf("a page of %d bytes, of at most %d: a value is too long for this file", len(b), maxPage)
 	}
 	packed := snappy.Encode(nil, b)
@@ -264,7 +264,7 @@ func appendPage(to []byte, h *format.PageHeader, b []byte) (out []byte, raw int,
 	return append(append(to, head...), packed...), len(head) + len(b), err
 }
 
-// end writes the pages of a row group, and begins the next.
+// end writes the pages of a row group, and begins the next one.
 func (f *fieldWriter) end(w *Writer) (m format.ColumnMetaData, err error) {
 	if f.rows > 0 {
 		err = f.page()

@@ -14,16 +14,16 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// File is a Parquet file. Several goroutines may call its methods at the same time if the file's
-// reader allows that.
+// File is a Parquet file. Several goroutines may call its methods concurrently if the file's reader
+// allows it.
 type File struct {
 	r      io.ReaderAt
 	size   int64
 	meta   fileMeta
 	leaves []leaf
 	fields []Field
-	stats  func() (*statsMeta, error) // read when a filter first asks
-	memory int64                      // of Limit; 0: none
+	stats  func() (*statsMeta, error) // read on the first use by a filter
+	memory int64                      // limit in bytes; 0: none
 }
 
 const (
@@ -31,8 +31,8 @@ const (
 	tail  = 8 // bytes after the metadata: their length and magic
 )
 
-// Open reads the metadata of a file of size bytes. The caller closes the reader. Bytes that are no
-// Parquet file are an error. Damaged pages are one when they are read.
+// Open reads the metadata of a file of size bytes. The caller closes the reader. Bytes that are not
+// a Parquet file are an error. Damaged pages are reported when they are read.
 func Open(r io.ReaderAt, size int64) (f *File, err error) {
 	defer caught(&err)
 	f = &File{r: r, size: size}
@@ -50,7 +50,7 @@ func Open(r io.ReaderAt, size int64) (f *File, err error) {
 			return nil, fmt.Errorf("parquet: open: row group %d has %d rows", i, rows)
 		}
 	}
-	// Some writers leave the number out. A list of row groups that lost some has another number.
+	// Some writers omit the number. A list of row groups that lost entries has another number.
 	if n := f.Rows(); n != f.meta.NumRows && f.meta.NumRows != 0 {
 		return nil, fmt.Errorf("parquet: open: %w: %d rows in %d row groups, of %d in the file",
 			errThrift, n, f.RowGroups(), f.meta.NumRows)
@@ -58,12 +58,12 @@ func Open(r io.ReaderAt, size int64) (f *File, err error) {
 	return f, nil
 }
 
-// Limit bounds the memory of each iteration over batches to some bytes, about: batches are smaller,
-// and less is read ahead. A page is held however large it is. Without a limit an iteration takes
-// some 100 MB. Call Limit before the first iteration; 0 is no limit.
+// Limit bounds the memory of each iteration over batches to about a number of bytes: batches get
+// smaller, and less is read ahead. A page is held whatever its size. Without a limit an iteration
+// takes about 100 MB. Call Limit before the first iteration; 0 means no limit.
 func (f *File) Limit(bytes int64) { f.memory = bytes }
 
-// share returns a bound of some bytes, or a part of the limit if that is less.
+// share returns a bound in bytes, or a part of the limit if that is less.
 func (f *File) share(bytes, part int64) int64 {
 	if f.memory == 0 {
 		return bytes
@@ -101,7 +101,7 @@ func (f *File) readMeta() error {
 	return err
 }
 
-// Fields returns the fields of the schema, those among them that columns cannot hold.
+// Fields returns the fields of the schema, including those that columns cannot hold.
 func (f *File) Fields() []Field { return f.fields }
 
 // Rows returns the number of rows of all row groups.
@@ -118,20 +118,19 @@ func (f *File) RowGroups() int { return len(f.meta.RowGroups) }
 // GroupRows returns the number of rows of a row group.
 func (f *File) GroupRows(group int) int64 { return f.meta.RowGroups[group].NumRows }
 
-// CreatedBy returns the name of the program that wrote the file, as the file has it.
+// CreatedBy returns the name of the program that wrote the file, as stored in the file.
 func (f *File) CreatedBy() string { return f.meta.CreatedBy }
 
-// Columns reads fields by their numbers, one row group after the other, in batches of at most 128
-// Ki rows. A batch has a column for each field, in the order asked for. Other columns of the file
-// are not read. The memory of a batch is its own. [Field.Err] is the error of fields that columns
-// cannot hold.
+// Columns reads fields by number, one row group after the other, in batches of at most 128 Ki rows.
+// A batch has a column for each field, in the order of fields. Other columns of the file are not
+// read. Batches do not share memory. Fields that columns cannot hold return their [Field.Err].
 //
-// Text and byte strings that the file keeps in a dictionary are columns of codes
+// Text and byte strings that the file stores in a dictionary are columns of codes
 // ([column.OfCodes]).
 //
-// All cores decode: row groups, and columns of one row group, side by side, each about two batches
+// All cores decode concurrently: row groups, and columns of one row group, each about two batches
 // ahead. Row groups that are decoded at the same time have less than 256 MiB together, or are two.
-// All decoding has ended when the iteration has.
+// When the iteration ends, all decoding has ended.
 func (f *File) Columns(ctx context.Context, fields ...int) iter.Seq2[[]column.Column, error] {
 	return f.columns(ctx, runtime.GOMAXPROCS(0), fields)
 }
@@ -170,20 +169,20 @@ func columnsOf(batches iter.Seq2[Batch, error]) iter.Seq2[[]column.Column, error
 	}
 }
 
-// RowGroup reads fields of one row group, as [File.Columns] does. Several row groups may be read at
-// the same time.
+// RowGroup reads fields of one row group, like [File.Columns]. Several row groups may be read
+// concurrently.
 func (f *File) RowGroup(ctx context.Context, group int, fields ...int) iter.Seq2[[]column.Column,
 	error] {
 	return f.rowGroup(ctx, group, fields, f.batchRows(group, fields))
 }
 
 const (
-	// batchRows bounds the rows of a batch: enough that decoding them costs more than a call.
+	// batchRows bounds the rows of a batch. Decoding that many rows costs more than a call.
 	batchRows = 1 << 17
-	// batchBytes bounds the values of a batch, as the metadata counts them, unless leastRows have
-	// more.
+	// batchBytes bounds the values of a batch, as counted by the metadata, unless leastRows exceed
+	// it.
 	batchBytes, leastRows = 64 << 20, 1 << 10
-	// windowBytes are read ahead of all fields of a row group together, within bounds for each.
+	// windowBytes is the read-ahead of all fields of a row group together, with bounds for each.
 	windowBytes, leastWindow, maxWindow = 64 << 20, 32 << 10, 4 << 20
 )
 
@@ -201,7 +200,7 @@ func (f *File) batchRows(group int, fields []int) int {
 	if bytes == 0 {
 		return batchRows
 	}
-	// Each core has about two batches, and the collector as many.
+	// Each core holds about two batches, and the collector as many.
 	most := f.share(batchBytes, 16*int64(runtime.GOMAXPROCS(0)))
 	return int(min(max(float64(most)*float64(g.NumRows)/float64(bytes), leastRows),
 		batchRows))
@@ -255,7 +254,7 @@ func (f *File) rowGroup(ctx context.Context, group int, fields []int,
 	}
 }
 
-// chunks opens the column chunks of fields, each once, and returns which of them each field is.
+// chunks opens the column chunks of fields, each once, and returns the chunk of each field.
 func (f *File) chunks(group int, fields []int) (chunks []*chunk, at []int, err error) {
 	known := map[int]int{}
 	window := min(max(f.share(windowBytes, 8)/int64(max(len(fields), 1)), leastWindow), maxWindow)
@@ -280,7 +279,7 @@ func (f *File) chunks(group int, fields []int) (chunks []*chunk, at []int, err e
 	return chunks, at, nil
 }
 
-// caught makes an error of what decoders of hostile bytes panic with.
+// caught turns panics of decoders of untrusted bytes into errors.
 func caught(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("parquet: damaged file: %v", p)

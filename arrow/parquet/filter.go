@@ -11,39 +11,37 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// Filter chooses rows of a file by the values of some of its fields, the keys. It may pass rows
-// that are not wanted. [github.com/weftgo/weft/join.Filter] is one. Its methods are called from
-// several goroutines.
+// Filter selects rows of a file by the values of some of its fields, the keys. It may pass unwanted
+// rows. [github.com/weftgo/weft/join.Filter] implements it. Its methods are called from several
+// goroutines.
 type Filter interface {
-	// MayContain reports whether rows may be wanted if only their bounds are known: the value of
-	// key i lies between the two values of bounds, both included, or is NaN, or is null if nulls. A
-	// bound that is null is not known. Bounds without values stand for rows that are null.
+	// MayContain reports whether rows may be wanted, given only their bounds: the value of key i
+	// lies between the two values of bounds, inclusive, or is NaN, or is null if nulls is set. A
+	// null bound is unknown. Empty bounds stand for rows that are all null.
 	MayContain(i int, bounds column.Column, nulls bool) bool
 	// Select appends the numbers of rows that may be wanted, in ascending order.
 	Select(keys []column.Column, rows []uint32) ([]uint32, error)
 }
 
-// Batch is rows that a filter has passed.
+// Batch is a batch of rows that passed a filter.
 type Batch struct {
-	// Columns has a column for each field, in the order asked for; nil if there are no rows.
+	// Columns has a column for each field, in the order of fields; nil if no rows passed.
 	Columns []column.Column
-	// Rows is the number of rows of the file since the batch before, those left out included.
+	// Rows is the number of rows of the file since the previous batch, including omitted ones.
 	Rows int64
 }
 
-// Filtered reads fields by their numbers as [File.Columns] does, and leaves out rows that the
-// filter does not pass. keys are the numbers of the fields that it chooses by, which need not be
-// among those that are read.
+// Filtered reads fields by number like [File.Columns], and omits rows that the filter rejects. keys
+// are the numbers of the fields that it selects by, which need not be among fields.
 //
-// Row groups are passed over by their statistics, and pages by the index of pages, where the file
-// has them. Of what is left, keys are decoded first, and of other fields the pages only that have
-// rows which the filter passes. A batch comes with all its rows if the filter passes more than
-// three quarters of them; the rest of its row group is then read without asking the filter. What is
-// passed over is not checked for damage.
+// Row groups are skipped by their statistics, and pages by the page index, if the file has them. Of
+// the rest, keys are decoded first. Other fields decode only pages with rows that pass. A batch has
+// all of its rows if the filter passes more than three quarters of them. The rest of its row group
+// is then read without the filter. Skipped parts are not checked for damage.
 //
-// Statistics count as far as their order is that of the columns: those of INT96, intervals and
-// geometry do not, nor do those without a stated order, except of signed integers and floats.
-// Bounds that are NaN, or in descending order, are not known. Any row may be NaN.
+// Statistics are used only if their order is that of the columns. Those of INT96, intervals and
+// geometry are ignored, and so are those without a stated order, except of signed integers and
+// floats. Bounds that are NaN, or in descending order, are unknown. Any row may be NaN.
 func (f *File) Filtered(ctx context.Context, filter Filter, keys []int,
 	fields ...int) iter.Seq2[Batch, error] {
 	return f.filtered(ctx, runtime.GOMAXPROCS(0), filter, keys, fields)
@@ -76,15 +74,15 @@ func (f *File) filtered(ctx context.Context, cores int, filter Filter, keys,
 	}
 }
 
-// query is what Filtered was asked for.
+// query holds the arguments of Filtered.
 type query struct {
 	f            *File
 	filter       Filter
 	keys, fields []int
-	parts        int // goroutines that decode fields of a row group side by side
+	parts        int // goroutines that decode fields of a row group concurrently
 }
 
-// group reads a row group. Its last batch has no columns if the last rows are left out.
+// group reads a row group. Its last batch has no columns if its last rows are omitted.
 func (q *query) group(ctx context.Context, group int) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
 		r, err := q.open(group)
@@ -125,7 +123,7 @@ type groupReader struct {
 	*query
 	number int
 	rows   int64
-	chunks []*chunk // those of keys first
+	chunks []*chunk // chunks of keys first
 	nKeys  int
 	at     []int // the chunk of each key and then of each field
 	left   []rowRange
@@ -134,7 +132,7 @@ type groupReader struct {
 	found  []uint32
 }
 
-// open finds the rows of a row group that may match by statistics and indexes of pages.
+// open determines the rows of a row group that may match, by statistics and page indexes.
 func (q *query) open(group int) (*groupReader, error) {
 	all := append(append([]int(nil), q.keys...), q.fields...)
 	r := &groupReader{query: q, number: group, rows: q.f.meta.RowGroups[group].NumRows,
@@ -166,7 +164,7 @@ func (r *groupReader) release() {
 	}
 }
 
-// piece takes the rows of the next batch from those that are left.
+// piece takes the rows of the next batch from the remaining ones.
 func (r *groupReader) piece() (piece []rowRange) {
 	for n := int64(0); n < r.most && len(r.left) > 0; {
 		lo := r.left[0].lo
@@ -179,7 +177,7 @@ func (r *groupReader) piece() (piece []rowRange) {
 	return piece
 }
 
-// read returns the fields of the rows of a piece that the filter passes, nil if there are none.
+// read returns the fields of the rows of a piece that the filter passes, or nil if none pass.
 func (r *groupReader) read(piece []rowRange) ([]column.Column, error) {
 	n := countRows(piece)
 	got := make([]column.Column, len(r.chunks))
@@ -219,15 +217,15 @@ func (r *groupReader) read(piece []rowRange) ([]column.Column, error) {
 	return columns, nil
 }
 
-// maxGap bounds the rows between two that are found which are decoded all the same. To skip fewer
-// costs more, by estimate.
+// maxGap is the largest gap between two matching rows that is decoded anyway. By estimate, skipping
+// fewer rows costs more.
 const maxGap = 64
 
-// decodeFound decodes the rows of a piece that have been found, of all chunks but those of keys.
+// decodeFound decodes the matching rows of a piece, for all chunks except those of keys.
 func (r *groupReader) decodeFound(got []column.Column, piece []rowRange) error {
 	var ranges []rowRange
 	rows := make([]uint32, len(r.found)) // in what is decoded
-	first, n, k := int64(0), int64(0), 0 // rows before those of the range of the piece, and decoded
+	first, n, k := int64(0), int64(0), 0 // rows before the range: in the piece, and decoded
 	for i, row := range r.found {
 		for int64(row)-first >= piece[k].hi-piece[k].lo {
 			first += piece[k].hi - piece[k].lo
@@ -254,7 +252,7 @@ func (r *groupReader) decodeFound(got []column.Column, piece []rowRange) error {
 	return nil
 }
 
-// decode decodes rows of chunks lo to hi-1, side by side if there are cores.
+// decode decodes rows of chunks lo to hi-1, concurrently if cores are available.
 func (r *groupReader) decode(got []column.Column, lo, hi int, ranges []rowRange) error {
 	parts := max(min(r.parts, hi-lo), 1)
 	errs := make([]error, parts)

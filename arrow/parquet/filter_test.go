@@ -18,7 +18,7 @@ import (
 	"github.com/weftgo/weft/join"
 )
 
-// keyFields are fields of all types that columns have.
+// keyFields are fields of all types that columns support.
 var keyFields = []Field{
 	{"i8", Type{Column: column.Int8}}, {"u8", Type{Column: column.Uint8}},
 	{"i16", Type{Column: column.Int16}}, {"u16", Type{Column: column.Uint16}},
@@ -33,7 +33,7 @@ var keyFields = []Field{
 	{"at", Type{Kind: Timestamp, Column: column.Int64, Unit: time.Microsecond, UTC: true}},
 }
 
-// drawKeys returns n values of a field near a number, so that parts of a file differ.
+// drawKeys draws n values of a field near a number, so that parts of a file differ.
 func drawKeys(rng *rand.Rand, f Field, n, near int) column.Column {
 	v := make([]int64, n)
 	for i := range v {
@@ -103,7 +103,7 @@ func keysOf[T column.Fixed](v []int64, of func(int64) T) column.Column {
 	return column.Of(out)
 }
 
-// parts is a file in pieces of some rows: pages, and some of them end row groups.
+// writeParts writes a file in pieces of some rows: pages, and some of them end row groups.
 func writeParts(t *testing.T, rng *rand.Rand, fields []Field, pages int,
 	spoil func(*Writer)) (b []byte, all []column.Column) {
 	t.Helper()
@@ -148,7 +148,7 @@ func writeParts(t *testing.T, rng *rand.Rand, fields []Field, pages int,
 	return out.Bytes(), all
 }
 
-// spoilers make statistics as other writers have them.
+// spoilers change statistics to those of other writers.
 var spoilers = map[string]func(*Writer){
 	"all":  nil,
 	"none": func(w *Writer) { dropStats(w); dropIndex(w, true, true) },
@@ -160,7 +160,7 @@ var spoilers = map[string]func(*Writer){
 		dropIndex(w, false, true)
 	},
 	"no order": func(w *Writer) { w.meta.ColumnOrders = nil },
-	"deprecated": func(w *Writer) { // with signed comparison, whatever the type
+	"deprecated": func(w *Writer) { // with signed comparison, for every type
 		eachStats(w, func(s *format.Statistics) {
 			s.Min, s.Max, s.MinValue, s.MaxValue = s.MinValue, s.MaxValue, nil, nil
 		})
@@ -182,7 +182,7 @@ var spoilers = map[string]func(*Writer){
 			w.indexes[i].columns.NullCounts = nil
 		}
 	},
-	"turned around": func(w *Writer) { // as of another comparison
+	"turned around": func(w *Writer) { // as by another comparison
 		eachStats(w, func(s *format.Statistics) { s.MinValue, s.MaxValue = s.MaxValue, s.MinValue })
 		for i := range w.indexes {
 			c := &w.indexes[i].columns
@@ -220,7 +220,7 @@ func dropIndex(w *Writer, offsets, bounds bool) {
 	}
 }
 
-// A join finds the same rows with a filter and without, of all types, whatever statistics say.
+// A join finds the same rows with and without a filter, for all types and any statistics.
 func TestFilteredJoin(t *testing.T) {
 	host := must(cpu.Open(&cpu.Options{Workers: 2}))
 	defer host.Close()
@@ -256,8 +256,8 @@ func TestFilteredJoin(t *testing.T) {
 	}
 }
 
-// checkFiltered compares the rows that a filter passes with a file's and with those that match, and
-// returns how many it leaves out.
+// checkFiltered checks that the rows a filter passes are rows of the file and include all matches.
+// It returns the number of omitted rows.
 func checkFiltered(t *testing.T, host *cpu.Device, f *File, all []column.Column, keys []int,
 	build []column.Column, nulls bool, cores int) (left int64) {
 	t.Helper()
@@ -311,7 +311,7 @@ func checkFiltered(t *testing.T, host *cpu.Device, f *File, all []column.Column,
 	return read - int64(len(passed))
 }
 
-// A filter of a few keys reads a few pages, with the indexes of pages and without.
+// A filter of a few keys reads a few pages, with and without page indexes.
 func TestFilteredReadsLittle(t *testing.T) {
 	const n = 4 * pageRows
 	for _, indexed := range []bool{true, false} {
@@ -378,7 +378,7 @@ func readFiltered(t testing.TB, b []byte, filter Filter, fields ...int) (rows in
 	return rows, nil
 }
 
-// smallNumbers is a filter of some numbers, from -3 on.
+// smallNumbers returns a filter of n numbers, from -3 on.
 func smallNumbers(t testing.TB, n int) *join.Filter {
 	filter := must(join.NewFilter([]column.Type{column.Int64}, nil))
 	keys := make([]int64, n)
@@ -391,7 +391,8 @@ func smallNumbers(t testing.TB, n int) *join.Filter {
 	return filter
 }
 
-// pagedFile is a file of 20 pages of 50 rows in two row groups: numbers, and text in a dictionary.
+// pagedFile returns a file of 20 pages of 50 rows in two row groups: numbers, and text in a
+// dictionary.
 func pagedFile(t testing.TB, spoil func(*Writer)) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -419,7 +420,7 @@ func pagedFile(t testing.TB, spoil func(*Writer)) []byte {
 	return out.Bytes()
 }
 
-// end ends a file, spoilt if spoil is not nil.
+// end ends a file, after spoil if that is not nil.
 func end(t interface{ Fatal(...any) }, w *Writer, spoil func(*Writer)) {
 	w.flush()
 	if spoil != nil {
@@ -430,8 +431,8 @@ func end(t interface{ Fatal(...any) }, w *Writer, spoil func(*Writer)) {
 	}
 }
 
-// An index that does not fit the pages is an error where it is used, and one that fits no chunk is
-// not used.
+// An index that does not fit the pages is an error where it is used. One that does not fit the
+// chunk is ignored.
 func TestWrongIndex(t *testing.T) {
 	filter := smallNumbers(t, 110)
 	pages := func(do func(p []format.PageLocation)) func(*Writer) {
@@ -483,7 +484,7 @@ func TestWrongIndex(t *testing.T) {
 	}
 }
 
-// Damage in any byte is an error or other values, and nothing panics.
+// Damage in any byte is an error or other values. Nothing panics.
 func TestFilteredDamaged(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	filter, whole := smallNumbers(t, 200), pagedFile(t, nil)
@@ -549,7 +550,7 @@ func TestFilteredErrors(t *testing.T) {
 	}
 }
 
-// Rows that the metadata does not announce are an error, where the last rows are read.
+// Rows beyond those in the metadata are an error if the last rows are read.
 func TestFilteredSurplus(t *testing.T) {
 	f, _ := open(t, pagedFile(t, nil), 1<<40)
 	g := &f.meta.RowGroups[1]
@@ -566,7 +567,7 @@ func TestFilteredSurplus(t *testing.T) {
 	}
 }
 
-// Rows that pages of several keys leave are those that all of them leave.
+// The rows left by several keys are the intersection of those left by each.
 func TestRanges(t *testing.T) {
 	var a []rowRange
 	for _, r := range []rowRange{{0, 5}, {5, 7}, {9, 9}, {10, 20}, {30, 31}} {

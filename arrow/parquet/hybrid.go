@@ -5,20 +5,20 @@ import (
 	"errors"
 )
 
-// hybrid decodes Parquet's mixture of runs of one value and values of some bits side by side, which
-// holds codes, levels and booleans. The memory of its bytes must go on for slack bytes.
+// hybrid decodes Parquet's mixture of runs of one value and bit-packed values, which stores codes,
+// levels and booleans. The memory of its bytes must continue for slack bytes.
 type hybrid struct {
 	b     []byte
 	bits  uint
 	at    int    // of the next run
-	left  int    // values of the run
-	plain bool   // the run is values side by side, from bit number pos on
+	left  int    // remaining values of the run
+	plain bool   // the run is bit-packed, from bit pos on
 	pos   int    //
-	value uint32 // of the others
+	value uint32 // of other runs
 }
 
-// slack is the number of bytes that memory goes on for, so that words are read where a byte is
-// left.
+// slack is the number of readable bytes after a value, so that whole words can be loaded at its
+// last byte.
 const slack = 16
 
 var errRuns = errors.New("damaged runs")
@@ -47,7 +47,7 @@ func (h *hybrid) begin() error {
 		if groups > uint64(len(h.b)-h.at)+1 && h.bits > 0 || groups > 1<<29 {
 			return errRuns
 		}
-		// Some writers leave out what the last group does not need.
+		// Some writers omit bytes that the last group does not need.
 		h.pos, h.left = 8*h.at, 8*int(groups)
 		if have := 8 * (len(h.b) - h.at); h.bits > 0 && int(h.bits)*h.left > have {
 			if h.left = have / int(h.bits); h.left == 0 {
@@ -79,7 +79,7 @@ func (h *hybrid) read(dst []uint32) error {
 	return nil
 }
 
-// skip passes over values.
+// skip skips values.
 func (h *hybrid) skip(n int) error {
 	for n > 0 {
 		if err := h.begin(); err != nil {
@@ -95,7 +95,7 @@ func (h *hybrid) skip(n int) error {
 	return nil
 }
 
-// unpack decodes values of a run of values side by side.
+// unpack decodes values of a bit-packed run.
 func (h *hybrid) unpack(dst []uint32) {
 	b, bits, pos := h.b[:len(h.b)+slack-8], h.bits, h.pos
 	mask := uint64(1)<<bits - 1
@@ -116,8 +116,7 @@ func (h *hybrid) unpack(dst []uint32) {
 	}
 }
 
-// levels decodes n levels of one bit into a bitmap from bit lo on, whose bits are 0, and counts
-// those that are set.
+// levels decodes n one-bit levels into a zero bitmap from bit lo on, and counts the set ones.
 func (h *hybrid) levels(bitmap []byte, lo, n int) (set int, err error) {
 	for n > 0 {
 		if err := h.begin(); err != nil {

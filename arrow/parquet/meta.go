@@ -5,8 +5,8 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// fileMeta is the part of a file's metadata that reading takes. Statistics and other parts are
-// skipped, and lists that writers may leave entries of out do not fail.
+// fileMeta is the part of a file's metadata that reading requires. Statistics and other parts are
+// skipped, and lists with entries that writers may omit do not fail.
 type fileMeta struct {
 	Schema    thrift.Slice[format.SchemaElement] `thrift:"2,required"`
 	NumRows   int64                              `thrift:"3,required"`
@@ -28,7 +28,7 @@ type chunkMeta struct {
 	Encrypted format.ColumnCryptoMetaData `thrift:"8,optional"`
 }
 
-// pagesMeta says where the pages of a column chunk are.
+// pagesMeta locates the pages of a column chunk.
 type pagesMeta struct {
 	Type                  format.Type             `thrift:"1,required"`
 	Codec                 format.CompressionCodec `thrift:"4,required"`

@@ -20,8 +20,8 @@ import (
 
 func longText(i int) string { return fmt.Sprintf("a rather long text that is cut off %06d", i) }
 
-// arrowGoFile is a file that arrow-go writes: 20 row groups of 500 rows in small pages. Numbers
-// ascend, with NaN among the floats and nulls among all.
+// arrowGoFile returns a file written by arrow-go: 20 row groups of 500 rows in small pages. Numbers
+// ascend, with NaNs in floats and nulls in all fields.
 func arrowGoFile(t *testing.T, props ...goparquet.WriterProperty) []byte {
 	t.Helper()
 	types := []arrow.DataType{arrow.PrimitiveTypes.Int64, arrow.PrimitiveTypes.Uint64,
@@ -68,8 +68,8 @@ func arrowGoFile(t *testing.T, props ...goparquet.WriterProperty) []byte {
 	return out.Bytes()
 }
 
-// Files of another writer, with its statistics and indexes: no row that matches is left out, and
-// most others are.
+// Files of another writer, with its statistics and indexes: all matching rows pass, and most others
+// are omitted.
 func TestFilteredArrowGo(t *testing.T) {
 	host, err := cpu.Open(&cpu.Options{Workers: 1})
 	if err != nil {

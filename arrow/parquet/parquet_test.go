@@ -33,7 +33,7 @@ type testPage struct {
 	values   []byte
 	v2       bool
 	dict     bool
-	damage   bool // after the checksum
+	damage   bool // damage it after the checksum
 	unsummed bool
 }
 
@@ -47,7 +47,7 @@ type testColumn struct {
 	pages    []testPage
 }
 
-// fileOf makes a file by hand of columns of some rows. Nested fields come in by more elements of
+// fileOf assembles a file with columns of some rows. Nested fields are added by further elements of
 // the schema.
 func fileOf(t testing.TB, codec format.CompressionCodec, rows int, columns ...testColumn) []byte {
 	t.Helper()
@@ -187,7 +187,7 @@ func compressed(t testing.TB, codec format.CompressionCodec, b []byte) []byte {
 	return b
 }
 
-// read returns what the fields of a file hold, or an error.
+// read returns the values of the fields of a file, or an error.
 func read(ctx context.Context, b []byte, fields ...int) (got [][]any, err error) {
 	f, err := Open(bytes.NewReader(b), int64(len(b)))
 	if err != nil {
@@ -240,14 +240,14 @@ func plainTexts(texts ...string) (b []byte) {
 	return b
 }
 
-// codesOf are codes of a dictionary, as parquet-go writes them.
+// codesOf returns codes of a dictionary as parquet-go writes them.
 func codesOf(width int, codes ...int32) []byte {
 	return append([]byte{byte(width)}, must((&rle.Encoding{BitWidth: width}).EncodeInt32(nil,
 		codes))...)
 }
 
-// Every encoding holds what an encoder of parquet-go has put there, in pages of both versions, with
-// every compression, with and without nulls.
+// Every encoding decodes what an encoder of parquet-go wrote, in pages of both versions, with every
+// compression, with and without nulls.
 func TestEncodings(t *testing.T) {
 	const n = 1000
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -295,7 +295,7 @@ func TestEncodings(t *testing.T) {
 		return bools[i]
 	}
 	dict := testPage{dict: true, rows: len(words), values: plainTexts(words...)}
-	wide := codesOf(17, codes...) // of more bits than the dictionary needs
+	wide := codesOf(17, codes...) // more bits than the dictionary needs
 	cases := []struct {
 		name   string
 		typ    format.Type
@@ -338,7 +338,7 @@ func TestEncodings(t *testing.T) {
 			codec := codecs[k%len(codecs)]
 			if (codec == format.Lz4 || codec == format.Lz4Raw) && !strings.HasPrefix(c.name,
 				"text") {
-				codec = format.Zstd // of what does not get smaller
+				codec = format.Zstd // for data that does not compress
 			}
 			for _, nulls := range []bool{false, true} {
 				var valid []bool
@@ -371,8 +371,7 @@ func TestEncodings(t *testing.T) {
 	}
 }
 
-// Pages of codes and of plain text follow each other in any order, and batches end anywhere among
-// them.
+// Pages of codes and of plain text come in any order, and batches end anywhere among them.
 func TestMixedPages(t *testing.T) {
 	dict := testPage{dict: true, rows: 3, values: plainTexts("x", "yy", "zzz")}
 	coded := testPage{encoding: format.RLEDictionary, rows: 4, valid: []bool{true, false, true,
@@ -418,10 +417,10 @@ func TestMixedPages(t *testing.T) {
 	}
 }
 
-// Meanings make the types that columns have.
+// Logical types determine the types of columns.
 func TestTypes(t *testing.T) {
 	micros := format.TimeUnit{Value: &format.MicroSeconds{}}
-	half := []byte{0, 0x3c, 0, 0xc0, 1, 0, 0, 0x7c} // 1, -2, the least, infinity
+	half := []byte{0, 0x3c, 0, 0xc0, 1, 0, 0, 0x7c} // 1, -2, the smallest, infinity
 	day := append(le64(43_200_000_000_000), le32(2440589)...)
 	spark := append(le64(-32509551616000), le32(-108302820+2440588)...)
 	for _, tt := range []struct {
@@ -483,7 +482,7 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-// Fields beside nested ones are read, and nested ones are errors where they are asked for.
+// Fields next to nested ones are readable, and nested ones are errors if requested.
 func TestNested(t *testing.T) {
 	c := func(name string, v int32) testColumn {
 		return testColumn{name: name, typ: format.Int32, pages: []testPage{{rows: 1,
@@ -608,7 +607,7 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// damageable is a file with pages of most kinds, without checksums.
+// damageable returns a file with pages of most kinds, without checksums.
 func damageable(t testing.TB, codec format.CompressionCodec) []byte {
 	text := testColumn{name: "s", typ: format.ByteArray, optional: true, pages: []testPage{
 		{dict: true, rows: 3, values: plainTexts("x", "yy", "zzz")},
@@ -633,7 +632,7 @@ func damageable(t testing.TB, codec format.CompressionCodec) []byte {
 	return fileOf(t, codec, 7, text, long, flag)
 }
 
-// Damaged files are errors, or hold other values: nothing panics, and nothing takes all memory.
+// Damaged files are errors, or hold other values. Nothing panics or exhausts memory.
 func TestDamaged(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, codec := range []format.CompressionCodec{format.Uncompressed, format.Snappy,
@@ -666,7 +665,7 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// Lists that say that they are long have no memory before their elements are there.
+// Lists with a large claimed length get no memory before their elements.
 func TestClaims(t *testing.T) {
 	for _, b := range [][]byte{
 		{0x29, 0xfc, 0xff, 0xff, 0xff, 0xff,
@@ -676,7 +675,7 @@ func TestClaims(t *testing.T) {
 		{0x18, 0xff, 0xff, 0xff, 0xff, 0x07,
 			'a'}, // a string of as many bytes
 		bytes.Repeat([]byte{0x1c},
-			100), // structures in structures
+			100), // nested structures
 		{0x1b, 0xff, 0xff, 0xff, 0xff, 0x07, 0x88}, // a map
 		{0x15, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
 			0x01}, // a number of 77 bits

@@ -2,7 +2,7 @@ package parquet
 
 import "errors"
 
-// rowRange is rows lo to hi-1 of a row group.
+// rowRange is the rows lo to hi-1 of a row group.
 type rowRange struct{ lo, hi int64 }
 
 func countRows(ranges []rowRange) (n int) {
@@ -12,7 +12,7 @@ func countRows(ranges []rowRange) (n int) {
 	return n
 }
 
-// appendRange adds rows after those of ranges.
+// appendRange appends rows after those of ranges.
 func appendRange(ranges []rowRange, lo, hi int64) []rowRange {
 	if n := len(ranges); n > 0 && ranges[n-1].hi >= lo {
 		ranges[n-1].hi = max(ranges[n-1].hi, hi)
@@ -39,7 +39,7 @@ func intersect(a, b []rowRange) (both []rowRange) {
 	return both
 }
 
-// skip passes over rows up to one, and decodes none of the pages that have no other rows.
+// skip skips rows up to to, and decodes no page that has only skipped rows.
 func (c *chunk) skip(to int64) error {
 	for c.row < to {
 		if c.page.rows == 0 {
@@ -65,7 +65,7 @@ func (c *chunk) skip(to int64) error {
 	return nil
 }
 
-// skipRows passes over rows of the page, which has more.
+// skipRows skips rows within the page, which has more.
 func (c *chunk) skipRows(m int) error {
 	values := m
 	if c.optional {
@@ -117,9 +117,9 @@ func (c *chunk) skipValues(n int) error {
 	return nil
 }
 
-// pageLocations says where the pages of a chunk are, if its file has an index of them.
+// pageLocations locates the pages of a chunk, if its file has an index of them.
 type pageLocations struct {
-	looked bool       // for the index
+	looked bool       // the index was looked for
 	pages  []location // in ascending order; nil: no index
 	stop   int64      // row up to which reading ahead pays
 }
@@ -129,7 +129,8 @@ type location struct{ at, row int64 }
 
 var errIndex = errors.New("an index of pages that has another number of rows for a page")
 
-// check reports a page that the index has otherwise. Its first row is row, and it has some rows.
+// check reports a page that contradicts the index. Its first row is row, and it has a number of
+// rows.
 func (l *pageLocations) check(row, rows, all int64) error {
 	if l.pages == nil || rows == 0 {
 		return nil
@@ -161,7 +162,7 @@ func (l *pageLocations) rows(k int, n int64) (lo, hi int64) {
 	return l.pages[k].row, n
 }
 
-// locate reads where pages are, if the file says so.
+// locate reads the locations of pages, if the file has them.
 func (c *chunk) locate() {
 	if l := &c.location; !l.looked {
 		l.looked = true
@@ -169,8 +170,8 @@ func (c *chunk) locate() {
 	}
 }
 
-// jump goes to the page that has a row, where the file has an index, unless it is the next one. It
-// reads the dictionary first.
+// jump goes to the page with a row, if the file has an index and it is not the next page. It reads
+// the dictionary first.
 func (c *chunk) jump(to int64) error {
 	c.locate()
 	l := &c.location

@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/internal/rowkey"
 )
 
-// statsMeta is the part of a file's metadata that says which values its chunks have.
+// statsMeta is the part of a file's metadata with the statistics of its chunks.
 type statsMeta struct {
 	RowGroups    thrift.Slice[groupStats]         `thrift:"4,required"`
 	ColumnOrders thrift.Slice[format.ColumnOrder] `thrift:"7,optional"`
@@ -21,7 +21,7 @@ type groupStats struct {
 	Columns thrift.Slice[chunkStats] `thrift:"1,required"`
 }
 
-// chunkStats describes the values of a column chunk, and says where its index of pages is.
+// chunkStats describes the values of a column chunk, and locates its page index.
 type chunkStats struct {
 	MetaData struct {
 		Statistics statistics `thrift:"12,optional"`
@@ -32,16 +32,16 @@ type chunkStats struct {
 	ColumnIndexLength int32 `thrift:"7,optional"`
 }
 
-// statistics are those of a chunk. A number of nulls that is not there differs from 0.
+// statistics are those of a chunk. A missing number of nulls differs from 0.
 type statistics struct {
-	Max       []byte             `thrift:"1,optional"` // of signed comparison, by older writers
+	Max       []byte             `thrift:"1,optional"` // by signed comparison, of older writers
 	Min       []byte             `thrift:"2,optional"`
 	NullCount thrift.Null[int64] `thrift:"3,optional"`
 	MaxValue  []byte             `thrift:"5,optional"`
 	MinValue  []byte             `thrift:"6,optional"`
 }
 
-// readStats reads metadata again: few callers want its statistics, which may be most of it.
+// readStats reads the metadata again: few callers need its statistics, which may be most of it.
 func (f *File) readStats(at, n int64) (*statsMeta, error) {
 	b := make([]byte, n)
 	if _, err := f.r.ReadAt(b, at); err != nil {
@@ -52,7 +52,7 @@ func (f *File) readStats(at, n int64) (*statsMeta, error) {
 	return s, err
 }
 
-// chunkStats returns what is known of a column chunk, nil for nothing.
+// chunkStats returns the statistics of a column chunk, or nil.
 func (f *File) chunkStats(group int, l *leaf) (c *chunkStats, typeOrder bool) {
 	s, err := f.stats()
 	if err != nil || group >= len(s.RowGroups) || l.index >= len(s.RowGroups[group].Columns) {
@@ -86,29 +86,29 @@ func (c *chunkStats) mayContain(filter Filter, key int, l *leaf, rows int64, typ
 // none returns a column without values.
 func (l *leaf) none() column.Column { return l.bounds(nil, nil).Slice(0, 0) }
 
-// bounds returns the least and the greatest value of statistics as a column; null for one that is
-// not known. Byte strings may have been cut off by the writer, and are bounds all the same.
+// bounds returns the minimum and maximum in statistics as a column, null for an unknown one. Byte
+// strings that the writer has truncated are still bounds.
 func (l *leaf) bounds(least, most []byte) column.Column {
 	known := []bool{len(least) > 0, len(most) > 0}
 	var c column.Column
 	if t := l.Type.Column; t == column.Bytes {
 		c = column.OfStrings([]string{string(least), string(most)})
-		known[0] = true // the empty string is a bound of all
+		known[0] = true // the empty string is a lower bound of everything
 	} else {
-		size, memory := t.Size(), make([]uint64, 2) // at a multiple of any size
+		size, memory := t.Size(), make([]uint64, 2) // aligned for any size
 		b := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(memory))), 2*size)
 		known[0] = l.bound(b[:size], least)
 		known[1] = l.bound(b[size:], most)
 		c = ofNumbers(t, b)
 	}
-	if known[0] && known[1] && !ascends(c) { // by a writer that compared otherwise
+	if known[0] && known[1] && !ascends(c) { // by a writer with another comparison
 		known[0], known[1] = false, false
 	}
 	return c.WithValid(column.OfBools(known))
 }
 
-// bound decodes a bound. It reports whether there is one: NaN is none, as some writers that compare
-// with it leave numbers out.
+// bound decodes a bound, if present. NaN is not a bound, because some writers that compare with it
+// omit numbers.
 func (l *leaf) bound(dst, b []byte) bool {
 	if l.physical == format.Boolean {
 		return len(b) == 1 && copy(dst, b) == 1 && b[0] <= 1
@@ -137,10 +137,10 @@ func ascends(c column.Column) bool {
 	return w[0] <= w[1]
 }
 
-// maxIndex bounds the bytes of an index of pages, which may have their bounds.
+// maxIndex bounds the bytes of a page index, which may include bounds.
 const maxIndex = 64 << 20
 
-// index reads an index of pages into v.
+// index reads a page index into v.
 func (f *File) index(at int64, n int32, v any) bool {
 	if at <= 0 || n <= 0 || n > maxIndex || at > f.size || int64(n) > f.size-at {
 		return false
@@ -153,8 +153,8 @@ func (f *File) index(at int64, n int32, v any) bool {
 	return err == nil
 }
 
-// locations returns where the pages of a chunk are, nil if the file has no index of them or one
-// that does not fit the chunk.
+// locations returns the locations of the pages of a chunk, or nil if the file has no matching
+// index.
 func (f *File) locations(c *chunk) []location {
 	stats, _ := f.chunkStats(c.group, c.leaf)
 	var x format.OffsetIndex
@@ -173,7 +173,7 @@ func (f *File) locations(c *chunk) []location {
 	return pages
 }
 
-// columnIndex is the bounds of the pages of a chunk.
+// columnIndex has the bounds of the pages of a chunk.
 type columnIndex struct {
 	NullPages  thrift.Slice[bool]   `thrift:"1,required"`
 	MinValues  thrift.Slice[[]byte] `thrift:"2,required"`
@@ -181,7 +181,7 @@ type columnIndex struct {
 	NullCounts thrift.Slice[int64]  `thrift:"5,optional"`
 }
 
-// mayMatch returns the rows of a chunk that may match by its index of pages: all if it has none.
+// mayMatch returns the rows of a chunk that may match by its page index, or all if it has none.
 func (f *File) mayMatch(filter Filter, key int, c *chunk) []rowRange {
 	all := []rowRange{{0, c.rows}}
 	stats, typeOrder := f.chunkStats(c.group, c.leaf)

@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// What statistics say of values, rule by rule.
+// Bounds of statistics, rule by rule.
 func TestBounds(t *testing.T) {
 	f8 := func(v float64) []byte { return le64(int64(math.Float64bits(v))) }
 	nan, zero := math.NaN(), math.Copysign(0, -1)
@@ -58,9 +58,9 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// asked is a filter that passes all and notes what it is asked.
+// asked is a filter that passes everything and records its arguments.
 type asked struct {
-	mu            sync.Mutex // row groups are asked for side by side
+	mu            sync.Mutex // row groups are processed concurrently
 	bounds, nulls []string
 }
 
@@ -79,8 +79,8 @@ func (a *asked) Select(keys []column.Column, rows []uint32) ([]uint32, error) {
 	return rows, nil
 }
 
-// Which statistics count: those of min_value and max_value in the order of the type, and the older
-// ones of signed numbers; and what is known of nulls.
+// The statistics in use are those of min_value and max_value in the order of the type, the older
+// ones of signed numbers, and the number of nulls.
 func TestStatistics(t *testing.T) {
 	one, two, count := le32(1), le32(2), thrift.Null[int64]{Valid: true}
 	newer, older := statistics{MinValue: one, MaxValue: two}, statistics{Min: one, Max: two}
@@ -113,7 +113,7 @@ func TestStatistics(t *testing.T) {
 		{optional, with(newer, 0), true, "[1 2] false"},
 		{optional, with(newer, 3), true, "[1 2] true"},
 		{optional, with(newer, 9), true, "[] true"},
-		{signed, with(newer, 9), true, "[1 2] false"}, // which has no nulls
+		{signed, with(newer, 9), true, "[1 2] false"}, // has no nulls
 	} {
 		var a asked
 		stats := chunkStats{}
@@ -163,7 +163,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// Bounds without a stated order are not known, nor those of fields without one.
+// Bounds without a stated order are unknown, and so are those of fields without one.
 func TestNoOrder(t *testing.T) {
 	for _, c := range []struct {
 		spoil   func(*Writer)

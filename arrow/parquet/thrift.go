@@ -9,12 +9,12 @@ import (
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 )
 
-// errThrift reports bytes that are no structure of Thrift's compact protocol.
+// errThrift reports bytes that are not a structure of Thrift's compact protocol.
 var errThrift = errors.New("damaged metadata")
 
 // unmarshal decodes the structure at the front of b and returns its length. [io.ErrUnexpectedEOF]
-// means that b ends before the structure does. The decoder allocates lists as long as they say, so
-// walk first checks that b has their elements.
+// means that b is truncated. The decoder allocates lists with the length they claim, so walk first
+// checks that b has their elements.
 func unmarshal(b []byte, v any) (n int, err error) {
 	w := walker{b: b}
 	if w.structure(0); w.err != nil {
@@ -34,11 +34,10 @@ type walker struct {
 	err error
 }
 
-// maxNesting bounds how deep structures lie in each other. Parquet's metadata has about eight
-// levels.
+// maxNesting bounds the nesting of structures. Parquet's metadata has about eight levels.
 const maxNesting = 32
 
-// The types of the compact protocol, as fields and lists name them.
+// Types of the compact protocol, as used by fields and lists.
 const (
 	thriftTrue   = 1
 	thriftFalse  = 2
@@ -63,13 +62,14 @@ func (w *walker) structure(depth int) {
 		if head>>4 == 0 {
 			w.uvarint() // the number of the field
 		}
-		if t := head & 15; t != thriftTrue && t != thriftFalse { // whose values are their types
+		// Booleans are encoded in their types.
+		if t := head & 15; t != thriftTrue && t != thriftFalse {
 			w.value(t, depth)
 		}
 	}
 }
 
-// value skips a value that is not a field's boolean.
+// value skips a value other than a boolean field.
 func (w *walker) value(t byte, depth int) {
 	switch {
 	case t == thriftTrue || t == thriftFalse || t == thriftByte:

@@ -10,14 +10,14 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// Kind is what the values of a field mean.
+// Kind is the meaning of a field's values.
 type Kind uint8
 
-// The kinds. Columns hold all but the last three.
+// The kinds. Columns hold all except the last three.
 const (
 	Number    Kind = iota // integers and floats
 	Bool                  //
-	Text                  // UTF-8, unless the writer broke its word
+	Text                  // UTF-8, if the writer is correct
 	Binary                // byte strings of any length, JSON and BSON among them
 	Fixed                 // byte strings of Width bytes, UUIDs and intervals among them
 	Date                  // days since 1970-01-01
@@ -78,7 +78,7 @@ type Field struct {
 	Type Type
 }
 
-// Err returns why columns cannot hold the field's values, nil if they can.
+// Err returns the reason why columns cannot hold the field's values, or nil.
 func (f Field) Err() error {
 	switch f.Type.Kind {
 	case Decimal:
@@ -91,14 +91,14 @@ func (f Field) Err() error {
 	return nil
 }
 
-// leaf is a field as the file stores it.
+// leaf is a field in its stored form.
 type leaf struct {
 	Field
 	index    int // of its column chunk in each row group
 	physical format.Type
-	width    int // of a stored value in bytes; 0: they differ, or are bits
+	width    int // of a stored value in bytes; 0: variable, or bits
 	optional bool
-	half     bool // floats of two bytes
+	half     bool // two-byte floats
 	ordered  bool // bounds in statistics are in the order of the column's values
 }
 
@@ -129,7 +129,7 @@ func schemaOf(elements []format.SchemaElement) ([]leaf, error) {
 			}
 		}
 		if next == first+1 && e.Type.Valid && e.RepetitionType.V != format.Repeated {
-			if err := l.describe(e); err != nil { // the file may have others
+			if err := l.describe(e); err != nil { // the file may have other fields
 				l.Type = Type{Kind: Unknown}
 			}
 		}
@@ -142,7 +142,7 @@ func schemaOf(elements []format.SchemaElement) ([]leaf, error) {
 	return fields, nil
 }
 
-// describe fills in the type of a field that has one value a row.
+// describe sets the type of a field with one value per row.
 func (l *leaf) describe(e *format.SchemaElement) error {
 	l.physical, l.optional = e.Type.V, e.RepetitionType.V == format.Optional
 	t := &l.Type
@@ -182,7 +182,7 @@ func (l *leaf) describe(e *format.SchemaElement) error {
 
 // inOrder reports whether the order that Parquet defines for a field is that of its column: numbers
 // by value, and byte strings by unsigned bytes. INT96, intervals and geometry have no order. A
-// meaning that does not suit how values are stored may have ordered them otherwise.
+// logical type that does not match the stored type may imply another order.
 func (l *leaf) inOrder(e *format.SchemaElement) bool {
 	unsigned := false
 	switch v := e.LogicalType.Value.(type) {
@@ -210,8 +210,8 @@ func (l *leaf) inOrder(e *format.SchemaElement) bool {
 // maxWidth bounds byte strings that all have one length.
 const maxWidth = 1 << 20
 
-// logical gives stored values the meaning that the schema states. Meanings that do not suit how
-// values are stored, and those that are not known here, leave them what they are.
+// logical applies the logical type of the schema to stored values. Types that do not match the
+// stored type, or are unknown, leave values unchanged.
 func (l *leaf) logical(v format.LogicalTypeValue) {
 	switch v := v.(type) {
 	case *format.StringType, *format.EnumType:
@@ -237,7 +237,7 @@ func (l *leaf) logical(v format.LogicalTypeValue) {
 	}
 }
 
-// converted is logical for the meanings that older writers state.
+// converted is logical for the converted types of older writers.
 func (l *leaf) converted(c deprecated.ConvertedType, precision, scale int) {
 	switch c {
 	case deprecated.UTF8, deprecated.Enum:
@@ -299,7 +299,7 @@ func (l *leaf) integer(bits int, signed bool) {
 	l.Type.Column = t
 }
 
-// unitOf returns the length of a unit, 0 if it is not known.
+// unitOf returns the length of a unit, or 0 if it is unknown.
 func unitOf(u format.TimeUnit) time.Duration {
 	switch u.Value.(type) {
 	case *format.MilliSeconds:

@@ -14,7 +14,7 @@ import (
 
 var errShort = errors.New("a page with fewer values than rows")
 
-// size returns the bytes of a value in memory, 0 for byte strings whose lengths differ.
+// size returns the size of a value in memory in bytes, or 0 for byte strings of variable length.
 func (l *leaf) size() int {
 	if l.Type.Column == column.Bytes {
 		return l.Type.Width
@@ -22,15 +22,15 @@ func (l *leaf) size() int {
 	return l.Type.Column.Size()
 }
 
-// dictionary is the values of a chunk that pages name by codes.
+// dictionary holds the values of a chunk that pages reference by codes.
 type dictionary struct {
 	read  bool
 	n     int
-	fixed []byte        // as they are in memory
+	fixed []byte        // in memory format
 	texts column.Column // byte strings
 }
 
-// fill reads n values, which are stored one after the other. The bytes are copied.
+// fill reads n consecutive stored values. The bytes are copied.
 func (d *dictionary) fill(l *leaf, b []byte, n int) error {
 	d.read, d.n = true, n
 	switch {
@@ -54,7 +54,7 @@ func (d *dictionary) fill(l *leaf, b []byte, n int) error {
 		data = append(data, text...)
 		offsets, b = append(offsets, int32(len(data))), rest
 	}
-	if n == 0 { // what rows of nulls only have for a code
+	if n == 0 { // rows of nulls only may have this code
 		offsets = append(offsets, 0)
 	}
 	var err error
@@ -62,7 +62,7 @@ func (d *dictionary) fill(l *leaf, b []byte, n int) error {
 	return err
 }
 
-// convert makes values in memory of stored ones.
+// convert converts stored values to memory format.
 func (l *leaf) convert(dst, src []byte) error {
 	switch size := l.size(); {
 	case l.physical == format.Int96:
@@ -79,13 +79,13 @@ func (l *leaf) convert(dst, src []byte) error {
 	return nil
 }
 
-// words is memory as values of a type.
+// words returns memory as a slice of a type.
 func words[T any](b []byte) []T {
 	var zero T
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(zero)))
 }
 
-// narrow makes integers of 8 or 16 bits of stored ones of 32.
+// narrow converts stored 32-bit integers to 8 or 16 bits.
 func narrow(t column.Type, dst, src []byte) error {
 	for i := range len(src) / 4 {
 		v := int32(binary.LittleEndian.Uint32(src[4*i:]))
@@ -109,9 +109,9 @@ func narrow(t column.Type, dst, src []byte) error {
 	return nil
 }
 
-// fromInt96 makes microseconds since 1970 of nanoseconds of a day and the day's Julian number.
+// fromInt96 converts nanoseconds of a day and the day's Julian number to microseconds since 1970.
 // Spark adds the number of 1970-01-01 in 64 bits of microseconds, which overflow in the last 6,000
-// years of what they hold. The difference here brings these years back.
+// years of their range. The difference here restores these years.
 func fromInt96(dst []int64, src []byte) error {
 	const epoch, day = 2440588, 86_400_000_000
 	for i := range dst {
@@ -129,7 +129,7 @@ func fromInt96(dst []int64, src []byte) error {
 	return nil
 }
 
-// fromHalf widens a float of 16 bits, which a float32 holds as it is.
+// fromHalf widens a 16-bit float, which a float32 represents exactly.
 func fromHalf(h uint16) float32 {
 	sign, exponent, fraction := uint32(h>>15)<<31, uint32(h>>10)&31, uint32(h)&1023
 	switch {
@@ -142,11 +142,11 @@ func fromHalf(h uint16) float32 {
 	return math.Float32frombits(sign | math.Float32bits(v))
 }
 
-// builder makes a column of n rows.
+// builder builds a column of n rows.
 type builder struct {
 	*leaf
 	n, rows int
-	valid   []byte // a bit for each row; nil: none is null so far
+	valid   []byte // one bit per row; nil: no nulls so far
 
 	fixed []byte // values of one size
 
@@ -160,13 +160,13 @@ type builder struct {
 func newBuilder(l *leaf, n int) *builder {
 	b := &builder{leaf: l, n: n}
 	if size := l.size(); size > 0 {
-		memory := make([]uint64, (n*size+7)/8) // at a multiple of any size
+		memory := make([]uint64, (n*size+7)/8) // aligned for any size
 		b.fixed = unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(memory))), n*size)
 	}
 	return b
 }
 
-// makeValid begins the bitmap of validity.
+// makeValid allocates the bitmap of validity.
 func (b *builder) makeValid() {
 	if b.valid == nil {
 		b.valid = make([]byte, (b.n+7)/8)
@@ -203,7 +203,7 @@ func (b *builder) column() (c column.Column, err error) {
 	return c, nil
 }
 
-// ofNumbers is memory as a column of values of fixed size.
+// ofNumbers returns memory as a column of values of fixed size.
 func ofNumbers(t column.Type, b []byte) column.Column {
 	switch t {
 	case column.Int8:
@@ -231,7 +231,7 @@ func ofNumbers(t column.Type, b []byte) column.Column {
 	}
 }
 
-// read decodes the next rows of the page, where only values of them are not null.
+// read decodes the next rows of the page. values is the number of rows that are not null.
 func (c *chunk) read(b *builder, rows, values int) error {
 	if b.fixed == nil {
 		return c.readTexts(b, rows, values)
@@ -286,7 +286,7 @@ func (c *chunk) readFixed(dst []byte, size, values int) error {
 	return errShort
 }
 
-// nextCodes decodes codes into memory that the next call uses again.
+// nextCodes decodes codes into memory that the next call reuses.
 func (c *chunk) nextCodes(n int) ([]uint32, error) {
 	if cap(c.buffers.codes) < n {
 		c.buffers.codes = make([]uint32, n)
@@ -295,7 +295,7 @@ func (c *chunk) nextCodes(n int) ([]uint32, error) {
 	return codes, c.page.codes.read(codes)
 }
 
-// gather writes values by their codes.
+// gather writes the values of codes.
 func (d *dictionary) gather(dst []byte, size int, codes []uint32) (err error) {
 	for _, code := range codes {
 		if uint64(code) >= uint64(d.n) {
@@ -326,8 +326,8 @@ func pick[T any](dst, values []T, codes []uint32) {
 	}
 }
 
-// spread moves values, which lie at the front of some rows, to the rows that are not null. The
-// others are zero.
+// spread moves the values from the front of some rows to the rows that are not null. The others
+// become zero.
 func (b *builder) spread(size, rows, values int) {
 	switch part := b.fixed[b.rows*size:][:rows*size]; size {
 	case 1:
@@ -427,7 +427,7 @@ func (b *builder) appendCode(d *dictionary, code uint32) error {
 	return nil
 }
 
-// toTexts begins byte strings one after the other, with those that have been codes so far.
+// toTexts switches to consecutive byte strings, beginning with the codes so far.
 func (b *builder) toTexts() error {
 	if b.offsets != nil {
 		return nil

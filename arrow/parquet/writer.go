@@ -13,15 +13,15 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// Writer writes a file. Values are compressed by Snappy, byte strings that repeat are kept in
-// dictionaries, and each page has its checksum. Any field may have nulls. Statistics have the least
-// and the greatest value of each row group and page, unless that is longer than 256 bytes.
+// Writer writes a file. Values are compressed by Snappy, repeating byte strings are stored in
+// dictionaries, and each page has a checksum. Any field may have nulls. Statistics have the minimum
+// and maximum of each row group and page, unless they are longer than 256 bytes.
 type Writer struct {
 	w      io.Writer
 	at     int64 // bytes written
 	fields []fieldWriter
 	rows   int64 // of the row group
-	bytes  int   // that end it
+	bytes  int   // that end a row group
 	meta   format.FileMetaData
 	// indexes are those of all chunks, row group by row group.
 	indexes []pageIndex
@@ -29,15 +29,15 @@ type Writer struct {
 }
 
 const (
-	// groupRows and groupBytes end a row group: readers decode row groups side by side, in memory.
+	// groupRows and groupBytes end a row group: readers decode row groups concurrently, in memory.
 	groupRows, groupBytes = 1 << 20, 128 << 20
 	// pageBytes and pageRows end a page.
 	pageBytes, pageRows = 1 << 20, 1 << 17
 )
 
-// NewWriter begins a file of some fields, in memory: w gets bytes when a row group is full.
-// createdBy names the program. Types need a Kind, a Column and what else the kind has; a Decimal is
-// stored as Int32, Int64 or Bytes of Width, the highest byte first.
+// NewWriter begins a file of some fields, in memory. w receives bytes when a row group is full.
+// createdBy names the program. Types need a Kind, a Column and the attributes of the kind. A
+// Decimal is stored as Int32, Int64 or Bytes of Width, big-endian.
 func NewWriter(w io.Writer, fields []Field, createdBy string) (*Writer, error) {
 	out := &Writer{w: w, fields: make([]fieldWriter, len(fields)), bytes: groupBytes}
 	out.meta.Version, out.meta.CreatedBy = 2, createdBy
@@ -93,14 +93,14 @@ func (w *Writer) Write(columns []column.Column) error {
 	return w.err
 }
 
-// Limit bounds the memory of the writer to some bytes, about: row groups are smaller, down to a
-// page of each field.
+// Limit bounds the memory of the writer to about a number of bytes: row groups get smaller, down to
+// a page of each field.
 func (w *Writer) Limit(bytes int64) {
-	// A row group is there as values, as encoded pages and as what the collector has not freed yet.
+	// A row group exists as values, as encoded pages and as garbage that is not collected yet.
 	w.bytes = int(min(groupBytes, max(bytes/4, pageBytes)))
 }
 
-// Close writes what is left, and the metadata. It does not close the file.
+// Close writes the remaining rows and the metadata. It does not close the file.
 func (w *Writer) Close() error {
 	if w.flush(); w.err != nil {
 		return w.err

@@ -7,10 +7,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// The values of flags that several verbs have.
+// Values of flags that several verbs share.
 var (
 	tableFormats = []string{"auto", "csv", "tsv", "json", "parquet", "arrow"}
-	graphFormats = []string{"auto", "mtx", "txt", "csv", "gr", "graph", "el", "wel"} // that are written
+	graphFormats = []string{"auto", "mtx", "txt", "csv", "gr", "graph", "el", "wel"} // for output
 )
 
 // choices are the values that shells offer for flags, by verb.
@@ -34,7 +34,7 @@ func tableChoices(kinds []string) map[string][]string {
 	return c
 }
 
-// offer has shells complete the values of flags.
+// offer registers the completion of flag values.
 func offer(root *cobra.Command) error {
 	for verb, flags := range choices {
 		cmd, _, err := root.Find(strings.Fields(verb))

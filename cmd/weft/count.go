@@ -25,7 +25,7 @@ import (
 type countOptions struct {
 	flags.Memory
 	by    distinct.Splitter
-	top   int      // 0 for all
+	top   int      // 0: all
 	names []string // of files; stdinName is standard input
 }
 
@@ -86,7 +86,7 @@ count and either item or, where the item is no valid UTF-8, item_base64.`,
 	return cmd
 }
 
-// runCount counts and prints.
+// runCount counts the items and prints the result.
 func runCount(ctx context.Context, a *app, opts countOptions) (err error) {
 	if err := opts.Memory.Check("count"); err != nil {
 		return err
@@ -94,7 +94,7 @@ func runCount(ctx context.Context, a *app, opts countOptions) (err error) {
 	if _, err := a.plan(opts.names...); err != nil {
 		return fmt.Errorf("count %w", err)
 	}
-	// A missing file is found before hours of counting the others.
+	// Detect a missing file before hours of counting the others.
 	size, err := checkFiles("count", opts.names)
 	if err != nil {
 		return err
@@ -106,7 +106,7 @@ func runCount(ctx context.Context, a *app, opts countOptions) (err error) {
 	defer func() { err = cmp.Or(err, dev.Close()) }()
 	bar := progress.Bytes(a.stderr, a.isTerminal, "counting", size)
 	defer bar.Close()
-	var read atomic.Int64 // bytes of files
+	var read atomic.Int64 // bytes read from files
 	var counter *distinct.Counter
 	counter, err = distinct.New(dev, opts.by, &distinct.Options{
 		Progress: func(int) {
@@ -150,8 +150,7 @@ func runCount(ctx context.Context, a *app, opts countOptions) (err error) {
 	return err
 }
 
-// checkFiles fails if a file cannot be read. It returns the size of all of
-// them in bytes, -1 if that is unknown.
+// checkFiles fails if a file cannot be read. It returns the total size in bytes, or -1 if unknown.
 func checkFiles(verb string, names []string) (size int64, err error) {
 	for _, name := range names {
 		if name == stdinName {
@@ -182,7 +181,7 @@ func checkFiles(verb string, names []string) (size int64, err error) {
 	return size, nil
 }
 
-// countingReader adds what is read to n.
+// countingReader adds the number of bytes read to n.
 type countingReader struct {
 	r io.Reader
 	n *atomic.Int64
@@ -194,19 +193,20 @@ func (c *countingReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// content reads the text of a file, or its bytes if they are what is counted.
+// content decodes the text of a file, or passes its bytes through if records are counted.
 func (o *countOptions) content(r io.Reader) (io.Reader, error) {
 	if o.by != distinct.Lines && o.by != distinct.Words {
 		return r, nil
 	}
-	plain, err := compress.Reader(r) // holds memory only, and may be in use when ctx ends: it is not closed
+	// Holds only memory, and may be in use when ctx ends, so it is not closed.
+	plain, err := compress.Reader(r)
 	if err != nil {
 		return nil, err
 	}
 	return compress.Text(bufio.NewReaderSize(plain, 1<<16))
 }
 
-// countFile counts the items of what a file contains.
+// countFile counts the items of a file.
 func countFile(ctx context.Context, a *app, c *distinct.Counter, name string, content func(io.Reader) (io.Reader, error)) error {
 	raw := a.stdin
 	if name != stdinName {
@@ -218,7 +218,7 @@ func countFile(ctx context.Context, a *app, c *distinct.Counter, name string, co
 		defer f.Close()
 		raw = f
 	}
-	// So does reading how it begins.
+	// Reading its first bytes waits, too.
 	r, err := progress.Interruptible(ctx, func() (io.Reader, error) { return content(raw) })
 	if err != nil {
 		return err
@@ -233,16 +233,16 @@ func displayName(name string) string {
 	return name
 }
 
-// summary is what weft count says besides the items.
+// summary is the output of weft count besides the items.
 type summary struct {
 	By             string  `json:"by"`
 	Items          int     `json:"items"`
 	Distinct       int     `json:"distinct"`
 	Bytes          int     `json:"bytes"`
 	Spilled        int64   `json:"spilled_bytes"`
-	Seconds        float64 `json:"seconds"` // of reading and counting
+	Seconds        float64 `json:"seconds"` // for reading and counting
 	ItemsPerSecond float64 `json:"items_per_second"`
-	Device         string  `json:"device"` // as --device takes it
+	Device         string  `json:"device"` // in the form of --device
 	DeviceName     string  `json:"device_name"`
 }
 

@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// outputBuffer is the size of the buffer of results in bytes.
+	// outputBuffer is the size of the output buffer in bytes.
 	outputBuffer = 64 << 10
-	// outputCheck is the number of items between two looks at the context.
+	// outputCheck is the number of items between two checks of the context.
 	outputCheck = 4096
 )
 
-// writeText prints "COUNT ITEM" lines; items go out byte for byte.
+// writeText prints "COUNT ITEM" lines. Items are written byte for byte.
 func writeText(ctx context.Context, w io.Writer, top *distinct.Ranking) error {
 	out := bufio.NewWriterSize(w, outputBuffer)
 	err := eachItem(ctx, top, func(_ int, item []byte, count uint64) error {
@@ -34,15 +34,14 @@ func writeText(ctx context.Context, w io.Writer, top *distinct.Ranking) error {
 	return out.Flush()
 }
 
-// jsonItem is an element of "top": exactly one of Item and Base64 is there.
+// jsonItem is an element of "top". Exactly one of Item and Base64 is set.
 type jsonItem struct {
 	Count  uint64  `json:"count"`
 	Item   *string `json:"item,omitempty"`
 	Base64 []byte  `json:"item_base64,omitempty"`
 }
 
-// writeJSON prints one object: the members of s, and "top" with an item per
-// line.
+// writeJSON prints one object: the members of s, and "top" with one item per line.
 func writeJSON(ctx context.Context, w io.Writer, s summary, top *distinct.Ranking) error {
 	out := bufio.NewWriterSize(w, outputBuffer)
 	head, err := json.Marshal(s)

@@ -111,7 +111,7 @@ func TestCountJSON(t *testing.T) {
 	}
 }
 
-// TestCountAgainstSort compares with the tools that everybody has.
+// TestCountAgainstSort compares the result with that of standard tools.
 func TestCountAgainstSort(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	var b strings.Builder
@@ -168,7 +168,7 @@ func TestCountNamedPipe(t *testing.T) {
 	}
 }
 
-// TestClosedPipe: a reader that has seen enough is no error to talk about.
+// TestClosedPipe: a reader that stops early is not an error to report.
 func TestClosedPipe(t *testing.T) {
 	var lines strings.Builder
 	for i := range 200_000 {
@@ -195,7 +195,7 @@ func TestClosedPipe(t *testing.T) {
 	}
 }
 
-// brokenWriter fails as a pipe without readers does, or a full disk.
+// brokenWriter fails like a pipe without readers, or a full disk.
 type brokenWriter struct{ err error }
 
 func (w brokenWriter) Write([]byte) (int, error) { return 0, w.err }
@@ -255,7 +255,7 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// Lines and words are those of text, however it is stored; records are bytes.
+// Lines and words are those of the text in any encoding. Records are bytes.
 func TestCountText(t *testing.T) {
 	pack := func(text string) string {
 		var b bytes.Buffer
@@ -303,7 +303,7 @@ func TestCountText(t *testing.T) {
 	}
 }
 
-// Items beyond --memory come from the temporary file, in the same order.
+// Items that exceed --memory come from the temporary file, in the same order.
 func TestCountBeyondMemory(t *testing.T) {
 	var text strings.Builder
 	for i := range 600_000 {

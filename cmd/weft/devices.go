@@ -46,8 +46,8 @@ func runDevices(a *app, entries []auto.Entry) error {
 	return writeDevicesTable(a.stdout, entries)
 }
 
-// chosen is the index of the entry that "auto" opens, -1 if none: the GPU with
-// the most free memory, or else the CPU.
+// chosen returns the index of the entry that "auto" opens, or -1: the GPU with the most free
+// memory, or else the CPU.
 func chosen(entries []auto.Entry) int {
 	best := -1
 	for i, e := range entries {
@@ -108,7 +108,7 @@ func orDash(n int) string {
 	return fmt.Sprint(n)
 }
 
-// binaryUnits prints a number of bytes to four digits: "23.46 GiB".
+// binaryUnits formats a number of bytes with four digits: "23.46 GiB".
 func binaryUnits(n uint64) string {
 	prefixes := []string{"", "Ki", "Mi", "Gi", "Ti", "Pi"}
 	x, i := float64(n), 0
@@ -119,7 +119,7 @@ func binaryUnits(n uint64) string {
 	return fmt.Sprintf("%.4g %sB", x, prefixes[i])
 }
 
-// jsonDevice is an element of what weft devices --json prints.
+// jsonDevice is an element of the output of weft devices --json.
 type jsonDevice struct {
 	Device      string      `json:"device"`
 	Auto        bool        `json:"auto"`

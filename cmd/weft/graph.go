@@ -54,7 +54,7 @@ no such vertex, 2 wrong usage, 130 interrupted.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		// As of root.
+		// Same as root.
 		SuggestionsMinimumDistance: 2,
 	}
 	all := cmd.PersistentFlags()
@@ -78,20 +78,20 @@ no such vertex, 2 wrong usage, 130 interrupted.`,
 	return cmd
 }
 
-// graphInput is the flags that say how a file is read.
+// graphInput holds the flags that control how a file is read.
 type graphInput struct {
 	format, header, ids, separator, columns string
 	maxVertices                             int
 	directed, undirected                    bool
 }
 
-// direction adds the flags of verbs that care about the direction of edges.
+// direction adds the flags of verbs that depend on the direction of edges.
 func (in *graphInput) direction(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&in.directed, "directed", false, "edges lead one way; default: as the format says, undirected if it says nothing")
 	cmd.Flags().BoolVar(&in.undirected, "undirected", false, "edges lead both ways")
 }
 
-// options are the flags as package load takes them.
+// options returns the flags as options of package load.
 func (in *graphInput) options() (o load.Options, err error) {
 	if in.directed && in.undirected {
 		return o, errors.New("--directed --undirected: want one of them")
@@ -130,7 +130,7 @@ func (in *graphInput) options() (o load.Options, err error) {
 	return o, nil
 }
 
-// oneGraph wants the name of one file.
+// oneGraph requires the name of one file.
 func oneGraph(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0 || args[0] == "":
@@ -141,33 +141,33 @@ func oneGraph(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// graphSummary is what all verbs say about a file.
+// graphSummary is the output that all verbs share.
 type graphSummary struct {
 	File     string `json:"file"`
 	Format   string `json:"format"`
-	Header   bool   `json:"header"` // the first line is one
+	Header   bool   `json:"header"` // the first line is a header
 	Directed bool   `json:"directed"`
 	Vertices int    `json:"vertices"`
 	Edges    int    `json:"edges"`
-	// Device is where a verb computes that may do so on a GPU.
+	// Device is the device of verbs that may compute on a GPU.
 	Device string `json:"device,omitempty"`
-	// Seconds of reading the file, of building the graph, and of what the verb does then.
+	// Seconds to read the file, to build the graph, and for the verb itself.
 	LoadSeconds  float64 `json:"load_seconds"`
 	BuildSeconds float64 `json:"build_seconds"`
 	Seconds      float64 `json:"seconds"`
 }
 
-// graphJob is a verb at work on a file.
+// graphJob is a verb running on a file.
 type graphJob struct {
 	*app
 	graphSummary
 	ctx  context.Context
 	dev  device.Device // the CPU
-	on   device.Device // where to compute
+	on   device.Device // the device that computes
 	file *load.File
 }
 
-// runGraph reads a file, and does something with it.
+// runGraph reads a file and calls do.
 func runGraph(cmd *cobra.Command, a *app, in *graphInput, name string, unweighted bool, do func(*graphJob) error) (err error) {
 	verb := "graph " + cmd.Name()
 	o, err := in.options()
@@ -203,7 +203,7 @@ func runGraph(cmd *cobra.Command, a *app, in *graphInput, name string, unweighte
 	return nil
 }
 
-// runGraphOn is runGraph for verbs that compute on --device, once the CPU has read the file.
+// runGraphOn is runGraph for verbs that compute on --device after the CPU has read the file.
 func runGraphOn(cmd *cobra.Command, a *app, in *graphInput, name string, unweighted bool, do func(*graphJob) error) error {
 	where := a.device
 	a.device = "cpu"
@@ -225,7 +225,8 @@ func (j *graphJob) read(name string, o load.Options) error {
 	j.File = displayName(name)
 	source, size := j.stdin, int64(-1)
 	if name != stdinName {
-		f, err := progress.Interruptible(j.ctx, func() (*os.File, error) { return os.Open(name) }) // a pipe waits for its writer
+		// A pipe waits for its writer.
+		f, err := progress.Interruptible(j.ctx, func() (*os.File, error) { return os.Open(name) })
 		if err == nil {
 			defer f.Close()
 			source = f
@@ -243,7 +244,8 @@ func (j *graphJob) read(name string, o load.Options) error {
 	if size >= 0 {
 		o.Progress = bar.Add
 		j.file, err = read()
-	} else { // waiting for a pipe can be interrupted; what reads it goes on then, so it has no bar
+	} else {
+		// Waiting for a pipe can be interrupted, but its reader then continues, so it has no bar.
 		j.file, err = progress.Interruptible(j.ctx, read)
 	}
 	if err != nil {
@@ -254,7 +256,7 @@ func (j *graphJob) read(name string, o load.Options) error {
 	return nil
 }
 
-// sizeOf is the size of a file, -1 if it is none that has one.
+// sizeOf returns the size of a file, or -1 if it has none.
 func sizeOf(f *os.File) (int64, error) {
 	info, err := f.Stat()
 	switch {
@@ -268,7 +270,8 @@ func sizeOf(f *os.File) (int64, error) {
 	return info.Size(), nil
 }
 
-// build makes the graph of the file. Where a verb does not care, edges have no direction.
+// build builds the graph of the file. Verbs that do not depend on the direction of edges pass
+// false.
 func (j *graphJob) build(directed bool) (*graph.CSR, error) {
 	start := time.Now()
 	g, err := graph.Build(j.ctx, j.dev, j.file.Edges, &graph.Options{Directed: directed, MaxVertices: math.MaxUint32})
@@ -280,7 +283,7 @@ func (j *graphJob) build(directed bool) (*graph.CSR, error) {
 	return g, nil
 }
 
-// timed runs what a verb is there for.
+// timed runs the computation of a verb and measures it.
 func (j *graphJob) timed(run func() error) error {
 	start := time.Now()
 	err := run()
@@ -288,7 +291,8 @@ func (j *graphJob) timed(run func() error) error {
 	return err
 }
 
-// source is the vertex that a flag names: by default the one with the most neighbors, the smallest of them.
+// source returns the vertex that a flag names. The default is the vertex with the most neighbors,
+// the smallest of several.
 func (j *graphJob) source(name string, g *graph.CSR) (uint32, error) {
 	if g.Vertices() == 0 {
 		return 0, errors.New("there is no vertex to begin at")
@@ -309,12 +313,12 @@ func (j *graphJob) source(name string, g *graph.CSR) (uint32, error) {
 	return most, nil
 }
 
-// fact is a line of what a verb prints.
+// fact is a line of a verb's output.
 type fact struct{ name, value string }
 
 func factf(name, format string, args ...any) fact { return fact{name, fmt.Sprintf(format, args...)} }
 
-// print prints a result as JSON, or facts, after those that all verbs have.
+// print prints a result as JSON, or as facts, after those of all verbs.
 func (j *graphJob) print(result any, facts []fact) error {
 	if j.json {
 		encoder := json.NewEncoder(j.stdout)
@@ -339,18 +343,19 @@ func (j *graphJob) print(result any, facts []fact) error {
 	for _, f := range facts {
 		fmt.Fprintf(t, "%s\t%s\n", f.name, f.value)
 	}
-	t.Flush() // to memory
+	t.Flush() // writes to memory
 	_, err := io.WriteString(j.stdout, text.String())
 	return err
 }
 
-// graphValue is what a verb computes for a vertex.
+// graphValue is the value that a verb computes for a vertex.
 type graphValue struct {
 	Vertex string `json:"vertex"`
 	Value  any    `json:"value"`
 }
 
-// printValues prints a line for each vertex that has a value: its id and the value, or an object with both.
+// printValues prints a line for each vertex with a value: its id and the value, or an object with
+// both.
 func (j *graphJob) printValues(value func(v uint32) (x any, ok bool)) error {
 	out := bufio.NewWriterSize(j.stdout, outputBuffer)
 	encoder := json.NewEncoder(out)

@@ -67,7 +67,7 @@ seconds (of writing), out, out_format and left_out (vertices).`,
 	return cmd
 }
 
-// outFormat is the format of a file that is to be written.
+// outFormat returns the format of an output file.
 func outFormat(a *app, as, out string) (load.Format, error) {
 	format, err := load.ParseFormat(as)
 	if err != nil {
@@ -85,7 +85,7 @@ func outFormat(a *app, as, out string) (load.Format, error) {
 	return format, nil
 }
 
-// graphKind recognizes graphs as convert writes them, compressed or not.
+// graphKind recognizes graphs that convert writes, compressed or not.
 func graphKind(out string, format load.Format) outfile.Kind {
 	begins := map[load.Format]string{
 		load.MatrixMarket: `%%MatrixMarket matrix coordinate `, load.EdgeList: `# Nodes: \d+ Edges: \d+\n`, load.CSV: `source,target(,weight)?\n`,
@@ -106,7 +106,7 @@ func graphKind(out string, format load.Format) outfile.Kind {
 	}
 }
 
-// graphConverted is what weft graph convert prints.
+// graphConverted is the output of weft graph convert.
 type graphConverted struct {
 	*graphSummary
 	Out       string `json:"out"`
@@ -114,7 +114,7 @@ type graphConverted struct {
 	LeftOut   int    `json:"left_out"`
 }
 
-// leftOut counts the vertices that a format has no line for.
+// leftOut counts the vertices that a format cannot represent.
 func leftOut(f *load.File, format load.Format) int {
 	last, touched := -1, make([]bool, f.Vertices)
 	for _, ends := range [][]uint32{f.From, f.To} {
@@ -177,7 +177,7 @@ func notWritten(out string, err error) error {
 
 func (e *writeFailure) Unwrap() error { return e.err }
 
-// Error leaves out which package says it.
+// Error omits the name of the package that failed.
 func (e *writeFailure) Error() string {
 	text := flags.Reason(e.err).Error()
 	for _, prefix := range []string{"load: write: ", "load: write " + e.out + ": ", weft.ErrOptions.Error() + ": "} {

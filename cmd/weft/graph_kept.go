@@ -9,17 +9,17 @@ import (
 	"github.com/weftgo/weft/graph/algo"
 )
 
-// kept is a result that follows the batches of a graph.
+// kept is a result that is updated with each batch of a graph.
 type kept interface {
-	inserted(graph.Edges) error // behind an insertion: what it has changed
-	leave(graph.Edges) error    // before a deletion: all of it
-	deleted(graph.Edges) error  // behind it: what it has changed
-	// value is the result, and the vertex that has it, if one does.
+	inserted(graph.Edges) error // after an insertion: the new edges
+	leave(graph.Edges) error    // before a deletion: all edges of it
+	deleted(graph.Edges) error  // after a deletion: the removed edges
+	// value returns the result, and its vertex, if it has one.
 	value() (x float64, vertex string, err error)
 	close() error
 }
 
-// keep begins with the empty graph.
+// keep returns the result of the empty graph.
 func (r *replayer) keep() (kept, error) {
 	empty, err := graph.Build(r.ctx, r.dev, graph.Edges{Vertices: r.file.Vertices}, &graph.Options{Directed: r.Directed, MaxVertices: max(1, r.file.Vertices)})
 	if err != nil {
@@ -37,7 +37,7 @@ func (r *replayer) keep() (kept, error) {
 	return keptEdges{r}, nil
 }
 
-// keptEdges keeps nothing that the graph does not.
+// keptEdges stores nothing: the graph has the number of edges.
 type keptEdges struct{ *replayer }
 
 func (k keptEdges) inserted(graph.Edges) error { return nil }
@@ -50,7 +50,7 @@ func (k keptEdges) close() error { return nil }
 
 func (k keptEdges) value() (float64, string, error) { return float64(k.g.Edges()), "", nil }
 
-// keptComponents counts components: anew where edges have gone.
+// keptComponents counts components, from scratch after deletions.
 type keptComponents struct {
 	*replayer
 	connected *algo.Connected
@@ -61,7 +61,7 @@ func (k *keptComponents) inserted(e graph.Edges) error {
 	if k.stale {
 		return nil
 	}
-	e.Vertices = k.file.Vertices // which may be more than there are by default
+	e.Vertices = k.file.Vertices // possibly more than the default
 	return k.connected.Insert(k.ctx, e)
 }
 
@@ -85,7 +85,7 @@ func (k *keptComponents) value() (float64, string, error) {
 		}
 		k.stale = false
 	}
-	alone := k.file.Vertices - k.connected.Vertices() // vertices that no edge has had yet
+	alone := k.file.Vertices - k.connected.Vertices() // vertices that have had no edge yet
 	return float64(k.connected.Count() + alone), "", nil
 }
 
@@ -113,7 +113,8 @@ func (k *keptTriangles) close() error { return nil }
 
 func (k *keptTriangles) value() (float64, string, error) { return float64(k.triangles), "", nil }
 
-// keptRanks keeps PageRank, where the graph is. Edges that come and go between two results are told together.
+// keptRanks keeps PageRank on the graph's device. Edges that come and go between two results are
+// applied together.
 type keptRanks struct {
 	*replayer
 	stream   *device.Stream
@@ -174,7 +175,7 @@ func (k *keptRanks) value() (float64, string, error) {
 	return float64(ranks[best]) / algo.RankOne, k.file.Names.Name(uint32(best)), nil
 }
 
-// follow takes edges to the device, and has the ranks follow them.
+// follow copies edges to the device, and updates the ranks.
 func (k *keptRanks) follow() (err error) {
 	var lists [2]graph.DeviceEdges
 	for i, e := range []graph.Edges{k.in, k.gone} {

@@ -12,14 +12,14 @@ import (
 	"github.com/weftgo/weft/internal/table/flags"
 )
 
-// graphPlot is the flag of verbs that draw what they print.
+// graphPlot is the flag of verbs that plot their output.
 type graphPlot struct{ file string }
 
 func (p *graphPlot) flag(cmd *cobra.Command, what string) {
 	cmd.Flags().Var(flags.Name(&p.file), "svg", "also draw "+what+", to `FILE`; of the files that exist, only an SVG image is replaced")
 }
 
-// check refuses a file that must not or cannot be written, before there is work to lose.
+// check refuses a file that must not or cannot be written, before any work.
 func (p *graphPlot) check(a *app, input string) error {
 	plan, err := a.plan(input)
 	if err == nil && p.file != "" {
@@ -28,7 +28,7 @@ func (p *graphPlot) check(a *app, input string) error {
 	return err
 }
 
-// draw draws one line, if that has been asked for.
+// draw draws a line, if the flag is set.
 func (p *graphPlot) draw(line plot) error {
 	if p.file == "" {
 		return nil
@@ -42,7 +42,8 @@ func (p *graphPlot) draw(line plot) error {
 	return nil
 }
 
-// plot is the degrees of a graph: both axes have logarithms, on which the degrees of many networks lie on a line.
+// plot plots the degrees of a graph. Both axes are logarithmic, because the degrees of many
+// networks then form a line.
 func (s *graphStats) plot() plot {
 	line := plot{
 		title: "Degrees of " + progress.Printable(filepath.Base(s.File)), xLabel: "degree, and up to twice of it", yLabel: "vertices",
@@ -56,7 +57,7 @@ func (s *graphStats) plot() plot {
 	return line
 }
 
-// plot is what has been kept of a graph while its edges came.
+// plot plots the samples of a replay.
 func (r *graphReplay) plot() plot {
 	line := plot{
 		title: progress.Printable(filepath.Base(r.File)) + " in batches of " + fmt.Sprint(r.Batch), xLabel: "edges listed", yLabel: r.Result,

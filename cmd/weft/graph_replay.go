@@ -14,17 +14,17 @@ import (
 	"github.com/weftgo/weft/internal/table/flags"
 )
 
-// replayOptions are the flags of weft graph replay.
+// replayOptions holds the flags of weft graph replay.
 type replayOptions struct {
 	batch, window, every int
 	result               string
 	plot                 graphPlot
 }
 
-// replayResults are what can be kept of a graph while it changes.
+// replayResults are the results that can be maintained while a graph changes.
 var replayResults = []string{"components", "triangles", "pagerank", "edges"}
 
-// samplesShown is how many lines of results there are about, unless a flag says how often.
+// samplesShown is the approximate number of result lines, unless a flag sets the interval.
 const samplesShown = 20
 
 func newGraphReplayCommand(a *app, in *graphInput) *cobra.Command {
@@ -84,7 +84,7 @@ func (o *replayOptions) check() error {
 	return nil
 }
 
-// graphSample is a result on the way.
+// graphSample is an intermediate result.
 type graphSample struct {
 	Listed           int     `json:"listed"`
 	Edges            int     `json:"edges"`
@@ -94,7 +94,7 @@ type graphSample struct {
 	ResultSeconds    float64 `json:"result_seconds"`
 }
 
-// graphReplay is what weft graph replay prints.
+// graphReplay is the output of weft graph replay.
 type graphReplay struct {
 	*graphSummary
 	Batch            int           `json:"batch"`
@@ -130,7 +130,7 @@ func (j *graphJob) replay(o *replayOptions) (err error) {
 	return errors.Join(j.print(r.out, r.facts()), o.plot.draw(r.out.plot()))
 }
 
-// replayer is a graph, and the edges on their way to it.
+// replayer is a graph with the edges still to come.
 type replayer struct {
 	*graphJob
 	out    graphReplay
@@ -174,7 +174,7 @@ func (r *replayer) run() (err error) {
 	return nil
 }
 
-// batch inserts lines lo to hi-1, and deletes what leaves the window.
+// batch inserts lines lo to hi-1, and deletes the edges that leave the window.
 func (r *replayer) batch(lo, hi int) error {
 	in := graph.Edges{From: r.file.From[lo:hi], To: r.file.To[lo:hi]}
 	if err := r.update(in, r.g.Insert, r.kept.inserted); err != nil {
@@ -190,7 +190,7 @@ func (r *replayer) batch(lo, hi int) error {
 	return r.update(out, r.g.Delete, r.kept.deleted)
 }
 
-// update changes the graph, and tells what is kept of the edges by which it changed.
+// update changes the graph, and passes the edges that changed it to the result.
 func (r *replayer) update(e graph.Edges, change func(context.Context, []uint32, []uint32, []bool) (int, error), tell func(graph.Edges) error) error {
 	start := time.Now()
 	done := make([]bool, len(e.From))
@@ -205,7 +205,7 @@ func (r *replayer) update(e graph.Edges, change func(context.Context, []uint32, 
 	return r.tell(e.Where(done), tell)
 }
 
-// tell tells what is kept of edges.
+// tell passes edges to the result, and measures the time.
 func (r *replayer) tell(e graph.Edges, to func(graph.Edges) error) error {
 	start := time.Now()
 	err := to(e)
@@ -214,7 +214,7 @@ func (r *replayer) tell(e graph.Edges, to func(graph.Edges) error) error {
 	return err
 }
 
-// sample notes the result.
+// sample records the result.
 func (r *replayer) sample(listed int) error {
 	start := time.Now()
 	value, vertex, err := r.kept.value()
@@ -232,7 +232,7 @@ func (r *replayer) sample(listed int) error {
 	return nil
 }
 
-// facts are the same in lines.
+// facts returns the output as lines.
 func (r *replayer) facts() []fact {
 	facts := []fact{
 		factf("listed", "%s, in batches of %d, on %s", progress.Counted(int64(r.out.Listed), "edge"), r.out.Batch, r.out.Device),
@@ -251,12 +251,12 @@ func (r *replayer) facts() []fact {
 	return facts
 }
 
-// window says which edges leave the last so many lines.
+// window determines which edges leave the last size lines.
 type window struct {
 	graph.Edges
 	size     int
 	directed bool
-	last     map[[2]uint32]int // line of edges in the window
+	last     map[[2]uint32]int // last line of each edge in the window
 }
 
 func newWindow(e graph.Edges, size int, directed bool) *window {
@@ -271,7 +271,7 @@ func (w *window) key(line int) [2]uint32 {
 	return [2]uint32{u, v}
 }
 
-// leaves are the edges that leave when lines lo to hi-1 come.
+// leaves returns the edges that leave the window when lines lo to hi-1 arrive.
 func (w *window) leaves(lo, hi int) (out graph.Edges) {
 	if w.size == 0 {
 		return out

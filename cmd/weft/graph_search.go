@@ -13,7 +13,7 @@ import (
 	"github.com/weftgo/weft/internal/progress"
 )
 
-// valuesFlag adds the flag of verbs that have a value for each vertex.
+// valuesFlag adds the flag of verbs with a value per vertex.
 func valuesFlag(cmd *cobra.Command, values *bool, what string) {
 	cmd.Flags().BoolVar(values, "values", false, "print a line for each vertex instead: its id, and "+what+"; with --json an object with vertex and value")
 }
@@ -42,7 +42,7 @@ seconds, source, reached (vertices), depth (the largest), and levels, the number
 	return cmd
 }
 
-// graphBFS is what weft graph bfs prints.
+// graphBFS is the output of weft graph bfs.
 type graphBFS struct {
 	*graphSummary
 	Source  string `json:"source"`
@@ -112,7 +112,7 @@ seconds, source, reached (vertices), weighted, distance_max and distance_mean, a
 	return cmd
 }
 
-// graphSSSP is what weft graph sssp prints.
+// graphSSSP is the output of weft graph sssp.
 type graphSSSP struct {
 	*graphSummary
 	Source   string  `json:"source"`
@@ -134,7 +134,8 @@ func (j *graphJob) sssp(name string, values bool) error {
 	return ssspOf(j, name, values, func(w float64) float64 { return w }, math.Inf(1))
 }
 
-// ssspOf does it with weights and distances of one type, of which far is that of vertices that no path leads to.
+// ssspOf runs the verb with weights and distances of one type. far is the distance of unreachable
+// vertices.
 func ssspOf[D algo.Distance](j *graphJob, name string, values bool, weight func(float64) D, far D) error {
 	weights := make([]D, len(j.file.From))
 	for i := range weights {

@@ -39,14 +39,14 @@ degree_min, degree_max, degree_mean, degree_sigma, and degrees, a list of object
 	return cmd
 }
 
-// graphDegrees is how many vertices have a degree in a range.
+// graphDegrees counts the vertices with a degree in a range.
 type graphDegrees struct {
 	From     int `json:"from"`
 	To       int `json:"to"`
 	Vertices int `json:"vertices"`
 }
 
-// graphStats is what weft graph stats prints.
+// graphStats is the output of weft graph stats.
 type graphStats struct {
 	*graphSummary
 	Listed    int            `json:"listed"`
@@ -135,7 +135,7 @@ build_seconds, seconds, triangles, wedges (such pairs) and transitivity.`,
 	}
 }
 
-// graphTriangles is what weft graph triangles prints.
+// graphTriangles is the output of weft graph triangles.
 type graphTriangles struct {
 	*graphSummary
 	Triangles    uint64  `json:"triangles"`

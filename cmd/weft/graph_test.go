@@ -12,10 +12,10 @@ import (
 	"testing"
 )
 
-// karate is a graph that everybody knows.
+// karate is a well-known graph.
 var karate = filepath.Join("..", "..", "graph", "load", "testdata", "karate.txt")
 
-// graphJSON runs a verb, and returns the object that it prints, without what is different each time.
+// graphJSON runs a verb and returns its JSON output, without the members that vary.
 func graphJSON(t *testing.T, args ...string) map[string]any {
 	t.Helper()
 	stdout, stderr, status := runWeft(t, "", append([]string{"graph"}, args...)...)
@@ -35,7 +35,7 @@ func graphJSON(t *testing.T, args ...string) map[string]any {
 	return got
 }
 
-// Every verb, of a graph whose answers are known.
+// Every verb runs on a graph with known results.
 func TestGraphJSON(t *testing.T) {
 	weighted := filepath.Join(t.TempDir(), "trips.csv")
 	must(t, os.WriteFile(weighted, []byte("from,to,km\nBern,Thun,18\nThun,Spiez,9.5\nBern,Spiez,40\nBasel,Basel,1\n"), 0o600))
@@ -75,7 +75,7 @@ func TestGraphJSON(t *testing.T) {
 	}
 }
 
-// Help says which members the JSON has, and it has no others.
+// The help lists exactly the members of the JSON.
 func TestGraphJSONIsDocumented(t *testing.T) {
 	root := newRootCommand(&app{})
 	for verb, args := range map[string][]string{
@@ -92,9 +92,10 @@ func TestGraphJSONIsDocumented(t *testing.T) {
 	}
 }
 
-// What verbs print without --json.
+// Without --json, verbs print text.
 func TestGraphText(t *testing.T) {
-	const list = "4 2\na b\nb c\n" // an edge of three, of strings, that could be a header
+	// An edge list of three strings, with a first line that could be a header.
+	const list = "4 2\na b\nb c\n"
 	for _, tt := range []struct {
 		args []string
 		want []string
@@ -128,7 +129,7 @@ func TestGraphText(t *testing.T) {
 	}
 }
 
-// What is converted, there and back, is the same.
+// Converting a graph there and back gives the same graph.
 func TestGraphConvert(t *testing.T) {
 	dir := t.TempDir()
 	from := karate
@@ -142,7 +143,7 @@ func TestGraphConvert(t *testing.T) {
 		if got["out"] != to || got["out_format"] != strings.Split(name, ".")[1] {
 			t.Errorf("%s: %v", name, got)
 		}
-		if name == "a.gr.gz" { // has each edge twice, so what comes of it has, too
+		if name == "a.gr.gz" { // has each edge twice, and so has its conversion
 			graphJSON(t, "convert", "--json", "--undirected", to, filepath.Join(dir, "b.graph"))
 			to = filepath.Join(dir, "b.graph")
 		}
@@ -153,7 +154,7 @@ func TestGraphConvert(t *testing.T) {
 	}
 }
 
-// What is wrong with a file or a command line is said on one line, with the line of the file.
+// Errors of a file or a command line are one line, with the line number of the file.
 func TestGraphErrors(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, content string) string {
@@ -216,7 +217,7 @@ func TestGraphErrors(t *testing.T) {
 	}
 }
 
-// The counts of real graphs come out of the command, too.
+// The command reproduces the counts of real graphs.
 func TestGraphGolden(t *testing.T) {
 	dir := filepath.Join("..", "..", "..", "shared", "data", "graphs")
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {

@@ -33,13 +33,13 @@ largest first.`,
 	return cmd
 }
 
-// graphSizes is how many components are of a size.
+// graphSizes counts the components of a size.
 type graphSizes struct {
 	Vertices   int `json:"vertices"`
 	Components int `json:"components"`
 }
 
-// graphComponents is what weft graph components prints.
+// graphComponents is the output of weft graph components.
 type graphComponents struct {
 	*graphSummary
 	Components int          `json:"components"`
@@ -138,7 +138,7 @@ type graphRank struct {
 	Rank   float64 `json:"rank"`
 }
 
-// graphPageRank is what weft graph pagerank prints.
+// graphPageRank is the output of weft graph pagerank.
 type graphPageRank struct {
 	*graphSummary
 	Iterations int         `json:"iterations"`
@@ -200,13 +200,13 @@ build_seconds, seconds, largest (core number), and cores, a list of objects with
 	return cmd
 }
 
-// graphCore is how many vertices have a core number.
+// graphCore counts the vertices with a core number.
 type graphCore struct {
 	Core     int `json:"core"`
 	Vertices int `json:"vertices"`
 }
 
-// graphKCore is what weft graph kcore prints.
+// graphKCore is the output of weft graph kcore.
 type graphKCore struct {
 	*graphSummary
 	Largest uint32      `json:"largest"`

@@ -19,11 +19,11 @@ import (
 	"github.com/weftgo/weft/internal/table/flags"
 )
 
-// groupOptions are the flags and arguments of weft group and weft distinct.
+// groupOptions holds the flags and arguments of weft group and weft distinct.
 type groupOptions struct {
 	tableFlags
 	flags.Group
-	count bool // weft distinct: the number of groups only
+	count bool // weft distinct: print only the number of groups
 	names []string
 }
 
@@ -99,7 +99,7 @@ func (o *groupOptions) add(cmd *cobra.Command) {
 	o.tableFlags.add(cmd)
 }
 
-// someFiles wants at least one file.
+// someFiles requires at least one file.
 func someFiles(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return flags.Usage("%s: no file given; - is standard input", cmd.Name())
@@ -133,7 +133,7 @@ func runGroup(ctx context.Context, a *app, o *groupOptions, verb string) error {
 	})
 }
 
-// run reads all rows of a table, and prints the groups.
+// run reads all rows of a table and prints the groups.
 func (o *groupOptions) run(j *tableJob, t *table.Table) error {
 	gr, err := o.Plan(j.ctx, t)
 	if err != nil {
@@ -164,7 +164,7 @@ func (j *tableJob) addGroups(t *table.Table, g *group.Groups, gr *flags.Grouping
 		keys, values := gr.Split(columns)
 		return g.Add(j.ctx, keys, values)
 	}
-	// Without rows, groups still have types.
+	// Groups have types even without rows.
 	if err := add(gr.Empty(t)); err != nil {
 		return err
 	}
@@ -175,13 +175,13 @@ func (j *tableJob) addGroups(t *table.Table, g *group.Groups, gr *flags.Grouping
 	})
 }
 
-// groupSummary is what weft group --json says besides the rows.
+// groupSummary is the output of weft group --json besides the rows.
 type groupSummary struct {
 	tableSummary
 	Groups int `json:"groups"`
 }
 
-// print prints groups in the order that is asked for.
+// print prints groups in the requested order.
 func (o *groupOptions) print(j *tableJob, t *table.Table, g *group.Groups, gr *flags.Grouping) error {
 	pages, err := groupPages(j.ctx, g, gr)
 	if err != nil {
@@ -233,8 +233,8 @@ func (o *groupOptions) print(j *tableJob, t *table.Table, g *group.Groups, gr *f
 	return j.say(did)
 }
 
-// groupPages returns the columns of all groups: in one piece, which closes the groups, or, if some
-// are in the temporary file, in as many as can be in memory one after another.
+// groupPages returns the columns of all groups. They come in one piece, which closes the groups. If
+// some are in the temporary file, they come in pieces that fit in memory one after another.
 func groupPages(ctx context.Context, g *group.Groups, gr *flags.Grouping) (iter.Seq2[[]column.Column,
 	error], error) {
 	explain := func(err error) error {
@@ -246,7 +246,7 @@ func groupPages(ctx context.Context, g *group.Groups, gr *flags.Grouping) (iter.
 	if g.Spilled() == 0 {
 		r, err := g.Result(ctx)
 		if err == nil {
-			err = g.Close() // there is memory for more
+			err = g.Close() // frees memory for more
 		}
 		if err != nil {
 			return nil, explain(err)

@@ -19,7 +19,7 @@ import (
 	"github.com/weftgo/weft/join"
 )
 
-// joinOptions are the flags and arguments of weft join.
+// joinOptions holds the flags and arguments of weft join.
 type joinOptions struct {
 	tableFlags
 	on      []string
@@ -82,12 +82,12 @@ spilled_bytes (to the temporary file), seconds, device and device_name.`,
 type side struct {
 	*table.Table
 	keys        []int // columns of the table
-	flags.Reads       // what is read
-	at          []int // of keys, in what is read
+	flags.Reads       // the columns to read
+	at          []int // indexes of keys in the columns that are read
 	convert     []column.Type
 }
 
-// keysOf are the key columns of a batch, in the types that both sides have.
+// keysOf returns the key columns of a batch, in the types that both sides share.
 func (s *side) keysOf(columns []column.Column) []column.Column {
 	keys := make([]column.Column, len(s.at))
 	for i, at := range s.at {
@@ -96,7 +96,7 @@ func (s *side) keysOf(columns []column.Column) []column.Column {
 	return keys
 }
 
-// mayWiden reports whether types of what is read may turn out to be others.
+// mayWiden reports whether later values may change the types of columns.
 func (s *side) mayWiden() bool {
 	return slices.ContainsFunc(s.Columns, func(r table.Read) bool { return r.Form != table.Text && r.As == column.None })
 }
@@ -106,7 +106,7 @@ type joined struct {
 	table.Field
 	right  bool
 	column int // of the table
-	at     int // in what is read of its side
+	at     int // index in the columns that its side reads
 }
 
 func runJoin(ctx context.Context, a *app, o *joinOptions) error {
@@ -136,7 +136,7 @@ func runJoin(ctx context.Context, a *app, o *joinOptions) error {
 	})
 }
 
-// open opens both files. Columns of --text and --number are those of either that has no types.
+// open opens both files. --text and --number apply to untyped columns of either file.
 func (o *joinOptions) open(j *tableJob) (left, right *side, err error) {
 	options := o.Options
 	options.Text, options.Number = nil, nil
@@ -178,7 +178,7 @@ func (o *joinOptions) open(j *tableJob) (left, right *side, err error) {
 	return left, right, nil
 }
 
-// force has columns read in a form, in each file of text that has them.
+// force sets the form of columns, in each text file that has them.
 func (o *joinOptions) force(j *tableJob, flag string, names []string, form table.Form, sides []*side) error {
 	for _, name := range names {
 		var failed error
@@ -204,8 +204,8 @@ func (o *joinOptions) force(j *tableJob, flag string, names []string, form table
 	return nil
 }
 
-// agree finds out whether key i of both sides can be compared. A form that one of them has by a
-// flag is that of both.
+// agree checks that key i of both sides can be compared. A form that a flag sets on one side
+// applies to both.
 func agree(left, right *side, i int) error {
 	l, r := left.keys[i], right.keys[i]
 	lf, rf := left.Fields()[l], right.Fields()[r]
@@ -234,7 +234,7 @@ func agree(left, right *side, i int) error {
 	}
 }
 
-// comparableText finds out whether a key of text can be compared with a column that has a type.
+// comparableText checks that a text key can be compared with a typed column.
 func comparableText(s *side, c int, with table.Field, differ error) error {
 	form, number := s.Forced(c), arrow.Numeric(with.Arrow) == nil
 	switch {
@@ -248,7 +248,7 @@ func comparableText(s *side, c int, with table.Field, differ error) error {
 	return nil
 }
 
-// typeName is the type of a column, for people.
+// typeName returns the type of a column, for people.
 func typeName(f table.Field) string {
 	if f.Arrow == nil {
 		return "text"
@@ -256,12 +256,12 @@ func typeName(f table.Field) string {
 	return f.Arrow.String()
 }
 
-// alike reports whether values of two types are the same if their columns are.
+// alike reports whether equal columns of two types mean equal values.
 func alike(a, b goarrow.DataType) bool {
 	return plain(a) && plain(b) || goarrow.TypeEqual(a, b)
 }
 
-// plain reports whether values of a type are what their column holds.
+// plain reports whether the values of a type are stored in columns as they are.
 func plain(t goarrow.DataType) bool {
 	if d, ok := t.(*goarrow.DictionaryType); ok {
 		t = d.ValueType
@@ -269,9 +269,9 @@ func plain(t goarrow.DataType) bool {
 	return arrow.Numeric(t) == nil || goarrow.IsBaseBinary(t.ID()) || t.ID() == goarrow.STRING_VIEW || t.ID() == goarrow.BINARY_VIEW || t.ID() == goarrow.BOOL
 }
 
-// all are the columns that a result may have: those of the left side, and those of the right one
-// but for its keys, with names that differ. twice has the numbers, from 1 on, of two columns of a
-// file that are called the same.
+// all returns the columns that a result may have: those of the left side, and those of the right
+// one except its keys, with unique names. twice has the numbers, from 1 on, of two columns of one
+// file with the same name.
 func (o *joinOptions) all(left, right *side) (all []joined, twice map[string][2]int) {
 	twice = map[string][2]int{}
 	add := func(s *side, skip func(c int) bool, rename func(name string) string) {
@@ -307,7 +307,7 @@ func (o *joinOptions) all(left, right *side) (all []joined, twice map[string][2]
 	return all, twice
 }
 
-// unique makes the names of columns differ.
+// unique makes the names of columns unique.
 func unique(all []joined) {
 	fields := fieldsOf(all)
 	table.Unique(fields)
@@ -324,8 +324,8 @@ func fieldsOf(all []joined) []table.Field {
 	return fields
 }
 
-// result are the columns of the result. It finds all members of JSON that is on the left side where
-// all are wanted, since rows are out when another comes.
+// result returns the columns of the result. If all columns are requested, it first finds all
+// members of JSON on the left side, because a new one would come after output has begun.
 func (o *joinOptions) result(j *tableJob, left, right *side) ([]joined, error) {
 	if len(o.columns) == 0 {
 		left.All()
@@ -352,7 +352,7 @@ func (o *joinOptions) result(j *tableJob, left, right *side) ([]joined, error) {
 	return some, err
 }
 
-// choose are columns by their names or numbers; missing is one that is none.
+// choose returns columns by name or number; missing is one that does not exist.
 func (o *joinOptions) choose(left, right *side) (some []joined, missing string, err error) {
 	all, twice := o.all(left, right)
 	index := flags.ByName(fieldsOf(all))
@@ -373,9 +373,10 @@ func (o *joinOptions) choose(left, right *side) (some []joined, missing string, 
 	return some, "", nil
 }
 
-// use finds what is read of both sides for a result.
+// use determines the columns to read on both sides for a result.
 func (o *joinOptions) use(j *tableJob, left, right *side, result []joined) {
-	form := table.Text // as it is written, which has all values: none is late when half of the output is out
+	// As written, which represents every value: none comes late when half of the output is written.
+	form := table.Text
 	if j.Parquet != "" {
 		form = table.Written
 	}
@@ -398,7 +399,7 @@ func (o *joinOptions) use(j *tableJob, left, right *side, result []joined) {
 	}
 }
 
-// compareAs finds the types in which keys are compared, once those of the right side are known.
+// compareAs sets the types in which keys are compared, after those of the right side are known.
 func compareAs(left, right *side) {
 	for i, c := range left.keys {
 		typ := table.Converts(right.TypeOf(right.Columns[right.at[i]]))
@@ -418,8 +419,8 @@ func compareAs(left, right *side) {
 	}
 }
 
-// readAs is a key of text as it is compared with a column that has a type. A value that the type
-// does not have is null: it matches nothing.
+// readAs returns the read of a text key that is compared with a typed column. A value that the type
+// does not have is null and matches nothing.
 func readAs(read table.Read, with column.Type) table.Read {
 	read.As = table.Converts(with)
 	if read.As == column.Bytes {
@@ -428,8 +429,8 @@ func readAs(read table.Read, with column.Type) table.Read {
 	return read
 }
 
-// lookAhead reads columns of the left side before rows are out: it finds their types, and which of
-// those that are held as text are numbers in JSON.
+// lookAhead reads columns of the left side before rows are written. It finds their types, and which
+// of the text columns are numbers in JSON.
 func (o *joinOptions) lookAhead(j *tableJob, left *side, result []joined) error {
 	found := make([]table.Literals, len(left.Columns))
 	for batch, err := range left.Batches(j.ctx, left.Columns) {
@@ -449,19 +450,19 @@ func (o *joinOptions) lookAhead(j *tableJob, left *side, result []joined) error 
 	return nil
 }
 
-// restarts reports whether what has been written of the result can be written anew.
+// restarts reports whether the output can be written again from the start.
 func (o *joinOptions) restarts(j *tableJob) bool {
 	return len(o.Sort) > 0 || j.Parquet != "" && j.WritesWhole()
 }
 
-// joinSummary is what weft join --json says besides the rows.
+// joinSummary is the output of weft join --json besides the rows.
 type joinSummary struct {
 	tableSummary
 	Joined int `json:"joined"`
 }
 
-// join reads the right side, and then the left one. An error comes with the side that was being
-// read, nil if output is out, so that nothing can be read again.
+// join reads the right side, then the left one. It returns an error with the side that was being
+// read, or nil if output has been written, so that nothing can be read again.
 func (o *joinOptions) join(j *tableJob, left, right *side) (from *side, err error) {
 	result, err := o.result(j, left, right)
 	if err != nil {

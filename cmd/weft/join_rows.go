@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/join"
 )
 
-// joinBy has a join build the right side and probe the left one.
+// joinBy builds the right side and probes with the left one.
 func (o *joinOptions) joinBy(j *tableJob, joiner *join.Join, left, right *side,
 	result []joined) (from *side, err error) {
 	filter, err := o.filter(right)
@@ -70,7 +70,7 @@ func (o *joinOptions) joinBy(j *tableJob, joiner *join.Join, left, right *side,
 	return left, err
 }
 
-// payload are the columns of a batch of one side that the result has, in its order.
+// payload returns the columns of one side's batch that the result has, in its order.
 func payload(batch []column.Column, result []joined, right bool) (columns []column.Column) {
 	for _, c := range result {
 		if c.right == right {
@@ -80,7 +80,7 @@ func payload(batch []column.Column, result []joined, right bool) (columns []colu
 	return columns
 }
 
-// filter returns one for left rows that match nothing, if the kind leaves these out.
+// filter returns a filter of left rows without matches, if the kind of join omits them.
 func (o *joinOptions) filter(right *side) (*join.Filter, error) {
 	if o.kind != "inner" && o.kind != "semi" {
 		return nil, nil
@@ -88,7 +88,7 @@ func (o *joinOptions) filter(right *side) (*join.Filter, error) {
 	return join.NewFilter(right.convert, nil)
 }
 
-// build reads the right side. It returns, of each column that was read, how JSON had its values.
+// build reads the right side. It returns, for each column, the JSON forms of its values.
 func (o *joinOptions) build(j *tableJob, joiner *join.Join, filter *join.Filter, right *side,
 	result []joined) ([]table.Literals, error) {
 	found := make([]table.Literals, len(right.Columns))
@@ -101,7 +101,7 @@ func (o *joinOptions) build(j *tableJob, joiner *join.Join, filter *join.Filter,
 		}
 		return joiner.Build(j.ctx, keys, payload(columns, result, true))
 	}
-	// Without rows, columns still have types.
+	// Columns have types even without rows.
 	none := make([]column.Column, len(right.Columns))
 	for i, c := range right.Columns {
 		none[i] = table.Empty(right.TypeOf(c))
@@ -122,7 +122,7 @@ func (o *joinOptions) build(j *tableJob, joiner *join.Join, filter *join.Filter,
 	return found, err
 }
 
-// probe reads the left side, and writes the rows of the result.
+// probe reads the left side and writes the rows of the result.
 func (o *joinOptions) probe(j *tableJob, joiner *join.Join, left *side, result []joined,
 	w *joinWriter) error {
 	write := func(rows iter.Seq2[[]column.Column, error]) error {
@@ -153,8 +153,8 @@ func (o *joinOptions) probe(j *tableJob, joiner *join.Join, left *side, result [
 	return err
 }
 
-// inOrder returns the columns of a join in the order of the result. Those of the left side come
-// first in a join.
+// inOrder returns the columns of a join in the order of the result. A join returns those of the
+// left side first.
 func inOrder(columns []column.Column, result []joined) []column.Column {
 	right := 0
 	for _, c := range result {
@@ -174,21 +174,21 @@ func inOrder(columns []column.Column, result []joined) []column.Column {
 	return ordered
 }
 
-// errEnough: as many rows as are asked for have been written.
+// errEnough ends a join when the requested number of rows has been written.
 var errEnough = errors.New("enough rows")
 
 // joinWriter writes rows of the result.
 type joinWriter struct {
 	*joinOptions
 	out *flags.Rows
-	n   int // rows so far
+	n   int // rows written
 
 	job     *tableJob
 	sorter  *extsort.Sorter // of --sort
 	spilled int64           // bytes, by the join
 }
 
-// note has the progress show the bytes that were spilled.
+// note updates the progress with the number of spilled bytes.
 func (w *joinWriter) note() {
 	n := w.spilled
 	if w.sorter != nil {
@@ -197,7 +197,7 @@ func (w *joinWriter) note() {
 	w.job.spilled(n)
 }
 
-// write writes rows, until there are enough, or holds them until they are sorted.
+// write writes rows until the limit, or holds them for sorting.
 func (w *joinWriter) write(columns []column.Column) error {
 	n := columns[0].Len()
 	sorted := w.sorter != nil
@@ -220,14 +220,14 @@ func (w *joinWriter) write(columns []column.Column) error {
 	return nil
 }
 
-// hold keeps rows that are to be sorted.
+// hold adds rows to the sorter.
 func (w *joinWriter) hold(columns []column.Column) error {
 	err := w.sorter.Add(w.job.ctx, columns)
 	w.note()
 	return err
 }
 
-// finish writes the rows that are held, in their order.
+// finish writes the rows of the sorter in order.
 func (w *joinWriter) finish() error {
 	if w.sorter == nil {
 		return nil

@@ -15,8 +15,8 @@ import (
 
 var kills = flag.Int("kills", 12, "how often TestKilledJobs kills a job")
 
-// A job that is killed while its groups and rows go to the temporary file leaves no file, and no
-// space that is in use.
+// A job that is killed while it spills groups and rows leaves no temporary file, and no disk space
+// in use.
 func TestKilledJobs(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("key,n\n")
@@ -64,7 +64,7 @@ func TestKilledJobs(t *testing.T) {
 	if killed < *kills/3 {
 		t.Errorf("%d of %d were killed", killed, *kills)
 	}
-	if lost := before - free(); lost > 1<<30 { // others write to the disk, too
+	if lost := before - free(); lost > 1<<30 { // other processes write to the disk, too
 		t.Errorf("%d bytes are in use after %d kills", lost, killed)
 	}
 }

@@ -14,13 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Where the system refuses memory to the Go runtime, the runtime ends the
-// program with a trace and status 2, and nothing in the program can prevent
-// that. So under "ulimit -v" or "ulimit -d" the program runs as a child of
-// itself; the parent does nothing but translate how the child ends.
+// If the system refuses memory to the Go runtime, the runtime ends the program with a trace and
+// status 2, and the program cannot prevent that. Under "ulimit -v" or "ulimit -d" the program
+// therefore runs as a child of itself. The parent only translates how the child ends.
 
-// childEnv tells a child that it is one: its standard error is childStderr,
-// and what arrives on the ordinary one comes from the runtime.
+// childEnv marks a process as the child. Its standard error is childStderr; only the runtime writes
+// to the ordinary one.
 const (
 	childEnv    = "WEFT_LIMITED_CHILD"
 	childStderr = 3
@@ -29,7 +28,7 @@ const (
 	arenas = "MALLOC_ARENA_MAX"
 )
 
-// standardError is where messages go.
+// standardError returns the file for messages.
 func standardError() *os.File {
 	if os.Getenv(childEnv) != "" {
 		return os.NewFile(childStderr, "/dev/stderr")
@@ -37,7 +36,7 @@ func standardError() *os.File {
 	return os.Stderr
 }
 
-// memoryLimited tells whether this process may map less memory than there is.
+// memoryLimited reports whether a limit bounds the memory of this process.
 func memoryLimited() bool {
 	for _, resource := range []int{unix.RLIMIT_AS, unix.RLIMIT_DATA} {
 		var limit unix.Rlimit
@@ -48,20 +47,19 @@ func memoryLimited() bool {
 	return false
 }
 
-// runLimited runs the program as a child if memory is limited, and returns its
-// exit status.
+// runLimited runs the program as a child if memory is limited, and returns its exit status.
 func runLimited() (status int, ran bool) {
 	if os.Getenv(childEnv) != "" || !memoryLimited() {
 		return 0, false
 	}
-	// One arena of malloc instead of one per thread, each of which takes 64 MiB
-	// of addresses: malloc reads this when a program starts.
+	// Use one malloc arena instead of one per thread, each of which takes 64 MiB of addresses.
+	// malloc reads this when a program starts.
 	if os.Getenv(arenas) == "" {
 		err := syscall.Exec(self, os.Args, append(os.Environ(), arenas+"=1"))
 		fmt.Fprintf(os.Stderr, "weft: start under a limit of memory: %v\n", err)
 		return exitFailed, true
 	}
-	// The child dies with the thread that made it.
+	// The child dies with the thread that started it.
 	runtime.LockOSThread()
 	var trace head
 	child := exec.Command(self, os.Args[1:]...)
@@ -88,7 +86,7 @@ func runLimited() (status int, ran bool) {
 	return trace.judge(child.ProcessState.Sys().(syscall.WaitStatus)), true
 }
 
-// head keeps the beginning of what is written to it: a trace.
+// head keeps the beginning of a trace.
 type head struct{ bytes.Buffer }
 
 func (h *head) Write(b []byte) (int, error) {
@@ -96,19 +94,19 @@ func (h *head) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// refused matches the first lines of traces where the system gave the runtime
-// no memory, or no thread for want of memory for its stack.
+// refused matches the first lines of traces after the system refused the runtime memory, or a
+// thread for lack of memory for its stack.
 var refused = regexp.MustCompile(`^(.*\n)?((fatal error|runtime): .*memory|runtime/cgo: pthread_create failed|runtime: failed to create new OS thread)`)
 
-// judge is the exit status of a child, after a message if it died of its limit.
+// judge returns the exit status for a child, after a message if the limit ended it.
 func (h *head) judge(end syscall.WaitStatus) int {
 	if refused.Match(h.Bytes()) {
 		fmt.Fprintln(os.Stderr, "weft: out of memory: the address space or the data segment is limited; see ulimit -v and ulimit -d")
 		return exitFailed
 	}
-	os.Stderr.Write(h.Bytes()) // a defect of the program: all that is known
+	os.Stderr.Write(h.Bytes()) // a defect of the program: print all of it
 	if end.Signaled() {
-		return 128 + int(end.Signal()) // as a shell reports it
+		return 128 + int(end.Signal()) // in the form of a shell
 	}
 	return end.ExitStatus()
 }

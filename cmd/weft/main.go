@@ -1,20 +1,20 @@
-// Command weft runs the structures of package weft from the command line: it
-// lists the devices of the machine, counts distinct items of files, and computes on
-// files of graphs. "weft help" explains its verbs.
+// Command weft runs the structures of package weft from the command line. It lists the devices of
+// the machine, counts distinct items of files, groups and joins tables, manages pools, and computes
+// on graphs. "weft help" explains its verbs.
 //
 // # Exit status
 //
 //	0    the job is done
 //	1    the job failed: a file, the device or memory
-//	2    the command line makes no sense
+//	2    the command line is invalid
 //	130  interrupted; a second interrupt ends the program at once
-//	141  whoever read the output has stopped
+//	141  the reader of the output has stopped
 //
-// "weft pool check" says with 1 that it has repaired the pool, with 2 that the pool is
-// corrupt, and with 3 that it could not tell, whatever the reason.
+// "weft pool check" returns 1 if it has repaired the pool, 2 if the pool is corrupt, and 3 if it
+// could not decide, for whatever reason.
 //
-// Under ulimit -v the Go runtime itself needs 1.5 GB of addresses to start;
-// below that it ends the program before there is one, with status 2.
+// Under ulimit -v the Go runtime itself needs 1.5 GB of addresses to start. Below that it ends the
+// program before main, with status 2.
 package main
 
 import (
@@ -46,9 +46,8 @@ func main() {
 	if status, ran := runLimited(); ran {
 		os.Exit(status)
 	}
-	// After the first interrupt the default is restored, so that the second
-	// one ends a program that does not stop. One that a terminal and a parent
-	// both pass on counts once.
+	// After the first interrupt the default is restored, so that a second one ends a program that
+	// does not stop. An interrupt that both a terminal and a parent pass on counts once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	context.AfterFunc(ctx, func() { time.AfterFunc(200*time.Millisecond, stop) })
 	stderr := standardError()
@@ -60,18 +59,17 @@ func main() {
 	}))
 }
 
-// app is what all verbs share: the streams of the program and the flags that
-// are the same everywhere.
+// app holds what all verbs share: the streams of the program and the global flags.
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	isTerminal     bool // stderr is one
+	isTerminal     bool // stderr is a terminal
 
 	device string // --device: auto, cpu, cuda, cuda:N or sim[:seed]
 	json   bool   // --json
 }
 
-// output remembers whether a write failed: cobra's help does not look.
+// output remembers whether a write failed, because cobra's help does not check.
 type output struct {
 	w   io.Writer
 	err error

@@ -29,7 +29,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// weftCommand is the program as a process of its own, on the CPU.
+// weftCommand returns the program as a separate process, on the CPU.
 func weftCommand(t *testing.T, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
 	cmd.Env = append(os.Environ(), mainEnv+"=1")
@@ -64,7 +64,7 @@ func TestExitStatus(t *testing.T) {
 		name   string
 		args   []string
 		status int
-		stderr string // what it must say
+		stderr string // part of stderr
 	}{
 		{"help", []string{"--help"}, exitOK, ""},
 		{"no verb", nil, exitOK, ""},
@@ -121,7 +121,7 @@ func TestEveryVerbHasAnExample(t *testing.T) {
 	}
 }
 
-// Shells complete the values of flags that have few, each of which the verb takes.
+// Shells complete flags with few values, and the verb accepts each of them.
 func TestCompletion(t *testing.T) {
 	for verb, flags := range choices {
 		for flag, values := range flags {
@@ -159,7 +159,7 @@ func TestInterrupt(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	// More than a pipe holds: when all is written, it is being read.
+	// This is more than a pipe holds: when all is written, the program is reading.
 	if _, err := stdin.Write(make([]byte, 1<<20)); err != nil {
 		t.Fatal(err)
 	}

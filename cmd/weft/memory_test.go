@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// Groups beyond --memory come from the temporary file, and are the same.
+// Groups that exceed --memory come from the temporary file, and are the same.
 func TestGroupsBeyondMemory(t *testing.T) {
 	const n = 300_000
 	var text strings.Builder
@@ -61,11 +61,11 @@ func TestGroupsBeyondMemory(t *testing.T) {
 	}
 }
 
-// little is the least --memory.
+// little is the minimum of --memory.
 var little = []string{"--memory", "16MiB"}
 
-// Rows of all verbs that exceed --memory are sorted in the temporary file, in the order that they
-// have without a limit; rows that are equal there stay in theirs. With --top few need no file.
+// Rows that exceed --memory are sorted in the temporary file, for all verbs, in the same order as
+// without a limit. Equal rows keep their order. A small --top needs no file.
 func TestSortBeyondMemory(t *testing.T) {
 	var left, right strings.Builder
 	left.WriteString("id,name,amount\n")
@@ -107,7 +107,7 @@ func TestSortBeyondMemory(t *testing.T) {
 	}
 }
 
-// With --json, spilled_bytes says how much went to the file.
+// With --json, spilled_bytes is the number of bytes written to the file.
 func TestSpilledBytes(t *testing.T) {
 	file := tableFile(t, "many.csv", "k\n"+manyLines(400_000))
 	for _, args := range [][]string{{"group", "--by", "k"}, {"distinct", "--count"}, {"distinct",
@@ -132,7 +132,7 @@ func TestSpilledBytes(t *testing.T) {
 	}
 }
 
-// Limits and directories that make no sense are wrong usage of every verb, before anything is read.
+// Invalid limits and directories are usage errors of every verb, before anything is read.
 func TestMemoryUsage(t *testing.T) {
 	file := tableFile(t, "few.csv", "k\n1\n")
 	closed := filepath.Join(t.TempDir(), "closed")
@@ -165,7 +165,7 @@ func TestMemoryUsage(t *testing.T) {
 	}
 }
 
-// Errors of packages name flags.
+// Errors of packages name the flags.
 func TestFlagErrors(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "none")
 	t.Setenv("TMPDIR", dir)

@@ -8,8 +8,8 @@ import (
 	"github.com/weftgo/weft/internal/table/flags"
 )
 
-// plan plans the files of a run that reads inputs. Every verb that reads files has a plan, before it reads them:
-// its standard output may be one of them.
+// plan returns the plan for the files of a run that reads inputs. Every verb that reads files makes
+// one before reading, because its standard output may be one of them.
 func (a *app) plan(inputs ...string) (*outfile.Plan, error) {
 	w := a.stdout
 	if checked, ok := w.(*output); ok {
@@ -21,7 +21,7 @@ func (a *app) plan(inputs ...string) (*outfile.Plan, error) {
 // parquetKind is the kind of tables that verbs write.
 var parquetKind = outfile.Kind{Name: "a Parquet file that weft has written", Is: table.WrittenByWeft}
 
-// refusedUsage reports whether an error is one of a command line.
+// refusedUsage reports whether an error is a usage error.
 func refusedUsage(err error) bool {
 	return errors.As(err, new(flags.UsageError)) || errors.As(err, new(*outfile.Refused))
 }

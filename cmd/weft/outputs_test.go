@@ -33,7 +33,7 @@ func outputFiles(t *testing.T) string {
 	return dir
 }
 
-// runIn runs a command line of a shell in a folder, in which weft is the program.
+// runIn runs a shell command line in a folder. weft is the program there.
 func runIn(t *testing.T, dir, line string) (stdout, stderr string, status int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "bash", "-c", `weft() { "`+os.Args[0]+`" "$@"; }; `+line)
@@ -44,7 +44,7 @@ func runIn(t *testing.T, dir, line string) (stdout, stderr string, status int) {
 	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
 }
 
-// contents are the files of a folder, with their modes.
+// contents returns the files of a folder, with their modes.
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -64,7 +64,8 @@ func contents(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// An output that is an input, another output, or a file of another kind is wrong usage, and nothing changes.
+// An output that is an input, another output, or a file of another kind is a usage error, and
+// nothing changes.
 func TestOutputsRefused(t *testing.T) {
 	const group, distinct, join = "weft group --by k --agg sum:v ", "weft distinct ", "weft join --on k "
 	for _, tt := range []struct{ line, say string }{
@@ -123,7 +124,7 @@ func TestOutputsRefused(t *testing.T) {
 	}
 }
 
-// Pools are not overwritten by what is printed about them, and not made where a file is.
+// Printing about a pool does not overwrite it, and a pool is not created over an existing file.
 func TestPoolOutputsRefused(t *testing.T) {
 	path := newPool(t, 10)
 	dir, name := filepath.Split(path)
@@ -146,7 +147,7 @@ func TestPoolOutputsRefused(t *testing.T) {
 // Outputs are made, replace earlier ones and empty files through links with their modes, and leave nothing else.
 func TestOutputsWritten(t *testing.T) {
 	for _, tt := range []struct {
-		line, file, begins string // a line that makes a file, which begins so
+		line, file, begins string // a line that makes a file with a certain beginning
 	}{
 		{"weft group --by k --parquet FILE in.csv", "x", "PAR1"},
 		{"weft distinct --parquet FILE in.csv", "x", "PAR1"},
@@ -168,7 +169,7 @@ func TestOutputsWritten(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(dir, "empty-"+tt.file), nil, 0o604))
 		for _, to := range []string{tt.file, link, "empty-" + tt.file} {
 			line := strings.ReplaceAll(tt.line, "FILE", to)
-			for again := range 2 { // the second time over what the first one has made
+			for again := range 2 { // the second time over the output of the first
 				if _, stderr, status := runIn(t, dir, "umask 027; "+line); status != exitOK {
 					t.Errorf("%s, time %d: exit status %d, says %q", line, again, status, stderr)
 				}
@@ -203,7 +204,7 @@ func fileNames(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// Devices, pipes and what a shell has opened are written directly.
+// Devices, pipes and files that a shell has opened are written directly.
 func TestOutputsDirect(t *testing.T) {
 	dir := outputFiles(t)
 	for _, line := range []string{
@@ -220,7 +221,7 @@ func TestOutputsDirect(t *testing.T) {
 	}
 }
 
-// A run that is interrupted or killed leaves the old file and no other one.
+// A run that is interrupted or killed leaves the old file and no other.
 func TestOutputsInterrupted(t *testing.T) {
 	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM, os.Kill} {
 		dir := outputFiles(t)
@@ -228,7 +229,7 @@ func TestOutputsInterrupted(t *testing.T) {
 			t.Fatal(stderr)
 		}
 		before := contents(t, dir)
-		// A left file that is a pipe without an end: rows are out, and more are waited for.
+		// The left file is a pipe without an end: rows are written, and the program waits for more.
 		cmd := weftCommand(t, "join", "--on", "k", "--parquet", filepath.Join(dir, "x"), "-", filepath.Join(dir, "in.csv"))
 		stdin, err := cmd.StdinPipe()
 		must(t, err)
@@ -245,7 +246,7 @@ func TestOutputsInterrupted(t *testing.T) {
 	}
 }
 
-// Vertices that a format has no line for are counted.
+// Vertices that a format cannot represent are counted.
 func TestGraphConvertLeavesOut(t *testing.T) {
 	dir := t.TempDir()
 	from := filepath.Join(dir, "from.mtx")

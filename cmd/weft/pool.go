@@ -33,14 +33,14 @@ The CPU works on them, unless --device names a GPU; only the CPU dumps pools.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		// As of root.
+		// Same as root.
 		SuggestionsMinimumDistance: 2,
 	}
 	cmd.AddCommand(newPoolCreateCommand(a), newPoolInfoCommand(a), newPoolCheckCommand(a), newPoolDumpCommand(a))
 	return cmd
 }
 
-// onePool wants the name of one file, which is not standard output as well.
+// onePool requires the name of one file, which must not be standard output as well.
 func (a *app) onePool(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0 || args[0] == "":
@@ -54,8 +54,7 @@ func (a *app) onePool(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// openPoolDevice opens the device that works on a pool: the CPU, unless --device names
-// another one.
+// openPoolDevice opens the device for a pool: the CPU, unless --device names another one.
 func (a *app) openPoolDevice(ctx context.Context) (device.Device, error) {
 	if a.device == "auto" {
 		a.device = "cpu"
@@ -63,14 +62,14 @@ func (a *app) openPoolDevice(ctx context.Context) (device.Device, error) {
 	return a.openDevice(ctx)
 }
 
-// openedPool is the index of a pool, whatever the lengths of its keys and values.
+// openedPool is the index of a pool with any lengths of keys and values.
 type openedPool interface {
 	Check(ctx context.Context) error
 	Len() int
 	Close() error
 }
 
-// openPool opens the index of a pool; the report is nil if it cannot be opened.
+// openPool opens the index of a pool. The report is nil if it cannot be opened.
 func openPool(ctx context.Context, path string, dev device.Device, o gphash.OpenOptions) (openedPool, *gphash.Report, error) {
 	info, err := pool.Inspect(path)
 	if err != nil {
@@ -82,7 +81,7 @@ func openPool(ctx context.Context, path string, dev device.Device, o gphash.Open
 	return gphash.Open(ctx, path, dev, o)
 }
 
-// poolFailure is what a verb has failed at, on which file.
+// poolFailure is the error of a verb on a file.
 type poolFailure struct {
 	verb, path string
 	err        error
@@ -92,8 +91,8 @@ func poolError(verb, path string, err error) error { return &poolFailure{verb, p
 
 func (e *poolFailure) Unwrap() error { return e.err }
 
-// Error leaves out which package says it. Where the system says why, that is all there
-// is to say.
+// Error omits the name of the package that failed. If the system gives a reason, it returns only
+// that.
 func (e *poolFailure) Error() string {
 	text := e.err.Error()
 	if system := (*fs.PathError)(nil); errors.As(e.err, &system) {

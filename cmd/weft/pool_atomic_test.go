@@ -14,8 +14,7 @@ import (
 	"github.com/weftgo/weft/internal/hash"
 )
 
-// Atomic batches that a crash has left in the redo log are applied by a check, and not
-// before.
+// Atomic batches that a crash has left in the redo log are applied by a check, and not before.
 func TestPoolAtomic(t *testing.T) {
 	live, path := filepath.Join(t.TempDir(), "live"), filepath.Join(t.TempDir(), "killed")
 	stdout, stderr, status := runWeft(
@@ -91,7 +90,7 @@ func TestPoolAtomic(t *testing.T) {
 	}
 }
 
-// The log has room for the tail, without which there is none.
+// The log is large enough for the tail, which cannot be created without it.
 func TestPoolAtomicTail(t *testing.T) {
 	create := func(flags ...string) (string, string, int) {
 		path := filepath.Join(t.TempDir(), "pool")

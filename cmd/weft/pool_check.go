@@ -18,14 +18,14 @@ import (
 	"github.com/weftgo/weft/internal/progress"
 )
 
-// What weft pool check exits with besides 0.
+// Exit statuses of weft pool check besides 0.
 const (
 	exitRepaired = 1
 	exitCorrupt  = 2
-	exitUnknown  = 3 // nothing is known about the pool
+	exitUnknown  = 3 // the state of the pool is unknown
 )
 
-// verdict is the end of a check that has found damage.
+// verdict ends a check that has found damage.
 type verdict struct {
 	err    error
 	status int
@@ -34,8 +34,8 @@ type verdict struct {
 func (v *verdict) Error() string { return v.err.Error() }
 func (v *verdict) Unwrap() error { return v.err }
 
-// judges reports whether the exit status of a verb is about the pool, so that failures
-// need one of their own.
+// judges reports whether the exit status of a verb describes the pool. Failures then need a status
+// of their own.
 func judges(cmd *cobra.Command) bool { return cmd.Annotations["judges"] != "" }
 
 func newPoolCheckCommand(a *app) *cobra.Command {
@@ -93,7 +93,7 @@ version; 130 interrupted; 141 nobody reads the output.`,
 	return cmd
 }
 
-// poolCheck is what weft pool check prints.
+// poolCheck is the output of weft pool check.
 type poolCheck struct {
 	File       string `json:"file"`
 	Verdict    string `json:"verdict"`
@@ -110,7 +110,7 @@ func runPoolCheck(ctx context.Context, a *app, path string, o gphash.OpenOptions
 		return poolError("check", path, err)
 	}
 	c := newPoolCheck(path, &before)
-	if o.Durability == gphash.PMem { // or it cannot be opened
+	if o.Durability == gphash.PMem { // otherwise it cannot be opened
 		c.Durability = o.Durability.String()
 	}
 	c.Report, err = examine(ctx, a, path, o, &before)
@@ -145,8 +145,7 @@ func newPoolCheck(path string, before *pool.Info) *poolCheck {
 	return c
 }
 
-// examine opens a pool and reads all of it. The report is nil if the pool could not be
-// opened.
+// examine opens a pool and reads all of it. The report is nil if the pool could not be opened.
 func examine(ctx context.Context, a *app, path string, o gphash.OpenOptions, before *pool.Info) (report *gphash.Report, err error) {
 	dev, err := a.openPoolDevice(ctx)
 	if err != nil {
@@ -164,7 +163,7 @@ func examine(ctx context.Context, a *app, path string, o gphash.OpenOptions, bef
 	return report, errors.Join(err, x.Close())
 }
 
-// rounded is a time as exact as anybody reads it.
+// rounded rounds a time to a readable precision.
 func rounded(d time.Duration) time.Duration { return d.Round(max(d/1000, time.Microsecond)) }
 
 // write prints a line for each finding.

@@ -64,7 +64,7 @@ outlives power failures; so it does in a file of memory that somebody vouches fo
 	return cmd
 }
 
-// poolOptions checks what the flags of create say.
+// poolOptions checks the flags of create.
 func poolOptions(cmd *cobra.Command, o *gphash.Options, hash string) error {
 	for _, name := range []string{"key-size", "value-size", "capacity"} {
 		if !cmd.Flags().Changed(name) {
@@ -72,7 +72,7 @@ func poolOptions(cmd *cobra.Command, o *gphash.Options, hash string) error {
 		}
 	}
 	for _, name := range []string{"capacity", "size", "slots", "hashes", "levels"} {
-		// Zero is the default of the package, and nobody's wish.
+		// Zero means the package's default, which is never meant here.
 		if flag := cmd.Flags().Lookup(name); flag.Changed && flag.Value.String() == "0" {
 			return flags.Usage("pool create --%s 0: must be positive", name)
 		}
@@ -110,19 +110,19 @@ func createPool(path string, dev device.Device, o gphash.Options) (io.Closer, er
 	return gphash.Create(path, dev, o)
 }
 
-// rowSize is a flag of the length of keys or of values, of which 0 is none.
+// rowSize is a flag with the length of keys or of values. 0 is invalid.
 type rowSize int
 
 // variable stands for any length.
 const variable = -1
 
-// String is for [pflag.Value].
+// String implements [pflag.Value].
 func (s *rowSize) String() string { return strconv.Itoa(int(*s)) }
 
-// Type is for [pflag.Value].
+// Type implements [pflag.Value].
 func (s *rowSize) Type() string { return "bytes" }
 
-// Set is for [pflag.Value].
+// Set implements [pflag.Value].
 func (s *rowSize) Set(text string) error {
 	n, err := strconv.ParseUint(text, 10, 31)
 	switch {

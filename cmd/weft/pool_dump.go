@@ -78,7 +78,7 @@ func runPoolDump(ctx context.Context, a *app, path string, o gphash.OpenOptions,
 	return err
 }
 
-// dumper prints pairs. Each write is of whole lines.
+// dumper prints pairs. Each write consists of whole lines.
 type dumper struct {
 	w     io.Writer
 	json  bool
@@ -106,7 +106,7 @@ func (d *dumper) dump(ctx context.Context, x openedPool, limit int) error {
 	return d.flush()
 }
 
-// poolPage is some pairs of a pool.
+// poolPage is a page of pairs of a pool.
 type poolPage struct {
 	n          int
 	key, value func(i int) []byte

@@ -62,7 +62,7 @@ func runPoolInfo(a *app, path string) error {
 	return err
 }
 
-// poolFile is what weft pool info prints about a file.
+// poolFile is the output of weft pool info about a file.
 type poolFile struct {
 	File       string      `json:"file"`
 	Bytes      int64       `json:"bytes"`
@@ -73,27 +73,29 @@ type poolFile struct {
 	Error      string      `json:"error,omitempty"`
 }
 
-// poolState is what the superblock that counts says. The seed of the hash is not among
-// it: who knows that can make keys collide.
+// poolState is the content of the valid superblock. It omits the seed of the hash, which would
+// allow an attacker to make keys collide.
 type poolState struct {
-	UUID         string      `json:"uuid"`
-	Created      time.Time   `json:"created,omitzero"`
-	Tool         string      `json:"tool,omitempty"`
-	KeyBytes     uint32      `json:"key_bytes"`
-	ValueBytes   uint32      `json:"value_bytes"`
-	Slots        uint32      `json:"slots"`
-	Hashes       uint32      `json:"hashes"`
-	Levels       uint32      `json:"levels"`
-	Hash         string      `json:"hash"`
-	Size         uint64      `json:"size"`
-	Clean        bool        `json:"clean"`
-	PowerLost    bool        `json:"power_lost,omitempty"` // it was open when the machine stopped
-	UncleanOpens uint64      `json:"unclean_opens"`
-	Generation   uint64      `json:"generation"`
-	Epoch        uint64      `json:"epoch"`
-	Resizing     bool        `json:"resizing"`           // keys move up from a level that is drained
-	RedoLog      *poolArea   `json:"redo_log,omitempty"` // of atomic batches
-	LevelTable   []poolLevel `json:"level_table"`
+	UUID       string    `json:"uuid"`
+	Created    time.Time `json:"created,omitzero"`
+	Tool       string    `json:"tool,omitempty"`
+	KeyBytes   uint32    `json:"key_bytes"`
+	ValueBytes uint32    `json:"value_bytes"`
+	Slots      uint32    `json:"slots"`
+	Hashes     uint32    `json:"hashes"`
+	Levels     uint32    `json:"levels"`
+	Hash       string    `json:"hash"`
+	Size       uint64    `json:"size"`
+	Clean      bool      `json:"clean"`
+	// PowerLost reports that the pool was open when the machine stopped.
+	PowerLost    bool   `json:"power_lost,omitempty"`
+	UncleanOpens uint64 `json:"unclean_opens"`
+	Generation   uint64 `json:"generation"`
+	Epoch        uint64 `json:"epoch"`
+	// Resizing reports that keys move up from a level that is being drained.
+	Resizing   bool        `json:"resizing"`
+	RedoLog    *poolArea   `json:"redo_log,omitempty"` // of atomic batches
+	LevelTable []poolLevel `json:"level_table"`
 }
 
 type poolArea struct {
@@ -116,7 +118,7 @@ type poolCopy struct {
 	Error      string `json:"error,omitempty"`
 }
 
-// describe turns what a file says about itself into what is printed.
+// describe converts the information in a file to the output.
 func describe(path string, info *pool.Info) *poolFile {
 	d := &poolFile{File: path, Bytes: info.Size, Allocated: info.Allocated, Durability: info.Grants.String()}
 	for i := range info.Copies {
@@ -186,7 +188,7 @@ func (d *poolFile) write(w io.Writer) error {
 	for _, c := range d.Copies {
 		fact("copy "+c.Copy, "%s", c.String())
 	}
-	t.Flush() // to memory
+	t.Flush() // writes to memory
 	_, err := io.WriteString(w, text.String())
 	return err
 }
@@ -226,7 +228,7 @@ func (p *poolState) write(fact func(name, format string, args ...any)) {
 	}
 }
 
-// rowBytes is the length of keys or of values, of which 0 is a variable one.
+// rowBytes formats the length of keys or of values. 0 means variable length.
 func rowBytes(n uint32) string {
 	if n == 0 {
 		return "of variable length"

@@ -27,7 +27,7 @@ func (d *durabilityFlags) add(f *pflag.FlagSet) {
 	f.StringSliceVar(&d.assert, "assert-pmem", nil, "what you vouch for and the system does not tell: persistent, ddio-off (for a GPU), global-persistent-flush (CXL)")
 }
 
-// options are what the flags ask for.
+// options returns the durability and the assertions that the flags request.
 func (d *durabilityFlags) options(verb string) (asked gphash.Durability, said gphash.PMemConditions, err error) {
 	for _, what := range d.assert {
 		switch what {
@@ -54,10 +54,10 @@ func (d *durabilityFlags) options(verb string) (asked gphash.Durability, said gp
 	return 0, said, nil
 }
 
-// writeBack has all that opening a pool stores written back out of the caches, where the CPU opens
-// it: whether somebody vouches for the memory is not in the pool, and if somebody does,
-// what recovery stores must not stay behind what it stores next. A device does that by itself, if it is
-// one of persistent memory.
+// writeBack returns options that write all stores of opening a pool back out of the caches, if the
+// CPU opens it. The pool does not record whether an operator asserts that the memory is persistent.
+// If one does, the stores of recovery must be persistent before later ones. A device of persistent
+// memory writes back by itself.
 func writeBack(path string, dev device.Device, o gphash.OpenOptions) (options gphash.OpenOptions, added bool) {
 	_, host := dev.(device.Host)
 	stat, err := os.Stat(path)
@@ -68,8 +68,8 @@ func writeBack(path string, dev device.Device, o gphash.OpenOptions) (options gp
 	return o, true
 }
 
-// openWrittenBack is openPool that writes back what it stores, of a pool as it was found before. Where power
-// was lost it does not: that would assert that the memory has outlived it.
+// openWrittenBack is openPool with write-back, for a pool in the state before. It does not write
+// back after a power loss, because that would assert that the memory has survived.
 func openWrittenBack(ctx context.Context, path string, dev device.Device, o gphash.OpenOptions, before *pool.Info) (openedPool, *gphash.Report, error) {
 	if grants := gphash.Durability(before.Grants); o.Durability > grants && o.Durability < gphash.PMem {
 		return nil, nil, fmt.Errorf("%w: asked for %v, the file system grants %v", gphash.ErrNotDurable, o.Durability, grants)
@@ -79,7 +79,8 @@ func openWrittenBack(ctx context.Context, path string, dev device.Device, o gpha
 	}
 	more, added := writeBack(path, dev, o)
 	x, report, err := openPool(ctx, path, dev, more)
-	if added && errors.Is(err, gphash.ErrNotDurable) { // a CPU of which nobody knows how
+	// The write-back instruction of this CPU is unknown.
+	if added && errors.Is(err, gphash.ErrNotDurable) {
 		return openPool(ctx, path, dev, o)
 	}
 	return x, report, err

@@ -15,8 +15,8 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// What the operator vouches for is asked for again by each verb, and whoever does not is told what
-// the pool has.
+// Each verb requires the operator's assertion again. Without it, the verb reports the durability of
+// the pool.
 func TestPoolPMem(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pool")
 	vouched := "--assert-pmem=persistent"
@@ -28,7 +28,7 @@ func TestPoolPMem(t *testing.T) {
 	for _, tt := range []struct {
 		args   []string
 		status int
-		want   string // of the durability, or of what it says
+		want   string // of the durability, or of the message
 	}{
 		{nil, exitOK, "process"},
 		{[]string{"--durability=none"}, exitOK, "process"},
@@ -55,7 +55,7 @@ func TestPoolPMem(t *testing.T) {
 	}
 }
 
-// What a check stores is written back, whoever has vouched for the memory, where that can be done.
+// A check writes its stores back where that is possible, whoever has asserted persistence.
 func TestPoolCheckWritesBack(t *testing.T) {
 	path := newPool(t, 1)
 	host, err := cpu.Open(nil)
@@ -73,7 +73,8 @@ func TestPoolCheckWritesBack(t *testing.T) {
 	}{
 		{path, host, gphash.OpenOptions{}, true},
 		{path, host, gphash.OpenOptions{Repair: true, Durability: gphash.Process}, true},
-		{path, host, gphash.OpenOptions{Durability: gphash.PMem, AssertPMem: said}, false}, // it is asked for as it is
+		// Persistent memory is used as requested.
+		{path, host, gphash.OpenOptions{Durability: gphash.PMem, AssertPMem: said}, false},
 		{path, host, gphash.OpenOptions{ReadOnly: true}, false},
 		{path, gpu, gphash.OpenOptions{}, false},
 		{"/dev/null", host, gphash.OpenOptions{}, false},

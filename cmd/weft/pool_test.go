@@ -21,13 +21,13 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// The pools of these tests have keys of 16 and values of 24 bytes.
+// The pools of these tests have 16-byte keys and 24-byte values.
 const (
 	testKey   = 16
 	testValue = 24
 )
 
-// inPool runs f on the index of a pool, which it makes if there is none.
+// inPool runs f on the index of a pool, which it creates if missing.
 func inPool(t *testing.T, path string, f func(x *gphash.Index)) {
 	t.Helper()
 	dev, err := cpu.Open(nil)
@@ -48,7 +48,7 @@ func pair(i int) (key, value []byte) {
 	return fmt.Appendf(nil, "key %12d", i), fmt.Appendf(nil, "value number %11d", i)
 }
 
-// newPool is a pool of n pairs, closed.
+// newPool creates a pool of n pairs and closes it.
 func newPool(t *testing.T, n int) string {
 	path := filepath.Join(t.TempDir(), "pool")
 	inPool(t, path, func(x *gphash.Index) { fillPool(t, x, n) })
@@ -65,7 +65,7 @@ func fillPool(t *testing.T, x *gphash.Index, n int) {
 	must(t, err)
 }
 
-// killedPool is what the end of a process leaves of a pool of n pairs.
+// killedPool returns a pool of n pairs as a killed process leaves it.
 func killedPool(t *testing.T, n int) string {
 	return killed(t, func(x *gphash.Index) {
 		fillPool(t, x, n+1)
@@ -75,8 +75,7 @@ func killedPool(t *testing.T, n int) string {
 	})
 }
 
-// killed is what the end of a process leaves that has run f: the file as it is while
-// the pool is open.
+// killed returns the file that a killed process leaves after f: the state while the pool is open.
 func killed(t *testing.T, f func(x *gphash.Index)) string {
 	live, path := filepath.Join(t.TempDir(), "live"), filepath.Join(t.TempDir(), "killed")
 	inPool(t, live, func(x *gphash.Index) {
@@ -98,7 +97,7 @@ func change(t *testing.T, path string, f func(content []byte)) string {
 	return path
 }
 
-// damage breaks n pairs of a pool, their keys or their values.
+// damage corrupts n pairs of a pool, their keys or their values.
 func damage(t *testing.T, path string, n int, values bool) string {
 	t.Helper()
 	info, err := pool.Inspect(path)
@@ -125,7 +124,7 @@ func damage(t *testing.T, path string, n int, values bool) string {
 	})
 }
 
-// breakCopy damages a copy of the superblock, 0 or 1.
+// breakCopy damages copy 0 or 1 of the superblock.
 func breakCopy(t *testing.T, path string, copy int) string {
 	return change(t, path, func(content []byte) { content[copy*pool.DataStart/2+100] ^= 1 })
 }
@@ -135,7 +134,7 @@ func truncate(t *testing.T, path string) string {
 	return path
 }
 
-// decode reads JSON of which every field is known.
+// decode parses JSON without unknown fields.
 func decode(t *testing.T, text string, into any) {
 	t.Helper()
 	decoder := json.NewDecoder(strings.NewReader(text))
@@ -259,7 +258,7 @@ func TestPoolUsage(t *testing.T) {
 	}
 }
 
-// Info says what there is of a pool, in whatever state.
+// Info describes a pool in any state.
 func TestPoolInfo(t *testing.T) {
 	whole := newPool(t, 10)
 	for _, tt := range []struct {
@@ -299,7 +298,7 @@ func TestPoolInfo(t *testing.T) {
 	}
 }
 
-// A pool that somebody has open can be described, and nothing else.
+// A pool that is open elsewhere can be described, and nothing else.
 func TestPoolOpen(t *testing.T) {
 	path := newPool(t, 10)
 	inPool(t, path, func(*gphash.Index) {
@@ -318,7 +317,7 @@ func TestPoolOpen(t *testing.T) {
 	})
 }
 
-// The exit status of a check is what it has found.
+// The exit status of a check is its finding.
 func TestPoolCheck(t *testing.T) {
 	unfinished := change(
 		t,
@@ -330,8 +329,8 @@ func TestPoolCheck(t *testing.T) {
 		flags      []string
 		status     int
 		want       poolCheck
-		text       string // that is printed
-		second     int    // what the next check finds
+		text       string // part of the output
+		second     int    // the result of the next check
 	}{
 		{"whole", newPool(t, 10), nil, exitOK, poolCheck{Verdict: "ok", Clean: true, Report: &gphash.Report{Keys: 10, Compared: true}}, "10 keys in 1536 slots\n", exitOK},
 		{"killed", killedPool(t, 10), nil, exitOK, poolCheck{Verdict: "ok", Report: &gphash.Report{Keys: 10, Tombs: 1}}, "not closed by whoever had it last\n", exitOK},
@@ -375,7 +374,7 @@ func TestPoolCheck(t *testing.T) {
 	}
 }
 
-// sameCheck compares what a check of a pool of 1,536 slots has printed.
+// sameCheck compares the output of a check of a pool of 1,536 slots.
 func sameCheck(t *testing.T, name, stdout string, want *poolCheck) {
 	t.Helper()
 	var got poolCheck
@@ -402,7 +401,7 @@ func sameCheck(t *testing.T, name, stdout string, want *poolCheck) {
 	}
 }
 
-// What is no pool is called what it is, by all verbs.
+// All verbs name the kind of a file that is not a pool.
 func TestPoolOfAnotherKind(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -450,7 +449,7 @@ func TestPoolOfAnotherKind(t *testing.T) {
 	}
 }
 
-// A pool that was open when the machine stopped is corrupt until somebody has it repaired.
+// A pool that was open when the machine stopped is corrupt until it is repaired.
 func TestPoolPowerLost(t *testing.T) {
 	was := pool.Boot
 	pool.Boot = func() pool.BootID { return pool.BootID{7} }
@@ -482,7 +481,7 @@ func TestPoolPowerLost(t *testing.T) {
 	}
 }
 
-// What is interrupted says nothing about a pool.
+// An interrupted check gives no verdict.
 func TestPoolInterrupt(t *testing.T) {
 	path := newPool(t, 900)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -510,7 +509,7 @@ func TestPoolCheckWriteError(t *testing.T) {
 	}
 }
 
-// A pool in the midst of growing says so, and goes on.
+// A pool in the middle of growing reports so, and continues.
 func TestPoolResize(t *testing.T) {
 	n := 1000
 	path := killed(t, func(x *gphash.Index) {
@@ -545,7 +544,7 @@ func TestPoolResize(t *testing.T) {
 	}
 }
 
-// A pool of byte strings of any length is made, described, checked and dumped as any.
+// A pool of byte strings is created, described, checked and dumped like any other.
 func TestPoolOfStrings(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pool")
 	stdout, stderr, status := runWeft(

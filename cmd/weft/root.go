@@ -32,7 +32,7 @@ the output. "weft pool check" has others.`,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		// Letters that may be wrong in a verb that is suggested.
+		// Maximum edit distance of a suggested verb.
 		SuggestionsMinimumDistance: 2,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			return checkDevice(a.device)
@@ -58,12 +58,12 @@ the output. "weft pool check" has others.`,
 		newVersionCommand(a),
 	)
 	if err := offer(root); err != nil {
-		panic(err) // a verb or a flag of the list is gone
+		panic(err) // a verb or a flag of the list does not exist
 	}
 	return root
 }
 
-// unknownCommand rejects words that are no verb of root.
+// unknownCommand rejects words that are not verbs of root.
 func unknownCommand(root *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -107,7 +107,7 @@ func (a *app) openDevice(ctx context.Context) (device.Device, error) {
 	return dev, nil
 }
 
-// deviceID is how --device names a device.
+// deviceID returns the name of a device in --device.
 func deviceID(p device.Properties) string {
 	if p.Kind == device.CPU || p.Kind == device.Sim {
 		return string(p.Kind)

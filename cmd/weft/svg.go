@@ -13,7 +13,7 @@ type plot struct {
 	title, xLabel, yLabel string
 	name                  string // of the line
 	x, y                  []float64
-	log                   bool // both axes, whose values are positive
+	log                   bool // both axes, with positive values
 }
 
 // The parts of the image, in pixels.
@@ -24,7 +24,7 @@ const (
 	xTickRow, xLabelRow, titleRow = 400, 426, 24
 )
 
-// plotStyle has colors of light pages and of dark ones.
+// plotStyle has colors for light and dark pages.
 const plotStyle = `svg { font: 13px system-ui, 'Liberation Sans', Arial, sans-serif }
 .ground { fill: #ffffff } text { fill: #1f2328 } .soft { fill: #59636e } .title { font-size: 16px; font-weight: 600 }
 .mid { text-anchor: middle } .end { text-anchor: end }
@@ -83,7 +83,7 @@ func (p *plot) svg() []byte {
 	return []byte(b.String())
 }
 
-// maxDots is the number of points up to which each is marked.
+// maxDots is the maximum number of points that are marked one by one.
 const maxDots = 200
 
 // axis maps values to [0,1].
@@ -94,8 +94,8 @@ type axis struct {
 	step   float64 // between ticks, unless log
 }
 
-// newAxis returns an axis that shows values, from base on if that is positive or the axis has no
-// logarithms.
+// newAxis returns an axis that shows values. It starts at base if that is positive or the axis is
+// linear.
 func newAxis(values []float64, log bool, base float64) axis {
 	a := axis{lo: math.Inf(1), hi: math.Inf(-1), log: log}
 	for _, v := range values {
@@ -115,7 +115,7 @@ func newAxis(values []float64, log bool, base float64) axis {
 	return a
 }
 
-// at returns where a value is.
+// at returns the position of a value.
 func (a *axis) at(v float64) float64 {
 	if a.log {
 		return math.Log(v/a.lo) / math.Log(a.hi/a.lo)
@@ -123,10 +123,11 @@ func (a *axis) at(v float64) float64 {
 	return (v - a.lo) / (a.hi - a.lo)
 }
 
-// maxTicks is the number of ticks that have room.
+// maxTicks is the maximum number of ticks.
 const maxTicks = 10
 
-// roundTicks marks multiples of 1, 2 or 5 times a power of ten, and ends the axis at one.
+// roundTicks sets ticks at multiples of 1, 2 or 5 times a power of ten, and extends the axis to a
+// tick.
 func (a *axis) roundTicks() {
 	power := math.Pow(10, math.Floor(math.Log10((a.hi-a.lo)/maxTicks)))
 	for _, factor := range []float64{1, 2, 5, 10} {
@@ -140,7 +141,7 @@ func (a *axis) roundTicks() {
 	}
 }
 
-// logTicks marks powers of ten, and twice and five times these where that leaves room.
+// logTicks sets ticks at powers of ten, and at twice and five times these if they fit.
 func (a *axis) logTicks() {
 	decades := math.Log10(a.hi / a.lo)
 	factors := []float64{1}
@@ -160,7 +161,7 @@ func (a *axis) logTicks() {
 	}
 }
 
-// label writes a tick: "2.5 M", or as many decimals as the step of the axis has.
+// label formats a tick: "2.5 M", or with as many decimals as the step of the axis needs.
 func (a *axis) label(v float64) string {
 	if a.log || math.Abs(v) >= 1e3 || v == 0 {
 		return threeDigits(v)
@@ -168,7 +169,7 @@ func (a *axis) label(v float64) string {
 	return strconv.FormatFloat(v, 'f', max(0, int(math.Ceil(-math.Log10(a.step)-1e-9))), 64)
 }
 
-// threeDigits writes a value with three digits: "12.5 k", "0.0004".
+// threeDigits formats a value with three digits: "12.5 k", "0.0004".
 func threeDigits(v float64) string {
 	prefix := ""
 	for _, p := range []string{" k", " M", " G", " T"} {

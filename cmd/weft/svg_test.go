@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// Images are well-formed, keep every point inside of their axes, and label ticks that are apart.
+// Images are well-formed, keep all points within their axes, and separate the labels of ticks.
 func TestPlotSVG(t *testing.T) {
 	point := regexp.MustCompile(`<circle class="dot" cx="([\d.]+)" cy="([\d.]+)"`)
 	for _, p := range []plot{

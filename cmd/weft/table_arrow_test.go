@@ -13,7 +13,7 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// arrowFile is a Parquet file as an Arrow file, or a stream.
+// arrowFile converts a Parquet file to an Arrow file or stream.
 func arrowFile(t *testing.T, name string, stream bool) string {
 	from, err := os.Open(name)
 	must(t, err)

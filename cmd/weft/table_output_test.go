@@ -13,7 +13,7 @@ import (
 	"github.com/weftgo/weft/internal/table/flags"
 )
 
-// A file that cannot be written as a whole is none.
+// A file that cannot be written completely is not created.
 func TestParquetOfInvalidText(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "x.parquet")
 	_, stderr, status := runWeft(t, "k\n\xff\n", "distinct", "--parquet", name, "-")
@@ -25,7 +25,7 @@ func TestParquetOfInvalidText(t *testing.T) {
 	}
 }
 
-// A Parquet file gets its name when it is whole: until then what was there before has it.
+// A Parquet file gets its name when it is complete. Until then the previous file keeps it.
 func TestParquetOutput(t *testing.T) {
 	dir := t.TempDir()
 	left, link := filepath.Join(dir, "left.parquet"), filepath.Join(dir, "link")
@@ -98,7 +98,7 @@ func TestParquetOutput(t *testing.T) {
 	}
 }
 
-// Columns whose bytes are in another order than their values are refused before they are read.
+// Columns with bytes in another order than their values are refused before they are read.
 func TestSortsOfBytes(t *testing.T) {
 	f := flags.Output{Sort: []string{"d:desc"}}
 	if _, err := f.Sorts([]table.Field{{Name: "d", Arrow: &goarrow.Decimal128Type{Precision: 5}}}); err == nil ||
@@ -107,7 +107,7 @@ func TestSortsOfBytes(t *testing.T) {
 	}
 }
 
-// Tables for people have an end.
+// Aligned tables are truncated.
 func TestAlignedEnds(t *testing.T) {
 	stdout, _, status := runWeft(t, "k\n"+manyLines(1234), "distinct", "-")
 	if status != exitOK || strings.Count(stdout, "\n") != 1002 ||

@@ -18,7 +18,7 @@ import (
 	"testing"
 )
 
-// tableFile makes a file with an ending.
+// tableFile makes a file with a name that ends in its format.
 func tableFile(t testing.TB, name, content string) string {
 	t.Helper()
 	name = filepath.Join(t.TempDir(), name)
@@ -41,7 +41,7 @@ const customers = `{"id":"ann","city":"Bonn","amount":1}
 {"id":null,"city":"nowhere"}
 `
 
-// The first command of README.md prints what stands after it.
+// The first command of README.md prints the output shown there.
 func TestFirstCommand(t *testing.T) {
 	t.Chdir("../..")
 	readme, err := os.ReadFile("README.md")
@@ -77,7 +77,7 @@ func TestTables(t *testing.T) {
 	wide2 := tableFile(t, "wide2.csv", "a,w\n1,3\n")
 	same := tableFile(t, "same.csv", "b,a,b_right\n1,4,5\n")
 	for _, tt := range []struct {
-		args  string // o, c, ids are files
+		args  string // o, c and ids stand for files
 		stdin string
 		want  string
 	}{
@@ -198,7 +198,8 @@ func TestTableErrors(t *testing.T) {
 		{"group --by a --agg sum:b -", "a,b\n1,NA\n2,3\n", exitFailed, `"NA" is no number; --null NA reads it as null`},
 		{"group --by a -", "a,b\n1,2\n3\n", exitFailed, "group: standard input:3: 1 fields, want 2"},
 		{"group --by a --sort b -", "a\n1\n", exitFailed, "group: --sort b: the result has no such column"},
-		{"group --by a --sort b -", "a,c\n1,2\n3\n", exitFailed, "group: --sort b: the result has no such column"}, // before it is read
+		// Before reading.
+		{"group --by a --sort b -", "a,c\n1,2\n3\n", exitFailed, "group: --sort b: the result has no such column"},
 		{"group --by a --agg sum:b -", "a,b\nx,9223372036854775807\nx,1\n", exitFailed, `weft: group: sum:b does not fit 64 bits in the group of ("x")`},
 		{"group --by a -", "", exitFailed, "group: standard input: no rows"},
 		{"group --by a --memory 1MiB -", "a\n1\n", exitUsage, "group: --memory 1048576: want at least 16777216 bytes"},
@@ -270,7 +271,7 @@ func TestTableErrors(t *testing.T) {
 	}
 }
 
-// parquetOf is a file of the rows of CSV whose column f, if there is one, is float64.
+// parquetOf returns a Parquet file with rows of CSV. Column f, if present, is float64.
 func parquetOf(t *testing.T, csv string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "a.parquet")
@@ -284,7 +285,7 @@ func parquetOf(t *testing.T, csv string) string {
 	return name
 }
 
-// Text is compared with columns that have types as what these hold, on either side.
+// Text is compared with typed columns by their values, on either side.
 func TestJoinTypes(t *testing.T) {
 	typed := parquetOf(t, "f,i,b,s\n0.5,7,true,7\n1,-1,false,x\n1e300,0,true,NaN\n")
 	text := tableFile(
@@ -317,7 +318,7 @@ func TestJoinTypes(t *testing.T) {
 			}
 		}
 	}
-	// Floats by --number only, whatever the side.
+	// Text is compared with floats by --number only, on either side.
 	numbers := tableFile(t, "n.csv", "k,n\n.50,1\n1,2\n1.0,3\n2,4\n1e300,5\n")
 	for _, args := range [][]string{{"--on", "k=f", numbers, typed}, {"--on", "f=k", typed, numbers}} {
 		stdout, stderr, _ := runWeft(
@@ -332,7 +333,7 @@ func TestJoinTypes(t *testing.T) {
 	}
 }
 
-// JSON has numbers as they were written, and strings where they were strings.
+// JSON output keeps the literal form of numbers, and strings as strings.
 func TestLiterals(t *testing.T) {
 	one := tableFile(t, "one.csv", "k\n1\n1.0\n")
 	ids := tableFile(
@@ -373,7 +374,7 @@ func TestLiterals(t *testing.T) {
 	}
 }
 
-// Members that come after the first MiB are columns.
+// Members that first occur after one MiB are columns.
 func TestLateMembersOfVerbs(t *testing.T) {
 	pad := strings.Repeat(`{"a":1,"pad":"`+strings.Repeat("x", 200)+`"}`+"\n", 6000)
 	late := tableFile(
@@ -485,7 +486,7 @@ func TestTableFormats(t *testing.T) {
 	for i, text := range []string{csv.String(), tsv.String(), jsonl.String()} {
 		must(t, os.WriteFile(files[i], []byte(text), 0o600))
 	}
-	// A join with the rows of one other keeps all of them, with their types.
+	// A join with one other row per key keeps all rows, with their types.
 	all := tableFile(t, "all.csv", "ok,one\ntrue,1\nfalse,1\n")
 	parquet := filepath.Join(dir, "a.parquet")
 	if _, stderr, status := runWeft(t, "", "join", "--on", "ok", "--columns", "k,n,x,ok", "--number", "x", "--parquet", parquet, files[0], all); status != exitOK {
@@ -582,7 +583,8 @@ func TestGroupAgainstGo(t *testing.T) {
 	}
 }
 
-// The right file of a join is read again when a late value is of another type; the left one may be a pipe.
+// The right file of a join is read again when a late value has another type. The left one may be a
+// pipe.
 func TestJoinWidens(t *testing.T) {
 	right := tableFile(t, "r.csv", "id,x\n"+strings.Repeat("1,a\n", 400_000)+"k,b\n")
 	args := []string{"join", "--on", "id", "--columns", "id,x", "--csv", "-", right}
@@ -590,7 +592,7 @@ func TestJoinWidens(t *testing.T) {
 		stdout != "id,x\nk,b\n" {
 		t.Errorf("exit status %d, prints %q, says %s", status, stdout, stderr)
 	}
-	// What the left file has late matches nothing, and comes out as it is.
+	// Late values of another type in the left file match nothing, and are printed unchanged.
 	left := "id\n" + strings.Repeat("1\n", 8_000_000) + "k\n"
 	stdout, stderr, status := runWeft(
 		t,
@@ -609,11 +611,12 @@ func TestJoinWidens(t *testing.T) {
 	}
 }
 
-// Bytes of files count once: also the beginning, in which types are found, what is read again, and metadata.
+// Bytes of files count once: the beginning, in which types are found, parts that are read again,
+// and metadata.
 func TestBytesCountOnce(t *testing.T) {
 	dir := t.TempDir()
 	text := "k,v\n" + strings.Repeat("1,2\n", 700_000)
-	widened := text + "late,2\n" // k is text, which is known in the last line
+	widened := text + "late,2\n" // the last line makes k text
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
 	_, err := z.Write([]byte(text))
@@ -654,7 +657,7 @@ func TestBytesCountOnce(t *testing.T) {
 		if err := json.Unmarshal([]byte(stdout), &got); err != nil || status != exitOK {
 			t.Fatalf("%q: exit status %d, %v, says %s", names, status, err, stderr)
 		}
-		// Readers may leave out metadata of Parquet and Arrow files.
+		// Readers may skip metadata of Parquet and Arrow files.
 		if typed := filepath.IsAbs(names[0]); got.Bytes > want || got.Bytes < want && !typed ||
 			got.Bytes < want/2 {
 			t.Errorf("%q: %d bytes read, want %d", names, got.Bytes, want)

@@ -17,7 +17,7 @@ import (
 	"github.com/weftgo/weft/internal/table/flags"
 )
 
-// tableFlags are those of the verbs that read and write tables.
+// tableFlags holds the flags of the verbs that read and write tables.
 type tableFlags struct {
 	flags.Read
 	flags.Memory
@@ -25,7 +25,7 @@ type tableFlags struct {
 	flags.Output
 }
 
-// readsTables is what the help of all these verbs says of files.
+// readsTables is the help text about files for all these verbs.
 const readsTables = `
 Files are CSV, TSV, JSON (an object on each line, objects over several lines, or arrays of objects), Parquet or Arrow,
 found by name and content. Text may be compressed by gzip, zstd or bzip2, and be UTF-16 with a byte order mark. - is
@@ -53,7 +53,7 @@ func (f *tableFlags) add(cmd *cobra.Command) {
 	f.Output.Add(set)
 }
 
-// check makes options of flags.
+// check derives options from the flags.
 func (f *tableFlags) check(a *app, verb string) error {
 	if err := f.Read.Check(); err != nil {
 		return err
@@ -68,8 +68,8 @@ func (f *tableFlags) check(a *app, verb string) error {
 	return nil
 }
 
-// checkOutput refuses outputs that would destroy a file, and finds out before minutes of reading where none can be
-// written.
+// checkOutput refuses outputs that would destroy a file. It reports an unwritable output before
+// minutes of reading.
 func (f *tableFlags) checkOutput(a *app, verb string, inputs []string) error {
 	plan, err := a.plan(inputs...)
 	if err == nil && f.Parquet != "" {
@@ -91,7 +91,7 @@ func (a *app) openHost(ctx context.Context) (device.Device, error) {
 	return a.openDevice(ctx)
 }
 
-// tableJob is a verb at work on tables.
+// tableJob is a verb running on tables.
 type tableJob struct {
 	*app
 	*tableFlags
@@ -103,12 +103,12 @@ type tableJob struct {
 	tableSummary
 }
 
-// tableSummary is what is said besides the rows.
+// tableSummary is the output besides the rows.
 type tableSummary struct {
 	Columns    []flags.Column `json:"columns"`
 	RowsRead   int            `json:"rows_read"`
 	Skipped    int            `json:"skipped"` // lines of bad rows
-	Bytes      int64          `json:"bytes"`   // read
+	Bytes      int64          `json:"bytes"`   // bytes read
 	Spilled    int64          `json:"spilled_bytes"`
 	Seconds    float64        `json:"seconds"`
 	Device     string         `json:"device"`
@@ -146,7 +146,7 @@ func runTable(ctx context.Context, a *app, f *tableFlags, verb string, names []s
 	return nil
 }
 
-// read reads columns, and has each batch added.
+// read reads columns and calls add for each batch.
 func (j *tableJob) read(t *table.Table, columns []table.Read, add func(table.Batch) error) error {
 	for batch, err := range t.Batches(j.ctx, columns) {
 		if err != nil {
@@ -162,7 +162,7 @@ func (j *tableJob) read(t *table.Table, columns []table.Read, add func(table.Bat
 	return nil
 }
 
-// added is why rows of a batch have not been added to groups, as far as that means something here.
+// added returns the error of adding rows of a batch to groups, in the terms of this command.
 func (j *tableJob) added(err error, rows int) error {
 	p := (*weft.PartialError)(nil)
 	switch {
@@ -181,7 +181,7 @@ func (j *tableJob) writer(fields []table.Field) (*flags.Rows, error) {
 	return out, err
 }
 
-// done adds up, when all is known but the end of the output.
+// done completes the summary before the output ends.
 func (j *tableJob) done(tables ...*table.Table) {
 	j.bar.Close()
 	j.Seconds = time.Since(j.start).Seconds()
@@ -190,7 +190,7 @@ func (j *tableJob) done(tables ...*table.Table) {
 	}
 }
 
-// say says what has been done.
+// say prints a summary of the work.
 func (j *tableJob) say(did string) error {
 	skipped := ""
 	if j.Skipped > 0 {
@@ -208,12 +208,13 @@ func (j *tableJob) say(did string) error {
 	return err
 }
 
-// sorter sorts rows of the result by --sort, and keeps those of --top. Fields have their types.
+// sorter returns a sorter of the result by --sort that keeps the rows of --top. Fields have their
+// types.
 func (j *tableJob) sorter(fields []table.Field) (*extsort.Sorter, error) {
 	return j.Sorter(j.dev, fields, int64(j.Limit)/flags.SortShare, j.TempDir)
 }
 
-// spilled notes how many bytes went to temporary files so far.
+// spilled records the number of bytes in temporary files so far.
 func (j *tableJob) spilled(bytes int64) {
 	j.Spilled = bytes
 	j.bar.Spilled(bytes)

@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/internal/revision"
 )
 
-// build says what this program was made of.
+// build describes the sources of this program.
 type build struct {
 	Version  string `json:"version"`            // of the module; (devel) in a checkout
 	Revision string `json:"revision,omitempty"` // of the version control
@@ -52,7 +52,7 @@ func runVersion(a *app, b build) error {
 	return err
 }
 
-// thisBuild is what this program was made of.
+// thisBuild returns the sources of this program.
 func thisBuild() build {
 	b := revision.Current()
 	return build{b.Version, b.Revision, b.Time, b.Modified, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A module outside of this repository, made of docs/kernels.md and nothing else,
-// builds and passes its test; with vendored modules, too, to the same bytes.
+// A module outside of this repository, made of docs/kernels.md and nothing else, builds and passes
+// its test. With vendored modules it generates the same bytes.
 func TestGuide(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a module, its tools and its tests, twice")
@@ -35,7 +35,7 @@ func TestGuide(t *testing.T) {
 		for line := range strings.Lines(b.text) {
 			u.run(strings.Fields(line)...)
 			if strings.HasPrefix(line, "go mod init") {
-				// What is not published yet is this tree.
+				// This tree replaces the version that is not published yet.
 				u.run("go", "mod", "edit", "-go=1.26", "-require=github.com/weftgo/weft@v0.0.0", "-replace=github.com/weftgo/weft="+repository)
 			}
 		}
@@ -71,8 +71,8 @@ func TestGuide(t *testing.T) {
 	}
 }
 
-// findsRace wants the test of the guide to find that threads also add nothing to what their
-// neighbors add to. The result is right in the order in which nil options run threads.
+// findsRace requires the guide's test to detect that threads also add nothing to the elements of
+// their neighbors. The result is right in the order in which nil options run threads.
 func (u *user) findsRace() {
 	u.t.Helper()
 	const right = "y[i] += a * x[i];"
@@ -90,13 +90,12 @@ func (u *user) findsRace() {
 	u.run("go", "generate", "./...")
 }
 
-// block is fenced text of a guide: a file, if its name stands before it, or
-// commands.
+// block is fenced text of a guide: a file, if a name precedes it, or commands.
 type block struct{ name, text string }
 
 var fenced = regexp.MustCompile("(?sm)(?:^`([\\w.]+)`:\n\n)?^```(\\w\\S*)\n(.*?)^```$")
 
-// blocks are the files and commands of a guide, in order.
+// blocks returns the files and commands of a guide, in order.
 func blocks(guide string) (all []block) {
 	for _, m := range fenced.FindAllStringSubmatch(guide, -1) {
 		if m[1] != "" || m[2] == "sh" {
@@ -122,7 +121,7 @@ func (u *user) write(name, text string) {
 func (u *user) try(command ...string) (string, error) {
 	cmd := exec.CommandContext(u.t.Context(), command[0], command[1:]...)
 	cmd.Dir = u.dir
-	// No network, and nothing that go generate or go test have set for this test.
+	// No network, and no variables that go generate or go test set for this test.
 	cmd.Env = append(os.Environ(), "GOPROXY=off", "GOFLAGS=", "GOWORK=off", "GOPACKAGE=", "WEFT_CLANG=")
 	out, err := cmd.CombinedOutput()
 	return string(out), err
@@ -135,7 +134,7 @@ func (u *user) run(command ...string) {
 	}
 }
 
-// outputs are the generated files by name.
+// outputs returns the generated files by name.
 func (u *user) outputs() map[string]string {
 	u.t.Helper()
 	all := map[string]string{}

@@ -1,10 +1,9 @@
-// Dedup passes on the ids that come for the first time. It reads unsigned
-// numbers from standard input, separated by white space, and prints each
-// number once, in the order of their first appearance:
+// Dedup passes on ids that occur for the first time. It reads unsigned numbers from standard input,
+// separated by white space, and prints each number once, in the order of first occurrence:
 //
 //	printf '7 7 3 7 3 9' | go run ./examples/dedup
 //
-// The set grows by itself; memory is needed for the distinct ids only.
+// The set grows by itself. Memory use is proportional to the distinct ids.
 package main
 
 import (
@@ -21,7 +20,7 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// batch is how many ids are looked at together. A GPU wants many.
+// batch is the number of ids that are looked up together. A GPU needs large batches.
 const batch = 1 << 18
 
 func main() {
@@ -58,7 +57,7 @@ func dedup(ctx context.Context, r io.Reader, w io.Writer) (err error) {
 		if more && len(ids) < batch {
 			continue
 		}
-		// Of an id that is twice in the batch, Add reports the first.
+		// If an id is twice in the batch, Add reports its first occurrence.
 		if _, err := seen.Add(ctx, ids, added[:len(ids)]); err != nil {
 			return err
 		}

@@ -21,7 +21,7 @@ func Example_dedup() {
 	// 9
 }
 
-// Ids that come again in a later batch are known.
+// Ids that repeat in a later batch are recognized.
 func TestBatches(t *testing.T) {
 	var in, out, want bytes.Buffer
 	for i := range 3 * batch {

@@ -1,7 +1,6 @@
-// Device counts how many of a million keys are in a map, with batches that
-// stay on the device from one call to the next: nothing is copied between
-// them, and the host waits for nothing but the answers. On the CPU the same
-// program works on host memory.
+// Device counts how many of a million keys are in a map, with batches that stay on the device from
+// one call to the next. Nothing is copied between them, and the host waits only for the results. On
+// the CPU the same program works on host memory.
 package main
 
 import (
@@ -51,15 +50,15 @@ func run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, found.Free()) }()
-	// The stream comes last: defers run backwards, and closing it waits for the
-	// work that uses the slices.
+	// The stream comes last: deferred calls run in reverse order, and closing the stream waits for
+	// the work that uses the slices.
 	s, err := dev.NewStream()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 
-	// In: the numbers below n, each as key and value.
+	// Input: the numbers below n, each as key and value.
 	host := make([]uint32, n)
 	for i := range host {
 		host[i] = uint32(i)
@@ -67,8 +66,8 @@ func run(ctx context.Context) (err error) {
 	if err := errors.Join(keys.CopyFrom(s, host), s.Copy(vals.Ptr(), keys.Ptr(), 4*n)); err != nil {
 		return err
 	}
-	// On the device: store all, forget the first quarter, look all up. A stream
-	// runs its work in the order of submission.
+	// On the device: store all, delete the first quarter, look up all. A stream runs its work in
+	// the order of submission.
 	err = errors.Join(
 		m.PutOn(s, keys, vals),
 		m.DeleteOn(s, keys.Sub(0, n/4), device.Slice[bool]{}),
@@ -77,7 +76,7 @@ func run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	// Out: the flags. CopyTo waits for everything before it.
+	// Copy the flags out. CopyTo waits for all previous work.
 	flags := make([]bool, n)
 	if err := found.CopyTo(ctx, s, flags); err != nil {
 		return err

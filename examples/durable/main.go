@@ -1,12 +1,11 @@
-// Durable counts the numbers of its input, one a line, in a pool that outlives it: killed at
-// any time and started again with the same input, it goes on where it was and counts no line
-// twice and none not at all.
+// Durable counts the numbers in its input, one per line, in a pool that outlives the process.
+// Killed at any time and restarted with the same input, it continues where it stopped. Every line
+// is counted exactly once.
 //
 //	go run ./examples/durable /dev/shm/visits <visits.txt
 //
-// It can, since batches are atomic: the same one that adds to the counts adds to the number of
-// lines that have been counted. There is nothing to save, to log or to replay. Pools need
-// Linux.
+// This works because batches are atomic: the batch that adds to the counts also adds to the number
+// of counted lines. The program needs no saving, logging or replaying. Pools require Linux.
 package main
 
 import (
@@ -28,7 +27,7 @@ import (
 
 const (
 	batch = 1000
-	// lines is the key of how many lines have been counted; no visit is to it.
+	// lines is the key of the number of counted lines. No visit has this key.
 	lines = ^uint64(0)
 )
 
@@ -65,7 +64,7 @@ func durable(ctx context.Context, path string, r io.Reader, w io.Writer) (err er
 			return nil
 		}
 		done += uint64(len(keys))
-		// The batch: as many additions of one as there are lines, and one to their number.
+		// The batch adds one for each line, and the number of lines.
 		_, err := counts.Reduce(ctx, append(keys, lines), append(ones, uint64(len(keys))), weft.Sum)
 		keys, ones = keys[:0], ones[:0]
 		if err == nil {
@@ -95,7 +94,7 @@ func durable(ctx context.Context, path string, r io.Reader, w io.Writer) (err er
 	return err
 }
 
-// open opens a pool, or makes it.
+// open opens a pool, or creates it.
 func open(ctx context.Context, path string, dev device.Device) (*gphash.Map[uint64, uint64], error) {
 	m, report, err := gphash.OpenMap[uint64, uint64](ctx, path, dev, gphash.OpenOptions{})
 	switch {
@@ -107,7 +106,7 @@ func open(ctx context.Context, path string, dev device.Device) (*gphash.Map[uint
 	return m, err
 }
 
-// value is the one of a key, 0 if it is absent.
+// value returns the value of a key, 0 if it is absent.
 func value(ctx context.Context, m *gphash.Map[uint64, uint64], key uint64) (uint64, error) {
 	values := make([]uint64, 1)
 	_, err := m.Get(ctx, []uint64{key}, values, nil)

@@ -20,7 +20,7 @@ import (
 	"github.com/weftgo/weft/gphash"
 )
 
-// counter is set where the test's binary runs as the program, which is killed.
+// counter names the pool if the test binary runs as the program to be killed.
 const counter = "WEFT_DURABLE_POOL"
 
 func TestMain(m *testing.M) {
@@ -39,7 +39,8 @@ func Example_durable() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	for _, visits := range []string{"7\n7\n3\n", "7\n7\n3\n9\n"} { // of which three lines have been counted
+	// Three lines of the second have been counted.
+	for _, visits := range []string{"7\n7\n3\n", "7\n7\n3\n9\n"} {
 		if err := durable(context.Background(), filepath.Join(dir, "pool"), strings.NewReader(visits), os.Stdout); err != nil {
 			log.Fatal(err)
 		}
@@ -53,7 +54,7 @@ func Example_durable() {
 	// 3 different numbers
 }
 
-// However often it is killed, in the end each line has been counted once.
+// However often the program is killed, each line is counted once in the end.
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()
 	visits, pool := filepath.Join(dir, "visits"), filepath.Join(dir, "pool")
@@ -69,7 +70,7 @@ func TestKilled(t *testing.T) {
 	if err := os.WriteFile(visits, []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	kills, counted := 0, 0 // lines, as it has said
+	kills, counted := 0, 0 // number of lines according to the output
 	for killed := true; killed; kills++ {
 		killed = count(t, pool, visits, &counted, 1+rng.IntN(20))
 	}
@@ -81,7 +82,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// count runs the program and kills it behind so many batches. It reports whether that came
+// count runs the program and kills it after a number of batches. It reports whether that happened
 // before the end.
 func count(t *testing.T, pool, visits string, counted *int, batches int) (killed bool) {
 	t.Helper()
@@ -89,7 +90,7 @@ func count(t *testing.T, pool, visits string, counted *int, batches int) (killed
 	if err != nil {
 		t.Fatal(err)
 	}
-	// It gets two batches more than it is to count, so that it does not end before it is killed.
+	// The input has two batches more, so that the program does not end before it is killed.
 	some := bytes.SplitAfterN(text, []byte{'\n'}, *counted+(batches+2)*batch+1)
 	if len(some) > *counted+(batches+2)*batch {
 		text = text[:len(text)-len(some[len(some)-1])]
@@ -125,7 +126,7 @@ func count(t *testing.T, pool, visits string, counted *int, batches int) (killed
 	return cmd.Wait() != nil
 }
 
-// held is a text whose end comes when it is released.
+// held is a text with an end that waits until it is released.
 type held struct {
 	rest *bytes.Reader
 	end  chan struct{}
@@ -151,7 +152,7 @@ func scan(line, format string, n *int) bool {
 	return err == nil
 }
 
-// counts are all pairs of a pool.
+// counts returns all pairs of a pool.
 func counts(t *testing.T, path string) map[uint64]uint64 {
 	dev, err := cpu.Open(nil)
 	if err != nil {

@@ -1,8 +1,8 @@
-// Graph answers three questions about a list of flights, of which each line names two airports and the
-// minutes between them: which airports matter most, how many there are without a flight to the others, and how
-// long the way is from one of them to all others.
+// Graph answers three questions about a list of flights. Each line names two airports and the
+// minutes between them. Which airports matter most? Into how many unconnected parts do the airports
+// fall? How long is the way from one airport to all others?
 //
-// The list is CSV, as a file could hold it; airports are strings there, and numbers in between.
+// The list is CSV, as a file could hold it. Airports are strings there, and numbers in between.
 package main
 
 import (
@@ -84,7 +84,7 @@ func report(ctx context.Context, w io.Writer, list io.Reader, from string) (err 
 	return nil
 }
 
-// highest is the vertex with the highest PageRank.
+// highest returns the vertex with the highest PageRank.
 func highest(ctx context.Context, dev device.Device, g *graph.CSR) (best uint32, err error) {
 	ranks := make([]uint64, g.Vertices())
 	if _, err := algo.PageRank(ctx, dev, g, ranks, nil); err != nil {

@@ -19,7 +19,7 @@ func Example() {
 	// OGG: no way from ZRH
 }
 
-// What is wrong with the list is said.
+// Errors in the list are reported.
 func TestErrors(t *testing.T) {
 	for list, say := range map[string]string{
 		"from,to,minutes\nZRH,FRA,soon\n": `flights.csv:2: weight "soon" is no number`,

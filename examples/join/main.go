@@ -1,11 +1,10 @@
-// Join adds a column of one table to the rows of another, as a database does
-// for
+// Join adds a column of one table to the rows of another, as a database does for
 //
 //	SELECT orders.id, amount, name FROM orders LEFT JOIN customers
 //	ON orders.customer = customers.id
 //
-// The smaller table gets an index, which the larger one is looked up in. What
-// comes back are row numbers; the other columns stay where they are.
+// The smaller table gets an index, and the larger one is looked up in it. The results are row
+// numbers; the other columns stay where they are.
 package main
 
 import (
@@ -27,7 +26,7 @@ type customers struct {
 	name []string
 }
 
-// orders is another.
+// orders is another table.
 type orders struct {
 	id       []uint32
 	customer []int64

@@ -6,8 +6,8 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// The kernel beside batches that do the same, from columns of the host on, on the
-// device of WEFT_DEVICE: millions of sales, two campaigns for a customer.
+// Compare the kernel with equivalent batches from host columns, on the device of WEFT_DEVICE:
+// millions of sales, two campaigns per customer.
 func BenchmarkTotal(b *testing.B) {
 	const customers, rows, groups = 1 << 20, 1 << 22, 1000
 	var c campaigns

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The guide shows this example, and a kernel of trees, word for word.
+// The guide shows this example, and a kernel on trees, word for word.
 func TestGuide(t *testing.T) {
 	guide, err := os.ReadFile("../../docs/refs.md")
 	if err != nil {

@@ -1,12 +1,12 @@
-// Kernel sums up the sales of advertising campaigns by a kernel of its own, which
-// filters, joins and sums in one pass, for
+// Kernel sums up the sales of advertising campaigns by a kernel of its own, which filters, joins
+// and sums in one pass, for
 //
 //	SELECT campaign, SUM(cents) FROM sales JOIN campaigns USING (customer)
 //	WHERE cents >= 100 GROUP BY campaign
 //
-// A customer is in several campaigns: a slab.MultiMap. What weft's batches do on any
-// device, one after another and with columns between them, kernel.cu does at once
-// on a GPU. docs/refs.md explains it.
+// A customer is in several campaigns: a slab.MultiMap. On a GPU kernel.cu does everything in one
+// pass. On any device, weft's batches do the same one after another, with columns between them.
+// docs/refs.md explains it.
 package main
 
 import (
@@ -32,7 +32,7 @@ type sales struct {
 	customer, cents []int64
 }
 
-// campaigns says who is in which, a row for each.
+// campaigns assigns customers to campaigns, one row for each pair.
 type campaigns struct {
 	customer []int64
 	campaign []uint32
@@ -72,7 +72,7 @@ func report(ctx context.Context, w io.Writer, s sales, c campaigns) (err error) 
 	return err
 }
 
-// database is the tables and the kernel.
+// database holds the tables and the kernel.
 type database struct {
 	dev       device.Device
 	stream    *device.Stream
@@ -103,7 +103,7 @@ func open(ctx context.Context, dev device.Device, c campaigns) (_ *database, err
 	return db, db.load(&kernelImage, "kernel_total")
 }
 
-// load takes a kernel of an image, unless the device is a CPU.
+// load loads a kernel of an image, unless the device is a CPU.
 func (db *database) load(image *device.Image, name string) error {
 	module, err := db.dev.Load(image)
 	if errors.Is(err, device.ErrNoKernels) {
@@ -128,8 +128,7 @@ func (db *database) close() (err error) {
 	return err
 }
 
-// total adds sales of so many cents and more to the totals of their campaigns, and
-// counts them.
+// total adds sales of at least least cents to the totals of their campaigns, and counts them.
 func (db *database) total(ctx context.Context, s sales, least int64) (counted uint64, err error) {
 	if db.kernel == nil {
 		return db.totalByBatches(ctx, s, least)
@@ -157,13 +156,14 @@ func (db *database) total(ctx context.Context, s sales, least int64) (counted ui
 		return 0, err
 	}
 	p := totalParams{customers: customer.Ptr(), cents: cents.Ptr(), counted: count.Ptr(), least: least, rows: uint32(len(s.cents))}
-	err = errors.Join(db.submit(ctx, &p), db.totals.Sync(ctx)) // Sync tells of campaigns that found no room
+	// Sync reports campaigns that did not fit
+	err = errors.Join(db.submit(ctx, &p), db.totals.Sync(ctx))
 	out := make([]uint64, 1)
 	err = errors.Join(err, db.stream.CopyOut(ctx, device.Bytes(out), count.Ptr()))
 	return out[0], err
 }
 
-// mostCampaigns is how many there are at most.
+// mostCampaigns is the maximum number of campaigns.
 const mostCampaigns = 1000
 
 // submit launches the kernel, which reads one table and changes another.

@@ -15,7 +15,7 @@ func Example() {
 	// Output: 4 [750 1999 750] [true true true]
 }
 
-// many are sales of few customers, so that lanes meet in each campaign.
+// many returns sales of few customers, so that lanes collide in each campaign.
 func many() (sales, campaigns) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var s sales
@@ -29,7 +29,7 @@ func many() (sales, campaigns) {
 	return s, c
 }
 
-// wrong runs a kernel and says what of the totals is not as it should be.
+// wrong runs a kernel and returns an error if the totals are wrong.
 func wrong(t *testing.T, dev device.Device, image *device.Image, kernel string) error {
 	t.Helper()
 	s, c := many()
@@ -85,8 +85,8 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// schedules runs a kernel under the schedules of so many seeds, and says for how many
-// it went wrong.
+// schedules runs a kernel under the schedules of a number of seeds, and returns the number of
+// failures.
 func schedules(t *testing.T, image *device.Image, kernel string, seeds uint64) (failed int, last error) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -104,7 +104,7 @@ func schedules(t *testing.T, image *device.Image, kernel string, seeds uint64) (
 	return failed, last
 }
 
-// The kernels are right under any schedule of their lanes.
+// The kernels are correct under any schedule of their lanes.
 func TestSchedules(t *testing.T) {
 	for _, kernel := range []string{"kernel_total", "kernel_total_warp"} {
 		if _, err := schedules(t, &kernelImage, kernel, 40); err != nil {

@@ -1,7 +1,7 @@
-// Ledger moves money between accounts, in batches, while reports add all of it up. A report that reads
-// the accounts page by page takes longer than a batch, so it would see some accounts before and others behind
-// a transfer. It reads a snapshot instead, which costs nothing to take and is as the accounts were between two
-// batches: every report has the same total.
+// Ledger moves money between accounts, in batches, while reports sum them up. A report that read
+// the accounts page by page would take longer than a batch. It would see some accounts before and
+// others after a transfer. Instead it reads a snapshot, which costs nothing to take and shows the
+// accounts between two batches: every report has the same total.
 //
 //	go run ./examples/ledger
 package main
@@ -27,10 +27,10 @@ func main() {
 	}
 }
 
-// start is what each account has at first.
+// start is the initial balance of each account.
 const start = 1000
 
-// run makes so many reports on so many accounts while transfers go on.
+// run makes a number of reports while transfers continue.
 func run(ctx context.Context, w io.Writer, accounts, reports int) (err error) {
 	dev, _, err := auto.Open("auto")
 	if err != nil {
@@ -62,7 +62,7 @@ func run(ctx context.Context, w io.Writer, accounts, reports int) (err error) {
 	})
 }
 
-// beside runs one thing until another ends.
+// beside runs one function until another returns.
 func beside(ctx context.Context, background func(context.Context) error, front func() error) error {
 	within, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
@@ -75,8 +75,8 @@ func beside(ctx context.Context, background func(context.Context) error, front f
 	return err
 }
 
-// transfers moves an amount between two accounts, again and again. Both sides are in one batch, so that no
-// snapshot has one of them only; of one account all operations of a batch count, in their order.
+// transfers moves an amount between two accounts, repeatedly. Both sides are in one batch, so no
+// snapshot has only one of them. All operations of a batch on one account apply, in order.
 func transfers(ctx context.Context, m *ordered.Map[uint64, int64], ids []uint64) error {
 	const pairs = 1 << 10
 	ops := make([]weft.Op[uint64, int64], 0, 2*pairs)
@@ -93,7 +93,7 @@ func transfers(ctx context.Context, m *ordered.Map[uint64, int64], ids []uint64)
 	}
 }
 
-// report adds up all accounts as they are at one moment.
+// report sums up all accounts at one moment.
 func report(ctx context.Context, m *ordered.Map[uint64, int64]) (total int64, n int, err error) {
 	s, err := m.Snapshot(ctx)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// All reports have what there was at first, whatever moves meanwhile.
+// All reports have the initial total, whatever moves meanwhile.
 func TestReports(t *testing.T) {
 	var out bytes.Buffer
 	if err := run(t.Context(), &out, 10_000, 30); err != nil {

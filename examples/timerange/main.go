@@ -1,12 +1,12 @@
-// Timerange answers questions about stretches of time while measurements arrive. It reads lines: a time and
-// a value are a measurement, "FROM TO ?" asks for those from FROM to TO, both included, and "UNTIL drop"
-// removes all up to a time. Times are whole numbers, seconds, say, and need not be in order; a time that
-// comes again has its value replaced:
+// Timerange answers questions about ranges of time while measurements arrive. It reads lines. A
+// time and a value are a measurement. "FROM TO ?" requests those from FROM to TO, inclusive. "UNTIL
+// drop" removes all up to a time. Times are whole numbers, such as seconds, in any order. A
+// repeated time replaces the value:
 //
 //	printf '10 1.5\n30 2\n20 4\n10 20 ?\n15 drop\n0 99 ?\n' | go run ./examples/timerange
 //
-// Lines are gathered into batches: a question is answered by what comes before it, and questions that follow
-// each other are one batch.
+// Lines are gathered into batches. A question sees all lines before it, and consecutive questions
+// form one batch.
 package main
 
 import (
@@ -32,18 +32,18 @@ func main() {
 	}
 }
 
-// most is how many lines are one batch at most.
+// most is the maximum number of lines of a batch.
 const most = 1 << 16
 
-// index is measurements by their time, and lines that have been read but not run.
+// index holds measurements by time, and lines that have been read but not run.
 type index struct {
 	*ordered.Map[int64, float64]
 	out  *bufio.Writer
 	rows weft.PairRows[int64, float64]
 
-	times    []int64 // of measurements to be put
+	times    []int64 // of measurements to store
 	values   []float64
-	from, to []int64 // of questions to be answered
+	from, to []int64 // of questions to answer
 }
 
 func answer(ctx context.Context, r io.Reader, w io.Writer) (err error) {
@@ -68,7 +68,7 @@ func answer(ctx context.Context, r io.Reader, w io.Writer) (err error) {
 	return errors.Join(lines.Err(), x.put(ctx), x.ask(ctx), x.out.Flush())
 }
 
-// line runs what must precede a line, and gathers the line.
+// line runs what must precede a line, and adds the line to a batch.
 func (x *index) line(ctx context.Context, words []string) error {
 	question := len(words) == 3 && words[2] == "?"
 	drop := len(words) == 2 && words[1] == "drop"
@@ -112,14 +112,15 @@ func (x *index) line(ctx context.Context, words []string) error {
 	return x.put(ctx)
 }
 
-// put stores the measurements that have been gathered.
+// put stores the gathered measurements.
 func (x *index) put(ctx context.Context) error {
 	_, err := x.Put(ctx, x.times, x.values)
 	x.times, x.values = x.times[:0], x.values[:0]
 	return err
 }
 
-// ask answers the questions that have been gathered: how many measurements, their least, mean and largest value.
+// ask answers the gathered questions: the number of measurements, and their minimum, mean and
+// maximum.
 func (x *index) ask(ctx context.Context) error {
 	if len(x.from) == 0 {
 		return nil

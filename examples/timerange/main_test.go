@@ -32,7 +32,7 @@ func Example_answer() {
 	// -100 to 99: 2, from 2 to 5, 3.5 on average
 }
 
-// Questions see what comes before them, and nothing behind, in batches of any size.
+// Questions see the lines before them, and none after, in batches of any size.
 func TestManyLines(t *testing.T) {
 	var in, out, want bytes.Buffer
 	for i := range 2*most + 2 {
@@ -50,7 +50,7 @@ func TestManyLines(t *testing.T) {
 	}
 }
 
-// A line that makes no sense ends it, behind the answers to those before.
+// An invalid line ends the program, after the answers to earlier ones.
 func TestBadLines(t *testing.T) {
 	for _, line := range []string{"x 1", "1 x", "1", "1 2 3", "1 x ?", "9223372036854775808 1"} {
 		var out bytes.Buffer

@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Structures as the suites take them.
+// Interfaces of structures as the suites take them.
 type (
 	erasedPairs interface {
 		pairsLike[uint64, uint64, words, words]
@@ -43,18 +43,18 @@ type (
 	}
 )
 
-// caller calls a structure in its types.
+// caller calls a structure in its own types.
 type caller struct {
 	of types
 	is any
 	do func(c *call) (int, error)
 }
 
-// call is a method with what it takes and returns.
+// call is a method call with its arguments and results.
 type call struct {
 	method  string
 	ctx     context.Context
-	keys    [3][]uint64 // keys or lower bounds, upper bounds, keys that are found
+	keys    [3][]uint64 // keys or lower bounds; upper bounds; keys that are found
 	vals    []uint64
 	flags   []bool
 	counts  []uint32
@@ -63,7 +63,7 @@ type call struct {
 	by      weft.Reduction
 	ops     []weft.Op[uint64, uint64]
 	results []weft.Result[uint64]
-	rows    *weft.PairRows[uint64, uint64] // of multimaps without keys
+	rows    *weft.PairRows[uint64, uint64] // for multimaps: without keys
 
 	lent     [3]lent
 	lentVals lent
@@ -74,7 +74,7 @@ type call struct {
 	onVals   words
 	onFlags  device.Slice[bool]
 	onCounts device.Slice[uint32]
-	onRanks  device.Slice[uint64] // or offsets
+	onRanks  device.Slice[uint64] // ranks or offsets
 	n        []device.Slice[uint64]
 
 	err   error
@@ -82,7 +82,7 @@ type call struct {
 	pages iter.Seq2[weft.Page[uint64, uint64], error]
 }
 
-// host calls a method for a batch of the host.
+// host calls a method for a host batch.
 func (a *caller) host(c *call) (int, error) {
 	for i, keys := range c.keys {
 		c.lent[i] = lend(keys, a.of.keyMask, a.of.turned)
@@ -109,7 +109,7 @@ func (a *caller) CheckInvariants() error {
 
 func (a *caller) types() *types { return &a.of }
 
-// lookupsAdapter is what maps, multimaps and snapshots look up.
+// lookupsAdapter has the lookups of maps, multimaps and snapshots.
 type lookupsAdapter struct{ caller }
 
 func (a *lookupsAdapter) Get(ctx context.Context, keys, vals []uint64, found []bool) (int, error) {
@@ -140,7 +140,7 @@ func (a *lookupsAdapter) Pages(ctx context.Context) iter.Seq2[weft.Page[uint64, 
 	return c.pages
 }
 
-// pairsAdapter is a map or a multimap.
+// pairsAdapter adapts a map or a multimap.
 type pairsAdapter struct {
 	Structure
 	lookupsAdapter
@@ -296,7 +296,7 @@ func (a *setAdapter) ApplyOn(s *device.Stream, kinds device.Slice[weft.OpKind], 
 	return a.on(&call{method: "ApplyOn", stream: s, onKinds: kinds, onKeys: [3]words{keys}, onFlags: ok})
 }
 
-// seeksAdapter is what ordered maps and snapshots find by the order of keys.
+// seeksAdapter has the ordered lookups of ordered maps and snapshots.
 type seeksAdapter struct{ caller }
 
 func (a *seeksAdapter) Backward() iter.Seq2[uint64, uint64] {
@@ -325,7 +325,7 @@ func (a *seeksAdapter) end(ctx context.Context, method string) (k, v uint64, ok 
 	return c.keys[0][0], c.vals[0], c.flags[0], err
 }
 
-// saver is what saves the pairs, or nil.
+// saver returns the structure as a saver, or nil.
 func (a *seeksAdapter) saver() saver {
 	s, _ := a.is.(saver)
 	return s
@@ -413,7 +413,7 @@ func (a *seeksAdapter) PredecessorOn(s *device.Stream, keys, previous, vals word
 	return a.on(&call{method: "PredecessorOn", stream: s, onKeys: [3]words{keys, {}, previous}, onVals: vals, onFlags: found, n: n})
 }
 
-// snapshotAdapter is a snapshot of an ordered map.
+// snapshotAdapter adapts a snapshot of an ordered map.
 type snapshotAdapter struct {
 	lookupsAdapter
 	seeksAdapter

@@ -5,9 +5,8 @@ import (
 	"testing"
 )
 
-// Bench measures batches of n keys at once on an empty map with room for them:
-// hits, misses, updates, insertions and deletions. report adds the figures of a
-// structure to the time per key.
+// Bench measures batches of n keys at once on an empty map with capacity for them: hits, misses,
+// updates, insertions and deletions. report adds the structure's own metrics to the time per key.
 func Bench[K, V ~uint32 | ~uint64](b *testing.B, m AnyMap[K, V], n int, report func(b *testing.B)) {
 	keys := Sequence[K](1, 2*n)
 	rand.New(rand.NewPCG(1, 1)).Shuffle(2*n, func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
@@ -20,7 +19,7 @@ func Bench[K, V ~uint32 | ~uint64](b *testing.B, m AnyMap[K, V], n int, report f
 	b.Run("delete", x.delete)
 }
 
-// bench is a map under measurement, with the keys that are there.
+// bench is a map under measurement, with the keys it holds and as many absent ones.
 type bench[K, V ~uint32 | ~uint64] struct {
 	m               AnyMap[K, V]
 	present, absent []K
@@ -51,7 +50,7 @@ func (x *bench[K, V]) update(b *testing.B) {
 	x.report(b)
 }
 
-// insert fills the empty map, which it empties off the clock.
+// insert fills the map. It clears the map off the clock.
 func (x *bench[K, V]) insert(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
@@ -62,7 +61,7 @@ func (x *bench[K, V]) insert(b *testing.B) {
 	x.report(b)
 }
 
-// delete empties the full map, which it fills off the clock.
+// delete empties the full map. It refills the map off the clock.
 func (x *bench[K, V]) delete(b *testing.B) {
 	for b.Loop() {
 		n, err := x.m.Delete(b.Context(), x.present, nil)

@@ -6,8 +6,7 @@ import (
 	"github.com/weftgo/weft"
 )
 
-// fromBits makes a value whose representation is the low bits given: floats
-// too come as any pattern, NaNs included.
+// fromBits returns the value with the given low bits. Floats take any bit pattern, NaNs included.
 func fromBits[T weft.Value](bits uint64) T {
 	var v T
 	if unsafe.Sizeof(v) == 4 {
@@ -18,7 +17,7 @@ func fromBits[T weft.Value](bits uint64) T {
 	return v
 }
 
-// toBits is the representation of a value; floats compare by it.
+// toBits returns the bits of a value. Floats are compared by them.
 func toBits[T weft.Value](v T) uint64 {
 	if unsafe.Sizeof(v) == 4 {
 		return uint64(*(*uint32)(unsafe.Pointer(&v)))

@@ -11,15 +11,15 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Each package compiles the functions of this file for each of its pairs of types, so they do
-// no more than to call a structure in its types.
+// Each package compiles the functions of this file for each of its pairs of types, so they only
+// call a structure in its types.
 
-// erasing makes structures as the suites take them.
+// erasing returns a Maker of erased structures.
 func erasing[S, E Structure](open Maker[S], erase func(S) E) Maker[E] {
 	return func(t testing.TB, dev device.Device) E { return erase(open(t, dev)) }
 }
 
-// copied is a copy of a structure, if that is of a type that makes some.
+// copied returns a copy of a structure, if its type has CopyTo.
 func copied[M, E any](ctx context.Context, dev device.Device, from any, erase func(M) E) (copy E, ok bool, err error) {
 	of, ok := from.(interface {
 		CopyTo(context.Context, device.Device) (M, error)
@@ -78,7 +78,7 @@ func eraseOrderedMap[K weft.Key, V weft.Value](m AnyOrderedMap[K, V]) erasedOrde
 	}}
 }
 
-// typedLookups and typedPairs are in the types of a structure.
+// typedLookups and typedPairs have the types of a structure.
 type (
 	typedLookups[K weft.Key, V weft.Value] = lookupsLike[K, V, device.Slice[K], device.Slice[V]]
 	typedPairs[K weft.Key, V weft.Value]   = pairsLike[K, V, device.Slice[K], device.Slice[V]]

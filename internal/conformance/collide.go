@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// Unhash is the key whose 64-bit hash is h: the finalizer backwards. Who knows
-// the seed can do this.
+// Unhash returns the key with the 64-bit hash h, by inverting the finalizer. It requires the seed.
 func Unhash(h, seed uint64) uint64 {
 	const inverse = 0x153ed04bd89cfaf5 // of the multiplier 0xe9846af9b1a615d, modulo 2^64
 	h ^= h>>28 ^ h>>56
@@ -17,8 +16,8 @@ func Unhash(h, seed uint64) uint64 {
 	return h ^ seed
 }
 
-// Colliding are n keys whose hashes under a seed are 1, 2, …: in any table, all
-// have the first of its homes.
+// Colliding returns n keys with the hashes 1, 2, … under a seed. In any table, all of them have the
+// first slot as home.
 func Colliding(n int, seed uint64) []uint64 {
 	keys := make([]uint64, n)
 	for i := range keys {
@@ -27,8 +26,8 @@ func Colliding(n int, seed uint64) []uint64 {
 	return keys
 }
 
-// FillAndHalve puts keys into a map, a tenth at a time, finds them, and deletes
-// half of them. full runs when all are there.
+// FillAndHalve puts keys into a map, a tenth at a time, looks them up, and deletes half of them. It
+// calls full when all keys are present.
 func FillAndHalve(t testing.TB, m AnyMap[uint64, uint64], keys []uint64, full func()) {
 	t.Helper()
 	n := len(keys)
@@ -43,8 +42,8 @@ func FillAndHalve(t testing.TB, m AnyMap[uint64, uint64], keys []uint64, full fu
 	WantPairs(t, m, keys[n/2:])
 }
 
-// Homes are the homes of a key, and of its lower half as a key of 32 bits, in a
-// table of so many, worked out with integers of any size.
+// Homes returns the homes of a key, and of its lower half as a 32-bit key, in a table of the given
+// number of homes. It computes them with arbitrary-precision integers.
 func Homes(key, seed uint64, homes uint64) (wide, narrow uint64) {
 	x := new(big.Int).SetUint64(key ^ seed)
 	shiftXor(x, 32)

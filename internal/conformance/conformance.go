@@ -1,17 +1,16 @@
-// Package conformance holds the tests that every structure of a kind must
-// pass, on every device: one suite for maps, one for sets, one for multimaps. The
-// tests of a structure call [Map], [Set] and [MultiMap] with a constructor.
+// Package conformance holds the tests that every structure of a kind must pass on every device: one
+// suite each for maps, sets and multimaps. The tests of a structure call [Map], [Set] and
+// [MultiMap] with a constructor.
 //
-// The suites ask for what package weft promises and nothing else; what is special
-// to a structure is tested in its own package. What those tests would repeat lies
-// here, too: failures of the device by [NewFails] and [OperationsFail], calls that
-// are cut short by [CutShort], histories by [AnyHistory], statistics by
-// [CompactDropsDead] and [LookupsGrowNothing], keys made to collide by
-// [Colliding], constants of kernels by [Twins], smoke tests and benchmarks.
+// The suites test only what package weft promises. Tests of a structure's own properties are in its
+// package. Their common parts are here: failures of the device in [NewFails] and [OperationsFail],
+// interrupted calls in [CutShort], histories in [AnyHistory], statistics in [CompactDropsDead] and
+// [LookupsGrowNothing], colliding keys in [Colliding], constants of kernels in [Twins], smoke tests
+// and benchmarks.
 //
-// Suites and smoke tests are not generic, since each package would compile them for each of its
-// pairs of types: they hold keys and values as numbers of 64 bits, and call structures through
-// adapters (erased.go, adapters.go). Only calls.go is compiled for each pair.
+// Suites and smoke tests are not generic, because each package would compile them for each of its
+// pairs of types. They hold keys and values as 64-bit numbers and call structures through adapters
+// (erased.go, adapters.go). Only calls.go is compiled for each pair.
 package conformance
 
 import (
@@ -25,14 +24,13 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Scale is how much work a suite may do: large on a device that is fast, small
-// on one that is interpreted.
+// Scale is the amount of work of a suite: large on a fast device, small on an interpreted one.
 type Scale int
 
-// Rows is the size of a suite's large batches.
+// Rows returns the size of a suite's large batches.
 func (s Scale) Rows() int { return int(s) }
 
-// Scales for devices.
+// Scales by kind of device.
 const (
 	Fast Scale = 20_000 // a CPU or a GPU
 	Slow Scale = 600    // an interpreter
@@ -44,7 +42,7 @@ type Case[S Structure] struct {
 	test func(t testing.TB, empty S)
 }
 
-// run runs a suite but for some cases.
+// run runs a suite except for some cases.
 func run[S Structure](t *testing.T, at place[S], cases []Case[S], without ...string) {
 	for _, c := range cases {
 		if !slices.Contains(without, c.Name) {
@@ -53,9 +51,9 @@ func run[S Structure](t *testing.T, at place[S], cases []Case[S], without ...str
 	}
 }
 
-// HostCases are about what the host does with contexts that end, with calls from inside of
-// loops, and with files, in many tries: a structure has them once on each kind of device, and
-// leaves them out for other widths, options and schedules of kernels.
+// HostCases are the cases about the host's side: contexts that end, calls inside loops, and files.
+// They make many tries. A structure runs them once on each kind of device, and skips them for other
+// widths, options and schedules of kernels.
 var HostCases = []string{"Cancelled", "Partial", "InsideLoops", "AssignCutShort", "LoadRefuses", "SaveFails"}
 
 func (c Case[S]) run(t testing.TB, at place[S]) {
@@ -67,7 +65,7 @@ func (c Case[S]) run(t testing.TB, at place[S]) {
 	c.test(t, s)
 }
 
-// place is where a suite makes structures, and how.
+// place specifies where and how a suite makes structures.
 type place[S Structure] struct {
 	types
 	dev   device.Device
@@ -75,7 +73,7 @@ type place[S Structure] struct {
 	open  Maker[S]
 }
 
-// asked are cases for structures that have to be erased first.
+// asked converts cases for erased structures to cases for typed ones.
 func asked[S, E Structure](cases []Case[E], erase func(S) E) (out []Case[S]) {
 	for _, c := range cases {
 		out = append(out, Case[S]{c.Name, func(t testing.TB, s S) { c.test(t, erase(s)) }})
@@ -83,8 +81,8 @@ func asked[S, E Structure](cases []Case[E], erase func(S) E) (out []Case[S]) {
 	return out
 }
 
-// another is one more empty structure on a device, which is checked and closed
-// with the test.
+// another makes one more empty structure on a device. The structure is checked and closed with the
+// test.
 func (p place[S]) another(t testing.TB, dev device.Device) S {
 	s := p.open(t, dev)
 	t.Cleanup(func() {
@@ -96,15 +94,14 @@ func (p place[S]) another(t testing.TB, dev device.Device) S {
 	return s
 }
 
-// Report runs a case as a test would and tells whether it failed, and how.
-// It serves tests of the suites: those that hand a broken structure to a suite
-// and want it to notice.
+// Report runs a case as a test would, and returns whether it failed, with the log. Tests of the
+// suites use it: they pass a broken structure to a suite and require a failure.
 func (c Case[S]) Report(t testing.TB, dev device.Device, open Maker[S]) (failed bool, log string) {
 	return Report(t, func(t testing.TB) { c.run(t, place[S]{dev: dev, open: open}) })
 }
 
-// Check is implemented by structures whose tests know more of their invariants
-// than their own method Check; the suites call both after every test.
+// Check is implemented by structures with more invariants to test than their own method Check does.
+// The suites call both after every test.
 type Check interface{ CheckInvariants() error }
 
 func check(t testing.TB, s Structure) {
@@ -119,7 +116,7 @@ func check(t testing.TB, s Structure) {
 	}
 }
 
-// rng makes up the same batches each time.
+// rng returns a generator with a fixed seed.
 func rng() *rand.Rand { return rand.New(rand.NewPCG(13, 17)) }
 
 func ctx() context.Context { return context.Background() }
@@ -144,7 +141,7 @@ func mustPanic(t testing.TB, what string, f func()) {
 	f()
 }
 
-// expired is a context that has ended.
+// expired returns a context that has ended.
 func expired() context.Context {
 	c, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -11,8 +11,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// A Go map behind the interface passes: the suites ask for nothing but what
-// the interfaces promise.
+// A Go map that implements the interface passes: the suites test only what the interfaces promise.
 func TestReferencePasses(t *testing.T) {
 	t.Run("map uint32,float32", func(t *testing.T) { passes[uint32, float32](t) })
 	t.Run("map uint32,int32", func(t *testing.T) { passes[uint32, int32](t) })
@@ -30,8 +29,7 @@ func passes[K weft.Key, V weft.Value](t *testing.T) {
 
 func openCPU(t testing.TB) device.Device { return devicetest.OpenCPU(t, 2) }
 
-// flawsOfAll are the flaws that structures of any kind may have, with the cases
-// that notice them.
+// flawsOfAll are the flaws that structures of any kind may have, with the cases that detect them.
 var flawsOfAll = map[flaw][]string{
 	skipsLengths:    {"Lengths"},
 	ignoresContext:  {"Cancelled"},
@@ -65,8 +63,8 @@ var flawsOfAll = map[flaw][]string{
 	onForgets:       {"OnTwoStreams", "OnFormsInOrder"},
 }
 
-// flawsAreNoticed wants each flaw to be noticed by the cases named, at least: a
-// suite that cannot fail proves nothing.
+// flawsAreNoticed requires at least the named cases to detect each flaw. A suite that cannot fail
+// proves nothing.
 func flawsAreNoticed[S Structure](
 	t *testing.T, flaws map[flaw][]string,
 	cases func(dev device.Device, scale Scale, open Maker[S]) []Case[S], with func(how flaw, dev device.Device) S,
@@ -161,7 +159,7 @@ func notices[S Structure](t *testing.T, dev device.Device, cases []Case[S], open
 	return noticed
 }
 
-// Structures that check themselves are asked to after each case.
+// Structures with CheckInvariants are checked after each case.
 func TestInvariantsAreAskedFor(t *testing.T) {
 	dev, broken := openCPU(t), func(_ testing.TB, dev device.Device) AnyMap[uint32, float32] {
 		return selfish{newReference[uint32, float32](none, dev)}
@@ -178,8 +176,7 @@ type selfish struct{ *reference[uint32, float32] }
 
 func (selfish) CheckInvariants() error { return errors.New("broken within") }
 
-// The bytes of a fuzz test make batches that meet all kinds of operations, and
-// are read to their end.
+// The bytes of a fuzz test form batches of all kinds of operations, and are read to their end.
 func TestReplayReadsEverything(t *testing.T) {
 	m, model := eraseMap(newReference[uint32, uint32](none, nil)), map[uint64]uint64{}
 	data := []byte{

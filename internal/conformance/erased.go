@@ -13,14 +13,14 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// The suites are compiled once. They hold keys and values as numbers of 64 bits, whatever the
-// types of a structure are, and adapters convert each batch. A value is the bits of its type; a
-// key is the bits of its type with the sign bit of signed types turned, so that keys and their
-// numbers have one order.
+// The suites are compiled once. They hold keys and values as 64-bit numbers for any types of the
+// structure; adapters convert each batch. A value is represented by its bits. A key is represented
+// by its bits with the sign bit of signed types flipped, so that keys and their numbers have the
+// same order.
 
-// types says what the numbers of a suite stand for.
+// types describes the types that a suite's numbers represent.
 type types struct {
-	keyMask, valMask uint64 // the bits that keys and values have
+	keyMask, valMask uint64 // the bits of keys and values
 	turned           uint64 // the sign bit of signed keys, or 0
 	floats, signed   bool   // values
 	val              func(n int) uint64
@@ -38,7 +38,7 @@ func typesOf[K weft.Key, V weft.Value]() types {
 	}
 }
 
-// wide are the types of suites that have structures of one pair only.
+// wide are the types of suites for structures with a single pair of types.
 var wide = typesOf[uint64, uint64]()
 
 func turned[K weft.Key]() uint64 {
@@ -48,10 +48,10 @@ func turned[K weft.Key]() uint64 {
 	return 0
 }
 
-// key is the key of some bits.
+// key returns the key with some bits.
 func (y *types) key(bits uint64) uint64 { return bits&y.keyMask ^ y.turned }
 
-// numbers are the keys that some numbers are.
+// numbers returns numbers as keys.
 func (y *types) numbers(numbers ...int) []uint64 {
 	keys := make([]uint64, len(numbers))
 	for i, n := range numbers {
@@ -60,16 +60,16 @@ func (y *types) numbers(numbers ...int) []uint64 {
 	return keys
 }
 
-// after is the key some steps after another; the smallest key follows the largest.
+// after returns the key a number of steps after another. The smallest key follows the largest.
 func (y *types) after(key uint64, steps int) uint64 { return (key + uint64(steps)) & y.keyMask }
 
-// bits is the value of some bits.
+// bits returns the value with some bits.
 func (y *types) bits(bits uint64) uint64 { return bits & y.valMask }
 
-// random is a value of arbitrary bits.
+// random returns a value of random bits.
 func (y *types) random(rng *rand.Rand) uint64 { return y.bits(rng.Uint64()) }
 
-// values are n of them.
+// values returns n random values.
 func (y *types) values(n int, rng *rand.Rand) []uint64 {
 	vals := make([]uint64, n)
 	for i := range vals {
@@ -78,7 +78,7 @@ func (y *types) values(n int, rng *rand.Rand) []uint64 {
 	return vals
 }
 
-// unique returns n different keys. Small widths must not run out.
+// unique returns n different keys. n must not exceed the number of keys of narrow types.
 func (y *types) unique(n int, rng *rand.Rand) []uint64 {
 	seen := make(map[uint64]bool, n)
 	keys := make([]uint64, 0, n)
@@ -91,7 +91,7 @@ func (y *types) unique(n int, rng *rand.Rand) []uint64 {
 	return keys
 }
 
-// sequence is n keys from a first one on, which may be negative.
+// sequence returns n consecutive keys from first on, which may be negative.
 func (y *types) sequence(first, n int) []uint64 {
 	keys := make([]uint64, n)
 	for i := range keys {
@@ -100,11 +100,11 @@ func (y *types) sequence(first, n int) []uint64 {
 	return keys
 }
 
-// odd are bits that implementations like to reserve.
+// odd are bit patterns that implementations tend to reserve.
 var odd = []uint64{
 	0, 1, 2, 3, math.MaxUint64, math.MaxUint64 - 1, math.MaxUint64 - 2, math.MaxUint64 - 3,
 	1 << 31, 1 << 32, 1 << 63, 0xdeadbeef, 0x7fffffff_7fffffff,
-	0x7ff00000_7f800001, // as a float of either width a NaN that arithmetic would change
+	0x7ff00000_7f800001, // as a float of either width, a NaN that arithmetic would change
 }
 
 func (y *types) oddKeys() []uint64 { return each(odd, y.key) }
@@ -118,8 +118,8 @@ func each(numbers []uint64, f func(uint64) uint64) []uint64 {
 	return out
 }
 
-// oddKey spreads a byte over keys that meet: small ones, and those that look
-// like marks.
+// oddKey maps a byte to a key from a few that collide: small ones, and some that look like
+// sentinels.
 func (y *types) oddKey(b byte) uint64 {
 	if b >= 0xf0 {
 		return y.key(^uint64(b & 15))
@@ -127,12 +127,12 @@ func (y *types) oddKey(b byte) uint64 {
 	return y.key(uint64(b))
 }
 
-// blankKeys and blankVals are what n outputs hold before.
+// blankKeys and blankVals return the initial contents of n outputs.
 func (y *types) blankKeys(n int) []uint64 { return slices.Repeat([]uint64{blank & y.keyMask}, n) }
 func (y *types) blankVals(n int) []uint64 { return slices.Repeat([]uint64{y.bits(blank)}, n) }
 
-// keysOn and valsOn copy a column to a device, where it is as wide as its type. The copy is freed
-// with the test.
+// keysOn and valsOn copy a column to a device, in the width of its type. The copy is freed with the
+// test.
 func (y *types) keysOn(t testing.TB, s *device.Stream, keys []uint64) words {
 	t.Helper()
 	return upload(t, s, keys, y.keyMask, y.turned)
@@ -143,7 +143,7 @@ func (y *types) valsOn(t testing.TB, s *device.Stream, vals []uint64) words {
 	return upload(t, s, vals, y.valMask, 0)
 }
 
-// words are keys or values on a device.
+// words is a column of keys or values on a device.
 type words struct {
 	narrow device.Slice[uint32]
 	wide   device.Slice[uint64]
@@ -162,7 +162,7 @@ func upload(t testing.TB, s *device.Stream, src []uint64, mask, turned uint64) w
 	return words{narrow: devicetest.Upload(t, s, narrow), turned: turned}
 }
 
-// Sub is the part [lo,hi).
+// Sub returns the part [lo,hi).
 func (w words) Sub(lo, hi int) words {
 	if w.narrow.Device() != nil {
 		w.narrow = w.narrow.Sub(lo, hi)
@@ -172,7 +172,7 @@ func (w words) Sub(lo, hi int) words {
 	return w
 }
 
-// CopyTo copies the first len(dst) of them to dst and waits for it.
+// CopyTo copies the first len(dst) elements to dst and waits.
 func (w words) CopyTo(ctx context.Context, s *device.Stream, dst []uint64) error {
 	if w.narrow.Device() == nil {
 		if err := w.wide.CopyTo(ctx, s, dst); err != nil {
@@ -193,7 +193,7 @@ func (w words) CopyTo(ctx context.Context, s *device.Stream, dst []uint64) error
 	return nil
 }
 
-// on is a column on a device in a structure's type, which has the layout of the slice of words.
+// on returns a device column in a structure's type. The layout is that of the slice in words.
 func on[T weft.Value](w words) device.Slice[T] {
 	if unsafe.Sizeof(T(0)) == 4 {
 		return *(*device.Slice[T])(unsafe.Pointer(&w.narrow))
@@ -201,7 +201,7 @@ func on[T weft.Value](w words) device.Slice[T] {
 	return *(*device.Slice[T])(unsafe.Pointer(&w.wide))
 }
 
-// lent is a column of the host that is as wide as its type, for a call.
+// lent is a host column in the width of its type, for one call.
 type lent struct {
 	of     []uint64
 	narrow []uint32
@@ -227,8 +227,8 @@ func lend(of []uint64, mask, turned uint64) lent {
 	return l
 }
 
-// back copies what a call has changed, which may be its inputs if it is wrong, and spoils the
-// copy for who holds it after the call.
+// back copies out what a call has changed, which includes the inputs if the call is wrong. It then
+// overwrites the copy, so that a callee that retains it is detected.
 func (l lent) back() {
 	for i, x := range l.narrow {
 		if x := uint64(x) ^ l.turned; x != l.of[i] {
@@ -244,7 +244,7 @@ func (l lent) back() {
 	clear(l.wide)
 }
 
-// own is a column in the type of a structure.
+// own returns a column in the type of a structure.
 func own[T weft.Value](l lent) []T {
 	if l.narrow != nil {
 		return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(l.narrow))), len(l.narrow))
@@ -255,7 +255,7 @@ func own[T weft.Value](l lent) []T {
 	return nil
 }
 
-// widened are the numbers of a column of a structure's type.
+// widened returns a column of a structure's type as numbers.
 func widened[T weft.Value](vals []T, turned uint64) []uint64 {
 	out := make([]uint64, len(vals))
 	for i, v := range vals {

@@ -10,9 +10,8 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// NewFails has each operation fail, one at a time, that a constructor asks of a
-// device, which must come from [devicetest.Checked]: the error says so, and
-// nothing stays behind.
+// NewFails makes each device operation of a constructor fail, one at a time. The device must come
+// from [devicetest.Checked]. The constructor must return the error and leak nothing.
 func NewFails[S interface{ Close() error }, O any](t testing.TB, open func(device.Device, O) (S, error), dev device.Device, opts O) {
 	t.Helper()
 	before := devicetest.Live(dev)
@@ -36,19 +35,18 @@ func NewFails[S interface{ Close() error }, O any](t testing.TB, open func(devic
 	}
 }
 
-// OperationsFail has each operation of a device fail, one at a time, during a
-// life of growing to n keys, deleting, compacting and reading: the call says so
-// or does without, nothing that was there is lost, and everything works once the
-// failure has gone. In the end nothing stays behind, nor does anything of a call
-// whose context has ended.
+// OperationsFail makes each operation of a device fail, one at a time, while a map grows to n keys,
+// deletes, compacts and reads. The call must return the error or do without the operation. Nothing
+// present is lost, and everything works once the failure is gone. At the end nothing is leaked, not
+// even by a call with an expired context.
 func OperationsFail(t testing.TB, dev device.Device, n int, open Maker[AnyMap[uint64, uint64]]) {
 	t.Helper()
 	cancelledLeavesNothing(t, dev, open)
 	steps := 200
 	if dev.Properties().Kind == device.CPU {
-		steps = 1 << 30 // until nothing fails any more
+		steps = 1 << 30 // until no operation is left to fail
 	}
-	m := open(t, dev) // what structures share is as large as a life takes
+	m := open(t, dev) // allocates what structures share, at the size that a life needs
 	live(t, m, n)
 	must(t, m.Close())
 	before := devicetest.Live(dev)
@@ -75,8 +73,7 @@ func OperationsFail(t testing.TB, dev device.Device, n int, open Maker[AnyMap[ui
 	}
 }
 
-// live puts a map through its life. Calls may fail for lack of memory, and are
-// made again.
+// live puts a map through its life. Calls may fail for lack of memory and are repeated.
 func live(t testing.TB, m AnyMap[uint64, uint64], n int) {
 	t.Helper()
 	fine := func(err error) bool {
@@ -86,7 +83,7 @@ func live(t testing.TB, m AnyMap[uint64, uint64], n int) {
 		}
 		return err == nil
 	}
-	again := func(what string, f func() error) { // until it has worked
+	again := func(what string, f func() error) { // until it succeeds
 		t.Helper()
 		for range 10 {
 			if fine(f()) {
@@ -160,8 +157,8 @@ func cancelledLeavesNothing(t testing.TB, dev device.Device, open Maker[AnyMap[u
 	must(t, m.Close())
 }
 
-// ReportsFull puts keys on the device into a map that has not room for all of
-// them: Sync is how that is reported, once.
+// ReportsFull puts more keys on the device into a map than it has capacity for. Sync must report
+// that, once.
 func ReportsFull(t testing.TB, dev device.Device, m AnyMap[uint64, uint64], n int) {
 	t.Helper()
 	s := devicetest.NewStream(t, dev)
@@ -181,9 +178,8 @@ func ReportsFull(t testing.TB, dev device.Device, m AnyMap[uint64, uint64], n in
 	}
 }
 
-// AnswersWhenFull gives ids to more keys than a map of fixed size has room for, and
-// then brings all of them again, each twice: those that are there get their answers,
-// the others keep what they brought, and use up no id.
+// AnswersWhenFull assigns ids to more keys than a map of fixed size holds. It then repeats all of
+// them, each twice. Present keys get their ids. The others keep their input and consume no id.
 func AnswersWhenFull(t testing.TB, dev device.Device, m AnyMap[uint64, uint64], n int) {
 	t.Helper()
 	keys := Sequence[uint64](1, n)

@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// Flaws of maps to which operations of a device fail, or that are full.
+// Flaws of maps that are full, or on a device with failing operations.
 const (
 	leaksOnFailure flaw = "what was allocated before a failure is not freed"
 	losesOnFailure flaw = "a failure loses what is there"
@@ -26,14 +26,13 @@ const (
 	fullForgetsRow flaw = "one of the rows without room is not told"
 )
 
-// frail is a map that needs memory of the device for each Put, and may have a
-// limit.
+// frail is a map that allocates device memory for each Put, and may have a limit.
 type frail struct {
 	*reference[uint64, uint64]
 	how    flaw
 	broken error
 	limit  int
-	full   error // of Sync
+	full   error // returned by Sync
 }
 
 func newFrail(dev device.Device, how flaw) (*frail, error) {
@@ -84,7 +83,7 @@ func (m *frail) PutOn(s *device.Stream, keys, vals device.Slice[uint64], n ...de
 	return m.reference.PutOn(s, keys.Sub(0, m.limit), vals.Sub(0, m.limit), n...)
 }
 
-// partialOf is the error of a batch of n operations, where rows found no room.
+// partialOf returns the error of a batch of n operations in which some rows did not fit.
 func partialOf[R int | uint64](n int, rows []R) error {
 	p := &weft.PartialError{Done: n, Failed: len(rows), Err: weft.ErrFull}
 	for _, r := range rows {
@@ -93,8 +92,7 @@ func partialOf[R int | uint64](n int, rows []R) error {
 	return p
 }
 
-// cut tells for which keys there is room: not for every third, nor for more than the
-// limit.
+// cut reports for which keys there is capacity: not for every third, nor beyond the limit.
 func (m *frail) cut(keys []uint64) (room []bool, err error) {
 	room, failed := make([]bool, len(keys)), []int{}
 	there := maps.Clone(m.reference.pairs)
@@ -171,8 +169,7 @@ func (m *frail) Sync(ctx context.Context) error {
 	return m.reference.Sync(ctx)
 }
 
-// Each flaw is noticed by one of the tests for failures, and a map without any
-// passes all.
+// Each flaw is detected by one of the tests for failures, and a map without flaws passes all.
 func TestFailuresAreNoticed(t *testing.T) {
 	tests := map[string]func(t testing.TB, dev device.Device, how flaw){
 		"NewFails": func(t testing.TB, dev device.Device, how flaw) { NewFails(t, newFrail, dev, how) },

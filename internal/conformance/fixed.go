@@ -22,12 +22,12 @@ func (c FixedCase) String() string {
 	return fmt.Sprintf("%d keys at load %g, seed %d", c.Capacity, c.MaxLoad, c.Seed)
 }
 
-// FixedMaker makes a map of fixed size, which the caller closes.
+// FixedMaker makes a map of fixed size. The caller closes it.
 type FixedMaker func(t testing.TB, c FixedCase) AnyMap[uint64, uint64]
 
-// FixedTakesCapacity wants maps of fixed size to take as many random keys as Capacity says, in one
-// batch and in many, with several seeds. Keys beyond are taken or refused with ErrFull, all are
-// looked up as that says, and where keys have gone below Capacity, as many others come.
+// FixedTakesCapacity requires maps of fixed size to accept as many random keys as Capacity says, in
+// one batch and in many, with several seeds. Keys beyond that are accepted or refused with ErrFull,
+// and lookups agree. After deletions below Capacity, as many other keys fit.
 func FixedTakesCapacity(t *testing.T, open FixedMaker, loads []float64, capacities ...int) {
 	for _, load := range append(loads, 0) {
 		for _, capacity := range capacities {
@@ -77,7 +77,7 @@ func fixedTakesCapacity(t *testing.T, m AnyMap[uint64, uint64], c FixedCase) {
 	copy(want[len(own):], took)
 	holds(want)
 
-	// Below Capacity by a few, which those that were refused make up for.
+	// Delete to slightly below Capacity, then refill with the keys that were refused.
 	var gone, come []uint64
 	few := min(c.Capacity, 1000)
 	for i, k := range keys {
@@ -98,8 +98,8 @@ func fixedTakesCapacity(t *testing.T, m AnyMap[uint64, uint64], c FixedCase) {
 	must(t, m.Close())
 }
 
-// FixedRefusesQuickly wants a full map to refuse keys in a time that does not depend on its size:
-// in so many times what looking up absent keys takes as long as it holds Capacity keys.
+// FixedRefusesQuickly requires a full map to refuse keys in a time that does not depend on its
+// size: at most times as long as a lookup of absent keys takes while the map holds Capacity keys.
 func FixedRefusesQuickly(t *testing.T, open FixedMaker, times float64, capacities ...int) {
 	for _, capacity := range capacities {
 		c := FixedCase{Capacity: capacity, Seed: 1}
@@ -139,8 +139,8 @@ func FixedRefusesQuickly(t *testing.T, open FixedMaker, times float64, capacitie
 	}
 }
 
-// FixedMeetsDeadline wants a deadline to end a batch for a full map, and for one that it fills,
-// soon, and what is left to be consistent. The maps are of the default load, and of another.
+// FixedMeetsDeadline requires a deadline to end a batch soon, for a full map and for one that the
+// batch fills. The map must be consistent then. It tests the default load and one other.
 func FixedMeetsDeadline(t *testing.T, open FixedMaker, capacity int, load float64) {
 	const wait, margin, tries = 50 * time.Millisecond, 100 * time.Millisecond, 10
 	for _, load := range []float64{0, load} {
@@ -157,7 +157,7 @@ func FixedMeetsDeadline(t *testing.T, open FixedMaker, capacity int, load float6
 				longest = time.Since(began) - wait
 				cancel()
 				var partial *weft.PartialError
-				// A fast machine may be done in time.
+				// A fast machine may finish in time.
 				if err != nil && (!errors.As(err, &partial) || partial.Done < len(keys) && !errors.Is(err, context.DeadlineExceeded)) {
 					t.Fatalf("%v: %s: %v", c, what, err)
 				}

@@ -8,7 +8,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// pairKind is a kind of maps or multimaps.
+// pairKind returns the kind of maps or multimaps.
 func pairKind[S erasedPairs](p place[S]) kind[S] {
 	return kind[S]{
 		place: p, values: true,
@@ -97,8 +97,8 @@ func mapKind(p place[erasedMap]) kind[erasedMap] {
 	return k
 }
 
-// reduceForm reduces so that the outcome does not depend on the order: of floats,
-// sums do.
+// reduceForm returns a form that reduces independently of the order. Sums of floats are not
+// independent.
 func reduceForm(floats bool) form[erasedMap] {
 	by := weft.Sum
 	if floats {

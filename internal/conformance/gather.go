@@ -12,13 +12,13 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// gathered is as many rows as the blocks of a device with one multiprocessor go
-// through in more than a window, so that they gather them; gatheredAgain is as many as
-// they gather twice, with rows between that they don't (gather.cuh).
+// gathered is the number of rows for which the blocks of a device with one multiprocessor process
+// more than a window each, so that they gather. With gatheredAgain rows they gather twice, with
+// ungathered rows between (gather.cuh).
 const gathered, gatheredAgain = 10_000, 90_000
 
-// Gathers reduces rows of few keys, some of which look like sentinels, before or
-// behind rows of as many keys as rows: so many that gathering does not pay.
+// Gathers reduces rows of few keys, some of which look like sentinels. Before or after them come
+// rows of as many distinct keys, for which gathering does not pay.
 func Gathers[V weft.Value](t testing.TB, dev device.Device, open Maker[AnyMap[uint32, V]]) {
 	p := mapPlace(devicetest.Narrow(dev), 0, open)
 	for _, by := range p.reductions() {
@@ -30,12 +30,12 @@ func Gathers[V weft.Value](t testing.TB, dev device.Device, open Maker[AnyMap[ui
 	}
 }
 
-// GathersAgain does so where it pays, then does not, and pays again.
+// GathersAgain does so with rows for which gathering pays, then does not, and pays again.
 func GathersAgain[V weft.Value](t testing.TB, dev device.Device, open Maker[AnyMap[uint32, V]]) {
 	gathers(t, mapPlace(devicetest.Narrow(dev), 0, open), weft.Sum, gatheredAgain, gathered, 2*gathered)
 }
 
-// gathers reduces n rows of few keys, but for rows [from,to) of as many.
+// gathers reduces n rows of few keys, but rows [from,to) have distinct keys.
 func gathers(t testing.TB, p place[erasedMap], by weft.Reduction, n, from, to int) {
 	st := devicetest.NewStream(t, p.dev)
 	rng := rand.New(rand.NewPCG(3, uint64(by)))
@@ -67,8 +67,8 @@ func gathers(t testing.TB, p place[erasedMap], by weft.Reduction, n, from, to in
 	must(t, m.Close())
 }
 
-// GathersWithoutRoom reduces rows of few keys into a map that is full, but for some of
-// them: each row is there, or has failed.
+// GathersWithoutRoom reduces rows of few keys into a map that is full for some of them. Each row is
+// either applied or reported as failed.
 func GathersWithoutRoom(t testing.TB, dev device.Device, open Maker[AnyMap[uint32, float64]]) {
 	m := open(t, devicetest.Narrow(dev))
 	keys, vals := make([]uint32, gathered), make([]float64, gathered)
@@ -101,8 +101,8 @@ func GathersWithoutRoom(t testing.TB, dev device.Device, open Maker[AnyMap[uint3
 	must(t, m.Close())
 }
 
-// Unites runs mixed batches that combine many values of few keys, which warps and
-// blocks unite if no atomic does, beside other operations.
+// Unites runs mixed batches that combine many values of few keys, alongside other operations. Warps
+// and blocks unite such values if no atomic does.
 func Unites[V weft.Value](t testing.TB, dev device.Device, open Maker[AnyMap[uint32, V]]) {
 	unites(t, mapPlace(dev, 0, open))
 }

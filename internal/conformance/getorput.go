@@ -14,12 +14,13 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// GetOrPut does what a loop over a Go map does, with keys that are there, that are
-// in a batch often, that were deleted before, or that look like sentinels.
+// GetOrPut does the same as a loop over a Go map, for keys that are present, repeated in a batch,
+// deleted before, or look like sentinels.
 func (s mapSuite) getOrPut(t testing.TB, m erasedMap) {
 	rng, n := s.rng(), s.scale.Rows()
 	model := map[uint64]uint64{}
-	for _, different := range []int{n / 16, n, n, 3} { // of which some were there before
+	// The number of distinct keys. Some are present before.
+	for _, different := range []int{n / 16, n, n, 3} {
 		pool := append(s.unique(different, rng), s.oddKeys()...)
 		keys, vals := make([]uint64, n), s.values(n, rng)
 		want, loaded := slices.Clone(vals), make([]bool, n)
@@ -43,7 +44,7 @@ func (s mapSuite) getOrPut(t testing.TB, m erasedMap) {
 			t.Fatal("GetOrPut leaves other values than a loop")
 		}
 		s.equals(t, m, model)
-		vals = s.values(n, rng) // all are there
+		vals = s.values(n, rng) // all are present
 		inserted, err = m.GetOrPut(ctx(), keys, vals, nil)
 		Want(t, "GetOrPut of keys that are there", inserted, 0, err)
 		for i, k := range keys {
@@ -60,8 +61,8 @@ func (s mapSuite) getOrPut(t testing.TB, m erasedMap) {
 	}
 }
 
-// Goroutines bring values for the same keys: each key has one, which all of them get,
-// and one of them has inserted it.
+// Goroutines call GetOrPut with different values for the same keys. Each key gets one value, which
+// all of them see, and exactly one goroutine inserts it.
 func (s mapSuite) getOrPutConcurrent(t testing.TB, m erasedMap) {
 	const workers = 4
 	n := min(s.scale.Rows()/4, 2000)
@@ -92,8 +93,8 @@ func (s mapSuite) getOrPutConcurrent(t testing.TB, m erasedMap) {
 	}
 }
 
-// assigned has a map give ids to keys, and wants those of a loop that counts on
-// from some number. ids are those that it has given before.
+// assigned runs Assign and requires the ids of a loop that counts on from next. ids holds the ids
+// assigned before.
 func (s mapSuite) assigned(t testing.TB, m erasedMap, keys []uint64, ids map[uint64]uint64, next int) {
 	t.Helper()
 	want, fresh := make([]uint64, len(keys)), 0
@@ -114,7 +115,7 @@ func (s mapSuite) assigned(t testing.TB, m erasedMap, keys []uint64, ids map[uin
 	s.equals(t, m, ids)
 }
 
-// drawn are n keys of a pool.
+// drawn draws n keys from a pool.
 func drawn(pool []uint64, n int, rng *rand.Rand) []uint64 {
 	keys := make([]uint64, n)
 	for i := range keys {
@@ -123,7 +124,7 @@ func drawn(pool []uint64, n int, rng *rand.Rand) []uint64 {
 	return keys
 }
 
-// Assign numbers keys in the order in which they come; floats are no ids.
+// Assign numbers keys in the order of their arrival. Floats are not valid ids.
 func (s mapSuite) assign(t testing.TB, m erasedMap) {
 	rng, n := s.rng(), s.scale.Rows()
 	if s.floats {
@@ -148,13 +149,13 @@ func (s mapSuite) assign(t testing.TB, m erasedMap) {
 			}
 		}
 	}), ids, len(ids))
-	s.assigned(t, m, s.unique(n/16, rng), ids, len(ids)) // all are different
+	s.assigned(t, m, s.unique(n/16, rng), ids, len(ids)) // all are distinct
 	must(t, m.Clear(ctx()))
 	s.assigned(t, m, drawn(pool, n/16, rng), map[uint64]uint64{}, 0)
 }
 
-// No id comes back for a key that is deleted, nor for one that was put; those of a
-// map that is saved go on where it was loaded.
+// Ids of keys that are deleted or overwritten are not reused. A loaded map continues the ids of the
+// map that was saved.
 func (s mapSuite) assignGoesOn(t testing.TB, m erasedMap) {
 	if s.floats {
 		return
@@ -186,14 +187,14 @@ func (s mapSuite) assignGoesOn(t testing.TB, m erasedMap) {
 	s.assigned(t, to, keys[290:400], ids, 2010)
 
 	must(t, m.Clear(ctx()))
-	s.put(t, m, keys[:1], []uint64{s.val(-1)}, 1) // of signed values, less than any id
+	s.put(t, m, keys[:1], []uint64{s.val(-1)}, 1) // less than any id if values are signed
 	if s.signed {
 		s.assigned(t, m, keys[:10], map[uint64]uint64{keys[0]: s.val(-1)}, 0)
 	}
 }
 
-// A call that is cut short has numbered the keys that it came to, and those of the
-// next one follow. No id is left out, wherever that is.
+// An interrupted call has numbered the keys that it reached, and the next call continues from
+// there. No id is skipped, wherever the interruption is.
 func (s mapSuite) assignCutShort(t testing.TB, m erasedMap) {
 	if s.floats {
 		return
@@ -232,7 +233,7 @@ func (s mapSuite) assignCutShort(t testing.TB, m erasedMap) {
 	}
 }
 
-// Beyond the largest value of their type there are no ids, and nothing is lost.
+// Ids end at the largest value of their type, and nothing is lost then.
 func (s mapSuite) assignToTheLast(t testing.TB, m erasedMap) {
 	if s.floats {
 		return
@@ -262,8 +263,8 @@ func (s mapSuite) assignToTheLast(t testing.TB, m erasedMap) {
 	Want(t, "Assign of keys that have ids", n, 0, err)
 }
 
-// Goroutines give ids to the same keys, and others look: nobody sees two ids of one
-// key, and all together are 0, 1, 2, ….
+// Goroutines assign ids to the same keys while others look them up. No goroutine sees two ids of
+// one key, and the ids are 0, 1, 2, ….
 func (s mapSuite) assignConcurrent(t testing.TB, m erasedMap) {
 	if s.floats {
 		return

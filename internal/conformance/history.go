@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Historied is a map or a multimap for [AnyHistory].
+// Historied is a map or a multimap that [AnyHistory] accepts.
 type Historied interface {
 	hostPairs[uint32, uint64]
 	All() iter.Seq2[uint32, uint64]
@@ -18,9 +18,9 @@ type Historied interface {
 	CheckInvariants() error
 }
 
-// AnyHistory draws a history of batches, each of different keys: all of one kind
-// or mixed. Whatever it is, it leaves a structure that keeps the rules of its
-// layout and holds what a model holds. upkeep runs behind each batch.
+// AnyHistory draws a history of batches, all of one kind or mixed, each with distinct keys. After
+// any history the structure keeps the invariants of its layout and equals a model. upkeep runs
+// after each batch.
 func AnyHistory(rt *rapid.T, m Historied, multi bool, upkeep func() error) {
 	model := values{}
 	for range rapid.IntRange(1, 30).Draw(rt, "steps") {
@@ -53,7 +53,7 @@ func AnyHistory(rt *rapid.T, m Historied, multi bool, upkeep func() error) {
 	}
 }
 
-// HistoryOf is that of a map that is opened for it.
+// HistoryOf runs AnyHistory on a map that it opens.
 func HistoryOf[M interface {
 	Historied
 	Close() error
@@ -70,8 +70,8 @@ func HistoryOf[M interface {
 	AnyHistory(rt, m, false, func() error { return nil })
 }
 
-// someOps are operations on different keys, some of which look like what
-// implementations reserve: all of one kind, or mixed.
+// someOps draws operations on distinct keys, some of which look like reserved ones: all of one
+// kind, or mixed.
 func someOps(rt *rapid.T) []weft.Op[uint32, uint64] {
 	n := rapid.IntRange(1, 60).Draw(rt, "n")
 	first := rapid.Uint32Range(0, 400).Draw(rt, "first") - 4
@@ -86,7 +86,7 @@ func someOps(rt *rapid.T) []weft.Op[uint32, uint64] {
 	return ops
 }
 
-// runOps runs operations as one batch of their kind, if they have one, or mixed.
+// runOps runs operations as one batch of their kind, if their kind has one, or as a mixed batch.
 func runOps(m Historied, ops []weft.Op[uint32, uint64], mixed bool) (err error) {
 	keys, vals := make([]uint32, len(ops)), make([]uint64, len(ops))
 	for i, op := range ops {
@@ -108,7 +108,7 @@ func runOps(m Historied, ops []weft.Op[uint32, uint64], mixed bool) (err error) 
 	return err
 }
 
-// keep does to values what an operation does to a map or a multimap.
+// keep applies an operation to the model of a map or a multimap.
 func (want values) keep(op weft.Op[uint32, uint64], multi bool) {
 	key := uint64(op.Key)
 	there := len(want[key]) > 0

@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Images are those of a structure in the order of their names.
+// Images returns the images of a structure in the order of their names.
 func Images(byWidths map[string]*device.Image) (all []*device.Image) {
 	for _, pair := range slices.Sorted(maps.Keys(byWidths)) {
 		all = append(all, byWidths[pair])
@@ -18,11 +18,11 @@ func Images(byWidths map[string]*device.Image) (all []*device.Image) {
 	return all
 }
 
-// unlike is what of an image names its architecture, or is tuning for it.
+// unlike matches what names the architecture in an image, or is tuned for it.
 var unlike = regexp.MustCompile(`(?m)^\.target .*|^\.minnctapersm .*|^\.maxntid .*|^//.*`)
 
-// SameKernels wants the images of both architectures to hold the same instructions:
-// tests that interpret them need not do it twice.
+// SameKernels requires the images of both architectures to hold the same instructions. Tests that
+// interpret them then need only one.
 func SameKernels(t *testing.T, images ...string) {
 	NotRaced(t, "compares files")
 	for _, image := range images {

@@ -12,10 +12,10 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// patience is how long a call may take before a test takes it for hung.
+// patience is the time after which a test considers a call hung.
 const patience = 2 * time.Minute
 
-// within fails a test if a call does not return.
+// within fails the test if a call does not return.
 func within(t testing.TB, what string, f func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -30,7 +30,7 @@ func within(t testing.TB, what string, f func()) {
 	}
 }
 
-// What All yields is what Pages yield, in columns.
+// All yields the same pairs as the columns of Pages.
 func (k kind[S]) pagesCase(t testing.TB, s S) {
 	r := k.batch(rng(), k.scale.Rows())
 	k.fill(t, s, r.Keys, r.Vals)
@@ -54,8 +54,8 @@ func (k kind[S]) pagesCase(t testing.TB, s S) {
 	}
 }
 
-// An iteration that is cancelled says so once, with an empty page; one that
-// the loop ends says nothing.
+// A cancelled iteration reports the error once, with an empty page. One that the loop ends reports
+// nothing.
 func (k kind[S]) pagesEnd(t testing.TB, s S) {
 	r := k.batch(rng(), k.scale.Rows())
 	k.fill(t, s, r.Keys, r.Vals)
@@ -94,7 +94,7 @@ func (k kind[S]) pagesEnd(t testing.TB, s S) {
 	}
 }
 
-// A loop may stop, and leaves nothing locked.
+// A loop may stop early, and leaves no lock held.
 func (k kind[S]) allStops(t testing.TB, s S) {
 	r := k.batch(rng(), 100)
 	k.fill(t, s, r.Keys[:50], r.Vals[:50])
@@ -110,7 +110,7 @@ func (k kind[S]) allStops(t testing.TB, s S) {
 	k.fill(t, s, r.Keys[50:], r.Vals[50:])
 }
 
-// Two iterations at once have each an error of its own, or none.
+// Two concurrent iterations have separate errors.
 func (k kind[S]) twoIterations(t testing.TB, s S) {
 	r := k.batch(rng(), k.scale.Rows())
 	k.fill(t, s, r.Keys, r.Vals)
@@ -182,7 +182,7 @@ func (k kind[S]) insideLoops(t testing.TB, s S) {
 	k.closesInside(t, r)
 }
 
-// steps counts the steps of a loop.
+// steps iterates over the steps of a loop.
 func (k kind[S]) steps(t testing.TB, s S, loop string) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		step := 0
@@ -200,8 +200,8 @@ func (k kind[S]) steps(t testing.TB, s S, loop string) iter.Seq[int] {
 	}
 }
 
-// closesInside closes structures from loops over them: the loops end, those
-// over Pages with an error unless they were at their end.
+// closesInside closes structures from loops over them. The loops end, and those over Pages return
+// an error unless they were complete.
 func (k kind[S]) closesInside(t testing.TB, r *rows) {
 	within(t, "Close from a loop", func() {
 		s := k.open(t, k.dev)

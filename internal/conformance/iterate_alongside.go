@@ -11,8 +11,8 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// tide is a structure whose number of pairs rises and falls: so it evicts keys, grows, shrinks and
-// compacts. The first low keys are always there. Of a multimap, each of them has two pairs.
+// tide makes a structure's number of pairs rise and fall, so that it evicts keys, grows, shrinks
+// and compacts. The first low keys are permanent. In a multimap, each of them has two pairs.
 type tide[S Structure] struct {
 	kind[S]
 	s     S
@@ -22,7 +22,7 @@ type tide[S Structure] struct {
 	steps int // from the lowest level to the highest one
 }
 
-// newTide fills a structure with the keys that are always there.
+// newTide fills a structure with the permanent keys.
 func (k kind[S]) newTide(t testing.TB, s S) *tide[S] {
 	n, steps := min(k.scale.Rows(), 1500), 16
 	if k.scale <= Slow {
@@ -39,7 +39,7 @@ func (k kind[S]) newTide(t testing.TB, s S) *tide[S] {
 	return d
 }
 
-// levels lists the numbers of keys of a rise and a fall.
+// levels returns the numbers of keys of one rise and fall.
 func (d *tide[S]) levels() (levels []int) {
 	n := len(d.r.Keys)
 	for i := range 2*d.steps + 1 {
@@ -59,10 +59,10 @@ func (d *tide[S]) move(t testing.TB, from, to int) {
 	Want(t, "keys removed", n, from-to, err)
 }
 
-// pairs is how many pairs of a key are there.
+// pairs returns the number of pairs of a present key.
 func (d *tide[S]) pairs(i int) int { return 1 + btoi(d.multi && i < d.low) }
 
-// value is that of pair j of a key.
+// value returns the value of pair j of a key.
 func (d *tide[S]) value(i, j int) uint64 {
 	if j == 1 {
 		i += len(d.r.Keys) - d.low
@@ -70,8 +70,8 @@ func (d *tide[S]) value(i, j int) uint64 {
 	return d.r.Vals[i]
 }
 
-// visits checks an iteration. Each pair of the first stay keys comes once, those of a key in their order. With
-// once set, the other keys up to most come at most once; without, any number of times. No other key comes.
+// visits checks an iteration. Each pair of the first stay keys comes once, those of a key in order.
+// The other keys below most come at most once if once is set. No other key comes.
 func (d *tide[S]) visits(t testing.TB, all iter.Seq2[uint64, uint64], stay, most int, once bool) {
 	t.Helper()
 	seen := make([]int, len(d.r.Keys))
@@ -104,9 +104,8 @@ func (d *tide[S]) visits(t testing.TB, all iter.Seq2[uint64, uint64], stay, most
 	}
 }
 
-// iterateAlongside wants iterations to visit each pair that no change touches exactly once,
-// whatever changes do to others between their pages: the structure moves keys, grows, shrinks and
-// compacts meanwhile.
+// iterateAlongside requires iterations to visit each unchanged pair exactly once, whatever changes
+// do to other pairs between pages. The structure moves keys, grows, shrinks and compacts meanwhile.
 func (k kind[S]) iterateAlongside(t testing.TB, s S) {
 	defer smallPages()()
 	const parts = 4 // of a change, spread over the pages
@@ -117,7 +116,7 @@ func (k kind[S]) iterateAlongside(t testing.TB, s S) {
 	for i, to := range levels[1:] {
 		from := levels[i]
 		stay, most := min(from, to), max(from, to)
-		if ordered { // an iteration has the pairs that were there when it began
+		if ordered { // an iteration sees the pairs present at its start
 			stay, most = from, from
 		}
 		part := func(n int) int { return from + (to-from)*n/parts }
@@ -147,8 +146,8 @@ func (k kind[S]) iterateAlongside(t testing.TB, s S) {
 	}
 }
 
-// iterateConcurrently wants the same of iterations while a goroutine changes others, and of files
-// saved meanwhile.
+// iterateConcurrently requires the same of iterations while a goroutine changes other pairs, and of
+// files saved meanwhile.
 func (k kind[S]) iterateConcurrently(t testing.TB, s S) {
 	defer smallPages()()
 	iterations := 24
@@ -182,7 +181,7 @@ func (k kind[S]) iterateConcurrently(t testing.TB, s S) {
 	wg.Wait()
 }
 
-// savedAndLoaded is another structure with the pairs of a file.
+// savedAndLoaded returns another structure, saved to a file and loaded from it.
 func (d *tide[S]) savedAndLoaded(t testing.TB) S {
 	var file bytes.Buffer
 	saved, err := d.s.Save(ctx(), &file)
@@ -193,14 +192,14 @@ func (d *tide[S]) savedAndLoaded(t testing.TB) S {
 	return other
 }
 
-// smallPages makes pages of iterations small, so that changes come between any two keys.
+// smallPages makes pages of iterations small, so that changes may come between any two keys.
 func smallPages() (restore func()) {
 	was := core.PageBytes
 	core.PageBytes = 1 << 8
 	return func() { core.PageBytes = was }
 }
 
-// IterateAlongside runs the cases about iterations alongside changes alone, on a device that may be an interpreter.
+// IterateAlongside runs only the cases of iterations. The device may be simulated.
 func IterateAlongside[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scale Scale, open Maker[AnyMap[K, V]]) {
 	if dev.Properties().Kind == device.Sim && testing.Short() {
 		t.Skip("interprets kernels")
@@ -209,7 +208,7 @@ func IterateAlongside[K weft.Key, V weft.Value](t *testing.T, dev device.Device,
 	run(t, p, mapKind(p).iterations())
 }
 
-// iterations are the cases about iterations alongside changes.
+// iterations returns the cases about iterations alongside changes.
 func (k kind[S]) iterations() []Case[S] {
 	return []Case[S]{
 		{"IterateAlongside", k.iterateAlongside},

@@ -14,12 +14,11 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// kind is what the cases that maps, sets and multimaps share know of a
-// structure: its methods by what they do. A set is taken for a map whose values
-// are zero.
+// kind describes a structure to the cases that maps, sets and multimaps share: its methods by their
+// effect. A set counts as a map with zero values.
 type kind[S Structure] struct {
 	place[S]
-	values bool // there are values
+	values bool // has values
 	multi  bool // a key may have several pairs
 
 	add    func(ctx context.Context, s S, keys []uint64, vals []uint64) (int, error)
@@ -29,28 +28,29 @@ type kind[S Structure] struct {
 	pages  func(ctx context.Context, s S) iter.Seq2[weft.Page[uint64, uint64], error]
 	copyTo func(s S, ctx context.Context, dev device.Device) (_ S, ok bool, err error)
 	forms  []form[S]
-	rows   []form[S] // with results that are not one for each key
-	hosts  []form[S] // without a form for batches on the device
+	rows   []form[S] // with results that are not one per key
+	hosts  []form[S] // without a form for device batches
 }
 
-// form is a method for batches of the host, and the one for batches on the
-// device. What they don't take or return they leave alone.
+// form is a method for host batches and its equivalent for device batches. Arguments that neither
+// takes nor returns are left alone.
 type form[S Structure] struct {
 	name string
 	host func(ctx context.Context, s S, r *rows) (int, error)
 	on   func(s S, stream *device.Stream, c *columns, n ...device.Slice[uint64]) error
 
-	changes, counted, optional   bool // the structure; has a count; may go without flags
-	loads                        bool // flags are of keys that were there before
-	kinds, vals, counts, offsets bool // columns that it takes beside keys and flags
+	// changes the structure; returns a count; may go without flags
+	changes, counted, optional   bool
+	loads                        bool // flags report keys that were present before
+	kinds, vals, counts, offsets bool // columns that it takes in addition to keys and flags
 }
 
-// adds reports whether a method adds all keys, with an Apply of Puts.
+// adds reports whether a method adds all keys, given an Apply of Puts.
 func (f *form[S]) adds() bool {
 	return f.changes && f.name != "Delete" && f.name != "DeleteAll"
 }
 
-// rows are a batch of the host. Vals and OK are inputs and outputs.
+// rows is a host batch. Vals and OK are inputs and outputs.
 type rows struct {
 	Kinds  []weft.OpKind
 	Keys   []uint64
@@ -66,7 +66,7 @@ type columns struct {
 	Vals   words
 	OK     device.Slice[bool]
 	Counts device.Slice[uint32]
-	// Offsets is one more than there are rows.
+	// Offsets has one more element than the rows.
 	Offsets device.Slice[uint64]
 }
 
@@ -74,7 +74,7 @@ func (r *rows) clone() *rows {
 	return &rows{slices.Clone(r.Kinds), slices.Clone(r.Keys), slices.Clone(r.Vals), slices.Clone(r.OK), slices.Clone(r.Counts)}
 }
 
-// upload copies rows to a device; the copy is freed with the test.
+// upload copies rows to a device. The copy is freed with the test.
 func (y *types) upload(t testing.TB, s *device.Stream, r *rows) *columns {
 	return &columns{
 		devicetest.Upload(t, s, r.Kinds), y.keysOn(t, s, r.Keys), y.valsOn(t, s, r.Vals),
@@ -82,7 +82,7 @@ func (y *types) upload(t testing.TB, s *device.Stream, r *rows) *columns {
 		devicetest.Upload(t, s, make([]uint64, len(r.Keys)+1))}
 }
 
-// part is the rows [lo,hi).
+// part returns the rows [lo,hi).
 func (c *columns) part(lo, hi int) *columns {
 	return &columns{c.Kinds.Sub(lo, hi), c.Keys.Sub(lo, hi), c.Vals.Sub(lo, hi), c.OK.Sub(lo, hi), c.Counts.Sub(lo, hi), c.Offsets.Sub(lo, hi+1)}
 }
@@ -91,7 +91,7 @@ func (r *rows) part(lo, hi int) *rows {
 	return &rows{r.Kinds[lo:hi], r.Keys[lo:hi], r.Vals[lo:hi], r.OK[lo:hi], r.Counts[lo:hi]}
 }
 
-// download copies what may be outputs back.
+// download copies the possible outputs back.
 func (c *columns) download(t testing.TB, s *device.Stream, r *rows) {
 	t.Helper()
 	must(t, c.Vals.CopyTo(ctx(), s, r.Vals))
@@ -99,8 +99,8 @@ func (c *columns) download(t testing.TB, s *device.Stream, r *rows) {
 	must(t, c.Counts.CopyTo(ctx(), s, r.Counts))
 }
 
-// batch is n rows of different keys that begin with some given ones, with
-// outputs that hold something.
+// batch returns n rows of distinct keys, beginning with the given ones. Their outputs are not
+// blank.
 func (k kind[S]) batch(rng *rand.Rand, n int, keys ...uint64) *rows {
 	all := distinct(slices.Concat(keys, k.unique(n, rng)))
 	r := &rows{Keys: all[:n], Kinds: make([]weft.OpKind, n), Vals: make([]uint64, n), OK: make([]bool, n), Counts: make([]uint32, n)}
@@ -114,7 +114,7 @@ func (k kind[S]) batch(rng *rand.Rand, n int, keys ...uint64) *rows {
 	return r
 }
 
-// holding is another structure with pairs.
+// holding returns another structure with some pairs.
 func (k kind[S]) holding(t testing.TB, keys []uint64, vals []uint64) S {
 	t.Helper()
 	s := k.another(t, k.dev)
@@ -131,7 +131,7 @@ func (k kind[S]) fill(t testing.TB, s S, keys []uint64, vals []uint64) {
 	}
 }
 
-// content is what a structure holds: the values of each key in their order.
+// content returns the pairs of a structure: the values of each key in order.
 func (k kind[S]) content(t testing.TB, s S) values {
 	t.Helper()
 	have := values{}
@@ -144,7 +144,7 @@ func (k kind[S]) content(t testing.TB, s S) values {
 	return have
 }
 
-// holds wants a structure to hold what another one does.
+// holds requires a structure to hold exactly want.
 func (k kind[S]) holds(t testing.TB, s S, want values) {
 	t.Helper()
 	got := k.content(t, s)
@@ -158,8 +158,7 @@ func (k kind[S]) holds(t testing.TB, s S, want values) {
 	}
 }
 
-// calls are all methods that take a context. Those that change something add
-// the rows, or remove them.
+// calls returns all methods that take a context. Those with an effect add or remove the rows.
 func (k kind[S]) calls(t testing.TB, s S, r *rows) map[string]func(context.Context) error {
 	file, err := io.ReadAll(k.saved(t, r))
 	must(t, err)
@@ -194,7 +193,7 @@ func (k kind[S]) calls(t testing.TB, s S, r *rows) map[string]func(context.Conte
 	return calls
 }
 
-// submissions are all methods for batches on the device.
+// submissions returns all methods for device batches.
 func (k kind[S]) submissions(s S, stream *device.Stream, c *columns, n ...device.Slice[uint64]) map[string]func() error {
 	calls := map[string]func() error{}
 	for _, f := range slices.Concat(k.forms, k.rows) {
@@ -205,7 +204,7 @@ func (k kind[S]) submissions(s S, stream *device.Stream, c *columns, n ...device
 	return calls
 }
 
-// cases are the tests that all kinds share.
+// cases returns the tests that all kinds share.
 func (k kind[S]) cases() []Case[S] {
 	return append(k.iterations(), []Case[S]{
 		{"Cancelled", k.cancelled},

@@ -10,10 +10,10 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// The suites take structures by what they can do and not by their types, so
-// that they can be handed broken ones.
+// The suites take structures as interfaces instead of concrete types, so that tests can pass broken
+// ones.
 
-// Structure is what maps, sets and multimaps have in common.
+// Structure has the methods that maps, sets and multimaps share.
 type Structure interface {
 	Len() int
 	Clear(ctx context.Context) error
@@ -34,14 +34,13 @@ type AnyMultiMap[K weft.Key, V weft.Value] = multiMapLike[K, V, device.Slice[K],
 // AnySet is a set like [weft.Set].
 type AnySet[K weft.Key] = setLike[K, device.Slice[K]]
 
-// AnyOrderedMap is a map like [weft.OrderedMap]. Its snapshots come by a method Snapshot,
-// of a type of its own.
+// AnyOrderedMap is a map like [weft.OrderedMap]. Its method Snapshot returns a type of its own.
 type AnyOrderedMap[K weft.Key, V weft.Value] = orderedMapLike[K, V, device.Slice[K], device.Slice[V]]
 
-// AnySeeker is what an ordered map and its snapshots have in common.
+// AnySeeker has the methods that an ordered map and its snapshots share.
 type AnySeeker[K weft.Key, V weft.Value] = seekerLike[K, V, device.Slice[K], device.Slice[V]]
 
-// mapLike has the methods of a map whose columns on the device are KS and VS.
+// mapLike has the methods of a map with device columns of types KS and VS.
 type mapLike[K weft.Key, V weft.Value, KS, VS any] interface {
 	pairsLike[K, V, KS, VS]
 	GetOrPut(ctx context.Context, keys []K, vals []V, loaded []bool) (int, error)
@@ -62,7 +61,7 @@ type pairsLike[K weft.Key, V weft.Value, KS, VS any] interface {
 	ApplyOn(s *device.Stream, kinds device.Slice[weft.OpKind], keys KS, vals VS, ok device.Slice[bool]) error
 }
 
-// lookupsLike has the methods that snapshots have, too.
+// lookupsLike has the methods that snapshots share, too.
 type lookupsLike[K weft.Key, V weft.Value, KS, VS any] interface {
 	Get(ctx context.Context, keys []K, vals []V, found []bool) (int, error)
 	GetOn(s *device.Stream, keys KS, vals VS, found device.Slice[bool], n ...device.Slice[uint64]) error
@@ -72,7 +71,7 @@ type lookupsLike[K weft.Key, V weft.Value, KS, VS any] interface {
 	Pages(ctx context.Context) iter.Seq2[weft.Page[K, V], error]
 }
 
-// hostPairs are the methods of maps and multimaps for batches of the host.
+// hostPairs has the methods of maps and multimaps for host batches.
 type hostPairs[K weft.Key, V weft.Value] interface {
 	Put(ctx context.Context, keys []K, vals []V) (int, error)
 	PutNew(ctx context.Context, keys []K, vals []V, ok []bool) (int, error)
@@ -91,7 +90,7 @@ type multiMapLike[K weft.Key, V weft.Value, KS, VS any] interface {
 	DeleteAllOn(s *device.Stream, keys KS, removed device.Slice[uint32], n ...device.Slice[uint64]) error
 }
 
-// hostRows are the methods that multimaps alone have for batches of the host.
+// hostRows has the methods for host batches that only multimaps have.
 type hostRows[K weft.Key, V weft.Value] interface {
 	GetAll(ctx context.Context, keys []K, rows *weft.Rows[V]) error
 	Count(ctx context.Context, keys []K, counts []uint32) (int, error)
@@ -151,7 +150,7 @@ type seekerLike[K weft.Key, V weft.Value, KS, VS any] interface {
 	PredecessorOn(s *device.Stream, keys, previous KS, vals VS, found device.Slice[bool], n ...device.Slice[uint64]) error
 }
 
-// The types of users are such structures.
+// The public types implement these interfaces.
 var (
 	_ AnyMap[uint64, float32]      = (*weft.Map[uint64, float32])(nil)
 	_ AnyMultiMap[uint64, float32] = (*weft.MultiMap[uint64, float32])(nil)
@@ -161,5 +160,5 @@ var (
 	_ AnySeeker[uint64, float32]     = (*weft.Snapshot[uint64, float32])(nil)
 )
 
-// Maker makes an empty structure that grows by itself; the suite closes it.
+// Maker makes an empty structure that grows automatically. The suite closes it.
 type Maker[S Structure] func(t testing.TB, dev device.Device) S

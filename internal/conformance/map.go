@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Map runs the suite for maps on a device, but for some cases.
+// Map runs the suite for maps on a device, except for some cases.
 func Map[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scale Scale, open Maker[AnyMap[K, V]], without ...string) {
 	p := mapPlace(dev, scale, open)
 	run(t, p, mapCases(p), without...)
@@ -21,7 +21,7 @@ func mapPlace[K weft.Key, V weft.Value](dev device.Device, scale Scale, open Mak
 	return place[erasedMap]{typesOf[K, V](), dev, scale, erasing(open, eraseMap[K, V])}
 }
 
-// MapCases are the tests of the suite for maps.
+// MapCases returns the tests of the suite for maps.
 func MapCases[K weft.Key, V weft.Value](dev device.Device, scale Scale, open Maker[AnyMap[K, V]]) []Case[AnyMap[K, V]] {
 	return asked(mapCases(mapPlace(dev, scale, open)), eraseMap[K, V])
 }
@@ -68,8 +68,8 @@ func mapCases(p place[erasedMap]) []Case[erasedMap] {
 	}...)
 }
 
-// Reductions runs those cases of the suite for maps that combine values: for types
-// that need no more of it, since kernels take others for what their bits are.
+// Reductions runs the cases of the suite for maps that combine values. It suffices for types that
+// kernels otherwise treat as bits.
 func Reductions[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scale Scale, open Maker[AnyMap[K, V]]) {
 	p := mapPlace(dev, scale, open)
 	run(t, p, slices.DeleteFunc(mapCases(p), func(c Case[erasedMap]) bool {
@@ -81,7 +81,7 @@ type mapSuite struct{ place[erasedMap] }
 
 func (s mapSuite) rng() *rand.Rand { return rand.New(rand.NewPCG(7, 11)) }
 
-// put inserts and wants to be told that n keys were new.
+// put inserts pairs and requires n of the keys to be new.
 func (s mapSuite) put(t testing.TB, m erasedMap, keys []uint64, vals []uint64, n int) {
 	t.Helper()
 	got, err := m.Put(ctx(), keys, vals)
@@ -91,7 +91,7 @@ func (s mapSuite) put(t testing.TB, m erasedMap, keys []uint64, vals []uint64, n
 	}
 }
 
-// has wants keys to be there with values.
+// has requires keys to be present with these values.
 func (s mapSuite) has(t testing.TB, m erasedMap, keys []uint64, vals []uint64) {
 	t.Helper()
 	got, found := make([]uint64, len(keys)), make([]bool, len(keys))
@@ -113,7 +113,7 @@ func (s mapSuite) has(t testing.TB, m erasedMap, keys []uint64, vals []uint64) {
 	}
 }
 
-// lacks wants keys to be absent.
+// lacks requires keys to be absent.
 func (s mapSuite) lacks(t testing.TB, m erasedMap, keys []uint64) {
 	t.Helper()
 	vals, found := make([]uint64, len(keys)), make([]bool, len(keys))
@@ -163,7 +163,7 @@ func (s mapSuite) roundTrip(t testing.TB, m erasedMap) {
 	s.lacks(t, m, keys[n:])
 }
 
-// Sizes around the widths of warps, blocks, groups and pieces.
+// Batches have sizes around the widths of warps, blocks, groups and pieces.
 func (s mapSuite) batchSizes(t testing.TB, m erasedMap) {
 	rng, total := s.rng(), 0
 	for _, n := range []int{0, 1, 2, 7, 31, 32, 33, 63, 64, 65, 255, 256, 257, 1000} {
@@ -242,7 +242,7 @@ func (s mapSuite) delete(t testing.TB, m erasedMap) {
 	keys, vals := s.unique(2*n, rng), s.values(n, rng)
 	s.put(t, m, keys[:n], vals, n)
 	deleted := make([]bool, n)
-	got, err := m.Delete(ctx(), keys[n/2:n/2+n], deleted) // half of them are there
+	got, err := m.Delete(ctx(), keys[n/2:n/2+n], deleted) // half of them are present
 	must(t, err)
 	if want := n - n/2; got != want {
 		t.Errorf("Delete removed %d, want %d", got, want)
@@ -257,7 +257,7 @@ func (s mapSuite) delete(t testing.TB, m erasedMap) {
 	s.length(t, m, n/2)
 }
 
-// Peers left two copies of a key here (cuCollections #606, SlabHash #27).
+// Other implementations left two copies of a key here (cuCollections #606, SlabHash #27).
 func (s mapSuite) deleteThenInsert(t testing.TB, m erasedMap) {
 	rng, n := s.rng(), 200
 	keys := s.unique(n, rng)
@@ -265,7 +265,7 @@ func (s mapSuite) deleteThenInsert(t testing.TB, m erasedMap) {
 		vals := s.values(n, rng)
 		s.put(t, m, keys, vals, n)
 		s.has(t, m, keys, vals)
-		// Make room in front of the second half, then put it again.
+		// Free slots before the second half, then put it again.
 		if _, err := m.Delete(ctx(), keys[:n/2], nil); err != nil {
 			t.Fatal(err)
 		}
@@ -282,7 +282,7 @@ func (s mapSuite) deleteThenInsert(t testing.TB, m erasedMap) {
 	}
 }
 
-// equals wants a map to hold exactly what a model holds.
+// equals requires a map to hold exactly the pairs of a model.
 func (s mapSuite) equals(t testing.TB, m erasedMap, model map[uint64]uint64) {
 	t.Helper()
 	keys := slices.Collect(maps.Keys(model))

@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// withDuplicates is a batch of n operations on about n/4 keys.
+// withDuplicates returns a batch of n operations on about n/4 keys.
 func (y *types) withDuplicates(n int, rng *rand.Rand) (keys, vals []uint64) {
 	pool := y.unique(n/4+1, rng)
 	return drawn(pool, n, rng), y.values(n, rng)
@@ -131,7 +131,7 @@ func (s mapSuite) twoKeysAlternate(t testing.TB, m erasedMap) {
 	s.length(t, m, 2)
 }
 
-// With one operation per key there is only one right answer.
+// One operation per key has a single correct result.
 func (s mapSuite) apply(t testing.TB, m erasedMap) {
 	rng, n := s.rng(), s.scale.Rows()
 	model := map[uint64]uint64{}
@@ -179,8 +179,8 @@ func (s mapSuite) apply(t testing.TB, m erasedMap) {
 	s.equals(t, m, model)
 }
 
-// An update changes a key that is there, and no other. A map without updates refuses them, and runs
-// nothing of their batch; on the device they do nothing.
+// An update changes a key that is present, and no other. A map without updates refuses them and
+// runs nothing of their batch; on the device they have no effect.
 func (s mapSuite) applyUpdates(t testing.TB, m erasedMap) {
 	const n = 40
 	rng := s.rng()
@@ -223,7 +223,7 @@ func (s mapSuite) applyUpdates(t testing.TB, m erasedMap) {
 	s.length(t, m, n/2)
 }
 
-// With many operations on few keys, the answers must add up.
+// The results of many operations on few keys must be consistent.
 func (s mapSuite) applyAnswers(t testing.TB, m erasedMap) {
 	rng := s.rng()
 	pool := s.unique(8, rng)

@@ -28,7 +28,7 @@ func (s mapSuite) growsAndShrinks(t testing.TB, m erasedMap) {
 	s.has(t, m, keys, vals)
 }
 
-// Keys come and go; the size stays. warpcore never reuses a slot.
+// Keys come and go; the size stays. (warpcore never reuses a slot.)
 func (s mapSuite) churn(t testing.TB, m erasedMap) {
 	rng, n := s.rng(), s.scale.Rows()/10
 	keys := s.unique(20*n, rng)
@@ -57,8 +57,7 @@ func (s mapSuite) all(t testing.TB, m erasedMap) {
 	s.equals(t, m, model)
 }
 
-// Pairs that are not changed are seen once, though the table grows under the
-// iteration.
+// Unchanged pairs are seen once, although the table grows during the iteration.
 func (s mapSuite) allWhileChanging(t testing.TB, m erasedMap) {
 	rng, n := s.rng(), s.scale.Rows()
 	keys, vals := s.unique(3*n, rng), s.values(3*n, rng)
@@ -93,10 +92,10 @@ func (s mapSuite) clear(t testing.TB, m erasedMap) {
 
 func (s mapSuite) lengths(t testing.TB, m erasedMap) {
 	wantLengths(t, m)
-	s.length(t, m, 0) // nothing was run, and nothing is locked
+	s.length(t, m, 0) // nothing was run, and no lock is held
 }
 
-// wantLengths wants a panic for each column of another length than the keys.
+// wantLengths requires a panic for each column with another length than the keys.
 func wantLengths(t testing.TB, m erasedPairs) {
 	t.Helper()
 	k, v, b := make([]uint64, 3), make([]uint64, 2), make([]bool, 4)
@@ -130,7 +129,7 @@ func (s mapSuite) nilOutputs(t testing.TB, m erasedMap) {
 	}
 }
 
-// Readers beside a writer see each key with one of the values it had.
+// Readers alongside a writer see each key with one of its values.
 func (s mapSuite) concurrent(t testing.TB, m erasedMap) {
 	n := min(s.scale.Rows(), 5000)
 	keys := s.unique(n, s.rng())
@@ -179,7 +178,7 @@ func (s mapSuite) againstModel(t testing.TB, m erasedMap) {
 	s.equals(t, m, model)
 }
 
-// someBatches makes up bytes for [replayMap] and [replayMultiMap].
+// someBatches generates bytes for [replayMap] and [replayMultiMap].
 func someBatches(scale Scale, rng *rand.Rand, replay func(data []byte)) {
 	rounds := 60
 	if scale <= Slow {

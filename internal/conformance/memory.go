@@ -11,10 +11,10 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// Slots are slots of some widths as bytes. They share no code with the engines.
+// Slots decodes slots of some widths from bytes. It shares no code with the engines.
 type Slots struct{ batch.Widths }
 
-// KeyBits is the width of stored keys.
+// KeyBits returns the width of stored keys.
 func (s Slots) KeyBits() int {
 	if s.Val == 0 {
 		return s.Slot * 8
@@ -22,10 +22,10 @@ func (s Slots) KeyBits() int {
 	return s.Slot * 4
 }
 
-// Sentinel is one as a key: 0 empty, 1 dead, 2 pending, and those of a structure.
+// Sentinel returns sentinel n as a key: 0 empty, 1 dead, 2 pending, then those of a structure.
 func (s Slots) Sentinel(n uint64) uint64 { return ^n << (64 - s.KeyBits()) >> (64 - s.KeyBits()) }
 
-// In is the key and the value in slot i of a memory.
+// In returns the key and the value in slot i of a memory.
 func (s Slots) In(mem []byte, i int) (key, val uint64) {
 	b := mem[i*s.Slot:]
 	switch {
@@ -39,14 +39,13 @@ func (s Slots) In(mem []byte, i int) (key, val uint64) {
 	return binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b)
 }
 
-// Memory is that of a table of [core.Lines], for what a structure's tests know of its
-// layout.
+// Memory is the memory of a table of [core.Lines], for tests of a structure's layout.
 type Memory struct {
 	Slots
 	Mem []byte
 }
 
-// ReadMemory copies the memory in use to the host, when no change is under way.
+// ReadMemory copies the memory in use to the host while no change runs.
 func ReadMemory(t *core.Table) (parts core.Parts, m Memory, err error) {
 	lease, err := t.Leases.Read(ctx(), nil)
 	if err != nil {
@@ -62,8 +61,7 @@ func ReadMemory(t *core.Table) (parts core.Parts, m Memory, err error) {
 	return lease.Parts, m, errors.Join(err, lease.End())
 }
 
-// CheckMemory reports what check finds wrong with the memory in use, unless the table is
-// closed.
+// CheckMemory returns the error of check for the memory in use, unless the table is closed.
 func CheckMemory(t *core.Table, check func(core.Parts, Memory) error) error {
 	parts, m, err := ReadMemory(t)
 	switch {
@@ -75,7 +73,7 @@ func CheckMemory(t *core.Table, check func(core.Parts, Memory) error) error {
 	return check(parts, m)
 }
 
-// CheckCounters wants the counters to tell the number of live and of used slots.
+// CheckCounters requires the counters to equal the numbers of live and used slots.
 func (m Memory) CheckCounters(live, used uint64) error {
 	last := m.Mem[len(m.Mem)-core.LineBytes:]
 	if l, u := binary.LittleEndian.Uint64(last), binary.LittleEndian.Uint64(last[8:]); l != live || u != used {

@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// MultiMap runs the suite for multimaps on a device, but for some cases.
+// MultiMap runs the suite for multimaps on a device, except for some cases.
 func MultiMap[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scale Scale, open Maker[AnyMultiMap[K, V]], without ...string) {
 	p := multiMapPlace(dev, scale, open)
 	run(t, p, multiMapCases(p), without...)
@@ -19,7 +19,7 @@ func multiMapPlace[K weft.Key, V weft.Value](dev device.Device, scale Scale, ope
 	return place[erasedMultiMap]{typesOf[K, V](), dev, scale, erasing(open, eraseMultiMap[K, V])}
 }
 
-// MultiMapCases are the tests of the suite for multimaps.
+// MultiMapCases returns the tests of the suite for multimaps.
 func MultiMapCases[K weft.Key, V weft.Value](dev device.Device, scale Scale, open Maker[AnyMultiMap[K, V]]) []Case[AnyMultiMap[K, V]] {
 	return asked(multiMapCases(multiMapPlace(dev, scale, open)), eraseMultiMap[K, V])
 }
@@ -64,10 +64,10 @@ type multiSuite struct{ place[erasedMultiMap] }
 
 func (s multiSuite) rng() *rand.Rand { return mapSuite{}.rng() }
 
-// values is what a multimap should hold: those of each key in their order.
+// values is the model of a multimap: the values of each key in order.
 type values map[uint64][]uint64
 
-// pairs is their number.
+// pairs returns the number of pairs.
 func (want values) pairs() int { return pairsIn(want) }
 
 func pairsIn[K comparable, V any](all map[K][]V) (n int) {
@@ -77,7 +77,7 @@ func pairsIn[K comparable, V any](all map[K][]V) (n int) {
 	return n
 }
 
-// first takes away the first pair of a key and reports whether there was one.
+// first removes the first pair of a key and reports whether it had one.
 func (want values) first(k uint64) bool {
 	if len(want[k]) == 0 {
 		return false
@@ -86,8 +86,7 @@ func (want values) first(k uint64) bool {
 	return true
 }
 
-// distinct are the different keys of a batch in the order in which they first
-// occur.
+// distinct returns the different keys of a batch in the order of their first occurrence.
 func distinct(keys []uint64) (out []uint64) {
 	seen := map[uint64]bool{}
 	for _, k := range keys {
@@ -99,13 +98,13 @@ func distinct(keys []uint64) (out []uint64) {
 	return out
 }
 
-// partition tells whether offsets cut values into as many parts.
+// partition reports whether offsets cut the values into that many parts.
 func partition(rows weft.Rows[uint64], parts int) bool {
 	o := rows.Offsets
 	return len(o) == parts+1 && o[0] == 0 && o[parts] == uint64(len(rows.Vals)) && slices.IsSorted(o)
 }
 
-// getAllOf looks up all values of some keys, and checks the offsets.
+// getAllOf looks up all values of some keys and checks the offsets.
 func (s multiSuite) getAllOf(t testing.TB, m erasedMultiMap, keys []uint64) (rows weft.Rows[uint64]) {
 	t.Helper()
 	must(t, m.GetAll(ctx(), keys, &rows))
@@ -115,8 +114,8 @@ func (s multiSuite) getAllOf(t testing.TB, m erasedMultiMap, keys []uint64) (row
 	return rows
 }
 
-// put adds pairs. Those of one key come behind what there was, in the order
-// that the structure decides.
+// put adds pairs. Pairs of one key follow its previous ones, in an order that the structure
+// chooses.
 func (s multiSuite) put(t testing.TB, m erasedMultiMap, want values, keys []uint64, vals []uint64) {
 	t.Helper()
 	n, err := m.Put(ctx(), keys, vals)
@@ -127,8 +126,7 @@ func (s multiSuite) put(t testing.TB, m erasedMultiMap, want values, keys []uint
 	s.added(t, m, want, keys, vals)
 }
 
-// added wants the pairs of a batch behind those that there were, and notes
-// their order.
+// added requires the pairs of a batch to follow the previous ones, and records their order.
 func (s multiSuite) added(t testing.TB, m erasedMultiMap, want values, keys []uint64, vals []uint64) {
 	t.Helper()
 	fresh := values{}
@@ -152,12 +150,12 @@ func (s multiSuite) added(t testing.TB, m erasedMultiMap, want values, keys []ui
 	}
 }
 
-// has wants the values of keys by every kind of lookup.
+// has requires every kind of lookup to return the values of keys.
 func (s multiSuite) has(t testing.TB, m erasedMultiMap, want values, keys []uint64) {
 	t.Helper()
 	all := s.getAllOf(t, m, keys)
 	counts, vals, found := make([]uint32, len(keys)), make([]uint64, len(keys)), make([]bool, len(keys))
-	for i := range keys { // what outputs held before
+	for i := range keys { // outputs are not blank
 		counts[i], vals[i], found[i] = ^uint32(0), s.bits(^uint64(0)), i%2 == 0
 	}
 	total, err := m.Count(ctx(), keys, counts)
@@ -195,7 +193,7 @@ func (s multiSuite) has(t testing.TB, m erasedMultiMap, want values, keys []uint
 	}
 }
 
-// equals wants a multimap to hold exactly the values of some keys.
+// equals requires a multimap to hold exactly the values of want.
 func (s multiSuite) equals(t testing.TB, m erasedMultiMap, want values) {
 	t.Helper()
 	keys := make([]uint64, 0, len(want))

@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// The order of a key's values is that of the batches.
+// Values of a key are in the order of the batches.
 func (s multiSuite) putAppends(t testing.TB, m erasedMultiMap) {
 	rng, n, want := s.rng(), s.scale.Rows()/10, values{}
 	keys := s.unique(n, rng)
@@ -21,7 +21,7 @@ func (s multiSuite) putAppends(t testing.TB, m erasedMultiMap) {
 	s.equals(t, m, want)
 }
 
-// A pair that is there already is added like any other.
+// A pair that is already present is added again.
 func (s multiSuite) equalPairs(t testing.TB, m erasedMultiMap) {
 	want := values{}
 	pair := s.bits(7)
@@ -62,7 +62,7 @@ func (s multiSuite) putNewOfAbsent(t testing.TB, m erasedMultiMap) {
 	s.length(t, m, want.pairs())
 }
 
-// Of several PutNews of an absent key one adds its pair, and says so.
+// Of several PutNews of an absent key, one adds its pair and reports so.
 func (s multiSuite) putNewDuplicates(t testing.TB, m erasedMultiMap) {
 	rng, want := s.rng(), values{}
 	for range 3 {
@@ -89,7 +89,7 @@ func (s multiSuite) putNewDuplicates(t testing.TB, m erasedMultiMap) {
 	s.equals(t, m, want)
 }
 
-// Keys that are absent, keys that are repeated, and no keys at all.
+// Lookups of absent keys, repeated keys, and no keys.
 func (s multiSuite) getAll(t testing.TB, m erasedMultiMap) {
 	rng, want := s.rng(), values{}
 	keys := s.unique(40, rng)
@@ -111,14 +111,14 @@ func (s multiSuite) getAll(t testing.TB, m erasedMultiMap) {
 	s.has(t, m, want, large)
 }
 
-// GetAll appends to what rows there are, and leaves them alone on an error.
+// GetAll appends to the rows it is given, and leaves them alone on an error.
 func (s multiSuite) getAllInto(t testing.TB, m erasedMultiMap) {
 	rng, want := s.rng(), values{}
 	keys, vals := s.withDuplicates(min(s.scale.Rows(), 1000), rng)
 	each := append(distinct(keys), s.unique(3, rng)...)
 	st := devicetest.NewStream(t, s.dev)
 	must(t, m.PutOn(st, s.keysOn(t, st, keys), s.valsOn(t, st, vals)))
-	early := s.getAllOn(t, m, st, each, len(vals)) // on the stream, which nobody has waited for
+	early := s.getAllOn(t, m, st, each, len(vals)) // on the stream, without waiting first
 	s.added(t, m, want, keys, vals)
 	alone := s.getAllOf(t, m, each)
 	if !slices.Equal(early.Vals, alone.Vals) || !slices.Equal(early.Offsets, alone.Offsets) {
@@ -155,8 +155,8 @@ func (s multiSuite) getAllInto(t testing.TB, m erasedMultiMap) {
 	}
 }
 
-// getAllOn looks up all values on the device, which writes what there is room
-// for, and how much there would be.
+// getAllOn looks up all values on the device. The device writes up to its capacity, and the total
+// count.
 func (s multiSuite) getAllOn(t testing.TB, m erasedMultiMap, st *device.Stream, keys []uint64, room int) weft.Rows[uint64] {
 	t.Helper()
 	counts, offsets := devicetest.Upload(t, st, make([]uint32, len(keys))), devicetest.Upload(t, st, make([]uint64, len(keys)+1))
@@ -197,7 +197,7 @@ func (s multiSuite) count(t testing.TB, m erasedMultiMap) {
 	}
 }
 
-// Delete takes the pairs of a key in their order.
+// Delete removes the pairs of a key in their order.
 func (s multiSuite) deleteFirst(t testing.TB, m erasedMultiMap) {
 	rng, n, want := s.rng(), s.scale.Rows()/10, values{}
 	keys := s.unique(n, rng)
@@ -224,8 +224,7 @@ func (s multiSuite) deleteFirst(t testing.TB, m erasedMultiMap) {
 	}
 }
 
-// A key that is in a batch several times loses as many pairs, as far as it has
-// any.
+// A key that occurs n times in a batch loses n pairs, or as many as it has.
 func (s multiSuite) deleteDuplicates(t testing.TB, m erasedMultiMap) {
 	rng, n, want := s.rng(), s.scale.Rows(), values{}
 	keys, vals := s.withDuplicates(n, rng)
@@ -265,7 +264,7 @@ func (s multiSuite) deleteAll(t testing.TB, m erasedMultiMap) {
 	keys, vals := s.withDuplicates(n, rng)
 	s.put(t, m, want, keys, vals)
 	each := distinct(keys)
-	batch := slices.Concat(each[:len(each)/2], s.unique(50, rng)) // and some that are absent
+	batch := slices.Concat(each[:len(each)/2], s.unique(50, rng)) // plus some absent keys
 	removed := slices.Repeat([]uint32{^uint32(0)}, len(batch))
 	total := 0
 	for _, k := range batch {
@@ -287,7 +286,7 @@ func (s multiSuite) deleteAll(t testing.TB, m erasedMultiMap) {
 	s.equals(t, m, want)
 }
 
-// What the DeleteAlls of one key report adds up to what it had.
+// The counts that all DeleteAlls of one key report add up to its number of pairs.
 func (s multiSuite) deleteAllDuplicates(t testing.TB, m erasedMultiMap) {
 	rng, n, want := s.rng(), s.scale.Rows(), values{}
 	keys, vals := s.withDuplicates(n, rng)
@@ -348,7 +347,7 @@ func (s multiSuite) manyPairs(t testing.TB, m erasedMultiMap) {
 	s.equals(t, m, want)
 }
 
-// With one operation per key there is only one right answer.
+// One operation per key has a single correct result.
 func (s multiSuite) apply(t testing.TB, m erasedMultiMap) {
 	rng, n, want := s.rng(), s.scale.Rows(), values{}
 	keys := s.unique(n, rng)
@@ -388,8 +387,7 @@ func (s multiSuite) apply(t testing.TB, m erasedMultiMap) {
 	}
 }
 
-// mixed is a batch of operations of the first kinds on few keys, each with a
-// value of its own.
+// mixed returns a batch of operations of the first kinds on few keys. Each has a distinct value.
 func (s multiSuite) mixed(pool []uint64, kinds, round int) []weft.Op[uint64, uint64] {
 	rng := rand.New(rand.NewPCG(7, uint64(round)))
 	ops := make([]weft.Op[uint64, uint64], 300)
@@ -400,7 +398,7 @@ func (s multiSuite) mixed(pool []uint64, kinds, round int) []weft.Op[uint64, uin
 	return ops
 }
 
-// With many operations on few keys, the answers must add up.
+// The results of many operations on few keys must be consistent.
 func (s multiSuite) applyAnswers(t testing.TB, m erasedMultiMap) {
 	pool := s.unique(8, s.rng())
 	counts, before := make([]uint32, len(pool)), make([]uint32, len(pool))
@@ -434,8 +432,8 @@ func (s multiSuite) applyAnswers(t testing.TB, m erasedMultiMap) {
 	}
 }
 
-// holdsLast wants the values of a batch behind all others of their keys. Those
-// that it took away are none of the last.
+// holdsLast requires the values of a batch to follow all previous ones of their keys. Values that
+// the batch also removed are not among them.
 func (s multiSuite) holdsLast(t testing.TB, m erasedMultiMap, keys []uint64, added values) {
 	t.Helper()
 	rows := s.getAllOf(t, m, keys)
@@ -451,8 +449,8 @@ func (s multiSuite) holdsLast(t testing.TB, m erasedMultiMap, keys []uint64, add
 	}
 }
 
-// A DeleteAll takes what is there when it comes by: what was there before and
-// what its batch adds, but never a pair of another key.
+// A DeleteAll removes the pairs that are present when it runs: those from before, and those that
+// its batch adds, but never a pair of another key.
 func (s multiSuite) applyDeleteAll(t testing.TB, m erasedMultiMap) {
 	pool := s.unique(12, s.rng())
 	for round := range 10 {

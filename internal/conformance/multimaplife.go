@@ -52,7 +52,7 @@ func (s multiSuite) churn(t testing.TB, m erasedMultiMap) {
 	s.equals(t, m, want)
 }
 
-// Pairs are taken from the front of a key's and added behind, for ever.
+// A queue: pairs are removed from the front of a key's pairs and added at the back, repeatedly.
 func (s multiSuite) queue(t testing.TB, m erasedMultiMap) {
 	rng, want := s.rng(), values{}
 	keys := slices.Repeat(s.unique(4, rng), 20)
@@ -82,8 +82,8 @@ func (s multiSuite) all(t testing.TB, m erasedMultiMap) {
 	s.equals(t, m, want)
 }
 
-// Pairs that are not changed are seen once, those of a key in their order,
-// though the table grows under the iteration.
+// Unchanged pairs are seen once, and those of a key in order, although the table grows during the
+// iteration.
 func (s multiSuite) allWhileChanging(t testing.TB, m erasedMultiMap) {
 	rng, n, want := s.rng(), s.scale.Rows(), values{}
 	keys := s.unique(n, rng)
@@ -133,7 +133,7 @@ func (s multiSuite) lengths(t testing.TB, m erasedMultiMap) {
 	k, n := make([]uint64, 3), make([]uint32, 2)
 	mustPanic(t, "Count", func() { m.Count(ctx(), k, n) })
 	mustPanic(t, "DeleteAll", func() { m.DeleteAll(ctx(), k, n) })
-	s.length(t, m, 0) // nothing was run, and nothing is locked
+	s.length(t, m, 0) // nothing was run, and no lock is held
 }
 
 func (s multiSuite) nilOutputs(t testing.TB, m erasedMultiMap) {
@@ -165,8 +165,7 @@ func (s multiSuite) nilOutputs(t testing.TB, m erasedMultiMap) {
 	}
 }
 
-// Readers beside a writer see the values of a key in their order, from the
-// first to some later one.
+// Readers alongside a writer see a prefix of the values of each key, in order.
 func (s multiSuite) concurrent(t testing.TB, m erasedMultiMap) {
 	n := min(s.scale.Rows(), 2000)
 	keys := s.unique(n, s.rng())
@@ -201,7 +200,7 @@ func (s multiSuite) concurrent(t testing.TB, m erasedMultiMap) {
 	wg.Wait()
 }
 
-// inOrder wants the values of each key to be 1, 2, …; Get must agree.
+// inOrder requires the values of each key to be 1, 2, …, and Get to agree.
 func (s multiSuite) inOrder(t testing.TB, m erasedMultiMap, keys []uint64) bool {
 	var rows weft.Rows[uint64]
 	if err := m.GetAll(ctx(), keys, &rows); err != nil || !partition(rows, len(keys)) {
@@ -237,9 +236,8 @@ func (s multiSuite) againstModel(t testing.TB, m erasedMultiMap) {
 	s.equals(t, m, want)
 }
 
-// replayMultiMap runs a batch described by bytes on a multimap and on a model,
-// as [replayMap] does for maps. The model takes over the order that a device
-// gives to the pairs of one batch.
+// replayMultiMap runs a batch described by bytes on a multimap and on a model, as [replayMap] does
+// for maps. The model adopts the order that a device gives the pairs of one batch.
 func replayMultiMap(t testing.TB, m erasedMultiMap, want values, data []byte) (rest []byte) {
 	t.Helper()
 	if len(data) < 2 {

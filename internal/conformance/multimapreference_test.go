@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Flaws of multimaps beside those of maps.
+// Flaws that only multimaps have.
 const (
 	putReplaces       flaw = "Put replaces the values of a key"
 	putMerges         flaw = "a pair that is there already is not added again"
@@ -44,7 +44,7 @@ const (
 	iteratesBackwards flaw = "All has the pairs of a key in reverse"
 )
 
-// multiReference is a map of slices behind the interface of weft.
+// multiReference is a map of slices that implements the interface of weft.
 type multiReference[K weft.Key, V weft.Value] struct {
 	whole[K, V]
 	mu     sync.Mutex
@@ -60,7 +60,7 @@ func newMultiReference[K weft.Key, V weft.Value](f flaw, dev device.Device) *mul
 	return m
 }
 
-// begin and prefix are those of a reference map.
+// begin and prefix are the same as in a reference map.
 func (m *multiReference[K, V]) begin(ctx context.Context) error { return m.whole.begin(ctx, m.closed) }
 
 func (m *multiReference[K, V]) prefix(ctx context.Context, n int) (rows int, err error) {
@@ -151,8 +151,8 @@ func (m *multiReference[K, V]) PutNew(ctx context.Context, keys []K, vals []V, o
 	return inserted, err
 }
 
-// each runs body for every key of a batch of lookups or deletions, without
-// results, and adds up what it returns; cut clears the outputs of the others.
+// each calls body for every key of a batch of lookups or deletions and adds up the results. If the
+// call is cut short, cut clears the remaining outputs.
 func (m *multiReference[K, V]) each(ctx context.Context, keys []K, cut func(rows int), body func(i int, vals []V) int) (n int, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -11,15 +11,15 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// Each method for batches on the device does what the one for batches of the
-// host does, writes the same and adds the same count.
+// Each method for device batches has the same effect, outputs and count as its form for host
+// batches.
 func (k kind[S]) onForms(t testing.TB, _ S) {
 	n := min(k.scale.Rows(), 2000)
 	g := rng()
 	have := k.batch(g, n, k.oddKeys()...)
 	st := devicetest.NewStream(t, k.dev)
 	for _, f := range k.forms {
-		r := k.batch(g, n, have.Keys[:n/2]...) // half of the keys are there
+		r := k.batch(g, n, have.Keys[:n/2]...) // half of the keys are present
 		one, two := k.holding(t, have.Keys, have.Vals), k.holding(t, have.Keys, have.Vals)
 		want, got := r.clone(), r.clone()
 		count, err := f.host(ctx(), one, want)
@@ -45,7 +45,7 @@ func (k kind[S]) onForms(t testing.TB, _ S) {
 	}
 }
 
-// sameRows compares the outputs of batches.
+// sameRows compares the outputs of two batches.
 func (k kind[S]) sameRows(t testing.TB, name string, got, want *rows) {
 	t.Helper()
 	if !slices.Equal(got.OK, want.OK) || !slices.Equal(got.Counts, want.Counts) {
@@ -58,8 +58,8 @@ func (k kind[S]) sameRows(t testing.TB, name string, got, want *rows) {
 	}
 }
 
-// withoutOptions submits a batch without what may be left out; the outcome is
-// that of another structure.
+// withoutOptions submits a batch without the optional arguments. The outcome must equal that of
+// another structure.
 func (k kind[S]) withoutOptions(t testing.TB, f form[S], have, r *rows, like S) {
 	if !f.optional {
 		return
@@ -73,14 +73,13 @@ func (k kind[S]) withoutOptions(t testing.TB, f form[S], have, r *rows, like S) 
 	must(t, st.Sync(ctx()))
 	k.holds(t, s, k.content(t, like))
 	if f.counted {
-		must(t, f.on(s, st, on, device.Slice[uint64]{})) // an empty slice is none
+		must(t, f.on(s, st, on, device.Slice[uint64]{})) // an empty slice counts as none
 	}
 	must(t, s.Sync(ctx()))
 }
 
-// Changes run in the order of the calls, whatever their streams; a lookup sees
-// what was submitted to its stream before. Len counts everything when Sync
-// returns.
+// Changes run in the order of the calls, on any streams. A lookup sees what was submitted to its
+// stream before. Len is exact after Sync.
 func (k kind[S]) onFormsInOrder(t testing.TB, s S) {
 	n := min(k.scale.Rows(), 2000)
 	streams := []*device.Stream{devicetest.NewStream(t, k.dev), devicetest.NewStream(t, k.dev), devicetest.NewStream(t, k.dev)}
@@ -112,13 +111,12 @@ func (k kind[S]) onFormsInOrder(t testing.TB, s S) {
 	must(t, s.Sync(ctx()))
 }
 
-// form is the one of a name.
+// form returns the form with a name.
 func (k kind[S]) form(name string) form[S] {
 	return k.forms[slices.IndexFunc(k.forms, func(f form[S]) bool { return f.name == name })]
 }
 
-// What lies on another device, or does not fit, is refused before anything is
-// run.
+// Columns on another device, or of the wrong size, are refused before anything runs.
 func (k kind[S]) onFormsRefuse(t testing.TB, s S) {
 	r := k.batch(rng(), 20)
 	st, far := devicetest.NewStream(t, k.dev), devicetest.NewStream(t, devicetest.OpenCPU(t, 2))
@@ -154,7 +152,7 @@ func (k kind[S]) onFormsRefuse(t testing.TB, s S) {
 	}
 }
 
-// withOneOf are columns of which one that the form takes is of others.
+// withOneOf returns copies of c with one column that the form takes replaced by that of others.
 func (f form[S]) withOneOf(c, others *columns) map[string]*columns {
 	keys, vals, ok, kinds, counts, offsets := *c, *c, *c, *c, *c, *c
 	keys.Keys, vals.Vals, ok.OK = others.Keys, others.Vals, others.OK
@@ -174,10 +172,9 @@ func (f form[S]) withOneOf(c, others *columns) map[string]*columns {
 	return all
 }
 
-// meeting is n rows whose keys are in a batch several times, and look like what
-// implementations like to reserve. In a multimap, where a device may order the
-// pairs of a batch as it likes, those of one key have one value; and a delete of
-// keys that are there several times may be reported by any of them.
+// meeting returns n rows of keys that repeat and look like reserved ones. A device may order the
+// pairs of one batch of a multimap freely, so there a key has one value. Any of several deletes of
+// one key may report it.
 func (k kind[S]) meeting(rng *rand.Rand, f form[S], n int) *rows {
 	r := k.batch(rng, n)
 	if k.multi && f.changes && f.name != "Put" && f.name != "PutNew" {
@@ -197,9 +194,8 @@ func (k kind[S]) meeting(rng *rand.Rand, f form[S], n int) *rows {
 	return r
 }
 
-// With keys that are in a batch several times, and as parts of larger columns,
-// methods for batches on the device do what those for batches of the host do. Of
-// mixed batches, any order would be right.
+// With repeated keys, and on parts of larger columns, device forms do the same as host forms. Mixed
+// batches are excluded, because any order would be correct.
 func (k kind[S]) onDuplicates(t testing.TB, s S) {
 	like, st := k.another(t, k.dev), devicetest.NewStream(t, k.dev)
 	g, n := rng(), min(k.scale.Rows()*2/5, 20_000)
@@ -215,8 +211,8 @@ func (k kind[S]) onDuplicates(t testing.TB, s S) {
 	}
 }
 
-// bothForms runs a part of the rows on one structure by the host form of a method,
-// and on another that is like it by its On form: all rows come out the same.
+// bothForms runs part of the rows by a method's host form on one structure, and by its On form on
+// an equal one. All rows must come out the same.
 func (k kind[S]) bothForms(t testing.TB, f form[S], like, s S, st *device.Stream, r *rows, lo, hi int) {
 	want, got := r.clone(), r.clone()
 	_, err := f.host(ctx(), like, want.part(lo, hi))
@@ -227,8 +223,7 @@ func (k kind[S]) bothForms(t testing.TB, f form[S], like, s S, st *device.Stream
 	k.sameRows(t, f.name, got, want)
 }
 
-// Batches of sizes around those of warps and tiles lie beside memory that is not
-// theirs, which stays as it is.
+// Batches of sizes around those of warps and tiles, with memory on both sides that must not change.
 func (k kind[S]) onSizes(t testing.TB, s S) {
 	const margin = 4
 	like, st, g := k.another(t, k.dev), devicetest.NewStream(t, k.dev), rng()
@@ -242,8 +237,8 @@ func (k kind[S]) onSizes(t testing.TB, s S) {
 	k.holds(t, s, k.content(t, like))
 }
 
-// Two streams submit batches while the structure grows under them: every key
-// arrives, and what each of them takes away again is gone.
+// Two streams submit batches while the structure grows. Every key arrives, and every deletion on
+// either stream takes effect.
 func (k kind[S]) onTwoStreams(t testing.TB, s S) {
 	const batches = 20
 	n := k.scale.Rows() / 25

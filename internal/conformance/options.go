@@ -15,7 +15,7 @@ type Sizes struct {
 	Fixed    bool
 }
 
-// senseless are sizes that no structure can have, by a part of the message.
+// senseless lists sizes that no structure can have, keyed by a part of the error message.
 var senseless = map[string]Sizes{
 	"Capacity -1":                  {Capacity: -1},
 	"Capacity 9223372036854775807": {Capacity: math.MaxInt},
@@ -27,9 +27,9 @@ var senseless = map[string]Sizes{
 	"MaxLoad NaN":                  {MaxLoad: math.NaN()},
 }
 
-// RefusesOptions wants options that make no sense to be refused: sizes that no structure
-// can have, and some of its own, by a part of the message. made are the errors of
-// constructors, by what they make.
+// RefusesOptions requires invalid options to be refused: sizes that no structure can have, and some
+// of the structure's own, keyed by a part of the message. made returns the errors of constructors,
+// keyed by what they make.
 func RefusesOptions[O any](t *testing.T, of func(Sizes) O, own map[string]O, made func(*O) map[string]error) {
 	for want, sizes := range senseless {
 		own[want] = of(sizes)
@@ -39,8 +39,8 @@ func RefusesOptions[O any](t *testing.T, of func(Sizes) O, own map[string]O, mad
 	}
 }
 
-// TellsLogger wants a map that grows, and of which half the keys are deleted, to tell the
-// logger that it is opened with.
+// TellsLogger requires a map that grows, and then loses half of its keys, to log certain messages
+// to the logger it is opened with.
 func TellsLogger(t testing.TB, open func(*slog.Logger) AnyMap[uint64, uint64], want ...string) {
 	t.Helper()
 	var log bytes.Buffer

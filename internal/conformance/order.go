@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Keyed is what structures of all kinds have in common: keys that come, go and
-// are iterated over. [MapKeys], [SetKeys] and [MultiMapKeys] make one.
+// Keyed has the operations that structures of all kinds share on keys: insert, delete and iterate.
+// [MapKeys], [SetKeys] and [MultiMapKeys] return one.
 type Keyed interface {
 	Add(keys []uint64) error
 	Delete(keys []uint64) error
@@ -18,22 +18,21 @@ type Keyed interface {
 	Close() error
 }
 
-// KeyedSize is how a structure for [IterationOrder] is to be made. All of them
-// must have one seed, so that their homes are in the same order.
+// KeyedSize is the size of a structure for [IterationOrder]. All structures must have the same
+// seed, so that their homes are in the same order.
 type KeyedSize struct {
 	Capacity int
 	Fixed    bool
 }
 
-// IterationOrder checks that keys which come or go in the order in which a
-// structure of the same seed is read cost what they cost in any order. Homes
-// that lie in the order of the hash make that a trap: a table that is emptied or
-// filled a region at a time is crowded where the others are.
+// IterationOrder checks that inserting or deleting keys in the iteration order of a structure with
+// the same seed costs no more than in any other order. Homes in the order of the hash make this a
+// trap: a table that is filled or emptied region by region is crowded in one region.
 func IterationOrder(t *testing.T, scale Scale, open func(t testing.TB, size KeyedSize) Keyed) {
 	n := scale.Rows()
 	for name, c := range map[string]struct {
 		size KeyedSize
-		keys int // that are copied
+		keys int // number of copied keys
 	}{
 		"growing":               {KeyedSize{}, n},
 		"same capacity":         {KeyedSize{Capacity: n}, n},
@@ -59,20 +58,18 @@ func IterationOrder(t *testing.T, scale Scale, open func(t testing.TB, size Keye
 	}
 }
 
-// order is a test of what an order costs.
+// order tests the cost of an order.
 type order struct {
 	testing.TB
 	scale Scale
 	open  func(t testing.TB, size KeyedSize) Keyed
 }
 
-// dearer is how many times as long the order of an iteration may take as a
-// random one, beside what is but noise. In the order of the hash it takes
-// hundreds of times as long, or ends in an error.
+// dearer bounds the slowdown of the iteration order over a random order; noise is added to the
+// bound. Tables with homes in the order of the hash are hundreds of times slower, or fail.
 const dearer, noise = 8, 50 * time.Millisecond
 
-// compare runs something on a structure of n keys, in the order in which it is
-// read and in random order.
+// compare times run on a structure of n keys, with the keys in iteration order and in random order.
 func (o order) compare(size KeyedSize, n int, run func(s Keyed, keys []uint64) time.Duration) {
 	o.Helper()
 	rng := rand.New(rand.NewPCG(11, 12))
@@ -88,7 +85,7 @@ func (o order) compare(size KeyedSize, n int, run func(s Keyed, keys []uint64) t
 			}
 			best = min(best, run(s, keys))
 			must(o, s.Close())
-			if o.scale <= Slow { // an interpreter: only that it works
+			if o.scale <= Slow { // on an interpreter, only check that it works
 				break
 			}
 		}
@@ -100,7 +97,7 @@ func (o order) compare(size KeyedSize, n int, run func(s Keyed, keys []uint64) t
 	}
 }
 
-// keys are those of a structure, as it yields them.
+// keys returns the keys of a structure in iteration order.
 func (o order) keys(s Keyed, n int) []uint64 {
 	o.Helper()
 	keys := make([]uint64, 0, n)
@@ -113,7 +110,7 @@ func (o order) keys(s Keyed, n int) []uint64 {
 	return keys
 }
 
-// inBatches hands keys on, a sixty-fourth at a time, and tells how long it took.
+// inBatches passes keys on, a sixty-fourth at a time, and returns the time taken.
 func (o order) inBatches(keys []uint64, to func(keys []uint64) error) time.Duration {
 	o.Helper()
 	begin := time.Now()
@@ -126,7 +123,7 @@ func (o order) inBatches(keys []uint64, to func(keys []uint64) error) time.Durat
 	return time.Since(begin)
 }
 
-// copied puts keys into a structure of its own.
+// copied inserts keys into a new structure.
 func (o order) copied(size KeyedSize, keys []uint64) time.Duration {
 	to := o.open(o, size)
 	took := o.inBatches(keys, to.Add)
@@ -142,7 +139,7 @@ func (o order) drained(s Keyed, keys []uint64) time.Duration {
 	return took
 }
 
-// refilled deletes half of the keys, puts them back, and does so with the others.
+// refilled deletes half of the keys and inserts them again, then does the same with the other half.
 func (o order) refilled(s Keyed, keys []uint64) (took time.Duration) {
 	for _, half := range [][]uint64{keys[:len(keys)/2], keys[len(keys)/2:]} {
 		took += o.inBatches(half, s.Delete)
@@ -156,7 +153,7 @@ func (o order) refilled(s Keyed, keys []uint64) (took time.Duration) {
 
 type mapKeys struct{ AnyMap[uint64, uint64] }
 
-// MapKeys is a map as [Keyed].
+// MapKeys returns a map as [Keyed].
 func MapKeys(m AnyMap[uint64, uint64]) Keyed { return mapKeys{m} }
 
 func (m mapKeys) Keys() iter.Seq[uint64] { return firsts(m.All()) }
@@ -173,7 +170,7 @@ type multiMapKeys struct {
 	AnyMultiMap[uint64, uint64]
 }
 
-// MultiMapKeys is a multimap of one pair per key as [Keyed].
+// MultiMapKeys returns a multimap with one pair per key as [Keyed].
 func MultiMapKeys(m AnyMultiMap[uint64, uint64]) Keyed { return multiMapKeys{m} }
 
 func (m multiMapKeys) Keys() iter.Seq[uint64] { return firsts(m.All()) }
@@ -188,7 +185,7 @@ func (m multiMapKeys) Delete(keys []uint64) error {
 
 type setKeys struct{ AnySet[uint64] }
 
-// SetKeys is a set as [Keyed].
+// SetKeys returns a set as [Keyed].
 func SetKeys(s AnySet[uint64]) Keyed { return setKeys{s} }
 
 func (s setKeys) Keys() iter.Seq[uint64] { return s.All() }

@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// OrderedMap runs the suite for ordered maps on a device, which has that for maps within,
-// but for some cases.
+// OrderedMap runs the suite for ordered maps on a device, which includes that for maps, except for
+// some cases.
 func OrderedMap[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scale Scale, open Maker[AnyOrderedMap[K, V]], without ...string) {
 	p := orderedMapPlace(dev, scale, open)
 	run(t, p, orderedMapCases(p), without...)
@@ -21,14 +21,14 @@ func orderedMapPlace[K weft.Key, V weft.Value](dev device.Device, scale Scale, o
 	return place[erasedOrderedMap]{typesOf[K, V](), dev, scale, erasing(open, eraseOrderedMap[K, V])}
 }
 
-// orderedMapCases are the tests of the suite for ordered maps: those of maps, and
-// those that only ordered maps have.
+// orderedMapCases returns the tests of the suite for ordered maps: those of maps, and those that
+// only ordered maps have.
 func orderedMapCases(p place[erasedOrderedMap]) []Case[erasedOrderedMap] {
 	maps := place[erasedMap]{p.types, p.dev, p.scale, func(t testing.TB, dev device.Device) erasedMap { return p.open(t, dev) }}
 	return append(asked(mapCases(maps), func(m erasedOrderedMap) erasedMap { return m }), seekCases(p)...)
 }
 
-// SeekCases are those that only ordered maps have.
+// SeekCases returns the tests that only ordered maps have.
 func SeekCases[K weft.Key, V weft.Value](dev device.Device, scale Scale, open Maker[AnyOrderedMap[K, V]]) []Case[AnyOrderedMap[K, V]] {
 	return asked(seekCases(orderedMapPlace(dev, scale, open)), eraseOrderedMap[K, V])
 }
@@ -67,7 +67,7 @@ func seekCases(p place[erasedOrderedMap]) []Case[erasedOrderedMap] {
 
 type orderedSuite struct{ place[erasedOrderedMap] }
 
-// orderedModel is what an ordered map should hold.
+// orderedModel is the model of an ordered map.
 type orderedModel[K weft.Key, V weft.Value] struct {
 	pairs map[K]V
 	keys  []K // sorted
@@ -93,13 +93,13 @@ func (o *orderedModel[K, V]) clone() *orderedModel[K, V] {
 	return &orderedModel[K, V]{maps.Clone(o.pairs), slices.Clone(o.keys)}
 }
 
-// rank is how many keys are smaller.
+// rank returns the number of smaller keys.
 func (o *orderedModel[K, V]) rank(k K) int {
 	at, _ := slices.BinarySearch(o.keys, k)
 	return at
 }
 
-// at is the pair at a place, or zero.
+// at returns the pair at a rank, or zero.
 func (o *orderedModel[K, V]) at(place int) (k K, v V, ok bool) {
 	if place < 0 || place >= len(o.keys) {
 		return k, v, false
@@ -108,7 +108,7 @@ func (o *orderedModel[K, V]) at(place int) (k K, v V, ok bool) {
 	return k, o.pairs[k], true
 }
 
-// behind is the place of the first pair with a larger key.
+// behind returns the rank of the first pair with a larger key.
 func (o *orderedModel[K, V]) behind(k K) int {
 	at, found := slices.BinarySearch(o.keys, k)
 	return at + btoi(found)
@@ -121,7 +121,7 @@ func btoi(b bool) int {
 	return 0
 }
 
-// between are the keys of a range, as far as a limit goes.
+// between returns the keys of a range, up to a limit.
 func (o *orderedModel[K, V]) between(lo, hi K, limit int, backward bool) []K {
 	if lo > hi {
 		return nil
@@ -136,7 +136,7 @@ func (o *orderedModel[K, V]) between(lo, hi K, limit int, backward bool) []K {
 	return keys
 }
 
-// erasedModel is that of a suite.
+// erasedModel is the model of a suite.
 type erasedModel struct {
 	types
 	orderedModel[uint64, uint64]
@@ -150,7 +150,7 @@ func (o *erasedModel) clone() *erasedModel {
 	return &erasedModel{o.types, *o.orderedModel.clone()}
 }
 
-// at is the pair at a place, or zero.
+// at returns the pair at a rank, or zero.
 func (o *erasedModel) at(place int) (k, v uint64, ok bool) {
 	if k, v, ok = o.orderedModel.at(place); !ok {
 		k = o.key(0)
@@ -158,15 +158,15 @@ func (o *erasedModel) at(place int) (k, v uint64, ok bool) {
 	return k, v, ok
 }
 
-// seeks is a batch of what may be asked.
+// seeks is a batch of arguments for all ordered lookups.
 type seeks struct {
 	lo, hi []uint64
 	limit  int
 	ranks  []uint64
 }
 
-// seeks are n ranges around the keys of a model: they begin and end at keys, beside them
-// and anywhere, and some are empty.
+// seeks returns n ranges around the keys of a model. They begin and end at keys, next to keys and
+// anywhere. Some are empty.
 func (s orderedSuite) seeks(rng *rand.Rand, o *erasedModel, n, limit int) *seeks {
 	x := &seeks{limit: limit}
 	bound := func() uint64 {
@@ -210,7 +210,7 @@ func (s orderedSuite) seeks(rng *rand.Rand, o *erasedModel, n, limit int) *seeks
 	return x
 }
 
-// answers are what a batch of seeks comes to, in all ways to ask.
+// answers are the results of a batch of seeks by all methods.
 type answers struct {
 	up, down       weft.PairRows[uint64, uint64]
 	first, last    some
@@ -221,7 +221,7 @@ type answers struct {
 	next, previous found
 }
 
-// some are pairs of ranges with a fixed number of places for each.
+// some holds pairs of ranges, with a fixed number of places for each range.
 type some struct {
 	counts []uint32
 	keys   []uint64
@@ -229,7 +229,7 @@ type some struct {
 	hits   int
 }
 
-// found are pairs, one for each question.
+// found holds pairs, one for each lookup.
 type found struct {
 	keys []uint64
 	vals []uint64
@@ -237,7 +237,7 @@ type found struct {
 	hits int
 }
 
-// blank is what outputs hold before.
+// blank is the initial content of outputs.
 const blank = 0x5a5a5a5a5a5a5a5a
 
 func blanks[T weft.Value](n int) []T { return slices.Repeat([]T{fromBits[T](blank)}, n) }
@@ -254,10 +254,10 @@ func (y *types) newSome(n, limit int) some {
 	return some{counts: blanks[uint32](n), keys: y.blankKeys(n * limit), vals: y.blankVals(n * limit)}
 }
 
-// stride is the number of places of a range where the number is fixed.
+// stride returns the number of places per range, where that is fixed.
 func (x *seeks) stride() int { return max(1, x.limit) }
 
-// answers are those of the model.
+// answers returns the results of the model.
 func (o *erasedModel) answers(x *seeks) *answers {
 	n := len(x.lo)
 	a := &answers{
@@ -305,7 +305,7 @@ func (o *erasedModel) found(f *found, i, place int) {
 	f.hits += btoi(f.ok[i])
 }
 
-// Some runs some cases of the suite for ordered maps on a simulated GPU. With the race detector it
+// Some runs some cases of the suite for ordered maps on a simulated GPU. Under the race detector it
 // runs none.
 func Some[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scale Scale, open Maker[AnyOrderedMap[K, V]], names ...string) {
 	if Raced {

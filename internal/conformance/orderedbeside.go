@@ -8,8 +8,8 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// LookupsBesideChanges has lookups on a stream find what was there before a change that is under way on
-// another one, whether they see that or not.
+// LookupsBesideChanges requires lookups on one stream to find all pairs from before a change that
+// runs on another stream, whether or not they see the change.
 func LookupsBesideChanges(t *testing.T, open Maker[AnyOrderedMap[uint32, uint32]]) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

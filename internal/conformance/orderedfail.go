@@ -13,21 +13,22 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// Failures says which operations of a device [OrderedFails] has fail.
+// Failures selects the device operations that [OrderedFails] makes fail.
 type Failures struct {
 	After         func(dev device.Device, n int) (fired func() bool) // [devicetest.FailAfter], [Twice]
 	First, Stride int
-	Most          int // operations of a batch
+	Most          int // maximum number of operations per batch
 }
 
-// Twice has two operations fail that take memory, one behind the other: who asks for less then gets none either.
+// Twice makes two consecutive memory allocations fail, so that a retry with a smaller size fails,
+// too.
 func Twice(dev device.Device, n int) (fired func() bool) {
 	devicetest.FailMemoryAfter(dev, n)
 	return devicetest.FailMemoryAfter(dev, n)
 }
 
-// FailsWhole has operations of devices fail as [OrderedFails] does: on a CPU wherever memory runs out twice in a row, and, but for
-// -short, some on a simulated GPU.
+// FailsWhole makes operations of devices fail as [OrderedFails] does: on a CPU wherever memory runs
+// out twice in a row and, without -short, some on a simulated GPU.
 func FailsWhole(t *testing.T, open Maker[AnyOrderedMap[uint32, uint32]], simulated ...Failures) {
 	NotRaced(t, "the simulator has goroutines of its own")
 	OrderedFails(t, devicetest.OpenCPU(t, 2), Failures{After: Twice, Stride: 1, Most: 200}, open)
@@ -40,14 +41,15 @@ func FailsWhole(t *testing.T, open Maker[AnyOrderedMap[uint32, uint32]], simulat
 	}
 }
 
-// OrderedFails has operations of a device fail, one in each life of an ordered map that goes through batches of all kinds
-// while snapshots come and go. A call that fails has done as many of its
-// operations as it says, the outputs of the others are zero, and snapshots are what they were; where it is not memory that there
-// is none of, it may have done all, and not know. What did not work does
-// when it is called again, and in the end nothing stays behind. open makes an empty map of its own for each life.
+// OrderedFails makes device operations fail, one in each life of an ordered map. A life has batches
+// of all kinds while snapshots come and go. A call that fails has done as many operations as it
+// reports, and the outputs of the others are zero. Snapshots are unchanged. After a failure other
+// than of memory, the call may have completed without knowing. A failed call succeeds when
+// repeated, and nothing leaks. open makes an empty map for each life.
 func OrderedFails(t testing.TB, dev device.Device, what Failures, open Maker[AnyOrderedMap[uint32, uint32]]) {
 	t.Helper()
-	orderedLife(t, dev, what, -1, open) // what structures share is as large as a life takes
+	// Allocates what structures share, at the size that a life needs.
+	orderedLife(t, dev, what, -1, open)
 	before := devicetest.Live(dev)
 	step := what.First
 	for ; orderedLife(t, dev, what, step, open); step += what.Stride {
@@ -60,15 +62,15 @@ func OrderedFails(t testing.TB, dev device.Device, what Failures, open Maker[Any
 	}
 }
 
-// failingLife is a history some call of which fails.
+// failingLife is a history in which some call fails.
 type failingLife struct {
 	history
 	step  int
 	fired func() bool
-	seen  bool // all has been compared since
+	seen  bool // everything has been compared after the failure
 }
 
-// orderedLife lives with a failure at a step, and reports whether there was one.
+// orderedLife runs a life with a failure at a step and reports whether the failure occurred.
 func orderedLife(t testing.TB, dev device.Device, what Failures, step int, open Maker[AnyOrderedMap[uint32, uint32]]) bool {
 	t.Helper()
 	f := &failingLife{step: step, fired: func() bool { return false }}
@@ -114,7 +116,7 @@ func (f *failingLife) live() {
 	f.again("Sync", func() error { return m.Sync(t) })
 }
 
-// keys are some that are drawn.
+// keys draws n keys.
 func (f *failingLife) keys(n int) []uint64 {
 	keys := make([]uint64, n)
 	for i := range keys {
@@ -123,7 +125,7 @@ func (f *failingLife) keys(n int) []uint64 {
 	return keys
 }
 
-// again calls until it works, which is the third time where two operations fail.
+// again repeats a call until it works: at the latest the third time, if two operations fail.
 func (f *failingLife) again(what string, do func() error) {
 	f.Helper()
 	for range 3 {
@@ -139,8 +141,9 @@ func (f *failingLife) again(what string, do func() error) {
 	f.Fatalf("operation %d failed: %s fails again and again", f.step, what)
 }
 
-// changes runs a batch of n operations, what is left of it again. Operation i does to the model what one does, and wants its outputs to
-// be right where out is set; zero reports whether they are zero.
+// changes runs a batch of n operations and repeats what is left of it. one applies operation i to
+// the model and, if out is set, requires its outputs to be right. zero reports whether the outputs
+// of an operation are zero.
 func (f *failingLife) changes(what string, n int, do func(lo int) error, one func(i int, out bool), zero func(i int) bool) {
 	f.Helper()
 	lo := 0
@@ -166,14 +169,14 @@ func (f *failingLife) changes(what string, n int, do func(lo int) error, one fun
 		if lo = end; err == nil || f.holds() || devicetest.TakesMemory(err) {
 			return err
 		}
-		for ; lo < n; lo++ { // all has been done, and did not arrive
+		for ; lo < n; lo++ { // all operations are done, but their results did not arrive
 			one(lo, false)
 		}
 		return nil
 	})
 }
 
-// holds reports whether the map holds what it should.
+// holds reports whether the map equals the model.
 func (f *failingLife) holds() bool { return maps.Equal(maps.Collect(f.m.All()), f.want) }
 
 // mixed runs a batch of operations of some kinds.
@@ -191,7 +194,7 @@ func (f *failingLife) mixed(kinds ...weft.OpKind) {
 	}, func(i int) bool { return res[i] == weft.Result[uint64]{} })
 }
 
-// delete deletes half of the keys, and as many that are not there.
+// delete deletes half of the keys, and as many absent ones.
 func (f *failingLife) delete() {
 	f.Helper()
 	keys := f.keys(f.most)
@@ -210,7 +213,7 @@ func (f *failingLife) delete() {
 	}, func(i int) bool { return !there[i] })
 }
 
-// deleteRanges deletes ranges, of which the last is the other way round.
+// deleteRanges deletes ranges. The last one has its bounds reversed.
 func (f *failingLife) deleteRanges() {
 	f.Helper()
 	lo, hi := f.keys(4), make([]uint64, 4)
@@ -240,7 +243,7 @@ func (f *failingLife) snapshot() {
 	})
 }
 
-// close closes a snapshot, which is closed whatever it returns.
+// close closes a snapshot, which is closed whatever Close returns.
 func (f *failingLife) close(i int) {
 	f.Helper()
 	s := f.held[i]
@@ -251,7 +254,7 @@ func (f *failingLife) close(i int) {
 	f.compareOnce()
 }
 
-// ask asks map and snapshots in all ways, each of which may fail, and wants them to answer then.
+// ask calls all lookups of the map and its snapshots. Each may fail, and must then succeed.
 func (f *failingLife) ask() {
 	f.Helper()
 	keys := f.keys(f.most)
@@ -306,7 +309,7 @@ func (f *failingLife) answers(where string, m erasedSeeker, want historyModel, x
 	}
 }
 
-// collect has a model hold what pages have, and their keys as they come.
+// collect replaces a model by the contents of pages, with keys in the order of arrival.
 func (o *erasedModel) collect(pages iter.Seq2[weft.Page[uint64, uint64], error]) error {
 	o.pairs, o.keys = map[uint64]uint64{}, nil
 	for p, err := range pages {
@@ -320,7 +323,7 @@ func (o *erasedModel) collect(pages iter.Seq2[weft.Page[uint64, uint64], error])
 	return nil
 }
 
-// compareOnce compares all, right behind the failure.
+// compareOnce compares everything, right after the failure.
 func (f *failingLife) compareOnce() {
 	f.Helper()
 	if f.fired() && !f.seen {

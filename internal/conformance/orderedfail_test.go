@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// Flaws of ordered maps to which operations of a device fail.
+// Flaws of ordered maps on devices with failing operations.
 const (
 	asksNothing      flaw = "no operation of the device is asked for"
 	leaksInChanges   flaw = "a change that fails leaves memory behind"
@@ -28,8 +28,8 @@ const (
 	failsTwice       flaw = "a range that has failed has its first rows twice the next time"
 )
 
-// frailOrdered is an ordered map that needs memory of the device for its calls. A change for which there is none has done
-// half of its operations.
+// frailOrdered is an ordered map that allocates device memory for its calls. A change that gets no
+// memory has done half of its operations.
 type frailOrdered struct {
 	*referenceOrdered[uint32, uint32]
 	how    flaw
@@ -44,7 +44,7 @@ func newFrailOrdered(how flaw) Maker[AnyOrderedMap[uint32, uint32]] {
 	}
 }
 
-// need is what each call begins with.
+// need is the first step of each call.
 func (m *frailOrdered) need() error {
 	if m.how == asksNothing {
 		return nil
@@ -63,7 +63,7 @@ func (m *frailOrdered) need() error {
 	return errors.Join(m.dev.Free(a), m.dev.Free(b))
 }
 
-// change runs a change of n operations, or half of it; blank has the outputs of the others zero.
+// change runs a change of n operations, or half of it. blank zeroes the outputs of the others.
 func (m *frailOrdered) change(n int, do func(rows int) error, blank func(from int)) error {
 	if m.broken != nil {
 		return m.broken
@@ -167,7 +167,7 @@ func (m *frailOrdered) Range(ctx context.Context, lo, hi []uint32, limit int, ro
 	return m.referenceOrdered.Range(ctx, lo, hi, limit, rows)
 }
 
-// Each flaw is noticed for what it is, and a map without any passes.
+// Each flaw is detected with its own message, and a map without flaws passes.
 func TestOrderedFailuresAreNoticed(t *testing.T) {
 	for how, says := range map[flaw]string{
 		none:             "",

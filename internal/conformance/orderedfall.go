@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// BuildsThatFall builds maps of many pairs whose keys ascend up to a place, where one is as large as the one before or
-// smaller: pairs that ascend may be taken as they come, and which do is perhaps seen when most have been taken. Places are those
-// given, and others.
+// BuildsThatFall builds maps of many pairs with keys that ascend up to a place. There, one key is
+// equal to or smaller than the one before. Build may take ascending pairs as they come, and may
+// notice only after it has taken most of them. It tries the given places and others.
 func BuildsThatFall(t *testing.T, open func() AnyOrderedMap[int32, uint32], places ...int) {
 	const n = 30_000
 	for _, at := range append(places, 1, 2, 300, n/2, n-1) {
@@ -15,7 +15,7 @@ func BuildsThatFall(t *testing.T, open func() AnyOrderedMap[int32, uint32], plac
 			t.Run(fmt.Sprintf("at %d by %d", at, back), func(t *testing.T) {
 				keys, vals := make([]int32, n), Sequence[uint32](0, n)
 				for i := range keys {
-					keys[i] = int32(i)*2 - n // of both signs
+					keys[i] = int32(i)*2 - n // negative and positive
 				}
 				keys[at] = keys[at-1] + 1 - back
 				m, o := open(), &orderedModel[int32, uint32]{pairs: map[int32]uint32{}}

@@ -11,10 +11,10 @@ import (
 	"github.com/weftgo/weft"
 )
 
-// historyModel is what a map should hold.
+// historyModel is the model of a map.
 type historyModel map[uint64]uint64
 
-// run runs a mixed batch as a map of Go does, one operation after the other.
+// run applies a mixed batch to the model, one operation after the other.
 func (m historyModel) run(y *types, ops []weft.Op[uint64, uint64]) (res []weft.Result[uint64]) {
 	for _, o := range ops {
 		v, there := m[o.Key]
@@ -58,13 +58,13 @@ func (m historyModel) deleteRange(lo, hi uint64) (n uint32) {
 	return n
 }
 
-// OrderedHistory is batches of all kinds on an ordered map against a model: what operations return, what is
-// found by key and by order, and what all snapshots that are held see. Both are checked after each batch, as is
-// what Check returns.
+// OrderedHistory runs batches of all kinds on an ordered map and on a model. After each batch it
+// compares the results, the pairs found by key and by order, and the contents of all open
+// snapshots, and it calls Check.
 type OrderedHistory[K weft.Key, V weft.Value] struct {
 	Map  AnyOrderedMap[K, V]
-	Most int           // operations of a batch
-	Also []weft.OpKind // of mixed batches, beside those that all maps have
+	Most int           // maximum number of operations per batch
+	Also []weft.OpKind // kinds of mixed batches beyond those that all maps have
 
 	history history
 }
@@ -100,13 +100,13 @@ func (h *OrderedHistory[K, V]) DeleteRange(lo, hi []K) {
 	h.history.deleteRange(widened(lo, turned[K]()), widened(hi, turned[K]()))
 }
 
-// Seek asks for all pairs, for those by keys, or by some if there are none, and by their ranks, and for
-// ranges from each key to the one before it.
+// Seek looks up all pairs, and the given keys with their ranks. Without keys it selects some. It
+// also reads the ranges from each key to the one before it.
 func (h *OrderedHistory[K, V]) Seek(keys ...K) {
 	h.history.seek(h.history.m, h.history.want, widened(keys, turned[K]())...)
 }
 
-// history is one of erased types.
+// history is a history of erased types.
 type history struct {
 	types
 	m    erasedOrderedMap
@@ -117,7 +117,7 @@ type history struct {
 	want historyModel
 	rng  *rand.Rand
 	held []heldSnapshot
-	next uint64 // of keys in ascending order
+	next uint64 // next of the keys in ascending order
 }
 
 type heldSnapshot struct {
@@ -151,7 +151,8 @@ func (h *history) run(rounds int) {
 		if h.m.Len() != len(h.want) {
 			h.Fatalf("round %d: %d pairs, want %d", round, h.m.Len(), len(h.want))
 		}
-		if h.rng.IntN(2) == 0 { // an iteration takes a snapshot, too: some that are held have none between them
+		// An iteration takes a snapshot, so some open ones have none between them.
+		if h.rng.IntN(2) == 0 {
 			h.seek(h.m, h.want)
 		}
 		h.readSnapshots()
@@ -201,7 +202,7 @@ func (h *history) must(err error) {
 	}
 }
 
-// drawn makes up a key: anywhere, few, one after the other, or crowded.
+// drawn draws a key: anywhere, from a few, ascending, or from a dense region.
 func (h *history) drawn() uint64 {
 	switch h.rng.IntN(8) {
 	case 0:
@@ -215,7 +216,7 @@ func (h *history) drawn() uint64 {
 	return h.key(uint64(h.rng.IntN(20 * h.most)))
 }
 
-// applySome runs a batch: of Puts, of Deletes, or mixed.
+// applySome runs one batch: of Puts, of Deletes, or mixed.
 func (h *history) applySome(round int) {
 	ops := make([]weft.Op[uint64, uint64], 1+h.rng.IntN(h.most))
 	kinds := append([]weft.OpKind{weft.OpGet, weft.OpPut, weft.OpPut, weft.OpPutNew, weft.OpDelete, weft.OpSum}, h.also...)
@@ -228,7 +229,7 @@ func (h *history) applySome(round int) {
 	h.apply(ops)
 }
 
-// putSome puts pairs by methods of their own: all of them, or those that are new.
+// putSome puts pairs by a dedicated method: all of them, or only new ones.
 func (h *history) putSome(round int) {
 	keys, vals := make([]uint64, 1+h.rng.IntN(h.most)), make([]uint64, 0, h.most)
 	for i := range keys {
@@ -288,10 +289,10 @@ func (h *history) snapshots() {
 	}
 }
 
-// maxHeld is the most snapshots that a history holds.
+// maxHeld is the maximum number of open snapshots of a history.
 const maxHeld = 5
 
-// closeSnapshot closes any of the snapshots that are held, after a look at all that it has.
+// closeSnapshot compares the contents of a random open snapshot, then closes it.
 func (h *history) closeSnapshot() {
 	i := h.rng.IntN(len(h.held))
 	s := h.held[i]
@@ -300,7 +301,7 @@ func (h *history) closeSnapshot() {
 	h.held = slices.Delete(h.held, i, i+1)
 }
 
-// readSnapshots reads all pairs of all snapshots that are held.
+// readSnapshots reads all pairs of all open snapshots.
 func (h *history) readSnapshots() {
 	for i, s := range h.held {
 		h.same(s, s.historyModel)
@@ -310,7 +311,7 @@ func (h *history) readSnapshots() {
 	}
 }
 
-// same wants pairs in ascending order to be those of a model. It returns the keys.
+// same requires the pairs in ascending order to be those of a model. It returns the keys.
 func (h *history) same(m erasedSeeker, want historyModel) (all []uint64) {
 	h.Helper()
 	all = slices.Sorted(maps.Keys(want))
@@ -341,7 +342,7 @@ func (h *history) seek(m erasedSeeker, want historyModel, keys ...uint64) {
 	h.ranges(m, all, keys)
 }
 
-// bySeveral asks for pairs by keys, whose ranks are known, and by those.
+// bySeveral looks up pairs by keys, and by the ranks of these keys.
 func (h *history) bySeveral(m erasedSeeker, want historyModel, all, keys []uint64, ranks []uint64) {
 	vals, ok, got, next := make([]uint64, len(keys)), make([]bool, len(keys)), make([]uint64, len(keys)), make([]uint64, len(keys))
 	_, err := m.Get(h.Context(), keys, vals, ok)
@@ -374,7 +375,7 @@ func (h *history) bySeveral(m erasedSeeker, want historyModel, all, keys []uint6
 	})
 }
 
-// ranges asks for ranges between neighbors of keys, both ways, with a limit and without.
+// ranges looks up ranges between adjacent keys, both ways, with and without a limit.
 func (h *history) ranges(m erasedSeeker, all, keys []uint64) {
 	lo, hi := keys[1:], keys[:len(keys)-1]
 	between := func(i int) []uint64 {
@@ -412,7 +413,7 @@ func (h *history) ranges(m erasedSeeker, all, keys []uint64) {
 	}
 }
 
-// fixed asks for the same with a fixed number of places.
+// fixed does the same with a fixed number of places per range.
 func (h *history) fixed(m erasedSeeker, lo, hi []uint64, limit int, want *weft.PairRows[uint64, uint64]) {
 	counts, keys, vals := make([]uint32, len(lo)), make([]uint64, len(lo)*limit), make([]uint64, len(lo)*limit)
 	_, err := m.RangeFirst(h.Context(), lo, hi, limit, counts, keys, vals)

@@ -31,7 +31,7 @@ func (s orderedSuite) take(t testing.TB, m erasedOrderedMap) erasedSeeker {
 	return at
 }
 
-// inOrder wants iterations to go up or down the keys of a model.
+// inOrder requires iterations to go up and down the keys of a model.
 func (s orderedSuite) inOrder(t testing.TB, m erasedSeeker, o *erasedModel) {
 	t.Helper()
 	check := func(what string, keys []uint64, vals []uint64, want []uint64) {
@@ -67,7 +67,7 @@ func (s orderedSuite) inOrder(t testing.TB, m erasedSeeker, o *erasedModel) {
 	check("Pages", keys, vals, o.keys)
 }
 
-// Range appends to what rows there are, and leaves them alone on an error.
+// Range appends to the rows it is given, and leaves them alone on an error.
 func (s orderedSuite) rangeInto(t testing.TB, m erasedOrderedMap) {
 	g := rng()
 	o := s.filled(t, m, g, min(s.scale.Rows(), 1000))
@@ -103,7 +103,7 @@ func (s orderedSuite) rangeInto(t testing.TB, m erasedOrderedMap) {
 	}
 }
 
-// With a limit, ranges go on where they ended, and find all pairs once.
+// With a limit, each range continues where the previous one ended, and all pairs are found once.
 func (s orderedSuite) rangeCursor(t testing.TB, m erasedOrderedMap) {
 	g := rng()
 	o := s.filled(t, m, g, 200)
@@ -139,7 +139,7 @@ func (s orderedSuite) fill(t testing.TB, m erasedOrderedMap, o *erasedModel, key
 	o.put(keys, vals)
 }
 
-// Ranges on the device are written as far as there is room, and no further.
+// Ranges on the device are written up to the capacity of the output, and no further.
 func (s orderedSuite) rangeOnRoom(t testing.TB, m erasedOrderedMap) {
 	g := rng()
 	o := s.filled(t, m, g, 500)
@@ -166,7 +166,7 @@ func (s orderedSuite) ascending(t testing.TB, m erasedOrderedMap) {
 	o := s.filled(t, m, g, s.scale.Rows())
 	s.inOrder(t, m, o)
 	steps := 0
-	for k := range m.All() { // what comes meanwhile is not seen
+	for k := range m.All() { // pairs that arrive meanwhile are not seen
 		if k != o.keys[steps] {
 			t.Fatalf("step %d is at key %#x, want %#x", steps, k, o.keys[steps])
 		}
@@ -197,7 +197,7 @@ func (s orderedSuite) backward(t testing.TB, m erasedOrderedMap) {
 	s.inOrder(t, m, o)
 }
 
-// Between goes through a range as it was when it began.
+// Between iterates over a range as it was at the start.
 func (s orderedSuite) between(t testing.TB, m erasedOrderedMap) {
 	g := rng()
 	o := s.filled(t, m, g, min(s.scale.Rows(), 5000))
@@ -263,14 +263,15 @@ func (s orderedSuite) deleteRange(t testing.TB, m erasedOrderedMap) {
 	}
 }
 
-// A pair of several ranges counts for the first of them.
+// A pair in several ranges counts for the first of them.
 func (s orderedSuite) deleteRangeOverlaps(t testing.TB, m erasedOrderedMap) {
 	g := rng()
 	o := s.filled(t, m, g, 400)
 	st := devicetest.NewStream(t, s.dev)
 	for round := range 3 {
 		x := s.seeks(g, o, 9, 0)
-		x.lo, x.hi = append(x.lo[:2:2], x.lo[5:]...), append(x.hi[:2:2], x.hi[5:]...) // without that of all keys
+		// Without the range of all keys.
+		x.lo, x.hi = append(x.lo[:2:2], x.lo[5:]...), append(x.hi[:2:2], x.hi[5:]...)
 		x.lo, x.hi = append(x.lo, x.lo...), append(x.hi, x.hi...)
 		n := len(x.lo)
 		removed, want, total := blanks[uint32](n), make([]uint32, n), 0
@@ -297,7 +298,7 @@ func (s orderedSuite) deleteRangeOverlaps(t testing.TB, m erasedOrderedMap) {
 	}
 }
 
-// Build takes pairs in any order; of several with one key the last one wins.
+// Build takes pairs in any order. Among pairs with one key, the last one wins.
 func (s orderedSuite) build(t testing.TB, _ erasedOrderedMap) {
 	g, n := rng(), s.scale.Rows()
 	shuffled, repeated := s.batch(n, 0), s.batch(n, 0)
@@ -322,7 +323,7 @@ func (s orderedSuite) build(t testing.TB, _ erasedOrderedMap) {
 	}
 }
 
-// batch is n random pairs.
+// batch returns n random pairs.
 func (s orderedSuite) batch(n int, seed int) weft.Page[uint64, uint64] {
 	g := rng()
 	for range seed {
@@ -353,8 +354,7 @@ func (s orderedSuite) buildAgain(t testing.TB, m erasedOrderedMap) {
 	s.inOrder(t, m, o)
 }
 
-// A snapshot is what the map was, whatever becomes of that, in every way to read it; also
-// saved.
+// A snapshot keeps the state of the map through later changes, for every way to read or save it.
 func (s orderedSuite) snapshot(t testing.TB, m erasedOrderedMap) {
 	g, n := rng(), s.scale.Rows()/2
 	o := s.filled(t, m, g, n)
@@ -424,7 +424,7 @@ func (s orderedSuite) snapshotOn(t testing.TB, at erasedSeeker, o *erasedModel) 
 	}
 }
 
-// Snapshots are held over many batches, several at a time, and closed in any order.
+// Several snapshots are open over many batches, and are closed in any order.
 func (s orderedSuite) snapshots(t testing.TB, m erasedOrderedMap) {
 	g, o := rng(), s.newModel()
 	type held struct {
@@ -465,7 +465,7 @@ func (s orderedSuite) snapshots(t testing.TB, m erasedOrderedMap) {
 	s.inOrder(t, m, o)
 }
 
-// A snapshot that has been closed says so; so does one of a map that has been.
+// A closed snapshot returns an error, and so does a snapshot of a closed map.
 func (s orderedSuite) snapshotCloses(t testing.TB, m erasedOrderedMap) {
 	g := rng()
 	o := s.filled(t, m, g, 100)
@@ -489,14 +489,15 @@ func (s orderedSuite) snapshotCloses(t testing.TB, m erasedOrderedMap) {
 	must(t, at.Close())
 }
 
-// Readers of ranges, of the map and of snapshots, alongside a writer see what had been written when they began, and
-// nothing that had not begun when they ended; those of snapshots see one batch or another, and never parts of two.
+// Readers of ranges run alongside a writer, on the map and on snapshots. They see what was written
+// before they began, and nothing that began after they ended. Readers of snapshots see whole
+// batches, never parts of two.
 func (s orderedSuite) snapshotConcurrent(t testing.TB, m erasedOrderedMap) {
 	n := min(s.scale.Rows(), 2000)
 	keys := s.unique(n, rng())
 	version := func(i int64) []uint64 { return slices.Repeat([]uint64{s.bits(uint64(i))}, n) }
 	s.put(t, m, keys, version(0), n)
-	const reads = 6 // of all readers, at least
+	const reads = 6 // minimum of all readers together
 	least, most := uint64(0), s.keyMask
 	var wg sync.WaitGroup
 	var done, begun, returned atomic.Int64
@@ -515,7 +516,7 @@ func (s orderedSuite) snapshotConcurrent(t testing.TB, m erasedOrderedMap) {
 	}
 	for range 2 {
 		wg.Go(func() {
-			defer done.Add(reads) // also after an error: the writer ends
+			defer done.Add(reads) // also after an error, so that the writer ends
 			for done.Load() < reads {
 				err := read(m, returned.Load(), begun.Load)
 				since := returned.Load()
@@ -543,7 +544,7 @@ func (s orderedSuite) snapshotConcurrent(t testing.TB, m erasedOrderedMap) {
 	wg.Wait()
 }
 
-// oneBatch wants all values of a snapshot to be those of one batch.
+// oneBatch requires all values of a snapshot to come from one batch.
 func (s orderedSuite) oneBatch(at erasedSeeker) error {
 	var first uint64
 	seen := 0
@@ -557,7 +558,7 @@ func (s orderedSuite) oneBatch(at erasedSeeker) error {
 	return nil
 }
 
-// SmokeOrderedMap does everything once to an ordered map: what [SmokeMap] does, and what only
+// SmokeOrderedMap does everything once to an ordered map: the steps of [SmokeMap], and what only
 // ordered maps have.
 func SmokeOrderedMap[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m AnyOrderedMap[K, V]) {
 	t.Helper()

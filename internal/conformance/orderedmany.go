@@ -12,9 +12,9 @@ import (
 	"github.com/weftgo/weft/internal/gpu/staging"
 )
 
-// ManyInOrder puts n pairs into an ordered map without any, whose index then has several levels, thins out the smaller half
-// of their keys, so that a rank does not tell where its pair is, and moves all pairs (Compact). What it counts, selects and lists must be
-// theirs, also where a range comes in many pieces.
+// ManyInOrder puts n pairs into an empty ordered map, which gives its index several levels. It
+// thins out the smaller half of the keys, so that ranks do not imply positions, and compacts.
+// Counts, selections and listings must be right, also for ranges that come in many pieces.
 func ManyInOrder[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m *weft.OrderedMap[K, V], n int) {
 	t.Helper()
 	defer staging.Configure(dev, staging.Settings{PieceBytes: 4 << 10})()
@@ -23,7 +23,7 @@ func ManyInOrder[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m *wef
 		keys[i], vals[i] = K(3*i+1), V(i)^0x55
 	}
 	putCounted(t, dev, m, keys, vals)
-	old := append(slices.Clone(keys[:40]), 0, K(3*n+1)) // keys that are there, and two that are not
+	old := append(slices.Clone(keys[:40]), 0, K(3*n+1)) // present keys, and two absent ones
 	got, loaded := make([]V, len(old)), make([]bool, len(old))
 	for i := range got {
 		got[i] = 7
@@ -50,7 +50,7 @@ func ManyInOrder[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m *wef
 	holdsInOrder(t, m, left, leftVals)
 }
 
-// putCounted puts pairs on the device, twice: how many are new is counted there.
+// putCounted puts pairs on the device, twice. The device counts the new ones.
 func putCounted[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m *weft.OrderedMap[K, V], keys []K, vals []V) {
 	t.Helper()
 	s := devicetest.NewStream(t, dev)
@@ -66,7 +66,7 @@ func putCounted[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m *weft
 	}
 }
 
-// holdsInOrder wants a map to have these pairs, however it is asked.
+// holdsInOrder requires a map to return these pairs from every lookup.
 func holdsInOrder[K, V ~uint32 | ~uint64](t testing.TB, m *weft.OrderedMap[K, V], keys []K, vals []V) {
 	t.Helper()
 	must(t, m.Check(ctx()))
@@ -101,9 +101,9 @@ func holdsInOrder[K, V ~uint32 | ~uint64](t testing.TB, m *weft.OrderedMap[K, V]
 	}
 }
 
-// SnapshotIsHeld holds a snapshot over ten thousand batches, or two hundred on a simulated GPU: it reads as it did, the map holds what it
-// should, and while it is held the device has no more memory in use than times as much as before; once it is closed and the same pairs are
-// there again, a CPU has as much as before.
+// SnapshotIsHeld holds a snapshot over ten thousand batches, or two hundred on a simulated GPU. The
+// snapshot and the map must read correctly. Meanwhile the device may use at most times as much
+// memory as before. After it is closed and the pairs are restored, a CPU uses no more than before.
 func SnapshotIsHeld(t testing.TB, dev device.Device, m *weft.OrderedMap[uint32, uint32], times int) {
 	t.Helper()
 	n, batches := uint32(2000), 10_000
@@ -152,7 +152,8 @@ func SnapshotIsHeld(t testing.TB, dev device.Device, m *weft.OrderedMap[uint32, 
 	_, err = m.Put(t.Context(), keys, keys)
 	must(t, err)
 	must(t, m.Compact(t.Context()))
-	if now := devicetest.Live(dev).Bytes; dev.Properties().Kind == device.CPU && now > before { // GPUs keep what batches shared
+	// GPUs keep memory that batches share
+	if now := devicetest.Live(dev).Bytes; dev.Properties().Kind == device.CPU && now > before {
 		t.Errorf("%d bytes behind the snapshot, %d before", now, before)
 	}
 }

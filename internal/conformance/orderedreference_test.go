@@ -49,13 +49,13 @@ const (
 	onRangesShort    flaw = "RangeOn leaves the last offset"
 )
 
-// referenceSeeker is what a reference map and its snapshots share.
+// referenceSeeker has what a reference map and its snapshots share.
 type referenceSeeker[K weft.Key, V weft.Value] struct {
 	whole *whole[K, V]
 	pairs func(ctx context.Context) ([]K, []V, error) // in any order
 }
 
-// model is what there is, in order.
+// model returns the pairs in order.
 func (r *referenceSeeker[K, V]) model(ctx context.Context) (*orderedModel[K, V], error) {
 	keys, vals, err := r.pairs(ctx)
 	if err != nil {
@@ -69,7 +69,7 @@ func (r *referenceSeeker[K, V]) model(ctx context.Context) (*orderedModel[K, V],
 	return o, nil
 }
 
-// rangeOf is a range, with flaws.
+// rangeOf returns the keys of a range, with flaws.
 func (r *referenceSeeker[K, V]) rangeOf(o *orderedModel[K, V], lo, hi K, limit int, backward bool) []K {
 	f := r.whole.flaw
 	if f == rangesTurned && lo > hi {
@@ -162,7 +162,7 @@ func (r *referenceSeeker[K, V]) someOf(ctx context.Context, lo, hi []K, limit in
 	for i, k := range lo {
 		found := r.rangeOf(o, k, hi[i], limit, backward)
 		if found = found[:min(limit, len(found))]; r.whole.flaw == firstPacks && i > 0 && len(found) == 0 {
-			i-- // its place is taken by the next range
+			i-- // the next range takes its place
 		}
 		counts[i] = uint32(len(found))
 		hits += btoi(len(found) > 0)
@@ -208,7 +208,7 @@ func (r *referenceSeeker[K, V]) Rank(ctx context.Context, keys []K, ranks []uint
 	return nil
 }
 
-// find answers questions by places in the order of the keys.
+// find looks up pairs by rank.
 func (r *referenceSeeker[K, V]) find(ctx context.Context, n int, place func(o *orderedModel[K, V], i int) int, keys []K, vals []V, ok []bool) (hits int, err error) {
 	r.whole.match(n, len(keys), optional(n, vals), optional(n, ok))
 	o, err := r.model(ctx)
@@ -300,7 +300,7 @@ func (r *referenceSeeker[K, V]) Backward() iter.Seq2[K, V] {
 	}
 }
 
-// Between has pages of some pairs.
+// Between returns pages of a range.
 func (r *referenceSeeker[K, V]) Between(ctx context.Context, lo, hi K) iter.Seq2[weft.Page[K, V], error] {
 	return func(yield func(weft.Page[K, V], error) bool) {
 		o, err := r.model(ctx)
@@ -420,7 +420,7 @@ func newReferenceOrdered[K weft.Key, V weft.Value](f flaw, dev device.Device) An
 	return m
 }
 
-// list is for [whole]: pages and files are in order.
+// list implements the pairs of [whole]: pages and files are in order.
 func (m *referenceOrdered[K, V]) list(ctx context.Context) (keys []K, vals []V, err error) {
 	m.mu.Lock()
 	err = m.begin(ctx)

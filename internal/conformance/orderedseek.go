@@ -14,7 +14,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// host asks in the forms for batches of the host.
+// host runs the seeks in the forms for host batches.
 func (s orderedSuite) host(t testing.TB, m erasedSeeker, x *seeks) *answers {
 	t.Helper()
 	a := s.newAnswers(x)
@@ -26,7 +26,7 @@ func (s orderedSuite) host(t testing.TB, m erasedSeeker, x *seeks) *answers {
 	return a
 }
 
-// newAnswers has room for answers, which is not empty.
+// newAnswers allocates answers that are not blank.
 func (y *types) newAnswers(x *seeks) *answers {
 	n := len(x.lo)
 	return &answers{
@@ -41,7 +41,7 @@ type seekCall struct {
 	ask  func() (hits int, err error)
 }
 
-// calls are those for batches of the host, which write their answers to a.
+// calls returns the lookups for host batches, which write their results to a.
 func (a *answers) calls(c context.Context, m erasedSeeker, x *seeks) []seekCall {
 	counted := func(to *int, ask func() (int, error)) func() (int, error) {
 		return func() (n int, err error) {
@@ -75,8 +75,7 @@ func (a *answers) calls(c context.Context, m erasedSeeker, x *seeks) []seekCall 
 	}
 }
 
-// onDevice is memory of a suite's batch on a device, which comes back with its neighbors
-// as they were.
+// onDevice is an output column on a device. back checks that its neighbors are unchanged.
 type onDevice[T device.Elem, C column[T, C]] struct {
 	all, mine C
 	was       []T
@@ -88,7 +87,7 @@ type column[T, C any] interface {
 	CopyTo(ctx context.Context, s *device.Stream, dst []T) error
 }
 
-// margin is how many elements lie on either side of an output.
+// margin is the number of elements on either side of an output.
 const margin = 3
 
 func outputOn[T device.Elem, C column[T, C]](t testing.TB, st *device.Stream, s []T, upload func(testing.TB, *device.Stream, []T) C) onDevice[T, C] {
@@ -109,8 +108,8 @@ func (o *onDevice[T, C]) back(t testing.TB, st *device.Stream, s []T) {
 	copy(s, now[margin:])
 }
 
-// on asks in the forms for batches on the device, whose ranges have room for as many pairs
-// as there are.
+// on runs the seeks in the forms for device batches. up and down are the capacities of the range
+// outputs, equal to the numbers of pairs.
 func (s orderedSuite) on(t testing.TB, m erasedSeeker, st *device.Stream, x *seeks, up, down int) *answers {
 	t.Helper()
 	n := len(x.lo)
@@ -198,12 +197,12 @@ func (s orderedSuite) foundOn(t testing.TB, st *device.Stream, n int, ask func(w
 	return f
 }
 
-// newHits is a count on a device, of 1000.
+// newHits returns a counter on a device, with the value 1000.
 func newHits(t testing.TB, st *device.Stream) onDevice[uint64, device.Slice[uint64]] {
 	return outputOn(t, st, []uint64{1000}, devicetest.Upload[uint64])
 }
 
-// hitsOn is what was added to 1000.
+// hitsOn returns the amount added to 1000.
 func hitsOn(t testing.TB, st *device.Stream, h onDevice[uint64, device.Slice[uint64]]) int {
 	t.Helper()
 	var hits [1]uint64
@@ -265,8 +264,8 @@ func (f *found) same(t testing.TB, what string, of []uint64, want *found) {
 	}
 }
 
-// answers wants a map, or a snapshot, to answer as its model does, in both forms, and to
-// have its ends.
+// answers requires a map or snapshot to return the results of its model, in both forms, and to have
+// the same first and last pair.
 func (s orderedSuite) answers(t testing.TB, where string, m erasedSeeker, o *erasedModel, x *seeks) {
 	t.Helper()
 	want := o.answers(x)
@@ -293,7 +292,7 @@ func (s orderedSuite) ends(t testing.TB, where string, m erasedSeeker, o *erased
 	}
 }
 
-// filled is a map with n random pairs, and its model.
+// filled fills a map with n random pairs and returns its model.
 func (s orderedSuite) filled(t testing.TB, m erasedOrderedMap, rng *rand.Rand, n int) *erasedModel {
 	t.Helper()
 	keys := s.unique(n, rng)
@@ -309,7 +308,7 @@ func (s orderedSuite) put(t testing.TB, m erasedOrderedMap, keys []uint64, vals 
 	mapSuite{}.put(t, m, keys, vals, n)
 }
 
-// questions is the number of seeks of a case.
+// questions returns the number of seeks of a case.
 func (s orderedSuite) questions() int { return min(s.scale.Rows(), 3000) / 3 }
 
 func (s orderedSuite) empty(t testing.TB, m erasedOrderedMap) {
@@ -334,8 +333,7 @@ func (s orderedSuite) seek(t testing.TB, m erasedOrderedMap) {
 	}
 }
 
-// Keys that implementations like to reserve are in ranges like all others, and may be
-// their ends.
+// Reserved-looking keys are in ranges like all others, and may be bounds.
 func (s orderedSuite) everyKey(t testing.TB, m erasedOrderedMap) {
 	o, g := s.newModel(), rng()
 	keys := distinct(s.oddKeys())
@@ -356,7 +354,7 @@ func (s orderedSuite) everyKey(t testing.TB, m erasedOrderedMap) {
 	s.inOrder(t, m, o)
 }
 
-// Keys side by side, of which some are missing.
+// Keys are adjacent, and some are missing.
 func (s orderedSuite) dense(t testing.TB, m erasedOrderedMap) {
 	n, g, o := min(s.scale.Rows(), 4000), rng(), s.newModel()
 	keys := s.sequence(-n/2, n)
@@ -408,7 +406,7 @@ func (s orderedSuite) churn(t testing.TB, m erasedOrderedMap) {
 	s.inOrder(t, m, o)
 }
 
-// What is optional may be left out.
+// Optional arguments may be left out.
 func (s orderedSuite) nilOutputs(t testing.TB, m erasedOrderedMap) {
 	g := rng()
 	o := s.filled(t, m, g, 300)
@@ -488,7 +486,7 @@ func (s orderedSuite) limits(t testing.TB, m erasedOrderedMap) {
 	if rows.Len() != 1 {
 		t.Errorf("there are %d rows after calls that are refused", rows.Len())
 	}
-	const huge = 1 << 62 // 4 rows of it have 2^64 pairs, and none of 4 bytes has 2^64 bytes
+	const huge = 1 << 62 // 4 rows of it have 2^64 pairs; one row has 2^64 bytes of 4-byte values
 	hits, err := m.RangeFirst(ctx(), nil, nil, huge, nil, nil, nil)
 	Want(t, "RangeFirst of no range, with a huge limit", hits, 0, err)
 	if _, more := rows.Next(0, -1, 0); more {
@@ -497,7 +495,7 @@ func (s orderedSuite) limits(t testing.TB, m erasedOrderedMap) {
 	if _, more := rows.NextBackward(0, -1, 0); more {
 		t.Error("a range goes on backward behind a negative limit")
 	}
-	// Limits that a number of 32 bits does not have, nor one of 64 bits if a place is added, are none.
+	// Limits that overflow 32 bits, or 64 bits plus one, count as no limit.
 	o := s.newModel()
 	s.fill(t, m, o, s.numbers(1, 2, 3, 4))
 	for _, limit := range []int{math.MaxUint32, math.MaxUint32 + 1, math.MaxInt} {
@@ -520,7 +518,7 @@ func (s orderedSuite) limits(t testing.TB, m erasedOrderedMap) {
 	})
 }
 
-// calls are all methods that seek, for n of what they take.
+// calls returns all methods that seek, with arguments for n rows.
 func (s orderedSuite) calls(c context.Context, m erasedSeeker, n int) map[string]func() error {
 	keys, to, vals, counts, ranks := make([]uint64, n), make([]uint64, n), make([]uint64, n), make([]uint32, n), make([]uint64, n)
 	uncounted := func(_ int, err error) error { return err }
@@ -545,7 +543,7 @@ func (s orderedSuite) calls(c context.Context, m erasedSeeker, n int) map[string
 	}
 }
 
-// lastOf is the error that an iteration ends with.
+// lastOf returns the error that an iteration ends with.
 func lastOf[P any](pages iter.Seq2[P, error]) (err error) {
 	for _, err = range pages {
 		continue
@@ -553,7 +551,7 @@ func lastOf[P any](pages iter.Seq2[P, error]) (err error) {
 	return err
 }
 
-// changes are the methods that only ordered maps have, and that change something or hold it.
+// changes returns the methods that only ordered maps have and that change something or hold it.
 func (s orderedSuite) changes(t testing.TB, c context.Context, m erasedOrderedMap, n int) map[string]func() error {
 	keys, vals := make([]uint64, n), make([]uint64, n)
 	return map[string]func() error{
@@ -563,7 +561,7 @@ func (s orderedSuite) changes(t testing.TB, c context.Context, m erasedOrderedMa
 	}
 }
 
-// A context that has ended ends all calls, and nothing is done.
+// An expired context ends all calls, and nothing is done.
 func (s orderedSuite) cancelled(t testing.TB, m erasedOrderedMap) {
 	g := rng()
 	o := s.filled(t, m, g, 300)
@@ -585,7 +583,7 @@ func (s orderedSuite) cancelled(t testing.TB, m erasedOrderedMap) {
 	s.answers(t, "after calls that were cancelled", m, o, s.seeks(g, o, 30, 2))
 }
 
-// A map that has been closed says so, in all calls.
+// All calls on a closed map return an error.
 func (s orderedSuite) closed(t testing.TB, _ erasedOrderedMap) {
 	m := s.open(t, s.dev)
 	s.filled(t, m, rng(), 20)
@@ -606,8 +604,8 @@ func (s orderedSuite) closed(t testing.TB, _ erasedOrderedMap) {
 	}
 }
 
-// submissions are all methods for batches on the device that only ordered maps have, of
-// columns that lie where the stream of is.
+// submissions returns all methods for device batches that only ordered maps have. The columns lie
+// on the device of the stream of.
 func (s orderedSuite) submissions(t testing.TB, m erasedOrderedMap, st, of *device.Stream) map[string]func() error {
 	const n = 4
 	keys, vals, ok := s.keysOn(t, of, make([]uint64, n)), s.valsOn(t, of, make([]uint64, n)), devicetest.Upload(t, of, make([]bool, n))
@@ -627,8 +625,7 @@ func (s orderedSuite) submissions(t testing.TB, m erasedOrderedMap, st, of *devi
 	}
 }
 
-// What lies on another device is refused, and so are a missing stream and one of another
-// device.
+// Columns on another device are refused, and so are a missing stream and one of another device.
 func (s orderedSuite) onRefuses(t testing.TB, m erasedOrderedMap) {
 	st, far := devicetest.NewStream(t, s.dev), devicetest.NewStream(t, devicetest.OpenCPU(t, 2))
 	for what, calls := range map[string]map[string]func() error{
@@ -648,8 +645,7 @@ func (s orderedSuite) onRefuses(t testing.TB, m erasedOrderedMap) {
 	}
 }
 
-// Lookups on a stream see the changes that were submitted to it before, which nobody has
-// waited for.
+// Lookups on a stream see the changes submitted to it before, without waiting for them.
 func (s orderedSuite) onBehindChanges(t testing.TB, m erasedOrderedMap) {
 	g, o, st := rng(), s.newModel(), devicetest.NewStream(t, s.dev)
 	n := min(s.scale.Rows(), 2000)

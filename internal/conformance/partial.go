@@ -14,7 +14,7 @@ import (
 	"github.com/weftgo/weft/internal/gpu/staging"
 )
 
-// countdown is a context that ends when it has been asked so many times.
+// countdown is a context that ends after Err has been called a number of times.
 type countdown struct {
 	context.Context
 	left *atomic.Int64
@@ -26,7 +26,7 @@ func newCount(n int64) *atomic.Int64 {
 	return left
 }
 
-// Err is for [context.Context].
+// Err implements [context.Context].
 func (c *countdown) Err() error {
 	if c.left.Add(-1) < 0 {
 		return context.Canceled
@@ -34,8 +34,8 @@ func (c *countdown) Err() error {
 	return nil
 }
 
-// cancelled: a call whose context has ended does nothing and says so, with
-// zeros in its outputs.
+// cancelled: a call with an expired context does nothing, returns the error, and zeroes its
+// outputs.
 func (k kind[S]) cancelled(t testing.TB, s S) {
 	r := k.batch(rng(), 100)
 	k.fill(t, s, r.Keys, r.Vals)
@@ -60,8 +60,8 @@ func (k kind[S]) cancelled(t testing.TB, s S) {
 	}
 }
 
-// zeroFrom wants the outputs of a call to be zero from some row on. What is not
-// an output is as it was.
+// zeroFrom requires the outputs of a call to be zero from row lo on. Other columns must be
+// unchanged.
 func (k kind[S]) zeroFrom(t testing.TB, f form[S], was, is *rows, lo int) {
 	t.Helper()
 	for i := lo; i < len(was.Keys); i++ {
@@ -98,7 +98,7 @@ func (k kind[S]) closed(t testing.TB, s S) {
 	}
 }
 
-// Batches without operations do nothing, on either side.
+// Empty batches do nothing, on host and device.
 func (k kind[S]) emptyBatches(t testing.TB, s S) {
 	k.fill(t, s, k.numbers(5), make([]uint64, 1))
 	st := devicetest.NewStream(t, k.dev)
@@ -119,7 +119,7 @@ func (k kind[S]) emptyBatches(t testing.TB, s S) {
 	}
 }
 
-// manyChunks makes batches of a suite go through a structure in several chunks.
+// manyChunks makes a structure process the batches of a suite in several chunks.
 func (k kind[S]) manyChunks(t testing.TB) (n int) {
 	piece := 1 << 10
 	if k.scale <= Slow {
@@ -132,21 +132,21 @@ func (k kind[S]) manyChunks(t testing.TB) (n int) {
 	return min(k.scale.Rows(), 1<<13)
 }
 
-// inOneChunk reports whether batches of a suite are too small to be cut: rows that
-// are combined go in larger pieces.
+// inOneChunk reports whether batches of a suite are too small to be cut. Reduced rows go in larger
+// pieces.
 func (k kind[S]) inOneChunk(f form[S]) bool {
 	_, host := k.dev.(device.Host)
 	return host && (k.scale < Fast || !f.changes || f.name == "Reduce")
 }
 
-// partial: a call that is cancelled has done the first operations of its batch,
-// of which it tells the number, and no others.
+// partial: a cancelled call has done the first operations of its batch, reports their number, and
+// has done no others.
 func (k kind[S]) partial(t testing.TB, _ S) {
 	n := k.manyChunks(t)
 	r := k.batch(rng(), n)
 	for _, f := range slices.Concat(k.forms, k.hosts) {
 		if f.name == "Reduce" && k.inOneChunk(f) {
-			continue // nothing could be seen of it
+			continue // no effect to check
 		}
 		if f.name == "Apply" {
 			for i := range r.Kinds {
@@ -171,8 +171,8 @@ func (k kind[S]) partial(t testing.TB, _ S) {
 		if !done {
 			t.Fatalf("%s was cut short by a context that did not end", f.name)
 		}
-		// Halving towards the last question that matters cuts it on the way. A busy
-		// machine asks more often, or less: then every question is tried.
+		// Bisecting for the last check of the context that matters cuts the call on the way. On a
+		// busy machine the number of checks varies. If bisecting fails, every check is tried.
 		cuts := 0
 		for none, all := int64(-1), asked; all-none > 1; {
 			patience := none + (all-none)/2
@@ -197,8 +197,8 @@ func (k kind[S]) partial(t testing.TB, _ S) {
 	}
 }
 
-// wasCut compares what a call that was cut short has done with what it says,
-// and reports whether it has done something.
+// wasCut compares the effects of an interrupted call with its error, and reports whether it had any
+// effect.
 func (k kind[S]) wasCut(t testing.TB, s S, f form[S], was, is *rows, err error) bool {
 	t.Helper()
 	var p *weft.PartialError
@@ -210,7 +210,7 @@ func (k kind[S]) wasCut(t testing.TB, s S, f form[S], was, is *rows, err error) 
 	for i := range p.Done {
 		done[i] = true
 	}
-	for _, row := range p.Rows { // they were to run again
+	for _, row := range p.Rows { // these were to run again
 		done[row] = false
 		k.zeroFrom(t, f, was.part(row, row+1), is.part(row, row+1), 0)
 	}

@@ -2,8 +2,8 @@
 
 package conformance
 
-// Raced: the race detector is off.
+// Raced reports whether the race detector is on.
 const Raced = false
 
-// fast is the scale for fast devices.
+// fast is the scale of fast devices.
 const fast = Fast

@@ -2,10 +2,10 @@
 
 package conformance
 
-// Raced: the race detector is on, which slows everything by thirty. What it can
-// find, accesses of goroutines that nothing orders, small tables show as well as
-// large ones: tests that are about many keys have fewer then, or none.
+// Raced reports whether the race detector is on, which slows everything by a factor of thirty.
+// Small tables show unordered accesses of goroutines as well as large ones, so tests of many keys
+// use fewer keys then, or are skipped.
 const Raced = true
 
-// fast is the scale for fast devices.
+// fast is the scale of fast devices.
 const fast Scale = 2_000

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// recorder is a test that notes failures instead of failing. What it does not
-// define goes to the test around it.
+// recorder is a test that records failures instead of failing. Other methods are those of the
+// enclosing test.
 type recorder struct {
 	testing.TB
 	mu      sync.Mutex
@@ -18,12 +18,12 @@ type recorder struct {
 	cleanup []func()
 }
 
-// Report runs a test within another and tells whether it failed, and how; the
-// other does not fail with it.
+// Report runs a test within another one, and returns whether it failed, with the log. The enclosing
+// test does not fail.
 func Report(t testing.TB, test func(t testing.TB)) (failed bool, log string) {
 	r := &recorder{TB: t}
 	done := make(chan struct{})
-	go func() { // FailNow ends the goroutine it is called in
+	go func() { // FailNow ends its goroutine
 		defer close(done)
 		defer r.clean()
 		defer r.caught()
@@ -40,7 +40,7 @@ func (r *recorder) caught() {
 	}
 }
 
-// clean runs what Cleanup was given, the last first.
+// clean runs the Cleanup functions, the last one first.
 func (r *recorder) clean() {
 	for i := len(r.cleanup) - 1; i >= 0; i-- {
 		done := make(chan struct{})

@@ -12,7 +12,7 @@ import (
 // fractional reports whether values are floats.
 func fractional[V weft.Value]() bool { return V(1)/2 != 0 }
 
-// reductions are those that values of a type have.
+// reductions returns the reductions of values of a type.
 func (y *types) reductions() []weft.Reduction {
 	if y.floats {
 		return []weft.Reduction{weft.Sum, weft.Min, weft.Max}
@@ -20,8 +20,7 @@ func (y *types) reductions() []weft.Reduction {
 	return []weft.Reduction{weft.Sum, weft.Min, weft.Max, weft.And, weft.Or}
 }
 
-// combined is the reduction of two values. Of two that are no numbers, it is the
-// one with the larger bits.
+// combined returns the reduction of two values. Of two NaNs, it is the one with the larger bits.
 func combined[V weft.Value](by weft.Reduction, a, b V) V {
 	switch by {
 	case weft.Sum:
@@ -42,8 +41,8 @@ func combined[V weft.Value](by weft.Reduction, a, b V) V {
 	return max(a, b)
 }
 
-// reducible are values whose reductions do not depend on the order: floats that
-// are summed are whole numbers.
+// reducible returns values with reductions that do not depend on the order. Floats to be summed are
+// whole numbers.
 func (y *types) reducible(by weft.Reduction, n int, rng *rand.Rand) []uint64 {
 	vals := make([]uint64, n)
 	for i := range vals {
@@ -54,8 +53,8 @@ func (y *types) reducible(by weft.Reduction, n int, rng *rand.Rand) []uint64 {
 	return vals
 }
 
-// Each reduction does to a map what it does to a Go map, also with keys that are
-// in a batch often, that were deleted before, or that look like sentinels.
+// Each reduction has the same effect as on a Go map, also with keys that repeat in a batch, were
+// deleted before, or look like sentinels.
 func (s mapSuite) reduce(t testing.TB, m erasedMap) {
 	rng, n := s.rng(), s.scale.Rows()
 	for _, by := range s.reductions() {
@@ -94,7 +93,7 @@ func (s mapSuite) reduce(t testing.TB, m erasedMap) {
 	}
 }
 
-// All values of a batch are for one key.
+// All values of a batch have one key.
 func (s mapSuite) reduceOneKey(t testing.TB, m erasedMap) {
 	rng, n := s.rng(), s.scale.Rows()
 	for _, k := range s.numbers(1, -1) {
@@ -114,7 +113,7 @@ func (s mapSuite) reduceOneKey(t testing.TB, m erasedMap) {
 	}
 }
 
-// What the values do not have is refused, and nothing is run.
+// Reductions that the values do not support are refused, and nothing is run.
 func (s mapSuite) reduceRefuses(t testing.TB, m erasedMap) {
 	refused := []weft.Reduction{weft.Reduction(weft.OpGet), weft.Reduction(weft.OpPut), weft.Or + 1, 255}
 	if s.floats {
@@ -138,8 +137,8 @@ func (s mapSuite) reduceRefuses(t testing.TB, m erasedMap) {
 	s.length(t, m, 0)
 }
 
-// kindOf is any kind of operation that maps of such values have; floats are not
-// summed, since the outcome has bits of its own where it is no number.
+// kindOf draws a kind of operation that maps of such values support. Floats are not summed, because
+// the bits of a NaN result are unspecified.
 func (y *types) kindOf(rng *rand.Rand) weft.OpKind {
 	k := weft.OpKind(rng.IntN(9))
 	switch {

@@ -58,16 +58,15 @@ const (
 	reduceBits       flaw = "minima and maxima go by the bits"
 )
 
-// reference is a map of Go behind the interface of weft: what the suite asks
-// for, in its simplest form.
+// reference is a Go map that implements the interface of weft in the simplest form.
 type reference[K weft.Key, V weft.Value] struct {
 	whole[K, V]
 	mu     sync.Mutex
 	pairs  map[K]V
-	extra  int // what Len says too much
+	extra  int // the error of Len
 	change int
 	closed bool
-	next   uint64 // id
+	next   uint64 // next id
 }
 
 func newReference[K weft.Key, V weft.Value](f flaw, dev device.Device) *reference[K, V] {
@@ -76,15 +75,15 @@ func newReference[K weft.Key, V weft.Value](f flaw, dev device.Device) *referenc
 	return m
 }
 
-// begin is what every method does first.
+// begin is the first step of every method.
 func (m *reference[K, V]) begin(ctx context.Context) error { return m.whole.begin(ctx, m.closed) }
 
-// prefix is how many rows of a batch are run, and why not all of them.
+// prefix returns how many rows of a batch are run, and the reason if not all.
 func (m *reference[K, V]) prefix(ctx context.Context, n int) (rows int, err error) {
 	return m.whole.prefix(ctx, m.closed, n)
 }
 
-// optional is the length of an output that may be nil.
+// optional returns the length of an output that may be nil.
 func optional[T any](keys int, s []T) int {
 	if s == nil {
 		return keys
@@ -396,7 +395,7 @@ func (m *reference[K, V]) Assign(ctx context.Context, keys []K, ids []V) (insert
 	return inserted, err
 }
 
-// pause lets others go first.
+// pause lets other goroutines run first.
 func (m *reference[K, V]) pause() {
 	m.mu.Unlock()
 	time.Sleep(time.Microsecond)

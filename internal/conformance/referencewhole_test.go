@@ -16,7 +16,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Flaws of what maps, sets and multimaps have in common.
+// Flaws that maps, sets and multimaps share.
 const (
 	failsEmpty      flaw = "a batch without operations is an error"
 	hidesPrefix     flaw = "a cancelled call does not say what it did"
@@ -48,19 +48,19 @@ const (
 	onForgets       flaw = "On methods lose the batch when the stream is another than before"
 )
 
-// whole is what references of all kinds share: pages, files, and batches on a
-// CPU. It works through the methods for batches of the host.
+// whole has what references of all kinds share: pages, files, and batches on a CPU. It is built on
+// the methods for host batches.
 type whole[K weft.Key, V weft.Value] struct {
 	flaw  flaw
 	dev   device.Device
 	pairs interface {
 		hostPairs[K, V]
-		// list is all pairs.
+		// list returns all pairs.
 		list(ctx context.Context) (keys []K, vals []V, err error)
 	}
 	iterating *atomic.Int64
 	ended     *atomic.Bool
-	pending   *atomic.Bool // a PutOn that nobody has waited for
+	pending   *atomic.Bool // a PutOn that has not been waited for
 	stream    *atomic.Pointer[device.Stream]
 }
 
@@ -68,7 +68,7 @@ func newWhole[K weft.Key, V weft.Value](f flaw, dev device.Device) whole[K, V] {
 	return whole[K, V]{f, dev, nil, new(atomic.Int64), new(atomic.Bool), new(atomic.Bool), new(atomic.Pointer[device.Stream])}
 }
 
-// begin is what every method does first.
+// begin is the first step of every method.
 func (w *whole[K, V]) begin(ctx context.Context, closed bool) error {
 	if closed && w.flaw != reopens {
 		return weft.ErrClosed
@@ -79,10 +79,10 @@ func (w *whole[K, V]) begin(ctx context.Context, closed bool) error {
 	return ctx.Err()
 }
 
-// chunk is the number of rows between two looks at a context.
+// chunk is the number of rows between two checks of the context.
 const chunk = 50
 
-// prefix is how many rows of a batch are run, and why not all of them.
+// prefix returns how many rows of a batch are run, and the reason if not all.
 func (w *whole[K, V]) prefix(ctx context.Context, closed bool, n int) (rows int, err error) {
 	if closed && w.flaw != reopens {
 		return 0, &weft.PartialError{Err: weft.ErrClosed}
@@ -120,7 +120,7 @@ func (w *whole[K, V]) match(keys int, lengths ...int) {
 // pageRows is the size of a page.
 const pageRows = 64
 
-// Pages iterates over what was there when it began.
+// Pages iterates over the pairs present at the start.
 func (w *whole[K, V]) Pages(ctx context.Context) iter.Seq2[weft.Page[K, V], error] {
 	return func(yield func(weft.Page[K, V], error) bool) {
 		w.iterating.Add(1)
@@ -159,7 +159,7 @@ func (w *whole[K, V]) stopped() {
 	}
 }
 
-// busy is the error of changes that don't run beside an iteration.
+// busy returns the error of changes that do not run alongside an iteration.
 func (w *whole[K, V]) busy() error {
 	if (w.flaw == loopsDeadlock || w.flaw == stopsLocked) && w.iterating.Load() > 0 {
 		return fmt.Errorf("an iteration goes on")
@@ -268,7 +268,7 @@ func (w *whole[K, V]) Check(ctx context.Context) error { _, _, err := w.pairs.li
 
 // ---- batches on a CPU ------------------------------------------------------------
 
-// submit checks where a batch lies, runs it and adds its count.
+// submit checks the device of a batch, runs it and adds its count.
 func (w *whole[K, V]) submit(s *device.Stream, n []device.Slice[uint64], places []device.Device, run func() (int, error)) error {
 	bad := s == nil || s.Device() != w.dev || len(n) > 1
 	if w.flaw == onTakesFar {
@@ -296,7 +296,7 @@ func (w *whole[K, V]) submit(s *device.Stream, n []device.Slice[uint64], places 
 	return err
 }
 
-// keysOf are the keys of a batch.
+// keysOf returns the keys of a batch.
 func (w *whole[K, V]) keysOf(keys device.Slice[K]) []K {
 	if w.flaw == onLosesLast {
 		return keys.Host()[:max(0, keys.Len()-1)]
@@ -304,7 +304,7 @@ func (w *whole[K, V]) keysOf(keys device.Slice[K]) []K {
 	return keys.Host()
 }
 
-// output is a column that is written, of as many rows.
+// output returns the host memory of an output column with that many rows.
 func output[T device.Elem](flaw, skips flaw, s device.Slice[T], rows int) []T {
 	switch {
 	case flaw == skips && flaw != none:
@@ -317,7 +317,7 @@ func output[T device.Elem](flaw, skips flaw, s device.Slice[T], rows int) []T {
 	return s.Host()
 }
 
-// inOrder runs a batch, or runs it backwards.
+// inOrder runs a batch, or runs it in reverse order.
 func (w *whole[K, V]) inOrder(keys []K, vals []V, ok []bool, run func(keys []K, vals []V, ok []bool) (int, error)) (int, error) {
 	turn := func() { slices.Reverse(keys); slices.Reverse(vals); slices.Reverse(ok) }
 	if w.flaw == onBackwards {

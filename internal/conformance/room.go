@@ -10,9 +10,9 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// NoMemoryToGrow has a map with room for a hundred keys get no memory for more: it goes on
-// with the room that it has, then says so, and loses nothing; when there is memory again,
-// it grows. full is told how many keys went in.
+// NoMemoryToGrow makes allocations fail in a map with capacity for a hundred keys. The map first
+// uses the capacity it has, then returns the error, and loses nothing. When memory is available
+// again, it grows. full receives the number of inserted keys.
 func NoMemoryToGrow(t testing.TB, dev device.Device, m AnyMap[uint64, uint64], full func(n int)) {
 	t.Helper()
 	if _, ok := dev.(device.Host); !ok {
@@ -21,7 +21,7 @@ func NoMemoryToGrow(t testing.TB, dev device.Device, m AnyMap[uint64, uint64], f
 	keys := Sequence[uint64](1, 5000)
 	inserted := 0
 	for lo := 0; ; lo += 10 {
-		for range 4 { // twice the size it wants, and the one it could do with
+		for range 4 { // twice for the size it prefers, twice for the one it can do with
 			devicetest.FailNext(dev, devicetest.OpAlloc)
 		}
 		n, err := m.Put(ctx(), keys[lo:lo+10], keys[lo:lo+10])
@@ -44,8 +44,8 @@ func NoMemoryToGrow(t testing.TB, dev device.Device, m AnyMap[uint64, uint64], f
 	WantPairs(t, m, keys)
 }
 
-// FixedIsFull fills a map of fixed size beyond its slots: it says so, keeps what it has,
-// and when keys have gone, at least some share of a hundred others come in their place.
+// FixedIsFull fills a map of fixed size beyond its slots. The map reports so and keeps its pairs.
+// After deletions, at least others of a hundred other keys fit.
 func FixedIsFull(t testing.TB, m AnyMap[uint64, uint64], capacity, slots, others int) {
 	t.Helper()
 	keys := Sequence[uint64](1, 3*capacity)
@@ -70,9 +70,9 @@ func FixedIsFull(t testing.TB, m AnyMap[uint64, uint64], capacity, slots, others
 	}
 }
 
-// FoundBesideMoves looks keys up that stay, again and again, beside batches of others that
-// come and go and move them: each time, all are found with their values. The map is of
-// fixed size, which they fill almost.
+// FoundBesideMoves looks up permanent keys repeatedly, alongside batches of other keys that come
+// and go and move them. Every lookup must find all of them with their values. The map has a fixed
+// size and is almost full.
 func FoundBesideMoves(t testing.TB, dev device.Device, m AnyMap[uint32, uint32], stay, come int) {
 	t.Helper()
 	const lookups = 5
@@ -92,7 +92,7 @@ func FoundBesideMoves(t testing.TB, dev device.Device, m AnyMap[uint32, uint32],
 			lo, hi := i*stay, (i+1)*stay
 			must(t, m.GetOn(look, on, vals.Sub(lo, hi), found.Sub(lo, hi)))
 		}
-		must(t, m.PutOn(change, next, next)) // waits for itself, since the table is nearly full
+		must(t, m.PutOn(change, next, next)) // waits for itself, because the table is nearly full
 		there, got := make([]bool, stay*lookups), make([]uint32, stay*lookups)
 		must(t, errors.Join(found.CopyTo(ctx(), look, there), vals.CopyTo(ctx(), look, got), change.Sync(ctx())))
 		for i := range there {
@@ -105,8 +105,8 @@ func FoundBesideMoves(t testing.TB, dev device.Device, m AnyMap[uint32, uint32],
 	}
 }
 
-// SavedElsewhere saves a map of some keys on one device and loads it on another, and back:
-// what one has written the other finds where it is.
+// SavedElsewhere saves a map of some keys on one device, loads it on another, and the other way
+// round. The loading device must find all keys.
 func SavedElsewhere(t testing.TB, open Maker[AnyMap[uint32, uint32]], keys []uint32, devices ...device.Device) {
 	t.Helper()
 	p := place[AnyMap[uint32, uint32]]{open: open}

@@ -13,9 +13,10 @@ import (
 	"github.com/weftgo/weft/internal/gpu/staging"
 )
 
-// RowsOfMap fills maps of fixed size by n rows, in all ways that insert some, of the host and on the
-// device: what a [weft.PartialError] says is so, and running the rest again loses nothing. open makes
-// an empty map with room for some of the rows. Small pieces cut the batches of a GPU.
+// RowsOfMap fills maps of fixed size by n rows, with all methods that insert, on the host and on
+// the device. Each [weft.PartialError] must be accurate, and repeating the rest must lose nothing.
+// open makes an empty map with capacity for some of the rows. Small pieces split the batches of a
+// GPU.
 func RowsOfMap[K weft.Key, V weft.Value](t *testing.T, dev device.Device, n int, open Maker[AnyMap[K, V]]) {
 	mapKind(mapPlace(dev, 0, open)).tellRows(t, n)
 }
@@ -51,7 +52,7 @@ func (k kind[S]) tellRows(t *testing.T, n int) {
 	}
 }
 
-// refilling is a structure of fixed size that a batch is put into, and what has been in it.
+// refilling is a structure of fixed size, and the keys of a batch that have been in it.
 type refilling[S Structure] struct {
 	kind[S]
 	form[S]
@@ -63,7 +64,7 @@ func (k kind[S]) refill(t testing.TB, f form[S]) *refilling[S] {
 	return &refilling[S]{k, f, k.another(t, k.dev), map[uint64]bool{}}
 }
 
-// puts are n rows that the form inserts.
+// puts returns n rows that the form inserts.
 func (x *refilling[S]) puts(n int) *rows {
 	r := x.batch(rng(), n)
 	for i := range r.Kinds {
@@ -72,8 +73,8 @@ func (x *refilling[S]) puts(n int) *rows {
 	return r
 }
 
-// left wants an error to tell what a batch has come to, takes note of the rows that are in, makes
-// room by deleting them, and returns the rows that are to run again.
+// left requires an error to describe the effect of a batch. It records the inserted rows, deletes
+// them to make space, and returns the rows to run again.
 func (x *refilling[S]) left(t testing.TB, r *rows, err error) *rows {
 	t.Helper()
 	n := len(r.Keys)
@@ -115,7 +116,7 @@ func (x *refilling[S]) left(t testing.TB, r *rows, err error) *rows {
 	return again
 }
 
-// outputs wants the outputs of a batch of the host to be those of what its error says.
+// outputs requires the outputs of a host batch to agree with its error.
 func (x *refilling[S]) outputs(t testing.TB, was, is *rows, err error) {
 	t.Helper()
 	var p *weft.PartialError
@@ -128,7 +129,7 @@ func (x *refilling[S]) outputs(t testing.TB, was, is *rows, err error) {
 	}
 }
 
-// again runs the rest of a batch until nothing is left of it.
+// again runs the rest of a batch until nothing is left.
 func (x *refilling[S]) again(t testing.TB, r *rows, run func(r *rows) error) {
 	t.Helper()
 	n := len(r.Keys)
@@ -158,7 +159,7 @@ func (k kind[S]) tellRowsHost(t testing.TB, f form[S], n int) {
 	}
 }
 
-// tellRowsCut does the same with a context that ends after some questions, more each time.
+// tellRowsCut does the same with a context that ends after a growing number of checks.
 func (k kind[S]) tellRowsCut(t testing.TB, f form[S], n int) {
 	t.Helper()
 	x, patience := k.refill(t, f), int64(1)
@@ -174,7 +175,7 @@ func (k kind[S]) tellRowsCut(t testing.TB, f form[S], n int) {
 	})
 }
 
-// tellRowsOn does the same on the device, where Sync tells of two batches.
+// tellRowsOn does the same on the device, where one Sync reports on two batches.
 func (k kind[S]) tellRowsOn(t testing.TB, f form[S], n int) {
 	t.Helper()
 	x, st, full := k.refill(t, f), devicetest.NewStream(t, k.dev), false

@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// Set runs the suite for sets on a device, but for some cases.
+// Set runs the suite for sets on a device, except for some cases.
 func Set[K weft.Key](t *testing.T, dev device.Device, scale Scale, open Maker[AnySet[K]], without ...string) {
 	p := setPlace(dev, scale, open)
 	run(t, p, setCases(p), without...)
@@ -20,7 +20,7 @@ func setPlace[K weft.Key](dev device.Device, scale Scale, open Maker[AnySet[K]])
 	return place[erasedSet]{typesOf[K, uint32](), dev, scale, erasing(open, eraseSet[K])}
 }
 
-// SetCases are the tests of the suite for sets.
+// SetCases returns the tests of the suite for sets.
 func SetCases[K weft.Key](dev device.Device, scale Scale, open Maker[AnySet[K]]) []Case[AnySet[K]] {
 	return asked(setCases(setPlace(dev, scale, open)), eraseSet[K])
 }
@@ -53,7 +53,7 @@ func (s setSuite) add(t testing.TB, set erasedSet, keys []uint64, want int) {
 	}
 }
 
-// holds wants exactly the first of two lists of keys to be there.
+// holds requires exactly the first of two lists of keys to be present.
 func (s setSuite) holds(t testing.TB, set erasedSet, in, out []uint64) {
 	t.Helper()
 	found := make([]bool, len(in)+len(out))

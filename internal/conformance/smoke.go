@@ -11,21 +11,21 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// Smoke tests do everything once, with a few hundred keys, and launch every
-// kernel: they are for tools that look at each access of a device and slow it down
-// a thousand times, such as compute-sanitizer.
+// Smoke tests do everything once, with a few hundred keys, and launch every kernel. They are meant
+// for tools that check each access of a device and slow it down a thousandfold, such as
+// compute-sanitizer.
 
-// SmokeKeys is the number of their keys.
+// SmokeKeys is the number of keys of smoke tests.
 const SmokeKeys = 400
 
-// smokePairs are the largest four keys, and small ones.
+// smokePairs returns the largest four keys, and small ones.
 func (y *types) smokePairs() (keys, vals []uint64) {
 	keys = y.sequence(-4, SmokeKeys)
 	return keys, each(keys, y.bits)
 }
 
-// SmokeMap does everything once to a map: lookups and changes, with and without
-// duplicates, growth, iteration and upkeep. full runs when all SmokeKeys are there.
+// SmokeMap does everything once to a map: lookups and changes, with and without duplicates, growth,
+// iteration and maintenance. It calls full when all SmokeKeys are present.
 func SmokeMap[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m AnyMap[K, V], full func()) {
 	t.Helper()
 	smokeMap(t, dev, eraseMap(m), full)
@@ -52,9 +52,10 @@ func smokeMap(t testing.TB, dev device.Device, m erasedMap, full func()) {
 		ops[i] = weft.Op[uint64, uint64]{Kind: weft.OpKind(i % 4), Key: keys[i/4], Value: vals[i/4]}
 	}
 	must(t, m.Apply(ctx(), ops, make([]weft.Result[uint64], 100)))
-	_, err = m.PutNew(ctx(), keys, vals, nil) // what Apply deleted
+	_, err = m.PutNew(ctx(), keys, vals, nil) // the keys that Apply deleted
 	must(t, err)
-	for _, by := range []weft.Reduction{weft.Sum, weft.Min, weft.Max, weft.And, weft.Or} { // none changes a value
+	// None changes a value.
+	for _, by := range []weft.Reduction{weft.Sum, weft.Min, weft.Max, weft.And, weft.Or} {
 		with := slices.Concat(vals, vals)
 		if by == weft.Sum {
 			clear(with)
@@ -78,8 +79,8 @@ func smokeMap(t testing.TB, dev device.Device, m erasedMap, full func()) {
 	Want(t, "Len after Clear", m.Len(), 0, nil)
 }
 
-// SmokeStats is the same for a map with statistics, which right judges when all SmokeKeys
-// are there, and closes it: then it has none.
+// SmokeStats does the same for a map with statistics and closes it, after which Stats returns an
+// error. right checks the statistics when all SmokeKeys are present.
 func SmokeStats[K, V ~uint32 | ~uint64, S any](t testing.TB, dev device.Device, m interface {
 	AnyMap[K, V]
 	Stats(context.Context) (S, error)
@@ -96,7 +97,7 @@ func SmokeStats[K, V ~uint32 | ~uint64, S any](t testing.TB, dev device.Device, 
 	}
 }
 
-// smokeOn is the same for batches on the device.
+// smokeOn does the same for device batches.
 func smokeOn(t testing.TB, dev device.Device, m erasedMap, keys []uint64, vals []uint64) {
 	t.Helper()
 	s := devicetest.NewStream(t, dev)
@@ -117,7 +118,7 @@ func smokeOn(t testing.TB, dev device.Device, m erasedMap, keys []uint64, vals [
 	must(t, m.Sync(ctx()))
 }
 
-// smokeHolds wants a map to have exactly some pairs.
+// smokeHolds requires a map to have exactly these pairs.
 func smokeHolds(t testing.TB, m erasedMap, keys, vals []uint64) {
 	t.Helper()
 	s := mapSuite{}
@@ -125,8 +126,7 @@ func smokeHolds(t testing.TB, m erasedMap, keys, vals []uint64) {
 	s.length(t, m, len(keys))
 }
 
-// SmokeMultiMap does everything once to a multimap. compact runs when that has
-// been compacted.
+// SmokeMultiMap does everything once to a multimap. It calls compact after compacting.
 func SmokeMultiMap[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m AnyMultiMap[K, V], compact func()) {
 	t.Helper()
 	smokeMultiMap(t, dev, eraseMultiMap(m), compact)
@@ -142,8 +142,8 @@ func smokeMultiMap(t testing.TB, dev device.Device, m erasedMultiMap, compact fu
 	}
 	n, err := m.PutNew(ctx(), keys, vals, make([]bool, SmokeKeys))
 	Want(t, "PutNew", n, 0, err)
-	// A key that so many want to add to that a few do it for all, and one that
-	// is twice in its batch.
+	// One key with so much contention that a few threads add for all, and one that is twice in its
+	// batch.
 	hot, both := slices.Repeat([]uint64{1 << 20}, 100), []uint64{1 << 21, 1 << 21}
 	n, err = m.Put(ctx(), hot, make([]uint64, len(hot)))
 	Want(t, "Put of one key", n, len(hot), err)
@@ -234,7 +234,7 @@ func smokeSet(t testing.TB, dev device.Device, s erasedSet) {
 	must(t, s.Compact(ctx()))
 }
 
-// smokeMixed adds, deletes and looks up keys that are not there in one batch.
+// smokeMixed adds, deletes and looks up absent keys in one batch.
 func smokeMixed(t testing.TB, dev device.Device, s erasedSet, keys []uint64) {
 	t.Helper()
 	stream := devicetest.NewStream(t, dev)
@@ -263,8 +263,8 @@ func EachWidth[O any](t *testing.T, dev device.Device, opts O, map3232, map3264,
 	}
 }
 
-// LaunchesAll runs smoke tests on a simulated GPU and wants them to launch every kernel of
-// some images: those who watch them see all.
+// LaunchesAll runs smoke tests on a simulated GPU and requires them to launch every kernel of the
+// images, so that tools that watch them see all kernels.
 func LaunchesAll(t *testing.T, smoke func(*testing.T, device.Device), images ...[]*device.Image) {
 	NotRaced(t, "interprets kernels")
 	l := devicetest.NewLaunches(devicetest.OpenSim(t, nil))

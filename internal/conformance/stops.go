@@ -7,22 +7,20 @@ import (
 	"time"
 )
 
-// stopMargin is how long a call may go on when its context has ended. On an idle
-// machine it is a few milliseconds; those that run tests have other work, for which a call
-// has so many tries.
+// stopMargin bounds how long a call may continue after its context ends. On an idle machine it is a
+// few milliseconds. Test machines are busy, so a call has stopTries tries.
 const stopMargin, stopTries = 500 * time.Millisecond, 3
 
-// Stoppable is a method under a context.
+// Stoppable is a method that takes a context.
 type Stoppable struct {
 	Name string
 	Run  func(ctx context.Context) error
-	// Long: it goes on for longer than the test waits, so that it must have been
-	// stopped.
+	// Long: the call runs for longer than the test waits, so it must have been stopped.
 	Long bool
 }
 
-// Stops ends the context of calls at several times and wants them to return
-// soon. Whatever they leave is for the next one to work on.
+// Stops ends the context of calls at several times and requires them to return soon. The next call
+// works on whatever state they leave.
 func Stops(t *testing.T, calls []Stoppable) {
 	waits := []time.Duration{0, time.Millisecond, 7 * time.Millisecond, 30 * time.Millisecond}
 	for _, c := range calls {
@@ -52,8 +50,8 @@ func Stops(t *testing.T, calls []Stoppable) {
 	}
 }
 
-// stop ends the context of a call some time after its start, and measures how
-// long the call goes on then.
+// stop ends the context of a call some time after its start, and measures how long the call
+// continues.
 func stop(ctx context.Context, after time.Duration, run func(context.Context) error) (took time.Duration, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

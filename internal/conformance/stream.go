@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// saved is what Save writes of a structure that holds rows.
+// saved returns what Save writes for a structure that holds rows.
 func (k kind[S]) saved(t testing.TB, r *rows) *bytes.Reader {
 	t.Helper()
 	s := k.holding(t, r.Keys, r.Vals)
@@ -25,8 +25,8 @@ func (k kind[S]) saved(t testing.TB, r *rows) *bytes.Reader {
 	return bytes.NewReader(b.Bytes())
 }
 
-// What has been saved is loaded, on any device, beside what is there; saved
-// again from there and loaded where it came from, it is the same.
+// A saved structure can be loaded on any device, alongside pairs that are present. Saved again from
+// there and loaded on the original device, it is the same.
 func (k kind[S]) saveAndLoad(t testing.TB, s S) {
 	r := k.batch(rng(), k.scale.Rows(), k.oddKeys()...)
 	k.fill(t, s, r.Keys, r.Vals)
@@ -69,7 +69,7 @@ func (k kind[S]) load(t testing.TB, s S, from io.Reader, want values) {
 	}
 }
 
-// loadBeside wants Load to do with the keys that are there what Put does.
+// loadBeside requires Load to treat present keys as Put does.
 func (k kind[S]) loadBeside(t testing.TB, s S, want values) {
 	var there uint64
 	for key := range want {
@@ -86,8 +86,8 @@ func (k kind[S]) loadBeside(t testing.TB, s S, want values) {
 	k.holds(t, s, want)
 }
 
-// A stream that is damaged anywhere, or cut short, is refused, and what came
-// before the damage stays. Nothing of other types is taken.
+// A stream that is damaged anywhere, or truncated, is refused. What came before the damage stays.
+// Streams of other types are refused.
 func (k kind[S]) loadRefuses(t testing.TB, s S) {
 	r := k.batch(rng(), 5)
 	file, err := io.ReadAll(k.saved(t, r))
@@ -139,7 +139,7 @@ func (l *limited) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Save passes the errors of its writer on, wherever they happen.
+// Save returns the errors of its writer, wherever they occur.
 func (k kind[S]) saveFails(t testing.TB, s S) {
 	r := k.batch(rng(), 40)
 	k.fill(t, s, r.Keys, r.Vals)
@@ -155,7 +155,7 @@ func (k kind[S]) saveFails(t testing.TB, s S) {
 	s.Clear(ctx()) // not locked
 }
 
-// A copy holds the same, and goes its own way.
+// A copy holds the same pairs, and is independent.
 func (k kind[S]) copies(t testing.TB, s S) {
 	r := k.batch(rng(), k.scale.Rows())
 	k.fill(t, s, r.Keys, r.Vals)
@@ -189,7 +189,7 @@ func (k kind[S]) copies(t testing.TB, s S) {
 	k.holds(t, s, want)
 }
 
-// Compact changes nothing that can be seen, whatever was deleted.
+// Compact has no visible effect, whatever was deleted.
 func (k kind[S]) compact(t testing.TB, s S) {
 	must(t, s.Compact(ctx()))
 	r := k.batch(rng(), k.scale.Rows())

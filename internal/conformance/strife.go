@@ -14,9 +14,8 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// Goroutines change, read, iterate, save and give up beside each other until
-// two of them close the structure: every call ends, and with no errors but
-// those of contexts and of a structure that is closed.
+// Goroutines change, read, iterate, save and cancel concurrently until two of them close the
+// structure. Every call ends, with no errors but those of contexts and of a closed structure.
 func (k kind[S]) strife(t testing.TB, _ S) {
 	s := k.open(t, k.dev)
 	r := k.batch(rng(), min(k.scale.Rows(), 2000))
@@ -52,7 +51,7 @@ func (k kind[S]) strife(t testing.TB, _ S) {
 	}
 }
 
-// work makes calls at random, some of which give up.
+// work makes random calls, some of which are cancelled.
 func work(t testing.TB, calls map[string]func(context.Context) error, rounds int, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	names := slices.Sorted(maps.Keys(calls))
@@ -64,7 +63,7 @@ func work(t testing.TB, calls map[string]func(context.Context) error, rounds int
 		}
 		err := calls[name](c)
 		cancel()
-		full := name == "Assign" && errors.Is(err, weft.ErrFull) // behind random values
+		full := name == "Assign" && errors.Is(err, weft.ErrFull) // after random values
 		if err != nil && !full && !errors.Is(err, weft.ErrClosed) && !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: %v", name, err)
 		}

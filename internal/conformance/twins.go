@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Twins fails the test if a constant of a C++ header is not what Go says that it
-// is, by the name of the file and of the constant.
+// Twins fails the test if a constant of a C++ header differs from its Go counterpart. files is
+// keyed by the names of the file and of the constant.
 func Twins(t testing.TB, files map[string]map[string]int) {
 	t.Helper()
 	for file, want := range files {
@@ -30,12 +30,12 @@ var (
 	kinds    = regexp.MustCompile(`enum Kind : uint32_t \{ ([\w, ]+) \};`)
 )
 
-// constantsOf are the constants whose values are plain numbers, sentinels counted
-// from the top, or kinds of operations.
+// constantsOf returns the constants with values that are plain numbers, sentinels counted from the
+// top, or kinds of operations.
 func constantsOf(src string) map[string]int {
 	found := map[string]int{}
 	for _, m := range append(number.FindAllStringSubmatch(src, -1), sentinel.FindAllStringSubmatch(src, -1)...) {
-		found[m[1]], _ = strconv.Atoi(m[2]) // none is 0
+		found[m[1]], _ = strconv.Atoi(m[2]) // no match is 0
 	}
 	for _, m := range kinds.FindAllStringSubmatch(src, -1) {
 		for i, name := range strings.Split(m[1], ", ") {

@@ -12,11 +12,11 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// What most structures promise beside their interfaces, and of which the numbers
-// are their own.
+// Properties that most structures promise in addition to their interfaces, with figures that differ
+// by structure.
 
-// Refused wants constructors to have refused options, with a part of the message.
-// made are their errors by what they make.
+// Refused requires constructors to have refused options, with a part of the message. made holds
+// their errors, keyed by what they make.
 func Refused(t testing.TB, want string, made map[string]error) {
 	t.Helper()
 	for what, err := range made {
@@ -26,8 +26,8 @@ func Refused(t testing.TB, want string, made map[string]error) {
 	}
 }
 
-// CompactDropsDead wants Compact to drop dead slots, and to shrink what may
-// shrink. stats are the keys of a map, its dead slots, and its size.
+// CompactDropsDead requires Compact to drop dead slots, and to shrink if shrinks is set. stats
+// returns the number of keys of a map, its dead slots, and its size.
 func CompactDropsDead(t testing.TB, m AnyMap[uint64, uint64], shrinks bool, stats func() (live, dead, size int)) {
 	t.Helper()
 	keys := Sequence[uint64](0, 4000)
@@ -48,8 +48,7 @@ func CompactDropsDead(t testing.TB, m AnyMap[uint64, uint64], shrinks bool, stat
 	WantPairs(t, m, keys[:1000])
 }
 
-// LookupsGrowNothing wants that looking keys up in mixed batches, or deleting
-// them, makes a map no larger.
+// LookupsGrowNothing requires that lookups and deletions in mixed batches do not grow a map.
 func LookupsGrowNothing(t testing.TB, dev device.Device, m AnyMap[uint32, uint32], size func() int) {
 	t.Helper()
 	_, err := m.Put(ctx(), []uint32{1}, []uint32{1})
@@ -72,9 +71,8 @@ func LookupsGrowNothing(t testing.TB, dev device.Device, m AnyMap[uint32, uint32
 	}
 }
 
-// CutShort ends the contexts of Clear and Compact when they have been looked at
-// some times: what a call has begun is finished, and the map holds all or nothing
-// of what it held.
+// CutShort ends the contexts of Clear and Compact after a number of checks. A call that has begun
+// its work finishes it, and the map then holds all of its pairs or none.
 func CutShort(t *testing.T, dev device.Device, open Maker[AnyMap[uint32, uint32]]) {
 	for _, name := range []string{"Clear", "Compact"} {
 		for looks := range int64(9) {
@@ -108,8 +106,8 @@ func cutShort(t testing.TB, dev device.Device, open Maker[AnyMap[uint32, uint32]
 	WantPairs(t, m, append(left, others...))
 }
 
-// Shrinks wants a map that has grown to give memory back when most of its keys are deleted. bytes is
-// its size.
+// Shrinks requires a map that has grown to release memory when most of its keys are deleted. bytes
+// returns its size.
 func Shrinks(t testing.TB, m AnyMap[uint64, uint64], bytes func() int) {
 	t.Helper()
 	keys := Sequence[uint64](0, 50_000)

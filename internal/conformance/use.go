@@ -8,9 +8,9 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// What tests of structures have in common.
+// Helpers that tests of structures share.
 
-// ScaleOf is how much work suites do on a device.
+// ScaleOf returns the amount of work of suites on a device.
 func ScaleOf(dev device.Device) Scale {
 	switch dev.Properties().Kind {
 	case device.CPU, device.CUDA:
@@ -19,8 +19,8 @@ func ScaleOf(dev device.Device) Scale {
 	return Slow
 }
 
-// NotRaced leaves a test out under the race detector, which is for goroutines:
-// where none run beside each other, or none that other tests don't have.
+// NotRaced skips a test under the race detector, if it runs no goroutines concurrently, or none
+// that other tests lack.
 func NotRaced(t testing.TB, why string) {
 	t.Helper()
 	if Raced {
@@ -28,8 +28,8 @@ func NotRaced(t testing.TB, why string) {
 	}
 }
 
-// Part is a scale for one of n suites that do as much work together. What is
-// slow does little enough.
+// Part returns the scale of one of n suites that do this much work together. Slow scales are small
+// already and stay.
 func (s Scale) Part(n int) Scale {
 	if s <= Slow {
 		return s
@@ -37,7 +37,7 @@ func (s Scale) Part(n int) Scale {
 	return s / Scale(n)
 }
 
-// Tended is what [Open] checks and closes.
+// Tended is a structure that [Open] checks and closes.
 type Tended interface {
 	CheckInvariants() error
 	Close() error
@@ -61,22 +61,22 @@ func Open[S Tended, O any](t testing.TB, open func(device.Device, O) (S, error),
 	return s
 }
 
-// MapOf makes maps for a suite by the constructor of a package.
+// MapOf returns a Maker of maps from the constructor of a package.
 func MapOf[M AnyMap[K, V], K weft.Key, V weft.Value, O any](open func(device.Device, O) (M, error), opts O) Maker[AnyMap[K, V]] {
 	return func(t testing.TB, dev device.Device) AnyMap[K, V] { return made(t, open, dev, opts) }
 }
 
-// OrderedMapOf makes ordered maps.
+// OrderedMapOf returns a Maker of ordered maps.
 func OrderedMapOf[M AnyOrderedMap[K, V], K weft.Key, V weft.Value, O any](open func(device.Device, O) (M, error), opts O) Maker[AnyOrderedMap[K, V]] {
 	return func(t testing.TB, dev device.Device) AnyOrderedMap[K, V] { return made(t, open, dev, opts) }
 }
 
-// MultiMapOf makes multimaps.
+// MultiMapOf returns a Maker of multimaps.
 func MultiMapOf[M AnyMultiMap[K, V], K weft.Key, V weft.Value, O any](open func(device.Device, O) (M, error), opts O) Maker[AnyMultiMap[K, V]] {
 	return func(t testing.TB, dev device.Device) AnyMultiMap[K, V] { return made(t, open, dev, opts) }
 }
 
-// SetOf makes sets.
+// SetOf returns a Maker of sets.
 func SetOf[S AnySet[K], K weft.Key, O any](open func(device.Device, O) (S, error), opts O) Maker[AnySet[K]] {
 	return func(t testing.TB, dev device.Device) AnySet[K] { return made(t, open, dev, opts) }
 }
@@ -88,8 +88,8 @@ func made[S, O any](t testing.TB, open func(device.Device, O) (S, error), dev de
 	return s
 }
 
-// Sequence is n keys from a first one on, which may be negative: the largest
-// keys look like what implementations like to reserve.
+// Sequence returns n consecutive keys from first on, which may be negative. The largest keys look
+// like reserved ones.
 func Sequence[K weft.Key](first, n int) []K {
 	keys := make([]K, n)
 	for i := range keys {
@@ -106,8 +106,7 @@ func Want(t testing.TB, what string, got, n int, err error) {
 	}
 }
 
-// WantPairs fails unless a map has exactly these keys, each with itself as its
-// value.
+// WantPairs fails unless a map has exactly these keys, each with itself as value.
 func WantPairs[K, V ~uint32 | ~uint64](t testing.TB, m interface {
 	Get(ctx context.Context, keys []K, vals []V, found []bool) (int, error)
 	Len() int
@@ -125,7 +124,7 @@ func WantPairs[K, V ~uint32 | ~uint64](t testing.TB, m interface {
 	}
 }
 
-// StatsOf are the statistics of a structure.
+// StatsOf returns the statistics of a structure.
 func StatsOf[T any](t testing.TB, s interface {
 	Stats(context.Context) (T, error)
 }) T {

@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// Flaws of which the statistics of a structure tell, and of contexts that end.
+// Flaws that show in the statistics of a structure, and flaws with contexts that end.
 const (
 	growsByLookups flaw = "lookups make it grow"
 	keepsDead      flaw = "Compact keeps dead slots"
@@ -20,7 +20,7 @@ const (
 	clearsHalf     flaw = "a cancelled Clear has removed what is there"
 )
 
-// compacted are the statistics of a map before Compact, and then those after it.
+// compacted returns a function with the statistics of a map before Compact, then those after it.
 func compacted(m *reference[uint64, uint64], how flaw) func() (live, dead, size int) {
 	dead, size := 3000, 4000
 	return func() (int, int, int) {
@@ -35,7 +35,7 @@ func compacted(m *reference[uint64, uint64], how flaw) func() (live, dead, size 
 	}
 }
 
-// What tests of structures call notices structures that are broken.
+// The helpers detect broken structures.
 func TestSmokeNoticesFlaws(t *testing.T) {
 	smokes := map[string]func(t testing.TB, dev device.Device, how flaw){
 		"map": func(t testing.TB, dev device.Device, how flaw) {
@@ -95,8 +95,7 @@ func TestSmokeNoticesFlaws(t *testing.T) {
 	}
 }
 
-// Constants of a header that differ from those of Go are noticed, as are those
-// that it lacks.
+// Constants of a header that differ from those of Go, or are missing, are detected.
 func TestTwinsAreCompared(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a.cuh")
 	header := "constexpr int kLanes = 16;\nenum { kA = 1, kB = 2 };\n" +
@@ -113,8 +112,7 @@ func TestTwinsAreCompared(t *testing.T) {
 	}
 }
 
-// soundMap and soundMultiMap are references, which have no layout that could be
-// broken.
+// soundMap and soundMultiMap are references without a layout that could be broken.
 type soundMap struct{ *reference[uint32, uint64] }
 
 func (soundMap) CheckInvariants() error { return nil }
@@ -125,8 +123,7 @@ type soundMultiMap struct {
 
 func (soundMultiMap) CheckInvariants() error { return nil }
 
-// Histories notice what is wrong with maps and multimaps, and nothing where
-// nothing is.
+// Histories detect flaws of maps and multimaps, and report nothing without flaws.
 func TestHistoriesNoticeFlaws(t *testing.T) {
 	for name, value := range map[string]string{"rapid.nofailfile": "true", "rapid.shrinktime": "1ms"} {
 		old := flag.Lookup(name).Value.String()

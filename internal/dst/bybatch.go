@@ -9,10 +9,10 @@ import (
 	"github.com/weftgo/weft"
 )
 
-// content is what an ordered map holds between two changes.
+// content is the content of an ordered map between two changes.
 type content map[uint64]uint64
 
-// between are the keys of a range, in order.
+// between returns the keys of a range, in order.
 func (c content) between(lo, hi uint64) []uint64 {
 	return slices.Sorted(func(yield func(uint64) bool) {
 		for k := range c {
@@ -23,29 +23,31 @@ func (c content) between(lo, hi uint64) []uint64 {
 	})
 }
 
-// A removal is a batch of ranges that are deleted, with how many pairs each had that those before it had not.
+// A removal is a batch of deleted ranges. Each pair counts for its first range.
 type removal struct {
 	lo, hi  []uint64
 	removed []uint32
 }
 
-// A view is what a lookup has seen.
+// A view is the result of a lookup.
 type view struct {
-	number   int
-	at       int // what there was before the batch of this number, and nothing else; or -1
+	number int
+	// the lookup sees exactly the content before the batch of this number; -1: any allowed content
+	at       int
 	what     string
 	explains func(content) bool
 }
 
-// checkBatches runs the changes of a history one behind the other. Each must return what it returns there, and
-// each lookup what it finds between two of them: between those that it comes behind and those that come
-// behind it, and not before what a lookup has seen that it comes behind.
+// checkBatches runs the changes of a history one after the other. Each must return the same results
+// as in the history. Each lookup must match the content between two changes. It sees the changes
+// that precede it, none that follow it, and nothing older than a preceding lookup has seen.
 func (h *history) checkBatches() error {
 	events := map[int][]event{}
 	for _, e := range h.events {
 		events[e.batch] = append(events[e.batch], e)
 	}
-	contents, place := []content{{}}, make([]int, len(h.before)) // of each batch: the contents before it
+	// place is, for each batch, the index of the content before it.
+	contents, place := []content{{}}, make([]int, len(h.before))
 	for number := range h.before {
 		last := contents[len(contents)-1]
 		place[number] = len(contents) - 1
@@ -58,7 +60,8 @@ func (h *history) checkBatches() error {
 		}
 		contents = append(contents, next)
 	}
-	seen := make([]int, len(h.before)) // contents that a lookup has seen, at least
+	// seen is, for each lookup, the smallest possible index of the content it has seen.
+	seen := make([]int, len(h.before))
 	for number := range h.before {
 		if h.changes.has(number) {
 			seen[number] = place[number] + 1
@@ -74,7 +77,7 @@ func (h *history) checkBatches() error {
 	return nil
 }
 
-// apply does to a content what a batch does, and compares what it returns.
+// apply applies a batch to a content, and compares the results.
 func (h *history) apply(number int, events []event, c content) error {
 	for i, e := range events {
 		v, there := c[e.op.Key]
@@ -100,7 +103,7 @@ func (h *history) apply(number int, events []event, c content) error {
 	return nil
 }
 
-// window is which contents a lookup may see.
+// window returns the bounds of the contents that a lookup may see.
 func (h *history) window(number int, seen, place []int, last int) (least, most int) {
 	most = last
 	for other := range h.before {
@@ -114,7 +117,7 @@ func (h *history) window(number int, seen, place []int, last int) (least, most i
 	return least, most
 }
 
-// viewsOf are those of a lookup, of keys, too.
+// viewsOf returns the views of a lookup, including lookups by key.
 func (h *history) viewsOf(number int, events []event) (all []view) {
 	for _, v := range h.views {
 		if v.number == number {
@@ -135,7 +138,7 @@ func (h *history) viewsOf(number int, events []event) (all []view) {
 	return all
 }
 
-// explain finds contents, within bounds, in which all views of a lookup see what they have seen.
+// explain finds a content within bounds that matches all views of a lookup.
 func (h *history) explain(views []view, contents []content, place []int, least, most int) (at int, err error) {
 	for at = least; at <= most; at++ {
 		if !slices.ContainsFunc(views, func(v view) bool { return v.at < 0 && !v.explains(contents[at]) }) {
@@ -150,7 +153,7 @@ func (h *history) explain(views []view, contents []content, place []int, least, 
 	return at, nil
 }
 
-// rangesSeen is what lookups of ranges have seen: how many pairs each has, up to a limit, and which.
+// rangesSeen returns a check of range lookups: the pairs of each range, up to a limit.
 func rangesSeen(lo, hi []uint64, limit int, row func(i int) (keys, vals []uint64)) func(content) bool {
 	return func(c content) bool {
 		for i := range lo {
@@ -167,7 +170,7 @@ func rangesSeen(lo, hi []uint64, limit int, row func(i int) (keys, vals []uint64
 	}
 }
 
-// countsSeen is what a lookup has seen that counts the pairs of ranges.
+// countsSeen returns a check of a lookup that counts the pairs of ranges.
 func countsSeen(lo, hi []uint64, counts []uint32) func(content) bool {
 	return func(c content) bool {
 		for i := range lo {
@@ -179,7 +182,7 @@ func countsSeen(lo, hi []uint64, counts []uint32) func(content) bool {
 	}
 }
 
-// pairsSeen is what an iteration comes to.
+// pairsSeen returns a check of an iteration.
 func pairsSeen[K weft.Key, V weft.Value](all iter.Seq2[K, V]) func(content) bool {
 	found, twice := content{}, false
 	for k, v := range all {

@@ -7,14 +7,14 @@ import (
 	"github.com/weftgo/weft"
 )
 
-// Of batches that are wholes, lookups see what there was between two of them, in the order of their streams.
+// Lookups see contents between atomic batches, in the order of their streams.
 func TestCheckBatches(t *testing.T) {
 	type pairs = content
 	both, second, first, none := pairs{1: 10, 2: 20}, pairs{2: 20}, pairs{1: 10}, pairs{}
 	for _, c := range []struct {
 		name          string
-		a, b          pairs // that two lookups of a stream have seen
-		linked        bool  // behind the first change
+		a, b          pairs // seen by two lookups of a stream
+		linked        bool  // after the first change
 		snapshot      pairs // taken between the changes
 		removed       uint32
 		deleted, want bool

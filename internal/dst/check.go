@@ -8,15 +8,14 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// Check looks, in each part of a history, for an order of its operations that
-// explains what they returned and keeps to a partial order: before(i, j)
-// reports that operation i must precede operation j, since it ended before that
-// began, or since edges between streams say so; what follows from that need not be
-// said.
+// Check searches, in each part of a history, for an order of its operations that explains their
+// results and extends a partial order. before(i, j) reports that operation i must precede operation
+// j, because it ended before j began, or because of an edge between streams. before need not be
+// transitive.
 //
-// Porcupine is asked about short parts, and about those for which we find no
-// order; if it knows better, that is an error, too, unless the search was given
-// up. Check also returns the steps of the longest search.
+// Porcupine judges short parts as well, and those for which the search finds no order. If the two
+// disagree, that is an error, too, unless the search gave up. Check also returns the number of
+// steps of the longest search.
 func (m *Model[S, O]) Check(ops []O, before func(i, j int) bool) (steps int, err error) {
 	var parts [][]int
 	at := map[any]int{}
@@ -59,7 +58,7 @@ func (m *Model[S, O]) Check(ops []O, before func(i, j int) bool) (steps int, err
 	return steps, nil
 }
 
-// tell lists events in the order in which they began.
+// tell formats events in the order in which they began.
 func tell(events []event) string {
 	events = slices.Clone(events)
 	slices.SortStableFunc(events, func(a, b event) int { return int(a.from - b.from) })

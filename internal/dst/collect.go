@@ -5,9 +5,9 @@ import (
 	"runtime/debug"
 )
 
-// Each program takes a simulated device for some milliseconds, and little of what it
-// makes stays: so tests that run programs collect that half as often as Go does. GOGC has
-// the last word.
+// Each program uses a simulated device for a few milliseconds, and little of its memory survives.
+// Tests that run programs therefore collect garbage half as often as Go does by default. GOGC takes
+// precedence.
 func init() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(200)

@@ -1,10 +1,9 @@
-// Package dst tests maps and sets by deterministic simulation. It makes up
-// small programs of concurrent operations, runs them on a simulated GPU
-// (device/sim) under schedules that a seed determines, and checks that what
-// the operations returned is explained by some order of them, key by key.
-// What fails is shrunk and printed with the command that replays it.
+// Package dst tests maps and sets by deterministic simulation. It generates small programs of
+// concurrent operations and runs them on a simulated GPU (device/sim), under schedules that a seed
+// determines. It checks that some order of the operations explains their results, key by key. A
+// failing program is shrunk and printed with the command that replays it.
 //
-// A structure's test says how to make its structure and calls [Run]:
+// A structure's test provides a constructor of its structure and calls [Run]:
 //
 //	dst.Run(t, dst.Config[uint64, uint64]{
 //		New: func(dev device.Device, s dst.Shape) (dst.Subject[uint64, uint64], error) {
@@ -18,45 +17,37 @@
 //
 // # What is checked
 //
-// In sequentially consistent memory, an operation of a mixed batch lasts from
-// the first read of its key to the last write of its result, and an operation
-// that ended before another began comes before it. In weak memory all
-// operations of a mixed batch are concurrent: threads of one launch that do not
-// synchronize have no common clock. The operations of a batch of one kind
-// follow each other in batch order, as structures promise unless told
-// otherwise; then they are concurrent, too.
+// In sequentially consistent memory, an operation of a mixed batch lasts from the first read of its
+// key to the last write of its result. An operation that ended before another began precedes it. In
+// weak memory all operations of a mixed batch are concurrent, because threads of one launch that do
+// not synchronize have no common clock. The operations of a batch of one kind run in batch order,
+// as structures promise by default. Otherwise they are concurrent, too.
 //
-// Programs of several streams submit batches that overlap, among batches of the
-// host in many pieces, iterations, clears, events between streams, and waits
-// whose contexts end at a step of the seed. What they return must be explained
-// by an order that keeps to what structures promise:
+// Programs of several streams submit overlapping batches. Among them are host batches in many
+// pieces, iterations, clears, events between streams, and waits with contexts that end at a step of
+// the seed. The results must be explained by an order that follows the promises of structures:
 //
-//   - batches of one stream follow each other, and so do those that an event
-//     orders,
-//   - changes follow each other as they were submitted or called, whatever
-//     their streams,
-//   - a lookup of the host, and an iteration, sees every change whose call has
-//     returned and every change submitted before it; nothing else is waited
-//     for,
-//   - whatever is submitted or called comes after what the host had waited for.
+//   - batches of one stream run in order, and so do those that an event orders,
+//   - changes run in the order of submission or call, on any streams,
+//   - a host lookup, and an iteration, sees every change that returned before and every change
+//     submitted before; it waits for nothing else,
+//   - a batch that is submitted or called follows everything that the host has waited for.
 //
-// A lookup beside a batch may meanwhile find the value of a duplicate that does
-// not count in the end. At the end every key is looked up, Len must be the number
-// found, and the structure is closed with a batch under way. In weak memory, a
-// data race is a failure, too.
+// A lookup alongside a batch may find the value of a duplicate that does not count in the end. At
+// the end every key is looked up, Len must equal the number found, and the structure is closed
+// while a batch runs. In weak memory, a data race is a failure, too.
 //
-// [Omit] leaves out the calls by which the host orders streams or waits for them,
-// one at a time: each must be noticed.
+// [Omit] leaves out the calls by which the host orders streams or waits for them, one at a time.
+// Each omission must be detected.
 //
-// An order is looked for by a search of our own over a [Model] of the structure,
-// which takes some dozens of steps where a general one takes minutes. Porcupine
-// judges short histories and those without an order by the same model; it is a
-// failure, too, if the two disagree. So is a history on which both give up.
+// The order is found by a search of this package's own over a [Model] of the structure. It takes
+// dozens of steps where a general search takes minutes. Porcupine judges short histories, and those
+// without an order, by the same model. A disagreement of the two is a failure, and so is a history
+// on which both give up.
 //
 // # Long runs
 //
-// go test -sim.seeds=N tries N schedules per test instead of the test's own
-// number, starting at -sim.seed. With -v each test tells how many launches there
-// were: every launch is an interleaving of its own. WEFT_SIM_TRACE=file beside
-// a replay shows every instruction.
+// go test -sim.seeds=N tries N schedules per test instead of the test's own number, starting at
+// -sim.seed. With -v each test reports the number of launches, each of which is a separate
+// interleaving. WEFT_SIM_TRACE=file with a replay shows every instruction.
 package dst

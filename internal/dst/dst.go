@@ -22,46 +22,43 @@ var (
 	first = flag.Uint64("sim.seed", 0, "first seed of tests of concurrency: with -sim.seeds=1, replays one")
 )
 
-// Config is a structure to test and how.
+// Config specifies the structure to test and the tests.
 type Config[K weft.Key, V weft.Value] struct {
 	// New makes an empty structure of a shape.
 	New func(dev device.Device, shape Shape) (Subject[K, V], error)
-	// Arch is the architecture whose kernels run: 80 or 90. Default 90.
+	// Arch is the architecture of the kernels to run: 80 or 90. Default 90.
 	Arch int
 	// Shapes of programs. Default: [Shapes].
 	Shapes []Shape
-	// Uniform structures take no mixed batches, and have no values: sets.
+	// Uniform structures have no mixed batches and no values: sets.
 	Uniform bool
-	// Multi structures are multimaps: what [MultiMap] makes.
+	// Multi structures are multimaps, as made by [MultiMap].
 	Multi bool
-	// Reduce has programs combine values, too: of maps with integers.
+	// Reduce makes programs combine values, too. It requires maps with integers.
 	Reduce bool
-	// Updates has mixed batches replace values of keys that are there, too: of maps that can.
+	// Updates makes mixed batches replace values of present keys, too. It requires maps that can.
 	Updates bool
-	// byBatch calls what only ordered maps have: see [ByBatch].
+	// byBatch adds the calls that only ordered maps have: see [ByBatch].
 	byBatch func(r *runner[K, V]) orders
-	// Loads has batches of PutNews be GetOrPuts: of maps. These don't tell what has found
-	// no room, so no shape is of fixed size.
+	// Loads replaces batches of PutNews by GetOrPuts, of maps. These do not report what did not
+	// fit, so no shape has a fixed size.
 	Loads bool
-	// Upkeep is what may happen to a structure between batches without a
-	// change of what it holds.
+	// Upkeep lists maintenance between batches that leaves the content unchanged.
 	Upkeep []Upkeep[K, V]
-	// Rough says that operations may be run again after their batch, so that
-	// what memory sees of them does not show when they took effect.
+	// Rough means that operations may be repeated after their batch, so their memory accesses do
+	// not show when they took effect.
 	Rough bool
-	// Unordered structures don't promise that the operations of a batch of
-	// one kind have the outcome of batch order.
+	// Unordered structures do not promise batch order for batches of one kind.
 	Unordered bool
-	// First seed to try and how many. Default 0 and 40; [Run] lets the flags
-	// -sim.seed and -sim.seeds decide.
+	// First is the first seed, Seeds the number of seeds. Default 0 and 40; in [Run] the flags
+	// -sim.seed and -sim.seeds override them.
 	First uint64
 	Seeds int
-	// Wrap, if not nil, is put around the device that the structure is made on.
+	// Wrap, if not nil, wraps the device that the structure is made on.
 	Wrap func(device.Device) device.Device
 	// Rewrite breaks the kernels on purpose; see [sim.Options].
 	Rewrite func(file, ptx string) string
-	// Whole leaves a program that fails as it is: who only wants to know that
-	// there is one saves the time to shrink it.
+	// Whole disables shrinking. It saves time if only the existence of a failure matters.
 	Whole bool
 	// stream makes the programs of one seed differ from test to test.
 	stream uint64
@@ -69,31 +66,31 @@ type Config[K weft.Key, V weft.Value] struct {
 
 const defaultSeeds = 40
 
-// Upkeep is something that may be done between batches.
+// Upkeep is maintenance that may run between batches.
 type Upkeep[K weft.Key, V weft.Value] struct {
 	Name string
 	Do   func(Subject[K, V]) error
 }
 
-// A Failure is a program that went wrong.
+// A Failure is a failing program.
 type Failure struct {
 	Seed   uint64
 	Shape  Shape
 	How    string // scheduler and memory
 	Err    error
-	Shrunk string // the smallest program found that fails
+	Shrunk string // the smallest failing program found
 	Ops    int    // in that program
 	Small  error  // its failure
-	Under  uint64 // the seed of the schedule under which it fails
+	Under  uint64 // the seed of the schedule under which the shrunk program fails
 }
 
-// String tells all of a failure.
+// String formats all fields of a failure.
 func (f *Failure) String() string {
 	s := fmt.Sprintf("seed %d, shape %q, %s: %v\n", f.Seed, f.Shape.Name, f.How, f.Err)
 	return s + fmt.Sprintf("shrunk to %d operations, which fail under the schedule of seed %d: %v\n%s", f.Ops, f.Under, f.Small, f.Shrunk)
 }
 
-// replay is the command that runs a seed of a test again.
+// replay returns the command that runs a seed of a test again.
 func replay(test string, seed uint64) string {
 	parts := strings.Split(test, "/")
 	for i, p := range parts {
@@ -102,14 +99,14 @@ func replay(test string, seed uint64) string {
 	return fmt.Sprintf("replay: go test . -run '%s' -sim.seeds=1 -sim.seed=%d", strings.Join(parts, "/"), seed)
 }
 
-// A Tally is what was tried.
+// A Tally counts the work of a test.
 type Tally struct {
 	Programs int
 	Launches int // of kernels, each under a schedule of its own
 	Steps    int // of the longest search for an order
 }
 
-// String reads like the end of a log.
+// String formats the tally for the end of a log.
 func (t Tally) String() string {
 	return fmt.Sprintf("%d programs, %d launches, each under a schedule of its own; longest search %d steps of %d", t.Programs, t.Launches, t.Steps, maxSteps)
 }
@@ -121,11 +118,12 @@ func (t *Tally) add(o Tally) {
 	t.Steps = max(t.Steps, o.Steps)
 }
 
-// Run tries many schedules and fails the test with the first that goes wrong. With -short
-// and with the race detector it skips the test, since it interprets kernels.
+// Run tries many schedules and fails the test at the first failure. With -short and with the race
+// detector it skips the test, because it interprets kernels.
 func Run[K weft.Key, V weft.Value](t *testing.T, cfg Config[K, V]) {
 	t.Helper()
-	if conformance.Raced { // a constant: what is below is not even compiled then for each pair of types
+	// Raced is a constant, so the code below is not even compiled then for each pair of types.
+	if conformance.Raced {
 		t.Skip("the simulator has goroutines of its own")
 		return
 	}
@@ -147,10 +145,10 @@ func Run[K weft.Key, V weft.Value](t *testing.T, cfg Config[K, V]) {
 	t.Fatalf("%v\n%s", f, replay(t.Name(), f.Seed))
 }
 
-// Seeds returns what -sim.seeds says, or half of n: kernels that ship failed in none of a million.
+// Seeds returns -sim.seeds, or half of n. Kernels that ship failed under none of a million seeds.
 func Seeds(n int) int { return cmp.Or(*seeds, (n+1)/2) }
 
-// Explore does so in a parallel test, named by the types and a mode.
+// Explore calls Run in a parallel subtest, named by the types and a mode.
 func Explore[K weft.Key, V weft.Value](t *testing.T, mode fmt.Stringer, cfg Config[K, V]) {
 	t.Run(cfg.types()+","+mode.String(), func(t *testing.T) {
 		t.Parallel()
@@ -158,7 +156,7 @@ func Explore[K weft.Key, V weft.Value](t *testing.T, mode fmt.Stringer, cfg Conf
 	})
 }
 
-// types name what is tested.
+// types names the types under test.
 func (cfg *Config[K, V]) types() string {
 	switch pair := fmt.Sprintf("%T,%T", *new(K), *new(V)); {
 	case cfg.Uniform:
@@ -170,35 +168,35 @@ func (cfg *Config[K, V]) types() string {
 	}
 }
 
-// Reducing is the configuration for programs that combine values, too.
+// Reducing returns the configuration for programs that also combine values.
 func (cfg Config[K, V]) Reducing() Config[K, V] {
 	cfg.Reduce = true
 	return cfg
 }
 
-// Updating is the configuration for programs whose mixed batches replace values of keys that are there, too.
+// Updating returns the configuration for mixed batches that also replace values.
 func (cfg Config[K, V]) Updating() Config[K, V] {
 	cfg.Updates = true
 	return cfg
 }
 
-// ByBatch is the configuration for ordered maps that run batches as wholes, one after the other and the
-// operations of each in their order. Programs ask for ranges and snapshots, too ([OrderedMap]), and what each
-// lookup returns must be what there was between two changes.
+// ByBatch returns the configuration for ordered maps with atomic batches that run one after the
+// other, each in batch order. Programs also use ranges and snapshots ([OrderedMap]). Each lookup
+// must return the content between two changes.
 func ByBatch[K weft.Key, V weft.Value](cfg Config[K, V]) Config[K, V] {
 	cfg.byBatch = newOrders[K, V]
 	return cfg
 }
 
-// Tries is the configuration for so many seeds: where they are fewer, the slots, and so all
-// orders of memory, are those of other widths.
+// Tries returns the configuration for a number of seeds. Fewer suffice where slots, and so all
+// memory orders, are those of other widths.
 func (cfg Config[K, V]) Tries(seeds int) Config[K, V] {
 	cfg.Seeds = seeds
 	return cfg
 }
 
-// setup is a configuration without the types of its structure: programs, histories and models
-// hold keys and values as numbers ([types]).
+// setup is a configuration without the types of its structure. Programs, histories and models hold
+// keys and values as numbers ([types]).
 type setup struct {
 	Config[uint64, uint64]
 	types
@@ -223,8 +221,7 @@ func (cfg Config[K, V]) erased() *setup {
 	return x
 }
 
-// Find tries seeds in order and returns the first failure, shrunk, or nil, and
-// what it tried.
+// Find tries seeds in order. It returns the first failure, shrunk, or nil, and the tally.
 func Find[K weft.Key, V weft.Value](cfg Config[K, V]) (f *Failure, tried Tally) {
 	return cfg.erased().find()
 }
@@ -256,14 +253,14 @@ func (cfg *setup) find() (f *Failure, tried Tally) {
 	return nil, tried
 }
 
-// try makes up a program and runs it. The seed decides everything.
+// try generates a program and runs it. The seed determines everything.
 func (cfg *setup) try(seed uint64) (*Failure, Tally) {
 	rng := rand.New(rand.NewPCG(seed, cfg.stream))
 	shape := cfg.Shapes[rng.IntN(len(cfg.Shapes))]
 	opts := sim.Options{Seed: seed, Arch: cfg.Arch, Rewrite: cfg.Rewrite, Scheduler: sim.Random, Sequential: rng.IntN(2) == 0}
 	opts.Races = !opts.Sequential
 	if seed%2 == 1 {
-		opts.L2 = 1 // no table fits it
+		opts.L2 = 1 // smaller than any table
 	}
 	if rng.IntN(4) == 0 {
 		opts.Scheduler, opts.Depth = sim.PCT, 2+rng.IntN(3)
@@ -286,7 +283,7 @@ func (cfg *setup) try(seed uint64) (*Failure, Tally) {
 	return &Failure{Seed: seed, Shape: shape, How: how, Err: err, Shrunk: small.String(), Ops: small.size(), Small: e, Under: under}, tally
 }
 
-// attempt runs a program once; no error if all is well.
+// attempt runs a program once.
 func (cfg *setup) attempt(shape Shape, opts sim.Options, p program) (Tally, error) {
 	history, launches, err := cfg.execute(shape, opts, p)
 	tally := Tally{Programs: 1, Launches: launches}

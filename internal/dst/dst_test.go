@@ -12,14 +12,14 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// at is an event of key 1 with all its results.
+// at returns an event of key 1 with all its results.
 func at(from, till int64, kind weft.OpKind, val uint64, ok bool, got uint64) event {
 	return event{
 		op: weft.Op[uint64, uint64]{Kind: kind, Key: 1, Value: val}, returns: Returns{OK: true, Vals: true}, ok: ok, val: got, from: from, till: till,
 	}
 }
 
-// loading is an event of a GetOrPut.
+// loading turns an event into one of a GetOrPut.
 func loading(e event) event {
 	e.returns.Loaded = true
 	return e
@@ -74,13 +74,13 @@ func TestProgramsComeFromTheSeed(t *testing.T) {
 	}
 }
 
-// hostMap is a map in host memory that looks like one on the device.
+// hostMap is a map in host memory that implements the interface of one on the device.
 type hostMap struct {
 	dev       device.Device
 	m         map[uint64]uint64
 	broken    bool // deletes leave keys with a certain bit in place
-	backwards bool // the last operation of a batch goes first
-	refuses   bool // there is never room
+	backwards bool // operations of a batch run in reverse
+	refuses   bool // never has capacity
 	stores    func(v uint64) uint64
 }
 
@@ -141,7 +141,7 @@ func configOf(h hostMap) Config[uint64, uint64] {
 	}}
 }
 
-// The order of a batch counts, unless the structure does not promise it.
+// Batch order is required, unless the structure does not promise it.
 func TestUnordered(t *testing.T) {
 	cfg := configOf(hostMap{backwards: true})
 	if f, _ := Find(cfg); f == nil {
@@ -153,8 +153,8 @@ func TestUnordered(t *testing.T) {
 	}
 }
 
-// A map that works passes; one that doesn't is found, and the program shrinks
-// to what it takes: a Put and a Delete of one key.
+// A correct map passes. A broken one is found, and the program shrinks to the minimum: a Put and a
+// Delete of one key.
 func TestFind(t *testing.T) {
 	cfg := configOf(hostMap{})
 	if f, tried := Find(cfg); f != nil || tried.Programs != defaultSeeds {
@@ -169,7 +169,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// A map that refuses all keys is not full.
+// A map that refuses all keys is not excused as full.
 func TestRefusal(t *testing.T) {
 	for _, shape := range Shapes {
 		if shape.Fixed {
@@ -182,7 +182,7 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-// A map that loses bits of values is found, whichever they are.
+// A map that loses any bits of values is found.
 func TestValues(t *testing.T) {
 	for name, broken := range map[string]func(v uint64) uint64{
 		"the high half":   func(v uint64) uint64 { return v & 0xffffffff },
@@ -206,7 +206,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// The replay of a test whose name is no pattern runs that test.
+// The replay command quotes the name of a test as a pattern.
 func TestReplay(t *testing.T) {
 	if got, want := replay("TestX/a+b(c)", 7), `replay: go test . -run '^TestX$/^a\+b\(c\)$' -sim.seeds=1 -sim.seed=7`; got != want {
 		t.Errorf("%s, want %s", got, want)

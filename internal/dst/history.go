@@ -8,18 +8,18 @@ import (
 	"github.com/weftgo/weft"
 )
 
-// An event is one operation with what it returned and when it ran.
+// An event is one operation with its results and its times.
 type event struct {
 	op         weft.Op[uint64, uint64]
 	batch      int
-	rank       int // in a batch whose operations follow each other, from 1
+	rank       int // position in a batch with ordered operations, from 1
 	returns    Returns
 	ok         bool
-	full       bool // there may have been no room for it
+	full       bool // it may not have fit
 	val        uint64
-	passing    []uint64 // values that a lookup may have found, whatever there was
+	passing    []uint64 // values that a lookup may have found in passing
 	removed    int
-	all        []uint64 // what a GetAll lists
+	all        []uint64 // the values listed by a GetAll
 	from, till int64
 	begun      bool // from is known
 }
@@ -27,37 +27,34 @@ type event struct {
 // forever is later than all times.
 const forever = math.MaxInt64
 
-// A history is what the operations of a program returned, and what a structure
-// promises about their order:
+// A history has the results of a program's operations, and the order that the structure promises:
 //
-//   - batches of one stream, and those that an event orders, follow each other,
-//   - changes follow each other as they were submitted or called, whatever
-//     their streams,
-//   - a lookup of the host sees every change whose call has returned and every
-//     change submitted before it; nothing else is waited for,
-//   - whatever is submitted or called comes after what the host had waited for.
+//   - batches of one stream, and those that an event orders, run in order,
+//   - changes run in the order of submission or call, on any streams,
+//   - a host lookup sees every change that returned before and every change submitted before; it
+//     waits for nothing else,
+//   - a batch that is submitted or called follows everything that the host has waited for.
 //
-// In sequentially consistent memory, what ended before something began comes
-// before it, too: an operation of a concurrent batch lasts from the first read
-// of its key to the last write of its result, others from the submission of
-// their batch to the host's wait for it. In weak memory threads that do not
-// synchronize have no common clock.
+// In sequentially consistent memory, an operation that ended before another began precedes it, too.
+// An operation of a concurrent batch lasts from the first read of its key to the last write of its
+// result. Others last from the submission of their batch to the host's wait for it. In weak memory,
+// threads that do not synchronize have no common clock.
 type history struct {
 	events  []event
-	timed   bool // times count
+	timed   bool // times are significant
 	multi   bool
 	reduce  combining
 	reduces bool // operations may combine values
 
-	byBatch bool    // batches are wholes
-	changes numbers // those that change something
+	byBatch bool    // batches are atomic
+	changes numbers // batches with effects
 	cuts    map[int]*removal
 	views   []view
 
-	before  []numbers // for each batch, those that must precede it
-	known   numbers   // those that the host has waited for
-	changed numbers   // the last change and those before it
-	stream  []numbers // for each stream, its last batch and those before it
+	before  []numbers // for each batch, its predecessors
+	known   numbers   // batches that the host has waited for
+	changed numbers   // the last change and its predecessors
+	stream  []numbers // for each stream, its last batch and the predecessors
 }
 
 // numbers is a set of batches.
@@ -65,14 +62,14 @@ type numbers uint64
 
 func (s numbers) has(i int) bool { return s>>i&1 != 0 }
 
-// number numbers a batch and says what precedes it.
+// number assigns a number to a batch and records its predecessors.
 func (h *history) number(before numbers) (number int, with numbers) {
 	h.before = append(h.before, before)
 	number = len(h.before) - 1
 	return number, before | 1<<number
 }
 
-// begin notes that a batch is given to a stream.
+// begin records that a batch is submitted to a stream.
 func (h *history) begin(stream int, changes bool) int {
 	before := h.known | h.stream[stream]
 	if changes {
@@ -84,14 +81,14 @@ func (h *history) begin(stream int, changes bool) int {
 	return i
 }
 
-// beginCall notes that the host calls.
+// beginCall records a call by the host.
 func (h *history) beginCall(changes bool) int {
 	i, with := h.number(h.known | h.changed)
 	h.change(i, changes, with)
 	return i
 }
 
-// change notes that a batch changes something.
+// change records whether a batch changes something.
 func (h *history) change(number int, changes bool, with numbers) {
 	if changes {
 		h.changed = with
@@ -99,19 +96,19 @@ func (h *history) change(number int, changes bool, with numbers) {
 	}
 }
 
-// link notes that one stream waits for another.
+// link records that one stream waits for another.
 func (h *history) link(from, to int) { h.stream[to] |= h.stream[from] }
 
-// returned notes that the host has waited for a batch.
+// returned records that the host has waited for a batch.
 func (h *history) returned(number int) { h.known |= h.before[number] | 1<<number }
 
-// waited notes that the host has waited for a stream.
+// waited records that the host has waited for a stream.
 func (h *history) waited(stream int) { h.known |= h.stream[stream] }
 
-// waitedForAll notes that the host has waited for everything.
+// waitedForAll records that the host has waited for everything.
 func (h *history) waitedForAll() { h.known = 1<<len(h.before) - 1 }
 
-// add enters the operations of a batch.
+// add adds the operations of a batch.
 func (h *history) add(number int, events []event) {
 	for i := range events {
 		events[i].batch = number
@@ -119,8 +116,7 @@ func (h *history) add(number int, events []event) {
 	h.events = append(h.events, events...)
 }
 
-// keys are those of the history so far, of batches under way and others, each
-// once.
+// keys returns the keys of the history so far, of running batches and of others, each once.
 func (h *history) keys(others iter.Seq[uint64], underWay []event) []uint64 {
 	all := slices.Collect(others)
 	for _, e := range slices.Concat(h.events, underWay) {
@@ -130,16 +126,16 @@ func (h *history) keys(others iter.Seq[uint64], underWay []event) []uint64 {
 	return slices.Compact(all)
 }
 
-// complete adds to the events what shows in the end only.
+// complete adds to the events what is known only at the end.
 func (h *history) complete(shape Shape) {
 	slices.SortStableFunc(h.events, func(a, b event) int { return a.batch - b.batch })
 	h.fill(shape)
 	h.pass()
 }
 
-// fill notes whether the structure may have been full in a batch: as many
-// operations as it has room for must have put something into it by then. Inserts
-// that found no room may have run again, after what memory has seen of them.
+// fill marks the events of each batch in which the structure may have been full: at least capacity
+// operations must have inserted by then. Inserts that did not fit may have been repeated after the
+// accesses that memory recorded.
 func (h *history) fill(shape Shape) {
 	entered := 0
 	for lo, hi := 0, 0; lo < len(h.events); lo = hi {
@@ -159,10 +155,9 @@ func (h *history) fill(shape Shape) {
 	}
 }
 
-// pass notes the values that a lookup may meet beside a batch that does not
-// return them all in some order: duplicates of a batch whose operations follow
-// each other are there for a moment, and so are the first values of a
-// multimap's key.
+// pass records the values that a lookup may find temporarily, alongside a batch that does not
+// return them all in some order. These are the duplicates of an ordered batch, and the first values
+// of a key in a multimap.
 func (h *history) pass() {
 	type place struct {
 		key   uint64
@@ -203,7 +198,7 @@ func (h *history) precedes(i, j int) bool {
 	return h.before[b.batch].has(a.batch) || h.timed && a.till < b.from
 }
 
-// check looks for an order of a history that keeps to its promises.
+// check searches for an order of a history that keeps the promises.
 func (h *history) check() (steps int, err error) {
 	if h.byBatch {
 		return len(h.before), h.checkBatches()
@@ -217,8 +212,8 @@ func (h *history) check() (steps int, err error) {
 	return lenient(mapModel(h.reduce)).Check(h.events, h.precedes)
 }
 
-// lenient lets a model do what events leave open: lookups may have met a value
-// in passing.
+// lenient extends a model by results that events leave open: lookups may have found a value in
+// passing.
 func lenient[S any](m *Model[S, event]) *Model[S, event] {
 	step, hint := m.Step, m.Hint
 	m.Step = func(s S, e event) ([]S, *event) {
@@ -239,7 +234,7 @@ func lenient[S any](m *Model[S, event]) *Model[S, event] {
 	return m
 }
 
-// passed reports whether a lookup has met a value in passing.
+// passed reports whether a lookup may have found its value in passing.
 func (e *event) passed() bool {
 	return e.op.Kind == weft.OpGet && e.ok && e.returns.Vals && slices.Contains(e.passing, e.val)
 }

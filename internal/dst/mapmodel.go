@@ -8,7 +8,7 @@ import (
 	"github.com/weftgo/weft"
 )
 
-// A state is what a map holds for one key.
+// A state is the content of a map for one key.
 type state struct {
 	present bool
 	val     uint64
@@ -35,8 +35,8 @@ func mapModel(reduce combining) *Model[state, event] {
 	}
 }
 
-// reduceModel is the model of maps whose operations may combine values. There is
-// nothing to hint at: a value read does not tell who wrote it.
+// reduceModel is the model of maps with operations that may combine values. It has no hints: a
+// value that was read does not identify its writer.
 func reduceModel(reduce combining) *Model[state, event] {
 	m := mapModel(reduce)
 	m.Key = func(s state, _ func(any) bool) string { return fmt.Sprint(s) }
@@ -44,7 +44,7 @@ func reduceModel(reduce combining) *Model[state, event] {
 	return m
 }
 
-// combining is the value that a reduction leaves.
+// combining returns the result of a reduction.
 type combining func(kind weft.OpKind, a, b uint64) uint64
 
 func reduced[V weft.Value](kind weft.OpKind, a, b V) V {
@@ -61,10 +61,10 @@ func reduced[V weft.Value](kind weft.OpKind, a, b V) V {
 	return V(uint64(a) | uint64(b))
 }
 
-// step says whether an operation may return what it did in a state, and what
-// state it leaves. In a full structure an insert may find no room.
+// step reports whether an operation may have returned its results in a state, and returns the next
+// state. In a full structure an insert may fail.
 func (reduce combining) step(s state, e event) (bool, state) {
-	ok := !e.returns.OK // what is not returned may be anything
+	ok := !e.returns.OK // results that are not returned may be anything
 	full := e.full && !s.present && !e.ok && e.returns.OK
 	switch e.op.Kind {
 	case weft.OpGet:
@@ -75,7 +75,7 @@ func (reduce combining) step(s state, e event) (bool, state) {
 		}
 		return ok || e.ok == !s.present, state{true, e.op.Value}
 	case weft.OpPutNew:
-		if full { // the value that it brought may lie there still
+		if full { // its value may still be there
 			return !e.returns.Vals || e.val == s.val || e.val == e.op.Value, s
 		}
 		if s.present {
@@ -99,8 +99,8 @@ func (reduce combining) step(s state, e event) (bool, state) {
 	return ok || e.ok == s.present, state{}
 }
 
-// hint tries an operation in all states that it tells apart: without the key,
-// with the value that it returned, and with another.
+// hint tries an operation in all states that it distinguishes: without the key, with the value that
+// it returned, and with another one.
 func (reduce combining) hint(e event) Hint {
 	other := uint64(0)
 	for other == e.val || other == e.op.Value {

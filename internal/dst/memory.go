@@ -5,9 +5,9 @@ import (
 	"runtime/debug"
 )
 
-// init lets tests that simulate use more memory and less time: they allocate much and keep little.
-// A collection also empties the pools in which simulated devices find what others left. The
-// variables GOGC and GOMEMLIMIT come first.
+// init makes simulating tests trade memory for time: they allocate much and retain little. A
+// collection also empties the pools of memory that simulated devices reuse. The variables GOGC and
+// GOMEMLIMIT take precedence.
 func init() {
 	if os.Getenv("GOGC") != "" {
 		return

@@ -8,25 +8,24 @@ import (
 	"github.com/weftgo/weft"
 )
 
-// Operations of batches that package weft has no kinds for: they list all values of
-// keys; and they are PutNews that report the values that are there.
+// Operations of batches that package weft has no kinds for: one lists all values of keys, the other
+// is a PutNew that reports the present value.
 const (
 	getAll   = weft.OpKind(0xfe)
 	getOrPut = weft.OpKind(0xfd)
 )
 
-// A run is the values of a key that one batch added. The order within a run is
-// the device's affair. While its batch runs, any value of the run may come
-// first; from then on they have an order, which operations show bit by bit.
+// A run is the values of a key that one batch added. The device chooses the order within a run.
+// While its batch runs, any value of the run may be first. From then on the values have an order,
+// which operations reveal step by step.
 type run struct {
 	batch int
 	vals  []uint64
-	first uint64 // the one that comes first, if that has shown, or 0, which is no value
+	first uint64 // the first value, if known, or 0, which is not a value
 }
 
-// multiModel is the model of multimaps. A state is the runs of a key, those of
-// earlier batches before those of later ones. The facts are the values that the
-// key has.
+// multiModel is the model of multimaps. A state is the runs of a key, in the order of their
+// batches. The facts are the values of the key.
 func multiModel() *Model[[]run, event] {
 	return &Model[[]run, event]{
 		Step:      stepMulti,
@@ -46,13 +45,14 @@ func valsOf(runs []run) (vals []uint64) {
 	return vals
 }
 
-// stepMulti is what an operation does. A DeleteAll removes one value a step and
-// ends when it finds none. What is not returned may be anything.
+// stepMulti is the effect of an operation. A DeleteAll removes one value per step and ends when it
+// finds none. Results that are not returned may be anything.
 func stepMulti(runs []run, e event) (next [][]run, rest *event) {
 	empty := len(runs) == 0
 	ok := func(is bool) bool { return !e.returns.OK || e.ok == is }
 	switch kind := e.op.Kind; {
-	case e.full && e.returns.OK && !e.ok && (kind == weft.OpPut || kind == weft.OpPutNew && empty): // no room
+	// The pair did not fit.
+	case e.full && e.returns.OK && !e.ok && (kind == weft.OpPut || kind == weft.OpPutNew && empty):
 		return only(runs, e.got() == 0), nil
 	case kind == weft.OpPut && ok(true), kind == weft.OpPutNew && empty && ok(true):
 		return only(add(runs, e.batch, e.op.Value), e.got() == 0), nil
@@ -73,7 +73,7 @@ func stepMulti(runs []run, e event) (next [][]run, rest *event) {
 	return nil, nil
 }
 
-// got is the value that an operation returned, or 0.
+// got returns the value that an operation returned, or 0.
 func (e *event) got() uint64 {
 	if e.returns.Vals && (e.op.Kind == weft.OpGet || e.op.Kind == weft.OpPutNew) {
 		return e.val
@@ -81,7 +81,7 @@ func (e *event) got() uint64 {
 	return 0
 }
 
-// only is a state, if that is possible.
+// only returns a single state, if it is possible.
 func only[S any](s S, possible bool) []S {
 	if !possible {
 		return nil
@@ -89,7 +89,7 @@ func only[S any](s S, possible bool) []S {
 	return []S{s}
 }
 
-// add puts a value behind those of earlier batches.
+// add appends a value to those of its batch, after those of earlier batches.
 func add(runs []run, batch int, v uint64) []run {
 	last := run{batch: batch}
 	for n := len(runs); n > 0 && runs[n-1].batch == batch; n-- {
@@ -99,7 +99,7 @@ func add(runs []run, batch int, v uint64) []run {
 	return append(slices.Clip(runs), last)
 }
 
-// show lets an operation return the first value.
+// show returns the states in which an operation may return the first value.
 func show(runs []run, e event) [][]run {
 	front, got := runs[0], e.got()
 	switch {
@@ -130,7 +130,7 @@ func remove(runs []run) (next [][]run) {
 	return next
 }
 
-// list lets an operation return all values, and with them their order.
+// list returns the state in which an operation lists all values, which fixes their order.
 func list(runs []run, all []uint64) [][]run {
 	var next []run
 	for _, r := range runs {
@@ -149,7 +149,7 @@ func list(runs []run, all []uint64) [][]run {
 	return only(next, len(all) == 0)
 }
 
-// keyMulti takes values that are not live for one and the same.
+// keyMulti identifies all values that are not live.
 func keyMulti(runs []run, live func(any) bool) string {
 	var key []byte
 	for _, r := range runs {
@@ -169,7 +169,7 @@ func keyMulti(runs []run, live func(any) bool) string {
 	return string(key)
 }
 
-// hintMulti is what is known of an operation.
+// hintMulti returns the hint of an operation.
 func hintMulti(e event) Hint {
 	kind, yes, no, count := e.op.Kind, e.returns.OK && e.ok, e.returns.OK && !e.ok, -1
 	if e.returns.Counts && kind == weft.OpDeleteAll {

@@ -13,15 +13,14 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// A placed is a value and the batch that added it, in the order of a key's
-// slots.
+// A placed is a value and the batch that added it, in slot order of a key.
 type placed struct {
 	batch int
 	val   uint64
 }
 
-// front are the places of the values that an operation of a batch may find
-// first: any that its own batch added, or else the first one.
+// front returns the places of the values that an operation of a batch may find first: any that its
+// own batch added, or else the first one.
 func front(list []placed, batch int) []int {
 	var at []int
 	for i, p := range list {
@@ -32,8 +31,8 @@ func front(list []placed, batch int) []int {
 	return at
 }
 
-// pastOfMany makes up a history of one key of a multimap. In a wild one batches
-// return different columns.
+// pastOfMany generates a history of one key of a multimap. In a wild one, batches return different
+// columns.
 func pastOfMany(rng *rand.Rand, batches, most int, fixed, wild bool) (h []event) {
 	var list []placed
 	next, now := uint64(0), int64(0)
@@ -54,7 +53,7 @@ func pastOfMany(rng *rand.Rand, batches, most int, fixed, wild bool) (h []event)
 			e.op = weft.Op[uint64, uint64]{Kind: pick(rng, true), Key: 1, Value: next}
 			at := front(list, 2*batch)
 			there := len(at) > 0
-			// What a DeleteAll that is under way may do.
+			// Possible steps of a running DeleteAll.
 			for i := range part {
 				if o := &part[i]; o.op.Kind == weft.OpDeleteAll && o.removed < 0 && there {
 					list = slices.Delete(list, at[0], at[0]+1)
@@ -85,7 +84,7 @@ func pastOfMany(rng *rand.Rand, batches, most int, fixed, wild bool) (h []event)
 					list = slices.Delete(list, i, i+1)
 				}
 			case weft.OpDeleteAll:
-				if e.removed = len(list); rng.IntN(3) == 0 { // goes on for a while
+				if e.removed = len(list); rng.IntN(3) == 0 { // continues for a while
 					e.removed = -1
 					break
 				}
@@ -94,7 +93,7 @@ func pastOfMany(rng *rand.Rand, batches, most int, fixed, wild bool) (h []event)
 			part = append(part, e)
 		}
 		now += 10
-		for i := range part { // those that went on end here
+		for i := range part { // running DeleteAlls end here
 			if e := &part[i]; e.op.Kind == weft.OpDeleteAll && e.removed < 0 {
 				e.removed = -1 - e.removed + len(list)
 				list, e.till = nil, now
@@ -120,7 +119,7 @@ func pastOfMany(rng *rand.Rand, batches, most int, fixed, wild bool) (h []event)
 	return h
 }
 
-// insert puts a value somewhere among those of its batch.
+// insert inserts a value at a random place among those of its batch.
 func insert(rng *rand.Rand, list []placed, p placed) []placed {
 	at := len(list)
 	for at > 0 && list[at-1].batch == p.batch && rng.IntN(2) == 0 {
@@ -151,8 +150,7 @@ func spoil(rng *rand.Rand, h []event) {
 	}
 }
 
-// slotModel is a model of multimaps that knows nothing of runs: a state is the
-// values in the order of their slots.
+// slotModel is a model of multimaps without runs: a state is the values in slot order.
 func slotModel() *Model[[]placed, event] {
 	return &Model[[]placed, event]{
 		Key: func(s []placed, _ func(any) bool) string { return fmt.Sprint(s) },
@@ -167,8 +165,8 @@ func slotModel() *Model[[]placed, event] {
 	}
 }
 
-// stepMany lists what may be there after an operation that returned what it
-// did; nothing if it can't have.
+// stepMany lists the possible contents after an operation, given its results. It lists none if the
+// results are impossible.
 func stepMany(list []placed, e event) (next [][]placed) {
 	at := front(list, e.batch)
 	there := len(at) > 0
@@ -227,7 +225,7 @@ func stepMany(list []placed, e event) (next [][]placed) {
 	return next
 }
 
-// Values of one batch have an order once somebody saw it.
+// Values of one batch have an order once an operation has seen it.
 func TestRuns(t *testing.T) {
 	of := func(batch int, e event) event {
 		e.batch, e.from, e.till = batch, int64(2*batch), int64(2*batch+1)
@@ -259,8 +257,7 @@ func TestRuns(t *testing.T) {
 	}
 }
 
-// The search and porcupine are of one opinion, which gets both models, on times
-// and on partial orders.
+// The search and porcupine agree on times and on partial orders. Porcupine gets both models.
 func TestMultiSearchAgreesWithPorcupine(t *testing.T) {
 	var byTime, byEdges opinion
 	m := multiModel()
@@ -277,7 +274,7 @@ func TestMultiSearchAgreesWithPorcupine(t *testing.T) {
 	byEdges.enough(t)
 }
 
-// Histories of real size take few steps, those of one long batch too.
+// Histories of realistic size take few steps, including those of one long batch.
 func TestMultiSearchIsShort(t *testing.T) {
 	few, many := 0, 0
 	m := multiModel()
@@ -290,8 +287,8 @@ func TestMultiSearchIsShort(t *testing.T) {
 	t.Logf("longest searches: %d steps for batches of 16 operations, %d of 260", few, many)
 }
 
-// hostMulti is a multimap in host memory that looks like one on the device. Of
-// keys with a certain bit, a broken one removes the latest pair first.
+// hostMulti is a multimap in host memory that implements the interface of one on the device. If
+// broken, it removes the latest pair first for keys with a certain bit.
 type hostMulti struct {
 	m      map[uint64][]uint64
 	broken bool
@@ -348,8 +345,8 @@ func (h *hostMulti) Len() (n int) {
 	return n
 }
 
-// A multimap that works passes, and what is between batches is done; one that
-// removes the wrong pair is found.
+// A correct multimap passes, and maintenance between batches runs. One that removes the wrong pair
+// is found.
 func TestFindMulti(t *testing.T) {
 	done, broken := 0, false
 	cfg := Config[uint64, uint64]{

@@ -14,11 +14,10 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// A Try runs something on a device that wrap is put around, and reports what it
-// noticed: nil is nothing.
+// A Try runs a test on a device that wrap wraps, and returns the failure it detected, or nil.
 type Try func(wrap func(device.Device) device.Device) error
 
-// Try tries the programs of a configuration.
+// Try returns a Try that runs the programs of a configuration.
 func (cfg Config[K, V]) Try() Try {
 	return func(wrap func(device.Device) device.Device) error {
 		cfg := cfg
@@ -30,10 +29,10 @@ func (cfg Config[K, V]) Try() Try {
 	}
 }
 
-// OnSim tries a test on a simulated GPU, with the schedule of a seed.
+// OnSim returns a Try that runs a test on a simulated GPU, with the schedule of a seed.
 func OnSim(t testing.TB, seed uint64, try func(t testing.TB, dev device.Device, seed uint64)) Try {
 	return func(wrap func(device.Device) device.Device) error {
-		// What grows for ever, since a call is left out, meets the end of memory soon.
+		// Memory is small, so that unbounded growth caused by the omission fails early.
 		simulated, err := sim.Open(&sim.Options{Scheduler: sim.Random, Seed: seed, Races: true, Memory: 1 << 25})
 		if err != nil {
 			return err
@@ -46,11 +45,10 @@ func OnSim(t testing.TB, seed uint64, try func(t testing.TB, dev device.Device, 
 	}
 }
 
-// Omit leaves out each call in a folder by which the host orders streams or
-// waits for them, one at a time, and fails the test if no try notices, or if one finds something where nothing
-// is left out: it would notice whatever is. needless
-// gives the reason why nobody need notice, by the source of the call and its
-// function, as [devicetest.Call] has them: "s.Sync(ctx) in (*engine).flush".
+// Omit leaves out each call in a folder by which the host orders streams or waits for them, one at
+// a time. It fails the test if no try detects the omission, or if a try fails without an omission.
+// needless gives the reasons why an omission need not be detected. Its keys are the source of the
+// call and its function, as in [devicetest.Call]: "s.Sync(ctx) in (*engine).flush".
 func Omit(t *testing.T, folder string, needless map[string]string, tries ...Try) {
 	t.Helper()
 	calls, err := devicetest.ListCalls(folder)
@@ -78,7 +76,7 @@ func Omit(t *testing.T, folder string, needless map[string]string, tries ...Try)
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := devicetest.Omit(c.Site)
-			// Tries that make the call come first: no other one notices, if it is deterministic.
+			// Tries that make the call come first: no other deterministic try detects it.
 			for _, makes := range []bool{true, false} {
 				for i, try := range tries {
 					if made[i][c.Site] > 0 == makes && noticed(t, try, o) {
@@ -96,8 +94,8 @@ func Omit(t *testing.T, folder string, needless map[string]string, tries ...Try)
 	}
 }
 
-// Judged are the calls in a folder that other tests judge, for [Omit]: all but those that
-// are new here.
+// Judged returns, for [Omit], the calls in a folder that other tests judge: all except those for
+// which here returns true.
 func Judged(t *testing.T, folder, by string, here func(c devicetest.Call) bool) map[string]string {
 	t.Helper()
 	calls, err := devicetest.ListCalls(folder)
@@ -113,10 +111,10 @@ func Judged(t *testing.T, folder, by string, here func(c devicetest.Call) bool) 
 	return judged
 }
 
-// omission names a call that is left out.
+// omission names an omitted call.
 func omission(c devicetest.Call) string { return fmt.Sprintf("%s in %s", c.Text, c.Func) }
 
-// noticed runs a try. A panic is noticed, too.
+// noticed runs a try. A panic counts as detected.
 func noticed(t *testing.T, try Try, o *devicetest.Omission) (yes bool) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -131,18 +129,17 @@ func noticed(t *testing.T, try Try, o *devicetest.Omission) (yes bool) {
 	return err != nil
 }
 
-// Overlapping are those of the default shapes in which streams overlap.
+// Overlapping returns the default shapes with overlapping streams.
 func Overlapping() []Shape { return overlapping(Shapes) }
 
-// OverlappingByBatch are those of ordered maps that run batches as wholes ([Config]).
+// OverlappingByBatch returns those of ordered maps with atomic batches ([ByBatch]).
 func OverlappingByBatch() []Shape { return overlapping(byBatch) }
 
 func overlapping(shapes []Shape) []Shape {
 	return slices.DeleteFunc(slices.Clone(shapes), func(s Shape) bool { return s.Streams == 0 })
 }
 
-// OnClosedStream tries calls on a stream of a CPU that is closed: they are
-// refused.
+// OnClosedStream returns a Try that makes calls on a closed stream of a CPU. They must be refused.
 func OnClosedStream[S interface{ Close() error }](open func(dev device.Device) (S, error), calls func(x S, s *device.Stream, keys device.Slice[uint32]) map[string]error) Try {
 	return func(wrap func(device.Device) device.Device) error {
 		host, err := cpu.Open(nil)
@@ -177,15 +174,15 @@ func OnClosedStream[S interface{ Close() error }](open func(dev device.Device) (
 	}
 }
 
-// MapOnClosedStream is that of a map.
+// MapOnClosedStream is OnClosedStream for maps.
 func MapOnClosedStream[M OnMap[uint32, uint32]](open func(dev device.Device) (M, error)) Try {
 	return OnClosedStream(open, func(m M, s *device.Stream, keys device.Slice[uint32]) map[string]error {
 		return map[string]error{"PutOn": m.PutOn(s, keys, keys), "GetOn": m.GetOn(s, keys, keys, device.Slice[bool]{})}
 	})
 }
 
-// IterateBehindChanges tries whether an iteration sees what has been submitted to a stream
-// before: of maps with room for a thousand keys.
+// IterateBehindChanges returns a Try that checks whether an iteration sees what was submitted to a
+// stream before. The maps need capacity for a thousand keys.
 func IterateBehindChanges[M OnMap[uint32, uint32]](open func(dev device.Device) (M, error)) Try {
 	const n = 700
 	return func(wrap func(device.Device) device.Device) error {
@@ -236,8 +233,8 @@ func putAndIterate(dev device.Device, m OnMap[uint32, uint32], n int) (seen int,
 	return seen, errors.Join(err, m.Sync(context.Background()), keys.Free())
 }
 
-// HostBehindStreams has a batch of the host, whose outcome it checks, come behind one on a stream, and
-// ranges deleted on the stream behind both.
+// HostBehindStreams runs a host batch after one on a stream and checks its outcome, then deletes
+// ranges on the stream after both.
 func HostBehindStreams(ctx context.Context, m interface {
 	OnMap[uint32, uint32]
 	OrderedMap[uint32, uint32]
@@ -251,7 +248,7 @@ func HostBehindStreams(ctx context.Context, m interface {
 	}
 	defer func() { err = errors.Join(err, s.Sync(ctx), on.Free()) }()
 	for range 2 {
-		for range 2 { // whose memory goes while it is under way
+		for range 2 { // its memory is freed while it runs
 			if err := m.PutOn(s, on, on); err != nil {
 				return err
 			}
@@ -263,7 +260,7 @@ func HostBehindStreams(ctx context.Context, m interface {
 		if gone, err := m.Delete(ctx, keys[n/2:], deleted[n/2:]); err != nil || gone != n/2 || slices.Contains(deleted[n/2:], false) {
 			return fmt.Errorf("%d keys deleted: %v, %v", gone, deleted[n/2:], err)
 		}
-		more := conformance.Sequence[uint32](n, 3*n) // in more memory
+		more := conformance.Sequence[uint32](n, 3*n) // needs more memory
 		if _, err := m.Put(ctx, more, more); err != nil {
 			return err
 		}

@@ -7,19 +7,19 @@ import (
 	"testing"
 )
 
-// A pair is what an ordered map holds of a key.
+// A pair is a pair of an ordered map.
 type pair struct{ key, val int }
 
-// An orderedOp is an operation on an ordered map: Put, Delete, or a Range that
-// lists the pairs of the keys from lo to hi at one moment.
+// An orderedOp is an operation on an ordered map: Put, Delete, or a Range that atomically lists the
+// pairs of the keys from lo to hi.
 type orderedOp struct {
 	kind   string
-	pair   pair // to put; or its key to delete
+	pair   pair // to put, or with the key to delete
 	lo, hi int
 	listed []pair
 }
 
-// apply is what an operation does to the pairs of a map, by key.
+// apply applies an operation to the pairs of a map, sorted by key.
 func (o orderedOp) apply(s []pair) []pair {
 	i, found := slices.BinarySearchFunc(s, o.pair.key, func(p pair, k int) int { return p.key - k })
 	if s = slices.Clone(s); found {
@@ -31,13 +31,13 @@ func (o orderedOp) apply(s []pair) []pair {
 	return s
 }
 
-// list are the pairs of a range.
+// list returns the pairs of a range.
 func (o orderedOp) list(s []pair) []pair {
 	return slices.DeleteFunc(slices.Clone(s), func(p pair) bool { return p.key < o.lo || p.key > o.hi })
 }
 
-// orderedModel is the model of ordered maps, whose operations are on several
-// keys. The facts are the pairs.
+// orderedModel is the model of ordered maps, with operations on several keys. The facts are the
+// pairs.
 func orderedModel() *Model[[]pair, orderedOp] {
 	return &Model[[]pair, orderedOp]{
 		Step: func(s []pair, o orderedOp) ([][]pair, *orderedOp) {
@@ -73,9 +73,8 @@ func orderedModel() *Model[[]pair, orderedOp] {
 	}
 }
 
-// pastOfOrdered makes up a history of an ordered map, in which each operation
-// precedes those that begin spread operations later, and more often than not
-// spoils it.
+// pastOfOrdered generates a history of an ordered map. Each operation precedes those that begin at
+// least spread operations later. Most histories are then spoiled.
 func pastOfOrdered(rng *rand.Rand, n, spread int) (h []orderedOp, before func(i, j int) bool) {
 	var s []pair
 	for i := range n {
@@ -101,7 +100,7 @@ func pastOfOrdered(rng *rand.Rand, n, spread int) (h []orderedOp, before func(i,
 	return h, func(i, j int) bool { return i+spread <= j }
 }
 
-// Operations on several keys, which have no parts, find their order, too.
+// The search orders operations on several keys, which have no parts, too.
 func TestOrderedMap(t *testing.T) {
 	m := orderedModel()
 	var seen opinion

@@ -10,16 +10,15 @@ import (
 )
 
 const (
-	// secondTime is what porcupine gets for a part of a history.
+	// secondTime is porcupine's time limit for a part of a history.
 	secondTime = time.Second
-	// secondSize is how many operations of a part porcupine always judges, too.
+	// secondSize is the maximum number of operations of a part that porcupine always judges, too.
 	secondSize = 12
 )
 
-// judge asks porcupine for an order. It gets the model without its hints, and
-// knows of intervals only: to it all operations overlap, and it is states that
-// refuse operations which others must precede. Before an operation ends, all
-// may take steps that are not their last.
+// judge runs porcupine on a history. It passes the model without hints. Porcupine supports only
+// intervals, so here all operations overlap, and states refuse operations whose predecessors are
+// missing. Before an operation ends, all operations may take steps that are not their last.
 func judge[S, O any](m *Model[S, O], ops []O, before func(i, j int) bool) porcupine.CheckResult {
 	x := newSearch(m, ops, before)
 	history := make([]porcupine.Operation, len(ops))
@@ -48,16 +47,16 @@ func judge[S, O any](m *Model[S, O], ops []O, before func(i, j int) bool) porcup
 	return porcupine.CheckOperationsTimeout(model.ToModel(), history, secondTime)
 }
 
-// A config is a state with what has been done.
+// A config is a state with the set of completed operations.
 type config[S, O any] struct {
 	state S
 	done  set
-	rest  map[int]O // of operations that are under way
-	key   string    // tells apart those in which the same is done
+	rest  map[int]O // remainders of running operations
+	key   string    // distinguishes configs with the same completed operations
 }
 
-// step is where one operation may lead, if it may come next, and whether it
-// ends, as one alone may.
+// step lists where one operation may lead, if it may come next, and reports whether it ends, which
+// only one operation may.
 func (x *search[S, O]) step(c config[S, O], i, alone int) (to []any, ends bool) {
 	if c.done.has(i) || !x.ops[i].before.within(c.done) {
 		return nil, false

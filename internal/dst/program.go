@@ -9,23 +9,22 @@ import (
 	"github.com/weftgo/weft"
 )
 
-// A Shape is a kind of trouble that programs look for.
+// A Shape is a kind of contention that programs test.
 type Shape struct {
 	Name     string
-	Capacity int  // of the structure; 0 lets it start small and grow
+	Capacity int  // of the structure; 0: starts small and grows
 	Fixed    bool // the structure must not grow
-	Keys     int  // different hot keys
+	Keys     int  // number of hot keys
 	Hot      int  // operations on hot keys per batch
-	Cold     int  // operations on keys of their own per batch
+	Cold     int  // operations on unique keys per batch
 	Batches  int
 	Kinds    []weft.OpKind // of the batches, each of one kind or [Mixed]; nil: any
-	// Streams is how many streams the batches are submitted to, where they
-	// overlap, among calls with batches of the host, iterations and waits. 0:
-	// batches run one after another.
+	// Streams is the number of streams for overlapping batches, among calls with host batches,
+	// iterations and waits. 0: batches run one after another.
 	Streams int
 }
 
-// Mixed stands for a batch of all kinds among [Shape.Kinds].
+// Mixed stands for a batch of all kinds in [Shape.Kinds].
 const Mixed = weft.OpKind(0xff)
 
 // Shapes are the defaults of [Config].
@@ -41,9 +40,9 @@ var Shapes = []Shape{
 	{Name: "streams, around full", Capacity: 24, Fixed: true, Keys: 90, Hot: 60, Batches: 10, Streams: 2},
 }
 
-// reducing are the shapes of programs that combine values. A value read does not
-// tell who wrote it, so the orders of few operations must be tried: on each key
-// there are some from several warps.
+// reducing are the shapes of programs that combine values. A value that was read does not identify
+// its writer, so all orders must be tried. Operations are therefore few: some on each key, from
+// several warps.
 var reducing = []Shape{
 	{Name: "sums of some keys", Capacity: 200, Keys: 24, Hot: 96, Batches: 3},
 	{Name: "sums of one key", Capacity: 300, Keys: 1, Hot: 6, Cold: 60, Batches: 3},
@@ -52,8 +51,8 @@ var reducing = []Shape{
 	{Name: "sums on streams", Capacity: 100, Keys: 20, Hot: 40, Batches: 6, Streams: 3},
 }
 
-// byBatch are the shapes of programs of ordered maps that run batches as wholes: their pairs are in a few
-// leaves, or in dozens, and those of one leaf are deleted but for a few.
+// byBatch are the shapes of programs for ordered maps with atomic batches. Their pairs fill a few
+// leaves, or dozens, and most pairs of one leaf are deleted.
 var byBatch = []Shape{
 	{Name: "few leaves", Keys: 60, Hot: 60, Batches: 8},
 	{Name: "one key", Keys: 1, Hot: 14, Cold: 150, Batches: 3},
@@ -62,61 +61,59 @@ var byBatch = []Shape{
 	{Name: "streams, many leaves", Keys: 500, Hot: 150, Cold: 50, Batches: 14, Streams: 3},
 }
 
-// A deed is a way to do something to a structure.
+// A deed is an action on a structure.
 type deed uint8
 
 const (
-	submit  deed = iota // a batch on the device, to a stream
-	call                // a batch of the host
-	link                // one stream waits for what another has been given
-	wait                // the host waits for a stream
-	sync                // the host waits for the structure
-	iterate             // over all pairs, and submit the batch meanwhile
-	clear               // all pairs
-	leave               // a batch on the device, and the structure is closed
+	submit  deed = iota // submit a device batch to a stream
+	call                // run a host batch
+	link                // make one stream wait for another
+	wait                // wait for a stream on the host
+	sync                // wait for the structure on the host
+	iterate             // iterate over all pairs, and submit the batch meanwhile
+	clear               // remove all pairs
+	leave               // submit a device batch, and close the structure
 
-	// Of ordered maps, whose operations are bounds of ranges, two by two.
-	ask     // for ranges, to a stream
-	askCall // by the host
-	cut     // delete ranges, to a stream
-	cutCall // by the host
-	hold    // a snapshot
-	reread  // a snapshot that is held
-	drop    // it
+	// Actions on ordered maps. Each two consecutive keys are the bounds of a range.
+	ask     // look up ranges on a stream
+	askCall // look up ranges on the host
+	cut     // delete ranges on a stream
+	cutCall // delete ranges on the host
+	hold    // take a snapshot
+	reread  // read an open snapshot
+	drop    // close a snapshot
 )
 
-// A batch is something that a program does, most often to run a list of
-// operations; a uniform one has one kind only and goes through that kind's own
-// method.
+// A batch is an action of a program, usually a list of operations. A uniform batch has a single
+// kind and uses the method of that kind.
 type batch struct {
-	upkeep   string // what is done before, if not ""
+	upkeep   string // action before it, if not ""
 	do       deed
-	stream   int // of submit, link and wait
-	to       int // the stream that a link makes wait
-	patience int // how often the context of what waits is asked before it ends; 0: it never does
+	stream   int // for submit, link and wait
+	to       int // the stream that waits in a link
+	patience int // number of checks after which the context of a wait ends; 0: never
 	uniform  bool
 	ops      []weft.Op[uint64, uint64]
 }
 
-// A program is a list of batches. The host submits them, or calls, one after
-// another.
+// A program is a list of batches. The host submits or calls them one after another.
 type program []batch
 
-// generate makes up a program of a shape. Every value is written once only,
-// so that a value read tells who wrote it.
+// generate generates a program of a shape. Every value is written only once, so that a value that
+// is read identifies its writer.
 func generate(rng *rand.Rand, shape Shape, cfg *setup) program {
 	g := generator{rng: rng, shape: shape, cfg: cfg, hot: make([]uint64, shape.Keys)}
 	for i := range g.hot {
 		g.hot[i] = cfg.draw(rng)
-		for cfg.Reduce && slices.Contains(g.hot[:i], g.hot[i]) { // none has many operations
+		for cfg.Reduce && slices.Contains(g.hot[:i], g.hot[i]) { // no key has many operations
 			g.hot[i] = cfg.draw(rng)
 		}
 	}
-	g.next = g.hot[0] % 4 // now and then 0 and all ones are among the values
+	g.next = g.hot[0] % 4 // sometimes 0 and all ones are among the values
 	if cfg.Multi {
-		g.next = max(g.next, 1) // in histories of many values, 0 stands for none
+		g.next = max(g.next, 1) // 0 means no value in histories of multimaps
 	}
-	if cfg.Reduce { // one way: what commutes leaves fewer orders to be tried
+	if cfg.Reduce { // a single reduction: commuting operations leave fewer orders to try
 		g.by = [...]weft.OpKind{weft.OpSum, weft.OpSum, weft.OpMax, weft.OpOr}[rng.IntN(4)]
 	}
 	var p program
@@ -145,17 +142,17 @@ func generate(rng *rand.Rand, shape Shape, cfg *setup) program {
 	return append(p, last)
 }
 
-// A generator makes up batches.
+// A generator generates batches.
 type generator struct {
 	rng   *rand.Rand
 	shape Shape
 	cfg   *setup
 	hot   []uint64
 	next  uint64      // number of the next value
-	by    weft.OpKind // how a program combines values
+	by    weft.OpKind // the reduction of the program
 }
 
-// alone makes up the batch at a place of a program without streams.
+// alone generates the batch at a place of a program without streams.
 func (g *generator) alone(b *batch, at int) {
 	b.uniform = g.cfg.Uniform || g.rng.IntN(4) == 0 && !g.shape.Fixed
 	kind := g.pick()
@@ -168,10 +165,10 @@ func (g *generator) alone(b *batch, at int) {
 	g.fill(b, kind)
 }
 
-// among makes up something to be done among others that are under way.
+// among generates an action of a program with streams.
 func (g *generator) among(b *batch) {
 	rng := g.rng
-	if rng.IntN(3) > 0 { // not too often: it waits for all that is under way
+	if rng.IntN(3) > 0 { // not too often, because it waits for everything
 		b.upkeep = ""
 	}
 	b.do = [...]deed{
@@ -189,13 +186,13 @@ func (g *generator) among(b *batch) {
 		kind = g.pick()
 	}
 	b.uniform = g.cfg.Uniform || rng.IntN(3) > 0
-	if b.uniform && g.shape.Fixed && kind.Inserts() { // it doesn't say what found no room
+	if b.uniform && g.shape.Fixed && kind.Inserts() { // it does not report what did not fit
 		kind = weft.OpPutNew
 	}
 	g.fill(b, kind)
 }
 
-// byOrder makes up something that only ordered maps do.
+// byOrder generates an action that only ordered maps support.
 func (g *generator) byOrder() (b batch) {
 	b.do = [...]deed{ask, ask, ask, askCall, askCall, cut, cutCall, hold, hold, reread, reread, drop}[g.rng.IntN(12)]
 	b.stream, b.to = g.rng.IntN(max(1, g.shape.Streams)), g.rng.IntN(4)
@@ -209,7 +206,7 @@ func (g *generator) byOrder() (b batch) {
 		}
 		b.ops = append(b.ops, op)
 	}
-	for i := 1; i < len(b.ops); i += 2 { // ranges are mostly some; those that go are short
+	for i := 1; i < len(b.ops); i += 2 { // most ranges have a few keys; deleted ones are short
 		if lo, hi := &b.ops[i-1].Key, &b.ops[i].Key; b.do == cut || b.do == cutCall {
 			*hi = max(*lo, g.cfg.after(*lo))
 		} else if *lo > *hi && g.rng.IntN(8) > 0 {
@@ -219,10 +216,10 @@ func (g *generator) byOrder() (b batch) {
 	return b
 }
 
-// large is a batch for which structures need more memory than for small ones.
+// large is the size of a batch for which structures need more memory than for small ones.
 const large = 256
 
-// fill gives a batch its operations, of one kind if it is uniform.
+// fill generates the operations of a batch, of one kind if it is uniform.
 func (g *generator) fill(b *batch, kind weft.OpKind) {
 	rng := g.rng
 	if g.cfg.Multi && b.uniform && (b.do == submit || b.do == call) && rng.IntN(4) == 0 {
@@ -261,7 +258,7 @@ func (g *generator) fill(b *batch, kind weft.OpKind) {
 	rng.Shuffle(len(b.ops), func(i, j int) { b.ops[i], b.ops[j] = b.ops[j], b.ops[i] })
 }
 
-// pick chooses a kind of operation.
+// pick draws a kind of operation.
 func (g *generator) pick() weft.OpKind {
 	if g.cfg.Reduce && g.rng.IntN(2) == 0 {
 		return g.by
@@ -269,8 +266,8 @@ func (g *generator) pick() weft.OpKind {
 	return pick(g.rng, g.cfg.Multi)
 }
 
-// pick chooses a kind of operation, none that combines values. Multimaps get more that add values: one
-// DeleteAll takes away many.
+// pick draws a kind of operation, without reductions. Multimaps get more insertions, because one
+// DeleteAll removes many values.
 func pick(rng *rand.Rand, multi bool) weft.OpKind {
 	if !multi {
 		return weft.OpKind(rng.IntN(4))
@@ -279,7 +276,7 @@ func pick(rng *rand.Rand, multi bool) weft.OpKind {
 	return kinds[rng.IntN(len(kinds))]
 }
 
-// lookUp are operations that list all values of keys, each once.
+// lookUp returns operations that list all values of keys, each once.
 func lookUp(keys []uint64) (ops []weft.Op[uint64, uint64]) {
 	keys = slices.Compact(slices.Sorted(slices.Values(keys)))
 	for _, k := range keys {
@@ -288,7 +285,7 @@ func lookUp(keys []uint64) (ops []weft.Op[uint64, uint64]) {
 	return ops
 }
 
-// draw is any key; now and then one that implementations like to reserve.
+// draw draws a key, sometimes one that looks reserved.
 func (n *types) draw(rng *rand.Rand) uint64 {
 	if rng.IntN(8) == 0 {
 		return n.key(^uint64(0) - rng.Uint64N(4))
@@ -296,8 +293,8 @@ func (n *types) draw(rng *rand.Rand) uint64 {
 	return n.key(rng.Uint64())
 }
 
-// value is the i-th of many different values: 0, all ones, then such that
-// differ in bits everywhere. An odd factor keeps different numbers different.
+// value returns the i-th of many different values: 0, all ones, then values that differ in all
+// bits. An odd factor keeps them different.
 func (n *types) value(i uint64) uint64 {
 	if i == 1 {
 		return n.val(^uint64(0))
@@ -305,7 +302,7 @@ func (n *types) value(i uint64) uint64 {
 	return n.val(i * 0x9e3779b97f4a7c15)
 }
 
-// String lists the program as one would tell it.
+// String formats the program for people.
 func (p program) String() string {
 	var s strings.Builder
 	for i, b := range p {
@@ -325,7 +322,7 @@ func (p program) String() string {
 	return s.String()
 }
 
-// what says what a batch does.
+// what describes a batch.
 func (b *batch) what() (s string) {
 	how := "mixed"
 	if b.uniform {
@@ -368,7 +365,7 @@ func describe(op weft.Op[uint64, uint64]) string {
 	return fmt.Sprintf("%v(%#x)", op.Kind, op.Key)
 }
 
-// size is the number of operations.
+// size returns the number of operations.
 func (p program) size() (n int) {
 	for _, b := range p {
 		n += len(b.ops)

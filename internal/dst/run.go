@@ -17,25 +17,25 @@ import (
 // A runner executes one program on a device of its own.
 type runner[K weft.Key, V weft.Value] struct {
 	sim     *sim.Device
-	dev     device.Device // the same, or what the configuration wraps around it
+	dev     device.Device // the same, or the configuration's wrapper of it
 	subject Subject[K, V]
 	streams []*device.Stream
-	link    []*device.Event // one for each pair of streams
+	link    []*device.Event // one per pair of streams
 	shape   Shape
-	ordered bool // operations of a uniform batch follow each other
+	ordered bool // operations of a uniform batch run in order
 	multi   bool
-	pairs   bool   // it has values
+	pairs   bool   // has values
 	loads   bool   // batches of PutNews are GetOrPuts
-	orders  orders // of ordered maps whose batches are wholes, or nil
+	orders  orders // for ordered maps with atomic batches, or nil
 
 	history history
-	asked   []asked         // for ranges, on the device, whose answers are not read yet
-	flights []*flight[K, V] // batches on the device whose results are not read yet
-	width   int             // of keys, bytes
-	time    int64           // accesses to memory so far
+	asked   []asked         // range lookups on the device with unread results
+	flights []*flight[K, V] // batches on the device with unread results
+	width   int             // of keys, in bytes
+	time    int64           // number of memory accesses so far
 }
 
-// A flight is a batch on the device that was submitted, with its columns.
+// A flight is a device batch that was submitted, with its columns.
 type flight[K weft.Key, V weft.Value] struct {
 	Columns[K, V]
 	number  int
@@ -44,9 +44,8 @@ type flight[K weft.Key, V weft.Value] struct {
 	watched bool // its operations have times of their own
 }
 
-// execute runs a program and returns its history and how many kernels it
-// launched. An error is a fault of the structure: the harness itself does not
-// fail.
+// execute runs a program and returns its history and the number of launched kernels. An error is a
+// fault of the structure: the harness itself does not fail.
 func execute[K weft.Key, V weft.Value](cfg *Config[K, V], shape Shape, opts sim.Options, p program) (_ *history, launches int, err error) {
 	r := &runner[K, V]{shape: shape, ordered: !cfg.Unordered, multi: cfg.Multi, pairs: !cfg.Uniform, loads: cfg.Loads, width: int(sizeof[K]())}
 	r.history.timed = opts.Sequential && !cfg.Rough && cfg.byBatch == nil
@@ -72,7 +71,7 @@ func execute[K weft.Key, V weft.Value](cfg *Config[K, V], shape Shape, opts sim.
 	if cfg.byBatch != nil {
 		r.orders = cfg.byBatch(r)
 	}
-	// A device that is lost can't be closed in order; there is nothing to leak.
+	// A lost device cannot be closed properly, and has nothing to leak.
 	defer r.subject.Close()
 	for range max(shape.Streams, 1) {
 		s, err := r.dev.NewStream()
@@ -105,8 +104,7 @@ func execute[K weft.Key, V weft.Value](cfg *Config[K, V], shape Shape, opts sim.
 // budget is more warp instructions than any launch of a small program needs.
 const budget = 1 << 27
 
-// stagingOf makes small batches of the host many pieces, in an order of the
-// seed.
+// stagingOf splits small host batches into many pieces, in an order of the seed.
 func stagingOf(seed uint64) staging.Settings {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	return staging.Settings{PieceBytes: 32 << rng.IntN(6), Segments: 1 + rng.IntN(3), Order: rng.IntN}
@@ -116,7 +114,7 @@ func sizeof[T device.Elem]() uintptr {
 	return uintptr(len(device.Bytes(make([]T, 1))))
 }
 
-// run does what a batch says.
+// run runs a batch.
 func (r *runner[K, V]) run(b batch) error {
 	host, ok := r.subject.(HostSubject[K, V])
 	ctx := context.Context(context.Background())
@@ -157,7 +155,7 @@ func (r *runner[K, V]) run(b batch) error {
 	return nil
 }
 
-// A countdown is a context that ends when it has been asked so many times.
+// A countdown is a context that ends after Err has been called a number of times.
 type countdown struct {
 	context.Context
 	left int
@@ -170,8 +168,7 @@ func (c *countdown) Err() error {
 	return nil
 }
 
-// allowed leaves out errors that a batch may have: fixed structures are full,
-// contexts end.
+// allowed drops errors that a batch may have: fixed structures are full, contexts end.
 func (r *runner[K, V]) allowed(err error, b batch) error {
 	if err != nil && !errors.Is(err, device.ErrLost) &&
 		(r.shape.Fixed && errors.Is(err, weft.ErrFull) || b.patience > 0 && errors.Is(err, context.Canceled)) {
@@ -180,7 +177,7 @@ func (r *runner[K, V]) allowed(err error, b batch) error {
 	return err
 }
 
-// sync waits for all batches and reads what they returned.
+// sync waits for all batches and reads their results.
 func (r *runner[K, V]) sync(ctx context.Context) error {
 	err := r.subject.Sync(ctx)
 	if err == nil || errors.Is(err, weft.ErrFull) {
@@ -190,7 +187,7 @@ func (r *runner[K, V]) sync(ctx context.Context) error {
 	return err
 }
 
-// submit gives a batch on the device to a stream.
+// submit submits a device batch to a stream.
 func (r *runner[K, V]) submit(b batch) error {
 	n := len(b.ops)
 	if n == 0 {
@@ -225,13 +222,13 @@ func (r *runner[K, V]) submit(b batch) error {
 	return r.allowed(err, b)
 }
 
-// inOrder reports whether the operations of a batch follow each other. Lookups
-// need not: what is changed beside them may be seen by any of them.
+// inOrder reports whether the operations of a batch run in order. Lookups need not: any of them may
+// see concurrent changes.
 func (r *runner[K, V]) inOrder(b batch) bool {
 	return b.uniform && changes(b) && r.ordered && !b.ops[0].Kind.Reduces() && (!r.multi || b.ops[0].Kind == weft.OpPutNew)
 }
 
-// kind is what a subject is asked for where all operations of a batch are of a kind.
+// kind returns the kind that a subject receives for a uniform batch.
 func (r *runner[K, V]) kind(k weft.OpKind) weft.OpKind {
 	if k == weft.OpPutNew && r.loads {
 		return getOrPut
@@ -244,7 +241,7 @@ func changes(b batch) bool {
 	return !b.uniform || b.ops[0].Kind != weft.OpGet
 }
 
-// columns are the operations of a batch as columns.
+// columns returns the operations of a batch as columns.
 func columns[K weft.Key, V weft.Value](ops []weft.Op[uint64, uint64]) (keys []K, vals []V, kinds []weft.OpKind) {
 	for _, op := range ops {
 		keys, vals, kinds = append(keys, typed[K](op.Key)), append(vals, V(op.Value)), append(kinds, op.Kind)
@@ -252,7 +249,7 @@ func columns[K weft.Key, V weft.Value](ops []weft.Op[uint64, uint64]) (keys []K,
 	return keys, vals, kinds
 }
 
-// events are those of a batch that begins now.
+// events returns the events of a batch that begins now.
 func (r *runner[K, V]) events(b batch, inOrder bool) []event {
 	events := make([]event, len(b.ops))
 	for i := range events {
@@ -297,8 +294,8 @@ func (r *runner[K, V]) land(f *flight[K, V]) error {
 	return errors.Join(f.Keys.Free(), f.Vals.Free(), f.OK.Free(), f.Kinds.Free(), f.Removed.Free())
 }
 
-// call runs a batch of the host. If its context ends, the first operations have
-// been run, of which it tells the number, and no others.
+// call runs a host batch. If its context ends, the error gives the number of first operations that
+// ran, and no others ran.
 func (r *runner[K, V]) call(ctx context.Context, host HostSubject[K, V], b batch) error {
 	if len(b.ops) == 0 {
 		return nil
@@ -329,9 +326,8 @@ func (r *runner[K, V]) call(ctx context.Context, host HostSubject[K, V], b batch
 	return r.collect()
 }
 
-// iterate looks at all pairs: each that is not changed meanwhile must come once.
-// Meanwhile a batch is submitted. For a multimap, what comes is a list of values
-// for each key, and nothing is submitted.
+// iterate checks an iteration over all pairs: each unchanged pair must come once. A batch is
+// submitted meanwhile. For a multimap, each key yields a list of values, and nothing is submitted.
 func (r *runner[K, V]) iterate(host HostSubject[K, V], b batch) error {
 	r.time++
 	start := r.time
@@ -384,7 +380,7 @@ func (r *runner[K, V]) iterate(host HostSubject[K, V], b batch) error {
 	return r.collect()
 }
 
-// underWay are the operations of batches on the device whose results are not read yet.
+// underWay returns the operations of device batches with unread results.
 func (r *runner[K, V]) underWay() (events []event) {
 	for _, f := range r.flights {
 		events = append(events, f.events...)
@@ -392,7 +388,7 @@ func (r *runner[K, V]) underWay() (events []event) {
 	return events
 }
 
-// clear removes all pairs: it deletes every key that occurred.
+// clear removes all pairs. The history records it as deletions of all keys that occurred.
 func (r *runner[K, V]) clear(host HostSubject[K, V]) error {
 	kind := weft.OpDelete
 	if r.multi {
@@ -452,7 +448,7 @@ func (r *runner[K, V]) list(b batch) error {
 	return errors.Join(on.Free(), counts.Free(), offsetsOn.Free(), valsOn.Free())
 }
 
-// listCall runs a batch of GetAlls of the host.
+// listCall runs a host batch of GetAlls.
 func (r *runner[K, V]) listCall(ctx context.Context, b batch) error {
 	m, ok := r.subject.(interface {
 		GetAll(ctx context.Context, keys []K, rows *weft.Rows[V]) error
@@ -478,8 +474,8 @@ func (r *runner[K, V]) listCall(ctx context.Context, b batch) error {
 	return r.collect()
 }
 
-// watch notes when the operations of a batch begin and end: at the first read
-// of the key and the last write of the result.
+// watch records when the operations of a batch begin and end: at the first read of the key and the
+// last write of the result.
 func (r *runner[K, V]) watch(a sim.Access) {
 	r.time++
 	for _, f := range r.flights {
@@ -497,7 +493,7 @@ func (r *runner[K, V]) watch(a sim.Access) {
 	}
 }
 
-// finish looks up every key that occurred and compares what there is with Len.
+// finish looks up every key that occurred and compares the number found with Len.
 func (r *runner[K, V]) finish(p program) error {
 	if err := r.allowed(r.sync(context.Background()), batch{}); err != nil {
 		return err
@@ -535,7 +531,7 @@ func (r *runner[K, V]) finish(p program) error {
 	return nil
 }
 
-// leave closes the structure while a batch is under way.
+// leave closes the structure while a batch runs.
 func (r *runner[K, V]) leave(p program) error {
 	for _, b := range p {
 		if b.do == leave {

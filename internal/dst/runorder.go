@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// OrderedMap are the methods of an ordered map that programs call beside those of a map.
+// OrderedMap has the methods of an ordered map that programs call in addition to those of a map.
 type OrderedMap[K weft.Key, V weft.Value] interface {
 	seeker[K, V]
 	DeleteRange(ctx context.Context, lo, hi []K, removed []uint32) (int, error)
@@ -19,7 +19,7 @@ type OrderedMap[K weft.Key, V weft.Value] interface {
 	Snapshot(ctx context.Context) (*weft.Snapshot[K, V], error)
 }
 
-// seeker is what an ordered map and its snapshots have in common.
+// seeker has the methods that an ordered map and its snapshots share.
 type seeker[K weft.Key, V weft.Value] interface {
 	All() iter.Seq2[K, V]
 	Len() int
@@ -29,7 +29,7 @@ type seeker[K weft.Key, V weft.Value] interface {
 	CountOn(s *device.Stream, lo, hi device.Slice[K], counts device.Slice[uint32]) error
 }
 
-// asked is a question on the device, or a change by ranges, whose answers are not read yet.
+// asked is a range lookup or deletion on the device with unread results.
 type asked struct {
 	number int
 	read   func() error
@@ -41,21 +41,21 @@ type held[K weft.Key, V weft.Value] struct {
 	number int
 }
 
-// orders runs what only ordered maps do. Configurations name it ([ByBatch]), so that tests of other
-// structures do not compile it.
+// orders runs the actions that only ordered maps support. Configurations reference it ([ByBatch]),
+// so tests of other structures do not compile it.
 type orders interface {
 	byOrder(ctx context.Context, b batch) error
 	dropAll() error
 }
 
-// orderly is that for a runner.
+// orderly implements orders for a runner.
 type orderly[K weft.Key, V weft.Value] struct {
 	r    *runner[K, V]
 	m    OrderedMap[K, V]
 	held []held[K, V]
 }
 
-// newOrders is nil unless the structure is an ordered map.
+// newOrders returns nil unless the structure is an ordered map.
 func newOrders[K weft.Key, V weft.Value](r *runner[K, V]) orders {
 	if u, ok := r.subject.(interface{ under() any }); ok {
 		if m, ok := u.under().(OrderedMap[K, V]); ok {
@@ -99,7 +99,7 @@ func (o *orderly[K, V]) byOrder(ctx context.Context, b batch) error {
 	return o.drop(i)
 }
 
-// drop closes a snapshot, having looked at all that it has.
+// drop closes a snapshot after reading all of it.
 func (o *orderly[K, V]) drop(i int) error {
 	r := o.r
 	s := o.held[i]
@@ -110,7 +110,7 @@ func (o *orderly[K, V]) drop(i int) error {
 	return s.of.Close()
 }
 
-// dropAll closes the snapshots that are held yet.
+// dropAll closes the snapshots that are still open.
 func (o *orderly[K, V]) dropAll() (err error) {
 	for _, s := range o.held {
 		err = errors.Join(err, s.of.Close())
@@ -119,15 +119,15 @@ func (o *orderly[K, V]) dropAll() (err error) {
 	return err
 }
 
-// see notes what a lookup has seen: of what there was before batch number at, unless that is negative.
+// see records a lookup, of the content before batch number at unless that is negative.
 func (r *runner[K, V]) see(number, at int, what string, explains func(content) bool) {
 	r.history.views = append(r.history.views, view{number, at, what, explains})
 }
 
-// places is how many pairs of a range programs ask for that want the first ones.
+// places is the limit of pairs per range in lookups of first pairs.
 const places = 5
 
-// ask submits questions for ranges: for the first pairs, and for their number.
+// ask submits range lookups: the first pairs, and counts.
 func (o *orderly[K, V]) ask(m seeker[K, V], stream, at int, lo, hi []uint64) error {
 	r := o.r
 	n := len(lo)
@@ -168,7 +168,7 @@ func (o *orderly[K, V]) ask(m seeker[K, V], stream, at int, lo, hi []uint64) err
 	return nil
 }
 
-// collectAsked reads what questions on the device have been answered that the host has waited for.
+// collectAsked reads the results of device lookups that the host has waited for.
 func (r *runner[K, V]) collectAsked() (err error) {
 	r.asked = slices.DeleteFunc(r.asked, func(a asked) bool {
 		known := r.history.known.has(a.number)
@@ -180,7 +180,7 @@ func (r *runner[K, V]) collectAsked() (err error) {
 	return err
 }
 
-// askCall asks for all pairs of ranges, and for their number, by the host.
+// askCall looks up all pairs of ranges, and their counts, on the host.
 func (o *orderly[K, V]) askCall(ctx context.Context, m seeker[K, V], at int, lo, hi []uint64) error {
 	r := o.r
 	if len(lo) == 0 {
@@ -209,14 +209,14 @@ func (o *orderly[K, V]) askCall(ctx context.Context, m seeker[K, V], at int, lo,
 	return r.collect()
 }
 
-// saw notes that a lookup of the host has returned: one of a snapshot waits for no later change.
+// saw records that a host lookup has returned. A lookup of a snapshot waits for no later change.
 func (r *runner[K, V]) saw(number, at int) {
 	if at < 0 {
 		r.history.returned(number)
 	}
 }
 
-// cut submits deleting ranges.
+// cut submits deletions of ranges.
 func (o *orderly[K, V]) cut(m OrderedMap[K, V], stream int, lo, hi []uint64) error {
 	r := o.r
 	if len(lo) == 0 {
@@ -240,7 +240,7 @@ func (o *orderly[K, V]) cut(m OrderedMap[K, V], stream int, lo, hi []uint64) err
 	return nil
 }
 
-// cutCall deletes ranges by the host.
+// cutCall deletes ranges on the host.
 func (o *orderly[K, V]) cutCall(ctx context.Context, m OrderedMap[K, V], lo, hi []uint64) error {
 	r := o.r
 	if len(lo) == 0 {
@@ -255,7 +255,7 @@ func (o *orderly[K, V]) cutCall(ctx context.Context, m OrderedMap[K, V], lo, hi 
 	return r.collect()
 }
 
-// removal enters a batch of ranges that are deleted.
+// removal records a batch of deleted ranges.
 func (r *runner[K, V]) removal(number int, lo, hi []uint64) *removal {
 	if r.history.cuts == nil {
 		r.history.cuts = map[int]*removal{}

@@ -7,50 +7,48 @@ import (
 	"slices"
 )
 
-// A search looks for an order of operations in which each may have returned
-// what it did, and which keeps to a partial order. It is Wing and Gong's, with
-// Lowe's memory of what was tried, and gets by with few steps because no order
-// is lost if
+// A search looks for an order of operations that explains the results of each and extends a partial
+// order. It is Wing and Gong's algorithm, with Lowe's cache of visited configurations. It needs few
+// steps because of four prunings that lose no order:
 //
-//   - a pure operation that may come next goes at once if this changes nothing:
-//     moved there from any later place, it still follows all that must precede
-//     it; what was between starts from the same states, and what was behind
-//     from states that permit no less;
-//   - a state is given up that lacks a fact that an operation left needs and
-//     none left gives, or can't reach the size that one needs;
-//   - facts that no operation left needs do not tell states apart;
-//   - of two operations of a kind, one goes first if all that must follow the
-//     other must follow it, too: they could change places, see [search.first].
+//   - A pure operation that may come next is taken at once if it changes nothing. Moved there from
+//     any later place, it still follows its predecessors. Operations between start from the same
+//     states, and operations after its old place from states that permit no less.
+//   - A state is abandoned if it lacks a fact that a remaining operation needs and no remaining one
+//     gives, or cannot reach the size that one needs.
+//   - Facts that no remaining operation needs do not distinguish states.
+//   - Of two operations of a kind, one goes first if all successors of the other are successors of
+//     it, too: they could be exchanged, see [search.first].
 type search[S, O any] struct {
 	m     *Model[S, O]
 	ops   []operation[O]
-	order []int // in which operations are tried
+	order []int // the order of trying operations
 	done  set
-	needs map[any]int // for each fact, operations left that need it
-	gives map[any]int // for each fact, operations left that give it
+	needs map[any]int // per fact, the number of remaining operations that need it
+	gives map[any]int // per fact, the number of remaining operations that give it
 	tried map[string]struct{}
-	steps int // configurations tried
+	steps int // number of tried configurations
 	limit int
 }
 
-// An operation is one that is left, or what is left of it.
+// An operation is a remaining operation, or its remainder.
 type operation[O any] struct {
 	op   O
 	hint Hint
-	kind string // the same for those that may change places, "" for those that may not
-	part bool   // some of it is done
+	kind string // equal for exchangeable operations; "" if not exchangeable
+	part bool   // partly done
 
-	before, after       set // those that must precede it, and must follow
-	allBefore, allAfter set // the same for it and those that come along when it changes places
+	before, after       set // predecessors and successors
+	allBefore, allAfter set // the same, including operations that move along in an exchange
 
-	later map[any]struct{} // facts that those which must follow need
+	later map[any]struct{} // facts that successors need
 }
 
-// maxSteps bounds a search. Those of our shapes take some dozens.
+// maxSteps bounds a search. Histories of our shapes take dozens of steps.
 const maxSteps = 1 << 16
 
-// newSearch prepares a search. before(i, j) reports that operation i must
-// precede operation j; it is transitive.
+// newSearch prepares a search. before(i, j) reports that operation i must precede operation j. It
+// must be transitive.
 func newSearch[S, O any](m *Model[S, O], ops []O, before func(i, j int) bool) *search[S, O] {
 	n := len(ops)
 	x := &search[S, O]{
@@ -70,7 +68,7 @@ func newSearch[S, O any](m *Model[S, O], ops []O, before func(i, j int) bool) *s
 			}
 		}
 	}
-	// What most others wait for is tried first: of intervals, the first to end.
+	// Operations with the most successors are tried first: of intervals, the first to end.
 	slices.SortStableFunc(x.order, func(i, j int) int { return x.ops[j].after.len() - x.ops[i].after.len() })
 	for i := range ops {
 		x.tie(i)
@@ -78,9 +76,9 @@ func newSearch[S, O any](m *Model[S, O], ops []O, before func(i, j int) bool) *s
 	return x
 }
 
-// tie finds out with which others an operation may change places. A fact that
-// it gives and others need sets it apart, unless those can come along: in a
-// register, if it alone gives the fact, and they give none.
+// tie determines the operations with which operation i may be exchanged. A fact that it gives and
+// others need prevents that, unless those can move along: in a register, if it alone gives the
+// fact, and they give none.
 func (x *search[S, O]) tie(i int) {
 	o := &x.ops[i]
 	o.kind, o.allBefore, o.allAfter, o.later = o.hint.Class, slices.Clone(o.before), slices.Clone(o.after), map[any]struct{}{}
@@ -108,7 +106,7 @@ func (x *search[S, O]) tie(i int) {
 	o.allAfter.remove(all)
 }
 
-// count enters an operation among those left, or takes it out.
+// count adds an operation to the remaining ones, or removes it.
 func (x *search[S, O]) count(i, by int) {
 	for _, f := range x.ops[i].hint.Needs {
 		x.needs[f] += by
@@ -118,7 +116,7 @@ func (x *search[S, O]) count(i, by int) {
 	}
 }
 
-// take puts an operation next in the order, or as much of it as one step does.
+// take puts an operation, or one step of it, next in the order.
 func (x *search[S, O]) take(i int, rest *O) (undo func()) {
 	was := x.ops[i]
 	x.count(i, -1)
@@ -140,8 +138,7 @@ func (x *search[S, O]) take(i int, rest *O) (undo func()) {
 	}
 }
 
-// found reports whether the operations that are left have an order that begins
-// in a state.
+// found reports whether the remaining operations have an order that begins in a state.
 func (x *search[S, O]) found(s S) bool {
 	taken, all := x.takePure(s)
 	if all {
@@ -165,16 +162,16 @@ func (x *search[S, O]) found(s S) bool {
 	return false
 }
 
-// open reports whether an operation is left and no other left must precede it.
+// open reports whether an operation remains and all of its predecessors are done.
 func (x *search[S, O]) open(i int) bool {
 	return !x.done.has(i) && x.ops[i].before.within(x.done)
 }
 
-// live reports whether an operation left needs a fact.
+// live reports whether a remaining operation needs a fact.
 func (x *search[S, O]) live(fact any) bool { return x.needs[fact] > 0 }
 
-// takePure takes pure operations that may come next and change nothing. It
-// reports whether no operation is left.
+// takePure takes pure operations that may come next and change nothing. It reports whether no
+// operation remains.
 func (x *search[S, O]) takePure(s S) (taken []func(), all bool) {
 	now := x.m.Key(s, x.live)
 	same := func(next S) bool { return x.m.Key(next, x.live) == now }
@@ -194,8 +191,8 @@ func (x *search[S, O]) takePure(s S) (taken []func(), all bool) {
 	return taken, x.done.len() == len(x.ops)
 }
 
-// candidates are the operations that may come next, without those that may as
-// well wait for another.
+// candidates returns the operations that may come next, without those that may as well follow
+// another.
 func (x *search[S, O]) candidates(s S) (next []int) {
 	for _, i := range x.order {
 		if !x.open(i) || slices.ContainsFunc(next, func(k int) bool { return x.first(k, i) }) {
@@ -209,27 +206,26 @@ func (x *search[S, O]) candidates(s S) (next []int) {
 	return next
 }
 
-// first reports whether of two operations that may come next a may come before
-// b: from an order that begins with b, one follows that begins with a.
+// first reports whether, of two operations that may come next, a may come before b: for each order
+// that begins with b, another one begins with a.
 //
-// If nobody needs the facts that they give, or they give the same, they change
-// places. All that must precede a is done; what must follow b must follow a,
-// too. Operations of several steps change places for good if b ends before a,
-// or else until as much is left of the one as of the other.
+// If no operation needs the facts that they give, or they give the same facts, they are exchanged.
+// All predecessors of a are done, and all successors of b must be successors of a, too. Operations
+// of several steps are exchanged entirely if b ends before a, or else until equal parts of both
+// remain.
 //
-// In a register, each has a time in which its fact holds, and in which the
-// operations are that need the fact, as b ends the time of what holds now. They
-// come along: those of a go to the end of the time of b, and those of b to the
-// begin of the time of a. What must precede those of a must precede b or one of
-// its own, so it is there by the end of its time. What must follow those of b
-// must follow a or one of its own, so it is not there at the begin of its time.
+// In a register, each has a period in which its fact holds, and operations in it that need the
+// fact, as b ends the present period. These move along: those of a to the end of b's period, and
+// those of b to the start of a's period. Predecessors of a's operations must precede b or one of
+// b's operations, so they are done by the end of b's period. Successors of b's operations must
+// follow a or one of a's operations, so they are not done at the start of a's period.
 func (x *search[S, O]) first(a, b int) bool {
 	o, p := &x.ops[a], &x.ops[b]
 	return o.kind != "" && o.kind == p.kind && o.allBefore.within(p.allBefore, x.done) && p.allAfter.within(o.allAfter, x.done)
 }
 
-// hopeless reports whether some operation left has no place in any order that
-// begins in a state.
+// hopeless reports whether some remaining operation has no place in any order that begins in a
+// state.
 func (x *search[S, O]) hopeless(s S) bool {
 	for f, n := range x.needs {
 		if n > 0 && x.gives[f] == 0 && !x.m.Has(s, f) {
@@ -243,9 +239,8 @@ func (x *search[S, O]) hopeless(s S) bool {
 	return slices.ContainsFunc(x.order, func(i int) bool { return x.unbalanced(i, size) })
 }
 
-// unbalanced reports whether those that must precede an operation, and any of
-// those that may, do not add up to the size that it needs; or more facts must
-// last until after it.
+// unbalanced reports whether operation i cannot get the size that it needs from its predecessors
+// and any of the operations that may precede it, or whether more facts must outlast it.
 func (x *search[S, O]) unbalanced(i, size int) bool {
 	o := &x.ops[i]
 	if x.done.has(i) || o.hint.Size < 0 {
@@ -270,8 +265,8 @@ func (x *search[S, O]) unbalanced(i, size int) bool {
 	return o.hint.Size < max(least, last) || o.hint.Size > most
 }
 
-// seen notes a configuration and reports whether it was there before, or the
-// search has gone on for too long.
+// seen records a configuration. It reports whether the configuration was seen before, or the search
+// has reached its limit.
 func (x *search[S, O]) seen(s S) bool {
 	if x.steps >= x.limit {
 		return true

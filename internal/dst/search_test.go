@@ -12,9 +12,9 @@ import (
 	"github.com/weftgo/weft"
 )
 
-// past makes up a history of one key: operations that took effect one after
-// another, each at a time between its begin and its end. In a wild one they return
-// different columns, and write values more than once.
+// past generates a history of one key. Operations take effect one after another, each at a time
+// between its begin and its end. In a wild one they return different columns, and write values more
+// than once.
 func past(rng *rand.Rand, n int, fixed, wild bool) (h []event) {
 	var s state
 	columns := []Returns{{OK: true, Vals: true}, {OK: true, Vals: true}, {OK: true}, {}}
@@ -49,13 +49,12 @@ func past(rng *rand.Rand, n int, fixed, wild bool) (h []event) {
 	return h
 }
 
-// times are the order of operations that took from one time till another.
+// times returns the partial order of operations by their intervals.
 func times(h []event) func(i, j int) bool {
 	return func(i, j int) bool { return h[i].till < h[j].from }
 }
 
-// sparse is an order of n operations with some of the pairs of another, and
-// what follows from them.
+// sparse returns the transitive closure of some pairs of another order of n operations.
 func sparse(rng *rand.Rand, n int, before func(i, j int) bool) func(i, j int) bool {
 	edges := make([][]bool, n)
 	part := rng.IntN(3)
@@ -75,10 +74,10 @@ func sparse(rng *rand.Rand, n int, before func(i, j int) bool) func(i, j int) bo
 	return func(i, j int) bool { return edges[i][j] }
 }
 
-// An opinion counts on how many histories a search and porcupine agree.
+// An opinion counts the histories on which a search and porcupine agree.
 type opinion struct{ legal, illegal, unknown int }
 
-// agree compares the search with porcupine, which may get a model of its own.
+// agree compares the search with porcupine, which may get a different model.
 func agree[S, T, O any](t *testing.T, seen *opinion, m *Model[S, O], its *Model[T, O], h []O, before func(i, j int) bool) {
 	t.Helper()
 	x := newSearch(m, h, before)
@@ -104,8 +103,7 @@ func agree[S, T, O any](t *testing.T, seen *opinion, m *Model[S, O], its *Model[
 	}
 }
 
-// enough reports whether there were histories of both sorts, and few on which
-// porcupine has no opinion.
+// enough requires both legal and illegal histories, and few on which porcupine gave up.
 func (o opinion) enough(t *testing.T) {
 	t.Helper()
 	few := (o.legal + o.illegal) / 20
@@ -114,7 +112,7 @@ func (o opinion) enough(t *testing.T) {
 	}
 }
 
-// trials is n, fewer in short tests, or what -sim.seeds says.
+// trials returns n, fewer in short tests, or the value of -sim.seeds.
 func trials(n uint64) uint64 {
 	if testing.Short() {
 		n /= 10
@@ -122,7 +120,7 @@ func trials(n uint64) uint64 {
 	return uint64(Seeds(int(n)))
 }
 
-// The search and porcupine are of one opinion, on times and on partial orders.
+// The search and porcupine agree on times and on partial orders.
 func TestSearchAgreesWithPorcupine(t *testing.T) {
 	var byTime, byEdges opinion
 	m := mapModel(reduced[uint64])
@@ -138,9 +136,9 @@ func TestSearchAgreesWithPorcupine(t *testing.T) {
 	byEdges.enough(t)
 }
 
-// short looks for an order of a history in a partial order that seed picks: that
-// of its times, none within a batch, or one of edges. A history of few
-// operations is then spoiled; by edges that may take long.
+// short searches an order of a history in a partial order that seed selects: that of its times,
+// none within a batch, or one of edges. A history of few operations is then spoiled. With edges
+// that may take long.
 func short[S any](t *testing.T, m *Model[S, event], seed uint64, h []event, most int) (longest int) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 5))
@@ -165,7 +163,7 @@ func short[S any](t *testing.T, m *Model[S, event], seed uint64, h []event, most
 	return max(longest, x.steps)
 }
 
-// As many operations as our programs have on a key are no trouble.
+// The search is fast with as many operations per key as our programs have.
 func TestSearchIsShort(t *testing.T) {
 	few, many := 0, 0
 	m := mapModel(reduced[uint64])
@@ -178,7 +176,7 @@ func TestSearchIsShort(t *testing.T) {
 	t.Logf("longest searches: %d steps for 60 operations, %d for 260", few, many)
 }
 
-// What is possible once the search has given up is not called impossible.
+// After giving up, the search does not report a possible history as impossible.
 func TestSearchGivesUp(t *testing.T) {
 	h := past(rand.New(rand.NewPCG(1, 3)), 30, false, false)
 	i := slices.IndexFunc(h, func(e event) bool { return e.op.Kind == weft.OpPut })
@@ -191,8 +189,8 @@ func TestSearchGivesUp(t *testing.T) {
 	}
 }
 
-// What two streams do is ordered by the streams and by the edges between them,
-// which may be no times at all.
+// Two streams are ordered by themselves and by the edges between them, which need not correspond to
+// times.
 func TestEdges(t *testing.T) {
 	put := func(v uint64, ok bool) event { return at(0, 0, weft.OpPut, v, ok, 0) }
 	get := func(v uint64) event { return at(0, 0, weft.OpGet, 0, v != 0, v) }
@@ -221,8 +219,7 @@ func TestEdges(t *testing.T) {
 	}
 }
 
-// Hints that mislead the search are found out, whichever way: porcupine has
-// none.
+// Hints that mislead the search in either direction are detected, because porcupine has no hints.
 func TestWrongHints(t *testing.T) {
 	h := []event{at(1, 4, weft.OpGet, 0, true, 5), at(1, 4, weft.OpPut, 5, true, 0), at(5, 6, weft.OpGet, 0, true, 5)}
 	gone := append(slices.Clone(h[1:2]), at(5, 6, weft.OpGet, 0, false, 0))
@@ -243,11 +240,10 @@ func TestWrongHints(t *testing.T) {
 	}
 }
 
-// A regOp is an operation on a register: it reads a value, or writes one, or
-// does both if it finds what it expects.
+// A regOp is an operation on a register: a read, a write, or a compare-and-swap.
 type regOp struct{ reads, writes, found, val int }
 
-// registerModel is the model of a register with compare-and-swap, at first 0.
+// registerModel is the model of a register with compare-and-swap, initially 0.
 func registerModel() *Model[int, regOp] {
 	return &Model[int, regOp]{
 		Step: func(s int, o regOp) ([]int, *regOp) {
@@ -279,7 +275,7 @@ func registerModel() *Model[int, regOp] {
 	}
 }
 
-// Who needs what another writes may write, too, and may have found it at first.
+// An operation may write a value that it needs, or find the value initially.
 func TestRegister(t *testing.T) {
 	m := registerModel()
 	var seen opinion

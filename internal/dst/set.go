@@ -28,7 +28,7 @@ func (s set) remove(c set) {
 	}
 }
 
-// within reports whether each number is in one of the sets.
+// within reports whether each number is in at least one of the sets.
 func (s set) within(sets ...set) bool {
 	for i, w := range s {
 		for _, c := range sets {
@@ -41,10 +41,9 @@ func (s set) within(sets ...set) bool {
 	return true
 }
 
-// closed is a relation among n things with all that follows from it: what is
-// before something is before what that is before.
+// closed returns the transitive closure of a relation among n things.
 func closed(n int, before func(i, j int) bool) func(i, j int) bool {
-	behind := make([]set, n) // each thing
+	behind := make([]set, n) // per thing, its successors
 	for i := range behind {
 		behind[i] = newSet(n)
 		for j := range n {

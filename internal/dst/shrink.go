@@ -10,14 +10,13 @@ import (
 const (
 	// shrinkTime bounds the search for a smaller program.
 	shrinkTime = 10 * time.Second
-	// shrinkSeeds is how many schedules a smaller program gets to fail: fewer
-	// operations change the schedule that a seed stands for.
+	// shrinkSeeds is the number of schedules that a smaller program is tried under: with fewer
+	// operations, a seed stands for another schedule.
 	shrinkSeeds = 6
 )
 
-// shrink leaves out batches and operations as long as what is left still
-// fails. It returns the program, the seed of the schedule under which it fails
-// and the error.
+// shrink removes batches and operations while the rest still fails. It returns the program, the
+// seed of the schedule under which it fails, and the error.
 func (cfg *setup) shrink(shape Shape, opts sim.Options, p program, err error) (program, uint64, error) {
 	end := time.Now().Add(shrinkTime)
 	fails := func(q program) bool {

@@ -9,13 +9,13 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Columns are a batch on the device.
+// Columns is a batch on the device.
 type Columns[K weft.Key, V weft.Value] struct {
-	// Kinds are empty if all operations are of one Kind.
+	// Kinds is empty if all operations have the same Kind.
 	Kind  weft.OpKind
 	Kinds device.Slice[weft.OpKind]
 	Keys  device.Slice[K]
-	Vals  device.Slice[V] // in and out
+	Vals  device.Slice[V] // input and output
 	OK    device.Slice[bool]
 
 	Removed device.Slice[uint32] // by DeleteAlls of a multimap
@@ -23,32 +23,29 @@ type Columns[K weft.Key, V weft.Value] struct {
 
 // A Subject is a structure under test.
 type Subject[K weft.Key, V weft.Value] interface {
-	// Submit runs a batch. It reports which results it returns: what lies in
-	// vals and ok then counts only as far as that.
+	// Submit runs a batch. It reports which columns hold results: only these of vals and ok count.
 	Submit(s *device.Stream, c *Columns[K, V]) (Returns, error)
 	Sync(ctx context.Context) error
 	Len() int
 	Close() error
 }
 
-// A HostSubject also takes batches of the host, and can be iterated over.
+// A HostSubject also accepts host batches and iterations.
 type HostSubject[K weft.Key, V weft.Value] interface {
 	Subject[K, V]
-	// Call runs a batch, of one kind if there are no kinds. Results go to vals
-	// and ok as far as it reports.
+	// Call runs a batch, of one kind if kinds is nil. It reports which of vals and ok hold results.
 	Call(ctx context.Context, kind weft.OpKind, kinds []weft.OpKind, keys []K, vals []V, ok []bool) (Returns, error)
 	Pages(ctx context.Context) iter.Seq2[weft.Page[K, V], error]
 	Clear(ctx context.Context) error
 }
 
-// Returns says which columns of a batch hold results.
+// Returns specifies which columns of a batch hold results.
 type Returns struct {
 	OK, Vals, Counts bool
-	Loaded           bool // OK tells of PutNews where the key was there
+	Loaded           bool // OK reports, for PutNews, whether the key was present
 }
 
-// OnMap are the methods of a map, those that take batches on the device
-// included.
+// OnMap has the methods of a map, including those for device batches.
 type OnMap[K weft.Key, V weft.Value] interface {
 	HostMap[K, V]
 	PutOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], inserted ...device.Slice[uint64]) error
@@ -61,7 +58,7 @@ type OnMap[K weft.Key, V weft.Value] interface {
 	Close() error
 }
 
-// uniqueMap are the methods that only maps have, no multimaps.
+// uniqueMap has the methods that maps have and multimaps lack.
 type uniqueMap[K weft.Key, V weft.Value] interface {
 	GetOrPut(ctx context.Context, keys []K, vals []V, loaded []bool) (int, error)
 	GetOrPutOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], loaded device.Slice[bool], inserted ...device.Slice[uint64]) error
@@ -69,7 +66,7 @@ type uniqueMap[K weft.Key, V weft.Value] interface {
 	ReduceOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], by weft.Reduction, inserted ...device.Slice[uint64]) error
 }
 
-// HostMap are the methods of maps and multimaps alike.
+// HostMap has the methods that maps and multimaps share.
 type HostMap[K weft.Key, V weft.Value] interface {
 	Put(ctx context.Context, keys []K, vals []V) (int, error)
 	PutNew(ctx context.Context, keys []K, vals []V, ok []bool) (int, error)
@@ -80,7 +77,7 @@ type HostMap[K weft.Key, V weft.Value] interface {
 	Clear(ctx context.Context) error
 }
 
-// Map makes a subject of a map.
+// Map returns a map as a subject.
 func Map[K weft.Key, V weft.Value](m OnMap[K, V]) HostSubject[K, V] { return mapSubject[K, V]{m} }
 
 type mapSubject[K weft.Key, V weft.Value] struct{ OnMap[K, V] }
@@ -104,7 +101,7 @@ func (m mapSubject[K, V]) Submit(s *device.Stream, c *Columns[K, V]) (Returns, e
 	return Returns{OK: true, Vals: true}, m.GetOn(s, c.Keys, c.Vals, c.OK)
 }
 
-// Call is for [HostSubject].
+// Call implements [HostSubject].
 func (m mapSubject[K, V]) Call(ctx context.Context, kind weft.OpKind, kinds []weft.OpKind, keys []K, vals []V, ok []bool) (r Returns, err error) {
 	if kinds != nil {
 		ops, res := make([]weft.Op[K, V], len(keys)), make([]weft.Result[V], len(keys))
@@ -139,7 +136,7 @@ func (m mapSubject[K, V]) Call(ctx context.Context, kind weft.OpKind, kinds []we
 	return Returns{OK: true, Vals: true}, counted(n, ok, err)
 }
 
-// counted checks that a call has counted the operations that it flagged.
+// counted checks that the count of a call equals the number of flagged operations.
 func counted(n int, ok []bool, err error) error {
 	for _, set := range ok {
 		if set {
@@ -152,8 +149,7 @@ func counted(n int, ok []bool, err error) error {
 	return err
 }
 
-// OnSet are the methods of a set, those that take batches on the device
-// included.
+// OnSet has the methods of a set, including those for device batches.
 type OnSet[K weft.Key] interface {
 	Add(ctx context.Context, keys []K, added []bool) (int, error)
 	Contains(ctx context.Context, keys []K, found []bool) (int, error)
@@ -168,12 +164,12 @@ type OnSet[K weft.Key] interface {
 	Close() error
 }
 
-// Set makes a subject of a set; its configuration must have Uniform set.
+// Set returns a set as a subject. The configuration must have Uniform set.
 func Set[K weft.Key](s OnSet[K]) HostSubject[K, uint32] { return setSubject[K]{s} }
 
 type setSubject[K weft.Key] struct{ OnSet[K] }
 
-// Pages is for [HostSubject].
+// Pages implements [HostSubject].
 func (m setSubject[K]) Pages(ctx context.Context) iter.Seq2[weft.Page[K, uint32], error] {
 	return func(yield func(weft.Page[K, uint32], error) bool) {
 		for keys, err := range m.OnSet.Pages(ctx) {
@@ -184,7 +180,7 @@ func (m setSubject[K]) Pages(ctx context.Context) iter.Seq2[weft.Page[K, uint32]
 	}
 }
 
-// Call is for [HostSubject].
+// Call implements [HostSubject].
 func (m setSubject[K]) Call(ctx context.Context, kind weft.OpKind, _ []weft.OpKind, keys []K, _ []uint32, ok []bool) (Returns, error) {
 	f := m.Contains
 	switch kind {
@@ -207,7 +203,7 @@ func (m setSubject[K]) Submit(s *device.Stream, c *Columns[K, uint32]) (Returns,
 	return Returns{OK: true}, m.ContainsOn(s, c.Keys, c.OK)
 }
 
-// OnMultiMap are the methods of a multimap that take batches on the device.
+// OnMultiMap has the methods of a multimap, including those for device batches.
 type OnMultiMap[K weft.Key, V weft.Value] interface {
 	OnMap[K, V]
 	DeleteAll(ctx context.Context, keys []K, removed []uint32) (int, error)
@@ -216,8 +212,7 @@ type OnMultiMap[K weft.Key, V weft.Value] interface {
 	GetAllOn(s *device.Stream, keys device.Slice[K], counts device.Slice[uint32], offsets device.Slice[uint64], vals device.Slice[V]) error
 }
 
-// MultiMap makes a subject of a multimap; its configuration must have Multi
-// set.
+// MultiMap returns a multimap as a subject. The configuration must have Multi set.
 func MultiMap[K weft.Key, V weft.Value](m OnMultiMap[K, V]) HostSubject[K, V] {
 	return multiSubject[K, V]{m, mapSubject[K, V]{m}}
 }
@@ -234,7 +229,7 @@ func (m multiSubject[K, V]) Submit(s *device.Stream, c *Columns[K, V]) (Returns,
 	return m.asMap.Submit(s, c)
 }
 
-// Call is for [HostSubject].
+// Call implements [HostSubject].
 func (m multiSubject[K, V]) Call(ctx context.Context, kind weft.OpKind, kinds []weft.OpKind, keys []K, vals []V, ok []bool) (Returns, error) {
 	if kinds != nil || kind != weft.OpDeleteAll {
 		return m.asMap.Call(ctx, kind, kinds, keys, vals, ok)

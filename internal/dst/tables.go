@@ -8,27 +8,25 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Mode is a way in which the kernels of a structure's tables differ, by the options O of
-// the structure.
+// Mode is a variant of the kernels of a structure's tables, selected by the structure's options O.
 type Mode[O any] struct {
 	Arch    int
-	Name    string // of the options, for tests
+	Name    string // of the options, for test names
 	Options O
 }
 
-// String names a test.
+// String returns the mode as part of a test name.
 func (m Mode[O]) String() string { return fmt.Sprintf("sm_%d,%s", m.Arch, m.Name) }
 
-// tended is a structure that measures itself, drops its dead slots, and whose memory is
-// looked through in the end.
+// tended is a structure with statistics, compaction, and a memory check at the end.
 type tended[S any] interface {
 	Stats(ctx context.Context) (S, error)
 	Compact(ctx context.Context) error
 	CheckInvariants() error
 }
 
-// Maps is the configuration for maps that open makes, between whose batches they are
-// measured, which must not be impossible, and compacted.
+// Maps returns the configuration for maps that open makes. Between batches it checks that their
+// statistics are plausible, and compacts them.
 func Maps[M interface {
 	OnMap[K, V]
 	tended[S]
@@ -39,7 +37,7 @@ func Maps[M interface {
 	}}
 }
 
-// Sets is the same for sets.
+// Sets is Maps for sets.
 func Sets[T interface {
 	OnSet[K]
 	tended[S]
@@ -50,7 +48,7 @@ func Sets[T interface {
 	}}
 }
 
-// subject is one with its structure.
+// subject is a subject with its structure.
 type subject[K weft.Key, V weft.Value, S any] struct {
 	HostSubject[K, V]
 	tended tended[S]
@@ -58,7 +56,7 @@ type subject[K weft.Key, V weft.Value, S any] struct {
 
 func (s subject[K, V, S]) CheckInvariants() error { return s.tended.CheckInvariants() }
 
-// under is the structure.
+// under returns the structure.
 func (s subject[K, V, S]) under() any { return s.tended }
 
 func upkeep[K weft.Key, V weft.Value, S any](impossible func(S) bool) []Upkeep[K, V] {

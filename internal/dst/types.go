@@ -2,13 +2,13 @@ package dst
 
 import "github.com/weftgo/weft"
 
-// types makes keys and values of a structure's types numbers of 64 bits, so that programs,
-// histories and their models are compiled once. Keys have the order of their numbers: the sign of
-// signed ones is turned.
+// types converts keys and values of a structure's types to 64-bit numbers, so that programs,
+// histories and their models are compiled once. Numbers have the order of their keys: the sign bit
+// of signed keys is flipped.
 type types struct {
 	key    func(bits uint64) uint64
 	val    func(bits uint64) uint64
-	after  func(key uint64) uint64 // a key that is larger by a 32nd of all, if keys have no sign
+	after  func(key uint64) uint64 // for unsigned keys, the key larger by a 32nd of the range
 	reduce combining
 }
 
@@ -21,7 +21,7 @@ func typesOf[K weft.Key, V weft.Value]() types {
 	}
 }
 
-// turned is the sign of signed keys.
+// turned returns the sign bit of signed keys.
 func turned[K weft.Key]() uint64 {
 	if ^K(0) < 0 {
 		return 1 << 63

@@ -10,20 +10,19 @@ import (
 	"strings"
 )
 
-// oldest is the first version of clang that compiles the headers. weft's own
-// kernels are built with it and no other: another one writes other PTX, and
-// every rebuild would differ.
+// oldest is the first version of clang that compiles the headers. weft's own kernels are built with
+// exactly this version: another one emits different PTX, and every rebuild would differ.
 const oldest = 19
 
-// clangs are the compilers to look for.
+// clangs are the names of compilers to look for.
 var clangs = []string{"clang-19", "clang-20", "clang-21", "clang-22", "clang"}
 
-// install says how to come by a compiler.
+// install explains how to install a compiler.
 const install = "install clang 19 (Debian, Ubuntu: apt-get install clang-19; Fedora: dnf install clang; macOS: brew install llvm), " +
 	"or name the program with -clang or the environment variable WEFT_CLANG"
 
-// findClang finds the compiler that was asked for, or else the first that will
-// do, and its version: "clang version 19.1.7".
+// findClang returns the requested compiler, or else the first suitable one, with its version:
+// "clang version 19.1.7".
 func findClang(ctx context.Context, asked string, own bool) (program, version string, err error) {
 	if asked != "" {
 		version, err = clangVersion(ctx, asked, own)
@@ -33,7 +32,7 @@ func findClang(ctx context.Context, asked string, own bool) (program, version st
 	if own {
 		candidates = clangs[:1]
 	}
-	var bad error // the first that will not do
+	var bad error // of the first unsuitable compiler
 	for _, program := range candidates {
 		if _, err := exec.LookPath(program); err != nil {
 			continue
@@ -57,7 +56,7 @@ var (
 	appleLine = regexp.MustCompile(`Apple clang`)
 )
 
-// clangVersion asks a program and says what is wrong with it.
+// clangVersion returns the version of a program, or why it is unsuitable.
 func clangVersion(ctx context.Context, program string, own bool) (string, error) {
 	out, err := exec.CommandContext(ctx, program, "--version").Output()
 	if err != nil {
@@ -85,8 +84,7 @@ func firstLine(b []byte) string {
 	return string(line)
 }
 
-// advice is what to do about complaints of the compiler whose cause lies
-// outside of the source.
+// advice explains compiler errors with causes outside of the source.
 var advice = []struct {
 	complaint *regexp.Regexp
 	says      string
@@ -101,7 +99,7 @@ var advice = []struct {
 		"this clang was built without the back end for GPUs of NVIDIA (NVPTX); " + install},
 }
 
-// advise adds advice to what the compiler said.
+// advise adds advice to compiler errors.
 func advise(complaints string) string {
 	for _, a := range advice {
 		if a.complaint.MatchString(complaints) {

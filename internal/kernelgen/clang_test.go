@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// haveClang says why tests cannot compile kernels.
+// haveClang returns an error if tests cannot compile kernels.
 func haveClang() error {
 	program := os.Getenv("WEFT_CLANG")
 	if program == "" {
@@ -22,7 +22,7 @@ func haveClang() error {
 	return nil
 }
 
-// fakes makes a directory with programs that say a line, and has no others found.
+// fakes makes a directory of programs that print a line, and makes it the only PATH.
 func fakes(t *testing.T, lines map[string]string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -48,7 +48,7 @@ func TestFindClang(t *testing.T) {
 		programs map[string]string
 		asked    string
 		own      bool
-		want     string // program, or what the error says
+		want     string // program, or part of the error
 		fails    bool
 	}{
 		{"none", nil, "", false, "looked for clang-19, clang-20, clang-21, clang-22, clang; install clang 19 (Debian, Ubuntu: apt-get install clang-19", true},

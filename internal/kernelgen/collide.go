@@ -10,8 +10,8 @@ import (
 	"slices"
 )
 
-// collisions finds names that are about to be generated and that other files of
-// the package declare, before the Go compiler complains about generated code.
+// collisions reports names that are about to be generated and that other files of the package
+// declare, before the Go compiler complains about generated code.
 func (g *generated) collisions() error {
 	declared, err := g.declarations()
 	if err != nil {
@@ -34,7 +34,7 @@ func (g *generated) collisions() error {
 	return errors.Join(errs...)
 }
 
-// names are those that an image and its loader declare.
+// names returns the names that an image and its loader declare.
 func (g *generated) names() (all []string) {
 	for _, im := range g.images {
 		all = append(all, g.kernelsIdent(im))
@@ -56,8 +56,8 @@ func (g *generated) names() (all []string) {
 	return all
 }
 
-// declarations are the names that other files of the package declare, and where.
-// Files that do not parse are for the Go compiler to complain about.
+// declarations returns the names that other files of the package declare, with positions. Files
+// that do not parse are left to the Go compiler.
 func (g *generated) declarations() (map[string]token.Position, error) {
 	files, err := goFiles(g.dir)
 	if err != nil {
@@ -82,7 +82,7 @@ func (g *generated) declarations() (map[string]token.Position, error) {
 	return all, nil
 }
 
-// topLevel are the names that a file declares for its package.
+// topLevel returns the package-level names that a file declares.
 func topLevel(file *ast.File) (all []*ast.Ident) {
 	for _, d := range file.Decls {
 		switch d := d.(type) {

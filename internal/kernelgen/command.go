@@ -14,11 +14,10 @@ import (
 	"strings"
 )
 
-// version of the generator; raise it when its output changes.
+// version is the version of the generator; raise it when its output changes.
 const version = "3"
 
-// defaultTarget is what every GPU that weft supports runs, at the version of PTX
-// of weft's own kernels.
+// defaultTarget runs on every GPU that weft supports, at the PTX version of weft's own kernels.
 const defaultTarget = "80+ptx83"
 
 // The exit statuses.
@@ -30,13 +29,13 @@ const (
 //go:embed help.txt
 var help string
 
-// usageError is a command line that makes no sense.
+// usageError reports an invalid command line.
 type usageError struct{ error }
 
 func usage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// Command runs weftgen with the arguments of a command line, in the current
-// directory, and returns the exit status.
+// Command runs weftgen with command-line arguments, in the current directory, and returns the exit
+// status.
 func Command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	err := run(ctx, args)
 	switch {
@@ -55,7 +54,7 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitFailed
 }
 
-// arguments are what a command line asks for.
+// arguments are the parsed command line.
 type arguments struct {
 	options
 	check           bool
@@ -67,7 +66,7 @@ func parseArguments(args []string) (*arguments, error) {
 	a := &arguments{options: options{types: map[string]string{}}}
 	flags := flag.NewFlagSet("weftgen", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	// What they are for is in help.txt.
+	// help.txt describes the flags.
 	flags.StringVar(&a.pkg, "package", os.Getenv("GOPACKAGE"), "")
 	flags.StringVar(&a.targets, "target", defaultTarget, "")
 	flags.StringVar(&a.widths, "widths", "", "")
@@ -113,7 +112,7 @@ func run(ctx context.Context, args []string) error {
 	return generate(ctx, a.options)
 }
 
-// verify is weftgen -check.
+// verify implements weftgen -check.
 func (a *arguments) verify() error {
 	switch len(a.files) {
 	case 0:
@@ -124,7 +123,7 @@ func (a *arguments) verify() error {
 	return usage("-check takes one directory, or none for the whole module")
 }
 
-// complete makes options of the arguments.
+// complete derives options from the arguments.
 func (a *arguments) complete() (err error) {
 	if len(a.files) != 1 {
 		return usage("want one source, got %d", len(a.files))
@@ -154,7 +153,7 @@ func (a *arguments) complete() (err error) {
 	if a.source, err = filepath.Abs(source); err != nil {
 		return err
 	}
-	// Structs of a header may be made elsewhere than beside it.
+	// Structs of a header may be generated in another directory.
 	a.dir = filepath.Dir(a.source)
 	if len(a.structs) > 0 {
 		if a.dir, err = filepath.Abs("."); err != nil {
@@ -177,7 +176,7 @@ func (a *arguments) complete() (err error) {
 	return nil
 }
 
-// extension is that of the source.
+// extension returns the file extension of the source.
 func (o *options) extension() string {
 	if len(o.structs) > 0 {
 		return ".cuh"
@@ -185,7 +184,7 @@ func (o *options) extension() string {
 	return ".cu"
 }
 
-// addType takes a flag -type: "weft::List=internal/gpubatch.List".
+// addType parses a flag -type: "weft::List=internal/gpubatch.List".
 func (o *options) addType(s string) error {
 	cpp, name, ok := strings.Cut(s, "=")
 	if !ok || cpp == "" || name == "" {
@@ -195,7 +194,7 @@ func (o *options) addType(s string) error {
 	return nil
 }
 
-// qualifyTypes makes import paths of directories of this module.
+// qualifyTypes replaces directories of this module by import paths.
 func (o *options) qualifyTypes() error {
 	for cpp, name := range o.types {
 		dir, base := path.Split(name)

@@ -17,8 +17,8 @@ func command(t *testing.T, args ...string) (status int, stdout, stderr string) {
 	return status, out.String(), err.String()
 }
 
-// otherModule lays out a module that is not weft, with one source, and changes to
-// the directory of its package.
+// otherModule creates a module other than weft, with one source, and changes to the directory of
+// its package.
 func otherModule(t *testing.T, source string) {
 	t.Helper()
 	if err := haveClang(); err != nil {
@@ -84,7 +84,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// What fails for reasons outside of the command line.
+// Failures with causes outside the command line.
 func TestFailures(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -125,8 +125,8 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// In a module of a user the outputs say what they come of, and -check notices what
-// changed, in weft's headers, too.
+// In a user's module the outputs record their inputs, and -check detects changes, also in weft's
+// headers.
 func TestOtherModule(t *testing.T) {
 	otherModule(t, scale)
 	write(t, "inc/half.cuh", "#define HALF 0.5f\n")
@@ -151,7 +151,7 @@ func TestOtherModule(t *testing.T) {
 	if status, _, complaint := command(t, "-check"); status != 0 {
 		t.Errorf("fresh: %s", complaint)
 	}
-	// As if weft had been updated since.
+	// Simulate an update of weft.
 	i := strings.Index(src, "//weftgen:header ") + len("//weftgen:header ")
 	write(t, "k_ptx_gen.go", src[:i]+strings.Repeat("0", 64)+src[i+64:])
 	if status, _, complaint := command(t, "-check"); status != exitFailed || !strings.Contains(complaint, "weft/builtin.cuh changed; run go generate ./k") {
@@ -159,7 +159,7 @@ func TestOtherModule(t *testing.T) {
 	}
 }
 
-// A kernel may take nothing, and structs that weft knows.
+// A kernel may have no parameters, or structs of weft.
 func TestParametersOfUsers(t *testing.T) {
 	otherModule(t, `#include "weft/alloc.cuh"
 namespace weft::linear { template <class K, class V> struct Ref { K* keys; }; }

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// target is one architecture to compile for.
+// target is an architecture to compile for.
 type target struct {
 	arch    int
 	feature string // "ptx85"; "" for clang's default
@@ -40,9 +40,9 @@ func parseTargets(s string) ([]target, error) {
 	return ts, nil
 }
 
-// commonFlags are those of every compilation, relative to the module's root.
-// No header of the system is found, so the output depends on the tree alone.
-// Warnings about weft's headers are not for users.
+// commonFlags returns the flags of every compilation, relative to the module's root. System headers
+// are excluded, so the output depends on the tree alone. Users get no warnings about weft's
+// headers.
 func (o *options) commonFlags() []string {
 	flags := []string{
 		"-x", "cuda", "--cuda-device-only", "-nocudainc", "-nocudalib", "-nostdinc",
@@ -54,10 +54,10 @@ func (o *options) commonFlags() []string {
 	return append(flags, "-isystem", include)
 }
 
-// compileFlags are those of kernels.
+// compileFlags returns the flags for kernels.
 func (o *options) compileFlags() []string { return append(o.commonFlags(), "-O3") }
 
-// sourceFlags are those that the source needs.
+// sourceFlags returns the flags that the source needs.
 func (o *options) sourceFlags() (flags []string) {
 	for _, dir := range o.include {
 		flags = append(flags, "-I", dir)
@@ -75,7 +75,7 @@ type compiler struct {
 	program string
 	version string // "clang version 19.1.7"
 	source  string // relative to the module's root
-	text    string // to be compiled in place of the source; "" for itself
+	text    string // compiled instead of the source; "" for the source
 	include string // where weft's headers are on this machine; "" in weft's module
 }
 
@@ -91,8 +91,8 @@ func newCompiler(ctx context.Context, o *options) (*compiler, error) {
 	return &compiler{options: o, ctx: ctx, program: program, version: version, source: source}, nil
 }
 
-// run compiles a variant for t with more flags, from the module's root, so that
-// no path of this machine enters the output.
+// run compiles a variant for t with more flags. It runs in the module's root, so that no path of
+// this machine enters the output.
 func (c *compiler) run(t target, v variant, flags ...string) ([]byte, error) {
 	args := append(flags, c.options.sourceFlags()...)
 	args = append(args, v.flags()...)
@@ -120,8 +120,8 @@ func (c *compiler) run(t target, v variant, flags ...string) ([]byte, error) {
 	return stdout.Bytes(), nil
 }
 
-// inputs are the source and all headers it includes in any variant for any
-// target, relative to the module's root and sorted.
+// inputs returns the source and all headers it includes in any variant for any target, relative to
+// the module's root and sorted.
 func (c *compiler) inputs() ([]string, error) {
 	var files []string
 	for _, t := range c.options.targets {
@@ -145,7 +145,7 @@ func (c *compiler) inputs() ([]string, error) {
 	return slices.Compact(files), nil
 }
 
-// prerequisites are those of a rule for make: "x: a\ b.cu \", continued.
+// prerequisites returns those of a make rule: "x: a\ b.cu \", continued.
 func prerequisites(rule string) (files []string) {
 	rule = strings.ReplaceAll(strings.TrimPrefix(rule, "x:"), "\\\n", " ")
 	const space = "\x00"
@@ -155,13 +155,13 @@ func prerequisites(rule string) (files []string) {
 	return files
 }
 
-// compile makes PTX.
+// compile emits PTX.
 func (c *compiler) compile(t target, v variant) (string, error) {
 	out, err := c.run(t, v, append(c.options.compileFlags(), "-S", "-o", "-")...)
 	return string(out), err
 }
 
-// debug makes PTX that describes all types: only unoptimized code does.
+// debug emits PTX that describes all types: only unoptimized code does.
 func (c *compiler) debug(v variant) (string, error) {
 	out, err := c.run(c.options.targets[0], v, append(c.options.commonFlags(), "-O0", "-g", "-S", "-o", "-")...)
 	return string(out), err

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// The generated files of this repository belong to the sources beside them.
-// No compiler is needed to know.
+// The generated files of this repository match their sources. The test needs no compiler.
 func TestRepositoryIsFresh(t *testing.T) {
 	if err := (&options{module: module{repository, weftPath}}).verifyTree(repository); err != nil {
 		t.Error(err)
@@ -60,7 +59,7 @@ func remove(t *testing.T, path string) {
 	}
 }
 
-// Modules that lie in weft's are part of it, and others that are called so are not.
+// Modules nested in weft's are part of it, but other modules with such paths are not.
 func TestNestedModules(t *testing.T) {
 	m, err := findModule(filepath.Join(repository, "lab"))
 	if root, _ := filepath.Abs(repository); err != nil || !m.own() || m.root != root {

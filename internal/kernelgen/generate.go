@@ -13,33 +13,33 @@ import (
 	"github.com/weftgo/weft/internal/kernelgen/cstruct"
 )
 
-// options of one generation.
+// options configure one generation.
 type options struct {
 	module
 	source     string // absolute path of the .cu file, or of a header
 	dir        string // of the outputs
 	pkg        string
-	clang      string // asked for, or ""
+	clang      string // requested compiler, or ""
 	targets    []target
 	widths     []variant
 	types      map[string]string // of C++ structs
-	structs    []string          // to be made of a header
+	structs    []string          // to be made from a header
 	include    []string          // directories, relative to the module's root
 	define     []string          // macros
 	export     bool
-	loader     bool // generate one
+	loader     bool // generate a loader
 	allowLocal bool
 }
 
-// stem is the name of the source file without directory and extension.
+// stem returns the name of the source file without directory and extension.
 func (o *options) stem() string {
 	return strings.TrimSuffix(filepath.Base(o.source), filepath.Ext(o.source))
 }
 
-// path is that of an output.
+// path returns the path of an output.
 func (o *options) path(suffix string) string { return filepath.Join(o.dir, o.stem()+suffix) }
 
-// variants are those to compile, at least one.
+// variants returns the variants to compile, at least one.
 func (o *options) variants() []variant {
 	if len(o.widths) == 0 {
 		return []variant{""}
@@ -50,8 +50,8 @@ func (o *options) variants() []variant {
 // maxSize is the largest PTX file that may be committed to weft's repository.
 const maxSize = 1 << 20
 
-// generate makes all outputs of one source. Nothing is touched before all is
-// made: a failure leaves the old outputs, which verify as stale.
+// generate makes all outputs of one source. No file changes before all outputs are made: a failure
+// leaves the old ones, which verify as stale.
 func generate(ctx context.Context, o options) error {
 	cc, err := newCompiler(ctx, &o)
 	if err != nil {
@@ -70,7 +70,7 @@ func generate(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	// Before compiling: what changes meanwhile makes the outputs stale.
+	// Read inputs before compiling: concurrent changes then make the outputs stale.
 	for _, path := range inputs {
 		f, err := o.compiled(path)
 		if err != nil {
@@ -95,7 +95,7 @@ func generate(ctx context.Context, o options) error {
 	return removeOutputs(&o, g.outputs)
 }
 
-// stub has a kernel for each struct of a header.
+// stub returns a source with a kernel for each struct of a header.
 func stub(header string, structs []string) string {
 	text := fmt.Sprintf("#include %q\n", header)
 	for i, s := range structs {
@@ -106,8 +106,8 @@ func stub(header string, structs []string) string {
 
 func stubKernel(i int) string { return fmt.Sprintf("struct_%d", i) }
 
-// image compiles a variant for all targets, and finds out about the structs
-// that its kernels take. Those of a header take one each.
+// image compiles a variant for all targets, and reads the structs that its kernels take. Kernels of
+// a header's stub take one each.
 func (g *generated) image(cc *compiler, v variant) error {
 	im := image{variant: v}
 	if len(g.options.structs) == 0 {
@@ -146,8 +146,7 @@ func (g *generated) image(cc *compiler, v variant) error {
 	return nil
 }
 
-// header has a struct of a header written in Go, which a kernel of the stub
-// takes.
+// header generates Go for a struct of a header, which a kernel of the stub takes.
 func (g *generated) header(info *cstruct.Info, kernel string) error {
 	params, err := info.Parameters(kernel)
 	if err != nil {
@@ -160,8 +159,8 @@ func (g *generated) header(info *cstruct.Info, kernel string) error {
 	return err
 }
 
-// parameters has the struct written in Go that a kernel takes, or one that is
-// laid out as what it takes. A kernel that takes nothing has none.
+// parameters generates Go for the struct that a kernel takes, or for one with the layout of its
+// parameters. A kernel without parameters has none.
 func (g *generated) parameters(info *cstruct.Info, v variant, e entry) error {
 	fields, err := info.Parameters(e.name)
 	if err != nil {
@@ -193,8 +192,8 @@ func (g *generated) parameters(info *cstruct.Info, v variant, e entry) error {
 	return nil
 }
 
-// removeOutputs removes the outputs of targets and variants no longer asked for: all but those that
-// have been made.
+// removeOutputs removes stale outputs of targets and variants, which are all except those just
+// made.
 func removeOutputs(o *options, made []string) error {
 	old, err := filepath.Glob(o.path("_*"))
 	if err != nil {
@@ -212,7 +211,7 @@ func removeOutputs(o *options, made []string) error {
 	return nil
 }
 
-// ptx checks what the compiler made of a variant for one target, and keeps it.
+// ptx checks the compiler's output of a variant for one target, and keeps it.
 func (g *generated) ptx(im *image, t target, text string) error {
 	name := g.stem() + im.variant.suffix()
 	p, err := parsePTX(text)
@@ -243,8 +242,8 @@ func (g *generated) ptx(im *image, t target, text string) error {
 	return nil
 }
 
-// checkName says what is wrong with the name of a kernel. Without a loader
-// kernels are found by [device.Image.Entry].
+// checkName reports an invalid name of a kernel. Without a loader, [device.Image.Entry] finds
+// kernels.
 func (g *generated) checkName(im *image, name string) error {
 	if !strings.HasSuffix(name, im.variant.suffix()) {
 		return fmt.Errorf("kernel %s: its name must end with %q, the pair of widths", name, im.variant.suffix())

@@ -11,8 +11,7 @@ import (
 	"testing"
 )
 
-// The smallest room there is: a source with its header, and Go that uses what is
-// made of it.
+// A minimal package: a source with its header, and Go code that uses the generated code.
 const (
 	header = `#pragma once
 #define __global__ __attribute__((global))
@@ -56,7 +55,7 @@ var _ = params()
 `
 )
 
-// repository is the root of this module; tests change directory.
+// repository is the root of this module. Tests change the directory.
 var repository = func() string {
 	m, err := findModule(".")
 	if err != nil {
@@ -65,11 +64,11 @@ var repository = func() string {
 	return m.root
 }()
 
-// generateWith runs the command line of the tests' rooms: weft's own kernels, which
-// have no loaders.
+// generateWith runs a command line in the package of room, for weft's own kernels, which have no
+// loaders.
 func generateWith(args ...string) error { return run(context.Background(), args) }
 
-// room lays a module out in a new directory and returns the room's.
+// room creates the package in a module in a new directory, and returns its directory.
 func room(t *testing.T) string {
 	t.Helper()
 	if err := haveClang(); err != nil {
@@ -81,8 +80,7 @@ func room(t *testing.T) string {
 	write(t, filepath.Join(root, "kernels/include/weft/least.cuh"), header)
 	write(t, filepath.Join(dir, "tiny.cu"), source)
 	write(t, filepath.Join(dir, "user.go"), user)
-	// The real package device, so that what is generated has to fit it, and what
-	// it imports.
+	// Use the real package device and its imports, so that generated code has to fit.
 	for _, pkg := range []string{"device", "internal/op", "internal/enum"} {
 		files, err := filepath.Glob(filepath.Join(repository, pkg, "*.go"))
 		if err != nil || len(files) == 0 {
@@ -117,7 +115,7 @@ func read(t *testing.T, path string) string {
 	return string(b)
 }
 
-// edit replaces the one occurrence of old in a file.
+// edit replaces the only occurrence of old in a file.
 func edit(t *testing.T, path, old, new string) {
 	t.Helper()
 	s := read(t, path)
@@ -217,11 +215,11 @@ func TestFlagsShapeTheOutput(t *testing.T) {
 	}
 }
 
-// What must not pass: each case changes one thing of a room that does.
+// Invalid inputs: each case changes one thing in a valid package.
 func TestGenerateRefuses(t *testing.T) {
 	cases := []struct {
 		name, file, old, new string
-		want                 string // in the error
+		want                 string // part of the error
 	}{
 		{"instances differ", "tiny.cu", "uint32_t flags;", "K flags;", "give structs of different layout different names"},
 		{"a field that Go has no type for", "tiny.cu", "uint32_t flags;", "__int128 flags;", "tiny::GetParams.flags: no type of Go is like __int128"},
@@ -267,8 +265,7 @@ func TestGenerateRefuses(t *testing.T) {
 	}
 }
 
-// A struct may be made in another package, of the header that declares it, and
-// be compared elsewhere.
+// A struct may be generated in another package, that of its header, and be compared elsewhere.
 func TestSharedStructs(t *testing.T) {
 	dir := room(t)
 	edit(t, "tiny.cu", "struct Table { uint64_t* slots; uint32_t count, max_probe; };\n", "")
@@ -311,7 +308,7 @@ func TestSharedStructs(t *testing.T) {
 	}
 }
 
-// What the package has already is compared.
+// Existing structs of the package are compared.
 func TestExistingStructs(t *testing.T) {
 	const ours = "\ntype ours struct {\n\tslots           device.Ptr\n\tcount, maxProbe uint32\n}\n"
 	room(t)
@@ -337,7 +334,7 @@ func TestExistingStructs(t *testing.T) {
 	}
 }
 
-// One source, an image for each pair of widths.
+// One source has an image for each pair of widths.
 func TestVariants(t *testing.T) {
 	room(t)
 	edit(t, "tiny.cu", "INSTANCE(32)\n", "#define NAME3(a, k, v) a##_##k##_##v\n#define NAME2(a, k, v) NAME3(a, k, v)\n#define NAME(a) NAME2(a, WEFT_KEY_BITS, WEFT_VALUE_BITS)\n")

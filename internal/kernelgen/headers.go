@@ -9,15 +9,14 @@ import (
 )
 
 const (
-	// ownInclude is where weft's headers are in its own module.
+	// ownInclude is the directory of weft's headers in its own module.
 	ownInclude = "kernels/include"
-	// include stands for the directory of weft's headers in records and in what
-	// the compiler says in other modules.
+	// include stands for the directory of weft's headers in records and in compiler messages of
+	// other modules.
 	include = weftPath + "/" + ownInclude
 )
 
-// headers has weft's headers put where the compiler finds them; done removes
-// them.
+// headers puts weft's headers where the compiler finds them. done removes them.
 func (c *compiler) headers() (done func(), err error) {
 	if c.options.own() {
 		return func() {}, nil
@@ -35,8 +34,7 @@ func (c *compiler) headers() (done func(), err error) {
 	return done, nil
 }
 
-// here is a flag or a file name as the compiler knows it on this machine;
-// anywhere is what it was before.
+// here translates a flag or a file name to its form on this machine. anywhere translates it back.
 func (c *compiler) here(s string) string {
 	if c.include != "" && s == include {
 		return c.include
@@ -51,7 +49,7 @@ func (c *compiler) anywhere(s string) string {
 	return strings.ReplaceAll(s, c.include, include)
 }
 
-// compiled reads a file that was compiled.
+// compiled reads a compiled file.
 func (m *module) compiled(file string) (fileDigest, error) {
 	if name, ok := strings.CutPrefix(file, include+"/"); ok {
 		return m.digest(headerFile, name)

@@ -1,7 +1,7 @@
 package kernelgen
 
-// knownTypes are Go's twins of the structs of weft's headers that kernels of
-// users take: a pool to allocate from, or a view of a structure.
+// knownTypes are the Go twins of structs in weft's headers that user kernels take: a pool to
+// allocate from, or a view of a structure.
 var knownTypes = map[string]string{
 	"weft::Allocator":           weftPath + "/alloc.Ref",
 	"weft::btree::Ref":          weftPath + "/btree.Ref",
@@ -14,7 +14,7 @@ var knownTypes = map[string]string{
 	"weft::slab::MultiRef":      weftPath + "/slab.Ref",
 }
 
-// known are the types that need no -type. weft itself says what it means.
+// known returns the types that need no -type. weft itself specifies all types.
 func (o *options) known() map[string]string {
 	if o.own() {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"text/template"
 )
 
-// camel makes a Go name of words: GetAll, or getAll, of get_all.
+// camel converts words to a Go name: get_all to GetAll or getAll.
 func camel(name string, export bool) string {
 	var b strings.Builder
 	for word := range strings.SplitSeq(name, "_") {
@@ -21,7 +21,7 @@ func camel(name string, export bool) string {
 	return b.String()
 }
 
-// call is the method that launches a kernel: Scale of saxpy_scale and of scale.
+// call returns the method that launches a kernel: Scale for saxpy_scale and for scale.
 func (g *generated) call(kernel string, v variant) string {
 	name := strings.TrimSuffix(kernel, v.suffix())
 	if rest := strings.TrimPrefix(name, g.stem()+"_"); strings.Trim(rest, "_0123456789") != "" {
@@ -30,7 +30,7 @@ func (g *generated) call(kernel string, v variant) string {
 	return camel(name, true)
 }
 
-// loadName is the function that loads kernels, typeName what it returns.
+// loadName returns the name of the function that loads kernels, typeName that of its result type.
 func (g *generated) loadName() string {
 	if g.export {
 		return "Load" + g.ident("", true)
@@ -40,7 +40,7 @@ func (g *generated) loadName() string {
 
 func (g *generated) typeName() string { return g.ident("Module", g.export) }
 
-// loader is what the template needs.
+// loader is the data of the template.
 type loader struct {
 	Type, Load, Source, Image string
 	Variants                  bool
@@ -88,8 +88,8 @@ func (m *{{$.Type}}) {{$k.Method}}(s *device.Stream, grid, block device.Dim{{if 
 }
 {{end}}`))
 
-// writeLoader writes the type whose methods launch the kernels. All variants have
-// the same ones.
+// writeLoader writes the type with the methods that launch the kernels. All variants have the same
+// methods.
 func (g *generated) writeLoader(b *bytes.Buffer) error {
 	l := loader{Type: g.typeName(), Load: g.loadName(), Source: g.stem() + ".cu", Image: g.ident("Image", g.export), Variants: len(g.widths) > 0}
 	if l.Variants {
@@ -102,13 +102,12 @@ func (g *generated) writeLoader(b *bytes.Buffer) error {
 	return loaderTemplate.Execute(b, l)
 }
 
-// checkMethods refuses kernels that the loader cannot tell apart, and images that
-// one loader cannot serve.
+// checkMethods refuses kernels with the same method name, and images that one loader cannot serve.
 func (g *generated) checkMethods(im *image) error {
 	if !g.loader {
 		return nil
 	}
-	kernels := map[string]string{} // by method
+	kernels := map[string]string{} // keyed by method
 	for _, k := range slices.Sorted(maps.Keys(im.kernels)) {
 		method := g.call(k, im.variant)
 		if other := kernels[method]; other != "" {

@@ -11,8 +11,7 @@ import (
 	"strings"
 )
 
-// weftPath is the path of weft's module: it begins the import paths of what
-// generated files use.
+// weftPath is the path of weft's module, the prefix of the imports in generated files.
 const weftPath = "github.com/weftgo/weft"
 
 // module is the module of the source.
@@ -21,13 +20,13 @@ type module struct {
 	path string
 }
 
-// own reports whether it is weft itself.
+// own reports whether the module is weft itself.
 func (m *module) own() bool { return m.path == weftPath }
 
 var moduleLine = regexp.MustCompile(`(?m)^module[ \t]+("[^"\n]+"|[^\s"]+)`)
 
-// findModule finds the closest directory upwards of dir with a go.mod. A module that is nested in
-// weft's counts as part of it: its kernels are compiled with the headers of the tree.
+// findModule returns the module of the closest directory with a go.mod, from dir upwards. A module
+// nested in weft's counts as part of it: its kernels are compiled with the headers of the tree.
 func findModule(dir string) (module, error) {
 	start, err := filepath.Abs(dir)
 	if err != nil {
@@ -59,8 +58,8 @@ func findModule(dir string) (module, error) {
 	}
 }
 
-// relative is a path as records and the compiler have it: relative to the
-// module's root, with slashes.
+// relative returns a path as used in records and by the compiler: relative to the module's root,
+// with slashes.
 func (m *module) relative(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -73,7 +72,7 @@ func (m *module) relative(path string) (string, error) {
 	return filepath.ToSlash(rel), nil
 }
 
-// goFiles are those in a directory. What its name has of a pattern is none.
+// goFiles returns the Go files in a directory. Pattern characters in its name are literal.
 func goFiles(dir string) (files []string, err error) {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
@@ -84,7 +83,7 @@ func goFiles(dir string) (files []string, err error) {
 	return files, err
 }
 
-// packageName is that of the Go files in a directory.
+// packageName returns the package of the Go files in a directory.
 func packageName(dir string) (string, error) {
 	files, err := goFiles(dir)
 	if err != nil {

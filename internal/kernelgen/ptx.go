@@ -19,12 +19,12 @@ type ptx struct {
 type entry struct {
 	name   string
 	params []param
-	size   int // of the block of all parameters, without padding at the end
+	size   int // of the parameter block, without padding at the end
 }
 
 func (e entry) equal(o entry) bool { return slices.Equal(e.params, o.params) && e.size == o.size }
 
-// param is a parameter of a kernel, within the block of all.
+// param is a parameter of a kernel, within the parameter block.
 type param struct {
 	offset, size int
 }
@@ -67,14 +67,14 @@ func parsePTX(text string) (*ptx, error) {
 	return p, nil
 }
 
-// parseEntry lays the parameters of a kernel out as a launch takes them: a block
-// of memory, with each at a multiple of its alignment, in order.
+// parseEntry lays out the parameters of a kernel as a launch takes them: a block of memory, each at
+// a multiple of its alignment, in order.
 func parseEntry(name, list string) (entry, error) {
 	e := entry{name: name}
 	for text := range strings.SplitSeq(list, ",") {
 		text = strings.TrimSpace(text)
 		if text == "" {
-			continue // of a kernel that takes nothing
+			continue // a kernel without parameters
 		}
 		m := entryParam.FindStringSubmatch(text)
 		if m == nil {
@@ -96,8 +96,8 @@ func parseEntry(name, list string) (entry, error) {
 	return e, nil
 }
 
-// strip drops what does not assemble: comments, source positions, blank lines
-// and indentation, which make up a third of clang's output.
+// strip removes what does not assemble: comments, source positions, blank lines and indentation, a
+// third of clang's output.
 func strip(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -112,9 +112,8 @@ func strip(text string) string {
 	return b.String()
 }
 
-// checkVersion refuses 128-bit instructions in a module of an older PTX
-// version: clang passes inline assembly through, and the driver of a user
-// would be the first to object.
+// checkVersion refuses 128-bit instructions in a module of an older PTX version. clang passes
+// inline assembly through, so otherwise a user's driver would be the first to object.
 func checkVersion(text string) error {
 	v := ptxVersion.FindStringSubmatch(text)
 	if v == nil {
@@ -128,7 +127,7 @@ func checkVersion(text string) error {
 	return nil
 }
 
-// localUsers are the functions with a stack frame, which lies in local memory.
+// localUsers returns the functions with a stack frame, which lies in local memory.
 func localUsers(text string) []string {
 	var users []string
 	name := ""

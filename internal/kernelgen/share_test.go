@@ -8,14 +8,14 @@ import (
 	"testing"
 )
 
-// A newer target has a file of its own if instructions differ. Else it may have other bounds of
-// registers.
+// A newer target has its own file if instructions differ. Otherwise it may have other register
+// bounds.
 func TestTargetsShare(t *testing.T) {
 	const same = "{Arch: 90, PTX: tinySM80, Params: tinyKernels}"
 	for _, c := range []struct {
 		name, old, new string
 		own            bool
-		want           string // in the generated file
+		want           string // part of the generated file
 	}{
 		{"instructions differ", "", "", true, "{Arch: 90, PTX: tinySM90, Params: tinyKernels}"},
 		{"nothing differs", "__CUDA_ARCH__; // the target", "1;", false, same},

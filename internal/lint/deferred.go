@@ -6,8 +6,8 @@ import (
 	"go/token"
 )
 
-// deferredErrors wants an error that is assigned behind the return to be a result that has a name: any
-// other variable is read by nobody then.
+// deferredErrors requires an error that a deferred function assigns to be a named result. Any other
+// variable is not read after the return.
 func deferredErrors(t *Tree) (found []string) {
 	for _, f := range t.gos {
 		for _, d := range f.ast.Decls {
@@ -41,7 +41,7 @@ func returnsUnnamed(fn *ast.FuncType) bool {
 	return ok && of.Name == "error" && len(last.Names) == 0
 }
 
-// assignsDeferred reports whether a function that a body defers assigns err.
+// assignsDeferred reports whether a function that body defers assigns err.
 func assignsDeferred(body *ast.BlockStmt) (found bool) {
 	own(body, func(n ast.Node) {
 		d, ok := n.(*ast.DeferStmt)
@@ -60,7 +60,7 @@ func assignsDeferred(body *ast.BlockStmt) (found bool) {
 	return found
 }
 
-// own visits what is in a function, but not in functions in it.
+// own visits the nodes of a function, but not those of function literals in it.
 func own(body *ast.BlockStmt, visit func(ast.Node)) {
 	ast.Inspect(body, func(n ast.Node) bool {
 		visit(n)

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// releases is the configuration of releases, script what a change has to pass.
+// releases is the release configuration, script the checks that each change must pass.
 const releases, script = ".goreleaser.yaml", ".ci/run"
 
 var (
@@ -20,8 +20,8 @@ var (
 	typechecks = regexp.MustCompile(`typecheck ((?:\w+/\w+ )+)--`)
 )
 
-// hosting wants workflows that run what everybody can run, with pinned actions, and releases for the
-// systems that are looked at, which know what they were built from.
+// hosting requires workflows to run only what anyone can run, with pinned actions. Releases must
+// cover the systems that are checked, and embed their version.
 func hosting(t *Tree) (found []string) {
 	var versions []string
 	for _, name := range t.files {
@@ -56,7 +56,7 @@ func hosting(t *Tree) (found []string) {
 	return append(append(found, stamps(t, text)...), targets(t, text)...)
 }
 
-// stamps wants what the linker is told to set to be there: it ignores other names.
+// stamps requires the variables that the linker sets to exist: it ignores unknown names.
 func stamps(t *Tree, text string) (found []string) {
 	all := linked.FindAllStringSubmatch(text, -1)
 	if len(all) == 0 {
@@ -73,7 +73,7 @@ func stamps(t *Tree, text string) (found []string) {
 	return found
 }
 
-// targets wants binaries for linux/amd64, which tests run on, and the systems that types are checked for.
+// targets requires binaries for linux/amd64, on which tests run, and for all type-checked systems.
 func targets(t *Tree, text string) (found []string) {
 	want := []string{"linux/amd64"}
 	if m := typechecks.FindStringSubmatch(t.read(script)); m != nil {

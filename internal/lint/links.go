@@ -16,8 +16,8 @@ var (
 	fenced  = regexp.MustCompile("(?ms)^```.*?^```")
 )
 
-// links wants what links of Markdown within the repository lead to: files, directories, and
-// headings of other pages.
+// links requires the targets of Markdown links within the repository to exist: files, directories,
+// and headings of other pages.
 func links(t *Tree) (found []string) {
 	for _, name := range t.files {
 		if path.Ext(name) != ".md" {
@@ -43,7 +43,7 @@ func links(t *Tree) (found []string) {
 	return found
 }
 
-// leads reports whether there is a file or a directory.
+// leads reports whether a file or directory exists.
 func (t *Tree) leads(to string) bool {
 	if _, there := slices.BinarySearch(t.files, to); there {
 		return true
@@ -52,7 +52,7 @@ func (t *Tree) leads(to string) bool {
 	return to == "." || i < len(t.files) && strings.HasPrefix(t.files[i], to+"/")
 }
 
-// anchors are what a page's headings are called in links, as GitHub does it.
+// anchors returns the names of a page's headings in links, as GitHub forms them.
 func anchors(text string) (names []string) {
 	for _, m := range heading.FindAllStringSubmatch(fenced.ReplaceAllString(text, ""), -1) {
 		names = append(names, strings.Map(func(r rune) rune {

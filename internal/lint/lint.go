@@ -1,6 +1,6 @@
-// Package lint holds the rules of this repository that go vet and staticcheck
-// do not know, as functions over a file tree. Its tests apply them to the
-// repository, so go test ./... enforces them.
+// Package lint holds the rules of this repository that go vet and staticcheck do not have, as
+// functions over a file tree. Its tests apply them to the repository, so go test ./... enforces
+// them.
 package lint
 
 import (
@@ -21,7 +21,7 @@ const (
 	maxBytes = 1 << 20
 )
 
-// Tree is the files of a repository to look at.
+// Tree is the set of files to check.
 type Tree struct {
 	fsys  fs.FS
 	files []string // slash-separated, sorted
@@ -35,8 +35,8 @@ type goFile struct {
 
 func (f goFile) test() bool { return strings.HasSuffix(f.path, "_test.go") }
 
-// NewTree reads the named files of fsys. It fails on files that cannot be read
-// and Go files that do not parse.
+// NewTree reads the named files of fsys. It fails on files that cannot be read and on Go files that
+// do not parse.
 func NewTree(fsys fs.FS, files []string) (*Tree, error) {
 	t := &Tree{fsys: fsys, files: slices.Sorted(slices.Values(files))}
 	fset := token.NewFileSet()
@@ -57,13 +57,13 @@ func NewTree(fsys fs.FS, files []string) (*Tree, error) {
 	return t, nil
 }
 
-// Rule finds what breaks it: one sentence each, beginning with the path.
+// Rule reports violations, one sentence each. A sentence begins with the path.
 type Rule struct {
 	Name  string
 	Check func(*Tree) []string
 }
 
-// Rules are all rules.
+// Rules lists all rules.
 var Rules = []Rule{
 	{"every package has a doc comment and tests", packages},
 	{"files are short", lengths},
@@ -79,8 +79,8 @@ var Rules = []Rule{
 	{"go doc shows public types whole", publics},
 }
 
-// packages wants a doc comment and a test file in each directory with Go
-// code. Programs under examples are documentation themselves.
+// packages requires a doc comment and a test file in each directory with Go code. Programs under
+// examples are exempt: they are documentation themselves.
 func packages(t *Tree) (found []string) {
 	documented, tested := make(map[string]bool), make(map[string]bool)
 	var dirs []string
@@ -106,7 +106,7 @@ func packages(t *Tree) (found []string) {
 	return found
 }
 
-// sources are the extensions of files that people write.
+// sources are the extensions of handwritten files.
 var sources = []string{".go", ".cu", ".cuh", ".s", ".sh", ".md"}
 
 func lengths(t *Tree) (found []string) {
@@ -134,8 +134,8 @@ func sizes(t *Tree) (found []string) {
 	return found
 }
 
-// pureGo keeps binaries static that have no use for a GPU: a program that
-// imports purego is linked to the C library.
+// pureGo keeps programs without a GPU statically linked: a program that imports purego is linked to
+// the C library.
 func pureGo(t *Tree) (found []string) {
 	for _, f := range t.gos {
 		if strings.HasPrefix(f.path, "device/cuda/") || strings.HasPrefix(f.path, "mpi/comm/internal/clib/") {
@@ -168,8 +168,8 @@ func localPaths(t *Tree) (found []string) {
 	return found
 }
 
-// read is the content of a file; NewTree has shown that Go files can be read,
-// and an unreadable other one has no lines to complain about.
+// read returns the content of a file. NewTree has verified that Go files are readable. Any other
+// file that is unreadable has no lines to complain about.
 func (t *Tree) read(name string) string {
 	b, err := fs.ReadFile(t.fsys, name)
 	if err != nil {

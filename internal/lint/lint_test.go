@@ -34,7 +34,7 @@ func TestRepository(t *testing.T) {
 	}
 }
 
-// repositoryFiles are the files that git tracks or would; without git, all.
+// repositoryFiles returns the files that git tracks or would track; without git, all files.
 func repositoryFiles(t *testing.T, root string) []string {
 	cmd := exec.CommandContext(t.Context(), "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
 	cmd.Dir = root
@@ -59,7 +59,7 @@ func repositoryFiles(t *testing.T, root string) []string {
 	return files
 }
 
-// good is a tree that keeps all rules.
+// good is a tree that follows all rules.
 var good = map[string]string{
 	"weft.go":                          "// Package weft is documented.\npackage weft\n",
 	"weft_test.go":                     "package weft\n",
@@ -124,7 +124,7 @@ func TestGoodTree(t *testing.T) {
 // Each change to the good tree breaks one rule.
 func TestBadTrees(t *testing.T) {
 	const gone = "\x00"
-	home := "/" + "home/jane/src" // apart, or this file would break the rule
+	home := "/" + "home/jane/src" // split, so that this file does not break the rule itself
 	cases := []struct {
 		name, file, content string
 		rule                string

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// allowed are the modules that users of the library may get, two of them in tests only.
-// ARCHITECTURE.md says why each.
+// allowed are the modules that users of the library may depend on, two of them in tests only.
+// ARCHITECTURE.md gives the reason for each.
 var allowed = []string{
 	"github.com/anishathalye/porcupine", "github.com/ebitengine/purego", "golang.org/x/sync", "golang.org/x/sys", "pgregory.net/rapid",
 }
 
-// modules keeps what commands and measurements require out of the library, and directives out of
-// the modules that go install and go get are for.
+// modules keeps the requirements of commands and measurements out of the library. It keeps
+// directives out of the modules that users install by go install and go get.
 func modules(t *Tree) (found []string) {
 	for _, f := range t.gos {
 		for _, imp := range f.ast.Imports {
@@ -40,7 +40,7 @@ func modules(t *Tree) (found []string) {
 	return found
 }
 
-// directives are the lines of a go.mod, those of a block with its word before each.
+// directives returns the lines of a go.mod. Each line of a block begins with the word of the block.
 func directives(text string) (lines [][]string) {
 	block := ""
 	for line := range strings.Lines(text) {

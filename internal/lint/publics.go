@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// opaque are the exported fields of public types that have an internal type, and why: package.Type.Field.
+// opaque lists the exported fields of public types that have an internal type, with reasons.
 var opaque = map[string]string{
 	"linear.Ref.Terms":  "kernels read it; Go code passes the Ref on as it is",
 	"slab.Ref.Terms":    "as linear.Ref.Terms",
@@ -16,8 +16,8 @@ var opaque = map[string]string{
 	"btree.Ref.Terms":   "as linear.Ref.Terms",
 }
 
-// publics wants public types that go doc shows whole: neither aliases nor copies of internal ones,
-// of which it shows a name, nor with exported fields of these.
+// publics requires public types that go doc shows in full. They are neither aliases nor copies of
+// internal types, of which go doc shows only a name, and have no exported fields of such types.
 func publics(t *Tree) (found []string) {
 	for _, f := range t.gos {
 		if f.test() || f.ast.Name.Name == "main" || strings.Contains("/"+f.path, "/internal/") {
@@ -39,7 +39,7 @@ func publics(t *Tree) (found []string) {
 	return found
 }
 
-// shown returns what go doc does not show of a type.
+// shown returns what go doc hides of a type.
 func shown(f goFile, spec *ast.TypeSpec, hidden map[string]bool) (found []string) {
 	name := f.ast.Name.Name + "." + spec.Name.Name
 	if from := internalType(spec.Type, hidden); from != "" {
@@ -67,7 +67,7 @@ func shown(f goFile, spec *ast.TypeSpec, hidden map[string]bool) (found []string
 	return found
 }
 
-// hiddenNames are the names by which a file imports internal packages.
+// hiddenNames returns the names by which a file imports internal packages.
 func hiddenNames(f *ast.File) map[string]bool {
 	names := make(map[string]bool)
 	for _, imp := range f.Imports {
@@ -84,7 +84,7 @@ func hiddenNames(f *ast.File) map[string]bool {
 	return names
 }
 
-// internalType returns the internal type that a type is, or points to, as "op.Kind"; "": none.
+// internalType returns the internal type that a type is, or points to, as "op.Kind", or "".
 func internalType(e ast.Expr, hidden map[string]bool) string {
 	switch e := e.(type) {
 	case *ast.SelectorExpr:

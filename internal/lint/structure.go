@@ -8,13 +8,12 @@ import (
 	"strings"
 )
 
-// generator is how a directory has its kernels compiled; the source is the
-// last argument.
+// generator matches the directive by which a directory compiles its kernels. The source is the last
+// argument.
 var generator = regexp.MustCompile(`^//go:generate go run (?:\.\./)+cmd/weftgen (?:.* )?([\w./]+)$`)
 
-// generated wants a line for each source of kernels that generates it, and the
-// Go that comes of it. Whether that is up to date, and all PTX there, is for the
-// test of internal/kernelgen.
+// generated requires a go:generate line for each kernel source, and the Go file that it produces.
+// The test of internal/kernelgen checks that this file and all PTX are up to date.
 func generated(t *Tree) (found []string) {
 	directives := make(map[string]bool) // by source
 	for _, f := range t.gos {
@@ -49,8 +48,8 @@ func generated(t *Tree) (found []string) {
 	return found
 }
 
-// structures wants the same files in the package of every structure, which is one
-// with kernels that is neither internal nor an example.
+// structures requires the same files in the package of every structure: any package with kernels
+// that is neither internal nor an example.
 func structures(t *Tree) (found []string) {
 	for _, source := range t.files {
 		dir := path.Dir(source)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// atomic takes atomics apart, and lets them do something else.
+// atomic splits atomics, and replaces their operation.
 func atomic(s *statement) []change {
 	parts := s.parts()
 	if s.name() != "atom" && s.name() != "red" || len(parts) != 6 {
@@ -38,7 +38,7 @@ type rmw struct {
 	op       string // "add"
 	t        string // "u64"
 	bits     string // "b64"
-	d        string // register of the old value; "" if nobody wants it
+	d        string // register of the old value; "" if it is not read
 	at       string // "[%rd1]"
 	operands []string
 }
@@ -47,8 +47,7 @@ func (a rmw) load(to string) string {
 	return a.s.guarded(fmt.Sprintf("ld.relaxed.gpu.global.%s %s, %s", a.bits, to, a.at))
 }
 
-// torn is a load and a store with something between them that computes new
-// from old.
+// torn is a load and a store, with a computation of new from old between them.
 func (a rmw) torn(between string) string {
 	s := fmt.Sprintf("{ .reg .%s old, new; ld.relaxed.gpu.global.%s old, %s; %s; st.relaxed.gpu.global.%s %s, new;", a.bits, a.bits, a.at, between, a.bits, a.at)
 	if a.d != "" {
@@ -57,15 +56,15 @@ func (a rmw) torn(between string) string {
 	return s + " }"
 }
 
-// swaps are ways to break a compare-and-swap: it does not look, it does not
-// see that it has lost, it lets others between.
+// swaps returns ways to break a compare-and-swap: it does not compare, ignores its failure, or is
+// not atomic.
 func (a rmw) swaps() []change {
 	from, to := a.operands[0], a.operands[1]
 	all := []change{
 		{what: "exch", text: a.s.with(strings.Replace(a.s.op, ".cas.", ".exch.", 1), []string{a.d, a.at, to})},
 		{what: "won", text: fmt.Sprintf("{ .reg .%s old; %s; mov.%s %s, %s; }", a.bits, a.s.with(a.s.op, []string{"old", a.at, from, to}), a.bits, a.d, from)},
 	}
-	if a.bits == "b128" { // nothing compares those
+	if a.bits == "b128" { // no instruction compares these
 		return all
 	}
 	return append(all, change{what: "torn", text: fmt.Sprintf(

@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// A change is what a mutant does to a statement.
+// A change is a mutant's modification of a statement.
 type change struct {
 	kind string // "compare", "immediate", …
 	what string // "lt-ge"
-	text string // of the statement, changed
-	// apart is the statement as it should be, with a trap where the changed
-	// one would do something else; "" if only memory knows.
+	text string // the changed statement
+	// apart is the original statement with a trap that fires if the changed one would have another
+	// effect; "" if only memory shows the difference.
 	apart string
 }
 
-// The kinds of changes are the names of the functions below.
+// kinds are the functions below, by name.
 var kinds = []struct {
 	name string
 	of   func(s *statement) []change
@@ -27,7 +27,7 @@ var kinds = []struct {
 	{"order", order}, {"atomic", atomic}, {"select", selection}, {"operator", operator}, {"offset", offset},
 }
 
-// changes lists all changes of a statement.
+// changes returns all changes of a statement.
 func (s *statement) changes() (all []change) {
 	for _, k := range kinds {
 		for _, c := range k.of(s) {
@@ -44,8 +44,8 @@ func (s *statement) changes() (all []change) {
 // pure instructions read and write registers only.
 var pure = strings.Fields("add sub mul mad div rem min max and or xor not neg shl shr shf bfe popc clz brev setp selp mov cvt cvta")
 
-// instead is a change to another opcode and other operands. If the value of
-// one register is all that changes, it knows when.
+// instead returns a change to another opcode and other operands. If only the value of one register
+// changes, apart traps on a difference.
 func (s *statement) instead(what, op string, args []string) change {
 	c := change{what: what, text: s.with(op, args)}
 	t := typeOf(s.args[0])
@@ -64,14 +64,14 @@ func (s *statement) instead(what, op string, args []string) change {
 	return c
 }
 
-// replaced is a copy of args with one of them replaced.
+// replaced returns a copy of args with one of them replaced.
 func replaced(args []string, i int, by string) []string {
 	args = slices.Clone(args)
 	args[i] = by
 	return args
 }
 
-// compare turns comparisons round, and moves their bounds.
+// compare inverts comparisons, and moves their bounds.
 func compare(s *statement) (all []change) {
 	if s.name() != "setp" {
 		return nil
@@ -85,13 +85,13 @@ func compare(s *statement) (all []change) {
 	return all
 }
 
-// immediate changes numbers: by one, to none, and by the highest bit.
+// immediate changes numbers: by one, to zero, and by the highest bit.
 func immediate(s *statement) (all []change) {
 	var at []int // operands that may be numbers
 	switch {
 	case slices.Contains(pure, s.name()), s.name() == "st", s.name() == "atom", s.name() == "red":
 		at = []int{1, 2, 3}
-	case s.name() == "shfl": // the lane, and where lanes end
+	case s.name() == "shfl": // the lane, and the clamp
 		at = []int{2, 3}
 	}
 	parts := s.parts()
@@ -111,7 +111,7 @@ func immediate(s *statement) (all []change) {
 	return all
 }
 
-// numbers are other values of an immediate of a type.
+// numbers returns other values for an immediate of a type.
 func numbers(v int64, t string) (all []int64) {
 	if t == "pred" {
 		return []int64{-1 - v} // false is 0, true is -1
@@ -154,8 +154,7 @@ func branch(s *statement) (all []change) {
 	}
 }
 
-// mask leaves lanes out of the masks of instructions that lanes execute
-// together.
+// mask removes lanes from the masks of instructions that lanes execute together.
 func mask(s *statement) []change {
 	if !strings.Contains(s.op, ".sync.") || s.name() == "bar" {
 		return nil
@@ -167,7 +166,7 @@ func mask(s *statement) []change {
 	}
 }
 
-// drop leaves out what has no result.
+// drop removes statements without a result.
 func drop(s *statement) []change {
 	switch s.name() {
 	case "st", "red", "fence":
@@ -195,7 +194,7 @@ func order(s *statement) []change {
 	return []change{{what: "weak", text: s.with(weak, s.args)}}
 }
 
-// selection takes the other value, or always the same.
+// selection selects the other value, or always the same.
 func selection(s *statement) []change {
 	if s.name() != "selp" {
 		return nil
@@ -208,7 +207,7 @@ func selection(s *statement) []change {
 	}
 }
 
-// operator computes something else.
+// operator replaces an operation by another.
 func operator(s *statement) (all []change) {
 	parts := s.parts()
 	t := parts[len(parts)-1]
@@ -234,7 +233,7 @@ func operator(s *statement) (all []change) {
 	return all
 }
 
-// offset accesses what lies beside.
+// offset accesses adjacent memory.
 func offset(s *statement) (all []change) {
 	i := slices.IndexFunc(s.args, func(arg string) bool { return arg[0] == '[' })
 	if i < 0 {
@@ -246,7 +245,7 @@ func offset(s *statement) (all []change) {
 		return nil
 	}
 	base, at, _ := strings.Cut(strings.Trim(s.args[i], "[]"), "+")
-	have, _ := strconv.Atoi(at) // 0 if there is none
+	have, _ := strconv.Atoi(at) // 0 if missing
 	for _, by := range []int{width / 8, -width / 8} {
 		if have+by < 0 && strings.Contains(base, "_param_") {
 			continue

@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// An Outcome is what became of a mutant.
+// An Outcome is the result of judging a mutant.
 type Outcome string
 
 // The outcomes. The last three are those of survivors.
@@ -18,11 +18,11 @@ const (
 	Killed    Outcome = "killed"
 	Unloaded  Outcome = "not loaded" // sim refuses the PTX
 	Unreached Outcome = "unreached"  // no trial executes the statement
-	Alike     Outcome = "alike"      // in no trial is the value another
+	Alike     Outcome = "alike"      // the value differs in no trial
 	Survived  Outcome = "survived"
 )
 
-// A Verdict is what a mutant did under trial.
+// A Verdict is the result of judging a mutant.
 type Verdict struct {
 	Mutant  string
 	Was     string
@@ -30,15 +30,14 @@ type Verdict struct {
 	Context string
 	Outcome Outcome
 	By      string  // trial that killed it
-	How     string  // it failed
-	Seconds float64 // that all trials took
+	How     string  // how the trial failed
+	Seconds float64 // time of all trials
 }
 
-// survived reports whether no trial noticed the mutant.
+// survived reports whether no trial detected the mutant.
 func (v *Verdict) survived() bool { return v.Outcome != Killed && v.Outcome != Unloaded }
 
-// judge puts a mutant to its trials. probe says whether to find out more about
-// survivors.
+// judge runs trials on a mutant. probe requests more information about survivors.
 func (m *Mutant) judge(t testing.TB, trials []Trial, probe bool) *Verdict {
 	v := &Verdict{Mutant: m.Name(), Was: m.Was, Now: m.Now, Context: m.Context}
 	start := time.Now()
@@ -59,12 +58,12 @@ func (m *Mutant) judge(t testing.TB, trials []Trial, probe bool) *Verdict {
 	return v
 }
 
-// probe finds out whether trials that a mutant survives execute its statement,
-// and whether the changed one ever has another result.
+// probe determines whether trials that a mutant survives execute its statement, and whether the
+// changed one ever has another result.
 func (m *Mutant) probe(t testing.TB, trials []Trial) Outcome {
 	for _, probe := range []struct {
 		text string
-		is   Outcome // if it survives
+		is   Outcome // the outcome if it survives
 	}{{"trap", Unreached}, {m.apart, Alike}} {
 		if probe.text == "" {
 			continue
@@ -89,8 +88,8 @@ func (m *Mutant) try(t testing.TB, text string, trials []Trial) (by, how string,
 	return by, how, nil
 }
 
-// FirstFailure runs trials on kernels that are rewritten as [sim.Options] says,
-// until one fails: its name and what went wrong, or nothing.
+// FirstFailure runs trials on kernels that are rewritten as in [sim.Options], until one fails. It
+// returns the name of the trial and its failure, or nothing.
 func FirstFailure(t testing.TB, trials []Trial, rewrite func(file, ptx string) string) (by, how string) {
 	for i := range trials {
 		if how := trials[i].judge(t, rewrite, patience); how != "" {
@@ -101,7 +100,7 @@ func FirstFailure(t testing.TB, trials []Trial, rewrite func(file, ptx string) s
 	return "", ""
 }
 
-// load has a simulated GPU load PTX.
+// load loads PTX on a simulated GPU.
 func (m *Mutant) load(ptx string) error {
 	dev, err := sim.Open(&sim.Options{Arch: m.Arch})
 	if err != nil {

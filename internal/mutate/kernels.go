@@ -12,20 +12,19 @@ import (
 	"github.com/weftgo/weft/internal/dst"
 )
 
-// A KernelTest is a test of kernels that runs on simulated GPUs: by [OnSim] on
-// the kernels that ship, as a trial on broken ones.
+// A KernelTest is a test of kernels on simulated GPUs. [OnSim] runs it on the kernels that ship, a
+// trial on broken ones.
 type KernelTest struct {
 	Name string
 	Run  func(t testing.TB, dev device.Device)
-	// Long: it takes so long that it runs in lockstep alone.
+	// Long tests run in lockstep only, because they take too long.
 	Long bool
-	// Budget is how many warp instructions a launch may take, where that is fewer than
-	// those of other tests do: one that never ends is noticed sooner.
+	// Budget is the limit of warp instructions per launch, if below the default of tests: a launch
+	// that never ends is detected sooner.
 	Budget uint64
 }
 
-// scheduled are the options for each of some seeds, or of lockstep for those
-// that take long.
+// scheduled returns the options for each of some seeds, or of lockstep for long tests.
 func (k KernelTest) scheduled(arch, seeds int) (all []sim.Options) {
 	if k.Long {
 		return []sim.Options{{Arch: arch, Budget: k.Budget}}
@@ -36,8 +35,8 @@ func (k KernelTest) scheduled(arch, seeds int) (all []sim.Options) {
 	return all
 }
 
-// OnSim runs tests on simulated GPUs of some architectures, under random schedules. seeds is their
-// number unless -sim.seeds gives one. With -short OnSim skips the tests.
+// OnSim runs tests on simulated GPUs of some architectures, under seeds random schedules unless
+// -sim.seeds gives their number. With -short OnSim skips the tests.
 func OnSim(t *testing.T, tests []KernelTest, seeds int, archs ...int) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -54,8 +53,8 @@ func OnSim(t *testing.T, tests []KernelTest, seeds int, archs ...int) {
 	}
 }
 
-// OnDevices are the trials of tests: in lockstep, which is quick, and under random
-// schedules, whose number is seeds.
+// OnDevices returns the trials of tests: in lockstep, which is quick, and under seeds random
+// schedules.
 func OnDevices(arch, seeds int, tests []KernelTest) (quick, random []Trial) {
 	for _, test := range tests {
 		quick = append(quick, OnDevice(test.Name, sim.Options{Arch: arch, Budget: test.Budget}, test.Run))
@@ -69,14 +68,13 @@ func OnDevices(arch, seeds int, tests []KernelTest) (quick, random []Trial) {
 	return quick, random
 }
 
-// Interleave puts tests behind the first programs, which are the quickest to find most of
-// what is wrong.
+// Interleave puts tests after the first program, which is the quickest to find most faults.
 func Interleave(arch int, programs []Trial, tests []KernelTest) []Trial {
 	quick, random := OnDevices(arch, 1, tests)
 	return slices.Concat(programs[:1], quick, random, programs[1:])
 }
 
-// InModes are the trials of tables in some modes: programs, and everything once.
+// InModes returns the trials of tables in some modes: programs and smoke tests.
 func InModes[K weft.Key, V weft.Value, O any](m *Mutant, modes []dst.Mode[O], config func(dst.Mode[O]) dst.Config[K, V], smoke func(testing.TB, device.Device, dst.Mode[O])) []Trial {
 	var programs []Trial
 	var tests []KernelTest
@@ -88,11 +86,12 @@ func InModes[K weft.Key, V weft.Value, O any](m *Mutant, modes []dst.Mode[O], co
 	return Interleave(m.Arch, programs, tests)
 }
 
-// Broken is a way to break kernels: their PTX with one pattern replaced wherever it occurs in the kernels of a name. It has no name of its
-// own for the compiler, so that lists need not repeat the names of its fields.
+// Broken is a way to break kernels: in the PTX of kernels with a name, each match of a pattern is
+// replaced. It is an alias of an unnamed struct, so that lists need not repeat the names of its
+// fields.
 type Broken = struct{ Name, Kernels, Pattern, With string }
 
-// WantAllNoticed fails the test for each way to break kernels that tests of them do not notice.
+// WantAllNoticed fails the test for each way to break kernels that tests do not detect.
 func WantAllNoticed(t *testing.T, tests []KernelTest, all []Broken) {
 	t.Helper()
 	if testing.Short() {
@@ -107,7 +106,7 @@ func WantAllNoticed(t *testing.T, tests []KernelTest, all []Broken) {
 	}
 }
 
-// WantNoticed fails the test if no trial notices what is wrong with kernels.
+// WantNoticed fails the test if no trial detects the fault of rewritten kernels.
 func WantNoticed(t testing.TB, trials []Trial, rewrite func(file, ptx string) string) {
 	t.Helper()
 	by, how := FirstFailure(t, trials, rewrite)

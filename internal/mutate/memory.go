@@ -7,11 +7,11 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// memory is what a trial may have of a device: broken kernels ask for more and
-// more, and what is simulated takes many times its size.
+// memory limits the device memory of a trial. Broken kernels request ever more, and simulated
+// memory takes many times its size.
 const memory = 64 << 20
 
-// A limited device has that much memory.
+// A limited device has at most memory bytes.
 type limited struct {
 	device.Device
 	mu    sync.Mutex

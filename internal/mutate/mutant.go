@@ -14,26 +14,26 @@ import (
 type Mutant struct {
 	Image  string // "linear_32_32"
 	Arch   int    // 90
-	Kernel string // "get_32_32": behind the structure's name
+	Kernel string // "get_32_32": without the structure's name
 	Line   int    // of the kernel, from 1
 	Kind   string // of the change: "compare"
 	What   string // "lt-ge"
 	Was    string // the statement
-	Now    string // what stands in its place; "" for nothing
-	// Context is the statement between its neighbours, without numbers of
-	// registers and labels: "add.s64 %rd, %rd, 8; <ret>; ".
+	Now    string // the replacement; "" for nothing
+	// Context is the statement between its neighbors, without numbers of registers and labels:
+	// "add.s64 %rd, %rd, 8; <ret>; ".
 	Context string
 
-	copy       int // of those of the same name before it
+	copy       int // number of earlier mutants with the same name
 	apart      string
 	ptx        string
 	start, end int // of the statement in ptx
 
-	round int    // of those of a kernel and a kind, before it
+	round int    // number of earlier mutants of the same kernel and kind
 	order uint64 // within the round
 }
 
-// Name tells a mutant from all others of a structure.
+// Name returns a name that is unique among the mutants of a structure.
 func (m *Mutant) Name() string {
 	s := fmt.Sprintf("sm%d:%s:%d:%s:%s", m.Arch, m.Kernel, m.Line, m.Kind, m.What)
 	if m.copy > 0 {
@@ -42,10 +42,10 @@ func (m *Mutant) Name() string {
 	return s
 }
 
-// Of lists all mutants of a structure's images, those first that a seed picks:
-// one of each kind in each kernel, then another of each, and so on, so that what
-// comes first is spread over all kernels and kinds. Names of kernels that
-// begin with that of the first image, the structure's, are without it.
+// Of returns all mutants of a structure's images. Their order depends on the seed: one of each kind
+// in each kernel, then another of each, and so on. Any prefix is thus spread over all kernels and
+// kinds. Names of kernels that begin with the name of the first image, the structure's, are
+// stripped of it.
 func Of(images []*device.Image, seed uint64) []*Mutant {
 	var all []*Mutant
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -76,7 +76,7 @@ func Of(images []*device.Image, seed uint64) []*Mutant {
 	return all
 }
 
-// mutants are all of a kernel, but those that change a result nobody reads.
+// mutants returns all mutants of a kernel, without those that change an unread result.
 func (k *kernel) mutants() (all []*Mutant) {
 	reads, names := k.reads(), map[string]int{}
 	for i := range k.body {
@@ -85,7 +85,7 @@ func (k *kernel) mutants() (all []*Mutant) {
 			continue
 		}
 		if s.name() == "bra" && k.labels[s.args[0]] == i+1 {
-			continue // to where it would go anyway
+			continue // the branch target is next anyway
 		}
 		for _, c := range s.changes() {
 			m := &Mutant{
@@ -101,7 +101,7 @@ func (k *kernel) mutants() (all []*Mutant) {
 	return all
 }
 
-// context is a statement between its neighbours.
+// context returns a statement between its neighbors.
 func (k *kernel) context(i int) string {
 	text := func(i int) string {
 		if i < 0 || i >= len(k.body) {
@@ -113,8 +113,7 @@ func (k *kernel) context(i int) string {
 	return fmt.Sprintf("%s; <%s>; %s", text(i-1), text(i), text(i+1))
 }
 
-// plain leaves out the numbers of registers and labels, which differ from
-// kernel to kernel.
+// plain removes the numbers of registers and labels, which differ between kernels.
 func plain(text string) string {
 	var b strings.Builder
 	for i := 0; i < len(text); {
@@ -140,10 +139,10 @@ func plain(text string) string {
 	return b.String()
 }
 
-// file is the name that a simulated GPU gives the PTX.
+// file returns the name that a simulated GPU gives the PTX.
 func (m *Mutant) file() string { return fmt.Sprintf("%s_sm%d.ptx", m.Image, m.Arch) }
 
-// rewrite puts another text in place of the statement, as [sim.Options] says.
+// rewrite replaces the statement by another text, as in [sim.Options].
 func (m *Mutant) rewrite(text string) func(file, ptx string) string {
 	return func(file, ptx string) string {
 		if file != m.file() {

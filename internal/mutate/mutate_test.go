@@ -14,8 +14,7 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// toy adds 3, 4, … of the first lanes of a warp to a counter. The second
-// kernel runs nowhere.
+// toy adds 3, 4, … of the first lanes of a warp to a counter. The second kernel never runs.
 const toy = `.version 8.3
 .target sm_90
 .address_size 64
@@ -84,7 +83,7 @@ func sums(t testing.TB, dev device.Device) {
 	}
 }
 
-// All changes of a kernel, and what becomes of them in its trial.
+// All changes of a kernel have the expected outcome in its trial.
 func TestVerdicts(t *testing.T) {
 	all := Of(toyImages, 1)
 	got := map[string]Outcome{}
@@ -106,7 +105,8 @@ func TestVerdicts(t *testing.T) {
 		Alike: `13:immediate:0--1 13:immediate:0-1 15:immediate:7-0 15:immediate:7-15 15:immediate:7-3 15:immediate:7-6 15:immediate:7-8
 			15:select:first 16:branch:always`,
 		Unreached: "17:immediate:1-0 17:immediate:1-2 17:operator:shl-shr 17:immediate:1-3",
-		Survived:  "20:operator:brev-mov 21:scope:cta 22:scope:cta", // in one block, and with a result that nobody reads
+		// Survivors: in one block, and with an unread result.
+		Survived: "20:operator:brev-mov 21:scope:cta 22:scope:cta",
 	} {
 		for name := range strings.FieldsSeq(names) {
 			if got["sm90:sum:"+name] != outcome {
@@ -120,8 +120,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// Of several images the mutants have names of their own, and each changes the
-// file of its image.
+// Mutants of several images have unique names, and each changes the file of its image.
 func TestImages(t *testing.T) {
 	more := device.Image{Name: "toy_more", Variant: "8_8", Targets: []device.Target{{Arch: 90, PTX: strings.ReplaceAll(toy, "toy_sum", "toy_more_sum_8_8")}}}
 	names, images := map[string]string{}, map[string]int{}
@@ -144,7 +143,7 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// The order of mutants is that of the seed, and begins with one of each kind.
+// The order of mutants depends on the seed, and begins with one of each kind.
 func TestOrder(t *testing.T) {
 	names := func(seed uint64) (all []string) {
 		for _, m := range Of(toyImages, seed) {
@@ -165,7 +164,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// What does not load counts for nothing.
+// PTX that does not load counts for nothing.
 func TestUnloaded(t *testing.T) {
 	m := Of(toyImages, 1)[0]
 	m.Now = "no such instruction"
@@ -203,7 +202,7 @@ escapes | * | sm90:*:scope:cta | *<red.*>; ret | one block`)
 	}
 }
 
-// A report counts; survivors that nobody explains count as escaped.
+// A report counts mutants. Unexplained survivors count as escaped.
 func TestReport(t *testing.T) {
 	reasons, err := ParseReasons("same | * | *:drop:* | * | nobody reads it\nescapes | * | *:scope:* | * | one block")
 	if err != nil {
@@ -228,7 +227,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// A log that was cut off is read as far as it goes, and goes on.
+// A truncated log is read as far as it goes, and continued.
 func TestLog(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "log")
 	for i := range 3 {
@@ -249,7 +248,7 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// A trial that does not end loses its devices, and one that panics has failed.
+// A trial that does not end loses its devices, and one that panics fails.
 func TestTrialsEnd(t *testing.T) {
 	ended := make(chan error)
 	for want, x := range map[string]Trial{

@@ -2,8 +2,8 @@ package mutate
 
 import "strings"
 
-// A statement is one instruction of a kernel, as clang writes it: a line of
-// its own, or one of several in a line of inline assembly.
+// A statement is one instruction of a kernel, as clang writes it: a separate line, or one of
+// several in a line of inline assembly.
 type statement struct {
 	line       int // of the kernel, from 1
 	start, end int // of its text in the file, without the semicolon
@@ -12,16 +12,16 @@ type statement struct {
 	args       []string // as written
 }
 
-// parts are the opcode and its modifiers.
+// parts returns the opcode and its modifiers.
 func (s *statement) parts() []string { return strings.Split(s.op, ".") }
 
-// name is the opcode without modifiers.
+// name returns the opcode without modifiers.
 func (s *statement) name() string {
 	name, _, _ := strings.Cut(s.op, ".")
 	return name
 }
 
-// with is the statement with another opcode and other operands.
+// with returns the statement with another opcode and other operands.
 func (s *statement) with(op string, args []string) string {
 	text := op
 	if len(args) > 0 {
@@ -30,7 +30,7 @@ func (s *statement) with(op string, args []string) string {
 	return s.guarded(text)
 }
 
-// guarded puts the guard of the statement before an instruction.
+// guarded adds the guard of the statement to an instruction.
 func (s *statement) guarded(text string) string {
 	if s.guard == "" {
 		return text
@@ -38,16 +38,16 @@ func (s *statement) guarded(text string) string {
 	return s.guard + " " + text
 }
 
-// A kernel is an entry point and where it lies in its file.
+// A kernel is an entry point and its position in its file.
 type kernel struct {
-	name   string // behind that of the structure, if it has that
+	name   string // without the structure's name, if it has that prefix
 	params string // the name of its parameters
 	body   []statement
-	labels map[string]int // number of the statement behind each
+	labels map[string]int // the number of the statement after each label
 }
 
-// split finds the kernels of a file, whose names begin with that of an image. That of
-// the structure is left out of them.
+// split returns the kernels of a file with names that begin with that of an image. The name of the
+// structure is stripped from them.
 func split(ptx, image, structure string) []kernel {
 	const entry = ".visible .entry "
 	var all []kernel
@@ -72,7 +72,7 @@ func split(ptx, image, structure string) []kernel {
 	return all
 }
 
-// add reads a line of a body: a label, a directive, or statements.
+// add parses a line of a body: a label, a directive, or statements.
 func (k *kernel) add(line string, at, number int) {
 	if label, ok := strings.CutSuffix(line, ":"); ok {
 		k.labels[label] = len(k.body)
@@ -106,7 +106,7 @@ func (k *kernel) statement(text string, end, line int) statement {
 	return s
 }
 
-// operands are separated by commas, but not by those within brackets.
+// operands splits a text at commas, but not within brackets.
 func operands(text string) (args []string) {
 	depth, from := 0, 0
 	for i, c := range text {
@@ -128,8 +128,7 @@ func operands(text string) (args []string) {
 	return args
 }
 
-// reads counts the statements of a kernel that name each register other than
-// to write it.
+// reads counts, for each register, the statements of a kernel that name it other than to write it.
 func (k *kernel) reads() map[string]int {
 	n := map[string]int{}
 	for i := range k.body {
@@ -156,8 +155,8 @@ func (s *statement) writes() bool {
 	return len(s.args) > 0
 }
 
-// typeOf is the type of a register of a kernel's own, by its name; "" for
-// those that inline assembly declares.
+// typeOf returns the type of a kernel's own register, by its name; "" for registers that inline
+// assembly declares.
 func typeOf(register string) string {
 	switch name := strings.TrimRight(register, "0123456789"); name {
 	case "%p":

@@ -5,18 +5,17 @@ import (
 	"strings"
 )
 
-// Reasons say why mutants survive. A table is text, with a row a line:
+// Reasons explain why mutants survive. A table is text, with one row per line:
 //
 //	class | outcome | name | context | reason
 //
-// The row is about mutants whose outcome, name and context match its patterns,
-// in which * stands for any text. Its class says what they do: what the kernel
-// does anyway, as far as anybody can tell ([Same]), the same in more steps or
-// fewer ([Speed]), or something else that no test notices ([Escapes]). Lines
-// that begin with # are comments.
+// A row applies to mutants with an outcome, name and context that match its patterns, in which *
+// stands for any text. The class describes their effect: none that is observable ([Same]), the same
+// in more or fewer steps ([Speed]), or another effect that no test detects ([Escapes]). Lines that
+// begin with # are comments.
 type Reasons []Reason
 
-// A Reason is a row.
+// A Reason is a row of the table.
 type Reason struct {
 	Class                  string
 	Outcome, Name, Context string // patterns
@@ -48,8 +47,8 @@ func ParseReasons(text string) (all Reasons, err error) {
 	return all, nil
 }
 
-// of is the first reason for a survivor, or nil. Of survivors of which no more
-// is known, the outcome is any.
+// of returns the first reason for a survivor, or nil. If survivors were not probed, any outcome
+// matches.
 func (all Reasons) of(v *Verdict, probed bool) *Reason {
 	for i := range all {
 		if r := &all[i]; (!probed || match(r.Outcome, string(v.Outcome))) && match(r.Name, v.Mutant) && match(r.Context, v.Context) {
@@ -59,7 +58,7 @@ func (all Reasons) of(v *Verdict, probed bool) *Reason {
 	return nil
 }
 
-// match reports whether all of a text is like a pattern.
+// match reports whether a whole text matches a pattern.
 func match(pattern, text string) bool {
 	parts := strings.Split(pattern, "*")
 	first, last := parts[0], parts[len(parts)-1]

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// Replace breaks kernels by hand: what matches a pattern in those whose names,
-// behind that of the structure, match another. It fails the test if nothing does
-// in any file that is loaded.
+// Replace returns a rewrite that breaks kernels. In kernels with a name that matches kernels, after
+// the structure's name, it replaces each match of pattern. It fails the test if no loaded file
+// matches.
 func Replace(t testing.TB, kernels, pattern, with string) func(file, ptx string) string {
 	what, names := regexp.MustCompile(pattern), regexp.MustCompile(`^[a-z]+_(?:`+kernels+`)\(`)
 	var mu sync.Mutex

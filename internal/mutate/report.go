@@ -6,7 +6,7 @@ import (
 	"text/tabwriter"
 )
 
-// A report is what is known of some mutants.
+// A report summarizes verdicts.
 type report struct {
 	rows        map[string]*row // by kind
 	unexplained []*Verdict
@@ -17,11 +17,11 @@ type report struct {
 // A row counts mutants.
 type row struct {
 	all, killed, unloaded int
-	same                  int // survivors that do what the kernel does
+	same                  int // survivors with the effect of the original kernel
 	escaped               int // all other survivors
 }
 
-// share is that of the mutants killed among those that should be, in percent.
+// share returns the share of killed mutants among those that should be killed, in percent.
 func (r *row) share() float64 {
 	if r.killed == 0 {
 		return 0
@@ -29,7 +29,7 @@ func (r *row) share() float64 {
 	return 100 * float64(r.killed) / float64(r.killed+r.escaped)
 }
 
-// sum is the kind of the row that counts all.
+// sum is the name of the row of totals.
 const sum = "all"
 
 func newReport(verdicts []*Verdict, reasons Reasons, probed bool) *report {
@@ -67,7 +67,7 @@ func (r *row) count(v *Verdict, why *Reason) {
 	}
 }
 
-// String is the report as text.
+// String formats the report.
 func (r *report) String() string {
 	var s strings.Builder
 	w := tabwriter.NewWriter(&s, 0, 0, 2, ' ', 0)

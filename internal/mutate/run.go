@@ -23,26 +23,23 @@ var (
 	file = flag.String("sim.mutant.log", "", "file to note verdicts in, as lines of JSON; those that are there are taken as they are")
 )
 
-// Config is a structure whose kernels are to be broken.
+// Config specifies the structure with the kernels to break.
 type Config struct {
-	// Images are those of the structure; see [Of].
+	// Images are the images of the structure; see [Of].
 	Images []*device.Image
-	// Number of mutants to judge, unless the flag says otherwise. With 0, the test is
-	// skipped unless it does.
+	// Number is the number of mutants to judge, unless the flag sets it. If both are 0, the test is
+	// skipped.
 	Number int
-	// Trials are those that a mutant of an image is put to, by the name of that, quick ones
-	// first.
+	// Trials returns the trials of a mutant, keyed by image name, quick ones first.
 	Trials map[string]func(m *Mutant) []Trial
-	// Reasons why mutants survive.
+	// Reasons is the table of reasons why mutants survive.
 	Reasons string
 }
 
-// Run judges random mutants and reports on them. If flags ask for it, all that
-// can be is found out about survivors, and those without a reason fail the
-// test. Otherwise Run judges mutants that have no reason to survive: a survivor
-// costs all trials, and an expected one says nothing. One of three may survive:
-// with every change of the kernels the few that are judged are others, and many
-// a change makes no difference.
+// Run judges random mutants and reports on them. With flags, it probes survivors, and those without
+// a reason fail the test. Otherwise Run judges mutants without a reason to survive: a survivor
+// costs all trials, and an expected one gives no information. A third of them may survive. Each
+// change of the kernels changes the selection, and many changes make no difference.
 func Run(t *testing.T, cfg Config) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -97,7 +94,7 @@ func unexcused(all []*Mutant, reasons Reasons, n int) (first []*Mutant) {
 	return first
 }
 
-// judgeAll judges mutants on all cores, but those that the log knows.
+// judgeAll judges mutants on all cores, except those with a verdict in the log.
 func judgeAll(t *testing.T, cfg Config, some []*Mutant, probe bool) []*Verdict {
 	known, note, err := open(*file)
 	if err != nil {
@@ -138,14 +135,13 @@ func judgeAll(t *testing.T, cfg Config, some []*Mutant, probe bool) []*Verdict {
 	return verdicts
 }
 
-// controls make sure that the trials which kill mutants do not fail without
-// them.
+// controls check that the trials which kill mutants pass without them.
 type controls struct {
 	mu   sync.Mutex
 	done map[control]*sync.Once
 }
 
-// A control is a trial of kernels as they are, of one image.
+// A control is a trial of the original kernels of one image.
 type control struct{ trial, file string }
 
 func (c *controls) check(t *testing.T, m *Mutant, trials []Trial, by string) {
@@ -168,7 +164,7 @@ func (c *controls) check(t *testing.T, m *Mutant, trials []Trial, by string) {
 	})
 }
 
-// open reads a log, if there is one, and appends verdicts to it.
+// open reads a log, if it exists, and returns a function that appends verdicts to it.
 func open(name string) (known map[string]*Verdict, note func(*Verdict) error, err error) {
 	if name == "" {
 		return nil, func(*Verdict) error { return nil }, nil
@@ -182,7 +178,7 @@ func open(name string) (known map[string]*Verdict, note func(*Verdict) error, er
 	default:
 		for lines := bufio.NewScanner(text); lines.Scan(); {
 			v := new(Verdict)
-			if json.Unmarshal(lines.Bytes(), v) == nil { // the last line may be cut off
+			if json.Unmarshal(lines.Bytes(), v) == nil { // the last line may be truncated
 				known[v.Mutant] = v
 			}
 		}

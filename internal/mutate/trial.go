@@ -13,14 +13,14 @@ import (
 	"github.com/weftgo/weft/internal/dst"
 )
 
-// A Trial is what kernels are judged by.
+// A Trial is a test that judges kernels.
 type Trial struct {
 	Name string
-	// run returns what goes wrong, "" if nothing does.
+	// run returns the failure, or "".
 	run func(t testing.TB, b *bench) string
 }
 
-// A bench is where kernels are tried.
+// A bench runs trials of rewritten kernels.
 type bench struct {
 	rewrite func(file, ptx string) string
 	mu      sync.Mutex
@@ -28,8 +28,7 @@ type bench struct {
 	ended   bool
 }
 
-// note remembers a device, so that it can be closed under a trial that does
-// not end.
+// note records a device, so that it can be closed during a trial that does not end.
 func (b *bench) note(dev device.Device) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -39,7 +38,7 @@ func (b *bench) note(dev device.Device) {
 	}
 }
 
-// end closes all devices: what still uses one fails.
+// end closes all devices: a trial that still uses one fails.
 func (b *bench) end() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -50,7 +49,7 @@ func (b *bench) end() {
 	b.devices = nil
 }
 
-// Schedules is the trial of programs under random schedules.
+// Schedules returns the trial of programs under random schedules.
 func Schedules[K weft.Key, V weft.Value](name string, cfg dst.Config[K, V]) Trial {
 	return Trial{name, func(_ testing.TB, b *bench) string {
 		cfg := cfg
@@ -74,8 +73,8 @@ func Schedules[K weft.Key, V weft.Value](name string, cfg dst.Config[K, V]) Tria
 // budget is more warp instructions than any launch of a trial needs.
 const budget = 1 << 24
 
-// OnDevice is the trial of a test on a simulated GPU. The test must not rely on
-// a context of its own or on subtests.
+// OnDevice returns the trial of a test on a simulated GPU. The test must not rely on its own
+// context or on subtests.
 func OnDevice(name string, opts sim.Options, test func(t testing.TB, dev device.Device)) Trial {
 	return Trial{name, func(t testing.TB, b *bench) string {
 		opts := opts
@@ -98,11 +97,10 @@ func OnDevice(name string, opts sim.Options, test func(t testing.TB, dev device.
 	}}
 }
 
-// patience is the time a trial may take; those of kernels as they should be take
-// seconds.
+// patience limits the time of a trial. Trials of correct kernels take seconds.
 const patience = time.Minute
 
-// judge runs a trial against kernels, for some time at most.
+// judge runs a trial on kernels, for at most a given time.
 func (x *Trial) judge(t testing.TB, rewrite func(file, ptx string) string, most time.Duration) (failure string) {
 	b := &bench{rewrite: rewrite}
 	defer b.end()

@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// A lookup of the host sees what kernels of a user have been submitted to do.
+// A host lookup sees the changes of user kernels submitted before it.
 func TestLookupBehindUpdate(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

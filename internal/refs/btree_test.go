@@ -28,7 +28,7 @@ func openBtree[K, V uint32 | uint64](t *testing.T, dev device.Device, capacity i
 	}, m, nil, btreeOps)
 }
 
-// Maps in B-link trees do in kernels of users what tables do.
+// User kernels on maps in B-link trees have the same results as on tables.
 func TestBtree(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -48,7 +48,7 @@ func TestBtree(t *testing.T) {
 	}
 }
 
-// There are no kernels on a CPU.
+// A CPU has no kernels.
 func TestBtreeOnCPU(t *testing.T) {
 	dev := must[device.Device](t)(cpu.Open(nil))
 	defer dev.Close()
@@ -71,7 +71,7 @@ const (
 	taskBefore
 )
 
-// task is an operation of a tile, or a range, and what comes of it.
+// task is an operation of a tile, or a range, with its results.
 type task struct {
 	kind    uint32
 	key, to uint32
@@ -83,7 +83,7 @@ type task struct {
 
 const tileLanes = 4 // of keys and values of 32 bits
 
-// trees is a versioned map with kernels of a user.
+// trees is a versioned map with user kernels.
 type trees struct {
 	m         *btree.Map[uint32, uint32]
 	s         *device.Stream
@@ -102,7 +102,8 @@ func openTrees(t testing.TB, dev device.Device, v btree.Versions) *trees {
 	return x
 }
 
-// run has each tile of some blocks do so many tasks one behind the other, by an Update that permits so many insertions.
+// run makes each tile of some blocks run each tasks one after the other, in an Update with a limit
+// of insertions.
 func (x *trees) run(ctx context.Context, all []task, each, threads, most, inserts, repeat int, present bool) (err error) {
 	dev, n := x.s.Device(), len(all)
 	kinds, keys, to, vals := make([]uint32, n), make([]uint32, n), make([]uint32, n), make([]uint32, n)
@@ -162,9 +163,9 @@ func (x *trees) run(ctx context.Context, all []task, each, threads, most, insert
 	return nil
 }
 
-// Writers put a round into a key that lies at the beginning and then the same into one at the end, while others insert and
-// erase between; so a range that is of one moment has in the first key what the second has, or the next round. The
-// states that ranges see follow each other.
+// Writers put a round into a key at the beginning and then into a key at the end, while others
+// insert and erase between. An atomic range therefore has in the first key the value of the second,
+// or the next round. The states that ranges see follow each other.
 const (
 	writers      = 4
 	rounds       = 5
@@ -173,8 +174,8 @@ const (
 	firstBetween = 10
 )
 
-// race is such a program, of some launches, in which each range is read so many times at its snapshot, and what is wrong with
-// what it returns. Copies of one launch are used again by the next.
+// race runs such a program of several launches. Each range is read repeat times at its snapshot. It
+// returns the first inconsistency in the results. Copies of one launch are reused by the next.
 func race(t testing.TB, o *sim.Options, launches, repeat int, present bool) error {
 	t.Helper()
 	dev, err := sim.Open(o)
@@ -182,7 +183,7 @@ func race(t testing.TB, o *sim.Options, launches, repeat int, present bool) erro
 	defer dev.Close()
 	on := device.Device(dev)
 	if launches > 1 {
-		on = devicetest.Narrow(dev) // few slots of blocks, so that epochs end
+		on = devicetest.Narrow(dev) // few block slots, so that epochs end
 	}
 	x := openTrees(t, on, btree.OutOfPlace)
 	defer x.m.Close()
@@ -207,7 +208,7 @@ func race(t testing.TB, o *sim.Options, launches, repeat int, present bool) erro
 	return x.m.Check(t.Context())
 }
 
-// race is a launch of one, behind so many rounds.
+// race runs one launch, after before rounds.
 func (x *trees) race(ctx context.Context, before uint32, repeat int, present bool) error {
 	const each = 2 * rounds
 	var all, ranges []task
@@ -226,14 +227,14 @@ func (x *trees) race(ctx context.Context, before uint32, repeat int, present boo
 			all = append(all, task{kind: []uint32{uint32(op.PutNew), uint32(op.Delete)}[r/2%2], key: firstBetween + (w*each+r*7)%between, val: r})
 		}
 	}
-	all = append(all, ranges...) // by another block
+	all = append(all, ranges...) // run by another block
 	if err := x.run(ctx, all, each, 32, 256, 256, repeat, present); err != nil {
 		return err
 	}
 	return moments(all)
 }
 
-// moments reports ranges that are of no moment.
+// moments reports ranges that are not atomic.
 func moments(all []task) error {
 	var seen [][2 * writers]uint32
 	for i, o := range all {
@@ -278,14 +279,14 @@ func moments(all []task) error {
 	return nil
 }
 
-// Ranges at snapshots that tiles take beside changes are of one moment, whatever the schedule.
+// Ranges at snapshots that tiles take alongside changes are atomic under every schedule.
 func TestSnapshotsOfTiles(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
 	for seed := range uint64(6) {
 		launches, repeat := 1, 1
-		if seed > 2 { // as those that find mutants of reclamation
+		if seed > 2 { // the schedules that find mutants of reclamation
 			launches, repeat = 3, 12
 		}
 		if err := race(t, sim.Schedule(seed), launches, repeat, false); err != nil {
@@ -294,7 +295,7 @@ func TestSnapshotsOfTiles(t *testing.T) {
 	}
 }
 
-// Without a snapshot, some schedule shows a range that is of no moment.
+// Without a snapshot, some schedule shows a range that is not atomic.
 func TestRangesOutsideSnapshots(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -308,14 +309,15 @@ func TestRangesOutsideSnapshots(t *testing.T) {
 	t.Error("all ranges are of one moment")
 }
 
-// A snapshot of a stream is taken by one launch and read by later ones, whatever has changed meanwhile, until one drops it.
+// A snapshot of a stream is taken by one launch and read by later ones alongside changes, until one
+// drops it.
 func TestSnapshotsOfStreams(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
 	for seed := range uint64(2) {
 		sims := must[*sim.Device](t)(sim.Open(sim.Schedule(seed)))
-		dev := devicetest.Narrow(devicetest.Checked(t, sims)) // few slots of blocks, so that epochs end
+		dev := devicetest.Narrow(devicetest.Checked(t, sims)) // few block slots, so that epochs end
 		x := openTrees(t, dev, btree.OutOfPlace)
 		const n, most = 60, 128
 		keys, vals := make([]uint32, n), make([]uint32, n)

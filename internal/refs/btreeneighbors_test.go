@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Tiles find the neighbors of keys at a snapshot, on both sides, across leaves that have lost all pairs.
+// Tiles find the neighbors of keys at a snapshot, on both sides, across leaves without pairs.
 func TestNeighborsOfTiles(t *testing.T) {
 	onGPUs(t, 2, func(t *testing.T, dev device.Device) {
 		x := openTrees(t, dev, btree.OutOfPlace)
@@ -42,7 +42,7 @@ func TestNeighborsOfTiles(t *testing.T) {
 				t.Errorf("neighbor of %d by %d: %d, %v with %d", o.key, o.kind, o.outcome, o.keys, o.val)
 			}
 		}
-		// Beside changes, a key that stays is a neighbor whatever the schedule.
+		// Alongside changes, a permanent key is a neighbor under every schedule.
 		all = all[:0]
 		for i := range uint32(40) {
 			all = append(all, task{kind: []uint32{uint32(op.PutNew), uint32(op.Delete)}[i%2], key: 311 + i/2%20})

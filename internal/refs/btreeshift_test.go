@@ -15,8 +15,9 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// A thread that looks a key up by itself finds it, while batches shift it from slot to slot. It looks at a leaf's state once before and once
-// behind; tiles do so in each of their lanes, all of which would have to see an old one, where a store that tells of the change may come late.
+// A single thread finds a key while batches shift it from slot to slot. It reads a leaf's state
+// once before and once after. Tiles do so in each of their lanes, and all of them would have to
+// miss a late store of the state.
 func TestShiftsHideNoKeyFromThreads(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -28,7 +29,7 @@ func TestShiftsHideNoKeyFromThreads(t *testing.T) {
 	}
 	t.Run("tiles in step store a leaf before all can see that it is being changed", func(t *testing.T) {
 		rewrite := mutate.Replace(t, "together_32_32", `fence\.acq_rel\.gpu;`, "")
-		for seed := uint64(460); seed < 600; seed++ { // those before are in vain
+		for seed := uint64(460); seed < 600; seed++ { // earlier seeds find nothing
 			if missed := shift(t, seed, rewrite); missed != 0 {
 				t.Logf("seed %d: %d lookups have missed keys that are there", seed, missed)
 				return
@@ -38,12 +39,13 @@ func TestShiftsHideNoKeyFromThreads(t *testing.T) {
 	})
 }
 
-// shift looks keys of some leaves up beside changes of smaller ones, and returns how many it misses.
+// shift looks up keys of some leaves alongside changes of smaller ones, and returns the number of
+// missed keys.
 func shift(t *testing.T, seed uint64, rewrite func(file, ptx string) string) (missed int) {
 	dev := devicetest.OpenSim(t, &sim.Options{Scheduler: sim.Random, Seed: seed, Rewrite: rewrite})
 	m := must[*btree.Map[uint32, uint32]](t)(btree.New[uint32, uint32](dev, &btree.Options{Unordered: true}))
 	defer m.Close()
-	const leaves, each = 8, 8 // of each hundred, eight keys stay, which smaller ones shift
+	const leaves, each = 8, 8 // of each hundred, eight keys stay and are shifted by smaller ones
 	var keys, other []uint32
 	for i := range uint32(leaves * each) {
 		keys = append(keys, 100*(i/each+1)+50+i%each)

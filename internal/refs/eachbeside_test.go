@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/slab"
 )
 
-// changed is a map that is gone through and changed at once.
+// changed is a map that is iterated over and changed concurrently.
 type changed[R any] interface {
 	View(context.Context, *device.Stream, func(R) error) error
 	Put(ctx context.Context, keys, vals []uint64) (int, error)
@@ -21,8 +21,8 @@ type changed[R any] interface {
 	Close() error
 }
 
-// besideChanges goes through a map while other streams give its keys other values and
-// insert new ones: each key that was there comes once, with one of its values.
+// besideChanges iterates over a map while other streams change values and insert new keys. Each key
+// that was present comes once, with one of its values.
 func besideChanges[R, P any](t *testing.T, dev device.Device, m changed[R], k device.Kernel, params func(R, pairs) P) {
 	t.Helper()
 	const there, fresh = 120, 60

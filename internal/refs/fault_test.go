@@ -12,8 +12,8 @@ import (
 	"github.com/weftgo/weft/slab"
 )
 
-// faults opens simulated GPUs of several schedules, and wants each to say what a test
-// does wrong.
+// faults runs a faulty test on simulated GPUs with several schedules, and requires each to report
+// want.
 func faults(t *testing.T, want string, test func(dev device.Device) error) {
 	t.Helper()
 	if testing.Short() {
@@ -32,7 +32,7 @@ func faults(t *testing.T, want string, test func(dev device.Device) error) {
 	}
 }
 
-// A call that is for a whole warp is a fault where half of it has returned.
+// A call by a whole warp is a fault if half of the warp has returned.
 func TestLanesApart(t *testing.T) {
 	for _, open := range []maker[uint32, uint32]{openLinear[uint32, uint32], openSlab[uint32, uint32]} {
 		faults(t, "trap", func(dev device.Device) error {
@@ -44,7 +44,7 @@ func TestLanesApart(t *testing.T) {
 	}
 }
 
-// A kernel that takes a table for one of other widths, or of another kind, stops.
+// A kernel traps if the table has other widths, or is of another kind.
 func TestOtherWidths(t *testing.T) {
 	faults(t, "trap", func(dev device.Device) error {
 		x := openLinear[uint32, uint32](t, dev, 100, false)
@@ -66,11 +66,11 @@ func TestOtherWidths(t *testing.T) {
 	})
 }
 
-// Where kernels neither put nor erase, sums are exact as well; a put does nothing.
+// If kernels neither put nor erase, sums are exact as well. A put then has no effect.
 func reducing[K, V uint32 | uint64](t *testing.T, open maker[K, V]) {
 	onGPUs(t, 4, func(t *testing.T, dev device.Device) {
 		const n, of, rounds = 130, 5, 2
-		sums := map[K]V{} // of a round
+		sums := map[K]V{} // of one round
 		var kinds []op.Kind
 		var keys []K
 		var vals []V

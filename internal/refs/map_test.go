@@ -16,8 +16,7 @@ import (
 	"github.com/weftgo/weft/slab"
 )
 
-// table is a map or a set with kernels of a user. Those of a set have values that
-// nobody reads.
+// table is a map or a set with user kernels. The values of a set are not read.
 type table[K, V uint32 | uint64] struct {
 	kernel device.Kernel
 	stream *device.Stream
@@ -32,7 +31,7 @@ type table[K, V uint32 | uint64] struct {
 	shared
 }
 
-// shared is what all tables have.
+// shared has the methods of all tables.
 type shared interface {
 	Len() int
 	Sync(ctx context.Context) error
@@ -42,7 +41,7 @@ type shared interface {
 	Close() error
 }
 
-// launch launches operations.
+// launch returns a function that launches operations.
 func launch[P any](s *device.Stream, k device.Kernel, of func(ops) P) func(ops) error {
 	return func(o ops) error {
 		p := of(o)
@@ -50,8 +49,8 @@ func launch[P any](s *device.Stream, k device.Kernel, of func(ops) P) func(ops) 
 	}
 }
 
-// of makes what kernels of a user do to a table of its View and Update, by what makes
-// parameters of a Ref.
+// of builds the accesses of user kernels to a table from its View and Update. params makes kernel
+// parameters from a Ref.
 func of[R, P any, K, V uint32 | uint64](x *table[K, V], m interface {
 	View(context.Context, *device.Stream, func(R) error) error
 	Update(context.Context, *device.Stream, int, func(R) error) error
@@ -78,11 +77,11 @@ func of[R, P any, K, V uint32 | uint64](x *table[K, V], m interface {
 	return x
 }
 
-// linearOps and slabOps are parameters of kernels.
+// linearOps and slabOps return kernel parameters.
 func linearOps(r linear.Ref, o ops) linearParams { return linearParams{ref: r, ops: o} }
 func slabOps(r slab.Ref, o ops) slabParams       { return slabParams{ref: r, ops: o} }
 
-// A maker makes a table with room for so many keys.
+// A maker makes a table with some capacity.
 type maker[K, V uint32 | uint64] func(t *testing.T, dev device.Device, capacity int, fixed bool) *table[K, V]
 
 func openLinear[K, V uint32 | uint64](t *testing.T, dev device.Device, capacity int, fixed bool) *table[K, V] {
@@ -141,7 +140,7 @@ func (x *table[K, V]) close(t testing.TB) {
 	check(t, errors.Join(x.Close(), x.stream.Close()))
 }
 
-// run does operations by an update that permits so many insertions.
+// run runs operations in an update with a limit of insertions.
 func (x *table[K, V]) run(t testing.TB, permitted int, how uint32, kinds []op.Kind, keys []K, vals []V) (outcomes []uint32, held []V) {
 	t.Helper()
 	c := upload(t, x.stream, kinds, keys, vals)
@@ -150,7 +149,7 @@ func (x *table[K, V]) run(t testing.TB, permitted int, how uint32, kinds []op.Ki
 	return outcomes, held
 }
 
-// model runs operations on different keys on a map of Go.
+// model applies operations on different keys to a Go map.
 func model[K, V uint32 | uint64](m map[K]V, set bool, kinds []op.Kind, keys []K, vals []V, outcomes []uint32, held []V) error {
 	for i, k := range keys {
 		v, there := m[k]
@@ -193,7 +192,7 @@ func model[K, V uint32 | uint64](m map[K]V, set bool, kinds []op.Kind, keys []K,
 	return nil
 }
 
-// same compares a table with a map of Go, by batches of the host.
+// same compares a table with a Go map, by host batches.
 func (x *table[K, V]) same(t testing.TB, m map[K]V, of int) {
 	t.Helper()
 	keys := make([]K, of)
@@ -214,7 +213,7 @@ func (x *table[K, V]) same(t testing.TB, m map[K]V, of int) {
 	check(t, x.Check(t.Context()))
 }
 
-// kindsOf draws kinds that a map or a set has.
+// kindsOf draws kinds that a map or a set supports.
 func kindsOf(rng *rand.Rand, n int, set bool) []op.Kind {
 	all := []op.Kind{op.PutNew, op.PutNew, op.Get, op.Delete, op.Put, op.Sum}
 	if set {
@@ -227,8 +226,8 @@ func kindsOf(rng *rand.Rand, n int, set bool) []op.Kind {
 	return kinds
 }
 
-// Operations on different keys do what they do in a map of Go, whatever the lanes do
-// beside each other, also between batches of the host and growth.
+// Operations on different keys have the same effect as on a Go map, whatever the lanes do
+// concurrently, also between host batches and growth.
 func besideModel[K, V uint32 | uint64](open maker[K, V]) func(t *testing.T, dev device.Device) {
 	return func(t *testing.T, dev device.Device) {
 		const of = 220
@@ -258,7 +257,7 @@ func besideModel[K, V uint32 | uint64](open maker[K, V]) func(t *testing.T, dev 
 	}
 }
 
-// each runs a test with all kinds of maps and sets.
+// each runs a test with all types of maps and sets.
 func each(
 	t *testing.T, seeds uint64,
 	a func(maker[uint32, uint32]) func(*testing.T, device.Device), b func(maker[uint64, uint32]) func(*testing.T, device.Device),
@@ -283,8 +282,8 @@ func TestBesideModel(t *testing.T) {
 	each(t, 3, besideModel[uint32, uint32], besideModel[uint64, uint32])
 }
 
-// Of threads that want one key, one inserts it; sums are those of all. The number of
-// insertions that is permitted is exactly what is needed.
+// Of threads with one key, exactly one inserts it, and sums include all of them. The limit of
+// insertions is exact.
 func contended[K, V uint32 | uint64](open maker[K, V]) func(t *testing.T, dev device.Device) {
 	return func(t *testing.T, dev device.Device) {
 		const n, of = 140, 12
@@ -324,7 +323,7 @@ func TestContended(t *testing.T) {
 	each(t, 4, contended[uint32, uint32], contended[uint64, uint32])
 }
 
-// Insertions beyond those that are permitted do nothing, and Sync says so, once.
+// Insertions beyond the limit do nothing, and Sync reports that once.
 func beyond[K, V uint32 | uint64](open maker[K, V]) func(t *testing.T, dev device.Device) {
 	return func(t *testing.T, dev device.Device) {
 		const n, permitted = 100, 33
@@ -361,8 +360,7 @@ func TestBeyondWhatIsPermitted(t *testing.T) {
 	each(t, 3, beyond[uint32, uint32], beyond[uint64, uint32])
 }
 
-// A Ref of View finds what Get finds, refuses changes, and keeps its memory while the
-// table grows.
+// A Ref of View finds what Get finds, refuses changes, and keeps its memory while the table grows.
 func viewed[K, V uint32 | uint64](open maker[K, V]) func(t *testing.T, dev device.Device) {
 	return func(t *testing.T, dev device.Device) {
 		const n, of = 60, 120
@@ -383,7 +381,7 @@ func viewed[K, V uint32 | uint64](open maker[K, V]) func(t *testing.T, dev devic
 			for i := range more {
 				more[i] = K(1000 + i)
 			}
-			check(t, x.put(t.Context(), more, make([]V, len(more)))) // beside it
+			check(t, x.put(t.Context(), more, make([]V, len(more)))) // alongside it
 			outcomes, held, _ := c.download(t, x.stream)
 			if err := model(m, x.set, make([]op.Kind, of), looks, make([]V, of), outcomes, held); err != nil {
 				t.Fatal(err)
@@ -410,7 +408,7 @@ func TestView(t *testing.T) {
 	each(t, 3, viewed[uint32, uint32], viewed[uint64, uint32])
 }
 
-// A table of fixed size takes what it has room for.
+// A table of fixed size accepts keys up to its capacity.
 func fixed[K, V uint32 | uint64](open maker[K, V]) func(t *testing.T, dev device.Device) {
 	return func(t *testing.T, dev device.Device) {
 		const n = 900
@@ -426,7 +424,7 @@ func fixed[K, V uint32 | uint64](open maker[K, V]) func(t *testing.T, dev device
 				m[keys[i]] = 0
 			}
 		}
-		// Some have room for many more than they are made for.
+		// Some have capacity for many more keys than they are made for.
 		if err := x.Sync(t.Context()); errors.Is(err, weft.ErrFull) != (len(m) < n) || len(m) < 64 {
 			t.Errorf("%d keys, %v", len(m), err)
 		}
@@ -438,7 +436,7 @@ func TestFixed(t *testing.T) {
 	each(t, 1, fixed[uint32, uint32], fixed[uint64, uint32])
 }
 
-// What has gone wrong in submit is said, and what it has submitted counts.
+// An error of submit is returned, and what it has submitted counts.
 func TestErrorOfSubmit(t *testing.T) {
 	onGPUs(t, 1, func(t *testing.T, dev device.Device) {
 		x := openLinear[uint32, uint32](t, dev, 100, false)
@@ -461,7 +459,7 @@ func TestErrorOfSubmit(t *testing.T) {
 	})
 }
 
-// There are no kernels on a CPU.
+// A CPU has no kernels.
 func TestOnCPU(t *testing.T) {
 	dev := must[device.Device](t)(cpu.Open(nil))
 	defer dev.Close()

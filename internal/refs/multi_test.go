@@ -13,7 +13,7 @@ import (
 	"github.com/weftgo/weft/slab"
 )
 
-// multi is a multimap with kernels of a user, and what should be in it.
+// multi is a multimap with user kernels, and its model.
 type multi[K, V uint32 | uint64] struct {
 	*slab.MultiMap[K, V]
 	kernel device.Kernel
@@ -36,7 +36,7 @@ func (x *multi[K, V]) close(t testing.TB) {
 	check(t, errors.Join(x.Close(), x.stream.Close()))
 }
 
-// run does operations of one kind on keys, by an update or, if they only look, a view.
+// run runs operations of one kind on keys, in an update or, for lookups, a view.
 func (x *multi[K, V]) run(t testing.TB, how uint32, kind op.Kind, keys []K, vals []V, permitted int) (outcomes []uint32, held, sums []V) {
 	t.Helper()
 	kinds := slices.Repeat([]op.Kind{kind}, len(keys))
@@ -53,7 +53,7 @@ func (x *multi[K, V]) run(t testing.TB, how uint32, kind op.Kind, keys []K, vals
 	return c.download(t, x.stream)
 }
 
-// same compares the multimap with what should be in it, in any order.
+// same compares the multimap with its model, in any order.
 func (x *multi[K, V]) same(t testing.TB, of int) {
 	t.Helper()
 	keys, n := make([]K, of), 0
@@ -129,7 +129,7 @@ func multimap[K, V uint32 | uint64](t *testing.T, dev device.Device) {
 		}
 		x.same(t, of)
 	}
-	// Of pairs beyond what is permitted, none is added.
+	// No pair beyond the limit is added.
 	outcomes, _, _ := x.run(t, alone, op.Put, make([]K, 50), slices.Repeat([]V{1}, 50), 20)
 	for _, o := range outcomes {
 		if o == inserted {

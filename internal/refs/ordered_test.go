@@ -16,7 +16,7 @@ import (
 	"github.com/weftgo/weft/ordered"
 )
 
-// Questions to an ordered map (twins: refs_ordered.cu).
+// Lookups of an ordered map (twins: refs_ordered.cu).
 const (
 	askFind = uint32(iota)
 	askFindWarp
@@ -31,7 +31,7 @@ const (
 	questionKinds
 )
 
-// question is one, and what comes of it.
+// question is a lookup with its result.
 type question[K weft.Key, V weft.Value] struct {
 	kind    uint32
 	key, to K
@@ -40,10 +40,10 @@ type question[K weft.Key, V weft.Value] struct {
 	vals    []V
 }
 
-// most is how many pairs a question lists.
+// most is the number of pairs that a lookup lists.
 const most = 40
 
-// asker is kernels of a user on ordered maps.
+// asker has user kernels on ordered maps.
 type asker struct {
 	s                  *device.Stream
 	ask, warps, tiles  device.Kernel
@@ -56,11 +56,12 @@ func openAsker[K weft.Key, V weft.Value](t testing.TB, dev device.Device) *asker
 	return &asker{
 		s:   must[*device.Stream](t)(dev.NewStream()),
 		ask: kernel(t, dev, refsOrderedImages, w, "ask"), warps: kernel(t, dev, refsOrderedImages, w, "warps"),
-		tiles: kernel(t, dev, refsOrderedImages, w, "tiles"), perTile: w.Key, threadsOf: 64, // a key of 32 bits has tiles of 4
+		// a 32-bit key has tiles of 4
+		tiles: kernel(t, dev, refsOrderedImages, w, "tiles"), perTile: w.Key, threadsOf: 64,
 	}
 }
 
-// launchAsk asks all of a Ref, and returns what reads and frees the answers.
+// launchAsk runs all lookups on a Ref. The function that it returns reads and frees the results.
 func launchAsk[K weft.Key, V weft.Value](t testing.TB, x *asker, r ordered.Ref, all []question[K, V]) func() {
 	t.Helper()
 	s, n := x.s, len(all)
@@ -89,7 +90,7 @@ func launchAsk[K weft.Key, V weft.Value](t testing.TB, x *asker, r ordered.Ref, 
 	}
 }
 
-// pairsOf is what a map has, in order.
+// pairsOf is the model of an ordered map.
 type pairsOf[K weft.Key, V weft.Value] struct {
 	keys []K
 	vals map[K]V
@@ -104,7 +105,7 @@ func modelOf[K weft.Key, V weft.Value](vals map[K]V) pairsOf[K, V] {
 	return m
 }
 
-// wrong compares an answer with what the pairs say.
+// wrong compares a result with the model.
 func (m pairsOf[K, V]) wrong(q question[K, V]) error {
 	below, has := slices.BinarySearch(m.keys, q.key)
 	upto, hasTo := slices.BinarySearch(m.keys, q.to)
@@ -159,7 +160,7 @@ func (m pairsOf[K, V]) wrong(q question[K, V]) error {
 	return nil
 }
 
-// questionsOf draws questions near the keys.
+// questionsOf draws lookups near the keys.
 func questionsOf[K weft.Key, V weft.Value](rng *rand.Rand, m pairsOf[K, V], n int) []question[K, V] {
 	near := func() K {
 		if len(m.keys) == 0 || rng.IntN(10) == 0 {
@@ -171,7 +172,7 @@ func questionsOf[K weft.Key, V weft.Value](rng *rand.Rand, m pairsOf[K, V], n in
 	for i := range all {
 		q := &all[i]
 		q.kind, q.key, q.to = uint32(i)%questionKinds, near(), near()
-		if rng.IntN(3) != 0 && len(m.keys) > 0 { // a range that is not long
+		if rng.IntN(3) != 0 && len(m.keys) > 0 { // a short range
 			at, _ := slices.BinarySearch(m.keys, q.key)
 			q.to = m.keys[min(len(m.keys)-1, at+rng.IntN(90))]
 		}
@@ -183,7 +184,7 @@ func questionsOf[K weft.Key, V weft.Value](rng *rand.Rand, m pairsOf[K, V], n in
 		question[K, V]{kind: askCount, key: lowest[K](), to: highest[K]()}, question[K, V]{kind: askRangeTile, key: lowest[K](), to: highest[K]()})
 }
 
-// lowest and highest are the ends of a type.
+// lowest and highest return the bounds of a type.
 func lowest[K weft.Key]() K {
 	var zero K
 	if zero-1 > zero {
@@ -200,7 +201,7 @@ func highest[K weft.Key]() K {
 	return top - 1 + top
 }
 
-// put gives a map, and what it should have, keys.
+// put puts keys into a map and its model.
 func put[K weft.Key, V weft.Value](t testing.TB, m *ordered.Map[K, V], want map[K]V, keys []K, round int) {
 	t.Helper()
 	vals := make([]V, len(keys))
@@ -211,7 +212,7 @@ func put[K weft.Key, V weft.Value](t testing.TB, m *ordered.Map[K, V], want map[
 	must[int](t)(m.Put(t.Context(), keys, vals))
 }
 
-// orderedModel asks maps of several sizes everything.
+// orderedModel runs all lookups on maps of several sizes.
 func orderedModel[K weft.Key, V weft.Value](t *testing.T, dev device.Device) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	x := openAsker[K, V](t, dev)
@@ -220,7 +221,7 @@ func orderedModel[K weft.Key, V weft.Value](t *testing.T, dev device.Device) {
 	for round, n := range []int{0, 1, 50, 700} {
 		keys := make([]K, n)
 		for i := range keys {
-			keys[i] = K(rng.IntN(4000)) - 2000 // of unsigned types, some lie at the end
+			keys[i] = K(rng.IntN(4000)) - 2000 // for unsigned types, some lie at the end
 		}
 		if n == 50 {
 			keys = append(keys, lowest[K](), highest[K]())
@@ -240,15 +241,15 @@ func orderedModel[K weft.Key, V weft.Value](t *testing.T, dev device.Device) {
 	check(t, errors.Join(m.Check(t.Context()), m.Close(), x.s.Close()))
 }
 
-// Kernels of a user find in an ordered map what it has, of all types.
+// User kernels find in an ordered map what it holds, for all types.
 func TestOrdered(t *testing.T) {
 	t.Run("uint32,uint32", func(t *testing.T) { t.Parallel(); onGPUs(t, 1, orderedModel[uint32, uint32]) })
 	t.Run("int64,int32", func(t *testing.T) { t.Parallel(); onGPUs(t, 0, orderedModel[int64, int32]) })
 	t.Run("uint64,float32", func(t *testing.T) { t.Parallel(); onGPUs(t, 0, orderedModel[uint64, float32]) })
 }
 
-// A Ref of a snapshot shows what there was, one of the map what there is, whatever changes beside the kernels, and though
-// the snapshot is closed before they end.
+// A Ref of a snapshot shows its content, and one of the map the present content, alongside changes.
+// The snapshot may be closed before the kernels end.
 func TestOrderedSnapshots(t *testing.T) {
 	onGPUs(t, 2, func(t *testing.T, dev device.Device) {
 		rng := rand.New(rand.NewPCG(5, 6))
@@ -269,7 +270,7 @@ func TestOrderedSnapshots(t *testing.T) {
 			if round == 1 {
 				check(t, at.Close())
 			}
-			gone := keysOf[uint32](rng, 100, 900) // beside the kernels
+			gone := keysOf[uint32](rng, 100, 900) // alongside the kernels
 			must[int](t)(m.Delete(t.Context(), gone, nil))
 			for _, k := range gone {
 				delete(now, k)
@@ -294,7 +295,7 @@ func TestOrderedSnapshots(t *testing.T) {
 	})
 }
 
-// A View sees what batches of any stream have been submitted to do.
+// A View sees the batches submitted before it on any stream.
 func TestOrderedViewBehindChanges(t *testing.T) {
 	onGPUs(t, 3, func(t *testing.T, dev device.Device) {
 		x := openAsker[uint32, uint32](t, dev)
@@ -324,7 +325,7 @@ func TestOrderedViewBehindChanges(t *testing.T) {
 	})
 }
 
-// What is no snapshot of the map, streams of other devices and CPUs are refused.
+// Snapshots of other maps, streams of other devices, and CPUs are refused.
 func TestOrderedRefusals(t *testing.T) {
 	host := must[device.Device](t)(cpu.Open(nil))
 	defer host.Close()
@@ -350,7 +351,7 @@ func TestOrderedRefusals(t *testing.T) {
 	check(t, errors.Join(at.Close(), onHost.Close(), hs.Close(), m.Close(), s.Close()))
 }
 
-// A kernel that takes a map for one of other widths stops.
+// A kernel traps if the map has other widths.
 func TestOrderedOtherWidths(t *testing.T) {
 	faults(t, "trap", func(dev device.Device) error {
 		x := openAsker[uint32, uint32](t, dev)

@@ -1,6 +1,6 @@
-// Package refs has kernels of a user, which work on tables by the Refs of View and
-// Update, and the tests of these: what they do with one key, with keys that threads
-// want together, beyond what is permitted, and beside growth.
+// Package refs has kernels as users write them, which work on tables through the Refs of View and
+// Update, and their tests. They cover separate keys, contended keys, insertions beyond the limit,
+// and concurrent growth.
 package refs
 
 import (
@@ -19,16 +19,16 @@ import (
 //go:generate go run ../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_32,64_32 -type btree::Ref=btree.Ref -type btree::VersionedRef=btree.VersionedRef -type Ops=.ops refs_btree.cu
 //go:generate go run ../../cmd/weftgen -target 80+ptx83,90+ptx83 -widths 32_32,64_32 -type ordered::Ref=ordered.Ref refs_ordered.cu
 
-// pairs is Pairs of C++.
+// pairs is the twin of Pairs in C++.
 type pairs struct {
 	keys, vals, count device.Ptr
 	room              uint32
 	_                 uint32
 }
 
-// Beside launches blocks of 64 tiles on a tree with versions. Tiles of some blocks delete keys, while
-// tiles of the others read ranges that begin at keys. A tile has `each` keys, one after the other.
-// Tests of package btree use it.
+// Beside launches blocks of 64 tiles on a tree with versions. Tiles of some blocks delete keys,
+// while tiles of the others read ranges that begin at keys. Each tile has each keys, one after the
+// other. Tests of package btree use it.
 func Beside(
 	ctx context.Context, s *device.Stream, m *btree.Map[uint32, uint32], deleted, asked []uint32, each int,
 ) (err error) {

@@ -14,7 +14,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// What operations report (twin: Outcome in change.cuh).
+// Outcomes of operations (twin: Outcome in change.cuh).
 const (
 	nothing = iota
 	present
@@ -25,7 +25,7 @@ const (
 	full
 )
 
-// The ways in which operations are done (twin: How in ops.cuh).
+// Ways to run operations (twin: How in ops.cuh).
 const (
 	alone = iota
 	warps
@@ -34,8 +34,8 @@ const (
 
 var ways = map[string]uint32{"alone": alone, "warps": warps}
 
-// onGPUs runs a test on simulated GPUs, in lockstep and under schedules of several
-// seeds, and on the device of the environment if that is a GPU.
+// onGPUs runs a test on simulated GPUs, in lockstep and under schedules of several seeds, and on
+// the device of the environment if that is a GPU.
 func onGPUs(t *testing.T, seeds uint64, test func(t *testing.T, dev device.Device)) {
 	t.Helper()
 	if testing.Short() {
@@ -72,7 +72,7 @@ func onGPUs(t *testing.T, seeds uint64, test func(t *testing.T, dev device.Devic
 	})
 }
 
-// must is a value, or the end of the test.
+// must returns a value, or ends the test on an error.
 func must[T any](t testing.TB) func(v T, err error) T {
 	return func(v T, err error) T {
 		t.Helper()
@@ -123,7 +123,7 @@ func (c *columns[K, V]) ops(how uint32) ops {
 	return ops{kinds: c.kinds.Ptr(), keys: c.keys.Ptr(), vals: c.vals.Ptr(), outcomes: c.outcomes.Ptr(), n: uint32(c.n), how: how}
 }
 
-// download reads what has become of them, and frees them.
+// download reads the results of operations, and frees their memory.
 func (c *columns[K, V]) download(t testing.TB, s *device.Stream) (outcomes []uint32, vals, sums []V) {
 	t.Helper()
 	outcomes, vals, sums = make([]uint32, c.n), make([]V, c.n), make([]V, c.n)
@@ -137,14 +137,14 @@ func (c *columns[K, V]) download(t testing.TB, s *device.Stream) (outcomes []uin
 	return outcomes, vals, sums
 }
 
-// kernel loads one for a pair of widths.
+// kernel loads a kernel for a pair of widths.
 func kernel(t testing.TB, dev device.Device, images map[string]*device.Image, w batch.Widths, name string) (k device.Kernel) {
 	t.Helper()
 	check(t, gpu.Load(dev, images[gpu.Pair(w)], []gpu.Entry{{Name: name, To: &k}}))
 	return k
 }
 
-// keysOf draws n different keys of so many, some of which look like sentinels.
+// keysOf draws n distinct keys from a range of length of. Some look like sentinels.
 func keysOf[K uint32 | uint64](rng *rand.Rand, n, of int) []K {
 	keys := make([]K, n)
 	for i, j := range rng.Perm(of)[:n] {

@@ -13,8 +13,7 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// onDevices runs a test on simulated GPUs, and on the device of the
-// environment if that is a GPU.
+// onDevices runs a test on simulated GPUs, and on the device of the environment if that is a GPU.
 func onDevices(t *testing.T, test func(t *testing.T, r *rig)) {
 	for name, o := range map[string]*sim.Options{
 		"sm_80": {Arch: 80}, "sm_90": {Arch: 90},
@@ -38,7 +37,7 @@ func onDevices(t *testing.T, test func(t *testing.T, r *rig)) {
 	})
 }
 
-// A rig is a device with the kernels.
+// A rig is a device with the kernels loaded.
 type rig struct {
 	t      *testing.T
 	dev    device.Device
@@ -60,7 +59,7 @@ func newRig(t *testing.T, dev device.Device) *rig {
 	return &rig{t, dev, stream, module}
 }
 
-// upload makes a slice of the device that is freed with the test.
+// upload makes a slice on the device that is freed with the test.
 func upload[T device.Elem](r *rig, v []T) device.Slice[T] {
 	r.t.Helper()
 	s, err := device.Upload(r.stream, v)
@@ -91,7 +90,7 @@ func launch[P any](r *rig, kernel string, grid, block int, p *P) {
 	}
 }
 
-// As compiled in.
+// Constants that are compiled into the kernels.
 const (
 	cellsPerThread   = 2
 	outputsPerThread = 80
@@ -100,19 +99,19 @@ const (
 
 type word interface{ uint32 | uint64 }
 
-// chain is what a chain of the kernel leaves and puts out.
+// chain computes what a chain of the kernel leaves in its cell and appends what it outputs.
 func chain[W word](cell *W, v W, out []W) []W {
 	update := func(to W) { out, *cell = append(out, *cell), to }
 	update(v ^ W(len(out)))
 	update(*cell + 3*v)
 	update(*cell | v>>3)
 	update(*cell & ^(v >> 1))
-	update(*cell) // what it is compared with is not there
+	update(*cell) // compared with a value that is not there
 	update(v + 5)
 	return out
 }
 
-// words is what a thread of the kernel puts out.
+// words returns the outputs of one thread of the kernel.
 func words[W word](v W) (out []W) {
 	var cell W
 	for range 8 { // orders and scopes
@@ -183,7 +182,7 @@ func testBlock[W word](r *rig, kernel string, mask W) {
 		for i := range in {
 			last := W(i)
 			if unsafe.Sizeof(last) == 8 {
-				last ^= 1 // pairs have changed places
+				last ^= 1 // pairs have swapped places
 			}
 			want[i] = append(want[i], cells[(i+1)%threads], sum, last)
 			at := (b*threads + i) * outputsPerThread
@@ -194,8 +193,7 @@ func testBlock[W word](r *rig, kernel string, mask W) {
 	}
 }
 
-// Every word says its order and its scope: the PTX has the instruction that
-// its name promises.
+// Every word names its order and its scope: the PTX has the instruction that the name promises.
 func TestNames(t *testing.T) {
 	var want []string
 	for _, scope := range []string{"gpu", "sys"} {
@@ -274,17 +272,18 @@ func testFloats[F float32 | float64](r *rig, kernel string) {
 	}
 }
 
-// same tells the zeros apart, but not what is no number.
+// same distinguishes the two zeros, but not different NaNs.
 func same[F float32 | float64](a, b F) bool {
 	return a != a && b != b || a == b && math.Signbit(float64(a)) == math.Signbit(float64(b))
 }
 
-// floats are the results of a thread of the kernel.
+// floats returns the results of a thread of the kernel.
 func floats[F float32 | float64](a, b, c F, whole int32) []F {
 	one := func(f func(float64) float64, x F) F { return F(f(float64(x))) }
 	fused := F(math.FMA(float64(a), float64(b), float64(c)))
 	if unsafe.Sizeof(a) == 4 {
-		fused = F(float64(a)*float64(b) + float64(c)) // rounded twice, which makes no difference here
+		// Rounded twice, which makes no difference here.
+		fused = F(float64(a)*float64(b) + float64(c))
 	}
 	least, greatest := F(math.Min(float64(a), float64(b))), F(math.Max(float64(a), float64(b)))
 	switch {
@@ -303,7 +302,7 @@ func floats[F float32 | float64](a, b, c F, whole int32) []F {
 		F(float32(float64(a) / 3)), larger}
 }
 
-// comparisons is what holds of two numbers, a bit each.
+// comparisons returns one bit for each comparison that holds for two numbers.
 func comparisons[F float32 | float64](a, b F) (held uint32) {
 	for bit, holds := range []bool{a < b, a <= b, a > b, a >= b, a == b, a != b, !(a < b), !(a >= b), a != a, math.IsInf(float64(a), 0), math.Signbit(float64(a))} {
 		if holds {
@@ -313,10 +312,10 @@ func comparisons[F float32 | float64](a, b F) (held uint32) {
 	return held
 }
 
-// integer puts conversions to several types together.
+// integer adds up conversions to several integer types.
 func integer[F float32 | float64](a F) int64 {
 	if a != a {
-		a = -120 // fmax takes the number
+		a = -120 // fmax returns the operand that is a number
 	}
 	small := min(max(a, -120), 120)
 	return int64(int8(small)) + 1000*int64(int32(small*1000)) + int64(small*(1<<20))*(1<<20) + int64(uint32(math.Abs(float64(small))))

@@ -4,15 +4,14 @@ import (
 	"github.com/weftgo/weft"
 )
 
-// Unique fills dst with the keys of counters first, first+1, …: distinct, and
-// random to a table that doesn't know the seed.
+// Unique fills dst with the keys of counters first, first+1, …. The keys are distinct, and random
+// to a table that uses another seed.
 func Unique[K weft.Key](dst []K, seed, first uint64) {
 	fill(dst, func(i uint64) K { return Key[K](seed, first+i) })
 }
 
-// Shuffled fills dst with keys of the counters [first, first+count), each at
-// most once, in an order given by order. It panics if dst is longer than
-// count.
+// Shuffled fills dst with keys of the counters [first, first+count), each at most once. order
+// selects the permutation. It panics if dst is longer than count.
 func Shuffled[K weft.Key](dst []K, seed, first, count, order uint64) {
 	if uint64(len(dst)) > count {
 		panic("workload: more keys asked for than counters given")
@@ -24,10 +23,9 @@ func Shuffled[K weft.Key](dst []K, seed, first, count, order uint64) {
 	fill(dst, func(i uint64) K { return Key[K](seed, first+p.At(i)) })
 }
 
-// Lookups fills dst with a share of keys of the counters [0, count), each at
-// most once, and for the rest keys of counters from [Misses] on, in an order
-// given by order. Exactly round(share*len(dst)) are hits; it returns how many.
-// It panics if those are more than count.
+// Lookups fills dst with a share of hits, which are keys of the counters [0, count), each at most
+// once. The rest are keys of counters from [Misses] on. order selects the permutation. It returns
+// the number of hits, exactly round(share*len(dst)), and panics if that is more than count.
 func Lookups[K weft.Key](dst []K, seed, count uint64, share float64, order uint64) (hits int) {
 	n := uint64(len(dst))
 	if n == 0 {
@@ -55,9 +53,8 @@ func Uniform[K weft.Key](dst []K, seed, count, draw uint64) {
 	fill(dst, func(i uint64) K { return Key[K](seed, Below(Random(draw, i), count)) })
 }
 
-// Zipfian fills dst with draws from the keys of the counters [0, z.N()), the
-// key of counter r as often as rank r; the keys themselves are random, so hot
-// ones don't lie side by side.
+// Zipfian fills dst with draws from the keys of the counters [0, z.N()). The key of counter r is
+// drawn as often as rank r. The keys are random, so hot keys are not adjacent.
 func Zipfian[K weft.Key](dst []K, seed uint64, z *Zipf, draw uint64) {
 	fill(dst, func(i uint64) K { return Key[K](seed, z.Rank(Random(draw, i))) })
 }
@@ -82,8 +79,7 @@ func Alternating[K weft.Key](dst []K, a, b K) {
 	})
 }
 
-// Values fills dst with the [Value] of each key. It panics if the lengths
-// differ.
+// Values fills dst with the [Value] of each key. It panics if the lengths differ.
 func Values[K weft.Key, V weft.Value](dst []V, keys []K) {
 	if len(dst) != len(keys) {
 		panic("workload: values and keys differ in length")

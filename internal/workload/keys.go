@@ -1,10 +1,8 @@
-// Package workload makes the keys that experiments and tests run on: unique
-// random keys without a set to remember them, uniform and Zipf-distributed
-// draws, and the patterns that hurt hash tables.
+// Package workload makes the keys of experiments and tests: unique random keys without a set to
+// remember them, uniform and Zipf-distributed draws, and the patterns that hurt hash tables.
 //
-// Everything is a pure function of a seed and an index. A column is therefore
-// the same whatever the number of cores that fill it, and a key can be asked
-// for again later without having been stored.
+// Every function is pure in a seed and an index. A column is therefore the same for any number of
+// cores that fill it, and any key can be computed again later.
 package workload
 
 import (
@@ -17,14 +15,13 @@ import (
 	"github.com/weftgo/weft"
 )
 
-// Misses is the counter from which keys are taken that must be absent:
-// experiments insert Key(seed, i) for i < Misses and look up Key(seed,
-// Misses+i), and because [Key] is a bijection the two never meet. Half of the
+// Misses is the first counter of keys that must be absent. Experiments insert Key(seed, i) for i <
+// Misses and look up Key(seed, Misses+i). [Key] is a bijection, so the two never meet. Half of the
 // 32-bit keys lie on each side.
 const Misses = 1 << 31
 
-// Key is the i-th key of a seed: a bijection of i, so that different counters
-// give different keys. Counters of 32-bit keys are taken modulo 2^32.
+// Key returns the i-th key of a seed. It is a bijection of i, so different counters give different
+// keys. Counters of 32-bit keys are taken modulo 2^32.
 func Key[K weft.Key](seed, i uint64) K {
 	var zero K
 	if unsafe.Sizeof(zero) == 4 {
@@ -33,14 +30,13 @@ func Key[K weft.Key](seed, i uint64) K {
 	return K(mix64(i ^ mix64(seed)))
 }
 
-// Value is the value the experiments store with a key: any function of the key
-// will do, and this one lets a lookup's answer be checked without a second
-// column.
+// Value returns the value that experiments store with a key. Any function of the key would do. This
+// one allows the result of a lookup to be checked without a second column.
 func Value[K weft.Key, V weft.Value](k K) V { return V(uint32(k) >> 1) }
 
-// mix64 is the finalizer of splitmix64, a bijection (Steele, Lea, Flood:
-// "Fast splittable pseudorandom number generators", 2014). Its constants are
-// not those of the tables' hash, so keys aren't correlated with their homes.
+// mix64 is the finalizer of splitmix64, a bijection (Steele, Lea, Flood: "Fast splittable
+// pseudorandom number generators", 2014). Its constants differ from those of the tables' hash, so
+// keys are not correlated with their home slots.
 func mix64(x uint64) uint64 {
 	x ^= x >> 30
 	x *= 0xbf58476d1ce4e5b9
@@ -50,8 +46,8 @@ func mix64(x uint64) uint64 {
 	return x
 }
 
-// mix32 is three rounds of xorshift-multiply, a bijection of 32-bit words with
-// almost no bias (constants: Wellons, "Prospecting for hash functions").
+// mix32 applies three rounds of xorshift-multiply, a bijection of 32-bit words with almost no bias
+// (constants: Wellons, "Prospecting for hash functions").
 func mix32(x uint32) uint32 {
 	x ^= x >> 17
 	x *= 0xed5ad4bb
@@ -63,7 +59,7 @@ func mix32(x uint32) uint32 {
 	return x
 }
 
-// Random is draw i of a seed, uniform over 64 bits: splitmix64.
+// Random returns draw i of a seed, uniform over 64 bits (splitmix64).
 func Random(seed, i uint64) uint64 {
 	return mix64(mix64(seed) + (i+1)*0x9e3779b97f4a7c15)
 }
@@ -80,15 +76,14 @@ type Permutation struct {
 	shift         uint
 }
 
-// NewPermutation is a permutation of [0,n) chosen by seed. n must be positive.
+// NewPermutation returns a permutation of [0,n) chosen by seed. n must be positive.
 func NewPermutation(n, seed uint64) Permutation {
 	width := max(bits.Len64(n-1), 1)
 	return Permutation{n: n, mask: ^uint64(0) >> (64 - width), seed: mix64(seed), shift: uint(width+1) / 2}
 }
 
-// At is the image of i, which must be below n. The rounds permute the next
-// power of two; walking the cycle until it returns below n restricts them to
-// [0,n), in fewer than two steps on average.
+// At returns the image of i, which must be below n. The rounds permute the next power of two. At
+// walks the cycle until it returns below n, which takes fewer than two steps on average.
 func (p Permutation) At(i uint64) uint64 {
 	for {
 		i = p.rounds(i)
@@ -98,8 +93,8 @@ func (p Permutation) At(i uint64) uint64 {
 	}
 }
 
-// rounds is a bijection of the words that fit the mask: additions and odd
-// multiplications modulo a power of two, and xorshifts.
+// rounds is a bijection of the words that fit the mask: additions and odd multiplications modulo a
+// power of two, and xorshifts.
 func (p Permutation) rounds(x uint64) uint64 {
 	seed := p.seed
 	for range 4 {

@@ -5,19 +5,19 @@ import (
 	"math/bits"
 )
 
-// RecordKey fills key with that of a record of a seed. Keys of eight bytes and more are
-// different for different records.
+// RecordKey fills key with the key of a record of a seed. Keys of at least eight bytes are unique
+// per record.
 func RecordKey(key []byte, seed, record uint64) {
 	words(key, Key[uint64](seed, record))
 }
 
-// RecordValue fills value with the one that a record has been given by the write of a
-// stamp: all of it depends on both.
+// RecordValue fills value with the bytes that the write with this stamp gives a record. Every byte
+// depends on both.
 func RecordValue(value []byte, record, stamp uint64) {
 	words(value, mix64(record+1)+stamp*0x9e3779b97f4a7c15)
 }
 
-// IsRecordValue reports whether RecordValue has made value.
+// IsRecordValue reports whether RecordValue made value.
 func IsRecordValue(value []byte, record, stamp uint64) bool {
 	w := mix64(record+1) + stamp*0x9e3779b97f4a7c15
 	for ; len(value) >= 8; value = value[8:] {
@@ -34,13 +34,13 @@ func IsRecordValue(value []byte, record, stamp uint64) bool {
 	return true
 }
 
-// RecordStamp is the stamp of a record's value of eight bytes and more, if it is one.
+// RecordStamp returns the stamp of a record's value, made by RecordValue, of eight bytes or more.
 func RecordStamp(value []byte, record uint64) (stamp uint64) {
 	const inverse = 0xf1de83e19937733d // of 0x9e3779b97f4a7c15, modulo 2^64
 	return (binary.LittleEndian.Uint64(value) - mix64(record+1)) * inverse
 }
 
-// words fills b with words of which each follows from the one before.
+// words fills b with words. Each word is a function of the one before.
 func words(b []byte, w uint64) {
 	for ; len(b) >= 8; b = b[8:] {
 		binary.LittleEndian.PutUint64(b, w)

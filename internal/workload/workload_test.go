@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft"
 )
 
-// distinct sorts a copy and reports whether no key occurs twice.
+// distinct reports whether no key occurs twice. It sorts a copy.
 func distinct[K weft.Key](keys []K) bool {
 	s := slices.Clone(keys)
 	slices.Sort(s)
@@ -39,9 +39,9 @@ func testDistinct[K weft.Key](t *testing.T) {
 	}
 }
 
-// The round constants must be odd and the shifts reversible: undo each step.
+// The round constants must be odd and the shifts reversible: the test undoes each step.
 func TestMix32IsABijection(t *testing.T) {
-	inverse := func(a uint32) uint32 { // of an odd number modulo 2^32, by Newton
+	inverse := func(a uint32) uint32 { // inverse of an odd number modulo 2^32, by Newton
 		x := a
 		for range 5 {
 			x *= 2 - a*x

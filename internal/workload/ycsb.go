@@ -5,22 +5,21 @@ import (
 	"fmt"
 )
 
-// Mix is a workload of YCSB (Cooper et al., "Benchmarking Cloud Serving Systems with
-// YCSB", SoCC 2010, table 2): which share of the operations does what, and which records
-// they ask for.
+// Mix is a workload of YCSB (Cooper et al., "Benchmarking Cloud Serving Systems with YCSB", SoCC
+// 2010, table 2): the shares of its operations, and the distribution of the records they request.
 type Mix struct {
 	Name string
-	// Read, Update and Modify are the shares of operations that do not insert; Modify
-	// reads a record and then updates it.
+	// Read, Update and Modify are the shares of operations that do not insert. Modify reads a
+	// record and then updates it.
 	Read, Update, Modify float64
-	// InsertEvery: one of so many operations inserts a record; 0 for none.
+	// InsertEvery is the number of operations per insertion; 0 disables insertions.
 	InsertEvery uint64
-	// Latest: the newer a record, the more often it is asked for. Otherwise that has
-	// nothing to do with its age.
+	// Latest favors recent records: the newer a record, the more often it is requested. Without it,
+	// popularity does not depend on age.
 	Latest bool
 }
 
-// Mixes are the core workloads but for E, which scans ranges, and the load phase.
+// Mixes are the core workloads except E, which scans ranges, and the load phase.
 var Mixes = []Mix{
 	{Name: "A", Read: .5, Update: .5},
 	{Name: "B", Read: .95, Update: .05},
@@ -30,7 +29,7 @@ var Mixes = []Mix{
 	{Name: "LOAD", InsertEvery: 1},
 }
 
-// Action is what an operation does to a record.
+// Action is the effect of an operation on a record.
 type Action uint8
 
 // The actions.
@@ -41,14 +40,14 @@ const (
 	Insert
 )
 
-// Request is an operation on the record of a number: 0, 1, 2, … in the order in which they
-// are inserted.
+// Request is an operation on one record. Records are numbered 0, 1, 2, … in the order of their
+// insertion.
 type Request struct {
 	Action Action
 	Record uint64
 }
 
-// Requests are the operations of a mix, by their number.
+// Requests are the operations of a mix, indexed by number.
 type Requests struct {
 	mix     Mix
 	records uint64
@@ -57,10 +56,10 @@ type Requests struct {
 	order   Permutation
 }
 
-// NewRequests are requests to a table that has the records [0, records), of which one of
-// rank r is asked for in proportion to 1/(r+1)^theta: YCSB's theta is .99, and 0 asks for
-// all alike. The ranks are those of the first records: more of them do not flatten the
-// distribution, and of Latest only so many of the newest are asked for.
+// NewRequests returns requests to a table with the records [0, records). The record of rank r is
+// requested in proportion to 1/(r+1)^theta. YCSB's theta is .99; 0 is uniform. The ranks cover the
+// first records only: insertions do not flatten the distribution, and Latest requests only the
+// newest that many.
 func NewRequests(mix Mix, records uint64, theta float64, seed uint64) (*Requests, error) {
 	q := &Requests{mix: mix, records: records, seed: seed}
 	if mix.InsertEvery == 1 {
@@ -81,14 +80,14 @@ func NewRequests(mix Mix, records uint64, theta float64, seed uint64) (*Requests
 	return q, err
 }
 
-// Draws of a request.
+// Indices of the random draws of a request.
 const (
 	drawRank = iota + 1
 	drawAction
 	drawInsert
 )
 
-// At is request i.
+// At returns request i.
 func (q *Requests) At(i uint64) Request {
 	before := q.Inserts(i)
 	if q.Inserts(i+1) > before {
@@ -106,7 +105,8 @@ func (q *Requests) Fill(dst []Request, first uint64) {
 	fill(dst, func(i uint64) Request { return q.At(first + i) })
 }
 
-// Inserts is how many of the first i requests insert: one of each InsertEvery, by chance.
+// Inserts returns the number of insertions among the first i requests. Each InsertEvery requests
+// have one.
 func (q *Requests) Inserts(i uint64) uint64 {
 	every := q.mix.InsertEvery
 	if every == 0 {

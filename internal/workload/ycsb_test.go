@@ -28,7 +28,7 @@ func requests(t *testing.T, name string, records uint64, theta float64, n int) [
 	return all
 }
 
-// near wants a share of n draws within five standard deviations.
+// near fails the test unless a share of n draws is within five standard deviations of want.
 func near(t *testing.T, what string, got, want float64, n int) {
 	t.Helper()
 	if d := math.Abs(got-want) / math.Sqrt(max(want*(1-want), 1e-9)/float64(n)); d > 5 {
@@ -51,8 +51,8 @@ func TestMixesHaveTheirShares(t *testing.T) {
 	}
 }
 
-// The most wanted record gets what the distribution says, and so do the most wanted
-// hundred; none of them stands out by its number.
+// The most requested record gets the share that the distribution says, and so do the top hundred.
+// None of them stands out by its number.
 func TestRequestsAreSkewed(t *testing.T) {
 	const n, records = 200_000, 100_000
 	for _, theta := range []float64{.5, .99} {
@@ -75,7 +75,7 @@ func TestRequestsAreSkewed(t *testing.T) {
 			for _, c := range count[:100] {
 				top += c
 			}
-			// Beyond the second rank the generator approximates.
+			// The generator approximates from the third rank on.
 			if got := float64(top) / n; math.Abs(got-z.Share(100)) > .02 {
 				t.Errorf("the most wanted hundred get %.3f, want %.3f", got, z.Share(100))
 			}
@@ -93,8 +93,8 @@ func TestRequestsAreSkewed(t *testing.T) {
 	}
 }
 
-// Of D and LOAD each record is inserted once, in order; what is read is there, and mostly
-// new.
+// D and LOAD insert each record once, in order. Reads request records that exist, mostly recent
+// ones.
 func TestInsertsComeInOrder(t *testing.T) {
 	for name, records := range map[string]uint64{"D": 1000, "LOAD": 0} {
 		next, young, reads := records, 0, 0
@@ -151,8 +151,7 @@ func TestRequestsRefuse(t *testing.T) {
 	}
 }
 
-// Values tell the record and the stamp they are of, whatever their length; any other
-// byte is noticed.
+// Values of any length identify their record and stamp. Changing any byte is detected.
 func TestRecordValues(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		record, stamp := rapid.Uint64().Draw(t, "record"), rapid.Uint64().Draw(t, "stamp")

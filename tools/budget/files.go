@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	// maxColumns is the length of a line of code that STYLE allows.
+	// maxColumns is the longest line that STYLE allows.
 	maxColumns = 100
-	// tabColumns is the width of a tab in it.
+	// tabColumns is the width of a tab in such a line.
 	tabColumns = 4
 )
 
-// generated is the line that says that a file was not written by hand.
+// generated matches the line that marks a generated file.
 var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
 
-// fileFigures returns the figures of files that git tracks.
+// fileFigures returns the figures of the files that git tracks.
 func fileFigures() ([]figure, error) {
 	out, err := output("git", "ls-files", "-z", "--", "*.ptx", "*.go", "*.cu", "*.cuh")
 	if err != nil {
@@ -27,8 +27,8 @@ func fileFigures() ([]figure, error) {
 	return weigh(strings.Split(strings.TrimSuffix(out, "\x00"), "\x00"), os.ReadFile)
 }
 
-// weigh returns the figures of files: bytes of PTX, lines that were written by hand outside tests,
-// of the product, the lab and the largest package, and lines that are too long, of tests, too.
+// weigh returns the figures of files: bytes of PTX, handwritten lines outside tests (of the
+// product, the lab and the largest package), and lines that are too long, in tests as well.
 func weigh(names []string, read func(string) ([]byte, error)) ([]figure, error) {
 	f := func(name string) figure { return figure{name: name, parts: make(map[string]int64)} }
 	ptx, lines, long := f("ptx"), f("lines"), f("long-lines")
@@ -65,7 +65,7 @@ func weigh(names []string, read func(string) ([]byte, error)) ([]figure, error) 
 	return []figure{ptx, labPTX, lines, labLines, largest, long}, nil
 }
 
-// tooLong counts the lines of a text that have more columns than they may.
+// tooLong counts the lines of a text that are longer than maxColumns.
 func tooLong(text string) (n int64) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")

@@ -1,5 +1,5 @@
-// Command budget compares what weft weighs with the budgets of a file. It prints each figure with
-// its largest contributors, and fails if a figure is over its budget. It runs in the root of the
+// Command budget compares the size of weft with the budgets in a file. It prints each figure with
+// its largest contributors, and fails if a figure exceeds its budget. It runs in the root of the
 // repository.
 //
 //	budget tools/budget/budgets.txt
@@ -14,11 +14,11 @@ import (
 	"strings"
 )
 
-// A figure is something that has a budget.
+// A figure is a quantity with a budget.
 type figure struct {
 	name  string
 	value int64
-	parts map[string]int64 // contributors; not all figures are their sum
+	parts map[string]int64 // contributors; not every figure is their sum
 }
 
 func main() {
@@ -87,8 +87,8 @@ func parse(text string) (map[string]int64, error) {
 	return budgets, nil
 }
 
-// check returns a table of all figures, and a line for each figure over its budget. Each figure has
-// a budget, and each budget a figure.
+// check returns a table of all figures, and a line for each figure over its budget. Every figure
+// must have a budget, and every budget a figure.
 func check(figures []figure, budgets map[string]int64) (table string, over []string, err error) {
 	var b strings.Builder
 	rest := maps.Clone(budgets)
@@ -127,7 +127,7 @@ func (f figure) largest(n int) string {
 	return strings.Join(list, ", ")
 }
 
-// grouped writes a number with a _ after each three digits, as the file of budgets does.
+// grouped formats a number with a _ after each three digits, as in the file of budgets.
 func grouped(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	for i := len(s) - 3; i > 0; i -= 3 {

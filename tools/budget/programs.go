@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// minimal is a program that has a map on the CPU and no more.
+// minimal is a program that has a map on the CPU and nothing else.
 const minimal = `package main
 
 import (
@@ -58,7 +58,7 @@ func programFigures() ([]figure, error) {
 	return all, nil
 }
 
-// linked returns what a program links outside the standard library, packages and bytes of objects,
+// linked returns the packages and object bytes that a program links outside the standard library,
 // and the size of its binary with and without symbols. Binaries have no DWARF if GOFLAGS say so.
 func linked(name, program, dir string) ([]figure, error) {
 	out, err := output("go", "list", "-deps", "-export",
@@ -79,7 +79,7 @@ func linked(name, program, dir string) ([]figure, error) {
 		} else if err != nil {
 			return nil, fmt.Errorf("go list: %w", err)
 		}
-		if p.Standard || p.Module == nil { // a file that is named has no module
+		if p.Standard || p.Module == nil { // a file named on the command line has no module
 			continue
 		}
 		info, err := os.Stat(p.Export)
@@ -104,7 +104,7 @@ func linked(name, program, dir string) ([]figure, error) {
 	return figures, nil
 }
 
-// library begins the path of each package of weft but the first.
+// library is the prefix of the path of every package of weft except the root.
 const library = "github.com/weftgo/weft/"
 
 // add counts a contribution.
@@ -113,7 +113,7 @@ func (f *figure) add(part string, n int64) {
 	f.parts[part] += n
 }
 
-// output returns what a command prints, or what it complains about.
+// output returns the output of a command, or its error output.
 func output(args ...string) (string, error) {
 	cmd := exec.Command(args[0], args[1:]...)
 	var complaints strings.Builder

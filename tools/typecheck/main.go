@@ -1,5 +1,5 @@
-// Command typecheck checks the types of packages, with their tests, for systems that
-// nobody here runs. It compiles nothing, which for three systems takes minutes.
+// Command typecheck type-checks packages and their tests for systems that no machine here runs. It
+// compiles nothing: compiling for three systems takes minutes.
 //
 //	typecheck GOOS/GOARCH... -- PACKAGES...
 package main
@@ -37,9 +37,9 @@ func main() {
 	}
 }
 
-// withoutBodies parses a file. It removes the bodies of functions from Go files outside the working
-// directory: types of other modules' packages do not depend on them. That takes two thirds of the
-// time and half of the memory. What go list makes, mains of tests, has another suffix.
+// withoutBodies parses a file. It removes function bodies from Go files outside the working
+// directory, because the types of other modules' packages do not depend on them. That saves two
+// thirds of the time and half of the memory. Test mains that go list generates have another suffix.
 func withoutBodies(fset *token.FileSet, name string, src []byte) (*ast.File, error) {
 	f, err := parser.ParseFile(fset, name, src, parser.AllErrors|parser.SkipObjectResolution)
 	here, _ := os.Getwd()
@@ -54,7 +54,7 @@ func withoutBodies(fset *token.FileSet, name string, src []byte) (*ast.File, err
 	return f, err
 }
 
-// check returns how many packages have types for a system, and what is wrong with others.
+// check returns the number of packages that type-check for a system, and the errors of the others.
 func check(system string, patterns []string) (n int, err error) {
 	goos, goarch, ok := strings.Cut(system, "/")
 	if !ok {

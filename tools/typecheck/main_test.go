@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A package whose files for one system break is found there, and nowhere else.
+// A package with an error in its files for one system fails there, and only there.
 func TestCheck(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{

@@ -45,7 +45,7 @@ func source(t *testing.T, p *Package) string {
 	return string(src)
 }
 
-// Every kind of field, with holes between them and at the end.
+// Every kind of field, with holes between fields and at the end.
 const params = `
 // params is kinds::Params of C++.
 type params struct {
@@ -84,7 +84,7 @@ type inner struct {
 
 func TestEveryKindOfField(t *testing.T) {
 	var p Package
-	if err := add(t, &p, "good", "other"); err != nil { // the instances are alike
+	if err := add(t, &p, "good", "other"); err != nil { // the instances have equal layouts
 		t.Fatal(err)
 	}
 	src := source(t, &p)
@@ -128,7 +128,7 @@ func TestNames(t *testing.T) {
 	if got := p.Unused(); !slices.Equal(got, []string{"ners"}) {
 		t.Errorf("unused are %q", got)
 	}
-	// Of what exists, nothing is imported that only its own fields need.
+	// An existing type causes no import that only its own fields need.
 	p = Package{Types: map[string]string{"Params": "example.org/x/wide.All"}}
 	if err := add(t, &p, "good"); err != nil {
 		t.Fatal(err)
@@ -153,7 +153,7 @@ func TestParametersThatAreNone(t *testing.T) {
 	}
 }
 
-// A kernel takes what it likes.
+// A kernel may have any parameters.
 func TestParameters(t *testing.T) {
 	info := read(t)
 	for kernel, want := range map[string][]string{"none": nil, "two": {"Wide", "Wide"}, "pointer": {"device.Ptr"}} {
@@ -175,7 +175,7 @@ func TestParameters(t *testing.T) {
 	}
 }
 
-// Of types that are known only the sizes are compared.
+// Only the sizes of known types are compared.
 func TestKnownTypes(t *testing.T) {
 	p := Package{Known: map[string]string{"kinds::Wide": "example.org/x/wide.Pair", "Inner": "example.org/x/wide.Inner"}}
 	if err := add(t, &p, "good"); err != nil {
@@ -193,7 +193,7 @@ func TestKnownTypes(t *testing.T) {
 	if got := p.Unused(); len(got) > 0 {
 		t.Errorf("unused are %q", got)
 	}
-	// Several structs may be one type, if they are as long as each other.
+	// Several structs may map to one type, if they have the same size.
 	p = Package{Known: map[string]string{"a::Ref": "example.org/x/a.Ref", "a::MultiRef": "example.org/x/a.Ref", "a::Long": "example.org/x/a.Ref"}}
 	for name, size := range map[string]int{"a::Ref": 8, "a::MultiRef": 8} {
 		if _, err := p.Add(&Struct{Name: name, Size: size}); err != nil {

@@ -12,29 +12,26 @@ import (
 	"unicode/utf8"
 )
 
-// Package gathers the structs of a Go package and writes them.
+// Package collects the structs of a Go package and writes them.
 type Package struct {
-	// Export makes the names of types and fields exported ones.
+	// Export exports the names of types and fields.
 	Export bool
-	// Types are the Go types of some structs, by the C++ name or the end of one
-	// behind "::". A name alone is that of a type to write. Behind a period,
-	// ".Ref", it is that of a type that exists in the package, and behind a path,
-	// "github.com/weftgo/weft/alloc.Ref", in another; its fields are exported if
-	// it is. Structs that are not among them get their C++ name, with a first
-	// letter as Export says.
+	// Types maps some structs to Go types, keyed by the C++ name or a suffix of it after "::". A
+	// plain name is that of a type to write. A name after a period, ".Ref", is that of an existing
+	// type in the package. After a path, "github.com/weftgo/weft/alloc.Ref", it is a type of
+	// another package. Its fields are exported if the type is. Structs without an entry keep their
+	// C++ name, with the first letter as Export says.
 	Types map[string]string
-	// Known are types of other packages that kernels often take, written as
-	// Types are, by full name. Their fields are not compared, only their sizes:
-	// their packages do that.
+	// Known maps structs that kernels often take to types of other packages, in the form of Types,
+	// by full name. Only their sizes are compared: their own packages compare the fields.
 	Known map[string]string
 
 	structs map[string]*Struct // by Go name: "getParams", "alloc.Ref", ".Ref"
 	imports map[string]bool
-	used    map[string]bool // of Types
+	used    map[string]bool // entries of Types in use
 }
 
-// Add has a struct written, and those within it, and gives the Go type as the
-// package refers to it.
+// Add adds a struct and those within it, and returns the Go type as the package refers to it.
 func (p *Package) Add(s *Struct) (string, error) {
 	err := p.add(s)
 	return referred(p.goName(s)), err
@@ -62,7 +59,7 @@ func (p *Package) add(s *Struct) error {
 		}
 		fields[n] = true
 		switch {
-		case exists(name): // with all that is in it
+		case exists(name): // with everything in it
 		case f.Type.Struct != nil:
 			if err := p.add(f.Type.Struct); err != nil {
 				return err
@@ -74,8 +71,7 @@ func (p *Package) add(s *Struct) error {
 	return nil
 }
 
-// same compares two structs of one name: instances of a template, which have
-// one Go type.
+// same compares two structs of one name: instances of a template, which share a Go type.
 func same(a, b *Struct, name string) error {
 	if a == b {
 		return nil
@@ -95,13 +91,13 @@ func same(a, b *Struct, name string) error {
 	return nil
 }
 
-// exists tells whether a Go type need not be written.
+// exists reports whether a Go type need not be written.
 func exists(goName string) bool { return strings.Contains(goName, ".") }
 
-// referred is a Go name as the package refers to it.
+// referred returns a Go name as the package refers to it.
 func referred(goName string) string { return strings.TrimPrefix(goName, ".") }
 
-// goName is the Go type of a struct.
+// goName returns the Go type of a struct.
 func (p *Package) goName(s *Struct) string {
 	for _, c := range slices.Sorted(maps.Keys(p.Types)) {
 		if s.Name == c || strings.HasSuffix(s.Name, "::"+c) {
@@ -115,8 +111,7 @@ func (p *Package) goName(s *Struct) string {
 	return cased(s.Name[strings.LastIndexByte(s.Name, ':')+1:], p.Export)
 }
 
-// imported is a type of Types without the path of its package, which is
-// imported.
+// imported strips the package path from an entry of Types, and imports the package.
 func (p *Package) imported(t string) string {
 	dir, name := path.Split(t)
 	if pkg, _, qualified := strings.Cut(name, "."); qualified && pkg != "" {
@@ -125,13 +120,13 @@ func (p *Package) imported(t string) string {
 	return name
 }
 
-// isKnown tells whether the fields of a struct are compared elsewhere.
+// isKnown reports whether the fields of a struct are compared elsewhere.
 func (p *Package) isKnown(s *Struct) bool {
 	known := p.Known[s.Name]
 	return known != "" && path.Base(known) == p.goName(s)
 }
 
-// fieldName is the Go name of a field of a Go type: maxProbe of max_probe.
+// fieldName returns the Go name of a field of a Go type: maxProbe for max_probe.
 func (p *Package) fieldName(goType, name string) string {
 	export := p.Export
 	if exists(goType) {
@@ -147,7 +142,7 @@ func (p *Package) fieldName(goType, name string) string {
 	return b.String()
 }
 
-// cased is a word that begins with a letter of upper or lower case.
+// cased returns a word with its first letter in upper or lower case.
 func cased(word string, upper bool) string {
 	first, n := utf8.DecodeRuneInString(word)
 	if n == 0 {
@@ -159,7 +154,7 @@ func cased(word string, upper bool) string {
 	return string(unicode.ToLower(first)) + word[n:]
 }
 
-// Unused are those of Types that no struct has, sorted.
+// Unused returns the keys of Types that no struct matches, sorted.
 func (p *Package) Unused() (all []string) {
 	for c := range p.Types {
 		if !p.used[c] {
@@ -170,8 +165,8 @@ func (p *Package) Unused() (all []string) {
 	return all
 }
 
-// Imports are the import paths of what Source refers to, sorted, those of the
-// standard library first.
+// Imports returns the import paths that Source refers to, sorted, those of the standard library
+// first.
 func (p *Package) Imports() (all []string) {
 	if len(p.structs) == 0 {
 		return nil
@@ -186,10 +181,10 @@ func (p *Package) Imports() (all []string) {
 	return append(all, slices.Sorted(maps.Keys(p.imports))...)
 }
 
-// Source is the structs and their assertions, to be formatted.
+// Source returns the structs and their assertions, unformatted.
 func (p *Package) Source() string {
 	var b strings.Builder
-	// Those that are written come first.
+	// New types come first.
 	names := slices.SortedFunc(maps.Keys(p.structs), func(x, y string) int {
 		if exists(x) != exists(y) {
 			return cmp.Compare(strings.Count(x, "."), strings.Count(y, ".")) // none or one
@@ -233,7 +228,7 @@ func (p *Package) writeStruct(b *strings.Builder, name string, s *Struct) {
 	b.WriteString("}\n")
 }
 
-// describe says what a struct is in a comment.
+// describe returns the end of a struct's doc comment.
 func (s *Struct) describe() string {
 	if s.Kernel != "" {
 		return "are the parameters of kernel " + s.Kernel
@@ -241,7 +236,7 @@ func (s *Struct) describe() string {
 	return "is " + s.Name + " of C++"
 }
 
-// source is what a struct is like.
+// source names the C++ origin of a struct.
 func (s *Struct) source() string {
 	if s.Kernel != "" {
 		return "the parameters of kernel " + s.Kernel
@@ -249,7 +244,7 @@ func (s *Struct) source() string {
 	return s.Name
 }
 
-// Names are the types that are written, sorted.
+// Names returns the names of the types to write, sorted.
 func (p *Package) Names() (all []string) {
 	for name := range p.structs {
 		if !exists(name) {
@@ -260,8 +255,7 @@ func (p *Package) Names() (all []string) {
 	return all
 }
 
-// writeAsserts has the Go compiler compare two array types, whose lengths its
-// complaint shows.
+// writeAsserts makes the Go compiler compare two array types. Its error shows their lengths.
 func (p *Package) writeAsserts(b *strings.Builder, name string, s *Struct) {
 	is := referred(name)
 	fmt.Fprintf(b, "\n// %s has the layout of %s.\nvar (\n\t_ [%d]byte = [unsafe.Sizeof(%s{})]byte{}\n", is, s.source(), s.Size, is)

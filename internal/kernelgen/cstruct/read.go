@@ -13,17 +13,17 @@ import (
 type Info struct {
 	nodes   map[dwarf.Offset]*node
 	kernels map[string]*node
-	structs map[dwarf.Offset]*Struct // those asked for so far
+	structs map[dwarf.Offset]*Struct // requested so far
 }
 
-// A node is an entry of the tree that debug information is.
+// A node is an entry in the tree of debug information.
 type node struct {
 	*dwarf.Entry
 	in   *node // nil at the top
 	kids []*node
 }
 
-// Read finds the debug information in PTX.
+// Read parses the debug information in PTX.
 func Read(ptx string) (*Info, error) {
 	data, err := dwarf.New(section(ptx, "abbrev"), nil, nil, section(ptx, "info"), nil, nil, nil, section(ptx, "str"))
 	if err != nil {
@@ -61,8 +61,8 @@ func Read(ptx string) (*Info, error) {
 	return info, nil
 }
 
-// section is the content of a section of debug information, which PTX spells
-// in numbers. Addresses, which it spells by names, are zero.
+// section returns the content of a section of debug information, which PTX spells in numbers.
+// Addresses, which it spells by names, are zero.
 func section(ptx, name string) (data []byte) {
 	_, text, _ := strings.Cut(ptx, ".section\t.debug_"+name+"\n")
 	text, _, _ = strings.Cut(text, "\n\t}")
@@ -95,8 +95,7 @@ func (n *node) number(attr dwarf.Attr) int {
 	return int(v)
 }
 
-// fullName is that of a struct within its namespaces, without the arguments of
-// a template.
+// fullName returns the name of a struct with its namespaces, without template arguments.
 func (n *node) fullName() string {
 	name, _, _ := strings.Cut(n.name(), "<")
 	for in := n.in; in != nil && in.Tag != dwarf.TagCompileUnit; in = in.in {
@@ -108,7 +107,7 @@ func (n *node) fullName() string {
 	return name
 }
 
-// typeOf is what an entry is of, behind its other names.
+// typeOf returns the type of an entry, after resolving typedefs and qualifiers.
 func (i *Info) typeOf(n *node) *node {
 	for {
 		off, ok := n.Val(dwarf.AttrType).(dwarf.Offset)
@@ -124,8 +123,8 @@ func (i *Info) typeOf(n *node) *node {
 	}
 }
 
-// Parameters are those that a kernel takes, without offsets: those are PTX's.
-// One without a name gets its number.
+// Parameters returns the parameters of a kernel, without offsets: PTX has those. One without a name
+// is named by its number.
 func (i *Info) Parameters(kernel string) (params []Field, err error) {
 	k := i.kernels[kernel]
 	if k == nil {

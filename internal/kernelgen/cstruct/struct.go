@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// Struct is a struct of C++ as the compiler lays it out.
+// Struct is a C++ struct in the compiler's layout.
 type Struct struct {
 	Name   string // with namespaces, without arguments: "weft::linear::GetParams"
-	Kernel string // whose parameters these are, if C++ has no such struct
+	Kernel string // the kernel with these parameters, if C++ has no such struct
 	Size   int
 	Fields []Field
 }
@@ -21,8 +21,7 @@ type Field struct {
 	Type   Type
 }
 
-// Type is that of a field: a number, a pointer or a struct, or an array of
-// them.
+// Type is the type of a field: a number, a pointer or a struct, or an array of these.
 type Type struct {
 	Go     string  // "uint32", "device.Ptr"; "" for a struct
 	Struct *Struct // or nil
@@ -30,7 +29,7 @@ type Type struct {
 	Dims   []int   // of an array, outermost first
 }
 
-// Bytes is the size of the whole field.
+// Bytes returns the size of the whole field.
 func (t *Type) Bytes() int {
 	n := t.Size
 	for _, d := range t.Dims {
@@ -39,7 +38,7 @@ func (t *Type) Bytes() int {
 	return n
 }
 
-// align is what Go aligns it to.
+// align returns the alignment in Go.
 func (t *Type) align() int {
 	if t.Struct == nil {
 		return t.Size
@@ -51,8 +50,8 @@ func (t *Type) align() int {
 	return largest
 }
 
-// Parameters are a struct that has the parameters of a kernel as its fields. It is
-// as long as Go makes it.
+// Parameters returns a struct with the parameters of a kernel as its fields. Its size is the one in
+// Go.
 func Parameters(kernel, name string, fields []Field) *Struct {
 	s := &Struct{Name: name, Kernel: kernel, Fields: fields}
 	for _, f := range fields {
@@ -90,8 +89,8 @@ func (i *Info) structOf(n *node) (*Struct, error) {
 	return s, nil
 }
 
-// memberOffset is where a member lies: a number, or in old versions of DWARF an
-// expression that adds one.
+// memberOffset returns the offset of a member: a number, or in old versions of DWARF an expression
+// that adds one.
 func memberOffset(n *node) int {
 	if expr, ok := n.Val(dwarf.AttrDataMemberLoc).([]byte); ok && len(expr) > 1 {
 		v, _ := binary.Uvarint(expr[1:])
@@ -100,7 +99,7 @@ func memberOffset(n *node) int {
 	return n.number(dwarf.AttrDataMemberLoc)
 }
 
-// fieldType is the type of a member or of an array's elements.
+// fieldType returns the type of a member or of an array's elements.
 func (i *Info) fieldType(n *node) (Type, error) {
 	t := i.typeOf(n)
 	size := t.number(dwarf.AttrByteSize)
@@ -125,7 +124,7 @@ func (i *Info) fieldType(n *node) (Type, error) {
 	return Type{}, fmt.Errorf("%s %s: Go has integers of up to 64 bits, float and double, bool, enums, pointers, structs, and arrays of them", t.Tag, t.name())
 }
 
-// dims are the lengths of an array.
+// dims returns the lengths of an array.
 func dims(t *node) (all []int) {
 	for _, kid := range t.kids {
 		if kid.Tag != dwarf.TagSubrangeType {

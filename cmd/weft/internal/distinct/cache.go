@@ -10,12 +10,12 @@ const (
 	// cacheBits is the logarithm of the number of buckets. The cache of
 	// 4<<14 items takes 2 MiB, which the L2 of a server core holds.
 	cacheBits = 14
-	// Where less than one item in minHits of a range is found in the cache, the next skipRanges
-	// ranges go without it.
+	// If fewer than one item in minHits of a range is found in the cache, the next skipRanges
+	// ranges bypass it.
 	minHits, skipRanges = 8, 15
 )
 
-// bucket is a set of items whose keys have the same high bits.
+// bucket is a set of items with the same high bits of their keys.
 type bucket struct {
 	key   [ways]uint64
 	item  [ways]string // in the piece
@@ -25,7 +25,7 @@ type bucket struct {
 // cache counts the frequent items of one worker in a piece.
 type cache struct {
 	buckets []bucket
-	used    bool // there are items
+	used    bool // has items
 	skip    int  // ranges to count without the cache
 	hits    int  // in the range
 }
@@ -34,7 +34,7 @@ type cache struct {
 func (w *worker) count(key uint64, item string) {
 	b := &w.buckets[key>>(64-cacheBits)]
 	for i := range ways {
-		// Items that are short have a key of their own.
+		// Short items have unique keys.
 		if b.key[i] == key && b.count[i] > 0 && (len(item) <= arena.MaxShort || b.item[i] == item) {
 			b.count[i]++
 			w.hits++

@@ -14,20 +14,18 @@ import (
 )
 
 const (
-	// pieceSize is the size of a stream's pieces in bytes; coresPiece is the
-	// least of it per core, so that many cores have enough to share.
+	// pieceSize is the size of a stream's pieces in bytes. coresPiece is its minimum per core, so
+	// that many cores have enough to share.
 	pieceSize  = 16 << 20
 	coresPiece = 1 << 20
-	// rangeSize is how much of a piece a worker takes at a time, in bytes.
+	// rangeSize is the part of a piece that a worker takes at a time, in bytes.
 	rangeSize = 128 << 10
-	// blockItems is the number of items that a worker takes through
-	// splitting, hashing and counting at a time: their spans and keys stay in
-	// the first-level cache.
+	// blockItems is the number of items that a worker splits, hashes and counts at a time. Their
+	// spans and keys stay in the first-level cache.
 	blockItems = 256
-	// roundRows ends a round when a worker has that many rows, which bounds
-	// the memory for them.
+	// roundRows ends a round when a worker has that many rows, which bounds their memory.
 	roundRows = 256 << 10
-	// rowBytes is what a row takes, in a worker and among those of all workers.
+	// rowBytes is the size of a row, in a worker and in the rows of all workers.
 	rowBytes = 2 * (16 + 8)
 )
 
@@ -38,8 +36,8 @@ type Options struct {
 	// Progress, if not nil, is called by [Counter.Read] with the number of
 	// bytes counted since the last call.
 	Progress func(bytes int)
-	// Memory and TempDir are those of [group.Options]: items that exceed
-	// Memory go to a temporary file.
+	// Memory and TempDir are those of [group.Options]: items that exceed Memory are spilled to a
+	// temporary file.
 	Memory  int64
 	TempDir string
 }
@@ -52,12 +50,12 @@ type Counter struct {
 	opts      Options
 	groups    *group.Groups
 	workers   []*worker
-	rows      rows // of a round
+	rows      rows // of one round
 	pieceSize int
 	roundRows int       // the constant, or fewer
 	spare     [2][]byte // buffers for pieces, kept between streams
 	bytes     int
-	err       error // of the first Read that failed
+	err       error // error of the first Read that failed
 }
 
 // rows are items, which lie in a piece, with their counts.
@@ -66,7 +64,7 @@ type rows struct {
 	counts []uint64
 }
 
-// New returns a counter of the items that by finds, on a device of the host.
+// New returns a counter of the items that by finds, on a host device.
 func New(dev device.Device, by Splitter, opts *Options) (*Counter, error) {
 	return newCounter(dev, by, opts, arena.NewHasher())
 }
@@ -83,7 +81,7 @@ func newCounter(dev device.Device, by Splitter, opts *Options, h arena.Hasher) (
 	c.pieceSize, c.roundRows = max(pieceSize, n*coresPiece), roundRows
 	o := &group.Options{TempDir: c.opts.TempDir}
 	if m := c.opts.Memory; m > 0 {
-		// Three eighths are for pieces and their rows, and then for sorting.
+		// Three eighths are for pieces and their rows, and later for sorting.
 		o.Memory = max(m/8*5, min(m, group.MinMemory))
 		c.pieceSize = int(min(int64(c.pieceSize), max(m/32, firstPiece)))
 		c.roundRows = int(min(roundRows, m/16/int64(rowBytes*n)))
@@ -93,7 +91,7 @@ func newCounter(dev device.Device, by Splitter, opts *Options, h arena.Hasher) (
 	if err != nil {
 		return nil, err
 	}
-	c.dev = dev.(device.Host) // which group.New wants
+	c.dev = dev.(device.Host) // group.New requires a Host
 	c.workers = make([]*worker, n)
 	for i := range c.workers {
 		c.workers[i] = &worker{hasher: h}
@@ -104,7 +102,7 @@ func newCounter(dev device.Device, by Splitter, opts *Options, h arena.Hasher) (
 // Close frees the memory of a counter, and its temporary file.
 func (c *Counter) Close() error { return c.groups.Close() }
 
-// Spilled returns the number of bytes that went to the temporary file so far.
+// Spilled returns the number of bytes spilled to the temporary file so far.
 func (c *Counter) Spilled() int64 { return c.groups.Spilled() }
 
 // Totals are the sums over all streams read.
@@ -122,7 +120,7 @@ func (c *Counter) Totals() Totals {
 	return t
 }
 
-// worker is what one goroutine of a counter works with.
+// worker is the state of one goroutine of a counter.
 type worker struct {
 	cache
 	rows
@@ -136,7 +134,7 @@ func (w *worker) emit(item string, n uint64) {
 	w.counts = append(w.counts, n)
 }
 
-// ranges hands out a piece to the workers.
+// ranges distributes a piece to the workers.
 type ranges struct {
 	by    Splitter
 	mu    sync.Mutex
@@ -144,7 +142,7 @@ type ranges struct {
 	next  int
 }
 
-// take returns the next range, [lo,hi), of whole items; false if there is none.
+// take returns the next range, [lo,hi), of whole items; false at the end.
 func (r *ranges) take() (lo, hi int, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -157,8 +155,8 @@ func (r *ranges) take() (lo, hi int, ok bool) {
 	return lo, hi, true
 }
 
-// count counts the items of a piece, in rounds: the workers count until the
-// piece ends or they have many rows, which are then added together.
+// count counts the items of a piece, in rounds. The workers count until the piece ends or they have
+// many rows, which are then added together.
 func (c *Counter) count(ctx context.Context, data []byte) error {
 	r := &ranges{by: c.by, piece: data}
 	for r.next < len(data) {
@@ -215,7 +213,7 @@ func (w *worker) countRange(by Splitter, b []byte, pos int) {
 	}
 }
 
-// itemAt is an item as a string that is valid as long as its piece.
+// itemAt returns an item as a string that is valid as long as its piece.
 func itemAt(padded []byte, s span) string { return unsafe.String(&padded[s.off], s.n) }
 
 // add adds the rows of all workers to the groups.
@@ -241,15 +239,14 @@ func (c *Counter) add(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// KeepError is the error of keeping items, in memory or in the temporary file. Others are those of
-// the stream.
+// KeepError is the error of storing items, in memory or in the temporary file. Other errors are
+// those of the stream.
 type KeepError struct{ Err error }
 
 func (e *KeepError) Error() string { return e.Err.Error() }
 func (e *KeepError) Unwrap() error { return e.Err }
 
-// parallel runs f for every worker, or for the first n of them if there is no
-// more to do, and waits.
+// parallel runs f for each of the first n workers, and waits.
 func (c *Counter) parallel(n int, f func(w *worker)) {
 	n = min(n, len(c.workers))
 	var wg sync.WaitGroup

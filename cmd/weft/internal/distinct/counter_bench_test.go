@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/internal/arena"
 )
 
-// benchText is a file of the caller's choice, or words drawn with the
-// frequencies of a natural text.
+// benchText is the file that WEFT_BENCH_TEXT names, or words with the frequencies of a natural
+// text.
 func benchText(b *testing.B) []byte {
 	if name := os.Getenv("WEFT_BENCH_TEXT"); name != "" {
 		s, err := os.ReadFile(name)

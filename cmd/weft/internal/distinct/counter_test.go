@@ -29,7 +29,7 @@ type result struct {
 
 func (r result) String() string { return fmt.Sprintf("%d %q", r.count, r.item) }
 
-// naive is the meaning of a count: a Go map over the items, sorted.
+// naive defines the result of a count: a Go map over the items, sorted.
 func naive(by Splitter, streams ...string) []result {
 	m := make(map[string]uint64)
 	for _, s := range streams {
@@ -103,7 +103,7 @@ func top(t fataler, c *Counter, n int) (items []Item) {
 	return items
 }
 
-// open makes a counter on a device of its own.
+// open makes a counter on a new device.
 func open(t testing.TB, by Splitter, opts *Options, h arena.Hasher) *Counter {
 	t.Helper()
 	dev, err := cpu.Open(nil)
@@ -132,7 +132,7 @@ func mustRecords(t testing.TB, n int) Splitter {
 	return by
 }
 
-// weak is a hasher under which all long items have one of four keys.
+// weak returns a hasher under which all long items have one of four keys.
 func weak() arena.Hasher {
 	h := arena.NewHasher()
 	good := h.Hash
@@ -200,7 +200,7 @@ func checkTotals(t testing.TB, c *Counter, want []result, size int) {
 	}
 }
 
-// text draws items of Zipf-like frequency and of many lengths around 8.
+// text draws items with Zipf-like frequencies and lengths around 8.
 func text(rng *rand.Rand, distinct, size int) []byte {
 	var b []byte
 	for len(b) < size {
@@ -211,8 +211,8 @@ func text(rng *rand.Rand, distinct, size int) []byte {
 	return b
 }
 
-// TestAgainstNaive forces all that large inputs cause, on small ones: items
-// across pieces, evictions, colliding keys, several rounds.
+// TestAgainstNaive forces the effects of large inputs on small ones: items across pieces,
+// evictions, colliding keys, several rounds.
 func TestAgainstNaive(t *testing.T) {
 	dev, err := cpu.Open(nil)
 	if err != nil {
@@ -266,8 +266,8 @@ func firstDifference(got, want []result) string {
 	return "at the end"
 }
 
-// TestManyItems passes the limits of the cache, of a round and of a range, with and without a
-// temporary file: more distinct items than the caches hold.
+// TestManyItems exceeds the limits of the cache, of a round and of a range, with and without a
+// temporary file.
 func TestManyItems(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	s := text(rng, 1_000_000, 12<<20)
@@ -300,7 +300,7 @@ func TestManyItems(t *testing.T) {
 	}
 }
 
-// Where few items repeat the cache rests, and where they repeat again it counts them.
+// While few items repeat, the cache is bypassed. When they repeat again, it counts them.
 func TestCacheRests(t *testing.T) {
 	var b []byte
 	for i := range 300_000 {
@@ -322,7 +322,7 @@ func TestCacheRests(t *testing.T) {
 	}
 }
 
-// TestSameResultEveryRun: neither the seed nor the schedule shows.
+// TestSameResultEveryRun: the result depends on neither the seed nor the schedule.
 func TestSameResultEveryRun(t *testing.T) {
 	s := text(rand.New(rand.NewPCG(5, 6)), 50_000, 1<<20)
 	var first []result

@@ -6,8 +6,8 @@ import (
 	"io"
 )
 
-// lineReader reads a stream of lines. If a \r alone ends the first line, all of \r, \r\n and \n end lines, and
-// are read as \n. Else the stream stays as it is.
+// lineReader reads a stream of lines. If a lone \r ends the first line, all of \r, \r\n and \n end
+// lines, and are read as \n. Otherwise the stream is unchanged.
 type lineReader struct {
 	r       *bufio.Reader
 	decided bool
@@ -28,7 +28,7 @@ func (l *lineReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// decide finds the first end of a line. A \r at the end of b waits for what follows.
+// decide finds the first end of a line. A \r at the end of b waits for the next byte.
 func (l *lineReader) decide(b []byte) {
 	at := bytes.IndexAny(b, "\r\n")
 	if at < 0 {
@@ -44,7 +44,7 @@ func (l *lineReader) decide(b []byte) {
 	}
 }
 
-// replace writes \n for all ends of lines.
+// replace replaces all ends of lines by \n.
 func (l *lineReader) replace(b []byte) int {
 	n := 0
 	for _, c := range b {

@@ -6,30 +6,29 @@ import (
 )
 
 const (
-	// firstPiece is the size of a stream's first piece in bytes; small, since
-	// most files are. Pieces grow by pieceGrowth up to Counter.pieceSize.
+	// firstPiece is the size of a stream's first piece in bytes. It is small because most files
+	// are. Pieces grow by pieceGrowth up to Counter.pieceSize.
 	firstPiece  = 256 << 10
 	pieceGrowth = 4
-	// maxEmptyReads is how often a reader may return nothing and no error.
+	// maxEmptyReads is the number of consecutive empty reads before the reader counts as broken.
 	maxEmptyReads = 100
 )
 
-// piece is a part of a stream that holds whole items, or how the stream ended.
+// piece is a part of a stream with whole items, or the error at its end.
 type piece struct {
 	data []byte // with pad bytes after it
 	err  error  // io.EOF at the end; data is empty then
 }
 
-// pieces cuts r into pieces and sends them on full until r ends or ctx does;
-// the last one has err set. It takes the memory for a piece from empty, where
-// the receiver puts back what it is done with. Two buffers in circulation let
-// it read one piece while the other is counted.
+// pieces splits r into pieces and sends them on full until r or ctx ends. The last one has err set.
+// It takes the memory for a piece from empty, to which the receiver returns it. With two buffers,
+// one piece is read while the other is counted.
 type pieces struct {
 	by          Splitter
 	size        int // of a piece, unless an item is larger
 	full        chan piece
 	empty       chan []byte
-	emptyBefore int // reads in a row that returned nothing
+	emptyBefore int // consecutive reads that returned nothing
 }
 
 func (p *pieces) run(ctx context.Context, r io.Reader) {
@@ -68,8 +67,8 @@ func (p *pieces) run(ctx context.Context, r io.Reader) {
 	}
 }
 
-// fill reads until dst is full. Unlike io.ReadFull it ends with io.EOF however
-// much there was, and gives up on a reader that returns nothing for ever.
+// fill reads until dst is full. Unlike io.ReadFull it returns io.EOF after any number of bytes, and
+// gives up on a reader that keeps returning nothing.
 func (p *pieces) fill(r io.Reader, dst []byte) (n int, err error) {
 	for n < len(dst) {
 		m, err := r.Read(dst[n:])
@@ -95,8 +94,8 @@ func (p *pieces) send(ctx context.Context, x piece) bool {
 	}
 }
 
-// buffer waits for an empty buffer, makes it size bytes and puts rest at its
-// front. A buffer that held a very large item is let go.
+// buffer waits for an empty buffer, gives it size bytes and copies rest to its front. A buffer that
+// held a very large item is dropped.
 func (p *pieces) buffer(ctx context.Context, rest []byte, size int) ([]byte, bool) {
 	select {
 	case b := <-p.empty:
@@ -118,11 +117,10 @@ func enlarge(b []byte, size int) []byte {
 	return larger
 }
 
-// Read counts the items of r, to its end. The last item ends where r does.
+// Read counts the items of r, to its end. The last item ends with r.
 //
-// If it fails, by an error of r, of the index or of ctx, the counter is of no
-// further use. When ctx ends Read returns at once; a call of r.Read that is
-// under way then may still be using r.
+// If Read fails, by an error of r, of the index or of ctx, the counter must not be used further.
+// When ctx ends Read returns at once. A pending call of r.Read may then still use r.
 func (c *Counter) Read(ctx context.Context, r io.Reader) error {
 	if c.err != nil {
 		return c.err

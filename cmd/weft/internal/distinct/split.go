@@ -16,29 +16,29 @@ const pad = 8
 // span is an item: n bytes from offset off of a piece.
 type span struct{ off, n int }
 
-// Splitter says what the items of a stream are. Its values are [Lines],
-// [Words] and what [Records] returns.
+// Splitter defines the items of a stream. Its values are [Lines], [Words] and the results of
+// [Records].
 type Splitter interface {
 	// String is the form that [ParseSplitter] reads.
 	String() string
 
-	// whole returns how many bytes at the front of b form whole items although
-	// more bytes follow b. Nothing before offset from ends an item.
+	// whole returns the number of bytes at the front of b that form whole items even if more bytes
+	// follow b. Nothing before offset from ends an item.
 	whole(b []byte, from int) int
-	// cut returns an offset from at onward where b can be cut in two without
-	// cutting an item, len(b) if there is no other.
+	// cut returns the first offset from at on where b can be cut without cutting an item, or
+	// len(b).
 	cut(b []byte, at int) int
-	// split stores the items of b, from offset pos on, until spans is full or
-	// b ends. It returns how many they are and where to go on. b ends with a
-	// whole item and has pad readable bytes after it.
+	// split stores the items of b, from offset pos on, until spans is full or b ends. It returns
+	// their number and the next offset. b ends with a whole item and has pad readable bytes after
+	// it.
 	split(b []byte, pos int, spans []span) (n, next int)
 }
 
 // The splitters without parameters.
 var (
-	// Lines end with \n, which is not part of them; \r is, unless the first line
-	// ends with a \r alone: then \r and \r\n end lines, too. The last line needs no
-	// end. Empty lines are items.
+	// Lines end with \n, which is not part of them. \r is part of them, unless a lone \r ends the
+	// first line: then \r and \r\n end lines, too. The last line needs no end. Empty lines are
+	// items.
 	Lines Splitter = lines{}
 	// Words are runs of bytes other than ASCII white space: space, \t, \n,
 	// \v, \f and \r.
@@ -48,8 +48,8 @@ var (
 // MaxRecord is the size of the largest records, in bytes.
 const MaxRecord = 1 << 30
 
-// Records returns the splitter into records of size bytes, 1 to [MaxRecord].
-// A shorter rest at the end of a stream is an item too.
+// Records returns the splitter into records of size bytes, 1 to [MaxRecord]. A shorter rest at the
+// end of a stream is an item, too.
 func Records(size int) (Splitter, error) {
 	if size < 1 || size > MaxRecord {
 		return nil, fmt.Errorf("records of %d bytes: want 1 to %d", size, MaxRecord)
@@ -57,7 +57,7 @@ func Records(size int) (Splitter, error) {
 	return records(size), nil
 }
 
-// ParseSplitter reads "line", "word" or "bytes:N".
+// ParseSplitter parses "line", "word" or "bytes:N".
 func ParseSplitter(s string) (Splitter, error) {
 	switch s {
 	case "line":
@@ -163,7 +163,7 @@ func (words) split(b []byte, pos int, spans []span) (int, int) {
 				break
 			}
 		}
-		// What lies behind b belongs to the padding or to another range.
+		// Bytes after b belong to the padding or to another range.
 		end = min(end, len(b))
 		spans[n] = span{pos, end - pos}
 		n++

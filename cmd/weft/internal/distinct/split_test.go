@@ -63,8 +63,8 @@ func splitAll(by Splitter, data []byte, step int) (items []string) {
 	return items
 }
 
-// FuzzSplit: however a stream is cut into pieces and these into ranges, its
-// items are those that the naive splitting finds.
+// FuzzSplit: for any division of a stream into pieces and ranges, the items are those of naive
+// splitting.
 func FuzzSplit(f *testing.F) {
 	f.Add([]byte("the cat\r\nthe dog\n\n"), uint8(0), uint16(3), uint8(4))
 	f.Add([]byte("exactly8 exactly8\t1234567 123456789"), uint8(1), uint16(1), uint8(1))
@@ -98,7 +98,7 @@ func FuzzSplit(f *testing.F) {
 	})
 }
 
-// Items of a piece have the words and keys that package arena gives them.
+// Items of a piece have the words and keys of package arena.
 func TestKeys(t *testing.T) {
 	h := arena.NewHasher()
 	for _, item := range []string{"", "\x00", "a", "a\x00", "ab", "abc", "1234", "1234567", "12345678"} {

@@ -12,31 +12,31 @@ import (
 	"github.com/weftgo/weft/internal/extsort"
 )
 
-// Item is a distinct item and how often it came.
+// Item is a distinct item and its number of occurrences.
 type Item struct {
 	Bytes []byte
 	Count uint64
 }
 
-// compare orders items as results have them: by count, falling, then by bytes.
+// compare orders items as in results: by descending count, then by bytes.
 func (a Item) compare(b Item) int {
 	return cmp.Or(cmp.Compare(b.Count, a.Count), bytes.Compare(a.Bytes, b.Bytes))
 }
 
-// maxHeap is the largest number of items that are kept in a heap: others are sorted.
+// maxHeap is the largest number of items kept in a heap. Larger results are sorted.
 const maxHeap = 1 << 16
 
-// Ranking is distinct items in the order of results.
+// Ranking is a list of distinct items in the order of results.
 type Ranking struct {
-	Distinct int // of all items, whichever are ranked
+	Distinct int // number of all items, ranked or not
 
 	items  []Item
-	sorted *extsort.Sorter // nil: they are items
+	sorted *extsort.Sorter // nil: the result is in items
 }
 
-// Top ranks the n most frequent items, or all if n is 0: most frequent first,
-// items of equal count by their bytes, ascending. Items that exceed memory are
-// sorted in a temporary file. Close the ranking before the counter.
+// Top ranks the n most frequent items, or all if n is 0: most frequent first, items of equal count
+// by ascending bytes. Items that exceed memory are sorted in a temporary file. Close the ranking
+// before the counter.
 func (c *Counter) Top(ctx context.Context, n int) (*Ranking, error) {
 	r := &Ranking{}
 	h := worst{}
@@ -86,7 +86,7 @@ func (r *Ranking) Each(ctx context.Context, f func(item []byte, count uint64) er
 	return nil
 }
 
-// Spilled returns the number of bytes of a sort in a temporary file.
+// Spilled returns the number of bytes that a sort spilled to a temporary file.
 func (r *Ranking) Spilled() int64 {
 	if r.sorted == nil {
 		return 0
@@ -102,8 +102,7 @@ func (r *Ranking) Close() error {
 	return r.sorted.Close()
 }
 
-// worst is a heap of items with the last of them in the order of results on
-// top.
+// worst is a heap with the item on top that is last in the order of results.
 type worst []Item
 
 func (h worst) Len() int           { return len(h) }
@@ -112,7 +111,7 @@ func (h worst) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
 func (h *worst) Push(x any)        { *h = append(*h, x.(Item)) }
 func (h *worst) Pop() any          { panic("nothing is taken from the heap") }
 
-// keep adds items. The first n in the order of results stay.
+// keep adds items and keeps the first n in the order of results.
 func (h *worst) keep(n int, items column.Column, counts []uint64) {
 	for i, count := range counts {
 		x := Item{items.Bytes(i), count}
