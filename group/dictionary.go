@@ -64,16 +64,12 @@ var masks = func() (m [longestRecent + 1][2]uint64) {
 	return m
 }()
 
-// shortened returns a string of at most longestRecent bytes without its number. Bytes that lie
-// after it are read, too, where they are: lengths differ, and branches by them are guessed wrong.
+// shortened returns a string of at most longestRecent bytes without its number.
 func shortened(b []byte) recentString {
-	n := len(b)
-	if cap(b) < longestRecent {
-		b = append(make([]byte, 0, longestRecent), b...)
-	}
-	b, m := b[:longestRecent], &masks[n]
-	return recentString{size: uint32(n) + 1, first: binary.LittleEndian.Uint64(b) & m[0],
-		last: binary.LittleEndian.Uint64(b[8:]) & m[1]}
+	var padded [longestRecent]byte
+	copy(padded[:], b)
+	return recentString{size: uint32(len(b)) + 1, first: binary.LittleEndian.Uint64(padded[:]),
+		last: binary.LittleEndian.Uint64(padded[8:])}
 }
 
 // place is where a string is remembered.
@@ -151,6 +147,13 @@ func (d *dictionary) lookup(dev device.Host, c column.Column, ids []uint32, all 
 
 // lookupShare is lookup of rows from lo on. It returns the numbers of rows in c.
 func lookupShare(recent *[recentStrings]recentString, c column.Column, lo int, ids []uint32, all bool) (misses []uint32) {
+	if !all && !c.HasNulls() {
+		if small, large, data := c.Offsets(); small != nil {
+			return lookupOffsets(recent, small[lo:lo+len(ids)+1], data, lo, ids)
+		} else if large != nil {
+			return lookupOffsets(recent, large[lo:lo+len(ids)+1], data, lo, ids)
+		}
+	}
 	var texts [lookupTexts][]byte
 	valid, nulls := c.Valid(), c.HasNulls()
 	for i := range ids {
@@ -167,6 +170,39 @@ func lookupShare(recent *[recentStrings]recentString, c column.Column, lo int, i
 				continue
 			}
 		}
+		misses = append(misses, uint32(lo+i))
+	}
+	return misses
+}
+
+// lookupOffsets is lookupShare of strings that lie one after another, none of them null. Most of
+// them are read with the bytes after them, and without branches by their length, which the
+// processor would mispredict.
+func lookupOffsets[O int32 | int64](recent *[recentStrings]recentString, offsets []O, data []byte, lo int, ids []uint32) (misses []uint32) {
+	at := int(offsets[0])
+	for i, next := range offsets[1 : 1+len(ids)] {
+		var s recentString
+		end := int(next)
+		n := uint(end - at)
+		if n <= longestRecent && at+longestRecent <= len(data) {
+			b, m := data[at:at+longestRecent], &masks[n]
+			s = recentString{size: uint32(n) + 1, first: binary.LittleEndian.Uint64(b) & m[0],
+				last: binary.LittleEndian.Uint64(b[8:]) & m[1]}
+		} else if n <= longestRecent {
+			s = shortened(data[at:end])
+		}
+		at = end
+		if s.size > 0 {
+			r := &recent[s.place()]
+			if r.first == s.first && r.last == s.last && r.size == s.size {
+				ids[i] = r.number
+				continue
+			}
+			if ids[i] = s.find(recent); ids[i] != 0 {
+				continue
+			}
+		}
+		ids[i] = 0
 		misses = append(misses, uint32(lo+i))
 	}
 	return misses
@@ -197,7 +233,7 @@ func (d *dictionary) ask(ctx context.Context, dev device.Host, c column.Column, 
 	for i, row := range rows {
 		number := numbers[i] + 1
 		ids[row] = number
-		if b := slices.Clip(some.Bytes(i)); few && len(b) <= longestRecent {
+		if b := some.Bytes(i); few && len(b) <= longestRecent {
 			s := shortened(b)
 			s.number = number
 			s.remember(d.recent[int(row)/share])

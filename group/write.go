@@ -35,6 +35,7 @@ type readBuffer struct {
 	codes, words [blockRows]uint64
 	null         [blockRows]bool
 	rows         [blockRows]uint32
+	texts        [blockRows][]byte
 }
 
 // reader receives the values of a run as words, and in null which are null; it reports whether some may be.
@@ -126,9 +127,11 @@ func (g *Groups) keyReader(i int, interned column.Column) reader {
 					load(b.words[:r.n], interned, numbers(r, b), 0)
 				}
 				for j, number := range b.words[:r.n] {
-					if b.null[j] = number == 0; number > 0 {
-						to[r.order[j]-r.base] = d.table.At(uint32(number - 1))
-					}
+					b.null[j], b.rows[j] = number == 0, uint32(number)-1 // no key has the largest
+				}
+				d.table.Gather(b.rows[:r.n], b.texts[:r.n])
+				for j, at := range r.order {
+					to[at-r.base] = b.texts[j]
 				}
 				return true
 			}

@@ -140,6 +140,18 @@ func (t *Table) At(id uint32) []byte {
 	return t.keys.at(id)
 }
 
+// Gather receives in keys what [Table.At] returns for each id.
+func (t *Table) Gather(ids []uint32, keys [][]byte) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	n := uint32(t.Len())
+	for i, id := range ids {
+		if keys[i] = nil; id < n {
+			keys[i] = t.keys.at(id)
+		}
+	}
+}
+
 // Keys are the keys with ids lo to hi-1, as a column of their own memory. Ids that no key has panic, as in a slice.
 // In a table of rows they are encodings; see [Table.Columns].
 func (t *Table) Keys(lo, hi int) column.Column {

@@ -9,10 +9,9 @@ import (
 	"github.com/weftgo/weft/group"
 	"github.com/weftgo/weft/intern"
 	"github.com/weftgo/weft/join"
-	"github.com/weftgo/weft/linear"
 )
 
-// ofWeft is weft's package for each job.
+// ofWeft runs weft's package for each job.
 func ofWeft(j Job) (w Work, err error) {
 	dev, err := cpu.Open(nil)
 	if err != nil {
@@ -102,6 +101,22 @@ func weftDedup(dev *cpu.Device, j Job) Work {
 				return err
 			}
 			n, err = seen.Column(context.Background(), lines, make([]uint32, lines.Len()))
+			return errors.Join(err, seen.Close())
+		},
+		Result: func() (Result, error) { return Result{Rows: n}, nil },
+	}
+}
+
+func weftDistinct(dev *cpu.Device, j Job) Work {
+	n := 0
+	return Work{
+		Run: func() error {
+			seen, err := group.New(dev, nil, nil)
+			if err != nil {
+				return err
+			}
+			err = seen.Add(context.Background(), []column.Column{column.Of(j.Left)}, nil)
+			n = seen.Len()
 			return errors.Join(err, seen.Close())
 		},
 		Result: func() (Result, error) { return Result{Rows: n}, nil },
