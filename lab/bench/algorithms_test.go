@@ -17,7 +17,7 @@ import (
 
 var benchVertices = flag.Int("algo.vertices", 1<<12, "`vertices` of the graphs of benchmarks; 1048576 is what results are for")
 
-// benchGraphs are generated graphs, made once.
+// benchGraphs are generated graphs, each made once.
 var benchGraphs = map[string]func() (*graph.CSR, error){
 	"actors": sync.OnceValues(func() (*graph.CSR, error) {
 		return generated(func(ctx context.Context, dev device.Device, n int) (graph.Edges, error) {
@@ -41,7 +41,7 @@ var benchGraphs = map[string]func() (*graph.CSR, error){
 	}),
 }
 
-// bitsOf is the scale of a graph of n vertices.
+// bitsOf returns the scale of a graph of n vertices.
 func bitsOf(n int) (scale int) {
 	for ; n > 1; n /= 2 {
 		scale++
@@ -62,7 +62,8 @@ func generated(edges func(context.Context, device.Device, int) (graph.Edges, err
 	return graph.Build(context.Background(), host, e, o)
 }
 
-// BenchmarkOn is what algorithms take where the rows lie on the device already, in arcs of the graph a second; of PageRank, an iteration.
+// BenchmarkOn measures algorithms on rows that lie on the device, in arcs of the graph per second;
+// for PageRank, per iteration.
 func BenchmarkOn(b *testing.B) {
 	for _, name := range []string{"actors", "rmat", "directed", "roads"} {
 		b.Run(name, func(b *testing.B) {
@@ -105,7 +106,7 @@ func BenchmarkOn(b *testing.B) {
 	}
 }
 
-// numbers are those below n.
+// numbers returns the numbers below n.
 func numbers(n int) []uint32 {
 	all := make([]uint32, n)
 	for i := range all {
@@ -114,8 +115,9 @@ func numbers(n int) []uint32 {
 	return all
 }
 
-// BenchmarkTrianglesOf is what counting those of a batch takes, in edges a second: of edges that the graph has, and of random ones that have come; of host memory, and of
-// that of a GPU where the graph lies.
+// BenchmarkTrianglesOf measures counting the triangles of a batch, in edges per second: of edges
+// that the graph has, and of random new ones. Batches lie in host memory, or in that of a GPU with
+// the graph.
 func BenchmarkTrianglesOf(b *testing.B) {
 	for _, name := range []string{"actors", "rmat"} {
 		g, err := benchGraphs[name]()

@@ -17,7 +17,7 @@ import (
 	"github.com/weftgo/weft/slab"
 )
 
-// viewable is a map whose View gives a Ref of type R.
+// viewable is a map with a View that provides a Ref of type R.
 type viewable[K uint32 | uint64, R any] interface {
 	PutOn(s *device.Stream, keys, vals device.Slice[K], inserted ...device.Slice[uint64]) error
 	GetOn(s *device.Stream, keys, vals device.Slice[K], found device.Slice[bool], hits ...device.Slice[uint64]) error
@@ -25,7 +25,7 @@ type viewable[K uint32 | uint64, R any] interface {
 	Close() error
 }
 
-// Lookups in a kernel of a user beside GetOn, of keys that are there, as many as the
+// BenchmarkFind compares lookups in a user kernel with GetOn, for present keys, as many as the
 // table has, by the clock of the device of WEFT_DEVICE.
 func BenchmarkFind(b *testing.B) {
 	dev := devicetest.Open(b)
@@ -103,7 +103,7 @@ func benchFind[K uint32 | uint64, R, P any](b *testing.B, dev device.Device, n i
 	must(b, m.Close())
 }
 
-// value is a value, or the end of the benchmark.
+// value returns a value, or ends the benchmark on an error.
 func value[T any](t testing.TB) func(v T, err error) T {
 	return func(v T, err error) T {
 		t.Helper()

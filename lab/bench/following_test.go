@@ -12,7 +12,8 @@ import (
 	"github.com/weftgo/weft/internal/workload"
 )
 
-// BenchmarkFollowingOn is what follows batches of random edges on the device, in edges a second, and what ranks made anew take, the export of the graph included.
+// BenchmarkFollowingOn measures results that follow batches of random edges on the device, in edges
+// per second, and ranks computed from scratch, including the export of the graph.
 func BenchmarkFollowingOn(b *testing.B) {
 	for _, name := range []string{"actors", "roads"} {
 		for _, n := range []int{1, 1 << 10, 1 << 16, 1 << 20} {

@@ -5,8 +5,8 @@
 //	weft-bench run awad-fig3.6 --json >results/awad-fig3.6.json
 //	weft-bench report --html page.html results/*.json
 //
-// It exits with 0 if all is done, with 1 if measuring or writing failed, with 2 if the command line
-// makes no sense, and with 130 if it was interrupted.
+// It exits with 0 on success, with 1 if measuring or writing failed, with 2 if the command line is
+// invalid, and with 130 if it was interrupted.
 package main
 
 import (
@@ -37,14 +37,14 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, isTerminal: term.IsTerminal(int(os.Stderr.Fd()))}))
 }
 
-// app is what all verbs share.
+// app holds the streams that all verbs share.
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	isTerminal     bool // stderr is one
+	isTerminal     bool // stderr is a terminal
 }
 
-// usageError is a command line that makes no sense.
+// usageError reports an invalid command line.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }

@@ -51,7 +51,7 @@ func newReportCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-// readResults reads what run --json has printed: an object, or an array of them.
+// readResults reads the output of run --json: an object, or an array of objects.
 func readResults(file string) (results []*experiment.Result, err error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -71,11 +71,11 @@ func readResults(file string) (results []*experiment.Result, err error) {
 	return results, err
 }
 
-// outputs are the flags of verbs that print results, and write them to files.
+// outputs holds the flags of verbs that print results and write them to files.
 type outputs struct {
 	json      bool
-	format    string // of what is printed
-	html, svg string // a file, a folder
+	format    string // of the printed output
+	html, svg string // a file; a folder
 	plan      *outfile.Plan
 }
 
@@ -86,7 +86,7 @@ func (o *outputs) flags(f *pflag.FlagSet) {
 	f.Var(nameValue{&o.svg}, "svg", "also write the plots to `DIR`; of the files that exist, only SVG images are replaced")
 }
 
-// nameValue is a flag whose value is the name of a file or folder, which must not be empty.
+// nameValue is a flag for the name of a file or folder, which must not be empty.
 type nameValue struct{ name *string }
 
 func (v nameValue) String() string {
@@ -106,7 +106,7 @@ func (v nameValue) Set(text string) error {
 	return nil
 }
 
-// formats are those of what is printed.
+// formats are the formats of printed output.
 var formats = []string{"table", "json", "benchstat"}
 
 // check refuses outputs that cannot be written, or would destroy an input.
@@ -137,7 +137,7 @@ func (o *outputs) check(a *app, inputs []string) (err error) {
 	return nil
 }
 
-// takesFiles fails if no file can be made in a folder.
+// takesFiles returns an error if no file can be created in a folder.
 func takesFiles(dir string) error {
 	f, err := atomicfile.Create(filepath.Join(dir, ".weft"))
 	if err != nil {
@@ -147,7 +147,8 @@ func takesFiles(dir string) error {
 	return nil
 }
 
-// write prints results and writes them to the files of flags. command is how they were made.
+// write prints results and writes them to the files of flags. command is the command line that made
+// them.
 func (o *outputs) write(a *app, results []*experiment.Result, command string) error {
 	if err := o.print(a, results); err != nil {
 		return err

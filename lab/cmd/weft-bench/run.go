@@ -20,14 +20,14 @@ import (
 	"github.com/weftgo/weft/lab/internal/experiment"
 )
 
-// runOptions are the flags of weft-bench run.
+// runOptions holds the flags of weft-bench run.
 type runOptions struct {
 	device      string
 	quick, full bool
 	n, runs     int
 	seed        uint64
 	graphs      []string // files
-	only        []string // generated graphs
+	only        []string // names of generated graphs
 	outputs
 }
 
@@ -83,8 +83,7 @@ Interrupted, it prints and writes what it has measured so far, marked as incompl
 
 var deviceChoice = regexp.MustCompile(`^(auto|cpu|cuda(:[0-9]{1,9})?)$`)
 
-// check refuses flags that contradict themselves, and finds out before minutes
-// of measuring rather than after where nothing can be written.
+// check refuses contradictory flags, and reports unwritable outputs before minutes of measuring.
 func (o *runOptions) check(a *app) error {
 	if _, err := sim.Parse(o.device); err != nil && !deviceChoice.MatchString(o.device) {
 		return usage("--device %.60q: want auto, cpu, cuda, cuda:N or sim[:seed]", o.device)
@@ -103,7 +102,7 @@ func (o *runOptions) check(a *app) error {
 	return o.outputs.check(a, o.graphs)
 }
 
-// reason is an error without the name of the file.
+// reason returns an error without the name of the file.
 func reason(err error) error {
 	if path := (*fs.PathError)(nil); errors.As(err, &path) {
 		return path.Err
@@ -121,7 +120,8 @@ func (o *runOptions) scale() experiment.Scale {
 	return experiment.Default
 }
 
-// run runs experiments and writes what was asked for; of one that was interrupted, what there is.
+// run runs experiments and writes the requested outputs, including the partial result of an
+// interrupted one.
 func (o *runOptions) run(ctx context.Context, a *app, dev device.Device, experiments []experiment.Experiment, args []string) error {
 	results, err := o.measure(ctx, a, dev, experiments)
 	if len(results) == 0 {
@@ -130,8 +130,8 @@ func (o *runOptions) run(ctx context.Context, a *app, dev device.Device, experim
 	return errors.Join(err, o.write(a, results, o.command(dev, args)))
 }
 
-// measure returns, of experiments that end with an error, those that were done; if they were
-// interrupted, also what there is of the last.
+// measure runs experiments. On an error it returns the results of completed ones; after an
+// interruption, also the partial result of the last.
 func (o *runOptions) measure(ctx context.Context, a *app, dev device.Device, experiments []experiment.Experiment) ([]*experiment.Result, error) {
 	var progress func(string)
 	if a.isTerminal {
@@ -156,7 +156,7 @@ func (o *runOptions) measure(ctx context.Context, a *app, dev device.Device, exp
 	return results, nil
 }
 
-// deviceID is how --device names a device.
+// deviceID returns the name of a device in --device.
 func deviceID(p device.Properties) string {
 	if p.Kind == device.CPU || p.Kind == device.Sim {
 		return string(p.Kind)
@@ -164,7 +164,7 @@ func deviceID(p device.Properties) string {
 	return fmt.Sprintf("%s:%d", p.Kind, p.Index)
 }
 
-// command is the command line that measures the same again.
+// command returns the command line that repeats the measurement.
 func (o *runOptions) command(dev device.Device, args []string) string {
 	parts := append([]string{"weft-bench", "run"}, args...)
 	parts = append(parts, "--device="+deviceID(dev.Properties()))

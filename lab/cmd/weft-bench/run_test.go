@@ -40,10 +40,10 @@ func TestRunPrintsTables(t *testing.T) {
 	}
 }
 
-// probeLength is an experiment that needs no time.
+// probeLength is an experiment that takes no time.
 const probeLength = "simple-probe-length"
 
-// What run saves, report shows as run does: the same table, page and plots.
+// report shows a result that run saved in the same way as run: the same table, page and plots.
 func TestReport(t *testing.T) {
 	dir := t.TempDir()
 	one, several := filepath.Join(dir, "one.json"), filepath.Join(dir, "several.json")
@@ -80,7 +80,7 @@ func TestReport(t *testing.T) {
 func TestRunWritesFiles(t *testing.T) {
 	dir := t.TempDir()
 	page, plots := filepath.Join(dir, "page.html"), filepath.Join(dir, "new", "plots")
-	for range 2 { // the second time over what the first one has made
+	for range 2 { // the second time over the output of the first
 		runs(t, "simple-table1", "--html", page, "--svg", plots)
 	}
 	html, err := os.ReadFile(page)
@@ -117,7 +117,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// What makes no sense, or could not be written, is known before anything is measured.
+// Invalid flags and unwritable outputs are reported before anything is measured.
 func TestRefuses(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {
@@ -162,7 +162,7 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// An interrupted run says so.
+// An interrupted run reports so.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -173,7 +173,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// The table of the papers has every experiment of theirs, and no other.
+// The table of the papers lists exactly the experiments from papers.
 func TestPapersTable(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/figures.md")
 	if err != nil {

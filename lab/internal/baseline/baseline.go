@@ -1,29 +1,30 @@
-// Package baseline has the persistent hash indexes that the GPHash paper compares with, as
-// it describes them, on the memory of a pool: [CreateClevel],
-// Clevel hashing, whose operations each belong to one thread; and [CreateSlab], a slab hash
-// that keeps an undo log. They are peers for measurements and for nothing else: a pool of
-// theirs cannot be opened again, though whatever a crash leaves of it can be recovered, which
-// the tests do.
+// Package baseline has the persistent hash indexes that the GPHash paper compares with, as it
+// describes them, in the memory of a pool. [CreateClevel] makes Clevel hashing, in which each
+// operation belongs to one thread. [CreateSlab] makes a slab hash with an undo log. They are peers
+// for measurements only. Their pools cannot be reopened, although any state after a crash can be
+// recovered, which the tests do.
 //
-// Both take batches as package gphash does, and deal them out to all cores, operation by
-// operation. What is done to one key in a batch happens in some order, not in that of the
-// batch; that is what the paper's ports do, too. One batch runs at a time.
+// Both take batches like package gphash, and distribute them to all cores, operation by operation.
+// Operations on one key in a batch run in some order, not in that of the batch; the paper's ports
+// do the same. One batch runs at a time.
 //
 // # On a GPU
 //
-// With [Options].Device they are the paper's Clevel-GPM and SlabHash-GPM: kernels that work on
-// the pool, which the GPU has mapped. What they write is what a host writes, word for word,
-// and is recovered by the same code. The slab hash has a warp for each operation, which reads a slab
-// of 128 bytes (with keys of 8) at once and logs, writes and copies with all its lanes; it fences four
-// times for a change, as on the host: behind the log, behind the word by which it counts, behind the
-// change, and behind the word by which it does not count any more. Clevel hashing has a
-// thread for each operation, two fences for a change, and no lock. Neither sorts a batch, nor knows
-// anything of its other operations. Batches may lie in the memory of the GPU ([Index.PutOn] and so on).
+// With [Options].Device they are the paper's Clevel-GPM and SlabHash-GPM: kernels that work on the
+// pool, which the GPU has mapped. They write the same words as a host, and the same code recovers
+// them.
 //
-// Where that is of use to them they are given what the paper's ports may not have: locks of
-// buckets, and the lists of free records, lie in memory of the device. And nothing grows but chains of slabs:
-// Clevel hashing has two levels of slots for one and a half times the capacity at least, so that no
-// insertion waits for a level or moves a record. A batch takes memory that was free before it.
+// The slab hash runs each operation in a warp. The warp reads a slab of 128 bytes (with keys of 8)
+// at once and logs, writes and copies with all its lanes. As on the host, a change has four fences:
+// after the log, after the word that validates it, after the change, and after the word that
+// invalidates the log. Clevel hashing runs each operation in a thread, with two fences per change
+// and no lock. Neither sorts a batch or coordinates its operations. Batches may lie in the memory
+// of the GPU ([Index.PutOn] and so on).
+//
+// They get some advantages that the paper's ports may lack: locks of buckets, and the lists of free
+// records, lie in device memory. Only chains of slabs grow. Clevel hashing has two levels with
+// slots for at least one and a half times the capacity, so no insertion waits for a level or moves
+// a record. A batch takes only memory that was free before it.
 package baseline
 
 import (
@@ -45,22 +46,22 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// Options of an index.
+// Options configure an index.
 type Options struct {
 	KeySize, ValueSize int // bytes
 	// Capacity is the number of keys that fit without growing.
 	Capacity int
-	// Size is that of the pool in bytes, but for the logs of a slab hash, which come on top.
+	// Size is the size of the pool in bytes, without the logs of a slab hash, which are added.
 	Size int64
 	Seed uint64
-	// NoLog leaves a slab hash without its log: it does not survive a crash then, and
-	// shows what the log costs.
+	// NoLog omits the log of a slab hash, to show its cost. The index then does not survive a
+	// crash.
 	NoLog bool
-	// Device runs the batches, if it is a GPU; otherwise all cores of the host do.
+	// Device runs the batches if it is a GPU. Otherwise all cores of the host do.
 	Device device.Device
 }
 
-// gpu is the device that runs the batches, or nil.
+// gpu returns the GPU that runs the batches, or nil.
 func (o *Options) gpu() device.Device {
 	if _, host := o.Device.(device.Host); host {
 		return nil
@@ -68,7 +69,7 @@ func (o *Options) gpu() device.Device {
 	return o.Device
 }
 
-// threadsOf is how many threads of the host, or warps of a GPU, work at a time.
+// threadsOf returns the number of host threads, or GPU warps, that work at a time.
 func threadsOf(o Options) int {
 	if dev := o.gpu(); dev != nil {
 		return logsOn(dev)
@@ -76,14 +77,14 @@ func threadsOf(o Options) int {
 	return runtime.GOMAXPROCS(0)
 }
 
-// table is an index as threads see it.
+// table is the interface of an index for threads.
 type table interface {
 	get(th *thread, it *item, value []byte) bool
 	put(th *thread, it *item, value []byte) (inserted bool, err error)
 	remove(th *thread, it *item) bool
-	// slots are those that keys could be in, for who is alone with the index.
+	// slots returns the number of slots for keys. It must not run concurrently with other calls.
 	slots() uint64
-	// between batches, when no thread is at work.
+	// recycle runs between batches, when no thread works.
 	recycle(th *thread)
 }
 
@@ -99,10 +100,10 @@ type Index struct {
 	keys    int
 }
 
-// errNoSpace: the pool is used up.
+// errNoSpace is returned when the pool is used up.
 var errNoSpace = fmt.Errorf("%w: the pool is used up", op.ErrFull)
 
-// createPool makes a pool whose data is one level, as far as the pool knows.
+// createPool makes a pool with data that the pool treats as one level.
 func createPool(path string, o Options) (*pool.Pool, error) {
 	size := o.Size / pool.Page * pool.Page
 	s := &pool.Superblock{Tool: "baseline", Geometry: pool.Geometry{
@@ -112,7 +113,7 @@ func createPool(path string, o Options) (*pool.Pool, error) {
 	return pool.Create(path, s, size)
 }
 
-// create makes an index of what build makes of the memory of a pool.
+// create makes an index with the table that build makes in the memory of a pool.
 func create(path string, o Options, build func(mem *pm.Memory, first, end uint64, threads int) (farTable, error)) (*Index, error) {
 	p, err := createPool(path, o)
 	if err != nil {
@@ -125,7 +126,7 @@ func create(path string, o Options, build func(mem *pm.Memory, first, end uint64
 	return x, nil
 }
 
-// open makes the table, and what runs batches.
+// open makes the table and whatever runs batches.
 func (x *Index) open(build func(mem *pm.Memory, first, end uint64, threads int) (farTable, error)) error {
 	threads, mem, dev := threadsOf(x.o), x.pool.Memory(), x.o.gpu()
 	t, err := build(mem, pool.DataStart/pm.Word, mem.Words(), threads)
@@ -152,25 +153,25 @@ func (x *Index) Close() (err error) {
 	return errors.Join(err, x.pool.Close())
 }
 
-// Len is the number of keys.
+// Len returns the number of keys.
 func (x *Index) Len() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.keys
 }
 
-// Slots is how many keys the index has slots for as it is. It is for indexes of the host.
+// Slots returns the present number of slots for keys. It requires an index of the host.
 func (x *Index) Slots() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return int(x.table.slots())
 }
 
-// grain is how many operations a thread takes at a time.
+// grain is the number of operations that a thread takes at a time.
 const grain = 64
 
-// each deals n operations out to the threads. It ends early when the context does, or an
-// operation fails.
+// each distributes n operations to the threads. It ends early when the context ends or an operation
+// fails.
 func (x *Index) each(ctx context.Context, n int, body func(th *thread, i int) (delta int, err error)) (delta int, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -198,7 +199,7 @@ func (x *Index) each(ctx context.Context, n int, body func(th *thread, i int) (d
 	return int(sum.Load()), errors.Join(errs...)
 }
 
-// onGPU has a GPU run a batch of n operations.
+// onGPU runs a batch of n operations on a GPU.
 func (x *Index) onGPU(ctx context.Context, kind op.Kind, n int, c batch.Columns) (int, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -222,7 +223,7 @@ func (x *Index) row(of []byte, i, size int) []byte { return of[i*size : (i+1)*si
 
 func (x *Index) item(keys []byte, i int) item { return newItem(x.row(keys, i, x.o.KeySize), x.o.Seed) }
 
-// Put inserts pairs or replaces values, and counts the keys that were new.
+// Put inserts pairs or replaces values, and returns the number of new keys.
 func (x *Index) Put(ctx context.Context, keys, values []byte) (inserted int, err error) {
 	if x.far != nil {
 		return x.onGPU(ctx, op.Put, len(keys)/x.o.KeySize, batch.Columns{batch.Keys: batch.In(keys), batch.Vals: batch.In(values)})
@@ -240,7 +241,7 @@ func (x *Index) put(th *thread, it *item, value []byte) (int, error) {
 	return one(inserted), err
 }
 
-// Get looks keys up and counts those found. Values of others are undefined.
+// Get looks up keys and returns the number of hits. Values of other keys are undefined.
 func (x *Index) Get(ctx context.Context, keys, values []byte, found []bool) (hits int, err error) {
 	if x.far != nil {
 		return x.onGPU(ctx, op.Get, len(keys)/x.o.KeySize, batch.Columns{
@@ -249,7 +250,7 @@ func (x *Index) Get(ctx context.Context, keys, values []byte, found []bool) (hit
 	}
 	return x.each(ctx, len(keys)/x.o.KeySize, func(th *thread, i int) (int, error) {
 		it := x.item(keys, i)
-		th.alone = true // with others that read
+		th.alone = true // alongside other readers
 		ok := x.table.get(th, &it, x.row(values, i, x.o.ValueSize))
 		th.alone = false
 		if found != nil {
@@ -259,7 +260,7 @@ func (x *Index) Get(ctx context.Context, keys, values []byte, found []bool) (hit
 	})
 }
 
-// Delete removes keys and counts those that were there.
+// Delete removes keys and returns the number of those that were present.
 func (x *Index) Delete(ctx context.Context, keys []byte, deleted []bool) (n int, err error) {
 	if x.far != nil {
 		n, err = x.onGPU(ctx, op.Delete, len(keys)/x.o.KeySize, batch.Columns{batch.Keys: batch.In(keys), batch.OK: batch.Optional(deleted)})
@@ -277,8 +278,9 @@ func (x *Index) Delete(ctx context.Context, keys []byte, deleted []bool) (n int,
 	return n, err
 }
 
-// Apply runs a mixed batch of OpGet, OpPut and OpDelete. values are those of the Puts, and
-// receive those of the Gets; other rows are undefined. ok reports what was found, inserted and deleted.
+// Apply runs a mixed batch of OpGet, OpPut and OpDelete. values holds those of the Puts and
+// receives those of the Gets; other rows are undefined. ok reports which keys were found, inserted
+// and deleted.
 func (x *Index) Apply(ctx context.Context, kinds []weft.OpKind, keys, values []byte, ok []bool) error {
 	if x.far != nil {
 		_, err := x.onGPU(ctx, op.Get, len(kinds), batch.Columns{
@@ -335,5 +337,5 @@ func newItem(key []byte, seed uint64) item {
 	return item{key, h}
 }
 
-// other is a second hash of a key.
+// other returns a second hash of a key.
 func (it *item) other() uint64 { return hash.Uint64(it.hash, 0x9e3779b97f4a7c15) }

@@ -8,36 +8,36 @@ import (
 )
 
 // clevel is Clevel hashing (Chen, Hua, Ding and Zuo, "Lock-free Concurrent Level Hashing for
-// Persistent Memory", ATC 2020). Level i has 2^i buckets of eight slots, and a key two
-// buckets in each of them; a slot is one word, the address of a record with the key and the
-// value and, beside it, a part of the key's hash. A record is written, fenced, and then named
-// by a compare-and-swap of a slot, so that no operation needs a log; updates write another
-// record. When a key finds no slot, a level is added on top, and the records of the lowest move
-// up, some with each insertion. Which levels there are is the context: who has not found a key
-// looks again if the context has changed meanwhile, and who has changed a slot moves it up if
-// its level has become one that is drained.
+// Persistent Memory", ATC 2020). Level i has 2^i buckets of eight slots, and a key has two buckets
+// in each level. A slot is one word: the address of a record with the key and the value, and a part
+// of the key's hash. A record is written, fenced, and then named by a compare-and-swap of a slot,
+// so no operation needs a log. Updates write a new record. When a key finds no slot, a level is
+// added on top, and the records of the lowest level move up, some with each insertion. The context
+// holds the present levels. A thread that has not found a key looks again if the context has
+// changed meanwhile. A thread that has changed a slot moves its record up if its level is being
+// drained by then.
 //
-// Two things are done in another way than in the paper. There, what moves is in two slots at
-// a time, and every operation looks for both; here its first slot says so, and who wants to
-// change it waits until it has moved. And who adds a level has the others wait for it.
+// Two details differ from the paper. There, a moving record is in two slots at a time, and every
+// operation looks for both. Here its first slot is marked as moving, and a thread that needs to
+// change it waits until it has moved. And other threads wait while one adds a level.
 type clevel struct {
 	mem       *pm.Memory
-	first     uint64 // word of the context, behind which the levels' addresses are
-	levels    uint64 // words from which on levels are
-	end       uint64 // of the levels
+	first     uint64 // word of the context; the levels' addresses follow it
+	levels    uint64 // first word of the levels
+	end       uint64 // end of the levels
 	keySize   int
 	valueSize int
 	records   units
 	seed      uint64
 
-	next  uint64 // word at which the next level begins; for who has locked the context
+	next  uint64 // first word of the next level; protected by the lock of the context
 	drain atomic.Pointer[drained]
 }
 
-// drained is how far the lowest level has been drained.
+// drained is the progress of draining the lowest level.
 type drained struct {
 	bits       uint
-	next, done atomic.Uint64 // buckets
+	next, done atomic.Uint64 // numbers of buckets
 }
 
 const (
@@ -46,11 +46,11 @@ const (
 	headWords   = 64 // the context and the levels' addresses, whole lines of memory
 )
 
-// span is the paper's context: the lowest and the highest level. While there are more than
-// two the lowest is drained, and takes nothing new.
+// span is the paper's context: the lowest and the highest level. While it has more than two, the
+// lowest is drained and accepts no records.
 type span uint64
 
-const locked span = 1 << 63 // somebody changes it
+const locked span = 1 << 63 // being changed
 
 func newSpan(low, high uint) span { return span(low) | span(high)<<8 | 1<<16 }
 
@@ -58,7 +58,7 @@ func (c span) low() uint      { return uint(c & 0xff) }
 func (c span) high() uint     { return uint(c >> 8 & 0xff) }
 func (c span) draining() bool { return c.high()-c.low() > 1 }
 
-// open is the lowest level that takes something new.
+// open returns the lowest level that accepts records.
 func (c span) open() uint {
 	if c.draining() {
 		return c.low() + 1
@@ -66,12 +66,12 @@ func (c span) open() uint {
 	return c.low()
 }
 
-// named is a slot: nothing, or a record and what is known of its key without reading it.
+// named is a slot: empty, or a record with part of its key's hash.
 type named uint64
 
 const (
-	moving named = 1 << 63 // it is being copied to a higher level
-	moved  named = 1 << 62 // that has been done; there is nothing here any more
+	moving named = 1 << 63 // being copied to a higher level
+	moved  named = 1 << 62 // has been copied; this slot is empty
 
 	addressBits = 48
 	tagMask     = 1<<14 - 1
@@ -82,10 +82,10 @@ func name(record, hash uint64) named { return named(record | hash&tagMask<<addre
 func (n named) record() uint64 { return uint64(n) & (1<<addressBits - 1) }
 func (n named) busy() bool     { return n&(moving|moved) != 0 }
 
-// may reports whether the record can be that of a key of this hash.
+// may reports whether the record may have a key with this hash.
 func (n named) may(hash uint64) bool { return n != 0 && uint64(n)>>addressBits&tagMask == hash&tagMask }
 
-// CreateClevel makes an index by Clevel hashing in a pool of a new file.
+// CreateClevel makes a Clevel hashing index in a pool of a new file.
 func CreateClevel(path string, o Options) (*Index, error) {
 	return create(path, o, func(mem *pm.Memory, first, end uint64, _ int) (farTable, error) {
 		t := newClevel(mem, first, end, o)
@@ -93,7 +93,7 @@ func CreateClevel(path string, o Options) (*Index, error) {
 	})
 }
 
-// newClevel is an index in words [first,end), which are zero or what a crash has left.
+// newClevel returns an index in words [first,end), which are zero or as a crash has left them.
 func newClevel(mem *pm.Memory, first, end uint64, o Options) *clevel {
 	t := &clevel{mem: mem, first: first, levels: first + headWords, keySize: o.KeySize, valueSize: o.ValueSize, seed: o.Seed}
 	t.end = t.levels + (end-t.levels)/4/bucketSlots*bucketSlots
@@ -123,11 +123,11 @@ func (t *clevel) format(low uint) {
 
 func (t *clevel) keyWords() uint64 { return pm.WordsOf(t.keySize) }
 
-// address is the word that tells where a level is.
+// address returns the word with the address of a level.
 func (t *clevel) address(bits uint) uint64 { return t.first + 1 + uint64(bits) }
 
-// span waits while somebody changes it: what depends on a level must not be durable before
-// the level is.
+// span waits while the context is locked: a level must be durable before anything that depends on
+// it.
 func (t *clevel) span() span {
 	for {
 		if c := span(t.mem.Load(t.first)); c&locked == 0 {
@@ -137,7 +137,7 @@ func (t *clevel) span() span {
 	}
 }
 
-// bucket is the word at which a key's candidate in a level begins.
+// bucket returns the first word of a key's candidate bucket in a level.
 func (t *clevel) bucket(bits uint, it *item, second bool) uint64 {
 	h := it.hash
 	if second {
@@ -146,21 +146,21 @@ func (t *clevel) bucket(bits uint, it *item, second bool) uint64 {
 	return t.mem.Load(t.address(bits)) + h>>(64-bits)*bucketSlots
 }
 
-// each calls f with the candidate buckets of a level, until it returns false.
+// each calls f for the candidate buckets of a level, until it returns false.
 func (t *clevel) each(bits uint, it *item, f func(bucket uint64) bool) bool {
 	a, b := t.bucket(bits, it, false), t.bucket(bits, it, true)
 	return f(a) && (a == b || f(b))
 }
 
-// found is where a key is.
+// found is the position of a key.
 type found struct {
 	slot uint64
 	is   named
 	bits uint // of the level
 }
 
-// find looks for a key from the lowest level up, which is the way that records move: of its
-// slots the first one that is wanted, or the first one.
+// find looks for a key from the lowest level up, in the direction in which records move. It returns
+// the first slot of the key that wanted accepts, or the first one if wanted is nil.
 func (t *clevel) find(it *item, wanted func(is named) bool) (f found, ok bool) {
 	for {
 		c := t.span()
@@ -229,7 +229,7 @@ func (t *clevel) write(record uint64, it *item, value []byte) {
 	t.mem.Fence()
 }
 
-// swap changes a slot, unless it has changed since or moves.
+// swap changes a slot, unless it has changed or is moving.
 func (t *clevel) swap(f found, to named) bool {
 	if f.is.busy() {
 		runtime.Gosched()
@@ -242,8 +242,8 @@ func (t *clevel) swap(f found, to named) bool {
 	return true
 }
 
-// insert names a record of a key that was not there. If another thread has inserted the key
-// meanwhile, it takes that back and reports false.
+// insert names a record of an absent key. If another thread has inserted the key meanwhile, it
+// withdraws the record and returns false.
 func (t *clevel) insert(it *item, is named) (done bool, err error) {
 	c := t.span()
 	slot, bits, ok := t.vacant(it, c.open(), c.high())
@@ -260,8 +260,8 @@ func (t *clevel) insert(it *item, is named) (done bool, err error) {
 	return true, t.settle(slot, bits)
 }
 
-// withdraw makes a record's slot empty, wherever it has moved. It reports false if another
-// thread has updated it.
+// withdraw empties the slot of a record, wherever it has moved. It reports false if another thread
+// has updated it.
 func (t *clevel) withdraw(it *item, record uint64) bool {
 	for {
 		f, ok := t.find(it, func(is named) bool { return is.record() == record })
@@ -274,8 +274,8 @@ func (t *clevel) withdraw(it *item, record uint64) bool {
 	}
 }
 
-// vacant is an empty slot of a key in the lowest of some levels that has one, in the less
-// loaded of its buckets there.
+// vacant returns an empty slot for a key in the lowest level of a range that has one, in the less
+// loaded of the key's buckets there.
 func (t *clevel) vacant(it *item, low, high uint) (slot uint64, bits uint, ok bool) {
 	for bits = low; bits <= high && !ok; bits++ {
 		most := 0

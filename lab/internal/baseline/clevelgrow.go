@@ -7,19 +7,19 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// lock has others wait for a new span, if it is still what the caller knows.
+// lock makes other threads wait for a new span, if the present one is still c.
 func (t *clevel) lock(c span) bool {
 	return t.mem.CompareAndSwap(t.first, uint64(c), uint64(c|locked))
 }
 
-// unlock publishes a span, durably, to those who wait for it.
+// unlock publishes a span, durably, to waiting threads.
 func (t *clevel) unlock(c span) {
 	t.mem.Store(t.first, uint64(c|locked))
 	t.mem.Fence()
 	t.mem.Store(t.first, uint64(c))
 }
 
-// expand adds a level, unless somebody has changed the span.
+// expand adds a level, unless another thread has changed the span.
 func (t *clevel) expand(c span) error {
 	if !t.lock(c) {
 		return nil
@@ -29,14 +29,14 @@ func (t *clevel) expand(c span) error {
 		t.unlock(c)
 		return fmt.Errorf("%w: no level of 2^%d buckets fits", errNoSpace, bits)
 	}
-	t.mem.Store(t.address(bits), t.next) // of zeros: no level's memory is used twice
+	t.mem.Store(t.address(bits), t.next) // of zeros: the memory of a level is never reused
 	t.mem.Fence()
 	t.next += bucketSlots << bits
 	t.unlock(newSpan(c.low(), bits))
 	return nil
 }
 
-// help moves the records of a bucket, if there is a level to drain.
+// help moves the records of a bucket, if a level is being drained.
 func (t *clevel) help() {
 	c := t.span()
 	if !c.draining() {
@@ -64,7 +64,7 @@ func (t *clevel) help() {
 	}
 }
 
-// drop takes a level that has been drained out of the span.
+// drop removes a drained level from the span.
 func (t *clevel) drop(bits uint) {
 	for {
 		if c := t.span(); t.lock(c) {
@@ -74,8 +74,8 @@ func (t *clevel) drop(bits uint) {
 	}
 }
 
-// settle moves up what has been put into a slot of a level that is drained, or has been
-// meanwhile: nobody else may.
+// settle moves up a record that was put into a level which is or has meanwhile been drained. No
+// other thread may move it.
 func (t *clevel) settle(slot uint64, bits uint) error {
 	if bits < t.span().open() && !t.move(slot) && bits < t.span().low() {
 		return errNoSpace
@@ -83,15 +83,15 @@ func (t *clevel) settle(slot uint64, bits uint) error {
 	return nil
 }
 
-// move moves a record to the highest level, and returns when the slot is empty; or reports
-// false, because there is no room.
+// move moves a record to the highest level, and returns when the slot is empty. It reports false if
+// the level is full.
 func (t *clevel) move(slot uint64) bool {
 	is := named(t.mem.Load(slot))
 	for is == 0 || is.busy() || !t.mem.CompareAndSwap(slot, uint64(is), uint64(is|moving)) {
 		if is == 0 {
 			return true
 		}
-		runtime.Gosched() // somebody else moves it
+		runtime.Gosched() // another thread moves it
 		is = named(t.mem.Load(slot))
 	}
 	it := t.itemOf(is)
@@ -100,7 +100,7 @@ func (t *clevel) move(slot uint64) bool {
 		t.mem.Store(slot, uint64(is))
 		return false
 	}
-	t.mem.Store(slot, uint64(is|moved)) // nobody may change the copy before this is durable
+	t.mem.Store(slot, uint64(is|moved)) // the copy must not be changed before this is durable
 	t.mem.Fence()
 	t.mem.Store(slot, 0)
 	return t.settle(to, bits) == nil
@@ -132,8 +132,8 @@ func (t *clevel) itemOf(is named) item {
 	return newItem(key, t.seed)
 }
 
-// recover mends what a crash has left, and finds out what is free: a record that was on
-// its way up is in its higher slot or, if it has not come there, in the lower one.
+// recover repairs the state after a crash, and determines the free records. A record that was
+// moving up is in its higher slot or, if it has not arrived there, in the lower one.
 func (t *clevel) recover() error {
 	c := span(t.mem.Load(t.first)) &^ locked
 	if c == 0 || c.high() >= maxLevels || c.low() > c.high() {
@@ -157,8 +157,7 @@ func (t *clevel) recover() error {
 	return nil
 }
 
-// mend makes a slot what it is without a move, from the highest level down, and returns its
-// record.
+// mend finishes or reverts the move of a slot, from the highest level down, and returns its record.
 func (t *clevel) mend(slot uint64, bits uint, c span) (record uint64) {
 	is := named(t.mem.Load(slot))
 	if is == 0 {
@@ -175,8 +174,8 @@ func (t *clevel) mend(slot uint64, bits uint, c span) (record uint64) {
 	return kept.record()
 }
 
-// above reports whether a key is in a higher level than a slot's, or in a slot of this one
-// that has been mended before.
+// above reports whether a key is in a level above a slot's, or in a slot of this level that was
+// mended before.
 func (t *clevel) above(it *item, slot uint64, bits uint, c span) (yes bool) {
 	for b := bits; b <= c.high() && !yes; b++ {
 		t.each(b, it, func(bucket uint64) bool {

@@ -17,16 +17,16 @@ import (
 
 var crashStates = flag.Int("crash-states", 60_000, "images of crashes that tests look at, about")
 
-// oneAtATime is why the race detector has nothing to find where domains are.
+// oneAtATime is why the race detector is not used with domains.
 const oneAtATime = "threads of a domain take turns"
 
-// peer is one of the indexes, small, and a program for it.
+// peer is a small index of one kind, with a program for it.
 type peer struct {
 	name                  string
 	words                 uint64
 	keySize, valueSize    int
 	threads, batches, ops int
-	keys, before          int // keys of the program; those that are there before it
+	keys, before          int // keys of the program; keys present before it
 	build                 func(mem *pm.Memory, p *peer, seed uint64) (table, error)
 	cut                   func(mem *pm.Memory, p *peer, seed uint64)
 }
@@ -36,7 +36,7 @@ func buildClevel(mem *pm.Memory, p *peer, seed uint64) (table, error) {
 	return t, t.recover()
 }
 
-// cutClevel and cutSlab are the part of a recovery that has no fence in it.
+// cutClevel and cutSlab are the part of a recovery that has no fence.
 func cutClevel(mem *pm.Memory, p *peer, seed uint64) { buildClevel(mem, p, seed) }
 
 func cutSlab(mem *pm.Memory, p *peer, seed uint64) {
@@ -49,7 +49,7 @@ func buildSlab(mem *pm.Memory, p *peer, seed uint64) (table, error) {
 	return t, nil
 }
 
-// peers work on so few buckets that all keys of a program meet, and grow.
+// peers use so few buckets that all keys of a program collide, and they grow.
 var peers = []*peer{
 	{name: "clevel", words: 1 << 11, keySize: 8, valueSize: 8, threads: 2, batches: 2, ops: 6, keys: 32, before: 23, build: buildClevel, cut: cutClevel},
 	{name: "clevel", words: 1 << 11, keySize: 20, valueSize: 12, threads: 3, batches: 2, ops: 4, keys: 36, before: 23, build: buildClevel, cut: cutClevel},
@@ -57,10 +57,10 @@ var peers = []*peer{
 	{name: "slab", words: 1 << 11, keySize: 20, valueSize: 28, threads: 3, batches: 2, ops: 4, keys: 15, before: 6, build: buildSlab, cut: cutSlab},
 }
 
-// draining is a program whose threads delete what another one is moving.
+// draining is a program with threads that delete what another one is moving.
 var draining = []*peer{{name: "clevel", words: 1 << 11, keySize: 8, valueSize: 8, threads: 2, batches: 1, ops: 8, keys: 28, before: 23, build: buildClevel, cut: cutClevel}}
 
-// trial is a program on a domain, and what may be found behind a crash.
+// trial is a program on a domain, with the states that are allowed after a crash.
 type trial struct {
 	*peer
 	seed   uint64
@@ -69,7 +69,7 @@ type trial struct {
 	mem    *pm.Memory
 	table  table
 	stocks []*thread
-	may    [][][]byte // by key, the values it may have behind a crash; nil: absent
+	may    [][][]byte // by key, the values it may have after a crash; nil: absent
 	images int
 	failed string
 }
@@ -108,21 +108,21 @@ func (tr *trial) fail(format string, args ...any) {
 	}
 }
 
-// look opens the image of a crash: every key has a value that it may have, and what is done
-// next finds the index as good as any.
+// look opens the image of a crash. Every key must have an allowed value, and the next operations
+// must find a valid index.
 func (tr *trial) look() {
 	if tr.failed != "" {
 		return
 	}
 	tr.images++
-	if tr.rng.IntN(4) == 0 { // recovery, too, is cut short
+	if tr.rng.IntN(4) == 0 { // recovery is interrupted, too
 		stored := tr.d.Stored()
 		tr.cut(tr.mem, tr.peer, tr.seed)
 		tr.d.Lose(tr.rng, stored)
 	}
 	t := tr.open()
 	tr.compare(t)
-	if tr.rng.IntN(8) == 0 { // one that was never there changes no other
+	if tr.rng.IntN(8) == 0 { // deleting an absent key changes no other
 		th, it, value := &thread{}, tr.item(1000), bytes.Repeat([]byte{0xee}, tr.valueSize)
 		got := make([]byte, tr.valueSize)
 		if _, err := t.put(th, it, value); err == nil && (!t.get(th, it, got) || !bytes.Equal(got, value)) {
@@ -142,8 +142,8 @@ func (tr *trial) compare(t table) {
 	}
 }
 
-// run runs the program: every thread changes keys of its own. Behind every store the crashes
-// that are possible are looked at.
+// run runs the program. Each thread changes its own keys. After every store, it checks the possible
+// crashes.
 func (tr *trial) run() {
 	for i := range tr.before {
 		tr.put(tr.stocks[0], i)
@@ -196,7 +196,7 @@ func (tr *trial) put(th *thread, i int) {
 	tr.may[i] = [][]byte{value}
 }
 
-// explore runs programs until about so many images have been looked at, or one was wrong.
+// explore runs programs until about states images have been checked, or one was wrong.
 func explore(of []*peer, states int, change func(*trial)) (images int, failed string) {
 	return pmtest.Explore(states, func(seed uint64) (int, string) {
 		tr := newTrial(of[seed%uint64(len(of))], seed)
@@ -208,7 +208,7 @@ func explore(of []*peer, states int, change func(*trial)) (images int, failed st
 	})
 }
 
-// No acknowledged operation is lost by a crash, none is half done, and the index goes on.
+// A crash loses no acknowledged operation and leaves none half done, and the index remains usable.
 func TestCrashes(t *testing.T) {
 	conformance.NotRaced(t, oneAtATime)
 	for _, of := range [][]*peer{peers[:2], peers[2:]} {
@@ -220,7 +220,7 @@ func TestCrashes(t *testing.T) {
 	}
 }
 
-// Mutants without a fence: each is found.
+// Each mutant without a fence is detected.
 func TestCrashMutants(t *testing.T) {
 	conformance.NotRaced(t, oneAtATime)
 	for _, m := range []struct {

@@ -17,10 +17,10 @@ import (
 //go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83 -type baseline::Index=indexRef -type baseline::Batch=batchRef -type baseline::Units=unitsRef slab.cu
 //go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83 -type baseline::Index=.indexRef -type baseline::Batch=.batchRef clevel.cu
 
-// farTable is a table on whose words kernels work.
+// farTable is a table with words that kernels work on.
 type farTable interface {
 	table
-	// free are the units that operations take.
+	// free returns the units that operations take.
 	free() *units
 	// open loads the kernel for a device that has mapped the pool.
 	open(g *far) error
@@ -40,9 +40,8 @@ type far struct {
 	now     tally // as of the last batch
 }
 
-// tally is what launches count (Tally of baseline.cuh). Units that have been taken and given back
-// are in the order in which they are taken next: so many have ever been taken, and there
-// have ever been so many to take.
+// tally is counted by launches (Tally of baseline.cuh). taken is the number of units ever taken,
+// given the number ever available. Units are taken in the order in which they were given back.
 type tally struct {
 	_            structs.HostLayout
 	changed      int64
@@ -51,7 +50,7 @@ type tally struct {
 	failed       uint32
 }
 
-// newFar has a GPU work on a table in memory that nobody has used. close undoes it.
+// newFar makes a GPU work on a table in unused memory. close undoes it.
 func newFar(ctx context.Context, dev device.Device, t farTable, mem *pm.Memory, o Options) (g *far, err error) {
 	g = &far{table: t, options: o, unmap: func() error { return nil }}
 	defer func() {
@@ -67,7 +66,8 @@ func newFar(ctx context.Context, dev device.Device, t farTable, mem *pm.Memory, 
 		return g, err
 	}
 	u, entries := t.free(), uint64(1)
-	for g.unmap = unmap; entries < 2*u.n; { // what a batch takes and what it gives back do not meet
+	// The entries of taken and of returned units do not overlap.
+	for g.unmap = unmap; entries < 2*u.n; {
 		entries *= 2
 	}
 	g.now.given = u.n
@@ -101,7 +101,7 @@ func (g *far) close() error {
 	return err
 }
 
-// run runs a batch of host memory, and returns how many keys have been found, or are there more.
+// run runs a batch in host memory. It returns the number of keys found, or the increase in keys.
 func (g *far) run(ctx context.Context, b *batch.Batch) (n int, err error) {
 	err = g.OnWork(func(c *gpu.Carrier, s *device.Stream) error {
 		if err := g.begin(s); err != nil {
@@ -115,7 +115,7 @@ func (g *far) run(ctx context.Context, b *batch.Batch) (n int, err error) {
 	return n, err
 }
 
-// begin submits telling the device what the batches before have come to.
+// begin submits a copy of the totals of previous batches to the device.
 func (g *far) begin(s *device.Stream) error {
 	g.index.units.limit = g.now.given
 	return s.CopyIn(g.index.tally, g.now.bytes())
@@ -133,7 +133,7 @@ func (g *far) submit(s *device.Stream, b *batch.Batch) error {
 	return g.table.launch(g, s, g.index, p)
 }
 
-// end waits for a batch, and returns what it has come to.
+// end waits for a batch and returns its count.
 func (g *far) end(s *device.Stream) (n int, err error) {
 	if err := s.CopyOut(context.Background(), g.now.bytes(), g.index.tally); err != nil {
 		return 0, err
@@ -151,10 +151,11 @@ func (t *tally) bytes() []byte { return unsafe.Slice((*byte)(unsafe.Pointer(t)),
 
 // ---- the tables ------------------------------------------------------------------
 
-// slabBlocks is how many blocks of slab.cu a multiprocessor runs at a time (kBlocks there).
+// slabBlocks is the number of blocks of slab.cu that run on a multiprocessor at a time (kBlocks
+// there).
 const slabBlocks = 6
 
-// logsOn is how many warps of a device work at a time, each of which has a log.
+// logsOn returns the number of warps that run on a device at a time. Each has a log.
 func logsOn(dev device.Device) int {
 	const warp = 32
 	return dev.Properties().Units * slabBlocks * gpu.BlockThreads / warp

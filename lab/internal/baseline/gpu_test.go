@@ -26,7 +26,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// farPeers are small enough for all keys to meet: in one chain, or in three buckets.
+// farPeers are so small that all keys collide: in one chain, or in three buckets.
 var farPeers = []*peer{
 	{name: "clevel", words: 1 << 11, keySize: 8, valueSize: 8, batches: 3, ops: 14, keys: 12, build: buildClevel},
 	{name: "clevel", words: 1 << 11, keySize: 20, valueSize: 12, batches: 3, ops: 12, keys: 10, build: buildClevel},
@@ -34,15 +34,16 @@ var farPeers = []*peer{
 	{name: "slab", words: 1 << 12, keySize: 20, valueSize: 28, threads: 16, batches: 3, ops: 10, keys: 11, build: buildSlab},
 }
 
-// farTrial is a trial of kernels: batches of a simulated GPU, of whose stores a crash may lose some.
+// farTrial is a trial of kernels: batches on a simulated GPU. A crash may lose some of their
+// stores.
 type farTrial struct {
 	*trial
 	k   *pmtest.Kernels
 	g   *far
-	len int // keys that there are, as the GPU counts
+	len int // number of keys, as the GPU counts
 }
 
-// newFarTrial makes a trial, with crashes if there are to be any.
+// newFarTrial makes a trial, with crashes if requested.
 func newFarTrial(t testing.TB, p *peer, seed uint64, o sim.Options, crashes bool) *farTrial {
 	memory := make([]uint64, p.words+device.MapAlign/pm.Word)
 	for uintptr(unsafe.Pointer(&memory[0]))%device.MapAlign != 0 {
@@ -85,8 +86,8 @@ func (f *farTrial) look() {
 	f.compare(table)
 }
 
-// run runs batches with several operations on a key, whose order is not known: a key may then have any of
-// the values. What lookups behind a batch find is acknowledged.
+// run runs batches with several operations on a key, in an unspecified order. A key may then have
+// any of the values. The results of lookups after a batch count as acknowledged.
 func (f *farTrial) run(t testing.TB, crashes int) {
 	next := 0
 	if crashes > 0 {
@@ -102,7 +103,7 @@ func (f *farTrial) run(t testing.TB, crashes int) {
 		f.batch(t)
 		f.read(t)
 		if crashes > 0 {
-			f.k.Crash(f.rng, crashes, f.look) // all of the batch is durable
+			f.k.Crash(f.rng, crashes, f.look) // the whole batch is durable
 		}
 		f.k.Settle()
 	}
@@ -148,7 +149,7 @@ func (f *farTrial) mayBe(i int, found bool, value []byte) bool {
 	return slices.ContainsFunc(f.may[i], func(is []byte) bool { return (is != nil) == found && (!found || bytes.Equal(is, value)) })
 }
 
-// read looks all keys up, which from now on have what is found, and counts them.
+// read looks up and counts all keys, and fixes their values to the results.
 func (f *farTrial) read(t testing.TB) {
 	var keys []byte
 	vals, ok := make([]byte, f.keys*f.valueSize), make([]bool, f.keys)
@@ -172,7 +173,7 @@ func (f *farTrial) read(t testing.TB) {
 	}
 }
 
-// exploreFar runs programs until about so many images of crashes have been looked at.
+// exploreFar runs programs until about states images of crashes have been checked.
 func exploreFar(t testing.TB, of []*peer, states int, rewrite func(file, ptx string) string) (images int, failed string) {
 	for seed := uint64(0); images < states && failed == ""; seed++ {
 		f := newFarTrial(t, of[seed%uint64(len(of))], seed, sim.Options{Rewrite: rewrite}, true)
@@ -182,8 +183,8 @@ func exploreFar(t testing.TB, of []*peer, states int, rewrite func(file, ptx str
 	return images, failed
 }
 
-// Operations on the same keys meet in a launch, in memory that is as weak as a GPU's: no accesses race, no
-// key is there twice or counted wrongly, and lookups beside changes find whole values.
+// Operations on the same keys collide in a launch, in memory as weak as a GPU's. No accesses race,
+// no key is present twice or miscounted, and concurrent lookups find whole values.
 func TestKernelsMeet(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -193,7 +194,7 @@ func TestKernelsMeet(t *testing.T) {
 	}
 }
 
-// meet runs some programs in weak memory, until something is wrong.
+// meet runs some programs in weak memory, until one fails.
 func meet(t testing.TB, of []*peer, programs uint64, rewrite func(file, ptx string) string) (failed string) {
 	for seed := uint64(0); seed < programs && failed == ""; seed++ {
 		f := newFarTrial(t, of[seed%uint64(len(of))], seed, sim.Options{Races: rewrite == nil, Rewrite: rewrite}, false)
@@ -204,7 +205,7 @@ func meet(t testing.TB, of []*peer, programs uint64, rewrite func(file, ptx stri
 	return failed
 }
 
-// Mutants of kernels whose accesses order less than they must: each is found.
+// Each mutant of kernels with weakened accesses is detected.
 func TestKernelMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -227,8 +228,8 @@ func TestKernelMutants(t *testing.T) {
 	}
 }
 
-// Whatever a crash leaves of the stores of kernels, the host makes of it an index that has lost no
-// acknowledged operation, and of others has all or nothing.
+// From any state that a crash leaves of the stores of kernels, the host recovers an index. It has
+// lost no acknowledged operation, and others are applied fully or not at all.
 func TestCrashesOfKernels(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -242,7 +243,7 @@ func TestCrashesOfKernels(t *testing.T) {
 	}
 }
 
-// Mutants of kernels that lack fences: each is found.
+// Each mutant of kernels without a fence is detected.
 func TestKernelCrashMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -252,7 +253,7 @@ func TestKernelCrashMutants(t *testing.T) {
 
 		fence  = `fence\.acq_rel\.sys;\n`
 		store  = `(?:(?:add|mov|cvt)[^\n]*\n)*st\.relaxed\.sys[^\n]*\n` // of the length of the log
-		branch = `@%p\d+ bra[^\n]*\n`                                   // past it, where there is none
+		branch = `@%p\d+ bra[^\n]*\n`                                   // past it, if it is absent
 	)
 	for _, m := range []struct {
 		name, where string

@@ -18,7 +18,7 @@ import (
 
 var kinds = map[string]func(string, Options) (*Index, error){"clevel": CreateClevel, "slab": CreateSlab}
 
-// openGPU opens the GPU that tests run on, or a simulated one.
+// openGPU opens the GPU of the tests, or a simulated one.
 func openGPU(t *testing.T) device.Device {
 	t.Helper()
 	if dev := devicetest.Open(t); dev.Properties().Kind != device.CPU {
@@ -27,8 +27,8 @@ func openGPU(t *testing.T) device.Device {
 	return devicetest.OpenSim(t, &sim.Options{Arch: 90})
 }
 
-// each runs a test on both indexes, on the host and on a GPU, where Clevel hashing does not grow
-// and so is made for most keys.
+// each runs a test on both indexes, on the host and on a GPU. On a GPU Clevel hashing does not
+// grow, so its capacity is the maximum.
 func each(t *testing.T, o Options, most int, body func(t *testing.T, x *Index)) {
 	for name, create := range kinds {
 		for _, dev := range []device.Device{nil, openGPU(t)} {
@@ -49,7 +49,7 @@ func each(t *testing.T, o Options, most int, body func(t *testing.T, x *Index)) 
 	}
 }
 
-// column makes keys of 12 bytes, and values of 20, of numbers.
+// column makes keys of 12 bytes and values of 20 from numbers.
 func column(numbers []uint64, version uint64) (keys, vals []byte) {
 	for _, n := range numbers {
 		keys = binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint64(keys, n*0x9e3779b97f4a7c15), uint32(n))
@@ -58,8 +58,8 @@ func column(numbers []uint64, version uint64) (keys, vals []byte) {
 	return keys, vals
 }
 
-// Batches of all kinds do what a map does, while Clevel hashing grows fourfold and chains of
-// the slab hash get longer.
+// Batches of all kinds have the same effect as on a Go map, while Clevel hashing grows fourfold and
+// chains of the slab hash grow.
 func TestIndexIsAMap(t *testing.T) {
 	each(t, Options{KeySize: 12, ValueSize: 20, Capacity: 500, Size: 8 << 20, Seed: 3}, 1500, func(t *testing.T, x *Index) {
 		first := uint(0)
@@ -69,7 +69,7 @@ func TestIndexIsAMap(t *testing.T) {
 		ctx, rng, model := t.Context(), rand.New(rand.NewPCG(1, 2)), map[uint64]uint64{}
 		for version := range uint64(60) {
 			numbers := make([]uint64, 0, 200)
-			for _, i := range rng.Perm(1500)[:200] { // no key twice: a batch has no order
+			for _, i := range rng.Perm(1500)[:200] { // no key twice, because a batch has no order
 				numbers = append(numbers, uint64(i))
 			}
 			keys, vals := column(numbers, version)
@@ -131,14 +131,14 @@ func TestIndexIsAMap(t *testing.T) {
 	})
 }
 
-// Two threads insert the same keys at the same time, in the same order: each is there once in
-// the end, whole.
+// Two threads insert the same keys concurrently, in the same order. Each is present once in the
+// end, with a whole value.
 func TestThreadsOnOneKey(t *testing.T) {
 	const most = 8192
 	each(t, Options{KeySize: 12, ValueSize: 20, Capacity: most, Size: 16 << 20, Seed: 3}, most, func(t *testing.T, x *Index) {
 		n, rounds := most, uint64(20)
 		if x.far != nil {
-			n, rounds = most/4, 1 // it is interpreted; TestKernelsMeet has them at the same time
+			n, rounds = most/4, 1 // it is interpreted; TestKernelsMeet runs them concurrently
 		}
 		for round := range rounds {
 			var numbers []uint64
@@ -161,7 +161,7 @@ func TestThreadsOnOneKey(t *testing.T) {
 	})
 }
 
-// A pool that is used up says so, keeps what it has, and does not hang; a context that ends
+// A pool that is used up reports so, keeps its contents, and does not hang. A context that ends
 // ends a batch.
 func TestEndsEarly(t *testing.T) {
 	each(t, Options{KeySize: 12, ValueSize: 20, Capacity: 100, Size: 4<<20 + 128<<10, Seed: 3}, 100, func(t *testing.T, x *Index) {
@@ -195,7 +195,7 @@ func TestCreateRefuses(t *testing.T) {
 	}
 }
 
-// Slots are as many as a walk through the index would count: those of all levels, or of all slabs.
+// Slots equals the count of a walk through the index: the slots of all levels, or of all slabs.
 func TestSlots(t *testing.T) {
 	for name, create := range kinds {
 		x, err := create(filepath.Join(t.TempDir(), "pool"), Options{KeySize: 12, ValueSize: 20, Capacity: 500, Size: 8 << 20, Seed: 3})

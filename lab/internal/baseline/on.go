@@ -10,16 +10,16 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Batches in the memory of the GPU that runs them, for indexes that have one. They are those of package
-// gphash: submitted to a stream, and done when that is. But the next call waits for the one before, whose
-// stream must be open until then.
+// Batches in the memory of the GPU that runs them, for indexes with one. As in package gphash, they
+// are submitted to a stream and done when the stream is. But the next call waits for the previous
+// one, and its stream must stay open until then.
 
-// PutOn is Put for a batch on the device. inserted receives how many keys were new.
+// PutOn is Put for a batch on the device. inserted receives the number of new keys.
 func (x *Index) PutOn(s *device.Stream, keys, values device.Slice[byte], inserted ...device.Slice[uint64]) error {
 	return x.on(s, op.Put, keys, batch.Columns{batch.Vals: batch.InOn(values)}, inserted...)
 }
 
-// GetOn is Get for a batch on the device. hits receives how many keys were found.
+// GetOn is Get for a batch on the device. hits receives the number of keys found.
 func (x *Index) GetOn(s *device.Stream, keys, values device.Slice[byte], found device.Slice[bool], hits ...device.Slice[uint64]) error {
 	return x.on(s, op.Get, keys, batch.Columns{batch.Vals: batch.OutputOn(values), batch.OK: batch.OptionalOn(found)}, hits...)
 }
@@ -29,7 +29,8 @@ func (x *Index) ContainsOn(s *device.Stream, keys device.Slice[byte], found devi
 	return x.on(s, op.Get, keys, batch.Columns{batch.OK: batch.OptionalOn(found)}, hits...)
 }
 
-// DeleteOn is Delete for a batch on the device. n receives how many keys more there are: none, or a negative number.
+// DeleteOn is Delete for a batch on the device. n receives the change in the number of keys: zero
+// or negative.
 func (x *Index) DeleteOn(s *device.Stream, keys device.Slice[byte], deleted device.Slice[bool], n ...device.Slice[uint64]) error {
 	return x.on(s, op.Delete, keys, batch.Columns{batch.OK: batch.OptionalOn(deleted)}, n...)
 }
@@ -68,11 +69,11 @@ func (x *Index) on(s *device.Stream, kind op.Kind, keys device.Slice[byte], c ba
 
 // submitted is a batch on the device that has not been waited for.
 type submitted struct {
-	stream  *device.Stream // nil: there is none
-	changes bool           // the number of keys
+	stream  *device.Stream // nil: none
+	changes bool           // it changes the number of keys
 }
 
-// Sync waits for the last batch on the device, and says whether the pool was used up.
+// Sync waits for the last batch on the device, and returns an error if the pool was used up.
 func (x *Index) Sync(context.Context) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()

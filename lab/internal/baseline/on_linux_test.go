@@ -24,8 +24,8 @@ func onDevice[T device.Elem](t *testing.T, s *device.Stream, column []T) device.
 	return d
 }
 
-// Batches on the device do what those of the host do, beside them, and count; a pool that is used up is
-// told by Sync, or by the next call.
+// Batches on the device have the same effect as host batches, alongside them, and count. A used-up
+// pool is reported by Sync, or by the next call.
 func TestBatchesOnDevice(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -56,7 +56,8 @@ func TestBatchesOnDevice(t *testing.T) {
 			must(t, values.CopyTo(t.Context(), s, got))
 			must(t, x.GetOn(s, keys, vals, ok, count.Sub(2, 3)))
 			must(t, errors.Join(x.Sync(t.Context()), count.CopyTo(t.Context(), s, counts), ok.CopyTo(t.Context(), s, found)))
-			if want := []uint64{n / 2, n / 2, n / 2}; !slices.Equal(counts, want) { // of each three one is deleted of the old, and one new
+			// Of each three keys, one is deleted, and one is new.
+			if want := []uint64{n / 2, n / 2, n / 2}; !slices.Equal(counts, want) {
 				t.Errorf("%d inserted, found and found, want %d", counts, want)
 			}
 			must(t, vals.CopyTo(t.Context(), s, was))

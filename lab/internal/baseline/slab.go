@@ -9,32 +9,32 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// slab is a slab hash (Ashkiani, Farach-Colton and Owens, "A Dynamic Hash Table for the GPU",
-// IPDPS 2018) that survives crashes by an undo log, as the GPHash paper's port does. A bucket
-// is a chain of slabs of seven slots, each of which has a key and the address of its value;
-// whole keys are compared, one after the other. What an operation changes it logs before,
-// durably: the words of a slot, or those of a value, which is written over in place. So it
-// must be undone before anybody has seen it: a bucket is locked while an operation changes it.
+// slab is a slab hash (Ashkiani, Farach-Colton and Owens, "A Dynamic Hash Table for the GPU", IPDPS
+// 2018) that survives crashes by an undo log, like the GPHash paper's port. A bucket is a chain of
+// slabs of seven slots. Each slot has a key and the address of its value. Whole keys are compared,
+// one after the other. An operation first logs, durably, what it changes: the words of a slot, or
+// those of a value, which is overwritten in place. A change that may be undone must not be visible,
+// so a bucket is locked while an operation changes it.
 //
-// Chains grow and buckets do not: the paper's enlarges the table at a load of .8, which a
-// comparison at a constant number of keys does not get to.
+// Chains grow and buckets do not. The paper's version enlarges the table at a load of .8, which a
+// comparison with a constant number of keys does not reach.
 type slab struct {
 	mem       *pm.Memory
 	keySize   int
 	valueSize int
 	seed      uint64
 	logs      []undo // by thread
-	logWords  uint64 // of each
+	logWords  uint64 // of each log
 	buckets   uint64
 	first     uint64 // word of the first bucket's slab
-	slabs     units  // behind those
+	slabs     units  // after those of buckets
 	values    units
-	locks     device.Ptr // of buckets, where a GPU runs the batches
+	locks     device.Ptr // of buckets, if a GPU runs the batches
 }
 
-// A slab has its lock first, which only that of a bucket uses, and its link, the address of
-// the next slab or 0; then the addresses of the values of its slots, 0 where one is free; then
-// their keys.
+// A slab begins with its lock, used only in the first slab of a bucket, and its link: the address
+// of the next slab, or 0. Then come the addresses of the values of its slots, 0 for a free slot,
+// and then their keys.
 const (
 	slabSlots = 7
 	lockWord  = 0
@@ -42,7 +42,7 @@ const (
 	slotsWord = 2
 	keysWord  = slotsWord + slabSlots
 
-	slabLoad = 0.8 // keys for each slot of the buckets' first slabs
+	slabLoad = 0.8 // keys per slot of the buckets' first slabs
 )
 
 // CreateSlab makes a slab hash in a pool of a new file.
@@ -58,11 +58,12 @@ func CreateSlab(path string, o Options) (*Index, error) {
 	})
 }
 
-// newSlab is a slab hash in words [first,end), which are zero or what a crash has left.
+// newSlab returns a slab hash in words [first,end), which are zero or as a crash has left them.
 func newSlab(mem *pm.Memory, first, end uint64, threads int, o Options) *slab {
 	t := &slab{mem: mem, keySize: o.KeySize, valueSize: o.ValueSize, seed: o.Seed, logs: make([]undo, threads)}
-	entries := slabSlots*t.keyWords() + pm.WordsOf(o.ValueSize) + 2*slabSlots // more than any operation changes
-	t.logWords = (1 + 2*entries + 7) / 8 * 8                                  // whole lines
+	// More than any operation changes.
+	entries := slabSlots*t.keyWords() + pm.WordsOf(o.ValueSize) + 2*slabSlots
+	t.logWords = (1 + 2*entries + 7) / 8 * 8 // whole lines
 	for i := range t.logs {
 		t.logs[i] = undo{mem: mem, at: first, off: o.NoLog}
 		first += t.logWords
@@ -82,12 +83,12 @@ func newSlab(mem *pm.Memory, first, end uint64, threads int, o Options) *slab {
 func (t *slab) keyWords() uint64  { return pm.WordsOf(t.keySize) }
 func (t *slab) slabWords() uint64 { return (keysWord + slabSlots*t.keyWords() + 7) / 8 * 8 } // whole lines
 
-// bucket is the word at which a key's bucket begins.
+// bucket returns the first word of a key's bucket.
 func (t *slab) bucket(it *item) uint64 {
 	return t.first + hash.Reduce64(it.hash, t.buckets)*t.slabWords()
 }
 
-// lock makes this thread the only one at a bucket.
+// lock waits until this thread is the only one at a bucket.
 func (t *slab) lock(bucket uint64) {
 	for !t.mem.CompareAndSwap(bucket+lockWord, 0, 1) {
 		runtime.Gosched()
@@ -96,17 +97,17 @@ func (t *slab) lock(bucket uint64) {
 
 func (t *slab) unlock(bucket uint64) { t.mem.Store(bucket+lockWord, 0) }
 
-// place is a slot of a slab: the word of the address of its value, and that of its key.
+// place is a slot of a slab: the words of its value's address and of its key.
 type place struct{ value, key uint64 }
 
 func (t *slab) place(slab, slot uint64) place {
 	return place{slab + slotsWord + slot, slab + keysWord + slot*t.keyWords()}
 }
 
-// search is what going through a chain has come to.
+// search is the result of searching a chain.
 type search struct {
 	at    place
-	ok    bool  // the key is at
+	ok    bool  // at has the key
 	free  place // the first free slot, if its value is not 0
 	chain uint64
 }
@@ -131,7 +132,7 @@ func (t *slab) search(bucket uint64, it *item) (s search) {
 	return s
 }
 
-// get locks the bucket, unless nobody changes the index.
+// get locks the bucket, unless no thread changes the index.
 func (t *slab) get(th *thread, it *item, value []byte) bool {
 	bucket := t.bucket(it)
 	if !th.alone {
@@ -158,7 +159,7 @@ func (t *slab) put(th *thread, it *item, value []byte) (inserted bool, err error
 	return err == nil, err
 }
 
-// overwrite gives a key another value in place.
+// overwrite replaces the value of a key in place.
 func (t *slab) overwrite(th *thread, at place, value []byte) {
 	log, to := &t.logs[th.number], t.mem.Load(at.value)
 	log.save(to, pm.WordsOf(t.valueSize))
@@ -167,8 +168,8 @@ func (t *slab) overwrite(th *thread, at place, value []byte) {
 	log.commit()
 }
 
-// insert takes a free slot, or that of another slab at the end of the chain. The value's
-// memory was free, and so is that of a slab: they need no log.
+// insert takes a free slot, or one of a new slab at the end of the chain. The memory of the value
+// and of a new slab was free, so they need no log.
 func (t *slab) insert(th *thread, s *search, it *item, value []byte) error {
 	to, err := th.records.take(&t.values)
 	if err != nil {
@@ -217,20 +218,20 @@ func (t *slab) remove(th *thread, it *item) bool {
 	log.seal()
 	t.mem.Store(s.at.value, 0)
 	log.commit()
-	th.records.free = append(th.records.free, value) // durably nobody's, and who reads locks
+	th.records.free = append(th.records.free, value) // durably unused, and readers hold the lock
 	return true
 }
 
 func (t *slab) recycle(*thread) {}
 
-// rollback undoes what a crash has left half done.
+// rollback undoes operations that a crash interrupted.
 func (t *slab) rollback() {
 	for i := range t.logs {
 		t.logs[i].rollback()
 	}
 }
 
-// recover undoes what a crash has left half done, and finds out what is free.
+// recover undoes operations that a crash interrupted, and determines the free units.
 func (t *slab) recover() {
 	t.rollback()
 	t.mem.Fence()

@@ -2,10 +2,9 @@ package baseline
 
 import "github.com/weftgo/weft/internal/pm"
 
-// undo is the log of a thread: how many words it has, and then for each its address and what
-// it was. They are durable before they count, and count before anything is changed; what was
-// changed is durable before they do not count any more. So there are four fences to an
-// operation.
+// undo is the log of a thread: the number of words, then the address and the old content of each.
+// The entries are durable before the log is valid, and the log is valid before anything is changed.
+// The changes are durable before the log is invalid. An operation thus has four fences.
 type undo struct {
 	mem *pm.Memory
 	at  uint64
@@ -13,7 +12,7 @@ type undo struct {
 	off bool
 }
 
-// save logs some words that are about to change.
+// save logs n words that are about to change.
 func (u *undo) save(word, n uint64) {
 	if u.off {
 		return
@@ -26,7 +25,7 @@ func (u *undo) save(word, n uint64) {
 	}
 }
 
-// seal makes the log count. From here on the words may be changed.
+// seal makes the log valid. After it the words may be changed.
 func (u *undo) seal() {
 	if u.off {
 		return
@@ -36,7 +35,7 @@ func (u *undo) seal() {
 	u.mem.Fence()
 }
 
-// commit makes the change durable and forgets the log.
+// commit makes the change durable and invalidates the log.
 func (u *undo) commit() {
 	u.mem.Fence()
 	if !u.off {
@@ -44,14 +43,14 @@ func (u *undo) commit() {
 	}
 }
 
-// forget makes the log not count any more.
+// forget invalidates the log.
 func (u *undo) forget() {
 	u.n = 0
 	u.mem.Store(u.at, 0)
 	u.mem.Fence()
 }
 
-// rollback takes back what the log has, if it counts. Cut short it does the same again.
+// rollback restores the logged words, if the log is valid. It may be interrupted and repeated.
 func (u *undo) rollback() {
 	for n := u.mem.Load(u.at); n > 0; n-- {
 		entry := u.at + 1 + 2*(n-1)

@@ -5,22 +5,22 @@ import (
 	"sync"
 )
 
-// units are pieces of equal size of a pool, for records or slabs. Which of them are free is
-// written nowhere: what the index names is in use, all else is free.
+// units are equal pieces of a pool, for records or slabs. Free units are not recorded: units that
+// the index names are in use, and all others are free.
 type units struct {
-	first, words, n uint64 // the word where they begin; words of each; how many
+	first, words, n uint64 // the first word; words per unit; number of units
 
 	mu   sync.Mutex
-	next uint64   // those from here on have never been used
-	free []uint64 // of the others
+	next uint64   // units from here on have never been used
+	free []uint64 // free ones among the others
 }
 
 func (u *units) word(i uint64) uint64 { return u.first + i*u.words }
 
-// number is that of the unit that begins at a word.
+// number returns the number of the unit that begins at a word.
 func (u *units) number(word uint64) uint64 { return (word - u.first) / u.words }
 
-// take hands out some units, by the word at which they begin, or none.
+// take returns the first words of up to some units.
 func (u *units) take(some int) (words []uint64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -33,7 +33,7 @@ func (u *units) take(some int) (words []uint64) {
 	return words
 }
 
-// rebuild finds out what is free from what is in use.
+// rebuild determines the free units from the used ones.
 func (u *units) rebuild(used []uint64) {
 	slices.Sort(used)
 	u.next, u.free = 0, nil
@@ -45,13 +45,13 @@ func (u *units) rebuild(used []uint64) {
 	}
 }
 
-// stock is what a thread has of some units.
+// stock holds the units of one thread.
 type stock struct {
 	free  []uint64
-	stale []uint64 // somebody may still read them, until the batch has ended
+	stale []uint64 // other threads may still read them, until the batch ends
 }
 
-// stockUp is how many units a thread takes at a time.
+// stockUp is the number of units that a thread takes at a time.
 const stockUp = 16
 
 func (s *stock) take(of *units) (word uint64, err error) {
@@ -65,16 +65,16 @@ func (s *stock) take(of *units) (word uint64, err error) {
 	return word, nil
 }
 
-// recycle makes free what nobody reads any more.
+// recycle frees units that are no longer read.
 func (s *stock) recycle() {
 	s.free = append(s.free, s.stale...)
 	s.stale = s.stale[:0]
 }
 
-// thread is what belongs to one of the threads that work on an index.
+// thread is the state of one thread that works on an index.
 type thread struct {
 	number  int
-	alone   bool // nobody changes the index meanwhile
+	alone   bool // no concurrent changes
 	records stock
 	slabs   stock
 }

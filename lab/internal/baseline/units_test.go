@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Behind a crash every unit is in use or free, once.
+// After a crash every unit is in use or free, once.
 func TestUnitsAreRebuilt(t *testing.T) {
 	u := units{first: 100, words: 3, n: 10}
 	used := []uint64{u.word(6), u.word(1), u.word(4)}

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Child runs this program in a process of its own, with args and with env added to the
-// environment, and decodes the JSON that it prints into result. What the child writes to its
-// standard error goes to that of this process.
+// Child runs this program in a new process, with args and with env added to the environment. It
+// decodes the JSON that the child prints into result. The child shares the standard error of this
+// process.
 func Child(args, env []string, result any) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -27,7 +27,7 @@ func Child(args, env []string, result any) error {
 }
 
 // Memory returns a line of Linux's /proc/PID/status in bytes: VmRSS is the resident memory of a
-// process, VmHWM the most that it has had.
+// process, VmHWM its peak.
 func Memory(pid int, line string) (bytes int64, err error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

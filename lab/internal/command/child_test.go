@@ -26,7 +26,7 @@ func TestChild(t *testing.T) {
 	}
 }
 
-// The peak counts memory that has been returned, until it is reset.
+// The peak includes returned memory, until it is reset.
 func TestMemory(t *testing.T) {
 	if _, err := os.Stat("/proc/self/clear_refs"); err != nil {
 		t.Skip("no /proc of Linux")

@@ -1,4 +1,4 @@
-// Package command has what the commands of this module have in common: how they end, and what they report.
+// Package command has what the commands of this module share: exiting and reporting.
 package command
 
 import (
@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Main runs a command, and exits with 1 where it fails.
+// Main runs a command, and exits with 1 if it fails.
 func Main(name string, run func(args []string, stdout, stderr io.Writer) error) {
 	if err := run(os.Args[1:], os.Stdout, os.Stderr); err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
@@ -21,14 +21,14 @@ func Main(name string, run func(args []string, stdout, stderr io.Writer) error) 
 	}
 }
 
-// Head is what each report begins with.
+// Head is the first part of each report.
 type Head struct {
 	Date time.Time `json:"date"`
 	Go   string    `json:"go"`
 	Runs int       `json:"runs"`
 }
 
-// NewHead is that of a report that is made now, of so many runs.
+// NewHead returns the head of a new report of a number of runs.
 func NewHead(runs int) Head {
 	return Head{time.Now().UTC().Truncate(time.Second), runtime.Version(), runs}
 }
@@ -40,7 +40,7 @@ func WriteJSON(w io.Writer, report any) error {
 	return enc.Encode(report)
 }
 
-// Median is that of some numbers, which it sorts.
+// Median returns the median of some numbers, and sorts them.
 func Median(of []float64) float64 {
 	slices.Sort(of)
 	return of[len(of)/2]

@@ -18,7 +18,7 @@ func TestMedian(t *testing.T) {
 	}
 }
 
-// A report is JSON with the members that those before it had.
+// A report is JSON with the same members as earlier ones.
 func TestReports(t *testing.T) {
 	type report struct {
 		Head

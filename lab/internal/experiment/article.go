@@ -18,7 +18,7 @@ import (
 // keys on a GTX 1060.
 const (
 	articleSlots   = 1 << 27
-	articleBatches = 31 // of 32 that would fill the table
+	articleBatches = 31 // out of 32 that would fill the table
 )
 
 // articleMilliseconds is the article's time for each batch.
@@ -61,7 +61,7 @@ func runInsertLoad(ctx context.Context, r *runner) (err error) {
 			if err != nil {
 				return fmt.Errorf("batch %d of %d: %w", b+1, articleBatches, err)
 			}
-			if run > 0 { // the first is the warm-up
+			if run > 0 { // the first run is the warm-up
 				times[b] = append(times[b], t)
 			}
 		}
@@ -130,13 +130,12 @@ func (f *filling) insert(b int) error {
 	return f.table.PutOn(f.r.stream, f.keys.Sub(lo, hi), f.vals.Sub(lo, hi))
 }
 
-// check makes sure that the keys of the first batches are there, and no
-// others.
+// check verifies that exactly the keys of the first batches are present.
 func (f *filling) check(ctx context.Context, batches int) error {
 	return f.has(ctx, 0, batches*f.batch)
 }
 
-// has makes sure that the keys lo to hi are there, and no others.
+// has verifies that exactly the keys lo to hi-1 are present.
 func (f *filling) has(ctx context.Context, lo, hi int) error {
 	err := errors.Join(f.table.Sync(ctx), f.table.ContainsOn(f.r.stream, f.keys, f.found))
 	if err == nil && lo > 0 {
@@ -262,7 +261,7 @@ func runArticleRates(ctx context.Context, r *runner) (err error) {
 		seconds float64 // the article's
 		prepare func() error
 		run     func() error
-		left    [2]int // the first and the last key that is there then, and one more
+		left    [2]int // the range of keys that are present then
 	}{
 		{"insert", n, .210, func() error { return f.table.Clear(ctx) }, insert, [2]int{0, n}},
 		{"delete", n / 2, .064, func() error { return errors.Join(f.table.Clear(ctx), insert()) }, remove, [2]int{n / 2, n}},

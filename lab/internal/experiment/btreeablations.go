@@ -29,7 +29,8 @@ the L1 1.77 times as slow, deletions through the L1 2.4 times as fast, latch cou
 		{"TITAN V, deletions through L1", 2.4, "x"}, {"TITAN V, latch coupling", .166e6, "op/s"}, {"TITAN V, insertions", 182.9e6, "op/s"}},
 }
 
-// plotBTreeAblations draws the rate of each way over the keys that are there or come, and how it compares with the base.
+// plotBTreeAblations draws the rate of each variant over the number of keys present or inserted,
+// and its ratio to the base.
 func plotBTreeAblations(res *Result) []Plot {
 	rates := Plot{Name: "btree-ablations", Title: "Ways to change a B-tree", XLabel: "keys", YLabel: "operations per second", LogX: true, LogY: true}
 	ratios := Plot{Name: "btree-ablations-speedup", Title: "Ways to change a B-tree, over the base", XLabel: "keys", YLabel: "speedup", LogX: true, LogY: true}
@@ -51,7 +52,7 @@ func plotBTreeAblations(res *Result) []Plot {
 	return plots
 }
 
-// treeWays are launches on a tree.
+// treeWays are launch variants on a tree.
 type treeWays struct {
 	*orderedTrial[uint32, uint32]
 	tree    *btree.Map[uint32, uint32]
@@ -60,7 +61,7 @@ type treeWays struct {
 	flags   device.Slice[bool]
 }
 
-// newTreeWays has so many pairs, of which trees have n at most.
+// newTreeWays makes a number of pairs. Trees have at most n of them.
 func newTreeWays(r *runner, pairs, n int) (x *treeWays, err error) {
 	x = &treeWays{}
 	x.orderedTrial, err = newTrialOf(r, pairs, n, func() (maps []*orderedMap[uint32, uint32], err error) {
@@ -89,7 +90,7 @@ func (x *treeWays) free() error {
 	return errors.Join(x.orderedTrial.free(), x.out.Free(), x.flags.Free())
 }
 
-// runBTreeAblations measures trees of some sizes, the smallest from nothing on.
+// runBTreeAblations measures trees of some sizes, beginning with an empty one.
 func runBTreeAblations(ctx context.Context, r *runner) (err error) {
 	n, err := r.keys(1<<12, 1<<24, orderedBytes[uint32, uint32]())
 	if err != nil {
@@ -117,7 +118,7 @@ func runBTreeAblations(ctx context.Context, r *runner) (err error) {
 	return nil
 }
 
-// sized measures all ways on a tree of n pairs, into which a batch is inserted.
+// sized measures all variants on a tree of n pairs, into which a batch is inserted.
 func (x *treeWays) sized(ctx context.Context, n, batch int) error {
 	x.n = n
 	region := regionOf(max(n, batch) * 8)
@@ -131,7 +132,7 @@ func (x *treeWays) sized(ctx context.Context, n, batch int) error {
 	return errors.Join(x.erases(ctx, n/10), x.finds(ctx, n))
 }
 
-// prepared is a tree of n pairs, untimed.
+// prepared returns a function that makes a tree of n pairs, untimed.
 func (x *treeWays) prepared(ctx context.Context) func() error {
 	if x.n == 0 {
 		return func() error { return x.m.Clear(ctx) }
@@ -163,19 +164,19 @@ func (x *treeWays) inserts(ctx context.Context, n, batch int) error {
 	}
 	for _, way := range treeways.Inserts {
 		if way == treeways.Coupled && n > 0 {
-			continue // its rate is that of the root's latch
+			continue // its rate is limited by the root's latch
 		}
 		if err := measure(way.String(), func() error { return x.kernels.Insert(ctx, x.stream, x.tree, way, keys, vals) }); err != nil {
 			return err
 		}
 	}
 	if n == 0 {
-		return nil // an empty map is laid out at once
+		return nil // an empty map is built at once
 	}
 	return measure("btree", func() error { return x.m.put(x.stream, keys, vals) })
 }
 
-// against gives a row the rate over that of another structure, which has been measured before.
+// against adds to a row the ratio to the rate of another structure, which has been measured before.
 func (x *treeWays) against(structure, op string, rate float64, row *Row) {
 	for _, base := range x.result.Rows {
 		if base.Structure == structure && base.Op == op && base.Keys == row.Keys && x.structure != structure {
@@ -184,7 +185,7 @@ func (x *treeWays) against(structure, op string, rate float64, row *Row) {
 	}
 }
 
-// erases measures deleting so many keys.
+// erases measures deleting a number of keys.
 func (x *treeWays) erases(ctx context.Context, gone int) error {
 	gone = max(gone, 1)
 	keys, _ := x.of(0, gone)

@@ -7,7 +7,7 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// Wherever the device fails, the error comes back and nothing is left behind.
+// Wherever the device fails, the error is returned and nothing leaks.
 func TestTreeWaysFailures(t *testing.T) {
 	conformance.NotRaced(t, ownTests)
 	if testing.Short() {
@@ -17,7 +17,7 @@ func TestTreeWaysFailures(t *testing.T) {
 	t.Run("cache", func(t *testing.T) { failEverywhere(t, btreeCacheExperiment, devicetest.OpenSim(t, nil), 31) })
 }
 
-// Each way has a rate over the one that it is compared with, which has none.
+// Each variant has a rate relative to its base, and the base has none.
 func TestTreeWays(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -44,7 +44,7 @@ func TestTreeWays(t *testing.T) {
 	}
 }
 
-// A tree of eleven slots a node has one level for each factor of eleven.
+// A tree with eleven slots per node has one level for each factor of eleven.
 func TestLevels(t *testing.T) {
 	for _, c := range []struct{ pairs, nodes, want int }{{11, 2, 2}, {200_000, 20_003, 6}, {100_000_000, 10_000_000, 8}} {
 		if got := levelsOf(c.pairs, c.nodes); got != c.want {

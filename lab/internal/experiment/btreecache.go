@@ -74,8 +74,8 @@ func runBTreeCache(ctx context.Context, r *runner) (err error) {
 // nodeBytes is the size of a node with slots of 8 bytes.
 const nodeBytes = 128
 
-// levelsOf is how many levels a tree has that was laid out at once: of its nodes each has as many slots in use, so that leaves
-// are all but one of so many nodes.
+// levelsOf returns the number of levels of a tree that was built at once. All of its nodes have the
+// same fill, so all but 1/fill of them are leaves.
 func levelsOf(pairs, nodes int) int {
 	fill := max(2, (pairs+nodes/2)/max(1, nodes)+1)
 	levels := 1

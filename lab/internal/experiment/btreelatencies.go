@@ -64,8 +64,8 @@ func runBTreeLatencies(ctx context.Context, r *runner) error {
 	return nil
 }
 
-// memoryLevels are the times of one access of table 2.1, from rows by rising size: of the first, and of those of
-// an operation by the size of the last cache, 0 if it is not known.
+// memoryLevels returns the times of one access in table 2.1, from rows of rising size: that of the
+// first row, and those of an operation by the size of the last cache, 0 if unknown.
 func memoryLevels(rows []Row, op string, cache int) map[string]float64 {
 	levels := map[string]float64{}
 	for _, row := range rows {

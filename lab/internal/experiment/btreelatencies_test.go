@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The levels of memory are told apart by the size of the last cache.
+// The size of the last cache distinguishes the levels of memory.
 func TestMemoryLevels(t *testing.T) {
 	rows := []Row{
 		{Op: "weak", TableBytes: 1 << 14, Seconds: 1}, {Op: "relaxed", TableBytes: 1 << 14, Seconds: 2},

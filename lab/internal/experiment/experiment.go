@@ -1,13 +1,11 @@
-// Package experiment holds the named experiments of weft-bench: what each
-// measures, at which sizes, and against which limit of the hardware.
+// Package experiment holds the named experiments of weft-bench: what each measures, at which sizes,
+// and against which limit of the hardware.
 //
-// Each experiment measures the limits it needs in the same run
-// (internal/roofline) and gives every figure as operations per second and as
-// a share of the limit named in its row. Keys are unique and random, columns
-// lie on the device, the device's events take the time, clearing is not
-// counted, and the median of several runs after a warm-up is reported. Every
-// batch that was timed is checked for right answers: a wrong one ends the
-// experiment.
+// Each experiment measures the limits it needs in the same run (internal/roofline). It reports
+// every figure as operations per second and as a share of the limit named in its row. Keys are
+// unique and random, columns lie on the device, and the device's events take the time. Clearing is
+// not counted. The median of several runs after a warm-up is reported. The results of every timed
+// batch are checked: a wrong one ends the experiment.
 package experiment
 
 import (
@@ -23,7 +21,7 @@ import (
 	"github.com/weftgo/weft/lab/internal/roofline"
 )
 
-// Scale is how much of an experiment is run.
+// Scale selects how much of an experiment is run.
 type Scale int
 
 // The scales.
@@ -33,53 +31,52 @@ const (
 	Full          // every width and setting
 )
 
-// String is the name of the scale.
+// String returns the name of the scale.
 func (s Scale) String() string {
 	return [...]string{"default", "quick", "full"}[s]
 }
 
-// Config says where and how large an experiment runs.
+// Config specifies where an experiment runs, and its size.
 type Config struct {
 	// Device runs the experiment. The caller keeps it open.
 	Device device.Device
-	// N is the number of keys, the largest where an experiment varies it; for
-	// simple-table1, simple-probe-length and horton-fig8 that of slots,
-	// for slabhash-alloc that of units, for graphs that of vertices. 0 is the experiment's default for the
-	// device and the scale; on a simulated GPU one of seconds.
+	// N is the number of keys, the largest if the experiment varies it. For simple-table1,
+	// simple-probe-length and horton-fig8 it is the number of slots, for slabhash-alloc of units,
+	// for graphs of vertices. 0 is the experiment's default for the device and the scale; on a
+	// simulated GPU a default that takes seconds.
 	N int
 	// Scale is Default, Quick or Full.
 	Scale Scale
 	// Runs is the number of timed runs; 0 is 5 on a GPU and 3 on a CPU.
 	Runs int
-	// Seed makes keys differ from run to run; they are the same for the same
-	// seed.
+	// Seed makes keys differ between seeds. Equal seeds give equal keys.
 	Seed uint64
-	// Graphs are files of graphs, on which experiments of graphs are run, too.
+	// Graphs are files of graphs, which experiments on graphs use as well.
 	Graphs []string
-	// Only are the names of those generated graphs that experiments of graphs are run on; none: all of an experiment.
+	// Only selects generated graphs by name for experiments on graphs; empty: all.
 	Only []string
-	// Progress, if not nil, is told what is being measured.
+	// Progress, if not nil, is called with what is being measured.
 	Progress func(step string)
 }
 
 // An Experiment is a named measurement.
 type Experiment struct {
-	// Name is that of weft-bench run. Of what a paper shows, it is the paper and the number of the table or
-	// figure: awad-table3.3. Also are further ones that the experiment has.
+	// Name is the name in weft-bench run. For results of a paper, it is the paper and the number of
+	// the table or figure: awad-table3.3. Also are further names of the experiment.
 	Name    string
 	Also    []string
-	Was     string // the name in results before 29 November 2026, if it was another one
+	Was     string // the name in results before 29 November 2026, if different
 	Title   string // one line
 	Doc     string // what is measured and how to read it; paragraphs
 	Default bool   // part of weft-bench run without names
-	GPU     bool   // about what only a GPU has, so that it needs one
+	GPU     bool   // requires a GPU
 
 	run       func(ctx context.Context, r *runner) error
 	plots     func(res *Result) []Plot // nil: rows only
-	published []Published              // to be shown beside
+	published []Published              // shown alongside
 }
 
-// All are the experiments, in the order they are listed.
+// All returns the experiments, in the order of their listing.
 func All() []Experiment {
 	return []Experiment{rooflineExperiment, linearExperiment, insertLoadExperiment, probeLengthExperiment, articleRatesExperiment,
 		launchExperiment, hostExperiment, cpuExperiment, groupByExperiment, groupOnExperiment, hotKeysExperiment, sizesExperiment,
@@ -97,12 +94,12 @@ func All() []Experiment {
 		gphashRecoveryLargeExperiment}
 }
 
-// is reports whether the experiment has a name, today or before.
+// is reports whether the experiment has a name, now or in old results.
 func (e Experiment) is(name string) bool {
 	return e.Name == name || slices.Contains(e.Also, name) || name != "" && e.Was == name
 }
 
-// Redraw makes the plots of a result that has been saved.
+// Redraw makes the plots of a saved result.
 func (res *Result) Redraw() {
 	for _, e := range All() {
 		if e.is(res.Experiment) && e.plots != nil {
@@ -111,11 +108,11 @@ func (res *Result) Redraw() {
 	}
 }
 
-// ErrUnknown: there is no experiment of that name.
+// ErrUnknown reports a name without an experiment.
 var ErrUnknown = errors.New("no such experiment")
 
-// Find returns the experiments of the given names in that order, each once;
-// the default set if there are none. ErrUnknown lists what there is.
+// Find returns the experiments with the given names in that order, each once, or the default set
+// without names. ErrUnknown lists all names.
 func Find(names ...string) ([]Experiment, error) {
 	all := All()
 	if len(names) == 0 {
@@ -138,8 +135,8 @@ func Find(names ...string) ([]Experiment, error) {
 	return found, nil
 }
 
-// Run runs the experiment. It frees what it has allocated, also on errors. Where ctx ends
-// behind the first row, the result so far comes back with the error, without plots.
+// Run runs the experiment. It frees what it has allocated, also on errors. If ctx ends after the
+// first row, it returns the result so far, without plots, and the error.
 func (e Experiment) Run(ctx context.Context, cfg Config) (res *Result, err error) {
 	if cfg.N < 0 || cfg.Runs < 0 {
 		return nil, fmt.Errorf("experiment %s: %w: %d keys, %d runs", e.Name, device.ErrInvalid, cfg.N, cfg.Runs)
@@ -180,7 +177,7 @@ func (e Experiment) Run(ctx context.Context, cfg Config) (res *Result, err error
 	return r.result, nil
 }
 
-// rooflineExperiment is the limits themselves.
+// rooflineExperiment measures the limits themselves.
 var rooflineExperiment = Experiment{
 	Name:    "roofline",
 	Title:   "What the memory can do at most",

@@ -17,7 +17,7 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// testRunner is a runner of milliseconds.
+// testRunner returns a runner that takes milliseconds.
 func testRunner(t *testing.T) *runner {
 	t.Helper()
 	r := &runner{Config: tiny(devicetest.Open(t)), result: &Result{Limits: map[string]float64{}}}
@@ -28,17 +28,16 @@ func testRunner(t *testing.T) *runner {
 	return r
 }
 
-// ownTests is why the race detector has nothing to find here, but in Go's maps on all
-// cores.
+// ownTests is why the race detector is not used here, except for Go's maps on all cores.
 const ownTests = "structures and limits run on many cores in their own tests"
 
-// tiny is a run of milliseconds.
+// tiny configures a run of milliseconds.
 func tiny(dev device.Device) Config {
 	return Config{Device: dev, N: 4096, Runs: 1, Seed: 1}
 }
 
-// rowsOf says which rows an experiment must have at which scale on a CPU, or
-// on a simulated GPU if it needs one: the ops, and how often each.
+// rowsOf lists the rows that an experiment must have at a scale on a CPU, or on a simulated GPU if
+// it needs one: the number of rows by op.
 var rowsOf = map[string]struct {
 	scale Scale
 	ops   map[string]int
@@ -126,7 +125,7 @@ var rowsOf = map[string]struct {
 	"gphash-fig15":          {Quick, map[string]int{"get": 2, "get_before": 2, "get_during": 2, "get_after": 2, "load": 2}},
 }
 
-// tinyFor is tiny for an experiment, on a simulated GPU if it needs one that is not there. That is slow.
+// tinyFor is tiny for an experiment, on a slow simulated GPU if it needs a GPU.
 func tinyFor(t *testing.T, e Experiment) Config {
 	t.Helper()
 	cfg := tiny(devicetest.Open(t))
@@ -167,8 +166,8 @@ func TestEveryExperimentRuns(t *testing.T) {
 	}
 }
 
-// checkResult holds for every experiment: rates are positive where there is no reason why not, every
-// share is the rate over a limit of the result, plots have data.
+// checkResult checks properties of every experiment: rates are positive unless a reason is given,
+// every share is the rate over a limit of the result, and plots have data.
 func checkResult(t *testing.T, res *Result) {
 	t.Helper()
 	if res.Device == "" || res.Date.IsZero() || res.Version == "" || res.Hardware.Units == 0 {
@@ -177,7 +176,7 @@ func checkResult(t *testing.T, res *Result) {
 	for _, row := range res.Rows {
 		limit := res.Limits[row.Limit]
 		if row.Reason != "" && row.OpsPerS == 0 || row.Limit == "" && row.OpsPerS > 0 && row.LimitShare == 0 {
-			continue // not measured; or nothing limits it
+			continue // not measured, or without a limit
 		}
 		if !(row.OpsPerS > 0) || !(limit > 0) || math.Abs(row.LimitShare*limit-row.OpsPerS) > 1e-9*row.OpsPerS {
 			t.Errorf("row %+v: rate, share and limit %g don't agree", row, limit)
@@ -298,7 +297,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// Results that were saved under another name have their plots.
+// Results that were saved under an old name have their plots.
 func TestRedraw(t *testing.T) {
 	res := &Result{Experiment: "linear-insert-load", Rows: []Row{{Structure: "linear", Op: "insert", Load: .5, OpsPerS: 1e9, Limit: "cas64"}}, Limits: map[string]float64{"cas64": 2e9}}
 	res.Redraw()
@@ -324,7 +323,7 @@ func TestRunRefuses(t *testing.T) {
 	}
 }
 
-// However few keys there are, an experiment runs or says that they are too few, and comes to an end.
+// With any small number of keys, an experiment runs or reports that they are too few, and ends.
 func TestFewKeys(t *testing.T) {
 	conformance.NotRaced(t, ownTests)
 	dev := devicetest.OpenCPU(t, 2)
@@ -337,8 +336,8 @@ func TestFewKeys(t *testing.T) {
 	}
 }
 
-// The article's table says 31 batches take what its text says: about 1.2
-// seconds all in all, 361 million keys a second at first.
+// The article's table gives 31 batches the times of its text: about 1.2 seconds in total, 361
+// million keys per second at first.
 func TestArticleFigures(t *testing.T) {
 	if len(articleMilliseconds) != articleBatches {
 		t.Fatalf("%d times for %d batches", len(articleMilliseconds), articleBatches)
@@ -353,7 +352,7 @@ func TestArticleFigures(t *testing.T) {
 	}
 }
 
-// Wherever the device fails, at one operation of three, the error comes back and nothing is left behind.
+// Wherever the device fails, at one operation of three, the error is returned and nothing leaks.
 func TestDeviceFailures(t *testing.T) {
 	conformance.NotRaced(t, ownTests)
 	for _, e := range []Experiment{
@@ -364,8 +363,8 @@ func TestDeviceFailures(t *testing.T) {
 	}
 }
 
-// The simulator notices memory and events that go while work may still use them,
-// which no CPU has. It is slow: one operation in stride fails.
+// The simulator detects memory and events that are freed while work may still use them, which CPUs
+// do not. It is slow: one operation of stride fails.
 func TestSimulatedFailures(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -380,10 +379,10 @@ func TestSimulatedFailures(t *testing.T) {
 	}
 }
 
-// failures has more operations fail than are usual.
+// failures multiplies the number of operations that fail.
 var failures = flag.Int("failures", 1, "so many times the usual number of operations fail, each once")
 
-// failEverywhere lets every operation of the device that stride divides fail.
+// failEverywhere makes every stride-th operation of the device fail.
 func failEverywhere(t *testing.T, e Experiment, dev device.Device, stride int) {
 	stride = max(stride / *failures, 1)
 	cfg := tiny(dev)
@@ -399,8 +398,9 @@ func failEverywhere(t *testing.T, e Experiment, dev device.Device, stride int) {
 			}
 			return
 		}
-		// On a GPU a call may do with less scratch than it asked for, as may a reduction, and an ordered map or a graph with
-		// less memory than it would like, or with what it has kept.
+		// On a GPU some calls survive a failed allocation: a call or a reduction may use less
+		// scratch memory than requested, and an ordered map or a graph less memory than it prefers,
+		// or its reserves.
 		spares := dev.Properties().Kind != device.CPU || e.Name == "group-on" || strings.HasPrefix(cmp.Or(e.Was, e.Name), "ordered-") || strings.HasPrefix(cmp.Or(e.Was, e.Name), "graph-")
 		if !errors.Is(err, device.ErrMemory) && (err != nil || !spares) {
 			t.Errorf("failure of operation %d: %v", n, err)
@@ -411,8 +411,8 @@ func failEverywhere(t *testing.T, e Experiment, dev device.Device, stride int) {
 	}
 }
 
-// A table that is built anew for every batch is counted once it is there: on a
-// device that works beside its host, that is not at once.
+// A table that is rebuilt for every batch is counted after the build, which on a device is
+// asynchronous.
 func TestRebuildingWaits(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -424,7 +424,7 @@ func TestRebuildingWaits(t *testing.T) {
 	}
 }
 
-// A structure that answers wrongly must not get a figure.
+// A structure with wrong results gets no figure.
 func TestWrongAnswersAreErrors(t *testing.T) {
 	r := testRunner(t)
 	c, err := newColumns[uint32, uint32](r, 100)
@@ -459,7 +459,7 @@ func TestWrongAnswersAreErrors(t *testing.T) {
 	}
 }
 
-// What was measured before an interruption is not lost.
+// Results from before an interruption are kept.
 func TestInterrupted(t *testing.T) {
 	e, err := Find("linear")
 	if err != nil {
@@ -486,7 +486,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// An experiment that nobody gives a size ends within seconds on a simulated GPU, too.
+// An experiment without a size ends within seconds, also on a simulated GPU.
 func TestSizeOnASimulatedGPU(t *testing.T) {
 	for _, c := range []struct {
 		dev     device.Device

@@ -27,12 +27,11 @@ to the builtin map with as many cores, or with one where it can use no more.`,
 
 const goMap = "builtin map"
 
-// hostPeer measures a structure of the host; one for each in the cpu
-// experiment.
+// hostPeer measures a structure of the host, for the cpu experiment.
 type hostPeer struct {
 	structure string
 	cores     int
-	load      float64 // 0: not known
+	load      float64 // 0: unknown
 	insert    func() error
 	lookup    func(keys []uint64) (hits int, err error)
 	clear     func() error
@@ -52,7 +51,7 @@ func runCPU(ctx context.Context, r *runner) (err error) {
 
 	host := &runner{Config: r.Config, result: r.result} // the experiment's device may be a GPU
 	if !r.chosen && r.Scale != Full {
-		host.Runs = 1 // each takes seconds, long enough to be steady
+		host.Runs = 1 // each takes seconds, long enough to be stable
 	}
 	defer func() { err = errors.Join(err, host.close(ctx)) }()
 	if err := host.open(all); err != nil {
@@ -165,7 +164,7 @@ func (c *hostRun) report(p hostPeer, op string, hits float64, t time.Duration) {
 	c.add(row)
 }
 
-// builtin is the builtin map's rate with that many cores, or with one.
+// builtin returns the builtin map's rate with a number of cores.
 func (c *hostRun) builtin(op string, cores int) float64 {
 	rate := 0.
 	for _, row := range c.result.Rows {
@@ -176,8 +175,7 @@ func (c *hostRun) builtin(op string, cores int) float64 {
 	return rate
 }
 
-// measureGoMap measures the builtin map: everything on one core, and lookups
-// on all.
+// measureGoMap measures the builtin map: all operations on one core, and lookups on all cores.
 func (c *hostRun) measureGoMap(ctx context.Context, cores int) error {
 	var m map[uint64]uint64
 	peer := hostPeer{
@@ -215,8 +213,7 @@ func (c *hostRun) measureGoMap(ctx context.Context, cores int) error {
 	return c.measure(ctx, peer)
 }
 
-// lookupGoMap does what Get does: values and flags into columns, from index
-// at on.
+// lookupGoMap does the same as Get: it writes values and flags to columns, from index at on.
 func (c *hostRun) lookupGoMap(m map[uint64]uint64, keys []uint64, at int) (hits int) {
 	out, found := c.out[at:at+len(keys)], c.found[at:at+len(keys)]
 	for i, k := range keys {
@@ -230,7 +227,7 @@ func (c *hostRun) lookupGoMap(m map[uint64]uint64, keys []uint64, at int) (hits 
 }
 
 func (c *hostRun) measureLinear(ctx context.Context, dev device.Device, cores int) (err error) {
-	const load = .5 // the builtin map with room for all is at 0.6 on average
+	const load = .5 // the builtin map with capacity for all has a load of 0.6 on average
 	m, err := linear.New[uint64, uint64](dev, &linear.Options{Capacity: len(c.keys), MaxLoad: load, Fixed: true, Seed: c.Seed + 1})
 	if err != nil {
 		return err

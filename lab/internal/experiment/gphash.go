@@ -15,25 +15,25 @@ import (
 	"github.com/weftgo/weft/lab/internal/roofline"
 )
 
-// The experiments of the GPHash paper (Chen et al., "GPHash: An Efficient Hash Index for
-// GPU with Byte-Granularity Persistent Memory") run on pools in memory of the host, which
-// stands in for persistent memory: it orders writes as that does, and is faster. So no rate
-// of the paper is set beside ours, only what does not depend on the memory.
+// The experiments of the GPHash paper (Chen et al., "GPHash: An Efficient Hash Index for GPU with
+// Byte-Granularity Persistent Memory") run on pools in host memory. It stands in for persistent
+// memory, orders writes in the same way, and is faster. The paper's rates are therefore not
+// compared with ours, only figures that do not depend on the memory.
 
 const gphashName = "gphash"
 
-// hostMemory is what the text of each of these experiments says of its figures.
+// hostMemory is the note on figures in the texts of these experiments.
 const hostMemory = ` The pool is a file in /dev/shm where that has room for it, else in the folder for temporary
 files: host memory stands in for persistent memory, and what an operation has done outlives the process, not the machine.
 Batches come from Go slices and go back to them, by the host's clock. Values have 128 bytes.`
 
-// valueSize is that of the paper's values, in bytes.
+// valueSize is the size of the paper's values in bytes.
 const valueSize = 128
 
-// defaultBatch is the paper's, in operations.
+// defaultBatch is the paper's batch size, in operations.
 const defaultBatch = 1 << 12
 
-// byteMap is an index from byte strings to byte strings: weft's, or a peer's.
+// byteMap is an index from byte strings to byte strings: weft's or a peer's.
 type byteMap interface {
 	Put(ctx context.Context, keys, values []byte) (inserted int, err error)
 	Get(ctx context.Context, keys, values []byte, found []bool) (hits int, err error)
@@ -42,8 +42,8 @@ type byteMap interface {
 	Close() error
 }
 
-// gphashBytes is the memory that a key takes, at most: twice its slot, its value and that of
-// another batch, and columns.
+// gphashBytes returns the maximum memory per key: twice its slot, its value and that of another
+// batch, and columns.
 func gphashBytes(keySize int) int { return 3*slotSize(keySize) + 3*(valueSize+8) + keySize }
 
 func slotSize(keySize int) int {
@@ -53,8 +53,8 @@ func slotSize(keySize int) int {
 	return 16 + (keySize+7)/8*8
 }
 
-// gphashOptions are those of an index for so many keys that is changed by batches of so
-// many. Its pool is as large as that takes; by default it would have room to grow fourfold.
+// gphashOptions returns the options of an index with a number of keys and a batch size. Its pool is
+// just large enough. By default it would have space to grow fourfold.
 func (r *runner) gphashOptions(keySize, keys, batch int) gphash.Options {
 	levels := 24 * slotSize(keySize) * keys / 10 // at a load of .85, and up to twice as many slots
 	values := (valueSize + 8) * (keys + batch) / 10 * 11
@@ -64,15 +64,15 @@ func (r *runner) gphashOptions(keySize, keys, batch int) gphash.Options {
 	}
 }
 
-// loose is what small levels, and the values of regions, leave unused of their units of 1 MiB
-// in an index for so many keys.
+// loose is the unused memory of small levels and value regions in their units of 1 MiB, in an index
+// for a number of keys.
 func loose(keys int) int { return (16 + keys>>16) << 20 }
 
-// poolFolders are where pools are made, the best one first.
+// poolFolders returns the folders for pools, the best one first.
 func poolFolders() []string { return []string{"/dev/shm", os.TempDir()} }
 
-// inPool calls create with the name of a file for a pool: in memory, if it fits there. The
-// folder is to be removed in the end.
+// inPool calls create with a file name for a pool, in memory if it fits. The caller removes the
+// folder.
 func inPool[T any](create func(path string) (T, error)) (made T, folder string, err error) {
 	for _, parent := range poolFolders() {
 		var dir string
@@ -90,8 +90,7 @@ func inPool[T any](create func(path string) (T, error)) (made T, folder string, 
 	return made, "", err
 }
 
-// unnamed is what create makes in a pool whose file is gone as soon as it is closed, or the
-// process ends.
+// unnamed makes a pool with a file that is removed when it is closed, or the process ends.
 func unnamed[T any](create func(path string) (T, error)) (made T, err error) {
 	made, folder, err := inPool(create)
 	if err != nil {
@@ -105,7 +104,7 @@ func (r *runner) createIndex(o gphash.Options) (*gphash.Index, error) {
 	return unnamed(func(path string) (*gphash.Index, error) { return gphash.Create(path, r.Device, o) })
 }
 
-// latencies are the latency and the sum of the times of batches.
+// latencies returns the latency and the sum of the times of batches.
 func latencies(times []time.Duration) (*Latency, time.Duration) {
 	sorted := slices.Sorted(slices.Values(times))
 	at := func(share float64) float64 {
@@ -118,7 +117,7 @@ func latencies(times []time.Duration) (*Latency, time.Duration) {
 	return &Latency{P50: at(.5), P99: at(.99), Max: sorted[len(sorted)-1].Seconds()}, max(sum, 1)
 }
 
-// timed is a row of n operations in batches that took so long.
+// timed returns a row of n operations in batches with the given times.
 func timed(structure, op string, keySize, n, batch int, times []time.Duration, limit string) Row {
 	l, sum := latencies(times)
 	return Row{
@@ -127,8 +126,8 @@ func timed(structure, op string, keySize, n, batch int, times []time.Duration, l
 	}
 }
 
-// poolRead, poolSwap and poolCopy are the limits of work on a pool: those of memory, or of the bus, over
-// which a GPU reads a line of a value at least.
+// poolRead, poolSwap and poolCopy return the limits of work on a pool: those of memory, or those of
+// the bus, over which a GPU reads at least a line of a value.
 func (r *runner) poolRead() string { return r.poolLimit(roofline.Read64, roofline.MappedRead128) }
 func (r *runner) poolSwap() string { return r.poolLimit(roofline.CAS64, roofline.MappedCAS64) }
 
@@ -139,8 +138,8 @@ func (r *runner) poolCopy() string {
 	return roofline.Copy
 }
 
-// busRegion is a region of host memory in which accesses of a GPU are bound by the bus, and not by
-// the translation of addresses as in larger ones. Batches that are sorted stay in as much at a time.
+// busRegion is a region of host memory in which a GPU's accesses are limited by the bus, and not by
+// address translation as in larger ones. Sorted batches stay within such a region at a time.
 const busRegion = 256 << 20
 
 func (r *runner) poolLimit(host, gpu string) string {
@@ -153,8 +152,8 @@ func (r *runner) poolLimit(host, gpu string) string {
 	return gpu
 }
 
-// mixLimit is the limit of a mix: a random read of a line for a record that is read, a
-// compare-and-swap for one that is written.
+// mixLimit returns the limit of a mix: a random read of a line per record read, a compare-and-swap
+// per record written.
 func (r *runner) mixLimit(m workload.Mix) string {
 	writes := m.Update + m.Modify
 	if m.InsertEvery > 0 {
@@ -166,13 +165,13 @@ func (r *runner) mixLimit(m workload.Mix) string {
 	return r.mixedLimit(r.poolRead(), r.poolSwap(), writes)
 }
 
-// gphashLimits measures the limits in a region as large as an index of n keys; for a GPU, all over it and
-// within a part, as what is spread is slower by what translating addresses costs.
+// gphashLimits measures the limits in a region as large as an index of n keys. On a GPU it also
+// measures them within a part, because address translation slows scattered accesses.
 func (r *runner) gphashLimits(ctx context.Context, n int) error {
 	return r.poolLimits(ctx, n*(valueSize+slotSize(8)), roofline.Read64, roofline.CAS64)
 }
 
-// poolLimits measures limits in memory of the host, wherever the work is done.
+// poolLimits measures limits in host memory, for work on any device.
 func (r *runner) poolLimits(ctx context.Context, region int, names ...string) error {
 	if !r.onGPU() {
 		return r.limits(ctx, region, names...)
@@ -185,11 +184,11 @@ func (r *runner) poolLimits(ctx context.Context, region int, names ...string) er
 	return err
 }
 
-// gphashKeys is the number of keys, all of which fit into memory.
+// gphashKeys returns the number of keys, limited by memory.
 func (r *runner) gphashKeys(cpu, gpu, keySize int) (int, error) {
 	n, err := r.keys(cpu, gpu, gphashBytes(keySize))
 	r.result.Parameters["keys"] = n
 	r.result.Parameters["pools"] = "host memory"
-	delete(r.result.Parameters, "runs") // many calls, rather
+	delete(r.result.Parameters, "runs") // many calls instead
 	return n, err
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/internal/workload"
 )
 
-// goodMap is a byteMap that is right, and spoil what a bad one does to an answer or a write.
+// goodMap is a correct byteMap. spoil breaks a result or a write.
 type goodMap struct {
 	of    map[string]string
 	spoil func(m *goodMap, kind weft.OpKind, key string, value []byte, ok *bool)
@@ -61,13 +61,13 @@ func (m *goodMap) one(kind weft.OpKind, key string, value []byte, ok *bool) {
 	}
 }
 
-// What an index answers wrongly ends an experiment, whether it keeps the order of a batch
-// or not.
+// A wrong result of an index ends an experiment, whether or not the index keeps the order of a
+// batch.
 func TestSessionsNoticeWrongAnswers(t *testing.T) {
 	puts := 0
 	for name, c := range map[string]struct {
 		spoil     func(m *goodMap, kind weft.OpKind, key string, value []byte, ok *bool)
-		unordered bool // noticed also where order is free
+		unordered bool // also detected if the order is free
 	}{
 		"a key is not found": {func(_ *goodMap, kind weft.OpKind, _ string, _ []byte, ok *bool) { *ok = *ok && kind != weft.OpGet }, true},
 		"a value is torn": {func(_ *goodMap, kind weft.OpKind, _ string, value []byte, _ *bool) {
@@ -87,7 +87,8 @@ func TestSessionsNoticeWrongAnswers(t *testing.T) {
 		}, true},
 		"one write of a batch is lost": {func(m *goodMap, kind weft.OpKind, key string, value []byte, _ *bool) {
 			if old, there := m.of[key]; there && kind == weft.OpPut {
-				if puts++; puts == 300 { // 256 are loaded, and in the first batch nobody but a later request notices
+				// 256 are loaded; an error in the first batch shows only in a later request
+				if puts++; puts == 300 {
 					copy(value, old)
 				}
 			}
@@ -124,7 +125,7 @@ func TestSessionsNoticeWrongAnswers(t *testing.T) {
 	}
 }
 
-// The first of several rows that are wrong is named, whichever core sees it.
+// The first of several wrong rows is reported, whichever core finds it.
 func TestFirstWrongRow(t *testing.T) {
 	s := newSession(testRunner(t), nil, 8, true)
 	s.begin(1 << 14)
@@ -138,7 +139,7 @@ func TestFirstWrongRow(t *testing.T) {
 	}
 }
 
-// Rounds for which there is no time are left out, unless the user has asked for them.
+// Rounds that exceed the time limit are skipped, unless the user has chosen their number.
 func TestTurnsEnd(t *testing.T) {
 	for _, chosen := range []bool{false, true} {
 		for parts, want := range map[int]int{1: 4, int(inTurnsFor): 1} {
@@ -160,7 +161,7 @@ func TestTurnsEnd(t *testing.T) {
 	}
 }
 
-// The peers run on a GPU what gphash does there.
+// The peers run the same work on a GPU as gphash.
 func TestPeersOnGPU(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -182,7 +183,7 @@ func TestPeersOnGPU(t *testing.T) {
 			cfg.N, cfg.Scale = 256, Quick
 			switch e.Name {
 			case gphashPageRankExperiment.Name:
-				cfg.N = 32 // vertices
+				cfg.N = 32 // number of vertices
 			case gphashEmbeddingExperiment.Name:
 				cfg.N = 32 * features
 			}

@@ -25,7 +25,7 @@ to 15.2 % of the latency; the paper's other factors are of Optane memory and a V
 	plots: plotBaselines,
 }
 
-// persistentPeer is an index for n records that is changed by batches of so many, made in a pool.
+// persistentPeer is an index in a pool for n records, changed by batches of a size.
 type persistentPeer struct {
 	name    string
 	ordered bool
@@ -42,7 +42,7 @@ const (
 	noUndoLog = "slab, no log"
 )
 
-// persistentPeers are what is compared; the first is what the ratios refer to.
+// persistentPeers are the compared indexes. Ratios refer to the first.
 var persistentPeers = []persistentPeer{
 	{gphashName, true, func(r *runner, path string, keySize, n, batch int) (deviceMap, error) {
 		o := r.gphashOptions(keySize, n, batch)
@@ -62,7 +62,7 @@ var persistentPeers = []persistentPeer{
 	}},
 }
 
-// peerOptions are those of a peer for n records that is changed by batches of so many.
+// peerOptions returns the options of a peer for n records, changed by batches of a size.
 func (r *runner) peerOptions(keySize, n, batch int) baseline.Options {
 	record := keySize + 8 + valueSize
 	return baseline.Options{
@@ -104,10 +104,10 @@ func (r *runner) peer(ctx context.Context, i, keySize, n int) (rows []Row, err e
 	return newSession(r, x, keySize, p.ordered).peerRows(ctx, p.name, n)
 }
 
-// peerOps is how many operations of a mix are measured, but of LOAD.
+// peerOps is the number of measured operations of each mix except LOAD.
 const peerOps = 1 << 18
 
-// peerRows runs all mixes on the index of a session, which is empty, with n records.
+// peerRows runs all mixes on the empty index of a session, with n records.
 func (s *session) peerRows(ctx context.Context, name string, n int) (rows []Row, err error) {
 	batch := min(n, defaultBatch)
 	for _, mix := range peerMixes {
@@ -132,7 +132,7 @@ func (s *session) peerRows(ctx context.Context, name string, n int) (rows []Row,
 	return rows, nil
 }
 
-// plotBaselines draws the rate of each workload, over the length of keys, by peer.
+// plotBaselines draws the rate of each workload over the key length, by peer.
 func plotBaselines(res *Result) []Plot {
 	var plots []Plot
 	for _, row := range res.Rows {

@@ -27,12 +27,12 @@ have their turn. In the paper transfers take more than 30.1 % of the latency of 
 	plots: plotBreakdown,
 }
 
-// parted is a byteMap that knows what its calls since parts was asked last have been made of.
+// parted is a byteMap that reports the parts of its calls since the last report.
 type parted interface {
 	parts(p50 float64) []Part
 }
 
-// onHost ends the names of indexes that work on the host.
+// onHost is the suffix of names of indexes that run on the host.
 const onHost = ", host"
 
 func runGPHashBreakdown(ctx context.Context, r *runner) (err error) {
@@ -58,7 +58,7 @@ func runGPHashBreakdown(ctx context.Context, r *runner) (err error) {
 	return nil
 }
 
-// breakdown measures all indexes at one size of keys.
+// breakdown measures all indexes at one key size.
 func (r *runner) breakdown(ctx context.Context, host device.Device, keySize, n int) (err error) {
 	d, err := r.newResidence(keySize, min(n, defaultBatch))
 	if err != nil {
@@ -90,7 +90,7 @@ func (r *runner) residentRows(ctx context.Context, d *residence, p persistentPee
 	return newSession(r, resident{x, d, new([]time.Duration)}, d.keySize, p.ordered).peerRows(ctx, p.name, n)
 }
 
-// assistedRows measures one of the indexes of the host.
+// assistedRows measures one of the host's indexes.
 func (r *runner) assistedRows(ctx context.Context, d *residence, h hostRows, host device.Device, p persistentPeer, n int) (rows []Row, err error) {
 	name := p.name + onHost
 	r.step("gphash-fig8: %s, keys of %d bytes", name, d.keySize)
@@ -113,7 +113,7 @@ func (m resident) parts(p50 float64) []Part {
 
 func (m *assisted) parts(p50 float64) []Part { return cut(p50, "transfer", &m.copies, "index") }
 
-// cut cuts a latency into the median of times, which are forgotten, and a rest.
+// cut splits a latency into the median of times, which it clears, and the rest.
 func cut(p50 float64, what string, times *[]time.Duration, rest string) []Part {
 	l, _ := latencies(*times)
 	*times = (*times)[:0]
@@ -121,8 +121,8 @@ func cut(p50 float64, what string, times *[]time.Duration, rest string) []Part {
 	return []Part{{what, first}, {rest, p50 - first}}
 }
 
-// splitLog cuts what the slab hash takes with its log, but for finding and copying, into what it takes
-// without, and the log.
+// splitLog splits the part of the slab hash with its log, except locating and copying, into the
+// time without a log and the log.
 func splitLog(rows []Row) {
 	for i := range rows {
 		without, ok := map[string]string{undoLog: noUndoLog, undoLog + onHost: noUndoLog + onHost}[rows[i].Structure]
@@ -139,7 +139,7 @@ func splitLog(rows []Row) {
 	}
 }
 
-// part is one of the parts of a row, or nil.
+// part returns a part of a row by name, or nil.
 func part(r Row, what string) *Part {
 	i := slices.IndexFunc(r.Parts, func(p Part) bool { return p.What == what })
 	if i < 0 {
@@ -148,7 +148,7 @@ func part(r Row, what string) *Part {
 	return &r.Parts[i]
 }
 
-// plotBreakdown draws the parts of each workload, over the length of keys, by index.
+// plotBreakdown draws the parts of each workload over the key length, by index.
 func plotBreakdown(res *Result) []Plot {
 	var plots []Plot
 	for _, row := range res.Rows {

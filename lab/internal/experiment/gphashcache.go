@@ -26,20 +26,21 @@ throughput for C from 0 to 10 %, and another 16.0 from 10 to 40 %.` + onDevice +
 	plots: plotCache,
 }
 
-// hostPool is what the text of experiments with batches on the device says of pools.
+// hostPool is the note on pools in texts of experiments with batches on the device.
 const hostPool = ` The pool is a file in memory of the host, which stands in for persistent memory. Values have 128 bytes.`
 
-// cacheOps is how many operations of a mix are measured.
+// cacheOps is the number of measured operations of a mix.
 const cacheOps = 1 << 20
 
-// The cache is loaded so often before, with so many lookups before each.
+// cacheLoads is the number of loads of the cache before measuring, cacheWarm the number of lookups
+// before each.
 const (
 	cacheLoads = 4
 	cacheWarm  = 1 << 18
 )
 
-// deviceBatches are the sizes of batches on the device, up to n: the paper's, and one for which
-// what a launch takes does not count.
+// deviceBatches returns the batch sizes on the device, up to n: the paper's, and one for which
+// launch overhead is negligible.
 func (r *runner) deviceBatches(n int) []int {
 	if r.Scale == Quick || n <= defaultBatch {
 		return []int{min(n, defaultBatch)}
@@ -47,7 +48,7 @@ func (r *runner) deviceBatches(n int) []int {
 	return []int{defaultBatch, min(n, 1<<16)}
 }
 
-// cacheSetting is a cache: its policy, and its share of the buckets.
+// cacheSetting is a cache policy with its share of the buckets.
 type cacheSetting struct {
 	name   string
 	share  float64
@@ -86,7 +87,7 @@ func runGPHashCache(ctx context.Context, r *runner) (err error) {
 	})
 }
 
-// loaded is the pool of an index of n records, which each setting opens for itself.
+// loaded is the pool of an index of n records. Each setting opens it.
 type loaded struct {
 	*session
 	*residence
@@ -96,7 +97,7 @@ type loaded struct {
 	read, update *workload.Requests // C and A
 }
 
-// loadPool makes it, with n records, and columns of so many rows.
+// loadPool loads the pool with n records, and makes columns of a number of rows.
 func (r *runner) loadPool(ctx context.Context, n, rows int, o gphash.Options) (l *loaded, err error) {
 	r.step("%s: loading %d records", r.result.Experiment, n)
 	l = &loaded{n: n}
@@ -108,7 +109,7 @@ func (r *runner) loadPool(ctx context.Context, n, rows int, o gphash.Options) (l
 	if l.residence, err = r.newResidence(8, rows); err != nil {
 		return l, err
 	}
-	records := uint64(max(n, 1)) // in an empty one nobody asks for any
+	records := uint64(max(n, 1)) // an empty index gets no requests
 	if l.read, err = workload.NewRequests(sweepMixes[0], records, zipfTheta, r.Seed); err != nil {
 		return l, err
 	}
@@ -143,7 +144,7 @@ func (l *loaded) free() (err error) {
 	return err
 }
 
-// with opens the index and does something with it.
+// with opens the index and calls do.
 func (l *loaded) with(ctx context.Context, o gphash.OpenOptions, do func(x *gphash.Index) error) (err error) {
 	x, _, err := gphash.Open(ctx, l.path, l.residence.Device, o)
 	if err != nil {
@@ -154,7 +155,7 @@ func (l *loaded) with(ctx context.Context, o gphash.OpenOptions, do func(x *gpha
 	return do(x)
 }
 
-// warm loads the cache with what requests read.
+// warm loads the cache with the records that requests read.
 func (s *session) warm(ctx context.Context, x *gphash.Index, reads *workload.Requests, batch int) error {
 	for range cacheLoads {
 		if _, err := s.run(ctx, reads, min(len(s.stamps), cacheWarm), batch); err != nil {
@@ -167,11 +168,11 @@ func (s *session) warm(ctx context.Context, x *gphash.Index, reads *workload.Req
 	return nil
 }
 
-// options are those of an index with the cache.
+// options returns the options of an index with the cache.
 func (c *cacheSetting) options(buckets int) gphash.OpenOptions {
 	o := gphash.OpenOptions{Cache: c.share, CachePolicy: c.policy}
 	if c.share == 0 && c.name != "none" {
-		o.Cache = 1.5 / float64(buckets) // one of them
+		o.Cache = 1.5 / float64(buckets) // one bucket
 	}
 	return o
 }
@@ -214,7 +215,7 @@ func (l *loaded) cacheRow(ctx context.Context, x *gphash.Index, c cacheSetting, 
 	return row, nil
 }
 
-// plotCache draws rates and hits over the size, by policy.
+// plotCache draws rates and hits over the cache size, by policy.
 func plotCache(res *Result) []Plot {
 	var plots []Plot
 	for _, row := range res.Rows {

@@ -27,7 +27,7 @@ bytes, their size. In the paper a loading takes up to hundreds of milliseconds; 
 	plots: plotCacheLoading,
 }
 
-// cachedBucket is what the cache has of a bucket of 8 slots, in bytes.
+// cachedBucket is the size of a cached bucket of 8 slots in bytes.
 const cachedBucket = 128
 
 func runGPHashCacheLoading(ctx context.Context, r *runner) (err error) {
@@ -66,13 +66,13 @@ func runGPHashCacheLoading(ctx context.Context, r *runner) (err error) {
 	return nil
 }
 
-// loadingModes are whether lookups go on while the cache is loaded.
+// loadingModes determine whether lookups continue while the cache is loaded.
 var loadingModes = []struct {
 	name   string
 	beside bool
 }{{"beside", true}, {"stop", false}}
 
-// carousel is batches of lookups in the memory of a GPU that come again and again.
+// carousel repeats batches of lookups in the memory of a GPU.
 type carousel struct {
 	*loaded
 	size     int // of a batch
@@ -81,7 +81,7 @@ type carousel struct {
 	keys     device.Slice[byte]
 
 	begun time.Time
-	ends  []time.Duration // of the batches so far
+	ends  []time.Duration // end times of the batches so far
 }
 
 func (r *runner) newCarousel(l *loaded, size int) (c *carousel, err error) {
@@ -121,13 +121,13 @@ func (c *carousel) turn(ctx context.Context, x *gphash.Index) error {
 	return nil
 }
 
-// begin forgets what was.
+// begin clears the times.
 func (c *carousel) begin() error {
 	c.begun, c.ends = time.Now(), c.ends[:0]
 	return c.residence.stream.Fill(c.residence.count.Ptr(), 0, 2)
 }
 
-// loading is when the cache was loaded.
+// loading is the time span of a load of the cache.
 type loading struct {
 	from, to time.Duration
 	err      error
@@ -139,9 +139,9 @@ func (c *carousel) load(ctx context.Context, x *gphash.Index) loading {
 	return loading{from, time.Since(c.begun), err}
 }
 
-// measure loads the cache once more between two turns.
+// measure loads the cache between two turns.
 func (c *carousel) measure(ctx context.Context, x *gphash.Index, name string, share float64, beside bool) error {
-	for range 2 { // what is hot, and what the cache brings
+	for range 2 { // to find the hot records, and the effect of the cache
 		if err := errors.Join(c.begin(), c.turn(ctx, x), x.LoadCache(ctx)); err != nil {
 			return err
 		}
@@ -180,7 +180,7 @@ func (c *carousel) loadBeside(ctx context.Context, x *gphash.Index) (is loading,
 	return <-done, err
 }
 
-// check makes sure that all lookups have found their keys, and the last batch its values.
+// check verifies that all lookups have found their keys, and the last batch its values.
 func (c *carousel) check(ctx context.Context) error {
 	d, hits := c.residence, make([]uint64, 1)
 	values := make([]byte, c.size*valueSize)
@@ -199,7 +199,7 @@ func (c *carousel) check(ctx context.Context) error {
 	return nil
 }
 
-// report adds the rows. A batch takes what has passed since the one before.
+// report adds the rows. The time of a batch is the time since the previous one.
 func (c *carousel) report(ctx context.Context, x *gphash.Index, name string, share float64, is loading) error {
 	times := make([]time.Duration, len(c.ends))
 	var before, during int
@@ -243,7 +243,7 @@ func (c *carousel) report(ctx context.Context, x *gphash.Index, name string, sha
 	return nil
 }
 
-// plotCacheLoading draws the throughput over time, a plot for each size of the cache.
+// plotCacheLoading draws the throughput over time, one plot per size of the cache.
 func plotCacheLoading(res *Result) []Plot {
 	var plots []Plot
 	for _, row := range res.Rows {

@@ -13,14 +13,14 @@ import (
 	"github.com/weftgo/weft/lab/internal/roofline"
 )
 
-// shape is how many levels, hash locations and slots an index has.
+// shape is the numbers of levels, hash locations and slots of an index.
 type shape struct{ levels, hashes, slots int }
 
-// String is the paper's way to write it: 2L-2H-8S.
+// String returns the paper's notation: 2L-2H-8S.
 func (s shape) String() string { return fmt.Sprintf("%dL-%dH-%dS", s.levels, s.hashes, s.slots) }
 
-// gphashShapes are those in which a key has 32 slots to choose from, a warp's, but for the
-// last two; the first one is the default.
+// gphashShapes returns shapes in which a key has 32 candidate slots, a warp's, except for the last
+// two. The first one is the default.
 func (r *runner) gphashShapes() []shape {
 	all := []shape{
 		{2, 2, 8}, {1, 2, 16}, {2, 1, 16}, {1, 4, 8}, {4, 1, 8}, {2, 4, 4}, {4, 2, 4}, {4, 4, 2}, {1, 2, 8}, {2, 2, 4},
@@ -31,7 +31,7 @@ func (r *runner) gphashShapes() []shape {
 	return all
 }
 
-// smallValue is the size of values where they do not count.
+// smallValue is the size of values where their size does not matter.
 const smallValue = 8
 
 var gphashLoadExperiment = Experiment{
@@ -57,7 +57,7 @@ var gphashLoads = []Published{
 	{"slab hash with a log, highest load factor", .82, "load"},
 }
 
-// loadStep is how many insertions lie between two looks at the load factor.
+// loadStep is the number of insertions between two readings of the load factor.
 const loadStep = 1 << 14
 
 func runGPHashLoad(ctx context.Context, r *runner) error {
@@ -93,15 +93,15 @@ func runGPHashLoad(ctx context.Context, r *runner) error {
 	return nil
 }
 
-// peerLoadKeys is the number of keys with which peers are looked at.
+// peerLoadKeys is the number of keys for the load factors of peers.
 const peerLoadKeys = 1 << 20
 
-// peerLoadOptions are those of a peer on the host which gets n keys.
+// peerLoadOptions returns the options of a peer on the host for n keys.
 func (r *runner) peerLoadOptions(capacity, n int) baseline.Options {
 	return baseline.Options{KeySize: 8, ValueSize: smallValue, Capacity: capacity, Size: int64(512*n + 16<<20), Seed: r.Seed + 1, NoLog: true}
 }
 
-// peerLoads inserts n keys into a peer and looks at its load factor.
+// peerLoads inserts n keys into a peer and reads its load factor.
 func (r *runner) peerLoads(ctx context.Context, name string, x *baseline.Index, n int) error {
 	row := Row{Structure: name, Op: "insert", KeyBits: 64, ValueBits: 8 * smallValue, N: n, Batch: loadStep, Limit: r.poolSwap()}
 	for at := 0; at < n; {
@@ -128,16 +128,17 @@ func (r *runner) peerLoads(ctx context.Context, name string, x *baseline.Index, 
 	return nil
 }
 
-// shapedOptions are those of an index of small values that may grow to n keys.
+// shapedOptions returns the options of an index of small values that may grow to n keys.
 func (r *runner) shapedOptions(s shape, capacity, n int) gphash.Options {
 	o := r.gphashOptions(8, capacity, 0)
-	o.Size = int64(8*slotSize(8)*n + 3*(smallValue+8)*n + 2*loose(n)) // the levels before, and two twice as large
+	// The previous levels, and two that are twice as large.
+	o.Size = int64(8*slotSize(8)*n + 3*(smallValue+8)*n + 2*loose(n))
 	o.ValueSize, o.Resize = smallValue, gphash.Stop
 	o.Levels, o.Hashes, o.Slots = s.levels, s.hashes, s.slots
 	return o
 }
 
-// gphashGrowth lets an index grow and looks at its load factor.
+// gphashGrowth lets an index grow and reads its load factor.
 func gphashGrowth(ctx context.Context, r *runner, s shape, n int) (err error) {
 	x, err := r.createIndex(r.shapedOptions(s, loadStep, n))
 	if err != nil {
@@ -203,7 +204,8 @@ func runGPHashConfig(ctx context.Context, r *runner) error {
 	return nil
 }
 
-// configBatch is how many keys are inserted between two looks whether an index for n has grown.
+// configBatch returns the number of insertions between two checks whether an index for n keys has
+// grown.
 func configBatch(n int) int { return max(min(1<<10, n/64), 1) }
 
 // gphashConfig measures one configuration.
@@ -252,13 +254,13 @@ func gphashConfig(ctx context.Context, r *runner, s shape, n int) (err error) {
 	return nil
 }
 
-// configFills is how often an index is filled at most, until it does not grow. On a GPU the warps of a
-// batch race for free slots, and which keys are left without one differs from run to run: the same
-// keys have made one index grow by two batches of 64 before another.
+// configFills bounds how often an index is filled until it does not grow. On a GPU the warps of a
+// batch race for free slots, and the keys without a slot differ between runs: with the same keys,
+// one index has grown two batches of 64 earlier than another.
 const configFills = 16
 
-// atMost fills indexes with so many keys, and with fewer where one grows before: fill returns how many it
-// had until then. It returns the number that fits.
+// atMost fills indexes with most keys, and with fewer if one grows before that. fill returns the
+// number of keys before the growth. atMost returns the number that fits.
 func atMost(most, fills int, fill func(most int) (before int, err error)) (int, error) {
 	for range fills {
 		before, err := fill(most)
@@ -270,8 +272,8 @@ func atMost(most, fills int, fill func(most int) (before int, err error)) (int, 
 	return 0, fmt.Errorf("%w: each of %d indexes has grown with fewer keys than the one before, the last at %d", errWrong, fills, most)
 }
 
-// until inserts keys up to a number of them, in batches, or until the index grows: it returns how many
-// there were before.
+// until inserts keys in batches, up to a number or until the index grows. It returns the number
+// before that.
 func (g *growth) until(ctx context.Context, most, batch int) (before int, err error) {
 	for g.keys < most && g.stats.Resizes == 0 {
 		before = g.keys
@@ -285,7 +287,7 @@ func (g *growth) until(ctx context.Context, most, batch int) (before int, err er
 	return before, nil
 }
 
-// highestLoad is how many keys an index has before the batch that makes it grow.
+// highestLoad returns the number of keys of an index before the batch that makes it grow.
 func highestLoad(ctx context.Context, r *runner, s shape, n int) (keys int, err error) {
 	x, err := r.createIndex(r.shapedOptions(s, n, n))
 	if err != nil {
@@ -295,8 +297,7 @@ func highestLoad(ctx context.Context, r *runner, s shape, n int) (keys int, err 
 	return newGrowth(r, x).until(ctx, math.MaxInt, configBatch(n))
 }
 
-// plotConfigs draws the rates of each operation over the highest load: a point per
-// configuration.
+// plotConfigs draws the rates of each operation over the highest load, one point per configuration.
 func plotConfigs(res *Result) []Plot {
 	var plots []Plot
 	for _, row := range res.Rows {

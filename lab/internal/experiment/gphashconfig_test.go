@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-// Where the same keys make one index grow earlier than another, as on a GPU, fewer are measured.
+// If one index grows earlier than another with the same keys, as on a GPU, fewer are measured.
 func TestAtMost(t *testing.T) {
 	for _, tt := range []struct {
-		grows []int // by fill: with more keys than these it grows
+		grows []int // per fill: it grows with more keys than this
 		want  int   // 0: no number is found
 	}{
 		{[]int{8000}, 7488}, {[]int{7488}, 7488}, {[]int{7360, 7488}, 7360}, {[]int{7424, 7360, 7400}, 7360}, {[]int{7424, 7360, 7296}, 0},

@@ -35,22 +35,22 @@ of four lines there, that of insertions copying the 160 bytes that one takes.` +
 	run: runGPHashDevice,
 }
 
-// Sizes of the run that the targets are for. Others are in proportion.
+// Sizes of the run with the targets. Other runs scale in proportion.
 const (
 	headlineKeys  = 35 << 20
 	headlineBatch = 1 << 20
 	headlinePool  = 8 << 30
 )
 
-// headline is what the table needs, for one pool after the other.
+// headline is the state for the table, for one pool after the other.
 type headline struct {
 	*loaded
 	run          *runner
-	batch, small int // operations of a batch, for rates and for latencies
-	calls, few   int // how many of each
+	batch, small int // operations per batch, for rates and for latencies
+	calls, few   int // numbers of calls of each
 	uniform      *workload.Requests
 	zipf, insert *workload.Requests
-	latest       *workload.Requests // zipf, but the hot records are those that were inserted last
+	latest       *workload.Requests // like zipf, but the hot records are the newest
 }
 
 func runGPHashDevice(ctx context.Context, r *runner) (err error) {
@@ -77,7 +77,7 @@ func runGPHashDevice(ctx context.Context, r *runner) (err error) {
 	return nil
 }
 
-// headlineCalls is how many batches of a row there are.
+// headlineCalls returns the number of batches of a row.
 func (r *runner) headlineCalls() int {
 	if r.Scale == Quick {
 		return 4
@@ -85,7 +85,8 @@ func (r *runner) headlineCalls() int {
 	return 16
 }
 
-// limits measures those of the bus, all over the pool and within a region, and of the memory that a mirror takes.
+// limits measures the limits of the bus, over the whole pool and within a region, and of memory the
+// size of a mirror.
 func (h *headline) limits(ctx context.Context, n int) error {
 	r := h.run
 	measure := func(region int, names ...string) (map[string]float64, error) {
@@ -122,16 +123,17 @@ func (h *headline) limits(ctx context.Context, n int) error {
 	return nil
 }
 
-// What an insertion copies over the bus: key, value, checksum, and the control word with a record of it.
+// Bytes that an insertion copies over the bus: key, value, checksum, and the control word with its
+// record.
 const (
 	insertBytes = 160
 	writeLimit  = roofline.DeviceToHost + "_160"
 )
 
-// mirrorRegion is a power of two of about the size of a mirror.
+// mirrorRegion returns a power of two of about the size of a mirror.
 func mirrorRegion(n int) int { return 1 << bits.Len(uint(n*slotSize(8))) }
 
-// poolBytes is the size of a pool for n records.
+// poolBytes returns the size of a pool for n records.
 func (h *headline) poolBytes(n int) int { return headlinePool / headlineKeys * n }
 
 // prepare makes columns for batches, and the requests.
@@ -156,7 +158,7 @@ func (h *headline) prepare(n int) (err error) {
 
 // ---- pools -------------------------------------------------------------------------
 
-// inNewPool makes a pool and does something with it, whose indexes are opened one after the other.
+// inNewPool makes a pool and calls do, which opens its indexes one after the other.
 func (h *headline) inNewPool(o gphash.Options, do func() error) (err error) {
 	x, folder, err := inPool(func(path string) (*gphash.Index, error) {
 		h.path = path
@@ -172,7 +174,7 @@ func (h *headline) inNewPool(o gphash.Options, do func() error) (err error) {
 	return do()
 }
 
-// options are those of a pool of the size that the table is for.
+// options returns the options of a pool with the size of the table.
 func (h *headline) options(tail int) gphash.Options {
 	o := h.run.gphashOptions(8, h.n, h.batch)
 	if tail > 0 {
@@ -190,7 +192,7 @@ type setting struct {
 	variant variant.GPHash
 }
 
-// Ways in which settings differ from the index.
+// Variants of the index that settings use.
 var (
 	nothing       = variant.GPHash{}
 	withoutFences = variant.GPHash{Unfenced: true}
@@ -208,7 +210,7 @@ func (h *headline) opened(ctx context.Context, s setting, do func(x *gphash.Inde
 	return nil
 }
 
-// operations measures the index whose operations are durable one by one.
+// operations measures the index with operations that are durable one by one.
 func (h *headline) operations(ctx context.Context) error {
 	mirror := gphash.OpenOptions{Mirror: true}
 	return h.inNewPool(h.options(0), func() error {
@@ -229,7 +231,7 @@ func (h *headline) operations(ctx context.Context) error {
 	})
 }
 
-// atomic measures the one whose batches are durable as a whole.
+// atomic measures the index with batches that are durable as a whole.
 func (h *headline) atomic(ctx context.Context) error {
 	tails := []struct {
 		name string
@@ -280,7 +282,7 @@ func (h *headline) peer(ctx context.Context, p persistentPeer) (err error) {
 
 // ---- rows ----------------------------------------------------------------------------
 
-// runs runs batches of one size, and says how long each call took.
+// runs runs batches of one size, and returns the time of each call.
 type runs func(ctx context.Context, calls, batch int) ([]time.Duration, error)
 
 func (h *headline) requests(q *workload.Requests) runs {
@@ -289,7 +291,7 @@ func (h *headline) requests(q *workload.Requests) runs {
 	}
 }
 
-// misses looks for records that are not there.
+// misses looks up absent records.
 func (h *headline) misses(ctx context.Context, calls, batch int) (times []time.Duration, err error) {
 	for c := range calls {
 		rows := h.begin(batch)
@@ -309,13 +311,13 @@ func (h *headline) misses(ctx context.Context, calls, batch int) (times []time.D
 	return times, nil
 }
 
-// limitOf is the name of the limit of operations in batches of a size.
+// limitOf returns the name of the limit of operations in batches of a size.
 type limitOf func(batch int) string
 
-// always is a limit whatever the size.
+// always returns the same limit for every size.
 func always(limit string) limitOf { return func(int) string { return limit } }
 
-// rows measures an operation in batches for rates, and for latencies.
+// rows measures an operation in batches for rates and in batches for latencies.
 func (h *headline) rows(ctx context.Context, structure, op string, limit limitOf, run runs) error {
 	for _, size := range []struct{ calls, batch int }{{h.calls, h.batch}, {h.few, h.small}} {
 		times, err := run(ctx, size.calls, size.batch)
@@ -327,7 +329,7 @@ func (h *headline) rows(ctx context.Context, structure, op string, limit limitOf
 	return nil
 }
 
-// medianRow is a row of the rate of the median call.
+// medianRow returns a row with the rate of the median call.
 func medianRow(structure, op string, batch int, times []time.Duration, limit string) Row {
 	row := timed(structure, op, 8, len(times)*batch, batch, times, limit)
 	row.OpsPerS = float64(batch) / max(row.Latency.P50, 1e-9)
@@ -335,7 +337,7 @@ func medianRow(structure, op string, batch int, times []time.Duration, limit str
 	return row
 }
 
-// insertions measures them by a setting, in a pool that is empty then.
+// insertions measures insertions by a setting, into an empty pool.
 func (h *headline) insertions(ctx context.Context, s setting) error {
 	return h.opened(ctx, s, func(x *gphash.Index) error {
 		if err := x.Clear(ctx); err != nil {
@@ -346,13 +348,13 @@ func (h *headline) insertions(ctx context.Context, s setting) error {
 	})
 }
 
-// fill inserts what is missing of all records.
+// fill inserts the remaining records.
 func (h *headline) fill(ctx context.Context) error {
 	_, err := h.session.run(ctx, h.insert, h.n-int(h.session.at), h.batch)
 	return err
 }
 
-// searches measures lookups of the pool, which has all records.
+// searches measures lookups in the pool with all records.
 func (h *headline) searches(ctx context.Context) error {
 	near := h.run.poolRead()
 	search := func(name, limit string) func(*gphash.Index) error {
@@ -396,13 +398,13 @@ func (h *headline) searches(ctx context.Context) error {
 
 // ---- YCSB C ----------------------------------------------------------------------------
 
-// cacheFills is how often the cache is loaded before, by what has been read since.
+// cacheFills is the number of loads of the cache before measuring, by the reads since the last one.
 const cacheFills = 2
 
-// cacheShare is what it has of the buckets, or of the values.
+// cacheShare is the share of the buckets, or of the values, in the cache.
 const cacheShare = .2
 
-// cached measures YCSB C with a cache of buckets, or of values, that has what is read most.
+// cached measures YCSB C with a cache of buckets, or of values, that holds the most frequent ones.
 func (h *headline) cached(ctx context.Context, x *gphash.Index, name, op string, q *workload.Requests, values bool) error {
 	for range cacheFills {
 		if _, err := h.session.run(ctx, q, h.calls*h.batch, h.batch); err != nil {
@@ -427,7 +429,8 @@ func (h *headline) cached(ctx context.Context, x *gphash.Index, name, op string,
 	return err
 }
 
-// distinctLimit is the limit of lookups by a Zipf distribution, of which each record of a batch is read once.
+// distinctLimit returns the limit of lookups with a Zipf distribution, in which each distinct
+// record of a batch is read once.
 func (h *headline) distinctLimit(batch int) string {
 	share, bus := h.distinct(batch), h.run.poolRead()
 	name := fmt.Sprintf("distinct%.0f_%s", 100*share, bus)
@@ -435,7 +438,8 @@ func (h *headline) distinctLimit(batch int) string {
 	return name
 }
 
-// limitCached gives a row the limit of reading a share of the values in memory of the GPU, and others over the bus.
+// limitCached sets the limit of a row: a share of the values is read from GPU memory, and the
+// others over the bus.
 func (h *headline) limitCached(row *Row, hits float64) {
 	limits, share := h.run.result.Limits, h.distinct(row.Batch)
 	memory := limits[roofline.In(roofline.Read128, mirrorRegion(h.n))]
@@ -444,7 +448,7 @@ func (h *headline) limitCached(row *Row, hits float64) {
 	row.LimitShare = row.OpsPerS / limits[row.Limit]
 }
 
-// distinct is the share of the requests of a batch that are for records which others before them are not for.
+// distinct returns the share of the requests of a batch that are the first for their record.
 func (h *headline) distinct(batch int) float64 {
 	requests, seen := make([]workload.Request, batch), make(map[uint64]struct{}, batch)
 	h.zipf.Fill(requests, 0)
@@ -456,12 +460,12 @@ func (h *headline) distinct(batch int) float64 {
 
 // ---- targets ----------------------------------------------------------------------------
 
-// headlineTargets are what is to be reached in the large batches: so many operations a second, or so many times as many
-// as another row.
+// headlineTargets are the targets of the large batches: a rate in operations per second, or a ratio
+// to another row.
 var headlineTargets = []struct {
 	structure, op string
 	least         float64
-	of            string // a structure; none: least is a rate
+	of            string // a structure; "": least is a rate
 }{
 	{"plain", "search", 3, "plain, unsorted"},
 	{"mirror", "search", 200e6, ""},
@@ -476,9 +480,9 @@ var headlineTargets = []struct {
 	{"atomic, tail 2^24", "insert", 3, "plain"},
 }
 
-// judge says of rows whether they reach their targets.
+// judge records in rows whether they reach their targets.
 func judge(rows []Row) {
-	find := func(structure, op string) *Row { // the first is that of the large batches
+	find := func(structure, op string) *Row { // the first row is that of the large batches
 		i := slices.IndexFunc(rows, func(r Row) bool { return r.Structure == structure && r.Op == op })
 		if i < 0 {
 			return nil

@@ -27,7 +27,7 @@ are drawn: the paper's click log, Criteo's, is not part of weft.` + bySideOf + h
 }
 
 const (
-	features = 26 // categorical ones of Criteo's log
+	features = 26 // categorical features of Criteo's log
 	floats   = valueSize / 4
 )
 
@@ -69,27 +69,26 @@ func runGPHashEmbedding(ctx context.Context, r *runner) (err error) {
 	return nil
 }
 
-// embedding is a table of vectors by the ids of features.
+// embedding is a table of vectors, keyed by ids of features.
 type embedding struct {
 	*session
 	structure string
-	per       int // ids of each feature
+	per       int // number of ids of each feature
 
 	ids   []uint64 // by sample and feature
 	found []bool
-	sums  []float32 // a vector per sample
+	sums  []float32 // one vector per sample
 }
 
-// id is the one of a feature's numbers: the feature, and behind it what a hash of a category
-// could be.
+// id returns an id: the feature, followed by bits that stand for the hash of a category.
 func (e *embedding) id(feature, number uint64) uint64 {
 	return feature<<56 | workload.Key[uint64](e.Seed, feature*uint64(e.per)+number)>>8
 }
 
-// element is a float of a vector: whole numbers, of which sums are exact.
+// element returns a float of a vector: a whole number, so that sums are exact.
 func element(id uint64, i int) float32 { return float32((id>>(i%24) + uint64(i)) % 1024) }
 
-// rowsFor makes room for n ids.
+// rowsFor allocates rows for n ids.
 func (e *embedding) rowsFor(n int) {
 	e.ids, e.found = slices.Grow(e.ids[:0], n)[:n], slices.Grow(e.found[:0], n)[:n]
 	e.keys, e.vals = slices.Grow(e.keys[:0], 8*n)[:8*n], slices.Grow(e.vals[:0], valueSize*n)[:valueSize*n]
@@ -169,7 +168,7 @@ func (e *embedding) sum() {
 	}
 }
 
-// check compares the sums with what they should be.
+// check compares the sums with the expected ones.
 func (e *embedding) check() error {
 	for s := range len(e.ids) / features {
 		for j := range floats {

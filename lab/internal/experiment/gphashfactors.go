@@ -38,7 +38,7 @@ var gphashGains = []Published{
 	{"warps that work on a key together, at most", 2.041, "x"}, {"keys in their slots, at most", 1.137, "x"}, {"the cache, at most", 1.409, "x"},
 }
 
-// gphashFactors are added one after the other, but for the last two.
+// gphashFactors are added one after the other, except for the last two.
 var gphashFactors = []struct {
 	name    string
 	hash    gphash.HashID
@@ -55,7 +55,7 @@ var gphashFactors = []struct {
 	{reservedKeys, gphash.Fast, gphash.OpenOptions{}, gphashkernels.Reserved},
 }
 
-// reservedKeys is the form of slots that the paper has. It is in place of "+ rounds".
+// reservedKeys is the paper's form of slots, an alternative to "+ rounds".
 const reservedKeys = "reserved keys"
 
 func runGPHashFactors(ctx context.Context, r *runner) (err error) {
@@ -88,13 +88,13 @@ func runGPHashFactors(ctx context.Context, r *runner) (err error) {
 	return r.inTurns(len(gphashFactors), func(i int) ([]Row, error) { return f.measure(ctx, r, i) })
 }
 
-// factorOps is how many operations of each mix are measured.
+// factorOps is the number of measured operations of each mix.
 const factorOps = 1 << 18
 
 // factorMixes are LOAD, C, B, A, F and D, in this order.
 var factorMixes = []workload.Mix{workload.Mixes[5], workload.Mixes[2], workload.Mixes[1], workload.Mixes[0], workload.Mixes[4], workload.Mixes[3]}
 
-// factors are the workloads, and what settings share.
+// factors holds the workloads, and the state that settings share.
 type factors struct {
 	n, ops   int
 	batches  []int
@@ -102,13 +102,13 @@ type factors struct {
 	pools    map[gphash.HashID]*factorPools
 }
 
-// factorPools are what all settings with one hash open: a pool with all records, and one for LOAD.
+// factorPools are the pools of all settings with one hash: one with all records, and one for LOAD.
 type factorPools struct{ full, empty *loaded }
 
 func (f *factors) makePools(ctx context.Context, r *runner, hash gphash.HashID) (err error) {
 	p := &factorPools{}
 	f.pools[hash] = p
-	rows := max(2*slices.Max(f.batches), min(f.n, loadBatch)) // a modification takes two
+	rows := max(2*slices.Max(f.batches), min(f.n, loadBatch)) // a modification takes two rows
 	insertions := int(f.requests[len(f.requests)-1].Inserts(uint64(f.ops)))
 	for _, made := range []struct {
 		to            **loaded
@@ -134,7 +134,7 @@ func (f *factors) free() (err error) {
 	return err
 }
 
-// measure runs all mixes by one setting.
+// measure runs all mixes with one setting.
 func (f *factors) measure(ctx context.Context, r *runner, i int) (rows []Row, err error) {
 	c := gphashFactors[i]
 	for _, l := range []*loaded{f.pools[c.hash].empty, f.pools[c.hash].full} {
@@ -156,7 +156,7 @@ func (f *factors) measure(ctx context.Context, r *runner, i int) (rows []Row, er
 	return rows, nil
 }
 
-// mixes runs those that a pool is for, and leaves it as it was.
+// mixes runs the mixes for a pool, and restores its contents.
 func (f *factors) mixes(ctx context.Context, l *loaded, x *gphash.Index, name string, batch int) (rows []Row, err error) {
 	if l.n > 0 {
 		if err := l.warm(ctx, x, f.requests[1], min(l.n, loadBatch)); err != nil {
@@ -167,7 +167,7 @@ func (f *factors) mixes(ctx context.Context, l *loaded, x *gphash.Index, name st
 		if (mix.InsertEvery == 1) != (l.n == 0) {
 			continue
 		}
-		l.at = 0 // what D inserts follows from the number of the request
+		l.at = 0 // the insertions of D depend on the number of the request
 		times, err := l.run(ctx, f.requests[j], f.ops, batch)
 		if err != nil {
 			return nil, fmt.Errorf("YCSB %s, batches of %d: %w", mix.Name, batch, err)
@@ -180,7 +180,7 @@ func (f *factors) mixes(ctx context.Context, l *loaded, x *gphash.Index, name st
 	return rows, nil
 }
 
-// shrink deletes what has been inserted since the pool was made.
+// shrink deletes the records inserted since the pool was made.
 func (l *loaded) shrink(ctx context.Context, x *gphash.Index) error {
 	more := len(l.stamps) - l.n
 	if more == 0 {
@@ -200,8 +200,7 @@ func (l *loaded) shrink(ctx context.Context, x *gphash.Index) error {
 	return err
 }
 
-// reopened is an index in an unnamed pool that has been opened with options which creating it
-// does not have.
+// reopened returns an index in an unnamed pool, opened with options that creation lacks.
 func (r *runner) reopened(ctx context.Context, o gphash.Options, open gphash.OpenOptions) (*gphash.Index, error) {
 	return unnamed(func(path string) (*gphash.Index, error) {
 		x, err := gphash.Create(path, r.Device, o)
@@ -216,8 +215,8 @@ func (r *runner) reopened(ctx context.Context, o gphash.Options, open gphash.Ope
 	})
 }
 
-// plotFactors draws the rate of each workload, over the size of batches, by setting, and by how much each setting is
-// faster than the one before.
+// plotFactors draws the rate of each workload over the batch size, by setting, and the speedup of
+// each setting over the one before.
 func plotFactors(res *Result) []Plot {
 	var plots []Plot
 	gains := Plot{Name: res.Experiment + "-gains", Title: "Times as fast as before", XLabel: "operations of a batch", YLabel: "times", LogX: true}
@@ -227,7 +226,8 @@ func plotFactors(res *Result) []Plot {
 			return Plot{Title: "YCSB " + row.Op, XLabel: "operations of a batch", YLabel: "operations per second", LogX: true}
 		}).point(row.Structure, float64(row.Batch), row.OpsPerS)
 		call := fmt.Sprint(row.Op, row.Batch)
-		if row.Structure == "mirror" || row.Structure == reservedKeys { // instead of the cache, and of rounds
+		// Alternatives to the cache and to rounds.
+		if row.Structure == "mirror" || row.Structure == reservedKeys {
 			continue
 		}
 		was, ok := before[call]

@@ -20,14 +20,14 @@ that of the median call over process, in the fastest of several rounds in which 
 	run: runGPHashFences,
 }
 
-// fencing is how an index orders what it writes.
+// fencing is a way in which an index orders its writes.
 type fencing struct {
 	name    string
 	is      gphash.Durability
 	variant variant.GPHash
 }
 
-// fencings are compared; the first is what the ratios refer to.
+// fencings returns the compared ways. Ratios refer to the first.
 func (r *runner) fencings() []fencing {
 	process := fencing{name: "process", is: gphash.Process}
 	if r.onGPU() {

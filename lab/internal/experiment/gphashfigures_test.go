@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/gphash"
 )
 
-// simulated runs an experiment on a simulated GPU, with few settings.
+// simulated runs an experiment with few settings on a simulated GPU.
 func simulated(t *testing.T, e Experiment) *Result {
 	t.Helper()
 	cfg := tiny(devicetest.OpenSim(t, nil))
@@ -40,7 +40,7 @@ func TestGPUExperimentsNeedOne(t *testing.T) {
 	}
 }
 
-// The parts of a latency add up to it, and are those that each index has.
+// The parts of a latency add up to it, and are those of each index.
 func TestBreakdownAddsUp(t *testing.T) {
 	for _, row := range simulated(t, gphashBreakdownExperiment).Rows {
 		name, host := strings.CutSuffix(row.Structure, onHost)
@@ -68,7 +68,7 @@ func TestBreakdownAddsUp(t *testing.T) {
 	}
 }
 
-// An index for fewer keys than a batch has is filled like any other.
+// An index for fewer keys than a batch is filled like any other.
 func TestConfigsOfSmallIndexes(t *testing.T) {
 	res := simulated(t, gphashConfigExperiment)
 	checkResult(t, res)
@@ -79,7 +79,7 @@ func TestConfigsOfSmallIndexes(t *testing.T) {
 	}
 }
 
-// A cache finds what is hot, by all policies; one bucket is as good as none.
+// A cache holds hot records under all policies. A single bucket has almost no effect.
 func TestCacheRowsHaveHits(t *testing.T) {
 	for _, row := range simulated(t, gphashCacheExperiment).Rows {
 		if (row.HitRatio != nil) != (row.Op == "C" && row.Structure != "none") {
@@ -91,7 +91,8 @@ func TestCacheRowsHaveHits(t *testing.T) {
 		}
 		least, most := 0., .1
 		if *row.Cache > 0 {
-			least, most = .1, 1 // the hottest fifth is more than Zipf's fifth, any fifth is some
+			// the hottest fifth gets more than Zipf's fifth, any fifth gets some
+			least, most = .1, 1
 		}
 		if *row.HitRatio < least || *row.HitRatio > most {
 			t.Errorf("%s of %g: hits %g", row.Structure, *row.Cache, *row.HitRatio)
@@ -102,7 +103,7 @@ func TestCacheRowsHaveHits(t *testing.T) {
 	}
 }
 
-// Every batch is before the loading, beside it, or behind it; one that waits for it takes as long.
+// Every batch is before, during or after the loading. One that waits for the loading takes as long.
 func TestLoadingAccountsForAllBatches(t *testing.T) {
 	type of struct{ structure, op string }
 	rows := map[of]Row{}
@@ -124,7 +125,7 @@ func TestLoadingAccountsForAllBatches(t *testing.T) {
 	}
 }
 
-// Lookups that find the wrong thing, or nothing, beside a loading are no figure.
+// Wrong or missing results of lookups during a loading are errors.
 func TestCarouselNoticesWrongAnswers(t *testing.T) {
 	r := &runner{Config: tiny(devicetest.OpenSim(t, nil)), result: &Result{Limits: map[string]float64{}}}
 	r.Scale = Quick
@@ -172,7 +173,7 @@ func TestFencesOnGPU(t *testing.T) {
 	}
 }
 
-// Rows of large batches are judged by others of the run, and by rates.
+// Rows of large batches are judged by other rows of the run, and by rates.
 func TestHeadlineTargets(t *testing.T) {
 	rows := []Row{
 		{Structure: "plain, unsorted", Op: "search", Batch: 8, OpsPerS: 10e6}, {Structure: "plain", Op: "search", Batch: 8, OpsPerS: 30e6},
@@ -191,7 +192,7 @@ func TestHeadlineTargets(t *testing.T) {
 	}
 }
 
-// Each target of the table is of a row that it has, and a cache finds what is read.
+// Each target of the table has a row, and a cache holds the records that are read.
 func TestHeadlineRows(t *testing.T) {
 	rows := simulated(t, gphashDeviceExperiment).Rows
 	targets := 0
@@ -209,7 +210,7 @@ func TestHeadlineRows(t *testing.T) {
 	}
 }
 
-// Recovery on a GPU has its parts, and a target that says by how much it is missed or reached.
+// Recovery on a GPU has parts, and a target with the margin by which it is missed or reached.
 func TestRecoveryOnGPU(t *testing.T) {
 	for _, row := range simulated(t, gphashRecoveryLargeExperiment).Rows {
 		sum := 0.

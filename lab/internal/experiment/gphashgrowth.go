@@ -11,15 +11,15 @@ import (
 	"github.com/weftgo/weft/internal/workload"
 )
 
-// growth inserts keys into an index that grows: those of the counters 0, 1, 2, …, with 8
-// bytes each, and values that follow from them.
+// growth inserts keys into an index that grows: those of the counters 0, 1, 2, …, with 8 bytes
+// each, and values derived from them.
 type growth struct {
 	*runner
 	index     *gphash.Index
 	valueSize int
 
-	keys    int     // inserted
-	seconds float64 // that took
+	keys    int     // number of inserted keys
+	seconds float64 // time of the insertions
 	stats   gphash.Stats
 
 	numbers   []uint64
@@ -32,7 +32,7 @@ func newGrowth(r *runner, x *gphash.Index) *growth {
 	return &growth{runner: r, index: x, valueSize: x.ValueSize()}
 }
 
-// column makes n keys, of the counters that at tells.
+// column makes n keys, of the counters at(i).
 func (g *growth) column(n int, at func(i uint64) uint64) {
 	g.numbers = slices.Grow(g.numbers[:0], n)[:n]
 	for i := range g.numbers {
@@ -48,7 +48,7 @@ func (g *growth) column(n int, at func(i uint64) uint64) {
 
 func (g *growth) value(i int) []byte { return g.vals[i*g.valueSize : (i+1)*g.valueSize] }
 
-// insert inserts the next n keys and returns how long that took.
+// insert inserts the next n keys and returns the time.
 func (g *growth) insert(ctx context.Context, n int) (took time.Duration, err error) {
 	g.column(n, func(i uint64) uint64 { return uint64(g.keys) + i })
 	for i, k := range g.numbers {
@@ -78,8 +78,8 @@ func (g *growth) fill(ctx context.Context, n int) error {
 	return nil
 }
 
-// lookups looks up as many keys as there are, of the counters from first on in any order, in
-// batches, and returns how long that took; so many must be there.
+// lookups looks up as many keys as the index has, of the counters from first on in any order, in
+// batches, and returns the time. Exactly want of them must be present.
 func (g *growth) lookups(ctx context.Context, first uint64, want int) (took time.Duration, err error) {
 	got, order := 0, workload.NewPermutation(uint64(g.keys), g.Seed)
 	for lo := 0; lo < g.keys; lo += loadBatch {
@@ -104,7 +104,7 @@ func (g *growth) lookups(ctx context.Context, first uint64, want int) (took time
 	return took, nil
 }
 
-// verify makes sure that all keys are there, and no others.
+// verify verifies that exactly the inserted keys are present.
 func (g *growth) verify(ctx context.Context) error {
 	if _, err := g.lookups(ctx, 0, g.keys); err != nil {
 		return err

@@ -40,7 +40,7 @@ func runGPHashMicro(ctx context.Context, r *runner) error {
 	return nil
 }
 
-// gphashMicro measures all operations on all indexes at one size of keys.
+// gphashMicro measures all operations on all indexes at one key size.
 func (r *runner) gphashMicro(ctx context.Context, keySize, n int, sizes []int) (err error) {
 	v, err := r.newRivals(keySize, sizes[len(sizes)-1])
 	if err != nil {
@@ -64,7 +64,8 @@ func (r *runner) gphashMicro(ctx context.Context, keySize, n int, sizes []int) (
 	return nil
 }
 
-// microRows measures all operations on n records of an index, which is empty; x is it, or nil.
+// microRows measures all operations on n records of an empty index. x is the index of gphash, or
+// nil.
 func (s *session) microRows(ctx context.Context, structure string, x *gphash.Index, n, batch int) ([]Row, error) {
 	m := &micro{session: s, n: n, size: batch, structure: structure}
 	if err := m.measure(ctx); err != nil || x == nil {
@@ -80,10 +81,10 @@ func (s *session) microRows(ctx context.Context, structure string, x *gphash.Ind
 	return m.done, err
 }
 
-// micro measures operations one kind after the other.
+// micro measures one kind of operations after the other.
 type micro struct {
 	*session
-	n, size   int // records; of a batch
+	n, size   int // number of records; batch size
 	structure string
 	done      []Row
 }
@@ -93,7 +94,7 @@ func (m *micro) measure(ctx context.Context) error {
 	insert := workload.Mix{Name: "insert", InsertEvery: 1}
 	read := workload.Mix{Name: "get_hit", Read: 1}
 	update := workload.Mix{Name: "update", Update: 1}
-	for _, mix := range []workload.Mix{insert, update, read} { // reading checks what was written
+	for _, mix := range []workload.Mix{insert, update, read} { // the reads verify the writes
 		if err := m.requests(ctx, mix); err != nil {
 			return fmt.Errorf("%s: %w", mix.Name, err)
 		}
@@ -104,7 +105,7 @@ func (m *micro) measure(ctx context.Context) error {
 	return m.all(ctx, "delete", m.poolSwap(), 0, m.n, m.remove)
 }
 
-// requests measures as many requests of a mix as there are records.
+// requests measures as many requests of a mix as the index has records.
 func (m *micro) requests(ctx context.Context, mix workload.Mix) error {
 	records := uint64(m.n)
 	if mix.InsertEvery > 0 {
@@ -128,8 +129,8 @@ func (m *micro) requests(ctx context.Context, mix workload.Mix) error {
 	return nil
 }
 
-// all measures calls with the keys of n records from first on, in order, which are as
-// random to an index as any.
+// all measures calls with the keys of n records from first on, in order. To an index, these keys
+// are as random as any.
 func (m *micro) all(ctx context.Context, op, limit string, first uint64, n int, call func(context.Context) error) error {
 	m.step("%s: %s, keys of %d bytes, batches of %d", m.structure, op, m.keySize, m.size)
 	var times []time.Duration

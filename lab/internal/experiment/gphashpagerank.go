@@ -29,11 +29,11 @@ not part of weft.` + bySideOf + hostMemory,
 
 const (
 	iterations  = 3
-	edgesPer    = 16 // vertex, on average
+	edgesPer    = 16 // edges per vertex, on average
 	listed      = valueSize / 8
 	damping     = .85
 	degreeTheta = .7
-	blockSize   = 256 // vertices at a time
+	blockSize   = 256 // number of vertices at a time
 )
 
 func runGPHashPageRank(ctx context.Context, r *runner) (err error) {
@@ -79,7 +79,7 @@ func runGPHashPageRank(ctx context.Context, r *runner) (err error) {
 	return nil
 }
 
-// run loads the graph, and goes through it.
+// run loads the graph and runs the iterations.
 func (p *pageRank) run(ctx context.Context, structure string, want []float64) error {
 	p.step("gphash-fig10-pagerank: %s: loading", structure)
 	if err := p.load(ctx); err != nil {
@@ -94,14 +94,14 @@ func (p *pageRank) run(ctx context.Context, structure string, want []float64) er
 	return p.check(ctx, want)
 }
 
-// zipfGraph is the edges of a graph by the vertex that they point to.
+// zipfGraph holds the edges of a graph by target vertex.
 type zipfGraph struct {
-	first   []int    // of the sources of each vertex; one more than there are vertices
+	first   []int    // start of the sources of each vertex, and the end
 	sources []uint32 // of the edges
 	out     []uint32 // degrees
 }
 
-// drawGraph draws a graph of n vertices. Both ends of an edge are skewed, each in its way.
+// drawGraph draws a graph of n vertices. Both ends of an edge are skewed, independently.
 func drawGraph(seed uint64, n, edges int) (*zipfGraph, error) {
 	zipf, err := workload.NewZipf(uint64(n), degreeTheta)
 	if err != nil {
@@ -129,10 +129,10 @@ func drawGraph(seed uint64, n, edges int) (*zipfGraph, error) {
 
 func (g *zipfGraph) vertices() int { return len(g.out) }
 
-// lists is how many records the sources of a vertex take.
+// lists returns the number of records for the sources of a vertex.
 func (g *zipfGraph) lists(v int) int { return (g.first[v+1] - g.first[v] + listed - 1) / listed }
 
-// records is how many the graph takes in an index.
+// records returns the number of records of the graph in an index.
 func (g *zipfGraph) records() int {
 	n := g.vertices()
 	for v := range g.vertices() {
@@ -141,7 +141,7 @@ func (g *zipfGraph) records() int {
 	return n
 }
 
-// ranks is PageRank over slices.
+// ranks computes PageRank over slices.
 func (g *zipfGraph) ranks() []float64 {
 	now, next := make([]float64, g.vertices()), make([]float64, g.vertices())
 	for v := range now {
@@ -162,8 +162,8 @@ func (g *zipfGraph) ranks() []float64 {
 
 func rankOf(sum float64, vertices int) float64 { return (1-damping)/float64(vertices) + damping*sum }
 
-// pageRank is a graph in an index. A key is a vertex and, in its low half, 0 for the record
-// of its rank, or the number of a list, from 1 on.
+// pageRank is a graph in an index. A key is a vertex with, in its low half, 0 for the record of its
+// rank, or the number of a list, from 1 on.
 type pageRank struct {
 	*session
 	graph *zipfGraph
@@ -186,7 +186,7 @@ func (p *pageRank) begin() { p.numbers = p.numbers[:0] }
 // ask adds a key to the batch.
 func (p *pageRank) ask(vertex, list uint64) { p.numbers = append(p.numbers, vertex<<32|list) }
 
-// columns makes room for the batch.
+// columns allocates the columns of the batch.
 func (p *pageRank) columns() {
 	n := len(p.numbers)
 	p.keys, p.vals = slices.Grow(p.keys[:0], 8*n)[:8*n], slices.Grow(p.vals[:0], valueSize*n)[:valueSize*n]
@@ -239,7 +239,7 @@ func (p *pageRank) load(ctx context.Context) error {
 	return err
 }
 
-// get looks the batch up; all of it must be there.
+// get looks up the batch. All keys must be present.
 func (p *pageRank) get(ctx context.Context) error {
 	p.columns()
 	p.ok = slices.Grow(p.ok[:0], len(p.numbers))[:len(p.numbers)]
@@ -259,7 +259,8 @@ func (p *pageRank) put(ctx context.Context) (inserted int, err error) {
 	})
 }
 
-// inPieces makes calls for the batch, of loadBatch rows at most, times them, and adds up what they count.
+// inPieces makes calls for the batch, of at most loadBatch rows each, measures their time, and adds
+// up their counts.
 func (p *pageRank) inPieces(call func(lo, hi int) (int, error)) (sum int, err error) {
 	for lo := 0; lo < len(p.numbers); lo += loadBatch {
 		hi := min(lo+loadBatch, len(p.numbers))
@@ -273,7 +274,7 @@ func (p *pageRank) inPieces(call func(lo, hi int) (int, error)) (sum int, err er
 	return sum, nil
 }
 
-// iterate makes new ranks of all vertices.
+// iterate computes new ranks of all vertices.
 func (p *pageRank) iterate(ctx context.Context, iteration int) error {
 	for lo := 0; lo < p.graph.vertices(); lo += blockSize {
 		if err := p.block(ctx, iteration, lo, min(lo+blockSize, p.graph.vertices())); err != nil {
@@ -283,7 +284,7 @@ func (p *pageRank) iterate(ctx context.Context, iteration int) error {
 	return nil
 }
 
-// block makes new ranks of some vertices.
+// block computes new ranks of some vertices.
 func (p *pageRank) block(ctx context.Context, iteration, lo, hi int) error {
 	p.begin()
 	for v := lo; v < hi; v++ {
@@ -316,7 +317,7 @@ func (p *pageRank) block(ctx context.Context, iteration, lo, hi int) error {
 	return err
 }
 
-// sums adds up what points to each of some vertices, of which it knows how many that are.
+// sums adds up the ranks of the sources of some vertices, given the numbers of the sources.
 func (p *pageRank) sums(ctx context.Context, iteration, first int, degrees []int) ([]float64, error) {
 	sums := make([]float64, len(degrees))
 	p.begin()

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// plotFor is the plot of a name, which fresh makes if it is not there yet.
+// plotFor returns the plot with a name, which fresh makes if it is missing.
 func plotFor(plots *[]Plot, name string, fresh func() Plot) *Plot {
 	i := slices.IndexFunc(*plots, func(p Plot) bool { return p.Name == name })
 	if i < 0 {
@@ -17,7 +17,7 @@ func plotFor(plots *[]Plot, name string, fresh func() Plot) *Plot {
 	return &(*plots)[i]
 }
 
-// lineOf is the name of the line of an operation, and of those of each peer.
+// lineOf returns the name of the line of an operation, with the peer if the row has one.
 func lineOf(row Row) string {
 	if row.Structure == gphashName {
 		return row.Op
@@ -25,8 +25,8 @@ func lineOf(row Row) string {
 	return row.Structure + ": " + row.Op
 }
 
-// plotLatencies draws, for each size of keys, the latency of calls over the throughput: a
-// line per operation, along which batches grow, and for those of each peer.
+// plotLatencies draws the latency of calls over the throughput, for each key size. It has a line
+// for each operation, and for those of each peer, along which batches grow.
 func plotLatencies(res *Result) []Plot {
 	var plots []Plot
 	for _, row := range res.Rows {

@@ -49,7 +49,7 @@ func runGPHashRecovery(ctx context.Context, r *runner) error {
 	return nil
 }
 
-// gphashRecovery measures opening a pool of so many keys.
+// gphashRecovery measures opening a pool with a number of keys.
 func gphashRecovery(ctx context.Context, r *runner, keys int) (err error) {
 	var path string
 	x, folder, err := inPool(func(at string) (*gphash.Index, error) {
@@ -98,7 +98,7 @@ func gphashRecovery(ctx context.Context, r *runner, keys int) (err error) {
 	return nil
 }
 
-// opening is how long it took to open a pool.
+// opening is the time of opening a pool.
 type opening struct {
 	took  time.Duration
 	times gphash.Times
@@ -106,7 +106,7 @@ type opening struct {
 
 func (o opening) recovery() time.Duration { return o.times.Recovery() }
 
-// parts are those that took any time.
+// parts returns the parts that took any time.
 func (o opening) parts() (parts []Part) {
 	t := &o.times
 	for _, p := range []struct {
@@ -120,14 +120,13 @@ func (o opening) parts() (parts []Part) {
 	return parts
 }
 
-// medianRun is the run in the midst of all by some time.
+// medianRun returns the median run by some time.
 func medianRun(runs []opening, by func(opening) time.Duration) opening {
 	sorted := slices.SortedFunc(slices.Values(runs), func(a, b opening) int { return cmp.Compare(by(a), by(b)) })
 	return sorted[len(sorted)/2]
 }
 
-// reopen opens the pool and closes it, or leaves a crashed one as it was, and returns how long
-// opening took.
+// reopen opens the pool and closes it, or restores a crashed one. It returns the time of opening.
 func (g *growth) reopen(ctx context.Context, path string, crashed, verify bool) (o opening, err error) {
 	if crashed {
 		again := path + ".again"
@@ -152,7 +151,7 @@ func (g *growth) reopen(ctx context.Context, path string, crashed, verify bool) 
 	return o, err
 }
 
-// copyFile makes a file of what is in another one.
+// copyFile copies a file.
 func copyFile(to, from string) error {
 	in, err := os.Open(from)
 	if err != nil {

@@ -63,7 +63,7 @@ func runGPHashRecoveryLarge(ctx context.Context, r *runner) (err error) {
 	return nil
 }
 
-// crash is the file that a crash has left of an index, whose last batch has deleted keys.
+// crash is the file that a crash has left of an index, after a last batch that deleted keys.
 type crash struct {
 	*growth
 	path     string
@@ -71,7 +71,7 @@ type crash struct {
 	sampling workload.Permutation
 }
 
-// crashed makes an index of n keys and keeps what its file is like while it is open.
+// crashed makes an index of n keys and copies its file while it is open.
 func (r *runner) crashed(ctx context.Context, n int) (c *crash, err error) {
 	var path string
 	x, folder, err := inPool(func(at string) (*gphash.Index, error) {
@@ -93,7 +93,7 @@ func (r *runner) crashed(ctx context.Context, n int) (c *crash, err error) {
 	return c, nil
 }
 
-// recoveryOptions are those of a pool that is not much larger than what n keys take.
+// recoveryOptions returns the options of a pool that is little larger than n keys require.
 func (r *runner) recoveryOptions(n int) gphash.Options {
 	slots := 24
 	for slots/100*85+slots%100*85/100 < n {
@@ -107,7 +107,7 @@ func (r *runner) recoveryOptions(n int) gphash.Options {
 	}
 }
 
-// build inserts n keys, and deletes some of them again.
+// build inserts n keys, and deletes some of them.
 func (c *crash) build(ctx context.Context, n int) error {
 	for c.keys < n {
 		c.step("gphash-recovery-large: %d of %d keys", c.keys, n)
@@ -172,7 +172,7 @@ func (c *crash) row(name, op string, took time.Duration, parts []Part) Row {
 	}
 }
 
-// open opens a copy of the file, makes sure that all is there, and forgets it.
+// open opens a copy of the file, verifies its contents, and removes it.
 func (c *crash) open(ctx context.Context, o gphash.OpenOptions) (run opening, err error) {
 	path := c.path + ".again"
 	if err := copyFile(path, c.path); err != nil {
@@ -186,7 +186,7 @@ func (c *crash) open(ctx context.Context, o gphash.OpenOptions) (run opening, er
 	}
 	run = opening{time.Since(start), report.Times}
 	defer func() { err = errors.Join(err, x.Close()) }()
-	// Slots of keys that were deleted are free from the next launch on: those of the last are tombs.
+	// Slots of deleted keys are free from the next launch on. Those of the last launch are tombs.
 	if report.Keys != uint64(c.keys) || report.Tombs == 0 || report.Tombs > uint64(c.deleted) {
 		return run, fmt.Errorf("%w: %d keys and %d tombs were found, want %d and up to %d", errWrong, report.Keys, report.Tombs, c.keys, c.deleted)
 	}

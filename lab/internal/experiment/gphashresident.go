@@ -10,24 +10,24 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Experiments on what a GPU gains have their batches in its memory, where a program that runs
-// on it has them. Sessions make them on the host and check there: that way is not timed.
+// Experiments on the gain from a GPU have their batches in its memory, where a program on it has
+// them. Sessions make and check batches on the host; copying them is not timed.
 
 const onDevice = ` Batches lie in the memory of the GPU, and so do results; the host's clock runs until all is done.`
 
-// clocked is a byteMap that says itself how long its last call took, since not all of it counts.
+// clocked is a byteMap that measures its last call itself, because part of it does not count.
 type clocked interface{ took() time.Duration }
 
-// residence is what batches in the memory of a GPU need, for one index after the other.
+// residence holds what batches in the memory of a GPU need, for one index after the other.
 type residence struct {
 	*runner
 	keySize int
 	all     deviceRows
-	count   device.Slice[uint64] // what a call counts
-	last    time.Duration        // that the last call took
+	count   device.Slice[uint64] // counter of a call
+	last    time.Duration        // time of the last call
 }
 
-// deviceRows are columns of a batch in the memory of a GPU.
+// deviceRows holds the columns of a batch in the memory of a GPU.
 type deviceRows struct {
 	kinds      device.Slice[weft.OpKind]
 	keys, vals device.Slice[byte]
@@ -64,7 +64,7 @@ func (d *residence) free() error {
 
 func (d *residence) took() time.Duration { return d.last }
 
-// bring copies a batch to the GPU, as far as it is given: its first n rows.
+// bring copies the first n rows of the given columns to the GPU.
 func (d *residence) bring(ctx context.Context, n int, kinds []weft.OpKind, keys, values []byte) (deviceRows, error) {
 	b := deviceRows{d.all.kinds.Sub(0, n), d.all.keys.Sub(0, n*d.keySize), d.all.vals.Sub(0, n*valueSize), d.all.ok.Sub(0, n)}
 	return b, errors.Join(b.kinds.CopyFrom(d.stream, kinds), b.keys.CopyFrom(d.stream, keys), b.vals.CopyFrom(d.stream, values),
@@ -76,7 +76,7 @@ func (d *residence) fetch(ctx context.Context, b deviceRows, values []byte, ok [
 	return errors.Join(b.vals.CopyTo(ctx, d.stream, values), b.ok.CopyTo(ctx, d.stream, ok))
 }
 
-// time is how long it takes to submit work to the stream, and to do it.
+// time returns the time to submit work to the stream and to complete it.
 func (d *residence) time(ctx context.Context, submit func() error) (time.Duration, error) {
 	start := time.Now()
 	err := submit()
@@ -86,7 +86,7 @@ func (d *residence) time(ctx context.Context, submit func() error) (time.Duratio
 	return time.Since(start), err
 }
 
-// deviceMap is a byteMap that takes batches in the memory of a GPU, too, if it works there.
+// deviceMap is a byteMap that also takes batches in the memory of a GPU, if it works there.
 type deviceMap interface {
 	byteMap
 	PutOn(s *device.Stream, keys, values device.Slice[byte], inserted ...device.Slice[uint64]) error
@@ -97,15 +97,15 @@ type deviceMap interface {
 	Sync(ctx context.Context) error
 }
 
-// resident is an index of a GPU, which is given batches there.
+// resident is an index on a GPU with batches in its memory.
 type resident struct {
 	deviceMap
 	*residence
-	// located, if not nil, receives how long each batch of lookups takes without values.
+	// located, if not nil, receives the time of each batch of lookups without values.
 	located *[]time.Duration
 }
 
-// counted times a call and returns what it has counted.
+// counted measures a call and returns its count.
 func (m resident) counted(ctx context.Context, call func() error) (n int, err error) {
 	if m.last, err = m.time(ctx, call); err != nil {
 		return 0, err
@@ -150,16 +150,16 @@ func (m resident) Apply(ctx context.Context, kinds []weft.OpKind, keys, values [
 	return m.fetch(ctx, b, values, ok)
 }
 
-// assisted is an index of the host at work for a program of a GPU: batches come to it, and
-// results go back, by copies through page-locked memory.
+// assisted is an index on the host that serves a program on a GPU. Batches and results are copied
+// through page-locked memory.
 type assisted struct {
 	byteMap
 	*residence
 	host   hostRows
-	copies []time.Duration // what these took of each call
+	copies []time.Duration // time of the copies of each call
 }
 
-// hostRows are columns of a batch in page-locked memory of the host.
+// hostRows holds the columns of a batch in page-locked host memory.
 type hostRows struct {
 	kinds      []weft.OpKind
 	keys, vals []byte
@@ -181,18 +181,18 @@ func (d *residence) newHostRows() (h hostRows, undo func() error, err error) {
 	return h, func() error { return errors.Join(d.stream.Sync(context.Background()), d.Device.FreeHost(all)) }, nil
 }
 
-// first are the first n rows.
+// first returns the first n rows.
 func (h hostRows) first(n int) hostRows {
 	return hostRows{h.kinds[:n], h.keys[:n*len(h.keys)/len(h.ok)], h.vals[:n*valueSize], h.ok[:n]}
 }
 
-// travel is a column on its way: its memory on the host, and where it is on the GPU.
+// travel is a column to copy: its memory on the host and on the GPU.
 type travel struct {
 	host []byte
 	gpu  device.Ptr
 }
 
-// call times an operation of the host between the ways of columns there and back.
+// call measures an operation of the host between the copies of columns to and from it.
 func (m *assisted) call(ctx context.Context, there []travel, work func() error, back []travel) error {
 	out, err := m.copy(ctx, there, func(t travel) error { return m.stream.CopyOutAsync(t.host, t.gpu) })
 	if err != nil {
@@ -209,7 +209,7 @@ func (m *assisted) call(ctx context.Context, there []travel, work func() error, 
 	return err
 }
 
-// copy times copies of columns.
+// copy copies columns and returns the time.
 func (m *assisted) copy(ctx context.Context, columns []travel, one func(travel) error) (time.Duration, error) {
 	return m.time(ctx, func() (err error) {
 		for _, t := range columns {

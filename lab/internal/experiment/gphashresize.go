@@ -23,13 +23,13 @@ there. In the paper, too, a resize takes up to hundreds of milliseconds.` + host
 	plots: plotResizes,
 }
 
-// resizePolicies are who moves the keys.
+// resizePolicies determine who moves the keys.
 var resizePolicies = []struct {
 	name string
 	is   gphash.Resize
 }{{"Stop", gphash.Stop}, {"Beside", gphash.Beside}}
 
-// leastResized is a number of keys for an eighth of which an index has to grow.
+// leastResized is the smallest number of keys with which an index grows.
 const leastResized = 64
 
 func runGPHashResize(ctx context.Context, r *runner) error {
@@ -56,7 +56,7 @@ func runGPHashResize(ctx context.Context, r *runner) error {
 func gphashResize(ctx context.Context, r *runner, name string, policy gphash.Resize, n int) (err error) {
 	o := r.gphashOptions(8, n, defaultBatch)
 	o.Capacity, o.Resize = min(n/8, 1<<14), policy
-	o.Size += int64(3 * slotSize(8) * n) // levels that are drained
+	o.Size += int64(3 * slotSize(8) * n) // space for drained levels
 	x, err := r.createIndex(o)
 	if err != nil {
 		return err
@@ -95,8 +95,8 @@ func gphashResize(ctx context.Context, r *runner, name string, policy gphash.Res
 	return g.verify(ctx)
 }
 
-// plotResizes draws the latency of batches over the keys that are there, and how long a
-// resize takes over the buckets that it adds.
+// plotResizes draws the latency of batches over the number of keys, and the time of a resize over
+// the number of buckets it adds.
 func plotResizes(res *Result) []Plot {
 	batches := Plot{Name: res.Experiment + "-batches", Title: "Batches while the index grows", XLabel: "keys", YLabel: "seconds", LogY: true}
 	stops := Plot{Name: res.Experiment, Title: "A resize at once", XLabel: "buckets of the new level", YLabel: "seconds", LogX: true, LogY: true}

@@ -10,10 +10,10 @@ import (
 	"github.com/weftgo/weft/gphash"
 )
 
-// rivals are the indexes that figures of the GPHash paper set side by side, for batches of one size of keys. On a GPU
-// these batches, and what they return, are in its memory, and the indexes work there, in place, or on the host, to
-// which batches come and from which results go (section 4.1: GPM-enabled and CPU-assisted). On a CPU
-// the persistent index is alone; gphash-baselines has its peers there.
+// rivals are the indexes that figures of the GPHash paper compare, for batches of one key size. On
+// a GPU these batches and their results are in its memory. The indexes work there, in place, or on
+// the host, with copies of batches and results (section 4.1: GPM-enabled and CPU-assisted). On a
+// CPU the persistent index is alone; gphash-baselines has its peers there.
 type rivals struct {
 	*runner
 	residence *residence // nil on a CPU
@@ -22,10 +22,10 @@ type rivals struct {
 	undo      []func() error
 }
 
-// rival is one of them.
+// rival is one of the compared indexes.
 type rival struct {
 	persistentPeer
-	host bool // it works on the host, for a program of a GPU
+	host bool // works on the host, for a program on a GPU
 }
 
 // gphashAlone is the index with its default hash.
@@ -33,7 +33,7 @@ var gphashAlone = persistentPeer{gphashName, true, func(r *runner, path string, 
 	return gphash.Create(path, r.Device, r.gphashOptions(keySize, n, batch))
 }}
 
-// newRivals prepares indexes for batches of so many rows.
+// newRivals prepares indexes for batches of up to a number of rows.
 func (r *runner) newRivals(keySize, rows int) (v *rivals, err error) {
 	v = &rivals{runner: r}
 	if !r.onGPU() {
@@ -64,7 +64,7 @@ func (r *runner) newRivals(keySize, rows int) (v *rivals, err error) {
 	return v, nil
 }
 
-// close undoes newRivals, the last thing first.
+// close undoes newRivals, in reverse order.
 func (v *rivals) close() (err error) {
 	for i := len(v.undo) - 1; i >= 0; i-- {
 		err = errors.Join(err, v.undo[i]())
@@ -72,7 +72,7 @@ func (v *rivals) close() (err error) {
 	return err
 }
 
-// rivalsOn are all that there are on this kind of device. The first is what experiments are about.
+// rivalsOn returns all rivals for this kind of device. The first is the subject of experiments.
 func (r *runner) rivalsOn() []rival {
 	if !r.onGPU() {
 		return []rival{{gphashAlone, false}}
@@ -88,8 +88,8 @@ func (p *rival) label() string {
 	return p.name
 }
 
-// measure makes an index for n records that is changed by batches of so many, in a pool of its own, measures it in a
-// session, and closes it. index is that of gphash, or nil.
+// measure makes an index for n records and a batch size, in a new pool, measures it in a session,
+// and closes it. index is that of gphash, or nil.
 func (v *rivals) measure(p rival, keySize, n, batch int, do func(s *session, index *gphash.Index) error) (err error) {
 	on := v.runner
 	if p.host {
@@ -153,7 +153,7 @@ func countTrue(all []bool) (n int) {
 	return n
 }
 
-// bySideOf is what the text of experiments says that have rivals.
+// bySideOf is the note on peers in the texts of experiments with rivals.
 const bySideOf = ` On a GPU batches lie in its memory, and so do results; the clock of the host runs until all is done. The peers of gphash-baselines do the
 same there, each in a pool of its own mapped in the same way: Clevel hashing, a thread for each operation (clevel), and a slab hash with its undo log, a
 warp for each. "host" is the index, and Clevel hashing, on all cores of the host, at work for the GPU: batches are copied to it, and results back, through

@@ -14,19 +14,19 @@ import (
 	"github.com/weftgo/weft/internal/workload"
 )
 
-// session is requests to one index, batch by batch, whose answers are checked: each value
-// tells which request has written it.
+// session runs requests on one index, batch by batch, and checks the results: each value identifies
+// the request that wrote it.
 type session struct {
 	*runner
 	table   byteMap
 	keySize int
-	// ordered: operations of a batch on one key run in their order. Otherwise a read may
-	// see any write that runs beside it.
+	// ordered means that operations of a batch on one key run in order. Otherwise a read may see
+	// any concurrent write.
 	ordered bool
 
-	at     uint64   // requests so far
-	past   []phase  // what they were
-	stamps []uint64 // of the oldest write that a read may find, by record
+	at     uint64   // number of requests so far
+	past   []phase  // their mixes
+	stamps []uint64 // by record, of the oldest write that a read may find
 	batch  []workload.Request
 	rows   []access
 	kinds  []weft.OpKind
@@ -35,17 +35,17 @@ type session struct {
 	ok     []bool
 }
 
-// phase is requests that a session has run, from a number on.
+// phase is a series of requests that a session has run, from a number on.
 type phase struct {
 	from uint64
 	of   *workload.Requests
 }
 
-// access is one operation of a batch as an index runs it; a Modify takes two of them.
+// access is one operation of a batch on an index. A Modify takes two.
 type access struct {
 	kind   weft.OpKind
 	record uint64
-	stamp  uint64 // that a Put writes
+	stamp  uint64 // written by a Put
 }
 
 func newSession(r *runner, table byteMap, keySize int, ordered bool) *session {
@@ -73,10 +73,10 @@ func (s *session) load(ctx context.Context, n int) error {
 	return nil
 }
 
-// loadBatch is how many records are inserted at a time where that is not timed.
+// loadBatch is the number of records inserted at a time, untimed.
 const loadBatch = 1 << 16
 
-// begin makes room for a batch of n rows.
+// begin allocates a batch of n rows.
 func (s *session) begin(n int) []access {
 	s.rows = slices.Grow(s.rows[:0], n)[:n]
 	return s.rows
@@ -99,10 +99,10 @@ func (s *session) fill() {
 	})
 }
 
-// onCores cuts [0, n) into parts that all cores work on, so that what is not measured takes little of the time of
+// onCores splits [0, n) into parts and runs them on all cores, so that untimed work takes little of
 // a run.
 func onCores(n int, part func(lo, hi int)) {
-	const least = 1 << 9 // some 20 us of work
+	const least = 1 << 9 // about 20 us of work
 	cores := max(min(runtime.GOMAXPROCS(0), n/least), 1)
 	var wg sync.WaitGroup
 	for c := range cores {
@@ -113,18 +113,18 @@ func onCores(n int, part func(lo, hi int)) {
 
 func (s *session) value(i int) []byte { return s.vals[i*valueSize : (i+1)*valueSize] }
 
-// run runs the next n requests in batches of one size, and returns how long each took.
+// run runs the next n requests in batches of one size, and returns the time of each.
 func (s *session) run(ctx context.Context, q *workload.Requests, n, batch int) ([]time.Duration, error) {
 	return s.runFor(ctx, math.MaxInt64, q, n, batch)
 }
 
-// runBrief runs as many of n requests as have time, and returns how many that were.
+// runBrief runs as many of n requests as fit in the time limit, and returns their number.
 func (s *session) runBrief(ctx context.Context, q *workload.Requests, n, batch int) ([]time.Duration, int, error) {
 	times, err := s.runFor(ctx, s.patience(), q, s.brief(n, batch), batch)
 	return times, min(s.brief(n, batch), len(times)*batch), err
 }
 
-// runFor is run that begins no batch once those before have taken so long.
+// runFor is run with a time limit, after which no batch begins.
 func (s *session) runFor(ctx context.Context, patience time.Duration, q *workload.Requests, n, batch int) ([]time.Duration, error) {
 	var times []time.Duration
 	s.past = append(s.past, phase{s.at, q})
@@ -146,7 +146,7 @@ func (s *session) runFor(ctx context.Context, patience time.Duration, q *workloa
 	return times, nil
 }
 
-// took is how long the call took that began at start.
+// took returns the time of the call that began at start.
 func (s *session) took(start time.Time) time.Duration {
 	if t, ok := s.table.(clocked); ok {
 		return t.took()
@@ -170,7 +170,7 @@ func (s *session) translate(q *workload.Requests, n int) {
 	}
 }
 
-// call runs the rows: as one kind of operations, if they are, or as a mixed batch.
+// call runs the rows as a batch of one kind, if they have one kind, or as a mixed batch.
 func (s *session) call(ctx context.Context) error {
 	other := func(kind weft.OpKind) bool {
 		return slices.ContainsFunc(s.rows, func(op access) bool { return op.kind != kind })
@@ -189,7 +189,7 @@ func (s *session) call(ctx context.Context) error {
 	return s.table.Apply(ctx, s.kinds, s.keys, s.vals, s.ok)
 }
 
-// fresh is how many rows insert a record.
+// fresh returns the number of rows that insert a record.
 func (s *session) fresh() (n int) {
 	for _, request := range s.batch {
 		if request.Action == workload.Insert {
@@ -199,7 +199,7 @@ func (s *session) fresh() (n int) {
 	return n
 }
 
-// check makes sure that all reads have found what was written before them.
+// check verifies that every read has found a write that it may see.
 func (s *session) check() error {
 	if s.ordered {
 		return s.checkOrdered()
@@ -215,7 +215,7 @@ func (s *session) check() error {
 	return nil
 }
 
-// checkOrdered is check where the operations of a batch on one key run in their order.
+// checkOrdered is check for batches with operations on one key in order.
 func (s *session) checkOrdered() error {
 	finds := func(i int, stamp uint64) bool {
 		return s.ok[i] && workload.IsRecordValue(s.value(i), s.rows[i].record, stamp)
@@ -236,7 +236,7 @@ func (s *session) checkOrdered() error {
 	return nil
 }
 
-// firstWrong is the first row that is wrong, or -1.
+// firstWrong returns the first wrong row, or -1.
 func (s *session) firstWrong(wrong func(i int) bool) int {
 	first := atomic.Int64{}
 	first.Store(int64(len(s.rows)))
@@ -256,7 +256,7 @@ func (s *session) firstWrong(wrong func(i int) bool) int {
 	return int(first.Load())
 }
 
-// wrote notes the write that a read may find from here on.
+// wrote records the write that a read may find from here on.
 func (s *session) wrote(op access) {
 	for uint64(len(s.stamps)) <= op.record {
 		s.stamps = append(s.stamps, 0)
@@ -264,8 +264,9 @@ func (s *session) wrote(op access) {
 	s.stamps[op.record] = op.stamp
 }
 
-// plausible reports whether a read has found a whole value that a request has written for
-// its record, none older than may be; or nothing, if an insertion that runs beside it may come later.
+// plausible reports whether a read has found a whole value that a request has written for its
+// record, and that is not too old. If a concurrent insertion may come later, it may have found
+// nothing.
 func (s *session) plausible(i int) bool {
 	record := s.rows[i].record
 	oldest, there := s.oldest(record)
@@ -287,7 +288,8 @@ func (s *session) plausible(i int) bool {
 	return writer.Record == record && writer.Action != workload.Read
 }
 
-// oldest is the stamp of the oldest write of a record that a read may find, if it was there before the batch.
+// oldest returns the stamp of the oldest write of a record that a read may find, if the record was
+// present before the batch.
 func (s *session) oldest(record uint64) (stamp uint64, there bool) {
 	if record >= uint64(len(s.stamps)) {
 		return 0, false

@@ -28,7 +28,7 @@ compare-and-swaps for what it writes.` + bySideOf + hostMemory,
 	plots: plotLatencies,
 }
 
-// keySizes are those of the paper, in bytes.
+// keySizes returns the key sizes of the paper, in bytes.
 func (r *runner) keySizes() []int {
 	if r.Scale == Quick {
 		return []int{8}
@@ -36,7 +36,7 @@ func (r *runner) keySizes() []int {
 	return []int{8, 32}
 }
 
-// batchSizes are those of the figures, 2^10 to 2^24 in the paper, up to n.
+// batchSizes returns the batch sizes of the figures, 2^10 to 2^24 in the paper, up to n.
 func (r *runner) batchSizes(n int) []int {
 	if r.Scale == Quick {
 		return []int{min(n, defaultBatch)}
@@ -47,7 +47,7 @@ func (r *runner) batchSizes(n int) []int {
 	return r.powers(10, n, map[Scale]int{Default: r.size(2, 5), Full: 1})
 }
 
-// paperSize is the number of records on a GPU: the paper's, or what a run of a minute has time for.
+// paperSize returns the number of records on a GPU: the paper's, or one for a run of a minute.
 func (r *runner) paperSize(least int) int {
 	if r.Scale == Full {
 		return 1 << 24
@@ -55,7 +55,7 @@ func (r *runner) paperSize(least int) int {
 	return least
 }
 
-// brief is how many of n operations in batches of one size are measured.
+// brief returns how many of n operations in batches of one size are measured.
 func (r *runner) brief(n, batch int) int {
 	if r.Scale == Full || !r.onGPU() {
 		return n
@@ -63,8 +63,9 @@ func (r *runner) brief(n, batch int) int {
 	return min(n, max(1<<18, 8*batch))
 }
 
-// patience is how long the calls of a row may take, about. Peers on a GPU run updates of one hot key one after the other,
-// 40,000 a second, so that a row of theirs would take longer than all others together.
+// patience returns the approximate time limit for the calls of a row. Peers on a GPU run updates of
+// one hot key one after the other, 40,000 per second, so one of their rows would take longer than
+// all others together.
 func (r *runner) patience() time.Duration {
 	if r.Scale == Full || !r.onGPU() {
 		return math.MaxInt64
@@ -96,7 +97,7 @@ func runGPHashYCSB(ctx context.Context, r *runner) error {
 	return nil
 }
 
-// gphashYCSB measures all mixes on all indexes at one size of keys.
+// gphashYCSB measures all mixes on all indexes at one key size.
 func (r *runner) gphashYCSB(ctx context.Context, keySize, n, ops int) (err error) {
 	groups, largest := r.mixGroups(n, ops), loadBatch
 	for _, g := range groups {
@@ -124,14 +125,16 @@ func (r *runner) gphashYCSB(ctx context.Context, keySize, n, ops int) (err error
 	return nil
 }
 
-// mixGroup is mixes that run one after the other at some sizes of batches, on an index that has n records at first.
+// mixGroup is a group of mixes that run one after the other at some batch sizes, on an index with n
+// records initially.
 type mixGroup struct {
 	mixes   []workload.Mix
 	n, ops  int
 	batches []int
 }
 
-// mixGroups are LOAD, with a pool for each size of batches, what leaves the number of records as it is, in one pool, and D.
+// mixGroups returns the groups: LOAD, with a pool for each batch size; the mixes that keep the
+// number of records, in one pool; and D.
 func (r *runner) mixGroups(n, ops int) (all []mixGroup) {
 	for _, batch := range r.batchSizes(n) {
 		all = append(all, mixGroup{workload.Mixes[5:6], 0, n, []int{batch}})
@@ -144,7 +147,7 @@ func (g *mixGroup) requests(r *runner, mix workload.Mix) (*workload.Requests, er
 	return workload.NewRequests(mix, uint64(g.n), zipfTheta, r.Seed)
 }
 
-// records is how many there are in the end.
+// records returns the final number of records.
 func (g *mixGroup) records(r *runner) (int, error) {
 	q, err := g.requests(r, g.mixes[0])
 	if err != nil {
@@ -153,7 +156,7 @@ func (g *mixGroup) records(r *runner) (int, error) {
 	return g.n + int(q.Inserts(uint64(g.ops*len(g.batches)))), nil
 }
 
-// measure runs the mixes on the index of a session, which is empty; x is it, or nil.
+// measure runs the mixes on the empty index of a session. x is the index of gphash, or nil.
 func (g *mixGroup) measure(ctx context.Context, s *session, structure string, x *gphash.Index) error {
 	s.step("gphash-fig6, %s, keys of %d bytes: loading", structure, s.keySize)
 	if err := s.load(ctx, g.n); err != nil {
@@ -180,14 +183,15 @@ func (g *mixGroup) measure(ctx context.Context, s *session, structure string, x 
 			}
 			s.add(row)
 			if float64(2*batch)/row.OpsPerS > s.patience().Seconds() {
-				break // a larger batch would take longer than a row may
+				break // a larger batch would exceed the time limit of a row
 			}
 		}
 	}
 	return nil
 }
 
-// requested runs the requests of one row: all insertions, or as many operations as have time.
+// requested runs the requests of one row: all insertions, or as many operations as fit in the time
+// limit.
 func (g *mixGroup) requested(ctx context.Context, s *session, mix workload.Mix, q *workload.Requests, batch int) (times []time.Duration, ops int, err error) {
 	if mix.InsertEvery == 1 {
 		times, err = s.run(ctx, q, g.ops, batch)

@@ -15,12 +15,12 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// graphExperiments are those of graphs.
+// graphExperiments returns the experiments on graphs.
 func graphExperiments() []Experiment {
 	return slices.DeleteFunc(All(), func(e Experiment) bool { return !strings.HasPrefix(cmp.Or(e.Was, e.Name), "graph-") })
 }
 
-// Graphs on a simulated GPU have figures, too.
+// Graph experiments have figures on a simulated GPU, too.
 func TestGraphsOnGPU(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -37,7 +37,7 @@ func TestGraphsOnGPU(t *testing.T) {
 	}
 }
 
-// Every row says which graph it was measured on, generated ones beside that of the thesis that they are like.
+// Every row identifies its graph. Generated graphs name the similar one of the thesis.
 func TestGraphShapes(t *testing.T) {
 	conformance.NotRaced(t, ownTests)
 	file := filepath.Join(t.TempDir(), "ring.txt")
@@ -68,7 +68,8 @@ func TestGraphShapes(t *testing.T) {
 		}
 	}
 	cfg.Graphs, cfg.Only, cfg.Scale = nil, []string{bulkGraph.name}, Full
-	if res, err := graphBuildExperiment.Run(t.Context(), cfg); err != nil || len(res.Rows) != 4 { // two layouts, in two orders
+	// Two layouts, in two orders.
+	if res, err := graphBuildExperiment.Run(t.Context(), cfg); err != nil || len(res.Rows) != 4 {
 		t.Errorf("a large graph at once: %v, %v", res, err)
 	}
 	cfg.Scale = Quick
@@ -94,7 +95,7 @@ func TestGraphShapes(t *testing.T) {
 	}
 }
 
-// Wherever the device fails, the error comes back and nothing is left behind.
+// Wherever the device fails, the error is returned and nothing leaks.
 func TestGraphFailures(t *testing.T) {
 	conformance.NotRaced(t, ownTests)
 	for _, e := range graphExperiments() {
@@ -102,7 +103,7 @@ func TestGraphFailures(t *testing.T) {
 	}
 }
 
-// A graph that does not have what it should gets no figure.
+// A graph with wrong contents gets no figure.
 func TestGraphWrongAnswers(t *testing.T) {
 	r := testRunner(t)
 	r.Scale = Quick

@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/graph"
 )
 
-// Table 5.5, in milliseconds, and table 5.6, in 10^6 edges a second, from batches of 2^20 on.
+// Table 5.5, in milliseconds, and table 5.6, in 10^6 edges per second, from batches of 2^20 on.
 var (
 	published55 = map[string]float64{"road_usa": 27.91, "delaunay_n20": 2.494, "rgg_n_2_20_s0": 5.053, "coAuthorsDBLP": .835, "soc-LiveJournal1": 26.176, "soc-orkut": 39.907, "hollywood-2009": 42.387}
 	published56 = []float64{841.31, 945.64, 993.82}
@@ -76,7 +76,8 @@ func (t *graphTrial) builds(ctx context.Context) error {
 	return errors.Join(t.incremental(ctx, g, list), g.Close())
 }
 
-// endless is the largest load of tables that there may be: each has one slab for 4,096 neighbors, and is rehashed when it has twice as many.
+// endless is the largest possible load of tables: each has one slab for 4,096 neighbors, and is
+// rehashed when it has twice as many.
 const endless = 136
 
 // bulks measures one batch of all arcs.
@@ -88,7 +89,7 @@ func (t *graphTrial) bulks(ctx context.Context, g changing, list graph.Edges) er
 	return t.inBatches(ctx, g, "bulk", list, len(t.from), Row{})
 }
 
-// incremental measures batch by batch.
+// incremental measures insertion batch by batch.
 func (t *graphTrial) incremental(ctx context.Context, g changing, list graph.Edges) error {
 	for _, size := range t.batches(t.size(12, 20), t.size(16, 22), len(t.from)) {
 		row := Row{Batch: size}
@@ -102,8 +103,8 @@ func (t *graphTrial) incremental(ctx context.Context, g changing, list graph.Edg
 	return nil
 }
 
-// bulkGraph is an R-MAT graph of four times as many vertices as others, with 24 arcs each: 10^8 on a
-// GPU.
+// bulkGraph is an R-MAT graph with four times as many vertices as others, with 24 arcs each: 10^8
+// on a GPU.
 var bulkGraph = dataset{name: "rmat_24", shrink: 1, make: func(ctx context.Context, dev device.Device, n int, seed uint64) (graph.Edges, error) {
 	return rmatOf(12.25)(ctx, dev, 4*n, seed)
 }}
@@ -144,7 +145,7 @@ func (t *graphTrial) inBatches(ctx context.Context, g changing, op string, e gra
 	return nil
 }
 
-// bytes enters into a row how much memory an edge takes, and which part of the memory of rows has entries.
+// bytes sets the memory per edge of a row, and the share of row memory that holds entries.
 func (t *graphTrial) bytes(ctx context.Context, g changing, row *Row) error {
 	bytes, load, err := g.memory(ctx)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/slab"
 )
 
-// changing is what experiments ask of a graph that changes, whatever its layout.
+// changing has the methods that experiments need of a changing graph, in any layout.
 type changing interface {
 	Insert(ctx context.Context, from, to []uint32, inserted []bool) (int, error)
 	Delete(ctx context.Context, from, to []uint32, deleted []bool) (int, error)
@@ -22,19 +22,19 @@ type changing interface {
 	Sync(ctx context.Context) error
 	Close() error
 
-	layout() string // in results
+	layout() string // name in results
 	insertOn(s *device.Stream, from, to device.Slice[uint32]) error
 	deleteOn(s *device.Stream, from, to device.Slice[uint32]) error
 	hasOn(s *device.Stream, from, to device.Slice[uint32], found device.Slice[bool]) error
 	insertVertices(ctx context.Context, ids []uint32) error
-	// DeleteVerticesOn counts vertices or edges: deletedOf is how many it should be.
+	// DeleteVerticesOn counts vertices or edges. deletedOf selects the expected count.
 	DeleteVerticesOn(s *device.Stream, vertices device.Slice[uint32], counts ...device.Slice[uint64]) error
 	deletedOf(vertices, edges int) int
-	// memory is the bytes used, and which part of those of rows has entries.
+	// memory returns the used bytes, and the share of row memory that holds entries.
 	memory(ctx context.Context) (bytes int, load float64, err error)
 }
 
-// rowGraph is one of sorted rows.
+// rowGraph is a graph of sorted rows.
 type rowGraph struct{ *graph.Graph }
 
 func (g rowGraph) layout() string { return "graph" }
@@ -63,7 +63,7 @@ func (g rowGraph) memory(ctx context.Context) (int, float64, error) {
 	return s.UsedBytes, min(1, 4*float64(g.Arcs())/float64(max(1, s.UsedBytes))), err
 }
 
-// slabGraph is one of a hash table for each vertex.
+// slabGraph is a graph with a hash table for each vertex.
 type slabGraph struct {
 	*slab.Graph
 	name string
@@ -83,7 +83,7 @@ func (g slabGraph) hasOn(s *device.Stream, from, to device.Slice[uint32], found 
 	return g.HasOn(s, from, to, found)
 }
 
-// insertVertices does nothing: all vertices are there.
+// insertVertices does nothing: all vertices exist.
 func (g slabGraph) insertVertices(context.Context, []uint32) error { return nil }
 
 func (g slabGraph) deletedOf(_, edges int) int { return edges }
@@ -141,7 +141,7 @@ func (t *graphTrial) fill(ctx context.Context, g changing) error {
 	return err
 }
 
-// sequence is 0 to n-1.
+// sequence returns 0 to n-1.
 func sequence(n int) []uint32 {
 	all := make([]uint32, n)
 	for i := range all {

@@ -54,7 +54,7 @@ func (t *graphTrial) pageRank(ctx context.Context) (err error) {
 	return nil
 }
 
-// iterations measures ten of PageRank, and compares the ranks with those of the host.
+// iterations measures ten iterations of PageRank, and compares the ranks with those of the host.
 func (t *graphTrial) iterations(ctx context.Context) error {
 	o := &algo.PageRankOptions{Iterations: 10, Tolerance: -1}
 	want, got := make([]uint64, t.csr.Vertices()), make([]uint64, t.csr.Vertices())
@@ -79,16 +79,16 @@ func (t *graphTrial) iterations(ctx context.Context) error {
 	})
 }
 
-// ranked is a graph that changes, and its ranks, in two ways.
+// ranked is a changing graph with its ranks, maintained in two ways.
 type ranked struct {
 	*graphTrial
 	g       *graph.Graph
 	ranking *algo.DeviceRanking
 	ranks   []uint64
-	column  device.Slice[uint64] // for them, on the device
+	column  device.Slice[uint64] // receives ranks, on the device
 }
 
-// begin makes the ranks that follow.
+// begin makes the ranks that follow updates.
 func (f *ranked) begin(ctx context.Context) (*algo.DeviceRanking, error) {
 	rows, err := f.g.CSROn(ctx, f.stream)
 	if err != nil {
@@ -101,7 +101,7 @@ func (f *ranked) begin(ctx context.Context) (*algo.DeviceRanking, error) {
 	return r, nil
 }
 
-// upload takes a list of edges to the device, of which it says which were done there.
+// upload copies a list of edges to the device, with flags for those that take effect.
 func (f *ranked) upload(e graph.Edges) (list graph.DeviceEdges, free func() error, err error) {
 	list.From, err = device.Upload(f.stream, e.From)
 	if err == nil {
@@ -113,7 +113,7 @@ func (f *ranked) upload(e graph.Edges) (list graph.DeviceEdges, free func() erro
 	return list, func() error { return errors.Join(list.From.Free(), list.To.Free(), list.Done.Free()) }, err
 }
 
-// batch measures batches of one size, each of which is taken back.
+// batch measures batches of one size, each of which is undone.
 func (f *ranked) batch(ctx context.Context, size int) error {
 	e, none := f.random(size), graph.DeviceEdges{}
 	list, free, err := f.upload(e)
@@ -147,7 +147,7 @@ func (f *ranked) batch(ctx context.Context, size int) error {
 	return nil
 }
 
-// back takes back the edges of a batch that came.
+// back undoes the insertion of a batch.
 func (f *ranked) back(ctx context.Context, e graph.Edges, list graph.DeviceEdges) error {
 	done := make([]bool, len(e.From))
 	if err := list.Done.CopyTo(ctx, f.stream, done); err != nil {
@@ -163,7 +163,8 @@ func (f *ranked) back(ctx context.Context, e graph.Edges, list graph.DeviceEdges
 	return errors.Join(err, f.stream.Sync(ctx), free())
 }
 
-// anew computes ranks from the beginning, and compares: both are within 10^-6 · 0.85/0.15 of the exact ones.
+// anew computes ranks from scratch and compares: both are within 10^-6 · 0.85/0.15 of the exact
+// ones.
 func (f *ranked) anew(ctx context.Context) (time.Duration, error) {
 	start := time.Now()
 	c, err := f.g.CSROn(ctx, f.stream)

@@ -50,7 +50,7 @@ func (t *graphTrial) queriesOf(ctx context.Context, g changing) error {
 	return t.sum(ctx, g)
 }
 
-// has looks edges up.
+// has measures edge lookups.
 func (t *graphTrial) has(ctx context.Context, g changing, op string, e graph.Edges) (err error) {
 	there := 0
 	for i, u := range e.From {
@@ -83,7 +83,7 @@ func (t *graphTrial) has(ctx context.Context, g changing, op string, e graph.Edg
 	return nil
 }
 
-// degrees reads degrees.
+// degrees measures reading degrees.
 func (t *graphTrial) degrees(ctx context.Context, g changing, vertices []uint32) (err error) {
 	of, err := device.Upload(t.stream, vertices)
 	if err != nil {
@@ -111,7 +111,7 @@ func (t *graphTrial) degrees(ctx context.Context, g changing, vertices []uint32)
 	return nil
 }
 
-// rows copies the rows of all vertices.
+// rows measures copying the rows of all vertices.
 func (t *graphTrial) rows(ctx context.Context, g changing) (err error) {
 	all := make([]uint32, t.csr.Vertices())
 	for v := range all {
@@ -140,7 +140,7 @@ func (t *graphTrial) rows(ctx context.Context, g changing) (err error) {
 	if err == nil {
 		err = neighbors.CopyTo(ctx, t.stream, got)
 	}
-	if g.layout() == slabLayout { // in no order
+	if g.layout() == slabLayout { // unordered
 		for v := range all {
 			slices.Sort(got[t.csr.Offsets()[v]:t.csr.Offsets()[v+1]])
 		}
@@ -155,7 +155,7 @@ func (t *graphTrial) rows(ctx context.Context, g changing) (err error) {
 	return nil
 }
 
-// sum adds up all neighbors by a kernel of a user.
+// sum adds up all neighbors by a user kernel.
 func (t *graphTrial) sum(ctx context.Context, g changing) (err error) {
 	if t.Device.Properties().Kind == device.CPU {
 		return nil
@@ -169,7 +169,7 @@ func (t *graphTrial) sum(ctx context.Context, g changing) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, t.free(&sums)) }()
-	const times = 20 // View of sorted rows waits for the stream: that counts little then
+	const times = 20 // View of sorted rows waits for the stream, which is then negligible
 	again := func() error { return t.stream.Fill(sums.Ptr(), 0, 4) }
 	took, err := t.median(ctx, again, func() error { return launch(ctx, sums, times) })
 	var got [2]uint64
@@ -190,7 +190,7 @@ func (t *graphTrial) sum(ctx context.Context, g changing) (err error) {
 	return nil
 }
 
-// summing is what launches that kernel so many times, for either layout.
+// summing returns a function that launches that kernel a number of times, for either layout.
 func (t *graphTrial) summing(g changing) (func(ctx context.Context, sums device.Slice[uint64], times int) error, error) {
 	if of, ok := g.(slabGraph); ok {
 		k, err := neighbors.OpenTables(t.Device, 0)

@@ -19,18 +19,19 @@ import (
 	"github.com/weftgo/weft/lab/internal/roofline"
 )
 
-// GraphShape is the graph that a row was measured on.
+// GraphShape describes the graph of a row.
 type GraphShape struct {
 	Name     string  `json:"name"`
 	Vertices int     `json:"vertices"`
 	Edges    int     `json:"edges"` // undirected
 	Degrees  Degrees `json:"degrees"`
-	// Like is the graph of a table whose parameters a generated one has, and LikeDegrees that one's degrees.
+	// Like is the graph in a table that a generated one is modeled on, with its degrees in
+	// LikeDegrees.
 	Like        string   `json:"like,omitempty"`
 	LikeDegrees *Degrees `json:"like_degrees,omitempty"`
 }
 
-// Degrees are those of the vertices of a graph.
+// Degrees are statistics of the vertex degrees of a graph.
 type Degrees struct {
 	Min   int     `json:"min"`
 	Max   int     `json:"max"`
@@ -38,12 +39,12 @@ type Degrees struct {
 	Sigma float64 `json:"sigma"`
 }
 
-// dataset is a graph, yet to be made of about n vertices.
+// dataset generates a graph of about n vertices.
 type dataset struct {
 	name    string
 	like    string
 	degrees Degrees // of table 5.1
-	shrink  int     // vertices are fewer by this factor, where there are many edges
+	shrink  int     // divisor of the number of vertices, for many edges per vertex
 	make    func(ctx context.Context, dev device.Device, n int, seed uint64) (graph.Edges, error)
 }
 
@@ -74,24 +75,24 @@ var datasets = []dataset{
 	}},
 }
 
-// initiator is what gives a Kronecker graph the degrees of soc-orkut.
+// initiator gives a Kronecker graph the degrees of soc-orkut.
 var initiator = []float64{.3, .12, .1, .12, .1, .06, .1, .06, .04}
 
-// rmatOf is R-MAT with so many edges a vertex.
+// rmatOf returns R-MAT with a number of edges per vertex.
 func rmatOf(factor float64) func(context.Context, device.Device, int, uint64) (graph.Edges, error) {
 	return func(ctx context.Context, dev device.Device, n int, seed uint64) (graph.Edges, error) {
 		return gen.RMAT(ctx, dev, gen.RMATOptions{Scale: bits.Len(uint(n)) - 1, EdgeFactor: factor, Permute: true, Seed: seed})
 	}
 }
 
-// generated is what the texts of graph experiments say of graphs.
+// generated is the note on graphs in the texts of graph experiments.
 const generated = ` Graphs are generated, with parameters of table 5.1 of Awad's thesis (whose degrees stand beside, in the JSON, with those of ours), of 2^20 vertices
 (2^16 on a CPU; as many as --n says), actors and kronecker of a quarter; --quick has the first two. Both layouts are measured where a row says which: graph is that of package graph, sorted rows, and slab-graph the thesis' own, a hash table for each vertex. Results are of generated graphs with such parameters, not of those graphs. --graph adds graphs of files. `
 
 // graphTrial measures one graph.
 type graphTrial struct {
 	*runner
-	cpu   device.Host // where graphs are generated, and computed on
+	cpu   device.Host // generates graphs and computes reference results
 	name  string
 	edges graph.Edges
 	csr   *graph.CSR // undirected, simple
@@ -99,7 +100,8 @@ type graphTrial struct {
 	shape *GraphShape
 }
 
-// eachGraph measures all graphs of an experiment, each after the limits have been measured in a region as large as it is.
+// eachGraph measures all graphs of an experiment, each after measuring the limits in a region of
+// its size.
 func (r *runner) eachGraph(ctx context.Context, measure func(t *graphTrial) error) error {
 	sets := datasets
 	if r.Scale == Quick {
@@ -116,8 +118,9 @@ func (r *runner) onGraphs(ctx context.Context, sets []dataset, measure func(t *g
 	if err := r.limits(ctx, regionOf(n<<7), roofline.CAS64, roofline.Read64, roofline.Copy); err != nil {
 		return err
 	}
-	r.result.Limits["arcs_4"] = r.result.Limits[roofline.Copy] / 4 // read once
-	// An arc that is copied is read and written, 4 bytes each; one of a list that is sorted into rows, 8 and 4.
+	r.result.Limits["arcs_4"] = r.result.Limits[roofline.Copy] / 4 // each is read once
+	// Copying an arc reads and writes 4 bytes. Sorting an arc of a list into rows reads 8 and
+	// writes 4.
 	r.result.Limits["arcs_8"], r.result.Limits["arcs_12"] = r.result.Limits[roofline.Copy]/8, r.result.Limits[roofline.Copy]/12
 	r.result.Parameters["vertices"] = n
 	host, isHost := r.Device.(device.Host)
@@ -155,7 +158,7 @@ func (r *runner) onGraphs(ctx context.Context, sets []dataset, measure func(t *g
 	return nil
 }
 
-// asked are those of an experiment's generated graphs that are asked for.
+// asked returns the requested ones of an experiment's generated graphs.
 func (r *runner) asked(sets []dataset) (chosen []dataset, err error) {
 	var names []string
 	for _, set := range sets {
@@ -170,7 +173,7 @@ func (r *runner) asked(sets []dataset) (chosen []dataset, err error) {
 	return chosen, nil
 }
 
-// measure builds the graph on the host, and measures it.
+// measure builds the graph on the host and measures it.
 func (t *graphTrial) measure(ctx context.Context, set dataset, measure func(t *graphTrial) error) (err error) {
 	if t.csr, err = graph.Build(ctx, t.cpu, t.edges, nil); err != nil {
 		return err
@@ -205,19 +208,19 @@ func (t *graphTrial) load(ctx context.Context, directed bool) (rowGraph, error) 
 	return g, nil
 }
 
-// empty makes one without any.
+// empty makes a graph without edges.
 func (t *graphTrial) empty(directed bool) (rowGraph, error) {
 	g, err := graph.New(t.Device, &graph.Options{Directed: directed, MaxVertices: t.csr.Vertices()})
 	return rowGraph{g}, err
 }
 
-// pick is a random number below n.
+// pick returns a random number below n.
 func (t *graphTrial) pick(stream, i, n int) int {
 	hi, _ := bits.Mul64(workload.Random(t.Seed+uint64(stream)*0x9e3779b97f4a7c15, uint64(i)), uint64(n))
 	return int(hi)
 }
 
-// random are edges between random vertices.
+// random returns edges between random vertices.
 func (t *graphTrial) random(n int) (e graph.Edges) {
 	for i := range n {
 		e.From, e.To = append(e.From, uint32(t.pick(1, i, t.csr.Vertices()))), append(e.To, uint32(t.pick(2, i, t.csr.Vertices())))
@@ -225,7 +228,7 @@ func (t *graphTrial) random(n int) (e graph.Edges) {
 	return e
 }
 
-// present are random arcs of the graph, some of them several times.
+// present returns random arcs of the graph, some of them repeatedly.
 func (t *graphTrial) present(n int) (e graph.Edges) {
 	for i := range n {
 		at := t.pick(3, i, t.csr.Arcs())
@@ -234,7 +237,7 @@ func (t *graphTrial) present(n int) (e graph.Edges) {
 	return e
 }
 
-// shuffled are all arcs in random order.
+// shuffled returns all arcs in random order.
 func (t *graphTrial) shuffled() graph.Edges {
 	n, targets := t.csr.Arcs(), t.csr.Targets()
 	order := workload.NewPermutation(uint64(n), t.Seed+9)
@@ -248,7 +251,7 @@ func (t *graphTrial) shuffled() graph.Edges {
 	return e
 }
 
-// report adds a row of n operations in a time.
+// report adds a row of n operations with a time.
 func (t *graphTrial) report(op string, n int, took time.Duration, limit string, row Row) {
 	if row.Structure == "" {
 		row.Structure = "graph"
@@ -258,7 +261,7 @@ func (t *graphTrial) report(op string, n int, took time.Duration, limit string, 
 	t.add(row)
 }
 
-// clock is the median time of calls of the host, each after an untimed prepare.
+// clock returns the median time of host calls, each after an untimed prepare.
 func (t *graphTrial) clock(ctx context.Context, prepare, call func() error) (time.Duration, error) {
 	return t.repeat(ctx, t.Runs, func() (time.Duration, error) {
 		if err := prepare(); err != nil {
@@ -270,7 +273,8 @@ func (t *graphTrial) clock(ctx context.Context, prepare, call func() error) (tim
 	})
 }
 
-// batches are sizes of batches: powers of two from first to last on, which differ by a factor; smaller ones of a small graph.
+// batches returns batch sizes: powers of two from first to last, with a constant factor. Small
+// graphs get smaller ones.
 func (t *graphTrial) batches(first, last, most int) (sizes []int) {
 	step := map[Scale]int{Quick: 3, Default: 2, Full: 1}[t.Scale]
 	for last > 3 && 1<<last > most {
@@ -282,7 +286,7 @@ func (t *graphTrial) batches(first, last, most int) (sizes []int) {
 	return sizes
 }
 
-// counted makes sure that a graph has so many edges.
+// counted checks the number of edges of a graph.
 func counted(g interface{ Edges() int }, what string, want int) error {
 	if got := g.Edges(); got != want {
 		return fmt.Errorf("%w: %d edges %s, want %d", errWrong, got, what, want)

@@ -59,7 +59,7 @@ func (t *graphTrial) snapshots(ctx context.Context) (err error) {
 	return h.measure(ctx)
 }
 
-// holding is a graph that changes while snapshots of it are held.
+// holding is a graph that changes while snapshots of it are open.
 type holding struct {
 	*graphTrial
 	g             *graph.Graph
@@ -69,7 +69,7 @@ type holding struct {
 	fresh         graph.Edges // of all batches
 }
 
-// measure measures batches beside none, one, and as many snapshots as batches.
+// measure measures batches alongside no snapshot, one, and as many as there are batches.
 func (h *holding) measure(ctx context.Context) (err error) {
 	h.size = max(1, min(h.graphTrial.size(1<<12, 1<<20), h.csr.Arcs()/snapshotBatches))
 	all := h.random(snapshotBatches * h.size)
@@ -103,7 +103,7 @@ func (h *holding) measure(ctx context.Context) (err error) {
 	return nil
 }
 
-// held measures the batches beside a number of snapshots.
+// held measures the batches alongside a number of snapshots.
 func (h *holding) held(ctx context.Context, number int) (took time.Duration, row Row, err error) {
 	row = Row{Batch: h.size}
 	took, err = h.median(ctx, func() error {

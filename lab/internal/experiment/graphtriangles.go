@@ -12,10 +12,12 @@ import (
 	"github.com/weftgo/weft/graph/algo"
 )
 
-// Tables 5.7 to 5.9, in milliseconds, of the thesis' hash tables, and 5.8 of sorting rows with CUB.
+// Tables 5.7 to 5.9, in milliseconds, for the thesis' hash tables; 5.8 includes sorting rows with
+// CUB.
 var (
 	published57 = map[string]float64{"road_usa": 66.2, "delaunay_n20": 6.43, "rgg_n_2_20_s0": 23.24, "coAuthorsDBLP": 6.98, "soc-LiveJournal1": 1526, "soc-orkut": 6758, "hollywood-2009": 11060}
-	published59 = map[string][]float64{"road_usa": {64.1, 129.5, 195, 260.5, 325.8}, "hollywood-2009": {11151, 22551, 33946, 45335, 56774}} // totals behind each of five batches
+	// published59 has the totals after each of five batches.
+	published59 = map[string][]float64{"road_usa": {64.1, 129.5, 195, 260.5, 325.8}, "hollywood-2009": {11151, 22551, 33946, 45335, 56774}}
 	published58 = map[string]float64{"road_usa": 10875, "delaunay_n20": 503.29, "rgg_n_2_20_s0": 496.85, "coAuthorsDBLP": 136.89, "soc-LiveJournal1": 2226, "soc-orkut": 1404, "hollywood-2009": 540.3}
 )
 
@@ -54,7 +56,7 @@ On a GPU the graph and the edges of a batch lie in its memory, and views, triang
 	},
 }
 
-// insertedTimes is how many batches come.
+// insertedTimes is the number of batches.
 const insertedTimes = 5
 
 func (t *graphTrial) triangles(ctx context.Context) error {
@@ -65,7 +67,7 @@ func (t *graphTrial) triangles(ctx context.Context) error {
 	}
 	t.result.Parameters["triangles_"+t.name] = count
 	loads := []float64{0}
-	if t.shape.Like == "" && len(t.Graphs) == 0 { // those of figure 5.3
+	if t.shape.Like == "" && len(t.Graphs) == 0 { // the graphs of figure 5.3
 		loads = append(loads, map[Scale][]float64{Default: {.35, 1.4, 2.8}, Full: {.35, 1.4, 2.8, 5.6}}[t.Scale]...)
 	}
 	for _, load := range loads {
@@ -76,7 +78,7 @@ func (t *graphTrial) triangles(ctx context.Context) error {
 	return t.following(ctx, count)
 }
 
-// counted counts them, on the device, where the graph lies.
+// counted counts triangles on the device of the graph.
 func (t *graphTrial) counted(ctx context.Context) (count uint64, err error) {
 	s, err := t.Device.NewStream()
 	if err != nil {
@@ -115,7 +117,8 @@ func (t *graphTrial) counted(ctx context.Context) (count uint64, err error) {
 	return count, err
 }
 
-// probes counts them by looking edges up in hash tables of a load, once. Of the default, 0, batches follow on the graphs of table 5.9.
+// probes counts triangles by edge lookups in hash tables of a load, once. With the default load, 0,
+// batches follow on the graphs of table 5.9.
 func (t *graphTrial) probes(ctx context.Context, load float64, want uint64) (err error) {
 	name := slabLayout
 	if load != 0 {
@@ -177,10 +180,10 @@ func (t *graphTrial) sorts(ctx context.Context, g slabGraph) (err error) {
 	return errors.Join(err, free())
 }
 
-// batchSize is how many edges come at a time.
+// batchSize returns the number of edges per batch.
 func (t *graphTrial) batchSize() int { return max(1, min(t.size(1<<12, 1<<20), t.csr.Edges()/4)) }
 
-// probing inserts batches, and counts all triangles behind each by lookups.
+// probing inserts batches, and counts all triangles after each by lookups.
 func (t *graphTrial) probing(ctx context.Context, g slabGraph) (err error) {
 	size := t.batchSize()
 	all := t.random(insertedTimes * size)
@@ -223,7 +226,7 @@ func (t *graphTrial) probing(ctx context.Context, g slabGraph) (err error) {
 	return err
 }
 
-// following inserts batches, and counts the triangles behind each in two ways.
+// following inserts batches, and counts the triangles after each in two ways.
 func (t *graphTrial) following(ctx context.Context, count uint64) (err error) {
 	g, err := t.load(ctx, false)
 	if err != nil {
@@ -255,7 +258,8 @@ func (t *graphTrial) following(ctx context.Context, count uint64) (err error) {
 	return t.returning(ctx, g.Graph, size, count)
 }
 
-// returning takes edges out that were there from the start, and counts the triangles that come back with them.
+// returning deletes original edges, and counts the triangles that return when they are inserted
+// again.
 func (t *graphTrial) returning(ctx context.Context, g *graph.Graph, size int, all uint64) error {
 	edges := t.present(insertedTimes * size)
 	var follow time.Duration
@@ -281,7 +285,7 @@ func (t *graphTrial) returning(ctx context.Context, g *graph.Graph, size int, al
 	return nil
 }
 
-// batch inserts edges, and counts the triangles that come with them: on a GPU, of edges that lie there.
+// batch inserts edges, and counts the triangles they close: on a GPU, from edges in its memory.
 func (t *graphTrial) batch(ctx context.Context, g *graph.Graph, e graph.Edges) (insert, follow time.Duration, more uint64, err error) {
 	if _, ok := t.Device.(device.Host); !ok {
 		return t.batchOn(ctx, g, e)
@@ -325,7 +329,7 @@ func (t *graphTrial) batchOn(ctx context.Context, g *graph.Graph, e graph.Edges)
 	return insert, time.Since(start), more, err
 }
 
-// anew counts the triangles of a graph as it is.
+// anew counts the triangles of a graph from scratch.
 func (t *graphTrial) anew(ctx context.Context, g *graph.Graph) (count uint64, err error) {
 	s, err := t.Device.NewStream()
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/weftgo/weft/lab/internal/roofline"
 )
 
-// published54 is table 5.4, in 10^6 vertices a second, from batches of 2^16 on.
+// published54 is table 5.4, in 10^6 vertices per second, from batches of 2^16 on.
 var published54 = []float64{5.35, 9.23, 12.66, 19.21, 26.49}
 
 var graphVerticesExperiment = Experiment{
@@ -36,7 +36,7 @@ uniform has 8 edges for each vertex, between random ends. The limit is random co
 	},
 }
 
-// uniform has random edges, 16 for each vertex on average, and no hubs.
+// uniform has random edges, 16 per vertex on average, and no hubs.
 var uniform = dataset{name: "uniform", shrink: 1, make: func(ctx context.Context, dev device.Device, n int, seed uint64) (graph.Edges, error) {
 	return gen.RMAT(ctx, dev, gen.RMATOptions{Scale: bits.Len(uint(n)) - 1, EdgeFactor: 8, A: .25, B: .25, C: .25, Seed: seed})
 }}
@@ -65,11 +65,11 @@ func (t *graphTrial) verticesOf(ctx context.Context, g changing, directed bool) 
 	return nil
 }
 
-// vertexBatch is vertices of a graph, and what they take with them.
+// vertexBatch is a batch of vertices with the edges they remove.
 type vertexBatch struct {
 	*graphTrial
 	ids   []uint32
-	on    device.Slice[uint32] // the same
+	on    device.Slice[uint32] // ids on the device
 	count device.Slice[uint64]
 	arcs  graph.Edges
 	edges int
@@ -104,12 +104,12 @@ func (t *graphTrial) vertexBatch(size int, directed bool) (*vertexBatch, error) 
 	return b, err
 }
 
-// remove submits deleting them, and sets the count, to which a graph adds.
+// remove submits deleting the vertices. It first clears the count, to which a graph adds.
 func (b *vertexBatch) remove(g changing) error {
 	return errors.Join(b.stream.Fill(b.count.Ptr(), 0, 2), g.DeleteVerticesOn(b.stream, b.on, b.count))
 }
 
-// insert brings them back.
+// insert inserts the vertices and edges again.
 func (b *vertexBatch) insert(ctx context.Context, g changing) error {
 	err := g.insertVertices(ctx, b.ids)
 	if err == nil {
@@ -118,7 +118,7 @@ func (b *vertexBatch) insert(ctx context.Context, g changing) error {
 	return err
 }
 
-// removed makes sure that as much has been deleted as should be.
+// removed checks the number of deletions.
 func (b *vertexBatch) removed(ctx context.Context, g changing) error {
 	var n [1]uint64
 	if err := b.count.CopyTo(ctx, b.stream, n[:]); err != nil {
@@ -130,7 +130,7 @@ func (b *vertexBatch) removed(ctx context.Context, g changing) error {
 	return wantOf(nil, "deleted with vertices", int(n[0]), g.deletedOf(len(b.ids), b.edges))
 }
 
-// measure deletes them and brings them back.
+// measure deletes the vertices and inserts them again.
 func (b *vertexBatch) measure(ctx context.Context, g changing, directed bool) error {
 	row, all := Row{Structure: g.layout(), Batch: len(b.ids)}, g.Edges()
 	if err := b.remove(g); err != nil {

@@ -23,10 +23,10 @@ that of few, rows, is reading the rows.`,
 	run: runGroupBy,
 }
 
-// rowBytes is a key and a value of 32 bits.
+// rowBytes is the size of a key and a value of 32 bits.
 const rowBytes = 8
 
-// zipfExponent is as near to 1 as the generator draws.
+// zipfExponent is the closest to 1 that the generator supports.
 const zipfExponent = .99
 
 // mapMaker opens a map of 32-bit pairs of one structure.
@@ -54,7 +54,7 @@ func (r *runner) mapMakers() []mapMaker {
 	}
 }
 
-// grouping is one number and distribution of groups.
+// grouping is a number and a distribution of groups.
 type grouping struct {
 	*runner
 	op     string
@@ -151,7 +151,7 @@ func (g *grouping) measure(ctx context.Context, maker mapMaker) (err error) {
 	return nil
 }
 
-// check makes sure that the sums of all groups add up to that of all values.
+// check verifies that the sums of all groups add up to the sum of all values.
 func (g *grouping) check(ctx context.Context, m *weft.Map[uint32, uint32]) error {
 	if err := m.Sync(ctx); err != nil {
 		return err

@@ -29,20 +29,21 @@ groups is a compare-and-swap a row in memory as large as the records; that of fe
 	run: runGroupOn,
 }
 
-// The rows of group-on, and the record of a group.
+// Sizes of the rows of group-on, and of the record of a group.
 const (
 	wideRowBytes = 16
 	recordBytes  = 32
 	onesRows     = 1 << 26
 )
 
-// groupsCase is one number of groups and a way to draw them.
+// groupsCase is a number of groups and a way to draw them.
 type groupsCase struct {
 	op     string
 	groups int
-	// grown: not told how many; wide: values of all bits; nulls: one in eight is null; beside: by linear, too.
+	// grown: the number of groups is not given; wide: values use all bits; nulls: one in eight is
+	// null; beside: linear is measured, too.
 	grown, wide, nulls, beside bool
-	more                       []group.Func // beside rows and sums
+	more                       []group.Func // in addition to rows and sums
 }
 
 func groupCases(scale Scale, n int) []groupsCase {
@@ -77,20 +78,20 @@ func groupCases(scale Scale, n int) []groupsCase {
 	return slices.CompactFunc(all, same)
 }
 
-// groupOn is one case under measurement.
+// groupOn is a case under measurement.
 type groupOn struct {
 	*runner
 	groupsCase
 	groupVals
 	keys  device.Slice[int64]
-	short device.Slice[int32] // the same keys, of 32 bits, where they are pairs
-	bits  device.Slice[uint8] // of values that are not null
+	short device.Slice[int32] // the same keys in 32 bits, for the case of pairs
+	bits  device.Slice[uint8] // validity of values
 }
 
-// groupVals are values on the device.
+// groupVals holds values on the device.
 type groupVals struct {
 	vals device.Slice[int64]
-	sum  int64 // of all, modulo 2^64
+	sum  int64 // sum of all values, modulo 2^64
 }
 
 func runGroupOn(ctx context.Context, r *runner) (err error) {
@@ -116,7 +117,7 @@ func runGroupOn(ctx context.Context, r *runner) (err error) {
 	return nil
 }
 
-// run measures a case; anew: the values are others than those of the case before.
+// run measures a case. anew makes new values.
 func (g *groupOn) run(ctx context.Context, n int, anew bool) error {
 	g.step("group-on: %d rows of %d groups, %s", n, g.groups, g.op)
 	limit, err := g.limit(ctx)
@@ -138,7 +139,7 @@ func (g *groupOn) run(ctx context.Context, n int, anew bool) error {
 	return nil
 }
 
-// limit is that of the case, which is measured if it has not been yet.
+// limit returns the limit of the case, and measures it if necessary.
 func (g *groupOn) limit(ctx context.Context) (string, error) {
 	const fewGroups = 100_000
 	if g.groups < fewGroups || g.op == "sorted" {
@@ -186,7 +187,7 @@ func (g *groupOn) upload(n int, anew bool) (err error) {
 	return errors.Join(err, renew(g, &g.vals, host))
 }
 
-// pairs uploads keys of 32 bits, if the case has such.
+// pairs uploads keys of 32 bits, if the case has them.
 func (g *groupOn) pairs(keys []int64) error {
 	var short []int32
 	if g.op == "pair" {
@@ -198,7 +199,7 @@ func (g *groupOn) pairs(keys []int64) error {
 	return renew(g, &g.short, short)
 }
 
-// columns are those of the keys and of the values.
+// columns returns the columns of keys and of values.
 func (g *groupOn) columns() (keys, values []column.On) {
 	keys, v := []column.On{column.OfSlice(g.keys)}, column.OfSlice(g.vals)
 	switch g.op {
@@ -213,7 +214,7 @@ func (g *groupOn) columns() (keys, values []column.On) {
 	return keys, []column.On{v}
 }
 
-// renew puts a column in the place of another.
+// renew replaces a column by another.
 func renew[T int32 | int64](g *groupOn, to *device.Slice[T], host []T) (err error) {
 	if err := g.free(to); err != nil {
 		return err
@@ -269,7 +270,7 @@ func (g *groupOn) report(structure, limit string, seconds float64) {
 	})
 }
 
-// check makes sure that all rows have been counted and all values added up.
+// check verifies that all rows have been counted and all values added up.
 func (g *groupOn) check(groups int, counts, sums []int64) error {
 	var rows, sum int64
 	for i := range counts {
@@ -282,7 +283,7 @@ func (g *groupOn) check(groups int, counts, sums []int64) error {
 	return nil
 }
 
-// measureLinear is the same by two maps.
+// measureLinear does the same with two maps.
 func (g *groupOn) measureLinear(ctx context.Context, limit string) (err error) {
 	ones, err := device.Upload(g.stream, slices.Repeat([]int64{1}, min(g.keys.Len(), onesRows)))
 	if err != nil {
@@ -328,7 +329,7 @@ func (g *groupOn) measureLinear(ctx context.Context, limit string) (err error) {
 	return nil
 }
 
-// valuesOf are the values of a map, in no order.
+// valuesOf returns the values of a map, unordered.
 func valuesOf(ctx context.Context, m *linear.Map[int64, int64]) (all []int64, err error) {
 	if err := m.Sync(ctx); err != nil {
 		return nil, err

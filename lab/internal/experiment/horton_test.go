@@ -16,7 +16,7 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// tablesTell are rows of buckets that agree with the model, as far as few keys do.
+// tablesTell checks that rows of buckets agree with the model, as far as few keys can.
 func tablesTell(t *testing.T, rows []Row, within float64) {
 	t.Helper()
 	for _, row := range rows {
@@ -53,7 +53,7 @@ func TestHortonModel(t *testing.T) {
 			t.Errorf("%d slots: load %g after %g", row.Slots, row.Load, reached[row.Slots])
 		}
 		reached[row.Slots] = row.Load
-		// A table of fixed size may have some slots to spare.
+		// A table of fixed size may have some spare slots.
 		drawn := row.Slots == kindSlots && slices.ContainsFunc(histogramLoads, func(l float64) bool { return math.Abs(row.Load-l) < .02 })
 		if len(row.KeysPerBucket) > 0 && !drawn {
 			t.Errorf("%d slots at %g: histogram of %d bars", row.Slots, row.Load, len(row.KeysPerBucket))
@@ -115,7 +115,7 @@ func TestHortonSizes(t *testing.T) {
 	tablesTell(t, res.Rows, .05)
 	sizes := map[int]int{}
 	for i, row := range res.Rows {
-		sizes[row.TableBytes>>10/4*4]++ // lines behind the table aside
+		sizes[row.TableBytes>>10/4*4]++ // without the lines after the table
 		reads, model := row.Measured.PerHit, row.Model.PerHit
 		if row.Op == "get_miss" {
 			reads, model = row.Measured.PerMiss, row.Model.PerMiss
@@ -142,7 +142,7 @@ func TestHortonSizes(t *testing.T) {
 	}
 }
 
-// Every structure goes up to its own bound, which is told; the churn leaves tables as
+// Every structure is measured up to its own bound, which is reported. The churn leaves tables as
 // full as before.
 func TestSideBySide(t *testing.T) {
 	conformance.NotRaced(t, ownTests)
@@ -186,7 +186,7 @@ func TestSideBySide(t *testing.T) {
 	}
 }
 
-// newSide is a comparison of 1024 keys without any table yet.
+// newSide returns a comparison of 1024 keys without tables.
 func newSide(t *testing.T) *side[uint32, uint32] {
 	r := testRunner(t)
 	r.result.Parameters = map[string]any{}
@@ -206,7 +206,7 @@ func newSide(t *testing.T) *side[uint32, uint32] {
 	return s
 }
 
-// fullInChurn is a table that says it's full when it is asked for the second time.
+// fullInChurn is a table that reports full at the second request.
 type fullInChurn struct {
 	subject[uint32, uint32]
 	syncs *int
@@ -219,8 +219,8 @@ func (f fullInChurn) Sync(ctx context.Context) error {
 	return f.subject.Sync(ctx)
 }
 
-// A table that is full before its bound ends its sweep: the bound told is lower, and what
-// was measured there is no figure.
+// A table that is full before its bound ends its sweep. A lower bound is reported, and no figure
+// for that step.
 func TestFullTablesEndTheSweep(t *testing.T) {
 	s := newSide(t)
 	k := linearKind[uint32, uint32](s.runner)
@@ -245,7 +245,7 @@ func TestFullTablesEndTheSweep(t *testing.T) {
 	}
 }
 
-// Each turnover replaces all keys by those of the next, and the last one by the columns'.
+// Each turnover replaces all keys by the next ones, and the last one by those of the columns.
 func TestTurnovers(t *testing.T) {
 	s := newSide(t)
 	_, err := linearKind[uint32, uint32](s.runner).with(1024, .5, func(table subject[uint32, uint32]) (err error) {
@@ -268,7 +268,7 @@ func TestTurnovers(t *testing.T) {
 	}
 }
 
-// What tables tell of their buckets survives JSON.
+// Bucket statistics of tables survive JSON.
 func TestReadsInJSON(t *testing.T) {
 	row := Row{Slots: 8, TableBytes: 1 << 20, BytesPerOp: figure(81), Requested: &Requested{2.5, 1.25}, KeysPerBucket: []int{3, 2, 1},
 		Measured: &Reads{1.1, 1.2, 1.3, .4, .05, .6}, Model: &Reads{PerHit: 1.5}}
@@ -288,7 +288,7 @@ func TestReadsInJSON(t *testing.T) {
 	}
 }
 
-// The same on a device that works beside its host.
+// The same on an asynchronous device.
 func TestHortonExperimentsOnGPU(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

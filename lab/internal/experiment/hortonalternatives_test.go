@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/lab/internal/passes"
 )
 
-// What is counted of implicit tags is what theory says; explicit ones lead astray as often as
-// there are fewer or more of them, and have no entry for some keys.
+// Counts for implicit tags match the theory. Explicit tags cause false reads in proportion to their
+// number, and have no entry for some keys.
 func TestExplicitTags(t *testing.T) {
 	const slots = 1 << 17
 	for _, load := range []float64{.9, .95} {
@@ -28,7 +28,7 @@ func TestExplicitTags(t *testing.T) {
 			t.Errorf("load %g: implicit tags: %+v, want %g and %g", load, of[0], h.EntriesSet()/float64(h.Tags), h.Overhead())
 		}
 		for i, bits := range []float64{4, 8} {
-			// A key that goes on has one of the tags.
+			// A key that continues has one of the tags.
 			sparse := 1 / math.Exp2(bits)
 			if x := of[i+1]; x.falseReads >= of[0].falseReads*float64(h.Tags)*sparse*1.05 || x.falseReads == 0 || x.arraySlots != of[0].arraySlots {
 				t.Errorf("load %g: tags of %g bits: %+v, implicit ones: %+v", load, bits, x, of[0])

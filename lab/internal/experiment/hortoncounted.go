@@ -11,18 +11,18 @@ import (
 	"github.com/weftgo/weft/internal/workload"
 )
 
-// countedTable is the size of the largest table in which a simulated GPU counts what
-// lookups request: larger ones of the same load read as many buckets.
+// countedTable is the size of the largest table in which a simulated GPU counts the requests of
+// lookups. Larger tables of the same load read as many buckets.
 const countedTable = 64 << 10
 
-// Requested is what a lookup requests of the memory of a table's buckets, on average:
-// counted by a simulated GPU, which has no caches.
+// Requested is the average number of memory requests of a lookup to a table's buckets, as counted
+// by a simulated GPU, which has no caches.
 type Requested struct {
 	Sectors float64 `json:"sectors"` // of 32 bytes
-	Lines   float64 `json:"lines"`   // of 128 bytes, that the sectors are in
+	Lines   float64 `json:"lines"`   // of 128 bytes that contain the sectors
 }
 
-// requests counts those of a part of memory.
+// requests counts the requests to a part of memory.
 type requests struct {
 	part           device.Buffer
 	sectors, lines int
@@ -33,8 +33,8 @@ func (c *requests) add(r sim.Request) {
 	c.sectors, c.lines = c.sectors+sectors, c.lines+lines
 }
 
-// countRequests looks up all of n keys that are there, and then as many that are not, in a
-// table of a simulated GPU, opened with a runner of that.
+// countRequests looks up all n present keys, and then as many absent ones, in a table on a
+// simulated GPU, opened with a runner for it.
 func countRequests(ctx context.Context, kindOn func(*runner) kind[uint32, uint32], seed uint64, n int, load float64) (hit, miss Requested, err error) {
 	count := &requests{}
 	dev, err := sim.Open(&sim.Options{Requests: count.add})
@@ -60,7 +60,7 @@ func countRequests(ctx context.Context, kindOn func(*runner) kind[uint32, uint32
 	return hit, miss, err
 }
 
-// countedLookups are lookups of as many keys as a table has.
+// countedLookups looks up as many keys as a table has.
 type countedLookups struct {
 	*requests
 	dev    *sim.Device
@@ -100,11 +100,11 @@ func (s *countedLookups) fill(ctx context.Context, t subject[uint32, uint32], se
 	if blocks != 1 {
 		return fmt.Errorf("%d blocks of memory are as large as the table, %d bytes", blocks, size)
 	}
-	s.part.Size -= 2 * core.LineBytes // sentinels, and the tally
+	s.part.Size -= 2 * core.LineBytes // sentinels and counters
 	return nil
 }
 
-// lookup looks up as many keys as there are from one of the workload on.
+// lookup looks up as many keys as the table has, from one of the workload on.
 func (s *countedLookups) lookup(ctx context.Context, t subject[uint32, uint32], seed, from uint64) (Requested, error) {
 	workload.Unique(s.host, seed, from)
 	if err := errors.Join(s.keys.CopyFrom(s.stream, s.host), s.stream.Sync(ctx)); err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/weftgo/weft/internal/bucketmodel"
 )
 
-// What warps request of tables of eight slots is what theory says, within a fiftieth: two
-// sectors, in one line, for each bucket.
+// Requests of warps to tables of eight slots match the theory within a fiftieth: two sectors, in
+// one line, per bucket.
 func TestRequestsOfLookups(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

@@ -21,7 +21,7 @@ Each metric over n is to be compared with B/op, or with sectors.`,
 	run: runHortonCounters,
 }
 
-// answerBytes are a value and a flag.
+// answerBytes is the size of a value and a flag.
 const answerBytes = 5
 
 func runHortonCounters(ctx context.Context, r *runner) (err error) {
@@ -55,7 +55,7 @@ func runHortonCounters(ctx context.Context, r *runner) (err error) {
 	return nil
 }
 
-// launches fills the table and has one launch of each lookup.
+// launches fills the table and makes one launch of each lookup.
 func (s *probes) launches(ctx context.Context, n int, limit string) error {
 	if err := s.fillWith(ctx, n); err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// There is one launch for each row, in their order, and a profiler is told its name.
+// Each row has one launch, in the order of rows, which is named for a profiler.
 func TestHortonCounters(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

@@ -47,7 +47,7 @@ var bucketSlots = []int{1, 2, 4, 8, 16}
 var histogramLoads = []float64{.5, .95}
 
 func runHortonModel(ctx context.Context, r *runner) error {
-	// Two tables while one is rehashed, and columns.
+	// Two tables during a rehash, and columns.
 	slots, err := r.keys(1<<19, 1<<25, 2*slabPair+2*4+1)
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func runHortonModel(ctx context.Context, r *runner) error {
 	return errors.Join(err, f.free())
 }
 
-// steps fills tables of so many slots from load to load.
+// steps fills tables with a number of slots from load to load.
 type steps struct {
 	*runner
 	slots      int
@@ -101,7 +101,7 @@ func (f *steps) upload() (err error) {
 
 func (f *steps) free() error { return f.runner.free(&f.keys, &f.vals, &f.found) }
 
-// loads are the steps to a load.
+// loads returns the steps to a load.
 func (f *steps) loads(most float64) (loads []float64) {
 	parts := map[Scale]float64{Quick: 4, Default: 10, Full: 20}[f.Scale]
 	for i := 1.; i/parts < most-1e-9; i++ {
@@ -110,7 +110,7 @@ func (f *steps) loads(most float64) (loads []float64) {
 	return append(loads, most)
 }
 
-// ends are the numbers of keys at some loads.
+// ends returns the numbers of keys at some loads.
 func (f *steps) ends(loads []float64) []int {
 	ends := make([]int, len(loads))
 	for i, load := range loads {
@@ -119,8 +119,8 @@ func (f *steps) ends(loads []float64) []int {
 	return ends
 }
 
-// run fills a table of buckets of one size, first to ask it at each step and then to time
-// it.
+// run fills a table with one bucket size, first to read its statistics at each step and then to
+// time it.
 func (f *steps) run(ctx context.Context) (err error) {
 	most := hortonBound(f.perBucket)
 	loads := f.loads(most)
@@ -150,12 +150,12 @@ func (f *steps) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// put inserts the keys from one step to the next. Those that find no room are left out.
+// put inserts the keys from one step to the next. Keys that do not fit are dropped.
 func (f *steps) put(t subject[uint32, uint32], lo, hi int) error {
 	return room(t.put(f.stream, f.keys.Sub(lo, hi), f.vals.Sub(lo, hi)))
 }
 
-// room is an error other than that some keys have found none.
+// room drops the error that some keys did not fit.
 func room(err error) error {
 	if errors.Is(err, weft.ErrFull) {
 		return nil
@@ -163,7 +163,7 @@ func room(err error) error {
 	return err
 }
 
-// ask makes a row for every load, with what the table tells.
+// ask makes a row for every load, with the table's statistics.
 func (f *steps) ask(ctx context.Context, t subject[uint32, uint32], loads []float64, ends []int) (rows []Row, err error) {
 	last := 0
 	for i, end := range ends {
@@ -180,14 +180,14 @@ func (f *steps) ask(ctx context.Context, t subject[uint32, uint32], loads []floa
 	if missing := last - t.Len(); missing > 0 {
 		f.result.Parameters[fmt.Sprintf("left_out_%d_slots", f.perBucket)] = missing
 	}
-	// The answers take the place of the values, which they are.
+	// The results overwrite the values, which they equal.
 	if err := t.get(f.stream, f.keys.Sub(0, last), f.vals.Sub(0, last), f.found.Sub(0, last)); err != nil {
 		return nil, err
 	}
 	return rows, checkFlags(ctx, f.runner, f.found.Sub(0, last), "lookup of what was inserted", t.Len())
 }
 
-// time takes the median times of the steps.
+// time returns the median times of the steps.
 func (f *steps) time(ctx context.Context, t subject[uint32, uint32], ends []int) ([]time.Duration, error) {
 	times := make([][]time.Duration, len(ends))
 	for range f.Runs {
@@ -212,7 +212,7 @@ func (f *steps) time(ctx context.Context, t subject[uint32, uint32], ends []int)
 	return medians, room(t.Sync(ctx))
 }
 
-// keysPerBucket counts buckets by the keys whose primary one they are.
+// keysPerBucket counts buckets by their number of keys with this primary bucket.
 func keysPerBucket(keys []uint32, seed uint64, buckets int) (histogram []int) {
 	counts := make([]int, max(buckets, 1))
 	for _, k := range keys {
@@ -225,8 +225,8 @@ func keysPerBucket(keys []uint32, seed uint64, buckets int) (histogram []int) {
 	return histogram
 }
 
-// plotHortonModel draws figure 8, figures 9 to 11 for all sizes of buckets, and figure 14,
-// which is the same of eight slots alone.
+// plotHortonModel draws figure 8, figures 9 to 11 for all bucket sizes, and figure 14, which is the
+// same for eight slots alone.
 func plotHortonModel(res *Result) []Plot {
 	plots := plotKeysPerBucket(res)
 	for _, c := range []struct {
@@ -253,7 +253,7 @@ func plotHortonModel(res *Result) []Plot {
 	return slices.DeleteFunc(plots, func(p Plot) bool { return len(p.Series) == 0 })
 }
 
-// besideModel draws what tables of so many slots tell, and what theory says.
+// besideModel draws the statistics of tables with a number of slots, and those of the model.
 func (p *Plot) besideModel(rows []Row, slots int, of func(*Reads) float64) {
 	table, model := Series{Name: fmt.Sprintf("%d slots", slots)}, Series{Name: fmt.Sprintf("%d slots, model", slots), Model: true}
 	for _, row := range rows {

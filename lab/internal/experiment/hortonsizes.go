@@ -13,9 +13,9 @@ import (
 	"github.com/weftgo/weft/lab/internal/roofline"
 )
 
-// The experiments of the paper of Horton tables (Breslow, Zhang, Greathouse, Jayasena and
-// Tullsen, 2016) carry the numbers of its text. Its hardware is a Radeon R9-290X with
-// 1 MiB of cache, its tables end at 512 MiB.
+// The experiments of the paper on Horton tables (Breslow, Zhang, Greathouse, Jayasena and Tullsen,
+// 2016) have the figure numbers of its text. Its hardware is a Radeon R9-290X with 1 MiB of cache;
+// its tables end at 512 MiB.
 
 var hortonSizesExperiment = Experiment{
 	Name:  "horton-fig12",
@@ -49,12 +49,13 @@ const (
 	hortonSizesLoad = .9
 	smallestTable   = 16 << 10
 	bucketBytes     = kindSlots * slabPair
-	lookupBytes     = 8 // a key and the answer
-	// manyKeys is how many the paper says it has built tables of, without figures.
+	lookupBytes     = 8 // a key and the result
+	// manyKeys is the number of keys in the largest tables of the paper, which gives no figures for
+	// them.
 	manyKeys = 1 << 31
 )
 
-// sizesKinds open the tables that are compared, the baseline first.
+// sizesKinds open the compared tables, the baseline first.
 var sizesKinds = []func(r *runner) kind[uint32, uint32]{
 	func(r *runner) kind[uint32, uint32] {
 		return cuckooKind[uint32, uint32](r, cuckooEven, cuckoo.LoadBalancing)
@@ -73,7 +74,7 @@ func runHortonSizes(ctx context.Context, r *runner) (err error) {
 	if r.Scale == Full && r.onGPU() {
 		most = manyKeys
 	}
-	// A table is rehashed to another seed in as much memory again; keys come in pieces.
+	// A table is rehashed to another seed in a second block of memory; keys come in pieces.
 	bytes := 2*slabPair/hortonSizesLoad + 1.
 	n, err := r.keys(most, most, int(bytes))
 	if err != nil {
@@ -101,17 +102,17 @@ func runHortonSizes(ctx context.Context, r *runner) (err error) {
 	return nil
 }
 
-// tableKeys is how many keys fill a table of so many bytes.
+// tableKeys returns the number of keys that fill a table of a size in bytes.
 func tableKeys(bytes int) int { return int(hortonSizesLoad * float64(bytes/slabPair)) }
 
-// probes are lookups in tables of any size, and pieces to fill these with.
+// probes holds lookups in tables of any size, and pieces to fill the tables with.
 type probes struct {
 	trial[uint32, uint32]
 	keys, vals device.Slice[uint32]
 	piece      []uint32 // the same on the host
 }
 
-// newProbes makes room for the batches.
+// newProbes allocates the batches.
 func newProbes(r *runner) (s *probes, err error) {
 	lookups, piece := r.size(1<<19, 1<<26), r.size(1<<19, 1<<24)
 	if r.N > 0 {
@@ -140,7 +141,7 @@ func (s *probes) free() error {
 	return errors.Join(s.cols.free(), s.runner.free(&s.keys, &s.vals))
 }
 
-// draw makes lookups of the first n keys, any of them any number of times, and of others.
+// draw makes lookups of the first n keys, with repetitions, and of absent ones.
 func (s *probes) draw(n int) error {
 	host := make([]uint32, s.cols.n)
 	workload.Uniform(host, s.Seed, uint64(n), s.Seed+1)
@@ -161,7 +162,7 @@ func (s *probes) atSize(ctx context.Context, n int) error {
 	if err := s.draw(n); err != nil {
 		return err
 	}
-	base := len(s.result.Rows) // the rows of the baseline
+	base := len(s.result.Rows) // index of the baseline's rows
 	for _, on := range sizesKinds {
 		k, before := on(s.runner), len(s.result.Rows)
 		full, err := k.with(n, hortonSizesLoad, func(t subject[uint32, uint32]) error {
@@ -189,7 +190,7 @@ func (s *probes) atSize(ctx context.Context, n int) error {
 	return nil
 }
 
-// count enters into the rows of a table what a simulated GPU counts of its lookups.
+// count adds the requests that a simulated GPU counts to the rows of a table.
 func (s *probes) count(ctx context.Context, on func(*runner) kind[uint32, uint32], n int, rows []Row) error {
 	s.begin("counting")
 	hit, miss, err := countRequests(ctx, on, s.Seed, n, hortonSizesLoad)
@@ -244,8 +245,8 @@ func (s *probes) measure(ctx context.Context, n int) error {
 	return nil
 }
 
-// plotHortonSizes draws figures 12 and 13: the rates of both lookups and what they move,
-// over the size of the table; and how many times the baseline's rate that is.
+// plotHortonSizes draws figures 12 and 13 over the size of the table: the rates of both lookups and
+// their memory traffic, and the ratio to the baseline.
 func plotHortonSizes(res *Result) []Plot {
 	var plots []Plot
 	for _, c := range []struct {
@@ -284,7 +285,7 @@ func plotHortonSizes(res *Result) []Plot {
 	return plots
 }
 
-// sizesPlot is an empty plot over the size of a table.
+// sizesPlot returns an empty plot over the size of a table.
 func sizesPlot(name, title, what string) Plot {
 	return Plot{Name: name, Title: title, XLabel: "bytes of the table", YLabel: what, LogX: true}
 }

@@ -8,18 +8,18 @@ import (
 	"github.com/weftgo/weft/internal/workload"
 )
 
-// tagging is a way to tell in a bucket's array which keys are elsewhere.
+// tagging is a way to record in a bucket's array which keys are elsewhere.
 type tagging struct {
 	name string
-	// Entries of an array. With bits they have explicit tags of so many, or else an entry's
-	// number is its tag.
+	// entries is the number of entries of an array. With bits, they have explicit tags of that many
+	// bits; otherwise an entry's number is its tag.
 	entries, bits int
 }
 
 // taggings fit 63 bits: an entry has three bits for the function, and those of its tag.
 var taggings = []tagging{{"implicit", 63 / 3, 0}, {"explicit_4", 63 / (3 + 4), 4}, {"explicit_8", 63 / (3 + 8), 8}}
 
-// tags are how many there are.
+// tags returns the number of tags.
 func (t tagging) tags() uint32 {
 	if t.bits == 0 {
 		return uint32(t.entries)
@@ -27,22 +27,22 @@ func (t tagging) tags() uint32 {
 	return 1 << t.bits
 }
 
-// tagSeed makes the tag of a key another hash of it than its bucket.
+// tagSeed makes the tag of a key a different hash than its bucket.
 const tagSeed = 0x9e3779b97f4a7c15
 
 func (t tagging) tagOf(key uint32, seed uint64) uint32 {
 	return hash.Reduce32(hash.Uint32(key, seed^tagSeed), t.tags())
 }
 
-// tagged is what a table of buckets comes to with a tagging.
+// tagged holds the results for a table of buckets with a tagging.
 type tagged struct {
-	falseReads float64 // of absent keys, the share that goes on in vain
-	noEntry    float64 // of all keys, those that no entry is left for
-	arraySlots float64 // of all slots
+	falseReads float64 // share of absent keys that continue in vain
+	noEntry    float64 // share of all keys without an entry
+	arraySlots float64 // share of all slots
 }
 
-// measure makes the arrays of a table of so many buckets of kindSlots slots, in which keys
-// beyond those that have a slot are elsewhere, and looks for absent keys in them.
+// measure makes the arrays of a table with a number of buckets of kindSlots slots. Keys without a
+// slot are elsewhere. It looks up absent keys.
 func (t tagging) measure(keys, absent []uint32, seed uint64, buckets int) (r tagged) {
 	bucket := func(key uint32) uint32 { return hash.Reduce32(hash.Uint32(key, seed), uint32(buckets)) }
 	all := make([]uint8, buckets)
@@ -57,7 +57,7 @@ func (t tagging) measure(keys, absent []uint32, seed uint64, buckets int) (r tag
 		if all[b] <= kindSlots {
 			continue
 		}
-		if here[b] < kindSlots-1 { // the last slot has the array
+		if here[b] < kindSlots-1 { // the last slot holds the array
 			here[b]++
 			continue
 		}
@@ -89,8 +89,8 @@ func (t tagging) measure(keys, absent []uint32, seed uint64, buckets int) (r tag
 	}
 }
 
-// explicitTags counts what other tags would do, in tables of up to 2^22 slots: larger ones
-// of the same load are the same.
+// explicitTags measures other tags, in tables of up to 2^22 slots: larger ones of the same load
+// have the same results.
 func explicitTags(ctx context.Context, r *runner, slots int) error {
 	slots = min(slots, 1<<22)
 	for _, load := range []float64{.9, .95} {

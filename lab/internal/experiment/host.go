@@ -62,8 +62,7 @@ type hostTable[K weft.Key, V weft.Value] interface {
 	Clear(ctx context.Context) error
 }
 
-// hostBatch is a batch of different keys in Go slices, with room for the
-// answers.
+// hostBatch is a batch of different keys in Go slices, with columns for the results.
 type hostBatch[K weft.Key, V weft.Value] struct {
 	keys      []K
 	vals, out []V
@@ -77,19 +76,18 @@ func newHostBatch[K weft.Key, V weft.Value](seed uint64, n int) hostBatch[K, V] 
 	return b
 }
 
-// first is the batch of the first n keys, in the same memory.
+// first returns the batch of the first n keys, in the same memory.
 func (b hostBatch[K, V]) first(n int) hostBatch[K, V] {
 	return hostBatch[K, V]{b.keys[:n], b.vals[:n], b.out[:n], b.found[:n]}
 }
 
-// register page-locks the batch. undo, never nil, unlocks what was locked.
+// register page-locks the batch. undo, never nil, unlocks it.
 func (b hostBatch[K, V]) register(dev device.Device) (undo func() error, err error) {
 	return registerAll(dev, device.Bytes(b.keys), device.Bytes(b.vals), device.Bytes(b.out), device.Bytes(b.found))
 }
 
-// measure times Put into the empty table and Get of all, checks the answers,
-// and adds a row for each, like the given one. suffix ends the names of the
-// operations.
+// measure times Put into the empty table and Get of all keys, checks the results, and adds a row
+// for each, based on row. suffix is appended to the names of the operations.
 func (b hostBatch[K, V]) measure(ctx context.Context, r *runner, m hostTable[K, V], suffix, putLimit, getLimit string, row Row) error {
 	row.N = len(b.keys)
 	clear(b.out)
@@ -129,7 +127,7 @@ func (b hostBatch[K, V]) measure(ctx context.Context, r *runner, m hostTable[K, 
 	return nil
 }
 
-// registerAll page-locks slices. undo, never nil, unlocks what was locked.
+// registerAll page-locks slices. undo, never nil, unlocks them.
 func registerAll(dev device.Device, slices ...[]byte) (undo func() error, err error) {
 	var undos []func() error
 	undo = func() (err error) {
@@ -148,8 +146,8 @@ func registerAll(dev device.Device, slices ...[]byte) (undo func() error, err er
 	return undo, nil
 }
 
-// hostLimits measures what bounds batches of 64-bit pairs from the host and
-// names it. On a GPU the limits are derived from the copies'.
+// hostLimits measures the limits of batches of 64-bit pairs from the host and returns their names.
+// On a GPU they are derived from the limits of copies.
 func (r *runner) hostLimits(ctx context.Context, n int) (put, get string, err error) {
 	if !r.onGPU() {
 		put, get = roofline.CAS64, roofline.Read64
@@ -162,9 +160,9 @@ func (r *runner) hostLimits(ctx context.Context, n int) (put, get string, err er
 	return put, get, nil
 }
 
-// copyLimits names what bounds batches from the host of keys and values of so
-// many bytes, after the limits of the copies were measured: a Put sends both, a
-// Get sends keys and receives values with flags.
+// copyLimits returns the names of the limits of host batches with keys and values of given sizes,
+// after the limits of copies were measured. A Put sends both; a Get sends keys and receives values
+// with flags.
 func (r *runner) copyLimits(key, value int) (put, get string) {
 	l, k, v := r.result.Limits, float64(key), float64(value)
 	put, get = fmt.Sprintf("host_put_%d_%d", 8*key, 8*value), fmt.Sprintf("host_get_%d_%d", 8*key, 8*value)

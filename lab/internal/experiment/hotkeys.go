@@ -19,7 +19,7 @@ number of keys stands with the operation.`,
 	run: runHotKeys,
 }
 
-// hotMixes are the kinds of operations of a batch, in turns.
+// hotMixes are the kinds of operations of a batch, in rotation.
 var hotMixes = []struct {
 	op    string
 	kinds []weft.OpKind
@@ -48,7 +48,7 @@ func runHotKeys(ctx context.Context, r *runner) error {
 	return nil
 }
 
-// hotKeys measures a batch of n operations on so many keys.
+// hotKeys measures a batch of n operations on a number of keys.
 func hotKeys(ctx context.Context, r *runner, op string, kinds []weft.OpKind, keys, n int) (err error) {
 	r.step("hotkeys: %s of %d keys", op, keys)
 	b := &batch[uint32, uint32]{r: r}
@@ -91,8 +91,8 @@ func (b *batch[K, V]) hot(kinds []weft.OpKind, keys, n int) error {
 	return b.upload(all, rows, vals)
 }
 
-// checkHot makes sure that ones added up to the number of operations, and that
-// equal parts, which end with an insertion, leave no key twice.
+// checkHot verifies that ones added up to the number of operations, and that equal parts, which end
+// with an insertion, leave no key twice.
 func checkHot(ctx context.Context, r *runner, m *weft.Map[uint32, uint32], op string, keys, n int) error {
 	if err := m.Sync(ctx); err != nil {
 		return err

@@ -14,13 +14,13 @@ import (
 	"github.com/weftgo/weft/slab"
 )
 
-// kind is a hash table of weft, as experiments open it that compare several.
+// kind is a hash table of weft, for experiments that compare several.
 type kind[K weft.Key, V weft.Value] struct {
 	name string
-	// bound is the highest load that it is opened for. A slab hash's load is its memory
+	// bound is the highest load that it is opened for. The load of a slab hash is its memory
 	// utilization.
 	bound float64
-	// wide: a lookup reads slabs of 128 bytes.
+	// wide means that a lookup reads slabs of 128 bytes.
 	wide bool
 	// open opens a table that n keys fill to a load.
 	open func(n int, load float64) (subject[K, V], error)
@@ -43,7 +43,7 @@ func linearKind[K weft.Key, V weft.Value](r *runner) kind[K, V] {
 	}}
 }
 
-// slabKind opens slab hashes. What they bear is in their Options.
+// slabKind opens slab hashes. Their supported load is in their Options.
 func slabKind[K weft.Key, V weft.Value](r *runner) kind[K, V] {
 	bound := .93
 	if slotBytes[K, V]() > slabPair {
@@ -54,7 +54,7 @@ func slabKind[K weft.Key, V weft.Value](r *runner) kind[K, V] {
 	}}
 }
 
-// cuckooKind opens cuckoo tables of one policy, which stop at the first hit.
+// cuckooKind opens cuckoo tables with one policy, which stop at the first hit.
 func cuckooKind[K weft.Key, V weft.Value](r *runner, name string, policy cuckoo.Policy) kind[K, V] {
 	return kind[K, V]{name: name, bound: .98, open: func(n int, load float64) (subject[K, V], error) {
 		return openCuckoo[K, V](r.Device, &cuckoo.Options{
@@ -63,7 +63,7 @@ func cuckooKind[K weft.Key, V weft.Value](r *runner, name string, policy cuckoo.
 	}}
 }
 
-// hortonKind opens Horton tables that reclaim in one way.
+// hortonKind opens Horton tables with one way to reclaim.
 func hortonKind[K weft.Key, V weft.Value](r *runner, name string, reclaim horton.Reclaim) kind[K, V] {
 	return kind[K, V]{name: name, bound: hortonBound(kindSlots), open: func(n int, load float64) (subject[K, V], error) {
 		return openHorton[K, V](r.Device, &horton.Options{
@@ -72,9 +72,8 @@ func hortonKind[K weft.Key, V weft.Value](r *runner, name string, reclaim horton
 	}}
 }
 
-// hortonBound is the load that Horton tables of so many slots are filled to: what the
-// paper reaches (section 6.2), or where it gives no number, what the model allows, in
-// hundredths.
+// hortonBound returns the load that Horton tables with a bucket size are filled to: the paper's
+// maximum (section 6.2) or, without one, what the model allows, in hundredths.
 func hortonBound(slots int) float64 {
 	switch slots {
 	case 4:
@@ -87,7 +86,7 @@ func hortonBound(slots int) float64 {
 	return float64(int(100*bucketmodel.Feasible(slots))) / 100
 }
 
-// openHorton opens a map of horton, whose rows have the load reached.
+// openHorton opens a map of horton. Its rows contain the load reached.
 func openHorton[K weft.Key, V weft.Value](dev device.Device, o *horton.Options) (subject[K, V], error) {
 	m, err := horton.New[K, V](dev, o)
 	if err != nil {
@@ -112,8 +111,8 @@ func openHorton[K weft.Key, V weft.Value](dev device.Device, o *horton.Options) 
 	}}, nil
 }
 
-// with opens a table of a kind for n keys at a load and calls body with it. full
-// reports that some keys found no room.
+// with opens a table of a kind for n keys at a load and calls body with it. full reports that some
+// keys did not fit.
 func (k kind[K, V]) with(n int, load float64, body func(subject[K, V]) error) (full bool, err error) {
 	t, err := k.open(n, load)
 	if err == nil {

@@ -29,7 +29,7 @@ func runLaunch(ctx context.Context, r *runner) (err error) {
 		return err
 	}
 	r.step("launch: keys")
-	const n = 1 << 16 // the table fits in cache: the call's cost shows
+	const n = 1 << 16 // the table fits in cache, so the cost of the call shows
 	m, err := linear.New[uint64, uint64](r.Device, &linear.Options{Capacity: n, MaxLoad: .5, Fixed: true, Seed: r.Seed + 1})
 	if err != nil {
 		return err
@@ -53,7 +53,7 @@ func runLaunch(ctx context.Context, r *runner) (err error) {
 	})
 }
 
-// measureCalls times a call both ways and checks its answers in between.
+// measureCalls times a call both ways and checks its results in between.
 func (r *runner) measureCalls(ctx context.Context, call, check func() error) error {
 	wait := func() (time.Duration, error) {
 		start := time.Now()
@@ -72,7 +72,7 @@ func (r *runner) measureCalls(ctx context.Context, call, check func() error) err
 	}
 	issueLimit := roofline.Launch
 	if !r.onGPU() {
-		issueLimit = roofline.LaunchSync // a CPU's streams work at once
+		issueLimit = roofline.LaunchSync // a CPU's streams run work immediately
 	}
 	for _, c := range []struct {
 		op, limit string

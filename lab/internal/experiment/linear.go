@@ -25,7 +25,7 @@ default of the library and lets the last one win.`,
 	plots: plotLinear,
 }
 
-// loads are the loads of the sweep.
+// loads returns the loads of the sweep.
 func (r *runner) loads() []float64 {
 	switch r.Scale {
 	case Quick:
@@ -43,7 +43,7 @@ func runLinear(ctx context.Context, r *runner) error {
 	if err != nil {
 		return err
 	}
-	n = max(n, 8) // mixed takes eighths
+	n = max(n, 8) // mixed batches take eighths
 	r.result.Parameters["keys"] = n
 
 	var limits []string
@@ -95,7 +95,7 @@ type sweep[K weft.Key, V weft.Value] struct {
 
 func (s *sweep[K, V]) run(ctx context.Context, n int) (err error) {
 	entry := s.keyBits/8 + s.valueBits/8
-	entry = 1 << bits.Len(uint(entry-1)) // 12 bytes lie in 16
+	entry = 1 << bits.Len(uint(entry-1)) // 12 bytes take 16
 	s.read, s.write = s.readLimit(entry), s.writeLimit(entry)
 
 	s.step("%s %s: columns of %d keys", s.structure, s.width(), n)
@@ -111,8 +111,8 @@ func (s *sweep[K, V]) run(ctx context.Context, n int) (err error) {
 	return nil
 }
 
-// atLoad measures everything at one load: in a table that leaves the order of
-// equal keys open, and the insertion once more in one that doesn't.
+// atLoad measures everything at one load: in a table that leaves the order of equal keys open, and
+// insertion again in one that does not.
 func (s *sweep[K, V]) atLoad(ctx context.Context) error {
 	if err := s.with(true, func() error {
 		if err := s.insert(ctx, "insert"); err != nil {
@@ -130,8 +130,7 @@ func (s *sweep[K, V]) atLoad(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	// Which of equal keys wins makes no difference to a set, and a CPU keeps
-	// the order either way.
+	// A set does not depend on which of equal keys wins, and a CPU keeps the order in any case.
 	if s.valueBits == 0 || !s.onGPU() {
 		return nil
 	}

@@ -23,7 +23,7 @@ type Hardware struct {
 	Go          string `json:"go"`
 }
 
-// hardware describes a device and the host it is in.
+// hardware describes a device and its host.
 func hardware(dev device.Device) (Hardware, error) {
 	mem, err := dev.Memory()
 	if err != nil {
@@ -38,8 +38,7 @@ func hardware(dev device.Device) (Hardware, error) {
 	}, nil
 }
 
-// hostName is the processor's name where the system tells it, else its
-// architecture.
+// hostName returns the name of the processor if the system provides it, else the architecture.
 func hostName() string {
 	info, err := os.ReadFile("/proc/cpuinfo")
 	if err == nil {

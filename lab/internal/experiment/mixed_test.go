@@ -18,8 +18,8 @@ func read[T device.Elem](t *testing.T, r *runner, s device.Slice[T]) []T {
 	return host
 }
 
-// No key of a mixed batch occurs twice, and which are there before is as the
-// kinds of their operations need it.
+// No key of a mixed batch occurs twice, and the present keys are those that the kinds of the
+// operations require.
 func TestMixedBatch(t *testing.T) {
 	const n, size = 800, 400
 	r := testRunner(t)

@@ -14,10 +14,10 @@ import (
 	"github.com/weftgo/weft/lab/internal/roofline"
 )
 
-// The experiments of trees with versions are after chapter 4 of Awad's thesis ("Fully Concurrent GPU Data Structures",
-// 2022), whose hardware is a V100.
+// The experiments on trees with versions follow chapter 4 of Awad's thesis ("Fully Concurrent GPU
+// Data Structures", 2022), measured on a V100.
 
-// treeKinds are the trees that they measure: in the thesis' words B-Tree, ViB-Tree and VoB-Tree.
+// treeKinds are the measured trees: in the thesis B-Tree, ViB-Tree and VoB-Tree.
 var treeKinds = []struct {
 	name     string
 	versions btree.Versions
@@ -59,7 +59,7 @@ thesis over trees of 10^6 to 4.5 * 10^7 keys on a V100: 240, 217 and 95 M insert
 // published42 are the means of figure 4.2, of treeKinds.
 var published42 = map[string][]float64{"insert": {240.065e6, 216.512e6, 94.605e6}, "get_hit": {1512.964e6, 1453.697e6, 1549.977e6}}
 
-// leastTree is the part of the largest tree that the smallest is.
+// leastTree is the ratio of the largest tree to the smallest.
 const leastTree = 32
 
 func runMVBTreeInsert(ctx context.Context, r *runner) (err error) {
@@ -100,7 +100,7 @@ func runMVBTreeInsert(ctx context.Context, r *runner) (err error) {
 	return nil
 }
 
-// built measures building a tree by batches, and looking all of it up.
+// built measures building a tree by batches, and looking up all of it.
 func (t *orderedTrial[K, V]) built(ctx context.Context, kind, n, size int) error {
 	t.begin(fmt.Sprintf("%d insertions", n))
 	took, err := t.median(ctx, func() error { return t.m.Clear(ctx) }, func() error {
@@ -131,8 +131,8 @@ func (t *orderedTrial[K, V]) built(ctx context.Context, kind, n, size int) error
 	return nil
 }
 
-// compared reports a rate beside a published one, 0 if there is none, and over that of a tree without versions, which has been
-// measured before.
+// compared reports a rate with the published one, 0 if none, and its ratio to that of a tree
+// without versions, which has been measured before.
 func (t *orderedTrial[K, V]) compared(op string, n int, took time.Duration, limit string, row Row, published float64) {
 	for _, base := range t.result.Rows {
 		if base.Structure == treeKinds[0].name && base.Op == op && base.Keys == row.Keys && t.structure != base.Structure {
@@ -187,14 +187,15 @@ without versions, overhead_bytes that of all memory, what versions take included
 	}
 )
 
-// published4 are tables 4.1 and 4.2 for the larger tree, by the operation and the kind: without versions and with.
+// published4 are tables 4.1 and 4.2 for the larger tree, by operation and kind: without versions
+// and with.
 var published4 = map[string][2]float64{
 	"insert_range_5_8": {228.694e6, 248.86e6}, "insert_range_50_8": {220.186e6, 127.256e6}, "insert_range_90_8": {222.729e6, 95.391e6},
 	"insert_range_5_32": {240.13e6, 214.679e6}, "insert_range_50_32": {213.199e6, 117.642e6}, "insert_range_90_32": {220.329e6, 92.154e6},
 	"delete_get_5": {433.462e6, 369.835e6}, "delete_get_50": {424.131e6, 367.432e6}, "delete_get_90": {399.863e6, 346.188e6},
 }
 
-// mixedTrial is launches on trees.
+// mixedTrial holds launches on trees.
 type mixedTrial struct {
 	*orderedTrial[uint32, uint32]
 	trees   []*btree.Map[uint32, uint32]
@@ -202,7 +203,7 @@ type mixedTrial struct {
 	kernels *mixedtree.Kernels
 	counts  device.Slice[uint32]
 	sum     device.Slice[uint64]
-	ops     int // of a launch
+	ops     int // per launch
 }
 
 func newMixedTrial(ctx context.Context, r *runner, n, most int, kinds ...btree.Versions) (x *mixedTrial, err error) {
@@ -238,7 +239,7 @@ func (x *mixedTrial) free() error {
 	return errors.Join(x.orderedTrial.free(), x.counts.Free(), x.sum.Free())
 }
 
-// load is a launch of which so many per cent are updates, from pair number lo on.
+// load returns a launch with a percentage of updates, from pair number lo on.
 func (x *mixedTrial) load(kind op.Kind, percent, pairs, lo int) mixedtree.Load {
 	n := max(1, x.ops*percent/100)
 	l := mixedtree.Load{Kind: kind, Counts: x.counts, Sum: x.sum}
@@ -253,7 +254,7 @@ func (x *mixedTrial) load(kind op.Kind, percent, pairs, lo int) mixedtree.Load {
 	return l
 }
 
-// mixed measures a launch on a tree of n pairs that is loaded anew before each.
+// mixed measures a launch on a tree of n pairs that is reloaded before each run.
 func (x *mixedTrial) mixed(ctx context.Context, kind int, name string, l mixedtree.Load) error {
 	x.begin(name)
 	n := l.Updates.Len() + l.Queries.Len()
@@ -289,7 +290,7 @@ func runMVBTreeMixed(ctx context.Context, r *runner) (err error) {
 	return nil
 }
 
-// mostMixed is how many operations a launch has, at most.
+// mostMixed is the maximum number of operations of a launch.
 const mostMixed = 5_000_000
 
 func mixedOf(ctx context.Context, r *runner, n int) (err error) {
@@ -344,8 +345,9 @@ func plotMVBTreeMixed(res *Result) []Plot {
 	return drawn(ranges, lengths, deletes)
 }
 
-// memoryLaunches is how many launches insert while the memory of a tree is watched. As many again delete keys and insert them
-// again, and at full scale those that run in steadyTime, which have steadyRows rows or so.
+// memoryLaunches is the number of inserting launches with the memory of a tree recorded. As many
+// again delete keys and insert them again. At full scale this continues for steadyTime, with about
+// steadyRows rows.
 const (
 	memoryLaunches = 8
 	steadyTime     = 8 * time.Minute
@@ -402,7 +404,7 @@ func runMVBTreeMemory(ctx context.Context, r *runner) (err error) {
 	return nil
 }
 
-// put is a row of insertions alone, by a batch.
+// put adds a row of insertions only, by a batch.
 func (x *mixedTrial) put(ctx context.Context, kind int, l mixedtree.Load) (t taken, err error) {
 	x.begin("insert")
 	took, err := x.watch.Time(ctx, func() error { return x.m.put(x.stream, l.Updates, l.Vals) })
@@ -412,7 +414,8 @@ func (x *mixedTrial) put(ctx context.Context, kind int, l mixedtree.Load) (t tak
 	return x.held(ctx, kind, "insert", l.Updates.Len(), took)
 }
 
-// steady deletes the last keys of a tree of n pairs and inserts them again, beside ranges, over and over.
+// steady deletes the last keys of a tree of n pairs and inserts them again, alongside ranges,
+// repeatedly.
 func (x *mixedTrial) steady(ctx context.Context, kind, n int) (last taken, err error) {
 	l := x.load(op.PutNew, 50, 16, n-max(1, x.ops/2))
 	gone := l
@@ -431,7 +434,7 @@ func (x *mixedTrial) steady(ctx context.Context, kind, n int) (last taken, err e
 			return last, err
 		}
 		if time.Now().Before(next) {
-			x.result.Rows = x.result.Rows[:rows] // a row now and then
+			x.result.Rows = x.result.Rows[:rows] // keep only some rows
 			continue
 		}
 		next = next.Add(every)
@@ -439,11 +442,11 @@ func (x *mixedTrial) steady(ctx context.Context, kind, n int) (last taken, err e
 	return last, x.has(ctx, n)
 }
 
-// taken is the memory of a tree: nodes in use and of epochs that have not ended; and bytes of all that have been given out, with
-// what lies beside them.
+// taken is the memory of a tree: nodes in use and of unfinished epochs, and the bytes of all
+// allocated nodes, with their side data.
 type taken struct{ nodes, bytes float64 }
 
-// watched times a launch, and reports and returns what is taken behind it.
+// watched times a launch, and reports and returns the memory after it.
 func (x *mixedTrial) watched(ctx context.Context, kind int, name string, l mixedtree.Load) (t taken, err error) {
 	x.begin(name)
 	took, err := x.watch.Time(ctx, func() error { return x.kernels.Run(ctx, x.stream, x.trees[kind], x.kinds[kind], l) })
@@ -453,7 +456,7 @@ func (x *mixedTrial) watched(ctx context.Context, kind int, name string, l mixed
 	return x.held(ctx, kind, name, l.Updates.Len()+l.Queries.Len(), took)
 }
 
-// held is a row of so many operations, with the memory that is taken behind them.
+// held adds a row of n operations, with the memory after them.
 func (x *mixedTrial) held(ctx context.Context, kind int, name string, n int, took time.Duration) (t taken, err error) {
 	s, err := x.trees[kind].Stats(ctx)
 	if err != nil {
@@ -471,5 +474,5 @@ func (x *mixedTrial) held(ctx context.Context, kind int, name string, n int, too
 	return t, nil
 }
 
-// pastBytes is what a node with versions has beside it: a time, a list, and a link of epochs.
+// pastBytes is the side data of a node with versions: a time, a list, and a link of epochs.
 const pastBytes = 20

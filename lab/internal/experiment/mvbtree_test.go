@@ -7,7 +7,7 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// Wherever the device fails, the error comes back and nothing is left behind.
+// Wherever the device fails, the error is returned and nothing leaks.
 func TestVersionsFailures(t *testing.T) {
 	conformance.NotRaced(t, ownTests)
 	t.Run("insert", func(t *testing.T) { failEverywhere(t, mvbtreeInsertExperiment, devicetest.OpenSim(t, nil), 151) })
@@ -18,7 +18,7 @@ func TestVersionsFailures(t *testing.T) {
 	t.Run("memory", func(t *testing.T) { failEverywhere(t, mvbtreeMemoryExperiment, devicetest.OpenSim(t, nil), 71) })
 }
 
-// Memory of trees with versions is watched: copies come, and are not less than nothing.
+// The memory of trees with versions is recorded: copies appear, and never in negative numbers.
 func TestVersionsMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

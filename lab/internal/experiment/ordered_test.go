@@ -12,12 +12,12 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// orderedExperiments are those of ordered maps.
+// orderedExperiments returns the experiments on ordered maps.
 func orderedExperiments() []Experiment {
 	return slices.DeleteFunc(All(), func(e Experiment) bool { return !strings.HasPrefix(cmp.Or(e.Was, e.Name), "ordered-") })
 }
 
-// Each ordered map that runs on a simulated GPU has figures there, and each other one a reason.
+// Each ordered map that runs on a simulated GPU has figures there. Each other one has a reason.
 func TestOrderedOnGPU(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -46,7 +46,7 @@ func TestOrderedOnGPU(t *testing.T) {
 	}
 }
 
-// Wherever the device fails, the error comes back and nothing is left behind.
+// Wherever the device fails, the error is returned and nothing leaks.
 func TestOrderedFailures(t *testing.T) {
 	conformance.NotRaced(t, ownTests)
 	for _, e := range orderedExperiments() {
@@ -55,7 +55,7 @@ func TestOrderedFailures(t *testing.T) {
 	t.Run("latencies", func(t *testing.T) { failEverywhere(t, btreeLatenciesExperiment, devicetest.OpenSim(t, nil), 1) })
 }
 
-// A map that does not have what it should gets no figure.
+// A map with wrong contents gets no figure.
 func TestOrderedWrongAnswers(t *testing.T) {
 	r := testRunner(t)
 	s, err := newOrderedTrial[uint32, uint32](r, 200, 100)
@@ -76,13 +76,13 @@ func TestOrderedWrongAnswers(t *testing.T) {
 		if err := s.has(t.Context(), 99); !errors.Is(err, errWrong) {
 			t.Errorf("%s has 100 pairs, and passes with 99: %v", m.name, err)
 		}
-		if err := a.checkOrder(t.Context(), 10); !errors.Is(err, errWrong) { // nobody has answered
+		if err := a.checkOrder(t.Context(), 10); !errors.Is(err, errWrong) { // no lookup has run
 			t.Errorf("%s: %v", m.name, err)
 		}
 	}
 }
 
-// Snapshots cost more the more of them there are, and nothing once they are closed.
+// Snapshots cost more the more are open, and nothing once they are closed.
 func TestOrderedSnapshots(t *testing.T) {
 	conformance.NotRaced(t, ownTests)
 	cfg := tiny(devicetest.Open(t))
@@ -93,7 +93,7 @@ func TestOrderedSnapshots(t *testing.T) {
 	last := map[string]float64{}
 	for _, row := range res.Rows {
 		n := len(row.Samples)
-		if row.Structure == "btree" { // does not tell
+		if row.Structure == "btree" { // does not report it
 			continue
 		}
 		switch row.Op {
@@ -128,7 +128,7 @@ func TestRebuildFrom(t *testing.T) {
 	}
 }
 
-// A time that is a power of the number of keys has that exponent.
+// A time that is a power of the number of keys yields that exponent.
 func TestExponents(t *testing.T) {
 	res := &Result{Parameters: map[string]any{}}
 	for _, n := range []int{1 << 4, 1 << 10, 1 << 11, 1 << 12, 1 << 13} {
@@ -144,7 +144,7 @@ func TestExponents(t *testing.T) {
 	}
 }
 
-// The thesis' table 3.3 has means of its columns.
+// The thesis' table 3.3 has these means of its columns.
 func TestPublished33(t *testing.T) {
 	for name, mean := range map[string]float64{"btree": 182.9, "lsm": 202.6, "sorted": 149.1} {
 		harmonic, n := 0., 0.

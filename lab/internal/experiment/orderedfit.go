@@ -2,8 +2,8 @@ package experiment
 
 import "math"
 
-// exponents enters into the parameters by which power of the number of keys the time of each operation
-// grows, in maps of a sixteenth of the largest number of keys at least.
+// exponents adds to the parameters, for each operation, the exponent of its time over the number of
+// keys. It uses maps with at least a sixteenth of the largest number.
 func exponents(res *Result) {
 	type line struct{ x, y []float64 }
 	lines := map[string]*line{}
@@ -29,7 +29,7 @@ func exponents(res *Result) {
 	}
 }
 
-// slope is that of the line through points with the least squares of distances in y.
+// slope returns the slope of the least-squares line through points.
 func slope(x, y []float64) float64 {
 	n := float64(len(x))
 	var sx, sy, sxx, sxy float64

@@ -43,14 +43,14 @@ func grownOf[K weft.Key, V weft.Value](ctx context.Context, r *runner) (err erro
 	return t.each(ctx, func(*orderedMap[K, V]) error { return g.measure(ctx) })
 }
 
-// grown is a map of n pairs that gets as many more.
+// grown is a map of n pairs that receives as many more.
 type grown[K weft.Key, V weft.Value] struct {
 	*orderedTrial[K, V]
-	batch int                // insertions at a time
-	bulk  map[string]float64 // rates of the map as it was loaded
+	batch int                // number of insertions at a time
+	bulk  map[string]float64 // rates of the map as loaded
 }
 
-// open makes columns for so many lookups.
+// open makes columns for a number of lookups.
 func (g *grown[K, V]) open(lookups int) (err error) {
 	g.cols.n = lookups
 	host := make([]K, lookups)
@@ -105,7 +105,7 @@ func (g *grown[K, V]) insert(lo, hi int) error {
 	return nil
 }
 
-// lookups measures lookups in the map as it is, whose operations have the suffix.
+// lookups measures lookups in the present map, as operations with a suffix.
 func (g *grown[K, V]) lookups(ctx context.Context, suffix string) error {
 	pairs := g.m.Len()
 	region := regionOf(pairs * slotBytes[K, V]())

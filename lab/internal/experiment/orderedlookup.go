@@ -28,12 +28,13 @@ The thesis, on a TITAN V: B-tree 1020 lookups and 783 successors, sorted array 3
 		{"TITAN V, LSM, lookups", 158.44e6, "op/s"}, {"TITAN V, B-tree, successors", 783.13e6, "op/s"}},
 }
 
-// The smallest map has 2^smallestMap keys; mapSteps are the powers of two from one to the next.
+// The smallest map has 2^smallestMap keys. mapSteps are the distances between sizes, as powers of
+// two.
 const smallestMap = 12
 
 var mapSteps = map[Scale]int{Quick: 4, Default: 2, Full: 1}
 
-// asked are lookups in ordered maps of any size.
+// asked holds lookups in ordered maps of any size.
 type asked struct {
 	*orderedTrial[uint32, uint32]
 	next         device.Slice[uint32]
@@ -66,7 +67,7 @@ func runOrderedLookup(ctx context.Context, r *runner) (err error) {
 	return nil
 }
 
-// mapSizes are numbers of keys from 2^first up to the largest, which is one.
+// mapSizes returns numbers of keys from 2^first to n, which is included.
 func (r *runner) mapSizes(first, n int, step map[Scale]int) []int {
 	sizes := r.powers(first, n, step)
 	if last := sizes[len(sizes)-1]; last < n {
@@ -75,7 +76,7 @@ func (r *runner) mapSizes(first, n int, step map[Scale]int) []int {
 	return sizes
 }
 
-// room makes columns for so many lookups.
+// room makes columns for a number of lookups.
 func (a *asked) room(n int) (err error) {
 	a.cols.n = n
 	for _, c := range []*device.Slice[uint32]{&a.cols.hits, &a.cols.miss, &a.cols.out, &a.next} {
@@ -160,8 +161,8 @@ func (a *asked) measure(ctx context.Context) error {
 	return a.checkOrder(ctx, some)
 }
 
-// checkOrder makes sure that answers agree: a key has the rank that selects it, and its successor has
-// the next rank, if there is one.
+// checkOrder verifies that results agree: a key has the rank that selects it, and its successor has
+// the next rank, if it exists.
 func (a *asked) checkOrder(ctx context.Context, selected int) error {
 	if err := a.m.mapOf.RankOn(a.stream, a.next, a.after); err != nil {
 		return err
@@ -238,7 +239,8 @@ func runOrderedScaling(ctx context.Context, r *runner) (err error) {
 		return err
 	}
 	r.result.Parameters["batch"] = batch
-	for _, size := range r.mapSizes(bits.Len(uint(4*batch-1)), n, mapSteps) { // a batch is small beside the map
+	// A batch is small relative to the map.
+	for _, size := range r.mapSizes(bits.Len(uint(4*batch-1)), n, mapSteps) {
 		if err := s.atSize(ctx, size); err != nil {
 			return fmt.Errorf("%d keys: %w", size, err)
 		}
@@ -247,7 +249,7 @@ func runOrderedScaling(ctx context.Context, r *runner) (err error) {
 	return nil
 }
 
-// scaling is batches of one size on maps of any.
+// scaling measures batches of one size on maps of any size.
 type scaling struct {
 	*orderedTrial[uint32, uint32]
 	batch            int
@@ -255,7 +257,7 @@ type scaling struct {
 	counts           device.Slice[uint32]
 }
 
-// scalingRange is the number of pairs of a range that is read.
+// scalingRange is the number of pairs per range lookup.
 const scalingRange = 8
 
 func (s *scaling) open() (err error) {
@@ -279,7 +281,7 @@ func (s *scaling) atSize(ctx context.Context, n int) error {
 	}
 	lo, hi := make([]uint32, s.batch), make([]uint32, s.batch)
 	workload.Uniform(lo, s.Seed, uint64(n), s.Seed+1)
-	for i, k := range lo { // ranges with some pairs
+	for i, k := range lo { // ranges with a few pairs
 		hi[i] = k + min(^uint32(0)-k, uint32(16*(1<<32)/n))
 	}
 	if err := errors.Join(s.lo.CopyFrom(s.stream, lo), s.hi.CopyFrom(s.stream, hi)); err != nil {

@@ -14,10 +14,10 @@ import (
 	"github.com/weftgo/weft/sorted"
 )
 
-// The experiments of ordered maps are after chapters 2 to 4 of Awad's thesis ("Fully Concurrent GPU
-// Data Structures", 2022), whose hardware are a TITAN V and a V100, with 32-bit keys and values.
+// The experiments on ordered maps follow chapters 2 to 4 of Awad's thesis ("Fully Concurrent GPU
+// Data Structures", 2022), measured on a TITAN V and a V100, with 32-bit keys and values.
 
-// allOrdered is how the experiments say what they measure.
+// allOrdered is the note on the measured maps in the texts of experiments.
 const allOrdered = ` All ordered maps of weft that run on the device are measured; one that does not has a row that says why. The tree of lsm has
 been filled in batches of its base (2^20, or 2^14 on a CPU, and an eighth of the keys at most), so it has several levels; the others were loaded at once.`
 
@@ -25,13 +25,13 @@ been filled in batches of its base (2^20, or 2^14 on a CPU, and an eighth of the
 type orderedMap[K weft.Key, V weft.Value] struct {
 	mapOf *weft.OrderedMap[K, V]
 	name  string
-	// pieces is how many pairs it is filled with at a time; 0: all.
+	// pieces is the number of pairs per batch when it is filled; 0: all.
 	pieces int
-	// bytes is the size of its memory, and of what only snapshots have, or unknown.
+	// bytes returns the size of its memory, and of what only snapshots hold, or unknown.
 	bytes func(ctx context.Context) (used, held int, err error)
 }
 
-// unknown is the size of memory that a structure does not tell.
+// unknown is the size of memory that a structure does not report.
 const unknown = -1
 
 func (m *orderedMap[K, V]) put(s *device.Stream, keys device.Slice[K], vals device.Slice[V]) error {
@@ -46,7 +46,7 @@ func (m *orderedMap[K, V]) remove(s *device.Stream, keys device.Slice[K], delete
 	return m.mapOf.DeleteOn(s, keys, deleted)
 }
 
-// ApplyOn is for [mixer].
+// ApplyOn implements [mixer].
 func (m *orderedMap[K, V]) ApplyOn(s *device.Stream, kinds device.Slice[weft.OpKind], keys device.Slice[K], vals device.Slice[V], ok device.Slice[bool]) error {
 	return m.mapOf.ApplyOn(s, kinds, keys, vals, ok)
 }
@@ -64,7 +64,7 @@ func (m *orderedMap[K, V]) describe(ctx context.Context, row *Row) error {
 	return err
 }
 
-// load empties the map and puts pairs into it.
+// load clears the map and puts pairs into it.
 func (m *orderedMap[K, V]) load(ctx context.Context, s *device.Stream, keys device.Slice[K], vals device.Slice[V]) error {
 	if err := m.Clear(ctx); err != nil {
 		return err
@@ -82,11 +82,11 @@ func (m *orderedMap[K, V]) load(ctx context.Context, s *device.Stream, keys devi
 	return nil
 }
 
-// leastPieces is how many batches fill an lsm, at least.
+// leastPieces is the minimum number of batches that fill an lsm.
 const leastPieces = 8
 
-// openOrdered opens each ordered map of weft for n keys. Those that do not run on the device have a row
-// with the reason. close closes them.
+// openOrdered opens each ordered map of weft for n keys. Those that do not run on the device get a
+// row with the reason. close closes the maps.
 func openOrdered[K weft.Key, V weft.Value](r *runner, n int) (maps []*orderedMap[K, V], err error) {
 	base := r.size(1<<14, 1<<20)
 	for base > 16 && leastPieces*base > n {
@@ -162,22 +162,22 @@ func closeOrdered[K weft.Key, V weft.Value](maps []*orderedMap[K, V]) (err error
 	return err
 }
 
-// orderedTrial measures the operations of ordered maps on pairs that lie on the device.
+// orderedTrial measures the operations of ordered maps on pairs on the device.
 type orderedTrial[K weft.Key, V weft.Value] struct {
 	trial[K, V]
 	maps []*orderedMap[K, V]
 	keys device.Slice[K] // unique, of the counters from 0 on
 	vals device.Slice[V]
-	m    *orderedMap[K, V] // which is measured now
-	n    int               // pairs that it has
+	m    *orderedMap[K, V] // the map under measurement
+	n    int               // number of its pairs
 }
 
-// newOrderedTrial makes so many pairs, of which maps have n at most.
+// newOrderedTrial makes a number of pairs. Maps have at most n of them.
 func newOrderedTrial[K weft.Key, V weft.Value](r *runner, pairs, n int) (t *orderedTrial[K, V], err error) {
 	return newTrialOf(r, pairs, n, func() ([]*orderedMap[K, V], error) { return openOrdered[K, V](r, n) })
 }
 
-// newTrialOf is newOrderedTrial of the maps that open opens.
+// newTrialOf is newOrderedTrial for the maps that open opens.
 func newTrialOf[K weft.Key, V weft.Value](r *runner, pairs, n int, open func() ([]*orderedMap[K, V], error)) (t *orderedTrial[K, V], err error) {
 	t = &orderedTrial[K, V]{trial: trial[K, V]{runner: r, keyBits: bitsOf[K](), valueBits: bitsOf[V]()}, n: n}
 	t.cols = &columns[K, V]{n: n, r: r}
@@ -201,10 +201,10 @@ func (t *orderedTrial[K, V]) free() error {
 	return errors.Join(t.stream.Sync(context.Background()), closeOrdered(t.maps), t.cols.free(), t.runner.free(&t.keys, &t.vals))
 }
 
-// use is the map that is measured from now on.
+// use sets the map to measure.
 func (t *orderedTrial[K, V]) use(m *orderedMap[K, V]) { t.m, t.table, t.structure = m, m, m.name }
 
-// each measures all maps, one behind the other, and frees the memory of each before the next.
+// each measures all maps, one after the other, and frees the memory of each before the next.
 func (t *orderedTrial[K, V]) each(ctx context.Context, measure func(m *orderedMap[K, V]) error) error {
 	for _, m := range t.maps {
 		t.use(m)
@@ -219,12 +219,12 @@ func (t *orderedTrial[K, V]) each(ctx context.Context, measure func(m *orderedMa
 	return nil
 }
 
-// of are pairs of counters [lo,hi).
+// of returns the pairs of counters [lo,hi).
 func (t *orderedTrial[K, V]) of(lo, hi int) (device.Slice[K], device.Slice[V]) {
 	return t.keys.Sub(lo, hi), t.vals.Sub(lo, hi)
 }
 
-// reload gives the map its first n pairs, untimed.
+// reload puts the first n pairs into the map, untimed.
 func (t *orderedTrial[K, V]) reload(ctx context.Context) func() error {
 	return func() error {
 		keys, vals := t.of(0, t.n)
@@ -232,7 +232,7 @@ func (t *orderedTrial[K, V]) reload(ctx context.Context) func() error {
 	}
 }
 
-// has makes sure that a map has so many pairs.
+// has checks the number of pairs of a map.
 func (t *orderedTrial[K, V]) has(ctx context.Context, n int) error {
 	if err := t.m.Sync(ctx); err != nil {
 		return err
@@ -243,11 +243,11 @@ func (t *orderedTrial[K, V]) has(ctx context.Context, n int) error {
 	return nil
 }
 
-// row is one of as many operations.
+// row returns a row for the present number of pairs.
 func (t *orderedTrial[K, V]) row() Row { return Row{Keys: t.n} }
 
-// orderedBytes is the memory that a pair takes at most, in all ordered maps with what they keep for
-// merges and sorts, and in columns.
+// orderedBytes is the maximum memory per pair, in all ordered maps, including reserves for merges
+// and sorts, and in columns.
 func orderedBytes[K weft.Key, V weft.Value]() int { return 12 * (bitsOf[K]() + bitsOf[V]()) / 8 }
 
 // overKeys draws rates of an operation over the number of keys.
@@ -261,7 +261,7 @@ func overKeys(res *Result, name, title string, of func(Row) bool) Plot {
 	return p
 }
 
-// drawn are the plots that have a series.
+// drawn returns the plots that have a series.
 func drawn(plots ...Plot) (some []Plot) {
 	for _, p := range plots {
 		if len(p.Series) > 0 {

@@ -23,14 +23,15 @@ The limit is a random read of 64 bytes and copying the pairs. The thesis, on a T
 	published: []Published{{"TITAN V, B-tree, ranges of 8", 502.28e6, "op/s"}, {"TITAN V, LSM, ranges of 8", 166.02e6, "op/s"}},
 }
 
-// ranges are those of one length, and room for their pairs.
+// ranges holds ranges of one length, and columns for their pairs.
 type ranges struct {
 	*orderedTrial[uint32, uint32]
-	stride            int // from key to key
-	lo, hi, counts    device.Slice[uint32]
-	outKeys, outVals  device.Slice[uint32]
-	offsets           device.Slice[uint64]
-	most, pairs, size int // ranges, and pairs of all of them, at most; and ranges of this length
+	stride           int // distance between keys
+	lo, hi, counts   device.Slice[uint32]
+	outKeys, outVals device.Slice[uint32]
+	offsets          device.Slice[uint64]
+	// Maximum numbers of ranges and of their pairs, and the number of ranges of the present length.
+	most, pairs, size int
 	from              []uint32
 }
 
@@ -74,8 +75,8 @@ func runOrderedRange(ctx context.Context, r *runner) (err error) {
 	return nil
 }
 
-// open makes room, and gives the pairs keys at equal distances, in random order, so that ranges have as many
-// pairs as they should.
+// open allocates columns, and gives the pairs equidistant keys, in random order, so that ranges
+// have the intended numbers of pairs.
 func (s *ranges) open() (err error) {
 	order := workload.NewPermutation(uint64(s.n), s.Seed+1)
 	keys := make([]uint32, s.n)
@@ -100,7 +101,7 @@ func (s *ranges) open() (err error) {
 	return err
 }
 
-// ofLength measures ranges of so many pairs.
+// ofLength measures ranges with a number of pairs.
 func (s *ranges) ofLength(ctx context.Context, length int) error {
 	s.size = max(min(s.most, s.pairs/length), 1)
 	places := make([]uint64, s.size)
@@ -146,8 +147,8 @@ func (s *ranges) ofLength(ctx context.Context, length int) error {
 	return nil
 }
 
-// check makes sure that each range has as many pairs as it should, and the first and the last ones
-// their keys and values.
+// check verifies the number of pairs of each range, and the keys and values of the first and the
+// last ranges.
 func (s *ranges) check(ctx context.Context, length int, written bool) error {
 	counts := make([]uint32, s.size)
 	if err := s.counts.Sub(0, s.size).CopyTo(ctx, s.stream, counts); err != nil {

@@ -32,7 +32,7 @@ The limit is random compare-and-swaps of 64 bits, of lookups random reads of 64 
 	},
 }
 
-// snapshotBatches is how many batches there are, and snapshots at most.
+// snapshotBatches is the number of batches, and the maximum number of snapshots.
 const snapshotBatches = 8
 
 func runOrderedSnapshots(ctx context.Context, r *runner) (err error) {
@@ -73,10 +73,10 @@ func runOrderedSnapshots(ctx context.Context, r *runner) (err error) {
 	})
 }
 
-// versions are snapshots of a map that changes.
+// versions holds snapshots of a map that changes.
 type versions struct {
 	*orderedTrial[uint32, uint32]
-	size      int // operations of a batch
+	size      int // operations per batch
 	snapshots []*weft.Snapshot[uint32, uint32]
 }
 
@@ -110,7 +110,7 @@ func (s *versions) batch(i int) error {
 	return nil
 }
 
-// held measures batches while no snapshot is held, one, or one a batch.
+// held measures batches with no open snapshot, with one, or with one per batch.
 func (s *versions) held(ctx context.Context, number int) error {
 	op := fmt.Sprintf("put_held_%d", number)
 	s.begin(op)
@@ -170,7 +170,7 @@ func (s *versions) held(ctx context.Context, number int) error {
 	return nil
 }
 
-// rateOf is the rate of an operation of the map that is measured.
+// rateOf returns the rate of an operation of the map under measurement.
 func (s *versions) rateOf(op string) (rate float64) {
 	for _, row := range s.result.Rows {
 		if row.Structure == s.m.name && row.Op == op {
@@ -180,8 +180,8 @@ func (s *versions) rateOf(op string) (rate float64) {
 	return rate
 }
 
-// growth runs the batches once more, untimed, and enters into a row how much memory only snapshots have
-// behind each.
+// growth repeats the batches, untimed, and adds to a row the memory that only snapshots hold after
+// each.
 func (s *versions) growth(ctx context.Context, prepare func() error, number int, row *Row) error {
 	if err := prepare(); err != nil {
 		return err
@@ -204,7 +204,7 @@ func (s *versions) growth(ctx context.Context, prepare func() error, number int,
 	return nil
 }
 
-// lookups measures those in the map and in the snapshot, which has the pairs of before and no others.
+// lookups measures lookups in the map and in the snapshot, which has exactly the earlier pairs.
 func (s *versions) lookups(ctx context.Context) error {
 	then := s.snapshots[0]
 	if then.Len() != s.n {

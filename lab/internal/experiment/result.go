@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Result is what an experiment measured, and the JSON that weft-bench run --json
-// prints.
+// Result is the result of an experiment, and the JSON that weft-bench run --json prints.
 type Result struct {
 	Experiment string             `json:"experiment"`
 	Device     string             `json:"device"` // name of the device measured
@@ -21,9 +20,9 @@ type Result struct {
 	Hardware   Hardware       `json:"hardware"`
 	Parameters map[string]any `json:"parameters"`
 	Published  []Published    `json:"published,omitempty"`
-	// Incomplete says that the experiment was interrupted: rows are missing, or what compares them.
+	// Incomplete means that the experiment was interrupted: rows or comparisons are missing.
 	Incomplete bool `json:"incomplete,omitempty"`
-	// Simulated says that no device has run this: there are counts, and no rates.
+	// Simulated means that the result comes from a simulated GPU: it has counts, but no rates.
 	Simulated bool `json:"simulated,omitempty"`
 
 	Plots []Plot `json:"-"` // made from the rows
@@ -31,86 +30,87 @@ type Result struct {
 
 // Row is one figure.
 type Row struct {
-	Structure string  `json:"structure"` // what was measured: "linear", "linear-set", a peer
-	Op        string  `json:"op"`
-	KeyBits   int     `json:"key_bits"`
-	ValueBits int     `json:"value_bits"` // 0: no values
-	N         int     `json:"n"`          // operations timed
-	Load      float64 `json:"load"`       // share of slots, or of bytes, used; see the experiment for when
-	OpsPerS   float64 `json:"ops_per_s"`
+	Structure string `json:"structure"` // subject: "linear", "linear-set", a peer
+	Op        string `json:"op"`
+	KeyBits   int    `json:"key_bits"`
+	ValueBits int    `json:"value_bits"` // 0: no values
+	N         int    `json:"n"`          // number of timed operations
+	// Load is the used share of slots, or of bytes. The experiment documents when.
+	Load    float64 `json:"load"`
+	OpsPerS float64 `json:"ops_per_s"`
 	// LimitShare is OpsPerS divided by the limit named Limit.
 	LimitShare float64 `json:"limit_share"`
 	Limit      string  `json:"limit,omitempty"`
-	Unit       string  `json:"unit,omitempty"` // of OpsPerS, if not op/s
+	Unit       string  `json:"unit,omitempty"` // of OpsPerS, if other than op/s
 	Seconds    float64 `json:"seconds,omitempty"`
-	Cores      int     `json:"cores,omitempty"`   // used, where the experiment varies them
-	Buckets    int     `json:"buckets,omitempty"` // of a hash table, where the experiment varies them
+	Cores      int     `json:"cores,omitempty"`   // used, if the experiment varies them
+	Buckets    int     `json:"buckets,omitempty"` // of a hash table, if the experiment varies them
 	Units      int     `json:"units,omitempty"`   // of an allocator, free or not
 
-	// BusyOpsPerS is the rate behind other work on the device: submitting takes none of it.
+	// BusyOpsPerS is the rate after other work on the device, which hides the time of submitting.
 	BusyOpsPerS *float64 `json:"busy_ops_per_s,omitempty"`
 
 	HitRatio      *float64 `json:"hit_ratio,omitempty"`
 	BytesPerEntry *float64 `json:"bytes_per_entry,omitempty"`
 	MeanProbe     *float64 `json:"mean_probe,omitempty"` // slots from home
 	MaxProbe      *float64 `json:"max_probe,omitempty"`
-	// Batch is how many operations a call brings, where the experiment varies them, and Latency
-	// how long calls take.
+	// Batch is the number of operations per call, if the experiment varies it, and Latency the time
+	// of calls.
 	Batch   int      `json:"batch,omitempty"`
 	Latency *Latency `json:"latency,omitempty"`
-	// Spread is the rates of the slowest and the fastest call, where OpsPerS is that of the median.
+	// Spread is the rates of the slowest and the fastest call. OpsPerS is that of the median.
 	Spread *Spread `json:"spread,omitempty"`
-	// Runs is how long each run took, in seconds and in their order, where OpsPerS is that of the median.
+	// Runs is the time of each run in seconds, in order. OpsPerS is that of the median.
 	Runs []float64 `json:"runs_seconds,omitempty"`
-	// Targets are what the row is to reach.
+	// Targets are the targets of the row.
 	Targets []Target `json:"targets,omitempty"`
-	// Parts are what the median call spends its time on.
+	// Parts are the parts of the median call's time.
 	Parts []Part `json:"parts,omitempty"`
-	// Cache is the share of the buckets that a GPU has in its memory, where the experiment
-	// varies it.
+	// Cache is the share of the buckets in the memory of a GPU, if the experiment varies it.
 	Cache *float64 `json:"cache,omitempty"`
-	// Keys of the table, and exponent of a Zipf distribution, where the experiment varies them.
+	// Keys of the table, and exponent of a Zipf distribution, if the experiment varies them.
 	Keys  int     `json:"keys,omitempty"`
 	Theta float64 `json:"theta,omitempty"`
-	// Samples are one figure per batch, in their order; the experiment says of what.
+	// Samples are one figure per batch, in order. The experiment documents their meaning.
 	Samples []float64 `json:"samples,omitempty"`
 
-	// Slots of a bucket, and Bytes of the table, where the experiment varies them.
+	// Slots of a bucket, and bytes of the table, if the experiment varies them.
 	Slots      int `json:"slots,omitempty"`
 	TableBytes int `json:"table_bytes,omitempty"`
-	// Measured is what a table of buckets tells of itself, and Model what theory says.
+	// Measured is the statistics of a table of buckets, and Model their theoretical values.
 	Measured *Reads `json:"measured,omitempty"`
 	Model    *Reads `json:"model,omitempty"`
-	// BytesPerOp is what a lookup moves to and from the memory of the device: computed from
-	// the buckets that it reads, not counted by the device.
+	// BytesPerOp is the memory traffic of a lookup on the device. It is computed from the number of
+	// buckets read, not counted by the device.
 	BytesPerOp *float64 `json:"bytes_per_op_computed,omitempty"`
-	// Requested is what the same lookups request of such a table on a simulated GPU.
+	// Requested is the number of memory requests of the same lookups in such a table on a simulated
+	// GPU.
 	Requested *Requested `json:"requested_simulated,omitempty"`
-	// KeysPerBucket is how many buckets are the primary one of 0, 1, 2, … keys.
+	// KeysPerBucket is the number of buckets that are the primary one of 0, 1, 2, … keys.
 	KeysPerBucket []int `json:"keys_per_bucket,omitempty"`
 
-	// Graph is what graph was measured.
+	// Graph describes the measured graph.
 	Graph *GraphShape `json:"graph,omitempty"`
 
-	// Reason is why there is no figure: the structure does not run on the device.
+	// Reason is why the row has no figure: the structure does not run on the device.
 	Reason string `json:"reason,omitempty"`
 
 	// Speedup is the rate relative to the experiment's peer in the same run.
 	Speedup *float64 `json:"speedup,omitempty"`
-	// What a paper published for the same measurement on its own hardware.
+	// Figures that a paper published for the same measurement on its own hardware.
 	PublishedMeanProbe *float64 `json:"published_mean_probe,omitempty"`
 	PublishedMaxProbe  *float64 `json:"published_max_probe,omitempty"`
 	PublishedOpsPerS   *float64 `json:"published_ops_per_s,omitempty"`
 }
 
-// Latency is how long calls take, in seconds.
+// Latency is the time of calls, in seconds.
 type Latency struct {
 	P50 float64 `json:"p50"`
 	P99 float64 `json:"p99"`
 	Max float64 `json:"max"`
 }
 
-// sample takes the runs whose median the row has the rate of, if they are among some, by their medians.
+// sample stores the runs with the median that is the rate of the row, if timings has them.
 func (row *Row) sample(timings map[float64][]time.Duration) {
 	seconds := row.Seconds
 	if seconds == 0 && row.OpsPerS > 0 {
@@ -130,8 +130,8 @@ func (row *Row) sample(timings map[float64][]time.Duration) {
 	}
 }
 
-// Untime leaves out what a simulated device has only because the host took some time: counts are as on hardware,
-// rates are not.
+// Untime removes the times of a simulated device, which depend on the host: counts are as on
+// hardware, rates are not.
 func (r *Result) Untime() {
 	r.Simulated, r.Limits, r.Plots = true, map[string]float64{}, nil
 	for i := range r.Rows {
@@ -141,14 +141,13 @@ func (r *Result) Untime() {
 	}
 }
 
-// Spread is rates of calls, in operations per second.
+// Spread is the rates of calls, in operations per second.
 type Spread struct {
 	Slowest float64 `json:"slowest"`
 	Fastest float64 `json:"fastest"`
 }
 
-// Target is a figure that a row is to reach: a rate, how many times that of another row, or a time that
-// it is to stay below.
+// Target is a target of a row: a rate, a ratio to another row, or a maximum time.
 type Target struct {
 	Is      float64 `json:"is"`
 	Want    float64 `json:"want"`
@@ -163,30 +162,30 @@ type Part struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// Reads are averages over a table of buckets.
+// Reads holds averages over a table of buckets.
 type Reads struct {
-	PerHit    float64 `json:"buckets_per_hit,omitempty"`    // that a lookup reads of a key which is there
-	PerMiss   float64 `json:"buckets_per_miss,omitempty"`   // of one that is not
-	PerInsert float64 `json:"buckets_per_insert,omitempty"` // that an insertion reads
+	PerHit    float64 `json:"buckets_per_hit,omitempty"`    // read by a lookup of a present key
+	PerMiss   float64 `json:"buckets_per_miss,omitempty"`   // read by a lookup of an absent key
+	PerInsert float64 `json:"buckets_per_insert,omitempty"` // read by an insertion
 	TypeB     float64 `json:"type_b,omitempty"`             // share of buckets with remap entries
 	Overhead  float64 `json:"overhead,omitempty"`           // share of slots that hold remap entries
 	Entries   float64 `json:"entries,omitempty"`            // remap entries set, per bucket
 }
 
-// Published is a figure that a paper prints, measured on its own hardware.
+// Published is a figure from a paper, measured on its own hardware.
 type Published struct {
 	What  string  `json:"what"`
 	Value float64 `json:"value"`
-	Unit  string  `json:"unit"` // "op/s", "x" for a ratio, "load", or "buckets" for what a lookup reads
+	Unit  string  `json:"unit"` // "op/s", "x" for a ratio, "load", or "buckets" read by a lookup
 }
 
-// Plot is a picture of rows.
+// Plot is a plot of rows.
 type Plot struct {
 	Name           string // part of a file name
 	Title          string
 	XLabel, YLabel string
 	LogX, LogY     bool
-	YMin           float64 // the least that y can be
+	YMin           float64 // minimum of the y axis
 	Series         []Series
 }
 
@@ -196,11 +195,11 @@ type Series struct {
 	X, Y []float64
 	// Published marks figures from the literature, measured elsewhere.
 	Published bool
-	// Limit marks a limit of the hardware rather than a measurement of weft.
+	// Limit marks a limit of the hardware, as opposed to a measurement of weft.
 	Limit bool
-	// Model marks what theory says of the series before.
+	// Model marks the theoretical values of the series before.
 	Model bool
 }
 
-// figure makes a value of an optional field.
+// figure returns the value of an optional field.
 func figure(x float64) *float64 { return &x }

@@ -11,21 +11,21 @@ import (
 	"github.com/weftgo/weft/lab/internal/roofline"
 )
 
-// runner is one run of an experiment: the device, its stream and stopwatch,
-// and the result so far.
+// runner is one run of an experiment: the device, its stream and stopwatch, and the result so far.
 type runner struct {
 	Config
 	result *Result
 	stream *device.Stream
 	watch  *roofline.Stopwatch
 	ahead  *roofline.Ahead // nil unless wanted
-	// chosen: the user has said how many runs.
+	// chosen means that the user has set the number of runs.
 	chosen bool
-	// parts is how many parts of the experiment measure settings in turns; 0: it is one.
+	// parts is the number of parts of the experiment that measure settings in turns; 0: one.
 	parts int
-	// apart: speedups of what is measured in turns are over the first row of the same structure.
+	// apart means that speedups of settings measured in turns are over the first row of the same
+	// structure.
 	apart bool
-	// timings are the runs of what was timed last, by their median: the row that reports it has them.
+	// timings holds the latest runs by their median, for the row that reports it.
 	timings map[float64][]time.Duration
 }
 
@@ -59,7 +59,7 @@ func (r *runner) open(dev device.Device) (err error) {
 
 func (r *runner) close(ctx context.Context) error {
 	var errs []error
-	if r.stream != nil { // work may go on after a cancelled wait
+	if r.stream != nil { // work may continue after a cancelled wait
 		errs = append(errs, r.stream.Sync(context.WithoutCancel(ctx)))
 	}
 	if r.watch != nil {
@@ -71,8 +71,8 @@ func (r *runner) close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// free frees memory that work on the stream may still use: an experiment that
-// fails has not waited for what it has submitted.
+// free frees memory that work on the stream may still use: a failing experiment has not waited for
+// what it has submitted.
 func (r *runner) free(slices ...interface{ Free() error }) error {
 	errs := []error{r.stream.Sync(context.Background())}
 	for _, s := range slices {
@@ -85,13 +85,13 @@ func (r *runner) props() device.Properties { return r.Device.Properties() }
 
 func (r *runner) onGPU() bool { return r.props().Kind != device.CPU }
 
-// onSim tells of a simulated GPU, which measures nothing, but runs an experiment to its end.
+// onSim reports whether the device is a simulated GPU, which runs an experiment without measuring.
 func (r *runner) onSim() bool { return r.props().Kind == device.Sim }
 
-// interpreted is the number of keys on a simulated GPU, unless the user says how many: so many take seconds.
+// interpreted is the default number of keys on a simulated GPU. It takes seconds.
 const interpreted = 1 << 10
 
-// size chooses between a number for CPUs and one for GPUs.
+// size returns cpu or gpu, depending on the device.
 func (r *runner) size(cpu, gpu int) int {
 	if r.onGPU() {
 		return gpu
@@ -99,9 +99,8 @@ func (r *runner) size(cpu, gpu int) int {
 	return cpu
 }
 
-// keys is the number of keys: Config.N, or the default for the device, a
-// sixteenth of it when quick, but no more than fit into 70 % of the free
-// memory at bytes each.
+// keys returns the number of keys: Config.N, or the default for the device, a sixteenth of it when
+// quick. The default is at most as many as fit into 70 % of the free memory at bytes each.
 func (r *runner) keys(cpu, gpu, bytes int) (int, error) {
 	n := r.N
 	if n == 0 {
@@ -124,7 +123,7 @@ func (r *runner) keys(cpu, gpu, bytes int) (int, error) {
 	return n, nil
 }
 
-// keysFrom is keys for an experiment that cannot do with fewer than least.
+// keysFrom is keys for an experiment that requires at least least.
 func (r *runner) keysFrom(least, cpu, gpu, bytes int) (int, error) {
 	n, err := r.keys(cpu, gpu, bytes)
 	if err == nil && n < least {
@@ -137,7 +136,7 @@ func tooFew(n, least int) error {
 	return fmt.Errorf("%w: %d keys are too few; choose --n %d or more", device.ErrInvalid, n, least)
 }
 
-// region is the size of memory to measure limits in when no table gives it.
+// region returns the size of memory for measuring limits, if no table determines it.
 func (r *runner) region() int {
 	if r.Scale == Quick {
 		return r.size(64<<20, 1<<30)
@@ -145,9 +144,9 @@ func (r *runner) region() int {
 	return 0 // roofline's default
 }
 
-// limits measures the limits of those names in a region of that size and adds
-// them to the result. Names the device doesn't have are left out. A limit is measured once: the
-// shares of earlier rows would not agree with a second measurement. limitsIn is for several regions.
+// limits measures limits by name in a region of a size, and adds them to the result. Names that the
+// device lacks are left out. Each limit is measured once: the shares of earlier rows would not
+// agree with a second measurement. limitsIn supports several regions.
 func (r *runner) limits(ctx context.Context, region int, names ...string) error {
 	r.step("limits of the memory")
 	opts := roofline.Options{Region: region, Only: names}
@@ -168,10 +167,9 @@ func (r *runner) limits(ctx context.Context, region int, names ...string) error 
 	return nil
 }
 
-// limitsIn measures limits in one of several regions, a power of two, and adds
-// them under names that say so. It does fewer operations than limits, but on a
-// GPU so many that starting them takes no time to speak of. Limits that it has measured in that
-// region before stand.
+// limitsIn measures limits in one of several regions, a power of two, and adds them under names
+// with the region. It runs fewer operations than limits, but on a GPU enough to make launch
+// overhead negligible. Limits that it has measured in that region before are kept.
 func (r *runner) limitsIn(ctx context.Context, region int, names ...string) error {
 	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return r.result.Limits[roofline.In(name, region)] > 0 })
 	if len(names) == 0 {
@@ -189,7 +187,7 @@ func (r *runner) limitsIn(ctx context.Context, region int, names ...string) erro
 	return nil
 }
 
-// trialRegion is the memory whose limits a trial run measures.
+// trialRegion is the size of the region of a trial run's limits.
 const trialRegion = 1 << 20
 
 func (r *runner) roofline(ctx context.Context, opts roofline.Options) (*roofline.Result, error) {
@@ -200,7 +198,7 @@ func (r *runner) roofline(ctx context.Context, opts roofline.Options) (*roofline
 	return roofline.Measure(ctx, r.Device, &opts)
 }
 
-// repeat is the median of what measure returns over so many runs.
+// repeat returns the median result of measure over a number of runs.
 func (r *runner) repeat(ctx context.Context, runs int, measure func() (time.Duration, error)) (time.Duration, error) {
 	times, err := roofline.Samples(ctx, runs, measure)
 	if err != nil {
@@ -211,7 +209,7 @@ func (r *runner) repeat(ctx context.Context, runs int, measure func() (time.Dura
 	return median, nil
 }
 
-// add appends a row, with the runs that it is the median of; its share of the limit follows from its rate.
+// add appends a row, with the runs behind its median, and computes its share of the limit.
 func (r *runner) add(row Row) {
 	row.sample(r.timings)
 	if limit := r.result.Limits[row.Limit]; limit > 0 {
@@ -226,13 +224,13 @@ func (r *runner) step(format string, args ...any) {
 	}
 }
 
-// median is the median time of work on the stream, each run after an untimed
-// prepare, which may be nil.
+// median returns the median time of work on the stream, each run after an untimed prepare, which
+// may be nil.
 func (r *runner) median(ctx context.Context, prepare, submit func() error) (time.Duration, error) {
 	return r.medianOf(ctx, r.watch.Time, prepare, submit)
 }
 
-// medianBusy is median on a GPU that is busy until all has been submitted.
+// medianBusy is median on a GPU that is busy until everything has been submitted.
 func (r *runner) medianBusy(ctx context.Context, prepare, submit func() error) (time.Duration, error) {
 	return r.medianOf(ctx, r.ahead.Time, prepare, submit)
 }
@@ -252,9 +250,8 @@ func (r *runner) medianOf(ctx context.Context, clock func(context.Context, func(
 	})
 }
 
-// readLimit names the limit of a lookup in a table of entries of that many
-// bytes: on a GPU one 16-byte read for small entries and one 64-byte bucket
-// for wide ones, on a CPU one cache line.
+// readLimit returns the name of the limit of a lookup in a table of entries of a size: on a GPU one
+// 16-byte read for small entries and one 64-byte bucket for wide ones, on a CPU one cache line.
 func (r *runner) readLimit(entry int) string {
 	if r.onGPU() && entry <= 8 {
 		return roofline.Read16
@@ -262,8 +259,8 @@ func (r *runner) readLimit(entry int) string {
 	return roofline.Read64
 }
 
-// writeLimit names the limit of publishing an entry of that many bytes: one
-// compare-and-swap, as wide as the entry where the device can.
+// writeLimit returns the name of the limit of publishing an entry of a size: one compare-and-swap,
+// as wide as the entry if the device supports it.
 func (r *runner) writeLimit(entry int) string {
 	if p := r.props(); r.onGPU() && entry > 8 && p.Arch >= 90 {
 		return roofline.CAS128
@@ -271,9 +268,9 @@ func (r *runner) writeLimit(entry int) string {
 	return roofline.CAS64
 }
 
-// mixedLimit adds the limit of a batch with a share of updates, the rest being
-// lookups, to the result and returns its name: the harmonic mean of the two
-// limits, which must have been measured.
+// mixedLimit adds to the result the limit of a batch with a share of updates, the rest being
+// lookups, and returns its name. It is the harmonic mean of the two limits, which must have been
+// measured.
 func (r *runner) mixedLimit(read, write string, updates float64) string {
 	if updates == 1 {
 		return write
@@ -286,8 +283,8 @@ func (r *runner) mixedLimit(read, write string, updates float64) string {
 	return name
 }
 
-// slabLimit names the limit of reading a slab of 128 bytes: on a CPU, where its
-// two lines come together, that of one.
+// slabLimit returns the name of the limit of reading a slab of 128 bytes. On a CPU its two lines
+// arrive together, so it is that of one.
 func (r *runner) slabLimit() string {
 	if r.onGPU() {
 		return roofline.Read128

@@ -29,15 +29,15 @@ looked up again (get_hit_churned, get_miss_churned). Which of equal keys in a ba
 
 const (
 	turnovers    = 10
-	churnBatches = 8          // a turnover is done in
-	churned      = "_churned" // suffix of lookups behind the churn
+	churnBatches = 8          // number of batches of a turnover
+	churned      = "_churned" // suffix of lookups after the churn
 
-	// hortonGPUBound is where Horton tables of fixed size end on a GPU: beyond, single keys of 10^8 find no
-	// room, and each costs rehashes of the whole table.
+	// hortonGPUBound is the maximum load of Horton tables of fixed size on a GPU. Beyond it, single
+	// keys of 10^8 do not fit, and each costs rehashes of the whole table.
 	hortonGPUBound = .92
 )
 
-// sideLoads are the loads of the comparison.
+// sideLoads returns the loads of the comparison.
 func (r *runner) sideLoads() []float64 {
 	switch r.Scale {
 	case Quick:
@@ -49,13 +49,13 @@ func (r *runner) sideLoads() []float64 {
 }
 
 func runSideBySide(ctx context.Context, r *runner) error {
-	// The widest tables: a slab hash with room for any distribution of keys at the lowest
-	// load; columns; and the keys that come and go.
+	// The widest tables: a slab hash with space for any distribution of keys at the lowest load;
+	// columns; and the keys that come and go.
 	n, err := r.keys(1<<18, 100_000_000, 4*16+columnBytes[uint64, uint64]()+turnovers*16)
 	if err != nil {
 		return err
 	}
-	n = min(n, workload.Misses/(turnovers+1)) // different 32-bit keys
+	n = min(n, workload.Misses/(turnovers+1)) // distinct 32-bit keys
 	r.result.Parameters["keys"] = n
 	limits := []string{r.slabLimit()}
 	for _, slot := range []int{8, 16} {
@@ -73,8 +73,7 @@ func runSideBySide(ctx context.Context, r *runner) error {
 // side measures tables of one pair of widths.
 type side[K weft.Key, V weft.Value] struct {
 	trial[K, V]
-	// The keys of as many turnovers as there are, one behind the other; those of the
-	// columns come last.
+	// The keys of all turnovers, one after the other. Those of the columns come last.
 	keys device.Slice[K]
 	vals device.Slice[V]
 }
@@ -126,8 +125,7 @@ func (s *side[K, V]) upload() (err error) {
 	return nil
 }
 
-// sweep measures tables of one kind up to the highest load that it bears, which becomes
-// a parameter.
+// sweep measures tables of one kind up to the highest load they support, which becomes a parameter.
 func (s *side[K, V]) sweep(ctx context.Context, k kind[K, V]) error {
 	slot := slotBytes[K, V]()
 	s.structure, s.read, s.write = k.name, s.readLimit(slot), s.writeLimit(slot)
@@ -162,7 +160,7 @@ func (s *side[K, V]) sweep(ctx context.Context, k kind[K, V]) error {
 	return nil
 }
 
-// measure measures everything on a table.
+// measure measures everything on one table.
 func (s *side[K, V]) measure(ctx context.Context) error {
 	if err := s.insert(ctx, "insert"); err != nil {
 		return err
@@ -240,8 +238,8 @@ func (s *side[K, V]) turnover(i int) error {
 	return nil
 }
 
-// plotSideBySide draws a plot per width and operation, with every structure over the
-// load and the limits that bind them.
+// plotSideBySide draws a plot per width and operation, with every structure over the load and the
+// limits.
 func plotSideBySide(res *Result) []Plot {
 	var plots []Plot
 	nameOf := func(row Row) string {

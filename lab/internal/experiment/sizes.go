@@ -44,15 +44,15 @@ of put is a compare-and-swap, which a loop does without.`,
 	plots: plotOverSizes,
 }
 
-// sizeKinds are the structures of the sweep and the loads they are made for.
+// sizeKinds are the structures of the sweep with their loads.
 var sizeKinds = []struct {
 	structure string
 	load      float64
 	always    bool // also when quick
 }{{"linear", .5, true}, {"linear", .8, false}, {"slab", .55, true}}
 
-// powers are the powers of two from 2^first to n, or n itself if it is smaller;
-// step tells their distance by the scale.
+// powers returns the powers of two from 2^first to n, or n itself if it is smaller. step gives
+// their distance by scale.
 func (r *runner) powers(first, n int, step map[Scale]int) []int {
 	var sizes []int
 	for shift := first; 1<<shift <= n; shift += step[r.Scale] {
@@ -64,11 +64,11 @@ func (r *runner) powers(first, n int, step map[Scale]int) []int {
 	return sizes
 }
 
-// regionOf is the power of two that so many bytes fit in.
+// regionOf returns the smallest power of two that holds a number of bytes.
 func regionOf(bytes int) int { return 1 << bits.Len(uint(max(bytes, 1<<10)-1)) }
 
-// often is the runner with more runs for batches so small that one run tells
-// little, unless the user has chosen how many.
+// often returns the runner with more runs for small batches, where one run is inaccurate, unless
+// the user has set the number.
 func (r *runner) often(n int) *runner {
 	if r.chosen || n > 1<<16 {
 		return r
@@ -79,12 +79,12 @@ func (r *runner) often(n int) *runner {
 }
 
 func runSizes(ctx context.Context, r *runner) error {
-	// The widest tables, of which slab has room for any distribution of keys.
+	// The widest tables; slab has space for any distribution of keys.
 	n, err := r.keys(0, 1<<28, 4*16+columnBytes[uint64, uint64]())
 	if err != nil {
 		return err
 	}
-	onHost := 1 << 24 // copies show no more in larger ones, and take long
+	onHost := 1 << 24 // larger ones give the same result for copies, and take long
 	switch r.Scale {
 	case Quick:
 		n, onHost = min(n, 1<<20), 1<<20
@@ -114,12 +114,11 @@ func runSizes(ctx context.Context, r *runner) error {
 // sized measures tables of one pair of widths and one number of keys.
 type sized[K weft.Key, V weft.Value] struct {
 	trial[K, V]
-	host             hostBatch[K, V] // page-locked; shorter than the columns: not measured
+	host             hostBatch[K, V] // page-locked; not measured if shorter than the columns
 	hostPut, hostGet string          // limits
 }
 
-// sizesOf measures tables of one pair of widths, with batches from the host of
-// up to onHost keys.
+// sizesOf measures tables of one pair of widths, with host batches of up to onHost keys.
 func sizesOf[K weft.Key, V weft.Value](ctx context.Context, r *runner, sizes []int, onHost int) (err error) {
 	var k K
 	var v V
@@ -145,7 +144,7 @@ func sizesOf[K weft.Key, V weft.Value](ctx context.Context, r *runner, sizes []i
 	return nil
 }
 
-// run measures the tables of n keys, after the limits in as much memory.
+// run measures the tables of n keys, after measuring the limits in as much memory.
 func (s *sized[K, V]) run(ctx context.Context, n int) (err error) {
 	entry := (s.keyBits + s.valueBits) / 8
 	region := regionOf(2 * entry * n)
@@ -180,7 +179,7 @@ func (s *sized[K, V]) run(ctx context.Context, n int) (err error) {
 	return nil
 }
 
-// measure measures everything on tables of one structure and load.
+// measure measures everything on tables with one structure and load.
 func (s *sized[K, V]) measure(ctx context.Context, fromHost bool) error {
 	if err := s.with(true, func() error {
 		if err := s.insert(ctx, "insert"); err != nil {

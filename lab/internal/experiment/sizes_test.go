@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/lab/internal/roofline"
 )
 
-// On a GPU, every structure has all operations at every size, each beside a
-// limit of the region that its table takes.
+// On a GPU, every structure has all operations at every size, each with a limit of its table's
+// region.
 func TestSizesOnGPU(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -81,7 +81,7 @@ func TestCrossover(t *testing.T) {
 	}
 }
 
-// A loop or a call that is wrong gets no figure.
+// A wrong loop or call gets no figure.
 func TestWrongLoopsAreErrors(t *testing.T) {
 	l := newLoops(testRunner(t), 64)
 	n := l.draw(16, 4)

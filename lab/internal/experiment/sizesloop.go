@@ -12,17 +12,16 @@ import (
 )
 
 const (
-	loopTable = 1 << 20 // keys of the tables that all sizes of batches work on
-	// loopKeys is how many keys a timing takes at least: many calls where
-	// batches are small.
+	loopTable = 1 << 20 // keys of the tables for all batch sizes
+	// loopKeys is the minimum number of keys per timing: many calls for small batches.
 	loopKeys = 1 << 16
-	// loopRegion is the smallest region that limits are measured in: below,
-	// everything lies in the core's own cache.
+	// loopRegion is the smallest region for measuring limits. Anything smaller fits in the core's
+	// own cache.
 	loopRegion = 1 << 15
 	ownTable   = "_own" // suffix of operations on a table as large as the batch
 )
 
-// runLoops measures batches on a CPU beside loops over Go's builtin map.
+// runLoops compares batches on a CPU with loops over Go's builtin map.
 func runLoops(ctx context.Context, r *runner) error {
 	// A table of each kind, and columns.
 	n, err := r.keys(1<<22, 0, 2*(32+40)+columnBytes[uint64, uint64]())
@@ -51,8 +50,8 @@ func runLoops(ctx context.Context, r *runner) error {
 	return nil
 }
 
-// crossover is the size from which on no batch of an operation was slower than
-// its peer's, or "none".
+// crossover returns the size from which on no batch of an operation was slower than its peer's, or
+// "none".
 func crossover(rows []Row, op string) any {
 	var from any = "none"
 	for _, row := range rows { // by rising size
@@ -67,7 +66,7 @@ func crossover(rows []Row, op string) any {
 	return from
 }
 
-// loops holds the columns of batches: keys with new values, and answers.
+// loops holds the columns of batches: keys with new values, and results.
 type loops struct {
 	*runner
 	keys, vals, out []uint64
@@ -87,7 +86,7 @@ type loopPeer struct {
 	get       func(keys, vals []uint64, found []bool) (hits int, err error)
 }
 
-// goLoop is what one writes without weft.
+// goLoop is what a programmer writes without weft.
 func goLoop(m map[uint64]uint64) loopPeer {
 	return loopPeer{
 		structure: goMap, cores: 1,
@@ -111,8 +110,8 @@ func goLoop(m map[uint64]uint64) loopPeer {
 	}
 }
 
-// tables measures batches of some sizes on a table of each structure with that
-// many keys. suffix ends the names of the operations.
+// tables measures batches of some sizes on a table of each structure with a number of keys. suffix
+// is appended to the names of the operations.
 func (l *loops) tables(ctx context.Context, suffix string, keys int, sizes ...int) (err error) {
 	const load = .5 // as in the cpu experiment
 	region := max(regionOf(32*keys), loopRegion)
@@ -155,9 +154,8 @@ func fillPeers(seed uint64, n int, peers []loopPeer) error {
 	return nil
 }
 
-// draw fills the columns, as far as a timing of batches of that size needs them,
-// with keys of a table of so many, and with values that no batch of another
-// size has had. It returns how far.
+// draw fills as many rows of the columns as a timing of batches of a size needs, and returns their
+// number. Keys are those of a table of a size. No batch of another size has had the values.
 func (l *loops) draw(table, size int) (n int) {
 	n = max(size, min(loopKeys, len(l.keys))/size*size)
 	workload.Uniform(l.keys[:n], l.Seed, uint64(table), l.Seed+uint64(size))
@@ -167,8 +165,7 @@ func (l *loops) draw(table, size int) (n int) {
 	return n
 }
 
-// measure times Put and then Get of the first n keys in batches of one size, and
-// adds their rows.
+// measure times Put and then Get of the first n keys in batches of one size, and adds their rows.
 func (l *loops) measure(ctx context.Context, p loopPeer, suffix string, size, n, region int) error {
 	clear(l.out[:n])
 	for _, op := range []struct {
@@ -206,8 +203,7 @@ func (l *loops) measure(ctx context.Context, p loopPeer, suffix string, size, n,
 	return nil
 }
 
-// pass times calls with all batches of the columns, which must count so many
-// keys between them.
+// pass times calls with all batches of the columns, which must count want keys in total.
 func (l *loops) pass(n, size, want int, call func(lo, hi int) (int, error)) (time.Duration, error) {
 	got := 0
 	start := time.Now()
@@ -225,7 +221,7 @@ func (l *loops) pass(n, size, want int, call func(lo, hi int) (int, error)) (tim
 	return t, nil
 }
 
-// loopRate is the rate of the loop that does the same as a row.
+// loopRate returns the rate of the loop that corresponds to a row.
 func (l *loops) loopRate(like Row) (rate float64) {
 	for _, row := range l.result.Rows {
 		if row.Structure == goMap && row.Op == like.Op && row.N == like.N {

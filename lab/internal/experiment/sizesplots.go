@@ -8,9 +8,8 @@ import (
 	"github.com/weftgo/weft/lab/internal/roofline"
 )
 
-// plotOverSizes draws, on a GPU, a plot per structure, width and load with
-// every operation over the number of keys, and on a CPU a plot per operation
-// with both structures; each with the limits that bind it.
+// plotOverSizes draws plots over the number of keys with their limits. On a GPU it draws one per
+// structure, width and load with every operation, on a CPU one per operation with both structures.
 func plotOverSizes(res *Result) []Plot {
 	var plots []Plot
 	for _, row := range res.Rows {
@@ -30,8 +29,7 @@ func plotOverSizes(res *Result) []Plot {
 	return plots
 }
 
-// sizePlot names the plot that a row belongs to, with its title, and the row's
-// series there.
+// sizePlot returns the name of the plot of a row, its title, and the row's series there.
 func sizePlot(row Row) (name, title, series string) {
 	if row.Cores > 0 { // a CPU
 		op, own := strings.CutSuffix(row.Op, ownTable)

@@ -9,23 +9,23 @@ import (
 	"github.com/weftgo/weft/slab"
 )
 
-// The experiments of the SlabHash paper (Ashkiani, Farach-Colton and Owens,
-// "A Dynamic Hash Table for the GPU", 2018) carry the numbers of its figures.
-// Its hardware is a Tesla K40c; load is the paper's memory utilization, the
-// bytes of the stored pairs as a share of those of all slabs in use.
+// The experiments of the SlabHash paper (Ashkiani, Farach-Colton and Owens, "A Dynamic Hash Table
+// for the GPU", 2018) have the numbers of its figures. Its hardware is a Tesla K40c. Load is the
+// paper's memory utilization: the bytes of the stored pairs as a share of those of all slabs in
+// use.
 
 const (
 	slabPair     = 8   // bytes of a key and a value
-	slabMaxShare = .15 // of the bytes of a table: room for slabs beyond the first of each bucket
+	slabMaxShare = .15 // share of a table's bytes for slabs beyond the first of each bucket
 )
 
-// slabBytes is the device memory per key that a trial at that utilization
-// takes: the slabs, units for any distribution of keys, columns, a batch.
+// slabBytes returns the device memory per key of a trial at a utilization: the slabs, units for any
+// distribution of keys, columns, a batch.
 func slabBytes(utilization float64) int {
 	return int(slabPair/utilization*(1+slabMaxShare)) + 2*slabPair + columnBytes[uint32, uint32]() + mixedBytes
 }
 
-// slabLimits measures what bounds slab hashes of n keys.
+// slabLimits measures the limits of slab hashes of n keys.
 func (r *runner) slabLimits(ctx context.Context, n int, utilization float64) error {
 	return r.limits(ctx, int(slabPair/utilization*float64(n)), r.slabLimit(), r.readLimit(slabPair), roofline.CAS64)
 }
@@ -33,11 +33,10 @@ func (r *runner) slabLimits(ctx context.Context, n int, utilization float64) err
 // slabTrial measures slab hashes of the keys of its columns.
 type slabTrial struct {
 	trial[uint32, uint32]
-	grows bool // the table may grow: its pool is not light
+	grows bool // the table may grow: its pool is not a light one
 }
 
-// newSlabTrial makes the columns; the limits must have been measured. Free
-// them.
+// newSlabTrial makes the columns. The limits must have been measured. The caller frees the columns.
 func newSlabTrial(r *runner, n int) (*slabTrial, error) {
 	r.step("%s: columns of %d keys", r.result.Experiment, n)
 	cols, err := newColumns[uint32, uint32](r, n)
@@ -47,8 +46,7 @@ func newSlabTrial(r *runner, n int) (*slabTrial, error) {
 	}}, err
 }
 
-// at calls body with a table that is full at that utilization, and with the
-// load that it has reached.
+// at calls body with a table at a utilization, and sets the load that it has reached.
 func (t *slabTrial) at(ctx context.Context, utilization float64, body func() error) (err error) {
 	defer func() {
 		if err != nil {
@@ -59,7 +57,7 @@ func (t *slabTrial) at(ctx context.Context, utilization float64, body func() err
 	if err != nil {
 		return err
 	}
-	// Room for mixed batches, so that submitting them waits for nothing.
+	// Reserve space for mixed batches, so that submitting them waits for nothing.
 	t.table, err = openSlab[uint32, uint32](t.Device, &slab.Options{
 		Capacity: t.cols.n + t.cols.n/2, Buckets: buckets, Fixed: !t.grows, Unordered: true, MaxTombstones: -1, Seed: t.Seed + 1,
 	})
@@ -75,7 +73,7 @@ func (t *slabTrial) at(ctx context.Context, utilization float64, body func() err
 	return body()
 }
 
-// buckets is how many the keys of the trial take at a utilization.
+// buckets returns the number of buckets for the keys of the trial at a utilization.
 func (t *slabTrial) buckets(ctx context.Context, utilization float64) (int, error) {
 	m, err := slab.New[uint32, uint32](t.Device, &slab.Options{Capacity: t.cols.n, MaxLoad: utilization})
 	if err != nil {
@@ -104,8 +102,7 @@ func sweepSlab(ctx context.Context, r *runner, n int, utilizations []float64, bo
 	return nil
 }
 
-// lookups measures a search for keys that all exist, and for keys none of
-// which does.
+// lookups measures searches for keys that all exist, and for keys that are all absent.
 func (t *slabTrial) lookups(ctx context.Context) error {
 	if err := t.lookup(ctx, "get_hit"); err != nil {
 		return err
@@ -113,8 +110,7 @@ func (t *slabTrial) lookups(ctx context.Context) error {
 	return t.lookup(ctx, "get_miss")
 }
 
-// slabMixes are the paper's Γ0, Γ1 and Γ2 (section VI-C), by their updates in
-// percent.
+// slabMixes are the paper's Γ0, Γ1 and Γ2 (section VI-C), by their updates in percent.
 var slabMixes = []mix{
 	{"mixed_100", .5, .5, 0},
 	{"mixed_40", .2, .2, .3},

@@ -9,8 +9,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Every figure of a paper that is a rate, a speedup or a number of buckets stands in a
-// plot.
+// Every figure of a paper that is a rate, a speedup or a number of buckets is in a plot.
 func TestPublishedFiguresAreDrawn(t *testing.T) {
 	rows := []Row{
 		{Op: "insert", N: 1, Load: .5, OpsPerS: 1, Limit: "cas64", Speedup: figure(2), Samples: []float64{.5}},
@@ -56,7 +55,7 @@ func TestGeometricMean(t *testing.T) {
 	}
 }
 
-// The measured share of updates and the mean speedup over the peer are told.
+// The measured share of updates and the mean speedup over the peer are reported.
 func TestPeerSpeedups(t *testing.T) {
 	r := testRunner(t)
 	res, err := slabFig7bExperiment.Run(t.Context(), r.Config)
@@ -105,7 +104,7 @@ func TestCuckooBesideSlab(t *testing.T) {
 				return other.Structure == "slab" && other.Op == row.Op && other.N == row.N && math.Abs(other.Load-row.Load) < .01 &&
 					math.Abs(*row.Speedup-row.OpsPerS/other.OpsPerS) < 1e-9
 			})
-			if i < 0 && row.N > 1000 { // few keys may fill their slabs
+			if i < 0 && row.N > 1000 { // a few keys may fill their slabs
 				t.Errorf("%s: no slab hash for %+v", e.Name, row)
 			}
 			mean, _ := res.Parameters["mean_speedup_"+row.Op].(float64)
@@ -141,8 +140,7 @@ func TestBatchTimesAddUp(t *testing.T) {
 	}
 }
 
-// An allocator that gives out a unit twice, or nobody's, must not get a
-// figure.
+// An allocator that returns a unit twice, or an invalid one, gets no figure.
 func TestWrongAllocationsAreErrors(t *testing.T) {
 	r := testRunner(t)
 	a := newAllocTrial(r, 4096)

@@ -11,8 +11,8 @@ import (
 	"github.com/weftgo/weft/lab/internal/roofline"
 )
 
-// slabAllocators is the paper's table of allocators (section V): 10^6
-// allocations of 128 bytes, one a thread.
+// slabAllocators is the paper's table of allocators (section V): 10^6 allocations of 128 bytes, one
+// per thread.
 var slabAllocators = []Published{
 	{"K40c, malloc", .8e6, "op/s"},
 	{"K40c, Halloc", 16.1e6, "op/s"},
@@ -37,7 +37,7 @@ on a CPU); one atomic operation can serve all lanes of a warp, so a share may be
 const (
 	unitBytes  = 128
 	blockUnits = 1 << 10 // units of a memory block
-	superUnits = 1 << 24 // units of a super block at most
+	superUnits = 1 << 24 // maximum units of a super block
 )
 
 func runSlabAlloc(ctx context.Context, r *runner) error {
@@ -67,7 +67,7 @@ func runSlabAlloc(ctx context.Context, r *runner) error {
 	return nil
 }
 
-// allocTrial measures an allocator of that many units.
+// allocTrial measures an allocator of a number of units.
 type allocTrial struct {
 	*runner
 	supers, blocks, units int
@@ -78,15 +78,14 @@ type allocTrial struct {
 	held                  bool                 // they are allocated
 }
 
-// newAllocTrial is for about that many units, in as few super blocks as hold
-// them.
+// newAllocTrial returns a trial of about a number of units, in as few super blocks as possible.
 func newAllocTrial(r *runner, units int) *allocTrial {
 	supers := (units + superUnits - 1) / superUnits
 	blocks := units / supers / blockUnits
 	return &allocTrial{runner: r, supers: supers, blocks: blocks, units: supers * blocks * blockUnits}
 }
 
-// with opens a pool and room for n addresses, and closes them after body.
+// with opens a pool and columns for n addresses, and closes them after body.
 func (a *allocTrial) with(ctx context.Context, n int, body func() error) (err error) {
 	a.pool, err = alloc.New(a.Device, &alloc.Options{
 		UnitBytes: unitBytes, Blocks: a.blocks, SuperBlocks: a.supers, MaxSuperBlocks: a.supers,
@@ -108,7 +107,7 @@ func (a *allocTrial) with(ctx context.Context, n int, body func() error) (err er
 	return body()
 }
 
-// hold and release submit allocating and freeing the part, unless that is so.
+// hold and release submit allocating and freeing the part, unless that is already done.
 func (a *allocTrial) hold() error {
 	if a.held {
 		return nil
@@ -141,7 +140,7 @@ func (a *allocTrial) whole(ctx context.Context) error {
 	})
 }
 
-// churn measures giving back random units of a pool and taking as many.
+// churn measures freeing random units of a pool and allocating as many.
 func (a *allocTrial) churn(ctx context.Context, load float64) error {
 	n := int(load * float64(a.units))
 	return a.with(ctx, n, func() error {
@@ -150,7 +149,7 @@ func (a *allocTrial) churn(ctx context.Context, load float64) error {
 			return err
 		}
 		piece, turn := a.units/32, 0
-		next := func() error { // another part than the last
+		next := func() error { // a different part each time
 			err := a.hold()
 			lo := turn % (n / piece) * piece
 			a.part = a.taken.Sub(lo, lo+piece)
@@ -181,13 +180,13 @@ func (a *allocTrial) shuffle(ctx context.Context) error {
 	return a.taken.CopyFrom(a.stream, shuffled)
 }
 
-// check makes sure that every address was given out, and none twice.
+// check verifies that every address was returned, and none twice.
 func (a *allocTrial) check(ctx context.Context) error {
 	units := make([]uint32, a.taken.Len())
 	if err := a.taken.CopyTo(ctx, a.stream, units); err != nil {
 		return err
 	}
-	seen := make([]uint64, a.supers*superUnits/64) // a bit for each address
+	seen := make([]uint64, a.supers*superUnits/64) // one bit per address
 	for i, u := range units {
 		if int(u/64) >= len(seen) || seen[u/64]>>(u%64)&1 != 0 {
 			return fmt.Errorf("%w: allocation %d of %d got the address %#x, nobody's or somebody else's", errWrong, i, len(units), u)

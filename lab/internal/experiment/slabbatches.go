@@ -13,8 +13,7 @@ import (
 
 const slabFig6Utilization = .65
 
-// slabSpeedups are the paper's final speedups, by the number of batches that
-// 2^21 keys come in.
+// slabSpeedups are the paper's final speedups, by the number of batches for 2^21 keys.
 var slabSpeedups = []struct {
 	batches int
 	Published
@@ -69,7 +68,7 @@ func runSlabFig6(ctx context.Context, r *runner) (err error) {
 	return nil
 }
 
-// batchEnd is the number of keys after batch b of that many.
+// batchEnd returns the number of keys after batch b of batches.
 func (t *slabTrial) batchEnd(b, batches int) int { return (b + 1) * t.cols.n / batches }
 
 // addBatches times inserting each of the batches into one slab hash.
@@ -90,7 +89,7 @@ func (t *slabTrial) addBatches(ctx context.Context, batches int) (medians []time
 				if err != nil {
 					return err
 				}
-				if run > 0 { // the first is the warm-up
+				if run > 0 { // the first run is the warm-up
 					times[b] = append(times[b], took)
 				}
 				lo = hi

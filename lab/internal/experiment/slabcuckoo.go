@@ -9,23 +9,23 @@ import (
 	"github.com/weftgo/weft/cuckoo"
 )
 
-// cuckooName is the structure of rows of a cuckoo table of one slot, four functions and a
-// stash: that of CUDPP, which the SlabHash paper compares with.
+// cuckooName is the structure of rows of a cuckoo table with one slot, four functions and a stash:
+// that of CUDPP, which the SlabHash paper compares with.
 const cuckooName = "cuckoo"
 
-// cuckooBytes is the device memory per key that such a table takes beside a slab hash,
-// with another while it is rehashed.
+// cuckooBytes returns the device memory per key of such a table in addition to a slab hash,
+// including the second one during a rehash.
 func cuckooBytes(utilization float64) int { return int(2*slabPair/utilization) + 1 }
 
-// besideCuckoo measures the slab hash of a trial, and then in the same way a cuckoo table
-// that is as full. The speedups in that one's rows are over the slab hash.
+// besideCuckoo measures the slab hash of a trial, and then in the same way a cuckoo table that is
+// as full. The speedups in the latter's rows are over the slab hash.
 func (t *slabTrial) besideCuckoo(ctx context.Context, measure func(*slabTrial) error) (err error) {
 	before := len(t.result.Rows)
 	if err := measure(t); err != nil {
 		return err
 	}
 	between := len(t.result.Rows)
-	// Few keys may fill their slabs to the last slot.
+	// A few keys may fill their slabs to the last slot.
 	c := &slabTrial{trial: t.trial}
 	c.structure, c.read, c.load = cuckooName, t.readLimit(slabPair), min(t.load, .9)
 	c.table, err = openCuckoo[uint32, uint32](t.Device, t.cuckooOptions(t.cols.n, c.load))
@@ -47,15 +47,14 @@ func (t *slabTrial) cuckooOptions(n int, load float64) *cuckoo.Options {
 	return &cuckoo.Options{Capacity: n, MaxLoad: load, Fixed: true, Unordered: true, Slots: 1, Seed: t.Seed + 1}
 }
 
-// meanSpeedups are parameters with the geometric means of an operation's speedups.
+// meanSpeedups adds parameters with the geometric means of operations' speedups.
 func (r *runner) meanSpeedups(ops ...string) {
 	for _, op := range ops {
 		r.result.Parameters["mean_speedup_"+op] = math.Round(100*geometricMean(r.result.Rows, op)) / 100
 	}
 }
 
-// plotSpeedups draws how many times the cuckoo table is as fast, over x, with the paper's
-// geometric means.
+// plotSpeedups draws the speedup of the cuckoo table over x, with the paper's geometric means.
 func plotSpeedups(res *Result, name, xLabel string, x func(Row) float64, published []Published) Plot {
 	p := Plot{
 		Name: name + "-cuckoo", Title: "How many times the cuckoo table is as fast as the slab hash",

@@ -57,7 +57,7 @@ func (p slabPeer) add(s *device.Stream, keys device.Slice[uint32]) error {
 type misraPeer struct {
 	*misra.Set
 	stream *device.Stream
-	puts   device.Slice[weft.OpKind] // as many as keys are added
+	puts   device.Slice[weft.OpKind] // one for each added key
 }
 
 func (p misraPeer) Clear(context.Context) error { return p.ClearOn(p.stream) }
@@ -70,7 +70,7 @@ func (p misraPeer) add(s *device.Stream, keys device.Slice[uint32]) error {
 	return p.ApplyOn(s, p.puts, keys, device.Slice[bool]{})
 }
 
-// peerTrial measures sets of n keys under batches of n operations.
+// peerTrial measures sets of n keys with batches of n operations.
 type peerTrial struct {
 	*runner
 	n    int
@@ -118,7 +118,7 @@ func (p *peerTrial) upload() (err error) {
 	return err
 }
 
-// buckets are the numbers of buckets, for up to a thousand keys in one.
+// buckets returns the numbers of buckets, for up to a thousand keys in each.
 func (p *peerTrial) buckets() (all []int) {
 	step := map[Scale]int{Quick: 4, Default: 2, Full: 1}[p.Scale]
 	for shift := p.size(8, 10); shift >= 0; shift -= step {
@@ -131,7 +131,7 @@ func (p *peerTrial) buckets() (all []int) {
 
 func (p *peerTrial) atMix(ctx context.Context, m mix) (err error) {
 	p.mix = m
-	// The insertions come on top of the n keys.
+	// The insertions are added to the n keys.
 	if p.ops, err = newBatch[uint32, uint32](p.runner, m, p.n+int(m.insert*float64(p.n)), p.n); err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (p *peerTrial) atMix(ctx context.Context, m mix) (err error) {
 	return nil
 }
 
-// contender is a peer yet to be opened.
+// contender is a peer that is not open yet.
 type contender struct {
 	structure string
 	valueBits int
@@ -206,7 +206,7 @@ func (p *peerTrial) measure(ctx context.Context, buckets int, c contender) (row 
 	}, nil
 }
 
-// geometricMean is that of the speedups of an operation.
+// geometricMean returns the geometric mean of the speedups of an operation.
 func geometricMean(rows []Row, op string) float64 {
 	sum, n := 0., 0
 	for _, row := range rows {

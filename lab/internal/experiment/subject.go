@@ -15,16 +15,15 @@ import (
 	"github.com/weftgo/weft/slab"
 )
 
-// subject is a table under test with its operations on device columns; a set
-// ignores the values.
+// subject is a table under test with its operations on device columns. A set ignores the values.
 type subject[K weft.Key, V weft.Value] interface {
 	put(s *device.Stream, keys device.Slice[K], vals device.Slice[V]) error
 	get(s *device.Stream, keys device.Slice[K], vals device.Slice[V], found device.Slice[bool]) error
 	remove(s *device.Stream, keys device.Slice[K], deleted device.Slice[bool]) error
 	Clear(ctx context.Context) error
 	Len() int
-	Sync(ctx context.Context) error // reports keys that found no room
-	// describe enters into a row what the structure tells of itself.
+	Sync(ctx context.Context) error // reports keys that did not fit
+	// describe adds the structure's statistics to a row.
 	describe(ctx context.Context, row *Row) error
 	Close() error
 }
@@ -37,7 +36,7 @@ type mixer[K weft.Key, V weft.Value] interface {
 // mapSubject is a map of any structure.
 type mapSubject[K weft.Key, V weft.Value] struct {
 	*weft.Map[K, V]
-	stats func(ctx context.Context, row *Row) error // enters them into a row
+	stats func(ctx context.Context, row *Row) error // adds statistics to a row
 }
 
 func (m mapSubject[K, V]) put(s *device.Stream, keys device.Slice[K], vals device.Slice[V]) error {
@@ -67,7 +66,7 @@ func openLinear[K weft.Key, V weft.Value](dev device.Device, o *linear.Options) 
 	}}, nil
 }
 
-// openSlab opens a map of slab, whose rows have the utilization reached as their load.
+// openSlab opens a map of slab. Its rows have the reached utilization as their load.
 func openSlab[K weft.Key, V weft.Value](dev device.Device, o *slab.Options) (subject[K, V], error) {
 	m, err := slab.New[K, V](dev, o)
 	if err != nil {
@@ -91,7 +90,7 @@ func openCuckoo[K weft.Key, V weft.Value](dev device.Device, o *cuckoo.Options) 
 		stats, err := m.Stats(ctx)
 		row.BytesPerEntry = figure(float64(stats.Bytes) / float64(stats.Len))
 		row.Measured = &Reads{PerHit: stats.PerHit, PerMiss: stats.PerMiss, PerInsert: stats.PerInsert}
-		if stats.Model.PerHit > 0 { // none of one slot
+		if stats.Model.PerHit > 0 { // unless it has a single slot
 			row.Model = &Reads{PerHit: stats.Model.PerHit, PerMiss: stats.Model.PerMiss, PerInsert: stats.Model.PerInsert}
 		}
 		return err
@@ -124,8 +123,8 @@ func describeLinear(s linear.Stats, row *Row) {
 	row.MaxProbe = figure(float64(s.MaxProbe))
 }
 
-// columns are batches on the device: keys to insert with their values, and
-// lookups with a known number of hits.
+// columns are batches on the device: keys to insert with their values, and lookups with a known
+// number of hits.
 type columns[K weft.Key, V weft.Value] struct {
 	n                      int
 	keys, hits, miss, half device.Slice[K]
@@ -134,20 +133,20 @@ type columns[K weft.Key, V weft.Value] struct {
 	r                      *runner
 }
 
-// bitsOf is the width of a key or value.
+// bitsOf returns the width of a key or value.
 func bitsOf[T weft.Key | weft.Value]() int {
 	var x T
 	return 8 * int(unsafe.Sizeof(x))
 }
 
-// slotBytes is the size of a slot with a key and a value: 12 bytes lie in 16.
+// slotBytes returns the size of a slot with a key and a value: 12 bytes take 16.
 func slotBytes[K weft.Key, V weft.Value]() int {
 	var k K
 	var v V
 	return 1 << bits.Len(uint(unsafe.Sizeof(k)+unsafe.Sizeof(v)-1))
 }
 
-// columnBytes is the device memory that columns take per key.
+// columnBytes returns the device memory of columns per key.
 func columnBytes[K weft.Key, V weft.Value]() int {
 	var k K
 	var v V
@@ -191,10 +190,10 @@ func (c *columns[K, V]) free() error {
 	return c.r.free(&c.keys, &c.hits, &c.miss, &c.half, &c.vals, &c.out, &c.flags)
 }
 
-// errWrong: a structure gave a wrong answer. It's a defect, not a figure.
+// errWrong reports a wrong result of a structure, which is a defect and not a figure.
 var errWrong = errors.New("wrong answer")
 
-// checkFlags makes sure that exactly want of the flags are set.
+// checkFlags verifies that exactly want of the flags are set.
 func checkFlags(ctx context.Context, r *runner, flags device.Slice[bool], what string, want int) error {
 	host := make([]bool, flags.Len())
 	if err := flags.CopyTo(ctx, r.stream, host); err != nil {
@@ -212,8 +211,8 @@ func checkFlags(ctx context.Context, r *runner, flags device.Slice[bool], what s
 	return nil
 }
 
-// checkValues makes sure that the answers to the first and last lookups are
-// the values stored with their keys.
+// checkValues verifies that the results of the first and last lookups are the values stored with
+// their keys.
 func checkValues[K weft.Key, V weft.Value](ctx context.Context, r *runner, keys device.Slice[K], vals device.Slice[V]) error {
 	const sample = 1 << 12
 	n := keys.Len()

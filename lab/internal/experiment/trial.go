@@ -11,8 +11,7 @@ import (
 	"github.com/weftgo/weft/lab/internal/roofline"
 )
 
-// trial measures the operations of one table on the keys of its columns and
-// adds their rows.
+// trial measures the operations of one table on the keys of its columns and adds their rows.
 type trial[K weft.Key, V weft.Value] struct {
 	*runner
 	structure          string
@@ -21,7 +20,7 @@ type trial[K weft.Key, V weft.Value] struct {
 
 	cols  *columns[K, V]
 	table subject[K, V]
-	load  float64 // of rows that don't say otherwise
+	load  float64 // of rows without another value
 }
 
 func (s *trial[K, V]) width() string {
@@ -31,7 +30,7 @@ func (s *trial[K, V]) width() string {
 	return fmt.Sprintf("%d/%d", s.keyBits, s.valueBits)
 }
 
-// begin tells what is measured now.
+// begin reports what is measured now.
 func (s *trial[K, V]) begin(op string) {
 	s.step("%s %s at load %.3g: %s", s.structure, s.width(), s.load, op)
 }
@@ -42,7 +41,7 @@ func (s *trial[K, V]) clear(ctx context.Context) func() error {
 
 func (s *trial[K, V]) fill() error { return s.table.put(s.stream, s.cols.keys, s.cols.vals) }
 
-// refill is clearing and filling with the first n keys, untimed.
+// refill returns a function that clears the table and inserts the first n keys, untimed.
 func (s *trial[K, V]) refill(ctx context.Context, n int) func() error {
 	return func() error {
 		if err := s.table.Clear(ctx); err != nil {
@@ -52,8 +51,8 @@ func (s *trial[K, V]) refill(ctx context.Context, n int) func() error {
 	}
 }
 
-// time is the median of runs of work, alone and, where that is wanted, on a device that
-// is busy, which it enters into a row.
+// time returns the median of runs of work, alone and, if requested, on a busy device, which it adds
+// to a row.
 func (s *trial[K, V]) time(ctx context.Context, prepare, submit func() error, row *Row) (time.Duration, error) {
 	t, err := s.median(ctx, prepare, submit)
 	if err != nil || s.ahead == nil {
@@ -92,8 +91,8 @@ func (s *trial[K, V]) insert(ctx context.Context, op string) error {
 	return nil
 }
 
-// lookup measures looking up: get_hit, get_miss or get_half; the first two may have a
-// suffix. Then, untimed, it asks for the flags and checks them.
+// lookup measures lookups: get_hit, get_miss or get_half; the first two may have a suffix. Then,
+// untimed, it runs them with flags and checks these.
 func (s *trial[K, V]) lookup(ctx context.Context, op string) error {
 	s.begin(op)
 	keys := s.cols.hits
@@ -106,7 +105,7 @@ func (s *trial[K, V]) lookup(ctx context.Context, op string) error {
 	}
 	var found device.Slice[bool]
 	if s.valueBits == 0 {
-		found = s.cols.flags // a set's only answer
+		found = s.cols.flags // a set's only result
 	}
 	row := Row{HitRatio: figure(float64(hits) / float64(keys.Len()))}
 	t, err := s.time(ctx, nil, func() error { return s.table.get(s.stream, keys, s.cols.out, found) }, &row)
@@ -120,8 +119,8 @@ func (s *trial[K, V]) lookup(ctx context.Context, op string) error {
 	return nil
 }
 
-// checkLookup looks keys up once more and makes sure that just so many are
-// found, and with their values if all are.
+// checkLookup repeats the lookups and verifies that exactly hits are found, with their values if
+// all are.
 func (s *trial[K, V]) checkLookup(ctx context.Context, keys device.Slice[K], what string, hits int) error {
 	if err := s.table.get(s.stream, keys, s.cols.out, s.cols.flags); err != nil {
 		return err

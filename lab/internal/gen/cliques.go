@@ -12,18 +12,19 @@ import (
 // CliquesOptions configure [Cliques].
 type CliquesOptions struct {
 	Vertices int
-	// MinSize and MaxSize bound the members of a clique. Default 2 and 10, as of papers and their authors.
+	// MinSize and MaxSize bound the size of a clique. Default 2 and 10, as in papers and their
+	// authors.
 	MinSize, MaxSize int
-	// Degree is the mean degree if no edge came twice; those that do come make it less. Default 6.4.
+	// Degree is the mean degree without repeated edges, which reduce it. Default 6.4.
 	Degree float64
-	// Top is how many times as many cliques as on average the vertex has that has the most; 1 makes all equal. Default
-	// 50, as of coAuthorsDBLP; hollywood-2009 has 110.
+	// Top is the ratio of the largest number of cliques of a vertex to the average; 1 makes all
+	// equal. Default 50, as in coAuthorsDBLP; hollywood-2009 has 110.
 	Top  float64
 	Seed uint64
 }
 
-// Cliques makes a union of cliques of random members: a model of who works together. Edges of vertices that
-// have several cliques in common come several times.
+// Cliques makes a union of cliques of random members, a model of collaboration. Edges of vertices
+// with several common cliques are repeated.
 func Cliques(ctx context.Context, dev device.Device, o CliquesOptions) (graph.Edges, error) {
 	g, err := newGenerator(ctx, dev, "Cliques", o.Seed)
 	if err != nil {
@@ -49,7 +50,7 @@ func Cliques(ctx context.Context, dev device.Device, o CliquesOptions) (graph.Ed
 	case !(o.Top >= 1 && o.Top <= float64(o.Vertices)):
 		return graph.Edges{}, g.refuse("Top %v, want 1 to the number of vertices", o.Top)
 	}
-	pairs := 0. // in a clique, on average, twice
+	pairs := 0. // in a clique, on average, doubled
 	for s := o.MinSize; s <= o.MaxSize; s++ {
 		pairs += float64(s*(s-1)) / float64(o.MaxSize-o.MinSize+1)
 	}
@@ -62,16 +63,16 @@ func Cliques(ctx context.Context, dev device.Device, o CliquesOptions) (graph.Ed
 	})
 }
 
-// deal deals vertices out to cliques.
+// deal assigns vertices to cliques.
 type deal struct {
 	CliquesOptions
 	*generator
 	names  workload.Permutation
-	skewed uint64 // the share of the square in what draws become
+	skewed uint64 // the share of the square in draws
 }
 
-// member draws a vertex. Of a uniform u in [0,1) it is the one at a u^2 + (1-a) u of all, whose density is
-// 1/(1-a) at 0.
+// member draws a vertex. A uniform u in [0,1) selects the one at a u^2 + (1-a) u of all. The
+// density is 1/(1-a) at 0.
 func (d *deal) member(i uint64) uint32 {
 	u := d.draw(3, i)
 	square, _ := bits.Mul64(u, u)
@@ -80,7 +81,7 @@ func (d *deal) member(i uint64) uint32 {
 	return uint32(d.names.At(workload.Below(square+linear, uint64(d.Vertices))))
 }
 
-// clique adds the edges of one clique. A member that is drawn twice is one.
+// clique adds the edges of one clique. A member that is drawn twice counts once.
 func (d *deal) clique(c uint64, e *graph.Edges) {
 	members := make([]uint32, d.MinSize+int(workload.Below(d.draw(2, c), uint64(d.MaxSize-d.MinSize+1))))
 	for i := range members {

@@ -14,10 +14,12 @@ type DelaunayOptions struct {
 	Seed     uint64
 }
 
-// Delaunay makes the Delaunay triangulation of random points in a square, as of the graphs delaunay_nx of the 10th
-// DIMACS challenge. Vertices are numbered along Hilbert's curve. Each edge comes once.
+// Delaunay makes the Delaunay triangulation of random points in a square, like the graphs
+// delaunay_nx of the 10th DIMACS challenge. Vertices are numbered along Hilbert's curve. Each edge
+// comes once.
 //
-// Points are inserted one after another (Bowyer, Watson, 1981), on one core: some 10^6 in two seconds. Coordinates are integers, and tests of them exact.
+// Points are inserted one after another (Bowyer, Watson, 1981), on one core: about 10^6 in two
+// seconds. Coordinates are integers, and tests of them exact.
 func Delaunay(ctx context.Context, dev device.Device, o DelaunayOptions) (graph.Edges, error) {
 	g, err := newGenerator(ctx, dev, "Delaunay", o.Seed)
 	if err != nil {
@@ -51,7 +53,7 @@ func Delaunay(ctx context.Context, dev device.Device, o DelaunayOptions) (graph.
 	return e, nil
 }
 
-// distinct puts points in the order of Hilbert's curve. Where one comes twice, another one is drawn.
+// distinct sorts points along Hilbert's curve. A point that comes twice is drawn again.
 func (g *generator) distinct(drawn []point) ([]point, error) {
 	n := len(drawn)
 	keys := make([]uint64, n)
@@ -80,7 +82,7 @@ func (g *generator) distinct(drawn []point) ([]point, error) {
 	}
 }
 
-// hilbert is the place of a point on Hilbert's curve.
+// hilbert returns the position of a point on Hilbert's curve.
 func hilbert(p point) (at uint64) {
 	x, y := p.x, p.y
 	for bit := uint32(1) << (side - 1); bit > 0; bit >>= 1 {

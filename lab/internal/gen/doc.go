@@ -1,12 +1,14 @@
-// Package gen generates graphs for tests and measurements: R-MAT, Kronecker graphs of any initiator, random geometric graphs, Delaunay triangulations,
-// roads, and unions of cliques.
+// Package gen generates graphs for tests and measurements: R-MAT, Kronecker graphs of any
+// initiator, random geometric graphs, Delaunay triangulations, roads, and unions of cliques.
 //
-// Everything random is a function of a seed and a counter, by integers alone, so that a graph
-// is the same on any machine and any number of cores. Functions return lists of edges, of which graph.Build makes graphs: those of R-MAT, Kronecker and of cliques have
-// edges several times, and the first two self loops.
+// Everything random is a function of a seed and a counter, computed with integers, so a graph is
+// the same on any machine and any number of cores. Functions return lists of edges, from which
+// graph.Build makes graphs. Those of R-MAT, Kronecker and cliques contain repeated edges, and the
+// first two self loops.
 //
-// With the parameters in the last column the degrees are like those of graphs that articles measure (of Awad's thesis "Fully Concurrent GPU Data Structures", 2022, table 5.1);
-// results on them are of generated graphs with such parameters, and not of those graphs.
+// With the parameters in the last column the degrees are like those of graphs in articles (Awad's
+// thesis "Fully Concurrent GPU Data Structures", 2022, table 5.1). Results on them are for
+// generated graphs with such parameters, and not for those graphs.
 //
 //	generator   like                             parameters
 //	RMAT        soc-LiveJournal, soc-orkut       the default; 17, 71 arcs a vertex

@@ -11,7 +11,8 @@ import (
 	"github.com/weftgo/weft/lab/internal/gen"
 )
 
-// A triangulation has 3 n - 3 - h edges, where h points lie on its hull, and at least 2 n - 2 - h triangles.
+// A triangulation has 3 n - 3 - h edges, where h points lie on its hull, and at least 2 n - 2 - h
+// triangles.
 func ExampleDelaunay() {
 	ctx := context.Background()
 	dev, err := cpu.Open(nil)

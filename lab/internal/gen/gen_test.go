@@ -38,16 +38,18 @@ func cliques(o CliquesOptions) made {
 	return func(t *testing.T, dev device.Device) (graph.Edges, error) { return Cliques(t.Context(), dev, o) }
 }
 
-// Degrees are those of the graphs that the parameters are named after: of rgg_n_2_15_s0 and delaunay_n15, whose
-// counts are known (9.78 and 24; 6.0 and 18), and of table 5.1 of Awad's thesis.
+// Degrees match the graphs that the parameters are named after: rgg_n_2_15_s0 and delaunay_n15,
+// with known counts (9.78 and 24; 6.0 and 18), and table 5.1 of Awad's thesis.
 func TestDegrees(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	for _, tt := range []struct {
-		name                      string
-		make                      made
-		vertices, within          float64 // within is a share
-		mean, off                 float64 // arcs a vertex, and how far off they may be
-		least, most, below, sigma float64 // least and most degrees, the latter below something
+		name             string
+		make             made
+		vertices, within float64 // within is a share
+		mean, off        float64 // arcs per vertex, and the tolerance
+		// Lower bounds of the smallest and the largest degree, an upper bound of the latter, and the
+		// standard deviation, if not 0.
+		least, most, below, sigma float64
 	}{
 		{"rgg_n_2_15", geometric(GeometricOptions{Vertices: 1 << 15, Seed: 1}), 1 << 15, 0, 9.78, 0.15, 0, 20, 32, 0},
 		{"delaunay_n15", delaunay(DelaunayOptions{Vertices: 1 << 15, Seed: 1}), 1 << 15, 0, 5.998, 0.002, 3, 12, 28, 1.33},
@@ -88,7 +90,7 @@ func TestDegrees(t *testing.T) {
 	}
 }
 
-// One seed is one graph, on any number of cores and on any machine; another seed is another.
+// One seed gives one graph, on any number of cores and on any machine; another seed another.
 func TestDeterministic(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -150,7 +152,8 @@ func TestQuadrants(t *testing.T) {
 	}
 }
 
-// Edges fall into the cells of an initiator as often as it says, at each digit, whatever that of another digit is.
+// Edges fall into the cells of an initiator as often as it says, at each digit, independently of
+// other digits.
 func TestInitiator(t *testing.T) {
 	for _, cells := range [][]float64{nil, {3, 0, 1, 0, 0, 2, 1, 1, 0}, {1, 1e-9, 1e-9, 1}, slices.Repeat([]float64{.25, 4, 1, 0}, 64)} {
 		o := KroneckerOptions{Initiator: cells, Power: 3, EdgeFactor: 400}
@@ -195,7 +198,7 @@ func TestInitiator(t *testing.T) {
 	}
 }
 
-// A geometric graph has exactly the pairs that are near each other.
+// A geometric graph has exactly the pairs within the radius.
 func TestNear(t *testing.T) {
 	for _, o := range []GeometricOptions{{Vertices: 1}, {Vertices: 2, Radius: 2}, {Vertices: 400, Radius: 0.3}, {Vertices: 700}, {Vertices: 50, Radius: 1.1}, {Vertices: 300, Radius: 1e-12}} {
 		dev := devicetest.OpenCPU(t, 2)
@@ -232,7 +235,7 @@ func TestNear(t *testing.T) {
 	}
 }
 
-// A triangulation has the edges of all triangles whose circumcircle is empty, and no others.
+// A triangulation has exactly the edges of all triangles with an empty circumcircle.
 func TestEmptyCircles(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 1)
 	for seed := range uint64(12) {
@@ -281,8 +284,8 @@ func TestEmptyCircles(t *testing.T) {
 	}
 }
 
-// Points of a lattice, of which four lie on a circle, and many on a line, are triangulated all the same:
-// 3 n - 3 - h edges, for h points around.
+// Points of a lattice, with four on a circle and many on a line, are triangulated as well: 3 n - 3
+// - h edges, for h points on the hull.
 func TestLattice(t *testing.T) {
 	for _, size := range [][2]int{{2, 2}, {3, 3}, {2, 9}, {12, 12}, {7, 30}} {
 		var points []point
@@ -368,7 +371,7 @@ func TestHilbert(t *testing.T) {
 	}
 }
 
-// Circles are told exactly, where floats cannot: the last point is on the circle, or next to it.
+// Tests of circles are exact where floats fail: the last point is on the circle, or next to it.
 func TestInCircle(t *testing.T) {
 	const r = 1<<(side-1) - 1
 	for _, tt := range []struct {
@@ -382,7 +385,8 @@ func TestInCircle(t *testing.T) {
 	}
 }
 
-// What is told of a circle is what numbers of any length tell: of points on it, too, whose products floats round.
+// Tests of circles agree with arbitrary-precision integers, also for points on the circle, where
+// floats round the products.
 func TestInCircleOfAny(t *testing.T) {
 	const k, middle = 1<<24 + 12_345, 1 << (side - 1)
 	var on []point

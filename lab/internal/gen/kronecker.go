@@ -12,21 +12,24 @@ import (
 
 // KroneckerOptions configure [Kronecker].
 type KroneckerOptions struct {
-	// Initiator is the matrix of N rows and as many columns, row by row: for each cell, how likely an edge lies in it, where others are
-	// 1 together or any other number. 2 to 16 rows. Default: that of RMAT.
+	// Initiator is a square matrix with 2 to 16 rows, row by row: the relative probability of an
+	// edge in each cell. The sum may be 1 or any other number. Default: that of RMAT.
 	Initiator []float64
-	// Power is how many times the matrix is multiplied with itself: there are N^Power vertices, 2^31 at most. 0 and more.
+	// Power is the power of the matrix, at least 0. The graph has N^Power vertices, at most 2^31.
 	Power int
-	// EdgeFactor is the number of edges a vertex. Default 16.
+	// EdgeFactor is the number of edges per vertex. Default 16.
 	EdgeFactor float64
-	// Permute gives vertices their numbers at random. Default: digits of a number, to the base N, are rows of the matrix.
+	// Permute numbers the vertices at random. Default: the digits of a number, to the base N, are
+	// rows of the matrix.
 	Permute bool
 	Seed    uint64
 }
 
-// Kronecker draws edges of the Kronecker power of a matrix: the probability of an edge from u to v is the product, over the digits of both numbers to the base N,
-// of the cell in row u's digit and column v's (Leskovec, Chakrabarti, Kleinberg, Faloutsos, Ghahramani: "Kronecker Graphs: An Approach to Modeling Networks",
-// 2010). As in that article, each of a number of edges chooses a cell for each digit; so some edges come several times, and some are self loops. With two rows it is
+// Kronecker draws edges of the Kronecker power of a matrix. The probability of an edge from u to v
+// is the product, over the digits of both numbers to the base N, of the cells in row u's digit and
+// column v's digit (Leskovec, Chakrabarti, Kleinberg, Faloutsos, Ghahramani: "Kronecker Graphs: An
+// Approach to Modeling Networks", 2010). As in that article, each of a number of edges selects a
+// cell for each digit, so some edges are repeated, and some are self loops. With two rows it is
 // [RMAT] with other draws.
 func Kronecker(ctx context.Context, dev device.Device, o KroneckerOptions) (graph.Edges, error) {
 	g, err := newGenerator(ctx, dev, "Kronecker", o.Seed)
@@ -74,14 +77,14 @@ func Kronecker(ctx context.Context, dev device.Device, o KroneckerOptions) (grap
 	return e, ctx.Err()
 }
 
-// aliases are the shares of the cells of a matrix, as an alias table (Walker, 1977): a cell is drawn with one number, which chooses an entry and whether its
-// cell counts or the other one.
+// aliases holds the shares of the cells of a matrix as an alias table (Walker, 1977). One number
+// draws a cell: it selects an entry, and either the entry's cell or its alias.
 type aliases []struct {
 	share uint64 // of the entry's own cell, of 2^32
 	other uint32
 }
 
-// cells makes them of an initiator of so many rows.
+// cells makes the alias table of an initiator, and returns its number of rows.
 func (g *generator) cells(initiator []float64) (aliases, uint64, error) {
 	base := int(math.Sqrt(float64(len(initiator))))
 	if base*base != len(initiator) || base < 2 || base > 16 {
@@ -97,7 +100,7 @@ func (g *generator) cells(initiator []float64) (aliases, uint64, error) {
 	if !(sum > 0) || math.IsInf(sum, 0) {
 		return nil, 0, g.refuse("the cells of Initiator are %v together, want more than 0", sum)
 	}
-	// By integers: n cells share n times 2^32, so that what is drawn is the same on any machine.
+	// Use integers, so that draws are the same on any machine: n cells share n times 2^32.
 	n := len(initiator)
 	left, all := make([]uint64, n), uint64(n)<<32
 	largest := 0
@@ -110,11 +113,12 @@ func (g *generator) cells(initiator []float64) (aliases, uint64, error) {
 	for _, x := range left {
 		given += x
 	}
-	left[largest] += all - given // what rounding has taken or left
+	left[largest] += all - given // the error of rounding
 	return alias(left), uint64(base), nil
 }
 
-// alias fills the entries one by one: a cell with less than an entry's share is given the rest by one that has more.
+// alias fills the entries one by one: a cell with a larger share fills the rest of an entry with a
+// smaller one.
 func alias(left []uint64) aliases {
 	const whole = 1 << 32
 	c := make(aliases, len(left))
@@ -137,10 +141,10 @@ func alias(left []uint64) aliases {
 	return c
 }
 
-// draw is the row and the column that a number of 64 random bits chooses, of a matrix of so many rows.
+// draw returns the row and the column that 64 random bits select, in a matrix with base rows.
 func (c aliases) draw(x, base uint64) (row, column uint64) {
 	at, _ := bits.Mul64(x, uint64(len(c)))
-	if x*uint64(len(c))>>32 >= c[at].share { // the rest of the product is as random
+	if x*uint64(len(c))>>32 >= c[at].share { // the rest of the product is random as well
 		at = uint64(c[at].other)
 	}
 	return at / base, at % base

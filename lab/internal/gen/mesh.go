@@ -8,23 +8,24 @@ import (
 	"github.com/weftgo/weft/graph"
 )
 
-// mesh is a Delaunay triangulation of the points that have been inserted. Beyond each edge of its hull lies a triangle with
-// a corner at infinity, the vertex behind the last point (a ghost, in Shewchuk's words), so that every triangle has three neighbors.
+// mesh is a Delaunay triangulation of the points inserted so far. Beyond each edge of its hull lies
+// a triangle with a corner at infinity, the vertex after the last point (a ghost, in Shewchuk's
+// words), so every triangle has three neighbors.
 type mesh struct {
 	points    []point
 	infinity  uint32
 	triangles []triangle
-	free      []int32  // triangles that are none any more
-	stamps    []uint32 // by triangle: the point that has it in its cavity, plus 1
-	last      int32    // the triangle that was made last
+	free      []int32  // unused triangles
+	stamps    []uint32 // by triangle: 1 plus the point with the triangle in its cavity
+	last      int32    // the latest triangle
 	corners   [3]uint32
 
 	cavity []int32
 	border []edge
-	from   []int32 // by vertex: the new triangle whose edge on the border begins there
+	from   []int32 // by vertex: the new triangle with the border edge that begins there
 }
 
-// triangle has its corners counterclockwise; neighbor i lies opposite of corner i.
+// triangle has its corners counterclockwise. Neighbor i is opposite of corner i.
 type triangle struct {
 	corner   [3]uint32
 	neighbor [3]int32
@@ -36,7 +37,7 @@ type edge struct {
 	outside int32
 }
 
-// newMesh begins with a triangle of points; it is false if all of them lie on one line.
+// newMesh begins with a triangle of points. It reports false if all points lie on one line.
 func newMesh(points []point) (*mesh, bool) {
 	m := &mesh{points: points, infinity: uint32(len(points)), from: make([]int32, len(points)+1)}
 	for k := 2; k < len(points); k++ {
@@ -62,7 +63,7 @@ func newMesh(points []point) (*mesh, bool) {
 	return m, false
 }
 
-// line adds the edges of points on one line: between neighbors.
+// line adds the edges between adjacent points on one line.
 func (m *mesh) line(e *graph.Edges) {
 	order := make([]uint32, len(m.points))
 	for i := range order {
@@ -77,7 +78,7 @@ func (m *mesh) line(e *graph.Edges) {
 	}
 }
 
-// edges adds all edges, each of which two triangles have, in two directions.
+// edges adds all edges. Each belongs to two triangles, in opposite directions.
 func (m *mesh) edges(e *graph.Edges) {
 	for _, i := range m.free {
 		m.triangles[i].corner = [3]uint32{m.infinity, m.infinity, m.infinity}
@@ -92,8 +93,8 @@ func (m *mesh) edges(e *graph.Edges) {
 	}
 }
 
-// insert inserts a point: triangles whose circumcircle it lies in make way for those that it has with the border of
-// all of them.
+// insert inserts a point. It replaces all triangles whose circumcircle contains the point by the
+// triangles between the point and the border of their union.
 func (m *mesh) insert(p uint32) {
 	m.dig(p, m.locate(p))
 	for _, s := range m.border {
@@ -114,7 +115,7 @@ func (m *mesh) insert(p uint32) {
 	}
 }
 
-// place finds room for a triangle.
+// place stores a triangle in a free place.
 func (m *mesh) place(t triangle) int32 {
 	if n := len(m.free); n > 0 {
 		at := m.free[n-1]
@@ -126,7 +127,7 @@ func (m *mesh) place(t triangle) int32 {
 	return int32(len(m.triangles) - 1)
 }
 
-// locate walks to a triangle that a point lies in, or beyond whose edge of the hull it does.
+// locate walks to a triangle that contains a point, or to a hull edge that the point lies beyond.
 func (m *mesh) locate(p uint32) int32 {
 	at := m.last
 	t := &m.triangles[at]
@@ -149,7 +150,8 @@ walk:
 	}
 }
 
-// dig finds the cavity of a point around a triangle of it, and its border. The triangles of it are free then.
+// dig determines the cavity of a point around one of its triangles, and the border. The triangles
+// of the cavity become free.
 func (m *mesh) dig(p uint32, start int32) {
 	m.cavity, m.border = append(m.cavity[:0], start), m.border[:0]
 	m.stamps[start] = p + 1
@@ -169,8 +171,8 @@ func (m *mesh) dig(p uint32, start int32) {
 	m.free = append(m.free, m.cavity...)
 }
 
-// conflicts reports whether a point lies within the circumcircle of a triangle: of one at infinity, beyond
-// its edge of the hull, or on that edge.
+// conflicts reports whether a point lies within the circumcircle of a triangle. For a triangle at
+// infinity, it reports whether the point lies beyond its hull edge, or on that edge.
 func (m *mesh) conflicts(at int32, p uint32) bool {
 	t := &m.triangles[at]
 	k := slices.Index(t.corner[:], m.infinity)
@@ -182,13 +184,14 @@ func (m *mesh) conflicts(at int32, p uint32) bool {
 	return turn > 0 || turn == 0 && m.between(a, b, p)
 }
 
-// between reports whether a point of the line through two others lies between them.
+// between reports whether a point on the line through two others lies between them.
 func (m *mesh) between(a, b, p uint32) bool {
 	q, r, s := m.points[a], m.points[b], m.points[p]
 	return min(q.x, r.x) <= s.x && s.x <= max(q.x, r.x) && min(q.y, r.y) <= s.y && s.y <= max(q.y, r.y)
 }
 
-// orientation is positive if three points turn left, negative if right, and 0 if they lie on a line.
+// orientation is positive if three points turn left, negative if right, and 0 if they are
+// collinear.
 func (m *mesh) orientation(a, b, c uint32) int64 {
 	p, q, r := m.points[a], m.points[b], m.points[c]
 	return (int64(q.x)-int64(p.x))*(int64(r.y)-int64(p.y)) - (int64(q.y)-int64(p.y))*(int64(r.x)-int64(p.x))
@@ -207,7 +210,8 @@ func (m *mesh) inCircle(a, b, c, p uint32) bool {
 		j, k := (i+1)%3, (i+2)%3
 		minor[i] = dx[j]*dy[k] - dy[j]*dx[k]
 	}
-	// Floats tell but for points that are almost on the circle; each of three terms is off by less than 2^-50 of itself.
+	// Floats decide except for points almost on the circle: the relative error of each of three
+	// terms is less than 2^-50.
 	sum, size := 0., 0.
 	for i := range 3 {
 		term := float64(lift[i]) * float64(minor[i])
@@ -227,7 +231,7 @@ func (m *mesh) inCircle(a, b, c, p uint32) bool {
 	return high > 0 || high == 0 && low > 0
 }
 
-// multiply is the product of two numbers in 128 bits, of which the first is not negative.
+// multiply returns the 128-bit product of two numbers. The first must not be negative.
 func multiply(a, b int64) (high int64, low uint64) {
 	h, l := bits.Mul64(uint64(a), uint64(b))
 	if b < 0 {

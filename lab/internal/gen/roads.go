@@ -11,16 +11,18 @@ import (
 
 // RoadsOptions configure [Roads].
 type RoadsOptions struct {
-	// Vertices is the number of vertices, which comes out a few percent off.
+	// Vertices is the number of vertices. The result differs by a few percent.
 	Vertices int
-	// Subdivisions is the number of vertices along a road between two junctions, on average. Default 0.96, as of road_usa.
+	// Subdivisions is the average number of vertices along a road between two junctions. Default
+	// 0.96, as in road_usa.
 	Subdivisions float64
 	Seed         uint64
 }
 
-// Roads makes a graph like a map of roads: junctions of three roads in a plane, laid as a wall of bricks, and along the
-// roads vertices with two neighbors. It has 1.5 (1+s) / (1+1.5 s) edges a vertex, for s subdivisions of a road. Vertices are numbered row by
-// row, those along a road behind the junction where it begins. Each edge comes once.
+// Roads makes a graph like a road map: junctions of three roads in a plane, laid out like a brick
+// wall, with vertices of two neighbors along the roads. It has 1.5 (1+s) / (1+1.5 s) edges per
+// vertex, for s subdivisions per road. Vertices are numbered row by row; those along a road follow
+// the junction where it begins. Each edge comes once.
 func Roads(ctx context.Context, dev device.Device, o RoadsOptions) (graph.Edges, error) {
 	g, err := newGenerator(ctx, dev, "Roads", o.Seed)
 	if err != nil {
@@ -57,18 +59,19 @@ func Roads(ctx context.Context, dev device.Device, o RoadsOptions) (graph.Edges,
 	})
 }
 
-// wall is bricks: junctions row by row, of which each leads to the next one, and every second one to the row below.
+// wall is a brick wall: junctions row by row. Each leads to the next one, and every second one to
+// the row below.
 type wall struct {
 	*generator
 	side  int
-	span  uint64   // subdivisions of a road are less, in fixed point
+	span  uint64   // upper bound of subdivisions per road, in fixed point
 	first []uint32 // the vertex of each junction
 }
 
 // road leads from a junction to another one.
 type road struct{ to, between int }
 
-// roads are those that begin at a junction.
+// roads returns the roads that begin at a junction.
 func (w *wall) roads(j int) (list []road) {
 	row, column := j/w.side, j%w.side
 	if column+1 < w.side {
@@ -80,7 +83,7 @@ func (w *wall) roads(j int) (list []road) {
 	return list
 }
 
-// between is the number of vertices along a road.
+// between returns the number of vertices along a road.
 func (w *wall) between(road int) int {
 	return int(workload.Below(w.draw(0, uint64(road)), w.span) >> 32)
 }

@@ -23,7 +23,7 @@ import (
 
 var ctx = context.Background()
 
-// smallPool is the size of a pool of tests, in bytes.
+// smallPool is the size of the tests' pools, in bytes.
 const smallPool = 16 << 20
 
 func must(t testing.TB, err error) {
@@ -42,7 +42,7 @@ func memoryDir(t testing.TB) string {
 	return dir
 }
 
-// model is what an index should hold.
+// model is the model of an index.
 type model map[string]string
 
 func (m model) equal(t testing.TB, x *gphash.Index) {
@@ -56,13 +56,13 @@ func (m model) equal(t testing.TB, x *gphash.Index) {
 	}
 }
 
-// stateless opens a pool so that the states of slots are in the words of keys.
+// stateless opens a pool with the slot states in the words of keys.
 func stateless(t *testing.T, path string, dev device.Device, o gphash.OpenOptions) (*gphash.Index, error) {
 	x, _, err := gphash.Open(variant.Context(t.Context(), Reserved), path, dev, o)
 	return x, err
 }
 
-// statelessPool is a pool with room for 400 keys.
+// statelessPool makes a pool with capacity for 400 keys.
 func statelessPool(t *testing.T, dev device.Device, keys ...uint64) string {
 	path := filepath.Join(memoryDir(t), "pool")
 	x, err := gphash.Create(path, dev, gphash.Options{KeySize: 8, ValueSize: 16, Capacity: 400, Size: smallPool})
@@ -80,7 +80,7 @@ func words(keys ...uint64) (column []byte) {
 	return column
 }
 
-// An index whose states are in keys does what a map does, and leaves a pool as any other index does.
+// An index with states in keys has the same effect as a Go map, and leaves an ordinary pool.
 func TestReservedKeys(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -116,7 +116,7 @@ func TestReservedKeys(t *testing.T) {
 	must(t, x.Close())
 }
 
-// statelessBatch runs a mixed batch, and compares what it returns with a map.
+// statelessBatch runs a mixed batch, and compares the results with a map.
 func statelessBatch(t *testing.T, x *gphash.Index, rng *rand.Rand, want model) {
 	const n = 150
 	kinds, keys, values, ok := make([]weft.OpKind, n), make([]byte, 0, 8*n), make([]byte, 16*n), make([]bool, n)
@@ -149,7 +149,7 @@ func statelessBatch(t *testing.T, x *gphash.Index, rng *rand.Rand, want model) {
 	}
 }
 
-// The three keys are refused where they would be changed, and are not there for lookups.
+// Changes of the three reserved keys are refused, and lookups do not find them.
 func TestReservedKeysAreRefused(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -179,7 +179,7 @@ func TestReservedKeysAreRefused(t *testing.T) {
 	}
 }
 
-// An index whose states are in keys keeps its slots, and uses those of deleted keys again.
+// An index with states in keys keeps its slots, and reuses those of deleted keys.
 func TestReservedKeysDoNotGrow(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

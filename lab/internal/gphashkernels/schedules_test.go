@@ -12,13 +12,13 @@ import (
 	"github.com/weftgo/weft/internal/variant"
 )
 
-// scheduled is a map whose memory is looked through between batches.
+// scheduled is a map with a memory check between batches.
 type scheduled[K weft.Key, V weft.Value] struct{ *gphash.Map[K, V] }
 
-// CheckInvariants reads all of the pool.
+// CheckInvariants checks the whole pool.
 func (m scheduled[K, V]) CheckInvariants() error { return m.Check(ctx) }
 
-// programs are those of an index that begins with few buckets, or with many.
+// programs returns the programs for an index that begins with few buckets, or with many.
 func programs[K weft.Key, V weft.Value](t *testing.T, as variant.GPHash, m dst.Mode[gphash.Options]) dst.Config[K, V] {
 	dir := memoryDir(t)
 	cfg := dst.Maps(func(dev device.Device, s dst.Shape) (scheduled[K, V], error) {
@@ -40,16 +40,16 @@ func programs[K weft.Key, V weft.Value](t *testing.T, as variant.GPHash, m dst.M
 	return cfg
 }
 
-// keysMakeWay is lookups beside changes, in an index in which every slot is wanted.
+// keysMakeWay has lookups alongside changes, in an index that needs every slot.
 var keysMakeWay = dst.Shape{Name: "keys make way", Capacity: 10, Keys: 60, Hot: 40, Batches: 14, Streams: 3,
 	Kinds: []weft.OpKind{weft.OpPutNew, weft.OpGet, weft.OpPutNew, weft.OpGet, weft.OpGet, weft.OpDelete, weft.OpGet, weft.OpPut, weft.OpGet, weft.OpGet}}
 
-// roomForAll is keysMakeWay where none has to.
+// roomForAll is keysMakeWay with slots for all keys.
 var roomForAll = dst.Shape{Name: "lookups beside changes", Capacity: 40, Keys: 12, Hot: 40, Batches: 14, Streams: 3, Kinds: keysMakeWay.Kinds}
 
 var twoSlots = gphash.Options{Slots: 2, Hashes: 2, Levels: 2}
 
-// Kernels of single threads are right under any schedule.
+// Kernels of single threads are correct under every schedule.
 func TestSchedulesOfThreads(t *testing.T) {
 	for _, m := range []dst.Mode[gphash.Options]{
 		{Arch: 80, Name: "2 slots", Options: twoSlots},
@@ -61,7 +61,7 @@ func TestSchedulesOfThreads(t *testing.T) {
 	}
 }
 
-// So are those of keys that say the state of a slot, in an index that has slots for all.
+// So are the kernels with slot states in keys, in an index with slots for all keys.
 func TestSchedulesOfReservedKeys(t *testing.T) {
 	m := dst.Mode[gphash.Options]{Arch: 80, Name: "2 slots", Options: twoSlots}
 	cfg := programs[uint64, uint64](t, Reserved, m).Updating()

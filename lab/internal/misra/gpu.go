@@ -4,9 +4,9 @@ import "github.com/weftgo/weft/device"
 
 //go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 misra.cu
 
-const blockThreads = 256 // as compiled in
+const blockThreads = 256 // compiled into the kernel
 
-// onGPU makes apply for a device that runs kernels.
+// onGPU returns apply for a device that runs kernels.
 func (s *Set) onGPU() (func(*device.Stream, batch, uint32) error, error) {
 	module, err := s.dev.Load(&misraImage)
 	if err != nil {

@@ -1,19 +1,17 @@
-// Package misra is the hash table of classic linked lists that GPU hash tables
-// are compared with: the lock-free set of Misra and Chaudhuri ("Performance
-// evaluation of concurrent lock-free data structures on GPUs", ICPADS 2012),
-// whose lists are Harris's and Michael's. It is a peer for benchmarks, not a
-// structure to use: it never grows and never takes a node back.
+// Package misra is the hash table of linked lists that GPU hash tables are commonly compared with:
+// the lock-free set of Misra and Chaudhuri ("Performance evaluation of concurrent lock-free data
+// structures on GPUs", ICPADS 2012), with the lists of Harris and Michael. It is a peer for
+// benchmarks, not a structure to use: it never grows and never reuses a node.
 //
-// Memory is one array of 64-bit words, first the heads of the buckets, then
-// the nodes: a 32-bit key in the upper half, the index of the next node and a
-// mark of deletion in the lower one. Zero is an empty head, because no list
-// leads to word 0. Nodes are taken by index: operation i of a batch has the
-// i-th of those that are left, whether it inserts or not, so taking one costs
-// nothing. Every operation is one thread's.
+// Memory is one array of 64-bit words: first the heads of the buckets, then the nodes. A node has a
+// 32-bit key in the upper half, and the index of the next node and a mark of deletion in the lower
+// one. Zero is an empty head, because no list leads to word 0. Nodes are taken by index: operation
+// i of a batch owns the i-th remaining node, whether it inserts or not, so taking one costs
+// nothing. Every operation runs in one thread.
 //
-// What we changed: links are followed and set with acquire and release, which
-// today's memory model asks for; a word is read and swapped as a whole, which
-// saves a memory access per node; and the hash is that of weft's tables.
+// Changes from the original: links are followed and set with acquire and release, as today's memory
+// model requires. A word is read and swapped as a whole, which saves a memory access per node. The
+// hash is that of weft's tables.
 package misra
 
 import (
@@ -24,7 +22,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Options say how large a set is.
+// Options set the size of a set.
 type Options struct {
 	// Buckets is the number of lists.
 	Buckets int
@@ -40,8 +38,8 @@ type Set struct {
 	dev   device.Device
 	words device.Slice[uint64]
 	opts  Options
-	taken int // nodes
-	// apply runs a batch whose operations have the nodes from first on.
+	taken int // number of nodes taken
+	// apply runs a batch. Its operations own the nodes from first on.
 	apply func(s *device.Stream, b batch, first uint32) error
 }
 
@@ -80,10 +78,9 @@ func (s *Set) open() (err error) {
 	return err
 }
 
-// ApplyOn submits a mixed batch: OpGet, OpDelete, and OpPut or OpPutNew, which
-// are the same. ok, unless empty, reports as [weft.Result] does. It returns
-// weft.ErrFull, and does nothing, if fewer nodes are left than there are
-// operations.
+// ApplyOn submits a mixed batch: OpGet, OpDelete, and OpPut or OpPutNew, which are the same. ok,
+// unless empty, reports as [weft.Result] does. If fewer nodes remain than the batch has operations,
+// it returns weft.ErrFull and does nothing.
 func (s *Set) ApplyOn(stream *device.Stream, kinds device.Slice[weft.OpKind], keys device.Slice[uint32], ok device.Slice[bool]) error {
 	n := keys.Len()
 	if kinds.Len() != n || ok.Len() != n && ok.Len() != 0 {
@@ -103,7 +100,7 @@ func (s *Set) ApplyOn(stream *device.Stream, kinds device.Slice[weft.OpKind], ke
 	return nil
 }
 
-// ClearOn submits emptying the set.
+// ClearOn submits clearing the set.
 func (s *Set) ClearOn(stream *device.Stream) error {
 	s.taken = 0
 	return stream.Fill(s.words.Ptr(), 0, s.opts.Buckets*wordSize/4)

@@ -12,8 +12,8 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// devices are those that the tests run on: the one of the environment and, but with
-// -short, simulated ones.
+// devices returns the devices of the tests: the one of the environment and, without -short,
+// simulated ones.
 func devices(t *testing.T) map[string]device.Device {
 	all := map[string]device.Device{"default": devicetest.Open(t)}
 	if testing.Short() {
@@ -78,7 +78,7 @@ func (f *fixture) apply(kinds []weft.OpKind, keys []uint32) []bool {
 	return ok
 }
 
-// Batches without duplicates answer as Go's map does, extreme keys included.
+// Batches without duplicates have the same results as Go's map, including extreme keys.
 func TestAgainstMap(t *testing.T) {
 	for name, dev := range devices(t) {
 		for _, buckets := range []int{1, 7, 300} {
@@ -113,7 +113,7 @@ func TestAgainstMap(t *testing.T) {
 	}
 }
 
-// Of many threads that insert one key, or delete it, exactly one succeeds.
+// Of many threads that insert or delete one key, exactly one succeeds.
 func TestExactlyOnce(t *testing.T) {
 	for name, dev := range devices(t) {
 		t.Run(name, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/weftgo/weft/internal/dst"
 )
 
-// subject is a set as package dst tests one: it returns flags, no values.
+// subject adapts a set for package dst: it returns flags, no values.
 type subject struct {
 	*Set
 	dev    device.Device
@@ -53,7 +53,7 @@ func (s *subject) Submit(stream *device.Stream, c *dst.Columns[uint32, uint32]) 
 
 func (s *subject) Sync(ctx context.Context) error { return s.dev.Sync(ctx) }
 
-// Len counts the keys whose nodes are not marked.
+// Len counts the keys in unmarked nodes.
 func (s *subject) Len() int {
 	n := 0
 	_ = s.walk(func(w uint64) {
@@ -64,7 +64,7 @@ func (s *subject) Len() int {
 	return n
 }
 
-// CheckInvariants makes sure that lists are sorted and no key is in one twice.
+// CheckInvariants verifies that lists are sorted and no key is in one twice.
 func (s *subject) CheckInvariants() error {
 	return s.walk(func(uint64) {})
 }
@@ -76,7 +76,7 @@ func (s *subject) walk(visit func(w uint64)) error {
 		return err
 	}
 	for head := range words[:s.opts.Buckets] {
-		last := int64(-1) // the last key that is not marked
+		last := int64(-1) // the last unmarked key
 		for w := words[head]; nextOf(w) != 0; {
 			w = words[nextOf(w)]
 			visit(w)
@@ -96,23 +96,22 @@ func (s *subject) Close() error {
 	return errors.Join(s.dev.Sync(context.Background()), s.stream.Close(), s.Set.Close())
 }
 
-// oneStream are the shapes in which batches follow each other: nothing orders
-// the lists' changes on different streams.
+// oneStream returns the shapes in which batches follow each other: the lists do not order changes
+// on different streams.
 func oneStream() []dst.Shape {
 	return slices.DeleteFunc(slices.Clone(dst.Shapes), func(s dst.Shape) bool { return s.Streams > 0 })
 }
 
-// Under any schedule of threads and weak memory, what the operations of a
-// batch return is explained by some order of them: each insertion and deletion
-// happens exactly once.
+// Under any schedule of threads and weak memory, some order of a batch's operations explains their
+// results: each insertion and deletion happens exactly once.
 func TestSchedules(t *testing.T) {
 	dst.Run(t, dst.Config[uint32, uint32]{New: newSubject, Shapes: oneStream(), Arch: 90, Unordered: true})
 }
 
-// The kernels of both architectures are the same, so one of them is interpreted.
+// The kernels of both architectures are the same, so only one of them is interpreted.
 func TestSameKernels(t *testing.T) { conformance.SameKernels(t, "misra") }
 
-// The schedules tell right orders and swaps from wrong ones.
+// The schedules distinguish right orders and swaps from wrong ones.
 func TestMutantsAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")

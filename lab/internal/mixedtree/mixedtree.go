@@ -1,6 +1,7 @@
-// Package mixedtree changes trees of package btree and asks them in one launch, by kernels of a user: some blocks insert or
-// erase, others look up or read ranges, as in section 4.5.2 of Awad's thesis, for experiments that measure it. Ranges
-// of a tree with versions are read at snapshots, those of one without are not linearizable.
+// Package mixedtree changes and reads trees of package btree in one launch, by user kernels, for
+// experiments. Some blocks insert or erase, others look up or read ranges, as in section 4.5.2 of
+// Awad's thesis. Ranges of a tree with versions are read at snapshots; those of a tree without are
+// not linearizable.
 package mixedtree
 
 import (
@@ -19,19 +20,19 @@ type Load struct {
 	Kind    op.Kind              // of updates: PutNew or Delete
 	Updates device.Slice[uint32] // keys
 	Vals    device.Slice[uint32] // of PutNew
-	Queries device.Slice[uint32] // keys, or where ranges begin
-	Span    int                  // of the keys of a range; 0: lookups
+	Queries device.Slice[uint32] // keys, or the beginnings of ranges
+	Span    int                  // length of a range in keys; 0: lookups
 	Counts  device.Slice[uint32] // of pairs of each query
-	Sum     device.Slice[uint64] // of the values that were read, added to
+	Sum     device.Slice[uint64] // the values that were read are added to it
 }
 
-// Kernels are those of a device.
+// Kernels are the kernels loaded on a device.
 type Kernels struct {
 	dev              device.Device
 	plain, versioned device.Kernel
 }
 
-// Open loads them.
+// Open loads the kernels.
 func Open(dev device.Device) (*Kernels, error) {
 	k := &Kernels{dev: dev}
 	err := gpu.Load(dev, &mixedtreeImage, []gpu.Entry{{Name: "plain", To: &k.plain}, {Name: "versioned", To: &k.versioned}})
@@ -43,11 +44,11 @@ func Open(dev device.Device) (*Kernels, error) {
 
 const (
 	tileLanes      = 4
-	residentBlocks = 2 // on a multiprocessor (mixedtree.cu)
+	residentBlocks = 2 // per multiprocessor (mixedtree.cu)
 )
 
-// Run submits a launch on a map with 32-bit keys and values, which has versions or not. Blocks are shared between
-// updates and queries by their numbers.
+// Run submits a launch on a map with 32-bit keys and values, with or without versions. Blocks are
+// divided between updates and queries in proportion to their numbers.
 func (k *Kernels) Run(ctx context.Context, s *device.Stream, m *btree.Map[uint32, uint32], versions btree.Versions, l Load) error {
 	n, asked := l.Updates.Len(), l.Queries.Len()
 	blocks := max(2, gpu.Resident(k.dev, (n+asked)*tileLanes, residentBlocks).X)

@@ -10,7 +10,8 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// Ranges and lookups are answered, and updates are done, in one launch, on trees with versions and without.
+// Ranges and lookups are answered, and updates run, in one launch, on trees with and without
+// versions.
 func TestRun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -52,7 +53,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// answered wants each query to have found so many pairs, and a sum of all.
+// answered requires each query to have found each pairs, and sum to be the sum of all values.
 func answered(t *testing.T, s *device.Stream, l Load, each uint32, sum uint64) {
 	t.Helper()
 	counts, total := make([]uint32, l.Queries.Len()), make([]uint64, 1)

@@ -1,5 +1,6 @@
-// Package neighbors has kernels of a user that read graphs of package graph by its Ref, and of package slab by its GraphRef, for experiments
-// that measure how fast all neighbors are gone through, and for the tests of both.
+// Package neighbors has user kernels that read graphs of package graph through its Ref, and of
+// package slab through its GraphRef. Experiments use them to measure the iteration over all
+// neighbors, and both packages' tests use them.
 package neighbors
 
 import (
@@ -16,13 +17,13 @@ import (
 //go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_0,32_32,32_64 -type graph::Ref=graph.Ref neighbors.cu
 //go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_0,32_32 -type slab::GraphRef=slab.GraphRef -type neighbors::SumParams=tableSumParams -type neighbors::AskParams=tableAskParams tables.cu
 
-// Kernels are those of a device, for graphs with weights of one width.
+// Kernels are the kernels loaded on a device, for graphs with weights of one width.
 type Kernels struct {
 	dev             device.Device
 	sum, ask, tiles device.Kernel
 }
 
-// Open loads them for package graph. weight is the size of a weight in bytes, 0 for none.
+// Open loads the kernels for package graph. weight is the size of a weight in bytes, 0 for none.
 func Open(dev device.Device, weight int) (*Kernels, error) {
 	k := &Kernels{dev: dev}
 	if err := k.load(neighborsImages, weight); err != nil {
@@ -36,12 +37,13 @@ func (k *Kernels) load(images map[string]*device.Image, weight int, more ...gpu.
 		gpu.Entry{Name: "sum", To: &k.sum}, gpu.Entry{Name: "ask", To: &k.ask}, gpu.Entry{Name: "tiles", To: &k.tiles}))
 }
 
-// residentBlocks is of sum, on a multiprocessor (neighbors.cu).
+// residentBlocks is the number of blocks of sum per multiprocessor (neighbors.cu).
 const residentBlocks = 8
 
-// Sum launches a kernel that goes through a whole graph and adds the numbers of all neighbors to sums[0], and their weights to sums[1], so many times.
+// Sum launches a kernel that iterates over a whole graph, times times. It adds the numbers of all
+// neighbors to sums[0], and their weights to sums[1].
 func (k *Kernels) Sum(ctx context.Context, s *device.Stream, g *graph.Graph, sums device.Slice[uint64], times int) error {
-	const lanes = 2 // for each vertex
+	const lanes = 2 // per vertex
 	return g.View(ctx, s, func(r graph.Ref) error {
 		p := sumParams{ref: r, neighbors: sums.Ptr(), weights: sums.Ptr() + 8}
 		return launches(s, k.sum, gpu.Resident(k.dev, lanes*g.Vertices(), residentBlocks), &p, times)
@@ -55,13 +57,13 @@ func launches[P any](s *device.Stream, k device.Kernel, grid device.Dim, p *P, t
 	return err
 }
 
-// TableKernels are those of a device for package slab.
+// TableKernels are the kernels for package slab loaded on a device.
 type TableKernels struct {
 	Kernels
 	together device.Kernel
 }
 
-// OpenTables loads them. weight is 0 or 4.
+// OpenTables loads the kernels for package slab. weight is 0 or 4.
 func OpenTables(dev device.Device, weight int) (*TableKernels, error) {
 	k := &TableKernels{Kernels: Kernels{dev: dev}}
 	if err := k.load(tablesImages, weight, gpu.Entry{Name: "together", To: &k.together}); err != nil {
@@ -70,10 +72,10 @@ func OpenTables(dev device.Device, weight int) (*TableKernels, error) {
 	return k, nil
 }
 
-// tableBlocks is of sum, on a multiprocessor (tables.cu).
+// tableBlocks is the number of blocks of sum per multiprocessor (tables.cu).
 const tableBlocks = 4
 
-// Sum is [Kernels.Sum] of a graph with tables.
+// Sum is [Kernels.Sum] for a graph of tables.
 func (k *TableKernels) Sum(ctx context.Context, s *device.Stream, g *slab.Graph, sums device.Slice[uint64], times int) error {
 	return g.View(ctx, s, func(r slab.GraphRef) error {
 		p := tableSumParams{ref: r, neighbors: sums.Ptr(), weights: sums.Ptr() + 8}

@@ -20,7 +20,7 @@ type lender interface {
 	View(context.Context, *device.Stream, func(graph.Ref) error) error
 }
 
-// rig is a graph of which kernels are asked.
+// rig is a graph with kernels that read it.
 type rig[W uint32 | uint64] struct {
 	testing.TB
 	dev device.Device
@@ -39,10 +39,11 @@ func newRig[W uint32 | uint64](t testing.TB, dev device.Device, o graph.Options)
 	return &rig[W]{t, dev, devicetest.NewStream(t, dev), rand.New(rand.NewPCG(3, 4)), g, k}
 }
 
-// vertices is beyond all that have edges.
+// vertices exceeds all vertices with edges.
 const vertices = 140
 
-// insert inserts edges of a hub, which has many neighbors, of some vertices with tens and of many with few.
+// insert inserts edges of a hub with many neighbors, of some vertices with tens and of many with
+// few.
 func (x *rig[W]) insert(hub int) {
 	x.Helper()
 	var from, to []uint32
@@ -65,7 +66,7 @@ func (x *rig[W]) insert(hub int) {
 	must(x, err)
 }
 
-// same asks kernels of what they are lent, and compares that with rows.
+// same runs kernels on a View and compares the results with rows.
 func (x *rig[W]) same(of lender, want *graph.Weighted[W]) {
 	x.Helper()
 	ctx := x.Context()
@@ -107,13 +108,14 @@ func (x *rig[W]) same(of lender, want *graph.Weighted[W]) {
 	ordered, any := devicetest.Download(x, x.s, sums), devicetest.Download(x, x.s, tiles)
 	for i, u := range from {
 		got, want := answer{d[i], e[i], w[i], ordered[i], any[i]}, answerOf(want, u, to[i])
-		if got.exists &^= 2 * btoi(want.degree == 0); got != want { // without neighbors it may be there, or not
+		// Without neighbors it may or may not exist.
+		if got.exists &^= 2 * btoi(want.degree == 0); got != want {
 			x.Fatalf("vertex %d, edge to %d: %+v, want %+v", u, to[i], got, want)
 		}
 	}
 }
 
-// answer is what is known of a vertex and an edge (twin: AskParams in neighbors.cu).
+// answer is the result for a vertex and an edge (twin: AskParams in neighbors.cu).
 type answer struct {
 	degree            uint32
 	exists            uint8
@@ -141,7 +143,7 @@ func btoi(b bool) uint8 {
 	return 0
 }
 
-// history looks at a graph that changes, and at a snapshot.
+// history reads a graph that changes, and a snapshot.
 func history[W uint32 | uint64](t testing.TB, dev device.Device, o graph.Options, hub int) {
 	t.Helper()
 	x, ctx := newRig[W](t, dev, o), t.Context()
@@ -167,7 +169,7 @@ func history[W uint32 | uint64](t testing.TB, dev device.Device, o graph.Options
 	}
 }
 
-// Kernels of users find what rows have, of a graph and of a snapshot, under schedules, too.
+// User kernels find the contents of rows, of a graph and of a snapshot, under schedules, too.
 func TestRef(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -184,7 +186,7 @@ func TestRef(t *testing.T) {
 	}
 }
 
-// A graph without weights has the same neighbors, and Sum goes through all.
+// A graph without weights has the same neighbors, and Sum iterates over all.
 func TestSum(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -212,7 +214,8 @@ func TestSum(t *testing.T) {
 	must(t, errors.Join(g.Close(), x.g.Close()))
 }
 
-// A kernel for weights of another width stops, on a CPU there are none, and streams are those of the graph's device.
+// A kernel for weights of another width traps, a CPU has no kernels, and streams must be of the
+// graph's device.
 func TestRefused(t *testing.T) {
 	host := devicetest.OpenCPU(t, 1)
 	g, err := graph.New(host, nil)
@@ -253,7 +256,7 @@ func TestRefused(t *testing.T) {
 	if err := errors.Join(k.Sum(t.Context(), stream, narrow.Graph, sums, 1), stream.Sync(t.Context())); !errors.Is(err, device.ErrLost) {
 		t.Errorf("a kernel for weights of 64 bits that reads those of 32: %v", err)
 	}
-	lost.Close() // with all that lies there
+	lost.Close() // with all of its memory
 }
 
 func must(t testing.TB, err error) {

@@ -14,7 +14,7 @@ import (
 	"github.com/weftgo/weft/slab"
 )
 
-// asked has a kernel answer questions about a graph with tables, and compares that with its rows.
+// asked runs queries on a graph of tables in a kernel, and compares the results with its rows.
 func asked(t testing.TB, s *device.Stream, k *TableKernels, g *slab.WeightedGraph[uint32], r *rand.Rand) {
 	t.Helper()
 	ctx := t.Context()
@@ -65,7 +65,8 @@ func asked(t testing.TB, s *device.Stream, k *TableKernels, g *slab.WeightedGrap
 	}
 }
 
-// tableAnswer is answerOf, but for the sum, which has no order, and for what is not asked.
+// tableAnswer is answerOf without the sum, which has no order, and without fields that are not
+// queried.
 func tableAnswer(g *graph.Weighted[uint32], u, v uint32) answer {
 	a := answerOf(g, u, v)
 	if a.exists, a.sum = a.exists&1, 0; a.degree > 0 {
@@ -76,7 +77,8 @@ func tableAnswer(g *graph.Weighted[uint32], u, v uint32) answer {
 	return a
 }
 
-// tableHistory asks of a graph whose tables have one slab, chains and many base slabs, with tombstones and moved tables among them.
+// tableHistory queries a graph with tables of one slab, chains and many base slabs, with tombstones
+// and moved tables among them.
 func tableHistory(t testing.TB, dev device.Device, directed bool, hub int) {
 	t.Helper()
 	ctx, s, r := t.Context(), devicetest.NewStream(t, dev), rand.New(rand.NewPCG(3, 4))
@@ -105,7 +107,7 @@ func tableHistory(t testing.TB, dev device.Device, directed bool, hub int) {
 	must(t, g.Close())
 }
 
-// Kernels of users find what tables have, under schedules, too.
+// User kernels find the contents of tables, under schedules, too.
 func TestGraphRef(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -118,7 +120,8 @@ func TestGraphRef(t *testing.T) {
 	}
 }
 
-// A graph without weights has the same neighbors, and Sum goes through all; a kernel for others stops.
+// A graph without weights has the same neighbors, and Sum iterates over all. A kernel for weights
+// traps.
 func TestTableSum(t *testing.T) {
 	dev := devicetest.OpenSim(t, nil)
 	if real := devicetest.Open(t); real.Properties().Kind == device.CUDA {
@@ -160,5 +163,5 @@ func TestTableSum(t *testing.T) {
 	if err := errors.Join(k.Sum(ctx, stream, g, to, 1), stream.Sync(ctx)); !errors.Is(err, device.ErrLost) {
 		t.Errorf("a kernel for weights that reads a graph without: %v", err)
 	}
-	lost.Close() // with all that lies there
+	lost.Close() // with all of its memory
 }

@@ -1,9 +1,8 @@
-// Package passes looks up keys in tables of package horton in the ways that the paper of Horton
-// tables (section 5.2) leaves to choose from, for an experiment that measures them side by side:
-// a few lookups have to go on to a secondary bucket, so that most lanes of a warp would wait for
-// a few. Package horton has warps read the secondary buckets of 32 keys, be they few, while
-// other warps work; the paper gathers such keys in buffers until there are as many as a warp has
-// lanes; or there are two launches.
+// Package passes looks up keys in tables of package horton in the ways that the paper on Horton
+// tables (section 5.2) leaves open, for an experiment that compares them. A few lookups have to
+// continue in a secondary bucket, so most lanes of a warp would wait for a few. In package horton,
+// warps read the secondary buckets of 32 keys, however few, while other warps work. The paper
+// buffers such keys until they fill a warp. The third way is two launches.
 package passes
 
 import (
@@ -19,29 +18,29 @@ import (
 type Way int
 
 const (
-	// AtOnce reads the secondary buckets of 32 keys behind their primary ones.
+	// AtOnce reads the secondary buckets of 32 keys after their primary ones.
 	AtOnce Way = iota
-	// Buffered has each warp gather keys that go on, and read the secondary buckets of 32 at
+	// Buffered makes each warp collect keys that continue, and read the secondary buckets of 32 at
 	// a time.
 	Buffered
 	// TwoLaunches reads all primary buckets first, then secondary ones.
 	TwoLaunches
 )
 
-// Ways are all of them.
+// Ways lists all ways.
 var Ways = []Way{AtOnce, Buffered, TwoLaunches}
 
-// String names a way.
+// String returns the name of a way.
 func (w Way) String() string { return [...]string{"at-once", "buffered", "two-launches"}[w] }
 
-// TableOf describes a horton.Map of 32-bit keys and values on a GPU, with buckets of eight
-// slots: where its memory is, how many slots it has, and its seed.
+// TableOf describes a horton.Map of 32-bit keys and values on a GPU, with buckets of eight slots:
+// its memory, its number of slots, and its seed.
 func TableOf(memory device.Ptr, slots int, seed uint64) Table {
 	const shift, perLine = 3, 16
 	return Table{lines: memory, seed: seed, nlines: uint32(slots / perLine), buckets: uint32(slots >> shift), shift: shift}
 }
 
-// Lookups are the kernels on a device, and memory that they work with.
+// Lookups are the kernels on a device, with their working memory.
 type Lookups struct {
 	dev                             device.Device
 	atOnce, buffered, first, second device.Kernel
@@ -49,7 +48,7 @@ type Lookups struct {
 	listed                          device.Slice[uint32]
 }
 
-// New loads them for batches of up to n keys. Close frees them.
+// New loads the kernels for batches of up to n keys. Close frees them.
 func New(dev device.Device, n int) (l *Lookups, err error) {
 	l = &Lookups{dev: dev}
 	if err = gpu.Load(dev, &passesImage, []gpu.Entry{
@@ -66,13 +65,13 @@ func New(dev device.Device, n int) (l *Lookups, err error) {
 	return l, nil
 }
 
-// Close frees the memory; what has been submitted is done.
+// Close frees the memory. Submitted work must be done.
 func (l *Lookups) Close() error { return errors.Join(l.work.Free(), l.listed.Free()) }
 
-// strideBlocks is as package horton has it.
+// strideBlocks is the same as in package horton.
 const strideBlocks = 8
 
-// Get submits a lookup: the value of each key, or 0, and whether it is there.
+// Get submits a lookup: the value of each key, or 0, and whether it is present.
 func (l *Lookups) Get(s *device.Stream, w Way, t Table, keys, vals device.Slice[uint32], found device.Slice[bool]) error {
 	n := keys.Len()
 	p := lookParams{

@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/horton"
 )
 
-// Every way finds what is there, and nothing else, in a table that is nearly full.
+// Every way finds exactly the present keys, in a table that is nearly full.
 func TestGet(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -36,7 +36,7 @@ func TestGet(t *testing.T) {
 func getsAll(t *testing.T, sims *sim.Device) {
 	const slots, seed = 2048, 7
 	const n = slots * 87 / 100
-	// One multiprocessor: so threads have more keys than one, and warps gather some.
+	// With one multiprocessor, threads have several keys, and warps collect some.
 	dev := devicetest.Narrow(sims)
 	s := devicetest.NewStream(t, dev)
 	m, err := horton.New[uint32, uint32](dev, &horton.Options{Capacity: n, MaxLoad: float64(n) / slots, Fixed: true, Seed: seed})
@@ -47,7 +47,7 @@ func getsAll(t *testing.T, sims *sim.Device) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Each key four times, and as many that are not there; and what looks like sentinels.
+	// Each key four times, as many absent ones, and keys that look like sentinels.
 	keys, vals := make([]uint32, 4*n), make([]uint32, 4*n)
 	for i := range keys {
 		keys[i] = uint32(i*i%(2*n)) - 4
@@ -89,7 +89,7 @@ func getsAll(t *testing.T, sims *sim.Device) {
 	}
 }
 
-// blockOf is where the only block of memory of so many bytes lies.
+// blockOf returns the address of the only memory block of a size.
 func blockOf(t *testing.T, dev *sim.Device, bytes int) (at device.Ptr) {
 	for _, b := range dev.Blocks() {
 		if b.Size == bytes {

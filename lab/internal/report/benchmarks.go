@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/lab/internal/experiment"
 )
 
-// Benchmarks writes results in the format of Go's benchmarks, which benchstat compares: a line for each run of
-// each row, and what tells rows apart in their names.
+// Benchmarks writes results in the format of Go's benchmarks, for benchstat: a line for each run of
+// each row, with names that identify the row.
 func Benchmarks(w io.Writer, results []*experiment.Result) error {
 	out := bufio.NewWriter(w)
 	for _, res := range results {
@@ -24,8 +24,8 @@ func Benchmarks(w io.Writer, results []*experiment.Result) error {
 	return out.Flush()
 }
 
-// writeRuns writes a line for each run of a row, or one of what the row says where runs are not known apart. Rows without
-// a rate of operations have none.
+// writeRuns writes a line for each run of a row, or one line with its median if the runs are
+// unknown. It writes none for rows without a rate of operations.
 func writeRuns(out io.Writer, experiment string, row experiment.Row) {
 	if row.OpsPerS <= 0 || row.Unit != "" || row.N <= 0 {
 		return
@@ -35,12 +35,13 @@ func writeRuns(out io.Writer, experiment string, row experiment.Row) {
 		fmt.Fprintf(out, "%s\t%d\t%.6g ns/op\n", name, row.N, perOp)
 	}
 	for _, seconds := range row.Runs {
-		median := slices.Sorted(slices.Values(row.Runs))[len(row.Runs)/2] // of which the row says the rate
+		// the run with the rate of the row
+		median := slices.Sorted(slices.Values(row.Runs))[len(row.Runs)/2]
 		fmt.Fprintf(out, "%s\t%d\t%.6g ns/op\n", name, row.N, perOp*seconds/median)
 	}
 }
 
-// benchmarkName is what tells a row from others of its experiment.
+// benchmarkName returns a name that is unique among the rows of an experiment.
 func benchmarkName(experiment string, row experiment.Row) string {
 	parts := []string{"Benchmark" + strings.ToUpper(experiment[:1]) + experiment[1:], word(row.Structure), word(row.Op)}
 	add := func(given bool, name, value string) {
@@ -68,7 +69,7 @@ func benchmarkName(experiment string, row experiment.Row) string {
 	return strings.Join(parts, "/")
 }
 
-// word is a name without what would end it.
+// word replaces the characters that would end a name.
 func word(s string) string {
 	return strings.NewReplacer(" ", "_", "/", "-", ",", "").Replace(s)
 }

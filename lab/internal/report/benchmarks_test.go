@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/lab/internal/experiment"
 )
 
-// Results read as Go's benchmarks: a line for each run, what tells rows apart in their names.
+// Results read as Go's benchmarks: a line for each run, with names that identify the row.
 func TestBenchmarks(t *testing.T) {
 	res := &experiment.Result{
 		Experiment: "linear", Device: "Test CPU", Version: "v1.2.3", Hardware: experiment.Hardware{OS: "linux/amd64"},
@@ -62,7 +62,7 @@ type failing struct{}
 
 func (failing) Write([]byte) (int, error) { return 0, errFailing }
 
-// A legend is never cut off: plots with many lines are higher.
+// A legend is never truncated: plots with many lines are higher.
 func TestLegendFits(t *testing.T) {
 	p := experiment.Plot{Name: "many", Title: "Many", XLabel: "load", YLabel: "rate"}
 	if _, names, err := compose(p); err != nil || names.height() != 0 {

@@ -8,8 +8,7 @@ import (
 	"github.com/weftgo/weft/lab/internal/experiment"
 )
 
-// What tables tell of their buckets stands beside the model, and in a comparison also what
-// they tell after the churn.
+// Bucket statistics of tables are shown with the model, and in a comparison also after the churn.
 func TestTablesOfBuckets(t *testing.T) {
 	insert := experiment.Row{
 		Structure: "horton", Op: "insert", KeyBits: 32, ValueBits: 32, N: 1000, Load: .9, OpsPerS: 1e9, Slots: 8, TableBytes: 16 << 10,
@@ -42,8 +41,7 @@ func TestTablesOfBuckets(t *testing.T) {
 	}
 }
 
-// A model is a dashed line in the color of what it is the model of; an axis that begins
-// at 1 says so.
+// A model is a dashed line in the color of its subject. An axis that begins at 1 is labeled so.
 func TestSVGOfAModel(t *testing.T) {
 	p := experiment.Plot{Name: "p", Title: "Model", XLabel: "load", YLabel: "buckets", YMin: 1, Series: []experiment.Series{
 		{Name: "8 slots", X: []float64{.5, .9}, Y: []float64{1.01, 1.14}},

@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/lab/internal/experiment"
 )
 
-// rate writes a rate with three digits and an SI prefix: "36.4 G".
+// rate formats a rate with three digits and an SI prefix: "36.4 G".
 func rate(x float64) string {
 	prefix := ""
 	for _, p := range []string{"k", "M", "G", "T"} {
@@ -28,21 +28,22 @@ func rate(x float64) string {
 	return s
 }
 
-// digits writes a number with three significant digits and no exponent.
+// digits formats a number with three significant digits and no exponent.
 func digits(x float64) string {
 	if x == 0 {
 		return "0"
 	}
-	// Rounding may add a digit before the point: count them once it is done.
+	// Rounding may add a digit before the point, so count them afterwards.
 	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'e', 2, 64), 64)
 	decimals := max(2-int(math.Floor(math.Log10(math.Abs(rounded)))), 0)
 	return strconv.FormatFloat(rounded, 'f', min(decimals, 4), 64)
 }
 
-// tooMuch is a share of a limit that cannot be: the limit was measured on a busier device, or does not bind.
+// tooMuch is an implausible share of a limit: the limit was measured on a busier device, or does
+// not apply.
 const tooMuch = 1.1
 
-// share writes a part of a limit: "98 %", "1.3 %", and "120 %!" where it cannot be.
+// share formats a part of a limit: "98 %", "1.3 %", and "120 %!" if it is implausible.
 func share(x float64) string {
 	if x > tooMuch {
 		return fmt.Sprintf("%.0f %%!", 100*x)
@@ -53,7 +54,7 @@ func share(x float64) string {
 	return fmt.Sprintf("%.0f %%", 100*x)
 }
 
-// seconds writes a time: "12.3 ms".
+// seconds formats a time: "12.3 ms".
 func seconds(s float64) string {
 	switch {
 	case s >= 1:
@@ -64,7 +65,7 @@ func seconds(s float64) string {
 	return digits(s*1e6) + " µs"
 }
 
-// bytes writes a size: "4.29 GB".
+// bytes formats a size: "4.29 GB".
 func bytes(n float64) string {
 	s := rate(n)
 	if n < 999.5 {
@@ -73,7 +74,7 @@ func bytes(n float64) string {
 	return s + "B"
 }
 
-// load writes a load without trailing zeros: "0.8".
+// load formats a load without trailing zeros: "0.8".
 func load(x float64) string {
 	if x == 0 {
 		return "0"
@@ -81,7 +82,7 @@ func load(x float64) string {
 	return strconv.FormatFloat(math.Round(x*1e4)/1e4, 'f', -1, 64)
 }
 
-// count writes an integer in groups of three: "100 000 000".
+// count formats an integer in groups of three: "100 000 000".
 func count(n int) string {
 	s := strconv.Itoa(n)
 	for i := len(s) - 3; i > 0; i -= 3 {
@@ -90,7 +91,7 @@ func count(n int) string {
 	return s
 }
 
-// width names the widths of keys and values: "32/64", "32" for a set.
+// width formats the widths of keys and values: "32/64", "32" for a set.
 func width(r experiment.Row) string {
 	switch {
 	case r.KeyBits == 0:
@@ -101,7 +102,7 @@ func width(r experiment.Row) string {
 	return fmt.Sprintf("%d/%d", r.KeyBits, r.ValueBits)
 }
 
-// parts writes what a latency is made of: "transfer 41.2 µs, index 98 µs".
+// parts formats the parts of a latency: "transfer 41.2 µs, index 98 µs".
 func parts(r experiment.Row) string {
 	list := make([]string, len(r.Parts))
 	for i, p := range r.Parts {
@@ -110,7 +111,7 @@ func parts(r experiment.Row) string {
 	return strings.Join(list, ", ")
 }
 
-// optional writes a figure that not every row has.
+// optional formats a figure that not every row has.
 func optional(x *float64) string {
 	if x == nil {
 		return ""
@@ -118,7 +119,7 @@ func optional(x *float64) string {
 	return digits(*x)
 }
 
-// whole writes a count that not every row has.
+// whole formats a count that not every row has.
 func whole(x *float64) string {
 	if x == nil {
 		return ""
@@ -126,7 +127,7 @@ func whole(x *float64) string {
 	return count(int(*x))
 }
 
-// distinct lists what f gives for the rows, in order of appearance.
+// distinct lists the values of f for the rows, in order of first appearance.
 func distinct[T comparable](rows []experiment.Row, f func(experiment.Row) T) []T {
 	var all []T
 	for _, r := range rows {

@@ -9,20 +9,21 @@ import (
 	"github.com/weftgo/weft/lab/internal/experiment"
 )
 
-// contest is one operation that several structures were measured at in the same way, the fastest first.
+// contest is an operation that several structures were measured at in the same way, the fastest
+// first.
 type contest struct {
 	Op, Says string
 	Bars     []bar
 }
 
-// bar is one of them.
+// bar is a structure in a contest.
 type bar struct {
 	Name, Rate, Of string
-	Part           string // of the fastest one's rate: 0.731
+	Part           string // as a part of the fastest one's rate: 0.731
 	Ours           bool
 }
 
-// ours are weft's structures. What else there is in results is what they are compared with.
+// ours are weft's structures. All others in results are their rivals.
 var ours = []string{"linear", "slab", "cuckoo", "horton", "gphash", "ordered", "btree", "sorted", "lsm", "graph"}
 
 func isOurs(structure string) bool {
@@ -30,10 +31,10 @@ func isOurs(structure string) bool {
 	return slices.Contains(ours, name)
 }
 
-// mostContests is how many contests a page opens with.
+// mostContests is the maximum number of contests at the top of a page.
 const mostContests = 4
 
-// headline is the contests of the first result that has any, with rivals if one has some.
+// headline returns the contests of the first result that has any, preferably one with rivals.
 func headline(results []*experiment.Result) (all []contest) {
 	rivals := func(c contest) bool { return slices.ContainsFunc(c.Bars, func(b bar) bool { return !b.Ours }) }
 	for _, res := range results {
@@ -48,8 +49,8 @@ func headline(results []*experiment.Result) (all []contest) {
 	return all
 }
 
-// contests are those of a result: for each operation the setting in which most structures were measured, the largest
-// of those.
+// contests returns the contests of a result: for each operation the setting in which most
+// structures were measured, the largest of those.
 func contests(res *experiment.Result) (all []contest) {
 	for _, op := range distinct(res.Rows, func(r experiment.Row) string { return r.Op }) {
 		var best []experiment.Row
@@ -69,14 +70,15 @@ func contests(res *experiment.Result) (all []contest) {
 	return all
 }
 
-// setting is what rows have in common that can be compared.
+// setting holds what comparable rows have in common.
 type setting struct {
 	key, value, n, batch, cores, keys, buckets, slots int
 	load, theta                                       float64
 	graph                                             string
 }
 
-// takes reports whether a row was measured in a setting: at any load, if it knows of none, as Go's map does.
+// takes reports whether a row was measured in a setting. A row without a load, as of Go's map,
+// matches any load.
 func (s setting) takes(r experiment.Row) bool {
 	of := settingOf(r)
 	if of.load == 0 {

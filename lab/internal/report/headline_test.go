@@ -11,7 +11,7 @@ func ran(structure, op string, n, cores int, load, rate float64) experiment.Row 
 	return experiment.Row{Structure: structure, Op: op, KeyBits: 64, ValueBits: 64, N: n, Cores: cores, Load: load, OpsPerS: rate}
 }
 
-// says is what contests say, and their bars: name, rate, part, and a star if it is weft's.
+// says formats contests and their bars: name, rate, part, and a star for weft's.
 func says(all []contest) string {
 	var text strings.Builder
 	for _, c := range all {
@@ -27,8 +27,8 @@ func says(all []contest) string {
 	return text.String()
 }
 
-// A page opens with weft beside its rivals: in the largest setting in which most structures were measured, where
-// one that knows of no load stands beside any.
+// A page opens with weft and its rivals in the largest setting in which most structures were
+// measured. A structure without a load is compared at any.
 func TestHeadline(t *testing.T) {
 	among := &experiment.Result{Rows: []experiment.Row{
 		ran("linear", "insert", 1000, 1, .5, 4e7), ran("slab", "insert", 1000, 1, .5, 2e7),
@@ -68,8 +68,8 @@ get | linear: 30.0 M/s, 0.750 times builtin map, 1 000 operations on 2 cores
 	}
 }
 
-// Settings in which a structure was measured twice are no contest, nor are figures that are no rates of operations;
-// there are so many contests and no more.
+// Settings in which a structure was measured twice are not contests, nor are figures other than
+// rates of operations. The number of contests is limited.
 func TestContests(t *testing.T) {
 	twice := &experiment.Result{Rows: []experiment.Row{
 		ran("linear", "get", 1000, 1, .5, 1e7), ran("linear", "get", 1000, 1, .5, 2e7), ran("slab", "get", 1000, 1, .5, 2e7),

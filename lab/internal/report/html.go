@@ -15,32 +15,30 @@ var pageSource string
 
 var page = template.Must(template.New("page").Parse(pageSource))
 
-// section is an experiment on the page.
+// section is the part of the page for one experiment.
 type section struct {
 	*experiment.Result
 	Doc    string
 	Plots  []template.HTML
 	Table  Table
-	Every  *Table // a line for each row, where Table has several rows in one
+	Every  *Table // one line per row, if Table combines rows
 	Limits []limit
-	Others []fact // published
+	Others []fact // published figures
 	Given  string // parameters
 }
 
-// fact is a name with its value, such as a line of the description of the
-// machine.
+// fact is a name with a value, such as a line of the description of the machine.
 type fact struct{ Name, Value string }
 
-// HTML writes results as one page that needs nothing else: plots are inline
-// SVG, and it follows the reader's choice of light or dark. command is how to
-// measure again.
+// HTML writes results as one self-contained page: plots are inline SVG, and it follows the reader's
+// choice of light or dark. command is the command line that repeats the measurement.
 func HTML(w io.Writer, results []*experiment.Result, command string) error {
 	if len(results) == 0 {
 		return fmt.Errorf("report: no results to show")
 	}
 	sections := make([]section, len(results))
 	for i, res := range results {
-		doc := "" // of an experiment that is gone
+		doc := "" // for an experiment that no longer exists
 		if found, err := experiment.Find(res.Experiment); err == nil {
 			doc = found[0].Doc
 		}

@@ -15,8 +15,7 @@ type limit struct {
 	Name, What, Rate string
 }
 
-// limits lists the limits of a result by name and region, those derived from
-// others last.
+// limits lists the limits of a result by name and region, derived ones last.
 func limits(res *experiment.Result) []limit {
 	names := make([]string, 0, len(res.Limits))
 	for name := range res.Limits {
@@ -80,9 +79,8 @@ func describe(name string) string {
 	return roofline.Describe(name)
 }
 
-// limitsLine is a line of text with all limits of a result, except where its
-// rows are the limits themselves. One that was measured in many regions has a
-// line of its own.
+// limitsLine returns a line of text with all limits of a result, except if its rows are the limits
+// themselves. A limit that was measured in many regions has a separate line.
 func limitsLine(res *experiment.Result) string {
 	if res.Experiment == "roofline" {
 		return ""
@@ -107,7 +105,7 @@ func limitsLine(res *experiment.Result) string {
 	return strings.Join(lines, "\n")
 }
 
-// parameters is a line of text with the parameters of a result.
+// parameters returns a line of text with the parameters of a result.
 func parameters(res *experiment.Result) string {
 	names := make([]string, 0, len(res.Parameters))
 	for name := range res.Parameters {

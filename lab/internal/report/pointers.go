@@ -13,7 +13,7 @@ import (
 	"github.com/weftgo/weft/lab/internal/roofline"
 )
 
-// captions are what a plot is called, and what it shows, for who does not see it.
+// captions returns the title and the description of a plot, for screen readers.
 func captions(p experiment.Plot) []byte {
 	names := make([]string, len(p.Series))
 	for i, s := range p.Series {
@@ -22,7 +22,8 @@ func captions(p experiment.Plot) []byte {
 	return fmt.Appendf(nil, "<title>%s</title><desc>%s over %s: %s</desc>", escape(p.Title), escape(p.YLabel), escape(p.XLabel), escape(strings.Join(names, "; ")))
 }
 
-// pointers are what browsers show under the pointer: the values of each point, and the limits of the hardware.
+// pointers returns the tooltips that browsers show: the values of each point, and the limits of the
+// hardware.
 func pointers(p experiment.Plot, axes *plot.Plot, on draw.Canvas) []byte {
 	var out gobytes.Buffer
 	out.WriteString(`<g fill="none" pointer-events="all">`)
@@ -41,7 +42,7 @@ func pointers(p experiment.Plot, axes *plot.Plot, on draw.Canvas) []byte {
 	return out.Bytes()
 }
 
-// inWords names a series: a limit by what it is of.
+// inWords returns the name of a series, or the subject of a limit.
 func inWords(s experiment.Series) string {
 	if name, found := strings.CutPrefix(s.Name, "limit: "); found {
 		base, region := roofline.Split(name)
@@ -54,10 +55,10 @@ func inWords(s experiment.Series) string {
 	return s.Name
 }
 
-// legendColumns is about how many letters a line of a legend has.
+// legendColumns is the approximate number of letters per line of a legend.
 const legendColumns = 30
 
-// inLegend is the name of a series in lines.
+// inLegend returns the name of a series, split into lines.
 func inLegend(s experiment.Series) string {
 	var lines []string
 	line := ""
@@ -72,6 +73,6 @@ func inLegend(s experiment.Series) string {
 
 func escape(s string) string {
 	var out strings.Builder
-	_ = xml.EscapeText(&out, []byte(s)) // a builder takes everything
+	_ = xml.EscapeText(&out, []byte(s)) // a builder never fails
 	return out.String()
 }

@@ -18,7 +18,7 @@ func published(res *experiment.Result) []fact {
 	return list
 }
 
-// publishedLine is a line of text with all of them.
+// publishedLine returns a line of text with all of them.
 func publishedLine(res *experiment.Result) string {
 	var parts []string
 	for _, f := range published(res) {

@@ -17,8 +17,7 @@ import (
 
 func figure(x float64) *float64 { return &x }
 
-// results are one that has a line per load, with plots, and one that has a
-// line per row.
+// results returns two results: one with a line per load and plots, and one with a line per row.
 func results() []*experiment.Result {
 	sweep := &experiment.Result{
 		Experiment: "linear", Title: "Sweep <of loads>", Device: "Test GPU", Scale: "full",
@@ -77,8 +76,7 @@ limits: launch 400 k launch/s
 	}
 }
 
-// Rows of many sizes stand in a line per size, and a limit of many regions in a
-// line of its own.
+// Rows of many sizes have one line per size. A limit of many regions has its own line.
 func TestTableOfSizes(t *testing.T) {
 	res := &experiment.Result{
 		Experiment: "sizes", Title: "Sizes", Device: "Test CPU", Scale: "quick",
@@ -107,7 +105,7 @@ func TestTableOfSizes(t *testing.T) {
 	}
 }
 
-// Beside the rate of a call alone stands that behind other work.
+// The rate of a call alone is shown with that after other work.
 func TestTableOfABusyDevice(t *testing.T) {
 	res := &experiment.Result{Experiment: "sizes", Title: "Sizes", Device: "Test GPU", Limits: map[string]float64{"cas64@1MiB": 7e10}}
 	for _, n := range []int{1024, 4096} {
@@ -124,7 +122,7 @@ func TestTableOfABusyDevice(t *testing.T) {
 	}
 }
 
-// A cache of no size is one, and says so; parts of a latency come in their order.
+// A cache of size zero is shown as such. Parts of a latency are shown in order.
 func TestTableOfParts(t *testing.T) {
 	row := experiment.Row{Structure: "LFU", Op: "C", N: 8, OpsPerS: 1e6, Limit: "cas64", Cache: figure(0), Parts: []experiment.Part{{What: "transfer", Seconds: 2e-5}, {What: "index", Seconds: 1e-3}}}
 	other := row
@@ -138,7 +136,7 @@ func TestTableOfParts(t *testing.T) {
 	}
 }
 
-// Rows say which graph they were measured on, and which one of a table that is like.
+// Rows show the graph they were measured on, and the similar one of a table.
 func TestTableOfGraphs(t *testing.T) {
 	row := experiment.Row{Structure: "graph", Op: "insert", N: 8, OpsPerS: 1e6, Limit: "arcs_8", Batch: 8, Graph: &experiment.GraphShape{
 		Name: "roads", Vertices: 2000, Edges: 2410, Degrees: experiment.Degrees{Min: 2, Max: 3, Mean: 2.41, Sigma: .49},
@@ -171,8 +169,8 @@ func TestTableOfGraphs(t *testing.T) {
 	}
 }
 
-// A structure without a figure has the reason, and nothing that looks like one; what nothing limits has
-// no share.
+// A structure without a figure shows the reason, and nothing that looks like a figure. A row
+// without a limit has no share.
 func TestTableOfReasons(t *testing.T) {
 	table := Tabulate(&experiment.Result{Experiment: "ordered-load", Rows: []experiment.Row{
 		{Structure: "ordered", Op: "none", Reason: "no kernels"}, {Structure: "memory", Op: "weak", N: 8, OpsPerS: 2e8, Seconds: 5e-9},
@@ -188,7 +186,7 @@ func TestTableOfReasons(t *testing.T) {
 	}
 }
 
-// Rows say how calls vary, and whether they reach what they are to reach.
+// Rows show how calls vary, and whether they reach their targets.
 func TestTableOfTargets(t *testing.T) {
 	row := experiment.Row{Structure: "plain", Op: "insert", N: 8, OpsPerS: 2e8, Limit: "cas64", Spread: &experiment.Spread{Slowest: 1e8, Fastest: 3e8}, Targets: []experiment.Target{
 		{Is: 2e8, Want: 1.5e8, Unit: "op/s", Reached: true}, {Is: 2.5, Want: 3, Unit: "x", Of: "slab"}, {Is: .1, Want: .15, Unit: "s", Reached: true},
@@ -256,7 +254,7 @@ func TestRoundTicks(t *testing.T) {
 	}
 }
 
-// wellFormed reads a document to its end as strict XML.
+// wellFormed parses a document to its end as strict XML.
 func wellFormed(t *testing.T, what string, doc []byte) (elements map[string]int) {
 	t.Helper()
 	elements = map[string]int{}
@@ -320,7 +318,7 @@ func renderPage(t *testing.T) string {
 
 func TestPageIsWellFormedAndWhole(t *testing.T) {
 	html := renderPage(t)
-	// The page is written as XML too; only two things are HTML's alone.
+	// The page is valid XML, too, except for two HTML constructs.
 	asXML := strings.NewReplacer("<!DOCTYPE html>", "", "<details open>", "<details>").Replace(html)
 	elements := wellFormed(t, "page", []byte(asXML))
 	if elements["svg"] != 2 || elements["section"] != 4 || elements["table"] == 0 {
@@ -339,7 +337,7 @@ func TestPageIsWellFormedAndWhole(t *testing.T) {
 	}
 }
 
-// The page must show the same on a machine without a network.
+// The page must look the same on a machine without a network.
 func TestPageIsSelfContained(t *testing.T) {
 	html := renderPage(t)
 	for _, ref := range regexp.MustCompile(`(?:src|href|url)\s*[=(]\s*["']?([^"')\s>]*)`).FindAllStringSubmatch(html, -1) {
@@ -352,7 +350,7 @@ func TestPageIsSelfContained(t *testing.T) {
 			t.Errorf("the page has a %s", tag)
 		}
 	}
-	// Links of the table of contents lead somewhere.
+	// Links of the table of contents are valid.
 	for _, m := range regexp.MustCompile(`href="#([^"]*)"`).FindAllStringSubmatch(html, -1) {
 		if !strings.Contains(html, `id="`+m[1]+`"`) {
 			t.Errorf("no section %q", m[1])
@@ -379,8 +377,7 @@ func TestLimitsAreSortedAndDescribed(t *testing.T) {
 	}
 }
 
-// What papers print stands below the rows, and beside them where it is a
-// figure for just that row.
+// Published figures are shown below the rows, and in a row if they apply to just that row.
 func TestPublishedFigures(t *testing.T) {
 	res := &experiment.Result{
 		Experiment: "slabhash-fig7b", Title: "Peers", Device: "Test GPU", Scale: "default",

@@ -18,9 +18,9 @@ import (
 	"github.com/weftgo/weft/lab/internal/experiment"
 )
 
-// palette is Okabe and Ito's, which color-blind people can tell apart, in an
-// order that keeps neighbours different in lightness too; without its yellow
-// and black, which vanish on one of the two backgrounds.
+// palette is Okabe and Ito's, which color-blind people can distinguish, in an order that gives
+// adjacent entries different lightness, too. It omits yellow and black, which vanish on one of the
+// two backgrounds.
 var palette = []color.RGBA{
 	{0x1f, 0x83, 0xc4, 255}, // blue, a little lighter for dark pages
 	{0xe6, 0x9f, 0x00, 255}, // orange
@@ -33,7 +33,8 @@ var palette = []color.RGBA{
 
 var grey = color.RGBA{0x88, 0x88, 0x88, 255}
 
-// wellKnown are the colors, as numbers of the palette, of what most plots show: the same everywhere.
+// wellKnown are the colors, as indexes into palette, of the subjects of most plots, equal in all
+// plots.
 var wellKnown = map[string]int{
 	"insert": 0, "put": 0, "LOAD": 0, "build": 0, "load": 0,
 	"get_hit": 1, "get": 1, "hit": 1, "C": 1, "search": 1,
@@ -47,7 +48,8 @@ var wellKnown = map[string]int{
 	"builtin map": 4,
 }
 
-// colorsOf gives each series a color: its own, if it is well known, else the first that none has. Limits have none.
+// colorsOf assigns a color to each series: its own, if it is well known, else the first unused one.
+// Limits have none.
 func colorsOf(series []experiment.Series) []color.RGBA {
 	colors, taken := make([]color.RGBA, len(series)), map[int]int{}
 	take := func(i, n int) {
@@ -77,8 +79,7 @@ func colorsOf(series []experiment.Series) []color.RGBA {
 	return colors
 }
 
-// The size of a plot. The legend stands beside the data, where it can't cover
-// any.
+// The size of a plot. The legend is next to the data, so that it covers none.
 const (
 	plotWidth   vg.Length = 760 // points
 	plotHeight  vg.Length = 360
@@ -86,7 +87,7 @@ const (
 	margin      vg.Length = 6
 )
 
-// SVG draws a plot as a file of its own, on white.
+// SVG draws a plot as a separate file, on white.
 func SVG(p experiment.Plot) ([]byte, error) {
 	body, err := drawing(p)
 	if err != nil {
@@ -101,8 +102,8 @@ var (
 	fontFamily = regexp.MustCompile(`font-family:[^;]*;font-variant:[^;]*;font-weight:[^;]*;font-style:[^;]*`)
 )
 
-// inlineSVG draws a plot as an element of a page, in the page's own text
-// color on its background, as wide as there is room.
+// inlineSVG draws a plot as an element of a page, in the page's text color on its background, in
+// the available width.
 func inlineSVG(p experiment.Plot) (string, error) {
 	body, err := drawing(p)
 	if err != nil {
@@ -114,7 +115,7 @@ func inlineSVG(p experiment.Plot) (string, error) {
 	return fixedSize.ReplaceAllString(svg, `<svg role="img"`), nil
 }
 
-// drawing is a plot as SVG with a transparent background.
+// drawing returns a plot as SVG with a transparent background.
 func drawing(p experiment.Plot) ([]byte, error) {
 	axes, legend, err := compose(p)
 	if err != nil {
@@ -134,11 +135,11 @@ func drawing(p experiment.Plot) ([]byte, error) {
 	return gobytes.Replace(svg, []byte("</svg>"), append(pointers(p, axes, data), "</svg>"...), 1), nil
 }
 
-// small is the font of all but titles.
+// small is the font of everything except titles.
 var small = font.Font{Typeface: "Liberation", Variant: "Sans", Size: vg.Points(11)}
 
-// legend is a list of lines and what they are, each as high as its own text: gonum's makes all
-// as high as the highest.
+// legend is a list of lines with their names. Each entry is as high as its own text; gonum makes
+// all as high as the highest.
 type legend []plot.Legend
 
 func (l *legend) add(name string, thumbnails ...plot.Thumbnailer) {
@@ -172,7 +173,7 @@ func (l legend) draw(c draw.Canvas) {
 	}
 }
 
-// fonts names fonts that every system has, with the widths the text was
+// fonts replaces font names by fonts that every system has, with the widths that the text was
 // measured in.
 func fonts(svg []byte) []byte {
 	return fontFamily.ReplaceAll(svg, []byte("font-family:'Liberation Sans',Arial,Helvetica,sans-serif"))
@@ -241,7 +242,7 @@ func grid() *plotter.Grid {
 	return g
 }
 
-// scaleX sets the range and the ticks of the axis of x: a load or a number.
+// scaleX sets the range and the ticks of the x axis: a load or a number.
 func scaleX(axes *plot.Plot, log bool) {
 	if log {
 		axes.X.Scale = plot.LogScale{}
@@ -256,10 +257,10 @@ func scaleX(axes *plot.Plot, log bool) {
 	}
 }
 
-// scaleY does the same for the axis of y: a rate, a time or a ratio.
+// scaleY sets the range and the ticks of the y axis: a rate, a time or a ratio.
 func scaleY(axes *plot.Plot, log bool, least float64) {
 	if log {
-		axes.Y.Scale = plot.LogScale{} // from the least of the data to its largest
+		axes.Y.Scale = plot.LogScale{} // from the minimum of the data to its maximum
 		axes.Y.Tick.Marker = plot.TickerFunc(logTicks)
 		return
 	}
@@ -280,9 +281,9 @@ func loadTicks() []plot.Tick {
 	return ticks
 }
 
-// logTicks marks 1 to 9 times each power of ten between two values, with labels at powers of ten, at 2 and 5
-// times these where there are few, and at all where these are less than two. Between values that are close together
-// ticks are as of an axis without logarithms.
+// logTicks marks 1 to 9 times each power of ten between two values. Labels are at powers of ten,
+// also at 2 and 5 times these if they are few, and at all ticks if these are less than two. Between
+// close values ticks are as on a linear axis.
 func logTicks(lo, hi float64) []plot.Tick {
 	var ticks []plot.Tick
 	few, labels := hi/lo < 1e3, 0
@@ -310,8 +311,7 @@ func logTicks(lo, hi float64) []plot.Tick {
 	return ticks
 }
 
-// roundTicks marks multiples of 1, 2 or 5 times a power of ten, four to ten of
-// them.
+// roundTicks marks four to ten multiples of 1, 2 or 5 times a power of ten.
 func roundTicks(lo, hi float64) []plot.Tick {
 	step := math.Pow(10, math.Floor(math.Log10((hi-lo)/4)))
 	for _, factor := range []float64{5, 2} {
@@ -327,7 +327,7 @@ func roundTicks(lo, hi float64) []plot.Tick {
 	return ticks
 }
 
-// tickLabel is a rate without trailing zeros: "20 G".
+// tickLabel formats a rate without trailing zeros: "20 G".
 func tickLabel(x float64) string {
 	s := rate(x)
 	number, prefix, found := strings.Cut(s, " ")

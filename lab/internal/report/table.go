@@ -18,7 +18,7 @@ import (
 type Table struct {
 	Head  []string
 	Cells [][]string
-	// Text is, per column, whether it holds words rather than numbers.
+	// Text reports, per column, whether it holds words instead of numbers.
 	Text []bool
 }
 
@@ -34,7 +34,7 @@ var (
 	widthColumn     = column{"bits", true, width}
 	sizeColumn      = column{"n", false, func(r experiment.Row) string { return zeroEmpty(r.N, count(r.N)) }}
 	loadColumn      = column{"load", false, func(r experiment.Row) string {
-		if r.Structure == "builtin map" { // does not tell
+		if r.Structure == "builtin map" { // it does not report a load
 			return ""
 		}
 		return load(r.Load)
@@ -42,9 +42,8 @@ var (
 	coresColumn = column{"cores", false, func(r experiment.Row) string { return zeroEmpty(r.Cores, count(r.Cores)) }}
 )
 
-// Tabulate arranges the rows of a result: where several operations were
-// measured at several loads or sizes, a line per load or size and a column per
-// operation; otherwise a line per row.
+// Tabulate arranges the rows of a result. If several operations were measured at several loads or
+// sizes, it makes a line per load or size and a column per operation; otherwise a line per row.
 func Tabulate(res *experiment.Result) Table {
 	if !pivoted(res) {
 		return list(res.Rows)
@@ -52,7 +51,7 @@ func Tabulate(res *experiment.Result) Table {
 	return pivot(res.Rows, distinct(res.Rows, func(r experiment.Row) string { return r.Op }), res.Experiment == "sizes")
 }
 
-// pivoted reports whether a line of the table is for several rows.
+// pivoted reports whether a line of the table combines several rows.
 func pivoted(res *experiment.Result) bool {
 	loads := distinct(res.Rows, func(r experiment.Row) float64 { return r.Load })
 	ops := distinct(res.Rows, func(r experiment.Row) string { return r.Op })
@@ -60,7 +59,7 @@ func pivoted(res *experiment.Result) bool {
 		len(loads) > 1 && len(ops) > 1 && (res.Experiment == "linear" || res.Experiment == "horton-side-by-side"))
 }
 
-// list has a line per row, and the columns that any row has something for.
+// list makes a line per row, with the columns that any row has a value for.
 func list(rows []experiment.Row) Table {
 	columns := []column{
 		structureColumn,
@@ -159,7 +158,7 @@ func list(rows []experiment.Row) Table {
 	return fill(rows, columns)
 }
 
-// measured shows what tables of buckets tell of themselves, and model what theory says.
+// measured returns a column of table statistics, and model one of theoretical values.
 func measured(head string, of func(*experiment.Reads) float64) column {
 	return column{head, false, func(r experiment.Row) string { return reads(r.Measured, of) }}
 }
@@ -168,7 +167,7 @@ func model(of func(*experiment.Reads) float64) column {
 	return column{"model", false, func(r experiment.Row) string { return reads(r.Model, of) }}
 }
 
-// latency shows how long calls take.
+// latency returns a column of the latency of calls.
 func latency(head string, of func(*experiment.Latency) float64) column {
 	return column{head, false, func(r experiment.Row) string {
 		if r.Latency == nil {
@@ -178,7 +177,7 @@ func latency(head string, of func(*experiment.Latency) float64) column {
 	}}
 }
 
-// spread shows how the rate of calls varies.
+// spread returns a column of the variation of rates.
 func spread(head string, of func(*experiment.Spread) float64) column {
 	return column{head, false, func(r experiment.Row) string {
 		if r.Spread == nil {
@@ -188,7 +187,7 @@ func spread(head string, of func(*experiment.Spread) float64) column {
 	}}
 }
 
-// targets shows what a row is to reach, and whether it does: "3.00x plain: 4.21x, reached".
+// targets formats the targets of a row, and whether it reaches them: "3.00x plain: 4.21x, reached".
 func targets(r experiment.Row) string {
 	said := make([]string, len(r.Targets))
 	for i, t := range r.Targets {
@@ -204,7 +203,7 @@ func targets(r experiment.Row) string {
 	return strings.Join(said, "; ")
 }
 
-// simulated shows what a simulated GPU has counted.
+// simulated returns a column of counts from a simulated GPU.
 func simulated(head string, of func(*experiment.Requested) float64) column {
 	return column{head, false, func(r experiment.Row) string {
 		if r.Requested == nil {
@@ -214,7 +213,7 @@ func simulated(head string, of func(*experiment.Requested) float64) column {
 	}}
 }
 
-// reads writes one of the figures that r has.
+// reads formats one of the figures of r.
 func reads(r *experiment.Reads, of func(*experiment.Reads) float64) string {
 	if r == nil || of(r) == 0 {
 		return ""
@@ -229,7 +228,7 @@ func zeroEmpty(n int, s string) string {
 	return s
 }
 
-// rateWithUnit is a row's rate: "36.4 G/s", "4.27 TB/s", "119 k call/s".
+// rateWithUnit formats a row's rate: "36.4 G/s", "4.27 TB/s", "119 k call/s".
 func rateWithUnit(r experiment.Row) string {
 	if r.Reason != "" || r.OpsPerS == 0 {
 		return ""
@@ -243,7 +242,7 @@ func rateWithUnit(r experiment.Row) string {
 	return rate(r.OpsPerS) + " " + r.Unit
 }
 
-// fill makes the table of some columns, without those that stay empty.
+// fill makes the table of some columns, without empty ones.
 func fill(rows []experiment.Row, columns []column) Table {
 	var t Table
 	t.Cells = make([][]string, len(rows))
@@ -264,9 +263,8 @@ func fill(rows []experiment.Row, columns []column) Table {
 	return t
 }
 
-// pivot has a line per structure, width and load, and if bySize also per number
-// of keys, and a column per operation with its rate and share of the limit, and
-// how many times the peer's rate that is.
+// pivot makes a line per structure, width and load, and if bySize also per number of keys. It has a
+// column per operation with its rate, its share of the limit, and the ratio to the peer's rate.
 func pivot(rows []experiment.Row, ops []string, bySize bool) Table {
 	type key struct {
 		structure, width string
@@ -289,7 +287,7 @@ func pivot(rows []experiment.Row, ops []string, bySize bool) Table {
 		}
 		return rows[i], true
 	}
-	first := make([]experiment.Row, len(keys)) // has the line's head and its statistics
+	first := make([]experiment.Row, len(keys)) // holds the line's head and its statistics
 	for i, k := range keys {
 		first[i], _ = cell(k, ops[0])
 	}
@@ -310,7 +308,7 @@ func pivot(rows []experiment.Row, ops []string, bySize bool) Table {
 			switch {
 			case r.Speedup != nil:
 				s += fmt.Sprintf(" %7s", digits(*r.Speedup)+"x")
-			case compared: // lines up with the others
+			case compared: // aligned with the others
 				s += fmt.Sprintf(" %7s", "")
 			}
 			switch {
@@ -329,7 +327,7 @@ func pivot(rows []experiment.Row, ops []string, bySize bool) Table {
 		measured("per hit", func(r *experiment.Reads) float64 { return r.PerHit }),
 		measured("per miss", func(r *experiment.Reads) float64 { return r.PerMiss }),
 	)
-	for _, op := range ops[1:] { // the structure then, if it is not that of the line
+	for _, op := range ops[1:] { // with the structure, if it differs from that of the line
 		then := func(of func(*experiment.Reads) float64) func(line experiment.Row) string {
 			return func(line experiment.Row) string {
 				r, _ := cell(keyOf(line), op)
@@ -343,8 +341,7 @@ func pivot(rows []experiment.Row, ops []string, bySize bool) Table {
 	return fill(first, columns)
 }
 
-// Write prints results as aligned tables, each under a line that says what it
-// is and where it was measured.
+// Write prints results as aligned tables, each under a line with its title and device.
 func Write(w io.Writer, results []*experiment.Result) error {
 	for i, res := range results {
 		if i > 0 {
@@ -406,7 +403,7 @@ func tableRow(cells []string) table.Row {
 	return row
 }
 
-// ofGraph is a column of rows that were measured on a graph.
+// ofGraph returns a column for rows that were measured on a graph.
 func ofGraph(value func(*experiment.GraphShape) string) func(experiment.Row) string {
 	return func(r experiment.Row) string {
 		if r.Graph == nil {
@@ -416,7 +413,7 @@ func ofGraph(value func(*experiment.GraphShape) string) func(experiment.Row) str
 	}
 }
 
-// degrees are those of a graph, and beside them those of the graph of a table that it is like.
+// degrees formats the degrees of a graph, and those of the similar graph of a table.
 func degrees(g *experiment.GraphShape) string {
 	text := func(d experiment.Degrees) string {
 		return fmt.Sprintf("%d-%d, mean %.3g, sigma %.3g", d.Min, d.Max, d.Mean, d.Sigma)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Every logarithmic axis says at least two values, none of them outside of the data.
+// Every logarithmic axis has at least two labels, none of them outside of the data.
 func TestLogTicks(t *testing.T) {
 	for _, tt := range []struct {
 		lo, hi float64

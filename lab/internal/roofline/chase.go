@@ -12,20 +12,21 @@ import (
 
 //go:generate go run ../../../cmd/weftgen -loader=false -target 80,90+ptx85 chase.cu
 
-// chaseLine is how far apart the accesses of a chase lie at least: on a GPU a cache line, on a CPU two.
+// chaseLine is the minimum distance of accesses in a chase: on a GPU a cache line, on a CPU two.
 const (
 	chaseLine  = 128
 	chaseWords = chaseLine / 8
 )
 
-// Chase is a measurement of what one access of memory takes: one thread follows pointers through
-// a region, all of whose lines it visits in an order that looks random, and waits for each. Each run goes on where the one before has
-// ended, so that it finds in a cache what that would keep of the region, and not what the last run has just read.
+// Chase measures the time of one memory access. One thread follows pointers through a region,
+// visits all of its lines in an order that looks random, and waits for each. Each run continues
+// where the previous one ended. It thus finds in a cache what that would keep of the region, and
+// not what the last run has just read.
 type Chase struct {
-	Region int  // bytes, a power of two of 128 at least
-	Steps  int  // accesses that are timed
-	Runs   int  // of which the median counts
-	Weak   bool // on a GPU, whose L1 caches may answer weak loads alone
+	Region int  // bytes, a power of two of at least 128
+	Steps  int  // timed accesses
+	Runs   int  // the median counts
+	Weak   bool // on a GPU: L1 caches serve only weak loads
 }
 
 // Measure returns the time of one access, in seconds.
@@ -47,21 +48,22 @@ func (c Chase) Measure(ctx context.Context, dev device.Device) (seconds float64,
 // lines is the number of lines of the region.
 func (c Chase) lines() uint64 { return uint64(c.Region / chaseLine) }
 
-// nextLine is where the pointer of a line leads to (twin: chase.cu).
+// nextLine returns the target of a line's pointer (twin: chase.cu).
 func nextLine(line, lines uint64) uint64 {
 	return (line*0x5851f42d4c957f2d + 0x14057b7ef767814f) & (lines - 1)
 }
 
-// chaseWarm is how many steps come before the first run, at most: more than there are lines in a cache.
+// chaseWarm bounds the steps before the first run. It exceeds the lines of any cache.
 const chaseWarm = 1 << 20
 
-// warm is how many steps come before the first run: to all lines, where a cache could keep them.
+// warm returns the number of steps before the first run: to all lines, if a cache could hold them.
 func (c Chase) warm() int { return int(min(c.lines(), chaseWarm)) }
 
-// came makes sure that the pointers have been followed, in all runs.
+// came verifies that the pointers have been followed, in all runs.
 func (c Chase) came(at uint64) error {
 	line := uint64(0)
-	for range uint64(c.warm()+(c.Runs+1)*c.Steps) % c.lines() { // behind all lines comes the first
+	// After the last line comes the first.
+	for range uint64(c.warm()+(c.Runs+1)*c.Steps) % c.lines() {
 		line = nextLine(line, c.lines())
 	}
 	if want := line * chaseWords; at != want {

@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/lab/internal/roofline"
 )
 
-// A chase visits all lines and comes to where it should, on a CPU and on a simulated GPU.
+// A chase visits all lines and ends at the right one, on a CPU and on a simulated GPU.
 func TestChase(t *testing.T) {
 	for _, dev := range []device.Device{devicetest.OpenCPU(t, 2), devicetest.OpenSim(t, nil)} {
 		for _, c := range []roofline.Chase{{Region: 128, Steps: 10, Runs: 1}, {Region: 1 << 13, Steps: 1000, Runs: 2}, {Region: 1 << 12, Steps: 45, Runs: 1, Weak: true}} {

@@ -39,7 +39,7 @@ func (m *meter) measureCPU(ctx context.Context, dev device.Host) (err error) {
 		}
 	}
 	h.region, h.queries, h.result = slices[0].Host(), slices[1].Host(), slices[2].Host()
-	h.clearRegion() // touches every page, as filling a table has done
+	h.clearRegion() // touches every page, like filling a table
 	for i := range h.queries {
 		h.queries[i] = uint64(i)
 	}
@@ -64,7 +64,7 @@ func (h *host) clearRegion() {
 	h.each(false, len(h.region), copyPart, func(lo, hi int) { clear(h.region[lo:hi]) })
 }
 
-// median times work by the host's clock, after an untimed prepare.
+// median times work by the host's clock, each run after an untimed prepare.
 func (h *host) median(ctx context.Context, prepare, work func()) (time.Duration, error) {
 	return Median(ctx, h.opts.Runs, func() (time.Duration, error) {
 		if prepare != nil {
@@ -89,9 +89,9 @@ func address(query uint64, n int) int {
 	return int(hi)
 }
 
-// reads measures random reads of cache lines. A core overlaps the reads of a
-// group because their addresses don't depend on each other; which size of
-// group suits its queues best is tried out.
+// reads measures random reads of cache lines. A core overlaps the reads of a group because their
+// addresses are independent. Several group sizes are tried, to find the one that suits its queues
+// best.
 func (h *host) reads(ctx context.Context) error {
 	for _, mode := range []struct {
 		limit   string
@@ -116,7 +116,7 @@ func (h *host) reads(ctx context.Context) error {
 	return nil
 }
 
-// readSingly leaves the overlap to the core's reordering.
+// readSingly leaves overlapping reads to the core's reordering.
 func (h *host) readSingly(lo, hi int) {
 	lines := len(h.region) / lineLen
 	for i := lo; i < hi; i++ {
@@ -124,9 +124,9 @@ func (h *host) readSingly(lo, hi int) {
 	}
 }
 
-// read8 and read32 compute the addresses of a group, then touch all its
-// lines, then use them. They are two functions because a group's size must be
-// a constant for its arrays to live on the stack unchecked.
+// read8 and read32 compute the addresses of a group, then touch all its lines, then use them. They
+// are two functions because a group's size must be a constant for its arrays to live on the stack
+// unchecked.
 func (h *host) read8(lo, hi int) {
 	const group = 8
 	lines := len(h.region) / lineLen
@@ -167,8 +167,8 @@ func (h *host) read32(lo, hi int) {
 	h.readSingly(lo, hi)
 }
 
-// swaps measures compare-and-swaps in cleared memory. A locked instruction
-// waits for its line, so lines of a group are touched before.
+// swaps measures compare-and-swaps in cleared memory. A locked instruction waits for its line, so
+// the lines of a group are touched first.
 func (h *host) swaps(ctx context.Context) error {
 	for _, mode := range []struct {
 		limit   string
@@ -215,7 +215,7 @@ func (h *host) swap16(lo, hi int) {
 			atomic.CompareAndSwapUint64(&h.region[a], 0, query[j]|1)
 		}
 	}
-	h.result[max(hi-1, 0)] = seen // the touches must not be optimised away
+	h.result[max(hi-1, 0)] = seen // keeps the touches from being optimized away
 	h.swapSingly(lo, hi)
 }
 
@@ -247,7 +247,7 @@ func (h *host) bulk(ctx context.Context) error {
 	return nil
 }
 
-// launching measures handing one empty piece of work to every core.
+// launching measures handing one empty work item to every core.
 func (h *host) launching(ctx context.Context) error {
 	if !h.wants(LaunchSync) {
 		return nil

@@ -12,23 +12,22 @@ import (
 //go:generate go run ../../../cmd/weftgen -loader=false -target 80,90+ptx85 roofline.cu
 
 const (
-	block      = 256       // threads per block, as compiled in
-	pinnedSize = 256 << 20 // bytes of a timed host copy: long enough to hide its start
+	block      = 256       // threads per block, compiled into the kernels
+	pinnedSize = 256 << 20 // bytes of a timed host copy: enough to hide its startup
 	launches   = 256       // empty kernels per timing: below the driver's queue of 1024
 )
 
-// flights are the numbers of accesses in flight per thread that kernels exist
-// for.
+// flights are the numbers of accesses in flight per thread with a kernel.
 var flights = []int{1, 2, 4, 8}
 
-// access is a kind of random access the kernels measure.
+// access is a kind of random access that the kernels measure.
 type access struct {
 	limit  string
 	kernel string // entry point without the number in flight
 	size   int    // bytes per access
-	lanes  int    // threads that share one
-	writes bool   // needs cleared memory each run
-	mapped bool   // in memory of the host
+	lanes  int    // threads that share one access
+	writes bool   // needs cleared memory in each run
+	mapped bool   // in host memory
 }
 
 var accesses = []access{
@@ -51,7 +50,7 @@ type gpu struct {
 	watch           *Stopwatch
 	queries, result device.Slice[uint64]
 	region          device.Slice[uint64]
-	at              device.Ptr // where kernels work: the region, or as much memory of the host
+	at              device.Ptr // memory of the kernels: the region, or as much host memory
 }
 
 func (m *meter) measureGPU(ctx context.Context) (err error) {
@@ -74,7 +73,7 @@ func (m *meter) measureGPU(ctx context.Context) (err error) {
 	return nil
 }
 
-// randoms measures random accesses to memory of the device, or to what it has mapped.
+// randoms measures random accesses to device memory, or to mapped memory.
 func (g *gpu) randoms(ctx context.Context, mapped bool) error {
 	for _, a := range accesses {
 		if a.mapped == mapped && g.wants(a.limit) {
@@ -86,7 +85,7 @@ func (g *gpu) randoms(ctx context.Context, mapped bool) error {
 	return nil
 }
 
-// inHostMemory measures random accesses to page-locked memory of the host, over the bus.
+// inHostMemory measures random accesses to page-locked host memory, over the bus.
 func (g *gpu) inHostMemory(ctx context.Context) (err error) {
 	if !g.wantsAny(MappedRead32, MappedRead128, MappedCAS64) {
 		return nil
@@ -191,8 +190,8 @@ func (g *gpu) random(ctx context.Context, a access) error {
 	return nil
 }
 
-// checkResults makes sure that a kernel has done what was timed: over a
-// cleared region, each lane contributes its query to the result.
+// checkResults verifies that a kernel has done the timed work: over a cleared region, each lane
+// contributes its query to the result.
 func (g *gpu) checkResults(ctx context.Context, lanes int) error {
 	const sample = blockOps
 	tail := g.result.Sub(g.opts.Ops-sample, g.opts.Ops)
@@ -232,7 +231,7 @@ func (g *gpu) median(ctx context.Context, submit func() error) (time.Duration, e
 	return Median(ctx, g.opts.Runs, func() (time.Duration, error) { return g.watch.Time(ctx, submit) })
 }
 
-// launching measures by the host's clock what an empty kernel costs.
+// launching measures the cost of an empty kernel by the host's clock.
 func (g *gpu) launching(ctx context.Context) error {
 	if !g.wantsAny(Launch, LaunchSync) {
 		return nil

@@ -57,9 +57,8 @@ func (g *gpu) hostCopies(ctx context.Context) (err error) {
 	return nil
 }
 
-// bothWays returns a function that submits a copy in each direction, the
-// second on a stream of its own that forks from the first and joins it again,
-// so that the first stream's events enclose both.
+// bothWays returns a function that submits a copy in each direction. The second is on another
+// stream that forks from the first and joins it again, so the first stream's events enclose both.
 func (g *gpu) bothWays(in, out []byte) (submit, closeAll func() error, err error) {
 	second, err := g.dev.NewStream()
 	if err != nil {
@@ -83,7 +82,7 @@ func (g *gpu) bothWays(in, out []byte) (submit, closeAll func() error, err error
 			g.stream.Wait(join),
 		)
 	}
-	closeAll = func() error { // a submission that failed on the way is still under way
+	closeAll = func() error { // a submission that failed halfway is still running
 		ctx := context.Background()
 		return errors.Join(g.stream.Sync(ctx), second.Sync(ctx), second.Close(), fork.Close(), join.Close())
 	}

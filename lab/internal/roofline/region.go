@@ -8,19 +8,17 @@ import (
 	"strings"
 )
 
-// units are what regions are counted in, 1024 of each make one of the next.
+// units are the units of region sizes. Each is 1024 times the one before.
 var units = []string{"B", "KiB", "MiB", "GiB", "TiB"}
 
-// In names a limit that was measured in a region of so many bytes, a power of
-// two: "read16@64MiB". An experiment that measures a limit in several regions
-// tells them apart so.
+// In returns the name of a limit measured in a region of a size in bytes, a power of two:
+// "read16@64MiB". It distinguishes the regions in which an experiment measures a limit.
 func In(limit string, region int) string {
 	shift := bits.Len(uint(region)) - 1
 	return fmt.Sprintf("%s@%d%s", limit, 1<<(shift%10), units[shift/10])
 }
 
-// Split takes a name apart that In has made. Of other names it returns all,
-// and no region.
+// Split splits a name that In has made. Other names are returned whole, without a region.
 func Split(name string) (limit string, region int) {
 	limit, size, found := strings.Cut(name, "@")
 	if !found {

@@ -1,13 +1,11 @@
-// Package roofline measures what a device's memory can do at most: random
-// reads, compare-and-swaps, copies, launches. Experiments measure it in the
-// same run as a structure and give each figure as a share of the limit that
-// binds it, because a share means the same on every machine and a time
-// doesn't.
+// Package roofline measures the maximum performance of a device's memory: random reads,
+// compare-and-swaps, copies, launches. Experiments measure it in the same run as a structure and
+// give each figure as a share of its limit. A share means the same on every machine, unlike a time.
 //
-// Every random operation reads an 8-byte query, hashes it to an address in
-// the region, and a read writes an 8-byte result: what a batch of lookups
-// can't avoid. Each limit is the best over several numbers of accesses in
-// flight; for each, the median of several runs after a warm-up.
+// Every random operation reads an 8-byte query and hashes it to an address in the region; a read
+// writes an 8-byte result. A batch of lookups cannot avoid these. Each limit is the best over
+// several numbers of accesses in flight. Each number is measured as the median of several runs
+// after a warm-up.
 package roofline
 
 import (
@@ -48,7 +46,7 @@ const (
 	CopyOneCore   = "copy_1core"   // CPU: Copy by one core
 )
 
-// Unit is the unit of a limit: "op/s", "B/s" or "launch/s".
+// Unit returns the unit of a limit: "op/s", "B/s" or "launch/s".
 func Unit(limit string) string {
 	limit, _ = Split(limit)
 	switch limit {
@@ -60,7 +58,7 @@ func Unit(limit string) string {
 	return "op/s"
 }
 
-// Describe says in a few words what a limit is.
+// Describe returns a short description of a limit.
 func Describe(limit string) string {
 	if all, region := Split(limit); region > 0 {
 		return Describe(all) + " in " + limit[len(all)+1:]
@@ -98,7 +96,7 @@ func Describe(limit string) string {
 	return limit
 }
 
-// Names are the limits that exist on a device, in the order they're shown.
+// Names returns the limits of a device, in the order of their display.
 func Names(p device.Properties) []string {
 	if p.Kind == device.CPU {
 		return []string{Read64OneCore, Read64, CAS64OneCore, CAS64, CopyOneCore, Copy, Fill, LaunchSync}
@@ -110,34 +108,31 @@ func Names(p device.Properties) []string {
 	return append(names, Copy, Fill, Launch, LaunchSync, HostToDevice, DeviceToHost, HostBoth, MappedRead32, MappedRead128, MappedCAS64)
 }
 
-// Options of [Measure]. The zero value measures everything at the default
-// size.
+// Options configure [Measure]. The zero value measures everything at the default size.
 type Options struct {
-	// Region is the size in bytes of the memory that is accessed: about that
-	// of the table to be compared. Default 4 GiB on a GPU, 320 MB on a CPU. At
-	// most 40 % of the device's free memory is taken.
+	// Region is the size in bytes of the accessed memory: about that of the table to compare.
+	// Default 4 GiB on a GPU, 320 MB on a CPU. At most 40 % of the device's free memory is used.
 	Region int
-	// Ops is the number of random operations per run. Default 10^8 on a GPU,
-	// 2^21 on a CPU; fewer where memory is short.
+	// Ops is the number of random operations per run. Default 10^8 on a GPU, 2^21 on a CPU; fewer
+	// if memory is short.
 	Ops int
-	// Runs is the number of timed runs, of which the median counts. Default 5.
+	// Runs is the number of timed runs. The median counts. Default 5.
 	Runs int
-	// Only names the limits to measure; default all that the device has.
-	// Names the device doesn't have are ignored.
+	// Only names the limits to measure; default all that the device has. Other names are ignored.
 	Only []string
 }
 
-// Result is what was measured.
+// Result is the result of a measurement.
 type Result struct {
-	Region int                `json:"region_bytes"`   // size actually used
+	Region int                `json:"region_bytes"`   // size in use
 	Ops    int                `json:"ops_per_run"`    // random operations per run
 	Runs   int                `json:"runs"`           // runs per median
 	Limits map[string]float64 `json:"limits"`         // by name, see the constants
 	Flight map[string]int     `json:"best_in_flight"` // accesses in flight per thread that gave the limit
 }
 
-// Measure measures the limits of dev. Errors are the device's, among them
-// device.ErrMemory; ctx is looked at between runs.
+// Measure measures the limits of dev. Errors are the device's, among them device.ErrMemory; ctx is
+// checked between runs.
 func Measure(ctx context.Context, dev device.Device, opts *Options) (*Result, error) {
 	var o Options
 	if opts != nil {
@@ -169,11 +164,11 @@ func Measure(ctx context.Context, dev device.Device, opts *Options) (*Result, er
 	return m.result, nil
 }
 
-// blockOps is what the number of operations is a multiple of, so that no
-// kernel needs a bounds check: the most queries that one block handles.
+// blockOps is the maximum number of queries per block. The number of operations is a multiple of
+// it, so no kernel needs a bounds check.
 const blockOps = 256 * 8
 
-// setDefaults fills in what is zero and fits sizes to the device's memory.
+// setDefaults replaces zeros by defaults and fits sizes to the device's memory.
 func (o *Options) setDefaults(dev device.Device) error {
 	region, ops := 4<<30, 100_000_000
 	if _, ok := dev.(device.Host); ok {
@@ -192,16 +187,16 @@ func (o *Options) setDefaults(dev device.Device) error {
 	if err != nil {
 		return fmt.Errorf("roofline: %w", err)
 	}
-	if mem.Free > 0 { // 0: the host doesn't tell
+	if mem.Free > 0 { // 0: the host does not report it
 		o.Region = min(o.Region, int(mem.Free/10*4))
-		o.Ops = min(o.Ops, int(mem.Free/4/16)) // a query and a result each
+		o.Ops = min(o.Ops, int(mem.Free/4/16)) // a query and a result per operation
 	}
 	o.Region = max(o.Region/256*256, 256)
 	o.Ops = max(o.Ops/blockOps*blockOps, blockOps)
 	return nil
 }
 
-// meter is one measurement under way.
+// meter is a measurement in progress.
 type meter struct {
 	dev    device.Device
 	opts   Options
@@ -214,7 +209,7 @@ func (m *meter) wants(limit string) bool { return slices.Contains(m.wanted, limi
 // wantsAny reports whether one of the limits is wanted.
 func (m *meter) wantsAny(limits ...string) bool { return slices.ContainsFunc(limits, m.wants) }
 
-// record keeps the best rate of a limit and the setting that gave it.
+// record stores the best rate of a limit and the setting that achieved it.
 func (m *meter) record(limit string, rate float64, flight int) {
 	if rate > m.result.Limits[limit] {
 		m.result.Limits[limit] = rate

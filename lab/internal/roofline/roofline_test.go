@@ -45,7 +45,7 @@ func TestMeasuresEveryLimit(t *testing.T) {
 
 func TestMeasuresOnlyWhatIsAsked(t *testing.T) {
 	opts := small
-	opts.Only = []string{CAS64, Read16} // the second doesn't exist on a CPU
+	opts.Only = []string{CAS64, Read16} // the second does not exist on a CPU
 	got, err := Measure(t.Context(), devicetest.OpenCPU(t, 1), &opts)
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +55,7 @@ func TestMeasuresOnlyWhatIsAsked(t *testing.T) {
 	}
 }
 
-// Wherever the device fails, the error comes back and nothing is left behind.
+// Wherever the device fails, the error is returned and nothing leaks.
 func TestDeviceFailures(t *testing.T) {
 	dev := devicetest.Open(t)
 	opts := small
@@ -87,7 +87,7 @@ func TestDeviceFailures(t *testing.T) {
 	}
 }
 
-// A limit in a region has a name that tells both, and is in the limit's unit.
+// A limit in a region has a name that includes both, and the limit's unit.
 func TestRegionsInNames(t *testing.T) {
 	for region, want := range map[int]string{256: "copy@256B", 1 << 10: "copy@1KiB", 1 << 19: "copy@512KiB", 1 << 26: "copy@64MiB", 1 << 33: "copy@8GiB"} {
 		name := In(Copy, region)
@@ -127,8 +127,8 @@ func TestMeasureRefuses(t *testing.T) {
 	}
 }
 
-// Random reads must depend on the region's size: one that fits in no cache
-// can't be faster than one that fits in the first.
+// Random reads must depend on the region's size: a region that fits in no cache cannot be faster
+// than one that fits in the first.
 func TestLargeRegionsAreSlower(t *testing.T) {
 	if testing.Short() {
 		t.Skip("allocates 256 MiB")
@@ -146,10 +146,10 @@ func TestLargeRegionsAreSlower(t *testing.T) {
 	}
 }
 
-// Every read of a group must reach its query's result, and the rest of a
-// range that no group fills must be done too.
+// Every read of a group must reach its query's result, and the rest of a range that fills no group
+// must be done, too.
 func TestReadsAndSwapsDoWhatIsTimed(t *testing.T) {
-	const n = 100 // no multiple of a group
+	const n = 100 // not a multiple of a group
 	for name, body := range map[string]func(h *host, lo, hi int){
 		"singly": (*host).readSingly, "8": (*host).read8, "32": (*host).read32,
 	} {
@@ -197,8 +197,7 @@ func TestMedianSkipsTheWarmUp(t *testing.T) {
 	}
 }
 
-// Which entry points exist is written twice: in the kernels' source, by
-// macros, and in the table of accesses.
+// Entry points are listed twice: in the kernels' source, by macros, and in the table of accesses.
 func TestKernelsMatchTheTable(t *testing.T) {
 	if len(rooflineImage.Targets) == 0 {
 		t.Fatal("no compiled kernels")
@@ -227,8 +226,8 @@ func TestKernelsMatchTheTable(t *testing.T) {
 	}
 }
 
-// blockOps must be what the busiest kernel's block handles, or queries would
-// be left out or read past the end.
+// blockOps must be a multiple of the queries of every kernel's block. Otherwise queries would be
+// left out or read past the end.
 func TestOpsFillBlocks(t *testing.T) {
 	for _, a := range accesses {
 		for _, f := range flights {
@@ -246,7 +245,7 @@ func TestOpsFillBlocks(t *testing.T) {
 	}
 }
 
-// What a GPU reads over the bus is memory of the host, all of it given back.
+// A GPU reads host memory over the bus, and all of it is returned.
 func TestMappedMemory(t *testing.T) {
 	dev := devicetest.OpenSim(t, nil)
 	opts := Options{Region: 1 << 16, Ops: blockOps, Runs: 1, Only: []string{MappedRead32, MappedRead128, MappedCAS64}}

@@ -9,13 +9,13 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Stopwatch times work of a stream by the device's own clock.
+// Stopwatch measures the time of work on a stream by the device's clock.
 type Stopwatch struct {
 	stream     *device.Stream
 	start, end *device.Event
 }
 
-// NewStopwatch times work of s. Close it in the end.
+// NewStopwatch returns a stopwatch for work on s. Close it after use.
 func NewStopwatch(s *device.Stream) (*Stopwatch, error) {
 	start, err := s.Device().NewEvent()
 	if err != nil {
@@ -28,8 +28,7 @@ func NewStopwatch(s *device.Stream) (*Stopwatch, error) {
 	return &Stopwatch{s, start, end}, nil
 }
 
-// Time is how long the work takes that submit puts on the stream; it waits
-// for that work.
+// Time returns the time of the work that submit puts on the stream. It waits for that work.
 func (w *Stopwatch) Time(ctx context.Context, submit func() error) (time.Duration, error) {
 	if err := w.stream.Record(w.start); err != nil {
 		return 0, err
@@ -49,8 +48,7 @@ func (w *Stopwatch) Time(ctx context.Context, submit func() error) (time.Duratio
 // Close frees the stopwatch, not its stream.
 func (w *Stopwatch) Close() error { return errors.Join(w.start.Close(), w.end.Close()) }
 
-// Median is the median of what measure returns, over runs runs after one that
-// doesn't count.
+// Median returns the median result of measure over runs runs after a warm-up.
 func Median(ctx context.Context, runs int, measure func() (time.Duration, error)) (time.Duration, error) {
 	times, err := Samples(ctx, runs, measure)
 	if err != nil {
@@ -59,7 +57,7 @@ func Median(ctx context.Context, runs int, measure func() (time.Duration, error)
 	return MedianOf(times), nil
 }
 
-// Samples is what measure returns, in runs runs after one that doesn't count.
+// Samples returns the results of measure in runs runs after a warm-up.
 func Samples(ctx context.Context, runs int, measure func() (time.Duration, error)) ([]time.Duration, error) {
 	times := make([]time.Duration, 0, runs)
 	for i := range runs + 1 {
@@ -71,32 +69,32 @@ func Samples(ctx context.Context, runs int, measure func() (time.Duration, error
 			return nil, err
 		}
 		if i > 0 {
-			times = append(times, max(t, 1)) // a clock too coarse gives 0
+			times = append(times, max(t, 1)) // a coarse clock may return 0
 		}
 	}
 	return times, nil
 }
 
-// MedianOf is the upper median of times.
+// MedianOf returns the upper median of times.
 func MedianOf(times []time.Duration) time.Duration {
 	sorted := slices.Sorted(slices.Values(times))
 	return sorted[len(sorted)/2]
 }
 
-// Rate is n per time, in 1/s.
+// Rate returns n per time, in 1/s.
 func Rate(n int, t time.Duration) float64 { return float64(n) / t.Seconds() }
 
-// Ahead keeps a GPU busy for a while without touching its memory. Work submitted
-// meanwhile starts when all of it has been submitted, so that its time is what it takes
-// among other work, and not how long submitting it takes.
+// Ahead keeps a GPU busy for a while without touching its memory. Work submitted meanwhile starts
+// after all of it has been submitted. Its time is thus what it takes among other work, without the
+// time of submitting.
 type Ahead struct {
 	watch  *Stopwatch
 	kernel device.Kernel
 	blocks int
 }
 
-// aheadFor is how long: more than it takes to submit a batch, also where the garbage
-// collector comes between.
+// aheadFor is the busy time. It exceeds the time of submitting a batch, even with a garbage
+// collection.
 const aheadFor = time.Millisecond
 
 // NewAhead prepares for work on a stopwatch's stream.
@@ -122,7 +120,7 @@ func (a *Ahead) launch() error {
 	return device.Launch(a.watch.stream, a.kernel, device.Dim{X: a.blocks}, device.Dim{X: block}, &params{})
 }
 
-// Time is [Stopwatch.Time] behind that.
+// Time is [Stopwatch.Time] after the busy time.
 func (a *Ahead) Time(ctx context.Context, submit func() error) (time.Duration, error) {
 	if err := a.launch(); err != nil {
 		return 0, err

@@ -1,6 +1,6 @@
-// Package treeways changes B-trees of package btree in other ways than that package does, and looks keys up in them, for
-// experiments after chapter 3 of Awad's thesis: what is left out or done otherwise there is a few lines of treeways.cu, around the code
-// that package btree runs. Trees have 32-bit keys and values and no versions.
+// Package treeways changes B-trees of package btree in other ways than that package, and looks up
+// keys in them, for experiments after chapter 3 of Awad's thesis. Each variant is a few lines of
+// treeways.cu around the code of package btree. Trees have 32-bit keys and values and no versions.
 package treeways
 
 import (
@@ -15,40 +15,41 @@ import (
 
 //go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -type btree::Ref=btree.Ref treeways.cu
 
-// A Way is how tiles change a tree.
+// A Way is a way in which tiles change a tree.
 type Way int
 
-// The ways. Each is Alone but for what it says.
+// The ways. Each is Alone with one difference.
 const (
-	Alone   Way = iota // as package btree, but for what the tiles of a warp do together there
-	Restart            // who finds a latch taken starts over at once, without a pause
-	Spin               // who finds a latch taken asks for it until it is free
+	Alone   Way = iota // like package btree, without cooperation of the tiles of a warp
+	Restart            // a tile that finds a latch taken starts over immediately
+	Spin               // a tile that finds a latch taken polls until it is free
 	BackOff            // the same with pauses, each twice as long as the one before
-	Fences             // fences of the device for acquire and release
-	Coupled            // the latch of a child is taken before that of the parent is given back, from the root on
-	Erase              // nodes that have few pairs left are not merged
-	EraseL1            // Erase, and inner nodes come through the L1 cache
+	Fences             // device fences instead of acquire and release
+	// the latch of a child is taken before that of the parent is released, from the root on
+	Coupled
+	Erase   // nodes with few pairs left are not merged
+	EraseL1 // Erase, and inner nodes are read through the L1 cache
 )
 
 var names = [...]string{"alone", "restart", "spin", "backoff", "fences", "coupled", "erase", "erase_l1"}
 
-// String is the name of the way.
+// String returns the name of the way.
 func (w Way) String() string { return names[w] }
 
-// Inserts are the ways to insert, and those for deletions only.
+// Inserts are the ways to insert, Erases the ways to delete.
 var (
 	Inserts = []Way{Alone, Restart, Spin, BackOff, Fences, Coupled}
 	Erases  = []Way{Erase, EraseL1}
 )
 
-// Kernels are those of a device.
+// Kernels are the kernels loaded on a device.
 type Kernels struct {
 	dev          device.Device
 	change       [len(names)]device.Kernel
 	find, findL1 device.Kernel
 }
 
-// Open loads them.
+// Open loads the kernels.
 func Open(dev device.Device) (*Kernels, error) {
 	k := &Kernels{dev: dev}
 	entries := []gpu.Entry{{Name: "find", To: &k.find}, {Name: "find_l1", To: &k.findL1}}
@@ -61,9 +62,9 @@ func Open(dev device.Device) (*Kernels, error) {
 	return k, nil
 }
 
-const residentBlocks = 2 // on a multiprocessor (treeways.cu)
+const residentBlocks = 2 // per multiprocessor (treeways.cu)
 
-// Insert submits inserting different keys that are absent.
+// Insert submits inserting distinct keys that are absent.
 func (k *Kernels) Insert(ctx context.Context, s *device.Stream, m *btree.Map[uint32, uint32], way Way, keys, vals device.Slice[uint32]) error {
 	if way >= Erase {
 		return fmt.Errorf("treeways: %w: %v is no way to insert", device.ErrInvalid, way)
@@ -73,7 +74,7 @@ func (k *Kernels) Insert(ctx context.Context, s *device.Stream, m *btree.Map[uin
 	})
 }
 
-// Erase submits deleting different keys.
+// Erase submits deleting distinct keys.
 func (k *Kernels) Erase(ctx context.Context, s *device.Stream, m *btree.Map[uint32, uint32], way Way, keys device.Slice[uint32]) error {
 	if way < Erase {
 		return fmt.Errorf("treeways: %w: %v is no way of deletions", device.ErrInvalid, way)
@@ -83,7 +84,8 @@ func (k *Kernels) Erase(ctx context.Context, s *device.Stream, m *btree.Map[uint
 	})
 }
 
-// Find submits looking keys up, with inner nodes through the L1 cache or not. Nothing changes the tree meanwhile.
+// Find submits a lookup of keys, with inner nodes through the L1 cache or not. The tree must not
+// change meanwhile.
 func (k *Kernels) Find(ctx context.Context, s *device.Stream, m *btree.Map[uint32, uint32], throughL1 bool, keys, vals device.Slice[uint32], found device.Slice[bool]) error {
 	kernel := k.find
 	if throughL1 {

@@ -14,7 +14,8 @@ import (
 	"github.com/weftgo/weft/internal/mutate"
 )
 
-// keysOf are different keys, in an order of a seed, or ascending, where all tiles want the same leaf.
+// keysOf returns distinct keys, in an order of a seed, or ascending, so that all tiles need the
+// same leaf.
 func keysOf(n int, seed uint64) []uint32 {
 	keys := conformance.Sequence[uint32](1, n)
 	if seed%3 != 0 {
@@ -24,7 +25,8 @@ func keysOf(n int, seed uint64) []uint32 {
 	return keys
 }
 
-// run inserts keys by a way and deletes half of them by another, under a schedule of a seed, and returns what is wrong then. Negative: no deletions.
+// run inserts keys by one way and deletes half of them by another, under the schedule of a seed,
+// and returns the error found then. A negative erase means no deletions.
 func run(t *testing.T, insert, erase Way, n int, seed uint64, rewrite func(file, ptx string) string) (err error) {
 	t.Helper()
 	opts := sim.Options{Scheduler: sim.Random, Seed: seed, Races: true, Rewrite: rewrite, Budget: 1 << 22}
@@ -67,7 +69,7 @@ func run(t *testing.T, insert, erase Way, n int, seed uint64, rewrite func(file,
 
 var errContent = errors.New("the content is wrong")
 
-// check wants some keys of a map, and no others, with themselves as values.
+// check requires exactly some keys in a map, with themselves as values.
 func check(t *testing.T, m *btree.Map[uint32, uint32], all, want []uint32) error {
 	if err := errors.Join(m.Sync(t.Context()), m.Check(t.Context())); err != nil {
 		return err
@@ -88,7 +90,7 @@ func check(t *testing.T, m *btree.Map[uint32, uint32], all, want []uint32) error
 	return nil
 }
 
-// Whatever the schedule, each way leaves a whole tree with all keys, from an empty one on.
+// Under every schedule, each way leaves a valid tree with all keys, beginning with an empty one.
 func TestWays(t *testing.T) {
 	conformance.NotRaced(t, "the simulator has goroutines of its own")
 	for _, way := range Inserts {
@@ -103,7 +105,7 @@ func TestWays(t *testing.T) {
 	}
 }
 
-// Lookups find what is there, with its value, and nothing else.
+// Lookups find exactly the present keys, with their values.
 func TestFind(t *testing.T) {
 	conformance.NotRaced(t, "the simulator has goroutines of its own")
 	dev := devicetest.Open(t)
@@ -147,7 +149,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// Ways to insert are none to delete, and the other way round.
+// Ways to insert are refused for deletions, and the reverse.
 func TestWrongWays(t *testing.T) {
 	k := &Kernels{}
 	none := device.Slice[uint32]{}
@@ -159,7 +161,7 @@ func TestWrongWays(t *testing.T) {
 	}
 }
 
-// mutants are ways that are broken: their PTX with a pattern replaced.
+// mutants are broken ways: their PTX with a pattern replaced.
 var mutants = []struct {
 	name          string
 	insert        Way
@@ -172,7 +174,7 @@ var mutants = []struct {
 	{"fences are left out", Fences, `fence\.sc\.gpu;`, ""},
 }
 
-// The schedules find each of them.
+// The schedules detect each of them.
 func TestMutantsAreFound(t *testing.T) {
 	conformance.NotRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {

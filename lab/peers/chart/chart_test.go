@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// The chart that is committed is the one that the results make.
+// The committed chart is the one that the results produce.
 func TestChart(t *testing.T) {
 	var want bytes.Buffer
 	if err := draw(&want, "../.."); err != nil {
@@ -35,7 +35,7 @@ func TestChart(t *testing.T) {
 	}
 }
 
-// Results that are not there, or have other tables, are errors.
+// Results that are missing, or have other tables, are errors.
 func TestMissing(t *testing.T) {
 	if err := draw(io.Discard, t.TempDir()); err == nil {
 		t.Error("no results")

@@ -1,5 +1,5 @@
-// Command chart draws the chart of the README from committed results: weft beside the maps that Go
-// programs use on a CPU, and beside the best tables of others on a GPU.
+// Command chart draws the chart of the README from committed results: weft and the maps that Go
+// programs use on a CPU, and weft and the best tables of others on a GPU.
 //
 //	GOWORK=off go run ./peers/chart >../docs/rates.svg
 package main
@@ -22,7 +22,7 @@ func main() {
 	command.Main("chart", func(_ []string, stdout, _ io.Writer) error { return draw(stdout, ".") })
 }
 
-// Where the results are, from the folder of this module.
+// Paths of the results, from the folder of this module.
 const (
 	cpuResults  = "results/2026-11-20-xeon-2cores/peers.json"
 	gpuResults  = "results/2026-11-24-h200/horton-side-by-side.json"
@@ -33,10 +33,10 @@ const (
 	gpuKeyWidth = 32
 )
 
-// operations are what is compared, in the order of the rates of a bar.
+// operations are the compared operations, in the order of the rates of a bar.
 var operations = [3]string{"insert", "look up, present", "look up, absent"}
 
-// bars are the rates of one table.
+// bars holds the rates of one table.
 type bars struct {
 	name  string
 	ours  bool
@@ -64,7 +64,7 @@ func draw(out io.Writer, root string) error {
 	return err
 }
 
-// onCPU reads what peers/maps has measured, with all cores.
+// onCPU reads the results of peers/maps, with all cores.
 func onCPU(name string) (tables []bars, err error) {
 	var report struct {
 		Rows []struct {
@@ -92,10 +92,10 @@ func onCPU(name string) (tables []bars, err error) {
 	return tables, nil
 }
 
-// other matches a row of the table of other people's tables, and its rates at load 0.8.
+// other matches a row in the table of other people's tables, with its rates at load 0.8.
 var other = regexp.MustCompile(`(?m)^\| (cuCollections|BGHT|SimpleGPUHashTable)([^|]*)\| [^|]* \| ([\d.]+) / ([\d.]+) / ([\d.]+) \|`)
 
-// onGPU reads what weft-bench has measured, and what other people's tables reach.
+// onGPU reads the results of weft-bench, and the rates of other people's tables.
 func onGPU(name, notes string) (tables []bars, err error) {
 	var report struct {
 		Rows []struct {
@@ -164,14 +164,15 @@ func read(name string, to any) error {
 	return nil
 }
 
-// Sizes in the picture.
+// Sizes in the image.
 const (
 	width, rowHeight  = 900, 22
 	nameWidth, column = 170, 235
 	longest           = 170 // of a bar
 )
 
-// svg draws panels one below the other: a row for each table, a column of bars for each operation.
+// svg draws panels one below the other, with a row for each table and a column of bars for each
+// operation.
 func svg(panels []panel) string {
 	var body strings.Builder
 	y := 8

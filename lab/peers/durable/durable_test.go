@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Every store answers rightly before its times mean anything, and has its rows.
+// Every store must return correct results before its times mean anything, and has its rows.
 func TestStores(t *testing.T) {
 	dir := t.TempDir()
 	var out bytes.Buffer

@@ -1,16 +1,16 @@
-// Command durable compares weft's persistent index with the stores that Go programs keep
-// state in today, pebble and bbolt, in one run on one machine: YCSB LOAD, C and A in batches,
-// each of which is as durable as the store makes it when the call returns.
+// Command durable compares weft's persistent index with the stores in which Go programs keep state
+// today, pebble and bbolt, in one run on one machine: YCSB LOAD, C and A in batches. When a call
+// returns, its batch is as durable as the store makes it.
 //
 //	GOWORK=off go run ./peers/durable
 //	GOWORK=off go run ./peers/durable -n 1000000 -batch 65536 -json
 //
-// They do not promise the same. What gphash has acknowledged outlives the process, since its
-// pool is a mapped file; it outlives a power failure only on persistent memory, which this is
-// not. pebble (a batch, Sync) and bbolt (a transaction) have written a batch to the disk when
-// they return, and a batch is there as a whole or not at all. bbolt without sync promises what
-// gphash does, for whole batches. All have their turn on a disk and in a file system in memory,
-// where no store outlives the machine. Every answer is checked.
+// Their promises differ. What gphash has acknowledged outlives the process, because its pool is a
+// mapped file. It would outlive a power failure only on persistent memory, which this is not.
+// pebble (a batch, Sync) and bbolt (a transaction) have written a batch to the disk when they
+// return, and a batch is atomic. bbolt without sync promises the same as gphash, for whole batches.
+// All are measured on a disk and in a file system in memory, where no store outlives the machine.
+// Every result is checked.
 package main
 
 import (

@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/internal/workload"
 )
 
-// Row is one store under one workload in one place.
+// Row is the result of one store under one workload in one place.
 type Row struct {
 	Place    string  `json:"place"`
 	Store    string  `json:"store"`
@@ -20,24 +20,24 @@ type Row struct {
 	N        int     `json:"n"`
 	Batch    int     `json:"batch"`
 	OpsPerS  float64 `json:"ops_per_s"`
-	// P50 and P99 are of a batch, in seconds.
+	// P50 and P99 are the times of a batch, in seconds.
 	P50 float64 `json:"p50_s"`
 	P99 float64 `json:"p99_s"`
-	// Speedup is the rate over that of gphash in the same place.
+	// Speedup is the rate relative to that of gphash in the same place.
 	Speedup float64 `json:"speedup"`
 }
 
-// Place is where stores lie.
+// Place is a location of stores.
 type Place struct {
 	Name, Dir string
-	Volatile  bool // nothing there outlives the machine
+	Volatile  bool // its contents do not outlive the machine
 }
 
 // workloads are LOAD, C and A, in this order on one store.
 var workloads = []workload.Mix{workload.Mixes[5], workload.Mixes[2], workload.Mixes[0]}
 
 // measure measures all stores, run by run, so that each run has all of them under the same
-// conditions, and returns the rows of the median runs.
+// conditions. It returns the rows of the median runs.
 func measure(ctx context.Context, stores []StoreKind, at Place, n, batch, runs int, seed uint64) ([]Row, error) {
 	all := make([][]Row, len(workloads)*len(stores))
 	for range runs {
@@ -99,13 +99,13 @@ func (k StoreKind) run(ctx context.Context, at Place, n, batch int, seed uint64)
 type client struct {
 	store  Store
 	seed   uint64
-	stamps []uint64 // of what each record has now
+	stamps []uint64 // the present stamp of each record
 	stamp  uint64
 
 	gets, puts column
 }
 
-// column is the records of a call.
+// column holds the records of a call.
 type column struct {
 	records    []uint64
 	keys, vals []byte
@@ -122,7 +122,7 @@ func (c *column) fill(seed uint64) {
 	}
 }
 
-// run runs n requests of a mix and returns how long each batch took.
+// run runs n requests of a mix and returns the time of each batch.
 func (c *client) run(ctx context.Context, mix workload.Mix, n, batch int) (times []time.Duration, err error) {
 	records := uint64(len(c.stamps))
 	if mix.InsertEvery > 0 {
@@ -145,7 +145,7 @@ func (c *client) run(ctx context.Context, mix workload.Mix, n, batch int) (times
 	return times, nil
 }
 
-// batch runs some requests and checks what they have read.
+// batch runs some requests and checks the results of reads.
 func (c *client) batch(ctx context.Context, requests []workload.Request) (took time.Duration, err error) {
 	c.gets.reset()
 	c.puts.reset()

@@ -16,17 +16,17 @@ import (
 	"github.com/weftgo/weft/gphash"
 )
 
-// keySize and valueSize are those of records, in bytes.
+// keySize and valueSize are the sizes in records, in bytes.
 const (
 	keySize   = 8
 	valueSize = 128
 )
 
-// Store is what is compared: keys and values of a batch lie one behind the other.
+// Store is a compared store. The keys and values of a batch are concatenated.
 type Store interface {
-	// Put inserts or updates records, and returns when they survive what they are to.
+	// Put inserts or updates records, and returns when they are as durable as promised.
 	Put(ctx context.Context, keys, values []byte) error
-	// Get looks records up, on all cores.
+	// Get looks up records, on all cores.
 	Get(ctx context.Context, keys, values []byte, found []bool) error
 	Close() error
 }
@@ -34,11 +34,11 @@ type Store interface {
 // StoreKind is a kind of store.
 type StoreKind struct {
 	Name     string
-	Survives string // what a batch survives when Put has returned, on a disk
+	Survives string // what a batch survives after Put has returned, on a disk
 	New      func(dir string, records int) (Store, error)
 }
 
-// Stores are those compared; the first is what the ratios refer to.
+// Stores returns the compared stores. Ratios refer to the first.
 func Stores() []StoreKind {
 	return []StoreKind{
 		{"gphash", "process", newGPHash},
@@ -51,7 +51,7 @@ func Stores() []StoreKind {
 func key(keys []byte, i int) []byte     { return keys[i*keySize : (i+1)*keySize] }
 func value(values []byte, i int) []byte { return values[i*valueSize : (i+1)*valueSize] }
 
-// spread calls body for equal parts of [0,n), each on a core.
+// spread calls body for equal parts of [0,n), each on one core.
 func spread(n int, body func(lo, hi int) error) error {
 	parts := min(runtime.GOMAXPROCS(0), n)
 	errs := make([]error, parts)
@@ -96,15 +96,15 @@ func (s gphashStore) Close() error { return errors.Join(s.x.Close(), s.dev.Close
 
 type pebbleStore struct{ db *pebble.DB }
 
-// quiet keeps pebble from logging.
+// quiet disables the logging of pebble.
 type quiet struct{}
 
 func (quiet) Infof(string, ...any)              {}
 func (quiet) Errorf(string, ...any)             {}
 func (quiet) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
 
-// newPebble gives pebble a cache that holds all records, as the other stores have them in
-// memory, and the filters that its manual advises.
+// newPebble opens pebble with a cache for all records, because the other stores have them in
+// memory, and with the filters that its manual advises.
 func newPebble(dir string, records int) (Store, error) {
 	cache := pebble.NewCache(int64(400*records) + 64<<20)
 	defer cache.Unref()

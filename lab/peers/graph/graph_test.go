@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// Both find the same, and a report says so.
+// Both implementations find the same, and a report includes that.
 func TestRun(t *testing.T) {
 	var list strings.Builder
 	r := rand.New(rand.NewPCG(1, 2))

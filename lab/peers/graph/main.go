@@ -1,12 +1,12 @@
-// Command graph compares weft's graphs on a CPU with gonum's graph packages, used the obvious way, in
-// one run: edges from memory to a graph, all triangles of it, and edges deleted and inserted again. It prints milliseconds and how much
-// faster weft is, or JSON.
+// Command graph compares weft's graphs on a CPU with gonum's graph packages, used in the obvious
+// way, in one run. It builds a graph from edges in memory, counts all triangles, and deletes and
+// reinserts edges. It prints milliseconds and weft's speedup, or JSON.
 //
 //	GOWORK=off go run ./peers/graph soc-Epinions1.txt.gz
 //	GOWORK=off go run ./peers/graph -json soc-Epinions1.txt.gz >graph.json
 //
-// gonum's graph is a simple.UndirectedGraph that gets edge after edge; its triangles are found by HasEdgeBetween
-// over pairs of neighbors. Both have to find the same.
+// gonum's graph is a simple.UndirectedGraph to which edges are added one by one. Its triangles are
+// found by HasEdgeBetween over pairs of neighbors. Both must find the same.
 package main
 
 import (
@@ -36,7 +36,7 @@ type report struct {
 	Rows      []row  `json:"rows"`
 }
 
-// row is one operation: the median of the runs in milliseconds.
+// row is the result of one operation: the median of the runs in milliseconds.
 type row struct {
 	Operation string  `json:"operation"`
 	Weft      float64 `json:"weft_ms"`

@@ -15,12 +15,12 @@ import (
 	"github.com/weftgo/weft/lab/internal/command"
 )
 
-// measure builds a graph of edges and counts its triangles, both ways, turn by turn.
+// measure builds a graph of edges and counts its triangles, with both implementations in turns.
 func measure(ctx context.Context, dev device.Device, edges graph.Edges, runs int) (*report, error) {
 	var builds, counts, updates [2][]float64
 	r := &report{}
 	for range runs {
-		runtime.GC() // what the last run left is not this one's
+		runtime.GC() // the garbage of the last run must not slow this one
 		start := time.Now()
 		g, err := graph.Build(ctx, dev, edges, nil)
 		if err != nil {
@@ -74,7 +74,7 @@ func measure(ctx context.Context, dev device.Device, edges graph.Edges, runs int
 
 func since(start time.Time) float64 { return float64(time.Since(start).Microseconds()) / 1000 }
 
-// build makes gonum's graph, edge after edge; it has no self loops.
+// build makes gonum's graph, edge by edge, without self loops.
 func build(edges graph.Edges) *simple.UndirectedGraph {
 	g := simple.NewUndirectedGraph()
 	for i, u := range edges.From {
@@ -104,13 +104,13 @@ func triangles(g *simple.UndirectedGraph) (count uint64) {
 	return count
 }
 
-// batch is the edges of a batch, and batches how many come at most.
+// batch is the number of edges per batch, batches the maximum number of batches.
 const (
 	batch   = 1 << 12
 	batches = 16
 )
 
-// some are edges of a graph, spread over all of it.
+// some returns edges spread over the whole graph.
 func some(g *graph.CSR) (e graph.Edges) {
 	every := max(1, g.Arcs()/(2*batch*batches))
 	i := 0
@@ -125,7 +125,8 @@ func some(g *graph.CSR) (e graph.Edges) {
 	return e
 }
 
-// update deletes edges from a graph that changes, batch by batch, inserts them again, and returns the milliseconds that it took.
+// update deletes edges from a changing graph, batch by batch, inserts them again, and returns the
+// time in milliseconds.
 func update(ctx context.Context, dev device.Device, c *graph.CSR, e graph.Edges) (ms float64, err error) {
 	g, err := graph.New(dev, nil)
 	if err != nil {

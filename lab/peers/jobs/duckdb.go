@@ -13,17 +13,17 @@ import (
 	"github.com/duckdb/duckdb-go/v2"
 )
 
-// duckDB is an SQL engine in the process, in C++.
+// duckDB returns an SQL engine in the process, in C++.
 func duckDB() Peer { return Peer{Name: "DuckDB", Rival: true, Load: ofDuckDB} }
 
-// What is asked of the table of results of a job.
+// Queries on the table of results of a job.
 const (
 	askGroups = "SELECT count(*), sum(n), sum(total), sum(n*n) FROM result"
 	askCount  = "SELECT any_value(n), 0, 0, 0 FROM result"
 	askPairs  = "SELECT count(*), sum(a), sum(b), sum(a*b) % 18446744073709551616 FROM result"
 )
 
-// statements make a table of results, and ask for it.
+// statements create a table of results, and query it.
 var statements = map[string][2]string{
 	"group":    {"SELECT key, count(*) AS n, sum(val) AS total FROM l GROUP BY key", askGroups},
 	"words":    {"SELECT a, b, count(*) AS n, sum(val) AS total FROM l GROUP BY a, b", askGroups},

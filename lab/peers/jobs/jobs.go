@@ -8,35 +8,35 @@ import (
 	"strconv"
 )
 
-// Job is what to do with rows.
+// Job is a job on rows.
 type Job struct {
 	Name string
 	// Does is group, words, distinct, dedup or join. words is a group of two columns of strings.
 	Does string
-	// Batches is the number of calls in which weft gets the rows of a group.
+	// Batches is the number of calls in which weft receives the rows of a group.
 	Batches int
 	Rows    int
-	Keys    int // that rows draw from
+	Keys    int // number of distinct keys that rows draw from
 	// draw makes the columns, which are the same each time.
 	draw   func() Columns
-	number int // among all jobs
+	number int // index among all jobs
 	Columns
 }
 
-// Columns are the rows of a job.
+// Columns holds the rows of a job.
 type Columns struct {
-	// Left and Values are the columns to group, and to look for distinct keys in; Left and Right
-	// those to join.
+	// Left and Values are the columns to group, and to count distinct keys in; Left and Right those
+	// to join.
 	Left, Values, Right []int64
 	// Texts are two columns to group, or one to dedup.
 	Texts []*text
 }
 
-// batches is the number of batches of a group in batches, and of calls of few rows that the rows
-// would make.
+// batches is the number of batches of a group in batches, and of calls with few rows that add up to
+// all rows.
 const batches = 20
 
-// Jobs are all of n rows, without their columns.
+// Jobs returns all jobs of n rows, without their columns.
 func Jobs(n int, sizes []int, seed uint64) (jobs []Job) {
 	group := func(name string, n, keys int, keep func([]int64) []int64) {
 		jobs = append(jobs, Job{Name: name, Does: "group", Batches: 1, Rows: n, Keys: keys,
@@ -56,7 +56,7 @@ func Jobs(n int, sizes []int, seed uint64) (jobs []Job) {
 		group("group in batches", n, keys, spread)
 		jobs[len(jobs)-1].Batches = batches
 	}
-	const seconds = 1000 // different strings of the second column
+	const seconds = 1000 // distinct strings of the second column
 	for _, firsts := range []int{100, 1000} {
 		jobs = append(jobs, Job{Name: "group of two strings", Does: "words", Rows: n / 4,
 			Keys: firsts * seconds, draw: func() Columns {
@@ -86,7 +86,7 @@ func Jobs(n int, sizes []int, seed uint64) (jobs []Job) {
 	return jobs
 }
 
-// draw makes n numbers below limit.
+// draw makes n random numbers below limit.
 func draw(n, limit int, seed uint64) []int64 {
 	rng := rand.New(rand.NewPCG(seed, uint64(limit)))
 	c := make([]int64, n)
@@ -96,7 +96,7 @@ func draw(n, limit int, seed uint64) []int64 {
 	return c
 }
 
-// numbered are the numbers of n rows.
+// numbered returns the numbers of n rows.
 func numbered(n int) []int64 {
 	c := make([]int64, n)
 	for i := range c {
@@ -105,7 +105,7 @@ func numbered(n int) []int64 {
 	return c
 }
 
-// drawZipf makes n numbers from 1 to limit, k with a probability proportional to 1/k: it draws them
+// drawZipf makes n numbers from 1 to limit, k with a probability proportional to 1/k. It draws them
 // with one proportional to log(1+1/k), and rejects a share of those.
 func drawZipf(n, limit int, seed uint64) []int64 {
 	rng := rand.New(rand.NewPCG(seed, uint64(limit)))
@@ -119,7 +119,7 @@ func drawZipf(n, limit int, seed uint64) []int64 {
 	return c
 }
 
-// spread makes numbers far apart of small ones, one of each.
+// spread maps small numbers to distinct ones that are far apart.
 func spread(c []int64) []int64 {
 	for i := range c {
 		c[i] = int64(mix(uint64(c[i])))
@@ -153,12 +153,12 @@ func drawTexts(n, limit int, seed uint64, add func(data []byte, k uint64) []byte
 	return t
 }
 
-// line adds one of some 60 bytes, like those of a log of requests.
+// line appends a string of about 60 bytes, like those in a log of requests.
 func line(data []byte, k uint64) []byte {
 	return fmt.Appendf(data, "GET /api/v1/items/%d?session=%016x HTTP/1.1", k, mix(k))
 }
 
-// word adds one of two to five bytes for k below a thousand.
+// word appends a string of two to five bytes for k below a thousand.
 func word(data []byte, k uint64) []byte {
 	return strconv.AppendUint(append(data, 'w'), k*(k+1), 36)
 }

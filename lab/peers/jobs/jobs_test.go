@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// All peers that are there agree in all jobs; one that is not says why.
+// All available peers agree in all jobs. An absent one gives the reason.
 func TestRun(t *testing.T) {
 	var out bytes.Buffer
 	args := []string{"-rows=20000", "-groups=1,3,5000", "-runs=2", "-cores=1", "-json"}
@@ -64,8 +64,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// Rows of Compare have the first run, the median and the maximum, and weft's how it compares with
-// the best of its rivals in each.
+// Rows of Compare have the first run, the median and the maximum. Weft's row has the ratios to its
+// best rival.
 func TestCompare(t *testing.T) {
 	all := []Peer{{Name: "Go map"}, {Name: "a", Rival: true}, {Name: weftName},
 		{Name: "b", Rival: true}, {Name: "c", Skip: func() string { return "not here" }}}
@@ -91,7 +91,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// Runs of a peer that find different results are an error.
+// Different results in the runs of a peer are an error.
 func TestMeasureCompares(t *testing.T) {
 	n := 0
 	w := Work{
@@ -107,7 +107,7 @@ func TestMeasureCompares(t *testing.T) {
 	}
 }
 
-// What is compared is what plain loops find.
+// The compared results are those of plain loops.
 func TestResults(t *testing.T) {
 	texts := func(all ...string) *text {
 		x := &text{offsets: []int64{0}}
@@ -157,7 +157,7 @@ func once(p Peer, j Job) (Result, error) {
 	return m.Result, err
 }
 
-// Columns are the same each time, and rows in batches are those of the group of as many keys.
+// Columns are the same each time, and rows in batches are those of the group with as many keys.
 func TestDraws(t *testing.T) {
 	of := make(map[string]Columns)
 	for _, j := range Jobs(20_000, []int{100, 1000}, 7) {

@@ -1,34 +1,32 @@
-// Command jobs compares what weft's packages do with rows of columns with what a Go program would
-// do without them: Go's maps, one or one for each part of the keys on all cores, DuckDB, and
-// Polars.
+// Command jobs compares weft's packages for rows of columns with what a Go program would do without
+// them: a Go map, or one for each part of the keys on all cores, DuckDB, and Polars.
 //
 //	GOWORK=off go run ./peers/jobs
 //	GOWORK=off go run ./peers/jobs -rows 1000000 -job group -runs 20 -cores 1,2 -json
 //	GOWORK=off CGO_ENABLED=1 go run -tags duckdb ./peers/jobs
 //
 // Each peer does each job in a process of its own, one after another. The process makes the rows
-// from the seed, loads them to where the peer works on them, DuckDB and Polars to tables of their
-// own, and then does the job -runs times. Nothing has run in it before the first run. All peers
-// use all cores, or as many as -cores says, and leave their result in memory. The results of all
-// runs and peers are compared.
+// from the seed and loads them into the peer; DuckDB and Polars have their own tables. It then does
+// the job -runs times. Nothing runs in it before the first run. All peers use all cores, or as many
+// as -cores says, and leave their result in memory. The results of all runs and peers are compared.
 //
 // The jobs:
 //
 //   - group is SELECT key, COUNT(*), SUM(value) GROUP BY key of int64 columns: of keys 0, 1, 2 …,
-//     of any numbers, uniform or Zipf's, and of two columns of short strings. A group of few rows
-//     has a twentieth of the rows. A group in batches is one of weft's group.Groups to which a
-//     twentieth of the rows is added at a time. Other peers have all rows at once, as in the group
-//     of as many keys, whose rows are the same.
+//     of any numbers, uniform or Zipf-distributed, and of two columns of short strings. A group of
+//     few rows has a twentieth of the rows. A group in batches adds a twentieth of the rows at a
+//     time to weft's group.Groups. Other peers receive all rows at once, as in the group of as many
+//     keys with the same rows.
 //   - distinct is COUNT(DISTINCT key).
-//   - dedup is COUNT(DISTINCT line) of lines of some 60 bytes, a fifth as many.
-//   - join is the numbers of the rows of two tables that have equal keys.
+//   - dedup is COUNT(DISTINCT line) of lines of about 60 bytes, a fifth as many.
+//   - join returns the numbers of the rows of two tables with equal keys.
 //
-// The peak is the most resident memory that the process had while it ran the job, less what it had
-// when the rows were loaded. GOGC and GOMEMLIMIT change it for peers in Go.
+// The peak is the maximum resident memory of the process while it ran the job, less the memory
+// after loading the rows. GOGC and GOMEMLIMIT affect it for peers in Go.
 //
-// A peer that is absent is a line that says why. Polars, with each of its two engines, needs node
-// and its package nodejs-polars where node finds it. npm leaves out the library itself where node
-// is older than the package wants; name it then, as nodejs-polars-linux-x64-gnu:
+// A peer that is absent is a line with the reason. Polars, with each of its two engines, needs node
+// and its package nodejs-polars where node finds it. npm leaves out the library itself if node is
+// older than the package requires; name it then, as nodejs-polars-linux-x64-gnu:
 //
 //	npm install --prefix DIR nodejs-polars && NODE_PATH=DIR/node_modules go run ./peers/jobs
 package main
@@ -103,8 +101,8 @@ func run(args []string, stdout, stderr io.Writer) error {
 	return errors.Join(err, table(stdout, all))
 }
 
-// compareAll compares peers at jobs with each number of cores, in processes with flags. Its rows
-// are those before an error.
+// compareAll compares peers at jobs with each number of cores, in processes with flags. On an error
+// it returns the rows so far.
 func compareAll(jobs []Job, peers []Peer, widths []int, flags []string) (rows []Row, err error) {
 	for _, cores := range widths {
 		for _, j := range jobs {
@@ -122,7 +120,7 @@ func compareAll(jobs []Job, peers []Peer, widths []int, flags []string) (rows []
 	return rows, nil
 }
 
-// cores is how many a peer may use in this process.
+// cores returns the number of cores that a peer may use in this process.
 func cores() int { return runtime.GOMAXPROCS(0) }
 
 func numbers(list string) (all []int, err error) {

@@ -9,7 +9,7 @@ import (
 // weftName is the peer that others are compared with.
 const weftName = "weft"
 
-// Peers are all.
+// Peers returns all peers.
 func Peers() []Peer {
 	return []Peer{
 		{Name: "Go map", Load: ofMaps(1)},
@@ -21,7 +21,7 @@ func Peers() []Peer {
 	}
 }
 
-// total is what a group has.
+// total is the result of a group.
 type total struct {
 	count uint64
 	sum   int64
@@ -34,7 +34,7 @@ func (r *Result) add(t total) {
 	r.C += t.count * t.count
 }
 
-// pair is numbers of rows whose keys are equal.
+// pair is the numbers of two rows with equal keys.
 type pair struct{ left, right uint32 }
 
 func (r *Result) addPair(p pair) {
@@ -44,7 +44,7 @@ func (r *Result) addPair(p pair) {
 	r.C += uint64(p.left) * uint64(p.right)
 }
 
-// memory makes a peer of a function whose results are those of parts of the keys.
+// memory makes a peer of a function that returns the results of parts of the keys.
 func memory[T any](job func() [][]T, tell func(*Result, T)) Work {
 	var parts [][]T
 	return Work{
@@ -65,8 +65,8 @@ func memory[T any](job func() [][]T, tell func(*Result, T)) Work {
 // entry is a row of a part: its key, and its value or number.
 type entry struct{ key, val int64 }
 
-// split deals rows out to parts by hash on all cores: each core counts and writes a range of the
-// rows. vals are the numbers of the rows if there are none.
+// split distributes rows to parts by hash on all cores: each core counts and writes a range of the
+// rows. vals are the row numbers if nil.
 func split(keys, vals []int64, parts int) [][]entry {
 	n, cores := len(keys), cores()
 	shift := 64 - bits.Len(uint(parts-1))
@@ -126,7 +126,7 @@ func byPart[T any](parts int, body func(part int) []T) [][]T {
 	return out
 }
 
-// whole is the only part of rows that are not split.
+// whole returns rows that are not split, as a single part.
 func whole(keys, vals []int64) [][]entry {
 	rows := make([]entry, len(keys))
 	for i, k := range keys {
@@ -138,7 +138,7 @@ func whole(keys, vals []int64) [][]entry {
 	return [][]entry{rows}
 }
 
-// ofMaps are Go maps: one for all keys, on one core; or one for each part of them.
+// ofMaps uses Go maps: one for all keys, on one core, or one for each part of them.
 func ofMaps(parts int) func(j Job) (Work, error) {
 	return func(j Job) (Work, error) {
 		if j.Does == "join" {
@@ -158,8 +158,8 @@ func ofMaps(parts int) func(j Job) (Work, error) {
 	}
 }
 
-// totals has those of groups. A map has their numbers: one to totals themselves would have two
-// lookups a row, or a pointer each.
+// totals holds the totals of groups. A map has their indexes: a map to totals themselves would need
+// two lookups per row, or a pointer each.
 type totals []total
 
 func (t *totals) create() (id uint32) {
@@ -172,7 +172,7 @@ func (t totals) add(id uint32, val int64) {
 	x.count, x.sum = x.count+1, x.sum+val
 }
 
-// groupColumns is the plain loop.
+// groupColumns groups by a plain loop.
 func groupColumns(j Job) (t totals) {
 	switch j.Does {
 	case "distinct":
@@ -240,8 +240,8 @@ func groupRows(rows []entry, j Job) (t totals) {
 	return t
 }
 
-// ofWords returns the number of the group of a row. The map copies words: a program that reads a
-// file has them only until it reads on.
+// ofWords returns the group number of a row. The map copies words: a program that reads a file has
+// them only until it reads on.
 func (t *totals) ofWords(ids map[[2]string]uint32, words []*text, row int) uint32 {
 	a, b := words[0].at(row), words[1].at(row)
 	id, ok := ids[[2]string{string(a), string(b)}] // does not allocate
@@ -252,7 +252,7 @@ func (t *totals) ofWords(ids map[[2]string]uint32, words []*text, row int) uint3
 	return id
 }
 
-// lineSet has copies of lines.
+// lineSet holds copies of lines.
 type lineSet map[string]struct{}
 
 func (s lineSet) add(line []byte) {
@@ -261,7 +261,7 @@ func (s lineSet) add(line []byte) {
 	}
 }
 
-// hashes are those of rows of strings, computed by all cores.
+// hashes returns the hashes of rows of strings, computed on all cores.
 func hashes(texts []*text) []int64 {
 	seed, out, n := maphash.MakeSeed(), make([]int64, texts[0].len()), cores()
 	var all sync.WaitGroup
@@ -278,7 +278,7 @@ func hashes(texts []*text) []int64 {
 	return out
 }
 
-// joinMaps has the numbers of the right rows of each key in a list.
+// joinMaps stores the numbers of the right rows of each key in a list.
 func joinMaps(j Job, parts int) [][]pair {
 	left, right := whole(j.Left, nil), whole(j.Right, nil)
 	if parts > 1 {

@@ -13,41 +13,41 @@ import (
 	"github.com/weftgo/weft/lab/internal/command"
 )
 
-// Result is what all peers must agree in, whatever the order of what they find.
+// Result is what all peers must agree on, in any order of their results.
 type Result struct {
-	Rows    int // groups, keys or pairs
+	Rows    int // number of groups, keys or pairs
 	A, B, C uint64
 }
 
-// Peer does jobs.
+// Peer is an implementation of jobs.
 type Peer struct {
 	Name string
-	// Rival is set for those that the best of is compared with weft.
+	// Rival marks the peers among which the best is compared with weft.
 	Rival bool
 	// Skip returns why the peer is absent, or "". Nil: it never is.
 	Skip func() string
-	// Load gets columns to where the peer works on them, and returns what does the job with them.
+	// Load loads columns into the peer, and returns the work that does the job with them.
 	Load func(j Job) (Work, error)
 }
 
-// Work is a job of a peer that has been loaded.
+// Work is a loaded job of a peer.
 type Work struct {
-	// Run does the job, which is what takes the time, and leaves its result in memory.
+	// Run does the job, the timed part, and leaves its result in memory.
 	Run func() error
-	// Result tells what that is, and forgets it.
+	// Result returns that result, and drops it.
 	Result func() (Result, error)
 	Close  func() error
-	PID    int // of the process that has the tables; 0: this one
+	PID    int // of the process with the tables; 0: this one
 }
 
-// Measured is what a process prints that did a job.
+// Measured is the output of a process that did a job.
 type Measured struct {
 	TimesMS []float64
 	Peak    int64 // bytes
 	Result  Result
 }
 
-// Row is one peer at one job.
+// Row is the result of one peer at one job.
 type Row struct {
 	Job     string `json:"job"`
 	N       int    `json:"n"`
@@ -55,18 +55,19 @@ type Row struct {
 	Cores   int    `json:"cores"`
 	Peer    string `json:"peer"`
 	Skipped string `json:"skipped,omitempty"`
-	// The milliseconds of all runs in their order, of the first, the median and the maximum.
+	// The milliseconds of all runs in order, of the first, the median and the maximum.
 	TimesMS  []float64 `json:"times_ms,omitempty"`
 	FirstMS  float64   `json:"first_ms,omitempty"`
 	MedianMS float64   `json:"median_ms,omitempty"`
 	MaxMS    float64   `json:"max_ms,omitempty"`
-	Peak     int64     `json:"peak_bytes,omitempty"` // above what the loaded rows took
-	// Of weft's row: the least first run and the least median of its rivals by weft's.
+	Peak     int64     `json:"peak_bytes,omitempty"` // in addition to the loaded rows
+	// In weft's row: the fastest first run and the smallest median of its rivals, relative to
+	// weft's.
 	First  float64 `json:"best_rival_first,omitempty"`
 	Median float64 `json:"best_rival_median,omitempty"`
 }
 
-// Compare has peers do a job, each in the process that it starts, and compares their results.
+// Compare runs a job with peers, each in a process that it starts, and compares their results.
 func Compare(j Job, peers []Peer, cores int,
 	process func(Peer) (Measured, error)) (rows []Row, err error) {
 	var want *Result
@@ -108,7 +109,7 @@ func Compare(j Job, peers []Peer, cores int,
 	return rows, nil
 }
 
-// measure does a job in this process and prints what it took.
+// measure does a job in this process and prints its measurements.
 func measure(out io.Writer, j Job, peer string, runs int) error {
 	peers := Peers()
 	i := slices.IndexFunc(peers, func(p Peer) bool { return p.Name == peer })
@@ -133,7 +134,7 @@ func (w *Work) measure(runs int) (m Measured, err error) {
 	if pid == 0 {
 		pid = os.Getpid()
 	}
-	debug.FreeOSMemory() // what loading left is no memory that the first run finds
+	debug.FreeOSMemory() // the first run must not find memory left over from loading
 	if err := command.ResetPeak(pid); err != nil {
 		return m, err
 	}

@@ -16,8 +16,8 @@ import (
 //go:embed polars.js
 var polarsScript string
 
-// polars is a library of tables in Rust, in a process of node. It has two engines, and each is the
-// faster one at some jobs.
+// polars returns a table library in Rust, in a process of node. It has two engines, and each is
+// faster at some jobs.
 func polars(name, engine string) Peer {
 	load := func(j Job) (Work, error) { return ofPolars(j, engine) }
 	return Peer{Name: name, Rival: true, Load: load, Skip: func() string {
@@ -31,7 +31,7 @@ func polars(name, engine string) Peer {
 	}}
 }
 
-// ofPolars starts a process of node that reads columns from files and then does what it is asked.
+// ofPolars starts a process of node that reads columns from files and then runs the requested jobs.
 func ofPolars(j Job, engine string) (w Work, err error) {
 	dir, err := os.MkdirTemp("", "jobs")
 	if err != nil {
@@ -83,7 +83,7 @@ func ofPolars(j Job, engine string) (w Work, err error) {
 	return w, err
 }
 
-// writeColumns writes the columns of a job to files, whose names begin with that of a table.
+// writeColumns writes the columns of a job to files with names that begin with that of a table.
 func writeColumns(dir string, j Job) (names []string, err error) {
 	write := func(name string, data func(io.Writer) error) {
 		f, ferr := os.Create(filepath.Join(dir, name))

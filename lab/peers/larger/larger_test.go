@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Under a limit, weft has the results that it has without.
+// Under a limit, weft has the same results as without.
 func TestJobs(t *testing.T) {
 	for _, job := range []string{"group", "distinct", "join"} {
 		for _, skew := range []string{"uniform", "half", "zipf"} {

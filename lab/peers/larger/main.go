@@ -1,14 +1,14 @@
-// Command larger runs jobs whose state exceeds a limit of memory, with weft and with DuckDB, each
+// Command larger runs jobs with state that exceeds a memory limit, with weft and with DuckDB, each
 // in a process of its own, one after another:
 //
 //	GOWORK=off CGO_ENABLED=1 go run -tags duckdb ./peers/larger
 //	GOWORK=off go run ./peers/larger -job join -rows 100000000 -keys 20000000 -memory 512000000
 //
-// Rows are computed by both peers as they go: row i has a key of a multiplicative hash of i, and a
-// value. group is SELECT key, COUNT(*), SUM(value) GROUP BY key, distinct is SELECT DISTINCT key,
-// and join is an inner join with a table that has each key once. Results are counted and added up
-// as they come, and compared. Memory is the high-water mark of the process, less that of the same
-// process with one row.
+// Both peers compute rows on the fly: row i has a value and a key from a multiplicative hash of i.
+// group is SELECT key, COUNT(*), SUM(value) GROUP BY key, distinct is SELECT DISTINCT key, and join
+// is an inner join with a table that has each key once. Results are counted and added up as they
+// arrive, and compared. Memory is the high-water mark of the process, less that of the same process
+// with one row.
 package main
 
 import (
@@ -30,14 +30,14 @@ func main() { command.Main("larger", run) }
 // task is one job of one peer.
 type task struct {
 	Job    string
-	Skew   string // uniform, half: one key has half of all rows, or zipf: of exponent 1
+	Skew   string // uniform; half: one key has half of all rows; or zipf, with exponent 1
 	Rows   int64
 	Keys   int64
 	Memory int64 // bytes; 0: no limit
 	Dir    string
 }
 
-// result is what a process prints.
+// result is the output of a process.
 type result struct {
 	Rows, Sum int64 // of the result
 	Seconds   float64
@@ -45,7 +45,7 @@ type result struct {
 	Spilled   int64 // bytes
 }
 
-// peers run a task. Those that are not built in are absent.
+// peers run a task. Peers that are not built in are absent.
 var peers = map[string]func(task) (result, error){"weft": runWeft}
 
 func run(args []string, stdout, stderr io.Writer) error {
@@ -92,7 +92,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 	return w.Flush()
 }
 
-// measure runs a task in a process, and one row in another.
+// measure runs a task in one process, and one row in another.
 func measure(w io.Writer, t task, peer string) error {
 	one := t
 	one.Rows, one.Keys = 1, 1
@@ -118,7 +118,7 @@ func spawn(t task, peer string) (r result, err error) {
 		"-peer", peer, "-rows", n(t.Rows), "-keys", n(t.Keys), "-memory", n(t.Memory)}, nil, &r)
 }
 
-// finish fills in what the process took.
+// finish sets the resource usage of the process.
 func (r *result) finish(start time.Time) (err error) {
 	r.Seconds = time.Since(start).Seconds()
 	r.Peak, err = command.Memory(os.Getpid(), "VmHWM")

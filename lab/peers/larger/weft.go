@@ -20,7 +20,7 @@ const batchRows = 1 << 16
 // multiplier is that of the hash of a row's number, modulo 2^32.
 const multiplier = 2654435761
 
-// index returns which of the keys row i has.
+// index returns the index of the key of row i.
 func (t *task) index(i int64) int64 {
 	x := i * multiplier % (1 << 32)
 	switch {
@@ -32,7 +32,7 @@ func (t *task) index(i int64) int64 {
 	return x % t.Keys
 }
 
-// batches passes rows lo to n-1 as columns of keys and values, which f must not keep.
+// batches passes rows lo to n-1 as columns of keys and values, which f must not retain.
 func batches(dev device.Host, n int64, key func(i int64) int64,
 	f func(keys, values []column.Column) error) error {
 	keys, values := make([]int64, batchRows), make([]int64, batchRows)

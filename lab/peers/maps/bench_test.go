@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Every peer must answer rightly before its times mean anything.
+// Every peer must return correct results before its times mean anything.
 func TestPeersAnswerRightly(t *testing.T) {
 	b := newBatch(10_000, 3)
 	for _, p := range Peers() {
@@ -101,7 +101,7 @@ func TestOutput(t *testing.T) {
 // BenchmarkPeers is the same comparison for benchstat: ns/op is per key.
 func BenchmarkPeers(b *testing.B) {
 	for _, n := range []int{1_000_000, 10_000_000} {
-		var keys *batch // made when the first benchmark of its size is run
+		var keys *batch // made when the first benchmark of its size runs
 		for _, cores := range []int{1, allCores()} {
 			for _, p := range Peers() {
 				name := func(op string) string {

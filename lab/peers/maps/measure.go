@@ -10,29 +10,29 @@ import (
 	"github.com/weftgo/weft/lab/internal/command"
 )
 
-// Row is one peer at one size with one number of cores.
+// Row is the result of one peer at one size with one number of cores.
 type Row struct {
 	Peer  string `json:"peer"`
 	N     int    `json:"n"`
 	Cores int    `json:"cores"`
-	// InsertNS, HitNS and MissNS are wall nanoseconds per operation, all
-	// cores together. InsertNS is one core's where the peer has one writer.
+	// InsertNS, HitNS and MissNS are wall nanoseconds per operation, all cores together. InsertNS
+	// is one core's if the peer has one writer.
 	InsertNS float64 `json:"insert_ns"`
 	HitNS    float64 `json:"hit_ns"`
 	MissNS   float64 `json:"miss_ns"`
-	// BytesPerEntry counts the heap and memory outside of it.
+	// BytesPerEntry counts memory on the heap and outside of it.
 	BytesPerEntry float64 `json:"bytes_per_entry"`
-	// GCMS is how long a garbage collection takes with the map alive, beyond
-	// one without it, in milliseconds.
+	// GCMS is the time of a garbage collection with the map alive, in addition to one without it,
+	// in milliseconds.
 	GCMS float64 `json:"gc_ms"`
-	// Speedups are the builtin map's time over this one's, for the same n and
-	// cores; above 1 is faster.
+	// Speedups are the builtin map's time divided by this one's, for the same n and cores; above 1
+	// is faster.
 	InsertSpeedup float64 `json:"insert_speedup"`
 	HitSpeedup    float64 `json:"hit_speedup"`
 	MissSpeedup   float64 `json:"miss_speedup"`
 }
 
-// batch is the keys that all peers see.
+// batch holds the keys of all peers.
 type batch struct {
 	keys, vals, hits, misses, out []uint64
 	found                         []bool
@@ -83,8 +83,7 @@ func Measure(p Peer, b *batch, cores, runs int) (Row, error) {
 	}, nil
 }
 
-// run times inserting, hits and misses in nanoseconds per operation and checks
-// the answers.
+// run times inserting, hits and misses in nanoseconds per operation and checks the results.
 func (p Peer) run(m Map, b *batch, cores int) (times [3]float64, err error) {
 	n := len(b.keys)
 	perOp := func(start time.Time) float64 { return float64(time.Since(start).Nanoseconds()) / float64(n) }
@@ -116,10 +115,9 @@ func (p Peer) run(m Map, b *batch, cores int) (times [3]float64, err error) {
 	return times, nil
 }
 
-// collect is the live heap in bytes and how long a collection takes that finds
-// no garbage.
+// collect returns the live heap in bytes and the time of a collection without garbage.
 func collect() (live uint64, took time.Duration) {
-	runtime.GC() // what earlier work left behind
+	runtime.GC() // collects the garbage of earlier work
 	start := time.Now()
 	runtime.GC()
 	took = time.Since(start)
@@ -128,8 +126,7 @@ func collect() (live uint64, took time.Duration) {
 	return stats.HeapAlloc, took
 }
 
-// compare fills in the speedups, relative to the first peer's row of the same
-// size and cores.
+// compare sets the speedups, relative to the first peer's row of the same size and cores.
 func compare(rows []Row) {
 	for i := range rows {
 		base := slices.IndexFunc(rows, func(r Row) bool {

@@ -13,14 +13,13 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// Map is what is compared: uint64 to uint64, in batches.
+// Map is a compared map: uint64 to uint64, in batches.
 type Map interface {
-	// Put inserts pairs. Concurrent calls only if the peer says so.
+	// Put inserts pairs. It may be called concurrently unless the peer has OneWriter.
 	Put(keys, vals []uint64) error
-	// Get looks keys up into vals and found. Concurrent calls are fine.
+	// Get looks up keys into vals and found. It may be called concurrently.
 	Get(keys, vals []uint64, found []bool) (hits int, err error)
-	// OffHeap is the size in bytes of memory the garbage collector doesn't
-	// know of.
+	// OffHeap returns the size in bytes of memory outside of the garbage-collected heap.
 	OffHeap() (int, error)
 	Close() error
 }
@@ -28,16 +27,16 @@ type Map interface {
 // Peer is a kind of map.
 type Peer struct {
 	Name string
-	// New makes one with room for n pairs, to be used by that many cores.
+	// New makes a map with capacity for n pairs, to be used by a number of cores.
 	New func(n, cores int) (Map, error)
-	// Batched: the map spreads a batch over the cores by itself. The others
-	// are called by a goroutine per core, with a part of the batch each.
+	// Batched means that the map spreads a batch over the cores itself. Others are called by one
+	// goroutine per core, with a part of the batch each.
 	Batched bool
-	// OneWriter: Put must not be called from several goroutines.
+	// OneWriter means that Put must not be called from several goroutines.
 	OneWriter bool
 }
 
-// Peers are the maps compared; the first is what the ratios refer to.
+// Peers returns the compared maps. Ratios refer to the first.
 func Peers() []Peer {
 	return []Peer{
 		{Name: "builtin map", New: func(n, _ int) (Map, error) { return builtin(make(map[uint64]uint64, n)), nil }, OneWriter: true},
@@ -51,13 +50,13 @@ func Peers() []Peer {
 	}
 }
 
-// onHeap is embedded by maps whose memory is all the garbage collector's.
+// onHeap is embedded by maps with all of their memory on the garbage-collected heap.
 type onHeap struct{}
 
 func (onHeap) OffHeap() (int, error) { return 0, nil }
 func (onHeap) Close() error          { return nil }
 
-// lookUp fills vals and found from a lookup of one key.
+// lookUp fills vals and found by lookups of one key each.
 func lookUp(keys, vals []uint64, found []bool, get func(uint64) (uint64, bool)) (hits int) {
 	for i, k := range keys {
 		vals[i], found[i] = get(k)
@@ -77,8 +76,8 @@ func (m builtin) Put(keys, vals []uint64) error {
 	return nil
 }
 
-// Get is written out: a call per key would be a fifth of the time of this
-// map's lookup, and it is the one that all others are compared with.
+// Get is written out: a call per key would be a fifth of the time of a lookup, and all others are
+// compared with this map.
 func (m builtin) Get(keys, vals []uint64, found []bool) (hits int, err error) {
 	for i, k := range keys {
 		v, ok := m[k]
@@ -93,8 +92,7 @@ func (m builtin) Get(keys, vals []uint64, found []bool) (hits int, err error) {
 func (builtin) OffHeap() (int, error) { return 0, nil }
 func (builtin) Close() error          { return nil }
 
-// weftMap is weft's table on the CPU, with its default load and all defaults
-// but the size.
+// weftMap is weft's table on the CPU, with all defaults except the size.
 type weftMap struct {
 	dev *cpu.Device
 	m   *linear.Map[uint64, uint64]
@@ -134,7 +132,7 @@ type sharded struct {
 	shards [256]struct {
 		sync.RWMutex
 		m map[uint64]uint64
-		_ [64]byte // neighbours' locks on other cache lines
+		_ [64]byte // puts neighboring locks on different cache lines
 	}
 }
 
@@ -146,7 +144,7 @@ func newSharded(n, _ int) (Map, error) {
 	return s, nil
 }
 
-// shard picks by the high byte of a multiplicative hash.
+// shard returns the high byte of a multiplicative hash.
 func shard(k uint64) int { return int(k * 0x9e3779b97f4a7c15 >> 56) }
 
 func (s *sharded) Put(keys, vals []uint64) error {
@@ -223,7 +221,7 @@ func (s swissMap) Get(keys, vals []uint64, found []bool) (int, error) {
 func (swissMap) OffHeap() (int, error) { return 0, nil }
 func (s swissMap) Close() error        { s.m.Close(); return nil }
 
-// put and get spread a batch over the cores as the peer wants it.
+// put and get spread a batch over the cores as the peer requires.
 func (p Peer) put(m Map, cores int, keys, vals []uint64) error {
 	if p.Batched || p.OneWriter {
 		cores = 1
@@ -260,5 +258,5 @@ func spread(parts, n int, body func(lo, hi int) error) error {
 	return errors.Join(errs...)
 }
 
-// allCores is how many cores there are to use.
+// allCores returns the number of cores to use.
 func allCores() int { return runtime.GOMAXPROCS(0) }

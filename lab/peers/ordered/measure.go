@@ -10,14 +10,14 @@ import (
 	"github.com/weftgo/weft/internal/workload"
 )
 
-// mixedBatch is the number of operations of a mixed batch: half lookups, a quarter each
+// mixedBatch is the number of operations of a mixed batch: half lookups, and a quarter each
 // insertions of new keys and deletions.
 const mixedBatch = 1 << 20
 
 // scanLength is the number of pairs of a range.
 const scanLength = 32
 
-// data is what all maps see.
+// data is the input of all maps.
 type data struct {
 	keys, sorted, vals  []uint64
 	hits, misses, fresh []uint64
@@ -38,7 +38,7 @@ func newData(n int, seed uint64) *data {
 	return d
 }
 
-// operation is something that is measured: count operations, whose answer all maps agree on.
+// operation is a measured series of count operations. All maps must agree on its result.
 type operation struct {
 	name  string
 	count func(*data) int
@@ -101,8 +101,8 @@ func measure(n, runs int, seed uint64) (rows []row, err error) {
 	return rows, nil
 }
 
-// cpuTime is how long the process has run, on one core: other processes of the machine take
-// nothing from it but cache and bandwidth.
+// cpuTime returns the CPU time of the process, on one core. Other processes of the machine affect
+// it only through cache and bandwidth.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -111,7 +111,7 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// another closes a map, if there is one, and makes an empty one.
+// another closes a map, if it is open, and makes an empty one.
 func another(t tree, m peer) (tree, error) {
 	if t != nil {
 		if err := t.close(); err != nil {

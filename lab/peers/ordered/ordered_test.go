@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// All maps agree, and what is printed has a row for each operation.
+// All maps agree, and the output has a row for each operation.
 func TestOrdered(t *testing.T) {
 	var out bytes.Buffer
 	if err := run([]string{"-n", "20000", "-runs", "1", "-json"}, &out, &out); err != nil {

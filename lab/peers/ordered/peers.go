@@ -14,14 +14,14 @@ import (
 	"github.com/weftgo/weft/ordered"
 )
 
-// tree is an ordered map from uint64 to uint64. What methods return adds up what was found.
+// tree is an ordered map from uint64 to uint64. Methods return a sum over their results.
 type tree interface {
 	// load inserts pairs into an empty map.
 	load(keys, vals []uint64, sorted bool) (uint64, error)
 	get(keys []uint64) (uint64, error)
 	// scan reads the pairs from each key on, scanLength of each.
 	scan(from []uint64) (uint64, error)
-	// mixed runs mixedBatch operations: of each four, two look keys of there up, one inserts
+	// mixed runs mixedBatch operations. Of each four, two look up keys of there, one inserts a key
 	// of fresh, and one deletes.
 	mixed(there, fresh []uint64) (uint64, error)
 	close() error
@@ -33,10 +33,10 @@ type peer struct {
 	open func() (tree, error)
 }
 
-// ours is how many of the maps are weft's.
+// ours is the number of weft's maps.
 const ours = 2
 
-// maps are the maps compared, weft's first.
+// maps are the compared maps, weft's first.
 var maps = []peer{
 	{"weft ordered", openOrdered},
 	{"weft btree", openBTree},
@@ -44,7 +44,7 @@ var maps = []peer{
 	{"google/btree", func() (tree, error) { return googleTree{google.NewG(64, lessPair)}, nil }},
 }
 
-// step is operation i of a mixed batch: its kind and key.
+// step returns operation i of a mixed batch: its kind and key.
 func step(i int, there, fresh []uint64) (weft.OpKind, uint64) {
 	switch i % 4 {
 	case 1:
