@@ -1,39 +1,39 @@
-// Kernels of package alloc: batches of units, and one that is a test.
+// Kernels of package alloc: batches of units, and one kernel that is a test.
 #include "weft/alloc.cuh"
 #include "weft/shared.cuh"
 
 namespace weft::units {
 
-constexpr int kBlock = 256;  // threads of every block
+constexpr int kBlock = 256;  // per block
 
 struct AllocateParams {
   Allocator alloc;
   uint32_t* units;
-  uint32_t* missing;  // added to
+  uint32_t* missing;  // incremented
   uint64_t n;
-  uint32_t single;  // one unit per call of allocate, as a slab list asks for them
+  uint32_t single;  // one unit per call of allocate, as a slab list calls it
   uint32_t unused;
 };
 struct ReleaseParams {
   Allocator alloc;
   const uint32_t* units;
-  uint32_t* invalid;  // added to
+  uint32_t* invalid;  // incremented
   uint64_t n;
 };
 struct UsedParams {
   Allocator alloc;
-  uint64_t* used;  // added to
+  uint64_t* used;  // incremented
 };
 struct ChurnParams {
   Allocator alloc;
-  uint64_t* allocated;  // added to, as are the others
+  uint64_t* allocated;  // incremented, as are the others
   uint32_t* missing;
-  uint32_t* wrong;  // units handed out twice or changed by others
+  uint32_t* wrong;  // units allocated twice or changed by others
   uint32_t rounds;
   uint32_t seed;
 };
 
-// allocate_units fills an array with addresses, kNoUnit where there was none.
+// allocate_units fills an array with addresses, or kNoUnit where none was found.
 __device__ __forceinline__ void allocate_units(const AllocateParams& p) {
   Resident resident;
   uint64_t i = thread_index();
@@ -69,7 +69,7 @@ __device__ __forceinline__ void used_units(const UsedParams& p) {
   if (n != 0) add_relaxed(p.used, n);
 }
 
-// Weak accesses of a unit's first word, each of which is made.
+// Weak accesses of a unit's first word. volatile keeps each of them.
 __device__ __forceinline__ uint32_t signature(const uint32_t* unit) {
   uint32_t v;
   asm volatile("ld.global.b32 %0, [%1];" : "=r"(v) : "l"(unit) : "memory");
@@ -79,10 +79,9 @@ __device__ __forceinline__ void sign(uint32_t* unit, uint32_t v) {
   asm volatile("st.global.b32 [%0], %1;" ::"l"(unit), "r"(v) : "memory");
 }
 
-// churn allocates and releases at random, one unit per lane at a time, and
-// signs each unit to notice when it is not the only owner. Fences alone order
-// what the owners of a unit write there one after another; these are weak
-// stores, so that the simulator reports a race where an order is missing.
+// churn allocates and releases at random, one unit per lane at a time. It signs each unit to detect
+// other owners. Only fences order the writes of successive owners of a unit. They are weak stores,
+// so the simulator reports a race if an order is missing.
 __device__ __forceinline__ void churn(const ChurnParams& p) {
   Resident resident;
   uint32_t me = uint32_t(thread_index()), held = kNoUnit, wrong = 0, missing = 0;

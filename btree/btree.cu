@@ -1,5 +1,5 @@
-// Kernels of package btree: an ordered map in a B-link tree. layout.go has the layout and the
-// protocol, weft/btree_node.cuh how nodes are read and weft/btree_change.cuh how they change.
+// Kernels of package btree, an ordered map in a B-link tree. layout.go describes the layout and the
+// protocol, weft/btree_node.cuh how nodes are read, weft/btree_change.cuh how they change.
 #include "change.cuh"
 #include "get.cuh"
 #include "together.cuh"
@@ -28,7 +28,7 @@ struct SizesParams {
   uint64_t n;
 };
 
-// sizes are the numbers of pairs of leaves in order, and zero behind the last.
+// sizes writes the number of pairs of each leaf in order, and zero after the last leaf.
 template <class S>
 __device__ __forceinline__ void sizes(const SizesParams& p) {
   const uint32_t count = *p.count;
@@ -39,21 +39,21 @@ __device__ __forceinline__ void sizes(const SizesParams& p) {
 struct PlaceParams {
   Tree tree;
   Order order;
-  const void* lo;  // keys
-  const void* hi;  // of ranges
-  void* keys;      // may be null, as what follows
+  const void* lo;  // keys, or the lower ends of ranges
+  const void* hi;  // upper ends of ranges
+  void* keys;      // may be null, as may those that follow
   void* vals;
   uint8_t* ok;
-  uint64_t* ranks;   // read by kSelect
-  uint32_t* counts;  // of ranges
-  uint64_t* hits;    // added to
+  uint64_t* ranks;   // output of kRank, input of kSelect
+  uint32_t* counts;  // pairs of each range
+  uint64_t* hits;    // incremented
   uint64_t n;
   Bounds bounds;
   uint32_t kind;
   uint32_t unused;
 };
 
-// places answers questions for ranks, counts and places, a thread each.
+// places answers Rank, Count and Select, one row per thread.
 template <class S, class K, class V>
 __device__ __forceinline__ void places(const PlaceParams& p) {
   uint32_t hits = 0;
@@ -88,18 +88,18 @@ struct RowsParams {
   Order order;
   const void* lo;
   const void* hi;
-  const uint64_t* offsets;  // where rows begin
+  const uint64_t* offsets;  // first row of each range
   void* keys;
   void* vals;
   uint32_t* found;  // may be null
   uint64_t n;
-  uint64_t first, limit;  // rows to be written
+  uint64_t first, limit;  // rows to write: [first, limit)
   Bounds bounds;
 };
 
-constexpr uint32_t kRowLanes = 8;  // that copy the pairs of a range
+constexpr uint32_t kRowLanes = 8;  // lanes that copy the pairs of a range
 
-// rows writes the pairs of ranges one range behind the other.
+// rows writes the pairs of all ranges, one range after the other.
 template <class S, class K, class V>
 __device__ __forceinline__ void rows(const RowsParams& p) {
   for (uint64_t i = thread_index() / kRowLanes; i < p.n; i += threads_in_grid() / kRowLanes) {
@@ -126,7 +126,7 @@ struct CopyParams {
   uint32_t unused;
 };
 
-// copy_pairs copies n pairs from a place on, or backward before it.
+// copy_pairs copies n pairs, forward from position from or backward before it.
 template <class S, class K, class V>
 __device__ __forceinline__ void copy_pairs(const CopyParams& p) {
   for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
@@ -142,14 +142,14 @@ __device__ __forceinline__ void copy_pairs(const CopyParams& p) {
 
 struct SettleParams {
   const uint32_t* order;   // rows of the batch, sorted by key
-  const uint32_t* starts;  // of each key's rows in order, and the end
-  const uint32_t* count;   // of different keys
+  const uint32_t* starts;  // first row of each key, and the end
+  const uint32_t* count;   // number of different keys
   const void* vals;
   const uint8_t* kinds;
   void* out;
   uint8_t* ok;
-  void* entry_vals;      // of each key: in, unless blind, what it has; out, what it will have
-  const uint8_t* there;  // whether it has; null: nobody has looked
+  void* entry_vals;      // by key; in, unless blind: its value; out: its new value
+  const uint8_t* there;  // whether the tree has the key; null: it has not been searched
   uint8_t* states;       // State
   uint32_t n;
   uint32_t kind;
@@ -157,7 +157,7 @@ struct SettleParams {
   uint32_t unused;
 };
 
-// settle runs the operations of each key in their order, a key per thread.
+// settle runs the operations of each key in batch order, one key per thread.
 template <class V>
 __device__ __forceinline__ void settle(const SettleParams& p) {
   const uint32_t count = *p.count;
@@ -171,7 +171,7 @@ __device__ __forceinline__ void settle(const SettleParams& p) {
   }
 }
 
-// change does the operations of a batch that are left, a tile each.
+// change runs the operations of a batch that are left, one per tile.
 template <class S, class K, class V>
 __device__ __forceinline__ void change(const ChangeParams& p) {
   constexpr uint32_t lanes = Shape<S>::kLanes;
@@ -181,7 +181,7 @@ __device__ __forceinline__ void change(const ChangeParams& p) {
   finish(w);
 }
 
-// keep takes pairs out of their leaves, a leaf per thread. Lookups may be under way.
+// keep removes pairs from their leaves, one leaf per thread. Lookups may be under way.
 template <class S>
 __device__ __forceinline__ void keep(const KeepParams& p) {
   const uint32_t leaves = *p.order.count;
@@ -213,25 +213,26 @@ __device__ __forceinline__ void keep(const KeepParams& p) {
 
 struct BulkParams {
   Tree to;
-  const void* keys;  // different ones, ascending
+  const void* keys;  // distinct, ascending
   const void* vals;
-  const uint32_t* count;  // of them, at least one
-  uint64_t fill;          // slots of a node that are used
-  // Where vals has several for a key: where those of each begin, and which one counts, 1 for the last, 0 for the first. null: one for each.
+  const uint32_t* count;  // number of keys, at least one
+  uint64_t fill;          // slots to use in each node
+  // If vals has several values per key: the first row of each key, and the value that counts (1:
+  // the last, 0: the first). null: one value per key.
   const uint32_t* starts;
   uint64_t last;
 };
 
-// Levels is how a tree that is laid out at once is made: its nodes lie level by level behind the root.
+// Levels describes one level of a tree laid out at once. Nodes follow the root level by level.
 struct Levels {
-  uint64_t size, first;  // of a level: nodes, and the number of the first
+  uint64_t size, first;  // of the level: number of nodes, number of the first node
   uint64_t span;         // pairs below a node
   uint32_t level;
 };
 
-constexpr uint32_t kBulkLanes = 16;  // of a node: a slot each, and its header
+constexpr uint32_t kBulkLanes = 16;  // per node: one for each slot and one for the header
 
-// bulk writes a tree of pairs. Every node knows by its number what belongs into it.
+// bulk writes a tree of pairs. The content of a node follows from its number.
 template <class S, class K, class V>
 __device__ __forceinline__ void bulk(const BulkParams& p) {
   using Key = typename S::Key;
@@ -243,7 +244,8 @@ __device__ __forceinline__ void bulk(const BulkParams& p) {
   if (n <= p.fill) nodes++;  // a root and a leaf
   for (uint64_t id = thread_index() / kBulkLanes; id < nodes; id += threads_in_grid() / kBulkLanes) {
     Levels at{leaves, 1, p.fill, 0};
-    uint64_t below = 0, below_first = 0, child = 1;  // of the level below: nodes, the first, pairs below each
+    // level below: nodes, number of the first, pairs below each
+    uint64_t below = 0, below_first = 0, child = 1;
     while (id == 0 ? at.size > 1 || at.level == 0 : id >= at.first + at.size) {
       below = at.size, below_first = at.first, child = at.span;
       at = {(at.size + p.fill - 1) / p.fill, at.first + at.size, at.span * p.fill, at.level + 1};
@@ -271,11 +273,11 @@ __device__ __forceinline__ void bulk(const BulkParams& p) {
 
 struct SweepParams {
   Tree tree;
-  uint32_t* freed;  // room for all that are dead or free
-  uint32_t* count;  // zero
+  uint32_t* freed;  // capacity for all dead and free nodes
+  uint32_t* count;  // zero at first
 };
 
-// sweep makes dead nodes free, and lists all that are. No reader is under way.
+// sweep makes dead nodes free and lists all free nodes. No reader is under way.
 template <class S>
 __device__ __forceinline__ void sweep(const SweepParams& p) {
   const uint32_t n = given(p.tree);
@@ -322,7 +324,8 @@ WEFT_KERNEL(btree_together, 4)(ChangeParams p) { together<S, K, V>(p); }
 WEFT_KERNEL(btree_adopt, 4)(AdoptParams p) { adopt<S, V>(p); }
 WEFT_KERNEL(btree_change, 2)(ChangeParams p) { weft::btree::change<S, K, V>(p); }
 WEFT_KERNEL(btree_keep, 4)(KeepParams p) { keep<S>(p); }
-// Eight blocks write nodes of 32-bit pairs in 0.87 of the time of four (H200; lab/results/2026-11-26-h200/btree-builds.txt); of 64 bits that was not tried.
+// With eight blocks, writing nodes of 32-bit pairs takes 0.87 of the time of four (H200;
+// lab/results/2026-11-26-h200/btree-builds.txt). For 64 bits that was not tried.
 WEFT_KERNEL(btree_bulk, sizeof(S::Word) == 8 ? 8 : 4)(BulkParams p) { bulk<S, K, V>(p); }
 WEFT_KERNEL(btree_sweep, 4)(SweepParams p) { sweep<S>(p); }
 WEFT_KERNEL(btree_swept, 1)(SweepParams p) {
@@ -331,7 +334,7 @@ WEFT_KERNEL(btree_swept, 1)(SweepParams p) {
   const uint32_t n = given(p.tree);
   *c = {c->counters, n, *p.count, 0, 0};
 }
-// What kernels of users have done is counted when they are done.
+// The changes of users' kernels are counted when the kernels are done.
 WEFT_KERNEL(btree_account, 1)(AccountParams p) {
   if (thread_index() == 0) settle(p.control->counters, *p.account);
 }

@@ -1,5 +1,6 @@
-// Kernels of trees with versions: what leaves were, kept for snapshots, and read. weft/btree_past.cuh has how.
-// Lookups of the present are those of btree.cu, and where kernels take snapshots nearly so.
+// Kernels of trees with versions: they keep what leaves were for snapshots, and read it.
+// weft/btree_past.cuh describes how. Lookups of the present are those of btree.cu. If kernels take
+// snapshots they differ slightly (now_get).
 #include "change.cuh"
 #include "get.cuh"
 #include "together.cuh"
@@ -17,15 +18,15 @@ struct ThenGetParams {
   Past past;
   uint64_t time;  // kAlways: the present
   const void* keys;
-  void* vals;  // may be null, as what follows
+  void* vals;  // may be null, as may those that follow
   uint8_t* found;
-  uint64_t* hits;         // added to
-  const uint32_t* count;  // of keys, if it is not n
+  uint64_t* hits;         // incremented
+  const uint32_t* count;  // number of keys; null: n
   uint64_t n;
-  uint64_t answer;  // vals and found are those of a batch of PutNews that has been run
+  uint64_t answer;  // vals and found hold the results of a batch of PutNews that has run
 };
 
-// then_get looks keys up, each by a tile.
+// then_get looks up keys as of a time, one per tile.
 template <class S, class K, class V>
 __device__ __forceinline__ void then_get(const ThenGetParams& p) {
   constexpr uint32_t lanes = Shape<S>::kLanes;
@@ -52,8 +53,8 @@ struct NowGetParams {
   Past past;
 };
 
-// now_get looks keys up in the present. A leaf that has a latch may have been written without a time, which whoever reads it has to set:
-// a snapshot that is taken behind this lookup would not have it else.
+// now_get looks up keys in the present. A latched leaf may have been written without a time, and
+// its reader must set that time. Otherwise a snapshot taken after this lookup would miss the write.
 template <class S, class K, class V>
 __device__ __forceinline__ void now_get(const NowGetParams& p) {
   get<S, K, V>(p.get, [&](const auto& l, uint32_t leaf, uint32_t state) __attribute__((always_inline)) {
@@ -75,7 +76,8 @@ struct ThenCollectParams {
   uint64_t time;
 };
 
-// then is the node that a leaf was at a time, kNone if that was another leaf's. No change is under way.
+// then returns the node that a leaf was at a time, or kNone if that node belongs to another leaf.
+// No change is under way.
 template <class S>
 __device__ __forceinline__ uint32_t then(const Tree& t, const Past& p, uint32_t id, uint64_t time) {
   uint32_t at = id, of = id;
@@ -99,8 +101,8 @@ __device__ __forceinline__ void then_collect(const ThenCollectParams& p) {
 
 // ---- changes -------------------------------------------------------------------
 
-// epoch_rounds has the tiles of a block do run(at) for all numbers below n, a tile each at a time. Where kernels
-// take snapshots the block goes through that in step, so that epochs end.
+// epoch_rounds has the tiles of a block call run(at) for all at < n, one tile each. If kernels take
+// snapshots, the block goes through the rounds in step, so that epochs end.
 template <class S, class T, class Run>
 __device__ __forceinline__ void epoch_rounds(const Tree& t, const Past& p, uint64_t n, T& tile, Run run) {
   constexpr uint32_t lanes = Shape<S>::kLanes;
@@ -120,7 +122,7 @@ struct KeptChangeParams {
   Past past;
 };
 
-// kept_together is together of a tree that snapshots have.
+// kept_together is together for a tree with snapshots.
 template <class S, class K, class V>
 __device__ __forceinline__ void kept_together(const KeptChangeParams& p) {
   __shared__ EpochBags<kBag> bags;
@@ -142,7 +144,7 @@ __device__ __forceinline__ void kept_together(const KeptChangeParams& p) {
   all.past.count();
 }
 
-// wind_up ends the rounds of writers.
+// wind_up ends the rounds of a writer.
 template <class Writer>
 __device__ __forceinline__ void wind_up(Writer& w) {
   if (w.past.outside()) w.leave();
@@ -150,7 +152,7 @@ __device__ __forceinline__ void wind_up(Writer& w) {
   w.past.count();
 }
 
-// kept_change is change of a tree that snapshots have.
+// kept_change is change for a tree with snapshots.
 template <class S, class K, class V>
 __device__ __forceinline__ void kept_change(const KeptChangeParams& p) {
   __shared__ EpochBags<kBag> bags;
@@ -165,7 +167,7 @@ struct KeptKeepParams {
   Past past;
 };
 
-// keep_leaf takes pairs out of leaf number i of the order, by a tile.
+// keep_leaf removes pairs from leaf i of the order. One tile runs it.
 template <class S, class V, class Writer>
 __device__ __forceinline__ void keep_leaf(const KeepParams& p, Writer& w, uint64_t i) {
   const uint64_t first = p.order.before[i], end = p.order.before[i + 1];
@@ -186,7 +188,7 @@ __device__ __forceinline__ void keep_leaf(const KeepParams& p, Writer& w, uint64
   w.write(h, left, was);
 }
 
-// kept_keep is keep of a tree that snapshots have.
+// kept_keep is keep for a tree with snapshots.
 template <class S, class V>
 __device__ __forceinline__ void kept_keep(const KeptKeepParams& p) {
   __shared__ EpochBags<kBag> bags;

@@ -6,29 +6,29 @@
 
 namespace weft::btree {
 
-// State says what is to be done with a key.
+// State is the change to make to a key.
 enum State : uint8_t { kLeave, kStore, kRemove };
 
-constexpr uint32_t kLeftHead = 1 + kLevelMask;  // words before the rows that are left
+constexpr uint32_t kLeftHead = 1 + kLevelMask;  // words before the remaining rows
 
 struct ChangeParams {
   Tree tree;
-  const void* keys;         // different ones, ascending; or those of a batch as it comes
+  const void* keys;         // distinct and ascending, or those of an unordered batch
   const void* vals;
-  const uint8_t* kinds;     // of a batch that is mixed
-  const uint8_t* states;    // State of each key; null: a batch as it comes
-  const uint32_t* count;    // of keys; null: n
-  void* out;                // of a batch as it comes
+  const uint8_t* kinds;     // of a mixed batch
+  const uint8_t* states;    // State of each key; null: an unordered batch
+  const uint32_t* count;    // number of keys; null: n
+  void* out;                // of an unordered batch, as is ok
   uint8_t* ok;
-  uint32_t* left;  // how many rows are left of what tiles do together, numbers of new nodes by level, and these rows
+  uint32_t* left;  // number of rows left by together, number of new nodes by level, then those rows
   void* grown;     // new nodes, see Grown
-  uint32_t* above; // of leaves among these: what may be their parents
+  uint32_t* above; // for each new leaf, a node at or left of its parent
   uint64_t n;
   uint32_t kind;
   uint32_t flags;
 };
 
-// task is what is to be done with key i.
+// task returns the change to make for row i.
 template <class S, class K, class V>
 __device__ __forceinline__ Task<S> task(const ChangeParams& p, uint64_t i, bool mine) {
   Task<S> t{0, 0, kGet, false};
@@ -45,7 +45,7 @@ __device__ __forceinline__ Task<S> task(const ChangeParams& p, uint64_t i, bool 
   return t;
 }
 
-// report tells a batch that comes as it is what has come of an operation.
+// report writes the result of an operation of an unordered batch.
 template <class S, class V>
 __device__ __forceinline__ void report(const ChangeParams& p, uint64_t i, const Task<S>& t) {
   const bool reads = t.kind == kGet || t.kind == kPutNew;
@@ -53,7 +53,7 @@ __device__ __forceinline__ void report(const ChangeParams& p, uint64_t i, const 
   if (p.ok) p.ok[i] = t.kind == kNone ? false : t.kind == kGet || t.kind == kDelete || t.kind == kUpdate ? t.there : !t.there;
 }
 
-// count_added counts the pairs that a tile has added; all lanes of the warp are there.
+// count_added counts the pairs that a tile has added. All lanes of the warp call it.
 template <class T>
 __device__ __forceinline__ void count_added(const Tree& t, const T& tile) {
   const uint64_t added = tile.l.rank == 0 ? uint64_t(int64_t(tile.added)) : 0;
@@ -61,7 +61,7 @@ __device__ __forceinline__ void count_added(const Tree& t, const T& tile) {
   add_up(&control_of(t)->counters.used, added);
 }
 
-// finish gives back what a writer has not used, and counts; all lanes of the warp are there.
+// finish returns the unused nodes of a writer, and counts. All lanes of the warp call it.
 template <class Writer>
 __device__ __forceinline__ void finish(Writer& w) {
   w.done();
@@ -69,7 +69,7 @@ __device__ __forceinline__ void finish(Writer& w) {
   count_added(w.t, w);
 }
 
-// Cut are pairs [from,to) to be left out.
+// Cut is a range [from,to) of pairs to remove.
 struct Cut {
   uint64_t from, to;
 };
@@ -78,7 +78,7 @@ struct KeepParams {
   Tree tree;
   Order order;
   const Cut* gaps;  // in order
-  uint64_t count;   // of gaps, at least one
+  uint64_t count;   // number of gaps, at least one
 };
 
 }  // namespace weft::btree

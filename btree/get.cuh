@@ -7,8 +7,8 @@
 
 namespace weft::btree {
 
-// AllSectors are slots of nodes whose state is read by one lane, while each other one reads a word of its sector of the node: all of a leaf is on
-// its way from memory before anybody waits for it.
+// AllSectors reads the state of a node with one lane while each other lane reads a word of its own
+// sector. So a whole leaf is on its way from memory before any lane waits for it.
 template <class S>
 struct AllSectors : S {};
 
@@ -26,18 +26,19 @@ struct Way<AllSectors<S>> : Way<S> {
 struct GetParams {
   Tree tree;
   const void* keys;
-  void* vals;             // may be null, as what follows
+  void* vals;             // may be null, as may those that follow
   uint8_t* found;
-  uint64_t* hits;         // added to
-  const uint32_t* count;  // of keys, if it is not n
+  uint64_t* hits;         // incremented
+  const uint32_t* count;  // number of keys; null: n
   uint64_t n;
-  uint32_t spread;  // a key for each tile
-  uint32_t answer;  // vals and found are those of a batch of PutNews that has been run
+  uint32_t spread;  // one key per tile
+  uint32_t answer;  // vals and found hold the results of a batch of PutNews that has run
   uint32_t top;     // searches begin below the levels that a block reads first
   uint32_t unused;
 };
 
-// get looks keys up. seen(lanes, leaf, state) is called for each by the lanes that have found its leaf.
+// get looks up keys. For each key, the lanes that have found its leaf call seen(lanes, leaf,
+// state).
 template <class Slots, class K, class V, class Seen>
 __device__ __forceinline__ void get(const GetParams& p, Seen seen) {
   using S = AllSectors<Slots>;
@@ -57,11 +58,11 @@ __device__ __forceinline__ void get(const GetParams& p, Seen seen) {
     const uint32_t start = top.start(tops, key);
     Key val = 0;
     bool found = false;
-    uint32_t turn = 0;  // of the lane whose key the tile looks for
+    uint32_t turn = 0;  // the lane with the key that the tile searches for
     Search<S, true> s{l.share(start, 0)};
     while (ballot(kAll, turn < left)) {
       const Key k = l.share(key, turn < left ? turn : 0);
-      if (!ballot(kAll, s.leaf)) {  // all tiles are on the way, as trees have one height
+      if (!ballot(kAll, s.leaf)) {  // all tiles are still descending, as all leaves have one depth
         s.descend(p.tree, l, k);
         continue;
       }

@@ -1,4 +1,4 @@
-// The leaves of a tree in the order of their keys: what ranks, counts and places are found by.
+// The leaves of a tree in the order of their keys, by which ranks, counts and positions are found.
 // Nothing changes the tree while it is read, so all accesses are weak.
 #pragma once
 
@@ -9,12 +9,12 @@ namespace weft::btree {
 
 using namespace inorder;
 
-// Order is the leaves that have pairs.
+// Order lists the leaves that have pairs.
 struct Order {
   void* firsts;       // their first keys, ascending
   uint32_t* ids;
-  uint64_t* before;   // how many pairs come before each, and one more
-  uint32_t* count;    // of leaves
+  uint64_t* before;   // number of pairs before each leaf, and the total
+  uint32_t* count;    // number of leaves
 };
 
 template <class S>
@@ -28,7 +28,7 @@ __device__ __forceinline__ typename S::Word load_slot(const Tree& t, uint32_t id
     return load_weak(slot_of<S>(t, id, slot));
 }
 
-// given is the number of nodes that have been given out.
+// given returns the number of nodes that have been allocated.
 __device__ __forceinline__ uint32_t given(const Tree& t) {
   const Control* c = control_of(t);
   return c->top + (c->taken > c->free ? c->taken - c->free : 0);
@@ -36,12 +36,12 @@ __device__ __forceinline__ uint32_t given(const Tree& t) {
 
 struct CollectParams {
   Tree tree;
-  void* firsts;  // of all ones
+  void* firsts;  // all ones at first
   uint32_t* ids;
-  uint32_t* count;  // zero
+  uint32_t* count;  // zero at first
 };
 
-// collect_all lists the nodes that of(id, state) makes of all nodes, but for kNone.
+// collect_all lists of(id, state) for all nodes, except where it is kNone.
 template <class S, class Of>
 __device__ __forceinline__ void collect_all(const CollectParams& p, Of of) {
   const uint32_t n = given(p.tree), all = (n + kWarp - 1) / kWarp * kWarp;
@@ -57,14 +57,15 @@ __device__ __forceinline__ void collect_all(const CollectParams& p, Of of) {
   }
 }
 
-// Place is a pair: one of a leaf, and how many come before it. At the end it is none.
+// Place is the position of a pair: its leaf, its slot, and the number of pairs before it. Past the
+// end it refers to no pair.
 struct Place {
-  uint32_t leaf, slot;  // number of the leaf in the order
+  uint32_t leaf, slot;  // index of the leaf in the order
   uint64_t rank;
-  bool same;  // its key is the one that was looked for
+  bool same;  // the pair has the key of the search
 };
 
-// place is the first pair whose key is not smaller than a key.
+// place returns the position of the first pair with a key that is not below a key.
 template <class S>
 __device__ __forceinline__ Place place(const Tree& t, const Order& o, typename S::Key key) {
   const uint32_t behind = first<uint32_t>(0, *o.count, [&](uint32_t l) { return firsts_of<S>(o)[l] > key; });
@@ -77,7 +78,7 @@ __device__ __forceinline__ Place place(const Tree& t, const Order& o, typename S
   return {leaf, from, rank, S::key(load_slot<S>(t, id, from)) == key};
 }
 
-// leaf_at is the leaf of pair number rank, one of those from leaf lo on.
+// leaf_at returns the index of the leaf that has pair number rank. It is at least lo.
 __device__ __forceinline__ uint32_t leaf_at(const Order& o, uint32_t lo, uint64_t rank) {
   uint32_t hi = *o.count;
   while (lo + 1 < hi) {
@@ -90,7 +91,8 @@ __device__ __forceinline__ uint32_t leaf_at(const Order& o, uint32_t lo, uint64_
   return lo;
 }
 
-// pair_at is pair number rank, where the leaf of a pair near it is known, and is then its own.
+// pair_at returns pair number rank. leaf is the index of a leaf near it, and becomes that of its
+// own.
 template <class S>
 __device__ __forceinline__ typename S::Word pair_at(const Tree& t, const Order& o, uint32_t& leaf, uint64_t rank) {
   while (o.before[leaf + 1] <= rank) leaf++;
@@ -98,13 +100,13 @@ __device__ __forceinline__ typename S::Word pair_at(const Tree& t, const Order& 
   return load_slot<S>(t, o.ids[leaf], uint32_t(rank - o.before[leaf]));
 }
 
-// Span are pairs [from,to), the first of which lies in a leaf.
+// Span is a range [from,to) of pairs, with the leaf of the first.
 struct Span {
   uint64_t from, to;
   uint32_t leaf;
 };
 
-// span finds the pairs from key lo to key hi.
+// span returns the pairs from key lo to key hi.
 template <class S>
 __device__ __forceinline__ Span span(const Tree& t, const Order& o, typename S::Key lo, typename S::Key hi, Bounds b) {
   const Place from = place<S>(t, o, lo);

@@ -1,23 +1,25 @@
-// New nodes become children of their parents, when all leaves of a batch have been changed: a level after the other, by warps whose tiles
-// go in step. Until then links lead to them, so that readers find all there is.
+// New nodes become children of their parents after all leaves of a batch have changed. This runs
+// level by level, by warps with tiles in step. Until then links lead to the new nodes, so readers
+// find all pairs.
 #pragma once
 
 #include "change.cuh"
 
 namespace weft::btree {
 
-// latch takes the latch of a node for each tile that wants it, and reports whether it got it. It sets some bits; who finds the latch taken has set bits that
-// were set, for all set the same ones.
+// latch takes the latch of a node for each tile that wants it, and reports whether it got it. It
+// sets some bits. If the latch is taken, these bits were set already, since all callers set the
+// same ones.
 template <class L>
 __device__ __forceinline__ bool latch(const L& l, uint64_t* word, bool wants, uint32_t bits) {
   uint32_t taken = 0;
-  l.sync();  // any lane may have acquired the way here
+  l.sync();  // any lane may have acquired the path to this node
   if (wants && l.rank == 0) taken = !(or_acquire(word, uint64_t(bits) << 32) >> 32 & kLatched);
   l.sync();
   return l.share(taken, 0);
 }
 
-// take is a node that nobody knows for each tile that asks; all tiles of a warp are there.
+// take allocates a node for each tile that asks. All tiles of a warp call it.
 template <class L>
 __device__ __forceinline__ uint32_t take(const Tree& t, const L& l, bool asks) {
   const uint32_t votes = ballot(kAll, asks && l.rank == 0), lane = lane_index();
@@ -28,26 +30,29 @@ __device__ __forceinline__ uint32_t take(const Tree& t, const L& l, bool asks) {
   return l.share(id, 0);
 }
 
-// Grown are nodes that are no children of their parents yet, as the slots that they will have there: those of leaves first, then level by level.
+// Grown lists nodes that are not yet children of their parents, as the slots that they will have
+// there: leaves first, then level by level.
 template <class S>
 struct Grown {
   using Word = typename S::Word;
   Word* slots;
   uint32_t* counts;  // by level
   uint32_t* above;   // nodes from which links lead to the parents of new leaves
-  uint32_t free, top;  // of the control, read once: these lie where all add to taken
+  // copies of the control's fields, which share a line with the contended taken
+  uint32_t free, top;
 
   __device__ __forceinline__ static Grown of(const ChangeParams& p) {
     const Control* c = control_of(p.tree);
     return {static_cast<Word*>(p.grown), p.left + 1, p.above, c->free, c->top};
   }
-  // first is where those of a level begin, when all of the levels below are there.
+  // first returns the index of the first node of a level. All lower levels are complete.
   __device__ __forceinline__ uint32_t first(uint32_t level) const {
     uint32_t n = 0;
     for (uint32_t i = 0; i < level; i++) n += load_relaxed(counts + i);
     return n;
   }
-  // bear takes a new leaf for each tile whose leaf splits, and lists it: both numbers are on their way together.
+  // bear allocates and lists a new leaf for each tile with a leaf that splits. Both atomics are in
+  // flight together.
   template <class L>
   __device__ __forceinline__ uint32_t bear(const Tree& t, const L& l, bool splits, typename S::Key low, uint32_t from) const {
     const uint32_t votes = ballot(kAll, splits && l.rank == 0), lane = lane_index(), before = popcount(votes & ((1u << lane) - 1));
@@ -64,7 +69,7 @@ struct Grown {
     }
     return l.share(id, 0);
   }
-  // push lists a node of a level above leaves for each lane that has one; all lanes of a warp are there.
+  // push lists a node above the leaves for each lane that has one. All lanes of a warp call it.
   __device__ __forceinline__ void push(uint32_t level, bool some, Word slot) const {
     const uint32_t votes = ballot(kAll, some), lane = lane_index();
     if (votes == 0) return;
@@ -75,7 +80,8 @@ struct Grown {
   }
 };
 
-// Parents are the tiles of a warp, each with a new node. Nodes of one level change at a time, so that nobody needs the latch of another one.
+// Parents is the tiles of a warp, each with a new node. Only nodes of one level change at a time,
+// so no tile needs a second latch.
 template <class S, class V>
 struct Parents {
   using L = Lanes<S, true>;
@@ -90,7 +96,8 @@ struct Parents {
   uint32_t level;  // of the parents
   L l{};
 
-  // adopt goes on to the parent of each tile's node, from a node on, and makes it its child. It reports whether it has.
+  // adopt makes one step toward the parent of each tile's node, starting at node at. At the parent
+  // it inserts the node. It reports whether it has inserted it.
   __device__ __forceinline__ bool adopt(bool has_one, Word slot, uint32_t& at) {
     const Key key = S::key(slot);
     N n;
@@ -102,7 +109,7 @@ struct Parents {
     const uint32_t child = n.child(l, key, unused);
     const bool wants = has_one && here == level && !right;
     const uint32_t id = at;
-    // The root may be of another level now than it was on the way.
+    // The root may have another level now than when the tile passed it.
     if (!wants) at = here < level ? kRoot : right ? link : child;
     if (!ballot(kAll, wants)) return false;
     const bool latched = latch(l, state_word<S>(t, id), wants, kLatched);
@@ -131,14 +138,14 @@ struct Parents {
     if (l.rank == 0) store_release(state_word<S>(t, id), word);
   }
 
-  // enter puts a slot behind those that there are, and gives the latch back.
+  // enter adds a slot after the others, and releases the latch.
   __device__ __forceinline__ void enter(const N& n, uint32_t id, uint32_t state, Word slot) const {
     if (l.rank != 0) return;
     Way<S>::release(slot_of<S>(t, id, count_of(state)), slot);
     free(id, uint64_t(next_state(state, count_of(state) + 1)) << 32 | uint32_t(n.piece[0].whole.y));
   }
 
-  // split moves half of the slots of each tile's node to a new one, and gives the latch back.
+  // split moves half of the slots of each tile's node to a new node, and releases the latch.
   __device__ __forceinline__ void split(bool splits, const N& n, uint32_t id, uint32_t state) const {
     uint32_t r[N::kPieces][N::kPer];
     n.ranks(l, kSlots, false, r);
@@ -162,10 +169,10 @@ struct Parents {
 struct AdoptParams {
   ChangeParams change;
   uint32_t level;  // of the new nodes
-  uint32_t last;   // level; if it is another one, there is one block
+  uint32_t last;   // if it differs from level, the grid is one block
 };
 
-// adopt makes new nodes of some levels children of their parents.
+// adopt makes the new nodes of levels [level,last] children of their parents.
 template <class S, class V>
 __device__ __forceinline__ void adopt(const AdoptParams& p) {
   constexpr uint32_t lanes = Shape<S>::kLanes, tiles = kWarp / lanes;

@@ -1,4 +1,4 @@
-// Questions of a batch that tiles answer on their way: of the present, or of a time.
+// Queries of a batch that a tile answers while it walks the leaves, of the present or of a time.
 #pragma once
 
 #include "order.cuh"
@@ -6,7 +6,7 @@
 
 namespace weft::btree {
 
-// key_in is a key of a column as the tree has it, key_out the other way.
+// key_in converts a key of a column to its form in the tree. key_out converts it back.
 template <class S, class K>
 __device__ __forceinline__ typename S::Key key_in(const Tree& t, const void* keys, uint64_t i) {
   return inorder::key_in<K>(keys, i, t.flip);
@@ -16,20 +16,20 @@ __device__ __forceinline__ K key_out(const Tree& t, typename S::Word w) { return
 
 struct SeekParams {
   Tree tree;
-  const void* lo;  // keys
-  const void* hi;  // of ranges
-  void* keys;      // may be null, as what follows
+  const void* lo;  // keys, or the lower ends of ranges
+  const void* hi;  // upper ends of ranges; null: no ranges
+  void* keys;      // may be null, as may those that follow
   void* vals;
   uint8_t* ok;
-  uint32_t* counts;  // of ranges
-  uint64_t* hits;    // added to
+  uint32_t* counts;  // pairs of each range
+  uint64_t* hits;    // incremented
   uint64_t n;
   Bounds bounds;
   uint32_t kind;
   uint32_t unused;
 };
 
-// write_pairs writes the pairs of slots [from,to) of a node from a row on, or backward.
+// write_pairs writes the pairs of slots [from,to) of a node to rows from row on, or in reverse.
 template <class S, class K, class V>
 __device__ __forceinline__ void write_pairs(const SeekParams& p, const Node<S, false>& node, uint32_t rank, uint32_t from, uint32_t to,
                                             uint64_t row, bool backward) {
@@ -41,7 +41,7 @@ __device__ __forceinline__ void write_pairs(const SeekParams& p, const Node<S, f
   });
 }
 
-// one finds pairs of a range, or the neighbor of a key, by a tile.
+// one finds the pairs of a range, or the neighbor of a key. One tile runs it.
 template <class S, class K, class V, class Reader>
 __device__ __forceinline__ bool one(const SeekParams& p, Reader reader, uint64_t i) {
   using Key = typename S::Key;
@@ -68,7 +68,7 @@ __device__ __forceinline__ bool one(const SeekParams& p, Reader reader, uint64_t
   return n != 0;
 }
 
-// seek answers all questions, each by a tile, with readers that make makes.
+// seek answers all queries, one per tile. make returns the reader of each.
 template <class S, class K, class V, class Make>
 __device__ __forceinline__ void seek(const SeekParams& p, Make make) {
   constexpr uint32_t lanes = Shape<S>::kLanes;

@@ -1,14 +1,15 @@
-// Operations of a batch by warps whose tiles go in step. Tiles that go each its way have their instructions one after the
-// other: eight of them took eight times as many.
+// Operations of a batch by warps with tiles in step. Tiles that diverge issue their instructions
+// one after the other: eight of them took eight times as many.
 #pragma once
 
 #include "parents.cuh"
 
 namespace weft::btree {
 
-// Together are the tiles of a warp, each with an operation. They go down to their leaves, latch them and change them, all at the
-// same moments. A leaf that is full is split, and nobody looks at its parent for that: until the new leaf is one of its children (Parents), links lead to it.
-// What does not work out like that is left for a Writer: where a latch is taken, or where the leaf of a key lies too far to the right.
+// Together is the tiles of a warp, each with an operation. They descend to their leaves, latch them
+// and change them in step. A full leaf is split without a look at its parent. Until the new leaf is
+// a child of that parent (Parents), links lead to it. Operations that fail in step are left for a
+// Writer: those with a taken latch, or with a leaf that lies too far to the right.
 template <class S, class V, class Past = Forgets>
 struct Together {
   using Kept = typename Past::Kept;
@@ -18,25 +19,29 @@ struct Together {
   using Sh = Shape<S>;
   static constexpr uint32_t kSlots = Sh::kSlots, kNowhere = ~0u, kHops = 3, kLeafHops = 6;
 
-  // The first slots of a leaf that is split stay, as many as are in the first pieces of the lanes, but for the header: then the second pieces are the first of the new leaf.
+  // When a leaf splits, the slots in the first pieces of the lanes stay, except for the header. The
+  // second pieces then are the first ones of the new leaf.
   static constexpr uint32_t kStay = L::kLanes * Sh::kPer;
 
-  // What has come of an operation: nothing has been done; it is done; it is, and the leaf has few pairs now.
+  // Result of an operation: nothing has been done; it is done; it is done and its leaf has few
+  // pairs.
   enum Result : uint32_t { kLeft, kDone, kThin };
 
   Tree t;
   Grown<S> grown;
   Past past{};
   uint32_t flags = 0;
-  int32_t added = 0;      // pairs, by this tile
-  uint32_t from = kRoot;  // where the way to the next key begins, if that is not smaller
-  uint32_t above = kRoot;  // of the leaf on the last way: its parent
-  // The last leaf on the way that this tile has split, if its key was not smaller: the new one and its smallest key.
+  int32_t added = 0;      // pairs that this tile has added
+  // node where the search for the next key begins, if that key is not smaller
+  uint32_t from = kRoot;
+  uint32_t above = kRoot;  // parent of the leaf that the last search found
+  // The leaf that this tile split last, and the new leaf with its smallest key. Searches of keys
+  // that are not smaller may find the old leaf.
   uint32_t halved = kNone, half = kNone;
   Key half_low = 0;
   L l{};
 
-  // look does the lookup of each tile that has one.
+  // look runs the lookup of each tile that has one.
   __device__ __forceinline__ void look(bool has_one, const Task<S>& op, Task<S>& mine, bool is_mine) const {
     Search<S, true> s;
     N n;
@@ -51,7 +56,8 @@ struct Together {
     }
   }
 
-  // change does the operation of each tile that has one, which all of its lanes know, and tells lane is_mine what was there.
+  // change runs the operation of each tile that has one, which all of its lanes pass. Lane is_mine
+  // receives what the tree had.
   __device__ __forceinline__ Result change(bool has_one, const Task<S>& op, Task<S>& mine, bool is_mine) {
     Leaf f;
     const uint32_t way = this->way(has_one, op.key);
@@ -83,18 +89,20 @@ struct Together {
   }
 
  private:
-  // Leaf is that of a key, and what becomes of it: whether the tile has its latch, changes its pairs, and splits it, so that the key goes to the upper half.
+  // Leaf is the leaf of a key and the change to it: whether the tile has its latch, changes its
+  // pairs and splits it, and whether the key then goes to the upper half.
   struct Leaf {
     uint32_t id, state, link;
     bool latched, changed, splits, upper;
-    uint32_t fresh;  // the upper half, if it splits
+    uint32_t fresh;  // upper half, if the leaf splits
     Key low;         // its smallest key
     __device__ __forceinline__ uint32_t target() const { return upper ? fresh : id; }
   };
 
-  // way is the leaf of a key for each tile that wants it, as its parent knows it. The launch changes no inner node, so these are read without an order, and
-  // a way that begins at the node that the key before came through, two levels above its leaf, leads where one from the root does:
-  // to that node or to one of the next of its level; where that is far, it begins anew.
+  // way returns the leaf of a key, according to its parent, for each tile that wants it. The launch
+  // changes no inner node, so they are read without an order. A search may begin at the node that
+  // the last one passed two levels above the leaves. It leads to that node or to one further right
+  // on its level. If that is far, the search begins anew at the root.
   __device__ __forceinline__ uint32_t way(bool wants, Key key) {
     uint32_t at = from, hops = 0, id = 0;
     bool leaf = false;
@@ -108,7 +116,7 @@ struct Together {
       id = n.child(l, key, low);
       hops += right;
       from = !right && level == 2 ? at : from;
-      leaf = !right && level == 1;  // and stays that, while others go on
+      leaf = !right && level == 1;  // and stays so while other tiles continue
       const uint32_t next = !right ? id : hops == kHops ? kRoot : link;
       at = leaf ? at : next;
     }
@@ -116,15 +124,16 @@ struct Together {
     return id;
   }
 
-  // reach latches the leaf of a key for each tile that wants it, from one on that is not behind it, and marks it as being changed in the same access: a fence
-  // with stores before it would take longer than a reader who comes meanwhile has to wait. false: it has not got it.
+  // reach latches the leaf of a key for each tile that wants it, beginning at a leaf at or left of
+  // it, and marks it as changing in the same access. A fence after separate stores would take
+  // longer than a concurrent reader has to wait. If the result is false the tile has no latch.
   __device__ __forceinline__ bool reach(bool wants, Key key, uint32_t& id, N& n) const {
     bool has = false;
 #pragma unroll 1
     for (uint32_t hops = 0;; hops++) {
       uint64_t* word = state_word<S>(t, id);
       const bool got = latch(l, word, wants, kLatched | kChanging);
-      fence();  // who acquires a piece sees the mark
+      fence();  // a reader that acquires a piece sees the mark
       if (hops == 0 || wants) n.load_relaxed(t, id, l.rank);
       const uint32_t state = n.state(l), link = n.link(l);
       const bool right = n.beyond(l, key), leaf = got && level_of(state) == 0 && !(state & kDead);
@@ -136,8 +145,9 @@ struct Together {
     }
   }
 
-  // split takes a new leaf for each tile whose leaf is full. Where the key is one of the lower half it stores the upper one there; else
-  // that is what the tile has from then on.
+  // split allocates a new leaf for each tile with a full leaf. If the key belongs to the lower
+  // half, split stores the upper half there. Otherwise the upper half is what the tile holds from
+  // then on.
   __device__ __forceinline__ void split(N& n, Leaf& f) const {
     f.fresh = kNone, f.low = 0;
     if (!ballot(kAll, f.splits)) return;
@@ -146,12 +156,13 @@ struct Together {
     if (f.splits && !f.upper) {
       if (l.rank == 0) store_relaxed(node_of<S>(t, f.fresh), {n.piece[0].whole.x, uint64_t(state_of(0, kSlots - kStay)) << 32 | f.link});
       if (l.rank != 0) store_relaxed(node_of<S>(t, f.fresh) + l.rank, n.piece[1].whole);
-      store_relaxed(node_of<S>(t, f.fresh) + L::kLanes + l.rank, n.piece[1].whole);  // pairs that do not count
+      // pairs that do not count
+      store_relaxed(node_of<S>(t, f.fresh) + L::kLanes + l.rank, n.piece[1].whole);
     }
     if (f.upper && l.rank != 0) n.piece[0].whole = n.piece[1].whole;
   }
 
-  // keep copies leaves that a snapshot may have, halves of those that are split.
+  // keep copies leaves that a snapshot may read, or one half of those that split.
   __device__ __forceinline__ void keep(const N& n, const Leaf& f, uint32_t count, Kept& k) {
     const bool leads = f.changed && l.rank == 0;
     if (leads) k = past.of(f.id);
@@ -178,7 +189,7 @@ struct Together {
     for (uint32_t p = 1; p < N::kPieces; p++) store_relaxed(node_of<S>(t, id) + p * L::kLanes + l.rank, n.piece[p].whole);
   }
 
-  // find reports whether one of the first count slots has a key, which, and with what value.
+  // find reports whether one of the first count slots has a key, its index, and its value.
   __device__ __forceinline__ bool find(const N& n, Key key, uint32_t count, uint32_t& at, Key& value) const {
     bool mine = false;
     at = 0, value = 0;
@@ -190,8 +201,8 @@ struct Together {
     return who != 0;
   }
 
-  // write stores leaves that have changed, up to so many slots, and gives latches back. An upper half can be
-  // reached when the header of the lower one says so.
+  // write stores the changed leaves, up to slots slots each, and releases the latches. The header
+  // of the lower half makes the upper half reachable.
   __device__ __forceinline__ void write(const N& n, const Leaf& f, uint32_t count, uint32_t slots, const Kept& kept) {
     uint64_t* word = state_word<S>(t, f.id);
     const uint32_t then = f.changed ? next_state(f.state, f.upper ? kStay : count) : f.state & ~(kLatched | kChanging);
@@ -217,7 +228,7 @@ struct Together {
     else
       store_release(word, uint64_t(first) << 32 | link);
     if constexpr (Past::kKeeps) {
-      if (undated) {  // it can be read from here on; without its latch it has a time
+      if (undated) {  // it is readable from here on; once unlatched it has a time
         date(past.p, f.target(), time);
         store_release(state_word<S>(t, f.target()), uint64_t(becomes) << 32 | (f.upper ? f.link : link));
       }
@@ -226,9 +237,10 @@ struct Together {
   }
 };
 
-constexpr uint32_t kMerge = 1u << 31;  // beside a row that is left: it has been done, but its leaf has few pairs
+// flag of a remaining row: it is done, but its leaf has few pairs
+constexpr uint32_t kMerge = 1u << 31;
 
-// leave lists what is left of the rows of a warp's lanes, for the next launch.
+// leave lists the rows of a warp's lanes that remain for the next launch.
 __device__ __forceinline__ void leave(const ChangeParams& p, bool some, uint32_t row) {
   const uint32_t votes = ballot(kAll, some), lane = lane_index();
   if (votes == 0) return;
@@ -238,11 +250,12 @@ __device__ __forceinline__ void leave(const ChangeParams& p, bool some, uint32_t
   if (some) p.left[kLeftHead + at] = row;
 }
 
-// Shares are the runs of the tiles of a launch, each of some neighboring keys: a tile has runs that are neighbors, so that one way begins where the last one
-// led to; those of a warp lie far apart, since they would want the same leaves.
+// Shares assigns runs of neighboring keys to the tiles of a launch. A tile gets adjacent runs, so
+// that one search begins where the last one ended. The tiles of a warp get runs far apart, since
+// adjacent ones would compete for leaves.
 struct Shares {
-  uint64_t first;  // run of this tile
-  uint32_t each;   // runs
+  uint64_t first;  // first run of this tile
+  uint32_t each;   // number of runs
 
   template <class S>
   __device__ __forceinline__ static Shares of(uint64_t n) {
@@ -253,7 +266,7 @@ struct Shares {
   }
 };
 
-// together_run does the operations of a run of each tile, one after the other.
+// together_run runs the operations of a run of each tile, one after the other.
 template <class S, class K, class V, class T>
 __device__ __forceinline__ void together_run(const ChangeParams& p, T& all, uint64_t run, uint64_t n) {
   constexpr uint32_t lanes = Shape<S>::kLanes;
@@ -276,7 +289,7 @@ __device__ __forceinline__ void together_run(const ChangeParams& p, T& all, uint
   if (!p.states && mine && result != T::kLeft) report<S, V>(p, i, task);
 }
 
-// together does the operations of a batch, but for those that it lists.
+// together runs the operations of a batch, except those that it lists.
 template <class S, class K, class V>
 __device__ __forceinline__ void together(const ChangeParams& p) {
   const uint64_t n = p.count ? *p.count : p.n;
@@ -288,7 +301,7 @@ __device__ __forceinline__ void together(const ChangeParams& p) {
   count_added(p.tree, all);
 }
 
-// left_over does an operation that tiles in step have left, or the merge.
+// left_over runs an operation, or a merge, that tiles in step have left.
 template <class S, class K, class V, class Writer>
 __device__ __forceinline__ void left_over(const ChangeParams& p, Writer& w, uint64_t at) {
   const uint32_t row = p.left[kLeftHead + at], i = row & ~kMerge;

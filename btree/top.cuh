@@ -1,4 +1,4 @@
-// The levels below the root, as a block has read them when it began, in shared memory.
+// The levels below the root, as a block read them when it began, in shared memory.
 #pragma once
 
 #include "weft/btree_node.cuh"
@@ -7,22 +7,27 @@
 
 namespace weft::btree {
 
-// Top is the nodes of one level, with the smallest key of each: where the searches of a block begin. What is above them are a few lines,
-// which all searches of a device would read at the same moments. It may be as old as the block, and one level of several while the root is split: a node
-// keeps its smallest key, links lead on from it, and it is not used again while a lookup is under way.
+// Top holds the nodes of one level with the smallest key of each, where the searches of a block
+// begin. The levels above are a few lines, which all searches of a device would read at the same
+// moments. Top may be as old as the block, and may mix levels while the root is split. That is
+// safe: a node keeps its smallest key, links lead on from it, and it is not reused while a lookup
+// is under way.
 template <class S>
 struct Top {
   using Key = typename S::Key;
   using L = Lanes<S, false>;
-  static constexpr uint32_t kAbove = 2048 / Shape<S>::kSlotBytes;  // nodes whose children it has, at most; no more than a block has threads
+  // max nodes with children in Top; at most the threads of a block
+  static constexpr uint32_t kAbove = 2048 / Shape<S>::kSlotBytes;
   static constexpr uint32_t kMost = kAbove * Shape<S>::kSlots;
 
   Key lows[kMost];
   uint32_t ids[kMost];
-  uint32_t above[kAbove], ends[kAbove];  // nodes of the level above, and where the children of each end
-  uint32_t sums[kAbove / kWarp];         // of a warp's nodes: children
+  // nodes of the level above, and the end of the children of each
+  uint32_t above[kAbove], ends[kAbove];
+  uint32_t sums[kAbove / kWarp];         // number of children, by warp
 
-  // read reads levels, as far down as there is room, but for leaves. All threads of the block call it; it returns the number of nodes.
+  // read reads levels as far down as there is capacity, except leaves. All threads of the block
+  // call it. It returns the number of nodes.
   __device__ __forceinline__ uint32_t read(const Tree& t) {
     const uint32_t i = thread_in_block(), warp = i / kWarp;
     uint32_t n = 1;
@@ -49,14 +54,15 @@ struct Top {
     return n;
   }
 
-  // start is a node from which a search for a key may begin.
+  // start returns a node from which the search for a key may begin.
   __device__ __forceinline__ uint32_t start(uint32_t n, Key key) const {
     const uint32_t behind = inorder::first<uint32_t>(0, n, [&](uint32_t i) { return lows[i] > key; });
     return behind == 0 ? kRoot : ids[behind - 1];
   }
 
  private:
-  // children puts those of n nodes in order, a tile for each. Slots that have become fewer since they were counted are slot 0 once more.
+  // children lists the children of n nodes in order, one node per tile. Slots that have disappeared
+  // since the count repeat slot 0.
   __device__ __forceinline__ void children(const Tree& t, uint32_t n) {
     const L l;
     for (uint32_t i = thread_in_block() / L::kLanes; i < n; i += threads_per_block() / L::kLanes) {

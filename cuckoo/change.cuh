@@ -1,4 +1,4 @@
-// What the kernels of package cuckoo do with batches of changes.
+// Batches of changes in the kernels of package cuckoo.
 #pragma once
 
 #include "layout.cuh"
@@ -35,7 +35,8 @@ __device__ __forceinline__ void change_of_eight(const Table& t, uint32_t flags, 
     change_part(op, path.extra(), [&](Operation<S>& now) __attribute__((always_inline)) { change_along<PathTile<S, kWideLanes>>(t, flags, now); });
 }
 
-// change_batch_of_eight does it with a batch; where slots may be pending, as with other buckets.
+// change_batch_of_eight runs a batch by change_of_eight. If slots may be pending, it uses
+// change_some.
 template <class S, class K, class V, bool Balances>
 __device__ __forceinline__ void change_batch_of_eight(const ChangeParams<Table>& p) {
   using Tile = PathTile<S, kWideLanes, Balances>;
@@ -52,13 +53,13 @@ __device__ __forceinline__ void change_batch_of_eight(const ChangeParams<Table>&
   });
 }
 
-// change_one runs an operation per lane in a kernel whose speed does not count.
+// change_one runs an operation per lane in a kernel that need not be fast.
 template <class S>
 __device__ __forceinline__ void change_one(const Table& t, Operation<S>& op) {
   change_along<PathTile<S, kNarrowLanes>>(t, 0, op);
 }
 
-// Evicts is how keys move for slots S.
+// Evicts are the rules by which keys move for slots S.
 template <class S>
 using Evicts = Rules<S, PathTile<S, kWideLanes>>;
 

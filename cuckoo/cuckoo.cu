@@ -1,10 +1,9 @@
-// Kernels of package cuckoo: a bucketized cuckoo hash table. doc.go explains the
-// structure, layout.go the memory, weft/cuckoo_evict.cuh and weft/cuckoo_find.cuh why it
-// is right.
+// Kernels of package cuckoo: a bucketized cuckoo hash table. doc.go explains the structure,
+// layout.go the memory; weft/cuckoo_evict.cuh and weft/cuckoo_find.cuh prove it correct.
 //
-// A tile, a few neighbouring lanes of a warp, works on one key at a time and reads its
-// buckets cooperatively. All lanes of a warp stay together: each warp-wide vote is executed
-// by all 32, with finished tiles taking part idle.
+// A tile, a few neighbouring lanes of a warp, works on one key at a time and reads its buckets
+// cooperatively. All lanes of a warp stay together: all 32 execute each warp-wide vote, also those
+// of finished tiles.
 #include "change.cuh"
 #include "weft/entry.cuh"
 
@@ -19,7 +18,7 @@ __device__ __forceinline__ void get(const GetParams<Table>& p) {
       p, [&](bool there, Path path, Key key, Key& value) { return find_along<PathTile>(p.table, there, path, key, value); });
 }
 
-// get_of_eight does it in two buckets of eight slots; where slots may be pending, as in others.
+// get_of_eight looks up keys in two buckets of eight slots. If slots may be pending, it uses get.
 template <class S, class K, class V>
 __device__ __forceinline__ void get_of_eight(const GetParams<Table>& p) {
   if constexpr (S::kTwoStep) return get<PathTile<S, kWideLanes>, K, V, kWideLanes>(p);
@@ -36,7 +35,7 @@ __device__ __forceinline__ void rehash(const RehashParams<Table>& p) {
   rehash_lines<Rules<S, PathTile>, kBlock>(p, Named<S, S::kNone>{p.from.nlines});
 }
 
-// census counts what Stats tells of, a bucket per thread.
+// census counts what Stats reports, a bucket per thread.
 template <class S>
 __device__ __forceinline__ void census(const StatsParams& p) {
   const Table& t = p.table;

@@ -1,5 +1,5 @@
-// Parameters of the kernels of package cuckoo. The memory that they work on is described
-// in weft/cuckoo_table.cuh, and in layout.go.
+// Parameters of the kernels of package cuckoo. weft/cuckoo_table.cuh and layout.go describe the
+// memory that they work on.
 #pragma once
 
 #include "weft/cuckoo_displace.cuh"
@@ -10,7 +10,8 @@ namespace weft::cuckoo {
 
 struct StatsParams {
   Table table;
-  uint64_t* sums;  // added to: buckets before that of each key, buckets without an empty slot, stashed keys
+  // Added to: buckets before that of each key, buckets without an empty slot, stashed keys.
+  uint64_t* sums;
 };
 
 }  // namespace weft::cuckoo

@@ -1,4 +1,4 @@
-// What kernels do with the buckets of a level, one a warp: whole tables are read, moved and emptied so.
+// Kernels on the buckets of a level, one per warp, which read, move and empty whole tables.
 #pragma once
 
 #include "change.cuh"
@@ -9,13 +9,13 @@ struct BucketsParams {
   Table table;
   Export to;           // of an export
   uint64_t lo, hi;     // buckets
-  uint32_t level;      // in which they are
+  uint32_t level;      // of these buckets
   uint32_t unused;
-  uint32_t* crowded;   // set, if a key finds no slot
+  uint32_t* crowded;   // set if a key finds no slot
 };
 
-// each_bucket calls f(place, lanes) for buckets, one a warp: at has slot 0 of it, and lanes are
-// those whose slot is in a state.
+// each_bucket calls f(place) for buckets, one per warp. In each lane the place is the slot with the
+// number of the lane, with its control word if it exists.
 template <class F>
 __device__ __forceinline__ void each_bucket(const BucketsParams& p, F f) {
   const Table& t = p.table;
@@ -28,17 +28,18 @@ __device__ __forceinline__ void each_bucket(const BucketsParams& p, F f) {
   }
 }
 
-// tag_of is the tag of a slot, of which the mirror knows first.
+// tag_of returns the tag of a slot, from the mirror if it exists.
 __device__ __forceinline__ uint64_t tag_of(const Table& t, const BucketsParams& p, const Place& at) {
   return load_relaxed_system((t.levels[p.level].mirror ? at.words : t.pool + at.bucket) + t.slots + at.slot);
 }
 
-// slot_of is slot number `slot` of a bucket, for all lanes.
+// slot_of returns slot number `slot` of a bucket, for all lanes.
 __device__ __forceinline__ Place slot_of(const Place& at, uint32_t slot) {
   return {at.bucket, at.words, slot, {shuffle(kAll, at.was.bits, slot)}};
 }
 
-// move_up moves the keys of a bucket to open levels: they are durable there before they go.
+// move_up moves the keys of a bucket to open levels. They are durable there before they are deleted
+// below.
 template <Keys K>
 __device__ __forceinline__ void move_up(const BucketsParams& p) {
   const Table& t = p.table;

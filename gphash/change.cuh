@@ -1,17 +1,16 @@
-// Changes of an index by a GPU. A batch is sorted by the first bits of the hashes of its keys,
-// so that it works on one region of the pool behind the other, which is ten times as fast as all
-// over it; and operations on a key lie one behind the other. A warp settles those of a key in
-// their order and then changes its slot once: a key meets nobody but keys that want the same
-// free slot.
+// Changes of an index by a GPU. A batch is sorted by the first bits of the hashes of its keys. So
+// it works on one region of the pool after the other, which is ten times as fast as random access.
+// Operations on a key are adjacent. A warp resolves the operations on a key in their order and then
+// changes its slot once. Keys only compete with keys that want the same free slot.
 //
-// The order of stores is that of change.go, with fewer fences: what a store needs to come behind
-// is one fence for the value, tag and key, before the word that publishes them; and one before
-// anything is used again, in the next launch (space.cuh).
+// The order of stores is that of change.go, with fewer fences. One fence covers the value, tag and
+// key, before the word that publishes them. Another one comes before anything is reused, in the
+// next launch (space.cuh).
 //
-// A warp has several operations of a large batch, a round. It looks at one key after the other and writes
-// its value, and when it has seen all of them, its lanes publish a key each behind one fence. What keys
-// next to each other in the order write side by side goes over the bus together then: the checksums of
-// their values, which have been given memory in this order (space.cuh).
+// In a large batch a warp has several operations, a round. It processes one key after the other and
+// writes its value. Then its lanes publish one key each, after a single fence. So the adjacent
+// writes of neighbors in the order cross the bus together: the checksums of their values, which
+// have been given memory in this order (space.cuh).
 #pragma once
 
 #include "redo.cuh"
@@ -21,7 +20,7 @@ namespace weft::gphash {
 // Sorted are the operations of a launch in the order of their hashes.
 struct Sorted {
   const uint64_t* hashes;    // by row
-  const uint32_t* prefixes;  // the first half of each, ascending
+  const uint32_t* prefixes;  // first half of each, ascending
   const uint32_t* rows;
   const uint64_t* fresh;  // memory for a value of each; 0: none is left
 };
@@ -31,19 +30,20 @@ struct ChangeParams {
   Space space;
   Changes changes;
   Sorted sorted;
-  List spilled;     // operations that begin those of a key which finds no slot
-  uint32_t* late;   // a bit for each prefix of kLateBits: keys of which an operation is to run again
-  uint32_t* lacked; // set, if there is no memory for a value
-  Entry* entries;   // of an atomic batch, by the place of a key among the sorted operations; or null
-  uint64_t fullest; // keys with which none makes way for another any more
-  uint32_t regions; // as a power of two
-  uint32_t still;   // none makes way at all
-  uint32_t round;   // operations of a warp: 1 to kWarp
+  List spilled;     // per key without a slot: its first operation
+  uint32_t* late;   // a bit per prefix of kLateBits: keys with operations to rerun
+  uint32_t* lacked; // set if a value finds no memory
+  // of an atomic batch, by the first position of a key among the sorted operations; or null
+  Entry* entries;
+  uint64_t fullest; // number of keys from which on no key is moved for another
+  uint32_t regions; // log2 of their number
+  uint32_t still;   // no key is moved at all
+  uint32_t round;   // operations per warp: 1 to kWarp
   uint32_t unused;
 };
 
 constexpr uint32_t kLateBits = 16;
-constexpr uint32_t kLongRun = 1 << 10;  // operations: by chance a few keys have one prefix
+constexpr uint32_t kLongRun = 1 << 10;  // operations; only a few keys share a prefix by chance
 
 // kUpdate is op.Update, which other structures do not have.
 constexpr uint32_t kUpdate = kNone + 1;
@@ -53,19 +53,19 @@ constexpr uint32_t kUpdate = kNone + 1;
 // From is where a value comes from.
 enum From : uint32_t { kPool, kRow, kCombined };
 
-// Held is what a key has, as far as operations have been settled.
+// Held is the state of a key after some of its operations.
 struct Held {
   bool there;
   From from;
   uint32_t row;
-  uint64_t is;  // where it is in the pool, or what has been combined
+  uint64_t is;  // its place in the pool, or the combined value
 };
 
-// Ops are the operations of a launch on one key, as the warp that settles them knows them.
+// Ops are the operations of a launch on one key, for the warp that resolves them.
 struct Ops {
   const ChangeParams& p;
   Item item;
-  uint32_t begin, end;  // where they lie among the sorted ones
+  uint32_t begin, end;  // positions among the sorted operations
   bool others;          // some in between are on other keys
 
   __device__ __forceinline__ const uint8_t* key(uint32_t row) const {
@@ -77,11 +77,11 @@ struct Ops {
   __device__ __forceinline__ uint8_t* out(uint32_t row) const {
     return static_cast<uint8_t*>(p.changes.out) + uint64_t(row) * p.table.value_size;
   }
-  // is reports whether a row has the key. A lane asks.
+  // is reports whether a row has the key. It takes one lane.
   __device__ __forceinline__ bool is(uint32_t row) const {
     return p.sorted.hashes[row] == item.hash && same_row(key(row), item.key, p.table.key_size);
   }
-  // mine are the lanes whose operation, from one on, is on this key.
+  // mine returns the lanes with an operation on this key, one per lane from one on.
   __device__ __forceinline__ uint32_t mine(uint32_t from, uint32_t& row) const {
     uint32_t at = from + lane_index();
     bool yes = at < end;
@@ -97,7 +97,7 @@ struct Ops {
     return combines && reduces(kind) && kind <= ((c.flags & kFloat) ? kMax : kOr) ? kind : uint32_t(kNone);
   }
 
-  // each calls f(number, row, kind) for the operations on this key, in order, until it returns
+  // each calls f(number, row, kind) for the operations on this key, in order, until f returns
   // false.
   template <class F>
   __device__ __forceinline__ void each(F f) const {
@@ -110,7 +110,7 @@ struct Ops {
     }
   }
 
-  // word is the value that is held, of 8 bytes at most.
+  // word returns the held value, of 8 bytes at most.
   __device__ __forceinline__ uint64_t word(const Held& v) const {
     if (v.from == kPool) return load_relaxed_system(p.table.pool + v.is);
     return v.from == kRow ? row_word(value(v.row), p.table.value_size, 0) : v.is;
@@ -121,7 +121,7 @@ struct Ops {
     return kind == kPut || kind == (v.there ? kUpdate : uint32_t(kPutNew)) || reduces(kind);
   }
 
-  // settle is what the key has behind an operation.
+  // settle updates the state of the key by an operation.
   __device__ __forceinline__ void settle(Held& v, uint32_t row, uint32_t kind) const {
     if (kind == kDelete) v.there = false;
     if (!stores(v, kind)) return;
@@ -135,31 +135,31 @@ struct Ops {
     v = {true, kRow, row, 0};
   }
 
-  // looks reports whether any operation looks the key up, and not just to change it.
+  // looks reports whether any operation reads the key, and does not only change it.
   __device__ __forceinline__ bool looks() const {
     bool yes = false;
     each([&](uint32_t, uint32_t, uint32_t kind) WEFT_INLINE { return !(yes = kind == kGet || (kind == kPutNew && p.changes.out)); });
     return yes;
   }
 
-  // among_many: others with the prefix of the key would make the one warp of its region read on and on. So it
-  // finds no slot then, as where none makes way.
+  // among_many reports whether many other keys share the prefix. The one warp of the region would
+  // read them all again and again. Such a key finds no slot, as if no key could be moved.
   __device__ __forceinline__ bool among_many() const { return others && end - begin > kLongRun; }
 
-  // uniform: all operations are of one kind, of which the first, or the last, decides, and
-  // none returns a value.
+  // uniform reports whether all operations are of one kind, so that the first or the last decides,
+  // and none returns a value.
   __device__ __forceinline__ bool uniform() const {
     return p.changes.kinds == nullptr && p.changes.out == nullptr && p.changes.kind <= kDelete;
   }
 };
 
-// Sum is what operations on a key come to.
+// Sum is the result of the operations on a key.
 struct Sum {
-  Held before, behind;  // before the first one that stores, and behind all
+  Held before, behind;  // before the first one that stores, and after all
   uint32_t first;       // the first one that stores; end: none does
 };
 
-// sum_up settles all operations on a key that is there, or not.
+// sum_up resolves all operations on a key that is there, or not.
 __device__ __forceinline__ Sum sum_up(const Ops& ops, bool there, uint64_t block) {
   const Held is{there, kPool, 0, block};
   Sum sum{is, is, ops.end};
@@ -179,7 +179,8 @@ __device__ __forceinline__ Sum sum_up(const Ops& ops, bool there, uint64_t block
 }
 
 // report writes what operations up to number `end` return: flags, and values of Get and PutNew.
-// Values and results may be one column, so a row that a later operation reads is cleared behind it.
+// Values and results may be one column, so a row that a later operation reads is cleared after
+// that.
 __device__ __forceinline__ void report(const Ops& ops, bool there, uint64_t block, uint32_t end) {
   const Changes& c = ops.p.changes;
   const Table& t = ops.p.table;
@@ -213,8 +214,7 @@ __device__ __forceinline__ void report(const Ops& ops, bool there, uint64_t bloc
   if (c.out && v.there && v.from == kRow) clear_value(t, ops.out(v.row));
 }
 
-// report_uniform is report for operations of one kind: of those the first has changed the key, if
-// one has.
+// report_uniform is report for operations of one kind. Only the first one can have changed the key.
 __device__ __forceinline__ void report_uniform(const Ops& ops, bool there) {
   if (ops.p.changes.ok == nullptr) return;
   const bool changed = ops.p.changes.kind == kDelete ? there : !there;
@@ -225,7 +225,7 @@ __device__ __forceinline__ void report_uniform(const Ops& ops, bool there) {
   }
 }
 
-// fail lists operations from number `first` on, to run again.
+// fail lists operations from number `first` on, to rerun.
 __device__ __forceinline__ void fail(const Ops& ops, uint32_t first) {
   const Changes& c = ops.p.changes;
   for (uint32_t from = ops.begin; from < ops.end; from += kWarp) {
@@ -234,7 +234,8 @@ __device__ __forceinline__ void fail(const Ops& ops, uint32_t first) {
     record(c.failed, c.first + row, yes);
     if (yes && c.ok) store_once(c.ok + row, uint8_t(0));
     if (!yes || c.out == nullptr || c.out == c.vals) continue;
-    for (uint32_t i = 0; i < ops.p.table.value_words; i++)  // the column of results may become that of values
+    // the column of results may become that of values
+    for (uint32_t i = 0; i < ops.p.table.value_words; i++)
       put_word(ops.out(row), ops.p.table.value_size, i, c.vals ? row_word(ops.value(row), ops.p.table.value_size, i) : 0);
   }
   uint32_t late = uint32_t(ops.item.hash >> (64 - kLateBits));
@@ -249,12 +250,13 @@ __device__ __forceinline__ void say(const Table& t, const Place& at, Control c) 
   if (at.mirrored(t)) store_relaxed_system(at.words + at.slot, c.bits);
 }
 
-// claim takes a slot for a key, unless another warp was faster. `was` becomes the word by which
-// it is taken. Who else may want the slot is a thread of this device: while one has a pool mapped, the
-// host changes and reads slots only behind its launches. So the swap is of the device's scope. One of
-// the system's would promise to be atomic for the host, too, which no bus without atomics keeps. What
-// makes it durable, and orders it for the host, is a fence of system scope, as for every store here: the
-// next one of its thread before the slot is published or, if a key has left it, written over.
+// claim takes a slot for a key, unless another warp was faster. `was` becomes the claiming word.
+// Only threads of this device compete for the slot: while a device has a pool mapped, the host
+// reads and changes slots only after its launches. So the swap has the scope of the device. A swap
+// of system scope would promise atomicity for the host, too, which a bus without atomics does not
+// keep. As for every store here, a fence of system scope makes it durable and orders it for the
+// host. That is the next fence of its thread before the slot is published or, if a key has left it,
+// overwritten.
 __device__ __forceinline__ bool claim(const Table& t, Place& at) {
   const Control claimed = at.was.next(kWriting, 0);
   bool lost = false;
@@ -264,8 +266,8 @@ __device__ __forceinline__ bool claim(const Table& t, Place& at) {
   return true;
 }
 
-// write_slot writes tag and key of a slot that has been claimed; of an atomic batch the tag goes
-// to the pool with the control word.
+// write_slot writes tag and key of a claimed slot. For an atomic batch the tag goes to the pool
+// with the control word.
 template <class Word>
 __device__ __forceinline__ void write_slot(const Table& t, const Place& at, uint64_t tag, Word word, bool logged = false) {
   const uint32_t lane = lane_index();
@@ -276,7 +278,7 @@ __device__ __forceinline__ void write_slot(const Table& t, const Place& at, uint
   if (lane < t.key_words) store_relaxed_system(t.pool + at.key(t) + lane, word(lane));
 }
 
-// publish says that a slot has a key and a value, all of which has been written.
+// publish publishes a slot after its key and value have been written.
 __device__ __forceinline__ void publish(const Table& t, const Place& at, uint64_t block) {
   sync_warp();
   if (lane_index() == 0) {
@@ -285,8 +287,8 @@ __device__ __forceinline__ void publish(const Table& t, const Place& at, uint64_
   }
 }
 
-// succeed gives a value the place in the cache of the one that it replaces, and returns that, or
-// null. A new value is cold, whatever was there before.
+// succeed gives a value the cache place of the value that it replaces, and returns that place, or
+// null. A new value is cold, whatever was in its memory before.
 __device__ __forceinline__ uint64_t* succeed(const Table& t, bool replaces, uint64_t was, uint64_t block) {
   if (t.cached == nullptr) return nullptr;
   uint32_t y = kNotCached, heat = 0;
@@ -304,8 +306,8 @@ __device__ __forceinline__ uint64_t* succeed(const Table& t, bool replaces, uint
   return y == kNotCached ? nullptr : t.cache + uint64_t(y) * t.value_words;
 }
 
-// store writes the value of a key to memory that nobody else has, and through to the cache, and returns
-// the word that has its checksum. Lookups beside it read the pool.
+// store writes the value of a key to its own memory, and through to the cache, and returns the word
+// with its checksum. Concurrent lookups read the pool.
 __device__ __forceinline__ uint64_t store(const Ops& ops, const Held& v, uint64_t block, uint64_t* cached) {
   const Table& t = ops.p.table;
   auto word = [&](uint32_t i) WEFT_INLINE { return v.from == kRow ? row_word(ops.value(v.row), t.value_size, i) : v.is; };
@@ -317,7 +319,7 @@ __device__ __forceinline__ uint64_t store(const Ops& ops, const Held& v, uint64_
   return check_word(t, block, ops.item.hash, crc);
 }
 
-// note leaves what becomes of a slot to whoever logs an atomic batch.
+// note records the new state of a slot for the log of an atomic batch.
 __device__ __forceinline__ void note(const Ops& ops, const Place& at, Control becomes, uint64_t check) {
   if (lane_index() != 0) return;
   ops.p.entries[ops.begin] = {at.bucket, at.words, at.was.bits, becomes.bits, check, at.slot, 0};
@@ -325,13 +327,13 @@ __device__ __forceinline__ void note(const Ops& ops, const Place& at, Control be
 
 // ---- rounds -----------------------------------------------------------------------
 
-// Becoming is what a slot becomes, as the lane knows it that publishes it.
+// Becoming is the new state of a slot, for the lane that publishes it.
 struct Becoming {
   uint64_t at;      // its control word in the pool
-  uint64_t* read;   // and where lookups read it
-  uint64_t bits;    // what that becomes
-  uint64_t check;   // the word of the checksum of its value, if it has one then
-  uint64_t stale;   // the value that it had; 0: it had none
+  uint64_t* read;   // and the place where lookups read it
+  uint64_t bits;    // its new control word
+  uint64_t check;   // word with the checksum of its new value, if any
+  uint64_t stale;   // its old value; 0: none
 };
 
 // Round is what a warp has yet to publish: a slot for each of its first n lanes.
@@ -340,14 +342,14 @@ struct Round {
   Becoming mine;
 };
 
-// become leaves a slot to a lane.
+// become assigns a slot to a lane.
 __device__ __forceinline__ void become(Round& r, const Table& t, const Place& at, Control c, uint64_t check, uint64_t stale) {
   if (lane_index() == r.n) r.mine = {at.control(), at.mirrored(t) ? at.words + at.slot : nullptr, c.bits, check, stale};
   r.n++;
 }
 
-// finish publishes what keys have become, all of which has been written but for checksums, and leaves what
-// they do not have any more to the next launch.
+// finish publishes the new states of keys, which have been written except for checksums. It leaves
+// the replaced values and deleted slots to the next launch.
 __device__ __forceinline__ void finish(const ChangeParams& p, Round& r) {
   if (r.n == 0) return;
   const Table& t = p.table;
@@ -378,7 +380,7 @@ __device__ __forceinline__ void remove(const Ops& ops, const Place& at, Round& r
   become(r, ops.p.table, at, c, 0, at.was.block());
 }
 
-// take claims a slot of those seen, or of those that are free by now.
+// take claims one of the slots seen, or one that is free by now.
 __device__ __forceinline__ bool take(const Table& t, uint64_t hash, Seen& open, Place& at) {
   for (;; open = see_open<kInOrder>(t, hash)) {
     if (!vacant(t, open, at)) return false;
@@ -386,16 +388,16 @@ __device__ __forceinline__ bool take(const Table& t, uint64_t hash, Seen& open, 
   }
 }
 
-// ---- keys that make way -----------------------------------------------------------
+// ---- moves of other keys ----------------------------------------------------------
 
-// hash_of is the hash of the key of a slot, whose words a function reads.
+// hash_of returns the hash of the key of a slot; word reads the words of the key.
 template <Keys K, class Word>
 __device__ __forceinline__ uint64_t hash_of(const Table& t, uint64_t tag, Word word) {
   return K == kInRecords || t.key_words ? tag : hash_key(t, word);
 }
 
-// make_way finds a key among those in the candidate slots of another one that has a free slot
-// elsewhere, and moves it there. The slot that it leaves is claimed then.
+// make_way moves a key from a candidate slot of another one to a free slot elsewhere, and claims
+// the slot that it leaves.
 template <Keys K>
 __device__ __forceinline__ bool make_way(const Table& t, uint64_t hash, Place& from) {
   Seen s = see_open<kInOrder>(t, hash);
@@ -412,7 +414,7 @@ __device__ __forceinline__ bool make_way(const Table& t, uint64_t hash, Place& f
     const bool taken = claim(t, from);
     if (lane_index() == 0) {
       if (from.mirrored(t)) store_relaxed_system(t.pool + from.control(), from.was.bits);
-      fence_durable(t);  // it is gone before it is written over
+      fence_durable(t);  // it is gone before it is overwritten
     }
     sync_warp();
     return taken;
@@ -420,7 +422,7 @@ __device__ __forceinline__ bool make_way(const Table& t, uint64_t hash, Place& f
   return false;
 }
 
-// force claims the slot of another key. Lookups that miss their key meanwhile look again.
+// force claims the slot of another key. Lookups that miss that key meanwhile search again.
 template <Keys K>
 __device__ __forceinline__ bool force(const ChangeParams& p, uint64_t hash, Place& at) {
   const Table& t = p.table;
@@ -436,10 +438,10 @@ __device__ __forceinline__ bool force(const ChangeParams& p, uint64_t hash, Plac
 
 // ---- the change of a key ---------------------------------------------------------
 
-// What is done with a key that finds no slot.
+// Crowded is what to do with a key that finds no slot.
 enum Crowded { kSpill, kForce };
 
-// put gives a key a value: by a slot of its own, or by another word in the one that it has.
+// put gives a key a value, by a slot of its own or by a new word in the one that it has.
 __device__ __forceinline__ void put(const Ops& ops, bool there, const Place& at, const Held& v, uint64_t block, Round& r) {
   const Table& t = ops.p.table;
   const bool logged = ops.p.entries != nullptr;
@@ -450,7 +452,7 @@ __device__ __forceinline__ void put(const Ops& ops, bool there, const Place& at,
   become(r, t, at, c, check, there ? at.was.block() : 0);
 }
 
-// change_key runs all operations on a key, but for publishing it.
+// change_key runs all operations on a key, except for publishing it.
 template <Crowded C>
 __device__ __forceinline__ void change_key(const Ops& ops, Round& r) {
   const ChangeParams& p = ops.p;
@@ -461,7 +463,8 @@ __device__ __forceinline__ void change_key(const Ops& ops, Round& r) {
   Seen open;
   const bool there = search<kInOrder>(t, ops.item, at, open);
   const uint64_t is = there ? at.was.block() : 0;
-  if (t.cache_read && ops.looks()) {  // as often as get counts what it reads: once, before another value takes its heat
+  // once, like get, and before another value takes over the heat
+  if (t.cache_read && ops.looks()) {
     if (t.levels->heat) warm_buckets(t, ops.item.hash);
     if (t.cached && there && p.changes.out) warm_value(t, is);
   }
@@ -486,14 +489,14 @@ __device__ __forceinline__ void change_key(const Ops& ops, Round& r) {
   if (failed) fail(ops, sum.first);
 }
 
-// ops_from are the operations on the key of operation number `at`, which is the first on it.
+// ops_from returns the operations on the key of operation number `at`, the first one on it.
 __device__ __forceinline__ Ops ops_from(const ChangeParams& p, uint32_t at, uint32_t end, bool others) {
   const uint32_t row = p.sorted.rows[at];
   const uint8_t* key = static_cast<const uint8_t*>(p.changes.keys) + uint64_t(row) * p.table.key_size;
   return {p, item_of(p.table, key, p.sorted.hashes[row]), at, end, others};
 }
 
-// run_end is the end of the operations with the prefix of number `at`.
+// run_end returns the end of the operations with the prefix of number `at`.
 __device__ __forceinline__ uint32_t run_end(const ChangeParams& p, uint32_t at) {
   const uint32_t prefix = p.sorted.prefixes[at];
   for (uint32_t from = at + 1;; from += kWarp) {
@@ -503,7 +506,7 @@ __device__ __forceinline__ uint32_t run_end(const ChangeParams& p, uint32_t at) 
   }
 }
 
-// has_others reports whether operations behind the first are on other keys.
+// has_others reports whether operations after the first are on other keys.
 __device__ __forceinline__ bool has_others(const ChangeParams& p, uint32_t begin, uint32_t end) {
   if (end == begin + 1) return false;
   const Ops first = ops_from(p, begin, end, false);
@@ -512,7 +515,7 @@ __device__ __forceinline__ bool has_others(const ChangeParams& p, uint32_t begin
   return ballot(kAll, other) != 0;
 }
 
-// run_begin is the first operation with the prefix of number `at`.
+// run_begin returns the first operation with the prefix of number `at`.
 __device__ __forceinline__ uint32_t run_begin(const ChangeParams& p, uint32_t at) {
   const uint32_t prefix = p.sorted.prefixes[at];
   uint32_t lo = 0;
@@ -524,7 +527,7 @@ __device__ __forceinline__ uint32_t run_begin(const ChangeParams& p, uint32_t at
   return lo;
 }
 
-// repeats reports whether an operation is on the key of the one before it. A lane asks.
+// repeats reports whether an operation is on the key of the previous one. It takes one lane.
 __device__ __forceinline__ bool repeats(const ChangeParams& p, uint32_t at) {
   const uint64_t row = p.sorted.rows[at], before = p.sorted.rows[at - 1];
   const uint8_t* keys = static_cast<const uint8_t*>(p.changes.keys);
@@ -542,9 +545,10 @@ __device__ __forceinline__ bool leads(const ChangeParams& p, uint32_t at) {
   return true;
 }
 
-// each_key runs change_one(ops, round) for the operations on each key by the warp of the first of them. Those with its
-// prefix lie behind it, mostly all on this key; others are of the warps of their own first ones, so that many keys with
-// one prefix, as who knows the hash function can make them, are no work of a single warp.
+// each_key runs change_one(ops, round) for the operations on each key, by the warp of the first of
+// them. Operations with the same prefix follow it, mostly all on this key. Those on other keys go
+// to the warps of their own first operations. An attacker with the hash function can make many keys
+// with one prefix, and they are not the work of a single warp.
 template <class R, class F>
 __device__ __forceinline__ void each_key(const ChangeParams& p, F change_one) {
   const uint64_t from = thread_index() / kWarp * p.round;
@@ -555,7 +559,7 @@ __device__ __forceinline__ void each_key(const ChangeParams& p, F change_one) {
   const uint32_t firsts = ballot(kAll, first);
   uint32_t votes = firsts | ballot(kAll, there && !first && !repeats(p, mine));
   if (votes == 0) return;
-  fence();  // a lookup that sees any of this sees that a change has begun
+  fence();  // a lookup that sees any of this also sees that a change has begun
   R r{};
   for (; votes != 0; votes &= votes - 1) {
     const uint32_t at = uint32_t(from) + lowest(votes);
@@ -571,8 +575,9 @@ __device__ __forceinline__ void change(const ChangeParams& p) {
   each_key<Round>(p, [](const Ops& ops, Round& r) WEFT_INLINE { change_key<kSpill>(ops, r); });
 }
 
-// each_crowded runs change_one(at, end) for what that has left, each region by one warp, in which nobody else changes
-// anything. Operation number `at` is the first on a key, and those with its prefix end before number `end`.
+// each_crowded runs change_one(at, end) for what each_key has left, with one warp per region, in
+// which no other warp changes anything. Operation number `at` is the first on a key, and those with
+// its prefix end before number `end`.
 template <class F>
 __device__ __forceinline__ void each_crowded(const ChangeParams& p, F change_one) {
   const uint32_t n = load_relaxed(p.spilled.count);
@@ -580,7 +585,7 @@ __device__ __forceinline__ void each_crowded(const ChangeParams& p, F change_one
   if (n == 0 || region >> p.regions != 0) return;
   fence();
   for (uint32_t i = 0; i < n; i++) {
-    uint32_t at = load_relaxed(p.spilled.items + i) - 1;  // who has run it clears it
+    uint32_t at = load_relaxed(p.spilled.items + i) - 1;  // cleared once it has run
     if (at >= p.changes.n || uint64_t(p.sorted.prefixes[at]) << p.regions >> 32 != region) continue;
     change_one(at, run_end(p, at));
     sync_warp();
@@ -596,7 +601,8 @@ __device__ __forceinline__ void change_crowded(const ChangeParams& p) {
   });
 }
 
-// each_moved calls f(number, entry, what it becomes) for the keys of an atomic batch that have made way for others of it.
+// each_moved calls f(number, entry, new control word) for the keys of an atomic batch that were
+// moved for others of it.
 template <class F>
 __device__ __forceinline__ void each_moved(const ChangeParams& p, F f) {
   if (load_relaxed(p.spilled.count) == 0) return;

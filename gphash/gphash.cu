@@ -15,7 +15,7 @@ struct TickParams {
   uint32_t unfenced;  // as in Table
 };
 
-// tick sets a clock that lookups read beside it. What launches have written before is durable then.
+// tick sets a clock that concurrent lookups read. Stores of previous launches are durable then.
 __device__ __forceinline__ void tick(const TickParams& p) {
   if (p.unfenced == 0) fence_system();
   if (thread_index() == 0) store_release(p.clock, p.now);
@@ -64,8 +64,9 @@ __device__ __forceinline__ void rank(const RankParams& p) {
 
 // ---- lookups --------------------------------------------------------------------
 
-// get_batch looks up a key per warp, unless its lookup follows another one. (Warps that have several, one after
-// the other, are slower where values are read from the host, by a third: they wait for each.)
+// get_batch looks up a key per warp, unless its lookup repeats the previous one. (Warps with
+// several keys, one after the other, are slower by a third if values are read from the host: they
+// wait for each.)
 __device__ __forceinline__ void get_batch(const GetParams& p) {
   const Table& t = p.table;
   const Lookup& l = p.lookup;
@@ -80,7 +81,7 @@ __device__ __forceinline__ void get_batch(const GetParams& p) {
   if (t.cached && l.vals) count(t.cache_read, hit && first), count(t.cache_read + 1, cached && first);
 }
 
-// first_of is the first lookup for the key of another one. It follows none.
+// first_of returns the first lookup for the key of another one. The first one repeats none.
 __device__ __forceinline__ uint64_t first_of(const GetParams& p, uint64_t at) {
   const uint32_t prefix = p.prefixes[at];
   uint64_t lo = 0;
@@ -93,7 +94,7 @@ __device__ __forceinline__ uint64_t first_of(const GetParams& p, uint64_t at) {
   return lo;
 }
 
-// repeat copies to lookups that follow others what the first one for their key has found.
+// repeat copies the result of the first lookup for a key to the repeated ones.
 __device__ __forceinline__ void repeat(const GetParams& p) {
   const Table& t = p.table;
   const Lookup& l = p.lookup;
@@ -157,15 +158,15 @@ struct CacheParams {
   Space space;
   uint32_t* heat;        // of all buckets, from the top level down, or of all values
   const uint32_t* rows;  // their numbers, the hottest last
-  uint64_t n;            // of them
+  uint64_t n;            // number of these
   uint64_t capacity;     // of the cache
 };
 
-// Cacheable is a bucket, or a value.
+// Cacheable is a bucket or a value.
 struct Cacheable {
-  uint32_t* cached;  // which one of the cache it is
+  uint32_t* cached;  // its index in the cache
   uint32_t* heat;
-  uint64_t words;  // where its words begin in the pool
+  uint64_t words;  // first word in the pool
   bool used;
 };
 
@@ -176,7 +177,7 @@ __device__ __forceinline__ Cacheable value_at(const CacheParams& p, uint64_t i) 
   return {t.cached + i, t.heat + i, t.first + unit * t.unit + t.at + k * t.value_words, used};
 }
 
-// cacheable is what the cache may have, by its number.
+// cacheable returns the bucket or value with a number.
 __device__ __forceinline__ Cacheable cacheable(const CacheParams& p, uint64_t i) {
   if (p.table.cached) return value_at(p, i);
   const Level* l = p.table.levels;
@@ -184,8 +185,8 @@ __device__ __forceinline__ Cacheable cacheable(const CacheParams& p, uint64_t i)
   return {l->cached + i, l->heat + i, l->base + i * p.table.bucket_words, true};
 }
 
-// cache_empty takes all out of the cache and says how hot each is. What was often read counts for
-// half the next time.
+// cache_empty empties the cache and copies the heats. With LFU it halves each heat for the next
+// time.
 __device__ __forceinline__ void cache_empty(const CacheParams& p) {
   const Table& t = p.table;
   for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
@@ -197,7 +198,8 @@ __device__ __forceinline__ void cache_empty(const CacheParams& p) {
   }
 }
 
-// cache_fill puts the hottest into the cache, one a warp. No lookup reads it, and nothing changes.
+// cache_fill puts the hottest entries into the cache, one per warp. No lookup reads it, and nothing
+// changes.
 __device__ __forceinline__ void cache_fill(const CacheParams& p) {
   const Table& t = p.table;
   const uint32_t words = t.cached ? t.value_words : 2 * t.slots;

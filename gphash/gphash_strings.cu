@@ -1,5 +1,5 @@
-// Kernels of package gphash for byte strings of any length. What they do with slots only, those of
-// gphash.cu do.
+// Kernels of package gphash for byte strings of any length. Work on slots alone uses the kernels of
+// gphash.cu.
 #include "strings.cuh"
 #include "tuning.cuh"
 

@@ -1,17 +1,17 @@
-// Batches of lookups: as they come, or sorted by the first bits of the hashes of their keys, so that those for
-// one key follow each other.
+// Batches of lookups: unsorted, or sorted by the first bits of the hashes of their keys, so that
+// lookups for one key are adjacent.
 #pragma once
 
 #include "weft/gphash_table.cuh"
 
 namespace weft::gphash {
 
-// GetParams are lookups as they come, or in the order of the hashes of their keys.
+// GetParams are lookups in their own order, or in the order of the hashes of their keys.
 struct GetParams {
   Table table;
   Lookup lookup;
-  const uint64_t* hashes;    // by row; null, as the following: as they come
-  const uint32_t* prefixes;  // the first half of each, ascending
+  const uint64_t* hashes;    // by row; null, as the following: unsorted
+  const uint32_t* prefixes;  // first half of each, ascending
   const uint32_t* rows;
 };
 
@@ -23,14 +23,14 @@ __device__ __forceinline__ bool same_key(const GetParams& p, uint64_t a, uint64_
   return p.hashes[x] == p.hashes[y] && same_row(keys + x * size, keys + y * size, size);
 }
 
-// follows reports whether a lookup is for the key of the one before it. What a hot key has in the
-// memory of the host is read once then: thousands of warps get it only one behind the other.
+// follows reports whether a lookup repeats the key of the previous one. The host memory of a hot
+// key is then read once; thousands of warps would read it one after the other.
 __device__ __forceinline__ bool follows(const GetParams& p, uint64_t at) {
   return p.rows && at > 0 && p.prefixes[at - 1] == p.prefixes[at] && same_key(p, at - 1, at);
 }
 
-// look_up runs get(item, row of the value or null) for the lookup of so many threads, a warp or one, unless there
-// is none, or it follows another one, and reports whether the key is there.
+// look_up runs get(item, row of the value or null) for the lookup of kThreads threads, a warp or
+// one. It reports whether the key is there. It skips repeated lookups and threads without one.
 template <uint32_t kThreads, class F>
 __device__ __forceinline__ bool look_up(const GetParams& p, F get) {
   const Table& t = p.table;

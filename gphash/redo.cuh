@@ -1,22 +1,22 @@
-// Atomic batches (redo.go, gpuatomic.go). A batch is settled beside the mirror of the slots, which
-// stays as it is but for free slots that new keys claim; values go to the pool, where nobody finds
-// them, and what becomes of slots is noted in memory of the device. Where all of it has found room,
-// the notes go to the redo log, one behind the other, and when the host has published that, to the
-// mirror. Slots of the pool follow, bucket by bucket: at once, or when batches behind this one have
-// changed some of them, too.
+// Atomic batches (redo.go, gpuatomic.go). A batch runs on the mirror of the slots, which does not
+// change except for free slots that new keys claim. Values go to the pool, where no lookup finds
+// them, and the new state of slots is noted in memory of the device. If capacity suffices for all,
+// the notes go to the redo log, one after the other. When the host has published the log, they go
+// to the mirror. Slots of the pool follow, bucket by bucket: at once, or after later batches that
+// may change some of them, too.
 #pragma once
 
 #include "space.cuh"
 
 namespace weft::gphash {
 
-// Entry notes what becomes of a slot.
+// Entry is the new state of a slot.
 struct Entry {
   uint64_t bucket;   // word of the pool
-  uint64_t* words;   // of its mirror
-  uint64_t was;      // its control word: of a key, or claimed for one
-  uint64_t becomes;  // 0: there is no entry
-  uint64_t check;    // the word of the value's checksum
+  uint64_t* words;   // its mirror
+  uint64_t was;      // control word before: of a key, or claimed for one
+  uint64_t becomes;  // control word after; 0: no entry
+  uint64_t check;    // word with the value's checksum
   uint32_t slot;
   uint32_t unused;
 };
@@ -24,35 +24,37 @@ struct Entry {
 struct RedoParams {
   Table table;
   Space space;
-  Entry* entries;    // by the place of a key among the sorted operations
-  uint64_t records;  // word of the pool from which on these go to the log
-  uint64_t* made;    // what their digests come to, and their number: added to
+  Entry* entries;    // by the first position of a key among the sorted operations
+  uint64_t records;  // word of the pool at which the records of the batch begin
+  uint64_t* made;    // sum of their digests, and their number; added to
   uint64_t n;
-  uint64_t* late;        // buckets of the pool that are not as the mirror has them, as words of it
+  // buckets of the pool that lag the mirror, by their first word
+  uint64_t* late;
   uint32_t* late_count;
-  uint32_t* late_bits;   // one for each that a pool could have: it is among them
+  // a bit per possible bucket of a pool: it is listed
+  uint32_t* late_bits;
 };
 
 constexpr uint32_t kRecordWords = 3;
 constexpr uint64_t kRedoSeed = 0x9d39247e33776d41ul;  // twin: redoSeed in redo.go
 
-// digest is what a record adds to the checksum of all (twin: digest in redo.go).
+// digest returns what a record adds to the checksum (twin: digest in redo.go).
 __device__ __forceinline__ uint64_t digest(uint64_t number, const uint64_t* record) {
   for (uint32_t w = 0; w < kRecordWords; w++) number = hash(number ^ record[w], kRedoSeed);
   return number;
 }
 
-// entry_of is the entry of a thread, if there is one.
+// entry_of returns entry i, or an empty one.
 __device__ __forceinline__ Entry entry_of(const RedoParams& p, uint64_t i) {
   return i < p.n ? p.entries[i] : Entry{};
 }
 
-// Keys says where keys lie: in their slots, or in records, with their values and checksums; of these
-// slots have the hash only.
+// Keys is where keys lie: in their slots, or in records with their values and checksums, with only
+// the hash in the slot.
 enum Keys { kInSlots, kInRecords };
 
-// log writes records, and the checksums of values, of which many lie side by side. Records come in
-// any order: a block asks for places for all that it has.
+// log writes records, and the checksums of values, often adjacent ones. Records come in any
+// order: a block reserves places for all of its records at once.
 template <int Block, Keys K>
 __device__ __forceinline__ void log(const RedoParams& p) {
   __shared__ Share<Block> share;
@@ -83,7 +85,7 @@ __device__ __forceinline__ void log(const RedoParams& p) {
   }
 }
 
-// add appends what some lanes of a warp have to a list.
+// add appends the values of some lanes of a warp to a list.
 __device__ __forceinline__ void add(uint64_t* list, uint32_t* count, bool has, uint64_t what) {
   const uint32_t votes = ballot(kAll, has);
   if (votes == 0) return;
@@ -93,21 +95,21 @@ __device__ __forceinline__ void add(uint64_t* list, uint32_t* count, bool has, u
   if (has) store_relaxed(list + at + popcount(votes & ((1u << lane_index()) - 1)), what);
 }
 
-// falls_behind notes that a bucket of the pool is not as the mirror has it, and reports whether that was
-// so before.
+// falls_behind marks a bucket of the pool as lagging the mirror, and reports whether it was marked
+// before.
 __device__ __forceinline__ bool falls_behind(const RedoParams& p, uint64_t bucket) {
   const uint64_t i = bucket / p.table.bucket_words;
   const uint32_t bit = 1u << i % 32;
   return (or_relaxed(p.late_bits + i / 32, bit) & bit) != 0;
 }
 
-// settle lets lookups see a batch that has been published, and leaves what it has replaced and
-// deleted to the next one; records the host keeps account of.
+// settle makes a published batch visible to lookups, and leaves what it has replaced and deleted to
+// the next one. The host tracks records by itself.
 template <Keys K>
 __device__ __forceinline__ void settle(const RedoParams& p) {
   const Table& t = p.table;
   const Lists& l = p.space.lists;
-  fence();  // a lookup that sees any of this sees that a change has begun, and values and tags
+  fence();  // a lookup that sees any of this also sees that a change has begun, and values and tags
   for (uint64_t first = thread_index() - lane_index(); first < p.n; first += threads_in_grid()) {
     const Entry e = entry_of(p, first + lane_index());
     const Control was{e.was}, becomes{e.becomes};
@@ -125,7 +127,7 @@ __device__ __forceinline__ void settle(const RedoParams& p) {
   }
 }
 
-// bring_home writes the buckets that are late to the pool, control words and tags at once.
+// bring_home writes the lagging buckets to the pool, control words and tags at once.
 __device__ __forceinline__ void bring_home(const RedoParams& p) {
   const Table& t = p.table;
   const uint32_t words = 2 * t.slots;
@@ -138,7 +140,7 @@ __device__ __forceinline__ void bring_home(const RedoParams& p) {
   }
 }
 
-// undo gives back the slots that a batch has claimed for which there is no room.
+// undo releases the slots that a refused batch has claimed.
 __device__ __forceinline__ void undo(const RedoParams& p) {
   const Table& t = p.table;
   for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {

@@ -1,7 +1,6 @@
-// Memory of values on a device: which of it is in use is known by bits in the device's memory,
-// which are made anew whenever a pool is opened (see values.go). A launch is given as much free
-// memory as it has operations, by region, before it runs; what it replaces and deletes is free
-// again before the next one.
+// Memory of values on a device. Bits in the device's memory mark which of it is in use; they are
+// computed whenever a pool is opened (see values.go). Before a launch, each of its operations gets
+// free memory, by region. What the launch replaces and deletes is free again before the next one.
 #pragma once
 
 #include "weft/crc32c.cuh"
@@ -9,12 +8,12 @@
 
 namespace weft::gphash {
 
-// Of a unit of the pool: it is free, belongs to a level, or to a region from there on.
+// Owner of a unit of the pool: none, a level, or a region, from kOfRegion on.
 enum Owner : uint32_t { kNobody, kOfLevel, kOfRegion };
 
 constexpr uint32_t kRegionBits = 7;  // twin: regionBits in layout.go
 
-// Lists are of what a launch leaves to be used again.
+// Lists are what a launch leaves for reuse.
 struct Lists {
   uint64_t* stale;  // values
   uint64_t* tombs;  // control words
@@ -22,20 +21,20 @@ struct Lists {
 };
 
 struct Space {
-  uint64_t* used;    // a bit for each value, so many words a unit
+  uint64_t* used;    // a bit per value, words words per unit
   uint32_t* owners;  // of units
   uint32_t units, words;
   Lists lists;
 };
 
-// check_of is the word of the pool that has the checksum of a value.
+// check_of returns the word of the pool with the checksum of a value.
 __device__ __forceinline__ uint64_t check_of(const Table& t, uint64_t block) {
   const Located v = locate(t, block);
   return t.first + v.unit * t.unit + v.i;
 }
 
-// check_word is what it has: the length of the value, and a checksum that knows the place and the key, too
-// (twin: values.check in values.go).
+// check_word returns its content: the length of the value, and a checksum that depends on the place
+// and the key, too (twin: values.check in values.go).
 __device__ __forceinline__ uint64_t check_word(const Table& t, uint64_t block, uint64_t hash, uint32_t crc) {
   const uint64_t mixed = (hash ^ block * 0x9e3779b97f4a7c15ul) * 0xd1b54a32d192ed03ul;
   return uint64_t(t.value_size) << 32 | (crc ^ uint32_t(mixed >> 32));
@@ -48,14 +47,14 @@ __device__ __forceinline__ void mark(const Table& t, const Space& s, uint64_t bl
   else and_relaxed(word, ~(1ul << v.i % 64));
 }
 
-// ---- what the last launch has left -----------------------------------------------
+// ---- recycling -------------------------------------------------------------------
 
 struct RecycleParams {
   Table table;
   Space space;
 };
 
-// read_at is where lookups read a control word of the pool.
+// read_at returns the address at which lookups read a control word of the pool.
 __device__ __forceinline__ uint64_t* read_at(const Table& t, uint64_t at) {
   for (uint32_t i = 0; i < t.live; i++) {
     const Level& l = t.levels[i];
@@ -66,8 +65,8 @@ __device__ __forceinline__ uint64_t* read_at(const Table& t, uint64_t at) {
   return t.pool + at;
 }
 
-// recycle frees what the lists have. That it was replaced is durable since the end of the change
-// that did so (tick), so a crash that has kept what is written there now has kept that, too.
+// recycle frees what the lists contain. That it was replaced is durable since the end of that
+// change (tick). So a crash that keeps new data in the same place also keeps the replacement.
 __device__ __forceinline__ void recycle(const RecycleParams& p) {
   const Table& t = p.table;
   const Lists& l = p.space.lists;
@@ -84,18 +83,18 @@ __device__ __forceinline__ void recycle(const RecycleParams& p) {
   if (thread_index() == 0 && tombs != 0) add_relaxed(&t.counters->used, -uint64_t(tombs));
 }
 
-// ---- what the next one may use -----------------------------------------------------
+// ---- reservations -----------------------------------------------------------------
 
 struct ReserveParams {
   Table table;
   Space space;
   const uint32_t* prefixes;  // of the hashes of operations, ascending
-  uint64_t* fresh;           // receives a value for each, as long as there are any
+  uint64_t* fresh;           // receives memory for a value of each, as long as it lasts; then 0
   uint32_t n;
-  uint32_t regions;  // as a power of two
+  uint32_t regions;  // log2 of their number
 };
 
-// first_of is where operations of a region begin.
+// first_of returns the first operation of a region.
 __device__ __forceinline__ uint32_t first_of(const ReserveParams& p, uint32_t region) {
   if (region >> p.regions != 0) return p.n;
   uint32_t lo = 0, hi = p.n;
@@ -108,14 +107,15 @@ __device__ __forceinline__ uint32_t first_of(const ReserveParams& p, uint32_t re
   return lo;
 }
 
-// Shares of a block of threads: numbers that its warps add up.
+// Share is shared memory in which the warps of a block sum numbers.
 template <int Block>
 struct Share {
   uint32_t warps[Block / kWarp], votes[Block / kWarp];
   uint32_t was;
 };
 
-// below is the sum of n over the threads of the block before this one; all gets that of all.
+// below returns the sum of n over the threads of the block before this one. all receives the sum
+// over all threads.
 template <int Block>
 __device__ __forceinline__ uint32_t below(Share<Block>& share, uint32_t n, uint32_t& all) {
   const uint32_t lane = lane_index(), warp = thread_in_block() / kWarp;
@@ -136,8 +136,8 @@ __device__ __forceinline__ uint32_t below(Share<Block>& share, uint32_t n, uint3
   return before + sum - n;
 }
 
-// deal gives the free values of a unit to operations from number `from` on, and returns how
-// many have one then.
+// deal gives the free values of a unit to operations from number `from` on, and returns the number
+// of the first one without.
 template <int Block>
 __device__ __forceinline__ uint32_t deal(const ReserveParams& p, Share<Block>& share, uint32_t unit, uint32_t from, uint32_t end) {
   const Table& t = p.table;
@@ -159,11 +159,11 @@ __device__ __forceinline__ uint32_t deal(const ReserveParams& p, Share<Block>& s
   return from;
 }
 
-// each_unit calls f(unit) for the units of which owned(owner) is true, until it returns false. A
-// block asks for many at a time.
+// each_unit calls f(unit) for the units with owned(owner) true, until f returns false. A block
+// checks many at a time.
 template <int Block, class Owned, class F>
 __device__ __forceinline__ void each_unit(const ReserveParams& p, Share<Block>& share, Owned owned, F f) {
-  // Levels take units from the beginning of the pool, so values do from its end.
+  // Levels take units from the beginning of the pool, so values take them from its end.
   for (uint32_t end = p.space.units; end != 0; end = end > Block ? end - Block : 0) {
     uint32_t mine = end - 1 - thread_in_block();
     bool yes = thread_in_block() < end && owned(load_relaxed(p.space.owners + mine));
@@ -177,8 +177,8 @@ __device__ __forceinline__ void each_unit(const ReserveParams& p, Share<Block>& 
   }
 }
 
-// reserve is the work of a block for its region: operations get the free values of the units
-// that it has, and then of units that nobody has.
+// reserve is the work of a block for its region. Operations get the free values of the region's
+// units first, and then those of units without an owner.
 template <int Block>
 __device__ __forceinline__ void reserve(const ReserveParams& p) {
   __shared__ Share<Block> share;

@@ -1,6 +1,6 @@
-// Byte strings of any length on a GPU (strings.go, gpustrings.go). A slot has the hash of a key, and its
-// control word says where the record lies (records.go). The host has written records for what a batch may
-// store before kernels run, and frees afterwards those that nothing names: a warp settles the
+// Byte strings of any length on a GPU (strings.go, gpustrings.go). A slot has the hash of a key,
+// and its control word points to the record (records.go). The host writes the records that a batch
+// may store before kernels run, and frees those without references afterwards. A warp resolves the
 // operations on a key as for keys in slots (change.cuh), and gives the slot a record, or none.
 #pragma once
 
@@ -10,8 +10,8 @@ namespace weft::gphash {
 
 // ---- keys -----------------------------------------------------------------------
 
-// Strings are the keys of a batch: of each the first word and the length, and all words, in which zeros
-// follow the last byte of a key.
+// Strings are the keys of a batch: the first word and the length of each, and all words, with zeros
+// after the last byte of a key.
 struct Strings {
   const uint64_t* spans;  // word << 20 | bytes
   const uint64_t* words;
@@ -25,7 +25,7 @@ struct String {
   uint32_t size;  // bytes
 
   __device__ __forceinline__ uint32_t count() const { return (size + 7) / 8; }
-  // differs compares its i-th word with one of which nobody reads what is behind the last byte.
+  // differs compares its i-th word with another one, without the bytes after the end of the key.
   __device__ __forceinline__ bool differs(uint32_t i, uint64_t w) const {
     const uint32_t left = size - 8 * i;
     return (words[i] ^ w) << (left < 8 ? 8 * (8 - left) : 0) != 0;
@@ -37,7 +37,7 @@ __device__ __forceinline__ String string_of(const Strings& s, uint64_t row) {
   return {s.words + (span >> kSpanBits), uint32_t(span & ((1ul << kSpanBits) - 1))};
 }
 
-// same_string reports whether two keys are the same. A lane asks.
+// same_string reports whether two keys are the same. It takes one lane.
 __device__ __forceinline__ bool same_string(const String& a, const String& b) {
   if (a.size != b.size) return false;
   for (uint32_t i = 0; i < a.count(); i++)
@@ -66,8 +66,8 @@ __device__ __forceinline__ void hash_strings(const StringsHashParams& p) {
 
 // ---- records -----------------------------------------------------------------------
 
-// Header is the first word of a record: the lengths of key and value, and a checksum (twin: header in
-// records.go).
+// Header is the first word of a record: the lengths of key and value, and a checksum (twin: header
+// in records.go).
 struct Header {
   uint64_t bits;
 
@@ -78,8 +78,9 @@ struct Header {
   __device__ __forceinline__ uint64_t words() const { return 1 + (key() + 7) / 8 + (uint64_t(value()) + 7) / 8; }
 };
 
-// has_key reports whether the record that a control word names is that of a key, and what its header is. The
-// warp reads header and key at once. Nothing is read beyond the pool, whatever is written there.
+// has_key reports whether the record of a control word belongs to a key, and returns its header.
+// The warp reads header and key at once. It reads nothing outside of the pool, whatever the pool
+// contains.
 __device__ __forceinline__ bool has_key(const Table& t, Control c, const String& key, Header& header) {
   if (!sound(t, c)) return false;
   const uint64_t* record = t.pool + c.block();
@@ -93,16 +94,17 @@ __device__ __forceinline__ bool has_key(const Table& t, Control c, const String&
   return ballot(kAll, differs) == 0;
 }
 
-// Sought is a key that is looked for.
+// Sought is a key to search for.
 struct Sought {
   String key;
   uint64_t hash;
 };
 
-// pick is the slot among those seen whose record is that of a key.
+// pick finds, among the slots seen, the one with the record of a key.
 __device__ __forceinline__ bool pick(const Table& t, const Seen& s, const Sought& it, Place& at, Header& header) {
   uint32_t votes = ballot(kAll, s.there && s.tag == it.hash && s.control.state() == kFull);
-  sync_warp();  // what other lanes read of the record comes behind its control word: shuffles order nothing
+  // reads of the record by other lanes come after its control word: shuffles order nothing
+  sync_warp();
   for (; votes != 0; votes &= votes - 1) {
     at = place_of(s, lowest(votes));
     if (has_key(t, at.was, it.key, header)) return true;
@@ -110,7 +112,7 @@ __device__ __forceinline__ bool pick(const Table& t, const Seen& s, const Sought
   return false;
 }
 
-// search finds the slot of a key; open is what it has seen last, if it finds none. The levels that are
+// search finds the slot of a key. open is what it has seen last, if it finds none. Levels that are
 // drained come first.
 template <Reading R>
 __device__ __forceinline__ bool search(const Table& t, const Sought& it, Place& at, Seen& open, Header& header) {
@@ -123,14 +125,14 @@ __device__ __forceinline__ bool search(const Table& t, const Sought& it, Place& 
 
 // ---- lookups -----------------------------------------------------------------------
 
-// StringsFindParams are lookups, beside which nothing changes.
+// StringsFindParams are lookups. Nothing changes alongside them.
 struct StringsFindParams {
   Table table;
   Strings keys;
   const uint64_t* hashes;  // by row
-  const uint32_t* rows;    // in the order of their hashes; null: as they come
-  uint64_t* records;       // receives where the record of each key is, 0 for one that is absent
-  uint32_t* lengths;       // and how long its value is
+  const uint32_t* rows;    // in the order of their hashes; null: unsorted
+  uint64_t* records;       // receives the place of the record of each key, 0 for an absent one
+  uint32_t* lengths;       // and the length of its value
   uint64_t n;
 };
 
@@ -163,8 +165,8 @@ __device__ __forceinline__ void list(const BucketsParams& p) {
 
 // ---- changes -----------------------------------------------------------------------
 
-// StringsChangeParams are those of a batch whose values are where the host has written the records that
-// operations may store, 0 for others, and whose results are what Kept.word says.
+// StringsChangeParams are a batch with records as values: the host has written those that
+// operations may store, 0 for others. Results have the form of Kept.word.
 struct StringsChangeParams {
   ChangeParams change;
   Strings keys;
@@ -172,30 +174,33 @@ struct StringsChangeParams {
 };
 
 // Bits of fates and results.
-constexpr uint64_t kNamed = 1ul << 63;  // of a fate: the record of the row is there now. The rest says which one is not any more
-constexpr uint64_t kOfRow = 1ul << 63;  // of a result: it is the value of a row of the batch. Else it is that of a record
+// in a fate: a slot refers to the record of the row now. The other bits are the record that lost
+// its reference.
+constexpr uint64_t kNamed = 1ul << 63;
+// in a result: the other bits are a row of the batch. Otherwise they are the place of a record.
+constexpr uint64_t kOfRow = 1ul << 63;
 
-// Kept is what a key has, as far as operations have been settled.
+// Kept is the state of a key after some of its operations.
 struct Kept {
   bool there;
   bool given;  // by a row of the batch
-  uint64_t is;  // the number of that, or where the record is
+  uint64_t is;  // number of the row, or place of the record
 
   __device__ __forceinline__ uint64_t word() const { return given ? kOfRow | is : is; }
 };
 
-// StringOps are the operations of a launch on one key, as the warp that settles them knows them.
+// StringOps are the operations of a launch on one key, for the warp that resolves them.
 struct StringOps {
   const StringsChangeParams& p;
   Sought it;
-  uint32_t begin, end;  // where they lie among the sorted ones
+  uint32_t begin, end;  // positions among the sorted operations
   bool others;          // some in between are on other keys
 
-  // is reports whether a row has the key. A lane asks.
+  // is reports whether a row has the key. It takes one lane.
   __device__ __forceinline__ bool is(uint32_t row) const {
     return p.change.sorted.hashes[row] == it.hash && same_string(string_of(p.keys, row), it.key);
   }
-  // mine are the lanes whose operation, from one on, is on this key.
+  // mine returns the lanes with an operation on this key, one per lane from one on.
   __device__ __forceinline__ uint32_t mine(uint32_t from, uint32_t& row) const {
     const uint32_t at = from + lane_index();
     bool yes = at < end;
@@ -208,7 +213,8 @@ struct StringOps {
     const uint32_t kind = c.kinds ? load_once(c.kinds + row) : c.kind;
     return kind <= kDelete || kind == kUpdate ? kind : uint32_t(kNone);
   }
-  // each calls f(number, row, kind) for the operations on this key, in order, until it returns false.
+  // each calls f(number, row, kind) for the operations on this key, in order, until f returns
+  // false.
   template <class F>
   __device__ __forceinline__ void each(F f) const {
     for (uint32_t from = begin; from < end; from += kWarp) {
@@ -223,18 +229,19 @@ struct StringOps {
   __device__ __forceinline__ bool among_many() const { return others && end - begin > kLongRun; }
 };
 
-// stores reports whether an operation gives the key what its row has (twin: scenario in gpustrings.go).
+// stores reports whether an operation gives the key the value of its row (twin: scenario in
+// gpustrings.go).
 __device__ __forceinline__ bool stores(const Kept& v, uint32_t kind) { return kind == kPut || kind == (v.there ? kUpdate : uint32_t(kPutNew)); }
 
-// settle is what the key has behind an operation.
+// settle updates the state of the key by an operation.
 __device__ __forceinline__ void settle(Kept& v, uint32_t row, uint32_t kind) {
   if (kind == kDelete) v.there = false;
   if (stores(v, kind)) v = {true, true, row};
 }
 
-// Total is what operations on a key come to.
+// Total is the result of the operations on a key.
 struct Total {
-  Kept before, behind;  // before the first one that stores, and behind all
+  Kept before, behind;  // before the first one that stores, and after all
   uint32_t first;       // the first one that stores; end: none does
 };
 
@@ -265,7 +272,7 @@ __device__ __forceinline__ void report(const StringOps& ops, const Kept& is, uin
   });
 }
 
-// fail lists operations from number `first` on, to run again.
+// fail lists operations from number `first` on, to rerun.
 __device__ __forceinline__ void fail(const StringOps& ops, uint32_t first) {
   const Changes& c = ops.p.change.changes;
   for (uint32_t from = ops.begin; from < ops.end; from += kWarp) {
@@ -276,12 +283,13 @@ __device__ __forceinline__ void fail(const StringOps& ops, uint32_t first) {
   }
 }
 
-// note leaves what becomes of a slot to whoever logs an atomic batch.
+// note records the new state of a slot for the log of an atomic batch.
 __device__ __forceinline__ void note(const StringOps& ops, const Place& at, Control becomes) {
   if (lane_index() == 0) ops.p.change.entries[ops.begin] = {at.bucket, at.words, at.was.bits, becomes.bits, 0, at.slot, 0};
 }
 
-// put gives a key the record of a row: by a slot of its own, or by another word in the one that it has.
+// put gives a key the record of a row, by a slot of its own or by a new word in the one that it
+// has.
 __device__ __forceinline__ void put(const StringOps& ops, bool there, const Place& at, uint64_t row, uint64_t block) {
   const Table& t = ops.p.change.table;
   const bool logged = ops.p.change.entries != nullptr;
@@ -335,13 +343,13 @@ __device__ __forceinline__ void change_string(const StringOps& ops) {
   if (failed) fail(ops, sum.first);
 }
 
-// string_ops_from are the operations on the key of operation number `at`, which is the first on it.
+// string_ops_from returns the operations on the key of operation number `at`, the first one on it.
 __device__ __forceinline__ StringOps string_ops_from(const StringsChangeParams& p, uint32_t at, uint32_t end, bool others) {
   const uint32_t row = p.change.sorted.rows[at];
   return {p, {string_of(p.keys, row), p.change.sorted.hashes[row]}, at, end, others};
 }
 
-// has_others reports whether operations behind the first are on other keys.
+// has_others reports whether operations after the first are on other keys.
 __device__ __forceinline__ bool has_others(const StringsChangeParams& p, uint32_t begin, uint32_t end) {
   const StringOps first = string_ops_from(p, begin, end, false);
   bool other = false;
@@ -349,7 +357,8 @@ __device__ __forceinline__ bool has_others(const StringsChangeParams& p, uint32_
   return ballot(kAll, other) != 0;
 }
 
-// leads reports whether no operation of a run before number `at` is on its key. Mostly the one before is.
+// leads reports whether no operation of a run before number `at` is on its key. Mostly the previous
+// one is.
 __device__ __forceinline__ bool leads(const StringsChangeParams& p, uint32_t at) {
   const StringOps ops = string_ops_from(p, at, at + 1, true);
   if (ballot(kAll, ops.is(p.change.sorted.rows[at - 1])) != 0) return false;

@@ -1,8 +1,8 @@
-// What a GPU does with a pool that has just been opened: it frees slots that insertions had taken
-// and not published, tombs, and those that a key was about to leave, finds out which memory of values
-// is in use, and whether anything is there that no operation writes. What that is, the host says
-// (recover.go). Control words and tags cross the bus once, in rows, to the mirror, which has them for
-// as long as this takes at least: where a slot's key may be besides is looked up there.
+// Inspection by a GPU of a pool that has just been opened. It frees slots of unpublished
+// insertions, tombstones, and second copies of keys that were moving. It computes which memory of
+// values is in use, and whether the pool has anything that no operation writes, which the host then
+// reports (recover.go). Control words and tags cross the bus once, in rows, to the mirror, which
+// exists at least during the inspection. Other copies of a slot's key are searched there.
 #pragma once
 
 #include "space.cuh"
@@ -11,7 +11,7 @@ namespace weft::gphash {
 
 struct Found {
   uint64_t keys, unfinished, tombs, moved;
-  uint64_t odd;  // slots for the host to look at
+  uint64_t odd;  // slots for the host to inspect
 };
 
 struct SurveyParams {
@@ -24,7 +24,7 @@ struct SurveyParams {
 
 // at_home reports whether the key of a slot belongs to its bucket, and its tag to the key.
 __device__ __forceinline__ bool at_home(const Table& t, const Level& l, uint64_t bucket, uint64_t tag, uint64_t key, uint64_t& hash) {
-  // Nobody writes keys meanwhile; an ordinary load leaves the rest of a sector to the next one.
+  // No thread writes keys meanwhile; an ordinary load leaves the rest of a sector to the next one.
   hash = hash_key(t, [&](uint32_t i) WEFT_INLINE { return t.key_words ? t.pool[key + i] : tag; });
   if (t.key_words != 0 && tag != hash) return false;
   if (t.key_words == 0 && t.key_size < 8 && tag >> 8 * t.key_size != 0) return false;
@@ -33,8 +33,8 @@ __device__ __forceinline__ bool at_home(const Table& t, const Level& l, uint64_t
   return home;
 }
 
-// use marks the value of a key as in use. It reports false where none begins, or that of another
-// key.
+// use marks the value of a key as in use. It returns false if no value begins there, or if it is in
+// use by another key.
 __device__ __forceinline__ bool use(const Table& t, const Space& s, uint64_t block, uint32_t region) {
   if (block < t.first) return false;
   Located v = locate(t, block);
@@ -47,19 +47,19 @@ __device__ __forceinline__ bool use(const Table& t, const Space& s, uint64_t blo
   return (or_relaxed(s.used + v.unit * s.words + v.i / 64, bit) & bit) == 0;
 }
 
-// Twin is another slot with the key of one, in which the key is valid.
+// Twin is another slot with the same key, in which the key is valid.
 enum Twin : uint32_t { kNoTwin, kMovedTwin, kOddTwin };
 
-// turn is when a level is looked at in the search for a key (twin: table.each).
+// turn returns the position of a level in the search for a key (twin: table.each).
 __device__ __forceinline__ uint32_t turn(const Table& t, uint32_t level) {
   const uint32_t open = t.live - t.closed;
   return level < open ? level + t.closed : level - open;
 }
 
-// twin_of looks for the key of slot number `slot` of a bucket in the slots that a search finds before
-// it. One that has the same value is where the key has moved from, or to, when a crash came; one that
-// has another value is damage. Of any number of twins the first stays: who looks at it finds none, and
-// all others find it, whatever becomes of those in between meanwhile.
+// twin_of searches for the key of slot number `slot` of a bucket in the slots that a lookup reads
+// before it. A twin with the same value is left by a crash during a move; one with another value is
+// damage. Of any number of twins the first stays. Its own search finds none, and those of all
+// others find it, whatever happens to the ones in between.
 __device__ __forceinline__ Twin twin_of(const Table& t, uint32_t level, uint64_t bucket, uint32_t slot, Control c, uint64_t tag, uint64_t hash) {
   const uint64_t key = t.levels[level].base + bucket * t.bucket_words + 2 * t.slots + slot * t.key_words;
   for (uint32_t i = 0; i < t.live; i++) {
@@ -83,13 +83,13 @@ __device__ __forceinline__ Twin twin_of(const Table& t, uint32_t level, uint64_t
   return kNoTwin;
 }
 
-// add adds what the lanes of a warp have found.
+// add adds the counts of the lanes of a warp.
 __device__ __forceinline__ void add(uint64_t* to, uint32_t n) {
   for (uint32_t x = 1; x < kWarp; x *= 2) n += shuffle_xor(kAll, n, x);
   if (lane_index() == 0 && n != 0) add_relaxed(to, uint64_t(n));
 }
 
-// survey goes through the slots of a level, one a thread.
+// survey inspects the slots of a level, one per thread.
 __device__ __forceinline__ void survey(const SurveyParams& p) {
   const Table& t = p.table;
   const Level& l = t.levels[p.level];
@@ -127,7 +127,8 @@ __device__ __forceinline__ void survey(const SurveyParams& p) {
   add(&p.found->odd, odd);
 }
 
-// intact reports whether a value is what has been written for a key of a hash. A warp asks.
+// intact reports whether a value is what has been written for a key with this hash. It takes a
+// whole warp.
 __device__ __forceinline__ bool intact(const Table& t, Control c, uint64_t hash) {
   if (!sound(t, c)) return false;
   const uint64_t block = c.block();
@@ -135,8 +136,8 @@ __device__ __forceinline__ bool intact(const Table& t, Control c, uint64_t hash)
   return load_relaxed_system(t.pool + check_of(t, block)) == check_word(t, block, hash, crc);
 }
 
-// verify counts the values of a level that do not have their checksums, before anything else is known of its
-// slots. A warp goes through a bucket.
+// verify counts the values of a level that do not match their checksums, before anything else is
+// known of its slots. It takes a warp per bucket.
 __device__ __forceinline__ void verify(const SurveyParams& p) {
   const Table& t = p.table;
   const Level& l = t.levels[p.level];

@@ -1,4 +1,5 @@
-// Kernels of package graph: graphs that change. layout.go explains the memory, gpuchange.go the launches.
+// Kernels of package graph: graphs that change. layout.go explains the memory, gpuchange.go the
+// launches.
 #include "weft/entry.cuh"
 #include "weft/graph_sweep.cuh"
 
@@ -10,7 +11,7 @@ struct FindParams {
   Graph graph;
   const uint32_t* from;
   const uint32_t* to;
-  void* weights;  // may be null, as what follows
+  void* weights;  // may be null, as the following
   uint8_t* ok;
   uint64_t* hits;  // added to
   uint64_t n;
@@ -37,7 +38,7 @@ struct RowsParams {
   Graph graph;
   const uint32_t* vertices;  // null: those from first on
   uint32_t* degrees;         // written by degrees
-  const uint64_t* offsets;   // read by rows, as what follows
+  const uint64_t* offsets;   // read by rows, as the following
   uint32_t* ids;
   void* weights;  // may be null
   uint64_t limit; // of ids
@@ -70,12 +71,12 @@ __device__ __forceinline__ void rows(const RowsParams& p) {
 struct MarkParams {
   Graph graph;
   const uint32_t* vertices;
-  uint32_t* doomed;   // a bit for each vertex; null: enliven them
-  uint64_t* count;    // added to: vertices that were not there, or were
+  uint32_t* doomed;   // a bit for each vertex; null: mark them as present
+  uint64_t* count;    // added to: vertices that were absent, or with doomed, present
   uint64_t n;
 };
 
-// mark makes vertices be there, or notes those that go.
+// mark marks vertices as present, or marks those to delete.
 __device__ __forceinline__ void mark(const MarkParams& p) {
   uint64_t count = 0;
   for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
@@ -102,11 +103,12 @@ struct DoomedParams {
   uint32_t unused;
 };
 
-// empty is the arc that removes all arcs of a vertex.
+// empty returns the arc that removes all arcs of a vertex.
 __device__ __forceinline__ uint64_t empty(const DoomedParams& p, uint32_t u) { return uint64_t(u) << p.bits | ((uint64_t(1) << p.bits) - 1); }
 
-// doomed writes the arcs to vertices that go from those that stay, and one for each that goes, of an undirected graph; or it counts them. All neighbors count: those
-// that go, too, have arcs without a place in rows.
+// doomed writes the arcs from vertices that stay to those that go in an undirected graph, and one
+// arc for each that goes; or it counts them. All neighbors count: those that go, too, have arcs,
+// without a place in rows.
 template <int Bits>
 __device__ __forceinline__ void doomed(const DoomedParams& p) {
   if (!p.keys) {
@@ -117,12 +119,12 @@ __device__ __forceinline__ void doomed(const DoomedParams& p) {
     const Row<Bits> r = row<Bits>(p.graph, u);
     const uint32_t v = i < r.degree ? r.ids[i] : u;
     const bool drops = i != r.degree && goes(p.doomed, v);
-    if (drops && p.bins.counts) return;  // nobody asks for what has no place
+    if (drops && p.bins.counts) return;  // an arc without a place in rows is not needed
     put_arc(p.keys, p.bins, p.offsets[u] + i, i == r.degree ? empty(p, u) : drops ? dropped(p.bits) : uint64_t(v) << p.bits | u);
   });
 }
 
-// bury removes vertices that go.
+// bury removes the doomed vertices.
 __device__ __forceinline__ void bury(const DoomedParams& p) {
   uint64_t gone = 0;
   for (uint64_t i = thread_index(); i < (uint64_t(p.graph.vertices) + 31) / 32; i += threads_in_grid()) {
@@ -137,7 +139,7 @@ __device__ __forceinline__ void bury(const DoomedParams& p) {
 struct CompactParams {
   Graph from;
   Graph to;
-  uint32_t* groups;   // classes of blocks; kNoBlock where there are none
+  uint32_t* groups;   // classes of blocks; kNoBlock if none
   uint32_t* degrees;  // of rows in blocks, else 0
   const uint64_t* offsets;
   const uint32_t* blocks;
@@ -157,7 +159,8 @@ __device__ __forceinline__ void lead(const CompactParams& p) {
   for (uint64_t u = thread_index(); u < p.from.vertices; u += threads_in_grid()) {
     const uint32_t* record = record_of(p.from, uint32_t(u));
     Word128 head = load_weak(reinterpret_cast<const Word128*>(record));
-    if (record[kClass] != 0) head.y = p.blocks[u] | uint64_t(p.epoch) << 32;  // and no neighbors behind
+    // No neighbors follow.
+    if (record[kClass] != 0) head.y = p.blocks[u] | uint64_t(p.epoch) << 32;
     Word128* to = reinterpret_cast<Word128*>(record_of(p.to, uint32_t(u)));
     to[0] = head;
     to[1] = load_weak(reinterpret_cast<const Word128*>(record) + 1);

@@ -1,4 +1,4 @@
-// What the kernels of package horton do with batches of changes.
+// Batches of changes in the kernels of package horton.
 #pragma once
 
 #include "layout.cuh"
@@ -35,7 +35,8 @@ __device__ __forceinline__ void change_of_eight(const Table& t, uint32_t flags, 
     change_part(op, path.extra(), [&](Operation<S>& now) __attribute__((always_inline)) { change_along<Narrow<S>>(t, flags, now); });
 }
 
-// change_batch_of_eight does it with a batch; where slots may be pending, as with other buckets.
+// change_batch_of_eight runs a batch by change_of_eight. If slots may be pending, it uses
+// change_along.
 template <class S, class K, class V>
 __device__ __forceinline__ void change_batch_of_eight(const ChangeParams<Table>& p) {
   using Tile = PathTile<S, kLanes, sizeof(typename S::Word) == 16 ? kWidePieces : kNarrowPieces>;
@@ -46,13 +47,13 @@ __device__ __forceinline__ void change_batch_of_eight(const ChangeParams<Table>&
   });
 }
 
-// change_one runs an operation per lane in a kernel whose speed does not count.
+// change_one runs an operation per lane in a kernel that need not be fast.
 template <class S>
 __device__ __forceinline__ void change_one(const Table& t, Operation<S>& op) {
   change_along<Narrow<S>>(t, 0, op);
 }
 
-// Moved is how keys move for slots S.
+// Moved is the rules by which keys move for slots S.
 template <class S>
 using Moved = Rules<S, Narrow<S>>;
 

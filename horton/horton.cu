@@ -1,9 +1,9 @@
-// Kernels of package horton: Horton tables. doc.go explains the structure, layout.go the
-// memory, weft/evict.cuh, weft/horton_remap.cuh and weft/locks.cuh why it is right.
+// Kernels of package horton: Horton tables. doc.go explains the structure, layout.go the memory;
+// weft/evict.cuh, weft/horton_remap.cuh and weft/locks.cuh prove it correct.
 //
-// A tile, a few neighbouring lanes of a warp, works on one key at a time and reads its
-// buckets cooperatively. All lanes of a warp stay together: each warp-wide vote is executed
-// by all 32, with finished tiles taking part idle.
+// A tile, a few neighbouring lanes of a warp, works on one key at a time and reads its buckets
+// cooperatively. All lanes of a warp stay together: all 32 execute each warp-wide vote, also those
+// of finished tiles.
 #include "change.cuh"
 #include "weft/entry.cuh"
 
@@ -19,7 +19,7 @@ __device__ __forceinline__ void get(const GetParams<Table>& p) {
       p, [&](bool there, Path path, Key key, Key& value) { return find_once<Tile>(p.table, there, path, key, value); });
 }
 
-// get_of_eight does it in buckets of eight slots; where slots may be pending, as in others.
+// get_of_eight looks up keys in buckets of eight slots. If slots may be pending, it uses get.
 template <class S, class K, class V>
 __device__ __forceinline__ void get_of_eight(const GetParams<Table>& p) {
   constexpr int pieces = sizeof(typename S::Word) == 16 ? kWidePieces : kNarrowPieces;
@@ -31,7 +31,7 @@ __device__ __forceinline__ void get_of_eight(const GetParams<Table>& p) {
 
 // ---- whole tables ----------------------------------------------------------
 
-// Stored tells whether a slot of a table holds a key, and gives the user's.
+// Stored reports whether a slot of a table holds a key, and returns the user's.
 template <class S>
 struct Stored {
   const Table& t;
@@ -73,7 +73,7 @@ __device__ __forceinline__ void reclaim(const ReclaimParams& p) {
   end_moving(t);
 }
 
-// census counts what Stats tells of, a bucket per thread.
+// census counts what Stats reports, a bucket per thread.
 template <class S>
 __device__ __forceinline__ void census(const StatsParams& p) {
   const Table& t = p.table;

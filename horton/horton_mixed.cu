@@ -1,5 +1,4 @@
-// Kernels of package horton for batches that mix kinds of operations, and for those that
-// combine values.
+// Kernels of package horton for batches that mix kinds of operations or combine values.
 #include "change.cuh"
 #include "weft/entry.cuh"
 #include "weft/gather.cuh"
@@ -7,14 +6,14 @@
 
 namespace weft::horton {
 
-// Change does an operation per lane. V: values that may be combined, void if none are.
+// Change runs an operation per lane. V is the type of values that may be combined, or void.
 template <class Slots, class V = void>
 struct Change {
   using S = Slots;
   const ChangeParams<Table>& p;
 
   __device__ __forceinline__ void operator()(Operation<S>& op) const {
-    const uint32_t steady = kReduces<S, V> ? uint32_t(kSteady) : 0u;  // a launch of reductions alone
+    const uint32_t steady = kReduces<S, V> ? uint32_t(kSteady) : 0u;  // a launch of reductions only
     change_along<Narrow<S>, V>(p.table, p.changes.flags | steady, op);
   }
 };

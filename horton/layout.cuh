@@ -1,5 +1,5 @@
-// Parameters of the kernels of package horton. The memory that they work on is described
-// in weft/horton_table.cuh, and in layout.go.
+// Parameters of the kernels of package horton. weft/horton_table.cuh and layout.go describe the
+// memory that they work on.
 #pragma once
 
 #include "weft/horton_find.cuh"
@@ -8,13 +8,13 @@
 
 namespace weft::horton {
 
-// ReclaimParams are of buckets [lo,hi), or where keys is not null, of the primary ones of so
-// many keys of a batch.
+// ReclaimParams describe buckets [lo,hi), or, if keys is not null, the primary buckets of keys
+// [lo,hi) of a batch.
 struct ReclaimParams {
   Table table;
   const void* keys;
   uint32_t lo, hi;
-  uint32_t narrow;  // of NarrowColumns
+  uint32_t narrow;  // NarrowColumns
   uint32_t unused;
 };
 

@@ -12,7 +12,7 @@ constexpr int kGetBlocks = 5;
 #else
 constexpr int kGetBlocks = 6;
 #endif
-// A lane has four pieces of buckets at a time, or eight.
+// A lane holds four pieces of buckets at a time, or eight.
 constexpr int kRoundBlocks = 4, kWideRoundBlocks = 2;
 constexpr int kChangeBlocks = 4;
 constexpr int kDisplaceBlocks = 4;

@@ -1,8 +1,8 @@
-// Batches on tables that lie in the L2 cache, where instructions and waiting for the
-// slowest cost more than reads. A lane looks for its key by itself, a sector at a time.
-// What is not decided then waits until the warp has 32 of it, and goes on by another
-// sector; so no lane is idle while others have far to go. Tiles finish the last operations,
-// and those that a lane cannot decide.
+// Batches on tables that lie in the L2 cache, where instructions and waiting for the slowest lane
+// cost more than reads. A lane looks for its key by itself, a sector at a time. Undecided
+// operations wait until the warp has 32 of them, and go on by another sector. So no lane is idle
+// while others have far to go. Tiles finish the last operations, and those that a lane cannot
+// decide.
 #pragma once
 
 #include "change.cuh"
@@ -11,12 +11,12 @@
 
 namespace weft::linear {
 
-// A lane reads at most so many sectors.
+// The maximum number of sectors that a lane reads.
 constexpr uint32_t kSteps = 16;
 
-// strides goes through a batch of n operations by warps. begin(i, key, value) reads
-// operation i, if there is one; step(sector, there, i, key, value) tries it in a sector of
-// its path, and returns the Progress; finish(there, i, key, value) is by tiles.
+// strides runs a batch of n operations by warps. begin(i, key, value) reads operation i, if it
+// exists. step(sector, there, i, key, value) tries it in a sector of its path and returns the
+// Progress. finish(there, i, key, value) is executed by tiles.
 template <class S, bool HasValue, class Begin, class Step, class Finish>
 __device__ __forceinline__ void strides(const Table& t, uint64_t n, Begin begin, Step step, Finish finish) {
   using Key = typename S::Key;
@@ -28,7 +28,7 @@ __device__ __forceinline__ void strides(const Table& t, uint64_t n, Begin begin,
   Key key = 0, value = 0, next_key = 0, next_value = 0;
   begin(i, next_key, next_value);
   while (first < n || left.n != 0) {
-    // New ones, unless enough wait.
+    // Start new operations, unless enough wait.
     const bool fresh = first < n && left.n < kWarp;
     uint32_t number = 0, ordinal = 0;
     bool there = false;
@@ -86,7 +86,7 @@ __device__ __forceinline__ void get_cached(const GetParams<Table>& p) {
   if (l.hits && lane_index() == 0 && hits != 0) add_relaxed(l.hits, uint64_t(hits));
 }
 
-// change_cached does batches of one kind.
+// change_cached runs batches of one kind.
 template <class S, class K, class V>
 __device__ __forceinline__ void change_cached(const ChangeParams<Table>& p) {
   using Key = typename S::Key;

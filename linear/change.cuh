@@ -1,4 +1,4 @@
-// What the kernels of package linear do with batches of changes.
+// Batches of changes in the kernels of package linear.
 #pragma once
 
 #include "layout.cuh"
@@ -7,16 +7,16 @@
 
 namespace weft::linear {
 
-// Progress is what a lane has found out of an operation in a sector.
+// Progress is the result of one lane's attempt at an operation in a sector.
 enum Progress {
   kDecided,  // it is done
   kOnward,   // the sector is full, and does not have the key
-  kHard,     // a tile should see to it: a dead slot is free, one is pending, or somebody was faster
+  kHard,     // needs a tile: a dead slot is free, one is pending, or another lane was faster
 };
 
-// enter puts a pair into the first slot from an empty one on that is still free; of those
-// before, each compare-and-swap tells who has taken it. In an empty table many lanes insert
-// into one sector, and one that reads it again after each swap it has lost loses again.
+// enter puts a pair into the first slot, from an empty one on, that is still free. The
+// compare-and-swap on each earlier slot returns the key that has taken it. In an empty table many
+// lanes insert into one sector, and a lane that reads it again after each lost swap loses again.
 template <class S>
 __device__ __forceinline__ Progress enter(const Sector<S>& sector, int slot, typename S::Key key, typename S::Key value) {
 #pragma unroll 1
@@ -28,8 +28,8 @@ __device__ __forceinline__ Progress enter(const Sector<S>& sector, int slot, typ
   return kOnward;
 }
 
-// attempt does an operation in a sector of its path, of which those before are full
-// and do not have its key.
+// attempt tries an operation in a sector of its path. The sectors before are full and do not have
+// its key.
 template <class S, class V>
 __device__ __forceinline__ Progress attempt(const Sector<S>& sector, uint32_t flags, Operation<S>& op) {
   using Word = typename S::Word;
@@ -65,17 +65,17 @@ __device__ __forceinline__ Progress attempt(const Sector<S>& sector, uint32_t fl
   return kDecided;
 }
 
-// alone does what a lane can do of an operation by itself, in the home sector of its
-// key: where tables lie in cache, instructions cost more than reads. It leaves the rest
-// to the tile, by op.there.
+// alone does what a lane can do of an operation by itself, in the home sector of its key: where
+// tables lie in cache, instructions cost more than reads. op.there stays true if the tile must do
+// the operation.
 template <class S, class V = void>
 __device__ __forceinline__ void alone(const Table& t, uint32_t flags, Operation<S>& op) {
   if (op.there && attempt<S, V>(Sector<S>(t, {locate<S>(t, op.key)}, 0), flags, op) == kDecided) op.there = false;
 }
 
-// change_all is change for batches that mix operations or combine values, by lanes first
-// in cached tables: the host then chooses wide tiles, since what lanes leave over lies far
-// from home. It is dealt out to the tiles evenly.
+// change_all is change for batches that mix operations or combine values. In cached tables, lanes
+// try first. The host then chooses wide tiles, since what lanes leave over lies far from home. The
+// rest is dealt out to the tiles evenly.
 template <class S, int Lanes, int Pieces, class V = void>
 __device__ __forceinline__ void change_all(const Table& t, uint32_t flags, Operation<S>& op) {
   const bool there = op.there, cached = Lanes == kWideLanes && (flags & kCached);
@@ -113,7 +113,7 @@ __device__ __forceinline__ void change_batch(const ChangeParams<Table>& p) {
   tally_block(p.table.counters, op.outcome);
 }
 
-// change_one runs an operation per lane in a kernel whose speed does not count.
+// change_one runs an operation per lane in a kernel that need not be fast.
 template <class S>
 __device__ __forceinline__ void change_one(const Table& t, Operation<S>& op) {
   change<S, kNarrowLanes, kNarrowPieces>(t, 0, op);

@@ -1,5 +1,5 @@
-// Parameters of the kernels of package linear. The memory that they work on is
-// described in weft/linear_table.cuh, and in layout.go.
+// Parameters of the kernels of package linear. weft/linear_table.cuh and layout.go describe the
+// memory that they work on.
 #pragma once
 
 #include "weft/batch.cuh"
@@ -14,8 +14,8 @@ struct RehashParams {
   uint32_t lo, hi;  // lines of `from`; nlines is the extra line
 };
 
-// A rehash in place works on segments of kSegment lines. A segment's border is
-// its first line that has an empty slot, or kNoBorder.
+// A rehash in place works on segments of kSegment lines. A segment's border is its first line with
+// an empty slot, or kNoBorder.
 constexpr uint32_t kSegment = 16, kNoBorder = kAll;
 
 struct InPlaceParams {

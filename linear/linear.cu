@@ -1,10 +1,9 @@
-// Kernels of package linear: a lock-free hash table with linear probing over
-// 128-byte lines. doc.go explains the structure, layout.go the memory; this
-// file keeps their names.
+// Kernels of package linear: a lock-free hash table with linear probing over 128-byte lines. doc.go
+// explains the structure, layout.go the memory; this file keeps their names.
 //
-// A tile, a few neighbouring lanes of a warp, works on one key at a time and
-// reads its path cooperatively. All lanes of a warp stay together: each
-// warp-wide vote is executed by all 32, with finished tiles taking part idle.
+// A tile, a few neighbouring lanes of a warp, works on one key at a time and reads its path
+// cooperatively. All lanes of a warp stay together: all 32 execute each warp-wide vote, also those
+// of finished tiles.
 #include "cached.cuh"
 #include "change.cuh"
 #include "weft/entry.cuh"
@@ -26,8 +25,7 @@ __device__ __forceinline__ void get(const GetParams<Table>& p) {
 
 // ---- whole tables ----------------------------------------------------------
 
-// rehash ends when a key finds no slot: where keys crowd, each that follows
-// would search a whole path.
+// rehash ends when a key finds no slot: where keys crowd, each later one would search a whole path.
 template <class S>
 __device__ __forceinline__ void rehash(const RehashParams& p) {
   using Word = typename S::Word;
@@ -41,7 +39,7 @@ __device__ __forceinline__ void rehash(const RehashParams& p) {
   });
 }
 
-// probe_lengths adds up how many slots lie before each live key on its path.
+// probe_lengths adds up the number of slots before each live key on its path.
 template <class S>
 __device__ __forceinline__ void probe_lengths(const StatsParams& p) {
   using Word = typename S::Word;
@@ -63,9 +61,8 @@ __device__ __forceinline__ void probe_lengths(const StatsParams& p) {
 
 // ---- rehash in place -------------------------------------------------------
 //
-// inplace.go says why this is right: no path crosses a border, so the lines
-// between two borders are rehashed by themselves, one behind the other, by a
-// warp.
+// inplace.go proves this correct. No path crosses a border, so a warp rehashes the lines between
+// two borders by themselves, one after the other.
 
 // borders finds the border of each segment, a segment per warp.
 template <class S>
@@ -93,8 +90,8 @@ __device__ __forceinline__ void borders(const InPlaceParams& p) {
   }
 }
 
-// replace puts the pairs of a line, one per lane, into the first empty slots of
-// their paths. Nobody else touches these lines.
+// replace puts the pairs of a line, one per lane, into the first empty slots of their paths. No
+// other warp touches these lines.
 template <class S>
 __device__ __forceinline__ void replace(const Table& t, bool live, typename S::Word w) {
   using Word = typename S::Word;
@@ -111,8 +108,8 @@ __device__ __forceinline__ void replace(const Table& t, bool live, typename S::W
   }
 }
 
-// in_place rehashes what lies behind the borders of segments [lo,hi), up to and
-// with the next border, a segment per warp.
+// in_place rehashes the lines after the borders of segments [lo,hi), up to and including the next
+// border, a segment per warp.
 template <class S>
 __device__ __forceinline__ void in_place(const InPlaceParams& p) {
   using Word = typename S::Word;

@@ -1,5 +1,4 @@
-// Kernels of package linear for batches that mix kinds of operations, and for
-// those that combine values.
+// Kernels of package linear for batches that mix kinds of operations or combine values.
 #include "change.cuh"
 #include "weft/entry.cuh"
 #include "weft/gather.cuh"
@@ -7,7 +6,7 @@
 
 namespace weft::linear {
 
-// Change does an operation per lane.
+// Change runs an operation per lane.
 template <class S, int Lanes, int Pieces>
 struct Change {
   const ChangeParams<Table>& p;
@@ -17,7 +16,7 @@ struct Change {
   }
 };
 
-// Reduce does a reduction per lane, in a launch of nothing else.
+// Reduce runs a reduction per lane, in a launch of nothing else.
 template <class S, class V, int Lanes, int Pieces>
 struct Reduce {
   const ChangeParams<Table>& p;

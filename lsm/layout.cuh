@@ -13,30 +13,31 @@ using sorted::kFanBits;
 using sorted::keys_of;
 using sorted::vals_of;
 
-constexpr uint32_t kMost = 30;  // levels of a tree, at most
+constexpr uint32_t kMost = 30;  // max levels of a tree
 
 using Delta = signed char;
 
-// Level is a sorted array whose entries say what a batch, or several, did to a key. All of it stays
-// as it is once lookups see it.
+// Level is a sorted array of entries. An entry is the net effect of one or more batches on a key. A
+// level is immutable once lookups see it.
 struct Level {
   Array array;     // its counters count entries
-  Delta* deltas;  // by how many keys each entry makes the tree larger: 1 adds its key, 0 replaces
-                   // a value, -1 is the tombstone of a key that an older level has
+  // Number of keys that each entry adds to the tree: 1 adds its key, 0 replaces a value, -1 is the
+  // tombstone of a key that an older level has.
+  Delta* deltas;
   uint32_t* sums;  // of the deltas before each sixteenth entry, modulo 2^32
 };
 
-// Levels are a tree: the newest level comes first.
+// Levels is a tree. The newest level comes first.
 struct Levels {
   Level at[kMost];
   uint32_t count;
   uint32_t unused;
-  uint64_t flip;  // turns keys into unsigned numbers in order
+  uint64_t flip;  // exclusive or that makes keys unsigned numbers of the same order
 };
 
 __device__ __forceinline__ uint64_t entries(const Level& l) { return l.array.counters->live; }
 
-// before adds up the deltas of the entries before a place.
+// before returns the sum of the deltas before an entry.
 __device__ __forceinline__ uint32_t before(const Level& l, uint64_t at) {
   const uint64_t node = at >> kFanBits;
   const uint32_t n = at % kFan;
@@ -61,20 +62,21 @@ __device__ __forceinline__ uint64_t place(const Level& l, uint64_t n, K key) {
   return sorted::place(l.array, n, key);
 }
 
-// same reports whether the entry at a place, of n, is one of a key.
+// same reports whether entry at, of n, has a key.
 template <class K>
 __device__ __forceinline__ bool same(const Level& l, uint64_t n, uint64_t at, K key) {
   return at < n && keys_of<K>(l.array)[at] == key;
 }
 
-// size is the number of keys of the tree.
+// size returns the number of keys of the tree.
 __device__ __forceinline__ uint32_t size(const Levels& s) {
   uint32_t sum = 0;
   for (uint32_t l = 0; l < s.count; l++) sum += before(s.at[l], entries(s.at[l]));
   return sum;
 }
 
-// rank is how many keys of the tree are smaller than a key, or, with_it, not larger.
+// rank returns the number of keys of the tree that are smaller than a key, or not larger if with_it
+// is set.
 template <class K>
 __device__ __forceinline__ uint32_t rank(const Levels& s, K key, bool with_it) {
   uint32_t sum = 0;
@@ -87,9 +89,9 @@ __device__ __forceinline__ uint32_t rank(const Levels& s, K key, bool with_it) {
   return sum;
 }
 
-// select is the key that so many keys of the tree are smaller than, of which there is one: the
-// largest of all keys that no more are smaller than. It settles bit by bit those in which the
-// keys of the tree differ.
+// select returns the key of the tree with a rank, which must exist. It is the largest of all
+// possible keys with no higher rank. The loop determines, bit by bit, the bits in which the keys of
+// the tree differ.
 template <class K>
 __device__ __forceinline__ K select(const Levels& s, uint32_t rank_of) {
   K least = ~K(0), most = 0;
@@ -108,7 +110,7 @@ __device__ __forceinline__ K select(const Levels& s, uint32_t rank_of) {
   return key;
 }
 
-// Entry is one of a level.
+// Entry is an entry of a level.
 template <class K>
 struct Entry {
   K key;
@@ -116,14 +118,14 @@ struct Entry {
   uint64_t at;
 };
 
-constexpr uint32_t kTombstones = 32;  // that a walk passes one by one before it searches
+constexpr uint32_t kTombstones = 32;  // that a walk skips one by one before it searches
 
-// Places are those of the walks of a block, in shared memory: one for each level and thread.
+// Places is the positions of the walks of a block in shared memory, one for each level and thread.
 struct Places {
   uint32_t at[kMost * kBlock];
 };
 
-// Walk goes through the keys of a tree from one on, up or down: the newest entry of each.
+// Walk visits the keys of a tree from one on, up or down, with the newest entry of each.
 template <class K>
 struct Walk {
   const Levels& levels;
@@ -136,13 +138,14 @@ struct Walk {
   __device__ __forceinline__ Walk(const Levels& s, bool backward, Places& of)
       : levels(s), down(backward), places(of.at + thread_in_block()) {}
 
-  // at is the next entry of a level, or, down, how many are left.
+  // at returns the next entry of a level or, going down, the number of entries left.
   __device__ __forceinline__ uint32_t& at(uint32_t l) const { return places[l * kBlock]; }
 
-  // begin goes to a key: the next one is it, or the one behind it in the walk's direction.
+  // begin sets the walk to a key. The next key is that one, or the one after it in the walk's
+  // direction.
   __device__ __forceinline__ void begin(K k) { from = kKey, key = k; }
 
-  // begin_at goes to the pair that so many come before.
+  // begin_at sets the walk to the pair of rank n.
   __device__ __forceinline__ void begin_at(uint32_t n) { from = kRank, rank_of = n; }
 
   __device__ __forceinline__ void search() {
@@ -173,8 +176,8 @@ struct Walk {
     return true;
   }
 
-  // next finds the next pair. Behind many tombstones it goes to the pair that as many come before
-  // as before the last of these.
+  // next finds the next pair. After many tombstones it continues at the pair with the rank that the
+  // last tombstone would have.
   __device__ __forceinline__ bool next(Entry<K>& e) {
     for (uint32_t passed = 0;;) {
       if (from != kNext) search();

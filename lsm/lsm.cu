@@ -1,8 +1,8 @@
-// Kernels of package lsm: a log-structured merge tree of sorted arrays. doc.go explains the
+// Kernels of package lsm, a log-structured merge tree of sorted arrays. doc.go explains the
 // structure, layout.go the memory.
 //
-// Nothing of a level changes once lookups see it, and a change writes another one. So all accesses
-// are weak: launches come one behind the other.
+// A level is immutable once lookups see it, and a change writes another one. All accesses are weak,
+// since launches run one after the other.
 #include "layout.cuh"
 #include "weft/entry.cuh"
 
@@ -15,14 +15,14 @@ using sorted::kWillBe;
 
 struct SeekParams {
   Levels levels;
-  const void* lo;  // keys
-  const void* hi;  // of ranges
-  void* keys;      // may be null, as what follows
+  const void* lo;  // keys, or the lower ends of ranges
+  const void* hi;  // upper ends of ranges
+  void* keys;      // may be null, as may those that follow
   void* vals;
   uint8_t* ok;
-  uint64_t* ranks;   // read by kSelect
-  uint32_t* counts;  // of ranges
-  uint64_t* hits;    // added to
+  uint64_t* ranks;   // output of kRank, input of kSelect
+  uint32_t* counts;  // pairs of each range
+  uint64_t* hits;    // incremented
   uint64_t n;
   Bounds bounds;
   uint32_t kind;
@@ -31,11 +31,11 @@ struct SeekParams {
 
 // Found is the newest entry of a key.
 struct Found {
-  uint32_t level;  // kMost: the tree does not have the key
+  uint32_t level;  // kMost: the tree lacks the key
   uint64_t at;
 };
 
-// find looks for a key from the newest level on.
+// find searches for a key from the newest level on.
 template <class K>
 __device__ __forceinline__ Found find(const Levels& s, K key) {
   for (uint32_t l = 0; l < s.count; l++) {
@@ -60,7 +60,7 @@ __device__ __forceinline__ void get(const SeekParams& p) {
   if (p.hits) add_up(p.hits, hits);
 }
 
-// Ranks are those of the pairs of a range, [from,to), as far as its limit allows.
+// Ranks is the ranks [from,to) of the pairs of a range, up to its limit.
 struct Ranks {
   uint32_t from, to;
 };
@@ -75,14 +75,14 @@ __device__ __forceinline__ Ranks ranks(const Levels& s, K lo, K hi, Bounds b) {
   return r;
 }
 
-// copy copies the pair of an entry to a place of columns.
+// copy copies the pair of an entry to row to of columns.
 template <class K, class V>
 __device__ __forceinline__ void copy(const Levels& s, const Entry<K>& e, void* keys, void* vals, uint64_t to) {
   if (keys) static_cast<K*>(keys)[to] = e.key ^ K(s.flip);
   if (vals) static_cast<V*>(vals)[to] = vals_of<V>(s.at[e.level].array)[e.at];
 }
 
-// answer writes the pair of an entry as answer i, or that there is none.
+// answer writes the pair of an entry as answer i, or a miss.
 template <class K, class V>
 __device__ __forceinline__ bool answer(const SeekParams& p, uint64_t i, const Entry<K>& e, bool there) {
   return inorder::answer<K, V>(p, i, there, [&] { return e.key ^ K(p.levels.flip); }, [&] { return vals_of<V>(p.levels.at[e.level].array)[e.at]; });
@@ -146,19 +146,19 @@ struct RowsParams {
   Levels levels;
   const void* lo;
   const void* hi;
-  const uint64_t* offsets;  // where rows begin
+  const uint64_t* offsets;  // first row of each range
   void* keys;
   void* vals;
   uint32_t* found;  // may be null
   uint64_t n;
-  uint64_t first, limit;  // rows to be written
+  uint64_t first, limit;  // rows to write: [first, limit)
   Bounds bounds;
 };
 
-constexpr uint32_t kChunk = 64;  // pairs that a thread finds one behind the other
+constexpr uint32_t kChunk = 64;  // consecutive pairs that a thread finds
 
-// rows writes the pairs of ranges one range behind the other. A lane has a range, and of long ones
-// the first pairs; what is left of these its warp shares.
+// rows writes the pairs of all ranges, one range after the other. A lane has a range, and writes
+// the first pairs of a long one. Its warp shares the rest.
 template <class K, class V>
 __device__ __forceinline__ void rows(const RowsParams& p, Places& of) {
   const K flip = p.levels.flip;
@@ -197,23 +197,23 @@ __device__ __forceinline__ void rows(const RowsParams& p, Places& of) {
 struct CopyParams {
   Levels levels;
   const Gap* gaps;  // in order; null: the pairs from a rank on
-  uint64_t count;   // of gaps
+  uint64_t count;   // number of gaps
   void* keys;
   void* vals;
-  Level to;  // of gaps: a run of tombstones
+  Level to;  // with gaps: a run for tombstones
   uint64_t from, n;
   uint32_t backward;
   uint32_t unused;
 };
 
-// copy_pairs copies n pairs from a rank on, or backward before it; or it makes tombstones of those
-// in gaps.
+// copy_pairs copies n pairs, forward from rank from or backward before it. With gaps, it writes
+// tombstones for the pairs in them instead.
 template <class K, class V>
 __device__ __forceinline__ void copy_pairs(const CopyParams& p, Places& of) {
   for (uint64_t first = thread_index() * kChunk; first < p.n; first += threads_in_grid() * kChunk) {
     const uint64_t last = first + kChunk < p.n ? first + kChunk : p.n;
     Walk<K> w(p.levels, p.backward, of);
-    uint64_t end = p.gaps ? first : last;  // of what the walk goes through
+    uint64_t end = p.gaps ? first : last;  // of what the walk visits
     uint64_t gap = 0;
     Entry<K> e{0, 0, 0};
     for (uint64_t i = first; i < last; i++) {
@@ -245,22 +245,22 @@ struct SettleParams {
   Levels levels;
   const void* keys;        // of the batch, sorted
   const uint32_t* order;   // their rows
-  const uint32_t* starts;  // of each key's rows in order, and the end
-  const uint32_t* count;   // of different keys
+  const uint32_t* starts;  // first row of each key, and the end
+  const uint32_t* count;   // number of different keys
   const void* vals;
   const uint8_t* kinds;
   void* out;
   uint8_t* ok;
-  void* entry_vals;  // written, for each key: the value that it has then
+  void* entry_vals;  // written, by key: the new value
   Delta* deltas;
-  uint32_t* kept;  // 1 if it becomes an entry; 0 behind the last
+  uint32_t* kept;  // 1 if the key gets an entry; 0 after the last key
   uint32_t n;
   uint32_t kind;
   uint32_t flags;
   uint32_t unused;
 };
 
-// settle runs the operations of each key in their order, a key per thread.
+// settle runs the operations of each key in batch order, one key per thread.
 template <class K, class V>
 __device__ __forceinline__ void settle(const SettleParams& p) {
   const uint32_t count = *p.count;
@@ -289,7 +289,7 @@ struct EnterParams {
   const void* entry_vals;
   const Delta* deltas;
   const uint32_t* kept;
-  const uint32_t* places;  // of entries that are kept
+  const uint32_t* places;  // of kept entries
   uint64_t flip;
   uint32_t n;
   uint32_t unused;
@@ -311,17 +311,17 @@ __device__ __forceinline__ void enter(const EnterParams& p) {
 
 struct MergeParams {
   Level newer, older, to;
-  uint32_t* places;        // of entries of the newer: how many keys of the older are smaller
-  Delta* deltas;          // theirs in the end
+  uint32_t* places;        // by entry of the newer: number of smaller keys of the older
+  Delta* deltas;          // their deltas after the merge
   uint8_t* states;         // sorted::State
-  uint32_t* changes;       // by how many the number of entries changes; 0 behind the last
-  const uint32_t* shifts;  // sums of these
-  uint32_t n;              // entries of the newer, at most
+  uint32_t* changes;       // change of the number of entries; 0 after the last
+  const uint32_t* shifts;  // prefix sums of changes
+  uint32_t n;              // max entries of the newer
   uint32_t unused;
 };
 
-// match finds out what becomes of the entries of a newer level that is merged with the one below:
-// of those with one key one is left, and of a key that neither adds nor finds, none.
+// match determines the result for each entry of a newer level when it is merged with the next older
+// one. One entry per key remains, or none if a tombstone meets the entry that adds its key.
 template <class K, class V>
 __device__ __forceinline__ void match(const MergeParams& p) {
   const uint64_t n = entries(p.older), count = entries(p.newer);
@@ -352,8 +352,8 @@ __device__ __forceinline__ void put(const Level& to, uint64_t at, K key, V val, 
 
 constexpr uint32_t kMoves = 8;  // entries that a thread moves
 
-// move moves the entries of the older level that have no newer one: by the sum of changes before
-// them. A warp moves some that lie side by side. And it counts the entries.
+// move moves the entries of the older level that have no newer one, by the sum of changes before
+// them. A warp moves adjacent ones. It also writes the number of entries.
 template <class K, class V>
 __device__ __forceinline__ void move(const MergeParams& p) {
   const uint64_t n = entries(p.older);
@@ -383,11 +383,11 @@ __device__ __forceinline__ void join(const MergeParams& p) {
 
 struct IndexParams {
   Level level;
-  uint32_t* counts;  // written: the sum of deltas of each node, 0 behind the last
+  uint32_t* counts;  // written: the sum of deltas of each node, 0 after the last
   uint64_t nodes;
 };
 
-// index writes the levels above the keys, and adds up the deltas of each sixteen entries.
+// index writes the levels above the keys, and sums the deltas of each sixteen entries.
 template <class K>
 __device__ __forceinline__ void index(const IndexParams& p) {
   const uint64_t n = entries(p.level);
@@ -398,7 +398,7 @@ __device__ __forceinline__ void index(const IndexParams& p) {
       if (j < n)
         sum += int32_t(p.level.deltas[j]);
       else
-        p.level.deltas[j] = 0;  // words of them are read as a whole
+        p.level.deltas[j] = 0;  // deltas are read in whole words
     }
     p.counts[i] = sum;
     if (first + kFan <= n) sorted::index_node<K>(p.level.array, i);
@@ -413,7 +413,7 @@ struct AnswerParams {
   uint64_t n;
 };
 
-// load gives rows of PutNews the values of their keys.
+// load sets the values of PutNew rows to those of their keys.
 template <class K, class V>
 __device__ __forceinline__ void load(const AnswerParams& p) {
   reread<K, V>(p, p.levels.flip, [&](K key, V& val) {
@@ -426,8 +426,8 @@ __device__ __forceinline__ void load(const AnswerParams& p) {
 
 struct CountParams {
   Levels levels;
-  uint64_t* add;     // may be null: the number of keys is added
-  uint64_t* counts;  // may be null: the number of keys, and of entries of each level
+  uint64_t* add;     // may be null: incremented by the number of keys
+  uint64_t* counts;  // may be null: number of keys, then of entries of each level
   uint32_t negate;
   uint32_t unused;
 };

@@ -1,5 +1,5 @@
-// How a change ends: the leaves that have operations are written anew, as it has been planned, with a new index. What there
-// was before stays as it is.
+// The end of a change: leaves that have operations are written anew, as planned, with a new index.
+// The old ones stay as they are.
 #pragma once
 
 #include "settle.cuh"
@@ -8,12 +8,12 @@ namespace weft::ordered {
 
 // ---- writing ----------------------------------------------------------------------
 
-// Writer writes pairs to leaves that are taken, and lines of the new index.
+// Writer writes pairs to new leaves, and lines of the new index.
 template <class K, class V>
 struct Writer {
   const ChangeParams& p;
   K* seps;         // of the lowest level
-  uint32_t taken;  // leaves, before this launch
+  uint32_t taken;  // leaves taken before this launch
 
   __device__ __forceinline__ explicit Writer(const ChangeParams& p) : p(p), seps(lowest_level<K>(p.to)), taken(*p.taken) {}
 
@@ -24,9 +24,9 @@ struct Writer {
     p.to.sizes[at] = size;
   }
 
-  // put writes a pair to a slot of one of the leaves that are number `out` on of the new index, and
-  // `fresh` on of those that are taken. Who writes the first one writes the line, and who writes the last
-  // one repeats its key.
+  // put writes a pair to a slot of one of the new leaves, which begin at `out` in the new index and
+  // at `fresh` among the free leaves. The writer of the first pair writes the line of the index.
+  // The writer of the last pair repeats its key.
   __device__ __forceinline__ void put(uint32_t out, uint32_t fresh, K separator, Place to, uint32_t size, K key, V val) const {
     const uint32_t id = p.free[taken + fresh + to.leaf];
     Leaf<K, V>* leaf = leaf_at<K, V>(p.to, id);
@@ -38,31 +38,34 @@ struct Writer {
   }
 };
 
-// Source is a leaf whose pairs are written to other leaves, and where they go.
+// Source is a leaf with pairs that are written to other leaves, and their destination.
 template <class K, class V>
 struct Source {
   const Leaf<K, V>* from;
-  Leaf<K, V>* to;       // of a leaf that becomes one leaf, and has no others' pairs
-  uint64_t comes;       // of one that has no others' pairs: which of its pairs then entries have, a bit for each,
-  uint32_t goes;        // slots of `from` whose pairs do not stay,
-  uint32_t stays;       // and entries whose pairs are there then
-  uint32_t entry, end;  // entries of its keys
+  Leaf<K, V>* to;       // of a leaf that becomes one leaf with no other pairs
+  // without pairs of other leaves: bits of the new pairs that come from entries
+  uint64_t comes;
+  uint32_t goes;        // bits of slots of `from` with pairs that do not stay
+  uint32_t stays;       // bits of entries that have a pair afterward
+  uint32_t entry, end;  // entries with its keys
   uint32_t id, size;
   Split split;          // of the pairs of its group
-  uint32_t at;          // pairs of its group that come before
-  uint32_t out, fresh;  // where the leaves of its group begin in the new index, and among those that are taken
+  uint32_t at;          // pairs of its group before its own
+  uint32_t out, fresh;  // first leaf of its group in the new index, and among the free leaves
   K separator;          // of its group
 };
 
-// Four leaves of 8 bytes a pair are read before one of them is written, of larger ones two: registers are scarce.
+// Four leaves with 8 bytes per pair are read before one of them is written, or two larger ones,
+// since registers are scarce.
 template <class K, class V>
 constexpr uint32_t kAtOnce = sizeof(K) + sizeof(V) > 8 ? 2 : 4;
 
-// A warp fetches so many leaves before they are read, with those that are read at once: all of them, and most are gone from the L2
-// before their turn.
+// Number of leaves that a warp prefetches, including those that it reads at once. If it prefetched
+// all, most would have left the L2 before they are read.
 constexpr uint32_t kFetched = 12;
 
-// Before is what comes before a window: leaves of the new index, of these such that are written, and leaves with entries.
+// Before counts what precedes a window: leaves of the new index, those of them to write, and leaves
+// with entries.
 struct Before {
   uint32_t out, fresh, touched;
 };
@@ -72,14 +75,14 @@ __device__ __forceinline__ Before before_window(const ChangeParams& p, uint32_t 
   return {before.out, before.fresh, kGaps ? 0 : p.first_touched[w]};
 }
 
-// stays tells whether a window of so many leaves is written as it is.
+// stays reports whether a window of that many leaves is written as it is.
 __device__ __forceinline__ bool stays(const ChangeParams& p, uint32_t w, uint32_t leaves) {
   const Leaves from = p.before[w], to = p.before[w + 1];
   return to.fresh == from.fresh && to.out - from.out == leaves;
 }
 
-// settle_slots marks what becomes of the pairs of a leaf that has no more entries than there are lanes, and returns how
-// many it will have, which are no more than marks.
+// settle_slots marks the new pairs of a leaf that has no more entries than a warp has lanes. It
+// returns their number, which no more than fills the marks.
 template <class K, class V>
 __device__ __forceinline__ uint32_t settle_slots(const ChangeParams& p, Source<K, V>& s) {
   uint32_t grown = 0;
@@ -93,8 +96,9 @@ __device__ __forceinline__ uint32_t settle_slots(const ChangeParams& p, Source<K
   return s.size + grown;
 }
 
-// read finds the entries of the leaves of some windows, of which the lane has one and there are n, and how many pairs that
-// leaf will have. from, to: what comes before these windows, and with them.
+// read finds the entries of the leaves of some windows, one leaf per lane and n in all. It returns
+// the number of pairs that the lane's leaf will have. from and to count what precedes the windows,
+// and what precedes their end.
 template <class K, class V, bool kGaps>
 __device__ __forceinline__ uint32_t read(const ChangeParams& p, uint32_t leaf, uint32_t n, Before from, Before to,
                                          Source<K, V>* sources, Source<K, V>& s) {
@@ -118,9 +122,9 @@ __device__ __forceinline__ uint32_t read(const ChangeParams& p, uint32_t leaf, u
   return s.end - s.entry > kWarp ? s.size + p.sums[s.end] - p.sums[s.entry] : settle_slots(p, s);
 }
 
-// arrange works out where the pairs of each leaf of some windows go, by the groups that were planned: `begins` are
-// those of the lane's window (see Totals). start: what comes before these windows. last: there is none behind. It reports
-// whether the leaf stays as it is.
+// arrange finds the destination of the pairs of each leaf of some windows, from the planned groups.
+// begins holds the groups of the lane's window (see Totals), and start the counts before these
+// windows. last is set if no window follows. It reports whether the leaf stays as it is.
 template <class K, class V>
 __device__ __forceinline__ bool arrange(const ChangeParams& p, Before start, uint32_t n, bool last, uint32_t begins,
                                         Source<K, V>& s, uint32_t now) {
@@ -131,7 +135,7 @@ __device__ __forceinline__ bool arrange(const ChangeParams& p, Before start, uin
   const uint32_t with_own = running(now), before = with_own - now, from = shuffle(kAll, before, window + head);
   s.split.pairs = shuffle(kAll, with_own, window + next - 1) - from;
   s.split.leaves = kept ? 1 : leaves_for(s.split.pairs, p.fill);
-  // What is added behind all keys leaves full leaves behind.
+  // Keys added after all others leave full leaves.
   const bool added = shuffle(kAll, uint32_t(s.entry != s.end && now != 0), n - 1);
   const bool grows = added && last && window == (n - 1) / kFanout * kFanout && others == 0;
   s.split.full = grows && s.split.leaves > 1 ? p.fill : 0;
@@ -143,14 +147,14 @@ __device__ __forceinline__ bool arrange(const ChangeParams& p, Before start, uin
   return kept;
 }
 
-// Shift is what becomes of a pair of a leaf: how much further it goes, and whether it is written.
+// Shift is the move of a pair of a leaf: how far it goes, and whether it is written.
 struct Shift {
   uint32_t by;
   bool stays;
 };
 
-// shift_of finds that out by the entries of the leaf: those whose keys are smaller move it, and one that
-// has its key replaces it.
+// shift_of returns the shift of a pair. Entries with smaller keys move it, and one with its key
+// replaces it.
 template <bool kGaps>
 __device__ __forceinline__ Shift shift_of(const ChangeParams& p, uint32_t leaf, uint32_t slot, uint32_t entry, uint32_t end) {
   if constexpr (kGaps) {
@@ -168,7 +172,7 @@ __device__ __forceinline__ Shift shift_of(const ChangeParams& p, uint32_t leaf, 
   return {p.sums[lo] - p.sums[entry], !replaced};
 }
 
-// put_entry writes the pair of an entry of a leaf, whose first entry is number `first`.
+// put_entry writes the pair of an entry of a leaf. `first` is the leaf's first entry.
 template <class K, class V>
 __device__ __forceinline__ void put_entry(const Writer<K, V>& writer, uint32_t e, uint32_t first, const Split& split, uint32_t at,
                                           uint32_t out, uint32_t fresh, K separator) {
@@ -180,7 +184,7 @@ __device__ __forceinline__ void put_entry(const Writer<K, V>& writer, uint32_t e
   writer.put(out, fresh, separator, to, split.size(to.leaf), key, static_cast<const V*>(p.entry_vals)[e]);
 }
 
-// write_leaf writes what becomes of the pairs of a leaf, wherever they go.
+// write_leaf writes the pairs of a leaf to their destinations.
 template <class K, class V, bool kGaps>
 __device__ __forceinline__ void write_leaf(const Writer<K, V>& writer, uint32_t leaf, const Source<K, V>& s) {
   const ChangeParams& p = writer.p;
@@ -204,7 +208,7 @@ __device__ __forceinline__ void write_leaf(const Writer<K, V>& writer, uint32_t 
     put_entry(writer, e, s.entry, s.split, s.at, s.out, s.fresh, s.separator);
 }
 
-// Held is what a lane has of a new leaf: the pair of a slot.
+// Held is the pair of one slot of a new leaf, held by a lane.
 template <class K, class V>
 struct Held {
   Leaf<K, V>* to;
@@ -212,7 +216,7 @@ struct Held {
   V val;
 };
 
-// pair_of reads a pair of those that a leaf will have, from where it is: the old leaf, or an entry.
+// pair_of reads a pair of a new leaf from its source, the old leaf or an entry.
 template <class K, class V>
 __device__ __forceinline__ Held<K, V> pair_of(const ChangeParams& p, const Source<K, V>& s, uint32_t pair) {
   const uint64_t behind = s.comes & ((1ull << pair) - 1);
@@ -226,12 +230,14 @@ __device__ __forceinline__ Held<K, V> pair_of(const ChangeParams& p, const Sourc
   return {s.to, K(*key ^ (comes ? K(p.old.flip) : K(0))), *val};
 }
 
-// write_simply writes leaves that become one leaf each: a bit for each. Some are read before one of them is written,
-// since a store may be to anything that is read behind it. Lines are written as a whole.
+// write_simply writes leaves that become one leaf each, one bit of `which` per leaf. Several are
+// read before one is written, since the compiler must assume that a store may alias a later read.
+// Lines are written as a whole.
 template <class K, class V>
 __device__ __forceinline__ void write_simply(const ChangeParams& p, uint32_t which, const Source<K, V>* sources) {
   const uint32_t lane = lane_index();
-  uint32_t behind = popcount(which & ((1u << lane) - 1));  // as many leaves is that of this lane, which fetches it
+  // index among the bits of this lane's leaf, which the lane prefetches
+  uint32_t behind = popcount(which & ((1u << lane) - 1));
   bool fetches = which >> lane & 1;
   while (which != 0) {
     if (fetches && behind < kFetched) {
@@ -257,10 +263,11 @@ __device__ __forceinline__ void write_simply(const ChangeParams& p, uint32_t whi
   }
 }
 
-// write_split writes leaves that become some leaves each, and the lines of these but for the first.
+// write_split writes leaves that become several leaves each, and the index lines of these except
+// the first.
 template <class K, class V>
 __device__ __forceinline__ void write_split(const Writer<K, V>& writer, uint32_t which, const Source<K, V>* sources) {
-  constexpr uint32_t kParts = 2;  // that are read before one of them is written
+  constexpr uint32_t kParts = 2;  // read before one of them is written
   const ChangeParams& p = writer.p;
   const uint32_t lane = lane_index();
   for (; which != 0; which &= which - 1) {
@@ -287,7 +294,7 @@ __device__ __forceinline__ void write_split(const Writer<K, V>& writer, uint32_t
   }
 }
 
-// write writes the windows of the new index, some per warp, and the leaves that are not kept.
+// write writes the windows of the new index, several per warp, and the leaves that are not kept.
 template <class K, class V, bool kGaps>
 __device__ __forceinline__ void write(const ChangeParams& p) {
   __shared__ Source<K, V> windows[kWarps][kWarp];
@@ -298,12 +305,12 @@ __device__ __forceinline__ void write(const ChangeParams& p) {
   for (uint64_t i = thread_index() / kWarp; i * kWarp < leaves; i += threads_in_grid() / kWarp) {
     const uint32_t w = i * kWindows, first = i * kWarp, n = leaves - first < kWarp ? leaves - first : kWarp;
     const uint32_t at = lane - lane % kFanout, mine = w + lane / kFanout, there = at < n ? (n - at < kFanout ? n - at : kFanout) : 0;
-    // All that needs nothing else is read first.
+    // Everything that depends on nothing else is read first.
     const Before from = before_window<kGaps>(p, w), to = before_window<kGaps>(p, w + kWindows < p.windows ? w + kWindows : p.windows);
     Source<K, V> s{};
     if (lane < n) s.separator = lowest_level<K>(p.old)[first + lane], s.id = p.old.ids[first + lane], s.size = p.old.sizes[first + lane];
     const uint32_t begins = there != 0 ? p.begins[mine] : 0;
-    // Each leaf of a window that stays as it is is a group that is kept.
+    // Each leaf of an unchanged window is a kept group.
     const bool same = there == 0 || stays(p, mine, there);
     if (ballot(kAll, !same) == 0) {
       if (lane < n) writer.line(from.out + lane, s.separator, s.id, s.size);
@@ -330,9 +337,9 @@ __device__ __forceinline__ void write(const ChangeParams& p) {
   }
 }
 
-// Even is how a bulk load lays pairs out: about as many in each leaf, the first ones being larger.
+// Even lays out the pairs of a bulk load: about as many in each leaf, with the larger ones first.
 struct Even {
-  uint32_t q = 0, large = 0;  // pairs of a leaf, and how many leaves have one more
+  uint32_t q = 0, large = 0;  // pairs per leaf, and the number of leaves with one more
   uint64_t cut = 0;           // pairs of these
 
   __device__ __forceinline__ Even(uint64_t pairs, uint32_t fill) {
@@ -347,18 +354,19 @@ struct Even {
   }
 
  private:
-  // in is the place of a pair behind some leaves, where all have as many.
+  // in returns the place of a pair in equal leaves that begin with leaf first.
   __device__ __forceinline__ static Place in(uint32_t first, uint64_t pair, uint32_t each) {
     if (pair >> 32 != 0) return {first + uint32_t(pair / each), uint32_t(pair % each)};
-    const uint32_t leaf = uint32_t(pair) / each;  // takes a tenth of a division of 64 bits
+    const uint32_t leaf = uint32_t(pair) / each;  // takes a tenth of the time of a 64-bit division
     return {first + leaf, uint32_t(pair) - leaf * each};
   }
 };
 
-// loaded is how many pairs a map has that was empty: Puts that report nothing, all of which are kept, are not settled.
+// loaded returns the number of pairs after a load of an empty map. Puts that report nothing are all
+// kept, and are not settled.
 __device__ __forceinline__ uint32_t loaded(const ChangeParams& p) { return p.order ? p.sums[p.n] : *p.count; }
 
-// load writes the entries to a map that is empty, an entry per thread.
+// load writes the entries to an empty map, one entry per thread.
 template <class K, class V>
 __device__ __forceinline__ void load(const ChangeParams& p) {
   const Writer<K, V> writer(p);
@@ -372,7 +380,8 @@ __device__ __forceinline__ void load(const ChangeParams& p) {
   }
 }
 
-// enter writes the entries of hot leaves, an entry per thread; or all, if it turns out that the map is empty.
+// enter writes the entries of hot leaves, one entry per thread, or all entries if the map turns out
+// to be empty.
 template <class K, class V>
 __device__ __forceinline__ void enter(const ChangeParams& p) {
   if (p.old.content->leaves == 0) return load<K, V>(p);
@@ -391,7 +400,7 @@ __device__ __forceinline__ void enter(const ChangeParams& p) {
   }
 }
 
-// refill writes all pairs to new memory as a bulk load would, a pair per thread.
+// refill writes all pairs to new memory as a bulk load would, one pair per thread.
 template <class K, class V>
 __device__ __forceinline__ void refill(const ChangeParams& p) {
   const Content c = *p.old.content;
@@ -406,7 +415,7 @@ __device__ __forceinline__ void refill(const ChangeParams& p) {
 
 // ---- the new index ------------------------------------------------------------------
 
-// climb writes the separator of a node to the levels above, of which the last node of each is filled up.
+// climb writes the separator of a node to the levels above. It fills up the last node of each.
 template <class K>
 __device__ __forceinline__ void climb(const Index& x, uint32_t nodes, uint32_t node, K separator) {
   K* level = lowest_level<K>(x);
@@ -420,7 +429,7 @@ __device__ __forceinline__ void climb(const Index& x, uint32_t nodes, uint32_t n
   }
 }
 
-// finish completes the index, but for the ranks: a thread has a node of the lowest level.
+// finish completes the index except for the ranks, one node of the lowest level per thread.
 template <class K>
 __device__ __forceinline__ void finish(const ChangeParams& p, bool all) {
   const Content old = *p.old.content;

@@ -1,7 +1,7 @@
 // Kernels of package ordered. doc.go explains the structure, layout.go and index.go the memory.
 //
-// A change writes leaves and an index that nobody reads yet, and what lookups read stays as it is. So all
-// accesses are weak: launches come one behind the other.
+// A change writes leaves and an index that no lookup reads yet, and what lookups read stays as it
+// is. All accesses are weak, since launches run one after the other.
 #include "change.cuh"
 #include "pool.cuh"
 #include "range.cuh"
@@ -17,7 +17,7 @@ struct AnswerParams {
   uint64_t n;
 };
 
-// reread gives rows of PutNews the values of their keys.
+// reread sets the values of PutNew rows to those of their keys.
 template <class K, class V>
 __device__ __forceinline__ void reread(const AnswerParams& p) {
   const uint32_t leaves = p.x.content->leaves;

@@ -1,18 +1,18 @@
-// What becomes of the leaves of a window, which are those below a node of the index. Each window
-// is planned by itself (twin: cpumerge.go).
+// Plans of windows. A window is the leaves below a node of the index, and is planned by itself
+// (twin: cpumerge.go).
 #pragma once
 
 #include "weft/ordered_index.cuh"
 
 namespace weft::ordered {
 
-constexpr uint32_t kFew = kPairs / 4;       // fewer pairs are united with those of a neighbor,
-constexpr uint32_t kMany = kPairs * 7 / 8;  // if both together have no more than this
+constexpr uint32_t kFew = kPairs / 4;       // fewer pairs are merged with those of a neighbor
+constexpr uint32_t kMany = kPairs * 7 / 8;  // if both together have at most this many
 
-// Split is how pairs of some leaves are laid out in others.
+// Split describes how the pairs of some leaves are laid out in others.
 struct Split {
   uint32_t pairs, leaves;
-  uint32_t full;  // unless 0: so many in each, the rest in the last, else about as many in each
+  uint32_t full;  // pairs in each leaf, with the rest in the last; 0: equal shares
 
   __device__ __forceinline__ uint32_t size(uint32_t leaf) const {
     if (leaves == 1) return pairs;
@@ -20,7 +20,7 @@ struct Split {
     const uint32_t q = pairs / leaves;
     return q + (leaf >= leaves - (pairs - q * leaves));
   }
-  // place is where a pair goes: to which of the leaves, and to which slot.
+  // place returns the leaf and slot of a pair.
   __device__ __forceinline__ Place place(uint32_t pair) const {
     if (leaves == 1) return {0, pair};
     if (full != 0) {
@@ -33,21 +33,21 @@ struct Split {
   }
 };
 
-// leaves_for is how many leaves so many pairs take that come to one place.
+// leaves_for returns the number of leaves for pairs that come to one place.
 __device__ __forceinline__ uint32_t leaves_for(uint32_t pairs, uint32_t fill) {
   return pairs <= kPairs ? 1 : (pairs + fill - 1) / fill;
 }
 
-// Group is neighboring leaves whose pairs are written together.
+// Group is neighboring leaves with pairs that are written together.
 struct Group {
   uint32_t pairs, leaves;
-  uint32_t first;  // of its leaves in the window; its separator stays
-  bool kept;       // it is that leaf, as it was
+  uint32_t first;  // its first leaf in the window; that separator stays
+  bool kept;       // the group is that leaf, unchanged
 };
 
-// Totals are what the groups of a window come to.
+// Totals sums up the groups of a window.
 struct Totals {
-  uint32_t out = 0, fresh = 0;  // leaves: of all, and of those that are written
+  uint32_t out = 0, fresh = 0;  // leaves: total, and those to write
   uint32_t begins = 0;          // bit i: a group begins with leaf i; bit kFanout + i: it is kept
   Group last;
 
@@ -65,17 +65,17 @@ struct Totals {
 };
 static_assert(2 * kFanout <= 32);
 
-// Planner goes over the leaves of a window and forms groups.
+// Planner visits the leaves of a window and forms groups.
 struct Planner {
   Totals& totals;
   uint32_t fill;
   uint32_t pairs = 0;  // that wait for their group to end
   uint32_t first = 0;
   bool alone = false, changed = false;
-  bool joins = false;    // the group before is one leaf, which few pairs may join
+  bool joins = false;    // the previous group is one leaf, which few pairs may join
 
-  // visit comes to the next leaf, which has so many pairs then. Touched: there are operations on its
-  // keys; changes: it becomes another by them, or has lost pairs otherwise.
+  // visit adds the next leaf, which will have now pairs. touched: operations have keys of it.
+  // changes: they change it, or it has lost pairs otherwise.
   __device__ __forceinline__ void visit(uint32_t leaf, uint32_t now, bool touched, bool changes) {
     if (now == 0) return;
     if (touched || (pairs != 0 && pairs + now <= kMany)) {
@@ -95,7 +95,7 @@ struct Planner {
     changed = changed || changes;
   }
 
-  // flush ends the group, but few pairs wait for more, unless they have to go.
+  // flush ends the group. Few pairs wait for more, unless all is set.
   __device__ __forceinline__ void flush(bool all) {
     if (pairs == 0 || (pairs < kFew && !all)) return;
     if (pairs < kFew && joins && totals.last.pairs + pairs <= kMany) {

@@ -1,4 +1,4 @@
-// Which leaves are free: those that no version has.
+// Free leaves: those that no version has.
 #pragma once
 
 #include "weft/ordered_index.cuh"
@@ -18,18 +18,18 @@ __device__ __forceinline__ void mark(const MarkParams& p) {
 
 struct CollectParams {
   const uint8_t* used;
-  uint32_t* counts;    // of free ones among each kFanout leaves; written by survey
-  const uint32_t* at;  // sums of these
+  uint32_t* counts;    // free leaves among each kFanout; written by survey
+  const uint32_t* at;  // prefix sums of counts
   uint32_t* free;      // written by collect
   uint32_t* taken;
-  uint64_t n;  // times kFanout leaves
+  uint64_t n;  // number of leaves / kFanout
 };
 
 __device__ __forceinline__ void survey(const CollectParams& p) {
   for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) p.counts[i] = kFanout - sum_of(p.used + i * kFanout, kFanout);
 }
 
-// collect lists free leaves, a warp for those that its lanes have counts of, in lines.
+// collect lists free leaves in lines. A warp lists those counted by its lanes.
 __device__ __forceinline__ void collect(const CollectParams& p) {
   const uint32_t lane = lane_index();
   for (uint64_t i = thread_index() / kWarp * kWarp; i < p.n; i += threads_in_grid()) {

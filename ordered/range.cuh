@@ -6,7 +6,7 @@
 
 namespace weft::ordered {
 
-// count counts the pairs of ranges, a range per lane.
+// count counts the pairs of ranges, one range per lane.
 template <class K, class V>
 __device__ __forceinline__ void count(const SeekParams& p) {
   __shared__ Top<K> top;
@@ -30,36 +30,37 @@ __device__ __forceinline__ void count(const SeekParams& p) {
   if (p.hits) add_up(p.hits, hits);
 }
 
-constexpr uint32_t kAhead = 4;    // leaves of a range that are known at a time
-constexpr uint32_t kAbreast = 4;  // pairs that a lane copies side by side
+constexpr uint32_t kAhead = 4;    // leaves of a range to look up at a time
+constexpr uint32_t kAbreast = 4;  // pairs that a lane copies at a time
 
-// Walk is what is left of a range.
+// Walk is the remainder of a range.
 template <class K>
 struct Walk {
-  Place at;    // of the next pair; backward behind it
-  K end;       // none with a larger key; backward with a smaller one
-  uint64_t n;  // pairs, at most
+  Place at;    // of the next pair; backward: after it
+  K end;       // largest key; backward: smallest key
+  uint64_t n;  // maximum number of pairs
   uint64_t row;
 };
 
-// Part is pairs of a leaf that a stretch has: number i of the stretch is at `first` + i, or at `first` - i backward.
+// Part is the pairs of a stretch in one leaf. Pair i of the stretch is at first + i, or backward at
+// first - i.
 template <class K, class V>
 struct Part {
   const Leaf<K, V>* leaf;
   uint32_t first;
-  uint32_t end;  // pairs of the stretch up to here
+  uint32_t end;  // index in the stretch at which the part ends
 };
 
-// Stretch is the next pairs of a range: no more than there are lanes.
+// Stretch is the next pairs of a range, no more than a warp has lanes.
 template <class K, class V>
 struct Stretch {
   Part<K, V> parts[kAhead];
-  uint64_t row;  // where the first one goes
+  uint64_t row;  // row of the first pair
   K end;
   uint32_t n;
 };
 
-// ahead is the next stretch of a range.
+// ahead sets s to the next stretch of a range and returns its size.
 template <class K, class V>
 __device__ __forceinline__ uint32_t ahead(const SeekParams& p, uint32_t leaves, const Walk<K>& w, Stretch<K, V>& s) {
   uint32_t sizes[kAhead], ids[kAhead], end = 0;
@@ -81,7 +82,7 @@ __device__ __forceinline__ uint32_t ahead(const SeekParams& p, uint32_t leaves, 
   return s.n = w.n < end ? uint32_t(w.n < kWarp ? w.n : kWarp) : end < kWarp ? end : kWarp;
 }
 
-// pass goes beyond n pairs of a stretch.
+// pass advances a walk by n pairs of a stretch.
 template <class K, class V>
 __device__ __forceinline__ void pass(const SeekParams& p, Walk<K>& w, const Stretch<K, V>& s, uint32_t n) {
   w.n = n < s.n || n == 0 ? 0 : w.n - n, w.row += n;
@@ -93,12 +94,12 @@ __device__ __forceinline__ void pass(const SeekParams& p, Walk<K>& w, const Stre
   else w.at = {w.at.leaf + m, first + n};
 }
 
-// copy copies the stretches of a warp, as many lanes each as the largest has pairs, and returns how many pairs that of
-// the lane, which has n at most, turned out to have.
+// copy copies the stretches of a warp. Each takes as many lanes as the largest has pairs. It
+// returns the number of pairs that this lane's stretch, of at most n, turned out to have.
 template <class K, class V>
 __device__ __forceinline__ uint32_t copy(const SeekParams& p, const Stretch<K, V>* all, uint32_t n) {
   const uint32_t lane = lane_index();
-  const CachePolicy passing = evict_first();  // or leaves displace the index
+  const CachePolicy passing = evict_first();  // otherwise leaves would displace the index
   uint32_t bits = 2, copied = 0;
   while (ballot(kAll, n > 1u << bits) != 0) bits++;
   const uint32_t i = lane & ((1u << bits) - 1), step = kWarp >> bits;
@@ -133,7 +134,8 @@ __device__ __forceinline__ uint32_t copy(const SeekParams& p, const Stretch<K, V
   return copied;
 }
 
-// range copies the pairs of ranges, a range per lane: those that its offsets have room for, or no more than the limit.
+// range copies the pairs of ranges, one range per lane, up to the capacity given by offsets, or up
+// to the limit.
 template <class K, class V>
 __device__ __forceinline__ void range(const SeekParams& p) {
   __shared__ Stretch<K, V> stretches[kWarps][kWarp];

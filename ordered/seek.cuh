@@ -6,28 +6,28 @@
 namespace weft::ordered {
 
 constexpr uint32_t kBlock = 256;             // threads of a block (internal/gpu)
-constexpr uint32_t kWarps = kBlock / kWarp;  // of a block
+constexpr uint32_t kWarps = kBlock / kWarp;  // per block
 
 struct SeekParams {
   Index x;
-  const void* lo;  // keys
-  const void* hi;  // of ranges
-  void* keys;      // may be null, as what follows
+  const void* lo;  // keys, or the lower ends of ranges
+  const void* hi;  // upper ends of ranges
+  void* keys;      // may be null, as may those that follow
   void* vals;
   uint8_t* ok;
-  uint64_t* ranks;          // read by kSelect
-  uint32_t* counts;         // of ranges
-  const uint64_t* offsets;  // where the rows of each range begin, all of which are to be written
-  uint64_t* hits;           // added to
+  uint64_t* ranks;          // output of kRank, input of kSelect
+  uint32_t* counts;         // pairs of each range
+  const uint64_t* offsets;  // where the rows of each range begin; all of them are written
+  uint64_t* hits;           // incremented
   uint64_t n;
-  uint64_t first, rows;  // rows [first,rows) are those of the columns
-  uint32_t limit;        // pairs of a range; 0: all
+  uint64_t first, rows;  // the columns hold rows [first,rows)
+  uint32_t limit;        // max pairs of a range; 0: all
   uint32_t backward;
   uint32_t kind;
   uint32_t unused;
 };
 
-// get looks up a key for each lane; then each reads its value, so a miss reads none.
+// get looks up one key per lane. The lanes read values after that, so a miss reads none.
 template <class K, class V>
 __device__ __forceinline__ void get(const SeekParams& p) {
   __shared__ Top<K> top;
@@ -47,14 +47,14 @@ __device__ __forceinline__ void get(const SeekParams& p) {
   if (p.hits) add_up(p.hits, hits);
 }
 
-// answer writes a pair as answer i, or that there is none.
+// answer writes a pair as answer i, or a miss.
 template <class K, class V>
 __device__ __forceinline__ bool answer(const SeekParams& p, uint64_t i, Place at, bool there) {
   const Leaf<K, V>* leaf = there ? leaf_at<K, V>(p.x, p.x.ids[at.leaf]) : nullptr;
   return inorder::answer<K, V>(p, i, there, [&] { return leaf->keys[at.at] ^ K(p.x.flip); }, [&] { return leaf->vals[at.at]; });
 }
 
-// point answers question i, whose key is at a spot.
+// point answers query i, with its key at a spot.
 template <class K, class V>
 __device__ __forceinline__ bool point(const SeekParams& p, uint64_t i, const Content& c, Spot s) {
   Place at = s.place;
@@ -82,7 +82,7 @@ __device__ __forceinline__ bool point(const SeekParams& p, uint64_t i, const Con
   return answer<K, V>(p, i, at, there);
 }
 
-// seek answers questions about single keys.
+// seek answers queries for single keys.
 template <class K, class V>
 __device__ __forceinline__ void seek(const SeekParams& p) {
   __shared__ Top<K> top;
@@ -111,7 +111,7 @@ struct CopyParams {
   uint32_t unused;
 };
 
-// copy_pairs copies n pairs from the one on that so many come before, or backward before it.
+// copy_pairs copies n pairs, forward from rank from or backward before it.
 template <class K, class V>
 __device__ __forceinline__ void copy_pairs(const CopyParams& p) {
   const Content c = *p.x.content;
@@ -130,7 +130,7 @@ struct BeforeParams {
   uint32_t unused;
 };
 
-// count_before writes how many pairs come before a leaf.
+// count_before writes the number of pairs before a leaf.
 __device__ __forceinline__ void count_before(const BeforeParams& p) {
   if (thread_index() == 0) *p.to = before(p.x, p.leaf);
 }

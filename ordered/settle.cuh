@@ -1,4 +1,5 @@
-// What a change takes, and how it begins: the operations on each key are settled, and what becomes of the windows is planned.
+// Parameters of a change, and its beginning: the operations on each key are settled, and windows
+// are planned.
 #pragma once
 
 #include "plan.cuh"
@@ -8,58 +9,58 @@
 
 namespace weft::ordered {
 
-// Hot is a leaf with many operations, whose entries are written by threads of their own.
+// Hot is a leaf with many operations. Separate threads write its entries.
 struct Hot {
   Split split;
-  uint32_t at;  // pairs of its group that come before those of the leaf
+  uint32_t at;  // pairs of its group before those of the leaf
   uint32_t out, fresh;
   uint64_t separator;
 };
 
-// Leaves are how many of the new index windows come to, and how many of these are written.
+// Leaves counts the leaves of the new index for some windows, and those of them to write.
 struct alignas(8) Leaves {
   uint32_t out, fresh;
 };
 
-// An entry is a key that a batch has operations on.
+// An entry is a key that has operations in a batch.
 struct ChangeParams {
   Index old, to;
   // The batch, sorted.
-  const void* keys;        // of entries, as columns have them
-  const uint32_t* order;   // rows; null: all are Puts that report nothing, and the values are sorted, too
-  const uint32_t* starts;  // of the rows of each entry in order, and the end
-  const uint32_t* count;   // of entries
+  const void* keys;        // of entries, as in columns
+  const uint32_t* order;   // rows; null: all are Puts that report nothing, with sorted values
+  const uint32_t* starts;  // first row of each entry in order, and the end
+  const uint32_t* count;   // number of entries
   const void* vals;
   const uint8_t* kinds;
   void* out;
   uint8_t* ok;
-  // What is known of each entry, written once.
-  void* entry_vals;   // the value that it has then
-  uint32_t* leaves;   // that it belongs to; kNoLeaf behind the last entry
-  uint32_t* deltas;   // by how many the number of pairs changes
+  // Facts about each entry, written once.
+  void* entry_vals;   // its value afterward
+  uint32_t* leaves;   // its leaf; kNoLeaf after the last entry
+  uint32_t* deltas;   // change of the number of pairs
   uint8_t* infos;     // Info
-  uint32_t* sums;     // of the deltas before, modulo 2^32
-  // The leaves that have entries, and the first of these.
+  uint32_t* sums;     // sums of the deltas before, modulo 2^32
+  // The leaves that have entries, and the first entry of each.
   const uint32_t* touched;
   const uint32_t* firsts;
   const uint32_t* touches;
-  // What becomes of windows, written once.
-  uint32_t* first_touched;  // of the leaves that have entries, and how many these are
+  // Plans of windows, written once.
+  uint32_t* first_touched;  // first leaf that has entries, by window, and their total
   uint32_t* begins;         // see Totals
   Leaves* before;           // leaves of all windows before, and, last, of all
-  uint64_t* status;         // of sums over windows, a word for each block
-  uint32_t* next;           // the first block of windows that nobody has begun to plan
+  uint64_t* status;         // of sums over windows, one word per block
+  uint32_t* next;           // the first block of windows that is not being planned
   uint32_t* any_hot;        // 1: a leaf is hot
   Hot* hot;
   uint32_t* node_sums;  // pairs below each node of the new index
-  // Instead of a batch: pairs that go.
+  // Instead of a batch: pairs to remove.
   const Gap* gaps;
   uint64_t gap_count;
   // Memory.
-  const uint32_t* free;  // leaves, of which so many have been taken
+  const uint32_t* free;  // free leaves; the first *taken are in use
   uint32_t* taken;
   uint32_t n;  // rows
-  uint32_t windows;  // of the old index, at most
+  uint32_t windows;  // maximum, of the old index
   uint32_t fill;
   uint32_t kind;
   uint32_t flags;
@@ -67,14 +68,15 @@ struct ChangeParams {
 };
 
 constexpr uint32_t kNoLeaf = ~0u;
-constexpr uint32_t kHotEntries = 128;  // of a leaf that is hot there are more
+constexpr uint32_t kHotEntries = 128;  // a hot leaf has more
 
-enum Info : uint8_t { kPlace = 63, kWas = 64, kWillBe = 128 };  // kPlace: how many keys of the leaf are smaller
+// kPlace is the number of smaller keys in the leaf.
+enum Info : uint8_t { kPlace = 63, kWas = 64, kWillBe = 128 };
 
 // ---- settling ------------------------------------------------------------------
 
-// settled writes what is known of an entry, which had a pair or not, and has one then or not. One whose pair stays what it is is
-// none of its leaf.
+// settled records an entry: whether it had a pair before, and its slot afterward. An entry that
+// leaves its pair unchanged is not counted for its leaf.
 template <class V>
 __device__ __forceinline__ void settled(const ChangeParams& p, uint64_t e, uint32_t leaf, uint32_t at, bool was, const Slot<V>& s) {
   store_once(static_cast<V*>(p.entry_vals) + e, s.val);
@@ -84,17 +86,18 @@ __device__ __forceinline__ void settled(const ChangeParams& p, uint64_t e, uint3
   p.infos[e] = at | (was && !same ? kWas : 0) | (s.there && !same ? kWillBe : 0);
 }
 
-// no_entry writes that there is no such entry.
+// no_entry records that entry e does not exist.
 __device__ __forceinline__ void no_entry(const ChangeParams& p, uint64_t e) { p.leaves[e] = kNoLeaf, p.deltas[e] = 0; }
 
-// takes_old tells whether an operation looks at the value that its key has.
+// takes_old reports whether an operation reads the old value of its key.
 __device__ __forceinline__ bool takes_old(const ChangeParams& p, uint32_t row) {
   const uint32_t kind = p.kinds ? p.kinds[row] : p.kind;
   return kind != kPut && kind != kDelete && kind != kUpdate;
 }
 
-// settle runs the operations of each key in their order, a key per thread. The lanes of a warp look for their keys side
-// by side. What is read or written in order, or once, passes through the L2 and leaves it to the rows, which lie at random places.
+// settle runs the operations of each key in order, one key per thread. The lanes of a warp search
+// side by side. Data that is accessed in order, or once, passes through the L2 without staying.
+// That leaves it to the rows, which lie at random places.
 template <class K, class V>
 __device__ __forceinline__ void settle(const ChangeParams& p) {
   const uint32_t leaves = p.old.content->leaves, count = *p.count;
@@ -121,7 +124,7 @@ __device__ __forceinline__ void settle(const ChangeParams& p) {
   }
 }
 
-// settle_puts does so where all are Puts that report nothing, by threads that need few registers each.
+// settle_puts does so if all are Puts that report nothing. Its threads need few registers.
 template <class K, class V>
 __device__ __forceinline__ void settle_puts(const ChangeParams& p) {
   const uint32_t leaves = p.old.content->leaves, count = *p.count;
@@ -147,12 +150,12 @@ __device__ __forceinline__ void settle_puts(const ChangeParams& p) {
 
 // ---- planning --------------------------------------------------------------------
 
-// first_of is the first of the leaves with entries that is not before a leaf.
+// first_of returns the first of the leaves with entries that is not before a leaf.
 __device__ __forceinline__ uint32_t first_of(const ChangeParams& p, uint32_t touches, uint64_t leaf) {
   return first<uint32_t>(0, touches, [&](uint32_t t) { return p.touched[t] >= leaf; });
 }
 
-// Gone is how many pairs go of those before one, and whether that one goes.
+// Gone is the number of removed pairs before one, and whether that one is removed.
 struct Gone {
   uint64_t before;
   bool itself;
@@ -165,17 +168,17 @@ __device__ __forceinline__ Gone gone(const ChangeParams& p, uint64_t pair) {
   return {g.before + g.to - g.from, false};
 }
 
-// Leaves are added up as one number, with two bits to spare.
+// Both counts of Leaves are added as one number, with two bits to spare.
 constexpr uint32_t kLeafBits = 31;
 __device__ __forceinline__ uint64_t packed(Leaves l) { return l.out | uint64_t(l.fresh) << kLeafBits; }
 __device__ __forceinline__ Leaves unpacked(uint64_t sum) { return {uint32_t(sum) & ((1u << kLeafBits) - 1), uint32_t(sum >> kLeafBits)}; }
 
-constexpr uint32_t kWindows = kWarp / kFanout;        // windows that a warp has a leaf per lane of
+constexpr uint32_t kWindows = kWarp / kFanout;        // windows with one leaf per lane of a warp
 static_assert(kWindows * kFanout == kWarp);
 constexpr uint32_t kPlanned = 16;                     // windows that a warp plans
-constexpr uint32_t kTileWindows = kPlanned * kWarps;  // and a block
+constexpr uint32_t kTileWindows = kPlanned * kWarps;  // windows that a block plans
 
-// plan_gaps works out how many leaves a window comes to that pairs go from.
+// plan_gaps returns the number of leaves for a window that loses pairs.
 __device__ __forceinline__ Leaves plan_gaps(const ChangeParams& p, uint32_t w, uint32_t leaves) {
   uint64_t leaf = uint64_t(w) * kFanout, pair = p.old.ranks[w];
   const uint64_t end = leaf + kFanout < leaves ? leaf + kFanout : leaves;
@@ -191,14 +194,15 @@ __device__ __forceinline__ Leaves plan_gaps(const ChangeParams& p, uint32_t w, u
   return {totals.out, totals.fresh};
 }
 
-// Planned is a leaf of two windows: how many pairs it will have, whether it has entries, and whether these may change it.
+// Planned is a leaf of two windows: its new number of pairs, whether it has entries, and whether
+// they may change it.
 struct Planned {
   uint32_t now;
   bool touched, changes;
 };
 
-// changes tells whether entries change their leaf: Puts do, and where they are many, they may. Some are read at once: few leaves
-// have more.
+// changes reports whether entries change their leaf. Puts do, and many entries are assumed to.
+// Several are read at once, since few leaves have more.
 __device__ __forceinline__ bool changes(const ChangeParams& p, uint32_t entry, uint32_t end) {
   constexpr uint32_t kInfos = 4;
   if (!p.order || end - entry > kWarp) return true;
@@ -210,8 +214,8 @@ __device__ __forceinline__ bool changes(const ChangeParams& p, uint32_t entry, u
   return (all & (kWas | kWillBe)) != 0;
 }
 
-// plan_pair works out how many leaves two windows come to, of whose leaves the lane has one: those of its window. from, to: the
-// leaves with entries that are theirs.
+// plan_pair returns the number of leaves for the lane's window, one of two. Each lane has one leaf
+// of the windows. [from,to) are their leaves with entries.
 __device__ __forceinline__ uint64_t plan_pair(const ChangeParams& p, uint32_t w, uint32_t leaves, uint32_t from, uint32_t to, Planned* planned) {
   const uint32_t lane = lane_index(), window = lane & ~(kFanout - 1);
   const uint64_t leaf = uint64_t(w) * kFanout + lane;
@@ -228,7 +232,8 @@ __device__ __forceinline__ uint64_t plan_pair(const ChangeParams& p, uint32_t w,
   }
   sync_warp();
   const Planned& own = planned[lane];
-  // A leaf with entries that has no few pairs then is a group, as is each other leaf, if none waits for more pairs.
+  // A leaf with entries is a group unless few pairs remain. So is every other leaf, unless few
+  // pairs wait for more.
   const uint32_t few = ballot(kAll, own.touched && own.now != 0 && own.now < kFew) >> window & ((1u << kFanout) - 1);
   const uint32_t there = ballot(kAll, own.now != 0), kept = ballot(kAll, own.now != 0 && !own.changes);
   const uint32_t count = own.now == 0 ? 0 : own.touched ? leaves_for(own.now, p.fill) : 1;
@@ -251,7 +256,8 @@ __device__ __forceinline__ uint64_t plan_pair(const ChangeParams& p, uint32_t w,
   return sum;
 }
 
-// plan works out what each window comes to, and those before it. A lane of each warp has a window; without gaps, all plan two at a time.
+// plan counts the leaves of each window, and of all windows before it. A lane of each warp has a
+// window. Without gaps, all lanes together plan two at a time.
 template <bool kGaps>
 __device__ __forceinline__ void plan(const ChangeParams& p) {
   __shared__ prim::Tiles tiles;

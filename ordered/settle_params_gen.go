@@ -11,25 +11,25 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
-//kernelgen:input 3e92134eb1b578a24f1d7b47f233e850b00de5e914beb530e1ce8dd0ef26b739 6497 kernels/include/weft/change.cuh
-//kernelgen:input cd868f2da52a8b04666d6334e64779ef3f89128a7a8614291ec57fd1f7887c5f 2079 kernels/include/weft/column.cuh
-//kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
-//kernelgen:input ff16a62723a122bf0071cc22f8650d67f271b559a00315255d693df30e3406bf 4001 kernels/include/weft/inorder.cuh
-//kernelgen:input bc96e5c477e43e4f0e3d6696ce960a100751a4f0f3b1da71845110f058cfe59a 3318 kernels/include/weft/lookback.cuh
-//kernelgen:input 42b0e1f433ef9fcf1b152a746599799fc3899713c75fe6ce20676d62a891610c 5426 kernels/include/weft/order.cuh
-//kernelgen:input af985e14c04e4117dba9e6176e9385eff3f8b6e055c37576a481be3f217a7d21 3976 kernels/include/weft/ordered_find.cuh
-//kernelgen:input acbb0b81c454977fc81d60ff8e928935cc21c5de137cf1c75918ca35b5ad3c83 8725 kernels/include/weft/ordered_index.cuh
-//kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
-//kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
-//kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
-//kernelgen:input 43acf6e183bfa7a51f733a0983d93545a0ba75da2d2daa144b2ed32a6caaa952 1048 kernels/include/weft/sums.cuh
-//kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
-//kernelgen:input 9259d50e0aa1b3b9bd4caaf210eacd9a4fbd0163b99a7bfcaf4bae13fb5bbe21 4181 ordered/plan.cuh
-//kernelgen:input 59a785f97a09d22b36c01b1839b44d4e987bf5b962f771a95fb25c1b88c84922 4832 ordered/seek.cuh
-//kernelgen:input 69013d45596ec3a16974f6323868467b7b26672e504ab479691abfdcc6227d89 12680 ordered/settle.cuh
-//kernelgen:input 3fffb3cc7c7ad9fbce278f10f18467d02041a479f2ea298eb922cb396299577c 1666 ordered/top.cuh
+//kernelgen:input 89f0d839e8ad9545440fc5ad7d221975fae1e34962472f531a0dafb923887f6e 12366 kernels/include/weft/access.cuh
+//kernelgen:input 94c635e65cdb5f707791c8325b9d7fe49d9fe3232cd1b2d41ae3e4124a2bcb82 6449 kernels/include/weft/change.cuh
+//kernelgen:input b810bda5d22db50360dfc4c556ec9e34b5a17e1139ced0b8e772312619f195e7 2082 kernels/include/weft/column.cuh
+//kernelgen:input 7462c849f23452128245e005a3ad74c09e8b5c5885cc24fa4e2147610fe1df6c 853 kernels/include/weft/cuda.cuh
+//kernelgen:input 7c30bb155ee63ab95b32c978ec2f174ee52633b9ebc9d644e9e528e659bc81d7 1717 kernels/include/weft/hash.cuh
+//kernelgen:input 1fb7ccda44fd147e8bf5b4a5191055b4f3d154622b5438261c8cd3e7b5ad1a25 4083 kernels/include/weft/inorder.cuh
+//kernelgen:input 336163866d2a44401f02dc01d68a1450965e3f4dc8b871bb9aabacb8ea034fbf 3363 kernels/include/weft/lookback.cuh
+//kernelgen:input a0ec73c4c6a586969b9804a8d1ae62febd090a040792b058a3451931a72b43f6 5463 kernels/include/weft/order.cuh
+//kernelgen:input c4c6c626f842fe988c85e58b74b412c0ccb4e7e8f71383f482476e149afae70d 4040 kernels/include/weft/ordered_find.cuh
+//kernelgen:input 1e8fe31d97e08bd2d7397f05d6a58abf650f361e3831f336459e298a3cd75ec6 8700 kernels/include/weft/ordered_index.cuh
+//kernelgen:input 48c398af55e5fad960b35f8bd88dec4cf62ab0b5aeaecc1d514958298f940f26 4251 kernels/include/weft/reduce.cuh
+//kernelgen:input 6da9d18fc5a1d7eb707c3e854761fe49172d0ac34abc48aa9fdadad6dae28d7a 4899 kernels/include/weft/shared.cuh
+//kernelgen:input 97aa70899195e842d5304d00a0f77e7be27b6715f45f56e506f3b927646ab810 5513 kernels/include/weft/slot.cuh
+//kernelgen:input 3cd96718dd0ad6799d3196e2cb2d8249b4e9211092835ebf30ce719fba68bb05 1073 kernels/include/weft/sums.cuh
+//kernelgen:input 5b3cb3daee615e632c110a81446c4147b7900c3925b7c78d0e4ab33509dc6985 5436 kernels/include/weft/warp.cuh
+//kernelgen:input d71d8a81a2d305c04bb4af838adea0f9ef8df19491798956c813e3de39cc8352 4088 ordered/plan.cuh
+//kernelgen:input a57dbfab665882e7e0993cea409d8c166beea3f17cda698caeebb607cee615d7 4867 ordered/seek.cuh
+//kernelgen:input 9f9bd3aec586e9b6194d56e877585a91049a9ac55fb2a03c93df69f8d12d0357 12630 ordered/settle.cuh
+//kernelgen:input 00019d830914409b03a5f8ef0727659b629dab79f646a7a86a241367b19489c7 1703 ordered/top.cuh
 
 // content is weft::ordered::Content of C++.
 type content struct {

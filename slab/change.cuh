@@ -1,4 +1,4 @@
-// What the kernels of package slab do with batches of changes.
+// Kernels of package slab for batches of changes.
 #pragma once
 
 #include "layout.cuh"
@@ -6,8 +6,8 @@
 
 namespace weft::slab {
 
-// crowded tells whether so many lanes of the warp append to one bucket that
-// those of other warps must, too.
+// crowded reports whether at least kCrowd lanes of the warp append to one bucket. Then lanes of
+// other warps probably do, too.
 template <class S>
 __device__ __forceinline__ bool crowded(const Table& t, const Operation<S>& op) {
   uint32_t bucket = op.there ? locate<S>(t, op.key) : kAll - lane_index();  // no bucket twice
@@ -28,15 +28,15 @@ __device__ __forceinline__ void change_batch(const ChangeParams<Table>& p) {
   outcome<S, V>(c, i, op);
   if constexpr (Multi)
     if (op.there && c.removed) store_once(c.removed + i, removed);
-  // A multimap's pairs that are put off are listed in place of duplicates.
+  // Deferred pairs of a multimap are listed in place of duplicates.
   list(c, i, op, Multi && steady ? op.outcome == kLater : contends(op));
   tally_block(p.table.counters, op.outcome);
   // tally_block has counted one pair for each DELETEALL that found any.
   if (Multi && removed > 1) add_relaxed(&p.table.counters->live, 1 - uint64_t(removed));
 }
 
-// beyond is the slab behind a full one, a new one if need be, or kNoUnit: for
-// a whole warp.
+// beyond returns the slab after a full one, a new one if needed, or kNoUnit. It works for a whole
+// warp.
 __device__ __forceinline__ uint32_t beyond(const Table& t, Resident& resident, uint32_t bucket, Word128* slab, uint32_t at) {
   Link link = {load_relaxed(&link_of(slab)->tail), load_relaxed(&link_of(slab)->next)};
   uint32_t next = shuffle(kAll, at == kNoUnit && link.tail != kNoUnit ? link.tail : link.next, 0);
@@ -47,10 +47,9 @@ __device__ __forceinline__ uint32_t beyond(const Table& t, Resident& resident, u
   return shuffle(kAll, next, 0);
 }
 
-// append adds the listed pairs of a batch to a multimap: those that too many
-// threads had wanted to put in one place. A few warps do it, each as in the
-// paper: the whole warp works on one bucket at a time, and fills as many slots
-// of a slab at once as it has pairs for them.
+// append adds the listed pairs of a batch to a multimap, those with too much contention for one
+// place. A few warps do it, as in the paper. The whole warp works on one bucket at a time, and
+// fills as many slots of a slab at once as it has pairs for them.
 template <class S, class K, class V>
 __device__ __forceinline__ void append(const ChangeParams<Table>& p) {
   using Key = typename S::Key;
@@ -100,9 +99,9 @@ __device__ __forceinline__ void append(const ChangeParams<Table>& p) {
   }
 }
 
-// change_one writes the values of winners. Their keys are there, once, so it treats the table as a map; kReuse makes it look for live
-// slots only, since in a multimap a dead one that remembers the key may come
-// first.
+// change_one writes the values of winners. Their keys are present exactly once, so it treats the
+// table as a map. kReuse restricts it to live slots. In a multimap a dead slot that remembers the
+// key may come first.
 template <class S, class T>
 __device__ __forceinline__ void change_one(const T& t, Operation<S>& op) {
   change<S, false>(t, kReuse, op);

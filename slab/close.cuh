@@ -1,4 +1,5 @@
-// Triangles of graphs of package slab by lookups, as in the thesis: graphtriangles.go explains the launches.
+// Triangles of graphs of package slab by lookups, as in the thesis. graphtriangles.go explains the
+// launches.
 #pragma once
 
 #include "graph.cuh"
@@ -8,15 +9,15 @@ namespace weft::slab {
 
 struct CloseParams {
   Graph graph;
-  const uint64_t* offsets;  // of the oriented view, whose rows are in no order
+  const uint64_t* offsets;  // of the oriented view, with rows in no order
   const uint32_t* neighbors;
   uint64_t* closed;  // added to
   uint32_t vertices;
   uint32_t arcs;
 };
 
-// close looks up the pairs of neighbors of each row. An arc of the view has a pair with each arc in front of it in its row; a warp
-// takes 32 arcs, and deals their pairs out to its lanes.
+// close looks up the pairs of neighbors of each row. An arc of the view has a pair with each arc
+// before it in its row. A warp takes 32 arcs and distributes their pairs over its lanes.
 template <class S>
 __device__ __forceinline__ void close(const CloseParams& p) {
   const uint32_t lane = lane_index();

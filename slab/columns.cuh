@@ -1,5 +1,6 @@
-// Kernels on columns of edges, which do not touch a graph: mixed batches become one of insertions and one of deletions, and arcs in
-// order become rows. graphmixedgpu.go and graphcsrgpu.go explain the launches.
+// Kernels on columns of edges, which do not access a graph. They split a mixed batch into
+// insertions and deletions, and turn sorted arcs into rows. graphcolumns.go and graphcsrgpu.go
+// explain the launches.
 #pragma once
 
 #include "tuning.cuh"
@@ -10,30 +11,32 @@ namespace weft::slab {
 
 // Told is what the host reads of a mixed batch.
 struct Told {
-  uint32_t bad;      // ~ the first insertion with a vertex that cannot be; 0: there is none
-  uint32_t inserts;  // edges that the batch leaves in
-  uint32_t deletes;  // and out
+  uint32_t bad;      // ~ the first insertion with a vertex out of range; 0: none
+  uint32_t inserts;  // edges to insert
+  uint32_t deletes;  // edges to delete
   uint32_t unused;
 };
 
-// A mixed batch, in the order of its edges: of each edge the last operation is run, and what that finds tells what those before it found.
+// MixedParams are a mixed batch in the order of its edges. Only the last operation of each edge
+// runs. Its outcome determines the outcomes of the operations before it.
 struct MixedParams {
   const uint8_t* kinds;
   const uint32_t* from;
   const uint32_t* to;
-  const uint32_t* vals;   // null: none
-  uint64_t* keys;         // edges of the operations, then in order; ~0 shifted right for what does nothing
+  const uint32_t* vals;   // may be null
+  // Edges of the operations, then sorted; none() for operations without effect.
+  uint64_t* keys;
   const uint32_t* order;  // operations in that order
-  uint32_t* places;       // of those that are last, among those that are run
-  uint32_t* run_from;     // which are as many rows as there are operations: insertions from the front on, deletions from the end on
+  uint32_t* places;       // of the last operations, among those that run
+  uint32_t* run_from;     // n rows: insertions from the front on, deletions from the end on
   uint32_t* run_to;
   uint32_t* run_vals;
-  const uint8_t* changed;  // what these found
-  uint8_t* done;           // of all operations; may be null
-  uint64_t* count;         // of those that did something; added to
+  const uint8_t* changed;  // outcomes of these rows
+  uint8_t* done;           // outcomes of all operations; may be null
+  uint64_t* count;         // operations with an effect; added to
   Told* told;
   uint32_t n;
-  uint32_t most;  // vertices that may be: less than 1 << bits
+  uint32_t most;  // exclusive limit of vertices: less than 1 << bits
   uint32_t bits;  // of a vertex in a key
   uint32_t both;  // u to v and v to u are one edge
 
@@ -41,18 +44,18 @@ struct MixedParams {
   __device__ __forceinline__ bool inserts(uint32_t op) const { return kinds[op] == kPut; }
 };
 
-// mixed_keys names the edges of a batch.
+// mixed_keys computes the edge of each operation.
 __device__ __forceinline__ void mixed_keys(const MixedParams& p) {
   for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
     const uint32_t u = p.from[i], v = p.to[i], low = u < v ? u : v, high = u < v ? v : u;
-    const bool beyond = high >= p.most;  // such an edge is not there to be deleted
+    const bool beyond = high >= p.most;  // no such edge exists to be deleted
     if (beyond && p.inserts(uint32_t(i))) max_relaxed(&p.told->bad, ~uint32_t(i));
     const uint64_t key = p.both ? uint64_t(low) << p.bits | high : uint64_t(u) << p.bits | v;
     p.keys[i] = u == v || beyond ? p.none() : key;
   }
 }
 
-// mixed_last gives the last operation of each edge its place among those that are run.
+// mixed_last gives the last operation of each edge its place among those that run.
 __device__ __forceinline__ void mixed_last(const MixedParams& p) {
   const uint32_t lane = lane_index();
   for (uint64_t i = thread_index(); i - lane < p.n; i += threads_in_grid()) {
@@ -74,8 +77,9 @@ __device__ __forceinline__ void mixed_last(const MixedParams& p) {
   }
 }
 
-// mixed_outcomes tells of each operation whether it did something: an edge is there before it if the operation before it on that edge has
-// inserted it, and before the first one if the one that has been run found it.
+// mixed_outcomes determines which operations had an effect. The previous operation on an edge
+// determines whether the edge existed. For the first operation, the outcome of the one that ran
+// determines it.
 __device__ __forceinline__ void mixed_outcomes(const MixedParams& p) {
   int32_t count = 0;
   for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
@@ -99,7 +103,7 @@ __device__ __forceinline__ void mixed_outcomes(const MixedParams& p) {
   count_all(p.count, count);
 }
 
-// Targets are where arcs lead.
+// TargetsParams are arcs, and their targets to write.
 struct TargetsParams {
   const uint64_t* arcs;
   uint32_t* to;

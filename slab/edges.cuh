@@ -1,5 +1,5 @@
-// Batches of edges whose outcomes nobody wants: an operation for each arc, where its edge lies. Most come to their end at the first
-// look at a base slab. graphgpuedges.go explains the launches.
+// Batches of edges without requested outcomes, changed in place, one operation per arc. Most are
+// resolved by the first look at a base slab. graphgpuplain.go explains the launches.
 #pragma once
 
 #include "graph.cuh"
@@ -8,27 +8,28 @@ namespace weft::slab {
 
 // ---- a batch ----------------------------------------------------------------
 
-// Plain is a batch of edges, of which each is an arc, or one each way.
+// Plain is a batch of edges. Each is one arc, or one each way.
 struct Plain {
   const uint32_t* from;
   const uint32_t* to;
   uint32_t n;     // edges
   uint32_t both;  // 1: each is two arcs
-  uint32_t most;  // vertices that may be
+  uint32_t most;  // exclusive limit of vertices
   uint32_t unused;
 };
 
 struct PlainParams {
   Graph graph;
   Plain edges;
-  uint64_t* rest;   // arcs that find no room, as long as they are
-  uint32_t listed;  // so many
+  uint64_t* rest;   // arcs that overflow
+  uint32_t listed;  // capacity of rest
   uint32_t ticket;
   uint32_t flags;
   uint32_t unused;
 };
 
-// check notes whether a vertex cannot be: then nothing is inserted. Four edges of a thread are under way.
+// check records whether a vertex is out of range; then nothing is inserted. Each thread has four
+// edges in flight.
 __device__ __forceinline__ void check(const PlainParams& p) {
   constexpr uint32_t kAtOnce = 4;
   Tried* t = tried(p.graph);
@@ -47,7 +48,7 @@ __device__ __forceinline__ void check(const PlainParams& p) {
   }
 }
 
-// plain is the operation of this thread.
+// plain returns the operation of this thread.
 template <class S>
 __device__ __forceinline__ Operation<S> plain(const Plain& e, uint32_t kind) {
   const uint64_t arc = thread_index(), i = arc >> e.both;
@@ -62,7 +63,7 @@ __device__ __forceinline__ Operation<S> plain(const Plain& e, uint32_t kind) {
 
 // ---- the first look ---------------------------------------------------------
 
-// Look is what a tile sees in the base slab of an operation's bucket, and does there.
+// Look is a tile's view of the base slab of an operation's bucket, and its change there.
 template <class S, bool Inserts>
 struct Look : SlabTile<S> {
   using Word = typename S::Word;
@@ -80,12 +81,13 @@ struct Look : SlabTile<S> {
     this->slab = g.table.slab(bucket, kNoUnit);
 #pragma unroll
     for (int v = 0; v < kPieces; v++) this->piece[v].whole = load_relaxed(this->slab + v * kLanes + this->rank);
-    // The link is slots of none.
+    // The link stands for slots without a key.
     if (this->rank == kLanes - 1) this->piece[kPieces - 1].whole.y = S::kNone * 0x1'0000'0001ul;
   }
 
-  // act deletes the neighbor where it is, or puts it, where it is not, into the first empty slot. Behind a slab with one there are no
-  // others, and change argues why the first is the right one.
+  // act deletes the neighbor if it is present, or puts it into the first empty slot if it is
+  // absent. A slab with an empty slot is the last of its chain. change.cuh argues why the first
+  // empty slot is the right one.
   __device__ __forceinline__ void act(uint32_t name) {
     const uint32_t key = shuffle(kAll, name, from);
     int match = -1, empty = -1;
@@ -107,7 +109,7 @@ struct Look : SlabTile<S> {
     won = S::swap(this->at(number / this->kSlots, number % this->kSlots), word, to);
   }
 
-  // tell is the outcome: kAgain if the slab does not decide it, or another thread was faster.
+  // tell returns the outcome: kAgain if the slab does not decide it, or another thread was faster.
   __device__ __forceinline__ Outcome tell() const {
     const bool done = this->vote(won) != 0;
     if constexpr (Inserts) return founds != 0 ? kPresent : done ? kInserted : kAgain;
@@ -115,7 +117,8 @@ struct Look : SlabTile<S> {
   }
 };
 
-// look_first gives operations the outcomes that one look decides, two of a tile under way, and kAgain to the others.
+// look_first gives operations the outcomes that one look decides, and kAgain to the others. Each
+// tile has two looks in flight.
 template <class S, bool Inserts>
 __device__ __forceinline__ void look_first(const Located& g, Operation<S>& op) {
   constexpr uint32_t kAtOnce = 2;
@@ -135,7 +138,8 @@ __device__ __forceinline__ void look_first(const Located& g, Operation<S>& op) {
   }
 }
 
-// run brings operations of one kind to their end. Insertions that may take dead slots look at whole chains from the start.
+// run completes operations of one kind. Insertions that may take dead slots search whole chains
+// from the start.
 template <class S, bool Inserts>
 __device__ __forceinline__ void run(const PlainParams& p, Operation<S>& op) {
   const Located g(p.graph, locate<S>(p.graph, op.key));
@@ -157,7 +161,8 @@ __device__ __forceinline__ void run(const PlainParams& p, Operation<S>& op) {
   count_arcs(p.graph, op);
 }
 
-// insert inserts arcs of vertices that have tables, where no chain gets too long by it, unless a vertex cannot be.
+// insert inserts arcs of vertices with tables, where no chain exceeds its limit, unless a vertex is
+// out of range.
 template <class S>
 __device__ __forceinline__ void insert(const PlainParams& p) {
   Tried* t = tried(p.graph);

@@ -1,5 +1,5 @@
-// What kernels do with graphs of package slab beside what they do with all tables: batches of edges become arcs, vertices get
-// base slabs, their tables move, and rows are read. graphgpu.go explains the launches.
+// Kernels of graphs of package slab, beside those of all tables. Batches of edges become arcs,
+// vertices get base slabs, their tables move, and rows are read. graphgpu.go explains the launches.
 #pragma once
 
 #include "search.cuh"
@@ -10,12 +10,12 @@
 
 namespace weft::slab {
 
-// owned tells whether a base slab is that of a vertex. Others are empty, unless a launch has put tables there, and the one that was to
-// make them those of their vertices could not be launched.
+// owned reports whether a base slab belongs to a vertex. Other base slabs are empty, with one
+// exception: a launch has moved tables there, and the launch of settle failed.
 __device__ __forceinline__ bool owned(const Graph& t, uint32_t bucket) { return t.owners[bucket] != kAll; }
 
 __device__ __forceinline__ Tried* tried(const Graph& g) { return reinterpret_cast<Tried*>(g.table.counters); }
-// refused tells whether a vertex of a batch cannot be.
+// refused reports whether a batch has a vertex out of range.
 __device__ __forceinline__ bool refused(const Tried* t, uint32_t ticket) { return load_relaxed(&t->bad) >> 32 == ticket; }
 
 // Located is a graph in which a lane has found the bucket of its arc.
@@ -31,32 +31,32 @@ __device__ __forceinline__ uint32_t locate(const Located& t, uint64_t) {
 
 // ---- edges -----------------------------------------------------------------
 
-// Edges are a batch, and the arcs that it is for the table: of an undirected graph two each, the one from the smaller
-// end to the larger last. A loop is kNoArc.
+// EdgesParams are a batch of edges and its arcs: in an undirected graph two each, the one from the
+// smaller end to the larger last. A loop is kNoArc.
 struct EdgesParams {
   const uint32_t* from;
   const uint32_t* to;
   const uint32_t* vals;  // may be null
   uint64_t* keys;
   uint32_t* weights;
-  const uint8_t* done;   // of arcs, for pick
-  const uint8_t* again;  // of those, what became of them when they were run once more; may be null
-  uint8_t* ok;          // of edges; may be null
+  const uint8_t* done;   // outcomes of arcs, for pick
+  const uint8_t* again;  // outcomes of the second run of the arcs; may be null
+  uint8_t* ok;          // outcomes of edges; may be null
   uint64_t* changed;    // added to
-  const Tried* tried;   // of a batch that has been checked with this ticket; may be null
+  const Tried* tried;   // of a batch checked with this ticket; may be null
   uint32_t n;
   uint32_t both;
-  uint32_t most;    // vertices that may be
+  uint32_t most;    // exclusive limit of vertices
   uint32_t ticket;
 };
 
-// arcs makes them, of a batch with a vertex that cannot be none.
+// arcs makes the arcs of a batch; all are kNoArc if a vertex is out of range.
 __device__ __forceinline__ void arcs(const EdgesParams& p) {
   const bool bad = p.tried != nullptr && refused(p.tried, p.ticket);
   for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
     const uint32_t u = p.from[i], v = p.to[i], low = u < v ? u : v, high = u < v ? v : u;
     const uint64_t last = i * (1 + p.both) + p.both;
-    const bool none = bad || (u == v && u < p.most);  // count finds a vertex that cannot be
+    const bool none = bad || (u == v && u < p.most);  // count finds a vertex out of range
     p.keys[last] = none ? kNoArc : p.both ? arc_of(low, high) : arc_of(u, v);
     if (p.both) p.keys[last - 1] = none ? kNoArc : arc_of(high, low);
     if (p.vals == nullptr) continue;
@@ -82,7 +82,7 @@ struct FindParams {
   Graph graph;
   const uint32_t* from;
   const uint32_t* to;
-  Lookup lookup;  // without from and to, by its keys, which are arcs
+  Lookup lookup;  // if from and to are null, its keys are arcs
 };
 
 template <class S, class K, class V>
@@ -112,7 +112,8 @@ __device__ __forceinline__ void change_arcs(const ChangeParams<Graph>& p) {
   }
   const Located at(g, locate<S>(g, op.key));
   Operation<S> run = op;
-  run.there = op.there && at.home != g.table.buckets;  // a vertex without a table: where batches are run before there is room
+  // A vertex without a table: the batch runs before memory is reserved.
+  run.there = op.there && at.home != g.table.buckets;
   change<S, false>(at, c.flags | (c.kind == kPut ? uint32_t(kSteady) : 0), run);
   op.outcome = op.there && !run.there && c.kind != kDelete ? kFull : run.outcome, op.value = run.value;
   outcome<S, V>(c, i, op);
@@ -121,8 +122,8 @@ __device__ __forceinline__ void change_arcs(const ChangeParams<Graph>& p) {
   count_arcs(g, op);
 }
 
-// change_winner runs the last insertion of each arc whose insertions have met. None of them may have found a slab, while this one
-// finds the slots that others left in theirs: then it is the one that has inserted the arc.
+// change_winner runs the last of the contending insertions of an arc. If none of them found a slab,
+// and this one finds slots that others left in theirs, it counts as the insertion of the arc.
 template <class S, class K>
 __device__ __forceinline__ void change_winner(const WinnersParams<Graph>& p, Operation<S>& op) {
   op.there &= locate<S>(p.table, op.key) != p.table.table.buckets;
@@ -132,30 +133,30 @@ __device__ __forceinline__ void change_winner(const WinnersParams<Graph>& p, Ope
   count_arcs(p.table, op);
 }
 
-// ---- room ------------------------------------------------------------------
+// ---- capacity --------------------------------------------------------------
 
 struct RoomParams {
   Graph graph;
-  Graph to;  // of hand
-  const uint64_t* keys;  // arcs; null: of edges
+  Graph to;  // for hand
+  const uint64_t* keys;  // arcs; null: edges
   const uint32_t* from;
   const uint32_t* ends;
   Move* moves;
   Demand* demand;
-  uint64_t n;       // keys, edges, or moves
-  uint32_t most;    // vertices that may be
-  uint32_t wanted;  // arcs of a base slab, in sixteenths
-  uint32_t times;   // as many at most
-  uint32_t next;    // base slab that is handed out next
+  uint64_t n;       // number of keys, edges or moves
+  uint32_t most;    // exclusive limit of vertices
+  uint32_t wanted;  // arcs per base slab, in sixteenths
+  uint32_t times;   // maximum multiple of wanted
+  uint32_t next;    // base slab to hand out next
   uint32_t both;    // each edge is two arcs
-  uint32_t sweep;   // all vertices are looked at: they are no more than the arcs
+  uint32_t sweep;   // visit all vertices: they are no more than the arcs
 };
 
 __device__ __forceinline__ uint32_t slabs_for(const RoomParams& p, uint32_t degree) {
   return uint32_t((uint64_t(degree) * 16 + p.wanted - 1) / p.wanted);
 }
 
-// each_arc calls f(i, arc) for the arcs of a batch, of which i is the key or the edge.
+// each_arc calls f(i, arc) for the arcs of a batch. i is the number of the key or the edge.
 template <class F>
 __device__ __forceinline__ void each_arc(const RoomParams& p, F f) {
   for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
@@ -170,11 +171,12 @@ __device__ __forceinline__ void each_arc(const RoomParams& p, F f) {
   }
 }
 
-// crowds tells whether chains of a vertex would get long with so many arcs.
+// crowds reports whether chains of a vertex would get long with this many arcs.
 __device__ __forceinline__ bool crowds(const RoomParams& p, uint32_t slabs, uint64_t arcs) { return arcs > uint64_t(slabs) * p.times * p.wanted / 16; }
 __device__ __forceinline__ void crowd(const RoomParams& p, uint32_t u) { p.moves[add_relaxed(&p.demand->crowded, 1u)].vertex = u; }
 
-// count notes how many insertions each vertex gets, and lists those whose chains would get long.
+// count_batch notes the number of insertions per vertex, and lists vertices with chains that would
+// get long.
 __device__ __forceinline__ void count_batch(const RoomParams& p) {
   each_arc(p, [&](uint64_t i, uint64_t arc) {
     if (arc == kNoArc) return;
@@ -194,12 +196,12 @@ __device__ __forceinline__ void count_batch(const RoomParams& p) {
     }
     const uint32_t now = add_relaxed(&at.coming, 1u) + 1;
     const uint64_t all = uint64_t(at.degree) + now;
-    // The one that is too many finds the vertex.
+    // The insertion that exceeds the limit lists the vertex.
     if (crowds(p, at.slabs, all) && (now == 1 || !crowds(p, at.slabs, all - 1))) crowd(p, u);
   });
 }
 
-// sweep lists those vertices where it looks at all.
+// sweep lists these vertices in a pass over all.
 __device__ __forceinline__ void sweep(const RoomParams& p) {
   for (uint64_t u = thread_index(); u < p.graph.n; u += threads_in_grid()) {
     const Vertex v = p.graph.vertices[u];
@@ -207,7 +209,7 @@ __device__ __forceinline__ void sweep(const RoomParams& p) {
   }
 }
 
-// forget undoes that.
+// forget clears the notes.
 __device__ __forceinline__ void forget(const RoomParams& p) {
   if (p.sweep) {
     for (uint64_t u = thread_index(); u < p.graph.n; u += threads_in_grid()) store_relaxed(&p.graph.vertices[u].coming, 0u);
@@ -218,7 +220,8 @@ __device__ __forceinline__ void forget(const RoomParams& p) {
   });
 }
 
-// hand_out gives the lanes of a warp base slabs, one atomic for all: how many have been handed out before.
+// hand_out hands out base slabs to the lanes of a warp, with one atomic for all. It returns the
+// number handed out before those of the lane.
 __device__ __forceinline__ uint64_t hand_out(const RoomParams& p, uint32_t slabs) {
   const uint64_t upto = running(uint64_t(slabs)), all = shuffle(kAll, upto, kWarp - 1);
   uint64_t before = 0;
@@ -226,7 +229,7 @@ __device__ __forceinline__ uint64_t hand_out(const RoomParams& p, uint32_t slabs
   return shuffle(kAll, before, 0) + upto - slabs;
 }
 
-// plan gives listed vertices their new base slabs, behind those that are handed out.
+// plan gives listed vertices their new base slabs, after those in use.
 __device__ __forceinline__ void plan(const RoomParams& p) {
   const uint32_t n = load_relaxed(&p.demand->crowded), lane = lane_index();
   uint64_t kept = 0, arcs = 0;
@@ -248,7 +251,7 @@ __device__ __forceinline__ void plan(const RoomParams& p) {
   add_up(&p.demand->arcs, arcs);
 }
 
-// Moved is a graph in which a vertex lies elsewhere.
+// Moved is a graph with a vertex at another place.
 struct Moved : Graph {
   uint32_t first, slabs;
 
@@ -259,15 +262,16 @@ __device__ __forceinline__ uint32_t locate(const Moved& t, uint64_t arc) {
   return bucket_in(t.table.seed, t.first, t.slabs, uint32_t(arc));
 }
 
-// kMany base slabs and more are gone through by a block, fewer by a warp, beside those of other tables.
+// A block visits tables of kMany base slabs and more, a warp smaller ones together with others.
 constexpr uint32_t kMany = 64;
 
-// each_table goes through the base slabs of listed tables, of which there are size(i): f(i, b, busy) is called for number b of table i by
-// a tile, all lanes of a warp together, and behind all of a table's end(i, first, step) by `step` threads, with other numbers first.
+// each_table visits the base slabs of listed tables; table i has size(i). A tile calls f(i, b,
+// busy) for base slab b of table i, all lanes of a warp together. After all base slabs of a table,
+// `step` threads with different numbers `first` call end(i, first, step).
 template <class Size, class F, class End>
 __device__ __forceinline__ void each_table(uint64_t n, Size size, F f, End end) {
   constexpr uint32_t kTiles = kWarp / kLanes, kWarps = kBlock / kWarp;
-  __shared__ uint32_t large[kBlock + 1];  // numbers of large tables, and how many
+  __shared__ uint32_t large[kBlock + 1];  // numbers of large tables, and their count
   const Shared<uint32_t> count = shared(large + kBlock), many = shared(large);
   const uint32_t lane = lane_index(), warp = thread_in_block() / kWarp;
   // Few tables are spread over all warps.
@@ -284,7 +288,7 @@ __device__ __forceinline__ void each_table(uint64_t n, Size size, F f, End end) 
     const uint32_t upto = running(big ? 0 : slabs), all = shuffle(kAll, upto, kWarp - 1);
     for (uint32_t k = 0; k < all; k += kTiles) {
       const uint32_t item = k + lane / kLanes;
-      uint32_t of = 0;  // the lane whose table has it
+      uint32_t of = 0;  // the lane with the table of this item
 #pragma unroll
       for (uint32_t d = kWarp / 2; d != 0; d /= 2)
         if (shuffle(kAll, upto, of + d - 1) <= item) of += d;
@@ -298,14 +302,14 @@ __device__ __forceinline__ void each_table(uint64_t n, Size size, F f, End end) 
       const uint64_t i = load_weak(many + k);
       const uint32_t slabs = size(i);
       for (uint32_t b = warp * kTiles; b < slabs; b += kWarps * kTiles) f(i, b + lane / kLanes, b + lane / kLanes < slabs);
-      sync_block();  // all have read where they lay
+      sync_block();  // all have read the old place
       end(i, thread_in_block(), kBlock);
     }
     sync_block();
   }
 }
 
-// move puts the arcs of listed vertices in their new base slabs.
+// move copies the arcs of listed vertices to their new base slabs.
 template <class S>
 __device__ __forceinline__ void move(const RoomParams& p) {
   Resident resident;
@@ -325,7 +329,8 @@ __device__ __forceinline__ void move(const RoomParams& p) {
       [](uint64_t, uint32_t, uint32_t) {});
 }
 
-// settle makes them the tables of the vertices, and the old ones empty; or, where arcs found no room, the other way round.
+// settle makes the new base slabs the tables of the vertices, and empties the old ones. If arcs
+// overflowed, it empties the new ones instead.
 template <class S>
 __device__ __forceinline__ void settle(const RoomParams& p) {
   const uint32_t lane = lane_index();
@@ -357,7 +362,7 @@ __device__ __forceinline__ void settle(const RoomParams& p) {
   add_up(&p.graph.table.counters->used, 0 - dead);
 }
 
-// measure adds up the base slabs that all vertices want.
+// measure adds up the base slabs that all vertices need.
 __device__ __forceinline__ void measure(const RoomParams& p) {
   uint64_t slabs = 0;
   for (uint64_t u = thread_index(); u < p.graph.n; u += threads_in_grid()) {
@@ -390,7 +395,8 @@ struct RenewParams {
 
 // ---- vertices --------------------------------------------------------------
 
-// Doomed are vertices that lose their edges, and a bit for each number below limit. Not all have entries.
+// DoomedParams are vertices that lose their edges, with a bit for each number below limit. Some
+// vertices may have no entries.
 struct DoomedParams {
   Graph graph;
   const uint32_t* vertices;
@@ -402,15 +408,17 @@ struct DoomedParams {
   uint32_t unused;
 };
 
-// doom marks them.
+// doom marks the vertices.
 __device__ __forceinline__ void doom(const DoomedParams& p) {
   for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid())
     if (const uint32_t u = p.vertices[i]; u < p.limit) or_relaxed(p.marks + u / 32, 1u << u % 32);
 }
 __device__ __forceinline__ bool doomed(const DoomedParams& p, uint32_t u) { return u < p.limit && (p.marks[u / 32] >> u % 32 & 1) != 0; }
 
-// sever deletes the arcs of doomed vertices; a tile takes a base slab. Where both ends have an edge, it deletes the arc back, too, but for
-// that of another doomed vertex, whose own base slab has it. Otherwise, those that lead to them are in the tables of all.
+// sever deletes the arcs of doomed vertices; each tile takes a base slab. In an undirected graph it
+// also deletes the reverse arc, except that of another doomed vertex, which is found in that
+// vertex's own base slab. In a directed graph it searches all tables for the arcs that lead to
+// doomed vertices.
 template <class S>
 __device__ __forceinline__ void sever(const DoomedParams& p) {
   constexpr uint32_t kTiles = kWarp / kLanes;

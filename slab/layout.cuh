@@ -1,5 +1,5 @@
-// Parameters of the kernels of package slab. The memory that they work on is
-// described in weft/slab_table.cuh, and in layout.go.
+// Parameters of the kernels of package slab. weft/slab_table.cuh and layout.go describe the memory
+// that they work on.
 #pragma once
 
 #include "tuning.cuh"
@@ -9,7 +9,7 @@
 
 namespace weft::slab {
 
-// SEARCHALL, first how many, then which.
+// TallyParams and CollectParams are SEARCHALL: first the counts, then the pairs.
 struct TallyParams {
   Table table;
   const void* keys;
@@ -21,15 +21,15 @@ struct CollectParams {
   const void* keys;
   const uint64_t* offsets;  // n + 1
   void* vals;      // from row first on
-  uint64_t first;  // row that is written; no key ends before it
-  uint64_t rows;   // the one behind the last that is
-  uint32_t* found;  // how many pairs each key has now; may be null
+  uint64_t first;  // first row that is written; no key ends before it
+  uint64_t rows;   // end of the rows that are written
+  uint32_t* found;  // current number of pairs per key; may be null
   uint64_t n;
 };
 
 struct RehashParams {
   Table from, to;
-  uint32_t* lost;  // added to: pairs without room
+  uint32_t* lost;  // added to: pairs that overflow
 };
 
 struct FlushParams {
@@ -38,7 +38,7 @@ struct FlushParams {
 
 struct ChainParams {
   Table table;
-  uint64_t* lengths;  // 32: buckets of 0, 1, … slabs; the last of 31 and more
+  uint64_t* lengths;  // 32 counts of buckets with 0, 1, … slabs; the last of 31 and more
 };
 
 }  // namespace weft::slab

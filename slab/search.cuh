@@ -1,4 +1,4 @@
-// Kernels that look up: SEARCH and SEARCHALL.
+// Lookup kernels: SEARCH and SEARCHALL.
 #pragma once
 
 #include "layout.cuh"
@@ -14,10 +14,10 @@ __device__ __forceinline__ void get(const GetParams<Table>& p) {
   answer<S, V>(p.lookup, q, hit, value);
 }
 
-// Wanted is the key that a lane brings to SEARCHALL.
+// Wanted is the key of a lane in SEARCHALL.
 template <class S, class K>
 struct Wanted {
-  uint64_t i = thread_index();  // its number in the batch
+  uint64_t i = thread_index();  // its position in the batch
   bool there;
   typename S::Key key;
 
@@ -25,7 +25,7 @@ struct Wanted {
       : there(i < n), key(there ? typename S::Key(load_once(static_cast<const K*>(keys) + i)) : typename S::Key(0)) {}
 };
 
-// tally counts the pairs of each key.
+// tally_all counts the pairs of each key.
 template <class S, class K>
 __device__ __forceinline__ void tally_all(const TallyParams& p) {
   Wanted<S, K> w(p.keys, p.n);
@@ -39,8 +39,8 @@ __device__ __forceinline__ void tally_all(const TallyParams& p) {
       [&](uint32_t total) { store_once(p.counts + w.i, total); });
 }
 
-// collect writes the values of each key, in the order of its chain. A key may
-// have lost pairs since they were counted.
+// collect writes the values of each key, in chain order. A key may have lost pairs since they were
+// counted.
 template <class S, class K, class V>
 __device__ __forceinline__ void collect(const CollectParams& p) {
   Wanted<S, K> w(p.keys, p.n);
@@ -48,7 +48,7 @@ __device__ __forceinline__ void collect(const CollectParams& p) {
       p.table, w.there, w.key,
       [&](const SlabTile<S>& tile, typename S::Key k, uint32_t from, uint32_t before, bool busy) {
         uint64_t i = w.i - tile.lane + from;
-        uint64_t row = 0, end = 0;  // from the first one that is written
+        uint64_t row = 0, end = 0;  // relative to the first row that is written
         if (busy) {
           row = p.offsets[i] + before - p.first;
           end = p.offsets[i + 1];
@@ -57,7 +57,7 @@ __device__ __forceinline__ void collect(const CollectParams& p) {
         uint32_t below = (1u << tile.rank) - 1, n = 0;
 #pragma unroll
         for (int v = 0; v < kPieces; v++) {
-          // Lane by lane, slot by slot is the order of a piece.
+          // The order of a piece is lane by lane, slot by slot.
           uint32_t votes[SlabTile<S>::kSlots], lower = n;
 #pragma unroll
           for (int j = 0; j < tile.kSlots; j++) {

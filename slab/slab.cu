@@ -1,20 +1,18 @@
-// Kernels of package slab: the slab hash of Ashkiani, Farach-Colton and Owens.
-// doc.go explains the structure, layout.go the memory; this file keeps their
-// names.
+// Kernels of package slab: the slab hash of Ashkiani, Farach-Colton and Owens. doc.go explains the
+// structure, layout.go the memory; this file keeps their names.
 //
-// The paper's warp-cooperative work sharing (section IV-A): each lane brings an
-// operation, and lanes work on them together. Here the lanes of a tile do,
-// rather than the whole warp, since four lanes already read a slab as fast as
-// memory gives it; the rest of the warp works on other operations meanwhile.
-// All lanes of a warp stay together: each warp-wide vote is executed by all 32,
-// with finished tiles taking part idle.
+// The paper's warp-cooperative work sharing (section IV-A) gives each lane an operation, and all
+// lanes work on one at a time. Here the lanes of a tile share the work, not the whole warp, since
+// four lanes read a slab as fast as memory delivers it. The other tiles of the warp work on other
+// operations meanwhile. All lanes of a warp stay together: each warp-wide vote is executed by all
+// 32, with finished tiles taking part idle.
 #include "search.cuh"
 #include "weft/entry.cuh"
 #include "whole.cuh"
 
 // ---- entry points ----------------------------------------------------------
 
-// Those of maps and sets; multimaps need some of them, too.
+// Entry points of maps and sets; multimaps need some of them, too.
 using namespace weft;
 using namespace weft::slab;
 WEFT_SHARED_WIDTHS;

@@ -1,4 +1,4 @@
-// Kernels of graphs of package slab: those of tables, whose keys are arcs, and what is done by vertex.
+// Kernels of graphs of package slab: those of tables, with arcs as keys, and those by vertex.
 #include "close.cuh"
 #include "edges.cuh"
 #include "graph.cuh"
@@ -13,7 +13,7 @@ using K = uint64_t;
 using V = uint32_t;
 using S = ArcPair;
 #else
-using V = uint64_t;  // which nobody reads
+using V = uint64_t;  // unused
 using S = ArcOnly;
 #endif
 

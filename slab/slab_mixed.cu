@@ -1,5 +1,5 @@
-// Kernels of maps and sets of package slab for batches that mix kinds of
-// operations, and for those that combine values.
+// Kernels of maps and sets of package slab for batches that mix kinds of operations, and for those
+// that combine values.
 #include "change.cuh"
 #include "weft/entry.cuh"
 #include "weft/gather.cuh"
@@ -7,7 +7,7 @@
 
 namespace weft::slab {
 
-// Change does an operation per lane.
+// Change runs an operation per lane.
 template <class S>
 struct Change {
   const ChangeParams<Table>& p;
@@ -17,7 +17,7 @@ struct Change {
   }
 };
 
-// Reduce does a reduction per lane, in a launch of nothing else.
+// Reduce runs a reduction per lane, in a launch without other operations.
 template <class S, class V>
 struct Reduce {
   const ChangeParams<Table>& p;

@@ -1,4 +1,4 @@
-// Kernels of multimaps: a key has any number of pairs. slab.cu has what they
+// Kernels of multimaps, where a key has any number of pairs. slab.cu has the kernels that they
 // share with maps.
 #include "change.cuh"
 #include "search.cuh"

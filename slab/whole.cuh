@@ -1,12 +1,13 @@
-// Kernels over whole tables: rehash, export, FLUSH, the lengths of chains.
+// Kernels over whole tables: rehash, export, FLUSH, chain lengths.
 #pragma once
 
 #include "change.cuh"
 
 namespace weft::slab {
 
-// chain_slots calls f(live, word, bucket) for every slot of a bucket that a tile brings, if it is busy, in the order of
-// the chain, one slot per lane, all lanes of a warp together; rank is that of a lane in its tile.
+// chain_slots calls f(live, word, bucket) for every slot of a tile's bucket, if it is busy, in
+// chain order. Each lane takes a slot; all lanes of a warp run together. rank is the number of a
+// lane in its tile.
 template <class S, class F>
 __device__ __forceinline__ void chain_slots(const Table& t, uint32_t lane, uint32_t rank, uint32_t bucket, bool busy, F f) {
   using Word = typename S::Word;
@@ -25,7 +26,7 @@ __device__ __forceinline__ void chain_slots(const Table& t, uint32_t lane, uint3
   }
 }
 
-// each_slot does so for buckets number [lo,hi) in the order of step.
+// each_slot does the same for buckets [lo,hi) in the order of step.
 template <class S, class F>
 __device__ __forceinline__ void each_slot(const Table& t, uint32_t lo, uint32_t hi, uint32_t step, F f) {
   constexpr uint32_t kTiles = kWarp / kLanes;
@@ -38,11 +39,11 @@ __device__ __forceinline__ void each_slot(const Table& t, uint32_t lo, uint32_t 
   }
 }
 
-// owned tells whether what a base slab has is the table's.
+// owned reports whether the content of a base slab belongs to the table.
 __device__ __forceinline__ bool owned(const Table&, uint32_t) { return true; }
 
-// rehash appends the live pairs of one table to the chains of another, those of
-// a key in their order. No pair is there twice, so it looks for none.
+// rehash appends the live pairs of one table to the chains of another. The pairs of a key keep
+// their order. The pairs are distinct, so it searches for none.
 template <class S, class P>
 __device__ __forceinline__ void rehash(const P& p) {
   Resident resident;
@@ -65,14 +66,13 @@ __device__ __forceinline__ void export_live(const ExportParams<T>& p) {
   });
 }
 
-// trim ends a chain behind the first `filled` slots of a slab, and gives back
-// the slabs that follow.
+// trim ends a chain after the first `filled` slots of a slab, and frees the slabs that follow.
 template <class S>
 __device__ __forceinline__ void trim(const Table& t, bool busy, uint32_t bucket, Word128* slab, uint32_t filled) {
   using Word = typename S::Word;
   uint32_t lane = lane_index(), rank = lane % kLanes;
   uint32_t next = busy ? load_relaxed(&link_of(slab)->next) : kNoUnit;
-  ballot(kAll, true);  // all lanes know what follows before one cuts it off
+  ballot(kAll, true);  // all lanes have read the next unit before one cuts it off
   if (busy) {
     for (uint32_t s = filled + rank; s < kSlots<S>; s += kLanes)
       store_relaxed(reinterpret_cast<Word*>(slab) + s, S::pair(S::kEmpty, S::kEmpty));
@@ -96,10 +96,9 @@ __device__ __forceinline__ void trim(const Table& t, bool busy, uint32_t bucket,
   }
 }
 
-// flush drops the dead slots of every bucket and gives back the slabs that
-// this empties (FLUSH). A tile moves the live slots of a bucket to the front of
-// its chain, in order: it writes behind where it reads. No other kernel may use
-// the table meanwhile.
+// flush drops the dead slots of every bucket and frees the slabs that this empties (FLUSH). A tile
+// moves the live slots of a bucket to the front of its chain, in order, so it writes only where it
+// has read. No other kernel may use the table meanwhile.
 template <class S>
 __device__ __forceinline__ void flush(const FlushParams& p) {
   using Word = typename S::Word;
@@ -140,7 +139,7 @@ __device__ __forceinline__ void flush(const FlushParams& p) {
   if (thread_index() == 0) t.counters->used = t.counters->live;
 }
 
-// chains counts buckets by the number of their slabs: lane l those of l.
+// chains counts buckets by their number of slabs: lane l counts those with l.
 __device__ __forceinline__ void chains(const ChainParams& p) {
   const Table& t = p.table;
   uint32_t lane = lane_index();

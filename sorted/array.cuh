@@ -10,16 +10,16 @@ using namespace inorder;
 constexpr uint32_t kBlock = 256;     // threads of a block (internal/gpu)
 constexpr uint32_t kFanBits = 4;     // a node has 16 keys
 constexpr uint32_t kFan = 1 << kFanBits;
-constexpr uint64_t kAlign = 256;     // where levels begin
+constexpr uint64_t kAlign = 256;     // alignment of levels
 
-// Array is a generation. All but its counters stays as it is once lookups see it.
+// Array is a generation. Except for its counters it is immutable once lookups see it.
 struct Array {
   void* keys;
   void* vals;
-  void* index;         // levels, each behind the one below
-  Counters* counters;  // how many pairs there are
-  uint64_t room;       // pairs that there is memory for
-  uint64_t flip;       // turns keys into unsigned numbers in order
+  void* index;         // levels, each after the one below
+  Counters* counters;  // number of pairs
+  uint64_t room;       // capacity in pairs
+  uint64_t flip;       // exclusive or that makes keys unsigned numbers of the same order
 };
 
 template <class K>
@@ -28,14 +28,14 @@ __device__ __forceinline__ K* keys_of(const Array& a) { return static_cast<K*>(a
 template <class V>
 __device__ __forceinline__ V* vals_of(const Array& a) { return static_cast<V*>(a.vals); }
 
-// level_bytes is the size of a level of the index, from 1.
+// level_bytes returns the size of a level of the index, from 1 up.
 template <class K>
 __device__ __forceinline__ uint64_t level_bytes(const Array& a, uint32_t level) {
   return ((a.room >> (kFanBits * level)) * sizeof(K) + kAlign - 1) & ~(kAlign - 1);
 }
 
-// node is how many keys of a level of so many are smaller than a key, of which those are that
-// come before node number at, and those behind it are not. A node that has no key in the level
+// node returns the number of keys of a level that are smaller than a key. Keys before node at are
+// known to be smaller, and keys after it are known not to be. A node without a key in the level
 // above is the last one, and not full.
 template <class K>
 __device__ __forceinline__ uint64_t node(const K* level, uint64_t size, uint64_t at, K key) {
@@ -58,7 +58,7 @@ __device__ __forceinline__ uint64_t node(const K* level, uint64_t size, uint64_t
   return at + smaller;
 }
 
-// place is how many of n keys are smaller than a key: it goes down the index.
+// place returns the number of smaller keys among the first n. It descends the index.
 template <class K>
 __device__ __forceinline__ uint64_t place(const Array& a, uint64_t n, K key) {
   const char* level = static_cast<const char*>(a.index);
@@ -72,12 +72,12 @@ __device__ __forceinline__ uint64_t place(const Array& a, uint64_t n, K key) {
   return node(keys_of<K>(a), n, at, key);
 }
 
-// Span are pairs [from,to).
+// Span is a range [from,to) of pairs.
 struct Span {
   uint64_t from, to;
 };
 
-// span finds the pairs from key lo to key hi, both as unsigned numbers.
+// span returns the pairs from key lo to key hi, both as unsigned numbers.
 template <class K>
 __device__ __forceinline__ Span span(const Array& a, uint64_t n, K lo, K hi, Bounds b) {
   Span s{place(a, n, lo), 0};

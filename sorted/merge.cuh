@@ -1,26 +1,27 @@
-// What the kernels of sorted arrays share: how pairs move when a batch is merged with
-// them, and how their index is written. They write to memory that no other launch reads meanwhile.
+// Shared parts of the kernels of sorted arrays: how pairs move when a batch is merged with them,
+// and how their index is written. No other launch reads the memory that they write.
 #pragma once
 
 #include "array.cuh"
 
 namespace weft::sorted {
 
-// State is what becomes of an entry: it will have a place, and takes that of a pair.
+// State is the result for an entry: it will have a place, and it replaces a pair.
 enum State : uint8_t { kWillBe = 1, kWas = 2 };
 
-// behind is how many entries, of [lo,hi), lie before pair number at of the old array or at it.
+// behind returns the number of entries among [lo,hi) that lie at or before pair number at of the
+// old array.
 __device__ __forceinline__ uint32_t behind(const uint32_t* places, uint32_t lo, uint32_t hi, uint64_t at) {
   return first(lo, hi, [&](uint32_t e) { return places[e] > at; });
 }
 
-// shifted is a place moved by a sum of deltas.
+// shifted returns a place moved by a sum of deltas.
 __device__ __forceinline__ uint64_t shifted(uint64_t at, uint32_t by) { return at + int64_t(int32_t(by)); }
 
 constexpr uint32_t kMoves = 8;  // pairs that a thread moves
 
-// index_node writes what node i of the keys, which is full, is in the levels above: its last key in the
-// lowest, and in those above it what is the last of a node.
+// index_node writes the last key of node i, which is full, to the levels above: to the lowest one,
+// and to each higher one in which it is the last key of a node.
 template <class K>
 __device__ __forceinline__ void index_node(const Array& a, uint64_t i) {
   const K key = keys_of<K>(a)[(i << kFanBits) + kFan - 1];

@@ -1,8 +1,8 @@
-// Kernels of package sorted: an ordered map in a sorted array. doc.go explains the structure,
+// Kernels of package sorted, an ordered map in a sorted array. doc.go explains the structure,
 // layout.go the memory.
 //
-// Nothing of an array changes once lookups see it, and a change writes another one. So all
-// accesses are weak: launches come one behind the other.
+// An array is immutable once lookups see it, and a change writes another one. All accesses are
+// weak, since launches run one after the other.
 #include "merge.cuh"
 #include "weft/entry.cuh"
 
@@ -12,34 +12,34 @@ namespace weft::sorted {
 
 struct SeekParams {
   Array array;
-  const void* lo;  // keys
-  const void* hi;  // of ranges
-  void* keys;      // may be null, as what follows
+  const void* lo;  // keys, or the lower ends of ranges
+  const void* hi;  // upper ends of ranges
+  void* keys;      // may be null, as may those that follow
   void* vals;
   uint8_t* ok;
-  uint64_t* ranks;   // read by kSelect
-  uint32_t* counts;  // of ranges
-  uint64_t* hits;    // added to
+  uint64_t* ranks;   // output of kRank, input of kSelect
+  uint32_t* counts;  // pairs of each range
+  uint64_t* hits;    // incremented
   uint64_t n;
   Bounds bounds;
   uint32_t kind;
   uint32_t unused;
 };
 
-// answer writes the pair at a place as answer i, or that there is none.
+// answer writes the pair at a place as answer i, or a miss.
 template <class K, class V>
 __device__ __forceinline__ bool answer(const SeekParams& p, uint64_t i, uint64_t at, bool there) {
   return inorder::answer<K, V>(p, i, there, [&] { return keys_of<K>(p.array)[at] ^ K(p.array.flip); }, [&] { return vals_of<V>(p.array)[at]; });
 }
 
-// copy copies a pair to a place of columns.
+// copy copies a pair to row to of columns.
 template <class K, class V>
 __device__ __forceinline__ void copy(const Array& a, uint64_t from, void* keys, void* vals, uint64_t to) {
   static_cast<K*>(keys)[to] = keys_of<K>(a)[from] ^ K(a.flip);
   static_cast<V*>(vals)[to] = vals_of<V>(a)[from];
 }
 
-// range counts the pairs of range i, and writes them if there are columns for them.
+// range counts the pairs of range i, and writes them if the columns for them are given.
 template <class K, class V>
 __device__ __forceinline__ bool range(const SeekParams& p, uint64_t i, uint64_t n) {
   const K flip = p.array.flip;
@@ -53,7 +53,7 @@ __device__ __forceinline__ bool range(const SeekParams& p, uint64_t i, uint64_t 
   return count != 0;
 }
 
-// one answers question i.
+// one answers query i.
 template <class K, class V>
 __device__ __forceinline__ bool one(const SeekParams& p, uint64_t i, uint64_t n) {
   if (p.hi) return range<K, V>(p, i, n);
@@ -101,18 +101,18 @@ struct RowsParams {
   Array array;
   const void* lo;
   const void* hi;
-  const uint64_t* offsets;  // where rows begin
+  const uint64_t* offsets;  // first row of each range
   void* keys;
   void* vals;
   uint32_t* found;  // may be null
   uint64_t n;
-  uint64_t first, limit;  // rows to be written
+  uint64_t first, limit;  // rows to write: [first, limit)
   Bounds bounds;
 };
 
-constexpr uint32_t kRowLanes = 8;  // that copy the pairs of a range
+constexpr uint32_t kRowLanes = 8;  // lanes that copy the pairs of a range
 
-// rows writes the pairs of ranges one range behind the other.
+// rows writes the pairs of all ranges, one range after the other.
 template <class K, class V>
 __device__ __forceinline__ void rows(const RowsParams& p) {
   const uint64_t n = p.array.counters->live;
@@ -136,7 +136,7 @@ struct CopyParams {
   uint32_t unused;
 };
 
-// copy_pairs copies n pairs from a place on, or backward before it.
+// copy_pairs copies n pairs, forward from position from or backward before it.
 template <class K, class V>
 __device__ __forceinline__ void copy_pairs(const CopyParams& p) {
   for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid())
@@ -149,15 +149,15 @@ struct SettleParams {
   Array old;
   const void* keys;        // of the batch, sorted
   const uint32_t* order;   // their rows
-  const uint32_t* starts;  // of each key's rows in order, and the end
-  const uint32_t* count;   // of different keys
+  const uint32_t* starts;  // first row of each key, and the end
+  const uint32_t* count;   // number of different keys
   const void* vals;
   const uint8_t* kinds;
   void* out;
   uint8_t* ok;
-  void* entry_vals;  // written, for each key: the value that it has then
-  uint32_t* places;  // how many keys of the old array are smaller
-  uint32_t* deltas;  // by how many the number of pairs changes; 0 behind the last
+  void* entry_vals;  // written, by key: the new value
+  uint32_t* places;  // number of smaller keys in the old array
+  uint32_t* deltas;  // change of the number of pairs; 0 after the last key
   uint8_t* states;   // State
   uint32_t n;
   uint32_t kind;
@@ -165,7 +165,7 @@ struct SettleParams {
   uint32_t unused;
 };
 
-// settle runs the operations of each key in their order, a key per thread.
+// settle runs the operations of each key in batch order, one key per thread.
 template <class K, class V>
 __device__ __forceinline__ void settle(const SettleParams& p) {
   const uint64_t n = p.old.counters->live;
@@ -195,15 +195,15 @@ struct MoveParams {
   const uint32_t* count;
   const void* entry_vals;
   const uint32_t* places;
-  const uint32_t* shifts;  // sums of the deltas of entries before, modulo 2^32
+  const uint32_t* shifts;  // sums of the deltas of earlier entries, modulo 2^32
   const uint8_t* states;
   uint32_t n;
   uint32_t unused;
 };
 
-// move moves the pairs of the old array that have no entry: by the sum of deltas before them. A
-// warp moves some that lie side by side, between which there are few entries, or none. And it
-// counts the pairs.
+// move moves the pairs of the old array that have no entry, by the sum of the deltas before them. A
+// warp moves adjacent pairs, which have few entries between them, or none. It also writes the
+// number of pairs.
 template <class K, class V>
 __device__ __forceinline__ void move(const MoveParams& p) {
   const uint64_t n = p.old.counters->live;
@@ -239,7 +239,7 @@ __device__ __forceinline__ void enter(const MoveParams& p) {
 struct KeepParams {
   Array old, to;
   const Gap* gaps;  // in order
-  uint64_t count;   // of gaps, at least one
+  uint64_t count;   // number of gaps, at least one
 };
 
 // keep moves the pairs that are in no gap.
@@ -267,7 +267,7 @@ struct IndexParams {
   Array array;
 };
 
-// index writes the levels above the keys: a thread has a node.
+// index writes the levels above the keys, one node per thread.
 template <class K>
 __device__ __forceinline__ void index(const IndexParams& p) {
   const uint64_t n = p.array.counters->live;
@@ -282,7 +282,7 @@ struct AnswerParams {
   uint64_t n;
 };
 
-// load gives rows of PutNews the values of their keys.
+// load sets the values of PutNew rows to those of their keys.
 template <class K, class V>
 __device__ __forceinline__ void load(const AnswerParams& p) {
   const uint64_t n = p.array.counters->live;

@@ -1,4 +1,4 @@
-// The first drafts of kernel.cu, with a race each: main_test.go finds them.
+// First drafts of kernel.cu, with a race each. main_test.go detects them.
 #include "rows.cuh"
 
 using namespace weft;

@@ -1,10 +1,10 @@
-// SELECT campaign, SUM(cents) FROM sales JOIN campaigns USING (customer)
-// WHERE cents >= least GROUP BY campaign: in one pass over the sales.
+// SELECT campaign, SUM(cents) FROM sales JOIN campaigns USING (customer) WHERE cents >= least GROUP
+// BY campaign: in one pass over the sales.
 #include "rows.cuh"
 
 using namespace weft;
 
-// A lane per sale: each goes its own way.
+// One lane per sale. Each takes its own branch.
 extern "C" __global__ void kernel_total(TotalParams p) {
   uint64_t i = thread_index();
   if (i >= p.rows) return;
@@ -14,7 +14,7 @@ extern "C" __global__ void kernel_total(TotalParams p) {
   p.campaigns.for_each(p.customers[i], [&](uint32_t campaign) { p.totals.reduce(kSum, campaign, cents); });
 }
 
-// A warp for 32 sales: it searches for their customers together.
+// One warp per 32 sales. Its lanes search for their customers together.
 extern "C" __global__ void kernel_total_warp(TotalParams p) {
   uint64_t i = thread_index();
   bool there = i < p.rows && p.cents[i] >= p.least;

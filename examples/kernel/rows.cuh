@@ -1,4 +1,4 @@
-// What the kernels of this example take.
+// Parameters of the kernels of this example.
 #pragma once
 
 #include "weft/linear.cuh"

@@ -1,4 +1,4 @@
-// Kernels that engines of all structures launch.
+// Kernels that the engines of all structures launch.
 #include "weft/account.cuh"
 #include "weft/scan.cuh"
 
@@ -12,8 +12,8 @@ struct AddParams {
   uint32_t unused;
 };
 
-// Adds n and the number of pairs of a structure to a counter of the caller's,
-// which others may be adding to.
+// Adds n and the number of pairs of a structure to a counter of the caller, concurrently with other
+// work.
 extern "C" __global__ void gpu_add(AddParams p) {
   if (thread_in_block() != 0) return;
   uint64_t live = p.counters ? load_relaxed(&p.counters->live) : 0;
@@ -25,20 +25,20 @@ struct SettleParams {
   Account* account;
 };
 
-// Adds what kernels of users have done to the counters of a structure.
+// Adds the effects of users' kernels to the counters of a structure.
 extern "C" __global__ void gpu_settle(SettleParams p) {
   if (thread_in_block() == 0) settle(*p.counters, *p.account);
 }
 
 struct AnswerParams {
   const void* found;     // values
-  const uint8_t* there;  // whether they are
+  const uint8_t* there;  // whether they are valid
   void* vals;
   uint8_t* ok;  // may be null; in: inserted, out: found
   uint64_t n;
 };
 
-// Gives rows the values that have been found for them.
+// Gives each row the value found for it.
 template <class V>
 __device__ __forceinline__ void answer(const AnswerParams& p) {
   for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {

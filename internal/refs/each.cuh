@@ -1,9 +1,9 @@
-// Whole tables, copied by the kernels of this package.
+// Copies of whole tables, made by the kernels of this package.
 #pragma once
 
 #include "weft/ref.cuh"
 
-// Pairs are where they are written, and how many there are.
+// Pairs is where pairs are written, and their number.
 template <class K, class V>
 struct Pairs {
   K* keys;

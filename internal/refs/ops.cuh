@@ -1,25 +1,25 @@
-// Operations as the kernels of this package take them.
+// Operations in the format of this package's kernels.
 #pragma once
 
 #include "weft/ref.cuh"
 
-// How is the way in which operations are done.
+// How is the way in which operations run.
 enum How : uint32_t {
-  kAlone,  // each lane does its own, by branches, and others have returned
-  kWarps,  // all lanes of a warp do one kind after another
-  kApart,  // half a warp makes a call that is for all of it, and the rest returns: which is wrong
+  kAlone,  // each lane runs its own operation, in branches, after other lanes have returned
+  kWarps,  // all lanes of a warp run one kind after another
+  kApart,  // half a warp makes a call for the whole warp, and the rest returns: an error
 };
 
 struct Ops {
   const uint32_t* kinds;
   const void* keys;
-  void* vals;          // in: values; out: of those that find something
+  void* vals;          // in: values; out: values of operations with a result
   uint32_t* outcomes;  // kPresent or kNothing of Get
   uint32_t n;
   uint32_t how;
 };
 
-// Typed are the columns of operations.
+// Typed holds the columns of operations.
 template <class K, class V>
 struct Typed {
   const Ops& ops;

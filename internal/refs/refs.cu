@@ -1,4 +1,4 @@
-// Kernels of a user, which do operations on maps and sets in all the ways there are.
+// User kernels that run operations on maps and sets in every way.
 #include "weft/entry.cuh"
 #include "weft/linear.cuh"
 #include "weft/slab.cuh"

@@ -1,4 +1,4 @@
-// Kernels of a user on ordered maps in B-link trees.
+// User kernels on ordered maps in B-link trees.
 #include "weft/btree.cuh"
 #include "weft/entry.cuh"
 
@@ -35,19 +35,19 @@ WEFT_KERNEL(refs_btree_run, 1)(BtreeParams p) {
 
 // Trees with versions are tested with 32-bit keys.
 #if WEFT_KEY_BITS == 32
-// Tasks of tiles: operations one behind the other, ranges among them.
+// Tasks of tiles: operations one after the other, including ranges.
 struct Tasks {
   const uint32_t* kinds;
   const K* keys;
   const K* to;  // of ranges
-  V* vals;      // in: values; out: of those that find something
+  V* vals;      // in: values; out: values of operations with a result
   uint32_t* outcomes;
-  K* keys_out;  // of ranges, most for each
+  K* keys_out;  // pairs of ranges, most for each
   V* vals_out;
-  uint32_t n, each;  // operations; of a tile
+  uint32_t n, each;  // number of operations; operations per tile
   uint32_t most;
-  uint32_t present;  // ranges are of no time
-  uint32_t repeat;   // times that a range is read, of which the last one counts
+  uint32_t present;  // ranges read the present, not a snapshot
+  uint32_t repeat;   // number of times that a range is read; the last one counts
   uint32_t unused;
 };
 
@@ -58,7 +58,7 @@ struct VersionedParams {
   Tasks tasks;
 };
 
-// Each tile does some operations, a group of its block for each.
+// Each tile runs some operations, each with a group of its block.
 WEFT_KERNEL(refs_btree_versioned, 1)(VersionedParams p) {
   __shared__ btree::Bags bags;
   btree::Session<K, V> tree(p.ref, &bags);
@@ -104,7 +104,7 @@ WEFT_KERNEL(refs_btree_versioned, 1)(VersionedParams p) {
   tree.leave();
 }
 
-// Snapshots of a stream: taken by a launch, read by later ones, and dropped.
+// Snapshots of a stream: taken by one launch, read by later ones, and dropped.
 struct HoldParams {
   btree::VersionedRef<K, V> ref;
   btree::VersionedRef<K, V>::Held* held;

@@ -1,4 +1,4 @@
-// Kernels of a user that go through whole tables.
+// User kernels that iterate over whole tables.
 #include "weft/entry.cuh"
 #include "weft/linear.cuh"
 #include "weft/slab.cuh"

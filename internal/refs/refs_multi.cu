@@ -1,4 +1,4 @@
-// The same for multimaps.
+// User kernels on multimaps.
 #include "weft/entry.cuh"
 #include "weft/slab.cuh"
 
@@ -15,10 +15,10 @@ using V = Integer<WEFT_VALUE_BITS>::Type;
 struct MultiParams {
   slab::MultiRef<K, V> ref;
   Ops ops;
-  V* sums;  // of the values of each key that is looked up
+  V* sums;  // sum of the values of each key that is looked up
 };
 
-// Get finds the first value, and sums up all; DeleteAll counts what it removes.
+// Get finds the first value, and sums up all values. DeleteAll counts what it removes.
 WEFT_KERNEL(refs_multi_run, 1)(MultiParams p) {
   Typed<K, V> op(p.ops);
   uint32_t kind = op.kind(), outcome = kNothing, removed = 0;

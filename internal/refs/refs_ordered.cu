@@ -1,4 +1,4 @@
-// Kernels of a user on ordered maps in leaves under an index.
+// User kernels on ordered maps in leaves under an index.
 #include "weft/entry.cuh"
 #include "weft/ordered.cuh"
 
@@ -9,11 +9,11 @@ constexpr int kBlock = 256;
 using K = Integer<WEFT_KEY_BITS>::Type;
 using V = Integer<WEFT_VALUE_BITS>::Type;
 
-// Questions by order, of which each has room for so many pairs.
+// Lookups by order, each with space for a fixed number of pairs.
 struct Questions {
   const uint32_t* kinds;
-  const K* keys;  // of ranges and counts the smallest
-  const K* to;    // the largest
+  const K* keys;  // for ranges and counts the smallest key
+  const K* to;    // for ranges and counts the largest key
   uint64_t* answers;
   K* keys_out;
   V* vals_out;
@@ -27,7 +27,7 @@ struct OrderedParams {
   Questions of;
 };
 
-// Each lane asks some, in its own branch, when others have returned.
+// Each lane runs some lookups in its own branch, after other lanes have returned.
 __device__ __forceinline__ uint64_t ask(const OrderedParams& p, uint64_t i, K& k, V& v) {
   const Questions& q = p.of;
   switch (q.kinds[i]) {
@@ -56,7 +56,7 @@ WEFT_KERNEL(refs_ordered_ask, 1)(OrderedParams p) {
   p.of.vals_out[i * p.of.most] = v;
 }
 
-// Warps look up what is for them.
+// Warps run the lookups that need a whole warp.
 WEFT_KERNEL(refs_ordered_warps, 1)(OrderedParams p) {
   const uint64_t i = thread_index();
   const bool there = i < p.of.n && p.of.kinds[i] == kFindWarp;
@@ -67,7 +67,7 @@ WEFT_KERNEL(refs_ordered_warps, 1)(OrderedParams p) {
   p.of.vals_out[i * p.of.most] = v;
 }
 
-// Tiles list ranges, one for each.
+// Tiles list ranges, one each.
 WEFT_KERNEL(refs_ordered_tiles, 1)(OrderedParams p) {
   const Questions& q = p.of;
   const uint64_t i = thread_index() / ordered::Ref<K, V>::kTile;

@@ -8,35 +8,36 @@
 namespace weft::touched {
 
 constexpr uint32_t kThreads = 256, kWarps = kThreads / kWarp;
-constexpr uint32_t kRows = 4;                             // of 32 words, of a warp in a tile
+constexpr uint32_t kRows = 4;                             // groups of 32 words in a tile, per warp
 constexpr uint32_t kTileWords = kThreads * kRows;         // twin of tileWords in touched.go
 constexpr uint64_t kTileVertices = uint64_t(kTileWords) * 32;
 constexpr uint32_t kGatherThreads = 1024;                 // twin of gatherThreads
-constexpr uint32_t kOwnWords = 12288;                     // of a block in shared memory; twin of ownWords
+// per block, in shared memory; twin of ownWords
+constexpr uint32_t kOwnWords = 12288;
 constexpr uint32_t kOwnVertices = kOwnWords * 32;
 
 struct MarkParams {
   const uint32_t* from;
   const uint32_t* to;
   const uint8_t* done;  // which edges count; null: all
-  uint32_t* bits;       // one for each vertex
-  uint32_t* end;        // of what is marked: one more than the largest vertex
+  uint32_t* bits;       // one per vertex
+  uint32_t* end;        // one more than the largest marked vertex
   uint64_t n;
-  uint32_t vertices;    // ends from there on are left out
-  uint32_t ranges;      // of vertices, of which each block of gather has one
+  uint32_t vertices;    // larger ends are left out
+  uint32_t ranges;      // number of ranges of vertices; each block of gather has one range
 };
 
 struct ListParams {
-  uint32_t* bits;      // of whole tiles; zero behind it
+  uint32_t* bits;      // of whole tiles; zero again after list
   const uint32_t* end;
   uint32_t* next;      // tile that no block has begun
-  uint64_t* status;    // a word per tile
+  uint64_t* status;    // one word per tile
   uint32_t* out;
-  uint64_t* count;     // written: how many vertices there are
-  uint64_t room;       // so many are written, at most
+  uint64_t* count;     // written: number of vertices
+  uint64_t room;       // max vertices to write
 };
 
-// note marks a vertex. Hubs are met by many threads, so who finds it marked leaves it at that.
+// note marks a vertex. Many threads meet a hub, so a thread that finds it marked writes nothing.
 __device__ __forceinline__ void note(const MarkParams& p, uint32_t v, uint32_t& end) {
   if (v >= p.vertices) return;
   uint32_t* word = p.bits + v / 32;
@@ -45,7 +46,8 @@ __device__ __forceinline__ void note(const MarkParams& p, uint32_t v, uint32_t& 
   if (v >= end) end = v + 1;
 }
 
-// for_each_end calls f for the ends of edges that count, from a first edge on, and 2^32-1 for others. Four edges of a thread are under way.
+// for_each_end calls f for the ends of edges that count, from edge first on, and with 2^32-1 for
+// other edges. A thread has four edges in flight.
 template <class F>
 __device__ __forceinline__ void for_each_end(const MarkParams& p, uint64_t first, uint64_t step, F f) {
   constexpr uint32_t kAtOnce = 4;
@@ -65,7 +67,7 @@ __device__ __forceinline__ void for_each_end(const MarkParams& p, uint64_t first
   }
 }
 
-// reach raises the end to that of a warp.
+// reach raises the end to the maximum of a warp.
 __device__ __forceinline__ void reach(const MarkParams& p, uint32_t end) {
   sync_warp();
   end = warp_max(end);
@@ -79,7 +81,8 @@ __device__ __forceinline__ void mark(const MarkParams& p) {
   reach(p, end);
 }
 
-// gather is mark where vertices are few for so many edges: a block marks those of a range in shared memory, and then all of them at once.
+// gather is mark for few vertices and many edges. A block marks those of a range in shared memory,
+// and then copies all marks at once.
 __device__ __forceinline__ void gather(const MarkParams& p) {
   __shared__ uint32_t shared_own[kOwnWords];
   const Shared<uint32_t> own = shared(shared_own);
@@ -104,7 +107,7 @@ __device__ __forceinline__ void gather(const MarkParams& p) {
   }
 }
 
-// list writes what is marked, tile by tile, up to the last one that has any.
+// list writes the marked vertices, tile by tile, up to the last tile that has any.
 __device__ __forceinline__ void list(const ListParams& p) {
   __shared__ prim::Tiles shared_tile;
   __shared__ uint64_t shared_sums[kWarps];
@@ -125,7 +128,7 @@ __device__ __forceinline__ void list(const ListParams& p) {
     uint64_t at = prim::block_before<kWarps>(&shared_tile, shared(shared_sums), p.status, tile, prim::sum_of_warp(sum), total);
 #pragma unroll
     for (uint32_t r = 0; r < kRows; r++) {
-      // A word is written by the warp, a vertex by a lane.
+      // A warp writes the vertices of a word, one per lane.
       for (uint32_t left = ballot(kAll, words[r] != 0); left != 0; left &= left - 1) {
         const uint32_t from = lowest(left), word = shuffle(kAll, words[r], from);
         const uint64_t to = at + popcount(word & ((1u << lane) - 1));

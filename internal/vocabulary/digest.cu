@@ -1,15 +1,14 @@
-// Kernels that hash and sum up byte strings. What they must leave is in
-// gphash/digest_test.go.
+// Kernels that hash and checksum byte strings. gphash/digest_test.go has the expected results.
 #include "weft/crc32c.cuh"
 #include "weft/siphash.cuh"
 
 namespace weft::vocabulary {
 
-// A warp has a string.
+// Each warp processes one string.
 struct DigestParams {
-  const uint64_t* words;  // of all strings, one after the other
-  const uint32_t* first;  // word of a string
-  const uint32_t* bytes;  // of a string
+  const uint64_t* words;  // all strings, concatenated
+  const uint32_t* first;  // first word of a string
+  const uint32_t* bytes;  // length of a string
   uint64_t* sip13;
   uint64_t* fast;
   uint32_t* crc32c;       // by lane

@@ -1,4 +1,4 @@
-// Lookups of a batch in kernels of a user, to be measured beside weft's own.
+// Lookups of a batch in user kernels, to compare with weft's own.
 #include "weft/entry.cuh"
 #include "weft/linear.cuh"
 #include "weft/slab.cuh"

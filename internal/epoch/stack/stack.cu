@@ -1,13 +1,15 @@
-// A stack of nodes that are freed and used again while others are in them. stack.go says what it is for.
+// A stack of nodes that are freed and reused while other blocks are in them. stack.go describes its
+// purpose.
 //
-// Nodes are read and written by weak accesses: where two of them are not ordered, the simulator reports
-// a race, and what is read of a free node is poison.
+// Nodes are read and written by weak accesses. If two of them are not ordered, the simulator
+// reports a race, and a read of a free node returns poison.
 #include "weft/epoch.cuh"
 
 namespace weft::stack {
 
 constexpr uint32_t kPoison = 0xdeadbeef;
-constexpr uint32_t kBag = 2;  // nodes of an epoch in shared memory: few, so that others are in device memory
+// nodes of an epoch in shared memory: few, so that others go to device memory
+constexpr uint32_t kBag = 2;
 constexpr uint32_t kLargeBag = 128;
 
 struct Node {
@@ -17,7 +19,7 @@ struct Node {
 struct Counts {
   uint32_t pushed, popped;
   uint32_t wrong;    // nodes that were free, or values that were popped twice
-  uint32_t refused;  // pushes for which there was no node
+  uint32_t refused;  // pushes that found no node
 };
 
 struct RunParams {
@@ -25,15 +27,15 @@ struct RunParams {
   uint32_t* head;
   uint32_t* used;  // by node
   Node* nodes;
-  uint32_t* seen;  // by value, how often it was popped
+  uint32_t* seen;  // by value: number of pops
   Counts* counts;
   uint32_t n;       // nodes
-  uint32_t groups;  // that each block runs
+  uint32_t groups;  // per block
   uint32_t walk;    // nodes that a walk reads
   uint32_t first;   // value of the first push
-  uint32_t linger;  // reads of something else, between the begin of a group and its walk
-  uint32_t ends;    // groups are ended before the next one begins
-  uint32_t readers;  // blocks that walk only: nobody learns of their reads but by announcements
+  uint32_t linger;  // other reads between the begin of a group and its walk
+  uint32_t ends;    // a group ends before the next one begins
+  uint32_t readers;  // blocks that only walk; only announcements make their reads visible
   uint32_t unused;
 };
 
@@ -46,7 +48,7 @@ struct CollectParams {
   uint32_t unused;
 };
 
-// Pool takes nodes back.
+// Pool frees nodes.
 struct Pool {
   uint32_t* used;
   Node* nodes;
@@ -73,8 +75,8 @@ __device__ __forceinline__ void push(const RunParams& p, uint32_t id, uint32_t v
   }
 }
 
-// pop returns the node that it has taken off, or kNoNode. It would take a wrong one if a node could be used again
-// between the first line of the loop and the last.
+// pop returns the node that it has removed, or kNoNode. It would remove a wrong one if a node could
+// be reused between the first and the last line of the loop.
 __device__ __forceinline__ uint32_t pop(const RunParams& p) {
   for (;;) {
     uint32_t id = load_acquire(p.head);
@@ -85,7 +87,7 @@ __device__ __forceinline__ uint32_t pop(const RunParams& p) {
   }
 }
 
-// walk reads what is on top.
+// walk reads the top of the stack.
 __device__ __forceinline__ void walk(const RunParams& p) {
   uint32_t id = load_acquire(p.head);
   for (uint32_t i = 0; i < p.walk && id != kNoNode; i++) {
@@ -103,7 +105,7 @@ __device__ __forceinline__ void walk(const RunParams& p) {
 using namespace weft;
 using namespace weft::stack;
 
-// run has each thread walk, pop or push once in each group of its block.
+// run makes each thread walk, pop or push once in each group of its block.
 template <uint32_t Bag>
 __device__ __forceinline__ void run(const RunParams& p) {
   __shared__ EpochBags<Bag> bags;

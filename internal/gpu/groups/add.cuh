@@ -1,6 +1,7 @@
-// Rows are added to their groups. A block takes rounds of rows in turn with others. Few groups it combines in a table in
-// shared memory first, of which a cell also says which record its key has: so a table can always be emptied. Rows whose key
-// is in neither table, and finds no room, are listed, and go again when there is more.
+// Rows are added to their groups. Blocks alternate in rounds of rows. If groups are few, a block
+// first combines them in a table in shared memory. A cell of that table also stores the record of
+// its key, so the table can always be emptied. Rows with a key in neither table that overflow are
+// listed, and run again when the table has grown.
 #pragma once
 
 #include "local.cuh"
@@ -9,8 +10,8 @@ namespace weft::groups {
 
 __device__ __forceinline__ uint64_t* record(const Table& t, uint32_t at) { return t.records + uint64_t(at) * t.words; }
 
-// claim finds the record of a key from a place on, or makes one; kNone if there is no room. Nothing is published with a
-// key: all other words are 0 before, and added to by atomics.
+// claim finds the record of a key from a place on, or makes one; kNone if the table overflows. The
+// key publishes no other data: all other words start at 0, and atomics add to them.
 __device__ __forceinline__ uint32_t claim(const Table& t, uint32_t probes, uint64_t key, uint32_t at, uint32_t& claimed) {
   for (uint32_t i = 0; i < probes; i++) {
     uint64_t* place = record(t, at);
@@ -30,27 +31,28 @@ __device__ __forceinline__ uint32_t claim(const Table& t, uint32_t probes, uint6
 
 __device__ __forceinline__ uint32_t home(const Table& t, uint64_t h) { return reduce(uint32_t(h >> 32), t.slots); }
 
-// What threads of a block tell each other.
+// State shared by the threads of a block.
 struct Control {
   uint32_t stop, hits, claimed, listed;
 };
 
-// What a thread knows. All but hits and claimed is the same in all threads of a block.
+// State of a thread. All but hits and claimed is the same in all threads of a block.
 struct Work {
   Local local;
   Shared<uint32_t> stop, hits_of_block, claimed_of_block, listed;
-  uint32_t hits = 0;     // rows of a round that have found their key in shared memory
-  uint32_t claimed = 0;  // records
+  uint32_t hits = 0;     // rows of a round that found their key in shared memory
+  uint32_t claimed = 0;  // records claimed
   uint64_t worth = 0;    // hits since the table was empty
-  uint32_t rest = 0;     // rounds to go without the table
-  uint32_t pause = 1;    // rounds to go without it, the next time
+  uint32_t rest = 0;     // rounds left without the table
+  uint32_t pause = 1;    // length of the next period without the table
 };
 
 // ---- keys ----------------------------------------------------------------------
 
-// The keys of a kernel. load receives a row's, with all bits inverted, and tells whether the row is meant.
+// The key types of kernels. load returns a row's key, with all bits inverted, in key, and reports
+// whether the row counts.
 
-// One column of 32 or 64 bits, in which nothing is null.
+// One column of 32 or 64 bits without nulls.
 struct OneKey {
   static constexpr bool kFilters = false;
   static __device__ __forceinline__ bool load(const AddParams& p, uint32_t row, uint64_t& key) {
@@ -59,7 +61,7 @@ struct OneKey {
   }
 };
 
-// Several columns that are one word, or a number.
+// Several columns in one word, or a number.
 struct AnyKey {
   static constexpr bool kFilters = true;
   static __device__ __forceinline__ bool load(const AddParams& p, uint32_t row, uint64_t& key) {
@@ -75,7 +77,7 @@ struct AnyKey {
 
 // ---- one integer column that is added up ---------------------------------------
 
-// The fields of a kernel: how it loads, adds and moves what they keep.
+// The field types of kernels: they load, add and move what fields keep.
 template <bool kNarrow>
 struct OneSum {
   static constexpr uint32_t kItems = 4;  // rows that a thread has in flight
@@ -90,7 +92,7 @@ struct OneSum {
     add_parts(l, at, cell, parts(type, v));
   }
 
-  // Two lanes do a row: the cache gets the number of rows and the sum in one request.
+  // Two lanes process a row, so the cache gets the count of rows and the sum in one request.
   __device__ __forceinline__ void add_to(uint32_t at, uint32_t, Value v) const {
     const Parts x = parts(type, v);
     const uint32_t lane = lane_index(), odd = lane % 2;
@@ -102,7 +104,7 @@ struct OneSum {
     if (at != kNone && x.high != 0) sum_relaxed(record(p.table, at) + kFirst + 1, x.high);
   }
 
-  // flush moves what a cell has to its record.
+  // flush moves the content of a cell to its record.
   __device__ __forceinline__ void flush(const Local& l, uint32_t cell, uint64_t* to) const {
     const uint64_t high = read_halves(l.half(at, 2, cell), l.half(at, 3, cell));
     sum_relaxed(to + kFirst, read_halves(l.half(at, 0, cell), l.half(at, 1, cell)));
@@ -112,7 +114,7 @@ struct OneSum {
 
 // ---- any fields ----------------------------------------------------------------
 
-// kAll: values may be null or narrow, and rows are kept.
+// kAll: values may be null or narrow, and fields may keep rows.
 template <bool kAll>
 struct Any {
   static constexpr uint32_t kItems = 1;
@@ -178,7 +180,7 @@ struct Any {
   }
 
  private:
-  // The number of a row, of first ones inverted: the largest is kept.
+  // The number of a row, inverted for first rows, since the largest is kept.
   __device__ __forceinline__ uint64_t number(const Field& f, uint32_t row) const {
     return f.op == kFirstRow ? ~(p.base + row) : p.base + row + 1;
   }
@@ -197,15 +199,15 @@ struct Any {
 
 // ---- rows ----------------------------------------------------------------------
 
-// list notes a row that has found no room.
+// list records a row that overflowed.
 __device__ __forceinline__ void list(const AddParams& p, const Work& w, uint32_t row) {
   const uint32_t at = add_relaxed(w.listed, 1u);
   p.lists[uint64_t(block_index()) * p.round + at] = row;
   if (at == 0) store_relaxed(&p.head->full, 1u);
 }
 
-// combine adds a row in shared memory. If that has no room for its key it returns the record to add it to; else, and if
-// no record has room, kNone.
+// combine adds a row in shared memory and returns kNone. If its key does not fit there, it returns
+// the record to add the row to. If no record is free either, it lists the row and returns kNone.
 template <class Fields>
 __device__ __forceinline__ uint32_t combine(const AddParams& p, const Fields& fields, Work& w, uint64_t key, uint32_t row, typename Fields::Value v) {
   const uint64_t h = hash(key, p.table.seed);
@@ -235,7 +237,7 @@ __device__ __forceinline__ uint32_t combine(const AddParams& p, const Fields& fi
 template <class Keys, class Fields>
 __device__ __forceinline__ void combine_tile(const AddParams& p, const Fields& fields, Work& w, uint32_t first, uint32_t end) {
   constexpr uint32_t kItems = Fields::kItems;
-  uint32_t meant = 0;  // a bit for each row
+  uint32_t meant = 0;  // one bit per row
   uint64_t keys[kItems];
   typename Fields::Value values[kItems];
 #pragma unroll
@@ -256,7 +258,8 @@ __device__ __forceinline__ void combine_tile(const AddParams& p, const Fields& f
   }
 }
 
-// direct_tile adds a tile of rows to their records. row_of tells which row is number i of the tile, or kNone.
+// direct_tile adds a tile of rows to their records. row_of returns row number i of the tile, or
+// kNone.
 template <class Keys, class Fields, class RowOf>
 __device__ __forceinline__ void direct_tile(const AddParams& p, const Fields& fields, Work& w, RowOf row_of) {
   constexpr uint32_t kItems = Fields::kItems;
@@ -271,7 +274,7 @@ __device__ __forceinline__ void direct_tile(const AddParams& p, const Fields& fi
       if (!Keys::load(p, rows[i], keys[i])) rows[i] = kNone, keys[i] = 0;
     }
   }
-  // All records are on their way before the first is looked at.
+  // Load all records before the first is used.
 #pragma unroll
   for (uint32_t i = 0; i < kItems; i++) {
     homes[i] = home(p.table, hash(keys[i], p.table.seed)), there[i] = 0;
@@ -284,7 +287,7 @@ __device__ __forceinline__ void direct_tile(const AddParams& p, const Fields& fi
       at = keys[i] == 0 ? p.table.slots : there[i] == keys[i] ? homes[i] : claim(p.table, p.probes, keys[i], homes[i], w.claimed);
       if (at == kNone) list(p, w, rows[i]);
     }
-    sync_warp();  // lanes that have looked farther come back
+    sync_warp();  // lanes that have probed further rejoin
     fields.add_to(at, rows[i], values[i]);
   }
 }
@@ -295,8 +298,8 @@ __device__ __forceinline__ void clear_local(const Work& w) {
   for (uint32_t i = thread_in_block(); i < kLocalBytes / 4; i += kThreads) store_weak(Shared<uint32_t>{w.local.base + 4 * i}, 0u);
 }
 
-// flush moves the table to records. Other threads have done what they have to do with it; the caller synchronises the
-// block before it is used again.
+// flush moves the table to records. Other threads have finished using it. The caller synchronizes
+// the block before it is used again.
 template <class Fields>
 __device__ __forceinline__ void flush(const AddParams& p, const Fields& fields, const Work& w) {
   for (uint32_t cell = thread_in_block(); cell < w.local.places(); cell += kThreads) {
@@ -310,14 +313,15 @@ __device__ __forceinline__ void flush(const AddParams& p, const Fields& fields, 
   clear_local(w);
 }
 
-// judge decides, behind a round in which so many rows of the block have found their key, what becomes of the table.
+// judge decides what to do with the table after a round; hits is the number of the block's rows
+// that found their key.
 template <class Fields>
 __device__ __forceinline__ void judge(const AddParams& p, const Fields& fields, Work& w, uint32_t rows, uint32_t hits) {
   w.worth += hits;
   if (hits >= rows / kFewHits) return;
   flush(p, fields, w);
   if (w.worth >= uint64_t(kWorth) * w.local.places()) {
-    w.pause = 1;  // its keys do not come any more: others, as often
+    w.pause = 1;  // its keys no longer come, but new ones may be as frequent
   } else {
     w.rest = w.pause;
     if (w.pause < kLongestRest) w.pause *= 2;
@@ -327,8 +331,8 @@ __device__ __forceinline__ void judge(const AddParams& p, const Fields& fields, 
 
 // ---- the kernel ------------------------------------------------------------------
 
-// add_listed goes through the rows that the block has listed before, and lists those anew that still find no room: in
-// places that have been read.
+// add_listed adds the rows that the block listed before. It lists rows that still overflow again,
+// in places that have been read.
 template <class Keys, class Fields>
 __device__ __forceinline__ void add_listed(const AddParams& p, const Fields& fields, Work& w) {
   const uint32_t n = p.listed[block_index()];
@@ -346,11 +350,11 @@ __device__ __forceinline__ void add_listed(const AddParams& p, const Fields& fie
   }
 }
 
-// may_go tells whether the block may begin another round, and adds up what it has claimed.
+// may_go reports whether the block may begin another round, and adds up the records it has claimed.
 __device__ __forceinline__ bool may_go(const AddParams& p, Work& w) {
   if (w.claimed != 0) add_relaxed(w.claimed_of_block, w.claimed);
   w.claimed = 0;
-  sync_block();  // before the first thread reads it; also: rows that had no room are listed
+  sync_block();  // before the first thread reads it; also, all rows that overflowed are listed
   if (thread_in_block() == 0) {
     const uint32_t claimed = exchange_relaxed(w.claimed_of_block, 0u);
     const uint32_t used = claimed != 0 ? add_relaxed(&p.head->used, claimed) + claimed : load_relaxed(&p.head->used);

@@ -1,9 +1,10 @@
-// Kernels of groups: rows are added to records, which are moved to a larger table or written out as columns.
+// Kernels of groups: rows are added to records, and records move to a larger table or are written
+// as columns.
 #include "result.cuh"
 
 namespace weft::groups {
 
-// move adds records to another table, which has room. Records of a table are of different keys.
+// move inserts records into another table with sufficient capacity. Records have distinct keys.
 __device__ __forceinline__ void move(const MoveParams& p) {
   uint32_t claimed = 0;
   for (uint64_t i = thread_index(); i <= p.from.slots; i += threads_in_grid()) {
@@ -18,7 +19,7 @@ __device__ __forceinline__ void move(const MoveParams& p) {
   if (claimed != 0) add_relaxed(&p.head->used, claimed);
 }
 
-// carry makes sums of integers small again in their first word, of which 2^31 rows at a time may be added.
+// carry reduces the first words of integer sums, so that 2^31 more rows may be added.
 __device__ __forceinline__ void carry(const CarryParams& p) {
   for (uint64_t i = thread_index(); i <= p.table.slots; i += threads_in_grid()) {
     for (uint32_t j = 0; j < p.nfields; j++) {

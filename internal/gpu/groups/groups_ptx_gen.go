@@ -12,17 +12,17 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 6183000bd3c0bd936de27c886d4b546730afdc13080676eb6a01b1e5ff8fb801 16756 internal/gpu/groups/add.cuh
-//kernelgen:input 2aa104631bbda153e1d2a544b80e41d5fd911fe06f00efc52f5e2913b4d40689 2192 internal/gpu/groups/groups.cu
-//kernelgen:input 37f13d2ce116c3e73fcf53bc302774a4fc81a207f54293aebbd48cdc6de7c9b3 5944 internal/gpu/groups/layout.cuh
-//kernelgen:input cbd3258c0338b7e4631848e732d4ba8ad0300157404d258e23c34cb2c1b08ab9 2870 internal/gpu/groups/local.cuh
-//kernelgen:input 5cc4ada136b7fd249a95251bd43681a21ca398d4f658ffb4d74b47d3a4b006fd 5442 internal/gpu/groups/result.cuh
-//kernelgen:input e5b78a1c05c66e231babcef2129958f84de0f7ce3ef23f82ebab252cea0b3355 6320 internal/gpu/groups/value.cuh
-//kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
-//kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
-//kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
-//kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
+//kernelgen:input 2b747685c3b00a8a0403bd9d5acdf15f4a3a06294ca7d90dc6b2394da2a2a5f6 16809 internal/gpu/groups/add.cuh
+//kernelgen:input 64b8105a9f604bbc1f648d24bd0057ef407118392d3f47093a57ff4bac91bb28 2175 internal/gpu/groups/groups.cu
+//kernelgen:input 872af2bc6c296179dfd22574ceaf6c46bfd568f529eb9828987f95b69849c8f1 5842 internal/gpu/groups/layout.cuh
+//kernelgen:input c9a0495bb41273461a239cb706efeebe8985d825a70e5dca259aa3855185979e 2874 internal/gpu/groups/local.cuh
+//kernelgen:input 9f79893fdb1ae4998677f4b6ce78cad057a8215fe15fc3bfaf061eba02dc2764 5508 internal/gpu/groups/result.cuh
+//kernelgen:input ff08facd8cdcdda5a24af3863d645f58ad981e6c524605cbd6645dbba05e1720 6333 internal/gpu/groups/value.cuh
+//kernelgen:input 89f0d839e8ad9545440fc5ad7d221975fae1e34962472f531a0dafb923887f6e 12366 kernels/include/weft/access.cuh
+//kernelgen:input 7462c849f23452128245e005a3ad74c09e8b5c5885cc24fa4e2147610fe1df6c 853 kernels/include/weft/cuda.cuh
+//kernelgen:input 7c30bb155ee63ab95b32c978ec2f174ee52633b9ebc9d644e9e528e659bc81d7 1717 kernels/include/weft/hash.cuh
+//kernelgen:input 6da9d18fc5a1d7eb707c3e854761fe49172d0ac34abc48aa9fdadad6dae28d7a 4899 kernels/include/weft/shared.cuh
+//kernelgen:input 5b3cb3daee615e632c110a81446c4147b7900c3925b7c78d0e4ab33509dc6985 5436 kernels/include/weft/warp.cuh
 //kernelgen:output b3ff0987a77f3663ab36d072a11f45df386a1c1fb511c8a76923d43633cc2aeb 182983 internal/gpu/groups/groups_sm80.ptx
 //kernelgen:output 867321ee4368a7ade4eca9181ac3c88aef296a8aee596015fbbac361defafcdf 4439 internal/gpu/groups/groups_params_gen.go
 

@@ -1,5 +1,5 @@
-// Kernels of groups that not all need: rows with keys of several columns, or with nulls, numbers for long keys, and first and
-// last values.
+// Kernels that only some groups need: rows with keys of several columns, or with nulls, numbers for
+// long keys, and first and last values.
 #include "add.cuh"
 #include "number.cuh"
 

@@ -1,5 +1,5 @@
-// The table of a block in shared memory. Its parts are arrays, each with a place for every cell and one more, which is
-// that of the key with all bits set.
+// The table of a block in shared memory. Its parts are arrays with a place for every cell and one
+// more, for the key with all bits set.
 #pragma once
 
 #include "value.cuh"
@@ -8,25 +8,26 @@ namespace weft::groups {
 
 struct Local {
   uint32_t base;   // address
-  uint32_t cells;  // an odd number, so that parts begin where words may
+  uint32_t cells;  // an odd number, so that parts are aligned to words
 
   __device__ __forceinline__ uint32_t places() const { return cells + 1; }
   __device__ __forceinline__ Shared<uint64_t> key(uint32_t cell) const { return {base + 8 * cell}; }
   // The record of the key.
   __device__ __forceinline__ Shared<uint32_t> record(uint32_t cell) const { return {base + 8 * places() + 4 * cell}; }
   __device__ __forceinline__ Shared<uint32_t> count(uint32_t cell) const { return {base + 12 * places() + 4 * cell}; }
-  // The word of a field that has one.
+  // The word of a field with one word.
   __device__ __forceinline__ Shared<uint64_t> word(uint32_t at, uint32_t cell) const { return {base + at + 8 * cell}; }
-  // A sum of integers is four arrays: both halves of both of its words, since shared memory adds 32 bits at a time.
+  // A sum of integers is four arrays: both halves of both of its words, since shared memory adds 32
+  // bits at a time.
   __device__ __forceinline__ Shared<uint32_t> half(uint32_t at, uint32_t which, uint32_t cell) const {
     return {base + at + 4 * (which * places() + cell)};
   }
 };
 
-// Where the only field of the simple kernel is.
+// The place of the only field of the simple kernel.
 __device__ __forceinline__ uint32_t first_field(const Local& l) { return 16 * l.places(); }
 
-// add_halves adds to a word in two halves.
+// add_halves adds to a word stored as two halves.
 __device__ __forceinline__ void add_halves(Shared<uint32_t> low, Shared<uint32_t> high, uint64_t v) {
   const uint32_t x = uint32_t(v), old = add_relaxed(low, x);
   const uint32_t rest = uint32_t(v >> 32) + (old + x < old ? 1 : 0);
@@ -46,8 +47,8 @@ __device__ __forceinline__ void raise(Shared<uint64_t> p, uint64_t v) {
   if (v > load_relaxed(p)) max_relaxed(p, v);
 }
 
-// find looks for a key that is not the one with all bits set, and returns its cell, a cell that is free for it, or kNone.
-// missing: it is a free one.
+// find_local searches a key other than the one with all bits set. It returns its cell, a free cell
+// for it, or kNone. missing reports that the cell is free.
 __device__ __forceinline__ uint32_t find_local(const Local& l, uint64_t key, uint64_t h, bool& missing) {
   const uint32_t step = uint32_t(h >> 32) | 1;
   uint32_t low = uint32_t(h);

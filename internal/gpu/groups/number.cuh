@@ -1,20 +1,21 @@
-// Keys that are longer than 64 bits are rows of words, and get numbers: the same row the same number.
+// Keys longer than 64 bits are rows of words, and get numbers: equal rows have equal numbers.
 //
-// One kernel looks numbers up that launches before have given, with nothing that orders memory, and lists the rows that have none.
-// Another gives them theirs: a thread takes a number that nobody has, writes the row's words, and then puts the number into the
-// index, by a compare-and-swap that releases them: who reads a number acquires its words, and compares them all. A number whose
-// place another thread has taken is kept for the thread's next row, also from launch to launch.
+// One kernel looks up numbers from earlier launches, without memory ordering, and lists the rows
+// that have none. Another numbers these. A thread takes an unused number and writes the row's
+// words. Then it puts the number into the index by a compare-and-swap that releases the words. A
+// reader of a number acquires its words, and compares them all. If another thread has taken the
+// place of a number, the thread keeps the number for its next row, also from launch to launch.
 #pragma once
 
 #include "value.cuh"
 
 namespace weft::groups {
 
-// A place in an index, of a hash and a number: the upper half of the hash, and one more than the number.
+// A place in an index holds the upper half of a hash, and a number plus one.
 __device__ __forceinline__ uint64_t placed(uint64_t h, uint32_t number) { return h >> 32 << 32 | (number + 1); }
 __device__ __forceinline__ uint32_t number_of(uint64_t place) { return uint32_t(place) - 1; }
 
-// A row of words, of which the first two are at hand.
+// A row of words, with the first two loaded.
 struct Words {
   uint64_t first, second;
   uint64_t hash;
@@ -31,7 +32,7 @@ __device__ __forceinline__ Words words_of(const NumberParams& p, uint64_t row) {
   return v;
 }
 
-// has tells whether a place is that of a row of words.
+// has reports whether a place holds a row of words.
 __device__ __forceinline__ bool has(const NumberParams& p, uint64_t place, const Words& v, uint64_t row) {
   if (place >> 32 != v.hash >> 32) return false;
   const uint64_t* words = p.index.rows + uint64_t(number_of(place)) * p.index.words;
@@ -41,7 +42,7 @@ __device__ __forceinline__ bool has(const NumberParams& p, uint64_t place, const
   return true;
 }
 
-// find_row is the number of a row that has had one before the launch, or kNone.
+// find_row returns the number of a row from an earlier launch, or kNone.
 __device__ __forceinline__ uint32_t find_row(const NumberParams& p, uint64_t row) {
   const Index& x = p.index;
   const Words v = words_of(p, row);
@@ -55,7 +56,7 @@ __device__ __forceinline__ uint32_t find_row(const NumberParams& p, uint64_t row
   return kNone;
 }
 
-// find receives the numbers of rows, and lists those that have none.
+// find looks up the numbers of rows, and lists those that have none.
 __device__ __forceinline__ void find(const NumberParams& p) {
   const uint64_t end = (uint64_t(p.n) + kWarp - 1) / kWarp * kWarp;
   for (uint64_t row = thread_index(); row < end; row += threads_in_grid()) {
@@ -73,7 +74,7 @@ __device__ __forceinline__ void find(const NumberParams& p) {
   }
 }
 
-// number_row is the number of a row, of which there is one at the latest when it returns. The index has room.
+// number_row returns the number of a row, and numbers the row if necessary. The index has capacity.
 __device__ __forceinline__ uint32_t number_row(const NumberParams& p, uint64_t row, uint32_t& spare) {
   const Index& x = p.index;
   const Words v = words_of(p, row);
@@ -99,7 +100,7 @@ __device__ __forceinline__ uint32_t number_row(const NumberParams& p, uint64_t r
   return kNone;
 }
 
-// number gives numbers to the rows that are listed.
+// number numbers the listed rows.
 __device__ __forceinline__ void number(const NumberParams& p) {
   const uint32_t n = *p.count;
   uint32_t spare = p.spare[thread_index()];
@@ -110,7 +111,7 @@ __device__ __forceinline__ void number(const NumberParams& p) {
   p.spare[thread_index()] = spare;
 }
 
-// reindex puts the numbers of an index into another, which has room.
+// reindex inserts the numbers of an index into another with sufficient capacity.
 __device__ __forceinline__ void reindex(const ReindexParams& p) {
   for (uint64_t i = thread_index(); i < p.from.slots; i += threads_in_grid()) {
     const uint64_t place = p.from.places[i];

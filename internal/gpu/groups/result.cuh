@@ -1,17 +1,17 @@
-// Records are written out as columns of results.
+// Records are written as columns of results.
 #pragma once
 
 #include "add.cuh"
 
 namespace weft::groups {
 
-// kept is all bits of a type's width.
+// kept returns a mask of a type's width.
 __device__ __forceinline__ uint64_t kept(Type type) {
   if (is_wide(type)) return ~0ul;
   return type == kInt32 || type == kUint32 || type == kFloat32 ? 0xffffffffu : type == kInt16 || type == kUint16 ? 0xffffu : 0xffu;
 }
 
-// store_bits writes a value of bits of its width.
+// store_bits writes a value given as bits of its width.
 __device__ __forceinline__ void store_bits(void* column, Type type, uint64_t row, uint64_t bits) {
   if (is_wide(type)) {
     store_once(static_cast<uint64_t*>(column) + row, bits);
@@ -24,7 +24,7 @@ __device__ __forceinline__ void store_bits(void* column, Type type, uint64_t row
   }
 }
 
-// store_word writes a value that load_word has loaded.
+// store_word writes a value in the form that load_word returns.
 __device__ __forceinline__ void store_word(void* column, Type type, uint64_t row, uint64_t word) {
   if (type == kFloat32) {
     const float v = float(as_double(word));
@@ -39,7 +39,7 @@ __device__ __forceinline__ void set_valid(uint32_t* valid, uint64_t row) {
   asm volatile("red.relaxed.gpu.global.or.b32 [%0], %1;" ::"l"(valid + row / 32), "r"(1u << row % 32) : "memory");
 }
 
-// unranked is the value of which ranked kept v.
+// unranked returns the value v stands for; it is the inverse of ranked.
 __device__ __forceinline__ uint64_t unranked(Func func, Type type, uint64_t v) {
   if (is_float(type) && v == ~0ul) return kNaN;
   if (func == kLeast) v = ~v;
@@ -47,7 +47,7 @@ __device__ __forceinline__ uint64_t unranked(Func func, Type type, uint64_t v) {
   return v & kSign ? v ^ kSign : ~v;
 }
 
-// Total is a sum of integers: what lies above 64 bits, and the sum without that.
+// Total is a sum of integers: the part above 64 bits, the lower 64 bits, and the value as a float.
 struct Total {
   int64_t beyond;
   uint64_t sum;
@@ -61,7 +61,7 @@ __device__ __forceinline__ Total total(const uint64_t* words, bool has_sign) {
   return {beyond, sum, low + double(beyond) * 18446744073709551616.0};
 }
 
-// write_output writes what an output has of a record.
+// write_output writes the result of a record for an output.
 __device__ __forceinline__ void write_output(const Output& o, const uint64_t* from, uint64_t row) {
   const uint64_t* words = from + o.at;
   const uint64_t values = from[kCount] - (o.nulls != 0 ? from[o.nulls] : 0);
@@ -92,7 +92,7 @@ __device__ __forceinline__ uint64_t row_word(const ResultParams& p, uint64_t key
   return p.rows == nullptr ? key : p.rows[key * p.words + word];
 }
 
-// write_key writes a key of a row of words, which is key itself or has that number.
+// write_key writes a key column of a row of words; key is the row itself or its number.
 __device__ __forceinline__ void write_key(const ResultParams& p, const KeyOutput& o, uint64_t key, uint64_t row) {
   const Key& k = o.from;
   if (o.valid != nullptr) {

@@ -1,4 +1,4 @@
-// Keys and values as words of 64 bits, and how they are added up.
+// Keys and values as words of 64 bits, and their sums.
 #pragma once
 
 #include "layout.cuh"
@@ -35,7 +35,7 @@ __device__ __forceinline__ uint32_t load_once16(const void* column, uint64_t row
   return v;
 }
 
-// load_bits is a value as bits of its width, zeros above.
+// load_bits returns a value as bits of its width, zero-extended.
 __device__ __forceinline__ uint64_t load_bits(const void* column, Type type, uint64_t row) {
   if (is_wide(type)) return load_once(static_cast<const uint64_t*>(column) + row);
   if (type == kInt32 || type == kUint32 || type == kFloat32) return load_once(static_cast<const uint32_t*>(column) + row);
@@ -44,7 +44,8 @@ __device__ __forceinline__ uint64_t load_bits(const void* column, Type type, uin
   return type == kBool ? v != 0 : v;
 }
 
-// extended is a value of bits: integers extended by their sign or by zeros, floats as double precision.
+// extended returns a value given as bits in 64 bits: integers extended by sign or zeros, floats in
+// double precision.
 __device__ __forceinline__ uint64_t extended(Type type, uint64_t bits) {
   switch (type) {
     case kInt8: return uint64_t(int64_t(bits << 56) >> 56);
@@ -55,7 +56,8 @@ __device__ __forceinline__ uint64_t extended(Type type, uint64_t bits) {
   }
 }
 
-// load_word is a value, extended. Kernels for the most frequent columns know types of 32 and 64 bits only: kNarrow is false.
+// load_word returns an extended value. With kNarrow false it supports only types of 32 and 64 bits,
+// for kernels of the most frequent columns.
 template <bool kNarrow = true>
 __device__ __forceinline__ uint64_t load_word(const void* column, Type type, uint64_t row) {
   if (kNarrow) return extended(type, load_bits(column, type, row));
@@ -64,7 +66,7 @@ __device__ __forceinline__ uint64_t load_word(const void* column, Type type, uin
   return type == kInt32 ? uint64_t(int64_t(int32_t(v))) : type == kUint32 ? uint64_t(v) : widened(v);
 }
 
-// key_bits is a key as bits of its width. All NaN are one key, and -0 is 0.
+// key_bits returns a key as bits of its width. All NaNs are one key, and -0 is 0.
 template <bool kNarrow = true>
 __device__ __forceinline__ uint64_t key_bits(const void* column, Type type, uint64_t row) {
   uint64_t bits;
@@ -89,7 +91,7 @@ __device__ __forceinline__ bool is_null(const Column& c, uint64_t row) {
   return (c.valid[bit / 8] >> bit % 8 & 1) == 0;
 }
 
-// any_null tells whether a key of a row is null.
+// any_null reports whether a key of a row is null.
 __device__ __forceinline__ bool any_null(const Key* keys, uint32_t n, uint64_t row) {
   for (uint32_t i = 0; i < n; i++) {
     if (is_null(keys[i].column, row)) return true;
@@ -97,7 +99,7 @@ __device__ __forceinline__ bool any_null(const Key* keys, uint32_t n, uint64_t r
   return false;
 }
 
-// is_meant tells whether a filter lets a row pass.
+// is_meant reports whether a filter accepts a row.
 __device__ __forceinline__ bool is_meant(Filter filter, const Key* keys, uint32_t n, uint64_t row) {
   return filter == kAllRows || any_null(keys, n, row) == (filter == kWithNulls);
 }
@@ -116,22 +118,22 @@ __device__ __forceinline__ uint64_t key_word(const Key* keys, uint32_t n, uint32
   return v;
 }
 
-// rank is a number that is as large among the unsigned ones as a value among its like; -0 is less than 0, and NaN
-// more than all.
+// rank returns an unsigned number with the same order as the value; -0 is less than 0, and NaN is
+// larger than all.
 __device__ __forceinline__ uint64_t rank(Type type, uint64_t v) {
   if (!is_float(type)) return is_signed(type) ? v ^ kSign : v;
   return is_nan(v) ? ~0ul : v & kSign ? ~v : v ^ kSign;
 }
 
-// ranked is what a field of a minimum or a maximum keeps the largest of. NaN is both.
+// ranked returns the number to maximize for a minimum or a maximum field. NaN wins both.
 __device__ __forceinline__ uint64_t ranked(Op op, Type type, uint64_t v) {
   const uint64_t r = rank(type, v);
   const bool no_number = r == ~0ul && is_float(type);
   return op == kMax || no_number ? r : ~r;
 }
 
-// Parts are an integer as low + high << 32: the sums of fewer than 2^32 of either do not go over 64 bits. High is 0 of
-// all that 32 bits with a sign can hold.
+// Parts are an integer as low + high << 32. The sums of fewer than 2^32 of either do not overflow
+// 64 bits. High is 0 for all numbers that 32 bits with a sign can hold.
 struct Parts {
   uint64_t low, high;
 };
@@ -140,7 +142,7 @@ __device__ __forceinline__ Parts parts(Type type, uint64_t v) {
   return {low, (is_signed(type) ? uint64_t(int64_t(v) >> 32) : v >> 32) + (low >> 63)};
 }
 
-// Atomics of which nobody asks what was there before.
+// Atomics without a result.
 __device__ __forceinline__ void sum_relaxed(uint64_t* p, uint64_t v) {
   asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }

@@ -5,8 +5,8 @@
 
 namespace weft {
 
-// A span is the rows of a key: how many, and below that the first place of theirs, or the row itself if it
-// is one.
+// A span is the rows of a key: their number in the upper half, and in the lower half their first
+// place, or the row itself if it is the only one.
 __device__ __forceinline__ uint64_t span(uint32_t at, uint32_t n) { return uint64_t(n) << 32 | at; }
 __device__ __forceinline__ uint32_t place(uint64_t span) { return uint32_t(span); }
 __device__ __forceinline__ uint32_t count(uint64_t span) { return uint32_t(span >> 32); }
@@ -14,11 +14,11 @@ __device__ __forceinline__ uint32_t count(uint64_t span) { return uint32_t(span 
 constexpr uint32_t kNoRow = ~0u;
 
 struct BuildParams {
-  uint64_t* vals;         // of each row: its number, then a row that has its key, then the span of its key
-  uint32_t* groups;       // of each row: a row that has its key
+  uint64_t* vals;         // per row: its number, then a row with its key, then its key's span
+  uint32_t* groups;       // of each row: a row with its key
   const uint32_t* sorted; // groups in order
   uint32_t* begin;        // of each group: its first place in that order,
-  uint32_t* end;          // and the one behind its last
+  uint32_t* end;          // and the place after its last
   const uint32_t* rows;   // in the order of groups
   uint32_t n;
   uint32_t unused;
@@ -43,7 +43,8 @@ struct WriteParams {
   uint32_t unused;
 };
 
-// The pairs that a block writes at a time: their rows are looked for between those of the first and the last.
+// The number of pairs that a block writes at a time. Their rows are searched between those of the
+// first and the last pair.
 constexpr uint32_t kPairs = 1024;
 
 }  // namespace weft

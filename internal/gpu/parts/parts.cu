@@ -1,6 +1,5 @@
-// Kernels of partitions: the hash of rows, the partition of each, and rows of columns by their
-// numbers. parts.go has the order of the steps. The hash is that of column.Hash, which documents
-// it.
+// Kernels of partitions: the hash of rows, the partition of each, and rows of columns by number.
+// parts.go has the order of the steps. The hash is that of column.Hash, which documents it.
 #include "weft/access.cuh"
 #include "weft/hash.cuh"
 #include "weft/warp.cuh"
@@ -13,11 +12,11 @@ enum Type : uint32_t {
   kBool
 };
 
-// Column is values of a type. With a bitmap, a bit for each row from bit number offset on, those
-// whose bit is 0 are null.
+// Column is values of a type. With a bitmap, each row has a bit, from bit number offset on, and
+// values with a 0 bit are null.
 struct Column {
   const void* values;
-  const uint8_t* valid;  // null: no value is
+  const uint8_t* valid;  // null: no value is null
   uint64_t offset;
   Type type;  // kNoType: no column
   uint32_t unused;
@@ -25,29 +24,28 @@ struct Column {
 
 struct HashParams {
   Column column;
-  uint64_t* hashes;  // of the columns before; then of this one, too
+  uint64_t* hashes;  // of the columns before; then including this one
   uint64_t start;    // the hash of no columns
   uint32_t n;
-  uint32_t first;  // not 0: there are no columns before
+  uint32_t first;  // not 0: this is the first column
 };
 
-// A row with a flag goes to the partition after that of the flagged row before it, or to a last
-// partition of its own.
+// Rows with a flag are dealt round-robin to the partitions, or all go to an extra last partition.
 struct PartParams {
   HashParams hash;        // of the last column
-  const uint32_t* flags;  // null: no row has one
+  const uint32_t* flags;  // null: no row has a flag
   const uint32_t* ranks;  // of rows among those with a flag; null: these are dropped
   uint32_t* parts;
-  uint64_t mask;   // bits of hashes that count
+  uint64_t mask;   // bits of hashes to use
   uint32_t count;  // of partitions
-  uint32_t next;   // the partition of the first row with a flag
+  uint32_t next;   // partition of the first row with a flag
 };
 
 struct NullParams {
   Column column;
   uint32_t* flags;  // of each row: whether it has a null
   uint32_t n;
-  uint32_t first;  // not 0: flags are written, and not added
+  uint32_t first;  // not 0: flags are written, not added
 };
 
 struct BoundParams {
@@ -68,7 +66,7 @@ struct TakeParams {
 
 struct PutParams {
   const void* values;
-  const uint32_t* rows;  // where values go, each row once
+  const uint32_t* rows;  // target rows, all distinct
   void* to;
   uint32_t n;
   uint32_t width;  // of a value in bytes: 1, 4 or 8
@@ -100,7 +98,7 @@ __device__ __forceinline__ T value(const Column& c, uint64_t row) {
   return static_cast<const T*>(c.values)[row];
 }
 
-// word is what the hash takes of a value.
+// word returns the input of the hash for a value.
 __device__ __forceinline__ uint64_t word(const Column& c, uint64_t row) {
   if (is_null(c, row)) return kNullWord;
   switch (c.type) {
@@ -160,7 +158,7 @@ extern "C" __global__ void __launch_bounds__(256) parts_part(PartParams p) {
   }
 }
 
-// A thread looks for the first row of its partition, or of one after it.
+// A thread searches for the first row of its partition, or of a later one.
 extern "C" __global__ void __launch_bounds__(256) parts_bound(BoundParams p) {
   for (uint64_t i = thread_index(); i <= p.count; i += threads_in_grid()) {
     uint32_t lo = 0, hi = p.n;

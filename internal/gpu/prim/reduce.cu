@@ -1,7 +1,7 @@
-// Sums, minima and maxima of segments. Values and ends of segments are merged
-// (a segment ends behind its values), and a block takes a tile of what comes out,
-// so that neither long segments nor many empty ones delay it: Merrill and
-// Garland, "Merge-based Parallel Sparse Matrix-Vector Multiplication" (2016).
+// Sums, minima and maxima of segments. Values and ends of segments are merged (a segment ends after
+// its values), and a block takes a tile of the merged sequence. So neither long segments nor many
+// empty ones delay it: Merrill and Garland, "Merge-based Parallel Sparse Matrix-Vector
+// Multiplication" (2016).
 #include "tuning.cuh"
 #include "weft/warp.cuh"
 
@@ -11,7 +11,7 @@ constexpr uint32_t kWarps = kReduceThreads / kWarp;
 
 enum Op : uint32_t { kSum, kMin, kMax };
 
-// Where a tile begins: the first segment that ends in it, and its first value.
+// The beginning of a tile: the first segment that ends in it, and its first value.
 struct Cut {
   uint32_t segment, value;
 };
@@ -23,8 +23,8 @@ struct ReduceParams {
   const uint32_t* count;  // of segments, unless null
   void* out;              // a number per segment; written
   Cut* cuts;              // where tiles begin, and the end
-  void* carries;          // what a tile has of a segment that ends later
-  uint64_t identity;      // what changes no number
+  void* carries;          // partial result of each tile for a segment that ends later
+  uint64_t identity;      // neutral element of the operation
   uint32_t segments;      // at most
   uint32_t tiles;         // at most
   uint32_t wide;          // offsets have 64 bits
@@ -36,8 +36,8 @@ __device__ __forceinline__ uint64_t offset(const ReduceParams& p, uint32_t i) {
 }
 __device__ __forceinline__ uint32_t segments(const ReduceParams& p) { return p.count ? load_once(p.count) : p.segments; }
 
-// cut finds where tiles begin: a thread searches for the number of segments
-// that end before its tile.
+// cut finds where tiles begin: a thread searches for the number of segments that end before its
+// tile.
 __device__ __forceinline__ void cut(const ReduceParams& p) {
   uint32_t tile = uint32_t(thread_index()), m = segments(p);
   if (tile > p.tiles) return;
@@ -114,9 +114,9 @@ __device__ __forceinline__ V from_lane(V v, uint32_t lane) { return number<V>(sh
 
 // ---- tiles ------------------------------------------------------------------
 
-// Memory of a tile: its values, and behind them the results of the segments that
-// end in it. A gap behind every 128 bytes lets the threads of a warp, each of
-// which reads values that follow each other, read from different banks.
+// Memory of a tile: its values, followed by the results of the segments that end in it. Each thread
+// of a warp reads consecutive values. A gap after every 128 bytes puts these reads in different
+// banks.
 template <class V>
 struct Cells {
   static constexpr uint32_t kGap = 128 / sizeof(V);
@@ -124,14 +124,14 @@ struct Cells {
   __device__ __forceinline__ V& operator[](uint32_t i) { return cell[i + i / kGap]; }
 };
 
-// reduce combines the values of a tile: a thread those that follow each other,
-// a warp and the block what the threads leave to those behind them.
+// reduce combines the values of a tile. A thread combines consecutive values. The warp and the
+// block combine what threads pass on to later ones.
 template <uint32_t Op, class V>
 __device__ __forceinline__ void reduce(const ReduceParams& p) {
   __shared__ Cells<V> cells;
   __shared__ uint32_t ends[kReduceTile / kWarp];  // bits: values that are the last of a segment
   __shared__ uint32_t segment_of[kReduceTile];    // for these, the segment
-  __shared__ V rests[kWarps];                     // what comes after the last end in a warp
+  __shared__ V rests[kWarps];                     // values after the last end in a warp
   __shared__ bool ended[kWarps];
   uint32_t tile = block_index(), thread = thread_in_block(), lane = lane_index(), warp = thread / kWarp;
   Cut from = p.cuts[tile], to = p.cuts[tile + 1];
@@ -181,7 +181,7 @@ __device__ __forceinline__ void reduce(const ReduceParams& p) {
       rest = none;
     }
   }
-  // What the threads of the warp up to this one have behind their last end.
+  // The values that the threads of the warp up to this one have after their last end.
   uint32_t with_end = ballot(kAll, first_end != kAll), up_to_me = with_end & (kAll >> (kWarp - 1 - lane));
   uint32_t start = up_to_me ? highest(up_to_me) : 0;
 #pragma unroll
@@ -205,8 +205,8 @@ __device__ __forceinline__ void reduce(const ReduceParams& p) {
   for (uint32_t s = thread; s < m; s += kReduceThreads) ((V*)p.out)[from.segment + s] = cells[n + s];
 }
 
-// sum_carries combines carries lo to hi-1 by threads that step apart, and then
-// by warps: each lane returns the sum of its warp.
+// sum_carries combines carries lo to hi-1 by threads with a stride of step, and then by warps: each
+// lane returns the sum of its warp.
 template <class V>
 __device__ __forceinline__ V sum_carries(const ReduceParams& p, uint32_t lo, uint32_t hi, uint32_t step) {
   const V* carries = (const V*)p.carries;
@@ -218,7 +218,7 @@ __device__ __forceinline__ V sum_carries(const ReduceParams& p, uint32_t lo, uin
   return sum;
 }
 
-// A segment that ends in a tile and has begun before, in tile lo at the latest.
+// A segment that ends in a tile and began before it, in tile lo at the latest.
 struct Carried {
   uint32_t segment, lo;
 };
@@ -239,8 +239,8 @@ __device__ __forceinline__ Carried carried(const ReduceParams& p, uint32_t tile)
   return {segment, lo};
 }
 
-// carry gives the first segment that ends in a tile what the tiles before it
-// have of it. A warp takes a tile; if there are many, the block helps.
+// carry adds to the first segment that ends in a tile the parts from the tiles before it. A warp
+// takes a tile; if a segment spans many tiles, the block helps.
 template <class V>
 __device__ __forceinline__ void carry(const ReduceParams& p) {
   __shared__ Carried long_ones[kWarps];

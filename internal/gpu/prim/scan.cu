@@ -13,13 +13,13 @@ struct ScanParams {
   const uint32_t* counts;
   Sum* offsets;      // n + 1; written
   uint64_t* status;  // a word per tile
-  uint32_t* next;    // tile that no block has begun
+  uint32_t* next;    // the next tile to begin
   uint32_t n;
   uint32_t aligned;  // counts and offsets are aligned to 16 bytes
 };
 
-// Vectors of counts, and the sums of as many of them. A row of a warp has as
-// many counts as make sums of 16 bytes a lane.
+// Vectors of counts, and of as many sums. A row of a warp has as many counts per lane as make 16
+// bytes of sums.
 __device__ __forceinline__ void load_vector(uint32_t (&v)[4], const uint32_t* p) {
   Word128 w = load_weak((const Word128*)p);
   v[0] = uint32_t(w.x), v[1] = uint32_t(w.x >> 32), v[2] = uint32_t(w.y), v[3] = uint32_t(w.y >> 32);
@@ -36,8 +36,7 @@ __device__ __forceinline__ void store_vector(uint32_t* p, const uint32_t (&s)[4]
   store_vector(p, Word128{s[0] | uint64_t(s[1]) << 32, s[2] | uint64_t(s[3]) << 32});
 }
 
-// scan writes the sums of the counts before each. A warp takes rows that follow
-// each other.
+// scan writes the sums of the counts before each. A warp takes consecutive rows.
 template <class Sum>
 __device__ __forceinline__ void scan(const ScanParams<Sum>& p) {
   constexpr uint32_t kBits = 8 * sizeof(Sum), kVector = 16 / sizeof(Sum), kRow = kWarp * kVector;
@@ -109,16 +108,15 @@ template <class K>
 struct HeadsParams {
   const K* keys;      // sorted
   K* distinct;        // keys, each once; written unless null
-  uint32_t* offsets;  // where each begins, and n behind the last; written
+  uint32_t* offsets;  // where each begins, and n after the last; written
   uint32_t* count;    // number of them; written
   uint64_t* status;   // a word per tile
-  uint32_t* next;     // tile that no block has begun
+  uint32_t* next;     // the next tile to begin
   uint32_t n;
   uint32_t unused;
 };
 
-// heads lists where a key differs from the one before it. A warp takes rows of 32
-// keys that follow each other.
+// heads lists where a key differs from the one before it. A warp takes consecutive rows of 32 keys.
 template <class K>
 __device__ __forceinline__ void heads(const HeadsParams<K>& p) {
   constexpr uint32_t kItems = ScanTuning<8 * sizeof(K)>::kKeys, kTile = kScanThreads * kItems;
@@ -157,7 +155,7 @@ __device__ __forceinline__ void heads(const HeadsParams<K>& p) {
     if (row >> lane & 1) {
       uint32_t at = to + popcount(row & ((1u << lane) - 1)), i = r * kWarp + lane;
       p.offsets[at] = first + i;
-      if (p.distinct) p.distinct[at] = keys[i];  // again, to hold it in no register
+      if (p.distinct) p.distinct[at] = keys[i];  // read again, to save a register
     }
     to += popcount(row);
   }

@@ -12,13 +12,13 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 3a5e590e4eedc0136897b1075d607babe99fe265bf89db0e53418e119229eec3 6790 internal/gpu/prim/scan.cu
-//kernelgen:input 44a27791db6824deadd53822e4a0d260cbf873abdff3544d6d2aa00f37b35880 1418 internal/gpu/prim/tuning.cuh
-//kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
-//kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input bc96e5c477e43e4f0e3d6696ce960a100751a4f0f3b1da71845110f058cfe59a 3318 kernels/include/weft/lookback.cuh
-//kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
-//kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
+//kernelgen:input b90034b02c21b82074c7012074b2ccf4458fd0b0cc84286ff555014fe43766dd 6737 internal/gpu/prim/scan.cu
+//kernelgen:input e689e969078aca36e75e4e26686710cad810d1e04011f64f0fbd0f1cfa0c3974 1436 internal/gpu/prim/tuning.cuh
+//kernelgen:input 89f0d839e8ad9545440fc5ad7d221975fae1e34962472f531a0dafb923887f6e 12366 kernels/include/weft/access.cuh
+//kernelgen:input 7462c849f23452128245e005a3ad74c09e8b5c5885cc24fa4e2147610fe1df6c 853 kernels/include/weft/cuda.cuh
+//kernelgen:input 336163866d2a44401f02dc01d68a1450965e3f4dc8b871bb9aabacb8ea034fbf 3363 kernels/include/weft/lookback.cuh
+//kernelgen:input 6da9d18fc5a1d7eb707c3e854761fe49172d0ac34abc48aa9fdadad6dae28d7a 4899 kernels/include/weft/shared.cuh
+//kernelgen:input 5b3cb3daee615e632c110a81446c4147b7900c3925b7c78d0e4ab33509dc6985 5436 kernels/include/weft/warp.cuh
 //kernelgen:output 2be0b88a39eed87246f0fddd0dbbb47916187e2ac3ee6f4722ac7edec236a669 159210 internal/gpu/prim/scan_sm80.ptx
 //kernelgen:output 1903150d2f0be9be076c5c89c96e374288ea2b2c959722eec4da2d839ee39d1d 1678 internal/gpu/prim/scan_params_gen.go
 

@@ -1,7 +1,6 @@
-// Radix sort and partition by digits of eight bits: one kernel that counts the
-// digits of all passes, and one that moves the rows of a pass, reading and
-// writing each once. After Adinets and Merrill, "Onesweep: A Faster Least
-// Significant Digit Radix Sort for GPUs" (2022).
+// Radix sort and partition by digits of eight bits. One kernel counts the digits of all passes, and
+// one moves the rows of a pass, reading and writing each once. After Adinets and Merrill,
+// "Onesweep: A Faster Least Significant Digit Radix Sort for GPUs" (2022).
 #pragma once
 
 #include "tuning.cuh"
@@ -17,7 +16,7 @@ struct HistogramParams {
   const K* keys;
   uint32_t* counts;  // kBins per pass; added to
   uint32_t n;
-  uint32_t lo, hi;  // bits of a key that count
+  uint32_t lo, hi;  // bits of a key to sort by
   uint32_t flip;    // xor of the last digit
 };
 
@@ -30,13 +29,13 @@ struct PassParams {
   V* vals_out;
   const uint32_t* counts;  // rows of each digit
   uint64_t* status;        // kBins words per tile
-  uint32_t* next;          // tile that no block has begun
+  uint32_t* next;          // the next tile to begin
   uint32_t* offsets;       // kBins + 1, where each digit begins; may be null
   uint32_t n;
   uint32_t shift;
   uint32_t mask;
   uint32_t flip;
-  uint32_t epoch;  // of the words in status; those of earlier passes are void
+  uint32_t epoch;  // of the words in status; words of earlier passes are void
   uint32_t unused;
 };
 
@@ -45,8 +44,8 @@ __device__ __forceinline__ uint32_t digit_of(K key, uint32_t shift, uint32_t mas
   return (uint32_t(key >> shift) ^ flip) & mask;
 }
 
-// histogram counts the digits of all passes at once: every pass has the same
-// keys in another order.
+// histogram counts the digits of all passes at once, since every pass has the same keys in another
+// order.
 template <class K>
 __device__ __forceinline__ void histogram(const HistogramParams<K>& p) {
   constexpr uint32_t kRows = 64 / sizeof(K), kPasses = sizeof(K);
@@ -83,7 +82,7 @@ __device__ __forceinline__ void histogram(const HistogramParams<K>& p) {
 
 // ---- ranks of a tile --------------------------------------------------------
 
-// agree returns the lanes whose v has the same bit as this lane's.
+// agree returns the lanes with the same bit in v as this lane.
 __device__ __forceinline__ uint32_t agree(uint32_t v, uint32_t bit) {
   uint32_t r;
   asm volatile(
@@ -93,8 +92,8 @@ __device__ __forceinline__ uint32_t agree(uint32_t v, uint32_t bit) {
   return r;
 }
 
-// peers returns the lanes that have the same digit. Eight ballots take less
-// time than match_any when most digits of a warp differ.
+// peers returns the lanes with the same digit. Eight ballots take less time than match_any when
+// most digits of a warp differ.
 __device__ __forceinline__ uint32_t peers(uint32_t digit) {
   uint32_t lanes = kAll;
 #pragma unroll
@@ -102,9 +101,8 @@ __device__ __forceinline__ uint32_t peers(uint32_t digit) {
   return lanes;
 }
 
-// sum_below is the sum of v over the threads before this one among the first
-// kBins of the block; all threads of the block call it. Two calls need a
-// sync_block between them.
+// sum_below returns the sum of v over the threads before this one among the first kBins of the
+// block. All threads of the block call it. Two calls need a sync_block between them.
 __device__ __forceinline__ uint32_t sum_below(uint32_t v, Shared<uint32_t> sums) {
   uint32_t lane = lane_index(), warp = thread_in_block() / kWarp, up_to = v;
 #pragma unroll
@@ -122,16 +120,15 @@ __device__ __forceinline__ uint32_t sum_below(uint32_t v, Shared<uint32_t> sums)
 
 // ---- look-back --------------------------------------------------------------
 
-// A word of status is a number of rows with one digit, below a tag: 2 * epoch
-// if they are those of the tile, one more if those of all tiles before it, too,
-// and of smaller digits. What a word says it holds, so relaxed accesses do.
+// A word of status holds a number of rows with one digit, below a tag. The tag is 2 * epoch for the
+// rows of the tile. It is one more if the number also includes all tiles before it and smaller
+// digits. Each word carries its whole message, so relaxed accesses suffice.
 __device__ __forceinline__ uint64_t status_word(uint32_t tag, uint32_t rows) { return uint64_t(tag) << 32 | rows; }
 
-// rows_before adds up the rows of the tiles before this one, from the last
-// backward, until it meets a tile that knows the sum of all before it. Tiles are
-// numbered in the order in which blocks begin, so all before this one are under
-// way, and the first waits for none. Words of some tiles are read at once: in a
-// short sort all tiles look back at the same time, far.
+// rows_before adds up the rows of the tiles before this one, from the last backward, until it meets
+// a tile with the sum of all before it. Tiles are numbered in the order in which blocks begin, so
+// all tiles before this one are running, and the first waits for none. Words of several tiles are
+// read at once, because in a short sort all tiles look back far at the same time.
 __device__ __forceinline__ uint32_t rows_before(const uint64_t* status, uint32_t tile, uint32_t epoch) {
   constexpr uint32_t kAtOnce = 4;
   uint32_t rows = 0;
@@ -153,8 +150,8 @@ __device__ __forceinline__ uint32_t rows_before(const uint64_t* status, uint32_t
 
 // ---- a pass -----------------------------------------------------------------
 
-// forget makes the compiler compute again what depends on v, instead of holding
-// it in registers, of which a pass has none to spare.
+// forget makes the compiler recompute what depends on v, instead of holding it in registers. A pass
+// has no spare registers.
 __device__ __forceinline__ void forget(uint32_t& v) { asm volatile("" : "+r"(v)); }
 __device__ __forceinline__ void forget(uint64_t& v) { asm volatile("" : "+l"(v)); }
 
@@ -166,8 +163,8 @@ struct Places {
   __device__ __forceinline__ uint32_t operator[](uint32_t i) const { return i % 2 ? pair[i / 2] >> 16 : pair[i / 2] & 0xffff; }
 };
 
-// A tile is whole, which needs no bounds, or the last. A warp takes rows that
-// follow each other; what a thread has beyond the last is absent.
+// A tile is whole, which needs no bounds checks, or the last. A warp takes consecutive rows. Rows
+// of a thread beyond the last are absent.
 template <bool Whole, uint32_t N, class T, class Absent>
 __device__ __forceinline__ void load_rows(T (&v)[N], const T* from, uint32_t first, uint32_t rows, Absent absent) {
 #pragma unroll
@@ -177,8 +174,8 @@ __device__ __forceinline__ void load_rows(T (&v)[N], const T* from, uint32_t fir
   }
 }
 
-// put_keys writes keys, which lie in shared memory in the order of their
-// digits, and says where: a thread takes every kThreads-th.
+// put_keys writes keys, which lie in shared memory in the order of their digits, and stores their
+// targets in to. A thread takes every Threads-th key.
 template <bool Whole, uint32_t Threads, uint32_t N, class K, class P>
 __device__ __forceinline__ void put_keys(uint32_t (&to)[N], Shared<K> keys, Shared<uint32_t> base, uint32_t thread, uint32_t rows, const P& p) {
 #pragma unroll
@@ -199,14 +196,14 @@ __device__ __forceinline__ void put_vals(const uint32_t (&to)[N], Shared<V> vals
   }
 }
 
-// How many rows of a tile have a digit, and how many have a smaller one.
+// The number of rows of a tile with a digit, and with smaller digits.
 struct Owned {
   uint32_t rows, smaller;
 };
 
-// own_digit makes a thread the owner of a digit, if there are so many. It
-// publishes how many rows of the tile have it, and turns the counts of warps into
-// the places in the tile at which their rows begin.
+// own_digit makes each of the first kBins threads the owner of a digit. The owner publishes the
+// number of rows of the tile with the digit. It turns the counts of warps into the places in the
+// tile where their rows begin.
 template <uint32_t Warps, class P>
 __device__ __forceinline__ Owned own_digit(Shared<uint32_t> counts, Shared<uint32_t> sums, uint32_t thread, uint32_t tile, const P& p) {
   bool owner = thread < kBins;
@@ -223,8 +220,8 @@ __device__ __forceinline__ Owned own_digit(Shared<uint32_t> counts, Shared<uint3
   return {total, smaller};
 }
 
-// find_base finds where the rows of the thread's digit begin in the output, less
-// their place in the tile. The first tile finds out where digits begin.
+// find_base finds where the rows of the thread's digit begin in the output, minus their place in
+// the tile. The first tile computes where digits begin.
 template <class P>
 __device__ __forceinline__ void find_base(Owned mine, Shared<uint32_t> base, Shared<uint32_t> sums, uint32_t thread, uint32_t tile, const P& p) {
   bool owner = thread < kBins;
@@ -244,8 +241,8 @@ __device__ __forceinline__ void find_base(Owned mine, Shared<uint32_t> base, Sha
   }
 }
 
-// rank_rows finds the place in the tile of each row of a warp, in order. counts
-// are the places at which the warp's rows of each digit begin.
+// rank_rows finds the place in the tile of each row of a warp, in order. counts are the places
+// where the warp's rows of each digit begin.
 template <uint32_t N, class K, class P>
 __device__ __forceinline__ void rank_rows(Places<N>& place, const K (&key)[N], Shared<uint32_t> counts, uint32_t lane, const P& p) {
   uint32_t below = (1u << lane) - 1;
@@ -258,10 +255,10 @@ __device__ __forceinline__ void rank_rows(Places<N>& place, const K (&key)[N], S
   }
 }
 
-// pass moves the rows of one tile to where their digits lie. The rows go
-// through shared memory in the order of their digits, so that neighbors there
-// are mostly neighbors in the output. Counting first, ranking later gives the
-// blocks behind something to look back at while this one works.
+// pass moves the rows of one tile to the places of their digits. The rows go through shared memory
+// in the order of their digits, so that neighbors there are mostly neighbors in the output.
+// Counting before ranking publishes the sums early, so that later blocks can look back while this
+// one ranks.
 template <class K, class V>
 __device__ __forceinline__ void pass(const PassParams<K, V>& p) {
   constexpr bool kPairs = sizeof(V) > 1;
@@ -271,8 +268,8 @@ __device__ __forceinline__ void pass(const PassParams<K, V>& p) {
   constexpr uint32_t kBytes = kTile * kRow > kWarps * kBins * 4 ? kTile * kRow : kWarps * kBins * 4;
   static_assert(kThreads >= kBins && kTile < 1 << 16);
 
-  // Counts of warps, later keys, later values; and at distances from the same
-  // address, which takes one register, what outlives them.
+  // Counts of warps, later keys, later values. What outlives them follows at fixed distances from
+  // the same address, which takes one register.
   alignas(16) __shared__ uint8_t memory[kBytes + (kBins + kBinWarps + 1) * 4];
   uint32_t thread = thread_in_block(), lane = lane_index(), warp = thread / kWarp;
   Shared<uint32_t> counts = {shared(memory).address}, base = counts + kBytes / 4, sums = base + kBins, ticket = sums + kBinWarps;
@@ -285,7 +282,7 @@ __device__ __forceinline__ void pass(const PassParams<K, V>& p) {
   uint32_t rows = p.n - begin < kTile ? p.n - begin : kTile, first = warp * (kWarp * kItems) + lane;
   bool whole = rows == kTile;
 
-  // Absent keys have the largest digit: they are behind all others in the tile.
+  // Absent keys have the largest digit, so they come last in the tile.
   K key[kItems], absent = ~(K(p.flip) << p.shift);
   auto get_absent = [=](uint32_t) { return absent; };
   if (whole)

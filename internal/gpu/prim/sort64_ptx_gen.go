@@ -12,13 +12,13 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input f7ab4f6ce7f5629c3e1ffcd2be20ee7ec9058fb53ac92ad3ede33f3169d3ed2c 14384 internal/gpu/prim/sort.cuh
+//kernelgen:input 7c6bd1fb35d27a98c83734fda21b4eeb139a0183271dbdb080c879b425726555 14432 internal/gpu/prim/sort.cuh
 //kernelgen:input 94a52f19245130c9cc63123334f0b8f8f197b373604754470dddf9ca8c875384 576 internal/gpu/prim/sort64.cu
-//kernelgen:input 44a27791db6824deadd53822e4a0d260cbf873abdff3544d6d2aa00f37b35880 1418 internal/gpu/prim/tuning.cuh
-//kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
-//kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
-//kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
+//kernelgen:input e689e969078aca36e75e4e26686710cad810d1e04011f64f0fbd0f1cfa0c3974 1436 internal/gpu/prim/tuning.cuh
+//kernelgen:input 89f0d839e8ad9545440fc5ad7d221975fae1e34962472f531a0dafb923887f6e 12366 kernels/include/weft/access.cuh
+//kernelgen:input 7462c849f23452128245e005a3ad74c09e8b5c5885cc24fa4e2147610fe1df6c 853 kernels/include/weft/cuda.cuh
+//kernelgen:input 6da9d18fc5a1d7eb707c3e854761fe49172d0ac34abc48aa9fdadad6dae28d7a 4899 kernels/include/weft/shared.cuh
+//kernelgen:input 5b3cb3daee615e632c110a81446c4147b7900c3925b7c78d0e4ab33509dc6985 5436 kernels/include/weft/warp.cuh
 //kernelgen:output 28427f84853b49ecbdddf1d3610803f031f5958299411a4f312069df8ee51a9e 196755 internal/gpu/prim/sort64_sm80.ptx
 //kernelgen:output d33b97db718bcd0e21ece3326edd51d3492ba76f73d7b327f144e307903e7948 1520 internal/gpu/prim/sort64_params_gen.go
 

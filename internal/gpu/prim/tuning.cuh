@@ -1,22 +1,22 @@
-// Numbers of the kernels; lab/NOTES.md says how each was chosen. prim.go and
-// the files beside it know the sizes of blocks and tiles.
+// Tuning constants of the kernels; lab/NOTES.md explains how each was chosen. sort.go, scan.go and
+// reduce.go repeat the sizes of blocks and tiles.
 #pragma once
 
 #include "weft/cuda.cuh"
 
 namespace weft::prim {
 
-// Sorts: threads of a block, rows of each, and how many blocks share a
-// multiprocessor, which bounds their registers to 64. Fewer warps are slower,
-// even with larger tiles; larger tiles of as many warps spill.
+// Sorts: threads of a block, rows of each thread, and blocks per multiprocessor, which bounds the
+// registers of a thread to 64. Fewer warps are slower, even with larger tiles. Larger tiles with as
+// many warps spill.
 template <uint32_t Key, uint32_t Val>
 struct SortTuning {
   static constexpr uint32_t kThreads = 512, kItems = Key == 8 || Val == 8 ? 11 : Val == 4 ? 16 : 17, kBlocks = 2;
 };
 constexpr uint32_t kHistogramThreads = 512;
 
-// Scans: threads of a block; by the width of a sum or a key, how many counts
-// and keys each takes, and how many blocks share a multiprocessor.
+// Scans: threads of a block, counts and keys of each thread by the width of a sum or a key, and
+// blocks per multiprocessor.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
 constexpr uint32_t kScanBlocks = 3;  // the compiler needs more registers
 #else
@@ -28,8 +28,8 @@ struct ScanTuning {
   static constexpr uint32_t kCounts = Bits == 32 ? 32 : 20, kKeys = Bits == 32 ? 28 : 16;
 };
 
-// Reductions: threads of a block, values and ends of segments of each, and
-// tiles that a warp adds up by itself.
+// Reductions: threads of a block, values and segment ends of each thread, and the number of tiles
+// that a warp adds up by itself.
 constexpr uint32_t kReduceThreads = 256, kReduceItems = 8, kReduceTile = kReduceThreads * kReduceItems;
 constexpr uint32_t kLongCarry = 256;
 

@@ -1,4 +1,5 @@
-// Kernels that draw neighbors of vertices, the same as package graph/algo draws in Go. sampling.go explains them.
+// Kernels that draw neighbors of vertices, with the same draws as package graph/algo in Go.
+// sampling.go explains them.
 #include "weft/access.cuh"
 #include "weft/hash.cuh"
 #include "weft/warp.cuh"
@@ -9,9 +10,9 @@ constexpr uint32_t kThreads = 256;
 
 struct CheckParams {
   const uint32_t* vertices;
-  uint64_t* bad;  // the first place of a vertex that there is not; larger than all before
+  uint64_t* bad;  // first place of a vertex that does not exist; initially the maximum
   uint64_t n;
-  uint32_t limit;  // of vertices
+  uint32_t limit;  // number of vertices
   uint32_t unused;
 };
 
@@ -19,20 +20,20 @@ struct DrawParams {
   const uint64_t* offsets;
   const uint32_t* neighbors;
   const uint32_t* vertices;
-  uint32_t* out;    // a row of fanout for each of them
+  uint32_t* out;    // a row of fanout per vertex
   uint64_t* drawn;  // added to
   uint64_t seed;
   uint64_t n;
   uint32_t fanout;
-  uint32_t replace;  // a neighbor may come several times
+  uint32_t replace;  // a neighbor may be drawn several times
 };
 
 constexpr uint32_t kNone = ~0u;
 constexpr uint64_t kStep = 0x9e3779b97f4a7c15ul;
-// Up to so many draws are looked for among those before; two for each lane.
+// The maximum number of draws that are compared with all draws before; two per lane.
 constexpr uint32_t kSearched = 2 * kWarp;
 
-// mix is the finalizer of SplitMix64, as package workload has it.
+// mix is the finalizer of SplitMix64, as in package workload.
 __device__ __forceinline__ uint64_t mix(uint64_t x) {
   x ^= x >> 30;
   x *= 0xbf58476d1ce4e5b9ul;
@@ -41,17 +42,18 @@ __device__ __forceinline__ uint64_t mix(uint64_t x) {
   return x ^ x >> 31;
 }
 
-// Row is the neighbors of a vertex that are drawn from, with a seed of its own, mixed.
+// Row is the neighbors of a vertex to draw from, with the mixed seed of the row.
 struct Row {
   const uint32_t* from;
   uint32_t n;
   uint64_t seed;
 
-  // below is draw i, uniform in [0,n).
+  // below returns draw i, uniform in [0,n).
   __device__ __forceinline__ uint64_t below(uint64_t i, uint32_t n) const { return reduce(mix(seed + (i + 1) * kStep), uint64_t(n)); }
 };
 
-// draw_some draws fanout positions, no two of them the same, one after the other: of lane i number i, and i and a warp on.
+// draw_some draws fanout distinct positions, one after the other. Lane i holds draw i and draw i +
+// 32.
 __device__ __forceinline__ void draw_some(const Row& row, uint32_t* out, uint32_t fanout) {
   const uint32_t lane = lane_index(), first = row.n - fanout;
   uint32_t drawn[2] = {kNone, kNone}, at[2];  // at: none yet
@@ -76,14 +78,16 @@ __device__ __forceinline__ void draw_some(const Row& row, uint32_t* out, uint32_
   }
 }
 
-// draw_pass goes over all neighbors, a warp's width at a time, and takes each with the probability that makes all sets equal.
+// draw_pass visits all neighbors, 32 at a time, and takes each with the probability that makes all
+// sets equally likely.
 __device__ __forceinline__ void draw_pass(const Row& row, uint32_t* out, uint32_t fanout) {
   const uint32_t lane = lane_index();
   uint32_t taken = 0;
   for (uint32_t base = 0; taken < fanout; base += kWarp) {
     const uint32_t i = base + lane;
     const uint64_t draw = i < row.n ? row.below(i, row.n - i) : ~uint64_t(0);
-    // Fewer are wanted with each that is taken, so lanes decide one after the other; those that would not be taken now are skipped.
+    // Each neighbor taken lowers the number still to draw, so lanes decide one after the other.
+    // Lanes that would not take theirs now are skipped.
     for (uint32_t open = kAll; taken < fanout;) {
       const uint32_t may = ballot(kAll, (open >> lane & 1) && draw < fanout - taken);
       if (may == 0) break;
@@ -95,7 +99,7 @@ __device__ __forceinline__ void draw_pass(const Row& row, uint32_t* out, uint32_
   }
 }
 
-// draw_row draws for a vertex, by a warp, and returns how many.
+// draw_row draws for a vertex, by a warp, and returns the number drawn.
 __device__ __forceinline__ uint32_t draw_row(const DrawParams& p, const Row& row, uint32_t* out) {
   const uint32_t lane = lane_index();
   uint32_t drawn = p.fanout;

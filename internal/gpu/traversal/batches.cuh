@@ -5,7 +5,7 @@
 
 namespace weft::traversal {
 
-// Batch is edges, of which those count that were done.
+// Batch is edges; only those with a nonzero done count.
 struct Batch {
   const uint32_t* from;
   const uint32_t* to;
@@ -13,7 +13,7 @@ struct Batch {
   uint64_t n;
 };
 
-// for_each_edge calls f(u, v) for those that count, by a thread each.
+// for_each_edge calls f(u, v) for the edges that count, one thread per edge.
 template <class F>
 __device__ __forceinline__ void for_each_edge(const Batch& b, F f) {
   for (uint64_t i = thread_index(); i < b.n; i += threads_in_grid()) {
@@ -23,7 +23,8 @@ __device__ __forceinline__ void for_each_edge(const Batch& b, F f) {
 
 struct CheckParams {
   Batch batch;
-  uint64_t* told;  // the first place of an edge with a vertex beyond the limit, and ~ the number of vertices; both larger than that before
+  // first place of an edge beyond the limit, and ~ the number of vertices; initially the maximum
+  uint64_t* told;
   uint64_t limit;
 };
 
@@ -44,10 +45,10 @@ __device__ __forceinline__ void edges_check(const CheckParams& p) {
 
 struct ForestParams {
   Batch batch;
-  const uint64_t* told;  // of edges_check: nothing is united if a vertex is beyond those that there are
-  uint64_t* united;      // trees that became one with another
+  const uint64_t* told;  // of edges_check: nothing is united if a vertex does not exist
+  uint64_t* united;      // trees merged into another
   uint32_t* parents;     // no larger than the vertex; a root is its own
-  uint32_t from;         // of vertices that are new
+  uint32_t from;         // first new vertex
   uint32_t vertices;
 };
 
@@ -55,7 +56,8 @@ __device__ __forceinline__ void forest_grow(const ForestParams& p) {
   for (uint64_t v = p.from + thread_index(); v < p.vertices; v += threads_in_grid()) p.parents[v] = uint32_t(v);
 }
 
-// root finds the root of a vertex, and halves the path to it: parents only become smaller, and stay in the tree.
+// root finds the root of a vertex, and halves the path to it. Parents only decrease, and stay in
+// the tree.
 __device__ __forceinline__ uint32_t root(uint32_t* parents, uint32_t v) {
   for (;;) {
     const uint32_t up = load_relaxed(parents + v), further = load_relaxed(parents + up);
@@ -65,7 +67,7 @@ __device__ __forceinline__ uint32_t root(uint32_t* parents, uint32_t v) {
   }
 }
 
-// unite makes the trees of two vertices one, and reports whether they were two.
+// unite merges the trees of two vertices, and reports whether they were different.
 __device__ __forceinline__ bool unite(uint32_t* parents, uint32_t u, uint32_t v) {
   for (;;) {
     u = root(parents, u);

@@ -1,4 +1,5 @@
-// Kernels of what follows a graph from batch to batch. The Go files beside it say what they launch.
+// Kernels that follow a graph from batch to batch. The Go files of the package describe their
+// launches.
 #include "following.cuh"
 
 using namespace weft;

@@ -10,24 +10,24 @@ namespace weft::traversal {
 // Marks of vertices.
 constexpr uint32_t kChanged = 1;  // it is in changed
 constexpr uint32_t kActive = 2;   // it is in active
-constexpr uint32_t kTouched = 4;  // an edge of the batch came to it or went
+constexpr uint32_t kTouched = 4;  // an edge of the batch was inserted or deleted at it
 
-// Kept is what there is of each vertex, and of all.
+// Kept is the state of each vertex, and of all.
 struct Kept {
   uint64_t* ranks;
-  uint64_t* handed;  // on to each of its neighbors
+  uint64_t* handed;  // what it has handed on to each of its neighbors
   uint64_t* sums;    // of what has been handed on to it
-  uint64_t* next;    // what it would hand on then; or what it hands on now, more than before
+  uint64_t* next;    // what it would hand on next, or the change that it hands on now
   uint32_t* degrees;
   uint32_t* marks;
-  uint32_t* changed;  // vertices whose sum has become another
-  uint32_t* active;   // vertices that have to hand on
-  Frontier front;     // of those, the ones that hand on now; or the vertices that a batch touches
+  uint32_t* changed;  // vertices with a changed sum
+  uint32_t* active;   // vertices that must hand on
+  Frontier front;     // active vertices that hand on now, or the vertices that a batch touches
   Tally* tally;
   uint64_t damping;  // of 2^64
-  uint64_t base;     // the rank that begins at any vertex
-  uint64_t limit;    // of what a vertex has not handed on
-  uint64_t spread;   // of ranks of vertices without neighbors, what has been handed on
+  uint64_t base;     // rank that starts at every vertex
+  uint64_t limit;    // of what a vertex may keep without handing it on
+  uint64_t spread;   // part of the ranks of vertices without neighbors that has been handed on
   uint32_t vertices;
   uint32_t directed;
 };
@@ -37,11 +37,11 @@ struct FollowParams {
   graph::Graph graph;
   Rows rows;        // of the same graph
   Batch batch;
-  uint32_t deleted; // edges of the batch are gone
-  uint32_t all;     // vertices get new ranks, and not those of changed only
+  uint32_t deleted; // the edges of the batch were deleted
+  uint32_t all;     // all vertices get new ranks, not only those in changed
 };
 
-// list appends the vertices of the lanes that have one, which the whole warp calls.
+// list appends the vertices of the lanes that have one. The whole warp calls it.
 __device__ __forceinline__ void list(uint32_t* to, uint64_t* size, bool has, uint32_t v) {
   const uint32_t lanes = ballot(kAll, has);
   if (lanes == 0) return;
@@ -51,20 +51,20 @@ __device__ __forceinline__ void list(uint32_t* to, uint64_t* size, bool has, uin
   if (has) to[base + popcount(lanes & ((1u << lane_index()) - 1))] = v;
 }
 
-// mark marks a vertex, and reports whether it was not.
+// mark marks a vertex, and reports whether it was unmarked.
 __device__ __forceinline__ bool mark(const Kept& k, uint32_t v, uint32_t as) {
   return !(load_relaxed(k.marks + v) & as) && !(or_relaxed(k.marks + v, as) & as);
 }
 
 __device__ __forceinline__ uint64_t apart(uint64_t a, uint64_t b) { return a > b ? a - b : b - a; }
 
-// waits is how much of its rank a vertex has not handed on, or too much.
+// waits returns how much of its rank a vertex has not handed on, or has handed on in excess.
 __device__ __forceinline__ uint64_t waits(const Kept& k, uint32_t v, uint64_t share) {
   const uint64_t d = k.degrees[v];
   return d ? apart(share, k.handed[v]) * d : 0;
 }
 
-// share is what a vertex with neighbors hands on to each.
+// share returns what a vertex with neighbors hands on to each.
 __device__ __forceinline__ uint64_t share(const Kept& k, uint32_t v) {
   const uint64_t d = k.degrees[v];
   return d ? k.ranks[v] / d : 0;
@@ -74,7 +74,7 @@ __device__ __forceinline__ void wrong(const Kept& k, uint32_t v) { min_relaxed(&
 
 // ---- the beginning, and all vertices ---------------------------------------
 
-// follow_begin gives all vertices one rank.
+// follow_begin gives all vertices the same rank.
 __device__ __forceinline__ void follow_begin(const FollowParams& p) {
   for (uint64_t v = thread_index(); v < p.kept.vertices; v += threads_in_grid()) {
     p.kept.degrees[v] = uint32_t(degree(p.rows, uint32_t(v)));
@@ -82,7 +82,8 @@ __device__ __forceinline__ void follow_begin(const FollowParams& p) {
   }
 }
 
-// follow_agrees makes sure that rows have the degrees that edges led to, and lead to no other vertices. Rows without vertices at their end have fewer.
+// follow_agrees checks that rows have the degrees that follow from the edges, and lead only to
+// existing vertices. A graph without trailing vertices has fewer rows.
 __device__ __forceinline__ void follow_agrees(const FollowParams& p) {
   const Kept& k = p.kept;
   for (uint64_t v = thread_index(); v < k.vertices; v += threads_in_grid()) {
@@ -95,7 +96,7 @@ __device__ __forceinline__ void follow_agrees(const FollowParams& p) {
   }
 }
 
-// follow_share makes what vertices hand on of their ranks.
+// follow_share computes what vertices hand on of their ranks.
 __device__ __forceinline__ void follow_share(const FollowParams& p) {
   const Kept& k = p.kept;
   uint64_t idle = 0;
@@ -106,12 +107,12 @@ __device__ __forceinline__ void follow_share(const FollowParams& p) {
   add_up(&k.tally->idle, idle);
 }
 
-// rank_of is the rank of a vertex by its sum.
+// rank_of returns the rank of a vertex from its sum.
 __device__ __forceinline__ uint64_t rank_of(const Kept& k, uint32_t v, uint64_t everywhere) {
   return k.base + uint64_t((unsigned __int128)(k.sums[v] + everywhere) * k.damping >> 64);
 }
 
-// follow_sweep makes ranks of sums, and what vertices would hand on then.
+// follow_sweep computes ranks from sums, and what vertices would hand on next.
 __device__ __forceinline__ void follow_sweep(const FollowParams& p) {
   const Kept& k = p.kept;
   const uint64_t everywhere = k.spread / k.vertices;
@@ -128,7 +129,7 @@ __device__ __forceinline__ void follow_sweep(const FollowParams& p) {
   add_up(&k.tally->waiting, waiting);
 }
 
-// follow_list lists who has to hand on.
+// follow_list lists the vertices that must hand on.
 __device__ __forceinline__ void follow_list(const FollowParams& p) {
   const Kept& k = p.kept;
   uint64_t load = 0;
@@ -147,7 +148,8 @@ __device__ __forceinline__ void follow_list(const FollowParams& p) {
 
 // ---- a batch ---------------------------------------------------------------
 
-// follow_touch lists the ends of edges, and takes what they are out of the sums of all.
+// follow_touch lists the ends of edges, and subtracts their contribution from the sums over all
+// vertices.
 __device__ __forceinline__ void follow_touch(const FollowParams& p) {
   const Kept& k = p.kept;
   uint64_t idle = 0, waiting = 0, arcs = 0;
@@ -170,7 +172,7 @@ __device__ __forceinline__ void follow_touch(const FollowParams& p) {
   add_up(&k.tally->arcs, arcs);
 }
 
-// follow_edges notes arcs that came, or went.
+// follow_edges records the arcs inserted or deleted.
 __device__ __forceinline__ void follow_edges(const FollowParams& p) {
   const Kept& k = p.kept;
   const auto arc = [&](uint32_t u, uint32_t v) {
@@ -183,7 +185,7 @@ __device__ __forceinline__ void follow_edges(const FollowParams& p) {
   });
 }
 
-// follow_settle makes sure that the graph has the degrees that there are now, and has the vertices hand on.
+// follow_settle checks that the graph has the present degrees, and activates the touched vertices.
 __device__ __forceinline__ void follow_settle(const FollowParams& p) {
   const Kept& k = p.kept;
   const uint64_t n = k.tally->touched;
@@ -217,7 +219,7 @@ __device__ __forceinline__ void follow_settle(const FollowParams& p) {
 
 // ---- some vertices ---------------------------------------------------------
 
-// follow_hand finds out what active vertices hand on, more than before.
+// follow_hand computes the change in what active vertices hand on.
 __device__ __forceinline__ void follow_hand(const FollowParams& p) {
   const Kept& k = p.kept;
   const uint64_t n = k.tally->active;
@@ -244,7 +246,7 @@ __device__ __forceinline__ void follow_hand(const FollowParams& p) {
   add_up(&k.tally->waiting, waiting);
 }
 
-// follow_spread gives it to their neighbors.
+// follow_spread adds that change to the sums of their neighbors.
 __device__ __forceinline__ void follow_spread(const FollowParams& p) {
   const Kept& k = p.kept;
   if (thread_index() == 0) k.tally->active = 0;
@@ -266,7 +268,7 @@ __device__ __forceinline__ void follow_spread(const FollowParams& p) {
   });
 }
 
-// follow_refresh makes ranks of sums, and lists who has to hand on.
+// follow_refresh computes ranks from sums, and lists the vertices that must hand on.
 __device__ __forceinline__ void follow_refresh(const FollowParams& p) {
   const Kept& k = p.kept;
   const uint64_t n = p.all ? k.vertices : k.tally->changed, everywhere = k.spread / k.vertices;

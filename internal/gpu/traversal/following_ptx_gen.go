@@ -12,19 +12,19 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 186b3d03a268b73ca9fb3d8cace6d9ad9e790ea7034e049e13cf2f67beab7fb1 3046 internal/gpu/traversal/batches.cuh
-//kernelgen:input 3508cc9211b7595a5a0b14f91ee9e5665bda68188bdc73bcfe7618e387eefeb3 908 internal/gpu/traversal/following.cu
-//kernelgen:input 1458b7d27c1992739f5d5f0a36b3d4c06ca240e9d625816f6534af45cc3973f4 11435 internal/gpu/traversal/following.cuh
-//kernelgen:input f8686fd826c89bc9bca94149c69e394989d302b7aa6bb86641310b5015f11914 7094 internal/gpu/traversal/rows.cuh
-//kernelgen:input 1d8006099e75a83034af9be0197f5434cca3e3033ca23e36d2cd45a8da5654f0 719 internal/gpu/traversal/tally.cuh
-//kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
-//kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input 726220a6de1ff6d655c8063d083ae4b1615c202f6129bca9e2749464489a896a 9103 kernels/include/weft/graph_table.cuh
-//kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
-//kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
-//kernelgen:input 43acf6e183bfa7a51f733a0983d93545a0ba75da2d2daa144b2ed32a6caaa952 1048 kernels/include/weft/sums.cuh
-//kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
-//kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
+//kernelgen:input b186a20bab085d46a195cbaec1bc88a02979d967345cdb4c6b5f4858ffc9a566 2997 internal/gpu/traversal/batches.cuh
+//kernelgen:input 349a1c3160ed81dcf96ea4680a91226c52313ef0e8438434b66cd59bfa5d6d6b 915 internal/gpu/traversal/following.cu
+//kernelgen:input e8535d608ae4ff8ff1103ceee63f7b8a1a208d44afe084f24d042ac78efa1572 11591 internal/gpu/traversal/following.cuh
+//kernelgen:input a11ab346a7b7bc4e763f673b40baf78f08eebcab5b2a22ecd023f027cf480943 7149 internal/gpu/traversal/rows.cuh
+//kernelgen:input 6f801abf06cc251203a3ec647121544b1a54187d6bd32f38b060720e894293f0 701 internal/gpu/traversal/tally.cuh
+//kernelgen:input 89f0d839e8ad9545440fc5ad7d221975fae1e34962472f531a0dafb923887f6e 12366 kernels/include/weft/access.cuh
+//kernelgen:input 7462c849f23452128245e005a3ad74c09e8b5c5885cc24fa4e2147610fe1df6c 853 kernels/include/weft/cuda.cuh
+//kernelgen:input 811c2d07cfdf57cca16cc68775af133815f2957a0925d276dc10f711c2a26a91 9156 kernels/include/weft/graph_table.cuh
+//kernelgen:input 6da9d18fc5a1d7eb707c3e854761fe49172d0ac34abc48aa9fdadad6dae28d7a 4899 kernels/include/weft/shared.cuh
+//kernelgen:input 97aa70899195e842d5304d00a0f77e7be27b6715f45f56e506f3b927646ab810 5513 kernels/include/weft/slot.cuh
+//kernelgen:input 3cd96718dd0ad6799d3196e2cb2d8249b4e9211092835ebf30ce719fba68bb05 1073 kernels/include/weft/sums.cuh
+//kernelgen:input 5b3cb3daee615e632c110a81446c4147b7900c3925b7c78d0e4ab33509dc6985 5436 kernels/include/weft/warp.cuh
+//kernelgen:input 58a5220610f3425933378660e25e81175c530c6145d25408368874486a262a56 815 kernels/include/weft/widths.cuh
 //kernelgen:output 7abd41c5fde26dfea233d1c565a0326835b81e8a99f74826f0e0264ac75338b7 89988 internal/gpu/traversal/following_sm80.ptx
 //kernelgen:output 26492db406948144e5284be9a65d1df1aa599f10fbc7a7db62b62ac61170c5af 4985 internal/gpu/traversal/following_params_gen.go
 

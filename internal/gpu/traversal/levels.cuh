@@ -1,17 +1,19 @@
-// Vertices in the order of a number that each has: those with the least go first, all at a time, and change the numbers of their neighbors.
-// When none is left of those, the least of the others is looked for, and they are gathered: shortest paths and cores.
+// Vertices in the order of a number of each. Those with the least number go first, all at a time,
+// and change the numbers of their neighbors. When none of those is left, the kernels find the least
+// number of the others and gather its vertices. Used by shortest paths and cores.
 #pragma once
 
 #include "rows.cuh"
 
 namespace weft::traversal {
 
-// What launches leave to the next ones. A launch that has nothing to do, since vertices are left, or since there are none, does nothing.
+// State that launches leave to the next ones. A launch without work does nothing, for example when
+// vertices are left in a list, or none exist.
 struct Level {
-  uint64_t sizes[3];  // of lists: of this round, of the next one, of the one before, which is emptied; by turns
-  uint64_t least;     // number of those that are not gathered; ~0: not looked for, or none
-  uint64_t above;     // cores: numbers below are done
-  double threshold;   // paths: distances below are done, or in a list
+  uint64_t sizes[3];  // of lists, in rotation: this round, the next, and the one before (emptied)
+  uint64_t least;     // least number of vertices not gathered; ~0: not computed, or none
+  uint64_t above;     // cores: smaller numbers are done
+  double threshold;   // paths: smaller distances are done, or in a list
 };
 
 constexpr uint64_t kNotLooked = ~uint64_t(0);
@@ -23,16 +25,16 @@ enum Weight : uint32_t { kUint32, kUint64, kInt32, kInt64, kFloat32, kFloat64 };
 struct PathParams {
   Rows rows;
   const void* weights;
-  uint64_t* at;       // distances, as words that are in order
-  uint32_t* queued;   // the last round of whose list each vertex was part
+  uint64_t* at;       // distances, as words that sort by value
+  uint32_t* queued;   // last round in which each vertex was in the list
   Level* level;
   Frontier now;
   Frontier next;
   uint64_t* empty;  // size of the list of the round before
   uint64_t* result;
-  uint64_t far;     // the distance of vertices that no path leads to
-  double step;      // by which the threshold rises
-  double scale;     // of weights that are added up
+  uint64_t far;     // distance of vertices without a path
+  double step;      // increment of the threshold
+  double scale;     // of weights when they are added up
   uint32_t weight;  // their type
   uint32_t floats;  // distances are floats
   uint32_t round;
@@ -50,7 +52,7 @@ __device__ __forceinline__ uint64_t word(double d) {
   return w;
 }
 
-// weight_of is the weight of an arc as a float.
+// weight_of returns the weight of an arc as a float.
 __device__ __forceinline__ double weight_of(const PathParams& p, uint64_t arc) {
   switch (p.weight) {
     case kUint32: return double(static_cast<const uint32_t*>(p.weights)[arc]);
@@ -62,7 +64,7 @@ __device__ __forceinline__ double weight_of(const PathParams& p, uint64_t arc) {
   }
 }
 
-// longer is a distance with the weight of an arc more. Weights that are integers are not negative.
+// longer returns a distance plus the weight of an arc. Integer weights are not negative.
 __device__ __forceinline__ uint64_t longer(const PathParams& p, uint64_t d, uint64_t arc) {
   if (p.floats) return word(real(d) + weight_of(p, arc));
   return d + (p.weight == kUint32 || p.weight == kInt32 ? static_cast<const uint32_t*>(p.weights)[arc] : static_cast<const uint64_t*>(p.weights)[arc]);
@@ -70,7 +72,7 @@ __device__ __forceinline__ uint64_t longer(const PathParams& p, uint64_t d, uint
 
 __device__ __forceinline__ double value(const PathParams& p, uint64_t d) { return p.floats ? real(d) : double(d); }
 
-// path_check finds the first weight that is negative or no number, and the largest one.
+// path_check finds the first weight that is negative or NaN, and the largest one.
 __device__ __forceinline__ void path_check(const PathParams& p) {
   uint64_t bad = kNotLooked, largest = 0;
   for (uint64_t i = thread_index(); i < p.rows.arcs; i += threads_in_grid()) {
@@ -85,7 +87,7 @@ __device__ __forceinline__ void path_check(const PathParams& p) {
   least_of(p.result + 1, ~largest);
 }
 
-// path_mean adds up weights, in parts of the largest: the sum is the same in any order.
+// path_mean adds up weights as integer parts of the largest, so the sum is the same in any order.
 __device__ __forceinline__ void path_mean(const PathParams& p) {
   uint64_t sum = 0;
   for (uint64_t i = thread_index(); i < p.rows.arcs; i += threads_in_grid()) {
@@ -106,7 +108,7 @@ __device__ __forceinline__ void path_start(const PathParams& p) {
   *p.level = {{one(degree(p.rows, p.source)), 0, 0}, kNotLooked, 0, p.step};
 }
 
-// path_relax goes on from the vertices of a list, whose distances are below the threshold.
+// path_relax continues from the vertices of a list, which have distances below the threshold.
 __device__ __forceinline__ void path_relax(const PathParams& p) {
   if (thread_index() == 0) *p.empty = 0, p.level->least = kNotLooked;
   const double threshold = p.level->threshold;
@@ -125,7 +127,7 @@ __device__ __forceinline__ void path_relax(const PathParams& p) {
   });
 }
 
-// path_least finds the smallest distance that is not below the threshold, when none below is left to go on from.
+// path_least finds the smallest distance at or above the threshold, once no vertex below is left.
 __device__ __forceinline__ void path_least(const PathParams& p) {
   if (*p.now.size != 0) return;
   const double threshold = p.level->threshold;
@@ -137,7 +139,7 @@ __device__ __forceinline__ void path_least(const PathParams& p) {
   least_of(&p.level->least, least);
 }
 
-// path_gather raises the threshold, and lists the vertices that are below it then.
+// path_gather raises the threshold, and lists the vertices now below it.
 __device__ __forceinline__ void path_gather(const PathParams& p) {
   const uint64_t least = p.level->least;
   if (least == kNotLooked) return;
@@ -163,7 +165,7 @@ __device__ __forceinline__ void path_count(const PathParams& p) {
 
 struct CoreParams {
   Rows rows;
-  uint32_t* degrees;  // in what is left; of vertices that are not, their core number
+  uint32_t* degrees;  // of remaining vertices; of removed ones, their core number
   Level* level;
   Frontier now;
   Frontier next;
@@ -181,14 +183,15 @@ __device__ __forceinline__ void core_start(const CoreParams& p) {
   }
 }
 
-// core_loops takes self loops away.
+// core_loops subtracts self loops from degrees.
 __device__ __forceinline__ void core_loops(const CoreParams& p) {
   for_each_arc(p.rows, p.now, 0, [&](bool there, uint32_t v, uint64_t arc) {
     if (there && p.rows.targets[arc] == v) add_relaxed(p.degrees + v, ~0u);
   });
 }
 
-// core_peel takes the vertices of a list away, whose core number is k, and lists those whose degree falls to k by that.
+// core_peel removes the vertices of a list, which have core number k. It lists those with degrees
+// that fall to k by that.
 __device__ __forceinline__ void core_peel(const CoreParams& p) {
   if (thread_index() == 0) *p.empty = 0, p.level->least = kNotLooked;
   const uint32_t k = uint32_t(p.level->above) - 1;
@@ -199,7 +202,8 @@ __device__ __forceinline__ void core_peel(const CoreParams& p) {
       u = p.rows.targets[arc];
       if (u != v && load_relaxed(p.degrees + u) > k) {
         const uint32_t before = add_relaxed(p.degrees + u, ~0u);
-        if (before <= k) add_relaxed(p.degrees + u, 1u);  // others were first: it stays k
+        // another thread was first: the degree stays k
+        if (before <= k) add_relaxed(p.degrees + u, 1u);
         fallen = before == k + 1;
       }
     }
@@ -207,7 +211,7 @@ __device__ __forceinline__ void core_peel(const CoreParams& p) {
   });
 }
 
-// core_least finds the smallest degree of what is left, when a list is empty.
+// core_least finds the smallest remaining degree, once the list is empty.
 __device__ __forceinline__ void core_least(const CoreParams& p) {
   if (*p.now.size != 0) return;
   const uint64_t above = p.level->above;
@@ -219,7 +223,7 @@ __device__ __forceinline__ void core_least(const CoreParams& p) {
   least_of(&p.level->least, least);
 }
 
-// core_gather lists the vertices that have it.
+// core_gather lists the vertices with that degree.
 __device__ __forceinline__ void core_gather(const CoreParams& p) {
   const uint64_t least = p.level->least;
   if (least == kNotLooked) return;

@@ -1,34 +1,35 @@
-// PageRank in fixed point: what vertices hand on is added up along arcs, and ranks are made of the sums.
+// PageRank in fixed point: kernels add up what vertices hand on along arcs, and compute ranks from
+// the sums.
 #pragma once
 
 #include "rows.cuh"
 
 namespace weft::traversal {
 
-// What an iteration leaves to the next one.
+// The result that an iteration leaves to the next one.
 struct Iteration {
-  uint64_t idle;    // ranks of vertices without edges, which begin anywhere
+  uint64_t idle;    // ranks of vertices without edges, which start anywhere
   uint64_t change;  // of all ranks together
 };
 
 struct RankParams {
   Rows out;
   Rows into;               // the same, if the graph is undirected
-  const uint32_t* firsts;  // of each tile of arcs of into, the row in which it begins, and behind them the last row
+  const uint32_t* firsts;  // first row of each tile of arcs of into, and last the last row
   uint64_t* ranks;
-  uint64_t* shares;  // that each vertex hands to each of its neighbors
-  uint64_t* sums;    // of the shares that come to each: 0 between iterations
+  uint64_t* shares;  // what each vertex hands on to each of its neighbors
+  uint64_t* sums;    // of the shares that each vertex receives: 0 between iterations
   const Iteration* before;
   Iteration* now;
   uint64_t damping;  // of 2^64
-  uint64_t base;     // the rank that begins at any vertex
-  uint64_t limit;    // a change that is no larger is the last
-  uint64_t warm;     // ranks are there to begin with
+  uint64_t base;     // rank that starts at every vertex
+  uint64_t limit;    // a change of at most limit is the last
+  uint64_t warm;     // ranks holds initial ranks
 };
 
 __device__ __forceinline__ bool ended(const RankParams& p) { return p.before->change <= p.limit; }
 
-// share makes what a vertex hands on of its rank, and returns what begins anywhere.
+// share computes what a vertex hands on of its rank, and returns what starts anywhere.
 __device__ __forceinline__ uint64_t share(const RankParams& p, uint32_t v, uint64_t rank) {
   const uint64_t d = degree(p.out, v);
   p.shares[v] = d ? rank / d : 0;
@@ -58,10 +59,10 @@ __device__ __forceinline__ void rank_cut(const CutParams& p) {
   }
 }
 
-// Arcs of one lane, which lie side by side.
+// The number of consecutive arcs of one lane.
 constexpr uint32_t kOwn = kTile / kWarp;
 
-// own reads them. Rows are read once and shares again and again, so the L2 cache is to keep those.
+// own reads them. Rows are read once and shares many times, so the L2 cache should keep the shares.
 __device__ __forceinline__ void own(const Rows& g, uint64_t at, uint32_t n, CachePolicy once, uint32_t (&ids)[kOwn]) {
   if (n == kOwn) {
 #pragma unroll
@@ -77,7 +78,8 @@ __device__ __forceinline__ void own(const Rows& g, uint64_t at, uint32_t n, Cach
   }
 }
 
-// meet adds the sums of rows that go on in the next lane: one atomic for as many lanes as have a row.
+// meet adds the sums of rows that continue in the next lane, with one atomic for all lanes of a
+// row.
 __device__ __forceinline__ void meet(uint64_t* sums, uint32_t row, uint64_t sum) {
   const uint32_t lane = lane_index();
 #pragma unroll
@@ -90,8 +92,9 @@ __device__ __forceinline__ void meet(uint64_t* sums, uint32_t row, uint64_t sum)
   if (row != kNone && (lane == kWarp - 1 || next != row)) add_relaxed(sums + row, sum);
 }
 
-// rank_gather adds up shares along arcs. A warp takes a tile of arcs, wherever rows begin and end, and a lane so many side by side; a row that
-// a lane has to itself is stored, and of others parts are added, which in integers gives the same in any order.
+// rank_gather adds up shares along arcs. A warp takes a tile of arcs, independent of row
+// boundaries, and a lane kOwn consecutive ones. A row within one lane is stored. Parts of other
+// rows are added, which in integers gives the same sum in any order.
 __device__ __forceinline__ void rank_gather(const RankParams& p) {
   if (ended(p)) return;
   const Rows& g = p.into;
@@ -135,9 +138,9 @@ __device__ __forceinline__ void rank_gather(const RankParams& p) {
   }
 }
 
-// rank_apply makes ranks of sums, and the shares of the next iteration.
+// rank_apply computes ranks from sums, and the shares of the next iteration.
 __device__ __forceinline__ void rank_apply(const RankParams& p) {
-  if (ended(p)) return;  // and its change, 0, ends those behind it
+  if (ended(p)) return;  // and its change, 0, ends later iterations
   const uint64_t everywhere = p.before->idle / p.out.vertices;
   uint64_t idle = 0, change = 0;
   for (uint64_t v = thread_index(); v < p.out.vertices; v += threads_in_grid()) {

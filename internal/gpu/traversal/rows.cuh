@@ -1,4 +1,4 @@
-// Rows of a graph, and lists of vertices whose arcs threads share.
+// Rows of a graph, and lists of vertices with arcs that threads share.
 #pragma once
 
 #include "weft/access.cuh"
@@ -8,7 +8,7 @@ namespace weft::traversal {
 
 constexpr uint32_t kNone = ~0u;
 
-// Rows are those of a graph: the neighbors of vertex v are targets[offsets[v]] to targets[offsets[v+1]-1].
+// Rows is a graph: the neighbors of vertex v are targets[offsets[v]] to targets[offsets[v+1]-1].
 struct Rows {
   const uint64_t* offsets;
   const uint32_t* targets;
@@ -19,7 +19,7 @@ struct Rows {
 
 __device__ __forceinline__ uint64_t degree(const Rows& g, uint32_t v) { return g.offsets[v + 1] - g.offsets[v]; }
 
-// last is the last number of [lo,hi) whose place holds at most x; starts ascend, and that of lo does.
+// last returns the last i in [lo,hi) with starts[i] <= x. starts ascend, and starts[lo] <= x.
 template <class N>
 __device__ __forceinline__ N last(const uint64_t* starts, N lo, N hi, uint64_t x) {
   while (hi - lo > 1) {
@@ -33,11 +33,11 @@ __device__ __forceinline__ N last(const uint64_t* starts, N lo, N hi, uint64_t x
   return lo;
 }
 
-// Warps are numbered across blocks, so that little work is that of many multiprocessors.
+// Warps are numbered across blocks, so that little work uses many multiprocessors.
 __device__ __forceinline__ uint64_t warp_index() { return uint64_t(thread_in_block() / kWarp) * blocks_in_grid() + block_index(); }
 __device__ __forceinline__ uint64_t warps_in_grid() { return threads_in_grid() / kWarp; }
 
-// add_up_block is add_up of all threads of a block, which all call it: there is one atomic then.
+// add_up_block is add_up over all threads of a block, with a single atomic. All threads call it.
 __device__ __forceinline__ void add_up_block(uint64_t* to, uint64_t n) {
   __shared__ uint64_t sum;
   const Shared<uint64_t> all = shared(&sum);
@@ -59,8 +59,9 @@ __device__ __forceinline__ void least_of(uint64_t* to, uint64_t n) {
   if (lane_index() == 0 && n < load_relaxed(to)) min_relaxed(to, n);
 }
 
-// A Frontier is a list of vertices, and where the arcs of each begin among those of all. Its size is a word, in which the number of arcs
-// stands below that of vertices: one atomic gives a place in both.
+// A Frontier is a list of vertices, and the place of each vertex's arcs among the arcs of all. Its
+// size is a word with the number of arcs below that of vertices, so one atomic gives a place in
+// both.
 struct Frontier {
   uint32_t* list;
   uint64_t* starts;
@@ -73,7 +74,7 @@ __device__ __forceinline__ uint64_t one(uint64_t arcs) { return uint64_t(1) << k
 __device__ __forceinline__ uint32_t vertices_of(uint64_t size) { return uint32_t(size >> kArcBits); }
 __device__ __forceinline__ uint64_t arcs_of(uint64_t size) { return size & ((uint64_t(1) << kArcBits) - 1); }
 
-// append appends the vertices of the lanes that have one, which the whole warp calls.
+// append appends the vertices of the lanes that have one. The whole warp calls it.
 __device__ __forceinline__ void append(const Frontier& f, bool has, uint32_t v, uint64_t arcs) {
   if (ballot(kAll, has) == 0) return;
   const uint64_t mine = has ? one(arcs) : 0;
@@ -87,7 +88,8 @@ __device__ __forceinline__ void append(const Frontier& f, bool has, uint32_t v, 
   }
 }
 
-// last_warp is last of [0,n) for a warp whose lanes look for the same number: each looks at another place, so two or three do.
+// last_warp is last over [0,n) for a warp with the same x in all lanes. Each lane probes another
+// place, so two or three probes suffice.
 __device__ __forceinline__ uint32_t last_warp(const uint64_t* starts, uint32_t n, uint64_t x) {
   uint32_t lo = 0;
   while (n > 1) {
@@ -99,7 +101,7 @@ __device__ __forceinline__ uint32_t last_warp(const uint64_t* starts, uint32_t n
   return lo;
 }
 
-// upto counts the lanes whose number, which ascend, is at most x.
+// upto counts the lanes with a number of at most x; the numbers ascend.
 __device__ __forceinline__ uint32_t upto(uint64_t mine, uint64_t x) {
   uint32_t n = 0;
 #pragma unroll
@@ -109,17 +111,19 @@ __device__ __forceinline__ uint32_t upto(uint64_t mine, uint64_t x) {
   return n + (shuffle(kAll, mine, n) <= x);
 }
 
-// The arcs that a warp takes at a time, at most.
+// The maximum number of arcs that a warp takes at a time.
 constexpr uint32_t kTile = 256;
 
-// tile_of is how many it takes: no more than make work for all warps, who wait for memory most of the time.
+// tile_of returns how many it takes: few enough that all warps have work, since warps wait for
+// memory most of the time.
 __device__ __forceinline__ uint64_t tile_of(uint64_t total) {
   const uint64_t rows = (total + warps_in_grid() * kWarp - 1) / (warps_in_grid() * kWarp);
   return rows * kWarp < kTile ? rows * kWarp : kTile;
 }
 
-// for_each_entry calls visit(there, i, at) for the entries of n lists that begin at starts, numbered from 0 to total-1: i is the list. So
-// whatever their lengths are, warps have as many. All lanes of a warp call it, also those for which there is none.
+// for_each_entry calls visit(there, i, at) for the entries at of n lists that begin at starts,
+// numbered from 0 to total-1; i is the list. Warps get equal numbers of entries, whatever the
+// lengths of the lists. All lanes of a warp call visit, those without an entry with there = false.
 template <class F>
 __device__ __forceinline__ void for_each_entry(const uint64_t* starts, uint32_t n, uint64_t total, F visit) {
   const uint64_t tile = tile_of(total);
@@ -131,14 +135,16 @@ __device__ __forceinline__ void for_each_entry(const uint64_t* starts, uint32_t 
       const uint32_t next = lo + 1 + lane_index();
       const uint64_t begins = next < n ? starts[next] : ~uint64_t(0);
       uint32_t i = lo + upto(begins, at);
-      if (shuffle(kAll, begins, kWarp - 1) <= from + kWarp - 1) i = last(starts, lo, n, at);  // lists without entries
+      // lists without entries
+      if (shuffle(kAll, begins, kWarp - 1) <= from + kWarp - 1) i = last(starts, lo, n, at);
       visit(at < end, i, at);
       lo = shuffle(kAll, i, kWarp - 1);
     }
   }
 }
 
-// for_each_arc calls visit(there, v, arc) for the arcs of the vertices of a list, but for the first ones of each, as many as skip.
+// for_each_arc calls visit(there, v, arc) for the arcs of the vertices of a list, except the first
+// skip of each vertex.
 template <class F>
 __device__ __forceinline__ void for_each_arc(const Rows& g, const Frontier& f, uint32_t skip, F visit) {
   const uint64_t size = *f.size;
@@ -148,13 +154,13 @@ __device__ __forceinline__ void for_each_arc(const Rows& g, const Frontier& f, u
   });
 }
 
-// ---- the graph with all edges turned round ---------------------------------
+// ---- the transposed graph ----------------------------------------------------
 
 struct TurnParams {
   Rows rows;
   uint32_t* sources;       // of each arc
   const uint32_t* sorted;  // targets in order
-  uint64_t* offsets;       // where the arcs to each vertex begin among those
+  uint64_t* offsets;       // beginning of the arcs to each vertex among those
 };
 
 __device__ __forceinline__ void turn_sources(const TurnParams& p) {

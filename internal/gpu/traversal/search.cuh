@@ -1,4 +1,4 @@
-// Searches: breadth first, in both directions, and components.
+// Searches: breadth-first, in both directions, and components.
 #pragma once
 
 #include "rows.cuh"
@@ -22,7 +22,7 @@ __device__ __forceinline__ void search_start(const SearchParams& p) {
   *p.next.size = one(degree(p.rows, p.depth));
 }
 
-// search_down goes from the vertices of a depth to their neighbors.
+// search_down visits the neighbors of the vertices of a depth.
 __device__ __forceinline__ void search_down(const SearchParams& p) {
   for_each_arc(p.rows, p.now, 0, [&](bool there, uint32_t, uint64_t arc) {
     uint32_t u = 0;
@@ -35,10 +35,10 @@ __device__ __forceinline__ void search_down(const SearchParams& p) {
   });
 }
 
-// The neighbors that a lane looks at by itself, before its warp does.
+// The number of neighbors that a lane checks alone, before its warp helps.
 constexpr uint32_t kAlone = 16;
 
-// search_up looks, for all vertices that have not been found, for a neighbor of that depth.
+// search_up searches, for all vertices not found yet, for a neighbor of that depth.
 __device__ __forceinline__ void search_up(const SearchParams& p) {
   const uint32_t lane = lane_index();
   for (uint64_t base = warp_index() * kWarp; base < p.rows.vertices; base += warps_in_grid() * kWarp) {
@@ -64,23 +64,23 @@ __device__ __forceinline__ void search_up(const SearchParams& p) {
 
 // ---- components ------------------------------------------------------------
 
-// The neighbors of each vertex that are united first, one after the other.
+// The number of neighbors that each vertex is united with first, one after the other.
 constexpr uint32_t kFirst = 2;
 
 struct UniteParams {
   Rows rows;
-  Frontier rest;  // vertices whose other edges are looked at
+  Frontier rest;  // vertices with other edges to check
   uint32_t* labels;
   uint32_t* sample;  // the labels of some vertices
   uint64_t* count;
   uint32_t samples;
-  uint32_t largest;  // the label of vertices whose other edges need not be
-  uint32_t nth;      // the neighbor of each vertex that is united with it first
+  uint32_t largest;  // label of the component that needs no further edges
+  uint32_t nth;      // number of the neighbor that each vertex is united with first
   uint32_t unused;
 };
 
-// link makes the roots of two vertices one: the larger one points to the smaller one. Labels only fall, so it ends, and the root of a
-// component is its smallest vertex in the end.
+// link merges the trees of two vertices: the larger root points to the smaller one. Labels only
+// decrease, so it ends, and finally the root of a component is its smallest vertex.
 __device__ __forceinline__ void link(uint32_t* labels, uint32_t u, uint32_t v) {
   uint32_t a = load_relaxed(labels + u), b = load_relaxed(labels + v);
   while (a != b) {
@@ -116,7 +116,7 @@ __device__ __forceinline__ void unite_sample(const UniteParams& p) {
   for (uint64_t i = thread_index(); i < p.samples; i += threads_in_grid()) p.sample[i] = p.labels[i * p.rows.vertices / p.samples];
 }
 
-// unite_pick lists the vertices that have other edges, and are not in the largest component so far.
+// unite_pick lists the vertices with other edges that are not in the largest component so far.
 __device__ __forceinline__ void unite_pick(const UniteParams& p) {
   for (uint64_t base = warp_index() * kWarp; base < p.rows.vertices; base += warps_in_grid() * kWarp) {
     const uint64_t v = base + lane_index();

@@ -1,4 +1,5 @@
-// Kernels of algorithms on graphs in compressed sparse rows. The Go files beside it say what they launch.
+// Kernels of algorithms on graphs in compressed sparse rows. The Go files of the package describe
+// their launches.
 #include "levels.cuh"
 #include "ranks.cuh"
 #include "search.cuh"

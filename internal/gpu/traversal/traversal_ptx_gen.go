@@ -12,16 +12,16 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 148e469ecf470cd5d1716fa47cd4b728305cc513161ff2ad1596962921c88c1d 9497 internal/gpu/traversal/levels.cuh
-//kernelgen:input b84cfc22e0832411548625ed22043d315c0ed8d4e4df84ad9783ae64e7ecb72d 5813 internal/gpu/traversal/ranks.cuh
-//kernelgen:input f8686fd826c89bc9bca94149c69e394989d302b7aa6bb86641310b5015f11914 7094 internal/gpu/traversal/rows.cuh
-//kernelgen:input c1b58b5a91b40e647c5d7c98318c994cfbb109d9206674d86402a63c9488a57b 5744 internal/gpu/traversal/search.cuh
-//kernelgen:input 18ac5b4042fffe1f4a60fa5417b53c6cbbd3b291225278b31e2bd0e43312dbc4 1472 internal/gpu/traversal/traversal.cu
-//kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
-//kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
-//kernelgen:input 43acf6e183bfa7a51f733a0983d93545a0ba75da2d2daa144b2ed32a6caaa952 1048 kernels/include/weft/sums.cuh
-//kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
+//kernelgen:input ed5aea9af1a426545c9776b95df7528c2b2395f46845a624a7784cf56afaf8f1 9521 internal/gpu/traversal/levels.cuh
+//kernelgen:input d0ad2f78d42711675ae4c8478ef377c7d413500ede232e1b5974a4acf9b1ef80 5824 internal/gpu/traversal/ranks.cuh
+//kernelgen:input a11ab346a7b7bc4e763f673b40baf78f08eebcab5b2a22ecd023f027cf480943 7149 internal/gpu/traversal/rows.cuh
+//kernelgen:input f4f96a13bf7155067519254dbbe6464dce8fc1006a7a334f67f2deb9f3e1bdea 5738 internal/gpu/traversal/search.cuh
+//kernelgen:input 4f20fd7d5f3c8d524f0b8ab694acc18ce092aa864a96fe3c10ff6c6c40c82538 1483 internal/gpu/traversal/traversal.cu
+//kernelgen:input 89f0d839e8ad9545440fc5ad7d221975fae1e34962472f531a0dafb923887f6e 12366 kernels/include/weft/access.cuh
+//kernelgen:input 7462c849f23452128245e005a3ad74c09e8b5c5885cc24fa4e2147610fe1df6c 853 kernels/include/weft/cuda.cuh
+//kernelgen:input 6da9d18fc5a1d7eb707c3e854761fe49172d0ac34abc48aa9fdadad6dae28d7a 4899 kernels/include/weft/shared.cuh
+//kernelgen:input 3cd96718dd0ad6799d3196e2cb2d8249b4e9211092835ebf30ce719fba68bb05 1073 kernels/include/weft/sums.cuh
+//kernelgen:input 5b3cb3daee615e632c110a81446c4147b7900c3925b7c78d0e4ab33509dc6985 5436 kernels/include/weft/warp.cuh
 //kernelgen:output ada16ee5d852e3e57d523057a3f523f87496b0257fe84cd32b1e7bc493373e09 151085 internal/gpu/traversal/traversal_sm80.ptx
 //kernelgen:output afff6d5865817676906d660a0638aa1cb2e01357c6333bc4d4e8f877bf25baae 7108 internal/gpu/traversal/traversal_params_gen.go
 

@@ -1,4 +1,4 @@
-// Rows in ascending order, with arcs both ways: of a graph that has neither.
+// Rows in ascending order, with arcs both ways, from a graph that may have neither.
 #pragma once
 
 #include "rows.cuh"
@@ -7,19 +7,19 @@ namespace weft::triangles {
 
 struct AscendParams {
   Rows graph;
-  uint64_t* keys;   // arcs, source in front: written by the first launch, in order for the others
+  uint64_t* keys;   // arcs, source in the high bits: written by the first launch, then sorted
   uint32_t* kept;   // a bit for each key
   uint32_t* counts; // of bits in each word of kept
-  const uint32_t* before;  // how many are kept before each word, and of all
+  const uint32_t* before;  // number kept before each word, and last of all
   uint64_t* offsets;
   uint32_t* neighbors;
   uint32_t arcs;    // keys
   uint32_t bits;    // of a vertex in a key
-  uint32_t turned;  // keys are those of arcs and of the arcs turned round, and each is kept once
+  uint32_t turned;  // keys include the reversed arcs, and duplicates are dropped
   uint32_t unused;
 };
 
-// ascend_keys writes keys, each strip by a warp.
+// ascend_keys writes keys, one warp per strip.
 __device__ __forceinline__ void ascend_keys(const AscendParams& p) {
   const uint32_t last = p.graph.vertices - 1;
   for (uint64_t w = thread_index() / kWarp; w * kStrip < p.graph.arcs; w += threads_in_grid() / kWarp) {
@@ -35,7 +35,7 @@ __device__ __forceinline__ void ascend_keys(const AscendParams& p) {
   }
 }
 
-// ascend_choose finds out which keys are kept.
+// ascend_choose marks the keys to keep.
 __device__ __forceinline__ void ascend_choose(const AscendParams& p) {
   const uint32_t lane = lane_index();
   for (uint64_t i = thread_index(); i - lane < p.arcs; i += threads_in_grid()) {

@@ -9,9 +9,9 @@ namespace weft::triangles {
 struct CountParams {
   Rows graph;  // oriented: a row has at most 65535 arcs
   uint64_t* total;  // added to
-  uint64_t* tasks;  // of blocks: a vertex, the first of some arcs of its row, how many; see task
-  uint32_t* used;   // of tasks
-  uint32_t* next;   // chunk of vertices
+  uint64_t* tasks;  // of blocks: a vertex, first arc in its row, number of arcs; see task
+  uint32_t* used;   // number of tasks
+  uint32_t* next;   // next chunk of vertices
   uint32_t grab;    // chunks that a warp takes at a time
   uint32_t unused;
 };
@@ -20,10 +20,10 @@ constexpr uint32_t kEmpty = ~0u;  // no vertex
 
 __device__ __forceinline__ uint64_t task(uint32_t u, uint32_t first, uint32_t n) { return uint64_t(u) << 32 | first << 16 | n; }
 
-// Table is numbers in shared memory: by linear probing in slots, as many as a power of two.
+// Table is a hash set of numbers in shared memory: linear probing in a power of two of slots.
 struct Table {
   Shared<uint32_t> slots;
-  uint32_t shift;  // 32 less the bits of a slot's number
+  uint32_t shift;  // 32 minus the bits of a slot number
 
   __device__ __forceinline__ uint32_t mask() const { return ~0u >> shift; }
   __device__ __forceinline__ uint32_t home(uint32_t x) const { return x * 0x9e3779b9u >> shift; }
@@ -41,14 +41,16 @@ struct Table {
   }
 };
 
-// table_for is a table of n numbers at a quarter of its slots or less, empty as soon as all of so many threads have come here.
+// table_for returns a table for n numbers with a load of at most a quarter. It is empty once all
+// threads have returned.
 __device__ __forceinline__ Table table_for(Shared<uint32_t> slots, uint32_t n, uint32_t rank, uint32_t threads) {
   const uint32_t bits = highest(2 * n - 1) + 2;
   for (uint32_t i = rank; i < 1u << bits; i += threads) store_weak(slots + i, kEmpty);
   return {slots, 32 - bits};
 }
 
-// wedges calls f(w) for the neighbors of as many vertices as there are lanes: this lane's has its row there.
+// wedges calls f(w) for the neighbors of one vertex per lane; begin and n are the row of this
+// lane's vertex.
 template <class F>
 __device__ __forceinline__ void wedges(const Rows& g, uint32_t begin, uint32_t n, F f) {
   const uint32_t lane = lane_index(), sum = running(n), all = shuffle(kAll, sum, kWarp - 1);
@@ -67,7 +69,8 @@ __device__ __forceinline__ void wedges(const Rows& g, uint32_t begin, uint32_t n
   }
 }
 
-// count_short counts for the vertices of a chunk whose rows are short: lane i has vertex i with its row, or none.
+// count_short counts for the vertices of a chunk with short rows: lane i has the row of vertex i,
+// or none.
 __device__ __forceinline__ uint64_t count_short(const Rows& g, uint32_t begin, uint32_t n) {
   const uint32_t lane = lane_index(), sum = running(n), arcs = shuffle(kAll, sum, kWarp - 1), first = begin - (sum - n);
   uint64_t closed = 0;
@@ -80,7 +83,7 @@ __device__ __forceinline__ uint64_t count_short(const Rows& g, uint32_t begin, u
       const uint32_t v = g.neighbors[at];
       next = begin_of(g, v), count = degree_of(g, v);
     }
-    // Now lanes have an arc each, and deal out the wedges over it.
+    // Now each lane has an arc, and the wedges over these are distributed.
     const uint32_t wedges = running(count), all = shuffle(kAll, wedges, kWarp - 1), start = next - (wedges - count);
     for (uint32_t i = lane; i - lane < all; i += kWarp) {
       const uint32_t arc = owner(wedges, i < all ? i : 0);
@@ -103,7 +106,7 @@ __device__ __forceinline__ void leave(const CountParams& p, uint32_t u, uint32_t
   }
 }
 
-// count_row counts for a vertex whose row a warp hashes.
+// count_row counts for a vertex with a row that a warp hashes.
 __device__ __forceinline__ uint64_t count_row(const CountParams& p, uint32_t u, uint32_t begin, uint32_t n, Shared<uint32_t> slots) {
   const uint32_t lane = lane_index();
   const uint32_t* row = p.graph.neighbors + begin;
@@ -128,7 +131,8 @@ __device__ __forceinline__ uint64_t count_row(const CountParams& p, uint32_t u, 
   return closed;
 }
 
-// count_rows takes chunks of vertices, one warp each, and leaves to blocks what is too much for a warp.
+// count_rows takes chunks of vertices, one warp each. It leaves to blocks what is too much for a
+// warp.
 __device__ __forceinline__ void count_rows(const CountParams& p) {
   __shared__ uint32_t memory[kWarps][kSlots];
   const Shared<uint32_t> slots = shared(&memory[thread_in_block() / kWarp][0]);
@@ -157,12 +161,14 @@ __device__ __forceinline__ void count_rows(const CountParams& p) {
   add_up(p.total, closed);
 }
 
-// count_task counts for some arcs of a row, all of which the block hashes: as many numbers at a time as there is room for.
+// count_task counts for some arcs of a row. The block hashes the row, as many numbers at a time as
+// fit.
 __device__ __forceinline__ uint64_t count_task(const CountParams& p, uint64_t task, Shared<uint32_t> slots) {
   const uint32_t u = uint32_t(task >> 32), first = uint32_t(task) >> 16, arcs = uint32_t(task) & 0xffff;
   const uint32_t* row = p.graph.neighbors + begin_of(p.graph, u);
   const uint32_t n = degree_of(p.graph, u), rank = thread_in_block(), piece = kHubSlots / 4;
-  // Arcs are dealt out to warps one by one, and so many are a task that each lane has one at most.
+  // Arcs are distributed to warps one by one, and a task is small enough that each lane has at most
+  // one.
   const uint32_t mine = lane_index() * kWarps + rank / kWarp;
   uint32_t next = 0, count = 0;
   if (mine < arcs) {
@@ -182,7 +188,7 @@ __device__ __forceinline__ uint64_t count_task(const CountParams& p, uint64_t ta
   return closed;
 }
 
-// count_hubs is for what count_rows has left.
+// count_hubs counts what count_rows has left to blocks.
 __device__ __forceinline__ void count_hubs(const CountParams& p) {
   __shared__ uint32_t memory[kHubSlots];
   uint64_t closed = 0;

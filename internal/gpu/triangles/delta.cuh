@@ -1,4 +1,4 @@
-// Triangles that have at least one of some edges, of a graph that changes.
+// Triangles of a dynamic graph that contain at least one of some edges.
 #pragma once
 
 #include "rows.cuh"
@@ -10,16 +10,17 @@ struct DeltaParams {
   graph::Graph graph;
   const uint32_t* from;  // of edges
   const uint32_t* to;
-  const uint8_t* only;  // not null: edges that have 0 there do not count
-  uint64_t* keys;   // both arcs of each edge, source in front: written by the first launch, in order for the others
+  const uint8_t* only;  // not null: edges with 0 there do not count
+  // both arcs of each edge, source in the high bits: written by the first launch, then sorted
+  uint64_t* keys;
   uint64_t* total;  // added to
   uint32_t* tasks;  // of blocks: places among keys
-  uint32_t* used;   // of tasks
+  uint32_t* used;   // number of tasks
   uint32_t n;       // edges
-  uint32_t bits;    // of a vertex in a key
+  uint32_t bits;    // bits of a vertex in a key
 };
 
-// End is an end of an edge: its neighbors, and which of the arcs are its own.
+// End is an end of an edge: its neighbors, and its own arcs among the keys.
 struct End {
   uint32_t vertex;
   graph::Ids ids;
@@ -27,7 +28,7 @@ struct End {
   uint32_t arcs;
 };
 
-// Edge is one that counts: its key, and the end with fewer neighbors in front.
+// Edge is an edge that counts: its key, and its ends, the one with fewer neighbors first.
 struct Edge {
   uint64_t key;
   End less, more;
@@ -37,7 +38,8 @@ __device__ __forceinline__ uint64_t key_of(const DeltaParams& p, uint32_t u, uin
 
 constexpr uint32_t kNowhere = 0xffffffff;  // no place among keys
 
-// end_of finds the arcs of an end: few, so it looks for where they end in steps that double. at is one of them, or no place among the keys.
+// end_of finds the arcs of an end. They are few, so it searches their bounds in steps that double.
+// at is the place of one of them, or kNowhere.
 __device__ __forceinline__ End end_of(const DeltaParams& p, uint32_t v, uint32_t at) {
   const uint64_t first = key_of(p, v, 0), behind = key_of(p, v + 1, 0);
   const uint32_t n = 2 * p.n;
@@ -57,7 +59,8 @@ __device__ __forceinline__ End end_of(const DeltaParams& p, uint32_t v, uint32_t
   return {v, graph::ids(p.graph, v), begin, end - begin};
 }
 
-// edge_at finds the edge of an arc, if it is the graph's; for other arcs, and all but one of each edge, it is false.
+// edge_at finds the edge of an arc, if the graph has it. It returns false for other arcs, and for
+// all but one arc of each edge.
 __device__ __forceinline__ bool edge_at(const DeltaParams& p, uint64_t i, Edge& e) {
   e.key = p.keys[i];
   const uint32_t u = uint32_t(e.key >> p.bits), v = uint32_t(e.key & ((uint64_t(1) << p.bits) - 1));
@@ -71,7 +74,7 @@ __device__ __forceinline__ bool edge_at(const DeltaParams& p, uint64_t i, Edge& 
   return true;
 }
 
-// precedes reports whether the edge from an end to w is of the batch, and in front of e there.
+// precedes reports whether the edge from an end to w is in the batch, and before e.
 __device__ __forceinline__ bool precedes(const DeltaParams& p, const Edge& e, const End& end, uint32_t w) {
   const uint32_t u = end.vertex;
   if (key_of(p, u < w ? u : w, u < w ? w : u) >= e.key) return false;
@@ -80,7 +83,8 @@ __device__ __forceinline__ bool precedes(const DeltaParams& p, const Edge& e, co
   return at < end.arcs && p.keys[end.begin + at] == arc;
 }
 
-// common counts the triangles of which an edge is the first of the batch: the threads share its neighbors.
+// common counts the triangles for which an edge is the first of the batch. The threads share its
+// neighbors.
 __device__ __forceinline__ uint64_t common(const DeltaParams& p, const Edge& e, uint32_t rank, uint32_t threads) {
   const graph::Ids less = e.less.ids, more = e.more.ids;
   const uint32_t u = e.less.vertex, v = e.more.vertex;
@@ -94,7 +98,8 @@ __device__ __forceinline__ uint64_t common(const DeltaParams& p, const Edge& e, 
   return count;
 }
 
-// delta_keys writes the arcs of edges: those that can be no edge of the graph, or do not count, behind all others.
+// delta_keys writes the arcs of edges. Those that are no edges of the graph, or do not count, sort
+// after all others.
 __device__ __forceinline__ void delta_keys(const DeltaParams& p) {
   const uint64_t none = key_of(p, p.graph.vertices, 0);
   for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
@@ -105,9 +110,10 @@ __device__ __forceinline__ void delta_keys(const DeltaParams& p) {
   }
 }
 
-// delta_count counts: each lane of a warp finds an edge, and all look at one after the other. An edge between hubs is left to a block.
+// delta_count counts: each lane of a warp finds an edge, and the warp processes one after the
+// other. It leaves edges between hubs to blocks.
 __device__ __forceinline__ void delta_count(const DeltaParams& p) {
-  __shared__ Edge found[kThreads];  // in registers they would take half of the warps' room
+  __shared__ Edge found[kThreads];  // in registers they would halve the number of warps
   const uint32_t lane = lane_index(), mine = thread_in_block(), first = mine - lane;
   const uint64_t arcs = 2 * uint64_t(p.n);
   uint64_t count = 0;
@@ -124,7 +130,7 @@ __device__ __forceinline__ void delta_count(const DeltaParams& p) {
   add_up(p.total, count);
 }
 
-// delta_hubs is for what delta_count has left.
+// delta_hubs counts what delta_count has left to blocks.
 __device__ __forceinline__ void delta_hubs(const DeltaParams& p) {
   uint64_t count = 0;
   for (uint32_t i = block_index(), n = *p.used; i < n; i += blocks_in_grid()) {

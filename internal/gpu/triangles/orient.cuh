@@ -9,19 +9,20 @@ struct OrientParams {
   Rows graph;
   uint32_t* kept;       // a bit for each arc
   uint32_t* counts;     // of bits in each word of kept
-  const uint32_t* before;  // how many are kept before each word, and of all: read by the second launch and the third
+  // number kept before each word, and last of all: read by the second and third launch
+  const uint32_t* before;
   uint64_t* offsets;    // of the view
   uint32_t* neighbors;
 };
 
-// rises reports whether an arc of v is in the view: it is not when it comes again.
+// rises reports whether an arc of v is in the view; duplicates are not.
 __device__ __forceinline__ bool rises(const Rows& g, uint32_t v, uint32_t arc) {
   const uint32_t u = g.neighbors[arc], own = degree_of(g, v), other = degree_of(g, u);
   if (other < own || (other == own && u <= v)) return false;
   return arc == begin_of(g, v) || g.neighbors[arc - 1] != u;
 }
 
-// orient_choose finds out which arcs are kept.
+// orient_choose marks the arcs to keep.
 __device__ __forceinline__ void orient_choose(const OrientParams& p) {
   const uint32_t lane = lane_index(), words = (p.graph.arcs - 1) / kWarp + 1;
   for (uint64_t w = thread_index() / kWarp; w * kStrip < p.graph.arcs; w += threads_in_grid() / kWarp) {
@@ -46,14 +47,14 @@ __device__ __forceinline__ void orient_choose(const OrientParams& p) {
   }
 }
 
-// orient_rows writes where the rows of the view begin.
+// orient_rows writes the beginnings of the rows of the view.
 __device__ __forceinline__ void orient_rows(const OrientParams& p) {
   for (uint64_t v = thread_index(); v <= p.graph.vertices; v += threads_in_grid()) {
     p.offsets[v] = kept_before(p.kept, p.before, uint32_t(p.graph.offsets[v]));
   }
 }
 
-// orient_keep writes the arcs that are kept.
+// orient_keep writes the arcs kept.
 __device__ __forceinline__ void orient_keep(const OrientParams& p) {
   const uint32_t lane = lane_index();
   for (uint64_t word = thread_index() / kWarp; word * kWarp < p.graph.arcs; word += threads_in_grid() / kWarp) {

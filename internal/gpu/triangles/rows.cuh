@@ -1,4 +1,4 @@
-// Rows of vertices, and what warps do with them. triangles.go explains the algorithms.
+// Rows of vertices, and operations of warps on them. triangles.go explains the algorithms.
 #pragma once
 
 #include "weft/access.cuh"
@@ -28,13 +28,14 @@ __device__ __forceinline__ bool has(const uint32_t* row, uint32_t n, uint32_t x)
   return at < n && row[at] == x;
 }
 
-// A warp takes that many arcs at a time: a word of bits for each lane.
+// The number of arcs that a warp takes at a time: a word of bits per lane.
 constexpr uint32_t kStrip = kWarp * kWarp;
 
-// kept_before is how many bits are set before bit i, of words before each of which so many are.
+// kept_before returns the number of bits set before bit i; before has the number before each word.
 __device__ __forceinline__ uint32_t kept_before(const uint32_t* kept, const uint32_t* before, uint32_t i) {
   const uint32_t word = i / kWarp, bit = i % kWarp;
-  return before[word] + (bit == 0 ? 0 : popcount(kept[word] & ((1u << bit) - 1)));  // there may be no such word
+  // the word may not exist
+  return before[word] + (bit == 0 ? 0 : popcount(kept[word] & ((1u << bit) - 1)));
 }
 
 }  // namespace weft::triangles

@@ -12,22 +12,22 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 7d9904fe3c21cbfa80ad4d8937844ac6b2b763ef9d8c52d5e86a4c914d6b780d 2714 internal/gpu/triangles/ascend.cuh
-//kernelgen:input db857e83d8daabfcc54d46eaf3ae4875984ae57a8c62de34bf108fb29c59f5f1 8472 internal/gpu/triangles/count.cuh
-//kernelgen:input 267d404065697ed5c047338abd69a9df0e1c38cd7a8cd76ab4b9474d922889a3 5897 internal/gpu/triangles/delta.cuh
-//kernelgen:input 2dcc8204176fd3da88575cf69b49b266e63aa85c2b8c2feda6f84bfc8f4d9451 2705 internal/gpu/triangles/orient.cuh
-//kernelgen:input 7b8a0ba64fe317ee6815c81e7328dc7bc7f428cc872bd74b6c1f066fee3b3254 1521 internal/gpu/triangles/rows.cuh
+//kernelgen:input 5e6559cd4c158aaf580f54c66da2b1ac8593865ccc47d436b6a9c53cf0454ecc 2691 internal/gpu/triangles/ascend.cuh
+//kernelgen:input fe07f85def169a70289760ba3796ee9a3c05f72dbdaea577863647bc21b8e798 8494 internal/gpu/triangles/count.cuh
+//kernelgen:input 514d9aa17e5c9ae24db0cec336062bc3d46ae89d84b7510343b5b55fc980b8d2 5941 internal/gpu/triangles/delta.cuh
+//kernelgen:input ce9cb41a9534899b7c40d48d813ef0f78629267b5f8af974d1a51fbf515237e3 2680 internal/gpu/triangles/orient.cuh
+//kernelgen:input 32111c5ccca19f064797e7cab524066d22b3519a03e03f696494dbff808e50c8 1530 internal/gpu/triangles/rows.cuh
 //kernelgen:input 4a17fd007eb003791a5dd3e89c341eba645b326374498db49c171953f9c3db7d 1492 internal/gpu/triangles/triangles.cu
-//kernelgen:input 8b8a631fe1676f41e4ce4ee2796b7a52da4b092fed3002b0423071502e7efd2c 1124 internal/gpu/triangles/tuning.cuh
-//kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
-//kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input 5e3421ae862c93e18c087642c81f54ce45afaa044e1f1bb4c2578b3c829721d4 981 kernels/include/weft/deal.cuh
-//kernelgen:input 726220a6de1ff6d655c8063d083ae4b1615c202f6129bca9e2749464489a896a 9103 kernels/include/weft/graph_table.cuh
-//kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
-//kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
-//kernelgen:input 43acf6e183bfa7a51f733a0983d93545a0ba75da2d2daa144b2ed32a6caaa952 1048 kernels/include/weft/sums.cuh
-//kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
-//kernelgen:input 3734d9594b1b33c1868d416df12106a6d15018edf95437b3b5b984e6d6f937e3 816 kernels/include/weft/widths.cuh
+//kernelgen:input 72fdb1d69b57cbc6107ce3cdc1b9deca93d30acc230f5cfb767bff92836e1511 1172 internal/gpu/triangles/tuning.cuh
+//kernelgen:input 89f0d839e8ad9545440fc5ad7d221975fae1e34962472f531a0dafb923887f6e 12366 kernels/include/weft/access.cuh
+//kernelgen:input 7462c849f23452128245e005a3ad74c09e8b5c5885cc24fa4e2147610fe1df6c 853 kernels/include/weft/cuda.cuh
+//kernelgen:input 7246a4447c76adda8e86246421b32c6e596d245d8e0efc0e105e6c85baa8eb57 992 kernels/include/weft/deal.cuh
+//kernelgen:input 811c2d07cfdf57cca16cc68775af133815f2957a0925d276dc10f711c2a26a91 9156 kernels/include/weft/graph_table.cuh
+//kernelgen:input 6da9d18fc5a1d7eb707c3e854761fe49172d0ac34abc48aa9fdadad6dae28d7a 4899 kernels/include/weft/shared.cuh
+//kernelgen:input 97aa70899195e842d5304d00a0f77e7be27b6715f45f56e506f3b927646ab810 5513 kernels/include/weft/slot.cuh
+//kernelgen:input 3cd96718dd0ad6799d3196e2cb2d8249b4e9211092835ebf30ce719fba68bb05 1073 kernels/include/weft/sums.cuh
+//kernelgen:input 5b3cb3daee615e632c110a81446c4147b7900c3925b7c78d0e4ab33509dc6985 5436 kernels/include/weft/warp.cuh
+//kernelgen:input 58a5220610f3425933378660e25e81175c530c6145d25408368874486a262a56 815 kernels/include/weft/widths.cuh
 //kernelgen:output 65f1709588490b2b409bb726b72441c6ea5dc419426b9b9c6d8deaeab7921c2c 84745 internal/gpu/triangles/triangles_sm80.ptx
 //kernelgen:output bcc85eb9d77b7b003774359b588c7e82a93191b6c7daa069e25e5a5fa2cb751c 4649 internal/gpu/triangles/triangles_params_gen.go
 

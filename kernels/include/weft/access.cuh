@@ -1,5 +1,5 @@
-// Loads, stores, fences and atomics of global memory. Names say the memory
-// order and the scope; nothing here is implicit.
+// Loads, stores, fences and atomics of global memory. Names state the memory order and the scope;
+// nothing here is implicit.
 //
 //   weak      an ordinary access: only for memory that no other thread writes
 //             during the launch (batch columns, tables in read-only launches)
@@ -8,9 +8,8 @@
 //   acquire   a read that sees it
 //   acq_rel   an atomic that does both
 //
-// A name alone is for the threads of the device (.gpu); with _system it is for
-// the host and for other devices, too (.sys): for mapped host memory. Each name
-// takes words of 32 and of 64 bits.
+// A plain name is for the threads of the device (.gpu). With _system it is also for the host and
+// for other devices (.sys): for mapped host memory. Each name takes words of 32 and of 64 bits.
 #pragma once
 
 #include "cuda.cuh"
@@ -78,8 +77,8 @@ __device__ __forceinline__ void store_relaxed(Word128* p, Word128 v) {
                :: "l"(p), "l"(v.x), "l"(v.y) : "memory");
 }
 
-// Sixteen bytes that no thread writes during the launch, or whose eight-byte
-// halves are each meaningful on their own.
+// Sixteen bytes that no thread writes during the launch, or with eight-byte halves that are each
+// meaningful on their own.
 __device__ __forceinline__ Word128 load_weak(const Word128* p) {
   Word128 v;
   asm volatile("ld.global.v2.b64 {%0, %1}, [%2];" : "=l"(v.x), "=l"(v.y) : "l"(p) : "memory");
@@ -115,10 +114,9 @@ __device__ __forceinline__ void store_once(uint64_t* p, uint64_t v) {
 
 // ---- fences ---------------------------------------------------------------
 
-// A fence orders what its thread did before with what it does next, both ways,
-// for all threads of the device; one of sc is also in one order with all others
-// of sc, which is what a thread needs that writes and then reads what another
-// thread reads and then writes.
+// A fence orders what its thread did before with what it does next, both ways, for all threads of
+// the device. All sc fences also have a single order. A thread needs that if it writes and then
+// reads what another thread reads and then writes.
 __device__ __forceinline__ void fence() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 __device__ __forceinline__ void fence_sc() { asm volatile("fence.sc.gpu;" ::: "memory"); }
 __device__ __forceinline__ void fence_system() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
@@ -163,7 +161,7 @@ WEFT_ATOMICS(acq_rel_system, "acq_rel.sys")
 #undef WEFT_UPDATE
 #undef WEFT_CAS
 
-// Those that return nothing; of signed integers by name.
+// Atomics that return nothing; those of signed integers have their own names.
 #define WEFT_REDUCE(name, op, type, c)                                                        \
   __device__ __forceinline__ void name(type* p, type v) {                                     \
     asm volatile("red.relaxed.gpu.global." op " [%0], %1;" ::"l"(p), c(v) : "memory");        \
@@ -199,14 +197,14 @@ struct CachePolicy {
   uint64_t bits;
 };
 
-// For what is used once, such as streams: it is the first to go.
+// evict_first is for data used once, such as streams: it is evicted first.
 __device__ __forceinline__ CachePolicy evict_first() {
   CachePolicy policy;
   asm("createpolicy.fractional.L2::evict_first.b64 %0;" : "=l"(policy.bits));
   return policy;
 }
-// For what is used again and again, such as the upper levels of a tree: it
-// stays longer than anything else, so it must be small.
+// evict_last is for data used repeatedly, such as the upper levels of a tree: it stays longer than
+// anything else, so it must be small.
 __device__ __forceinline__ CachePolicy evict_last() {
   CachePolicy policy;
   asm("createpolicy.fractional.L2::evict_last.b64 %0;" : "=l"(policy.bits));

@@ -1,50 +1,49 @@
-// What kernels of users do to a table: how many keys they may insert, and how many
-// they have.
+// Accounting for users' kernels on a table: how many keys they may insert, and how many they have
+// inserted.
 #pragma once
 
 #include "change.cuh"
 
 namespace weft {
 
-// Account is what kernels of users have done since their table's counters took
-// account of it. It lies in device memory.
+// Account holds what users' kernels have done since it was last added to their table's counters. It
+// lies in device memory.
 struct Account {
-  uint32_t lost;     // changes that found no room, or were not permitted
+  uint32_t lost;     // changes that overflowed, or were not permitted
   uint32_t unused;
-  uint64_t tickets;  // of insertions: used in the upper half, given in the lower
+  uint64_t tickets;  // insertions: completed in the upper half, admitted in the lower
   uint64_t revived;  // insertions into dead slots
   uint64_t deleted;  // pairs
 };
 
-// active_lanes are those that are here together: some of those that come.
+// active_lanes returns the lanes that execute this together: some of those that come.
 __device__ __forceinline__ uint32_t active_lanes() {
   uint32_t lanes;
   asm volatile("activemask.b32 %0;" : "=r"(lanes)::"memory");
   return lanes;
 }
 
-// add_together adds a number for each lane that comes, by one atomic for those
-// that are here together.
+// add_together adds a number for each lane that comes, with one atomic for those that execute it
+// together.
 __device__ __forceinline__ void add_together(uint64_t* to, uint64_t each) {
   uint32_t lanes = active_lanes();
   if (lane_index() == lowest(lanes)) add_relaxed(to, each * popcount(lanes));
 }
 
-// What counts is asked before a key enters a table: admit returns kNothing if it may,
-// and record is told what has come of it. kFull means that no key enters any more: if
-// a swap then finds the slot as it was, the key stays absent. (Who records that it has
-// entered has seen its swap succeed, and swaps of a slot have one order.)
+// Counts are consulted before a key enters a table: admit returns kNothing if it may, and record
+// receives the outcome. kFull means that no key enters any more: if a swap then finds the slot
+// unchanged, the key stays absent. (A thread that records an insertion has seen its swap succeed,
+// and swaps of a slot have one order.)
 
-// Uncounted is for kernels whose host has seen to the room, and which count by
-// themselves.
+// Uncounted is for kernels that count by themselves. The host has made sure of the capacity.
 struct Uncounted {
   __device__ __forceinline__ Outcome admit(bool) const { return kNothing; }
   __device__ __forceinline__ void record(bool, Outcome) const {}
 };
 
-// Quota gives tickets to so many insertions. One that turns out to be needless is
-// given back, so whoever gets none while some are out tries again: those who have
-// one need a few more instructions, and wait for nobody.
+// Quota hands out tickets for `limit` insertions. A ticket that proves needless is given back. So a
+// lane that gets none while some are out retries: their holders need a few more instructions, and
+// wait for no other lane.
 struct Quota {
   static constexpr uint64_t kUsed = uint64_t(1) << 32;
   Account* account;
@@ -52,8 +51,8 @@ struct Quota {
 
   __device__ __forceinline__ Outcome admit(bool enters) const {
     if (!enters) return kNothing;
-    // Who waits only looks: if all took tickets and gave them back, there would be
-    // none to be had for long.
+    // A waiting lane only reads. If all lanes took tickets and gave them back, none would be
+    // available for long.
     uint64_t tickets = load_relaxed(&account->tickets);
     if (uint32_t(tickets) < limit) {
       tickets = take();
@@ -70,7 +69,7 @@ struct Quota {
   }
 
  private:
-  // take gives this lane a ticket: its number, and how many had been used.
+  // take takes a ticket for this lane: its number, and how many had been used.
   __device__ __forceinline__ uint64_t take() const {
     uint32_t lanes = active_lanes(), lane = lane_index(), first = lowest(lanes);
     uint64_t tickets = 0;
@@ -79,8 +78,8 @@ struct Quota {
   }
 };
 
-// settle adds an account to the counters of its table, but for what was lost, and
-// begins it anew. No kernel works on the table meanwhile.
+// settle adds an account to the counters of its table, except lost, and resets it. No kernel works
+// on the table meanwhile.
 __device__ __forceinline__ void settle(Counters& counters, Account& account) {
   uint64_t inserted = account.tickets >> 32;
   counters.live += inserted - account.deleted;

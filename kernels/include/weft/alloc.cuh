@@ -2,24 +2,22 @@
 // Farach-Colton and Owens, "A Dynamic Hash Table for the GPU", section V). The
 // host side is package alloc; Ref is the twin of Allocator.
 //
-// Super blocks hold memory blocks, a memory block holds 1024 units and a
-// bitmap of 32 words of 32 bits, one per lane. An owner has memory blocks of a
-// pool that nobody else takes units from. A warp keeps the bitmap of one memory
-// block, its resident, in registers and takes units by setting bits in it. When
-// its resident is full it moves to another by a hash.
 //
-// Allocating and releasing order nothing else. Who writes into a unit, gives
-// it back and may see it handed out again in the same launch needs a fence
-// before release, and after allocate a fence of all lanes and then sync_warp:
-// the lane that took the unit is not the one that gets it. (A slab that was
-// never written, or that is given back in a launch of its own, needs none.)
+// Super blocks hold memory blocks. A memory block holds 1024 units and a bitmap of 32 words of 32
+// bits, one per lane. An owner has memory blocks of a pool that no other owner takes units from. A
+// warp keeps the bitmap of one memory block, its resident, in registers and takes units by setting
+// bits in it. When its resident is full it moves to another by a hash.
 //
-// The pool grows while kernels run. One that was launched before may read, in
-// memory that others change, the address of a unit that came later: its super
-// block was entered in the table, and the unit filled with ones, before the
-// kernel that took it, but in no order to this one. So who publishes such an
-// address calls publish before, and who reads it calls meet behind. Neither
-// costs more than a comparison as long as there are no such units.
+// Allocating and releasing order nothing else. A thread that writes into a unit and releases it,
+// and may see it allocated again in the same launch, needs a fence before release. After allocate
+// it needs a fence of all lanes and then sync_warp: the lane that took the unit is not the one that
+// gets it. (A slab that was never written, or that is released in a separate launch, needs none.)
+//
+// The pool grows while kernels run. A kernel that was launched earlier may read, in memory that
+// others change, the address of a unit that was added later. Its super block was entered in the
+// table, and the unit filled with ones, before the kernel that took it, but in no order with this
+// one. So a thread that publishes such an address calls publish before, and one that reads it calls
+// meet after. Neither costs more than a comparison while no such units exist.
 #pragma once
 
 #include "hash.cuh"
@@ -27,8 +25,8 @@
 
 namespace weft {
 
-// A unit's address: super block (8 bits), memory block (14), unit (10). 255
-// super blocks at most, so the last addresses are nobody's.
+// A unit's address: super block (8 bits), memory block (14), unit (10). At most 255 super blocks
+// exist, so the last addresses are unused.
 constexpr uint32_t kNoUnit = ~0u;
 
 // sync_lanes is sync_warp for some lanes, all of which must call it.
@@ -36,15 +34,16 @@ __device__ __forceinline__ void sync_lanes(uint32_t mask) { asm volatile("bar.wa
 
 // Allocator is passed by value to kernels.
 struct Allocator {
-  const uint64_t* supers;  // addresses of the super blocks, 0 where there is none
+  const uint64_t* supers;  // addresses of the super blocks, or 0
   uint8_t* light;          // address of the first if they are contiguous, else null
-  const uint32_t* list;    // first units of the owner's memory blocks; null: the pool's first ones, in order
+  // First units of the owner's memory blocks; null: the pool's first ones, in order.
+  const uint32_t* list;
   uint32_t count;          // memory blocks to take units from
-  uint32_t tries;          // of them to move to before giving up
+  uint32_t tries;          // memory blocks to move to before giving up
   uint32_t blocks;         // memory blocks in each super block
   uint32_t unit;           // bytes
-  uint32_t known;          // address behind the units that were there before the launch
-  uint32_t old;            // address behind those that were there before any launch
+  uint32_t known;          // end of the units that existed before the launch
+  uint32_t old;            // end of the units that existed before any launch
 
   static constexpr uint32_t kBitmapBytes = 128, kUnits = 1024, kSupers = 255;
 
@@ -56,26 +55,25 @@ struct Allocator {
   __device__ __forceinline__ void* at(uint32_t address) const {
     return super(address >> 24) + uint64_t(blocks) * kBitmapBytes + uint64_t(address & 0xffffff) * unit;
   }
-  // bitmap is the word with the bit of a unit.
+  // bitmap returns the word with the bit of a unit.
   __device__ __forceinline__ uint32_t* bitmap(uint32_t address) const {
     return reinterpret_cast<uint32_t*>(super(address >> 24)) + (address & 0xffffff) / 32;
   }
-  // has tells whether the owner has a unit of that address; if it has a list,
-  // whether the pool has.
+  // has reports whether the owner has a unit of that address; if it has a list, whether the pool
+  // has one.
   __device__ __forceinline__ bool has(uint32_t address) const {
     if ((address & 0xffffff) >= blocks * kUnits) return false;
     return list ? address >> 24 < kSupers && load_relaxed(supers + (address >> 24)) != 0 : address < known;
   }
-  // block is the first unit of the owner's memory block number i.
+  // block returns the first unit of the owner's memory block number i.
   __device__ __forceinline__ uint32_t block(uint32_t i) const {
     return list ? list[i] : (i / blocks) << 24 | (i % blocks) << 10;
   }
 
-  // publish comes before the relaxed write by which this thread lets others
-  // find a unit, and meet behind the relaxed read by which one of these lanes of
-  // the warp, all of which call it, has found it. The fences make a release of
-  // the write and an acquire of the read. The launch that took the unit comes
-  // behind what the host did before, and so does now what the lanes do next.
+  // publish comes before the relaxed write by which this thread lets others find a unit. meet comes
+  // after the relaxed read by which one of these lanes of the warp, all of which call it, has found
+  // it. The fences make a release of the write and an acquire of the read. The launch that took the
+  // unit is ordered after what the host did before; with meet, so is what the lanes do next.
   __device__ __forceinline__ void publish(uint32_t address) const {
     if (address >= old) fence();
   }
@@ -84,23 +82,23 @@ struct Allocator {
     fence();
     sync_lanes(lanes);
   }
-  // young tells whether an address is that of a unit to be met.
+  // young reports whether an address is that of a unit that requires meet.
   __device__ __forceinline__ bool young(uint32_t address) const { return address - known < kNoUnit - known; }
 };
 
-// Resident is a warp's memory block. It begins as none.
+// Resident is a warp's memory block, initially none.
 struct Resident {
   uint32_t first = kNoUnit;  // address of the block's first unit
   uint32_t taken = kAll;     // this lane's word of the bitmap, as last seen
   uint32_t changes = 0;
 
-  // After so many hashed blocks, a warp goes through all of them in order: one
-  // that has as many more tries as there are blocks misses no free unit.
+  // After kHashed hashed blocks, a warp visits all of them in order: with as many further tries as
+  // blocks, it misses no free unit.
   static constexpr uint32_t kHashed = 32;
 
-  // block is the number of the memory block that a worker moves to next.
+  // block returns the number of the memory block that a worker moves to next.
   __device__ static __forceinline__ uint32_t block(const Allocator& a, uint32_t worker, uint32_t changes) {
-    // The changes of a worker have numbers of their own: hash is a bijection.
+    // The changes of a worker have distinct numbers: hash is a bijection.
     uint32_t i = reduce(hash(worker * (kHashed + 1) + (changes < kHashed ? changes : kHashed), 0), a.count);
     if (changes >= kHashed) i = (i + (changes - kHashed)) % a.count;
     return i;
@@ -114,7 +112,7 @@ struct Resident {
   }
 };
 
-// first_bits is the n lowest set bits of x, or all of them.
+// first_bits returns the n lowest set bits of x, or all of them.
 __device__ __forceinline__ uint32_t first_bits(uint32_t x, uint32_t n) {
   uint32_t rest = x;
 #pragma unroll 1
@@ -122,9 +120,8 @@ __device__ __forceinline__ uint32_t first_bits(uint32_t x, uint32_t n) {
   return x ^ rest;
 }
 
-// allocate gives each lane that wants one a unit, or kNoUnit if none was found.
-// All lanes of the warp must call it. One atomic serves as many lanes as
-// its word has free units.
+// allocate returns a unit to each lane that wants one, or kNoUnit if none was found. All lanes of
+// the warp must call it. One atomic serves as many lanes as its word has free units.
 __device__ __forceinline__ uint32_t allocate(const Allocator& a, Resident& r, bool wants) {
   const uint32_t lane = lane_index();
   // Warps that share a block begin at different words of it.
@@ -155,9 +152,9 @@ __device__ __forceinline__ uint32_t allocate(const Allocator& a, Resident& r, bo
   return unit;
 }
 
-// allocate_alone gives this lane a unit, or kNoUnit if it has found none, whatever
-// its neighbors do. It begins its search anew each time: warps that take many units
-// are better off with a Resident.
+// allocate_alone returns a unit to this lane, or kNoUnit if it has found none, whatever its
+// neighbors do. It begins its search anew each time, so warps that take many units should use a
+// Resident.
 __device__ __forceinline__ uint32_t allocate_alone(const Allocator& a) {
   const uint32_t me = uint32_t(thread_index());
   const uint32_t tries = a.count == 0 ? 0 : a.tries;
@@ -185,9 +182,8 @@ __device__ __forceinline__ bool release(const Allocator& a, uint32_t unit) {
   return (and_relaxed(a.bitmap(unit), ~bit) & bit) != 0;
 }
 
-// take_back releases the units that lanes have just been given and don't need
-// after all; other lanes pass kNoUnit. All lanes of the warp must call it, so
-// that the resident learns of it.
+// take_back releases units that lanes have just received and do not need; other lanes pass kNoUnit.
+// All lanes of the warp must call it, so that the resident is updated.
 __device__ __forceinline__ void take_back(const Allocator& a, Resident& r, uint32_t unit) {
   for (uint32_t queue = ballot(kAll, unit != kNoUnit); queue != 0; queue &= queue - 1) {
     uint32_t u = shuffle(kAll, unit, lowest(queue));

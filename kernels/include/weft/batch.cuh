@@ -1,6 +1,6 @@
-// Batches as kernels of all structures take them, and what a thread does with
-// its operation before and after the structure's own work: it reads it, writes
-// its outcome, and lists it if something is left to be done.
+// Batches as kernels of all structures take them, and what a thread does with its operation before
+// and after the structure's own work: it reads the operation, writes its outcome, and lists it if
+// work is left.
 #pragma once
 
 #include "change.cuh"
@@ -16,7 +16,7 @@ struct Lookup {
   uint64_t* hits;  // may be null; added to
   uint64_t n;
   uint32_t spread;  // one key per tile, not per lane
-  uint32_t narrow;  // of NarrowColumns
+  uint32_t narrow;  // NarrowColumns
 };
 
 struct Changes {
@@ -25,16 +25,16 @@ struct Changes {
   const uint8_t* kinds;  // may be null: all are of one kind
   void* out;             // values of Get and PutNew; may be null
   uint8_t* ok;           // may be null
-  uint32_t* removed;     // pairs each DeleteAll removed; may be null
+  uint32_t* removed;     // number of pairs removed by each DeleteAll; may be null
   List contended;        // with kContend
-  List failed;           // operations that found no room; items may be null
+  List failed;           // operations that found no slot; items may be null
   uint32_t n;
   uint32_t first;  // added to the indices in failed
   uint32_t kind;
   uint32_t flags;
-  uint32_t* reductions;  // of a mixed batch: set to the ticket, if there are any
+  uint32_t* reductions;  // of a mixed batch: set to the ticket if it has any
   uint32_t ticket;
-  uint32_t narrow;  // of NarrowColumns
+  uint32_t narrow;  // NarrowColumns
 };
 
 struct Export {
@@ -44,10 +44,10 @@ struct Export {
   uint64_t rows;    // of keys and vals
   uint32_t lo, hi;  // numbers in the order of step (spread.cuh)
   uint32_t step;
-  uint32_t narrow;  // of NarrowColumns
+  uint32_t narrow;  // NarrowColumns
 };
 
-// What kernels of all structures take: a table, by value, and a batch.
+// Parameters of kernels of all structures: a table, by value, and a batch.
 template <class Table>
 struct GetParams {
   Table table;
@@ -71,7 +71,7 @@ struct ExportParams {
 
 // ---- lookups ---------------------------------------------------------------
 
-// Query is the key that a lane brings to a lookup.
+// Query is the key that a lane looks up.
 template <class S>
 struct Query {
   uint64_t i;  // its number in the batch
@@ -79,8 +79,8 @@ struct Query {
   typename S::Key key;
 };
 
-// query reads the key of thread number `at`, whose lane is the one of that rank in a tile of so many. A
-// small batch is spread out, one key per tile, to have it back sooner.
+// query reads the key of thread number `at`, with a given rank in a tile of Lanes lanes. A small
+// batch is spread out, one key per tile, to complete sooner.
 template <class S, class K, int Lanes>
 __device__ __forceinline__ Query<S> query(const Lookup& l, uint32_t rank, uint64_t at = thread_index()) {
   bool spread = l.spread;
@@ -107,7 +107,7 @@ __device__ __forceinline__ void answer(const Lookup& l, const Query<S>& q, bool 
 
 // ---- changes ---------------------------------------------------------------
 
-// operation reads operation i of a batch, if there is one.
+// operation reads operation i of a batch, if it exists.
 template <class S, class K, class V>
 __device__ __forceinline__ Operation<S> operation(const Changes& c, uint32_t i) {
   using Key = typename S::Key;
@@ -121,8 +121,8 @@ __device__ __forceinline__ Operation<S> operation(const Changes& c, uint32_t i) 
   return op;
 }
 
-// leave_reductions leaves those of a mixed batch to a launch of their own, behind
-// the rest. All lanes of a warp must call it.
+// leave_reductions leaves those of a mixed batch to a later launch. All lanes of a warp must call
+// it.
 template <class S>
 __device__ __forceinline__ void leave_reductions(const Changes& c, Operation<S>& op) {
   if constexpr (!S::kHasValue) return;
@@ -131,30 +131,30 @@ __device__ __forceinline__ void leave_reductions(const Changes& c, Operation<S>&
   if (ballot(kAll, leaves) != 0 && lane_index() == 0) store_relaxed(c.reductions, c.ticket);
 }
 
-// outcome writes what became of operation i.
+// outcome writes the outcome of operation i.
 template <class S, class V>
 __device__ __forceinline__ void outcome(const Changes& c, uint32_t i, const Operation<S>& op) {
   if (!op.there) return;
   bool present = op.outcome == kPresent;
   bool ok = inserted(op.outcome) || op.outcome == kDeleted || (op.kind == kGet && present);
   if (c.ok) store_once(c.ok + i, uint8_t(ok));
-  // Out may be the column of values, which an operation without room needs again.
+  // Out may be the column of values, which an operation that overflowed needs again.
   bool kept = op.outcome == kFull && c.out == c.vals;
   if constexpr (S::kHasValue)
     if (c.out && !kept)
       Column<V>::write_once(c.out, i, present && (op.kind == kGet || op.kind == kPutNew) ? op.value : 0, c.narrow & kNarrowValues);
 }
 
-// contends tells whether duplicates could have decided an outcome (order.cuh): also
-// that of an operation which found no room while another did.
+// contends reports whether duplicates could have decided an outcome (order.cuh). That includes an
+// operation that found no slot while another did.
 template <class S>
 __device__ __forceinline__ bool contends(const Operation<S>& op) {
   if (op.kind == kDelete) return op.there && op.outcome == kNothing;
   return op.outcome == kPresent || op.outcome == kFull;
 }
 
-// list records operation i where it contends, and where it found no room. All
-// lanes of a warp must call it.
+// list records operation i if it contends, and if it found no slot. All lanes of a warp must call
+// it.
 template <class S>
 __device__ __forceinline__ void list(const Changes& c, uint32_t i, const Operation<S>& op, bool contends) {
   if (c.flags & kContend) record(c.contended, i, contends);
@@ -163,8 +163,8 @@ __device__ __forceinline__ void list(const Changes& c, uint32_t i, const Operati
 
 // ---- whole tables ----------------------------------------------------------
 
-// emit writes the pairs of those lanes of a warp that have one, and counts
-// those, too, that the columns have no room for. All lanes must call it.
+// emit writes the pairs of those lanes of a warp that have one, and also counts those that do not
+// fit into the columns. All lanes must call it.
 template <class S, class K, class V>
 __device__ __forceinline__ void emit(const Export& e, bool live, typename S::Key key, typename S::Key value) {
   uint32_t votes = ballot(kAll, live), lane = lane_index();

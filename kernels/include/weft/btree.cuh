@@ -1,18 +1,21 @@
-// A btree.Map in kernels of users. Package btree says in Go how a Ref comes by; docs/refs.md is a guide.
+// A btree.Map in users' kernels. Package btree documents how to get a Ref in Go; docs/refs.md is a
+// guide.
 //
 //	__global__ void count(btree::Ref<uint64_t, uint32_t> seen, …) {
 //	  if (seen.find(key, &n)) …
 //
-// A call of Ref without a suffix is for one lane, and may be made anywhere: lanes may diverge, loop, and have
-// returned. A call with _warp is for all 32 lanes of a warp together, which bring a key each, or none. A call
-// with _tile is for a tile: kTile neighboring lanes, which come together with the same arguments.
+// A call of Ref without a suffix is for one lane, and may be made anywhere: lanes may diverge,
+// loop, and have returned. A call with _warp is for all 32 lanes of a warp together; each brings
+// one key or none. A call with _tile is for a tile: kTile neighboring lanes, which call it together
+// with the same arguments.
 //
-// Operations on a key are linearizable, whoever makes them. Changes return what has become of them:
-// kInserted, kPresent, kReplaced, kDeleted, kNothing; and kFull where the Update had permitted no more
-// insertions, where there was no node to keep what a leaf was, or where the Ref is one of View: then nothing has
-// changed, and Sync returns ErrFull.
+// Operations on a key are linearizable, whoever makes them. Changes return their outcome:
+// kInserted, kPresent, kReplaced, kDeleted, kNothing; and kFull. kFull means that the Update
+// permits no more insertions, that no node was left to keep the old version of a leaf, or that the
+// Ref is one of View. Then nothing has changed, and Sync returns ErrFull.
 //
-// Ranges are linearizable at a time (VersionedRef), and not in a tree without versions.
+// Ranges are linearizable if they read at a time (VersionedRef), and not in a tree without
+// versions.
 #pragma once
 
 #include "btree_past.cuh"
@@ -21,15 +24,15 @@
 
 namespace weft::btree {
 
-// kVersions and kMaySnapshot are bits of a mode, beside those of ref.cuh.
+// kVersions and kMaySnapshot are bits of a mode, in addition to those of ref.cuh.
 constexpr uint32_t kVersions = 64, kMaySnapshot = 128;
 
-// check_kind stops the launch if a kernel takes a tree with versions for one without, or the other way round.
+// check_kind traps if a kernel takes a tree with versions for one without, or the other way round.
 __device__ __forceinline__ void check_kind(const Terms& terms, uint32_t expected) {
   if ((terms.mode & kVersions) != expected) asm volatile("trap;" ::: "memory");
 }
 
-// Typed is what the types of a tree are in nodes.
+// Typed converts between the types of a tree and those of its nodes.
 template <class K, class V>
 struct Typed : Types<K, V, false> {
   using T = Types<K, V, false>;
@@ -40,11 +43,11 @@ struct Typed : Types<K, V, false> {
   __device__ __forceinline__ static Key in(const Tree& t, K key) { return Key(As<K>::bits(key) ^ typename As<K>::Bits(t.flip)); }
   __device__ __forceinline__ static K out(const Tree& t, Key key) { return As<K>::from(typename As<K>::Bits(key) ^ typename As<K>::Bits(t.flip)); }
 
-  // task is an operation.
+  // task returns an operation.
   __device__ __forceinline__ static Task<S> task(const Tree& t, bool there, uint32_t kind, K key, V value) {
     return {in(t, key), Key(As<V>::bits(value)), there ? kind : uint32_t(kNone), false};
   }
-  // outcome is what has become of one.
+  // outcome returns the outcome of an operation.
   __device__ __forceinline__ static Outcome outcome(const Task<S>& t) {
     if (t.kind == kNone) return kNothing;
     if (t.refused) return kFull;
@@ -53,8 +56,8 @@ struct Typed : Types<K, V, false> {
   }
 };
 
-// admit asks for a ticket for an operation that may insert. Whoever gets none while others may give theirs
-// back asks again.
+// admit takes a ticket for an operation that may insert. It retries while other lanes may give
+// theirs back.
 __device__ __forceinline__ bool admit(const Terms& terms, uint32_t kind) {
   if (kind == kDelete || kind == kNone) return false;
   Outcome may;
@@ -63,7 +66,7 @@ __device__ __forceinline__ bool admit(const Terms& terms, uint32_t kind) {
   return may == kNothing;
 }
 
-// walk calls f(i, key, value) for pairs that a reader finds.
+// walk calls f(i, key, value) for the pairs that a reader finds.
 template <class K, class V, class Reader, class F>
 __device__ __forceinline__ uint32_t walk(const Tree& t, const Reader& reader, K lo, K hi, uint32_t most, F f) {
   using P = Typed<K, V>;
@@ -77,7 +80,7 @@ __device__ __forceinline__ uint32_t walk(const Tree& t, const Reader& reader, K 
   });
 }
 
-// Ref is passed to kernels by value, of trees without versions. K and V are what the map's Go types are.
+// Ref is passed to kernels by value, for trees without versions. K and V match the map's Go types.
 template <class K, class V>
 struct Ref {
   using P = Typed<K, V>;
@@ -85,10 +88,10 @@ struct Ref {
   static constexpr uint32_t kTile = P::kTile;
 
   Tree tree;
-  Past past;  // of nobody
+  Past past;  // unused
   Terms terms;
 
-  // find tells whether a key is there, and gives *value its value unless that is null.
+  // find reports whether a key is present, and stores its value in *value unless that is null.
   __device__ __forceinline__ bool find(K key, V* value = nullptr) const {
     check();
     return look<Alone<S>>(P::in(tree, key), value);
@@ -112,8 +115,9 @@ struct Ref {
     }
     return hit;
   }
-  // range_tile calls f(i, key, value) for the pairs from a key to another, at most so many, by the lane that has
-  // the pair, which is number i; and returns how many there are. It may see one change and not one before it.
+  // range_tile calls f(i, key, value) for at most `most` pairs with keys from lo to hi, and returns
+  // their number. The lane that has pair number i calls f. The range may show one change and not an
+  // earlier one.
   template <class F>
   __device__ __forceinline__ uint32_t range_tile(K lo, K hi, uint32_t most, F f) const {
     check();
@@ -122,9 +126,10 @@ struct Ref {
 
   // ---- changes, of Update ----
 
-  // change does an operation: kPut, kPutNew, which inserts a key that is absent, kDelete, or kSum, kMin, kMax, kAnd
-  // or kOr. If the key of a kPutNew is present, *held gets its value, unless that is null. Each place that calls a change is
-  // some thousand instructions: a kernel with several kinds has one place, rather than one for each.
+  // change runs an operation: kPut, kPutNew (which inserts an absent key), kDelete, or kSum, kMin,
+  // kMax, kAnd or kOr. If the key of a kPutNew is present, its value is stored in *held, unless
+  // that is null. Each place that calls a change is some thousand instructions, so a kernel with
+  // several kinds should have one call for all of them.
   __device__ __forceinline__ Outcome change(uint32_t kind, K key, V value, V* held = nullptr) const {
     check();
     auto t = Typed<K, V>::task(tree, true, kind, key, value);
@@ -146,7 +151,8 @@ struct Ref {
     Outcome o = kNothing;
 #pragma unroll 1
     for (uint32_t c = 0; c < kTile; c++) {
-      // A ticket is asked for when it is used next: lanes that wait for one would keep those that have one waiting.
+      // Take a ticket right before it is used: lanes that wait for one would block those that have
+      // one.
       const bool mine = w.l.rank == c && there, enters = mine && admit(terms, kind);
       w.enters = w.l.share(uint32_t(enters), c);
       w.run(t, c, c + 1);
@@ -156,9 +162,10 @@ struct Ref {
     return o;
   }
 
-  // insert inserts a key that is absent. If it is present, *held gets its value, unless that is null.
+  // insert inserts an absent key. If the key is present, its value is stored in *held, unless that
+  // is null.
   __device__ __forceinline__ Outcome insert(K key, V value, V* held = nullptr) const { return change(kPutNew, key, value, held); }
-  // put inserts a key, or gives it another value.
+  // put inserts a key or replaces its value.
   __device__ __forceinline__ Outcome put(K key, V value) const { return change(kPut, key, value, nullptr); }
   // reduce inserts a key, or combines its value with another: kSum, kMin, kMax, kAnd or kOr.
   __device__ __forceinline__ Outcome reduce(Kind kind, K key, V value) const { return change(kind, key, value, nullptr); }
@@ -199,8 +206,8 @@ struct Ref {
   }
 };
 
-// VersionedRef is a tree with versions (listing 4.1 of the thesis). Reads at a time need a snapshot that lasts: one
-// of a group (Session), or one that is held on a stream. kAlways is the present.
+// VersionedRef is a tree with versions (listing 4.1 of the thesis). Reads at a time need a snapshot
+// that lasts: one of a group (Session), or one that is held on a stream. kAlways is the present.
 template <class K, class V>
 struct VersionedRef {
   using P = Typed<K, V>;
@@ -211,7 +218,8 @@ struct VersionedRef {
   Past past;
   Terms terms;
 
-  // find_tile tells whether a key was there at a time, and gives *value its value unless that is null.
+  // find_tile reports whether a key was present at a time, and stores its value in *value unless
+  // that is null.
   __device__ __forceinline__ bool find_tile(K key, V* value = nullptr, uint64_t time = kAlways) const {
     check();
     Then<S> r(tree, past, time);
@@ -222,32 +230,33 @@ struct VersionedRef {
     if (value) *value = As<V>::from(S::value(r.node.word(r.l, at)));
     return true;
   }
-  // range_tile calls f(i, key, value) for the pairs from a key to another at a time, at most so many, by the lane
-  // that has the pair, which is number i; and returns how many there were (listing 4.3). In the present it may see one
-  // change and not one before it.
+  // range_tile calls f(i, key, value) for at most `most` pairs with keys from lo to hi at a time,
+  // and returns their number (listing 4.3). The lane that has pair number i calls f. In the
+  // present, the range may show one change and not an earlier one.
   template <class F>
   __device__ __forceinline__ uint32_t range_tile(K lo, K hi, uint32_t most, uint64_t time, F f) const {
     check();
     return walk<K, V>(tree, Then<S>(tree, past, time), lo, hi, most, f);
   }
-  // count_tile is how many pairs there were.
+  // count_tile returns the number of pairs at a time.
   __device__ __forceinline__ uint32_t count_tile(K lo, K hi, uint64_t time) const {
     return range_tile(lo, hi, ~0u, time, [](uint32_t, K, V) {});
   }
-  // successor_tile is the first pair behind a key.
+  // successor_tile finds the first pair after a key.
   __device__ __forceinline__ bool successor_tile(K key, K* next, V* value, uint64_t time) const {
     const typename S::Key in = P::in(tree, key), last = typename S::Key(typename As<K>::Bits(~typename As<K>::Bits(0)));
     if (in == last) return false;
     return one<false>(in + 1, last, next, value, time);
   }
-  // predecessor_tile is the last pair before a key.
+  // predecessor_tile finds the last pair before a key.
   __device__ __forceinline__ bool predecessor_tile(K key, K* before, V* value, uint64_t time) const {
     const typename S::Key in = P::in(tree, key);
     if (in == 0) return false;
     return one<true>(0, in - 1, before, value, time);
   }
 
-  // hold takes a snapshot that lasts until drop, by whichever kernel of the stream; each by one thread.
+  // hold takes a snapshot that lasts until drop, which any kernel of the stream may call. One
+  // thread calls each.
   struct Held {
     uint64_t time;
     uint32_t slot, unused;
@@ -263,14 +272,14 @@ struct VersionedRef {
     terms.check(P::kShape);
     check_kind(terms, kVersions);
   }
-  // check_snapshot stops the launch where changes beside it don't keep what it would read.
+  // check_snapshot traps if concurrent changes do not keep what the snapshot would read.
   __device__ __forceinline__ void check_snapshot() const {
     check();
     if (!(terms.mode & kMaySnapshot)) asm volatile("trap;" ::: "memory");
   }
 
  private:
-  // one is the first pair from a key to another, or the last one, for all lanes.
+  // one finds the first pair from a key to another, or the last one, for all lanes.
   template <bool kBackward>
   __device__ __forceinline__ bool one(typename S::Key lo, typename S::Key hi, K* key, V* value, uint64_t time) const {
     check();
@@ -289,7 +298,7 @@ struct VersionedRef {
 
 using Bags = EpochBags<kBag>;  // of a block, in shared memory
 
-// Session is a block's work on a VersionedRef, in groups of operations:
+// Session runs a block's work on a VersionedRef, in groups of operations:
 //
 //	__shared__ btree::Bags bags;
 //	btree::Session<K, V> tree(ref, &bags);
@@ -302,7 +311,8 @@ using Bags = EpochBags<kBag>;  // of a block, in shared memory
 //	}
 //	tree.leave();
 //
-// All threads of the block call enter, begin and leave. A snapshot lasts for the group. Changes are for tiles (listing 4.2).
+// All threads of the block call enter, begin and leave. A snapshot lasts for the group. Tiles make
+// changes (listing 4.2).
 template <class K, class V>
 class Session {
  public:
@@ -318,7 +328,8 @@ class Session {
   __device__ __forceinline__ void enter() {
     if (groups()) w.past.block.enter();
   }
-  // begin begins a group. One that changes nothing need not wait for nodes, nor keep those that become free.
+  // begin begins a group. A group that changes nothing need not wait for nodes, nor keep freed
+  // ones.
   __device__ __forceinline__ void begin(bool changes = true) {
     if (!groups()) return;
     const Free free{ref.tree, ref.past, changes ? &w.past.block : nullptr};
@@ -333,7 +344,7 @@ class Session {
     w.past.count();
   }
 
-  // snapshot is the time of one, for the tile.
+  // snapshot takes a snapshot for the tile and returns its time.
   __device__ __forceinline__ uint64_t snapshot() {
     ref.check_snapshot();
     uint64_t time = 0;
@@ -342,7 +353,7 @@ class Session {
     return w.l.share(time, 0);
   }
 
-  // change_tile does an operation; see Ref::change.
+  // change_tile runs an operation; see Ref::change.
   __device__ __forceinline__ Outcome change_tile(uint32_t kind, K key, V value, V* held = nullptr) {
     ref.check();
     const bool leads = w.l.rank == 0;
@@ -374,13 +385,15 @@ class Session {
  private:
   Writer<S, typename As<V>::Bits, Keeps> w;
 
-  // supply gives each tile a node for a change. Where there are none, nodes of groups that are under way
-  // become free when these end: the block waits, in groups without work. If that does not help for long somebody
-  // keeps a snapshot; then it waits no more, until there is a node for each tile again. A block that is ahead of others
-  // does not take their part of the nodes: what it has comes back to itself.
+  // supply reserves a node for each tile, for a change. If none are free, nodes of running groups
+  // become free when those end, so the block waits, in groups without work. If that does not help
+  // for long, some reader keeps a snapshot. Then the block stops waiting until each tile has a node
+  // again. A block that is ahead of others does not take their share of the nodes: its own come
+  // back to it.
   //
-  // It waits, too, but not for long, where its copies would not fit its bag, because some block takes its time: those that do not fit
-  // go to lists that all blocks share, and to walk these makes the next epoch long, so that more go there.
+  // The block also waits, for a shorter time, if its copies would not fit its bag because some
+  // block is slow. Copies that do not fit go to lists that all blocks share. Walking those makes
+  // the next epoch long, so that even more copies go there.
   __device__ __forceinline__ void supply(const Free& free) {
     EpochBlock<kBag>& block = w.past.block;
     const uint32_t tiles = threads_per_block() / kTile, part = ref.past.pool / blocks_in_grid(), share = part > tiles ? part : tiles;
@@ -406,11 +419,12 @@ class Session {
     w.stock();
   }
 
-  // How often in a row a block waits in vain before it gives up: tens of milliseconds, and half of one.
+  // How often in a row a block waits in vain before it gives up: tens of milliseconds, and half of
+  // one.
   static constexpr uint32_t kWaits = 4096, kPatience = 64;
   uint32_t waits = kWaits, patience = kPatience;
 
-  // groups reports whether there are epochs: nobody but snapshots of the host has copies without.
+  // groups reports whether epochs are in use: without them only snapshots of the host read copies.
   __device__ __forceinline__ bool groups() const { return ref.terms.mode & kMaySnapshot; }
 };
 

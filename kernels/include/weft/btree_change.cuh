@@ -1,5 +1,5 @@
 // Changes of a B-link tree by tiles of lanes: latches, splits and merges. btree/layout.go has the
-// protocol, and why nobody waits in a circle.
+// protocol, and the argument that it cannot deadlock.
 #pragma once
 
 #include "btree_node.cuh"
@@ -9,16 +9,16 @@ namespace weft::btree {
 
 using inorder::kUpdate;
 
-// Task is an operation of a lane, and what comes of it.
+// Task is an operation of a lane and its result.
 template <class S>
 struct Task {
-  typename S::Key key, value;  // value, out: what was there
+  typename S::Key key, value;  // value, out: the previous value
   uint32_t kind;               // Kind
   bool there;                  // out: the key was there before
   bool refused = false;        // out: it may not be inserted
 };
 
-// Forgets is what a Writer does to the past of a tree that has none. btree_past.cuh has the other kind.
+// Forgets is the Past of a Writer on a tree without versions. btree_past.cuh has the other kind.
 struct Forgets {
   static constexpr bool kKeeps = false;
   struct Kept {};
@@ -39,12 +39,12 @@ struct Writer {
   Past past{};
   L l{};
   uint32_t flags = 0;      // of the batch, for values that are combined
-  uint32_t spare = kNone;  // a node that has been taken and is not used yet
+  uint32_t spare = kNone;  // a node that has been taken and not used yet
   int32_t added = 0;       // pairs, by this tile
-  uint32_t tries = 0;      // in a row that came to nothing
-  bool enters = true;      // keys that are absent may be inserted
+  uint32_t tries = 0;      // failed in a row
+  bool enters = true;      // absent keys may be inserted
 
-  // Held is a node that this tile has latched, as it is. Lane 0 has the header.
+  // Held is a node that this tile has latched, with its contents. Lane 0 has the header.
   struct Held {
     uint32_t id, state;
     N n;
@@ -58,7 +58,7 @@ struct Writer {
 
   __device__ __forceinline__ bool latch(uint32_t id) {
     uint32_t taken = 0;
-    l.sync();  // any lane may have acquired the way here
+    l.sync();  // any lane may have acquired the path here
     if (l.rank == 0) taken = Way<S>::latch(state_word<S>(t, id));
     l.sync();
     return l.share(taken, 0);
@@ -70,21 +70,22 @@ struct Writer {
     h.state = h.n.state(l);
   }
 
-  // hold latches a node and reads it; false: somebody has it.
+  // hold latches a node and reads it. It returns false if the latch is taken.
   __device__ __forceinline__ bool hold(uint32_t id, Held& h) {
     if (!latch(id)) return false;
     load(id, h);
     return true;
   }
 
-  // free gives a latch back, with a state that is not latched.
+  // free releases a latch, with a state that is not latched.
   __device__ __forceinline__ void free(const Held& h, uint32_t state) {
     l.sync();
     if (l.rank == 0) Way<S>::release(state_word<S>(t, h.id), uint64_t(state) << 32 | h.link());
   }
   __device__ __forceinline__ void free(const Held& h) { free(h, h.state & ~kLatched); }
 
-  // settle moves to the right until a key is one of the node's. false: it gave up, and the latch.
+  // settle moves to the right until a key belongs to the node. It returns false if it gave up and
+  // released the latch.
   __device__ __forceinline__ bool settle(Held& h, Key key) {
     while (true) {
       if (h.state & kDead) break;
@@ -98,14 +99,15 @@ struct Writer {
     return false;
   }
 
-  // rest is before a new start.
+  // rest waits before a new attempt.
   __device__ __forceinline__ void rest() { Way<S>::rest(tries++); }
 
-  // ---- the way down ----------------------------------------------------------
+  // ---- descending ------------------------------------------------------------
 
-  // down goes from the root to the node of a level for a key, and tells what may be its parent. Where
-  // it has not read the node, as children, its level may be another: while the root is split.
-  // If it grows it splits full nodes. false: it has done so, or met a change; start over.
+  // down goes from the root to the node of a level for a key, and returns its likely parent. It
+  // does not read the node itself, so the node's level may differ while the root is split. If grows
+  // is set, it splits full nodes. It returns false if it has done so, or met a change; then start
+  // over.
   __device__ __forceinline__ bool down(Key key, uint32_t level, bool grows, uint32_t& id, uint32_t& parent) {
     id = kRoot;
     parent = kNone;
@@ -134,7 +136,7 @@ struct Writer {
 
   // ---- new nodes -------------------------------------------------------------
 
-  // take is a node that nobody knows.
+  // take returns a node that no other thread can reach.
   __device__ __forceinline__ uint32_t take() {
     if (l.rank == 0) {
       if constexpr (Past::kKeeps) spare = past.first(lane_index() + block_index());
@@ -148,7 +150,8 @@ struct Writer {
     return spare;
   }
 
-  // stock makes sure that there is a node for a copy, where kernels of users share what there is; false: there is none.
+  // stock reserves a node for a copy, in users' kernels, which share the free nodes. It returns
+  // false if none is left.
   __device__ __forceinline__ bool stock() {
     if constexpr (Past::kKeeps) {
       if (!past.shares() || spare != kNone) return true;
@@ -164,16 +167,18 @@ struct Writer {
     }
     return true;
   }
-  // take_some takes new nodes, as long as enough are left for splits, and returns the number of the first; kNone: there are too few.
-  // One addition for all: a loop of swaps by as many tiles as a device has would take as many rounds as there are tiles. Those who
-  // look at the same moment may take a few more than there are, which the host has allowed for (residentTiles).
+  // take_some takes n new nodes, if enough are left for splits, and returns the number of the
+  // first, or kNone. It is one addition for all: a loop of swaps would take as many rounds as the
+  // device has tiles. Threads that check at the same moment may take a few nodes too many, which
+  // the host has allowed for (residentTiles).
   __device__ __forceinline__ uint32_t take_some(uint32_t n) const {
     Control* c = control_of(t);
     const uint32_t most = c->free + (t.nodes - c->top);
     return load_relaxed(&c->taken) + past.p.reserve + n > most ? kNone : add_relaxed(&c->taken, n);
   }
 
-  // more gives the block a node to spare for each lane that asks, as long as there are some; all lanes of a warp are there.
+  // more adds a spare node to the block for each lane that asks, as long as some are left. All
+  // lanes of a warp call it.
   __device__ __forceinline__ void more(bool asks) {
     uint32_t id = asks && past.p.stocked ? reuse(past.p, lane_index() + block_index()) : kNone;
     const uint32_t lack = ballot(kAll, asks && id == kNone);
@@ -188,12 +193,12 @@ struct Writer {
     }
     if (id != kNone) past.block.keep(id);
   }
-  // put_by makes a node that was taken and not used one of those that are free again.
+  // put_by frees a node that was taken and not used.
   __device__ __forceinline__ void put_by(uint32_t id) {
     store_relaxed(state_word<S>(t, id), uint64_t(state_of(kFreeLevel - 1, 0)) << 32 | kNone);
     past.reused--;
   }
-  // leave is that of the block, to which this tile leaves what was taken and not used.
+  // leave leaves the block's session. This tile leaves its unused node to the block.
   __device__ __forceinline__ void leave() {
     const bool some = l.rank == 0 && spare != kNone;
     if (some) put_by(spare);
@@ -202,7 +207,7 @@ struct Writer {
     if (l.share(uint32_t(kept), 0)) spare = kNone;
   }
 
-  // done gives back what was taken and not used.
+  // done gives back a node that was taken and not used.
   __device__ __forceinline__ void done() {
     if (spare == kNone) return;
     if (l.rank == 0) {
@@ -214,13 +219,13 @@ struct Writer {
 
   // ---- splits ----------------------------------------------------------------
 
-  // head stores a header, by lane 0, behind what all lanes have stored.
+  // head stores a header, by lane 0, after what all lanes have stored.
   __device__ __forceinline__ void head(uint32_t id, uint64_t high, uint32_t link, uint32_t state) {
     l.sync();
     if (l.rank == 0) Way<S>::release(node_of<S>(t, id), Word128{high, uint64_t(state) << 32 | link});
   }
 
-  // split splits a node, if it is full then.
+  // split splits a node, if it is still full.
   __device__ __forceinline__ void split(uint32_t id, uint32_t parent, Key key) {
     Held h;
     if (!hold(id, h)) return rest();
@@ -229,8 +234,8 @@ struct Writer {
     cut(h, parent, key);
   }
 
-  // cut splits a full node that has the key, and gives its latch back. It gives up where the
-  // parent is somebody's, is full itself, or another.
+  // cut splits a full node that has the key, and releases its latch. It gives up if the parent's
+  // latch is taken, or if the parent is full itself or another node.
   __device__ __forceinline__ void cut(Held& h, uint32_t parent, Key key) {
     if (h.id == kRoot) return cut_root(h);
     Held p;
@@ -250,7 +255,8 @@ struct Writer {
     divide(h, p);
   }
 
-  // divide splits a full node below its parent, which has room. Both are latched, and given back.
+  // divide splits a full node under its parent, which has a free slot. Both are latched, and
+  // released.
   __device__ __forceinline__ void divide(Held& h, Held& p) {
     uint32_t r[kPieces][kPer];
     h.n.ranks(l, h.count(), h.level() == 0, r);
@@ -260,7 +266,8 @@ struct Writer {
     if constexpr (Past::kKeeps) share_past(h, right);
     h.n.move(t, l, r, Sh::kHalf, kSlots, right);
     head(right, h.high(), h.link(), state_of(h.level(), kSlots - Sh::kHalf));
-    // From here on readers can reach it; the parent does not have it, so its latch is ours.
+    // From here on readers can reach it. The parent does not lead to it yet, so this tile has its
+    // latch.
     const uint32_t state = next_state(h.state, Sh::kHalf);
     head(h.id, low, right, state | kLatched);
     if (h.level() != 0) h.n.move(t, l, r, 0, Sh::kHalf, h.id);
@@ -304,8 +311,8 @@ struct Writer {
 
   // ---- merges ----------------------------------------------------------------
 
-  // merge unites the leaf of a key with a neighbor below the same parent, if both fit one, and so
-  // on above it. It gives up where somebody else is at work.
+  // merge unites the leaf of a key with a neighbor below the same parent, if both fit into one, and
+  // then the levels above. It gives up if another tile is at work.
   __device__ __forceinline__ void merge(Key key) {
     for (uint32_t level = 0; level < kFreeLevel; level++) {
       uint32_t parent, unused;
@@ -317,7 +324,7 @@ struct Writer {
       uint32_t left = n.child(l, key, low);
       bool larger = false;
       n.each(l.rank, [&](uint32_t, uint32_t, uint32_t number, Word w) { larger = larger || (number < kSlots && S::key(w) > low); });
-      if (l.vote(larger) == 0) {  // it is the last one: with the one before
+      if (l.vote(larger) == 0) {  // the last one: merge it with the one before
         if (low == 0) return;
         left = n.child(l, low - 1, before);
         if (left == 0) return;
@@ -374,13 +381,13 @@ struct Writer {
 
   // ---- leaves ----------------------------------------------------------------
 
-  // mark tells readers of a leaf that it is being changed, before anything else of it is stored.
+  // mark marks a leaf as changing for readers, before any other store to it.
   __device__ __forceinline__ void mark(const Held& h) {
     if (l.rank == 0) store_relaxed(state_word<S>(t, h.id), uint64_t(h.state | kLatched | kChanging) << 32 | h.link());
     l.sync();
   }
 
-  // write stores a leaf that has other pairs now, up to so many slots, and gives its latch back.
+  // write stores a leaf with changed pairs, up to `slots` slots, and releases its latch.
   __device__ __forceinline__ void write(const Held& h, uint32_t count, uint32_t slots) {
     if constexpr (Past::kKeeps) {
       const Kept k = keep(h.id);
@@ -400,12 +407,13 @@ struct Writer {
 
   // ---- the past --------------------------------------------------------------
 
-  // The nodes of a split have one time: what they were together is what each of them was.
+  // The nodes of a split share one time: the old version of both together is the old version of
+  // each.
   __device__ __forceinline__ void share_past(const Held& h, uint32_t right) {
     if (h.level() == 0 && l.rank == 0) past.begin(right, past.of(h.id));
   }
 
-  // copy makes a node what a leaf is in memory, for those who read what it was.
+  // copy copies the stored contents of a leaf to another node, for readers of its old version.
   __device__ __forceinline__ void copy(uint32_t id, Kept& k) {
     N n;
     n.load_relaxed(t, id, l.rank);
@@ -422,7 +430,7 @@ struct Writer {
     l.sync();
   }
 
-  // keep copies a leaf that a snapshot may have.
+  // keep copies a leaf that a snapshot may read.
   __device__ __forceinline__ Kept keep(uint32_t id) {
     Kept k = past_of(id);
     if (k.time <= past.p.newest) copy(id, k);
@@ -435,13 +443,13 @@ struct Writer {
     return k;
   }
 
-  // write_kept is write of a leaf that has been copied and marked.
+  // write_kept is write for a leaf that has been copied and marked.
   __device__ __forceinline__ void write_kept(const Held& h, uint32_t count, uint32_t slots, const Kept& k) {
     const uint32_t state = next_state(h.state, count);
     uint64_t time = 0;
     if (l.rank == 0) time = past.write(h.id, k, state);
     store(h, slots);
-    if (past.outside()) {  // it can be read from here on; without its latch it has a time
+    if (past.outside()) {  // readable from here on; it has a time before its latch is released
       free(h, state | kLatched);
       if (l.rank == 0) date(past.p, h.id, time);
     }
@@ -449,8 +457,9 @@ struct Writer {
     if (l.rank == 0) past.drop(k);
   }
 
-  // unite_past makes one time of those of two leaves that become one, the later, and marks the left one. Of
-  // both together nothing else is read from then on; of the one that was older, what it was before.
+  // unite_past sets one time for two leaves that become one, the later, and marks the left one.
+  // From then on readers find both together only under that time. The older leaf's earlier version
+  // stays readable.
   __device__ __forceinline__ void unite_past(const Held& a, const Held& b) {
     if (a.level() != 0) return;
     Kept ka = past_of(a.id), kb = past_of(b.id);
@@ -465,7 +474,8 @@ struct Writer {
     if (kb.copy != kNone) past.drop(kb);
   }
 
-  // act does one operation on a leaf in registers, and reports whether there was room. One that may not insert is refused.
+  // act runs one operation on a leaf in registers, and reports whether it had a slot. An operation
+  // that may not insert is refused.
   __device__ __forceinline__ bool act(Held& h, const Task<S>& op, uint32_t& count, bool& changed, Task<S>& mine, bool is_mine) {
     uint32_t at = 0;
     const bool there = h.n.has(l, op.key, count, at);
@@ -488,8 +498,8 @@ struct Writer {
     return true;
   }
 
-  // visit does the operations of lanes [at,n) that belong to one leaf, and returns the first of those
-  // that are left. few reports that the leaf has few pairs now.
+  // visit runs the operations of lanes [at,n) that belong to one leaf, and returns the first of
+  // those left. few reports that the leaf now has few pairs.
   __device__ __forceinline__ uint32_t visit(uint32_t leaf, uint32_t parent, uint32_t at, uint32_t n, Task<S>& mine, bool& few) {
     Held h;
     few = false;
@@ -534,7 +544,7 @@ struct Writer {
     if (is_mine) mine.there = there, mine.value = val;
   }
 
-  // run does the operations of lanes [at,n), whose keys ascend.
+  // run runs the operations of lanes [at,n). Their keys ascend.
   __device__ __forceinline__ void run(Task<S>& mine, uint32_t at, uint32_t n) {
     while (at < n) {
       const uint32_t kind = l.share(mine.kind, at);

@@ -1,4 +1,4 @@
-// Nodes of a B-link tree, and the lanes that read them (twin: btree/layout.go, which has the
+// Nodes of a B-link tree, and the lanes that read them (twin: btree/layout.go, which describes the
 // layout, the rules and the protocol).
 #pragma once
 
@@ -8,7 +8,7 @@
 namespace weft::btree {
 
 constexpr uint32_t kNone = ~0u;        // no node
-constexpr uint32_t kRoot = 0;          // is never a leaf
+constexpr uint32_t kRoot = 0;          // never a leaf
 constexpr uint64_t kControlBytes = 4096;
 
 // Bits of a state.
@@ -23,7 +23,7 @@ __device__ __forceinline__ uint32_t level_of(uint32_t state) { return state >> k
 __device__ __forceinline__ uint32_t state_of(uint32_t level, uint32_t count) {
   return level << kLevelShift | count << kCountShift;
 }
-// next_state is that of the next version, without latch, with another count.
+// next_state returns the state of the next version, without latch, with another count.
 __device__ __forceinline__ uint32_t next_state(uint32_t state, uint32_t count) {
   return (state & ~(kLatched | kChanging | kCountMask << kCountShift)) + kVersion + (count << kCountShift);
 }
@@ -34,17 +34,17 @@ struct Control {
   uint32_t top, free, taken, dead;
 };
 
-// Tree is where one lies.
+// Tree is the location of a tree.
 struct Tree {
   char* memory;           // control, nodes
   const uint32_t* freed;  // numbers of free nodes
   uint64_t flip;          // turns keys into unsigned numbers in order
-  uint32_t nodes;         // that there is memory for
+  uint32_t nodes;         // allocated
   uint32_t unused;
 };
 __device__ __forceinline__ Control* control_of(const Tree& t) { return reinterpret_cast<Control*>(t.memory); }
 
-// Alone are slots of nodes that a lane reads by itself.
+// Alone marks slots of nodes that a lane reads by itself.
 template <class S>
 struct Alone : S {};
 
@@ -53,8 +53,8 @@ constexpr uint32_t kPiecesOf = 2;
 template <class S>
 constexpr uint32_t kPiecesOf<Alone<S>> = sizeof(typename S::Word) == 8 ? 8 : 16;
 
-// Shape is what depends on the slots. A node is read by kLanes lanes, two vectors of 16 bytes
-// each; the first vector is its header.
+// Shape is the geometry of a node. kLanes lanes read a node, two vectors of 16 bytes each; the
+// first vector is its header.
 template <class S>
 struct Shape {
   static constexpr uint32_t kSlotBytes = sizeof(typename S::Word);
@@ -63,14 +63,14 @@ struct Shape {
   static constexpr uint32_t kPer = 16 / kSlotBytes;  // slots of a vector
   static constexpr uint32_t kPieces = kPiecesOf<S>;  // vectors of a lane
   static constexpr uint32_t kLanes = kNodeBytes / 16 / kPieces;
-  static constexpr uint32_t kHalf = kSlots / 2;      // that stay in a node that is split
+  static constexpr uint32_t kHalf = kSlots / 2;      // slots that stay in a node that is split
   static constexpr uint32_t kFew = (kSlots + 3) / 4, kMany = kSlots * 6 / 7;
 };
 
-// numbered is the node that is number i of all that are taken.
+// numbered returns node number i of all that are taken.
 __device__ __forceinline__ uint32_t numbered(const Tree& t, uint32_t i, uint32_t free, uint32_t top) {
   const uint32_t id = i < free ? t.freed[i] : top + (i - free);
-  if (id >= t.nodes) __builtin_trap();  // the host has seen to it that there are enough
+  if (id >= t.nodes) __builtin_trap();  // the host has allocated enough
   return id;
 }
 __device__ __forceinline__ uint32_t numbered(const Tree& t, uint32_t i) {
@@ -86,7 +86,7 @@ template <class S>
 __device__ __forceinline__ typename S::Word* slot_of(const Tree& t, uint32_t id, uint32_t slot) {
   return reinterpret_cast<typename S::Word*>(node_of<S>(t, id) + 1) + slot;
 }
-// Link and state of a node: the upper half of its header.
+// state_word returns the link and state of a node: the upper half of its header.
 template <class S>
 __device__ __forceinline__ uint64_t* state_word(const Tree& t, uint32_t id) { return &node_of<S>(t, id)->y; }
 
@@ -107,31 +107,31 @@ __device__ __forceinline__ void store_release(Word128* p, Word128 v) {
                :: "l"(p), "l"(v.x), "l"(v.y) : "memory");
 }
 
-// Way is how lanes get at nodes that change. Experiments have other ways (lab/internal/treeways).
+// Way is how lanes access nodes that change. Experiments use other ways (lab/internal/treeways).
 template <class S>
 struct Way {
-  static constexpr bool kMerges = true;  // nodes that have few slots left
+  static constexpr bool kMerges = true;  // merge nodes with few slots left
 
   template <class T>
   __device__ __forceinline__ static T acquire(const T* p) { return load_acquire(p); }
   template <class T>
   __device__ __forceinline__ static void release(T* p, T v) { store_release(p, v); }
-  // inner is a piece of an inner node.
+  // inner loads a piece of an inner node.
   __device__ __forceinline__ static Word128 inner(const Word128* p) { return acquire(p); }
 
-  // latch takes a latch that is free; false: somebody has it.
+  // latch takes a free latch. It returns false if the latch is taken.
   __device__ __forceinline__ static bool latch(uint64_t* word) {
     const uint64_t was = load_relaxed(word), latch = uint64_t(kLatched) << 32;
     return !(was & latch) && cas_acquire(word, was, was | latch) == was;
   }
-  // rest is before a new start: a little longer after each that came to nothing.
+  // rest waits before a new attempt: a little longer after each failure.
   __device__ __forceinline__ static void rest(uint32_t tries) { pause(32u << (tries < 6 ? tries : 6)); }
 };
 
 // ---- lanes -------------------------------------------------------------------
 
-// Lanes are those that work on a node together. Whole says that all tiles of the warp are in
-// step; else each goes its way.
+// Lanes are the lanes that work on a node together. Whole: all tiles of the warp run in step;
+// otherwise they diverge.
 template <class S, bool Whole>
 struct Lanes {
   static constexpr uint32_t kLanes = Shape<S>::kLanes, kBits = (1u << kLanes) - 1;
@@ -149,7 +149,7 @@ struct Lanes {
   __device__ __forceinline__ void sync() const { asm volatile("bar.warp.sync %0;" ::"r"(mask()) : "memory"); }
 };
 
-// Node is one in registers: vector p * kLanes + rank is a lane's piece p.
+// Node is a node in registers: vector p * kLanes + rank is a lane's piece p.
 template <class S, bool Whole>
 struct Node {
   using Sh = Shape<S>;
@@ -164,7 +164,8 @@ struct Node {
   };
   Piece piece[kPieces];
 
-  // number is which slot of the node slot j of a piece is; of the header, one beyond all.
+  // number returns the number in the node of slot j of a piece; for the header, a number after all
+  // slots.
   __device__ __forceinline__ static uint32_t number(uint32_t rank, uint32_t p, uint32_t j) {
     return p == 0 && rank == 0 ? kSlots + j : (p * kLanes + rank - 1) * kPer + j;
   }
@@ -190,7 +191,7 @@ struct Node {
     for (uint32_t p = 0; p < kPieces; p++) piece[p].whole = weft::load_relaxed(node_of<S>(t, id) + p * kLanes + rank);
   }
 
-  // The header, of which lane 0 has piece 0.
+  // The header is piece 0 of lane 0.
   __device__ __forceinline__ uint32_t state(const Lanes<S, Whole>& l) const { return l.share(uint32_t(piece[0].whole.y >> 32), 0); }
   __device__ __forceinline__ uint32_t link(const Lanes<S, Whole>& l) const { return l.share(uint32_t(piece[0].whole.y), 0); }
   __device__ __forceinline__ Key high(const Lanes<S, Whole>& l) const { return l.share(Key(piece[0].whole.x), 0); }
@@ -201,17 +202,17 @@ struct Node {
     return l.vote(l.rank == 0 && uint32_t(h.y) != kNone && key >= Key(h.x)) != 0;
   }
 
-  // above is 1 or 0 without a branch: whether a slot comes behind another.
+  // above returns 1 or 0 without a branch: whether a slot orders after another.
   __device__ __forceinline__ static uint32_t above(Key key, uint32_t id, Key than, uint32_t than_id) {
     return uint32_t(key > than) | (uint32_t(key == than) & uint32_t(id > than_id));
   }
-  // better takes a slot for the best so far, if it is a slot, and better for a key.
+  // better replaces the best slot so far, if this is a slot and a better one for a key.
   __device__ __forceinline__ static void better(Key& best, uint32_t& id, bool is_slot, Key key, Word w) {
     const uint32_t takes = uint32_t(is_slot) & uint32_t(S::key(w) <= key) & above(S::key(w), uint32_t(S::value(w)), best, id);
     best = takes ? S::key(w) : best;
     id = takes ? uint32_t(S::value(w)) : id;
   }
-  // most is the best of all lanes.
+  // most returns the best slot of all lanes.
   __device__ __forceinline__ static void most(const Lanes<S, Whole>& l, Key& best, uint32_t& id) {
 #pragma unroll
     for (uint32_t x = kLanes / 2; x != 0; x /= 2) {
@@ -222,8 +223,8 @@ struct Node {
       id = takes ? other_id : id;
     }
   }
-  // child is the child for a key in an inner node: that with the largest key not above it. low
-  // receives that key. Of two with one key, which half of a change of the root shows, all lanes take the same.
+  // child returns the child for a key in an inner node: that of the largest key not above it, which
+  // it stores in low. If a half-written root shows two with one key, all lanes choose the same.
   __device__ __forceinline__ uint32_t child(const Lanes<S, Whole>& l, Key key, Key& low) const {
     Key best = 0;
     uint32_t id = 0;  // the root is no child
@@ -233,7 +234,7 @@ struct Node {
     return id;
   }
 
-  // below is how many of the first count keys are smaller than a key, which are in order.
+  // below returns how many of the first count keys, which are in order, are smaller than a key.
   __device__ __forceinline__ uint32_t below(const Lanes<S, Whole>& l, Key key, uint32_t count) const {
     uint32_t n = 0;
 #pragma unroll
@@ -244,7 +245,7 @@ struct Node {
     return n;
   }
 
-  // word is slot number i, for all lanes.
+  // word returns slot number i, to all lanes.
   __device__ __forceinline__ Word word(const Lanes<S, Whole>& l, uint32_t i) const {
     const uint32_t vector = i / kPer + 1;
     Word w = piece[0].slots[0];
@@ -266,7 +267,8 @@ struct Node {
     return true;
   }
 
-  // ranks are the places of the first count slots in the order of their keys; beyond all where there is no pair.
+  // ranks computes the places of the first count slots in key order; slots without a pair get a
+  // place after all others.
   __device__ __forceinline__ void ranks(const Lanes<S, Whole>& l, uint32_t count, bool leaf, uint32_t (&r)[kPieces][kPer]) const {
     each(l.rank, [&](uint32_t p, uint32_t j, uint32_t number, Word) { r[p][j] = number >= count ? kSlots : leaf ? number : 0; });
     if (leaf) return;
@@ -278,7 +280,7 @@ struct Node {
       });
     }
   }
-  // key_at is the key of the slot of a rank, which there is.
+  // key_at returns the key of the slot with a rank, which must exist.
   __device__ __forceinline__ Key key_at(const Lanes<S, Whole>& l, const uint32_t (&r)[kPieces][kPer], uint32_t rank) const {
     bool mine = false;
     Key key = 0;
@@ -287,7 +289,7 @@ struct Node {
     });
     return l.share(key, lowest(l.vote(mine)));
   }
-  // move stores the slots of ranks [lo,hi) to a node, in order, and repeats the first behind them.
+  // move stores the slots of ranks [lo,hi) to a node, in order, and repeats the first after them.
   __device__ __forceinline__ void move(const Tree& t, const Lanes<S, Whole>& l, const uint32_t (&r)[kPieces][kPer], uint32_t lo, uint32_t hi,
                                        uint32_t to) const {
     each(l.rank, [&](uint32_t p, uint32_t j, uint32_t, Word w) {
@@ -308,7 +310,7 @@ struct Node {
       for (uint32_t j = 0; j < kPer; j++)
         if (number(l.rank, p, j) == i) piece[p].slots[j] = to;
   }
-  // open moves the slots from i on by one, and puts a word there.
+  // open moves the slots from i on up by one, and puts a word there.
   __device__ __forceinline__ void open(const Lanes<S, Whole>& l, uint32_t i, Word to) {
     Word before[kPieces];  // the last slot of the vector before
 #pragma unroll
@@ -324,9 +326,9 @@ struct Node {
       }
     }
   }
-  // close moves the slots behind i by one, over it.
+  // close moves the slots after i down by one, over it.
   __device__ __forceinline__ void close(const Lanes<S, Whole>& l, uint32_t i) {
-    Word behind[kPieces];  // the first slot of the vector behind
+    Word behind[kPieces];  // the first slot of the next vector
 #pragma unroll
     for (uint32_t p = 0; p < kPieces; p++) behind[p] = l.share(piece[p].slots[0], (l.rank + 1) % kLanes);
 #pragma unroll
@@ -344,11 +346,12 @@ struct Node {
 
 // ---- reading -----------------------------------------------------------------
 
-// read reads a node, if versioned as it was at one moment; false: it is being changed.
+// read reads a node. If versioned, it reads a consistent state, or returns false if the node is
+// changing.
 template <class S, bool Whole>
 __device__ __forceinline__ bool read(const Tree& t, const Lanes<S, Whole>& l, uint32_t id, bool versioned, Node<S, Whole>& n,
                                      uint32_t& state) {
-  l.sync();  // one lane has acquired the way here, and all go it
+  l.sync();  // one lane has acquired the path here, and all follow it
   uint64_t* word = state_word<S>(t, id);
   uint64_t first = 0, again = 0;
   if (versioned) {
@@ -359,22 +362,22 @@ __device__ __forceinline__ bool read(const Tree& t, const Lanes<S, Whole>& l, ui
     n.load_inner(t, id, l.rank);
   }
   state = n.state(l);
-  // Each lane has seen one state before and behind what it read; it was the same for all.
+  // Each lane has seen one state before and after what it read; it was the same for all.
   const bool one = first == again && uint32_t(first >> 32) == state && !(state & kChanging);
   return l.vote(versioned && !one) == 0;
 }
 
-// Search is a tile's way down to the leaf of a key. With Whole all tiles of a warp take their
+// Search is a tile's path down to the leaf of a key. With Whole all tiles of a warp take their
 // steps together.
 template <class S, bool Whole>
 struct Search {
   uint32_t at = kRoot;
-  bool leaf = false;            // at is likely one
-  typename S::Key low = 0;      // the smallest key that at may have
+  bool leaf = false;            // at is probably a leaf
+  typename S::Key low = 0;      // the smallest key that `at` may have
 
-  // descend is step for an inner node: it asks for no more than the way on. The next node of the
-  // level counts as a child here, whose key is larger than all others of the node. Where the key belongs there, at is
-  // taken for a leaf too early, which step finds out.
+  // descend is step for an inner node: it only looks for the next node. The next node of the level
+  // counts as a child here; its key is larger than all others of the node. If the key belongs
+  // there, `at` is taken for a leaf too early, which step detects.
   __device__ __forceinline__ void descend(const Tree& t, const Lanes<S, Whole>& l, typename S::Key key) {
     using N = Node<S, Whole>;
     using Key = typename S::Key;
@@ -391,7 +394,8 @@ struct Search {
     if (level != 0) at = id;
   }
 
-  // step reads a node, and reports whether it is the leaf of the key, in n as it was at one moment.
+  // step reads a node. It reports whether the node is the leaf of the key, in n, in a consistent
+  // state.
   __device__ __forceinline__ bool step(const Tree& t, const Lanes<S, Whole>& l, typename S::Key key, Node<S, Whole>& n,
                                        uint32_t& state) {
     const bool whole = read(t, l, at, leaf, n, state);
@@ -411,8 +415,8 @@ struct Search {
         return false;
       }
       if (state & kDead) {
-        // What it had lies on its left. Where that begins is not known: low may be too large then, until
-        // the search begins anew.
+        // Its pairs have moved to its left neighbor. The start of that is unknown: low may be too
+        // large then, until the search restarts.
         at = link;
         return false;
       }

@@ -1,10 +1,11 @@
-// What leaves of a B-link tree were: versions, their times, and readers at a time. After chapter 4 of Awad's
-// thesis and Wei et al., "Constant-time snapshots with applications to concurrent data structures" (PPoPP
-// 2021). The host side is btree/past.go, which says what is different here.
+// Old versions of leaves of a B-link tree: their times, and readers at a time. The scheme follows
+// chapter 4 of Awad's thesis and Wei et al., "Constant-time snapshots with applications to
+// concurrent data structures" (PPoPP 2021). The host side is btree/past.go, which explains the
+// differences.
 //
-// Beside each node lie two words: when what it has was written, and which node has what it was before. The
-// head of such a list keeps its address. What a leaf was is copied to another node before the leaf is changed, or not
-// at all where no snapshot can have it.
+// Each node has two words: the time at which its contents were written, and the node with its
+// previous version. The head of such a list keeps its address. Before a leaf changes, its contents
+// are copied to another node, unless no snapshot can read them.
 #pragma once
 
 #include "btree_change.cuh"
@@ -13,29 +14,32 @@
 
 namespace weft::btree {
 
-constexpr uint32_t kPastLevel = kFreeLevel - 1;  // of nodes that are what a leaf was, and of those in stacks
-constexpr uint64_t kUnset = 1ull << 63;          // a time that nobody has set yet, and which write it is of
-constexpr uint64_t kAlways = kUnset - 1;         // a time behind all
+constexpr uint32_t kPastLevel = kFreeLevel - 1;  // of old versions of leaves, and of nodes in stacks
+constexpr uint64_t kUnset = 1ull << 63;          // a time not set yet, and the write that it is for
+constexpr uint64_t kAlways = kUnset - 1;         // a time after all others
 constexpr uint32_t kFreeStacks = 1024, kTriedStacks = 4;
 
-// PastControl lies beside the words.
+// PastControl lies next to the words.
 struct alignas(128) PastControl {
   uint64_t clock;   // of the next snapshot; begins at 1
   uint64_t copied;  // nodes that have been copied
-  uint64_t reused;  // nodes that were taken from the stacks
+  uint64_t reused;  // nodes taken from the stacks
   uint64_t unused[13];
-  uint64_t stacks[kFreeStacks];  // of free nodes: a count of changes above the first node
+  uint64_t stacks[kFreeStacks];  // free nodes: a count of changes above the first node
 };
 
 // Past is passed by value.
 struct Past {
   PastControl* control;
-  uint64_t* words;  // by node: time; the node before, and above it the one whose past this is
-  uint64_t newest;  // time of the newest snapshot of the host, 0 if there is none; kAlways: kernels take snapshots
+  uint64_t* words;  // by node: time; the previous node, and above it the owner of this past
+  // Time of the newest snapshot of the host, or 0; kAlways: kernels take snapshots.
+  uint64_t newest;
   EpochRef epochs;
-  uint32_t reserve;  // nodes that copies leave, in kernels of users; kNone: the host has seen to it that there are enough
-  uint32_t stocked;  // there may be free nodes in the stacks
-  uint32_t pool;     // nodes for copies that kernels of users share: a block has no more than its part
+  // Nodes that copies must leave, in users' kernels; kNone: the host has reserved enough.
+  uint32_t reserve;
+  uint32_t stocked;  // the stacks may have free nodes
+  // Nodes for copies that users' kernels share: a block has no more than its share.
+  uint32_t pool;
   uint32_t unused;
 };
 
@@ -45,19 +49,19 @@ __device__ __forceinline__ uint64_t link_words(uint32_t before, uint32_t of) { r
 
 // ---- times -------------------------------------------------------------------
 
-// date sets the time of a write that has been seen, unless somebody has. The writer keeps its latch until then, so who
-// finds a leaf without one need not look. The clock is read behind
-// the write, and a snapshot reads behind the clock; between both, two fences: either the snapshot sees
-// the write, or the write sees the snapshot and is later. Whoever meets a write that has no time sets it,
-// so that what has been read of it is not undone by a later snapshot.
+// date sets the time of a write that has been seen, unless it is set. The writer keeps its latch
+// until then, so a reader that finds a leaf without a latch need not check. The clock is read after
+// the write, and a snapshot reads after the clock, with two fences in between. So either the
+// snapshot sees the write, or the write sees the snapshot and is later. A thread that meets a write
+// without a time sets it, so that a later snapshot does not undo what it has read.
 __device__ __forceinline__ uint64_t date(const Past& p, uint32_t id, uint64_t unset) {
   fence_sc();
   const uint64_t now = load_relaxed(&p.control->clock), was = cas_relaxed(time_of(p, id), unset, now);
   return was == unset ? now : was;
 }
 
-// snapshot moves the clock on, and returns the time before: what was written up to then. Several at once may
-// be one.
+// snapshot advances the clock, and returns the previous time: writes up to then are visible.
+// Several concurrent snapshots may share one time.
 __device__ __forceinline__ uint64_t snapshot(const Past& p) {
   const uint64_t now = load_relaxed(&p.control->clock);
   cas_relaxed(&p.control->clock, now, now + 1);
@@ -67,12 +71,13 @@ __device__ __forceinline__ uint64_t snapshot(const Past& p) {
 
 // ---- free nodes --------------------------------------------------------------
 
-// Copies of an epoch that a block has in shared memory: of a batch's groups, which make 256, as many as an epoch mostly lasts.
+// Copies of an epoch that a block holds in shared memory: a group of a batch makes 256, as many as
+// an epoch mostly lasts.
 constexpr uint32_t kBag = 1024;
 
-// Free takes back nodes that no reader is in: a functor for epochs. What a block has retired is mostly for itself to
-// spare. Others it pushes to one of some stacks, for all; the
-// count of changes keeps who pops from taking one that has come and gone.
+// Free takes back nodes that no reader is in: a functor for epochs. A block mostly keeps the nodes
+// that it has retired as its own spares. It pushes others to one of several stacks, for all blocks.
+// The count of changes keeps a pop from taking a node that was popped and pushed meanwhile.
 struct Free {
   Tree t;
   Past p;
@@ -88,8 +93,8 @@ struct Free {
   }
 };
 
-// reuse pops a free node from one of a few stacks, kNone if it meets none. Where others are at one too it goes on to the
-// next: all of them together could not pop faster from it.
+// reuse pops a free node from one of a few stacks, or returns kNone if it finds none. If another
+// thread is at a stack, it goes on to the next: together they could not pop faster from one.
 __device__ __forceinline__ uint32_t reuse(const Past& p, uint32_t first) {
 #pragma unroll 1
   for (uint32_t i = 0; i < kTriedStacks; i++) {
@@ -104,33 +109,34 @@ __device__ __forceinline__ uint32_t reuse(const Past& p, uint32_t first) {
 
 // ---- writers -----------------------------------------------------------------
 
-// Kept is what a leaf was before a change, and where it is now.
+// Kept is the past of a leaf before a change, and the node of its copy.
 struct Kept {
   uint64_t time = 0, links = 0;
   uint32_t copy = kNone;
 };
 
-// Keeps is what a Writer does to the past. Where kernels take snapshots, copies are retired to the epochs of the
-// block; else only snapshots of the host have them, and they go to the newest.
+// Keeps is the Past of a Writer on a tree with versions. If kernels take snapshots, copies are
+// retired to the epochs of the block. Otherwise only snapshots of the host read them, and they go
+// to the newest.
 struct Keeps {
   static constexpr bool kKeeps = true;
   using Kept = btree::Kept;
   Past p;
   EpochBlock<kBag> block;
   uint32_t copied = 0;  // by this lane
-  int32_t reused = 0;   // nodes that were free, less those that have been made so without being used
+  int32_t reused = 0;   // nodes that were free, less those freed again unused
 
   __device__ __forceinline__ bool outside() const { return p.newest == kAlways; }
   __device__ __forceinline__ bool shares() const { return p.reserve != kNone; }
 
-  // first is a node for the writer to take, before others.
+  // first returns a node for the writer to take, before new ones.
   __device__ __forceinline__ uint32_t first(uint32_t near) {
     uint32_t id = outside() ? block.take() : kNone;
     if (id == kNone && p.stocked) id = reuse(p, near);
     reused += id != kNone;
     return id;
   }
-  // count adds what this tile did to the counters; all lanes of the warp are there.
+  // count adds what this tile did to the counters; all lanes of the warp call it.
   __device__ __forceinline__ void count() const {
     add_up(&p.control->copied, uint64_t(copied));
     add_up(&p.control->reused, uint64_t(int64_t(reused)));
@@ -139,7 +145,7 @@ struct Keeps {
     add_up(&p.epochs.control->held, uint64_t(copied));
   }
 
-  // of is a leaf's past, by one lane that has the latch.
+  // of reads a leaf's past, in one lane that has the latch.
   __device__ __forceinline__ Kept of(uint32_t id) const {
     Kept k;
     k.time = load_acquire(time_of(p, id));
@@ -147,18 +153,18 @@ struct Keeps {
     k.links = load_relaxed(links_of(p, id));
     return k;
   }
-  // begin gives a node that nobody knows the past of another.
+  // begin sets the past of a node that no other thread can reach.
   __device__ __forceinline__ void begin(uint32_t id, const Kept& k) const {
     store_relaxed(time_of(p, id), k.time);
     store_relaxed(links_of(p, id), k.links);
   }
-  // lead leads from a leaf to its copy, by a lane, behind the mark that the leaf is being changed. The
-  // time comes last, since it is read first.
+  // lead links a leaf to its copy, in one lane, after marking the leaf as changing. The time is
+  // stored last, since it is read first.
   __device__ __forceinline__ void lead(uint32_t id, const Kept& k, uint64_t time) const {
     if (k.copy != kNone) store_release(links_of(p, id), link_words(k.copy, id));
     store_release(time_of(p, id), time);
   }
-  // write is lead for a change of pairs, whose state will be another. It returns what date needs.
+  // write is lead for a change of pairs that leads to `state`. It returns the argument for date.
   __device__ __forceinline__ uint64_t write(uint32_t id, const Kept& k, uint32_t state) const {
     const uint64_t time = outside() ? kUnset | uint64_t(k.copy) << 20 | state / kVersion : load_relaxed(&p.control->clock);
     lead(id, k, time);
@@ -175,8 +181,9 @@ struct Keeps {
 
 // ---- readers at a time ---------------------------------------------------------
 
-// Then is a tile's way to what the leaf of a key was at a time; kAlways is the present. The way down is
-// the present one: whatever has become of a leaf, the lists of those that have its keys lead to what had them then.
+// Then is a tile's path to the contents of a key's leaf at a time; kAlways is the present. It goes
+// down the present tree: whatever has become of a leaf, the lists of the leaves with its keys lead
+// to its version at that time.
 template <class S>
 struct Then {
   using L = Lanes<S, false>;
@@ -187,8 +194,8 @@ struct Then {
   uint64_t time;
   uint32_t at = kRoot;
   bool leaf = false;
-  Key low = 0;        // the smallest key that the leaf on the way has now
-  bool lost = false;  // low is not known: the way went to the left
+  Key low = 0;        // the smallest key that the leaf at hand has now
+  bool lost = false;  // low is unknown: the path went to the left
   Node<S, false> node;
   uint32_t state = 0;
 
@@ -201,7 +208,8 @@ struct Then {
     at = node.link(l);
     lost = false;
   }
-  // least is a key from which on all that was there then has been read; false: it is not known.
+  // least returns a key from which on all pairs of that time have been read, or false if it is
+  // unknown.
   __device__ __forceinline__ bool least(Key& key) const {
     const bool some = count_of(state) != 0;
     const Key first = S::key(node.word(l, 0));
@@ -209,7 +217,7 @@ struct Then {
     return some || !lost;
   }
 
-  // find goes on to a key, and reads.
+  // find goes to the leaf of a key, and reads it.
   __device__ __forceinline__ void find(Key key) {
     while (!(leaf ? look(key) : descend(key))) {
     }
@@ -232,8 +240,8 @@ struct Then {
     return false;
   }
 
-  // look reads a leaf and its past as they were at one moment, and what it was at the time. It reports
-  // whether that has the key.
+  // look reads a leaf and its past in a consistent state, and its version at the time. It reports
+  // whether that covers the key.
   __device__ __forceinline__ bool look(Key key) {
     l.sync();
     uint64_t* word = state_word<S>(t, at);
@@ -251,16 +259,16 @@ struct Then {
     }
     when = settled(when);
     while (when > time) {
-      // What a leaf was is not changed any more: one reading is enough.
+      // Old versions do not change: reading them once is enough.
       const uint32_t before = l.share(uint32_t(links), 0);
-      if (before == kNone) __builtin_trap();  // somebody has freed what this reader needs
+      if (before == kNone) __builtin_trap();  // the version that this reader needs was freed
       l.sync();
       node.load_acquire(t, before, l.rank);
       when = l.share(load_acquire(time_of(past, before)), 0);
       links = load_acquire(links_of(past, before));
       state = node.state(l);
     }
-    if (state & kDead) {  // what it had lies on its left
+    if (state & kDead) {  // its pairs have moved to its left neighbor
       at = node.link(l);
       lost = true;
       return false;
@@ -270,7 +278,7 @@ struct Then {
     return false;
   }
 
-  // settled is a time that is set, the same for all lanes.
+  // settled returns a time that is set, the same for all lanes.
   __device__ __forceinline__ uint64_t settled(uint64_t when) const {
     if (l.vote(when >= kUnset) == 0) return l.share(when, 0);
     if (l.rank == 0 && when >= kUnset) when = date(past, at, when);

@@ -1,11 +1,12 @@
-// Ranges of a B-link tree, leaf by leaf, by a tile: of the present, or of a time (Then in btree_past.cuh).
+// Ranges of a B-link tree, leaf by leaf, by a tile: in the present, or at a time (Then in
+// btree_past.cuh).
 #pragma once
 
 #include "btree_node.cuh"
 
 namespace weft::btree {
 
-// Now is a tile's way to the leaf of a key as it is.
+// Now is a tile's path to the present leaf of a key.
 template <class S>
 struct Now {
   using L = Lanes<S, false>;
@@ -17,28 +18,28 @@ struct Now {
   uint32_t state = 0;
 
   __device__ __forceinline__ void restart() { s = Search<S, false>(); }
-  // find goes on to a key, and reads.
+  // find goes to the leaf of a key, and reads it.
   __device__ __forceinline__ void find(Key key) {
     while (!s.step(t, l, key, node, state)) {
     }
   }
   // proceed goes on to the leaf on the right.
   __device__ __forceinline__ void proceed() { s.at = node.link(l); }
-  // least is a key from which on all has been read; false: it is not known.
+  // least returns a key from which on all pairs have been read, or false if it is unknown.
   __device__ __forceinline__ bool least(Key& key) const {
     key = s.low;
     return true;
   }
 };
 
-// Walk is a tile that goes over the pairs from a key on.
+// Walk iterates over pairs from a key on, in a tile.
 template <class S, class Reader>
 struct Walk {
   using Key = typename S::Key;
   Reader r;
 
-  // forward goes over pairs from key lo to key hi, at most so many, and returns how many there are.
-  // f(from, to, n) gets slots of the node that r has, and how many pairs come before.
+  // forward iterates over at most `most` pairs from key lo to key hi, and returns their number.
+  // f(from, to, n) receives slots of the reader's node and the number of pairs before them.
   template <class F>
   __device__ __forceinline__ uint32_t forward(Key lo, Key hi, uint32_t most, F f) {
     uint32_t n = 0;
@@ -56,7 +57,8 @@ struct Walk {
       r.proceed();
     }
   }
-  // backward is forward from hi down. A node does not know the one before: each is searched for from the root.
+  // backward is forward from hi down. A node has no link to its predecessor, so each is searched
+  // from the root.
   template <class F>
   __device__ __forceinline__ uint32_t backward(Key lo, Key hi, uint32_t most, F f) {
     uint32_t n = 0;

@@ -1,6 +1,6 @@
-// What CUDA C++ has without any #include, for kernels that were written for
-// nvcc: where a thread is. (The barrier of a block, __syncthreads, clang knows by itself.)
-// nvcc and clang with the toolkit bring it along; for clang without, it is here.
+// What CUDA C++ provides without any #include, for kernels written for nvcc: the indices of a
+// thread. (clang has __syncthreads, the barrier of a block, built in.) nvcc, and clang with the
+// toolkit, define them; for clang without it, they are here.
 #pragma once
 
 #include "cuda.cuh"
@@ -9,7 +9,7 @@
 
 namespace weft::builtin {
 
-// Nobody stores these objects anywhere: reading a member calls a function.
+// These objects have no storage: reading a member calls a function.
 #define WEFT_MEMBER(reg, member)                                          \
   __declspec(property(get = get_##member)) unsigned int member;           \
   static __device__ __forceinline__ unsigned int get_##member() {         \

@@ -1,5 +1,5 @@
-// Changes of a table of slots: what an operation does with the slot of its
-// key, what it reports, and how a batch gets the outcome of its order.
+// Changes of a table of slots: what an operation does with the slot of its key, what it reports,
+// and how a batch gets the outcome of its order.
 #pragma once
 
 #include "reduce.cuh"
@@ -14,30 +14,29 @@ struct Counters {
 
 enum Outcome : uint32_t {
   kNothing,   // no such key
-  kPresent,   // the key was there and stays as it was
-  kReplaced,  // the key was there; its value is now the operation's
+  kPresent,   // the key was present and is unchanged
+  kReplaced,  // the key was present; its value is now the operation's
   kInserted,  // into a slot never used
   kRevived,   // inserted into a dead slot
   kDeleted,
-  kFull,   // there is no room
+  kFull,   // no free slot
   kAgain,  // another thread was faster
-  kLater,  // put off: too many want the same place
+  kLater,  // deferred: too many compete for the same place
 };
 __device__ __forceinline__ bool inserted(Outcome o) { return o == kInserted || o == kRevived; }
 
-// Operation is what a lane brings to change, and what it gets back.
+// Operation is what a lane passes to change, and what it gets back.
 template <class S>
 struct Operation {
   bool there;               // whether the lane has one
   uint32_t kind;            // Kind
-  typename S::Key key;      // as the caller named it
-  typename S::Key value;    // in: to be written; out: the value that was there
+  typename S::Key key;      // the user's key
+  typename S::Key value;    // in: to be written; out: the previous value
   Outcome outcome = kNothing;
 };
 
-// act does what an operation of a kind does with a slot that matches its key,
-// live or, to revive it, dead. In a steady launch a live slot keeps its key, so
-// writers need not wait for each other.
+// act applies an operation of a kind to a slot that matches its key, live or, to revive it, dead.
+// In a steady launch a live slot keeps its key, so writers need not wait for each other.
 template <class S, class V>
 __device__ __forceinline__ Outcome act(typename S::Word* slot, typename S::Word word, uint32_t kind,
                                        typename S::Key key, typename S::Key value, uint32_t flags) {
@@ -73,8 +72,8 @@ __device__ __forceinline__ Outcome act(typename S::Word* slot, typename S::Word 
   }
 }
 
-// tally adds what the lanes of a warp did to the counters of a table. All
-// lanes must call it.
+// tally adds the outcomes of the lanes of a warp to the counters of a table. All lanes must call
+// it.
 __device__ __forceinline__ void tally(Counters* c, Outcome o) {
   uint32_t fresh = popcount(ballot(kAll, o == kInserted));
   uint32_t revived = popcount(ballot(kAll, o == kRevived));
@@ -84,7 +83,7 @@ __device__ __forceinline__ void tally(Counters* c, Outcome o) {
   if (fresh != 0) add_relaxed(&c->used, uint64_t(fresh));
 }
 
-// tally_block does for a whole block what tally does, by two atomics.
+// tally_block is tally for a whole block, by two atomics.
 __device__ __forceinline__ void tally_block(Counters* c, Outcome o) {
   uint32_t fresh = count_block(o == kInserted);
   uint32_t revived = count_block(o == kRevived);
@@ -96,7 +95,7 @@ __device__ __forceinline__ void tally_block(Counters* c, Outcome o) {
 
 // ---- duplicates ------------------------------------------------------------
 //
-// order.cuh says how the winners are found. Here they get what is theirs.
+// order.cuh finds the winners. These functions apply them.
 
 struct Winners {
   Contest contest;
@@ -104,8 +103,8 @@ struct Winners {
   uint8_t* ok;
 };
 
-// winners_last writes the value of the last Put of each listed key.
-// change runs an operation per lane.
+// winners_last writes the value of the last Put of each listed key. change runs an operation per
+// lane.
 template <class S, class K, class V, class Change>
 __device__ __forceinline__ void winners_last(const Winners& p, Counters* counters, Change change) {
   using Key = typename S::Key;
@@ -126,8 +125,8 @@ __device__ __forceinline__ void winners_last(const Winners& p, Counters* counter
   }
 }
 
-// winners_first gives an inserted (or deleted) key to the first operation of
-// the batch that asked for it: its flag and, for PutNew, its value.
+// winners_first assigns an inserted (or deleted) key to the first operation of the batch on it: its
+// flag and, for PutNew, its value.
 template <class S, class K, class V, class Change>
 __device__ __forceinline__ void winners_first(const Winners& p, Change change) {
   using Key = typename S::Key;
@@ -137,9 +136,9 @@ __device__ __forceinline__ void winners_first(const Winners& p, Change change) {
   for (uint64_t first = thread_index() - lane; first < p.contest.n; first += threads_in_grid()) {
     uint64_t i = first + lane;
     Operation<S> op{false, kPut, 0, 0};
-    // Flags move from a later to an earlier operation of one key. A flag set
-    // by another thread meanwhile belongs to a key whose winner is that very
-    // operation, so it moves no further, whether it is seen here or not.
+    // Flags move from a later to an earlier operation of one key. A flag set by another thread
+    // meanwhile belongs to a key with that very operation as its winner. So it moves no further,
+    // whether it is seen here or not.
     if (i < p.contest.n && load_relaxed(p.ok + i)) {
       const auto key = winners.key(i);
       uint32_t* w = winners.find(key);

@@ -5,14 +5,14 @@
 
 namespace weft {
 
-// Columns of a batch have words of 32 or 64 bits. Kernels name the type of theirs, or AnyWord: then
-// the launch says which, and one image serves all pairs of widths that have the same slots.
+// Columns of a batch have words of 32 or 64 bits. Kernels name their type, or AnyWord. With AnyWord
+// the launch selects the width, and one image serves all pairs of widths that have the same slots.
 struct AnyWord {};
 
-// NarrowColumns are those of a launch that have 32 bits.
+// NarrowColumns are the columns of a launch that have 32 bits.
 enum NarrowColumns : uint32_t { kNarrowKeys = 1, kNarrowValues = 2 };
 
-// Column is how an element of a column is read and written. U is the word that registers hold.
+// Column reads and writes an element of a column. U is the word that registers hold.
 template <class T>
 struct Column {
   using Word = T;

@@ -1,10 +1,10 @@
-// CRC32C, the checksum of Castagnoli's polynomial, as hash/crc32 of Go computes it: by a
-// warp, and by instructions alone, without a table in memory.
+// CRC32C, the checksum of Castagnoli's polynomial, as Go's hash/crc32 computes it: in a warp, by
+// instructions alone, without a table in memory.
 //
-// A CRC is a remainder of polynomials over GF(2). Word i of n bytes, of 4 bytes each,
-// contributes word(i) * x^(8n - 32i). A lane has every 32nd word: it folds what it has so
-// far by x^1024 and adds the next, and in the end multiplies by the power of x that is
-// behind its last word. Of polynomials the lowest bit is the coefficient of x^31.
+// A CRC is a remainder of polynomials over GF(2). Word i of n bytes, of 4 bytes each, contributes
+// word(i) * x^(8n - 32i). A lane has every 32nd word: it folds its sum so far by x^1024 and adds
+// the next word. In the end it multiplies by the power of x for the words after its last one. The
+// lowest bit of a polynomial is the coefficient of x^31.
 #pragma once
 
 #include "warp.cuh"
@@ -18,14 +18,15 @@ __device__ __forceinline__ constexpr uint32_t crc32c_over_x(uint32_t v) {
   return v >> 31 ? (v ^ kCastagnoli) << 1 | 1 : v << 1;
 }
 
-// x^n, for the compiler.
+// crc32c_power returns x^n, at compile time.
 __device__ constexpr uint32_t crc32c_power(uint32_t n) {
   uint32_t v = 1u << 31;
   for (; n > 0; n--) v = crc32c_times_x(v);
   return v;
 }
 
-// x^(32 + 32i) for i in [First, First + Count): a tree of 31 choices among constants.
+// crc32c_behind returns x^(32 + 32i) for i in [First, First + Count): a tree of 31 choices among
+// constants.
 template <uint32_t First = 0, uint32_t Count = kWarp>
 __device__ __forceinline__ uint32_t crc32c_behind(uint32_t i) {
   if constexpr (Count == 1) {
@@ -37,7 +38,7 @@ __device__ __forceinline__ uint32_t crc32c_behind(uint32_t i) {
   }
 }
 
-// v * x^Power: 2 instructions a bit.
+// crc32c_fold returns v * x^Power: 2 instructions a bit.
 template <uint32_t Power, int Bit = 31>
 __device__ __forceinline__ uint32_t crc32c_fold(uint32_t v) {
   constexpr uint32_t power = crc32c_power(Power + 31 - Bit);
@@ -46,7 +47,7 @@ __device__ __forceinline__ uint32_t crc32c_fold(uint32_t v) {
   return product;
 }
 
-// v * by: 5 instructions a bit.
+// crc32c_product returns v * by: 5 instructions a bit.
 __device__ __forceinline__ uint32_t crc32c_product(uint32_t v, uint32_t by) {
   uint32_t product = 0;
 #pragma unroll
@@ -57,18 +58,18 @@ __device__ __forceinline__ uint32_t crc32c_product(uint32_t v, uint32_t by) {
   return product;
 }
 
-// The checksum of bytes that all lanes of a warp compute together; word(i) is the
-// little-endian word of 4 bytes number i, of which the last one is padded with zeros, and
-// one lane asks for it, once. All lanes get the result.
+// crc32c_warp returns the checksum of bytes that all lanes of a warp compute together, to all
+// lanes. word(i) is the little-endian word of 4 bytes number i; the last one is padded with zeros.
+// One lane reads each word, once.
 //
-// It costs a lane some 64 instructions for each 128 bytes after the first, and 180 for
-// the rest; and for a length that is no multiple of 4 up to 100 more, which, with 40 of
-// the 180, are the same for all strings of a length.
+// It costs a lane some 64 instructions for each 128 bytes after the first, and 180 for the rest. A
+// length that is no multiple of 4 costs up to 100 more; those, and 40 of the 180, are the same for
+// all strings of a length.
 template <class Word>
 __device__ __forceinline__ uint32_t crc32c_warp(uint32_t bytes, Word word) {
   uint32_t lane = lane_index(), words = bytes == 0 ? 1 : (bytes + 3) / 4, sum = 0;
-  // What the checksum begins with lies over the first four bytes, and behind the last
-  // if there are fewer.
+  // The initial value of the checksum covers the first four bytes, and extends past the last one if
+  // the string has fewer.
   if (lane == 0) sum = ~(bytes > 0 ? word(0) : 0);
   else if (lane < words) sum = word(lane);
   for (uint32_t i = lane + kWarp; i < words; i += kWarp) sum = crc32c_fold<32 * kWarp>(sum) ^ word(i);

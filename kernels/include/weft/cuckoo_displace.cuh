@@ -1,8 +1,9 @@
-// Insertions into full buckets of package cuckoo that take one step: a key of one of the two goes to its
-// other bucket, and the new one gets its slot. By a lane each, whose buckets all lanes of its warp read
-// (rounds.cuh): so this is a launch of its own, between the one that moves nothing and the one that
-// searches (evict.cuh), and in few instructions. It is for tables of two buckets of eight slots a key; what
-// needs more than a step, or meets locks for long, is left over.
+// Insertions into full buckets of package cuckoo that take one step: a key of one of the two
+// buckets goes to its other bucket, and the new key takes its slot. Each lane inserts by itself,
+// and all lanes of its warp read its buckets (rounds.cuh). So this is a separate launch of few
+// instructions, between the one that moves nothing and the one that searches (evict.cuh). It
+// handles tables with two buckets of eight slots per key. Insertions that need more than a step, or
+// find locks taken for long, are left over.
 #pragma once
 
 #include "cuckoo_evict.cuh"
@@ -10,7 +11,7 @@
 
 namespace weft::cuckoo {
 
-// Displacer is a warp whose lanes insert into full buckets. All lanes must call its methods.
+// Displacer is a warp with lanes that insert into full buckets. All lanes must call its methods.
 template <class Slots>
 struct Displacer {
   using S = Slots;
@@ -23,8 +24,8 @@ struct Displacer {
 
   __device__ __forceinline__ explicit Displacer(const Table& t) : t(t) {}
 
-  // insert puts an absent key, by its lock, for the lanes that have it. kFull: it is left over, also where
-  // the key is there by now, or room for it. kAgain: a lock was taken.
+  // insert inserts an absent key, under its lock, for the lanes with `open`. kFull: the key is left
+  // over, also if the key or a free slot for it is present by now. kAgain: a lock was taken.
   __device__ __forceinline__ Outcome insert(bool open, Path path, Word pair) {
     const Key stored = S::key(pair);
     bool runs = is_away(open, path.first, stored);
@@ -33,7 +34,8 @@ struct Displacer {
 #pragma unroll 1
     for (uint32_t i = 0; i < 2 * kSlots && ballot(kAll, runs) != 0; i++) {
       const uint32_t bucket = i / kSlots == 0 ? path.first : path.second;
-      // Not always from the first: what has come last would be tried again, whose buckets are full.
+      // Do not always start at the first slot: the latest key, with full buckets, would be tried
+      // again.
       Word* const from = slots_of<S>(t) + uint64_t(bucket) * kSlots + (i + uint32_t(stored)) % kSlots;
       Word word = pair;
       if (runs) word = load_relaxed(from);
@@ -55,7 +57,7 @@ struct Displacer {
       const Outcome copied = still ? enter_first<S>(slots_of<S>(t) + uint64_t(to) * kSlots, seen, S::key(now), 0, moves) : kFull;
       if (inserted(copied)) {
         fresh += copied == kInserted;
-        fence();  // who sees that the key is gone, sees its lock taken
+        fence();  // whoever sees that the key is gone sees its lock taken
         store_relaxed(from, pair);
         runs = false, done = kRevived;
       }
@@ -65,14 +67,14 @@ struct Displacer {
   }
 
  private:
-  // seen_in is what a lane knows of a bucket, or kAll, whose dead slots count as free.
+  // seen_in returns what a lane finds in a bucket, or kAll. Dead slots count as free.
   __device__ __forceinline__ Seen seen_in(uint32_t bucket) const {
     BucketRounds<S, true> rounds;
     rounds.read(slots_of<S>(t), bucket, 0);
     const uint32_t bits = rounds.slots([](Word w, Key) { return Seen::of<S>(w, S::kNone, true); });
     return {bucket == kAll ? 0 : bits};
   }
-  // is_away tells whether a bucket is full, of other keys than a lane's.
+  // is_away reports whether a bucket is full of keys other than the lane's.
   __device__ __forceinline__ bool is_away(bool open, uint32_t bucket, Key stored) const {
     BucketRounds<S> rounds;
     rounds.read(slots_of<S>(t), open ? bucket : kAll, stored);

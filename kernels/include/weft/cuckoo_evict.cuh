@@ -1,8 +1,8 @@
-// Evictions of package cuckoo: keys are moved to other buckets of theirs (evict.cuh).
+// Evictions of package cuckoo: keys are moved to their other buckets (evict.cuh).
 //
-// In the first launch of a change a key enters at the first free slot of its path. Where it
-// is to go to the bucket with most free slots, inserters of one key might choose different
-// ones, so each takes the lock of its key.
+// In the first launch of a change a key enters at the first free slot of its path. With load
+// balancing, two inserters of one key might choose different buckets, so each takes the lock of its
+// key.
 #pragma once
 
 #include "cuckoo_table.cuh"
@@ -10,12 +10,13 @@
 
 namespace weft::cuckoo {
 
-// lock_bucket is the bucket whose lock is that of a key.
+// lock_bucket returns the bucket with the lock of a key.
 __device__ __forceinline__ uint32_t lock_bucket(Path path) { return path.extra() ? path.second : path.first; }
 
-// try_by_lock runs one operation per lane by change(op), those that insert under their locks. It tells whether
-// it is done; if not, its lock is taken, and its outcome kAgain. All lanes of the warp must call it. Lanes work
-// for each other: the warp's meetings order what they do with the locks of those whose operations they are.
+// try_by_lock runs one operation per lane by change(op), under their locks if they insert. It
+// reports whether the operation is done; if not, its lock was taken, and its outcome is kAgain. All
+// lanes of the warp must call it. Lanes work for each other: the warp's syncs order their accesses
+// with the locks of the operations' owners.
 template <class S, class V = void, class F>
 __device__ __forceinline__ bool try_by_lock(const Table& t, Operation<S>& op, F change) {
   const bool needs = inserts<S, V>(op.kind);
@@ -34,7 +35,7 @@ __device__ __forceinline__ bool try_by_lock(const Table& t, Operation<S>& op, F 
   return done;
 }
 
-// change_by_locks does it until all are done.
+// change_by_locks repeats try_by_lock until all operations are done.
 template <class S, class V = void, class F>
 __device__ __forceinline__ void change_by_locks(const Table& t, Operation<S>& op, F change) {
   Operation<S> left = op;
@@ -44,8 +45,8 @@ __device__ __forceinline__ void change_by_locks(const Table& t, Operation<S>& op
   }
 }
 
-// Rules are those of evict.cuh. A bucket with room is one of the key, so tiles find it; what
-// a lane can do by itself is to evict a key next to its own, and in the end to use the stash.
+// Rules are those of evict.cuh. A bucket with a free slot is one of the key's, so tiles find it. A
+// lane by itself can only evict a key next to its own, and in the end use the stash.
 template <class Slots, class Tile>
 struct Rules {
   using S = Slots;
@@ -102,7 +103,7 @@ struct Rules {
   }
 
  private:
-  // stash puts a key that is absent into its line of the stash.
+  // stash puts an absent key into its line of the stash.
   __device__ static __forceinline__ Outcome stash(const Table& t, Path path, Word pair) {
     constexpr uint32_t slots = kLineBytes / sizeof(Word);
     if (t.stash == 0) return kFull;

@@ -1,4 +1,4 @@
-// Lookups in a table of package cuckoo, beside changes that move keys.
+// Lookups in a table of package cuckoo, concurrent with changes that move keys.
 #pragma once
 
 #include "cuckoo_evict.cuh"
@@ -6,7 +6,7 @@
 
 namespace weft::cuckoo {
 
-// find_of_eight is a search in two buckets of eight slots, where there is no stash (rounds.cuh).
+// find_of_eight searches two buckets of eight slots, in tables without a stash (rounds.cuh).
 template <class S>
 __device__ __forceinline__ bool find_of_eight(const Table& t, bool there, Path own, typename S::Key key, typename S::Key& value) {
   const bool extra = own.extra(), looks = there && !extra;
@@ -14,7 +14,7 @@ __device__ __forceinline__ bool find_of_eight(const Table& t, bool there, Path o
   const typename S::Word* const slots = slots_of<S>(t);
   rounds.read(slots, looks ? own.first : kAll, key);
   bool hit = rounds.find(slots, looks ? own.first : kAll, key, value) && looks;
-  // Where no key lies behind an empty slot of its first bucket, that ends the search.
+  // Unless the table balances, an empty slot in the first bucket ends the search.
   const bool ends = !t.balances && rounds.any([](typename S::Word w) { return S::key(w) == S::kEmpty; });
   const bool goes_on = looks && !hit && !ends;
   if (ballot(kAll, goes_on) != 0) {
@@ -30,8 +30,8 @@ __device__ __forceinline__ bool find_of_eight(const Table& t, bool there, Path o
   return hit;
 }
 
-// find_keys looks up the keys of a batch, by a search that takes the path of a key and what is stored
-// for it: those that are looked for again by tiles.
+// find_keys looks up the keys of a batch by search(there, path, stored key, value). Tiles repeat
+// the lookups that must retry.
 template <class PathTile, class K, class V, int Lanes, class Search>
 __device__ __forceinline__ void find_keys(const GetParams<Table>& p, Search search) {
   using S = typename PathTile::S;

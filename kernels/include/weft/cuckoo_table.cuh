@@ -1,5 +1,4 @@
-// Memory layout of package cuckoo, whose Go side is cuckoo/layout.go, and how tiles
-// read it.
+// Memory layout of package cuckoo (Go twin: cuckoo/layout.go), and how tiles read it.
 #pragma once
 
 #include "hash.cuh"
@@ -17,7 +16,7 @@ struct Table {
   uint32_t* locks;     // lock_mask + 1, see cuckoo_evict.cuh
   uint64_t seed;
   uint32_t nlines;     // of buckets and the stash
-  uint32_t stash;      // of those, the last ones
+  uint32_t stash;      // the last ones of nlines
   uint32_t buckets;
   uint32_t functions;  // buckets of a key: 2, or 4 of one slot
   uint32_t shift;      // a bucket has 1 << shift slots
@@ -26,18 +25,18 @@ struct Table {
   uint32_t unused;
 };
 
-// slots_of is the first slot of a table.
+// slots_of returns the first slot of a table.
 template <class S>
 __device__ __forceinline__ typename S::Word* slots_of(const Table& t) {
   return reinterpret_cast<typename S::Word*>(t.lines);
 }
 
-// Constants of the functions, see layout.go.
+// Constants of the hash functions, see layout.go.
 constexpr uint64_t kSecondSeed = 0x9e3779b97f4a7c15;
 constexpr uint32_t kThirdSeed = 0x85ebca6b, kFourthSeed = 0xc2b2ae35, kStashSeed = 0x27d4eb2f;
 
-// Path is where a key may be, by its first two buckets; or the one slot of a key that
-// looks like a sentinel, in the extra line.
+// Path holds the first two buckets of a key, or the one slot of a key that looks like a sentinel,
+// in the extra line.
 struct Path {
   static constexpr uint32_t kExtra = kAll;
   uint32_t first, second;
@@ -46,12 +45,12 @@ struct Path {
     return {shuffle(kAll, first, lane), shuffle(kAll, second, lane)};
   }
   __device__ __forceinline__ bool extra() const { return first == kExtra; }
-  // bucket is number i of the path.
+  // bucket returns bucket number i of the path.
   __device__ __forceinline__ uint32_t bucket(const Table& t, uint32_t i) const {
     if (i < 2) return i == 0 ? first : second;
     return reduce(mix(i == 2 ? kThirdSeed : kFourthSeed), t.buckets);
   }
-  // stash_line is the line of the stash that takes the key.
+  // stash_line returns the line of the stash that takes the key.
   __device__ __forceinline__ uint32_t stash_line(const Table& t) const {
     return t.nlines - t.stash + reduce(mix(kStashSeed), t.stash);
   }
@@ -78,14 +77,13 @@ __device__ __forceinline__ Path path_of(const Table& t, typename S::Key key) {
 
 // ---- a tile reads a path ---------------------------------------------------
 
-// parts_shift is how many steps a bucket takes, where one reads so many slots; both as
-// powers of two.
+// parts_shift returns the number of steps that a bucket takes with windows of 1 << window_shift
+// slots, as a power of two.
 __device__ __forceinline__ uint32_t parts_shift(const Table& t, uint32_t window_shift) {
   return t.shift > window_shift ? t.shift - window_shift : 0;
 }
 
-// Balanced is the choice of the bucket with most free slots, of those with as many the
-// first.
+// Balanced chooses the bucket with most free slots; of equal ones, the first.
 template <uint32_t WindowShift>
 struct Balanced {
   uint32_t spare = kUnseen, first = kUnseen, now = 0, most = 0;
@@ -99,17 +97,16 @@ struct Balanced {
   }
 };
 
-// Span is what a step reads: slots from number `from` on, of which those of [lo,hi) are
-// of the bucket.
+// Span is what a step reads: slots from number `from` on. Those of [lo,hi) belong to the bucket.
 struct Span {
   uint64_t from, lo, hi;
   bool stash;
 };
 
-// PathTile reads a bucket, or so much of it at a time as its lanes have 16 bytes for;
-// behind the buckets, a line of the stash. What belongs to no bucket of the path is
-// taken for kNone, a sentinel that is never stored, and so are free slots of the stash,
-// which take a key only when no bucket does (cuckoo_evict.cuh).
+// PathTile reads a bucket, or as much of it at a time as its lanes have 16 bytes for; after the
+// buckets, a line of the stash. Slots outside the path's buckets read as kNone, a sentinel that is
+// never stored. So do free slots of the stash, which take a key only when no bucket does
+// (cuckoo_evict.cuh).
 template <class Slots, int Lanes, bool Balances = false>
 struct PathTile : Tile<Slots, Lanes, 1> {
   using S = Slots;
@@ -134,7 +131,7 @@ struct PathTile : Tile<Slots, Lanes, 1> {
   __device__ static __forceinline__ typename S::Key stored(const Table&, typename S::Key key) { return cuckoo::stored<S>(key); }
   __device__ __forceinline__ bool ends(const Table& t) const { return !t.balances; }
 
-  // behind is the first step behind the buckets.
+  // behind returns the first step after the buckets.
   __device__ static __forceinline__ uint32_t behind(const Table& t) { return t.functions << parts_shift(t, kWindowShift); }
   __device__ __forceinline__ uint32_t steps(const Table& t, Path path) const {
     return path.extra() ? 1 : behind(t) + (t.stash != 0 ? kLine / kWindow : 0);
@@ -152,7 +149,7 @@ struct PathTile : Tile<Slots, Lanes, 1> {
     const uint64_t at = uint64_t(path.stash_line(t)) * kLine;
     return {at + (step - behind(t)) * kWindow, at, at + kLine, true};
   }
-  // first is the first slot of those that this lane reads of a span.
+  // first returns the first slot of a span that this lane reads.
   __device__ __forceinline__ uint64_t first(const Span& s) const {
     return s.from / Base::kSlots * Base::kSlots + this->rank * Base::kSlots;
   }
@@ -183,7 +180,7 @@ struct BothTile : Tile<Slots, Lanes, 2> {
   using One = PathTile<S, Lanes>;
 
   __device__ __forceinline__ bool ends(const Table&) const { return false; }
-  // pairs is the number of steps of buckets.
+  // pairs returns the number of steps of buckets.
   __device__ static __forceinline__ uint32_t pairs(const Table& t) {
     return (t.functions + 1) / 2 << parts_shift(t, One::kWindowShift);
   }
@@ -208,8 +205,8 @@ struct BothTile : Tile<Slots, Lanes, 2> {
   }
 };
 
-// How many lanes read 16 bytes each: a sector, or the 64 bytes of eight slots of 32-bit
-// pairs. The host chooses by the load and the size of buckets.
+// Lanes that read 16 bytes each: a sector, or the 64 bytes of eight slots of 32-bit pairs. The host
+// chooses by the load and the size of buckets.
 constexpr int kNarrowLanes = 2, kWideLanes = 4;
 
 }  // namespace weft::cuckoo

@@ -1,11 +1,13 @@
-// Work that is dealt out: rows, or lanes of a warp, have a number of items each, and all lanes take the same number of all.
+// Work dealt out evenly: rows, or lanes of a warp, have a number of items each, and all lanes take
+// the same number of items.
 #pragma once
 
 #include "sums.cuh"
 
 namespace weft {
 
-// row_of is the last of rows lo to hi that begins at item `at` of all or before it. Items are numbers of 32 bits, or of 64.
+// row_of returns the last of rows lo to hi that begins at or before item `at`. Items are numbers of
+// 32 or 64 bits.
 template <typename Item>
 __device__ __forceinline__ uint32_t row_of(const uint64_t* offsets, uint32_t lo, uint32_t hi, Item at) {
   while (lo < hi) {
@@ -19,7 +21,8 @@ __device__ __forceinline__ uint32_t row_of(const uint64_t* offsets, uint32_t lo,
   return lo;
 }
 
-// owner is the lane that has item t of all, of sums that running has made: the first whose sum is larger.
+// owner returns the lane with item t of all, given the sums that running has computed: the first
+// with a larger sum.
 __device__ __forceinline__ uint32_t owner(uint32_t sum, uint32_t t) {
   uint32_t lane = 0;
 #pragma unroll

@@ -1,6 +1,6 @@
-// Entry points of a structure's kernels. A source of them is compiled once for
-// each pair of widths (kernelgen -widths): WEFT_KEY_BITS and WEFT_VALUE_BITS are
-// those of a key and of a value. Sets have values of no bits.
+// Entry points of a structure's kernels. A source of them is compiled once for each pair of widths
+// (kernelgen -widths): WEFT_KEY_BITS and WEFT_VALUE_BITS are those of a key and of a value. Sets
+// have values of no bits.
 #pragma once
 
 #include "widths.cuh"
@@ -8,8 +8,8 @@
 #define WEFT_PASTE(name, key, value) name##_##key##_##value
 #define WEFT_PAIR(name, key, value) WEFT_PASTE(name, key, value)
 
-// WEFT_KERNEL begins a kernel that is named after its widths: linear_get_64_32.
-// As many blocks must fit a multiprocessor, which bounds registers.
+// WEFT_KERNEL begins a kernel that is named after its widths: linear_get_64_32. `blocks` must fit a
+// multiprocessor, which bounds registers.
 #define WEFT_KERNEL(name, blocks)                           \
   extern "C" __global__ void __launch_bounds__(kBlock, blocks) \
       WEFT_PAIR(name, WEFT_KEY_BITS, WEFT_VALUE_BITS)
@@ -20,8 +20,8 @@
   using V = Widths<WEFT_KEY_BITS, WEFT_VALUE_BITS>::V; \
   using S = Widths<WEFT_KEY_BITS, WEFT_VALUE_BITS>::S
 
-// WEFT_SHARED_WIDTHS is WEFT_WIDTHS of a source that has one image for all pairs of widths with slots
-// of 16 bytes, that of 64_64.
+// WEFT_SHARED_WIDTHS is WEFT_WIDTHS for a source that has one image, that of 64_64, for all pairs
+// of widths with slots of 16 bytes.
 #if WEFT_KEY_BITS == 64 && WEFT_VALUE_BITS == 64
 #define WEFT_SHARED_WIDTHS \
   using K = AnyWord;       \
@@ -31,8 +31,8 @@
 #define WEFT_SHARED_WIDTHS WEFT_WIDTHS
 #endif
 
-// WEFT_DUPLICATES is the kernels that resolve duplicates in batches of a
-// structure, which has change_one and a Table. Sets have no Put.
+// WEFT_DUPLICATES defines the kernels that resolve duplicates in batches of a structure. The
+// structure defines change_one and a Table. Sets have no Put.
 #define WEFT_DUPLICATES(name)                                                                                \
   WEFT_KERNEL(name##_contend, 1)(Contest p) { contend<K>(p); }                                               \
   WEFT_KERNEL(name##_reset, 1)(Contest p) { reset(p); }                                                      \

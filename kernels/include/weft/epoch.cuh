@@ -1,6 +1,7 @@
-// Epoch-based reclamation by blocks: nodes that readers may still be in are kept until
-// none can be. After DEBRA (Brown, PODC 2015), whose processes are blocks here, as in Awad's thesis
-// (section 4.4.4). The host side and the essay are package internal/epoch; EpochRef has a twin there.
+// Epoch-based reclamation by blocks: retired nodes are kept until no reader can be in them. The
+// scheme follows DEBRA (Brown, PODC 2015) with blocks in place of processes, as in Awad's thesis
+// (section 4.4.4). Package internal/epoch has the host side, the full explanation, and the twin of
+// EpochRef.
 //
 //   __shared__ EpochBags<128> bags;
 //   EpochBlock<128> epochs(p.epochs, &bags);
@@ -11,14 +12,15 @@
 //   }
 //   epochs.leave();                        // once
 //
-// All threads of the block call enter, begin, end and leave. Nothing that a group has read of a
-// structure may be used in the next one.
+// All threads of the block call enter, begin, end and leave. A group must not use anything that an
+// earlier group has read of a structure.
 //
-// Order. The announcement (release, then fence_sc) comes before what the group reads; who looks through
-// the announcements has had a fence_sc since it saw the epoch that it looks for. So either it sees the
-// announcement, or the block sees every link that was gone when that epoch began. What groups did
-// comes before the announcement that ends them, which is acquired by who advances the epoch (acq_rel),
-// which is acquired, by that fence, by who frees.
+// Order. The announcement (release, then fence_sc) precedes what the group reads. A thread that
+// scans the announcements has executed a fence_sc since it saw the epoch that it looks for. So
+// either it sees the announcement, or the block sees every link that was gone when that epoch
+// began. A group's accesses precede the announcement that ends the group. The thread that advances
+// the epoch acquires that announcement (acq_rel), and the thread that frees acquires the advance
+// through that fence.
 #pragma once
 
 #include "warp.cuh"
@@ -26,17 +28,17 @@
 namespace weft {
 
 constexpr uint32_t kEpochBags = 8;     // by epoch, in device memory
-constexpr uint32_t kEpochStacks = 32;  // of a bag, so that as many threads walk it
-constexpr uint32_t kEpochLooks = 4;    // announcements that a thread looks at for a group
+constexpr uint32_t kEpochStacks = 32;  // per bag, so that as many threads walk it
+constexpr uint32_t kEpochLooks = 4;    // announcements that a thread reads per group
 constexpr uint32_t kNoNode = ~0u;
 
-// What a slot of the announcements holds: nothing, a block between two groups, or an epoch and a bit.
+// A slot of the announcements holds nothing, a block between two groups, or an epoch and a bit.
 constexpr uint64_t kEpochVacant = 0, kEpochIdle = 2, kEpochActive = 1;
 
 // EpochControl lies at the beginning of the memory (twin: control in internal/epoch).
 struct alignas(128) EpochControl {
-  uint64_t epoch;     // begins at 4
-  uint64_t advanced;  // how often it was advanced by kernels
+  uint64_t epoch;     // starts at 4
+  uint64_t advanced;  // number of advances by kernels
   uint64_t retired;
   uint64_t freed;
   uint64_t held;  // nodes in the stacks of pins
@@ -47,17 +49,20 @@ struct alignas(128) EpochControl {
 // EpochRef is passed by value to kernels.
 struct EpochRef {
   EpochControl* control;
-  uint64_t* announced;  // a slot for each block that is under way
-  uint32_t* links;      // by node: the next one of its stack
-  uint32_t* pin;        // stacks of the newest pin, which nodes go to instead of being freed; or nullptr
-  uint32_t* left;       // by slot, what the block before had in shared memory: EpochLeft each, then nodes of four bags each
+  uint64_t* announced;  // a slot for each running block
+  uint32_t* links;      // by node: the next one in its stack
+  // Stacks of the newest pin, which take nodes instead of freeing them; or nullptr.
+  uint32_t* pin;
+  // By slot, the shared memory of the previous block: all EpochLefts, then the nodes of four bags
+  // per slot.
+  uint32_t* left;
   uint32_t slots;
-  uint32_t size;        // nodes of a bag there
+  uint32_t size;        // nodes of a bag in left
 };
 
-constexpr uint32_t kEpochSpare = 3;  // the bag of nodes that are free, of a block alone
+constexpr uint32_t kEpochSpare = 3;  // the bag of a block's own free nodes
 
-// EpochLeft is what a block leaves to the next one of its slot, beside nodes.
+// EpochLeft is what a block leaves to the next block of its slot, in addition to nodes.
 struct EpochLeft {
   uint64_t epoch;
   uint32_t current;
@@ -72,22 +77,23 @@ __device__ __forceinline__ uint32_t* epoch_left_ids(const EpochRef& r, uint32_t 
   return reinterpret_cast<uint32_t*>(epoch_left(r, r.slots)) + (uint64_t(slot) * 4 + bag) * r.size;
 }
 
-// EpochBags is what a block has in shared memory: the nodes that it has retired in this epoch and the two before, and
-// those that it has to spare.
+// EpochBags is a block's shared memory: the nodes that it has retired in this epoch and the two
+// before, and its spare nodes.
 template <uint32_t Size>
 struct EpochBags {
   uint64_t epoch;    // announced
-  uint32_t current;  // its bag
-  uint32_t slot;     // of the announcements
-  uint32_t looked;   // slots that have been seen to be in the epoch, or in none
+  uint32_t current;  // the bag of epoch
+  uint32_t slot;     // in the announcements
+  uint32_t looked;   // slots seen to be in the epoch, or in none
   uint32_t active;
   uint32_t retired, freed, held;  // not counted yet
-  uint32_t known[3];              // of count, that have been counted
-  uint32_t count[4];              // may be more than Size: the others are in device memory
+  uint32_t known[3];              // part of count that has been counted
+  uint32_t count[4];              // may exceed Size: the rest is in device memory
   uint32_t ids[4][Size];
 };
 
-// push puts a node on a stack. Released, so that who takes the stack sees the links.
+// epoch_push pushes a node onto a stack. It releases, so that whoever takes the stack sees the
+// links.
 __device__ __forceinline__ void epoch_push(const EpochRef& r, uint32_t* stack, uint32_t id) {
   uint32_t head = load_relaxed(stack), was;
   for (;;) {
@@ -98,12 +104,12 @@ __device__ __forceinline__ void epoch_push(const EpochRef& r, uint32_t* stack, u
   }
 }
 
-// EpochCount is what became of nodes.
+// EpochCount counts the nodes freed and held.
 struct EpochCount {
   uint32_t freed = 0, held = 0;
 };
 
-// epoch_give frees a node, or gives it to the newest pin.
+// epoch_give frees a node, or pushes it to the newest pin.
 template <typename Free>
 __device__ __forceinline__ void epoch_give(const EpochRef& r, uint32_t id, Free& free, EpochCount& n) {
   if (r.pin) {
@@ -115,7 +121,7 @@ __device__ __forceinline__ void epoch_give(const EpochRef& r, uint32_t id, Free&
   }
 }
 
-// epoch_drain takes stacks and gives all nodes in them, by threads of which this is number i of n.
+// epoch_drain takes stacks and gives all their nodes, by n threads. This one is number i.
 template <typename Free>
 __device__ __forceinline__ void epoch_drain(const EpochRef& r, uint32_t* stacks, uint32_t count, uint64_t i, uint64_t n,
                                             Free& free, EpochCount& total) {
@@ -130,9 +136,9 @@ __device__ __forceinline__ void epoch_drain(const EpochRef& r, uint32_t* stacks,
   }
 }
 
-// epoch_collect is a kernel's work where no block is in a group, by all of its threads: it gives what is in stacks, those of the
-// bags or of a pin that has ended; with those of the bags, what blocks have left in their slots. What they have to
-// spare stays theirs.
+// epoch_collect is the work of a kernel that runs while no block is in a group, by all of its
+// threads. It gives the nodes in stacks: those of the bags, or those of a pin that has ended. With
+// the bags it also gives what blocks have left in their slots, except their spare nodes.
 template <typename Free>
 __device__ __forceinline__ void epoch_collect(const EpochRef& r, uint32_t* stacks, uint32_t count, Free free) {
   EpochCount total;
@@ -144,13 +150,14 @@ __device__ __forceinline__ void epoch_collect(const EpochRef& r, uint32_t* stack
     if (n != 0) epoch_left(r, slot)->count[bag] = 0;
   }
   uint64_t freed = total.freed, held = total.held;
-  if (ended) held -= total.freed + total.held;  // they were counted
+  if (ended) held -= total.freed + total.held;  // they were counted as held
   if (freed != 0) add_relaxed(&r.control->freed, freed);
   if (held != 0) add_relaxed(&r.control->held, held);
 }
 
-// epoch_enter announces the epoch in a slot of its own, for a thread that holds what is not free now beyond its launch:
-// until epoch_leave, by whoever comes to know the slot. No more than two epochs end meanwhile.
+// epoch_enter announces the epoch in a separate slot, for a thread that protects the current nodes
+// beyond its launch. The protection lasts until epoch_leave, which any thread that has the slot may
+// call. At most two epochs end meanwhile.
 __device__ __forceinline__ uint32_t epoch_enter(const EpochRef& r) {
   uint32_t at = block_index() % r.slots;
   while (cas_relaxed(r.announced + at, kEpochVacant, kEpochIdle) != kEpochVacant) {
@@ -168,14 +175,14 @@ __device__ __forceinline__ uint32_t epoch_enter(const EpochRef& r) {
 }
 __device__ __forceinline__ void epoch_leave(const EpochRef& r, uint32_t slot) { store_release(r.announced + slot, kEpochVacant); }
 
-// EpochBlock is a block's part in reclamation. Size is how many nodes of an epoch shared memory holds.
+// EpochBlock is a block's part in reclamation. Shared memory holds Size nodes of an epoch.
 template <uint32_t Size>
 class EpochBlock {
  public:
   __device__ __forceinline__ EpochBlock(const EpochRef& ref, EpochBags<Size>* bags) : r(ref), b(bags) {}
 
-  // enter takes a slot, and what the block before has left there. There is one as soon as a block that has one leaves, which waits
-  // for nobody.
+  // enter takes a slot, and the nodes that the block before has left there. A slot becomes free
+  // when a block that has one leaves, and that block does not wait.
   __device__ __forceinline__ void enter() {
     if (thread_in_block() == 0) {
       uint32_t at = block_index() % r.slots;
@@ -183,7 +190,7 @@ class EpochBlock {
         at = at + 1 == r.slots ? 0 : at + 1;
         pause(100);
       }
-      if (r.size != Size) __builtin_trap();  // the host has made room for others
+      if (r.size != Size) __builtin_trap();  // the host has allocated for another size
       const EpochLeft* before = epoch_left(r, at);
       b->slot = at;
       b->epoch = before->epoch;
@@ -199,7 +206,7 @@ class EpochBlock {
       for (uint32_t i = thread_in_block(); i < b->count[bag]; i += threads_per_block()) b->ids[bag][i] = epoch_left_ids(r, b->slot, bag)[i];
   }
 
-  // begin ends the group before, if there is one, and begins another.
+  // begin ends the group before, if any, and begins another.
   template <typename Free>
   __device__ __forceinline__ void begin(Free free) {
     sync_block();
@@ -214,18 +221,18 @@ class EpochBlock {
     look(now);
   }
 
-  // retire gives up a node that no link leads to any more. Who is in it stays in it.
+  // retire gives up a node that no link leads to. Readers in it may stay.
   __device__ __forceinline__ void retire(uint32_t id) {
     uint32_t bag = b->current, at = add_relaxed(shared(&b->count[0]) + bag, 1);
     if (at < Size) b->ids[bag][at] = id;
     else epoch_push(r, stack(b->epoch, id), id);
   }
 
-  // hold gives a node to the newest pin at once, where only readers that pins protect can be in it: for kernels that have
-  // no groups. Whoever calls it counts it as retired and held.
+  // hold pushes a node to the newest pin at once, for kernels without groups, when only readers
+  // that pins protect can be in it. The caller counts it as retired and held.
   __device__ __forceinline__ void hold(uint32_t id) { epoch_push(r, r.pin + id % kEpochStacks, id); }
 
-  // end ends the group: for a block that does something else for a while.
+  // end ends the group, for a block that does something else for a while.
   __device__ __forceinline__ void end() {
     sync_block();
     if (thread_in_block() == 0) {
@@ -235,29 +242,32 @@ class EpochBlock {
     sync_block();
   }
 
-  // keep takes a node for this block to spare, in a functor for begin. false: there is no room.
+  // keep stores a spare node of this block, in a functor for begin. It returns false if the bag is
+  // full.
   __device__ __forceinline__ bool keep(uint32_t id) {
     const uint32_t at = add_relaxed(shared(&b->count[kEpochSpare]), 1);
     if (at < Size) b->ids[kEpochSpare][at] = id;
     return at < Size;
   }
-  // take is a node to spare, kNoNode if there is none; in a group, by any thread.
+  // take returns a spare node, or kNoNode, in a group, by any thread.
   __device__ __forceinline__ uint32_t take() {
     const auto count = shared(&b->count[kEpochSpare]);
     if (int32_t(load_relaxed(count)) <= 0) return kNoNode;
     const int32_t n = int32_t(add_relaxed(count, ~0u));
     return n > 0 ? b->ids[kEpochSpare][n - 1] : kNoNode;
   }
-  // spares is how many nodes to spare there are, while no thread takes or keeps any.
+  // spares returns the number of spare nodes, while no thread takes or keeps any.
   __device__ __forceinline__ uint32_t spares() const { return b->count[kEpochSpare]; }
 
-  // holds is how many nodes the block has, in limbo or to spare, while no thread takes, keeps or retires any.
+  // holds returns the number of nodes that the block has, retired or spare, while no thread takes,
+  // keeps or retires any.
   __device__ __forceinline__ uint32_t holds() const { return b->count[0] + b->count[1] + b->count[2] + spares(); }
-  // room is how many nodes can be retired in this epoch before some go to device memory, while no thread retires any.
+  // room returns how many nodes can be retired in this epoch before some go to device memory, while
+  // no thread retires any.
   __device__ __forceinline__ uint32_t room() const { return Size - held_in(b->current); }
 
-  // leave ends the group, and leaves to the next block of the slot what has been retired and what there is to spare, also
-  // a node of this thread's, if it has one. It reports whether there was room for that.
+  // leave ends the group, and leaves the retired and the spare nodes to the next block of the slot,
+  // and a node of this thread, if it has one. It reports whether that node fit.
   __device__ __forceinline__ bool leave(uint32_t id = kNoNode) {
     sync_block();
     if (thread_in_block() == 0) trim();
@@ -286,17 +296,19 @@ class EpochBlock {
     return &r.control->bags[epoch % kEpochBags][id % kEpochStacks];
   }
 
-  // held_in is how many nodes of a bag are in shared memory.
+  // held_in returns how many nodes of a bag are in shared memory.
   __device__ __forceinline__ uint32_t held_in(uint32_t bag) const { return b->count[bag] < Size ? b->count[bag] : Size; }
-  // trim makes the number of nodes to spare what it is: who finds none, or no room, has moved it on.
+  // trim corrects the number of spare nodes: a take from an empty bag and a keep into a full one
+  // have changed it.
   __device__ __forceinline__ void trim() {
     const int32_t n = int32_t(b->count[kEpochSpare]);
     b->count[kEpochSpare] = n < 0 ? 0 : held_in(kEpochSpare);
   }
 
-  // announce says which epoch the group sees. Read again behind the fence, it is not over for longer than it takes to
-  // announce the next: so a node is never retired in an epoch that all others have left behind. The fence makes an acquire of
-  // the read before it, too.
+  // announce announces the epoch that the group sees. It reads the epoch again after the fence, so
+  // that the epoch has not ended for longer than it takes to announce the next. So a node is never
+  // retired in an epoch that all others have left. The fence makes an acquire of the read before
+  // it, too.
   __device__ __forceinline__ void announce() {
     uint64_t now = load_relaxed(&r.control->epoch);
     if (b->active && now == b->epoch) return;
@@ -312,8 +324,8 @@ class EpochBlock {
     b->epoch = now;
   }
 
-  // rotate moves to the bag of a new epoch. Nodes retired three epochs ago are in no group any more: those of this block,
-  // and those of that epoch in device memory, whoever put them there.
+  // rotate moves to the bag of a new epoch. Nodes retired three epochs ago are in no group any
+  // more: those of this block, and those of that epoch in device memory, whoever put them there.
   template <typename Free>
   __device__ __forceinline__ void rotate(uint64_t now, Free& free) {
     const uint32_t steps = now - last < 3 ? uint32_t(now - last) : 3, current = b->current;
@@ -343,7 +355,8 @@ class EpochBlock {
     sync_block();
   }
 
-  // look looks at some announcements for each thread of the block, and advances the epoch when it has seen all in it, or in none.
+  // look reads some announcements per thread of the block. It advances the epoch when all have been
+  // seen in it, or in none.
   __device__ __forceinline__ void look(uint64_t now) {
     const uint32_t looked = b->looked, i = looked + thread_in_block();
     bool late = false;
@@ -360,8 +373,8 @@ class EpochBlock {
     if (cas_acq_rel(&r.control->epoch, now, now + 1) == now) add_relaxed(&r.control->advanced, uint64_t(1));
   }
 
-  // pin_all gives a bag to the newest pin: each of some threads every 32nd node, as one piece. It returns how many are
-  // this thread's.
+  // pin_all pushes a bag to the newest pin: each of kEpochStacks threads links every 32nd node into
+  // one piece. It returns the number of this thread's nodes.
   __device__ __forceinline__ uint32_t pin_all(uint32_t bag) {
     const uint32_t n = held_in(bag);
     uint32_t mine = 0;

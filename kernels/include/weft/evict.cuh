@@ -1,56 +1,55 @@
-// Moves of keys that make room in full buckets, for structures whose keys have several
-// buckets they may be in.
+// Moves of keys that free slots in full buckets, for structures with several possible buckets for
+// each key.
 //
-// A batch of changes comes as two launches, or as three with buckets of eight slots. The first one
-// moves nothing: its operations go along the buckets of their keys without locks (path.cuh, which
-// says why a key is there once). Those that find no room are listed. The next one, with eight slots,
-// does those that take a single step (step_batch in moves.cuh). The last launch, this one, works on
-// what is on the list then, with locks (locks.cuh). Whatever is done to a key there, it is done under its lock: the operation
-// itself, which looks for the key, then takes a free slot; and moving it. Who makes room for an
-// operation keeps its lock meanwhile, which many of the keys in the way have, too. Within the
-// launch nothing is deleted, and a key is absent when it is listed, or has come by another
-// operation of the list. So
+// A batch of changes runs as two launches, or as three with buckets of eight slots. The first moves
+// nothing: its operations go along the buckets of their keys without locks (path.cuh proves that a
+// key is stored once). Operations that find no slot are listed. With eight slots, the next launch
+// runs those that take a single step (step_batch in moves.cuh). The last launch, this one, runs the
+// remaining list with locks (locks.cuh). In it, every access to a key is made under its lock: the
+// operation itself, which looks for the key and then takes a free slot, and moving the key. A
+// thread that frees a slot for an operation keeps the operation's lock meanwhile; many of the keys
+// in the way share it. Within the launch nothing is deleted, and a key is absent when it is listed,
+// or has been inserted by another operation of the list. So
 //
 //   - operations on one key come one after the other, and only the first inserts;
-//   - a key that moves is changed by nobody meanwhile, in neither of its places;
-//   - a slot that has been freed may be taken by any other key first: then there is
-//     another search for room, kTries of them at most. Those that meet a lock don't
-//     count: who has it is about to end.
+//   - no other thread changes a key that moves, in either of its places;
+//   - any other key may take a freed slot first. Then another search follows, kTries of them at
+//     most. Searches that meet a lock do not count: its holder is about to end.
 //
-// At first each lane tries by itself, all of a warp at a time: most operations need one move of
-// a key next to them. What is left a warp does one by one, by searches that go breadth first
-// through at most kNodes keys, so they end; a key that finds no room is reported, and the host
-// grows the table, or gives it another seed. A warp whose search was in vain tries fewer keys
-// the next time, lest a batch for a full table goes through all of it for each of its keys.
-// Moves are done from the end of the way: each copies a key to a slot that is free, by a
-// compare-and-swap, which fails if it no longer is, and then clears its old slot. What was found
-// without locks is read again under the lock of the key that moves. If a move fails, those before
-// it have been done, and the table is as good as before.
+// At first each lane tries by itself, all of a warp at a time: most operations need one move of a
+// key next to them. A warp runs the rest one by one, by breadth-first searches through at most
+// kNodes keys, so they end. A key that finds no slot is reported, and the host grows the table, or
+// changes its seed. After a failed search a warp tries fewer keys the next time, so that a batch
+// for a full table does not search all of it for each of its keys. Moves are done from the end of
+// the way: each copies a key to a free slot, by a compare-and-swap that fails if the slot is taken,
+// and then clears its old slot. What was found without locks is read again under the lock of the
+// key that moves. If a move fails, those before it have been done, and the table is as good as
+// before.
 //
-// A structure brings its Rules, for slots S of a Table:
+// A structure defines its Rules, for slots S of a Table:
 //
 //	PathTile                        how tiles read its paths (path.cuh), of type Path
-//	lock_bucket(path)               the bucket whose lock is the key's: also that of
-//	first(path)                     but for a key that has a slot of its own, kAll
-//	roots(t)                        how many buckets there are that room is made in, and
-//	root(t, path, level, i, slots)  which is number i, by its first slot, and how many slots it
-//	                                has; or kAll. They are nodes of the search
+//	lock_bucket(path)               the bucket with the key's lock: also that of
+//	first(path)                     except for a key that has its own slot, kAll
+//	roots(t)                        the number of buckets in which slots are freed, and
+//	root(t, path, level, i, slots)  number i of them, by its first slot, with its number of
+//	                                slots; or kAll. They are nodes of the search
 //	path_in(t, word, number)        the path of the key in a slot
 //	others(t)                       how many other buckets a key may go to from its own, and
-//	other(t, path, number, i, urgent) which is number i, by its first slot, of a key in a slot; or
-//	                                kAll; where it is urgent, of more keys
-//	other_slots(t)                  how many slots those have
-//	give_way(moves, path, number, pair) moves a key from its slot, to wherever it may go, and gives
-//	                                the slot to a pair, under the lock of the key: kRevived
+//	other(t, path, number, i, urgent) number i of them, by its first slot, for a key in a slot; or
+//	                                kAll; if urgent, for more keys
+//	other_slots(t)                  their number of slots
+//	give_way(moves, path, number, pair) moves a key from its slot, to wherever it may go, and reuses
+//	                                the slot for a pair, under the lock of the key: kRevived
 //	may_leave(t, path, number)      whether a key may be moved from its slot alone, under its lock
 //	shares(path, other)             whether two keys move together
-//	moved(t, path, number)          notes that a key has moved to a slot, under its lock
+//	moved(t, path, number)          records that a key has moved to a slot, under its lock
 //	kEmpties                        whether the slot that it leaves becomes empty, not dead
-//	alone(mover, path, op, level)   what a lane can do by itself for an operation whose lock
-//	                                it has, when tiles have found no room: kFull if nothing,
+//	alone(mover, path, op, level)   what a lane can do by itself for an operation, under its
+//	                                lock, after tiles have found no slot: kFull if nothing,
 //	                                kAgain if a lock was taken
-//	kLevels                         how many times more searches may be in vain
-//	kUrgent, bears_more(t)          behind how many a search is urgent, and whether that is worth
+//	kLevels                         how many further searches may fail
+//	kUrgent, bears_more(t)          after how many a search is urgent, and whether that is worth
 //	                                its time
 #pragma once
 
@@ -60,9 +59,9 @@
 
 namespace weft {
 
-// run_locked runs the operations of the lanes that `run`, and have their locks where they
-// need them. Lanes of a tile work for each other: the warp's meetings order what they do with
-// the locks of those whose operations they are.
+// run_locked runs the operations of the lanes with `run`, which hold their locks if they need them.
+// Lanes of a tile work for each other: the warp's syncs order their accesses with the locks of the
+// operations' owners.
 template <class PathTile, class V>
 __device__ __forceinline__ void run_locked(const typename PathTile::Table& t, uint32_t flags,
                                            Operation<typename PathTile::S>& op, bool run) {
@@ -74,29 +73,30 @@ __device__ __forceinline__ void run_locked(const typename PathTile::Table& t, ui
   if (run) op.outcome = now.outcome, op.value = now.value;
 }
 
-// kNodes bounds a search for room: so many keys are tried. kTries is how many searches there
-// are for one operation, whose room others take.
+// kNodes is the maximum number of keys that a search tries. kTries is the maximum number of
+// searches for one operation if others take the slots that it frees.
 constexpr uint32_t kNodes = 512, kLeastNodes = 64, kTries = 64, kNoNode = 0xffff;
 
-// kMostRounds is how many times others of a warp try before one does again that has met a lock.
+// kMostRounds is the maximum number of rounds that a lane which has met a lock waits before it
+// tries again.
 constexpr uint32_t kMostRounds = 8;
 
-// Room is what a search has come to.
+// Room is the result of a search.
 enum Room : uint32_t {
   kNoRoom,
   kBusy,   // another thread has a lock
-  kMoved,  // there is room, unless others were faster
+  kMoved,  // a slot is free, unless others were faster
 };
 
-// SlotQueue is the keys that a warp tries: the numbers of their slots, and whose key would
-// come there.
+// SlotQueue holds the keys that a warp tries: the numbers of their slots, and the nodes with the
+// keys that would take those slots.
 struct SlotQueue {
   uint32_t slots[kNodes];
   uint16_t parents[kNodes];
 };
 
-// each_of is an iteration over neighbouring slots by one thread, 16 bytes at a time: f(number,
-// word) returns whether to stop. From the first to the last: a path may end at an empty slot, so
+// each_of iterates over neighbouring slots in one thread, 16 bytes at a time. f(number, word)
+// returns whether to stop. It goes from the first to the last: a path may end at an empty slot, so
 // slots fill in that order.
 template <class S, class F>
 __device__ __forceinline__ bool each_of(typename S::Word* slots, uint32_t lo, uint32_t n, F f) {
@@ -116,7 +116,8 @@ __device__ __forceinline__ bool is_free(typename S::Word w) {
   return S::key(w) == S::kEmpty || S::key(w) == S::kDead;
 }
 
-// first_free is the first free one of neighbouring slots, or kAll. It reads 64 bytes at a time.
+// first_free returns the first free slot of neighbouring ones, or kAll. It reads 64 bytes at a
+// time.
 template <class S>
 __device__ __forceinline__ uint32_t first_free(typename S::Word* slots, uint32_t lo, uint32_t n) {
   constexpr uint32_t pieces = 4, per = 16 / sizeof(typename S::Word), window = pieces * per;
@@ -137,7 +138,7 @@ __device__ __forceinline__ uint32_t first_free(typename S::Word* slots, uint32_t
   return found;
 }
 
-// Moves is how a lane moves keys by itself.
+// Moves moves keys by one lane.
 template <class Rules>
 struct Moves {
   using S = typename Rules::S;
@@ -146,19 +147,19 @@ struct Moves {
   using Word = typename S::Word;
 
   const Table& t;
-  uint32_t* own = nullptr;  // the lock that this lane has, or its warp
-  int32_t fresh = 0;        // slots in use now that were never used before a key was moved there
+  uint32_t* own = nullptr;  // the lock that this lane, or its warp, holds
+  int32_t fresh = 0;        // slots in use that were never used before a key moved there
 
   __device__ __forceinline__ explicit Moves(const Table& t) : t(t) {}
   __device__ __forceinline__ Word* slot(uint32_t number) const { return reinterpret_cast<Word*>(t.lines) + number; }
 
   // count adds the slots in use to the counters. All lanes of a warp must call it.
   __device__ __forceinline__ void count() const { count_all(&t.counters->used, fresh); }
-  // free_slot is the first of those from `first` on, or kAll.
+  // free_slot returns the first free slot from `first` on, or kAll.
   __device__ __forceinline__ uint32_t free_slot(uint32_t first, uint32_t slots) const {
     return first_free<S>(slot(0), first, slots);
   }
-  // enter puts a pair into a free slot of those. It returns the slot, or kAll.
+  // enter puts a pair into a free one of those slots. It returns the slot, or kAll.
   __device__ __forceinline__ uint32_t enter(uint32_t first, uint32_t slots, Word pair) {
 #pragma unroll 1
     for (uint32_t tries = 0; tries <= slots; tries++) {
@@ -171,18 +172,18 @@ struct Moves {
     }
     return kAll;
   }
-  // replace gives the slot of a key that has been copied to another to the next one. Who
-  // sees that sees the lock taken, and may see the new slot.
+  // replace reuses the slot of a key that has been copied elsewhere for `next`. A thread that sees
+  // that sees the lock taken, and may see the new slot.
   __device__ __forceinline__ void replace(uint32_t number, Word next) {
     fence();
     store_relaxed(slot(number), next);
   }
-  // vacate does it where no other follows at once.
+  // vacate does so without a next key.
   __device__ __forceinline__ void vacate(uint32_t number) {
     if (Rules::kEmpties) fresh--;
     replace(number, Rules::kEmpties ? S::pair(S::kEmpty, S::kEmpty) : S::dead(S::kNone));
   }
-  // under runs f by the lock of a key, unless that is taken: kAgain.
+  // under runs f under the lock of a key. It returns kAgain if the lock is taken.
   template <class F>
   __device__ __forceinline__ Outcome under(uint32_t bucket, F f) const {
     uint32_t* lock = lock_of(t, bucket);
@@ -191,7 +192,7 @@ struct Moves {
     if (lock != own) unlock(lock);
     return done;
   }
-  // make_way moves a key away from one of the slots from `first` on, and gives its slot to a
+  // make_way moves a key away from one of the slots from `first` on, and reuses its slot for a
   // pair. kAgain: a lock was taken.
   __device__ __forceinline__ Outcome make_way(uint32_t first, uint32_t slots, Word pair) {
     Outcome done = kFull;
@@ -215,7 +216,7 @@ struct Moves {
   }
 };
 
-// Mover is how the lanes of a warp do together, too.
+// Mover adds what the lanes of a warp do together.
 template <class R>
 struct Mover : Moves<R> {
   using Rules = R;
@@ -231,18 +232,18 @@ struct Mover : Moves<R> {
 
   SlotQueue& queue;
   uint32_t most;
-  bool urgent = false;  // the search that is under way
+  bool urgent = false;  // of the current search
 
   __device__ __forceinline__ Mover(const Table& t, SlotQueue& queue) : Base(t), queue(queue), most(limit()) {}
 
-  // room makes room for the key of a path, whose lock the warp has, on a level. Of several ways it
-  // takes another one the next time.
+  // room frees a slot for the key of a path, with its lock held by the warp, on a level. If several
+  // ways exist, it takes another one the next time.
   __device__ __forceinline__ Room room(Path path, uint32_t level, uint32_t next) {
     const uint32_t lane = lane_index();
     urgent = level == Rules::kUrgent;
     if (Rules::first(path) == kAll || (urgent && !Rules::bears_more(t))) return kNoRoom;
     own = lock_of(t, Rules::first(path));
-    sync_warp();  // what the lane with the lock has done and seen comes before what all read here
+    sync_warp();  // orders the lock holder's accesses before the reads of all lanes
     uint32_t n = 0;
 #pragma unroll 1
     for (uint32_t i = 0; i < Rules::roots(t); i++) {
@@ -252,7 +253,7 @@ struct Mover : Moves<R> {
       if (lane < slots) put(n + lane, first + lane, kNoNode);
       n += slots;
     }
-    // However often searches have been in vain, each goes a step beyond the roots.
+    // However many searches have failed, each goes a step beyond the roots.
     const uint32_t bound = urgent ? kNodes : most > 2 * n ? most : 2 * n;
 #pragma unroll 1
     for (uint32_t first = 0, end; first < n; first = end) {
@@ -283,13 +284,13 @@ struct Mover : Moves<R> {
     queue.slots[at] = number, queue.parents[at] = uint16_t(parent);
   }
 
-  // limit is how many keys are tried at most: of a small table each twice.
+  // limit returns how many keys are tried at most: in a small table each twice.
   __device__ __forceinline__ uint32_t limit() const {
     const uint64_t slots = uint64_t(t.buckets) << t.shift;
     return 2 * slots < kNodes ? uint32_t(2 * slots) : kNodes;
   }
-  // look looks at a node: `to` becomes a free slot in another bucket of its key, or its own
-  // slot if that is free. It returns the path of its key, if that goes anywhere.
+  // look examines a node: `to` becomes a free slot in another bucket of its key, or its own slot if
+  // that is free. It returns the path of the key; goes reports whether the key may go anywhere.
   __device__ __forceinline__ Path look(bool there, uint32_t at, Path root, uint32_t& to, bool& goes) const {
     if (!there) return root;
     const uint32_t from = queue.slots[at];
@@ -298,7 +299,7 @@ struct Mover : Moves<R> {
       to = from;
       return root;
     }
-    if (S::key(word) >= S::kNone) return root;  // it is being written
+    if (S::key(word) >= S::kNone) return root;  // being written
     const Path path = Rules::path_in(t, word, from);
     if (Rules::shares(path, root)) return path;  // the new key would have to follow
 #pragma unroll 1
@@ -312,12 +313,13 @@ struct Mover : Moves<R> {
     return path;
   }
 
-  // spread adds the keys of the buckets where those of the lanes' nodes may go, as far as
-  // there is room, and returns how many nodes there are then.
+  // spread adds the keys of the buckets where the keys of the lanes' nodes may go, as far as the
+  // queue has space, and returns the new number of nodes.
   __device__ __forceinline__ uint32_t spread(bool has, Path of, uint32_t at, uint32_t n, uint32_t bound) {
     const uint32_t slots = Rules::other_slots(t), below = (1u << lane_index()) - 1;
     const uint32_t from = has ? queue.slots[at] : 0, parent = has ? queue.parents[at] : kNoNode;
-    const uint32_t before = parent != kNoNode ? queue.slots[parent] / slots * slots : kAll;  // its slots are nodes
+    // The slots of this bucket are already nodes.
+    const uint32_t before = parent != kNoNode ? queue.slots[parent] / slots * slots : kAll;
 #pragma unroll 1
     for (uint32_t i = 0; i < Rules::others(t); i++) {
       const uint32_t first = has ? Rules::other(t, of, from, i, urgent) : kAll;
@@ -332,8 +334,8 @@ struct Mover : Moves<R> {
     return n;
   }
 
-  // shift_along moves the key of a node to a free slot, that of its parent to its own, and
-  // so on, until a lock is taken or something else than was seen.
+  // shift_along moves the key of a node to a free slot, that of its parent to the slot of the node,
+  // and so on, until a lock is taken or a slot has changed.
   __device__ __forceinline__ Room shift_along(uint32_t at, uint32_t to) {
     if (queue.slots[at] == to) at = queue.parents[at];
     bool moved = true, busy = false;
@@ -344,8 +346,8 @@ struct Mover : Moves<R> {
     return busy ? kBusy : kMoved;
   }
 
-  // move moves the key of a slot to another slot, which is in a bucket of the key if it is
-  // still the one that was seen there.
+  // move moves the key of a slot to another slot, which is in a bucket of the key if the key is
+  // unchanged.
   __device__ __forceinline__ bool move(uint32_t from, uint32_t to, bool& busy) {
     const Word seen = load_relaxed(slot(from));
     if (S::key(seen) >= S::kNone) return is_free<S>(seen);
@@ -355,7 +357,7 @@ struct Mover : Moves<R> {
     busy = done == kAgain;
     return done == kRevived;
   }
-  // copy does it under the lock of the key.
+  // copy does so under the lock of the key.
   __device__ __forceinline__ bool copy(Path path, uint32_t from, uint32_t to, typename S::Key key) {
     const Word word = load_relaxed(slot(from)), free = load_relaxed(slot(to));
     if (S::key(word) != key || !is_free<S>(free)) return false;
@@ -366,9 +368,9 @@ struct Mover : Moves<R> {
     this->vacate(from);
     return true;
   }
-  // leads tells whether a key may go from a slot to another: the one that was seen in a slot
-  // when the search came there may be another one by now. Where paths end at empty slots, none of
-  // its buckets before that may have one: so none may have a free one.
+  // leads reports whether a key may go from a slot to another: the slot may hold another key than
+  // the search saw. If paths end at empty slots, none of its earlier buckets may have one, so none
+  // may have a free slot.
   __device__ __forceinline__ bool leads(Path path, uint32_t from, uint32_t to) const {
     const uint32_t slots = Rules::other_slots(t);
 #pragma unroll 1
@@ -381,8 +383,8 @@ struct Mover : Moves<R> {
   }
 };
 
-// insert_locked runs one operation per lane, whatever has to be moved for it. All lanes of the
-// warp must call it. Where keys are still, none moves.
+// insert_locked runs one operation per lane, whatever must move for it. All lanes of the warp must
+// call it. With `still`, no key moves.
 template <class Rules, class V = void>
 __device__ __forceinline__ void insert_locked(uint32_t flags, Operation<typename Rules::S>& op, bool still,
                                               Mover<Rules>& mover) {
@@ -413,18 +415,18 @@ __device__ __forceinline__ void insert_locked(uint32_t flags, Operation<typename
       busy |= chosen && room == kBusy;
       if (has && busy) unlock(lock), has = false;
     }
-    // Two that want each other's locks don't come back at the same time.
+    // Two lanes that need each other's locks do not come back at the same time.
     if (busy) rounds = hash(uint32_t(thread_index()), uint64_t(ways)) % kMostRounds;
     ways++;
   }
 }
 
-// kSettled is the item of an operation that a launch between has taken from a list.
+// kSettled is the item of an operation that an intermediate launch has taken from a list.
 constexpr uint32_t kSettled = kAll;
 
-// each_spilled calls f(i) for the operations of a list, one per lane, all lanes of a warp
-// together: n where a lane has none. The items of the list become zero. All warps have a part of
-// it, and go through that until all their lanes have an operation.
+// each_spilled calls f(i) for the operations of a list, one per lane, all lanes of a warp together:
+// n if a lane has none. The items of the list become zero. Each warp has a part of the list, and
+// advances in it until all its lanes have an operation.
 template <class F>
 __device__ __forceinline__ void each_spilled(const List& list, uint32_t n, F f) {
   const uint32_t count = load_relaxed(list.count), below = (1u << lane_index()) - 1;

@@ -1,6 +1,6 @@
-// Reductions by themselves, as launches do them. Where rows have few keys, or a few
-// keys most of the rows, a block gathers them in shared memory first, and the table
-// sees each key once a block. Whether that pays is seen while it runs.
+// Launches of reductions alone. If rows have few keys, or a few keys have most of the rows, a block
+// gathers them in shared memory first, and the table sees each key once per block. A block measures
+// at run time whether that pays.
 #pragma once
 
 #include "batch.cuh"
@@ -8,23 +8,23 @@
 
 namespace weft {
 
-// A block gathers at most so many keys: a thousand groups fill half of it. It looks
-// for a key in so many cells.
+// A block gathers at most kCells keys: a thousand groups fill half of it. It searches a key in
+// kCellProbes cells.
 constexpr uint32_t kCells = 2048, kCellProbes = 8;
 
-// After so many rows of each thread a block judges whether gathering pays: a row in
-// four met its key. If so, it looks again after twice as many, up to a limit; if not,
-// it leaves it for so many times as many rows.
+// After kWindow rows per thread a block judges whether gathering pays: whether one row in four met
+// its key. If so, it judges again after twice as many, up to kLongest. If not, it stops gathering
+// for kApart times as many rows.
 constexpr uint32_t kWindow = 8, kLongest = 64, kApart = 8;
 
-// Blocks that must fit a multiprocessor, of kernels that reduce: a launch has just so
-// many (gpu.Change.Submit). With 3 instead of 4, sums of 10^8 pairs of 32 bits took a tenth
-// longer; 16-byte slots would spill.
+// Blocks of reducing kernels that must fit a multiprocessor: a launch has exactly this many
+// (gpu.Change.Submit). With 3 instead of 4, sums of 10^8 pairs of 32 bits took a tenth longer;
+// 16-byte slots would spill.
 template <class S>
 constexpr int kReduceBlocks = sizeof(typename S::Word) == 8 ? 4 : 3;
 
-// Cells are an open table of keys and what has been gathered of each. The key that
-// looks like an empty cell has one of its own behind the others, empty or not.
+// Cells is an open table of keys and their gathered values. The key that looks like an empty cell
+// has its own cell after the others, empty or not.
 template <class K, class V>
 struct Cells {
   static constexpr K kEmpty = ~K(0);
@@ -34,14 +34,13 @@ struct Cells {
 
   __device__ static __forceinline__ uint32_t home(K key) { return uint32_t(hash(key, 0xce11)); }
 
-  // clear is by all threads of a block, which meet before and behind it.
+  // clear is executed by all threads of a block, which sync before and after it.
   __device__ __forceinline__ void clear(V none) {
     for (uint32_t s = thread_in_block(); s <= kCells; s += threads_per_block()) keys[s] = kEmpty, vals[s] = none;
   }
 
-  // join combines a row with those of its key. It reports whether there was room;
-  // if not, there is none either for a later row of that key. meets tells whether
-  // there was one before.
+  // join combines a row with those of its key. It returns false if the key has no cell; then later
+  // rows of that key have none either. meets reports whether the key had a cell before.
   __device__ __forceinline__ bool join(uint32_t kind, uint32_t flags, K key, V val, bool& meets) {
     const bool odd = key == kEmpty;
     const K name = odd ? 0 : key;
@@ -57,10 +56,10 @@ struct Cells {
     return false;
   }
 
-  // key is that of cell s, which is not empty.
+  // key returns the key of cell s, which is not empty.
   __device__ __forceinline__ K key(uint32_t s) const { return s == kCells ? kEmpty : keys[s]; }
 
-  // holds is whether a key is there, also behind cells that were emptied.
+  // holds reports whether a key has a cell, even if cells before it were emptied.
   __device__ __forceinline__ bool holds(K key) const {
     if (key == kEmpty) return keys[kCells] != kEmpty;
     for (uint32_t i = 0, s = home(key); i < kCellProbes; i++, s++)
@@ -78,8 +77,8 @@ struct Cells {
   }
 };
 
-// Reducer is a block at work on a batch of reductions. Change does an operation per
-// lane on the table.
+// Reducer runs a block's part of a batch of reductions. Change does an operation per lane on the
+// table.
 template <class S, class K, class V, class Change>
 struct Reducer {
   const Changes& c;
@@ -87,11 +86,11 @@ struct Reducer {
   Change change;
   uint32_t fresh = 0, revived = 0;  // of this warp
 
-  // run goes through the rows of a block: a row per thread at a time.
+  // run runs the rows of a block: a row per thread at a time.
   __device__ __forceinline__ void run(Counters* counters) {
     const uint32_t stride = blocks_in_grid() * threads_per_block();
     uint32_t at = block_index() * threads_per_block(), since = at, apart = 0;
-    // A few rows are not worth it.
+    // A few rows do not pay.
     bool gathers = (c.n + stride - 1) / stride >= kWindow;
     const bool ever = gathers;
     uint32_t window = kWindow;
@@ -118,8 +117,8 @@ struct Reducer {
   }
 
  private:
-  // row is row i of the batch: gathered, or put into the table. It counts those that
-  // met their key.
+  // row gathers row i of the batch, or puts it into the table. It reports whether the row met its
+  // key.
   __device__ __forceinline__ uint32_t row(uint32_t i, bool gathers) {
     Operation<S> op = operation<S, K, V>(c, i);
     bool meets = false;
@@ -140,13 +139,13 @@ struct Reducer {
     revived += popcount(ballot(kAll, op.outcome == kRevived));
   }
 
-  // scatter puts what has been gathered into the table, and empties the cells. Of
-  // keys that find no room it lists all rows, which lie between two of the block's.
+  // scatter puts the gathered values into the table and empties the cells. For keys that find no
+  // slot it lists all rows between since and end of this block.
   __device__ __forceinline__ void scatter(uint32_t since, uint32_t end, uint32_t stride) {
     const V none = neutral<V>(c.kind, c.flags);
     sync_block();
     bool lost = false;
-    for (uint32_t first = 0; first <= kCells; first += threads_per_block()) {  // warps stay together
+    for (uint32_t first = 0; first <= kCells; first += threads_per_block()) {  // warps stay whole
       uint32_t s = first + thread_in_block();
       Operation<S> op{s <= kCells && cells.keys[s] != cells.kEmpty, c.kind, 0, 0};
       if (op.there) op.key = typename S::Key(cells.key(s)), op.value = typename S::Key(cells.vals[s]);
@@ -166,7 +165,7 @@ struct Reducer {
     sync_block();
   }
 
-  // count_block_of adds up a number of each thread. All threads must call it.
+  // count_block_of adds up one number per thread. All threads must call it.
   __device__ __forceinline__ uint32_t count_block_of(uint32_t n) {
     uint32_t sum = 0;
     for (uint32_t bit = 1; bit <= kLongest; bit *= 2) sum += bit * count_block(n & bit);
@@ -174,15 +173,15 @@ struct Reducer {
   }
 };
 
-// reduce_rows is a batch of reductions, by blocks that stride over it.
+// reduce_rows runs a batch of reductions, by blocks that stride over it.
 template <class S, class K, class V, class Change>
 __device__ __forceinline__ void reduce_rows(const Changes& c, Counters* counters, Change change) {
   __shared__ Cells<K, V> cells;
   Reducer<S, K, V, Change>{c, cells, change}.run(counters);
 }
 
-// reduce_mixed is the reductions of a mixed batch: most have none. Those that no
-// atomic does are united first.
+// reduce_mixed runs the reductions of a mixed batch; most have none. Those without an atomic are
+// united first.
 template <class S, class K, class V, class Change>
 __device__ __forceinline__ void reduce_mixed(const Changes& c, Counters* counters, Change change) {
   __shared__ typename Union<S, V>::Crowds crowds;

@@ -1,15 +1,15 @@
-// The table of package gphash: levels of buckets in a pool, which is memory of the host that
-// outlives the process, and perhaps a mirror of its slots in memory of the device. layout.go
-// explains the words of a slot, table.go the order in which they are read.
+// The table of package gphash: levels of buckets in a pool, host memory that outlives the process,
+// and optionally a mirror of its slots in device memory. layout.go explains the words of a slot,
+// table.go the order in which they are read.
 //
-// A warp works on one key at a time and reads all slots that it may be in at once
-// (GPHash, section 3.1).
+// A warp works on one key at a time and reads all slots that may hold it at once (GPHash, section
+// 3.1).
 #pragma once
 
 #include "batch.cuh"
 #include "siphash.cuh"
 
-// For functions without a name, of which clang would copy what they refer to.
+// For lambdas: clang would copy what they refer to.
 #define WEFT_INLINE __attribute__((always_inline))
 
 namespace weft::gphash {
@@ -25,7 +25,7 @@ struct Control {
 
   __device__ __forceinline__ uint32_t state() const { return uint32_t(bits >> (kBlockBits + kVersionBits)); }
   __device__ __forceinline__ uint64_t block() const { return bits & ((1ul << kBlockBits) - 1); }
-  // next is what the word becomes by a change.
+  // next returns the word after a change.
   __device__ __forceinline__ Control next(State s, uint64_t block) const {
     uint64_t version = ((bits >> kBlockBits) + 1) & ((1u << kVersionBits) - 1);
     return {uint64_t(s) << (kBlockBits + kVersionBits) | version << kBlockBits | block};
@@ -35,22 +35,22 @@ struct Control {
 // Level is 2^bits buckets.
 struct Level {
   uint64_t base;     // word of the pool
-  uint64_t* mirror;  // of control words and tags, a bucket behind the other; or null
-  uint32_t* cached;  // which bucket of the cache has a bucket, or kNotCached; or null
-  uint32_t* heat;    // how often a bucket is read, or when it was; with `cached`
+  uint64_t* mirror;  // of control words and tags, contiguous buckets; or null
+  uint32_t* cached;  // the cached bucket of each bucket, or kNotCached; or null
+  uint32_t* heat;    // how often, or when, a bucket was read; used with `cached`
   uint32_t bits;
   uint32_t regions;  // as a power of two
 };
 
 constexpr uint32_t kNotCached = ~0u;
 
-// Policy says what the cache has (section 3.3; twin: CachePolicy in cache.go).
+// Policy selects what the cache keeps (section 3.3; twin: CachePolicy in cache.go).
 enum Policy : uint32_t { kLFU, kLRU, kRandom };
 
-// Clocks tell lookups what goes on beside them.
+// Clocks report concurrent activity to lookups.
 struct Clocks {
-  uint32_t begun, ended;              // number of the last change that has
-  uint32_t moves_begun, moves_ended;  // keys that make way for others: how many
+  uint32_t begun, ended;              // number of the last change that has begun, and ended
+  uint32_t moves_begun, moves_ended;  // number of moves of keys that make way for others
 };
 
 // Table is an index (twin: tableRef in gpu.go).
@@ -59,32 +59,35 @@ struct Table {
   Counters* counters;
   Clocks* clocks;
   uint64_t seed0, seed1;
-  uint64_t first;  // word at which unit 0 of the values begins
-  uint64_t span;   // words from there on at which a value may begin, without reaching beyond the pool
+  uint64_t first;  // word where unit 0 of the values begins
+  // Words from there on where a value may begin without reaching beyond the pool.
+  uint64_t span;
   uint32_t fast;   // the hash for trusted keys
   uint32_t key_size, value_size;    // bytes
-  uint32_t key_words, value_words;  // of a key in its slot; 0 where the tag is the key
+  uint32_t key_words, value_words;  // of a key in its slot; 0 if the tag is the key
   uint32_t slots, hashes, bucket_words;
   uint32_t unit, per, at;  // words of a unit, values in it, words before them
   uint32_t live, closed;   // levels, from the top down; the last ones are drained
-  uint32_t unfenced;       // nothing is durable in any order: to measure what that costs
+  uint32_t unfenced;       // nothing is durable in any order: to measure the cost of that
   const Level* levels;
   uint64_t* cache;       // words of buckets, or of values
-  uint64_t* cache_read;  // those that lookups have read, and how many of them in the cache; null: there is none
+  // Buckets or values that lookups have read, and how many of them in the cache; null: no cache.
+  uint64_t* cache_read;
   uint32_t policy, now;  // of the cache; and how often it has been loaded
-  uint32_t* cached;      // which value of the cache has one of the pool, or kNotCached; null: the cache has no values
-  uint32_t* heat;        // how often a value is read, or when it was; with `cached`
+  // The cached value of each value of the pool, or kNotCached; null: the cache has no values.
+  uint32_t* cached;
+  uint32_t* heat;        // how often, or when, a value was read; used with `cached`
 };
 
-// fence_durable lets a crash keep nothing that a thread writes from here on unless it keeps all that
-// the thread has written, or seen, before.
+// fence_durable orders durability: a crash keeps what a thread writes after it only if it also
+// keeps all that the thread has written, or seen, before.
 __device__ __forceinline__ void fence_durable(const Table& t) {
   if (t.unfenced == 0) fence_system();
 }
 
 // ---- rows of columns ---------------------------------------------------------
 
-// row_word is the i-th word of a row of some bytes; what the row lacks is zero.
+// row_word returns the i-th word of a row of `size` bytes, padded with zeros.
 __device__ __forceinline__ uint64_t row_word(const uint8_t* row, uint32_t size, uint32_t i) {
   const uint8_t* at = row + 8ul * i;
   const uint64_t shape = uint64_t(row) | size;
@@ -100,7 +103,7 @@ __device__ __forceinline__ uint64_t row_word(const uint8_t* row, uint32_t size, 
   return w;
 }
 
-// put_word writes the i-th word of a row, as much of it as the row has.
+// put_word writes the i-th word of a row, up to the end of the row.
 __device__ __forceinline__ void put_word(uint8_t* row, uint32_t size, uint32_t i, uint64_t w) {
   uint8_t* at = row + 8ul * i;
   const uint64_t shape = uint64_t(row) | size;
@@ -117,7 +120,7 @@ __device__ __forceinline__ void put_word(uint8_t* row, uint32_t size, uint32_t i
   for (uint32_t b = 0; b < n; b++) at[b] = uint8_t(w >> 8 * b);
 }
 
-// same_row reports whether two rows of some bytes are the same.
+// same_row reports whether two rows of `size` bytes are equal.
 __device__ __forceinline__ bool same_row(const uint8_t* a, const uint8_t* b, uint32_t size) {
   for (uint32_t i = 0; 8 * i < size; i++)
     if (row_word(a, size, i) != row_word(b, size, i)) return false;
@@ -132,7 +135,7 @@ struct Item {
   uint64_t hash, tag;
 };
 
-// hash_key hashes a key whose words a function reads.
+// hash_key hashes a key with words that word(i) reads.
 template <class Word>
 __device__ __forceinline__ uint64_t hash_key(const Table& t, Word word) {
   return t.fast ? fast_hash(t.seed0, t.seed1, t.key_size, word) : sip13(t.seed0, t.seed1, t.key_size, word);
@@ -146,7 +149,7 @@ __device__ __forceinline__ Item item_of(const Table& t, const uint8_t* key, uint
   return {key, hash, t.key_words ? hash : row_word(key, t.key_size, 0)};
 }
 
-// multiplier makes another hash of a hash (twin: multipliers in layout.go).
+// multiplier returns the multiplier for hash function j (twin: multipliers in layout.go).
 __device__ __forceinline__ uint64_t multiplier(uint32_t j) {
   switch (j) {
     case 0: return 0x9e3779b97f4a7c15ul;
@@ -156,7 +159,7 @@ __device__ __forceinline__ uint64_t multiplier(uint32_t j) {
   }
 }
 
-// bucket_of is the number of a key's candidate in a level by hash function j (twin:
+// bucket_of returns the number of a key's candidate bucket in a level by hash function j (twin:
 // level.bucket in layout.go).
 __device__ __forceinline__ uint64_t bucket_of(const Level& l, uint64_t h, uint32_t j) {
   if (l.bits == 0) return 0;
@@ -168,23 +171,23 @@ __device__ __forceinline__ uint64_t bucket_of(const Level& l, uint64_t h, uint32
 
 // ---- slots -----------------------------------------------------------------------
 
-// Seen is a slot as the lane that reads it knows it.
+// Seen is a slot as its lane has read it.
 struct Seen {
   bool there;       // the lane has one
   uint32_t slot;    // in its bucket
   uint64_t bucket;  // word of the pool
-  uint64_t* words;  // control words of the bucket, and behind them its tags: where they are read
+  uint64_t* words;  // control words of the bucket, then its tags: where they are read
   Control control;
   uint64_t tag;
 };
 
-// Order in which a lane reads the words of a slot.
+// Reading is the order in which a lane reads the words of a slot.
 enum Reading {
-  kAtOnce,    // all at the same time: right while nothing changes
+  kAtOnce,    // all at the same time: correct while nothing changes
   kInOrder,   // the control word first
 };
 
-// words_of is where the control words and tags of a bucket are read.
+// words_of returns where the control words and tags of a bucket are read.
 __device__ __forceinline__ uint64_t* words_of(const Table& t, const Level& l, uint64_t b) {
   if (l.mirror) return l.mirror + b * 2 * t.slots;
   if (l.cached) {
@@ -194,13 +197,13 @@ __device__ __forceinline__ uint64_t* words_of(const Table& t, const Level& l, ui
   return t.pool + l.base + b * t.bucket_words;
 }
 
-// touch notes that something has been read which may be in the cache.
+// touch records a read of something that may be in the cache.
 __device__ __forceinline__ void touch(const Table& t, uint32_t* heat) {
   if (t.policy == kLFU) add_relaxed(heat, 1u);
   if (t.policy == kLRU && load_relaxed(heat) != t.now) store_relaxed(heat, t.now);
 }
 
-// warm notes that buckets have been read: a lane each.
+// warm records reads of buckets, one per lane.
 __device__ __forceinline__ void warm(const Table& t, const Level& l, const Seen& s, uint64_t b) {
   const bool reads = s.there && s.slot == 0;
   if (reads) touch(t, l.heat + b);
@@ -209,8 +212,8 @@ __device__ __forceinline__ void warm(const Table& t, const Level& l, const Seen&
   if (lane_index() == 0 && cached != 0) add_relaxed(t.cache_read + 1, uint64_t(popcount(cached)));
 }
 
-// see has the lanes of a warp read all slots of levels [lo,hi) that a key may be in, of which
-// there are no more than lanes.
+// see makes the lanes of a warp read all slots of levels [lo,hi) that may hold a key. Those must
+// not be more than lanes.
 template <Reading R>
 __device__ __forceinline__ Seen see(const Table& t, uint64_t hash, uint32_t lo, uint32_t hi) {
   const uint32_t lane = lane_index(), per = t.slots * t.hashes;
@@ -227,19 +230,20 @@ __device__ __forceinline__ Seen see(const Table& t, uint64_t hash, uint32_t lo, 
   if (!s.there) return s;
   if (R == kInOrder) s.control.bits = load_acquire_system(s.words + s.slot);
   else s.control.bits = load_relaxed_system(s.words + s.slot);
-  // Who waits for the control word asks for no tag that does not count: those of empty buckets stay off the bus.
+  // A lane that waits for the control word skips tags that do not count, so those of empty buckets
+  // stay off the bus.
   if (R == kAtOnce || s.control.state() == kFull) s.tag = load_relaxed_system(s.words + t.slots + s.slot);
   return s;
 }
 
-// Place is a slot as all lanes of a warp know it.
+// Place is a slot, the same for all lanes of a warp.
 struct Place {
   uint64_t bucket;
   uint64_t* words;
   uint32_t slot;
   Control was;
 
-  // in says where the words of a slot lie in the pool.
+  // These return where the words of a slot lie in the pool.
   __device__ __forceinline__ uint64_t control() const { return bucket + slot; }
   __device__ __forceinline__ uint64_t tag(const Table& t) const { return bucket + t.slots + slot; }
   __device__ __forceinline__ uint64_t key(const Table& t) const { return bucket + 2 * t.slots + uint64_t(slot) * t.key_words; }
@@ -252,21 +256,22 @@ __device__ __forceinline__ Place place_of(const Seen& s, uint32_t lane) {
           shuffle(kAll, s.slot, lane), {shuffle(kAll, s.control.bits, lane)}};
 }
 
-// same_key compares the key of a slot with that of an item, of which the tags agree.
+// same_key compares the key of a slot with that of an item with the same tag.
 __device__ __forceinline__ bool same_key(const Table& t, const Place& at, const Item& it) {
   uint32_t lane = lane_index();
   bool differs = lane < t.key_words && load_relaxed_system(t.pool + at.key(t) + lane) != row_word(it.key, t.key_size, lane);
   return ballot(kAll, differs) == 0;
 }
 
-// sound reports whether a value may begin where a control word says. Operations write no other; whoever else
-// has written the pool since it was opened may have. Such a slot has no key, for all operations.
+// sound reports whether a value may begin where a control word points. Operations only write such
+// words; other writers of the pool since it was opened may not. A slot that is not sound has no
+// key, for all operations.
 __device__ __forceinline__ bool sound(const Table& t, Control c) { return c.block() - t.first < t.span; }
 
-// pick is the slot among those seen that has the key of an item.
+// pick finds the slot among those seen that has the key of an item.
 __device__ __forceinline__ bool pick(const Table& t, const Seen& s, const Item& it, Place& at) {
   uint32_t votes = ballot(kAll, s.there && s.tag == it.tag && s.control.state() == kFull);
-  sync_warp();  // what other lanes read of the slot comes behind its control word: shuffles order nothing
+  sync_warp();  // orders reads of the slot after its control word: shuffles order nothing
   for (; votes != 0; votes &= votes - 1) {
     at = place_of(s, lowest(votes));
     if (sound(t, at.was) && (t.key_words == 0 || same_key(t, at, it))) return true;
@@ -280,8 +285,8 @@ __device__ __forceinline__ Seen see_open(const Table& t, uint64_t hash) {
   return see<R>(t, hash, 0, t.live - t.closed);
 }
 
-// search finds the slot of a key; open is what it has seen last, if it finds none. What moves up
-// meanwhile is seen on one side at least: the levels that are drained come first.
+// search finds the slot of a key. If it finds none, open is what it has seen last. A key that moves
+// up meanwhile is seen on one side at least: the levels that are drained come first.
 template <Reading R>
 __device__ __forceinline__ bool search(const Table& t, const Item& it, Place& at, Seen& open) {
   const uint32_t at_once = kWarp / (t.slots * t.hashes);
@@ -311,31 +316,32 @@ struct Located {
   uint64_t unit;
   uint32_t i;
 };
-// locate is right for blocks at which a value begins; of others that are sound it is some value of the pool.
+// locate is correct for blocks where a value begins. For other sound blocks it returns some value
+// of the pool.
 __device__ __forceinline__ Located locate(const Table& t, uint64_t block) {
   uint64_t unit = (block - t.first) / t.unit;
   uint32_t at = uint32_t((block - t.first) - unit * t.unit), i = (at - t.at) / t.value_words;
   return {unit, i < t.per ? i : t.per - 1};
 }
 
-// number_of is the number of a value among all that there is room for.
+// number_of returns the number of a value among all that fit.
 __device__ __forceinline__ uint64_t number_of(const Table& t, uint64_t block) {
   const Located v = locate(t, block);
   return v.unit * t.per + v.i;
 }
 
-// copy_value copies the words of a value to a row of a column, if there is one.
+// copy_value copies the words of a value to a row of a column, unless that is null.
 __device__ __forceinline__ void copy_value(const Table& t, const uint64_t* words, uint8_t* row) {
   if (row == nullptr) return;
   for (uint32_t i = lane_index(); i < t.value_words; i += kWarp) put_word(row, t.value_size, i, load_relaxed_system(words + i));
 }
 
-// warm_value notes that a value has been read.
+// warm_value records a read of a value.
 __device__ __forceinline__ void warm_value(const Table& t, uint64_t block) {
   if (lane_index() == 0) touch(t, t.heat + number_of(t, block));
 }
 
-// warm_buckets notes that the buckets of a key have been read.
+// warm_buckets records reads of the buckets of a key.
 __device__ __forceinline__ void warm_buckets(const Table& t, uint64_t hash) {
   for (uint32_t i = lane_index(); i < t.live * t.hashes; i += kWarp) {
     const Level& l = t.levels[i / t.hashes];
@@ -346,8 +352,8 @@ __device__ __forceinline__ void warm_buckets(const Table& t, uint64_t hash) {
   }
 }
 
-// read_value is copy_value for a value that nobody changes meanwhile, which is read in the cache,
-// if it is there: it reports so.
+// read_value is copy_value for a value that does not change meanwhile. It reads the value from the
+// cache if possible, and reports whether it did.
 __device__ __forceinline__ bool read_value(const Table& t, uint64_t block, uint8_t* row) {
   uint32_t y = kNotCached;
   if (t.cached && row) y = load_acquire(t.cached + number_of(t, block));  // pairs with cache_fill
@@ -363,9 +369,8 @@ __device__ __forceinline__ void clear_value(const Table& t, uint8_t* row) {
 
 // ---- lookups -------------------------------------------------------------------------
 
-// get looks a key up and copies its value to a row. While nothing changes, all words of its
-// slots are read at once, and none again; whoever finds that something did looks again, in
-// order and in the pool.
+// get looks a key up and copies its value to a row. It reads all words of its slots at once, and
+// none again. If something changed meanwhile, it retries in order and in the pool.
 __device__ __forceinline__ bool get(const Table& t, const Item& it, uint8_t* row, bool& cached) {
   Place at;
   Seen open;

@@ -1,13 +1,16 @@
-// A graph that changes, or a snapshot of one, in kernels of users. Package graph says in Go how a Ref comes by; docs/refs.md is a guide.
+// A graph that changes, or a snapshot of one, in users' kernels. Package graph documents how to get
+// a Ref in Go; docs/refs.md is a guide.
 //
 //	__global__ void friends(graph::Ref<> of, …) {
 //	  of.for_each(u, [&](uint32_t v) { if (of.edge_exists(v, w)) … });
 //
-// What a Ref shows does not change while a launch reads it, so nothing here is atomic. A vertex that is not there, whatever its number, has no
-// neighbors. Functions get the neighbor, and its weight if the graph has weights: f(v) or f(v, weight).
+// The graph of a Ref does not change while a launch reads it, so nothing here is atomic. An absent
+// vertex, whatever its number, has no neighbors. Functions receive the neighbor, and its weight if
+// the graph has weights: f(v) or f(v, weight).
 //
-// A call without a suffix is for one lane, and may be made anywhere: lanes may diverge, loop, and have returned. A call
-// with _tile is for kTile neighboring lanes with the same vertex, which share its neighbors. for_each_arc is for all threads of a launch.
+// A call without a suffix is for one lane, and may be made anywhere: lanes may diverge, loop, and
+// have returned. A call with _tile is for kTile neighboring lanes with the same vertex, which share
+// its neighbors. for_each_arc is for all threads of a launch.
 #pragma once
 
 #include "graph_table.cuh"
@@ -15,30 +18,31 @@
 
 namespace weft::graph {
 
-// Ref is passed to kernels by value. W is what the weights are in Go; a graph without has none.
+// Ref is passed to kernels by value. W is the Go type of the weights, or void without weights.
 template <class W = void>
 struct Ref {
   static constexpr uint32_t kTile = 8;
   static constexpr int kBits = 8 * As<W>::kBytes;
   using Weight = typename As<W>::Given;
 
-  // As Graph (graph_table.cuh) has them. vertices is more than the number of any vertex that is there.
+  // As in Graph (graph_table.cuh). vertices is larger than the number of any present vertex.
   uint32_t* records;
   uint8_t* pool;
   uint32_t* alive;
   uint32_t vertices;
   uint32_t unit;
 
-  // there tells whether a vertex is in the graph.
+  // there reports whether a vertex is in the graph.
   __device__ __forceinline__ bool there(uint32_t u) const { return graph::there(graph(), u); }
-  // degree is how many neighbors a vertex has.
+  // degree returns the number of neighbors of a vertex.
   __device__ __forceinline__ uint32_t degree(uint32_t u) const { return graph::degree(graph(), u); }
-  // edge_exists tells whether there is an edge from u to v.
+  // edge_exists reports whether the graph has an edge from u to v.
   __device__ __forceinline__ bool edge_exists(uint32_t u, uint32_t v) const {
     check();
     return graph::edge_exists<kBits>(graph(), u, v);
   }
-  // find is edge_exists, and gives *weight that of the edge, of parallel ones the newest.
+  // find is edge_exists, and stores the weight of the edge in *weight; of parallel ones, that of
+  // the newest.
   __device__ __forceinline__ bool find(uint32_t u, uint32_t v, Weight* weight) const {
     check();
     const Row<kBits> r = row<kBits>(graph(), u);
@@ -53,14 +57,15 @@ struct Ref {
   __device__ __forceinline__ void for_each(uint32_t u, F f) const {
     some(u, 0, 1, f);
   }
-  // for_each_tile calls f by one lane for each neighbor.
+  // for_each_tile calls f in one lane for each neighbor.
   template <class F>
   __device__ __forceinline__ void for_each_tile(uint32_t u, F f) const {
     some(u, lane_index() % kTile, kTile, f);
   }
 
-  // for_each_arc calls f(u, v), or f(u, v, weight), for all entries of rows, by one thread of the launch for each. All lanes of all warps call it. Rows of several thousand
-  // neighbors are a warp's work each.
+  // for_each_arc calls f(u, v), or f(u, v, weight), for all entries of rows, in one thread of the
+  // launch for each. All lanes of all warps call it. A warp processes each row of several thousand
+  // neighbors.
   template <class F>
   __device__ __forceinline__ void for_each_arc(F f) const {
     check();
@@ -78,9 +83,10 @@ struct Ref {
   }
 
  private:
-  // A warp reads the records of so many vertices together.
+  // The number of vertices for which a warp reads the records together.
   static constexpr uint32_t kTogether = 16;
-  // Larger rows are shared by a warp, others by a tile: its lanes read 128 bytes at a time.
+  // Rows with more entries are shared by a warp, others by a tile: its lanes read 128 bytes at a
+  // time.
   static constexpr uint32_t kLarge = 256;
   // Neighbors that a lane reads together.
   static constexpr uint32_t kQuad = 4;
@@ -90,7 +96,7 @@ struct Ref {
     if (unit != Shape<kBits>::unit) asm volatile("trap;" ::: "memory");
   }
 
-  // call gives f an entry of a row.
+  // call calls f with an entry of a row.
   template <class F>
   __device__ __forceinline__ static void call(const Row<kBits>& r, uint32_t i, uint32_t v, F& f) {
     if constexpr (kBits != 0) {
@@ -100,7 +106,7 @@ struct Ref {
     }
   }
 
-  // entries calls f for every so many of the entries of a row, from one on.
+  // entries calls f for every step-th entry of a row, beginning with `from`.
   template <class F>
   __device__ __forceinline__ static void entries(const Row<kBits>& r, uint32_t from, uint32_t to, uint32_t step, F f) {
     for (uint32_t i = from; i < to; i += step) call(r, i, r.ids[i], f);
@@ -113,13 +119,14 @@ struct Ref {
     entries(r, from, r.degree, step, f);
   }
 
-  // shared calls f for the rows of some lanes, which are blocks: groups of so many lanes take one each at a time. Blocks begin at 32 bytes, so four
-  // neighbors of a row can be read together.
+  // shared calls f for those rows of the lanes that are in blocks: groups of Lanes lanes take one
+  // each at a time. Blocks are aligned to 32 bytes, so four neighbors of a row can be read
+  // together.
   template <uint32_t Lanes, class F>
   __device__ __forceinline__ static void shared(uint32_t rows, uint32_t first, const Row<kBits>& own, F& f) {
     const uint32_t rank = lane_index() % Lanes;
     while (rows != 0) {
-      uint32_t mine = kWarp;  // the lane whose row this one shares
+      uint32_t mine = kWarp;  // the lane with the row that this one shares
       for (uint32_t group = 0; group < kWarp / Lanes && rows != 0; group++, rows &= rows - 1) {
         if (group == lane_index() / Lanes) mine = lowest(rows);
       }

@@ -1,5 +1,6 @@
-// How the rows of a batch in bins are written (package graph, gpufew.go), once graph_few.cuh has planned them: a block writes those of a bin anew, to other blocks,
-// and then their records. Whether there is memory for all is found out on the device, so that it need not wait for the host.
+// Writing the rows of a batch in bins (package graph, gpufew.go), after graph_few.cuh has planned
+// them: a block writes the rows of a bin to other blocks of memory, and then their records. The
+// device checks whether memory suffices for all, so that it need not wait for the host.
 #pragma once
 
 #include "graph_few.cuh"
@@ -8,24 +9,25 @@ namespace weft::graph {
 
 // ---- memory ----------------------------------------------------------------
 
-// Pile is the free blocks of a class.
+// Pile holds the free blocks of a class.
 struct Pile {
   uint32_t* at;
   uint32_t top;
-  uint32_t size;  // there is memory for
+  uint32_t size;  // capacity
 };
 
-// Grant is where new blocks of a class come from, and where those go that become free: of block r that is needed, taken says whether it is number list+r of those
-// that were free, or lies from base on.
+// Grant describes where new blocks of a class come from, and where freed ones go. Needed block r is
+// number list+r of those that were free if r is less than taken; otherwise it lies after base.
 struct Grant {
   uint32_t* freed;
   uint32_t list;
   uint32_t taken;
   uint32_t base;
-  uint32_t top;  // of the pile then
+  uint32_t top;  // of the pile after the batch
 };
 
-// Granted is whether all is, and what vertices have records then.
+// Granted reports whether all memory is granted, and the number of vertices with records after
+// that.
 struct Granted {
   uint32_t all;
   uint32_t vertices;
@@ -40,17 +42,18 @@ struct PlaceFewParams {
   Grant* grants;
   Granted* granted;
   uint32_t* list;     // of free blocks that are taken
-  uint64_t covered;   // vertices of the bins
-  uint64_t units;     // that have been given out
-  uint64_t room;      // for units
+  uint64_t covered;   // vertices in the bins
+  uint64_t units;     // units allocated
+  uint64_t room;      // capacity in units
   uint32_t vertices;  // that have records
-  uint32_t records;   // there is memory for
-  uint32_t ghosts;    // there is memory for
+  uint32_t records;   // capacity
+  uint32_t ghosts;    // capacity
   uint32_t bins;
 };
 
-// grant finds out whether there is memory for all, and for the class of each thread what of its pile is taken, from which place of the list on; each block does, and
-// the first one writes it down.
+// grant checks whether memory suffices for all. For the class of each thread it computes how much
+// of its pile is taken, and from which place of the list on. Each block does so, and the first one
+// stores the result.
 __device__ __forceinline__ bool grant(const PlaceFewParams& p, uint32_t& taken, uint32_t& list, Shared<uint64_t> sums, Shared<uint32_t> others) {
   const uint32_t c = thread_in_block(), *groups = p.binned.groups;
   const bool is = c != 0 && c < kClasses;
@@ -68,7 +71,8 @@ __device__ __forceinline__ bool grant(const PlaceFewParams& p, uint32_t& taken, 
   return all;
 }
 
-// place_few finds out of which blocks those of each bin are, and lists those that were free: their places may have others when rows are written.
+// place_few finds the blocks that the rows of each bin get, and lists those that were free: other
+// blocks may take their places when rows are written.
 __device__ __forceinline__ void place_few(const PlaceFewParams& p) {
   __shared__ uint64_t shared_units[kBlockWarps];
   __shared__ uint32_t shared_sums[kBlockWarps];
@@ -108,7 +112,7 @@ __device__ __forceinline__ void place_few(const PlaceFewParams& p) {
 // ---- a bin -----------------------------------------------------------------
 
 struct WriteFewParams {
-  Graph graph;       // with as many vertices as there is memory for
+  Graph graph;       // with the capacity as number of vertices
   Arcs arcs;
   Bins bins;
   Binned binned;
@@ -118,19 +122,22 @@ struct WriteFewParams {
   const uint32_t* list;
   Ghost* ghosts;
   const void* weights;   // of operations
-  uint64_t* present;     // vertices that are there
-  uint32_t* zero;        // so many words
+  uint64_t* present;     // present vertices
+  uint32_t* zero;        // words to be zeroed
   uint32_t zeros;
   uint32_t epoch;
   uint32_t directed;
-  uint32_t width;          // of bins of vertices that are swept out, as what follows (graph_sweep.cuh)
+  // Of bins of vertices that are swept out, as are the following fields (graph_sweep.cuh).
+  uint32_t width;
   const uint32_t* doomed;
   uint32_t vertices;
   uint32_t unused;
 };
 
 constexpr uint32_t kRows = kBlock;     // that a block writes together
-constexpr uint32_t kRecordStride = 10;  // words: records of neighboring threads begin in different banks, and weights of 64 bits are where they may be
+// In words. Records of neighboring threads begin in different banks, and weights of 64 bits are
+// aligned.
+constexpr uint32_t kRecordStride = 10;
 
 // Writing is the memory of a block that writes rows.
 struct Writing {
@@ -144,13 +151,14 @@ struct Writing {
   uint32_t sums[kBlockWarps];
 };
 
-// ArcsHere is arcs of a bin in shared memory: their targets, what becomes of them, and by how much the rows of all before are longer.
+// ArcsHere holds arcs of a bin in shared memory: their targets, their fates, and by how much the
+// rows of all earlier ones are longer.
 struct ArcsHere {
   Shared<uint32_t> targets, shifts, nets;
   __device__ __forceinline__ uint32_t net(uint32_t i) const { return load_weak(nets + i / 4) >> i % 4 * 8 & 0xff; }
 };
 
-// bring_arcs brings n arcs of a bin, from one on.
+// bring_arcs loads n arcs of a bin, beginning with `from`.
 __device__ __forceinline__ ArcsHere bring_arcs(const Arcs& a, const Bins& b, uint64_t from, uint32_t n, Writing* w) {
   const ArcsHere here = {shared(w->targets), shared(w->shifts), shared(w->nets)};
   const uint32_t lane = lane_index(), warp = thread_in_block() / kWarp, rows = (n + kBlock - 1) / kBlock, first = warp * rows * kWarp + lane;
@@ -196,7 +204,7 @@ __device__ __forceinline__ ArcsHere bring_arcs(const Arcs& a, const Bins& b, uin
   return here;
 }
 
-// peers are the lanes that have the same number below 256.
+// peers returns the lanes with the same number below 256.
 __device__ __forceinline__ uint32_t peers(uint32_t number) {
   uint32_t lanes = kAll;
 #pragma unroll
@@ -207,7 +215,7 @@ __device__ __forceinline__ uint32_t peers(uint32_t number) {
   return lanes;
 }
 
-// number numbers segments among those of their groups. A warp goes through them in order.
+// number numbers segments within their groups. A warp processes them in order.
 __device__ __forceinline__ void number(Shared<uint32_t> groups, Shared<uint32_t> ranks, Shared<uint32_t> counts, uint32_t n) {
   const uint32_t lane = lane_index();
   for (uint32_t i = lane; i - lane < n; i += kWarp) {
@@ -220,13 +228,15 @@ __device__ __forceinline__ void number(Shared<uint32_t> groups, Shared<uint32_t>
   }
 }
 
-// Stays is whether an entry of an old row does, how far it moves, and whether it gets another weight.
+// Stays reports whether an entry of an old row stays, how far it moves, and whether its weight
+// changes.
 struct Stays {
   bool is, updated;
   uint32_t by;
 };
 
-// stays tells so, of an entry before which arc at would be, of its row's arcs from first on to end.
+// stays computes that for an entry before which arc `at` would be, given the row's arcs
+// [first,end).
 __device__ __forceinline__ Stays stays(const ArcsHere& a, bool multi, uint32_t id, uint32_t at, uint32_t first, uint32_t end) {
   uint32_t net = kStays;
   if (at < end && load_weak(a.targets + at) == id) {
@@ -239,7 +249,8 @@ __device__ __forceinline__ Stays stays(const ArcsHere& a, bool multi, uint32_t i
 
 // ---- rows of a bin ---------------------------------------------------------
 
-// put_entry writes an entry of a new row, or only its weight, unless that is null: to its block, or to where its record is made.
+// put_entry writes an entry of a new row, or only its weight, unless that is null: to its block, or
+// to where its record is built.
 template <int Bits, class Memory>
 __device__ __forceinline__ void put_entry(Memory* w, uint32_t row, uint32_t at, uint32_t id, bool whole, const typename Shape<Bits>::W* weight) {
   using W = typename Shape<Bits>::W;
@@ -259,14 +270,14 @@ __device__ __forceinline__ void put_entry(Memory* w, uint32_t row, uint32_t at, 
   }
 }
 
-// row_of is the row of an entry: the lanes of a warp look for the same together.
+// row_of returns the row of an entry: the lanes of a warp search the same entry together.
 __device__ __forceinline__ uint32_t row_of(Shared<uint32_t> olds, uint32_t entry) {
   constexpr uint32_t kEach = kRows / kWarp;
   const uint32_t lane = lane_index(), some = (popcount(ballot(kAll, load_weak(olds + lane * kEach) <= entry)) - 1) * kEach;
   return some + popcount(ballot(kAll, lane < kEach && load_weak(olds + (some + lane % kEach)) <= entry)) - 1;
 }
 
-// keep_here copies what stays of the old rows, from an entry of all on.
+// keep_here copies the entries of the old rows that stay, beginning with entry `begin`.
 template <int Bits>
 __device__ __forceinline__ void keep_here(const WriteFewParams& p, const ArcsHere& arcs, uint32_t begin, Writing* w) {
   using W = typename Shape<Bits>::W;
@@ -306,7 +317,8 @@ __device__ __forceinline__ void keep_here(const WriteFewParams& p, const ArcsHer
   }
 }
 
-// enter_one writes the new neighbor or weight of an arc to a new row, and returns how many vertices there are now that were not. place is that in the old row.
+// enter_one writes the new neighbor or weight of an arc to a new row, and returns the number of
+// vertices that this adds. place is the place in the old row.
 template <int Bits>
 __device__ __forceinline__ uint32_t enter_one(const WriteFewParams& p, const ArcsHere& arcs, uint32_t i, uint32_t row, uint32_t first, uint32_t place, uint64_t word, Writing* w) {
   using W = typename Shape<Bits>::W;
@@ -315,10 +327,11 @@ __device__ __forceinline__ uint32_t enter_one(const WriteFewParams& p, const Arc
   const W* weight = nullptr;
   if constexpr (Shape<Bits>::weighted) weight = static_cast<const W*>(p.weights) + (uint32_t(word & ((uint64_t(1) << p.bins.low) - 1)) >> p.arcs.two);
   put_entry<Bits>(w, row, place + load_weak(arcs.shifts + i) - load_weak(arcs.shifts + first), id, net == kAdded, weight);
-  return p.directed && net == kAdded ? enliven(p.graph, id) : 0;  // in an undirected graph it has a row that has become longer, too
+  // An undirected graph has a row for the target that has become longer, too.
+  return p.directed && net == kAdded ? enliven(p.graph, id) : 0;
 }
 
-// enter_here enters the arcs of new rows, from one on, and counts as enter_one does.
+// enter_here enters the arcs of new rows, beginning with `first`, and counts as enter_one does.
 template <int Bits>
 __device__ __forceinline__ uint32_t enter_here(const WriteFewParams& p, const ArcsHere& arcs, uint64_t base, uint32_t first, uint32_t last, Writing* w) {
   uint32_t fresh = 0;
@@ -347,17 +360,17 @@ __device__ __forceinline__ uint32_t enter_here(const WriteFewParams& p, const Ar
 // Mine is the row that a thread plans and commits.
 struct Mine {
   uint32_t vertex, then, now, old;  // groups
-  Word128 head;                     // of the record before
+  Word128 head;                     // the old record
 };
 
-// block_of is the block that number r gets of those that need one of a class.
+// block_of returns the block of request number r among those for a class.
 template <class Memory>
 __device__ __forceinline__ uint32_t block_of(const WriteFewParams& p, uint32_t c, uint32_t r, Memory* w) {
   const uint32_t taken = load_weak(shared(w->taken) + c);
   return r < taken ? p.list[load_weak(shared(w->lists) + c) + r] : load_weak(shared(w->bases) + c) + (r - taken) * units_of(c);
 }
 
-// release_here frees the block that a row had, or leaves it to snapshots.
+// release_here frees the old block of a row, or leaves it to snapshots.
 __device__ __forceinline__ void release_here(const WriteFewParams& p, const Mine& m, uint32_t r) {
   const uint32_t block = uint32_t(m.head.y);
   if (m.old == kLimbo) {
@@ -367,7 +380,8 @@ __device__ __forceinline__ void release_here(const WriteFewParams& p, const Mine
   }
 }
 
-// begin_record notes where the row of a thread was, of which class it was and is, and begins its record.
+// begin_record records where the row of a thread was, and its old and new class, and begins its
+// record.
 template <class Memory>
 __device__ __forceinline__ void begin_record(const Mine& m, uint64_t from, Memory* w) {
   const uint32_t t = thread_in_block();
@@ -378,7 +392,7 @@ __device__ __forceinline__ void begin_record(const Mine& m, uint64_t from, Memor
   for (uint32_t i = kInline; i < kRecordWords; i++) store_weak(shared(w->records) + (t * kRecordStride + i), 0u);
 }
 
-// place_rows finds the block that each thread's row goes to, and returns it, behind begin_record of all.
+// place_rows finds the block for each thread's row, and returns it, after begin_record of all.
 template <class Memory>
 __device__ __forceinline__ uint32_t place_rows(const WriteFewParams& p, const Mine& m, uint32_t rows, Memory* w) {
   const uint32_t t = thread_in_block();
@@ -399,7 +413,7 @@ __device__ __forceinline__ uint32_t place_rows(const WriteFewParams& p, const Mi
   return block;
 }
 
-// bring_grants brings what a bin was granted.
+// bring_grants loads what a bin was granted.
 template <class Memory>
 __device__ __forceinline__ void bring_grants(const WriteFewParams& p, uint32_t bin, Memory* w) {
   const uint32_t t = thread_in_block(), count = p.binned.counts[bin * kGroups + t];
@@ -411,7 +425,7 @@ __device__ __forceinline__ void bring_grants(const WriteFewParams& p, uint32_t b
   }
 }
 
-// begin_row finds out where the row of a segment is and goes. A thread does so for its own.
+// begin_row finds where the row of a segment is and goes. Each thread does so for its own.
 template <int Bits>
 __device__ __forceinline__ Mine begin_row(const WriteFewParams& p, uint32_t segment, bool is, uint32_t none, Writing* w) {
   const uint32_t t = thread_in_block();
@@ -437,7 +451,7 @@ __device__ __forceinline__ Mine begin_row(const WriteFewParams& p, uint32_t segm
   return m;
 }
 
-// write_record makes a new record that of the graph, and frees the block of the old row.
+// write_record stores a new record in the graph, and frees the block of the old row.
 template <class Memory>
 __device__ __forceinline__ void write_record(const WriteFewParams& p, const Mine& m, uint32_t block, Memory* w) {
   const uint32_t t = thread_in_block();
@@ -453,14 +467,15 @@ __device__ __forceinline__ void write_record(const WriteFewParams& p, const Mine
   release_here(p, m, load_weak(shared(w->ranks) + (kRows + t)));
 }
 
-// commit_row does so for the row of a thread. What has neighbors is there: it returns whether it was not.
+// commit_row does so for the row of a thread. A vertex with neighbors is present; it returns
+// whether it was absent.
 __device__ __forceinline__ uint32_t commit_row(const WriteFewParams& p, const Mine& m, uint32_t block, Writing* w) {
-  if (m.vertex >= p.granted->vertices) return 0;  // nothing was deleted from what is not there
+  if (m.vertex >= p.granted->vertices) return 0;  // nothing was deleted from an absent vertex
   write_record(p, m, block, w);
   return m.then != 0 ? enliven(p.graph, m.vertex) : 0;
 }
 
-// write_rows writes rows of a bin, those of its segments from one on.
+// write_rows writes rows of a bin: those of its segments from `first` on.
 template <int Bits>
 __device__ __forceinline__ uint32_t write_rows(const WriteFewParams& p, const ArcsHere& arcs, uint32_t bin, uint32_t first, uint32_t segments, uint32_t n, Writing* w) {
   const uint32_t t = thread_in_block(), rows = segments - first < kRows ? segments - first : kRows;
@@ -475,7 +490,7 @@ __device__ __forceinline__ uint32_t write_rows(const WriteFewParams& p, const Ar
   return fresh;
 }
 
-// leave_zero makes zero what the next batch adds to.
+// leave_zero zeroes what the next batch adds to.
 __device__ __forceinline__ void leave_zero(const WriteFewParams& p, uint32_t bin, uint32_t n) {
   const uint32_t t = thread_in_block();
   if (n != 0 && t == 0) p.bins.counts[bin * kCountStride] = 0;
@@ -485,7 +500,8 @@ __device__ __forceinline__ void leave_zero(const WriteFewParams& p, uint32_t bin
   for (uint32_t i = t; i < p.zeros; i += kBlock) p.zero[i] = 0;
 }
 
-// write_few writes the rows of a bin. Those that are cut get their new entries and records here, and what stays of them by write_chunks.
+// write_few writes the rows of a bin. Rows that are cut get their new entries and records here;
+// write_chunks copies the entries that stay.
 template <int Bits>
 __device__ __forceinline__ void write_few(const WriteFewParams& p) {
   __shared__ Writing writing;
@@ -506,7 +522,8 @@ __device__ __forceinline__ void write_few(const WriteFewParams& p) {
   leave_zero(p, bin, n);
 }
 
-// write_chunks copies what stays of large rows, whose records are written: a block takes a chunk.
+// write_chunks copies the entries that stay of large rows, after their records are written: a block
+// takes a chunk.
 template <int Bits>
 __device__ __forceinline__ void write_chunks(const WriteFewParams& p) {
   __shared__ Writing writing;

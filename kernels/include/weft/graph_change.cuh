@@ -1,6 +1,7 @@
-// Batches of edges for a graph (package graph, gpuchange.go). Its arcs, sorted by both ends, are segments of one vertex each,
-// in which those of one edge come in the order of the batch. Each launch below does a step for all of them; rows are written anew, to other
-// blocks, so that every entry of an old row and every new one finds its place by itself.
+// Batches of edges for a graph (package graph, gpuchange.go). The arcs of a batch, sorted by both
+// ends, form segments of one vertex each; the arcs of one edge are in batch order. Each launch
+// below does one step for all of them. Rows are rewritten to other blocks, so that every old and
+// every new entry finds its place independently.
 #pragma once
 
 #include "graph_table.cuh"
@@ -10,37 +11,40 @@
 
 namespace weft::graph {
 
-constexpr uint32_t kNone = 0xffffffff;  // the vertex of arcs that have no place in rows
+constexpr uint32_t kNone = 0xffffffff;  // the vertex of arcs without a place in rows
 constexpr uint8_t kPut = 1;             // op.Put
 
-// Control is what kernels tell the host, and each other. It is zero before.
+// Control is what kernels report to the host and to each other. It is zero at first.
 struct Control {
-  uint64_t changed;    // operations that did something
-  uint32_t bad;        // the first insertion with a vertex beyond the limit, inverted; 0: there is none
-  uint32_t end;        // of the vertices that get records
-  uint32_t all;        // of all vertices of the batch
+  uint64_t changed;    // operations that had an effect
+  uint32_t bad;        // the first insertion with a vertex beyond the limit, inverted; or 0
+  uint32_t end;        // end of the vertices that get records
+  uint32_t all;        // end of all vertices of the batch
   uint32_t segments;
-  uint32_t arcs;       // more than there were
+  uint32_t arcs;       // growth of the number of arcs
   uint32_t loops;
   uint32_t limbo;      // units of blocks that go to snapshots
-  uint32_t crowded;    // not 0: arcs are not sorted yet, since too many are of a few vertices
-  uint32_t granted;    // 1: there is memory for all rows, and they are written
+  uint32_t crowded;    // not 0: arcs are not sorted yet, since a few vertices have too many
+  uint32_t granted;    // 1: memory suffices for all rows, and they are written
   uint32_t chunks;     // of large rows
 };
 
-// What becomes of an edge.
+// The fates of an edge.
 constexpr uint8_t kStays = 0;
 constexpr uint8_t kAdded = 1;
 constexpr uint8_t kUpdated = 2;
 constexpr uint8_t kRemoved = 3;
 
-// Arcs is the arcs of a batch, sorted, and what is known of them. n is their number. In a multigraph what is put is added beside what is there,
-// and a deletion removes all parallel edges; what a batch removes from a row is said of the first arc of an edge there, and of the last one elsewhere.
+// Arcs holds the n arcs of a batch, sorted, and their results. In a multigraph, an insertion adds
+// to existing edges, and a deletion removes all parallel edges. What a batch removes from a row is
+// recorded at the first arc of an edge there, and at the last one elsewhere.
 struct Arcs {
-  const uint64_t* keys;   // source and target, of so many bits each
-  const uint32_t* rows;   // operations; if they have two arcs each, twice that, and one more for the second; null if nobody asks for them
+  const uint64_t* keys;   // source and target, `bits` bits each
+  // Operations. If they have two arcs each, twice the operation, plus one for the second; null if
+  // unused.
+  const uint32_t* rows;
   const uint8_t* kinds;   // of operations; may be null
-  uint32_t* places;       // in the old row; of an added edge, behind its parallels
+  uint32_t* places;       // in the old row; for an added edge, after its parallels
   uint32_t* segments;
   uint8_t* nets;
   Control* control;
@@ -49,7 +53,9 @@ struct Arcs {
   uint32_t kind;          // of all operations, if they have no kinds
   uint32_t two;           // 1: an operation has two arcs
   uint32_t multi;         // 1: a multigraph
-  uint32_t empties;       // 1: an arc to the largest number of so many bits, which no vertex has, removes all that a vertex has
+  // 1: an arc to the largest number of `bits` bits, which no vertex has, removes all neighbors of
+  // its vertex.
+  uint32_t empties;
 };
 
 __device__ __forceinline__ uint32_t source_of(const Arcs& a, uint64_t i) { return uint32_t(a.keys[i] >> a.bits); }
@@ -59,29 +65,32 @@ __device__ __forceinline__ bool puts(const Arcs& a, uint64_t i) {
   return (a.kinds ? a.kinds[a.rows[i] >> a.two] : uint8_t(a.kind)) == kPut;
 }
 
-// dropped is the key of arcs that have no place in rows, behind all others. No arc has it that has one: from the largest number of so many
-// bits to itself, it would be a loop, and where there are loops, no vertex has this number.
+// dropped returns the key of arcs without a place in rows, after all others. No other arc has it.
+// From the largest number of `bits` bits to itself, it would be a loop, and with loops no vertex
+// has this number.
 __device__ __forceinline__ uint64_t dropped(uint32_t bits) { return bits == 32 ? ~uint64_t(0) : (uint64_t(1) << 2 * bits) - 1; }
 
 // ---- arcs ------------------------------------------------------------------
 
-// Bins are where arcs go at once that are not too many: bin b has those of so many vertices from b * width on, and a block orders them (graph_few.cuh). Of an arc
-// there is a word: its source less the first of the bin, its target, and its number in so many bits, which orders those of one edge.
+// Bins receive arcs directly, if those are not too many. Bin b has those of the vertices from b *
+// width on, and a block orders them (graph_few.cuh). Each arc is one word: its source less the
+// first of the bin, its target, and its number in `low` bits, which orders those of one edge.
 struct Bins {
-  uint64_t* words;    // of each bin, as many as it has memory for
-  uint32_t* counts;   // of arcs, kCountStride apart, zero before; null: there are no bins
-  uint32_t* crowded;  // not 0: too many for one of them
+  uint64_t* words;    // of each bin, up to its capacity
+  uint32_t* counts;   // of arcs, kCountStride apart, zero at first; null: no bins
+  uint32_t* crowded;  // not 0: too many for one of the bins
   uint32_t number;
   uint32_t size;
   uint32_t width;
   uint32_t bits;      // of a vertex
-  uint32_t low;       // bits of a number; 0: nobody asks for them
+  uint32_t low;       // bits of a number; 0: unused
   uint32_t unused;
 };
 
 constexpr uint32_t kCountStride = 8;  // so that adding to one does not wait for others
 
-// gone is the source, less the first, of arcs that have no place in rows, behind all others of the last bin: it has more bits than those that are there need.
+// gone returns the source, less the first, of arcs without a place in rows, after all others of the
+// last bin: it has more bits than present sources need.
 __device__ __forceinline__ uint64_t gone(const Bins& b) { return (uint64_t(2) << highest(b.width)) - 1; }
 
 // put_arc writes the key of an arc to its place, or to a bin.
@@ -97,7 +106,7 @@ __device__ __forceinline__ void put_arc(uint64_t* keys, const Bins& b, uint64_t 
     bin = b.number - 1;
     word = gone(b) << b.bits;
   }
-  if (bin >= b.number) return;  // of a larger vertex: the host begins anew
+  if (bin >= b.number) return;  // of a larger vertex: the host starts over
   const uint32_t at = add_relaxed(b.counts + bin * kCountStride, 1u);
   if (at == b.size) add_relaxed(b.crowded, 1u);
   if (at < b.size) b.words[bin * b.size + at] = word << b.low | (b.low != 0 ? i : 0);
@@ -116,7 +125,7 @@ struct ArcsParams {
   uint32_t kind;
   uint32_t two;
   uint32_t loops;
-  uint32_t known;  // vertices that have records: of those nobody is told
+  uint32_t known;  // vertices that have records; those are not reported
   uint32_t unused;
 };
 
@@ -128,7 +137,7 @@ __device__ __forceinline__ void arcs(const ArcsParams& p) {
     const uint32_t u = load_once(p.from + i), v = load_once(p.to + i), larger = u > v ? u : v;
     const bool beyond = larger >= p.limit, stays = !beyond && (u != v || p.loops);
     const auto puts = [&] { return (p.kinds ? p.kinds[i] : uint8_t(p.kind)) == kPut; };
-    if (beyond) {  // such an edge is not there to be deleted
+    if (beyond) {  // such an edge does not exist
       if (puts()) max_relaxed(&p.control->bad, ~uint32_t(i));
     } else if (larger >= all) {
       all = larger + 1;
@@ -150,15 +159,17 @@ struct TallyParams {
   uint32_t* deletions;
 };
 
-// tally writes which arcs are deleted: the sum of these tells whether an arc of a multigraph is deleted again further on.
+// tally records which arcs are deletions. Their running sum shows whether an arc of a multigraph is
+// deleted again later.
 __device__ __forceinline__ void tally(const TallyParams& p) {
   for (uint64_t i = thread_index(); i < p.arcs.n; i += threads_in_grid()) p.deletions[i] = !puts(p.arcs, i);
 }
 
-// Scan is what the blocks of a launch need that add up what they find, and a tile is what one of them takes.
+// Scan is the memory for the blocks of a launch to add up their results. A tile is the work of one
+// block.
 struct Scan {
   uint64_t* sums;   // a word for each tile, zero before
-  uint64_t* heads;  // the same, where two things are added up
+  uint64_t* heads;  // the same, if two things are added up
   uint32_t* next;   // zero before
 };
 
@@ -169,19 +180,20 @@ struct SettleParams {
   Graph graph;
   Arcs arcs;
   Scan scan;
-  uint32_t* firsts;           // of segments, as what follows (Rows)
+  uint32_t* firsts;           // of segments, as are the following fields (Rows)
   uint32_t* vertices;
   uint32_t* shifts;
-  const uint32_t* deletions;  // before each arc; null: of a batch of one kind, or not of a multigraph
+  // Number before each arc; null for a batch of one kind, or not of a multigraph.
+  const uint32_t* deletions;
   uint8_t* ok;                // may be null
   uint32_t tiles;             // that a block takes
   uint32_t unused;
 };
 
-// InOrder is the arcs of a batch as settling reads them: their edges, which are the same and in the same order as those of the batch, the numbers of their
-// operations, and where in the batch they are.
+// InOrder presents the sorted arcs of a batch to settle: their edges, the numbers of their
+// operations, and their places among the arcs.
 struct InOrder {
-  static constexpr bool kDeltas = false;  // a place is told also of what is removed
+  static constexpr bool kDeltas = false;  // a removal, too, stores a place
   using Index = uint64_t;
   const Arcs& arcs;
   __device__ __forceinline__ uint64_t edge(Index i) const { return arcs.keys[i]; }
@@ -192,13 +204,13 @@ struct InOrder {
   __device__ __forceinline__ uint64_t place(Index i) const { return i; }
 };
 
-// puts tells whether the operation of an arc does.
+// puts reports whether the operation of an arc is an insertion.
 template <class In>
 __device__ __forceinline__ bool puts(const Arcs& a, const In& in, typename In::Index i) {
   return (a.kinds ? a.kinds[in.row(i) >> a.two] : uint8_t(a.kind)) == kPut;
 }
 
-// Fate is what becomes of an edge, and whether the operation did something.
+// Fate is the fate of an edge, and whether the operation had an effect.
 struct Fate {
   bool done;
   uint8_t net;
@@ -206,7 +218,7 @@ struct Fate {
   uint32_t delta;
 };
 
-// Arc is one of them, and the row that it belongs to.
+// Arc is an arc and the row that it belongs to.
 template <int Bits>
 struct Arc {
   uint64_t edge;
@@ -214,11 +226,12 @@ struct Arc {
   Row<Bits> old;
   bool drops, head, tail;  // has no place in rows; is the first or the last of its edge
   bool begins;             // a segment
-  bool was;                // there; known of heads and tails that are not of a multigraph
-  uint32_t at;             // where, or where it would be
+  bool was;                // present; set for heads and tails except in a multigraph
+  uint32_t at;             // the place, or the place for insertion
 };
 
-// fate finds that of an arc: an operation finds what the one before left, the first what was there.
+// fate returns the fate of an arc: an operation sees the state that the one before left, the first
+// the old row.
 template <int Bits, class In>
 __device__ __forceinline__ Fate fate(const Arcs& a, const In& in, const Arc<Bits>& x, typename In::Index i) {
   Fate f = {false, kStays, x.at, 0};
@@ -233,7 +246,7 @@ __device__ __forceinline__ Fate fate(const Arcs& a, const In& in, const Arc<Bits
   return f;
 }
 
-// behind_edge is the first arc from one on, before last, that is of another edge.
+// behind_edge returns the first arc in [i,last) of another edge.
 template <class In>
 __device__ __forceinline__ typename In::Index behind_edge(const In& in, typename In::Index i, typename In::Index last, uint64_t edge) {
   while (i < last) {
@@ -246,7 +259,8 @@ __device__ __forceinline__ typename In::Index behind_edge(const In& in, typename
   return i;
 }
 
-// fate_among is fate in a multigraph. deletions are those before each arc; null: of a batch of one kind.
+// fate_among is fate in a multigraph. deletions holds the number of deletions before each arc; null
+// for a batch of one kind.
 template <int Bits, class In>
 __device__ __forceinline__ Fate fate_among(const Arcs& a, const In& in, const uint32_t* deletions, const Arc<Bits>& x, typename In::Index i, typename In::Index last) {
   const Row<Bits>& old = x.old;
@@ -265,7 +279,7 @@ __device__ __forceinline__ Fate fate_among(const Arcs& a, const In& in, const ui
   return f;
 }
 
-// emptied is the fate of an arc that removes a whole row.
+// emptied returns the fate of an arc that removes a whole row.
 template <int Bits>
 __device__ __forceinline__ Fate emptied(const Arcs& a, const Row<Bits>& old, uint32_t u) {
   const uint32_t behind = upper_bound(old.ids, old.degree, u), loops = behind - lower_bound(old.ids, behind, u);
@@ -276,7 +290,8 @@ __device__ __forceinline__ Fate emptied(const Arcs& a, const Row<Bits>& old, uin
 template <int Bits>
 __device__ __forceinline__ bool empties(const Arcs& a, const Arc<Bits>& x) { return a.empties && x.v == uint32_t((uint64_t(1) << a.bits) - 1); }
 
-// get_arcs reads so many arcs of n that a lane has, a warp apart, and looks for them in their rows at a time.
+// get_arcs reads up to kItems arcs per lane, a warp apart, and searches them in their rows
+// together.
 template <int Bits, class In>
 __device__ __forceinline__ void get_arcs(const Graph& g, const Arcs& a, const In& in, typename In::Index n, typename In::Index i, uint32_t rows, Arc<Bits> (&x)[kItems]) {
   uint32_t left[kItems], most = 0;
@@ -309,13 +324,14 @@ __device__ __forceinline__ void get_arcs(const Graph& g, const Arcs& a, const In
   }
 }
 
-// Settled is what settle knows of an arc.
+// Settled is the result of settle_one for an arc.
 struct Settled {
   uint32_t delta;
-  bool done;  // and it is that of which the operation is told
+  bool done;  // and this arc reports for its operation
 };
 
-// settle_one decides what becomes of an arc, and says it to its operation. deletions are as for fate_among, and ok may be null.
+// settle_one decides the fate of an arc, and reports it to its operation. deletions are as for
+// fate_among, and ok may be null.
 template <int Bits, class In>
 __device__ __forceinline__ Settled settle_one(const Arcs& a, const In& in, const uint32_t* deletions, uint8_t* ok, const Arc<Bits>& x, typename In::Index i, typename In::Index last) {
   const uint32_t u = x.u, v = x.v;
@@ -333,19 +349,19 @@ __device__ __forceinline__ Settled settle_one(const Arcs& a, const In& in, const
   return {f.delta, own && f.done};
 }
 
-// Sums are those of the warps of a block, and of the blocks before, of two things that are added up.
+// Sums holds the sums of the warps of a block, and of the blocks before, for two things.
 struct Sums {
   prim::Tiles tile;
   uint64_t before;  // of the others
   uint64_t ones[kBlockWarps], others[kBlockWarps];
 };
 
-// Both is of two things how many come before a warp, and up to the end of its block.
+// Both holds two counts: before a warp, and up to the end of its block.
 struct Both {
   uint32_t before[2], up_to[2];
 };
 
-// add_up_both adds up what warps have found, each of two warps one of both.
+// add_up_both adds up the results of warps; each of two warps adds up one of both.
 __device__ __forceinline__ Both add_up_both(Sums* s, const Scan& scan, uint32_t tile, uint32_t one, uint32_t other) {
   const uint32_t lane = lane_index(), warp = thread_in_block() / kWarp;
   if (lane == 0) store_weak(shared(s->ones) + warp, uint64_t(one)), store_weak(shared(s->others) + warp, uint64_t(other));
@@ -369,9 +385,9 @@ __device__ __forceinline__ Both add_up_both(Sums* s, const Scan& scan, uint32_t 
   return {{first + below[0], second + below[1]}, {first + all[0], second + all[1]}};
 }
 
-constexpr uint32_t kSettled = kMostTiles * kScanTile;  // arcs that a block settles at most
+constexpr uint32_t kSettled = kMostTiles * kScanTile;  // the most arcs that a block settles
 
-// all_settled says what there is in all: a thread of the last block does.
+// all_settled stores the totals, in a thread of the last block.
 __device__ __forceinline__ void all_settled(const SettleParams& p, const Both& found) {
   p.firsts[found.up_to[0]] = p.arcs.n;
   p.shifts[p.arcs.n] = found.up_to[1];
@@ -379,8 +395,9 @@ __device__ __forceinline__ void all_settled(const SettleParams& p, const Both& f
   p.arcs.control->arcs = found.up_to[1];
 }
 
-// settle decides what becomes of each edge of a block's arcs, and what its operations return; and it finds where segments begin, and adds up by how
-// much rows become longer. A warp takes so many times 32 arcs that follow each other.
+// settle decides the fate of each edge of a block's arcs, and the results of its operations. It
+// also finds where segments begin, and adds up by how much rows become longer. A warp takes
+// consecutive groups of 32 arcs.
 template <int Bits>
 __device__ __forceinline__ void settle(const SettleParams& p) {
   __shared__ Sums sums;
@@ -424,33 +441,35 @@ __device__ __forceinline__ void settle(const SettleParams& p) {
 
 // ---- plan ------------------------------------------------------------------
 
-// Move is where entries of a row go, so that each of them finds what it needs in one place.
+// Move describes where entries of a row go, so that each of them finds what it needs in one place.
 struct alignas(16) Move {
   uint32_t* from;  // ids
   uint32_t* to;
   uint32_t first;  // arcs: from, and up to
   uint32_t last;
   uint32_t shift;  // of the first
-  uint32_t how;    // the classes before and then, in bytes, and kNothingStays
+  uint32_t how;    // the old and the new class, in bytes, and kNothingStays
 };
 
 constexpr uint32_t kNothingStays = 1u << 31;
 
-// Rows is what becomes of the rows of a batch's vertices, one segment of its arcs each.
+// Rows describes the rows of a batch's vertices, one segment of its arcs each.
 struct Rows {
-  const uint32_t* firsts;   // arcs; behind the last, how many there are
+  const uint32_t* firsts;   // arcs; after the last, their number
   const uint32_t* vertices;
   const uint32_t* shifts;   // of each arc: sum of the deltas before
-  uint32_t* degrees;        // then
+  uint32_t* degrees;        // after the batch
   Move* moves;
-  uint64_t* olds;           // where the rows before would begin, side by side, and where the last ends
-  uint32_t* groups;         // of as many segments as there may be: of their new blocks, and then of the blocks before
+  uint64_t* olds;           // where the old rows would begin, side by side, and where the last ends
+  // Of as many segments as possible: of their new blocks, and then of the old blocks.
+  uint32_t* groups;
   uint32_t* blocks;         // new ones
-  uint32_t* slots;          // of the blocks before, among those of their groups
+  uint32_t* slots;          // of the old blocks, within their groups
   uint32_t* records;        // new ones
 };
 
-// Groups of blocks: the new ones of a class, those before of a class, those before that go to snapshots, and no block.
+// Groups of blocks: the new ones of a class, the old ones of a class, the old ones that go to
+// snapshots, and no block.
 constexpr uint32_t kOld = kClasses - 1;  // added to the class
 constexpr uint32_t kLimbo = kOld + kClasses;
 constexpr uint32_t kNoBlock = 255;
@@ -461,24 +480,27 @@ struct PlanParams {
   Arcs arcs;
   Rows rows;
   Scan scan;
-  uint32_t most;    // segments there may be
-  uint32_t held;    // there are snapshots
-  uint32_t newest;  // of them
+  uint32_t most;    // the most segments
+  uint32_t held;    // snapshots are held
+  uint32_t newest;  // the newest snapshot
   uint32_t unused;
 };
 
-// Part is the arcs of a segment, the sum of the deltas before, and by how much its row becomes longer.
+// Part is the arcs of a segment, the sum of the deltas before, and by how much its row becomes
+// longer.
 struct Part {
   uint32_t first, last, shift, longer;
 };
 
-// Planned is what a row was and will be: degrees and classes, the group of the block that it had, and where its ids are.
+// Planned describes an old and a new row: degrees and classes, the group of the old block, and
+// where its ids are.
 struct Planned {
   uint32_t degree, then, before, now, old;
   uint32_t* from;
 };
 
-// plan_row finds the class of the new row of a vertex, which becomes longer, and where the block of the old one goes. newest is the last snapshot, if one is held.
+// plan_row finds the class of the new row of a vertex, which grows by `longer`, and the group of
+// the old block. newest is the last snapshot, if one is held.
 template <int Bits>
 __device__ __forceinline__ Planned plan_row(const Graph& g, uint32_t u, uint32_t longer, bool held, uint32_t newest, uint32_t& limbo) {
   Planned x = {0, 0, 0, 0, kNoBlock, nullptr};
@@ -500,11 +522,12 @@ __device__ __forceinline__ Planned plan_row(const Graph& g, uint32_t u, uint32_t
   return x;
 }
 
-// plan_one does so for a segment, and returns the degree that its row had.
+// plan_one does so for a segment, and returns the degree of its old row.
 template <int Bits>
 __device__ __forceinline__ uint32_t plan_one(const PlanParams& p, uint32_t i, uint32_t u, const Part& part, uint32_t& limbo) {
   const Planned x = plan_row<Bits>(p.graph, u, part.longer, p.held, p.newest, limbo);
-  const uint32_t* inlined = p.rows.records + uint64_t(i) * kRecordWords + kInline;  // where it goes without a block
+  // Its place without a block.
+  const uint32_t* inlined = p.rows.records + uint64_t(i) * kRecordWords + kInline;
   Word128* move = reinterpret_cast<Word128*>(p.rows.moves + i);
   move[0] = {uint64_t(x.from), uint64_t(inlined)};
   move[1] = {part.first | uint64_t(part.last) << 32, part.shift | uint64_t(x.before | x.now << 8 | (x.then == 0 ? kNothingStays : 0)) << 32};
@@ -514,7 +537,7 @@ __device__ __forceinline__ uint32_t plan_one(const PlanParams& p, uint32_t i, ui
   return x.degree;
 }
 
-// plan_any is plan_one of a segment that there may be.
+// plan_any is plan_one for a segment that may not exist.
 template <int Bits>
 __device__ __forceinline__ uint32_t plan_any(const PlanParams& p, uint32_t i, uint32_t& limbo) {
   if (i >= p.arcs.control->segments) {
@@ -525,7 +548,8 @@ __device__ __forceinline__ uint32_t plan_any(const PlanParams& p, uint32_t i, ui
   return plan_one<Bits>(p, i, p.rows.vertices[i], {first, last, shift, p.rows.shifts[last] - shift}, limbo);
 }
 
-// plan does so for all, and adds up degrees. Where there are more segments than may be, keys had too few bits, and the host plans again.
+// plan does so for all, and adds up degrees. If more segments exist than allowed, keys had too few
+// bits, and the host plans again.
 template <int Bits>
 __device__ __forceinline__ void plan(const PlanParams& p) {
   __shared__ prim::Tiles shared_tile;

@@ -1,24 +1,25 @@
-// Batches of edges for a graph whose arcs go to bins (package graph, gpufew.go): a block for each bin of vertices puts its arcs in order, settles what becomes of edges,
-// and plans rows. Blocks wait for nothing; graph_bins.cuh writes what they plan.
+// Batches of edges for a graph with arcs that go to bins (package graph, gpufew.go): a block for
+// each bin of vertices orders its arcs, settles the fates of edges, and plans rows. Blocks wait for
+// nothing; graph_bins.cuh writes the planned rows.
 #pragma once
 
 #include "graph_write.cuh"
 
 namespace weft::graph {
 
-constexpr uint32_t kBinArcs = 2048;  // that a bin has memory for, at most
+constexpr uint32_t kBinArcs = 2048;  // the largest capacity of a bin
 constexpr uint32_t kGroups = 256;    // of blocks, as many as a block has threads
-constexpr uint32_t kTogether = 64;   // bins whose counts are added up
+constexpr uint32_t kTogether = 64;   // bins with counts that are added up together
 
 // Segment is the arcs of a vertex in a bin.
 struct alignas(16) Segment {
   uint32_t vertex;
-  uint32_t arcs;    // the first, and above it the one behind the last
+  uint32_t arcs;    // the first, and above it the end
   uint32_t then;    // degree
-  uint32_t groups;  // of the new block, and above it of the one before
+  uint32_t groups;  // of the new block, and above it of the old one
 };
 
-// Chunk is so many entries of a row that is too large for one block.
+// Chunk is a part of a row that is too large for one block.
 struct Chunk {
   uint32_t* from;    // ids
   uint32_t segment;  // among those of all bins
@@ -28,15 +29,16 @@ struct Chunk {
 };
 
 constexpr uint32_t kChunk = 2048;     // entries
-constexpr uint32_t kLargeClass = 29;  // from which on rows are cut: of more than kChunk entries
+constexpr uint32_t kLargeClass = 29;  // from which on rows are cut: more than kChunk entries
 
-// Binned is what of the bins is known when their rows are written.
+// Binned holds what is known of the bins when their rows are written.
 struct Binned {
   uint32_t* numbers;   // of segments of each bin
-  Segment* segments;   // of each bin, as many as it has memory for
-  uint32_t* counts;    // of segments of each bin in each group; then, how many of them are in bins before
-  uint32_t* sums;      // the same of kTogether bins; zero before
-  uint32_t* groups;    // of all; zero before
+  Segment* segments;   // of each bin, up to its capacity
+  // Number of segments of each bin in each group; later, of those in the bins before.
+  uint32_t* counts;
+  uint32_t* sums;      // the same of kTogether bins; zero at first
+  uint32_t* groups;    // of all; zero at first
   Chunk* chunks;
   uint32_t most;       // segments of a bin
   uint32_t room;       // for chunks
@@ -49,13 +51,13 @@ struct FewParams {
   Binned binned;
   uint8_t* ok;       // may be null
   uint64_t covered;  // vertices of the bins
-  uint32_t held;     // there are snapshots
+  uint32_t held;     // snapshots are held
   uint32_t newest;   // of them
 };
 
-// InBin is the arcs of a bin as settling reads them.
+// InBin presents the arcs of a bin to settle.
 struct InBin {
-  static constexpr bool kDeltas = true;  // of what is removed, by how much the row becomes longer
+  static constexpr bool kDeltas = true;  // a removal stores by how much the row becomes longer
   using Index = uint32_t;
   Shared<uint64_t> words;
   uint64_t base;   // of the bin's arcs among those of all
@@ -69,14 +71,15 @@ struct InBin {
   __device__ __forceinline__ uint64_t place(Index i) const { return base + i; }
 };
 
-// in_bin is a bin whose words are here.
+// in_bin returns a bin with words that are loaded.
 __device__ __forceinline__ InBin in_bin(const Bins& b, uint32_t bin, Shared<uint64_t> words) {
   return {words, uint64_t(bin) * b.size, bin * b.width, uint32_t(gone(b)), b.low, b.bits};
 }
 
 // ---- in order --------------------------------------------------------------
 
-// A word's leading bits say in which of so many cells it is; in a cell its place is found by looking at all others, unless there are more than so many.
+// A word's leading bits select one of kCells cells. Within a cell its place is found by comparing
+// it with all others, unless they are more than kMostInCell.
 constexpr uint32_t kCells = 2048, kMostInCell = 32;
 
 // Ordering is the memory of a block that orders a bin.
@@ -86,7 +89,7 @@ struct Ordering {
   uint32_t sums[kBlockWarps];
 };
 
-// for_words calls f(i, word) for n words; those of a thread are under way together.
+// for_words calls f(i, word) for n words; the loads of a thread are issued together.
 template <class F>
 __device__ __forceinline__ void for_words(const uint64_t* words, uint32_t n, F f) {
   for (uint32_t from = thread_in_block(); from < n; from += kAhead * kBlock) {
@@ -100,7 +103,8 @@ __device__ __forceinline__ void for_words(const uint64_t* words, uint32_t n, F f
   }
 }
 
-// sort_bin is a bitonic sort in which smaller ones always go to smaller places: so what is beyond the last needs none.
+// sort_bin is a bitonic sort in which smaller words always go to smaller places, so it needs no
+// padding after the last.
 __device__ __forceinline__ void sort_bin(Shared<uint64_t> words, uint32_t n) {
   for (uint32_t size = 2; size / 2 < n; size *= 2) {
     for (uint32_t step = size / 2; step != 0; step /= 2) {
@@ -116,7 +120,8 @@ __device__ __forceinline__ void sort_bin(Shared<uint64_t> words, uint32_t n) {
   }
 }
 
-// block_running is the sum of the numbers of a block's threads before this one. sums are those of warps.
+// block_running returns the sum of the numbers of a block's threads before this one. sums holds
+// those of warps.
 template <class N>
 __device__ __forceinline__ N block_running(N n, Shared<N> sums) {
   const N up_to = running(n);
@@ -129,7 +134,8 @@ __device__ __forceinline__ N block_running(N n, Shared<N> sums) {
   return before;
 }
 
-// begin_cells makes of how many words are in each cell where cells begin, and reports whether there is one with too many.
+// begin_cells turns the number of words in each cell into the begin of the cell, and reports
+// whether a cell has too many.
 __device__ __forceinline__ bool begin_cells(Shared<uint32_t> cells, Shared<uint32_t> sums) {
   constexpr uint32_t kFours = kCells / kBlock / 4;
   const Shared<Word128> four = {(cells + thread_in_block() * 4 * kFours).address};
@@ -153,7 +159,8 @@ __device__ __forceinline__ bool begin_cells(Shared<uint32_t> cells, Shared<uint3
   return count_block(many) != 0;
 }
 
-// order_bin puts the words of a bin in order, and returns where they are: the other half of the memory is free then.
+// order_bin puts the words of a bin in order, and returns their place: the other half of the memory
+// is free then.
 __device__ __forceinline__ Shared<uint64_t> order_bin(const Bins& b, uint32_t bin, uint32_t n, Ordering* o) {
   const uint64_t* from = b.words + uint64_t(bin) * b.size;
   const Shared<uint64_t> scattered = shared(o->words), ordered = scattered + kBinArcs;
@@ -186,25 +193,27 @@ __device__ __forceinline__ Shared<uint64_t> order_bin(const Bins& b, uint32_t bi
 
 // ---- settle ----------------------------------------------------------------
 
-// sum_of_ones is running of numbers that are 1, 0 or -1.
+// sum_of_ones is running for numbers that are 1, 0 or -1.
 __device__ __forceinline__ uint32_t sum_of_ones(uint32_t v) {
   const uint32_t up_to = kAll >> (kWarp - 1 - lane_index());
   return popcount(ballot(kAll, v == 1) & up_to) - popcount(ballot(kAll, v == ~0u) & up_to);
 }
 
-// Settling is where a block finds what it has settled: by how much rows have become longer before each arc, and the first arc of each segment.
+// Settling holds what a block has settled: by how much rows have become longer before each arc, and
+// the first arc of each segment.
 struct Settling {
   Shared<uint32_t> shifts, heads, firsts;
   uint32_t segments;
   uint32_t longer;  // all rows
 };
 
-// settle_bin decides what becomes of each edge of a bin, and finds where segments begin. A warp takes so many times 32 arcs that follow each other.
+// settle_bin decides the fate of each edge of a bin, and finds where segments begin. A warp takes
+// consecutive groups of 32 arcs.
 template <int Bits>
 __device__ __forceinline__ Settling settle_bin(const FewParams& p, const InBin& in, uint32_t n, Settling s, Shared<uint32_t> sums) {
   const Arcs& a = p.arcs;
   const uint32_t lane = lane_index(), warp = thread_in_block() / kWarp, rows = (n + kBlock - 1) / kBlock, first = warp * rows * kWarp + lane;
-  const bool ones = !a.multi && !a.empties;  // rows become longer or shorter by no more for each arc
+  const bool ones = !a.multi && !a.empties;  // each arc changes the length of its row by at most one
   uint32_t shift = 0, heads = 0, changed = 0;
   for (uint32_t row = 0; row < rows; row += kItems) {
     Arc<Bits> x[kItems];
@@ -275,7 +284,8 @@ __device__ __forceinline__ void plan_bin(const FewParams& p, const InBin& in, ui
   if (p.held && limbo != 0) add_relaxed(&p.arcs.control->limbo, limbo);
 }
 
-// few puts the arcs of a bin in order, settles what becomes of edges, and plans rows. Where arcs are not what it expects, it leaves all to the host.
+// few orders the arcs of a bin, settles the fates of edges, and plans rows. If the arcs are not as
+// expected, it leaves everything to the host.
 template <int Bits>
 __device__ __forceinline__ void few(const FewParams& p) {
   __shared__ Ordering ordering;

@@ -1,6 +1,7 @@
-// Vertices that are deleted with all their edges, many at a time (package graph, gpusweep.go): all rows are looked through for neighbors that go, and those that have
-// some are written anew without. So there are no arcs to be sorted, and edges in both directions and in one are the same. A bin is neighboring vertices, which a block
-// takes; what it plans is granted as for batches in bins.
+// Deleting many vertices with all their edges (package graph, gpusweep.go): all rows are searched
+// for doomed neighbors, and those that have some are rewritten without them. So no arcs need
+// sorting, and directed and undirected graphs are handled alike. A bin is a range of vertices for
+// one block; its plans are granted as for batches in bins.
 #pragma once
 
 #include "graph_bins.cuh"
@@ -11,30 +12,32 @@ struct SweepParams {
   Graph graph;
   Control* control;
   Binned binned;
-  const uint32_t* doomed;  // a bit for each vertex that goes
+  const uint32_t* doomed;  // a bit for each vertex to be deleted
   uint32_t width;          // vertices of a bin: a multiple of kRows
-  uint32_t held;           // there are snapshots
+  uint32_t held;           // snapshots are held
   uint32_t newest;         // of them
-  uint32_t loops;          // there may be self loops
+  uint32_t loops;          // the graph may have self loops
 };
 
 __device__ __forceinline__ bool goes(const uint32_t* doomed, uint32_t u) { return doomed[u / 32] >> u % 32 & 1; }
 
-// Entries that a lane reads together, and lanes that share a row of no more than kMasked entries, so many times. Of such a row a word tells which stay.
+// Entries that a lane reads together; lanes that share a row of at most kMasked entries; rounds.
+// For such a row a word records which entries stay.
 constexpr uint32_t kQuad = 4, kSharing = 2, kMasked = 32, kGroupsOfWarp = kWarp / kSharing, kTimes = kMasked / (kQuad * kSharing);
 
-// read_two reads two entries of a row, which are aligned so in blocks and in records, or the last.
+// read_two reads two entries of a row, which are aligned in blocks and in records, or the last one.
 __device__ __forceinline__ uint64_t read_two(const uint32_t* ids, uint32_t at, uint32_t n) {
   return at + 1 < n ? *reinterpret_cast<const uint64_t*>(ids + at) : at < n ? ids[at] : 0;
 }
 
-// read_quad reads the entries of a row from one on.
+// read_quad reads the entries of a row from `at` on.
 __device__ __forceinline__ void read_quad(const uint32_t* ids, uint32_t at, uint32_t n, uint32_t (&id)[kQuad]) {
   const uint64_t one = read_two(ids, at, n), other = read_two(ids, at + 2, n);
   id[0] = uint32_t(one), id[1] = uint32_t(one >> 32), id[2] = uint32_t(other), id[3] = uint32_t(other >> 32);
 }
 
-// staying tells which entries of four, from one on, are there and stay. Where there is none it looks at vertex 0 instead, so that all are under way together.
+// staying returns which of four entries, from `at` on, exist and stay. For one that does not exist
+// it reads vertex 0 instead, so that all loads are issued together.
 __device__ __forceinline__ uint32_t staying(const uint32_t* doomed, uint32_t at, uint32_t n, const uint32_t (&id)[kQuad]) {
   uint32_t word[kQuad], stay = 0;
 #pragma unroll
@@ -46,21 +49,22 @@ __device__ __forceinline__ uint32_t staying(const uint32_t* doomed, uint32_t at,
 
 // ---- plan ------------------------------------------------------------------
 
-// Sweep is the memory of a block that looks through rows.
+// Sweep is the memory of a block that searches rows.
 struct Sweep {
-  uint64_t from[kRows];  // of rows that are the block's work: ids
+  uint64_t from[kRows];  // ids of rows that are the block's work
   uint32_t degrees[kRows], stay[kRows];
   uint32_t counts[kGroups];
   uint32_t sums[kBlockWarps];
   uint32_t hubs, longer;
 };
 
-// Looked is a row that has been looked through: how many entries stay, and of a short one which.
+// Looked is the result for a row: how many entries stay, and for a short one which.
 struct Looked {
   uint32_t stay, mask;
 };
 
-// look_together looks through the short rows of a warp: lanes share one at a time. rows are the lanes that have one.
+// look_together searches the short rows of a warp: lanes share one at a time. rows is the mask of
+// lanes that have one.
 __device__ __forceinline__ uint32_t look_together(const uint32_t* doomed, uint32_t rows, const uint32_t* ids, uint32_t n) {
   const uint32_t lane = lane_index(), rank = lane % kSharing;
   uint32_t own = 0;
@@ -82,7 +86,7 @@ __device__ __forceinline__ uint32_t look_together(const uint32_t* doomed, uint32
   }
   return own;
 }
-// look_alone counts what stays of a row that some threads share.
+// look_alone counts the entries of a row that stay, among those of this thread.
 __device__ __forceinline__ uint32_t look_alone(const uint32_t* doomed, const uint32_t* ids, uint32_t n, uint32_t rank, uint32_t threads) {
   uint32_t stay = 0, id[kQuad];
   for (uint32_t at = kQuad * rank; at < n; at += kQuad * threads) {
@@ -92,7 +96,8 @@ __device__ __forceinline__ uint32_t look_alone(const uint32_t* doomed, const uin
   return stay;
 }
 
-// look looks through the rows of a block's threads. Long ones are a warp's work, one after the other, and the longest a block's.
+// look searches the rows of a block's threads. A warp processes long rows one after the other, and
+// the block the longest.
 __device__ __forceinline__ Looked look(const uint32_t* doomed, const uint32_t* ids, uint32_t n, Sweep* w) {
   const uint32_t t = thread_in_block(), lane = lane_index();
   const bool hub = n > kChunk;
@@ -126,13 +131,14 @@ __device__ __forceinline__ Looked look(const uint32_t* doomed, const uint32_t* i
   return x;
 }
 
-// without_loops counts the self loops of a vertex that goes.
+// without_loops counts the self loops of a vertex to be deleted.
 __device__ __forceinline__ void without_loops(const SweepParams& p, const Ids& row, uint32_t u) {
   const uint32_t behind = upper_bound(row.at, row.n, u), loops = behind - lower_bound(row.at, behind, u);
   if (loops != 0) add_relaxed(&p.control->loops, 0 - loops);
 }
 
-// sweep_some plans the rows of a block's threads that become shorter, those of vertices from one on, and returns how many. segments come before.
+// sweep_some plans those rows of a block's threads that become shorter, for the vertices from
+// `first` on, and returns their number. `segments` is the number of segments before.
 template <int Bits>
 __device__ __forceinline__ uint32_t sweep_some(const SweepParams& p, uint32_t first, uint32_t segments, uint32_t& longer, uint32_t& limbo, Sweep* w) {
   const uint32_t u = first + thread_in_block();
@@ -153,7 +159,7 @@ __device__ __forceinline__ uint32_t sweep_some(const SweepParams& p, uint32_t fi
   return count_block(becomes);
 }
 
-// sweep looks through the rows of a bin.
+// sweep searches the rows of a bin.
 template <int Bits>
 __device__ __forceinline__ void sweep(const SweepParams& p) {
   __shared__ Sweep memory;
@@ -182,7 +188,7 @@ __device__ __forceinline__ void sweep(const SweepParams& p) {
 
 // ---- write -----------------------------------------------------------------
 
-// Rewriting is the memory of a block that writes rows without those that go.
+// Rewriting is the memory of a block that rewrites rows without deleted entries.
 struct Rewriting {
   uint64_t from[kRows], to[kRows];  // ids; 0 of to: in a record
   alignas(16) uint32_t records[kRows * kRecordStride];
@@ -209,7 +215,7 @@ __device__ __forceinline__ void put_quad(uint32_t row, uint32_t at, uint32_t sta
   }
 }
 
-// keep_short writes the short rows of a warp, the first of which is one.
+// keep_short writes the short rows of a warp, with `base` as the first.
 template <int Bits>
 __device__ __forceinline__ void keep_short(uint32_t rows, uint32_t base, Rewriting* w) {
   const uint32_t lane = lane_index();
@@ -260,7 +266,7 @@ __device__ __forceinline__ void keep_hub(const uint32_t* doomed, uint32_t row, R
   }
 }
 
-// begin_rewriting finds out where the row of a segment is and goes: a thread does so for its own.
+// begin_rewriting finds where the row of a segment is and goes. Each thread does so for its own.
 template <int Bits>
 __device__ __forceinline__ Mine begin_rewriting(const WriteFewParams& p, uint32_t segment, bool is, Rewriting* w) {
   const uint32_t t = thread_in_block();
@@ -282,7 +288,7 @@ __device__ __forceinline__ Mine begin_rewriting(const WriteFewParams& p, uint32_
   return m;
 }
 
-// rewrite writes rows of a bin, those of its segments from one on.
+// rewrite writes rows of a bin: those of its segments from `segment` on.
 template <int Bits>
 __device__ __forceinline__ void rewrite(const WriteFewParams& p, uint32_t segment, uint32_t rows, Rewriting* w) {
   const uint32_t t = thread_in_block(), base = t - lane_index();
@@ -301,7 +307,7 @@ __device__ __forceinline__ void rewrite(const WriteFewParams& p, uint32_t segmen
   if (t < rows) write_record(p, m, block, w);
 }
 
-// bury removes the vertices of a bin that go.
+// bury deletes the doomed vertices of a bin.
 __device__ __forceinline__ void bury(const WriteFewParams& p, uint32_t bin) {
   uint64_t gone = 0;
   const uint32_t words = p.width / 32, first = bin * words;

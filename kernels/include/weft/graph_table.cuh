@@ -1,5 +1,6 @@
-// The memory of a graph that changes (package graph, layout.go): a record for each vertex, and blocks of
-// neighbors. Neighbors of a vertex ascend. Nothing changes while a launch reads, so all accesses are weak.
+// The memory of a graph that changes (package graph, layout.go): a record for each vertex, and
+// blocks of neighbors. The neighbors of a vertex ascend. Nothing changes while a launch reads, so
+// all accesses are weak.
 #pragma once
 
 #include "warp.cuh"
@@ -19,7 +20,7 @@ struct Graph {
 constexpr uint32_t kRecordWords = 8;
 constexpr uint32_t kDegree = 0;
 constexpr uint32_t kClass = 1;
-constexpr uint32_t kInline = 2;  // neighbors of class 0, behind them their weights
+constexpr uint32_t kInline = 2;  // neighbors of class 0, then their weights
 constexpr uint32_t kBlockUnit = 2;
 constexpr uint32_t kBorn = 3;
 
@@ -28,7 +29,7 @@ constexpr uint32_t kBlock = 256;  // threads of a block (internal/gpu)
 constexpr uint32_t kUnitEntries = 8;
 constexpr uint32_t kClasses = 113;
 
-// Shape says how large entries are whose weights have so many bits: 0, 32 or 64.
+// Shape is the size of entries with weights of Bits bits: 0, 32 or 64.
 template <int Bits>
 struct Shape {
   using W = typename Widths<32, Bits>::V;
@@ -39,7 +40,7 @@ struct Shape {
   static constexpr uint32_t unit = kUnitEntries * entry;
 };
 
-// class_of is the smallest class of block for so many entries.
+// class_of returns the smallest class of block for `degree` entries.
 template <int Bits>
 __device__ __forceinline__ uint32_t class_of(uint32_t degree) {
   if (degree <= Shape<Bits>::inline_entries) return 0;
@@ -50,12 +51,12 @@ __device__ __forceinline__ uint32_t class_of(uint32_t degree) {
   return 8 + (b - 4) * 4 + quarter - 4;
 }
 
-// units_of is the number of units of a block of a class.
+// units_of returns the number of units of a block of a class.
 __device__ __forceinline__ uint32_t units_of(uint32_t c) {
   return c <= 8 ? c : (5 + (c - 9) % 4) << ((c - 9) / 4 + 1);
 }
 
-// Row is the neighbors of a vertex, and their weights.
+// Row holds the neighbors of a vertex, and their weights.
 template <int Bits>
 struct Row {
   using W = typename Shape<Bits>::W;
@@ -64,7 +65,7 @@ struct Row {
   uint32_t degree;
 };
 
-// block is a block as a row without entries.
+// block returns a block as a row without entries.
 template <int Bits>
 __device__ __forceinline__ Row<Bits> block(const Graph& g, uint32_t unit, uint32_t c) {
   using W = typename Shape<Bits>::W;
@@ -72,7 +73,7 @@ __device__ __forceinline__ Row<Bits> block(const Graph& g, uint32_t unit, uint32
   return {reinterpret_cast<uint32_t*>(at), reinterpret_cast<W*>(at + uint64_t(units_of(c)) * kUnitEntries * 4), 0};
 }
 
-// record_row is what lies in a record as a row without entries.
+// record_row returns the inline entries of a record as a row without entries.
 template <int Bits>
 __device__ __forceinline__ Row<Bits> record_row(uint32_t* record) {
   using W = typename Shape<Bits>::W;
@@ -81,7 +82,7 @@ __device__ __forceinline__ Row<Bits> record_row(uint32_t* record) {
 
 __device__ __forceinline__ uint32_t* record_of(const Graph& g, uint32_t u) { return g.records + uint64_t(u) * kRecordWords; }
 
-// row finds the neighbors of a vertex. One without a record has none.
+// row returns the neighbors of a vertex. A vertex without a record has none.
 template <int Bits>
 __device__ __forceinline__ Row<Bits> row(const Graph& g, uint32_t u) {
   if (u >= g.vertices) return {nullptr, nullptr, 0};
@@ -93,13 +94,13 @@ __device__ __forceinline__ Row<Bits> row(const Graph& g, uint32_t u) {
   return r;
 }
 
-// Ids is the neighbors of a vertex, whatever weights they have.
+// Ids holds the neighbors of a vertex, whatever weights they have.
 struct Ids {
   const uint32_t* at;
   uint32_t n;
 };
 
-// ids finds them. A vertex without a record has none.
+// ids returns the neighbors of a vertex. A vertex without a record has none.
 __device__ __forceinline__ Ids ids(const Graph& g, uint32_t u) {
   if (u >= g.vertices) return {nullptr, 0};
   const uint32_t* record = record_of(g, u);
@@ -116,7 +117,7 @@ __device__ __forceinline__ bool there(const Graph& g, uint32_t u) {
   return u < g.vertices && (g.alive[u / 32] >> u % 32 & 1);
 }
 
-// lower_bound is the number of elements before the first of n ascending ones that is not less than x.
+// lower_bound returns the number of elements less than x among n ascending ones.
 template <class N, class X>
 __device__ __forceinline__ N lower_bound(const X* at, N n, X x) {
   N first = 0;
@@ -132,7 +133,7 @@ __device__ __forceinline__ N lower_bound(const X* at, N n, X x) {
   return first;
 }
 
-// upper_bound is the number of elements before the first that is larger than x.
+// upper_bound returns the number of elements that are not larger than x.
 template <class N, class X>
 __device__ __forceinline__ N upper_bound(const X* at, N n, X x) {
   N first = 0;
@@ -148,7 +149,8 @@ __device__ __forceinline__ N upper_bound(const X* at, N n, X x) {
   return first;
 }
 
-// find_edge looks for an edge; at is where it is, the last of parallel ones, or would be, among the neighbors.
+// find_edge looks for an edge. at is its place among the neighbors, that of the last of parallel
+// ones, or the place for insertion.
 template <int Bits>
 __device__ __forceinline__ bool find_edge(const Row<Bits>& r, uint32_t v, uint32_t& at) {
   at = upper_bound(r.ids, r.degree, v);
@@ -157,14 +159,15 @@ __device__ __forceinline__ bool find_edge(const Row<Bits>& r, uint32_t v, uint32
   return found;
 }
 
-// edge_exists reports whether there is an edge from u to v: a thread asks.
+// edge_exists reports whether the graph has an edge from u to v, in one thread.
 template <int Bits>
 __device__ __forceinline__ bool edge_exists(const Graph& g, uint32_t u, uint32_t v) {
   uint32_t at;
   return find_edge(row<Bits>(g, u), v, at);
 }
 
-// for_each_neighbor calls f(v, weight) for the neighbors of a vertex: a tile of lanes, this one of which has a rank, shares them.
+// for_each_neighbor calls f(v, weight) for the neighbors of a vertex. A tile of lanes shares them;
+// this lane has a rank in it.
 template <int Bits, class F>
 __device__ __forceinline__ void for_each_neighbor(const Graph& g, uint32_t u, uint32_t rank, uint32_t lanes, F f) {
   const Row<Bits> r = row<Bits>(g, u);
@@ -177,11 +180,12 @@ __device__ __forceinline__ void for_each_neighbor(const Graph& g, uint32_t u, ui
   }
 }
 
-// last_of_warp is the last of n ascending numbers, of which the first is one, that are not above x: the lanes of a warp look for the same x together.
+// last_of_warp returns the index of the last of n ascending numbers that is not above x; the first
+// is not. The lanes of a warp search the same x together.
 template <class X>
 __device__ __forceinline__ uint32_t last_of_warp(const X* at, uint32_t n, X x) {
   const uint32_t lane = lane_index();
-  uint32_t first = 0, end = n;  // what is sought is in [first, end)
+  uint32_t first = 0, end = n;  // the result is in [first, end)
   while (end - first > 1) {
     const uint32_t step = (end - first + kWarp - 1) / kWarp, probe = first + step * lane;
     const uint32_t last = popcount(ballot(kAll, probe < end && at[probe] <= x)) - 1;
@@ -191,15 +195,17 @@ __device__ __forceinline__ uint32_t last_of_warp(const X* at, uint32_t n, X x) {
   return first;
 }
 
-// Elements is some elements of rows, a lane's at a time: so its loads are under way together. kNoRow is the row of those that are none.
+// Elements holds some elements of rows, per lane, so that their loads are issued together. kNoRow
+// is the row of missing ones.
 constexpr uint32_t kAhead = 4, kNoRow = 0xffffffff, kMostChunk = 1024;
 struct Elements {
   uint32_t row[kAhead];
   uint64_t at[kAhead];
 };
 
-// for_each_elements calls f with all elements of n rows that begin at offsets, which ascend; behind the last is where that ends. A warp takes a chunk of them,
-// wherever rows begin and end; so a hub is many warps' work.
+// for_each_elements calls f with all elements of n rows that begin at ascending offsets; offsets[n]
+// is the end of the last. A warp takes a chunk of them, wherever rows begin and end. A hub is thus
+// shared by many warps.
 template <class O, class F>
 __device__ __forceinline__ void for_each_elements(const O* offsets, uint32_t n, F f) {
   if (n == 0) return;
@@ -227,7 +233,7 @@ __device__ __forceinline__ void for_each_elements(const O* offsets, uint32_t n, 
   }
 }
 
-// for_each_element calls f(row, i) for element i of each of them.
+// for_each_element calls f(row, i) for element i of each row.
 template <class O, class F>
 __device__ __forceinline__ void for_each_element(const O* offsets, uint32_t n, F f) {
   for_each_elements(offsets, n, [&](const Elements& e) {

@@ -1,5 +1,5 @@
-// How the rows of a batch are written (package graph, gpuchange.go), once graph_change.cuh has planned them: to other blocks, so that every entry of an old row and
-// every new one finds its place by itself.
+// Writing the rows of a batch (package graph, gpuchange.go), after graph_change.cuh has planned
+// them: to other blocks, so that every old and every new entry finds its place independently.
 #pragma once
 
 #include "graph_change.cuh"
@@ -8,8 +8,8 @@ namespace weft::graph {
 
 // ---- blocks ----------------------------------------------------------------
 
-// Stack is the free blocks of a class, and where new ones of a batch come from: block r is number top-1-r of the stack as long
-// as r is less than taken, and then from a unit on, one behind the other.
+// Stack holds the free blocks of a class, and the source of new ones of a batch. Block r is number
+// top-1-r of the stack if r is less than taken. Others lie contiguously from a unit on.
 struct Stack {
   uint32_t* at;
   uint32_t top;
@@ -18,7 +18,8 @@ struct Stack {
   uint32_t unused;
 };
 
-// Sorted is segments by a group, stably: where each group begins, the groups, and the segments.
+// Sorted holds segments sorted by group, stably: where each group begins, the groups, and the
+// segments.
 struct Sorted {
   const uint32_t* firsts;
   const uint32_t* groups;
@@ -31,24 +32,24 @@ struct PlaceParams {
   const Stack* stacks;
   uint32_t* blocks;
   uint32_t* slots;
-  Move* moves;    // null where no rows are moved
-  uint32_t most;  // segments there might have been
+  Move* moves;    // null if no rows are moved
+  uint32_t most;  // the most segments
   uint32_t unused;
 };
 
-// new_block is the block that number r gets of those that need one of a class.
+// new_block returns the block of request number r among those for a class.
 __device__ __forceinline__ uint32_t new_block(const Stack* stacks, uint32_t c, uint32_t r) {
   const Stack s = stacks[c];
   return r < s.taken ? s.at[s.top - 1 - r] : s.base + (r - s.taken) * units_of(c);
 }
 
-// give_block gives a segment its block.
+// give_block sets the block of a segment.
 __device__ __forceinline__ void give_block(const Graph& g, uint32_t* blocks, Move* moves, uint32_t segment, uint32_t block) {
   blocks[segment] = block;
   if (moves) moves[segment].to = reinterpret_cast<uint32_t*>(g.pool + uint64_t(block) * g.unit);
 }
 
-// place gives rows their blocks, and numbers those that they had.
+// place sets the new blocks of rows, and numbers the old ones.
 __device__ __forceinline__ void place(const PlaceParams& p) {
   for (uint64_t i = thread_index(); i < p.sorted.firsts[kNoBlock]; i += threads_in_grid()) {
     const uint32_t group = p.sorted.groups[i], segment = p.sorted.segments[i], r = uint32_t(i) - p.sorted.firsts[group];
@@ -60,7 +61,7 @@ __device__ __forceinline__ void place(const PlaceParams& p) {
   }
 }
 
-// Ghost is a block that only snapshots have.
+// Ghost is a block that only snapshots read.
 struct Ghost {
   uint32_t block;
   uint32_t size;  // its class
@@ -75,14 +76,14 @@ struct WriteParams {
   const Stack* stacks;
   Ghost* ghosts;
   const void* weights;   // of operations
-  uint64_t* present;     // vertices that are there
+  uint64_t* present;     // present vertices
   uint32_t segments;
-  uint32_t most;         // segments there might have been
+  uint32_t most;         // the most segments
   uint32_t epoch;
   uint32_t directed;
 };
 
-// release frees the block that a row had, or leaves it to snapshots.
+// release frees the old block of a row, or leaves it to snapshots.
 __device__ __forceinline__ void release(const WriteParams& p, uint32_t i, const uint32_t* record) {
   const uint32_t group = p.rows.groups[p.most + i];
   if (group == kNoBlock) return;
@@ -96,14 +97,15 @@ __device__ __forceinline__ void release(const WriteParams& p, uint32_t i, const 
 
 // ---- rows ------------------------------------------------------------------
 
-// weights_at is where the weights of a row lie whose ids and class these are.
+// weights_at returns the weights of a row, given its ids and class.
 template <int Bits>
 __device__ __forceinline__ typename Shape<Bits>::W* weights_at(uint32_t* ids, uint32_t c) {
   const uint32_t words = c != 0 ? units_of(c) * kUnitEntries : Shape<Bits>::inline_weights - kInline;
   return reinterpret_cast<typename Shape<Bits>::W*>(ids + words);
 }
 
-// find_arcs finds for each id the first arc whose target is not less, among those of its row from at to end.
+// find_arcs finds for each id the first arc with a target that is not less, in its row's arcs
+// [at,end).
 template <class Target>
 __device__ __forceinline__ void find_arcs(Target target, const uint32_t (&id)[kAhead], uint32_t (&at)[kAhead], const uint32_t (&end)[kAhead]) {
   uint32_t left[kAhead], most = 0;
@@ -123,7 +125,7 @@ __device__ __forceinline__ void find_arcs(Target target, const uint32_t (&id)[kA
   }
 }
 
-// keep copies what stays of old rows.
+// keep copies the entries of old rows that stay.
 template <int Bits>
 __device__ __forceinline__ void keep(const WriteParams& p) {
   const Arcs& a = p.arcs;
@@ -158,7 +160,7 @@ __device__ __forceinline__ void keep(const WriteParams& p) {
   });
 }
 
-// enliven notes that there is a vertex, and returns whether there was none.
+// enliven marks a vertex as present, and returns whether it was absent.
 __device__ __forceinline__ uint32_t enliven(const Graph& g, uint32_t u) {
   uint32_t* word = g.alive + u / 32;
   const uint32_t bit = 1u << u % 32;
@@ -196,26 +198,27 @@ __device__ __forceinline__ void enter(const WriteParams& p) {
     for (uint32_t k = 0; k < kAhead; k++) {
       if (net[k] != kAdded) continue;
       to[k][then[k]] = id[k];
-      if (p.directed) fresh += enliven(p.graph, id[k]);  // in an undirected graph it has a row that has become longer, too
+      // An undirected graph has a row for the target that has become longer, too.
+      if (p.directed) fresh += enliven(p.graph, id[k]);
     }
   }
   add_up(p.present, fresh);
 }
 
-// write writes rows anew, to other blocks. Every entry, of an old row or new, finds its place by itself.
+// write rewrites rows to other blocks. Every entry, old or new, finds its place independently.
 template <int Bits>
 __device__ __forceinline__ void write(const WriteParams& p) {
   keep<Bits>(p);
   enter<Bits>(p);
 }
 
-// commit makes new records those of the graph, and frees blocks. What has neighbors is there.
+// commit stores new records in the graph, and frees blocks. Vertices with neighbors are present.
 template <int Bits>
 __device__ __forceinline__ void commit(const WriteParams& p) {
   uint64_t fresh = 0;
   for (uint64_t i = thread_index(); i < p.segments; i += threads_in_grid()) {
     const uint32_t u = p.rows.vertices[i];
-    if (u >= p.graph.vertices) continue;  // nothing was deleted from what is not there
+    if (u >= p.graph.vertices) continue;  // nothing was deleted from an absent vertex
     const uint32_t degree = p.rows.degrees[i], group = p.rows.groups[i], c = group == kNoBlock ? 0 : group;
     const uint32_t* now = p.rows.records + i * kRecordWords;
     uint32_t words[kRecordWords] = {degree, c};

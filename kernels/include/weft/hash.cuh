@@ -1,5 +1,4 @@
-// The hash of keys. The same function in Go is internal/hash; a test compares
-// them.
+// The hash of keys. internal/hash has the same functions in Go; a test compares them.
 #pragma once
 
 #include "cuda.cuh"
@@ -45,9 +44,9 @@ __device__ __forceinline__ uint64_t unmix(uint64_t x, uint64_t seed) {
   return x ^ seed;
 }
 
-// reduce maps a hash to [0,n) by the high half of a product: any n, no modulo. It asks for that half,
-// since of h that grows in a loop, and wraps, the assembler of CUDA 13.0 computes a product of 64 bits
-// as if it did not wrap.
+// reduce maps a hash to [0,n) by the high half of a product: any n, no modulo. It uses mul.hi
+// explicitly. For an h that grows in a loop and wraps, the assembler of CUDA 13.0 computes a
+// product of 64 bits as if h did not wrap.
 __device__ __forceinline__ uint32_t reduce(uint32_t h, uint32_t n) {
   uint32_t hi;
   asm("mul.hi.u32 %0, %1, %2;" : "=r"(hi) : "r"(h), "r"(n));

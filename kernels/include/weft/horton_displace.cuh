@@ -1,13 +1,13 @@
 // Insertions into full buckets of package horton that take one step: a key in the way goes to a
-// bucket with a free slot, or the new key does. By a lane each, whose buckets all lanes of its warp
-// read (rounds.cuh): so this is a launch of its own, between the one that moves nothing and the one
-// that searches (evict.cuh), and in few instructions. It is for buckets of eight slots; what needs more
-// than a step, or meets locks for long, is left over.
+// bucket with a free slot, or the new key does. Each lane inserts by itself, and all lanes of its
+// warp read its buckets (rounds.cuh). So this is a separate launch of few instructions, between the
+// one that moves nothing and the one that searches (evict.cuh). It handles buckets of eight slots.
+// Insertions that need more than a step, or find locks taken for long, are left over.
 //
-// Nobody else moves keys in that launch, nor deletes any. So while a lane has the lock of a full
-// bucket, nobody changes its slots: a key that is primary there is its own by the lock, and one that
-// is secondary is moved only to make way for a key of this bucket. What its words were when they
-// were read they are until it writes them.
+// No other kernel moves or deletes keys during that launch. So while a lane holds the lock of a
+// full bucket, its slots do not change. A key that is primary in the bucket is protected by the
+// lock, and one that is secondary is moved only to make way for a key of this bucket. The words
+// that a lane has read stay the same until it writes them.
 #pragma once
 
 #include "horton_remap.cuh"
@@ -15,7 +15,7 @@
 
 namespace weft::horton {
 
-// FullBucket is what a lane knows of the primary bucket of its key, whose lock it has.
+// FullBucket is the state of a lane's full primary bucket. The lane holds its lock.
 template <class S>
 struct FullBucket {
   using Word = typename S::Word;
@@ -23,8 +23,9 @@ struct FullBucket {
 
   Path path;     // of the key
   Word pair;     // the key and its value
-  Word array;    // none, of a bucket of type A
-  uint32_t guests, own;  // slots with secondary keys, and with primary ones, that have not been tried
+  Word array;    // A::none() for a bucket of type A
+  // Slots with secondary keys, and with primary ones, that have not been tried.
+  uint32_t guests, own;
   bool is_array;
   bool pair_left = true;  // the key itself has not been tried as a secondary one
   bool busy = false;      // a lock was taken
@@ -32,19 +33,19 @@ struct FullBucket {
   __device__ __forceinline__ uint32_t begin() const { return path.bucket * kSlots; }
 };
 
-// Step is a try to make a slot free: the key in slot `at` of the bucket goes, or the new key itself, where
-// that is kAll.
+// Step is an attempt to free a slot: the key in slot `at` of the bucket goes away, or, if that is
+// kAll, the new key itself.
 template <class S>
 struct Step {
-  bool goes, guest, promotes;  // whether there is one; a secondary key; the bucket becomes one of type B
+  bool goes, guest, promotes;  // step exists; a secondary key goes; bucket becomes type B
   uint32_t at = kAll, to = 0;  // the function that the key's entry names, or 0
   Path of;                     // of the key that goes
-  typename S::Word word, last;  // that key; what is in the last slot of a bucket that is promoted
+  typename S::Word word, last;  // that key; the last slot's word in a promoted bucket
   uint32_t* lock = nullptr;    // of another key that is moved
 };
 
-// Displacer is a warp whose lanes insert into full buckets. All lanes must call its methods, unless they say
-// otherwise.
+// Displacer is a warp with lanes that insert into full buckets. All lanes must call its methods,
+// unless noted otherwise.
 template <class Rules>
 struct Displacer {
   using S = typename Rules::S;
@@ -59,9 +60,9 @@ struct Displacer {
 
   __device__ __forceinline__ explicit Displacer(const Table& t) : t(t) {}
 
-  // insert puts a pair, whose key is stored under that name, into its full bucket, by the lock of
-  // that, for the lanes that have it. kFull: it is left over, also where the key is there by now. kAgain:
-  // a lock was taken.
+  // insert puts a pair, with its key in stored form, into its full bucket, under the bucket's lock,
+  // for the lanes with `open`. kFull: the pair is left over, also if the key is present by now.
+  // kAgain: a lock was taken.
   __device__ __forceinline__ Outcome insert(bool open, Path path, Word pair) {
     Bucket b{path, pair};
     bool runs = read(open, b);
@@ -69,7 +70,7 @@ struct Displacer {
 #pragma unroll 1
     while (ballot(kAll, runs) != 0) {
       Step<S> step = next(runs, b);
-      runs = runs && (step.goes || step.guest);  // there may be another way, unless none was left
+      runs = runs && (step.goes || step.guest);  // another step may work, unless none was left
       const uint32_t function = enter(step.goes, step.of, b.begin(), step.to, step.word);
       if (step.goes && function != 0 && commit(b, step, function)) runs = false, done = kRevived;
       if (step.goes && step.lock) unlock(step.lock);
@@ -81,8 +82,8 @@ struct Displacer {
   __device__ __forceinline__ Word* slot(uint32_t number) const { return slots_of<S>(t) + number; }
   __device__ __forceinline__ uint32_t twins_of(Key stored) const { return uint32_t(reduce(stored, Key(t.buckets / 2))); }
 
-  // read reads the bucket. It tells whether that is full, and the key neither there nor in its secondary
-  // bucket.
+  // read reads the bucket. It reports whether the bucket is full and the key is neither there nor
+  // in its secondary bucket.
   __device__ __forceinline__ bool read(bool open, Bucket& b) const {
     BucketRounds<S> home;
     home.read(slot(0), open ? b.path.bucket : kAll, S::key(b.pair));
@@ -103,9 +104,9 @@ struct Displacer {
     return full && (first == kAll || there == 0);
   }
 
-  // next chooses a step, and takes the lock that it needs beside that of the bucket. A bucket is of type A as
-  // long as a key can leave it by a step: then any of its own keys is the first to become
-  // secondary.
+  // next chooses a step, and takes the lock that it needs in addition to that of the bucket. A
+  // bucket stays of type A as long as a key can leave it by a step. After that, any of its own keys
+  // is the first to become secondary.
   __device__ __forceinline__ Step<S> next(bool runs, Bucket& b) const {
     Step<S> s{runs, runs && b.guests != 0, runs && b.guests == 0 && !b.is_array};
     s.of = b.path, s.word = b.pair, s.last = b.pair;
@@ -137,11 +138,13 @@ struct Displacer {
     return s;
   }
 
-  // commit writes what follows a key that has been copied by a function. It tells whether the new key has
-  // got its slot; if not, the bucket is of type B now. It is by lanes alone.
+  // commit writes what follows after `function` has placed the copy of a key. It reports whether
+  // the new key has its slot; if not, the bucket is now of type B. Lanes may call it alone.
   __device__ __forceinline__ bool commit(Bucket& b, const Step<S>& s, uint32_t function) {
     const uint32_t begin = b.begin();
-    fence();  // who sees the entry sees the key where it says; who sees a key gone, its lock taken (locks.cuh)
+    // Whoever sees the entry sees the key where it points. Whoever sees a key gone sees its lock
+    // taken (locks.cuh).
+    fence();
     if (s.guest) {
       Word* const last = slot(Rules::last_slot(t, s.of.bucket));
       store_relaxed(last, A::with(load_relaxed(last), s.of.tag, function));
@@ -154,14 +157,14 @@ struct Displacer {
       store_relaxed(slot(begin + kLast), b.array);
     }
     if (s.promotes) {
-      b.is_array = true, fresh--;  // the array has a slot
+      b.is_array = true, fresh--;  // the array takes a slot
       return false;
     }
     if (s.at != kAll) store_relaxed(slot(begin + s.at), b.pair);
     return true;
   }
 
-  // shared tells whether another key of a bucket, or kAll, is there by the entry of one.
+  // shared reports whether another key of a bucket, or kAll, shares the entry of one.
   __device__ __forceinline__ bool shared(uint32_t number, Key stored) const {
     BucketRounds<S, true> bucket;
     bucket.read(slot(0), number, stored);
@@ -171,12 +174,12 @@ struct Displacer {
     return number != kAll && (sharers & (sharers - 1)) != 0;
   }
 
-  // kEnough free slots in a bucket end the search for one. (Reading all seven takes 4 to 5 % longer.)
+  // kEnough free slots in a bucket end the search. (Reading all seven takes 4 to 5 % longer.)
   static constexpr uint32_t kEnough = 2;
 
-  // enter puts a word into the secondary bucket that function `to` gives to a path, or where that is 0
-  // into the one with most free slots, or the first with enough, but not the one at `from`. It returns the
-  // function, or 0.
+  // enter puts a word into the secondary bucket that function `to` gives to a path. If `to` is 0,
+  // it takes the bucket with most free slots, or the first with enough, but not the one at `from`.
+  // It returns the function, or 0.
   __device__ __forceinline__ uint32_t enter(bool goes, Path path, uint32_t from, uint32_t to, Word word) {
     uint32_t best = 0, most = 0, at = 0;
     Seen seen;
@@ -201,7 +204,8 @@ struct Displacer {
   }
 };
 
-// displace_batch runs what of a batch has found no room. What it settles leaves the list.
+// displace_batch runs the operations of a batch that found no slot. Those that it completes leave
+// the list.
 template <class Rules, class K, class V>
 __device__ __forceinline__ void displace_batch(const EvictParams<Table>& p) {
   using S = typename Rules::S;

@@ -1,12 +1,12 @@
-// Insertions into full buckets of package horton, and what undoes them (paper, sections 5.3
-// and 5.4), by one thread that has the lock of the primary bucket.
+// Insertions into full buckets of package horton, and their reversal (paper, sections 5.3 and 5.4),
+// by one thread that holds the lock of the primary bucket.
 //
-// The lock of a bucket is that of all keys whose primary bucket it is, wherever they are, and of
-// its array of remap entries. A free slot is taken by a compare-and-swap; one with a key is
-// changed by who has the lock of the key. A key that gets another bucket is copied there, then
-// its entry is written, then its old slot is given away: so a lookup that reads the array
-// finds the key by what it has read, before or behind, unless it comes between; then it finds
-// the lock taken, or the number on it another (locks.cuh).
+// The lock of a bucket protects its array of remap entries, and all keys with that primary bucket,
+// wherever they are. A free slot is taken by a compare-and-swap. A slot with a key is changed only
+// by the holder of the key's lock. A key that moves is copied to its new bucket, then its entry is
+// written, then its old slot is reused. So a lookup finds the key through the array that it read,
+// old or new, unless it falls in between. Then it finds the lock taken, or its number changed
+// (locks.cuh).
 #pragma once
 
 #include "evict.cuh"
@@ -23,8 +23,8 @@ struct Rules {
   using Word = typename S::Word;
   using Key = typename S::Key;
   using A = Array<S>;
-  // A search without success for room lets a bucket be promoted that still has secondary keys;
-  // behind another one primary keys are moved, too; a third one ends it.
+  // A failed search for a slot allows promoting a bucket that still has secondary keys. After a
+  // second one primary keys are moved, too. A third ends the attempt.
   static constexpr uint32_t kUrgent = 2, kLevels = 3;
   static constexpr bool kEmpties = true;
 
@@ -35,15 +35,15 @@ struct Rules {
 
   __device__ static __forceinline__ Word* slot(const Table& t, uint32_t number) { return slots_of<S>(t) + number; }
   __device__ static __forceinline__ uint32_t last_slot(const Table& t, uint32_t bucket) { return ((bucket + 1) << t.shift) - 1; }
-  // begin is the first slot of a primary bucket.
+  // begin returns the first slot of a primary bucket.
   __device__ static __forceinline__ uint32_t begin(const Table& t, uint32_t bucket) { return bucket << t.shift; }
-  // second is the first slot of the secondary bucket that an entry names, or kAll where the primary
-  // one is in that or its twin.
+  // second returns the first slot of the secondary bucket that an entry names, or kAll if that or
+  // its twin contains the primary one.
   __device__ static __forceinline__ uint32_t second(const Table& t, Path path, uint32_t entry) {
     const uint32_t first = secondary(t, path.bucket, path.tag, A::kEntries, entry), pair = wide(t) + 1;
     return first >> pair == begin(t, path.bucket) >> pair ? kAll : first;
   }
-  // path_in is that of a key in a slot: what is none leads nowhere.
+  // path_in returns the path of a key in a slot. A slot without a key has an extra path.
   __device__ static __forceinline__ Path path_in(const Table& t, Word w, uint32_t number) {
     if (S::key(w) >= S::kNone || A::is(w)) return {Path::kExtra, 0};
     return path_at<S>(t, S::key(w), number);
@@ -51,9 +51,10 @@ struct Rules {
 
   // ---- moves ---------------------------------------------------------------
 
-  // Room is made in the primary bucket, and if that is of type B in the bucket that the entry of the key
-  // names, or in all seven; if it is of type A in those of one of its keys, which becomes
-  // secondary when it is promoted: unless a secondary one is to leave it first.
+  // Slots are freed in the primary bucket. If that is of type B, they are also freed in the bucket
+  // that the key's entry names, or in all seven. If it is of type A, they are freed in those of one
+  // of its keys, which becomes secondary on promotion, unless a secondary one is to leave the
+  // bucket first.
   __device__ static __forceinline__ uint32_t roots(const Table&) { return 1 + kFunctions; }
   __device__ static __forceinline__ uint32_t root(const Table& t, Path path, uint32_t level, uint32_t i, uint32_t& slots) {
     slots = 1u << t.shift;
@@ -64,7 +65,7 @@ struct Rules {
     const uint32_t entry = A::entry(array, path.tag);
     return entry == 0 || entry == i ? second(t, path, i) : kAll;
   }
-  // own_key is the path of the last primary key in the bucket of a path, or that path.
+  // own_key returns the path of the last primary key in the bucket of a path, or that path.
   __device__ static __forceinline__ Path own_key(const Table& t, Path path) {
     each_of<S>(slots_of<S>(t), begin(t, path.bucket), 1u << t.shift, [&](uint32_t number, Word w) __attribute__((always_inline)) {
       const Path of = path_in(t, w, number);
@@ -73,9 +74,9 @@ struct Rules {
     });
     return path;
   }
-  // Secondary keys go to others of their secondary buckets. Where it is urgent, keys become secondary
-  // that are in their primary bucket, if it is of type B: against guideline 1, but without it a few
-  // keys in ten thousand would have no place next to what a table bears.
+  // Secondary keys go to others of their secondary buckets. In an urgent search, keys in their
+  // primary bucket become secondary, if it is of type B. That is against guideline 1, but without
+  // it a few keys in ten thousand would have no place near the load that a table bears.
   __device__ static __forceinline__ uint32_t others(const Table&) { return kFunctions; }
   __device__ static __forceinline__ uint32_t other_slots(const Table& t) { return 1u << wide(t); }
   __device__ static __forceinline__ uint32_t other(const Table& t, Path path, uint32_t number, uint32_t i, bool urgent) {
@@ -89,12 +90,12 @@ struct Rules {
     const uint32_t first = second(t, path, i + 1);
     return first == kAll || first >> wide(t) == number >> wide(t) ? kAll : first;
   }
-  // bears_more tells whether a table has fewer keys than such buckets bear: where it has more, no
-  // search for a place is worth its time.
+  // bears_more reports whether a table has fewer keys than such buckets bear. With more, no search
+  // for a place is worth its time.
   __device__ static __forceinline__ bool bears_more(const Table& t) {
     return load_relaxed(&t.counters->live) < t.bears;
   }
-  // A key may leave a secondary bucket if its entry is its alone.
+  // A key may leave a secondary bucket if it shares its entry with no other.
   __device__ static __forceinline__ bool may_leave(const Table& t, Path path, uint32_t number) {
     return path.bucket == number >> t.shift || of_entry(t, path, number >> wide(t) << wide(t)) == 1;
   }
@@ -102,18 +103,18 @@ struct Rules {
     const uint32_t last = last_slot(t, path.bucket);
     uint32_t entry = 1;
     while (entry < kFunctions && second(t, path, entry) != number >> wide(t) << wide(t)) entry++;
-    fence();  // who sees the entry, sees the key there
+    fence();  // whoever sees the entry sees the key there
     store_relaxed(slot(t, last), A::with(load_relaxed(slot(t, last)), path.tag, entry));
   }
-  // give_way moves a key that is secondary, with all that share its entry.
+  // give_way moves a secondary key, with all that share its entry.
   template <class Moves>
   __device__ static __forceinline__ Outcome give_way(Moves& m, Path path, uint32_t number, Word pair) {
     return regroup(m, path, number >> wide(m.t) << wide(m.t), number, pair);
   }
   // regroup moves the keys of a secondary bucket that share an entry to another of their secondary
-  // buckets, and gives the slot of one of them to a pair; or, where that is kAll, the pair comes
-  // along. An entry names one bucket: copies that find no place together are cleared again, which no
-  // lookup has seen.
+  // buckets, and gives the slot of one of them to a pair. If `number` is kAll, the pair moves
+  // along. An entry names one bucket, so copies that find no place together are cleared again; no
+  // lookup has seen them.
   template <class Moves>
   __device__ static __forceinline__ Outcome regroup(Moves& m, Path path, uint32_t from, uint32_t number, Word pair) {
     const Table& t = m.t;
@@ -144,15 +145,15 @@ struct Rules {
     });
     return n;
   }
-  // each_sharer calls f for the keys of a secondary bucket that are there by the entry of a path,
-  // until it returns true.
+  // each_sharer calls f for the keys of a secondary bucket that share the entry of a path, until f
+  // returns true.
   template <class F>
   __device__ static __forceinline__ bool each_sharer(const Table& t, Path path, uint32_t first, F f) {
     return each_of<S>(slots_of<S>(t), first, other_slots(t), [&](uint32_t number, Word w) __attribute__((always_inline)) {
       return shares(path_in(t, w, number), path) && f(number, w);
     });
   }
-  // of_entry is how many keys of a secondary bucket are there by the entry of a path.
+  // of_entry returns how many keys of a secondary bucket share the entry of a path.
   __device__ static __forceinline__ uint32_t of_entry(const Table& t, Path path, uint32_t first) {
     uint32_t n = 0;
     each_sharer(t, path, first, [&](uint32_t, Word) {
@@ -167,9 +168,8 @@ struct Rules {
 
   // ---- insertions ----------------------------------------------------------
 
-  // alone does what a lane can: a key that is secondary in the primary bucket goes elsewhere; or
-  // the bucket is promoted; or the key becomes secondary itself, or another of its bucket in its
-  // place.
+  // alone does what a lane can do by itself: a secondary key in the primary bucket goes elsewhere,
+  // or the bucket is promoted, or the key itself, or another of its bucket, becomes secondary.
   template <class Mover>
   __device__ static __forceinline__ Outcome alone(Mover& m, Path path, const Operation<S>& op, uint32_t level, bool still) {
     if (path.extra()) return kFull;
@@ -179,17 +179,17 @@ struct Rules {
     if (still) return A::is(rest) ? remap(m, path, pair, rest, true) : kFull;
     const Outcome done = m.make_way(begin(t, path.bucket), 1u << t.shift, pair);
     if (done != kFull) return done;
-    // A bucket is of type A as long as a key can leave it.
+    // A bucket stays of type A as long as a key can leave it.
     if (!A::is(rest) && level == 0 && has_secondary(t, path.bucket)) return kFull;
     const Path of_rest = path_in(t, rest, last_slot(t, path.bucket));
-    if (of_rest.extra() && !A::is(rest)) return kAgain;  // others have been here
+    if (of_rest.extra() && !A::is(rest)) return kAgain;  // another thread has changed the bucket
     return m.under(of_rest.extra() ? path.bucket : of_rest.bucket,
                    [&]() __attribute__((always_inline)) { return remap(m, path, pair, rest, false); });
   }
 
-  // remap puts a pair into a full bucket whose last slot has `rest`: by the lock of that key, too,
-  // which the bucket's promotion takes the slot from. Then that key, or another primary one, is
-  // the first to become secondary.
+  // remap puts a pair into a full bucket with `rest` in its last slot. It also holds the lock of
+  // that key, since promotion takes its slot. Then that key, or another primary one, is the first
+  // to become secondary.
   template <class Mover>
   __device__ static __forceinline__ Outcome remap(Mover& m, Path path, Word pair, Word rest, bool still) {
     const Table& t = m.t;
@@ -211,11 +211,11 @@ struct Rules {
         continue;
       }
       if (!is_array && i > 1) m.replace(number, rest);
-      fence();  // who sees the array, sees the key where it says
+      fence();  // whoever sees the array sees the key where it points
       store_relaxed(slot(t, last), array);
       if (is_array && i > 0) m.replace(number, pair);
       if (is_array) return kRevived;
-      m.fresh--;  // a slot less in use
+      m.fresh--;  // one slot less in use
       is_array = true, i = kAll;
     }
     return kFull;
@@ -228,8 +228,8 @@ struct Rules {
     });
   }
 
-  // become_secondary puts a key of a bucket into the secondary bucket that its entry names; if
-  // it has none, or one that no key needs any more, into the first that has a free slot.
+  // become_secondary puts a key of a bucket into the secondary bucket that its entry names. If it
+  // has no entry, or one that no key needs any more, it takes the first bucket with a free slot.
   template <class Mover>
   __device__ static __forceinline__ bool become_secondary(Mover& m, Path path, Word pair, Word& array) {
     const Table& t = m.t;
@@ -254,8 +254,8 @@ struct Rules {
   // ---- reclaiming ------------------------------------------------------------
 
   // reclaim brings keys back to a primary bucket of type B as far as it has free slots, clears
-  // entries that no key needs, and makes the bucket one of type A if there are none left (paper,
-  // section 5.4). The thread has the lock.
+  // unused entries, and makes the bucket one of type A if no entry is left (paper, section 5.4).
+  // The thread holds the lock.
   template <class Mover>
   __device__ static __forceinline__ void reclaim(Mover& m, uint32_t bucket) {
     const Table& t = m.t;

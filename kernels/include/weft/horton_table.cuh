@@ -1,5 +1,4 @@
-// Memory layout of package horton, whose Go side is horton/layout.go, and how tiles
-// read it.
+// Memory layout of package horton (Go twin: horton/layout.go), and how tiles read it.
 #pragma once
 
 #include "hash.cuh"
@@ -17,13 +16,13 @@ struct Table {
   uint32_t* locks;     // lock_mask + 1, see locks.cuh
   uint64_t seed;
   uint32_t nlines;
-  uint32_t buckets;    // an even number
+  uint32_t buckets;    // even
   uint32_t shift;      // a bucket has 1 << shift slots
   uint32_t lock_mask;
-  uint64_t bears;      // with fewer keys, each has a place if others are moved
+  uint64_t bears;      // with fewer keys, moves find a place for each
 };
 
-// slots_of is the first slot of a table.
+// slots_of returns the first slot of a table.
 template <class S>
 __device__ __forceinline__ typename S::Word* slots_of(const Table& t) {
   return reinterpret_cast<typename S::Word*>(t.lines);
@@ -34,10 +33,10 @@ __device__ __forceinline__ typename S::Word* slots_of(const Table& t) {
 // An entry of three bits names one of seven functions, see layout.go.
 constexpr uint32_t kEntryBits = 3, kFunctions = 7;
 
-// kHalfEntries fit 8 bytes beside the type bit, kKeyEntries 4 bytes.
+// kHalfEntries fit 8 bytes with the type bit, kKeyEntries 4 bytes.
 constexpr uint32_t kHalfEntries = 21, kKeyEntries = 10;
 
-// The type bit, in a slot that is a key or has a key of 64 bits, and of 32-bit pairs.
+// The type bit in a slot that is a key or has a key of 64 bits, and in one of 32-bit pairs.
 constexpr uint32_t kKeyTypeBit = 3, kPairTypeBit = 36;
 
 // Array is a slot as remap entries.
@@ -50,7 +49,8 @@ struct Array {
   static constexpr Key kKeyBit = Key(1) << (kIsPair8 ? kPairTypeBit - 32 : kKeyTypeBit);
   static constexpr uint32_t kEntries = kTwoHalves ? 2 * kHalfEntries : sizeof(Word) == 4 ? kKeyEntries : kHalfEntries;
 
-  // is tells whether the last slot of a bucket is one: stored keys and sentinels have the bit.
+  // is reports whether the last slot of a bucket is an array: stored keys and sentinels have the
+  // bit.
   __device__ static __forceinline__ bool is(Word w) { return (S::key(w) & kKeyBit) == 0; }
   __device__ static __forceinline__ Word none() { return S::pair(0, 0); }
 
@@ -71,7 +71,7 @@ struct Array {
     }
     return w;
   }
-  // entries is how many are set.
+  // entries returns the number of entries set.
   __device__ static __forceinline__ uint32_t entries(Word w) {
     uint32_t n = 0;
 #pragma unroll 1
@@ -82,13 +82,13 @@ struct Array {
 
 // ---- where keys are --------------------------------------------------------
 
-// Constants of the functions, see layout.go.
+// Constants of the hash functions, see layout.go.
 constexpr uint32_t kTagFactor32 = 0x9e3779b1;
 constexpr uint64_t kTagFactor64 = 0x9e3779b97f4a7c15, kSecondarySeed = 0x3c6ef372fe94f82a;
 
-// step_of is the step of a number, one of eight (layout.go): chosen among constants. An array of
-// them would be one line that all lookups of secondary keys read, and from the L2 cache: what
-// a lookup acquires drops lines nearer by.
+// step_of returns the step of a number, one of eight (layout.go), chosen among constants. An array
+// of them would be one line that all lookups of secondary keys read, and from the L2 cache: what a
+// lookup acquires evicts lines nearer by.
 __device__ __forceinline__ uint32_t step_of(uint64_t number) {
   const bool one = number & 1, two = number & 2, four = number & 4;
   const uint32_t low = two ? (one ? 0x59b44e93u : 0xdf1582b1u) : (one ? 0xc4aaeac1u : 0x1df9fd79u);
@@ -101,22 +101,22 @@ __device__ __forceinline__ uint32_t tag_of(uint64_t mixed, uint32_t entries) {
   return uint32_t(reduce(mixed * kTagFactor64, uint64_t(entries)));
 }
 
-// number is that of the entry of some twins, and number_hash its hash.
+// number_of returns the number of the entry of some twins, and number_hash its hash.
 __device__ __forceinline__ uint64_t number_of(uint32_t twins, uint32_t tag, uint32_t entries) {
   return uint64_t(twins) * entries + tag;
 }
 __device__ __forceinline__ uint64_t number_hash(const Table& t, uint64_t number) { return hash(number, t.seed ^ kSecondarySeed); }
 
-// side tells which of two twins the keys go to whose type bit is clear.
+// side returns which of two twins holds the keys with a clear type bit.
 __device__ __forceinline__ uint32_t side(uint64_t hash, uint32_t twins) { return uint32_t(hash >> 32) * (twins + 1) >> 31; }
 
-// wide is the shift of secondary buckets, which have eight slots at least: where buckets are
-// smaller, several make up one.
+// wide returns the shift of secondary buckets, which have at least eight slots: several smaller
+// buckets form one.
 constexpr uint32_t kLeastShift = 3;
 __device__ __forceinline__ uint32_t wide(const Table& t) { return t.shift > kLeastShift ? t.shift : kLeastShift; }
 
-// secondary is the first slot of the secondary bucket that function i, from 1, gives to the keys of
-// a primary bucket and tag.
+// secondary returns the first slot of the secondary bucket that function i, from 1, gives to the
+// keys of a primary bucket and tag.
 __device__ __forceinline__ uint32_t secondary(const Table& t, uint32_t bucket, uint32_t tag, uint32_t entries, uint32_t i) {
   const uint64_t number = number_of(bucket / 2, tag, entries), h = number_hash(t, number);
   const uint32_t pairs = uint32_t((uint64_t(t.buckets) << t.shift) >> (wide(t) + 1));
@@ -124,8 +124,8 @@ __device__ __forceinline__ uint32_t secondary(const Table& t, uint32_t bucket, u
   return (to << 1 | ((bucket & 1) ^ side(h, to))) << wide(t);
 }
 
-// Path is where a key may be: its primary bucket, and the tag that gives the secondary one; or
-// the one slot of a key that looks like a sentinel, in the extra line.
+// Path is where a key may be: its primary bucket, and the tag that gives the secondary one; or the
+// one slot of a key that looks like a sentinel, in the extra line.
 struct Path {
   static constexpr uint32_t kExtra = kAll, kOwnShift = 2;
   uint32_t bucket, tag;  // or kExtra, and the slot
@@ -134,8 +134,8 @@ struct Path {
   __device__ __forceinline__ bool extra() const { return bucket == kExtra; }
 };
 
-// Place is the path of a user's key, and what is stored for it: mixed, with the type bit, or the
-// number of its own slot.
+// Place holds the path of a user's key and its stored form: mixed, with the type bit, or the number
+// of its own slot.
 template <class S>
 struct Place {
   using Key = typename S::Key;
@@ -155,7 +155,7 @@ struct Place {
   }
 };
 
-// path_at is the path of what is stored in a slot: of its primary bucket, or a secondary one.
+// path_at returns the path of what is stored in a slot of its primary bucket or a secondary one.
 template <class S>
 __device__ __forceinline__ Path path_at(const Table& t, typename S::Key stored, uint32_t slot) {
   using Key = typename S::Key;
@@ -165,7 +165,7 @@ __device__ __forceinline__ Path path_at(const Table& t, typename S::Key stored, 
   return {twins << 1 | ((at & 1) ^ side(number_hash(t, number_of(twins, tag, Array<S>::kEntries)), at / 2)), tag};
 }
 
-// key_at is the user's key of what is stored in a slot, or in one of the extra line.
+// key_at returns the user's key of what is stored in a slot, or in one of the extra line.
 template <class S>
 __device__ __forceinline__ typename S::Key key_at(const Table& t, typename S::Key stored, uint32_t slot, bool extra) {
   using Key = typename S::Key;
@@ -177,9 +177,9 @@ __device__ __forceinline__ typename S::Key key_at(const Table& t, typename S::Ke
 
 // ---- a tile reads buckets --------------------------------------------------
 
-// BucketTile reads a bucket, or so much of it at a time as its lanes have room for. What is
-// no slot of it is taken for kNone, a sentinel that is never stored. An array of remap entries
-// is no key, and not free.
+// BucketTile reads a bucket, or as much of it at a time as its lanes hold. Slots outside the bucket
+// read as kNone, a sentinel that is never stored. An array of remap entries is no key, and not
+// free.
 template <class Slots, int Lanes, int Pieces>
 struct BucketTile : Tile<Slots, Lanes, Pieces> {
   using S = Slots;
@@ -189,23 +189,23 @@ struct BucketTile : Tile<Slots, Lanes, Pieces> {
   static constexpr uint32_t kWindowShift = __builtin_ctz(kWindow);
   static constexpr uint32_t kLine = kLineBytes / sizeof(Word);  // slots of a line
 
-  uint32_t next;  // the first slot of the secondary bucket, as far as this lane knows, or kAll
+  uint32_t next;  // the first slot of the secondary bucket if this lane has read its entry, or kAll
 
-  // parts is how many steps slots take, as many as 1 << shift.
+  // parts returns the number of steps that 1 << shift slots take.
   __device__ static __forceinline__ uint32_t parts(uint32_t shift) {
     return shift > kWindowShift ? 1u << (shift - kWindowShift) : 1;
   }
-  // first is the first slot of piece v that this lane reads of a part of slots from `lo` on.
+  // first returns the first slot of piece v that this lane reads of a part of the slots from `lo`
+  // on.
   __device__ __forceinline__ uint32_t first(uint32_t lo, uint32_t part, int v) const {
     return (lo + part * kWindow) / Base::kSlots * Base::kSlots + (v * Lanes + this->rank) * Base::kSlots;
   }
-  // last_lane is the lane of the tile that reads the last slot of a primary bucket.
+  // last_lane returns the lane of the tile that reads the last slot of a primary bucket.
   __device__ static __forceinline__ uint32_t last_lane(const Table& t) {
     const uint32_t slots = t.shift > kWindowShift ? kWindow : 1u << t.shift;
     return (slots - 1) / Base::kSlots % Lanes;
   }
-  // read reads a part of a bucket of a path, whose first slot is number `lo`: home is the primary
-  // one.
+  // read reads a part of a bucket of a path that begins at slot `lo`. home: it is the primary one.
   __device__ __forceinline__ void read(const Table& t, Path path, uint32_t lo, uint32_t part, bool home) {
     const uint32_t hi = lo + (1u << (home ? t.shift : wide(t)));
     next = kAll;
@@ -243,8 +243,8 @@ struct BucketTile : Tile<Slots, Lanes, Pieces> {
   }
 };
 
-// PathTile reads the primary bucket of a path, and where that has a remap entry for it the
-// secondary one: for changes.
+// PathTile reads the primary bucket of a path, and the secondary one if the bucket has a remap
+// entry for it. It is used for changes.
 template <class Slots, int Lanes, int Pieces>
 struct PathTile : BucketTile<Slots, Lanes, Pieces> {
   using S = Slots;
@@ -255,7 +255,7 @@ struct PathTile : BucketTile<Slots, Lanes, Pieces> {
   static constexpr int kPieces = Pieces;
   static constexpr bool kRevives = false, kCounts = false;
 
-  uint32_t second = kAll;  // where the secondary bucket begins, once the primary one has been read
+  uint32_t second = kAll;  // where the secondary bucket begins, after the primary one is read
 
   __device__ static __forceinline__ Path path(const Table& t, typename S::Key key) { return Place<S>(t, key).path; }
   __device__ static __forceinline__ typename S::Key stored(const Table& t, typename S::Key key) { return Place<S>(t, key).stored; }
@@ -269,8 +269,8 @@ struct PathTile : BucketTile<Slots, Lanes, Pieces> {
     if (step < parts) this->read(t, path, path.bucket << t.shift, step, true);
     else this->read(t, path, second, step - parts, false);
   }
-  // behind_load tells the tile what the lane that has read the last slot of the primary bucket
-  // knows.
+  // behind_load shares the secondary bucket that one lane has found in the last slot of the primary
+  // one with the tile.
   __device__ __forceinline__ void behind_load(const Table& t, uint32_t step) {
     const uint32_t next = shuffle(kAll, this->next, this->base + this->last_lane(t));
     if (step + 1 == this->parts(t.shift)) second = next;
@@ -283,8 +283,8 @@ struct PathTile : BucketTile<Slots, Lanes, Pieces> {
   }
 };
 
-// How many lanes read how much: 64 bytes, or the 128 of eight slots of 16 bytes and of sixteen.
-// The host chooses by the size of buckets.
+// Lanes and width of reads: 64 bytes, or the 128 of eight slots of 16 bytes and of sixteen. The
+// host chooses by the size of buckets.
 constexpr int kLanes = 4, kNarrowPieces = 1, kWidePieces = 2;
 
 }  // namespace weft::horton

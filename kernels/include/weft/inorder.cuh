@@ -1,5 +1,5 @@
-// What the kernels of ordered maps share: questions by order and their answers, and how operations
-// on a key run one behind the other, where a batch has been sorted.
+// The common part of the kernels of ordered maps: queries by order and their answers, and running
+// the operations on a key one after the other in a sorted batch.
 #pragma once
 
 #include "change.cuh"
@@ -7,27 +7,28 @@
 
 namespace weft::inorder {
 
-// Kinds beside those of order.cuh (internal/op).
+// Kinds in addition to those of order.cuh (internal/op).
 enum Seek : uint32_t { kUpdate = 11, kRank, kSelect, kSuccessor, kPredecessor };
 
-// Bounds says which pairs of a range count.
+// Bounds selects the pairs of a range that count.
 struct Bounds {
   uint32_t limit;  // 0: all
   uint32_t backward;
 };
 
-// bound leaves of pairs [from,to) those that count.
+// bound reduces pairs [from,to) to those that count.
 template <class I>
 __device__ __forceinline__ void bound(I& from, I& to, Bounds b) {
   if (b.limit != 0 && to - from > b.limit) b.backward ? from = to - b.limit : to = from + b.limit;
 }
 
-// Gap are pairs [from,to) of those that go, and how many of these come before.
+// Gap is a run [from,to) of pairs to be removed, and the number removed before it.
 struct Gap {
   uint64_t from, to, before;
 };
 
-// first is the first number of [lo,hi) that is one from which on all are; or hi.
+// first returns the first number of [lo,hi) that satisfies is, or hi. All later ones must satisfy
+// it, too.
 template <class I, class Is>
 __device__ __forceinline__ I first(I lo, I hi, Is is) {
   while (lo < hi) {
@@ -40,11 +41,11 @@ __device__ __forceinline__ I first(I lo, I hi, Is is) {
   return lo;
 }
 
-// key_in is a key of a column as an unsigned number in order.
+// key_in returns a key of a column as an unsigned number in key order.
 template <class K>
 __device__ __forceinline__ K key_in(const void* keys, uint64_t i, K flip) { return static_cast<const K*>(keys)[i] ^ flip; }
 
-// answer writes a pair as answer i, or that there is none.
+// answer writes a pair as answer i, or zeros if it is absent.
 template <class K, class V, class Params, class Key, class Val>
 __device__ __forceinline__ bool answer(const Params& p, uint64_t i, bool there, Key key, Val val) {
   if (p.keys) static_cast<K*>(p.keys)[i] = there ? K(key()) : K(0);
@@ -53,7 +54,7 @@ __device__ __forceinline__ bool answer(const Params& p, uint64_t i, bool there, 
   return there;
 }
 
-// reread gives rows of PutNews the values of their keys, which find finds.
+// reread sets the values of rows of PutNews to those that find returns for their keys.
 template <class K, class V, class Params, class Find>
 __device__ __forceinline__ void reread(const Params& p, K flip, Find find) {
   for (uint64_t i = thread_index(); i < p.n; i += threads_in_grid()) {
@@ -64,18 +65,18 @@ __device__ __forceinline__ void reread(const Params& p, K flip, Find find) {
   }
 }
 
-// add adds a number to a place, or takes it away.
+// add adds a number to a place, or subtracts it.
 __device__ __forceinline__ void add(uint64_t* to, uint64_t n, bool negate) { add_relaxed(to, negate ? 0 - n : n); }
 
-// Slot is what there is of a key while its operations run.
+// Slot is the state of a key while its operations run.
 template <class V>
 struct Slot {
   bool there;
   V val;
-  bool stored = false;  // by one of them
+  bool stored = false;  // by one of the operations
 };
 
-// run runs operation i of a batch, whose columns and kind Params have, on the slot of its key.
+// run runs operation i of a batch on the slot of its key. Params holds the columns and the kind.
 template <class V, class Params>
 __device__ __forceinline__ void run(const Params& p, uint32_t i, Slot<V>& s) {
   const uint32_t kind = p.kinds ? p.kinds[i] : p.kind;
@@ -103,8 +104,8 @@ __device__ __forceinline__ void run(const Params& p, uint32_t i, Slot<V>& s) {
   if (p.ok) p.ok[i] = ok;
 }
 
-// run_all runs the operations of a key in their order, number [from,to) of those of a batch by
-// key. Of Puts alone that report nothing the last one is enough.
+// run_all runs the operations of a key in their order, numbers [from,to) of the batch in key order.
+// For a batch of Puts that report nothing, the last one is enough.
 template <class V, class Params>
 __device__ __forceinline__ void run_all(const Params& p, uint32_t from, uint32_t to, Slot<V>& s) {
   if (!p.kinds && p.kind == kPut && !p.ok) from = to - 1;

@@ -1,17 +1,16 @@
-// Lanes first, tiles for the rest: where a table lies in cache, a lane does most
-// operations by itself in fewer instructions than a tile needs. What lanes leave over
-// waits here until there is enough for the whole warp, since one that is left takes as
-// long as 32.
+// Lanes first, tiles for the rest. Where a table lies in cache, a lane does most operations by
+// itself in fewer instructions than a tile needs. What lanes leave over waits here until it fills
+// the warp, since one operation takes as long as 32.
 #pragma once
 
 #include "warp.cuh"
 
 namespace weft {
 
-// Leftovers are the operations that the lanes of a warp have left over.
+// Leftovers holds the operations that the lanes of a warp have left over.
 template <class Key, bool HasValue>
 struct Leftovers {
-  // Place is where they wait, in shared memory, one for each warp of a block.
+  // Place is their shared memory, one for each warp of a block.
   struct Place {
     uint32_t i[2 * kWarp];     // the operation's number in the batch
     uint32_t step[2 * kWarp];  // how far it has come
@@ -24,8 +23,7 @@ struct Leftovers {
 
   __device__ __forceinline__ explicit Leftovers(Place* of_block) : place(of_block[thread_in_block() / kWarp]) {}
 
-  // push takes the operations of those lanes that have one. There are fewer than
-  // kWarp before.
+  // push stores the operations of those lanes that have one. The caller guarantees n < kWarp.
   __device__ __forceinline__ void push(bool has, uint32_t i, uint32_t step, Key key, Key value) {
     uint32_t votes = ballot(kAll, has), at = n + popcount(votes & ((1u << lane_index()) - 1));
     if (has) {
@@ -36,7 +34,7 @@ struct Leftovers {
     sync_warp();
   }
 
-  // pop gives a lane one, or none: dealt out evenly to tiles of so many lanes.
+  // pop returns an operation to each lane, or none, dealt out evenly to tiles of `Lanes` lanes.
   template <int Lanes>
   __device__ __forceinline__ bool pop(uint32_t& i, uint32_t& step, Key& key, Key& value) {
     constexpr uint32_t tiles = kWarp / Lanes;

@@ -1,20 +1,19 @@
-// A linear.Map or linear.Set in kernels of users. Package linear says in Go how a Ref
-// comes by; docs/refs.md is a guide.
+// A linear.Map or linear.Set in users' kernels. Package linear documents how to get a Ref in Go;
+// docs/refs.md is a guide.
 //
 //	__global__ void count(Ref<uint64_t, uint32_t> seen, …) {
 //	  if (seen.find(key, &n)) …
 //
-// A call without a suffix is for one lane, and may be made anywhere: lanes may
-// diverge, loop, and have returned. A call with _warp is for all 32 lanes of a warp
-// together, which bring a key each, or none, and reads memory as weft's own batches do.
-// None may have returned, or be in another branch: the launch stops where lanes are
-// missing, and waits for those that are elsewhere. Both may be mixed.
+// A call without a suffix is for one lane and may be made anywhere: lanes may diverge, loop, and
+// have returned. A call with _warp is for all 32 lanes of a warp together. Each lane brings one key
+// or none, and memory is read as in weft's own batches. No lane may have returned or be in another
+// branch: the launch traps if lanes are missing, and waits for those that are elsewhere. Both kinds
+// of calls may be mixed.
 //
-// Operations on a key are linearizable, whoever makes them. Changes return what
-// has become of them: kInserted, or kRevived into the slot that the key had before;
-// kPresent, kReplaced, kDeleted, kNothing; and kFull where there was no room, where
-// the Update had permitted no more insertions, or where the Ref is one of View:
-// then nothing has changed, and Sync returns ErrFull.
+// Operations on a key are linearizable, whoever makes them. Changes return their outcome:
+// kInserted, or kRevived into the slot that the key had before; kPresent, kReplaced, kDeleted,
+// kNothing; and kFull. kFull means that the table was full, that the Update permits no more
+// insertions, or that the Ref is one of View. Then nothing has changed, and Sync returns ErrFull.
 #pragma once
 
 #include "linear_alone.cuh"
@@ -24,8 +23,8 @@
 
 namespace weft::linear {
 
-// Ref is passed to kernels by value. K and V are what the table's Go types are: 32
-// or 64 bits, integers or floats. V is void in sets.
+// Ref is passed to kernels by value. K and V match the table's Go types: 32 or 64 bits, integers or
+// floats. V is void in sets.
 template <class K, class V = void>
 struct Ref {
   using Value = typename Types<K, V, false>::Value;
@@ -35,7 +34,7 @@ struct Ref {
 
   // ---- lookups ----
 
-  // find tells whether a key is there, and gives *value its value unless that is null.
+  // find reports whether a key is present, and stores its value in *value unless that is null.
   __device__ __forceinline__ bool find(K key, Value* value = nullptr) const {
     terms.check(T::kShape);
     typename S::Key held;
@@ -57,10 +56,10 @@ struct Ref {
     return hit;
   }
 
-  // for_each calls f(key, value), f(key) of a set, for all pairs of one of so many parts
-  // that the table is cut into: with thread_index() and threads_in_grid() a launch goes
-  // through all of it. Pairs that come or go meanwhile are seen or not, and a key that is
-  // erased and inserted again may be seen twice. Lanes diverge within f.
+  // for_each calls f(key, value), or f(key) of a set, for all pairs of one of `parts` parts of the
+  // table. With thread_index() and threads_in_grid() a launch visits all of it. Pairs that come or
+  // go meanwhile are seen or not, and a key that is erased and inserted again may be seen twice.
+  // Lanes diverge within f.
   template <class F>
   __device__ __forceinline__ void for_each(uint64_t part, uint64_t parts, F f) const {
     terms.check(T::kShape);
@@ -69,15 +68,14 @@ struct Ref {
 
   // ---- changes, of Update ----
 
-  // insert inserts a key that is absent. If it is present, *held gets its value,
-  // unless that is null.
+  // insert inserts an absent key. If the key is present, its value is stored in *held, unless that
+  // is null.
   __device__ __forceinline__ Outcome insert(K key, Value value = {}, Value* held = nullptr) const {
     return change(kPutNew, key, value, held);
   }
-  // put inserts a key, or gives it another value.
+  // put inserts a key or replaces its value.
   __device__ __forceinline__ Outcome put(K key, Value value) const { return change(kPut, key, value, nullptr); }
-  // reduce inserts a key, or combines its value with another: kSum, kMin, kMax, kAnd
-  // or kOr.
+  // reduce inserts a key, or combines its value with another: kSum, kMin, kMax, kAnd or kOr.
   __device__ __forceinline__ Outcome reduce(Kind kind, K key, Value value) const {
     return change(kind, key, value, nullptr);
   }

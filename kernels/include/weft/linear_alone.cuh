@@ -1,4 +1,4 @@
-// A table of package linear in the hands of one lane: whatever its neighbors do.
+// Operations of one lane by itself on a table of package linear, whatever its neighbors do.
 #pragma once
 
 #include "account.cuh"
@@ -6,8 +6,8 @@
 
 namespace weft::linear {
 
-// find_alone looks up a key in so many sectors of its path, or in all; see find. It
-// sets over unless the key may lie behind them.
+// find_alone looks up a key in at most `most` sectors of its path; see find. It sets over unless
+// the key may lie in a later sector.
 template <class S>
 __device__ __forceinline__ bool find_alone(const Table& t, typename S::Key wanted, typename S::Key& value, bool& over,
                                            uint32_t most = kAll) {
@@ -35,7 +35,7 @@ __device__ __forceinline__ bool find_alone(const Table& t, typename S::Key wante
   return false;
 }
 
-// for_each_alone calls f(key, value) for the pairs of one of so many parts of the table.
+// for_each_alone calls f(key, value) for the pairs of one of `parts` parts of the table.
 template <class S, class F>
 __device__ __forceinline__ void for_each_alone(const Table& t, uint64_t part, uint64_t parts, F f) {
   using Word = typename S::Word;
@@ -44,14 +44,14 @@ __device__ __forceinline__ void for_each_alone(const Table& t, uint64_t part, ui
 #pragma unroll 1
   for (uint64_t s = part; s < slots;) {
     const Word w = load_relaxed(reinterpret_cast<const Word*>(t.lines) + s);
-    if (S::kTwoStep && S::key(w) == S::kPending) continue;  // it is about to show a pair
+    if (S::kTwoStep && S::key(w) == S::kPending) continue;  // about to hold a pair
     if (S::key(w) < S::kPending) f(s / per_line == t.nlines ? ~S::key(w) : S::key(w), S::value(w));
     s += parts;
   }
 }
 
-// change_alone runs an operation; see change. Dead slots of other keys are left
-// alone, so the first empty slot of a path is the only free one.
+// change_alone runs an operation; see change. It does not reuse dead slots of other keys, so the
+// first empty slot of a path is the only free one.
 template <class S, class V, class Counts>
 __device__ __forceinline__ void change_alone(const Table& t, uint32_t flags, Operation<S>& op, const Counts& counts) {
   using Word = typename S::Word;
@@ -84,7 +84,7 @@ __device__ __forceinline__ void change_alone(const Table& t, uint32_t flags, Ope
       else if (adds) done = S::swap(slot, word, S::pair(key, op.value)) ? kInserted : kAgain;
       counts.record(enters, done);
     } else if (done == kFull && !S::swap(slot, word, word)) {
-      done = kAgain;  // by the last that was admitted, perhaps with this key
+      done = kAgain;  // changed by the last admitted operation, perhaps with this key
     }
     if (done == kAgain) continue;
     op.outcome = done, op.value = S::value(word);

@@ -5,8 +5,8 @@
 
 namespace weft::linear {
 
-// find looks up a key per lane that is there, by its home and as it is stored. All
-// lanes of the warp must call it. See find_along.
+// find looks up a key per lane that is there, by its home and its stored form. All lanes of the
+// warp must call it. See find_along.
 template <class S, int Lanes, int Pieces>
 __device__ __forceinline__ bool find(const Table& t, bool there, uint32_t home, typename S::Key key,
                                      typename S::Key& value) {

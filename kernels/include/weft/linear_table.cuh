@@ -1,5 +1,4 @@
-// Memory layout of package linear, whose Go side is linear/layout.go, and how
-// tiles read it.
+// Memory layout of package linear (Go twin: linear/layout.go), and how tiles read it.
 #pragma once
 
 #include "hash.cuh"
@@ -21,14 +20,14 @@ struct Table {
   uint32_t max_lines;  // longest path, in lines
 };
 
-// slots_of is the first slot of a table.
+// slots_of returns the first slot of a table.
 template <class S>
 __device__ __forceinline__ typename S::Word* slots_of(const Table& t) {
   return reinterpret_cast<typename S::Word*>(t.lines);
 }
 
-// locate gives the home sector of a key: its index in the table. Keys that
-// look like sentinels live in the extra line, under another name.
+// locate returns the home sector of a key, as an index in the table. Keys that look like sentinels
+// live in the extra line, in another form.
 template <class S>
 __device__ __forceinline__ uint32_t locate(const Table& t, typename S::Key key) {
   using Key = typename S::Key;
@@ -40,11 +39,10 @@ __device__ __forceinline__ typename S::Key stored(typename S::Key key) {
   return key >= S::kPending ? ~key : key;
 }
 
-// Path is the order in which sectors are searched for a key: its home sector,
-// the other sectors of that line (index xor 1, 2, 3), then the next line in the
-// same order, and so on around the table. Any aligned group of 1, 2 or 4
-// sectors is read as a whole without leaving the order, so kernels with
-// different appetites agree on it.
+// Path is the order in which sectors are searched for a key: its home sector, the other sectors of
+// that line (index xor 1, 2, 3), then the next line in the same order, and so on around the table.
+// Any aligned group of 1, 2 or 4 sectors is read as a whole without leaving the order, so kernels
+// with different read widths agree on it.
 struct Path {
   uint32_t home;
 
@@ -53,14 +51,14 @@ struct Path {
   __device__ __forceinline__ uint32_t line() const { return home / 4; }
   __device__ __forceinline__ uint32_t sector() const { return home % 4; }
 
-  // piece is the index, in 16-byte pieces, of half a sector of the path.
+  // piece returns the index, in 16-byte pieces, of half a sector of the path.
   __device__ __forceinline__ uint64_t piece(const Table& t, uint32_t ordinal, uint32_t half) const {
     uint32_t at = line() + ordinal / 4;
     if (at >= t.nlines && line() != t.nlines) at -= t.nlines;
     return uint64_t(at) * 8 + (sector() ^ ordinal % 4) * 2 + half;
   }
-  // steps is the length of the path in groups of that many sectors. The extra
-  // line is a path of its own.
+  // steps returns the length of the path in groups of `sectors` sectors. The extra line is a path
+  // of its own.
   __device__ __forceinline__ uint32_t steps(const Table& t, uint32_t sectors) const {
     return (line() == t.nlines ? 1 : t.max_lines) * 4 / sectors;
   }
@@ -112,15 +110,15 @@ struct Sector {
     piece[0].whole = load_relaxed(place), piece[1].whole = load_relaxed(place + 1);
   }
 
-  // ByTwoLanes reads a sector for each lane of a warp, a half of it by each of two lanes
-  // at once: so the memory sees one access to a sector, not two. All lanes take part, with
-  // any sector.
+  // ByTwoLanes reads a sector for each lane of a warp. Two lanes read half of it each at once, so
+  // memory sees one access to a sector, not two. All lanes take part, each with any sector.
   struct ByTwoLanes {};
   __device__ __forceinline__ Sector(ByTwoLanes, const Table& t, Path path, uint32_t ordinal)
       : place(t.lines + path.piece(t, ordinal, 0)) {
     const uint32_t odd = lane_index() % 2;
     auto others = reinterpret_cast<Word128*>(shuffle_xor(kAll, uint64_t(place), 1));
-    Word128 of_even = load_relaxed((odd ? others : place) + odd);  // this lane's half of the even lane's sector
+    // This lane's half of the even lane's sector.
+    Word128 of_even = load_relaxed((odd ? others : place) + odd);
     Word128 of_odd = load_relaxed((odd ? place : others) + odd);
     Word128 got{shuffle_xor(kAll, odd ? of_even.x : of_odd.x, 1), shuffle_xor(kAll, odd ? of_even.y : of_odd.y, 1)};
     piece[0].whole = {odd ? got.x : of_even.x, odd ? got.y : of_even.y};
@@ -136,23 +134,21 @@ struct Sector {
   }
 };
 
-// How many lanes read how much, with the measurement behind each choice: one H200,
-// 10^8 keys, G operations per second (lab/NOTES.md has the tables). The host
-// chooses by load.
+// Lanes and width of reads, with the measurement for each choice: one H200, 10^8 keys, G operations
+// per second (lab/NOTES.md has the tables). The host chooses by load.
 //
-// Narrow: one 32-byte sector by two lanes. At load 0.5 with 32-bit pairs: hits
-// 38.1 (four lanes on 64 bytes 37.4, on 128 bytes 30.4; the bare gather 38.7),
-// inserts 14.8 (14.7, 13.1).
+// Narrow: one 32-byte sector by two lanes. At load 0.5 with 32-bit pairs: hits 38.1 (four lanes on
+// 64 bytes 37.4, on 128 bytes 30.4; the bare gather 38.7), inserts 14.8 (14.7, 13.1).
 constexpr int kNarrowLanes = 2, kNarrowPieces = 1;
 
-// Wide: the whole 128-byte line by four lanes. At load 0.8: misses 18.6 (narrow
-// 11.6, 64 bytes 13.9), hits 29.0 (30.1, 30.7); at 0.9 misses 6.8 (3.3, 4.5).
-// Eight lanes of one piece were never better.
+// Wide: the whole 128-byte line by four lanes. At load 0.8: misses 18.6 (narrow 11.6, 64 bytes
+// 13.9), hits 29.0 (30.1, 30.7); at 0.9 misses 6.8 (3.3, 4.5). Eight lanes of one piece were never
+// better.
 constexpr int kWideLanes = 4, kWidePieces = 2;
 
-// Sectors that a lane reads by itself in a Ref's find_warp before tiles go on, where a table
-// lies in the L2 cache. Measured in batches: with four, lookups of 2^20 keys at load 0.8 were
-// a fifth slower; with one, those of 2^16 keys at load 0.5.
+// Sectors that a lane reads by itself in a Ref's find_warp before tiles go on, where a table lies
+// in the L2 cache. Measured in batches: with four, lookups of 2^20 keys at load 0.8 were a fifth
+// slower; with one, those of 2^16 keys at load 0.5.
 constexpr uint32_t kFindAlone = 2;
 
 }  // namespace weft::linear

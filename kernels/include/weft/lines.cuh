@@ -1,4 +1,4 @@
-// Tables of lines, of which each slot is looked at.
+// Passes over all slots of a table of lines.
 #pragma once
 
 #include "batch.cuh"
@@ -8,9 +8,9 @@ namespace weft {
 
 constexpr uint32_t kLineBytes = 128;
 
-// each_slot calls f(live, word, line, slot) for every slot of lines [lo,hi), one slot per
-// lane, all lanes of a warp together, until f returns false, for all of them alike. Keys
-// from `end` on are sentinels.
+// each_slot calls f(live, word, line, slot) for every slot of lines [lo,hi), one slot per lane, all
+// lanes of a warp together. It stops when f returns false, for all lanes alike. Keys from `end` on
+// are sentinels.
 template <class S, class F>
 __device__ __forceinline__ void each_slot(typename S::Word* slots, typename S::Key end, uint32_t lo, uint32_t hi, F f) {
   using Word = typename S::Word;
@@ -26,8 +26,8 @@ __device__ __forceinline__ void each_slot(typename S::Word* slots, typename S::K
   }
 }
 
-// export_live writes the live pairs of a range of lines of a table to two columns, a slot
-// per lane. live(line, slot, word, key) tells whether a slot has a key, and which.
+// export_live writes the live pairs of a range of lines of a table to two columns, a slot per lane.
+// live(line, slot, word, key) reports whether a slot has a key, and returns it.
 template <class S, class K, class V, class F>
 __device__ __forceinline__ void export_live(const Export& to, typename S::Word* slots, uint32_t nlines, F live) {
   using Word = typename S::Word;
@@ -46,8 +46,8 @@ __device__ __forceinline__ void export_live(const Export& to, typename S::Word* 
   }
 }
 
-// Named is for tables that store keys as users name them, but for those in the extra line,
-// which are complements. Keys from kEnd on are sentinels.
+// Named is for tables that store users' keys unchanged, except those in the extra line, which are
+// complements. Keys from kEnd on are sentinels.
 template <class S, typename S::Key kEnd>
 struct Named {
   uint32_t nlines;

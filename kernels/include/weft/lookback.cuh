@@ -6,23 +6,22 @@
 
 namespace weft::prim {
 
-// A word of status is a sum below a tag in the upper two bits: none yet, the
-// sum of the tile, or that of all tiles up to it. What a word says it holds, so
-// relaxed accesses do. Sums are taken modulo 2^62.
+// A word of status is a sum below a tag in the upper two bits: none yet, the sum of the tile, or
+// that of all tiles up to it. Each word is self-contained, so relaxed accesses suffice. Sums are
+// taken modulo 2^62.
 constexpr uint32_t kTagShift = 62;
 constexpr uint64_t kOfTile = 1, kUpTo = 2, kSumMask = (uint64_t(1) << kTagShift) - 1;
 
-// A warp's sum of v.
+// sum_of_warp returns a warp's sum of v.
 __device__ __forceinline__ uint64_t sum_of_warp(uint64_t v) {
 #pragma unroll
   for (uint32_t d = 1; d < kWarp; d *= 2) v += shuffle(kAll, v, lane_index() ^ d);
   return v;
 }
 
-// sum_before publishes the sum of a tile and returns that of the tiles before
-// it. One warp calls it, with the words of 32 tiles at a time. Tiles are
-// numbered in the order in which blocks begin, so all before this one are under
-// way, and the first waits for none.
+// sum_before publishes the sum of a tile and returns that of the tiles before it. One warp calls
+// it, and reads the words of 32 tiles at a time. Tiles are numbered in the order in which blocks
+// begin. So all before this one are running, and the first waits for none.
 __device__ __forceinline__ uint64_t sum_before(uint64_t* status, uint32_t tile, uint64_t sum) {
   uint32_t lane = lane_index(), up_to = 0;
   if (lane == 0) store_relaxed(status + tile, (tile > 0 ? kOfTile : kUpTo) << kTagShift | (sum & kSumMask));
@@ -31,7 +30,7 @@ __device__ __forceinline__ uint64_t sum_before(uint64_t* status, uint32_t tile, 
   for (uint32_t end = tile; !up_to;) {
     uint64_t word = lane < end ? load_relaxed(status + (end - 1 - lane)) : kUpTo << kTagShift;
     uint32_t none = ballot(kAll, word >> kTagShift == 0), known = ballot(kAll, word >> kTagShift == kUpTo);
-    // The lanes up to the first that knows the sum of all before it.
+    // The lanes up to the first with the sum of all tiles up to it.
     uint32_t needed = known ^ (known - 1);
     if (none & needed) continue;
     if (needed >> lane & 1) mine += word & kSumMask;
@@ -43,7 +42,7 @@ __device__ __forceinline__ uint64_t sum_before(uint64_t* status, uint32_t tile, 
   return before;
 }
 
-// A block's tile, and what lies before it; in shared memory.
+// Tiles holds a block's tile, and the sum before it, in shared memory.
 struct Tiles {
   uint32_t ticket, unused;
   uint64_t before;
@@ -56,9 +55,9 @@ __device__ __forceinline__ uint32_t begin_tile(Tiles* t, uint32_t* next) {
   return load_weak(shared(&t->ticket));
 }
 
-// block_before turns the sums of warps into the sum of all before this warp, in
-// this tile and those before it. sums has a word for each warp of the block.
-// total becomes the sum up to the end of the tile.
+// block_before returns the sum of all items before this warp, in this tile and those before it,
+// from the sums of warps. sums has a word for each warp of the block. total becomes the sum up to
+// the end of the tile.
 template <uint32_t Warps>
 __device__ __forceinline__ uint64_t block_before(Tiles* t, Shared<uint64_t> sums, uint64_t* status, uint32_t tile, uint64_t sum, uint64_t& total) {
   uint32_t lane = lane_index(), warp = thread_in_block() / kWarp;

@@ -1,29 +1,29 @@
-// Mixed batches: every operation has a kind of its own, and no order among those
-// of a batch is promised. So where lanes of a warp have one key, one of them does what
-// all come to: their outcomes follow from what the slot was before. Where many want
-// one slot, each tries in vain most of the time, and what matters is how few they are.
+// Mixed batches: every operation has its own kind, and the order within a batch is not promised. So
+// if lanes of a warp have one key, one of them does the combined operation, and all outcomes follow
+// from the previous state of the slot. Where many lanes compete for one slot, most attempts fail,
+// so their number must be small.
 #pragma once
 
 #include "batch.cuh"
 
 namespace weft {
 
-// State is what is known of a key between two operations.
+// State is the state of a key between two operations.
 template <class S>
 struct State {
   using Key = typename S::Key;
 
-  bool present, full;  // full: it is not there, and there is no room for it
+  bool present, full;  // full: the key is absent and the table has no slot for it
   Key value;
 
-  // after is the state behind an operation that one thread does for many.
+  // after applies an operation that one thread does for many.
   __device__ __forceinline__ void after(uint32_t kind, Key with) {
     if (kind == kPut || (kind == kPutNew && !present)) present = true, value = with;
     if (kind == kDelete) present = false;
   }
 };
 
-// then makes of an operation for many the one for these and others behind them.
+// then combines an operation for many with the ones that follow it.
 template <class Key>
 __device__ __forceinline__ void then(uint32_t& kind, Key& value, uint32_t next, Key with) {
   if (next == kGet || (next == kPutNew && (kind == kPut || kind == kPutNew))) return;
@@ -31,14 +31,14 @@ __device__ __forceinline__ void then(uint32_t& kind, Key& value, uint32_t next, 
   value = with;
 }
 
-// Crowd is the operations of a warp on the key of a lane, in the order of the lanes.
+// Crowd holds the operations of a warp on the key of a lane, in the order of the lanes.
 template <class S>
 struct Crowd {
   using Key = typename S::Key;
 
-  uint32_t lanes, puts, news, deletes;  // that there are
+  uint32_t lanes, puts, news, deletes;  // that have an operation, by kind
 
-  // Every lane of the warp makes one, and calls what follows.
+  // Every lane of the warp makes one, and calls the methods.
   __device__ __forceinline__ explicit Crowd(const Operation<S>& op) : lanes(peers(op)) {
     puts = lanes & ballot(kAll, op.kind == kPut), news = lanes & ballot(kAll, op.kind == kPutNew);
     deletes = lanes & ballot(kAll, op.kind == kDelete);
@@ -46,11 +46,11 @@ struct Crowd {
 
   __device__ __forceinline__ uint32_t leader() const { return lowest(lanes); }
 
-  // lead makes of the leader's operation the one that leaves the slot as all of them
-  // do: what the last change makes of it.
+  // lead turns the leader's operation into the one that leaves the slot as all of them do: the
+  // effect of the last change.
   __device__ __forceinline__ void lead(Operation<S>& op) const {
     const uint32_t all = puts | news | deletes, last = all ? highest(all) : kWarp;
-    // Behind a Put or a Delete it is known which PutNews insert.
+    // After a Put or a Delete it is certain which PutNews insert.
     const uint32_t sets = puts | (lanes & ballot(kAll, bit(news) && follows(deletes)));
     const uint32_t writer = sets ? highest(sets) : news ? lowest(news) : lane_index();
     const Key value = shuffle(kAll, op.value, writer);
@@ -61,9 +61,8 @@ struct Crowd {
     op.there = op.there && lane_index() == leader();
   }
 
-  // part gives the operation of each lane its outcome, from what was there before:
-  // no key if the value is of none. A pair that is inserted counts as revived: who did
-  // the operation for all counts the slot.
+  // part sets the outcome of each lane's operation, given the previous state of the key. A pair
+  // that is inserted counts as revived: the lane that did the operation for all counts the slot.
   __device__ __forceinline__ void part(Operation<S>& op, const State<S>& was) const {
     const bool present = (puts | news | deletes) & below() ? !follows(deletes) : was.present;
     const bool adds = !present && (bit(puts) || bit(news));
@@ -82,13 +81,13 @@ struct Crowd {
   __device__ static __forceinline__ uint32_t below() { return (1u << lane_index()) - 1; }
   __device__ static __forceinline__ bool bit(uint32_t of) { return of >> lane_index() & 1; }
 
-  // follows tells whether the last change before this lane's is one of those.
+  // follows reports whether the last change before this lane's is one of those.
   __device__ __forceinline__ bool follows(uint32_t of) const {
     const uint32_t before = (puts | news | deletes) & below();
     return before && (of >> highest(before) & 1);
   }
 
-  // peers are the lanes that have this one's key.
+  // peers returns the lanes that have this one's key.
   __device__ static __forceinline__ uint32_t peers(const Operation<S>& op) {
     uint32_t same = match_any(kAll, uint32_t(op.key)) & ballot(kAll, op.there);
     if constexpr (sizeof(Key) == 8) same &= match_any(kAll, uint32_t(op.key >> 32));
@@ -96,8 +95,8 @@ struct Crowd {
   }
 };
 
-// crowds tells whether lanes of the warp probably have one key: whether one has that of
-// a lane whose number differs in one bit. Few that go unseen do no harm.
+// crowds reports whether lanes of the warp probably have one key: whether one has the key of a lane
+// with a number that differs in one bit. Missing a few does no harm.
 template <class Key>
 __device__ __forceinline__ bool crowds(Key key) {
   const uint32_t folded = uint32_t(key ^ uint64_t(key) >> 32);
@@ -117,13 +116,13 @@ struct Board {
 
   __device__ static __forceinline__ uint32_t own() { return thread_in_block() / kWarp; }
 
-  // post puts up what a lane does for its warp's crowd, by one lane of each warp.
+  // post publishes what a lane does for its warp's crowd. One lane of each warp calls it.
   __device__ __forceinline__ void post(const Operation<S>& op, bool crowd) {
     kinds[own()] = crowd ? op.kind : uint32_t(kNone);
     keys[own()] = op.key, values[own()] = op.value;
   }
-  // join makes the operation of the first warp with a key the one for all of them. The
-  // others do nothing.
+  // join makes the operation of the first warp with a key the one for all of them. The others do
+  // nothing.
   __device__ __forceinline__ void join(Operation<S>& op) const {
     for (uint32_t w = 0; w < warps(); w++) {
       if (w == own() || kinds[w] == kNone || keys[w] != op.key) continue;
@@ -131,8 +130,8 @@ struct Board {
       else then(op.kind, op.value, kinds[w], values[w]);
     }
   }
-  // before takes a state on to what the warps before this one leave, of which the
-  // first knows what was there.
+  // before advances a state past the warps before this one. The first of them has found the
+  // previous state of the key.
   __device__ __forceinline__ void before(Key key, State<S>& state) const {
     uint32_t first = own();
     for (uint32_t w = own(); w-- > 0;)
@@ -142,7 +141,7 @@ struct Board {
     for (uint32_t w = first; w < own(); w++)
       if (kinds[w] != kNone && keys[w] == key) state.after(kinds[w], values[w]);
   }
-  // of is what an operation with that outcome has found.
+  // of returns the state that an operation with an outcome has found.
   __device__ static __forceinline__ State<S> of(Outcome done, Key old) {
     return {done == kPresent || done == kReplaced || done == kDeleted, done == kFull, old};
   }
@@ -151,13 +150,13 @@ struct Board {
   __device__ static __forceinline__ uint32_t warps() { return (threads_per_block() + kWarp - 1) / kWarp; }
 };
 
-// part_crowds gives all operations that were done as one their outcomes.
+// part_crowds sets the outcomes of all operations that were done as one.
 template <class S, class K, class V>
 __device__ __forceinline__ void part_crowds(const Changes& c, uint32_t i, Operation<S>& op, bool there, bool many,
                                             Board<S>& board, Counters* counters) {
   const Outcome done = op.outcome;
   State<S> was = Board<S>::of(done, op.value);
-  // Alone, it is what it was.
+  // A lane alone has its own operation still.
   if (many) op = operation<S, K, V>(c, i), op.there = there;
   Crowd<S> crowd(op);
   const uint32_t leaders = ballot(kAll, many && there && lane_index() == crowd.leader());
@@ -172,8 +171,8 @@ __device__ __forceinline__ void part_crowds(const Changes& c, uint32_t i, Operat
   crowd.part(op, was);
 }
 
-// change_crowds changes the table by one thread for each key, as far as threads meet.
-// All threads of the block must call it.
+// change_crowds changes the table by one thread for each key, as far as threads meet. All threads
+// of the block must call it.
 template <class S, class K, class V, class Change>
 __device__ __forceinline__ void change_crowds(const Changes& c, uint32_t i, Operation<S>& op, Counters* counters, Change change) {
   __shared__ Board<S> board;
@@ -191,8 +190,8 @@ __device__ __forceinline__ void change_crowds(const Changes& c, uint32_t i, Oper
   op.there = there;
 }
 
-// change_mixed is a mixed batch but for its reductions, an operation per thread,
-// by what changes a table for the lanes of a warp.
+// change_mixed runs a mixed batch, except its reductions, an operation per thread. change changes
+// the table for the lanes of a warp.
 template <class S, class K, class V, class Change>
 __device__ __forceinline__ void change_mixed(const Changes& c, Counters* counters, Change change) {
   uint32_t i = uint32_t(thread_index());

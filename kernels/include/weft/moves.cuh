@@ -1,5 +1,5 @@
-// Batches of structures whose keys move (evict.cuh): what their kernels do around their own
-// work, in blocks of so many threads.
+// Batches of structures with keys that move (evict.cuh): the common part of their kernels, in
+// blocks of `Block` threads.
 #pragma once
 
 #include "evict.cuh"
@@ -7,7 +7,7 @@
 
 namespace weft {
 
-// EvictParams are those of a change, and the operations that have found no room in it.
+// EvictParams are the parameters of a change, and the operations that found no slot in it.
 template <class Table>
 struct EvictParams {
   Table table;
@@ -24,8 +24,8 @@ struct RehashParams {
   uint32_t lo, hi;  // lines of `from`; nlines is the extra line
 };
 
-// change_unmoved runs a batch, by change(op), in the launch that moves no key. What finds no room
-// contends when it has been run again.
+// change_unmoved runs a batch, by change(op), in the launch that moves no key. Operations that find
+// no slot contend when they have run again.
 template <class S, class K, class V, class Table, class F>
 __device__ __forceinline__ void change_unmoved(const ChangeParams<Table>& p, F change) {
   uint32_t i = uint32_t(thread_index());
@@ -36,7 +36,8 @@ __device__ __forceinline__ void change_unmoved(const ChangeParams<Table>& p, F c
   tally_block(p.table.counters, op.outcome);
 }
 
-// evict_batch runs what that has left. Reduces: values may be combined, void if not.
+// evict_batch runs the operations that change_unmoved has left. Reduces is the type of values that
+// may be combined, or void.
 template <class Rules, class K, class V, class Reduces, int Block, class Table>
 __device__ __forceinline__ void evict_batch(const EvictParams<Table>& p) {
   using S = typename Rules::S;
@@ -55,15 +56,16 @@ __device__ __forceinline__ void evict_batch(const EvictParams<Table>& p) {
   end_moving(p.table);
 }
 
-// kStepTries is how often an operation that meets a lock is tried in the launch between the two. As long as
-// others need to move a key is about as long as a try, and what is left over costs ten times as much.
+// kStepTries is how often the step launch tries an operation that meets a lock. Moving a key takes
+// others about as long as a try, and what is left over costs ten times as much.
 constexpr uint32_t kStepTries = 8;
 
-// step_batch runs what the first launch has left, as far as it needs one step: each lane for itself, by its
-// lock, that of bucket(key). step(has, op), which all lanes of a warp call, does it for those that have
-// theirs: kRevived, or kFull where it is left over, or kAgain if it met a lock. A lane whose operation is
-// settled, or left over, takes the next. What is settled leaves the list. fresh is the number of slots
-// in use behind that which were never used before.
+// step_batch runs what the first launch has left, as far as it needs one step. Each lane works by
+// itself, under its lock, that of bucket(key). All lanes of a warp call step(has, op), which
+// inserts for the lanes that hold theirs. It returns kRevived, kFull if the operation is left over,
+// or kAgain if it met a lock. A lane with an operation that is completed or left over takes the
+// next. Completed operations leave the list. fresh is the number of slots now in use that were
+// never used before.
 template <class S, class K, class V, class Table, class Bucket, class Step>
 __device__ __forceinline__ void step_batch(const EvictParams<Table>& p, const int32_t& fresh, Bucket bucket, Step step) {
   const Table& t = p.table;
@@ -103,9 +105,9 @@ __device__ __forceinline__ void step_batch(const EvictParams<Table>& p, const in
   end_moving(t);
 }
 
-// rehash_lines puts the keys of lines into another table. stored(line, slot, word, key) tells
-// whether a slot has a key, and which. It ends when a key finds no slot: where keys crowd, each
-// that follows would move many others. Keys are different, but locks are for moves, too.
+// rehash_lines inserts the keys of lines into another table. stored(line, slot, word, key) reports
+// whether a slot has a key, and returns it. It ends when a key finds no slot: where keys crowd,
+// each later one would move many others. The keys are distinct, but moves need locks, too.
 template <class Rules, int Block, class Table, class F>
 __device__ __forceinline__ void rehash_lines(const RehashParams<Table>& p, F stored) {
   using S = typename Rules::S;

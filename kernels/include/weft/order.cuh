@@ -1,9 +1,8 @@
-// The order of a batch: threads have none. A launch with kContend therefore
-// leaves alone what it can't decide (an operation that found its key present,
-// or a delete that found it absent, may have met a neighbor of its own batch)
-// and lists it. The listed operations contend for their keys, and change.cuh
-// gives the winners what is theirs. Batches without duplicates of this sort list
-// nothing, and the kernels that resolve them find nothing to do.
+// The order of a batch: threads have none. An operation that found its key present, or a delete
+// that found it absent, may have met another operation of its own batch. A launch with kContend
+// does not decide those operations and lists them. The listed operations contend for their keys,
+// and change.cuh applies the winners. Batches without such duplicates list nothing, and the kernels
+// that resolve them find nothing to do.
 #pragma once
 
 #include "column.cuh"
@@ -12,14 +11,14 @@
 
 namespace weft {
 
-// Kind is weft.OpKind; kNone is one that a table does not have.
+// Kind is weft.OpKind. kNone is a kind that a table does not have.
 enum Kind : uint32_t { kGet, kPut, kPutNew, kDelete, kDeleteAll, kSum, kMin, kMax, kAnd, kOr, kNone };
 
 enum Flags : uint32_t {
   kReuse = 1,    // inserts may take dead slots: no deletes in this launch
-  kContend = 2,  // leave what duplicates could decide, and list it
+  kContend = 2,  // leave operations that duplicates could decide, and list them
   kMulti = 4,    // a multimap
-  kSigned = 8,   // of what type values are; unsigned integers without either
+  kSigned = 8,   // type of values; unsigned integers without kSigned and kFloat
   kFloat = 16,
   kCached = 256,       // the table lies in the L2 cache
   kSteady = 1u << 31,  // live slots keep their keys in this launch: all Puts, or all reductions
@@ -31,7 +30,7 @@ struct List {
   uint32_t* count;
 };
 
-// record appends the indices of lanes with p to a list, or only counts them.
+// record appends the indices of lanes with p to a list, or only counts them if items is null.
 __device__ __forceinline__ void record(List list, uint32_t index, bool p) {
   uint32_t votes = ballot(kAll, p);
   if (votes == 0) return;
@@ -41,20 +40,21 @@ __device__ __forceinline__ void record(List list, uint32_t index, bool p) {
   if (p && list.items) list.items[at + popcount(votes & ((1u << lane) - 1))] = index;
 }
 
-// count adds the number of threads with p to a counter: one atomic a block.
-// All threads of the block must call it.
+// count adds the number of threads with p to a counter, with one atomic per block. All threads of
+// the block must call it.
 __device__ __forceinline__ void count(uint64_t* to, bool p) {
   uint32_t n = count_block(p);
   if (n != 0 && thread_in_block() == 0) add_relaxed(to, uint64_t(n));
 }
 
-// count_all adds what each thread has counted to a counter: one atomic a warp. All lanes must call it.
+// count_all adds each thread's number to a counter, with one atomic per warp. All lanes must call
+// it.
 __device__ __forceinline__ void count_all(uint64_t* to, int32_t each) {
   for (uint32_t x = 1; x < kWarp; x *= 2) each += int32_t(shuffle_xor(kAll, uint32_t(each), x));
   if (each != 0 && lane_index() == 0) add_relaxed(to, uint64_t(int64_t(each)));
 }
 
-// Contest is what resolving the duplicates of a batch works with.
+// Contest holds the parameters for resolving the duplicates of a batch.
 struct Contest {
   const void* keys;
   uint32_t* winners;  // mask + 1 entries, zero
@@ -62,12 +62,12 @@ struct Contest {
   uint32_t mask;
   uint32_t n;
   uint32_t kind;
-  uint32_t narrow;  // of NarrowColumns
+  uint32_t narrow;  // NarrowColumns
 };
 
-// WinnerTable is a table from key to the index of the operation that counts: the
-// last Put, the first PutNew or Delete. An entry is an index + 1; its key is
-// the key of that operation, so no pattern is reserved.
+// WinnerTable maps a key to the index of the operation that counts: the last Put, or the first
+// PutNew or Delete. An entry is an index + 1. Its key is the key of that operation, so no pattern
+// is reserved.
 template <class K>
 struct WinnerTable {
   using Key = typename Column<K>::Word;
@@ -77,12 +77,12 @@ struct WinnerTable {
   uint32_t mask;
   bool narrow;
 
-  // key is that of operation i.
+  // key returns the key of operation i.
   __device__ __forceinline__ Key key(uint32_t i) const { return Column<K>::read(keys, i, narrow); }
 
   __device__ __forceinline__ uint32_t home(Key key) const { return uint32_t(hash(key, 0x5eed)) & mask; }
 
-  // offer enters operation i, or lets it contend with those of its key.
+  // offer enters operation i, or lets it contend with the others of its key.
   template <bool Last>
   __device__ __forceinline__ void offer(uint32_t i) {
     Key mine = key(i);
@@ -96,7 +96,7 @@ struct WinnerTable {
     }
   }
 
-  // find is the slot of a key, or nullptr. The table is at most half full.
+  // find returns the slot of a key, or nullptr. The table is at most half full.
   __device__ __forceinline__ uint32_t* find(Key wanted) const {
     for (uint32_t s = home(wanted);; s = (s + 1) & mask) {
       uint32_t held = load_relaxed(slots + s);
@@ -122,8 +122,8 @@ __device__ __forceinline__ void contend(const Contest& c) {
   }
 }
 
-// claim lets operations that were not listed contend for their key, if some
-// other operation on it was: the Put that inserted it may be the last.
+// claim lets operations that were not listed contend for their key, if another operation on it was
+// listed: the Put that inserted it may be the last.
 template <class K>
 __device__ __forceinline__ void claim(const Contest& c) {
   if (load_relaxed(c.contended.count) == 0) return;

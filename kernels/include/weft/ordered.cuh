@@ -1,15 +1,16 @@
-// An ordered.Map, or a snapshot of one, in kernels of users. Package ordered says in Go how a Ref comes by;
-// docs/refs.md is a guide.
+// An ordered.Map, or a snapshot of one, in users' kernels. Package ordered documents how to get a
+// Ref in Go; docs/refs.md is a guide.
 //
 //	__global__ void next(ordered::Ref<int64_t, double> prices, …) {
 //	  if (prices.predecessor(time, &at, &price)) …
 //
-// What a Ref shows never changes: it is the map as it was at one moment. So nothing here is atomic, and no two calls
-// can contradict each other, whatever changes the map meanwhile.
+// The map of a Ref never changes: it is the map at one moment. So nothing here is atomic, and no
+// two calls can contradict each other, whatever changes the map meanwhile.
 //
-// A call without a suffix is for one lane, and may be made anywhere: lanes may diverge, loop, and have returned. A
-// call with _warp is for all 32 lanes of a warp together, which bring a key each, or none. A call with _tile is for
-// kTile neighboring lanes with the same arguments, which share the work.
+// A call without a suffix is for one lane, and may be made anywhere: lanes may diverge, loop, and
+// have returned. A call with _warp is for all 32 lanes of a warp together; each brings one key or
+// none. A call with _tile is for kTile neighboring lanes with the same arguments, which share the
+// work.
 #pragma once
 
 #include "ordered_find.cuh"
@@ -17,7 +18,7 @@
 
 namespace weft::ordered {
 
-// Ref is passed to kernels by value. K and V are what the map's Go types are.
+// Ref is passed to kernels by value. K and V match the map's Go types.
 template <class K, class V>
 struct Ref {
   using Key = typename As<K>::Bits;
@@ -27,13 +28,13 @@ struct Ref {
   Index index;
   Terms terms;
 
-  // size is the number of pairs.
+  // size returns the number of pairs.
   __device__ __forceinline__ uint64_t size() const {
     check();
     return index.content->live;
   }
 
-  // find tells whether a key is there, and gives *value its value unless that is null.
+  // find reports whether a key is present, and stores its value in *value unless that is null.
   __device__ __forceinline__ bool find(K key, V* value = nullptr) const {
     const At at = seek(in(key));
     if (at.same) give(at.place, nullptr, value);
@@ -48,7 +49,8 @@ struct Ref {
     return true;
   }
 
-  // successor gives *next and *value the first pair behind a key, unless they are null, and tells whether there is one.
+  // successor stores the first pair after a key in *next and *value, unless they are null, and
+  // reports whether it exists.
   __device__ __forceinline__ bool successor(K key, K* next, V* value = nullptr) const {
     At at = seek(in(key));
     at.place.at += at.same;
@@ -57,7 +59,7 @@ struct Ref {
     give(at.place, next, value);
     return true;
   }
-  // predecessor does it for the last pair before a key.
+  // predecessor does so for the last pair before a key.
   __device__ __forceinline__ bool predecessor(K key, K* before, V* value = nullptr) const {
     Place at = seek(in(key)).place;
     if (at.at == 0) {
@@ -68,28 +70,29 @@ struct Ref {
     return true;
   }
 
-  // rank is how many pairs have smaller keys.
+  // rank returns the number of pairs with smaller keys.
   __device__ __forceinline__ uint64_t rank(K key) const { return rank_of(seek(in(key))); }
-  // select gives *key and *value the pair that so many come before, unless they are null, and tells whether there is one.
+  // select stores the pair with a rank in *key and *value, unless they are null, and reports
+  // whether it exists.
   __device__ __forceinline__ bool select(uint64_t rank, K* key, V* value = nullptr) const {
     if (rank >= size()) return false;
     give(place_of(index, *index.content, rank), key, value);
     return true;
   }
-  // count is how many pairs there are from a key to another.
+  // count returns the number of pairs with keys from lo to hi.
   __device__ __forceinline__ uint64_t count(K lo, K hi) const {
     if (in(lo) > in(hi)) return 0;
     const At to = seek(in(hi));
     return rank_of(to) + to.same - rank(lo);
   }
 
-  // range calls f(i, key, value) for the pairs from a key to another in their order, at most so many, of which it is
-  // number i; and returns how many there are.
+  // range calls f(i, key, value) for at most `most` pairs with keys from lo to hi in their order,
+  // and returns their number. i is the number of the pair.
   template <class F>
   __device__ __forceinline__ uint32_t range(K lo, K hi, uint32_t most, F f) const {
     return walk(lo, hi, most, 0, 1, f);
   }
-  // range_tile calls f by one lane for each pair, those of a leaf in no order.
+  // range_tile calls f in one lane for each pair, those of a leaf in no order.
   template <class F>
   __device__ __forceinline__ uint32_t range_tile(K lo, K hi, uint32_t most, F f) const {
     return walk(lo, hi, most, lane_index() % kTile, kTile, f);
@@ -103,7 +106,7 @@ struct Ref {
   __device__ __forceinline__ Key in(K key) const { return As<K>::bits(key) ^ Key(index.flip); }
   __device__ __forceinline__ const Leaf<Key, Val>* leaf_of(uint32_t leaf) const { return leaf_at<Key, Val>(index, index.ids[leaf]); }
 
-  // At is where a key is, or would be: behind the pairs of a leaf at most.
+  // At is the place of a key, or its place for insertion, at most the end of a leaf.
   struct At {
     Place place;
     uint32_t size;  // of that leaf
@@ -127,7 +130,7 @@ struct Ref {
     if (value) *value = As<V>::from(leaf->vals[at.at]);
   }
 
-  // walk goes over a range, leaf by leaf; of the pairs of each this lane has every so many.
+  // walk iterates over a range, leaf by leaf; this lane has every `each`-th pair of a leaf.
   template <class F>
   __device__ __forceinline__ uint32_t walk(K lo, K hi, uint32_t most, uint32_t first, uint32_t each, F f) const {
     const Key last = in(hi);

@@ -1,20 +1,20 @@
-// Keys in an ordered map: where they are, a key for each lane of a warp. Nothing that is read
-// changes, so all accesses are weak.
+// Searches in an ordered map, a key for each lane of a warp. Nothing that is read changes, so all
+// accesses are weak.
 #pragma once
 
 #include "ordered_index.cuh"
 
 namespace weft::ordered {
 
-// Hit is a pair: a slot of a leaf, which is null if there is none.
+// Hit is a pair: a slot of a leaf, which is null if the key is absent.
 template <class K, class V>
 struct Hit {
   const Leaf<K, V>* leaf = nullptr;
   uint32_t slot = 0;
 };
 
-// hit finds the pair of a key for each lane, from a node of the highest of some levels on. A tile goes down with those of
-// its lanes, some at a time. All lanes of a warp take part.
+// hit finds the pair of a key for each lane, beginning with a node of the highest level of `below`.
+// A tile descends with the keys of its lanes, kTogether at a time. All lanes of a warp take part.
 template <class K, class V>
 __device__ __forceinline__ Hit<K, V> hit(const Index& x, const Tile<K>& tile, uint32_t leaves, K mine, Levels<K> below, uint32_t from) {
   Hit<K, V> found;
@@ -45,14 +45,14 @@ __device__ __forceinline__ Hit<K, V> hit(const Index& x, const Tile<K>& tile, ui
   return found;
 }
 
-// Spot is where a key is, or would be.
+// Spot is the place of a key, or its place for insertion.
 struct Spot {
-  Place place;  // of the first pair whose key is not smaller
+  Place place;  // of the first pair with a key that is not smaller
   uint32_t size;  // of that leaf
   bool same;    // it has the key
 };
 
-// spot finds a key for each lane likewise. There are leaves.
+// spot finds the place of a key for each lane likewise. The map must have leaves.
 template <class K, class V>
 __device__ __forceinline__ Spot spot(const Index& x, const Tile<K>& tile, uint32_t leaves, K mine, Levels<K> below, uint32_t from) {
   Spot s{};
@@ -73,7 +73,8 @@ __device__ __forceinline__ Spot spot(const Index& x, const Tile<K>& tile, uint32
       word[q][0] = load_weak(static_cast<const Word128*>(tile.part(leaf->keys)), passing);
       word[q][1] = load_weak(static_cast<const Word128*>(tile.part(leaf->keys + kFanout)), passing);
     }
-    if (tile.rank - r < kTogether) s.size = x.sizes[s.place.leaf];  // behind all leaves, of which more are under way
+    // After all leaves, with more loads of those in flight.
+    if (tile.rank - r < kTogether) s.size = x.sizes[s.place.leaf];
 #pragma unroll
     for (uint32_t q = 0; q < kTogether; q++) {
       const Keys<K> a(word[q][0]), b(word[q][1]);

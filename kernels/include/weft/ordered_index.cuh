@@ -1,5 +1,5 @@
-// The memory of an ordered map, and ways down its index (twin: layout.go, index.go and gpupool.go of package
-// ordered, which explains them).
+// The memory of an ordered map, and searches in its index (twin: layout.go, index.go and gpupool.go
+// of package ordered, which explains them).
 #pragma once
 
 #include "inorder.cuh"
@@ -13,10 +13,10 @@ constexpr uint32_t kFanBits = 4;          // a node has 16 separators
 constexpr uint32_t kFanout = 1 << kFanBits;
 constexpr uint32_t kFirstBlockBits = 6;   // the first block has 64 leaves
 
-// fetch brings a line to the L2, which is read soon.
+// fetch prefetches a line into the L2.
 __device__ __forceinline__ void fetch(const void* line) { asm volatile("prefetch.global.L2 [%0];" ::"l"(line)); }
 
-// Leaf: behind the last pair its key is repeated.
+// Leaf: the last key is repeated after the last pair.
 template <class K, class V>
 struct alignas(128) Leaf {
   K keys[kPairs];
@@ -28,7 +28,7 @@ struct Content {
   uint64_t taken;  // of the free leaves, by it and those before
 };
 
-// Index is a version. Nothing of it, nor of its leaves, changes once lookups see it.
+// Index is a version. Neither it nor its leaves change once lookups see it.
 struct Index {
   void* seps;  // separators of all levels, the highest one first
   uint32_t* ids;
@@ -38,15 +38,15 @@ struct Index {
   const uint64_t* blocks;  // where leaf 0 of each block would be
   uint64_t flip;           // turns keys into unsigned numbers in order
   uint32_t levels;
-  uint32_t nodes;  // of the lowest level that there is memory for
+  uint32_t nodes;  // of the lowest level, allocated
 };
 
-// nodes_of is how many nodes of a level there is memory for, from the lowest, which is 0.
+// nodes_of returns the number of allocated nodes of a level. The lowest level is 0.
 __device__ __forceinline__ uint32_t nodes_of(const Index& x, uint32_t level) {
   return ((x.nodes - 1) >> (kFanBits * level)) + 1;
 }
 
-// lowest_level is the separators of all leaves.
+// lowest_level returns the separators of all leaves.
 template <class K>
 __device__ __forceinline__ K* lowest_level(const Index& x) {
   uint64_t nodes = 0;
@@ -60,7 +60,7 @@ __device__ __forceinline__ Leaf<K, V>* leaf_at(const Index& x, uint32_t id) {
   return reinterpret_cast<Leaf<K, V>*>(x.blocks[block] + uint64_t(id) * sizeof(Leaf<K, V>));
 }
 
-// Keys are as many keys as are read at once.
+// Keys are the keys that are read at once.
 template <class K>
 struct Keys {
   static constexpr uint32_t kNumber = 16 / sizeof(K);
@@ -81,7 +81,7 @@ struct Keys {
     for (uint32_t j = 0; j < kNumber; j++) n += key[j] <= than;
     return n;
   }
-  // same is which of the keys is this one; kNumber, if none is.
+  // same returns the index of an equal key, or kNumber.
   __device__ __forceinline__ uint32_t same(K as) const {
     uint32_t n = kNumber;
 #pragma unroll
@@ -90,20 +90,20 @@ struct Keys {
   }
 };
 
-// Levels are those of an index from one on.
+// Levels are the levels of an index from one on.
 template <class K>
 struct Levels {
   const K* seps;
   uint32_t number;
   __device__ __forceinline__ Levels(const Index& x) : seps(static_cast<const K*>(x.seps)), number(x.levels) {}
-  // pass leaves the highest one out.
+  // pass leaves out the highest level.
   __device__ __forceinline__ void pass(const Index& x) { seps += uint64_t(nodes_of(x, --number)) * kFanout; }
 };
 
-// ---- a thread goes down ------------------------------------------------------
+// ---- a thread descends -------------------------------------------------------
 
-// leaf_of is the leaf that a key belongs to, where `last` is the last one: for keys of
-// neighboring threads that lie close together.
+// leaf_of returns the leaf that a key belongs to; `last` is the last leaf. It is for neighboring
+// threads with keys that lie close together.
 template <class K>
 __device__ __forceinline__ uint32_t leaf_of(const Index& x, uint32_t last, K key) {
   uint32_t at = 0;
@@ -119,7 +119,7 @@ __device__ __forceinline__ uint32_t leaf_of(const Index& x, uint32_t last, K key
   return at;
 }
 
-// lower is how many of the first n keys of a leaf are smaller than a key.
+// lower returns how many of the first n keys of a leaf are smaller than a key.
 template <class K, class V>
 __device__ __forceinline__ uint32_t lower(const Leaf<K, V>* leaf, uint32_t n, K key) {
   uint32_t at = 0;
@@ -130,9 +130,9 @@ __device__ __forceinline__ uint32_t lower(const Leaf<K, V>* leaf, uint32_t n, K 
   return at < n ? at : n;
 }
 
-// ---- a tile goes down --------------------------------------------------------
+// ---- a tile descends ---------------------------------------------------------
 
-// Tile is as many lanes as read a node at once, 16 bytes each, and a leaf's keys twice.
+// Tile is the lanes that read a node at once, 16 bytes each, and a leaf's keys in two reads.
 template <class K>
 struct Tile {
   static constexpr uint32_t kLanes = kFanout / Keys<K>::kNumber;
@@ -143,22 +143,22 @@ struct Tile {
 
   __device__ __forceinline__ uint32_t vote(bool p) const { return ballot(kAll, p) >> base & kMask; }
 
-  // sum adds up the numbers of a tile, where all lanes before one that has less than kNumber have
-  // as many, and those behind it none.
+  // sum adds up the numbers of a tile, if all lanes before one with less than kNumber have kNumber,
+  // and those after it 0.
   __device__ __forceinline__ uint32_t sum(uint32_t own) const {
     const uint32_t full = popcount(vote(own == Keys<K>::kNumber));
     const uint32_t part = shuffle(kAll, own, base + (full < kLanes ? full : kLanes - 1));
     return full == kLanes ? kFanout : full * Keys<K>::kNumber + part;
   }
 
-  // part is where this lane reads of 16 keys.
+  // part returns this lane's part of 16 keys.
   __device__ __forceinline__ const void* part(const K* keys) const { return keys + rank * Keys<K>::kNumber; }
 };
 
-constexpr uint32_t kTogether = 4;  // keys that a tile looks for side by side
+constexpr uint32_t kTogether = 4;  // keys that a tile searches at the same time
 
-// down finds the leaves that keys of a tile belong to, where `last` is the last one, from nodes of the highest of some
-// levels on. All lanes of a warp take part.
+// down finds the leaves that keys of a tile belong to, beginning with nodes of the highest level of
+// `below`; `last` is the last leaf. All lanes of a warp take part.
 template <class K>
 __device__ __forceinline__ void down(const Index& x, Levels<K> below, const Tile<K>& tile, uint32_t last, const K (&key)[kTogether],
                                      uint32_t (&at)[kTogether]) {
@@ -178,7 +178,7 @@ __device__ __forceinline__ void down(const Index& x, Levels<K> below, const Tile
 
 // ---- places ------------------------------------------------------------------
 
-// Place is a leaf, by its number in the index, and how many of its pairs come before.
+// Place is a leaf, by its number in the index, and the number of its pairs before the place.
 struct Place {
   uint32_t leaf, at;
 };
@@ -193,14 +193,14 @@ __device__ __forceinline__ uint32_t sum_of(const uint8_t* sizes, uint32_t n) {
   return uint32_t(a * 0x0001000100010001ull >> 48);
 }
 
-// before is the number of pairs in the leaves before one.
+// before returns the number of pairs in the leaves before one.
 __device__ __forceinline__ uint64_t before(const Index& x, uint32_t leaf) {
   const uint32_t in = leaf % kFanout;
   return x.ranks[leaf / kFanout] + (in == 0 ? 0 : sum_of(x.sizes + (leaf - in), in));
 }
 
-// place_of is where the pair is that so many come before, of which there are that many. Leaves have
-// about as many pairs each, so the search begins close to it.
+// place_of returns the place of the pair with a rank, which must exist. Leaves have about as many
+// pairs each, so the search begins close to it.
 __device__ __forceinline__ Place place_of(const Index& x, const Content& c, uint64_t rank) {
   const uint32_t nodes = uint32_t((c.leaves - 1) / kFanout) + 1;
   uint32_t lo = uint32_t(float(rank) / float(c.live) * float(nodes)), hi, step = 1;

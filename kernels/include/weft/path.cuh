@@ -1,18 +1,18 @@
-// Searches along paths by tiles, and changes at their end: of the structures whose
-// keys lie in one of a sequence of slots.
+// Searches along paths by tiles, and changes at their end, for structures with keys that lie in one
+// of a sequence of slots.
 //
-// A PathTile is a Tile that reads such paths. It has the types S of slots, Table and
-// Path (of returns that of another lane), and
+// A PathTile is a Tile that reads such paths. It defines the types S of slots, Table and Path (of
+// returns that of another lane), and
 //
-//	path(t, key), stored(t, key) where a key may lie, and under which name
+//	path(t, key), stored(t, key) where a key may lie, and its stored form
 //	steps(t, path)               the length of a path
-//	load(t, path, step)          reads what belongs to a step
-//	behind_load(t, step)         called by all lanes behind that: what they tell each other
-//	slot(t, path, step, number)  where slot `number` of this lane lies, in a step
-//	ends(t)                      whether no key lies behind an empty slot of its path
-//	kRevives                     whether a dead slot is taken again by its key, where
+//	load(t, path, step)          reads the slots of a step
+//	behind_load(t, step)         called by all lanes after load, to exchange what they have read
+//	slot(t, path, step, number)  the address of slot `number` of this lane in a step
+//	ends(t)                      whether a path ends at its first empty slot
+//	kRevives                     whether a dead slot is taken again by its key, while
 //	                             others may not have it
-//	kCounts, Choice              where a new key goes
+//	kCounts, Choice              the slot for a new key
 #pragma once
 
 #include "account.cuh"
@@ -20,10 +20,10 @@
 
 namespace weft {
 
-// kUnseen is no step of a path. kClaim says that a search is over.
+// kUnseen is no step of a path. kClaim marks a completed search.
 constexpr uint32_t kUnseen = kAll >> 1, kClaim = kAll ^ kUnseen;
 
-// FirstFree is the choice of the first step of a path with a free slot.
+// FirstFree chooses the first step of a path with a free slot.
 struct FirstFree {
   uint32_t spare = kUnseen;
 
@@ -33,12 +33,12 @@ struct FirstFree {
   }
 };
 
-// find_along looks up a key per lane that is there, as it is stored. All lanes of the
-// warp must call it.
+// find_along looks up a key per lane that is there, in its stored form. All lanes of the warp must
+// call it.
 //
-// It is one scan of atomic loads per key. What a word showed was the state of its key
-// at the time of the load. Where empty slots end a path, it only ever fills: a slot
-// once taken never becomes empty again.
+// It is one scan of atomic loads per key. A word shows the state of its key at the time of the
+// load. Where empty slots end a path, the path only fills: a slot once taken never becomes empty
+// again.
 template <class PathTile>
 __device__ __forceinline__ bool find_along(const typename PathTile::Table& t, bool there, typename PathTile::Path own,
                                            typename PathTile::S::Key key, typename PathTile::S::Key& value) {
@@ -65,8 +65,8 @@ __device__ __forceinline__ bool find_along(const typename PathTile::Table& t, bo
       other |= S::key(w) == S::kPending;
     });
     uint32_t matches = tile.vote(match), empties = tile.vote(empty);
-    // A pending slot may be about to show this key: look again. Its owner
-    // needs one more instruction and waits for nobody.
+    // A pending slot may be about to hold this key: read again. Its owner needs one more
+    // instruction and waits for no other lane.
     bool wait = S::kTwoStep && tile.vote(other) != 0 && matches == 0;
     if constexpr (S::kHasValue) held = shuffle(kAll, held, tile.base + (matches ? lowest(matches) : 0));
     if (busy && !wait) {
@@ -83,17 +83,16 @@ __device__ __forceinline__ bool find_along(const typename PathTile::Table& t, bo
 
 // change_along runs one operation per lane. All lanes of the warp must call it.
 //
-// The operations of a warp are worked on by its tiles: each goes through those of its
-// own lanes. A tile that is done with one takes the next at once, while its neighbours
-// are still on their way; what a lane learns about its operation it keeps.
+// The tiles of a warp run its operations: each runs those of its own lanes. A tile that is done
+// with one takes the next at once, while its neighbours continue. Each lane keeps the result of its
+// own operation.
 //
-// The argument for exactly one live slot per key, with FirstFree: a key enters at the
-// first slot of its path that is free in the sense of the launch (empty; with reuse
-// also dead), by a CAS that fails if the slot changed meanwhile, and after a
-// scan that reached the end of the path. Within a launch free slots only
-// disappear (reuse is never set in a launch that deletes), so two inserters of
-// one key come to the same slot: one wins, the other reads again and finds it.
-// Where a dead slot remembers its key, without reuse the key returns to it.
+// The argument for exactly one live slot per key, with FirstFree: a key enters at the first slot of
+// its path that is free in this launch (empty, or with reuse also dead). It enters by a CAS that
+// fails if the slot changed meanwhile, and after a scan that reached the end of the path. Within a
+// launch free slots only disappear (reuse is never set in a launch that deletes). So two inserters
+// of one key come to the same slot: one wins, the other reads again and finds it. If a dead slot
+// remembers its key, the key returns to it unless reuse is set.
 template <class PathTile, class V = void, class Counts = Uncounted>
 __device__ __forceinline__ void change_along(const typename PathTile::Table& t, uint32_t flags,
                                              Operation<typename PathTile::S>& op, const Counts& counts = {}) {
@@ -107,8 +106,8 @@ __device__ __forceinline__ void change_along(const typename PathTile::Table& t, 
   const Key name = PathTile::stored(t, op.key);
   uint32_t pending = ballot(kAll, op.there) >> tile.base & tile.kMask;
   uint32_t step = 0;
-  // The step of this path whose first free slot is to be taken, once seen. With the
-  // top bit the scan is over, and the key is absent.
+  // The step of this path with the free slot to be taken, once seen. With the top bit the scan is
+  // complete, and the key is absent.
   typename PathTile::Choice choice;
 
   while (ballot(kAll, pending != 0) != 0) {
@@ -121,8 +120,8 @@ __device__ __forceinline__ void change_along(const typename PathTile::Table& t, 
     if (busy) tile.load(t, path, step);
     tile.behind_load(t, step);
 
-    // The first slot of the key, live or remembering it; and the first free
-    // one. Every lane finds its own, votes tell whose is first.
+    // The first slot of the key, live or remembering it, and the first free one. Every lane finds
+    // its own; votes select the first.
     int match = -1, free = -1;
     bool empty = false, other = false, live = false;
     tile.each([&](int v, int j, Word w) {
@@ -143,8 +142,8 @@ __device__ __forceinline__ void change_along(const typename PathTile::Table& t, 
       frees = f ? f : frees;
     }
     bool end = tile.vote(empty) != 0 && tile.ends(t);
-    // A pending slot may be about to show this key, also beside a dead slot that
-    // remembers it from before it came to live elsewhere.
+    // A pending slot may be about to hold this key, even next to a dead slot that remembers it from
+    // before the key moved elsewhere.
     bool wait = false;
     if constexpr (S::kTwoStep) {
       uint32_t others = tile.vote(other), lives = tile.vote(live);  // by all lanes of the warp
@@ -183,7 +182,7 @@ __device__ __forceinline__ void change_along(const typename PathTile::Table& t, 
         }
         counts.record(enters, done);
       } else if (done == kFull && !S::swap(slot, word, word)) {
-        done = kAgain;  // by the last that was admitted, perhaps with this key
+        done = kAgain;  // changed by the last admitted operation, perhaps with this key
       }
     }
     done = Outcome(shuffle(kAll, uint32_t(done), actor));
@@ -192,7 +191,7 @@ __device__ __forceinline__ void change_along(const typename PathTile::Table& t, 
     bool over = acts && done != kAgain;
     if (busy && !wait && !acts) {
       if (last && adds && !claim && choice.spare != kUnseen) {
-        step = choice.spare, choice.spare = kClaim;  // scanned it all: back to the free slot
+        step = choice.spare, choice.spare = kClaim;  // scan complete: back to the free slot
       } else if (step + 1 == steps || (last && !claim)) {
         over = true, done = adds ? kFull : kNothing;
       } else {

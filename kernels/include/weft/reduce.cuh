@@ -1,28 +1,27 @@
-// Reductions: what operations that combine values do, and lanes of a warp that
-// have one key combine first.
+// Reductions: operations that combine values. Lanes of a warp with one key combine theirs first.
 #pragma once
 
 #include "order.cuh"
 
 namespace weft {
 
-// reduces tells whether operations of a kind combine values.
+// reduces reports whether operations of a kind combine values.
 __device__ __forceinline__ bool reduces(uint32_t kind) { return kind - kSum <= uint32_t(kOr) - kSum; }
 
-// kReduces: V are the values of a batch, which may be combined; void, if none are.
+// kReduces reports whether a launch may combine values: V is the type of a batch's values, or void.
 template <class S, class V>
 constexpr bool kReduces = S::kHasValue;
 template <class S>
 constexpr bool kReduces<S, void> = false;
 
-// inserts tells whether operations of a kind may need a slot.
+// inserts reports whether operations of a kind may need a slot.
 template <class S, class V>
 __device__ __forceinline__ bool inserts(uint32_t kind) {
   return kind == kPut || kind == kPutNew || (kReduces<S, V> && reduces(kind));
 }
 
-// known is the kind of an operation, or kNone where a table has none such: one
-// that does nothing.
+// known returns the kind of an operation, or kNone, which does nothing, if a table does not have
+// that kind.
 template <class S>
 __device__ __forceinline__ uint32_t known(uint32_t kind, uint32_t flags) {
   if (kind < kSum) return kind;
@@ -32,7 +31,7 @@ __device__ __forceinline__ uint32_t known(uint32_t kind, uint32_t flags) {
 
 // ---- two values --------------------------------------------------------------
 
-// Real is the float whose bits an unsigned integer has.
+// Real is the floating-point type with the bits of an unsigned integer.
 template <class U>
 struct Real;
 template <>
@@ -53,8 +52,7 @@ __device__ __forceinline__ To bits_as(From from) {
   return to;
 }
 
-// rank is a number that is as large among the unsigned ones as a value is among
-// its like; -0 comes before 0.
+// rank returns an unsigned number with the same order as the values; -0 comes before 0.
 template <class U>
 __device__ __forceinline__ U rank(uint32_t flags, U bits) {
   constexpr U sign = ~(~U(0) >> 1);
@@ -67,8 +65,8 @@ __device__ __forceinline__ bool is_nan(U bits) {
   return (bits & ~U(0) >> 1) > Real<U>::kInfinity;
 }
 
-// combine is the reduction of two values. Of two that are no numbers it is the one
-// of more bits, lest the outcome depend on the order.
+// combine returns the reduction of two values. Of two NaNs it returns the one with the larger bits,
+// so that the result does not depend on the order.
 template <class U>
 __device__ __forceinline__ U combine(uint32_t kind, uint32_t flags, U a, U b) {
   using F = typename Real<U>::Type;
@@ -85,11 +83,10 @@ __device__ __forceinline__ U combine(uint32_t kind, uint32_t flags, U a, U b) {
   return (kind == kMin ? y < x : y > x) ? b : a;
 }
 
-// folds tells whether the device has an atomic for reductions of such values.
+// folds reports whether the device has an atomic for reductions of such values.
 __device__ __forceinline__ bool folds(uint32_t flags) { return !(flags & kFloat); }
 
-// fold combines a value with the one at a place (a pointer, or Shared), where
-// folds says so.
+// fold combines a value with the one at a place (a pointer, or Shared), if folds is true.
 template <class Place, class V>
 __device__ __forceinline__ void fold(Place place, uint32_t kind, uint32_t flags, V value) {
   const bool is_signed = flags & kSigned;
@@ -102,8 +99,8 @@ __device__ __forceinline__ void fold(Place place, uint32_t kind, uint32_t flags,
   }
 }
 
-// neutral is the value that changes no other when it is combined with it. Of sums
-// of floats it is -0.
+// neutral returns the value that changes no other when combined with it. For sums of floats it is
+// -0.
 template <class U>
 __device__ __forceinline__ U neutral(uint32_t kind, uint32_t flags) {
   constexpr U sign = ~(~U(0) >> 1), infinity = Real<U>::kInfinity;

@@ -1,13 +1,13 @@
-// Lookups in buckets of eight slots, round by round: of structures whose keys lie in one of two
-// buckets, for the default size of these.
+// Lookups in buckets of eight slots, the default size, round by round, for structures with keys in
+// one of two buckets.
 //
-// Random reads of buckets come at such a rate that a lookup has some 400 instructions of a warp for
-// its 32 keys, before they take longer than its reads. So the warp does as little as it can, and a
-// lane what is for its own key: in a round each tile reads a whole bucket at once, for one of its
-// lanes; the reads of all rounds are on their way before the first bucket is looked at; what lanes
-// find for each other is dealt out once behind the last round, in fewer steps than there are rounds;
-// and what few keys need, a second bucket, is computed by the lanes whose keys these are at the same
-// time, and read in rounds again, without those that nobody needs.
+// Random reads of buckets are so fast that a warp has some 400 instructions for its 32 keys before
+// they take longer than its reads. So the warp does as little as possible, and each lane works for
+// its own key. In a round each tile reads a whole bucket at once, for one of its lanes. The reads
+// of all rounds are issued before the first bucket is examined. What lanes find for each other is
+// dealt out once after the last round, in fewer steps than rounds. A second bucket, which few keys
+// need, is computed by their lanes at the same time, and read in rounds again, without those that
+// no lane needs.
 #pragma once
 
 #include "tile.cuh"
@@ -15,9 +15,9 @@
 namespace weft {
 
 // BucketRounds reads buckets of eight slots S: 64 bytes, a tile of four lanes, unless they are
-// smaller, or larger. In a round each tile has the key of one of its lanes: so all keys of a warp
-// take as many rounds as tiles have lanes, but for those that no lane asks in, where Few do. All lanes
-// of the warp must call each method.
+// smaller, or larger. In a round each tile has the key of one of its lanes. So all keys of a warp
+// take as many rounds as tiles have lanes. With Few, rounds that no lane needs are skipped. All
+// lanes of the warp must call each method.
 template <class Slots, bool Few = false>
 struct BucketRounds {
   using S = Slots;
@@ -27,7 +27,7 @@ struct BucketRounds {
   static constexpr uint32_t kLanes = kBytes < 64 ? kBytes / 16 : 4, kPieces = kBytes / 16 / kLanes;
   static constexpr uint32_t kMask = (1u << kLanes) - 1;
 
-  // read asks for the bucket of each lane's key, by its number; kAll: the lane has none.
+  // read loads the bucket of each lane's key, by its number; kAll: the lane has none.
   __device__ __forceinline__ void read(const Word* slots, uint32_t bucket, Key key) {
     if constexpr (Few) asking = ballot(kAll, bucket != kAll);
 #pragma unroll
@@ -39,12 +39,12 @@ struct BucketRounds {
 #pragma unroll
       for (uint32_t v = 0; v < kPieces; v++) {
         Word128& whole = buckets[r][v].whole;
-        whole = {0, 0};  // whatever a tile without a key finds here, nobody asks
+        whole = {0, 0};  // never used for a tile without a key
         if (number != kAll) whole = load_relaxed(from + v * kLanes);
       }
     }
   }
-  // find tells a lane whether its key is in its bucket, which it has read, and the value.
+  // find reports whether a lane's key is in its bucket, which it has read, and returns the value.
   __device__ __forceinline__ bool find(const Word* slots, uint32_t bucket, Key key, Key& value) const {
     Key held[kLanes];
     uint32_t votes[kLanes];
@@ -62,7 +62,7 @@ struct BucketRounds {
     const uint32_t lanes = mine(votes);
     return (lanes & (lanes - 1)) == 0 ? lanes != 0 : find_again(slots, bucket, key, value);
   }
-  // any tells a lane whether a slot of its bucket is such.
+  // any reports whether a slot of a lane's bucket satisfies `is`.
   template <class F>
   __device__ __forceinline__ bool any(F is) const {
     uint32_t votes[kLanes];
@@ -76,7 +76,7 @@ struct BucketRounds {
     }
     return mine(votes) != 0;
   }
-  // slots gives a lane what bits(word) says of the slots of its bucket, a few bits of eight apart: those of
+  // slots returns bits(word) for the slots of a lane's bucket, a few bits eight apart: those of
   // slot n are shifted by n.
   template <class F>
   __device__ __forceinline__ uint32_t slots(F bits) const {
@@ -91,7 +91,7 @@ struct BucketRounds {
     }
     return dealt(seen);
   }
-  // last gives a lane the last slot of its bucket.
+  // last returns the last slot of a lane's bucket.
   __device__ __forceinline__ Word last() const {
     Word words[kLanes];
 #pragma unroll
@@ -109,10 +109,10 @@ struct BucketRounds {
     __device__ Piece() {}
   };
   uint32_t rank = lane_index() % kLanes, asking = kAll;
-  Piece buckets[kLanes][kPieces];  // what this lane has of one, round by round
+  Piece buckets[kLanes][kPieces];  // this lane's part of a bucket, per round
   Key keys[kLanes];
 
-  // has tells whether a lane asks in a round.
+  // has reports whether a lane needs a round.
   __device__ __forceinline__ bool has(uint32_t r) const { return !Few || (asking & uint32_t(0xffffffffull / kMask) << r) != 0; }
 
   template <class F>
@@ -122,7 +122,7 @@ struct BucketRounds {
 #pragma unroll
       for (uint32_t j = 0; j < kPer; j++) f(buckets[r][v].slots[j]);
   }
-  // find_again looks through a bucket slot by slot. Lanes read one after the other: so beside deletes and
+  // find_again searches a bucket slot by slot. Lanes read one after the other: during deletes and
   // insertions they may see a key in two slots, with two values. If it is in none now, it has been
   // absent meanwhile, or moves.
   __device__ __forceinline__ bool find_again(const Word* slots, uint32_t bucket, Key key, Key& value) const {
@@ -134,7 +134,7 @@ struct BucketRounds {
     }
     return found;
   }
-  // own is what a lane's own round has.
+  // own returns the element of a lane's own round.
   template <class T>
   __device__ __forceinline__ T own(const T (&of)[kLanes]) const {
     T x = of[0];
@@ -143,12 +143,12 @@ struct BucketRounds {
       if (rank == r) x = of[r];
     return x;
   }
-  // mine is the votes of a lane's tile in its own round.
+  // mine returns the votes of a lane's tile in its own round.
   __device__ __forceinline__ uint32_t mine(const uint32_t (&votes)[kLanes]) const {
     return own(votes) >> (lane_index() - rank) & kMask;
   }
-  // dealt gives each lane what the lanes of its tile have for its round, of which one at most is not
-  // 0: half of the rounds change sides, then half of those that are left.
+  // dealt returns to each lane what the lanes of its tile have for its round; at most one of those
+  // is not 0. Half of the rounds change sides, then half of those that are left.
   template <class T, uint32_t Half = kLanes / 2>
   __device__ __forceinline__ T dealt(T (&of)[kLanes]) const {
 #pragma unroll

@@ -1,10 +1,10 @@
-// Changes in two buckets of eight slots, in the launch that moves no keys: looked for as in
-// rounds.cuh, and done by the lane whose operation it is.
+// Changes in two buckets of eight slots, in the launch that moves no keys. Keys are searched as in
+// rounds.cuh, and each lane changes the slot for its own operation.
 //
-// What path.cuh says of one slot per key holds here, too: within the launch free slots only disappear, and
-// a key enters at the first free slot of its buckets, or of that bucket which it is to go to. A lane that
-// finds a slot taken goes on to the next that was free when it looked: no key comes
-// to those before it that was not there then, or has taken the slot that it lost, and is not its own.
+// The argument of path.cuh for one slot per key holds here, too: within the launch free slots only
+// disappear, and a key enters at the first free slot of its buckets, or of the bucket chosen for
+// it. A lane that finds a slot taken goes on to the next that was free when it read the bucket. No
+// slot before that can have received its key since, except those that it lost and checked.
 #pragma once
 
 #include "moves.cuh"
@@ -12,7 +12,7 @@
 
 namespace weft {
 
-// Seen is what a lane knows of the slots of a bucket, a bit for each.
+// Seen is what a lane has read of the slots of a bucket, a bit for each.
 struct Seen {
   static constexpr uint32_t kFree = 8, kEmpty = 16, kByte = 0xff;
   uint32_t bits = 0;
@@ -27,7 +27,7 @@ struct Seen {
   __device__ __forceinline__ uint32_t empties() const { return bits >> kEmpty & kByte; }
 };
 
-// change_found does an operation of a lane with the slot that has its key.
+// change_found runs an operation of a lane on the slot that has its key.
 template <class S, class V>
 __device__ __forceinline__ Outcome change_found(typename S::Word* slot, typename S::Key stored, typename S::Key held,
                                                 uint32_t flags, Operation<S>& op) {
@@ -40,13 +40,13 @@ __device__ __forceinline__ Outcome change_found(typename S::Word* slot, typename
       return done;
     }
     word = load_relaxed(slot);
-    // Another operation has deleted the key: in a launch of deletes.
+    // Another operation has deleted the key, in a launch of deletes.
     if (S::key(word) != stored) return kNothing;
   }
 }
 
-// enter_first puts an operation's pair into the first of those slots of a bucket that is still free; if its
-// key has come to one meanwhile, the operation is done there.
+// enter_first puts an operation's pair into the first of those slots of a bucket that is still
+// free. If its key has come to one meanwhile, the operation is done there.
 template <class S>
 __device__ __forceinline__ Outcome enter_first(typename S::Word* bucket, Seen seen, typename S::Key stored, uint32_t flags,
                                                Operation<S>& op) {
@@ -55,7 +55,7 @@ __device__ __forceinline__ Outcome enter_first(typename S::Word* bucket, Seen se
     typename S::Word* const slot = bucket + lowest(frees);
     typename S::Word word = S::pair(S::kEmpty, S::kEmpty);
     const bool empty = seen.empties() & frees & -frees;
-    if (!empty) word = load_relaxed(slot);  // dead, and it says whose it was
+    if (!empty) word = load_relaxed(slot);  // dead, and remembers a key
     if ((empty || S::key(word) == S::kDead) && S::swap(slot, word, S::pair(stored, op.value))) return empty ? kInserted : kRevived;
     word = load_relaxed(slot);
     if (S::key(word) == stored) return change_found<S, void>(slot, stored, S::value(word), flags, op);
@@ -63,9 +63,9 @@ __device__ __forceinline__ Outcome enter_first(typename S::Word* bucket, Seen se
   return kFull;
 }
 
-// change_in_two runs an operation per lane that is there: by the key as it is stored, and its first bucket.
-// second(rounds, hit, seen), called by all lanes, is the other bucket, where the key may be if the
-// first does not have it, or kAll. Where it balances, a new key goes to the bucket with
+// change_in_two runs an operation per lane that is there, given the stored key and its first
+// bucket. second(rounds, hit, seen), called by all lanes, returns the other bucket, where the key
+// may be if the first does not have it, or kAll. With balances, a new key goes to the bucket with
 // more free slots. All lanes of the warp must call it.
 template <class S, class Second>
 __device__ __forceinline__ void change_in_two(typename S::Word* slots, uint32_t flags, bool balances, Operation<S>& op,
@@ -105,7 +105,7 @@ __device__ __forceinline__ void change_in_two(typename S::Word* slots, uint32_t 
   sync_warp();
 }
 
-// change_part runs those operations of the lanes by change(op) that are of a part, and leaves the others.
+// change_part runs the operations with `part` by change(op), and leaves the others.
 template <class S, class F>
 __device__ __forceinline__ void change_part(Operation<S>& op, bool part, F change) {
   Operation<S> now = op;
@@ -114,9 +114,10 @@ __device__ __forceinline__ void change_part(Operation<S>& op, bool part, F chang
   if (now.there) op.outcome = now.outcome, op.value = now.value;
 }
 
-// change_strides runs a batch in the launch that moves no key: its threads stride over it. change(op) tells
-// whether an operation is done; if not, its outcome is kAgain, and the lane runs it once more, beside the next
-// ones of others. What finds no room contends when it has been run again.
+// change_strides runs a batch in the launch that moves no key: its threads stride over it.
+// change(op) reports whether an operation is done. If not, its outcome is kAgain, and the lane runs
+// it again, along with the next ones of others. Operations that find no slot contend when they have
+// run again.
 template <class S, class K, class V, class Table, class F>
 __device__ __forceinline__ void change_strides(const ChangeParams<Table>& p, F change) {
   const uint64_t stride = threads_in_grid(), n = p.changes.n;
@@ -133,7 +134,7 @@ __device__ __forceinline__ void change_strides(const ChangeParams<Table>& p, F c
     live += inserted(op.outcome), live -= op.outcome == kDeleted;
     if (done) {
       op = next, at += stride;
-      next = read(at + stride);  // it comes while the other one is done
+      next = read(at + stride);  // prefetched while the other one is done
     }
     sync_warp();
   }

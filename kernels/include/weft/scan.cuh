@@ -11,12 +11,12 @@ struct ScanParams {
   uint64_t n;
 };
 
-// A warp takes a strip of that many counts. Between the launches the sum of a
-// strip, or the sum before it, lies where its first offset will.
+// A warp processes a strip of kStrip counts. Between the launches the sum of a strip, or the sum
+// before it, is stored in the place of its first offset.
 constexpr uint32_t kStrip = 1024;
 
-// strip calls item(i) for n items and sum(i, s) with the sum of those before
-// each, and returns the total of all. It begins with what came before.
+// strip calls item(i) for n items and sum(i, s) with the sum of those before each. It starts with
+// the sum `before` and returns the total.
 template <class Item, class Sum>
 __device__ __forceinline__ uint64_t strip(uint64_t n, uint64_t before, Item item, Sum sum) {
   uint32_t lane = lane_index();
@@ -36,7 +36,7 @@ __device__ __forceinline__ void scan_sums(const ScanParams& p) {
   uint64_t sum = strip(n, 0, [&](uint64_t i) { return uint64_t(p.counts[lo + i]); }, [](uint64_t, uint64_t) {});
   if (lane_index() == 0) p.offsets[lo] = sum;
 }
-// The second adds up the strips, by one warp.
+// The second adds up the strips, in one warp.
 __device__ __forceinline__ void scan_strips(const ScanParams& p) {
   if (thread_index() >= kWarp) return;
   uint64_t total = strip((p.n + kStrip - 1) / kStrip, 0, [&](uint64_t i) { return p.offsets[i * kStrip]; },
@@ -48,7 +48,7 @@ __device__ __forceinline__ void scan_offsets(const ScanParams& p) {
   uint64_t lo = thread_index() / kWarp * kStrip;
   if (lo >= p.n) return;
   uint64_t n = p.n - lo < kStrip ? p.n - lo : kStrip;
-  // The lane that will write there reads: nothing orders lanes' accesses.
+  // The lane that will write there reads it: nothing orders the accesses of different lanes.
   uint64_t before = shuffle(kAll, lane_index() == 0 ? p.offsets[lo] : 0, 0);
   strip(n, before, [&](uint64_t i) { return uint64_t(p.counts[lo + i]); },
         [&](uint64_t i, uint64_t sum) { p.offsets[lo + i] = sum; });

@@ -1,6 +1,6 @@
-// Shared memory of a block, by its own addresses: 32 bits wide, so that an
-// access needs no test of which memory it is in. Only the block can see it, so
-// atomics are at block scope (.cta); weak accesses are ordered by sync_block.
+// Shared memory of a block, by its own addresses: 32 bits wide, so that an access needs no test for
+// the kind of memory. Only the block can see it, so atomics are at block scope (.cta); sync_block
+// orders weak accesses.
 #pragma once
 
 #include "access.cuh"
@@ -15,7 +15,7 @@ struct Shared {
   __device__ __forceinline__ Shared operator+(uint32_t i) const { return {address + i * uint32_t(sizeof(T))}; }
 };
 
-// The place of *p, which must be a __shared__ variable or part of one.
+// shared returns the place of *p, which must be a __shared__ variable or part of one.
 template <typename T>
 __device__ __forceinline__ Shared<T> shared(T* p) {
   uint32_t address;

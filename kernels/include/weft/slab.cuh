@@ -1,16 +1,16 @@
-// A slab.Map, slab.Set or slab.MultiMap in kernels of users. Package slab says in Go how
-// a Ref comes by; docs/refs.md is a guide.
+// A slab.Map, slab.Set or slab.MultiMap in users' kernels. Package slab documents how to get a Ref
+// in Go; docs/refs.md is a guide.
 //
-// A call without a suffix is for one lane, and may be made anywhere: lanes may
-// diverge, loop, and have returned. A call with _warp is for all 32 lanes of a warp
-// together, which bring a key each, or none, and reads memory as weft's own batches do.
-// None may have returned, or be in another branch: the launch stops where lanes are
-// missing, and waits for those that are elsewhere. Both may be mixed.
+// A call without a suffix is for one lane, and may be made anywhere: lanes may diverge, loop, and
+// have returned. A call with _warp is for all 32 lanes of a warp together. Each lane brings one key
+// or none, and memory is read as in weft's own batches. No lane may have returned or be in another
+// branch: the launch traps if lanes are missing, and waits for those that are elsewhere. Both kinds
+// of calls may be mixed.
 //
-// Changes return what has become of them: kInserted, or kRevived into the slot that
-// the key had before; kPresent, kReplaced, kDeleted, kNothing; and kFull where there
-// was no room, where the Update had permitted no more insertions, or where the Ref is
-// one of View: then nothing has changed, and Sync returns ErrFull.
+// Changes return their outcome: kInserted, or kRevived into the slot that the key had before;
+// kPresent, kReplaced, kDeleted, kNothing; and kFull. kFull means that the table was full, that the
+// Update permits no more insertions, or that the Ref is one of View. Then nothing has changed, and
+// Sync returns ErrFull.
 #pragma once
 
 #include "ref.cuh"
@@ -20,7 +20,7 @@
 
 namespace weft::slab {
 
-// Access is how Refs get at their tables.
+// Access is how Refs access their tables.
 template <class K, class V, bool Multi>
 struct Access {
   using T = Types<K, V, Multi>;
@@ -43,8 +43,8 @@ struct Access {
     if (hit && value) *value = As<V>::from(held);
     return hit;
   }
-  // change runs an operation of this lane. removed gets the number of pairs that a
-  // deletion has removed.
+  // change runs an operation of this lane. The number of pairs that a deletion has removed is
+  // stored in *removed.
   __device__ __forceinline__ Outcome change(uint32_t kind, K key, Value value, Value* held, uint32_t* removed = nullptr) const {
     terms.check(T::kShape);
     Operation<S> op = T::operation(true, kind, key, value);
@@ -71,8 +71,8 @@ struct Access {
   }
 };
 
-// Ref is a map or, where V is void, a set. It is passed to kernels by value. K and V
-// are what the table's Go types are: 32 or 64 bits, integers or floats.
+// Ref is a map or, if V is void, a set. It is passed to kernels by value. K and V match the table's
+// Go types: 32 or 64 bits, integers or floats.
 template <class K, class V = void>
 struct Ref {
   using Value = typename As<V>::Given;
@@ -82,16 +82,16 @@ struct Ref {
 
   // ---- lookups ----
 
-  // find tells whether a key is there, and gives *value its value unless that is null.
+  // find reports whether a key is present, and stores its value in *value unless that is null.
   __device__ __forceinline__ bool find(K key, Value* value = nullptr) const { return access().find(key, value); }
   __device__ __forceinline__ bool find_warp(bool there, K key, Value* value = nullptr) const {
     return access().find_warp(there, key, value);
   }
 
-  // for_each calls f(key, value), f(key) of a set, for all pairs of one of so many parts
-  // that the table is cut into: with thread_index() and threads_in_grid() a launch goes
-  // through all of it. Pairs that come or go meanwhile are seen or not, and a key that is
-  // erased and inserted again may be seen twice. Lanes diverge within f.
+  // for_each calls f(key, value), or f(key) of a set, for all pairs of one of `parts` parts of the
+  // table. With thread_index() and threads_in_grid() a launch visits all of it. Pairs that come or
+  // go meanwhile are seen or not, and a key that is erased and inserted again may be seen twice.
+  // Lanes diverge within f.
   template <class F>
   __device__ __forceinline__ void for_each(uint64_t part, uint64_t parts, F f) const {
     terms.check(T::kShape);
@@ -100,15 +100,14 @@ struct Ref {
 
   // ---- changes, of Update ----
 
-  // insert inserts a key that is absent. If it is present, *held gets its value,
-  // unless that is null.
+  // insert inserts an absent key. If the key is present, its value is stored in *held, unless that
+  // is null.
   __device__ __forceinline__ Outcome insert(K key, Value value = {}, Value* held = nullptr) const {
     return access().change(kPutNew, key, value, held);
   }
-  // put inserts a key, or gives it another value.
+  // put inserts a key or replaces its value.
   __device__ __forceinline__ Outcome put(K key, Value value) const { return access().change(kPut, key, value, nullptr); }
-  // reduce inserts a key, or combines its value with another: kSum, kMin, kMax, kAnd
-  // or kOr.
+  // reduce inserts a key, or combines its value with another: kSum, kMin, kMax, kAnd or kOr.
   __device__ __forceinline__ Outcome reduce(Kind kind, K key, Value value) const {
     return access().change(kind, key, value, nullptr);
   }
@@ -141,7 +140,7 @@ struct MultiRef {
 
   // ---- lookups ----
 
-  // find gives *value the value of the least recent pair of a key.
+  // find stores the value of the least recent pair of a key in *value.
   __device__ __forceinline__ bool find(K key, V* value = nullptr) const { return access().find(key, value); }
   __device__ __forceinline__ bool find_warp(bool there, K key, V* value = nullptr) const {
     return access().find_warp(there, key, value);
@@ -156,8 +155,8 @@ struct MultiRef {
       return true;
     });
   }
-  // for_each_warp calls f(from, value) for all pairs of the keys that the lanes bring,
-  // in any lane: from is the one whose key it is. Lanes diverge within f.
+  // for_each_warp calls f(from, value) for all pairs of the keys that the lanes bring, in any lane:
+  // `from` is the lane with the key. Lanes diverge within f.
   template <class F>
   __device__ __forceinline__ void for_each_warp(bool there, K key, F f) const {
     terms.check_warp(T::kShape);
@@ -175,10 +174,10 @@ struct MultiRef {
         [](uint32_t) {});
   }
 
-  // for_each calls f(key, value), f(key) of a set, for all pairs of one of so many parts
-  // that the table is cut into: with thread_index() and threads_in_grid() a launch goes
-  // through all of it. Pairs that come or go meanwhile are seen or not, and a key that is
-  // erased and inserted again may be seen twice. Lanes diverge within f.
+  // for_each calls f(key, value), or f(key) of a set, for all pairs of one of `parts` parts of the
+  // table. With thread_index() and threads_in_grid() a launch visits all of it. Pairs that come or
+  // go meanwhile are seen or not, and a key that is erased and inserted again may be seen twice.
+  // Lanes diverge within f.
   template <class F>
   __device__ __forceinline__ void for_each(uint64_t part, uint64_t parts, F f) const {
     terms.check(T::kShape);
@@ -189,15 +188,14 @@ struct MultiRef {
 
   // add adds a pair.
   __device__ __forceinline__ Outcome add(K key, V value) const { return access().change(kPut, key, value, nullptr); }
-  // insert adds a pair of a key that has none. If it has, *held gets the value of the
-  // least recent one, unless that is null.
+  // insert adds a pair for a key that has none. If it has one, the value of the least recent is
+  // stored in *held, unless that is null.
   __device__ __forceinline__ Outcome insert(K key, V value, V* held = nullptr) const {
     return access().change(kPutNew, key, value, held);
   }
   // erase removes the least recent pair of a key.
   __device__ __forceinline__ Outcome erase(K key) const { return access().change(kDelete, key, {}, nullptr); }
-  // erase_all removes all pairs of a key, and gives *removed their number unless that
-  // is null.
+  // erase_all removes all pairs of a key, and stores their number in *removed unless that is null.
   __device__ __forceinline__ Outcome erase_all(K key, uint32_t* removed = nullptr) const {
     return access().change(kDeleteAll, key, {}, nullptr, removed);
   }

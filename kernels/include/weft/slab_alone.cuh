@@ -1,4 +1,4 @@
-// A table of package slab in the hands of one lane: whatever its neighbors do.
+// Operations of one lane by itself on a table of package slab, whatever its neighbors do.
 #pragma once
 
 #include "account.cuh"
@@ -28,11 +28,11 @@ struct Part : Tile<S, 1, 2> {
   __device__ __forceinline__ Word* slot(int i) const { return reinterpret_cast<Word*>(slab + 2 * number) + i; }
 };
 
-// for_each_alone calls f(value) for the pairs of a key in their order, while f
-// returns true; see find.
+// for_each_alone calls f(value) for the pairs of a key in their order, until f returns false; see
+// find.
 template <class S, class T, class F>
 __device__ __forceinline__ void for_each_alone(const T& in, typename S::Key wanted, F f) {
-  const Table& t = in;  // whose buckets `in` locates
+  const Table& t = in;  // the table with the buckets that `in` locates
   const uint32_t bucket = locate<S>(in, wanted);
   const typename S::Key key = stored<S>(wanted);
   Part<S> part;
@@ -48,7 +48,7 @@ __device__ __forceinline__ void for_each_alone(const T& in, typename S::Key want
         other |= S::key(w) == S::kPending;
         if (S::key(w) == key) matches |= 1u << (v * part.kSlots + j);
       });
-      if (S::kTwoStep && other && matches == 0) continue;  // it may be about to show this key
+      if (S::kTwoStep && other && matches == 0) continue;  // may be about to hold this key
 #pragma unroll 1
       for (; matches != 0; matches &= matches - 1)
         if (!f(S::value(part.word(lowest(matches))))) return;
@@ -61,8 +61,8 @@ __device__ __forceinline__ void for_each_alone(const T& in, typename S::Key want
   }
 }
 
-// for_each_alone calls f(key, value) for the pairs of one of so many parts of the table,
-// those of a key in their order.
+// for_each_alone calls f(key, value) for the pairs of one of `parts` parts of the table, those of a
+// key in their order.
 template <class S, class F>
 __device__ __forceinline__ void for_each_alone(const Table& t, uint64_t part, uint64_t parts, F f) {
   Part<S> read;
@@ -79,7 +79,7 @@ __device__ __forceinline__ void for_each_alone(const Table& t, uint64_t part, ui
         pending |= S::kTwoStep && S::key(w) == S::kPending;
         if (S::key(w) < S::kNone) live |= 1u << (v * read.kSlots + j);
       });
-      if (pending) {  // it is about to show a pair
+      if (pending) {  // about to hold a pair
         empty = false;
         continue;
       }
@@ -96,7 +96,7 @@ __device__ __forceinline__ void for_each_alone(const Table& t, uint64_t part, ui
   }
 }
 
-// find_alone looks up a key: of several pairs, the least recent counts.
+// find_alone looks up a key; of several pairs, the least recent counts.
 template <class S, class T>
 __device__ __forceinline__ bool find_alone(const T& in, typename S::Key wanted, typename S::Key& value) {
   bool hit = false;
@@ -119,9 +119,8 @@ __device__ __forceinline__ uint32_t attach_alone(const Table& t, Link* link) {
   return there;
 }
 
-// change_alone runs an operation; see change. It returns how many pairs a DELETEALL
-// has removed. Dead slots of other keys are left alone, so the first empty slot of a
-// chain is the only free one.
+// change_alone runs an operation; see change. It returns how many pairs a DELETEALL has removed. It
+// does not reuse dead slots of other keys, so the first empty slot of a chain is the only free one.
 template <class S, bool Multi, class V, class Counts>
 __device__ __forceinline__ uint32_t change_alone(const Table& t, uint32_t flags, Operation<S>& op, const Counts& counts) {
   using Word = typename S::Word;
@@ -156,7 +155,7 @@ __device__ __forceinline__ uint32_t change_alone(const Table& t, uint32_t flags,
         else done = S::swap(slot, word, S::pair(key, op.value)) ? kInserted : kAgain;
         counts.record(enters, done);
       } else if (done == kFull && !S::swap(slot, word, word)) {
-        done = kAgain;  // by the last that was admitted, perhaps with this key
+        done = kAgain;  // changed by the last admitted operation, perhaps with this key
       }
       if (all && done == kDeleted) removed++;
       if (all || done == kAgain) continue;

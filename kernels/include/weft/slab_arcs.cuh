@@ -1,5 +1,6 @@
-// Graphs of package slab, whose Go side is slab/graphlayout.go: a slab hash for each vertex, in one table whose keys are
-// arcs. An arc is named by 64 bits, where it begins above and where it leads below; a slot has the lower half.
+// Graphs of package slab (Go twin: slab/graphlayout.go): a slab hash for each vertex, in one table
+// with arcs as keys. An arc is named by 64 bits, its source above its target; a slot stores the
+// lower half.
 #pragma once
 
 #include "slab_table.cuh"
@@ -11,7 +12,7 @@ struct Vertex {
   uint32_t first;   // base slab
   uint32_t slabs;   // base slabs; 0 without edges
   uint32_t degree;
-  uint32_t coming;  // insertions of the batch that room is being made for
+  uint32_t coming;  // insertions of the batch to make space for
 };
 
 // Graph is passed by value to kernels.
@@ -20,35 +21,37 @@ struct Graph {
   Vertex* vertices;
   uint32_t* owners;  // of base slabs
   uint32_t n;        // vertices
-  uint32_t longest;  // slabs that a chain may have, behind which it gets no others
+  uint32_t longest;  // slabs from which on a chain gets no others
 
   __device__ __forceinline__ operator const Table&() const { return table; }
 };
 
-// Demand is what a batch of insertions needs.
+// Demand describes what a batch of insertions needs.
 struct Demand {
-  uint32_t bad;       // ~ the first arc with a vertex that cannot be; 0: there is none
-  uint32_t vertices;  // one more than the largest number of one
-  uint32_t crowded;   // vertices whose chains would get long
-  uint32_t lost;      // arcs that found no room where they are moved
+  uint32_t bad;       // ~ the first arc with an invalid vertex, or 0
+  uint32_t vertices;  // one more than the largest vertex number
+  uint32_t crowded;   // vertices with chains that would get long
+  uint32_t lost;      // arcs that found no slot when moved
   uint64_t slabs;     // base slabs for those, or for all
-  uint64_t kept;      // by how many there are more, once they have moved
-  uint64_t arcs;      // that they have
+  uint64_t kept;      // growth in their number after the move
+  uint64_t arcs;      // arcs of those vertices
 };
 
-// Tried is what a batch of insertions reports that need not find room. It begins as the counters of its table.
+// Tried is the report of a batch of insertions that may overflow. It begins with the counters of
+// its table.
 struct Tried {
   uint64_t live;
   uint64_t used;
-  uint64_t bad;   // the ticket of the last batch with a vertex that cannot be, above ~ the first edge that has one
-  uint32_t left;  // arcs that have found no room
+  // The ticket of the last batch with an invalid vertex, above ~ the first edge that has one.
+  uint64_t bad;
+  uint32_t left;  // arcs that found no slot
   uint32_t unused;
 };
 
-// Move is a table that moves.
+// Move describes a table that moves.
 struct Move {
   uint32_t vertex;
-  uint32_t first;  // base slab then
+  uint32_t first;  // base slab after the move
   uint32_t slabs;
   uint32_t lost;
 };
@@ -91,12 +94,12 @@ constexpr bool kArcs<ArcOnly> = true;
 template <>
 constexpr bool kArcs<ArcPair> = true;
 
-// bucket_in is where a neighbor lies in the table of a vertex.
+// bucket_in returns the bucket of a neighbor in the table of a vertex.
 __device__ __forceinline__ uint32_t bucket_in(uint64_t seed, uint32_t first, uint32_t slabs, uint32_t to) {
   return first + reduce(hash(to, seed), slabs);
 }
 
-// locate gives the bucket of an arc: the extra one, which is empty, if there are no such vertices.
+// locate returns the bucket of an arc, or the extra one, which is empty, if no such vertices exist.
 template <class S>
 __device__ __forceinline__ uint32_t locate(const Graph& t, uint64_t arc) {
   const uint32_t u = source_of(arc), v = uint32_t(arc);
@@ -105,14 +108,15 @@ __device__ __forceinline__ uint32_t locate(const Graph& t, uint64_t arc) {
   const uint32_t slabs = uint32_t(handle >> 32);
   return slabs == 0 ? t.table.buckets : bucket_in(t.table.seed, uint32_t(handle), slabs, v);
 }
-// original is an arc, which a base slab has in the table of its owner.
+// original returns an arc that a base slab holds in the table of its owner.
 template <class S>
 __device__ __forceinline__ uint64_t original(const Graph& t, uint64_t stored, uint32_t bucket) {
   return arc_of(t.owners[bucket], uint32_t(stored));
 }
 
-// count_arcs adds what the lanes of a warp have inserted or deleted to the degrees of its vertices, one atomic for those of
-// each (the thesis' algorithm 5.1). All lanes must call it, in a launch of one kind.
+// count_arcs adds what the lanes of a warp have inserted or deleted to the degrees of its vertices,
+// with one atomic for each vertex (the thesis' algorithm 5.1). All lanes must call it, in a launch
+// of one kind.
 template <class S>
 __device__ __forceinline__ void count_arcs(const Graph& t, const Operation<S>& op) {
   const bool fresh = inserted(op.outcome), counts = fresh || op.outcome == kDeleted;

@@ -7,18 +7,17 @@ namespace weft::slab {
 
 // find looks up a key per lane that is there. All lanes of the warp must call it.
 //
-// It follows the chain of each key (SEARCH). A slot once taken never becomes
-// empty again and slots fill in order, so the first empty one ends the chain;
-// what a word showed was the state of its key at the time of the load. Slabs
-// that a link leads to need no acquire: before a launch links one it is all
-// ones, since an earlier launch or the host made it so. Slabs of memory that
-// the pool had not when this launch began are the exception (meet): a key whose
-// chain leads to one waits until the others are done, and the warp meets it then.
-// In the loop itself that would cost a fifth of the speed.
+// It follows the chain of each key (SEARCH). A slot once taken never becomes empty again and slots
+// fill in order, so the first empty one ends the chain. A word shows the state of its key at the
+// time of the load. Slabs that a link leads to need no acquire: before a launch links a slab, it is
+// all ones, set by an earlier launch or the host. Slabs of memory that was added to the pool after
+// this launch began are the exception (meet). A key with a chain that leads to one waits until the
+// others are done, and the warp calls meet then. In the loop itself that would cost a fifth of the
+// speed.
 template <class S, bool Multi, class T>
 __device__ __forceinline__ bool find(const T& in, bool there, typename S::Key wanted, typename S::Key& value) {
   using Key = typename S::Key;
-  const Table& t = in;  // whose buckets `in` locates
+  const Table& t = in;  // the table with the buckets that `in` locates
   SlabTile<S> tile;
   uint32_t home = locate<S>(in, wanted);
   Key key = stored<S>(wanted);
@@ -45,8 +44,8 @@ __device__ __forceinline__ bool find(const T& in, bool there, typename S::Key wa
     // Of several pairs of the key, the least recent counts.
     uint32_t matches = Multi ? tile.first(match) : tile.vote(match >= 0);
     bool end = tile.vote(empty) != 0 || tile.link.next == kNoUnit;
-    // A pending slot may be about to show this key: look again. Its owner
-    // needs one more instruction and waits for nobody.
+    // A pending slot may be about to hold this key: read again. Its owner needs one more
+    // instruction and waits for no other lane.
     bool wait = S::kTwoStep && tile.vote(other) != 0 && matches == 0;
     if constexpr (S::kHasValue) held = shuffle(kAll, held, tile.base + (matches ? lowest(matches) : 0));
     if (busy && !wait) {
@@ -71,10 +70,10 @@ __device__ __forceinline__ bool find(const T& in, bool there, typename S::Key wa
   return hit;
 }
 
-// search_all follows the chain of each key to its end (SEARCHALL). It calls
-// slab(tile, key, from, before, busy) for each slab, which returns how many pairs of
-// the key of lane `from` it has, given how many came before; and done(total), in that
-// lane. All lanes of the warp must call it.
+// search_all follows the chain of each key to its end (SEARCHALL). It calls slab(tile, key, from,
+// before, busy) for each slab, which returns how many pairs of the key of lane `from` the slab has,
+// given the number before. Then it calls done(total) in that lane. All lanes of the warp must call
+// it.
 template <class S, class F, class G>
 __device__ __forceinline__ void search_all(const Table& t, bool there, typename S::Key wanted, F slab, G done) {
   using Key = typename S::Key;

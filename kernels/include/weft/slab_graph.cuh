@@ -1,15 +1,18 @@
-// A slab.Graph or slab.WeightedGraph in kernels of users. Package slab says in Go how a GraphRef comes by; docs/refs.md is a guide.
+// A slab.Graph or slab.WeightedGraph in users' kernels. Package slab documents how to get a
+// GraphRef in Go; docs/refs.md is a guide.
 //
 //	__global__ void friends(slab::GraphRef<> of, …) {
 //	  of.for_each(u, [&](uint32_t v) { if (of.edge_exists(v, w)) … });
 //
-// Changes may run beside kernels that read: an edge that comes or goes meanwhile is seen or not. A vertex without edges, whatever its
-// number, has no neighbors. Functions get the neighbor, and its weight if the graph has weights: f(v) or f(v, weight).
+// Changes may run concurrently with kernels that read: an edge that comes or goes meanwhile is seen
+// or not. A vertex without edges, whatever its number, has no neighbors. Functions receive the
+// neighbor, and its weight if the graph has weights: f(v) or f(v, weight).
 //
-// A call without a suffix is for one lane, and may be made anywhere: lanes may diverge, loop, and have returned. A call with _tile is
-// for kTile neighboring lanes with the same vertex, which share its slabs. A call with _warp is for all 32 lanes of a warp together,
-// which bring an edge each, or none, and reads memory as weft's own batches do: none may have returned, or be in another branch.
-// for_each_arc is for all threads of a launch.
+// A call without a suffix is for one lane, and may be made anywhere: lanes may diverge, loop, and
+// have returned. A call with _tile is for kTile neighboring lanes with the same vertex, which share
+// its slabs. A call with _warp is for all 32 lanes of a warp together. Each lane brings one edge or
+// none, and memory is read as in weft's own batches; no lane may have returned or be in another
+// branch. for_each_arc is for all threads of a launch.
 #pragma once
 
 #include "ref.cuh"
@@ -19,7 +22,7 @@
 
 namespace weft::slab {
 
-// ArcSlot is the slot of arcs with weights of so many bytes.
+// ArcSlot is the slot of arcs with weights of Bytes bytes.
 template <uint32_t Bytes>
 struct ArcSlot;
 template <>
@@ -31,7 +34,7 @@ struct ArcSlot<4> {
   using S = ArcPair;
 };
 
-// GraphRef is passed to kernels by value. W is what the weights are in Go; a graph without has none.
+// GraphRef is passed to kernels by value. W is the Go type of the weights, or void without weights.
 template <class W = void>
 struct GraphRef {
   static constexpr uint32_t kTile = 4;
@@ -39,14 +42,14 @@ struct GraphRef {
   using Weight = typename As<W>::Given;
 
   Graph graph;
-  uint64_t weight;  // bytes of one
+  uint64_t weight;  // bytes of a weight
 
-  // degree is how many neighbors a vertex has.
+  // degree returns the number of neighbors of a vertex.
   __device__ __forceinline__ uint32_t degree(uint32_t u) const { return u < graph.n ? load_relaxed(&graph.vertices[u].degree) : 0; }
 
-  // edge_exists tells whether there is an edge from u to v.
+  // edge_exists reports whether the graph has an edge from u to v.
   __device__ __forceinline__ bool edge_exists(uint32_t u, uint32_t v) const { return find(u, v, nullptr); }
-  // find is edge_exists, and gives *weight that of the edge, unless that is null.
+  // find is edge_exists, and stores the weight of the edge in *weight, unless that is null.
   __device__ __forceinline__ bool find(uint32_t u, uint32_t v, Weight* weight) const {
     check();
     uint64_t held;
@@ -65,13 +68,14 @@ struct GraphRef {
   __device__ __forceinline__ void for_each(uint32_t u, F f) const {
     some<1>(u, f);
   }
-  // for_each_tile calls f by one lane for each neighbor.
+  // for_each_tile calls f in one lane for each neighbor.
   template <class F>
   __device__ __forceinline__ void for_each_tile(uint32_t u, F f) const {
     some<kTile>(u, f);
   }
-  // for_each_arc calls f(u, v), or f(u, v, weight), for all arcs, by one thread of the launch for each: an edge of an undirected graph is
-  // two. All threads of the launch call it. It goes through base slabs, so a vertex of many neighbors is the work of many threads.
+  // for_each_arc calls f(u, v), or f(u, v, weight), for all arcs, in one thread of the launch for
+  // each: an edge of an undirected graph is two arcs. All threads of the launch call it. It
+  // iterates over base slabs, which spreads a vertex with many neighbors over many threads.
   template <class F>
   __device__ __forceinline__ void for_each_arc(F f) const {
     check();
@@ -93,7 +97,7 @@ struct GraphRef {
     return found;
   }
 
-  // call gives f the edge of a slot.
+  // call calls f with the edge of a slot.
   template <class F>
   __device__ __forceinline__ static void call(typename S::Word w, F f) {
     if constexpr (kBits != 0) {
@@ -114,8 +118,8 @@ struct GraphRef {
       chain<Lanes>(b, [&](typename S::Word w) { call(w, f); });
   }
 
-  // chain calls f for the slots of a bucket that have edges: so many lanes share its slabs, a quarter each at a time. A lane reads the link by
-  // itself, so it needs none of the others.
+  // chain calls f for the slots of a bucket that have edges. Lanes lanes share its slabs, a quarter
+  // each at a time. Each lane reads the link by itself, independently of the others.
   template <uint32_t Lanes, class F>
   __device__ __forceinline__ void chain(uint32_t bucket, F f) const {
     Part<S> part;

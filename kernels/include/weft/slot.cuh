@@ -1,14 +1,13 @@
-// Slots: the words that a table of keys is made of, and the lanes that read
-// them. For the structures whose slots change by one compare-and-swap.
+// Slots: the words of a table of keys, and the lanes that read them, for structures with slots that
+// change by one compare-and-swap.
 #pragma once
 
 #include "warp.cuh"
 
 namespace weft {
 
-// A slot is one word that changes by one compare-and-swap. The key lies above
-// the value. A few keys are never stored, the sentinels: they tell of slots that
-// hold none.
+// A slot is one word that changes by one compare-and-swap. The key lies above the value. A few
+// keys, the sentinels, are never stored: they mark slots without a key.
 
 template <class K>
 struct Sentinels {
@@ -18,9 +17,8 @@ struct Sentinels {
   static constexpr K kNone = ~K(0) - 3;     // not a slot
 };
 
-// 32-bit key and value: a 64-bit compare-and-swap publishes both at once, so
-// relaxed order is enough everywhere: no access of ours reads one word to
-// learn about another.
+// 32-bit key and value: a 64-bit compare-and-swap publishes both at once. So relaxed order is
+// enough everywhere: no access reads one word to infer another.
 struct Pair8 : Sentinels<uint32_t> {
   using Key = uint32_t;
   using Word = uint64_t;
@@ -31,10 +29,10 @@ struct Pair8 : Sentinels<uint32_t> {
   __device__ static Word dead(Key k) { return pair(kDead, k); }
   __device__ static bool is_dead(Word w, Key k) { return w == dead(k); }
   __device__ static bool swap(Word* slot, Word from, Word to) { return cas_relaxed(slot, from, to) == from; }
-  // enter puts a pair into an empty slot. It returns the key that was there: if not
-  // kEmpty, the slot is another's.
+  // enter puts a pair into an empty slot. It returns the previous key: if that is not kEmpty, the
+  // slot belongs to another.
   __device__ static Key enter(Word* slot, Word to) { return key(cas_relaxed(slot, pair(kEmpty, kEmpty), to)); }
-  // update gives a live slot the value f(held), if it still holds what it did.
+  // update sets the value of a live slot to f(held), if the slot is unchanged.
   template <class F>
   __device__ static bool update(Word* slot, Word from, F f) {
     return swap(slot, from, pair(key(from), f(value(from))));
@@ -73,17 +71,15 @@ struct Pair16 : Sentinels<uint64_t> {
     return swap(slot, from, pair(key(from), f(value(from))));
   }
 #else
-  // Without a 128-bit compare-and-swap: (1) take the slot by exchanging its
-  // key for kPending, (2) publish key and value by one 128-bit store. Every
-  // reader loads all 128 bits at once, so it sees the old pair, the new pair,
-  // or kPending beside a value it does not look at, and then looks again. The
-  // owner waits for nobody between (1) and (2), so nobody waits for long; and
-  // it is the same lane without a warp-wide step between, so no lane of its
-  // own warp can keep it from (2).
+  // Without a 128-bit compare-and-swap: (1) take the slot by exchanging its key for kPending, (2)
+  // publish key and value by one 128-bit store. Every reader loads all 128 bits at once, so it sees
+  // the old pair, the new pair, or kPending with a value that it ignores, and then reads again. The
+  // owner does not wait between (1) and (2), so readers never wait for long. (1) and (2) are
+  // executed by the same lane without a warp-wide step in between, so no lane of its own warp can
+  // keep it from (2).
   //
-  // (1) compares the key alone. Another thread may have changed the value
-  // since `from` was read; for a key that stays the same this is as if that
-  // change had come just before the read.
+  // (1) compares only the key. Another thread may have changed the value since `from` was read. For
+  // a key that stays the same this is as if that change had come just before the read.
   static constexpr bool kTwoStep = true;
   __device__ static bool swap(Word* slot, Word from, Word to) {
     if (cas_relaxed(&slot->y, from.y, kPending) != from.y) return false;
@@ -95,9 +91,9 @@ struct Pair16 : Sentinels<uint64_t> {
     if (held == kEmpty) store_relaxed(slot, to);
     return held;
   }
-  // What depends on the value must not miss a change: the slot is read again once
-  // it is taken. Nobody writes it then, and the load, of all 128 bits, shows our
-  // mark and with it the last pair that was there.
+  // An update that depends on the value must not miss a change, so it reads the slot again after
+  // taking it. No other thread writes it then, and the load, of all 128 bits, shows the mark and
+  // with it the last pair.
   template <class F>
   __device__ static bool update(Word* slot, Word from, F f) {
     if (cas_relaxed(&slot->y, from.y, kPending) != from.y) return false;
@@ -107,9 +103,8 @@ struct Pair16 : Sentinels<uint64_t> {
 #endif
 };
 
-// Sets: the word is the key. A dead slot cannot remember its key; it need not,
-// because batches of a set that are all of one kind either insert or delete; mixed
-// ones reuse nothing.
+// Sets: the word is the key. A dead slot cannot remember its key. It need not, because batches of a
+// set with one kind either insert or delete, and mixed ones reuse nothing.
 template <class K>
 struct KeyOnly : Sentinels<K> {
   using Key = K;

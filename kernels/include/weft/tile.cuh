@@ -33,8 +33,8 @@ struct Tile {
 #pragma unroll
       for (int j = 0; j < kSlots; j++) f(v, j, piece[v].slots[j]);
   }
-  // word is slot `number` of this lane: a choice among registers, so that no
-  // second copy of a word stays alive.
+  // word returns slot `number` of this lane. It selects among registers, so that no second copy of
+  // a word stays alive.
   __device__ __forceinline__ Word word(int number) const {
     Word w = piece[0].slots[0];
     each([&](int v, int j, Word x) {
@@ -42,16 +42,16 @@ struct Tile {
     });
     return w;
   }
-  // vote gives the lanes of this tile for which p holds.
+  // vote returns the lanes of this tile with p.
   __device__ __forceinline__ uint32_t vote(bool p) const { return ballot(kAll, p) >> base & kMask; }
 };
 
-// Deal spreads the operations that some lanes of a warp have left over its tiles,
-// as evenly as it goes. All lanes take part.
+// Deal spreads the operations that some lanes of a warp have left over its tiles, as evenly as
+// possible. All lanes take part.
 template <int Lanes>
 struct Deal {
-  uint32_t from;  // the lane whose operation this one gets, or kWarp
-  uint32_t to;    // the lane that gets this one's
+  uint32_t from;  // the lane with the operation that this one gets, or kWarp
+  uint32_t to;    // the lane that gets this one's operation
 
   __device__ __forceinline__ explicit Deal(bool has) {
     constexpr uint32_t tiles = kWarp / Lanes;

@@ -1,31 +1,31 @@
-// Reductions of one key by many threads of a block in a mixed batch: one of them
-// does it for all. Where many want one slot, each tries in vain most of the time:
-// what matters is how few they are, first in a warp, then in a block.
+// Reductions of one key by many threads of a block in a mixed batch: one thread does them for all.
+// Where many threads compete for one slot, most attempts fail. So their number must be small, first
+// in a warp, then in a block.
 #pragma once
 
 #include "change.cuh"
 
 namespace weft {
 
-// Crowded is from how many lanes of a warp on that its reductions of a key meet
-// those of other warps.
+// kCrowded is the number of lanes of a warp from which on its reductions of a key meet those of
+// other warps.
 constexpr uint32_t kCrowded = 8;
 
-// served is for an operation that another thread has done.
+// served completes an operation that another thread has done.
 template <class S>
 __device__ __forceinline__ void served(Operation<S>& op, uint32_t outcome) {
   op.there = true;
   op.outcome = outcome == kFull ? kFull : kReplaced;
 }
 
-// Together is how the reductions of a warp are united. Its lanes call unite before
-// they change the table, and disband behind it, all of them.
+// Together unites the reductions of a warp. All its lanes call unite before they change the table,
+// and disband after that.
 template <class S, class V>
 struct Together {
   uint32_t first;  // the lane that does this one's operation
 
-  // unite combines what the lanes want in one way of one key, and returns how many
-  // stand behind this one: none, if another does it.
+  // unite combines the operations of the lanes with one kind and key. It returns how many other
+  // operations this lane does: none, if another lane does its own.
   __device__ __forceinline__ uint32_t unite(uint32_t flags, Operation<S>& op) {
     using Key = typename S::Key;
     uint32_t lane = lane_index();
@@ -42,22 +42,22 @@ struct Together {
     return size;
   }
 
-  // disband tells the lanes what has become of their operations.
+  // disband returns the outcomes of the lanes' operations.
   __device__ __forceinline__ void disband(Operation<S>& op) const {
     uint32_t outcome = shuffle(kAll, uint32_t(op.outcome), first);
     if (first != lane_index()) served(op, outcome);
   }
 };
 
-// Union is the same for a block, whose threads all call it.
+// Union is the same for a block. All its threads call it.
 template <class S, class V>
 struct Union {
   using Key = typename S::Key;
 
   Together<S, V> lanes;
-  uint32_t warp;   // the warp that does what this warp's crowd wants
+  uint32_t warp;   // the warp that does the operation of this warp's crowd
   bool meets;      // crowds have met
-  bool leads;      // this lane stands for its warp's crowd
+  bool leads;      // this lane acts for its warp's crowd
 
   struct Crowds {  // of each warp
     Key keys[kWarp], values[kWarp];
@@ -86,8 +86,7 @@ struct Union {
   }
 
  private:
-  // within_block combines what the crowds of a block want of one key, for the
-  // first of them.
+  // within_block combines the operations of a block's crowds on one key, in the first of them.
   __device__ __forceinline__ void within_block(uint32_t flags, Operation<S>& op) {
     uint32_t own = thread_in_block() / kWarp, warps = threads_per_block() / kWarp;
     uint32_t led = ballot(kAll, leads);

@@ -1,5 +1,5 @@
-// Threads, warps, blocks and, by the headers it includes, memory accesses: the
-// vocabulary every kernel of weft is written in.
+// Threads, warps, blocks and, through the headers it includes, memory accesses: the vocabulary of
+// every weft kernel.
 #pragma once
 
 #include "access.cuh"
@@ -11,7 +11,7 @@ namespace weft {
 constexpr uint32_t kWarp = 32;
 constexpr uint32_t kAll = 0xffffffffu;
 
-// ---- who am I -------------------------------------------------------------
+// ---- indices ---------------------------------------------------------------
 
 #define WEFT_SREG(name, reg)                                        \
   __device__ __forceinline__ uint32_t name() {                      \
@@ -33,7 +33,7 @@ __device__ __forceinline__ uint64_t threads_in_grid() {
   return uint64_t(blocks_in_grid()) * threads_per_block();
 }
 
-// ---- a warp talks ---------------------------------------------------------
+// ---- warps -----------------------------------------------------------------
 
 __device__ __forceinline__ uint32_t ballot(uint32_t mask, bool p) {
   uint32_t r;
@@ -51,8 +51,8 @@ __device__ __forceinline__ uint64_t shuffle(uint32_t mask, uint64_t v, uint32_t 
   uint32_t hi = shuffle(mask, uint32_t(v >> 32), lane);
   return uint64_t(hi) << 32 | lo;
 }
-// shuffle_in is shuffle within groups of neighbouring lanes, as many as a power of two: rank is that of
-// the lane in its group.
+// shuffle_in is shuffle within groups of Lanes neighbouring lanes, a power of two. rank is a lane's
+// rank in its group.
 template <uint32_t Lanes>
 __device__ __forceinline__ uint32_t shuffle_in(uint32_t mask, uint32_t v, uint32_t rank) {
   uint32_t r;
@@ -77,18 +77,18 @@ __device__ __forceinline__ uint64_t shuffle_xor(uint32_t mask, uint64_t v, uint3
   return uint64_t(hi) << 32 | lo;
 }
 
-// The lanes that have the same v.
+// match_any returns the lanes with the same v.
 __device__ __forceinline__ uint32_t match_any(uint32_t mask, uint32_t v) {
   uint32_t r;
   asm volatile("match.any.sync.b32 %0, %1, %2;" : "=r"(r) : "r"(v), "r"(mask) : "memory");
   return r;
 }
 
-// sync_warp waits for all lanes, and orders what each did before with what the
-// others do after. The functions above wait, too, but order no memory.
+// sync_warp waits for all lanes, and orders what each did before with what the others do after. The
+// functions above wait, too, but order no memory.
 __device__ __forceinline__ void sync_warp() { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
 
-// pause lets others run for some nanoseconds: for who has found a lock taken.
+// pause lets others run for some nanoseconds, after finding a lock taken.
 __device__ __forceinline__ void pause(uint32_t ns) { asm volatile("nanosleep.u32 %0;" ::"r"(ns) : "memory"); }
 
 __device__ __forceinline__ uint32_t popcount(uint32_t v) {
@@ -96,21 +96,21 @@ __device__ __forceinline__ uint32_t popcount(uint32_t v) {
   asm("popc.b32 %0, %1;" : "=r"(r) : "r"(v));
   return r;
 }
-// Index of the lowest set bit; v must not be 0.
+// lowest returns the index of the lowest set bit; v must not be 0.
 __device__ __forceinline__ uint32_t lowest(uint32_t v) {
   uint32_t r;
   asm("{ .reg .b32 t; brev.b32 t, %1; clz.b32 %0, t; }" : "=r"(r) : "r"(v));
   return r;
 }
 
-// Index of the highest set bit; v must not be 0.
+// highest returns the index of the highest set bit; v must not be 0.
 __device__ __forceinline__ uint32_t highest(uint32_t v) {
   uint32_t r;
   asm("clz.b32 %0, %1;" : "=r"(r) : "r"(v));
   return 31 - r;
 }
 
-// Index of set bit number n of v; 32 if it has no more than n.
+// select returns the index of set bit number n of v, or 32 if v has no more than n.
 __device__ __forceinline__ uint32_t select(uint32_t v, uint32_t n) {
   uint32_t at = 0;
 #pragma unroll
@@ -121,13 +121,13 @@ __device__ __forceinline__ uint32_t select(uint32_t v, uint32_t n) {
   return n == 0 && (v >> at & 1) ? at : 32;
 }
 
-// ---- a block meets --------------------------------------------------------
+// ---- blocks ----------------------------------------------------------------
 
-// Waits for all threads of the block, each of which must call it, and orders
-// what they did before with what they do next.
+// sync_block waits for all threads of the block, each of which must call it, and orders what they
+// did before with what they do next.
 __device__ __forceinline__ void sync_block() { asm volatile("bar.sync 0;" ::: "memory"); }
 
-// The number of threads of the block with p; it synchronises as sync_block.
+// count_block returns the number of threads of the block with p; it synchronises like sync_block.
 __device__ __forceinline__ uint32_t count_block(bool p) {
   uint32_t n;
   asm volatile("{ .reg .pred p; setp.ne.u32 p, %1, 0; bar.red.popc.u32 %0, 0, p; }"

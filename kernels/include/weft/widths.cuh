@@ -16,8 +16,8 @@ struct Integer<64> {
   using Type = uint64_t;
 };
 
-// Widths gives the types of keys and values, and the slots that hold them. Of a
-// set, V is only there to be named.
+// Widths defines the types of keys and values, and the slots that hold them. For a set, V exists
+// only as a name.
 template <int KeyBits, int ValueBits>
 struct Widths {
   using K = typename Integer<KeyBits>::Type;

@@ -1,19 +1,20 @@
-// Clevel hashing on a GPU: a thread for each operation, which knows nothing of those beside it. clevel.go
-// explains the structure. There are two levels, made for the capacity: none is added or drained.
+// Clevel hashing on a GPU: each thread runs one operation, independently of others. clevel.go
+// explains the structure. It has two levels, sized for the capacity: none is added or drained.
 #include "baseline.cuh"
 
 namespace weft::baseline {
 
 constexpr uint32_t kSlots = 8, kLevels = 2;
 
-// Blocks that must fit a multiprocessor, which bounds registers: a thread has two buckets in its own.
+// Blocks that must fit on a multiprocessor, which bounds registers: a thread holds two buckets in
+// registers.
 constexpr int kBlocks = 3;
 
 struct ClevelParams {
   Index index;
   Batch batch;
-  uint64_t levels[kLevels];  // words at which they begin, the lower one first
-  uint32_t bits;             // of the lower one
+  uint64_t levels[kLevels];  // first words of levels, the lower one first
+  uint32_t bits;             // of the lower level
   uint32_t unused;
 };
 
@@ -22,12 +23,12 @@ struct ClevelParams {
 constexpr uint32_t kAddressBits = 48;
 constexpr uint64_t kTagMask = (1 << 14) - 1;
 
-// named is a slot that names a record (twin: name in clevel.go).
+// named returns a slot that names a record (twin: name in clevel.go).
 __device__ __forceinline__ uint64_t named(uint64_t record, uint64_t hash) { return record | (hash & kTagMask) << kAddressBits; }
 __device__ __forceinline__ uint64_t record_of(uint64_t is) { return is & ((1ul << kAddressBits) - 1); }
 __device__ __forceinline__ bool may(uint64_t is, uint64_t hash) { return is != 0 && is >> kAddressBits == (hash & kTagMask); }
 
-// same_key reads the key of a record. A record does not change as long as a slot may name it.
+// same_key compares the key of a record. A record does not change while a slot may name it.
 __device__ __forceinline__ bool same_key(const Index& x, uint64_t is, const uint8_t* key) {
   const uint64_t* record = x.pool + record_of(is);
   for (uint32_t i = 0; i < x.key_words; i++)
@@ -35,14 +36,14 @@ __device__ __forceinline__ bool same_key(const Index& x, uint64_t is, const uint
   return true;
 }
 
-// bucket_of is the word at which a candidate of a key begins.
+// bucket_of returns the first word of a candidate bucket of a key.
 __device__ __forceinline__ uint64_t bucket_of(const ClevelParams& p, uint32_t level, uint64_t h, bool second) {
   if (second) h = hash(h, 0x9e3779b97f4a7c15ul);
   const uint32_t bits = p.bits + level;
   return p.levels[level] + (bits == 0 ? 0 : h >> (64 - bits)) * kSlots;
 }
 
-// Bucket is one as a thread has read it.
+// Bucket is a bucket as read by a thread.
 struct Bucket {
   uint64_t at;
   Word128 pairs[kSlots / 2];
@@ -57,13 +58,13 @@ struct Bucket {
 #pragma unroll
     for (uint32_t i = 0; i < kSlots / 2; i++) f(2 * i, pairs[i].x), f(2 * i + 1, pairs[i].y);
   }
-  // word is that of a slot: a choice among registers.
+  // word returns the word of a slot: a selection among registers.
   __device__ __forceinline__ uint64_t word(uint32_t slot) const {
     uint64_t w = 0;
     each([&](uint32_t s, uint64_t is) WEFT_INLINE { w = s == slot ? is : w; });
     return w;
   }
-  // where is a bit for each slot whose word f accepts.
+  // where returns a bit for each slot with a word that f accepts.
   template <class F>
   __device__ __forceinline__ uint32_t where(F f) const {
     uint32_t bits = 0;
@@ -74,15 +75,15 @@ struct Bucket {
 
 // ---- searches -----------------------------------------------------------------------
 
-// Seen is where a key is, and where it could be.
+// Seen is the position of a key, and where it could be inserted.
 struct Seen {
-  uint64_t slot, is;  // 0: it is not there
-  uint64_t vacant;    // an empty slot in the lowest level that has one; 0: there is none
+  uint64_t slot, is;  // 0: absent
+  uint64_t vacant;    // an empty slot in the lowest level with one, or 0
 };
 
-// meet comes before a thread reads records that slots name which it has read.
+// meet must precede reading records that slots name.
 __device__ __forceinline__ void meet(const ClevelParams& p) {
-  if (!p.batch.alone) fence();  // pairs with those before slots are swapped
+  if (!p.batch.alone) fence();  // pairs with the fences before slots are swapped
 }
 
 // find_in looks for a key in a bucket.
@@ -97,7 +98,7 @@ __device__ __forceinline__ bool find_in(const ClevelParams& p, const Bucket& b, 
   return false;
 }
 
-// find looks for a key from the lower level up, and both of its buckets in a level at once.
+// find looks for a key from the lower level up. It reads both buckets of a level at once.
 __device__ __forceinline__ Seen find(const ClevelParams& p, const Operation& op) {
   Seen s{0, 0, 0};
 #pragma unroll 1
@@ -113,8 +114,8 @@ __device__ __forceinline__ Seen find(const ClevelParams& p, const Operation& op)
   return s;
 }
 
-// swap changes a slot, durably, unless another thread has. An insertion then reads what others may have
-// inserted, in one order with them all.
+// swap changes a slot, durably, unless another thread has. An insertion then reads what others may
+// have inserted, in a single order with all of them.
 __device__ __forceinline__ bool swap(const ClevelParams& p, uint64_t slot, uint64_t from, uint64_t to, bool inserts = false) {
   if (cas_relaxed(p.index.pool + slot, from, to) != from) return false;
   if (inserts) fence_sc_system();
@@ -124,11 +125,11 @@ __device__ __forceinline__ bool swap(const ClevelParams& p, uint64_t slot, uint6
 
 // ---- changes ------------------------------------------------------------------------
 
-// unite comes behind an insertion: another thread may have inserted the key meanwhile. Each looks for
-// the other one behind its own swap, and the fences of both are in one order, so that one finds
-// the other at least. The first one in the order of searches stays: who finds one before its own takes
-// its own back, and puts again; who finds one behind takes that away, as if it had come later. It returns
-// how many it has taken away, or -1 if it has taken back its own.
+// unite follows an insertion, because another thread may have inserted the key concurrently. Each
+// looks for the other after its own swap, and the fences of both are in one order, so at least one
+// finds the other. The first in search order stays. A thread that finds an earlier one withdraws
+// its own record and repeats the put. A thread that finds a later one removes it, as if that had
+// come later. It returns the number of records removed, or -1 if it has withdrawn its own.
 __device__ __forceinline__ int unite(const ClevelParams& p, const Operation& op, uint64_t mine, uint64_t is) {
   bool behind = false;
   int gone = 0;
@@ -160,7 +161,7 @@ __device__ __forceinline__ void write(const Index& x, uint64_t record, const Ope
   fence_system();
 }
 
-// put returns how many keys more there are.
+// put returns the increase in the number of keys.
 __device__ __forceinline__ int put(const ClevelParams& p, const Operation& op) {
   const Index& x = p.index;
   const uint64_t record = take(x), is = named(record, op.hash);
@@ -200,7 +201,7 @@ __device__ __forceinline__ void answer(const Index& x, uint64_t is, uint8_t* out
   for (uint32_t i = 0; i < x.value_words; i++) put_word(out, x.value_size, i, is != 0 ? value[i] : 0);
 }
 
-// run runs a batch, an operation a thread.
+// run runs a batch, one operation per thread.
 __device__ __forceinline__ void run(const ClevelParams& p) {
   const Index& x = p.index;
   const uint64_t i = thread_index();

@@ -1,13 +1,13 @@
-// A slab hash with an undo log on a GPU: a warp for each operation, which reads a slab at once. slab.go
-// explains the structure and undo.go the log, of which each warp has one. The locks of buckets lie
-// in memory of the device, where they cost little, and not in the pool: what a crash leaves of them is
-// of no use. They are sequence locks, so that lookups write nothing.
+// A slab hash with an undo log on a GPU: each warp runs one operation, and reads a slab at once.
+// slab.go explains the structure, and undo.go the log, one per warp. The locks of buckets lie in
+// device memory, where they cost little, and not in the pool, because they are useless after a
+// crash. They are sequence locks, so lookups write nothing.
 #include "baseline.cuh"
 
 namespace weft::baseline {
 
-// Blocks that must fit a multiprocessor, which bounds registers (twin: slabBlocks in gpu.go): operations
-// wait for the host's memory most of the time.
+// Blocks that must fit on a multiprocessor, which bounds registers (twin: slabBlocks in gpu.go):
+// operations wait for host memory most of the time.
 constexpr int kBlocks = 6;
 
 // Words of a slab (twin: the constants in slab.go).
@@ -16,28 +16,28 @@ constexpr uint32_t kSlots = 7, kLink = 1, kValues = 2, kKeys = kValues + kSlots;
 struct SlabParams {
   Index index;
   Batch batch;
-  uint32_t* locks;  // of buckets, odd while one is changed
+  uint32_t* locks;  // of buckets, odd during a change
   uint64_t first, buckets;
-  uint64_t slabs;  // behind those of buckets
+  uint64_t slabs;  // after those of buckets
   uint64_t logs;
   uint32_t slab_words, log_words;
-  uint32_t slab_limit;  // how many there are
+  uint32_t slab_limit;  // number of slabs
   uint32_t no_log;
 };
 
 // ---- what a warp reads ---------------------------------------------------------------
 
-// Chain is what going through the slabs of a bucket has come to.
+// Chain is the result of searching the slabs of a bucket.
 struct Chain {
-  uint64_t slab;    // that has the key, or the last one
+  uint64_t slab;    // slab with the key, or the last one
   uint64_t value;   // of the key: its word
-  uint64_t free;    // slab that has the first free slot, or 0
+  uint64_t free;    // slab with the first free slot, or 0
   uint32_t slot, free_slot;
   bool hit;
 };
 
-// differing is a bit for each slot of a slab whose key is another one. The lanes have read its
-// first words.
+// differing returns a bit for each slot of a slab with another key. The lanes have read its first
+// words.
 __device__ __forceinline__ uint32_t differing(const Index& x, uint64_t slab, uint64_t first, const uint8_t* key) {
   const uint32_t lane = lane_index(), end = kKeys + kSlots * x.key_words;
   if (x.key_words == 1) return ballot(kAll, lane >= kKeys && lane < end && first != row_word(key, x.key_size, 0)) >> kKeys;
@@ -71,16 +71,17 @@ __device__ __forceinline__ Chain search(const SlabParams& p, uint64_t bucket, co
   return c;
 }
 
-// answer writes the value of a lookup: that of its key, or zeros.
+// answer writes the value of a lookup, or zeros.
 __device__ __forceinline__ void answer(const Index& x, const Chain& c, uint8_t* out) {
   if (out == nullptr) return;
   for (uint32_t i = lane_index(); i < x.value_words; i += kWarp) put_word(out, x.value_size, i, c.hit ? load(x, c.value + i) : 0);
 }
 
-// get looks a key up. Who finds that its bucket has been changed meanwhile looks again.
+// get looks up a key. It repeats the search if the bucket has changed meanwhile.
 __device__ __forceinline__ bool get(const SlabParams& p, uint64_t bucket, const uint32_t* lock, const Operation& op) {
   for (;;) {
-    const uint32_t number = p.batch.alone ? 0 : load_acquire(lock);  // pairs with commit, and unlock_bucket
+    // Pairs with commit, and unlock_bucket.
+    const uint32_t number = p.batch.alone ? 0 : load_acquire(lock);
     if (ballot(kAll, number % 2 != 0) != 0) {
       pause(100);
       continue;
@@ -101,8 +102,8 @@ struct Undo {
   uint64_t at;
   bool off;
 
-  // save logs n words that are about to change, whose places word(i) tells, and makes the log count.
-  // What has been written before is durable then, too.
+  // save logs n words that are about to change, at the places word(i), and makes the log valid.
+  // Previous writes are durable then, too.
   template <class Word>
   __device__ __forceinline__ void save(uint32_t n, Word word) const {
     if (off) return;
@@ -115,7 +116,7 @@ struct Undo {
     }
     sync_warp();
   }
-  // commit makes the change durable, and the log count no more.
+  // commit makes the change durable and the log invalid.
   __device__ __forceinline__ void commit() const {
     sync_warp();
     if (lane_index() != 0) return;
@@ -136,10 +137,11 @@ __device__ __forceinline__ void lock_bucket(const SlabParams& p, uint32_t* lock)
     pause(100);
   }
   sync_warp();
-  if (p.batch.kinds) fence();  // lookups that see what is stored next see the lock taken: pairs with get
+  // Lookups that see the next stores see the lock taken: pairs with get.
+  if (p.batch.kinds) fence();
 }
 
-// unlock_bucket publishes what the warp has changed, behind the fences of commit.
+// unlock_bucket publishes the changes of the warp, after the fences of commit.
 __device__ __forceinline__ void unlock_bucket(uint32_t* lock) {
   sync_warp();
   if (lane_index() == 0) store_relaxed(lock, load_relaxed(lock) + 1);
@@ -155,14 +157,14 @@ __device__ __forceinline__ void write_pair(const Index& x, uint64_t slab, uint32
   if (lane_index() == 0) store(x, slab + kValues + slot, value);
 }
 
-// overwrite gives a key another value in place.
+// overwrite replaces the value of a key in place.
 __device__ __forceinline__ void overwrite(const SlabParams& p, const Undo& log, const Chain& c, const uint8_t* val) {
   log.save(p.index.value_words, [&](uint32_t i) WEFT_INLINE { return c.value + i; });
   write_value(p.index, c.value, val);
   log.commit();
 }
 
-// append writes a pair to a slab that nobody has, and links it to a chain.
+// append writes a pair to an unused slab, and links the slab to a chain.
 __device__ __forceinline__ bool append(const SlabParams& p, const Undo& log, const Chain& c, const Operation& op, uint64_t value) {
   const Index& x = p.index;
   uint32_t number = 0;
@@ -179,7 +181,7 @@ __device__ __forceinline__ bool append(const SlabParams& p, const Undo& log, con
   return true;
 }
 
-// insert takes a free slot, or that of another slab at the end of the chain. The memory of the value
+// insert takes a free slot, or one of a new slab at the end of the chain. The memory of the value
 // was free, and needs no log.
 __device__ __forceinline__ bool insert(const SlabParams& p, const Undo& log, const Chain& c, const Operation& op) {
   const Index& x = p.index;
@@ -208,7 +210,7 @@ __device__ __forceinline__ void remove(const SlabParams& p, const Undo& log, con
   if (lane_index() == 0) give(p.index, c.value);
 }
 
-// change runs a Put or a Delete, and returns how many keys more there are.
+// change runs a Put or a Delete, and returns the increase in the number of keys.
 __device__ __forceinline__ int change(const SlabParams& p, uint64_t bucket, uint32_t* lock, const Undo& log, const Operation& op) {
   int delta = 0;
   lock_bucket(p, lock);
@@ -226,7 +228,7 @@ __device__ __forceinline__ int change(const SlabParams& p, uint64_t bucket, uint
   return delta;
 }
 
-// run runs a batch, an operation a warp at a time.
+// run runs a batch, one operation per warp at a time.
 __device__ __forceinline__ void run(const SlabParams& p) {
   const Index& x = p.index;
   const uint64_t me = thread_index() / kWarp;

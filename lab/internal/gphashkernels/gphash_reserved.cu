@@ -1,11 +1,14 @@
-// Lookups and changes of an index whose slots have their state in the word of the key, for measurements: the form of
-// sections 3.1 and 3.2.3 of the GPHash paper, for keys of 8 bytes. Three keys are reserved, which say that a slot is
-// free, being written, or deleted; its other word says only where the value is. So a warp reads the words of keys of all
-// its buckets, half of what they have, and then one word of the slot that has its key. All else is as in the kernels of gphash.cu,
-// whose parameters these have: levels, places of keys, memory of values, the order of operations, fences. Keys make way for none.
+// Lookups and changes of an index with slot states in the words of keys, for measurements: the form
+// of sections 3.1 and 3.2.3 of the GPHash paper, for 8-byte keys. Three reserved keys mark a slot
+// as free, being written, or deleted. The other word of a slot holds only the place of the value. A
+// warp therefore reads the key words of all its buckets, half of their words, and then one word of
+// the slot with its key. Everything else is as in the kernels of gphash.cu, with the same
+// parameters: levels, places of keys, memory of values, the order of operations, fences. Keys are
+// never moved.
 //
-// The word of the value keeps the form of a control word, with the number of the launch as its version, so that the pool
-// can be made one of gphash.cu again. A crash leaves a pool of neither form.
+// The word of the value keeps the form of a control word, with the number of the launch as its
+// version. The pool can therefore be converted back to the form of gphash.cu. A crash leaves a pool
+// of neither form.
 #include "buckets.cuh"
 #include "lookup.cuh"
 #include "tuning.cuh"
@@ -14,19 +17,20 @@ namespace weft::gphash {
 
 // ---- slots ------------------------------------------------------------------------
 
-// What the word of a key is where a slot has none.
+// Key words of slots without a key.
 constexpr uint64_t kEmptyKey = 0, kInsertKey = 1, kTombKey = 2;
 
 __device__ __forceinline__ bool reserved(uint64_t key) { return key <= kTombKey; }
 
-// see_keys has a warp read the keys of all slots that one may be in. Of control words, states are those that vacant asks for.
+// see_keys makes a warp read the keys of all candidate slots. Control words get the states that
+// vacant tests.
 template <Reading R>
 __device__ __forceinline__ Seen see_keys(const Table& t, uint64_t hash) {
   const uint32_t lane = lane_index(), per = t.slots * t.hashes, k = lane / per, j = lane % per / t.slots;
   Seen s{k < t.live, lane % per % t.slots, 0, nullptr, {0}, kInsertKey};
   const Level& l = t.levels[s.there ? k : 0];
   const uint64_t b = bucket_of(l, hash, j);
-  for (uint32_t i = 0; i + 1 < t.hashes; i++) {  // a bucket that two functions name is read once
+  for (uint32_t i = 0; i + 1 < t.hashes; i++) {  // a bucket that two functions select is read once
     const uint64_t other = shuffle(kAll, b, s.there ? k * per + i * t.slots : 0);
     if (i < j && other == b) s.there = false;
   }
@@ -38,8 +42,9 @@ __device__ __forceinline__ Seen see_keys(const Table& t, uint64_t hash) {
   return s;
 }
 
-// find_key finds the slot of a key, and then where its value is; open is what it has seen. Beside changes the key is
-// read again behind the word of the value, which an insertion of another one may have written meanwhile.
+// find_key finds the slot of a key and then the place of its value; open is what it has seen.
+// Alongside changes the key is read again after the word of the value, because an insertion of
+// another key may have written that meanwhile.
 template <Reading R>
 __device__ __forceinline__ bool find_key(const Table& t, const Item& it, Place& at, Seen& open) {
   for (;;) {
@@ -62,7 +67,7 @@ __device__ __forceinline__ bool find_key(const Table& t, const Item& it, Place& 
 
 // ---- lookups ----------------------------------------------------------------------
 
-// get_reserved is get for keys that have states.
+// get_reserved is get for keys with states.
 __device__ __forceinline__ bool get_reserved(const Table& t, const Item& it, uint8_t* row) {
   if (reserved(it.tag)) return false;
   Place at;
@@ -97,12 +102,12 @@ __device__ __forceinline__ void get_batch(const GetParams& p) {
 
 constexpr uint32_t kLacksMemory = 1, kHasReserved = 2;  // bits of ChangeParams.lacked (twin: variant.GPHash)
 
-// Turn is a word of the pool that a lane of a round publishes.
+// Turn is a word of the pool that one lane of a round publishes.
 struct Turn {
-  uint64_t at, bits;  // the word, and what it becomes
-  uint64_t block;     // of the value that its key has then; 0: it has none
-  uint64_t check;     // the word of the checksum of that
-  uint64_t stale;     // the value that it had; 0: it had none
+  uint64_t at, bits;  // the word, and its new content
+  uint64_t block;     // of the key's new value; 0: none
+  uint64_t check;     // the word of the value's checksum
+  uint64_t stale;     // the previous value; 0: none
 };
 
 struct Turns {
@@ -115,7 +120,7 @@ __device__ __forceinline__ void turn(Turns& r, const Turn& to) {
   r.n++;
 }
 
-// finish is that of a Round.
+// finish ends a round, as for Round.
 __device__ __forceinline__ void finish(const ChangeParams& p, Turns& r) {
   if (r.n == 0) return;
   const Table& t = p.table;
@@ -138,7 +143,7 @@ __device__ __forceinline__ void finish(const ChangeParams& p, Turns& r) {
   r.n = 0;
 }
 
-// claim_key takes a free slot among those seen, or among those that are free by now, by the word of its key.
+// claim_key takes a free slot among those seen, or among those free by now, by the word of its key.
 __device__ __forceinline__ bool claim_key(const Table& t, uint64_t hash, Seen& open, Place& at) {
   for (;; open = see_keys<kAtOnce>(t, hash)) {
     if (!vacant(t, open, at)) return false;
@@ -148,7 +153,8 @@ __device__ __forceinline__ bool claim_key(const Table& t, uint64_t hash, Seen& o
   }
 }
 
-// put_reserved writes a value, and leaves the word by which its key has it: that of the key, if it is new.
+// put_reserved writes a value, and records the word that publishes it: that of the key, if it is
+// new.
 __device__ __forceinline__ void put_reserved(const Ops& ops, bool there, const Place& at, const Held& v, uint64_t block, Turns& r) {
   const Table& t = ops.p.table;
   const uint64_t version = load_relaxed(&t.clocks->begun) & ((1u << Control::kVersionBits) - 1);
@@ -159,8 +165,9 @@ __device__ __forceinline__ void put_reserved(const Ops& ops, bool there, const P
   turn(r, {at.tag(t), ops.item.tag, block, check, 0});
 }
 
-// change_reserved is change_key for keys that have states, of which it refuses the three. Changes read at once: nobody else
-// changes the slot of their key, and a free one is taken by a swap.
+// change_reserved is change_key for keys with states. It refuses the three reserved keys. Changes
+// read without ordering: no other warp changes the slot of their key, and a free slot is taken by a
+// swap.
 __device__ __forceinline__ void change_reserved(const Ops& ops, Turns& r) {
   const ChangeParams& p = ops.p;
   const Table& t = p.table;
@@ -193,7 +200,7 @@ __device__ __forceinline__ void change_batch(const ChangeParams& p) {
   each_key<Turns>(p, [](const Ops& ops, Turns& r) WEFT_INLINE { change_reserved(ops, r); });
 }
 
-// recycle_reserved frees what the lists have: values, and slots by the words of their keys.
+// recycle_reserved frees the contents of the lists: values, and slots by the words of their keys.
 __device__ __forceinline__ void recycle_reserved(const RecycleParams& p) {
   const Table& t = p.table;
   const Lists& l = p.space.lists;
@@ -205,7 +212,8 @@ __device__ __forceinline__ void recycle_reserved(const RecycleParams& p) {
 
 // ---- both forms -------------------------------------------------------------------
 
-// to_keys gives slots without a key the one that says so; crowded is set, if one has a key that is reserved.
+// to_keys writes the key for free slots to slots without a key. It sets crowded if a slot has a
+// reserved key.
 __device__ __forceinline__ void to_keys(const BucketsParams& p) {
   const Table& t = p.table;
   each_bucket(p, [&](const Place& lane) WEFT_INLINE {
@@ -216,7 +224,7 @@ __device__ __forceinline__ void to_keys(const BucketsParams& p) {
   });
 }
 
-// to_words frees the slots whose key says that they have none, by their control words, too.
+// to_words frees the slots with the key for free slots, by their control words as well.
 __device__ __forceinline__ void to_words(const BucketsParams& p) {
   const Table& t = p.table;
   each_bucket(p, [&](const Place& lane) WEFT_INLINE {

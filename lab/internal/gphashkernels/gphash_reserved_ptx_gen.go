@@ -13,27 +13,27 @@ import (
 //kernelgen:target 80+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:more -I gphash
-//kernelgen:input 36426b724c50f1beca27874cec9a614004f8c11b8f14ff9c8c723a831eb50140 2651 gphash/buckets.cuh
-//kernelgen:input d378432ec24a97903fe0a95f4ae4c4aa3144ec89aed7251e6aea8cbebef25db8 28791 gphash/change.cuh
-//kernelgen:input 0458e4e4cf19a069a3df3316437cae931ddafe2e9abc30eab635e78267f01401 2210 gphash/lookup.cuh
-//kernelgen:input dac5fb18bc6d4baabc14e5723e2342321f9e2afd1c42f9030c5c40f910c13fbd 7127 gphash/redo.cuh
-//kernelgen:input 609edad8641014576b710b8aaa26bc4d114623ecabe9cfa22a8f939fd0159ac6 8471 gphash/space.cuh
-//kernelgen:input a589ec4ad6018098074d70f3cb5eaa91728c5f3bb93b19e461371313793100a6 423 gphash/tuning.cuh
-//kernelgen:input 870daf72e5f5ee3daf5209b7c93999cc04bae928905c38d006e9ce507ad53f71 12351 kernels/include/weft/access.cuh
-//kernelgen:input 07aff6616f5744847df64d8a70d0a16dd9b6ea2f3d290fbaf8107089d4948eac 6839 kernels/include/weft/batch.cuh
-//kernelgen:input 3e92134eb1b578a24f1d7b47f233e850b00de5e914beb530e1ce8dd0ef26b739 6497 kernels/include/weft/change.cuh
-//kernelgen:input cd868f2da52a8b04666d6334e64779ef3f89128a7a8614291ec57fd1f7887c5f 2079 kernels/include/weft/column.cuh
-//kernelgen:input e94261a538734e4c569c0d6d3de8ca2f86e153d80147ffaafef420174b0e1478 3406 kernels/include/weft/crc32c.cuh
-//kernelgen:input aba0e0ad799cf8072f65dfa894b9a84f4a011a1b5bf771d2050f1c78462e4073 856 kernels/include/weft/cuda.cuh
-//kernelgen:input 307f9b238c8109cffcb89e3f642e3a69c66485f4df1fad02fe8f77cd04570b6b 17279 kernels/include/weft/gphash_table.cuh
-//kernelgen:input 79b1beaa05fe49d706515a4fad47443f74f45385014663a5ecc8653a4a9b381e 1718 kernels/include/weft/hash.cuh
-//kernelgen:input 42b0e1f433ef9fcf1b152a746599799fc3899713c75fe6ce20676d62a891610c 5426 kernels/include/weft/order.cuh
-//kernelgen:input 5b054470229a4453eff5f4bb5d4c496ec38dfaab975f038712f650c7e631b503 4231 kernels/include/weft/reduce.cuh
-//kernelgen:input 3844d10e56bfb5b2bb8c488edf87f503d07fe3315f36a6d26af5f81e850e250a 4894 kernels/include/weft/shared.cuh
-//kernelgen:input 6aeb12e76a14fb76d973eb1994bd1a64109c5114861652437915b6b534fc06f2 1721 kernels/include/weft/siphash.cuh
-//kernelgen:input b6a4a0a470083c5db2ddc3dadb2275946d1f16b725fa0fe66607df730c694dc4 5537 kernels/include/weft/slot.cuh
-//kernelgen:input 0851189fa3150bd3eb30a9b7d5f0dcba58c8fcda1c3598976207e3eea53f4ea7 5348 kernels/include/weft/warp.cuh
-//kernelgen:input 32b287eae7693067b91816dd0653189751b6d4cb7d2609e742cfe0f74466146d 11300 lab/internal/gphashkernels/gphash_reserved.cu
+//kernelgen:input 396116385fa869f09f3740b120b95acdaca37f663c807c32c40a3f79e645ceff 2690 gphash/buckets.cuh
+//kernelgen:input 76a0947fdfb23f569e8cc7ea3bcd1bf3e32f42fcac2e8d26d32a6ed01b377276 28693 gphash/change.cuh
+//kernelgen:input cdd18b2d2cb98b90d68bd2eccabf427975e999f29fe04d8b47b9dd186048486e 2188 gphash/lookup.cuh
+//kernelgen:input c894cef3b85fbc59d38dc38cb758355cee03a5b8e73b96d76e847c9981962df7 7069 gphash/redo.cuh
+//kernelgen:input 9c478594f0adfb3d56f37c862684cfe3c82a744494aa6d0eb0374bf598dc8d7f 8521 gphash/space.cuh
+//kernelgen:input 880a51a44305c46aa956c65c7d680abe1d37508984a4df00f68e1a10be561b15 409 gphash/tuning.cuh
+//kernelgen:input 89f0d839e8ad9545440fc5ad7d221975fae1e34962472f531a0dafb923887f6e 12366 kernels/include/weft/access.cuh
+//kernelgen:input 648e269a8089335c8208a8589a8ba6afdca4542301d49215265aec6e4d906887 6781 kernels/include/weft/batch.cuh
+//kernelgen:input 94c635e65cdb5f707791c8325b9d7fe49d9fe3232cd1b2d41ae3e4124a2bcb82 6449 kernels/include/weft/change.cuh
+//kernelgen:input b810bda5d22db50360dfc4c556ec9e34b5a17e1139ced0b8e772312619f195e7 2082 kernels/include/weft/column.cuh
+//kernelgen:input 943d2d2b28dc890a87f88ac4c4d4afdee8f5b9563e43e67c2b9f5d9ae2e957e0 3506 kernels/include/weft/crc32c.cuh
+//kernelgen:input 7462c849f23452128245e005a3ad74c09e8b5c5885cc24fa4e2147610fe1df6c 853 kernels/include/weft/cuda.cuh
+//kernelgen:input 65f10116cc9fcacd776daacfdb6a0190c8eb0e1d2a0f1d4fb7806806f14e2391 17243 kernels/include/weft/gphash_table.cuh
+//kernelgen:input 7c30bb155ee63ab95b32c978ec2f174ee52633b9ebc9d644e9e528e659bc81d7 1717 kernels/include/weft/hash.cuh
+//kernelgen:input a0ec73c4c6a586969b9804a8d1ae62febd090a040792b058a3451931a72b43f6 5463 kernels/include/weft/order.cuh
+//kernelgen:input 48c398af55e5fad960b35f8bd88dec4cf62ab0b5aeaecc1d514958298f940f26 4251 kernels/include/weft/reduce.cuh
+//kernelgen:input 6da9d18fc5a1d7eb707c3e854761fe49172d0ac34abc48aa9fdadad6dae28d7a 4899 kernels/include/weft/shared.cuh
+//kernelgen:input 058643a156babc45765436f9fef8e587b7ab1b4afc6306453f81ddcb1e1adb2e 1728 kernels/include/weft/siphash.cuh
+//kernelgen:input 97aa70899195e842d5304d00a0f77e7be27b6715f45f56e506f3b927646ab810 5513 kernels/include/weft/slot.cuh
+//kernelgen:input 5b3cb3daee615e632c110a81446c4147b7900c3925b7c78d0e4ab33509dc6985 5436 kernels/include/weft/warp.cuh
+//kernelgen:input 4dfb1354b83f7f4affb937c58eb84af62d6d0755934a369c5a81481c574288ae 11278 lab/internal/gphashkernels/gphash_reserved.cu
 //kernelgen:output a8fc9065ffb00aa3bb5b4da76c2c9a4c86333813971973e3703ea587664670cb 214565 lab/internal/gphashkernels/gphash_reserved_sm80.ptx
 //kernelgen:output 06d5983979de74c00feaa929de58fded15ff6f22831b1457b9979e05afb68721 5414 lab/internal/gphashkernels/gphash_reserved_params_gen.go
 

@@ -1,7 +1,9 @@
-// Lookups and changes of an index by single threads, for measurements: what section 4.4 of the GPHash paper
-// starts from. A thread works on a key alone, as if it had no warp, and reads one slot after the other. All else is as
-// in the kernels of gphash.cu, whose parameters these have: what a crash leaves, how lookups run beside changes, who
-// comes first among operations on one key. Keys without a slot are left to gphash_change_crowded. Values are replaced, and not combined.
+// Lookups and changes of an index by single threads, for measurements: the starting point of
+// section 4.4 of the GPHash paper. A thread works on a key alone, without its warp, and reads one
+// slot after the other. Everything else is as in the kernels of gphash.cu, with the same
+// parameters: the state after a crash, lookups alongside changes, the order of operations on one
+// key. Keys without a slot are left to gphash_change_crowded. Values are replaced, and not
+// combined.
 #include "change.cuh"
 #include "lookup.cuh"
 #include "tuning.cuh"
@@ -10,7 +12,7 @@ namespace weft::gphash {
 
 // ---- slots ------------------------------------------------------------------------
 
-// same_words compares the key of a slot with that of an item, of which the tags agree.
+// same_words compares the key of a slot with that of an item with an equal tag.
 __device__ __forceinline__ bool same_words(const Table& t, const Place& at, const Item& it) {
   for (uint32_t i = 0; i < t.key_words; i++)
     if (load_relaxed_system(t.pool + at.key(t) + i) != row_word(it.key, t.key_size, i)) return false;
@@ -19,7 +21,7 @@ __device__ __forceinline__ bool same_words(const Table& t, const Place& at, cons
 
 // Vacancy is the first free slot of the emptiest bucket among those seen.
 struct Vacancy {
-  uint32_t most;  // free slots of that bucket
+  uint32_t most;  // number of free slots of that bucket
   Place at;
 };
 
@@ -39,7 +41,7 @@ __device__ __forceinline__ bool find_in(const Table& t, const Level& l, uint64_t
   return false;
 }
 
-// find looks for a key where it may be, in the levels that are drained first, as search does.
+// find looks for a key in all candidate buckets, first in levels that are drained, like search.
 __device__ __forceinline__ bool find(const Table& t, const Item& it, Place& at, Vacancy& open) {
   const uint32_t taking = t.live - t.closed;
   for (uint32_t i = 0; i < t.live; i++) {
@@ -58,7 +60,7 @@ __device__ __forceinline__ bool find(const Table& t, const Item& it, Place& at, 
 
 // ---- lookups ----------------------------------------------------------------------
 
-// get_alone is get by a thread.
+// get_alone is get for a single thread.
 __device__ __forceinline__ bool get_alone(const Table& t, const Item& it, uint8_t* row) {
   for (;;) {
     const uint32_t moved = load_acquire(&t.clocks->moves_ended);
@@ -81,7 +83,8 @@ __device__ __forceinline__ void get_batch(const GetParams& p) {
 
 // ---- operations on one key ------------------------------------------------------
 
-// Alone are the operations of a launch on one key: of a run of them with one prefix, some may be on others.
+// Alone is the operations of a launch on one key. A run of operations with one prefix may include
+// some on other keys.
 struct Alone {
   const ChangeParams& p;
   Item item;
@@ -97,7 +100,7 @@ struct Alone {
       if (all.is(row)) f(row, all.kind(row));
     }
   }
-  // value writes the value that the key has to a row of the results.
+  // value writes the present value of the key to a row of the results.
   __device__ __forceinline__ void value(const Held& v, uint32_t row) const {
     const Ops all = ops();
     for (uint32_t i = 0; i < p.table.value_words; i++)
@@ -109,13 +112,13 @@ struct Alone {
   }
 };
 
-// settle_alone is what the key has behind an operation.
+// settle_alone returns the state of the key after an operation.
 __device__ __forceinline__ Held settle_alone(const Held& v, uint32_t row, uint32_t kind) {
   if (kind == kDelete) return {false, kPool, 0, 0};
   return Ops::stores(v, kind) ? Held{true, kRow, row, 0} : v;
 }
 
-// report_alone is report by a thread.
+// report_alone is report for a single thread.
 __device__ __forceinline__ void report_alone(const Alone& a, bool there, uint64_t block) {
   const Changes& c = a.p.changes;
   Held v{there, kPool, 0, block};
@@ -127,14 +130,15 @@ __device__ __forceinline__ void report_alone(const Alone& a, bool there, uint64_
     if (c.out == nullptr) return;
     const bool returns = was.there && (kind == kGet || kind == kPutNew);
     if (returns) a.value(was, row);
-    // Values and results may be one column: a row is cleared when no other operation reads it any more.
+    // Values and results may be one column: a row is cleared when no other operation still reads
+    // it.
     if (was.there && was.from == kRow && !(v.there && v.from == kRow && v.row == was.row)) a.clear(was.row);
     if (!returns && !stores) a.clear(row);
   });
   if (c.out && v.there && v.from == kRow) a.clear(v.row);
 }
 
-// crc32c_alone is the checksum of the bytes of a row.
+// crc32c_alone returns the checksum of the bytes of a row.
 __device__ __forceinline__ uint32_t crc32c_alone(const uint8_t* row, uint32_t size) {
   uint32_t crc = ~0u;
   for (uint32_t i = 0; i < size; i++) {
@@ -144,7 +148,7 @@ __device__ __forceinline__ uint32_t crc32c_alone(const uint8_t* row, uint32_t si
   return ~crc;
 }
 
-// claim_alone is claim by a thread.
+// claim_alone is claim for a single thread.
 __device__ __forceinline__ bool claim_alone(Place& at) {
   const Control claimed = at.was.next(kWriting, 0);
   const bool taken = cas_relaxed(at.words + at.slot, at.was.bits, claimed.bits) == at.was.bits;
@@ -152,12 +156,12 @@ __device__ __forceinline__ bool claim_alone(Place& at) {
   return taken;
 }
 
-// leave puts something in a list of what the next launch may use again.
+// leave appends to a list of memory that the next launch may reuse.
 __device__ __forceinline__ void leave(uint64_t* list, uint32_t* count, uint64_t what) {
   store_relaxed(list + add_relaxed(count, 1u), what);
 }
 
-// store_alone gives a key a value: by a slot that has been claimed, or by another word in the one that it has.
+// store_alone publishes a value of a key, in a claimed slot, or by a new word in its present slot.
 __device__ __forceinline__ void store_alone(const Alone& a, bool there, const Place& at, uint32_t row, uint64_t block) {
   const ChangeParams& p = a.p;
   const Table& t = p.table;
@@ -185,7 +189,8 @@ __device__ __forceinline__ void remove_alone(const Alone& a, const Place& at) {
   add_relaxed(&a.p.table.counters->live, ~0ul);
 }
 
-// change_alone runs all operations on a key; it reports false if that takes a slot, or memory, that is not there.
+// change_alone runs all operations on a key. It reports false if that requires a slot or memory
+// that is not available.
 __device__ __forceinline__ bool change_alone(const Alone& a) {
   const ChangeParams& p = a.p;
   const Table& t = p.table;
@@ -215,7 +220,7 @@ __device__ __forceinline__ bool change_alone(const Alone& a) {
   return true;
 }
 
-// change runs the operations on a key by the thread of the first of them.
+// change_batch runs the operations on a key in the thread of the first of them.
 __device__ __forceinline__ void change_batch(const ChangeParams& p) {
   const uint64_t i = thread_index();
   if (i >= p.changes.n) return;
@@ -224,7 +229,7 @@ __device__ __forceinline__ void change_batch(const ChangeParams& p) {
   const Ops mine{p, item, at, at + 1, true};
   for (uint32_t before = at; before-- > 0 && p.sorted.prefixes[before] == prefix;)
     if (mine.is(p.sorted.rows[before])) return;
-  fence();  // a lookup that sees any of this sees that a change has begun
+  fence();  // a lookup that sees any of this also sees that a change has begun
   uint32_t end = at + 1;
   while (end < p.changes.n && p.sorted.prefixes[end] == prefix) end++;
   if (!change_alone({p, item, at, end})) p.spilled.items[add_relaxed(p.spilled.count, 1u)] = at + 1;

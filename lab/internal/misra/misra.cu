@@ -1,12 +1,10 @@
-// A lock-free hash table of sorted linked lists, one operation per thread, by
-// Harris's and Michael's algorithm. misra.go says what it is for and how its
-// memory looks.
+// A lock-free hash table of sorted linked lists, one operation per thread, by Harris's and
+// Michael's algorithm. misra.go documents its purpose and its memory layout.
 //
-// A node and a bucket's head are one 64-bit word, read and swapped as a whole:
-// a swap fails when either the link or the mark of deletion has changed. A
-// node's key is written once, before the node is linked. Order: cas_release
-// links a node and load_acquire follows the link, so whoever reaches a node
-// sees its key. Swaps that pass a link on release it again.
+// A node and a bucket's head are one 64-bit word, read and swapped as a whole: a swap fails when
+// either the link or the mark of deletion has changed. A node's key is written once, before the
+// node is linked. Order: cas_release links a node and load_acquire follows the link, so a thread
+// that reaches a node sees its key. Swaps that pass a link on release it again.
 #include "weft/hash.cuh"
 #include "weft/warp.cuh"
 
@@ -21,12 +19,12 @@ struct ApplyParams {
   uint8_t* ok;  // or nullptr
   uint64_t seed;
   uint32_t buckets;
-  uint32_t first;  // the node of operation 0, and of operation i after i others
+  uint32_t first;  // the node of operation 0; operation i has node first + i
   uint32_t n;
   uint32_t unused;
 };
 
-// weft.OpKind; of a set, OpPut and OpPutNew do the same.
+// Values of weft.OpKind. For a set, OpPut and OpPutNew have the same effect.
 constexpr uint8_t kGet = 0, kDelete = 3;
 
 // A word is a key, the index of the next node (0: none) and the mark.
@@ -35,14 +33,14 @@ __device__ __forceinline__ uint32_t key_of(uint64_t w) { return uint32_t(w >> 32
 __device__ __forceinline__ uint32_t next_of(uint64_t w) { return uint32_t(w) >> 1; }
 __device__ __forceinline__ uint64_t linked(uint32_t key, uint32_t next) { return uint64_t(key) << 32 | next << 1; }
 
-// Place is where a key is, or belongs: between prev and cur.
+// Place is the position of a key, or where it belongs: between prev and cur.
 struct Place {
   uint32_t prev, cur;        // indices; cur 0: the end of the list
   uint64_t before, current;  // their words
   bool found;                // cur has the key
 };
 
-// find unlinks marked nodes that it meets.
+// find finds the place of a key, and unlinks marked nodes on the way.
 __device__ __forceinline__ Place find(const ApplyParams& p, uint32_t head, uint32_t key) {
   for (;;) {
     Place at{head, 0, load_acquire(p.nodes + head), 0, false};
@@ -83,8 +81,8 @@ __device__ __forceinline__ bool insert(const ApplyParams& p, uint32_t head, uint
   }
 }
 
-// remove deletes by marking. If the node can't be unlinked at once, whoever
-// finds it next does.
+// remove deletes by marking. If the node cannot be unlinked at once, the next find that meets it
+// unlinks it.
 __device__ __forceinline__ bool remove(const ApplyParams& p, uint32_t head, uint32_t key) {
   for (;;) {
     Place at = find(p, head, key);

@@ -1,4 +1,5 @@
-// Launches in which some blocks change a tree and others ask it, beside each other (thesis, section 4.5.2).
+// Launches in which some blocks change a tree and others read it concurrently (thesis, section
+// 4.5.2).
 #include "weft/btree.cuh"
 
 using namespace weft;
@@ -11,11 +12,11 @@ struct Load {
   const V* vals;
   const K* queries;
   uint32_t* counts;  // of pairs of each query
-  uint64_t* sum;     // of values that were read: so that they are
-  uint32_t n, asked; // updates and queries
-  uint32_t span;     // of keys of a range; 0: a lookup
+  uint64_t* sum;     // of values that were read, so that the reads are not optimized away
+  uint32_t n, asked; // numbers of updates and of queries
+  uint32_t span;     // length of a range in keys; 0: a lookup
   uint32_t kind;     // of updates
-  uint32_t changing; // blocks, the first ones
+  uint32_t changing; // number of blocks that update, the first ones
   uint32_t unused;
 };
 
@@ -30,7 +31,7 @@ struct VersionedParams {
 
 constexpr uint32_t kTile = btree::Ref<K, V>::kTile;
 
-// Shares are those of a tile: from a number on, by steps.
+// Share is the part of a tile: from a number on, by steps.
 struct Share {
   uint64_t first, step, rounds;
   __device__ __forceinline__ Share(uint32_t block, uint32_t blocks, uint32_t n) {
@@ -41,7 +42,7 @@ struct Share {
   }
 };
 
-// ask answers query i at a time.
+// ask runs query i.
 template <class Range, class Find>
 __device__ __forceinline__ void ask(const Load& p, uint64_t i, uint64_t& sum, Range range, Find find) {
   const K lo = p.queries[i];
@@ -64,7 +65,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) mixedtree_plain(PlainParams
   if (block_index() < l.changing) {
     const Share s(block_index(), l.changing, l.n);
     for (uint64_t r = 0, i = s.first; r < s.rounds; r++, i += s.step) {
-      // A lane each: those of a tile have one operation, so the first has it.
+      // Each lane has its own operation. A tile has one, in its first lane.
       const bool there = i < l.n && thread_in_block() % kTile == 0;
       const K key = i < l.n ? l.updates[i] : 0;
       p.ref.change_warp(there, l.kind, key, i < l.n && l.vals ? l.vals[i] : 0);

@@ -1,4 +1,4 @@
-// Kernels of a user that read graphs of package graph, by a graph::Ref.
+// User kernels that read graphs of package graph through a graph::Ref.
 #include "weft/graph.cuh"
 
 #include "neighbors.cuh"
@@ -10,7 +10,8 @@ WEFT_KERNEL(neighbors_sum, 8)(SumParams<Ref> p) { sum(p); }
 WEFT_KERNEL(neighbors_ask, 4)(AskParams<Ref> p) {
   const uint64_t i = thread_index();
   if (i >= p.n) return;
-  ask(p, i, [](uint64_t sum, uint32_t v) { return sum * 3 + v; });  // in order
+  // The order of neighbors matters.
+  ask(p, i, [](uint64_t sum, uint32_t v) { return sum * 3 + v; });
   p.exists[i] |= p.ref.there(p.from[i]) << 1;
 }
 WEFT_KERNEL(neighbors_tiles, 4)(AskParams<Ref> p) { tiles(p); }

@@ -1,4 +1,4 @@
-// Kernels of a user that read graphs by a Ref: a graph::Ref or a slab::GraphRef.
+// User kernels that read graphs through a Ref: a graph::Ref or a slab::GraphRef.
 #pragma once
 
 #include "weft/entry.cuh"
@@ -19,7 +19,7 @@ using W = Integer<WEFT_VALUE_BITS>::Type;
 template <class Ref>
 struct SumParams {
   Ref ref;
-  uint64_t* neighbors;  // added to: their numbers
+  uint64_t* neighbors;  // the numbers of neighbors are added to it
   uint64_t* weights;    // added to
 };
 
@@ -41,15 +41,15 @@ struct AskParams {
   const uint32_t* from;
   const uint32_t* to;
   uint32_t* degrees;   // of from
-  uint8_t* exists;     // the edge from one to the other
-  uint64_t* weights;   // of those that exist; else 0
-  uint64_t* sums;      // of the neighbors of from, by a lane
+  uint8_t* exists;     // whether the edge exists
+  uint64_t* weights;   // of edges that exist; otherwise 0
+  uint64_t* sums;      // of the neighbors of from, by one lane
   uint64_t* by_tiles;  // by a tile; added to
   uint32_t n;
   uint32_t unused;
 };
 
-// ask asks question i by a lane, when others have returned; add(sum, v) adds a neighbor.
+// ask runs query i in one lane, when others have returned. add(sum, v) adds a neighbor.
 template <class Ref, class Add>
 __device__ __forceinline__ void ask(const AskParams<Ref>& p, uint64_t i, Add add) {
   const uint32_t u = p.from[i], v = p.to[i];
@@ -66,7 +66,7 @@ __device__ __forceinline__ void ask(const AskParams<Ref>& p, uint64_t i, Add add
   p.sums[i] = sum;
 }
 
-// tiles adds up neighbors, a tile for each question.
+// tiles adds up neighbors, one tile per query.
 template <class Ref>
 __device__ __forceinline__ void tiles(const AskParams<Ref>& p) {
   const uint64_t i = thread_index() / Ref::kTile;

@@ -1,4 +1,4 @@
-// Kernels of a user that read graphs of package slab, by a slab::GraphRef.
+// User kernels that read graphs of package slab through a slab::GraphRef.
 #include "weft/slab_graph.cuh"
 
 #include "neighbors.cuh"
@@ -13,7 +13,7 @@ WEFT_KERNEL(tables_ask, 4)(AskParams<Ref> p) {
   ask(p, i, [](uint64_t sum, uint32_t v) { return sum + uint64_t(v) * v + 1; });
 }
 WEFT_KERNEL(tables_tiles, 4)(AskParams<Ref> p) { tiles(p); }
-// together asks by whole warps.
+// together runs queries in whole warps.
 WEFT_KERNEL(tables_together, 4)(AskParams<Ref> p) {
   const uint64_t i = thread_index();
   const bool there = i < p.n;

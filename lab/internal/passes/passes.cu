@@ -1,11 +1,13 @@
-// Lookups of a table of package horton with buckets of eight slots of 8 bytes, in three ways: passes.go
-// says which. Nothing changes the table meanwhile, so nothing asks whether a key has moved.
+// Lookups in a table of package horton with buckets of eight 8-byte slots, in three ways: see
+// passes.go. The table does not change meanwhile, so the kernels do not check whether keys have
+// moved.
 #include "weft/entry.cuh"
 #include "weft/horton_find.cuh"
 
 namespace weft::horton {
 
-// As many threads, and blocks that must fit a multiprocessor, as package horton has for these lookups.
+// The same number of threads, and of blocks that must fit on a multiprocessor, as in package horton
+// for these lookups.
 constexpr int kBlock = 256, kBlocks = 4;
 
 using S = Pair8;
@@ -16,8 +18,9 @@ struct LookParams {
   const uint32_t* keys;
   uint32_t* vals;
   uint8_t* found;
-  uint64_t* work;    // keys that go on to a secondary bucket: its number, and below that the key's
-  uint32_t* listed;  // how many there are
+  // keys that continue in a secondary bucket: its number, then the index of the key
+  uint64_t* work;
+  uint32_t* listed;  // their number
   uint32_t n;
   uint32_t unused;
 };
@@ -33,8 +36,8 @@ __device__ __forceinline__ void answer(const LookParams& p, uint32_t i, bool hit
   store_once(p.found + i, uint8_t(hit));
 }
 
-// primary reads the primary buckets of the lanes' keys. second is where a key's search goes on, or kAll: then
-// value is found, or not.
+// primary reads the primary buckets of the lanes' keys. second is the bucket where a key's search
+// continues, or kAll: then value is found, or not.
 __device__ __forceinline__ bool primary(const Table& t, bool there, const Place<S>& place, Key& value, uint32_t& second) {
   using A = Array<S>;
   const Path own = place.path;
@@ -53,8 +56,8 @@ __device__ __forceinline__ bool primary(const Table& t, bool there, const Place<
   return hit;
 }
 
-// begin reads the primary buckets of the lanes' keys, and answers those that need no other. second is where the
-// others' searches go on, and late the lanes that have one of these.
+// begin reads the primary buckets of the lanes' keys, and answers those that need no other. second
+// is the bucket where other searches continue, and late the lanes with such a search.
 __device__ __forceinline__ Key begin(const LookParams& p, uint32_t i, bool there, uint32_t& second, uint32_t& late) {
   const Place<S> place(p.table, there ? load_once(p.keys + i) : 0);
   Key value = 0;
@@ -64,7 +67,7 @@ __device__ __forceinline__ Key begin(const LookParams& p, uint32_t i, bool there
   return place.stored;
 }
 
-// rank is how many of those lanes come before the one that asks.
+// rank returns the number of lanes in the mask before the calling one.
 __device__ __forceinline__ uint32_t rank(uint32_t lanes) { return popcount(lanes & ((1u << lane_index()) - 1)); }
 
 // beyond reads secondary buckets.
@@ -74,17 +77,17 @@ __device__ __forceinline__ bool beyond(const Table& t, uint32_t bucket, Key stor
   return rounds.find(slots_of<S>(t), bucket, stored, value) && bucket != kAll;
 }
 
-// A queue of a warp has keys that go on to secondary buckets.
+// A queue of a warp holds keys that continue in secondary buckets.
 struct Queue {
   uint32_t i[2 * kWarp], bucket[2 * kWarp];
   Key stored[2 * kWarp];
 };
 
-// run answers the last n keys of a queue, which as many lanes have one of each.
+// run answers the last n keys of a queue, one per lane.
 __device__ __forceinline__ void run(const LookParams& p, const Queue& q, uint32_t& waiting, uint32_t n) {
   const uint32_t lane = lane_index();
   waiting -= n;
-  sync_warp();  // what others have put there is seen, and behind it nobody overwrites it
+  sync_warp();  // makes the other lanes' entries visible, and no entry is overwritten after it
   const bool there = lane < n;
   const uint32_t at = waiting + (there ? lane : 0), i = q.i[at], bucket = there ? q.bucket[at] : kAll;
   const Key stored = q.stored[at];
@@ -99,7 +102,8 @@ __device__ __forceinline__ void run(const LookParams& p, const Queue& q, uint32_
 using namespace weft;
 using namespace weft::horton;
 
-// A tile takes the next key at once: secondary buckets are read behind the primary ones of the same keys.
+// A tile takes the next key at once: secondary buckets are read after the primary ones of the same
+// keys.
 extern "C" __global__ void __launch_bounds__(kBlock, kBlocks) passes_at_once(LookParams p) {
   each(p.n, [&](uint32_t i, bool there) {
     const Place<S> place(p.table, there ? load_once(p.keys + i) : 0);
@@ -109,7 +113,7 @@ extern "C" __global__ void __launch_bounds__(kBlock, kBlocks) passes_at_once(Loo
   });
 }
 
-// Each warp gathers keys that go on to secondary buckets, and reads those of 32 at a time.
+// Each warp collects keys that continue in secondary buckets, and reads those of 32 at a time.
 extern "C" __global__ void __launch_bounds__(kBlock, kBlocks) passes_buffered(LookParams p) {
   __shared__ Queue queues[kBlock / kWarp];
   Queue& q = queues[thread_in_block() / kWarp];
@@ -127,7 +131,8 @@ extern "C" __global__ void __launch_bounds__(kBlock, kBlocks) passes_buffered(Lo
   if (waiting != 0) run(p, q, waiting, waiting);
 }
 
-// One launch reads primary buckets, and lists the keys that go on; the next reads secondary ones.
+// One launch reads primary buckets, and lists the keys that continue. The next one reads secondary
+// buckets.
 extern "C" __global__ void __launch_bounds__(kBlock, kBlocks) passes_first(LookParams p) {
   each(p.n, [&](uint32_t i, bool there) {
     uint32_t second, late, at = 0;

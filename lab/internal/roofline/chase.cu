@@ -1,11 +1,11 @@
-// What one access of memory takes: a thread follows pointers, each of which it waits for.
+// The time of one memory access: a thread follows pointers and waits for each.
 #include "weft/warp.cuh"
 
 namespace {
 
 struct ChaseParams {
   uint64_t* region;
-  uint64_t* at;    // where the thread is
+  uint64_t* at;    // the position of the thread
   uint64_t lines;  // of 128 bytes, a power of two
   uint64_t steps;
 };
@@ -13,8 +13,8 @@ struct ChaseParams {
 constexpr uint32_t kChaseBlock = 256;
 constexpr uint32_t kLineWords = 16;
 
-// next is a permutation of the lines with one cycle: a linear congruence of full period, whose
-// multiplier is 1 modulo 4 and whose increment is odd. twin: chase.go
+// next is a permutation of the lines with one cycle: a linear congruence of full period, with a
+// multiplier that is 1 modulo 4 and an odd increment. twin: chase.go
 __device__ __forceinline__ uint64_t next(uint64_t line, uint64_t lines) { return (line * 0x5851f42d4c957f2d + 0x14057b7ef767814f) & (lines - 1); }
 
 }  // namespace
@@ -24,7 +24,7 @@ extern "C" __global__ void __launch_bounds__(kChaseBlock) chase_fill(ChaseParams
     weft::store_once(p.region + i * kLineWords, next(i, p.lines) * kLineWords);
 }
 
-// Weak loads may be answered by the L1 cache of the multiprocessor.
+// The L1 cache of the multiprocessor may serve weak loads.
 extern "C" __global__ void __launch_bounds__(kChaseBlock) chase_weak(ChaseParams p) {
   if (weft::thread_index() != 0) return;
   uint64_t at = *p.at;
@@ -32,7 +32,7 @@ extern "C" __global__ void __launch_bounds__(kChaseBlock) chase_weak(ChaseParams
   weft::store_once(p.at, at);
 }
 
-// Relaxed loads of the device's scope are answered by the L2 cache.
+// The L2 cache serves relaxed loads of the device's scope.
 extern "C" __global__ void __launch_bounds__(kChaseBlock) chase_relaxed(ChaseParams p) {
   if (weft::thread_index() != 0) return;
   uint64_t at = *p.at;

@@ -1,10 +1,10 @@
-// The limits of a GPU's memory: what the best code could reach that does
-// nothing but the accesses. Every operation reads an 8-byte query, computes a
-// random address from it, and for gathers writes an 8-byte result.
+// The limits of a GPU's memory: the best rate of code that does nothing but the accesses. Every
+// operation reads an 8-byte query, computes a random address from it, and for gathers writes an
+// 8-byte result.
 //
-// One thread waits for one access at a time unless it has several in flight;
-// how many it takes to saturate the memory depends on the size of the access,
-// so each kernel exists for several and the host keeps the best.
+// One thread waits for one access at a time unless it has several in flight. The number that
+// saturates the memory depends on the size of the access, so each kernel exists for several numbers
+// and the host keeps the best.
 #include "weft/hash.cuh"
 #include "weft/warp.cuh"
 
@@ -16,15 +16,15 @@ struct Params {
   const uint64_t* queries;
   uint64_t* results;
   uint8_t* region;
-  uint64_t count;  // queries; a multiple of what a block handles
+  uint64_t count;  // number of queries; a multiple of a block's
   uint64_t cells;  // accesses' worth of region
 };
 
 constexpr uint64_t kSeed = 0x7765667400000001;
 constexpr uint32_t kBlock = 256;
 
-// Query of group g of its warp's k-th round: consecutive groups take
-// consecutive queries, so the columns are read and written whole.
+// The index of the query of group g in its warp's k-th round. Consecutive groups take consecutive
+// queries, so the columns are read and written whole.
 template <uint32_t kLanes, uint32_t kFlight>
 __device__ __forceinline__ uint64_t query_index(uint32_t k) {
   constexpr uint32_t kGroups = weft::kWarp / kLanes;
@@ -53,7 +53,7 @@ __device__ __forceinline__ void gather(const Params& p) {
 
 #pragma unroll
   for (uint32_t k = 0; k < kFlight; k++) {
-    uint64_t sum = query[k];  // every byte counts, or the compiler would drop its load
+    uint64_t sum = query[k];  // uses every byte; otherwise the compiler would drop its load
 #pragma unroll
     for (uint32_t w = 0; w < kWords; w++) sum += word[k][w].x ^ word[k][w].y;
 #pragma unroll
@@ -66,8 +66,8 @@ __device__ __forceinline__ void gather(const Params& p) {
   }
 }
 
-// The host clears the region before each run, so that nearly every CAS
-// succeeds and dirties its line, as an insert's does.
+// The host clears the region before each run, so nearly every CAS succeeds and dirties its line,
+// like that of an insert.
 template <uint32_t kFlight>
 __device__ __forceinline__ void cas64(const Params& p) {
   uint64_t* region = reinterpret_cast<uint64_t*>(p.region);
@@ -79,7 +79,7 @@ __device__ __forceinline__ void cas64(const Params& p) {
     weft::cas_relaxed(region + weft::reduce(weft::hash(query[k], kSeed), p.cells), uint64_t(0), query[k] | 1);
 }
 
-// The instruction is Hopper's; on older GPUs the host leaves this limit out.
+// The instruction requires Hopper. On older GPUs the host omits this limit.
 template <uint32_t kFlight>
 __device__ __forceinline__ void cas128(const Params& p) {
 #if __CUDA_ARCH__ >= 900
@@ -108,11 +108,11 @@ __device__ __forceinline__ void cas128(const Params& p) {
   ENTRY(cas_128, flight, (cas128<flight>(p)))
 FOR_ALL_FLIGHTS(KERNELS)
 
-// The queries: a counter, which the hash makes random.
+// The queries: a counter, which the hash randomizes.
 extern "C" __global__ void __launch_bounds__(kBlock) roofline_queries(Params p) {
   uint64_t i = weft::thread_index();
   if (i < p.count) weft::store_once(const_cast<uint64_t*>(p.queries) + i, i);
 }
 
-// Nothing: the cost of a launch.
+// Empty: the cost of a launch.
 extern "C" __global__ void __launch_bounds__(kBlock) roofline_empty(Params p) {}

@@ -1,5 +1,5 @@
-// Kernels that change B-trees in other ways than package btree does, and ask them: treeways.go says which. Each
-// tile goes its way, with an operation of each of its lanes, one after the other.
+// Kernels that change B-trees in other ways than package btree, and look up keys: see treeways.go.
+// Each tile runs the operations of its lanes, one after the other.
 #include "weft/btree.cuh"
 #include "weft/widths.cuh"
 
@@ -22,13 +22,14 @@ struct Erasing : T {};
 template <class T>
 struct Caching : T {};
 
-// Who finds a latch taken starts over at once.
+// A tile that finds a latch taken starts over immediately.
 template <class T>
 struct Way<Restarting<T>> : Way<T> {
   __device__ __forceinline__ static void rest(uint32_t) {}
 };
 
-// Who finds a latch taken asks for it until it is free. Latches are taken in one order, so nobody waits in a circle.
+// A tile that finds a latch taken polls until it is free. Latches are taken in one order, so a
+// cycle of waiting tiles is impossible.
 template <class T>
 struct Way<Spinning<T>> : Way<T> {
   __device__ __forceinline__ static bool latch(uint64_t* word) {
@@ -47,7 +48,7 @@ struct Way<BackingOff<T>> : Way<T> {
   }
 };
 
-// Fences of the device stand for acquire and release, as __threadfence does in published code.
+// Device fences replace acquire and release, like __threadfence in published code.
 template <class T>
 struct Way<Fenced<T>> : Way<T> {
   template <class W>
@@ -70,20 +71,21 @@ struct Way<Fenced<T>> : Way<T> {
   }
 };
 
-// Nodes are not merged, so that no launch of deletions changes an inner node.
+// Nodes are not merged, so no launch of deletions changes an inner node.
 template <class T>
 struct Way<Erasing<T>> : Way<T> {
   static constexpr bool kMerges = false;
 };
 
-// Inner nodes come through the L1 cache, in launches that change none.
+// Inner nodes are read through the L1 cache, in launches that change none.
 template <class T>
 struct Way<Caching<T>> : Way<T> {
   __device__ __forceinline__ static Word128 inner(const Word128* p) { return load_weak(p); }
 };
 
-// Coupled is a tile that takes the latch of a child before it gives that of the parent back, from the root to the leaf. Full nodes
-// are split on the way, below a parent that has been found not to be full. Nobody goes by links.
+// Coupled takes the latch of a child before it releases that of the parent, from the root to the
+// leaf. Full nodes are split on the way, below a parent that was found not to be full. Links are
+// not followed.
 struct Coupled : Writer<Spinning<S>, uint32_t> {
   using Base = Writer<Spinning<S>, uint32_t>;
 
@@ -98,7 +100,7 @@ struct Coupled : Writer<Spinning<S>, uint32_t> {
   }
 
  private:
-  // way_down holds the leaf of a key, which has room; false: a node has been split.
+  // way_down latches the leaf of a key, which has a free slot; false: a node has been split.
   __device__ __forceinline__ bool way_down(Key key, Held& leaf) {
     Held h;
     hold(kRoot, h);
@@ -148,7 +150,7 @@ struct FindParams {
   uint64_t n;
 };
 
-// change does an operation of each lane of its tile, by a writer of slots T.
+// change runs the operation of each lane of its tile, by a writer of slots T.
 template <class T, class W = Writer<T, uint32_t>>
 __device__ __forceinline__ void change(const ChangeParams& p) {
   using P = Typed<uint32_t, uint32_t>;
@@ -169,7 +171,7 @@ __device__ __forceinline__ void change(const ChangeParams& p) {
   add_up(&control_of(w.t)->counters.used, added);
 }
 
-// find looks a key up for each lane, the tiles of a warp in step.
+// find looks up a key for each lane, the tiles of a warp in step.
 template <class T>
 __device__ __forceinline__ void find(const FindParams& p) {
   using L = Lanes<T, true>;
