@@ -123,21 +123,6 @@ func weftDistinct(dev *cpu.Device, j Job) Work {
 	}
 }
 
-func weftDistinct(dev *cpu.Device, j Job) Work {
-	n := 0
-	return Work{
-		Run: func() error {
-			seen, err := linear.NewSet[int64](dev, nil)
-			if err != nil {
-				return err
-			}
-			n, err = seen.Add(context.Background(), j.Left, nil)
-			return errors.Join(err, seen.Close())
-		},
-		Result: func() (Result, error) { return Result{Rows: n}, nil },
-	}
-}
-
 func weftJoin(dev *cpu.Device, j Job) Work {
 	var left, right []uint32
 	return Work{
