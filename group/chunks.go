@@ -8,34 +8,35 @@ import (
 	"github.com/weftgo/weft/internal/hostmem"
 )
 
-// chunkWords is the size of a chunk in 64-bit words: 1 KiB. Cores write to a chunk of each part at
-// a time. Processors recognize some 64 streams of writes, and cores that write to more wait for
-// each line, so all lines of a chunk are asked for when it is begun. Chunks of all parts fit a
-// second-level cache.
+// chunkWords is the size of a chunk in 64-bit words: 1 KiB. A core writes to a chunk of each part
+// in turn. Processors recognize some 64 streams of writes, and a core that writes to more waits for
+// each line. So a new chunk has all its lines prefetched. Chunks of all parts fit a second-level
+// cache.
 const (
 	chunkWords, chunkLines = 128, 16
 	chunksAhead            = 4
 )
 
-// lines are, in words, where the cache lines of a chunk begin.
+// lines holds the offsets of a chunk's cache lines, in words.
 var lines = [chunkLines]uint32{0, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120}
 
-// chunks are the memory for rows that are dealt out: lists of chunks, one for each part of each
-// share. A row is its code, its number, and the values that move with it.
+// chunks is the memory for rows that are distributed to parts: lists of chunks, one for each part
+// of each share. A row is its code, its number, and the values that move with it.
 type chunks struct {
 	width int // words of a row
 	per   int // rows of a chunk
 	words int // of a chunk, a power of two
 
 	parts int
-	// By share, by part: where the next row goes, its first chunk, and how many there are. Rows
-	// end where their chunk ends; a list goes on at a multiple of a chunk only if it has no room.
+	// By share, by part: the place of the next row, the first chunk, and the number of chunks. Rows
+	// end where their chunk ends. A list is at a multiple of a chunk only if its last chunk is
+	// full.
 	next, first, count []uint32
-	free               []uint32 // by share: its next chunk
+	free               []uint32 // by share: its next free chunk
 	after              []uint32 // by chunk: the next one of its list
 
 	mem  []uint64
-	pool *hostmem.Pool // of mem
+	pool *hostmem.Pool // allocator of mem
 }
 
 // fit makes empty lists, and memory for at most rows rows of each share. Chunks are small if parts
@@ -58,7 +59,7 @@ func (c *chunks) fit(shares, parts, rows, width int) {
 	c.room(shares * each * c.words)
 }
 
-// room makes room for some words. Pages that are not written to take no memory.
+// room allocates memory of words. Pages without writes take no memory.
 func (c *chunks) room(words int) {
 	if words <= len(c.mem) {
 		return
@@ -77,7 +78,7 @@ func (c *chunks) release() {
 	c.mem = nil
 }
 
-// places makes room for rows of a share, one for each code, and receives where these are.
+// places reserves a place for a row of a share per code, and stores the places in ats.
 func (c *chunks) places(share int, codes []uint64, shift uint, ats []uint32) {
 	next, mask, width := c.next[share*c.parts:][:c.parts], uint32(c.words-1), uint32(c.width)
 	ats = ats[:len(codes)]
@@ -92,7 +93,7 @@ func (c *chunks) places(share int, codes []uint64, shift uint, ats []uint32) {
 	}
 }
 
-// extend adds a chunk to the list of a part, and returns where its first row begins.
+// extend adds a chunk to the list of a part, and returns the place of its first row.
 func (c *chunks) extend(share, part int) (at uint32) {
 	i, list := c.free[share], share*c.parts+part
 	c.free[share]++
@@ -106,15 +107,15 @@ func (c *chunks) extend(share, part int) (at uint32) {
 	return i*uint32(c.words) + uint32(c.begin())
 }
 
-// begin is where rows begin in a chunk.
+// begin returns the offset of the first row in a chunk.
 func (c *chunks) begin() int { return c.words - c.per*c.width }
 
-// fetch asks for the lines of a chunk.
+// fetch prefetches the lines of a chunk.
 func (c *chunks) fetch(i uint32) {
 	cpu.Prefetch(unsafe.Pointer(&c.mem[int(i)*c.words]), lines[:c.words/8], 3)
 }
 
-// rows is the number of rows of a part in a share.
+// rows returns the number of rows of a part in a share.
 func (c *chunks) rows(share, part int) int {
 	list := share*c.parts + part
 	return int(c.count[list])*c.per - int(-c.next[list]&uint32(c.words-1))/c.width

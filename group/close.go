@@ -2,20 +2,21 @@ package group
 
 import "github.com/weftgo/weft/internal/hash"
 
-// closeSpan is how many keys that follow each other have a place each.
+// closeSpan is the number of consecutive keys with a place each.
 const closeSpan = 1 << 14
 
-// closeKeys are the records of keys that lie close together, by what is behind the first of them. Most rows then need no hash and
-// no comparison.
+// closeKeys holds the records of keys that lie close together, indexed by the distance to the first
+// key. Most rows then need neither a hash nor a comparison.
 type closeKeys struct {
 	known bool
-	first uint64                // code
-	recs  [closeSpan + 1]uint32 // where records begin; 0: nobody is there, and nobody ever is in the last place
-	rows  int                   // that have been looked for
-	far   int                   // that were not among them
+	first uint64 // code of the first key
+	// offsets of records; 0: the place is empty, and the last place always is
+	recs [closeSpan + 1]uint32
+	rows int // rows that have been looked up
+	far  int // rows that were not found here
 }
 
-// begin decides, by the codes of some rows, where the keys begin.
+// begin chooses the first key by the codes of some rows.
 func (c *closeKeys) begin(codes []uint64) {
 	least, most := codes[0], codes[0]
 	for _, code := range codes {
@@ -23,13 +24,14 @@ func (c *closeKeys) begin(codes []uint64) {
 	}
 	c.known = true
 	if span := most - least; span < closeSpan {
-		c.first = least - (closeSpan-span)/2 // as much room before as behind; below 0 it is modulo 2^64, as distances are
+		// equal room before and after the keys; a value below 0 wraps modulo 2^64, as distances do
+		c.first = least - (closeSpan-span)/2
 	} else {
 		c.first = least
 	}
 }
 
-// findRows is find of a block of rows whose codes may not have been made yet.
+// findRows is find for a block of rows that may not have codes yet.
 func (p *part) findRows(k *block, b batch, limit int) (done int) {
 	if b.keys == nil {
 		return p.find(k, b.codes, b.rows, b.base, limit)
@@ -43,7 +45,7 @@ func (p *part) findRows(k *block, b batch, limit int) (done int) {
 	return p.findClose(k, codes, b.base, e.seed, limit)
 }
 
-// findClose is find of codes that are not mixed, and may lie close together.
+// findClose is find for codes that are not mixed, and may lie close together.
 func (p *part) findClose(k *block, codes []uint64, base int, seed uint64, limit int) (done int) {
 	c := p.close
 	if !c.known {
@@ -54,7 +56,7 @@ func (p *part) findClose(k *block, codes []uint64, base int, seed uint64, limit 
 	for i, code := range codes {
 		rec := c.recs[min(code-first, closeSpan)]
 		ids[i] = rec
-		recs[rec+wordRows]++ // nobody reads that of rec 0
+		recs[rec+wordRows]++ // the count of rec 0 is not used
 		elsewhere[n%blockRows] = uint32(i)
 		n += (uint64(rec) - 1) >> 63
 	}

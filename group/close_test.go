@@ -10,8 +10,9 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// Keys that lie close together, or do so for a while, are those of a plain map, at the ends of their type, too, where they are more
-// than are combined by each core, and from batch to batch.
+// Groups of keys that lie close together, or do so for a while, equal those of a plain map. This
+// holds at the ends of their type, beyond the number of groups that each core combines, and across
+// batches.
 func TestCloseKeys(t *testing.T) {
 	const n = 3 * closeSpan
 	rng := rand.New(rand.NewPCG(1, 2))

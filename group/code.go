@@ -9,14 +9,14 @@ import (
 	"github.com/weftgo/weft/internal/rowkey"
 )
 
-// coder packs the keys of a row to a code of 64 bits, in whose order keys ascend.
+// coder packs the keys of a row to a code of 64 bits. Codes and keys have the same order.
 type coder struct {
 	rowkey.Words
 	// packs: the columns fit. Otherwise all rows are interned.
 	packs bool
-	// texts: the columns that have byte strings, whose numbers in a dictionary are packed.
+	// texts: the columns of byte strings, which are packed as numbers of a dictionary.
 	texts []bool
-	// nulls: each column has a bit that says that it is null. Otherwise rows with a null are interned.
+	// nulls: each column has a bit for null. Otherwise rows with a null are interned.
 	nulls bool
 }
 
@@ -44,9 +44,9 @@ func newCoder(types []column.Type, skipNulls bool) (c coder) {
 	return c
 }
 
-// encode receives the codes of rows from lo on of key columns, mixed.
+// encode writes the codes of rows from lo on of key columns, mixed, to codes.
 func (c *coder) encode(codes []uint64, keys []column.Column, lo int, seed uint64) {
-	if c.Columns() == 1 && keys[0].Type() == column.Int64 { // the most frequent ones
+	if c.Columns() == 1 && keys[0].Type() == column.Int64 { // the most frequent case
 		for i, v := range column.Values[int64](keys[0])[lo : lo+len(codes)] {
 			codes[i] = hash.Uint64(uint64(v)^1<<63, seed)
 		}
@@ -63,12 +63,13 @@ func mix(codes []uint64, seed uint64) {
 	}
 }
 
-// plain receives the codes of rows from lo on of key columns, as they are before they are mixed.
+// plain writes the codes of rows from lo on of key columns to codes, without mixing.
 func (c *coder) plain(codes []uint64, keys []column.Column, lo int) {
 	rowkey.Pack(&c.Words, keys, lo, codes)
 }
 
-// decode receives in words what codes hold of a column, in the form of records, and in null whether that is null.
+// decode reads column i of codes into words, in the form of records, and sets null where it is
+// null.
 func (c *coder) decode(codes, words []uint64, null []bool, i int, t column.Type) {
 	for j, code := range codes {
 		bits, is := c.Bits(code, i)
@@ -76,7 +77,7 @@ func (c *coder) decode(codes, words []uint64, null []bool, i int, t column.Type)
 	}
 }
 
-// wordOf is a value of a type of fixed size, as bits of its width, in the form of records.
+// wordOf returns the form in records of a value, given as bits of the width of its type.
 func wordOf(t column.Type, bits uint64) uint64 {
 	switch t {
 	case column.Int8:

@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// maxPiece rows are added at a time.
+	// maxPiece is the maximum number of rows to add at a time.
 	maxPiece = 1 << 24
-	// encodeRows are turned to codes at a time.
+	// encodeRows is the number of rows to encode at a time.
 	encodeRows = 1 << 14
 )
 
@@ -20,12 +20,12 @@ type piece struct {
 	l            *layout // of the values
 	keys, values []column.Column
 	lo, n        int
-	coming       int // rows of the batch after them
-	// stop is why the row behind those that were added was not.
+	coming       int // rows of the batch after the piece
+	// stop is the reason why the row after the added ones was not added.
 	stop error
 }
 
-// slice makes a piece the first n of its rows, and its columns begin at it.
+// slice cuts a piece to the first n of its rows, and its columns to these rows.
 func (p *piece) slice(n int) {
 	keys, values := make([]column.Column, len(p.keys)), make([]column.Column, len(p.values))
 	for i, c := range p.keys {
@@ -37,8 +37,8 @@ func (p *piece) slice(n int) {
 	p.keys, p.values, p.lo, p.n = keys, values, 0, n
 }
 
-// later is the number of rows like some of the piece that come after it, at most as many as it has:
-// the first pieces of a long batch need not be like the last.
+// later estimates the number of rows like some that follow the piece. It returns at most the number
+// in the piece, because the first pieces of a long batch need not be like the last.
 func (p *piece) later(some batch) int {
 	if p.coming >= p.n {
 		return some.n
@@ -58,7 +58,7 @@ func (g *Groups) add(ctx context.Context, p *piece) (added int, err error) {
 	g.spilled.added += p.n
 	g.numberTexts(ctx, p)
 	packed, other := g.encode(ctx, p)
-	if p.stop != nil { // at a row of others
+	if p.stop != nil { // at a row of other
 		packed = packed.before(p.n)
 	}
 	g.packed.add(g.dev, g.scratch, packed, p.later(packed))
@@ -67,7 +67,7 @@ func (g *Groups) add(ctx context.Context, p *piece) (added int, err error) {
 	return p.n, p.stop
 }
 
-// scratchBytes returns the bytes of what encode makes for the rows of a piece: codes, and lists of
+// scratchBytes returns the bytes that encode allocates for the rows of a piece: codes, and lists of
 // rows.
 func (g *Groups) scratchBytes(p *piece) int {
 	row := 8
@@ -80,7 +80,7 @@ func (g *Groups) scratchBytes(p *piece) int {
 	return p.n*row + 256
 }
 
-// encode receives the codes of a piece's rows: those that are packed, and others.
+// encode returns the rows of a piece with packed codes, and the other rows.
 func (g *Groups) encode(ctx context.Context, p *piece) (packed, other batch) {
 	if !g.coder.packs {
 		g.scratch.fit(g.scratchBytes(p))
@@ -101,7 +101,8 @@ func (g *Groups) encode(ctx context.Context, p *piece) (packed, other batch) {
 	return packed, g.intern(ctx, p, with, len(with))
 }
 
-// one is rows that are one group: those whose only key is null, where it is no number.
+// one returns the batch of the group with a null key, if the key is the only one and is not
+// interned.
 func (g *Groups) one(p *piece, rows []uint32) batch {
 	b := batch{l: p.l, n: len(rows), codes: lend[uint64](g.scratch, len(rows)), rows: rows, values: p.values}
 	for i := range b.codes {
@@ -119,8 +120,8 @@ func anyNulls(columns []column.Column) bool {
 	return false
 }
 
-// split lists the rows without and those with nulls among their keys, which is none of them where such rows
-// are skipped. Codes move together.
+// split lists the rows without nulls among their keys, and those with nulls. The latter list is
+// empty if such rows are skipped. split compacts codes to the rows without nulls.
 func (g *Groups) split(p *piece, codes []uint64) (without, with []uint32) {
 	without, with = lend[uint32](g.scratch, p.n)[:0], lend[uint32](g.scratch, p.n)[:0]
 rows:
@@ -141,8 +142,8 @@ rows:
 	return without, with
 }
 
-// order gives the groups that a piece of n rows has brought their places, behind those there are, by
-// the rows that brought them.
+// order assigns places after all present ones to the groups that a piece of n rows has added, by
+// the rows that added them.
 func (g *Groups) order(n int) {
 	s := g.scratch
 	parts := append(g.packed.parts[:len(g.packed.parts):len(g.packed.parts)], g.other.parts...)
@@ -183,7 +184,7 @@ func (g *Groups) order(n int) {
 	g.n.Add(int64(count))
 }
 
-// orderByPart gives the groups that a piece has brought their places part by part.
+// orderByPart assigns places to the groups that a piece has added, part by part.
 func (g *Groups) orderByPart(parts []*part) {
 	before := g.held
 	for _, p := range parts {

@@ -5,12 +5,12 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// mostMoved is how many sources move with their rows; values of others are read where they are,
-// a cache line for each.
+// mostMoved is the maximum number of sources that move with their rows. Values of others are read
+// in place, with a cache line for each.
 const mostMoved = 4
 
-// dealing adds a batch to the parts of a table. Each core has one share of its rows: it
-// combines the first of them in a part of its own, and deals the others out to chunks.
+// dealing adds a batch to the parts of a table. Each core has one share of its rows. It combines
+// the first of them in a part of its own, and distributes the others to chunks.
 type dealing struct {
 	t     *table
 	b     batch
@@ -18,10 +18,10 @@ type dealing struct {
 	done  []int // by share: rows that are combined
 
 	// By share, the numbers of the groups of its core's part, in the order of the table's parts,
-	// and where those of each part begin.
+	// and the index of the first group of each part.
 	came, begins [][]uint32
 	chunks       *chunks
-	moved        []int // sources whose values move with the rows
+	moved        []int // sources with values that move with the rows
 }
 
 func (t *table) newDealing(dev device.Host, s *scratch, b batch) *dealing {
@@ -38,7 +38,7 @@ func (t *table) newDealing(dev device.Host, s *scratch, b batch) *dealing {
 	return d
 }
 
-// rows are those of a share.
+// rows returns the rows of a share.
 func (d *dealing) rows(c int) batch {
 	return d.b.sub(min(c*d.share, d.b.n), min((c+1)*d.share, d.b.n))
 }
@@ -54,8 +54,8 @@ func (d *dealing) each(dev device.Host, f func(k *block, c int)) {
 	})
 }
 
-// combine has cores combine rows in parts of their own, all or the first ones, and guesses the
-// number of groups of the batch and of the rows that will come.
+// combine makes cores combine rows in parts of their own, all or the first ones. It estimates the
+// number of groups of the batch and of the rows to come.
 func (d *dealing) combine(dev device.Host, coming int) (groups int) {
 	t := d.t
 	for len(t.own) < len(d.done) {
@@ -69,11 +69,11 @@ func (d *dealing) combine(dev device.Host, coming int) (groups int) {
 	return groupsOf(t.own[0].n, d.done[0], d.b.n+coming)
 }
 
-// deal deals out the rows that are not combined, and the groups of cores' parts.
+// deal distributes the rows that are not combined, and the groups of cores' parts.
 //
-// A core whose part is full still combines rows of the groups that it has, as long as these are the
-// most: where keys come as often as those of natural language, they are. All rows of a group that
-// come after one that was dealt out are dealt out, too, so rows stay in their order.
+// A core with a full part still combines rows of the groups that it has, as long as these are the
+// majority. They are if keys are distributed as in natural language. Once a row of a group was
+// distributed, all later rows of the group are, so rows stay in their order.
 func (d *dealing) deal(dev device.Host) {
 	parts, left := len(d.t.parts), 0
 	for c, done := range d.done {
@@ -101,10 +101,11 @@ func (d *dealing) deal(dev device.Host) {
 	})
 }
 
-// triedRows is how many more rows of other groups than of known ones end the search for the latter.
+// triedRows is the lead of rows of other groups over rows of known ones that ends the search for
+// the latter.
 const triedRows = 1 << 13
 
-// encode makes the codes of a block.
+// encode computes the codes of a block.
 func (d *dealing) encode(k *block, b batch) batch {
 	if b.keys != nil {
 		b.codes = k.codes[:b.n]
@@ -114,7 +115,7 @@ func (d *dealing) encode(k *block, b batch) batch {
 	return b
 }
 
-// sortOwn sorts the groups of a core's part by the parts they belong to.
+// sortOwn sorts the groups of a core's part by the table's parts.
 func (d *dealing) sortOwn(c int) {
 	own, shift := d.t.own[c], d.t.shift
 	begins, came := make([]uint32, len(d.t.parts)+1), make([]uint32, own.n)
@@ -130,12 +131,12 @@ func (d *dealing) sortOwn(c int) {
 		came[begins[p]] = uint32(i)
 		begins[p]++
 	}
-	copy(begins[1:], begins) // each has moved to where the next begins
+	copy(begins[1:], begins) // each begin has advanced to the next one
 	begins[0] = 0
 	d.came[c], d.begins[c] = came, begins
 }
 
-// ofPart are the groups of a share's core that belong to a part.
+// ofPart returns the groups of a share's core that belong to a part.
 func (d *dealing) ofPart(c, p int) []uint32 {
 	if d.came[c] == nil {
 		return nil
@@ -166,7 +167,7 @@ func (d *dealing) dealBlock(k *block, c int, b batch) {
 	}
 }
 
-// add has cores add what shares have for each part.
+// add makes cores add the rows and groups of all shares to each part.
 func (d *dealing) add(dev device.Host, coming int) {
 	t, expected := d.t, 0
 	parts := len(t.parts)
@@ -180,7 +181,7 @@ func (d *dealing) add(dev device.Host, coming int) {
 		}
 		blocks.Put(k)
 	}
-	// The first parts tell how many groups there will be in others, which then need not grow.
+	// The first parts show how many groups to expect in others, which then need not grow.
 	first := min(parts, max(len(d.done), parts/64))
 	found, rows, before := 0, 0, 0
 	for _, part := range t.parts[:first] {
@@ -203,7 +204,7 @@ func (d *dealing) add(dev device.Host, coming int) {
 	})
 }
 
-// addPart adds what shares have for a part.
+// addPart adds the rows and groups of all shares to a part.
 func (d *dealing) addPart(k *block, p int) {
 	part := d.t.parts[p]
 	for c := range d.done {

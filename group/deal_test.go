@@ -8,8 +8,8 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// Cores whose own part is full combine rows of groups that they have and deal out the others,
-// whatever of both comes, and rows of all groups keep their order.
+// Cores with a full part combine rows of groups that they have and distribute the others, in any
+// mixture, and rows of all groups keep their order.
 func TestFullParts(t *testing.T) {
 	aggs := []Aggregate{{Func: Rows}, {Sum, 0}, {First, 0}, {Last, 0}, {First, 1}, {Max, 2}}
 	for name, key := range map[string]func(rng *rand.Rand, i int) int64{
@@ -55,7 +55,7 @@ func TestFullParts(t *testing.T) {
 	}
 }
 
-// No code is that of rec 0, where there is no record.
+// No code matches rec 0, which holds no record.
 func TestFindCodes(t *testing.T) {
 	l, err := newLayout([]Aggregate{{Func: Rows}}, []column.Type{column.Int64}, nil, false)
 	must(t, err)
@@ -65,7 +65,7 @@ func TestFindCodes(t *testing.T) {
 	}
 }
 
-// The first rows of a batch give parts room for the groups of all of its rows.
+// The first rows of a batch reserve room in parts for the groups of all its rows.
 func TestRoom(t *testing.T) {
 	g := create(t, open(t, 2), nil, nil)
 	keys := make([]int64, 300_000)

@@ -15,38 +15,37 @@ import (
 	"github.com/weftgo/weft/internal/rowkey"
 )
 
-// dictionary gives the byte strings of a key column numbers from 1 on, so that they fit codes
-// beside other columns. Null is 0.
+// dictionary numbers the byte strings of a key column from 1 on, so that they fit codes beside
+// other columns. Null is 0.
 //
-// Cores remember the numbers of short strings that came lately: most columns that rows are grouped
-// by have few different ones, which never reach the table.
+// Cores cache the numbers of recent short strings. Most columns that rows are grouped by have few
+// different ones, so most rows never reach the table.
 type dictionary struct {
 	table  *intern.Table
-	cores  int                            // that remember, at most
-	recent []*[recentStrings]recentString // of shares of rows
+	cores  int                            // maximum number of cores with a cache
+	recent []*[recentStrings]recentString // caches by share of rows
 	ids    []uint32                       // of the rows of a piece
-	// numbered are the numbers of those that the table was asked for.
+	// numbered holds the numbers of rows that the table looked up.
 	numbered []uint32
 }
 
 const (
 	recentStrings = 1 << 13
 	longestRecent = 16
-	// recentShare of Options.Memory holds what cores remember of a column.
+	// recentShare: this part of Options.Memory holds the caches of a column.
 	recentShare = 32
-	// firstLookups rows are looked up before their numbers are remembered, then four times as many
-	// each time. Columns most of whose rows are not remembered go to the table.
+	// firstLookups rows are looked up before their numbers are cached, then four times as many each
+	// time. Columns with mostly uncached rows go to the table.
 	firstLookups, mostLookups = 1 << 12, 1 << 18
 )
 
-// recentString is a string of at most longestRecent bytes, with zeros after them.
+// recentString is a string of at most longestRecent bytes, padded with zeros.
 type recentString struct {
 	first, last  uint64
 	size, number uint32 // size is the length and 1; 0: the place is free
 }
 
-// newDictionary makes a dictionary of a table. The memory of its strings is not that of what cores
-// remember.
+// newDictionary makes a dictionary of a table. The memory of its strings excludes the caches.
 func (g *Groups) newDictionary(table *intern.Table) *dictionary {
 	d := &dictionary{table: table, cores: g.dev.Properties().Units}
 	if m := g.opts.Memory; m > 0 {
@@ -56,7 +55,7 @@ func (g *Groups) newDictionary(table *intern.Table) *dictionary {
 	return d
 }
 
-// masks keep the first n of sixteen bytes, in two words.
+// masks holds masks for the first n of sixteen bytes, in two words.
 var masks = func() (m [longestRecent + 1][2]uint64) {
 	for n := range m {
 		m[n] = [2]uint64{^uint64(0) >> (64 - 8*min(n, 8)), ^uint64(0) >> (64 - 8*max(n-8, 0))}
@@ -72,14 +71,14 @@ func shortened(b []byte) recentString {
 		last: binary.LittleEndian.Uint64(padded[8:])}
 }
 
-// place is where a string is remembered.
+// place returns the place of a string in a cache.
 func (s *recentString) place() uint64 {
 	hi, lo := bits.Mul64(s.first^0x9e3779b97f4a7c15, s.last^0xd6e8feb86659fd93+uint64(s.size))
 	return (hi ^ lo) % recentStrings
 }
 
-// find returns the number of a string that a core remembers; 0: it does not. There are two places
-// for each.
+// find returns the number of a string in a core's cache, or 0 if it is not there. Each string has
+// two possible places.
 func (s *recentString) find(recent *[recentStrings]recentString) uint32 {
 	at := s.place()
 	r := &recent[at]
@@ -92,7 +91,7 @@ func (s *recentString) find(recent *[recentStrings]recentString) uint32 {
 	return r.number
 }
 
-// remember has a core remember a string.
+// remember adds a string to a core's cache.
 func (s recentString) remember(recent *[recentStrings]recentString) {
 	at := s.place()
 	if r := &recent[at]; r.number != s.number {
@@ -100,7 +99,8 @@ func (s recentString) remember(recent *[recentStrings]recentString) {
 	}
 }
 
-// numbers returns the numbers of strings. Where it stops early, done says how many have theirs.
+// numbers returns the numbers of strings. If it stops early, done is the number of strings with
+// one.
 func (d *dictionary) numbers(ctx context.Context, dev device.Host, c column.Column) (ids []uint32, done int, err error) {
 	n, asked := c.Len(), 0
 	ids = sized(&d.ids, n)
@@ -119,8 +119,8 @@ func (d *dictionary) numbers(ctx context.Context, dev device.Host, c column.Colu
 	return ids, done, err
 }
 
-// shares are the parts of n rows that cores look up, each with what a core remembers: at first, what
-// another one does.
+// shares returns the number of rows that a core looks up, out of n. It makes missing caches as
+// copies of the first.
 func (d *dictionary) shares(n int) (share int) {
 	shares := max(1, min(d.cores, n/directRows))
 	for len(d.recent) < shares {
@@ -133,8 +133,8 @@ func (d *dictionary) shares(n int) (share int) {
 	return (n + shares - 1) / shares
 }
 
-// lookup receives the numbers of rows that cores remember, and returns the others, or all that are
-// not null.
+// lookup writes the cached numbers of rows to ids, and returns the other rows, or all rows without
+// a null.
 func (d *dictionary) lookup(dev device.Host, c column.Column, ids []uint32, all bool) (misses []uint32) {
 	n := c.Len()
 	share := d.shares(n)
@@ -145,7 +145,7 @@ func (d *dictionary) lookup(dev device.Host, c column.Column, ids []uint32, all 
 	return slices.Concat(missed...)
 }
 
-// lookupShare is lookup of rows from lo on. It returns the numbers of rows in c.
+// lookupShare is lookup for rows from lo on. It returns numbers of rows in c.
 func lookupShare(recent *[recentStrings]recentString, c column.Column, lo int, ids []uint32, all bool) (misses []uint32) {
 	if !all && !c.HasNulls() {
 		if small, large, data := c.Offsets(); small != nil {
@@ -175,9 +175,9 @@ func lookupShare(recent *[recentStrings]recentString, c column.Column, lo int, i
 	return misses
 }
 
-// lookupOffsets is lookupShare of strings that lie one after another, none of them null. Most of
-// them are read with the bytes after them, and without branches by their length, which the
-// processor would mispredict.
+// lookupOffsets is lookupShare for consecutive strings without nulls. It reads most of them
+// together with the bytes that follow, and without branches by their length, which the processor
+// would mispredict.
 func lookupOffsets[O int32 | int64](recent *[recentStrings]recentString, offsets []O, data []byte, lo int, ids []uint32) (misses []uint32) {
 	at := int(offsets[0])
 	for i, next := range offsets[1 : 1+len(ids)] {
@@ -208,11 +208,12 @@ func lookupOffsets[O int32 | int64](recent *[recentStrings]recentString, offsets
 	return misses
 }
 
-// lookupTexts are located at a time: a column is large, and each call of its methods copies it.
+// lookupTexts is the number of strings to locate at a time. A column is large, and each call of its
+// methods copies it.
 const lookupTexts = 64
 
-// ask receives the numbers that the table has for some rows, which cores then remember. It returns
-// the number of rows, among all, before the first one without a number.
+// ask writes the table's numbers of some rows to ids, and adds them to the caches. It returns the
+// number of rows, among all, before the first one without a number.
 func (d *dictionary) ask(ctx context.Context, dev device.Host, c column.Column, rows, ids []uint32) (done int, err error) {
 	n := c.Len()
 	if len(rows) == 0 {

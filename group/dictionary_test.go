@@ -12,8 +12,8 @@ import (
 	"github.com/weftgo/weft/internal/rowkey"
 )
 
-// Strings of all lengths about longestRecent, also those that differ in zeros at their end, have a
-// number each, in every form of a column and from batch to batch; null has 0.
+// Strings of all lengths around longestRecent have a number each, also if they differ only in zeros
+// at their end. This holds in every form of a column and across batches. Null has 0.
 func TestDictionary(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	text := func(few int) []byte {
@@ -36,7 +36,7 @@ func TestDictionary(t *testing.T) {
 	}
 	for name, form := range forms {
 		for _, cores := range []int{1, 3} {
-			for _, few := range []int{2, 200} { // most texts come again, or none
+			for _, few := range []int{2, 200} { // most texts repeat, or none
 				t.Run(fmt.Sprintf("%s, %d cores, %d", name, cores, few), func(t *testing.T) {
 					dev := open(t, cores)
 					table, err := intern.New(dev, nil)
@@ -61,7 +61,7 @@ func TestDictionary(t *testing.T) {
 	}
 }
 
-// checkNumbers compares the numbers of texts with those of a map, which gets those that are new.
+// checkNumbers compares the numbers of texts with those of a map, and adds new ones to the map.
 func checkNumbers(t *testing.T, d *dictionary, c column.Column, texts [][]byte, want map[string]uint32) {
 	t.Helper()
 	ids, done, err := d.numbers(t.Context(), open(t, 2), c)
@@ -83,7 +83,7 @@ func checkNumbers(t *testing.T, d *dictionary, c column.Column, texts [][]byte, 
 	}
 }
 
-// offsetsOf is a column in Arrow's layout, whose last values have no bytes after them.
+// offsetsOf returns a column in Arrow's layout, with no bytes after its last values.
 func offsetsOf[O int32 | int64](t *testing.T, texts [][]byte) column.Column {
 	offsets, data := make([]O, 1), bytes.Join(texts, nil)
 	for _, b := range texts {
@@ -94,7 +94,7 @@ func offsetsOf[O int32 | int64](t *testing.T, texts [][]byte) column.Column {
 	return c
 }
 
-// Memory bounds what cores remember, on any number of cores.
+// Memory bounds the caches, on any number of cores.
 func TestDictionaryMemory(t *testing.T) {
 	const n = 70 * directRows
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -111,7 +111,7 @@ func TestDictionaryMemory(t *testing.T) {
 	}
 }
 
-// Bytes after those of a column are not read: others may write them.
+// Bytes after those of a column are not read, because others may write them.
 func TestBytesAfterColumn(t *testing.T) {
 	data := []byte("abcabcd and what comes after them")
 	small, err := column.OfOffsets([]int32{0, 3, 7}, data[:7])
@@ -129,7 +129,7 @@ func TestBytesAfterColumn(t *testing.T) {
 	}
 }
 
-// A short string is its bytes and its length, whatever lies after it.
+// A short string is its bytes and its length, independent of the bytes after it.
 func TestShortened(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for n := range longestRecent + 1 {
@@ -148,8 +148,8 @@ func TestShortened(t *testing.T) {
 	}
 }
 
-// A core that remembers a string finds no other, also if both differ in zeros at their end, and
-// would be at the same place.
+// A cached string matches no other, also if both differ only in zeros at their end, and have the
+// same place.
 func TestRecentLengths(t *testing.T) {
 	tried := 0
 	for i := uint32(1); tried < 10; i++ {

@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/internal/spill"
 )
 
-// Whatever the disk does, groups are right or an error, and a group-by does not go on after one.
+// Whatever the disk does, groups are right or an error, and a group-by stops after an error.
 func TestMemoryOnFaultyDisk(t *testing.T) {
 	dev := open(t, 2)
 	const n = 6000

@@ -15,7 +15,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// Whatever types, nulls, batches, streams and options there are, groups on a device are those of the host.
+// For all types, nulls, batches, streams and options, groups on a device equal those of the host.
 func TestOnLikeHost(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {
 		cores := []device.Device{devicetest.OpenCPU(t, 1), devicetest.OpenCPU(t, 2)}
@@ -23,7 +23,7 @@ func TestOnLikeHost(t *testing.T) {
 	})
 }
 
-// FuzzGroupsOn is the same of a fuzzer, on the simulator.
+// FuzzGroupsOn is TestOnLikeHost as a fuzz target, on the simulator.
 func FuzzGroupsOn(f *testing.F) {
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, input []byte) {
@@ -33,13 +33,13 @@ func FuzzGroupsOn(f *testing.F) {
 	})
 }
 
-// fixedTypes are those of columns on a device.
+// fixedTypes lists the types of columns on a device.
 var fixedTypes = []column.Type{
 	column.Int64, column.Int32, column.Int16, column.Int8, column.Uint64, column.Uint32, column.Uint16, column.Uint8, column.Float64,
 	column.Float32, column.Bool,
 }
 
-// twins are groups on a device, and those of the host that they are compared with.
+// twins holds groups on a device, and groups of the host to compare with.
 type twins struct {
 	t            *testing.T
 	r            *rapid.T
@@ -79,7 +79,7 @@ func likeHost(t *testing.T, r *rapid.T, dev device.Device, cores []device.Device
 	}
 }
 
-// drawnAggregates are some that values of their types have.
+// drawnAggregates draws aggregates that the types of values allow.
 func drawnAggregates(r *rapid.T, values []column.Type) (aggs []Aggregate) {
 	all := []Aggregate{{Func: Rows}}
 	for i, t := range values {
@@ -92,7 +92,7 @@ func drawnAggregates(r *rapid.T, values []column.Type) (aggs []Aggregate) {
 	return rapid.SliceOfN(rapid.SampledFrom(all), 0, 6).Draw(r, "aggregates")
 }
 
-// add adds a batch, of columns that begin and bitmaps that begin somewhere, on some stream.
+// add adds a batch on some stream, of columns and bitmaps with random offsets.
 func (x *twins) add(r *rapid.T) {
 	n := rapid.OneOf(rapid.IntRange(0, 40), rapid.IntRange(0, 40), rapid.IntRange(0, 1500)).Draw(r, "rows")
 	rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(r, "seed"), 0))
@@ -145,7 +145,7 @@ func odd(rng *rand.Rand, c column.Column) {
 	}
 }
 
-// addMore is refused, and changes nothing.
+// addMore adds an invalid batch, which changes nothing.
 func (x *twins) addMore(r *rapid.T) {
 	if x.on.l == nil {
 		return
@@ -156,7 +156,7 @@ func (x *twins) addMore(r *rapid.T) {
 	}
 }
 
-// ended is a result that nobody waits for.
+// ended requests a result with a context that ends.
 func (x *twins) ended(r *rapid.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -14,41 +14,42 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Groups are groups of rows and their aggregates. Batches of rows are added, and the result so far
-// can be read at any time. All methods may be called by many goroutines; calls of Add and Result take turns.
+// Groups holds groups of rows and their aggregates. It takes batches of rows, and returns the
+// result so far at any time. All methods may be called by many goroutines. Calls of Add and Result
+// exclude each other.
 type Groups struct {
 	dev    device.Host
 	aggs   []Aggregate
 	opts   Options
-	number uint64 // see created
+	number uint64 // order of locks; see created
 
-	n      atomic.Int64 // groups
-	loaded uint64       // rows of groups from streams, which say how many they are
+	n      atomic.Int64 // number of groups
+	loaded uint64       // rows of groups from streams, as those state
 
 	turn   sync.Mutex
 	closed bool
 	seed   uint64
-	failed error   // why no call can go on
+	failed error   // the error that ends all calls
 	l      *layout // nil: no batch yet
 	// merging is the layout of other groups' state as values.
 	merging *layout
 	coder   coder
-	// Groups whose keys are packed, and others.
+	// Groups with packed keys, and others.
 	packed, other *table
 	rest          *rest
-	held          int      // groups in them
-	scratch       *scratch // of all groups with the same file
+	held          int      // groups in packed and other
+	scratch       *scratch // shared by all groups with the same file
 	spilled       spilled
 
 	waiting waiting
-	pending atomic.Int64 // rows of them
+	pending atomic.Int64 // rows that wait
 
-	maxPiece int // the constant
+	maxPiece int // the constant, except in tests
 }
 
-// New makes groups without rows, on a device of the host. The first batch that is added says of which types
-// keys and values are. ErrOptions if options or aggregates make no sense, ErrUnsupported for GPUs, which
-// do not take columns of the host.
+// New makes groups without rows, on a device of the host. The first batch fixes the types of keys
+// and values. Errors: ErrOptions for invalid options or aggregates, ErrUnsupported for GPUs, which
+// take no columns of the host.
 func New(dev device.Device, aggs []Aggregate, opts *Options) (*Groups, error) {
 	o, err := opts.check()
 	if err != nil {
@@ -82,7 +83,7 @@ func By(ctx context.Context, dev device.Device, keys, values []column.Column, ag
 	return g.Result(ctx)
 }
 
-// main is the table that most keys go to.
+// main returns the table that holds most keys.
 func (g *Groups) main() *table {
 	if g.coder.packs {
 		return g.packed
@@ -90,19 +91,19 @@ func (g *Groups) main() *table {
 	return g.other
 }
 
-// Len is the number of groups. Where some are in the temporary file, it is more: a group counts
-// each time it went there. Rows of small batches may wait for others; Len adds them first, and
-// then waits for calls in progress.
+// Len returns the number of groups. If some are in the temporary file, it is more, because a group
+// counts once for each time it went there. Rows of small batches may wait for others. Len adds them
+// first, and then waits for calls in progress.
 func (g *Groups) Len() int {
 	if g.pending.Load() > 0 {
 		g.turn.Lock()
 		defer g.turn.Unlock()
-		_ = g.ready(context.Background()) // the next call says so, too
+		_ = g.ready(context.Background()) // the next call returns the error, too
 	}
 	return int(g.n.Load())
 }
 
-// Close frees the memory of groups; results stay. Idempotent.
+// Close frees the memory of groups, but not of results. Idempotent.
 func (g *Groups) Close() error {
 	g.turn.Lock()
 	defer g.turn.Unlock()
@@ -125,14 +126,16 @@ func (g *Groups) Close() error {
 }
 
 // Add adds a batch of rows: row i has the value i of each column. Columns of different lengths
-// panic. Types and numbers of columns are those of the first batch, others are an error, as is an
-// aggregate of a column that is not there or has not the type for it; nothing has been added then.
+// panic. Other types and numbers of columns than those of the first batch are an error. So are
+// aggregates of a column that is missing, or has an unsuitable type. After such an error no row has
+// been added.
 //
 // If there are many groups, rows of small batches are copied and wait for others. They are added
-// before groups are read, and an error of the temporary file may come from a later call then.
+// before groups are read, and then a later call may return an error of the temporary file.
 //
-// A call that stops, because its context ends, returns a [weft.PartialError] that says how many
-// rows, from the first on, have been added. The context is looked at every few hundred milliseconds.
+// A call that stops, because its context ends, returns a [weft.PartialError] with the number of
+// rows, from the first on, that have been added. It checks the context every few hundred
+// milliseconds.
 func (g *Groups) Add(ctx context.Context, keys, values []column.Column) error {
 	if err := g.addRows(ctx, keys, values, false); err != nil {
 		return fmt.Errorf("group: Add: %w", err)
@@ -140,10 +143,10 @@ func (g *Groups) Add(ctx context.Context, keys, values []column.Column) error {
 	return nil
 }
 
-// AddAt is [Groups.Add] of rows that have ordinals, such as their numbers in a file. [First],
-// [Last] and the order of groups then go by them, whichever rows are added or merged first. No two
-// rows of a group may have the same ordinal. Groups whose first ordinals are equal come in the
-// order of their keys. Either all rows have ordinals or none does, or AddAt and Add return
+// AddAt is [Groups.Add] for rows with ordinals, such as their numbers in a file. [First], [Last]
+// and the order of groups then follow the ordinals, in any order of additions and merges. Two rows
+// of a group must not have the same ordinal. Groups with equal first ordinals come in the order of
+// their keys. Either all rows have ordinals or none does, or AddAt and Add return
 // [weft.ErrOptions].
 func (g *Groups) AddAt(ctx context.Context, ordinals []uint64, keys, values []column.Column) error {
 	values = append(values[:len(values):len(values)], column.Of(ordinals))
@@ -153,7 +156,7 @@ func (g *Groups) AddAt(ctx context.Context, ordinals []uint64, keys, values []co
 	return nil
 }
 
-// addRows adds a batch. The last of the values are ordinals, if rows have them.
+// addRows adds a batch. If rows have ordinals, these are the last of the values.
 func (g *Groups) addRows(ctx context.Context, keys, values []column.Column, ordered bool) error {
 	n := length(keys, values)
 	g.turn.Lock()
@@ -181,7 +184,7 @@ func (g *Groups) addRows(ctx context.Context, keys, values []column.Column, orde
 	return nil
 }
 
-// usable reports why groups are not, if they are closed or failed.
+// usable returns an error if groups are closed or failed.
 func (g *Groups) usable() error {
 	if g.closed {
 		return fmt.Errorf("groups %w", op.ErrClosed)
@@ -195,7 +198,7 @@ func (g *Groups) addAll(ctx context.Context, l *layout, keys, values []column.Co
 		if err := ctx.Err(); err != nil {
 			return &op.PartialError{Done: done, Err: err}
 		}
-		// Two pieces of a half instead of one and a small rest.
+		// Two halves instead of a whole piece and a small rest.
 		size := g.maxPiece
 		size = (n - done + (n-done+size-1)/size - 1) / ((n - done + size - 1) / size)
 		p := piece{l: l, keys: keys, values: values, lo: done, n: size, coming: n - done - size}
@@ -207,7 +210,7 @@ func (g *Groups) addAll(ctx context.Context, l *layout, keys, values []column.Co
 	return nil
 }
 
-// length is the number of rows of columns.
+// length returns the number of rows of columns.
 func length[C interface{ Len() int }](columns ...[]C) int {
 	n := -1
 	for _, cs := range columns {

@@ -17,7 +17,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// open is a host that fails the test if memory is left on it.
+// open returns a host that fails the test if memory is left on it.
 func open(t testing.TB, workers int) device.Host { return devicetest.OpenCPU(t, workers) }
 
 // create makes groups that are closed with the test.
@@ -38,7 +38,7 @@ func create(t *testing.T, dev device.Device, aggs []Aggregate, opts *Options) *G
 var types = []column.Type{column.Int8, column.Int16, column.Int32, column.Int64, column.Uint8, column.Uint16,
 	column.Uint32, column.Uint64, column.Float32, column.Float64, column.Bool, column.Bytes}
 
-// random is a column of n values of which some come often, and some are what is special.
+// random returns a column of n values, with some frequent ones and some special ones.
 func random(rng *rand.Rand, t column.Type, n, groups int) column.Column {
 	switch t {
 	case column.Int8:
@@ -103,7 +103,7 @@ func randomFloats[T float32 | float64](rng *rand.Rand, n, groups int) column.Col
 	return column.Of(vs)
 }
 
-// randomTexts are in one of the forms of byte strings.
+// randomTexts returns byte strings in one of the forms of columns.
 func randomTexts(rng *rand.Rand, n, groups int) column.Column {
 	vs := make([]string, n)
 	ends := make([]int32, n+1)
@@ -133,7 +133,7 @@ func someNulls(rng *rand.Rand, c column.Column) column.Column {
 	return c.WithValid(column.OfBools(valid).Slice(3, len(valid)))
 }
 
-// allOf are all aggregates of a column of a type.
+// allOf returns all aggregates of a column of a type.
 func allOf(t column.Type, col int) (aggs []Aggregate) {
 	for f := Rows; f <= Last; f++ {
 		if (f == Sum || f == Mean) && !t.Integer() && !t.Float() {
@@ -144,7 +144,7 @@ func allOf(t column.Type, col int) (aggs []Aggregate) {
 	return aggs
 }
 
-// trial is random batches, of some types, for Groups and for the model.
+// trial is random batches, of some types, added to Groups and to the model.
 type trial struct {
 	rng          *rand.Rand
 	keys, values []column.Type
@@ -242,7 +242,7 @@ func drawTrial(t *rapid.T) trial {
 	return x
 }
 
-// Few groups are combined by each core, many are dealt out, and numbers of groups in between change from one to the other.
+// Cores combine few groups, distribute many, and change from one to the other in between.
 func TestManyRows(t *testing.T) {
 	dev := open(t, 2)
 	for _, groups := range []int{1, 100, fewGroups / 2, 3 * fewGroups} {
@@ -257,7 +257,7 @@ func TestManyRows(t *testing.T) {
 	}
 }
 
-// Many groups are sorted by several columns, of which strings differ behind a common beginning.
+// Many groups are sorted by several columns, with strings that differ after a common prefix.
 func TestSorted(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 9))
 	const n = 20_000
@@ -318,7 +318,7 @@ func TestNoColumns(t *testing.T) {
 	}
 }
 
-// Sums of integers are exact in any order, and what does not fit at the end is an error.
+// Sums of integers are exact in any order, and a sum that does not fit at the end is an error.
 func TestSums(t *testing.T) {
 	dev := open(t, 2)
 	add := func(g *Groups, keys []int16, values column.Column) {
@@ -356,7 +356,7 @@ func TestSums(t *testing.T) {
 	}
 }
 
-// Carries of sums go where groups go.
+// Carries of sums move with groups.
 func TestSumsOfManyRows(t *testing.T) {
 	dev := open(t, 2)
 	const n, groups = 40_000, 100
@@ -367,7 +367,7 @@ func TestSumsOfManyRows(t *testing.T) {
 			values[i] = -math.MaxInt64 + 1
 		}
 	}
-	cut := make([]int, 2*fewGroups) // more groups: what there is moves
+	cut := make([]int, 2*fewGroups) // more groups: present ones move
 	for i := range cut {
 		cut[i] = groups + i
 	}
@@ -403,7 +403,7 @@ func TestSumsOfManyRows(t *testing.T) {
 	}
 }
 
-// What makes no sense is an error that says what.
+// Invalid arguments are errors that name the fault.
 func TestErrors(t *testing.T) {
 	dev := open(t, 1)
 	ints, texts := column.Of([]int32{1, 2}), column.OfStrings([]string{"a", "b"})

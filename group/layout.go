@@ -8,16 +8,16 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// A group is a record of 64-bit words: its mixed code, the number of its rows, and what aggregates keep of it. Values of all types of fixed size are
-// words there: integers extended by their sign or by zeros, floats as float64, booleans
-// as 0 and 1.
+// A group is a record of 64-bit words: its mixed code, the number of its rows, and the state of its
+// aggregates. Values of all types of fixed size are words there: integers extended by their sign or
+// by zeros, floats as float64, booleans as 0 and 1.
 const (
 	wordCode  = 0
 	wordRows  = 1
 	wordSlots = 2
 )
 
-// slotKind is what a slot keeps of the values of a column.
+// slotKind is what a slot stores of the values of a column.
 type slotKind uint8
 
 const (
@@ -30,20 +30,20 @@ const (
 	maxSigned
 	maxUnsigned
 	maxFloat
-	first // the value, and a word that is 1 when there is one
+	first // the value, and a word that is 1 if it is set
 	last
-	minBytes // the kinds from here on keep byte strings, beside the record
+	minBytes // the kinds from here on store byte strings, beside the record
 	maxBytes
 	firstBytes
 	lastBytes
-	addRows // the kinds from here on add what another record keeps: see state.go
+	addRows // the kinds from here on add the state of another record: see state.go
 	addNulls
 	addCarry
 )
 
 func (k slotKind) text() bool { return k >= minBytes && k <= lastBytes }
 
-// timed reports whether the slot keeps the first or the last value.
+// timed reports whether the slot stores the first or the last value.
 func (k slotKind) timed() bool {
 	return k == first || k == last || k == firstBytes || k == lastBytes
 }
@@ -52,33 +52,33 @@ func (k slotKind) timed() bool {
 type slot struct {
 	kind slotKind
 	at   int
-	// ord is the word that holds the ordinal of the first or last value. 0: rows come in order.
+	// ord is the word with the ordinal of the first or last value. 0: rows come in order.
 	ord int
 }
 
-// source is a value column that aggregates look at.
+// source is a value column that aggregates read.
 type source struct {
 	col   int
 	typ   column.Type
 	slots []slot
-	ord   int // column of ordinals, where there is a slot that needs them
+	ord   int // column of ordinals, if a slot needs them
 }
 
-// reading is how an aggregate is read of a record.
+// reading describes how to read an aggregate from a record.
 type reading struct {
 	fn     Func
 	source int  // of all but Rows
 	slot   slot // of all but Rows and Count
 }
 
-// layout is what a record holds. It is known from the first batch on.
+// layout is the layout of a record. The first batch fixes it.
 type layout struct {
 	keys, values []column.Type
 	sources      []source
 	readings     []reading // by aggregate
 	init         []uint64  // the record of a group without values
-	texts        int       // byte strings beside it
-	// ordered: rows have ordinals, in a column after those of values. Source 0 keeps the least of
+	texts        int       // byte strings beside the record
+	// ordered: rows have ordinals, in a column after those of values. Source 0 stores the least of
 	// each group.
 	ordered bool
 	// merges: values are the states of groups, and the slots are those of another layout.
@@ -124,7 +124,7 @@ func newLayout(aggs []Aggregate, keys, values []column.Type, ordered bool) (*lay
 	return l, nil
 }
 
-// source is the number of the source of a column, which is made if there is none.
+// source returns the number of the source of a column, and adds a missing one.
 func (l *layout) source(col int) int {
 	for i, s := range l.sources {
 		if s.col == col {
@@ -135,7 +135,7 @@ func (l *layout) source(col int) int {
 	return len(l.sources) - 1
 }
 
-// slot is that of a kind; aggregates that need the same share it.
+// slot returns the slot of a kind, and adds a missing one. Aggregates share slots.
 func (l *layout) slot(s *source, kind slotKind) slot {
 	for _, there := range s.slots {
 		if there.kind == kind {
@@ -161,10 +161,10 @@ func (l *layout) slot(s *source, kind slotKind) slot {
 	return made
 }
 
-// kindOf is what is kept for a function of values of a type.
+// kindOf returns the kind of slot for a function of values of a type.
 func kindOf(f Func, t column.Type) slotKind {
 	text := t == column.Bytes
-	of := func(signed slotKind) slotKind { // by the order of kinds
+	of := func(signed slotKind) slotKind { // in the order of kinds
 		switch {
 		case t.Signed():
 			return signed
@@ -194,7 +194,7 @@ func kindOf(f Func, t column.Type) slotKind {
 	return last
 }
 
-// initial is what a slot holds before the first value: what leaves any other as it is.
+// initial returns the word of a slot before the first value: the neutral element of the kind.
 func initial(kind slotKind) uint64 {
 	switch kind {
 	case minSigned:
@@ -211,7 +211,7 @@ func initial(kind slotKind) uint64 {
 	return 0
 }
 
-// latest is the ordinal that any other comes before, or after if the last value is kept.
+// latest returns an ordinal that any other comes before, or after if the kind is last.
 func latest(kind slotKind) uint64 {
 	if kind == first || kind == firstBytes {
 		return math.MaxUint64

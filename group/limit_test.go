@@ -10,7 +10,8 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// A call whose context has ended adds nothing; one whose context ends later has added the first rows.
+// A call with an ended context adds nothing. One with a context that ends later has added the first
+// rows.
 func TestCancelled(t *testing.T) {
 	dev := open(t, 2)
 	g := create(t, dev, []Aggregate{{Func: Rows}}, nil)
@@ -29,7 +30,7 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// endsLater is a context that ends when it has been looked at some times.
+// endsLater is a context that ends after some checks.
 type endsLater struct {
 	context.Context
 	looks int
@@ -42,7 +43,8 @@ func (c *endsLater) Err() error {
 	return nil
 }
 
-// Batches are added in pieces, also with many groups; a context that ends between two leaves the first ones.
+// Batches are added in pieces, also with many groups. A context that ends between two pieces leaves
+// the first ones.
 func TestPieces(t *testing.T) {
 	dev := open(t, 2)
 	for _, keys := range [][]column.Type{{column.Int32}, {column.Bytes}, {column.Uint64, column.Int8}} {
@@ -81,7 +83,7 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// Memory follows groups, not rows: batches of groups that are there take none that stays.
+// Memory grows with groups, not with rows: batches of present groups retain no memory.
 func TestMemoryIsFlat(t *testing.T) {
 	dev := open(t, 2)
 	for _, keys := range [][]column.Type{{column.Int32}, {column.Bytes}} {
@@ -100,7 +102,7 @@ func TestMemoryIsFlat(t *testing.T) {
 			bytes := g.packed.bytes() + g.other.bytes() + g.rest.bytes() + 8*int64(len(g.scratch.mem))
 			if i < 3 {
 				after = max(after, bytes)
-			} else if bytes > after+after/16 { // byte strings of cores' parts lie in other segments
+			} else if bytes > after+after/16 { // byte strings of cores' parts are in other segments
 				t.Fatalf("%v: %d bytes after batch %d, %d after three", keys, bytes, i, after)
 			}
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// The memory outside of the Go heap of groups that are not closed is returned once they are garbage.
+// The memory outside of the Go heap of groups without Close is returned once they are garbage.
 func TestNotClosed(t *testing.T) {
 	if _, err := os.Stat("/proc/self/maps"); err != nil {
 		t.Skip("needs /proc")
@@ -43,7 +43,7 @@ func TestNotClosed(t *testing.T) {
 	}
 }
 
-// isMapped reports whether memory of the process has an address.
+// isMapped reports whether an address is mapped memory of the process.
 func isMapped(t *testing.T, at uintptr) bool {
 	maps, err := os.ReadFile("/proc/self/maps")
 	must(t, err)

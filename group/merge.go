@@ -2,10 +2,10 @@ package group
 
 import "math"
 
-// allGroups is how many groups a part can have at most: records begin at 32-bit numbers.
+// allGroups returns the maximum number of groups of a part: offsets of records are 32-bit numbers.
 func allGroups(l *layout) int { return math.MaxUint32/l.stride() - 1 }
 
-// move makes a record of record i of another part, whose group is not here.
+// move copies record i of another part, with a group that is not here.
 func (p *part) move(from *part, i int) {
 	rec := from.rec(i)
 	to := p.free(from.recs[rec+wordCode], from.orders[i])
@@ -27,7 +27,7 @@ func (p *part) move(from *part, i int) {
 	p.carryOf(from, rec, to)
 }
 
-// moveAll makes records of all those of another part without byte strings. There are none here.
+// moveAll copies all records of another part without byte strings. This part is empty.
 func (p *part) moveAll(from *part) {
 	p.reserve(from.n)
 	p.recs, p.orders = append(p.recs[:0], from.recs...), append(p.orders, from.orders...)
@@ -38,7 +38,7 @@ func (p *part) moveAll(from *part) {
 	p.reindex()
 }
 
-// free makes a record for a code that is not here, and returns where it begins.
+// free makes a record for a code that is not here, and returns its offset.
 func (p *part) free(code, order uint64) int {
 	mask := uint64(len(p.index) - 1)
 	at := code & mask
@@ -48,7 +48,7 @@ func (p *part) free(code, order uint64) int {
 	return int(p.insert(at, code, order))
 }
 
-// carryOf adds what sums of a record went over 64 bits to those of a record here.
+// carryOf adds the carries of a record's sums to those of a record here.
 func (p *part) carryOf(from *part, rec, to int) {
 	if from.carry == nil {
 		return
@@ -60,7 +60,7 @@ func (p *part) carryOf(from *part, rec, to int) {
 	}
 }
 
-// merge adds some groups of another part, by the numbers as which they came. Their rows come after
+// merge adds some groups of another part, given by their record numbers. Their rows come after
 // those here.
 func (p *part) merge(b *block, from *part, some []uint32) {
 	for len(some) > 0 {
@@ -95,7 +95,7 @@ func (p *part) mergeBlock(b *block, from *part, some []uint32) {
 	}
 }
 
-// mergeSource adds what some records of another part keep of a source.
+// mergeSource adds the state of a source of some records of another part.
 func (p *part) mergeSource(b *block, from *part, s int, recs []uint32, of func(word int) []uint64) {
 	if len(from.nulls[s]) > 0 {
 		for i, rec := range recs {
@@ -114,7 +114,7 @@ func (p *part) mergeSource(b *block, from *part, s int, recs []uint32, of func(w
 				}
 			}
 		case x.kind == first || x.kind == last:
-			// Groups without a value leave what there is.
+			// Groups without a value change nothing.
 			k := 0
 			for i, rec := range recs {
 				r := from.recs[rec:]

@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// portion is rows that one of several tables gets.
+// portion is the rows of one of several tables.
 type portion struct {
 	keys, values []column.Column
 	ordinals     []uint64
@@ -55,8 +55,8 @@ func again(t *rapid.T, dev device.Device, g *Groups, opts *Options) *Groups {
 	return g
 }
 
-// Partial results that are saved, loaded and merged are the result of one call: with ordinals
-// whatever the order, without them if later rows are merged later.
+// Partial results that are saved, loaded and merged equal the result of one call. With ordinals
+// they do in any order, without them if later rows are merged later.
 func TestMerge(t *testing.T) {
 	dev := open(t, 2)
 	rapid.Check(t, func(t *rapid.T) {
@@ -160,7 +160,7 @@ func TestMergeMany(t *testing.T) {
 	}
 }
 
-// A sum that exceeds 64 bits in a part is right where others bring it back.
+// A sum that exceeds 64 bits in a part is right if others bring it back.
 func TestMergeOverflow(t *testing.T) {
 	dev := open(t, 2)
 	aggs := []Aggregate{{Func: Sum, Column: 0}}
@@ -188,7 +188,7 @@ func TestMergeOverflow(t *testing.T) {
 	}
 }
 
-// What cannot be merged changes nothing; what ends on the way is not used again.
+// A failed check of a merge changes nothing. After an error midway groups cannot be used.
 func TestMergeErrors(t *testing.T) {
 	dev := open(t, 1)
 	key := []column.Column{column.Of([]int32{1})}
@@ -259,7 +259,7 @@ func saved(t testing.TB, dev device.Device) []byte {
 	return b.Bytes()
 }
 
-// Damage at any byte, and any end, is an error that says where.
+// Damage at any byte, and any end, is an error with an offset.
 func TestLoadDamaged(t *testing.T) {
 	dev := open(t, 1)
 	stream := saved(t, dev)

@@ -25,7 +25,7 @@ type modelGroup struct {
 	values [][]any // by column, without nulls
 }
 
-// normal is a key as results have it.
+// normal returns a key in the form of results.
 func normal(v any) any {
 	switch v := v.(type) {
 	case float32:
@@ -40,7 +40,7 @@ func normal(v any) any {
 	return v
 }
 
-// text tells keys apart; all NaN have one.
+// text distinguishes keys. All NaN have one text.
 func text(vs []any) string {
 	var b []byte
 	for _, v := range vs {
@@ -98,7 +98,7 @@ rows:
 	}
 }
 
-// lines are the groups with their aggregates.
+// lines returns the groups with their aggregates.
 func (m *model) lines(aggs []Aggregate, types []column.Type, wrap, sorted bool) (lines [][]any) {
 	groups := slices.Clone(m.groups)
 	if sorted {
@@ -195,7 +195,7 @@ func pick(f Func, a, b float64) float64 {
 	return max(a, b)
 }
 
-// number is a value of few enough bits.
+// number returns a value with few bits.
 func number(v any) float64 {
 	switch v := v.(type) {
 	case int8:
@@ -220,7 +220,7 @@ func number(v any) float64 {
 	return v.(float64)
 }
 
-// compareAny orders values of one type: NaN behind all others, nil behind these.
+// compareAny orders values of one type: NaN after all others, nil after these.
 func compareAny(a, b any) int {
 	if a == nil || b == nil {
 		return order(a == nil, b == nil)
@@ -254,7 +254,7 @@ func bit(b bool) int {
 	return 0
 }
 
-// linesOf are those of a result.
+// linesOf returns the lines of a result.
 func linesOf(r *Result) (lines [][]any) {
 	for i := range r.Len() {
 		var line []any
@@ -269,7 +269,7 @@ func linesOf(r *Result) (lines [][]any) {
 	return lines
 }
 
-// differ says in which line, if any, results differ.
+// differ describes the first line that differs, if any.
 func differ(got, want [][]any) string {
 	for i := range min(len(got), len(want)) {
 		if text(got[i]) != text(want[i]) {
@@ -282,7 +282,7 @@ func differ(got, want [][]any) string {
 	return ""
 }
 
-// order of two values of which one or both come behind all others.
+// order compares two values if one or both come after all others.
 func order(a, b bool) int {
 	switch {
 	case a && b:

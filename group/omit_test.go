@@ -11,8 +11,8 @@ import (
 	"github.com/weftgo/weft/internal/dst"
 )
 
-// Each call by which the host waits for a GPU is needed: left out, groups are wrong, or memory is
-// freed that is in use.
+// Each call by which the host waits for a GPU is needed: without it, groups are wrong, or memory is
+// freed while in use.
 func TestOmissionsAreNoticed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -41,7 +41,7 @@ func omitHost(t testing.TB, dev device.Device) {
 	omitBy(t, dev, nulls, nulls, 0, 1<<30, 30, 10)
 }
 
-// omitBy groups with contexts that end after some looks.
+// omitBy groups with contexts that end after some checks.
 func omitBy(
 	t testing.TB, dev device.Device, keys, values []column.Column, memory int64, looks ...int,
 ) {

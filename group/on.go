@@ -14,17 +14,18 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// GroupsOn are groups of rows that lie on a device, in columns of any types of fixed size, with nulls or without. On a GPU
-// one kernel reads the columns once: blocks of threads combine few groups before the table sees
-// them. [GroupsOn.Add] takes rows of host columns, which it streams to the device.
+// GroupsOn holds groups of rows on a device, in columns of any types of fixed size, with or without
+// nulls. On a GPU one kernel reads the columns once, and blocks of threads combine few groups
+// before the table. [GroupsOn.Add] takes rows of host columns, and streams them to the device.
 //
-// Results are those of [Groups] with Options.Sorted, but that the last digits of sums of floats depend on chance; [GroupsOn.ResultOn]
-// leaves them on the device.
+// Results are those of [Groups] with Options.Sorted, but the last digits of sums of floats depend
+// on chance. [GroupsOn.ResultOn] leaves them on the device.
 //
-// One key column without nulls is fastest on a GPU. Several that have 64 bits together are packed into one key, each with a bit for
-// null if there is room; longer keys, and those with a null that has no bit, get numbers first, in an index that compares all of them.
+// One key column without nulls is fastest on a GPU. Several of 64 bits together are packed into one
+// key, each with a bit for null if possible. Longer keys, and keys with a null but no bit for it,
+// first get numbers from an index that compares all of them.
 //
-// All methods may be called from many goroutines; batches are added in the order of the calls.
+// All methods may be called from many goroutines. Batches are added in the order of the calls.
 type GroupsOn struct {
 	dev  device.Device
 	aggs []Aggregate
@@ -35,11 +36,11 @@ type GroupsOn struct {
 	mu     sync.Mutex
 	l      *layout // nil: no batch yet
 	on     groupsOn
-	err    error // of the first batch that may have been added in part, or that of groups that are closed
+	err    error // of the first batch that may have been added in part, or of closed groups
 	closed bool
 }
 
-// groupsOn is what groups on some kind of device do.
+// groupsOn is the groups on one kind of device.
 type groupsOn interface {
 	// open is called once the types of columns are known.
 	open(l *layout) error
@@ -47,16 +48,17 @@ type groupsOn interface {
 	addHost(ctx context.Context, keys, values []column.Column, n int) error
 	result(ctx context.Context) (*Result, error)
 	resultOn(ctx context.Context) (*ResultOn, error)
+	// mergeInto adds the groups to others.
+	mergeInto(ctx context.Context, to *Groups) error
 	close() error
 }
 
-// mostColumns are the value columns that aggregates name.
+// mostColumns is the maximum number of value columns that aggregates name.
 const mostColumns = 1 << 16
 
-// NewOn makes groups without rows on a device. The first batch that is added says of which types keys and values are.
-// [weft.ErrOptions] if options or aggregates make no sense, and for Options.Memory;
-// device.ErrNoKernels.
-// Options.Sorted changes nothing.
+// NewOn makes groups without rows on a device. The first batch fixes the types of keys and values.
+// Options.Sorted has no effect. Errors: [weft.ErrOptions] for invalid options or aggregates, and
+// for Options.Memory; device.ErrNoKernels.
 func NewOn(dev device.Device, aggs []Aggregate, opts *Options) (*GroupsOn, error) {
 	o, err := opts.check()
 	if err != nil {
@@ -74,12 +76,12 @@ func NewOn(dev device.Device, aggs []Aggregate, opts *Options) (*GroupsOn, error
 	if err != nil {
 		return nil, fmt.Errorf("group: NewOn: %w", err)
 	}
-	// Nobody knows how many groups a GPU has without waiting for it.
+	// The number of groups on a GPU is unknown without a wait for it.
 	g.tracked = observe.Track(g, "group", nil, func(*GroupsOn) (groups, bytes int) { return 0, 0 })
 	return g, nil
 }
 
-// checkOn reports what makes no sense on a device.
+// checkOn reports options and aggregates that are invalid on a device.
 func checkOn(aggs []Aggregate, o Options) error {
 	if err := check(aggs); err != nil {
 		return err
@@ -96,15 +98,20 @@ func checkOn(aggs []Aggregate, o Options) error {
 	return nil
 }
 
-// AddOn adds rows that lie on the device, as work of a stream; the columns must stay until the stream has done it. It waits for
-// the stream if tables may have to grow: not as long as all rows so far are no more than Options.Capacity. Columns of different
-// lengths panic. Types and numbers of columns are those of the first batch, others are an error, as is an aggregate of a column
-// that is not there or has not the type for it; no stream, and a stream or columns of another device are
-// device.ErrInvalid; device.ErrUnsupported where a GPU has no room for what aggregates keep of a group, which is 1533 sums of
-// integers or twice as many others. Nothing has been added then.
+// AddOn adds rows on the device, as work of a stream. The columns must stay until the stream has
+// done the work. AddOn waits for the stream if tables may have to grow, but not while the rows so
+// far are at most Options.Capacity. Columns of different lengths panic.
 //
-// A batch that fails, for lack of memory or on a stream that has been closed, may have been added in part, so all later calls fail
-// with its error. So it is where there is no room for the number of nulls of a column that has had none before, and with sums of integers that go over 2^94, which is an [ErrOverflow] whatever the options.
+// The following are errors, and then no row has been added. Other types and numbers of columns than
+// those of the first batch, and aggregates of a column that is missing or has an unsuitable type. A
+// nil stream, and a stream or columns of another device: device.ErrInvalid. A group whose
+// aggregates exceed the room on a GPU, which is 1533 sums of integers or twice as many others:
+// device.ErrUnsupported.
+//
+// A batch that fails, for lack of memory or on a closed stream, may have been added in part, so all
+// later calls fail with its error. The same holds if memory lacks for counting the nulls of a
+// column that had none before. It also holds if sums of integers exceed 2^94, which is an
+// [ErrOverflow] under all options.
 func (g *GroupsOn) AddOn(s *device.Stream, keys, values []column.On) error {
 	n := length(keys, values)
 	g.mu.Lock()
@@ -128,13 +135,13 @@ func (g *GroupsOn) AddOn(s *device.Stream, keys, values []column.On) error {
 }
 
 // Add adds rows of host columns of types of fixed size. On a GPU it copies them in pieces, while
-// kernels work on the pieces before, so there may be more rows than device memory holds: only
-// groups have to fit, and [ByOn] takes more of them. Add returns when the columns may change.
-// Page-locked columns (device.Device.Register, AllocHost) are copied from where they lie; all cores
-// of the host copy others to page-locked memory first. Groups keep three pieces of 64 MiB on the
-// device until Close, and as much page-locked memory if there have been pageable columns.
+// kernels work on earlier pieces. So the rows may exceed device memory: only groups have to fit,
+// and [ByOn] takes more of them. The columns may change once Add returns. Page-locked columns
+// (device.Device.Register, AllocHost) are copied from where they lie. All cores of the host copy
+// others to page-locked memory first. Groups keep three pieces of 64 MiB on the device until Close,
+// and the same in page-locked memory after the first pageable columns.
 //
-// Columns and errors are as with [GroupsOn.AddOn]; byte strings are device.ErrUnsupported. A batch
+// Columns and errors are as with [GroupsOn.AddOn]. Byte strings are device.ErrUnsupported. A batch
 // that the end of the context stops may have been added in part, too.
 func (g *GroupsOn) Add(ctx context.Context, keys, values []column.Column) error {
 	n := length(keys, values)
@@ -163,7 +170,7 @@ func (g *GroupsOn) addHost(ctx context.Context, keys, values []column.Column, n 
 	return g.err
 }
 
-// fixed returns an error for byte strings, which are no column on a device.
+// fixed returns an error for byte strings, which devices have no columns of.
 func fixed(keys, values []column.Column) error {
 	for what, columns := range map[string][]column.Column{"key": keys, "value": values} {
 		for i, c := range columns {
@@ -176,7 +183,7 @@ func fixed(keys, values []column.Column) error {
 	return nil
 }
 
-// check reports columns that cannot be added by a stream.
+// check returns an error for columns that a stream cannot add.
 func (g *GroupsOn) check(s *device.Stream, keys, values []column.On) error {
 	switch {
 	case s == nil:
@@ -216,9 +223,10 @@ func (g *GroupsOn) bind(keys, values []column.Type) error {
 	return nil
 }
 
-// Result receives the keys in ascending order, those of the first column first, NaN last and null behind all, and their aggregates, in
-// memory of the host, behind all batches that have been added. On a GPU it needs memory of the device for as much. Before the first batch
-// there are no key columns, and those of aggregates have no type. A sum of integers that needs more than 64 bits is an [OverflowError],
+// Result returns the keys in ascending order, first column first, NaN last and null after all, and
+// their aggregates, in memory of the host. It covers all batches added before. On a GPU it needs
+// device memory of the same size. Before the first batch there are no key columns, and those of
+// aggregates have no type. A sum of integers that needs more than 64 bits is an [OverflowError],
 // which names its group, unless Options.WrapSums is set.
 func (g *GroupsOn) Result(ctx context.Context) (*Result, error) {
 	g.mu.Lock()
@@ -236,7 +244,7 @@ func (g *GroupsOn) Result(ctx context.Context) (*Result, error) {
 	return r, nil
 }
 
-// ResultOn is Result in memory of the device, in no order. It waits until all is there.
+// ResultOn is Result in memory of the device, in no order. It waits until the result is complete.
 func (g *GroupsOn) ResultOn(ctx context.Context) (*ResultOn, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -253,8 +261,8 @@ func (g *GroupsOn) ResultOn(ctx context.Context) (*ResultOn, error) {
 	return r, nil
 }
 
-// Close frees the memory of groups, once streams have done what they were given; results stay. Idempotent; later calls fail
-// with [weft.ErrClosed].
+// Close frees the memory of groups, but not of results, once streams have done their work.
+// Idempotent. Later calls fail with [weft.ErrClosed].
 func (g *GroupsOn) Close() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -266,13 +274,13 @@ func (g *GroupsOn) Close() error {
 	return g.on.close()
 }
 
-// ResultOn is groups as columns of one length in device memory, in no order: the values of each key column, and of each aggregate,
-// with the types that [Func] tells. It is the caller's to free.
+// ResultOn is groups as columns of one length in device memory, in no order: the values of each key
+// column, and of each aggregate, with the types that [Func] documents. The caller frees it.
 type ResultOn struct {
 	Keys, Values []column.On
 }
 
-// Len is the number of groups.
+// Len returns the number of groups.
 func (r *ResultOn) Len() int { return length(r.Keys, r.Values) }
 
 // Free returns the memory of all columns. Work that uses it must have completed. Idempotent.
@@ -285,7 +293,7 @@ func (r *ResultOn) Free() (err error) {
 	return err
 }
 
-// hostOn is groups on a CPU, whose streams do at once what they are told.
+// hostOn is groups on a CPU, where streams run work at once.
 type hostOn struct{ groups *Groups }
 
 func newHostOn(dev device.Host, aggs []Aggregate, o Options) (groupsOn, error) {
@@ -298,7 +306,7 @@ func (h hostOn) open(l *layout) error {
 	return h.groups.Add(context.Background(), empty(l.keys), empty(l.values))
 }
 
-// empty are columns of types without rows.
+// empty returns columns of types without rows.
 func empty(types []column.Type) []column.Column {
 	columns := make([]column.Column, len(types))
 	for i, t := range types {

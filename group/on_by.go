@@ -22,21 +22,21 @@ const (
 	baseBytes = 12 << 20
 	// piecesOfMemory: a piece takes this part of the memory, if that is less than the default.
 	piecesOfMemory = 32
-	// piecesInUse are those in slots, and what picking rows takes of memory: up to 42 bytes a row,
-	// and the rows once more. Feeds count 8 bytes a row at least.
+	// piecesInUse is the memory in pieces: those in slots, up to 42 bytes a row for picking rows,
+	// and a copy of the rows. Feeds count at least 8 bytes a row.
 	piecesInUse = feed.Slots + 7
 )
 
-// ByOn groups rows of host columns on a device, however many rows and groups there are, and returns
+// ByOn groups rows of host columns on a device, for any number of rows and groups, and returns
 // groups in ascending order of their keys, like [GroupsOn.Result]. Rows are copied to a GPU as by
-// [GroupsOn.Add]; page-locked columns are fastest.
+// [GroupsOn.Add]. Page-locked columns are fastest.
 //
-// Options.Memory bounds the device memory of the call, at least MinMemoryOn; by default all that is
-// free may be used. Groups that exceed it are taken in partitions, by a hash of their keys: all
-// rows are copied once more for each, and kernels pick those of the partition. No host memory is
-// needed for that, and up to four copies take less time than to write the rows to page-locked
-// memory and to read them back. The first copy ends where the groups exceed memory.
-// Options.Capacity, if it says that they will, saves that. Memory too small for 65536 partitions is
+// Options.Memory bounds the device memory of the call, at least MinMemoryOn. By default the call
+// may use all free memory. Groups that exceed it are taken in partitions, by a hash of their keys:
+// all rows are copied once more for each, and kernels pick those of the partition. That needs no
+// host memory, and up to four copies take less time than writing the rows to page-locked memory and
+// reading them back. The first copy ends when the groups exceed memory. Options.Capacity saves that
+// copy if it shows in advance that they will. Memory too small for 65536 partitions is
 // device.ErrMemory.
 //
 // On a device of the host it is [By] with Options.Sorted. Other errors are those of [GroupsOn.Add]
@@ -72,7 +72,7 @@ func ByOn(
 	return r, nil
 }
 
-// pieceFor is the size of pieces with some memory; 0 is no bound.
+// pieceFor returns the size of pieces under a bound of memory; 0 is no bound.
 func pieceFor(memory int64) int {
 	if memory == 0 {
 		return feed.PieceBytes
@@ -100,7 +100,7 @@ type byOn struct {
 	copied  int // rows, in all passes
 }
 
-// share is one partition, its number, how many there are, and the groups it may have.
+// share is one partition: its number, the number of partitions, and its maximum number of groups.
 type share struct{ number, of, capacity int }
 
 func (j *byOn) run(ctx context.Context, dev device.Device) (*Result, error) {
@@ -154,7 +154,7 @@ func (j *byOn) open() (err error) {
 	return nil
 }
 
-// gpu makes the groups of a share, which have no memory yet.
+// gpu makes the groups of a share, without memory yet.
 func (j *byOn) gpu(s share) *gpuOn {
 	g := &gpuOn{dev: j.dev, funcs: j.aggs, opts: j.opts, sizes: j.sizes, piece: j.piece}
 	g.opts.Capacity = s.capacity
@@ -218,7 +218,7 @@ func (j *byOn) groups(ctx context.Context, g *gpuOn) (*Result, error) {
 	return r, err
 }
 
-// used is a bound on the number of groups.
+// used returns a bound on the number of groups.
 func (g *gpuOn) used() (n int) {
 	for _, t := range g.tables() {
 		n += t.Used()
@@ -226,16 +226,16 @@ func (g *gpuOn) used() (n int) {
 	return n
 }
 
-// estimate returns how many groups n rows have if the first have used. Where keys are drawn at
-// random from N, r rows have N(1-exp(-r/N)) of them. Rows of a partition, which exceeded memory
-// though it was made after that, are taken to have groups in proportion.
+// estimate returns the number of groups of n rows if the first rows have used groups. If keys are
+// drawn at random from N, r rows have N(1-exp(-r/N)) of them. Rows of a partition that exceeded
+// memory, though an earlier estimate sized it, are assumed to have groups in proportion.
 func estimate(used, rows, n int, inProportion bool) float64 {
 	found, r, all := float64(used), float64(rows), float64(n)
 	if inProportion {
 		return found * all / r
 	}
 	of := func(keys, rows float64) float64 { return -keys * math.Expm1(-rows/keys) }
-	lo, hi := found, 1000*all // where all rows are other groups
+	lo, hi := found, 1000*all // if all rows are different groups
 	for range 64 {
 		if mid := lo + (hi-lo)/2; of(mid, r) < found {
 			lo = mid
@@ -246,14 +246,14 @@ func estimate(used, rows, n int, inProportion bool) float64 {
 	return of(hi, all)
 }
 
-// split divides a share with some groups, for whose lack of room there is an error, into shares
-// that fit memory.
+// split divides a share into shares that fit memory, by an estimate of its groups. cause is the
+// error of the share.
 func (j *byOn) split(s share, groups float64, cause error) error {
 	room, err := j.room()
 	if err != nil {
 		return err
 	}
-	const spare = 1.1 // partitions differ, and estimates are none
+	const spare = 1.1 // partitions differ, and estimates are inexact
 	by := 2
 	if room > 0 {
 		by = max(by, int(min(math.Ceil(spare*groups/float64(room)), column.MaxParts)))
@@ -262,7 +262,7 @@ func (j *byOn) split(s share, groups float64, cause error) error {
 		return fmt.Errorf("groups exceed memory in one of %d partitions: %w", s.of, cause)
 	}
 	capacity := max(0, min(room, int(spare*groups)/by))
-	if s.of > 1 { // what it had was too much
+	if s.of > 1 { // its estimate was too low
 		capacity = min(capacity, s.capacity/2)
 	}
 	for i := by - 1; i >= 0; i-- {
@@ -271,7 +271,7 @@ func (j *byOn) split(s share, groups float64, cause error) error {
 	return nil
 }
 
-// room is how many groups fit memory together with their result.
+// room returns the number of groups that fit memory together with their result.
 func (j *byOn) room() (int, error) {
 	m, err := j.dev.Memory()
 	if err != nil {
@@ -281,7 +281,7 @@ func (j *byOn) room() (int, error) {
 	return int(free / float64(j.gpu(share{of: 1}).groupBytes())), nil
 }
 
-// groupBytes is the memory of a group in tables, with that of its result.
+// groupBytes returns the memory of a group in tables, with that of its result.
 func (g *gpuOn) groupBytes() int {
 	l := g.layout(groups.Keys{})
 	n := l.GroupBytes()

@@ -58,7 +58,7 @@ func (g *gpuOn) openFeed() (err error) {
 	return err
 }
 
-// addPiece adds the rows of a piece, or those of them that belong to the partition.
+// addPiece adds the rows of a piece, or those of the partition.
 func (g *gpuOn) addPiece(ctx context.Context, p *feed.Piece) (err error) {
 	n, columns := p.N, p.Columns
 	if g.part != nil {
@@ -83,11 +83,10 @@ type partOn struct {
 	dev        device.Device
 
 	rows  parts.Result        // of a piece; kernels read it until the next
-	taken device.Slice[uint8] // the columns of those of the partition
+	taken device.Slice[uint8] // the columns of the rows in the partition
 }
 
-// take returns the rows of a piece that belong to the partition. They are there until the next
-// call.
+// take returns the rows of a piece in the partition. They are valid until the next call.
 func (p *partOn) take(
 	ctx context.Context, s *device.Stream, from *feed.Piece, keys int,
 ) (n int, columns []feed.Column, err error) {
@@ -95,7 +94,7 @@ func (p *partOn) take(
 	for _, c := range from.Columns[:keys] {
 		work.Columns = append(work.Columns, partsColumn(c))
 	}
-	rows, err := work.Run(ctx, s) // which waits for what uses the rows before
+	rows, err := work.Run(ctx, s) // waits for all uses of the rows before
 	if err != nil {
 		return 0, nil, err
 	}
@@ -124,7 +123,7 @@ func (p *partOn) take(
 	return n, columns, nil
 }
 
-// lay makes columns for n rows like those of a piece. Nothing uses those before.
+// lay allocates columns for n rows like those of a piece. The earlier ones must not be in use.
 func (p *partOn) lay(like []feed.Column, n int) (columns []feed.Column, err error) {
 	const unit = 256 // the alignment of device memory
 	size := 0
@@ -163,5 +162,5 @@ func partsColumn(c feed.Column) parts.Column {
 
 func (p *partOn) freeRows() error { return errors.Join(p.rows.Rows.Free(), p.rows.Offsets.Free()) }
 
-// free frees the memory, which nothing uses. Idempotent.
+// free frees the memory, which must not be in use. Idempotent.
 func (p *partOn) free() error { return errors.Join(p.freeRows(), p.taken.Free()) }

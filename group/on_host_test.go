@@ -16,7 +16,7 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// pinned returns columns in page-locked memory of a device, the bits of nulls from some number on.
+// pinned returns columns in page-locked memory of a device. Bitmaps begin at some bit.
 func pinned(t *testing.T, dev device.Device, columns []column.Column) (all []column.Column) {
 	t.Helper()
 	locked := func(b []byte) []byte {
@@ -47,7 +47,7 @@ func shifted(c column.Column, offset int, keep func([]byte) []byte) column.Bitma
 	return column.OfBits(keep(bits), offset, c.Len())
 }
 
-// hostRows are rows of host columns. One of some values is null, or none.
+// hostRows returns rows of host columns. One of nulls values is null, or none.
 func hostRows(rng *rand.Rand, n, nulls, most int, types []column.Type) (columns []column.Column) {
 	for i, typ := range types {
 		c := drawn(rng, typ, n, most, nulls)
@@ -59,7 +59,7 @@ func hostRows(rng *rand.Rand, n, nulls, most int, types []column.Type) (columns 
 	return columns
 }
 
-// hostCases are types of keys and values whose tables on a GPU differ.
+// hostCases lists types of keys and values with different tables on a GPU.
 var hostCases = []struct {
 	keys, values []column.Type
 	aggs         []Aggregate
@@ -135,7 +135,7 @@ func tryAdd(
 	}
 }
 
-// Columns that are none on a device, and groups that are closed.
+// Columns that a device does not take, and closed groups, are errors.
 func TestOnAddRefuses(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {
 		g, err := NewOn(dev, []Aggregate{{Func: Sum}}, nil)
@@ -175,7 +175,7 @@ func TestOnAddRefuses(t *testing.T) {
 	})
 }
 
-// openByOn is a call of ByOn with little memory and small pieces.
+// openByOn returns a call of ByOn with little memory and small pieces.
 func openByOn(
 	keys, values []column.Column, aggs []Aggregate, o Options, memory int64, piece int,
 ) *byOn {
@@ -185,7 +185,7 @@ func openByOn(
 	}
 }
 
-// Groups in partitions are those of one table, whatever the memory.
+// Groups in partitions are those of one table, under any bound of memory.
 func TestByOn(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -238,8 +238,8 @@ func tryByOn(
 		memory)
 }
 
-// Where Options.Capacity tells that groups exceed memory, no copy of rows is in vain; without it,
-// only the first is.
+// If Options.Capacity shows that groups exceed memory, no copy of rows is wasted. Without it only
+// the first is.
 func TestByOnCapacity(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -265,7 +265,7 @@ func TestByOnCapacity(t *testing.T) {
 	}
 }
 
-// Groups that exceed the memory of the device are an error that names what takes them.
+// Groups that exceed the memory of the device are an error that names the largest user of it.
 func TestOnAddFull(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -318,7 +318,7 @@ func TestOnAddFails(t *testing.T) {
 	})
 }
 
-// Any operation that fails ends ByOn, or is memory that it does without.
+// Any operation that fails ends ByOn, or is an allocation that it can do without.
 func TestByOnFails(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -332,7 +332,7 @@ func TestByOnFails(t *testing.T) {
 	must(t, err)
 	k = pinned(t, dev, k)
 	before := devicetest.Live(dev)
-	for n := 0; ; n += 1 + n/30 { // more of the first operations, which are those of all passes
+	for n := 0; ; n += 1 + n/30 { // more of the first operations, which occur in all passes
 		fired := devicetest.FailAfter(dev, n)
 		j := openByOn(k, v, aggs, Options{Capacity: 100}, 80_000, 3000)
 		r, err := j.run(t.Context(), dev)
@@ -357,7 +357,7 @@ func TestByOnFails(t *testing.T) {
 	}
 }
 
-// A context that ends, wherever, ends ByOn, and nothing is left.
+// A context that ends at any point ends ByOn, and leaves no memory.
 func TestByOnEnds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -383,7 +383,7 @@ func TestByOnEnds(t *testing.T) {
 	}
 }
 
-// Options that make no sense, and columns that are none on a device.
+// Invalid options are errors, and so are columns that a device does not take.
 func TestByOnRefuses(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {
 		one := []column.Column{column.Of([]int64{1})}

@@ -59,7 +59,7 @@ func TestLink(t *testing.T) {
 	b.pageable()
 }
 
-// link is columns whose bytes cross to a GPU.
+// link holds columns whose bytes cross to a GPU.
 type link struct {
 	t            *testing.T
 	dev          device.Device
@@ -119,7 +119,7 @@ func (b *link) copies(memory []byte) {
 	must(b.t, to.Free())
 }
 
-// add measures GroupsOn.Add until the last group is there, and the results.
+// add measures GroupsOn.Add until the last group is complete, and the results.
 func (b *link) add(groups, capacity int) {
 	g, err := NewOn(b.dev, linkAggs, &Options{Capacity: capacity})
 	must(b.t, err)

@@ -18,7 +18,7 @@ import (
 	"github.com/weftgo/weft/internal/gpu/groups"
 )
 
-// devices are those on which groups are tried: that of the environment, and the simulator.
+// devices runs a test on the device of the environment, and on the simulator.
 func devices(t *testing.T, test func(t *testing.T, dev device.Device)) {
 	t.Run("device", func(t *testing.T) { test(t, devicetest.Open(t)) })
 	t.Run("sim", func(t *testing.T) {
@@ -29,8 +29,9 @@ func devices(t *testing.T, test func(t *testing.T, dev device.Device)) {
 	})
 }
 
-// small are groups whose tables on a GPU overflow in shared memory and grow, with rows that come in several rounds. The tables they
-// would have are large, which takes time where kernels are interpreted.
+// small returns groups whose tables on a GPU overflow in shared memory and grow, with rows that
+// come in several rounds. The default tables are large, which takes time when kernels are
+// interpreted.
 func small(t interface {
 	Helper()
 	Fatal(...any)
@@ -52,10 +53,10 @@ var onDevice = []Aggregate{
 	{Func: Max, Column: 1}, {Func: First}, {Func: Last, Column: 1}, {Func: Count},
 }
 
-// of are the types of columns of a case.
+// of returns the types of columns of a case.
 func of(t ...column.Type) []column.Type { return t }
 
-// Rows on a device, in batches on several streams, have the aggregates that [Groups] of the host say.
+// Rows on a device, in batches on several streams, have the aggregates of [Groups] on the host.
 func TestOn(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {
 		for _, c := range []struct {
@@ -78,7 +79,7 @@ func TestOn(t *testing.T) {
 			// Packed, without.
 			{of(column.Int32, column.Float32), of(column.Int64), onDevice[:2]},
 			{of(column.Uint16, column.Int16, column.Uint32), of(column.Float64, column.Float64), onDevice},
-			// Longer ones.
+			// Longer keys.
 			{of(column.Int64, column.Int8), of(column.Int64), onDevice[:2]},
 			{of(column.Float64, column.Int64, column.Float32, column.Uint8), of(column.Int64, column.Uint16), onDevice},
 			{nil, of(column.Int64, column.Int8), onDevice},
@@ -86,7 +87,7 @@ func TestOn(t *testing.T) {
 			for _, o := range []Options{{WrapSums: true}, {WrapSums: true, SkipNulls: true}} {
 				for _, nulls := range []int{0, 3} {
 					if nulls == 0 && o.SkipNulls {
-						continue // there are none to skip
+						continue // no nulls to skip
 					}
 					t.Run(fmt.Sprintf("%v by %v, %d nulls, skipped %v", c.values, c.keys, nulls, o.SkipNulls), func(t *testing.T) {
 						tryOn(t, dev, c.keys, c.values, c.aggs, o, nulls)
@@ -97,7 +98,8 @@ func TestOn(t *testing.T) {
 	})
 }
 
-// drawn are values of a type: small ones, whose sums are exact, and some of the odd ones; nulls: one in so many is null.
+// drawn draws values of a type: small ones with exact sums, and some odd ones. One of nulls values
+// is null, on average.
 func drawn(rng *rand.Rand, t column.Type, n, most, nulls int) column.Column {
 	c := map[column.Type]func() column.Column{
 		column.Int8: drawnAs[int8](rng, n, most), column.Int16: drawnAs[int16](rng, n, most), column.Int32: drawnAs[int32](rng, n, most),
@@ -141,7 +143,7 @@ func drawnAs[T interface {
 	}
 }
 
-// upload is columns on a device, of which bitmaps begin at some bit.
+// upload returns columns on a device, with bitmaps that begin at some bit.
 func upload(t *testing.T, s *device.Stream, columns []column.Column) (all []column.On) {
 	t.Helper()
 	for i, c := range columns {
@@ -179,6 +181,7 @@ func tryOn(t *testing.T, dev device.Device, keys, values []column.Type, aggs []A
 	defer host.Close()
 	rng := rand.New(rand.NewPCG(5, 6))
 	streams := []*device.Stream{devicetest.NewStream(t, dev), devicetest.NewStream(t, dev)}
+	var keyBatches, valueBatches [][]column.Column
 	for i, n := range []int{0, 1, 300, 0, 200, 900} {
 		every := nulls
 		if i == 2 { // none, and some later
@@ -195,6 +198,7 @@ func tryOn(t *testing.T, dev device.Device, keys, values []column.Type, aggs []A
 		if err := errors.Join(g.AddOn(s, upload(t, s, k), upload(t, s, v)), host.Add(t.Context(), k, v)); err != nil {
 			t.Fatal(err)
 		}
+		keyBatches, valueBatches = append(keyBatches, k), append(valueBatches, v)
 		if i != 0 && i != 3 && i != 5 {
 			continue
 		}
@@ -216,10 +220,11 @@ func tryOn(t *testing.T, dev device.Device, keys, values []column.Type, aggs []A
 			t.Fatalf("on the device: %s", d)
 		}
 	}
+	tryMergeOn(t, g, &o, keyBatches, valueBatches)
 	tryClosed(t, g, streams[0])
 }
 
-// there is the result on the device, in memory of the host.
+// there returns the result on the device, in memory of the host.
 func there(t *testing.T, g *GroupsOn, s *device.Stream) *Result {
 	t.Helper()
 	on, err := g.ResultOn(t.Context())
@@ -245,7 +250,7 @@ func download(t *testing.T, s *device.Stream, columns []column.On) (all []column
 	return all
 }
 
-// inOrder are the lines of a result in the order of their texts.
+// inOrder returns the lines of a result in the order of their texts.
 func inOrder(r *Result) [][]any {
 	return slices.SortedFunc(slices.Values(linesOf(r)), func(a, b []any) int { return strings.Compare(text(a), text(b)) })
 }
@@ -274,7 +279,7 @@ func TestResultOn(t *testing.T) {
 	})
 }
 
-// on is a column of a slice.
+// on returns a column of a slice.
 func on[T column.Fixed](s device.Slice[T]) []column.On { return []column.On{column.OfSlice(s)} }
 
 func tryClosed(t *testing.T, g *GroupsOn, s *device.Stream) {
@@ -293,7 +298,7 @@ func tryClosed(t *testing.T, g *GroupsOn, s *device.Stream) {
 	}
 }
 
-// Sums that go over 64 bits, and come back or do not.
+// Sums that exceed 64 bits, and come back or do not.
 func TestOnOverflow(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {
 		most := uint64(math.MaxUint64)
@@ -352,7 +357,7 @@ func sumOn[K, V column.Fixed](t *testing.T, dev device.Device, o *Options, keys 
 	return r, err
 }
 
-// All NaN are one key and -0 is 0, in the bits that groups of the host have for them.
+// All NaN are one key and -0 is 0, with the bits of groups on the host.
 func TestOnFloatKeys(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {
 		wide := []float64{math.Copysign(0, -1), math.NaN(), math.Inf(-1), 0, 5e-324, -5e-324}
@@ -383,9 +388,9 @@ func keysOn[K column.Fixed](t *testing.T, dev device.Device, keys []K) {
 	}
 }
 
-// Groups that a closed stream has spoilt are closed nevertheless, though both say ErrClosed.
+// Groups that failed on a closed stream can be closed, though both return ErrClosed.
 func TestOnClosedStream(t *testing.T) {
-	dev, err := sim.Open(nil) // without what devicetest has against such streams
+	dev, err := sim.Open(nil) // without the checks of devicetest for such streams
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -417,7 +422,7 @@ func TestOnClosedStream(t *testing.T) {
 	}
 }
 
-// What makes no sense is refused, and nothing has been added.
+// Invalid arguments are refused, and no row has been added.
 func TestOnRefuses(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {
 		for _, c := range []struct {
@@ -482,8 +487,8 @@ func TestOnRefuses(t *testing.T) {
 	})
 }
 
-// Memory that runs out, at every allocation, is an error, and nothing is left behind: of one key, of keys whose nulls have a table of
-// their own, and of keys that get numbers.
+// Memory that runs out, at any allocation, is an error and leaves no memory in use. This holds for
+// one key, for keys with a table of their own for nulls, and for keys that get numbers.
 func TestOnMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -512,7 +517,7 @@ func TestOnMemory(t *testing.T) {
 	}
 }
 
-// growth is rows of more keys than the first tables have room for.
+// growth is rows with more keys than the first tables hold.
 type growth struct {
 	keys, values []column.Type
 	aggs         []Aggregate
@@ -574,7 +579,7 @@ func (x *growth) run(t *testing.T, dev device.Device) (err error) {
 	g.on.(*gpuOn).sizes = smallSizes
 	defer func() { err = errors.Join(err, g.Close()) }()
 	if err := g.AddOn(s, keys, values); err != nil {
-		// It has been added in part, or not at all.
+		// The batch has been added in part, or not at all.
 		again := g.AddOn(s, keys, values)
 		if r, end := g.Result(context.Background()); again != nil && !errors.Is(again, device.ErrMemory) || again == nil && (end != nil || r.Len() != x.want.Len()) {
 			t.Errorf("behind a batch that failed: %v, %v", again, end)
@@ -583,7 +588,7 @@ func (x *growth) run(t *testing.T, dev device.Device) (err error) {
 	}
 	r, err := g.Result(t.Context())
 	if err != nil {
-		// Results may be asked for again.
+		// A second call may return the result.
 		r, again := g.Result(t.Context())
 		if again != nil || differ(linesOf(r), linesOf(x.want)) != "" {
 			t.Errorf("behind a result that failed: %v", again)
@@ -600,7 +605,7 @@ func (x *growth) run(t *testing.T, dev device.Device) (err error) {
 	return there.Free()
 }
 
-// A context that ends, wherever, ends the call, and leaves groups as they were and no memory.
+// A context that ends at any point ends the call. It leaves groups as they were and no memory.
 func TestOnEnds(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {
 		g := small(t, dev, []Aggregate{{Func: Sum}, {Func: Min}}, nil)
@@ -636,7 +641,8 @@ func TestOnEnds(t *testing.T) {
 		left, _ := try(math.MaxInt)
 		all := math.MaxInt - left
 		for looks := 0; looks < all; looks++ {
-			if _, ended := try(looks); !ended && looks == 0 { // how often a GPU is asked whether it is done depends on chance
+			// the number of polls of a GPU depends on chance
+			if _, ended := try(looks); !ended && looks == 0 {
 				t.Error("nobody minds a context that has ended")
 			}
 			if looks > 10 && looks < all-30 {

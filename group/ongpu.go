@@ -11,36 +11,36 @@ import (
 	"github.com/weftgo/weft/internal/gpu/groups"
 )
 
-// typesOn are the types of columns as kernels know them.
+// typesOn maps the types of columns to those of kernels.
 var typesOn = map[column.Type]groups.Type{
 	column.Int8: groups.Int8, column.Uint8: groups.Uint8, column.Int16: groups.Int16, column.Uint16: groups.Uint16,
 	column.Int32: groups.Int32, column.Uint32: groups.Uint32, column.Int64: groups.Int64, column.Uint64: groups.Uint64,
 	column.Bool: groups.Bool, column.Float32: groups.Float32, column.Float64: groups.Float64,
 }
 
-// gpuOn is groups on a GPU: in one table those whose keys are one word, in another those whose keys have numbers.
+// gpuOn is groups on a GPU: one table for keys of one word, another for keys with numbers.
 type gpuOn struct {
 	dev   device.Device
 	funcs []Aggregate
 	opts  Options
 
 	l     *layout
-	aggs  []groups.Aggregate // the same as kernels know them
+	aggs  []groups.Aggregate // in the form of kernels
 	keys  groups.Keys        // of one word
 	packs bool               // all keys without nulls are one word
-	nulls bool               // and there are bits for nulls
-	null  []bool             // by key column: there have been nulls
+	nulls bool               // with bits for nulls
+	null  []bool             // by key column: it has had nulls
 	rows  int
-	sizes groups.Options // of tables and indexes; tests take small ones
+	sizes groups.Options // of tables and indexes; tests use small ones
 
-	packed, other *groups.Table // nil: there has been no such key
+	packed, other *groups.Table // nil: no such key so far
 	numbers       *groups.Numbers
 
-	work   *device.Stream // for host columns; nil: there have been none
+	work   *device.Stream // for host columns; nil: none so far
 	feed   *feed.Feed
 	piece  int     // bytes of its pieces; 0: the default
 	part   *partOn // of the rows of host columns; nil: all
-	nulled []int   // value columns whose nulls tables count from the start
+	nulled []int   // value columns with nulls that tables count from the start
 }
 
 func (g *gpuOn) open(l *layout) error {
@@ -48,7 +48,7 @@ func (g *gpuOn) open(l *layout) error {
 	return g.allocate()
 }
 
-// keyTypes are the types of key columns as kernels know them.
+// keyTypes returns the types of key columns in the form of kernels.
 func (g *gpuOn) keyTypes() []groups.Type {
 	types := make([]groups.Type, len(g.l.keys))
 	for i, t := range g.l.keys {
@@ -90,7 +90,7 @@ func (g *gpuOn) allocate() (err error) {
 	return nil
 }
 
-// layout is what tables keep of each key.
+// layout returns the layout of tables for keys.
 func (g *gpuOn) layout(keys groups.Keys) groups.Layout {
 	l := groups.LayoutOf(keys, g.aggs)
 	for _, i := range g.nulled {
@@ -100,7 +100,7 @@ func (g *gpuOn) layout(keys groups.Keys) groups.Layout {
 	return l
 }
 
-// openOther makes the table of keys that have numbers.
+// openOther makes the table of keys with numbers.
 func (g *gpuOn) openOther(capacity int) (err error) {
 	o := g.sized(capacity)
 	if g.other, err = groups.New(g.dev, g.layout(groups.Keys{}), o); err != nil {
@@ -110,14 +110,14 @@ func (g *gpuOn) openOther(capacity int) (err error) {
 	return err
 }
 
-// sized are sizes with room for some groups.
+// sized returns sizes with room for some groups.
 func (g *gpuOn) sized(capacity int) groups.Options {
 	o := g.sizes
 	o.Capacity = capacity
 	return o
 }
 
-// kernelFunc is a function of values of a type as kernels know it.
+// kernelFunc returns a function of values of a type in the form of kernels.
 func kernelFunc(f Func, t column.Type) groups.Func {
 	switch {
 	case f == Sum && t.Float():
@@ -147,7 +147,7 @@ func (g *gpuOn) reads(column int) bool {
 		func(a Aggregate) bool { return a.Func != Rows && a.Column == column })
 }
 
-// addColumns adds rows after all before.
+// addColumns adds rows after all earlier ones.
 func (g *gpuOn) addColumns(s *device.Stream, r groups.Rows) error {
 	nulls := false
 	for i, c := range r.Keys {
@@ -164,9 +164,10 @@ func (g *gpuOn) addColumns(s *device.Stream, r groups.Rows) error {
 	return err
 }
 
-// addRows adds rows to the tables; nulls: there may be some among keys.
+// addRows adds rows to the tables. nulls says that keys may have nulls.
 func (g *gpuOn) addRows(s *device.Stream, r groups.Rows, nulls bool) error {
-	apart := nulls && !(g.packs && g.nulls) // rows with a null have no key of one word, or are skipped
+	// rows with a null have no key of one word, or are skipped
+	apart := nulls && !(g.packs && g.nulls)
 	if g.packs {
 		if apart {
 			r.Filter = groups.WithoutNulls
@@ -185,7 +186,7 @@ func (g *gpuOn) addRows(s *device.Stream, r groups.Rows, nulls bool) error {
 	return g.numbers.Number(s, r, func(r groups.Rows) error { return g.other.Add(s, r) })
 }
 
-// columnsOn are columns as kernels know them.
+// columnsOn returns columns in the form of kernels.
 func columnsOn(columns []column.On) []groups.Column {
 	known := make([]groups.Column, len(columns))
 	for i, c := range columns {
@@ -195,7 +196,7 @@ func columnsOn(columns []column.On) []groups.Column {
 	return known
 }
 
-// tables are those there are.
+// tables returns the tables that exist.
 func (g *gpuOn) tables() (all []*groups.Table) {
 	for _, t := range []*groups.Table{g.packed, g.other} {
 		if t != nil {

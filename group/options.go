@@ -8,7 +8,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Func is what an aggregate computes of the rows of a group.
+// Func is a function of the rows of a group.
 type Func uint8
 
 // The functions, with the types of their results.
@@ -25,17 +25,17 @@ const (
 
 var funcs = enum.Names[Func]{Type: "group.Func", Names: []string{"rows", "count", "sum", "min", "max", "mean", "first", "last"}, Err: op.ErrOptions}
 
-// String is the name of the function, in lower case.
+// String returns the name of the function, in lower case.
 func (f Func) String() string { return funcs.String(f) }
 
-// MarshalText is String, or weft.ErrOptions where there is no such function.
+// MarshalText returns String, or weft.ErrOptions for an invalid function.
 func (f Func) MarshalText() ([]byte, error) { return funcs.Text(f) }
 
-// UnmarshalText is [ParseFunc]: so flag.TextVar takes it.
+// UnmarshalText is [ParseFunc], so flag.TextVar accepts a Func.
 func (f *Func) UnmarshalText(text []byte) error { return funcs.Read(f, text) }
 
-// ParseFunc is the function of a name, in upper or lower case, the inverse of String. Other names are
-// weft.ErrOptions, with those there are.
+// ParseFunc returns the function with a name, in upper or lower case, as the inverse of String. For
+// other names it returns weft.ErrOptions, with the valid ones.
 func ParseFunc(name string) (f Func, err error) {
 	err = f.UnmarshalText([]byte(name))
 	return f, err
@@ -44,33 +44,32 @@ func ParseFunc(name string) (f Func, err error) {
 // Aggregate is a function of a value column.
 type Aggregate struct {
 	Func Func
-	// Column is which of the value columns; [Rows] needs none.
+	// Column is the index of the value column. [Rows] needs none.
 	Column int
 }
 
 // Options configure [Groups]. The zero value and nil are good defaults.
 type Options struct {
-	// SkipNulls leaves rows out in which a key is null. By default null is a
-	// key value of its own.
+	// SkipNulls leaves out rows with a null key. By default null is a key value of its own.
 	SkipNulls bool
 
-	// Sorted results are in ascending order of their keys; by default in that
-	// in which groups first came.
+	// Sorted results are in ascending order of their keys. By default groups have the order of
+	// their first rows.
 	Sorted bool
 
 	// WrapSums lets sums of integers wrap around at 64 bits. By default such a
 	// sum is an error of Result.
 	WrapSums bool
 
-	// Capacity is the number of groups that are expected, 2^31 - 1 at most. Default 0: tables
-	// start small and grow. With Memory they make no room for more than that holds.
+	// Capacity is the expected number of groups, at most 2^31 - 1. Default 0: tables start small
+	// and grow. With Memory they reserve no more than it holds.
 	Capacity int
 
 	// Memory bounds, in bytes, the memory of groups and of the work on them. Groups that exceed it
-	// go to a temporary file, a part of all keys at a time, and results come from there. Memory
-	// is MinMemory at least. A single row or group is held however large it is. Columns of the
-	// caller, and results until the caller drops them, come on top; [Groups.Pages] returns large
-	// results in pieces. Default 0: no bound, and no file. Of [ByOn] it bounds the memory of a GPU.
+	// go to a temporary file, a part of all keys at a time, and results come from there. Memory is
+	// at least MinMemory. A single row or group of any size is held. Columns of the caller, and
+	// results until the caller drops them, come on top. [Groups.Pages] returns large results in
+	// pieces. Default 0: no bound, and no file. For [ByOn] it bounds the memory of a GPU.
 	Memory int64
 
 	// TempDir is the directory of the temporary file, which has no name there and ends with the
@@ -92,7 +91,7 @@ func (o *Options) check() (Options, error) {
 	return c, nil
 }
 
-// check reports what makes no sense in aggregates, whatever the types of the columns.
+// check reports invalid aggregates, for any types of columns.
 func check(aggs []Aggregate) error {
 	for i, a := range aggs {
 		if int(a.Func) >= len(funcs.Names) {

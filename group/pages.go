@@ -36,7 +36,7 @@ func (g *Groups) Pages(ctx context.Context) iter.Seq2[*Result, error] {
 	}
 }
 
-// Spilled is the number of bytes that went to the temporary file so far. 0: all groups are in
+// Spilled returns the number of bytes that went to the temporary file so far. 0: all groups are in
 // memory, and Len is their number.
 func (g *Groups) Spilled() int64 {
 	g.turn.Lock()

@@ -6,38 +6,39 @@ import (
 	"github.com/weftgo/weft/internal/hostmem"
 )
 
-// part is a part of the groups: an index by hash of records in the order in which their groups came.
+// part is a part of the groups: records in the order in which their groups came, with an index by
+// hash.
 type part struct {
 	l     *layout
-	index []uint32 // where records begin; 0: the place is free
+	index []uint32 // offsets of records; 0: the place is free
 	recs  []uint64 // from one stride on, so that no record begins at 0
 	n     int
-	// orders are, by record, places in the order of groups; of those that a piece brought, the row in it, until it ends.
+	// orders holds, by record, places in the order of groups. Until a piece ends, the records that
+	// it added have their row in the piece instead.
 	orders []uint64
-	// ordered is the number of records whose place in the order of all groups is known.
+	// ordered is the number of records with a place in the order of all groups.
 	ordered int
 
 	nulls [][]uint64 // by source, by record: nulls among its values; may be too short, or nil
 	texts texts
-	carry map[uint32]int64 // by word: how often its sum went over 64 bits, less how often it came back
+	carry map[uint32]int64 // by word: the net number of times its sum went over 64 bits
 
 	mem   *hostmem.Pool // of recs, orders and index; nil: the Go heap
-	close *closeKeys    // nil: keys are not looked for
-	tried bool          // they have been
+	close *closeKeys    // nil: close keys are not searched for
+	tried bool          // a search for close keys has been made
 
-	// own: the part is that of a core, whose index has more places for each record.
+	// own: the part belongs to a core. Its index has more places for each record.
 	own bool
 }
 
-// A place that is taken costs a wrong guess of the processor, some 16 ns. The parts of cores, which
-// are small, have more places: where one row in four is elsewhere, finding takes twice as long as
-// where one in 14 is.
+// A place that is taken costs a branch misprediction, some 16 ns. The parts of cores are small, and
+// have more places: with one row in four elsewhere, finding takes twice as long as with one in 14.
 const (
 	leastIndex, indexLoad, ownLoad = 16, 2, 4
 	roomyLoad, roomyIndex          = 8, 1 << 15
 )
 
-// newPart is a part with room for some groups.
+// newPart makes a part with room for some groups.
 func newPart(l *layout, mem *hostmem.Pool, groups int) *part {
 	p := &part{l: l, mem: mem, index: hostmem.Slice[uint32](mem, indexFor(groups)),
 		recs:   hostmem.Slice[uint64](mem, (groups+1)*l.stride())[:l.stride()],
@@ -48,7 +49,7 @@ func newPart(l *layout, mem *hostmem.Pool, groups int) *part {
 	return p
 }
 
-// indexFor is the size of an index of some groups.
+// indexFor returns the size of an index of some groups.
 func indexFor(groups int) int {
 	size := leastIndex
 	for size < indexLoad*groups {
@@ -57,24 +58,26 @@ func indexFor(groups int) int {
 	return size
 }
 
-// rec is where record i begins, at is which begins there.
+// rec returns the offset of record i. at returns the number of the record at an offset.
 func (p *part) rec(i int) int     { return (i + 1) * p.l.stride() }
 func (p *part) at(rec int) int    { return rec/p.l.stride() - 1 }
 func (p *part) end() int          { return len(p.recs) }
 func (p *part) rows(i int) uint64 { return p.recs[p.rec(i)+wordRows] }
 
-// find receives in k.ids where the records of at most blockRows mixed codes begin, and counts a row for each; groups that
-// are new get a record. rows are those of the codes in the piece; nil: they count from base on. It stops where there would
-// be more than limit groups; done is the number of codes found.
+// find writes the offsets of the records of at most blockRows mixed codes to k.ids, and counts a
+// row for each. New groups get a record. rows holds the numbers of the rows in the piece; nil: they
+// count from base on. find stops before it exceeds limit groups, and returns the number of codes
+// found.
 //
-// Most are found where they should be, and branches that depend on it would be guessed wrong one time in four. So all are
-// compared there first, without any, and with many reads under way at once.
+// Most records are at their first place. Branches on that would be mispredicted one time in four.
+// So a first pass compares all codes there, without branches and with many reads in progress at
+// once.
 func (p *part) find(k *block, codes []uint64, rows []uint32, base, limit int) (done int) {
 	return p.findElsewhere(k, codes, rows, base, limit, p.findFirst(k, codes))
 }
 
-// findFirst finds the records of codes that are at their first place, and receives in k.rows which
-// the n others are.
+// findFirst finds the records of codes at their first place. It writes the indexes of the other n
+// codes to k.rows.
 func (p *part) findFirst(k *block, codes []uint64) int {
 	codes = codes[:min(len(codes), blockRows)]
 	index, mask := p.index, uint64(len(p.index)-1)
@@ -94,7 +97,7 @@ func (p *part) findFirst(k *block, codes []uint64) int {
 	return int(n)
 }
 
-// addKnown adds those rows of a block whose groups are there, and returns the others.
+// addKnown adds those rows of a block whose groups exist, and returns the others.
 func (p *part) addKnown(k *block, b batch) (others batch) {
 	for _, i := range k.rows[:p.findFirst(k, b.codes)] {
 		rec := p.search(b.codes[i], 0, 0)
@@ -140,7 +143,7 @@ func (p *part) findElsewhere(k *block, codes []uint64, rows []uint32, base, limi
 	return len(codes)
 }
 
-// uncount takes back rows that find has counted, of codes at whose first place their records are.
+// uncount reverts the counts that find made, for codes with records at their first place.
 func (p *part) uncount(ids []uint32, codes []uint64) {
 	for i, rec := range ids {
 		if rec != 0 && p.recs[rec+wordCode] == codes[i] {
@@ -149,8 +152,8 @@ func (p *part) uncount(ids []uint32, codes []uint64) {
 	}
 }
 
-// search is where the record of a code begins, which is made if there is none; 0 if there would be more than
-// limit groups then.
+// search returns the offset of the record of a code, and makes a missing one. It returns 0 if that
+// would exceed limit groups.
 func (p *part) search(code uint64, row, limit int) uint32 {
 	mask := uint64(len(p.index) - 1)
 	at := code & mask
@@ -169,7 +172,7 @@ func (p *part) search(code uint64, row, limit int) uint32 {
 	}
 }
 
-// insert makes a record, whose place in the index is free.
+// insert makes a record for a free place in the index.
 func (p *part) insert(at, code, row uint64) (rec uint32) {
 	rec = uint32(len(p.recs))
 	if len(p.recs)+p.l.stride() > cap(p.recs) {
@@ -193,7 +196,7 @@ func (p *part) insert(at, code, row uint64) (rec uint32) {
 	return rec
 }
 
-// places is the number of places that the index has at least.
+// places returns the minimum number of places of the index.
 func (p *part) places() int {
 	switch {
 	case !p.own:
@@ -214,7 +217,7 @@ func (p *part) reserve(groups int) {
 	}
 }
 
-// grown is s with room for n elements more.
+// grown returns s with room for n more elements.
 func grown(s []uint64, mem *hostmem.Pool, n int) []uint64 {
 	if n <= cap(s)-len(s) {
 		return s
@@ -259,7 +262,7 @@ func (p *part) null(source int, rec uint32, count uint64) {
 	p.nulls[source][i] += count
 }
 
-// nullsOf is the number of nulls of record i among the values of a source.
+// nullsOf returns the number of nulls of record i among the values of a source.
 func (p *part) nullsOf(source, i int) uint64 {
 	if i >= len(p.nulls[source]) {
 		return 0
@@ -267,7 +270,7 @@ func (p *part) nullsOf(source, i int) uint64 {
 	return p.nulls[source][i]
 }
 
-// overflow notes that a sum went over 64 bits, or came back.
+// overflow records that a sum went over 64 bits, or came back.
 func (p *part) overflow(word int, by int64) {
 	if p.carry == nil {
 		p.carry = make(map[uint32]int64)
@@ -277,7 +280,7 @@ func (p *part) overflow(word int, by int64) {
 	}
 }
 
-// bytes is the memory of a part.
+// bytes returns the memory of a part.
 func (p *part) bytes() int64 {
 	n := 4*cap(p.index) + 8*cap(p.recs) + 8*cap(p.orders) + 24*cap(p.texts.of) + 16*len(p.carry)
 	for _, nulls := range p.nulls {

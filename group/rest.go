@@ -11,12 +11,12 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// rest gives dense numbers to keys that codes have no room for: as a rule to all of them, or to those with a null.
+// rest numbers keys that codes cannot hold: either all of them, or those with a null.
 type rest struct {
-	table *intern.Table // nil: there is one such key, of which the column is null
-	// dictionaries are, by key column, those of byte strings that are packed; nil for others.
+	table *intern.Table // nil: the only such key is the null of a single column
+	// dictionaries holds, by key column, those of packed byte strings; nil for others.
 	dictionaries []*dictionary
-	// single is the table as a dictionary, where the only column has byte strings.
+	// single is the table as a dictionary, if the only column has byte strings.
 	single *dictionary
 }
 
@@ -44,8 +44,8 @@ func (g *Groups) newTableOf(capacity int) (*intern.Table, error) {
 	return intern.New(g.dev, &intern.Options{Capacity: capacity, OffHeap: g.opts.Memory > 0})
 }
 
-// numberTexts puts numbers in the place of byte strings that are packed. Where it stops early, the
-// piece becomes shorter.
+// numberTexts replaces packed byte strings by their numbers. If it stops early, the piece becomes
+// shorter.
 func (g *Groups) numberTexts(ctx context.Context, p *piece) {
 	for i, d := range g.rest.dictionaries {
 		if d == nil {
@@ -64,7 +64,7 @@ func (g *Groups) numberTexts(ctx context.Context, p *piece) {
 	}
 }
 
-// len is the number of keys that have been interned.
+// len returns the number of interned keys.
 func (r *rest) len() int {
 	if r.table == nil {
 		return 0
@@ -72,17 +72,17 @@ func (r *rest) len() int {
 	return r.table.Len()
 }
 
-// interns: there may be keys that codes have no room for, and not just the one that is null.
+// interns reports whether codes cannot hold some keys, apart from the null of a single column.
 func (g *Groups) interns() bool {
 	return !g.coder.packs || g.coder.Columns() > 1 && !g.coder.nulls && !g.opts.SkipNulls &&
 		slices.ContainsFunc(g.l.keys, func(t column.Type) bool { return t != column.Bytes })
 }
 
-// keepsKeys: there are keys, or parts of them, that codes have no room for.
+// keepsKeys reports whether codes cannot hold some keys, or parts of them.
 func (g *Groups) keepsKeys() bool { return g.interns() || len(g.coder.texts) > 0 }
 
-// intern gives other rows of a piece the numbers of their keys as codes. Where it stops early, the piece becomes
-// shorter.
+// intern makes the numbers of their keys the codes of other rows of a piece. If it stops early, the
+// piece becomes shorter.
 func (g *Groups) intern(ctx context.Context, p *piece, rows []uint32, n int) batch {
 	if g.rest.table == nil {
 		return g.one(p, rows)
@@ -117,12 +117,12 @@ func (g *Groups) intern(ctx context.Context, p *piece, rows []uint32, n int) bat
 }
 
 // codeOf returns the code of a key by its number, and numberOf its number by the code. Numbers are
-// dense, so a product with an odd number spreads them better than a hash: while an index has a place
-// for each, no two have the same.
+// dense, so a product with an odd number spreads them better than a hash: no two have the same
+// place while an index has a place for each.
 func codeOf(number uint32) uint64 { return uint64(number) * 0x9e3779b97f4a7c15 }
 func numberOf(code uint64) uint32 { return uint32(code * 0xf1de83e19937733d) }
 
-// ids receives the numbers of keys. A single column of byte strings has no null.
+// ids writes the numbers of keys to ids. A single column of byte strings has no null.
 func (r *rest) ids(ctx context.Context, dev device.Host, keys []column.Column, ids []uint32) error {
 	if r.single == nil {
 		_, err := r.table.Rows(ctx, keys, ids)
@@ -138,7 +138,8 @@ func (r *rest) ids(ctx context.Context, dev device.Host, keys []column.Column, i
 	return nil
 }
 
-// columns are the keys by number, of some types; there is one, all null, where none has been interned.
+// columns returns the keys by number, of some types. If none has been interned, it returns a single
+// null key.
 func (r *rest) columns(types []column.Type) []column.Column {
 	if r.table != nil && r.table.Len() > 0 {
 		return r.table.Columns(0, r.table.Len())
@@ -153,14 +154,14 @@ func (r *rest) columns(types []column.Type) []column.Column {
 	return columns
 }
 
-// interned are the keys that codes have no room for, while groups are read.
+// interned holds the keys that codes cannot hold, while groups are read.
 type interned struct {
 	table *intern.Table   // its keys are those of all groups, in their order; nil: see all
 	all   []column.Column // by number
 }
 
-// interned returns the keys for reading. Where each group has one, they are read range by range,
-// and never all at once.
+// interned returns the keys for reading. If each group has one, they are read range by range, and
+// never all at once.
 func (g *Groups) interned() interned {
 	if !g.coder.packs && g.rest.table != nil && g.packed.groups() == 0 && g.held == g.rest.table.Len() && g.held > 0 {
 		return interned{table: g.rest.table}
@@ -179,7 +180,7 @@ func (g *Groups) keys(k interned, lo, hi int) (columns []column.Column, writers 
 	return nil, writers
 }
 
-// tables are those of keys.
+// tables returns the tables of keys.
 func (r *rest) tables() (all []*intern.Table) {
 	if r == nil {
 		return nil
@@ -195,11 +196,11 @@ func (r *rest) tables() (all []*intern.Table) {
 	return all
 }
 
-// bytes is the memory of keys.
+// bytes returns the memory of keys.
 func (r *rest) bytes() (bytes int64) {
 	for _, t := range r.tables() {
 		n, err := t.Memory(context.Background())
-		if err == nil { // it is closed, or failed, otherwise: later calls say so
+		if err == nil { // otherwise it is closed or failed, and later calls return that error
 			bytes += n
 		}
 	}

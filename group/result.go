@@ -11,10 +11,10 @@ import (
 	"github.com/weftgo/weft/internal/spill"
 )
 
-// ErrOverflow: a sum of integers needs more than 64 bits.
+// ErrOverflow is the error of a sum of integers that needs more than 64 bits.
 var ErrOverflow = errors.New("sum does not fit 64 bits")
 
-// OverflowError is an [ErrOverflow] that says which sum it is.
+// OverflowError is an [ErrOverflow] that names the sum.
 type OverflowError struct {
 	Column int // of the values
 	Type   column.Type
@@ -27,13 +27,13 @@ func (e *OverflowError) Error() string {
 	return fmt.Sprintf("%v: of value column %d, %v, in the group of key %s; Options.WrapSums lets it wrap", ErrOverflow, e.Column, e.Type, e.Key)
 }
 
-// Result is groups as columns of one length: the values of each key column, and of each aggregate. They are
-// memory of their own.
+// Result is groups as columns of one length: the values of each key column, and of each aggregate.
+// The columns share no memory with groups.
 type Result struct {
 	Keys, Values []column.Column
 }
 
-// Len is the number of groups.
+// Len returns the number of groups.
 func (r *Result) Len() int { return length(r.Keys, r.Values) }
 
 // Result returns the aggregates of all groups so far. More rows may be added afterwards. Before the
@@ -79,7 +79,7 @@ func (g *Groups) result(ctx context.Context) (*Result, error) {
 	return g.shown(r), nil
 }
 
-// shown is what read returned, without ordinals.
+// shown removes the ordinals from a result of read.
 func (g *Groups) shown(r *Result) *Result {
 	return &Result{Keys: r.Keys, Values: r.Values[:len(g.aggs)]}
 }
@@ -123,7 +123,7 @@ func concat(pieces []*Result) (*Result, error) {
 	return &Result{Keys: all[:keys:keys], Values: all[keys:]}, nil
 }
 
-// typeOf is the type of an aggregate.
+// typeOf returns the type of an aggregate.
 func typeOf(r reading, l *layout) column.Type {
 	if r.fn == Rows {
 		return column.Int64
@@ -131,7 +131,7 @@ func typeOf(r reading, l *layout) column.Type {
 	return resultType(r.fn, l.sources[r.source].typ)
 }
 
-// resultType is the type of a function of values of a type.
+// resultType returns the type of a function of values of a type.
 func resultType(f Func, t column.Type) column.Type {
 	switch {
 	case f == Rows || f == Count:
@@ -148,8 +148,8 @@ func resultType(f Func, t column.Type) column.Type {
 	return column.Float64
 }
 
-// checkSums looks for sums of more than 64 bits in the groups at places lo to hi-1, whose keys
-// these are, and names the group of the first.
+// checkSums checks the groups at places lo to hi-1, which have these keys, for sums of more than 64
+// bits. Its error names the group of the first.
 func (g *Groups) checkSums(keys []column.Column, lo, hi int) error {
 	if g.opts.WrapSums {
 		return nil
@@ -174,7 +174,7 @@ func (g *Groups) checkSums(keys []column.Column, lo, hi int) error {
 	return &OverflowError{s.col, s.typ, keyText(keys, int(group)-lo)}
 }
 
-// keyText shows the key of a group.
+// keyText formats the key of a group.
 func keyText(keys []column.Column, group int) string {
 	s := "("
 	for i, c := range keys {
@@ -193,7 +193,7 @@ func keyText(keys []column.Column, group int) string {
 	return s + ")"
 }
 
-// parts are those of both tables.
+// parts returns the parts of both tables.
 func (g *Groups) parts() []*part {
 	return append(g.packed.parts[:len(g.packed.parts):len(g.packed.parts)], g.other.parts...)
 }

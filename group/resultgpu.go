@@ -10,12 +10,34 @@ import (
 	"github.com/weftgo/weft/internal/gpu/groups"
 )
 
+// resultColumn is a column of results and its type.
+type resultColumn struct {
+	agg groups.Aggregate
+	typ column.Type
+}
+
 func (g *gpuOn) resultOn(ctx context.Context) (r *ResultOn, err error) {
+	columns := make([]resultColumn, len(g.aggs))
+	for i, a := range g.aggs {
+		columns[i] = resultColumn{a, typeOf(g.l.readings[i], g.l)}
+	}
+	r, outputs, err := g.read(ctx, columns)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.checkSums(ctx, r, outputs); err != nil {
+		return nil, errors.Join(err, g.free(ctx, r))
+	}
+	return r, nil
+}
+
+// read writes columns of all groups.
+func (g *gpuOn) read(ctx context.Context, columns []resultColumn) (r *ResultOn, outputs []groups.Output, err error) {
 	tables := g.tables()
 	counts, n := make([]int, len(tables)), 0
 	for i, t := range tables {
 		if counts[i], err = t.Len(ctx); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		n += counts[i]
 	}
@@ -25,9 +47,9 @@ func (g *gpuOn) resultOn(ctx context.Context) (r *ResultOn, err error) {
 			r, err = nil, errors.Join(err, g.free(ctx, r))
 		}
 	}()
-	keys, outputs, err := g.columns(ctx, r, n)
+	keys, outputs, err := g.columns(ctx, r, n, columns)
 	if err != nil {
-		return r, err
+		return r, nil, err
 	}
 	first := 0
 	for i, t := range tables {
@@ -36,15 +58,15 @@ func (g *gpuOn) resultOn(ctx context.Context) (r *ResultOn, err error) {
 			to.Numbers = g.numbers
 		}
 		if err := t.Result(ctx, counts[i], to); err != nil {
-			return r, err
+			return r, nil, err
 		}
 		first += counts[i]
 	}
-	return r, g.checkSums(ctx, r, outputs)
+	return r, outputs, nil
 }
 
-// columns makes those of a result of n groups, whose bitmaps have no bit set.
-func (g *gpuOn) columns(ctx context.Context, r *ResultOn, n int) (keys []groups.KeyOutput, outputs []groups.Output, err error) {
+// columns allocates those of a result of n groups, with bitmaps of zeros.
+func (g *gpuOn) columns(ctx context.Context, r *ResultOn, n int, columns []resultColumn) (keys []groups.KeyOutput, outputs []groups.Output, err error) {
 	s := g.tables()[0].Stream()
 	add := func(to *[]column.On, t column.Type, nulls bool) (at, valid device.Ptr, err error) {
 		c, err := column.MakeOn(g.dev, t, n, nulls)
@@ -62,9 +84,9 @@ func (g *gpuOn) columns(ctx context.Context, r *ResultOn, n int) (keys []groups.
 		}
 		keys = append(keys, o)
 	}
-	for i, a := range g.aggs {
-		o := groups.Output{Aggregate: a, Over: -1}
-		if o.Column, o.Valid, err = add(&r.Values, typeOf(g.l.readings[i], g.l), g.mayBeNull(a)); err != nil {
+	for _, c := range columns {
+		o := groups.Output{Aggregate: c.agg, Over: -1}
+		if o.Column, o.Valid, err = add(&r.Values, c.typ, g.mayBeNull(c.agg)); err != nil {
 			return nil, nil, err
 		}
 		outputs = append(outputs, o)
@@ -72,7 +94,7 @@ func (g *gpuOn) columns(ctx context.Context, r *ResultOn, n int) (keys []groups.
 	return keys, outputs, s.Sync(ctx)
 }
 
-// mayBeNull tells whether an aggregate may be of a group without values.
+// mayBeNull reports whether an aggregate may cover a group without values.
 func (g *gpuOn) mayBeNull(a groups.Aggregate) bool {
 	if a.Func == groups.CountRows || a.Func == groups.CountOf {
 		return false
@@ -85,7 +107,7 @@ func (g *gpuOn) mayBeNull(a groups.Aggregate) bool {
 	return false
 }
 
-// free returns the memory of a result. A copy whose context has ended may still be on its way.
+// free returns the memory of a result. A copy with an ended context may still be in progress.
 func (g *gpuOn) free(ctx context.Context, r *ResultOn) (err error) {
 	for _, t := range g.tables() {
 		err = errors.Join(err, t.Stream().Sync(context.WithoutCancel(ctx)))
@@ -93,7 +115,7 @@ func (g *gpuOn) free(ctx context.Context, r *ResultOn) (err error) {
 	return errors.Join(err, r.Free())
 }
 
-// checkSums looks for sums of more than 64 bits, and names the group of one.
+// checkSums checks for sums of more than 64 bits, and names the group of one.
 func (g *gpuOn) checkSums(ctx context.Context, r *ResultOn, outputs []groups.Output) error {
 	for i, o := range outputs {
 		if o.Over < 0 || g.opts.WrapSums {
@@ -119,7 +141,7 @@ func (g *gpuOn) result(ctx context.Context) (r *Result, err error) {
 	return sortedByKeys(ctx, r)
 }
 
-// sortedByKeys is a result in ascending order of its keys, by all cores of the host.
+// sortedByKeys returns a result in ascending order of its keys. All cores of the host sort it.
 func sortedByKeys(ctx context.Context, r *Result) (_ *Result, err error) {
 	host, err := cpu.Open(nil)
 	if err != nil {
@@ -129,7 +151,7 @@ func sortedByKeys(ctx context.Context, r *Result) (_ *Result, err error) {
 	return sorted(ctx, host, r, ascending(0, len(r.Keys)))
 }
 
-// download is the result in memory of the host, in no order.
+// download returns the result in memory of the host, in no order.
 func (g *gpuOn) download(ctx context.Context) (r *Result, err error) {
 	on, err := g.resultOn(ctx)
 	if err != nil {

@@ -47,12 +47,12 @@ var created atomic.Uint64
 
 // Merge adds the groups of others as if their rows were added here now, those of the first first.
 // Rows with ordinals may be merged in any order. The result is that of adding all rows to one
-// table, but that sums and means of floats differ in their last digits: by at most the number of
-// rows of a group, times the sum of their absolute values, times 2^-53.
+// table, except that sums and means of floats differ in their last digits. The difference is at
+// most the number of rows of a group, times the sum of their absolute values, times 2^-53.
 //
-// Others stay as they are. They need the same aggregates, types, and SkipNulls: Merge stops before
-// the first of them that has not, with [weft.ErrOptions]. Any other error, such as that of a
-// context that ends while they are merged, leaves groups merged in part: all later calls return it.
+// Others do not change. They need the same aggregates, types, and SkipNulls: Merge stops before the
+// first one that differs, with [weft.ErrOptions]. Any other error, such as that of a context that
+// ends during a merge, leaves groups merged in part: all later calls return it.
 func (g *Groups) Merge(ctx context.Context, others ...*Groups) error {
 	for _, o := range others {
 		if err := g.merge(ctx, o); err != nil {
@@ -147,7 +147,7 @@ func (g *Groups) save(ctx context.Context, to io.Writer) error {
 		write := func(page []column.Column) error {
 			buf = spill.AppendPage(buf[:0], page)
 			w.Plain(appendLength(nil, len(buf)))
-			w.Plain(buf) // which has a checksum
+			w.Plain(buf) // buf contains its checksum
 			return w.Err
 		}
 		if err := g.states(ctx, write); err != nil {
@@ -386,8 +386,8 @@ func (r *loader) pages(ctx context.Context, g *Groups, h *savedHead) error {
 	}
 }
 
-// checkPage reports a page that no groups of this layout have written: checksums do not tell what
-// was written on purpose.
+// checkPage reports a page that no groups of this layout have written. Checksums do not detect a
+// forged page.
 func (g *Groups) checkPage(page []column.Column) error {
 	types := slices.Concat(g.l.keys, g.merging.values)
 	if len(page) != len(types) {
@@ -405,8 +405,8 @@ func (g *Groups) checkPage(page []column.Column) error {
 	return g.checkCounts(page[len(g.l.keys):], state)
 }
 
-// checkCounts reports groups without rows, with more nulls than rows, or with sums that these
-// cannot have, and counts the rows.
+// checkCounts reports groups without rows, with more nulls than rows, or with impossible sums, and
+// counts the rows.
 func (g *Groups) checkCounts(page []column.Column, state []stateColumn) error {
 	rows := column.Values[uint64](page[0])
 	for i, n := range rows {

@@ -36,7 +36,7 @@ func claiming(t *testing.T, n int, rows uint64, carry int64) io.Reader {
 	return &b
 }
 
-// Counts of a stream that was written on purpose do not wrap, in a stream or in several.
+// Counts of a forged stream do not wrap, in one stream or in several.
 func TestLoadManyRows(t *testing.T) {
 	dev := open(t, 1)
 	for _, tt := range []struct {
@@ -73,7 +73,7 @@ func TestLoadManyRows(t *testing.T) {
 	}
 }
 
-// Shares of the largest limits are positive, and no larger than these.
+// Shares of the largest limits are positive, and no larger than the limits.
 func TestMemoryOfAnySize(t *testing.T) {
 	dev := open(t, 1)
 	for _, memory := range []int64{MinMemory, 1 << 40, 3 << 61, math.MaxInt64} {

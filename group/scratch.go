@@ -9,27 +9,27 @@ import (
 	"github.com/weftgo/weft/internal/spill"
 )
 
-// keepScratch is how many bytes of scratch stay from one call to the next.
+// keepScratch is the maximum number of bytes of scratch that stay from one call to the next.
 const keepScratch = 64 << 20
 
-// scratch is memory that calls use one after the other. Memory that is mapped and unmapped has to
-// be found and zeroed by the system each time, which took longer than the work on it, so scratch of
-// closed groups is kept for the next ones. Groups with Options.Memory map theirs and return it.
+// scratch is memory that calls use one after the other. The system would have to find and zero
+// newly mapped memory each time, which took longer than the work on it. So the scratch of closed
+// groups is kept for the next ones. Groups with Options.Memory map theirs and return it.
 type scratch struct {
 	chunks  *chunks
-	mem     []uint64 // for what there is for each row
-	used    int      // words
+	mem     []uint64 // for data by row
+	used    int      // words in use
 	offHeap bool
-	mapped  *spill.Memory[uint64] // that is mem; nil: it is Go's
+	mapped  *spill.Memory[uint64] // allocator of mem; nil: the Go heap
 
 	read  [2]*spill.Store // rows from the temporary file, by kind; nil: none yet
-	taker spill.Taker     // of rows that go there
+	taker spill.Taker     // of rows for the file
 
-	seen   []uint64 // bits of rows of a piece that brought a group
-	before []uint32 // how many are set before each word
+	seen   []uint64 // bits of rows of a piece that added a group
+	before []uint32 // number of bits set before each word
 }
 
-// kept is scratch of groups that are closed, for the next ones.
+// kept holds the scratch of closed groups, for the next ones.
 var kept sync.Pool
 
 // newScratch returns scratch that is mapped and counted, or some that may be kept.
@@ -42,14 +42,14 @@ func newScratch(offHeap bool) *scratch {
 	return &scratch{offHeap: offHeap, chunks: new(chunks)}
 }
 
-// blocks are the memory of cores, of type *block.
+// blocks holds the memory of cores, of type *block.
 var blocks = sync.Pool{New: func() any { return new(block) }}
 
-// fit makes room for some bytes, and ends the use of all that were lent before.
+// fit makes room for some bytes, and ends the use of all memory that was lent before.
 func (s *scratch) fit(bytes int) {
 	s.used = 0
 	if words := (bytes + 7) / 8; words > len(s.mem) {
-		s.release() // before it is there twice
+		s.release() // before both sizes are allocated
 		if s.offHeap {
 			if m, err := spill.Make[uint64](nil, words); err == nil {
 				runtime.AddCleanup(s, (*spill.Memory[uint64]).Free, m) // if free is not called
@@ -88,7 +88,7 @@ func (s *scratch) free() {
 	kept.Put(s)
 }
 
-// trim gives much memory back.
+// trim returns a large amount of memory.
 func (s *scratch) trim() {
 	if !s.offHeap && 8*len(s.mem) > keepScratch {
 		s.mem = nil
@@ -98,14 +98,14 @@ func (s *scratch) trim() {
 	}
 }
 
-// lend is n elements of what there is room for.
+// lend returns n elements of the memory of s, which has room for them.
 func lend[T uint32 | uint64](s *scratch, n int) []T {
 	mem := s.mem[s.used:]
 	s.used += (n*int(unsafe.Sizeof(T(0))) + 7) / 8
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(mem))), n)
 }
 
-// sized is a slice of n elements of memory that is kept.
+// sized returns n elements of kept memory.
 func sized[T any](kept *[]T, n int) []T {
 	if cap(*kept) < n {
 		*kept = make([]T, n)

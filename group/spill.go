@@ -25,27 +25,27 @@ const (
 // readShare of Memory holds rows that have been read from the file.
 const readShare = 32
 
-// spilled are the groups in a temporary file, and how Options.Memory is divided.
+// spilled holds the groups in a temporary file, and the division of Options.Memory.
 type spilled struct {
 	file   *spill.File
-	shared bool // the file is that of other groups, which close it
+	shared bool // the file belongs to other groups, which close it
 	wrap   func(spill.Disk) spill.Disk
 	parts  *spill.Parts // nil: all groups are in memory
 	seed   uint64
 	depth  int
-	states int // of groups, and rows; a group has as many as it was written times
-	added  int // rows that the groups in memory have been made of
-	direct int // rows that yet go to the file without a table
+	states int // of groups, and rows; a group counts once for each write
+	added  int // rows in the groups in memory
+	direct int // rows left to write to the file without a table
 
-	// expected is the number of groups, at most. 0: unknown.
+	// expected is the maximum number of groups. 0: unknown.
 	expected int
 
 	small   int64 // bytes of tables that grow
-	table   int64 // bytes of tables that do not
-	keys    int64 // bytes of keys and byte strings outside the Go heap; 0: there are none
+	table   int64 // bytes of tables that do not grow
+	keys    int64 // bytes of keys and byte strings outside the Go heap; 0: none
 	rows    int   // of a piece
 	page    int   // groups of a page
-	buffers int64 // bytes, of the file
+	buffers int64 // bytes of the file's buffers
 }
 
 // divide divides Options.Memory. Five eighths are for groups, their keys and byte strings, and an
@@ -68,8 +68,8 @@ func (g *Groups) divide() {
 }
 
 const (
-	// textGuess is what the key and the byte strings of a group take as long as there are none, in
-	// bytes. internRow is what package intern works in, a row.
+	// textGuess is the assumed size of the key and the byte strings of a group as long as there are
+	// none, in bytes. internRow is the working memory of package intern for a row.
 	textGuess, internRow = 64, 48
 )
 
@@ -94,7 +94,7 @@ func (g *Groups) shareAgain() {
 	}
 }
 
-// share is what Options.Memory leaves for a table that does not grow.
+// share returns the part of Options.Memory for a table that does not grow.
 func (g *Groups) share(t *table) int64 {
 	switch {
 	case g.main() != t:
@@ -106,7 +106,7 @@ func (g *Groups) share(t *table) int64 {
 }
 
 // makeRoom shortens a piece, and moves groups to the temporary file, until those of the piece fit
-// Options.Memory. A single row, or a single group, is held however large it is.
+// Options.Memory. A single row or group of any size is held.
 func (g *Groups) makeRoom(ctx context.Context, p *piece) error {
 	if g.opts.Memory == 0 {
 		return nil
@@ -131,7 +131,7 @@ func (g *Groups) makeRoom(ctx context.Context, p *piece) error {
 			return nil
 		}
 	}
-	p.slice(min(p.n, s.page, s.direct))
+	p.slice(min(p.n, s.direct, g.directRows(p)))
 	return nil
 }
 
@@ -149,8 +149,8 @@ func (g *Groups) divisible() bool {
 	return g.held > 0
 }
 
-// crowded reports whether memory may not hold the groups of a piece. Tables that grow become those
-// that do not, once they are large: the former take room for both sizes while they grow.
+// crowded reports whether memory may not hold the groups of a piece. It replaces large tables that
+// grow by tables that do not: the former need memory for both sizes while they grow.
 func (g *Groups) crowded(p *piece) (bool, error) {
 	s := &g.spilled
 	for _, t := range []*table{g.packed, g.other} {
@@ -165,7 +165,7 @@ func (g *Groups) crowded(p *piece) (bool, error) {
 				return false, err
 			}
 			if before > s.small/2 {
-				debug.FreeOSMemory() // what the table was made of
+				debug.FreeOSMemory() // the memory of the table before
 			}
 		}
 		if t.store != nil && t.crowded(n) {
@@ -175,7 +175,7 @@ func (g *Groups) crowded(p *piece) (bool, error) {
 	return s.keys > 0 && g.texts()+p.texts() > s.keys, nil
 }
 
-// rowsTo is the number of rows of a piece that go to a table, at most.
+// rowsTo returns the maximum number of rows of a piece that go to a table.
 func (g *Groups) rowsTo(t *table, p *piece) int {
 	switch {
 	case g.main() == t:
@@ -196,7 +196,7 @@ func (g *Groups) rowsTo(t *table, p *piece) int {
 	return n
 }
 
-// texts is the memory of keys and byte strings that are not in records.
+// texts returns the memory of keys and byte strings outside records.
 func (g *Groups) texts() int64 {
 	n := g.rest.bytes()
 	for _, part := range g.parts() {
@@ -205,11 +205,11 @@ func (g *Groups) texts() int64 {
 	return n
 }
 
-// keyBytes is the most that a key takes beside its bytes: a word, and in an index of a load of 0.47
-// at least a slot of 12 bytes.
+// keyBytes is the maximum overhead of a key: a word, and a slot of 12 bytes in an index with a load
+// factor of at least 0.47.
 const keyBytes = 34
 
-// texts is the most that the rows of a piece may add to that.
+// texts returns the maximum memory that the rows of a piece add to texts of groups.
 func (p *piece) texts() int64 {
 	n := keyBytes * int64(p.n)
 	for _, c := range p.keys {
@@ -223,7 +223,7 @@ func (p *piece) texts() int64 {
 	return n
 }
 
-// newTable makes a table of the groups' layout. Memory bounds what parts of cores take, too.
+// newTable makes a table of the groups' layout. Memory bounds the parts of cores, too.
 func (g *Groups) newTable() *table {
 	own := ownBytes
 	if m := g.opts.Memory; m > 0 {
@@ -232,7 +232,7 @@ func (g *Groups) newTable() *table {
 	return newTable(g.l, g.opts.Memory > 0, own)
 }
 
-// atOnce is the number of groups, at most n, whose state or result is made at a time.
+// atOnce returns the number of groups, at most n, with a state or result made at a time.
 func (g *Groups) atOnce(n int) int {
 	if g.opts.Memory == 0 || g.held == 0 {
 		return n
@@ -241,8 +241,8 @@ func (g *Groups) atOnce(n int) int {
 	return int(max(1, min(int64(n), g.opts.Memory/64/each)))
 }
 
-// flush moves all groups in memory to the temporary file. What it has begun it ends, whatever the
-// context: states must not be in the file and in memory. After an error no call can go on.
+// flush moves all groups in memory to the temporary file. It ignores the context once it has begun,
+// because states must not be in the file and in memory. After an error no call can go on.
 func (g *Groups) flush(ctx context.Context) error {
 	s := &g.spilled
 	if err := s.open(g.opts.TempDir); err != nil {
@@ -324,7 +324,7 @@ func (g *Groups) visit(ctx context.Context, f func(*Groups) error) error {
 			return err
 		}
 	}
-	g.packed.free() // there is memory for one
+	g.packed.free() // memory suffices for one table
 	g.other.free()
 	g.packed, g.other = g.newTable(), g.newTable()
 	if err := s.parts.Flush(); err != nil {
@@ -360,7 +360,8 @@ func (g *Groups) visitPart(ctx context.Context, p int, f func(*Groups) error) (e
 	return sub.visit(ctx, f)
 }
 
-// addChain adds the pages of a chain, several of one kind at a time: cores share large ones better.
+// addChain adds the pages of a chain, several of one kind at a time, because cores share large ones
+// better.
 func (g *Groups) addChain(ctx context.Context, c *spill.Chain) error {
 	var decoder spill.Decoder
 	kind, most := uint8(kindStates), g.opts.Memory/readShare

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// tight returns groups with less memory than users can ask for.
+// tight returns groups with less memory than users can set.
 func tight(t interface{ Fatal(...any) }, dev device.Device, x *trial, memory int64) *Groups {
 	opts := x.opts
 	opts.Memory, opts.TempDir = MinMemory, "/var/tmp"
@@ -48,7 +48,7 @@ func pagesOf(t *rapid.T, g *Groups) *Result {
 }
 
 // Under every limit the result is the one without a limit: in order if it is sorted or rows have
-// ordinals, as a set of groups otherwise. So it is after more rows, and after Save and Load.
+// ordinals, as a set of groups otherwise. The same holds after more rows, and after Save and Load.
 func TestMemory(t *testing.T) {
 	dev := open(t, 2)
 	spilled := 0
@@ -92,7 +92,7 @@ func TestMemory(t *testing.T) {
 		}
 		compareSpilled(t, g, m, &x, disordered)
 	})
-	if spilled == 0 && !testing.Short() { // few draws may have none that spills
+	if spilled == 0 && !testing.Short() { // few draws may not contain one that spills
 		t.Error("nothing was spilled")
 	}
 }
@@ -158,7 +158,8 @@ func TestMemoryOfManyGroups(t *testing.T) {
 	}
 }
 
-// What cannot be divided is held all the same: one group, and groups with long values.
+// Memory that cannot be divided is held in spite of the limit: one group, and groups with long
+// values.
 func TestMemoryOfLargeGroups(t *testing.T) {
 	dev := open(t, 2)
 	all := []Aggregate{{Min, 0}, {Max, 0}, {First, 0}, {Last, 0}}
@@ -197,7 +198,7 @@ func TestMemoryOfLargeGroups(t *testing.T) {
 	}
 }
 
-// Keys with nulls have a table of their own, whose groups are many at the least memory there is.
+// Keys with nulls have a table of their own, with many groups under the least memory.
 func TestMemoryOfNullKeys(t *testing.T) {
 	dev := open(t, 2)
 	for seed := range uint64(4) {

@@ -6,8 +6,8 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// The state of groups is all that another table needs to go on with them. It is a page of columns
-// with a row for each group:
+// The state of groups is all that another table needs to continue with them. It is a page of
+// columns with a row for each group:
 //
 //	keys     as in a result
 //	rows     uint64, the number of rows
@@ -15,22 +15,22 @@ import (
 //
 // Then, for each value column that aggregates name, in the order in which they first name it:
 //
-//	nulls    uint64, the number of rows whose value is null
+//	nulls    uint64, the number of rows with a null value
 //
 // and for each function of it, as kindOf has them:
 //
-//	sum      int64 or uint64, and int64: how often 2^64 is to be added. Sums have 128 bits.
+//	sum      int64 or uint64, and int64: the multiple of 2^64 to add. Sums have 128 bits.
 //	         float64 of floats
-//	min max  int64, uint64 or float64, whatever the width of the values; bytes
+//	min max  int64, uint64 or float64, for any width of the values; bytes
 //	first    uint64, the word of a record, or bytes; then uint64, the ordinal, if rows have some
 //	last     the same
 //
-// First, last, and extremes of bytes are null where all values are.
+// First, last, and extremes of bytes are null if all values are.
 type stateColumn struct {
 	typ    column.Type
 	slot   slot // adds a value to the record of a group
-	source int  // all of whose values are null where this is; -1: it never is
-	// ordinal: it belongs to the column before it, and slot is that of that.
+	source int  // its values are null where this is; -1: it never is
+	// ordinal: the column belongs to the one before, and slot is the slot of that one.
 	ordinal bool
 }
 
@@ -73,7 +73,7 @@ func stateOf(source int, x slot) []stateColumn {
 	return all
 }
 
-// merging is the layout of states as values, whose slots are those of l.
+// merging returns the layout of states as values, with the slots of l.
 func (l *layout) merging() *layout {
 	m := &layout{keys: l.keys, merges: true}
 	for i, c := range l.state() {
@@ -125,7 +125,7 @@ func (c stateColumn) reader() reader {
 	}}
 }
 
-// addPage adds a page of state. Its groups follow those there are.
+// addPage adds a page of state. Its groups follow those present.
 func (g *Groups) addPage(ctx context.Context, page []column.Column) error {
 	keys := len(g.l.keys)
 	return g.addAll(ctx, g.merging, page[:keys], page[keys:], page[keys].Len())

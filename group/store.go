@@ -10,7 +10,7 @@ import (
 )
 
 // store is the memory of all parts of a table that do not grow. It lies outside of the Go heap, so
-// the collector neither scans it nor adds room of its own, and the system gets it back at once.
+// the collector neither scans it nor adds headroom, and the system gets it back at once.
 type store struct {
 	per           int // groups of a part
 	recs, orders  *spill.Memory[uint64]
@@ -20,13 +20,13 @@ type store struct {
 	parts, stride int
 }
 
-// groupBytes is the most that a group takes in a table, except byte strings.
+// groupBytes returns the maximum memory of a group in a table, except byte strings.
 func (t *table) groupBytes() int {
 	return 8*t.l.stride() + 8 + 4*2*indexLoad + 8*len(t.l.sources) + 24*t.l.texts
 }
 
-// fix moves all groups to parts that have their share of some bytes from the beginning on. There
-// are never fewer parts than before: groups of a part are in the order of their places.
+// fix moves all groups to parts that have their share of some bytes from the start. The number of
+// parts never decreases: groups of a part are in the order of their places.
 func (t *table) fix(dev device.Host, bytes int64) error {
 	most := int(bytes / int64(t.groupBytes()))
 	n := max(partsFor(most), len(t.parts))
@@ -64,7 +64,7 @@ func newStore(l *layout, parts, per int) (s *store, err error) {
 	return s, nil
 }
 
-// part returns part i, which has no groups.
+// part returns part i, without groups.
 func (s *store) part(l *layout, i int) *part {
 	words, index := (s.per+1)*s.stride, indexFor(s.per)
 	p := &part{l: l}
@@ -80,7 +80,7 @@ func (s *store) part(l *layout, i int) *part {
 	return p
 }
 
-// crowded reports whether some part might not hold the groups of n rows more.
+// crowded reports whether some part might not hold the groups of n more rows.
 func (t *table) crowded(n int) bool {
 	for _, p := range t.parts {
 		if p.n+min(n, 2*n/len(t.parts)+64) > t.store.per {
@@ -90,7 +90,7 @@ func (t *table) crowded(n int) bool {
 	return false
 }
 
-// free returns the memory of parts that do not grow, and of byte strings. The table has none then.
+// free returns the memory of parts that do not grow, and of byte strings. The table then has none.
 func (t *table) free() {
 	t.store.free()
 	t.pool.Free()

@@ -12,47 +12,47 @@ import (
 )
 
 const (
-	// fewGroups are one part. Where there are more, cores work on parts side by side.
+	// fewGroups is the maximum number of groups in one part. Beyond it, cores work on several
+	// parts.
 	fewGroups = 1 << 11
-	// partGroups of a part fit a core's second-level cache, beside chunks of rows. Tables of
+	// partGroups groups of a part fit a core's second-level cache, beside chunks of rows. Tables of
 	// twice as many are cut into more parts.
 	partGroups = 1 << 13
-	// leastParts is the number of parts where there are more groups, mostParts as many as a core
-	// can write to side by side.
+	// leastParts is the number of parts for many groups. mostParts is the maximum number of parts
+	// that a core can write to in turn.
 	leastParts, mostParts = 1 << 6, 1 << 12
-	// directRows are too few to wake other cores for.
+	// directRows is the number of rows below which a call does not wake other cores.
 	directRows = 1 << 12
-	// ownBytes are the most that the part of a core takes. A second-level cache need not hold all
-	// of it: with 10^5 groups a core waits less for the third than it takes to deal rows out.
+	// ownBytes is the maximum size of a core's part. A second-level cache need not hold all of it:
+	// with 10^5 groups the core's waits for the third are shorter than distributing rows.
 	ownBytes = 9 << 20
-	// dealtRows for each group that there is are dealt out at a time, within bounds: the more, the
-	// more often a part's records are used while they are in a cache; the fewer, the less memory
-	// chunks take.
+	// dealtRows for each present group are distributed at a time, within bounds. More rows use a
+	// part's records more often while they are in a cache. Fewer rows take less memory of chunks.
 	dealtRows, leastDealt, mostDealt = 2, 1 << 21, 1 << 23
-	// combinedRows of a share for each group, or more, are combined before they meet others: a new
-	// group costs as much as some ten rows.
+	// combinedRows of a share for each group, or more, are combined before they are merged with
+	// others: a new group costs as much as some ten rows.
 	combinedRows = 12
-	// trialRows of each core, or fewer of a small batch, tell how many groups there will be.
+	// trialRows of each core, or fewer of a small batch, give an estimate of the number of groups.
 	trialRows = 1 << 15
 )
 
-// table is groups in parts by the high bits of their mixed codes.
+// table holds groups in parts by the high bits of their mixed codes.
 type table struct {
 	l     *layout
-	shift uint // of a mixed code, to its part
+	shift uint // from a mixed code to its part
 	parts []*part
 	own   []*part       // of cores, for their shares of a batch
 	most  int           // groups of each
 	room  int           // groups that parts hold before they grow
 	pool  *hostmem.Pool // of byte strings, and of parts that grow where memory has no bound
-	store *store        // the memory of parts that are full where it is; nil: they grow
+	store *store        // the memory of parts that do not grow; nil: they grow
 	// bounded: memory is counted, and parts that grow are on the Go heap.
 	bounded bool
 	// scattered: keys do not lie close together.
 	scattered bool
 }
 
-// newTable makes a table of one part. Parts of cores take at most some bytes each.
+// newTable makes a table of one part. The parts of cores take at most own bytes each.
 func newTable(l *layout, bounded bool, own int) *table {
 	t := &table{l: l, shift: 64, bounded: bounded}
 	t.most = own / (8*l.stride() + 8 + 2*4*ownLoad + 8*len(l.sources) + 24*l.texts)
@@ -83,7 +83,7 @@ func newOwn(l *layout) *part {
 	return p
 }
 
-// partsFor is the number of parts of a table of some groups, a power of two.
+// partsFor returns the number of parts of a table of some groups, a power of two.
 func partsFor(groups int) int {
 	if groups <= fewGroups {
 		return 1
@@ -103,7 +103,7 @@ func (t *table) cut(dev device.Host, n, groups int) {
 	pool.Free()
 }
 
-// become moves all groups to other parts, a power of two of them, and no fewer than there are.
+// become moves all groups to other parts. Their number is a power of two, and not less than before.
 func (t *table) become(dev device.Host, parts []*part) {
 	from := t.parts
 	t.parts, t.shift = parts, uint(64-bits.TrailingZeros(uint(len(parts))))
@@ -139,31 +139,31 @@ func (t *table) bytes() int64 {
 	return n
 }
 
-// batch is rows to be added to a table, or to a part.
+// batch is rows to add to a table, or to a part.
 type batch struct {
 	l      *layout // of the values
 	n      int
-	codes  []uint64 // mixed; nil: keys make them
+	codes  []uint64 // mixed; nil: computed from keys
 	keys   *encoder
 	rows   []uint32 // their numbers in the columns of values; nil: they count from base on
 	base   int
 	values []column.Column
-	// words, of rows that have been dealt out, are the values of some sources in the order of
-	// codes. That of the first code is at base. They are nil for other sources.
+	// words holds, for rows that have been distributed, the values of some sources in the order of
+	// codes. That of the first code is at base. It is nil for other sources.
 	words [][]uint64
 }
 
-// encoder makes codes of key columns when they are needed: those of a block of rows need not leave
-// the cache, and those of keys that lie close together need not be mixed.
+// encoder computes codes of key columns when they are needed. Those of a block of rows need not
+// leave the cache, and those of keys that lie close together need not be mixed.
 type encoder struct {
 	*coder
 	keys []column.Column
 	seed uint64
-	// bytes is the scratch of all that is done with a batch whose codes are there.
+	// bytes is the scratch of all work on a batch with codes.
 	bytes int
 }
 
-// encoded is a batch with its codes.
+// encoded returns a batch with its codes.
 func (b batch) encoded(dev device.Host, s *scratch) batch {
 	if b.keys == nil {
 		return b
@@ -175,7 +175,7 @@ func (b batch) encoded(dev device.Host, s *scratch) batch {
 	return b
 }
 
-// from is the rows from lo on.
+// from returns the rows from lo on.
 func (b batch) from(lo int) batch { return b.sub(lo, b.n) }
 
 func (b batch) sub(lo, hi int) batch {
@@ -190,7 +190,7 @@ func (b batch) sub(lo, hi int) batch {
 	return b
 }
 
-// before is the rows with numbers less than n.
+// before returns the rows with numbers less than n.
 func (b batch) before(n int) batch {
 	if b.rows != nil {
 		n, _ = slices.BinarySearch(b.rows, uint32(n))
@@ -198,12 +198,12 @@ func (b batch) before(n int) batch {
 	return b.sub(0, min(n, b.n))
 }
 
-// add adds rows, after which coming more will be added.
+// add adds rows. coming is the number of rows that will follow.
 //
-// Each core has a share of the rows. It combines them in a part of its own as long as there is
-// room; where there are more groups, it deals rows out to chunks by the parts of their groups. Then
-// each part is one core's, which adds what all shares have for it, one share after another, so that
-// rows of a group meet without locks and in their order.
+// Each core has a share of the rows. It combines them in a part of its own as long as it has room.
+// If there are more groups, it distributes rows to chunks by the parts of their groups. Then each
+// part belongs to one core, which adds the rows of all shares, one share after another. So rows of
+// a group meet without locks and in their order.
 func (t *table) add(dev device.Host, s *scratch, b batch, coming int) {
 	if len(t.parts) == 1 && b.n < directRows {
 		k := blocks.Get().(*block)
@@ -237,9 +237,9 @@ func (t *table) add(dev device.Host, s *scratch, b batch, coming int) {
 	}
 }
 
-// divide cuts a table that grows into more parts, if that many groups need them. One that has more
-// groups than it has room for gets room for twice as many: parts that grow by themselves leave the
-// memory that they had.
+// divide cuts a growing table into more parts, if the number of groups needs them. A table with
+// more groups than room gets room for twice as many: parts that grow by themselves abandon their
+// earlier memory.
 func (t *table) divide(dev device.Host, groups int) {
 	if t.store != nil {
 		return
@@ -254,8 +254,8 @@ func (t *table) divide(dev device.Host, groups int) {
 	}
 }
 
-// groupsOf guesses the number of groups of some rows, found of which are in the first ones, if all
-// groups come as often. If few rows have been seen, the guess is high by a half at times.
+// groupsOf estimates the number of groups of some rows from the groups found in the first ones, if
+// all groups are equally frequent. After few rows, the estimate is sometimes high by a half.
 func groupsOf(found, some, rows int) int {
 	if found >= some {
 		return rows
@@ -272,7 +272,8 @@ func groupsOf(found, some, rows int) int {
 	return int(-hi * math.Expm1(-float64(rows)/hi))
 }
 
-// mayBeClose has a part look for keys of a batch that lie close together, unless others have not.
+// mayBeClose makes a part search for keys of a batch that lie close together, unless earlier
+// batches had none.
 func (t *table) mayBeClose(p *part, b batch) {
 	if b.keys == nil {
 		return

@@ -16,8 +16,8 @@ const (
 	maxSegment = 64 << 10
 )
 
-// texts are the byte strings of a part. Those that are replaced by longer ones leave their bytes
-// unused: a text that grows gets twice its room, so these are fewer than the bytes in use.
+// texts holds the byte strings of a part. A string that a longer one replaces leaves its bytes
+// unused. A text that grows gets twice its room, so fewer bytes are unused than in use.
 type texts struct {
 	pool     *hostmem.Pool // of all parts of a table; nil: the Go heap
 	of       []textRef     // by record, l.texts of each
@@ -45,7 +45,7 @@ func (x *texts) set(i int, v []byte) {
 	t.size = uint64(copy(x.segments[t.segment][t.offset:], v)) + 1
 }
 
-// allocate returns where there is room for n bytes.
+// allocate returns a place for n bytes.
 func (x *texts) allocate(n int) (segment, offset uint32) {
 	last := len(x.segments) - 1
 	if last < 0 || n > len(x.segments[last])-x.used {

@@ -8,26 +8,25 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// blockRows are worked on at a time, so that what is known of them stays in the
-// first-level cache.
+// blockRows is the number of rows to process at a time. Their data stays in the first-level cache.
 const blockRows = 1024
 
-// block is the memory for them.
+// block is the memory for a block of rows.
 type block struct {
-	ids, valid [blockRows]uint32 // records of rows; of rows whose value is not null
+	ids, valid [blockRows]uint32 // records of rows; of rows with a value that is not null
 	words      [blockRows]uint64
 	ords       [blockRows]uint64
 	codes      [blockRows]uint64
 	rows       [blockRows]uint32
 	merged     [blockRows]uint32 // records of another part
 
-	// Rows that have been dealt out: their numbers, and the values that moved with them.
+	// Rows that have been distributed: their numbers, and the values that moved with them.
 	numbers [blockRows]uint32
-	others  [blockRows]uint32 // numbers of rows that are yet to be dealt out
+	others  [blockRows]uint32 // numbers of rows yet to distribute
 	moved   [mostMoved][blockRows]uint64
 }
 
-// add adds rows to their groups. It stops where there would be more than limit groups; done is the number of
+// add adds rows to their groups. It stops before it exceeds limit groups. done is the number of
 // rows added.
 func (p *part) add(k *block, b batch, limit int) (done int) {
 	for done < b.n {
@@ -73,7 +72,7 @@ func (p *part) update(k *block, b batch) {
 	}
 }
 
-// ordinals are those of n rows, where a slot of the source needs them.
+// ordinals returns the ordinals of n rows, if a slot of the source needs them.
 func (b *batch) ordinals(k *block, s *source, n int, rows []uint32) []uint64 {
 	for _, x := range s.slots {
 		if x.ord > 0 {
@@ -115,8 +114,8 @@ func rowOf(rows []uint32, base, i int) int {
 	return int(rows[i])
 }
 
-// valid are the records and rows of a block whose value of a source is not null; the others are
-// counted, but for states, which bring counts of their own.
+// valid returns the records and rows of a block with a value of a source. It counts the others,
+// except for states, which bring counts of their own.
 func (p *part) valid(k *block, source int, c column.Column, b batch) (ids, rows []uint32) {
 	valid, n := c.Valid(), 0
 	for i, rec := range k.ids[:b.n] {
@@ -133,7 +132,7 @@ func (p *part) valid(k *block, source int, c column.Column, b batch) (ids, rows 
 	return k.valid[:n], k.rows[:n]
 }
 
-// load receives the values of rows as words, in the memory of the column where they lie there.
+// load returns the values of rows as words, in the memory of the column if they lie there.
 func load(words []uint64, c column.Column, rows []uint32, base int) []uint64 {
 	switch c.Type() {
 	case column.Int8:

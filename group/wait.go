@@ -12,11 +12,11 @@ import (
 	"github.com/weftgo/weft/internal/spill"
 )
 
-// Rows of small batches wait for more where there are many groups: the records of a part then come
-// into a core's cache once for all of them. They are copies, and are added before groups are read.
+// Rows of small batches wait for more if there are many groups. The records of a part then enter a
+// core's cache once for all of them. The rows are copies, and are added before groups are read.
 const (
-	// waitRows are added together. Batches that have a waitBatches-th of that, or waitPer rows for
-	// each group that there is, do not wait: copies cost more than they save then.
+	// waitRows rows are added together. Batches of at least a waitBatches-th of that, or of waitPer
+	// rows for each group, do not wait: copies cost more than they save then.
 	waitRows, waitBatches, waitPer = 1 << 20, 4, 16
 	// If a table is large, a row for each waitGroups groups waits, and mostWait rows at most.
 	waitGroups, mostWait = 8, 1 << 23
@@ -36,8 +36,8 @@ func (w *waiting) len() int {
 	return w.store.Len()
 }
 
-// waits reports whether a batch waits for others. Keys that are interned, byte strings, and rows
-// with keys that codes have no room for do not.
+// waits reports whether a batch waits for others. Interned keys, byte strings, and rows with keys
+// that codes cannot hold do not.
 func (g *Groups) waits(keys, values []column.Column, n int) bool {
 	fixed := func(c column.Column) bool { return c.Type() != column.Bytes }
 	most := waitPer * g.held
@@ -48,7 +48,7 @@ func (g *Groups) waits(keys, values []column.Column, n int) bool {
 		!slices.ContainsFunc(slices.Concat(keys, values), func(c column.Column) bool { return !fixed(c) })
 }
 
-// waitRows is the number of rows that are added together.
+// waitRows returns the number of rows to add together.
 func (g *Groups) waitRows() int {
 	if g.opts.Memory == 0 {
 		return min(max(waitRows, g.held/waitGroups), mostWait)
@@ -73,7 +73,7 @@ func (g *Groups) wait(ctx context.Context, keys, values []column.Column, n int) 
 	return g.keep(slices.Concat(keys, values))
 }
 
-// keep has rows wait.
+// keep makes rows wait.
 func (g *Groups) keep(rows []column.Column) error {
 	w := &g.waiting
 	if w.store == nil {
@@ -85,7 +85,7 @@ func (g *Groups) keep(rows []column.Column) error {
 	return err
 }
 
-// addWaiting adds the rows that wait. Those that it could not add still wait.
+// addWaiting adds the rows that wait. Rows that it could not add still wait.
 func (g *Groups) addWaiting(ctx context.Context) error {
 	w := g.waiting
 	if w.len() == 0 {
@@ -107,7 +107,7 @@ func (g *Groups) addWaiting(ctx context.Context) error {
 	return err
 }
 
-// ready reports why groups cannot be read, after it has added the rows that wait.
+// ready adds the rows that wait. It returns an error if groups cannot be read.
 func (g *Groups) ready(ctx context.Context) error {
 	if err := g.usable(); err != nil {
 		return err

@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// taskGroups are written by one core at least, in steps of stepGroups, which are
-	// places that fit a second-level cache: in each step all parts bring those
-	// of their groups whose turn it is.
+	// taskGroups is the minimum number of groups that a core writes. It does so in steps of
+	// stepGroups, which are places that fit a second-level cache. In each step all parts write the
+	// groups with these places.
 	taskGroups = 1 << 17
 	stepGroups = 1 << 14
-	// partsAhead is how many parts before their turn records are asked for.
+	// partsAhead is the distance, in parts, of prefetching records.
 	partsAhead = 2
 )
 
-// run is some records of a part that follow each other, at most blockRows.
+// run is consecutive records of a part, at most blockRows.
 type run struct {
 	p      *part
 	packed bool
@@ -30,7 +30,7 @@ type run struct {
 	base   uint64   // the place of the first that is written
 }
 
-// readBuffer is the memory that a core reads runs in.
+// readBuffer is the memory of a core to read runs to.
 type readBuffer struct {
 	codes, words [blockRows]uint64
 	null         [blockRows]bool
@@ -38,13 +38,14 @@ type readBuffer struct {
 	texts        [blockRows][]byte
 }
 
-// reader receives the values of a run as words, and in null which are null; it reports whether some may be.
+// reader reads the values of a run as words, and sets null where they are null. It reports whether
+// some may be.
 type reader struct {
 	words func(r *run, b *readBuffer) (nulls bool)
-	texts func(r *run, b *readBuffer, to [][]byte) (nulls bool) // of byte strings, at their places
+	texts func(r *run, b *readBuffer, to [][]byte) (nulls bool) // of byte strings, to their places
 }
 
-// fill has the groups at n places from base on written.
+// fill writes the groups at n places from base on.
 func (g *Groups) fill(ctx context.Context, writers []*writer, base, n int) error {
 	parts := g.parts()
 	task := max(taskGroups, (n/(8*g.dev.Properties().Units)+stepGroups)&^(stepGroups-1))
@@ -74,10 +75,12 @@ func (g *Groups) fill(ctx context.Context, writers []*writer, base, n int) error
 	return ctx.Err()
 }
 
-// fetchLines are, in words, the lines in which there are the records that a part has in a step of many groups.
+// fetchLines holds the offsets, in words, of the lines with the records of a part in a step of many
+// groups.
 var fetchLines = [...]uint32{0, 8, 16, 24, 32, 40}
 
-// fetch asks for the records from i on. What parts have in a step lies far apart, and nothing but this announces it.
+// fetch prefetches the records from i on. The records of parts in a step lie far apart, so the
+// hardware does not prefetch them.
 func (p *part) fetch(i int) {
 	if i < p.n {
 		cpu.Prefetch(unsafe.Pointer(&p.recs[p.rec(i)]), fetchLines[:], 3)
@@ -95,7 +98,7 @@ func (r *run) until(end uint64) int {
 	return r.n
 }
 
-// keyReader reads a key column, which has the keys that are interned by their numbers.
+// keyReader reads a key column. interned holds interned keys by their numbers.
 func (g *Groups) keyReader(i int, interned column.Column) reader {
 	codes := func(r *run, b *readBuffer) []uint64 {
 		for j := range r.n {
@@ -197,7 +200,8 @@ func textReader(source, at int) reader {
 	}}
 }
 
-// nulls receives which groups of a run have no value of a source, and reports whether there may be any.
+// nulls sets null for the groups of a run without a value of a source, and reports whether some may
+// be.
 func (r *run) nulls(source int, b *readBuffer) bool {
 	if len(r.p.nulls[source]) <= r.lo {
 		return false
@@ -208,7 +212,7 @@ func (r *run) nulls(source int, b *readBuffer) bool {
 	return true
 }
 
-// mean is that of record i.
+// mean returns the mean of record i.
 func (p *part) mean(a reading, i int) float64 {
 	word := p.rec(i) + a.slot.at
 	n := float64(p.rows(i) - p.nullsOf(a.source, i))

@@ -7,12 +7,12 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// writer makes a column of what is read of groups, at their places.
+// writer makes a column from the values of groups, at their places.
 type writer struct {
 	read  reader
 	place func(r *run, words []uint64) // of types of fixed size
 	made  func() column.Column
-	texts [][]byte // of others
+	texts [][]byte // of other types
 
 	null  []byte // a bit for each group
 	nulls atomic.Bool
@@ -80,7 +80,7 @@ func floats[T float32 | float64](w *writer) {
 	}
 }
 
-// joined is a column of byte strings in one piece of memory.
+// joined returns a column of byte strings in one piece of memory.
 func joined(texts [][]byte) column.Column {
 	offsets := make([]int64, len(texts)+1)
 	for i, v := range texts {
@@ -122,7 +122,7 @@ func (w *writer) write(r *run, b *readBuffer) {
 	}
 }
 
-// column is what has been written.
+// column returns the column.
 func (w *writer) column() column.Column {
 	c := w.made()
 	if !w.nulls.Load() {

@@ -237,7 +237,7 @@ func tryAny(t testing.TB, dev device.Device) {
 	}
 }
 
-// manyKeys has so many keys that blocks give up their tables, and keys of three words.
+// manyKeys has enough keys that blocks give up their tables, and keys of three words.
 var manyKeys = []shape{
 	{of(Float32), of(Int32), false, AllRows, []int{3000}, 300, false, false},
 	{of(Uint64), of(Float32, Int32), false, AllRows, []int{3000}, 300, false, false},

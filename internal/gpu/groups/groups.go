@@ -179,13 +179,16 @@ const (
 	MeanOfFloats
 	Least
 	Greatest
+	// Beyond is the part of a sum of integers above 64 bits. The sum is SumOf plus 2^64 times it.
+	Beyond
 	First
 	Last
 )
 
 // keeps holds the field that each function requires.
 var keeps = map[Func]Op{
-	SumOf: Sum, MeanOf: Sum, SumOfFloats: SumFloat, MeanOfFloats: SumFloat, Least: Min, Greatest: Max, First: FirstRow, Last: LastRow,
+	SumOf: Sum, MeanOf: Sum, Beyond: Sum, SumOfFloats: SumFloat, MeanOfFloats: SumFloat,
+	Least: Min, Greatest: Max, First: FirstRow, Last: LastRow,
 }
 
 // Aggregate is a function of a column of values.

@@ -14,16 +14,16 @@ import (
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 2b747685c3b00a8a0403bd9d5acdf15f4a3a06294ca7d90dc6b2394da2a2a5f6 16809 internal/gpu/groups/add.cuh
 //kernelgen:input 64b8105a9f604bbc1f648d24bd0057ef407118392d3f47093a57ff4bac91bb28 2175 internal/gpu/groups/groups.cu
-//kernelgen:input 872af2bc6c296179dfd22574ceaf6c46bfd568f529eb9828987f95b69849c8f1 5842 internal/gpu/groups/layout.cuh
+//kernelgen:input f5ba7107014962230de0e440b6e8a2952c91019e0fa16a32a08ab63ed3b701ad 5851 internal/gpu/groups/layout.cuh
 //kernelgen:input c9a0495bb41273461a239cb706efeebe8985d825a70e5dca259aa3855185979e 2874 internal/gpu/groups/local.cuh
-//kernelgen:input 9f79893fdb1ae4998677f4b6ce78cad057a8215fe15fc3bfaf061eba02dc2764 5508 internal/gpu/groups/result.cuh
+//kernelgen:input 455f01dd86159bd6baf9e97211f39e2cff16ee7efdfd270bb858bdcb0694e5fa 5772 internal/gpu/groups/result.cuh
 //kernelgen:input ff08facd8cdcdda5a24af3863d645f58ad981e6c524605cbd6645dbba05e1720 6333 internal/gpu/groups/value.cuh
 //kernelgen:input 89f0d839e8ad9545440fc5ad7d221975fae1e34962472f531a0dafb923887f6e 12366 kernels/include/weft/access.cuh
 //kernelgen:input 7462c849f23452128245e005a3ad74c09e8b5c5885cc24fa4e2147610fe1df6c 853 kernels/include/weft/cuda.cuh
 //kernelgen:input 7c30bb155ee63ab95b32c978ec2f174ee52633b9ebc9d644e9e528e659bc81d7 1717 kernels/include/weft/hash.cuh
 //kernelgen:input 6da9d18fc5a1d7eb707c3e854761fe49172d0ac34abc48aa9fdadad6dae28d7a 4899 kernels/include/weft/shared.cuh
 //kernelgen:input 5b3cb3daee615e632c110a81446c4147b7900c3925b7c78d0e4ab33509dc6985 5436 kernels/include/weft/warp.cuh
-//kernelgen:output b3ff0987a77f3663ab36d072a11f45df386a1c1fb511c8a76923d43633cc2aeb 182983 internal/gpu/groups/groups_sm80.ptx
+//kernelgen:output 3b6751dcaefb7203a1e105bf8d74d16d28dbbfa45016e8669ed59c87a4cbbaf5 183216 internal/gpu/groups/groups_sm80.ptx
 //kernelgen:output 867321ee4368a7ade4eca9181ac3c88aef296a8aee596015fbbac361defafcdf 4439 internal/gpu/groups/groups_params_gen.go
 
 //go:embed groups_sm80.ptx

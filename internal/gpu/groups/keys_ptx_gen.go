@@ -14,7 +14,7 @@ import (
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 2b747685c3b00a8a0403bd9d5acdf15f4a3a06294ca7d90dc6b2394da2a2a5f6 16809 internal/gpu/groups/add.cuh
 //kernelgen:input 2784ce023ed6b03071f50d68732ace49c1917e40bb6ea71bd17f28000b4a8334 1492 internal/gpu/groups/keys.cu
-//kernelgen:input 872af2bc6c296179dfd22574ceaf6c46bfd568f529eb9828987f95b69849c8f1 5842 internal/gpu/groups/layout.cuh
+//kernelgen:input f5ba7107014962230de0e440b6e8a2952c91019e0fa16a32a08ab63ed3b701ad 5851 internal/gpu/groups/layout.cuh
 //kernelgen:input c9a0495bb41273461a239cb706efeebe8985d825a70e5dca259aa3855185979e 2874 internal/gpu/groups/local.cuh
 //kernelgen:input 9d4db7c1b7e2fc6fbc3fa49f46f68b9e7e232f950fdcb9885f47ca874f1d11bd 5407 internal/gpu/groups/number.cuh
 //kernelgen:input ff08facd8cdcdda5a24af3863d645f58ad981e6c524605cbd6645dbba05e1720 6333 internal/gpu/groups/value.cuh

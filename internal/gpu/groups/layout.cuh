@@ -128,7 +128,7 @@ struct CarryParams {
 };
 
 // The function of a column of results.
-enum Func : uint32_t { kRows, kCountOf, kSumOf, kMeanOf, kSumOfFloats, kMeanOfFloats, kLeast, kGreatest, kRowOf };
+enum Func : uint32_t { kRows, kCountOf, kSumOf, kMeanOf, kSumOfFloats, kMeanOfFloats, kLeast, kGreatest, kBeyond, kRowOf };
 
 struct Output {
   void* column;     // of the type of values; numbers of rows, sums and means have 64 bits

@@ -13,7 +13,7 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 872af2bc6c296179dfd22574ceaf6c46bfd568f529eb9828987f95b69849c8f1 5842 internal/gpu/groups/layout.cuh
+//kernelgen:input f5ba7107014962230de0e440b6e8a2952c91019e0fa16a32a08ab63ed3b701ad 5851 internal/gpu/groups/layout.cuh
 //kernelgen:input 89f0d839e8ad9545440fc5ad7d221975fae1e34962472f531a0dafb923887f6e 12366 kernels/include/weft/access.cuh
 //kernelgen:input 7462c849f23452128245e005a3ad74c09e8b5c5885cc24fa4e2147610fe1df6c 853 kernels/include/weft/cuda.cuh
 //kernelgen:input 7c30bb155ee63ab95b32c978ec2f174ee52633b9ebc9d644e9e528e659bc81d7 1717 kernels/include/weft/hash.cuh

@@ -61,13 +61,18 @@ __device__ __forceinline__ Total total(const uint64_t* words, bool has_sign) {
   return {beyond, sum, low + double(beyond) * 18446744073709551616.0};
 }
 
+// is_word reports whether results of a function have 64 bits, whatever the type of the values.
+__device__ __forceinline__ bool is_word(Func func) {
+  return func == kMeanOf || func == kSumOf || func == kSumOfFloats || func == kMeanOfFloats || func == kBeyond;
+}
+
 // write_output writes the result of a record for an output.
 __device__ __forceinline__ void write_output(const Output& o, const uint64_t* from, uint64_t row) {
   const uint64_t* words = from + o.at;
   const uint64_t values = from[kCount] - (o.nulls != 0 ? from[o.nulls] : 0);
   if (o.valid != nullptr) {
     if (values == 0) {
-      store_bits(o.column, o.func == kMeanOf || o.func == kSumOf || o.func == kSumOfFloats || o.func == kMeanOfFloats ? kInt64 : o.type, row, 0);
+      store_bits(o.column, is_word(o.func) ? kInt64 : o.type, row, 0);
       return;
     }
     set_valid(o.valid, row);
@@ -84,7 +89,8 @@ __device__ __forceinline__ void write_output(const Output& o, const uint64_t* fr
     default: break;
   }
   const Total t = total(words, is_signed(o.type));
-  store_word(o.column, kInt64, row, o.func == kMeanOf ? double_bits(t.value / n) : t.sum);
+  const uint64_t beyond = uint64_t(t.beyond);
+  store_word(o.column, kInt64, row, o.func == kMeanOf ? double_bits(t.value / n) : o.func == kBeyond ? beyond : t.sum);
   if (o.func == kSumOf && t.beyond != 0) store_relaxed(o.over, row + 1);
 }
 

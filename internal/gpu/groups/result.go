@@ -11,8 +11,8 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Output is where a column of results goes: numbers of the type of the values, but int64 for numbers of rows, 64 bits
-// for sums and float64 for means.
+// Output is the destination of a column of results. Its numbers have the type of the values, but
+// int64 for numbers of rows, 64 bits for sums and float64 for means.
 type Output struct {
 	Aggregate
 	Column device.Ptr

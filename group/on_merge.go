@@ -1,0 +1,141 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/internal/gpu/groups"
+)
+
+// MergeOn adds groups of rows on a device, as [Groups.Merge] adds those of other groups. It waits
+// for the batches that streams have added and copies the state of all groups to the host, in
+// pieces. The groups on the device stay as they are. So what several devices have grouped becomes
+// one result, and [Groups.Save] keeps it.
+//
+// Aggregates, types and SkipNulls must be equal: [weft.ErrOptions], as are rows with ordinals. Any
+// other error, such as that of a context that ends, leaves groups merged in part: all later calls
+// return it.
+func (g *Groups) MergeOn(ctx context.Context, on *GroupsOn) error {
+	on.mu.Lock()
+	defer on.mu.Unlock()
+	err := on.err
+	if err == nil {
+		err = g.mergeable(on.aggs, on.opts.SkipNulls)
+	}
+	if err == nil && on.l != nil {
+		err = on.on.mergeInto(ctx, g)
+	}
+	if err != nil {
+		return fmt.Errorf("group: MergeOn: %w", err)
+	}
+	return nil
+}
+
+func (h hostOn) mergeInto(ctx context.Context, to *Groups) error { return to.merge(ctx, h.groups) }
+
+// mergeGroups is the number of groups on a device that are copied to the host at a time.
+const mergeGroups = 1 << 20
+
+func (g *gpuOn) mergeInto(ctx context.Context, to *Groups) error {
+	to.turn.Lock()
+	defer to.turn.Unlock()
+	if err := to.ready(ctx); err != nil {
+		return err
+	}
+	if err := to.bind(g.l.keys, g.l.values, false); err != nil {
+		return err
+	}
+	state := g.stateColumns()
+	r, _, err := g.read(ctx, state)
+	if err != nil {
+		return err
+	}
+	for lo := 0; lo < r.Len() && err == nil; lo += mergeGroups {
+		var page []column.Column
+		if page, err = g.statePage(ctx, r, state, lo, min(lo+mergeGroups, r.Len())); err == nil {
+			to.failed = to.addPage(ctx, page)
+			err = to.failed
+		}
+	}
+	to.scratch.trim()
+	return errors.Join(err, g.free(ctx, r))
+}
+
+// stateColumns lists columns of results that tell the state of groups, in the order of
+// [layout.state].
+func (g *gpuOn) stateColumns() []resultColumn {
+	all := []resultColumn{{groups.Aggregate{Func: groups.CountRows}, column.Int64}}
+	for _, s := range g.l.sources {
+		add := func(f groups.Func, t column.Type) {
+			all = append(all, resultColumn{groups.Aggregate{Func: f, Type: typesOn[s.typ],
+				Column: s.col}, t})
+		}
+		add(groups.CountOf, column.Int64)
+		for _, x := range s.slots {
+			switch x.kind {
+			case sumSigned, sumUnsigned:
+				add(groups.SumOf, column.Int64)
+				add(groups.Beyond, column.Int64)
+			case sumFloat:
+				add(groups.SumOfFloats, column.Float64)
+			case minSigned, minUnsigned, minFloat:
+				add(groups.Least, s.typ)
+			case maxSigned, maxUnsigned, maxFloat:
+				add(groups.Greatest, s.typ)
+			case first:
+				add(groups.First, s.typ)
+			case last:
+				add(groups.Last, s.typ)
+			}
+		}
+	}
+	return all
+}
+
+// statePage copies groups lo to hi-1 of a result to the host, as a page of state.
+func (g *gpuOn) statePage(ctx context.Context, r *ResultOn, columns []resultColumn, lo, hi int) (
+	page []column.Column, err error) {
+	s, state := g.tables()[0].Stream(), g.l.state()
+	for _, on := range r.Keys {
+		key, err := on.Slice(lo, hi).Download(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		page = append(page, key)
+	}
+	var rows []int64
+	for i, on := range r.Values {
+		c, err := on.Slice(lo, hi).Download(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		words := load(make([]uint64, hi-lo), c, nil, 0)
+		switch columns[i].agg.Func {
+		case groups.CountRows:
+			rows = column.Values[int64](c)
+		case groups.CountOf: // the state is the number of nulls
+			for j, values := range column.Values[int64](c) {
+				words[j] = uint64(rows[j] - values)
+			}
+		case groups.Least, groups.Greatest:
+			for j := range words {
+				if c.Null(j) {
+					words[j] = initial(state[i].slot.kind)
+				}
+			}
+		}
+		all, err := column.OfRaw(state[i].typ, unsafe.Slice((*byte)(unsafe.Pointer(
+			unsafe.SliceData(words))), 8*len(words)))
+		if err != nil {
+			return nil, err
+		}
+		if state[i].source >= 0 && c.HasNulls() {
+			all = all.WithValid(c.Valid())
+		}
+		page = append(page, all)
+	}
+	return page, nil
+}

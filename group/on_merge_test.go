@@ -1,0 +1,111 @@
+package group
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"github.com/weftgo/weft"
+	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device"
+	"github.com/weftgo/weft/device/devicetest"
+)
+
+// tryMergeOn merges groups on a device into host groups that have rows already. The result is that
+// of all rows, also if they are merged twice.
+func tryMergeOn(t *testing.T, g *GroupsOn, o *Options, keys, values [][]column.Column) {
+	t.Helper()
+	dev := devicetest.OpenCPU(t, 1)
+	merged, all := create(t, dev, g.aggs, o), create(t, dev, g.aggs, o)
+	last := len(keys) - 1
+	must(t, errors.Join(merged.Add(t.Context(), keys[last], values[last]),
+		all.Add(t.Context(), keys[last], values[last])))
+	for range 2 {
+		must(t, merged.MergeOn(t.Context(), g))
+		for i, k := range keys {
+			must(t, all.Add(t.Context(), k, values[i]))
+		}
+		got, err := merged.Result(t.Context())
+		must(t, err)
+		want, err := all.Result(t.Context())
+		must(t, err)
+		if d := differ(linesOf(got), linesOf(want)); d != "" {
+			t.Fatalf("merged: %s", d)
+		}
+	}
+}
+
+// Sums that exceed 64 bits on devices are exact when they are merged.
+func TestMergeOnSums(t *testing.T) {
+	devices(t, func(t *testing.T, dev device.Device) {
+		aggs := []Aggregate{{Func: Sum}, {Func: Sum, Column: 1}, {Func: Mean}}
+		merged := create(t, devicetest.OpenCPU(t, 1), aggs, nil)
+		s := devicetest.NewStream(t, dev)
+		add := func(signed int64, unsigned uint64, times int) {
+			g := small(t, dev, aggs, nil)
+			defer g.Close()
+			for range times {
+				must(t, g.AddOn(s, upload(t, s, []column.Column{column.Of([]int32{7})}),
+					upload(t, s, []column.Column{column.Of([]int64{signed}),
+						column.Of([]uint64{unsigned})})))
+			}
+			must(t, merged.MergeOn(t.Context(), g))
+		}
+		add(math.MinInt64, math.MaxUint64, 3)
+		if _, err := merged.Result(t.Context()); !errors.Is(err, ErrOverflow) {
+			t.Fatalf("a sum over 64 bits: %v", err)
+		}
+		add(math.MaxInt64, 0, 3)
+		merged.opts.WrapSums = true
+		r, err := merged.Result(t.Context())
+		must(t, err)
+		if got := r.Values[0].Any(0); got != int64(-3) {
+			t.Errorf("the sum is %v, want -3", got)
+		}
+		if got := r.Values[1].Any(0); got != uint64(math.MaxUint64-2) {
+			t.Errorf("the sum modulo 2^64 is %v, want 2^64-3", got)
+		}
+		if got := r.Values[2].Any(0); got != -.5 {
+			t.Errorf("the mean is %v, want -.5", got)
+		}
+	})
+}
+
+// Groups of other aggregates or types, and those that are closed, are refused, and nothing changes.
+func TestMergeOnRefuses(t *testing.T) {
+	dev := devicetest.OpenCPU(t, 1)
+	keys := []column.Column{column.Of([]int32{1})}
+	g := create(t, dev, []Aggregate{{Func: Rows}}, nil)
+	must(t, g.Add(t.Context(), keys, nil))
+	for name, x := range map[string]struct {
+		aggs []Aggregate
+		opts *Options
+		keys []column.Column
+		want error
+	}{
+		"no rows":    {[]Aggregate{{Func: Rows}}, nil, nil, nil},
+		"aggregates": {nil, nil, keys, weft.ErrOptions},
+		"SkipNulls":  {[]Aggregate{{Func: Rows}}, &Options{SkipNulls: true}, keys, weft.ErrOptions},
+		"types": {[]Aggregate{{Func: Rows}}, nil, []column.Column{column.Of([]int64{1})},
+			weft.ErrOptions},
+		"closed": {[]Aggregate{{Func: Rows}}, nil, keys, weft.ErrClosed},
+	} {
+		on, err := NewOn(dev, x.aggs, x.opts)
+		must(t, err)
+		if x.keys != nil {
+			must(t, on.Add(t.Context(), x.keys, nil))
+		}
+		if x.want == weft.ErrClosed {
+			must(t, on.Close())
+		}
+		if err := g.MergeOn(t.Context(), on); !errors.Is(err, x.want) {
+			t.Errorf("%s: %v, want %v", name, err, x.want)
+		}
+		must(t, on.Close())
+	}
+	r, err := g.Result(t.Context())
+	must(t, err)
+	if r.Len() != 1 || r.Values[0].Any(0) != int64(1) {
+		t.Errorf("%d groups, the first with %v rows", r.Len(), r.Values[0].Any(0))
+	}
+}
