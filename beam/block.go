@@ -12,13 +12,13 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// MaxBlock is the size in bytes that blocks and partial states are cut to. A single row or group is
-// in one piece, however large it is. Flink refuses elements of more than 10 MB.
+// MaxBlock is the maximum size of blocks and partial states in bytes. A single row or group of any
+// size is in one piece. Flink refuses elements of more than 10 MB.
 const MaxBlock = 1 << 20
 
 // Encode cuts the rows of a record batch into blocks of at most [MaxBlock] bytes. A batch without
-// rows is one block, which has a schema only. An error names the column that package arrow does
-// not support.
+// rows is one block with only a schema. An error names the column that package arrow does not
+// support.
 func Encode(rec goarrow.RecordBatch) ([][]byte, error) {
 	columns, err := arrow.Columns(rec)
 	if err != nil {
@@ -36,8 +36,8 @@ func Encode(rec goarrow.RecordBatch) ([][]byte, error) {
 	return blocks, nil
 }
 
-// EncodeColumns is Encode of columns of one length and their names. Byte strings become Arrow's
-// binary; a record batch has text.
+// EncodeColumns is Encode for columns of one length and their names. Byte strings become Arrow's
+// binary; those of a record batch may be text.
 func EncodeColumns(names []string, columns []column.Column) ([][]byte, error) {
 	if len(names) != len(columns) {
 		return nil, fmt.Errorf("beam: EncodeColumns: %w: %d names of %d columns", weft.ErrOptions,
@@ -78,8 +78,8 @@ func encodeColumns(columns []column.Column, schema *goarrow.Schema) ([][]byte, e
 	})
 }
 
-// cut encodes rows in pieces of at most MaxBlock bytes, where size is about that of all rows. A
-// piece that is larger after all is halved.
+// cut encodes rows in pieces of at most MaxBlock bytes, where size is about that of all rows. It
+// halves a piece that is larger after all.
 func cut(rows int, size int64, encode func(lo, hi int, size int64) ([]byte, error)) (
 	pieces [][]byte, err error,
 ) {
@@ -111,7 +111,7 @@ func cut(rows int, size int64, encode func(lo, hi int, size int64) ([]byte, erro
 	return pieces, nil
 }
 
-// sizeOf returns about how many bytes columns take in a block.
+// sizeOf returns the approximate size of columns in a block, in bytes.
 func sizeOf(columns []column.Column) (size int64) {
 	for _, c := range columns {
 		n := int64(c.Len())

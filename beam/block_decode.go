@@ -18,7 +18,7 @@ import (
 
 // Decode returns the record batch of a block. Its arrays are views of the block's memory, unless
 // buffers are compressed, so the block must not change. A block without a record batch has no rows.
-// Bytes that are no block, and those that hold several record batches, are [weft.ErrFormat].
+// Bytes that are no block, and blocks of several record batches, are [weft.ErrFormat].
 func Decode(block []byte) (rec goarrow.RecordBatch, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -32,7 +32,7 @@ func Decode(block []byte) (rec goarrow.RecordBatch, err error) {
 	if _, err := m.Message(); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
-	// OpenIPC refuses a damaged schema, which arrow-go would make any amount of memory for.
+	// OpenIPC refuses a damaged schema, for which arrow-go would allocate any amount of memory.
 	schema := block[:len(block)-len(m.block)]
 	check, err := arrow.OpenIPC(bytes.NewReader(schema), int64(len(schema)))
 	if err != nil {
@@ -78,11 +78,11 @@ func emptyRecords(schema *goarrow.Schema) (goarrow.RecordBatch, error) {
 	return arrow.RecordBatch(make([]column.Column, schema.NumFields()), withoutDictionaries(schema))
 }
 
-// messages implements ipc.MessageReader. Messages are parts of the block, where the reader of
-// arrow-go copies them.
+// messages implements ipc.MessageReader. Messages are slices of the block. The reader of arrow-go
+// copies them.
 type messages struct{ block []byte }
 
-// Message returns the next message; io.EOF after the last.
+// Message returns the next message. It returns io.EOF after the last.
 func (m *messages) Message() (*ipc.Message, error) {
 	size, err := m.word()
 	if err == nil && size == 0xffffffff {
@@ -106,7 +106,7 @@ func (m *messages) Message() (*ipc.Message, error) {
 	return ipc.NewMessage(memory.NewBufferBytes(meta), memory.NewBufferBytes(body)), nil
 }
 
-// word returns the next four bytes; io.EOF at the end of the block.
+// word returns the next four bytes. It returns io.EOF at the end of the block.
 func (m *messages) word() (uint32, error) {
 	if len(m.block) == 0 {
 		return 0, io.EOF

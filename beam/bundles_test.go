@@ -20,9 +20,9 @@ type bundleFn interface {
 	FinishBundle(context.Context, func(int, []byte)) error
 }
 
-// bundles drives a DoFn as a runner may. Blocks come in any order and in any bundles, which several
-// instances of the DoFn work on. Some bundles fail and run again, and output of those that fail is
-// lost. It returns what was emitted for each key, in any order.
+// bundles drives a DoFn as a runner may. Blocks come in any order and in any bundles, and several
+// instances of the DoFn work on them. Some bundles fail and run again, and the output of failed
+// ones is lost. It returns the emitted values for each key, in any order.
 func bundles(
 	t testing.TB, rng *rand.Rand, blocks [][]byte, instance func() bundleFn,
 ) map[int][][]byte {
@@ -85,7 +85,7 @@ func sortedKeys(m map[int][][]byte) (keys []int) {
 	return keys
 }
 
-// iterate returns an iterator as Beam has them.
+// iterate returns an iterator as Beam passes it.
 func iterate(blocks [][]byte) func(*[]byte) bool {
 	return func(b *[]byte) bool {
 		if len(blocks) == 0 {
@@ -96,7 +96,7 @@ func iterate(blocks [][]byte) func(*[]byte) bool {
 	}
 }
 
-// carried returns a plan as workers get it.
+// carried returns a plan as workers receive it.
 func carried[T any](t testing.TB, plan T) (p T) {
 	t.Helper()
 	if err := json.Unmarshal(must(json.Marshal(plan))(t), &p); err != nil {
@@ -116,7 +116,7 @@ func randomColumn(rng *rand.Rand, n int, typ column.Type) (c column.Column) {
 			func() int64 { return int64(rng.IntN(few)-few/2) << 40 }))
 	case column.Uint64:
 		c = column.Of(randomValues(rng, n, func() uint64 { return uint64(rng.IntN(few)) }))
-	case column.Float64: // whose sums are exact
+	case column.Float64: // with exact sums
 		special := []float64{math.NaN(), math.Copysign(0, -1), 0, math.Inf(1)}
 		c = column.Of(randomValues(rng, n, func() float64 {
 			if i := rng.IntN(40); i < len(special) {
@@ -158,8 +158,7 @@ func randomSide(
 	return names, cs
 }
 
-// randomBlocks cuts rows into blocks, some without rows, after it has put them in any
-// order.
+// randomBlocks shuffles rows, and cuts them into blocks, some without rows.
 func randomBlocks(
 	t testing.TB, rng *rand.Rand, names []string, columns []column.Column,
 ) (blocks [][]byte) {
@@ -182,7 +181,8 @@ func randomBlocks(
 	return blocks
 }
 
-// randomAggregates returns aggregates that values have, and whether rows need an order.
+// randomAggregates returns aggregates that the types of values allow, and whether rows need an
+// order.
 func randomAggregates(
 	rng *rand.Rand, values []column.Column,
 ) (aggs []group.Aggregate, ordered bool) {

@@ -36,10 +36,10 @@
 // Group keeps a table of groups per bundle. At the end of the bundle it emits their state, cut by
 // partition of the keys (see package column), in pieces of at most [MaxBlock] bytes. A GroupByKey
 // brings the pieces of a partition together, and one worker merges them as it reads them. So rows
-// never leave the worker that has read them. Options.Memory bounds both tables: a bundle whose
-// groups exceed it emits them and goes on, and merged groups go to a temporary file.
+// never leave the worker that has read them. Options.Memory bounds both tables: if the groups of a
+// bundle exceed it, the bundle emits them and continues. Merged groups go to a temporary file.
 //
-// Join deals the rows of both sides out to partitions, and a CoGroupByKey brings these together.
+// Join distributes the rows of both sides to partitions, and a CoGroupByKey brings these together.
 // With JoinOptions.Broadcast the right side is a side input, which each worker indexes once, and
 // left rows stay where they are. Some runners hold a partition of a CoGroupByKey in memory: Parts
 // should be large enough for that.
@@ -53,8 +53,8 @@
 // use the output of one run of each.
 //
 // Sums and means of floats may differ in their last digits from one run to the next, because they
-// depend on the order of additions. All other results are those of package group and join, whatever
-// the bundles.
+// depend on the order of additions. All other results are those of packages group and join, for any
+// bundles.
 //
 // Collections are in the global window. Blocks with other columns or types than those before, and
 // damaged ones, fail the pipeline.
@@ -69,6 +69,6 @@
 //
 // Resource hints are Beam's flag --resource_hints, which holds for the whole pipeline: version
 // 2.77 of its Go SDK has none for single transforms. Broadcast joins look keys up on a GPU if
-// JoinOptions.Device is "auto" and the worker has one. Groups work on the cores of the worker,
-// because those of a GPU have no state that merges.
+// JoinOptions.Device is "auto" and the worker has one, and bundles are grouped there if
+// Options.Device is.
 package beam

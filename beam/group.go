@@ -10,11 +10,12 @@ import (
 	"github.com/weftgo/weft/group"
 )
 
-// groupPlan says what DoFns group. Beam carries it to workers as JSON.
+// groupPlan configures the DoFns that group. Beam carries it to workers as JSON.
 type groupPlan struct {
 	Keys, Values        []string
 	AllKeys             bool   // the keys are all columns
 	Order               string // "": rows have no ordinals
+	Device              string // of bundles; "": the cores
 	Aggs                []group.Aggregate
 	SkipNulls, WrapSums bool
 	Parts               int
@@ -29,14 +30,14 @@ func (p *groupPlan) options() *group.Options {
 }
 
 // Group returns blocks with a row for each group of the rows of blocks: the key columns, and an
-// aggregate of value columns for each of aggs, whose Column counts from 0 in values. Columns are
-// found by their names, and all blocks must have them with the same types. Aggregates are called
-// sum:v, min:v, and count without a column for group.Rows. Null, NaN and sums are those of package
-// group. Groups come in no order, a group once. opts may be nil.
+// aggregate of value columns for each of aggs. The Column of an aggregate counts from 0 in values.
+// Columns are found by their names, and all blocks must have them with the same types. Aggregates
+// get names such as sum:v and min:v, and count without a column for group.Rows. Null, NaN and sums
+// are those of package group. Groups come in no order, each once. opts may be nil.
 //
-// Errors here are weft.ErrOptions: aggregates that make no sense, First and Last without
-// Options.Order, no keys and no values, and collections of something else or with windows. Columns
-// that blocks do not have, and sums that do not fit, fail the pipeline.
+// Errors here are weft.ErrOptions: invalid aggregates, First and Last without Options.Order, no
+// keys and no values, and collections of other elements or with windows. Columns that blocks lack,
+// and sums that do not fit, fail the pipeline.
 func Group(
 	s sdk.Scope, blocks sdk.PCollection, keys, values []string, aggs []group.Aggregate,
 	opts *Options,
@@ -95,9 +96,10 @@ func (p *groupPlan) apply(
 	return merged[0], nil
 }
 
-// set takes options over, and checks all that can be checked without rows.
+// set stores options, and checks all that can be checked without rows.
 func (p *groupPlan) set(opts *Options) (err error) {
 	p.SkipNulls, p.WrapSums, p.TempDir = opts.SkipNulls, opts.WrapSums, opts.TempDir
+	p.Device = opts.Device
 	if p.Parts, p.Memory, err = limits(opts.Parts, opts.Memory); err != nil {
 		return err
 	}
@@ -114,7 +116,7 @@ func (p *groupPlan) set(opts *Options) (err error) {
 				weft.ErrOptions, a.Func, p.Values[a.Column])
 		}
 	}
-	// group.New checks the rest, for which any device will do.
+	// group.New checks the rest, on any device.
 	dev, err := cpu.Open(&cpu.Options{Workers: 1})
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package beam
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -27,11 +28,13 @@ type partialGroups struct {
 	Plan groupPlan
 
 	groups   *group.Groups
+	on       *group.GroupsOn // of the latest rows, on the device; nil: there is none
+	onRows   int
 	schema   *goarrow.Schema // of the result
 	ordinals []uint64
 }
 
-// StartBundle drops what a bundle that failed has left.
+// StartBundle drops the state of a failed bundle.
 func (f *partialGroups) StartBundle(context.Context, func(int, []byte)) error {
 	return f.Teardown()
 }
@@ -81,6 +84,12 @@ func (f *partialGroups) add(ctx context.Context, rec goarrow.RecordBatch) error 
 	if err != nil {
 		return err
 	}
+	if p.Device != "" && p.Order == "" && fixed(keyColumns) && fixed(valueColumns) {
+		return f.addOn(ctx, keyColumns, valueColumns)
+	}
+	if err := f.merge(ctx); err != nil {
+		return err
+	}
 	if p.Order == "" {
 		return f.groups.Add(ctx, keyColumns, valueColumns)
 	}
@@ -89,6 +98,50 @@ func (f *partialGroups) add(ctx context.Context, rec goarrow.RecordBatch) error 
 		return err
 	}
 	return f.groups.AddAt(ctx, ordinals, keyColumns, valueColumns)
+}
+
+// fixed reports whether all columns have types of fixed size, which devices take.
+func fixed(columns []column.Column) bool {
+	return !slices.ContainsFunc(columns, func(c column.Column) bool {
+		return c.Type() == column.Bytes
+	})
+}
+
+// maxRowsOn is the number of rows, and of groups at most, on a device at a time.
+const maxRowsOn = 1 << 24
+
+// addOn adds rows to the groups on the device.
+func (f *partialGroups) addOn(ctx context.Context, keys, values []column.Column) error {
+	dev, err := lookupDevice(f.Plan.Device)
+	if err != nil {
+		return err
+	}
+	if f.on == nil {
+		opts := &group.Options{SkipNulls: f.Plan.SkipNulls, WrapSums: f.Plan.WrapSums}
+		if f.on, err = group.NewOn(dev, f.Plan.Aggs, opts); err != nil {
+			return err
+		}
+	}
+	if err := f.on.Add(ctx, keys, values); err != nil {
+		return err
+	}
+	for _, c := range slices.Concat(keys, values)[:1] {
+		f.onRows += c.Len()
+	}
+	if f.onRows < maxRowsOn {
+		return nil
+	}
+	return f.merge(ctx)
+}
+
+// merge moves the groups on the device to the others.
+func (f *partialGroups) merge(ctx context.Context) error {
+	if f.on == nil {
+		return nil
+	}
+	on := f.on
+	f.on, f.onRows = nil, 0
+	return errors.Join(f.groups.MergeOn(ctx, on), on.Close())
 }
 
 // open makes groups for the first block of a bundle, and checks that others have its types.
@@ -163,10 +216,13 @@ func (f *partialGroups) FinishBundle(ctx context.Context, emit func(int, []byte)
 	return f.flush(ctx, emit)
 }
 
-// flush emits the state of all groups so far and forgets them.
+// flush emits the state of all groups so far and drops them.
 func (f *partialGroups) flush(ctx context.Context, emit func(int, []byte)) error {
 	if f.groups == nil {
 		return nil
+	}
+	if err := f.merge(ctx); err != nil {
+		return fmt.Errorf("beam: %w", err)
 	}
 	schema, err := encodeSchema(f.schema)
 	if err != nil {
@@ -201,7 +257,10 @@ func (f *partialGroups) Teardown() error {
 	if f.groups == nil {
 		return nil
 	}
-	g := f.groups
-	f.groups, f.schema = nil, nil
-	return g.Close()
+	g, on := f.groups, f.on
+	f.groups, f.on, f.onRows, f.schema = nil, nil, 0, nil
+	if on == nil {
+		return g.Close()
+	}
+	return errors.Join(on.Close(), g.Close())
 }

@@ -63,6 +63,9 @@ func testGroupBundles(t *testing.T, rng *rand.Rand) bool {
 	if ordered {
 		opts.Order = "at"
 	}
+	if rng.IntN(200) == 0 {
+		opts.Device = "sim" // a simulated GPU
+	}
 	if err := plan.set(opts); err != nil {
 		t.Fatal(err)
 	}

@@ -12,23 +12,23 @@ import (
 
 // JoinOptions configure [Join]. The zero value and nil are good defaults.
 type JoinOptions struct {
-	// Kind is the rows that come out. Default: join.Inner.
+	// Kind selects the rows of the result. Default: join.Inner.
 	Kind join.Kind
 
-	// NullsMatch is that of join.Options.
+	// NullsMatch is as in join.Options.
 	NullsMatch bool
 
-	// Broadcast hands all right rows to each worker, which keeps an index of them, and left rows
-	// stay where they are. Right rows and index must fit Memory, or the pipeline fails.
+	// Broadcast sends all right rows to each worker, which indexes them, and left rows stay where
+	// they are. Right rows and index must fit Memory, or the pipeline fails.
 	Broadcast bool
 
-	// Device is where a Broadcast looks keys up, as auto.Open takes it: "auto" is a GPU where the
-	// worker has one. Default: the cores of the worker. Beam's flag --resource_hints asks for
-	// workers with a GPU: accelerator=type:nvidia-tesla-t4;count:1.
+	// Device is the device for lookups of a Broadcast, in the syntax of auto.Open: "auto" is a GPU
+	// if the worker has one. Default: the cores of the worker. Beam's flag --resource_hints
+	// requests workers with a GPU: accelerator=type:nvidia-tesla-t4;count:1.
 	Device string
 
-	// Parts is the number of partitions of the keys, the most workers that can join at the same
-	// time. A worker has a buffer of up to MaxBlock bytes for each. Default: DefaultParts.
+	// Parts is the number of partitions of the keys, and the maximum number of workers that join at
+	// the same time. A worker has a buffer of up to MaxBlock bytes for each. Default: DefaultParts.
 	Parts int
 
 	// Memory bounds, in bytes, the right rows and their index in one DoFn. Partitions that exceed
@@ -39,7 +39,7 @@ type JoinOptions struct {
 	TempDir string
 }
 
-// joinPlan says what DoFns join. Beam carries it to workers as JSON.
+// joinPlan configures the DoFns that join. Beam carries it to workers as JSON.
 type joinPlan struct {
 	Left, Right []string // key columns
 	Kind        join.Kind
@@ -50,19 +50,19 @@ type joinPlan struct {
 	TempDir     string
 }
 
-// Join returns blocks of the rows of two collections of blocks whose key columns are equal: all
-// left columns, then, of Inner and Left, those right columns that are no keys. A right column that
-// is called as a left one gets _right after its name. Null matches nothing, unless
+// Join returns blocks of the rows of two collections of blocks with equal key columns. They have
+// all left columns, then, for Inner and Left, the right columns that are no keys. A right column
+// with the name of a left one gets the suffix _right. Null matches nothing, unless
 // JoinOptions.NullsMatch is set. Rows come in no order. opts may be nil.
 //
-// By default both sides are dealt out by a hash of their keys, and a CoGroupByKey brings partitions
-// together. All blocks of a side have the same columns. A collection without any block has none: a
-// Left join fails the pipeline if there are left rows and no right block. [Encode] makes a block of
-// no rows.
+// By default a hash of the keys distributes both sides to partitions, and a CoGroupByKey brings
+// partitions together. All blocks of a side have the same columns. A collection without any block
+// has no columns: a Left join fails the pipeline if it has left rows and no right block. [Encode]
+// makes a block of no rows.
 //
 // Errors here are weft.ErrOptions: key columns of different numbers or none, options outside their
-// range, and collections of something else or with windows. Columns that blocks do not have, and
-// keys of different types, fail the pipeline.
+// range, and collections of other elements or with windows. Columns that blocks lack, and keys of
+// different types, fail the pipeline.
 func Join(
 	s sdk.Scope, left, right sdk.PCollection, leftKeys, rightKeys []string, opts *JoinOptions,
 ) (sdk.PCollection, error) {
@@ -103,7 +103,7 @@ func planJoin(
 	if err != nil {
 		return out, err
 	}
-	j, err := join.NewJoin(dev, p.Kind, p.options()) // which checks options
+	j, err := join.NewJoin(dev, p.Kind, p.options()) // it checks options
 	if err != nil {
 		return out, err
 	}
@@ -128,8 +128,8 @@ func (p *joinPlan) options() *join.Options {
 	return &join.Options{NullsMatch: p.NullsMatch, Memory: p.Memory, TempDir: p.TempDir}
 }
 
-// nulls returns what becomes of rows with nulls in a key column: those that match nothing are dealt
-// evenly, or left out if they do not come out.
+// nulls returns the treatment of rows with nulls in a key column, which match nothing. They are
+// spread evenly, or left out if the result does not have them.
 func (p *joinPlan) nulls() (left, right column.Nulls) {
 	switch {
 	case p.NullsMatch:

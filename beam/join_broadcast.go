@@ -22,7 +22,7 @@ func init() {
 		&broadcastJoin{})
 }
 
-// devices are those that auto.Open has opened, by the choice. They stay open.
+// devices holds the devices that auto.Open has opened, by the choice. They stay open.
 var devices struct {
 	sync.Mutex
 	open map[string]device.Device
@@ -49,13 +49,13 @@ func lookupDevice(choice string) (device.Device, error) {
 	return dev, nil
 }
 
-// broadcastJoin is the DoFn that joins left blocks with a right side that comes as a side input. It
-// indexes the right side once and keeps the index for all bundles.
+// broadcastJoin is the DoFn that joins left blocks with a right side as a side input. It indexes
+// the right side once and keeps the index for all bundles.
 type broadcastJoin struct {
 	Plan joinPlan
 
 	index   *join.Index     // nil: not built yet, or no right block
-	empty   bool            // there is no right block
+	empty   bool            // no right block came
 	columns []column.Column // of the right side; of Left, a null follows the rows
 	fields  []goarrow.Field
 }
@@ -183,7 +183,7 @@ func nullOf(t column.Type) column.Column {
 	return c.WithValid(column.OfBools([]bool{false}))
 }
 
-// joined yields the rows of a left block that come out.
+// joined yields the rows of the result for a left block.
 func (f *broadcastJoin) joined(
 	ctx context.Context, left *joinSide,
 ) iter.Seq2[[]column.Column, error] {
@@ -240,7 +240,7 @@ func (f *broadcastJoin) take(
 	if f.Plan.Kind == join.Semi || f.Plan.Kind == join.Anti {
 		return columns
 	}
-	for i, r := range pairs.Right { // whose memory the index uses again
+	for i, r := range pairs.Right { // the index overwrites this memory later
 		pairs.Right[i] = min(r, uint32(f.index.Len())) // NoRow becomes the null after the rows
 	}
 	for _, c := range f.columns {

@@ -19,7 +19,7 @@ func init() {
 	register.Function2x2(sameSchema)
 }
 
-// dealtRows is the DoFn that deals the rows of a side out to partitions of their keys, as blocks.
+// dealtRows is the DoFn that distributes the rows of a side to partitions of their keys, as blocks.
 type dealtRows struct {
 	Side  string
 	Keys  names
@@ -37,13 +37,13 @@ type dealtPart struct {
 	size    int64
 }
 
-// StartBundle drops what a bundle that failed has left.
+// StartBundle drops the state of a failed bundle.
 func (f *dealtRows) StartBundle(context.Context, func(int, []byte)) error {
 	f.schema, f.next, f.parts = nil, 0, make([]dealtPart, f.Parts)
 	return nil
 }
 
-// ProcessElement deals the rows of a block out.
+// ProcessElement distributes the rows of a block.
 func (f *dealtRows) ProcessElement(_ context.Context, block []byte, emit func(int, []byte)) error {
 	rec, err := Decode(block)
 	if err != nil {
@@ -165,7 +165,7 @@ func (f *dealtRows) FinishBundle(_ context.Context, emit func(int, []byte)) erro
 // blockSchemas is the DoFn that emits the schema of the blocks of a bundle.
 type blockSchemas struct{ schema []byte }
 
-// StartBundle forgets the schema of the bundle before.
+// StartBundle drops the schema of the bundle before.
 func (f *blockSchemas) StartBundle(context.Context, func([]byte)) error {
 	f.schema = nil
 	return nil

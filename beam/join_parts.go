@@ -24,8 +24,8 @@ func init() {
 // joinedParts is the DoFn that joins the rows of a partition of both sides.
 type joinedParts struct{ Plan joinPlan }
 
-// ProcessElement joins a partition. The side input is the schema of the right side, if there is
-// any block.
+// ProcessElement joins a partition. The side input is the schema of the right side, or empty if no
+// block came.
 func (f *joinedParts) ProcessElement(
 	ctx context.Context, part int, left, right, schema func(*[]byte) bool, emit func([]byte),
 ) error {

@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/join"
 )
 
-// joinCase is two sides, and what join.Join makes of them.
+// joinCase is two sides, and their join by join.Join.
 type joinCase struct {
 	plan        joinPlan
 	left, right [][]byte
@@ -32,13 +32,13 @@ func randomJoin(t testing.TB, rng *rand.Rand) *joinCase {
 	leftNames, rightNames := []string{"k", "a"}[:keys], []string{"k", "b"}[:keys]
 	names, columns := randomSide(rng, n, rng.IntN(3), "v")
 	leftNames, leftColumns = append(leftNames, names...), append(leftColumns, columns...)
-	names, columns = randomSide(rng, m, rng.IntN(3), "v") // called as those on the left
+	names, columns = randomSide(rng, m, rng.IntN(3), "v") // the names of those on the left
 	rightNames, rightColumns = append(rightNames, names...), append(rightColumns, columns...)
 	c.plan = joinPlan{Left: leftNames[:keys], Right: rightNames[:keys],
 		Kind:       join.Kind(rng.IntN(4)),
 		NullsMatch: rng.IntN(2) == 0, Parts: 1 + rng.IntN(5), Memory: DefaultMemory}
 	if c.broadcast = rng.IntN(2) == 0; c.broadcast && rng.IntN(100) == 0 {
-		c.plan.Device = "sim" // a GPU that is simulated
+		c.plan.Device = "sim" // a simulated GPU
 	}
 	c.left, c.right = randomBlocks(t, rng, leftNames, leftColumns), randomBlocks(t, rng, rightNames,
 		rightColumns)
@@ -47,7 +47,7 @@ func randomJoin(t testing.TB, rng *rand.Rand) *joinCase {
 	return &c
 }
 
-// joinedRows returns what join.Join yields.
+// joinedRows returns the rows of join.Join.
 func joinedRows(
 	t testing.TB, p *joinPlan, leftKeys, left, rightKeys, right []column.Column,
 ) (rows []string) {

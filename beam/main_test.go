@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// quiet drops what Beam logs, unless tests are verbose.
+// quiet drops the logs of Beam, unless tests are verbose.
 type quiet struct{}
 
 func (quiet) Log(ctx context.Context, sev log.Severity, depth int, text string) {
@@ -42,8 +42,8 @@ func init() {
 	register.DoFn1x1[int64, error](&expect{})
 }
 
-// sources and sinks are collections in memory of the process, by name: in process and in LOOPBACK,
-// workers have it, too.
+// sources and sinks are collections in memory of the process, by name. In process and in LOOPBACK,
+// workers share the memory.
 var (
 	sources = map[string][][]byte{}
 	sinks   = make(chan []byte, 1<<16)

@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/join"
 )
 
-// Groups that exceed memory are emitted before the bundle ends, and go to a file where they are
+// Groups that exceed memory are emitted before the bundle ends, and go to a file when they are
 // merged. No piece is larger than MaxBlock.
 func TestGroupMemory(t *testing.T) {
 	const rows, parts = 1_500_000, 2

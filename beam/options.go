@@ -12,29 +12,36 @@ import (
 )
 
 const (
-	// DefaultParts is the number of partitions where options have none.
+	// DefaultParts is the default number of partitions.
 	DefaultParts = 64
 
-	// DefaultMemory is the memory of a DoFn, in bytes, where options have none.
+	// DefaultMemory is the default memory of a DoFn, in bytes.
 	DefaultMemory = 256 << 20
 )
 
 // Options configure [Group] and [Distinct]. The zero value and nil are good defaults.
 type Options struct {
-	// Order names a column of integers without nulls: the order of rows that First and Last go by,
-	// such as a time or a number of the row. No two rows of a group may have the same.
+	// Order names a column of integers without nulls that orders rows for First and Last, such as a
+	// time or a number of the row. Two rows of a group must not have the same.
 	Order string
 
-	// SkipNulls and WrapSums are those of group.Options.
+	// SkipNulls and WrapSums are as in group.Options.
 	SkipNulls, WrapSums bool
 
-	// Parts is the number of partitions of the keys, the most workers that can merge at the same
-	// time. A worker has a buffer of up to MaxBlock bytes for each. Default: DefaultParts.
+	// Parts is the number of partitions of the keys, and the maximum number of workers that merge
+	// at the same time. A worker has a buffer of up to MaxBlock bytes for each. Default:
+	// DefaultParts.
 	Parts int
 
-	// Memory bounds, in bytes, the memory of groups in one DoFn. A bundle whose groups exceed it
-	// emits them and begins anew; merged groups that exceed it go to a temporary file of the
-	// worker. At least group.MinMemory. Default: DefaultMemory.
+	// Device is the device that groups the rows of a bundle, in the syntax of auto.Open: "auto" is
+	// a GPU if the worker has one. Rows with byte strings, and those with an Order, use the cores
+	// in any case. Default: the cores of the worker. Beam's flag --resource_hints requests workers
+	// with a GPU: accelerator=type:nvidia-tesla-t4;count:1.
+	Device string
+
+	// Memory bounds, in bytes, the memory of groups in one DoFn. If the groups of a bundle exceed
+	// it, the bundle emits them and starts anew. Merged groups that exceed it go to a temporary
+	// file of the worker. At least group.MinMemory. Default: DefaultMemory.
 	Memory int64
 
 	// TempDir is the directory of temporary files on workers. Default: as of group.Options.
@@ -53,8 +60,8 @@ func limits(parts int, memory int64) (int, int64, error) {
 	return parts, memory, p.Check()
 }
 
-// checkBlocks returns the error of a collection that does not consist of blocks, or that has
-// windows, in which DoFns cannot emit what they have combined in a bundle.
+// checkBlocks returns the error of a collection of other elements than blocks, or with windows, in
+// which DoFns cannot emit what they have combined in a bundle.
 func checkBlocks(side string, blocks sdk.PCollection) error {
 	switch {
 	case !blocks.IsValid():

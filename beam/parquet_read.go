@@ -24,17 +24,17 @@ func init() {
 	register.Emitter2[string, int]()
 }
 
-// allGroups is the row group of an element that stands for a whole file.
+// allGroups is the row group of an element for a whole file.
 const allGroups = -1
 
 // ReadParquet returns blocks of columns of Parquet files, by default of all columns. glob is a
-// pattern of names for Beam's filesystem package, whose packages of file systems the program
-// imports. No matching file, and columns that files do not have or that columns cannot hold, fail
-// the pipeline.
+// pattern of names for Beam's package filesystem. The program imports the packages of its file
+// systems. No matching file, and columns that files lack or that columns cannot hold, fail the
+// pipeline.
 //
-// Row groups are read by any number of workers if the file system gives random access, as the
-// local one does. Of others, such as object stores, a worker reads whole files, each by way of a
-// temporary file. All files have the same types of columns.
+// Any number of workers read row groups if the file system gives random access, as the local one
+// does. On others, such as object stores, a worker copies each whole file to a temporary one. All
+// files have the same types of columns.
 func ReadParquet(s sdk.Scope, glob string, columns []string) (sdk.PCollection, error) {
 	out, err := planParquet(s.Scope("weft.ReadParquet"), glob, columns)
 	if err != nil {
@@ -77,7 +77,7 @@ type parquetFile struct {
 	closer func() error
 }
 
-// openParquet opens a file, by way of a temporary one if it has no random access.
+// openParquet opens a file, through a temporary copy if it has no random access.
 func openParquet(ctx context.Context, name string) (_ *parquetFile, err error) {
 	all := beamfile.Files{}
 	size, err := all.Size(ctx, name)
@@ -129,7 +129,7 @@ func emitGroups(ctx context.Context, name string, emit func(string, int)) error 
 		return err
 	}
 	if !random {
-		emit(name, allGroups) // which is not copied for its metadata only
+		emit(name, allGroups) // not copied only for its metadata
 		return nil
 	}
 	f, err := openParquet(ctx, name)

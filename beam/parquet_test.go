@@ -21,7 +21,7 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// fileFields are of all types that files have.
+// fileFields has all types of files.
 var fileFields = []parquet.Field{
 	{Name: "number", Type: parquet.Type{Column: column.Int64}},
 	{Name: "small", Type: parquet.Type{Column: column.Uint8}},
@@ -123,7 +123,7 @@ func TestParquet(t *testing.T) {
 	}
 }
 
-// fileRows returns the rows of a file, whose fields must be fileFields.
+// fileRows returns the rows of a file, which must have the fields fileFields.
 func fileRows(t *testing.T, name string) (rows []string) {
 	t.Helper()
 	file := must(os.ReadFile(name))(t)

@@ -76,7 +76,7 @@ func (f *expect) ProcessElement(n int64) error {
 	return nil
 }
 
-// reshuffled is a collection of blocks in several bundles.
+// reshuffled returns a collection of blocks in several bundles.
 func reshuffled(s sdk.Scope, blocks [][]byte) sdk.PCollection {
 	return sdk.Reshuffle(s, source(s, fmt.Sprint("source ", len(sources)), blocks))
 }
@@ -151,7 +151,7 @@ func testJoinJob(
 	sameRows(t, rowsOf(got), want)
 }
 
-// What makes no sense is an error before anything runs.
+// Invalid arguments are errors before anything runs.
 func TestConstruction(t *testing.T) {
 	_, s := sdk.NewPipelineWithRoot()
 	blocks := source(s, "none", nil)
@@ -188,7 +188,7 @@ func TestConstruction(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// What blocks turn out not to have fails the pipeline, with an error that says what it is.
+// Columns that blocks lack fail the pipeline, with an error that names them.
 func TestFailures(t *testing.T) {
 	numbers := must(EncodeColumns([]string{"k", "v"}, []column.Column{column.Of([]int64{1, 1}),
 		column.Of([]int64{1 << 62, 1 << 62})}))(t)

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Beam carries DoFns as JSON, whose strings replace bytes that are no UTF-8. Names of columns and
-// of files, and text that stands for null, may have such bytes: plans travel as gob in JSON.
+// Beam carries DoFns as JSON. JSON replaces bytes in strings that are no UTF-8. Names of columns
+// and of files, and texts for null, may have such bytes: plans travel as gob in JSON.
 
 // MarshalJSON implements json.Marshaler.
 func (p readPlan) MarshalJSON() ([]byte, error) { return gobJSON(p) }
@@ -62,7 +62,7 @@ func printable(err error) error {
 	return &utf8Error{err}
 }
 
-// utf8Error is an error whose text may have bytes that are no UTF-8.
+// utf8Error is an error with bytes in its text that may be no UTF-8.
 type utf8Error struct{ error }
 
 // Error implements error.

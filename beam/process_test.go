@@ -111,8 +111,8 @@ func TestPrismProcess(t *testing.T) {
 	testJobs(t, "universal")
 }
 
-// Prism and the worker as processes of their own: what the driver has built runs elsewhere, and
-// rows are in files.
+// Prism and the worker as processes of their own. The driver's build runs elsewhere, and rows are
+// in files.
 func TestWorkerProcess(t *testing.T) {
 	setWorker(t, start(t, "prism"), start(t, "worker"))
 	dir, n := t.TempDir(), 10_000
@@ -146,7 +146,7 @@ func TestWorkerProcess(t *testing.T) {
 	sameRows(t, got, rowsOf(append(want.Keys, want.Values...)))
 }
 
-// setWorker sets the flags of a job whose worker runs already.
+// setWorker sets the flags of a job with a running worker.
 func setWorker(t *testing.T, prism, worker *child) {
 	set(t, map[*string]string{
 		jobopts.Endpoint:          prism.address,

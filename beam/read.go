@@ -25,25 +25,25 @@ func init() {
 func files(tempDir string) tables.Files { return beamfile.Files{TempDir: tempDir} }
 
 // Read returns blocks of the rows of CSV, TSV, JSON, Parquet and Arrow files. patterns are names of
-// files, or patterns of them, for Beam's filesystem package, whose packages of file systems the
-// program imports. opts may be nil. All files have the same columns; objects of JSON need not have
-// all.
+// files, or patterns of them, for Beam's package filesystem. The program imports the packages of
+// its file systems. opts may be nil. All files have the same columns, but objects of JSON need not
+// have all.
 //
-// Parquet files are read by row groups, JSON with an object on each line by ranges of bytes, and so
-// is CSV with Lines. Other text, compressed files, and files on systems without random access, such
-// as object stores, are read as a whole by a worker each; there Parquet and Arrow go by way of a
-// temporary file.
+// Parquet files are read by row groups, and JSON with an object on each line by ranges of bytes, as
+// is CSV with Lines. One worker each reads other text, compressed files, and files on systems
+// without random access, such as object stores. There Parquet and Arrow go through a temporary
+// file.
 //
-// Types of columns of text are found here, when the pipeline is built, in the first MiB of each of
-// the first 100 files. A later value of another type fails the pipeline with an error that names
-// the file and the line, and so does a member that objects of JSON have late, unless columns are
-// named: Text and Number say which type a column has.
+// Types of text columns are determined here, when the pipeline is built, by the first MiB of each
+// of the first 100 files. A later value of another type fails the pipeline with an error that names
+// the file and the line. So does a member that objects of JSON have late, unless columns are named.
+// Text and Number set the type of a column.
 //
-// Lines of bad rows that SkipBad leaves out are counted by the metric weft/bad_lines, and rows by
-// weft/rows_read.
+// The metric weft/bad_lines counts lines of bad rows that SkipBad leaves out, and weft/rows_read
+// counts rows.
 //
-// Errors here are weft.ErrOptions for options and names that make no sense, a pattern that matches
-// no file included, and errors of files.
+// Errors here are weft.ErrOptions for invalid options and names, including a pattern that matches
+// no file, and errors of files.
 func Read(s sdk.Scope, patterns []string, opts *ReadOptions) (sdk.PCollection, error) {
 	out, err := planRead(s.Scope("weft.Read"), patterns, opts)
 	if err != nil {

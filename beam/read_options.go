@@ -8,49 +8,50 @@ import (
 	tables "github.com/weftgo/weft/internal/table"
 )
 
-// Form is what values of text files are read as. Columns of Parquet and Arrow files keep their
+// Form is the interpretation of values of text files. Columns of Parquet and Arrow files keep their
 // types.
 type Form uint8
 
 const (
 	// Written reads integers as int64, true and false as bool, if all values of the column are
-	// written as these would be, and otherwise values as text.
+	// written like values of these types, and otherwise values as text.
 	Written Form = iota
 	// Key is Written, but a minus before zero and the spelling of NaN make no difference.
 	Key
 	// Text reads values as text.
 	Text
-	// Number reads int64, uint64 or float64, whichever changes no integer. Other text makes a bad
-	// row.
+	// Number reads int64, uint64 or float64, if the type holds all integers exactly. Other text
+	// makes a bad row.
 	Number
 	// Extreme is Number, or Written if no value is a number. A mixture is an error.
 	Extreme
-	// Present reads a column of bool that says only which values are null.
+	// Present reads a column of bool that only shows which values are null.
 	Present
 )
 
-// forms are those of package table.
+// forms maps forms to those of package table.
 var forms = [...]tables.Form{Written: tables.Written, Key: tables.Key, Text: tables.Text,
 	Number: tables.Number, Extreme: tables.Extreme, Present: tables.Present}
 
 // ReadColumn is a column to read.
 type ReadColumn struct {
-	// Name is that of the column in the files, or its number from 1 on, which is no name there.
+	// Name is the name of the column in the files, or its number from 1 on if that is no name
+	// there.
 	Name string
 	// As is the name of the column in blocks, which no other column may have. Default: the name in
 	// the files.
 	As string
-	// Form is what text is read as.
+	// Form is the interpretation of text.
 	Form Form
 }
 
 // ReadOptions configure [Read]. The zero value and nil are good defaults.
 type ReadOptions struct {
-	// Columns are those to read. Default: all, as [Written].
+	// Columns lists the columns to read. Default: all, as [Written].
 	Columns []ReadColumn
 
-	// All says that Columns are all there are. Another member of objects of JSON is an error then,
-	// as it is without Columns.
+	// All declares Columns complete. Another member of objects of JSON is an error then, as it is
+	// without Columns.
 	All bool
 
 	// Ordinals names a column of uint64 that Read adds: the order of rows, by file, then by row.
@@ -58,17 +59,17 @@ type ReadOptions struct {
 	Ordinals string
 
 	// Format is csv, tsv, json (an object on each line, or in arrays), parquet or arrow. Default:
-	// found by the names of files and their first bytes.
+	// determined by the names of files and their first bytes.
 	Format string
 
 	// Lines promises that no field of CSV has a line break, so that files are read in parts. A
-	// field that has one is an error. It excludes LazyQuotes.
+	// field with one is an error. It excludes LazyQuotes.
 	Lines bool
 
 	Header     string   // of CSV: yes, no or auto, the default
-	Separator  byte     // between the fields of CSV; 0: found in the first rows
-	Nulls      []string // what stands for null in CSV, without quotes; none: the empty field
-	Text       []string // columns that are text, whatever their values look like
+	Separator  byte     // between the fields of CSV; 0: determined by the first rows
+	Nulls      []string // texts for null in CSV, without quotes; none: the empty field
+	Text       []string // columns that are text, for any values
 	Number     []string // columns that are numbers, also if integers have to be rounded to float64
 	SkipBad    bool     // leave bad rows out and count their lines: see Read
 	LazyQuotes bool     // take quotes inside fields, and those not doubled in quotes, as text

@@ -18,7 +18,7 @@ import (
 type readPlan struct {
 	Options ReadOptions
 	First   string // the first file
-	Sampled int    // the files whose columns are known
+	Sampled int    // the number of files with known columns
 	Typed   bool
 	Fields  []readField // all columns that are known
 	Reads   []readInput // those to read

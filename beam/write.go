@@ -22,11 +22,11 @@ func init() {
 	register.DoFn3x1[context.Context, int, func(*[]byte) bool, error](&fileWriter{})
 }
 
-// WriteParquet writes blocks to a number of Parquet files, which are called
-// PREFIX-00000-of-00003.parquet, and so on. The prefix is a name for Beam's filesystem package.
-// Existing files of these names are replaced. A file whose writing failed may be cut short, until
-// the runner has tried again: files are complete if the pipeline has ended without an error. No
-// block gives no file.
+// WriteParquet writes blocks to a number of Parquet files, with names
+// PREFIX-00000-of-00003.parquet, and so on. The prefix is a name for Beam's package filesystem.
+// Existing files of these names are replaced. A file may be cut short after a failed write, until
+// the runner has tried again: files are complete if the pipeline has ended without an error.
+// Without blocks no file is written.
 //
 // A block goes to the file that its bytes say, so a bundle that runs twice writes the same files
 // twice, if the blocks are the same. Blocks go through a GroupByKey, so all of them cross the

@@ -20,14 +20,14 @@ import (
 	"github.com/weftgo/weft/internal/table/flags"
 )
 
-// groupOptions are the flags and arguments of weft-beam group and weft-beam distinct.
+// groupOptions holds the flags and arguments of weft-beam group and weft-beam distinct.
 type groupOptions struct {
 	beamOptions
 	flags.Read
 	flags.Memory
 	flags.Output
 	flags.Group
-	count  bool // weft-beam distinct: the number only
+	count  bool // weft-beam distinct: only the number
 	shards int  // files of --parquet
 	names  []string
 	verb   string
@@ -108,7 +108,7 @@ func (o *groupOptions) add(cmd *cobra.Command) {
 	o.beamOptions.add(set)
 }
 
-// someFiles wants at least one file, and none that only this machine could read.
+// someFiles requires at least one file, and refuses those that only this machine could read.
 func someFiles(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return usage("%s: no file given", cmd.Name())
@@ -169,15 +169,15 @@ type job struct {
 	*groupOptions
 	app     *app
 	dev     *cpu.Device
-	table   *table.Table // of the first files, which types come from
+	table   *table.Table // of the first files, which determine types
 	gr      *flags.Grouping
 	ordered bool // the result has a last column, the order of groups
 	start   time.Time
 	sum     summary
-	strings map[string]bool // columns that are read, by name, which have strings of JSON
+	strings map[string]bool // columns that are read, by name, with JSON strings
 }
 
-// summary is what --json says besides the rows.
+// summary is the part of --json besides the rows.
 type summary struct {
 	Columns  []flags.Column `json:"columns"`
 	Runner   string         `json:"runner"`
@@ -243,9 +243,9 @@ func (o *groupOptions) writes(a *app) error {
 			return usage("%s --parquet %s: %s is an input, which would be overwritten", o.verb,
 				o.Parquet, name)
 		case strings.Contains(name, "://"):
-			continue // they differ by their names only
+			continue // their names differ
 		}
-		// Workers make a folder that is missing.
+		// Workers create a missing folder.
 		if _, missing := os.Stat(filepath.Dir(name)); missing == nil {
 			err = plan.Writes("--parquet", name, outfile.Kind{Is: table.WrittenByWeft,
 				Name: "a Parquet file that weft has written"}, false)
@@ -257,7 +257,7 @@ func (o *groupOptions) writes(a *app) error {
 	return nil
 }
 
-// say says what the job did.
+// say reports the work of the job.
 func (j *job) say(did string) error {
 	skipped := ""
 	if j.sum.Skipped > 0 {

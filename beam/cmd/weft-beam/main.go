@@ -47,7 +47,7 @@ const (
 	exitInterrupted = 130
 )
 
-// app is what all verbs share.
+// app is the state of all verbs.
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
@@ -57,14 +57,14 @@ type app struct {
 func main() {
 	if isWorker(os.Args[1:]) {
 		flag.Parse()
-		sdk.Init() // which works, and exits
+		sdk.Init() // it works, and exits
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	os.Exit(run(ctx, os.Args[1:], &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}))
 }
 
-// isWorker reports whether a container of a runner has started this program to work.
+// isWorker reports whether a container of a runner has started this program as a worker.
 func isWorker(args []string) bool {
 	for _, arg := range args {
 		switch strings.TrimLeft(arg, "-") {
@@ -79,10 +79,10 @@ func isWorker(args []string) bool {
 var initBeam = sync.OnceFunc(func() {
 	log.SetLogger(quiet{})
 	sdk.Init()
-	slog.SetDefault(slog.New(slog.DiscardHandler)) // of Prism; errors come from the pipeline
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // for Prism; the pipeline returns errors
 })
 
-// quiet drops what Beam logs: errors come from the pipeline.
+// quiet drops the logs of Beam: the pipeline returns errors.
 type quiet struct{}
 
 // Log implements log.Logger.
@@ -140,7 +140,7 @@ func usage(format string, args ...any) error {
 	return flags.UsageError{Err: fmt.Errorf(format, args...)}
 }
 
-// reason returns the text of an error, without what Beam says of the plan of a bundle that failed.
+// reason returns the text of an error, without Beam's description of the plan of a failed bundle.
 func reason(err error) string {
 	const cause, failed = "caused by:\n", "] failed:\n" // after the name of a DoFn
 	text := err.Error()

@@ -33,8 +33,8 @@ func weftBeam(ctx context.Context, args ...string) (stdout, stderr string, statu
 	return out.String(), errs.String(), status
 }
 
-// direct computes what weft prints, by packages table and group. The files hold no value whose type
-// is found late.
+// direct computes what weft prints, by packages table and group. The files hold no value that
+// widens a type late.
 func direct(t *testing.T, o *groupOptions, asJSON bool) string {
 	t.Helper()
 	ctx := t.Context()
@@ -92,7 +92,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// file makes a file, compressed if its name says so.
+// file makes a file, compressed if its name has such a suffix.
 func file(t *testing.T, dir, name, text string) string {
 	t.Helper()
 	name = filepath.Join(dir, name)
@@ -260,8 +260,8 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// A result is read by the names of its files, in a folder whose name looks like a pattern too. One
-// that lacks a file is an error.
+// A result is read by the names of its files, also in a folder with a name that looks like a
+// pattern. A missing file is an error.
 func TestResult(t *testing.T) {
 	dir := t.TempDir()
 	in := file(t, dir, "x.csv", sales(1000, ""))
@@ -322,7 +322,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// Errors say what is wrong, without what Beam says of its plan.
+// Errors name the fault, without Beam's plan.
 func TestErrors(t *testing.T) {
 	dir := t.TempDir()
 	good, bad := file(
@@ -374,7 +374,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// Runners that need a service say so.
+// Runners that need a service name it.
 func TestRunners(t *testing.T) {
 	set := *jobopts.EnvironmentType // by Prism
 	defer func() { *jobopts.EnvironmentType = set }()

@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/internal/table/flags"
 )
 
-// beamOptions are the flags that say where a pipeline runs, Beam's own among them.
+// beamOptions holds the flags of the runner, including Beam's own.
 type beamOptions struct {
 	runner string
 	temp   string // --temp-location
@@ -21,16 +21,16 @@ type beamOptions struct {
 const inProcess = "prism"
 
 var (
-	// runners are those that this command has.
+	// runners lists the runners of this command.
 	runners = []string{inProcess, "flink", "spark", "dataflow", "universal"}
 
-	// listed are the flags of Beam that --help lists.
+	// listed holds the flags of Beam that --help lists.
 	listed = []string{"endpoint", "environment_type", "environment_config", "worker_binary",
 		"job_name", "parallelism", "resource_hints", "experiments", "project", "region",
 		"staging_location"}
 
-	// withheld are the flags of Beam that only workers have, and those that end the command before
-	// its job.
+	// withheld holds the flags of Beam that only workers have, and those that end the command
+	// before its job.
 	withheld = []string{"runner", "worker", "id", "logging_endpoint", "control_endpoint",
 		"semi_persist_dir", "options", "async", "execute_async", "dry_run", "update",
 		"template_location"}
@@ -56,8 +56,8 @@ func (o *beamOptions) add(set *pflag.FlagSet) {
 	})
 }
 
-// check refuses runners that this command has not, and those that cannot start. printed says that
-// the result is printed.
+// check refuses runners that this command lacks, and those that cannot start. printed says that the
+// result is printed.
 func (o *beamOptions) check(verb string, printed bool) error {
 	local := o.runner == inProcess || strings.EqualFold(*jobopts.EnvironmentType, "loopback")
 	switch {

@@ -25,10 +25,10 @@ func init() {
 	register.Emitter1[[]byte]()
 }
 
-// order is the name of the column that orders rows. Others that are read are numbers.
+// order is the name of the column that orders rows. The names of other columns are numbers.
 const order = "order"
 
-// forms are those of package beam. Forced columns are those of ReadOptions.Number.
+// forms maps forms to those of package beam. Forced columns are those of ReadOptions.Number.
 var forms = map[table.Form]beam.Form{table.Key: beam.Key, table.Written: beam.Written,
 	table.Text: beam.Text, table.Number: beam.Number, table.Forced: beam.Number,
 	table.Extreme: beam.Extreme, table.Present: beam.Present}
@@ -76,7 +76,7 @@ func (j *job) execute(ctx context.Context, r *result) error {
 	return nil
 }
 
-// measure takes what workers have counted over.
+// measure stores the counters of workers.
 func (j *job) measure(m metrics.Results) {
 	j.strings = map[string]bool{}
 	for _, c := range m.AllMetrics().Counters() {
@@ -96,7 +96,7 @@ func (j *job) measure(m metrics.Results) {
 	}
 }
 
-// reads returns what to read of files: columns by their numbers among those of the grouping.
+// reads returns the columns to read of files, named by their numbers among those of the grouping.
 func (j *job) reads(ctx context.Context) (*beam.ReadOptions, error) {
 	o := &j.Options
 	headers := []string{table.HeaderAuto: "auto", table.HeaderYes: "yes", table.HeaderNo: "no"}
@@ -110,7 +110,7 @@ func (j *job) reads(ctx context.Context) (*beam.ReadOptions, error) {
 	for i, c := range j.gr.Columns {
 		name := fields[c.Column].Name
 		if at, err := j.table.Find(ctx, name); err != nil || at != c.Column {
-			name = strconv.Itoa(c.Column + 1) // several have the name
+			name = strconv.Itoa(c.Column + 1) // several columns have the name
 		}
 		read.Columns = append(read.Columns, beam.ReadColumn{Name: name, As: strconv.Itoa(i),
 			Form: forms[c.Form]})
@@ -143,7 +143,7 @@ func (j *job) groups(s sdk.Scope, rows sdk.PCollection) (sdk.PCollection, error)
 	return beam.Group(s, rows, keys, values, aggs, opts)
 }
 
-// columns returns the names of the key and value columns of what is read.
+// columns returns the names of the key and value columns to read.
 func (j *job) columns() (keys, values []string) {
 	all := make([]column.Column, len(j.gr.Columns))
 	for i := range all {

@@ -19,8 +19,8 @@ import (
 var errLost = errors.New(
 	"the runner has lost the result: workers wrote none to --temp-location")
 
-// print prints the result in the order that is asked for. Rows that are equal in that come in the
-// order in which groups first came, the last column of the result.
+// print prints the result in the requested order. Rows that are equal in that order follow the
+// order in which groups first came, which is the last column of the result.
 func (j *job) print(ctx context.Context, r *result) (err error) {
 	if j.count {
 		return j.printCount(ctx, r)

@@ -29,13 +29,13 @@ func init() {
 	register.Iter1[[]byte]()
 }
 
-// result is where workers write a collection of blocks that this process reads.
+// result is the place of blocks that workers write and this process reads.
 type result struct {
 	prefix string // of names of files
-	folder string // to remove; "": none was made
+	folder string // to remove; "": none
 }
 
-// newResult names a place in a folder, or in a temporary one of this machine.
+// newResult names a place in a folder, or in a temporary folder of this machine.
 func newResult(ctx context.Context, folder string) (*result, error) {
 	if folder == "" {
 		made, err := os.MkdirTemp("", "weft-beam-")
@@ -49,7 +49,7 @@ func newResult(ctx context.Context, folder string) (*result, error) {
 	return &result{prefix: prefix}, system.Close()
 }
 
-// write has workers write blocks.
+// write makes workers write blocks.
 func (r *result) write(s sdk.Scope, blocks sdk.PCollection) {
 	s = s.Scope("weft.Result")
 	dealt := sdk.ParDo(s, &dealBlocks{}, blocks)
@@ -59,14 +59,14 @@ func (r *result) write(s sdk.Scope, blocks sdk.PCollection) {
 // resultFiles is the number of files that workers write at the same time.
 const resultFiles = 8
 
-// dealBlocks is the DoFn that deals blocks out to files.
+// dealBlocks is the DoFn that distributes blocks to files.
 type dealBlocks struct{ dealt bool }
 
 // StartBundle begins anew.
 func (f *dealBlocks) StartBundle(func(int, []byte)) { f.dealt = false }
 
-// ProcessElement deals a block out by its bytes: a bundle that runs again deals the same. The first
-// of a bundle brings each file no bytes, so that all files exist.
+// ProcessElement chooses a file by the bytes of a block, so a bundle that runs again chooses the
+// same. The first block of a bundle sends each file no bytes, so that all files exist.
 func (f *dealBlocks) ProcessElement(block []byte, emit func(int, []byte)) {
 	if !f.dealt {
 		for i := range resultFiles {
@@ -112,7 +112,7 @@ func (f *blockFile) ProcessElement(ctx context.Context, file int, next func(*[]b
 // fileName returns the name of a file. It is no pattern, whatever characters a folder has.
 func fileName(prefix string, file int) string { return fmt.Sprintf("%s-%d.blocks", prefix, file) }
 
-// pages returns the columns of all blocks. Every file has to be there.
+// pages returns the columns of all blocks. Every file must exist.
 func (r *result) pages(ctx context.Context) iter.Seq2[[]column.Column, error] {
 	return func(yield func([]column.Column, error) bool) {
 		system, err := filesystem.New(ctx, r.prefix)
@@ -154,7 +154,7 @@ func readBlocks(
 		if err != nil {
 			return false, err
 		}
-		var b strings.Builder // grows as there is something to read
+		var b strings.Builder // grows with the bytes read
 		if _, err := io.CopyN(&b, in, int64(n)); err != nil {
 			return false, err
 		}

@@ -1,5 +1,4 @@
-// Package beamfile opens files of all file systems that package filesystem of Beam has, for package
-// table.
+// Package beamfile opens files of all file systems of Beam's package filesystem, for package table.
 package beamfile
 
 import (
@@ -21,15 +20,15 @@ import (
 	"github.com/weftgo/weft/internal/table"
 )
 
-// Files implements table.Files. A file without random access, as object stores have them, is copied
-// to a temporary file when ReadAt is called.
+// Files implements table.Files. A file without random access, as in object stores, is copied to a
+// temporary file when ReadAt is called.
 type Files struct {
 	TempDir string // of temporary files; "": as of spill.OpenTemp
 }
 
-// List returns the files of names and of patterns, in this order; those of a pattern in the order
-// of the file system. A name of a file is itself, whatever characters of patterns it has. A pattern
-// that matches no file is [weft.ErrOptions].
+// List returns the files of names and of patterns, in this order, and those of a pattern in the
+// order of the file system. A name of an existing file is that file, even with characters of
+// patterns. A pattern that matches no file is [weft.ErrOptions].
 func List(ctx context.Context, patterns []string) (names []string, err error) {
 	for _, pattern := range patterns {
 		found, err := list(ctx, pattern)
@@ -66,12 +65,12 @@ func list(ctx context.Context, pattern string) ([]string, error) {
 	return names, nil
 }
 
-// sampled is the number of files whose beginnings say which types columns of text have. Opening one
-// takes some 10 ms, and a request or two of an object store.
+// sampled is the number of files that determine the types of text columns by their beginnings.
+// Opening one takes some 10 ms, and a request or two of an object store.
 const sampled = 100
 
-// Sample opens the first files, and returns how many: those that columns and types come from. One
-// file that has types is enough, because all files have the same.
+// Sample opens the first files, which determine columns and types, and returns their number. One
+// file with types is enough, because all files have the same.
 func Sample(ctx context.Context, names []string, opts *table.Options) (*table.Table, int, error) {
 	first := *opts
 	first.Text, first.Number = nil, nil
@@ -204,7 +203,7 @@ func (s *stream) Close() error {
 		return err
 	}
 	f, failed := s.copied()
-	if failed != nil { // which ReadAt returned
+	if failed != nil { // ReadAt has returned the error
 		return err
 	}
 	return errors.Join(err, f.Close())

@@ -16,7 +16,7 @@ import (
 	"github.com/weftgo/weft/internal/table"
 )
 
-// Names are files, patterns those that match, and a file whose name is a pattern is itself.
+// Names are files, and patterns the files that match. A file with a pattern as its name is itself.
 func TestList(t *testing.T) {
 	dir := t.TempDir() + "/"
 	for _, name := range []string{"a1.csv", "a[1].csv", "b.csv"} {
@@ -82,7 +82,7 @@ func TestFiles(t *testing.T) {
 			t.Errorf("%s has a size", where)
 		}
 	}
-	// What cannot be copied is an error, and closes.
+	// A file that cannot be copied is an error, and closes.
 	f, err := Files{TempDir: name + "none"}.Open(t.Context(), "memfs://files/x")
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +95,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// Types come from one file that has types, and from the first files of text.
+// Types come from one file with types, and from the first files of text.
 func TestSample(t *testing.T) {
 	dir := t.TempDir()
 	var names []string
