@@ -5,15 +5,15 @@ import (
 	"math/bits"
 )
 
-// Bitmap has a bit for each value of a column, in Arrow's order: bit i is bit i%8, the
-// lowest first, of byte i/8. The zero value has none.
+// Bitmap has a bit for each value of a column, in Arrow's order: bit i is bit i%8, the lowest
+// first, of byte i/8. The zero value has no bits.
 type Bitmap struct {
 	bits   []byte
 	offset int // of the first bit
 	n      int
 }
 
-// OfBits is a bitmap of n bits from an offset in bits on. Bytes too few panic.
+// OfBits returns a bitmap of n bits from an offset in bits on. Too few bytes panic.
 func OfBits(bits []byte, offset, n int) Bitmap {
 	if offset < 0 || n < 0 || n > 8*len(bits)-offset {
 		panic(fmt.Sprintf("column: %d bits from %d on in %d bytes", n, offset, len(bits)))
@@ -21,7 +21,7 @@ func OfBits(bits []byte, offset, n int) Bitmap {
 	return Bitmap{bits: bits, offset: offset, n: n}
 }
 
-// OfBools is a bitmap of its own memory.
+// OfBools returns a bitmap of its own memory.
 func OfBools(values []bool) Bitmap {
 	b := Bitmap{bits: make([]byte, (len(values)+7)/8), n: len(values)}
 	for i, v := range values {
@@ -32,7 +32,7 @@ func OfBools(values []bool) Bitmap {
 	return b
 }
 
-// Len is the number of bits.
+// Len returns the number of bits.
 func (b Bitmap) Len() int { return b.n }
 
 // At reports whether bit i is set.
@@ -41,7 +41,7 @@ func (b Bitmap) At(i int) bool {
 	return b.bits[i>>3]>>(i&7)&1 != 0
 }
 
-// Count is the number of bits that are set.
+// Count returns the number of set bits.
 func (b Bitmap) Count() int {
 	n, i := 0, 0
 	for ; i < b.n && (b.offset+i)%8 != 0; i++ {
@@ -60,10 +60,10 @@ func (b Bitmap) Count() int {
 	return n
 }
 
-// Raw is the memory: bytes, and the offset of the first bit.
+// Raw returns the memory: bytes, and the offset of the first bit.
 func (b Bitmap) Raw() (bits []byte, offset int) { return b.bits, b.offset }
 
-// Slice is the bits lo to hi-1, of the same memory.
+// Slice returns the bits lo to hi-1, of the same memory.
 func (b Bitmap) Slice(lo, hi int) Bitmap {
 	if lo < 0 || lo > hi || hi > b.n {
 		panic(fmt.Sprintf("column: bits %d to %d of %d", lo, hi, b.n))

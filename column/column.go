@@ -5,8 +5,7 @@ import (
 	"unsafe"
 )
 
-// Column is a sequence of values of one type, some of which may be null. The zero value
-// has no rows.
+// Column is a sequence of values of one type, which may be null. The zero value has no rows.
 type Column struct {
 	typ   Type
 	n     int
@@ -14,29 +13,29 @@ type Column struct {
 
 	fixed unsafe.Pointer // the first value, of all types but Bytes
 
-	// Of Bytes, the values in one of these forms.
+	// For Bytes, the values in one of these forms.
 	strings []string
 	small   []int32 // n+1 offsets into data
-	large   []int64 // the same
+	large   []int64 // n+1 offsets into data
 	data    []byte
-	width   int // no offsets: each value has so many bytes
+	width   int // no offsets: bytes of each value
 	codes   []uint32
-	dict    *Column // codes lead into it
+	dict    *Column // codes are indexes into it
 }
 
-// Of is a column of a slice.
+// Of returns a column of a slice.
 func Of[T Fixed](values []T) Column {
 	return Column{typ: TypeOf[T](), n: len(values), fixed: unsafe.Pointer(unsafe.SliceData(values))}
 }
 
-// OfStrings is a column of Bytes.
+// OfStrings returns a column of Bytes.
 func OfStrings[S ~string](values []S) Column {
 	return Column{typ: Bytes, n: len(values), strings: unsafe.Slice((*string)(unsafe.Pointer(unsafe.SliceData(values))), len(values))}
 }
 
-// OfOffsets is a column of Bytes in Arrow's layout: value i is data[offsets[i]:offsets[i+1]].
-// There are as many values as offsets, less one; no offsets are no values. Offsets that
-// descend or lie outside data are an error that says which.
+// OfOffsets returns a column of Bytes in Arrow's layout: value i is data[offsets[i]:offsets[i+1]].
+// The number of values is that of offsets, less one. No offsets are no values. Offsets that descend
+// or lie outside data are an error that names them.
 func OfOffsets[O ~int32 | ~int64](offsets []O, data []byte) (Column, error) {
 	last := O(0)
 	for i, o := range offsets {
@@ -57,8 +56,8 @@ func OfOffsets[O ~int32 | ~int64](offsets []O, data []byte) (Column, error) {
 	return c, nil
 }
 
-// OfWidth is a column of Bytes that all have the same number of bytes: hashes,
-// addresses, UUIDs. Data must be a multiple of width, which must be positive.
+// OfWidth returns a column of Bytes of one length: hashes, addresses, UUIDs. The length of data
+// must be a multiple of width, which must be positive.
 func OfWidth(width int, data []byte) (Column, error) {
 	if width <= 0 || len(data)%width != 0 {
 		return Column{}, fmt.Errorf("column: %d bytes of data are no values of %d bytes", len(data), width)
@@ -66,9 +65,9 @@ func OfWidth(width int, data []byte) (Column, error) {
 	return Column{typ: Bytes, n: len(data) / width, data: data, width: width}, nil
 }
 
-// OfRaw is a column of a type of fixed size over the memory of its values, as [Column.Raw] returns
-// it. Data that is not aligned to the size of a value, or no multiple of it, is an error. A byte of
-// a Bool must be 0 or 1, which is not checked.
+// OfRaw returns a column of a type of fixed size over the memory of its values, the inverse of
+// [Column.Raw]. Data that is not aligned to the size of a value, or no multiple of it, is an error.
+// A byte of a Bool must be 0 or 1, which is not checked.
 func OfRaw(t Type, data []byte) (Column, error) {
 	size := t.Size()
 	memory := unsafe.Pointer(unsafe.SliceData(data))
@@ -79,10 +78,10 @@ func OfRaw(t Type, data []byte) (Column, error) {
 	return Column{typ: t, n: len(data) / size, fixed: memory}, nil
 }
 
-// OfCodes is a column of Bytes whose value i is value codes[i] of a dictionary. The dictionary is a
-// column of Bytes without nulls and without codes, and may have a value twice. Work on columns of few
-// different values is cheaper that way. A code outside the dictionary is an error that names the
-// code, also in rows that become null.
+// OfCodes returns a column of Bytes in which value i is value codes[i] of a dictionary. The
+// dictionary is a column of Bytes without nulls and without codes, and may have a value twice. Work
+// on columns of few different values is cheaper that way. A code outside the dictionary is an error
+// that names the code, also in rows that become null.
 func OfCodes(codes []uint32, dict Column) (Column, error) {
 	if dict.typ != Bytes || dict.dict != nil || dict.HasNulls() {
 		return Column{}, fmt.Errorf("column: a dictionary is byte strings without nulls and codes, not a column of %v", dict.typ)
@@ -95,8 +94,8 @@ func OfCodes(codes []uint32, dict Column) (Column, error) {
 	return Column{typ: Bytes, n: len(codes), codes: codes, dict: &dict}, nil
 }
 
-// WithValid is the same column where values without a bit are null, whatever they are. A bitmap
-// of another length than the column panics.
+// WithValid returns the same column, with null for each value without a bit. A bitmap of another
+// length than the column panics.
 func (c Column) WithValid(valid Bitmap) Column {
 	if valid.n != c.n {
 		panic(fmt.Sprintf("column: a bitmap of %d bits for %d values", valid.n, c.n))
@@ -105,13 +104,13 @@ func (c Column) WithValid(valid Bitmap) Column {
 	return c
 }
 
-// Type is the type of the values.
+// Type returns the type of the values.
 func (c Column) Type() Type { return c.typ }
 
-// Len is the number of values, nulls among them.
+// Len returns the number of values, including nulls.
 func (c Column) Len() int { return c.n }
 
-// Valid is the bitmap of the values that are not null; HasNulls says whether there is one.
+// Valid returns the bitmap of the values that are not null, if HasNulls.
 func (c Column) Valid() Bitmap { return c.valid }
 
 // HasNulls reports whether some value may be null.
@@ -120,7 +119,7 @@ func (c Column) HasNulls() bool { return c.valid.bits != nil }
 // Null reports whether value i is null.
 func (c Column) Null(i int) bool { return c.valid.bits != nil && !c.valid.At(i) }
 
-// Nulls counts the values that are null.
+// Nulls returns the number of nulls.
 func (c Column) Nulls() int {
 	if !c.HasNulls() {
 		return 0
@@ -128,8 +127,8 @@ func (c Column) Nulls() int {
 	return c.n - c.valid.Count()
 }
 
-// Values are the values of a column of fixed size, nulls among them as whatever they are. A T
-// that is not the column's panics.
+// Values returns the values of a column of fixed size. Nulls have undefined values. A T other than
+// the column's type panics.
 func Values[T Fixed](c Column) []T {
 	if t := TypeOf[T](); t != c.typ {
 		panic(fmt.Sprintf("column: values of %v asked of a column of %v", t, c.typ))
@@ -137,7 +136,7 @@ func Values[T Fixed](c Column) []T {
 	return unsafe.Slice((*T)(c.fixed), c.n)
 }
 
-// Bytes is value i of a column of Bytes, which must not be changed. Other columns panic.
+// Bytes returns value i of a column of Bytes, which must not be changed. Other columns panic.
 func (c Column) Bytes(i int) []byte {
 	switch {
 	case c.typ != Bytes:
@@ -156,8 +155,8 @@ func (c Column) Bytes(i int) []byte {
 	}
 }
 
-// Width is the number of bytes of each value where that is one number: the size of the type, or
-// what [OfWidth] was told. 0: values differ.
+// Width returns the number of bytes of each value if all have the same: the size of the type, or
+// the width of [OfWidth]. 0: values differ.
 func (c Column) Width() int {
 	if c.typ == Bytes {
 		return c.width
@@ -165,8 +164,8 @@ func (c Column) Width() int {
 	return c.typ.Size()
 }
 
-// Raw is the memory of values of fixed size, or of Bytes that all have one width, one after the
-// other; nil for other forms.
+// Raw returns the memory of values of fixed size, or of Bytes that all have one width, one after
+// the other; nil for other forms.
 func (c Column) Raw() []byte {
 	if c.typ == Bytes {
 		if c.width == 0 {
@@ -177,11 +176,11 @@ func (c Column) Raw() []byte {
 	return unsafe.Slice((*byte)(c.fixed), c.n*c.typ.Size())
 }
 
-// Strings are the values of a column of [OfStrings]; nil for other forms.
+// Strings returns the values of a column of [OfStrings]; nil for other forms.
 func (c Column) Strings() []string { return c.strings }
 
-// Offsets is the memory of a column of [OfOffsets]: offsets of 32 bits or of 64, the others nil, and
-// the data that they lead into. All nil for other forms, and where there are no offsets.
+// Offsets returns the memory of a column of [OfOffsets]: offsets of 32 bits or of 64, the others
+// nil, and the data that they refer to. All are nil for other forms, and without offsets.
 func (c Column) Offsets() (small []int32, large []int64, data []byte) {
 	if c.small == nil && c.large == nil {
 		return nil, nil, nil
@@ -189,8 +188,8 @@ func (c Column) Offsets() (small []int32, large []int64, data []byte) {
 	return c.small, c.large, c.data
 }
 
-// Codes returns the memory of a column of [OfCodes], and the dictionary. Other columns return nil and
-// the zero column.
+// Codes returns the memory of a column of [OfCodes], and the dictionary. Other columns return nil
+// and the zero column.
 func (c Column) Codes() (codes []uint32, dict Column) {
 	if c.dict == nil {
 		return nil, Column{}
@@ -201,7 +200,7 @@ func (c Column) Codes() (codes []uint32, dict Column) {
 // HasCodes reports whether [OfCodes] made the column.
 func (c Column) HasCodes() bool { return c.dict != nil }
 
-// Slice is the values lo to hi-1, of the same memory.
+// Slice returns the values lo to hi-1, of the same memory.
 func (c Column) Slice(lo, hi int) Column {
 	if lo < 0 || lo > hi || hi > c.n {
 		panic(fmt.Sprintf("column: values %d to %d of %d", lo, hi, c.n))
@@ -229,7 +228,8 @@ func (c Column) Slice(lo, hi int) Column {
 	return c
 }
 
-// Any is value i as int8 to int64, uint8 to uint64, float32, float64, bool or string; nil if it is null.
+// Any returns value i as int8 to int64, uint8 to uint64, float32, float64, bool or string; nil for
+// null.
 func (c Column) Any(i int) any {
 	if c.Null(i) {
 		return nil

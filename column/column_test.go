@@ -158,7 +158,7 @@ func ExampleColumn() {
 	// Cy 27
 }
 
-// Numbers of bits whose sum has no room in an int are too many, too.
+// A number of bits whose sum overflows int panics, too.
 func TestTooManyBits(t *testing.T) {
 	for _, at := range [][2]int{{0, math.MaxInt}, {math.MaxInt - 7, 100}, {math.MaxInt, math.MaxInt}, {1, 8}, {9, 0}} {
 		func() {
@@ -175,7 +175,7 @@ func TestTooManyBits(t *testing.T) {
 	}
 }
 
-// Columns of codes are the values of their dictionary, in any part of them.
+// Columns of codes have the values of their dictionary, in any slice.
 func TestCodes(t *testing.T) {
 	small, err := OfOffsets([]int32{0, 1, 1, 3}, []byte("abc"))
 	for _, dict := range []Column{OfStrings([]string{"a", "", "bc"}), must(t, small, err)} {

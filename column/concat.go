@@ -8,7 +8,7 @@ import (
 )
 
 // Concat returns the values of columns of one type, one column after another, in memory of their
-// own. Columns of several types are weft.ErrOptions. No columns are the zero column.
+// own. Columns of several types are weft.ErrOptions. Without columns it returns the zero column.
 func Concat(columns ...Column) (Column, error) {
 	if len(columns) == 0 {
 		return Column{}, nil

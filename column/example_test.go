@@ -8,7 +8,7 @@ import (
 	"github.com/weftgo/weft/device/cpu"
 )
 
-// Sales are dealt out to three workers, all of a user to the same one. The users are the same on
+// Sales are distributed to three workers, all of a user to the same one. The users are the same on
 // each machine and in each version.
 func ExamplePartition() {
 	dev, err := cpu.Open(nil)

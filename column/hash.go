@@ -115,8 +115,8 @@ func (h *hasher) block(lo int, hashes []uint64, words *[hashBlock]uint64) {
 	}
 }
 
-// withNullWords replaces the words of nulls. The words are those of rows from lo on, and may be the
-// memory of the column, which stays as it is: the result is in memory then.
+// withNullWords replaces the words of nulls. The words are those of rows from lo on. They may be
+// the memory of the column, which does not change: the result is in memory then.
 func withNullWords(valid Bitmap, lo int, words []uint64, memory *[hashBlock]uint64) []uint64 {
 	own := memory[:len(words)]
 	if unsafe.SliceData(words) != unsafe.SliceData(own) {
@@ -130,7 +130,8 @@ func withNullWords(valid Bitmap, lo int, words []uint64, memory *[hashBlock]uint
 	return own
 }
 
-// zeros returns which of n bits from number i on are 0, at most 64: bit j for number i+j.
+// zeros returns a mask of the zeros among n bits from number i on, at most 64: bit j for number
+// i+j.
 func (b Bitmap) zeros(i, n int) uint64 {
 	i += b.offset
 	raw, shift := b.bits[i/8:], uint(i%8)
@@ -150,7 +151,7 @@ func (b Bitmap) zeros(i, n int) uint64 {
 }
 
 // words returns the words of values of key column i from lo on, in to or in the memory of the
-// column. Those of nulls have no meaning.
+// column. Those of nulls are undefined.
 func (h *hasher) words(i, lo int, to []uint64) []uint64 {
 	c := h.keys[i]
 	switch c.typ {

@@ -23,7 +23,7 @@ func hashes(dev device.Host, seed uint64, keys ...column.Column) []uint64 {
 	return h
 }
 
-// null is a column of one null, whatever lies there.
+// null returns a column of one null, over any value.
 func null(c column.Column) column.Column {
 	return c.WithValid(column.OfBools([]bool{false}))
 }
@@ -156,8 +156,8 @@ var goldenOfLength = []uint64{
 	0x990f4301d02a0425, 0x039237278dbdc1e9, 0x1ae6fa6b222e5e17,
 }
 
-// A text column with n rows in each layout, in memory that begins and ends with other rows, with
-// the bitmap at some offset. Rows that are null have other bytes in each layout.
+// A text column with n rows in each layout, in memory that begins and ends with other rows, and
+// with a bitmap at some offset. Null rows have other bytes in each layout.
 func textLayouts(t *rapid.T, values []string, valid []bool) map[string]column.Column {
 	n := len(values)
 	before, after := rapid.IntRange(0, 9).Draw(t, "before"), rapid.IntRange(0, 9).Draw(t, "after")
@@ -339,8 +339,8 @@ func TestHashLengths(t *testing.T) {
 	column.Hash(dev, keys, 0, make([]uint64, 1))
 }
 
-// unevenness is chi-square of counts that should be equal, in standard deviations from its mean.
-// Over 6 is no chance.
+// unevenness returns the chi-square of counts that should be equal, in standard deviations from its
+// mean. A value over 6 is not chance.
 func unevenness(counts []int) float64 {
 	n := 0
 	for _, c := range counts {
@@ -354,7 +354,7 @@ func unevenness(counts []int) float64 {
 	return (sum - freedom) / math.Sqrt(2*freedom)
 }
 
-// keySets are keys as programs have them.
+// keySets returns typical keys of programs.
 func keySets(n int) map[string]column.Column {
 	seq, wide, high, text := make([]int64, n), make([]int64, n), make([]int64, n), make([]string, n)
 	floats, rng := make([]float64, n), rand.New(rand.NewPCG(5, 6))
@@ -373,7 +373,7 @@ func keySets(n int) map[string]column.Column {
 	}
 }
 
-// The top bits, the bottom bits and the middle of hashes are even, whatever the keys are.
+// The top bits, the bottom bits and the middle of hashes are even, for all kinds of keys.
 func TestUniform(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	const n, bins = 200_000, 1024

@@ -9,27 +9,27 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// On is a column in the memory of a device: values of one type of fixed size, some of which may be null. The zero value has
-// no rows.
+// On is a column in the memory of a device: values of one type of fixed size, which may be null.
+// The zero value has no rows.
 type On struct {
 	typ    Type
 	n      int
 	dev    device.Device
 	values device.Buffer
-	free   func() error // what was made here
+	free   func() error // frees the memory of Upload and MakeOn
 
 	valid  device.Slice[uint8] // bits, from number offset on
 	offset int
 }
 
-// OfSlice is a column of memory of a device, which stays the caller's.
+// OfSlice returns a column over memory of a device, which the caller still owns.
 func OfSlice[T Fixed](values device.Slice[T]) On {
 	b := device.Buffer{Ptr: values.Ptr(), Size: values.Len() * TypeOf[T]().Size(), Host: device.Bytes(values.Host())}
 	return On{typ: TypeOf[T](), n: values.Len(), dev: values.Device(), values: b}
 }
 
-// WithValid is the same column where values without a bit are null, whatever they are: bits in Arrow's order, as [Bitmap] has them,
-// of which the first value has number offset. Bytes too few panic.
+// WithValid returns the same column, with null for each value without a bit. Bits have Arrow's
+// order, as in [Bitmap], and bit number offset belongs to the first value. Too few bytes panic.
 func (c On) WithValid(bits device.Slice[uint8], offset int) On {
 	if offset < 0 || c.n > 8*bits.Len()-offset {
 		panic(fmt.Sprintf("column: %d bits from %d on in %d bytes", c.n, offset, bits.Len()))
@@ -38,8 +38,8 @@ func (c On) WithValid(bits device.Slice[uint8], offset int) On {
 	return c
 }
 
-// Upload copies a column to the device of a stream. It is the caller's to free. Byte strings are no column there: their ids, as
-// package intern gives them, may be.
+// Upload copies a column to the device of a stream. The caller frees it. Byte strings have no form
+// there, but their ids of package intern have.
 func Upload(s *device.Stream, c Column) (On, error) {
 	if c.typ == None || c.typ == Bytes {
 		return On{}, fmt.Errorf("column: %w: a column of %v on a device", device.ErrUnsupported, c.typ)
@@ -71,8 +71,8 @@ func (c *On) copyFrom(s *device.Stream, from Column) error {
 	return c.valid.CopyFrom(s, bits)
 }
 
-// MakeOn allocates a column of n values of a type of fixed size, whose contents are undefined, with a bitmap, if there may be nulls, of
-// whole 32-bit words. It is the caller's to free.
+// MakeOn allocates a column of n values of a type of fixed size, with undefined contents. If nulls
+// is set, it has a bitmap of whole 32-bit words. The caller frees it.
 func MakeOn(dev device.Device, t Type, n int, nulls bool) (On, error) {
 	memory, err := device.Make[uint64](dev, (n*t.Size()+7)/8)
 	if err != nil {
@@ -94,8 +94,9 @@ func MakeOn(dev device.Device, t Type, n int, nulls bool) (On, error) {
 	return c, nil
 }
 
-// Free returns the memory of a column that [Upload] or [MakeOn] made; others are their makers'. Work that uses it must have
-// completed. Idempotent, but for one of several copies.
+// Free frees the memory of a column that [Upload] or [MakeOn] made. The memory of others belongs to
+// their makers. Work that uses it must have completed. Idempotent, but only on one of several
+// copies.
 func (c *On) Free() error {
 	if c.free == nil {
 		return nil
@@ -105,25 +106,27 @@ func (c *On) Free() error {
 	return err
 }
 
-// Type is the type of the values.
+// Type returns the type of the values.
 func (c On) Type() Type { return c.typ }
 
-// Len is the number of values, nulls among them.
+// Len returns the number of values, including nulls.
 func (c On) Len() int { return c.n }
 
-// Device is where the values lie; nil for the zero value.
+// Device returns the device of the values; nil for the zero value.
 func (c On) Device() device.Device { return c.dev }
 
-// Buffer is the memory of the values.
+// Buffer returns the memory of the values.
 func (c On) Buffer() device.Buffer { return c.values }
 
-// Valid is the bitmap of the values that are not null, and the number of the first value's bit; HasNulls says whether there is one.
+// Valid returns the bitmap of the values that are not null, if HasNulls, and the number of the
+// first value's bit.
 func (c On) Valid() (bits device.Slice[uint8], offset int) { return c.valid, c.offset }
 
 // HasNulls reports whether some value may be null.
 func (c On) HasNulls() bool { return c.valid.Len() > 0 }
 
-// Slice is the values lo to hi-1, of the same memory, which it does not free.
+// Slice returns the values lo to hi-1, of the same memory. Freeing the slice does not free the
+// memory.
 func (c On) Slice(lo, hi int) On {
 	if lo < 0 || lo > hi || hi > c.n {
 		panic(fmt.Sprintf("column: values %d to %d of %d", lo, hi, c.n))
@@ -138,14 +141,15 @@ func (c On) Slice(lo, hi int) On {
 	return c
 }
 
-// SliceOf is the memory of a column's values, nulls among them as whatever they are. A T that is not the column's panics.
+// SliceOf returns the memory of a column's values. Nulls have undefined values. A T other than the
+// column's type panics.
 func SliceOf[T Fixed](c On) device.Slice[T] {
 	if t := TypeOf[T](); t != c.typ {
 		panic(fmt.Sprintf("column: values of %v asked of a column of %v on a device", t, c.typ))
 	}
 	s, err := device.Wrap[T](c.dev, c.values, c.n)
 	if err != nil {
-		panic(err) // it is memory of that device, of that length
+		panic(err) // the memory is of that device and length
 	}
 	return s
 }
@@ -171,7 +175,7 @@ func (c On) Download(ctx context.Context, s *device.Stream) (Column, error) {
 	return local.WithValid(OfBits(bits, c.offset%8, c.n)), nil
 }
 
-// Host is the column where it lies, on a device of the host.
+// Host returns the column over the same memory, on a device of the host.
 func (c On) Host() Column {
 	if c.n == 0 {
 		return Column{typ: c.typ}

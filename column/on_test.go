@@ -13,7 +13,8 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// Columns come back from a device as they were, with what is null, from any bit of a bitmap and any value on.
+// Columns come back from a device unchanged, with their nulls, from any bit of a bitmap and any
+// value on.
 func TestOn(t *testing.T) {
 	for name, dev := range map[string]device.Device{"cpu": devicetest.OpenCPU(t, 1), "sim": devicetest.OpenSim(t, nil)} {
 		s := devicetest.NewStream(t, dev)
@@ -50,7 +51,7 @@ func all(c column.Column) (vs []any) {
 	return vs
 }
 
-// Memory of the caller is a column where it is, and no type but its own.
+// Memory of the caller is a column in place, and of no type but its own.
 func TestOfSlice(t *testing.T) {
 	dev := devicetest.OpenSim(t, nil)
 	s := devicetest.NewStream(t, dev)
@@ -85,7 +86,7 @@ func TestOfSlice(t *testing.T) {
 	}
 }
 
-// Memory that runs out leaves none behind.
+// An upload that runs out of memory leaves none in use.
 func TestUploadMemory(t *testing.T) {
 	c := column.Of([]int32{1, 2}).WithValid(column.OfBools([]bool{true, false}))
 	for n := 0; ; n++ {

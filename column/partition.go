@@ -14,17 +14,17 @@ import (
 // MaxParts is the largest number of partitions of one [Partition].
 const MaxParts = 1 << 16
 
-// Nulls says what becomes of rows that have a null in a key column.
+// Nulls chooses the treatment of rows with a null in a key column.
 type Nulls uint8
 
-// What becomes of such rows.
+// The treatments of such rows.
 const (
-	// HashNulls takes null for a value: rows with equal keys and nulls are in one partition.
+	// HashNulls treats null as a value: rows with equal keys and nulls are in one partition.
 	HashNulls Nulls = iota
-	// DropNulls leaves such rows out: for inner joins, where null matches nothing.
+	// DropNulls leaves out such rows. It fits inner joins, where null matches nothing.
 	DropNulls
-	// DealNulls gives each such row to the partition after the one that got the row before it: for
-	// outer joins, which return these rows wherever they are. No partition gets all of them.
+	// DealNulls deals such rows to the partitions in turn, one after another. It fits outer joins,
+	// which return these rows wherever they are. No partition gets all of them.
 	DealNulls
 )
 
@@ -32,13 +32,13 @@ var nullsNames = enum.Names[Nulls]{
 	Type: "column.Nulls", Err: op.ErrOptions, Names: []string{"hash", "drop", "deal"},
 }
 
-// String is the name of the choice, in lower case.
+// String returns the name of the choice, in lower case.
 func (n Nulls) String() string { return nullsNames.String(n) }
 
-// MarshalText is String, or weft.ErrOptions where there is no such choice.
+// MarshalText returns String, or weft.ErrOptions for an invalid choice.
 func (n Nulls) MarshalText() ([]byte, error) { return nullsNames.Text(n) }
 
-// UnmarshalText reads a name, in upper or lower case: so flag.TextVar takes it.
+// UnmarshalText reads a name, in upper or lower case, so flag.TextVar accepts a Nulls.
 func (n *Nulls) UnmarshalText(text []byte) error { return nullsNames.Read(n, text) }
 
 // PartitionOptions configure [Partition], also of package ondevice.
@@ -46,29 +46,30 @@ type PartitionOptions struct {
 	// Parts is the number of partitions, 1 to MaxParts.
 	Parts int
 
-	// Seed is the seed of [Hash]. To partition the rows of a partition again, take another seed:
-	// with the same one they stay together.
+	// Seed is the seed of [Hash]. Use another seed to partition the rows of a partition again: with
+	// the same one they stay together.
 	Seed uint64
 
-	// Nulls says what becomes of rows that have a null in a key column. Default: HashNulls.
+	// Nulls chooses the treatment of rows with a null in a key column. Default: HashNulls.
 	Nulls Nulls
 
-	// First is the partition that gets the first row that DealNulls deals. Batches of one table
-	// continue with the Next of the batch before, so that partitions stay even.
+	// First is the partition of the first row that DealNulls deals. Batches of one table continue
+	// with the Next of the batch before, so that partitions stay even.
 	First int
 }
 
-// Parts are the rows of each partition.
+// Parts holds the rows of each partition.
 type Parts struct {
-	// Rows are numbers of rows, those of partition p from Offsets[p] to Offsets[p+1]-1, ascending.
+	// Rows holds numbers of rows, those of partition p from Offsets[p] to Offsets[p+1]-1,
+	// ascending.
 	Rows []uint32
-	// Offsets has a number more than there are partitions.
+	// Offsets has one number more than there are partitions.
 	Offsets []uint32
 	// Next is the partition after the one that got the last row dealt by DealNulls.
 	Next int
 }
 
-// Len is the number of partitions.
+// Len returns the number of partitions.
 func (p *Parts) Len() int { return max(0, len(p.Offsets)-1) }
 
 // Part returns the rows of partition i.
@@ -76,10 +77,10 @@ func (p *Parts) Part(i int) []uint32 {
 	return p.Rows[p.Offsets[i]:p.Offsets[i+1]:p.Offsets[i+1]]
 }
 
-// Partition deals rows out by the hash of their key columns. Rows with equal keys are in one
-// partition, except rows with nulls that DealNulls deals. The partition of a row with hash h is
-// the upper half of the 128-bit product h * Parts, so it depends on the top bits of [Hash], and
-// any number of partitions is as even as another.
+// Partition distributes rows by the hash of their key columns. Rows with equal keys are in one
+// partition, except rows with nulls that DealNulls deals. The partition of a row with hash h is the
+// upper half of the 128-bit product h * Parts. So it depends on the top bits of [Hash], and all
+// numbers of partitions are equally even.
 //
 // All cores of the device work on it, in two passes: one hashes the rows and counts those of each
 // partition, the other writes their numbers. [Take] gathers the rows of a column. A call needs 2
@@ -130,14 +131,14 @@ func (o *PartitionOptions) Check() error {
 	return nil
 }
 
-// partitioner partitions one batch. Its rows are cut into shares. Each share has its own counts
+// partitioner partitions one batch. It cuts the rows into shares. Each share has its own counts
 // and, after these are added up, its own places in each partition.
 type partitioner struct {
 	dev   device.Host
 	opts  PartitionOptions
 	h     *hasher
 	n     int
-	valid []Bitmap // of the columns whose nulls are dropped or dealt
+	valid []Bitmap // of the columns with nulls to drop or deal
 
 	share, shares int
 	counts        []uint32 // by share and partition
@@ -145,8 +146,8 @@ type partitioner struct {
 	parts         *[]uint16
 }
 
-// minShare is the least number of rows of a share, and sharesPerCore how many shares there are, so
-// that no core waits long for another.
+// minShare is the minimum number of rows of a share. sharesPerCore is the number of shares of a
+// core, so that no core waits long for another.
 const (
 	minShare      = 1 << 14
 	sharesPerCore = 4
@@ -163,7 +164,7 @@ func newPartitioner(dev device.Host, keys []Column, opts PartitionOptions) *part
 		}
 	}
 	shares := sharesPerCore * dev.Properties().Units
-	// Counts of a share are cleared and added up: no more of them than rows.
+	// Counts of a share are cleared and added up, so their number is at most the number of rows.
 	p.share = max((p.n+shares-1)/shares, minShare, opts.Parts)
 	p.share = (p.share + hashBlock - 1) / hashBlock * hashBlock
 	p.shares = (p.n + p.share - 1) / p.share
@@ -177,7 +178,8 @@ func newPartitioner(dev device.Host, keys []Column, opts PartitionOptions) *part
 
 func (p *partitioner) release() { partsMemory.Put(p.parts) }
 
-// null returns which of n rows from lo on have a null that matters, at most 64: bit i for row lo+i.
+// null returns a mask of the rows with a relevant null among n rows from lo on, at most 64: bit i
+// for row lo+i.
 func (p *partitioner) null(lo, n int) (rows uint64) {
 	for _, v := range p.valid {
 		rows |= v.zeros(lo, n)
@@ -185,7 +187,7 @@ func (p *partitioner) null(lo, n int) (rows uint64) {
 	return rows
 }
 
-// hash finds the partition of each row, and counts the rows of each.
+// hash computes the partition of each row, and counts the rows of each.
 func (p *partitioner) hash() {
 	p.dev.Parallel(p.n, p.share, func(lo, hi int) {
 		hashes, words := new([hashBlock]uint64), new([hashBlock]uint64)
@@ -205,7 +207,7 @@ func (p *partitioner) hash() {
 	})
 }
 
-// uncount takes rows with a null that matters out of the counts, and returns how many there are.
+// uncount removes rows with a relevant null from the counts, and returns their number.
 func (p *partitioner) uncount(lo int, part []uint16, count []uint32) (n int) {
 	if len(p.valid) == 0 {
 		return 0

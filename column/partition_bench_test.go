@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// Rows per second of what the CPU does to partition, beside a copy of memory by all cores. An int64
+// Rows per second of a partition on the CPU, compared with a copy of memory by all cores. An int64
 // key moves 16 bytes a row, as the copy does: 8 are read, the partition is written and read again,
 // and the number of the row is written. One core of a Xeon, 2^20 rows, 64 partitions, best of 200
 // runs:
@@ -20,7 +20,7 @@ import (
 //	take              4.1    41
 //	copy, 16 bytes     .6
 //
-// So the floor is a seventh of the time of int64. Where all lies in the second-level cache, a row
+// So the floor is a seventh of the time of int64. If all data is in the second-level cache, a row
 // takes 2.8 ns.
 func BenchmarkPartition(b *testing.B) {
 	const n = 1 << 23

@@ -18,7 +18,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// modelOf partitions rows one by one, as the documentation of Partition says it.
+// modelOf partitions rows one by one, as documented by Partition.
 func modelOf(keys []column.Column, hashes []uint64, opts column.PartitionOptions) column.Parts {
 	parts, next := make([][]uint32, opts.Parts), opts.First
 	for i, h := range hashes {
@@ -66,8 +66,7 @@ func drawOptions(t *rapid.T) column.PartitionOptions {
 
 var someText = []string{"", "a", "b", "a long one, over 32 bytes of text"}
 
-// Each partition has the rows that its hash says, in ascending order, and nulls go where options
-// say.
+// Each partition has the rows with its hashes, in ascending order, and options place the nulls.
 func TestPartitionIsModel(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	rapid.Check(t, func(t *rapid.T) {
@@ -92,7 +91,7 @@ func TestPartitionIsModel(t *testing.T) {
 	})
 }
 
-// The same of batches that several cores share, whose shares begin and end anywhere.
+// The same for batches that several cores share, with shares that begin and end anywhere.
 func TestPartitionShares(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, cores := range []int{1, 3} {
@@ -146,8 +145,8 @@ func TestDealContinues(t *testing.T) {
 	}
 }
 
-// The keys of one partition are even in the next one, whose seed is another, and in weft's tables,
-// whose place of a key is the top bits of their own hash.
+// The keys of one partition are even in the next one, which has another seed. They are even in
+// weft's tables, which place a key by the top bits of their own hash.
 func TestIndependent(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	const n, parts, bins = 400_000, 16, 256

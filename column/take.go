@@ -9,10 +9,10 @@ import (
 // takeGrain is the number of values that a core copies at a time, a multiple of 8.
 const takeGrain = 1 << 14
 
-// Take returns the values of some rows of a column, in that order; a row may come more than once.
-// All cores of the device work on it. The result has memory of its own, except that a column of
-// [OfCodes] keeps its dictionary. It has 64-bit offsets where byte strings have no one width. A
-// row that the column does not have panics.
+// Take returns the values of some rows of a column, in that order. A row may repeat. All cores of
+// the device work on it. The result has memory of its own, except that a column of [OfCodes] keeps
+// its dictionary. It has 64-bit offsets if the column has byte strings of different widths. A row
+// outside the column panics.
 func Take(dev device.Host, c Column, rows []uint32) Column {
 	taken := Column{typ: c.typ, n: len(rows)}
 	switch {
@@ -70,8 +70,8 @@ func takeWidth(dev device.Host, c Column, rows []uint32) []byte {
 	return data
 }
 
-// takeBytes copies byte strings, after it has added up their lengths. Both passes find the strings
-// of a few rows before they use one of them, so that misses of the cache overlap.
+// takeBytes adds up the lengths of byte strings, and copies them. Both passes find the strings of a
+// few rows before they use one of them, so that misses of the cache overlap.
 func takeBytes(dev device.Host, c Column, rows []uint32) (offsets []int64, data []byte) {
 	offsets = make([]int64, len(rows)+1)
 	each := func(body func(at int, texts []string)) {

@@ -48,7 +48,7 @@ func TestTake(t *testing.T) {
 	})
 }
 
-// fixedColumns are columns of n rows of all types of fixed size, parts of longer ones.
+// fixedColumns returns columns of n rows of all types of fixed size, as slices of longer ones.
 func fixedColumns(t *rapid.T, n int) []column.Column {
 	at := rapid.IntRange(0, 9).Draw(t, "at")
 	ints := rapid.SliceOfN(rapid.Int64(), n+at, n+at).Draw(t, "integers")
@@ -68,7 +68,7 @@ func fixedColumns(t *rapid.T, n int) []column.Column {
 	return all
 }
 
-// A row outside the column panics, also where memory goes on.
+// A row outside the column panics, also if the memory continues there.
 func TestTakeOutside(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 1)
 	wide, err := column.OfWidth(1, []byte("abc"))

@@ -12,7 +12,7 @@ import (
 // Type is the type of a column's values.
 type Type uint8
 
-// The types. The zero value is that of the zero Column, which has no rows.
+// The types. The zero value is the type of the zero Column, which has no rows.
 const (
 	None Type = iota
 	Int8
@@ -26,7 +26,7 @@ const (
 	Float32
 	Float64
 	Bool
-	Bytes // byte strings; text is UTF-8 where its source says so, and not looked at here
+	Bytes // byte strings; text is UTF-8 if its source says so, and not checked
 )
 
 var sizes = [...]int{
@@ -38,16 +38,16 @@ var types = enum.Names[Type]{Type: "column.Type", Err: op.ErrOptions, Names: []s
 	Uint64: "uint64", Float32: "float32", Float64: "float64", Bool: "bool", Bytes: "bytes",
 }}
 
-// String is the name of the type: Go's, where it has one.
+// String returns the name of the type: Go's, if Go has one.
 func (t Type) String() string { return types.String(t) }
 
-// MarshalText is String, or weft.ErrOptions where there is no such type.
+// MarshalText returns String, or weft.ErrOptions for an invalid type.
 func (t Type) MarshalText() ([]byte, error) { return types.Text(t) }
 
-// UnmarshalText reads a name, in upper or lower case: so flag.TextVar takes it.
+// UnmarshalText reads a name, in upper or lower case, so flag.TextVar accepts a Type.
 func (t *Type) UnmarshalText(text []byte) error { return types.Read(t, text) }
 
-// Size is the size of a value in bytes; 0 for byte strings, and where there is no such type.
+// Size returns the size of a value in bytes; 0 for byte strings, and for invalid types.
 func (t Type) Size() int {
 	if int(t) >= len(sizes) {
 		return 0
@@ -55,22 +55,21 @@ func (t Type) Size() int {
 	return sizes[t]
 }
 
-// Integer reports whether values are whole numbers.
+// Integer reports whether values are integers.
 func (t Type) Integer() bool { return t >= Int8 && t <= Uint64 }
 
-// Signed reports whether values are whole numbers with a sign.
+// Signed reports whether values are signed integers.
 func (t Type) Signed() bool { return t >= Int8 && t <= Int64 }
 
 // Float reports whether values are floats.
 func (t Type) Float() bool { return t == Float32 || t == Float64 }
 
-// Fixed are Go's types of values that all have one size.
+// Fixed lists Go's types of values of one size.
 type Fixed interface {
 	~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~float32 | ~float64 | ~bool
 }
 
-// TypeOf is the type of columns of T; int and uint are Int64 and Uint64 where they have
-// 64 bits.
+// TypeOf returns the type of columns of T. int and uint are Int64 and Uint64 if they have 64 bits.
 func TypeOf[T Fixed]() Type {
 	var zero T
 	size := uint8(bits.TrailingZeros(uint(unsafe.Sizeof(zero)))) // 1, 2, 4, 8: 0 to 3

@@ -29,7 +29,8 @@ const (
 	// swap matches the instruction that takes a slot: $1 becomes what slot $2 had, which should be
 	// $3; $4 goes there.
 	swap = `atom\.relaxed\.gpu\.global\.cas\.b64 (%rd\d+), (\[%rd\d+\]), (%rd\d+), (%rd\d+);`
-	// given matches the store that reuses a key's slot. behind matches the store of an array after it.
+	// given matches the store that reuses a key's slot. behind matches the store of an array after
+	// it.
 	given  = fence + address + `st\.relaxed\.gpu\.global\.b64 [^;]*;`
 	behind = `\s+\$L__BB\d+_\d+:\s+` + fence + address + `st`
 )

@@ -15,23 +15,23 @@ import (
 )
 
 const (
-	// chunkRows and chunkBytes bound what is worked on at a time, in rows, and in bytes where
-	// these are encoded first: a context is looked at in between, and lookups get a turn.
+	// chunkRows and chunkBytes bound the work at a time, in rows, and in bytes if these are encoded
+	// first. Between chunks a call checks its context, and lookups may run.
 	chunkRows  = 1 << 20
 	chunkBytes = 64 << 20
-	// The first rows of a call are fewer: what they bring need not be entered again.
+	// firstRows is smaller, so that keys of the first rows need not be entered again.
 	firstRows = 1 << 14
 )
 
-// scratch is the memory that calls work in, which a table keeps.
+// scratch is the working memory of calls, which a table keeps.
 type scratch struct {
 	keys    []uint64
-	flags   []bool // rows that differ from the item whose number they have
-	odd     bool   // there are some of these in flags, which recall has set
+	flags   []bool // rows that differ from the item with their number
+	odd     bool   // recall has set some flags
 	found   []bool
 	unknown []uint32 // rows that recall has not found
-	numbers []uint32 // of these
-	counts  []int    // of these, by ranges
+	numbers []uint32 // of unknown
+	counts  []int    // of unknown, by ranges
 	first   []uint32 // rows of new items
 	regions []region
 	nulls   column.Column // the column that the rows come from, if its nulls do not show in items
@@ -40,7 +40,7 @@ type scratch struct {
 	offsets []int64
 }
 
-// release lets go of the memory of a caller.
+// release drops the references to memory of a caller.
 func (s *scratch) release() {
 	clear(s.strings)
 	s.strings, s.nulls = s.strings[:0], column.Column{}
@@ -52,12 +52,12 @@ type region struct {
 	to   arena.Writer
 }
 
-// Strings gives the strings of a batch ids: those of keys that the table has, and the next of 0, 1, 2, … to the others,
-// in the order of their first appearance, whatever the number of cores. ids receives the id of each, and added is how
-// many keys are new. Strings are copied.
+// Strings gives the strings of a batch ids. Known keys keep theirs, and new keys get the next of 0,
+// 1, 2, … in the order of their first appearance, on any number of cores. It writes the ids of all
+// strings to ids, and returns the number of new keys. Strings are copied.
 //
-// A call that ends early, because ctx does, there is no memory, or the limit is reached, returns a [weft.PartialError], which
-// says how many rows have been done; the ids of the others are 0, and their keys have not been added.
+// A call that ends early, because of ctx, memory or the limit, returns a [weft.PartialError] with
+// the number of rows done. The ids of the others are 0, and their keys have not been added.
 func (t *Table) Strings(ctx context.Context, s []string, ids []uint32) (added int, err error) {
 	return t.add(ctx, "Strings", byteStrings, nil, len(s), ids, func(to *scratch) feed { return t.ofColumn(to, column.OfStrings(s)) })
 }
@@ -67,7 +67,7 @@ func (t *Table) Bytes(ctx context.Context, s [][]byte, ids []uint32) (added int,
 	return t.add(ctx, "Bytes", byteStrings, nil, len(s), ids, func(to *scratch) feed { return t.ofBytes(to, s) })
 }
 
-// Column is [Table.Strings] for a column of byte strings in any form. A value that is null is
+// Column is [Table.Strings] for a column of byte strings in any form. A null value is
 // [device.ErrInvalid], and nothing is added: [Table.Rows] has ids for null.
 func (t *Table) Column(ctx context.Context, c column.Column, ids []uint32) (added int, err error) {
 	mustMatch("Column", c.Len(), len(ids))
@@ -81,9 +81,10 @@ func (t *Table) Column(ctx context.Context, c column.Column, ids []uint32) (adde
 	return t.add(ctx, "Column", byteStrings, nil, c.Len(), ids, func(s *scratch) feed { return t.ofColumn(s, c) })
 }
 
-// Rows is [Table.Strings] for the rows of several columns, which have one length: two rows are the same key if they agree
-// in each column. Null agrees with null alone, all NaN agree, and -0 agrees with 0. The types of the first call's columns are those of the table;
-// columns of other types are [device.ErrInvalid].
+// Rows is [Table.Strings] for the rows of several columns of one length. Two rows are the same key
+// if they agree in each column. Null agrees only with null, all NaN agree, and -0 agrees with 0.
+// The first call fixes the types of the table's columns. Columns of other types are
+// [device.ErrInvalid].
 func (t *Table) Rows(ctx context.Context, cols []column.Column, ids []uint32) (added int, err error) {
 	n := mustAlign("Rows", cols)
 	if some := distinctCodes(cols); some != nil {
@@ -93,7 +94,7 @@ func (t *Table) Rows(ctx context.Context, cols []column.Column, ids []uint32) (a
 	return t.add(ctx, "Rows", rows, cols, n, ids, func(to *scratch) feed { return t.ofRows(to, cols) })
 }
 
-// checkColumn wants byte strings without nulls.
+// checkColumn requires byte strings without nulls.
 func checkColumn(c column.Column) error {
 	if c.Type() != column.Bytes && c.Len() > 0 {
 		return fmt.Errorf("%w: a column of %v: want byte strings, or call Rows", device.ErrInvalid, c.Type())
@@ -108,7 +109,7 @@ func checkColumn(c column.Column) error {
 	return fmt.Errorf("%w: value %d is null: Rows has ids for null", device.ErrInvalid, i)
 }
 
-// mustAlign is the length of columns, which must be one.
+// mustAlign returns the length of columns, which must all have the same.
 func mustAlign(method string, cols []column.Column) int {
 	n := 0
 	for i, c := range cols {
@@ -126,7 +127,7 @@ func mustMatch(method string, n, outputs int) {
 	}
 }
 
-// add is what all forms of adding share.
+// add adds the rows of all forms of batches.
 func (t *Table) add(ctx context.Context, method string, k kind, cols []column.Column, n int, ids []uint32, from func(*scratch) feed) (added int, err error) {
 	mustMatch(method, n, len(ids))
 	done, added, err := t.addAll(ctx, k, cols, ids, from(&t.scratch))
@@ -165,7 +166,7 @@ func (t *Table) addChunks(ctx context.Context, k kind, cols []column.Column, ids
 	return done, nil
 }
 
-// decide is become for who adds.
+// decide is become for calls that add.
 func (t *Table) decide(k kind, cols []column.Column) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -175,7 +176,7 @@ func (t *Table) decide(k kind, cols []column.Column) error {
 	return t.agree(cols)
 }
 
-// agree wants columns of the types that the table has.
+// agree requires columns of the table's types.
 func (t *Table) agree(cols []column.Column) error {
 	if t.kind != rows {
 		return nil
@@ -202,9 +203,10 @@ func (t *Table) addChunk(ctx context.Context, c column.Column, ids []uint32) (do
 	return addSome(ctx, t, stringItems(c.Strings()), ids)
 }
 
-// fit makes the keys fit for items of a width, 0 if they have several: those of a table of byte strings have one as long as
-// all that is added has, unless their memory is limited, where what takes a key of another width is
-// not known before, or lies outside the Go heap, where keys of two layouts would stay side by side.
+// fit changes the layout of the keys for items of a width, or of several widths if width is 0. The
+// keys of a table of byte strings have one width as long as all items have. With MaxBytes they
+// never do: the memory of a key of another width would be unknown in advance. Outside the Go heap
+// they never do either: keys in two layouts would both stay.
 func (t *Table) fit(width int) {
 	switch {
 	case t.kind == rows && !t.plain || width == t.keys.width || t.opts.MaxBytes > 0 ||
@@ -216,9 +218,9 @@ func (t *Table) fit(width int) {
 	}
 }
 
-// addItems asks the index for numbers of all items, by their keys, which it gives in the order of
-// first appearance, and then looks whether those who share one are the same. No item is left
-// half added: what comes after the index cannot fail.
+// addItems assigns numbers to all items by their keys in the index, in the order of first
+// appearance. Then it compares the items that share a key. No item is left half added: the steps
+// after the index cannot fail.
 func addItems[S source](ctx context.Context, t *Table, items S, ids []uint32) (done int, err error) {
 	base, s := t.index.Len(), &t.scratch
 	rows, numbers := recall(t, items, ids), ids
@@ -233,7 +235,7 @@ func addItems[S source](ctx context.Context, t *Table, items S, ids []uint32) (d
 			return 0, err
 		}
 		if len(s.first) > 0 {
-			s.first[0] = max(s.first[0], uint32(skip)) // rows before had its key, and are null
+			s.first[0] = max(s.first[0], uint32(skip)) // earlier rows had its key, and are null
 		}
 	} else {
 		s.first, done = s.first[:0], len(ids)
@@ -256,8 +258,8 @@ func addItems[S source](ctx context.Context, t *Table, items S, ids []uint32) (d
 	return done, err
 }
 
-// spread writes the numbers of some rows, the first of all that have none, to numbers of all rows,
-// and returns how many rows have one then.
+// spread copies the numbers of some rows, the first of all without one, to numbers of all rows. It
+// returns the number of leading rows that then have one.
 func (t *Table) spread(rows, numbers, all []uint32) (done int) {
 	t.parallel(len(numbers), func(lo, hi int) {
 		for i, row := range rows[lo:hi] {
@@ -276,8 +278,9 @@ func (t *Table) spread(rows, numbers, all []uint32) (done int) {
 	return len(all)
 }
 
-// lend gives the rows of n that are null, and have no key, that of a neighbor which is not: of the one before, which the index knows
-// by then, or at the beginning of the one behind. It returns how many there are at the beginning.
+// lend gives the rows of n that are null, and have no key, the key of a neighbor. This is the row
+// before, with a key that the index has by then, or for leading nulls the first row with a value.
+// It returns the number of leading nulls.
 func (s *scratch) lend(n int) (skip int) {
 	if !s.nulls.HasNulls() {
 		return 0
@@ -328,7 +331,7 @@ func store[S source](t *Table, items S, base uint32) {
 			}
 		}
 	})
-	clear(regions) // which lead to the arena
+	clear(regions) // drops the references to the arena
 	t.scratch.regions = regions
 }
 
@@ -349,8 +352,9 @@ func hashAll[S source](t *Table, items S, lo int, keys []uint64) {
 	}
 }
 
-// differing are the rows that have the number of an item which they are not: where keys collide, and where rows are null whose
-// items do not say so. rows are those that recall has not found, with their numbers; nil: all.
+// differing returns the rows whose number belongs to another item: keys collide, or rows are null
+// and their items do not show it. rows are those that recall has not found, with their numbers;
+// nil: all.
 func differing[S source](t *Table, items S, ids, rows, numbers []uint32, base uint32) (odd []uint32) {
 	s := &t.scratch
 	if t.words && !s.nulls.HasNulls() {
@@ -385,7 +389,8 @@ func differing[S source](t *Table, items S, ids, rows, numbers []uint32, base ui
 	return odd
 }
 
-// identify gives ids to the items of rows that differ, in the order in which all items of the batch appear.
+// identify gives ids to the items of rows that differ, in the order in which all items of the batch
+// appear.
 func identify[S source](t *Table, items S, numbers []uint32, base uint32, odd []uint32) {
 	next, row := base, 0
 	for _, i := range odd {
@@ -403,7 +408,7 @@ func identify[S source](t *Table, items S, numbers []uint32, base uint32, odd []
 	}
 }
 
-// nullID is the id of null; if it is new, so many others have come before.
+// nullID returns the id of null. If it is new, others keys came before it.
 func (t *Table) nullID(others uint32) uint32 {
 	if t.null < 0 {
 		id := others + uint32(len(t.extras))
@@ -415,7 +420,8 @@ func (t *Table) nullID(others uint32) uint32 {
 	return uint32(t.null)
 }
 
-// clash is the id of an item that differs from the one which has its key; if it is new, so many others have come before.
+// clash returns the id of an item that shares its key with a different one. If it is new, others
+// keys came before it.
 func (t *Table) clash(item []byte, others uint32) uint32 {
 	id, ok := t.clashes[string(item)]
 	if !ok {
@@ -429,7 +435,7 @@ func (t *Table) clash(item []byte, others uint32) uint32 {
 	return id
 }
 
-// shift makes ids of numbers, but for rows that have theirs.
+// shift turns numbers into ids, except for rows in odd, which have theirs.
 func (t *Table) shift(numbers []uint32, odd []uint32) {
 	flags := t.scratch.flags
 	t.parallel(len(numbers), func(lo, hi int) {

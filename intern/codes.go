@@ -9,23 +9,22 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// coded are rows whose columns all have codes. The codes of a row are one number, by which its key
-// is found among the different rows of a chunk without a look at bytes. Only these rows are then
-// added.
+// coded is rows of columns that all have codes. The codes of a row form one number, which finds its
+// key among the different rows of a chunk without a look at bytes. Only these rows are then added.
 type coded struct {
 	cols   []column.Column
-	values int // numbers that rows may have
+	values int // size of the numbers' range
 }
 
 const (
-	// minCoded rows are worth the memory for all numbers.
+	// minCoded is the minimum number of rows that are worth the memory for all numbers.
 	minCoded = 1 << 10
 	// maxNumbers bounds that memory, of four bytes each: a second-level cache.
 	maxNumbers = 1 << 18
 )
 
-// distinctCodes returns the rows of columns that all have codes, nil if others should be added as
-// they are: they are few, or may be about as many keys as rows.
+// distinctCodes returns the rows of columns that all have codes. It returns nil if the rows should
+// be added without codes: they are few, or may have about as many keys as rows.
 func distinctCodes(cols []column.Column) *coded {
 	c := coded{cols: cols, values: 1}
 	for _, col := range cols {
@@ -89,8 +88,8 @@ func (c *coded) add(ctx context.Context, t *Table, method string, ids []uint32,
 	return added, nil
 }
 
-// distinct finds the different rows of some from lo on: part receives which of them each is, and
-// first is the first row of each. seen has zeros, before and after.
+// distinct finds the different rows of some from lo on. It writes the index of each row's distinct
+// row to part, and returns the first row of each. seen has zeros, before and after.
 func (c *coded) distinct(t *Table, part []uint32, lo int, seen []uint32) (first []uint32) {
 	t.parallel(len(part), func(from, to int) { c.number(part[from:to], lo+from) })
 	var numbers []uint32
@@ -137,8 +136,8 @@ func (c *coded) find(t *Table, method string, ids []uint32, found []bool,
 	return hits, nil
 }
 
-// recalled are ids of rows of codes by numbers of the values in their columns. Batches with
-// dictionaries of their own then look at the bytes of these, and not at those of each different
+// recalled holds ids of rows of codes by numbers of the values in their columns. Batches with
+// dictionaries of their own then read the bytes of these values, and not those of each different
 // row.
 type recalled struct {
 	mu     sync.Mutex
@@ -154,7 +153,7 @@ const (
 	maxRecalledRows = 1 << 18
 )
 
-// keys returns the key of each row, nil if it has no numbers for all values.
+// keys returns the key of each row, or nil if some values have no number.
 func (r *recalled) keys(t *Table, c *coded, rows []uint32) []uint64 {
 	if n := len(c.cols); n < 2 || n > 4 || t.opts.MaxBytes > 0 {
 		return nil
@@ -167,7 +166,7 @@ func (r *recalled) keys(t *Table, c *coded, rows []uint32) []uint64 {
 	keys := make([]uint64, len(rows))
 	for j, col := range c.cols {
 		codes, dict := col.Codes()
-		if dict.Len() > len(rows) { // most rows bring new values
+		if dict.Len() > len(rows) { // most rows would add new values
 			return nil
 		}
 		if r.values[j] == nil {
@@ -198,7 +197,7 @@ func (r *recalled) keys(t *Table, c *coded, rows []uint32) []uint64 {
 	return keys
 }
 
-// find receives the ids of keys that have one, and returns the places of the others.
+// find writes the ids of keys that have one, and returns the places of the others.
 func (r *recalled) find(keys []uint64, ids []uint32) (rest []uint32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// codedColumn is a column of codes into a dictionary of its own, in an order of its own, which has
+// codedColumn returns a column of codes into a dictionary of its own, in an order of its own, with
 // some values twice.
 func codedColumn(rng *rand.Rand, n, domain int, nulls bool) column.Column {
 	dict := make([]string, domain+domain/4)
@@ -33,8 +33,8 @@ func codedColumn(rng *rand.Rand, n, domain int, nulls bool) column.Column {
 	return c
 }
 
-// Rows of codes have the ids that their values have, in batches with dictionaries of their own,
-// beside batches without codes and tables of one to five columns.
+// Rows of codes have the ids of their values. This holds in batches with dictionaries of their own,
+// beside batches without codes, and in tables of one to five columns.
 func TestCodes(t *testing.T) {
 	dev := devicetest.Open(t)
 	for columns := 1; columns <= 5; columns++ {
@@ -71,7 +71,7 @@ func TestCodes(t *testing.T) {
 	}
 }
 
-// A column of codes of a table of byte strings, where null is an error.
+// A column of codes of a table of byte strings, in which null is an error.
 func TestCodesOfColumn(t *testing.T) {
 	table := open(t, devicetest.Open(t), 0, nil)
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -97,7 +97,7 @@ func TestCodesOfColumn(t *testing.T) {
 	m.agree(t, table)
 }
 
-// Calls that end early have done the first rows, whatever the codes.
+// Calls that end early have done the first rows, with any codes.
 func TestCodesEndEarly(t *testing.T) {
 	dev := devicetest.Open(t)
 	rng := rand.New(rand.NewPCG(7, 8))

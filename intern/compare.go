@@ -9,12 +9,12 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// ahead is how many rows are compared while the memory of as many more is on its way.
+// ahead is the number of rows to compare while the memory of the next ones is prefetched.
 const ahead = 32
 
-// pairs are items that a core compares with the keys that have their hashes: the keys of ids, and
-// first rows of the same batch. Each step of finding a key reads memory that is anywhere. Short
-// loops do one step for all pairs, so that a core waits for many of these reads at once.
+// pairs holds items that a core compares with the keys of equal hashes: the keys of ids, and first
+// rows of the same batch. Each step of finding a key reads random memory. Short loops do one step
+// for all pairs, so that a core waits for many of these reads at once.
 type pairs struct {
 	old, fresh [ahead]pair
 	nOld       int
@@ -24,7 +24,7 @@ type pairs struct {
 	places     [2 * ahead]unsafe.Pointer
 }
 
-// pair is an item and where its key is.
+// pair is an item and the location of its key.
 type pair struct {
 	item []byte
 	row  uint32
@@ -46,7 +46,7 @@ func (p *pairs) addFresh(row uint32, item []byte, at uint32) {
 	p.nFresh++
 }
 
-// ask requests the memory of the keys.
+// ask prefetches the memory of the keys.
 func ask[S source](p *pairs, k *keys, items S, first []uint32) {
 	old, fresh := p.old[:p.nOld], p.fresh[:p.nFresh]
 	if k.width > 0 {
@@ -81,7 +81,7 @@ func ask[S source](p *pairs, k *keys, items S, first []uint32) {
 	cpu.PrefetchPairs(p.places[:n+len(fresh)])
 }
 
-// differ calls f for each row that is not the key, and forgets all.
+// differ calls f for each row that differs from the key, and drops all pairs.
 func (p *pairs) differ(k *keys, f func(row uint32)) {
 	for i := range p.nOld {
 		q := &p.old[i]
@@ -101,9 +101,9 @@ func (p *pairs) differ(k *keys, f func(row uint32)) {
 	p.nOld, p.nFresh = 0, 0
 }
 
-// compare flags rows that differ from the item that has their number, and reports whether there
-// are any: rows lo to hi-1 of some, or of all if rows is nil. The items of one group of rows are
-// compared while the memory of the keys of the next is on its way.
+// compare flags rows that differ from the item with their number, and reports whether any do. The
+// rows are lo to hi-1 of some, or of all if rows is nil. It compares the items of one group of rows
+// while it prefetches the memory of the next group's keys.
 func compare[S source](t *Table, items S, rows, numbers []uint32, base uint32, lo, hi int) (any bool) {
 	var groups [2]pairs
 	var buf [ahead][]byte
@@ -128,10 +128,10 @@ func compare[S source](t *Table, items S, rows, numbers []uint32, base uint32, l
 			switch item := some[i]; {
 			case v == next: // the first row of its key
 				next++
-			case len(item) <= arena.MaxShort && t.keys.width == 0: // no other has its key
+			case len(item) <= arena.MaxShort && t.keys.width == 0: // no other item has its key
 			case v < base:
 				p.addOld(row(lo+i), item, t.id(v))
-			case int(v-base) < len(first): // else all rows are null
+			case int(v-base) < len(first): // otherwise all rows are null
 				p.addFresh(row(lo+i), item, v-base)
 			}
 		}
@@ -143,8 +143,8 @@ func compare[S source](t *Table, items S, rows, numbers []uint32, base uint32, l
 	return any
 }
 
-// confirm makes ids of the numbers that the index has for items lo to hi-1, compares the items with
-// the keys of these, and returns how many are found.
+// confirm turns the numbers of the index for items lo to hi-1 into ids, compares the items with
+// their keys, and returns the number of found items.
 func confirm[S source](t *Table, items S, ids []uint32, found []bool, s *scratch, lo, hi int) (hits int) {
 	var groups [2]pairs
 	var buf [ahead][]byte

@@ -83,7 +83,7 @@ func ExampleTable_Rows() {
 	// 2 Bern 2025
 }
 
-// A table that may take so much memory stops there, and says how many rows it has done.
+// A table with bounded memory stops at the bound, and returns the number of rows done.
 func ExampleOptions() {
 	ctx := context.Background()
 	dev, err := cpu.Open(nil)

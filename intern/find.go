@@ -10,9 +10,10 @@ import (
 	"github.com/weftgo/weft/internal/number"
 )
 
-// FindStrings looks the strings of a batch up, adds none, and counts those that the table has. ids receives the id of
-// each, 0 where it has none; found, if not nil, reports where it has one. It runs beside other calls of its kind, and waits for
-// those that add no longer than they take for a million rows.
+// FindStrings looks up the strings of a batch without adding any, and returns the number of known
+// ones. It writes the id of each string to ids, or 0 for unknown ones. If found is not nil, it
+// reports which are known. Lookups run concurrently, and wait for calls that add no longer than
+// these take for a million rows.
 func (t *Table) FindStrings(ctx context.Context, s []string, ids []uint32, found []bool) (hits int, err error) {
 	return t.find(ctx, "FindStrings", byteStrings, nil, len(s), ids, found, func(in *scratch) feed { return t.ofColumn(in, column.OfStrings(s)) })
 }
@@ -22,7 +23,7 @@ func (t *Table) FindBytes(ctx context.Context, s [][]byte, ids []uint32, found [
 	return t.find(ctx, "FindBytes", byteStrings, nil, len(s), ids, found, func(in *scratch) feed { return t.ofBytes(in, s) })
 }
 
-// FindColumn is [Table.FindStrings] for a column of byte strings in any form. A value that is null is
+// FindColumn is [Table.FindStrings] for a column of byte strings in any form. A null value is
 // [device.ErrInvalid].
 func (t *Table) FindColumn(ctx context.Context, c column.Column, ids []uint32, found []bool) (hits int, err error) {
 	mustMatch("FindColumn", c.Len(), len(ids))
@@ -54,7 +55,7 @@ func (t *Table) FindRows(ctx context.Context, cols []column.Column, ids []uint32
 	return t.find(ctx, "FindRows", rows, cols, n, ids, found, func(in *scratch) feed { return t.ofRows(in, cols) })
 }
 
-// find is what all forms of looking up share.
+// find looks up the rows of all forms of batches.
 func (t *Table) find(ctx context.Context, method string, k kind, cols []column.Column, n int, ids []uint32, found []bool, from func(*scratch) feed) (hits int, err error) {
 	mustMatch(method, n, len(ids))
 	if found == nil {
@@ -78,7 +79,7 @@ func (t *Table) find(ctx context.Context, method string, k kind, cols []column.C
 	return hits, partial(method, done, err)
 }
 
-// findChunk looks up rows from lo on. There is nothing to find in a table that does not know yet what its keys are.
+// findChunk looks up rows from lo on. A table without a kind has no keys yet.
 func (t *Table) findChunk(ctx context.Context, k kind, cols []column.Column, next feed, lo int, ids []uint32, found []bool, s *scratch) (hits, n int, known bool, err error) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -114,7 +115,7 @@ func (t *Table) findChunk(ctx context.Context, k kind, cols []column.Column, nex
 	return hits, n, true, nil
 }
 
-// findItems asks the index for the numbers of items, and looks whether they are the items of these.
+// findItems looks up the numbers of items in the index, and compares the items with their keys.
 func findItems[S source](ctx context.Context, t *Table, items S, ids []uint32, found []bool, s *scratch) (hits int, err error) {
 	s.keys = resize(s.keys, len(ids))
 	host, ok := t.index.(number.Finder)

@@ -12,14 +12,15 @@ import (
 	"github.com/weftgo/weft/device/cpu"
 )
 
-// data is rows in one column, n of them.
+// data is n rows in one column.
 type data struct {
 	name string
 	n    int
 	make func(n int) column.Column
 }
 
-// benchLines are lines of some 60 bytes, like those of a log of requests; each is drawn from half as many as there are.
+// benchLines returns lines of some 60 bytes, like those of a log of requests, each drawn from n/2
+// different ones.
 func benchLines(n int) column.Column {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var text []byte
@@ -32,7 +33,7 @@ func benchLines(n int) column.Column {
 	return must(column.OfOffsets(offsets, text))
 }
 
-// benchWords are words with the frequencies of a natural text, of a million.
+// benchWords returns words with the frequencies of a natural text, out of a million.
 func benchWords(n int) column.Column {
 	rng := rand.New(rand.NewPCG(3, 4))
 	zipf := rand.NewZipf(rng, 1.1, 2, 1_000_000)
@@ -79,7 +80,7 @@ var datas = []data{
 	{"int64", 20_000_000, benchInts}, // 8.6 million are different
 }
 
-// BenchmarkTable interns columns, from an empty table on, and does the same with Go maps.
+// BenchmarkTable interns columns from an empty table on, and does the same with Go maps.
 func BenchmarkTable(b *testing.B) {
 	for _, d := range datas {
 		b.Run(d.name, func(b *testing.B) {
@@ -134,7 +135,7 @@ func report(b *testing.B, n int, used int64, distinct int) {
 	b.ReportMetric(float64(distinct), "keys")
 }
 
-// heap is what f leaves on the heap.
+// heap returns the growth of the heap by f.
 func heap(f func()) int64 {
 	var before, behind runtime.MemStats
 	runtime.GC()

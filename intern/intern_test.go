@@ -18,14 +18,14 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// fataler is what a test and a property have in common.
+// fataler is the common part of a test and a property.
 type fataler interface {
 	Helper()
 	Fatal(...any)
 	Fatalf(string, ...any)
 }
 
-// open makes a table, with a hash of so many bits if that is not 0.
+// open makes a table, with a hash of bits bits if that is not 0.
 func open(t testing.TB, dev device.Device, bits int, opts *Options) *Table {
 	t.Helper()
 	var o Options
@@ -45,7 +45,7 @@ func open(t testing.TB, dev device.Device, bits int, opts *Options) *Table {
 	return table
 }
 
-// weak is a hasher under which most long items collide.
+// weak returns a hasher under which most long items collide.
 func weak(bits int) arena.Hasher {
 	h := arena.NewHasher()
 	if strong := h.Hash; bits > 0 {
@@ -54,7 +54,7 @@ func weak(bits int) arena.Hasher {
 	return h
 }
 
-// model is what a table should do.
+// model is the expected behavior of a table.
 type model struct {
 	ids  map[string]uint32
 	keys []string
@@ -76,7 +76,7 @@ func (m *model) add(s []string) (ids []uint32, added int) {
 	return ids, len(m.keys) - before
 }
 
-// agree compares a table with the model, whose keys they share.
+// agree compares a table with the model of the same keys.
 func (m *model) agree(t fataler, table *Table) {
 	t.Helper()
 	if table.Len() != len(m.keys) {
@@ -122,8 +122,8 @@ func slicesOf(s []string) (b [][]byte) {
 	return b
 }
 
-// columnOf is strings as a column: with offsets of 32 bits, of 64, or, if they have one length,
-// without.
+// columnOf returns strings as a column: with offsets of 32 bits, of 64, or, if they have one
+// length, without.
 func columnOf(form int, s []string) column.Column {
 	data, small, large := []byte("before"), []int32{6}, []int64{6}
 	same := len(s) > 0 && len(s[0]) > 0
@@ -143,7 +143,7 @@ func columnOf(form int, s []string) column.Column {
 
 const forms = 5
 
-// Whatever the forms of batches, and whether hashes collide, a table agrees with a Go map.
+// A table agrees with a Go map, in all forms of batches, with or without collisions of hashes.
 func TestStrings(t *testing.T) {
 	dev := devicetest.Open(t)
 	alphabet := []string{"", "\x00", "\x00\x00", "a", "1234567", "12345678", "12345679", "é\xff\xfe", strings.Repeat("long ", 100),
@@ -183,7 +183,7 @@ func TestStrings(t *testing.T) {
 	})
 }
 
-// found compares what was found with the model.
+// found compares the results of a lookup with the model.
 func (m *model) found(t fataler, batch []string, ids []uint32, found []bool, hits int, err error) {
 	t.Helper()
 	want := 0
@@ -201,7 +201,8 @@ func (m *model) found(t fataler, batch []string, ids []uint32, found []bool, hit
 	}
 }
 
-// Batches of several chunks and ranges, with and without collisions, have ids in the order of first appearance.
+// Batches of several chunks and ranges, with and without collisions, have ids in the order of first
+// appearance.
 func TestManyRows(t *testing.T) {
 	dev := devicetest.Open(t)
 	for _, bits := range []int{0, 12} {

@@ -8,19 +8,19 @@ import (
 	"github.com/weftgo/weft/internal/hostmem"
 )
 
-// blockBits is the logarithm of the number of keys in a block: what a table of few keys
-// takes at least, and how much is free at the end of a large one at most.
+// blockBits is the logarithm of the number of keys in a block. A block is the minimum memory of a
+// table, and the maximum that is free at the end of a large one.
 const blockBits = 10
 
 const blockKeys = 1 << blockBits
 
-// keys are the bytes of all keys, by their ids: in blocks of their own if all have one width, otherwise by words, and in
-// an arena.
+// keys holds the bytes of all keys by their ids. Keys of one width are in blocks of their own.
+// Others are in words and in an arena.
 type keys struct {
 	width  int // of all keys; 0: words
 	blocks [][]byte
 	words  []*[blockKeys]uint64
-	arena  arena.Arena // whose pool has the blocks, too
+	arena  arena.Arena // its pool allocates the blocks, too
 	writer arena.Writer
 }
 
@@ -43,7 +43,7 @@ func (k *keys) put(id uint32, item []byte, w *arena.Writer) {
 	}
 }
 
-// blank stores the bytes of null, which are none or zero.
+// blank stores null, which has no bytes or zeros.
 func (k *keys) blank(id uint32) {
 	if k.width > 0 {
 		clear(k.place(id))
@@ -52,7 +52,7 @@ func (k *keys) blank(id uint32) {
 	}
 }
 
-// stored is how many bytes of the arena a key takes.
+// stored returns the number of bytes of the arena that a key takes.
 func (k *keys) stored(item []byte) int {
 	if k.width > 0 || len(item) <= arena.MaxShort {
 		return 0
@@ -60,7 +60,7 @@ func (k *keys) stored(item []byte) int {
 	return arena.Size(item)
 }
 
-// slabBytes is how much memory is taken at a time for many blocks, or for the bytes of many keys: a
+// slabBytes is the memory to allocate at a time for many blocks, or for the bytes of many keys: a
 // few huge pages.
 const slabBytes = 8 << 20
 
@@ -101,13 +101,13 @@ func (k *keys) grow(n int) {
 
 func (k *keys) word(id uint32) *uint64 { return &k.words[id>>blockBits][id&(blockKeys-1)] }
 
-// place is the bytes of a key of one width.
+// place returns the bytes of a key of one width.
 func (k *keys) place(id uint32) []byte {
 	at := int(id&(blockKeys-1)) * k.width
 	return k.blocks[id>>blockBits][at : at+k.width : at+k.width]
 }
 
-// at is the bytes of a key. Those of a short one are in its word, whose memory is little-endian.
+// at returns the bytes of a key. Those of a short one are in its word, in little-endian memory.
 func (k *keys) at(id uint32) []byte {
 	if k.width > 0 {
 		return k.place(id)
@@ -120,17 +120,17 @@ func (k *keys) at(id uint32) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(w)), 8)[:n:n]
 }
 
-// bytes is how much memory the keys take up.
+// bytes returns the memory of the keys.
 func (k *keys) bytes() int64 {
 	return k.blockBytes((len(k.words)+len(k.blocks))<<blockBits) + k.arena.Bytes()
 }
 
-// growth is by how much that may grow with n more keys whose bytes take size in the arena.
+// growth returns the growth of bytes by n more keys with size bytes in the arena.
 func (k *keys) growth(have, n, size int) int64 {
 	return k.blockBytes(have+n) - k.blockBytes(have) + k.writer.Growth(size)
 }
 
-// blockBytes is the size of the blocks of n keys, and of what leads to them.
+// blockBytes returns the size of the blocks of n keys, with the slices that refer to them.
 func (k *keys) blockBytes(n int) int64 {
 	blocks := int64(n+blockKeys-1) >> blockBits
 	if k.width > 0 {
@@ -139,14 +139,14 @@ func (k *keys) blockBytes(n int) int64 {
 	return blocks * (8<<blockBits + 8)
 }
 
-// general are the same n keys, with room for others of any length.
+// general returns the same n keys, with room for others of any length.
 func (k *keys) general(n int) *keys {
 	g := newKeys(0, k.arena.Pool)
 	g.grow(n)
 	for id := range uint32(n) {
 		g.put(id, k.place(id), &g.writer)
 		if at := id >> blockBits; id&(blockKeys-1) == blockKeys-1 {
-			k.blocks[at] = nil // lest all is there twice
+			k.blocks[at] = nil // so that both layouts are never in memory as a whole
 		}
 	}
 	return g

@@ -17,7 +17,8 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// On a GPU the index is a map there; ids are the same. Hashes that collide, chunks, and all kinds of rows.
+// On a GPU the index is a map there, and ids are the same. Covers colliding hashes, chunks, and all
+// kinds of rows.
 func TestSimulated(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -64,7 +65,7 @@ func TestSimulated(t *testing.T) {
 	m.agree(t, table)
 }
 
-// countdown is a context that ends when it has been asked so many times.
+// countdown is a context that ends after a number of checks.
 type countdown struct {
 	context.Context
 	left int
@@ -77,7 +78,7 @@ func (c *countdown) Err() error {
 	return nil
 }
 
-// A call whose context ends has done the first rows of its batch and none of the others.
+// A call with a context that ends has done the first rows of its batch and none of the others.
 func TestCancelled(t *testing.T) {
 	dev := devicetest.Open(t)
 	batch := stringsOf(rand.New(rand.NewPCG(3, 3)), 1000, 300)
@@ -113,7 +114,8 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// Goroutines add, find and read side by side; whoever waits for a turn gives up when its context ends.
+// Goroutines add, find and read concurrently. A goroutine that waits to add gives up when its
+// context ends.
 func TestTogether(t *testing.T) {
 	table := open(t, devicetest.Open(t), 0, nil)
 	table.chunk = 500
@@ -157,7 +159,7 @@ func TestTogether(t *testing.T) {
 	<-table.turn
 }
 
-// Batches of known keys take no more memory, whatever their number.
+// Batches of known keys retain no memory, in any number.
 func TestMemoryStaysFlat(t *testing.T) {
 	table := open(t, devicetest.Open(t), 0, nil)
 	rng := rand.New(rand.NewPCG(8, 8))
@@ -187,7 +189,7 @@ func TestMemoryStaysFlat(t *testing.T) {
 	}
 }
 
-// Null is one key, however many rows there are.
+// Null is one key, for any number of rows.
 func TestMemoryOfNulls(t *testing.T) {
 	for _, c := range []column.Column{column.Of(make([]int64, 100_000)), column.OfStrings(make([]string, 100_000))} {
 		table := open(t, devicetest.Open(t), 0, &Options{MaxBytes: 100_000})
@@ -230,7 +232,7 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// A column with a null leaves no ids of another call behind.
+// A column with a null has no ids of another call.
 func TestNullColumn(t *testing.T) {
 	table := open(t, devicetest.Open(t), 0, nil)
 	c := column.OfStrings([]string{"a", "b"}).WithValid(column.OfBools([]bool{true, false}))
@@ -253,7 +255,7 @@ func TestNullColumn(t *testing.T) {
 	}
 }
 
-// A table does not keep the memory of callers, whichever chunk was the last.
+// A table does not keep the memory of callers, after any last chunk.
 func TestLetsGo(t *testing.T) {
 	table := open(t, devicetest.Open(t), 0, nil)
 	table.chunk = 2
@@ -270,7 +272,7 @@ func TestLetsGo(t *testing.T) {
 	}
 }
 
-// Keys of one width stay what they are when another one comes, and so do rows.
+// Keys of one width do not change when another width comes, and neither do rows.
 func TestAnotherWidth(t *testing.T) {
 	dev := devicetest.Open(t)
 	wide := make([]string, 3000)
@@ -292,7 +294,8 @@ func TestAnotherWidth(t *testing.T) {
 	rowModel.agreeRows(t, rowTable)
 }
 
-// A device without memory for more keys is an error after the rows that it has done.
+// If a device has no memory for more keys, the call returns an error after the rows that it has
+// done.
 func TestNoMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -344,7 +347,7 @@ func TestOffHeap(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for lo := 0; lo < len(batch); lo += 10_000 { // what a call works in does not count
+	for lo := 0; lo < len(batch); lo += 10_000 { // the working memory of calls does not count
 		if _, err := table.Strings(t.Context(), batch[lo:lo+10_000],
 			ids[lo:lo+10_000]); err != nil {
 			t.Fatal(err)

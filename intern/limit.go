@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// maxItems is how many keys have ids: those of 32 bits, but for the last.
+	// maxItems is the maximum number of keys: all ids of 32 bits but the last.
 	maxItems = math.MaxUint32
-	// limitedRows are worked on at a time where memory may not do for all of them.
+	// limitedRows is the number of rows to process at a time if memory may not suffice for all.
 	limitedRows = 1 << 16
-	// clashBytes is about what an item takes in the map of clashes, beside its bytes.
+	// clashBytes is about the memory of an item in the map of clashes, beside its bytes.
 	clashBytes = 64
 )
 
-// Memory is how many bytes the table takes up, on the device and on the host together.
+// Memory returns the memory of the table in bytes, on the device and on the host together.
 func (t *Table) Memory(ctx context.Context) (int64, error) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -29,7 +29,7 @@ func (t *Table) Memory(ctx context.Context) (int64, error) {
 	return r.used, nil
 }
 
-// enough says whether MaxBytes allows the empty table.
+// enough reports whether MaxBytes allows the empty table.
 func (t *Table) enough() error {
 	r, err := t.room(context.Background())
 	if err == nil && r.limit > 0 && r.used > r.limit {
@@ -38,7 +38,7 @@ func (t *Table) enough() error {
 	return err
 }
 
-// addSome gives ids to as many of a chunk of items as there are ids and memory for.
+// addSome gives ids to a prefix of a chunk of items, as long as ids and memory suffice.
 func addSome[S source](ctx context.Context, t *Table, items S, ids []uint32) (done int, err error) {
 	r, err := t.room(ctx)
 	if err != nil {
@@ -47,7 +47,7 @@ func addSome[S source](ctx context.Context, t *Table, items S, ids []uint32) (do
 	if n := len(ids); n <= maxItems-r.have && (r.limit == 0 || r.plenty(n, sizeOf(t.keys, items, n))) {
 		return addItems(ctx, t, items, ids)
 	}
-	// Items that the table has need nothing.
+	// Known items need no memory.
 	ids = ids[:min(len(ids), limitedRows)]
 	found := resize(t.scratch.found, len(ids))
 	t.scratch.found = found
@@ -59,7 +59,7 @@ func addSome[S source](ctx context.Context, t *Table, items S, ids []uint32) (do
 	case err != nil:
 		return 0, err
 	case fresh > 0:
-		// Lest the index grows by guesses, and its parts at the same time.
+		// Otherwise the index would grow by estimates, and all its parts at the same time.
 		if err := t.index.Reserve(ctx, t.scratch.keys[:done], found[:done], fresh); err != nil {
 			return 0, err
 		}
@@ -73,7 +73,7 @@ func addSome[S source](ctx context.Context, t *Table, items S, ids []uint32) (do
 		op.ErrFull, len(items.at(0)), r.limit, r.have, r.used)
 }
 
-// prefix is how many items there is room for, of which so many are fresh: not found.
+// prefix returns the number of items that fit, and how many of them are fresh: not found.
 func prefix[S source](ctx context.Context, t *Table, items S, found []bool, r room) (done, fresh int, err error) {
 	e, err := t.index.Estimate(ctx)
 	if err != nil {
@@ -97,7 +97,7 @@ func prefix[S source](ctx context.Context, t *Table, items S, found []bool, r ro
 	return done, fresh, nil
 }
 
-// sizeOf is how many bytes of the arena n items take, if all are new.
+// sizeOf returns the bytes of the arena that n items take, if all are new.
 func sizeOf[S source](k *keys, items S, n int) (size int) {
 	if k.width > 0 {
 		return 0
@@ -108,23 +108,24 @@ func sizeOf[S source](k *keys, items S, n int) (size int) {
 	return size
 }
 
-// room is what a table takes up, and may.
+// room is the memory of a table, and its limit.
 type room struct {
 	keys  *keys
-	have  int   // keys
+	have  int   // number of keys
 	index int64 // bytes
-	used  int64 // with those of the index
+	used  int64 // bytes, including the index
 	limit int64
 }
 
-// room reads what a table takes up.
+// room reads the memory of a table.
 func (t *Table) room(ctx context.Context) (room, error) {
 	index, err := t.index.Size(ctx)
 	return room{t.keys, t.Len(), index, index + t.keys.bytes() + t.clashed, t.opts.MaxBytes}, err
 }
 
-// plenty reports whether there is room for n more keys whose bytes take size in the arena, without a closer look: an index that
-// grows is there twice, gets by half or, on a GPU, by its size larger than it must be, and has 16 bytes for a slot.
+// plenty reports whether memory surely suffices for n more keys with size bytes in the arena. While
+// an index grows, the old and the new one both exist. It gets larger than necessary by half or, on
+// a GPU, by its size. A slot takes 16 bytes.
 func (r *room) plenty(n, size int) bool {
 	return r.used+2*r.index+64*int64(n)+r.keys.growth(r.have, n, size) <= r.limit
 }

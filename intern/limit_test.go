@@ -13,8 +13,8 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// A table that may take so much memory never takes more, and tells how many rows have
-// been done: those have their ids, and the others can be given another table.
+// A table with bounded memory never exceeds the bound, and returns the number of rows done. These
+// have their ids, and the others can be added to another table.
 func TestMaxBytes(t *testing.T) {
 	dev := devicetest.Open(t)
 	rapid.Check(t, func(t *rapid.T) {

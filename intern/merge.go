@@ -9,13 +9,13 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Merge adds the keys that another table has when Merge is called, in the order of their ids there.
-// It returns the id here of each: key i there has ids[i] here, so a column of the other's ids is
-// translated by one lookup per row. The other table stays as it is; it may lie on another device.
+// Merge adds the keys that another table has at the call, in the order of their ids there. It
+// returns the id here of each: key i there has ids[i] here. So one lookup per row translates a
+// column of the other's ids. The other table does not change, and may be on another device.
 //
-// A table of byte strings takes only byte strings, and one of rows only rows of its types; others
-// are [device.ErrInvalid]. A call that ends early returns a [weft.PartialError]: that many keys,
-// from the first on, have their id, and the others have not been added.
+// A table of byte strings takes only byte strings, and one of rows only rows of its types. Others
+// are [device.ErrInvalid]. A call that ends early returns a [weft.PartialError] with the number of
+// keys, from the first on, that have their id. The others have not been added.
 func (t *Table) Merge(ctx context.Context, other *Table) (ids []uint32, err error) {
 	if t == other {
 		return nil, partial("Merge", 0, fmt.Errorf("%w: a table cannot be merged with itself", device.ErrInvalid))

@@ -12,9 +12,9 @@ import (
 // 1748 (the least of 6 runs on two shared cores).
 const sampleRows, seldom = 512, 3
 
-// recall computes the keys of items, and gives those that the table has their numbers, while the
-// bytes and keys of a range are in the cache of a core. It returns the other rows, nil for all.
-// Their keys are the first ones of scratch.keys.
+// recall computes the keys of items, and gives known ones their numbers, while the bytes and keys
+// of a range are in the cache of a core. It returns the other rows, nil for all. Their keys are the
+// first ones of scratch.keys.
 func recall[S source](t *Table, items S, ids []uint32) (rows []uint32) {
 	s := &t.scratch
 	host, ok := t.index.(number.Finder)
@@ -43,8 +43,8 @@ func recall[S source](t *Table, items S, ids []uint32) (rows []uint32) {
 	return s.unknown[:n]
 }
 
-// recallRange is recall of rows lo to hi-1. It puts the n rows that are not known, and their keys,
-// to the beginning of the range, and reports whether a row differs from the key that it has found.
+// recallRange is recall for rows lo to hi-1. It moves the n unknown rows, and their keys, to the
+// beginning of the range, and reports whether a row differs from the key that it has found.
 func recallRange[S source](t *Table, host number.Finder, items S, ids []uint32, lo, hi int) (n int, differs bool) {
 	s := &t.scratch
 	hashAll(t, items, lo, s.keys[lo:hi])

@@ -14,7 +14,7 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// text is what a row says: the same for rows that are the same key.
+// text returns a row as text: the same for rows that are the same key.
 func text(cols []column.Column, i int) string {
 	s := ""
 	for _, c := range cols {
@@ -37,7 +37,8 @@ func texts(cols []column.Column, n int) (s []string) {
 	return s
 }
 
-// shapes are columns of all kinds of tables: rows that are words with nulls in them and beside them, of one width, and of any.
+// shapes holds columns of all kinds of tables: rows that are words with nulls in them and beside
+// them, of one width, and of any.
 var shapes = map[string]func(rng *rand.Rand, n, domain int) []column.Column{
 	"int64": func(rng *rand.Rand, n, domain int) []column.Column {
 		return []column.Column{numbers[int64](rng, n, domain, false)}
@@ -142,8 +143,8 @@ func (m *model) agreeRows(t fataler, table *Table) {
 	}
 }
 
-// Rows of columns of any types have ids in the order of first appearance, wherever chunks and batches end, with and without
-// collisions, and are saved and loaded.
+// Rows of columns of any types have ids in the order of first appearance, for any ends of chunks
+// and batches, with and without collisions, and can be saved and loaded.
 func TestRowsOfAllShapes(t *testing.T) {
 	dev := devicetest.Open(t)
 	for name, shape := range shapes {
@@ -169,7 +170,7 @@ func TestRowsOfAllShapes(t *testing.T) {
 	}
 }
 
-// Batches that are dealt out among parts.
+// Batches that are distributed to parts.
 func TestManyRowsOfAllShapes(t *testing.T) {
 	dev := devicetest.Open(t)
 	for name, shape := range shapes {
@@ -185,7 +186,7 @@ func TestManyRowsOfAllShapes(t *testing.T) {
 	}
 }
 
-// reload saves a table and loads what it wrote.
+// reload saves a table and loads the stream.
 func reload(t fataler, dev device.Device, table *Table) *Table {
 	t.Helper()
 	var file bytes.Buffer

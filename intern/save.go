@@ -20,13 +20,14 @@ import (
 //
 //	header   "WEFTINT1", kind of keys (uint8), three zero bytes, number n of columns (uint32), CRC-32C
 //	types    of the columns, n bytes, CRC-32C; n is 0 for byte strings
-//	frame    number n > 0 of keys (uint32), the sum of their lengths (uint64), if n > 1 the length of each (uint32),
-//	         the keys in the order of their ids, CRC-32C
+//	frame    number n > 0 of keys (uint32), the sum of their lengths (uint64), if n > 1 the length
+//	         of each (uint32), the keys in the order of their ids, CRC-32C
 //	…
 //	end      0 (uint32), number of all keys (uint64), CRC-32C
 //
-// Rows are saved as package rowkey encodes them. Frames have at most frameKeys keys, and more than frameBytes only if it is one
-// key; that is read as it comes, so what a damaged stream claims costs little memory.
+// Rows are saved in the encoding of package rowkey. Frames have at most frameKeys keys. They exceed
+// frameBytes only with a single key, which is read as it comes. So a damaged stream cannot claim
+// much memory.
 const (
 	magic       = "WEFTINT1"
 	headerBytes = 16
@@ -35,8 +36,8 @@ const (
 	readBytes   = 1 << 20
 )
 
-// Save writes the keys that the table has when it is called to a stream, with checksums, and returns their
-// number. Other calls go on meanwhile.
+// Save writes the keys that the table has at the call to a stream, with checksums, and returns
+// their number. Other calls may run meanwhile.
 func (t *Table) Save(ctx context.Context, to io.Writer) (n int, err error) {
 	w := &writer{Writer: seal.NewWriter(to, 1<<16)}
 	n, err = t.save(ctx, w)
@@ -63,7 +64,7 @@ func (t *Table) save(ctx context.Context, w *writer) (n int, err error) {
 	w.Sealed(binary.LittleEndian.AppendUint32(head, uint32(len(types))))
 	w.Sealed(types)
 	for n < length && w.Err == nil {
-		if err := ctx.Err(); err != nil { // a stream cut short must not look whole
+		if err := ctx.Err(); err != nil { // a stream cut short must not look complete
 			return n, err
 		}
 		more, err := t.frame(w, n, min(n+frameKeys, length))
@@ -76,7 +77,7 @@ func (t *Table) save(ctx context.Context, w *writer) (n int, err error) {
 	return n, w.Flush()
 }
 
-// frame writes keys from lo on, up to hi if they fit, and returns how many.
+// frame writes keys from lo on, up to hi if they fit, and returns their number.
 func (t *Table) frame(w *writer, lo, hi int) (n int, err error) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -106,8 +107,9 @@ type writer struct {
 	lengths, keys []byte // of a frame
 }
 
-// Load makes a table of what Save wrote, with the same ids, on any device. It reads nothing behind its end. A stream that Save did not write, or that is
-// damaged, is [weft.ErrFormat].
+// Load makes a table from a stream of Save, with the same ids, on any device. It reads nothing
+// after the end of the table. A stream that Save did not write, or that is damaged, is
+// [weft.ErrFormat].
 func Load(ctx context.Context, dev device.Device, from io.Reader, opts *Options) (*Table, error) {
 	t, err := New(dev, opts)
 	if err != nil {
@@ -127,7 +129,7 @@ func (t *Table) load(ctx context.Context, r *reader) error {
 	for {
 		n, err := r.frame()
 		if err != nil || n == 0 {
-			if t.kind == undecided && err == nil { // there were no keys to decide it
+			if t.kind == undecided && err == nil { // no key has decided it
 				t.kind = kind
 				t.adopt(codec)
 			}
@@ -152,7 +154,7 @@ func (t *Table) load(ctx context.Context, r *reader) error {
 	}
 }
 
-// reader reads a stream and knows where it is.
+// reader reads a stream and counts its bytes.
 type reader struct {
 	from  io.Reader
 	at    int64
@@ -162,12 +164,12 @@ type reader struct {
 	keys    []byte
 }
 
-// damaged is the error of a stream in which something is wrong before this place.
+// damaged returns the error of a stream with a fault before the present byte.
 func (r *reader) damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: damaged before byte %d: %s", op.ErrFormat, r.at, fmt.Sprintf(format, args...))
 }
 
-// fill appends so many bytes of the stream to b. An end of it is one before its time.
+// fill appends n bytes of the stream to b. An early end is an error.
 func (r *reader) fill(b []byte, n uint64) ([]byte, error) {
 	for n > 0 {
 		part := int(min(n, readBytes))
@@ -278,7 +280,7 @@ func (r *reader) frame() (n int, err error) {
 	return n, r.crc(head, lengths, r.keys)
 }
 
-// column is the keys of a frame, with one width if they have one.
+// column returns the keys of a frame, with one width if they have one.
 func (r *reader) column() column.Column {
 	n := len(r.offsets) - 1
 	width := r.offsets[1]

@@ -17,7 +17,7 @@ import (
 	"github.com/weftgo/weft/internal/seal"
 )
 
-// saved are streams of small tables: of byte strings, of rows of each encoding, and of none.
+// saved returns streams of small tables: of byte strings, of rows of each encoding, and of none.
 func saved(t testing.TB) (files [][]byte) {
 	dev := devicetest.Open(t)
 	save := func(fill func(*Table) error) {
@@ -45,7 +45,7 @@ func saved(t testing.TB) (files [][]byte) {
 	return files
 }
 
-// Any bit that is flipped and any byte that is missing is found, and so is what a checksum does not know.
+// Any flipped bit and any missing byte is detected, and so are faults with a valid checksum.
 func TestDamage(t *testing.T) {
 	dev := devicetest.Open(t)
 	refused := func(file []byte, what string) {
@@ -97,7 +97,7 @@ func withCRC(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, seal.Castagnoli))
 }
 
-// What a stream claims costs no more memory than what it brings.
+// Large claims of a stream cost no more memory than its content.
 func TestClaims(t *testing.T) {
 	dev := devicetest.Open(t)
 	file := string(withCRC([]byte(magic+"\x01\x00\x00\x00\x00\x00\x00\x00"))) + "\x00\x00\x00\x00" + "\x01\x00\x00\x00\xff\xff\xff\xff\xff\xff\xff\x7f" + "abc"
@@ -110,7 +110,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// A key that is larger than a frame, and the limit of memory that the loaded table has.
+// A key that is larger than a frame, and the memory limit of the loaded table.
 func TestLoadLargeKeys(t *testing.T) {
 	dev := devicetest.Open(t)
 	table, m := open(t, dev, 0, nil), newModel()
@@ -131,7 +131,7 @@ func TestLoadLargeKeys(t *testing.T) {
 	}
 }
 
-// Whatever a stream holds, it is refused, or is a table that is saved and loaded with the same keys.
+// Any stream is refused, or is a table that can be saved and loaded with the same keys.
 func FuzzLoad(f *testing.F) {
 	for _, file := range saved(f) {
 		f.Add(file)
@@ -147,7 +147,7 @@ func FuzzLoad(f *testing.F) {
 			if !errors.Is(err, op.ErrFormat) {
 				t.Fatal(err)
 			}
-			// The checksums are those of the stream's content, so that what is behind them is looked at, too.
+			// The checksums match the stream's content, so that the checks after them run, too.
 			if table, err = Load(ctx, dev, bytes.NewReader(resealed(file)), nil); err != nil {
 				return
 			}
@@ -166,7 +166,7 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// resealed is a stream with the checksums of what it holds, as far as it can be followed.
+// resealed returns a stream with the checksums of its content, as far as its structure is valid.
 func resealed(file []byte) (out []byte) {
 	take := func(n uint64) []byte {
 		n = min(n, uint64(len(file)))

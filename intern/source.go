@@ -7,8 +7,8 @@ import (
 	"github.com/weftgo/weft/internal/rowkey"
 )
 
-// source is items of a batch, in one of the forms that a column has. span and gather return many
-// items by one call: a call of a type parameter's method costs 3 ns, and is never inlined.
+// source is items of a batch, in one of the forms of a column. span and gather return many items by
+// one call: a call of a type parameter's method costs 3 ns, and is never inlined.
 type source interface {
 	at(i int) []byte
 	span(lo int, out [][]byte)          // items from lo on
@@ -67,14 +67,14 @@ func (s wideItems) gather(rows []uint32, out [][]byte) {
 	}
 }
 
-// feed is where the rows of a call come from: a column of some of them, from row lo on, which is
-// good until it is asked again.
+// feed returns the rows of a call: a column of some of them, from row lo on, which is valid until
+// the next call.
 type feed func(lo int) column.Column
 
-// next is how many rows of n are worked on from row lo on.
+// next returns the number of rows, of n, to process from row lo on.
 func (t *Table) next(lo, n int) int { return min(t.chunk, max(firstRows, 3*lo), n-lo) }
 
-// ofColumn feeds pieces of a column.
+// ofColumn feeds slices of a column.
 func (t *Table) ofColumn(s *scratch, c column.Column) feed {
 	return func(lo int) column.Column { return s.withoutCodes(c.Slice(lo, lo+t.next(lo, c.Len()))) }
 }
@@ -93,11 +93,11 @@ func (s *scratch) withoutCodes(c column.Column) column.Column {
 	return column.OfStrings(s.strings)
 }
 
-// ofBytes feeds slices of bytes as the strings that they look like.
+// ofBytes feeds slices of bytes as strings over the same memory.
 func (t *Table) ofBytes(s *scratch, items [][]byte) feed {
 	return func(lo int) column.Column {
 		part := items[lo : lo+t.next(lo, len(items))]
-		clear(s.strings) // a shorter part would leave some of these behind
+		clear(s.strings) // a shorter part would keep references to some of these
 		s.strings = s.strings[:0]
 		for _, b := range part {
 			s.strings = append(s.strings, unsafe.String(unsafe.SliceData(b), len(b)))
@@ -137,7 +137,7 @@ func (t *Table) ofRows(s *scratch, cols []column.Column) feed {
 		s.offsets[0] = 0
 		total := int64(0)
 		for i, size := range sizes {
-			if total += size; total > chunkBytes && i > 0 { // one row at least
+			if total += size; total > chunkBytes && i > 0 { // at least one row
 				total, n = total-size, i
 				break
 			}
@@ -152,7 +152,7 @@ func (t *Table) ofRows(s *scratch, cols []column.Column) feed {
 	}
 }
 
-// must is a column of what this package has made.
+// must returns a column that this package has made.
 func must(c column.Column, err error) column.Column {
 	if err != nil {
 		panic(err)
@@ -160,7 +160,7 @@ func must(c column.Column, err error) column.Column {
 	return c
 }
 
-// resize is s with length n, whatever it holds.
+// resize returns s with length n and undefined contents.
 func resize[T any](s []T, n int) []T {
 	if cap(s) < n {
 		return make([]T, n)

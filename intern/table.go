@@ -21,58 +21,57 @@ import (
 
 // Options configure a [Table]. The zero value and nil are good defaults.
 type Options struct {
-	// Capacity is the number of keys for which the index has room from the
-	// beginning. Default 0: it grows.
+	// Capacity is the number of keys for which the index reserves room. Default 0: it grows.
 	Capacity int
-	// MaxBytes is the most memory that the table may take up, on the device and on the host
-	// together: an index that grows is there twice. A call that might need more stops, and returns
-	// weft.ErrFull in a weft.PartialError. What calls work in, some 50 MB and encoded rows of up to
-	// 64 MB, is kept until Close and not counted. Default 0: no limit.
+	// MaxBytes bounds the memory of the table, on the device and on the host together. While an
+	// index grows, the old and the new one both count. A call that might need more stops, and
+	// returns weft.ErrFull in a weft.PartialError. The working memory of calls, some 50 MB and
+	// encoded rows of up to 64 MB, is kept until Close and not counted. Default 0: no limit.
 	MaxBytes int64
-	// OffHeap keeps keys in memory that the system maps: the collector neither scans nor counts it,
-	// and Close returns it at once. The bytes that At returns are valid until Close then, and a
-	// table that is not closed keeps its keys until the process ends. Default: the Go heap, which
-	// has the first 2 MiB in any case. The index of a host is mapped from 2 MiB on unless MaxBytes
-	// is set, with OffHeap or without; if the table is not closed, the collector returns it.
+	// OffHeap keeps keys in mapped memory. The collector neither scans nor counts it, and Close
+	// returns it at once. Then the bytes that At returns are valid until Close, and a table without
+	// Close keeps its keys until the process ends. Default: the Go heap, which has the first 2 MiB
+	// in any case. The index of a host is mapped from 2 MiB on unless MaxBytes is set, with OffHeap
+	// or without. The collector returns it if the table is not closed.
 	OffHeap bool
 }
 
-// Table gives keys dense ids in the order of their first appearance. Its keys are byte
-// strings or rows of columns; the first call decides.
+// Table gives keys dense ids in the order of their first appearance. Keys are byte strings or rows
+// of columns. The first call decides which.
 type Table struct {
 	split func(n, grain int, body func(lo, hi int)) // among all cores
 	index number.Index                              // of the keys of items
 	opts  Options
 	hash  arena.Hasher
 
-	turn chan struct{} // holds a token while somebody adds
-	mu   sync.RWMutex  // of what follows; a writer has it for one chunk
+	turn chan struct{} // holds a token while a call adds
+	mu   sync.RWMutex  // protects the fields below; a writer holds it for one chunk
 	kind kind
 	rows *rowkey.Codec // of a table of rows
-	// words: rows are 64 bits each, and so are their keys in the index, so that no two share one.
+	// words: rows are 64 bits each and equal to their keys in the index, so no two share one.
 	words  bool
-	packed rowkey.Words // how
+	packed rowkey.Words // the layout of words
 	plain  bool         // rows are one column of byte strings, and are not encoded
 	keys   *keys
 	pool   *hostmem.Pool // the memory of keys; nil: the Go heap
-	// null is the id of the row that is null and does not say so itself: of one column of 64 bits,
-	// or of byte strings; -1: there is none.
+	// null is the id of the null row if its item does not show that it is null: of one column of 64
+	// bits, or of byte strings; -1: none.
 	null int64
-	// extras are the ids of items whose key in the index belongs to another item,
-	// ascending: the ids of all others are their numbers, shifted by these.
+	// extras holds the ids of items whose key in the index belongs to another item, ascending. The
+	// ids of all others are their numbers, shifted by these.
 	extras  number.Extras
-	clashes map[string]uint32 // from their bytes to their ids
-	clashed int64             // bytes of that map, about
-	failed  error             // the index and the items do not agree any more
+	clashes map[string]uint32 // ids by the bytes of items
+	clashed int64             // approximate bytes of that map
+	failed  error             // the index and the items no longer agree
 	length  atomic.Uint32
 
 	tracked  *observe.Tracked
 	recalled recalled
-	scratch  scratch // of who adds
-	chunk    int     // rows that are worked on at a time: chunkRows
+	scratch  scratch // of the call that adds
+	chunk    int     // rows to process at a time: chunkRows, except in tests
 }
 
-// kind is what the keys of a table are.
+// kind is the kind of a table's keys.
 type kind uint8
 
 const (
@@ -85,9 +84,9 @@ func (k kind) String() string {
 	return [...]string{undecided: "nothing yet", byteStrings: "byte strings", rows: "rows"}[k]
 }
 
-// New makes an empty table on a device, which must outlive it. On a GPU the index is a map of package linear; the bytes of
-// the keys are in host memory. Errors: [weft.ErrOptions], [device.ErrMemory], and those of
-// loading kernels.
+// New makes an empty table on a device, which must outlive it. On a GPU the index is a map of
+// package linear, and the bytes of the keys are in host memory. Errors: [weft.ErrOptions],
+// [device.ErrMemory], and those of loading kernels.
 func New(dev device.Device, opts *Options) (*Table, error) {
 	return newTable(dev, opts, arena.NewHasher())
 }
@@ -106,7 +105,7 @@ func newTable(dev device.Device, opts *Options, h arena.Hasher) (*Table, error) 
 		return nil, fmt.Errorf("intern: New: %w: Capacity %d, MaxBytes %d: want no negative numbers, and at most %d keys",
 			op.ErrOptions, o.Capacity, o.MaxBytes, uint32(maxItems))
 	}
-	// Before memory is made: an index has more than a number of four bytes for each key.
+	// Before any allocation: an index takes more than a number of four bytes for each key.
 	if o := t.opts; o.MaxBytes > 0 && 4*int64(o.Capacity) > o.MaxBytes {
 		return nil, fmt.Errorf("intern: New: %w: a table of Capacity %d takes more than MaxBytes, %d", op.ErrOptions, o.Capacity, o.MaxBytes)
 	}
@@ -122,15 +121,15 @@ func newTable(dev device.Device, opts *Options, h arena.Hasher) (*Table, error) 
 	return t, nil
 }
 
-// sizes are what the accounts of the process say of a table.
+// sizes returns the figures of a table for the accounts of the process.
 func (t *Table) sizes() (keys, bytes int) { return t.Len(), 0 }
 
-// Len is the number of keys, whose ids are 0 to Len-1. It waits for nobody. 0 once the table is closed.
+// Len returns the number of keys, which have ids 0 to Len-1. It never waits. A closed table has 0.
 func (t *Table) Len() int { return int(t.length.Load()) }
 
-// At is the bytes of a key, which must not be changed; they stay what they are, with OffHeap until
-// Close. It is nil for an id that no key has.
-// In a table of rows they are an encoding; see [Table.Columns].
+// At returns the bytes of a key, which must not be changed. They stay valid, with OffHeap until
+// Close. It returns nil for an id without a key. In a table of rows they are an encoding; see
+// [Table.Columns].
 func (t *Table) At(id uint32) []byte {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -140,7 +139,7 @@ func (t *Table) At(id uint32) []byte {
 	return t.keys.at(id)
 }
 
-// Gather receives in keys what [Table.At] returns for each id.
+// Gather writes to keys what [Table.At] returns for each id.
 func (t *Table) Gather(ids []uint32, keys [][]byte) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -152,8 +151,8 @@ func (t *Table) Gather(ids []uint32, keys [][]byte) {
 	}
 }
 
-// Keys are the keys with ids lo to hi-1, as a column of their own memory. Ids that no key has panic, as in a slice.
-// In a table of rows they are encodings; see [Table.Columns].
+// Keys returns the keys with ids lo to hi-1, as a column of its own memory. Ids without a key
+// panic, as in a slice. In a table of rows they are encodings; see [Table.Columns].
 func (t *Table) Keys(lo, hi int) column.Column {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -161,9 +160,9 @@ func (t *Table) Keys(lo, hi int) column.Column {
 	return t.keys.column(lo, hi, t.parallel)
 }
 
-// Columns are the keys with ids lo to hi-1 of a table of rows, as columns of their own memory, of the types that
-// rows were added with: NaN and 0 stand for what is equal to them. A table of byte strings has one column. Ids
-// that no key has panic, as in a slice.
+// Columns returns the keys with ids lo to hi-1 of a table of rows, as columns of their own memory,
+// of the types of the added rows. NaN and 0 stand for all values equal to them. A table of byte
+// strings has one column. Ids without a key panic, as in a slice.
 func (t *Table) Columns(lo, hi int) []column.Column {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -182,7 +181,7 @@ func (t *Table) columns(lo, hi int) []column.Column {
 	return cols
 }
 
-// withNull is a column of the keys lo to hi-1 that says which of them is null.
+// withNull returns a column of the keys lo to hi-1 with null marked.
 func (t *Table) withNull(c column.Column, lo, hi int) column.Column {
 	if t.null < int64(lo) || t.null >= int64(hi) {
 		return c
@@ -192,7 +191,7 @@ func (t *Table) withNull(c column.Column, lo, hi int) column.Column {
 	return c.WithValid(column.OfBools(valid))
 }
 
-// encoded is what reads the encodings of rows lo to hi-1, one at a time.
+// encoded returns a function that reads the encodings of rows lo to hi-1, one at a time.
 func (t *Table) encoded(lo, hi int) func(i int) []byte {
 	switch {
 	case t.plain:
@@ -245,7 +244,7 @@ func (t *Table) Close() error {
 	return nil
 }
 
-// begin waits for the turn of who adds.
+// begin waits for the right to add.
 func (t *Table) begin(ctx context.Context) error {
 	select {
 	case t.turn <- struct{}{}:
@@ -261,7 +260,7 @@ func (t *Table) begin(ctx context.Context) error {
 
 func (t *Table) end() { <-t.turn }
 
-// become decides what the keys of the table are, or says why a call cannot have it.
+// become fixes the kind of the table's keys, or returns an error if a call has another kind.
 func (t *Table) become(k kind, cols []column.Column) error {
 	if t.failed != nil {
 		return t.failed
@@ -280,7 +279,7 @@ func (t *Table) become(k kind, cols []column.Column) error {
 	return nil
 }
 
-// adopt makes the table one of rows that a codec encodes, if there is one.
+// adopt makes the table one of rows that a codec encodes. A nil codec changes nothing.
 func (t *Table) adopt(c *rowkey.Codec) {
 	if c == nil {
 		return
@@ -293,17 +292,17 @@ func (t *Table) adopt(c *rowkey.Codec) {
 	t.rows, t.keys = c, newKeys(width, t.pool)
 }
 
-// grain is how many rows a core takes at a time: enough that taking them costs nothing, and so
-// few that their keys stay in its first-level cache.
+// grain is the number of rows that a core takes at a time. It is large enough to make taking them
+// cheap, and small enough to keep their keys in its first-level cache.
 const grain = 4096
 
 // parallel runs body on ranges of [0,n), on all cores.
 func (t *Table) parallel(n int, body func(lo, hi int)) { t.split(n, grain, body) }
 
-// id is that of an item by its number.
+// id returns the id of an item by its number.
 func (t *Table) id(number uint32) uint32 { return t.extras.ID(number) }
 
-// partial is the error of a call that did not do everything.
+// partial returns the error of a call that is incomplete.
 func partial(method string, done int, err error) error {
 	if err == nil {
 		return nil
@@ -315,7 +314,7 @@ func partial(method string, done int, err error) error {
 	return fmt.Errorf("intern: %s: %w", method, &op.PartialError{Done: done, Err: err})
 }
 
-// codecOf is what encodes rows of columns, if these are the keys.
+// codecOf returns the codec for rows of columns, or nil if keys are of another kind.
 func codecOf(k kind, cols []column.Column) (*rowkey.Codec, error) {
 	if k != rows {
 		return nil, nil

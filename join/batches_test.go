@@ -23,7 +23,7 @@ import (
 // side is one side of a join: keys, and columns that number and name its rows.
 type side struct{ keys, columns []column.Column }
 
-// randomSide has n rows whose key columns have some different values each.
+// randomSide returns n rows with a number of different values in each key column.
 func randomSide(rng *rand.Rand, types []column.Type, n, values int, nulls bool) (s side) {
 	for _, typ := range types {
 		c := randomColumn(rng, typ, n, values)
@@ -100,7 +100,7 @@ func cut(columns []column.Column, lo, hi int) []column.Column {
 	return each(len(columns), func(i int) column.Column { return columns[i].Slice(lo, hi) })
 }
 
-// linesOf are rows as text.
+// linesOf returns rows as text.
 func linesOf(columns []column.Column) []string {
 	return each(columns[0].Len(), func(i int) string {
 		var b strings.Builder
@@ -111,7 +111,7 @@ func linesOf(columns []column.Column) []string {
 	})
 }
 
-// wantedLines are the rows of a join, by the model.
+// wantedLines returns the rows of a join, by the model.
 func wantedLines(kind join.Kind, left, right side, nullsMatch bool) (lines []string) {
 	l, r := linesOf(left.columns), linesOf(right.columns)
 	a := modelOf(right.keys, nullsMatch).answers(left.keys, nullsMatch)
@@ -172,7 +172,7 @@ func newJoin(t interface{ Fatal(...any) }, dev device.Device, kind join.Kind,
 	return j
 }
 
-// closeJoin closes a join, which then has no memory.
+// closeJoin closes a join and checks that no memory is in use.
 func closeJoin(t interface {
 	Fatal(...any)
 	Fatalf(string, ...any)
@@ -185,8 +185,8 @@ func closeJoin(t interface {
 	}
 }
 
-// Under every limit a join has the rows of the one without a limit: in order if nothing was
-// spilled, as a set otherwise.
+// Under every limit a join has the rows of the one without a limit: in order if it spilled nothing,
+// as a set otherwise.
 func TestJoin(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	spilled := 0
@@ -223,7 +223,7 @@ func TestJoin(t *testing.T) {
 		}
 		closeJoin(t, j)
 	})
-	if spilled == 0 && !testing.Short() { // twenty draws may have none that spills
+	if spilled == 0 && !testing.Short() { // twenty draws may not contain one that spills
 		t.Error("nothing was spilled")
 	}
 }
@@ -329,7 +329,7 @@ func TestJoinOnFaultyDisk(t *testing.T) {
 	}
 }
 
-// A reservation of memory that fails, a context that ends and a loop that stops leave nothing.
+// A failed reservation of memory, a canceled context and a stopped loop leave nothing.
 func TestJoinThatStops(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	refused := errors.New("refused")

@@ -12,7 +12,7 @@ import (
 	"github.com/weftgo/weft/join"
 )
 
-// sides are rows with random keys of so many.
+// sides returns rows with random keys out of a number of keys.
 func sides(left, right, keys int, spread uint64) (l, r []int64) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	key := func(of int) int64 { return int64(uint64(rng.IntN(of)) * spread) }
@@ -69,7 +69,7 @@ func benchmarkWeft(b *testing.B, l, r []int64) {
 	b.ReportMetric(float64(memory.most), "peak-bytes")
 }
 
-// meter knows how much memory there was at most.
+// meter records the peak of memory in use.
 type meter struct {
 	device.Host
 	now, most int

@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// build makes the table of a source's rows, at most maxRows.
+// build makes the table of at most maxRows rows of a source.
 func build[K word](ctx context.Context, host device.Host, src *source[K]) (*table[K], error) {
 	t := &table[K]{host: host}
 	if err := t.build(ctx, src); err != nil {
@@ -61,14 +61,15 @@ func (t *table[K]) shape(ctx context.Context, src *source[K]) error {
 
 const maxLogBuckets = 31
 
-// closeTogether is how far the keys of n rows may be apart for a bucket each: the buckets then take
-// as much memory as keys of 64 bits would.
+// closeTogether returns the largest spread of the keys of n rows for which each key has a bucket of
+// its own. The buckets then take as much memory as keys of 64 bits would.
 func closeTogether(n int) uint64 { return min(2*uint64(n)+1<<10, 1<<maxLogBuckets-2) }
 
-// extent is the smallest key, and how far the largest is from it; or how far some are, if that is
-// too far already.
+// extent returns the smallest key and its distance to the largest. It stops early if the distance
+// of some keys is already too large.
 func (t *table[K]) extent(ctx context.Context, src *source[K]) (low K, spread uint64, err error) {
-	flip := K(0) // turns numbers with a sign into such that are in the same order without
+	// exclusive or that maps signed numbers to unsigned ones of the same order
+	flip := K(0)
 	if src.plan.signed() {
 		flip = ^K(0)>>1 + 1
 	}
@@ -104,16 +105,16 @@ func (t *table[K]) extent(ctx context.Context, src *source[K]) (low K, spread ui
 	return lo ^ flip, uint64(hi - lo), ctx.Err()
 }
 
-// builder is a table that is being built.
+// builder builds a table.
 type builder[K word] struct {
 	*table[K]
-	hand[K]                      // what lies in the table's keys and rows
-	begin   device.Slice[uint32] // of each group, counted as if all parts before had as many groups as rows
+	hand[K]                      // the table's keys and rows
+	begin   device.Slice[uint32] // of each group, as if every earlier part had a group per row
 	groups  []uint32             // of each part
 	temps   sync.Pool            // of *temp[K]
 }
 
-// temp is a part that is being sorted.
+// temp holds a part while it is sorted.
 type temp[K word] struct {
 	keys []K
 	rows []uint32
@@ -170,12 +171,12 @@ func (b *builder[K]) sortPart(ctx context.Context, part int, tmp *temp[K]) {
 	b.groups[part] = b.groupsOf(dir, lo, tmp)
 }
 
-// askEvery is after how many rows of a part, which may be all rows if one key is that frequent, a core looks at
-// the context.
+// askEvery is the number of rows of a part between checks of the context. A part may hold all rows
+// if one key is that frequent.
 const askEvery = 1 << 20
 
-// sortBuckets copies a part to tmp, sorted by bucket; dir becomes where each bucket ends there. It reports whether
-// the context has let it.
+// sortBuckets copies a part to tmp, sorted by bucket, and sets dir to the end of each bucket there.
+// It returns false if the context ended.
 func (b *builder[K]) sortBuckets(ctx context.Context, first uint32, dir []uint32, keys []K, rows []uint32, tmp *temp[K]) bool {
 	if cap(tmp.keys) < len(keys) {
 		tmp.keys, tmp.rows = make([]K, len(keys)), make([]uint32, len(keys))
@@ -214,8 +215,8 @@ func (b *builder[K]) sortBuckets(ctx context.Context, first uint32, dir []uint32
 	return true
 }
 
-// startsOf turns the ends of buckets into their starts, of a part that begins at lo, and counts those
-// that have rows.
+// startsOf turns the ends of buckets into their starts, for a part that begins at lo. It returns
+// the number of buckets with rows.
 func startsOf(dir []uint32, lo uint32) (some uint32) {
 	start := uint32(0)
 	for i, end := range dir {
@@ -227,8 +228,8 @@ func startsOf(dir []uint32, lo uint32) (some uint32) {
 	return some
 }
 
-// groupsOf writes the groups of a part that begins at lo, sorted by bucket in tmp, and counts
-// them; dir becomes the first group of each bucket.
+// groupsOf writes the groups of a part that begins at lo, sorted by bucket in tmp, and returns
+// their number. It sets dir to the first group of each bucket.
 func (b *builder[K]) groupsOf(dir []uint32, lo uint32, tmp *temp[K]) uint32 {
 	keys, rows, begin := b.hand.keys[lo:], b.hand.rows[lo:], b.begin.Host()[lo:]
 	start, groups := uint32(0), uint32(0)
@@ -251,7 +252,7 @@ func (b *builder[K]) groupsOf(dir []uint32, lo uint32, tmp *temp[K]) uint32 {
 	return groups
 }
 
-// takeFirst moves the rows that have the first key to rows[at:], and returns what is left, in its order.
+// takeFirst moves the rows with the first key to rows[at:], and returns the others in their order.
 func takeFirst[K word](keys []K, which []uint32, rows []uint32, at uint32) ([]K, []uint32, uint32) {
 	first, left := keys[0], 0
 	for i, k := range keys {
@@ -266,7 +267,7 @@ func takeFirst[K word](keys []K, which []uint32, rows []uint32, at uint32) ([]K,
 	return keys[:left], which[:left], at
 }
 
-// finish drops the gaps between parts, and what the table does not need.
+// finish drops the gaps between parts, and the memory that the table does not need.
 func (b *builder[K]) finish(ctx context.Context) error {
 	t := b.table
 	bases := make([]uint32, t.parts.n) // of the groups of each part
@@ -291,7 +292,7 @@ func (b *builder[K]) finish(ctx context.Context) error {
 	return nil
 }
 
-// compact moves the groups of all parts together. Behind them come two that have no rows.
+// compact moves the groups of all parts together. Two groups without rows follow them.
 func (b *builder[K]) compact(ctx context.Context, bases []uint32) (err error) {
 	t, old := b.table, b.table.keys
 	if t.keys, err = device.Make[K](t.host, t.groups+2); err != nil {

@@ -11,14 +11,14 @@ import (
 	"github.com/weftgo/weft/internal/spill"
 )
 
-// built are right rows with their index, which left rows are joined with. Keys of up to 64 bits are
-// indexed themselves. Wider ones are indexed by a hash of 64 bits, and compared.
+// built holds right rows with their index, to join left rows with. Keys of up to 64 bits are
+// indexed themselves. Wider keys are indexed by a hash of 64 bits, and compared.
 type built struct {
 	*job
 	index   *Index
 	n       int             // rows
 	view    []column.Column // of the store; for Left a row of nulls follows
-	longest int64           // bytes of a row that the join yields, at most
+	longest int64           // bytes of the longest row that the join yields
 }
 
 func (j *job) newBuilt(ctx context.Context, s *spill.Store) (*built, error) {
@@ -36,7 +36,7 @@ func (j *job) newBuilt(ctx context.Context, s *spill.Store) (*built, error) {
 		if x.view, err = s.ViewWithNull(j.dev); err != nil {
 			return nil, errors.Join(err, x.index.Close())
 		}
-		if !j.opts.NullsMatch { // only that row has null keys
+		if !j.opts.NullsMatch { // only the row of nulls has null keys
 			copy(x.view, s.ViewNotNull(j.keys))
 		}
 	}
@@ -52,7 +52,7 @@ func (x *built) close() error {
 
 func (x *built) distinct() int { return x.index.Distinct() }
 
-// words returns what is indexed of keys.
+// words returns the columns to index for keys.
 func (x *built) words(keys []column.Column) []column.Column {
 	if x.plan.packed {
 		return keys
@@ -81,7 +81,7 @@ func (x *built) inner(ctx context.Context, keys []column.Column,
 	return nil
 }
 
-// verify keeps the pairs whose keys are equal, of those whose hashes are.
+// verify keeps the pairs with equal keys, out of pairs with equal hashes.
 func (x *built) verify(keys []column.Column, left, right []uint32) (l, r []uint32) {
 	differ := make([]bool, len(left))
 	x.dev.Parallel(len(left), 1<<12, func(lo, hi int) {
@@ -99,7 +99,8 @@ func (x *built) verify(keys []column.Column, left, right []uint32) (l, r []uint3
 	return left[:n], right[:n]
 }
 
-// markDiffering sets a flag for each pair of values of two columns that differ. b is of a store.
+// markDiffering sets a flag for each pair of values of two columns that differ. b belongs to a
+// store.
 func markDiffering(a, b column.Column, left, right []uint32, differ []bool) {
 	if _, ends, data := b.Offsets(); ends != nil && len(data) > 0 && !a.HasNulls() &&
 		!b.HasNulls() {
@@ -113,7 +114,7 @@ func markDiffering(a, b column.Column, left, right []uint32, differ []bool) {
 	}
 }
 
-// markDifferingTexts compares byte strings while those of the next pairs are on their way.
+// markDifferingTexts compares byte strings and prefetches those of the next pairs.
 func markDifferingTexts(a column.Column, ends []int64, data []byte, left, right []uint32,
 	differ []bool) {
 	n := len(left)
@@ -193,7 +194,7 @@ func (x *built) equalRows(keys []column.Column, a, b int) bool {
 	return true
 }
 
-// matches returns the left rows that have a match, ascending.
+// matches returns the left rows with a match, ascending.
 func (x *built) matches(ctx context.Context, b *leftBatch) (rows []uint32, err error) {
 	if x.plan.packed {
 		rows, err = x.index.Semi(ctx, b.keys, nil)
@@ -233,7 +234,7 @@ func (x *built) join(ctx context.Context, b *leftBatch, emit emitter) error {
 // joinLeft inserts the rows without a match between the pairs of the others.
 func (x *built) joinLeft(ctx context.Context, b *leftBatch, emit emitter) error {
 	var left, right []uint32
-	next := 0 // rows before have been passed
+	next := 0 // earlier rows have been passed
 	fill := func(to int) {
 		for ; next < to; next++ {
 			if !b.skipped(next) {
@@ -286,8 +287,8 @@ func (x *built) emitLeft(b *leftBatch, rows []uint32, emit emitter) error {
 	return nil
 }
 
-// fitting returns how many of some rows make a batch of the result, one at least. A row may come
-// any number of times, so means say nothing of its size.
+// fitting returns the number of rows, at least one, that fit into a batch of the result. A row may
+// come any number of times, so averages say nothing of the size.
 func (x *built) fitting(b *leftBatch, left, right []uint32) int {
 	n := min(len(left), x.opts.Piece)
 	if x.opts.Memory == 0 {
@@ -349,17 +350,17 @@ func sizeOfRow(columns []column.Column, row int) int64 {
 	return n
 }
 
-// leftBatch are left rows.
+// leftBatch is a batch of left rows.
 type leftBatch struct {
 	n       int
 	columns []column.Column // of all rows
-	keys    []column.Column // of those that may match here
-	rows    []uint32        // which these are, ascending; nil: all
+	keys    []column.Column // of rows that may match here
+	rows    []uint32        // their numbers, ascending; nil: all
 	absent  []bool          // rows that are joined later; nil: none
-	longest int64           // bytes of a row, at most; 0: not known yet
+	longest int64           // bytes of the longest row; 0: not computed yet
 }
 
-// rowsOf turns numbers of keys into those of rows, in place.
+// rowsOf turns key numbers into row numbers, in place.
 func (b *leftBatch) rowsOf(keys []uint32) []uint32 {
 	if b.rows != nil {
 		for i, k := range keys {
@@ -378,7 +379,7 @@ func (b *leftBatch) skip(rows []uint32) {
 
 func (b *leftBatch) skipped(row int) bool { return b.absent != nil && b.absent[row] }
 
-// others returns the rows that are not among some, which ascend, nor skipped.
+// others returns the rows that are neither in rows, which ascends, nor skipped.
 func (b *leftBatch) others(rows []uint32) (others []uint32) {
 	for row := range b.n {
 		if len(rows) > 0 && int(rows[0]) == row {
@@ -390,7 +391,7 @@ func (b *leftBatch) others(rows []uint32) (others []uint32) {
 	return others
 }
 
-// matchable returns the rows whose key may match one, and whether all are.
+// matchable returns the rows with keys that may match, and whether these are all rows.
 func (j *job) matchable(keys []column.Column) (rows []uint32, all bool) {
 	all = true
 	for _, c := range keys {

@@ -4,20 +4,20 @@ import (
 	"context"
 )
 
-// hand is rows that have been dealt out to parts: those of part p, in ascending order, are from
-// bounds[p] on; behind the last part are those with nulls.
+// hand holds rows by part, in ascending order. Those of part p begin at bounds[p]. Rows with nulls
+// follow the last part.
 type hand[K word] struct {
 	keys   []K      // of each row
-	rows   []uint32 // counted from the first one dealt out
+	rows   []uint32 // relative to the first row
 	bounds []uint32
 }
 
-// slicesPerCore is how many pieces each core gets: so none waits long for one that
+// slicesPerCore is the number of pieces of each core. With several, no core waits long for one that
 // has other work, too.
 const slicesPerCore = 4
 
-// deal deals rows lo to hi-1 out to the parts of their buckets, on all cores: each counts what its
-// rows bring for each part, and so knows where to put them.
+// deal distributes rows lo to hi-1 to the parts of their buckets, on all cores. Each core first
+// counts its rows for each part, and so computes where to put them.
 func (t *table[K]) deal(ctx context.Context, src *source[K], lo, hi int, p parts, h *hand[K]) error {
 	n := hi - lo
 	slices := max(1, min(slicesPerCore*t.host.Properties().Units, n/(4*blockRows)))
@@ -47,7 +47,7 @@ func (t *table[K]) deal(ctx context.Context, src *source[K], lo, hi int, p parts
 	return each(func(places []uint32, from, to int) { t.spread(src, from, to, lo, p, places, h) })
 }
 
-// eachBlock goes through rows by blocks: their words, and the part of each.
+// eachBlock visits rows by blocks, with their words and the part of each.
 func (t *table[K]) eachBlock(src *source[K], lo, hi int, p parts, body func(at int, words []K, part []uint32)) {
 	b := t.block()
 	defer t.blocks.Put(b)

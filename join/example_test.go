@@ -67,7 +67,7 @@ func ExampleIndex_Anti() {
 	// Mary has no order
 }
 
-// Columns that lie on the device: pairs stay there, too.
+// The columns lie on the device, and the pairs stay there.
 func ExampleNewOn() {
 	dev, err := cpu.Open(nil)
 	if err != nil {
@@ -98,7 +98,7 @@ func ExampleNewOn() {
 	// [1 1] [0 2]
 }
 
-// joinOn prints the pairs of two columns, of which there are two.
+// joinOn prints the two pairs of two columns.
 func joinOn(ctx context.Context, s *device.Stream, left, right device.Slice[int32]) error {
 	ix, err := join.NewOn(ctx, s, right)
 	if err != nil {

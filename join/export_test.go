@@ -8,20 +8,20 @@ import (
 	"github.com/weftgo/weft/internal/spill"
 )
 
-// Tighten gives a join less memory than users can ask for, in bytes, and less partitions.
+// Tighten gives a join less memory than users can set, in bytes, and fewer partitions.
 func (j *Join) Tighten(share int64, parts int) {
 	j.job.share, j.job.batch, j.job.parts = share, max(share/10, 1), parts
 }
 
-// Break puts a disk that fails around the temporary file, and has reservations fail.
+// Break wraps the disk of the temporary file, and replaces reservations.
 func (j *Join) Break(wrap func(spill.Disk) spill.Disk, reserve func(n int64) error) {
 	j.job.wrap, j.job.budget.Hook = wrap, reserve
 }
 
-// InUse returns the bytes of stores.
+// InUse returns the bytes of stores in use.
 func (j *Join) InUse() int64 { return j.job.budget.Used() }
 
-// Cut has an index copy keys and pairs in small pieces.
+// Cut makes an index copy keys and pairs in small pieces.
 func (ix *IndexOn[K]) Cut(piece, chunk int) { ix.piece, ix.chunk = piece, chunk }
 
 // InnerIn is InnerOn with small pieces, and returns the number of indexes.

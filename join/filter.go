@@ -31,11 +31,11 @@ type Filter struct {
 
 // FilterOptions configure a [Filter]. The zero value and nil are good defaults.
 type FilterOptions struct {
-	// NullsMatch is that of [Options].
+	// NullsMatch is as in [Options].
 	NullsMatch bool
 
-	// Rows is the number of rows that Add will have, if known. The Bloom filter has 16 bits for
-	// each, but at most MaxBytes. 0: it has MaxBytes.
+	// Rows is the expected number of rows. The Bloom filter has 16 bits for each, but at most
+	// MaxBytes. 0: it has MaxBytes.
 	Rows int
 
 	// MaxBytes bounds the Bloom filter. Default 1 MiB, or 64 MiB if Rows is set.
@@ -43,8 +43,8 @@ type FilterOptions struct {
 }
 
 const (
-	// bitsPerRow lets one of 800 keys pass that are not there; 12 bits let one of 190 and 8 bits
-	// one of 30 (BenchmarkFilter). More bits cost memory, and no time while the cache holds them.
+	// bitsPerRow passes one of 800 absent keys. 12 bits pass one of 190, and 8 bits one of 30
+	// (BenchmarkFilter). More bits cost memory, and no time while the cache holds them.
 	bitsPerRow = 16
 
 	defaultFilterBytes, maxFilterBytes = 1 << 20, 64 << 20
@@ -136,7 +136,7 @@ func (f *Filter) addHashes(keys []column.Column) {
 	}
 }
 
-// keyless counts rows that match nothing.
+// keyless returns the number of rows that match nothing.
 func (f *Filter) keyless(keys []column.Column) (n int) {
 	if !slices.ContainsFunc(keys, column.Column.HasNulls) {
 		return 0
@@ -149,7 +149,7 @@ func (f *Filter) keyless(keys []column.Column) (n int) {
 	return n
 }
 
-// noKey reports whether a row matches nothing, since it has a null.
+// noKey reports whether a row matches nothing, because it has a null.
 func (f *Filter) noKey(keys []column.Column, row int) bool {
 	if !f.plan.nulls {
 		for _, c := range keys {
@@ -161,7 +161,7 @@ func (f *Filter) noKey(keys []column.Column, row int) bool {
 	return false
 }
 
-// hashPool has memory for the hashes of rows.
+// hashPool holds memory for the hashes of rows.
 var hashPool = sync.Pool{New: func() any { return new([]uint64) }}
 
 // hash returns the hashes of rows, until free is called.
@@ -287,7 +287,7 @@ type valueRange struct {
 	least, most []byte // of byte strings: their first rangeBytes
 }
 
-// rangeBytes bounds the bytes of a range. To cut two byte strings off does not change their order,
+// rangeBytes bounds the bytes of a range. Truncating two byte strings does not change their order,
 // although it may make them equal.
 const rangeBytes = 256
 
@@ -337,8 +337,8 @@ func (r *valueRange) addBytes(c column.Column) {
 	}
 }
 
-// within finds which values from lo on lie in the range, as far as they are not null. It compares
-// byte strings only if texts is set: the Bloom filter is cheaper.
+// within sets out for the values from lo on that lie in the range, unless they are null. It
+// compares byte strings only if texts is set: the Bloom filter is cheaper.
 func (r *valueRange) within(c column.Column, lo int, words []uint64, out []bool, texts bool) {
 	if c.Type() != column.Bytes {
 		rowkey.Ordered(c, lo, words)
@@ -356,8 +356,8 @@ func (r *valueRange) within(c column.Column, lo int, words []uint64, out []bool,
 	}
 }
 
-// overlaps reports whether the range has values between two bounds, or NaN. A bound that is null
-// or NaN is not known.
+// overlaps reports whether the range has values between two bounds, or NaN. A null or NaN bound is
+// unknown.
 func (r *valueRange) overlaps(bounds column.Column) bool {
 	if bounds.Type() == column.Bytes {
 		return (bounds.Null(0) || bytes.Compare(cut(bounds.Bytes(0)), r.most) <= 0) &&

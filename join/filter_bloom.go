@@ -33,7 +33,7 @@ func (b *bloom) find(h uint64) (block *bloomBlock, g uint64) {
 	return &b.blocks[i], h * 0x9e3779b97f4a7c15 >> 16
 }
 
-// two returns a word of two bits, by twelve bits of g.
+// two returns a word with two bits set, chosen by twelve bits of g.
 func two(g uint64) uint64 { return 1<<(g&63) | 1<<(g>>6&63) }
 
 func (b *bloom) add(h uint64) {
@@ -50,8 +50,7 @@ func (b *bloom) has(h uint64) bool {
 	return missing|two(g>>24)&^block[2]|two(g>>36)&^block[3] == 0
 }
 
-// rate returns the share of keys that pass although they are not there, as a sample of blocks has
-// it.
+// rate returns the share of absent keys that pass, estimated from a sample of blocks.
 func (b *bloom) rate() float64 {
 	const sample = 1 << 10
 	step := max(len(b.blocks)/sample, 1)

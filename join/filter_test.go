@@ -65,7 +65,7 @@ func TestFilterKeepsMatches(t *testing.T) {
 	})
 }
 
-// checkBounds asks for the bounds of rows around each that matches.
+// checkBounds queries the bounds of rows around each row that matches.
 func checkBounds(t *rapid.T, f *join.Filter, i int, c column.Column, match []uint32) {
 	for _, row := range match {
 		lo := rapid.IntRange(0, int(row)).Draw(t, "first")
@@ -79,8 +79,8 @@ func checkBounds(t *rapid.T, f *join.Filter, i int, c column.Column, match []uin
 	}
 }
 
-// boundsOf returns what Parquet may say of a column: NaN is left out, zero has any sign, and a
-// bound may be missing.
+// boundsOf returns bounds that Parquet may store of a column: NaN is left out, zero has any sign,
+// and a bound may be missing.
 func boundsOf(t *rapid.T, c column.Column) (bounds column.Column, nulls bool) {
 	least, most := -1, -1
 	for i := range c.Len() {
@@ -179,7 +179,7 @@ func TestFilterBounds(t *testing.T) {
 		{nulls, column.Of([]int64{}), true, false, true},
 		{column.Of([]int64{5}), column.Of([]int64{}), true, false, false},
 		{column.Of([]int64{}), column.Of([]int64{0, 9}), true, false, false},
-		{column.Of([]int64{5}), nulls, false, true, true}, // bounds that are not known
+		{column.Of([]int64{5}), nulls, false, true, true}, // unknown bounds
 	} {
 		for _, match := range []bool{false, true} {
 			f := filterOf(t, []column.Column{c.build}, &join.FilterOptions{NullsMatch: match})
@@ -191,7 +191,7 @@ func TestFilterBounds(t *testing.T) {
 	}
 }
 
-// Few of the keys that are not there pass, and none outside the range.
+// Few absent keys pass, and none outside the range.
 func TestFilterDrops(t *testing.T) {
 	const n = 1 << 17
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -296,7 +296,7 @@ func TestFilterErrors(t *testing.T) {
 	f.MayContain(0, column.Of([]int16{1, 2}), false)
 }
 
-// BenchmarkFilter probes keys that are not there, within the range and outside it.
+// BenchmarkFilter probes absent keys, within the range and outside it.
 func BenchmarkFilter(b *testing.B) {
 	const probes = 1 << 17
 	for _, n := range []int{1e4, 1e6, 1e7} {
@@ -353,7 +353,7 @@ func BenchmarkFilter(b *testing.B) {
 	})
 }
 
-// pick returns two values of a column, nulls as whatever they are.
+// pick returns two values of a column, with any value for a null.
 func pick(c column.Column, rows [2]uint32) column.Column {
 	lo, hi := c.Slice(int(rows[0]), int(rows[0])+1), c.Slice(int(rows[1]), int(rows[1])+1)
 	two, err := column.Concat(lo, hi)

@@ -14,8 +14,8 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// gpuTable finds the rows of a key in memory of a GPU: a map leads from keys to spans, as package
-// pairs has them.
+// gpuTable finds the rows of a key in memory of a GPU. A map leads from keys to spans, as package
+// pairs defines them.
 type gpuTable[K weft.Key] struct {
 	kernels *pairs.Kernels
 	spans   *linear.Map[K, uint64]
@@ -74,20 +74,20 @@ func (t *gpuTable[K]) submit(ctx context.Context, s *device.Stream, keys device.
 	return nil
 }
 
-// find submits looking up keys.
+// find submits a lookup of keys.
 func (t *gpuTable[K]) find(s *device.Stream, keys device.Slice[K], spans device.Slice[uint64]) error {
 	return t.spans.GetOn(s, keys, spans, device.Slice[bool]{})
 }
 
 func (t *gpuTable[K]) free() error { return errors.Join(t.spans.Close(), t.rows.Free()) }
 
-// carried is an index of host columns on a GPU: words go there, and spans come back.
+// carried is an index of host columns on a GPU. Words go there, and spans come back.
 type carried[K word] struct {
 	host   device.Host
 	table  *gpuTable[K]
-	stream *device.Stream // that it was built on
-	rows   []uint32       // as a table of the host has them
-	kept   []uint32       // the rows that have a key, if some have none
+	stream *device.Stream // of the build
+	rows   []uint32       // in the layout of a table of the host
+	kept   []uint32       // the rows with a key, if some have none
 	nulls  span
 }
 
@@ -131,7 +131,7 @@ func (c *carried[K]) build(ctx context.Context, dev device.Device, src *source[K
 	return c.table.rows.Free()
 }
 
-// keep returns the words of the rows that have a key, and the rows that have none.
+// keep returns the words of the rows with a key, and the rows without one.
 func (c *carried[K]) keep(src *source[K]) (words []K, nulls []uint32) {
 	if src.words != nil && !src.nulls {
 		return src.words, nil
@@ -181,7 +181,7 @@ func (c *carried[K]) free() (err error) {
 	return err
 }
 
-// carrier looks rows of the host up on a GPU.
+// carrier looks up rows of the host on a GPU.
 type carrier[K word] struct {
 	*carried[K]
 	src   *source[K]
@@ -221,7 +221,8 @@ func (l *carrier[K]) locate(ctx context.Context, lo, hi int, out []span) error {
 	return nil
 }
 
-// place turns the rows of spans into those of the build side, and gives rows with nulls theirs.
+// place replaces the rows of spans by those of the build side, and sets the spans of rows with
+// nulls.
 func (l *carrier[K]) place(lo int, out []span, from, to int) {
 	for i := from; i < to && l.kept != nil; i++ {
 		if out[i].n == 1 {

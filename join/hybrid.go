@@ -11,17 +11,18 @@ import (
 	"github.com/weftgo/weft/internal/spill"
 )
 
-// indexBytes is the memory of the index of a right row while it is built. hashBytes is that of the
-// hash of its key on the Go heap meanwhile, if it has one.
+// indexBytes is the memory of the index for a right row while it is built. hashBytes is the memory
+// of the row's hash on the Go heap meanwhile, if keys are hashed.
 const indexBytes, hashBytes = 28, 12
 
-// hybrid joins one partition of both sides: it holds some right rows in memory, and the other
+// hybrid joins one partition of both sides. It holds some right rows in memory, and the other
 // partitions of them in the file.
 type hybrid struct {
 	*job
 	depth int
-	store *spill.Store // right rows: keys, then columns; all partitions use one, in turns
-	index *built       // of these; nil before seal
+	// right rows: keys, then columns; all partitions share one, one after another
+	store *spill.Store
+	index *built // of the store; nil before seal
 
 	seed         uint64
 	out          [spillParts]bool // partitions in the file
@@ -38,7 +39,7 @@ func (h *hybrid) close() error {
 	return errors.Join(h.index.close(), h.build.Free(), h.probe.Free())
 }
 
-// batchRows returns the number of rows of columns that are worked on at a time.
+// batchRows returns the number of rows of columns to process at a time.
 func (j *job) batchRows(columns []column.Column) int {
 	n := columns[0].Len()
 	if n == 0 {
@@ -82,7 +83,7 @@ func (h *hybrid) addBatch(ctx context.Context, some []column.Column) (err error)
 	}
 }
 
-// crowded reports whether a store may not hold rows more.
+// crowded reports whether a store may lack capacity for more rows.
 func (h *hybrid) crowded(more []column.Column) bool { return h.job.crowded(h.store, more) }
 
 func (j *job) crowded(s *spill.Store, more []column.Column) bool {
@@ -97,8 +98,8 @@ func (j *job) crowded(s *spill.Store, more []column.Column) bool {
 	return j.share > 0 && s.Bytes()+spill.Bytes(more)+int64(n)*each > j.share
 }
 
-// makeRoom frees memory of right rows: those whose key an earlier row has, if the join yields no
-// right rows, and otherwise the largest partitions.
+// makeRoom frees memory of right rows. If the join yields no right rows, it drops rows with the key
+// of an earlier row. Otherwise it evicts the largest partitions.
 func (h *hybrid) makeRoom(ctx context.Context) error {
 	if most := h.store.Len() / 4 * 3; !h.kind.pairs() && !h.deduplicated {
 		x, err := h.newBuilt(ctx, h.store)
@@ -132,7 +133,7 @@ func (h *hybrid) countParts() (rows [spillParts]int, err error) {
 	return rows, err
 }
 
-// partition deals rows out by their keys.
+// partition distributes rows by their keys.
 func (h *hybrid) partition(columns []column.Column) (column.Parts, error) {
 	return column.Partition(h.dev, columns[:h.keys], column.PartitionOptions{Parts: h.parts,
 		Seed: h.seed})
@@ -168,7 +169,7 @@ func (h *hybrid) evict(ctx context.Context) error {
 	})
 }
 
-// dealOut writes right rows whose partition is in the file there, and returns the others.
+// dealOut writes right rows of partitions in the file there, and returns the others.
 func (h *hybrid) dealOut(columns []column.Column) ([]column.Column, error) {
 	parts, err := h.partition(columns)
 	if err != nil {
@@ -219,7 +220,7 @@ func (h *hybrid) separate(parts column.Parts) (here, there []uint32) {
 	return here[:n], there
 }
 
-// write appends rows, which come partition by partition, to the chains of these.
+// write appends rows, ordered by partition, to the chains of their partitions.
 func (h *hybrid) write(to *spill.Parts, columns []column.Column, parts column.Parts) error {
 	file, err := h.spillFile()
 	if err != nil {
@@ -234,7 +235,7 @@ func (h *hybrid) write(to *spill.Parts, columns []column.Column, parts column.Pa
 	return to.Write(h.dev, file, columns, &counts)
 }
 
-// dropDuplicates keeps one row of each key, of rows with an index, which it closes.
+// dropDuplicates keeps one row of each key, by their index x, which it closes.
 func (h *hybrid) dropDuplicates(ctx context.Context, x *built) error {
 	firsts, err := x.firstRows(ctx)
 	if err = errors.Join(err, x.close()); err != nil {

@@ -10,15 +10,15 @@ import (
 	"github.com/weftgo/weft/intern"
 )
 
-// interned is an index over keys that fit no word: byte strings, and columns that are wider together. Package
-// intern numbers them, and a table of the host has the rows of the numbers.
+// interned is an index over keys that do not fit a word: byte strings, and columns that are wider
+// together. Package intern numbers them, and a table of the host holds the rows of the numbers.
 type interned struct {
 	host device.Host
 	keys *intern.Table
 	rows *table[uint32]
 }
 
-// internKeys makes an index over the rows of keys, whose numbers are kept on a device.
+// internKeys makes an index over the rows of keys, with their numbers kept on a device.
 func internKeys(ctx context.Context, dev device.Device, host device.Host, p *plan, keys []column.Column) (*interned, error) {
 	x := &interned{host: host}
 	var err error
@@ -47,11 +47,11 @@ func (x *interned) build(ctx context.Context, p *plan, keys []column.Column) err
 	return errors.Join(err, ids.Free())
 }
 
-// text reports whether the key is one byte string, and null is none.
+// text reports whether the key is one byte string, and null is no key.
 func (p *plan) text() bool { return len(p.types) == 1 && !p.nulls }
 
-// text is a column with nulls as one without: they are whatever lies there, and their rows are left out
-// later.
+// text returns a column without its nulls. They become the bytes that lie there, and a later step
+// leaves their rows out.
 func text(c column.Column) column.Column {
 	if !c.HasNulls() {
 		return c
@@ -63,7 +63,7 @@ func text(c column.Column) column.Column {
 	return c.WithValid(column.OfBits(all, 0, c.Len()))
 }
 
-// numbersOf reads the numbers of rows, which package intern has given to nulls, too.
+// numbersOf reads the numbers of rows. Package intern has numbered nulls, too.
 func numbersOf(p *plan, keys []column.Column, ids []uint32) *source[uint32] {
 	s := &source[uint32]{plan: p, n: len(ids), cols: keys, words: ids}
 	for _, c := range keys {
@@ -132,7 +132,7 @@ func (f *internedFinder) locate(ctx context.Context, lo, hi int, out []span) (er
 	}
 	for i, is := range found {
 		if !is {
-			ids[i] = math.MaxUint32 // no key has it
+			ids[i] = math.MaxUint32 // no key has this number
 		}
 	}
 	f.rows.src = numbersOf(f.plan, cols, ids)

@@ -14,14 +14,14 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Index finds the rows of its side, the build side, that have the keys of another. It never changes;
-// all methods may be called from many goroutines.
+// Index finds the rows of its side, the build side, with the keys of another. It never changes. All
+// methods may be called from many goroutines.
 type Index struct {
 	plan   plan
 	opts   Options
 	n      int
 	bytes  int
-	host   device.Host // where spans and pairs lie
+	host   device.Host // holds spans and pairs
 	own    *cpu.Device // the same, if the index is on another device
 	lookup lookup
 
@@ -32,10 +32,10 @@ type Index struct {
 	closed bool
 }
 
-// lookup is what finds rows: a table of words, on the host or on a GPU, or one of numbers of keys.
+// lookup finds rows: a table of words, on the host or on a GPU, or of the numbers of keys.
 type lookup interface {
 	probe(ctx context.Context, p *plan, keys []column.Column) (prober, error)
-	matches() []uint32 // what spans are of
+	matches() []uint32 // the rows that spans refer to
 	distinct() int
 	bytes(ctx context.Context) (int, error)
 	free() error
@@ -47,10 +47,10 @@ type prober interface {
 	free() error
 }
 
-// New makes an index over the rows of one or several key columns, whose values may come any number of
-// times. It keeps what it needs of them; the columns may change then. They must have the same length,
-// else New panics. Errors: [weft.ErrOptions] for columns without a type and more than 2^32 - 2 rows,
-// [device.ErrMemory], [device.ErrUnsupported], and that of the context.
+// New makes an index over the rows of one or several key columns, with values that may repeat any
+// number of times. It copies what it needs of the columns, which may change afterwards. Columns of
+// different length panic. Errors: [weft.ErrOptions] for columns without a type and more than 2^32 -
+// 2 rows, [device.ErrMemory], [device.ErrUnsupported], and that of the context.
 func New(ctx context.Context, dev device.Device, keys []column.Column, opts *Options) (*Index, error) {
 	o, err := opts.checkIndex()
 	if err != nil {
@@ -64,7 +64,7 @@ func New(ctx context.Context, dev device.Device, keys []column.Column, opts *Opt
 	return ix, nil
 }
 
-// sizes are what the accounts of the process say of an index.
+// sizes returns the figures of an index for the accounts of the process.
 func (ix *Index) sizes() (rows, bytes int) { return ix.n, ix.bytes }
 
 func (ix *Index) open(ctx context.Context, dev device.Device, keys []column.Column) (err error) {
@@ -92,7 +92,7 @@ func (ix *Index) open(ctx context.Context, dev device.Device, keys []column.Colu
 	return err
 }
 
-// build makes what finds the rows of keys.
+// build makes the lookup for the rows of keys.
 func (p *plan) build(ctx context.Context, dev device.Device, host device.Host, keys []column.Column) (lookup, error) {
 	_, here := dev.(device.Host)
 	switch {
@@ -115,11 +115,11 @@ func (t *table[K]) probe(_ context.Context, p *plan, keys []column.Column) (prob
 
 func (t *table[K]) matches() []uint32 { return t.rows.Host() }
 
-// Len is the number of rows of the build side.
+// Len returns the number of rows of the build side.
 func (ix *Index) Len() int { return ix.n }
 
-// Distinct is the number of different keys of the build side. Null counts as one with NullsMatch, and as none
-// without. 0 once the index is closed.
+// Distinct returns the number of different keys of the build side. Null counts as a key only with
+// NullsMatch. A closed index has 0.
 func (ix *Index) Distinct() int {
 	if ix.acquire() != nil {
 		return 0
@@ -129,17 +129,17 @@ func (ix *Index) Distinct() int {
 	return n
 }
 
-// Bytes is the memory that the index takes up.
+// Bytes returns the memory of the index.
 func (ix *Index) Bytes() int { return ix.bytes }
 
-// Close frees the index, at the latest when calls and iterations that are under way have ended. Idempotent; later
+// Close frees the index once all calls and iterations in progress have ended. Idempotent. Later
 // calls return [weft.ErrClosed].
 func (ix *Index) Close() error {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
 	if !ix.closed {
 		ix.closed = true
-		if ix.tracked != nil { // that of an IndexOn is not tracked
+		if ix.tracked != nil { // an IndexOn tracks itself
 			ix.tracked.Closed()
 		}
 		return ix.freeUnused()
@@ -147,7 +147,7 @@ func (ix *Index) Close() error {
 	return nil
 }
 
-// freeUnused frees an index that is closed once nobody uses it.
+// freeUnused frees a closed index that no call uses.
 func (ix *Index) freeUnused() error {
 	if !ix.closed || ix.users > 0 {
 		return nil
@@ -177,15 +177,15 @@ func (ix *Index) release() error {
 	return ix.freeUnused()
 }
 
-// piece is some rows of the other side, and the rows of the build side that each matches.
+// piece is a range of rows of the other side, and the rows of the build side that each matches.
 type piece struct {
 	first int // its first row
 	spans []span
-	rows  []uint32 // what spans are of
+	rows  []uint32 // the rows that spans refer to
 }
 
-// each finds the matches of the other side piece by piece, in order, as long as body says that there is
-// to be more. body may write to the spans.
+// each finds the matches of the other side piece by piece, in order, until body returns false. body
+// may write to the spans.
 func (ix *Index) each(ctx context.Context, keys []column.Column, body func(piece) (more bool)) (err error) {
 	n, err := ix.plan.check(keys)
 	if err != nil {
@@ -221,8 +221,8 @@ func (ix *Index) each(ctx context.Context, keys []column.Column, body func(piece
 	return nil
 }
 
-// borrow takes memory of a device for a while. A little comes from Go's heap, where it costs less than what is
-// done with it.
+// borrow allocates memory of a device for a short use. A small amount comes from Go's heap, where
+// it costs less than the work on it.
 func borrow[T device.Elem](host device.Host, n int) (memory []T, free func() error, err error) {
 	const little = 1 << 13
 	if n <= little {

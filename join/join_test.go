@@ -68,8 +68,8 @@ func TestNulls(t *testing.T) {
 	}
 }
 
-// Tables of both kinds that do not fit a cache, whose rows are dealt out to parts, on several cores, with sides of
-// more than one piece, and small batches that are not dealt out.
+// Tables of both kinds that do not fit a cache, so that rows are distributed to parts, on several
+// cores. Sides have more than one piece, and small batches are not distributed.
 func TestLarge(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 3)
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -108,7 +108,7 @@ func TestLarge(t *testing.T) {
 	}
 }
 
-// checkCounts compares what Count says, and of the first pairs all.
+// checkCounts compares the results of Count, and all of the first pairs.
 func checkCounts(t *testing.T, ix *join.Index, left []int64, of map[int64][]uint32) {
 	t.Helper()
 	keys := []column.Column{column.Of(left)}
@@ -151,7 +151,7 @@ func checkCounts(t *testing.T, ix *join.Index, left []int64, of map[int64][]uint
 	}
 }
 
-// One key that both sides have very often: the pairs come in pieces, and memory stays what it is.
+// One key that both sides have very often: the pairs come in pieces, and memory does not grow.
 func TestSkew(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	const rows = 1_000_000
@@ -279,7 +279,7 @@ func TestEndedContext(t *testing.T) {
 	}
 }
 
-// endsAfter is a context that ends once it has been asked so often.
+// endsAfter is a context that ends after a number of checks.
 type endsAfter struct {
 	context.Context
 	left atomic.Int64
@@ -292,7 +292,7 @@ func (c *endsAfter) Err() error {
 	return nil
 }
 
-// Wherever a context ends, the call says so and gives all memory back.
+// Wherever a context ends, the call returns its error and frees all memory.
 func TestContextEndsMeanwhile(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	left, right := sides(600_000, 100_000, 80_000, math.MaxInt32)
@@ -323,7 +323,7 @@ func TestContextEndsMeanwhile(t *testing.T) {
 	}
 }
 
-// An iteration that is broken off gives its memory back, and one under way keeps a closed index.
+// An iteration that is broken off frees its memory, and one in progress keeps a closed index.
 func TestCloseAndBreak(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	before := devicetest.Live(dev)
@@ -365,7 +365,7 @@ func TestCloseAndBreak(t *testing.T) {
 	}
 }
 
-// Every allocation fails once: what had been allocated before it is given back.
+// Every allocation fails once. Earlier allocations are freed.
 func TestNoMemory(t *testing.T) {
 	right, left := sides(100_000, 150_000, 80_000, math.MaxInt32)
 	failEvery(t, 8, func() device.Device { return devicetest.OpenCPU(t, 2) }, func(dev device.Device) error {
@@ -391,7 +391,8 @@ func TestNoMemoryOnGPU(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, s.Sync(t.Context()), keys.Free()) }() // the copy may still be under way
+		// the copy may still be in progress
+		defer func() { err = errors.Join(err, s.Sync(t.Context()), keys.Free()) }()
 		ix, err := join.NewOn(t.Context(), s, keys)
 		if err != nil {
 			return err
@@ -404,7 +405,7 @@ func TestNoMemoryOnGPU(t *testing.T) {
 	})
 }
 
-// joinAll goes through the pairs of two columns.
+// joinAll reads the pairs of two columns.
 func joinAll(t *testing.T, dev device.Device, right, left column.Column) error {
 	ix, err := join.New(t.Context(), dev, []column.Column{right}, nil)
 	if err != nil {
@@ -416,8 +417,8 @@ func joinAll(t *testing.T, dev device.Device, right, left column.Column) error {
 	return errors.Join(err, ix.Close())
 }
 
-// failEvery runs something on devices that refuse memory once, later each time, until all goes well: after so many
-// times at least.
+// failEvery calls run on devices that refuse memory once, later each time, until run succeeds. It
+// requires at least least failures.
 func failEvery(t *testing.T, least int, open func() device.Device, run func(device.Device) error) {
 	t.Helper()
 	for n := 0; ; n++ {

@@ -10,18 +10,18 @@ import (
 	"github.com/weftgo/weft/internal/rowkey"
 )
 
-// word is what the key columns of a row become: rows have equal keys where their words are equal.
+// word is the key of a row in an index. Rows with equal words have equal keys.
 type word interface{ uint32 | uint64 }
 
-// plan is how key columns of some types become words.
+// plan describes how key columns of some types become words.
 type plan struct {
 	types  []column.Type
 	words  rowkey.Words
-	packed bool // the word holds the keys; else it is the number that package intern gives them
+	packed bool // the word holds the keys; otherwise their number of package intern
 	nulls  bool // null is a key
 }
 
-// planOf is the plan for columns of these types.
+// planOf returns the plan for columns of these types.
 func planOf(keys []column.Column, nullsMatch bool) (plan, error) {
 	if len(keys) == 0 {
 		return plan{}, fmt.Errorf("%w: no key columns", op.ErrOptions)
@@ -32,12 +32,12 @@ func planOf(keys []column.Column, nullsMatch bool) (plan, error) {
 			return plan{}, fmt.Errorf("%w: key column %d has no type; an empty column of some type is column.Of([]int64{})", op.ErrOptions, i)
 		}
 	}
-	// A null that is the only key has a place of its own.
+	// A null of the only key column needs no bit.
 	p.words, p.packed = rowkey.WordsOf(p.types, nullsMatch && len(keys) > 1)
 	return p, nil
 }
 
-// check reports columns that do not fit the plan, and their length. Columns of different
+// check reports columns that do not fit the plan, and returns their length. Columns of different
 // length panic.
 func (p *plan) check(keys []column.Column) (n int, err error) {
 	if len(keys) != len(p.types) {
@@ -60,10 +60,10 @@ func (p *plan) check(keys []column.Column) (n int, err error) {
 	return n, nil
 }
 
-// maxRows leaves out the number that says that there is no row.
+// maxRows excludes NoRow.
 const maxRows = math.MaxUint32 - 1
 
-// signed reports whether the word is one whole number with a sign.
+// signed reports whether the word is one signed integer.
 func (p *plan) signed() bool {
 	return len(p.types) == 1 && p.types[0].Signed() && p.types[0].Size() >= 4
 }
@@ -73,8 +73,8 @@ type source[K word] struct {
 	plan  *plan
 	n     int
 	cols  []column.Column
-	words []K  // the words of all rows, where memory holds them already
-	nulls bool // some row may have a null, and its word says nothing
+	words []K  // the words of all rows, if memory holds them already
+	nulls bool // some row may have a null, and its word is undefined
 }
 
 // sourceOf reads packed words of columns that have been checked.
@@ -90,10 +90,10 @@ func sourceOf[K word](p *plan, keys []column.Column) *source[K] {
 	return s
 }
 
-// blockRows is how many rows are read at a time: their words stay in the first cache.
+// blockRows is the number of rows to read at a time. Their words stay in the first-level cache.
 const blockRows = 1 << 10
 
-// block is memory for the words of some rows.
+// block is memory for the words of a block of rows.
 type block[K word] struct {
 	words   [blockRows]K
 	null    [blockRows]bool
@@ -123,7 +123,7 @@ func (s *source[K]) read(b *block[K], lo, hi int) (words []K, null []bool) {
 	return words, null
 }
 
-// raw is the memory of a column of whole numbers as numbers without sign.
+// raw returns the memory of a column of integers as unsigned integers.
 func raw[U uint8 | uint16 | uint32 | uint64](c column.Column) []U {
 	return unsafe.Slice((*U)(unsafe.Pointer(unsafe.SliceData(c.Raw()))), c.Len())
 }

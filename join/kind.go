@@ -11,9 +11,9 @@ type Kind uint8
 // The kinds. The left side is the one that is probed.
 const (
 	Inner Kind = iota // each pair of rows with equal keys
-	Left              // the same, and each left row without a match, with nulls for the right columns
-	Semi              // each left row that has a match, once
-	Anti              // each left row that has none
+	Left              // the pairs of Inner, and each left row without a match, with nulls for the right columns
+	Semi              // each left row with a match, once
+	Anti              // each left row without a match
 )
 
 var kinds = enum.Names[Kind]{
@@ -23,10 +23,10 @@ var kinds = enum.Names[Kind]{
 // String returns the name of the kind, in lower case.
 func (k Kind) String() string { return kinds.String(k) }
 
-// MarshalText is String, or weft.ErrOptions where there is no such kind.
+// MarshalText returns String, or weft.ErrOptions for an invalid kind.
 func (k Kind) MarshalText() ([]byte, error) { return kinds.Text(k) }
 
-// UnmarshalText reads a name, in upper or lower case: so flag.TextVar takes it.
+// UnmarshalText reads a name, in upper or lower case, so flag.TextVar accepts a Kind.
 func (k *Kind) UnmarshalText(text []byte) error { return kinds.Read(k, text) }
 
 // pairs reports whether the kind yields columns of the right side.

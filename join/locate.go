@@ -8,14 +8,14 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// pieceRows is how many rows are looked up at a time at most. Each reads the whole of a large table
-// once, part by part, so pieces are large; they need 40 MiB.
+// pieceRows is the maximum number of rows to look up at a time. Each piece reads the whole of a
+// large table once, part by part, so pieces are large. They need 40 MiB.
 const pieceRows = 1 << 21
 
-// Rows are dealt out to parts if the table does not fit a core's cache, and they are so many that most of
-// its lines are read.
+// Rows are distributed to parts if the table does not fit a core's cache, and if there are enough
+// rows to read most of its lines.
 const (
-	dirBytes    = 1 << 18 // of the buckets; rows and keys are four times that
+	dirBytes    = 1 << 18 // of the buckets; rows and keys take four times as much
 	rowsPerPart = 1 << 10
 )
 
@@ -23,17 +23,17 @@ const (
 type finder[K word] struct {
 	*table[K]
 	src   *source[K]
-	parts parts // that rows are dealt out to; none: they are looked up as they come
+	parts parts // to distribute rows to; none: rows are looked up in their order
 	hand  hand[K]
 	keys  device.Slice[K]
 	rows  device.Slice[uint32]
 }
 
-// newFinder takes the memory that pieces need.
+// newFinder allocates the memory of pieces.
 func newFinder[K word](t *table[K], src *source[K]) (f *finder[K], err error) {
 	f = &finder[K]{table: t, src: src}
 	piece := min(src.n, pieceRows)
-	// Parts four times as large as those for building: nothing is written but spans.
+	// Parts are four times as large as those of the build, because lookups write only spans.
 	if parts := partsOf(t.buckets, t.parts.shift+2); 4*int(t.buckets) > dirBytes && piece >= rowsPerPart*parts.n {
 		if f.keys, err = device.Make[K](t.host, piece); err != nil {
 			return nil, err
@@ -78,7 +78,7 @@ func (f *finder[K]) locateHere(lo, hi int, out []span) {
 	}
 }
 
-// findAhead looks up some words while what the next need is on its way: first buckets, then keys.
+// findAhead looks up words and prefetches for the next ones: first buckets, then keys.
 func (f *finder[K]) findAhead(words []K, buckets []uint32, out []span) {
 	next := func(lo int) []uint32 {
 		return buckets[min(lo, len(buckets)):min(lo+cpu.Group, len(buckets))]
@@ -94,7 +94,7 @@ func (f *finder[K]) findAhead(words []K, buckets []uint32, out []span) {
 	}
 }
 
-// locateByPart deals rows out to parts of the table and goes through one part after the other.
+// locateByPart distributes rows to parts of the table and looks up one part after the other.
 func (f *finder[K]) locateByPart(ctx context.Context, lo, hi int, out []span) error {
 	if err := f.deal(ctx, f.src, lo, hi, f.parts, &f.hand); err != nil {
 		return err

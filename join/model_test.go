@@ -19,7 +19,7 @@ import (
 // model is an index in plain Go: the rows of each key, as text.
 type model map[string][]uint32
 
-// keyOf is the key of a row as text; ok reports whether it has one.
+// keyOf returns the key of a row as text, and whether it has one.
 func keyOf(keys []column.Column, row int, nullsMatch bool) (key string, ok bool) {
 	var b strings.Builder
 	for _, c := range keys {
@@ -53,7 +53,7 @@ func modelOf(keys []column.Column, nullsMatch bool) model {
 	return m
 }
 
-// answers are what an index says of a side.
+// answers holds all results of an index for a side.
 type answers struct {
 	inner, left [][2]uint32
 	semi, anti  []uint32
@@ -95,7 +95,7 @@ func collect(t interface{ Fatal(...any) }, pieces func(func(join.Pairs, error) b
 	return pairs
 }
 
-// compare asks an index all there is to ask, and compares.
+// compare calls all methods of an index, and compares.
 func compare(t interface {
 	Fatal(...any)
 	Fatalf(string, ...any)
@@ -114,7 +114,7 @@ func compare(t interface {
 		t.Fatalf("Anti: %v, %v, want %v", got, err, want.anti)
 	}
 	counts, found := make([]uint32, len(want.counts)), make([]bool, len(want.found))
-	for i := range found { // what was there is written over
+	for i := range found { // old contents are overwritten
 		counts[i], found[i] = 99, i%2 == 0
 	}
 	if total, err := ix.Count(ctx, keys, counts); err != nil || total != uint64(len(want.inner)) || !slices.Equal(counts, want.counts) {
@@ -125,7 +125,7 @@ func compare(t interface {
 	}
 }
 
-// drawColumn draws n values of a type from a few, some of which are hard.
+// drawColumn draws n values of a type from a few, including hard cases.
 func drawColumn(t *rapid.T, typ column.Type, n int) column.Column {
 	pick := func(choices int) []int {
 		return rapid.SliceOfN(rapid.IntRange(0, choices-1), n, n).Draw(t, typ.String())
@@ -176,7 +176,7 @@ func chosen[T column.Fixed](which []int, values ...T) column.Column {
 	return column.Of(all)
 }
 
-// drawSide draws columns of the types, as long as each other.
+// drawSide draws columns of the types, all of one length.
 func drawSide(t *rapid.T, types []column.Type, most int) []column.Column {
 	n := rapid.IntRange(0, most).Draw(t, "rows")
 	var keys []column.Column

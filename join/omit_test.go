@@ -13,7 +13,7 @@ import (
 	"github.com/weftgo/weft/join"
 )
 
-// Each call by which the host orders streams, or waits for them, is needed: left out, joins are
+// Each call by which the host orders streams, or waits for them, is needed: without it, joins are
 // wrong.
 func TestOmissionsAreNoticed(t *testing.T) {
 	if testing.Short() {
@@ -67,7 +67,7 @@ func joinColumns(t testing.TB, dev device.Device) {
 	}
 }
 
-// joinEnding builds indexes whose contexts end: the memory that goes then is not in use.
+// joinEnding builds indexes with contexts that end. Memory that is freed then is not in use.
 func joinEnding(t testing.TB, dev device.Device) {
 	right := []column.Column{column.Of(joinSide(100))}
 	for looks := int64(0); ; looks++ {
@@ -128,7 +128,7 @@ func joinHostKeys(t testing.TB, dev device.Device) {
 	}
 }
 
-// joinOnStreams joins what one stream has uploaded with what another one looks up.
+// joinOnStreams joins rows that one stream uploads with a lookup on another.
 func joinOnStreams(t testing.TB, dev device.Device) {
 	s, look := devicetest.NewStream(t, dev), devicetest.NewStream(t, dev)
 	right, left := joinSide(200), joinSide(100)

@@ -17,9 +17,9 @@ import (
 	"github.com/weftgo/weft/internal/observe"
 )
 
-// IndexOn is an [Index] over one column of integers in device memory, looked up by columns that lie
-// there, too, where nothing comes to the host, or by keys of the host. None of its rows is null.
-// Its methods may be called from many goroutines.
+// IndexOn is an [Index] over one column of integers in device memory, without nulls. Columns on the
+// device look it up without a copy to the host, and so do keys of the host. Its methods may be
+// called from many goroutines.
 type IndexOn[K weft.Key] struct {
 	n       int
 	dev     device.Device
@@ -28,20 +28,20 @@ type IndexOn[K weft.Key] struct {
 	tracked *observe.Tracked
 
 	mu      sync.Mutex
-	streams []*device.Stream // of calls with host keys, that none uses
+	streams []*device.Stream // of calls with host keys; idle
 
-	piece, chunk int    // bytes of keys and number of pairs that are copied at a time; 0: the defaults
-	first        uint32 // the row that those of host keys' pairs count from
+	piece, chunk int    // bytes of keys and number of pairs to copy at a time; 0: the defaults
+	first        uint32 // offset of the rows in the pairs of host keys
 }
 
-// indexOn is what an index on some kind of device does.
+// indexOn is an index on one kind of device.
 type indexOn[K weft.Key] interface {
 	distinct() int
 	matches(n int) (matchesOn[K], error)
 	close() error
 }
 
-// matchesOn is what [MatchesOn] on some kind of device does.
+// matchesOn implements [MatchesOn] on one kind of device.
 type matchesOn[K weft.Key] interface {
 	find(s *device.Stream, keys device.Slice[K], all bool) error
 	addTotal(s *device.Stream, n int, to device.Slice[uint64]) error
@@ -50,9 +50,9 @@ type matchesOn[K weft.Key] interface {
 	free() error
 }
 
-// NewOn makes an index over a column on the device of a stream, behind what has been submitted to the stream,
-// and waits for it. The index does not need the column; close it before the device. Errors: [weft.ErrOptions] for more rows than row numbers,
-// [device.ErrMemory], and that of the context.
+// NewOn makes an index over a column on the device of a stream, after all work submitted to the
+// stream, and waits for it. The index does not need the column. Close it before the device. Errors:
+// [weft.ErrOptions] for more rows than row numbers, [device.ErrMemory], and that of the context.
 func NewOn[K weft.Key](ctx context.Context, s *device.Stream, keys device.Slice[K]) (*IndexOn[K], error) {
 	if s == nil {
 		return nil, fmt.Errorf("join: NewOn: %w: no stream", device.ErrInvalid)
@@ -74,14 +74,14 @@ func NewOn[K weft.Key](ctx context.Context, s *device.Stream, keys device.Slice[
 	return ix, nil
 }
 
-// Len is the number of rows of the build side.
+// Len returns the number of rows of the build side.
 func (ix *IndexOn[K]) Len() int { return ix.n }
 
-// Distinct is the number of different keys of the build side.
+// Distinct returns the number of different keys of the build side.
 func (ix *IndexOn[K]) Distinct() int { return ix.on.distinct() }
 
-// Close frees the index. Streams must have done what was submitted for its matches, whose methods return
-// [weft.ErrClosed] from then on. Idempotent.
+// Close frees the index. Streams must have completed all work submitted for its matches. Their
+// methods return [weft.ErrClosed] from then on. Idempotent.
 func (ix *IndexOn[K]) Close() error {
 	if !ix.closed.Swap(true) {
 		ix.tracked.Closed()
@@ -96,7 +96,7 @@ func (ix *IndexOn[K]) Close() error {
 	return err
 }
 
-// sameDevice reports memory that is not where the index is.
+// sameDevice returns an error for memory on another device than the index.
 func sameDevice[T device.Elem](dev device.Device, what string, memory device.Slice[T]) error {
 	if memory.Len() > 0 && memory.Device() != dev {
 		return fmt.Errorf("%w: %s on another device, %s", device.ErrInvalid, what, memory.Device().Properties().Name)
@@ -104,16 +104,16 @@ func sameDevice[T device.Elem](dev device.Device, what string, memory device.Sli
 	return nil
 }
 
-// MatchesOn are the matches of one batch after another. Its methods submit work to one stream, or to several that
-// the caller orders, and wait for nothing; it is for one goroutine at a time.
+// MatchesOn holds the matches of one batch after another. Its methods submit work to one stream, or
+// to several that the caller orders, and never wait. Only one goroutine may use it at a time.
 type MatchesOn[K weft.Key] struct {
 	ix     *IndexOn[K]
 	on     matchesOn[K]
-	cap, n int // rows that there is room for, and of the batch
+	cap, n int // rows of capacity, and rows of the batch
 	closed bool
 }
 
-// Matches makes room for the matches of batches of up to n rows: some 20 bytes for each. Errors:
+// Matches allocates the matches of batches of up to n rows: some 20 bytes for each. Errors:
 // [device.ErrInvalid], [device.ErrMemory].
 func (ix *IndexOn[K]) Matches(n int) (*MatchesOn[K], error) {
 	if n < 0 || n > maxRows {
@@ -129,9 +129,10 @@ func (ix *IndexOn[K]) Matches(n int) (*MatchesOn[K], error) {
 	return &MatchesOn[K]{ix: ix, on: on, cap: n}, nil
 }
 
-// FindOn looks a batch up, whose pairs other methods tell from then on: those of an inner join, in the order of
-// [Index.Inner]. How many there are is added to the first element of the last argument, which may be left out. More keys than there
-// is room for are [device.ErrInvalid], as are no stream, streams and memory of other devices, and a total without room.
+// FindOn looks up a batch for the methods that return its pairs: those of an inner join, in the
+// order of [Index.Inner]. If total is given, the number of pairs is added to its first element.
+// Keys beyond the capacity are [device.ErrInvalid]. So are a nil stream, streams and memory of
+// other devices, and an empty total.
 func (m *MatchesOn[K]) FindOn(s *device.Stream, keys device.Slice[K], total ...device.Slice[uint64]) error {
 	return m.find(s, "FindOn", keys, false, total)
 }
@@ -143,7 +144,7 @@ func (m *MatchesOn[K]) FindLeftOn(s *device.Stream, keys device.Slice[K], total 
 
 func (m *MatchesOn[K]) find(s *device.Stream, method string, keys device.Slice[K], all bool, total []device.Slice[uint64]) error {
 	return m.do(method, s, func() error {
-		m.n = 0 // until all is well
+		m.n = 0 // until the batch is found
 		if keys.Len() > m.cap {
 			return fmt.Errorf("%w: %d keys, with room for %d", device.ErrInvalid, keys.Len(), m.cap)
 		}
@@ -169,7 +170,7 @@ func (m *MatchesOn[K]) find(s *device.Stream, method string, keys device.Slice[K
 	})
 }
 
-// do runs what a method does, if there is still something to do it with.
+// do runs f, unless the index or the matches are closed.
 func (m *MatchesOn[K]) do(method string, s *device.Stream, f func() error) (err error) {
 	switch {
 	case m.closed || m.ix.closed.Load():
@@ -187,7 +188,8 @@ func (m *MatchesOn[K]) do(method string, s *device.Stream, f func() error) (err 
 	return nil
 }
 
-// CountOn writes the number of pairs of each row of the batch to counts, which is as long or CountOn panics.
+// CountOn writes the number of pairs of each row of the batch to counts, which must have that
+// length, or CountOn panics.
 func (m *MatchesOn[K]) CountOn(s *device.Stream, counts device.Slice[uint32]) error {
 	return m.do("CountOn", s, func() error {
 		if counts.Len() != m.n {
@@ -200,8 +202,9 @@ func (m *MatchesOn[K]) CountOn(s *device.Stream, counts device.Slice[uint32]) er
 	})
 }
 
-// PairsOn writes pairs of the batch from number first on to left and right, which are of one length or PairsOn panics: as
-// many as there is room for, or as there are. So many pairs are written in pieces.
+// PairsOn writes pairs of the batch from number first on to left and right. It writes pairs until
+// the columns are full or no pairs are left, so several calls write many pairs in pieces. Columns
+// of different length panic.
 func (m *MatchesOn[K]) PairsOn(s *device.Stream, first uint64, left, right device.Slice[uint32]) error {
 	if left.Len() != right.Len() {
 		panic(fmt.Sprintf("join: PairsOn: room for %d rows of the left side and %d of the right", left.Len(), right.Len()))
@@ -215,7 +218,7 @@ func (m *MatchesOn[K]) PairsOn(s *device.Stream, first uint64, left, right devic
 	})
 }
 
-// Close frees the memory. Streams must have done what was submitted. Idempotent.
+// Close frees the memory. Streams must have completed all submitted work. Idempotent.
 func (m *MatchesOn[K]) Close() error {
 	m.closed = true
 	return m.on.free()
@@ -264,7 +267,7 @@ func (m gpuMatches[K]) write(s *device.Stream, n int, first uint64, left, right 
 
 func (m gpuMatches[K]) free() error { return m.Free() }
 
-// hostOn is an index on a CPU, whose streams do at once what they are told.
+// hostOn is an index on a CPU, where streams run work at once.
 type hostOn[K weft.Key] struct{ *Index }
 
 func newHostOn[K weft.Key](ctx context.Context, host device.Host, keys device.Slice[K]) (indexOn[K], error) {

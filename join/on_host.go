@@ -88,8 +88,8 @@ func (ix *IndexOn[K]) yieldPairs(
 	return p.flush(&p.outs[(p.chunks+1)%2])
 }
 
-// stream returns a stream for a call. The map of an index remembers streams, so they stay until
-// Close.
+// stream returns a stream for a call. The map of an index keeps references to streams, so they stay
+// until Close.
 func (ix *IndexOn[K]) stream() (*device.Stream, error) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
@@ -108,7 +108,7 @@ func (ix *IndexOn[K]) keep(s *device.Stream) {
 	ix.streams = append(ix.streams, s)
 }
 
-// probe looks host keys up on a GPU, piece by piece.
+// probe looks up host keys on a GPU, piece by piece.
 type probe[K weft.Key] struct {
 	ix    *IndexOn[K]
 	ctx   context.Context
@@ -130,7 +130,7 @@ type pairsOut struct {
 	left, right     device.Slice[uint32]
 	host            []byte // page-locked, of both
 	written, copied *device.Event
-	first           uint32 // the row that left row numbers count from
+	first           uint32 // the offset of left row numbers
 	n               int    // pairs that have not been yielded
 }
 
@@ -203,7 +203,7 @@ func (o *pairsOut) free(dev device.Device) error {
 	return err
 }
 
-// reserve makes room for n pairs. Nothing uses the memory.
+// reserve makes room for n pairs. The memory must not be in use.
 func (o *pairsOut) reserve(dev device.Device, n int) (err error) {
 	if o.left.Len() >= n {
 		return nil
@@ -221,7 +221,7 @@ func (o *pairsOut) reserve(dev device.Device, n int) (err error) {
 	return err
 }
 
-// look submits looking up a piece, and yields what has come back meanwhile.
+// look submits the lookup of a piece, and yields the pairs that have come back meanwhile.
 func (p *probe[K]) look(piece *feed.Piece) error {
 	s := p.work
 	var key K
@@ -256,8 +256,8 @@ func (p *probe[K]) look(piece *feed.Piece) error {
 	return nil
 }
 
-// submit submits writing n pairs of a piece from number lo on, and copying them back. The pairs
-// that were in their place have been yielded. Then it yields those before.
+// submit writes n pairs of a piece from number lo on, and copies them back. The pairs that used the
+// same buffer have been yielded. Then it yields the pairs of the call before.
 func (p *probe[K]) submit(piece *feed.Piece, lo uint64, n int) error {
 	s, o := p.work, &p.outs[p.chunks%2]
 	if err := o.reserve(p.ix.dev, n); err != nil {
@@ -299,14 +299,14 @@ func (p *probe[K]) flush(o *pairsOut) error {
 	pairs := Pairs{rows[:o.n:o.n], rows[o.n:]}
 	o.n = 0
 	p.count(pairs.Left, o.first)
-	p.count(pairs.Right, p.ix.first) // which is 0 where there may be NoRow
+	p.count(pairs.Right, p.ix.first) // ix.first is 0 where rows may be NoRow
 	if !p.yield(pairs) {
 		return errStopped
 	}
 	return nil
 }
 
-// count has row numbers count from another row than 0.
+// count adds first to row numbers.
 func (p *probe[K]) count(rows []uint32, first uint32) {
 	if first == 0 {
 		return

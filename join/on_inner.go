@@ -18,15 +18,15 @@ import (
 const (
 	// MinMemoryOn is the least Options.Memory of [InnerOn] on a GPU.
 	MinMemoryOn = 64 << 20
-	// leastBuild is the least number of right rows that are worth a copy of the left ones.
+	// leastBuild is the minimum number of right rows that are worth a copy of the left rows.
 	leastBuild = 1 << 12
 )
 
-// InnerOn yields the pairs of host keys by a device, however many there are on both sides. On a GPU
-// an index of right is made, and left is streamed through it as by [IndexOn.Inner]. Where device
-// memory cannot hold the index, it is made of some right rows at a time, and left is streamed once
-// for each. Pairs then come in the order of [IndexOn.Inner] for the first of these rows, then for
-// the next. Outer joins of such sides take a [Join], which spills to a file.
+// InnerOn yields the pairs of host keys by a device, for any number of rows on both sides. On a GPU
+// it indexes right, and streams left through the index as [IndexOn.Inner] does. If device memory
+// cannot hold the index, it indexes some right rows at a time, and streams left once for each
+// index. Pairs then come in the order of [IndexOn.Inner] for the first of these rows, then for the
+// next. Outer joins of such sides take a [Join], which spills to a file.
 //
 // Options.Memory bounds the device memory of the call, at least MinMemoryOn; by default all that is
 // free may be used. Options.Piece is the number of pairs that come at a time; the default is 2^22
@@ -51,9 +51,9 @@ type innerOn[K weft.Key] struct {
 	dev          device.Device
 	left, right  []K
 	memory       int64
-	piece, chunk int // bytes of left keys and number of pairs that are copied at a time
+	piece, chunk int // bytes of left keys and number of pairs to copy at a time
 	least        int // right rows
-	parts        int // of the right rows, that had an index
+	parts        int // number of indexes
 }
 
 func newInnerOn[K weft.Key](
@@ -144,7 +144,7 @@ func (j *innerOn[K]) onHost(ctx context.Context, host device.Host, yield func(Pa
 	return err
 }
 
-// build makes an index of some right rows, if memory for the left ones is left then.
+// build indexes some right rows, if that leaves enough memory for the left ones.
 func (j *innerOn[K]) build(ctx context.Context, s *device.Stream, rows []K) (*IndexOn[K], error) {
 	reserved, err := device.Make[uint8](s.Device(), j.probeBytes())
 	if err != nil {
@@ -168,7 +168,8 @@ func (j *innerOn[K]) build(ctx context.Context, s *device.Stream, rows []K) (*In
 	return ix, nil
 }
 
-// probeBytes is the device memory for streaming the left rows: pieces, matches of one, and pairs.
+// probeBytes returns the device memory for streaming the left rows: pieces, matches of one, and
+// pairs.
 func (j *innerOn[K]) probeBytes() int {
 	const (
 		matchBytes = 24 // of a row

@@ -32,7 +32,7 @@ func openGPU(t *testing.T) device.Device {
 	return devicetest.OpenSim(t, &sim.Options{})
 }
 
-// Columns of the host, looked up on a GPU.
+// A GPU looks up columns of the host.
 func TestHostColumnsOnGPU(t *testing.T) {
 	dev := openGPU(t)
 	rng := rand.New(rand.NewPCG(7, 8))
@@ -45,7 +45,8 @@ func TestHostColumnsOnGPU(t *testing.T) {
 		bits := column.OfBools(valid)
 		return []column.Column{column.Of(wide).WithValid(bits), column.Of(ids).WithValid(bits), column.Of(flags)}
 	}
-	for _, columns := range [][2]int{{0, 1}, {1, 2}, {1, 3}, {0, 3}} { // of 64 and 32 bits, packed, and too wide for that
+	// of 64 and 32 bits, packed, and too wide for packing
+	for _, columns := range [][2]int{{0, 1}, {1, 2}, {1, 3}, {0, 3}} {
 		for _, match := range []bool{false, true} {
 			right, left := side(300)[columns[0]:columns[1]], side(200)[columns[0]:columns[1]]
 			ix := open(t, dev, &join.Options{NullsMatch: match, Piece: 100}, right...)
@@ -71,7 +72,7 @@ func TestOn(t *testing.T) {
 	})
 }
 
-// testOn looks batches up in the memory of a device, and takes pairs in pieces.
+// testOn looks up batches in device memory, and reads pairs in pieces.
 func testOn[K weft.Key](t *testing.T, dev device.Device) {
 	s := devicetest.NewStream(t, dev)
 	rng := rand.New(rand.NewPCG(9, 1))
@@ -133,7 +134,7 @@ func checkOn[K weft.Key](t testing.TB, s *device.Stream, find func(*device.Strea
 	if got := devicetest.Download(t, s, of); !slices.Equal(got, counts) && len(counts) > 0 {
 		t.Fatalf("counts %v, want %v", got, counts)
 	}
-	// Pieces of any size, and one behind the end.
+	// Pieces of any size, and one past the end.
 	for _, piece := range []int{len(want) + 5, 1500, 1} {
 		left, right := devicetest.Upload(t, s, make([]uint32, piece)), devicetest.Upload(t, s, make([]uint32, piece))
 		for first := 0; first <= len(want); first += max(piece, len(want)/3) {
@@ -205,7 +206,7 @@ func TestOnRefuses(t *testing.T) {
 		if _, err := join.NewOn(t.Context(), nil, single); !errors.Is(err, device.ErrInvalid) {
 			t.Errorf("an index on no stream: %v", err)
 		}
-		// Before a batch is found, and after one could not be, there are no pairs.
+		// Before a batch is found, and after one that failed, no pairs are available.
 		left, right := devicetest.Upload(t, s, []uint32{9}), devicetest.Upload(t, s, []uint32{9})
 		none, err := ix.Matches(1)
 		if err != nil {

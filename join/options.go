@@ -11,19 +11,19 @@ const MinMemory = 16 << 20
 
 // Options configure an [Index] or a [Join]. The zero value and nil are good defaults.
 type Options struct {
-	// NullsMatch makes null a key like any other, equal to null: in a key of
-	// several columns, column by column. By default, as in SQL, a row with a null
-	// in a key column has no key, and matches nothing.
+	// NullsMatch makes null a key like any other, equal to null. In a key of several columns, this
+	// holds column by column. By default, as in SQL, a row with a null in a key column has no key,
+	// and matches nothing.
 	NullsMatch bool
 
-	// Piece is the number of pairs that [Index.Inner], [Index.Left] and [Join] yield at
-	// most at a time. Default 262,144: 2 MiB, which stay in cache.
+	// Piece is the maximum number of pairs that [Index.Inner], [Index.Left] and [Join] yield at a
+	// time. Default 262,144: 2 MiB, which stay in cache.
 	Piece int
 
-	// Memory bounds, in bytes, the memory of a [Join]: its right rows, their index, and batches at
-	// work. Rows beyond it go to a temporary file. A single row is held however large it is, and
-	// the columns of the caller come on top. At least MinMemory; default 0: no bound, and no file
-	// below 2^32 rows. Of [InnerOn] it bounds the memory of the device. An [Index] has none.
+	// Memory bounds, in bytes, the memory of a [Join]: its right rows, their index, and batches in
+	// progress. Rows beyond it go to a temporary file. A single row of any size is held, and the
+	// columns of the caller come on top. At least MinMemory; default 0: no bound, and no file below
+	// 2^32 rows. For [InnerOn] it bounds the memory of the device. An [Index] has no bound.
 	Memory int64
 
 	// TempDir is the directory of the temporary file, which has no name there and ends with the
@@ -33,7 +33,7 @@ type Options struct {
 
 const defaultPiece = 1 << 18
 
-// check fills in defaults and reports what makes no sense.
+// check fills in defaults and reports invalid options.
 func (o *Options) check() (Options, error) {
 	var c Options
 	if o != nil {
@@ -72,6 +72,6 @@ func (o *Options) checkJoin(kind Kind) (Options, error) {
 	return c, nil
 }
 
-// seed keys the hash, so that nobody can prepare keys that collide. What joins return does
-// not depend on it.
+// seed returns a random key of the hash, so that keys cannot be prepared to collide. The results of
+// joins do not depend on it.
 func seed() uint64 { return rand.Uint64() }

@@ -14,28 +14,29 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// NoRow stands for the row of the build side in the pair of a row that matches none.
+// NoRow is the row of the build side in the pair of a row without a match.
 const NoRow = math.MaxUint32
 
-// Pairs are rows with equal keys: row Left[i] of the side that is looked up matches row Right[i] of
+// Pairs holds pairs of rows with equal keys: row Left[i] of the probed side matches row Right[i] of
 // the build side.
 type Pairs struct{ Left, Right []uint32 }
 
-// Len is the number of pairs.
+// Len returns the number of pairs.
 func (p Pairs) Len() int { return len(p.Left) }
 
-// Inner yields all pairs of rows whose keys are equal, of which keys are those of the left side: in the
-// order of the left rows, and for one in that of the right rows. Pairs come in pieces of Options.Piece at
-// most, however many rows one key has; the memory of a piece is used again for the next. An error comes
-// with the last, empty piece: that of the context, [weft.ErrOptions] for columns of other types than those
-// of the index, [weft.ErrClosed], [device.ErrMemory]. Columns of different length panic.
+// Inner yields all pairs of rows with equal keys, where keys are those of the left side. Pairs come
+// in the order of the left rows, and those of one left row in the order of the right rows. A piece
+// has at most Options.Piece pairs, even if one key has more rows. The next piece reuses its memory.
 //
-// Memory beside the pieces is 20 bytes a row of the left side at most, and not more than 40 MiB.
+// An error comes with the last, empty piece: that of the context, [weft.ErrOptions] for columns
+// with other types than those of the index, [weft.ErrClosed], [device.ErrMemory]. Columns of
+// different length panic. Besides the pieces, Inner takes at most 20 bytes for each left row, and
+// at most 40 MiB.
 func (ix *Index) Inner(ctx context.Context, keys []column.Column) iter.Seq2[Pairs, error] {
 	return ix.pairs(ctx, "Inner", keys, false)
 }
 
-// Left yields the pairs of [Index.Inner], and one with [NoRow] for each left row that matches none.
+// Left yields the pairs of [Index.Inner], and one with [NoRow] for each left row without a match.
 func (ix *Index) Left(ctx context.Context, keys []column.Column) iter.Seq2[Pairs, error] {
 	return ix.pairs(ctx, "Left", keys, true)
 }
@@ -88,14 +89,14 @@ func (ix *Index) yieldPairs(ctx context.Context, keys []column.Column, all bool,
 // expansion writes the pairs of a piece.
 type expansion struct {
 	piece
-	before []uint64 // how many pairs come before each spanBlock spans, and altogether
+	before []uint64 // the number of pairs before each spanBlock spans, and the total
 }
 
-// spanBlock is how many spans are counted together: who writes from some pair on goes through so many at
-// most to find its row.
+// spanBlock is the number of spans with one count. A writer that starts at some pair visits at most
+// that many spans to find its row.
 const spanBlock = 1 << 10
 
-// count counts the pairs. If all rows are to have one, those that match none get NoRow.
+// count returns the number of pairs. If all is set, rows without a match get NoRow.
 func (x *expansion) count(host device.Host, all bool) (total uint64) {
 	blocks := (len(x.spans) + spanBlock - 1) / spanBlock
 	x.before = make([]uint64, blocks+1)
@@ -158,10 +159,10 @@ func (x *expansion) writeSome(lo uint64, left, right []uint32) {
 	}
 }
 
-// rowsAhead is how many rows are written while the matches of as many more are on their way.
+// rowsAhead is the distance, in rows, between prefetching matches and writing them.
 const rowsAhead = 32
 
-// prefetch asks for the matches of rows lo to hi-1 that have several.
+// prefetch prefetches the matches of rows lo to hi-1 that have several.
 func (x *expansion) prefetch(lo, hi int) {
 	var places [rowsAhead]uint32
 	n := 0

@@ -16,8 +16,8 @@ const (
 	maxDepth   = 5
 )
 
-// eachBatch passes the rows of a chain to f, several pages at a time, since cores share large
-// batches better. The rows are in a store, which is made if there is none.
+// eachBatch passes the rows of a chain to f, several pages at a time, because cores share large
+// batches better. It reads them into store, which it allocates first if necessary.
 func (j *job) eachBatch(ctx context.Context, c *spill.Chain, store **spill.Store,
 	f func([]column.Column) error) error {
 	if c == nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/weftgo/weft/internal/spill"
 )
 
-// pieces joins a partition whose right rows do not fit memory and cannot be partitioned: it holds
-// as many of them as fit, and reads all left rows, until it has held each.
+// pieces joins a partition with right rows that neither fit memory nor can be partitioned. It holds
+// as many of them as fit, reads all left rows, and repeats this until it has held each right row.
 func (j *job) pieces(ctx context.Context, build, probe *spill.Chain, emit emitter) (err error) {
 	p := &pieceJoin{job: j, probe: probe, emit: emit, store: j.rows}
 	defer func() { err = errors.Join(err, p.close()) }()
@@ -29,19 +29,19 @@ func (j *job) pieces(ctx context.Context, build, probe *spill.Chain, emit emitte
 	}
 }
 
-// pieceJoin is a join in pieces. Left rows that are not done with after a piece are written for the
-// next one.
+// pieceJoin is a join in pieces. It writes left rows that are undecided after a piece for the next
+// one.
 type pieceJoin struct {
 	*job
 	emit    emitter
 	right   *spill.Reader   // nil once all right rows have been held
-	page    []column.Column // the page that did not fit before
+	page    []column.Column // the page that did not fit the piece before
 	decoder spill.Decoder
 	store   *spill.Store
 	flagged *spill.Store // left rows of a left join, with the column that passLeft adds
 	index   *built
 	probe   *spill.Chain // left rows
-	own     bool         // probe is one that a piece before has written
+	own     bool         // an earlier piece has written probe
 	next    *spill.Chain
 	buf     []byte
 }
@@ -122,7 +122,7 @@ func (p *pieceJoin) pass(ctx context.Context) (err error) {
 	return p.turn()
 }
 
-// turn makes the rows for the next piece those of this one.
+// turn makes the rows for the next piece the input of this one.
 func (p *pieceJoin) turn() error {
 	var err error
 	if p.own {
@@ -135,8 +135,7 @@ func (p *pieceJoin) turn() error {
 	return err
 }
 
-// passRows yields the rows of a semi or anti join that are decided. The others are those without a
-// match so far.
+// passRows yields the rows of a semi or anti join that are decided. The others have no match yet.
 func (p *pieceJoin) passRows(ctx context.Context, b *leftBatch, all []column.Column) error {
 	rows, err := p.index.matches(ctx, b)
 	if err != nil {
@@ -156,8 +155,8 @@ func (p *pieceJoin) passRows(ctx context.Context, b *leftBatch, all []column.Col
 	return p.keep(spill.Take(p.dev, all, others))
 }
 
-// passLeft yields the pairs of a left join, and after the last piece the rows that had no match in
-// any. A column of rows after the first piece says which had one.
+// passLeft yields the pairs of a left join. After the last piece it yields the rows without a match
+// in any piece. After the first piece, rows have a column that marks those with a match.
 func (p *pieceJoin) passLeft(ctx context.Context, b *leftBatch, all []column.Column) error {
 	matched := make([]bool, b.n)
 	if p.own {

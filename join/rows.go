@@ -8,9 +8,9 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// Count counts the rows of the build side that match each row of a side, and all pairs. counts may be
-// nil; else it is as long as the key columns, or Count panics. Errors as of [Index.Inner], and then counts
-// are what they happen to be.
+// Count writes the number of rows of the build side that match each row to counts, and returns the
+// number of all pairs. counts may be nil. Otherwise it must be as long as the key columns, or Count
+// panics. Errors are those of [Index.Inner], and then counts is undefined.
 func (ix *Index) Count(ctx context.Context, keys []column.Column, counts []uint32) (total uint64, err error) {
 	err = ix.rows(ctx, "Count", keys, len(counts), counts == nil, func(p piece) {
 		for i, s := range p.spans {
@@ -23,8 +23,9 @@ func (ix *Index) Count(ctx context.Context, keys []column.Column, counts []uint3
 	return total, err
 }
 
-// Contains counts the rows that match a row of the build side; found, if not nil, reports which, and
-// is as long as the key columns, or Contains panics. Errors as of [Index.Count].
+// Contains returns the number of rows that match a row of the build side. If found is not nil, it
+// reports which rows match. It must then be as long as the key columns, or Contains panics. Errors
+// are those of [Index.Count].
 func (ix *Index) Contains(ctx context.Context, keys []column.Column, found []bool) (hits int, err error) {
 	err = ix.rows(ctx, "Contains", keys, len(found), found == nil, func(p piece) {
 		for i, s := range p.spans {
@@ -39,14 +40,14 @@ func (ix *Index) Contains(ctx context.Context, keys []column.Column, found []boo
 	return hits, err
 }
 
-// Semi appends the numbers of the rows that match a row of the build side, in ascending order. Errors
-// as of [Index.Inner], and then rows stays as it was.
+// Semi appends the numbers of the rows that match a row of the build side, in ascending order.
+// Errors are those of [Index.Inner], and then rows is unchanged.
 func (ix *Index) Semi(ctx context.Context, keys []column.Column, rows []uint32) ([]uint32, error) {
 	return ix.appendRows(ctx, "Semi", keys, rows, true)
 }
 
-// Anti appends the numbers of the rows that match no row of the build side, those with nulls among them
-// but with NullsMatch. Otherwise it is as [Index.Semi].
+// Anti appends the numbers of the rows that match no row of the build side. Rows with nulls are
+// among them unless NullsMatch is set. Otherwise it is as [Index.Semi].
 func (ix *Index) Anti(ctx context.Context, keys []column.Column, rows []uint32) ([]uint32, error) {
 	return ix.appendRows(ctx, "Anti", keys, rows, false)
 }
@@ -70,7 +71,7 @@ func (ix *Index) appendRows(ctx context.Context, method string, keys []column.Co
 	return all, nil
 }
 
-// rows has body look at all pieces. Outputs are as long as the keys, if there are any.
+// rows calls body for all pieces. Outputs, if any, are as long as the keys.
 func (ix *Index) rows(ctx context.Context, method string, keys []column.Column, outputs int, none bool, body func(piece)) error {
 	if len(keys) > 0 && !none && outputs != keys[0].Len() {
 		panic(fmt.Sprintf("join: %s: %d results for %d rows", method, outputs, keys[0].Len()))

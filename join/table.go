@@ -12,46 +12,48 @@ import (
 	"github.com/weftgo/weft/internal/hash"
 )
 
-// table finds the rows of a key in memory of the host. Rows are sorted by bucket, and
-// within one by key, each key's in ascending order: all there is are bounds.
+// table finds the rows of a key in memory of the host. It sorts rows by bucket, then by key, each
+// key's rows in ascending order. So bounds are all it stores.
 //
-// A bucket is a share of the hashes; where the keys lie close together it is a key, and
-// keys need not be compared. There is about a bucket for each row.
+// A bucket is a share of the hashes. If keys lie close together, it is one key, and a lookup
+// compares no keys. The number of buckets is about the number of rows.
 type table[K word] struct {
 	host    device.Host
 	direct  bool
 	low     K      // direct: bucket b has the key low+b
-	seed    uint64 // else: of the hash,
-	shift   uint   // whose bits above this one are the bucket
+	seed    uint64 // otherwise the seed of the hash,
+	shift   uint   // with the bucket in its bits above this one
 	buckets uint32
 	parts   parts
 
-	dir   device.Slice[uint32] // of each bucket, and one behind: its first group; direct: its first row
+	// of each bucket, and one more: its first group; direct: its first row
+	dir   device.Slice[uint32]
 	keys  device.Slice[K]      // of each group
-	begin device.Slice[uint32] // of each group, and two behind: its first row; empty if each has one
-	rows  device.Slice[uint32] // sorted; those with nulls behind all others; one more
+	begin device.Slice[uint32] // of each group, and two more: its first row; empty if each has one
+	rows  device.Slice[uint32] // sorted; those with nulls last; one more
 
 	blocks sync.Pool // of *block[K]
 
 	groups int  // different keys
-	keyed  int  // rows that have a key
-	nulls  span // rows that have none
+	keyed  int  // rows with a key
+	nulls  span // rows without one
 }
 
-// span is the rows of a key: rows[at:at+n]. If there is one, at is the row itself.
+// span is the rows of a key: rows[at:at+n]. If n is 1, at is the row itself.
 type span struct{ at, n uint32 }
 
-// parts are neighboring buckets whose part of the table fits a core's cache.
+// parts is a division of the buckets into ranges. The part of the table for a range fits a core's
+// cache.
 type parts struct {
 	shift uint // bucket>>shift is a bucket's part
 	n     int
 }
 
-// partBuckets is how many buckets a part has, as a logarithm: their memory, 200 KiB at
-// most, is written in no order while a part is built.
+// partBuckets is the logarithm of the number of buckets of a part. A build writes their memory, at
+// most 200 KiB, in random order.
 const partBuckets = 13
 
-// maxParts bounds how many places a core writes to in turns while rows are dealt out.
+// maxParts bounds the number of places that a core writes to in turn while it distributes rows.
 const maxParts = 1 << 11
 
 func partsOf(buckets uint32, shift uint) parts {
@@ -61,7 +63,7 @@ func partsOf(buckets uint32, shift uint) parts {
 	return parts{shift: shift, n: int(buckets>>shift) + 1}
 }
 
-// block is memory to read rows to; who takes it gives it back to blocks.
+// block returns memory to read rows to. The caller puts it back to blocks.
 func (t *table[K]) block() *block[K] {
 	if b, ok := t.blocks.Get().(*block[K]); ok {
 		return b
@@ -69,8 +71,8 @@ func (t *table[K]) block() *block[K] {
 	return new(block[K])
 }
 
-// bucketsOf works out the buckets of words. Words that a direct table has no bucket for
-// get the one behind the last, which is empty.
+// bucketsOf computes the buckets of words. Words without a bucket in a direct table get the one
+// after the last, which is empty.
 func (t *table[K]) bucketsOf(words []K, buckets []uint32) {
 	buckets = buckets[:len(words)]
 	switch {
@@ -90,7 +92,7 @@ func (t *table[K]) bucketsOf(words []K, buckets []uint32) {
 	}
 }
 
-// find looks up words whose buckets are known.
+// find looks up words with known buckets.
 func (t *table[K]) find(words []K, buckets []uint32, out []span) {
 	switch {
 	case t.keyed == 0:
@@ -107,7 +109,7 @@ func (t *table[K]) find(words []K, buckets []uint32, out []span) {
 	rows := t.rows.Host()
 	for i := range out {
 		s := out[i]
-		row := rows[s.at] // that of a key without rows is read for nothing, and there is one
+		row := rows[s.at] // the row of a key without rows is read, but not used
 		if s.n == 1 {
 			s.at = row
 		}
@@ -124,10 +126,10 @@ func (t *table[K]) findDirect(buckets []uint32, out []span) {
 	}
 }
 
-// group is the number of a key's group, or that of groups if it has none. Most buckets have two
-// keys at most, and these take no jump that a core could expect wrongly. The second may
-// be of another bucket, and then it is another one; behind the last key is the first
-// again, twice, which no other bucket has.
+// group returns the number of a key's group, or groups if it has none. Most buckets have at most
+// two keys, which are compared without a branch that a core could mispredict. The second may belong
+// to another bucket, and then it is another key. The first key follows the last key twice. No other
+// bucket contains it.
 func (t *table[K]) group(dir []uint32, keys []K, none uint32, k K, b uint32) uint32 {
 	at, end := dir[b], dir[b+1]
 	found := none
@@ -170,12 +172,13 @@ func (t *table[K]) findMany(words []K, buckets []uint32, out []span) {
 	}
 }
 
-// prefetch asks for the buckets of words that are looked up soon.
+// prefetch prefetches the buckets of words.
 func (t *table[K]) prefetch(buckets []uint32) {
 	cpu.Prefetch(unsafe.Pointer(unsafe.SliceData(t.dir.Host())), buckets, 2)
 }
 
-// prefetchFirst asks for what is first in at most cpu.Group buckets that have come: a key, or a row.
+// prefetchFirst prefetches the first key or row of at most cpu.Group buckets, which are in the
+// cache.
 func (t *table[K]) prefetchFirst(buckets []uint32) {
 	var places [cpu.Group]uint32
 	dir := t.dir.Host()
@@ -189,8 +192,8 @@ func (t *table[K]) prefetchFirst(buckets []uint32) {
 	}
 }
 
-// prefetchPart asks for all of a part: one line after the other is several times as fast as the
-// order in which words come.
+// prefetchPart prefetches all of a part. One line after the other is several times as fast as the
+// order of the words.
 func (t *table[K]) prefetchPart(p parts, part int) {
 	first := min(uint64(part)<<p.shift, uint64(t.buckets))
 	last := min(first+1<<p.shift, uint64(t.buckets))
@@ -206,7 +209,7 @@ func (t *table[K]) prefetchPart(p parts, part int) {
 	prefetchAll(t.rows.Host()[lo:hi])
 }
 
-// prefetchAll asks for all lines of a slice.
+// prefetchAll prefetches all lines of a slice.
 func prefetchAll[T uint32 | uint64](s []T) {
 	const line = 64
 	bytes := device.Bytes(s)

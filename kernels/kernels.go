@@ -1,5 +1,5 @@
 // Package kernels contains the C++ headers of weft's kernels, embedded so that they are found
-// wherever Go finds this module: in the module cache, in a vendor directory, behind a replace
+// wherever Go finds this module: in the module cache, in a vendor directory, or through a replace
 // directive. Command weftgen compiles users' kernels with them:
 //
 //	#include "weft/builtin.cuh"  // threadIdx, blockIdx, __syncthreads: CUDA as nvcc has it

@@ -144,7 +144,8 @@ func TestPoolOutputsRefused(t *testing.T) {
 	}
 }
 
-// Outputs are made, replace earlier ones and empty files through links with their modes, and leave nothing else.
+// Outputs are created. They replace earlier ones and empty files, through links and with their
+// modes, and leave nothing else.
 func TestOutputsWritten(t *testing.T) {
 	for _, tt := range []struct {
 		line, file, begins string // a line that makes a file with a certain beginning

@@ -1,6 +1,6 @@
 // Package ondevice hashes, partitions and gathers the rows of columns in the memory of a device.
-// Its functions are those of package column, for [column.On]. They are a package of their own
-// because their kernels would be linked by each program that has columns.
+// Its functions are those of package column, for [column.On]. They are in a package of their own
+// because otherwise each program with columns would link their kernels.
 package ondevice
 
 import (
@@ -15,7 +15,7 @@ import (
 )
 
 // Hash writes the hash of each row of key columns, the same as [column.Hash], on the device of a
-// stream. It is submitted to the stream and waits for nothing. The columns and hashes have the same
+// stream. It submits the work to the stream and does not wait. The columns and hashes have the same
 // length, or Hash panics.
 func Hash(s *device.Stream, keys []column.On, seed uint64, hashes device.Slice[uint64]) error {
 	for i, c := range keys {
@@ -42,7 +42,7 @@ func Hash(s *device.Stream, keys []column.On, seed uint64, hashes device.Slice[u
 	return nil
 }
 
-// Parts are the rows of each partition, as [column.Parts] has them, in memory of a device.
+// Parts holds the rows of each partition, like [column.Parts], in memory of a device.
 type Parts struct {
 	Rows    device.Slice[uint32]
 	Offsets device.Slice[uint32]
@@ -51,7 +51,7 @@ type Parts struct {
 	owned []device.Slice[uint32]
 }
 
-// Free returns the memory. Work that uses it must have completed. Idempotent, but for one of
+// Free frees the memory. Work that uses it must have completed. Idempotent, but only on one of
 // several copies.
 func (p *Parts) Free() error {
 	var errs []error
@@ -62,9 +62,9 @@ func (p *Parts) Free() error {
 	return errors.Join(errs...)
 }
 
-// Partition deals out rows of columns on the device of a stream: the same rows in the same order as
-// [column.Partition], and the same errors. It waits until the stream has done it; the result is the
-// caller's to free. [Take] gathers the rows of a column.
+// Partition distributes rows of columns on the device of a stream: the same rows in the same order
+// as [column.Partition], and the same errors. It waits until the stream has done the work. The
+// caller frees the result. [Take] gathers the rows of a column.
 //
 // While it runs, a call on a GPU needs 8 to 34 bytes of memory for each row besides its result: 8
 // for one column and up to 256 partitions, 8 more for more partitions, 8 more for several columns
@@ -147,10 +147,10 @@ func partitionGPU(
 	}, nil
 }
 
-// Take submits taking some rows of a column, in that order, to a stream, and waits for nothing.
-// The result is the caller's to free. It has a bitmap where the column has one. Rows must be rows
-// of the column: on a host others panic, and on a GPU their values are undefined, and null if
-// there is a bitmap.
+// Take submits taking some rows of a column, in that order, to a stream, and does not wait. The
+// caller frees the result, which has a bitmap if the column has one. Rows must be rows of the
+// column. On a host others panic. On a GPU their values are undefined, and null if there is a
+// bitmap.
 func Take(s *device.Stream, c column.On, rows device.Slice[uint32]) (column.On, error) {
 	err := check(s, []column.On{c})
 	if err == nil {
@@ -202,7 +202,8 @@ func check(s *device.Stream, columns []column.On) error {
 	return nil
 }
 
-// on returns an error for memory of another device than that of a stream; nil is no memory.
+// on returns an error for memory of another device than that of a stream. A nil device has no
+// memory.
 func on(s *device.Stream, what string, dev device.Device) error {
 	if dev == nil || dev == s.Device() {
 		return nil
@@ -226,7 +227,7 @@ func keysOf(columns []column.On, n int, seed uint64) parts.Keys {
 	return k
 }
 
-// known returns a column as kernels take it.
+// known returns a column in the form of kernels.
 func known(c column.On) parts.Column {
 	bits, offset := c.Valid()
 	return parts.Column{

@@ -22,7 +22,7 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// devices are the host and a GPU.
+// devices returns the host and a GPU.
 func devices(t *testing.T) map[string]*device.Stream {
 	all := map[string]device.Device{"cpu": devicetest.OpenCPU(t, 2)}
 	if !testing.Short() {
@@ -41,8 +41,8 @@ type pair struct {
 	on   column.On
 }
 
-// drawPair has n values of any type of fixed size. On the device they are part of a longer column,
-// and a bitmap begins at any bit of its memory.
+// drawPair draws n values of any type of fixed size. On the device they are part of a longer
+// column, and a bitmap begins at any bit of its memory.
 func drawPair(t *rapid.T, s *device.Stream, free *[]func() error, n int) pair {
 	before := rapid.IntRange(0, 5).Draw(t, "before")
 	bits := rapid.SliceOfN(rapid.Uint64(), n+before, n+before).Draw(t, "values")
@@ -100,8 +100,8 @@ func as[T, F int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | f
 	return column.Of(to)
 }
 
-// Hashes, partitions and the rows taken of columns are those of package column, whatever the types
-// and nulls are.
+// Hashes, partitions and taken rows of columns are those of package column, for all types and
+// nulls.
 func TestSmokeSameAsHost(t *testing.T) {
 	host := devicetest.OpenCPU(t, 1)
 	for name, s := range devices(t) {
@@ -355,7 +355,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// Rows on a device are dealt out to two others.
+// Rows on a device are distributed to two others.
 func ExamplePartition() {
 	ctx := context.Background()
 	dev, _, err := auto.Open("auto")

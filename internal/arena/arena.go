@@ -1,12 +1,12 @@
-// Package arena keeps byte strings, items, by the million: each is known by one word, which holds
-// the short ones and leads to the others, and by a 64-bit key for tables that find it.
+// Package arena stores byte strings, items, by the million. A word identifies each item: it holds
+// short items and leads to the others. Tables find an item by a 64-bit key.
 //
-// The word of an item of up to [MaxShort] bytes is its bytes in the low 56 bits, the first byte lowest,
-// and its length above them. The word of a longer item is the bit [Long] and its place in
+// The word of an item of up to [MaxShort] bytes is its bytes in the low 56 bits, the first byte
+// lowest, and its length above them. The word of a longer item is the bit [Long] and its place in
 // an [Arena].
 //
 // The key is [Mix] of the word, or of the item's hash with the bit Long set. Mix is a bijection, so
-// a short item has a key that no other item has; two long ones may have the same.
+// a short item has a key that no other item has. Two long ones may have the same.
 package arena
 
 import (
@@ -21,20 +21,18 @@ import (
 )
 
 const (
-	// minChunk and maxChunk bound the size of an arena's chunks in bytes. The
-	// first are small because most inputs are; later ones are large because
-	// each may be left with an unused end.
+	// minChunk and maxChunk bound the size of an arena's chunks in bytes. The first are small
+	// because most inputs are. Later ones are large because each may have an unused end.
 	minChunk = 4 << 10
 	maxChunk = 4 << 20
 	// An item larger than maxChunk/bigShare gets a chunk of its own.
 	bigShare = 8
 )
 
-// Arena keeps the bytes of long items, each with its length before it as a
-// varint. A place in it is the chunk's number in bits 32 to 62 and an offset
-// below.
+// Arena stores the bytes of long items, each after its length as a varint. A place in it is the
+// chunk's number in bits 32 to 62 and an offset below.
 type Arena struct {
-	// Pool is where chunks come from. Its Free ends the arena. Nil: the Go heap.
+	// Pool allocates the chunks. Its Free ends the arena. Nil: the Go heap.
 	Pool *hostmem.Pool
 
 	mu     sync.Mutex
@@ -42,10 +40,10 @@ type Arena struct {
 	size   atomic.Int64
 }
 
-// Bytes is the size of the arena's memory, unused ends of chunks included.
+// Bytes returns the size of the arena's memory, including unused ends of chunks.
 func (a *Arena) Bytes() int64 { return a.size.Load() }
 
-// add makes a chunk known. Safe for concurrent use; not beside [Arena.At].
+// add adds a chunk. Safe for concurrent use, but not with [Arena.At].
 func (a *Arena) add(chunk []byte) (number int) {
 	a.size.Add(int64(len(chunk)))
 	a.mu.Lock()
@@ -54,7 +52,7 @@ func (a *Arena) add(chunk []byte) (number int) {
 	return len(a.chunks) - 1
 }
 
-// At is the item of a word that [Writer.Put] has returned.
+// At returns the item of a word that [Writer.Put] has returned.
 func (a *Arena) At(word uint64) []byte {
 	b := a.chunks[word&^Long>>32][uint32(word):]
 	n, k := uint64(b[0]), 1
@@ -64,7 +62,7 @@ func (a *Arena) At(word uint64) []byte {
 	return b[k : k+int(n)]
 }
 
-// Address is where At reads first, to be on its way.
+// Address returns the address that At reads first, for prefetching.
 func (a *Arena) Address(word uint64) unsafe.Pointer {
 	return unsafe.Pointer(&a.chunks[word&^Long>>32][uint32(word)])
 }
@@ -77,10 +75,10 @@ type Writer struct {
 	used   int
 }
 
-// NewWriter is a writer to a.
+// NewWriter returns a writer to a.
 func NewWriter(a *Arena) Writer { return Writer{arena: a} }
 
-// Size is how many bytes of an arena an item takes.
+// Size returns the number of bytes of an arena that an item takes.
 func Size(item []byte) int {
 	n := 1 + len(item)
 	for k := len(item); k >= 0x80; k >>= 7 {
@@ -116,7 +114,7 @@ func (w *Writer) Put(item []byte) uint64 {
 	return place(w.number, off)
 }
 
-// next begins another chunk, in which size bytes fit.
+// next begins another chunk, with room for size bytes.
 func (w *Writer) next(size int) {
 	w.chunk = w.arena.Pool.Make(w.nextSize(size))
 	w.number = w.arena.add(w.chunk)
@@ -127,14 +125,15 @@ func (w *Writer) nextSize(size int) int {
 	return max(min(2*len(w.chunk), maxChunk), minChunk, size)
 }
 
-// Reserve is a writer for items that take size bytes together, as [Size] says. It may be used beside w
-// and others.
+// Reserve returns a writer for items of size bytes together, as [Size] counts them. It may be used
+// concurrently with w and others.
 func (w *Writer) Reserve(size int) Writer {
 	switch {
-	case size == 0 || uint64(size) > math.MaxUint32: // offsets have 32 bits, so Put makes chunks for more
+	// offsets have 32 bits, so Put makes chunks for more
+	case size == 0 || uint64(size) > math.MaxUint32:
 		return Writer{arena: w.arena}
 	case w.used+size <= len(w.chunk):
-	case size > w.nextSize(0)/bigShare: // else more than a quarter of a chunk might stay free
+	case size > w.nextSize(0)/bigShare: // otherwise more than a quarter of a chunk might stay free
 		own := w.arena.Pool.Make(size)
 		return Writer{arena: w.arena, number: w.arena.add(own), chunk: own}
 	default:
@@ -145,7 +144,8 @@ func (w *Writer) Reserve(size int) Writer {
 	return part
 }
 
-// Cut returns a writer for the next size bytes of what Reserve returned. It may be used beside w.
+// Cut returns a writer for the next size bytes of a writer of Reserve. It may be used concurrently
+// with w.
 func (w *Writer) Cut(size int) Writer {
 	if len(w.chunk)-w.used < size { // Reserve made no room: Put makes chunks
 		return Writer{arena: w.arena}
@@ -155,8 +155,8 @@ func (w *Writer) Cut(size int) Writer {
 	return part
 }
 
-// Growth is how many bytes an arena may grow by, at most, if items that take size bytes together are
-// reserved room for, in any number of parts: three quarters of all chunks but the last are used.
+// Growth returns the maximum growth of an arena by a reservation for items of size bytes together,
+// in any number of parts: three quarters of all chunks but the last are used.
 func (w *Writer) Growth(size int) int64 {
 	if w.used+size <= len(w.chunk) {
 		return 0
@@ -164,7 +164,8 @@ func (w *Writer) Growth(size int) int64 {
 	return int64(size)*4/3 + int64(max(w.nextSize(0), min(maxChunk, 3*size)))
 }
 
-// place is the word of a place. One that its bits have no room for would be another item's.
+// place returns the word of a place. It panics if the place exceeds the bits, because the word
+// would be another item's.
 func place(number, off int) uint64 {
 	if uint64(off) > math.MaxUint32 || uint64(number) >= Long>>32 {
 		panic(fmt.Sprintf("arena: no word for offset %d of chunk %d", off, number))

@@ -64,14 +64,14 @@ func TestKeys(t *testing.T) {
 		}
 		seen[key] = item
 	}
-	// Whatever the hash, a short item has a key of its own.
+	// Under any hash, a short item has a key of its own.
 	h.Hash = func([]byte) uint64 { return Pack([]byte("a")) ^ h.Seed }
 	if h.Key([]byte("a")) == h.Key([]byte("a long one")) {
 		t.Error("a short and a long item have one key")
 	}
 }
 
-// Parts that are reserved hold what they are for, and an arena grows by no more than it says.
+// Reserved parts hold their items, and an arena grows by at most the estimate.
 func TestReserve(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var a Arena
@@ -113,7 +113,7 @@ func TestReserve(t *testing.T) {
 	})
 }
 
-// Words have 32 bits for an offset: parts of more bytes than that are made of several chunks.
+// Words have 32 bits for an offset, so larger parts consist of several chunks.
 func TestReserveMoreThanAWordCanSay(t *testing.T) {
 	if math.MaxInt == math.MaxInt32 {
 		t.Skip("no part is as large")
@@ -141,7 +141,7 @@ func TestReserveMoreThanAWordCanSay(t *testing.T) {
 	}
 }
 
-// Writers that are cut from one that Reserve returns have its room, and no more.
+// Writers that are cut from one of Reserve share its room, and no more.
 func TestCut(t *testing.T) {
 	for _, sizes := range [][]int{{0}, {10, 0, 20}, {1 << 20, 5, 1 << 20}} {
 		var a Arena

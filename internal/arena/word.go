@@ -6,20 +6,20 @@ import (
 )
 
 const (
-	// MaxShort is the length of the longest items that are their word.
+	// MaxShort is the maximum length of items that are stored in their word.
 	MaxShort = 7
-	// Long is set in the words, and in what is mixed to the keys, of longer items.
+	// Long is set in the words of longer items, and in the hashes mixed to their keys.
 	Long = 1 << 63
 )
 
-// Hasher turns items into keys.
+// Hasher computes the keys of items.
 type Hasher struct {
 	Hash func([]byte) uint64 // of items longer than MaxShort
 	Seed uint64              // of short items; below Long
 }
 
-// NewHasher seeds both kinds of keys from the run's random source, so that
-// nobody can prepare an input that makes tables slow.
+// NewHasher seeds both kinds of keys from the run's random source, so that an input that makes
+// tables slow cannot be prepared.
 func NewHasher() Hasher {
 	seed := maphash.MakeSeed()
 	return Hasher{
@@ -28,13 +28,13 @@ func NewHasher() Hasher {
 	}
 }
 
-// Short is the key of a short item with a word.
+// Short returns the key of a short item with a word.
 func (h *Hasher) Short(word uint64) uint64 { return Mix(word ^ h.Seed) }
 
-// Long is the key of a long item.
+// Long returns the key of a long item.
 func (h *Hasher) Long(item []byte) uint64 { return Mix(h.Hash(item) | Long) }
 
-// Key is the key of any item.
+// Key returns the key of any item.
 func (h *Hasher) Key(item []byte) uint64 {
 	if len(item) <= MaxShort {
 		return h.Short(Pack(item))
@@ -42,7 +42,7 @@ func (h *Hasher) Key(item []byte) uint64 {
 	return h.Long(item)
 }
 
-// Pack is the word of a short item.
+// Pack returns the word of a short item.
 func Pack(item []byte) uint64 {
 	n := uint(len(item))
 	var x uint64
@@ -62,9 +62,9 @@ func Unpack(dst []byte, word uint64) []byte {
 	return append(dst, b[:b[MaxShort]]...)
 }
 
-// Mix is a bijection whose high and low bits both depend on all bits of x: two
-// multiplications by odd numbers and three shifts, as in the finalizers of
-// MurmurHash3 and SplitMix64, with the constants of the latter.
+// Mix is a bijection. Its high and low bits both depend on all bits of x. It is two multiplications
+// by odd numbers and three shifts, as in the finalizers of MurmurHash3 and SplitMix64, with the
+// constants of the latter.
 func Mix(x uint64) uint64 {
 	x ^= x >> 30
 	x *= 0xbf58476d1ce4e5b9

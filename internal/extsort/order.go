@@ -24,9 +24,9 @@ type Key struct {
 	Column     int
 	Descending bool
 
-	// By, if set, returns the column whose values are compared instead of those of its argument.
-	// It has the length of the argument. By is called for pages of any rows, and the order of two
-	// values must not depend on the other values of their page. Calls are not concurrent.
+	// By, if set, returns the column to compare instead of its argument. It has the length of the
+	// argument. By is called for pages of any rows, and the order of two values must not depend on
+	// the other values of their page. Calls are not concurrent.
 	By func(column.Column) column.Column
 }
 
@@ -184,7 +184,7 @@ func common(c column.Column) int {
 	return len(same)
 }
 
-// ranker sorts byte strings of a column whose first bytes are sorted.
+// ranker sorts byte strings of a column that are sorted by their first bytes.
 type ranker struct {
 	c          column.Column
 	rows       []uint32
@@ -193,7 +193,7 @@ type ranker struct {
 
 func (r *ranker) at(it cpu.Item[uint64]) []byte { return r.c.Bytes(int(r.rows[it.Row])) }
 
-// sort sorts items whose keys are the bytes up to number from, on all cores.
+// sort sorts items by keys of the bytes up to number from, on all cores.
 func (r *ranker) sort(dev device.Host, items []cpu.Item[uint64], from int) {
 	runs := runsOf(items)
 	grain := max(1, len(runs)/(16*dev.Properties().Units))

@@ -73,7 +73,7 @@ type Sorter struct {
 // New returns a sorter without rows. Close it.
 func New(dev device.Host, o Options) *Sorter { return &Sorter{dev: dev, o: o, file: o.File} }
 
-// Add adds the rows of a page, whose columns have one length and the types of the first page. The
+// Add adds the rows of a page with columns of one length and of the types of the first page. The
 // sorter keeps the columns, so they must not change. After an error every call returns it.
 func (s *Sorter) Add(ctx context.Context, page []column.Column) error {
 	if s.err == nil && len(page) > 0 {

@@ -61,8 +61,8 @@ func Reduce64(h, n uint64) uint64 {
 	return hi
 }
 
-// Home is which of n places is a key's: in order of its hash, whatever n is. Keys
-// from extra on, which look like sentinels, have a place behind them: n.
+// Home returns which of n places holds a key: in order of its hash, for any n. Keys from extra on,
+// which look like sentinels, go to one more place, number n.
 func Home[K uint32 | uint64](key, extra K, seed uint64, n uint32) uint32 {
 	if key >= extra {
 		return n

@@ -75,7 +75,7 @@ func cgroups(root fs.FS) (n int64) {
 }
 
 // cgroupPaths returns the cgroups of the process: that of version 2, and that of version 1 which
-// limits memory. "": there is none.
+// limits memory. "" stands for none.
 func cgroupPaths(root fs.FS) (v2, v1 string) {
 	text, _ := fs.ReadFile(root, "proc/self/cgroup")
 	for line := range strings.Lines(string(text)) {

@@ -25,7 +25,7 @@ type Pool struct {
 }
 
 // Make returns n zeroed bytes, at a multiple of 8. Memory that the system refuses comes from the Go
-// heap, which ends the process if there is none.
+// heap. If the heap has none, the process ends.
 func (p *Pool) Make(n int) []byte {
 	if p == nil {
 		return make([]byte, n)

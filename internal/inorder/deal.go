@@ -8,7 +8,7 @@ import (
 const (
 	// leastPart is the number of rows that it pays to give a core.
 	leastPart = 1 << 12
-	// partsPerCore are more than one, lest all wait for the last.
+	// partsPerCore exceeds 1, so that cores with fast parts do not wait for the slowest part.
 	partsPerCore = 4
 )
 

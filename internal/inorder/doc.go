@@ -1,4 +1,4 @@
-// Package inorder is what structures have in common whose keys are arrays in order: where these lie in memory, and
-// on a CPU engines whose generations never change, that cut sorted batches into parts, and search for many keys side by
-// side.
+// Package inorder holds what structures of ordered key arrays share: the layout of their memory.
+// For engines on a CPU with immutable generations it cuts sorted batches into parts, and searches
+// for many keys side by side.
 package inorder

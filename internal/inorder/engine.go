@@ -18,19 +18,19 @@ type Engine[K cpu.Key] struct {
 	Sorter cpu.Sorter[K]
 }
 
-// Caps is for [core.Engine]. A delete needs memory, as every change does.
+// Caps implements [core.Engine]. A delete needs memory, as every change does.
 func (e *Engine[K]) Caps() core.Caps {
 	return core.Caps{Beside: true, DeletesTakeRoom: true, Updates: true}
 }
 
-// Pin is for [core.Versioner]: a generation never changes.
+// Pin implements [core.Versioner]: a generation never changes.
 func (e *Engine[K]) Pin(context.Context) (version uint64, err error) { return 0, nil }
 
-// Unpin is for [core.Versioner].
+// Unpin implements [core.Versioner].
 func (e *Engine[K]) Unpin(context.Context, uint64) error { return nil }
 
-// Whole is Change of [core.Engine]: all of a batch, or nothing. There is one function for ranges to be deleted, and one for
-// operations on keys.
+// Whole implements Change of [core.Engine]: it applies all of a batch, or nothing. It calls ranges
+// for a batch of ranges to delete, and change for operations on keys.
 func (e *Engine[K]) Whole(ctx context.Context, s *device.Stream, b *batch.Batch, ranges, change func(context.Context, *batch.Batch) error) (done int, failed []uint32, err error) {
 	if err := cpu.Open(s); err != nil || b.N == 0 {
 		return 0, nil, err
@@ -44,8 +44,9 @@ func (e *Engine[K]) Whole(ctx context.Context, s *device.Stream, b *batch.Batch,
 	return b.N, nil, nil
 }
 
-// Gone are the places of the pairs of ranges, which a function finds for some of them on one core, in order and without overlaps. Counts of the
-// batch receive how many pairs are those of each range: of several ranges, of the first.
+// Gone returns the spans of the pairs to delete. find locates the spans of some ranges on one core,
+// in order and without overlaps. The batch's Counts receive the number of pairs of each range. A
+// pair of several ranges counts for the first.
 func (e *Engine[K]) Gone(ctx context.Context, b *batch.Batch, find func(w *cpu.Watch, from, to int, spans []core.Span) (ran, hits int)) ([]core.Span, error) {
 	spans := make([]core.Span, b.N)
 	done, _, err := e.Each(ctx, b.N, func(w *cpu.Watch, from, to int) (ran, hits int) { return find(w, from, to, spans) })

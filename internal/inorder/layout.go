@@ -8,24 +8,25 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Layout is where in a block of memory keys lie that ascend, their values, and the index of the keys, one array
-// behind the other, the same on every device (twin: sorted/array.cuh). Where, depends on the number of pairs that there
-// is memory for; how much of it holds something, on the number of pairs.
+// Layout gives the offsets of arrays in a block of memory: ascending keys, their values, and the
+// index of the keys. The arrays follow each other, the same on every device (twin:
+// sorted/array.cuh). Offsets depend on the number of pairs that fit in the memory, array lengths on
+// the number of pairs.
 type Layout struct{ Key, Val int } // bytes of a key and of a value
 
-// align is where arrays begin.
+// align is the alignment of arrays.
 const align = 256
 
-// TallyBytes is the size of the counters (core.Tally) behind the arrays.
+// TallyBytes is the size of the counters (core.Tally) after the arrays.
 const TallyBytes = 32
 
-// Aligned is the size of an array up to where the next one may begin.
+// Aligned returns the size of an array, rounded up to where the next one may begin.
 func Aligned(bytes int) int { return (bytes + align - 1) &^ (align - 1) }
 
-// ValsAt is where the values begin in memory for so many pairs. Keys begin at 0.
+// ValsAt returns the offset of the values in memory for room pairs. Keys begin at 0.
 func (l Layout) ValsAt(room int) int { return Aligned(room * l.Key) }
 
-// IndexAt is where a level of the index begins, and what lies behind the index, if that is MostLevels.
+// IndexAt returns the offset of a level of the index. Level MostLevels is the end of the index.
 func (l Layout) IndexAt(room, level int) int {
 	at := l.ValsAt(room) + Aligned(room*l.Val)
 	for range level {
@@ -35,7 +36,7 @@ func (l Layout) IndexAt(room, level int) int {
 	return at
 }
 
-// Pairs are the first n keys and values of memory for so many. K and V are as wide as the layout says.
+// Pairs returns the first n keys and values in memory for room pairs. K and V have the widths of l.
 func Pairs[K, V uint32 | uint64](l Layout, mem []byte, room, n int) (keys Keys[K], vals []V) {
 	if n == 0 {
 		return Keys[K]{}, nil
@@ -48,8 +49,8 @@ func Pairs[K, V uint32 | uint64](l Layout, mem []byte, room, n int) (keys Keys[K
 	return keys, vals
 }
 
-// Check looks through the first n keys of memory for so many: they ascend, and each level of the index has the last
-// keys of the nodes below. Else it returns op.ErrCorrupt.
+// Check verifies the first n keys in memory for room pairs: they ascend, and each level of the
+// index holds the last keys of the nodes below. Otherwise it returns op.ErrCorrupt.
 func Check[K uint32 | uint64](l Layout, mem []byte, room, n int) error {
 	keys := batch.View[K](mem[:n*l.Key])
 	for i := 1; i < n; i++ {

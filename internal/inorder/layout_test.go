@@ -9,8 +9,8 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Pairs lie side by side in memory of any size, index and all, and Check finds each key and each number of the index that
-// is another.
+// Pairs in memory of any size do not overlap, index included, and Check finds each key and each
+// number of the index that differs.
 func TestLayout(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	for _, room := range []int{1, 15, 16, 300, 5000} {

@@ -78,10 +78,10 @@ func descend[K uint32 | uint64](level, keys []K, at *Places) {
 	}
 }
 
-// node is how many keys of a level are smaller than a key, of which those are that come
-// before node number at, and those behind it are not. A node that has no key in the level above
-// is the last one, and not full; so 15 comparisons tell, of which it takes four, without a
-// branch on what they find.
+// node returns the number of keys of a level that are smaller than key. All keys before node number
+// at are smaller, and all keys after that node are not. A node without a key in the level above is
+// the last one, and not full. So 15 comparisons decide, and a search makes four of them, without a
+// branch on their results.
 func node[K uint32 | uint64](level []K, at int, key K) int {
 	at <<= FanBits
 	if at+Fan > len(level) {

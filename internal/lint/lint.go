@@ -25,6 +25,7 @@ const (
 type Tree struct {
 	fsys  fs.FS
 	files []string // slash-separated, sorted
+	fset  *token.FileSet
 	gos   []goFile
 }
 
@@ -38,8 +39,7 @@ func (f goFile) test() bool { return strings.HasSuffix(f.path, "_test.go") }
 // NewTree reads the named files of fsys. It fails on files that cannot be read and on Go files that
 // do not parse.
 func NewTree(fsys fs.FS, files []string) (*Tree, error) {
-	t := &Tree{fsys: fsys, files: slices.Sorted(slices.Values(files))}
-	fset := token.NewFileSet()
+	t := &Tree{fsys: fsys, files: slices.Sorted(slices.Values(files)), fset: token.NewFileSet()}
 	for _, name := range t.files {
 		if path.Ext(name) != ".go" || strings.Contains(name, "testdata/") {
 			continue
@@ -48,7 +48,7 @@ func NewTree(fsys fs.FS, files []string) (*Tree, error) {
 		if err != nil {
 			return nil, err
 		}
-		file, err := parser.ParseFile(fset, name, src, parser.ParseComments|parser.SkipObjectResolution)
+		file, err := parser.ParseFile(t.fset, name, src, parser.ParseComments|parser.SkipObjectResolution)
 		if err != nil {
 			return nil, err
 		}
@@ -77,6 +77,9 @@ var Rules = []Rule{
 	{"CI and releases do what a script here does", hosting},
 	{"errors behind a return are results", deferredErrors},
 	{"go doc shows public types whole", publics},
+	{"comments have plain words", words},
+	{"comment lines are short", columns},
+	{"words of file names are separate", names},
 }
 
 // packages requires a doc comment and a test file in each directory with Go code. Programs under

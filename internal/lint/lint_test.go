@@ -97,6 +97,12 @@ var good = map[string]string{
 	".github/workflows/release.yml": "jobs:\n  - uses: goreleaser/goreleaser-action@v6\n    with:\n      version: v2.1.0\n  - run: .ci/run\n",
 	".goreleaser.yaml":              "# goreleaser v2.1.0 (x)\n  - -X github.com/weftgo/weft/linear.linked=1\n  targets:\n    - linux_amd64\n    - darwin_arm64\n",
 	"linear/linked.go":              "package linear\n\nvar other, linked string\n",
+	"linear/behind.go":              "package linear\n\n// behind is last. Others wait.\n//\n// behind waits.\nvar behind int // see https://example.com/" + strings.Repeat("x", maxColumns) + "\n\n// | " + strings.Repeat("x", maxColumns) + " |\n",
+	"linear/more_test.go":           "package linear\n\nfunc Example() {\n\t// Output:\n\t// so many\n}\n",
+	"linear/cpuwhole.go":            "package linear\n\nvar x = `\n// lest\n`\n",
+	oldNames:                        "# Old ones.\nlinear cpuwhole\n",
+	"internal/sumgpu/sumgpu.go":     "// Package sumgpu has a name of two words.\npackage sumgpu\n",
+	"internal/sumgpu/gpu_test.go":   "package sumgpu\n",
 	"lab/go.mod":                    "module m/lab\n\nreplace m => ../\n\nrequire example.com/peer v0.1.0\n",
 }
 
@@ -165,6 +171,16 @@ func TestBadTrees(t *testing.T) {
 		{"copy of an internal type", "linear/cpu.go", "package linear\n\nimport o \"m/internal/op\"\n\ntype (\n\tKind[T any] o.Kind[T]\n)\n", "go doc", "linear/cpu.go: go doc linear.Kind shows no more than the name o.Kind"},
 		{"internal type of a field", "linear/cpu.go", "package linear\n\nimport \"m/internal/op\"\n\ntype Ref struct{ Kinds []*op.Kind }\n", "go doc", "linear/cpu.go: the field linear.Ref.Kinds has the internal type op.Kind"},
 		{"embedded internal type", "linear/cpu.go", "package linear\n\nimport \"m/internal/op\"\n\ntype Ref struct{ *op.Table }\n", "go doc", "linear/cpu.go: the field linear.Ref.Table has the internal type op.Table"},
+		{"word over two lines", "linear/cpu.go", "package linear\n\n// F adds so\n// many rows.\nfunc F() {}\n", "comments have", "linear/cpu.go:3: the comment says \"so many\""},
+		{"word after kernels", "linear/linear.cu", "// kernels\nint x; // lest\n", "comments have", "linear/linear.cu:2: the comment says \"lest\""},
+		{"word that is no name", "linear/cpu.go", "package linear\n\n// behind f\n", "comments have", "linear/cpu.go:3: the comment says \"behind\""},
+		{"name within a sentence", "linear/behind.go", "package linear\n\n/*\nIt waits behind it.\n*/\nvar behind int\n", "comments have", "linear/behind.go:4: the comment says \"behind\""},
+		{"purpose of a function", "linear/cpu.go", "package linear\n\n// Sum is for [Engine].\nfunc Sum() {}\n", "comments have", "linear/cpu.go:3: the comment says \"Sum is for [\""},
+		{"long comment", "linear/cpu.go", "package linear\n\nfunc f() {\n\t// a\n\t// " + strings.Repeat("x", maxColumns-6) + "\n}\n", "comment lines", "linear/cpu.go:5: a comment of 101 columns"},
+		{"long comment of kernels", "linear/linear.cu", "//\n// " + strings.Repeat("é", maxColumns-2) + "\n", "comment lines", "linear/linear.cu:2: a comment of 101 columns"},
+		{"joined words", "linear/gpuatomic_test.go", "package linear\n", "words of", "linear/gpuatomic_test.go: want an underscore"},
+		{"joined words of a kernel", "linear/linear_resultgpu.cu", "", "words of", "linear/linear_resultgpu.cu: want an underscore"},
+		{"old name that is gone", "linear/cpuwhole.go", gone, "words of", "lists linear/cpuwhole.go, which is gone"},
 		{"the same within another function", "linear/cpu.go", "package linear\n\nvar f = func() (int, error) {\n\tvar err error\n\tdefer func() { err = nil }()\n\treturn 0, err\n}\n", "errors behind", "linear/cpu.go: a function in it defers"},
 	}
 	for _, c := range cases {

@@ -11,20 +11,22 @@ import (
 	"github.com/weftgo/weft/internal/hostmem"
 )
 
-// A host has the index in tables of its own, parts by the high bits of the keys: cores fill different parts without
-// asking each other, a part is small enough for their caches, and one that is full grows alone. The rows of a large batch
-// are dealt out to the parts, so that each is worked on once.
+// A host has an index of its own tables, which are parts by the high bits of the keys. Cores fill
+// different parts without synchronization, a part is small enough for their caches, and a full part
+// grows alone. The rows of a large batch are distributed to the parts, so that each part is visited
+// once.
 
 const (
-	// directRows are too few to deal out.
+	// directRows is the number of rows below which they are not distributed.
 	directRows = 1 << 12
-	// dealtRows are counted and dealt out by one core at a time.
+	// dealtRows is the number of rows that a core counts and distributes at a time.
 	dealtRows = 1 << 15
-	// Tables of more keys than that have manyParts, and mostParts.
+	// Tables with more keys than fewKeys have manyParts. Tables with more than manyKeys have
+	// mostParts.
 	fewKeys, manyKeys    = 1 << 15, 1 << 24
 	manyParts, mostParts = 1 << 8, 1 << 12
-	// A part grows by half when more than partLoad of its slots are in use: at 0.7 an absent key is found out in six
-	// slots on average, at 0.8 in thirteen.
+	// A part grows by half when more than partLoad of its slots are in use. At 0.7 the search for
+	// an absent key takes six slots on average, at 0.8 thirteen.
 	partLoad = 0.7
 	minSlots = 8
 )
@@ -39,13 +41,13 @@ func (s *slot) is(key uint64) bool { return s.low == uint32(key) && s.high == ui
 // part is a table with linear probing.
 type part struct {
 	slots []slot
-	n     int // in use
-	fresh int // keys that are new in a batch
-	moved int // of fresh, whose slots are others since the part has grown
+	n     int // slots in use
+	fresh int // new keys of a batch
+	moved int // fresh keys whose slots have changed since the part grew
 }
 
-// fresh is a key that is new in a batch: its row, among those that were dealt to its part, and its
-// slot; in the end its number and its slot.
+// fresh is a key that is new in a batch: its row, among those of its part, and its slot. In the end
+// it is the key's number and its slot.
 type fresh struct{ row, slot uint32 }
 
 // inHost is the index of a host.
@@ -56,10 +58,10 @@ type inHost struct {
 	mapped   *mapped
 	shift    uint // of keys: to the bits that choose among the slots of a part
 	n        int
-	want     int // slots that a part of the Go heap gets when it grows, at least
+	want     int // minimum slots of a part of the Go heap when it grows
 	coming   int // rows after the next batch
 
-	counts []uint32 // by range of rows, by part: then where they go
+	counts []uint32 // by range of rows, by part; then their destinations
 	keys   []uint64 // of rows, in the order of the parts
 	rows   []uint32
 	got    []uint32 // numbers, in the order of the parts
@@ -68,7 +70,7 @@ type inHost struct {
 	first  []uint32
 }
 
-// newInHost is an index with room for some keys. One that is measured has as many parts always, and
+// newInHost makes an index with room for some keys. A measured one has a fixed number of parts, and
 // is in the Go heap, so that estimates hold.
 func newInHost(parallel func(n, grain int, body func(lo, hi int)), capacity int, measured bool) *inHost {
 	n := partsFor(capacity)
@@ -90,8 +92,8 @@ func newInHost(parallel func(n, grain int, body func(lo, hi int)), capacity int,
 	return x
 }
 
-// slotsForShare returns the slots of a part if some parts have some keys together. Some get more
-// than their share: by less than four standard deviations.
+// slotsForShare returns the slots of a part if keys keys are spread over parts. Some parts get more
+// than their share, by less than four standard deviations.
 func slotsForShare(keys, parts int) int {
 	share := float64(keys) / float64(parts)
 	return slotsFor(int(share + 4*math.Sqrt(share)))
@@ -107,10 +109,10 @@ func partsFor(keys int) int {
 	return mostParts
 }
 
-// slotsFor is the size of a part for n keys.
+// slotsFor returns the size of a part for n keys.
 func slotsFor(n int) int { return max(minSlots, int(float64(n)/partLoad)+1) }
 
-// stretch is the number of slots that a part of some gets to have n keys.
+// stretch returns the number of slots of a part after it has grown to n keys.
 func stretch(slots, n int) int {
 	for float64(n-1) >= partLoad*float64(slots) {
 		slots += slots / 2
@@ -118,7 +120,7 @@ func stretch(slots, n int) int {
 	return slots
 }
 
-// enter is the slot of a key, or the free one that it can take.
+// enter returns the slot of a key, or a free one for it.
 func (x *inHost) enter(p *part, key uint64) int {
 	at := seek(p.slots, key, x.home(key, len(p.slots)))
 	if p.slots[at].number == 0 {
@@ -130,17 +132,17 @@ func (x *inHost) enter(p *part, key uint64) int {
 	return at
 }
 
-// part is that of a key; high is zero if there is one part.
+// part returns the part of a key; high is zero if there is one part.
 func (x *inHost) part(key uint64) *part { return &x.parts[key>>1>>(63-x.shift)] }
 
-// home is where in a part of n slots the search for a key begins: in the order of the keys, so that a part that grows is read and
-// written from its beginning to its end.
+// home returns the first slot to search for a key in a part of n slots. Homes are in the order of
+// the keys, so a part that grows is read and written from its beginning to its end.
 func (x *inHost) home(key uint64, n int) int {
 	high, _ := bits.Mul64(key<<x.shift, uint64(n))
 	return int(high)
 }
 
-// seek is the slot of a key, or the free one where it belongs.
+// seek returns the slot of a key, or the free one for it.
 func seek(slots []slot, key uint64, at int) int {
 	for {
 		if s := &slots[at]; s.number == 0 || s.is(key) {
@@ -152,7 +154,7 @@ func seek(slots []slot, key uint64, at int) int {
 	}
 }
 
-// settle enters what another slot holds, which is the only one of its key.
+// settle enters the contents of another slot, with a key that slots does not have.
 func settle(slots []slot, s slot, at int) {
 	for slots[at].number > 0 {
 		if at++; at == len(slots) {
@@ -178,7 +180,7 @@ func (x *inHost) Size(context.Context) (int64, error) {
 	for i := range x.parts {
 		n += len(x.parts[i].slots)
 	}
-	return bytesOf(n), nil // but for what parts have left that grew out of the mapping
+	return bytesOf(n), nil // except for old memory of parts that grew out of the mapping
 }
 
 func (x *inHost) Find(_ context.Context, keys []uint64, numbers []uint32, found []bool) error {
@@ -216,7 +218,7 @@ func (x *inHost) FindHere(keys []uint64, numbers []uint32, found []bool) (hits i
 	return hits
 }
 
-// place is where the search for a key begins.
+// place is the start of the search for a key.
 type place struct {
 	slots []slot
 	at    int
@@ -236,7 +238,7 @@ func (x *inHost) Assign(_ context.Context, keys []uint64, numbers []uint32) (fir
 	return x.first, len(keys), nil
 }
 
-// assignDealt numbers the keys of rows that are dealt out to the parts.
+// assignDealt numbers the keys of rows that are distributed to the parts.
 func (x *inHost) assignDealt(keys []uint64, numbers []uint32) {
 	if len(x.parts) == 1 && len(keys) <= fewKeys {
 		x.direct(keys, numbers)
@@ -249,8 +251,8 @@ func (x *inHost) assignDealt(keys []uint64, numbers []uint32) {
 	x.marks = sized(x.marks, len(keys))
 	clear(x.marks)
 	x.got, x.fresh = sized(x.got, len(keys)), sized(x.fresh, len(keys))
-	// Hashes spread keys evenly, so the first parts tell how many are new in all others, within
-	// some hundredths. Each part is then given its room once.
+	// Hashes spread keys evenly, so the first parts predict the new keys of all others, within some
+	// hundredths. Each part then gets its room at once.
 	sample := max(1, len(x.parts)/manyParts)
 	fresh := x.work(0, sample)
 	x.expect(fresh*(len(x.parts)/sample), len(keys))
@@ -258,7 +260,7 @@ func (x *inHost) assignDealt(keys []uint64, numbers []uint32) {
 	x.rank(numbers, fresh)
 }
 
-// view is flags as bytes.
+// view returns flags as bytes.
 func view(flags []bool) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(flags))), len(flags))
 }
@@ -310,17 +312,16 @@ func (x *inHost) deal(keys []uint64) {
 	})
 }
 
-// dealt returns where the dealt rows of a part begin and end.
+// dealt returns the range of the rows of a part.
 func (x *inHost) dealt(k int) (from, to uint32) {
-	last := x.counts[len(x.counts)-len(x.parts):] // where each part ends
+	last := x.counts[len(x.counts)-len(x.parts):] // end of each part
 	if k > 0 {
 		from = last[k-1]
 	}
 	return from, last[k]
 }
 
-// work looks the keys up that are dealt to some parts, and enters those that are new. It returns
-// how many are.
+// work looks up the keys of some parts, and enters those that are new. It returns their number.
 func (x *inHost) work(from, to int) (fresh int) {
 	x.parallel(to-from, 1, func(lo, hi int) {
 		for k := from + lo; k < from+hi; k++ {
@@ -333,8 +334,8 @@ func (x *inHost) work(from, to int) (fresh int) {
 	return fresh
 }
 
-// fill looks the keys up that are dealt to a part. The number of a new key is, for now, that of all
-// keys before the batch and of those that are new in the part before it.
+// fill looks up the keys of a part. For now, the number of a new key counts all keys before the
+// batch and the new keys before it in the part.
 func (x *inHost) fill(k int) {
 	p := &x.parts[k]
 	from, to := x.dealt(k)
@@ -393,7 +394,7 @@ func (x *inHost) rank(numbers []uint32, fresh int) {
 				if n == last {
 					break
 				}
-				// Of rows that are not the first ones, the next row or finish overwrites this.
+				// For rows that are not first ones, the next row or finish overwrites this.
 				x.first[n], numbers[lo+i] = uint32(lo+i), base+n
 				n += uint32(m)
 			}
@@ -406,8 +407,8 @@ func (x *inHost) rank(numbers []uint32, fresh int) {
 	})
 }
 
-// finish gives the new keys of a part their numbers, which their first rows have, and all its rows
-// theirs.
+// finish gives the new keys of a part the numbers of their first rows, and all its rows the numbers
+// of their keys.
 func (x *inHost) finish(k int, base uint32, numbers []uint32) {
 	p := &x.parts[k]
 	from, to := x.dealt(k)
@@ -438,10 +439,10 @@ func (x *inHost) finish(k int, base uint32, numbers []uint32) {
 	p.fresh = 0
 }
 
-// room is the number of keys that a part takes before it has to grow.
+// room returns the number of keys that a part takes before it has to grow.
 func (p *part) room() int { return max(0, int(math.Ceil(partLoad*float64(len(p.slots))))-p.n) }
 
-// grow makes a part so many slots.
+// grow rehashes a part to a number of slots.
 func (x *inHost) grow(p *part, slots int) {
 	old := p.slots
 	p.slots = make([]slot, slots)
@@ -485,13 +486,13 @@ func (x *inHost) cut(n int) {
 	})
 }
 
-// hostEstimate knows how many more keys each part gets.
+// hostEstimate counts the added keys of each part.
 type hostEstimate struct {
 	x     *inHost
 	slots []int // of the parts
 	more  []int
 	bytes int64
-	twice int64 // the largest part that grows, which is there twice
+	twice int64 // the largest part that grows, which exists twice meanwhile
 }
 
 func (x *inHost) Estimate(ctx context.Context) (Estimate, error) {
@@ -514,7 +515,7 @@ func (e *hostEstimate) With(key uint64) int64 {
 	return e.bytes + e.twice
 }
 
-// reserve makes parts grow one after the other.
+// Reserve makes parts grow one after the other.
 func (x *inHost) Reserve(_ context.Context, keys []uint64, found []bool, _ int) error {
 	more := make([]int, len(x.parts))
 	for i, key := range keys {

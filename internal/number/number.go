@@ -1,6 +1,6 @@
-// Package number numbers different 64-bit keys 0, 1, 2, … in the order of their first appearance, the same on any number of
-// cores: on a GPU by a map of package linear, on a host by tables of its own, which do in one pass
-// what a map does in three.
+// Package number numbers different 64-bit keys 0, 1, 2, … in the order of their first appearance,
+// the same on any number of cores. On a GPU it uses a map of package linear. On a host it uses its
+// own tables, which do in one pass what a map does in three.
 package number
 
 import (
@@ -17,23 +17,23 @@ import (
 	"github.com/weftgo/weft/linear"
 )
 
-// Index numbers different 64-bit keys. Its methods must not be called at the same time, but for Find beside Find and what
-// reads sizes.
+// Index numbers different 64-bit keys. Its methods must not be called concurrently, except Find and
+// the methods that read sizes.
 type Index interface {
-	// Assign gives keys their numbers, and returns the first rows of those that are new, in their order, which are good
-	// until the next call. After an error, the first done rows have their numbers, and the keys of the others have not been added;
-	// op.ErrCorrupt says that nothing is known any more.
+	// Assign writes the numbers of keys, and returns the first rows of new keys, in their order.
+	// These are valid until the next call. After an error, the first done rows have their numbers,
+	// and the keys of the others have not been added. After op.ErrCorrupt the state is undefined.
 	Assign(ctx context.Context, keys []uint64, numbers []uint32) (first []uint32, done int, err error)
-	// Find looks keys up; a number is 0 where found is false.
+	// Find looks up keys. The number of a key that is not found is 0.
 	Find(ctx context.Context, keys []uint64, numbers []uint32, found []bool) error
-	// Len is the number of keys.
+	// Len returns the number of keys.
 	Len() int
-	// Size is how many bytes the index takes.
+	// Size returns the memory of the index in bytes.
 	Size(ctx context.Context) (int64, error)
-	// Estimate begins an estimate of what more keys add to that.
+	// Estimate begins an estimate of the growth of Size with more keys.
 	Estimate(ctx context.Context) (Estimate, error)
-	// Reserve makes room for those of keys that have not been found, n of them, before Assign is called with
-	// these.
+	// Reserve makes room for the keys that are not found, n of them, before a call of Assign with
+	// them.
 	Reserve(ctx context.Context, keys []uint64, found []bool, n int) error
 	Close() error
 }
@@ -42,24 +42,24 @@ type Index interface {
 type Finder interface {
 	// FindHere is Find on the core that calls it, for as many keys as its cache holds.
 	FindHere(keys []uint64, numbers []uint32, found []bool) (hits int)
-	// Expect says how many rows come after those of the next Assign. As large a part of them may
-	// be new: if the index grows, it gets room for up to as many keys as it has then.
+	// Expect sets the number of rows after those of the next Assign. It assumes the same share of
+	// new keys: if the index grows, it gets room for up to twice its keys at that time.
 	Expect(rows int)
 }
 
-// Estimate is by how much an index may grow.
+// Estimate is the growth of an index.
 type Estimate interface {
-	// With adds a key that the index does not have, and returns how many bytes the index takes at most while Reserve makes room
-	// for all that have been added, and behind that.
+	// With adds a key that the index does not have. It returns the maximum memory of the index in
+	// bytes, both while and after Reserve makes room for all keys added so far.
 	With(key uint64) int64
 }
 
-// MaxKeys is how many keys an index has at most.
+// MaxKeys is the maximum number of keys of an index.
 const MaxKeys = math.MaxUint32
 
-// New is an index on a device, with room for some keys. Estimates of one on a host hold if it is measured: it is
-// slower then with many million keys. A large one that is not measured is in mapped memory until
-// Close, or until the collector finds it unused. The device must outlive it.
+// New makes an index on a device, with room for some keys. Estimates for one on a host hold if it
+// is measured, which is slower with many million keys. A large one that is not measured is in
+// mapped memory until Close, or until the collector finds it unused. The device must outlive it.
 func New(dev device.Device, capacity int, measured bool) (Index, error) {
 	if host, ok := dev.(device.Host); ok {
 		return newInHost(host.Parallel, capacity, measured), nil
@@ -71,7 +71,7 @@ func New(dev device.Device, capacity int, measured bool) (Index, error) {
 type onDevice struct {
 	m        *linear.Map[uint64, uint32]
 	parallel func(n, grain int, body func(lo, hi int))
-	latest   []uint32 // the number behind the last of those before each range of rows
+	latest   []uint32 // by range of rows: one more than the largest number before
 	first    []uint32
 }
 
@@ -114,8 +114,9 @@ func (x *onDevice) Assign(ctx context.Context, keys []uint64, numbers []uint32) 
 	return x.first, done, err
 }
 
-// firsts finds the first row of each number from base on, and returns the number behind the last. Since numbers are given
-// in the order of first appearance, it is the one with a number larger than all before it.
+// firsts finds the first row of each number from base on, and returns one more than the largest
+// number. Numbers ascend in the order of first appearance. So a first row has a number larger than
+// all before it.
 func (x *onDevice) firsts(numbers []uint32, base uint32, fresh int) (top uint32) {
 	x.first = sized(x.first, fresh)
 	if fresh == 0 {
@@ -147,7 +148,7 @@ func (x *onDevice) firsts(numbers []uint32, base uint32, fresh int) (top uint32)
 	return latest[ranges]
 }
 
-// The map grows where more of its slots are in use, to twice its lines or more.
+// The map grows if more than mapLoad of its slots are in use, to at least twice its lines.
 const mapLoad, slotsPerLine = 0.8, core.LineBytes / 16
 
 type mapEstimate struct{ slots, keys int }
@@ -167,10 +168,11 @@ func (e *mapEstimate) With(uint64) int64 {
 	return int64(core.LinesBytes(uint32(have)) + core.LinesBytes(uint32(max(2*have, lines))))
 }
 
-// Extras are the ids of items that have no number of their own, since another has their key, ascending: ids count these, too.
+// Extras holds the ids, ascending, of items without a number, because another item has their key.
+// Ids count these items, too.
 type Extras []uint32
 
-// ID is that of the item with a number.
+// ID returns the id of the item with a number.
 func (e Extras) ID(number uint32) uint32 {
 	if len(e) == 0 {
 		return number
@@ -182,5 +184,5 @@ func (e Extras) shifted(number uint32) uint32 {
 	return number + uint32(sort.Search(len(e), func(j int) bool { return e[j]-uint32(j) > number }))
 }
 
-// sized is s with length n, whatever it holds.
+// sized returns s with length n and undefined contents.
 func sized[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }

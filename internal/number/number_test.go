@@ -13,7 +13,7 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// mix spreads small numbers over all keys, and leaves some that are next to each other.
+// mix spreads small numbers over all keys, and leaves some adjacent.
 func mix(k int) uint64 { return uint64(k>>2)*0x9e3779b97f4a7c15 + uint64(k&3) }
 
 // model is a Go map from keys to their numbers.
@@ -32,7 +32,8 @@ func (m model) add(keys []uint64) (numbers, first []uint32) {
 	return numbers, first
 }
 
-// Batches of few and of many rows, of a table that is cut in parts, and in more, have the numbers of a Go map.
+// Batches of few and of many rows have the numbers of a Go map, also while a table is cut into
+// parts, and into more.
 func TestNumbers(t *testing.T) {
 	dev := devicetest.Open(t)
 	for _, capacity := range []int{0, 100, fewKeys + 1} {
@@ -107,8 +108,8 @@ func TestExtras(t *testing.T) {
 	}
 }
 
-// What a host's index is said to need for some keys is what it gets by reserving, one part that grows at a time; then it does not
-// grow, and has the numbers that one has which grows as it likes.
+// A host's index gets the estimated memory when Reserve grows its parts one at a time. Then it does
+// not grow further, and has the numbers of an index that grows freely.
 func TestEstimate(t *testing.T) {
 	host, ok := devicetest.Open(t).(device.Host)
 	if !ok {

@@ -8,10 +8,11 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// grain is how many rows a core takes at a time.
+// grain is the number of rows that a core takes at a time.
 const grain = 4096
 
-// Parallel runs a body on parts of so many rows, on all cores: it is what a device does, or the same where the device is no host.
+// Parallel returns a function that runs a body on ranges of grain rows, on all cores: that of a
+// host device, or one like it for other devices.
 func Parallel(dev device.Device) func(n, grain int, body func(lo, hi int)) {
 	if host, ok := dev.(device.Host); ok {
 		return host.Parallel

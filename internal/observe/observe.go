@@ -126,8 +126,8 @@ func (x *Tracked) where() string {
 	}
 }
 
-// Rehashed counts a rehash that began at a time and has filled so many bytes, and tells the
-// structure's logger about it, at debug level.
+// Rehashed counts a rehash that began at a time and filled a number of bytes. It logs the rehash at
+// debug level with the structure's logger.
 func Rehashed(name string, logger *slog.Logger, began time.Time, bytes int, attributes ...any) {
 	took := time.Since(began)
 	accounts.mu.Lock()

@@ -94,8 +94,9 @@ func forget(logger *slog.Logger, closed bool) {
 	}
 }
 
-// What is collected without Close is logged with where it was made, by the logger of the process where
-// the structure has none that says anything; what was closed before is not.
+// A structure that is collected without Close is logged with the place that made it. The logger of
+// the process receives it if the structure has none that is enabled. A closed structure is not
+// logged.
 func TestCollected(t *testing.T) {
 	var own, process buffer
 	before := slog.Default()

@@ -1,9 +1,9 @@
 // Package outfile decides which files a run of the command may write.
 //
-// A run writes no file that it reads, and no file twice, under whatever names: hard links, symbolic links and
-// other spellings are the same file. It replaces an existing file only by one of the same kind: in
-// "--parquet in1.csv in2.csv" the file of --parquet was forgotten, and in1.csv is kept. Package atomicfile then
-// writes what is allowed.
+// A run writes no file that it reads, and no file twice, under whatever names: hard links, symbolic
+// links and other spellings are the same file. It replaces an existing file only by one of the same
+// kind: in "--parquet in1.csv in2.csv" the user forgot the file of --parquet, and in1.csv is kept.
+// Package atomicfile then writes the permitted files.
 package outfile
 
 import (
@@ -22,7 +22,8 @@ import (
 // Stdin is the name of standard input.
 const Stdin = "-"
 
-// Refused is the error of a command line whose outputs would destroy something. Nothing has been written.
+// Refused is the error of a command line with outputs that would destroy something. Nothing has
+// been written.
 type Refused struct{ text string }
 
 func (r *Refused) Error() string { return r.text }
@@ -61,8 +62,8 @@ type place struct {
 	info fs.FileInfo // nil for a file that does not exist yet
 }
 
-// same reports whether two names lead to one file that keeps its content. Terminals, /dev/null, pipes and
-// sockets may well be both ends of a run.
+// same reports whether two names lead to one file that keeps its content. Terminals, /dev/null,
+// pipes and sockets may be both ends of a run.
 func (p *place) same(o *place) bool {
 	switch {
 	case p.info != nil && o.info != nil:
@@ -81,8 +82,8 @@ type Plan struct {
 	stdout        *os.File // nil if the verb prints nothing, or not to a file
 }
 
-// New plans a run that reads files, in which Stdin is standard input. What is no *os.File among the streams is not
-// compared. A standard output that is an input is refused: a shell has opened it by >>.
+// New plans a run that reads files, in which Stdin is standard input. It compares only streams that
+// are an *os.File. It refuses a standard output that is an input: a shell has opened it by >>.
 func New(inputs []string, stdin io.Reader, stdout io.Writer) (*Plan, error) {
 	p := &Plan{}
 	for _, name := range inputs {
@@ -124,8 +125,9 @@ func (p *Plan) add(out place, what string) error {
 	return nil
 }
 
-// Writes adds the file of a flag, or of an argument if flag is empty. It refuses an existing file of another kind,
-// and returns an error if the file cannot be written. prints says that the verb prints to standard output as well.
+// Writes adds the file of a flag, or of an argument if flag is empty. It refuses an existing file
+// of another kind, and returns an error if the file cannot be written. prints says that the verb
+// prints to standard output as well.
 func (p *Plan) Writes(flag, name string, kind Kind, prints bool) error {
 	what := name
 	if flag != "" {

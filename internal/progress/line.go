@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Printable is a text on one line: what cannot be printed, such as a line feed in the
-// name of a file, is written as Go would.
+// Printable returns a text on one line. It escapes characters that cannot be printed, such as a
+// line feed in the name of a file, as Go does.
 func Printable(line string) string {
 	var text strings.Builder
 	for rest := line; rest != ""; {

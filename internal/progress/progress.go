@@ -47,7 +47,7 @@ func Count(w io.Writer, isTerminal bool, what string, total int64) *Bar {
 	return newBar(w, isTerminal, what, total, false)
 }
 
-// Show draws at once what is being done, whose length is unknown, and counts nothing.
+// Show draws the name of a job of unknown length at once, and counts nothing.
 func Show(w io.Writer, isTerminal bool, what string) *Bar {
 	b := newBar(w, isTerminal, what, 0, false)
 	if b != nil {

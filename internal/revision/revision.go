@@ -88,8 +88,8 @@ func (b Build) Short() string {
 	return short
 }
 
-// goRun matches where "go run" has the program that it has made: for itself, the first time, or among what it
-// keeps.
+// goRun matches the paths of programs that "go run" makes: its work directory the first time, or
+// its cache.
 var goRun = regexp.MustCompile(`(/go-build\d+/b\d+/exe|/[0-9a-f]{2}/[0-9a-f]{64}-d)/[^/]+$`)
 
 func fromGoRun(program string) bool { return goRun.MatchString(filepath.ToSlash(program)) }

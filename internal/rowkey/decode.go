@@ -8,7 +8,7 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// Valid says whether a byte string is what Encode makes of some row.
+// Valid returns an error unless a byte string is the encoding of some row.
 func (c *Codec) Valid(row []byte) error {
 	strings := make([][]byte, len(c.strings))
 	if err := c.split(row, strings); err != nil {
@@ -32,7 +32,7 @@ func (c *Codec) Valid(row []byte) error {
 	return nil
 }
 
-// Decode makes columns of n rows.
+// Decode returns the columns of n rows.
 func (c *Codec) Decode(n int, row func(i int) []byte) ([]column.Column, error) {
 	cols := make([]column.Column, len(c.types))
 	for _, p := range c.numbers {

@@ -8,9 +8,10 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// Words is how rows of columns of fixed size are words: their values side by side, the first on top, each of as many bits as it has,
-// booleans of one. Two words are equal where rows are the same key, and they ascend as keys do: NaN comes behind all numbers and,
-// where there is a bit for it above the value, null behind all values. Where there is none, the word of a row with a null says nothing.
+// Words is a layout of rows of fixed size as words. It places values side by side, the first on
+// top, each with the bits of its type, booleans with one. Two words are equal if rows are the same
+// key, and words ascend as keys do. NaN comes after all numbers. If there is a bit for null above
+// the value, null comes after all values. Otherwise the word of a row with a null is undefined.
 type Words struct {
 	fields []field
 	size   uint
@@ -23,8 +24,8 @@ type field struct {
 	bits, shift uint
 }
 
-// WordsOf lays columns of some types out, with bits for nulls or without; false if one is of byte strings, or they have more
-// than 64 bits together.
+// WordsOf lays out columns of some types, with bits for nulls or without. It returns false if one
+// has byte strings, or if they have more than 64 bits together.
 func WordsOf(types []column.Type, nulls bool) (w Words, ok bool) {
 	w = Words{fields: make([]field, len(types)), nulls: nulls}
 	for i, t := range types {
@@ -55,18 +56,20 @@ func WordsOf(types []column.Type, nulls bool) (w Words, ok bool) {
 	return w, true
 }
 
-// Size is the number of bits that words have; the others are 0.
+// Size returns the number of bits of words. The others are 0.
 func (w *Words) Size() uint { return w.size }
 
 // Nulls reports whether there are bits for nulls.
 func (w *Words) Nulls() bool { return w.nulls }
 
-// Columns is how many columns a row has.
+// Columns returns the number of columns of a row.
 func (w *Words) Columns() int { return len(w.fields) }
 
-// Pack writes the words of rows from lo on of columns. Words of 32 bits are for those of no larger Size.
+// Pack writes the words of rows of columns, from row lo on. Words of 32 bits require a Size of at
+// most 32.
 func Pack[K uint32 | uint64](w *Words, cols []column.Column, lo int, words []K) {
-	if len(w.fields) == 1 && w.fields[0].bits == 64 && w.fields[0].typ.Integer() { // the most frequent ones
+	// the most frequent case
+	if len(w.fields) == 1 && w.fields[0].bits == 64 && w.fields[0].typ.Integer() {
 		sign := K(0)
 		if w.fields[0].typ.Signed() {
 			sign = 1 << (8*unsafe.Sizeof(sign) - 1)
@@ -93,14 +96,15 @@ func Pack[K uint32 | uint64](w *Words, cols []column.Column, lo int, words []K) 
 	}
 }
 
-// Ordered writes words in whose order the values of a column of fixed size ascend, from lo on; those of nulls say nothing.
+// Ordered writes words in the order of the values of a column of fixed size, from row lo on. Those
+// of nulls are undefined.
 func Ordered(c column.Column, lo int, words []uint64) {
 	clear(words)
 	add(words, c, lo, 0)
 }
 
-// NaN returns the word that Ordered writes for NaN of a type of floats. It is greater than those of all
-// numbers. ok reports whether the type has floats.
+// NaN returns the word that Ordered writes for NaN of a type of floats. It is greater than those of
+// all numbers. ok reports whether the type has floats.
 func NaN(t column.Type) (word uint64, ok bool) {
 	switch t {
 	case column.Float32:
@@ -111,7 +115,7 @@ func NaN(t column.Type) (word uint64, ok bool) {
 	return 0, false
 }
 
-// add puts the values of a column at their place in words, which has zeros.
+// add puts the values of a column at their place in words, which has zeros there.
 func add[K uint32 | uint64](words []K, c column.Column, lo int, shift uint) {
 	n := len(words)
 	switch c.Type() {
@@ -152,13 +156,14 @@ func addInts[K uint32 | uint64, U uint8 | uint16 | uint32 | uint64](words []K, f
 	}
 }
 
-// values are those of a column as a type of their size.
+// values returns the values of a column as a type of their size.
 func values[T any](c column.Column) []T {
 	raw := c.Raw()
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(raw))), c.Len())
 }
 
-// Bits is what a word has of column number i: the bits of its value, zeros above, all NaN as one and -0 as 0; or that it is null.
+// Bits returns the value of column i in a word, or that it is null. It has zeros above the value,
+// one form for all NaN, and -0 as 0.
 func (w *Words) Bits(word uint64, i int) (bits uint64, null bool) {
 	f := w.fields[i]
 	if w.nulls && word>>(f.shift+f.bits)&1 != 0 {
@@ -203,7 +208,7 @@ func bits64(f float64) uint64 {
 	return math.Float64bits(f)
 }
 
-// ordered32 and ordered64 turn bits of floats into such that ascend as they do.
+// ordered32 and ordered64 turn bits of floats into bits that ascend as the floats do.
 func ordered32(b uint32) uint32 {
 	if b>>31 != 0 {
 		return ^b
@@ -218,8 +223,9 @@ func ordered64(b uint64) uint64 {
 	return b | 1<<63
 }
 
-// Words is how rows of the codec are words, if they have 64 bits with a bit for each column that says that it is null, or if there is one
-// column, of 64 bits, whose nulls are then a matter for the caller.
+// Words returns the layout of rows of the codec as words. It exists if rows have 64 bits, including
+// a bit for null of each column. It also exists for one column of 64 bits. Then the caller handles
+// nulls.
 func (c *Codec) Words() (w Words, ok bool) {
 	if w, ok = WordsOf(c.types, true); !ok && len(c.types) == 1 {
 		w, ok = WordsOf(c.types, false)
@@ -227,7 +233,8 @@ func (c *Codec) Words() (w Words, ok bool) {
 	return w, ok
 }
 
-// Unpack writes the row of a word, of Width bytes. null says so of the only column, if the word does not.
+// Unpack writes the row of a word, of Width bytes. null says that the only column is null, if the
+// word has no bit for it.
 func (c *Codec) Unpack(w *Words, word uint64, null bool, row []byte) {
 	clear(row)
 	var b [8]byte

@@ -1,8 +1,8 @@
-// Package rowkey makes byte strings of rows of several columns, the same for rows that are the
-// same key, and columns of such byte strings again; and words of rows that fit ([Words]).
+// Package rowkey encodes rows of several columns as byte strings, and decodes them. Rows that are
+// the same key have the same encoding. It also packs rows that fit into words ([Words]).
 //
-// Two rows are the same key if they agree in each column. Null agrees with null only, all NaN agree,
-// and -0 agrees with 0.
+// Two rows are the same key if they agree in each column. Null agrees only with null, all NaN
+// agree, and -0 agrees with 0.
 //
 //	nulls     a bit for each column, the lowest of the first byte for the first: set for null
 //	numbers   the values of all columns of fixed size, in their order, little-endian; zero for null
@@ -20,10 +20,10 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// MaxColumns is how many columns a row may have.
+// MaxColumns is the maximum number of columns of a row.
 const MaxColumns = 1 << 20
 
-// Codec makes byte strings of rows whose columns have certain types.
+// Codec encodes rows of columns of certain types.
 type Codec struct {
 	types   []column.Type
 	numbers []part // columns of fixed size
@@ -31,10 +31,10 @@ type Codec struct {
 	fixed   int    // bytes before the lengths
 }
 
-// part is a column of fixed size, and where its values are in a row.
+// part is a column of fixed size, and the offset of its values in a row.
 type part struct{ column, at int }
 
-// New is a codec for columns of some types.
+// New returns a codec for columns of some types.
 func New(types []column.Type) (*Codec, error) {
 	if len(types) == 0 || len(types) > MaxColumns {
 		return nil, fmt.Errorf("a row of %d columns: want 1 to %d", len(types), MaxColumns)
@@ -54,7 +54,7 @@ func New(types []column.Type) (*Codec, error) {
 	return c, nil
 }
 
-// TypesOf are the types of columns.
+// TypesOf returns the types of columns.
 func TypesOf(cols []column.Column) []column.Type {
 	types := make([]column.Type, len(cols))
 	for i, c := range cols {
@@ -63,10 +63,10 @@ func TypesOf(cols []column.Column) []column.Type {
 	return types
 }
 
-// Types are those of the columns.
+// Types returns the types of the columns.
 func (c *Codec) Types() []column.Type { return c.types }
 
-// Check says whether columns have the types of the codec.
+// Check returns an error unless columns have the types of the codec.
 func (c *Codec) Check(cols []column.Column) error {
 	if len(cols) != len(c.types) {
 		return fmt.Errorf("%d columns, and %d before", len(cols), len(c.types))
@@ -79,7 +79,7 @@ func (c *Codec) Check(cols []column.Column) error {
 	return nil
 }
 
-// Width is the size of each row in bytes; 0: rows differ.
+// Width returns the size of each row in bytes; 0: rows differ.
 func (c *Codec) Width() int {
 	if len(c.strings) > 0 {
 		return 0
@@ -117,8 +117,8 @@ func uvarintSize(x uint64) (n int) {
 	return n
 }
 
-// Encode writes rows from lo on to out. Row lo+i begins at offsets[i] and ends at
-// offsets[i+1]; offsets may be nil where rows have one width.
+// Encode writes rows from lo on to out. Row lo+i begins at offsets[i] and ends at offsets[i+1].
+// offsets may be nil if rows have one width.
 func (c *Codec) Encode(cols []column.Column, lo, n int, out []byte, offsets []int64) {
 	at := func(i int) int {
 		if offsets == nil {
@@ -167,8 +167,8 @@ func encodeNumbers(col column.Column, lo, n int, to func(i int) []byte) {
 	}
 }
 
-// word is what reads values of a type of fixed size from the memory of a column as keys: all
-// NaN as one, -0 as 0.
+// word returns a function that reads values of a type of fixed size from the memory of a column as
+// keys: one form for all NaN, and -0 as 0.
 func word(t column.Type) func(raw []byte, i int) uint64 {
 	switch {
 	case t == column.Bool:
@@ -196,7 +196,7 @@ func word(t column.Type) func(raw []byte, i int) uint64 {
 
 var errRow = errors.New("no row of these columns")
 
-// split finds the byte strings of a row, and puts them into strings, one for each column of them.
+// split writes the byte strings of a row to strings, one for each column of them.
 func (c *Codec) split(row []byte, strings [][]byte) error {
 	if len(row) < c.fixed || len(c.strings) == 0 && len(row) > c.fixed {
 		return errRow
@@ -224,5 +224,5 @@ func (c *Codec) split(row []byte, strings [][]byte) error {
 	return nil
 }
 
-// null says whether a column of a row is null.
+// null reports whether a column of a row is null.
 func null(row []byte, j int) bool { return row[j/8]>>(j%8)&1 != 0 }

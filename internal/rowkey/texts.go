@@ -7,12 +7,13 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// textRows are located and written at a time. A column is large and each call of its methods copies
-// it: a row of two strings of 17 and 12 bytes takes 50 ns less than one value at a time.
+// textRows is the number of rows to locate and write at a time. A column is large and each call of
+// its methods copies it: a row of two strings of 17 and 12 bytes takes 50 ns less than one value at
+// a time.
 const textRows = 64
 
-// Texts receives the byte strings of rows from lo on of a column, nil for null. Their capacity ends
-// with the column's data, since what lies after it may change at any time.
+// Texts writes the byte strings of rows from lo on of a column to to, nil for null. Their capacity
+// ends with the column's data, because the bytes after it may change at any time.
 func Texts(c column.Column, lo int, to [][]byte) {
 	if small, large, data := c.Offsets(); small != nil {
 		Between(small[lo:], data, to)
@@ -33,7 +34,7 @@ func Texts(c column.Column, lo int, to [][]byte) {
 	}
 }
 
-// Between receives the bytes between each offset and the next one.
+// Between writes the bytes between each offset and the next one to to.
 func Between[O int32 | int64](offsets []O, data []byte, to [][]byte) {
 	data = data[:len(data):len(data)]
 	at := offsets[0]

@@ -23,7 +23,7 @@ type Chain struct {
 	mu      sync.Mutex
 	err     error // of a write; the chain is of no more use
 	blocks  []blockRef
-	buffer  *Memory[byte] // of the block that is not full yet; nil: there is none
+	buffer  *Memory[byte] // of the block that is not full yet; nil: none
 	used    int           // bytes of buffer
 	pages   int64
 	payload int64 // bytes of pages with their lengths

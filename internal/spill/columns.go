@@ -44,8 +44,8 @@ func Join(pages [][]column.Column) ([]column.Column, error) {
 	return all, nil
 }
 
-// WithoutDictionaries returns a page whose columns have no dictionaries of more than some values.
-// A column keeps the whole dictionary for a few rows, and a page has a copy of it.
+// WithoutDictionaries replaces dictionaries of more than most values in a page. A column keeps the
+// whole dictionary for a few rows, and a page has a copy of it.
 func WithoutDictionaries(page []column.Column, most int) ([]column.Column, error) {
 	copied := false
 	for i, c := range page {

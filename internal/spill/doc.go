@@ -1,5 +1,5 @@
-// Package spill is the kit of jobs whose data is larger than memory: a codec for pages of columns,
-// a temporary file that holds chains of pages, and a budget of memory outside of the Go heap.
+// Package spill is the kit of jobs with data larger than memory: a codec for pages of columns, a
+// temporary file that holds chains of pages, and a budget of memory outside of the Go heap.
 //
 // A job reserves its memory in a [Budget]. When Reserve fails, the job writes parts of its state as
 // pages ([AppendPage]) to chains of a [File], one chain for each partition, and reads the chains
@@ -41,8 +41,8 @@
 // lengths; then the bytes of all values. A null has length 0.
 //
 // Encoding 3, of bytes: n codes of w bytes, up to 4, where m is 0; then a column of encoding 2
-// without a bitmap, whose values are the entries. Code i is the number of an entry. Codes of nulls
-// are 0.
+// without a bitmap, which holds the entries. Code i is the number of an entry. Codes of nulls are
+// 0.
 //
 // Values without bytes are bounded, so that a small page cannot cost much memory. Columns with
 // w = 0 need n times the size of a value in encoding 0, 4n in encoding 3, and, if m is 0, 4(n+1) in

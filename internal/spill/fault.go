@@ -24,8 +24,9 @@ const (
 	Faults                     // the number of faults
 )
 
-// Faulty is a Disk whose operation number At, from 0 on, fails. Only operations that the fault
-// concerns count: writes, reads, truncations or closes. Tests use it, here and of callers.
+// Faulty is a Disk that fails at operation number At, from 0 on. Only operations that the fault
+// concerns count: writes, reads, truncations or closes. Tests of this package and of its callers
+// use it.
 type Faulty struct {
 	Disk
 	Fault Fault

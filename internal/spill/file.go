@@ -43,7 +43,7 @@ type Options struct {
 	// Budget, if set, counts the buffers, and the pages of readers that span blocks.
 	Budget *Budget
 
-	// AllowMemory accepts a directory whose files take memory, as those of a tmpfs do.
+	// AllowMemory accepts a directory with files in memory, as in a tmpfs.
 	AllowMemory bool
 
 	// Wrap, if set, replaces the file by another, as tests do that inject faults.
@@ -236,7 +236,7 @@ func (f *File) Trim() {
 	f.idle = nil
 }
 
-// takeBlock returns the number of a free block, one at the end of the file if there is none.
+// takeBlock returns the number of a free block, or of a new one at the end of the file.
 func (f *File) takeBlock() (uint32, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

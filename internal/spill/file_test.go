@@ -76,7 +76,7 @@ func wrong(err error) bool {
 	return err != nil && !slices.ContainsFunc(noticed, is)
 }
 
-// wantError wants an error of a kind whose text has some parts.
+// wantError requires an error of a kind with some parts in its text.
 func wantError(t *testing.T, err, kind error, parts ...string) {
 	t.Helper()
 	if !errors.Is(err, kind) {

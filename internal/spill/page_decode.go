@@ -41,7 +41,7 @@ func (d *Decoder) Decode(data []byte) ([]column.Column, error) {
 	return decode(data, d)
 }
 
-// allocate returns n values, whose contents are undefined.
+// allocate returns n values with undefined contents.
 func allocate[T number](from *Decoder, n int) []T {
 	if from == nil {
 		return make([]T, n)
@@ -277,7 +277,7 @@ func (d *decoder) bools(n int) (column.Column, error) {
 	return column.Of(unsafe.Slice((*bool)(unsafe.Pointer(unsafe.SliceData(words))), n)), nil
 }
 
-// bytes reads byte strings, whose bytes stay where they are.
+// bytes reads byte strings, without a copy of their bytes.
 func (d *decoder) bytes(h header, at, n int) (c column.Column, err error) {
 	if h.width == 0 && h.min > 0 { // all of one length
 		data, err := d.data()

@@ -95,8 +95,8 @@ func (e *encoder) extend(n int) []byte {
 	return e.buf[at : at+n : at+n]
 }
 
-// affords reports whether n decoded bytes may come without bytes in the page, for a column whose
-// header ends the page so far. It counts them if they may.
+// affords reports whether n decoded bytes may come without bytes in the page, for a column with its
+// header at the end of the page so far. It counts them if they may.
 func (e *encoder) affords(at int, n int) bool {
 	if e.free+int64(n) > freeBytes+freeFactor*int64(at) {
 		return false
@@ -452,7 +452,7 @@ func numbering(n, rows int) func(code, next uint32) (k uint32, seen bool) {
 	}
 }
 
-// cast returns memory as values of another type, whose alignment it has.
+// cast returns memory as values of another type. The memory must have its alignment.
 func cast[T number](b []byte) []T {
 	size := int(unsafe.Sizeof(*new(T)))
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/size)

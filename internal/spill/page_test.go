@@ -80,7 +80,7 @@ func equalColumns(t testing.TB, got, want []column.Column) {
 	}
 }
 
-// numbers draws n values whose range is one of those between a constant and all bits.
+// numbers draws n values with a range between a constant and all bits.
 func numbers[T number](r *rand.Rand, n int) []T {
 	base, shift := T(r.Uint64()), r.IntN(66)
 	if r.IntN(4) == 0 {
@@ -184,7 +184,7 @@ func ofWidth(r *rand.Rand, n int) (column.Column, error) {
 	return column.OfWidth(width, data)
 }
 
-// draw makes a column of n rows: a slice of a longer one, whose bitmap begins at an offset.
+// draw makes a column of n rows: a slice of a longer one, with a bitmap that begins at an offset.
 func draw(t testing.TB, r *rand.Rand, form, n int) column.Column {
 	before, after := r.IntN(5)*r.IntN(20), r.IntN(10)
 	c, err := forms[form](r, before+n+after)

@@ -26,7 +26,7 @@ type storedColumn struct {
 	nulls bool
 }
 
-// NewStore returns a store without rows, whose memory a budget counts.
+// NewStore returns a store without rows. A budget counts its memory.
 func NewStore(b *Budget, types []column.Type) *Store {
 	s := &Store{columns: make([]storedColumn, len(types))}
 	for i, t := range types {
@@ -79,7 +79,7 @@ func (c *storedColumn) used(n int) int64 {
 	return c.ends.Slice[n]
 }
 
-// minShared is the least number of rows whose columns several cores copy.
+// minShared is the minimum number of rows to copy the columns of on several cores.
 const minShared = 1 << 12
 
 // Append copies rows to the end of the store.

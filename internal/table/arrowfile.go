@@ -14,7 +14,7 @@ import (
 	"github.com/weftgo/weft/arrow"
 )
 
-// typed is a file that says which types its columns have.
+// typed is a file with types of columns.
 type typed struct {
 	names   []Field
 	files   []io.Closer
@@ -22,7 +22,7 @@ type typed struct {
 	size    int64
 	groups  []int64 // rows of row groups, which can be read by themselves; nil: the file has none
 	read    func(ctx context.Context, columns []wanted, r Range) iter.Seq2[Batch, error]
-	// filtered is read without rows that a filter does not pass; nil if it decodes all.
+	// filtered reads columns without rows that a filter does not pass; nil if the file decodes all.
 	filtered func(ctx context.Context, columns []wanted, f *rowFilter) iter.Seq2[Batch, error]
 	name     string
 }
@@ -50,7 +50,7 @@ func (s *typed) batches(ctx context.Context, columns []wanted, _ bool,
 	return s.checked(ctx, columns, func() iter.Seq2[Batch, error] { return s.read(ctx, columns, r) })
 }
 
-// checked wants columns to have types that weft has, before it reads them.
+// checked requires columns of types that weft has, before it reads them.
 func (s *typed) checked(ctx context.Context, columns []wanted,
 	read func() iter.Seq2[Batch, error]) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
@@ -71,7 +71,7 @@ func (s *typed) checked(ctx context.Context, columns []wanted,
 	}
 }
 
-// fieldsOf are the columns of a schema. Those of types that weft does not have are None.
+// fieldsOf returns the columns of a schema. Those of types that weft lacks are None.
 func fieldsOf(schema *goarrow.Schema) (fields []Field) {
 	for _, f := range schema.Fields() {
 		storage, err := arrow.Storage(f.Type)
@@ -80,14 +80,14 @@ func fieldsOf(schema *goarrow.Schema) (fields []Field) {
 	return fields
 }
 
-// readerAt is a file that can be read anywhere: itself, or all of a stream in memory.
+// readerAt returns a random-access reader of a file: the file itself, or all of a stream in memory.
 func readerAt(ctx context.Context, in *input, s *stream, maxBytes int64) (io.ReaderAt, int64, io.Closer, error) {
 	if head, _ := s.Peek(4); in.regular && len(s.closers) == 2 {
 		f, err := in.files.Open(ctx, in.name)
 		if err != nil {
 			return nil, 0, nil, in.failed(err)
 		}
-		same := make([]byte, len(head)) // others if it is compressed
+		same := make([]byte, len(head)) // they differ if it is compressed
 		if _, err = f.ReadAt(same, 0); err == nil && bytes.Equal(same, head) {
 			return f, in.size, both{f, s}, nil
 		}
@@ -103,12 +103,12 @@ func readerAt(ctx context.Context, in *input, s *stream, maxBytes int64) (io.Rea
 	return bytes.NewReader(b), int64(len(b)), s, nil
 }
 
-// both closes two.
+// both closes two files.
 type both [2]io.Closer
 
 func (c both) Close() error { return errors.Join(c[0].Close(), c[1].Close()) }
 
-// caught makes an error of what arrow-go panics with on damaged files.
+// caught turns a panic of arrow-go on a damaged file into an error.
 func caught(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("damaged: %v", p)
@@ -146,7 +146,7 @@ func openArrow(ctx context.Context, in *input, s *stream, maxBytes int64) (sourc
 	return src, nil
 }
 
-// countingAt counts what is read, metadata that is read again included, up to the size of the file.
+// countingAt counts read bytes, including repeated reads of metadata, up to the size of the file.
 type countingAt struct {
 	io.ReaderAt
 	in      *input
@@ -160,7 +160,7 @@ func (c *countingAt) ReadAt(b []byte, at int64) (int, error) {
 	return n, err
 }
 
-// nextBatch is the columns of the next record batch.
+// nextBatch returns the columns of the next record batch.
 func nextBatch(r *ipc.Reader, columns []wanted) (batch Batch, err error) {
 	defer caught(&err)
 	rec, err := arrow.NextBatch(r)

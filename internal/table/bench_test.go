@@ -9,7 +9,7 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// BenchmarkCSV takes a block of seven columns apart on one core.
+// BenchmarkCSV parses a block of seven columns on one core.
 func BenchmarkCSV(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	text := make([]byte, pad)

@@ -15,16 +15,15 @@ import (
 const (
 	blockSize  = 8 << 20
 	maxWorkers = 16
-	// firstBlock is what types are found in.
+	// firstBlock is the size of the block that determines types.
 	firstBlock = 1 << 20
-	// maxRow bounds the text of a row in bytes: a quote that is not closed makes one of the rest of
-	// a file.
+	// maxRow bounds the text of a row in bytes: an open quote makes one row of the rest of a file.
 	maxRow = 256 << 20
-	// maxEmptyReads is how often a reader may return nothing and no error.
+	// maxEmptyReads is the number of consecutive reads that may return nothing and no error.
 	maxEmptyReads = 100
 )
 
-// mark is a part of a block, text[lo:hi], in which a cutter found something to report.
+// mark is a part of a block, text[lo:hi], that a cutter reports.
 type mark struct {
 	lo, hi int
 	bad    error // nil: a row
@@ -34,19 +33,19 @@ type mark struct {
 type block struct {
 	buf   []byte // the text, between pad bytes on both sides
 	line  int    // number of the first line
-	rows  int    // there are no more, unless marks are rows
-	last  bool   // the end of the text, and a \n more
+	rows  int    // upper bound, unless marks are rows
+	last  bool   // the block ends the text, with a \n added
 	marks []mark // in ascending order: bad rows of CSV; rows of JSON that are no lines, bad ones too
 
-	// What lineOf has counted: the ends of lines before an offset, where a line begins.
+	// Results of lineOf: the ends of lines before an offset, and the start of a line.
 	counted, ends int
 }
 
-// text is that of a block.
+// text returns the text of a block.
 func (b *block) text() []byte { return b.buf[pad : len(b.buf)-pad] }
 
-// lineOf is the number of the line that begins at an offset of the buffer. The time for all lines
-// of a block is linear, if their offsets ascend.
+// lineOf returns the number of the line that begins at an offset of the buffer. The time for all
+// lines of a block is linear, if their offsets ascend.
 func (b *block) lineOf(at int) int {
 	if at < b.counted || b.counted == 0 {
 		b.counted, b.ends = pad, 0
@@ -77,8 +76,8 @@ func lineEnds(b []byte) int {
 	return n
 }
 
-// lineEnd returns the offset after the first end of a line in b[from:], -1 if there is none. A \r
-// that is the last byte is none: a \n may follow.
+// lineEnd returns the offset after the first end of a line in b[from:], or -1. A \r in the last
+// byte does not count: a \n may follow.
 func lineEnd(b []byte, from int) int {
 	at := bytes.IndexAny(b[from:], "\r\n")
 	if at < 0 {
@@ -96,7 +95,7 @@ func lineEnd(b []byte, from int) int {
 	return at + 1
 }
 
-// returns writes \n for carriage returns that end lines alone. None of these is in b[from:at].
+// returns replaces carriage returns that end lines alone by \n. b[from:at] contains none of them.
 type returns struct{ from, at int }
 
 // replace looks at b[from:to]. A \r at the end of b stays: a \n may follow.
@@ -115,8 +114,7 @@ func (r *returns) replace(b []byte, from, to int) {
 	}
 }
 
-// loneReturn returns the offset of the first \r in b[at:] that no \n follows, len(b) if there is
-// none.
+// loneReturn returns the offset of the first \r in b[at:] without a \n after it, or len(b).
 func loneReturn(b []byte, at int) int {
 	cr := bytes.IndexByte(b[at:], '\r')
 	if cr < 0 {
@@ -142,27 +140,27 @@ func loneReturn(b []byte, at int) int {
 	return len(b)
 }
 
-// back goes back to an offset.
+// back moves the replacer back to an offset.
 func (r *returns) back(to int) {
 	if to < r.from {
 		r.from, r.at = to, to
 	}
 }
 
-// cutter finds rows, and writes \n for each \r that ends one alone.
+// cutter finds rows, and replaces each \r that ends one alone by \n.
 type cutter interface {
-	// whole returns the number of bytes at the front of b that are whole rows: all if they are the
-	// last ones, which end with \n. b begins with a row. Until there are some, whole is called
-	// again with a longer b.
+	// whole returns the number of bytes at the front of b that are whole rows. The last rows are
+	// all whole, and end with \n. b begins with a row. If no row is whole, the caller calls again
+	// with a longer b.
 	whole(b []byte, last bool) int
 	// drop marks the row at the front of b, which has no end, as too long. It returns the length of
-	// the row's first line, 0 if the row cannot be left out.
+	// the row's first line, or 0 if the row cannot be left out.
 	drop(b []byte) int
-	// next returns what has been found in the whole rows, and begins anew after them.
+	// next returns the marks in the whole rows, and starts anew after them.
 	next() []mark
 }
 
-// blocks cuts a stream to blocks.
+// blocks cuts a stream into blocks.
 type blocks struct {
 	file   string
 	r      io.Reader
@@ -171,11 +169,11 @@ type blocks struct {
 	maxRow int
 	rest   []byte
 	line   int
-	empty  int // reads in a row that returned nothing
+	empty  int // consecutive reads within a row that returned nothing
 	err    error
 }
 
-// read returns the next block; io.EOF after the last.
+// read returns the next block, or io.EOF after the last.
 func (s *blocks) read() (*block, error) {
 	if s.err != nil {
 		return nil, s.err
@@ -190,7 +188,7 @@ func (s *blocks) read() (*block, error) {
 		case last && n == pad:
 			s.err = io.EOF
 			return nil, s.err
-		case last: // an empty line more, if the last one has its end
+		case last: // adds an empty line if the last one has its end
 			buf[n] = '\n'
 			n++
 		case err != nil:
@@ -214,11 +212,11 @@ func (s *blocks) read() (*block, error) {
 		}
 		if end > 0 {
 			b := &block{buf: buf[:pad+end+pad], line: s.line, last: last, marks: s.cut.next()}
-			s.rest = bytes.Clone(buf[pad+end : n]) // the pad would be its text
+			s.rest = bytes.Clone(buf[pad+end : n]) // the pad of the block would overwrite it
 			if last {
 				s.err = io.EOF
 			}
-			if long { // read what follows in blocks of the usual size
+			if long { // continue in blocks of the usual size
 				s.r, s.rest = io.MultiReader(bytes.NewReader(s.rest), s.r), nil
 			}
 			b.rows = bytes.Count(b.text(), []byte{'\n'})
@@ -231,13 +229,13 @@ func (s *blocks) read() (*block, error) {
 	}
 }
 
-// unread puts a block back that is not the last one.
+// unread puts back a block that is not the last one.
 func (s *blocks) unread(b *block) {
 	s.rest = append(bytes.Clone(b.text()), s.rest...)
 	s.line = b.line
 }
 
-// fill reads until dst is full. It ends with io.EOF however much there was.
+// fill reads until dst is full. It returns io.EOF at the end, even after some bytes.
 func (s *blocks) fill(dst []byte) (n int, err error) {
 	for n < len(dst) {
 		m, err := s.r.Read(dst[n:])
@@ -254,7 +252,7 @@ func (s *blocks) fill(dst []byte) (n int, err error) {
 	return n, nil
 }
 
-// reader reads blocks; io.EOF after the last.
+// reader reads blocks. It returns io.EOF after the last.
 type reader interface{ read() (*block, error) }
 
 // parser makes batches of blocks. Each goroutine has its own.
@@ -262,7 +260,7 @@ type parser interface {
 	parse(b *block) (Batch, error)
 }
 
-// parsed is a block that somebody takes apart.
+// parsed is a block that a parser works on.
 type parsed struct {
 	block *block
 	batch Batch
@@ -270,8 +268,8 @@ type parsed struct {
 	done  chan struct{}
 }
 
-// parallel takes the blocks of a stream apart, on several goroutines, and yields batches in
-// the order of the stream. An error comes with the last.
+// parallel parses the blocks of a stream on several goroutines, and yields batches in the order of
+// the stream. An error comes with the last.
 func parallel(
 	ctx context.Context,
 	s reader,
@@ -302,7 +300,7 @@ func parallel(
 				}
 			})
 		}
-		// It is not waited for: a read of a pipe may take for ever.
+		// The caller does not wait for it: a read of a pipe may take for ever.
 		go deal(ctx, s, work, queue)
 		for {
 			var x *parsed
@@ -328,7 +326,8 @@ func parallel(
 	}
 }
 
-// deal reads blocks and deals them out; queue has them in order, and is closed after the last.
+// deal reads blocks and sends them to parsers. queue receives them in order, and is closed after
+// the last.
 func deal(ctx context.Context, s reader, work, queue chan *parsed) {
 	defer close(work)
 	defer close(queue)

@@ -6,29 +6,29 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// builder makes a column of the values of a block. Values are set at the number of a row, and stay
-// only if the row does: the next one is set there else.
+// builder makes a column of the values of a block. It sets a value at the number of its row. If the
+// row is dropped, the next one overwrites the value.
 type builder struct {
 	typ    column.Type
 	form   Form
-	fixed  bool // what typ does not have is null
-	rows   int  // room
+	fixed  bool // values that do not fit typ are null
+	rows   int  // capacity in rows
 	ints   []int64
 	uints  []uint64
 	floats []float64
 	bools  []bool
 	texts  texts
-	nulls  []int      // rows, in ascending order
+	nulls  []int      // row numbers, in ascending order
 	late   []lateKind // in the order of rows
 }
 
-// lateKind is what a value looks like that the type of its column does not have.
+// lateKind is the kind of a value that does not fit the type of its column.
 type lateKind struct {
 	row int
 	of  kind
 }
 
-// reset makes room for so many rows in new memory.
+// reset allocates new memory for a number of rows.
 func (c *builder) reset(rows int) {
 	*c = builder{typ: c.typ, form: c.form, fixed: c.fixed, rows: rows, texts: c.texts}
 	switch c.typ {
@@ -48,7 +48,7 @@ func (c *builder) reset(rows int) {
 // isText reports whether the column is text, perhaps without values.
 func (c *builder) isText() bool { return c.typ == column.Bytes || c.typ == column.None }
 
-// back drops what has been set at a row or behind it.
+// back drops the values from a row on.
 func (c *builder) back(row int) {
 	if n := len(c.nulls); n > 0 && c.nulls[n-1] >= row {
 		c.nulls = c.nulls[:n-1]
@@ -68,7 +68,7 @@ func (c *builder) null(row int) {
 	}
 }
 
-// set sets a value, b[lo:hi]; false if the type does not have it.
+// set sets a value, b[lo:hi]. It returns false if the value does not fit the type.
 func (c *builder) set(row int, b []byte, lo, hi int) (ok bool) {
 	switch c.typ {
 	case column.Int64:
@@ -101,8 +101,8 @@ func (c *builder) set(row int, b []byte, lo, hi int) (ok bool) {
 	return ok
 }
 
-// setWhole sets an integer that is written otherwise, such as 3.0; false if the value is none of
-// the type.
+// setWhole sets an integer in another notation, such as 3.0. It returns false if the value does not
+// fit the type.
 func (c *builder) setWhole(row int, value []byte) bool {
 	d, ok := parseDecimal(value)
 	if !ok || c.typ != column.Int64 && c.typ != column.Uint64 {
@@ -116,7 +116,7 @@ func (c *builder) setWhole(row int, value []byte) bool {
 	return c.set(row, b, pad, len(b))
 }
 
-// column is the first rows.
+// column returns a column of the first rows.
 func (c *builder) column(rows int) column.Column {
 	var out column.Column
 	switch c.typ {
@@ -144,7 +144,7 @@ func (c *builder) column(rows int) column.Column {
 	return out.WithValid(column.OfBits(bits, 0, rows))
 }
 
-// ofText is a column of text, with offsets of 32 bits where that is enough.
+// ofText returns a column of text, with offsets of 32 bits if they suffice.
 func ofText(offsets []int64, data []byte) column.Column {
 	var c column.Column
 	var err error

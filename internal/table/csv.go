@@ -12,10 +12,10 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// A field is quoted if it begins with a quote; two quotes in it are one, and separators and line
-// ends are text. Rows end with \n, \r\n or \r; empty lines are none. A quote elsewhere makes a bad
-// row, as does a quoted field that goes on after its quote or has no end: its first line is left
-// out, and the next line begins a row. Lazily, such quotes are text.
+// A field is quoted if it begins with a quote. In it, two quotes are one, and separators and line
+// ends are text. Rows end with \n, \r\n or \r. Empty lines are no rows. A quote elsewhere makes a
+// bad row, as does a quoted field that continues after its quote or has no end. The first line of a
+// bad row is left out, and the next line begins a row. With lazy quotes, such quotes are text.
 
 var (
 	errBareQuote = errors.New(
@@ -35,16 +35,16 @@ var (
 
 // csvCutter finds the ends of rows of CSV, and bad rows.
 //
-// It goes back to a bad row's second line. The time is linear all the same: no line between a quote
-// and where that proves wrong opens one itself, since the number of its quotes is even.
+// It returns to a bad row's second line. The time is linear all the same: no line between a quote
+// and the place where that proves wrong opens one itself, because the number of its quotes is even.
 type csvCutter struct {
 	sep     byte
 	lazy    bool
 	lines   bool
-	pos     int // what has been looked at
-	end     int // of the last whole row
+	pos     int // scanned up to here
+	end     int // end of the last whole row
 	quoted  bool
-	bad     error // of the row at end, whose first line has no end yet
+	bad     error // of the row at end, with no end of its first line yet
 	returns returns
 	marks   []mark
 }
@@ -69,7 +69,7 @@ func (c *csvCutter) whole(b []byte, last bool) int {
 		}
 		if c.quoted {
 			c.inside(b, q)
-			if q+1 == len(b) { // the first of two, or the end: not known yet
+			if q+1 == len(b) { // the first of two, or the end: unknown
 				break
 			}
 		} else if !c.outside(b, q) {
@@ -86,7 +86,7 @@ func (c *csvCutter) whole(b []byte, last bool) int {
 	return c.end
 }
 
-// inside looks at what is in quotes up to the next quote, b[q].
+// inside scans quoted text up to the next quote, b[q].
 func (c *csvCutter) inside(b []byte, q int) {
 	to := q
 	if q < 0 {
@@ -113,8 +113,7 @@ func (c *csvCutter) inside(b []byte, q int) {
 // endsField reports whether a byte after a quote makes it the end of a field.
 func endsField(next, sep byte) bool { return next == sep || next == '\n' || next == '\r' }
 
-// outside looks at what is not in quotes up to the next quote, b[q]; false if all of b has been
-// looked at.
+// outside scans unquoted text up to the next quote, b[q]. It returns false at the end of b.
 func (c *csvCutter) outside(b []byte, q int) bool {
 	to := q
 	if q < 0 {
@@ -138,7 +137,7 @@ func (c *csvCutter) outside(b []byte, q int) bool {
 	return true
 }
 
-// skip leaves out the first line of a bad row; false if its end is not in b.
+// skip leaves out the first line of a bad row. It returns false if the end of the line is not in b.
 func (c *csvCutter) skip(b []byte) bool {
 	end := lineEnd(b, c.end)
 	if end < 0 {
@@ -150,8 +149,7 @@ func (c *csvCutter) skip(b []byte) bool {
 	return true
 }
 
-// drop leaves out a row whose quote is not closed. Lazily, there is no telling where a row begins
-// then.
+// drop leaves out a row with an open quote. With lazy quotes, the next row cannot be located then.
 func (c *csvCutter) drop(b []byte) int {
 	if c.quoted && !c.lazy {
 		c.bad = errLong
@@ -160,13 +158,14 @@ func (c *csvCutter) drop(b []byte) int {
 	return c.end
 }
 
-// Every byte of a word that is one of two.
+// Words with one of two values in every byte.
 const (
 	lowBits = 0x7f7f7f7f7f7f7f7f
 	ones    = 0x0101010101010101
 )
 
-// three has the high bit of each byte of w that is one of three, given eight times each.
+// three sets the high bit of each byte of w that equals one of three bytes. a, b and c repeat these
+// eight times each.
 func three(w, a, b, c uint64) uint64 {
 	a, b, c = w^a, w^b, w^c
 	a = a&lowBits + lowBits | a
@@ -179,16 +178,15 @@ func three(w, a, b, c uint64) uint64 {
 type span struct {
 	lo, hi  int
 	quoted  bool
-	doubled bool // has two quotes that are one
+	doubled bool // has two quotes that stand for one
 }
 
-// scanner finds fields. It stores those that are wanted where want says, or calls field for all. At
-// the end of a row, b[at:end], it calls row with the number of fields, or with what is wrong with
-// it.
+// scanner finds fields. It stores the wanted ones at their places in spans, or calls field for all.
+// At the end of a row, b[at:end], it calls row with the number of fields, or with an error.
 type scanner struct {
 	sep   byte
 	lazy  bool
-	want  []int // for each field where in spans it goes, -1 for nowhere
+	want  []int // place in spans of each field, or -1
 	spans []span
 	field func(i int, s span)
 	row   func(at, end, fields int, bad error) error
@@ -203,7 +201,7 @@ func (s *scanner) take(i int, f span) {
 	}
 }
 
-// block goes over the rows of a block. Its marks are bad ones; the others are well quoted.
+// block scans the rows of a block. Its marks are bad rows. The others have correct quotes.
 func (s *scanner) block(b *block) error {
 	lo := pad
 	for _, m := range b.marks {
@@ -218,7 +216,7 @@ func (s *scanner) block(b *block) error {
 	return s.scan(b.buf, lo, len(b.buf)-pad)
 }
 
-// scan goes over whole rows, b[lo:hi], the last of which ends with \n; b has pad bytes behind hi.
+// scan scans whole rows, b[lo:hi]. The last one ends with \n. b has pad bytes after hi.
 func (s *scanner) scan(b []byte, lo, hi int) error {
 	seps, ends, quotes := uint64(s.sep)*ones, uint64('\n')*ones, uint64('"')*ones
 	f := span{lo: lo}
@@ -239,7 +237,7 @@ func (s *scanner) scan(b []byte, lo, hi int) error {
 		m &= m - 1
 		switch b[i] {
 		case '"':
-			if i != f.lo || begun { // lazily
+			if i != f.lo || begun { // with lazy quotes
 				continue
 			}
 			begun = true
@@ -273,7 +271,8 @@ func (s *scanner) scan(b []byte, lo, hi int) error {
 	}
 }
 
-// quotedField returns the field whose opening quote is at i. Lazily, it may go on to hi.
+// quotedField returns the field with an opening quote at i. With lazy quotes, it may continue to
+// hi.
 func (s *scanner) quotedField(b []byte, i, hi int) span {
 	f := span{lo: i + 1, quoted: true}
 	for at := i + 1; ; {
@@ -312,19 +311,19 @@ type csvParser struct {
 	block   *block
 }
 
-// wanted is a column that is asked for.
+// wanted is a requested column.
 type wanted struct {
 	builder
 	name    string
 	index   int          // in the table
-	field   int          // in the file; -1: it has none, and all is null
-	slot    int          // of the values of a row, where a field stands once however often it is wanted
-	seen    kinds        // what values look like
-	strings *atomic.Bool // set where a value is a JSON string
-	look    bool         // values that the type does not have are null, and late
+	field   int          // in the file; -1: absent, and all values are null
+	slot    int          // of the values of a row, which hold each field once
+	seen    kinds        // kinds of values so far
+	strings *atomic.Bool // set by a value that is a JSON string
+	look    bool         // values that do not fit the type are null, and late
 }
 
-// take makes the columns of a batch, whose rows are known.
+// take makes the columns of a batch from known rows.
 func (b *Batch) take(columns []wanted) {
 	b.Columns, b.looks = make([]column.Column, len(columns)), make([]kinds, len(columns))
 	for i := range columns {
@@ -335,7 +334,7 @@ func (b *Batch) take(columns []wanted) {
 	}
 }
 
-// slots numbers the fields that columns want, each once.
+// slots numbers the fields of columns, each once.
 func slots(columns []wanted) map[int]int {
 	of := map[int]int{}
 	for i := range columns {
@@ -391,12 +390,12 @@ func (p *csvParser) parse(b *block) (Batch, error) {
 	return batch, nil
 }
 
-// row takes the fields of a row over.
+// row stores the fields of a row.
 func (p *csvParser) row(at, end, fields int, bad error) error {
 	if bad == nil && fields != p.fields {
 		bad = fmt.Errorf("%d fields, want %d", fields, p.fields)
 	}
-	var misfit error // of a row that is not bad
+	var misfit error // of a row that is otherwise good
 	for i := 0; i < len(p.columns) && bad == nil; i++ {
 		var err error
 		if bad, err = p.value(&p.columns[i], at); misfit == nil {
@@ -419,8 +418,8 @@ func (p *csvParser) row(at, end, fields int, bad error) error {
 	return nil
 }
 
-// value sets the value of a column in the row that begins at an offset. What the type of the column
-// does not have makes a bad row, or an error.
+// value sets the value of a column in the row that begins at an offset. A value that does not fit
+// the column's type makes a bad row, or an error.
 func (p *csvParser) value(c *wanted, at int) (bad, err error) {
 	b := p.block.buf
 	if c.field < 0 {
@@ -454,7 +453,7 @@ func (p *csvParser) value(c *wanted, at int) (bad, err error) {
 	return bad, err
 }
 
-// maxHint is the length of the longest value that an error gives as one for --null.
+// maxHint is the maximum length of a value that an error suggests for --null.
 const maxHint = 40
 
 // isNull reports whether a field without quotes stands for null.
@@ -467,8 +466,8 @@ func isNull(b []byte, nulls []string) bool {
 	return false
 }
 
-// misfit is what a value of some kind means that the type of a column does not have: null where the
-// type is fixed, a bad row, a Widening, or an error.
+// misfit returns the consequence of a value that does not fit the column's type: null if the type
+// is fixed, otherwise a bad row, a Widening, or an error.
 func (c *wanted) misfit(file string, line, row int, value []byte, of kind) (bad, err error) {
 	k := c.seen | of
 	reason, skips := c.form.conflict(c.name, k, of)
@@ -502,7 +501,7 @@ func (c *wanted) misfit(file string, line, row int, value []byte, of kind) (bad,
 	return nil, &RowError{File: file, Line: line, Err: problem}
 }
 
-// headerHint is what else may help with a value of the first line.
+// headerHint returns further advice about a value of the first line.
 func headerHint(line int) string {
 	if line == 1 {
 		return ", and --header yes takes the line for names"
@@ -510,7 +509,7 @@ func headerHint(line int) string {
 	return ""
 }
 
-// classifyText is classify of text that has nothing before it.
+// classifyText is classify for text without pad bytes before it.
 func classifyText(s []byte) kind {
 	b := append(make([]byte, pad, pad+len(s)), s...)
 	return classify(b, pad, len(b))

@@ -16,7 +16,7 @@ import (
 
 // modelRow is a row of CSV as the model reads it.
 type modelRow struct {
-	line, lines int // the first, and how many
+	line, lines int // the first, and their number
 	fields      []string
 	bad         bool
 }
@@ -108,8 +108,8 @@ func modelFields(text string, sep byte, lazy bool) (fields []string, n int, ok b
 	}
 }
 
-// againstModel reads a text without a header, and compares rows, lines that are skipped, and the
-// line of the error.
+// againstModel reads a text without a header, and compares rows, skipped lines, and the line of the
+// error.
 func againstModel(t testing.TB, text string, opts Options) {
 	t.Helper()
 	text = strings.TrimPrefix(text, "\ufeff")
@@ -157,7 +157,7 @@ func againstModel(t testing.TB, text string, opts Options) {
 	}
 }
 
-// oddText is made of what CSV has rules for.
+// oddText combines special cases of CSV.
 func oddText(rng *rand.Rand) string {
 	parts := []string{
 		`"`,
@@ -183,7 +183,7 @@ func oddText(rng *rand.Rand) string {
 	return b.String()
 }
 
-// Rows, and what is skipped after bad ones, do not depend on how a text is cut.
+// Rows, and the rows skipped after bad ones, do not depend on how a text is cut.
 func TestOddText(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	n := 6000
@@ -200,7 +200,7 @@ func TestOddText(t *testing.T) {
 	}
 }
 
-// Where encoding/csv has the same rules, it has the same rows, and errors on the same lines.
+// Under the rules of encoding/csv, rows are the same, and errors are on the same lines.
 func TestOddTextAgainstEncodingCSV(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
 	for range 800 {
@@ -281,7 +281,7 @@ func FuzzCSV(f *testing.F) {
 	})
 }
 
-// A quote that is not closed makes one bad line, however long the rest is.
+// An open quote makes one bad line, for any length of the rest.
 func TestOpenQuote(t *testing.T) {
 	rows := strings.Repeat("1,2\n", 1000)
 	for _, tt := range []struct {
@@ -340,7 +340,7 @@ func TestOpenQuote(t *testing.T) {
 	}
 }
 
-// Whatever quotes there are, rows are found in time that is linear: in seconds, not hours.
+// With any quotes, rows are found in linear time: in seconds, not hours.
 func TestQuotesTakeLinearTime(t *testing.T) {
 	start := time.Now()
 	for _, line := range []string{"a\"b\r", "\"a\"b\r", "\"\r\r", "1,\"a\n", "\"a\"\"\n", "\"\"\"a\n", ",\"\"\"\"\n", "\"a\"b\n", "x,\"\n", "\",b,\"\n", "\"\"a\n", "a\"b\n"} {
@@ -361,8 +361,7 @@ func TestQuotesTakeLinearTime(t *testing.T) {
 	}
 }
 
-// Rows whose values do not have the type of their column are left out, or null, in time that is
-// linear.
+// Rows with values that do not fit the type of their column are left out, or null, in linear time.
 func TestMisfitsTakeLinearTime(t *testing.T) {
 	const rows = 1_400_000
 	pads := strings.Repeat("\x00", pad)
@@ -386,7 +385,7 @@ func TestMisfitsTakeLinearTime(t *testing.T) {
 	}
 }
 
-// A first line that may be a header or not is said.
+// A note reports a first line that may or may not be a header.
 func TestNotes(t *testing.T) {
 	for text, want := range map[string]int{
 		"name,2019\nx,1\ny,2\n": 1, "1,2\n3,4\n": 0, "a,b\n1,2\n": 0, "a,b\nc,d\n": 0, ",1\n,2\n": 0, "a,1\n": 1, "true,a\nfalse,b\n": 1,

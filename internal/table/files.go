@@ -11,8 +11,8 @@ import (
 
 // Files opens files by their names. By default they are those of this machine.
 type Files interface {
-	// Size returns the length of a file, and -1 of what can only be read from its beginning to its
-	// end, such as a pipe.
+	// Size returns the length of a file. It returns -1 for one without random access, such as a
+	// pipe.
 	Size(ctx context.Context, name string) (int64, error)
 	// Open opens a file. ReadAt is called for files that have a length.
 	Open(ctx context.Context, name string) (File, error)

@@ -30,7 +30,7 @@ func (m memoryFiles) Open(_ context.Context, name string) (File, error) {
 	}{strings.NewReader(m[name]), io.NopCloser(nil)}, nil
 }
 
-// Files may be those of another system, with ranges if they can be read anywhere.
+// Files may be those of another system, with ranges if they allow random access.
 func TestFiles(t *testing.T) {
 	text := "a,b\n" + strings.Repeat("1,2\n", 99)
 	files := memoryFiles{"x.csv": text, "pipe": text, "y.csv": strings.Repeat("a,b\n", 9)}
@@ -89,10 +89,10 @@ func TestErrorOfStream(t *testing.T) {
 	}
 }
 
-// shrinking is a file whose end is gone when a range of it is read, and not when it is opened.
+// shrinking is a file that loses its end between the open and the read of a range.
 type shrinking struct {
 	memoryFiles
-	after int // bytes that ReadAt has at most, once more than some are asked for
+	after int // maximum number of bytes of ReadAt after a larger read
 }
 
 func (f *shrinking) Open(context.Context, string) (File, error) {
@@ -105,13 +105,13 @@ func (f *shrinking) Open(context.Context, string) (File, error) {
 
 func (f *shrinking) ReadAt(b []byte, at int64) (int, error) {
 	text := f.memoryFiles["x.csv"]
-	if len(b) <= 1<<12 { // a block of rows, not what finds the ends of lines
+	if len(b) <= 1<<12 { // a block of rows, not the search for the ends of lines
 		text = text[:f.after]
 	}
 	return strings.NewReader(text).ReadAt(b, at)
 }
 
-// A file that becomes shorter is an error where a range is read of it.
+// A file that becomes shorter is an error when a range of it is read.
 func TestShrunk(t *testing.T) {
 	text := "a,b\n" + strings.Repeat("1,2\n", 99)
 	files := &shrinking{memoryFiles: memoryFiles{"x.csv": text}, after: len(text)}

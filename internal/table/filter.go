@@ -8,18 +8,18 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// Filter has the next [Table.Batches], and no other, leave out rows that f does not pass, such as
-// a [github.com/weftgo/weft/join.Filter]. Key i of f is the column at[i] of what is read, as
-// [Convert] makes it of type as[i]. Parquet files do not decode rows that they can pass over; see
-// [parquet.File.Filtered]. Of other files all rows are decoded, and those that f does not pass are
-// left out. Rows that do not match may stay: where most rows pass, f is not asked for each.
+// Filter makes the next call of [Table.Batches], and no other, leave out rows that f does not pass,
+// such as a [github.com/weftgo/weft/join.Filter]. Key i of f is the column at[i] that is read, as
+// [Convert] returns it in type as[i]. Parquet files do not decode rows that they can pass over; see
+// [parquet.File.Filtered]. Of other files all rows are decoded before rows are left out. Rows that
+// do not match may stay: if most rows pass, f is not called for each.
 //
-// [Batch.Rows] and [Table.Read] count what is left out as read.
+// [Batch.Rows] and [Table.Read] count the rows that are left out as read.
 func (t *Table) Filter(f parquet.Filter, at []int, as []column.Type) {
 	t.filter = &rowFilter{f, at, as}
 }
 
-// rowFilter is what Filter was called with. The nil pointer passes all rows.
+// rowFilter holds the arguments of Filter. The nil pointer passes all rows.
 type rowFilter struct {
 	filter parquet.Filter
 	at     []int
@@ -28,7 +28,7 @@ type rowFilter struct {
 
 // MayContain implements [parquet.Filter] for the columns of a file.
 func (f *rowFilter) MayContain(i int, bounds column.Column, nulls bool) bool {
-	// Convert makes nulls of negative integers, which bounds say nothing of.
+	// Convert makes nulls of negative integers, which bounds do not cover.
 	nulls = nulls || f.as[i] == column.Uint64 && bounds.Type() != column.Uint64
 	return f.filter.MayContain(i, Convert(bounds, f.as[i]), nulls)
 }

@@ -69,7 +69,7 @@ func writeLeft(b *testing.B, shuffled bool) string {
 	return name
 }
 
-// cpuTime returns what the process has used of processors.
+// cpuTime returns the processor time of the process.
 func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -20,7 +20,8 @@ import (
 	"github.com/weftgo/weft/join"
 )
 
-// filterSchema are the columns of the left side: keys of types that a join converts, and of others.
+// filterSchema lists the columns of the left side: keys of types that a join converts, and of
+// others.
 var filterSchema = goarrow.NewSchema([]goarrow.Field{
 	{Name: "row", Type: goarrow.PrimitiveTypes.Int64}, {Name: "i32",
 		Type: goarrow.PrimitiveTypes.Int32, Nullable: true},
@@ -31,7 +32,7 @@ var filterSchema = goarrow.NewSchema([]goarrow.Field{
 	{Name: "day", Type: goarrow.FixedWidthTypes.Date32, Nullable: true},
 }, nil)
 
-// filterRows are the rows of the left side, in ascending order of keys but for nulls and NaN.
+// filterRows returns the rows of the left side, in ascending order of keys except nulls and NaN.
 func filterRows(n int) []column.Column {
 	rows, i32, i64, u64 := make([]int64, n), make([]int32, n), make([]int64, n), make([]uint64, n)
 	f32, texts, valid := make([]float32, n), make([]string, n), make([]bool, n)
@@ -106,8 +107,8 @@ func filterFiles(t *testing.T, columns []column.Column) map[string]string {
 	return files
 }
 
-// joined joins a file with a build side, and returns the rows that match and the number of those
-// that were not left out before.
+// joined joins a file with a build side. It returns the rows that match, and the number of rows
+// after the filter.
 func joined(t *testing.T, host *cpu.Device, file string, build column.Column, key string,
 	as column.Type,
 	filtered bool) (rows []int64, kept int) {
@@ -171,8 +172,8 @@ func joined(t *testing.T, host *cpu.Device, file string, build column.Column, ke
 
 const filterN = 2 << 17
 
-// A join of a table of any format finds the same rows with a filter of its keys, in the types that
-// it compares them in, and most others are left out.
+// A join of a table of any format finds the same rows with a filter of its keys, in the types of
+// the comparison, and most others are left out.
 func TestFilter(t *testing.T) {
 	host, err := cpu.Open(&cpu.Options{Workers: 2})
 	if err != nil {
@@ -201,7 +202,7 @@ func TestFilter(t *testing.T) {
 		for format, file := range files {
 			as := Converts(c.as)
 			if format != "parquet" && i%4 != 0 {
-				continue // these read all rows, whatever their types
+				continue // these read all rows, of any types
 			}
 			want, all := joined(t, host, file, c.build, c.key, as, false)
 			got, kept := joined(t, host, file, c.build, c.key, as, true)

@@ -7,36 +7,35 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// Form is what the values of a column of text are read as. A column may be read in several forms at
-// once, each of which is what it is without the others. Columns of files that have types are what
-// they are.
+// Form is the interpretation of the values of a column of text. A column may be read in several
+// forms at once, each independent of the others. Columns of files with types keep their types.
 type Form uint8
 
 const (
-	// Key is a value as it is compared: as it is written, but NaN is one, however it is spelled,
-	// and zero has no minus. It is Int64 or Bool if all values are written as values of these are,
-	// else Bytes.
+	// Key is a value as it is compared: as it is written, but all spellings of NaN are one, and
+	// zero has no minus. The type is Int64 or Bool if all values are written like values of these
+	// types, otherwise Bytes.
 	Key Form = iota
 	// Written is a value as it is written, of the same types.
 	Written
 	// Text is a value as it is written, of type Bytes.
 	Text
-	// Number is Int64, Uint64 or Float64, none of which changes an integer. Other text makes a bad
-	// row.
+	// Number is Int64, Uint64 or Float64, if the type holds all integers exactly. Other text makes
+	// a bad row.
 	Number
 	// Extreme is Number, or as Written if no value is a number.
 	Extreme
-	// Forced is Number, of integers that may be rounded: those beyond 64 bits, and those beside
+	// Forced is Number with integers that may be rounded: those beyond 64 bits, and those beside
 	// fractions.
 	Forced
-	// Present is a column of type Bool that says only which values are null.
+	// Present is a column of type Bool that only shows which values are null.
 	Present
 )
 
-// lenient reports whether integers may have zeros and a plus before them.
+// lenient reports whether integers may have leading zeros and a plus.
 func (f Form) lenient() bool { return f == Number || f == Extreme || f == Forced }
 
-// typ is the type that has values that look in some ways; None without values.
+// typ returns the type for values of some kinds, or None without values.
 func (f Form) typ(k kinds) column.Type {
 	switch {
 	case f == Text:
@@ -64,8 +63,8 @@ func (f Form) typ(k kinds) column.Type {
 	return column.Bytes
 }
 
-// conflict is why no type has values that look in some ways, the last of which looks like of. bad
-// means that only the last value is wrong.
+// conflict returns the reason why no type holds values of kinds k. The last value is of kind of.
+// bad means that only the last value is wrong.
 func (f Form) conflict(name string, k, of kinds) (reason string, bad bool) {
 	const text = kindText | kindBool | kindOddBool
 	otherwise := "; --text " + quoteFlag(name) + " compares text, --number " + quoteFlag(name) +
@@ -102,7 +101,7 @@ func (f Form) conflict(name string, k, of kinds) (reason string, bad bool) {
 	return reason, false
 }
 
-// quoteFlag is a name as a shell takes it after a flag.
+// quoteFlag quotes a name for a shell, as the argument of a flag.
 func quoteFlag(name string) string {
 	if name != "" && !strings.ContainsFunc(name, func(r rune) bool {
 		return r != '_' && r != '-' && r != '.' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') &&
@@ -114,17 +113,17 @@ func quoteFlag(name string) string {
 	return strconv.Quote(name)
 }
 
-// kinds are what values look like, a bit each.
+// kinds is a set of the kinds of values, one bit each.
 type kinds uint16
 
-// kind is what one value looks like.
+// kind is the kind of one value.
 type kind = kinds
 
 const (
 	kindInt       kind = 1 << iota // an int64 as it would be written
 	kindMinusZero                  // -0
-	kindOddInt                     // an int64 that would be written otherwise, such as 007
-	kindBig                        // a uint64 that is no int64
+	kindOddInt                     // an int64 in another notation, such as 007
+	kindBig                        // a uint64 beyond int64
 	kindHuge                       // an integer of more than 64 bits
 	kindBeyond                     // a number beyond all float64
 	kindFloat
@@ -136,20 +135,20 @@ const (
 
 	kindNull kind = 0
 
-	// kindNumber are numbers whatever stands beside them.
+	// kindNumber holds the kinds that are numbers beside any others.
 	kindNumber = kindInt | kindMinusZero | kindOddInt | kindBig | kindHuge | kindBeyond | kindFloat
 )
 
 func (k *kinds) add(of kind) { *k |= of }
 
-// plain reports whether there are values, and all are numbers, or all true or false.
+// plain reports whether the set is not empty, and has only numbers, or only true and false.
 func (k kinds) plain() bool {
 	const bools = kindBool | kindOddBool
 	k &^= kindNegative
 	return k != 0 && (k&(kindText|bools) == 0 || k&^bools == 0)
 }
 
-// classify says what text looks like, b[lo:hi] with pad bytes before it.
+// classify returns the kind of text b[lo:hi], with pad bytes before it.
 func classify(b []byte, lo, hi int) kind {
 	s := b[lo:hi]
 	if len(s) == 0 {

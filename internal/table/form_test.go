@@ -17,7 +17,7 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// readForms is columns of a table in forms, each as text, or what is wrong.
+// readForms returns columns of a table in forms, each as text, or an error.
 func readForms(t testing.TB, tab *Table, reads []Read) ([]string, error) {
 	for {
 		var out []string
@@ -51,7 +51,7 @@ func readForms(t testing.TB, tab *Table, reads []Read) ([]string, error) {
 	}
 }
 
-// model is what a form reads of values, by a rule that looks at all of them at once.
+// model returns the values in a form, by a rule that considers all of them at once.
 func model(form Form, values []string) string {
 	var ints, others, words, texts, bools, bad int
 	fits, unsigned, exact := true, true, true
@@ -71,7 +71,7 @@ func model(form Form, values []string) string {
 			_, same := x.Float64()
 			exact = exact && same && x.Num().IsInt64()
 			if x.Num().String() != v && !(form == Key && v == "-0") {
-				bad++ // written otherwise
+				bad++ // another notation
 			}
 		default:
 			others++
@@ -120,8 +120,8 @@ func model(form Form, values []string) string {
 	return "float64"
 }
 
-// What a form reads depends on the values only: not on their order, on blocks, or on what is read
-// beside it.
+// The values in a form depend only on the values: not on their order, on blocks, or on other
+// columns.
 func TestForms(t *testing.T) {
 	pool := []string{"1", "-7", "0", "-0", "007", "+3", "9223372036854775807", "-9223372036854775808", "9223372036854775808", "18446744073709551615",
 		"18446744073709551616", "9007199254740993", "9007199254740992", "0.5", "1.50", "1e3", "nan", "-inf", "true", "false", "True", "x", "2026-01-01"}
@@ -192,7 +192,7 @@ func TestForms(t *testing.T) {
 	})
 }
 
-// A mixture is an error wherever it is found, which says what to do.
+// A mixture is an error at any place, and the error says what to do.
 func TestMixtures(t *testing.T) {
 	many, huge := strings.Repeat("5\n", 3000), strings.Repeat("9", 400)
 	for _, tt := range []struct {
@@ -232,7 +232,7 @@ func TestMixtures(t *testing.T) {
 	}
 }
 
-// A value of a row that is bad for another reason says nothing of a column.
+// A value of a row that is bad for another reason does not affect the column.
 func TestBadRowsDecideNothing(t *testing.T) {
 	text := "v,w\n1,2\n" + strings.Repeat("1,3\n", 1000) + "x,bad\n2.5,none\n"
 	for _, order := range [][]Read{{{Column: 0, Form: Extreme}, {Column: 1, Form: Number}}, {{Column: 1, Form: Number}, {Column: 0, Form: Extreme}}} {
@@ -247,7 +247,7 @@ func TestBadRowsDecideNothing(t *testing.T) {
 	}
 }
 
-// A JSON string is text for aggregates, and for keys the same as a number that is written so.
+// A JSON string is text for aggregates. As a key it equals a number of the same spelling.
 func TestJSONStrings(t *testing.T) {
 	text := `{"v":"10"}` + "\n" + `{"v":"9"}` + "\n"
 	for form, want := range map[Form]string{Key: "bytes 10 9", Extreme: "bytes 10 9", Forced: "int64 10 9",
@@ -267,7 +267,7 @@ func TestJSONStrings(t *testing.T) {
 	}
 }
 
-// Members of JSON are those of all rows of all files.
+// The members of JSON are those of all rows of all files.
 func TestLateMembers(t *testing.T) {
 	a := write(t, "a.jsonl", strings.Repeat(`{"a":1}`+"\n", 500)+`{"a":2,"late":3}`+"\n"+strings.Repeat(`{"a":1,"\u006cater":[]}`+"\n", 500))
 	b := write(t, "b.jsonl", `{"other":null,"a":3}`+"\n"+strings.Repeat(`{}`+"\n", 500)+`{"last":true}`+"\n")
@@ -291,7 +291,7 @@ func TestLateMembers(t *testing.T) {
 			t.Errorf("row %d is %v, want %s", at, rows[at], want)
 		}
 	}
-	// A name may come later, and a number stays that of its column.
+	// A name may come later, and a number still refers to its column.
 	if tab, err = Open(t.Context(), []string{a, b}, nil, opts); err != nil {
 		t.Fatal(err)
 	}
@@ -303,7 +303,7 @@ func TestLateMembers(t *testing.T) {
 			t.Errorf("%q is column %d, %v", tt.name, got, err)
 		}
 	}
-	// What cannot be read again is an error.
+	// Input that cannot be read again is an error.
 	stdin := strings.Repeat(`{"a":1}`+"\n", 500) + `{"late":2}`
 	if tab, err = Open(t.Context(), []string{Stdin}, strings.NewReader(stdin), opts); err != nil {
 		t.Fatal(err)
@@ -311,7 +311,7 @@ func TestLateMembers(t *testing.T) {
 	if _, _, err = all(t, tab, Written); !tab.Again() && (err == nil || !strings.Contains(err.Error(), `standard input:501: member "late" comes here first`)) {
 		t.Errorf("%v", err)
 	}
-	// Members of rows that are skipped are none.
+	// Members of skipped rows are ignored.
 	bad := write(t, "bad.jsonl", strings.Repeat(`{"a":1}`+"\n", 500)+`{"b":2,}`+"\n")
 	opts.SkipBad = true
 	if tab, err = Open(t.Context(), []string{bad}, nil, opts); err != nil {
@@ -330,7 +330,7 @@ func TestLateMembers(t *testing.T) {
 	}
 }
 
-// Columns that are called the same are found by their numbers in all files.
+// Columns of the same name are found by their numbers in all files.
 func TestSameNames(t *testing.T) {
 	a, b := write(t, "a.csv", "x,y,x\n1,2,3\n"), write(t, "b.csv", "x,x,y\n4,5,6\n")
 	tab, err := Open(t.Context(), []string{a, b}, nil, &Options{Header: HeaderYes})
@@ -366,7 +366,7 @@ func TestUnique(t *testing.T) {
 	}
 }
 
-// Text is ordered by an order that is total: any permutation of rows comes out the same.
+// The order of text is total: any permutation of rows sorts to the same result.
 func TestOrderOfText(t *testing.T) {
 	want := []string{"-inf", "-18446744073709551617", "-2", "-1.50", "-1.5", "-0", "0", "0.0", "1e-400", "007", "7", "9", "10", "9007199254740992", "9007199254740993",
 		"18446744073709551615", "18446744073709551616", "1e400", "inf", "NaN", "nan", "", "-", "2026-01-01", "B", "a"}
@@ -447,8 +447,7 @@ func TestManyColumns(t *testing.T) {
 	}
 }
 
-// Rows of many lines and columns take memory that their text takes, not that of a row for each
-// line.
+// Rows of many lines and columns take the memory of their text, not that of a row for each line.
 func TestManyColumnsOnManyLines(t *testing.T) {
 	const n = 2000
 	var pretty, quoted bytes.Buffer
@@ -482,8 +481,8 @@ func TestManyColumnsOnManyLines(t *testing.T) {
 	}
 }
 
-// A table whose columns turn out to be text one after the other is read a few times, not once a
-// column. What bad rows look like changes no type.
+// A table with columns that turn out to be text one after the other is read a few times, not once a
+// column. The values of bad rows change no type.
 func TestManyLateTypes(t *testing.T) {
 	const n, rows = 40, 500
 	for _, format := range []Format{CSV, JSON} {
@@ -539,7 +538,7 @@ func TestManyLateTypes(t *testing.T) {
 	}
 }
 
-// Each row brings a member of its own: sampling is not quadratic, either.
+// Each row adds a member: sampling is not quadratic, either.
 func TestManyMembers(t *testing.T) {
 	var text bytes.Buffer
 	const n = 40000

@@ -14,10 +14,10 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// maxDepth bounds what is nested in a value.
+// maxDepth bounds the nesting of a value.
 const maxDepth = 1000
 
-// jsonScanner goes over JSON text, and finds out whether it is some.
+// jsonScanner scans and validates JSON text.
 type jsonScanner struct {
 	b  []byte
 	at int
@@ -33,7 +33,7 @@ func (s *jsonScanner) wrong(want string) error {
 	return fmt.Errorf("%w: %q, want %s", errJSON, rest[:min(len(rest), 10)], want)
 }
 
-// peek is the next byte that is no space; 0 at the end.
+// peek returns the next byte that is no space, or 0 at the end.
 func (s *jsonScanner) peek() byte {
 	for ; s.at < len(s.b); s.at++ {
 		switch c := s.b[s.at]; c {
@@ -45,8 +45,8 @@ func (s *jsonScanner) peek() byte {
 	return 0
 }
 
-// value goes over a value, and says where it lies and what it is: '"' (without its quotes), '0',
-// 't', 'f', 'n', '{' or '['.
+// value scans a value, and returns its place and kind: '"' (without its quotes), '0', 't', 'f',
+// 'n', '{' or '['.
 func (s *jsonScanner) value(depth int) (f span, of byte, err error) {
 	c := s.peek()
 	f.lo = s.at
@@ -121,7 +121,7 @@ func (s *jsonScanner) number() error {
 	return nil
 }
 
-// text goes over a string. The span is doubled if something in it is escaped.
+// text scans a string. The span is doubled if it contains an escape.
 func (s *jsonScanner) text() (f span, err error) {
 	s.at++
 	f = span{lo: s.at, quoted: true}
@@ -164,8 +164,8 @@ func hex4(b []byte) (r rune, ok bool) {
 	return rune(v), err == nil && b[0] != '+'
 }
 
-// unescape appends what a string stands for. Halves of surrogate pairs are U+FFFD, as encoding/json
-// has it.
+// unescape appends the value of a string. Halves of surrogate pairs are U+FFFD, as in
+// encoding/json.
 func unescape(to, b []byte) []byte {
 	for i := 0; i < len(b); i++ {
 		if b[i] != '\\' {
@@ -204,8 +204,8 @@ func unescape(to, b []byte) []byte {
 	return to
 }
 
-// nested goes over an object or an array. member is told of each member of an object, if it is not
-// nil.
+// nested scans an object or an array. It calls member for each member of an object, if member is
+// not nil.
 func (s *jsonScanner) nested(open byte, depth int, member func(key, value span, of byte)) error {
 	end := open + 2 // of { and [
 	s.at++
@@ -247,7 +247,7 @@ func (s *jsonScanner) nested(open byte, depth int, member func(key, value span, 
 	}
 }
 
-// object goes over a line that is one object; false if there is nothing on it.
+// object scans a line with one object. It returns false for an empty line.
 func (s *jsonScanner) object(member func(key, value span, of byte)) (bool, error) {
 	switch s.peek() {
 	case 0:
@@ -266,8 +266,8 @@ func (s *jsonScanner) object(member func(key, value span, of byte)) (bool, error
 	return true, s.wrong("an object on each line")
 }
 
-// kindOf is what a value looks like. Strings are text, whatever they hold, but for NaN and
-// infinities, which JSON has no numbers for; objects and arrays are text as they are written.
+// kindOf returns the kind of a value. Strings are text, even if they hold numbers, except NaN and
+// infinities, which JSON has no numbers for. Objects and arrays are text as they are written.
 func kindOf(b []byte, of byte) kind {
 	switch of {
 	case 'n':
@@ -284,15 +284,14 @@ func kindOf(b []byte, of byte) kind {
 	return kindText
 }
 
-// members are names of members of objects, in the order in which they come, and what their values
-// look like.
+// members holds names of members of objects, in order of appearance, and the kinds of their values.
 type members struct {
 	names []string
 	looks []kinds
 	index map[string]int
 }
 
-// add adds what a member looks like.
+// add adds the kind of a member's value.
 func (m *members) add(name []byte, of kinds) {
 	i, ok := m.index[string(name)]
 	if !ok {
@@ -306,7 +305,7 @@ func (m *members) add(name []byte, of kinds) {
 	m.looks[i] |= of
 }
 
-// membersOf are the members of the objects of a block that are not bad.
+// membersOf returns the members of the good objects of a block.
 func (s *textSource) membersOf(b *block) (*members, error) {
 	type value struct {
 		lo, hi int // of the name, in names
@@ -356,7 +355,7 @@ func (s *textSource) know(m *members) {
 	}
 }
 
-// member implements source: rows of JSON that have not been looked at may have any member.
+// member implements source: unread rows of JSON may have any member.
 func (s *textSource) member(name string) int {
 	if s.format != JSON || s.whole {
 		return -1
@@ -415,11 +414,11 @@ func (s *textSource) complete(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// jsonParser makes batches of blocks of JSON lines. Columns that an object does not have are null.
+// jsonParser makes batches of blocks of JSON lines. Columns that an object lacks are null.
 type jsonParser struct {
 	file    string
 	skipBad bool
-	all     bool // members that are not known are errors
+	all     bool // unknown members are errors
 	columns []wanted
 	index   map[string]int // slots by name; -1: known, and not wanted
 	values  []jsonValue    // by slot
@@ -429,7 +428,7 @@ type jsonParser struct {
 
 type jsonValue struct {
 	span
-	of byte // 0: not there
+	of byte // 0: absent
 }
 
 func newJSONParser(
@@ -495,7 +494,7 @@ func (p *jsonParser) parse(b *block) (Batch, error) {
 
 var errBlank = errors.New("nothing on the line")
 
-// row takes the members of a line over.
+// row stores the members of a line.
 func (p *jsonParser) row(text []byte, line, row int) (bad, err error) {
 	clear(p.values)
 	late := false
@@ -508,7 +507,7 @@ func (p *jsonParser) row(text []byte, line, row int) (bad, err error) {
 		}
 		switch i, ok := p.index[string(name)]; {
 		case ok && i >= 0:
-			p.values[i] = jsonValue{value, of} // the last of a name counts
+			p.values[i] = jsonValue{value, of} // the last value of a name counts
 		case !ok && p.all && !late:
 			late, p.late = true, string(name)
 		}
@@ -532,7 +531,7 @@ func (p *jsonParser) row(text []byte, line, row int) (bad, err error) {
 	return nil, err
 }
 
-// value sets the value of a column, or says why it cannot have it.
+// value sets the value of a column, or returns the reason why it cannot.
 func (p *jsonParser) value(c *wanted, text []byte, line, row int) (bad, err error) {
 	var v jsonValue
 	if c.field >= 0 {
@@ -543,7 +542,7 @@ func (p *jsonParser) value(c *wanted, text []byte, line, row int) (bad, err erro
 		return nil, nil
 	}
 	raw := text[v.lo:v.hi]
-	// Numbers are read with pad bytes before them.
+	// The parsers of numbers require pad bytes before them.
 	p.buf = binary.LittleEndian.AppendUint64(p.buf[:0], 0)
 	if v.doubled {
 		p.buf = unescape(p.buf, raw)
@@ -555,7 +554,7 @@ func (p *jsonParser) value(c *wanted, text []byte, line, row int) (bad, err erro
 		c.strings.Store(true)
 	}
 	switch {
-	case v.of == '"' && c.form == Extreme && c.typ == column.Bytes: // whatever it holds
+	case v.of == '"' && c.form == Extreme && c.typ == column.Bytes: // with any contents
 		c.texts.add(value)
 		return nil, nil
 	case c.has(v.of, value) && c.set(row, p.buf, pad, len(p.buf)):
@@ -572,8 +571,8 @@ func (p *jsonParser) value(c *wanted, text []byte, line, row int) (bad, err erro
 	return bad, err
 }
 
-// has reports whether a column may have a JSON value: a string is no number, unless it is to be
-// one, and a key that is compared with integers may be the text of one.
+// has reports whether a column may have a JSON value. A string is no number, unless the column is
+// forced to numbers. A key that is compared with integers may be the text of one.
 func (c *wanted) has(of byte, value []byte) bool {
 	if of != '"' || c.typ == column.Bytes || c.fixed || c.form == Forced || c.form == Present {
 		return true

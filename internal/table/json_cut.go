@@ -7,7 +7,7 @@ import (
 )
 
 // nestedJSON reports whether JSON that begins with head is other than an object on each line: an
-// array, or objects that go over lines. Arrays and such objects are read more slowly.
+// array, or objects over several lines. Arrays and such objects are read more slowly.
 func nestedJSON(head []byte, whole bool) bool {
 	head = bytes.TrimLeft(head, " \t\r\n")
 	end := lineEnd(head, 0)
@@ -27,26 +27,25 @@ func nestedJSON(head []byte, whole bool) bool {
 	return err != nil && (s.at >= end || s.b[s.at] == '{')
 }
 
-// jsonCutter finds objects, also those of arrays and over several lines. Each is a mark.
+// jsonCutter finds objects, including those of arrays and those over several lines. Each is a mark.
 //
 // A bad object ends before a brace that begins a line or follows a comma, if the error is there: a
-// bracket is missing before it. Else it ends with its closing brace, or, where brackets do not
-// match, before the next brace or with the line.
+// bracket is missing before it. Otherwise it ends with its closing brace. If brackets do not match,
+// it ends before the next brace or with the line.
 type jsonCutter struct {
 	pos   int
 	marks []mark
 
 	array bool // in an array
-	want  byte // what follows there: ',' after a value, '{' after a comma, 0 at the beginning
-	lost  bool // after something bad: commas and brackets may be missing
-	spent int  // bytes looked at in vain, less those read since
+	want  byte // expected next there: ',' after a value, '{' after a comma, 0 at the beginning
+	lost  bool // after an error: commas and brackets may be missing
+	spent int  // bytes scanned in vain, less those read since
 }
 
 const (
-	// jsonAhead bounds how far the end of a bad object is looked for after the error, also if many
-	// are bad.
+	// jsonAhead bounds the search after an error for the end of a bad object, also if many are bad.
 	jsonAhead = 64 << 10
-	// jsonToken is more than the length of any token but text and numbers.
+	// jsonToken exceeds the length of any token but text and numbers.
 	jsonToken = 8
 )
 
@@ -61,7 +60,7 @@ func (c *jsonCutter) next() []mark {
 
 func (c *jsonCutter) drop([]byte) int { return 0 }
 
-// read takes note of how far b has been read.
+// read records how far b has been read.
 func (c *jsonCutter) read(to int) {
 	c.spent = max(c.spent-(to-c.pos), 0)
 	c.pos = to
@@ -106,13 +105,14 @@ func (c *jsonCutter) whole(b []byte, last bool) int {
 		switch {
 		case err == nil:
 			c.read(s.at)
-		case !last && len(b)-s.at < jsonToken || !c.skip(b, s.at, last, err): // more is wanted
+		case !last && len(b)-s.at < jsonToken || !c.skip(b, s.at, last, err): // needs more text
 			return c.pos
 		}
 	}
 }
 
-// skip leaves out what begins at pos and is bad at an offset; false if more of the text is wanted.
+// skip leaves out the bad text that begins at pos, with an error at an offset. It returns false if
+// it needs more text.
 func (c *jsonCutter) skip(b []byte, at int, last bool, bad error) bool {
 	end := at
 	before := bytes.TrimRight(b[c.pos:at], " \t\r\n")
@@ -144,9 +144,9 @@ func (c *jsonCutter) skip(b []byte, at int, last bool, bad error) bool {
 	return true
 }
 
-// closingBracket returns the offset after the bracket that closes the one at b[at]. If there is
-// none, because others do not match, or text goes over the end of a line, it returns where that
-// shows.
+// closingBracket returns the offset after the bracket that closes the one at b[at]. If no bracket
+// does, because others do not match, or text continues over the end of a line, it returns the place
+// of that error.
 func closingBracket(b []byte, at int) (end int, closed bool) {
 	var open []byte
 	for ; at < len(b); at++ {

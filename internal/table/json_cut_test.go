@@ -69,7 +69,7 @@ func TestNestedJSON(t *testing.T) {
 	}
 }
 
-// Arrays and objects over several lines have the rows that encoding/json finds.
+// Arrays and objects over several lines have the rows of encoding/json.
 func TestNestedJSONAgainstEncodingJSON(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	value := func() any {
@@ -124,7 +124,7 @@ func TestNestedJSONAgainstEncodingJSON(t *testing.T) {
 	}
 }
 
-// asText is a value as a column of text has it.
+// asText returns a value in the form of a column of text.
 func asText(raw json.RawMessage) any {
 	var s string
 	switch {
@@ -136,7 +136,7 @@ func asText(raw json.RawMessage) any {
 	return string(raw)
 }
 
-// Bad objects are left out in time that is linear: in seconds, not hours.
+// Bad objects are left out in linear time: in seconds, not hours.
 func TestBadObjectsTakeLinearTime(t *testing.T) {
 	start := time.Now()
 	for _, part := range []string{`{"a":1,`, "{\"a\":\n", "{\"a\":x\n", `{"a":x,`, `{"a":[x]`, "{\"a\":[x\n", "{\"a\":\"x\n", "oops\n", "}", `{"a":"\x"`} {
@@ -158,7 +158,7 @@ func FuzzNestedJSON(f *testing.F) {
 		f.Add(text, 3)
 	}
 	f.Fuzz(func(t *testing.T, text string, size int) {
-		// How a text is cut shows nowhere, and what is read of a valid one is right.
+		// Rows do not depend on how a text is cut, and those of a valid text are right.
 		opts := Options{Format: JSON, BlockSize: min(max(size, 1), 1<<16), first: 1 << 20, Workers: 2, SkipBad: true}
 		_, rows, skipped, err := readText(t, text, opts)
 		opts.BlockSize = 1 << 20

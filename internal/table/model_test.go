@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// readText is all rows of a text as text, or an error.
+// readText returns all rows of a text as text, or an error.
 func readText(t testing.TB, text string, opts Options) (names []string, rows [][]any, skipped int, err error) {
 	tab, err := Open(t.Context(), []string{Stdin}, strings.NewReader(text), &opts)
 	if err != nil {
@@ -72,7 +72,8 @@ func againstJSON(t testing.TB, text string, opts Options) {
 			}
 		} else if object, comma := strings.CutSuffix(strings.TrimSpace(line), ","); comma && json.Valid([]byte(object)) &&
 			nestedJSON([]byte(text), true) {
-			return // after something bad, an object may have a comma where objects go over lines
+			// after an error, an object may have a comma before it if objects extend over lines
+			return
 		}
 	}
 	names, got, _, err := readText(t, text, opts)
@@ -172,7 +173,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// TestBlocksAgree: how a text is cut shows nowhere.
+// TestBlocksAgree checks that rows do not depend on how a text is cut.
 func TestBlocksAgree(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("id,name,x\n")

@@ -8,12 +8,12 @@ import (
 	"unsafe"
 )
 
-// pad is how many bytes lie before and behind the text of a block, so that eight can be loaded that
-// end or begin at any of its bytes.
+// pad is the number of bytes before and after the text of a block. With it, loads of eight bytes
+// may end or begin at any byte of the text.
 const pad = 8
 
-// digits8 is the number of the digits that are the last n bytes, 1 to 8, of w; false if one is
-// none.
+// digits8 returns the number in the last n bytes of w, 1 to 8 digits. It returns false if one is no
+// digit.
 func digits8(w uint64, n int) (uint64, bool) {
 	const zeros, high = 0x3030303030303030, 0xf0f0f0f0f0f0f0f0
 	shift := uint(64 - 8*n)
@@ -21,15 +21,15 @@ func digits8(w uint64, n int) (uint64, bool) {
 	if w&high|(w+0x0606060606060606)&high>>4 != 0x3333333333333333 {
 		return 0, false
 	}
-	// Pairs of digits, then of pairs, then of these.
+	// Combine digits to pairs, then pairs, then these.
 	w = w & 0x0f0f0f0f0f0f0f0f * (1 + 10<<8) >> 8
 	w = w & 0x00ff00ff00ff00ff * (1 + 100<<16) >> 16
 	return w & 0x0000ffff0000ffff * (1 + 10000<<32) >> 32, true
 }
 
-// parseInt reads an integer of 64 bits, b[lo:hi], which has pad bytes before it. Numbers that would
-// not be written so, with zeros or a plus before them, are none unless lenient: they are codes, and
-// another number would come back.
+// parseInt reads an integer of 64 bits, b[lo:hi], with pad bytes before it. It refuses leading
+// zeros and a plus unless lenient is set: such numbers are codes, and would change when they are
+// written.
 func parseInt(b []byte, lo, hi int, lenient bool) (int64, bool) {
 	negative := false
 	if lo < hi && (b[lo] == '-' || lenient && b[lo] == '+') {
@@ -62,11 +62,11 @@ func parseInt(b []byte, lo, hi int, lenient bool) (int64, bool) {
 	return int64(v), v <= math.MaxInt64
 }
 
-// powers are those of ten that a float64 has exactly.
+// powers holds the powers of ten that float64 represents exactly.
 var powers = [...]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11,
 	1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22}
 
-// parseUint reads an integer of 64 bits without a sign, b[lo:hi], which has pad bytes before it.
+// parseUint reads an unsigned integer of 64 bits, b[lo:hi], with pad bytes before it.
 func parseUint(b []byte, lo, hi int, lenient bool) (uint64, bool) {
 	if v, ok := parseInt(b, lo, hi, lenient); ok {
 		return uint64(v), v >= 0
@@ -79,15 +79,15 @@ func parseUint(b []byte, lo, hi int, lenient bool) (uint64, bool) {
 			lo++
 		}
 	}
-	if hi-lo < 19 || hi-lo > 20 || b[lo] == '0' || b[lo] == '+' { // others are int64, or none
+	if hi-lo < 19 || hi-lo > 20 || b[lo] == '0' || b[lo] == '+' { // others are int64, or invalid
 		return 0, false
 	}
 	v, err := strconv.ParseUint(string(b[lo:hi]), 10, 64)
 	return v, err == nil
 }
 
-// parseFloat reads a number, to the nearest float64. Numbers beyond all float64 are none. NaN and
-// infinities are those of parseWord.
+// parseFloat reads a number, to the nearest float64. It refuses numbers beyond all float64.
+// parseWord reads NaN and infinities.
 func parseFloat(s []byte) (float64, bool) {
 	i, negative := 0, false
 	if i < len(s) && (s[i] == '-' || s[i] == '+') {
@@ -137,8 +137,8 @@ func parseFloat(s []byte) (float64, bool) {
 	return v, true
 }
 
-// parseWord reads NaN and infinities as programs write them: in any case, with a sign, Infinity in
-// full, and NaN with what C writes after it in parentheses.
+// parseWord reads NaN and infinities in the spellings of programs: in any case, with a sign,
+// Infinity in full, and NaN with C's suffix in parentheses.
 func parseWord(s []byte) (float64, bool) {
 	negative := false
 	if len(s) > 0 && (s[0] == '-' || s[0] == '+') {
@@ -174,7 +174,7 @@ func payload(s []byte) bool {
 	return true
 }
 
-// integral reports whether a number is an integer as it is written: digits after a sign.
+// integral reports whether a number is written as an integer: digits after a sign.
 func integral(s []byte) bool {
 	if len(s) > 0 && (s[0] == '-' || s[0] == '+') {
 		s = s[1:]
@@ -187,11 +187,11 @@ func integral(s []byte) bool {
 	return len(s) > 0
 }
 
-// maxExact is how large integers may be for a float64 to have all of them.
+// maxExact is the largest integer up to which float64 represents all integers.
 const maxExact = 1 << 53
 
-// parseExact is parseFloat of b[lo:hi], which has pad bytes before it. Integers that float64 does
-// not have are none.
+// parseExact is parseFloat of b[lo:hi], with pad bytes before it. It refuses integers that float64
+// does not represent.
 func parseExact(b []byte, lo, hi int) (float64, bool) {
 	v, ok := parseFloat(b[lo:hi])
 	if !ok || !(math.Abs(v) >= maxExact) || !integral(b[lo:hi]) {
@@ -243,10 +243,10 @@ func parseBool(s []byte) (value, ok bool) {
 	return false, false
 }
 
-// canonicalKey is a key as it is compared: as it is written, but NaN for all its spellings, and
-// zero without a minus.
+// canonicalKey returns a key as it is compared: as it is written, but one NaN for all its
+// spellings, and zero without a minus.
 func canonicalKey(s []byte) []byte {
-	if len(s) < 2 || s[0]-'0' < 10 { // nearly all
+	if len(s) < 2 || s[0]-'0' < 10 { // nearly all keys
 		return s
 	}
 	if s[0] == '-' && isZero(s[1:]) {
@@ -275,17 +275,17 @@ func isZero(s []byte) bool {
 	return zeros > 0
 }
 
-// decimal is a number as it is written, as 0.digits times ten to an exponent.
+// decimal is a number as it is written: 0.digits times ten to an exponent.
 type decimal struct {
 	negative bool
 	exponent int64
-	digits   []byte // none for zero; there may be a point among them
+	digits   []byte // none for zero; may contain a point
 }
 
-// maxExponent bounds exponents: numbers beyond are equal if their digits are.
+// maxExponent bounds exponents. Numbers beyond it are equal if their digits are.
 const maxExponent = 1 << 60
 
-// parseDecimal takes a number apart, whatever its size.
+// parseDecimal parses a number of any size.
 func parseDecimal(s []byte) (d decimal, ok bool) {
 	if len(s) > 0 && (s[0] == '-' || s[0] == '+') {
 		d.negative = s[0] == '-'
@@ -335,8 +335,8 @@ func parseDecimal(s []byte) (d decimal, ok bool) {
 	return d, true
 }
 
-// whole is the digits of an integer of 20 digits at most, with its sign and without zeros before
-// them; false if d is none.
+// whole returns the digits of an integer of at most 20 digits, with its sign and without leading
+// zeros. It returns false if d is none.
 func (d *decimal) whole() ([]byte, bool) {
 	if len(d.digits) == 0 {
 		return []byte("0"), true

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// padded is a text with pad bytes on both sides that are digits, which must not matter.
+// padded returns a text between pad bytes that are digits, which must not matter.
 func padded(s string) (b []byte, lo, hi int) {
 	return []byte("77777777" + s + "77777777"), pad, pad + len(s)
 }
@@ -93,7 +93,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// What a value looks like says which parsers have it.
+// The kind of a value agrees with the parsers that accept it.
 func TestClassify(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapid.OneOf(rapid.StringMatching(`[-+]?[0-9]{1,21}`), rapid.StringMatching(`[-+0-9.eE]{0,8}`),

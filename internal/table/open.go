@@ -17,13 +17,13 @@ import (
 	"github.com/weftgo/weft/internal/table/compress"
 )
 
-// counting counts the bytes of a file that are read.
+// counting counts the bytes read of a file.
 type counting struct {
 	io.Reader
 	in   *input
 	high *atomic.Int64 // those of the file, or of a range of it
 	at   int64
-	size int64 // of a range; 0: not known
+	size int64 // of a range; 0: unknown
 }
 
 func (c *counting) Read(b []byte) (int, error) {
@@ -38,7 +38,7 @@ func (c *counting) Read(b []byte) (int, error) {
 
 var errShrunk = errors.New("the file has become shorter while it is read")
 
-// stream is a file that is read from its beginning to its end.
+// stream is a file that is read sequentially.
 type stream struct {
 	*bufio.Reader
 	closers []io.Closer
@@ -59,19 +59,19 @@ type input struct {
 	name    string
 	files   Files
 	stdin   io.Reader
-	regular bool          // it can be read anywhere
+	regular bool          // allows random access
 	size    int64         // of a regular file
 	spool   *spool        // of a stream
 	read    *atomic.Int64 // bytes of all files
-	high    atomic.Int64  // those of this file
-	ranges  sync.Map      // *atomic.Int64 of ranges, by where they begin
+	high    atomic.Int64  // bytes read of this file
+	ranges  sync.Map      // *atomic.Int64 of ranges, by their start
 
 	maxBytes int64
 	tempDir  string
 }
 
-// reached counts the bytes of the file up to an offset. Each counts once, however often the file is
-// read: its beginning is read to find types, all of it where they were wrong.
+// reached counts the bytes of the file up to an offset. Each counts once, though the file may be
+// read several times: its beginning to find types, and all of it if they were wrong.
 func (in *input) reached(at int64) { in.count(&in.high, at) }
 
 // count counts the bytes from the beginning of the file, or of a range, up to an offset.
@@ -88,7 +88,7 @@ func (in *input) count(bytes *atomic.Int64, at int64) {
 	}
 }
 
-// from returns the number of bytes that have been read of the range that begins at an offset.
+// from returns the number of bytes read of the range that begins at an offset.
 func (in *input) from(at int64) *atomic.Int64 {
 	n, _ := in.ranges.LoadOrStore(at, new(atomic.Int64))
 	return n.(*atomic.Int64)
@@ -140,7 +140,7 @@ func (in *input) openText(ctx context.Context) (*stream, error) {
 	return s, nil
 }
 
-// decode makes UTF-8 of the text of a stream, without a byte order mark.
+// decode converts the text of a stream to UTF-8 without a byte order mark.
 func (s *stream) decode() error {
 	text, err := compress.Text(s.Reader)
 	if err == nil && text != s.Reader {
@@ -157,7 +157,7 @@ func (c closing) Close() error {
 	return nil
 }
 
-// failed names the file of an error that does not.
+// failed adds the name of the file to an error without it.
 func (in *input) failed(err error) error {
 	if errors.As(err, new(*RowError)) {
 		return err
@@ -168,7 +168,7 @@ func (in *input) failed(err error) error {
 	return fmt.Errorf("%s: %w", display(in.name), err)
 }
 
-// open finds out what a file is.
+// open determines the format of a file.
 func (t *Table) open(ctx context.Context, name string, stdin io.Reader) (source, error) {
 	in := &input{name: name, files: t.opts.Files, stdin: stdin, read: &t.read, maxBytes: t.opts.MaxBytes,
 		tempDir: t.opts.TempDir}
@@ -190,7 +190,7 @@ func (t *Table) open(ctx context.Context, name string, stdin io.Reader) (source,
 	return src, nil
 }
 
-// source finds the format of a stream.
+// source determines the format of a stream.
 func (t *Table) source(ctx context.Context, in *input, s *stream) (source, error) {
 	head, err := s.Peek(512)
 	if err != nil && err != io.EOF {
@@ -221,7 +221,7 @@ func (t *Table) source(ctx context.Context, in *input, s *stream) (source, error
 	return openText(ctx, in, s, format, &t.opts)
 }
 
-// extension returns the end of a file's name that says what the file is, without that of a
+// extension returns the suffix of a file's name that shows its format, without that of a
 // compression.
 func extension(name string) string {
 	name = strings.ToLower(name)
@@ -231,8 +231,8 @@ func extension(name string) string {
 	return filepath.Ext(name)
 }
 
-// typedFormat returns the format of a file that is no text, by its first bytes, else by its name;
-// Auto for text.
+// typedFormat returns the format of a file that is no text, by its first bytes, or by its name. It
+// returns Auto for text.
 func typedFormat(name string, head []byte) Format {
 	switch {
 	case bytes.HasPrefix(head, []byte("PAR1")):
@@ -249,10 +249,10 @@ func typedFormat(name string, head []byte) Format {
 	return Auto
 }
 
-// jsonStart is how JSON of objects begins, which CSV hardly does.
+// jsonStart matches the start of JSON objects, which is unlikely in CSV.
 var jsonStart = regexp.MustCompile(`^[ \t\r\n]*(\{|\[[ \t\r\n]*[\[\]{])`)
 
-// textFormat returns the format of a text by its name, else by its first bytes.
+// textFormat returns the format of a text by its name, or by its first bytes.
 func textFormat(name string, head []byte) Format {
 	switch extension(name) {
 	case ".csv":

@@ -10,10 +10,10 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// Format is that of a file.
+// Format is the format of a file.
 type Format uint8
 
-// The formats. Auto is found by the name of a file and its first bytes.
+// The formats. Auto is determined by the name of a file and its first bytes.
 const (
 	Auto Format = iota
 	CSV
@@ -27,7 +27,7 @@ var formats = []string{"auto", "csv", "tsv", "json", "parquet", "arrow"}
 
 func (f Format) String() string { return formats[f] }
 
-// ParseFormat is the format of a name.
+// ParseFormat returns the format of a name.
 func ParseFormat(name string) (Format, error) {
 	if i := slices.Index(formats, name); i >= 0 {
 		return Format(i), nil
@@ -35,13 +35,12 @@ func ParseFormat(name string) (Format, error) {
 	return 0, fmt.Errorf("%.40q: want %s or %s", name, strings.Join(formats[:5], ", "), formats[5])
 }
 
-// Header says whether the first line of CSV and TSV names the columns.
+// Header chooses whether the first line of CSV and TSV names the columns.
 type Header uint8
 
-// HeaderAuto: the first line is a header if in some column it has text where the rows of the first
-// MiB have numbers, or true and false. Else it is none if it has a number, true or false, and one
-// if it has not.
-// A column whose name is empty has its number for a name, from 1 on.
+// HeaderAuto: the first line is a header if in some column it has text while the rows of the first
+// MiB have numbers, or true and false. Otherwise it is a header if it has neither numbers nor true
+// or false. A column with an empty name is named by its number, from 1 on.
 const (
 	HeaderAuto Header = iota
 	HeaderYes
@@ -58,44 +57,46 @@ func ParseHeader(name string) (Header, error) {
 	return 0, fmt.Errorf("%.40q: want %s or %s", name, strings.Join(headers[:2], ", "), headers[2])
 }
 
-// Options say how files are read. The zero value is the default.
+// Options configure reading of files. The zero value is the default.
 type Options struct {
 	Format    Format
 	Header    Header
-	Separator byte     // between the fields of CSV; 0: found in the first rows
-	Nulls     []string // what stands for null in CSV and TSV, without quotes; none: the empty field
-	Text      []string // columns that are text, whatever their values look like
+	Separator byte     // between the fields of CSV; 0: determined by the first rows
+	Nulls     []string // texts for null in CSV and TSV, without quotes; none: the empty field
+	Text      []string // columns that are text, for any values
 	Number    []string // columns that are numbers, compared by value
 	SkipBad   bool     // leave bad rows out and count their lines
 
-	// LazyQuotes takes quotes in fields that do not begin with one, and quotes in quotes that are
+	// LazyQuotes treats quotes in fields that do not begin with one, and quotes in quotes that are
 	// not doubled, as text, as the option of encoding/csv does.
 	LazyQuotes bool
-	// Lines says that no field of CSV has a line break, so that files can be cut anywhere: see
-	// [Table.Ranges]. One that has is a bad row. It excludes LazyQuotes.
+	// Lines promises that no field of CSV has a line break, so that files can be cut anywhere: see
+	// [Table.Ranges]. A field with one makes a bad row. It excludes LazyQuotes.
 	Lines bool
 	// Files opens files by name. nil: those of this machine.
 	Files Files
-	// Note, if not nil, gets what a user may want to know, a line each.
+	// Note, if not nil, receives hints for the user, a line each.
 	Note func(line string)
 
-	// MaxBytes bounds what has to be read as a whole, Parquet from a stream, and what is kept of a
-	// stream of text so that it can be read again, if no directory on a disk takes that. 0: 4 GiB.
+	// MaxBytes bounds the memory of input that is read as a whole, which is Parquet from a stream.
+	// It also bounds the copy of a text stream for a second reading, if no directory on a disk can
+	// hold it. 0: 4 GiB.
 	MaxBytes int64
-	// TempDir is the directory of the file that keeps a stream; see spill.Create.
+	// TempDir is the directory of the copy of a stream; see spill.Create.
 	TempDir string
-	// Memory bounds what a Parquet file is read in, about, in bytes. 0: no bound.
+	// Memory is an approximate bound on the memory for reading a Parquet file, in bytes. 0: no
+	// bound.
 	Memory int64
-	// Workers is the number of goroutines that take text apart; default GOMAXPROCS, 16 at most.
+	// Workers is the number of goroutines that parse text; default GOMAXPROCS, at most 16.
 	Workers int
-	// BlockSize is what each takes at a time, in bytes; default 8 MiB.
+	// BlockSize is the number of bytes that each parses at a time; default 8 MiB.
 	BlockSize int
 
-	first  int // size of the first block, in which types are found
-	maxRow int // bound on the text of a row, where memory has to hold it
+	first  int // size of the first block, which determines types
+	maxRow int // bound on the text of a row in memory
 }
 
-// nulls are what stands for null.
+// nulls returns the texts for null.
 func (o *Options) nulls() []string {
 	if len(o.Nulls) == 0 {
 		return []string{""}
@@ -113,35 +114,35 @@ func (o *Options) note(format string, args ...any) {
 type Field struct {
 	Name string
 	Type column.Type
-	// Arrow is the type of a file that has types; nil for text.
+	// Arrow is the type of the column in a file with types; nil for text.
 	Arrow arrow.DataType
-	// Text says that text is ordered by its bytes, also where it is numbers: it has that type, or
-	// is to have it.
+	// Text says that values are ordered by their bytes, also if they are numbers: the column has
+	// type text, or is forced to it.
 	Text bool
-	// Literal is how JSON has values that are held as text: see [Table.Literal].
+	// Literal is the form in JSON of values that are held as text: see [Table.Literal].
 	Literal string
 
-	err error // why columns cannot hold the values
+	err error // the reason why columns cannot hold the values
 }
 
-// Err returns why columns cannot hold the values of a field, nil if they can.
+// Err returns the reason why columns cannot hold the values of a field, nil if they can.
 func (f Field) Err() error { return f.err }
 
-// Batch is some rows of the columns that were asked for.
+// Batch is some rows of the requested columns.
 type Batch struct {
 	Columns []column.Column
-	// At orders rows: row i, if no filter leaves rows out, has the ordinal At+i, wherever the files
-	// are read and whatever ranges of them.
+	// At orders rows: row i, if no filter leaves rows out, has the ordinal At+i, independent of
+	// where and in which ranges the files are read.
 	At      uint64
-	Rows    int // that have been read; more than the columns have if a filter leaves some out
+	Rows    int // rows read; more than the columns have if a filter leaves some out
 	Skipped int // lines of bad rows that are left out
-	Bytes   int // of files, that have been read since the batch before
+	Bytes   int // bytes of files read since the batch before
 
 	members *members // of a memberParser
-	looks   []kinds  // what values of columns look like that types do not have
+	looks   []kinds  // kinds of values in columns that do not fit their types
 }
 
-// RowError is what is wrong with a row.
+// RowError is an error in a row.
 type RowError struct {
 	File string
 	Line int // from 1 on, of the row's first line
@@ -151,8 +152,8 @@ type RowError struct {
 func (e *RowError) Error() string { return fmt.Sprintf("%s:%d: %v", e.File, e.Line, e.Err) }
 func (e *RowError) Unwrap() error { return e.Err }
 
-// Widening is a value that the type of its column, found so far, does not have: the table has to be
-// read again, with a type that has it.
+// Widening is a value that does not fit the type found so far for its column. The table must be
+// read again with a type that has the value.
 type Widening struct {
 	File   string
 	Line   int
@@ -179,8 +180,8 @@ func (e *Widening) Error() string {
 	)
 }
 
-// LateMember is a member of JSON objects that comes first after those that are known: the table has
-// to be read again, with a column more.
+// LateMember is a member of JSON objects that first appears after the known ones. The table must be
+// read again, with one more column.
 type LateMember struct {
 	File string
 	Line int
@@ -198,7 +199,7 @@ func (e *LateMember) Error() string {
 	)
 }
 
-// onceHint is what helps with a stream that cannot be read again.
+// onceHint returns advice for a stream that cannot be read again.
 func onceHint(once bool) string {
 	if once {
 		return "; or write the stream to a file first, which weft can read again"

@@ -20,11 +20,11 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// createdBy is what Parquet files of this command say of their origin.
+// createdBy is the creator of Parquet files of this command.
 const createdBy = "weft"
 
-// WrittenByWeft reports whether a file is a whole Parquet file of this command. Only such a file is
-// an earlier output: others may be the inputs of a command line whose output was forgotten.
+// WrittenByWeft reports whether a file is a complete Parquet file of this command. Only such a file
+// is an earlier output: others may be the inputs of a command line with a forgotten output.
 func WrittenByWeft(f *os.File) bool {
 	info, err := f.Stat()
 	if err != nil {
@@ -136,7 +136,7 @@ func ArrowOf(t parquet.Type) goarrow.DataType {
 	return goarrow.StructOf()
 }
 
-// units are Arrow's units of time that Parquet files have.
+// units holds the units of time that Arrow and Parquet share.
 var units = map[time.Duration]goarrow.TimeUnit{
 	time.Millisecond: goarrow.Millisecond,
 	time.Microsecond: goarrow.Microsecond,
@@ -145,8 +145,9 @@ var units = map[time.Duration]goarrow.TimeUnit{
 
 // parquetWriter writes a file of columns.
 type parquetWriter struct {
-	fields  []Field
-	convert []func(column.Column) (column.Column, error) // to the types of the file; nil: they are
+	fields []Field
+	// to the types of the file; nil: they have them already
+	convert []func(column.Column) (column.Column, error)
 	w       *parquet.Writer
 }
 
@@ -169,8 +170,8 @@ func NewParquet(w io.Writer, fields []Field, memory int64) (Writer, error) {
 	return p, err
 }
 
-// parquetOf returns the type that a field has in files, and what makes columns of it, if they are
-// not. Its Column is None if there is no such type.
+// parquetOf returns the type of a field in files, and the function that converts its columns, if
+// they need conversion. The Column of the type is None if Parquet has no such type.
 func parquetOf(f Field) (parquet.Type, func(column.Column) (column.Column, error)) {
 	arrowType := f.Arrow
 	if d, ok := arrowType.(*goarrow.DictionaryType); ok {
@@ -253,7 +254,7 @@ func withNulls(c, of column.Column) column.Column {
 	return c
 }
 
-// days makes days of milliseconds.
+// days converts milliseconds to days.
 func days(c column.Column) (column.Column, error) {
 	const day = 86_400_000
 	return convertEach(c, func(v int64) (int32, bool) {
@@ -261,12 +262,12 @@ func days(c column.Column) (column.Column, error) {
 	})
 }
 
-// times1000 makes milliseconds of seconds.
+// times1000 converts seconds to milliseconds.
 func times1000[T int32 | int64](c column.Column) (column.Column, error) {
 	return convertEach(c, func(v T) (T, bool) { return v * 1000, v*1000/1000 == v })
 }
 
-// highestFirst turns the bytes of numbers around, which Arrow has in the other order.
+// highestFirst reverses the bytes of numbers, which Arrow has in the other order.
 func highestFirst(c column.Column, width int) (column.Column, error) {
 	data := make([]byte, c.Len()*width)
 	for i := range c.Len() {

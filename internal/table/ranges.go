@@ -10,24 +10,25 @@ import (
 )
 
 // Range is a part of the files of a table that can be read by itself: row groups of a Parquet file,
-// lines of a text, or a file as a whole.
+// lines of a text, or a whole file.
 type Range struct {
 	Number int   `json:"number"` // from 0 on, in the order of the rows
 	File   int   `json:"file"`   // from 0 on
 	Lo     int64 `json:"lo"`     // row groups, or bytes of text: lines that begin there
 	Hi     int64 `json:"hi"`     // 0: all of the file
-	Bytes  int64 `json:"bytes"`  // to be read, about
+	// Bytes is the approximate number of bytes to read.
+	Bytes int64 `json:"bytes"`
 }
 
 // ranged reports whether the range is a part of its file.
 func (r Range) ranged() bool { return r.Hi > 0 }
 
-// rangeRows is the number of rows that a range may have: ordinals of rows differ by it.
+// rangeRows is the maximum number of rows of a range, and the distance of the ordinals of ranges.
 const rangeRows = 1 << 40
 
-// Ranges cuts the files at row groups, and at lines into parts of some bytes. Text is cut if its
-// rows are lines: JSON with an object on each line, and CSV with [Options.Lines]. Compressed text,
-// UTF-16 and text with a byte order mark are not cut, nor are streams and Arrow files. Ranges are
+// Ranges cuts the files at row groups, and at lines into parts of size bytes. It cuts text with a
+// row on each line: JSON with an object on each line, and CSV with [Options.Lines]. It does not cut
+// compressed text, UTF-16 and text with a byte order mark, nor streams and Arrow files. Ranges are
 // the same wherever the same files are open.
 func (t *Table) Ranges(size int64) ([]Range, error) {
 	var all []Range
@@ -44,7 +45,7 @@ func (t *Table) Ranges(size int64) ([]Range, error) {
 	return all, nil
 }
 
-// Within has Batches read only some ranges from now on, in ascending order of their numbers.
+// Within makes Batches read only some ranges from now on, in ascending order of their numbers.
 func (t *Table) Within(ranges []Range) {
 	t.within = ranges
 	if ranges == nil {
@@ -64,10 +65,11 @@ func (t *Table) looked() []Range {
 	return all
 }
 
-// looksStrings is a bit of Looks: the column has strings of JSON, which are printed as such.
+// looksStrings is a bit of Looks: the column has JSON strings, which are printed as strings.
 const looksStrings = 1 << 32
 
-// Looks returns what is known of the values of each column, for Adopt of a table of the same files.
+// Looks returns the known kinds of values of each column, as input of Adopt of a table of the same
+// files.
 func (t *Table) Looks() []uint64 {
 	looks := make([]uint64, len(t.columns))
 	for i := range t.columns {
@@ -79,9 +81,9 @@ func (t *Table) Looks() []uint64 {
 	return looks
 }
 
-// Adopt adds what other tables of the same files found in other ranges. Types of columns that are
-// read may be others after that, so that rows have to be read again. looks is the union of several
-// results of Looks.
+// Adopt adds the findings of other tables of the same files in other ranges. It may change the
+// types of columns, and then rows must be read again. looks is the union of several results of
+// Looks.
 func (t *Table) Adopt(looks []uint64) error {
 	if len(looks) != len(t.columns) {
 		return fmt.Errorf(
@@ -115,7 +117,7 @@ func (s *typed) ranges(int64) ([]Range, error) {
 	return all, nil
 }
 
-// ranges cuts a text of lines. The first part has the header, and all that Open has looked at.
+// ranges cuts a text of lines. The first part has the header, and all text that Open has read.
 func (s *textSource) ranges(size int64) ([]Range, error) {
 	length := s.in.size
 	n := length / max(size, s.sampled)
@@ -139,7 +141,7 @@ func (s *textSource) ranges(size int64) ([]Range, error) {
 	return all, nil
 }
 
-// lines reports whether each row is a line of the file, as its bytes are.
+// lines reports whether each row is a line of the file, byte by byte.
 func (s *textSource) lines() (bool, error) {
 	if s.format == JSON && s.nested || s.format != JSON && !s.opts.Lines {
 		return false, nil
@@ -186,7 +188,7 @@ func (s *textSource) section(
 	return io.NewSectionReader(f, lo, hi-lo), f, nil
 }
 
-// lineStart returns where the first line begins that begins at an offset or after it.
+// lineStart returns the start of the first line that begins at an offset or after it.
 func lineStart(f io.ReaderAt, at int64) (int64, error) {
 	if at == 0 {
 		return 0, nil

@@ -15,7 +15,7 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// located are rows of a table and their ordinals.
+// located returns rows of a table and their ordinals.
 func located(t *testing.T, tab *Table) (rows [][]any, at []uint64, err error) {
 	t.Helper()
 	var reads []Read
@@ -37,7 +37,7 @@ func located(t *testing.T, tab *Table) (rows [][]any, at []uint64, err error) {
 	return rows, at, nil
 }
 
-// rangesOf are the ranges of a table.
+// rangesOf returns the ranges of a table.
 func rangesOf(t *testing.T, tab *Table, size int64) []Range {
 	t.Helper()
 	ranges, err := tab.Ranges(size)
@@ -47,7 +47,8 @@ func rangesOf(t *testing.T, tab *Table, size int64) []Range {
 	return ranges
 }
 
-// againstWhole compares what two tables read of alternate ranges with what one reads of all.
+// againstWhole compares the rows that two tables read of alternate ranges with those that one
+// reads.
 func againstWhole(t *testing.T, names []string, opts Options, size int64) (ranges int) {
 	t.Helper()
 	open := func() *Table {
@@ -115,7 +116,7 @@ func againstWhole(t *testing.T, names []string, opts Options, size int64) (range
 	return len(all)
 }
 
-// What is read in ranges is what is read as a whole, wherever text is cut.
+// The rows of ranges are those of the whole, for any cuts of a text.
 func TestRanges(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for round := range 300 {
@@ -194,8 +195,8 @@ func TestRangesOfFiles(t *testing.T) {
 	}
 }
 
-// A line break in a field where none was promised is an error that says its line, wherever the file
-// is cut.
+// A line break in a field in spite of the promise is an error with its line, for any cuts of a
+// file.
 func TestBrokenPromise(t *testing.T) {
 	text := "a,b\n" + strings.Repeat("1,2\n", 10) + "1,\"x\n3,4\"\n" + strings.Repeat("5,6\n", 10)
 	name := write(t, "x.csv", text)
@@ -219,7 +220,7 @@ func TestBrokenPromise(t *testing.T) {
 	}
 }
 
-// What one table finds of types, another adopts.
+// One table adopts the types that another finds.
 func TestAdopt(t *testing.T) {
 	name := write(t, "x.jsonl", strings.Repeat("{\"a\":1}\n", 99)+"{\"a\":\"x\"}\n")
 	open := func() (*Table, []Range) {

@@ -7,10 +7,10 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// NoRow stands for a row of nulls in [Take].
+// NoRow is a row of nulls in [Take].
 const NoRow = math.MaxUint32
 
-// Take is a column of the values at some rows, in new memory.
+// Take returns a column of the values at some rows, in new memory.
 func Take(c column.Column, rows []uint32) column.Column {
 	var out column.Column
 	switch c.Type() {
@@ -71,7 +71,7 @@ func takeBytes(c column.Column, rows []uint32) column.Column {
 	return ofText(offsets, data)
 }
 
-// Concat is the rows of several columns of one type, in new memory.
+// Concat returns the rows of several columns of one type, in new memory.
 func Concat(columns []column.Column) column.Column {
 	if len(columns) == 1 {
 		return columns[0]
@@ -138,7 +138,7 @@ func concat[T column.Fixed](columns []column.Column, n int) column.Column {
 	return column.Of(out)
 }
 
-// Size is the memory of a column in bytes.
+// Size returns the memory of a column in bytes.
 func Size(c column.Column) int64 {
 	n := int64(len(c.Raw())) + int64(c.Len()/8)
 	if small, large, data := c.Offsets(); small != nil || large != nil {
@@ -154,12 +154,12 @@ func Size(c column.Column) int64 {
 	return n
 }
 
-// number are the types of numbers.
+// number lists the types of numbers.
 type number interface {
 	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | float32 | float64
 }
 
-// Empty is a column of a type without values.
+// Empty returns a column of a type without values.
 func Empty(t column.Type) column.Column {
 	switch t {
 	case column.Int8:
@@ -188,8 +188,8 @@ func Empty(t column.Type) column.Column {
 	return column.OfStrings([]string{})
 }
 
-// Convert is a column of integers as Int64 or Uint64, or of floats as Float64; itself if it is one
-// already. Integers that the type does not have are null.
+// Convert returns a column of integers as Int64 or Uint64, or of floats as Float64. It returns the
+// column itself if it has the type already. Integers that the type does not hold are null.
 func Convert(c column.Column, to column.Type) column.Column {
 	if c.Type() == to {
 		return c
@@ -222,7 +222,7 @@ func Convert(c column.Column, to column.Type) column.Column {
 	return out
 }
 
-// unsigned is a column of int64 as uint64; negative values are null.
+// unsigned returns a column of int64 as uint64. Negative values are null.
 func unsigned(c column.Column) column.Column {
 	valid := make([]bool, c.Len())
 	for i, v := range column.Values[int64](c) {
@@ -239,7 +239,7 @@ func converted[From, To number](c column.Column) []To {
 	return out
 }
 
-// Converts is the type that [Convert] makes of a type: Int64, Float64, or the type itself.
+// Converts returns the type that [Convert] makes of a type: Int64, Float64, or the type itself.
 func Converts(t column.Type) column.Type {
 	switch {
 	case t.Integer() && t != column.Uint64:

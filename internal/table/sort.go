@@ -7,29 +7,29 @@ import (
 	"github.com/weftgo/weft/internal/extsort"
 )
 
-// Sort is a column that rows are ordered by.
+// Sort is a column to order rows by.
 type Sort struct {
 	Column     int
 	Descending bool
-	Text       bool // by bytes, also where text is numbers
+	Text       bool // by bytes, also if the text is numbers
 }
 
-// Keys returns the keys of an order of rows: nulls and NaN last whatever the direction. Text that
-// is numbers comes first, by value, then NaN, then other text by its bytes. Numbers of one value
-// that are spelled otherwise are in the order of their bytes. types are those of the columns.
+// Keys returns the keys of an order of rows. Nulls and NaN come last in both directions. Text that
+// is numbers comes first, by value, then NaN, then other text by its bytes. Numbers of one value in
+// different spellings are in the order of their bytes. types are those of the columns.
 func Keys(types []column.Type, by []Sort) []extsort.Key {
 	keys := make([]extsort.Key, len(by))
 	for i, s := range by {
 		keys[i] = extsort.Key{Column: s.Column, Descending: s.Descending}
 		if types[s.Column] == column.Bytes && !s.Text {
-			keys[i].Descending = false // the class of text ascends in any case
+			keys[i].Descending = false // the class of text always ascends
 			keys[i].By = func(c column.Column) column.Column { return textCodes(c, s.Descending) }
 		}
 	}
 	return keys
 }
 
-// textCodes returns byte strings that ascend as texts are ordered.
+// textCodes returns byte strings that ascend in the order of texts.
 func textCodes(c column.Column, descending bool) column.Column {
 	offsets := make([]int64, 1, c.Len()+1)
 	var data []byte
@@ -70,8 +70,8 @@ func appendTextCode(b, text []byte, descending bool) []byte {
 	if !descending {
 		return append(b, text...)
 	}
-	// A text before which another one begins would come first when it is inverted, so its end is
-	// marked: 0 0, where a 0 of the text is 0 1.
+	// A prefix of another text would come first also when both are inverted. So the end is marked:
+	// 0 0, where a 0 of the text is 0 1.
 	for _, c := range text {
 		if b = append(b, c); c == 0 {
 			b = append(b, 1)
@@ -99,7 +99,7 @@ func signKind(negative, infinite bool) byte {
 // zeroKind is the kind of zero.
 const zeroKind = 2
 
-// appendCode appends a code that ascends as numbers do, and before which no other begins: the kind,
+// appendCode appends a code that ascends as numbers do, and is no prefix of another code: the kind,
 // the exponent, in one byte if it is small, the digits without a point, and 0. That of a negative
 // number is inverted.
 func (d *decimal) appendCode(b []byte) []byte {

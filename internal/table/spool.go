@@ -10,31 +10,32 @@ import (
 	"github.com/weftgo/weft/internal/spill"
 )
 
-// spool keeps what a stream holds in a temporary file without a name, as it is read, so that it can
-// be read again. If the disk is full, or the stream too long, it keeps nothing more. A file that is
-// standard input is kept where it is.
+// spool copies a stream to a temporary file without a name, while it is read, so that it can be
+// read again. If the disk is full, or the stream too long, it discards the copy. A file that is
+// standard input needs no copy.
 type spool struct {
 	max  int64
 	file *os.File // nil: nothing is kept
 	base int64    // offset of the stream in file
 	own  bool     // file is a temporary one
 
-	reading sync.Mutex // raw is being read, which may take for ever
+	reading sync.Mutex // held during a read of raw, which may take for ever
 	raw     io.Reader
 
-	mu   sync.Mutex // file, size and err
-	size int64      // read so far
+	mu   sync.Mutex // protects file, size and err
+	size int64      // bytes read so far
 	err  error      // of raw, at its end
 }
 
-// newSpool keeps a stream in a directory; of at most maxBytes, if files there take memory.
+// newSpool copies a stream to a directory. It copies at most maxBytes if files there take memory.
 func newSpool(raw io.Reader, dir string, maxBytes int64) *spool {
 	s := &spool{raw: raw, max: maxBytes}
 	if f, ok := raw.(*os.File); ok {
 		info, err := f.Stat()
 		at, seekErr := f.Seek(0, io.SeekCurrent)
 		if err == nil && seekErr == nil && info.Mode().IsRegular() && info.Size() > at {
-			if end, err := f.Seek(0, io.SeekEnd); err == nil { // whoever reads on finds nothing
+			// a later reader of the input finds nothing
+			if end, err := f.Seek(0, io.SeekEnd); err == nil {
 				s.file, s.base, s.size, s.err = f, at, end-at, io.EOF
 				return s
 			}
@@ -56,7 +57,7 @@ func (s *spool) again() bool {
 	return s.file != nil
 }
 
-// drop keeps nothing more.
+// drop discards the copy.
 func (s *spool) drop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,7 +67,7 @@ func (s *spool) drop() {
 	}
 }
 
-// keep stores what has been read, b, and how it ended.
+// keep stores the bytes b that were read, and the error of the read.
 func (s *spool) keep(b []byte, err error) {
 	s.mu.Lock()
 	full := s.size+int64(len(b)) > s.max
@@ -92,13 +93,13 @@ type spoolReader struct {
 
 var errSpool = errors.New("a stream of this length cannot be read again: write it to a file first")
 
-// Read reads what has been kept, and then the stream.
+// Read reads from the copy, and then from the stream.
 func (r *spoolReader) Read(b []byte) (int, error) {
 	n, done, err := r.kept(b)
 	if !done {
 		r.s.reading.Lock()
 		defer r.s.reading.Unlock()
-		if n, done, err = r.kept(b); !done { // another reader may have read on
+		if n, done, err = r.kept(b); !done { // another reader may have read further
 			n, err = r.s.raw.Read(b)
 			r.s.keep(b[:n], err)
 		}
@@ -107,7 +108,7 @@ func (r *spoolReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// kept reads what has been kept; false if the stream has to be read.
+// kept reads from the copy. It returns false if the stream has to be read.
 func (r *spoolReader) kept(b []byte) (n int, done bool, err error) {
 	s := r.s
 	s.mu.Lock()

@@ -78,7 +78,7 @@ func TestSpoolWithoutDirectory(t *testing.T) {
 	}
 }
 
-// Readers that read on at the same time all have all.
+// Concurrent readers all read everything.
 func TestSpoolConcurrently(t *testing.T) {
 	text := strings.Repeat("0123456789", 10_000)
 	s := newSpool(iotest.HalfReader(strings.NewReader(text)), "", 1<<20)

@@ -21,21 +21,21 @@ import (
 // Stdin is the name of standard input.
 const Stdin = "-"
 
-// Table is the rows of one or several files, one after the other. Columns of the same name are one;
-// those of files without names are one by their numbers.
+// Table is the rows of one or several files, one after the other. Columns of the same name are one
+// column. In files without names, columns are matched by their numbers.
 type Table struct {
 	opts    Options
 	sources []source
-	at      [][]int // of each source, the field of each column; -1 or beyond: it has none
+	at      [][]int // of each source, the field of each column; -1 or beyond: absent
 	columns []tableColumn
 	named   map[string][]int // columns by name, in ascending order
-	first   string           // the first file whose columns are the same in all rows
+	first   string           // the first file with the same columns in all rows
 	typed   bool
 	all     bool       // LateMember is an error
 	reads   []Read     // of the last Batches
-	widened int        // how often a Widening came
+	widened int        // number of Widenings
 	filter  *rowFilter // of the next Batches
-	within  []Range    // those to read; nil: all
+	within  []Range    // to read; nil: all
 	read    atomic.Int64
 	told    int64
 }
@@ -43,38 +43,37 @@ type Table struct {
 // tableColumn is a column of a table.
 type tableColumn struct {
 	Field
-	fixed   bool         // one of the first file that is no JSON
-	kinds   kinds        // of text: what values look like
-	form    Form         // Text or Forced, by options; else Key
+	fixed   bool         // from the first file that is no JSON
+	kinds   kinds        // of text: the kinds of values
+	form    Form         // Text or Forced, by options; otherwise Key
 	strings *atomic.Bool // a value was a JSON string
 }
 
 // source is a file.
 type source interface {
-	// fields are the columns of the file; kinds what their values look like, nil if the file has
-	// types.
+	// fields returns the columns of the file, and the kinds of their values. kinds is nil if the
+	// file has types.
 	fields() []Field
 	kinds() []kinds
-	// loose reports whether rows need not have all columns, and may have others.
+	// loose reports whether rows may lack columns, and may have others.
 	loose() bool
-	// member returns the field of a column that rows may have which have not been looked at; -1: no
-	// row has it.
+	// member returns the field of a column that unread rows may have; -1: no row has it.
 	member(name string) int
-	// complete finds the columns of all rows; false if they are known, or the file cannot be read
-	// again.
+	// complete finds the columns of all rows. It returns false if they are known, or the file
+	// cannot be read again.
 	complete(ctx context.Context) (bool, error)
 	// again reports whether batches can be read more than once.
 	again() bool
-	// ranges cuts the file; text into parts of some bytes.
+	// ranges cuts the file, and text into parts of some bytes.
 	ranges(size int64) ([]Range, error)
-	// batches reads columns of a range, whose fields are those of the file. With all, a column that
-	// is not known is a LateMember.
+	// batches reads columns of a range, given by their fields in the file. If all is set, an
+	// unknown column is a LateMember.
 	batches(ctx context.Context, columns []wanted, all bool, r Range) iter.Seq2[Batch, error]
 	close() error
 }
 
-// Open looks at the beginning of files, and finds out what columns they have. Named pipes wait for
-// their writers. Errors name the file. Standard input is stdin.
+// Open reads the beginning of files, and determines their columns. Named pipes wait for their
+// writers. Errors name the file. Standard input is stdin.
 func Open(ctx context.Context, names []string, stdin io.Reader, opts *Options) (_ *Table, err error) {
 	t := &Table{named: map[string][]int{}}
 	if opts != nil {
@@ -130,8 +129,8 @@ func (t *Table) Close() error {
 	return errors.Join(errs...)
 }
 
-// unite finds the columns of a file among those that are known. The first file adds its own, and
-// JSON those that are new; other files have to have the columns of the first one.
+// unite matches the columns of a file to the known ones. The first file adds its own, and JSON adds
+// new ones. Other files must have the columns of the first one.
 func (t *Table) unite(i int, name string) error {
 	s := t.sources[i]
 	fields, looks := s.fields(), s.kinds()
@@ -145,7 +144,7 @@ func (t *Table) unite(i int, name string) error {
 	for c := range at {
 		at[c] = -1
 	}
-	times := map[string]int{} // how often a name came: the second of a file is the second of others
+	times := map[string]int{} // occurrences of a name: the second of a file is the second of others
 	var more []string
 	for f, field := range fields {
 		n := times[field.Name]
@@ -194,7 +193,7 @@ func (t *Table) unite(i int, name string) error {
 	return nil
 }
 
-// sameType reports whether columns of files that have types are one.
+// sameType reports whether columns of files with types have one type.
 func sameType(a, b Field) bool {
 	return a.Type == b.Type && (goarrow.TypeEqual(a.Arrow, b.Arrow) || a.Type != column.None && plain(a) && plain(b))
 }
@@ -212,7 +211,7 @@ func columnNames(names []string) string {
 	return word + strings.Join(names[:min(len(names), most)], ", ") + rest
 }
 
-// Fields are the columns.
+// Fields returns the columns.
 func (t *Table) Fields() []Field {
 	fields := make([]Field, len(t.columns))
 	for i := range t.columns {
@@ -222,14 +221,14 @@ func (t *Table) Fields() []Field {
 	return fields
 }
 
-// Typed reports whether the files say which types their columns have.
+// Typed reports whether the files have types of columns.
 func (t *Table) Typed() bool { return t.typed }
 
 // ErrNoColumn is the error of a name that no column has.
 var ErrNoColumn = errors.New("no column")
 
-// Find is the column of a name, or of a number from 1 on that is no name. It reads JSON to its end,
-// if the column is not among those that are known.
+// Find returns the column of a name, or of a number from 1 on that is no name. It reads JSON to its
+// end, if the column is not a known one.
 func (t *Table) Find(ctx context.Context, name string) (int, error) {
 	i, err := t.find(name)
 	if !errors.Is(err, ErrNoColumn) {
@@ -260,8 +259,7 @@ func (t *Table) find(name string) (int, error) {
 	return 0, fmt.Errorf("%w %.40q; there are %d: %s", ErrNoColumn, name, len(t.columns), strings.Join(names, ", "))
 }
 
-// AddColumn adds a column that no row has which has been looked at. Only files of JSON may have it
-// in other rows.
+// AddColumn adds a column that no read row has. Only files of JSON may have it in other rows.
 func (t *Table) AddColumn(name string) (int, error) {
 	for _, s := range t.sources {
 		if !s.loose() {
@@ -274,8 +272,8 @@ func (t *Table) AddColumn(name string) (int, error) {
 	return c, nil
 }
 
-// Complete finds the columns of all rows, which takes reading of JSON. It reports whether it has
-// read some.
+// Complete finds the columns of all rows, for which it has to read JSON. It reports whether it has
+// read any.
 func (t *Table) Complete(ctx context.Context) (grown bool, err error) {
 	for i, s := range t.sources {
 		read, err := s.complete(ctx)
@@ -292,11 +290,11 @@ func (t *Table) Complete(ctx context.Context) (grown bool, err error) {
 	return grown, nil
 }
 
-// All says that all columns are wanted: from now on a column that is not known, which JSON may
-// have, is a LateMember.
+// All declares that all columns are requested: from now on an unknown column, which JSON may have,
+// is a LateMember.
 func (t *Table) All() { t.all = true }
 
-// Force has a column read as Text, or Forced.
+// Force makes a column Text or Forced.
 func (t *Table) Force(i int, form Form) error {
 	c := &t.columns[i]
 	switch {
@@ -309,20 +307,20 @@ func (t *Table) Force(i int, form Form) error {
 	return nil
 }
 
-// Forced is the form that a column has by Force; Key if it has none.
+// Forced returns the form that Force set for a column, or Key.
 func (t *Table) Forced(i int) Form { return t.columns[i].form }
 
-// Read is a column as it is read.
+// Read is a column with the form to read it in.
 type Read struct {
 	Column int
 	Form   Form
-	// As is the type that is read; values that it does not have are null. None: the one that has
-	// all values.
+	// As is the type to read. Values that it does not hold are null. None: the one that holds all
+	// values.
 	As column.Type
 }
 
-// Reading is a column in a form, unless options or the type of the file say which form it has. What
-// is equal is the same column.
+// Reading returns a column in a form, unless options or the type of the file determine its form.
+// Equal results are the same column.
 func (t *Table) Reading(i int, form Form) Read {
 	switch {
 	case t.typed:
@@ -335,10 +333,10 @@ func (t *Table) Reading(i int, form Form) Read {
 	return Read{Column: i, Form: form}
 }
 
-// TypeOf is the type of a column as it is read, as far as is known.
+// TypeOf returns the type of a column as it is read, as far as known.
 func (t *Table) TypeOf(r Read) column.Type { return cmp.Or(t.typeOf(r), column.Bytes) }
 
-// typeOf is TypeOf; None for a column of text without values.
+// typeOf is TypeOf, but returns None for a column of text without values.
 func (t *Table) typeOf(r Read) column.Type {
 	switch c := &t.columns[r.Column]; {
 	case t.typed:
@@ -350,9 +348,9 @@ func (t *Table) typeOf(r Read) column.Type {
 	}
 }
 
-// Literal is how JSON has the values of a column, as it has been read, that are held as text:
-// number if all are numbers as JSON writes them, NaN and infinities excepted, bool if they are true
-// and false, else nothing: they are strings.
+// Literal returns the form in JSON of the values of a column held as text, after it has been read.
+// It is number if all are numbers as JSON writes them, NaN and infinities excepted. It is bool if
+// they are true and false. Otherwise it is empty: they are strings.
 func (t *Table) Literal(i int, found *Literals) string {
 	c := &t.columns[i]
 	if t.typed || c.form == Text || c.strings.Load() || found.text {
@@ -366,10 +364,10 @@ func (t *Table) Again() bool {
 	return !slices.ContainsFunc(t.sources, func(s source) bool { return !s.again() })
 }
 
-// Adapt takes note of a value that a type did not have, or of a column that was not known, so that
-// the table can be read again: nil. Another error stays, and so does one of files that cannot be
-// read again. The second value makes it look at all of those that Batches was to read, so that few
-// readings do however many columns there are.
+// Adapt records a value that did not fit a type, or an unknown column, and returns nil: the table
+// can be read again. It returns any other error, and those of files that cannot be read again. At
+// the second value it searches all columns that Batches was to read. So a few readings suffice for
+// any number of columns.
 func (t *Table) Adapt(ctx context.Context, err error) error {
 	w, late := (*Widening)(nil), (*LateMember)(nil)
 	switch {
@@ -405,8 +403,8 @@ func (t *Table) Batches(ctx context.Context, columns []Read) iter.Seq2[Batch, er
 	return t.batches(ctx, columns, false, filter)
 }
 
-// batches is Batches. With look, values that types do not have are null, and batches have what they
-// look like.
+// batches is Batches. If look is set, values that do not fit their types are null, and batches hold
+// their kinds.
 func (t *Table) batches(ctx context.Context, columns []Read, look bool,
 	filter *rowFilter) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
@@ -436,8 +434,7 @@ func (t *Table) batches(ctx context.Context, columns []Read, look bool,
 	}
 }
 
-// Read is the number of bytes of files that have been read so far. What has been read again counts
-// once.
+// Read returns the number of bytes of files read so far. Bytes that were read again count once.
 func (t *Table) Read() int64 { return t.read.Load() }
 
 func display(name string) string {

@@ -24,7 +24,7 @@ func write(t testing.TB, name, text string) string {
 	return name
 }
 
-// all is the rows of all columns of a table in a form, which is read again where that is necessary.
+// all returns the rows of all columns of a table in a form. It reads the table again if necessary.
 func all(t testing.TB, tab *Table, form Form) (rows [][]any, skipped int, err error) {
 	t.Helper()
 	tab.All()
@@ -55,7 +55,7 @@ again:
 	}
 }
 
-// show writes names and rows in a line.
+// show formats names and rows in a line.
 func show(tab *Table, rows [][]any) string {
 	var b strings.Builder
 	for i, f := range tab.Fields() {
@@ -193,7 +193,7 @@ func TestSkipBad(t *testing.T) {
 	}
 }
 
-// What is to be a number is one, or its row is bad.
+// A value that must be a number is one, or its row is bad.
 func TestNumberColumns(t *testing.T) {
 	for text, want := range map[string]string{
 		"a\n1\n2\n":                  "a;1;2",
@@ -220,7 +220,7 @@ func TestNumberColumns(t *testing.T) {
 	}
 }
 
-// A value that the type of the first block does not have makes files be read again.
+// A value that does not fit the type of the first block makes the table read files again.
 func TestWidening(t *testing.T) {
 	first := strings.Repeat("1,true,1\n", 200)
 	text := "a,b,c\n" + first + "2.5,3,1\n" + "x,yes,1\n"
@@ -406,7 +406,7 @@ func (f *failing) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// A member that one file begins with, and another has late only, is not null in the other.
+// A member that one file begins with, and that another has late, is not null in the other.
 func TestLateMemberOfAnotherFile(t *testing.T) {
 	first := write(t, "1.jsonl", "{\"k\":1}\n")
 	second := write(t, "2.jsonl", strings.Repeat("{\"a\":1}\n", 50)+"{\"k\":2}\n{\"k\":\"x\"}\n")

@@ -18,16 +18,16 @@ type textSource struct {
 	opts   *Options
 	format Format
 	sep    byte
-	header bool // the first row is one
+	header bool // the first row is a header
 	nested bool // JSON that is not an object on each line
 	names  []Field
 	looks  []kinds
 	index  map[string]int // of JSON: the field of a name
-	whole  bool           // all rows have been looked at for these
+	whole  bool           // index covers all rows
 	// sampled is the length of the first block, which has the header.
 	sampled int64
 
-	// Of a stream, until it has been read once: what is open.
+	// Of a stream, until it has been read once: the open stream.
 	stream *stream
 	first  *block
 	rest   *blocks
@@ -47,7 +47,7 @@ func (s *textSource) close() error {
 	return err
 }
 
-// cut returns what finds rows of the format.
+// cut returns the cutter of the format.
 func (s *textSource) cut() cutter {
 	switch {
 	case s.format != JSON:
@@ -58,7 +58,7 @@ func (s *textSource) cut() cutter {
 	return &lineCutter{}
 }
 
-// blocks cuts what a stream holds.
+// blocks cuts the contents of a stream.
 func (s *textSource) blocks(r io.Reader, size int) *blocks {
 	return &blocks{
 		file:   display(s.in.name),
@@ -70,7 +70,7 @@ func (s *textSource) blocks(r io.Reader, size int) *blocks {
 	}
 }
 
-// openText looks at the first block of a text. It closes the stream, if the file can be read again.
+// openText reads the first block of a text. It closes the stream, if the file can be read again.
 func openText(
 	ctx context.Context,
 	in *input,
@@ -131,7 +131,7 @@ func openText(
 	return s, nil
 }
 
-// maxSample bounds the first block, in which there has to be a row that is not bad.
+// maxSample bounds the first block, which must contain a row that is not bad.
 const maxSample = 64 << 20
 
 // hasRows reports whether the first block has rows that may not be bad.
@@ -149,11 +149,11 @@ func (s *textSource) hasRows() bool {
 	return len(bytes.Trim(text[lo:], "\r\n")) > 0
 }
 
-// separatorRows is the number of rows that a separator is found in.
+// separatorRows is the number of rows that determine a separator.
 const separatorRows = 32
 
 // separator returns the one of four characters that splits most of the first rows into the same
-// number of fields, and into more of them if several do.
+// number of fields. Of several it returns the one with more fields.
 func separator(head []byte, whole, lazy bool) byte {
 	best, mostRows, mostFields := byte(','), 0, 1
 	for _, sep := range []byte{',', ';', '\t', '|'} {
@@ -169,7 +169,8 @@ func separator(head []byte, whole, lazy bool) byte {
 			}
 			return nil
 		}
-		_ = scan.block(headBlock(head, whole, &csvCutter{sep: sep, lazy: lazy})) // stops at enough
+		// stops after separatorRows
+		_ = scan.block(headBlock(head, whole, &csvCutter{sep: sep, lazy: lazy}))
 		for _, fields := range counts {
 			rows := 0
 			for _, n := range counts {
@@ -183,7 +184,8 @@ func separator(head []byte, whole, lazy bool) byte {
 	return best
 }
 
-// headBlock returns the whole rows at the beginning of a text, or the part of a row that is there.
+// headBlock returns the whole rows at the beginning of a text, or the available part of the first
+// row.
 func headBlock(head []byte, whole bool, cut cutter) *block {
 	buf := make([]byte, pad, pad+len(head)+1+pad)
 	buf = append(buf, head...)
@@ -203,7 +205,7 @@ func headBlock(head []byte, whole bool, cut cutter) *block {
 func (s *textSource) sampleCSV() error {
 	b := s.first.buf
 	var first []string // the first row
-	var is []kind      // what its values look like
+	var is []kind      // kinds of its values
 	var row []kind
 	firstAt, rows := 0, 0
 	scan := scanner{sep: s.sep, lazy: s.opts.LazyQuotes}
@@ -264,8 +266,8 @@ func (s *textSource) sampleCSV() error {
 }
 
 // headed reports whether the first row has the names of columns. It has if in some column it has
-// text where all rows after it have numbers, or true and false. Else a row with a number is none,
-// and a row of text is one, unless its fields repeat.
+// text where all rows after it have numbers, or true and false. Otherwise a row with a number is no
+// header, and a row of text is one, unless its fields repeat.
 func (s *textSource) headed(first []string, is []kind, rows, line int) (bool, error) {
 	if s.opts.Header != HeaderAuto {
 		return s.opts.Header == HeaderYes, nil
@@ -299,7 +301,7 @@ func (s *textSource) headed(first []string, is []kind, rows, line int) (bool, er
 	return !repeated, nil
 }
 
-// unquoted is the text of a field.
+// unquoted returns the text of a field.
 func unquoted(b []byte, f span) string {
 	text := b[f.lo:f.hi]
 	if f.doubled {
@@ -346,7 +348,7 @@ func (s *textSource) begin(
 	s.rest, s.first = nil, nil
 	close = func() error { return nil }
 	switch {
-	case src.blocks != nil: // what Open began
+	case src.blocks != nil: // from Open
 	case r.ranged():
 		section, f, err := s.section(ctx, r)
 		if err != nil {
@@ -393,7 +395,7 @@ func (s *textSource) parser(columns []wanted, all bool) parser {
 	return newCSVParser(display(s.in.name), s.sep, len(s.names), s.opts, columns)
 }
 
-// headless are blocks without the header of the first, which may have been read already.
+// headless reads blocks without the header of the first, which may have been read already.
 type headless struct {
 	*blocks
 	first *block
@@ -413,7 +415,7 @@ func (h *headless) read() (*block, error) {
 	if !h.skip {
 		return b, nil
 	}
-	// Up to the end of the first row, as the scanner finds it. It is no bad one.
+	// Up to the end of the first row, which the scanner finds. The row is not bad.
 	found := errors.New("end of the first row")
 	end := 0
 	h.scan.row = func(_, to, _ int, _ error) error {

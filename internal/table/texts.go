@@ -6,8 +6,8 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// texts makes a column of text. As long as few values repeat they are codes into a dictionary,
-// which later work on them is cheaper with; else they lie one after the other.
+// texts makes a column of text. As long as few values differ, they are codes into a dictionary,
+// which makes later work cheaper. Otherwise they are stored one after the other.
 type texts struct {
 	offsets []int64 // of the dictionary's values, or of all
 	data    []byte
@@ -15,18 +15,18 @@ type texts struct {
 	codes []uint32
 	index []uint32 // by hash: codes from 1 on
 	seed  maphash.Seed
-	many  bool // there are no codes, and will be none in later blocks
+	many  bool // no codes, in this block and later ones
 }
 
 const (
 	// maxWords bounds a dictionary, so that it stays in a second-level cache. Its index has four
 	// places for each value.
 	maxWords, indexSize = 1 << 12, 1 << 14
-	// maxWord is the length of the longest value that is looked up.
+	// maxWord is the maximum length of a value that is looked up.
 	maxWord = 1 << 8
 )
 
-// reset begins a column of at most some rows, in new memory but for the index.
+// reset begins a column of at most rows rows, in new memory except the index.
 func (t *texts) reset(rows int) {
 	*t = texts{index: t.index, seed: t.seed, many: t.many, data: make([]byte, 0, cap(t.data))}
 	if t.many {
@@ -53,7 +53,7 @@ func (t *texts) add(value []byte) {
 	t.offsets = append(t.offsets, int64(len(t.data)))
 }
 
-// code returns the code of a value; false if the dictionary has not got it and is full.
+// code returns the code of a value, or false if the value is not in the dictionary, which is full.
 func (t *texts) code(value []byte) (code uint32, ok bool) {
 	if len(value) > maxWord {
 		return 0, false
@@ -75,12 +75,12 @@ func (t *texts) code(value []byte) (code uint32, ok bool) {
 	return uint32(n), true
 }
 
-// expand lays all values one after the other.
+// expand stores all values one after the other.
 func (t *texts) expand() {
 	all := texts{many: true, offsets: make([]int64, 1, cap(t.codes)+1), data: make([]byte, 0,
 		2*cap(t.data))}
 	for _, code := range t.codes {
-		if int(code)+1 < len(t.offsets) { // there may be nulls only, which have no word
+		if int(code)+1 < len(t.offsets) { // there may be only nulls, which have no word
 			all.data = append(all.data, t.data[t.offsets[code]:t.offsets[code+1]]...)
 		}
 		all.offsets = append(all.offsets, int64(len(all.data)))

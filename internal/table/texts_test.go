@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Text has the values that were added, whether few repeat, many do, one is long, or rows are
-// dropped; in codes as long as the dictionary has space.
+// Text has the added values, if few repeat, many do, one is long, or rows are dropped. They are
+// codes as long as the dictionary has space.
 func TestTexts(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -52,7 +52,7 @@ func TestTexts(t *testing.T) {
 				t.Errorf("%s, block %d: codes are %v", tt.name, block, got.HasCodes())
 			}
 			for i, v := range want {
-				if v != nil && got.Any(i) != v { // of nulls the builder has a list
+				if v != nil && got.Any(i) != v { // the builder has a list of nulls
 					t.Fatalf("%s, block %d: row %d is %v, want %v", tt.name, block, i, got.Any(i),
 						v)
 				}

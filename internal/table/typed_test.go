@@ -39,7 +39,7 @@ var typedSchema = goarrow.NewSchema([]goarrow.Field{
 const typedRows = `[{"id":1,"day":"2026-01-02","price":"1.50","name":"a","at":"2026-01-02T03:04:05Z"},{"id":2},
 	{"id":3,"day":"1969-12-31","price":"-0.01","name":"a","at":"1970-01-01T00:00:00Z"},{"id":4,"name":"b"}]`
 
-// typedFiles are the same rows as an Arrow file and as a stream.
+// typedFiles returns the same rows as an Arrow file and as a stream.
 func typedFiles(t testing.TB) (file, stream []byte) {
 	rec, _, err := array.RecordFromJSON(
 		memory.DefaultAllocator,
@@ -107,7 +107,7 @@ func copied(
 	}{7})
 }
 
-// Dates, decimals, timestamps and dictionaries come out of all files as what they are.
+// Dates, decimals, timestamps and dictionaries keep their types through all files.
 func TestTyped(t *testing.T) {
 	file, stream := typedFiles(t)
 	var parquet bytes.Buffer
@@ -163,7 +163,7 @@ func TestTyped(t *testing.T) {
 	}
 }
 
-// Nested columns are no error until they are asked for.
+// Nested columns are no error until they are requested.
 func TestNestedColumns(t *testing.T) {
 	schema := goarrow.NewSchema(
 		[]goarrow.Field{
@@ -203,7 +203,7 @@ func TestNestedColumns(t *testing.T) {
 	}
 }
 
-// Damaged files are errors, or hold other values: nothing panics, and nothing takes all memory.
+// Damaged files are errors, or hold other values. Nothing panics, and no file takes all memory.
 func TestDamagedFiles(t *testing.T) {
 	file, stream := typedFiles(t)
 	var parquet bytes.Buffer
@@ -277,7 +277,8 @@ func orderOf(t *testing.T, columns []column.Column, by []Sort) []uint32 {
 	return rows
 }
 
-// Texts descend in the opposite order of that in which they ascend, also where one begins another.
+// Texts descend in the opposite order of that in which they ascend, also if one is a prefix of
+// another.
 func TestOrderOfBytes(t *testing.T) {
 	want := []string{"", "\x00", "\x00\x00", "\x00\x01", "a", "a\x00", "a\x00\x01", "aa", "a\xff",
 		"\xff"}

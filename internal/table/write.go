@@ -21,21 +21,21 @@ import (
 	"github.com/weftgo/weft/internal/progress"
 )
 
-// Writer writes rows. Close ends the output; summary, with whatever json.Marshal makes an object
-// of, is part of JSON only.
+// Writer writes rows. Close ends the output. Only JSON includes summary, which must be a value that
+// json.Marshal turns into an object.
 type Writer interface {
 	Write(columns []column.Column) error
 	Close(summary any) error
 }
 
-// cells are the values of a column as text.
+// cells formats the values of a column as text.
 type cells struct {
 	c       column.Column
 	literal bool               // text may be a number, true or false in JSON
-	strings func(i int) string // of types with a meaning; nil: the values are what they are
+	strings func(i int) string // of types with a meaning; nil: the values are plain
 }
 
-// cellsOf are the values of a field.
+// cellsOf returns the formatter of a field.
 func cellsOf(c column.Column, f Field) (cells, error) {
 	if f.Arrow == nil || plain(f) {
 		return cells{c: c, literal: f.Literal != ""}, nil
@@ -47,7 +47,7 @@ func cellsOf(c column.Column, f Field) (cells, error) {
 	return cells{c: c, strings: arr.ValueStr}, nil
 }
 
-// plain reports whether the values of a field are as they are in its column.
+// plain reports whether a field has the plain values of its column.
 func plain(f Field) bool {
 	switch f.Type {
 	case column.Bytes:
@@ -82,7 +82,7 @@ func (c *cells) append(b []byte, i int) []byte {
 	}
 }
 
-// appendFloat writes a float with as few digits as bring it back.
+// appendFloat writes a float with the fewest digits that restore it.
 func appendFloat(b []byte, v float64, size int) []byte {
 	format := byte('f')
 	if a := math.Abs(v); a != 0 && (a < 1e-6 || a >= 1e21) {
@@ -102,7 +102,7 @@ func allCells(columns []column.Column, fields []Field) ([]cells, error) {
 	return all, nil
 }
 
-// csvWriter writes names and rows; null is nothing, and an empty text two quotes.
+// csvWriter writes names and rows. Null is nothing, and an empty text is two quotes.
 type csvWriter struct {
 	out    *bufio.Writer
 	fields []Field
@@ -123,7 +123,7 @@ func NewCSV(w io.Writer, fields []Field) Writer {
 }
 
 func (c *csvWriter) Write(columns []column.Column) (err error) {
-	defer caught(&err) // of types whose meaning is damaged
+	defer caught(&err) // of types with damaged metadata
 	all, err := allCells(columns, c.fields)
 	if err != nil || len(columns) == 0 {
 		return err
@@ -149,7 +149,7 @@ func (c *csvWriter) Write(columns []column.Column) (err error) {
 }
 
 func (c *csvWriter) Close(any) error {
-	if _, err := c.out.Write(c.row); err != nil { // names, if there were no rows
+	if _, err := c.out.Write(c.row); err != nil { // names, if no rows came
 		return err
 	}
 	return c.out.Flush()
@@ -174,7 +174,7 @@ func appendQuoted(b, field []byte) []byte {
 	return append(b, '"')
 }
 
-// jsonWriter writes one object: rows, a list of objects, and what the summary has.
+// jsonWriter writes one object: rows, a list of objects, and the members of the summary.
 type jsonWriter struct {
 	out    *bufio.Writer
 	fields []Field
@@ -197,7 +197,7 @@ func NewJSON(w io.Writer, fields []Field) Writer {
 }
 
 func (j *jsonWriter) Write(columns []column.Column) (err error) {
-	defer caught(&err) // of types whose meaning is damaged
+	defer caught(&err) // of types with damaged metadata
 	all, err := allCells(columns, j.fields)
 	if err != nil || len(columns) == 0 {
 		return err
@@ -237,7 +237,7 @@ func (j *jsonWriter) Close(summary any) error {
 	return j.out.Flush()
 }
 
-// appendJSON appends a value. What JSON has no number for is a string; bytes that are no UTF-8 are
+// appendJSON appends a value. Values without a JSON number are strings. Bytes that are no UTF-8 are
 // an object.
 func (c *cells) appendJSON(b []byte, i int) []byte {
 	switch {
@@ -282,10 +282,10 @@ func isNumber(b []byte) bool {
 	return s.number() == nil && s.at == len(b)
 }
 
-// Literals finds out for [Table.Literal] what values of a column look like in JSON.
+// Literals determines for [Table.Literal] the form of a column's values in JSON.
 type Literals struct {
-	of   string // number, bool, or nothing yet
-	text bool   // there are others
+	of   string // number, bool, or empty so far
+	text bool   // some values are neither
 }
 
 // Add adds the values of a part of the column.
@@ -310,14 +310,14 @@ func (l *Literals) Add(c column.Column) {
 	}
 }
 
-// Unique makes the names of fields differ: of those that are called the same, the second is called
-// NAME_2, and so on, where no other is called so.
+// Unique makes the names of fields unique. The second of a name becomes NAME_2, and so on, unless
+// another field has that name.
 func Unique(fields []Field) {
 	taken := make(map[string]bool, len(fields))
 	for _, f := range fields {
 		taken[f.Name] = true
 	}
-	last := map[string]int{} // the number of the last of a name
+	last := map[string]int{} // last number of a name
 	for i := range fields {
 		name := fields[i].Name
 		n := last[name] + 1
@@ -350,7 +350,7 @@ func appendString(b, s []byte) []byte {
 	return append(b, '"')
 }
 
-// maxAligned is how many rows a table for people has: all must be known before the first is
+// maxAligned is the number of rows of a table for people: all must be known before the first is
 // written.
 const maxAligned = 1000
 
@@ -362,7 +362,7 @@ type alignedWriter struct {
 	rows   int
 }
 
-// NewAligned writes an aligned table of the first thousand rows, and how many more there are.
+// NewAligned writes an aligned table of the first thousand rows, and the number of further rows.
 func NewAligned(w io.Writer, fields []Field) Writer {
 	a := &alignedWriter{out: w, fields: fields, table: pretty.NewWriter()}
 	a.table.SetStyle(pretty.StyleLight)
@@ -389,7 +389,7 @@ func NewAligned(w io.Writer, fields []Field) Writer {
 }
 
 func (a *alignedWriter) Write(columns []column.Column) (err error) {
-	defer caught(&err) // of types whose meaning is damaged
+	defer caught(&err) // of types with damaged metadata
 	all, err := allCells(columns, a.fields)
 	if err != nil || len(columns) == 0 {
 		return err
@@ -418,7 +418,7 @@ func (a *alignedWriter) Close(any) error {
 			more,
 		)
 	}
-	// Spaces before the end of a line are nothing to people, and in the way of programs.
+	// Spaces before the end of a line are invisible to people, and in the way of programs.
 	lines := strings.Split(a.table.Render(), "\n")
 	for i := range lines {
 		lines[i] = strings.TrimRight(lines[i], " ")
@@ -427,7 +427,7 @@ func (a *alignedWriter) Close(any) error {
 	return err
 }
 
-// typeOf is the type of a column in files.
+// typeOf returns the type of a column in files.
 func typeOf(t column.Type) goarrow.DataType {
 	return map[column.Type]goarrow.DataType{
 		column.Int8: goarrow.PrimitiveTypes.Int8, column.Int16: goarrow.PrimitiveTypes.Int16, column.Int32: goarrow.PrimitiveTypes.Int32,

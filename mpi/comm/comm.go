@@ -1,10 +1,10 @@
-// Package comm is what ranks exchange data through: the processes of an MPI job, the GPUs of a
-// host, or goroutines. A rank calls collective operations of a [Comm] in the same order as all
-// other ranks. Engines bring the transport:
+// Package comm connects ranks, which are the processes of an MPI job, the GPUs of a host, or
+// goroutines. A rank calls collective operations of a [Comm] in the same order as all other ranks.
+// Engines implement the transport:
 //
 //   - local runs ranks as goroutines of one process, and copies between its GPUs.
 //   - mpi runs them as processes that an MPI launcher starts.
-//   - twolevel has small messages of many ranks go by way of the ranks of a node.
+//   - twolevel sends small messages of many ranks through the ranks of a node.
 //   - nccl exchanges memory of GPUs through NCCL, with the ranks of local or mpi.
 package comm
 
@@ -29,9 +29,9 @@ var ErrPeer = errors.New("comm: another rank did not enter the call")
 // All methods except Rank, Size, Abort and Close are collective: each rank calls the same ones in
 // the same order, from one goroutine at a time. A call first agrees that all ranks entered the same
 // method with arguments that fit. If one did not, the call fails on all ranks, and nothing has been
-// exchanged. A context is looked at before that only: a rank whose context has ended returns the
-// error of the context, the others [ErrPeer]. After that a rank waits for its peers, whatever its
-// context does, since a rank that left would leave the others waiting.
+// exchanged. Only before that does a rank check its context. If the context has ended, the rank
+// returns its error, and the others return [ErrPeer]. After that a rank waits for its peers, even
+// if its context ends, because a rank that left would leave the others waiting.
 //
 // Any other error of a collective call means that the group is lost: the caller aborts it. Engines
 // return an error on all ranks, or end the process, within seconds of the death of a rank.
@@ -96,7 +96,7 @@ func (b Buf) Part(at, n int64) Buf {
 	return Buf{Host: b.Host[at : at+n]}
 }
 
-// Op is how AllReduce combines two values. Sums of integers wrap around.
+// Op is the operation by which AllReduce combines two values. Sums of integers wrap around.
 type Op uint8
 
 // The operations.

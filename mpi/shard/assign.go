@@ -11,15 +11,16 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Assign looks keys up in a map of ids, and gives absent keys the next of 0, 1, 2, … as their
-// values, in the order of ranks, then of rows: one for all rows with the same key. ids receives the
-// values of all keys, and inserted is how many were new on all ranks.
+// Assign looks up keys in a map of ids, and gives absent keys the next of 0, 1, 2, … as their
+// values, in the order of ranks, then of rows. All rows with the same key get one id. It writes the
+// values of all keys to ids, and returns the number of new keys on all ranks.
 //
 // The next id is one more than the largest that Assign has given, or found in the map, since the
 // map was made or cleared. To find it, the first Assign after other calls that may have stored
 // values reads the whole map. No id is given to two keys, and none is left out, also if some keys
-// find no room: those get 0, and no id. If there are fewer ids than new keys, none of these keys is
-// inserted, and the error is [weft.ErrFull]. Maps with floats as values return device.ErrInvalid.
+// exceed the capacity. Those get 0, and no id. If fewer ids than new keys are left, none of these
+// keys is inserted, and the error is [weft.ErrFull]. Maps with floats as values return
+// device.ErrInvalid.
 func (m *Map[K, V]) Assign(ctx context.Context, keys []K, ids []V) (inserted int, err error) {
 	if m.r.size == 1 {
 		return m.local.Assign(ctx, keys, ids)
@@ -58,7 +59,7 @@ type assignment[K weft.Key, V weft.Value] struct {
 	fresh  []bool
 }
 
-// find looks keys up, and finds the next id of this shard.
+// find looks up keys, and finds the next id of this shard.
 func (a *assignment[K, V]) find(ctx context.Context) error {
 	m := a.m
 	if m.vals.Float() {
@@ -81,7 +82,7 @@ func (a *assignment[K, V]) find(ctx context.Context) error {
 	return err
 }
 
-// idLimit is larger than all ids that values can be.
+// idLimit returns a number larger than all ids that values can hold.
 func idLimit[V weft.Value]() uint64 {
 	switch column.TypeOf[V]() {
 	case column.Int32:
@@ -92,7 +93,7 @@ func idLimit[V weft.Value]() uint64 {
 	return 1 << 63
 }
 
-// number inserts absent keys, and gives them ids. A rank whose lookups failed takes part without
+// number inserts absent keys, and gives them ids. A rank with failed lookups takes part without
 // rows.
 func (a *assignment[K, V]) number(ctx context.Context) {
 	x := a.x
@@ -143,7 +144,7 @@ func (a *assignment[K, V]) insert(ctx context.Context) {
 	a.fail(err)
 }
 
-// fail keeps an error of a batch of absent keys as one of the rows that came.
+// fail keeps an error of a batch of absent keys as an error of the received rows.
 func (a *assignment[K, V]) fail(err error) {
 	p := (*weft.PartialError)(nil)
 	if err == nil || !errors.As(err, &p) {
@@ -161,7 +162,7 @@ func partial(done int, rows []int, err error) error {
 	return &weft.PartialError{Done: done, Failed: len(rows), Rows: rows, Err: err}
 }
 
-// noID is returned if there are fewer ids than keys.
+// noID is returned if fewer ids than keys are left.
 const noID = math.MaxUint64
 
 // deal returns the first id of this rank for a number of keys, and the number of keys of all ranks.
@@ -202,7 +203,7 @@ func (a *assignment[K, V]) withdraw(ctx context.Context, err error) {
 	a.x.count, a.x.failure = 0, partial(len(a.keys), a.rows, errors.Join(err, cause(derr)))
 }
 
-// store stores the ids of fresh keys, and answers all rows whose keys were absent.
+// store stores the ids of fresh keys, and answers all rows with absent keys.
 func (a *assignment[K, V]) store(ctx context.Context, given []V) {
 	if len(a.rows) == 0 {
 		return

@@ -1,5 +1,5 @@
-// Package shard holds structures whose keys are spread over the ranks of a [comm.Comm]: maps and
-// sets with the methods of package weft, and jobs over rows that all ranks bring.
+// Package shard holds structures with keys spread over the ranks of a [comm.Comm]: maps and sets
+// with the methods of package weft, and jobs over the rows of all ranks.
 //
 // Each rank makes a structure of its own for its shard, such as a linear.Map, and passes it to
 // NewMap. A key belongs to the rank that owns its slot, of 16,384 slots that keys hash to. A call

@@ -13,13 +13,13 @@ import (
 	"github.com/weftgo/weft/group"
 )
 
-// ErrMismatch: ranks called different methods, or methods of structures with different types. No
-// rank has done anything, and the ranks can go on.
+// ErrMismatch is the error if ranks called different methods, or methods of structures with
+// different types. No rank has done anything, and the ranks can continue.
 var ErrMismatch = errors.New("ranks make different calls")
 
-// Error is the error of a call, which is the same on all ranks: that of the lowest rank that has
-// one. errors.Is finds the errors of package weft and device in it, and those of a context and of
-// files, whichever rank they come from.
+// Error is the error of a call, which is the same on all ranks: that of the lowest rank with one.
+// errors.Is finds the errors of package weft and device in it, and those of a context and of files,
+// from any rank.
 type Error struct {
 	Rank int
 	Text string // of the error of that rank, cut after 256 bytes
@@ -47,7 +47,7 @@ var sentinels = []error{
 	context.Canceled, context.DeadlineExceeded, fs.ErrNotExist, fs.ErrPermission,
 }
 
-// cause returns the cause of a PartialError, whose rows are not those of the caller.
+// cause returns the cause of a PartialError, because its rows are not those of the caller.
 func cause(err error) error {
 	if p := (*weft.PartialError)(nil); errors.As(err, &p) {
 		return p.Err
@@ -55,7 +55,7 @@ func cause(err error) error {
 	return err
 }
 
-// Words of what a rank sends at the end of a call.
+// Words that a rank sends at the end of a call.
 const (
 	endState = iota // 0, or endFailed with bits of sentinels
 	endCount        // what the rank counts
@@ -65,8 +65,8 @@ const (
 	textWords = 32
 )
 
-// outcome ends a call: it returns the sum of what ranks count, and the error of all if any rank has
-// one.
+// outcome ends a call. It returns the sum of the counts of all ranks, and the error of all if any
+// rank has one.
 func (r *Ranks) outcome(err error, count uint64) (total uint64, _ error) {
 	own := [endWords]uint64{endCount: count}
 	if err != nil {

@@ -40,11 +40,11 @@ type exchange struct {
 	toBytes, inBytes []int64 // the same in bytes, of a column
 	buffers          [numBuffers][]uint64
 
-	refused error  // why this rank does not begin
-	flags   bool   // a rank wants to learn of each row what became of it
+	refused error  // the reason why this rank does not begin
+	flags   bool   // a rank requests the outcome of each row
 	count   uint64 // what the structure counted
 	failure error  // of the structure of this rank
-	err     error  // why rows no longer move; the same on all ranks
+	err     error  // the reason why rows no longer move; the same on all ranks
 	ended   bool
 }
 
@@ -62,8 +62,8 @@ const (
 	numBuffers
 )
 
-// minShare is the least number of rows of a share. sharesPerCore is how many shares a core gets, so
-// that no core waits long for another.
+// minShare is the minimum number of rows of a share. sharesPerCore is the number of shares of a
+// core, so that no core waits long for another.
 const (
 	minShare      = 1 << 12
 	sharesPerCore = 8
@@ -72,7 +72,7 @@ const (
 // maxRows is the number of rows that 32-bit places hold.
 const maxRows = math.MaxUint32 - maxHot
 
-// roundRows is the number of rows that a rank sends in a round of a call whose rows may be applied
+// roundRows is the number of rows that a rank sends in a round, in calls that may apply their rows
 // in any order: 128 MiB of keys. Tests lower it.
 var roundRows = 1 << 24
 
@@ -109,7 +109,7 @@ func (x *exchange) mustMatch(keys int, columns ...int) {
 }
 
 // begin partitions the rows of keys and agrees with other ranks on the call. flags says whether
-// this rank wants answers that all ranks bring if one of them wants them.
+// this rank needs the answers that all ranks send if any of them needs them.
 func begin[K weft.Key](ctx context.Context, x *exchange, keys []K, combine combining, flags bool) {
 	before := x.refused
 	if before != nil {
@@ -221,7 +221,7 @@ func raw[T any](col []T) []byte {
 		len(col)*int(unsafe.Sizeof(zero)))
 }
 
-// forth sends a column of the caller, and returns the values of the rows that came.
+// forth sends a column of the caller, and returns the values of the received rows.
 func forth[T any](x *exchange, out int, col []T) []T {
 	if x.err != nil {
 		return nil
@@ -294,9 +294,9 @@ func swap[T any](x *exchange, send []T, out []int64, recv []T, in []int64) []T {
 	return recv
 }
 
-// back sends the answers to the rows that came, and writes those of this rank's rows to a column of
-// the caller. All rows of a hot key have the same answer, unless first: then only the row that was
-// sent has it, and others have the value rest. The column may be nil.
+// back sends the answers to the received rows, and writes those of this rank's rows to a column of
+// the caller. All rows of a hot key have the same answer, unless first is set: then only the row
+// that was sent has it, and others have the value rest. The column may be nil.
 func back[T any](x *exchange, in int, answers, to []T, first bool, rest T) {
 	if x.err != nil {
 		return
@@ -349,7 +349,7 @@ func gather[T any](x *exchange, from, to []T, first bool, rest T) {
 	}
 }
 
-// flagsBuffer returns memory for a flag of each row that came, or nil if no rank wants them.
+// flagsBuffer returns memory for a flag of each received row, or nil if no rank needs them.
 func (x *exchange) flagsBuffer() []bool {
 	if !x.flags {
 		return nil
@@ -369,7 +369,7 @@ func (x *exchange) apply(ctx context.Context, run func(ctx context.Context) (int
 	x.failure = err
 }
 
-// applyFlags is apply of a batch that flags the first row of a key, and sends the flags back.
+// applyFlags is apply for a batch that flags the first row of a key, and sends the flags back.
 func (x *exchange) applyFlags(
 	ctx context.Context, flags []bool, run func(ctx context.Context, is []bool) (int, error),
 ) {
@@ -401,7 +401,7 @@ func (x *exchange) whole() bool {
 	return x.failure != nil && !errors.As(x.failure, new(*weft.PartialError))
 }
 
-// endWhole is end of a call without rows.
+// endWhole is end for a call without rows.
 func (x *exchange) endWhole() (int, error) {
 	if x.err != nil {
 		x.ended = true

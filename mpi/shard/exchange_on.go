@@ -43,11 +43,11 @@ const (
 // memoryOn is memory of a device that is kept between calls.
 type memoryOn struct {
 	buffers [numOn]device.Slice[byte]
-	last    *device.Stream // of the last call, whose work may go on
+	last    *device.Stream // of the last call, which may still be in progress
 }
 
-// settle waits until the last call is done, and what peers read of it. A stream that the caller has
-// closed since has done its work.
+// settle waits until the last call is done, and reads of its memory by peers. A stream that the
+// caller has closed since has done its work.
 func (m *memoryOn) settle(ctx context.Context) error {
 	if m.last == nil {
 		return nil
@@ -94,7 +94,7 @@ func (m *memoryOn) reserve(dev device.Device, which, bytes int) (err error) {
 // headRoom is the word of a head with the rows that may come without more memory.
 const headRoom = headArg
 
-// isIn reports whether a buffer has a row for each that comes, and not for each that goes.
+// isIn reports whether a buffer has a row for each received row, and not for each sent one.
 func isIn(which int) bool {
 	return which == onKeysIn || which == onValsIn || which == onAnswersOut || which == onFlagsOut
 }
@@ -126,7 +126,7 @@ var errNotOn = fmt.Errorf("%w: the structure of the shard takes no batches on a 
 	device.ErrUnsupported)
 
 // callOn runs a call on all ranks. ok says whether the structure of this rank takes batches on a
-// device. f exchanges columns and runs the batch after the keys have come.
+// device. f exchanges columns and runs the batch after the keys are received.
 func callOn[K weft.Key](
 	ctx context.Context, t *table[K], s *device.Stream, m method, arg uint8, keys device.Slice[K],
 	flags device.Slice[bool], ok bool, f func(*exchangeOn[K]),
@@ -159,7 +159,7 @@ func callOn[K weft.Key](
 	return err
 }
 
-// partition finds the send order of keys, and how many go to each rank.
+// partition finds the send order of keys, and the number of keys for each rank.
 func (x *exchangeOn[K]) partition(ctx context.Context, keys device.Slice[K]) error {
 	dev, size := x.stream.Device(), x.r.size
 	if x.mem.last != x.stream { // it uses the memory
@@ -203,8 +203,8 @@ func (x *exchangeOn[K]) partition(ctx context.Context, keys device.Slice[K]) err
 	return nil
 }
 
-// ready makes room for what comes. Unless all ranks have it already, they agree that they have it:
-// a rank without memory would keep the others waiting.
+// ready makes room for received rows. Unless all ranks have it already, they agree that they have
+// it: a rank without memory would keep the others waiting.
 func (x *exchangeOn[K]) ready() {
 	if x.err != nil {
 		return
@@ -274,7 +274,7 @@ type elem interface {
 // widths are types of columns by their width in bytes.
 var widths = map[int]column.Type{1: column.Uint8, 4: column.Uint32, 8: column.Uint64}
 
-// forthOn sends a column of the caller, and returns the values of the rows that came.
+// forthOn sends a column of the caller, and returns the values of the received rows.
 func forthOn[T elem, K weft.Key](x *exchangeOn[K], out int, col device.Slice[T]) device.Slice[T] {
 	if x.err != nil {
 		return device.Slice[T]{}
@@ -288,7 +288,7 @@ func forthOn[T elem, K weft.Key](x *exchangeOn[K], out int, col device.Slice[T])
 	return bufferOn[T](x, out+1, x.gotSum)
 }
 
-// backOn sends the answers to the rows that came, and writes those of this rank's rows to a column
+// backOn sends the answers to the received rows, and writes those of this rank's rows to a column
 // of the caller.
 func backOn[T elem, K weft.Key](x *exchangeOn[K], in int, answers, to device.Slice[T]) {
 	if x.err != nil {
@@ -322,7 +322,7 @@ func (x *exchangeOn[K]) swap(
 	}
 }
 
-// flags returns memory for a flag of each row that came, which is empty if no rank wants them.
+// flags returns memory for a flag of each received row, which is empty if no rank needs them.
 func (x *exchangeOn[K]) flags() device.Slice[bool] {
 	if !x.exchange.flags {
 		return device.Slice[bool]{}
@@ -330,7 +330,7 @@ func (x *exchangeOn[K]) flags() device.Slice[bool] {
 	return bufferOn[bool](x, onFlagsOut, x.gotSum)
 }
 
-// flagsBack sends the flags back, if any rank wants them.
+// flagsBack sends the flags back, if any rank needs them.
 func (x *exchangeOn[K]) flagsBack(to device.Slice[bool]) {
 	if x.err == nil && x.exchange.flags {
 		backOn(x, onFlagsIn, device.Slice[bool]{}, to)

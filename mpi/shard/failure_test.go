@@ -299,7 +299,7 @@ func TestGetOrPutFull(t *testing.T) {
 		}
 		for i, v := range vals {
 			_, failed := slices.BinarySearch(p.Rows, i)
-			want, wantLoaded := uint64(1000), r.rank == 1 // all that is there is rank 0's
+			want, wantLoaded := uint64(1000), r.rank == 1 // all pairs are rank 0's
 			if failed {
 				want, wantLoaded = uint64(1000+r.rank), false
 			}

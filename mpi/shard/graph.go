@@ -11,9 +11,9 @@ import (
 	"github.com/weftgo/weft/graph"
 )
 
-// Graph is a graph whose rows are spread over ranks, by the vertices that their edges come from:
-// "1-D". Of an undirected graph an edge is in the rows of both ends, as package graph has it. Its
-// methods are those of [graph.Graph], and collective except Close.
+// Graph is a graph with rows spread over ranks, by the vertices that their edges come from: "1-D".
+// In an undirected graph an edge is in the rows of both ends, as in package graph. Its methods are
+// those of [graph.Graph], and collective except Close.
 //
 // Vertices belong to the rank of their [Slot]. A rank has records of 32 bytes of all vertices up to
 // the largest that its rows have, and the edges of its own.
@@ -49,7 +49,7 @@ func NewGraph(r *Ranks, opts *graph.Options) (*Graph, error) {
 	return g, nil
 }
 
-// graphShard is a graph as what a table saves. Its length is its number of arcs.
+// graphShard is a graph in the form of tables to save. Its length is its number of arcs.
 type graphShard struct{ *graph.Graph }
 
 func (g graphShard) Len() int { return g.Arcs() }
@@ -100,9 +100,9 @@ func (g *Graph) Load(ctx context.Context, dir string) (arcs int, err error) {
 	return g.table.Load(ctx, dir)
 }
 
-// Insert inserts edges and returns how many were not there, on all ranks; inserted, unless nil,
-// receives which: of rows with one edge the first one of the lowest rank. Self loops are not
-// inserted, unless Options ask for them. A vertex that is not less than MaxVertices is
+// Insert inserts edges and returns the number of new ones on all ranks. inserted, unless nil,
+// reports which: of rows with one edge the first one of the lowest rank. Self loops are not
+// inserted, unless Options allow them. A vertex that is not less than MaxVertices is
 // [weft.ErrOptions] on all ranks, before anything is changed. After another error an edge of an
 // undirected graph may be in one of its two rows: insert or delete it again.
 func (g *Graph) Insert(ctx context.Context, from, to []uint32, inserted []bool) (int, error) {
@@ -117,14 +117,14 @@ func (g *Graph) Insert(ctx context.Context, from, to []uint32, inserted []bool) 
 	return g.change(ctx, methodInsert, from, to, inserted, wrong, g.local.Insert)
 }
 
-// Delete deletes edges and returns how many were there, on all ranks; deleted, unless nil, receives
-// which.
+// Delete deletes edges and returns the number of deleted ones on all ranks. deleted, unless nil,
+// reports which.
 func (g *Graph) Delete(ctx context.Context, from, to []uint32, deleted []bool) (int, error) {
 	return g.change(ctx, methodDelete, from, to, deleted, nil, g.local.Delete)
 }
 
-// Has looks for edges, writes to found, unless nil, which are there, and returns how many rows of
-// all ranks are.
+// Has looks up edges, writes to found, unless nil, which exist, and returns the number of rows of
+// all ranks that do.
 func (g *Graph) Has(ctx context.Context, from, to []uint32, found []bool) (int, error) {
 	x := g.open(methodHas)
 	defer x.close()
@@ -194,8 +194,8 @@ func bothWays(from, to []uint32) (f, t []uint32) {
 	return f, t
 }
 
-// Degree writes how many neighbors vertices have to degrees: those that edges lead to, if the graph
-// is directed.
+// Degree writes the numbers of neighbors of vertices to degrees. If the graph is directed, these
+// are the targets of edges.
 func (g *Graph) Degree(ctx context.Context, vertices, degrees []uint32) error {
 	x := g.open(methodDegree)
 	defer x.close()
@@ -270,7 +270,7 @@ func (g *Graph) rowsBack(
 	return offsets, neighbors
 }
 
-// startsOf returns where parts begin that have some lengths, and where the last one ends.
+// startsOf returns the offsets of parts with some lengths, and the end of the last one.
 func startsOf(lengths []uint64) []uint64 {
 	starts := make([]uint64, len(lengths)+1)
 	for i, n := range lengths {
@@ -304,7 +304,7 @@ func (g *Graph) eachVertex(ctx context.Context, visit func(vertices []uint32) er
 	return visit(own)
 }
 
-// loadArcs inserts the rows of a saved graph whose vertices are kept. The graph is held twice
+// loadArcs inserts the rows of a saved graph for the vertices to keep. The graph is held twice
 // meanwhile.
 func (g *Graph) loadArcs(
 	ctx context.Context, from io.Reader, keep func(uint32) bool,

@@ -17,12 +17,12 @@ type GroupOptions struct {
 	// has at a time, down to group.MinMemory for each.
 	group.Options
 
-	// Gather has rank 0 return all groups, and the other ranks nil. By default each rank returns
-	// those whose keys hash to it.
+	// Gather makes rank 0 return all groups, and the other ranks nil. By default each rank returns
+	// the groups that hash to it.
 	Gather bool
 }
 
-// Group computes aggregates of groups of rows that all ranks bring, as [group.By] does. Each rank
+// Group computes aggregates of groups of the rows of all ranks, as [group.By] does. Each rank
 // groups its own rows. After that the groups are partitioned by a hash of their keys, exchanged,
 // and merged by the rank of the partition, so frequent keys cost no more than others.
 //
@@ -70,8 +70,8 @@ func GroupPages(
 	}
 }
 
-// Distinct returns the different keys of rows that all ranks bring, as Group without aggregates
-// does. Other columns than keys are ignored.
+// Distinct returns the different keys of the rows of all ranks, as Group without aggregates does.
+// Columns other than keys are ignored.
 func Distinct(
 	ctx context.Context, r *Ranks, rows iter.Seq2[Rows, error], opts *GroupOptions,
 ) ([]column.Column, error) {
@@ -103,7 +103,7 @@ func newGrouping(r *Ranks, aggs []group.Aggregate, opts *GroupOptions) *grouping
 	return g
 }
 
-// run groups rows, and has read take the groups of this rank. It returns the error of all ranks.
+// run groups rows, and calls read for the groups of this rank. It returns the error of all ranks.
 func (g *grouping) run(
 	ctx context.Context, rows iter.Seq2[Rows, error], read func(*group.Groups) error,
 ) error {
@@ -195,7 +195,7 @@ func (b *Rows) len() int {
 }
 
 // exchange sends groups to the ranks of their keys, or all to rank 0, and returns those of this
-// rank. It closes the groups that it sends. failure is what keeps this rank from it.
+// rank. It closes the groups that it sends. failure is the reason why this rank cannot.
 func (g *grouping) exchange(
 	ctx context.Context, from *group.Groups, gather bool, failure error,
 ) (merged *group.Groups, err error) {

@@ -7,14 +7,14 @@ import (
 	"github.com/weftgo/weft"
 )
 
-// combining is how rows of a hot key become one row before the exchange.
+// combining is the way to combine rows of a hot key to one row before the exchange.
 type combining uint8
 
 const (
 	combineNone   combining = iota
-	combineAny              // any row stands for all, and all have its answer
-	combineFirst            // the first row stands for all
-	combineLast             // the last row stands for all
+	combineAny              // any row represents all, and all have its answer
+	combineFirst            // the first row represents all
+	combineLast             // the last row represents all
 	combineValues           // one row has the values of all
 )
 
@@ -37,15 +37,15 @@ const (
 // noRow is no row of a batch.
 const noRow = math.MaxUint32
 
-// hotKeys are the keys of a batch that have many rows.
+// hotKeys holds the keys of a batch with many rows.
 type hotKeys struct {
 	n     int
 	table []uint16 // by hash: the number of a key, from 1
 	words []uint64 // of keys
-	rows  []uint32 // the row that stands for the key
+	rows  []uint32 // the row that represents the key
 	ranks []uint16
 	place []uint32 // in send order
-	seen  []uint32 // by share and key: its row that stands for it, or noRow
+	seen  []uint32 // by share and key: the row that represents it, or noRow
 
 	sample []sampled
 }
@@ -57,10 +57,11 @@ type sampled struct {
 	hits uint32
 }
 
-// places returns where hot keys are in send order.
+// places returns the places of hot keys in send order.
 func (h *hotKeys) places() []uint32 { return h.place[:h.n] }
 
-// hotAt returns final bits of a hash that ranks do not depend on, unless there are very many.
+// hotAt returns final bits of a hash. The choice of ranks does not depend on them, except for very
+// many ranks.
 func hotAt(h uint64) uint64 { return h >> 36 }
 
 // findHot finds hot keys in a sample of the rows.
@@ -160,7 +161,7 @@ func routeHot[K weft.Key](x *exchange, keys []K, lo, hi int, counts []uint32, co
 	}
 }
 
-// count finds the row that stands for each hot key, and counts it for its rank.
+// count finds the row that represents each hot key, and counts it for its rank.
 func (h *hotKeys) count(p *owners, counts []uint32, combine combining) {
 	for i := range h.n {
 		rank := p.of(h.words[i], keyHash(slotStart, h.words[i]), len(counts))

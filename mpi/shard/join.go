@@ -13,7 +13,7 @@ import (
 	"github.com/weftgo/weft/join"
 )
 
-// Join joins rows that all ranks bring, as a [join.Join] does that builds the right rows and probes
+// Join joins the rows of all ranks, as a [join.Join] does that builds the right rows and probes
 // with the left rows. Rows of both sides are partitioned by a hash of their keys and exchanged.
 // Each rank yields the joined rows of its partition, in no order. The right side should be the
 // smaller one.
@@ -77,17 +77,17 @@ func Join(
 	}
 }
 
-// sides deals rows of the sides of a join out.
+// sides distributes rows of the sides of a join.
 type sides struct {
 	r    *Ranks
 	kind join.Kind
 }
 
-// dealRows is the number of rows that are dealt out at a time.
+// dealRows is the number of rows to distribute at a time.
 const dealRows = 1 << 18
 
-// deal sends the rows of this rank to the ranks of their keys, and visits those that come. It
-// returns the error of all ranks. failure is what keeps this rank from it.
+// deal sends the rows of this rank to the ranks of their keys, and visits received rows. It returns
+// the error of all ranks. failure is the reason why this rank cannot.
 func (s *sides) deal(
 	ctx context.Context, rows iter.Seq2[Rows, error], o column.PartitionOptions, failure error,
 	visit func(context.Context, Rows) error,
@@ -152,10 +152,10 @@ func pieces(rows iter.Seq2[Rows, error]) iter.Seq2[Rows, error] {
 //
 //	length of the page (uint64), number of key columns (uint32), number of columns (uint32)
 //	types of the columns (uint8 each), and zeros
-//	the page as package spill encodes it; nothing if there are no rows
+//	the page as package spill encodes it; nothing without rows
 const rowsHead = 16
 
-// deal deals a batch out, and returns the rank after that of the last row with nulls that was
+// deal distributes a batch, and returns the rank after that of the last row with nulls that was
 // dealt. All ranks get the types with the first batch.
 func (m *mail) deal(b Rows, o column.PartitionOptions, first bool) (next int, err error) {
 	page := append(append([]column.Column{}, b.Keys...), b.Columns...)

@@ -12,7 +12,7 @@ import (
 // Rows is a batch of rows of a job. Key columns and other columns have one length.
 type Rows struct {
 	Keys    []column.Column
-	Columns []column.Column // values of Group, or what Join yields of a row
+	Columns []column.Column // values of Group, or the columns of a row that Join yields
 }
 
 // roundBytes is the number of bytes that a rank gathers for a round of mail: with 64 ranks 512 KiB
@@ -38,9 +38,9 @@ func hashOf(opts ...any) uint64 {
 	return h.Sum64()
 }
 
-// round sends what there is, and returns what each rank has sent to this one, in memory of its own.
-// An error of any rank is that of all. more says whether this rank has another round, and then
-// whether any has.
+// round sends all waiting mail, and returns the mail of each rank for this one, in memory of its
+// own. An error of any rank is returned on all. more says whether this rank has another round. The
+// result says whether any rank has.
 func (m *mail) round(
 	ctx context.Context, more bool, failure error,
 ) (in [][]byte, _ bool, err error) {

@@ -19,7 +19,7 @@ import (
 	"github.com/weftgo/weft/internal/atomicfile"
 )
 
-// manifestName is the file that names the shards of a structure, and manifestFormat says how.
+// manifestName is the file that names the shards of a structure. manifestFormat is its format.
 const (
 	manifestName   = "manifest.json"
 	manifestFormat = "weft shards 1"

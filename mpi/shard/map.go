@@ -24,8 +24,8 @@ type LocalMap[K weft.Key, V weft.Value] interface {
 	Pages(ctx context.Context) iter.Seq2[weft.Page[K, V], error]
 }
 
-// Map is a map whose keys are spread over ranks. Its methods are those of [weft.Map], and all of
-// them are collective except All, Pages and Close. Counts are those of all ranks together.
+// Map is a map with keys spread over ranks. Its methods are those of [weft.Map], and all of them
+// are collective except All, Pages and Close. Counts are those of all ranks together.
 type Map[K weft.Key, V weft.Value] struct {
 	keyed[K]
 	local LocalMap[K, V]
@@ -142,8 +142,8 @@ func (m *Map[K, V]) put(
 	return x.end()
 }
 
-// PutNew inserts the pairs whose keys are absent and counts them. ok, if not nil, reports which. Of
-// rows with one key the first one of the lowest rank wins.
+// PutNew inserts the pairs with absent keys and counts them. ok, if not nil, reports which. Of rows
+// with one key the first one of the lowest rank wins.
 func (m *Map[K, V]) PutNew(
 	ctx context.Context, keys []K, vals []V, ok []bool,
 ) (inserted int, err error) {

@@ -267,7 +267,7 @@ func TestMapIsModel(t *testing.T) {
 	}
 }
 
-// Batches with hot keys, whose rows are combined before the exchange.
+// Batches with hot keys, with rows that are combined before the exchange.
 func TestHotKeys(t *testing.T) {
 	const rows = 3 * 2 * minShare * sampleOne / 8
 	for _, ranks := range []int{2, 7} {

@@ -73,9 +73,9 @@ func (m *OrderedMap[K, V]) Select(
 	return a.back(keys, vals, found)
 }
 
-// Successor finds for each of keys the pair of all ranks with the smallest key that is larger, and
-// counts those found on all ranks: next[i] and vals[i], which are zero where there is none. vals
-// and found may be nil.
+// Successor finds for each of keys the pair of all ranks with the smallest larger key, and counts
+// those found on all ranks. It stores them in next[i] and vals[i], which are zero without such a
+// pair. vals and found may be nil.
 func (m *OrderedMap[K, V]) Successor(
 	ctx context.Context, keys, next []K, vals []V, found []bool,
 ) (hits int, err error) {
@@ -193,7 +193,7 @@ func (m *OrderedMap[K, V]) ends(
 	return ends
 }
 
-// Min returns the pair of all ranks with the smallest key, if there is one.
+// Min returns the pair of all ranks with the smallest key, and whether any rank has a pair.
 func (m *OrderedMap[K, V]) Min(ctx context.Context) (key K, val V, ok bool, err error) {
 	if m.r.size == 1 {
 		return m.shard.Min(ctx)
@@ -201,7 +201,7 @@ func (m *OrderedMap[K, V]) Min(ctx context.Context) (key K, val V, ok bool, err 
 	return m.extreme(ctx, methodMin)
 }
 
-// Max returns the pair of all ranks with the largest key, if there is one.
+// Max returns the pair of all ranks with the largest key, and whether any rank has a pair.
 func (m *OrderedMap[K, V]) Max(ctx context.Context) (key K, val V, ok bool, err error) {
 	if m.r.size == 1 {
 		return m.shard.Max(ctx)

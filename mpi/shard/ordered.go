@@ -26,7 +26,7 @@ type LocalOrdered[K weft.Key, V weft.Value] interface {
 	Max(ctx context.Context) (key K, val V, ok bool, err error)
 }
 
-// OrderedMap is a [Map] whose ranks have ranges of keys, so a range of keys touches few ranks. Its
+// OrderedMap is a [Map] with ranges of keys on its ranks, so a range of keys touches few ranks. Its
 // methods are those of [weft.OrderedMap] and collective, except All, Pages and Close.
 //
 // The ranges are equal parts of all keys of the type at first. The insertion that brings the map to
@@ -140,7 +140,7 @@ func (m *OrderedMap[K, V]) adoptRanges(files []shardFile) {
 	m.split = len(files) == m.r.size
 }
 
-// choose takes ranges from a sample once there are pairs enough.
+// choose sets ranges by a sample once the map has enough pairs.
 func (m *OrderedMap[K, V]) choose(ctx context.Context, keys []K) error {
 	if m.split || m.r.size == 1 {
 		return nil

@@ -49,7 +49,7 @@ func (p *owners) rank(at uint64, size int) int {
 	return lo
 }
 
-// of returns the rank of a key, whose hash is only needed for slots.
+// of returns the rank of a key. It needs the hash only for slots.
 func (p *owners) of(word, hash uint64, size int) int {
 	if p.first == nil {
 		return rankOf(hash, size)

@@ -19,8 +19,8 @@ type LocalSet[K weft.Key] interface {
 	Pages(ctx context.Context) iter.Seq2[[]K, error]
 }
 
-// Set is a set whose keys are spread over ranks. Its methods are those of [weft.Set], and all of
-// them are collective except All, Pages and Close.
+// Set is a set with keys spread over ranks. Its methods are those of [weft.Set], and all of them
+// are collective except All, Pages and Close.
 type Set[K weft.Key] struct {
 	keyed[K]
 	local LocalSet[K]

@@ -81,7 +81,7 @@ func part(flags []bool, lo, hi int) []bool {
 	return flags[lo:hi]
 }
 
-// batch is a call whose rows may be applied in rounds, in any order.
+// batch is a call that may apply its rows in rounds, in any order.
 type batch[K weft.Key] struct {
 	sign    signature
 	keys    []K
@@ -124,7 +124,7 @@ func (t *table[K]) rounds(
 	}
 }
 
-// Contains counts the rows of all ranks whose keys are there; found, if not nil, reports which of
+// Contains counts the rows of all ranks with keys in the table. found, if not nil, reports which of
 // this rank's are.
 func (t *keyed[K]) Contains(ctx context.Context, keys []K, found []bool) (hits int, err error) {
 	if t.r.size == 1 {

@@ -13,14 +13,19 @@ const (
 	maxColumns = 100
 	// tabColumns is the width of a tab in such a line.
 	tabColumns = 4
+	// maxProse is the longest line of prose in Markdown that STYLE allows.
+	maxProse = 120
 )
 
 // generated matches the line that marks a generated file.
 var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
 
+// onlyLink matches a line of Markdown that is one link, which cannot be wrapped.
+var onlyLink = regexp.MustCompile(`^\s*(?:[-*] )?\[[^\]]*\](?:\([^)]*\)|: \S+)\.?$`)
+
 // fileFigures returns the figures of the files that git tracks.
 func fileFigures() ([]figure, error) {
-	out, err := output("git", "ls-files", "-z", "--", "*.ptx", "*.go", "*.cu", "*.cuh")
+	out, err := output("git", "ls-files", "-z", "--", "*.ptx", "*.go", "*.cu", "*.cuh", "*.md")
 	if err != nil {
 		return nil, err
 	}
@@ -28,11 +33,11 @@ func fileFigures() ([]figure, error) {
 }
 
 // weigh returns the figures of files: bytes of PTX, handwritten lines outside tests (of the
-// product, the lab and the largest package), and lines that are too long, in tests as well.
+// product, the lab and the largest package), and lines that are too long, in tests and pages, too.
 func weigh(names []string, read func(string) ([]byte, error)) ([]figure, error) {
 	f := func(name string) figure { return figure{name: name, parts: make(map[string]int64)} }
 	ptx, lines, long := f("ptx"), f("lines"), f("long-lines")
-	labPTX, labLines := f("lab.ptx"), f("lab.lines")
+	labPTX, labLines, pages := f("lab.ptx"), f("lab.lines"), f("long-prose")
 	for _, name := range names {
 		content, err := read(name)
 		if os.IsNotExist(err) {
@@ -49,6 +54,11 @@ func weigh(names []string, read func(string) ([]byte, error)) ([]figure, error) 
 		case ext == ".ptx":
 			bytesOf.add(dir, int64(len(text)))
 			continue
+		case ext == ".md":
+			if n := proseTooLong(text); n > 0 {
+				pages.add(name, n)
+			}
+			continue
 		case generated.MatchString(text):
 			continue
 		case !strings.HasSuffix(name, "_test.go"):
@@ -62,7 +72,7 @@ func weigh(names []string, read func(string) ([]byte, error)) ([]figure, error) 
 	for _, n := range lines.parts {
 		largest.value = max(largest.value, n)
 	}
-	return []figure{ptx, labPTX, lines, labLines, largest, long}, nil
+	return []figure{ptx, labPTX, lines, labLines, largest, long, pages}, nil
 }
 
 // tooLong counts the lines of a text that are longer than maxColumns.
@@ -70,6 +80,24 @@ func tooLong(text string) (n int64) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
 		if utf8.RuneCountInString(line)+(tabColumns-1)*strings.Count(line, "\t") > maxColumns {
+			n++
+		}
+	}
+	return n
+}
+
+// proseTooLong counts the lines of a page that are longer than maxProse, except tables, code, and
+// lines of one link.
+func proseTooLong(text string) (n int64) {
+	code := false
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		start := strings.TrimSpace(line)
+		switch {
+		case strings.HasPrefix(start, "```"):
+			code = !code
+		case code || strings.HasPrefix(start, "|") || onlyLink.MatchString(line):
+		case utf8.RuneCountInString(line) > maxProse:
 			n++
 		}
 	}

@@ -54,6 +54,7 @@ func TestWeigh(t *testing.T) {
 		"slab/slab_sm80.ptx":   "12345" + x + x,
 		"lab/lab_sm80.ptx":     "123",
 		"lab/lab.go":           "package lab\n",
+		"README.md":            "# " + x + x + "\n\n```\n" + x + x + "\n```\n\n| " + x + x + " |\n\n[" + x + "](" + x + ")\n",
 		"lsm/lsm.go":           "package lsm\n\n// A line.\nvar x int\n",
 	}
 	names := []string{"slab/gone.go"}
@@ -70,7 +71,7 @@ func TestWeigh(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]int64{"ptx": 203, "lab.ptx": 3,
-		"lines": 9, "lab.lines": 1, "package.lines": 5, "long-lines": 2}
+		"lines": 9, "lab.lines": 1, "package.lines": 5, "long-lines": 2, "long-prose": 1}
 	for _, f := range figures {
 		if n, ok := want[f.name]; !ok || f.value != n {
 			t.Errorf("%s is %d of %v, want %d", f.name, f.value, f.parts, n)

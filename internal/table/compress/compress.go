@@ -1,7 +1,6 @@
-// Package compress gives the command gzip, zstd and bzip2, for the files that it reads and writes,
-// and the encodings of text. Other compressed files, and archives, are errors that say what to do.
-// The library has gzip only: whoever imports this package has registered all of them with
-// graph/load.
+// Package compress reads and writes gzip, zstd and bzip2 for the command, and reads the encodings
+// of text. Other compressed files, and archives, are errors that say what to do. The library has
+// only gzip. An import of this package registers all of them with graph/load.
 package compress
 
 import (
@@ -18,12 +17,12 @@ import (
 	"github.com/weftgo/weft/graph/load"
 )
 
-// maxWindow is what a decoder of zstd may keep of what it has decoded: what "zstd --ultra" writes
-// at most.
+// maxWindow bounds the decoded data that a decoder of zstd keeps: the maximum that "zstd --ultra"
+// writes.
 const maxWindow = 128 << 20
 
-// codecs are those that can be read, and others that are known. Errors of their readers do not name
-// them.
+// codecs lists the readable codecs, and others that are only recognized. Errors of their readers do
+// not name them.
 var codecs = []load.Codec{
 	{Name: "gzip", Suffix: ".gz", Magic: "\x1f\x8b", Reader: gunzip,
 		Writer: func(w io.Writer) (io.WriteCloser, error) { return gzip.NewWriter(w), nil }},
@@ -56,7 +55,7 @@ func init() {
 	}
 }
 
-// unread is a codec that is known only for an error that says what to do.
+// unread returns a codec that is recognized only for an error that says what to do.
 func unread(name, suffix, magic, remedy string) load.Codec {
 	return load.Codec{Name: name, Suffix: suffix, Magic: magic,
 		Reader: func(io.Reader) (io.ReadCloser, error) { return nil, errors.New("weft does not read it; " + remedy) },
@@ -149,7 +148,7 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// streams is what compress/bzip2 reads, byte by byte.
+// streams is the input of compress/bzip2, byte by byte.
 type streams struct {
 	b    *bufio.Reader
 	last [2]byte
@@ -186,7 +185,8 @@ func (s *streams) decode(p []byte) (int, error) {
 	return n, nil
 }
 
-// buffered is r, or reads it: decoders read no more of what they get than they need.
+// buffered returns r if it is buffered, or a buffered reader of it. Decoders read no more of it
+// than they need.
 func buffered(r io.Reader) *bufio.Reader {
 	if b, ok := r.(*bufio.Reader); ok {
 		return b
@@ -194,7 +194,7 @@ func buffered(r io.Reader) *bufio.Reader {
 	return bufio.NewReaderSize(r, 1<<16)
 }
 
-// unnamed leaves the name of a codec out, which other errors of it lack.
+// unnamed removes the name of a codec, which other errors of it lack.
 func unnamed(err error) error {
 	if err == nil || err == io.EOF {
 		return err
@@ -208,8 +208,8 @@ func unnamed(err error) error {
 	return err
 }
 
-// Reader reads what a stream holds, which is compressed if it begins like that. Errors of
-// compressed data say by what it was compressed.
+// Reader reads the contents of a stream, which is compressed if it begins so. Errors of compressed
+// data name the compression.
 func Reader(r io.Reader) (io.ReadCloser, error) {
 	b := buffered(r)
 	head, err := b.Peek(16)
@@ -228,13 +228,12 @@ func Reader(r io.Reader) (io.ReadCloser, error) {
 	return io.NopCloser(b), nil
 }
 
-// skippable reports whether a stream begins with a frame of zstd that holds something else, as
-// those of pzstd do.
+// skippable reports whether a stream begins with a skippable frame of zstd, as those of pzstd do.
 func skippable(head []byte) bool {
 	return len(head) > 4 && head[0]&0xf0 == 0x50 && string(head[1:4]) == "\x2a\x4d\x18"
 }
 
-// packed says by what data was compressed that cannot be decompressed.
+// packed names the compression of data that cannot be decompressed.
 type packed struct {
 	io.ReadCloser
 	by string

@@ -36,7 +36,7 @@ func TestReader(t *testing.T) {
 		if name == "plain" {
 			continue
 		}
-		r, err = Reader(bytes.NewReader(b[:len(b)-9])) // cut off
+		r, err = Reader(bytes.NewReader(b[:len(b)-9])) // truncated
 		if err == nil {
 			_, err = io.ReadAll(r)
 		}
@@ -78,7 +78,7 @@ func gzipped(t *testing.T, text string) string {
 	return b.String()
 }
 
-// Several streams one after the other are read, also with zeros between and after them; other data
+// Several streams one after the other are read, also with zeros between and after them. Other data
 // are an error.
 func TestSeveralStreams(t *testing.T) {
 	gz, zeros := gzipped(t, "weft\n"), strings.Repeat("\x00", 513)
@@ -169,7 +169,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// in16 is text in UTF-16.
+// in16 returns text in UTF-16.
 func in16(text string, order binary.AppendByteOrder) string {
 	var b []byte
 	for _, c := range utf16.Encode([]rune(text)) {

@@ -11,9 +11,9 @@ import (
 	"unicode/utf8"
 )
 
-// Text reads text as UTF-8: what begins with the byte order mark of UTF-16 is transcoded, and the
-// mark of UTF-8 left out. Half a character of UTF-16, and its other forms without a mark, are
-// errors, as is UTF-32. Other bytes stay as they are.
+// Text reads text as UTF-8. It transcodes UTF-16 with a byte order mark, and leaves out the mark of
+// UTF-8. Half a character of UTF-16, and its other forms without a mark, are errors, as is UTF-32.
+// Other bytes pass unchanged.
 func Text(b *bufio.Reader) (*bufio.Reader, error) {
 	head, err := b.Peek(64)
 	if err != nil && err != io.EOF {
@@ -39,7 +39,7 @@ func Text(b *bufio.Reader) (*bufio.Reader, error) {
 	return bufio.NewReaderSize(&utf16Reader{b: b, order: order, at: 2}, 1<<16), nil
 }
 
-// unmarked is an error if every other byte is zero, as in Latin text of UTF-16.
+// unmarked returns an error if every other byte is zero, as in Latin text of UTF-16.
 func unmarked(head []byte) error {
 	var zeros [2]int
 	for i, c := range head {
@@ -56,7 +56,7 @@ func unmarked(head []byte) error {
 	return nil
 }
 
-// utf16Reader makes UTF-8 of UTF-16.
+// utf16Reader transcodes UTF-16 to UTF-8.
 type utf16Reader struct {
 	b     *bufio.Reader
 	order binary.ByteOrder
@@ -75,7 +75,7 @@ func (r *utf16Reader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// fill transcodes what b has buffered, at least a character.
+// fill transcodes the buffered bytes of b, at least a character.
 func (r *utf16Reader) fill() error {
 	half, err := r.b.Peek(2)
 	switch {
@@ -84,7 +84,7 @@ func (r *utf16Reader) fill() error {
 	case err != nil:
 		return err
 	}
-	in, _ := r.b.Peek(r.b.Buffered()) // what is there
+	in, _ := r.b.Peek(r.b.Buffered()) // available bytes
 	r.text = r.text[:0]
 	n := 0
 	for n+1 < len(in) {
@@ -105,7 +105,7 @@ func (r *utf16Reader) fill() error {
 			if c = utf16.DecodeRune(c, low); c == utf8.RuneError && n == 0 {
 				return fmt.Errorf("UTF-16: half of a surrogate pair at byte %d", r.at)
 			} else if c == utf8.RuneError {
-				break // what is before it comes first
+				break // return the text before it first
 			}
 			size = 4
 		}

@@ -1,5 +1,5 @@
 // Package flags holds the flags of the commands that read tables, on one machine and on several:
-// how files are read, how much memory a job takes, and what a group-by computes.
+// how files are read, the memory of a job, and the aggregates of a group-by.
 package flags
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/weftgo/weft/internal/table"
 )
 
-// UsageError is a command line that makes no sense.
+// UsageError is an invalid command line.
 type UsageError struct{ Err error }
 
 func (e UsageError) Error() string { return e.Err.Error() }
@@ -24,7 +24,7 @@ func (e UsageError) Unwrap() error { return e.Err }
 // Usage returns a UsageError.
 func Usage(format string, args ...any) error { return UsageError{fmt.Errorf(format, args...)} }
 
-// Read are the flags that say how files are read.
+// Read holds the flags for reading files.
 type Read struct {
 	Options table.Options
 
@@ -85,7 +85,7 @@ func (f *Read) AddLines(flags *pflag.FlagSet) {
 	)
 }
 
-// Check stores what the flags say in Options.
+// Check stores the flags in Options.
 func (f *Read) Check() (err error) {
 	o := &f.Options
 	if o.Format, err = table.ParseFormat(f.format); err != nil {
@@ -120,7 +120,7 @@ func (f *Read) Check() (err error) {
 	return nil
 }
 
-// Bytes is a flag of a number of bytes.
+// Bytes is a flag with a number of bytes.
 type Bytes int64
 
 // String implements [pflag.Value].
@@ -129,13 +129,13 @@ func (s *Bytes) String() string { return strconv.FormatInt(int64(*s), 10) }
 // Type implements [pflag.Value].
 func (s *Bytes) Type() string { return "bytes" }
 
-// units are the units of sizes: powers of 1024 with an i, of 1000 without.
+// units holds the units of sizes: powers of 1024 with an i, of 1000 without.
 var units = map[string]int64{
 	"": 1, "B": 1, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
 	"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
 }
 
-// Set implements [pflag.Value]: it reads a number, and perhaps a unit.
+// Set implements [pflag.Value]. It reads a number, with or without a unit.
 func (s *Bytes) Set(text string) error {
 	number := strings.TrimRight(text, "kKMGTiB")
 	unit, ok := units[text[len(number):]]

@@ -15,7 +15,7 @@ import (
 	"github.com/weftgo/weft/internal/table"
 )
 
-// Group are the flags of a group-by.
+// Group holds the flags of a group-by.
 type Group struct {
 	By, Aggs  []string
 	SkipNulls bool
@@ -34,7 +34,7 @@ func (f *Group) AddSkipNulls(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.SkipNulls, "skip-nulls", false, "leave out rows with null in a column of --by")
 }
 
-// aggregate is one of --agg.
+// aggregate is one item of --agg.
 type aggregate struct {
 	of     group.Func
 	column string
@@ -65,24 +65,24 @@ func (f *Group) Check(verb string) error {
 	return nil
 }
 
-// Grouping is what a group-by reads of a table, and what it computes.
+// Grouping is the columns that a group-by reads of a table, and its aggregates.
 type Grouping struct {
 	Reads
 	Aggs   []group.Aggregate
-	Fields []table.Field // of the result, which gives them their types
-	From   []int         // the columns of the table that have the values of Fields; -1: none
+	Fields []table.Field // of the result, with their types
+	From   []int         // the columns of the table with the values of Fields; -1: none
 
-	keys, values []int // in what is read
+	keys, values []int // indexes of the columns that are read
 }
 
-// Reads are columns that are read, each form of one once.
+// Reads lists columns to read, each form of one once.
 type Reads struct {
 	Columns []table.Read
 
 	at map[table.Read]int
 }
 
-// Add returns where a column is among those that are read.
+// Add returns the index of a column among those to read.
 func (r *Reads) Add(c table.Read) int {
 	at, ok := r.at[c]
 	if !ok {
@@ -172,14 +172,14 @@ func (g *Grouping) aggregate(t *table.Table, agg aggregate, c int) error {
 	return nil
 }
 
-// forms are what aggregates read.
+// forms holds the forms that aggregates read.
 var forms = map[group.Func]table.Form{
 	group.Count: table.Present, group.Sum: table.Number, group.Mean: table.Number,
 	group.Min: table.Extreme, group.Max: table.Extreme,
 	group.First: table.Written, group.Last: table.Written,
 }
 
-// suits refuses aggregates of types that have none.
+// suits returns an error for aggregates that a type lacks.
 func suits(f table.Field, of group.Func) error {
 	switch {
 	case f.Err() != nil:
@@ -194,7 +194,7 @@ func suits(f table.Field, of group.Func) error {
 	return nil
 }
 
-// Split returns the key and value columns of what was read.
+// Split returns the key and value columns of a batch.
 func (g *Grouping) Split(columns []column.Column) (keys, values []column.Column) {
 	keys, values = make([]column.Column, len(g.keys)), make([]column.Column, len(g.values))
 	for i, c := range g.keys {
@@ -215,7 +215,7 @@ func (g *Grouping) Empty(t *table.Table) []column.Column {
 	return none
 }
 
-// Explain says of a sum that does not fit which one it is.
+// Explain names the sum that does not fit.
 func (g *Grouping) Explain(over *group.OverflowError) error {
 	for i, agg := range g.Aggs {
 		if agg == (group.Aggregate{Func: group.Sum, Column: over.Column}) {
@@ -229,9 +229,9 @@ func (g *Grouping) Explain(over *group.OverflowError) error {
 	return over
 }
 
-// Look goes through all groups once: it counts them, completes the fields of the result, and sorts
-// the rows if sorter, which is called when fields have types, returns something. With literals it
-// finds how JSON has text.
+// Look reads all groups once. It counts them, completes the fields of the result, and sorts the
+// rows if sorter returns a sorter. It calls sorter once fields have types. With literals it finds
+// the form of text in JSON.
 func (g *Grouping) Look(
 	ctx context.Context,
 	t *table.Table,

@@ -15,13 +15,13 @@ import (
 	"github.com/weftgo/weft/internal/table"
 )
 
-// Memory are the flags of verbs that go on in a temporary file when their memory is used up.
+// Memory holds the flags of verbs that continue in a temporary file when their memory is used up.
 type Memory struct {
 	Limit   Bytes // 0: no limit
 	TempDir string
 }
 
-// defaultMemory stands for a --memory that is not given, until Check.
+// defaultMemory is the value of a missing --memory, until Check.
 const defaultMemory = -1
 
 // Add adds the flags.
@@ -30,16 +30,16 @@ func (f *Memory) Add(flags *pflag.FlagSet) {
 	flags.Var(&f.Limit, "memory",
 		"memory for what is kept, such as 8GiB; the rest goes to a temporary file; 0: no limit; "+
 			"default: half of what the machine or its cgroup has")
-	flags.Lookup("memory").DefValue = "" // which differs by machine
+	flags.Lookup("memory").DefValue = "" // it differs by machine
 	flags.StringVar(&f.TempDir, "temp-dir", "",
 		"directory of the temporary file, on a disk; default: $TMPDIR, or /var/tmp")
 }
 
-// Check finds the default of --memory, and refuses limits that are too low and directories that
-// take no file: nothing has been read then.
+// Check sets the default of --memory, and refuses limits that are too low and directories that take
+// no file. At that time nothing has been read.
 //
-// There is no way to force a file into a directory in memory. It would take the memory that
-// --memory leaves free, and a higher --memory uses that without the detour.
+// A file cannot be forced into a directory in memory. It would take the memory that --memory leaves
+// free, and a higher --memory uses that without the detour.
 func (f *Memory) Check(verb string) error {
 	if f.Limit == defaultMemory {
 		if f.Limit = Bytes(hostmem.Limit() / 2); f.Limit > 0 {
@@ -83,14 +83,14 @@ const (
 	// readerShare is the part of --memory that readers of text take.
 	readerShare = 4
 
-	// blocksOfCore is the number of blocks that a core's reading takes, with what the collector has
-	// not freed yet: 20 were seen on two cores.
+	// blocksOfCore is the number of blocks in memory for each core that reads, including those that
+	// the collector has not freed yet: 20 were seen on two cores.
 	blocksOfCore = 10
 
 	minBlock, maxBlock = 256 << 10, 8 << 20
 )
 
-// Apply has files read within the limit.
+// Apply bounds the memory of reading files.
 func (f *Memory) Apply(o *table.Options) {
 	o.MaxBytes, o.TempDir = int64(f.Limit), f.TempDir
 	if f.Limit > 0 {
@@ -98,13 +98,13 @@ func (f *Memory) Apply(o *table.Options) {
 	}
 }
 
-// blockSize returns the bytes of text that are read at a time, within --memory.
+// blockSize returns the bytes of text to read at a time, within --memory.
 func (f *Memory) blockSize() int {
 	size := int64(f.Limit) / readerShare / int64(blocksOfCore*runtime.GOMAXPROCS(0))
 	return int(max(minBlock, min(size, maxBlock)))
 }
 
-// Rest returns what readers leave of --memory.
+// Rest returns the memory that readers leave of --memory.
 func (f *Memory) Rest() int64 {
 	return int64(f.Limit) - int64(f.blockSize()*blocksOfCore*runtime.GOMAXPROCS(0))
 }
@@ -113,7 +113,7 @@ func (f *Memory) Rest() int64 {
 var names = strings.NewReplacer("Options.Memory", "--memory", "Options.TempDir", "--temp-dir",
 	"set Memory ", "set --memory ", "set TempDir ", "set --temp-dir ")
 
-// Named returns an error whose text names flags where that of err names options of packages.
+// Named returns an error whose text names flags instead of the options of packages.
 func Named(err error) error { return named{err} }
 
 type named struct{ error }

@@ -21,7 +21,7 @@ import (
 	"github.com/weftgo/weft/internal/table"
 )
 
-// Output are the flags that say where the rows of a result go, and in which order.
+// Output holds the flags for the destination of result rows, and their order.
 type Output struct {
 	CSV     bool
 	Parquet string
@@ -84,8 +84,8 @@ func (f *Output) StateMemory(m Memory) int64 {
 	return max(rest, group.MinMemory)
 }
 
-// Name returns a flag whose value is the name of a file or folder. An empty one is mostly a
-// variable of a shell that is not set, and would drop what was asked for.
+// Name returns a flag with the name of a file or folder as value. An empty one is mostly an unset
+// variable of a shell, and would drop the output.
 func Name(to *string) pflag.Value { return fileName{to} }
 
 type fileName struct{ to *string }
@@ -130,7 +130,7 @@ func Columns(fields []table.Field) (columns []Column) {
 	return columns
 }
 
-// Rows is where rows go. A Parquet file gets its name once it is whole.
+// Rows is the destination of rows. A Parquet file gets its name once it is complete.
 type Rows struct {
 	to   table.Writer
 	file *atomicfile.File
@@ -183,7 +183,7 @@ func createParquet(
 	return out, err
 }
 
-// WritesWhole reports whether a file of --parquet gets its name once it is whole.
+// WritesWhole reports whether a file of --parquet gets its name once it is complete.
 func (f *Output) WritesWhole() bool {
 	info, err := os.Stat(f.Parquet)
 	return !atomicfile.IsDescriptor(f.Parquet) && (err != nil || info.Mode().IsRegular())
@@ -204,7 +204,8 @@ func (r *Rows) Write(columns []column.Column) error {
 	return nil
 }
 
-// Close ends the output. summary, with whatever json.Marshal makes an object of, is part of JSON.
+// Close ends the output. JSON includes summary, which must be a value that json.Marshal turns into
+// an object.
 func (r *Rows) Close(summary any) error {
 	err := r.to.Close(summary)
 	if err == nil && r.file != nil {
@@ -239,14 +240,14 @@ func (f *Output) Copy(out *Rows, pages iter.Seq2[[]column.Column, error]) error 
 	return nil
 }
 
-// Sorts are the columns of --sort, of those of the result. Columns whose bytes are not in the order
-// of their values are an error.
+// Sorts returns the columns of --sort among those of the result. Columns with bytes in another
+// order than their values are an error.
 func (f *Output) Sorts(fields []table.Field) (by []table.Sort, err error) {
 	index := ByName(fields)
 	for _, name := range f.Sort {
 		plain, descending := strings.CutSuffix(name, ":desc")
 		at, ok := index[plain]
-		if !ok && descending { // a column that is called so
+		if !ok && descending { // a column of that name
 			at, ok = index[name]
 			descending = !ok
 		}
@@ -263,7 +264,7 @@ func (f *Output) Sorts(fields []table.Field) (by []table.Sort, err error) {
 	return by, nil
 }
 
-// ByName are the numbers of fields, whose names differ.
+// ByName returns the numbers of fields by name. Names are unique.
 func ByName(fields []table.Field) map[string]int {
 	index := make(map[string]int, len(fields))
 	for i, f := range fields {

@@ -209,7 +209,7 @@ func (r *runner) repeat(ctx context.Context, runs int, measure func() (time.Dura
 	return median, nil
 }
 
-// add appends a row, with the runs behind its median, and computes its share of the limit.
+// add appends a row, with the runs that its median comes from, and computes its share of the limit.
 func (r *runner) add(row Row) {
 	row.sample(r.timings)
 	if limit := r.result.Limits[row.Limit]; limit > 0 {

@@ -47,8 +47,8 @@ func TestDegrees(t *testing.T) {
 		make             made
 		vertices, within float64 // within is a share
 		mean, off        float64 // arcs per vertex, and the tolerance
-		// Lower bounds of the smallest and the largest degree, an upper bound of the latter, and the
-		// standard deviation, if not 0.
+		// Lower bounds of the smallest and the largest degree, an upper bound of the latter, and
+		// the standard deviation, if not 0.
 		least, most, below, sigma float64
 	}{
 		{"rgg_n_2_15", geometric(GeometricOptions{Vertices: 1 << 15, Seed: 1}), 1 << 15, 0, 9.78, 0.15, 0, 20, 32, 0},

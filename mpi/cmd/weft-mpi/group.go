@@ -25,7 +25,7 @@ import (
 	"github.com/weftgo/weft/mpi/shard"
 )
 
-// groupOptions are the flags and arguments of weft-mpi group and weft-mpi distinct.
+// groupOptions holds the flags and arguments of weft-mpi group and weft-mpi distinct.
 type groupOptions struct {
 	flags.Read
 	flags.Memory
@@ -101,7 +101,7 @@ func (o *groupOptions) add(cmd *cobra.Command) {
 	set.IntVar(&o.local, "local", 0, "run this many ranks in this process, without MPI")
 }
 
-// someFiles wants at least one file, and none that only one rank could read.
+// someFiles requires at least one file, and refuses those that only one rank could read.
 func someFiles(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return flags.Usage("%s: no file given", cmd.Name())
@@ -169,11 +169,11 @@ type groupJob struct {
 	table *table.Table
 	start time.Time
 	bytes int64  // of its ranges
-	seen  uint64 // the digest of what ranks have in common
+	seen  uint64 // the digest of the flags and files of all ranks
 	sum   groupSummary
 }
 
-// groupSummary is what weft-mpi group --json says besides the rows.
+// groupSummary is the part of weft-mpi group --json besides the rows.
 type groupSummary struct {
 	Columns  []flags.Column `json:"columns"`
 	Ranks    int            `json:"ranks"`
@@ -214,7 +214,7 @@ func (o *groupOptions) run(ctx context.Context, a *app, c comm.Comm) (err error)
 	return j.agree(j.print(gr, result))
 }
 
-// open opens the files, and finds out where rows go.
+// open opens the files, and determines the destination of rows.
 func (j *groupJob) open() error {
 	if !j.ownMemory && j.Limit > 0 {
 		j.Limit = max(j.Limit/flags.Bytes(ranksOfHost(j.comm)), group.MinMemory)
@@ -254,8 +254,8 @@ func (j *groupJob) open() error {
 // rangeBytes is the size of parts of text.
 const rangeBytes = 64 << 20
 
-// dealt returns the ranges of a rank: neighbors, so that the order of rows is that of ranks, and as
-// many bytes as other ranks have.
+// dealt returns the ranges of a rank. They are neighbors, so that the order of rows is that of
+// ranks. They have about as many bytes as those of other ranks.
 func dealt(all []table.Range, rank, size int) []table.Range {
 	total := int64(0)
 	for _, r := range all {
@@ -272,7 +272,8 @@ func dealt(all []table.Range, rank, size int) []table.Range {
 	return own
 }
 
-// digest returns a digest of what ranks have in common: the flags that make groups, and the files.
+// digest returns a digest of the settings that ranks must share: the flags that form groups, and
+// the files.
 func (j *groupJob) digest(ranges []table.Range) uint64 {
 	h := fnv.New64a()
 	o := &j.Options
@@ -301,8 +302,8 @@ func (j *groupJob) sameFiles() (err error) {
 	return j.agree(err)
 }
 
-// group groups all rows. Where a rank finds values that the types of its columns don't have, all
-// ranks read again.
+// group groups all rows. If a rank finds values that do not fit the types of its columns, all ranks
+// read again.
 func (j *groupJob) group() (*flags.Grouping, *group.Result, error) {
 	for {
 		gr, err := j.Plan(j.ctx, j.table)
@@ -323,7 +324,7 @@ func (j *groupJob) group() (*flags.Grouping, *group.Result, error) {
 		}
 		result, err := shard.Group(j.ctx, j.ranks, rows, gr.Aggs, opts)
 		if err == nil {
-			_, err := j.union(fine) // how rank 0 prints values depends on what all have read
+			_, err := j.union(fine) // the output of rank 0 depends on the values that all have read
 			return gr, result, err
 		}
 		if again, failed := j.adapt(late, err); !again {
@@ -358,7 +359,7 @@ func (j *groupJob) read(gr *flags.Grouping, yield func(shard.Rows, error) bool) 
 	return nil
 }
 
-// adapt has all ranks take note of what some have found late: whether to read again. late is the
+// adapt shares late findings of some ranks with all, and reports whether to read again. late is the
 // error of this rank's files, err that of the call.
 func (j *groupJob) adapt(late, err error) (again bool, _ error) {
 	var failed error
@@ -376,18 +377,18 @@ func (j *groupJob) adapt(late, err error) (again bool, _ error) {
 	if lost == nil && worst == found {
 		return true, nil
 	}
-	// Where a rank is lost, it has said why, or leaves that to this one.
+	// A lost rank has reported the reason, or leaves that to this one.
 	return false, j.say(late, failed, err)
 }
 
-// What a rank has found late: nothing, values of other types, or an error.
+// The late findings of a rank: nothing, values of other types, or an error.
 const (
 	fine uint64 = iota
 	found
 	bad
 )
 
-// union has all ranks take note of what each knows of the values. It returns the greatest state.
+// union exchanges the known kinds of values between all ranks. It returns the greatest state.
 func (j *groupJob) union(state uint64) (worst uint64, _ error) {
 	send := append([]uint64{state}, j.table.Looks()...)
 	recv := make([]uint64, len(send)*j.comm.Size())
@@ -404,10 +405,10 @@ func (j *groupJob) union(state uint64) (worst uint64, _ error) {
 	return worst, j.table.Adopt(all)
 }
 
-// say returns the error of this rank: that of its files, or err if it comes from here, and errOther
-// on other ranks.
+// say returns the error of this rank: that of its files, or err if it comes from here. On other
+// ranks it returns errOther.
 func (j *groupJob) say(late, failed, err error) error {
-	from := &shard.Error{} // ranks that make different calls are heard from rank 0
+	from := &shard.Error{} // of ranks that make different calls, rank 0 reports
 	errors.As(err, &from)
 	switch {
 	case failed != nil:
@@ -419,7 +420,7 @@ func (j *groupJob) say(late, failed, err error) error {
 }
 
 // agree returns an error if any rank has one: its own on the lowest such rank, and errOther on
-// others, so that one says why.
+// others. So only one rank reports the reason.
 func (j *groupJob) agree(err error) error {
 	rank, size := uint64(j.comm.Rank()), uint64(j.comm.Size())
 	lowest := []uint64{size}
@@ -438,7 +439,7 @@ func (j *groupJob) agree(err error) error {
 	return errOther
 }
 
-// print writes the groups that this rank has.
+// print writes the groups of this rank.
 func (j *groupJob) print(gr *flags.Grouping, result *group.Result) error {
 	if j.bar != nil {
 		j.bar.Close() // the output may be on the terminal, too
@@ -488,7 +489,7 @@ func (j *groupJob) print(gr *flags.Grouping, result *group.Result) error {
 	return err
 }
 
-// write writes columns in the order that is asked for.
+// write writes columns in the requested order.
 func (j *groupJob) write(gr *flags.Grouping, columns []column.Column) error {
 	pages := func(yield func([]column.Column, error) bool) { yield(columns, nil) }
 	_, sorted, err := gr.Look(j.ctx, j.table, pages, true, func() (*extsort.Sorter, error) {

@@ -1,5 +1,5 @@
-// Command weft-mpi runs jobs of weft on the ranks of an MPI job, and predicts what a map over many
-// processors takes. "weft-mpi help" explains its verbs.
+// Command weft-mpi runs jobs of weft on the ranks of an MPI job, and predicts the cost of a map
+// over many processors. "weft-mpi help" explains its verbs.
 //
 // # Exit status
 //
@@ -33,11 +33,11 @@ const (
 	exitInterrupted = 130
 )
 
-// app is what all verbs share.
+// app is the state of all verbs.
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	isTerminal     bool // stderr is one
+	isTerminal     bool // stderr is a terminal
 	json           bool
 }
 
@@ -85,7 +85,7 @@ Exit status: 0 done, 1 the job failed, 2 wrong usage, 130 interrupted.`,
 	return a.report(ctx, cmd.CommandPath(), err)
 }
 
-// report says what is wrong, and returns the exit status.
+// report prints an error, and returns the exit status.
 func (a *app) report(ctx context.Context, path string, err error) int {
 	switch {
 	case err == nil:
@@ -103,7 +103,7 @@ func (a *app) report(ctx context.Context, path string, err error) int {
 	return exitFailed
 }
 
-// reported is an error that report has said already.
+// reported is an error that report has printed already.
 type reported struct {
 	error
 	status int

@@ -14,7 +14,7 @@ import (
 	"github.com/weftgo/weft/internal/table/flags"
 )
 
-// parquetKind is what a file may be that the result replaces.
+// parquetKind is the kind of files that the result may replace.
 var parquetKind = outfile.Kind{
 	Name: "a Parquet file that weft has written",
 	Is:   table.WrittenByWeft,
@@ -23,8 +23,9 @@ var parquetKind = outfile.Kind{
 // partName is the file of a rank in the folder of --parts.
 func partName(rank int) string { return fmt.Sprintf("part-%05d.parquet", rank) }
 
-// openParts makes the folder of --parts. It refuses parts that are inputs or not weft's, and those
-// of a job with more ranks: together with the new ones they would be read as one result.
+// openParts makes the folder of --parts. It refuses parts that are inputs or not weft's. It also
+// refuses those of a job with more ranks: together with the new ones they would be read as one
+// result.
 func (j *groupJob) openParts() error {
 	if j.parts == "" {
 		return nil

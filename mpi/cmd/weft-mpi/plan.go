@@ -14,7 +14,7 @@ import (
 	"github.com/weftgo/weft/mpi/internal/plan"
 )
 
-// planOptions are the flags of weft-mpi plan.
+// planOptions holds the flags of weft-mpi plan.
 type planOptions struct {
 	plan.Job
 	bytes, nic float64
@@ -61,7 +61,7 @@ objects with keys (of each rank), seconds, per_rank and total (keys a second), t
 	return cmd
 }
 
-// check refuses numbers that no machine has.
+// check refuses impossible numbers.
 func (o *planOptions) check() (err error) {
 	for _, f := range []struct {
 		name     string
@@ -87,7 +87,7 @@ func (o *planOptions) check() (err error) {
 	return nil
 }
 
-// planOutput is what weft-mpi plan --json prints.
+// planOutput is the output of weft-mpi plan --json.
 type planOutput struct {
 	plan.Need
 	Lookups    []plan.Batch `json:"lookups"`
@@ -186,7 +186,7 @@ func (o *planOptions) print(ctx context.Context, a *app) error {
 	return o.printTried(a, out)
 }
 
-// printTried prints what was tried beside the model.
+// printTried prints the results of the trial beside the model.
 func (o *planOptions) printTried(a *app, out planOutput) error {
 	fmt.Fprintf(
 		a.stdout,

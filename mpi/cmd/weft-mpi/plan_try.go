@@ -16,15 +16,15 @@ import (
 // maxTried is the number of keys of all ranks up to which a batch is tried.
 const maxTried = 40_000_000
 
-// trial is what ranks in this process exchanged for a batch.
+// trial is the exchange of ranks in this process for a batch.
 type trial struct {
 	Keys     float64 `json:"keys"` // of each rank
 	Smallest float64 `json:"smallest_message"`
 	Skew     float64 `json:"skew"`
 }
 
-// try looks batches of random keys up in a map over goroutines, with the code that runs on GPUs and
-// machines, and returns the sizes of messages and the skew.
+// try looks up batches of random keys in a map over goroutines, with the code that runs on GPUs and
+// machines. It returns the sizes of messages and the skew.
 func (o *planOptions) try(ctx context.Context, ranks int, batches []plan.Batch) ([]trial, error) {
 	host, err := cpu.Open(nil)
 	if err != nil {

@@ -16,12 +16,12 @@ import (
 // of ranks, 1 GiB in all.
 const maxLocal = 512
 
-// errOther is the error of ranks that end because another one has failed, which says why.
+// errOther is the error of ranks that end because another one has failed, which reports the reason.
 var errOther = errors.New("another rank has failed")
 
 // onRanks runs a job on the ranks that the launcher of MPI has started, or on some in this process.
-// It calls report with the error of a rank before that leaves MPI, since the launcher kills all
-// ranks when one has ended with a status.
+// It calls report with the error of a rank before that rank leaves MPI, because the launcher kills
+// all ranks once one has ended with a status.
 func onRanks(
 	ctx context.Context, inProcess int,
 	job func(ctx context.Context, c comm.Comm) error, report func(error) int,
@@ -40,8 +40,8 @@ func onRanks(
 	return c.Close()
 }
 
-// openMPI opens the group of all ranks. If machines have equally many, small messages go by way of
-// the ranks of a machine.
+// openMPI opens the group of all ranks. If machines have equal numbers of ranks, small messages go
+// through the ranks of a machine.
 func openMPI(ctx context.Context) (comm.Comm, error) {
 	c, err := mpi.Open(ctx, nil)
 	if err != nil {
@@ -61,7 +61,8 @@ func openMPI(ctx context.Context) (comm.Comm, error) {
 	return twolevel.New(ctx, c, int(here))
 }
 
-// onGoroutines runs a job on ranks in this process. The error is that of the rank which says why.
+// onGoroutines runs a job on ranks in this process. It returns the error of the rank that reports
+// the reason.
 func onGoroutines(
 	ctx context.Context,
 	ranks int,
@@ -83,7 +84,7 @@ func onGoroutines(
 	}
 }
 
-// ranksOfHost returns the number of ranks on this machine, as the launcher says, or all.
+// ranksOfHost returns the number of ranks on this machine, by the launcher's variables, or all.
 func ranksOfHost(c comm.Comm) int {
 	for _, name := range []string{"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_NTASKS_PER_NODE"} {
 		if n, err := strconv.Atoi(os.Getenv(name)); err == nil && n > 0 {

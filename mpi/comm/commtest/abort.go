@@ -11,7 +11,7 @@ import (
 )
 
 // Abort tests that an abort of one rank ends the calls of all others within a second, for engines
-// whose ranks live in this process: while they wait, while they exchange, and in a group of Split.
+// with all ranks in this process: while they wait, while they exchange, and in a group of Split.
 // open returns the ends of a new group.
 func Abort(t *testing.T, open func(n int) []comm.Comm) {
 	const size = 7
@@ -43,7 +43,7 @@ func Abort(t *testing.T, open func(n int) []comm.Comm) {
 	}
 }
 
-// abortOne has the last rank abort while the others wait or call.
+// abortOne aborts the last rank while the others wait or call.
 func abortOne(t *testing.T, ranks []comm.Comm, name string, wait Body) {
 	last := len(ranks) - 1
 	var aborted time.Time

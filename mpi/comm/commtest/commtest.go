@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/mpi/comm"
 )
 
-// Body is what a rank of a test does. It returns what it finds wrong.
+// Body is the body of a rank of a test. It returns an error if something is wrong.
 type Body func(ctx context.Context, c comm.Comm) error
 
 // Launch calls body once for each rank of this process, at the same time, and fails the test if one
@@ -41,8 +41,8 @@ func Run(t *testing.T, launch Launch) {
 	}
 }
 
-// barrier has one rank come late: the others leave the barrier after it has come. The clock is that
-// of the machine.
+// barrier delays one rank: the others leave the barrier after it has come. The clock is that of the
+// machine.
 func barrier(ctx context.Context, c comm.Comm) error {
 	came := make([]uint64, c.Size())
 	for last := range min(c.Size(), 3) {

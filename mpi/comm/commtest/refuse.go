@@ -24,7 +24,7 @@ func calls(c comm.Comm) map[string]func(ctx context.Context) error {
 // methods are the names of calls, in the order in which all ranks make them.
 var methods = []string{"Barrier", "AllGather", "AllReduce", "AllReduceFloat", "AllToAllV", "Split"}
 
-// endedContext has each method called by one rank whose context has ended.
+// endedContext calls each method on one rank with an ended context.
 func endedContext(ctx context.Context, c comm.Comm) error {
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
@@ -44,7 +44,7 @@ func endedContext(ctx context.Context, c comm.Comm) error {
 				want,
 			)
 		}
-		// The group works on.
+		// The group still works.
 		if err := calls[name](ctx); err != nil {
 			return fmt.Errorf("%s after an ended context: %w", name, err)
 		}
@@ -52,7 +52,7 @@ func endedContext(ctx context.Context, c comm.Comm) error {
 	return nil
 }
 
-// wrongArguments has each method called with wrong arguments by one rank.
+// wrongArguments calls each method with wrong arguments on one rank.
 func wrongArguments(ctx context.Context, c comm.Comm) error {
 	parts, words := make([]int64, c.Size()), make([]uint64, 7)
 	wrong := map[string]func() error{
@@ -88,7 +88,7 @@ func wrongArguments(ctx context.Context, c comm.Comm) error {
 	return nil
 }
 
-// disagreement has one rank call another method, or with arguments that do not fit those of its
+// disagreement makes one rank call another method, or pass arguments that do not fit those of its
 // peers.
 func disagreement(ctx context.Context, c comm.Comm) error {
 	if c.Size() == 1 {

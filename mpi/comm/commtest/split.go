@@ -61,7 +61,7 @@ func split(ctx context.Context, c comm.Comm) error {
 	return c.Barrier(ctx)
 }
 
-// splitAlongside has groups call different methods, and groups of groups beside their parents.
+// splitAlongside makes groups call different methods, and groups of groups beside their parents.
 func splitAlongside(ctx context.Context, c comm.Comm) error {
 	half, err := c.Split(ctx, c.Rank()%2, 0)
 	if err != nil {

@@ -50,7 +50,7 @@ func (r *rank) AllToAllV(
 		return err
 	}
 	for _, read := range r.group.reads(all) {
-		if err != nil { // the peer may still read what the caller frees
+		if err != nil { // the peer may still read memory that the caller frees
 			_ = read.Sync(context.Background())
 		} else {
 			err = after(send.Stream, read)
@@ -72,15 +72,15 @@ func (g *group) reads(slots []slot) (events []*device.Event) {
 	return events
 }
 
-// marker is an event of a GPU, which a rank records anew in each exchange. Peers wait for what it
-// marks before the last barrier of the call, or before they enter the next one.
+// marker is an event of a GPU, which a rank records anew in each exchange. Peers wait for the
+// marked work before the last barrier of the call, or before they enter the next one.
 type marker struct {
 	dev   device.Device
 	event *device.Event
 }
 
-// mark marks what was submitted on the stream of a buffer. Of memory that the host addresses it
-// waits for that, and returns nil.
+// mark marks the work submitted on the stream of a buffer. For memory that the host addresses it
+// waits for that work, and returns nil.
 func (m *marker) mark(b comm.Buf) (*device.Event, error) {
 	if !onGPU(b) {
 		return nil, settle(b)
@@ -110,7 +110,7 @@ func (m *marker) close() error {
 // onGPU reports whether a buffer is memory that the host does not address.
 func onGPU(b comm.Buf) bool { return b.Stream != nil && b.On.Len() > 0 && b.On.Host() == nil }
 
-// settle waits until what was submitted on the stream of a buffer is done.
+// settle waits until all work submitted on the stream of a buffer is done.
 func settle(b comm.Buf) error {
 	if b.Stream == nil {
 		return nil
@@ -118,8 +118,8 @@ func settle(b comm.Buf) error {
 	return b.Stream.Sync(context.Background())
 }
 
-// after has a stream wait for an event, or the host, if the event is of another kind of device. A
-// peer that is past the call may have closed its device, whose work is done then.
+// after makes a stream wait for an event, or the host, if the event is of another kind of device. A
+// peer past the call may have closed its device, after all its work is done.
 func after(s *device.Stream, e *device.Event) error {
 	if s.Wait(e) == nil {
 		return nil
@@ -134,7 +134,7 @@ func unlessClosed(err error) error {
 	return err
 }
 
-// stagingBytes is the size of pieces that are copied from one device to another through the host.
+// stagingBytes is the size of pieces to copy from one device to another through the host.
 const stagingBytes = 4 << 20
 
 // move copies a part to a buffer of the same length: between two GPUs over their link. written, if

@@ -24,7 +24,7 @@ func (a *abort) entered() bool {
 	}
 }
 
-// group is what its ranks share.
+// group is the shared state of its ranks.
 //
 // A call has two barriers. Before the first one a rank publishes its vote and its buffers. Between
 // them it reads those of its peers. A rank that is past the second barrier may change its buffers.
@@ -43,7 +43,7 @@ type group struct {
 	slots [2][]slot
 }
 
-// slot is what a rank publishes beside its vote: the fields that its call needs.
+// slot is the published state of a rank beside its vote: the fields that its call needs.
 type slot struct {
 	words  []uint64
 	floats []float64

@@ -1,5 +1,5 @@
-// Package local runs the ranks of a [comm.Comm] as goroutines of one process: where one machine is
-// enough, and in tests of programs that other engines run on many machines. A part of an exchange
+// Package local runs the ranks of a [comm.Comm] as goroutines of one process. It serves programs on
+// one machine, and tests of programs that other engines run on many machines. A part of an exchange
 // is copied once, by its receiver, so all ranks copy at the same time. Memory of GPUs goes over the
 // link between them, and their streams wait for each other without the host. Ranks may share a GPU.
 package local

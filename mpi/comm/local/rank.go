@@ -27,7 +27,7 @@ func (r *rank) Rank() int { return r.rank }
 func (r *rank) Size() int { return len(r.group.votes[0]) }
 
 // collective publishes a vote and a slot, and runs f between the barriers of the call if all ranks
-// enter it. own is what this rank finds wrong with the call.
+// enter it. own is the fault that this rank finds with the call.
 func (r *rank) collective(v vote.Vote, own error, s slot, f func(peers []slot) error) (err error) {
 	if r.closed {
 		return fmt.Errorf("local: %s: %w", v.Call, device.ErrClosed)
@@ -82,7 +82,7 @@ func (r *rank) AllReduceFloat(ctx context.Context, op comm.Op, values []float64)
 	return reduce(r, v, err, op, values, slot{floats: values}, func(s *slot) []float64 { return s.floats })
 }
 
-// reduce has each rank combine a share of the values for all ranks, in the order of ranks.
+// reduce combines a share of the values for all ranks on each rank, in the order of ranks.
 func reduce[T uint64 | float64](r *rank, v vote.Vote, own error, op comm.Op, values []T, s slot, of func(*slot) []T) error {
 	var shares []slot
 	err := r.collective(v, own, s, func(peers []slot) error {
@@ -98,7 +98,7 @@ func reduce[T uint64 | float64](r *rank, v vote.Vote, own error, op comm.Op, val
 	if err != nil {
 		return err
 	}
-	// All shares are there, and no rank reads values any more.
+	// All shares are complete, and no rank reads values any more.
 	for peer := range shares {
 		lo, _ := vote.Share(len(values), peer, r.Size())
 		copy(values[lo:], shares[peer].share.([]T))
@@ -145,5 +145,5 @@ func (r *rank) Close() error {
 	return errors.Join(err, r.written.close(), r.read.close())
 }
 
-// Aborted is closed when a rank aborts: engines that stand on this one wait for other things, too.
+// Aborted is closed when a rank aborts. Engines that stand on this one wait for other events, too.
 func (r *rank) Aborted() <-chan struct{} { return r.group.abort.done }

@@ -58,7 +58,7 @@ func openMPI(lookup func(name string) uintptr) (abi, error) {
 	return a, nil
 }
 
-// abiOf returns the binary interface of a library, by its name and by what it says of itself.
+// abiOf returns the binary interface of a library, by its name and its version text.
 func abiOf(library, version string, lookup func(name string) uintptr) (abi, error) {
 	if strings.HasPrefix(path.Base(library), "libmpi_abi.") {
 		return mpi5, nil

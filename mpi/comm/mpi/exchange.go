@@ -9,9 +9,9 @@ import (
 	"github.com/weftgo/weft/mpi/comm/internal/vote"
 )
 
-// maxBytes bounds what a rank sends or receives in one call of MPI, whose counts and offsets have
-// 31 bits. Links lose 12 to 15 % of their speed above this size, too. A variable, so tests lower
-// it.
+// maxBytes bounds the bytes that a rank sends or receives in one call of MPI, which has counts and
+// offsets of 31 bits. Links lose 12 to 15 % of their speed above this size, too. It is a variable
+// because tests lower it.
 var maxBytes = 512 << 20
 
 func (r *rank) AllToAllV(ctx context.Context, send comm.Buf, sendBytes []int64, recv comm.Buf, recvBytes []int64) error {
@@ -40,8 +40,9 @@ func sum(bytes []int64) (total int64) {
 	return total
 }
 
-// exchange sends a part to each rank and receives one from each. total is the most that a rank
-// sends or receives, and largest the largest part: the same on all ranks.
+// exchange sends a part to each rank and receives one from each. total is the maximum number of
+// bytes that a rank sends or receives, and largest the largest part: both are the same on all
+// ranks.
 func (r *rank) exchange(total, largest int, send []byte, sendBytes []int64, recv []byte, recvBytes []int64) {
 	if total <= maxBytes {
 		j := r.job
@@ -58,7 +59,7 @@ func (r *rank) exchange(total, largest int, send []byte, sendBytes []int64, recv
 	})
 }
 
-// counts returns the lengths and the starts of parts as MPI takes them.
+// counts returns the lengths and the starts of parts in the form of MPI.
 func counts(bytes []int64) (lengths, at []int32) {
 	lengths, at = make([]int32, len(bytes)), make([]int32, len(bytes))
 	start := int32(0)

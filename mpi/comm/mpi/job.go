@@ -10,7 +10,7 @@ import (
 	"github.com/weftgo/weft/mpi/comm/internal/clib"
 )
 
-// job is what the groups of a process share: the library, and whether MPI has ended.
+// job is the shared state of the groups of a process: the library, and whether MPI has ended.
 type job struct {
 	*library
 	ended atomic.Bool
@@ -44,8 +44,8 @@ func (j *job) must(fn int, args ...uintptr) {
 	}
 }
 
-// printTime is how long an error has to reach the launcher: hydra drops what it has not read when a
-// rank aborts.
+// printTime is the time for an error to reach the launcher: hydra drops unread output when a rank
+// aborts.
 const printTime = 100 * time.Millisecond
 
 // abort ends the job, and this process with a code.

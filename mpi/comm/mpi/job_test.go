@@ -109,7 +109,7 @@ func (l launcher) start(t testing.TB, n int, part string, env ...string) *job {
 	return j
 }
 
-// succeed waits for a job whose ranks all print that they have passed.
+// succeed waits for a job, and requires that all its ranks print that they have passed.
 func (j *job) succeed(t testing.TB, ranks int) {
 	t.Helper()
 	err := j.cmd.Wait()

@@ -13,7 +13,7 @@ import (
 // libraryVariable is the environment variable that names the library to open.
 const libraryVariable = "WEFT_MPI_LIBRARY"
 
-// The libraries that are looked for. Names without a folder are looked up by the system's loader.
+// The libraries to search for. The system's loader looks up names without a folder.
 const (
 	mpi5Library    = "libmpi_abi.so.0"
 	openMPILibrary = "libmpi.so.40"
@@ -119,7 +119,7 @@ func (l *library) call(fn int, args ...uintptr) int32 {
 	return int32(clib.Call(l.functions[fn], args...))
 }
 
-// text returns the string that f has a function write, and the error code of the function.
+// text returns the string that a function writes, and the error code of the function. f calls it.
 func (l *library) text(f func(text, length uintptr) int32) (string, int32) {
 	buffer, length := make([]byte, maxText), new(int32)
 	code := f(clib.Address(buffer), clib.Pointer(length))

@@ -8,9 +8,9 @@
 //
 //	mpirun -n 8 program
 //
-// Without a launcher it is a job of one rank. The library is the one that [Options] name, else the
-// one that the environment variable WEFT_MPI_LIBRARY names, else the one of the launcher, else the
-// first that is installed.
+// Without a launcher it is a job of one rank. The library is the one that [Options] name. The next
+// choices are the one that the environment variable WEFT_MPI_LIBRARY names, the one of the
+// launcher, and the first that is installed.
 //
 // Ranks agree on each call by a small all-gather: 13 to 25 us between two processes of a host.
 //
@@ -35,7 +35,7 @@ import (
 	"github.com/weftgo/weft/mpi/comm/internal/clib"
 )
 
-// Options are how to open MPI.
+// Options configure MPI.
 type Options struct {
 	// Library is the name or the path of the MPI library. Default: see the package comment.
 	Library string
@@ -75,7 +75,7 @@ func Open(ctx context.Context, opts *Options) (comm.Comm, error) {
 	return r, nil
 }
 
-// launched returns the number of ranks that a launcher says to have started, 0 without one.
+// launched returns the number of ranks that a launcher claims to have started, 0 without one.
 func launched(getenv func(string) string) int {
 	// srun sets the last one, also if it starts ranks that do not find each other.
 	for _, name := range []string{"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"} {

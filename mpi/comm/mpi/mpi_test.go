@@ -99,7 +99,7 @@ func TestKilled(t *testing.T) {
 	})
 }
 
-// running reports whether a process runs: whether there is one that is no zombie.
+// running reports whether a process exists and is no zombie.
 func running(pid int) bool {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && !strings.Contains(string(status), ") Z ")

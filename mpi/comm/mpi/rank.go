@@ -28,7 +28,7 @@ type rank struct {
 	status [8]uint64
 }
 
-// newRank asks MPI for the rank and the size of a communicator.
+// newRank queries the rank and the size of a communicator.
 func newRank(j *job, t *clib.Thread, handle uintptr) *rank {
 	r := &rank{job: j, thread: t, handle: handle, vote: make([]vote.Vote, 1)}
 	t.Do(func() {
@@ -45,8 +45,8 @@ func (r *rank) Rank() int { return r.rank }
 
 func (r *rank) Size() int { return r.size }
 
-// collective has all ranks vote and runs f on the thread of the group if all of them enter the
-// call. own is what this rank finds wrong with the call.
+// collective lets all ranks vote and runs f on the thread of the group if all of them enter the
+// call. own is the fault that this rank finds with the call.
 func (r *rank) collective(v vote.Vote, own error, f func()) error {
 	if r.closed || r.job.ended.Load() {
 		return fmt.Errorf("mpi: %s: %w", v.Call, device.ErrClosed)
@@ -83,7 +83,7 @@ func (r *rank) AllReduceFloat(ctx context.Context, op comm.Op, values []float64)
 	return r.collective(v, err, func() { reduce(r, op, values) })
 }
 
-// colorOf returns the color that MPI takes.
+// colorOf returns a color in the form of MPI.
 func colorOf(color int) int {
 	if color < 0 {
 		return undefined

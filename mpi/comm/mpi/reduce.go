@@ -43,7 +43,7 @@ func reduce[T uint64 | float64](r *rank, op comm.Op, values []T) {
 	combine(op, values, all)
 }
 
-// reduceShares has each rank combine a share of the values for all ranks.
+// reduceShares combines a share of the values for all ranks on each rank.
 func reduceShares[T uint64 | float64](r *rank, op comm.Op, values []T) {
 	_, each := vote.Share(len(values), 0, r.size)
 	sendBytes, recvBytes := make([]int64, r.size), make([]int64, r.size)

@@ -57,7 +57,7 @@ func openLibrary(name string) (*library, error) {
 	return l, nil
 }
 
-// call calls a function and makes an error of its result.
+// call calls a function and returns the error of its result.
 func (l *library) call(fn int, args ...uintptr) error {
 	return l.failure(fn, int32(clib.Call(l.functions[fn], args...)))
 }

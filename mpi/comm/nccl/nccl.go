@@ -1,11 +1,12 @@
 // Package nccl exchanges memory of NVIDIA GPUs through NCCL, between the GPUs of a host or of many.
 // It stands on another engine: on package mpi with one process for each GPU, or on package local
-// with one goroutine for each GPU of a process. That engine starts the ranks, carries what lies in
-// host memory, and ends the job when a rank dies.
+// with one goroutine for each GPU of a process. That engine starts the ranks, exchanges host
+// memory, and ends the job when a rank dies.
 //
 // NCCL (libnccl.so.2) and the CUDA driver are opened at run time. The library is the one that
-// [Options] name, else the one that the environment variable WEFT_NCCL_LIBRARY names, else the one
-// that the system's loader finds. Python packages of NCCL have it in nvidia/nccl/lib.
+// [Options] name. The next choices are the one that the environment variable WEFT_NCCL_LIBRARY
+// names, and the one that the system's loader finds. Python packages of NCCL have it in
+// nvidia/nccl/lib.
 //
 // NCCL takes one rank for each GPU. Two H200 on NVLink send 264 GB/s each in parts of 256 MiB, by
 // NCCL 2.28.3 (2026-11-30).
@@ -21,15 +22,15 @@ import (
 	"github.com/weftgo/weft/mpi/comm/internal/gpu"
 )
 
-// Options are how to open NCCL.
+// Options configure NCCL.
 type Options struct {
 	// Library is the name or the path of the NCCL library. Default: see the package comment.
 	Library string
 }
 
 // New returns a Comm with the ranks of base that exchanges memory of dev, a device of package
-// device/cuda, through NCCL. Buffers of the host and of other devices go through base, if one rank
-// has such. New is collective. The Comm takes base over: its Close closes base.
+// device/cuda, through NCCL. Buffers of the host and of other devices go through base, if any rank
+// has one. New is collective. The Comm owns base: its Close closes base.
 func New(ctx context.Context, base comm.Comm, dev device.Device, opts *Options) (comm.Comm, error) {
 	if opts == nil {
 		opts = new(Options)
@@ -78,12 +79,12 @@ func open(base comm.Comm, dev device.Device, opts *Options) (*transport, error) 
 	return &transport{library: l, gpu: g, rank: base.Rank(), size: base.Size(), aborted: gpu.Aborted(base)}, nil
 }
 
-// maxBytes bounds what a rank sends in one round. All-to-alls of several GPUs lose 12 to 15 % of
-// their speed above this size. A variable, so tests lower it.
+// maxBytes bounds the bytes that a rank sends in one round. All-to-alls of several GPUs lose 12 to
+// 15 % of their speed above this size. It is a variable because tests lower it.
 var maxBytes = 512 << 20
 
 // Exchange implements gpu.Transport: a group of sends and receives for each round of pieces. The
-// largest part of all ranks says how many rounds that takes.
+// largest part of all ranks determines the number of rounds.
 func (t *transport) Exchange(p *gpu.Parts) (err error) {
 	piece := max(maxBytes/t.size, 1)
 	if own := p.SendBytes[t.rank]; own > 0 {
@@ -142,7 +143,8 @@ func (t *transport) abandon() {
 	t.gpu.Drain()
 }
 
-// Close implements gpu.Transport. To destroy an aborted group could wait for other ranks.
+// Close implements gpu.Transport. It does not destroy an aborted group, which could wait for other
+// ranks.
 func (t *transport) Close(aborted bool) (err error) {
 	t.gpu.Thread.Do(func() {
 		if aborted {

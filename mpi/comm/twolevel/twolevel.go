@@ -15,7 +15,7 @@ import (
 	"github.com/weftgo/weft/mpi/comm/internal/vote"
 )
 
-// minMessage is the mean length of messages from which on the bandwidth of a network bounds an
+// minMessage is the mean length of messages from which the bandwidth of a network bounds an
 // exchange, and not the number of messages.
 const minMessage = 256 << 10
 
@@ -29,8 +29,8 @@ type ranks struct {
 }
 
 // New returns a Comm with the ranks of base, which are numbered node by node, perNode on each. New
-// is collective. The Comm takes base over: its Close closes base. It returns base itself if there
-// is one node, or one rank on each.
+// is collective. The Comm owns base: its Close closes base. It returns base itself with one node,
+// or with one rank on each.
 func New(ctx context.Context, base comm.Comm, perNode int) (comm.Comm, error) {
 	if perNode < 1 || base.Size()%perNode != 0 {
 		return nil, fmt.Errorf("twolevel: %d ranks on nodes of %d", base.Size(), perNode)
@@ -54,7 +54,7 @@ func (r *ranks) AllToAllV(
 	ctx context.Context, send comm.Buf, sendBytes []int64, recv comm.Buf, recvBytes []int64,
 ) error {
 	if r.closed {
-		return r.Comm.AllToAllV(ctx, send, sendBytes, recv, recvBytes) // which says so
+		return r.Comm.AllToAllV(ctx, send, sendBytes, recv, recvBytes) // it returns the error
 	}
 	v, own := vote.Parts(ctx, r.Rank(), r.Size(), send, sendBytes, recv, recvBytes)
 	onDevice := uint64(0)
@@ -81,13 +81,14 @@ func (r *ranks) AllToAllV(
 	return r.exchange(ctx, send.Host, sendBytes, recv, recvBytes)
 }
 
-// words views votes as what AllGather takes.
+// words views votes in the form of AllGather.
 func words(v []vote.Vote) []uint64 {
 	return unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(v))), len(v)*vote.Words)
 }
 
 // exchange sends each rank of the node the parts for the ranks of its number in all nodes, which
-// then sends them on. What a node sends lies in the order of its ranks, so it is received in place.
+// then forwards them. The bytes of a node lie in the order of its ranks, so they are received in
+// place.
 func (r *ranks) exchange(
 	ctx context.Context, send []byte, sendBytes []int64, recv comm.Buf, recvBytes []int64,
 ) error {

@@ -36,14 +36,14 @@ func main() {
 	}
 }
 
-// count is what each rank does. All of them make the same calls, with batches of their own.
+// count is the body of each rank. All of them make the same calls, with batches of their own.
 func count(ctx context.Context, c comm.Comm) error {
 	host, err := cpu.Open(nil)
 	if err != nil {
 		return err
 	}
 	defer host.Close()
-	dev, _, err := auto.Open("auto") // a GPU where there is one
+	dev, _, err := auto.Open("auto") // a GPU if the machine has one
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,7 @@
-// Package plan predicts what a map over many processors takes: memory, processors, and the time of
-// a batch. The model is closed: a batch is dealt out by rank, exchanged, looked up, and its answers
-// are exchanged back. Each step is a count divided by a rate that was measured on one processor or
-// one pair of them. Nothing here was measured on more.
+// Package plan predicts the cost of a map over many processors: memory, processors, and the time of
+// a batch. The model is closed: a batch is partitioned by rank, exchanged, looked up, and its
+// answers are exchanged back. Each step is a count divided by a rate that was measured on one
+// processor or one pair of them. Nothing here was measured on more.
 package plan
 
 import (
@@ -9,7 +9,7 @@ import (
 	"math"
 )
 
-// Processor is what holds a shard: a GPU, or a node that works with its CPUs.
+// Processor holds a shard: a GPU, or a node that works with its CPUs.
 type Processor struct {
 	Name    string
 	Memory  float64 // bytes for tables
@@ -20,15 +20,15 @@ type Processor struct {
 	Inner   Link // between processors of a node
 }
 
-// Link is how processors exchange data.
+// Link is a connection between processors.
 type Link struct {
 	Name    string
 	Latency float64 // seconds for each peer
 	Rate    float64 // bytes a second, out of each processor
 }
 
-// Processors are those with measured rates. Rates of the H200 are those of package linear on one,
-// and of NCCL between two; the CPU's are those of two cores of a Xeon, times 32.
+// Processors lists those with measured rates. Rates of the H200 are those of package linear on one,
+// and of NCCL between two. The CPU's are those of two cores of a Xeon, times 32.
 var Processors = []Processor{
 	{Name: "h200", Memory: 120e9, PerNode: 8, Stream: 4273e9, Lookups: 23.6e9, Inserts: 9.8e9,
 		Inner: Link{"NVLink", 4e-6, 327e9}},
@@ -57,10 +57,10 @@ type Job struct {
 	Replicas float64
 	On       Processor
 	NIC      Link // of each processor
-	Ranks    int  // 0: as few as have the memory
+	Ranks    int  // 0: the minimum with enough memory
 }
 
-// Need is what the map of a job takes.
+// Need is the cost of the map of a job.
 type Need struct {
 	Bytes   float64 `json:"bytes"` // of tables, without replicas
 	Ranks   int     `json:"ranks"`
@@ -69,10 +69,11 @@ type Need struct {
 	Failure float64 `json:"failure_days"` // between failures of any of the processors
 }
 
-// failures is how often a GPU fails in a day, in the record of one training run of 16,384.
+// failures is the number of failures of a GPU in a day, in the record of one training run of
+// 16,384.
 const failures = 4.7e-4
 
-// Need returns what the map takes.
+// Need returns the cost of the map.
 func (j *Job) Need() Need {
 	n := Need{Bytes: j.Keys * (j.Key + j.Value) / j.Load, Ranks: j.Ranks}
 	if n.Ranks == 0 {
@@ -105,7 +106,7 @@ type Batch struct {
 	Bound     string  `json:"bound"`      // the step that takes longest
 }
 
-// Exchange returns how a batch is exchanged, in words.
+// Exchange describes the exchange of a batch in words.
 func (b Batch) Exchange() string {
 	if b.TwoLevels {
 		return "two levels"
@@ -121,7 +122,7 @@ func (j *Job) Lookup(ranks int, keys float64) Batch {
 	return j.batch(ranks, keys, j.Key, j.Value, j.On.Lookups)
 }
 
-// Insert predicts a call of Put, whose answer is one byte for each key.
+// Insert predicts a call of Put, which answers with one byte for each key.
 func (j *Job) Insert(ranks int, keys float64) Batch {
 	return j.batch(ranks, keys, j.Key+j.Value, 1, j.On.Inserts)
 }

@@ -3,14 +3,14 @@ package clib
 
 import "unsafe"
 
-// Address returns where a slice lies, on the heap, where Go does not move memory. The caller keeps
-// the slice alive.
+// Address returns the address of a slice, which it moves to the heap, where Go does not move
+// memory. The caller keeps the slice alive.
 func Address[T any](s []T) uintptr { return Pointer(unsafe.SliceData(s)) }
 
-// Pointer returns where a value lies, as Address does for a slice.
+// Pointer returns the address of a value, as Address does for a slice.
 func Pointer[T any](p *T) uintptr {
 	if leak.on {
-		leak.to = p // the compiler puts on the heap what a global variable may point to
+		leak.to = p // the compiler allocates values on the heap that a global variable may point to
 	}
 	return uintptr(unsafe.Pointer(p))
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// Open opens a library and returns the function that finds its symbols, 0 for those that it does
-// not have. With global, libraries that are opened later find its symbols, too.
+// Open opens a library and returns the function that finds its symbols. The function returns 0 for
+// absent symbols. With global, later libraries find its symbols, too.
 func Open(name string, global bool) (lookup func(symbol string) uintptr, err error) {
 	runtime.LockOSThread() // the loader keeps the text of its last error per thread
 	defer runtime.UnlockOSThread()

@@ -1,5 +1,5 @@
-// Package gpu is what an engine needs that exchanges memory of NVIDIA GPUs and stands on another
-// engine: the thread, the context and the stream of a GPU, and the agreement of ranks whether an
+// Package gpu is the base of engines that exchange memory of NVIDIA GPUs and stand on another
+// engine. It has the thread, the context and the stream of a GPU, and lets ranks agree whether an
 // exchange is theirs.
 package gpu
 
@@ -12,7 +12,8 @@ import (
 	"github.com/weftgo/weft/mpi/comm/internal/clib"
 )
 
-// What tests replace: the library of the driver, and the kind of devices whose memory it reads.
+// Tests replace these: the library of the driver, and the kind of devices with memory that it
+// reads.
 var (
 	Library = "libcuda.so.1"
 	Kind    = device.CUDA
@@ -135,7 +136,7 @@ func (g *GPU) Close() {
 	g.Thread.Stop()
 }
 
-// How long a wait asks without sleeping, and the bounds of the sleep between two questions.
+// The time of polling without sleep, and the bounds of the sleep between two polls.
 const (
 	pollTime = time.Millisecond
 	minPause = 20 * time.Microsecond
@@ -168,8 +169,8 @@ func (g *GPU) Wait(check func() error, aborted <-chan struct{}) error {
 // drainTime bounds the wait for work of an exchange that has failed.
 const drainTime = 5 * time.Second
 
-// Drain waits on the thread until the stream touches no memory any more, whatever its work comes
-// to.
+// Drain waits on the thread until the stream no longer touches memory, whether or not its work
+// succeeds.
 func (g *GPU) Drain() {
 	for begin := time.Now(); time.Since(begin) < drainTime; time.Sleep(maxPause) {
 		if err := g.Call(streamQuery, g.Stream); err == nil || err.(*Error).Code != notReady {

@@ -78,7 +78,7 @@ func TestAgree(t *testing.T) {
 	}
 }
 
-// forever is a transport whose exchanges last until the group is aborted.
+// forever is a transport with exchanges that last until the group is aborted.
 type forever struct {
 	gpu.Transport
 	aborted <-chan struct{}

@@ -13,10 +13,11 @@ import (
 
 // Transport exchanges memory of GPUs.
 type Transport interface {
-	// Exchange moves parts whose numbers of bytes all ranks agree on. After an error it touches the
-	// buffers no more.
+	// Exchange moves parts. All ranks agree on their numbers of bytes. After an error it no longer
+	// touches the buffers.
 	Exchange(p *Parts) error
-	// Close frees what the transport has. Ranks have agreed to close, unless the group is aborted.
+	// Close frees the memory of the transport. Ranks have agreed to close, unless the group is
+	// aborted.
 	Close(aborted bool) error
 }
 
@@ -111,7 +112,7 @@ func (r *Rank) AllToAllV(ctx context.Context, send comm.Buf, sendBytes []int64, 
 	return err
 }
 
-// words views ballots as what AllGather takes.
+// words views ballots in the form of AllGather.
 func words(b []ballot) []uint64 {
 	return unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(b))), len(b)*ballotWords)
 }
@@ -121,7 +122,7 @@ func (r *Rank) holds(b comm.Buf) bool {
 	return b.Len() == 0 || b.Stream != nil && b.Stream.Device() == r.Device
 }
 
-// written waits until what was submitted on the stream of a buffer is done.
+// written waits until all work submitted on the stream of a buffer is done.
 func written(b comm.Buf) error {
 	if b.Stream == nil {
 		return nil
@@ -129,8 +130,8 @@ func written(b comm.Buf) error {
 	return b.Stream.Sync(context.Background())
 }
 
-// Aborted returns what is closed when a rank aborts, if the engine below has such. MPI ends the
-// process.
+// Aborted returns the channel that is closed when a rank aborts, if the engine below has one. MPI
+// ends the process instead.
 func Aborted(base comm.Comm) <-chan struct{} {
 	if below, ok := base.(interface{ Aborted() <-chan struct{} }); ok {
 		return below.Aborted()

@@ -1,5 +1,5 @@
-// Package gputest has what tests of engines for GPUs share: a stand-in for NCCL and the CUDA
-// driver, and the GPUs of the machine.
+// Package gputest holds the shared parts of tests of engines for GPUs: a stand-in for NCCL and the
+// CUDA driver, and the GPUs of the machine.
 package gputest
 
 import (
@@ -59,7 +59,7 @@ func Stub(t *testing.T) string {
 // Engine makes a Comm for the memory of a device.
 type Engine func(ctx context.Context, base comm.Comm, dev device.Device) (comm.Comm, error)
 
-// Body is what a rank does.
+// Body is the body of a rank.
 type Body func(ctx context.Context, c comm.Comm, dev device.Device) error
 
 // Hosts opens n devices of the host, which the stand-in takes for GPUs.
@@ -165,7 +165,7 @@ func Exchange(ctx context.Context, c comm.Comm, dev device.Device, n int) error 
 	return nil
 }
 
-// length returns how long the part is that each rank sends to a peer.
+// length returns the length of the part that each rank sends to a peer.
 func length(n, peer int) int {
 	if peer == 0 {
 		return n + 1
@@ -173,8 +173,8 @@ func length(n, peer int) int {
 	return n
 }
 
-// Rate exchanges 512 MiB between all GPUs in each round of a benchmark. The rate is of what a GPU
-// sends to others.
+// Rate exchanges 512 MiB between all GPUs in each round of a benchmark. The rate counts the bytes
+// that a GPU sends to others.
 func Rate(b *testing.B, engine Engine) {
 	devices := GPUs(b)
 	if len(devices) == 1 {

@@ -20,13 +20,13 @@ func Combine[T uint64 | float64](op comm.Op, to, from []T) {
 	}
 }
 
-// Share returns where the values begin and end that a rank combines for all.
+// Share returns the range of the values that a rank combines for all.
 func Share(n, rank, size int) (lo, hi int) {
 	each := (n + size - 1) / size
 	return min(rank*each, n), min((rank+1)*each, n)
 }
 
-// Starts returns where parts begin that lie one after another.
+// Starts returns the offsets of parts that lie one after another.
 func Starts(bytes []int64) []int64 {
 	at := make([]int64, len(bytes))
 	for i, n := range bytes[:len(bytes)-1] {

@@ -1,4 +1,4 @@
-// Package vote has ranks agree, before a collective call exchanges anything, that all of them
+// Package vote lets ranks agree, before a collective call exchanges anything, that all of them
 // entered the same method with arguments that fit. Engines gather the votes of all ranks.
 package vote
 
@@ -34,32 +34,32 @@ func (c Call) String() string {
 	return fmt.Sprintf("Call(%d)", uint64(c))
 }
 
-// Why a rank does not enter a call.
+// Reasons why a rank does not enter a call.
 const (
 	ready = iota
 	ended // its context has ended
 	wrong // its arguments are wrong, or it cannot read its buffer
 )
 
-// Vote is what a rank brings to a call. It has no pointers and no padding: engines send it as
+// Vote is the vote of a rank on a call. It has no pointers and no padding: engines send it as
 // words.
 type Vote struct {
 	Call Call
 	code uint64
 	// Len is the number of values, and Op how they are combined: the same on all ranks.
 	Len, Op uint64
-	// Sum is 0 modulo 2^64 over all ranks if what ranks send is what their peers expect.
+	// Sum is 0 modulo 2^64 over all ranks if each rank sends what its peers expect.
 	Sum uint64
-	// Bytes is the larger one of what the rank sends and what it receives, and Part is the largest
-	// part that it sends.
+	// Bytes is the larger of the bytes that the rank sends and those that it receives. Part is the
+	// largest part that it sends.
 	Bytes, Part uint64
 }
 
 // Words is the size of a Vote in 64-bit words.
 const Words = int(unsafe.Sizeof(Vote{}) / 8)
 
-// New makes the vote of a rank with n values, and returns what the rank itself finds wrong with the
-// call: err, an error of its arguments, or that of its context.
+// New makes the vote of a rank with n values. It returns the fault that the rank itself finds with
+// the call: err, an error of its arguments, or that of its context.
 func New(ctx context.Context, call Call, n int, err error) (Vote, error) {
 	v := Vote{Call: call, Len: uint64(n)}
 	if err != nil {

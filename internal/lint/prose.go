@@ -1,0 +1,164 @@
+package lint
+
+import (
+	"fmt"
+	"go/ast"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxColumns is the longest comment line, with tabs of tabColumns. Longer code counts against a
+// budget: see tools/budget.
+const maxColumns, tabColumns = 100, 4
+
+// oldNames lists the file names that are older than the rule about names. A line has a folder and
+// the names of Go files in it, without extension.
+const oldNames = "internal/lint/testdata/joined.txt"
+
+// topics are the words of file names that underscores separate from other words.
+const topics = `cpu|gpu|graph|ordered|mixed|atomic|strings|bulk|crash|lost`
+
+var (
+	// avoided matches the words that comments must not have, and the start of a doc comment that
+	// names a purpose instead of an action.
+	avoided = regexp.MustCompile(`(?i)\b(?:so\s+many|lest|behind)\b|^\s*\w+ is for \[`)
+	// marker matches what begins or ends comment lines.
+	marker = regexp.MustCompile(`(?m)^//+|^/\*|\*/$`)
+	// output matches the first line of the expected output of an example.
+	output = regexp.MustCompile(`(?i)^//\s*(?:unordered )?output:`)
+	// wide matches comment lines that may have any length: directives, code, tables, and URLs.
+	wide = regexp.MustCompile(`^//go:|^//\t|^//\s*\||://`)
+	// joined matches a part of a file name that joins a topic to another word.
+	joined = regexp.MustCompile(`^(?:` + topics + `)[a-z0-9]{2,}$|^[a-z0-9]+(?:` + topics + `)$`)
+)
+
+// A comment is a group of comment lines without code between them.
+type comment struct {
+	line  int // of the first, from 1
+	lines []string
+}
+
+// text returns a comment without the markers of lines.
+func (c comment) text() string {
+	return marker.ReplaceAllString(strings.Join(c.lines, "\n"), "")
+}
+
+// comments returns the comments of a handwritten Go or CUDA file, without outputs of examples.
+func (t *Tree) comments(name string) (all []comment) {
+	switch path.Ext(name) {
+	case ".go":
+		i, ok := slices.BinarySearchFunc(t.gos, name, func(f goFile, name string) int { return strings.Compare(f.path, name) })
+		if !ok || ast.IsGenerated(t.gos[i].ast) {
+			return nil
+		}
+		for _, g := range t.gos[i].ast.Comments {
+			c := comment{line: t.fset.Position(g.Pos()).Line}
+			for _, part := range g.List {
+				if output.MatchString(part.Text) {
+					break
+				}
+				c.lines = append(c.lines, strings.Split(part.Text, "\n")...)
+			}
+			all = append(all, c)
+		}
+	case ".cu", ".cuh":
+		next := -1 // line after the last comment
+		for i, line := range strings.Split(t.read(name), "\n") {
+			at := strings.Index(line, "//")
+			switch {
+			case at < 0:
+				continue
+			case next != i || strings.TrimSpace(line[:at]) != "":
+				all = append(all, comment{line: i + 1})
+			}
+			last := &all[len(all)-1]
+			last.lines = append(last.lines, line[at:])
+			next = i + 1
+		}
+	}
+	return all
+}
+
+// words rejects the words that avoided matches. One of them is a name in some files: it may begin a
+// sentence there.
+func words(t *Tree) (found []string) {
+	for _, name := range t.files {
+		for _, c := range t.comments(name) {
+			text := c.text()
+			for _, m := range avoided.FindAllStringIndex(text, -1) {
+				word := strings.Join(strings.Fields(text[m[0]:m[1]]), " ")
+				before := strings.TrimSpace(text[:m[0]])
+				begins := before == "" || strings.HasSuffix(before, ".")
+				if strings.EqualFold(word, "behind") && begins && t.declares(name, word) {
+					continue
+				}
+				line := c.line + strings.Count(text[:m[0]], "\n")
+				found = append(found, fmt.Sprintf("%s:%d: the comment says %q", name, line, word))
+			}
+		}
+	}
+	return found
+}
+
+// declares reports whether the code of a file has a word.
+func (t *Tree) declares(name, word string) bool {
+	return regexp.MustCompile(`(?m)^[^/\n]*\b` + word + `\b`).MatchString(t.read(name))
+}
+
+// columns requires comment lines of at most maxColumns.
+func columns(t *Tree) (found []string) {
+	for _, name := range t.files {
+		var lines []string
+		for _, c := range t.comments(name) {
+			if lines == nil {
+				lines = strings.Split(t.read(name), "\n")
+			}
+			for i, text := range c.lines {
+				line := lines[c.line+i-1]
+				n := utf8.RuneCountInString(line) + (tabColumns-1)*strings.Count(line, "\t")
+				if n > maxColumns && strings.TrimSpace(line) == strings.TrimSpace(text) && !wide.MatchString(text) {
+					found = append(found, fmt.Sprintf("%s:%d: a comment of %d columns, more than %d", name, c.line+i, n, maxColumns))
+				}
+			}
+		}
+	}
+	return found
+}
+
+// names requires underscores between a topic and other words in the names of Go and CUDA files. A
+// package may be named after two words, and a file after its package. Old names are exempt, but the
+// list of them must not have a name that is gone.
+func names(t *Tree) (found []string) {
+	old := make(map[string]bool)
+	for line := range strings.Lines(t.read(oldNames)) {
+		line, _, _ = strings.Cut(line, "#")
+		fields := strings.Fields(line)
+		for i := 1; i < len(fields); i++ {
+			name := path.Join(fields[0], fields[i]+".go")
+			old[name] = true
+			if !t.has(name) {
+				found = append(found, fmt.Sprintf("%s: lists %s, which is gone", oldNames, name))
+			}
+		}
+	}
+	for _, name := range t.files {
+		if joins(name) && !old[name] {
+			found = append(found, fmt.Sprintf("%s: want an underscore between the words of the name", name))
+		}
+	}
+	return found
+}
+
+// joins reports whether the name of a Go or CUDA file joins a topic to another word.
+func joins(name string) bool {
+	ext, pkg := path.Ext(name), path.Base(path.Dir(name))
+	if ext != ".go" && ext != ".cu" && ext != ".cuh" {
+		return false
+	}
+	return slices.ContainsFunc(strings.Split(strings.TrimSuffix(path.Base(name), ext), "_"), func(part string) bool {
+		return part != pkg && joined.MatchString(part)
+	})
+}
