@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 
+	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/group"
 )
@@ -34,9 +36,39 @@ type GroupOptions struct {
 func Group(
 	ctx context.Context, r *Ranks, rows iter.Seq2[Rows, error], aggs []group.Aggregate,
 	opts *GroupOptions,
+) (*group.Result, error) {
+	g := newGrouping(r, aggs, opts)
+	return g.result(ctx, func() (*group.Groups, error) { return g.partial(ctx, rows) })
+}
+
+// GroupOn is Group of rows that each rank has grouped on its device. Groups on a device have no
+// order, so the result is sorted by keys. First and Last go by the order of ranks, and need groups
+// without a limit of memory: ErrOptions. Groups on the devices stay as they are.
+func GroupOn(
+	ctx context.Context, r *Ranks, rows *group.GroupsOn, aggs []group.Aggregate,
+	opts *GroupOptions,
+) (*group.Result, error) {
+	g := newGrouping(r, aggs, opts)
+	g.opts.Sorted = true
+	return g.result(ctx, func() (*group.Groups, error) {
+		if g.ordinals() {
+			return nil, fmt.Errorf("shard: GroupOn: %w: First and Last with Options.Memory, "+
+				"since rows on a device have no ordinals", weft.ErrOptions)
+		}
+		own, err := group.New(g.r.dev, g.aggs, g.options())
+		if err == nil {
+			err = own.MergeOn(ctx, rows)
+		}
+		return own, err
+	})
+}
+
+// result returns the groups of this rank.
+func (g *grouping) result(
+	ctx context.Context, partial func() (*group.Groups, error),
 ) (result *group.Result, err error) {
-	err = newGrouping(r, aggs, opts).run(ctx, rows, func(g *group.Groups) (err error) {
-		result, err = g.Result(context.WithoutCancel(ctx))
+	err = g.run(ctx, partial, func(all *group.Groups) (err error) {
+		result, err = all.Result(context.WithoutCancel(ctx))
 		return err
 	})
 	if err != nil {
@@ -52,8 +84,9 @@ func GroupPages(
 	opts *GroupOptions,
 ) iter.Seq2[*group.Result, error] {
 	return func(yield func(*group.Result, error) bool) {
-		on := true
-		err := newGrouping(r, aggs, opts).run(ctx, rows, func(g *group.Groups) error {
+		on, grouping := true, newGrouping(r, aggs, opts)
+		partial := func() (*group.Groups, error) { return grouping.partial(ctx, rows) }
+		err := grouping.run(ctx, partial, func(g *group.Groups) error {
 			for page, err := range g.Pages(context.WithoutCancel(ctx)) {
 				if err != nil {
 					return err
@@ -103,13 +136,14 @@ func newGrouping(r *Ranks, aggs []group.Aggregate, opts *GroupOptions) *grouping
 	return g
 }
 
-// run groups rows, and calls read for the groups of this rank. It returns the error of all ranks.
+// run exchanges the partial groups of all ranks, and calls read for the groups of this rank. It
+// returns the error of all ranks.
 func (g *grouping) run(
-	ctx context.Context, rows iter.Seq2[Rows, error], read func(*group.Groups) error,
+	ctx context.Context, partial func() (*group.Groups, error), read func(*group.Groups) error,
 ) error {
 	ended := false
 	defer g.r.abortUnless(&ended)
-	own, err := g.partial(ctx, rows)
+	own, err := partial()
 	if g.r.size > 1 {
 		own, err = g.exchange(ctx, own, false, err)
 		if err == nil && g.opts.Gather {

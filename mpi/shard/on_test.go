@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/weftgo/weft"
@@ -13,6 +14,7 @@ import (
 	"github.com/weftgo/weft/device/auto"
 	"github.com/weftgo/weft/device/cuda"
 	"github.com/weftgo/weft/device/devicetest"
+	"github.com/weftgo/weft/group"
 	"github.com/weftgo/weft/linear"
 	"github.com/weftgo/weft/mpi/comm"
 	"github.com/weftgo/weft/mpi/comm/local"
@@ -378,4 +380,52 @@ func TestOnHost(t *testing.T) {
 			return tryGet(ctx, r, m, map[uint32]uint64{1: 4, 2: 5, 3: 6}, []uint32{3, 9, 1})
 		},
 	)
+}
+
+// Groups of rows on the devices of ranks are those of all rows, on each number of ranks.
+func TestGroupOn(t *testing.T) {
+	of := deviceOf(t)
+	aggs := []group.Aggregate{{Func: group.Rows}, {Func: group.Sum}, {Func: group.Mean},
+		{Func: group.Min}, {Func: group.Last, Column: 1}}
+	for _, n := range []int{1, 3} {
+		var all []Rows
+		for rank := range n {
+			rng := rand.New(rand.NewPCG(uint64(rank), 9))
+			r := randomRows(rng, 500, 40)
+			all = append(all, Rows{Keys: r.Keys[:1], Columns: r.Columns})
+		}
+		whole := concat(all)
+		want, err := group.By(t.Context(), host, whole.Keys, whole.Columns, aggs,
+			&group.Options{Sorted: true, WrapSums: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		onDevices(t, n, of, func(ctx context.Context, r *rankOn) error {
+			on, err := group.NewOn(r.dev, aggs, nil)
+			if err != nil {
+				return err
+			}
+			defer on.Close()
+			mine := all[r.Rank()]
+			if err := on.Add(ctx, mine.Keys, mine.Columns); err != nil {
+				return err
+			}
+			limited := &GroupOptions{Options: group.Options{Memory: group.MinMemory}}
+			if _, err := GroupOn(ctx, r.Ranks, on, aggs, limited); !errors.Is(err,
+				weft.ErrOptions) {
+				return fmt.Errorf("Last with a limit of memory: %v", err)
+			}
+			got, err := GroupOn(ctx, r.Ranks, on, aggs, &GroupOptions{Gather: true,
+				Options: group.Options{WrapSums: true}})
+			if err != nil || r.Rank() > 0 {
+				return err
+			}
+			a, b := lines(slices.Concat(got.Keys, got.Values)...),
+				lines(slices.Concat(want.Keys, want.Values)...)
+			if !slices.Equal(a, b) {
+				return fmt.Errorf("%d ranks:\n%q, want\n%q", n, a, b)
+			}
+			return nil
+		})
+	}
 }
