@@ -5,135 +5,281 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
-	"syscall"
+	"math/rand/v2"
 	"testing"
 
+	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/column"
-	"github.com/weftgo/weft/internal/spill"
+	"github.com/weftgo/weft/device/devicetest"
 )
 
-func zzKeys(lo, n int) []column.Column {
-	k := make([]int64, n)
-	for i := range k {
-		k[i] = int64(lo + i)
-	}
-	return []column.Column{column.Of(k)}
+type zzCtx struct {
+	context.Context
+	left int
 }
 
-// 1: TempDir unusable; the second Add.
-func TestZZTempDir(t *testing.T) {
-	dev := open(t, 2)
-	for _, call := range []string{"add", "result", "len"} {
-		g, err := New(dev, []Aggregate{{Sum, 0}}, &Options{Memory: MinMemory, TempDir: "/nonexistent"})
-		must(t, err)
-		var first error
-		lo := 0
-		for first == nil && lo < 4_000_000 {
-			k := zzKeys(lo, 200_000)
-			first = g.Add(t.Context(), k, k)
-			lo += 200_000
+func (c *zzCtx) Err() error {
+	if c.left--; c.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+func zzCol(rng *rand.Rand, typ int, n, card, form int) column.Column {
+	var c column.Column
+	switch typ {
+	case 0:
+		v := make([]int64, n)
+		for i := range v {
+			v[i] = rng.Int64N(int64(card))
 		}
-		t.Log(call, "first error:", lo, first)
-		func() {
-			defer func() { t.Log("recovered:", recover()) }()
-			switch call {
-			case "add":
-				k := zzKeys(lo, 200_000)
-				t.Log(g.Add(t.Context(), k, k))
-			case "result":
-				r, err := g.Result(t.Context())
-				if r != nil {
-					t.Log("result", r.Len())
-				}
-				t.Log(err)
-			case "len":
-				k := zzKeys(lo, 10)
-				t.Log(g.Add(t.Context(), k, k))
-				t.Log(g.Len())
+		c = column.Of(v)
+	case 1:
+		v := make([]float64, n)
+		for i := range v {
+			switch k := rng.IntN(card); k {
+			case 0:
+				v[i] = math.Float64frombits(0x7ff8000000000000 | rng.Uint64N(100))
+			case 1:
+				v[i] = math.Copysign(0, float64(rng.IntN(2))-.5)
+			default:
+				v[i] = float64(k)
 			}
-		}()
-		t.Log(g.Close())
-	}
-}
-
-type zzDisk struct {
-	spill.Disk
-	reads, failAt int
-}
-
-func (d *zzDisk) ReadAt(b []byte, off int64) (int, error) {
-	d.reads++
-	if d.reads == d.failAt {
-		return 0, syscall.EIO
-	}
-	return d.Disk.ReadAt(b, off)
-}
-
-// 2: a transient read error, then Result again.
-func TestZZReadError(t *testing.T) {
-	dev := open(t, 2)
-	bad := 0
-	for failAt := 1; failAt < 400; failAt += 7 {
-		g, err := New(dev, []Aggregate{{Func: Rows}}, &Options{Memory: MinMemory, TempDir: "/var/tmp"})
-		must(t, err)
-		d := &zzDisk{failAt: failAt}
-		g.spilled.wrap = func(x spill.Disk) spill.Disk { d.Disk = x; return d }
-		const n = 1_000_000
-		must(t, g.Add(t.Context(), zzKeys(0, n), nil))
-		_, err = g.Result(t.Context())
-		if err == nil {
-			t.Log("no error at", failAt, "reads", d.reads)
-			must(t, g.Close())
-			break
 		}
-		r, err2 := g.Result(t.Context())
-		if err2 == nil {
-			rows := int64(0)
-			over := 0
-			for _, v := range column.Values[int64](r.Values[0]) {
-				rows += v
-				if v != 1 {
-					over++
-				}
+		c = column.Of(v)
+	case 2:
+		v := make([]float32, n)
+		for i := range v {
+			v[i] = float32(rng.IntN(card))
+		}
+		c = column.Of(v)
+	case 3:
+		v := make([]bool, n)
+		for i := range v {
+			v[i] = rng.IntN(2) > 0
+		}
+		c = column.Of(v)
+	case 4:
+		v := make([]string, n)
+		for i := range v {
+			v[i] = fmt.Sprint("k", rng.IntN(card))
+			if form == 2 {
+				v[i] = fmt.Sprintf("%08d", rng.IntN(card))
 			}
-			if rows != n {
-				bad++
-				if bad < 4 {
-					t.Errorf("failAt %d: first %v; then %d groups, %d rows, %d groups with wrong counts, want %d", failAt, err, r.Len(), rows, over, n)
-				}
+			if form == 0 && rng.IntN(10) == 0 {
+				v[i] += "a longer suffix that is beyond 16"
 			}
-		} else if failAt < 20 {
-			t.Log("second:", err2)
+		}
+		c = column.OfStrings(v)
+		if form == 1 { // dictionary
+			codes := make([]uint32, n)
+			for i := range codes {
+				codes[i] = uint32(rng.IntN(max(n, 1)))
+			}
+			if n > 0 {
+				d, err := column.OfCodes(codes, c)
+				if err != nil {
+					panic(err)
+				}
+				c = d
+			}
+		}
+		if form == 3 {
+			var err error
+			if c, err = column.Concat(c, c.Slice(0, 0)); err != nil {
+				panic(err)
+			}
+		}
+	case 5:
+		v := make([]uint8, n)
+		for i := range v {
+			v[i] = uint8(rng.IntN(200))
+		}
+		c = column.Of(v)
+	}
+	if rng.IntN(3) == 0 {
+		valid := make([]bool, n)
+		for i := range valid {
+			valid[i] = rng.IntN(9) > 0
+		}
+		c = c.WithValid(column.OfBools(valid))
+	}
+	return c
+}
+
+func TestZZModel(t *testing.T) {
+	dev := open(t, 2)
+	direct, spilledN, merges, cancels := 0, 0, 0, 0
+	for seed := range uint64(140) {
+		rng := rand.New(rand.NewPCG(seed, 77))
+		keyT := [][]int{{0}, {1}, {2}, {4}, {0, 0}, {0, 4}, {5, 4}, {2, 5}, {1, 1}, {}, {4, 4}}[rng.IntN(11)]
+		valT := []int{0, 1, 2, 3, 4, 4}
+		var aggs []Aggregate
+		for range rng.IntN(7) {
+			f, c := Func(rng.IntN(8)), rng.IntN(6)
+			if (f == Sum || f == Mean) && c > 0 {
+				c = 0
+			}
+			aggs = append(aggs, Aggregate{f, c})
+		}
+		o := Options{Sorted: true, SkipNulls: rng.IntN(2) == 0}
+		ordered := rng.IntN(3) == 0
+		x := &trial{opts: o, aggs: aggs}
+		mem := []int64{200_000, 400_000, 1_500_000}[rng.IntN(3)]
+		g := tight(t, dev, x, mem)
+		m := create(t, dev, aggs, &o)
+		ord := uint64(0)
+		card := []int{50, 5000, 1 << 40}[rng.IntN(3)]
+		batch := func(n int) (k, v []column.Column, ords []uint64) {
+			c := card
+			if rng.IntN(3) == 0 {
+				c = 40
+			}
+			for _, typ := range keyT {
+				k = append(k, zzCol(rng, typ, n, c, rng.IntN(4)))
+			}
+			for _, typ := range valT {
+				v = append(v, zzCol(rng, typ, n, 1000, rng.IntN(4)))
+			}
+			ords = make([]uint64, n)
+			for i := range ords {
+				ords[i] = (ord * 0x9e3779b97f4a7c15)
+				ord++
+			}
+			return
+		}
+		add := func(ctx context.Context, g *Groups, k, v []column.Column, o []uint64) error {
+			if ordered {
+				return g.AddAt(ctx, o, k, v)
+			}
+			return g.Add(ctx, k, v)
+		}
+		check := func(what string) {
+			want, err := m.Result(t.Context())
+			must(t, err)
+			var got *Result
+			if rng.IntN(2) == 0 {
+				got, err = g.Result(t.Context())
+				must(t, err)
+			} else {
+				var all []*Result
+				for r, err := range g.Pages(t.Context()) {
+					must(t, err)
+					all = append(all, r)
+				}
+				if len(all) == 0 {
+					if want.Len() > 0 {
+						t.Fatal("no pages")
+					}
+					return
+				}
+				got, err = concat(all)
+				must(t, err)
+			}
+			if d := differ(linesOf(got), linesOf(want)); d != "" {
+				t.Fatalf("seed %d %s: keys %v aggs %v ordered %v skip %v mem %d: %s", seed, what, keyT, aggs, ordered, o.SkipNulls, mem, d)
+			}
+			if g.spilled.file == nil && g.Len() != got.Len() {
+				t.Fatalf("Len %d of %d", g.Len(), got.Len())
+			}
+		}
+		for range 2 + rng.IntN(8) {
+			k, v, os := batch(rng.IntN(6) * rng.IntN(1200))
+			n := v[0].Len()
+			switch rng.IntN(7) {
+			case 0: // merged from spilled others
+				other := tight(t, dev, x, mem)
+				if rng.IntN(3) == 0 && !ordered && len(keyT) > 0 {
+					_ = other
+				}
+				must(t, add(t.Context(), other, k, v, os))
+				must(t, add(t.Context(), m, k, v, os))
+				k, v, os = batch(rng.IntN(4000))
+				must(t, add(t.Context(), other, k, v, os))
+				must(t, add(t.Context(), m, k, v, os))
+				must(t, g.Merge(t.Context(), other))
+				must(t, other.Close())
+				merges++
+			case 1: // context ends
+				ctx := &zzCtx{t.Context(), rng.IntN(12)}
+				err := add(ctx, g, k, v, os)
+				var p *weft.PartialError
+				done := n
+				if err != nil {
+					if !errors.As(err, &p) {
+						t.Fatal(err)
+					}
+					done = p.Done
+					cancels++
+				}
+				sl := func(c []column.Column) (s []column.Column) {
+					for _, c := range c {
+						s = append(s, c.Slice(done, n))
+					}
+					return
+				}
+				must(t, add(t.Context(), g, sl(k), sl(v), os[done:]))
+				must(t, add(t.Context(), m, k, v, os))
+			case 2: // reading is interrupted
+				_, _ = g.Result(&zzCtx{t.Context(), rng.IntN(30)})
+				for range g.Pages(t.Context()) {
+					break
+				}
+				fallthrough
+			default:
+				must(t, add(t.Context(), g, k, v, os))
+				must(t, add(t.Context(), m, k, v, os))
+			}
+			if g.spilled.direct > 0 {
+				direct++
+			}
+			if rng.IntN(4) == 0 {
+				check("between")
+			}
+		}
+		check("end")
+		if g.spilled.states > 0 {
+			spilledN++
 		}
 		must(t, g.Close())
-		if failAt > 60 {
-			break
-		}
+		must(t, m.Close())
 	}
-	t.Log("bad", bad)
+	t.Log("direct", direct, "spilled", spilledN, "merges", merges, "cancels", cancels)
 }
 
-// 3: MergeOn into closed groups.
-func TestZZMergeOnClosed(t *testing.T) {
-	dev := open(t, 2)
-	aggs := []Aggregate{{Func: Rows}}
-	g, _ := New(dev, aggs, nil)
-	o, _ := New(dev, aggs, nil)
-	on, _ := NewOn(dev, aggs, nil)
-	must(t, g.Close())
-	t.Log("MergeOn:", g.MergeOn(t.Context(), on))
-	t.Log("Merge:", g.Merge(t.Context(), o))
-	// error text, cancelled
-	g, _ = New(dev, aggs, nil)
-	must(t, on.Add(t.Context(), zzKeys(0, 1000), nil))
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	err := g.MergeOn(ctx, on)
-	t.Log("cancelled:", err, errors.Is(err, context.Canceled))
-	r, err := g.Result(t.Context())
-	t.Log(r != nil, err)
-	_ = fmt.Sprint
-	_ = math.Pi
-	_ = slices.Max[[]int]
+// MergeOn (host device) of every aggregate, and with NaN, bool, float32, null keys.
+func TestZZMergeOnHost(t *testing.T) {
+	dev := devicetest.OpenCPU(t, 2)
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 5))
+		var aggs []Aggregate
+		for c := range 4 {
+			for f := range Func(8) {
+				if (f == Sum || f == Mean) && c == 3 {
+					continue
+				}
+				aggs = append(aggs, Aggregate{f, c})
+			}
+		}
+		on, err := NewOn(dev, aggs, nil)
+		must(t, err)
+		g, m := create(t, dev, aggs, &Options{Sorted: true}), create(t, dev, aggs, &Options{Sorted: true})
+		must(t, g.MergeOn(t.Context(), on))
+		for range 3 {
+			n := rng.IntN(3000)
+			k := []column.Column{zzCol(rng, int(seed%3), n, 40, 0)}
+			v := []column.Column{zzCol(rng, 0, n, 9, 0), zzCol(rng, 1, n, 9, 0), zzCol(rng, 2, n, 9, 0), zzCol(rng, 3, n, 9, 0)}
+			must(t, on.Add(t.Context(), k, v))
+			must(t, m.Add(t.Context(), k, v))
+		}
+		must(t, g.MergeOn(t.Context(), on))
+		a, err := g.Result(t.Context())
+		must(t, err)
+		b, err := m.Result(t.Context())
+		must(t, err)
+		if d := differ(linesOf(a), linesOf(b)); d != "" {
+			t.Fatal(seed, d)
+		}
+		must(t, on.Close())
+	}
 }
