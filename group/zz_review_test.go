@@ -7,9 +7,11 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/device/devicetest"
 )
 
@@ -84,6 +86,16 @@ func zzCol(rng *rand.Rand, typ int, n, card, form int) column.Column {
 				c = d
 			}
 		}
+		if form == 2 && n > 0 {
+			var b []byte
+			for _, x := range v {
+				b = append(b, x[:8]...)
+			}
+			var err error
+			if c, err = column.OfWidth(8, b); err != nil {
+				panic(err)
+			}
+		}
 		if form == 3 {
 			var err error
 			if c, err = column.Concat(c, c.Slice(0, 0)); err != nil {
@@ -110,12 +122,13 @@ func zzCol(rng *rand.Rand, typ int, n, card, form int) column.Column {
 func TestZZModel(t *testing.T) {
 	dev := open(t, 2)
 	direct, spilledN, merges, cancels := 0, 0, 0, 0
-	for seed := range uint64(140) {
+	start := time.Now()
+	for seed := uint64(1000); time.Since(start) < 40*time.Second; seed++ {
 		rng := rand.New(rand.NewPCG(seed, 77))
 		keyT := [][]int{{0}, {1}, {2}, {4}, {0, 0}, {0, 4}, {5, 4}, {2, 5}, {1, 1}, {}, {4, 4}}[rng.IntN(11)]
 		valT := []int{0, 1, 2, 3, 4, 4}
 		var aggs []Aggregate
-		for range rng.IntN(7) {
+		for range 1+rng.IntN(6) {
 			f, c := Func(rng.IntN(8)), rng.IntN(6)
 			if (f == Sum || f == Mean) && c > 0 {
 				c = 0
@@ -282,4 +295,93 @@ func TestZZMergeOnHost(t *testing.T) {
 		}
 		must(t, on.Close())
 	}
+}
+
+// A context that ends between the pages of MergeOn of a GPU.
+func TestZZGPUMergeStops(t *testing.T) {
+	devices(t, func(t *testing.T, dev device.Device) {
+		aggs := []Aggregate{{Func: Rows}}
+		on, err := NewOn(dev, aggs, nil)
+		must(t, err)
+		defer on.Close()
+		const n = 3 << 20
+		k := make([]int64, n)
+		for i := range k {
+			k[i] = int64(i)
+		}
+		must(t, on.Add(t.Context(), []column.Column{column.Of(k)}, nil))
+		g := create(t, devicetest.OpenCPU(t, 2), aggs, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			for g.n.Load() == 0 {
+				time.Sleep(time.Microsecond)
+			}
+			cancel()
+		}()
+		err = g.MergeOn(ctx, on)
+		t.Logf("%T: MergeOn: %v", dev, err)
+		r, err := g.Result(t.Context())
+		if r != nil {
+			t.Logf("Result after it: %d groups", r.Len())
+		}
+		t.Log(err)
+		err = g.MergeOn(t.Context(), on)
+		t.Log("again:", err)
+		if err == nil {
+			r, err := g.Result(t.Context())
+			must(t, err)
+			rows := int64(0)
+			for _, x := range column.Values[int64](r.Values[0]) {
+				rows += x
+			}
+			t.Errorf("%d groups, %d rows, want %d", r.Len(), rows, n)
+		}
+	})
+}
+
+// MergeOn of a GPU, all aggregates and types against all rows on the host.
+func TestZZGPUMerge(t *testing.T) {
+	devices(t, func(t *testing.T, dev device.Device) {
+		for seed := range uint64(60) {
+			rng := rand.New(rand.NewPCG(seed, 5))
+			keyT := [][]int{{0}, {1}, {2}, {3}, {0, 0}, {5, 2}, {1, 1}, {}}[rng.IntN(8)]
+			valT := []int{0, 1, 2, 3, 5}
+			var aggs []Aggregate
+			for c := range valT {
+				for f := range Func(8) {
+					if (f == Sum || f == Mean) && c > 0 && c < 4 || rng.IntN(3) == 0 {
+						continue
+					}
+					aggs = append(aggs, Aggregate{f, c})
+				}
+			}
+			o := &Options{Sorted: true, SkipNulls: rng.IntN(2) == 0}
+			on, err := NewOn(dev, aggs, o)
+			must(t, err)
+			host := devicetest.OpenCPU(t, 2)
+			g, m := create(t, host, aggs, o), create(t, host, aggs, o)
+			must(t, g.MergeOn(t.Context(), on))
+			for range 3 {
+				n := rng.IntN(2) * rng.IntN(3000)
+				var k, v []column.Column
+				for _, typ := range keyT {
+					k = append(k, zzCol(rng, typ, n, 40, 0))
+				}
+				for _, typ := range valT {
+					v = append(v, zzCol(rng, typ, n, 9, 0))
+				}
+				must(t, on.Add(t.Context(), k, v))
+				must(t, m.Add(t.Context(), k, v))
+			}
+			must(t, g.MergeOn(t.Context(), on))
+			a, err := g.Result(t.Context())
+			must(t, err)
+			b, err := m.Result(t.Context())
+			must(t, err)
+			if d := differ(linesOf(a), linesOf(b)); d != "" {
+				t.Errorf("seed %d keys %v aggs %v skip %v: %s", seed, keyT, aggs, o.SkipNulls, d)
+			}
+			must(t, on.Close())
+		}
+	})
 }
