@@ -11,6 +11,7 @@ import (
 
 	"github.com/weftgo/weft"
 	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/group"
 )
 
@@ -84,8 +85,10 @@ func (f *partialGroups) add(ctx context.Context, rec goarrow.RecordBatch) error 
 	if err != nil {
 		return err
 	}
-	if p.Device != "" && p.Order == "" && fixed(keyColumns) && fixed(valueColumns) {
-		return f.addOn(ctx, keyColumns, valueColumns)
+	if dev, err := f.device(keyColumns, valueColumns); err != nil {
+		return err
+	} else if dev != nil {
+		return f.addOn(ctx, dev, keyColumns, valueColumns)
 	}
 	if err := f.merge(ctx); err != nil {
 		return err
@@ -100,6 +103,18 @@ func (f *partialGroups) add(ctx context.Context, rec goarrow.RecordBatch) error 
 	return f.groups.AddAt(ctx, ordinals, keyColumns, valueColumns)
 }
 
+// device returns the GPU that groups columns; nil: the cores do.
+func (f *partialGroups) device(keys, values []column.Column) (device.Device, error) {
+	if f.Plan.Device == "" || f.Plan.Order != "" || !fixed(keys) || !fixed(values) {
+		return nil, nil
+	}
+	dev, err := lookupDevice(f.Plan.Device)
+	if _, host := dev.(device.Host); host { // which has no limit of memory
+		return nil, err
+	}
+	return dev, err
+}
+
 // fixed reports whether all columns have types of fixed size, which devices take.
 func fixed(columns []column.Column) bool {
 	return !slices.ContainsFunc(columns, func(c column.Column) bool {
@@ -111,11 +126,9 @@ func fixed(columns []column.Column) bool {
 const maxRowsOn = 1 << 24
 
 // addOn adds rows to the groups on the device.
-func (f *partialGroups) addOn(ctx context.Context, keys, values []column.Column) error {
-	dev, err := lookupDevice(f.Plan.Device)
-	if err != nil {
-		return err
-	}
+func (f *partialGroups) addOn(
+	ctx context.Context, dev device.Device, keys, values []column.Column,
+) (err error) {
 	if f.on == nil {
 		opts := &group.Options{SkipNulls: f.Plan.SkipNulls, WrapSums: f.Plan.WrapSums}
 		if f.on, err = group.NewOn(dev, f.Plan.Aggs, opts); err != nil {
@@ -125,8 +138,9 @@ func (f *partialGroups) addOn(ctx context.Context, keys, values []column.Column)
 	if err := f.on.Add(ctx, keys, values); err != nil {
 		return err
 	}
-	for _, c := range slices.Concat(keys, values)[:1] {
+	for _, c := range slices.Concat(keys, values) {
 		f.onRows += c.Len()
+		break
 	}
 	if f.onRows < maxRowsOn {
 		return nil

@@ -35,8 +35,9 @@ type Options struct {
 
 	// Device is the device that groups the rows of a bundle, in the syntax of auto.Open: "auto" is
 	// a GPU if the worker has one. Rows with byte strings, and those with an Order, use the cores
-	// in any case. Default: the cores of the worker. Beam's flag --resource_hints requests workers
-	// with a GPU: accelerator=type:nvidia-tesla-t4;count:1.
+	// in any case. A bundle with more groups than device memory holds fails. Default: the cores.
+	// Beam's flag --resource_hints requests workers with a GPU:
+	// accelerator=type:nvidia-tesla-t4;count:1.
 	Device string
 
 	// Memory bounds, in bytes, the memory of groups in one DoFn. If the groups of a bundle exceed

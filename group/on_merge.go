@@ -11,19 +11,28 @@ import (
 )
 
 // MergeOn adds groups of rows on a device, as [Groups.Merge] adds those of other groups. It waits
-// for the batches that streams have added and copies the state of all groups to the host, in
-// pieces. The groups on the device stay as they are. So what several devices have grouped becomes
-// one result, and [Groups.Save] keeps it.
+// for the batches that streams have added. The device needs memory for the state of all groups,
+// which comes to the host in pieces. The groups on the device stay as they are. So what several
+// devices have grouped becomes one result, and [Groups.Save] keeps it. Groups of a GPU come in no
+// order, unless results are sorted.
 //
-// Aggregates, types and SkipNulls must be equal: [weft.ErrOptions], as are rows with ordinals. Any
-// other error, such as that of a context that ends, leaves groups merged in part: all later calls
-// return it.
+// Aggregates, types and SkipNulls must be equal: [weft.ErrOptions], as are rows with ordinals. An
+// error after groups have been merged in part, such as that of a context that ends, is that of all
+// later calls.
 func (g *Groups) MergeOn(ctx context.Context, on *GroupsOn) error {
+	g.turn.Lock()
+	defer g.turn.Unlock()
 	on.mu.Lock()
 	defer on.mu.Unlock()
-	err := on.err
+	err := g.ready(ctx)
+	if err == nil {
+		err = on.err
+	}
 	if err == nil {
 		err = g.mergeable(on.aggs, on.opts.SkipNulls)
+	}
+	if err == nil && on.l != nil {
+		err = g.bind(on.l.keys, on.l.values, false)
 	}
 	if err == nil && on.l != nil {
 		err = on.on.mergeInto(ctx, g)
@@ -34,30 +43,36 @@ func (g *Groups) MergeOn(ctx context.Context, on *GroupsOn) error {
 	return nil
 }
 
-func (h hostOn) mergeInto(ctx context.Context, to *Groups) error { return to.merge(ctx, h.groups) }
+func (h hostOn) mergeInto(ctx context.Context, to *Groups) error {
+	h.groups.turn.Lock()
+	defer h.groups.turn.Unlock()
+	if err := h.groups.ready(ctx); err != nil {
+		return err
+	}
+	return to.mergeReady(ctx, h.groups)
+}
 
-// mergeGroups is the number of groups on a device that are copied to the host at a time.
-const mergeGroups = 1 << 20
+// mergeGroups is the maximum number of groups on a device that are copied to the host at a time.
+// Tests lower it.
+var mergeGroups = 1 << 20
 
 func (g *gpuOn) mergeInto(ctx context.Context, to *Groups) error {
-	to.turn.Lock()
-	defer to.turn.Unlock()
-	if err := to.ready(ctx); err != nil {
-		return err
-	}
-	if err := to.bind(g.l.keys, g.l.values, false); err != nil {
-		return err
-	}
 	state := g.stateColumns()
 	r, _, err := g.read(ctx, state)
 	if err != nil {
 		return err
 	}
-	for lo := 0; lo < r.Len() && err == nil; lo += mergeGroups {
+	n := mergeGroups
+	if m := to.opts.Memory; m > 0 { // a value comes as it is and as a word
+		n = int(max(1, min(int64(n), m/readShare/int64(16*(len(state)+len(g.l.keys))))))
+	}
+	for lo := 0; lo < r.Len() && err == nil; lo += n {
 		var page []column.Column
-		if page, err = g.statePage(ctx, r, state, lo, min(lo+mergeGroups, r.Len())); err == nil {
-			to.failed = to.addPage(ctx, page)
-			err = to.failed
+		if page, err = g.statePage(ctx, r, state, lo, min(lo+n, r.Len())); err == nil {
+			err = to.addPage(ctx, page)
+		}
+		if err != nil && (lo > 0 || page != nil) {
+			to.failed = err
 		}
 	}
 	to.scratch.trim()

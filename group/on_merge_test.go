@@ -1,6 +1,7 @@
 package group
 
 import (
+	"context"
 	"errors"
 	"math"
 	"testing"
@@ -69,6 +70,43 @@ func TestMergeOnSums(t *testing.T) {
 			t.Errorf("the mean is %v, want -.5", got)
 		}
 	})
+}
+
+// A merge that stops in the middle is the error of all later calls.
+func TestMergeOnStops(t *testing.T) {
+	defer func(n int) { mergeGroups = n }(mergeGroups)
+	mergeGroups = 10
+	dev := devicetest.OpenGPU(t)
+	on := small(t, dev, []Aggregate{{Func: Rows}}, nil)
+	defer on.Close()
+	keys := make([]int64, 100)
+	for i := range keys {
+		keys[i] = int64(i)
+	}
+	must(t, on.Add(t.Context(), []column.Column{column.Of(keys)}, nil))
+	g := create(t, devicetest.OpenCPU(t, 1), on.aggs, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	stopped := &stopping{Context: ctx, stop: func() bool { return g.n.Load() > 0 }}
+	if err := g.MergeOn(stopped, on); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	if _, err := g.Result(t.Context()); !errors.Is(err, context.Canceled) {
+		t.Errorf("the result after a merge in part: %v", err)
+	}
+}
+
+// stopping is a context that ends once stop returns true.
+type stopping struct {
+	context.Context
+	stop func() bool
+}
+
+func (s *stopping) Err() error {
+	if s.stop() {
+		return context.Canceled
+	}
+	return nil
 }
 
 // Groups of other aggregates or types, and those that are closed, are refused, and nothing changes.

@@ -83,6 +83,12 @@ func (g *Groups) merge(ctx context.Context, o *Groups) error {
 	if o.l == nil {
 		return nil
 	}
+	return g.mergeReady(ctx, o)
+}
+
+// mergeReady is merge of groups that have rows, with equal aggregates, and whose locks the caller
+// holds.
+func (g *Groups) mergeReady(ctx context.Context, o *Groups) error {
 	if o.loaded > maxRows-g.loaded {
 		return fmt.Errorf("%w: groups of more than 2^62 rows together cannot be merged", op.ErrFull)
 	}

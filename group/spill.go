@@ -249,7 +249,10 @@ func (g *Groups) flush(ctx context.Context) error {
 		return err
 	}
 	ctx = context.WithoutCancel(ctx)
-	write := func(page []column.Column) error { return g.write(kindStates, page) }
+	write := func(page []column.Column) error {
+		_, err := g.write(kindStates, page)
+		return err
+	}
 	if g.failed = g.pages(ctx, g.atOnce(s.page), write); g.failed == nil {
 		s.states += g.held
 		g.failed = g.reset()
@@ -274,7 +277,7 @@ func (s *spilled) open(dir string) (err error) {
 }
 
 // write appends rows of a kind to the chains of their partitions.
-func (g *Groups) write(kind uint8, page []column.Column) error {
+func (g *Groups) write(kind uint8, page []column.Column) (rows int, err error) {
 	s, nulls := &g.spilled, column.HashNulls
 	if g.opts.SkipNulls {
 		nulls = column.DropNulls
@@ -282,14 +285,14 @@ func (g *Groups) write(kind uint8, page []column.Column) error {
 	parts, err := column.Partition(g.dev, page[:len(g.l.keys)], column.PartitionOptions{
 		Parts: spillParts, Seed: s.seed, Nulls: nulls})
 	if err != nil || len(parts.Rows) == 0 {
-		return err
+		return 0, err
 	}
 	var counts [spillParts]int
 	for p := range counts {
 		counts[p] = len(parts.Part(p))
 	}
 	page = append(g.scratch.taker.Take(g.dev, page, parts.Rows), kindColumn(kind, len(parts.Rows)))
-	return s.parts.Write(g.dev, s.file, page, &counts)
+	return len(parts.Rows), s.parts.Write(g.dev, s.file, page, &counts)
 }
 
 // reset forgets the groups in memory.
@@ -362,7 +365,13 @@ func (g *Groups) visitPart(ctx context.Context, p int, f func(*Groups) error) (e
 
 // addChain adds the pages of a chain, several of one kind at a time, because cores share large ones
 // better.
-func (g *Groups) addChain(ctx context.Context, c *spill.Chain) error {
+func (g *Groups) addChain(ctx context.Context, c *spill.Chain) (err error) {
+	defer func() {
+		if err != nil { // rows that have been read must not be added by the next call
+			g.scratch.read[kindStates].Reset()
+			g.scratch.read[kindRows].Reset()
+		}
+	}()
 	var decoder spill.Decoder
 	kind, most := uint8(kindStates), g.opts.Memory/readShare
 	for b, err := range c.Pages() {
@@ -401,7 +410,7 @@ func (g *Groups) addRead(ctx context.Context, kind uint8) error {
 	if kind == kindStates {
 		l = g.merging
 	}
-	return g.addAll(ctx, l, all[:keys], all[keys:], rows.Len())
+	return g.addAll(ctx, l, all[:keys], l.unused(all[keys:], rows.Len()), rows.Len())
 }
 
 // close frees the chains, and the file with them unless others share it.

@@ -39,39 +39,76 @@ func pageKind(page []column.Column) uint8 {
 
 // flushFull flushes groups that fill their memory, and decides where the next rows go.
 func (g *Groups) flushFull(ctx context.Context) error {
-	s, groups := &g.spilled, g.held
-	if s.added < minCombined*groups {
+	s, groups, added := &g.spilled, g.held, g.spilled.added
+	if err := g.flush(ctx); err != nil {
+		return err
+	}
+	if added < minCombined*groups {
 		s.direct = directTables * groups
 	}
-	return g.flush(ctx)
+	return nil
 }
 
 // directRows returns the number of rows of a piece that are written at a time: copies of them take
 // a readShare of Memory.
 func (g *Groups) directRows(p *piece) int {
-	row := 1
-	for _, t := range slices.Concat(p.l.keys, p.l.values) {
-		row += t.Size()
-	}
-	return int(max(1, min(int64(g.spilled.page), g.opts.Memory/readShare/int64(row))))
+	limit := g.opts.Memory / readShare / int64(p.l.rowBytes())
+	return int(max(1, min(int64(g.spilled.page), limit)))
 }
 
-// used returns the value columns of a piece for the file. Columns that aggregates do not read, and
-// those that they count, get values that take no memory there.
-func (p *piece) used() []column.Column {
-	if p.l.merges {
-		return p.values
+// rowBytes returns the bytes of a row: its keys and the values that aggregates read, without byte
+// strings.
+func (l *layout) rowBytes() int {
+	n := 1
+	for _, t := range l.keys {
+		n += t.Size()
 	}
-	values := make([]column.Column, len(p.values))
-	for i := range values {
-		values[i] = column.Of(make([]bool, p.n))
-	}
-	for _, x := range p.l.sources {
-		if c := p.values[x.col]; len(x.slots) > 0 {
-			values[x.col] = c
-		} else if c.HasNulls() {
-			values[x.col] = values[x.col].WithValid(c.Valid())
+	if l.merges {
+		for _, t := range l.values {
+			n += t.Size()
 		}
+		return n
+	}
+	for _, x := range l.sources {
+		n += max(1, x.typ.Size())
+	}
+	return n
+}
+
+// used returns the value columns of n rows that aggregates read, in the order of the sources, for
+// rows that are kept. Aggregates see only the nulls of some: these get values without memory.
+func (l *layout) used(values []column.Column, n int) []column.Column {
+	if l.merges {
+		return values
+	}
+	used := make([]column.Column, len(l.sources))
+	for i, x := range l.sources {
+		c := values[x.col]
+		if used[i] = c; len(x.slots) > 0 {
+			continue
+		}
+		if used[i] = column.Of(make([]bool, n)); c.HasNulls() {
+			used[i] = used[i].WithValid(c.Valid())
+		}
+	}
+	return used
+}
+
+// unused returns value columns of n rows from those that used has returned.
+func (l *layout) unused(used []column.Column, n int) []column.Column {
+	if l.merges {
+		return used
+	}
+	most := len(l.values)
+	for _, x := range l.sources {
+		most = max(most, x.col+1)
+	}
+	values, none := make([]column.Column, most), column.Of(make([]bool, n))
+	for i := range values {
+		values[i] = none
+	}
+	for i, x := range l.sources {
+		values[x.col] = used[i]
 	}
 	return values
 }
@@ -82,10 +119,11 @@ func (g *Groups) addDirect(p *piece) (added int, err error) {
 	if p.l == g.merging {
 		kind = kindStates
 	}
-	if g.failed = g.write(kind, slices.Concat(p.keys, p.used())); g.failed != nil {
-		return 0, g.failed
+	n, err := g.write(kind, slices.Concat(p.keys, p.l.used(p.values, p.n)))
+	if g.failed = err; err != nil {
+		return 0, err
 	}
-	s.states, s.direct = s.states+p.n, s.direct-p.n
-	g.n.Add(int64(p.n))
+	s.states, s.direct = s.states+n, s.direct-p.n
+	g.n.Add(int64(n))
 	return p.n, nil
 }

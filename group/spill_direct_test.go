@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weftgo/weft/column"
+	"github.com/weftgo/weft/internal/spill"
 )
 
 // Rows that nearly all differ go to the file as they are, rows of frequent groups do not. First and
@@ -87,5 +88,78 @@ func TestMoreRoom(t *testing.T) {
 	g.packed.divide(dev, 3*partGroups*mostParts)
 	if g.packed.parts[0] != part {
 		t.Error("a table of all parts was cut without need")
+	}
+}
+
+// A read that fails leaves no rows for the next one, and no call goes on without a file.
+func TestMemoryReadFails(t *testing.T) {
+	dev := open(t, 2)
+	keys := make([]int64, 100_000)
+	for i := range keys {
+		keys[i] = int64(i) * 7919
+	}
+	all := []column.Column{column.Of(keys)}
+	failed := 0
+	for at := range int64(12) {
+		g := tight(t, dev, &trial{aggs: []Aggregate{{Func: Rows}}}, 300_000)
+		var disk *spill.Faulty
+		g.spilled.wrap = func(d spill.Disk) spill.Disk {
+			disk = &spill.Faulty{Disk: d, Fault: spill.ReadError, At: at}
+			return disk
+		}
+		must(t, g.Add(t.Context(), all, nil))
+		if _, err := g.Result(t.Context()); err != nil {
+			failed++
+		}
+		r, err := g.Result(t.Context())
+		must(t, err)
+		if r.Len() != len(keys) {
+			t.Fatalf("read %d failed, and then there are %d groups, want %d", at, r.Len(), len(keys))
+		}
+		must(t, g.Close())
+	}
+	if failed == 0 {
+		t.Error("no read failed")
+	}
+
+	g := tight(t, dev, &trial{aggs: []Aggregate{{Func: Rows}}}, 300_000)
+	defer g.Close()
+	g.opts.TempDir = "/nowhere/at/all"
+	for range 2 {
+		if err := g.Add(t.Context(), all, nil); err == nil {
+			t.Error("a file in no directory was no error")
+		}
+	}
+}
+
+// Columns that no aggregate reads take no room in the file, and rows with null keys that are left
+// out do not count as groups.
+func TestMemoryUnusedColumns(t *testing.T) {
+	dev := open(t, 2)
+	keys, valid := make([]int64, 100_000), make([]bool, 100_000)
+	for i := range keys {
+		keys[i], valid[i] = int64(i)*7919, i < 60_000
+	}
+	k := []column.Column{column.Of(keys).WithValid(column.OfBools(valid))}
+	spilled := map[int]int64{}
+	for _, n := range []int{1, 300} {
+		var values []column.Column
+		for range n {
+			values = append(values, column.Of(keys))
+		}
+		x := &trial{aggs: []Aggregate{{Func: Sum}}, opts: Options{SkipNulls: true}}
+		g := tight(t, dev, x, 300_000)
+		must(t, g.Add(t.Context(), k, values))
+		r, err := g.Result(t.Context())
+		must(t, err)
+		if r.Len() != 60_000 || g.Len() > 60_000 {
+			t.Errorf("%d groups, and a Len of %d, want 60000", r.Len(), g.Len())
+		}
+		spilled[n] = g.Spilled()
+		must(t, g.Close())
+	}
+	if spilled[300] > 2*spilled[1] {
+		t.Errorf("%d bytes in the file with columns that are not read, %d without", spilled[300],
+			spilled[1])
 	}
 }

@@ -24,7 +24,7 @@ const (
 	waitShare = 32
 )
 
-// waiting are the rows that wait: keys, then values.
+// waiting are the rows that wait: keys, then the values that aggregates read.
 type waiting struct {
 	store *spill.Store // nil: none have waited yet
 }
@@ -53,11 +53,8 @@ func (g *Groups) waitRows() int {
 	if g.opts.Memory == 0 {
 		return min(max(waitRows, g.held/waitGroups), mostWait)
 	}
-	row := 0
-	for _, t := range slices.Concat(g.l.keys, g.l.values) {
-		row += t.Size() + 1
-	}
-	return int(min(waitRows, g.opts.Memory/waitShare/2/int64(row+8), int64(g.spilled.rows)))
+	row := g.l.rowBytes() + len(g.l.keys) + len(g.l.sources) + 8
+	return int(min(waitRows, g.opts.Memory/waitShare/2/int64(row), int64(g.spilled.rows)))
 }
 
 // wait keeps a copy of a batch.
@@ -70,7 +67,7 @@ func (g *Groups) wait(ctx context.Context, keys, values []column.Column, n int) 
 	if n == 0 {
 		return nil
 	}
-	return g.keep(slices.Concat(keys, values))
+	return g.keep(slices.Concat(keys, g.l.used(values, n)))
 }
 
 // keep makes rows wait.
@@ -93,10 +90,13 @@ func (g *Groups) addWaiting(ctx context.Context) error {
 	}
 	g.waiting = waiting{}
 	all, keys := w.store.View(), len(g.l.keys)
-	err := g.addAll(ctx, g.l, all[:keys:keys], all[keys:], w.len())
+	err := g.addAll(ctx, g.l, all[:keys:keys], g.l.unused(all[keys:], w.len()), w.len())
 	var partial *op.PartialError
 	if errors.As(err, &partial) {
-		err = errors.Join(err, g.keep(spill.Slice(all, partial.Done, w.len())))
+		if lost := g.keep(spill.Slice(all, partial.Done, w.len())); lost != nil {
+			g.failed = errors.Join(err, lost)
+			err = g.failed
+		}
 		w.store.Free()
 	} else {
 		w.store.Reset()

@@ -278,6 +278,9 @@ func (c *storedColumn) shrink(rows int) {
 // Reset drops all rows and keeps their memory, except byte strings that take less than half of it:
 // next time they may be in another column.
 func (s *Store) Reset() {
+	if s == nil {
+		return
+	}
 	for i := range s.columns {
 		c := &s.columns[i]
 		if c.nulls = false; c.typ == column.Bytes {
