@@ -88,8 +88,7 @@ type OpenOptions struct {
 	// those read most as of the last LoadCache. For [Strings] it requires that Mirror is off. With
 	// Mirror, which has all buckets, Cache is the share of the keys that have their values in the
 	// GPU's memory too. That takes 8 bytes more for each value that fits the pool. Atomic batches
-	// imply a mirror, so there it is a cache of values. is where batches are atomic, which take a
-	// mirror.
+	// imply a mirror, so there it is a cache of values.
 	Cache       float64
 	CachePolicy CachePolicy
 	// HostFirst makes Open return as soon as the CPU has recovered the pool. The CPU works on the
