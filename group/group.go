@@ -12,6 +12,7 @@ import (
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/device"
 	"github.com/weftgo/weft/internal/op"
+	"github.com/weftgo/weft/internal/spill"
 )
 
 // Groups holds groups of rows and their aggregates. It takes batches of rows, and returns the
@@ -41,7 +42,7 @@ type Groups struct {
 	scratch       *scratch // shared by all groups with the same file
 	spilled       spilled
 
-	waiting waiting
+	waiting *spill.Store // keys, then values that aggregates read, of rows that wait; nil: none yet
 	pending atomic.Int64 // rows that wait
 
 	maxPiece int // the constant, except in tests
@@ -112,7 +113,7 @@ func (g *Groups) Close() error {
 	}
 	g.closed = true
 	err := g.rest.close()
-	g.waiting.store.Free()
+	g.waiting.Free()
 	if g.l != nil {
 		g.packed.free()
 		g.other.free()
@@ -121,7 +122,7 @@ func (g *Groups) Close() error {
 	if !g.spilled.shared {
 		g.scratch.free()
 	}
-	g.packed, g.other, g.rest, g.scratch, g.waiting = nil, nil, nil, nil, waiting{}
+	g.packed, g.other, g.rest, g.scratch, g.waiting = nil, nil, nil, nil, nil
 	return err
 }
 

@@ -62,7 +62,7 @@ func (g *gpuOn) mergeInto(ctx context.Context, to *Groups) error {
 	if err != nil {
 		return err
 	}
-	n := mergeGroups
+	n, begun := mergeGroups, false
 	if m := to.opts.Memory; m > 0 { // a value comes as it is and as a word
 		n = int(max(1, min(int64(n), m/readShare/int64(16*(len(state)+len(g.l.keys))))))
 	}
@@ -71,12 +71,13 @@ func (g *gpuOn) mergeInto(ctx context.Context, to *Groups) error {
 		if page, err = g.statePage(ctx, r, state, lo, min(lo+n, r.Len())); err == nil {
 			err = to.addPage(ctx, page)
 		}
-		if err != nil && (lo > 0 || page != nil) {
-			to.failed = err
-		}
+		begun = begun || page != nil
 	}
 	to.scratch.trim()
-	return errors.Join(err, g.free(ctx, r))
+	if err = errors.Join(err, g.free(ctx, r)); begun {
+		to.failed = err
+	}
+	return err
 }
 
 // stateColumns lists columns of results that tell the state of groups, in the order of

@@ -23,13 +23,7 @@ const (
 
 // kindColumn returns the column of a page's kind.
 func kindColumn(kind uint8, n int) column.Column {
-	kinds := make([]uint8, n)
-	if kind != 0 {
-		for i := range kinds {
-			kinds[i] = kind
-		}
-	}
-	return column.Of(kinds)
+	return column.Of(slices.Repeat([]uint8{kind}, n))
 }
 
 // pageKind returns the kind of a page.

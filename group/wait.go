@@ -24,18 +24,6 @@ const (
 	waitShare = 32
 )
 
-// waiting are the rows that wait: keys, then the values that aggregates read.
-type waiting struct {
-	store *spill.Store // nil: none have waited yet
-}
-
-func (w *waiting) len() int {
-	if w.store == nil {
-		return 0
-	}
-	return w.store.Len()
-}
-
 // waits reports whether a batch waits for others. Interned keys, byte strings, and rows with keys
 // that codes cannot hold do not.
 func (g *Groups) waits(keys, values []column.Column, n int) bool {
@@ -59,7 +47,7 @@ func (g *Groups) waitRows() int {
 
 // wait keeps a copy of a batch.
 func (g *Groups) wait(ctx context.Context, keys, values []column.Column, n int) error {
-	if g.waiting.len()+n > g.waitRows() {
+	if g.waiting.Len()+n > g.waitRows() {
 		if err := g.addWaiting(ctx); err != nil {
 			return &op.PartialError{Err: op.Cause(err)}
 		}
@@ -72,37 +60,36 @@ func (g *Groups) wait(ctx context.Context, keys, values []column.Column, n int) 
 
 // keep makes rows wait.
 func (g *Groups) keep(rows []column.Column) error {
-	w := &g.waiting
-	if w.store == nil {
-		w.store = spill.NewStore(nil, typesOf(rows))
-		runtime.AddCleanup(g, (*spill.Store).Free, w.store) // if Close is not called
+	if g.waiting == nil {
+		g.waiting = spill.NewStore(nil, typesOf(rows))
+		runtime.AddCleanup(g, (*spill.Store).Free, g.waiting) // if Close is not called
 	}
-	err := w.store.Append(g.dev, rows)
-	g.pending.Store(int64(w.len()))
+	err := g.waiting.Append(g.dev, rows)
+	g.pending.Store(int64(g.waiting.Len()))
 	return err
 }
 
 // addWaiting adds the rows that wait. Rows that it could not add still wait.
 func (g *Groups) addWaiting(ctx context.Context) error {
 	w := g.waiting
-	if w.len() == 0 {
+	if w.Len() == 0 {
 		return nil
 	}
-	g.waiting = waiting{}
-	all, keys := w.store.View(), len(g.l.keys)
-	err := g.addAll(ctx, g.l, all[:keys:keys], g.l.unused(all[keys:], w.len()), w.len())
+	g.waiting = nil
+	all, keys := w.View(), len(g.l.keys)
+	err := g.addAll(ctx, g.l, all[:keys:keys], g.l.unused(all[keys:], w.Len()), w.Len())
 	var partial *op.PartialError
 	if errors.As(err, &partial) {
-		if lost := g.keep(spill.Slice(all, partial.Done, w.len())); lost != nil {
+		if lost := g.keep(spill.Slice(all, partial.Done, w.Len())); lost != nil {
 			g.failed = errors.Join(err, lost)
 			err = g.failed
 		}
-		w.store.Free()
+		w.Free()
 	} else {
-		w.store.Reset()
+		w.Reset()
 		g.waiting = w
 	}
-	g.pending.Store(int64(g.waiting.len()))
+	g.pending.Store(int64(g.waiting.Len()))
 	g.scratch.trim()
 	return err
 }

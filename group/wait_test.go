@@ -38,10 +38,10 @@ func TestWait(t *testing.T) {
 			for _, n := range []int{1000, 7, 1500} {
 				add(n)
 			}
-			if g.waiting.len() != 2507 {
-				t.Fatalf("%d rows wait", g.waiting.len())
+			if g.waiting.Len() != 2507 {
+				t.Fatalf("%d rows wait", g.waiting.Len())
 			}
-			if g.Len() != len(m.groups) || g.waiting.len() != 0 {
+			if g.Len() != len(m.groups) || g.waiting.Len() != 0 {
 				t.Fatalf("%d groups, want %d", g.Len(), len(m.groups))
 			}
 			add(500)
@@ -73,8 +73,8 @@ func TestWaitCancelled(t *testing.T) {
 	g := create(t, dev, []Aggregate{{Func: Rows}}, nil)
 	must(t, g.Add(t.Context(), all, nil))
 	must(t, g.Add(t.Context(), all, nil))
-	if g.waiting.len() != len(keys) {
-		t.Fatalf("%d rows wait", g.waiting.len())
+	if g.waiting.Len() != len(keys) {
+		t.Fatalf("%d rows wait", g.waiting.Len())
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -112,8 +112,8 @@ func TestWaitSmallBatches(t *testing.T) {
 		must(t, g.Add(t.Context(), []column.Column{k}, []column.Column{v}))
 		must(t, g.Add(t.Context(), []column.Column{k.Slice(0, 0)}, []column.Column{v.Slice(0, 0)}))
 	}
-	if n := g.waiting.len(); n != len(last) || g.waiting.store.Bytes() > int64(20*n) {
-		t.Fatalf("%d rows wait in %d bytes", n, g.waiting.store.Bytes())
+	if n := g.waiting.Len(); n != len(last) || g.waiting.Bytes() > int64(20*n) {
+		t.Fatalf("%d rows wait in %d bytes", n, g.waiting.Bytes())
 	}
 	r, err := g.Result(t.Context())
 	must(t, err)
