@@ -83,6 +83,18 @@ func (m *model) agree(t fataler, table *Table) {
 		t.Fatalf("%d keys, want %d", table.Len(), len(m.keys))
 	}
 	all := table.Keys(0, table.Len())
+	ids, gathered := make([]uint32, len(m.keys)+1), make([][]byte, len(m.keys)+1)
+	for i := range ids {
+		ids[i] = uint32(len(m.keys) - i) // the first has no key
+	}
+	if table.Gather(ids, gathered); gathered[0] != nil {
+		t.Fatalf("an id without a key has %q", gathered[0])
+	}
+	for i, want := range m.keys {
+		if got := gathered[len(m.keys)-i]; string(got) != want {
+			t.Fatalf("key %d is %.40q among others, want %.40q", i, got, want)
+		}
+	}
 	for id, want := range m.keys {
 		if got := string(table.At(uint32(id))); got != want || string(all.Bytes(id)) != want {
 			t.Fatalf("key %d is %.40q, and %.40q in a column, want %.40q", id, got, all.Bytes(id), want)
