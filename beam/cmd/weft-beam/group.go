@@ -29,6 +29,7 @@ type groupOptions struct {
 	flags.Group
 	count  bool // weft-beam distinct: only the number
 	shards int  // files of --parquet
+	device string
 	names  []string
 	verb   string
 
@@ -104,6 +105,8 @@ func (o *groupOptions) add(cmd *cobra.Command) {
 		"the rest goes to a temporary file; default: 256MiB"
 	set.Lookup("parquet").Usage = "have workers write Parquet files " +
 		"`PREFIX`-00000-of-00001.parquet and so on instead"
+	set.StringVar(&o.device, "device", "", "`DEVICE` of workers that groups numbers if --sort "+
+		"gives the order, such as auto or cuda:0; default: their cores")
 	set.IntVar(&o.shards, "shards", 1, "number of files of --parquet")
 	o.beamOptions.add(set)
 }

@@ -133,7 +133,7 @@ func (j *job) groups(s sdk.Scope, rows sdk.PCollection) (sdk.PCollection, error)
 		aggs = append(aggs, group.Aggregate{Func: group.Min, Column: len(values)})
 		values = append(values, order)
 	}
-	opts := &beam.Options{SkipNulls: j.SkipNulls, TempDir: j.TempDir}
+	opts := &beam.Options{SkipNulls: j.SkipNulls, TempDir: j.TempDir, Device: j.device}
 	if j.ordinal() {
 		opts.Order = order
 	}
