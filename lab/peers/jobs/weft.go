@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/weftgo/weft/column"
 	"github.com/weftgo/weft/device/cpu"
@@ -124,7 +125,7 @@ func weftDistinct(dev *cpu.Device, j Job) Work {
 }
 
 func weftJoin(dev *cpu.Device, j Job) Work {
-	var left, right []uint32
+	var all []join.Pairs // copies: join uses the memory of a batch again
 	return Work{
 		Run: func() error {
 			ctx := context.Background()
@@ -136,15 +137,18 @@ func weftJoin(dev *cpu.Device, j Job) Work {
 				if perr != nil {
 					return errors.Join(perr, ix.Close())
 				}
-				left, right = append(left, p.Left...), append(right, p.Right...)
+				p.Left, p.Right = slices.Clone(p.Left), slices.Clone(p.Right)
+				all = append(all, p)
 			}
 			return ix.Close()
 		},
 		Result: func() (got Result, err error) {
-			for i, row := range left {
-				got.addPair(pair{row, right[i]})
+			for _, p := range all {
+				for i, row := range p.Left {
+					got.addPair(pair{row, p.Right[i]})
+				}
 			}
-			left, right = nil, nil
+			all = nil
 			return got, nil
 		},
 	}
