@@ -113,7 +113,7 @@ func (f *ranked) upload(e graph.Edges) (list graph.DeviceEdges, free func() erro
 	return list, func() error { return errors.Join(list.From.Free(), list.To.Free(), list.Done.Free()) }, err
 }
 
-// batch measures batches of one size, each of which is undone.
+// batch measures batches of one size, and undoes each.
 func (f *ranked) batch(ctx context.Context, size int) error {
 	e, none := f.random(size), graph.DeviceEdges{}
 	list, free, err := f.upload(e)
