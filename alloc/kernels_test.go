@@ -90,7 +90,7 @@ func TestChurn(t *testing.T) {
 	}
 }
 
-// churn runs that kernel with some threads and rounds on some units, all but a few of which can be
+// churn runs that kernel with some threads and rounds on some units. All but a few units can be
 // hidden. It returns how often a unit was taken.
 func churn(t testing.TB, dev device.Device, threads, rounds, units, left int) int {
 	a, err := openOwner(dev, &Options{Blocks: units / blockUnits, SuperBlocks: 1, MaxSuperBlocks: 1})

@@ -19,8 +19,8 @@ type engine interface {
 	fits(n, inserts int) bool
 	// loads reports whether a batch is laid out as a new tree. Its memory is allocated then.
 	loads(b *batch.Batch) bool
-	// room allocates memory for up to n operations, all or none of which may insert. It returns the
-	// number that fit. That is fewer if memory is short, but at least one.
+	// room allocates memory for up to n operations, which are insertions if inserts is set. It
+	// returns the number that fit. That is fewer if memory is short, but at least one.
 	room(n int, inserts bool) (int, error)
 	// sortAhead submits the sort of a batch on the device, with which its change begins, before
 	// capacity is known. keepAhead discards the sorted batch unless it is b.

@@ -63,8 +63,8 @@ func (e *cpuEngine[K, V]) reader(l *core.Lease, b *batch.Batch) *reader[K, V] {
 	}
 }
 
-// A lookup passes three stages, each of which prefetches the memory of the next: the index down to
-// its lowest level, that level, and the leaf. Groups of keys are in all stages at the same time.
+// A lookup passes three stages. Each prefetches the memory of the next: the index down to its
+// lowest level, that level, and the leaf. Groups of keys are in all stages at the same time.
 type group [cpu.Group]uint32
 
 // groups takes keys [lo,hi) of a batch through the index. It calls finish for each group of keys,

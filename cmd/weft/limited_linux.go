@@ -52,8 +52,8 @@ func runLimited() (status int, ran bool) {
 	if os.Getenv(childEnv) != "" || !memoryLimited() {
 		return 0, false
 	}
-	// Use one malloc arena instead of one per thread, each of which takes 64 MiB of addresses.
-	// malloc reads this when a program starts.
+	// Use one malloc arena. By default each thread has one, of 64 MiB of addresses. malloc reads
+	// this when a program starts.
 	if os.Getenv(arenas) == "" {
 		err := syscall.Exec(self, os.Args, append(os.Environ(), arenas+"=1"))
 		fmt.Fprintf(os.Stderr, "weft: start under a limit of memory: %v\n", err)

@@ -121,8 +121,8 @@ var (
 // second. Then, and if single precision has fewer digits, it returns a NaN.
 func fuseSingle(a, b, c float32) float32 {
 	sum := float64(a)*float64(b) + float64(c)
-	const behind = 1<<29 - 1 // digits that single precision lacks
-	if math.Float64bits(sum)&behind == (behind+1)/2 || math.Abs(sum) < 0x1p-126 {
+	const extra = 1<<29 - 1 // digits that single precision lacks
+	if math.Float64bits(sum)&extra == (extra+1)/2 || math.Abs(sum) < 0x1p-126 {
 		return float32(math.NaN())
 	}
 	return float32(sum)

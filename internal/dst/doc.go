@@ -48,6 +48,6 @@
 // # Long runs
 //
 // go test -sim.seeds=N tries N schedules per test instead of the test's own number, starting at
-// -sim.seed. With -v each test reports the number of launches, each of which is a separate
+// -sim.seed. With -v each test reports the number of launches. Each launch is a separate
 // interleaving. WEFT_SIM_TRACE=file with a replay shows every instruction.
 package dst
