@@ -88,7 +88,7 @@ func (f *partialGroups) add(ctx context.Context, rec goarrow.RecordBatch) error 
 	if dev, err := f.device(keyColumns, valueColumns); err != nil {
 		return err
 	} else if dev != nil {
-		return f.addOn(ctx, dev, keyColumns, valueColumns)
+		return f.addOn(ctx, dev, keyColumns, valueColumns, int(rec.NumRows()))
 	}
 	if err := f.merge(ctx); err != nil {
 		return err
@@ -127,7 +127,7 @@ const maxRowsOn = 1 << 24
 
 // addOn adds rows to the groups on the device.
 func (f *partialGroups) addOn(
-	ctx context.Context, dev device.Device, keys, values []column.Column,
+	ctx context.Context, dev device.Device, keys, values []column.Column, rows int,
 ) (err error) {
 	if f.on == nil {
 		opts := &group.Options{SkipNulls: f.Plan.SkipNulls, WrapSums: f.Plan.WrapSums}
@@ -138,11 +138,7 @@ func (f *partialGroups) addOn(
 	if err := f.on.Add(ctx, keys, values); err != nil {
 		return err
 	}
-	for _, c := range slices.Concat(keys, values) {
-		f.onRows += c.Len()
-		break
-	}
-	if f.onRows < maxRowsOn {
+	if f.onRows += rows; f.onRows < maxRowsOn {
 		return nil
 	}
 	return f.merge(ctx)

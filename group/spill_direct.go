@@ -93,11 +93,11 @@ func (l *layout) unused(used []column.Column, n int) []column.Column {
 	if l.merges {
 		return used
 	}
-	most := len(l.values)
-	for _, x := range l.sources {
-		most = max(most, x.col+1)
+	columns, none := len(l.values), column.Of(make([]bool, n))
+	if l.ordered {
+		columns++
 	}
-	values, none := make([]column.Column, most), column.Of(make([]bool, n))
+	values := make([]column.Column, columns)
 	for i := range values {
 		values[i] = none
 	}

@@ -255,17 +255,13 @@ func (s *Store) Rewrite(dev device.Host, size int64,
 		return err
 	})
 	s.n = kept
-	s.Shrink()
-	return err
-}
-
-// Shrink returns memory of columns that take less than half of what they have taken.
-func (s *Store) Shrink() {
 	for _, c := range s.columns {
 		c.shrink(s.n)
 	}
+	return err
 }
 
+// shrink returns memory if rows take less than half of it.
 func (c *storedColumn) shrink(rows int) {
 	if n := int(c.used(rows)); n < len(c.data.Slice)/2 {
 		c.data.Shrink(n)

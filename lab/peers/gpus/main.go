@@ -98,7 +98,7 @@ func load(dev device.Device, i, rows, groups int) (*gpu, error) {
 		return nil, err
 	}
 	g := &gpu{dev: dev, stream: s}
-	for column := range 2 {
+	for c := range 2 {
 		on, err := device.Make[int64](dev, rows)
 		if err != nil {
 			return nil, err
@@ -107,7 +107,7 @@ func load(dev device.Device, i, rows, groups int) (*gpu, error) {
 		for lo := 0; lo < rows; lo += piece {
 			part := make([]int64, min(piece, rows-lo))
 			for j := range part {
-				if x := uint64(lo+j+i) * 0x9e3779b97f4a7c15; column == 0 {
+				if x := uint64(lo+j+i) * 0x9e3779b97f4a7c15; c == 0 {
 					part[j] = int64(x>>20) % int64(groups)
 				} else {
 					part[j] = int64(lo+j) % 1000
@@ -120,7 +120,7 @@ func load(dev device.Device, i, rows, groups int) (*gpu, error) {
 				return nil, err
 			}
 		}
-		if column == 0 {
+		if c == 0 {
 			g.keys = onDevice(on)
 		} else {
 			g.values = onDevice(on)
