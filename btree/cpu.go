@@ -14,7 +14,7 @@ import (
 // integers, T is the type of both in a slot.
 //
 // Changes exclude lookups, so no latches or versions are needed. A batch is sorted and run subtree
-// by subtree, each by one core (cpuchange.go). Nodes that leave the tree are free at once.
+// by subtree, each by one core (cpu_change.go). Nodes that leave the tree are free at once.
 type cpuEngine[K, V, T word] struct {
 	cpu.Engine
 	shape

@@ -13,8 +13,8 @@ import (
 // A GPU may take long to map a pool, since its driver locks the pages one by one. Meanwhile the
 // engine of the host recovers the pool and works on it. The first writer after the end of the
 // mapping hands the pool over, between two batches and with readers excluded. This is the reverse
-// of the loss of a GPU (gpulost.go). The host then passes its state of the pool to the GPU. A pool
-// that cannot be mapped stays with the host.
+// of the loss of a GPU (gpu_deferred.go). The host then passes its state of the pool to the GPU. A
+// pool that cannot be mapped stays with the host.
 
 // mapping is the mapping of a pool on which the host works first.
 type mapping struct {

@@ -1,4 +1,4 @@
-// Atomic batches (redo.go, gpuatomic.go). A batch runs on the mirror of the slots, which does not
+// Atomic batches (redo.go, gpu_atomic.go). A batch runs on the mirror of the slots, which does not
 // change except for free slots that new keys claim. Values go to the pool, where no lookup finds
 // them, and the new state of slots is noted in memory of the device. If capacity suffices for all,
 // the notes go to the redo log, one after the other. When the host has published the log, they go

@@ -1,4 +1,4 @@
-// Byte strings of any length on a GPU (strings.go, gpustrings.go). A slot has the hash of a key,
+// Byte strings of any length on a GPU (strings.go, gpu_strings.go). A slot has the hash of a key,
 // and its control word points to the record (records.go). The host writes the records that a batch
 // may store before kernels run, and frees those without references afterwards. A warp resolves the
 // operations on a key as for keys in slots (change.cuh), and gives the slot a record, or none.
@@ -230,7 +230,7 @@ struct StringOps {
 };
 
 // stores reports whether an operation gives the key the value of its row (twin: scenario in
-// gpustrings.go).
+// gpu_strings.go).
 __device__ __forceinline__ bool stores(const Kept& v, uint32_t kind) { return kind == kPut || kind == (v.there ? kUpdate : uint32_t(kPutNew)); }
 
 // settle updates the state of the key by an operation.

@@ -1,4 +1,4 @@
-// Kernels of package graph: graphs that change. layout.go explains the memory, gpuchange.go the
+// Kernels of package graph: graphs that change. layout.go explains the memory, gpu_change.go the
 // launches.
 #include "weft/entry.cuh"
 #include "weft/graph_sweep.cuh"

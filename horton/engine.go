@@ -15,7 +15,7 @@ type engine interface {
 	bucket.Engine
 	// geometry describes the table in use.
 	geometry() geometry
-	// reclaim makes lookups as short again as deletes allow; see cpureclaim.go. It does nothing
+	// reclaim makes lookups as short again as deletes allow; see cpu_reclaim.go. It does nothing
 	// while user code iterates. done reports whether it ran.
 	reclaim(ctx context.Context) (done bool, err error)
 	// deleted returns an upper bound on the keys deleted since the last reclaim. It is exact if

@@ -1,5 +1,5 @@
 // Plans of windows. A window is the leaves below a node of the index, and is planned by itself
-// (twin: cpumerge.go).
+// (twin: cpu_merge.go).
 #pragma once
 
 #include "weft/ordered_index.cuh"

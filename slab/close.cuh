@@ -1,4 +1,4 @@
-// Triangles of graphs of package slab by lookups, as in the thesis. graphtriangles.go explains the
+// Triangles of graphs of package slab by lookups, as in the thesis. graph_triangles.go explains the
 // launches.
 #pragma once
 

@@ -1,5 +1,5 @@
 // Kernels on columns of edges, which do not access a graph. They split a mixed batch into
-// insertions and deletions, and turn sorted arcs into rows. graphcolumns.go and graphcsrgpu.go
+// insertions and deletions, and turn sorted arcs into rows. graph_columns.go and graph_csr_gpu.go
 // explain the launches.
 #pragma once
 

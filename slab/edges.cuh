@@ -1,5 +1,5 @@
 // Batches of edges without requested outcomes, changed in place, one operation per arc. Most are
-// resolved by the first look at a base slab. graphgpuplain.go explains the launches.
+// resolved by the first look at a base slab. graph_gpu_plain.go explains the launches.
 #pragma once
 
 #include "graph.cuh"

@@ -1,5 +1,6 @@
 // Kernels of graphs of package slab, beside those of all tables. Batches of edges become arcs,
-// vertices get base slabs, their tables move, and rows are read. graphgpu.go explains the launches.
+// vertices get base slabs, their tables move, and rows are read. graph_gpu.go explains the
+// launches.
 #pragma once
 
 #include "search.cuh"

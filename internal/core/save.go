@@ -24,7 +24,7 @@ import (
 //	…
 //	end      0 (uint32), number of all pairs (uint64), CRC-32C
 //
-// Frames of byte strings have lengths, too: see savestrings.go. Each CRC covers its own header,
+// Frames of byte strings have lengths, too: see save_strings.go. Each CRC covers its own header,
 // frame or end. A frame has at most frameRows pairs, so the counts in a damaged stream cost little
 // memory.
 const (

@@ -99,8 +99,7 @@ var good = map[string]string{
 	"linear/linked.go":              "package linear\n\nvar other, linked string\n",
 	"linear/behind.go":              "package linear\n\n// behind is last. Others wait.\n//\n// behind waits.\nvar behind int // see https://example.com/" + strings.Repeat("x", maxColumns) + "\n\n// | " + strings.Repeat("x", maxColumns) + " |\n",
 	"linear/more_test.go":           "package linear\n\nfunc Example() {\n\t// Output:\n\t// so many\n}\n",
-	"linear/cpuwhole.go":            "package linear\n\nvar x = `\n// lest\n`\n",
-	oldNames:                        "# Old ones.\nlinear cpuwhole\n",
+	"linear/cpu_whole.go":           "package linear\n\nvar x = `\n// lest\n`\n",
 	"internal/sumgpu/sumgpu.go":     "// Package sumgpu has a name of two words.\npackage sumgpu\n",
 	"internal/sumgpu/gpu_test.go":   "package sumgpu\n",
 	"lab/go.mod":                    "module m/lab\n\nreplace m => ../\n\nrequire example.com/peer v0.1.0\n",
@@ -180,7 +179,6 @@ func TestBadTrees(t *testing.T) {
 		{"long comment of kernels", "linear/linear.cu", "//\n// " + strings.Repeat("é", maxColumns-2) + "\n", "comment lines", "linear/linear.cu:2: a comment of 101 columns"},
 		{"joined words", "linear/gpuatomic_test.go", "package linear\n", "words of", "linear/gpuatomic_test.go: want an underscore"},
 		{"joined words of a kernel", "linear/linear_resultgpu.cu", "", "words of", "linear/linear_resultgpu.cu: want an underscore"},
-		{"old name that is gone", "linear/cpuwhole.go", gone, "words of", "lists linear/cpuwhole.go, which is gone"},
 		{"the same within another function", "linear/cpu.go", "package linear\n\nvar f = func() (int, error) {\n\tvar err error\n\tdefer func() { err = nil }()\n\treturn 0, err\n}\n", "errors behind", "linear/cpu.go: a function in it defers"},
 	}
 	for _, c := range cases {

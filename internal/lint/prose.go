@@ -14,10 +14,6 @@ import (
 // budget: see tools/budget.
 const maxColumns, tabColumns = 100, 4
 
-// oldNames lists the file names that are older than the rule about names. A line has a folder and
-// the names of Go files in it, without extension.
-const oldNames = "internal/lint/testdata/joined.txt"
-
 // topics are the words of file names that underscores separate from other words.
 const topics = `cpu|gpu|graph|ordered|mixed|atomic|strings|bulk|crash|lost`
 
@@ -129,23 +125,10 @@ func columns(t *Tree) (found []string) {
 }
 
 // names requires underscores between a topic and other words in the names of Go and CUDA files. A
-// package may be named after two words, and a file after its package. Old names are exempt, but the
-// list of them must not have a name that is gone.
+// package may be named after two words, and a file after its package.
 func names(t *Tree) (found []string) {
-	old := make(map[string]bool)
-	for line := range strings.Lines(t.read(oldNames)) {
-		line, _, _ = strings.Cut(line, "#")
-		fields := strings.Fields(line)
-		for i := 1; i < len(fields); i++ {
-			name := path.Join(fields[0], fields[i]+".go")
-			old[name] = true
-			if !t.has(name) {
-				found = append(found, fmt.Sprintf("%s: lists %s, which is gone", oldNames, name))
-			}
-		}
-	}
 	for _, name := range t.files {
-		if joins(name) && !old[name] {
+		if joins(name) {
 			found = append(found, fmt.Sprintf("%s: want an underscore between the words of the name", name))
 		}
 	}

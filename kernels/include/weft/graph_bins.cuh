@@ -1,6 +1,6 @@
-// Writing the rows of a batch in bins (package graph, gpufew.go), after graph_few.cuh has planned
-// them: a block writes the rows of a bin to other blocks of memory, and then their records. The
-// device checks whether memory suffices for all, so that it need not wait for the host.
+// Writing the rows of a batch in bins (package graph, gpu_small.go), after graph_few.cuh has
+// planned them: a block writes the rows of a bin to other blocks of memory, and then their records.
+// The device checks whether memory suffices for all, so that it need not wait for the host.
 #pragma once
 
 #include "graph_few.cuh"

@@ -1,4 +1,4 @@
-// Batches of edges for a graph (package graph, gpuchange.go). The arcs of a batch, sorted by both
+// Batches of edges for a graph (package graph, gpu_change.go). The arcs of a batch, sorted by both
 // ends, form segments of one vertex each; the arcs of one edge are in batch order. Each launch
 // below does one step for all of them. Rows are rewritten to other blocks, so that every old and
 // every new entry finds its place independently.

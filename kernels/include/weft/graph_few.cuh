@@ -1,4 +1,4 @@
-// Batches of edges for a graph with arcs that go to bins (package graph, gpufew.go): a block for
+// Batches of edges for a graph with arcs that go to bins (package graph, gpu_small.go): a block for
 // each bin of vertices orders its arcs, settles the fates of edges, and plans rows. Blocks wait for
 // nothing; graph_bins.cuh writes the planned rows.
 #pragma once

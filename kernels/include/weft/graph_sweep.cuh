@@ -1,4 +1,4 @@
-// Deleting many vertices with all their edges (package graph, gpusweep.go): all rows are searched
+// Deleting many vertices with all their edges (package graph, gpu_sweep.go): all rows are searched
 // for doomed neighbors, and those that have some are rewritten without them. So no arcs need
 // sorting, and directed and undirected graphs are handled alike. A bin is a range of vertices for
 // one block; its plans are granted as for batches in bins.

@@ -1,4 +1,4 @@
-// Writing the rows of a batch (package graph, gpuchange.go), after graph_change.cuh has planned
+// Writing the rows of a batch (package graph, gpu_change.go), after graph_change.cuh has planned
 // them: to other blocks, so that every old and every new entry finds its place independently.
 #pragma once
 

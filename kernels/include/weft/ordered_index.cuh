@@ -1,5 +1,5 @@
-// The memory of an ordered map, and searches in its index (twin: layout.go, index.go and gpupool.go
-// of package ordered, which explains them).
+// The memory of an ordered map, and searches in its index (twin: layout.go, index.go and
+// gpu_pool.go of package ordered, which explains them).
 #pragma once
 
 #include "inorder.cuh"

@@ -1,4 +1,4 @@
-// Graphs of package slab (Go twin: slab/graphlayout.go): a slab hash for each vertex, in one table
+// Graphs of package slab (Go twin: slab/graph_layout.go): a slab hash for each vertex, in one table
 // with arcs as keys. An arc is named by 64 bits, its source above its target; a slot stores the
 // lower half.
 #pragma once

@@ -12,7 +12,7 @@ import (
 )
 
 // graphImage is the memory of a graph as bytes. Its reader follows the description in layout.go and
-// graphlayout.go, and shares only the hash with the engines.
+// graph_layout.go, and shares only the hash with the engines.
 type graphImage struct {
 	*image
 	entries    []vertex
