@@ -37,31 +37,29 @@ func newCountCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "count [flags] FILE...",
 		Short: "Count the distinct lines, words or records of files",
-		Long: `Count how often each distinct item occurs in the files taken together, and print
-"COUNT ITEM" lines: most frequent first, items of equal count by their bytes. It
-is "sort | uniq -c | sort -rn" without the sorting. - is standard input.
+		Long: `Count prints how often each different line, word or record occurs in the files, most frequent first:
+"sort | uniq -c | sort -rn" without sorting all input. A line of output is a count and an item.
+Items of equal count are ordered by their bytes. - is standard input.
 
-Items are, by --by,
-  line     lines, without the \n that ends them; empty lines count; where
-           a \r alone ends the first line, \r and \r\n end lines, too
-  word     words, which are separated by space, \t, \n, \v, \f or \r
-  bytes:N  records of N bytes, and a shorter rest at the end of a file
+Items of --by:
+  line      lines without the \n that ends them. Empty lines count. If a \r alone ends the first
+            line, \r and \r\n end lines, too
+  word      words between spaces, \t, \n, \v, \f and \r
+  bytes:N   records of N bytes. The last one of a file may be shorter
 
-Lines and words are those of text, which gzip, zstd or bzip2 may have compressed
-and which may be UTF-16 with a byte order mark; records are the bytes of a file.
+Lines and words are read from text, which may be compressed by gzip, zstd or bzip2, or be UTF-16
+with a byte order mark. Records are the bytes of a file as they are. The end of a file ends an item.
 
-Counts are exact. Files are read in pieces, on all cores of the CPU; memory is
-needed for the distinct items only, and for the longest one. Items that exceed
---memory go to a temporary file. The end of a file ends an item. Totals go to
-standard error.
+Counts are exact. All cores read the files in pieces. Only distinct items and the longest item are
+kept in memory. What exceeds --memory goes to a temporary file. Totals go to standard error.
 
-With --json it prints one object: by, items (with repetitions), distinct, bytes,
-spilled_bytes (to the temporary file), seconds, items_per_second, device, device_name, and top, a list of objects with
-count and either item or, where the item is no valid UTF-8, item_base64.`,
-		Example: `  weft count access.log                      # distinct lines
-  weft count --by word --top 10 *.txt        # the ten most frequent words
-  zcat ids.gz | weft count --by bytes:16 --json -
-  weft count access.log.gz`,
+With --json the output is one object: by, items (with repetitions), distinct, bytes, spilled_bytes
+(to the temporary file), seconds, items_per_second, device, device_name, and top, a list of objects
+with count and item. An item that is not valid UTF-8 is in item_base64 instead.`,
+		Example: `  weft count --top 10 README.md              # most frequent lines
+  weft count --by word --top 10 docs/*.md    # most frequent words
+  weft count --by word --top 10 --json README.md
+  zcat ids.gz | weft count --by bytes:16 -`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return flags.Usage("count: no file given; - is standard input")
@@ -81,7 +79,7 @@ count and either item or, where the item is no valid UTF-8, item_base64.`,
 		},
 	}
 	cmd.Flags().StringVar(&by, "by", "line", "what to count: line, word or bytes:N")
-	cmd.Flags().IntVar(&opts.top, "top", 0, "print the N most frequent items only; 0 prints all")
+	cmd.Flags().IntVar(&opts.top, "top", 0, "print only the N most frequent items; 0 prints all")
 	opts.Memory.Add(cmd.Flags())
 	return cmd
 }

@@ -18,13 +18,13 @@ func newDevicesCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "devices",
 		Short: "List the devices of this machine",
-		Long: `List the devices of this machine, the CPU first, with their memory or the reason
-why they cannot be used. * marks the one that --device auto takes at this moment.
+		Long: `Devices lists what weft can run on: the CPU, then each NVIDIA GPU with its memory, or the reason
+why it cannot be used. * marks the device that --device auto chooses now.
 
-With --json it prints an array of objects: device, as --device takes it, auto,
-kind, name, units (cores or multiprocessors), arch (10*major + minor of a GPU's
-compute capability), l2 (last cache, in bytes), driver, memory_free and
-memory_total in bytes; and error where the device cannot be used.`,
+With --json the output is an array of objects: device (as --device takes it), auto, kind, name,
+units (cores or multiprocessors), arch (10 times major plus minor compute capability of a GPU), l2
+(bytes of the last cache), driver, memory_free and memory_total (bytes), and error if the device
+cannot be used.`,
 		Example: `  weft devices
   weft devices --json`,
 		Args: noArguments,

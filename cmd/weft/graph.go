@@ -30,23 +30,26 @@ func newGraphCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "graph",
 		Short: "Read, describe and convert graphs, and compute on them",
-		Long: `Verbs for files of graphs: Matrix Market (.mtx), edge lists as of SNAP (.txt), CSV (.csv, .tsv),
-DIMACS (.gr), METIS (.graph), .el, .wel and adjacency lists (.adjlist), any of them compressed by gzip or zstd. The format is found by
-name and content; - is standard input. Files are read on every core of the CPU; triangles, components, bfs, pagerank, sssp
-and kcore compute on --device, a GPU if there is one, and replay has its graph there.
+		Long: `Graph reads a file of a graph and describes it, converts it, or computes triangles, components,
+paths, ranks and cores. Reading uses all cores of the CPU. Computing runs on --device, which is a
+GPU if the machine has one.
 
-The first line of an edge list is a header of counts if its second number is that of the lines
-that follow, and names of columns if it is text and numbers follow. A line that may be an edge as well is an error, until
---header decides. Ids are numbers, or strings
-if none looks like a number. A line has two ids and perhaps a weight, or the attributes of networkx: {'weight': 3.0}.
-Anything else is an error that names file and line, such as a weight NaN or a fourth column; --columns says which columns
-are read. Counts that do not agree with what a file holds are errors, too.
+Formats are Matrix Market (.mtx), edge lists as of SNAP (.txt), CSV (.csv, .tsv), DIMACS (.gr),
+METIS (.graph), .el, .wel and adjacency lists (.adjlist), compressed by gzip or zstd or not. Name
+and content show which. - is standard input.
 
-Exit status: 0 done, 1 the job failed: the file cannot be read, is malformed or has
-no such vertex, 2 wrong usage, 130 interrupted.`,
-		Example: `  weft graph stats soc-Epinions1.txt.gz
-  weft graph triangles --json soc-Epinions1.txt.gz
-  weft graph convert roads.gr roads.mtx.zst`,
+A line of an edge list has two ids, and a weight or not, or the attributes of networkx:
+{'weight': 3.0}. Anything else is an error with file and line, such as a weight NaN or a fourth
+column; --columns says which columns to read. Ids are numbers, or strings if no id looks like a
+number. The first line is a header of counts if its second number is the number of lines after it,
+and a header of names if it is text before numbers. A line that may be either a header or an edge
+is an error until --header decides. Counts that disagree with the file are errors, too.
+
+Exit status: 0 done; 1 the file cannot be read, is malformed, or lacks the vertex; 2 wrong usage;
+130 interrupted.`,
+		Example: `  weft graph stats graph/load/testdata/karate.txt
+  weft graph triangles --json graph/load/testdata/karate.txt
+  weft graph convert --to csv graph/load/testdata/karate.txt -`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if err := unknownCommand(cmd, args); err != nil {
 				return flags.Usage("graph %w", err)
@@ -59,11 +62,11 @@ no such vertex, 2 wrong usage, 130 interrupted.`,
 	}
 	all := cmd.PersistentFlags()
 	all.StringVar(&in.format, "format", "auto", "format of FILE: auto, mtx, txt, csv, gr, graph, el, wel or adjlist")
-	all.StringVar(&in.header, "header", "auto", "whether the first line is counts or names of columns: auto, yes or no")
+	all.StringVar(&in.header, "header", "auto", "first line is counts or column names: auto, yes or no")
 	all.StringVar(&in.ids, "ids", "auto", "ids of vertices: auto, sparse (numbers), dense (numbers from 0) or strings")
-	all.StringVar(&in.separator, "separator", "", "between the columns of CSV: one character; default: found")
-	all.StringVar(&in.columns, "columns", "", "columns of CSV and edge lists by name or number: FROM,TO without weights, or FROM,TO,WEIGHT; WEIGHT may be an attribute of networkx")
-	all.IntVar(&in.maxVertices, "max-vertices", 1<<28, "refuse files with more vertices")
+	all.StringVar(&in.separator, "separator", "", "separator of CSV, one character; default: detected")
+	all.StringVar(&in.columns, "columns", "", "columns to read: FROM,TO or FROM,TO,WEIGHT, names or numbers; WEIGHT may be an attribute")
+	all.IntVar(&in.maxVertices, "max-vertices", 1<<28, "most vertices that a file may have")
 	cmd.AddCommand(
 		newGraphStatsCommand(a, &in),
 		newGraphTrianglesCommand(a, &in),
@@ -87,8 +90,8 @@ type graphInput struct {
 
 // direction adds the flags of verbs that depend on the direction of edges.
 func (in *graphInput) direction(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&in.directed, "directed", false, "edges lead one way; default: as the format says, undirected if it says nothing")
-	cmd.Flags().BoolVar(&in.undirected, "undirected", false, "edges lead both ways")
+	cmd.Flags().BoolVar(&in.directed, "directed", false, "edges have a direction; default: as the format says, or no")
+	cmd.Flags().BoolVar(&in.undirected, "undirected", false, "edges have no direction")
 }
 
 // options returns the flags as options of package load.

@@ -24,19 +24,23 @@ func newGraphConvertCommand(a *app, in *graphInput) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "convert [flags] FILE OUT",
 		Short: "Write a graph in another format",
-		Long: `Convert writes the edges of FILE to OUT, in the format that the name of OUT ends with or --to says: mtx, txt (an
-edge list), csv, gr, graph (METIS), el or wel; compressed, if it ends with .gz or .zst. - is
-standard output, uncompressed, and needs --to. A file that is there is replaced when all has been written.
+		Long: `Convert writes the edges of FILE to OUT in another format: mtx, txt (an edge list), csv, gr, graph
+(METIS), el or wel. The name of OUT or --to says which. OUT is compressed if it ends with .gz or
+.zst. - is standard output, without compression, and needs --to. An existing OUT is replaced only if
+it looks like a result of convert, and only after all is written.
 
-Edges are written as they are listed. What a format cannot say is an error, weights of el included, but: only txt and csv
-keep ids, the others number vertices; gr and wel add weights of 1; gr has an undirected edge as two arcs, and
-graph no self loops, and each edge once; txt and csv have no vertices without edges, and el and wel none after the last
-one with an edge, which is said. An OUT that exists is replaced if it looks like one that convert has written.
+Edges are written as they are listed. What a format cannot hold is an error, with these exceptions:
+  ids        only txt and csv keep them; other formats number the vertices
+  weights    gr and wel get weights of 1 if FILE has none
+  direction  gr lists an undirected edge as two arcs
+  repeats    graph has no self loops, and each edge once
+  isolated   txt and csv have no vertices without edges, el and wel none after the last one with an
+             edge; a message says how many are left out
 
-With --json it prints one object: file, format, header, directed, vertices, edges, load_seconds, build_seconds (0),
-seconds (of writing), out, out_format and left_out (vertices).`,
-		Example: `  weft graph convert roads.gr roads.mtx.zst
-  weft graph convert --to csv karate.graph - | head
+With --json the output is one object: file, format, header, directed, vertices, edges, load_seconds,
+build_seconds (0), seconds (of writing), out, out_format, left_out (vertices).`,
+		Example: `  weft graph convert --to csv graph/load/testdata/karate.txt - | head
+  weft graph convert roads.gr roads.mtx.zst
   weft graph convert --undirected web.mtx web.graph.gz`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 || args[0] == "" || args[1] == "" {
@@ -63,7 +67,7 @@ seconds (of writing), out, out_format and left_out (vertices).`,
 	}
 	in.direction(cmd)
 	cmd.Flags().StringVar(&as, "to", "auto", "format of OUT: auto, mtx, txt, csv, gr, graph, el or wel")
-	cmd.Flags().BoolVar(&unweighted, "unweighted", false, "leave weights out")
+	cmd.Flags().BoolVar(&unweighted, "unweighted", false, "write no weights")
 	return cmd
 }
 

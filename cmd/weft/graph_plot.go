@@ -16,7 +16,7 @@ import (
 type graphPlot struct{ file string }
 
 func (p *graphPlot) flag(cmd *cobra.Command, what string) {
-	cmd.Flags().Var(flags.Name(&p.file), "svg", "also draw "+what+", to `FILE`; of the files that exist, only an SVG image is replaced")
+	cmd.Flags().Var(flags.Name(&p.file), "svg", "also draw "+what+", to `FILE` (an existing file is replaced if it is SVG)")
 }
 
 // check refuses a file that must not or cannot be written, before any work.

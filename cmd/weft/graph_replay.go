@@ -31,17 +31,25 @@ func newGraphReplayCommand(a *app, in *graphInput) *cobra.Command {
 	var o replayOptions
 	cmd := &cobra.Command{
 		Use:   "replay [flags] FILE",
-		Short: "Insert the edges of a file batch by batch, and keep a result beside",
-		Long: `Replay begins with an empty graph, inserts the edges of a file in their order, --batch at a time, and prints the rate of
-updates and a result that follows them: the number of components, that of triangles, the vertex of the highest PageRank, or that of edges alone. With --window
-an edge is deleted when so many more have been listed without it, so the graph is that of the last --window lines. Components and triangles
-are those of the graph without directions. Updates run on --device, and so do triangles and PageRank of them; components are found on the cores of the CPU.
+		Short: "Insert the edges of a file batch by batch, and keep a result up to date",
+		Long: `Replay shows how fast a graph can change: it inserts the edges of a file in batches of --batch, keeps
+a result up to date, and prints both rates. With --window, an edge is deleted unless one of the last
+--window lines lists it.
 
-With --json it prints one object: file, format, header, directed, vertices, edges (that are left), load_seconds, build_seconds (0), seconds
-(of updates and results), device, batch, window, result, listed (edges in the file), updates (insertions and deletions that were asked for), update_seconds,
-updates_per_second, result_seconds, and samples, a list of objects with listed, edges, value (of the result; of pagerank the highest rank), vertex (that has it, else
-empty), updates_per_second (since the sample before) and result_seconds.`,
-		Example: `  weft graph replay --batch 65536 soc-Epinions1.txt.gz
+Results of --result:
+  components   number of connected components, computed on the CPU
+  triangles    number of triangles, computed on --device
+  pagerank     vertex with the highest rank, computed on --device
+  edges        number of edges
+Components and triangles ignore the direction of edges. Updates run on --device.
+
+With --json the output is one object: file, format, header, directed, vertices, edges (at the end),
+load_seconds, build_seconds (0), seconds (updates and results), device, batch, window, result, listed
+(edges in the file), updates (insertions and deletions), update_seconds, updates_per_second,
+result_seconds, and samples, a list of objects with listed, edges, value (the result; of pagerank
+the highest rank), vertex (with that rank, or empty), updates_per_second (since the last sample) and
+result_seconds.`,
+		Example: `  weft graph replay --batch 10 graph/load/testdata/karate.txt
   weft graph replay --batch 1000 --window 100000 --result triangles --json trips.csv
   weft graph replay --svg components.svg soc-Epinions1.txt.gz`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -58,10 +66,10 @@ empty), updates_per_second (since the sample before) and result_seconds.`,
 		},
 	}
 	in.direction(cmd)
-	cmd.Flags().IntVar(&o.batch, "batch", 1<<16, "edges of a batch")
-	cmd.Flags().IntVar(&o.window, "window", 0, "delete edges that the last N lines do not have; default: none")
-	cmd.Flags().IntVar(&o.every, "every", 0, "batches between two results; default: as makes some 20 of them")
-	cmd.Flags().StringVar(&o.result, "result", replayResults[0], "what to keep: "+strings.Join(replayResults, ", "))
+	cmd.Flags().IntVar(&o.batch, "batch", 1<<16, "edges per batch")
+	cmd.Flags().IntVar(&o.window, "window", 0, "delete edges that the last N lines do not list; 0: never")
+	cmd.Flags().IntVar(&o.every, "every", 0, "batches between results; 0: about 20 results")
+	cmd.Flags().StringVar(&o.result, "result", replayResults[0], "result to keep: "+strings.Join(replayResults, ", "))
 	o.plot.flag(cmd, "the result over the edges listed")
 	return cmd
 }

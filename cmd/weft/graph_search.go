@@ -15,7 +15,7 @@ import (
 
 // valuesFlag adds the flag of verbs with a value per vertex.
 func valuesFlag(cmd *cobra.Command, values *bool, what string) {
-	cmd.Flags().BoolVar(values, "values", false, "print a line for each vertex instead: its id, and "+what+"; with --json an object with vertex and value")
+	cmd.Flags().BoolVar(values, "values", false, "print each vertex instead, with "+what)
 }
 
 func newGraphBFSCommand(a *app, in *graphInput) *cobra.Command {
@@ -24,12 +24,13 @@ func newGraphBFSCommand(a *app, in *graphInput) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bfs [flags] FILE",
 		Short: "Search a graph breadth first from a vertex",
-		Long: `Bfs counts the vertices by the number of edges of a shortest path from a vertex: 0 is that vertex
-itself. Vertices that no path leads to have no depth.
+		Long: `Bfs prints how many vertices are how many edges away from a vertex, by a breadth-first search. The
+vertex itself has depth 0. Vertices that no path reaches have no depth.
 
-With --json it prints one object: file, format, header, directed, vertices, edges, device, load_seconds, build_seconds,
-seconds, source, reached (vertices), depth (the largest), and levels, the number of vertices by depth.`,
-		Example: `  weft graph bfs --source 7 soc-Epinions1.txt.gz
+With --json the output is one object: file, format, header, directed, vertices, edges, device,
+load_seconds, build_seconds, seconds, source, reached (vertices), depth (the largest), and levels,
+the number of vertices by depth.`,
+		Example: `  weft graph bfs --source 1 graph/load/testdata/karate.txt
   weft graph bfs --source Bern --values trips.csv | sort -k2n`,
 		Args: oneGraph,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -37,7 +38,7 @@ seconds, source, reached (vertices), depth (the largest), and levels, the number
 		},
 	}
 	in.direction(cmd)
-	cmd.Flags().StringVar(&source, "source", "", "id of the vertex to begin at; default: the one with the most neighbors")
+	cmd.Flags().StringVar(&source, "source", "", "id of the first vertex; default: the one with the most neighbors")
 	valuesFlag(cmd, &values, "its depth")
 	return cmd
 }
@@ -93,13 +94,14 @@ func newGraphSSSPCommand(a *app, in *graphInput) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sssp [flags] FILE",
 		Short: "Find the shortest paths from a vertex, by the weights of edges",
-		Long: `Sssp computes the smallest sum of weights of a path from a vertex to each other one. Weights must not be negative; in
-a file without weights each edge has weight 1. Of an edge that comes several times the last weight
-counts. Sums of integers are exact.
+		Long: `Sssp computes the length of the shortest path from a vertex to every other one, by the weights of
+edges. Weights must not be negative. Without weights each edge counts 1. If an edge is listed several
+times, its last weight counts. Sums of integers are exact.
 
-With --json it prints one object: file, format, header, directed, vertices, edges, device, load_seconds, build_seconds,
-seconds, source, reached (vertices), weighted, distance_max and distance_mean, and farthest, the id of a vertex at the largest distance.`,
-		Example: `  weft graph sssp --source 1 rome99.gr
+With --json the output is one object: file, format, header, directed, vertices, edges, device,
+load_seconds, build_seconds, seconds, source, reached (vertices), weighted, distance_max,
+distance_mean, and farthest, the id of a vertex at the largest distance.`,
+		Example: `  weft graph sssp --source 1 graph/load/testdata/karate.txt
   weft graph sssp --source Bern --values trips.csv | sort -k2n`,
 		Args: oneGraph,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -107,7 +109,7 @@ seconds, source, reached (vertices), weighted, distance_max and distance_mean, a
 		},
 	}
 	in.direction(cmd)
-	cmd.Flags().StringVar(&source, "source", "", "id of the vertex to begin at; default: the one with the most neighbors")
+	cmd.Flags().StringVar(&source, "source", "", "id of the first vertex; default: the one with the most neighbors")
 	valuesFlag(cmd, &values, "its distance")
 	return cmd
 }

@@ -15,17 +15,18 @@ func newGraphStatsCommand(a *app, in *graphInput) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stats [flags] FILE",
 		Short: "Describe a graph: its size, and the degrees of its vertices",
-		Long: `Stats reads a graph and prints how large it is, what of the file's edges was dropped (self loops, and edges
-that come again), what its ids and weights are, and the degrees of its vertices: of a directed graph, to how many others
-edges lead.
+		Long: `Stats prints the size of a graph, the degrees of its vertices, the kind of its ids and weights, and
+how many edges of the file were dropped: self loops and repeated edges. The degree of a vertex of a
+directed graph is the number of vertices that its edges lead to.
 
-With --json it prints one object: file, format, header, directed, vertices, edges, load_seconds, build_seconds,
-seconds, listed (edges in the file), self_loops, repeated, ids (integer or string), weighted, weights (none, integer or
-real), vertex_weights (of METIS, which are not used), isolated (vertices that have no edge with another one),
-degree_min, degree_max, degree_mean, degree_sigma, and degrees, a list of objects with from, to and vertices.`,
-		Example: `  weft graph stats soc-Epinions1.txt.gz
-  weft graph stats --columns source,target --ids strings --json trips.csv
-  weft graph stats --svg degrees.svg soc-Epinions1.txt.gz`,
+With --json the output is one object: file, format, header, directed, vertices, edges, load_seconds,
+build_seconds, seconds, listed (edges in the file), self_loops, repeated, ids (integer or string),
+weighted, weights (none, integer or real), vertex_weights (of METIS; not used), isolated (vertices
+without an edge to another one), degree_min, degree_max, degree_mean, degree_sigma, and degrees, a
+list of objects with from, to and vertices.`,
+		Example: `  weft graph stats graph/load/testdata/karate.txt
+  weft graph stats --svg degrees.svg graph/load/testdata/karate.txt
+  weft graph stats --columns source,target --ids strings --json trips.csv`,
 		Args: oneGraph,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := plot.check(a, args[0]); err != nil {
@@ -120,14 +121,14 @@ func newGraphTrianglesCommand(a *app, in *graphInput) *cobra.Command {
 	return &cobra.Command{
 		Use:   "triangles [flags] FILE",
 		Short: "Count the triangles of a graph",
-		Long: `Triangles counts the sets of three vertices that are neighbors of each other, of the simple undirected graph: self
-loops are dropped, edges that come again or the other way round are one. The transitivity is the share of
-pairs of neighbors of a vertex that are neighbors, too.
+		Long: `Triangles counts the sets of three vertices that are all neighbors, and the transitivity: the share
+of pairs of neighbors of a vertex that are neighbors of each other. The graph is taken as simple and
+undirected: self loops are dropped, and repeated and reversed edges are one.
 
-With --json it prints one object: file, format, header, directed (false), vertices, edges, device, load_seconds,
-build_seconds, seconds, triangles, wedges (such pairs) and transitivity.`,
-		Example: `  weft graph triangles soc-Epinions1.txt.gz
-  weft graph triangles --json email-Enron.txt.gz`,
+With --json the output is one object: file, format, header, directed (false), vertices, edges,
+device, load_seconds, build_seconds, seconds, triangles, wedges (pairs of neighbors), transitivity.`,
+		Example: `  weft graph triangles graph/load/testdata/karate.txt
+  weft graph triangles --json graph/load/testdata/karate.txt`,
 		Args: oneGraph,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runGraphOn(cmd, a, in, args[0], true, func(j *graphJob) error { return j.triangles() })

@@ -17,13 +17,14 @@ func newGraphComponentsCommand(a *app, in *graphInput) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "components [flags] FILE",
 		Short: "Find the connected components of a graph",
-		Long: `Components finds the sets of vertices between which paths lead, whatever the direction of edges.
+		Long: `Components finds the connected components: sets of vertices with paths between them, in any direction
+of the edges.
 
-With --json it prints one object: file, format, header, directed (false), vertices, edges, device, load_seconds,
-build_seconds, seconds, components, largest (vertices of the largest), and sizes, a list of objects with vertices and components,
-largest first.`,
-		Example: `  weft graph components roads.gr
-  weft graph components --values friends.csv    # which component a vertex is in`,
+With --json the output is one object: file, format, header, directed (false), vertices, edges,
+device, load_seconds, build_seconds, seconds, components, largest (vertices of the largest), and
+sizes, a list of objects with vertices and components, largest first.`,
+		Example: `  weft graph components graph/load/testdata/karate.txt
+  weft graph components --values friends.csv    # the component of each vertex`,
 		Args: oneGraph,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runGraphOn(cmd, a, in, args[0], true, func(j *graphJob) error { return j.components(values) })
@@ -97,14 +98,14 @@ func newGraphPageRankCommand(a *app, in *graphInput) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pagerank [flags] FILE",
 		Short: "Rank the vertices of a graph by PageRank",
-		Long: `Pagerank computes how often a random walk is at each vertex, that follows an edge with the probability
---damping and else begins anew anywhere. All ranks add up to 1. They are computed in fixed point, and the
-same to the bit on any machine.
+		Long: `Pagerank ranks vertices by the share of time that a random walk spends at each. The walk follows an
+edge with the probability --damping, and otherwise jumps to any vertex. Ranks add up to 1. They are
+computed in fixed point, so every machine prints the same digits.
 
-With --json it prints one object: file, format, header, directed, vertices, edges, device, load_seconds, build_seconds,
-seconds, iterations, change (of all ranks together in the last one), and top, a list of objects with
-vertex and rank.`,
-		Example: `  weft graph pagerank --directed --top 20 web-Google.txt.gz
+With --json the output is one object: file, format, header, directed, vertices, edges, device,
+load_seconds, build_seconds, seconds, iterations, change (of all ranks in the last iteration), and
+top, a list of objects with vertex and rank.`,
+		Example: `  weft graph pagerank --top 5 graph/load/testdata/karate.txt
   weft graph pagerank --values wiki-Vote.txt | sort -k2gr | head`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
@@ -125,8 +126,8 @@ vertex and rank.`,
 	}
 	in.direction(cmd)
 	cmd.Flags().Float64Var(&o.Damping, "damping", 0.85, "probability of following an edge")
-	cmd.Flags().IntVar(&o.Iterations, "iterations", 100, "iterations at most")
-	cmd.Flags().Float64Var(&o.Tolerance, "tolerance", 1e-6, "end when all ranks together change by no more than that")
+	cmd.Flags().IntVar(&o.Iterations, "iterations", 100, "most iterations")
+	cmd.Flags().Float64Var(&o.Tolerance, "tolerance", 1e-6, "end if all ranks together change by at most this")
 	cmd.Flags().IntVar(&top, "top", 10, "print the N vertices with the highest ranks")
 	valuesFlag(cmd, &values, "its rank")
 	return cmd
@@ -184,12 +185,13 @@ func newGraphKCoreCommand(a *app, in *graphInput) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "kcore [flags] FILE",
 		Short: "Find the cores of a graph",
-		Long: `Kcore computes the core number of each vertex: the largest k for which it belongs to a set of vertices that
-all have k neighbors in it. Edges have no direction.
+		Long: `Kcore computes the core number of each vertex: the largest k for which the vertex is in a set whose
+vertices all have k neighbors within the set. Edges have no direction.
 
-With --json it prints one object: file, format, header, directed (false), vertices, edges, device, load_seconds,
-build_seconds, seconds, largest (core number), and cores, a list of objects with core and vertices (of which that is the core number).`,
-		Example: `  weft graph kcore soc-Epinions1.txt.gz
+With --json the output is one object: file, format, header, directed (false), vertices, edges,
+device, load_seconds, build_seconds, seconds, largest (core number), and cores, a list of objects
+with core and vertices, the number of vertices with that core number.`,
+		Example: `  weft graph kcore graph/load/testdata/karate.txt
   weft graph kcore --values friends.csv | sort -k2nr | head`,
 		Args: oneGraph,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -31,27 +31,31 @@ func newGroupCommand(a *app) *cobra.Command {
 	var opts groupOptions
 	cmd := &cobra.Command{
 		Use:   "group --by COLUMNS [--agg AGGREGATES] [flags] FILE...",
-		Short: "Group the rows of files by columns, and count or add up what they have",
-		Long: `Group puts the rows of the files taken together into groups that have the same values in the columns --by, and
-prints a row for each: those values, and the aggregates of its rows, in the order in which groups first came.
+		Short: "Count, sum and aggregate the rows of files by columns",
+		Long: `Group prints a row for each different combination of values in the columns --by, with counts, sums
+and other aggregates of its rows: SQL's GROUP BY for files. Rows come in the order in which groups
+first appear.
 
-Aggregates are, by --agg,
-  count                   rows
-  count:C                 values of column C that are not null
-  sum:C mean:C            of numbers; sums of integers have 64 bits, and one that overflows is an error
-  min:C max:C             of numbers, or of text by its bytes if no value is a number; a mixture is an error
-  first:C last:C          values that are not null, as they are written
+Aggregates of --agg, C is a column:
+  count            rows
+  count:C          values of C that are not null
+  sum:C mean:C     of numbers. An integer sum that exceeds 64 bits is an error
+  min:C max:C      of numbers, or of text by its bytes. Numbers and text in one column are an error
+  first:C last:C   the first and the last value that is not null, as it is written
 
-Null is a group of its own. Memory is needed for the groups only. Groups that exceed --memory go to a temporary file,
-and without --sort they come in another order then. Rows that are sorted go there, too.
+Null is a group of its own. Groups are kept in memory. What exceeds --memory goes to a temporary
+file, and then groups without --sort come in another order. Sorted rows use that file, too.
 ` + readsTables + `
 
-With --json it prints one object: rows, a list of objects, columns (name and type), groups, rows_read, skipped, bytes,
-spilled_bytes (to the temporary file), seconds, device and device_name. Text that is no UTF-8 is an object with base64, NaN and infinities are strings. A column of
-text whose values are numbers of JSON, and were no strings there, has them as they were written; its type is number.`,
-		Example: `  weft group --by country,city --agg count,sum:amount,max:amount orders.csv.gz
-  weft group --by status --sort count:desc --top 10 access.jsonl
-  weft group --by 1 --agg mean:3 --header no - < data.csv
+With --json the output is one object: rows (objects), columns (name and type), groups, rows_read,
+skipped, bytes, spilled_bytes (to the temporary file), seconds, device, device_name. Text that is
+not UTF-8 is an object with a member base64. NaN and infinities are strings. If all values of a text
+column are JSON numbers, and none was a string in its file, they stay as written and the type is
+number.`,
+		Example: `  weft group --by state examples/data/counties.csv
+  weft group --by region,state --agg count,sum:people_2019 examples/data/counties.csv
+  weft group --by state --sort count:desc --top 5 --json examples/data/counties.csv
+  weft group --by 1 --agg mean:5,max:5 --csv - < examples/data/counties.csv
   weft group --by day --agg sum:price --parquet days.parquet sales-*.parquet`,
 		Args: someFiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -68,18 +72,20 @@ func newDistinctCommand(a *app) *cobra.Command {
 	var opts groupOptions
 	cmd := &cobra.Command{
 		Use:   "distinct [--by COLUMNS] [flags] FILE...",
-		Short: "Print the distinct rows of columns of files, or count them",
-		Long: `Distinct prints the different rows that the columns --by of the files taken together have, in the order in which
-they first came; with --count it prints how many they are. Counts are exact.
+		Short: "Print the distinct rows of files, or count them",
+		Long: `Distinct prints each different combination of values in the columns --by once, or with --count how
+many there are: SQL's SELECT DISTINCT for files. Rows come in the order in which they first appear.
 
-Null is a value of its own. Memory is needed for the distinct rows only. Those that exceed --memory go to a temporary
-file, and without --sort they come in another order then. Rows that are sorted go there, too.
+Null is a value of its own. Counts are exact. Distinct rows are kept in memory. What exceeds
+--memory goes to a temporary file, and then rows without --sort come in another order. Sorted rows
+use that file, too.
 ` + readsTables + `
 
-With --json it prints one object: rows, a list of objects (not with --count), columns (name and type), groups (how many
-distinct rows), rows_read, skipped, bytes, spilled_bytes (to the temporary file), seconds, device and device_name.`,
-		Example: `  weft distinct --by country,city orders.csv
-  weft distinct --by user --count events-*.parquet
+With --json the output is one object: rows (objects; not with --count), columns (name and type),
+groups (the number of distinct rows), rows_read, skipped, bytes, spilled_bytes (to the temporary
+file), seconds, device, device_name.`,
+		Example: `  weft distinct --by region,state examples/data/counties.csv
+  weft distinct --by state --count examples/data/counties.csv
   zcat ids.csv.gz | weft distinct --by 1 --header no --csv -`,
 		Args: someFiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -88,7 +94,7 @@ distinct rows), rows_read, skipped, bytes, spilled_bytes (to the temporary file)
 		},
 	}
 	cmd.Flags().StringSliceVar(&opts.By, "by", nil, "columns, separated by commas; default: all")
-	cmd.Flags().BoolVar(&opts.count, "count", false, "print the number of distinct rows only")
+	cmd.Flags().BoolVar(&opts.count, "count", false, "print only the number of distinct rows")
 	opts.add(cmd)
 	return cmd
 }

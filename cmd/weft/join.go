@@ -35,28 +35,35 @@ func newJoinCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "join --on COLUMNS [flags] LEFT RIGHT",
 		Short: "Join the rows of two files that have the same keys",
-		Long: `Join finds the rows of two files that have the same values in the columns --on, which are called A in both, or A in LEFT
-and B in RIGHT: A=B. Rows come in the order of LEFT, and for one of these in that of RIGHT. By --kind it prints
-  inner  each pair of rows: the columns of LEFT, and those of RIGHT but for its keys
-  left   the same, and rows of LEFT without a match, with nulls for the columns of RIGHT
-  semi   the rows of LEFT that have a match
-  anti   those that have none
+		Long: `Join combines the rows of two files that have equal values in the columns --on: SQL's JOIN for
+files. --on A takes the column A of both files, --on A=B the column A of LEFT and B of RIGHT. Rows
+come in the order of LEFT, and for one row of LEFT in the order of RIGHT.
 
-Null matches nothing. Of columns that are called the same, that of RIGHT gets _right after
-its name. The rows of RIGHT are held in memory, so let LEFT be the larger file. If they exceed --memory, rows of both go
-to a temporary file, and without --sort they come in another order.
+--kind says which rows are printed:
+  inner   each pair of matching rows: columns of LEFT, then those of RIGHT without its keys
+  left    the same, and rows of LEFT without a match, with nulls for the columns of RIGHT
+  semi    the rows of LEFT with a match
+  anti    the rows of LEFT without a match
+
+Null matches nothing. A column of RIGHT whose name LEFT has, too, gets _right after its name. The
+rows of RIGHT are kept in memory, so RIGHT should be the smaller file. If they exceed --memory, rows
+of both files go to a temporary file, and then rows without --sort come in another order.
 ` + readsTables + `
-Keys of text formats are compared as they are written: 1.0 is not 1. --number, which may name the column of either file,
-compares both by value. Against Parquet and Arrow, text is compared as what their column holds: integers, true and
-false, or text; against floats only by --number. Columns of text come out as they are written; in Parquet, all
-that are written as integers, or as true and false, are int64 and bool. With --json text of LEFT is read twice.
 
-With --json it prints one object: rows, a list of objects, columns (name and type), joined (how many rows), rows_read, skipped, bytes,
-spilled_bytes (to the temporary file), seconds, device and device_name.`,
-		Example: `  weft join --on id orders.csv customers.csv
-  weft join --on customer=id --kind left --columns order,name orders.parquet customers.jsonl
-  weft join --on ip --kind anti --csv access.csv blocklist.csv
-  weft join --on customer=id --sort city,amount:desc --top 100 orders.csv customers.csv`,
+Keys:
+  Keys of two text files are compared as they are written: 1.0 and 1 differ. With --number, which
+  may name the column of either file, they are compared by value. A text key is compared with a
+  Parquet or Arrow column by that column's type: integer, boolean or text; with floats only by
+  --number. In a Parquet result, a text column of only integers is int64, and one of only booleans
+  is bool. With --json, LEFT is read twice if it is text.
+
+With --json the output is one object: rows (objects), columns (name and type), joined (the number
+of rows), rows_read, skipped, bytes, spilled_bytes (to the temporary file), seconds, device,
+device_name.`,
+		Example: `  weft join --on state examples/data/counties.csv examples/data/capitals.csv
+  weft join --on state --kind anti examples/data/counties.csv examples/data/capitals.csv
+  weft join --on state --columns county,capital --top 3 examples/data/counties.csv examples/data/capitals.csv
+  weft join --on customer=id --kind left --csv orders.parquet customers.jsonl`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) != 2:
@@ -71,8 +78,8 @@ spilled_bytes (to the temporary file), seconds, device and device_name.`,
 			return runJoin(cmd.Context(), a, &opts)
 		},
 	}
-	cmd.Flags().StringSliceVar(&opts.on, "on", nil, "columns whose values must be the same: A, or A=B")
-	cmd.Flags().StringVar(&opts.kind, "kind", "inner", "which rows: inner, left, semi or anti")
+	cmd.Flags().StringSliceVar(&opts.on, "on", nil, "key columns: A, or A=B if RIGHT calls it B")
+	cmd.Flags().StringVar(&opts.kind, "kind", "inner", "rows to print: inner, left, semi or anti")
 	cmd.Flags().StringSliceVar(&opts.columns, "columns", nil, "columns of the result, by name or number; default: all")
 	opts.add(cmd)
 	return cmd

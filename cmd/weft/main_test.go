@@ -96,7 +96,8 @@ func TestExitStatus(t *testing.T) {
 	}
 }
 
-func TestEveryVerbHasAnExample(t *testing.T) {
+// Help has a line for each flag, and examples that run on files of the repository.
+func TestHelp(t *testing.T) {
 	verbs := newRootCommand(&app{}).Commands()
 	for _, cmd := range verbs {
 		if cmd.Name() == "pool" || cmd.Name() == "graph" {
@@ -107,18 +108,58 @@ func TestEveryVerbHasAnExample(t *testing.T) {
 		if cmd.Name() == "completion" || cmd.Name() == "help" {
 			continue // cobra's own
 		}
-		if cmd.Example == "" || cmd.Short == "" || cmd.Long == "" {
+		if cmd.Short == "" || cmd.Long == "" {
 			t.Errorf("%s: help is incomplete", cmd.CommandPath())
 		}
-		stdout, _, status := runWeft(
-			t,
-			"",
-			append(strings.Fields(cmd.CommandPath())[1:], "--help")...)
-		if status != exitOK || !strings.Contains(stdout, "Examples:") ||
-			!strings.Contains(stdout, "--device") {
+		stdout, _, status := runWeft(t, "", append(strings.Fields(cmd.CommandPath())[1:], "--help")...)
+		if status != exitOK || !strings.Contains(stdout, "Examples:") || !strings.Contains(stdout, "--device") {
 			t.Errorf("%s --help: status %d, prints %q", cmd.CommandPath(), status, stdout)
 		}
+		for line := range strings.Lines(stdout) {
+			if len(line) > 121 {
+				t.Errorf("%s --help: a line of %d columns: %s", cmd.CommandPath(), len(line)-1, line)
+			}
+		}
+		ran := 0
+		for line := range strings.Lines(cmd.Example) {
+			if args := exampleArgs(line); args != nil {
+				weft := weftCommand(t, args...)
+				weft.Dir = "../.."
+				if out, err := weft.CombinedOutput(); err != nil {
+					t.Errorf("%q: %v\n%s", line, err, out)
+				}
+				ran++
+			}
+		}
+		if ran == 0 && !strings.Contains(cmd.CommandPath(), "pool") {
+			t.Errorf("%s: no example is of files in the repository", cmd.CommandPath())
+		}
 	}
+}
+
+// exampleArgs returns the arguments of an example that reads only files of the repository, and
+// writes none.
+func exampleArgs(line string) (args []string) {
+	line, _, _ = strings.Cut(line, " #")
+	line, _, _ = strings.Cut(line, " |")
+	words := strings.Fields(line)
+	if len(words) == 0 || words[0] != "weft" || strings.ContainsAny(line, "<\\") || strings.Contains(line, "--svg") {
+		return nil
+	}
+	for _, word := range words[1:] {
+		if strings.Contains(word, "*") {
+			files, _ := filepath.Glob(filepath.Join("../..", word))
+			for _, file := range files {
+				args = append(args, strings.TrimPrefix(file, "../../"))
+			}
+			continue
+		}
+		if _, err := os.Stat(filepath.Join("../..", word)); err != nil && strings.ContainsAny(word, "./") {
+			return nil
+		}
+		args = append(args, word)
+	}
+	return args
 }
 
 // Shells complete flags with few values, and the verb accepts each of them.

@@ -19,9 +19,9 @@ func newPoolCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pool",
 		Short: "Make, describe, check and dump pools of persistent indexes",
-		Long: `A pool is the file of a persistent hash index (package gphash): of byte strings of
-one length, the keys, to byte strings of another, or of any length. Pools need Linux.
-The CPU works on them, unless --device names a GPU; only the CPU dumps pools.`,
+		Long: `Pool creates, describes, checks and dumps pools: files of persistent hash indexes, which programs
+open with package gphash. An index maps byte strings to byte strings, of fixed or variable length.
+Pools need Linux. The CPU works on them unless --device names a GPU; dump uses the CPU only.`,
 		Example: `  weft pool create /dev/shm/users.pool --key-size 8 --value-size 128 --capacity 1000000
   weft pool info /dev/shm/users.pool
   weft pool check /dev/shm/users.pool

@@ -44,37 +44,37 @@ func newPoolCheckCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [flags] FILE",
 		Short: "Check a pool, and repair it if asked to",
-		Long: `Check opens a pool, which recovers what a crash has left half done, and then reads
-all keys and values and compares them with their checksums. It writes to the pool,
-and needs it for itself.
+		Long: `Check tells whether a pool is whole: it opens the pool, recovers what a crash left unfinished, reads
+all keys and values, and compares them with their checksums. It writes to the pool and locks it.
 
-What a crash leaves is no damage: insertions that had not been acknowledged, slots of
-deleted keys, keys in the midst of a move, one torn superblock, an atomic batch that has
-been published and is applied now, or has not and is not there. Damage is what no
-crash explains. --repair gives damaged slots up, keys and values, and keeps all
-others. A pool without a whole superblock cannot be repaired.
+A crash causes no damage. These are recovered: insertions without acknowledgement, slots of deleted
+keys, keys that were being moved, one torn superblock, and atomic batches, which are applied whole
+or not at all. Everything else is damage. --repair drops damaged slots with their keys and values,
+and keeps all others. A pool without a whole superblock cannot be repaired.
 
-A pool that has been closed is compared with the number of its keys and the sums that were
-stored then: so keys and pages are missed that are gone. One that was not closed has none. If
-it was open when the machine stopped, it is corrupt, unless its memory is persistent: what had
-been acknowledged may be missing. --repair keeps what has its checksum; a backup may be better.
+A closed pool stores the number of its keys and checksums of its pages, so check finds missing keys
+and pages. A pool that was not closed has none. If it was open when the machine stopped, and its
+memory is not persistent, it is corrupt: acknowledged changes may be missing. --repair keeps what
+matches its checksum; a backup may be better.
 
-Where the CPU checks a pool, all that is stored is written back out of its caches, as
-for a pool of persistent memory: whether somebody vouches for its memory is not in the pool.
-A GPU does that with --assert-pmem persistent,ddio-off only.
+A check on the CPU writes all stored data back from the CPU's caches, as persistent memory needs.
+The pool does not record what its memory is. A check on a GPU does so only with
+--assert-pmem persistent,ddio-off.
 
-With --json it prints one object: file, verdict (ok, repaired or corrupt), clean
-(whoever had the pool last closed it), superblock (why one copy of it was not whole),
-durability (none, process or pmem: what the file system or the device grants, or the
-flags assert), error, and, where the pool could be opened: keys, slots, unfinished, tombs, moved,
-resumed (a resize was under way), compared (with the sums that were stored when the pool was
-closed), power_lost, replayed and torn (atomic batches: how many have been
-applied, whether one is not there), damaged, damage, the first of it in words, and times,
-of the parts of opening it, in nanoseconds.
+With --json the output is one object: file, verdict (ok, repaired or corrupt), clean (the last user
+closed it), superblock (why one copy was not whole), durability (none, process or pmem, as the file
+system, the device or --assert-pmem say), error, and, if the pool could be opened: keys, slots,
+unfinished, tombs, moved, resumed (a resize was under way), compared (with the checksums of a closed
+pool), power_lost, replayed (atomic batches applied), torn (an atomic batch dropped), damaged, damage
+(the first one in words), and times (nanoseconds of the steps of opening).
 
-Exit status: 0 the pool is whole; 1 damage has been repaired; 2 the pool is corrupt;
-3 it could not be checked: wrong usage, no such file, open elsewhere, of a later
-version; 130 interrupted; 141 nobody reads the output.`,
+Exit status:
+  0    the pool is whole
+  1    damage has been repaired
+  2    the pool is corrupt
+  3    it could not be checked: wrong usage, no such file, open elsewhere, of a later version
+  130  interrupted
+  141  the reader of the output has gone`,
 		Example: `  weft pool check /dev/shm/users.pool
   weft pool check --repair --json /dev/shm/users.pool
   weft pool check --assert-pmem persistent /mnt/nvdimm/users.pool`,
@@ -87,8 +87,8 @@ version; 130 interrupted; 141 nobody reads the output.`,
 			return runPoolCheck(cmd.Context(), a, args[0], o)
 		},
 	}
-	cmd.Flags().BoolVar(&o.Repair, "repair", false, "give up slots that are damaged")
-	cmd.Flags().BoolVar(&o.Verify, "verify", true, "read values, too; otherwise slots only")
+	cmd.Flags().BoolVar(&o.Repair, "repair", false, "drop damaged slots, and keep the others")
+	cmd.Flags().BoolVar(&o.Verify, "verify", true, "read values, too, and not only slots")
 	durable.add(cmd.Flags())
 	return cmd
 }

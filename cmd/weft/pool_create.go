@@ -20,17 +20,16 @@ func newPoolCreateCommand(a *app) *cobra.Command {
 	var durable durabilityFlags
 	cmd := &cobra.Command{
 		Use:   "create [flags] FILE",
-		Short: "Make a pool with an empty index in it",
-		Long: `Create makes a pool in a new file, for its owner alone, and describes it as "weft
-pool info" does. A file that is there is left as it is, and an error.
+		Short: "Create a pool with an empty index",
+		Long: `Create makes a pool with an empty index in a new file that only its owner can read, and describes it
+as "weft pool info" does. An existing file is an error and stays as it is.
 
-All of the pool is allocated at once: a full file system is an error now, and none
-later. The index grows as long as the pool has memory for it; the pool keeps its
-size. On a file system in memory, such as /dev/shm, it outlives processes but not the
-machine. On a device of persistent memory, such as /dev/dax0.0, it takes all of it, and
-outlives power failures; so it does in a file of memory that somebody vouches for by
---assert-pmem, which is to be said again whenever the pool is opened: it is not in the pool.
---durability pmem makes no pool that does not have it.`,
+The file gets its whole size at once, so a full file system is an error now and not later. The index
+grows within that size. Where the pool lies decides what it survives:
+  a file system in memory, such as /dev/shm   the end of processes
+  a device such as /dev/dax0.0                power failures; the pool takes the whole device
+  a file on memory named by --assert-pmem     power failures; each later opening needs the flag, too
+With --durability pmem, create fails unless the pool survives power failures.`,
 		Example: `  weft pool create /dev/shm/users.pool --key-size 8 --value-size 128 --capacity 1000000
   weft pool create urls.pool --key-size variable --value-size variable --capacity 100000 --size 256MiB
   weft pool create small.pool --key-size 16 --value-size 8 --capacity 5000 --size 64MiB --hash fast
@@ -50,16 +49,16 @@ outlives power failures; so it does in a file of memory that somebody vouches fo
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.Var((*rowSize)(&o.KeySize), "key-size", "bytes of a key, 1 to 128, or variable: 1 to 4096 (required)")
-	f.Var((*rowSize)(&o.ValueSize), "value-size", "bytes of a value, 1 to 65536, or variable: 0 to 65536 (required)")
+	f.Var((*rowSize)(&o.KeySize), "key-size", "bytes of a key, 1 to 128, or variable for 1 to 4096 (required)")
+	f.Var((*rowSize)(&o.ValueSize), "value-size", "bytes of a value, 1 to 65536, or variable for 0 to 65536 (required)")
 	f.IntVar(&o.Capacity, "capacity", 0, "keys that fit before the index grows (required)")
-	f.Var((*flags.Bytes)(&o.Size), "size", "bytes of the pool, such as 64MiB (default what four times the capacity takes, variable lengths as 64)")
+	f.Var((*flags.Bytes)(&o.Size), "size", "bytes of the pool, such as 64MiB (default: room for four times the capacity)")
 	f.IntVar(&o.Slots, "slots", 8, "slots of a bucket")
-	f.IntVar(&o.Hashes, "hashes", 2, "hash locations of a key in a level, 4 at most")
-	f.IntVar(&o.Levels, "levels", 2, "levels; at most 32 slots x hashes x levels")
-	f.IntVar(&o.AtomicBatch, "atomic-batch", 0, "operations of a batch that is there as a whole or not at all; 0: each operation by itself")
-	f.IntVar(&o.AtomicTail, "atomic-tail", 0, "operations of atomic batches that a GPU may leave to the log before it writes their slots")
-	f.StringVar(&hash, "hash", "siphash", "hash of the keys: siphash, or fast where nobody hostile chooses keys")
+	f.IntVar(&o.Hashes, "hashes", 2, "hash locations of a key in a level, at most 4")
+	f.IntVar(&o.Levels, "levels", 2, "levels; slots x hashes x levels is at most 32")
+	f.IntVar(&o.AtomicBatch, "atomic-batch", 0, "most operations of an atomic batch; 0: operations are atomic one by one")
+	f.IntVar(&o.AtomicTail, "atomic-tail", 0, "operations that a GPU may keep in the log of atomic batches")
+	f.StringVar(&hash, "hash", "siphash", "hash of keys: siphash, or fast if no attacker chooses keys")
 	durable.add(f)
 	return cmd
 }

@@ -21,18 +21,18 @@ func newPoolDumpCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dump [flags] FILE",
 		Short: "Print the keys and values of a pool",
-		Long: `Dump prints the pairs of a pool, one on each line, in no order: key and value in
-hexadecimal, byte by byte as they lie in the pool, with a tab between. With --json a
-line is an object of key and value, in hexadecimal, too. Integers of a map are
-little-endian. The number of pairs goes to standard error.
+		Long: `Dump prints the pairs of a pool, one per line, in no order: key and value in hexadecimal with a tab
+between. Bytes come as they are in the pool, so integers of maps are little-endian. With --json each
+line is an object with key and value, in hexadecimal, too. The number of pairs goes to standard
+error.
 
-The pool is opened for reading, beside other readers and while nobody changes it, and
-stays as it is; what a crash has left half done is left out. All checksums are
-compared before the first line: of a corrupt pool nothing is printed. What ends the
-dump early ends it behind a whole line. A sparse copy in a file system in memory has to
-be checked first, which allocates what it lacks; so has a pool whose redo log has atomic
-batches that a crash has kept from being applied. A device whose persistence the system does
-not tell takes --assert-pmem.`,
+The pool is opened for reading. Other readers may use it, writers may not, and it stays as it is.
+Changes that a crash left unfinished are left out. Dump compares all checksums before it prints the
+first line, and prints nothing of a corrupt pool. If dump ends early, its last line is whole.
+
+Run "weft pool check" before dump if the pool is a sparse copy in a file system in memory, or if a
+crash left atomic batches to apply. Memory whose persistence the system does not report needs
+--assert-pmem.`,
 		Example: `  weft pool dump /dev/shm/users.pool | sort > users.txt
   weft pool dump --limit 10 --json /dev/shm/users.pool`,
 		Args: a.onePool,
@@ -48,7 +48,7 @@ not tell takes --assert-pmem.`,
 			return runPoolDump(cmd.Context(), a, args[0], o, limit)
 		},
 	}
-	cmd.Flags().IntVar(&limit, "limit", 0, "print so many pairs at most; 0 prints all")
+	cmd.Flags().IntVar(&limit, "limit", 0, "print at most N pairs; 0 prints all")
 	durable.add(cmd.Flags())
 	return cmd
 }

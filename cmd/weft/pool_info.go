@@ -19,23 +19,22 @@ func newPoolInfoCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "info FILE",
 		Short: "Describe a pool as it is: open, damaged or whole",
-		Long: `Info reads the two superblocks of a pool and prints what they say. It asks for no
-lock, writes nothing, and reads no keys; "weft pool check" does. While somebody
-changes the pool, one copy may seem torn.
+		Long: `Info prints what the two superblocks of a pool say. It takes no lock, writes nothing, and reads no
+keys, as "weft pool check" does. If another process changes the pool, one copy may look torn.
 
-A pool is clean if whoever had it last closed it. If it is not, it is open, or a crash
-has left it: opening it recovers what it holds. Unclean opens are how often that was
-so. The generation counts changes of the superblock.
+A pool is clean if its last user closed it. Otherwise it is open now, or a crash left it: opening it
+recovers its data. Unclean opens count such recoveries. The generation counts changes of the
+superblock.
 
-With --json it prints one object: file, bytes, allocated_bytes, durability (none,
-process or pmem: what the file system or the device grants), copies (two objects:
-copy, current, generation, error), error, and, where a copy is whole, pool: uuid,
-created, tool, key_bytes and value_bytes (0 is a variable length), slots, hashes,
-levels, hash, size, clean, power_lost, unclean_opens, generation, epoch, resizing, redo_log
-(offset and bytes, where batches are atomic), and level_table, from the top down: level, buckets, state, offset and bytes.
+With --json the output is one object: file, bytes, allocated_bytes, durability (none, process or
+pmem, as the file system or the device says), copies (two objects: copy, current, generation,
+error), error, and, if one copy is whole, pool: uuid, created, tool, key_bytes and value_bytes (0 is
+variable), slots, hashes, levels, hash, size, clean, power_lost, unclean_opens, generation, epoch,
+resizing, redo_log (offset and bytes, if batches are atomic), and level_table, from the top: level,
+buckets, state, offset, bytes.
 
-Exit status: 0 the pool can be opened, as far as its superblocks say; 1 it cannot, and
-what there is has been printed; 2 wrong usage.`,
+Exit status: 0 the superblocks say that the pool can be opened; 1 they do not, and info has printed
+what they hold; 2 wrong usage.`,
 		Example: `  weft pool info /dev/shm/users.pool
   weft pool info --json /dev/shm/users.pool`,
 		Args: a.onePool,

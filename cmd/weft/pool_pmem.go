@@ -23,8 +23,8 @@ type durabilityFlags struct {
 }
 
 func (d *durabilityFlags) add(f *pflag.FlagSet) {
-	f.StringVar(&d.durability, "durability", "", "refuse a pool that does not have it: none, process, or pmem, which outlives power failures (default pmem with --assert-pmem, or else none)")
-	f.StringSliceVar(&d.assert, "assert-pmem", nil, "what you vouch for and the system does not tell: persistent, ddio-off (for a GPU), global-persistent-flush (CXL)")
+	f.StringVar(&d.durability, "durability", "", "durability to require: none, process or pmem (default pmem with --assert-pmem, or none)")
+	f.StringSliceVar(&d.assert, "assert-pmem", nil, "memory is persistent, ddio-off (for GPUs) or global-persistent-flush (CXL)")
 }
 
 // options returns the durability and the assertions that the flags request.

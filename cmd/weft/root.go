@@ -19,15 +19,20 @@ func newRootCommand(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "weft",
 		Short: "GPU data structures for Go, from the command line",
-		Long: `weft lists the devices that GPU data structures can run on, counts the distinct
-items of files with them, groups, joins and counts the rows of tables, makes, checks and dumps the files of persistent
-structures, and computes on files of graphs.
+		Long: `weft groups, joins, deduplicates and counts the rows of files, analyzes graphs, and looks after the
+files of persistent indexes. Jobs run on all cores of the CPU. Graphs and persistent indexes also
+run on an NVIDIA GPU.
 
-Exit status: 0 done, 1 the job failed, 2 wrong usage, 130 interrupted, 141 nobody reads
-the output. "weft pool check" has others.`,
-		Example: `  weft devices
-  weft count --by word --top 10 book.txt
-  weft group --by country --agg count,sum:amount orders.csv`,
+Exit status:
+  0    done
+  1    the job failed
+  2    wrong usage
+  130  interrupted
+  141  the reader of the output has gone
+"weft pool check" has others.`,
+		Example: `  weft group --by state --agg count,sum:people_2019 examples/data/counties.csv
+  weft count --by word --top 10 README.md
+  weft devices`,
 		Args:          unknownCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		SilenceErrors: true,
@@ -45,8 +50,8 @@ the output. "weft pool check" has others.`,
 		return flags.Usage("%s: %w", strings.TrimPrefix(cmd.CommandPath(), "weft "), err)
 	})
 	all := root.PersistentFlags()
-	all.StringVar(&a.device, "device", "auto", "where to run: auto, cpu, cuda, cuda:N or sim[:seed]")
-	all.BoolVar(&a.json, "json", false, "print data as JSON")
+	all.StringVar(&a.device, "device", "auto", "device to run on: auto, cpu, cuda, cuda:N or sim[:seed]")
+	all.BoolVar(&a.json, "json", false, "print JSON")
 	root.AddCommand(
 		newCountCommand(a),
 		newDevicesCommand(a),

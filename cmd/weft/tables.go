@@ -27,24 +27,32 @@ type tableFlags struct {
 
 // readsTables is the help text about files for all these verbs.
 const readsTables = `
-Files are CSV, TSV, JSON (an object on each line, objects over several lines, or arrays of objects), Parquet or Arrow,
-found by name and content. Text may be compressed by gzip, zstd or bzip2, and be UTF-16 with a byte order mark. - is
-standard input. Columns have names, or numbers from 1 on. The first line of CSV is a header if in some column it has
-text where the rows after it have numbers, or true and false, and else unless it has a number, true or false. Lines end
-with \n, \r\n or \r. Several files of CSV have columns of the same names; those of JSON have all members of all objects,
-and null where one is missing. Columns that are called the same are found by number, and in the result the second one is
-called NAME_2. Empty fields without quotes are null, or those of --null instead; fields in quotes never are. Bad rows
-(another number of fields, stray quotes, no number where one is added up, no JSON) are errors with file and line. With
---bad skip they are left out and their lines counted; of a row with stray quotes that is the first line. A header cannot
-be left out.
+Files:
+  Files are CSV, TSV, JSON, Parquet or Arrow. Name and content show which. Text may be compressed by
+  gzip, zstd or bzip2. JSON is an object per line, objects over several lines, or arrays of objects.
+  - is standard input. Several files are one table: those of CSV need the same column names. A
+  member that an object of JSON does not have is null.
 
-Values of text formats are compared and printed as they are written: 1.1 is not 1.10, and 007 not 7. All spellings of
-NaN are one key, and zero has no minus. Sums, means and extremes read numbers: 007 is 7 there. Integers are never
-rounded unless --number names their column; numbers that fit neither 64-bit integers nor float64 exactly are an error.
-Columns of --number are compared and printed by value, those of --text as they are written. Columns of Parquet and
-Arrow have the types that the file says, and neither flag.
+Columns:
+  Flags take names of columns, or numbers from 1. If two columns have one name, flags take their
+  numbers, and the second one is NAME_2 in the result. The first line of CSV is a header if a column
+  has text there and only numbers or booleans after it, or if the line has no number and no boolean.
+  --header overrides this. Empty fields are null, or instead what --null says. Quoted ones never are.
 
-Everything runs on all cores of the CPU; text is read in pieces.`
+Values:
+  Text formats compare and print values as they are written: 1.1 and 1.10 differ, as do 007 and 7.
+  Sums, means, minima and maxima read numbers, and --sort puts numbers before text. A column of
+  --number is compared by value, and one of --text never is. Integers stay exact, except in a column
+  of --number that also has fractions. A number that neither an int64 nor a float64 holds exactly is
+  an error. NaN equals NaN, and -0 equals 0. Columns of Parquet and Arrow have the types of the
+  file, and neither flag applies.
+
+Bad rows:
+  A bad row has another number of fields, a stray quote, broken JSON, or text where a number is
+  needed. It is an error with file and line. With --bad skip it is skipped and its lines are
+  counted; of a row with a stray quote that is the first line. A header cannot be skipped.
+
+All cores share the work. Text is read in pieces. docs/csv.md has all rules of text files.`
 
 func (f *tableFlags) add(cmd *cobra.Command) {
 	set := cmd.Flags()

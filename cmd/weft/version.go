@@ -22,11 +22,12 @@ type build struct {
 
 func newVersionCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use:     "version",
-		Short:   "Print what this program was built from",
-		Long:    `Print the version of the module and, where the program was built in a checkout or released, the revision.`,
-		Example: `  weft version --json`,
-		Args:    noArguments,
+		Use:   "version",
+		Short: "Print what this program was built from",
+		Long:  `Version prints the version of the module. A program built in a checkout also prints the revision.`,
+		Example: `  weft version
+  weft version --json`,
+		Args: noArguments,
 		RunE: func(*cobra.Command, []string) error {
 			return runVersion(a, thisBuild())
 		},

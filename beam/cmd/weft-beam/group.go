@@ -37,19 +37,20 @@ type groupOptions struct {
 }
 
 const describes = `
-FILEs are names, or patterns in quotes, on any file system of Beam's: CSV, TSV, JSON, Parquet or Arrow, as weft reads
-them. Text may be compressed. Row groups of Parquet, lines of JSON, and with --lines those of CSV are read by any number
-of workers; other files, and those of object stores, by one worker each.
+FILE is a name, or a pattern in quotes, on any file system of Beam: CSV, TSV, JSON, Parquet or Arrow,
+compressed or not, as in weft group. Any number of workers share row groups of Parquet, lines of
+JSON, and lines of CSV with --lines. One worker reads each other file, and each file of an object
+store.
 
-Types of columns of text come from the first MiB of the first 100 files. A later value of another type is an error:
---text and --number say which type a column has. Where weft reads files again, this command does not.
+The first MiB of each of the first 100 files decides the types of text columns. A later value of
+another type is an error: say the type with --text or --number. (weft group reads the file again.)
 
-Rows are printed in the order in which groups first came, unless there is --sort: they are collected in --temp-location
-and sorted on this machine. --parquet has workers write files PREFIX-00000-of-00001.parquet and so on, --shards of them,
-whose rows have no order. Of files that exist, only those that weft has written are replaced.
+Printed rows come in the order in which groups first appear, or in that of --sort. They are collected
+in --temp-location and sorted on this machine. With --parquet, workers write --shards files
+PREFIX-00000-of-00001.parquet and so on, without order. An existing file is replaced if weft wrote it.
 
-Other flags of Beam's Go SDK, such as those of Dataflow, are taken as well. Workers elsewhere need --worker_binary or a
-container with this command.
+Other flags of the Go SDK of Beam work, too, such as those of Dataflow. Workers on other machines
+need --worker_binary or a container with this command.
 `
 
 func newGroupCommand(a *app) *cobra.Command {
@@ -57,13 +58,14 @@ func newGroupCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "group --by COLUMNS [--agg AGGREGATES] [flags] FILE...",
 		Short: "Group the rows of files by columns, in a pipeline",
-		Long: `Group does what "weft group" does, with the same flags, in a pipeline of Apache Beam. Workers group the rows that they
-read, and exchange groups by a hash of their keys.
+		Long: `Group does what "weft group" does, as a pipeline of Apache Beam. Workers group the rows that they read,
+exchange the groups by a hash of their keys, and merge them.
 
-Aggregates are, by --agg: count, count:C, sum:C, mean:C, min:C, max:C, first:C and last:C, as in weft group. Float sums
-and means may differ in their last digits from one run to the next.
+Aggregates of --agg are count, count:C, sum:C, mean:C, min:C, max:C, first:C and last:C, as in weft
+group. Float sums and means may differ in their last digits between runs.
 ` + describes,
-		Example: `  weft-beam group --by country,city --agg count,sum:amount 'sales-*.parquet'
+		Example: `  weft-beam group --by state --agg sum:people_2019 examples/data/counties.csv
+  weft-beam group --by country,city --agg count,sum:amount 'sales-*.parquet'
   weft-beam group --by status --lines --sort count:desc --top 10 access.csv
   weft-beam group --by day --agg sum:price --parquet gs://shop/days --shards 8 --runner dataflow --project shop \
     --region europe-west1 --staging_location gs://shop/staging 'gs://shop/sales-*.parquet'
@@ -81,15 +83,15 @@ func newDistinctCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "distinct [--by COLUMNS] [flags] FILE...",
 		Short: "Print the distinct rows of columns of files, or count them, in a pipeline",
-		Long: `Distinct does what "weft distinct" does, with the same flags, in a pipeline of Apache Beam.
+		Long: `Distinct does what "weft distinct" does, as a pipeline of Apache Beam.
 ` + describes,
 		Example: `  weft-beam distinct --by user --count 'events-*.parquet'
-  weft-beam distinct --by country,city orders.csv.gz`,
+  weft-beam distinct --by region,state examples/data/counties.csv`,
 		Args: someFiles,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.start(cmd, a, args) },
 	}
 	cmd.Flags().StringSliceVar(&o.By, "by", nil, "columns, separated by commas; default: all")
-	cmd.Flags().BoolVar(&o.count, "count", false, "print the number of distinct rows only")
+	cmd.Flags().BoolVar(&o.count, "count", false, "print only the number of distinct rows")
 	o.add(cmd)
 	return cmd
 }
@@ -101,13 +103,10 @@ func (o *groupOptions) add(cmd *cobra.Command) {
 	o.AddLines(set)
 	o.Memory.Add(set)
 	o.Output.Add(set)
-	set.Lookup("memory").Usage = "memory for the groups of each step of a worker, such as 1GiB; " +
-		"the rest goes to a temporary file; default: 256MiB"
-	set.Lookup("parquet").Usage = "have workers write Parquet files " +
-		"`PREFIX`-00000-of-00001.parquet and so on instead"
-	set.StringVar(&o.device, "device", "", "`DEVICE` of workers that groups numbers if --sort "+
-		"gives the order, such as auto or cuda:0; default: their cores")
-	set.IntVar(&o.shards, "shards", 1, "number of files of --parquet")
+	set.Lookup("memory").Usage = "memory limit of a step of a worker, such as 1GiB; more goes to a file; default: 256MiB"
+	set.Lookup("parquet").Usage = "write Parquet files `PREFIX`-00000-of-00001.parquet and so on"
+	set.StringVar(&o.device, "device", "", "`DEVICE` of workers, such as auto or cuda:0, for groups of numbers with --sort")
+	set.IntVar(&o.shards, "shards", 1, "files of --parquet")
 	o.beamOptions.add(set)
 }
 

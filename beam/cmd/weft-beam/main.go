@@ -93,11 +93,12 @@ func run(ctx context.Context, args []string, a *app) int {
 	root := &cobra.Command{
 		Use:   "weft-beam",
 		Short: "Jobs of weft over files, as pipelines of Apache Beam",
-		Long: `weft-beam groups the rows of files, and finds distinct ones, as a pipeline of Apache Beam: on Flink, Spark, Dataflow, or
-on Prism in this process.
+		Long: `weft-beam groups the rows of files, and finds the distinct ones, as a pipeline of Apache Beam: on
+Flink, Spark or Dataflow, or with Prism in this process.
 
 Exit status: 0 done, 1 the job failed, 2 wrong usage, 130 interrupted.`,
-		Example: `  weft-beam group --by country --agg count,sum:amount 'sales-*.parquet'
+		Example: `  weft-beam group --by state --agg sum:people_2019 examples/data/counties.csv
+  weft-beam group --by country --agg count,sum:amount 'sales-*.parquet'
   weft-beam distinct --by user --runner flink --endpoint localhost:8099 --environment_type LOOPBACK events.jsonl`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -116,7 +117,7 @@ Exit status: 0 done, 1 the job failed, 2 wrong usage, 130 interrupted.`,
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
 		return flags.UsageError{Err: err}
 	})
-	root.PersistentFlags().BoolVar(&a.json, "json", false, "print data as JSON")
+	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(newDistinctCommand(a), newGroupCommand(a))
 	cmd, err := root.ExecuteContextC(ctx)

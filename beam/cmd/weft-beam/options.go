@@ -24,10 +24,20 @@ var (
 	// runners lists the runners of this command.
 	runners = []string{inProcess, "flink", "spark", "dataflow", "universal"}
 
-	// listed holds the flags of Beam that --help lists.
-	listed = []string{"endpoint", "environment_type", "environment_config", "worker_binary",
-		"job_name", "parallelism", "resource_hints", "experiments", "project", "region",
-		"staging_location"}
+	// listed holds the flags of Beam that --help lists, with what it says of them.
+	listed = map[string]string{
+		"endpoint":           "address of the job service of flink, spark and universal",
+		"environment_type":   "how workers start: DOCKER, PROCESS, EXTERNAL or LOOPBACK",
+		"environment_config": "image, command or address of that environment",
+		"worker_binary":      "program of the workers",
+		"job_name":           "name of the job",
+		"parallelism":        "parallelism on Flink; -1: that of the cluster",
+		"resource_hints":     "resource hints of the pipeline, as URN=VALUE",
+		"experiments":        "experiments of the runner, separated by commas",
+		"project":            "Google Cloud project of dataflow",
+		"region":             "Google Cloud region of dataflow",
+		"staging_location":   "Cloud Storage folder of dataflow for programs and files",
+	}
 
 	// withheld holds the flags of Beam that only workers have, and those that end the command
 	// before its job.
@@ -42,17 +52,18 @@ func (o *beamOptions) add(set *pflag.FlagSet) {
 	set.Var(
 		flags.Name(&o.temp),
 		"temp-location",
-		"`FOLDER` that workers and this machine see, for "+
-			"the result until it is printed; default with workers on this machine: a temporary one",
+		"`FOLDER` for the result, which workers and this machine see; default: a local one",
 	)
 	flag.VisitAll(func(f *flag.Flag) {
 		if slices.Contains(withheld, f.Name) || set.Lookup(f.Name) != nil {
 			return
 		}
 		set.AddGoFlag(f)
-		if !slices.Contains(listed, f.Name) {
-			set.Lookup(f.Name).Hidden = true
+		usage, ok := listed[f.Name]
+		if ok {
+			set.Lookup(f.Name).Usage = usage
 		}
+		set.Lookup(f.Name).Hidden = !ok
 	})
 }
 

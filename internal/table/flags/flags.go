@@ -37,41 +37,41 @@ func (f *Read) Add(flags *pflag.FlagSet) {
 		&f.format,
 		"format",
 		"auto",
-		"format of files: auto, csv, tsv, json, parquet or arrow",
+		"format of the files: auto, csv, tsv, json, parquet or arrow",
 	)
 	flags.StringVar(
 		&f.header,
 		"header",
 		"auto",
-		"whether the first line of CSV has names: auto, yes or no",
+		"first line of CSV has column names: auto, yes or no",
 	)
 	flags.StringVar(
 		&f.separator,
 		"separator",
 		"",
-		"between the fields of CSV: one character; default: found among , ; tab and |",
+		"separator of CSV, one character; default: detected among , ; tab and |",
 	)
 	flags.StringArrayVar(
 		&f.Options.Nulls,
 		"null",
 		nil,
-		"what stands for null in CSV, without quotes; again for more, such as --null NA --null NULL; default: empty fields",
+		"text of null in CSV, without quotes; may be repeated; default: empty fields",
 	)
 	flags.BoolVar(&f.Options.LazyQuotes, "lazy-quotes", false,
-		"take quotes of CSV inside fields, and others that are not doubled in quoted ones, as text")
+		"accept stray quotes in CSV as text")
 	flags.StringSliceVar(
 		&f.Options.Text,
 		"text",
 		nil,
-		"columns that are text, whatever they look like",
+		"columns to read as text",
 	)
 	flags.StringSliceVar(&f.Options.Number, "number", nil,
-		"columns that are numbers, also as keys; integers may be rounded beside fractions")
+		"columns to read as numbers; with fractions, integers are rounded to float64")
 	flags.StringVar(
 		&f.bad,
 		"bad",
 		"error",
-		"what to do with bad rows: error, or skip and count their lines",
+		"bad rows: error, or skip to skip and count them",
 	)
 }
 
@@ -81,7 +81,7 @@ func (f *Read) AddLines(flags *pflag.FlagSet) {
 		&f.Options.Lines,
 		"lines",
 		false,
-		"say that no field of CSV has a line break, so that a file can be read in parts; one that has is an error",
+		"CSV has no line breaks in fields, so a file can be read in parts",
 	)
 }
 

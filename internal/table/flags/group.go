@@ -25,13 +25,13 @@ type Group struct {
 
 // AddAggregates adds --by and --agg.
 func (f *Group) AddAggregates(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&f.By, "by", nil, "columns that make groups, separated by commas")
+	flags.StringSliceVar(&f.By, "by", nil, "columns to group by, separated by commas")
 	flags.StringSliceVar(&f.Aggs, "agg", []string{"count"}, "aggregates, separated by commas")
 }
 
 // AddSkipNulls adds --skip-nulls.
 func (f *Group) AddSkipNulls(flags *pflag.FlagSet) {
-	flags.BoolVar(&f.SkipNulls, "skip-nulls", false, "leave out rows with null in a column of --by")
+	flags.BoolVar(&f.SkipNulls, "skip-nulls", false, "skip rows with null in a column of --by")
 }
 
 // aggregate is one item of --agg.

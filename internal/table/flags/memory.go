@@ -28,11 +28,10 @@ const defaultMemory = -1
 func (f *Memory) Add(flags *pflag.FlagSet) {
 	f.Limit = defaultMemory
 	flags.Var(&f.Limit, "memory",
-		"memory for what is kept, such as 8GiB; the rest goes to a temporary file; 0: no limit; "+
-			"default: half of what the machine or its cgroup has")
+		"memory limit, such as 8GiB; more goes to a temporary file; 0: none; default: half of all")
 	flags.Lookup("memory").DefValue = "" // it differs by machine
 	flags.StringVar(&f.TempDir, "temp-dir", "",
-		"directory of the temporary file, on a disk; default: $TMPDIR, or /var/tmp")
+		"directory of the temporary file; default: $TMPDIR, or /var/tmp")
 }
 
 // Check sets the default of --memory, and refuses limits that are too low and directories that take

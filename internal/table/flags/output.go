@@ -37,15 +37,15 @@ func (f *Output) Add(set *pflag.FlagSet) {
 	set.Var(
 		Name(&f.Parquet),
 		"parquet",
-		"write a Parquet `FILE` instead; of the files that exist, only one that weft has written is replaced",
+		"write Parquet to `FILE` (an existing file is replaced if weft wrote it)",
 	)
 	set.StringSliceVar(
 		&f.Sort,
 		"sort",
 		nil,
-		"order of the result: columns of it, with :desc for the largest first; numbers before other text",
+		"columns of the result to sort by; COLUMN:desc puts the largest first",
 	)
-	set.IntVar(&f.Top, "top", 0, "the first N rows only; 0: all")
+	set.IntVar(&f.Top, "top", 0, "print only the first N rows; 0: all")
 }
 
 // Check refuses flags that exclude each other. json is --json.

@@ -44,19 +44,20 @@ func newGroupCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "group --by COLUMNS [--agg AGGREGATES] [flags] FILE...",
 		Short: "Group the rows of files by columns, on all ranks of an MPI job",
-		Long: `Group does what "weft group" does, with the same flags but --device, on all ranks of an MPI job. Each rank opens all
-files and reads a part of the rows: row groups of Parquet, lines of JSON, with --lines those of CSV, and other files as
-a whole. Ranks group their own rows, exchange groups by a hash of their keys, and merge them.
-` + readsFiles + `
-Aggregates are, by --agg: count, count:C, sum:C, mean:C, min:C, max:C, first:C and last:C, as in weft group. Float sums
-and means may differ in their last digits with the number of ranks.
+		Long: `Group does what "weft group" does on all ranks of an MPI job. Each rank opens all files and reads
+its share: row groups of Parquet, lines of JSON, lines of CSV with --lines, and other files whole.
+Ranks group their rows, exchange the groups by a hash of their keys, and merge them.
 
-Rank 0 prints the result, or writes it to --parquet. With --parts each rank writes the groups whose keys hash to it to
-a Parquet file in a folder, which has no parts of more ranks. --memory is that of each rank; its default is shared by
-the ranks of a machine.`,
-		Example: `  mpirun -n 8 weft-mpi group --by country,city --agg count,sum:amount sales-*.parquet
-  srun weft-mpi group --by day --agg sum:price --parts days sales-*.parquet
-  weft-mpi group --local 4 --by status --lines access.csv`,
+Rank 0 prints the result or writes it to --parquet. With --parts, each rank writes the groups whose
+keys hash to it to a Parquet file in a folder. The folder must not have parts of a job with more
+ranks. --memory is the limit of one rank; the ranks of a machine share the default.
+
+Aggregates of --agg are count, count:C, sum:C, mean:C, min:C, max:C, first:C and last:C, as in weft
+group. Float sums and means may differ in their last digits with the number of ranks.
+` + readsFiles,
+		Example: `  weft-mpi group --local 2 --by state --agg sum:people_2019 --lines examples/data/counties.csv
+  mpirun -n 8 weft-mpi group --by country,city --agg count,sum:amount sales-*.parquet
+  srun weft-mpi group --by day --agg sum:price --parts days sales-*.parquet`,
 		Args: someFiles,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.start(cmd, a, args) },
 	}
@@ -69,12 +70,13 @@ func newDistinctCommand(a *app) *cobra.Command {
 	o := groupOptions{verb: "distinct"}
 	cmd := &cobra.Command{
 		Use:   "distinct --by COLUMNS [flags] FILE...",
-		Short: "Print the distinct rows of columns of files, on all ranks of an MPI job",
-		Long: `Distinct prints what "weft distinct" prints, on all ranks of an MPI job. See "weft-mpi group --help".
+		Short: "Print the distinct rows of files, on all ranks of an MPI job",
+		Long: `Distinct does what "weft distinct" does on all ranks of an MPI job. See "weft-mpi group --help".
 ` + readsFiles,
-		Example: `  mpirun -n 8 weft-mpi distinct --by user events-*.parquet`,
-		Args:    someFiles,
-		RunE:    func(cmd *cobra.Command, args []string) error { return o.start(cmd, a, args) },
+		Example: `  weft-mpi distinct --local 2 --by region examples/data/counties.csv
+  mpirun -n 8 weft-mpi distinct --by user events-*.parquet`,
+		Args: someFiles,
+		RunE: func(cmd *cobra.Command, args []string) error { return o.start(cmd, a, args) },
 	}
 	cmd.Flags().StringSliceVar(&o.By, "by", nil, "columns, separated by commas")
 	o.add(cmd)
@@ -82,8 +84,8 @@ func newDistinctCommand(a *app) *cobra.Command {
 }
 
 const readsFiles = `
-Files are regular ones that all ranks see under the same names: CSV, TSV, JSON, Parquet or Arrow, as weft reads them.
-Text may be compressed.
+Files are CSV, TSV, JSON, Parquet or Arrow, compressed or not, as in weft group. All ranks need to see
+them under the same names. Standard input and pipes are errors.
 `
 
 func (o *groupOptions) add(cmd *cobra.Command) {
@@ -96,9 +98,9 @@ func (o *groupOptions) add(cmd *cobra.Command) {
 	set.Var(
 		flags.Name(&o.parts),
 		"parts",
-		"have each rank write a Parquet file into this `FOLDER`, which is made",
+		"`FOLDER` to create, where each rank writes a Parquet file",
 	)
-	set.IntVar(&o.local, "local", 0, "run this many ranks in this process, without MPI")
+	set.IntVar(&o.local, "local", 0, "ranks to run in this process, without MPI")
 }
 
 // someFiles requires at least one file, and refuses those that only one rank could read.

@@ -53,10 +53,12 @@ func run(ctx context.Context, args []string, a *app) int {
 	root := &cobra.Command{
 		Use:   "weft-mpi",
 		Short: "Jobs of weft on several machines, through MPI",
-		Long: `weft-mpi groups the rows of files on all ranks of an MPI job, and predicts what a map over many processors takes.
+		Long: `weft-mpi groups the rows of files, and finds the distinct ones, on all ranks of an MPI job. It also
+predicts memory and speed of a hash map over many processors.
 
 Exit status: 0 done, 1 the job failed, 2 wrong usage, 130 interrupted.`,
-		Example: `  mpirun -n 8 weft-mpi group --by country --agg count,sum:amount *.parquet
+		Example: `  weft-mpi group --local 2 --by state examples/data/counties.csv
+  mpirun -n 8 weft-mpi group --by country --agg count,sum:amount *.parquet
   weft-mpi plan --keys 1e12 --bytes 16 --gpu h200 --nic 400`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -75,7 +77,7 @@ Exit status: 0 done, 1 the job failed, 2 wrong usage, 130 interrupted.`,
 	root.SetFlagErrorFunc(
 		func(_ *cobra.Command, err error) error { return flags.UsageError{Err: err} },
 	)
-	root.PersistentFlags().BoolVar(&a.json, "json", false, "print data as JSON")
+	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(newDistinctCommand(a), newGroupCommand(a), newPlanCommand(a))
 	cmd, err := root.ExecuteContextC(ctx)

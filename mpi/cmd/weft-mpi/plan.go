@@ -27,16 +27,17 @@ func newPlanCommand(a *app) *cobra.Command {
 	var o planOptions
 	cmd := &cobra.Command{
 		Use:   "plan [flags]",
-		Short: "Predict the memory, processors and time of a map over many processors",
-		Long: `Plan predicts what a hash map over many processors takes: its memory, how many processors have that, and the time of a
-batch of lookups and of insertions on all ranks together, with the step that bounds it. A batch is dealt out by rank,
-exchanged, run on each shard, and its answers are exchanged back. Where messages are small, ranks of a node exchange
-first, and nodes after that, if the model says that this is faster: "two levels".
+		Short: "Predict memory, processors and time of a map over many processors",
+		Long: `Plan predicts what a hash map over many processors needs: its memory, the number of processors that
+have it, the time of a batch of lookups and of insertions, and the step that limits each.
 
-The rates are those of one processor and of one pair of them. Nothing here was measured on more.
+The model partitions a batch by rank, exchanges it, runs it on each shard, and exchanges the answers
+back. If that is faster for small messages, ranks of a node exchange first and nodes after that
+("two levels"). Rates were measured on one processor and on one pair, not on more.
 
-With --json it prints an object: bytes, ranks, nodes, fill_seconds, failure_days, and lookups and insertions, arrays of
-objects with keys (of each rank), seconds, per_rank and total (keys a second), two_levels, message (bytes), largest, skew, bound.`,
+With --json the output is one object: bytes, ranks, nodes, fill_seconds, failure_days, and lookups and
+insertions, lists of objects with keys (per rank), seconds, per_rank and total (keys per second),
+two_levels, message (bytes), largest, skew, bound.`,
 		Example: `  weft-mpi plan --keys 1e12 --bytes 16 --gpu h200 --nic 400
   weft-mpi plan --keys 1e10 --bytes 12 --gpu cpu --nic 100 --batch 1e6`,
 		Args: noArguments,
@@ -45,19 +46,19 @@ objects with keys (of each rank), seconds, per_rank and total (keys a second), t
 	set := cmd.Flags()
 	set.Float64Var(&o.Keys, "keys", 1e12, "keys of the map")
 	set.Float64Var(&o.bytes, "bytes", 16, "bytes of a pair, 8 of them the key")
-	set.Float64Var(&o.Load, "load", .85, "share of slots that are taken")
+	set.Float64Var(&o.Load, "load", .85, "share of slots in use")
 	set.Float64Var(&o.Replicas, "replicas", 1, "copies of each shard")
 	set.StringVar(&o.gpu, "gpu", "h200", "processor: h200, or cpu for nodes of 64 cores and 0.9 TB")
-	set.Float64Var(&o.nic, "nic", 400, "Gbit a second of the network card of each processor")
-	set.IntVar(&o.Ranks, "ranks", 0, "processors; default: as few as have the memory")
+	set.Float64Var(&o.nic, "nic", 400, "Gbit per second of the network card of each processor")
+	set.IntVar(&o.Ranks, "ranks", 0, "processors; 0: as few as have the memory")
 	set.Float64SliceVar(
 		&o.batches,
 		"batch",
 		[]float64{1e5, 1e6, 1e7, 1e8},
-		"keys of a batch on each rank",
+		"keys per batch and rank",
 	)
 	set.BoolVar(&o.run, "try", false,
-		"also run lookups on as many ranks in this process, and print their messages and skew")
+		"also run lookups on as many local ranks, and print their messages and skew")
 	return cmd
 }
 
