@@ -79,7 +79,7 @@ func (c *columns[K, V]) batch(ops []Op[K, V]) *batch.Batch {
 		c.keys[i], c.vals[i], c.kinds[i] = o.Key, o.Value, op.Kind(o.Kind)
 	}
 	b := &batch.Batch{N: n, Columns: batch.Columns{
-		batch.Keys: batch.In(c.keys[:n]), batch.Vals: batch.In(c.vals[:n]), batch.Kinds: batch.In(c.kinds[:n]),
+		batch.Keys: batch.Input(c.keys[:n]), batch.Vals: batch.Input(c.vals[:n]), batch.Kinds: batch.Input(c.kinds[:n]),
 	}}
 	if c.ok != nil {
 		clear(c.out) // an operation that overflows leaves zero

@@ -46,7 +46,7 @@ type Batched[K Key, V Value] interface {
 	Put(ctx context.Context, keys []K, vals []V) (inserted int, err error)
 	GetOrPut(ctx context.Context, keys []K, vals []V, loaded []bool) (inserted int, err error)
 	Delete(ctx context.Context, keys []K, deleted []bool) (n int, err error)
-	Reduce(ctx context.Context, keys []K, vals []V, by Reduction) (inserted int, err error)
+	Reduce(ctx context.Context, keys []K, vals []V, kind Reduction) (inserted int, err error)
 	Apply(ctx context.Context, ops []Op[K, V], res []Result[V]) error
 	base() *core.Table
 }
@@ -149,8 +149,8 @@ func (b *Batcher[K, V]) Delete(ctx context.Context, key K) (deleted bool, err er
 
 // Reduce inserts a pair or combines its value with the stored one, as [Map.Reduce] does, and
 // reports whether the key was new.
-func (b *Batcher[K, V]) Reduce(ctx context.Context, key K, val V, by Reduction) (inserted bool, err error) {
-	r, err := b.Apply(ctx, Op[K, V]{OpKind(by), key, val})
+func (b *Batcher[K, V]) Reduce(ctx context.Context, key K, val V, kind Reduction) (inserted bool, err error) {
+	r, err := b.Apply(ctx, Op[K, V]{OpKind(kind), key, val})
 	return r.OK, err
 }
 
@@ -166,7 +166,7 @@ func (b *Batcher[K, V]) Apply(ctx context.Context, o Op[K, V]) (Result[V], error
 		return Result[V]{}, b.wrap(err)
 	}
 	if b.lookups == nil {
-		return b.pass(ctx, o)
+		return b.runDirect(ctx, o)
 	}
 	queue := b.changes
 	if o.Kind == OpGet {
@@ -202,8 +202,8 @@ type single[K Key, V Value] struct {
 	res  [1]Result[V]
 }
 
-// pass runs one operation on the map directly.
-func (b *Batcher[K, V]) pass(ctx context.Context, o Op[K, V]) (r Result[V], err error) {
+// runDirect runs one operation on the map directly.
+func (b *Batcher[K, V]) runDirect(ctx context.Context, o Op[K, V]) (r Result[V], err error) {
 	s := b.singles.Get().(*single[K, V])
 	defer b.singles.Put(s)
 	s.keys[0], s.vals[0] = o.Key, o.Value
@@ -238,8 +238,8 @@ type call[K Key, V Value] struct {
 	err error
 }
 
-// finish sets the error of the batch in the calls that it has not done.
-func finish[K Key, V Value](calls []*call[K, V], err error) {
+// setErrors sets the error of the batch in the calls that it has not done.
+func setErrors[K Key, V Value](calls []*call[K, V], err error) {
 	if err == nil {
 		return
 	}
@@ -275,7 +275,7 @@ func (l *lookups[K, V]) run(calls []*call[K, V]) {
 	for i, c := range calls {
 		c.res = Result[V]{l.vals[i], l.found[i]}
 	}
-	finish(calls, err)
+	setErrors(calls, err)
 }
 
 // changes runs batches of other operations.
@@ -297,5 +297,5 @@ func (w *changes[K, V]) run(calls []*call[K, V]) {
 	for i, c := range calls {
 		c.res = w.res[i]
 	}
-	finish(calls, err)
+	setErrors(calls, err)
 }

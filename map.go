@@ -41,7 +41,7 @@ type mapping[K Key, V Value] struct{ pairs[K, V] }
 // If all keys of a batch are present, it runs as a lookup and blocks no other lookups.
 func (m *mapping[K, V]) GetOrPut(ctx context.Context, keys []K, vals []V, loaded []bool) (inserted int, err error) {
 	return m.core.GetOrPut(ctx, "GetOrPut", m.batch(op.PutNew, len(keys), batch.Columns{
-		batch.Keys: batch.In(keys), batch.Vals: batch.In(vals), batch.OK: batch.Optional(loaded),
+		batch.Keys: batch.Input(keys), batch.Vals: batch.Input(vals), batch.OK: batch.Optional(loaded),
 	}))
 }
 
@@ -51,7 +51,7 @@ func (m *mapping[K, V]) GetOrPut(ctx context.Context, keys []K, vals []V, loaded
 // are undefined.
 func (m *mapping[K, V]) GetOrPutOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], loaded device.Slice[bool], inserted ...device.Slice[uint64]) error {
 	return m.core.GetOrPutOn(s, "GetOrPutOn", m.batch(op.PutNew, keys.Len(), batch.Columns{
-		batch.Keys: batch.InOn(keys), batch.Vals: batch.InOn(vals), batch.OK: batch.OptionalOn(loaded),
+		batch.Keys: batch.InputOn(keys), batch.Vals: batch.InputOn(vals), batch.OK: batch.OptionalOn(loaded),
 	}), inserted...)
 }
 
@@ -76,23 +76,23 @@ func (m *mapping[K, V]) GetOrPutOn(s *device.Stream, keys device.Slice[K], vals 
 // wait for each batch.
 func (m *mapping[K, V]) Assign(ctx context.Context, keys []K, ids []V) (inserted int, err error) {
 	return m.core.Assign(ctx, "Assign", m.batch(op.PutNew, len(keys), batch.Columns{
-		batch.Keys: batch.In(keys), batch.Vals: batch.Output(ids),
+		batch.Keys: batch.Input(keys), batch.Vals: batch.Output(ids),
 	}))
 }
 
 // Reduce inserts pairs or combines their values with the stored ones, and counts the new keys. It
 // computes sums, counts and extremes of groups. A reduction that the value type lacks is
 // device.ErrInvalid, and then nothing runs.
-func (m *mapping[K, V]) Reduce(ctx context.Context, keys []K, vals []V, by Reduction) (inserted int, err error) {
-	return m.core.Reduce(ctx, "Reduce", m.batch(op.Kind(by), len(keys), batch.Columns{
-		batch.Keys: batch.In(keys), batch.Vals: batch.In(vals),
+func (m *mapping[K, V]) Reduce(ctx context.Context, keys []K, vals []V, kind Reduction) (inserted int, err error) {
+	return m.core.Reduce(ctx, "Reduce", m.batch(op.Kind(kind), len(keys), batch.Columns{
+		batch.Keys: batch.Input(keys), batch.Vals: batch.Input(vals),
 	}))
 }
 
 // ReduceOn is Reduce for a batch on the device.
-func (m *mapping[K, V]) ReduceOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], by Reduction, inserted ...device.Slice[uint64]) error {
-	return m.core.ReduceOn(s, "ReduceOn", m.batch(op.Kind(by), keys.Len(), batch.Columns{
-		batch.Keys: batch.InOn(keys), batch.Vals: batch.InOn(vals),
+func (m *mapping[K, V]) ReduceOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], kind Reduction, inserted ...device.Slice[uint64]) error {
+	return m.core.ReduceOn(s, "ReduceOn", m.batch(op.Kind(kind), keys.Len(), batch.Columns{
+		batch.Keys: batch.InputOn(keys), batch.Vals: batch.InputOn(vals),
 	}), inserted...)
 }
 
@@ -103,28 +103,28 @@ type pairs[K Key, V Value] struct{ table[K] }
 // REPLACE in the SlabHash paper, and its INSERT for multimaps.
 func (m *pairs[K, V]) Put(ctx context.Context, keys []K, vals []V) (inserted int, err error) {
 	return m.core.Change(ctx, "Put", m.batch(op.Put, len(keys), batch.Columns{
-		batch.Keys: batch.In(keys), batch.Vals: batch.In(vals),
+		batch.Keys: batch.Input(keys), batch.Vals: batch.Input(vals),
 	}))
 }
 
 // PutOn is Put for a batch on the device.
 func (m *pairs[K, V]) PutOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], inserted ...device.Slice[uint64]) error {
 	return m.core.ChangeOn(s, "PutOn", m.batch(op.Put, keys.Len(), batch.Columns{
-		batch.Keys: batch.InOn(keys), batch.Vals: batch.InOn(vals),
+		batch.Keys: batch.InputOn(keys), batch.Vals: batch.InputOn(vals),
 	}), inserted...)
 }
 
 // PutNew inserts the pairs with absent keys and counts them. ok, if not nil, reports which.
 func (m *pairs[K, V]) PutNew(ctx context.Context, keys []K, vals []V, ok []bool) (inserted int, err error) {
 	return m.core.Change(ctx, "PutNew", m.batch(op.PutNew, len(keys), batch.Columns{
-		batch.Keys: batch.In(keys), batch.Vals: batch.In(vals), batch.OK: batch.Optional(ok),
+		batch.Keys: batch.Input(keys), batch.Vals: batch.Input(vals), batch.OK: batch.Optional(ok),
 	}))
 }
 
 // PutNewOn is PutNew for a batch on the device. ok may be empty.
 func (m *pairs[K, V]) PutNewOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], ok device.Slice[bool], inserted ...device.Slice[uint64]) error {
 	return m.core.ChangeOn(s, "PutNewOn", m.batch(op.PutNew, keys.Len(), batch.Columns{
-		batch.Keys: batch.InOn(keys), batch.Vals: batch.InOn(vals), batch.OK: batch.OptionalOn(ok),
+		batch.Keys: batch.InputOn(keys), batch.Vals: batch.InputOn(vals), batch.OK: batch.OptionalOn(ok),
 	}), inserted...)
 }
 
@@ -133,14 +133,14 @@ func (m *pairs[K, V]) PutNewOn(s *device.Stream, keys device.Slice[K], vals devi
 // SEARCH in the SlabHash paper.
 func (m *pairs[K, V]) Get(ctx context.Context, keys []K, vals []V, found []bool) (hits int, err error) {
 	return m.core.Get(ctx, "Get", nil, m.batch(op.Get, len(keys), batch.Columns{
-		batch.Keys: batch.In(keys), batch.Vals: batch.Output(vals), batch.OK: batch.Optional(found),
+		batch.Keys: batch.Input(keys), batch.Vals: batch.Output(vals), batch.OK: batch.Optional(found),
 	}))
 }
 
 // GetOn is Get for a batch on the device, in a single launch. found may be empty.
 func (m *pairs[K, V]) GetOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], found device.Slice[bool], hits ...device.Slice[uint64]) error {
 	return m.core.GetOn(s, "GetOn", nil, m.batch(op.Get, keys.Len(), batch.Columns{
-		batch.Keys: batch.InOn(keys), batch.Vals: batch.OutputOn(vals), batch.OK: batch.OptionalOn(found),
+		batch.Keys: batch.InputOn(keys), batch.Vals: batch.OutputOn(vals), batch.OK: batch.OptionalOn(found),
 	}), hits...)
 }
 
@@ -157,7 +157,7 @@ func (m *pairs[K, V]) Apply(ctx context.Context, ops []Op[K, V], res []Result[V]
 // of a kind that the structure lacks does nothing.
 func (m *pairs[K, V]) ApplyOn(s *device.Stream, kinds device.Slice[OpKind], keys device.Slice[K], vals device.Slice[V], ok device.Slice[bool]) error {
 	return m.core.ChangeOn(s, "ApplyOn", m.batch(op.Get, keys.Len(), batch.Columns{
-		batch.Keys: batch.InOn(keys), batch.Kinds: batch.InOn(kinds), batch.Vals: batch.InOn(vals),
+		batch.Keys: batch.InputOn(keys), batch.Kinds: batch.InputOn(kinds), batch.Vals: batch.InputOn(vals),
 		batch.Out: batch.OutputOn(vals), batch.OK: batch.OptionalOn(ok),
 	}))
 }

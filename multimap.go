@@ -57,7 +57,7 @@ func (m *MultiMap[K, V]) GetAll(ctx context.Context, keys []K, rows *Rows[V]) er
 	offsets := slices.Grow(rows.Offsets[:at], len(keys)+1)[:at+len(keys)+1]
 	offsets[at] = uint64(first)
 	vals := rows.Vals
-	err := m.core.Expand(ctx, "GetAll", nil, m.batch(op.Get, len(keys), batch.Columns{batch.Keys: batch.In(keys)}),
+	err := m.core.Expand(ctx, "GetAll", nil, m.batch(op.Get, len(keys), batch.Columns{batch.Keys: batch.Input(keys)}),
 		offsets[at:], func(n int) batch.Columns {
 			vals = slices.Grow(vals, n)[:first+n]
 			return batch.Columns{batch.Vals: batch.Output(vals[first:])}
@@ -74,7 +74,7 @@ func (m *MultiMap[K, V]) GetAll(ctx context.Context, keys []K, rows *Rows[V]) er
 // another stream meanwhile may leave gaps in vals.
 func (m *MultiMap[K, V]) GetAllOn(s *device.Stream, keys device.Slice[K], counts device.Slice[uint32], offsets device.Slice[uint64], vals device.Slice[V]) error {
 	return m.core.ExpandOn(s, "GetAllOn", nil, m.batch(op.Get, keys.Len(), batch.Columns{
-		batch.Keys: batch.InOn(keys), batch.Counts: batch.OutputOn(counts), batch.Offsets: batch.OffsetsOn(offsets),
+		batch.Keys: batch.InputOn(keys), batch.Counts: batch.OutputOn(counts), batch.Offsets: batch.OffsetsOn(offsets),
 		batch.Vals: batch.RowsOn(vals),
 	}))
 }
@@ -82,14 +82,14 @@ func (m *MultiMap[K, V]) GetAllOn(s *device.Stream, keys device.Slice[K], counts
 // Count counts the pairs of each key and returns the total. counts may be nil.
 func (m *MultiMap[K, V]) Count(ctx context.Context, keys []K, counts []uint32) (total int, err error) {
 	return m.core.Count(ctx, "Count", nil, m.batch(op.Get, len(keys), batch.Columns{
-		batch.Keys: batch.In(keys), batch.Counts: batch.Optional(counts),
+		batch.Keys: batch.Input(keys), batch.Counts: batch.Optional(counts),
 	}))
 }
 
 // CountOn counts the pairs of each key of a batch on the device. It returns no total.
 func (m *MultiMap[K, V]) CountOn(s *device.Stream, keys device.Slice[K], counts device.Slice[uint32]) error {
 	return m.core.GetOn(s, "CountOn", nil, m.batch(op.Get, keys.Len(), batch.Columns{
-		batch.Keys: batch.InOn(keys), batch.Counts: batch.OutputOn(counts),
+		batch.Keys: batch.InputOn(keys), batch.Counts: batch.OutputOn(counts),
 	}))
 }
 
@@ -97,7 +97,7 @@ func (m *MultiMap[K, V]) CountOn(s *device.Stream, keys device.Slice[K], counts 
 // receives the number of pairs removed per key. DELETEALL in the SlabHash paper.
 func (m *MultiMap[K, V]) DeleteAll(ctx context.Context, keys []K, removed []uint32) (n int, err error) {
 	delta, err := m.core.Change(ctx, "DeleteAll", m.batch(op.DeleteAll, len(keys), batch.Columns{
-		batch.Keys: batch.In(keys), batch.Counts: batch.Optional(removed),
+		batch.Keys: batch.Input(keys), batch.Counts: batch.Optional(removed),
 	}))
 	return -delta, err
 }
@@ -105,6 +105,6 @@ func (m *MultiMap[K, V]) DeleteAll(ctx context.Context, keys []K, removed []uint
 // DeleteAllOn is DeleteAll for a batch on the device. removed may be empty.
 func (m *MultiMap[K, V]) DeleteAllOn(s *device.Stream, keys device.Slice[K], removed device.Slice[uint32], n ...device.Slice[uint64]) error {
 	return m.core.ChangeOn(s, "DeleteAllOn", m.batch(op.DeleteAll, keys.Len(), batch.Columns{
-		batch.Keys: batch.InOn(keys), batch.Counts: batch.OptionalOn(removed),
+		batch.Keys: batch.InputOn(keys), batch.Counts: batch.OptionalOn(removed),
 	}), n...)
 }

@@ -27,20 +27,20 @@ type OrderedMap[K Key, V Value] struct {
 
 // NewOrderedMap returns the OrderedMap of a table. Only packages of structures call it.
 func NewOrderedMap[K Key, V Value](t *core.Table) *OrderedMap[K, V] {
-	return &OrderedMap[K, V]{mapping[K, V]{pairs[K, V]{table[K]{t}}}, seeker[K, V]{of: t}}
+	return &OrderedMap[K, V]{mapping[K, V]{pairs[K, V]{table[K]{t}}}, seeker[K, V]{tab: t}}
 }
 
 // Build is Put for pairs that are likely to be most of what the map will hold. A structure takes
 // them whole, and rebuilds itself if that is faster. They may be sorted or not.
 func (m *OrderedMap[K, V]) Build(ctx context.Context, keys []K, vals []V) (inserted int, err error) {
-	b := m.batch(op.Put, len(keys), batch.Columns{batch.Keys: batch.In(keys), batch.Vals: batch.In(vals)})
+	b := m.batch(op.Put, len(keys), batch.Columns{batch.Keys: batch.Input(keys), batch.Vals: batch.Input(vals)})
 	b.Bulk = true
 	return m.core.Change(ctx, "Build", b)
 }
 
 // BuildOn is Build for a batch on the device.
 func (m *OrderedMap[K, V]) BuildOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], inserted ...device.Slice[uint64]) error {
-	b := m.batch(op.Put, keys.Len(), batch.Columns{batch.Keys: batch.InOn(keys), batch.Vals: batch.InOn(vals)})
+	b := m.batch(op.Put, keys.Len(), batch.Columns{batch.Keys: batch.InputOn(keys), batch.Vals: batch.InputOn(vals)})
 	b.Bulk = true
 	return m.core.ChangeOn(s, "BuildOn", b, inserted...)
 }
@@ -50,7 +50,7 @@ func (m *OrderedMap[K, V]) BuildOn(s *device.Stream, keys device.Slice[K], vals 
 // first of them.
 func (m *OrderedMap[K, V]) DeleteRange(ctx context.Context, lo, hi []K, removed []uint32) (n int, err error) {
 	delta, err := m.core.Change(ctx, "DeleteRange", m.batch(op.DeleteRange, len(lo), batch.Columns{
-		batch.Keys: batch.In(lo), batch.Keys2: batch.In(hi), batch.Counts: batch.Optional(removed),
+		batch.Keys: batch.Input(lo), batch.Keys2: batch.Input(hi), batch.Counts: batch.Optional(removed),
 	}))
 	return -delta, err
 }
@@ -58,7 +58,7 @@ func (m *OrderedMap[K, V]) DeleteRange(ctx context.Context, lo, hi []K, removed 
 // DeleteRangeOn is DeleteRange for a batch on the device. removed may be empty.
 func (m *OrderedMap[K, V]) DeleteRangeOn(s *device.Stream, lo, hi device.Slice[K], removed device.Slice[uint32], n ...device.Slice[uint64]) error {
 	return m.core.ChangeOn(s, "DeleteRangeOn", m.batch(op.DeleteRange, lo.Len(), batch.Columns{
-		batch.Keys: batch.InOn(lo), batch.Keys2: batch.InOn(hi), batch.Counts: batch.OptionalOn(removed),
+		batch.Keys: batch.InputOn(lo), batch.Keys2: batch.InputOn(hi), batch.Counts: batch.OptionalOn(removed),
 	}), n...)
 }
 
@@ -96,45 +96,45 @@ func (m *OrderedMap[K, V]) Snapshot(ctx context.Context) (*Snapshot[K, V], error
 type Snapshot[K Key, V Value] struct{ seeker[K, V] }
 
 // Core returns the snapshot of the table. Only packages of structures call it.
-func (s *Snapshot[K, V]) Core() *core.Snapshot { return s.at }
+func (s *Snapshot[K, V]) Core() *core.Snapshot { return s.snapshot }
 
 // Len returns the number of pairs, also after Close.
-func (s *Snapshot[K, V]) Len() int { return s.at.Len() }
+func (s *Snapshot[K, V]) Len() int { return s.snapshot.Len() }
 
 // Close releases what the snapshot holds once calls on it have ended. Idempotent.
-func (s *Snapshot[K, V]) Close() error { return s.at.Close() }
+func (s *Snapshot[K, V]) Close() error { return s.snapshot.Close() }
 
 // Get is [OrderedMap.Get].
 func (s *Snapshot[K, V]) Get(ctx context.Context, keys []K, vals []V, found []bool) (hits int, err error) {
-	return s.of.Get(ctx, "Get", s.at, &batch.Batch{N: len(keys), Columns: batch.Columns{
-		batch.Keys: batch.In(keys), batch.Vals: batch.Output(vals), batch.OK: batch.Optional(found),
+	return s.tab.Get(ctx, "Get", s.snapshot, &batch.Batch{N: len(keys), Columns: batch.Columns{
+		batch.Keys: batch.Input(keys), batch.Vals: batch.Output(vals), batch.OK: batch.Optional(found),
 	}})
 }
 
 // GetOn is Get for a batch on the device. found may be empty.
 func (s *Snapshot[K, V]) GetOn(stream *device.Stream, keys device.Slice[K], vals device.Slice[V], found device.Slice[bool], hits ...device.Slice[uint64]) error {
-	return s.of.GetOn(stream, "GetOn", s.at, &batch.Batch{N: keys.Len(), Columns: batch.Columns{
-		batch.Keys: batch.InOn(keys), batch.Vals: batch.OutputOn(vals), batch.OK: batch.OptionalOn(found),
+	return s.tab.GetOn(stream, "GetOn", s.snapshot, &batch.Batch{N: keys.Len(), Columns: batch.Columns{
+		batch.Keys: batch.InputOn(keys), batch.Vals: batch.OutputOn(vals), batch.OK: batch.OptionalOn(found),
 	}}, hits...)
 }
 
 // Contains is [OrderedMap.Contains].
 func (s *Snapshot[K, V]) Contains(ctx context.Context, keys []K, found []bool) (hits int, err error) {
-	return s.of.Get(ctx, "Contains", s.at, &batch.Batch{N: len(keys), Columns: batch.Columns{
-		batch.Keys: batch.In(keys), batch.OK: batch.Optional(found),
+	return s.tab.Get(ctx, "Contains", s.snapshot, &batch.Batch{N: len(keys), Columns: batch.Columns{
+		batch.Keys: batch.Input(keys), batch.OK: batch.Optional(found),
 	}})
 }
 
 // ContainsOn is Contains for a batch on the device. found may be empty.
 func (s *Snapshot[K, V]) ContainsOn(stream *device.Stream, keys device.Slice[K], found device.Slice[bool], hits ...device.Slice[uint64]) error {
-	return s.of.GetOn(stream, "ContainsOn", s.at, &batch.Batch{N: keys.Len(), Columns: batch.Columns{
-		batch.Keys: batch.InOn(keys), batch.OK: batch.OptionalOn(found),
+	return s.tab.GetOn(stream, "ContainsOn", s.snapshot, &batch.Batch{N: keys.Len(), Columns: batch.Columns{
+		batch.Keys: batch.InputOn(keys), batch.OK: batch.OptionalOn(found),
 	}}, hits...)
 }
 
 // Save is [OrderedMap.Save].
 func (s *Snapshot[K, V]) Save(ctx context.Context, w io.Writer) (n int, err error) {
-	return s.of.Save(ctx, s.at, w)
+	return s.tab.Save(ctx, s.snapshot, w)
 }
 
 // CopyTo makes a map with the same options and the pairs of the snapshot on a device,
@@ -172,8 +172,8 @@ func (r *PairRows[K, V]) Row(i int) ([]K, []V) {
 // Reset drops all rows and keeps the memory.
 func (r *PairRows[K, V]) Reset() { r.Offsets, r.Keys, r.Vals = r.Offsets[:0], r.Keys[:0], r.Vals[:0] }
 
-// Next returns the start of the rest of range i, up to hi, after a Range with the same limit. more
-// is false if the range has no further pairs.
+// Next returns the start of the remaining part of range i, up to hi, after a Range with the same
+// limit. more is false if the range has no further pairs.
 func (r *PairRows[K, V]) Next(i, limit int, hi K) (lo K, more bool) {
 	keys, _ := r.Row(i)
 	if limit <= 0 || len(keys) < limit || keys[len(keys)-1] == hi {
@@ -193,11 +193,11 @@ func (r *PairRows[K, V]) NextBackward(i, limit int, lo K) (hi K, more bool) {
 
 // seeker holds the methods that an ordered map and its snapshots share: lookups by key order.
 type seeker[K Key, V Value] struct {
-	of *core.Table
-	at *core.Snapshot // nil: the current map
+	tab      *core.Table
+	snapshot *core.Snapshot // nil: the current map
 }
 
-func (m *seeker[K, V]) ranges(lo, hi batch.Column, n, limit int, backward bool) *batch.Batch {
+func (m *seeker[K, V]) rangeBatch(lo, hi batch.Column, n, limit int, backward bool) *batch.Batch {
 	return &batch.Batch{N: n, Ranges: batch.Ranges{Limit: limit, Backward: backward}, Columns: batch.Columns{
 		batch.Keys: lo, batch.Keys2: hi,
 	}}
@@ -209,24 +209,24 @@ func (m *seeker[K, V]) ranges(lo, hi batch.Column, n, limit int, backward bool) 
 // they take more memory than Options.ResultLimit, it returns device.ErrMemory instead. On an error
 // rows is unchanged.
 func (m *seeker[K, V]) Range(ctx context.Context, lo, hi []K, limit int, rows *PairRows[K, V]) error {
-	return m.expand(ctx, "Range", m.ranges(batch.In(lo), batch.In(hi), len(lo), limit, false), rows)
+	return m.expand(ctx, "Range", m.rangeBatch(batch.Input(lo), batch.Input(hi), len(lo), limit, false), rows)
 }
 
 // RangeBackward is Range from the end of each range: the last pair comes first. With a limit it
 // finds the last pairs of a range.
 func (m *seeker[K, V]) RangeBackward(ctx context.Context, lo, hi []K, limit int, rows *PairRows[K, V]) error {
-	return m.expand(ctx, "RangeBackward", m.ranges(batch.In(lo), batch.In(hi), len(lo), limit, true), rows)
+	return m.expand(ctx, "RangeBackward", m.rangeBatch(batch.Input(lo), batch.Input(hi), len(lo), limit, true), rows)
 }
 
 func (m *seeker[K, V]) expand(ctx context.Context, method string, b *batch.Batch, rows *PairRows[K, V]) error {
-	if err := m.limited(method, b); err != nil {
+	if err := m.checkLimit(method, b); err != nil {
 		return err
 	}
 	at, first, n := max(0, len(rows.Offsets)-1), len(rows.Vals), b.N
 	offsets := slices.Grow(rows.Offsets[:at], n+1)[:at+n+1]
 	offsets[at] = uint64(first)
 	keys, vals := rows.Keys, rows.Vals
-	err := m.of.Expand(ctx, method, m.at, b, offsets[at:], func(n int) batch.Columns {
+	err := m.tab.Expand(ctx, method, m.snapshot, b, offsets[at:], func(n int) batch.Columns {
 		keys, vals = slices.Grow(keys, n)[:first+n], slices.Grow(vals, n)[:first+n]
 		return batch.Columns{batch.OutKeys: batch.Output(keys[first:]), batch.Vals: batch.Output(vals[first:])}
 	})
@@ -242,31 +242,31 @@ func (m *seeker[K, V]) expand(ctx context.Context, method string, b *batch.Batch
 // of each range begin, and last the total number. keys and vals, of one length, receive as many
 // pairs as fit.
 func (m *seeker[K, V]) RangeOn(s *device.Stream, lo, hi device.Slice[K], limit int, counts device.Slice[uint32], offsets device.Slice[uint64], keys device.Slice[K], vals device.Slice[V]) error {
-	return m.expandOn(s, "RangeOn", m.ranges(batch.InOn(lo), batch.InOn(hi), lo.Len(), limit, false), counts, offsets, keys, vals)
+	return m.expandOn(s, "RangeOn", m.rangeBatch(batch.InputOn(lo), batch.InputOn(hi), lo.Len(), limit, false), counts, offsets, keys, vals)
 }
 
 // RangeBackwardOn is RangeBackward for a batch on the device.
 func (m *seeker[K, V]) RangeBackwardOn(s *device.Stream, lo, hi device.Slice[K], limit int, counts device.Slice[uint32], offsets device.Slice[uint64], keys device.Slice[K], vals device.Slice[V]) error {
-	return m.expandOn(s, "RangeBackwardOn", m.ranges(batch.InOn(lo), batch.InOn(hi), lo.Len(), limit, true), counts, offsets, keys, vals)
+	return m.expandOn(s, "RangeBackwardOn", m.rangeBatch(batch.InputOn(lo), batch.InputOn(hi), lo.Len(), limit, true), counts, offsets, keys, vals)
 }
 
 func (m *seeker[K, V]) expandOn(s *device.Stream, method string, b *batch.Batch, counts device.Slice[uint32], offsets device.Slice[uint64], keys device.Slice[K], vals device.Slice[V]) error {
 	if keys.Len() != vals.Len() {
-		panic(fmt.Sprintf("%s: %s: room for %d keys, but %d values", m.of.Name, method, keys.Len(), vals.Len()))
+		panic(fmt.Sprintf("%s: %s: room for %d keys, but %d values", m.tab.Name, method, keys.Len(), vals.Len()))
 	}
-	if err := m.limited(method, b); err != nil {
+	if err := m.checkLimit(method, b); err != nil {
 		return err
 	}
 	b.Columns[batch.Counts], b.Columns[batch.Offsets] = batch.OutputOn(counts), batch.OffsetsOn(offsets)
 	b.Columns[batch.OutKeys], b.Columns[batch.Vals] = batch.RowsOn(keys), batch.RowsOn(vals)
-	return m.of.ExpandOn(s, method, m.at, b)
+	return m.tab.ExpandOn(s, method, m.snapshot, b)
 }
 
-// limited validates the limit of a batch and caps it at the largest count of a range, so that
+// checkLimit validates the limit of a batch and caps it at the largest count of a range, so that
 // engines may add the limit to the rank of a pair.
-func (m *seeker[K, V]) limited(method string, b *batch.Batch) error {
+func (m *seeker[K, V]) checkLimit(method string, b *batch.Batch) error {
 	if b.Limit < 0 {
-		return fmt.Errorf("%s: %s: %w: limit %d", m.of.Name, method, device.ErrInvalid, b.Limit)
+		return fmt.Errorf("%s: %s: %w: limit %d", m.tab.Name, method, device.ErrInvalid, b.Limit)
 	}
 	b.Limit = min(b.Limit, math.MaxUint32)
 	return nil
@@ -277,160 +277,160 @@ func (m *seeker[K, V]) limited(method string, b *batch.Batch) error {
 // counts[i] receives their number; the rest of their limit places is undefined. RangeFirst takes
 // one search per range, where [OrderedMap.Range] takes two.
 func (m *seeker[K, V]) RangeFirst(ctx context.Context, lo, hi []K, limit int, counts []uint32, keys []K, vals []V) (hits int, err error) {
-	return m.some(ctx, "RangeFirst", false, lo, hi, limit, counts, keys, vals)
+	return m.rangeLimited(ctx, "RangeFirst", false, lo, hi, limit, counts, keys, vals)
 }
 
 // RangeLast is RangeFirst from the end of each range: the last pair comes first.
 func (m *seeker[K, V]) RangeLast(ctx context.Context, lo, hi []K, limit int, counts []uint32, keys []K, vals []V) (hits int, err error) {
-	return m.some(ctx, "RangeLast", true, lo, hi, limit, counts, keys, vals)
+	return m.rangeLimited(ctx, "RangeLast", true, lo, hi, limit, counts, keys, vals)
 }
 
-func (m *seeker[K, V]) some(ctx context.Context, method string, backward bool, lo, hi []K, limit int, counts []uint32, keys []K, vals []V) (hits int, err error) {
-	b := m.ranges(batch.In(lo), batch.In(hi), len(lo), limit, backward)
+func (m *seeker[K, V]) rangeLimited(ctx context.Context, method string, backward bool, lo, hi []K, limit int, counts []uint32, keys []K, vals []V) (hits int, err error) {
+	b := m.rangeBatch(batch.Input(lo), batch.Input(hi), len(lo), limit, backward)
 	b.Columns[batch.Counts] = batch.Output(counts)
-	if err := m.fixed(method, b, batch.Output(keys), batch.Output(vals)); err != nil {
+	if err := m.addFixedColumns(method, b, batch.Output(keys), batch.Output(vals)); err != nil {
 		return 0, err
 	}
-	return m.of.Get(ctx, method, m.at, b)
+	return m.tab.Get(ctx, method, m.snapshot, b)
 }
 
 // RangeFirstOn is RangeFirst for a batch on the device.
 func (m *seeker[K, V]) RangeFirstOn(s *device.Stream, lo, hi device.Slice[K], limit int, counts device.Slice[uint32], keys device.Slice[K], vals device.Slice[V], hits ...device.Slice[uint64]) error {
-	return m.someOn(s, "RangeFirstOn", false, lo, hi, limit, counts, keys, vals, hits)
+	return m.rangeLimitedOn(s, "RangeFirstOn", false, lo, hi, limit, counts, keys, vals, hits)
 }
 
 // RangeLastOn is RangeLast for a batch on the device.
 func (m *seeker[K, V]) RangeLastOn(s *device.Stream, lo, hi device.Slice[K], limit int, counts device.Slice[uint32], keys device.Slice[K], vals device.Slice[V], hits ...device.Slice[uint64]) error {
-	return m.someOn(s, "RangeLastOn", true, lo, hi, limit, counts, keys, vals, hits)
+	return m.rangeLimitedOn(s, "RangeLastOn", true, lo, hi, limit, counts, keys, vals, hits)
 }
 
-func (m *seeker[K, V]) someOn(s *device.Stream, method string, backward bool, lo, hi device.Slice[K], limit int, counts device.Slice[uint32], keys device.Slice[K], vals device.Slice[V], hits []device.Slice[uint64]) error {
-	b := m.ranges(batch.InOn(lo), batch.InOn(hi), lo.Len(), limit, backward)
+func (m *seeker[K, V]) rangeLimitedOn(s *device.Stream, method string, backward bool, lo, hi device.Slice[K], limit int, counts device.Slice[uint32], keys device.Slice[K], vals device.Slice[V], hits []device.Slice[uint64]) error {
+	b := m.rangeBatch(batch.InputOn(lo), batch.InputOn(hi), lo.Len(), limit, backward)
 	b.Columns[batch.Counts] = batch.OutputOn(counts)
-	if err := m.fixed(method, b, batch.OutputOn(keys), batch.OutputOn(vals)); err != nil {
+	if err := m.addFixedColumns(method, b, batch.OutputOn(keys), batch.OutputOn(vals)); err != nil {
 		return err
 	}
-	return m.of.GetOn(s, method, m.at, b, hits...)
+	return m.tab.GetOn(s, method, m.snapshot, b, hits...)
 }
 
-// fixed adds the columns with limit elements per row to a batch.
-func (m *seeker[K, V]) fixed(method string, b *batch.Batch, keys, vals batch.Column) error {
+// addFixedColumns adds the columns with limit elements per row to a batch.
+func (m *seeker[K, V]) addFixedColumns(method string, b *batch.Batch, keys, vals batch.Column) error {
 	if b.Limit < 1 {
-		return fmt.Errorf("%s: %s: %w: limit %d", m.of.Name, method, device.ErrInvalid, b.Limit)
+		return fmt.Errorf("%s: %s: %w: limit %d", m.tab.Name, method, device.ErrInvalid, b.Limit)
 	}
 	if b.N == 0 {
 		b.Limit = 1 // no row is that long
 	}
 	for _, c := range []batch.Column{keys, vals} {
 		if c.Rows()/b.Limit != b.N || c.Rows()%b.Limit != 0 { // the product may overflow an int
-			panic(fmt.Sprintf("%s: %s: %d ranges of %d pairs, but room for %d", m.of.Name, method, b.N, b.Limit, c.Rows()))
+			panic(fmt.Sprintf("%s: %s: %d ranges of %d pairs, but room for %d", m.tab.Name, method, b.N, b.Limit, c.Rows()))
 		}
 	}
-	b.Columns[batch.OutKeys], b.Columns[batch.Vals] = keys.Of(keys.Width*b.Limit), vals.Of(vals.Width*b.Limit)
+	b.Columns[batch.OutKeys], b.Columns[batch.Vals] = keys.WithWidth(keys.Width*b.Limit), vals.WithWidth(vals.Width*b.Limit)
 	return nil
 }
 
 // Count counts the pairs of each range from lo[i] to hi[i] and returns the total. counts may be
 // nil.
 func (m *seeker[K, V]) Count(ctx context.Context, lo, hi []K, counts []uint32) (total int, err error) {
-	b := m.ranges(batch.In(lo), batch.In(hi), len(lo), 0, false)
+	b := m.rangeBatch(batch.Input(lo), batch.Input(hi), len(lo), 0, false)
 	b.Columns[batch.Counts] = batch.Optional(counts)
-	return m.of.Count(ctx, "Count", m.at, b)
+	return m.tab.Count(ctx, "Count", m.snapshot, b)
 }
 
 // CountOn is Count for a batch on the device.
 func (m *seeker[K, V]) CountOn(s *device.Stream, lo, hi device.Slice[K], counts device.Slice[uint32]) error {
-	b := m.ranges(batch.InOn(lo), batch.InOn(hi), lo.Len(), 0, false)
+	b := m.rangeBatch(batch.InputOn(lo), batch.InputOn(hi), lo.Len(), 0, false)
 	b.Columns[batch.Counts] = batch.OutputOn(counts)
-	return m.of.GetOn(s, "CountOn", m.at, b)
+	return m.tab.GetOn(s, "CountOn", m.snapshot, b)
 }
 
 // Rank counts the keys that are smaller than each of keys.
 func (m *seeker[K, V]) Rank(ctx context.Context, keys []K, ranks []uint64) error {
-	_, err := m.of.Get(ctx, "Rank", m.at, &batch.Batch{N: len(keys), Kind: op.Rank, Columns: batch.Columns{
-		batch.Keys: batch.In(keys), batch.Ranks: batch.Output(ranks),
+	_, err := m.tab.Get(ctx, "Rank", m.snapshot, &batch.Batch{N: len(keys), Kind: op.Rank, Columns: batch.Columns{
+		batch.Keys: batch.Input(keys), batch.Ranks: batch.Output(ranks),
 	}})
 	return err
 }
 
 // RankOn is Rank for a batch on the device.
 func (m *seeker[K, V]) RankOn(s *device.Stream, keys device.Slice[K], ranks device.Slice[uint64]) error {
-	return m.of.GetOn(s, "RankOn", m.at, &batch.Batch{N: keys.Len(), Kind: op.Rank, Columns: batch.Columns{
-		batch.Keys: batch.InOn(keys), batch.Ranks: batch.OutputOn(ranks),
+	return m.tab.GetOn(s, "RankOn", m.snapshot, &batch.Batch{N: keys.Len(), Kind: op.Rank, Columns: batch.Columns{
+		batch.Keys: batch.InputOn(keys), batch.Ranks: batch.OutputOn(ranks),
 	}})
 }
 
 // Select finds the pair of each rank, which is the number of smaller keys, and counts those found.
 // keys[i] and vals[i] are zero if the map has no such rank. vals and found may be nil.
 func (m *seeker[K, V]) Select(ctx context.Context, ranks []uint64, keys []K, vals []V, found []bool) (hits int, err error) {
-	b := m.answers(op.Select, len(ranks), batch.Output(keys), batch.Optional(vals), batch.Optional(found))
-	b.Columns[batch.Ranks] = batch.In(ranks)
-	return m.of.Get(ctx, "Select", m.at, b)
+	b := m.outputBatch(op.Select, len(ranks), batch.Output(keys), batch.Optional(vals), batch.Optional(found))
+	b.Columns[batch.Ranks] = batch.Input(ranks)
+	return m.tab.Get(ctx, "Select", m.snapshot, b)
 }
 
 // SelectOn is Select for a batch on the device. vals and found may be empty.
 func (m *seeker[K, V]) SelectOn(s *device.Stream, ranks device.Slice[uint64], keys device.Slice[K], vals device.Slice[V], found device.Slice[bool], hits ...device.Slice[uint64]) error {
-	b := m.answers(op.Select, ranks.Len(), batch.OutputOn(keys), batch.OptionalOn(vals), batch.OptionalOn(found))
-	b.Columns[batch.Ranks] = batch.InOn(ranks)
-	return m.of.GetOn(s, "SelectOn", m.at, b, hits...)
+	b := m.outputBatch(op.Select, ranks.Len(), batch.OutputOn(keys), batch.OptionalOn(vals), batch.OptionalOn(found))
+	b.Columns[batch.Ranks] = batch.InputOn(ranks)
+	return m.tab.GetOn(s, "SelectOn", m.snapshot, b, hits...)
 }
 
 // Successor finds for each of keys the pair with the smallest larger key, and counts those found.
 // next[i] and vals[i] are zero where the map has none. vals and found may be nil.
 func (m *seeker[K, V]) Successor(ctx context.Context, keys, next []K, vals []V, found []bool) (hits int, err error) {
-	return m.beside(ctx, "Successor", op.Successor, keys, next, vals, found)
+	return m.neighbors(ctx, "Successor", op.Successor, keys, next, vals, found)
 }
 
 // SuccessorOn is Successor for a batch on the device. vals and found may be empty.
 func (m *seeker[K, V]) SuccessorOn(s *device.Stream, keys, next device.Slice[K], vals device.Slice[V], found device.Slice[bool], hits ...device.Slice[uint64]) error {
-	return m.besideOn(s, "SuccessorOn", op.Successor, keys, next, vals, found, hits)
+	return m.neighborsOn(s, "SuccessorOn", op.Successor, keys, next, vals, found, hits)
 }
 
 // Predecessor finds for each of keys the pair with the largest smaller key, as Successor does.
 func (m *seeker[K, V]) Predecessor(ctx context.Context, keys, previous []K, vals []V, found []bool) (hits int, err error) {
-	return m.beside(ctx, "Predecessor", op.Predecessor, keys, previous, vals, found)
+	return m.neighbors(ctx, "Predecessor", op.Predecessor, keys, previous, vals, found)
 }
 
 // PredecessorOn is Predecessor for a batch on the device. vals and found may be empty.
 func (m *seeker[K, V]) PredecessorOn(s *device.Stream, keys, previous device.Slice[K], vals device.Slice[V], found device.Slice[bool], hits ...device.Slice[uint64]) error {
-	return m.besideOn(s, "PredecessorOn", op.Predecessor, keys, previous, vals, found, hits)
+	return m.neighborsOn(s, "PredecessorOn", op.Predecessor, keys, previous, vals, found, hits)
 }
 
-// beside finds the neighbors of keys on one side.
-func (m *seeker[K, V]) beside(ctx context.Context, method string, kind op.Kind, keys, next []K, vals []V, found []bool) (hits int, err error) {
-	b := m.answers(kind, len(keys), batch.Output(next), batch.Optional(vals), batch.Optional(found))
-	b.Columns[batch.Keys] = batch.In(keys)
-	return m.of.Get(ctx, method, m.at, b)
+// neighbors finds the neighbors of keys on one side.
+func (m *seeker[K, V]) neighbors(ctx context.Context, method string, kind op.Kind, keys, next []K, vals []V, found []bool) (hits int, err error) {
+	b := m.outputBatch(kind, len(keys), batch.Output(next), batch.Optional(vals), batch.Optional(found))
+	b.Columns[batch.Keys] = batch.Input(keys)
+	return m.tab.Get(ctx, method, m.snapshot, b)
 }
 
-func (m *seeker[K, V]) besideOn(s *device.Stream, method string, kind op.Kind, keys, next device.Slice[K], vals device.Slice[V], found device.Slice[bool], hits []device.Slice[uint64]) error {
-	b := m.answers(kind, keys.Len(), batch.OutputOn(next), batch.OptionalOn(vals), batch.OptionalOn(found))
-	b.Columns[batch.Keys] = batch.InOn(keys)
-	return m.of.GetOn(s, method, m.at, b, hits...)
+func (m *seeker[K, V]) neighborsOn(s *device.Stream, method string, kind op.Kind, keys, next device.Slice[K], vals device.Slice[V], found device.Slice[bool], hits []device.Slice[uint64]) error {
+	b := m.outputBatch(kind, keys.Len(), batch.OutputOn(next), batch.OptionalOn(vals), batch.OptionalOn(found))
+	b.Columns[batch.Keys] = batch.InputOn(keys)
+	return m.tab.GetOn(s, method, m.snapshot, b, hits...)
 }
 
-func (m *seeker[K, V]) answers(kind op.Kind, n int, keys, vals, found batch.Column) *batch.Batch {
+func (m *seeker[K, V]) outputBatch(kind op.Kind, n int, keys, vals, found batch.Column) *batch.Batch {
 	return &batch.Batch{N: n, Kind: kind, Columns: batch.Columns{batch.OutKeys: keys, batch.Vals: vals, batch.OK: found}}
 }
 
 // Min finds the pair with the smallest key; ok is false if the map is empty. On a device, use
 // [OrderedMap.RangeFirstOn] of all keys with limit 1.
 func (m *seeker[K, V]) Min(ctx context.Context) (key K, val V, ok bool, err error) {
-	return m.end(ctx, "Min", false)
+	return m.endPair(ctx, "Min", false)
 }
 
 // Max finds the pair with the largest key; ok is false if the map is empty. On a device, use
 // [OrderedMap.RangeLastOn] of all keys with limit 1.
 func (m *seeker[K, V]) Max(ctx context.Context) (key K, val V, ok bool, err error) {
-	return m.end(ctx, "Max", true)
+	return m.endPair(ctx, "Max", true)
 }
 
-func (m *seeker[K, V]) end(ctx context.Context, method string, backward bool) (key K, val V, ok bool, err error) {
+func (m *seeker[K, V]) endPair(ctx context.Context, method string, backward bool) (key K, val V, ok bool, err error) {
 	var counts [1]uint32
 	var keys [1]K
 	var vals [1]V
 	lo, hi := bounds[K]()
-	hits, err := m.some(ctx, method, backward, []K{lo}, []K{hi}, 1, counts[:], keys[:], vals[:])
+	hits, err := m.rangeLimited(ctx, method, backward, []K{lo}, []K{hi}, 1, counts[:], keys[:], vals[:])
 	if hits == 0 || err != nil {
 		return key, val, false, err
 	}
@@ -468,9 +468,9 @@ func (m *seeker[K, V]) Between(ctx context.Context, lo, hi K) iter.Seq2[Page[K, 
 }
 
 func (m *seeker[K, V]) between(ctx context.Context, lo, hi K, yield func(Page[K, V]) bool) (err error) {
-	at := m.at
+	at := m.snapshot
 	if at == nil {
-		if at, err = m.of.Snapshot(ctx, "Between"); err != nil {
+		if at, err = m.tab.Snapshot(ctx, "Between"); err != nil {
 			return err
 		}
 		defer func() {
@@ -479,15 +479,15 @@ func (m *seeker[K, V]) between(ctx context.Context, lo, hi K, yield func(Page[K,
 			}
 		}()
 	}
-	of := seeker[K, V]{m.of, at}
+	s := seeker[K, V]{m.tab, at}
 	var rows PairRows[K, V]
 	page := rangePage // at most as many as ResultLimit allows
-	if m.of.ResultLimit > 0 {
-		page = min(page, max(1, m.of.ResultLimit/(m.of.Widths.Key+m.of.Widths.Val)))
+	if m.tab.ResultLimit > 0 {
+		page = min(page, max(1, m.tab.ResultLimit/(m.tab.Widths.Key+m.tab.Widths.Val)))
 	}
 	for more := lo <= hi; more; {
 		rows.Reset()
-		if err := of.expand(ctx, "Between", of.ranges(batch.In([]K{lo}), batch.In([]K{hi}), 1, page, false), &rows); err != nil {
+		if err := s.expand(ctx, "Between", s.rangeBatch(batch.Input([]K{lo}), batch.Input([]K{hi}), 1, page, false), &rows); err != nil {
 			return err
 		}
 		lo, more = rows.Next(0, page, hi) // before yield, because the loop body may sort the page
@@ -502,7 +502,7 @@ func (m *seeker[K, V]) between(ctx context.Context, lo, hi K, yield func(Page[K,
 // begins. An iteration that meets an error ends early.
 func (m *seeker[K, V]) Backward() iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
-		_ = m.of.PagesBackward(context.Background(), "Backward", m.at, func(p *core.Page) bool {
+		_ = m.tab.PagesBackward(context.Background(), "Backward", m.snapshot, func(p *core.Page) bool {
 			keys, vals := batch.View[K](p.Keys.Host), batch.View[V](p.Vals.Host)
 			for i := len(keys) - 1; i >= 0; i-- {
 				if !yield(keys[i], vals[i]) {
@@ -515,7 +515,7 @@ func (m *seeker[K, V]) Backward() iter.Seq2[K, V] {
 }
 
 func (m *seeker[K, V]) pages(ctx context.Context) iter.Seq2[Page[K, V], error] {
-	return pages[K, V](ctx, m.of, m.at)
+	return pages[K, V](ctx, m.tab, m.snapshot)
 }
 
 func (m *seeker[K, V]) all() iter.Seq2[K, V] {
@@ -523,7 +523,7 @@ func (m *seeker[K, V]) all() iter.Seq2[K, V] {
 }
 
 func (m *seeker[K, V]) copyTo(ctx context.Context, dev device.Device) (*OrderedMap[K, V], error) {
-	t, err := m.of.CopyTo(ctx, m.at, dev)
+	t, err := m.tab.CopyTo(ctx, m.snapshot, dev)
 	if err != nil {
 		return nil, err
 	}

@@ -21,14 +21,14 @@ func NewSet[K Key](t *core.Table) *Set[K] { return &Set[K]{table[K]{t}} }
 // reports which.
 func (s *Set[K]) Add(ctx context.Context, keys []K, added []bool) (n int, err error) {
 	return s.core.Change(ctx, "Add", s.batch(op.PutNew, len(keys), batch.Columns{
-		batch.Keys: batch.In(keys), batch.OK: batch.Optional(added),
+		batch.Keys: batch.Input(keys), batch.OK: batch.Optional(added),
 	}))
 }
 
 // AddOn is Add for a batch on the device. added may be empty.
 func (s *Set[K]) AddOn(stream *device.Stream, keys device.Slice[K], added device.Slice[bool], n ...device.Slice[uint64]) error {
 	return s.core.ChangeOn(stream, "AddOn", s.batch(op.PutNew, keys.Len(), batch.Columns{
-		batch.Keys: batch.InOn(keys), batch.OK: batch.OptionalOn(added),
+		batch.Keys: batch.InputOn(keys), batch.OK: batch.OptionalOn(added),
 	}), n...)
 }
 
@@ -36,7 +36,7 @@ func (s *Set[K]) AddOn(stream *device.Stream, keys device.Slice[K], added device
 // OpPut and OpPutNew add it. ok receives Result.OK and may be empty.
 func (s *Set[K]) ApplyOn(stream *device.Stream, kinds device.Slice[OpKind], keys device.Slice[K], ok device.Slice[bool]) error {
 	return s.core.ChangeOn(stream, "ApplyOn", s.batch(op.Get, keys.Len(), batch.Columns{
-		batch.Keys: batch.InOn(keys), batch.Kinds: batch.InOn(kinds), batch.OK: batch.OptionalOn(ok),
+		batch.Keys: batch.InputOn(keys), batch.Kinds: batch.InputOn(kinds), batch.OK: batch.OptionalOn(ok),
 	}))
 }
 

@@ -24,14 +24,14 @@ func (t *table[K]) batch(kind op.Kind, n int, columns batch.Columns) *batch.Batc
 // Contains counts the keys that are present; found, if not nil, reports which.
 func (t *table[K]) Contains(ctx context.Context, keys []K, found []bool) (hits int, err error) {
 	return t.core.Get(ctx, "Contains", nil, t.batch(op.Get, len(keys), batch.Columns{
-		batch.Keys: batch.In(keys), batch.OK: batch.Optional(found),
+		batch.Keys: batch.Input(keys), batch.OK: batch.Optional(found),
 	}))
 }
 
 // ContainsOn is Contains for a batch on the device. found may be empty.
 func (t *table[K]) ContainsOn(s *device.Stream, keys device.Slice[K], found device.Slice[bool], hits ...device.Slice[uint64]) error {
 	return t.core.GetOn(s, "ContainsOn", nil, t.batch(op.Get, keys.Len(), batch.Columns{
-		batch.Keys: batch.InOn(keys), batch.OK: batch.OptionalOn(found),
+		batch.Keys: batch.InputOn(keys), batch.OK: batch.OptionalOn(found),
 	}), hits...)
 }
 
@@ -39,7 +39,7 @@ func (t *table[K]) ContainsOn(s *device.Stream, keys device.Slice[K], found devi
 // of each. deleted, if not nil, reports which. DELETE in the SlabHash paper.
 func (t *table[K]) Delete(ctx context.Context, keys []K, deleted []bool) (n int, err error) {
 	delta, err := t.core.Change(ctx, "Delete", t.batch(op.Delete, len(keys), batch.Columns{
-		batch.Keys: batch.In(keys), batch.OK: batch.Optional(deleted),
+		batch.Keys: batch.Input(keys), batch.OK: batch.Optional(deleted),
 	}))
 	return -delta, err
 }
@@ -47,7 +47,7 @@ func (t *table[K]) Delete(ctx context.Context, keys []K, deleted []bool) (n int,
 // DeleteOn is Delete for a batch on the device. deleted may be empty.
 func (t *table[K]) DeleteOn(s *device.Stream, keys device.Slice[K], deleted device.Slice[bool], n ...device.Slice[uint64]) error {
 	return t.core.ChangeOn(s, "DeleteOn", t.batch(op.Delete, keys.Len(), batch.Columns{
-		batch.Keys: batch.InOn(keys), batch.OK: batch.OptionalOn(deleted),
+		batch.Keys: batch.InputOn(keys), batch.OK: batch.OptionalOn(deleted),
 	}), n...)
 }
 
@@ -89,10 +89,10 @@ func (t *table[K]) Check(ctx context.Context) error { return t.core.Check(ctx) }
 func (t *table[K]) Close() error { return t.core.Close() }
 
 // pages converts pages of bytes into pages of a structure's types.
-func pages[K Key, V Value](ctx context.Context, t *core.Table, at *core.Snapshot) iter.Seq2[Page[K, V], error] {
+func pages[K Key, V Value](ctx context.Context, t *core.Table, snap *core.Snapshot) iter.Seq2[Page[K, V], error] {
 	return func(yield func(Page[K, V], error) bool) {
 		ended := false
-		err := t.Pages(ctx, "Pages", at, func(p *core.Page) bool {
+		err := t.Pages(ctx, "Pages", snap, func(p *core.Page) bool {
 			ended = !yield(Page[K, V]{batch.View[K](p.Keys.Host), batch.View[V](p.Vals.Host)}, nil)
 			return !ended
 		})

@@ -89,11 +89,11 @@ func (p *Pool) sync() error { return p.stream.Sync(context.Background()) }
 // grow adds super blocks for that many more memory blocks, and at least a quarter of the existing
 // number, so that few calls add many. It may add fewer. An error means that it added none.
 func (p *Pool) grow(blocks int) error {
-	most := p.opts.MaxSuperBlocks - len(p.supers)
-	if most == 0 {
+	limit := p.opts.MaxSuperBlocks - len(p.supers)
+	if limit == 0 {
 		return fmt.Errorf("%w: the pool has all of its %d super blocks of %d units", op.ErrFull, len(p.supers), p.opts.Blocks*blockUnits)
 	}
-	added, err := p.add(min(max(ceilDiv(len(p.supers), 4), ceilDiv(blocks, p.opts.Blocks)), most))
+	added, err := p.add(min(max(ceilDiv(len(p.supers), 4), ceilDiv(blocks, p.opts.Blocks)), limit))
 	if added > 0 && errors.Is(err, device.ErrMemory) {
 		err = nil
 	}
@@ -108,11 +108,11 @@ func (p *Pool) add(n int) (added int, err error) {
 		if err != nil {
 			return added, fmt.Errorf("super block of %d bytes: %w", size, err)
 		}
-		if err := errors.Join(p.enter(len(p.supers), buf.Ptr), p.sync()); err != nil {
+		if err := errors.Join(p.writeTableEntry(len(p.supers), buf.Ptr), p.sync()); err != nil {
 			return added, errors.Join(err, p.dev.Free(buf))
 		}
 		p.buffers = append(p.buffers, buf)
-		p.have(buf.Ptr)
+		p.addSuper(buf.Ptr)
 	}
 	return added, nil
 }
@@ -127,21 +127,21 @@ func (p *Pool) addLight() error {
 	p.buffers = append(p.buffers, buf)
 	for i := range p.opts.SuperBlocks {
 		at := buf.Ptr + device.Ptr(i*size)
-		if err := p.enter(i, at); err != nil {
+		if err := p.writeTableEntry(i, at); err != nil {
 			return err
 		}
-		p.have(at)
+		p.addSuper(at)
 	}
 	return p.sync()
 }
 
-// enter submits entering a super block in the table.
-func (p *Pool) enter(i int, at device.Ptr) error {
+// writeTableEntry submits entering a super block in the table.
+func (p *Pool) writeTableEntry(i int, at device.Ptr) error {
 	return p.stream.CopyIn(p.table.Ptr()+device.Ptr(8*i), device.Bytes([]uint64{uint64(at)}))
 }
 
-// have records a super block with memory blocks that have no owner.
-func (p *Pool) have(at device.Ptr) {
+// addSuper records a super block with memory blocks that have no owner.
+func (p *Pool) addSuper(at device.Ptr) {
 	p.supers = append(p.supers, at)
 	p.blocks = slices.Grow(p.blocks, p.opts.Blocks)[:len(p.blocks)+p.opts.Blocks]
 	p.spare += p.opts.Blocks
@@ -149,11 +149,11 @@ func (p *Pool) have(at device.Ptr) {
 
 // ---- memory blocks ----------------------------------------------------------
 
-// give assigns n free memory blocks to an owner, and up to most if the pool has them, those of the
-// lowest addresses. It grows if necessary and may assign fewer than n. An error means that it
-// assigned none. Nothing that runs can reach their units, which are free and all ones when give
-// returns.
-func (p *Pool) give(o *Owner, n, most int) (given []uint32, err error) {
+// assignBlocks assigns n free memory blocks to an owner, and up to limit if the pool has them,
+// those of the lowest addresses. It grows if necessary and may assign fewer than n. An error means
+// that it assigned none. Nothing that runs can reach their units, which are free and all ones when
+// assignBlocks returns.
+func (p *Pool) assignBlocks(o *Owner, n, limit int) (assigned []uint32, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -164,23 +164,23 @@ func (p *Pool) give(o *Owner, n, most int) (given []uint32, err error) {
 			return nil, err
 		}
 	}
-	most = min(most, p.spare)
-	taken := make([]int, 0, most)
-	for i := p.first; len(taken) < most; i++ {
+	limit = min(limit, p.spare)
+	numbers := make([]int, 0, limit)
+	for i := p.first; len(numbers) < limit; i++ {
 		if p.blocks[i] == nil {
-			taken = append(taken, i)
+			numbers = append(numbers, i)
 		}
 	}
-	if err := p.wipe(taken); err != nil {
+	if err := p.wipe(numbers); err != nil {
 		return nil, err
 	}
 	r := Ref{Blocks: uint32(p.opts.Blocks)}
-	for _, i := range taken {
+	for _, i := range numbers {
 		p.blocks[i] = o
-		given = append(given, r.address(uint32(i)))
+		assigned = append(assigned, r.address(uint32(i)))
 	}
-	p.first, p.spare = taken[most-1]+1, p.spare-most
-	return given, nil
+	p.first, p.spare = numbers[limit-1]+1, p.spare-limit
+	return assigned, nil
 }
 
 // wipe frees all units of memory blocks and fills them with ones. The block numbers ascend.
@@ -224,8 +224,8 @@ func (p *Pool) owner(unit uint32) *Owner {
 	return p.blocks[p.number(unit)]
 }
 
-// takeBack ends an owner. Its memory blocks become free for other owners.
-func (p *Pool) takeBack(o *Owner) {
+// reclaimBlocks ends an owner. Its memory blocks become free for other owners.
+func (p *Pool) reclaimBlocks(o *Owner) {
 	for _, i := range p.numbers(o.blocks) {
 		p.blocks[i] = nil
 		p.first = min(p.first, i)
@@ -237,7 +237,7 @@ func (p *Pool) takeBack(o *Owner) {
 // ceilDiv returns n / d, rounded up, for n >= 0.
 func ceilDiv(n, d int) int { return n/d + (n%d+d-1)/d }
 
-// ---- the rest ---------------------------------------------------------------
+// ---- life cycle ---------------------------------------------------------------
 
 // Stats describe the state of a [Pool].
 type Stats struct {
@@ -311,9 +311,9 @@ func (p *Pool) free() (err error) {
 	return errors.Join(err, p.table.Free())
 }
 
-func wrap(of, method string, err error) error {
+func wrap(typ, method string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("alloc: %s: %s: %w", of, method, err)
+	return fmt.Errorf("alloc: %s: %s: %w", typ, method, err)
 }

@@ -61,12 +61,12 @@ func allocate(t testing.TB, a *Owner, n int, taken map[uint32]bool) []uint32 {
 	if got, err := a.Allocate(t.Context(), units); got != n || err != nil {
 		t.Fatalf("Allocate of %d units: %d, %v", n, got, err)
 	}
-	own(t, a, units, taken)
+	claim(t, a, units, taken)
 	return units
 }
 
-// own adds units to those taken. They must be new and exist.
-func own(t testing.TB, a *Owner, units []uint32, taken map[uint32]bool) {
+// claim adds units to those taken. They must be new and exist.
+func claim(t testing.TB, a *Owner, units []uint32, taken map[uint32]bool) {
 	t.Helper()
 	for _, u := range units {
 		if _, err := a.Ptr(u); taken[u] || err != nil {
@@ -148,11 +148,11 @@ func TestProperties(t *testing.T) {
 					r.Fatalf("Allocate of %d units with %d of %d taken: %d, %v", n, len(taken), limit, got, err)
 				}
 				for i, u := range more[got:] {
-					if u != None {
+					if u != NoUnit {
 						r.Fatalf("address %d behind the %d units that there were is %#x", i, got, u)
 					}
 				}
-				own(t, a, more[:got], taken)
+				claim(t, a, more[:got], taken)
 				units = append(units, more[:got]...)
 			case 1: // free some
 				n = min(n, len(units))
@@ -252,7 +252,7 @@ func TestAllocateWithoutMemory(t *testing.T) {
 	if n != 2048-100 || !errors.Is(err, device.ErrMemory) || !fired() {
 		t.Fatalf("Allocate of 3000 units: %d, %v", n, err)
 	}
-	own(t, a, units[:n], taken)
+	claim(t, a, units[:n], taken)
 	// Later memory is available again.
 	allocate(t, a, 3000, taken)
 	// Half of the growth is better than none.
@@ -281,7 +281,7 @@ func TestFreeOfWhatIsNotTaken(t *testing.T) {
 		never++
 	}
 	for _, wrong := range [][]uint32{
-		{None}, {None - 1}, {1 << superShift}, {3 << blockShift}, {never}, {units[0], units[0]}, {never, never, None},
+		{NoUnit}, {NoUnit - 1}, {1 << superShift}, {3 << blockShift}, {never}, {units[0], units[0]}, {never, never, NoUnit},
 	} {
 		good := units[1:50]
 		n, err := a.Free(t.Context(), append(slices.Clone(wrong), good...))
@@ -294,7 +294,7 @@ func TestFreeOfWhatIsNotTaken(t *testing.T) {
 		}
 		units = units[50:]
 	}
-	for _, u := range []uint32{None, 3 << blockShift, 1 << superShift} {
+	for _, u := range []uint32{NoUnit, 3 << blockShift, 1 << superShift} {
 		if p, err := a.Ptr(u); !errors.Is(err, device.ErrInvalid) {
 			t.Errorf("unit %#x lies at %#x: %v", u, p, err)
 		}
@@ -330,10 +330,10 @@ func TestAllocateOn(t *testing.T) {
 		if err := d.CopyTo(t.Context(), s, units[:n]); err != nil {
 			t.Fatal(err)
 		}
-		return slices.DeleteFunc(slices.Clone(units[:n]), func(u uint32) bool { return u == None })
+		return slices.DeleteFunc(slices.Clone(units[:n]), func(u uint32) bool { return u == NoUnit })
 	}
 	got := take(3000)
-	if own(t, a, got, taken); len(got) != 3000 {
+	if claim(t, a, got, taken); len(got) != 3000 {
 		t.Fatalf("of 3000 units that were reserved there are %d", len(got))
 	}
 	if err := a.FreeOn(s, d.Sub(0, 3000)); err != nil {
@@ -344,7 +344,7 @@ func TestAllocateOn(t *testing.T) {
 	}
 	free := usage(t, a)
 	got = take(6000)
-	if own(t, a, got, taken); len(got) != free.Units-free.Used {
+	if claim(t, a, got, taken); len(got) != free.Units-free.Used {
 		t.Errorf("%d units were given out; before: %v", len(got), free)
 	}
 	// Addresses of no unit are left out.
@@ -463,7 +463,7 @@ func TestFailures(t *testing.T) {
 		fired := devicetest.FailAfter(dev, n)
 		err := run()
 		if !fired() {
-			if devicetest.Heal(dev); err != nil {
+			if devicetest.ClearFailures(dev); err != nil {
 				t.Errorf("without a failure: %v", err)
 			}
 			break

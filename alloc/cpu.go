@@ -40,12 +40,12 @@ func (c *cpuEngine) local(v view) Local {
 }
 
 func (c *cpuEngine) allocate(ctx context.Context, v view, units []uint32) (done, missing int, err error) {
-	return c.each(ctx, units, func(units []uint32) (none int) {
+	return c.forParts(ctx, units, func(units []uint32) (failed int) {
 		l := c.local(v)
 		w := l.Worker()
-		n := w.Take(units)
+		n := w.Allocate(units)
 		for i := range units[n:] {
-			units[n+i] = None
+			units[n+i] = NoUnit
 		}
 		return len(units) - n
 	})
@@ -53,18 +53,18 @@ func (c *cpuEngine) allocate(ctx context.Context, v view, units []uint32) (done,
 
 func (c *cpuEngine) release(ctx context.Context, v view, units []uint32) (done, invalid int, err error) {
 	l := c.local(v)
-	return c.each(ctx, units, func(units []uint32) (none int) {
+	return c.forParts(ctx, units, func(units []uint32) (failed int) {
 		for _, u := range units {
-			if !l.has(u) || !l.Free(u) {
-				none++
+			if !l.contains(u) || !l.Free(u) {
+				failed++
 			}
 		}
-		return none
+		return failed
 	})
 }
 
-// each runs body for parts of a batch on all cores and sums up its results.
-func (c *cpuEngine) each(ctx context.Context, units []uint32, body func(units []uint32) int) (done, sum int, err error) {
+// forParts runs body for parts of a batch on all cores and sums up its results.
+func (c *cpuEngine) forParts(ctx context.Context, units []uint32, body func(units []uint32) int) (done, sum int, err error) {
 	var total atomic.Int64
 	for done < len(units) {
 		if err := ctx.Err(); err != nil {

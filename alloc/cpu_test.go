@@ -16,47 +16,47 @@ import (
 // churnRounds is the number of units that all cores take and free.
 const churnRounds = 1 << 21
 
-// keepers records the keeper of each unit.
-type keepers struct {
+// holders records the holder of each unit.
+type holders struct {
 	blocks uint32
 	taken  []atomic.Bool
 }
 
-func newKeepers(a *Owner) *keepers {
-	return &keepers{uint32(a.pool.opts.Blocks), make([]atomic.Bool, a.units())}
+func newHolders(a *Owner) *holders {
+	return &holders{uint32(a.pool.opts.Blocks), make([]atomic.Bool, a.units())}
 }
 
-func (o *keepers) of(unit uint32) *atomic.Bool {
+func (o *holders) of(unit uint32) *atomic.Bool {
 	return &o.taken[(unit>>superShift)*o.blocks*blockUnits+unit&unitMask]
 }
 
 // churn takes and frees units one by one and checks that no unit has two owners. It returns the
 // units that it keeps.
-func (o *keepers) churn(t *testing.T, w *Worker, rng *rand.Rand, rounds, most int) (mine []uint32) {
+func (o *holders) churn(t *testing.T, w *Worker, rng *rand.Rand, rounds, limit int) (held []uint32) {
 	for range rounds {
-		if len(mine) < most && rng.IntN(2) == 0 {
-			w.changes = 0 // units may be free again
-			if u := w.One(); u != None {
+		if len(held) < limit && rng.IntN(2) == 0 {
+			w.tried = 0 // units may be free again
+			if u := w.AllocateOne(); u != NoUnit {
 				if !o.of(u).CompareAndSwap(false, true) {
 					t.Errorf("unit %#x was given out twice", u)
 				}
-				mine = append(mine, u)
+				held = append(held, u)
 			}
 			continue
 		}
-		if len(mine) == 0 {
+		if len(held) == 0 {
 			continue
 		}
-		i := rng.IntN(len(mine))
-		u := mine[i]
-		mine[i] = mine[len(mine)-1]
-		mine = mine[:len(mine)-1]
+		i := rng.IntN(len(held))
+		u := held[i]
+		held[i] = held[len(held)-1]
+		held = held[:len(held)-1]
 		o.of(u).Store(false)
 		if !w.local.Free(u) {
 			t.Errorf("unit %#x was not taken when its owner freed it", u)
 		}
 	}
-	return mine
+	return held
 }
 
 // TestWorkersInParallel checks that workers that take and free units concurrently never share one,
@@ -65,7 +65,7 @@ func TestWorkersInParallel(t *testing.T) {
 	const workers, rounds = 8, churnRounds / 8
 	a := newOwner(t, devicetest.OpenCPU(t, 1), &Options{Blocks: 2, SuperBlocks: 2})
 	for _, most := range []int{50, a.units()/workers + 10} {
-		o := newKeepers(a)
+		o := newHolders(a)
 		left := make([][]uint32, workers)
 		var wg sync.WaitGroup
 		for w := range workers {
@@ -114,7 +114,7 @@ func TestBatchesInParallel(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	o, sum := newKeepers(a), 0
+	o, sum := newHolders(a), 0
 	for _, mine := range kept {
 		sum += len(mine)
 		for _, u := range mine {
@@ -145,17 +145,17 @@ func TestWorkerFindsTheLastUnit(t *testing.T) {
 		few := l
 		few.Tries = hashedTries
 		r := few.Worker()
-		u := r.One()
-		if u == None {
+		u := r.AllocateOne()
+		if u == NoUnit {
 			missed++
 			r = l.Worker()
-			u = r.One()
+			u = r.AllocateOne()
 		}
 		if u != last {
 			t.Fatalf("the last free unit is %#x, found was %#x", last, u)
 		}
-		if u := r.One(); u != None || r.changes > r.local.Tries {
-			t.Fatalf("unit %#x was found, too, after %d blocks", u, r.changes)
+		if u := r.AllocateOne(); u != NoUnit || r.tried > r.local.Tries {
+			t.Fatalf("unit %#x was found, too, after %d blocks", u, r.tried)
 		}
 	}
 	if missed < 80 { // one of ten finds it
@@ -170,7 +170,7 @@ func TestWorkersSpread(t *testing.T) {
 	for range 200 {
 		r := l.Worker()
 		for range 5 {
-			r.change()
+			r.nextBlock()
 			seen[r.first] = true
 		}
 	}
@@ -226,7 +226,7 @@ func BenchmarkAlloc(b *testing.B) {
 			l := a.Local()
 			r := l.Worker()
 			for i := range units {
-				units[i] = r.One()
+				units[i] = r.AllocateOne()
 			}
 			b.StopTimer()
 			all(b, a.Free)

@@ -11,9 +11,9 @@ import (
 // one method at a time, with a view of an owner's memory. Submitted batches of the owner may still
 // be running in allocateOn and releaseOn, and in no other method.
 type engine interface {
-	// allocate fills units in host memory with addresses, or None where none was found within
+	// allocate fills units in host memory with addresses, or NoUnit where none was found within
 	// v.Tries memory blocks. done is the length of the prefix that was run, which is len(units)
-	// unless an error occurred. missing counts the addresses in it that are None.
+	// unless an error occurred. missing counts the addresses in it that are NoUnit.
 	allocate(ctx context.Context, v view, units []uint32) (done, missing int, err error)
 	// release frees units with addresses in host memory. invalid counts those in the prefix that
 	// were not taken or do not exist.

@@ -35,7 +35,7 @@ const allocSeeds = 3
 
 // TestKernels checks that each unit is allocated once, whatever happens at the same time.
 func TestKernels(t *testing.T) {
-	mutate.OnSim(t, allocTests, allocSeeds, 90)
+	mutate.RunOnSim(t, allocTests, allocSeeds, 90)
 	dev := devicetest.Open(t)
 	if _, ok := dev.(device.Host); ok {
 		return
@@ -164,7 +164,7 @@ func everyUnit(t testing.TB, dev device.Device, o *Options, single uint32) {
 		t.Errorf("%d units are missing, want %d: %v", n, more, err)
 	}
 	n := compact(units, len(units), more)
-	own(t, a, units[:n], map[uint32]bool{})
+	claim(t, a, units[:n], map[uint32]bool{})
 	if n != all {
 		t.Errorf("%d of %d units were had", n, all)
 	}
@@ -196,7 +196,7 @@ func allocatorGrows(t testing.TB, dev device.Device) {
 	if n != left || !errors.Is(err, op.ErrFull) {
 		t.Errorf("Allocate of %d units where there are %d: %d, %v", len(rest), left, n, err)
 	}
-	own(t, a, rest[:n], taken)
+	claim(t, a, rest[:n], taken)
 	if err := a.pool.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -31,8 +31,8 @@ const (
 	tableBytes = 8 * maxSupers // of the addresses of the super blocks
 )
 
-// None is the address of no unit.
-const None = ^uint32(0)
+// NoUnit is the address of no unit.
+const NoUnit = ^uint32(0)
 
 // The sizes of a [Pool].
 const (

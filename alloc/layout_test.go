@@ -11,7 +11,7 @@ import (
 
 // TestConstantsAreTwins checks that the constants of the kernels equal those of Go.
 func TestConstantsAreTwins(t *testing.T) {
-	conformance.Twins(t, map[string]map[string]int{
+	conformance.CompareConstants(t, map[string]map[string]int{
 		"alloc.cu":                          {"kBlock": gpu.BlockThreads},
 		"../kernels/include/weft/alloc.cuh": {"kBitmapBytes": bitmapBytes, "kUnits": blockUnits, "kSupers": maxSupers, "kHashed": hashedTries},
 	})

@@ -42,9 +42,9 @@ func (l *Local) bitmap(unit uint32) *[bitmapWords]uint32 {
 	return (*[bitmapWords]uint32)(unsafe.Add(l.supers[unit>>superShift], uintptr(block)*bitmapBytes))
 }
 
-// has reports whether the owner has a unit with an address. If the owner has a list, has reports it
-// for the pool.
-func (l *Local) has(unit uint32) bool {
+// contains reports whether the owner has a unit with an address. If the owner has a list, contains
+// reports it for the pool.
+func (l *Local) contains(unit uint32) bool {
 	switch {
 	case unit&unitMask >= l.Blocks*blockUnits:
 		return false
@@ -65,9 +65,9 @@ func (l *Local) Free(unit uint32) bool {
 // Worker takes units on one core, from one memory block at a time. It serves one batch and one
 // goroutine.
 type Worker struct {
-	local   *Local
-	warp    uint32 // the worker's number
-	changes uint32 // memory blocks so far
+	local *Local
+	warp  uint32 // the worker's number
+	tried uint32 // memory blocks so far
 
 	first  uint32               // address of the block's first unit
 	bitmap *[bitmapWords]uint32 // of the block
@@ -80,52 +80,52 @@ func (l *Local) Worker() Worker {
 	return Worker{local: l, warp: l.warps.Add(1), word: bitmapWords}
 }
 
-// Take fills units with addresses and returns the number filled.
-func (w *Worker) Take(units []uint32) (n int) {
+// Allocate fills units with addresses and returns the number filled.
+func (w *Worker) Allocate(units []uint32) (n int) {
 	for n < len(units) {
 		if w.word == bitmapWords {
-			if !w.change() {
+			if !w.nextBlock() {
 				break
 			}
 			continue
 		}
-		ask := lowestBits(^w.taken[w.word], len(units)-n)
-		if ask == 0 {
+		mask := lowestBits(^w.taken[w.word], len(units)-n)
+		if mask == 0 {
 			w.word++
 			continue
 		}
-		was := atomic.OrUint32(&w.bitmap[w.word], ask)
-		w.taken[w.word] = was | ask
-		for got := ask &^ was; got != 0; got &= got - 1 {
-			units[n] = w.first + uint32(w.word*32+bits.TrailingZeros32(got))
+		old := atomic.OrUint32(&w.bitmap[w.word], mask)
+		w.taken[w.word] = old | mask
+		for taken := mask &^ old; taken != 0; taken &= taken - 1 {
+			units[n] = w.first + uint32(w.word*32+bits.TrailingZeros32(taken))
 			n++
 		}
 	}
 	return n
 }
 
-// One takes a unit. It returns [None] if none is free.
-func (w *Worker) One() uint32 {
+// AllocateOne takes a unit. It returns [NoUnit] if none is free.
+func (w *Worker) AllocateOne() uint32 {
 	var u [1]uint32
-	if w.Take(u[:]) == 0 {
-		return None
+	if w.Allocate(u[:]) == 0 {
+		return NoUnit
 	}
 	return u[0]
 }
 
-// change moves to another memory block, by a hash at first. If the worker sweeps, it then moves
+// nextBlock moves to another memory block, by a hash at first. If the worker sweeps, it then moves
 // through all of them, so that it gives up only if no unit is free.
-func (w *Worker) change() bool {
+func (w *Worker) nextBlock() bool {
 	l := w.local
 	blocks := uint32(len(l.blocks))
-	if w.changes >= l.Tries || blocks == 0 {
+	if w.tried >= l.Tries || blocks == 0 {
 		return false
 	}
-	i := hash.Reduce32(hash.Uint32(w.warp*hashedTries+min(w.changes, hashedTries-1), 0), blocks)
-	if w.changes >= hashedTries {
-		i = (i + 1 + w.changes - hashedTries) % blocks
+	i := hash.Reduce32(hash.Uint32(w.warp*hashedTries+min(w.tried, hashedTries-1), 0), blocks)
+	if w.tried >= hashedTries {
+		i = (i + 1 + w.tried - hashedTries) % blocks
 	}
-	w.changes++
+	w.tried++
 	w.first = l.blocks[i]
 	w.bitmap = l.bitmap(w.first)
 	for i := range w.taken {

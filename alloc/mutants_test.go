@@ -11,7 +11,7 @@ import (
 
 // unitMutants lists ways to break the kernels, by replacing every match of a pattern in the PTX of
 // the kernels of a name.
-var unitMutants = []mutate.Broken{
+var unitMutants = []mutate.Fault{
 	{"a unit is given back at the scope of a block", "release", `atom\.relaxed\.gpu(\.global\.and\.b32)`, "atom.relaxed.cta$1"},
 	{"a unit is taken at the scope of a block", "allocate", `atom\.relaxed\.gpu(\.global\.or\.b32)`, "atom.relaxed.cta$1"},
 	{"what was written to a unit may come after it was given back", "churn", `fence\.acq_rel\.gpu;((?s).*fence)`, "$1"},
@@ -22,7 +22,7 @@ var unitMutants = []mutate.Broken{
 
 // TestMutantsFailKernelTests checks that the tests of kernels find every mutant.
 func TestMutantsFailKernelTests(t *testing.T) {
-	mutate.WantAllNoticed(t, allocTests, unitMutants)
+	mutate.RequireAllDetected(t, allocTests, unitMutants)
 }
 
 //go:embed testdata/survivors.txt
@@ -32,7 +32,7 @@ var survivors string
 func TestRandomMutants(t *testing.T) {
 	mutate.Run(t, mutate.Config{Images: []*device.Image{&allocImage}, Number: 4, Reasons: survivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
 		allocImage.String(): func(m *mutate.Mutant) []mutate.Trial {
-			return slices.Concat(mutate.OnDevices(m.Arch, allocSeeds, allocTests))
+			return slices.Concat(mutate.DeviceTrials(m.Arch, allocSeeds, allocTests))
 		},
 	}})
 }

@@ -23,7 +23,7 @@ func TestOmissionsAreNoticed(t *testing.T) {
 	needless := map[string]string{
 		"e.stream.CopyOut(context.WithoutCancel(ctx), device.Bytes(units[lo:hi]), e.units.Ptr()) in (*gpuEngine).allocate": "the count that is read behind it waits for both",
 	}
-	closed := dst.OnClosedStream(func(dev device.Device) (pooled, error) {
+	closed := dst.ClosedStreamTry(func(dev device.Device) (pooled, error) {
 		a, err := openOwner(dev, nil)
 		return pooled{a}, err
 	}, func(a pooled, s *device.Stream, units device.Slice[uint32]) map[string]error {
@@ -102,13 +102,13 @@ func (p *allocProgram) step() error {
 	case 0, 1, 2:
 		return p.submit(p.rng.IntN(len(p.streams)))
 	case 3:
-		return p.giveBack()
+		return p.freeUnits()
 	case 4:
 		units := make([]uint32, 1+p.rng.IntN(40))
 		if _, err := p.a.Allocate(ctx, units); err != nil {
 			return err
 		}
-		return p.take(units)
+		return p.record(units)
 	case 5:
 		units := slices.Sorted(maps.Keys(p.taken))
 		units = units[:min(len(units), 10)]
@@ -133,15 +133,15 @@ func (p *allocProgram) submit(stream int) error {
 	return p.a.AllocateOn(p.streams[stream], units)
 }
 
-// giveBack frees the oldest batch on its stream.
-func (p *allocProgram) giveBack() error {
+// freeUnits frees the oldest batch on its stream.
+func (p *allocProgram) freeUnits() error {
 	if len(p.batches) == 0 {
 		return nil
 	}
 	units, s := p.batches[0], p.streams[p.on[0]]
 	p.batches, p.on = p.batches[1:], p.on[1:]
 	got := make([]uint32, units.Len())
-	if err := errors.Join(units.CopyTo(context.Background(), s, got), p.take(got)); err != nil {
+	if err := errors.Join(units.CopyTo(context.Background(), s, got), p.record(got)); err != nil {
 		return err
 	}
 	for _, u := range got {
@@ -151,10 +151,10 @@ func (p *allocProgram) giveBack() error {
 	return errors.Join(p.a.FreeOn(s, units), p.a.FreeOn(s, units), s.Sync(context.Background()), units.Free())
 }
 
-// take records allocated units.
-func (p *allocProgram) take(units []uint32) error {
+// record records allocated units.
+func (p *allocProgram) record(units []uint32) error {
 	for _, u := range units {
-		if u == None || p.taken[u] {
+		if u == NoUnit || p.taken[u] {
 			return fmt.Errorf("unit %#x is given out, and is taken: %v", u, p.taken[u])
 		}
 		p.taken[u] = true

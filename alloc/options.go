@@ -84,5 +84,5 @@ func (o *Options) afford(dev device.Device) error {
 	if o.SuperBlocks == 0 {
 		return nil
 	}
-	return device.Enough(dev, o.SuperBlocks*o.superBytes())
+	return device.CheckFree(dev, o.SuperBlocks*o.superBytes())
 }

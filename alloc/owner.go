@@ -20,26 +20,25 @@ import (
 //
 // All methods may be called from many goroutines. Batches of a pool run one after another, each on
 // the whole device.
-// after another, each on the whole device.
 type Owner struct {
 	pool *Pool
 
 	mu     sync.Mutex
 	closed bool
 
-	blocks []uint32 // first units of its memory blocks
-	apart  bool     // they are not the first of the pool, in order
+	blocks    []uint32 // first units of its memory blocks
+	scattered bool     // they are not the first of the pool, in order
 	// lists are copies of blocks on the device, one for each time that it had to be made larger.
 	// The last one counts, the others are in older Refs.
 	lists []device.Slice[uint32]
 
-	// shown is the current Ref, as of the last growth, so that Ref waits for no other method. Its
-	// Old is the address after the units that all Refs contain, or None before the first Ref.
-	refs  sync.Mutex
-	shown Ref
+	// current is the Ref in use, as of the last growth, so that Ref waits for no other method. Its
+	// Old is the address after the units that all Refs contain, or NoUnit before the first Ref.
+	refs    sync.Mutex
+	current Ref
 
-	// changed is recorded after each batch on a stream of the caller.
-	changed *device.Event
+	// lastBatch is recorded after each batch on a stream of the caller.
+	lastBatch *device.Event
 }
 
 // Owner makes an owner without memory. The caller closes it, or the pool.
@@ -49,12 +48,12 @@ func (p *Pool) Owner() (*Owner, error) {
 	if p.closed {
 		return nil, wrap("Pool", "Owner", op.ErrClosed)
 	}
-	changed, err := p.dev.NewEvent()
+	lastBatch, err := p.dev.NewEvent()
 	if err != nil {
 		return nil, wrap("Pool", "Owner", err)
 	}
-	o := &Owner{pool: p, changed: changed, shown: Ref{Old: None}}
-	o.show()
+	o := &Owner{pool: p, lastBatch: lastBatch, current: Ref{Old: NoUnit}}
+	o.updateRef()
 	p.owners = append(p.owners, o)
 	return o, nil
 }
@@ -68,16 +67,16 @@ func (o *Owner) Pool() *Pool { return o.pool }
 // memory runs out (device.ErrMemory) or the pool may not grow (weft.ErrFull), the first n addresses
 // are valid, and no unit is left.
 func (o *Owner) Allocate(ctx context.Context, units []uint32) (n int, err error) {
-	if err := o.enter(ctx, "Allocate"); err != nil {
+	if err := o.lock(ctx, "Allocate"); err != nil {
 		return 0, err
 	}
 	defer o.mu.Unlock()
 	var full error // why it can't grow
 	sweep := false // try every memory block
 	for n < len(units) {
-		rest := units[n:]
-		done, missing, err := o.run(func(e engine) (int, int, error) { return e.allocate(ctx, o.view(sweep || full != nil), rest) })
-		n += compact(rest, done, missing)
+		tail := units[n:]
+		done, missing, err := o.run(func(e engine) (int, int, error) { return e.allocate(ctx, o.view(sweep || full != nil), tail) })
+		n += compact(tail, done, missing)
 		if err != nil {
 			return n, wrap("Owner", "Allocate", err)
 		}
@@ -121,21 +120,21 @@ func (o *Owner) used(ctx context.Context) (int, error) {
 	return n, err
 }
 
-// compact moves the addresses in the first done units to the front and fills the rest with None.
-// missing is the number of these units that are None.
+// compact moves the addresses in the first done units to the front and fills the others with
+// NoUnit. missing is the number of these units that are NoUnit.
 func compact(units []uint32, done, missing int) (n int) {
 	n = done
 	if missing > 0 {
 		n = 0
 		for _, u := range units[:done] {
-			if u != None {
+			if u != NoUnit {
 				units[n] = u
 				n++
 			}
 		}
 	}
 	for i := range units[n:] {
-		units[n+i] = None
+		units[n+i] = NoUnit
 	}
 	return n
 }
@@ -144,47 +143,47 @@ func compact(units []uint32, done, missing int) (n int) {
 // taken, because they were never allocated or have been freed already, and those of other owners,
 // are left out and reported as device.ErrInvalid.
 func (o *Owner) Free(ctx context.Context, units []uint32) (n int, err error) {
-	if err := o.enter(ctx, "Free"); err != nil {
+	if err := o.lock(ctx, "Free"); err != nil {
 		return 0, err
 	}
 	defer o.mu.Unlock()
-	own := o.own(units)
-	done, invalid, err := o.run(func(e engine) (int, int, error) { return e.release(ctx, o.view(true), own) })
-	if others := len(units) - len(own); err == nil && invalid+others > 0 {
-		err = fmt.Errorf("%w: %d of %d units are not taken by this owner: freed twice, or never allocated?", device.ErrInvalid, invalid+others, len(units))
+	owned := o.ownUnits(units)
+	done, invalid, err := o.run(func(e engine) (int, int, error) { return e.release(ctx, o.view(true), owned) })
+	if foreign := len(units) - len(owned); err == nil && invalid+foreign > 0 {
+		err = fmt.Errorf("%w: %d of %d units are not taken by this owner: freed twice, or never allocated?", device.ErrInvalid, invalid+foreign, len(units))
 	}
 	return done - invalid, wrap("Owner", "Free", err)
 }
 
-// own returns units without the addresses of others. If the owner has the first memory blocks of
-// the pool, engines do that.
-func (o *Owner) own(units []uint32) []uint32 {
-	if !o.apart {
+// ownUnits returns units without the addresses of others. If the owner has the first memory blocks
+// of the pool, engines do that.
+func (o *Owner) ownUnits(units []uint32) []uint32 {
+	if !o.scattered {
 		return units
 	}
 	o.pool.mu.Lock()
 	defer o.pool.mu.Unlock()
-	others := func(u uint32) bool { return o.pool.owner(u) != o }
-	if !slices.ContainsFunc(units, others) {
+	foreign := func(u uint32) bool { return o.pool.owner(u) != o }
+	if !slices.ContainsFunc(units, foreign) {
 		return units
 	}
-	return slices.DeleteFunc(slices.Clone(units), others)
+	return slices.DeleteFunc(slices.Clone(units), foreign)
 }
 
 // AllocateOn submits filling units, on the device, with addresses. It does not grow, so call
-// Reserve first. If no unit is left the address is [None].
+// Reserve first. If no unit is left the address is [NoUnit].
 func (o *Owner) AllocateOn(s *device.Stream, units device.Slice[uint32]) error {
-	return o.on("AllocateOn", s, units, func(e engine) error { return e.allocateOn(s, o.view(true), units) })
+	return o.submit("AllocateOn", s, units, func(e engine) error { return e.allocateOn(s, o.view(true), units) })
 }
 
 // FreeOn submits releasing units with addresses on the device. Those that are not taken, such as
-// [None], are left out. The addresses must not include units of other owners.
+// [NoUnit], are left out. The addresses must not include units of other owners.
 func (o *Owner) FreeOn(s *device.Stream, units device.Slice[uint32]) error {
-	return o.on("FreeOn", s, units, func(e engine) error { return e.releaseOn(s, o.view(true), units) })
+	return o.submit("FreeOn", s, units, func(e engine) error { return e.releaseOn(s, o.view(true), units) })
 }
 
-// on submits a batch after the previous one.
-func (o *Owner) on(method string, s *device.Stream, units device.Slice[uint32], submit func(engine) error) error {
+// submit submits a batch after the previous one.
+func (o *Owner) submit(method string, s *device.Stream, units device.Slice[uint32], enqueue func(engine) error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	dev := o.pool.dev
@@ -198,10 +197,10 @@ func (o *Owner) on(method string, s *device.Stream, units device.Slice[uint32], 
 	case units.Len() > 0 && units.Device() != dev:
 		return wrap("Owner", method, fmt.Errorf("%w: the units are on another device, %s", device.ErrInvalid, units.Device().Properties().Name))
 	}
-	if err := s.Wait(o.changed); err != nil {
+	if err := s.Wait(o.lastBatch); err != nil {
 		return wrap("Owner", method, err)
 	}
-	return wrap("Owner", method, errors.Join(submit(o.pool.engine), s.Record(o.changed)))
+	return wrap("Owner", method, errors.Join(enqueue(o.pool.engine), s.Record(o.lastBatch)))
 }
 
 // ---- size -------------------------------------------------------------------
@@ -209,13 +208,13 @@ func (o *Owner) on(method string, s *device.Stream, units device.Slice[uint32], 
 // Reserve takes memory blocks from the pool until that many units are free. It waits only for
 // batches of this owner.
 func (o *Owner) Reserve(ctx context.Context, free int) error {
-	if err := o.enter(ctx, "Reserve"); err != nil {
+	if err := o.lock(ctx, "Reserve"); err != nil {
 		return err
 	}
 	defer o.mu.Unlock()
 	used, err := o.used(ctx)
-	if most := o.most(); err == nil && free > most-used {
-		err = fmt.Errorf("%w: %d free units are more than the %d that can be had beside the %d in use", op.ErrFull, free, most, used)
+	if limit := o.maxUnits(); err == nil && free > limit-used {
+		err = fmt.Errorf("%w: %d free units are more than the %d that can be had beside the %d in use", op.ErrFull, free, limit, used)
 	}
 	for err == nil && o.units()-used < free {
 		if err = ctx.Err(); err != nil {
@@ -229,8 +228,8 @@ func (o *Owner) Reserve(ctx context.Context, free int) error {
 // units returns the number of units, free or taken.
 func (o *Owner) units() int { return len(o.blocks) * blockUnits }
 
-// most returns the number of units that the owner can have: all that no other owner has.
-func (o *Owner) most() int {
+// maxUnits returns the number of units that the owner can have: all that no other owner has.
+func (o *Owner) maxUnits() int {
 	p := o.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -242,29 +241,30 @@ func (o *Owner) most() int {
 // that it took none.
 func (o *Owner) grow(units int) error {
 	n := ceilDiv(units, blockUnits)
-	given, err := o.pool.give(o, n, max(n, len(o.blocks)))
+	blocks, err := o.pool.assignBlocks(o, n, max(n, len(o.blocks)))
 	if err != nil {
 		return err
 	}
-	r, have, apart := Ref{Blocks: uint32(o.pool.opts.Blocks)}, len(o.blocks), o.apart
-	o.blocks = append(o.blocks, given...)
-	for i := have; i < len(o.blocks) && !o.apart; i++ {
-		o.apart = o.blocks[i] != r.address(uint32(i))
+	r, old, scattered := Ref{Blocks: uint32(o.pool.opts.Blocks)}, len(o.blocks), o.scattered
+	o.blocks = append(o.blocks, blocks...)
+	for i := old; i < len(o.blocks) && !o.scattered; i++ {
+		o.scattered = o.blocks[i] != r.address(uint32(i))
 	}
-	if err := o.list(have); err != nil {
-		o.blocks, o.apart = o.blocks[:have], apart
+	if err := o.writeList(old); err != nil {
+		o.blocks, o.scattered = o.blocks[:old], scattered
 		o.pool.mu.Lock()
 		defer o.pool.mu.Unlock()
-		o.pool.takeBack(&Owner{blocks: given})
+		o.pool.reclaimBlocks(&Owner{blocks: blocks})
 		return err
 	}
-	o.show()
+	o.updateRef()
 	return nil
 }
 
-// list writes the owner's memory blocks from number have on to the device, if kernels need a list.
-func (o *Owner) list(have int) (err error) {
-	if !o.apart {
+// writeList writes the owner's memory blocks from number first on to the device, if kernels need a
+// list.
+func (o *Owner) writeList(first int) (err error) {
+	if !o.scattered {
 		return nil
 	}
 	p := o.pool
@@ -275,23 +275,23 @@ func (o *Owner) list(have int) (err error) {
 		if err != nil {
 			return err
 		}
-		o.lists, have = append(o.lists, l), 0
+		o.lists, first = append(o.lists, l), 0
 	}
-	at := o.lists[len(o.lists)-1].Ptr() + device.Ptr(4*have)
-	return errors.Join(p.stream.CopyIn(at, device.Bytes(o.blocks[have:])), p.sync())
+	at := o.lists[len(o.lists)-1].Ptr() + device.Ptr(4*first)
+	return errors.Join(p.stream.CopyIn(at, device.Bytes(o.blocks[first:])), p.sync())
 }
 
-// ---- the rest ---------------------------------------------------------------
+// ---- life cycle ---------------------------------------------------------------
 
-// enter locks the owner for a method and waits for its submitted batches. On
+// lock locks the owner for a method and waits for its submitted batches. On
 // an error it is not locked.
-func (o *Owner) enter(ctx context.Context, method string) error {
+func (o *Owner) lock(ctx context.Context, method string) error {
 	o.mu.Lock()
 	err := error(nil)
 	if o.closed {
 		err = wrap("Owner", method, op.ErrClosed)
 	} else {
-		err = wrap("Owner", method, errors.Join(ctx.Err(), o.changed.Sync(ctx)))
+		err = wrap("Owner", method, errors.Join(ctx.Err(), o.lastBatch.Sync(ctx)))
 	}
 	if err != nil {
 		o.mu.Unlock()
@@ -305,8 +305,8 @@ func (o *Owner) enter(ctx context.Context, method string) error {
 func (o *Owner) Ref(sweep bool) Ref {
 	o.refs.Lock()
 	defer o.refs.Unlock()
-	if o.shown.Old == None {
-		o.shown.Old = o.shown.Known
+	if o.current.Old == NoUnit {
+		o.current.Old = o.current.Known
 	}
 	return o.ref(sweep)
 }
@@ -320,15 +320,15 @@ func (o *Owner) view(sweep bool) view {
 
 // ref is Ref under the lock.
 func (o *Owner) ref(sweep bool) Ref {
-	r := o.shown
+	r := o.current
 	if p := o.pool; sweep || int(r.Count) == p.opts.MaxSuperBlocks*p.opts.Blocks {
 		r.Tries += r.Count
 	}
 	return r
 }
 
-// show updates shown with all memory blocks.
-func (o *Owner) show() {
+// updateRef updates current with all memory blocks.
+func (o *Owner) updateRef() {
 	o.refs.Lock()
 	defer o.refs.Unlock()
 	p := o.pool
@@ -338,17 +338,17 @@ func (o *Owner) show() {
 		Tries:  hashedTries,
 		Blocks: uint32(p.opts.Blocks),
 		Unit:   uint32(p.opts.UnitBytes),
-		Old:    o.shown.Old,
+		Old:    o.current.Old,
 	}
 	if p.opts.Light {
 		r.Light = p.buffers[0].Ptr
 	}
-	if !o.apart {
+	if !o.scattered {
 		r.Known = r.address(r.Count)
 	} else {
 		r.List = o.lists[len(o.lists)-1].Ptr()
 	}
-	o.shown = r
+	o.current = r
 }
 
 // Ptr returns the address of a unit on the device, aligned to 128 bytes.
@@ -383,7 +383,7 @@ func (u Usage) String() string {
 
 // Usage counts the units that are taken.
 func (o *Owner) Usage(ctx context.Context) (Usage, error) {
-	if err := o.enter(ctx, "Usage"); err != nil {
+	if err := o.lock(ctx, "Usage"); err != nil {
 		return Usage{}, err
 	}
 	defer o.mu.Unlock()
@@ -398,7 +398,7 @@ func (o *Owner) Usage(ctx context.Context) (Usage, error) {
 // Clear frees all units and fills them with ones. The owner keeps its memory blocks. Nothing may
 // use units meanwhile.
 func (o *Owner) Clear(ctx context.Context) error {
-	if err := o.enter(ctx, "Clear"); err != nil {
+	if err := o.lock(ctx, "Clear"); err != nil {
 		return err
 	}
 	defer o.mu.Unlock()
@@ -418,16 +418,16 @@ func (o *Owner) Close() error {
 		return nil
 	}
 	o.closed = true
-	err := o.changed.Sync(context.Background())
+	err := o.lastBatch.Sync(context.Background())
 	o.pool.mu.Lock()
 	defer o.pool.mu.Unlock()
-	o.pool.takeBack(o)
+	o.pool.reclaimBlocks(o)
 	o.blocks = nil
 	o.refs.Lock()
-	o.shown = Ref{}
+	o.current = Ref{}
 	o.refs.Unlock()
 	for _, l := range o.lists {
 		err = errors.Join(err, l.Free())
 	}
-	return wrap("Owner", "Close", errors.Join(err, o.changed.Close()))
+	return wrap("Owner", "Close", errors.Join(err, o.lastBatch.Close()))
 }

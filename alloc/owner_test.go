@@ -217,7 +217,7 @@ func TestRefsOutliveGrowth(t *testing.T) {
 				t.Fatalf("%+v, then %+v", old, now)
 			}
 			later := newChurning(t, a, a.Ref(true), 256, 6)
-			own(t, other, allocate(t, other, 1000, map[uint32]bool{}), taken)
+			claim(t, other, allocate(t, other, 1000, map[uint32]bool{}), taken)
 			for _, c := range []*churning{c, later} {
 				if allocated, missing, wrong := c.end(); allocated == 0 || missing+wrong != 0 {
 					t.Errorf("%d units allocated, %d times there was none, %d times one was not the thread's own", allocated, missing, wrong)
@@ -279,7 +279,7 @@ func TestTooMuchIsRefused(t *testing.T) {
 		if fired() {
 			t.Errorf("something was asked of the device before the refusal: %v", err)
 		}
-		devicetest.Heal(dev)
+		devicetest.ClearFailures(dev)
 	}
 	// Growth stops when memory runs out, and keeps what it has.
 	o := newOwner(t, devicetest.OpenSim(t, &sim.Options{Memory: 1 << 22}), &Options{Blocks: 8})

@@ -16,7 +16,7 @@ import (
 // buffers shorter than they claim or with offsets outside of them are errors, and so are types that
 // columns do not support.
 func Column(arr arrow.Array) (c column.Column, err error) {
-	defer caught(&err, "read an array") // dictionaries are built lazily, and may panic
+	defer recoverError(&err, "read an array") // dictionaries are built lazily, and may panic
 	if _, err := Storage(arr.DataType()); err != nil {
 		return c, err
 	}

@@ -14,7 +14,7 @@ import (
 // are an error. Codes are cheaper to work on than values, but two arrays may give a value different
 // codes, and a dictionary may contain a value twice.
 func Dictionary(arr *array.Dictionary) (codes, values column.Column, err error) {
-	defer caught(&err, "read an array")
+	defer recoverError(&err, "read an array")
 	if codes, err = Column(arr.Indices()); err != nil {
 		return codes, values, err
 	}

@@ -25,13 +25,13 @@ const maxAlloc = 1 << 32
 // the two. Damage is an error, here or when [NextBatch] reads a record batch. Numbers that exceed
 // the bytes of a message are refused before memory is allocated.
 func OpenIPC(r io.ReaderAt, size int64) (_ *ipc.Reader, err error) {
-	defer caught(&err, "open Arrow file")
+	defer recoverError(&err, "open Arrow file")
 	m, err := newMessages(r, size)
 	if err != nil {
 		return nil, fmt.Errorf("arrow: open Arrow file: %w", err)
 	}
-	most := bounded{memory.DefaultAllocator, int(min(maxRatio*size+1<<20, maxAlloc))}
-	rd, err := ipc.NewReaderFromMessageReader(m, ipc.WithAllocator(most))
+	allocator := bounded{memory.DefaultAllocator, int(min(maxRatio*size+1<<20, maxAlloc))}
+	rd, err := ipc.NewReaderFromMessageReader(m, ipc.WithAllocator(allocator))
 	if err != nil {
 		return nil, fmt.Errorf("arrow: open Arrow file: %w", err)
 	}
@@ -41,7 +41,7 @@ func OpenIPC(r io.ReaderAt, size int64) (_ *ipc.Reader, err error) {
 // NextBatch returns the next record batch of a reader, or [io.EOF] after the last. Panics of
 // arrow-go on damaged files become errors. The batch is valid until the next call.
 func NextBatch(r *ipc.Reader) (rec arrow.RecordBatch, err error) {
-	defer caught(&err, "read Arrow file")
+	defer recoverError(&err, "read Arrow file")
 	if !r.Next() {
 		if err := r.Err(); err != nil && err != io.EOF {
 			return nil, fmt.Errorf("arrow: read Arrow file: %w", err)
@@ -83,7 +83,7 @@ func newMessages(at io.ReaderAt, size int64) (*messages, error) {
 
 // Message returns the next message, or io.EOF after the last.
 func (m *messages) Message() (_ *ipc.Message, err error) {
-	defer caught(&err, "read Arrow message")
+	defer recoverError(&err, "read Arrow message")
 	size, err := m.word()
 	if err == nil && size == 0xffffffff {
 		size, err = m.word()
@@ -171,7 +171,7 @@ func (f *flat) list(table, i, size int) (first, n int) {
 
 // checkMessage returns the length of a message's body, if the lists of its metadata fit.
 func checkMessage(meta []byte) (body int64, err error) {
-	defer caught(&err, "read Arrow message")
+	defer recoverError(&err, "read Arrow message")
 	f := flat{meta, len(meta)}
 	message := f.u32(0)
 	f.list(message, 4, 4)
@@ -220,25 +220,25 @@ func (f *flat) checkRecords(table int) {
 // bounded refuses allocations that no valid file of a size needs.
 type bounded struct {
 	memory.Allocator
-	most int
+	limit int
 }
 
 func (a bounded) Allocate(n int) []byte {
-	if n > a.most {
+	if n > a.limit {
 		panic(fmt.Sprintf("%d bytes are announced", n))
 	}
 	return a.Allocator.Allocate(n)
 }
 
 func (a bounded) Reallocate(n int, b []byte) []byte {
-	if n > a.most {
+	if n > a.limit {
 		panic(fmt.Sprintf("%d bytes are announced", n))
 	}
 	return a.Allocator.Reallocate(n, b)
 }
 
-// caught turns panics of a reader of untrusted bytes into errors.
-func caught(err *error, doing string) {
+// recoverError turns panics of a reader of untrusted bytes into errors.
+func recoverError(err *error, doing string) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("arrow: %s: %v", doing, p)
 	}

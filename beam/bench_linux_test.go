@@ -51,7 +51,7 @@ func BenchmarkGroup(b *testing.B) {
 	}
 	aggs := []group.Aggregate{{Func: group.Rows}, {Func: group.Sum}}
 	b.Run("by", func(b *testing.B) {
-		dev := must(host())(b)
+		dev := must(openHost())(b)
 		measure(b, func() {
 			r, err := group.By(context.Background(), dev, []column.Column{column.Of(keys)},
 				[]column.Column{column.Of(values)}, aggs, nil)

@@ -163,7 +163,7 @@ func randomBlocks(
 	t testing.TB, rng *rand.Rand, names []string, columns []column.Column,
 ) (blocks [][]byte) {
 	t.Helper()
-	dev := must(host())(t)
+	dev := must(openHost())(t)
 	order := make([]uint32, columns[0].Len())
 	for i := range order {
 		order[i] = uint32(i)

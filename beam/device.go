@@ -7,8 +7,8 @@ import (
 	"github.com/weftgo/weft/device/cpu"
 )
 
-// host opens the cores of this machine, once for all DoFns of the process. It stays open.
-var host = sync.OnceValues(func() (device.Host, error) {
+// openHost opens the cores of this machine, once for all DoFns of the process. It stays open.
+var openHost = sync.OnceValues(func() (device.Host, error) {
 	dev, err := cpu.Open(nil)
 	if err != nil {
 		return nil, err

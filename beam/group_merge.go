@@ -29,7 +29,7 @@ func (f *mergedGroups) ProcessElement(
 func (f *mergedGroups) merge(
 	ctx context.Context, next func(*[]byte) bool, emit func([]byte),
 ) (err error) {
-	dev, err := host()
+	dev, err := openHost()
 	if err != nil {
 		return err
 	}

@@ -166,7 +166,7 @@ func (f *partialGroups) open(block *goarrow.Schema, keys, values []int) error {
 		}
 		return nil
 	}
-	dev, err := host()
+	dev, err := openHost()
 	if err != nil {
 		return err
 	}
@@ -239,7 +239,7 @@ func (f *partialGroups) flush(ctx context.Context, emit func(int, []byte)) error
 		return err
 	}
 	schema = withLength(schema)
-	var none []byte // the piece of partition 0, if it has no groups
+	var emptyPiece []byte // the piece of partition 0, if it has no groups
 	emitted := false
 	err = f.groups.SaveParts(ctx, f.Plan.Parts, 0, max(MaxBlock-len(schema), 1),
 		func(part, groups int, saved []byte) error {
@@ -249,7 +249,7 @@ func (f *partialGroups) flush(ctx context.Context, emit func(int, []byte)) error
 				emit(part, piece)
 				emitted = true
 			case part == 0:
-				none = piece
+				emptyPiece = piece
 			}
 			return nil
 		})
@@ -257,7 +257,7 @@ func (f *partialGroups) flush(ctx context.Context, emit func(int, []byte)) error
 		return fmt.Errorf("beam: %w", err)
 	}
 	if !emitted { // The result has a schema without any groups, too.
-		emit(0, none)
+		emit(0, emptyPiece)
 	}
 	return f.Teardown()
 }

@@ -70,7 +70,7 @@ func testGroupBundles(t *testing.T, rng *rand.Rand) bool {
 		t.Fatal(err)
 	}
 	_, got, _ := table(t, driveGroup(t, rng, plan, blocks))
-	want, err := group.By(t.Context(), must(host())(t), keys, values, aggs,
+	want, err := group.By(t.Context(), must(openHost())(t), keys, values, aggs,
 		&group.Options{SkipNulls: opts.SkipNulls})
 	if err != nil {
 		t.Fatal(err)

@@ -99,7 +99,7 @@ func planJoin(
 	if err := checkBlocks("right", right); err != nil {
 		return out, err
 	}
-	dev, err := host()
+	dev, err := openHost()
 	if err != nil {
 		return out, err
 	}
@@ -163,9 +163,9 @@ func (p *joinPlan) partitioned(
 	if err != nil {
 		return out, err
 	}
-	both, err := sdk.TryCoGroupByKey(s, l, r)
+	grouped, err := sdk.TryCoGroupByKey(s, l, r)
 	if err != nil {
 		return out, err
 	}
-	return one(sdk.TryParDo(s, &joinedParts{Plan: *p}, both, sdk.SideInput{Input: schema}))
+	return one(sdk.TryParDo(s, &joinedParts{Plan: *p}, grouped, sdk.SideInput{Input: schema}))
 }

@@ -31,7 +31,7 @@ var devices struct {
 // lookupDevice returns the device of a choice; "": the cores.
 func lookupDevice(choice string) (device.Device, error) {
 	if choice == "" {
-		return host()
+		return openHost()
 	}
 	devices.Lock()
 	defer devices.Unlock()
@@ -79,7 +79,7 @@ func (f *broadcastJoin) ProcessElement(
 			*b, block = block, nil
 			return *b != nil
 		}
-		return f.Plan.withoutRight(left, emit)
+		return f.Plan.joinEmptyRight(left, emit)
 	}
 	side, err := decodeSide(block, f.Plan.Left, false)
 	if err != nil {
@@ -188,7 +188,7 @@ func (f *broadcastJoin) joined(
 	ctx context.Context, left *joinSide,
 ) iter.Seq2[[]column.Column, error] {
 	return func(yield func([]column.Column, error) bool) {
-		dev, err := host()
+		dev, err := openHost()
 		if err != nil {
 			yield(nil, err)
 			return
@@ -200,7 +200,7 @@ func (f *broadcastJoin) joined(
 		case join.Left:
 			pairs = f.index.Left(ctx, left.keys)
 		default:
-			yield(f.chosen(ctx, dev, left))
+			yield(f.matchLeft(ctx, dev, left))
 			return
 		}
 		for p, err := range pairs {
@@ -215,8 +215,8 @@ func (f *broadcastJoin) joined(
 	}
 }
 
-// chosen returns the left rows of a Semi or an Anti join.
-func (f *broadcastJoin) chosen(
+// matchLeft returns the left rows of a Semi or an Anti join.
+func (f *broadcastJoin) matchLeft(
 	ctx context.Context, dev device.Host, left *joinSide,
 ) ([]column.Column, error) {
 	find := f.index.Semi

@@ -56,7 +56,7 @@ func (f *dealtRows) ProcessElement(_ context.Context, block []byte, emit func(in
 }
 
 func (f *dealtRows) deal(rec goarrow.RecordBatch, emit func(int, []byte)) error {
-	dev, err := host()
+	dev, err := openHost()
 	if err != nil {
 		return err
 	}
@@ -97,11 +97,11 @@ func columnsOf(
 	if err != nil {
 		return nil, err
 	}
-	some := make([]column.Column, len(at))
+	selected := make([]column.Column, len(at))
 	for i, j := range at {
-		some[i] = columns[j]
+		selected[i] = columns[j]
 	}
-	return some, nil
+	return selected, nil
 }
 
 // add adds rows to a partition, and emits its rows if they fill a block.
@@ -111,18 +111,18 @@ func (f *dealtRows) add(
 	if len(rows) == 0 {
 		return nil
 	}
-	some := make([]column.Column, len(columns))
+	selected := make([]column.Column, len(columns))
 	for i, c := range columns {
-		some[i] = column.Take(dev, c, rows)
+		selected[i] = column.Take(dev, c, rows)
 	}
 	p := &f.parts[part]
-	size := sizeOf(some)
+	size := sizeOf(selected)
 	if p.size > 0 && p.size+size > MaxBlock-MaxBlock/16 {
 		if err := f.flush(part, emit); err != nil {
 			return err
 		}
 	}
-	p.batches, p.size = append(p.batches, some), p.size+size
+	p.batches, p.size = append(p.batches, selected), p.size+size
 	return nil
 }
 
@@ -133,13 +133,13 @@ func (f *dealtRows) flush(part int, emit func(int, []byte)) error {
 		return nil
 	}
 	all := make([]column.Column, len(p.batches[0]))
-	some := make([]column.Column, len(p.batches))
+	selected := make([]column.Column, len(p.batches))
 	for i := range all {
 		for j, b := range p.batches {
-			some[j] = b[i]
+			selected[j] = b[i]
 		}
 		var err error
-		if all[i], err = column.Concat(some...); err != nil {
+		if all[i], err = column.Concat(selected...); err != nil {
 			return err
 		}
 	}

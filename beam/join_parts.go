@@ -34,7 +34,7 @@ func (f *joinedParts) ProcessElement(
 	if schema(&b) {
 		err = f.Plan.join(ctx, left, right, b, emit)
 	} else {
-		err = f.Plan.withoutRight(left, emit)
+		err = f.Plan.joinEmptyRight(left, emit)
 	}
 	if err != nil {
 		return fmt.Errorf("beam: join partition %d: %w", part, err)
@@ -42,8 +42,8 @@ func (f *joinedParts) ProcessElement(
 	return nil
 }
 
-// withoutRight joins left rows with a right side that has no block.
-func (p *joinPlan) withoutRight(left func(*[]byte) bool, emit func([]byte)) error {
+// joinEmptyRight joins left rows with a right side that has no block.
+func (p *joinPlan) joinEmptyRight(left func(*[]byte) bool, emit func([]byte)) error {
 	var b []byte
 	switch p.Kind {
 	case join.Left:
@@ -62,7 +62,7 @@ func (p *joinPlan) withoutRight(left func(*[]byte) bool, emit func([]byte)) erro
 func (p *joinPlan) join(
 	ctx context.Context, left, right func(*[]byte) bool, schema []byte, emit func([]byte),
 ) (err error) {
-	dev, err := host()
+	dev, err := openHost()
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (p *joinPlan) join(
 	if out.schema == nil { // no left rows
 		return nil
 	}
-	return out.write(j.Rest(ctx))
+	return out.write(j.Finish(ctx))
 }
 
 // joinSide is a block of one side.

@@ -52,13 +52,13 @@ func joinedRows(
 	t testing.TB, p *joinPlan, leftKeys, left, rightKeys, right []column.Column,
 ) (rows []string) {
 	t.Helper()
-	j := must(join.NewJoin(must(host())(t), p.Kind, &join.Options{NullsMatch: p.NullsMatch}))(t)
+	j := must(join.NewJoin(must(openHost())(t), p.Kind, &join.Options{NullsMatch: p.NullsMatch}))(t)
 	defer j.Close()
 	if err := j.Build(t.Context(), rightKeys, right); err != nil {
 		t.Fatal(err)
 	}
 	for _, batches := range []iter.Seq2[[]column.Column, error]{
-		j.Probe(t.Context(), leftKeys, left), j.Rest(t.Context()),
+		j.Probe(t.Context(), leftKeys, left), j.Finish(t.Context()),
 	} {
 		for columns, err := range batches {
 			if err != nil {

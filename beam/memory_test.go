@@ -68,7 +68,7 @@ func TestGroupMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := must(group.By(t.Context(), must(host())(t), keys, nil, nil, nil))(t)
+	want := must(group.By(t.Context(), must(openHost())(t), keys, nil, nil, nil))(t)
 	if groups != want.Len() || n != rows || sum != rows*(rows-1)/2 {
 		t.Errorf("%d groups of %d rows, sum %d; want %d of %d, %d", groups, n, sum, want.Len(),
 			rows, rows*(rows-1)/2)

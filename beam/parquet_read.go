@@ -55,11 +55,11 @@ func planParquet(s sdk.Scope, glob string, columns []string) (out sdk.PCollectio
 	if err != nil {
 		return out, err
 	}
-	spread, err := sdk.TryReshuffle(s, groups)
+	shuffled, err := sdk.TryReshuffle(s, groups)
 	if err != nil {
 		return out, err
 	}
-	return one(sdk.TryParDo(s, &parquetRows{Columns: columns}, spread))
+	return one(sdk.TryParDo(s, &parquetRows{Columns: columns}, shuffled))
 }
 
 // checkScheme returns the error of a name without a file system.

@@ -37,7 +37,7 @@ func testJobs(t *testing.T, runner string) {
 	}
 	t.Run("group", func(t *testing.T) { testGroupJob(t, runner, blocks, k, v) })
 	t.Run("distinct", func(t *testing.T) {
-		want := must(group.By(t.Context(), must(host())(t), []column.Column{k, v}, nil, nil,
+		want := must(group.By(t.Context(), must(openHost())(t), []column.Column{k, v}, nil, nil,
 			nil))(t)
 		got := jobTable(t, runner, func(s sdk.Scope) sdk.PCollection {
 			return must(Distinct(s, reshuffled(s, blocks), nil, &Options{Parts: 3}))(t)
@@ -108,7 +108,7 @@ func testGroupJob(t *testing.T, runner string, blocks [][]byte, k, v column.Colu
 		columns = append(columns, column.Of(order[i*jobRows/40:(i+1)*jobRows/40]))
 		withOrder = append(withOrder, must(EncodeColumns([]string{"k", "v", "row"}, columns))(t)...)
 	}
-	want := must(group.By(t.Context(), must(host())(t), []column.Column{k}, []column.Column{v},
+	want := must(group.By(t.Context(), must(openHost())(t), []column.Column{k}, []column.Column{v},
 		aggs, nil))(t)
 	got := must(run(t, runner, func(s sdk.Scope) sdk.PCollection {
 		return must(Group(s, reshuffled(s, withOrder), []string{"k"}, []string{"v"}, aggs,

@@ -132,7 +132,7 @@ func TestWorkerProcess(t *testing.T) {
 	if _, err := sdk.Run(t.Context(), "universal", p); err != nil {
 		t.Fatal(err)
 	}
-	want := must(group.By(t.Context(), must(host())(t), []column.Column{columns[4], columns[0]},
+	want := must(group.By(t.Context(), must(openHost())(t), []column.Column{columns[4], columns[0]},
 		[]column.Column{columns[1]}, aggs, nil))(t)
 	out := must(os.ReadFile(dir + "/out-00000-of-00001.parquet"))(t)
 	var got []string

@@ -78,18 +78,18 @@ func planRead(
 	if err != nil {
 		return out, err
 	}
-	spread, err := sdk.TryReshuffle(s, created)
+	shuffled, err := sdk.TryReshuffle(s, created)
 	if err != nil {
 		return out, err
 	}
-	ranges, err := one(sdk.TryParDo(s, &fileRanges{Plan: readPlan{Options: plan.Options}}, spread))
+	ranges, err := one(sdk.TryParDo(s, &fileRanges{Plan: readPlan{Options: plan.Options}}, shuffled))
 	if err != nil {
 		return out, err
 	}
-	if spread, err = sdk.TryReshuffle(s, ranges); err != nil {
+	if shuffled, err = sdk.TryReshuffle(s, ranges); err != nil {
 		return out, err
 	}
-	return one(sdk.TryParDo(s, &rangeRows{Plan: plan}, spread))
+	return one(sdk.TryParDo(s, &rangeRows{Plan: plan}, shuffled))
 }
 
 // readFile is a file to read.

@@ -46,7 +46,7 @@ func (f *rangeRows) ProcessElement(
 		return fmt.Errorf("beam: read %w", errors.Join(err, f.Teardown()))
 	}
 	rows := 0
-	f.file.Within([]tables.Range{{Lo: r.Lo, Hi: r.Hi}})
+	f.file.SelectRanges([]tables.Range{{Lo: r.Lo, Hi: r.Hi}})
 	for b, err := range f.file.Batches(ctx, f.file.reads) {
 		if err != nil {
 			return fmt.Errorf("beam: read %w", explain(err))
@@ -91,7 +91,7 @@ func explain(err error) error {
 		return fmt.Errorf("%w; types come from the first files, and ReadOptions.Text and Number, "+
 			"as --text and --number, give a column its type", err)
 	}
-	if errors.As(err, new(*tables.LateMember)) {
+	if errors.As(err, new(*tables.UnknownMember)) {
 		return fmt.Errorf("%w, in ReadOptions.Columns", err)
 	}
 	return err
@@ -186,9 +186,9 @@ func (f *rangeRows) open(ctx context.Context, file readFile) (err error) {
 	f.file = openFile{Table: t, name: file.Name}
 	if file.Number >= f.Plan.Sampled && !f.Plan.same(t) {
 		// Package table compares the columns of files. Those that JSON may lack are none.
-		both, err := tables.Open(ctx, []string{f.Plan.First, file.Name}, nil, opts)
+		opened, err := tables.Open(ctx, []string{f.Plan.First, file.Name}, nil, opts)
 		if err == nil {
-			err = both.Close()
+			err = opened.Close()
 		}
 		if err != nil {
 			return err

@@ -120,17 +120,17 @@ func fileOf(t testing.TB, format string, names []string, columns []column.Column
 
 // readTable is some rows of three columns: integers, text and integers, with nulls.
 func readTable(rng *rand.Rand, rows int) []column.Column {
-	some := func() column.Bitmap {
+	selected := func() column.Bitmap {
 		return column.OfBools(randomValues(rng, rows, func() bool { return rng.IntN(9) > 0 }))
 	}
 	return []column.Column{
 		column.Of(randomValues(rng, rows, func() int64 { return rng.Int64N(50) - 9 })).
-			WithValid(some()),
+			WithValid(selected()),
 		column.OfStrings(randomValues(rng, rows, func() string {
 			return strings.Repeat("é", 1+rng.IntN(3)) + fmt.Sprint(rng.IntN(20))
-		})).WithValid(some()),
+		})).WithValid(selected()),
 		column.Of(randomValues(rng, rows, func() int64 { return rng.Int64N(1e6) })).
-			WithValid(some()),
+			WithValid(selected()),
 	}
 }
 
@@ -164,7 +164,7 @@ func TestRead(t *testing.T) {
 			for i := range all {
 				all[i] = must(column.Concat(parts[0][i], parts[1][i], parts[2][i]))(t)
 			}
-			want := must(group.By(t.Context(), must(host())(t), all[:1], all[1:], aggs, nil))(t)
+			want := must(group.By(t.Context(), must(openHost())(t), all[:1], all[1:], aggs, nil))(t)
 			for _, pattern := range []string{dir + "/*." + format, "memfs://read/*." + format} {
 				out, err := run(t, "prism", func(s sdk.Scope) sdk.PCollection {
 					in := must(Read(s, []string{pattern}, &ReadOptions{Ordinals: "row",
@@ -260,7 +260,7 @@ func TestReadLatin1(t *testing.T) {
 	_, err := run(t, "prism", func(s sdk.Scope) sdk.PCollection {
 		return must(Read(s, []string{name}, &ReadOptions{Number: []string{"Stra\xdfe"}}))(t)
 	})
-	if err == nil || !strings.Contains(err.Error(), "\"a\" is no number") {
+	if err == nil || !strings.Contains(err.Error(), "\"a\" is not a number") {
 		t.Errorf("%v; want an error that names the value", err)
 	}
 }
@@ -288,7 +288,7 @@ func TestReadMissing(t *testing.T) {
 
 // A member that comes late in one file is read there, and one that no beginning has is an error,
 // unless columns are named.
-func TestReadLateMembers(t *testing.T) {
+func TestReadUnknownMembers(t *testing.T) {
 	dir := t.TempDir()
 	head := strings.Repeat("{\"a\": 1}\n", 200_000) // more than what is looked at
 	for name, text := range map[string]string{"0.json": head + "{\"a\": 2, \"b\": 5}\n",

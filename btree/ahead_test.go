@@ -17,7 +17,7 @@ import (
 // TestSortedAheadAndNotRun checks that a batch which was sorted ahead but not run is not mistaken
 // for the next one. The next one's keys may lie at the same address.
 func TestSortedAheadAndNotRun(t *testing.T) {
-	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
@@ -35,11 +35,11 @@ func TestSortedAheadAndNotRun(t *testing.T) {
 	}
 	e := m.policy.engine.(*gpuEngine)
 	b := &batch.Batch{Kind: op.Put, Flags: batch.Order, N: n}
-	b.Columns[batch.Keys], b.Columns[batch.Vals] = batch.InOn(keys), batch.InOn(keys)
+	b.Columns[batch.Keys], b.Columns[batch.Vals] = batch.InputOn(keys), batch.InputOn(keys)
 	e.stale = true
-	e.now().most = e.now().room()
-	if n, _, err := m.policy.Before(t.Context(), core.Counters{}, s, b); n != 0 || err != nil || e.ahead.of != b {
-		t.Fatalf("room for %d, error %v, sorted %v", n, err, e.ahead.of)
+	e.current().maxUsed = e.current().capacity()
+	if n, _, err := m.policy.Prepare(t.Context(), core.Counters{}, s, b); n != 0 || err != nil || e.presorted.batch != b {
+		t.Fatalf("room for %d, error %v, sorted %v", n, err, e.presorted.batch)
 	}
 	second := conformance.Sequence[uint32](1000, n)
 	slices.Reverse(second)
@@ -53,15 +53,15 @@ func TestSortedAheadAndNotRun(t *testing.T) {
 	if hits, err := m.Get(t.Context(), second, vals, nil); hits != n || err != nil || !slices.Equal(vals, second) {
 		t.Errorf("%d keys of %d are found, with %v: %v", hits, n, vals, err)
 	}
-	if e.ahead.of != nil {
+	if e.presorted.batch != nil {
 		t.Error("something is sorted still")
 	}
 }
 
-// TestBatchesSortedAhead submits batches one after the other on streams. If the bounds show no
+// TestPresortedBatches submits batches one after the other on streams. If the bounds show no
 // capacity, a batch is sorted ahead, and the counters are read after the batches before it.
-func TestBatchesSortedAhead(t *testing.T) {
-	conformance.NotRaced(t, "the simulator has goroutines of its own")
+func TestPresortedBatches(t *testing.T) {
+	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
@@ -85,7 +85,7 @@ func TestBatchesSortedAhead(t *testing.T) {
 		for i := range batches {
 			part := keys.Sub(i*n, (i+1)*n)
 			if i%2 == 1 {
-				e.now().most = e.now().room() // as if many batches had come before
+				e.current().maxUsed = e.current().capacity() // as if many batches had come before
 			}
 			if err := m.PutOn(streams[i/2%2], part, part); err != nil {
 				t.Fatal(err)

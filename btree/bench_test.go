@@ -103,19 +103,19 @@ func (x *measurement[K, V]) reads(b *testing.B, n, few int) {
 }
 
 // changes measures batches that insert, update and delete new keys.
-func (x *measurement[K, V]) changes(b *testing.B, size int, how string) {
+func (x *measurement[K, V]) changes(b *testing.B, size int, prefix string) {
 	keys, vals := x.more.Sub(0, size), x.vals.Sub(0, size)
 	put := func() error { return x.m.PutOn(x.st, keys, vals) }
 	del := func() error { return x.m.DeleteOn(x.st, keys, device.Slice[bool]{}) }
-	x.run(b, fmt.Sprintf("%sinsert %d", how, size), size, del, put)
+	x.run(b, fmt.Sprintf("%sinsert %d", prefix, size), size, del, put)
 	must(b, put())
-	x.run(b, fmt.Sprintf("%supdate %d", how, size), size, nil, put)
-	x.run(b, fmt.Sprintf("%sdelete %d", how, size), size, put, del)
+	x.run(b, fmt.Sprintf("%supdate %d", prefix, size), size, nil, put)
+	x.run(b, fmt.Sprintf("%sdelete %d", prefix, size), size, put, del)
 }
 
 // run measures a call. It runs undo with the timer stopped.
-func (x *measurement[K, V]) run(b *testing.B, what string, rows int, undo, call func() error) {
-	b.Run(what, func(b *testing.B) {
+func (x *measurement[K, V]) run(b *testing.B, name string, rows int, undo, call func() error) {
+	b.Run(name, func(b *testing.B) {
 		must(b, x.st.Sync(b.Context()))
 		for b.Loop() {
 			must(b, call())

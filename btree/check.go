@@ -41,20 +41,20 @@ type checker struct {
 
 // check reports whether all rules of layout.go hold in the memory of a tree that nothing changes.
 func (s shape) check(mem []byte) error {
-	c := checker{shape: s, mem: mem, nodes: controlOf(mem).given(), seen: map[uint32]bool{}}
+	c := checker{shape: s, mem: mem, nodes: controlOf(mem).nAllocated(), seen: map[uint32]bool{}}
 	if s.bytesFor(c.nodes) > len(mem) {
 		return corrupt("%d nodes have been given out, and there is memory for %d bytes", c.nodes, len(mem))
 	}
 	level := []pair{{0, rootNode}}
 	for depth := headerOf(mem, s, rootNode).level(); ; depth-- {
-		below, err := c.level(depth, level)
+		children, err := c.level(depth, level)
 		if err != nil {
 			return err
 		}
 		if depth == 0 {
 			break
 		}
-		level = below
+		level = children
 	}
 	if live := controlOf(mem).tally.Live; live != c.pairs {
 		return corrupt("the leaves have %d pairs, the counters %d", c.pairs, live)
@@ -68,7 +68,7 @@ func corrupt(format string, args ...any) error {
 
 // level checks the nodes of a level, given as the children of the level above with their low keys.
 // It returns their own children in order.
-func (c *checker) level(depth int, nodes []pair) (below []pair, err error) {
+func (c *checker) level(depth int, nodes []pair) (children []pair, err error) {
 	if depth == 0 && headerOf(c.mem, c.shape, rootNode).level() == 0 {
 		return nil, corrupt("the root is a leaf")
 	}
@@ -91,22 +91,22 @@ func (c *checker) level(depth int, nodes []pair) (below []pair, err error) {
 		case h.count() > c.slots || depth > 0 && h.count() == 0:
 			return nil, corrupt("node %d of level %d has %d slots", id, depth, h.count())
 		}
-		some, err := c.slotsIn(id, h, n.key, depth)
+		slots, err := c.slotsIn(id, h, n.key, depth)
 		if err != nil {
 			return nil, err
 		}
-		below = append(below, some...)
+		children = append(children, slots...)
 	}
 	if depth == 0 {
-		c.pairs = uint64(len(below))
+		c.pairs = uint64(len(children))
 	}
-	return below, nil
+	return children, nil
 }
 
 // slotsIn checks the slots of a node and returns those in use, in order.
 func (c *checker) slotsIn(id uint32, h *header, low uint64, depth int) ([]pair, error) {
 	all := slotsOf(c.mem, c.shape, id)
-	some := all[:h.count()]
+	used := all[:h.count()]
 	if depth > 0 {
 		for i, s := range all[h.count():] {
 			if s != all[0] {
@@ -116,20 +116,20 @@ func (c *checker) slotsIn(id uint32, h *header, low uint64, depth int) ([]pair, 
 		if all[0].key != low {
 			return nil, corrupt("inner node %d begins with key %#x, its parent says %#x", id, all[0].key, low)
 		}
-		slices.SortFunc(some, func(a, b pair) int { return cmp.Compare(a.key, b.key) })
+		slices.SortFunc(used, func(a, b pair) int { return cmp.Compare(a.key, b.key) })
 	}
-	for i, s := range some {
-		if s.key < low || !h.has(s.key) || i > 0 && some[i-1].key >= s.key {
+	for i, s := range used {
+		if s.key < low || !h.has(s.key) || i > 0 && used[i-1].key >= s.key {
 			return nil, corrupt("slot %d of node %d of level %d has key %#x, out of order or of place", i, id, depth, s.key)
 		}
 	}
-	return some, nil
+	return used, nil
 }
 
 // Check implements core.Checker. The counters have been read.
 func (e *gpuEngine) Check(ctx context.Context, l *core.Lease) error {
 	t := l.Parts.(*tree)
-	size := t.bytesFor(t.most)
+	size := t.bytesFor(t.maxUsed)
 	mem, err := e.Dev.AllocHost(size)
 	if err != nil {
 		return err

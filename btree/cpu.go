@@ -78,15 +78,15 @@ func (e *cpuEngine[K, V, T]) ensure(pairs int) error { return e.tree().grow(node
 // fits implements engine. A change allocates its memory itself.
 func (e *cpuEngine[K, V, T]) fits(_, _ int) bool { return true }
 
-// sortAhead and keepAhead implement engine. Nothing is submitted.
-func (e *cpuEngine[K, V, T]) sortAhead(*device.Stream, *batch.Batch) error { return nil }
-func (e *cpuEngine[K, V, T]) keepAhead(*batch.Batch)                       {}
+// presort and discardPresorted implement engine. Nothing is submitted.
+func (e *cpuEngine[K, V, T]) presort(*device.Stream, *batch.Batch) error { return nil }
+func (e *cpuEngine[K, V, T]) discardPresorted(*batch.Batch)              {}
 
-// loads implements engine. All insertions are merged.
-func (e *cpuEngine[K, V, T]) loads(*batch.Batch) bool { return false }
+// isLoad implements engine. All insertions are merged.
+func (e *cpuEngine[K, V, T]) isLoad(*batch.Batch) bool { return false }
 
-// room implements engine.
-func (e *cpuEngine[K, V, T]) room(n int, _ bool) (int, error) { return n, nil }
+// reserveOps implements engine.
+func (e *cpuEngine[K, V, T]) reserveOps(n int, _ bool) (int, error) { return n, nil }
 
 // reclaim implements engine. No node stays dead.
 func (e *cpuEngine[K, V, T]) reclaim(context.Context) error { return nil }
@@ -110,5 +110,5 @@ func (e *cpuEngine[K, V, T]) compact(ctx context.Context) error {
 // usage implements engine.
 func (e *cpuEngine[K, V, T]) usage() usage {
 	t := e.tree()
-	return usage{nodes: t.taken() - t.versions.kept(), kept: t.versions.kept(), room: t.room(), bytes: t.buf.Size}
+	return usage{nodes: t.inUse() - t.versions.nKept(), kept: t.versions.nKept(), capacity: t.capacity(), bytes: t.buf.Size}
 }

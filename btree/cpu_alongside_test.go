@@ -148,15 +148,15 @@ func endInOrder(t *testing.T, dev device.Device, order []int, changes int) {
 }
 
 // change deletes some keys and gives others new values.
-func change(t *testing.T, m *btree.Map[uint32, uint64], gone, others []uint32) {
+func change(t *testing.T, m *btree.Map[uint32, uint64], deleted, updated []uint32) {
 	t.Helper()
-	_, err := m.Delete(t.Context(), gone, nil)
+	_, err := m.Delete(t.Context(), deleted, nil)
 	must(t, err)
-	vals := make([]uint64, len(others))
+	vals := make([]uint64, len(updated))
 	for i := range vals {
 		vals[i] = uint64(m.Len())
 	}
-	_, err = m.Put(t.Context(), others, vals)
+	_, err = m.Put(t.Context(), updated, vals)
 	must(t, err)
 }
 

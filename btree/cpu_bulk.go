@@ -19,7 +19,7 @@ const bulkGrain = 1 << 10
 func (t *cpuTree[T]) build(ctx context.Context, dev device.Host, n, fill int, write func(to []slot[T], first int)) error {
 	a := t.nodes()
 	next, count, level := uint32(leafNode), (n+fill-1)/fill, 0
-	var below []T // low keys of the level below, which ends with the last node
+	var lowKeys []T // low keys of the level below, which ends with the last node
 	for items := n; ; items, level = count, level+1 {
 		if level > 0 {
 			if count <= slotCount[T]() {
@@ -28,24 +28,24 @@ func (t *cpuTree[T]) build(ctx context.Context, dev device.Host, n, fill int, wr
 			count = (count + fill - 1) / fill
 		}
 		first, lows := next, make([]T, count)
-		children, child := below, next-uint32(len(below))
+		children, child := lowKeys, next-uint32(len(lowKeys))
 		dev.Parallel(count, bulkGrain, func(lo, hi int) {
 			if ctx.Err() != nil {
 				return
 			}
 			for i := lo; i < hi; i++ {
-				from, end := cut(items, count, i), cut(items, count, i+1)
+				from, end := partStart(items, count, i), partStart(items, count, i+1)
 				x := a.at(first + uint32(i))
-				x.begin(level, 0, noNode)
+				x.init(level, 0, noNode)
 				if level == 0 {
 					write(x.slots[:end-from], from)
 					x.setCount(end - from)
 				} else {
-					x.adopt(child+uint32(from), children[from:end])
+					x.setChildRange(child+uint32(from), children[from:end])
 				}
 				lows[i] = x.slots[0].key
 				if i > lo {
-					a.link(first+uint32(i), lows[i])
+					a.linkTo(first+uint32(i), lows[i])
 				}
 			}
 		})
@@ -55,30 +55,30 @@ func (t *cpuTree[T]) build(ctx context.Context, dev device.Host, n, fill int, wr
 		}
 		lows[0] = 0
 		for i := bulkGrain; i < count; i += bulkGrain {
-			a.link(first+uint32(i), lows[i])
+			a.linkTo(first+uint32(i), lows[i])
 		}
-		next, below = first+uint32(count), lows
+		next, lowKeys = first+uint32(count), lows
 	}
 	root := a.at(rootNode)
-	root.begin(level, 0, noNode)
-	root.adopt(next-uint32(len(below)), below)
-	t.free, t.leaves = nil, nil
+	root.init(level, 0, noNode)
+	root.setChildRange(next-uint32(len(lowKeys)), lowKeys)
+	t.free, t.presentOrder = nil, nil
 	*t.control() = control{top: next}
-	t.count(int64(n))
+	t.addPairs(int64(n))
 	return nil
 }
 
-// cut returns the beginning of part i if n items are cut into equal parts.
-func cut(n, parts, i int) int { return n/parts*i + min(i, n%parts) }
+// partStart returns the beginning of part i if n items are cut into equal parts.
+func partStart(n, parts, i int) int { return n/parts*i + min(i, n%parts) }
 
-// link makes node to the next node of the one numbered before it.
-func (a nodes[T]) link(to uint32, low T) {
+// linkTo links node to-1 to node to, which begins with key low.
+func (a nodes[T]) linkTo(to uint32, low T) {
 	x := a.at(to - 1)
 	x.high, x.link = uint64(low), to
 }
 
-// adopt makes adjacent nodes the children of an inner node.
-func (n *node[T]) adopt(first uint32, lows []T) {
+// setChildRange makes adjacent nodes the children of an inner node.
+func (n *node[T]) setChildRange(first uint32, lows []T) {
 	for i, low := range lows {
 		n.slots[i] = slot[T]{T(first) + T(i), low}
 	}
@@ -90,9 +90,9 @@ func (n *node[T]) adopt(first uint32, lows []T) {
 
 // copier returns a write function for build that copies the pairs of t.
 func (t *cpuTree[T]) copier() func(to []slot[T], first int) {
-	a, o := t.nodes(), t.ordered(0)
+	a, o := t.nodes(), t.leafOrder(0)
 	return func(to []slot[T], first int) {
-		leaf, at := o.place(uint64(first))
+		leaf, at := o.locate(uint64(first))
 		for done := 0; done < len(to); leaf, at = leaf+1, 0 {
 			x := a.at(o.ids[leaf])
 			done += copy(to[done:], x.slots[at:x.count()])
@@ -104,7 +104,7 @@ func (t *cpuTree[T]) copier() func(to []slot[T], first int) {
 func (e *cpuEngine[K, V, T]) load(ctx context.Context, b *batch.Batch) error {
 	c := &b.Columns
 	if b.Kind == op.Put && !c[batch.Kinds].Given() && !c[batch.OK].Given() {
-		if laid, err := e.lay(ctx, batch.View[K](c[batch.Keys].Host), batch.View[V](c[batch.Vals].Host)); laid || err != nil {
+		if laid, err := e.loadAscending(ctx, batch.View[K](c[batch.Keys].Host), batch.View[V](c[batch.Vals].Host)); laid || err != nil {
 			return err
 		}
 	}
@@ -113,14 +113,14 @@ func (e *cpuEngine[K, V, T]) load(ctx context.Context, b *batch.Batch) error {
 	if err != nil {
 		return err
 	}
-	to, done, err := e.empty(b.N)
+	to, done, err := e.prepareEmpty(b.N)
 	if err != nil {
 		return err
 	}
 	// Results of rows are written from here on.
-	p := settled[T]{pairs: make([]slot[T], len(items))}
+	p := pairParts[T]{pairs: make([]slot[T], len(items))}
 	for lo := 0; lo < len(items); {
-		hi := cpu.RunEnd(items, lo+settlePart)
+		hi := cpu.RunEnd(items, lo+partRows)
 		p.parts = append(p.parts, lo)
 		lo = hi
 	}
@@ -131,7 +131,7 @@ func (e *cpuEngine[K, V, T]) load(ctx context.Context, b *batch.Batch) error {
 		if i+1 < len(p.parts) {
 			hi = p.parts[i+1]
 		}
-		p.starts[i+1] = settle(ops, fetch.Of(lo, hi), items, lo, hi, p.pairs)
+		p.starts[i+1] = applyOps(ops, fetch.Slice(lo, hi), items, lo, hi, p.pairs)
 	})
 	for i := range p.parts {
 		p.starts[i+1] += p.starts[i]
@@ -142,9 +142,9 @@ func (e *cpuEngine[K, V, T]) load(ctx context.Context, b *batch.Batch) error {
 	return done(err)
 }
 
-// empty returns an empty tree with memory for that many pairs. It is the one in use unless a lease
-// holds that. done makes the tree the one in use, or frees it after an error.
-func (e *cpuEngine[K, V, T]) empty(pairs int) (to *cpuTree[T], done func(error) error, err error) {
+// prepareEmpty returns an empty tree with memory for that many pairs. It is the one in use unless a
+// lease holds that. done makes the tree the one in use, or frees it after an error.
+func (e *cpuEngine[K, V, T]) prepareEmpty(pairs int) (to *cpuTree[T], done func(error) error, err error) {
 	if !e.Leases.Held() {
 		to = e.tree()
 		to.reset()
@@ -159,10 +159,10 @@ func (e *cpuEngine[K, V, T]) empty(pairs int) (to *cpuTree[T], done func(error) 
 	}, err
 }
 
-// lay builds a tree from ascending pairs, and reports whether the pairs ascend.
-func (e *cpuEngine[K, V, T]) lay(ctx context.Context, keys []K, vals []V) (laid bool, err error) {
+// loadAscending builds a tree from ascending pairs, and reports whether the pairs ascend.
+func (e *cpuEngine[K, V, T]) loadAscending(ctx context.Context, keys []K, vals []V) (laid bool, err error) {
 	return cpu.WhileAscending(ctx, keys, e.flip, func(ctx context.Context, wrote func(first int, ascends bool)) error {
-		to, done, err := e.empty(len(keys))
+		to, done, err := e.prepareEmpty(len(keys))
 		if err != nil {
 			return err
 		}
@@ -179,23 +179,23 @@ func writeAscending[K, V, T word](to []slot[T], keys []K, vals []V, flip K) bool
 	to[0] = slot[T]{T(vals[0]), T(last)}
 	for i := 1; i < len(to); i++ {
 		k := keys[i] ^ flip
-		falls |= 1 - below(last, k)
+		falls |= 1 - less(last, k)
 		to[i], last = slot[T]{T(vals[i]), T(k)}, k
 	}
 	return falls == 0
 }
 
-// settlePart is the number of rows that a core resolves at a time.
-const settlePart = 1 << 14
+// partRows is the number of rows that a core resolves at a time.
+const partRows = 1 << 14
 
-// settle runs the operations of items [lo,hi) on absent keys and writes the resulting pairs from
+// applyOps runs the operations of items [lo,hi) on absent keys and writes the resulting pairs from
 // number lo on. It returns the number of pairs.
-func settle[K, V, T word](ops cpu.Changes[K, V], fetch cpu.Fetcher[K], items []cpu.Item[K], lo, hi int, pairs []slot[T]) (n int) {
+func applyOps[K, V, T word](ops cpu.Changes[K, V], fetch cpu.Fetcher[K], items []cpu.Item[K], lo, hi int, pairs []slot[T]) (n int) {
 	for i := lo; i < hi; {
 		fetch.Fetch(i)
 		first := i
 		i = cpu.RunEnd(items[:hi], i+1)
-		if v, ok := cpu.Settle(&ops, items[first:i], 0, false); ok {
+		if v, ok := cpu.ApplyOps(&ops, items[first:i], 0, false); ok {
 			pairs[lo+n] = slot[T]{T(v), T(items[first].Key)}
 			n++
 		}
@@ -203,15 +203,15 @@ func settle[K, V, T word](ops cpu.Changes[K, V], fetch cpu.Fetcher[K], items []c
 	return n
 }
 
-// settled holds pairs in parts. Part i begins at pairs[parts[i]] and starts[i] pairs come before
+// pairParts holds pairs in parts. Part i begins at pairs[parts[i]] and starts[i] pairs come before
 // it.
-type settled[T word] struct {
+type pairParts[T word] struct {
 	pairs         []slot[T]
 	parts, starts []int
 }
 
 // write is the write function of build.
-func (p *settled[T]) write(to []slot[T], first int) {
+func (p *pairParts[T]) write(to []slot[T], first int) {
 	i := sort.SearchInts(p.starts, first+1) - 1
 	for done := 0; done < len(to); i++ {
 		at := p.parts[i] + first + done - p.starts[i]

@@ -24,23 +24,23 @@ var (
 	// endlessPiece is the number of operations of a piece if the context cannot end.
 	endlessPiece = 1 << 22
 
-	// manyTasks is the number of nodes on a level that suffice as tasks.
-	manyTasks = 1 << 8
+	// targetTasks is the number of tasks at which the tree is not divided further.
+	targetTasks = 1 << 8
 
-	// taskItems is the minimum number of operations that is worth giving to a core.
-	taskItems = 1 << 11
+	// minTaskItems is the minimum number of operations of a share, which one core runs.
+	minTaskItems = 1 << 11
 )
 
 // Change implements core.Engine.
 func (e *cpuEngine[K, V, T]) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
-	if err := cpu.Open(s); err != nil {
+	if err := cpu.SyncStream(s); err != nil {
 		return 0, nil, err
 	}
 	for done < b.N {
 		if err := ctx.Err(); err != nil {
 			return done, nil, err
 		}
-		e.tree().sweep()
+		e.tree().freeReclaimable()
 		n, empty := min(piece, b.N-done), e.tree().tally.Live == 0
 		if empty {
 			n = b.N - done // it can be canceled until it begins
@@ -69,7 +69,7 @@ func (e *cpuEngine[K, V, T]) Change(ctx context.Context, s *device.Stream, b *ba
 type task[K, V, T word] struct {
 	self     slot[T]
 	lo, hi   int
-	by       *worker[K, V, T]
+	worker   *worker[K, V, T]
 	from, to int
 	small    bool // one of these nodes may be merged
 }
@@ -85,21 +85,21 @@ func (e *cpuEngine[K, V, T]) change(ctx context.Context, b *batch.Batch) error {
 	top := &worker[K, V, T]{
 		cpuTree: t, nodes: t.nodes(), fill: e.fill, Changes: changesOf[K, V](b), items: items, fetcher: cpu.FetcherOf(b, items), level: -1,
 	}
-	shares := top.deal()
-	if err := t.supply(e.need(t, inserted(&top.Changes, len(items))) + t.copies(len(items)) + supplyBlock*(len(shares)+1)); err != nil {
+	shares := top.divideTasks()
+	if err := t.reserve(e.maxNewNodes(t, inserted(&top.Changes, len(items))) + t.maxCopies(len(items)) + supplyBlock*(len(shares)+1)); err != nil {
 		return err
 	}
-	top.begin()
+	top.start()
 	workers := make([]*worker[K, V, T], len(shares), len(shares)+1)
 	e.Device.Parallel(len(shares), 1, func(i, _ int) {
 		w := *top
 		workers[i] = &w
 		for k := range shares[i] {
-			w.carry(&shares[i][k])
+			w.run(&shares[i][k])
 		}
 	})
-	top.root()
-	t.finish(top.supply)
+	top.runRoot()
+	t.recordSupply(top.supply)
 	for _, w := range append(workers, top) {
 		w.finish()
 	}
@@ -115,7 +115,7 @@ func changesOf[K, V word](b *batch.Batch) cpu.Changes[K, V] {
 
 // inserted counts the operations that may insert.
 func inserted[K, V word](ops *cpu.Changes[K, V], n int) (inserts int) {
-	if !ops.Mixes() {
+	if !ops.Mixed() {
 		if ops.Kind(0).Inserts() {
 			return n
 		}
@@ -129,42 +129,42 @@ func inserted[K, V word](ops *cpu.Changes[K, V], n int) (inserts int) {
 	return inserts
 }
 
-// need returns the number of nodes that insertions may take. That is one leaf each, unless
+// maxNewNodes returns the number of nodes that insertions may take. That is one leaf each, unless
 // half-full leaves of all pairs are fewer, and on each level above as many as the new nodes below
 // half fill.
-func (e *cpuEngine[K, V, T]) need(t *cpuTree[T], inserts int) (n int) {
-	half, below := e.slots/2, t.taken()
-	add := min(inserts, (int(t.tally.Live)+inserts)/half+1)
+func (e *cpuEngine[K, V, T]) maxNewNodes(t *cpuTree[T], inserts int) (n int) {
+	half, existing := e.slots/2, t.inUse()
+	added := min(inserts, (int(t.tally.Live)+inserts)/half+1)
 	for range t.depth() + 2 {
-		n += add
-		add = min(add, (below+add)/half+1)
+		n += added
+		added = min(added, (existing+added)/half+1)
 	}
 	return n + levelMask
 }
 
-// deal divides the items into tasks, and the tasks into shares. A few items make no tasks.
-func (w *worker[K, V, T]) deal() (shares [][]task[K, V, T]) {
+// divideTasks divides the items into tasks, and the tasks into shares. A few items make no tasks.
+func (w *worker[K, V, T]) divideTasks() (shares [][]task[K, V, T]) {
 	level := w.depth()
-	if len(w.items) <= taskItems || level == 1 {
+	if len(w.items) <= minTaskItems || level == 1 {
 		return nil
 	}
 	tasks := []task[K, V, T]{{lo: 0, hi: len(w.items)}}
-	for ; level > 1 && len(tasks) < manyTasks; level-- {
-		var below []task[K, V, T]
+	for ; level > 1 && len(tasks) < targetTasks; level-- {
+		var children []task[K, V, T]
 		for _, t := range tasks {
-			var room [mostSlots]slot[T]
-			w.each(w.at(t.self.id()).children(&room), t.lo, t.hi, func(c slot[T], lo, hi int) {
+			var buf [maxSlots]slot[T]
+			w.divideItems(w.at(t.self.id()).children(&buf), t.lo, t.hi, func(c slot[T], lo, hi int) {
 				if lo < hi {
-					below = append(below, task[K, V, T]{self: c, lo: lo, hi: hi})
+					children = append(children, task[K, V, T]{self: c, lo: lo, hi: hi})
 				}
 			})
 		}
-		tasks = below
+		tasks = children
 	}
 	w.level, w.tasks = level, tasks
 	for len(tasks) > 0 {
 		n, items := 0, 0
-		for n < len(tasks) && items < taskItems {
+		for n < len(tasks) && items < minTaskItems {
 			items += tasks[n].hi - tasks[n].lo
 			n++
 		}
@@ -174,18 +174,18 @@ func (w *worker[K, V, T]) deal() (shares [][]task[K, V, T]) {
 	return shares
 }
 
-// begin starts a change for which memory has been allocated. The nodes may have moved.
-func (w *worker[K, V, T]) begin() {
+// start starts a change for which memory has been allocated. The nodes may have moved.
+func (w *worker[K, V, T]) start() {
 	t := w.cpuTree
-	w.nodes, w.supply, t.leaves = t.nodes(), &supply{free: t.free, top: t.control().top}, nil
+	w.nodes, w.supply, t.presentOrder = t.nodes(), &supply{free: t.free, top: t.control().top}, nil
 	if v := t.versions; v != nil {
 		w.newest = v.newest()
-		v.grow(t.room())
+		v.grow(t.capacity())
 	}
 }
 
-// finish records the nodes that a change has allocated.
-func (t *cpuTree[T]) finish(s *supply) {
+// recordSupply records the nodes that a change has allocated.
+func (t *cpuTree[T]) recordSupply(s *supply) {
 	used := int(s.next.Load())
 	t.control().top = s.top + uint32(max(0, used-len(s.free)))
 	t.free = s.free[min(used, len(s.free)):]
@@ -193,7 +193,7 @@ func (t *cpuTree[T]) finish(s *supply) {
 
 // finish releases a worker's unused and retired nodes and counts its pairs.
 func (w *worker[K, V, T]) finish() {
-	w.give(w.ids)
-	w.retire(w.gone, w.kept)
-	w.count(w.Live)
+	w.freeNodes(w.ids)
+	w.retire(w.removed, w.kept)
+	w.addPairs(w.Live)
 }

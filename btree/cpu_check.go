@@ -22,7 +22,7 @@ func (t *cpuTree[T]) checkNodes() error {
 	part := make([]bool, top)
 	level := []uint32{rootNode}
 	for range t.depth() + 1 {
-		var below []uint32
+		var children []uint32
 		for _, id := range level {
 			part[id] = true
 			n := a.at(id)
@@ -30,17 +30,17 @@ func (t *cpuTree[T]) checkNodes() error {
 				if n.level() == 0 {
 					break
 				}
-				if below = append(below, s.id()); i > 0 && s.key <= n.slots[i-1].key {
+				if children = append(children, s.id()); i > 0 && s.key <= n.slots[i-1].key {
 					return corrupt("children %d and %d of node %d are out of order, on a host", i-1, i, id)
 				}
 			}
 		}
-		level = below
+		level = children
 	}
 	if t.versions != nil {
-		kept := t.versions.limbo
+		kept := t.versions.reclaimable
 		for _, v := range t.versions.held {
-			kept = append(kept[:len(kept):len(kept)], v.dead...)
+			kept = append(kept[:len(kept):len(kept)], v.retired...)
 		}
 		for _, id := range kept {
 			if id >= top || part[id] {

@@ -20,23 +20,23 @@ func (e *cpuEngine[K, V, T]) deleteRanges(b *batch.Batch) (done int, err error) 
 	lo, hi := batch.View[K](c[batch.Keys].Host), batch.View[K](c[batch.Keys2].Host)
 	counts := batch.View[uint32](c[batch.Counts].Host)
 	n := min(b.N, eraseRanges)
-	if err := t.supply(t.copies(2*n) + supplyBlock); err != nil {
+	if err := t.reserve(t.maxCopies(2*n) + supplyBlock); err != nil {
 		return 0, err
 	}
 	w := worker[K, V, T]{cpuTree: t, fill: e.fill}
-	w.begin()
+	w.start()
 	for done < n && w.Live > -erasePairs {
 		before := w.Live
 		if from, last := T(lo[done]^e.flip), T(hi[done]^e.flip); from <= last {
 			w.erase(rootNode, w.depth(), from, last)
-			w.lower()
+			w.collapseRoot()
 		}
 		if counts != nil {
 			counts[done] = uint32(min(before-w.Live, math.MaxUint32))
 		}
 		done++
 	}
-	t.finish(w.supply)
+	t.recordSupply(w.supply)
 	w.finish()
 	return done, nil
 }
@@ -50,66 +50,66 @@ func (w *worker[K, V, T]) erase(id uint32, level int, from, last T) {
 		if a == b {
 			return
 		}
-		w.own(id)
+		w.copyOnWrite(id)
 		copy(n.slots[a:c], n.slots[b:c])
 		n.setCount(c - (b - a))
 		w.Live -= int64(b - a)
 		return
 	}
-	var room [mostSlots]slot[T]
-	kids := n.children(&room)
+	var buf [maxSlots]slot[T]
+	kids := n.children(&buf)
 	out, count := kids[:0], len(kids)
 	for i, c := range kids {
-		most := ^T(0)
+		maxKey := ^T(0)
 		if i+1 < count {
-			most = kids[i+1].key - 1
+			maxKey = kids[i+1].key - 1
 		} else if n.link != noNode {
-			most = T(n.high) - 1
+			maxKey = T(n.high) - 1
 		}
 		switch {
-		case c.key > last || most < from:
-		case len(out) > 0 && from <= c.key && most <= last:
-			w.cut(out[len(out)-1].id(), c.id(), level-1)
+		case c.key > last || maxKey < from:
+		case len(out) > 0 && from <= c.key && maxKey <= last:
+			w.detachSubtree(out[len(out)-1].id(), c.id(), level-1)
 			continue
 		default:
 			w.erase(c.id(), level-1, from, last)
-			w.small[level-1] = w.small[level-1] || w.at(c.id()).count() < w.few
+			w.small[level-1] = w.small[level-1] || w.at(c.id()).count() < w.minSlots
 		}
 		out = append(out, c)
 	}
-	if out = w.tidied(out, level-1); len(out) != count {
-		w.own(id)
+	if out = w.coalesce(out, level-1); len(out) != count {
+		w.copyOnWrite(id)
 		n.setChildren(out)
 	}
 }
 
-// cut detaches a subtree. On each level, the last node of the subtree to its left then links to
-// what follows.
-func (w *worker[K, V, T]) cut(left, id uint32, level int) {
+// detachSubtree detaches a subtree. On each level, the last node of the subtree to its left then
+// links to what follows.
+func (w *worker[K, V, T]) detachSubtree(left, id uint32, level int) {
 	for l, x, y := level, w.at(left), w.at(id); ; l-- {
-		w.own(left)
+		w.copyOnWrite(left)
 		x.high, x.link = y.high, y.link
 		if l == 0 {
 			break
 		}
-		left = x.last()
-		x, y = w.at(left), w.at(y.last())
+		left = x.lastChild()
+		x, y = w.at(left), w.at(y.lastChild())
 	}
-	w.drop(id, level)
+	w.retireSubtree(id, level)
 }
 
-// last returns the child with the largest keys.
-func (n *node[T]) last() uint32 { return n.child(^T(0)) }
+// lastChild returns the child with the largest keys.
+func (n *node[T]) lastChild() uint32 { return n.child(^T(0)) }
 
-// drop retires a subtree.
-func (w *worker[K, V, T]) drop(id uint32, level int) {
+// retireSubtree retires a subtree.
+func (w *worker[K, V, T]) retireSubtree(id uint32, level int) {
 	n := w.at(id)
 	if level == 0 {
 		w.Live -= int64(n.count())
 	} else {
 		for _, c := range n.slots[:n.count()] {
-			w.drop(c.id(), level-1)
+			w.retireSubtree(c.id(), level-1)
 		}
 	}
-	w.gone = append(w.gone, id)
+	w.removed = append(w.removed, id)
 }

@@ -13,16 +13,16 @@ import (
 
 const lineBytes = 64 // of a cache line
 
-// fetch prefetches a node.
-func (a nodes[T]) fetch(id uint32) {
+// prefetch prefetches a node.
+func (a nodes[T]) prefetch(id uint32) {
 	at := unsafe.Pointer(a.at(id))
-	both := [2]unsafe.Pointer{at, unsafe.Add(at, 2*lineBytes)}
-	cpu.PrefetchPairs(both[:1<<nodeShift[T]()/(2*lineBytes)])
+	lines := [2]unsafe.Pointer{at, unsafe.Add(at, 2*lineBytes)}
+	cpu.PrefetchPairs(lines[:1<<nodeShift[T]()/(2*lineBytes)])
 }
 
-// Look implements core.Engine.
-func (e *cpuEngine[K, V, T]) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, _ device.Ptr) (done, hits int, err error) {
-	if err := cpu.Open(s); err != nil {
+// Lookup implements core.Engine.
+func (e *cpuEngine[K, V, T]) Lookup(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, _ device.Ptr) (done, hits int, err error) {
+	if err := cpu.SyncStream(s); err != nil {
 		return 0, 0, err
 	}
 	r := e.reader(l, b)
@@ -33,7 +33,7 @@ func (e *cpuEngine[K, V, T]) Look(ctx context.Context, s *device.Stream, l *core
 	case r.hi != nil:
 		each = r.ranges
 	case b.Kind == op.Select:
-		each = r.choose
+		each = r.selectRanks
 	case b.Kind == op.Rank:
 		each = r.rank
 	case b.Kind == op.Successor:
@@ -41,7 +41,7 @@ func (e *cpuEngine[K, V, T]) Look(ctx context.Context, s *device.Stream, l *core
 	case b.Kind == op.Predecessor:
 		each = r.predecessors
 	}
-	return e.Each(ctx, b.N, each)
+	return e.RunLookup(ctx, b.N, each)
 }
 
 // reader reads a tree for a batch.
@@ -75,9 +75,9 @@ func (r *reader[K, V, T]) stored(key K) T { return T(key ^ r.flip) }
 // group holds the nodes that the searches of some keys have reached.
 type group [cpu.Group]uint32
 
-// cold is the number of levels, from the leaves up, at which nodes are prefetched. Higher levels
-// lie in the cache.
-const cold = 4
+// prefetchLevels is the number of levels, from the leaves up, at which nodes are prefetched. Higher
+// levels lie in the cache.
+const prefetchLevels = 4
 
 // descend takes some keys to their leaves, level by level. While one node is read, the next ones of
 // the other keys are being fetched.
@@ -86,20 +86,20 @@ func (r *reader[K, V, T]) descend(keys []K, ids *group) {
 	for level := r.depth(); level > 0; level-- {
 		for i, k := range keys {
 			ids[i] = r.node(ids[i]).child(r.stored(k))
-			if level <= cold {
-				r.fetch(ids[i])
+			if level <= prefetchLevels {
+				r.prefetch(ids[i])
 			}
 		}
 	}
 }
 
-// groups takes keys [lo,hi) of a batch to their leaves, and calls finish for each group of keys,
-// starting with number at.
-func (r *reader[K, V, T]) groups(w *cpu.Watch, lo, hi int, finish func(at int, keys []K, ids *group) (hits int)) (ran, hits int) {
+// forEachGroup takes keys [lo,hi) of a batch to their leaves, and calls finish for each group of
+// keys, starting with number at.
+func (r *reader[K, V, T]) forEachGroup(w *cpu.Watch, lo, hi int, finish func(at int, keys []K, ids *group) (hits int)) (ran, hits int) {
 	var ids group
 	for at := lo; at < hi; at += cpu.Group {
 		keys := r.lo[at:min(at+cpu.Group, hi)]
-		if w.Over(2 * len(keys)) {
+		if w.ShouldStop(2 * len(keys)) {
 			return at - lo, hits
 		}
 		r.descend(keys, &ids)
@@ -110,10 +110,10 @@ func (r *reader[K, V, T]) groups(w *cpu.Watch, lo, hi int, finish func(at int, k
 
 // get looks up keys [lo,hi).
 func (r *reader[K, V, T]) get(w *cpu.Watch, lo, hi int) (ran, hits int) {
-	return r.groups(w, lo, hi, func(at int, keys []K, ids *group) (hits int) {
+	return r.forEachGroup(w, lo, hi, func(at int, keys []K, ids *group) (hits int) {
 		for i, k := range keys {
 			x := r.node(ids[i])
-			if j, ok := x.has(r.stored(k)); ok {
+			if j, ok := x.search(r.stored(k)); ok {
 				hits += r.answer(at+i, x, j)
 			} else {
 				hits += r.answer(at+i, nil, 0)

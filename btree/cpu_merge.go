@@ -17,7 +17,7 @@ type supply struct {
 // supplyBlock is the number of nodes that a worker takes at a time.
 const supplyBlock = 16
 
-func (s *supply) take(to []uint32) []uint32 {
+func (s *supply) allocNodes(to []uint32) []uint32 {
 	first := int(s.next.Add(supplyBlock)) - supplyBlock
 	for i := first; i < first+supplyBlock; i++ {
 		if i < len(s.free) {
@@ -38,11 +38,11 @@ type worker[K, V, T word] struct {
 	items   []cpu.Item[K]
 	fetcher cpu.Fetcher[K]
 
-	supply *supply
-	ids    []uint32 // taken and not used yet
-	gone   []uint32 // no longer part of the tree
-	kept   []uint32 // old content of other nodes, for versions
-	newest uint64   // time of the newest version
+	supply  *supply
+	ids     []uint32 // taken and not used yet
+	removed []uint32 // no longer part of the tree
+	kept    []uint32 // old content of other nodes, for versions
+	newest  uint64   // time of the newest version
 
 	stack []slot[T] // replacements of finished nodes in their parents
 	pairs []slot[T]
@@ -52,29 +52,29 @@ type worker[K, V, T word] struct {
 	tasks []task[K, V, T]
 }
 
-// carry runs a task.
-func (w *worker[K, V, T]) carry(t *task[K, V, T]) {
-	w.fetcher = w.fetcher.Of(t.lo, t.hi)
-	t.by, t.from = w, len(w.stack)
-	w.inner(t.self, w.level, t.lo, t.hi)
+// run runs a task.
+func (w *worker[K, V, T]) run(t *task[K, V, T]) {
+	w.fetcher = w.fetcher.Slice(t.lo, t.hi)
+	t.worker, t.from = w, len(w.stack)
+	w.runInner(t.self, w.level, t.lo, t.hi)
 	t.to, t.small, w.small[w.level] = len(w.stack), w.small[w.level], false
 }
 
-// each divides items [lo,hi) among the children of a node.
-func (w *worker[K, V, T]) each(kids []slot[T], lo, hi int, do func(kid slot[T], lo, hi int)) {
+// divideItems divides items [lo,hi) among the children of a node.
+func (w *worker[K, V, T]) divideItems(kids []slot[T], lo, hi int, do func(kid slot[T], lo, hi int)) {
 	for i, c := range kids {
 		end := hi
 		if i+1 < len(kids) {
-			end = w.until(lo, hi, K(kids[i+1].key))
+			end = w.lowerBound(lo, hi, K(kids[i+1].key))
 		}
 		do(c, lo, end)
 		lo = end
 	}
 }
 
-// until returns the first of items [lo,hi) that is not below a key.
-func (w *worker[K, V, T]) until(lo, hi int, key K) int {
-	if hi-lo > 4*mostSlots {
+// lowerBound returns the first of items [lo,hi) that is not below a key.
+func (w *worker[K, V, T]) lowerBound(lo, hi int, key K) int {
+	if hi-lo > 4*maxSlots {
 		return lo + sort.Search(hi-lo, func(i int) bool { return w.items[lo+i].Key >= key })
 	}
 	for lo < hi && w.items[lo].Key < key {
@@ -83,16 +83,16 @@ func (w *worker[K, V, T]) until(lo, hi int, key K) int {
 	return lo
 }
 
-// below runs items [lo,hi) below an inner node, and pushes its children.
-func (w *worker[K, V, T]) below(kids []slot[T], level, lo, hi int) {
-	var ends [mostSlots]int
+// descend runs items [lo,hi) below an inner node, and pushes its children.
+func (w *worker[K, V, T]) descend(kids []slot[T], level, lo, hi int) {
+	var ends [maxSlots]int
 	for i, at := 0, lo; i < len(kids); i++ {
 		ends[i] = hi
 		if i+1 < len(kids) {
-			ends[i] = w.until(at, hi, K(kids[i+1].key))
+			ends[i] = w.lowerBound(at, hi, K(kids[i+1].key))
 		}
 		if at < ends[i] && level-1 != w.level {
-			w.fetch(kids[i].id())
+			w.prefetch(kids[i].id())
 		}
 		at = ends[i]
 	}
@@ -101,46 +101,46 @@ func (w *worker[K, V, T]) below(kids []slot[T], level, lo, hi int) {
 		switch {
 		case lo == end:
 			w.stack = append(w.stack, c)
-		case level-1 == w.level && w.by(c):
+		case level-1 == w.level && w.pushTaskResult(c):
 		case level == 1:
-			w.leaf(c, lo, end)
+			w.runLeaf(c, lo, end)
 		default:
-			w.inner(c, level-1, lo, end)
+			w.runInner(c, level-1, lo, end)
 		}
 		lo = end
 	}
 }
 
-// by pushes the result of the next task, if that was for c.
-func (w *worker[K, V, T]) by(c slot[T]) bool {
-	if len(w.tasks) == 0 || w.tasks[0].by == nil || w.tasks[0].self != c {
+// pushTaskResult pushes the result of the next task, if that was for c.
+func (w *worker[K, V, T]) pushTaskResult(c slot[T]) bool {
+	if len(w.tasks) == 0 || w.tasks[0].worker == nil || w.tasks[0].self != c {
 		return false
 	}
 	t := &w.tasks[0]
-	w.stack = append(w.stack, t.by.stack[t.from:t.to]...)
+	w.stack = append(w.stack, t.worker.stack[t.from:t.to]...)
 	w.small[w.level] = w.small[w.level] || t.small
 	w.tasks = w.tasks[1:]
 	return true
 }
 
-// inner runs items [lo,hi) below an inner node, and pushes its replacement.
-func (w *worker[K, V, T]) inner(self slot[T], level, lo, hi int) {
-	var room [mostSlots]slot[T]
+// runInner runs items [lo,hi) below an inner node, and pushes its replacement.
+func (w *worker[K, V, T]) runInner(self slot[T], level, lo, hi int) {
+	var buf [maxSlots]slot[T]
 	n, base := w.at(self.id()), len(w.stack)
-	kids := n.children(&room)
-	w.below(kids, level, lo, hi)
-	list := w.tidied(w.stack[base:], level-1)
+	kids := n.children(&buf)
+	w.descend(kids, level, lo, hi)
+	list := w.coalesce(w.stack[base:], level-1)
 	if equal(list, kids) {
 		w.stack = append(w.stack[:base], self)
 	} else if len(list) <= slotCount[T]() {
-		w.own(self.id())
+		w.copyOnWrite(self.id())
 		n.setChildren(list)
 		w.stack = append(w.stack[:base], self)
 	} else {
-		made := w.divide(self, n.header, list, level)
+		made := w.splitNode(self, n.header, list, level)
 		w.stack = append(w.stack[:base], made...)
 	}
-	w.small[level] = w.small[level] || n.count() < w.few
+	w.small[level] = w.small[level] || n.count() < w.minSlots
 }
 
 func equal[T word](a, b []slot[T]) bool {
@@ -155,8 +155,8 @@ func equal[T word](a, b []slot[T]) bool {
 	return true
 }
 
-// leaf runs items [lo,hi) on the pairs of a leaf, and pushes its replacement.
-func (w *worker[K, V, T]) leaf(self slot[T], lo, hi int) {
+// runLeaf runs items [lo,hi) on the pairs of a leaf, and pushes its replacement.
+func (w *worker[K, V, T]) runLeaf(self slot[T], lo, hi int) {
 	n := w.at(self.id())
 	c := n.count()
 	for x := lo; x < hi; {
@@ -164,185 +164,185 @@ func (w *worker[K, V, T]) leaf(self slot[T], lo, hi int) {
 		first := x
 		x = cpu.RunEnd(w.items[:hi], x+1)
 		key := T(w.items[first].Key)
-		at, found := n.has(key)
-		var was V
+		at, found := n.search(key)
+		var oldVal V
 		if found {
-			was = V(n.slots[at].val)
+			oldVal = V(n.slots[at].val)
 		}
-		val, there := cpu.Settle(&w.Changes, w.items[first:x], was, found)
-		if found != there || val != was {
-			w.own(self.id())
+		val, present := cpu.ApplyOps(&w.Changes, w.items[first:x], oldVal, found)
+		if found != present || val != oldVal {
+			w.copyOnWrite(self.id())
 		}
 		switch {
-		case found && there:
-			if val != was {
+		case found && present:
+			if val != oldVal {
 				n.slots[at].val = T(val)
 			}
 		case found:
 			copy(n.slots[at:c-1], n.slots[at+1:c])
 			c--
 			n.setCount(c)
-		case there && c < slotCount[T]():
+		case present && c < slotCount[T]():
 			copy(n.slots[at+1:c+1], n.slots[at:c])
 			n.slots[at] = slot[T]{T(val), key}
 			c++
 			n.setCount(c)
-		case there:
-			w.spill(self, n, at, slot[T]{T(val), key}, x, hi)
+		case present:
+			w.overflowLeaf(self, n, at, slot[T]{T(val), key}, x, hi)
 			return
 		}
 	}
-	w.small[0] = w.small[0] || c < w.few
+	w.small[0] = w.small[0] || c < w.minSlots
 	w.stack = append(w.stack, self)
 }
 
-// spill continues with a full leaf that gets another pair. It merges the pairs with items [x,hi),
-// which come after that pair, and writes as many leaves as that takes.
-func (w *worker[K, V, T]) spill(self slot[T], n *node[T], at int, more slot[T], x, hi int) {
-	pairs := append(append(w.pairs[:0], n.slots[:at]...), more)
-	rest := n.slots[at:slotCount[T]()]
+// overflowLeaf continues with a full leaf that gets another pair. It merges the pairs with items
+// [x,hi), which come after that pair, and writes as many leaves as that takes.
+func (w *worker[K, V, T]) overflowLeaf(self slot[T], n *node[T], at int, newPair slot[T], x, hi int) {
+	pairs := append(append(w.pairs[:0], n.slots[:at]...), newPair)
+	remaining := n.slots[at:slotCount[T]()]
 	for x < hi {
 		w.fetcher.Fetch(x)
 		first := x
 		x = cpu.RunEnd(w.items[:hi], x+1)
 		key := T(w.items[first].Key)
-		for len(rest) > 0 && rest[0].key < key {
-			pairs, rest = append(pairs, rest[0]), rest[1:]
+		for len(remaining) > 0 && remaining[0].key < key {
+			pairs, remaining = append(pairs, remaining[0]), remaining[1:]
 		}
-		var was V
-		found := len(rest) > 0 && rest[0].key == key
+		var oldVal V
+		found := len(remaining) > 0 && remaining[0].key == key
 		if found {
-			was, rest = V(rest[0].val), rest[1:]
+			oldVal, remaining = V(remaining[0].val), remaining[1:]
 		}
-		if val, there := cpu.Settle(&w.Changes, w.items[first:x], was, found); there {
+		if val, present := cpu.ApplyOps(&w.Changes, w.items[first:x], oldVal, found); present {
 			pairs = append(pairs, slot[T]{T(val), key})
 		}
 	}
-	w.pairs = append(pairs, rest...)
+	w.pairs = append(pairs, remaining...)
 	if len(w.pairs) <= slotCount[T]() {
-		w.own(self.id())
+		w.copyOnWrite(self.id())
 		n.setCount(copy(n.slots[:], w.pairs))
-		w.small[0] = w.small[0] || n.count() < w.few
+		w.small[0] = w.small[0] || n.count() < w.minSlots
 		w.stack = append(w.stack, self)
 		return
 	}
-	w.stack = append(w.stack, w.divide(self, n.header, w.pairs, 0)...)
+	w.stack = append(w.stack, w.splitNode(self, n.header, w.pairs, 0)...)
 }
 
-// divide writes more slots than a node has to that node and new ones, and returns these. They are
-// equally full, or, where keys are added after all others, as full as in a bulk load.
-func (w *worker[K, V, T]) divide(self slot[T], was header, list []slot[T], level int) (made []slot[T]) {
+// splitNode writes more slots than a node has to that node and new ones, and returns these. They
+// are equally full, or, where keys are added after all others, as full as in a bulk load.
+func (w *worker[K, V, T]) splitNode(self slot[T], old header, list []slot[T], level int) (made []slot[T]) {
 	parts := (len(list) + w.fill - 1) / w.fill
 	made = make([]slot[T], parts)
 	made[0] = self
 	for i := 1; i < parts; i++ {
-		made[i].val = T(w.take())
+		made[i].val = T(w.allocNode())
 	}
-	w.own(self.id())
+	w.copyOnWrite(self.id())
 	for i, at := 0, 0; i < parts; i++ {
 		size := (len(list) - at) / (parts - i)
-		if was.link == noNode {
+		if old.link == noNode {
 			size = min(w.fill, len(list)-at)
 		}
-		n, high, link := w.at(made[i].id()), was.high, was.link
+		n, high, link := w.at(made[i].id()), old.high, old.link
 		if i > 0 {
 			made[i].key = list[at].key
 		}
 		if i+1 < parts {
 			high, link = uint64(list[at+size].key), made[i+1].id()
 		}
-		n.begin(level, high, link)
-		if some := list[at : at+size]; level == 0 {
-			n.setCount(copy(n.slots[:], some))
+		n.init(level, high, link)
+		if part := list[at : at+size]; level == 0 {
+			n.setCount(copy(n.slots[:], part))
 		} else {
-			n.setChildren(some)
+			n.setChildren(part)
 		}
 		at += size
 	}
 	return made
 }
 
-// take allocates a node.
-func (w *worker[K, V, T]) take() (id uint32) {
+// allocNode allocates a node.
+func (w *worker[K, V, T]) allocNode() (id uint32) {
 	if len(w.ids) == 0 {
-		w.ids = w.supply.take(w.ids)
+		w.ids = w.supply.allocNodes(w.ids)
 	}
 	id, w.ids = w.ids[len(w.ids)-1], w.ids[:len(w.ids)-1]
 	if w.versions != nil {
-		w.versions.born[id] = w.newest + 1
+		w.versions.written[id] = w.newest + 1
 	}
 	return id
 }
 
-// tidied merges adjacent nodes of a level that are children of one node.
-func (w *worker[K, V, T]) tidied(list []slot[T], level int) []slot[T] {
+// coalesce merges adjacent nodes of a level that are children of one node.
+func (w *worker[K, V, T]) coalesce(list []slot[T], level int) []slot[T] {
 	if !w.small[level] {
 		return list
 	}
 	w.small[level] = false
 	out := list[:1]
 	for _, y := range list[1:] {
-		if !w.join(out[len(out)-1].id(), y.id(), level) {
+		if !w.mergeNodes(out[len(out)-1].id(), y.id(), level) {
 			out = append(out, y)
 		}
 	}
 	return out
 }
 
-// join merges two adjacent nodes into the left one, if one of them has few slots and both fit. If
-// they are inner nodes, the children where they meet may be merged too.
-func (w *worker[K, V, T]) join(left, right uint32, level int) bool {
+// mergeNodes merges two adjacent nodes into the left one, if one of them has few slots and both
+// fit. If they are inner nodes, the children where they meet may be merged too.
+func (w *worker[K, V, T]) mergeNodes(left, right uint32, level int) bool {
 	x, y := w.at(left), w.at(right)
 	cx, cy := x.count(), y.count()
-	if cx >= w.few && cy >= w.few || cx+cy > w.many {
+	if cx >= w.minSlots && cy >= w.minSlots || cx+cy > w.maxMerged {
 		return false
 	}
-	w.own(left)
+	w.copyOnWrite(left)
 	if level == 0 {
 		copy(x.slots[cx:], y.slots[:cy])
 		x.setCount(cx + cy)
 	} else {
-		var kids, more [mostSlots]slot[T]
-		a, b := x.children(&kids), y.children(&more)
-		if w.join(a[cx-1].id(), b[0].id(), level-1) {
+		var kids, rightKids [maxSlots]slot[T]
+		a, b := x.children(&kids), y.children(&rightKids)
+		if w.mergeNodes(a[cx-1].id(), b[0].id(), level-1) {
 			b = b[1:]
 		}
 		x.setChildren(append(a, b...))
 	}
 	x.high, x.link = y.high, y.link
-	w.gone = append(w.gone, right)
+	w.removed = append(w.removed, right)
 	return true
 }
 
-// root runs all items and writes the new children of the root.
-func (w *worker[K, V, T]) root() {
-	var room [mostSlots]slot[T]
+// runRoot runs all items and writes the new children of the root.
+func (w *worker[K, V, T]) runRoot() {
+	var buf [maxSlots]slot[T]
 	n := w.at(rootNode)
-	level, kids := n.level(), n.children(&room)
-	w.below(kids, level, 0, len(w.items))
-	list := w.tidied(w.stack, level-1)
+	level, kids := n.level(), n.children(&buf)
+	w.descend(kids, level, 0, len(w.items))
+	list := w.coalesce(w.stack, level-1)
 	for len(list) > slotCount[T]() {
-		list = w.divide(slot[T]{val: T(w.take())}, header{link: noNode}, list, level)
+		list = w.splitNode(slot[T]{val: T(w.allocNode())}, header{link: noNode}, list, level)
 		level++
 	}
 	if level != n.level() || !equal(list, kids) {
-		w.own(rootNode)
-		n.begin(level, 0, noNode)
+		w.copyOnWrite(rootNode)
+		n.init(level, 0, noNode)
 		n.setChildren(list)
 	}
-	w.lower()
+	w.collapseRoot()
 }
 
-// lower removes levels with a single node below the root.
-func (w *worker[K, V, T]) lower() {
+// collapseRoot removes levels with a single node below the root.
+func (w *worker[K, V, T]) collapseRoot() {
 	n := w.at(rootNode)
 	for n.count() == 1 && n.level() > 1 {
-		var room [mostSlots]slot[T]
+		var buf [maxSlots]slot[T]
 		id := n.slots[0].id()
-		kids := w.at(id).children(&room)
-		w.own(rootNode)
-		n.begin(n.level()-1, 0, noNode)
+		kids := w.at(id).children(&buf)
+		w.copyOnWrite(rootNode)
+		n.init(n.level()-1, 0, noNode)
 		n.setChildren(kids)
-		w.gone = append(w.gone, id)
+		w.removed = append(w.removed, id)
 	}
 }

@@ -19,19 +19,19 @@ func TestAgainstModel(t *testing.T) {
 		history[int64, uint64](t, seed, 1+int(seed)*300, nil)
 		history[uint32, uint32](t, seed, 1+int(seed)*300, &btree.Options{Fill: 1})
 	}
-	defer btree.Tiny(300, 4, 16)()
+	defer btree.ShrinkPieces(300, 4, 16)()
 	for seed := range uint64(6) {
 		history[int64, uint32](t, seed, 1+int(seed)*200, nil)
 		history[int32, uint32](t, seed, 1+int(seed)*200, &btree.Options{Fill: .5})
 	}
 }
 
-func history[K weft.Key, V weft.Value](t *testing.T, seed uint64, most int, opts *btree.Options) {
+func history[K weft.Key, V weft.Value](t *testing.T, seed uint64, maxOps int, opts *btree.Options) {
 	dev := devicetest.OpenCPU(t, 3)
 	m, err := btree.New[K, V](dev, opts)
 	must(t, err)
 	defer m.Close()
-	h := conformance.OrderedHistory[K, V]{Map: m.OrderedMap, Most: most, Also: []weft.OpKind{weft.OpUpdate, weft.OpPut}}
+	h := conformance.OrderedHistory[K, V]{Map: m.OrderedMap, MaxOps: maxOps, ExtraKinds: []weft.OpKind{weft.OpUpdate, weft.OpPut}}
 	h.Run(t, seed, 40)
 }
 
@@ -52,29 +52,29 @@ func TestWithoutMemory(t *testing.T) {
 	must(t, err)
 	s, err := m.Snapshot(t.Context())
 	must(t, err)
-	fails := func(what string, call func() (int, error)) {
+	fails := func(name string, call func() (int, error)) {
 		t.Helper()
 		for range 2 { // an allocation with a reserve that fails is tried again without it
 			devicetest.FailNext(dev, devicetest.OpResize)
 		}
 		n, err := call()
-		devicetest.Heal(dev)
+		devicetest.ClearFailures(dev)
 		var partial *weft.PartialError
 		if !errors.Is(err, device.ErrMemory) || !errors.As(err, &partial) || n != 0 || partial.Done != 0 {
-			t.Fatalf("%s without memory: %d, %v", what, n, err)
+			t.Fatalf("%s without memory: %d, %v", name, n, err)
 		}
 		must(t, m.Check(t.Context()))
 		if m.Len() != len(keys) || s.Len() != len(keys) {
-			t.Fatalf("%s: %d pairs, %d in the snapshot", what, m.Len(), s.Len())
+			t.Fatalf("%s: %d pairs, %d in the snapshot", name, m.Len(), s.Len())
 		}
 	}
 	fails("Delete", func() (int, error) { return m.Delete(t.Context(), keys, nil) })
 	must(t, s.Close())
-	more := make([]int64, 1_000_000) // more than fits the memory that exists
-	for i := range more {
-		more[i] = int64(i * 7)
+	tooMany := make([]int64, 1_000_000) // more than fits the memory that exists
+	for i := range tooMany {
+		tooMany[i] = int64(i * 7)
 	}
-	fails("Put", func() (int, error) { return m.Put(t.Context(), more, make([]uint32, len(more))) })
+	fails("Put", func() (int, error) { return m.Put(t.Context(), tooMany, make([]uint32, len(tooMany))) })
 	_, err = m.Delete(t.Context(), keys, nil)
 	must(t, err)
 	must(t, m.Close())
@@ -91,18 +91,18 @@ func TestDeletesMerge(t *testing.T) {
 	keys := conformance.Sequence[uint32](0, n)
 	_, err = m.Put(t.Context(), keys, keys)
 	must(t, err)
-	is := func(pairs, most int) {
+	is := func(pairs, maxNodes int) {
 		t.Helper()
 		must(t, m.Check(t.Context()))
-		if s, err := m.Stats(t.Context()); err != nil || s.Len != pairs || s.Nodes > most {
-			t.Errorf("%v, %v: more than %d nodes, or not %d keys", s, err, most, pairs)
+		if s, err := m.Stats(t.Context()); err != nil || s.Len != pairs || s.Nodes > maxNodes {
+			t.Errorf("%v, %v: more than %d nodes, or not %d keys", s, err, maxNodes, pairs)
 		}
 	}
-	for _, left := range []struct{ every, most int }{{6, 1100}, {60, 160}} {
-		gone := slices.DeleteFunc(slices.Clone(keys), func(k uint32) bool { return k%uint32(left.every) == 0 })
-		_, err = m.Delete(t.Context(), gone, nil)
+	for _, left := range []struct{ stride, maxNodes int }{{6, 1100}, {60, 160}} {
+		deleted := slices.DeleteFunc(slices.Clone(keys), func(k uint32) bool { return k%uint32(left.stride) == 0 })
+		_, err = m.Delete(t.Context(), deleted, nil)
 		must(t, err)
-		is(n/left.every, left.most)
+		is(n/left.stride, left.maxNodes)
 	}
 	_, err = m.DeleteRange(t.Context(), []uint32{100}, []uint32{n}, nil)
 	must(t, err)
@@ -122,7 +122,7 @@ func TestSnapshotIsHeld(t *testing.T) {
 	}
 	_, err = m.Put(t.Context(), keys, keys)
 	must(t, err)
-	before := btree.Taken(m)
+	before := btree.NodesInUse(m)
 	s, err := m.Snapshot(t.Context())
 	must(t, err)
 	for i := range uint32(batches) {
@@ -134,8 +134,8 @@ func TestSnapshotIsHeld(t *testing.T) {
 		}
 		must(t, err)
 	}
-	if most := before + 1000/7 + 20; btree.Taken(m) > most {
-		t.Errorf("%d nodes beside a snapshot, %d before: more than those that were changed", btree.Taken(m), before)
+	if maxNodes := before + 1000/7 + 20; btree.NodesInUse(m) > maxNodes {
+		t.Errorf("%d nodes beside a snapshot, %d before: more than those that were changed", btree.NodesInUse(m), before)
 	}
 	at := uint32(0)
 	for k, v := range s.All() {
@@ -150,17 +150,17 @@ func TestSnapshotIsHeld(t *testing.T) {
 	must(t, s.Close())
 	_, err = m.Put(t.Context(), keys[:1], keys[:1])
 	must(t, err)
-	if btree.Taken(m) > before+2 {
-		t.Errorf("%d nodes behind the snapshot, %d before", btree.Taken(m), before)
+	if btree.NodesInUse(m) > before+2 {
+		t.Errorf("%d nodes behind the snapshot, %d before", btree.NodesInUse(m), before)
 	}
 	must(t, m.Check(t.Context()))
 }
 
-// TestBuildsThatFall builds maps from keys that ascend up to some point. Pairs are written to nodes
+// TestUnsortedBuilds builds maps from keys that ascend up to some point. Pairs are written to nodes
 // as they come until a key does not ascend.
-func TestBuildsThatFall(t *testing.T) {
+func TestUnsortedBuilds(t *testing.T) {
 	open := func() conformance.AnyOrderedMap[int32, uint32] {
 		return conformance.Open(t, btree.New[int32, uint32], devicetest.Open(t), nil)
 	}
-	conformance.BuildsThatFall(t, open, 330, 11_263, 11_264, 11_265)
+	conformance.BuildUnsorted(t, open, 330, 11_263, 11_264, 11_265)
 }

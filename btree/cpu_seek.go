@@ -9,18 +9,18 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// leaf returns the leaf that has a key, and the smallest key that the leaf may have.
-func (r *reader[K, V, T]) leaf(key T) (x *node[T], low T) {
+// findLeaf returns the leaf that has a key, and the smallest key that the leaf may have.
+func (r *reader[K, V, T]) findLeaf(key T) (x *node[T], low T) {
 	x = r.node(rootNode)
 	for range r.depth() {
-		s := x.slot(x.place(key))
+		s := x.slot(x.childIndex(key))
 		x, low = r.node(s.id()), s.key
 	}
 	return x, low
 }
 
-// next returns the first pair at or after a position in a leaf, or nil.
-func (r *reader[K, V, T]) next(x *node[T], at int) (*node[T], int) {
+// nextPair returns the first pair at or after a position in a leaf, or nil.
+func (r *reader[K, V, T]) nextPair(x *node[T], at int) (*node[T], int) {
 	for at == x.count() {
 		if x.link == noNode {
 			return nil, 0
@@ -30,14 +30,14 @@ func (r *reader[K, V, T]) next(x *node[T], at int) (*node[T], int) {
 	return x, at
 }
 
-// before returns the last pair before a position in a leaf, from that leaf or an earlier one. low
-// is the smallest key that the leaf may have.
-func (r *reader[K, V, T]) before(x *node[T], at int, low T) (*node[T], int, T) {
+// previousPair returns the last pair before a position in a leaf, from that leaf or an earlier one.
+// low is the smallest key that the leaf may have.
+func (r *reader[K, V, T]) previousPair(x *node[T], at int, low T) (*node[T], int, T) {
 	for at == 0 {
 		if low == 0 {
 			return nil, 0, 0
 		}
-		x, low = r.leaf(low - 1)
+		x, low = r.findLeaf(low - 1)
 		at = x.count()
 	}
 	return x, at - 1, low
@@ -45,10 +45,10 @@ func (r *reader[K, V, T]) before(x *node[T], at int, low T) (*node[T], int, T) {
 
 // successors finds the first pair after each key.
 func (r *reader[K, V, T]) successors(w *cpu.Watch, lo, hi int) (ran, hits int) {
-	return r.groups(w, lo, hi, func(at int, keys []K, ids *group) (hits int) {
+	return r.forEachGroup(w, lo, hi, func(at int, keys []K, ids *group) (hits int) {
 		for i, k := range keys {
 			x := r.node(ids[i])
-			x, j := r.next(x, x.upper(r.stored(k)))
+			x, j := r.nextPair(x, x.upper(r.stored(k)))
 			hits += r.answer(at+i, x, j)
 		}
 		return hits
@@ -57,15 +57,15 @@ func (r *reader[K, V, T]) successors(w *cpu.Watch, lo, hi int) (ran, hits int) {
 
 // predecessors finds the last pair before each key.
 func (r *reader[K, V, T]) predecessors(w *cpu.Watch, lo, hi int) (ran, hits int) {
-	return r.groups(w, lo, hi, func(at int, keys []K, ids *group) (hits int) {
+	return r.forEachGroup(w, lo, hi, func(at int, keys []K, ids *group) (hits int) {
 		for i, k := range keys {
 			key := r.stored(k)
 			x := r.node(ids[i])
 			j, low := x.lower(key), T(0)
 			if j == 0 {
-				_, low = r.leaf(key)
+				_, low = r.findLeaf(key)
 			}
-			x, j, _ = r.before(x, j, low)
+			x, j, _ = r.previousPair(x, j, low)
 			hits += r.answer(at+i, x, j)
 		}
 		return hits
@@ -74,8 +74,8 @@ func (r *reader[K, V, T]) predecessors(w *cpu.Watch, lo, hi int) (ran, hits int)
 
 // rank counts the smaller keys for each key.
 func (r *reader[K, V, T]) rank(w *cpu.Watch, lo, hi int) (ran, hits int) {
-	o := r.tree.ordered(r.time)
-	return r.groups(w, lo, hi, func(at int, keys []K, ids *group) int {
+	o := r.tree.leafOrder(r.time)
+	return r.forEachGroup(w, lo, hi, func(at int, keys []K, ids *group) int {
 		for i, k := range keys {
 			r.ranks[at+i] = o.starts[o.places[ids[i]]] + uint64(r.node(ids[i]).lower(r.stored(k)))
 		}
@@ -83,14 +83,14 @@ func (r *reader[K, V, T]) rank(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	})
 }
 
-// choose finds the pair at each rank.
-func (r *reader[K, V, T]) choose(w *cpu.Watch, lo, hi int) (ran, hits int) {
-	o, all := r.tree.ordered(r.time), r.tree.pairsAt(r.time)
-	return cpu.Loop(w, lo, hi, 4, func(i int) int {
+// selectRanks finds the pair at each rank.
+func (r *reader[K, V, T]) selectRanks(w *cpu.Watch, lo, hi int) (ran, hits int) {
+	o, all := r.tree.leafOrder(r.time), r.tree.pairsAt(r.time)
+	return cpu.RunLoop(w, lo, hi, 4, func(i int) int {
 		if r.ranks[i] >= all {
 			return r.answer(i, nil, 0)
 		}
-		leaf, at := o.place(r.ranks[i])
+		leaf, at := o.locate(r.ranks[i])
 		return r.answer(i, r.node(o.ids[leaf]), at)
 	})
 }
@@ -101,24 +101,24 @@ func (r *reader[K, V, T]) walks() bool { return r.Limit > 0 }
 // walk finds up to limit pairs of each range, from its beginning or its end on.
 func (r *reader[K, V, T]) walk(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	if r.Backward {
-		return cpu.Loop(w, lo, hi, 8+r.Limit/8, func(i int) int {
+		return cpu.RunLoop(w, lo, hi, 8+r.Limit/8, func(i int) int {
 			from, last := r.stored(r.lo[i]), r.stored(r.hi[i])
 			n := 0
 			if from <= last {
-				n = r.back(last, from, r.Limit, i*r.Limit)
+				n = r.copyBackward(last, from, r.Limit, i*r.Limit)
 			}
 			r.counts[i] = uint32(n)
 			return min(n, 1)
 		})
 	}
-	return r.groups(w, lo, hi, func(at int, keys []K, ids *group) (hits int) {
-		w.Work(len(keys) * (r.Limit / 8))
-		r.ahead(ids[:len(keys)])
+	return r.forEachGroup(w, lo, hi, func(at int, keys []K, ids *group) (hits int) {
+		w.AddWork(len(keys) * (r.Limit / 8))
+		r.prefetchNext(ids[:len(keys)])
 		for i, k := range keys {
 			from, last, n := r.stored(k), r.stored(r.hi[at+i]), 0
 			if from <= last {
 				x := r.node(ids[i])
-				n = r.forth(x, x.lower(from), last, r.Limit, (at+i)*r.Limit)
+				n = r.copyForward(x, x.lower(from), last, r.Limit, (at+i)*r.Limit)
 			}
 			r.counts[at+i] = uint32(n)
 			hits += min(n, 1)
@@ -127,29 +127,29 @@ func (r *reader[K, V, T]) walk(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	})
 }
 
-// ahead prefetches the next leaves of ranges, one leaf of each range at a time.
-func (r *reader[K, V, T]) ahead(ids []uint32) {
+// prefetchNext prefetches the next leaves of ranges, one leaf of each range at a time.
+func (r *reader[K, V, T]) prefetchNext(ids []uint32) {
 	var at group
 	copy(at[:], ids)
-	for range min(r.Limit/(slotCount[T]()/2), mostAhead) {
+	for range min(r.Limit/(slotCount[T]()/2), maxPrefetch) {
 		for i, id := range at[:len(ids)] {
 			if next := r.node(id).link; next != noNode {
 				at[i] = next
-				r.fetch(next)
+				r.prefetch(next)
 			}
 		}
 	}
 }
 
-// mostAhead is the number of leaves of a range to prefetch before it is read.
-const mostAhead = 4
+// maxPrefetch is the number of leaves of a range to prefetch before it is read.
+const maxPrefetch = 4
 
-// forth finds up to limit pairs from a position up to key last, copies them to rows from number at
-// on, and returns how many there are.
-func (r *reader[K, V, T]) forth(x *node[T], j int, last T, limit, at int) (n int) {
+// copyForward finds up to limit pairs from a position up to key last, copies them to rows from
+// number at on, and returns how many there are.
+func (r *reader[K, V, T]) copyForward(x *node[T], j int, last T, limit, at int) (n int) {
 	for {
 		if x.link != noNode {
-			r.fetch(x.link)
+			r.prefetch(x.link)
 		}
 		end := x.count()
 		more := end == 0 || x.slots[end-1].key <= last
@@ -158,7 +158,7 @@ func (r *reader[K, V, T]) forth(x *node[T], j int, last T, limit, at int) (n int
 		}
 		m := min(end-j, limit-n)
 		for k := range m {
-			r.row(at+n+k, x.slots[j+k])
+			r.copyPair(at+n+k, x.slots[j+k])
 		}
 		n += max(m, 0)
 		if !more || n == limit || x.link == noNode {
@@ -168,20 +168,20 @@ func (r *reader[K, V, T]) forth(x *node[T], j int, last T, limit, at int) (n int
 	}
 }
 
-// back finds up to limit pairs from key last down to key from, copies them to rows from number at
-// on, and returns how many there are.
-func (r *reader[K, V, T]) back(last, from T, limit, at int) (n int) {
-	x, low := r.leaf(last)
-	x, j, low := r.before(x, x.upper(last), low)
-	for ; n < limit && x != nil && x.slots[j].key >= from; x, j, low = r.before(x, j, low) {
-		r.row(at+n, x.slots[j])
+// copyBackward finds up to limit pairs from key last down to key from, copies them to rows from
+// number at on, and returns how many there are.
+func (r *reader[K, V, T]) copyBackward(last, from T, limit, at int) (n int) {
+	x, low := r.findLeaf(last)
+	x, j, low := r.previousPair(x, x.upper(last), low)
+	for ; n < limit && x != nil && x.slots[j].key >= from; x, j, low = r.previousPair(x, j, low) {
+		r.copyPair(at+n, x.slots[j])
 		n++
 	}
 	return n
 }
 
-// row copies a pair to a row.
-func (r *reader[K, V, T]) row(i int, s slot[T]) {
+// copyPair copies a pair to a row.
+func (r *reader[K, V, T]) copyPair(i int, s slot[T]) {
 	if r.keys != nil {
 		r.keys[i] = K(s.key) ^ r.flip
 	}
@@ -197,11 +197,11 @@ const shortRange = 32
 // ranges counts the pairs of each range.
 func (r *reader[K, V, T]) ranges(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	var o *leafOrder
-	return r.groups(w, lo, hi, func(at int, keys []K, ids *group) (hits int) {
+	return r.forEachGroup(w, lo, hi, func(at int, keys []K, ids *group) (hits int) {
 		for i, k := range keys {
 			from, last, n := r.stored(k), r.stored(r.hi[at+i]), uint64(0)
 			if from <= last {
-				n = r.size(from, last, ids[i], &o)
+				n = r.countRange(from, last, ids[i], &o)
 			}
 			r.counts[at+i] = uint32(min(n, 1<<32-1))
 			hits += int(min(n, 1))
@@ -210,20 +210,20 @@ func (r *reader[K, V, T]) ranges(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	})
 }
 
-// size counts the pairs of a range that begins in leaf id.
-func (r *reader[K, V, T]) size(from, last T, id uint32, o **leafOrder) (n uint64) {
+// countRange counts the pairs of a range that begins in leaf id.
+func (r *reader[K, V, T]) countRange(from, last T, id uint32, o **leafOrder) (n uint64) {
 	x := r.node(id)
 	if *o == nil {
-		n, ok := r.sizeOfShort(x, from, last)
+		n, ok := r.countShortRange(x, from, last)
 		if ok {
 			return n
 		}
-		*o = r.tree.ordered(r.time)
+		*o = r.tree.leafOrder(r.time)
 	}
 	return r.rankOf(last, (*node[T]).upper, *o) - (*o).starts[(*o).places[id]] - uint64(x.lower(from))
 }
 
-func (r *reader[K, V, T]) sizeOfShort(x *node[T], from, last T) (n uint64, ok bool) {
+func (r *reader[K, V, T]) countShortRange(x *node[T], from, last T) (n uint64, ok bool) {
 	n = -uint64(x.lower(from))
 	for range shortRange {
 		n += uint64(x.upper(last))
@@ -247,24 +247,24 @@ func (r *reader[K, V, T]) rankOf(key T, count func(*node[T], T) int, o *leafOrde
 // Expand implements core.Expander.
 func (e *cpuEngine[K, V, T]) Expand(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch) error {
 	offsets, err := cpu.Offsets(b, s, func(count *batch.Batch) error {
-		_, _, err := e.Look(ctx, s, l, count, 0)
+		_, _, err := e.Lookup(ctx, s, l, count, 0)
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	r := e.reader(l, b)
-	room := max(len(r.vals), len(r.keys))
-	_, _, err = e.Each(ctx, b.N, func(w *cpu.Watch, lo, hi int) (ran, hits int) {
-		return cpu.Loop(w, lo, hi, 8, func(i int) int {
-			at, end := min(int(offsets[i]-offsets[0]), room), min(int(offsets[i+1]-offsets[0]), room)
-			w.Work((end - at) / 8)
+	nRows := max(len(r.vals), len(r.keys))
+	_, _, err = e.RunLookup(ctx, b.N, func(w *cpu.Watch, lo, hi int) (ran, hits int) {
+		return cpu.RunLoop(w, lo, hi, 8, func(i int) int {
+			at, end := min(int(offsets[i]-offsets[0]), nRows), min(int(offsets[i+1]-offsets[0]), nRows)
+			w.AddWork((end - at) / 8)
 			if from, last := r.stored(r.lo[i]), r.stored(r.hi[i]); end == at {
 			} else if r.Backward {
-				r.back(last, from, end-at, at)
+				r.copyBackward(last, from, end-at, at)
 			} else {
-				x, _ := r.leaf(from)
-				r.forth(x, x.lower(from), last, end-at, at)
+				x, _ := r.findLeaf(from)
+				r.copyForward(x, x.lower(from), last, end-at, at)
 			}
 			return 0
 		})
@@ -291,8 +291,8 @@ func (e *cpuEngine[K, V, T]) Export(ctx context.Context, l *core.Lease, lo, hi u
 		view: t.view(out.Version), flip: e.flip,
 		keys: batch.View[K](out.Columns[batch.Keys].Host), vals: batch.View[V](out.Columns[batch.Vals].Host),
 	}
-	o := t.ordered(out.Version)
-	leaf, at := o.place(uint64(from))
-	r.forth(r.node(o.ids[leaf]), at, ^T(0), n, 0)
+	o := t.leafOrder(out.Version)
+	leaf, at := o.locate(uint64(from))
+	r.copyForward(r.node(o.ids[leaf]), at, ^T(0), n, 0)
 	return n, ctx.Err()
 }

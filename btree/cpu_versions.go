@@ -21,16 +21,16 @@ type versions struct {
 	held []version // oldest first
 	// By node: when its content was written, 0 before the first snapshot; the node with its
 	// previous content; and, for a node with previous content, the node that has the next.
-	born         []uint64
+	written      []uint64
 	older, newer []uint32
-	limbo        []uint32 // nodes that no version needs, to be freed by the next change
+	reclaimable  []uint32 // nodes that no version needs, to be freed by the next change
 }
 
 // version is a tree as of a time.
 type version struct {
-	time  uint64
-	pairs uint64
-	dead  []uint32 // nodes that neither a later version nor the present has
+	time    uint64
+	pairs   uint64
+	retired []uint32 // nodes that neither a later version nor the present has
 }
 
 // newest returns the time of the newest version. A version must exist.
@@ -41,26 +41,26 @@ func (v *versions) find(time uint64) (int, bool) {
 	return slices.BinarySearchFunc(v.held, time, func(h version, time uint64) int { return cmp.Compare(h.time, time) })
 }
 
-// since returns the time of the oldest content that is reached by way of a node.
-func (v *versions) since(id uint32) uint64 {
+// oldestTime returns the time of the oldest content that a node leads to.
+func (v *versions) oldestTime(id uint32) uint64 {
 	if v.newer[id] == noNode {
 		for v.older[id] != noNode {
 			id = v.older[id]
 		}
 	}
-	return v.born[id]
+	return v.written[id]
 }
 
-// needed reports whether a version may read a node, or something by way of it.
-func (v *versions) needed(id uint32) bool {
-	return v.born[id] <= v.newest() || v.older[id] != noNode
+// isNeeded reports whether a version may read a node, or older content that it leads to.
+func (v *versions) isNeeded(id uint32) bool {
+	return v.written[id] <= v.newest() || v.older[id] != noNode
 }
 
 // grow extends the tables to that many nodes.
 func (v *versions) grow(nodes int) {
-	from := len(v.born)
-	more := max(0, nodes-from)
-	v.born, v.older, v.newer = append(v.born, make([]uint64, more)...), append(v.older, make([]uint32, more)...), append(v.newer, make([]uint32, more)...)
+	from := len(v.written)
+	extra := max(0, nodes-from)
+	v.written, v.older, v.newer = append(v.written, make([]uint64, extra)...), append(v.older, make([]uint32, extra)...), append(v.newer, make([]uint32, extra)...)
 	for i := from; i < nodes; i++ {
 		v.older[i], v.newer[i] = noNode, noNode
 	}
@@ -106,98 +106,98 @@ func (e *cpuEngine[K, V, T]) Unpin(_ context.Context, time uint64) error {
 	}
 	t.mu.Lock() // lookups of other versions go on
 	defer t.mu.Unlock()
-	for _, id := range v.held[i].dead {
-		if i > 0 && v.since(id) <= v.held[i-1].time {
-			v.held[i-1].dead = append(v.held[i-1].dead, id)
+	for _, id := range v.held[i].retired {
+		if i > 0 && v.oldestTime(id) <= v.held[i-1].time {
+			v.held[i-1].retired = append(v.held[i-1].retired, id)
 		} else {
-			v.limbo = append(v.limbo, id)
+			v.reclaimable = append(v.reclaimable, id)
 		}
 	}
 	v.held = slices.Delete(v.held, i, i+1)
-	delete(t.past, time)
+	delete(t.versionOrders, time)
 	return nil
 }
 
-// sweep frees what no version needs any more. No reader is under way.
-func (t *cpuTree[T]) sweep() {
+// freeReclaimable frees the nodes that no version needs anymore. No reader is under way.
+func (t *cpuTree[T]) freeReclaimable() {
 	v := t.versions
 	if v == nil {
 		return
 	}
-	for _, id := range v.limbo {
+	for _, id := range v.reclaimable {
 		v.unlink(id)
 	}
-	t.give(v.limbo)
-	if v.limbo = nil; len(v.held) == 0 {
+	t.freeNodes(v.reclaimable)
+	if v.reclaimable = nil; len(v.held) == 0 {
 		t.versions = nil
 	}
 }
 
-// holds reports whether the tree has versions.
-func (t *cpuTree[T]) holds() bool { return t.versions != nil && len(t.versions.held) > 0 }
+// isVersioned reports whether the tree has versions.
+func (t *cpuTree[T]) isVersioned() bool { return t.versions != nil && len(t.versions.held) > 0 }
 
-// copies returns the number of nodes that n operations may copy for versions: those on the paths to
-// their leaves, and their merge partners.
-func (t *cpuTree[T]) copies(n int) int {
-	if !t.holds() {
+// maxCopies returns the number of nodes that n operations may copy for versions: those on the paths
+// to their leaves, and their merge partners.
+func (t *cpuTree[T]) maxCopies(n int) int {
+	if !t.isVersioned() {
 		return 0
 	}
 	d := t.depth() + 1
-	return min(t.taken(), 16*n*d*d)
+	return min(t.inUse(), 16*n*d*d)
 }
 
-// own is called before a node is written. If a version reads the node, own moves its content to
-// another one.
-func (w *worker[K, V, T]) own(id uint32) {
+// copyOnWrite is called before a node is written. If a version reads the node,
+// copyOnWrite moves its content to another one.
+func (w *worker[K, V, T]) copyOnWrite(id uint32) {
 	v := w.versions
-	if v == nil || v.born[id] > w.newest {
+	if v == nil || v.written[id] > w.newest {
 		return
 	}
-	c := w.take()
+	c := w.allocNode()
 	size := 1 << nodeShift[T]()
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(w.at(c))), size), unsafe.Slice((*byte)(unsafe.Pointer(w.at(id))), size))
 	o := v.older[id]
-	v.older[c], v.newer[c], v.born[c] = o, id, v.born[id]
+	v.older[c], v.newer[c], v.written[c] = o, id, v.written[id]
 	if o != noNode {
 		v.newer[o] = c
 	}
-	v.older[id], v.born[id] = c, w.newest+1
+	v.older[id], v.written[id] = c, w.newest+1
 	w.kept = append(w.kept, c)
 }
 
-// retire gives up nodes that are no longer part of the tree, and old content that versions keep.
-func (t *cpuTree[T]) retire(gone, kept []uint32) {
-	if !t.holds() {
-		t.give(gone)
+// retire retires nodes that are no longer part of the tree, and old content that versions keep.
+func (t *cpuTree[T]) retire(removed, kept []uint32) {
+	if !t.isVersioned() {
+		t.freeNodes(removed)
 		return
 	}
 	v := t.versions
 	last := &v.held[len(v.held)-1]
-	last.dead = append(last.dead, kept...)
-	for _, id := range gone {
-		if v.needed(id) {
-			last.dead = append(last.dead, id)
+	last.retired = append(last.retired, kept...)
+	for _, id := range removed {
+		if v.isNeeded(id) {
+			last.retired = append(last.retired, id)
 		} else {
-			t.give([]uint32{id})
+			t.freeNodes([]uint32{id})
 		}
 	}
 }
 
-// kept returns the number of nodes that only versions use.
-func (v *versions) kept() (n int) {
+// nKept returns the number of nodes that only versions use.
+func (v *versions) nKept() (n int) {
 	if v == nil {
 		return 0
 	}
-	n = len(v.limbo)
+	n = len(v.reclaimable)
 	for _, h := range v.held {
-		n += len(h.dead)
+		n += len(h.retired)
 	}
 	return n
 }
 
-// was returns the node that has the content of id as of a time.
-func (v *versions) was(id uint32, time uint64) uint32 {
-	for v.born[id] > time {
+// nodeAt returns the node that has the content of id as of a time.
+func (v *versions) nodeAt(id uint32, time uint64) uint32 {
+	for v.written[id] > time {
 		id = v.older[id]
 	}
 	return id
@@ -206,22 +206,22 @@ func (v *versions) was(id uint32, time uint64) uint32 {
 // view is a tree as a lookup reads it, of the present or of a version.
 type view[T word] struct {
 	nodes[T]
-	past *versions // nil: the present
-	time uint64
+	versions *versions // nil: the present
+	time     uint64
 }
 
 func (t *cpuTree[T]) view(time uint64) view[T] {
 	v := view[T]{nodes: t.nodes(), time: time}
 	if time != 0 {
-		v.past = t.versions
+		v.versions = t.versions
 	}
 	return v
 }
 
 // node returns a node of the view.
 func (v *view[T]) node(id uint32) *node[T] {
-	if v.past != nil {
-		id = v.past.was(id, v.time)
+	if v.versions != nil {
+		id = v.versions.nodeAt(id, v.time)
 	}
 	return v.at(id)
 }

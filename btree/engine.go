@@ -17,15 +17,15 @@ type engine interface {
 	// fits reports whether memory certainly suffices for n operations, of these inserts that may
 	// insert.
 	fits(n, inserts int) bool
-	// loads reports whether a batch is laid out as a new tree. Its memory is allocated then.
-	loads(b *batch.Batch) bool
-	// room allocates memory for up to n operations, which are insertions if inserts is set. It
-	// returns the number that fit. That is fewer if memory is short, but at least one.
-	room(n int, inserts bool) (int, error)
-	// sortAhead submits the sort of a batch on the device, with which its change begins, before
-	// capacity is known. keepAhead discards the sorted batch unless it is b.
-	sortAhead(s *device.Stream, b *batch.Batch) error
-	keepAhead(b *batch.Batch)
+	// isLoad reports whether a batch is laid out as a new tree. Its memory is allocated then.
+	isLoad(b *batch.Batch) bool
+	// reserveOps allocates memory for up to n operations, which are insertions if inserts is set.
+	// It returns the number that fit. That is fewer if memory is short, but at least one.
+	reserveOps(n int, inserts bool) (int, error)
+	// presort submits the sort of a batch on the device, with which its change begins, before
+	// capacity is known. discardPresorted discards the sorted batch unless it is b.
+	presort(s *device.Stream, b *batch.Batch) error
+	discardPresorted(b *batch.Batch)
 	// reclaim makes dead nodes free if no reader is under way.
 	reclaim(ctx context.Context) error
 	// compact moves all pairs to as few nodes as Options.Fill allows, and frees dead ones.
@@ -36,11 +36,11 @@ type engine interface {
 
 // usage is the use of memory as of the last reading of the counters, in nodes but for bytes.
 type usage struct {
-	nodes int // in use
-	dead  int // merged into others
-	kept  int // read by snapshots only
-	room  int // capacity
-	bytes int
+	nodes    int // in use
+	dead     int // merged into others
+	kept     int // read by snapshots only
+	capacity int
+	bytes    int
 }
 
 // newEngine makes the engine for a device: Go on the host, kernels on any other. An exclusive or
@@ -59,20 +59,20 @@ type policy struct {
 }
 
 // Flags implements core.Policy.
-func (p *policy) Flags(op.Kind) batch.Flags { return p.Mixed() }
+func (p *policy) Flags(op.Kind) batch.Flags { return p.MixedFlags() }
 
-// Mixed implements core.Policy.
-func (p *policy) Mixed() batch.Flags {
+// MixedFlags implements core.Policy.
+func (p *policy) MixedFlags() batch.Flags {
 	if p.opts.Unordered {
 		return 0
 	}
 	return batch.Order
 }
 
-// Before implements core.Policy. A change has all nodes that it may need before it begins.
-func (p *policy) Before(_ context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, report bool, err error) {
-	p.engine.keepAhead(b)
-	if p.engine.loads(b) {
+// Prepare implements core.Policy. A change has all nodes that it may need before it begins.
+func (p *policy) Prepare(_ context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, report bool, err error) {
+	p.engine.discardPresorted(b)
+	if p.engine.isLoad(b) {
 		return min(b.N, maxLoad), false, nil
 	}
 	inserts := b.N
@@ -80,9 +80,9 @@ func (p *policy) Before(_ context.Context, now core.Counters, s *device.Stream, 
 		inserts = 0
 	}
 	if !now.Exact && !p.engine.fits(b.N, inserts) {
-		return 0, false, p.engine.sortAhead(s, b)
+		return 0, false, p.engine.presort(s, b)
 	}
-	n, err = p.engine.room(min(b.N, maxOps), inserts != 0)
+	n, err = p.engine.reserveOps(min(b.N, maxOps), inserts != 0)
 	return n, false, err
 }
 
@@ -90,12 +90,12 @@ func (p *policy) Before(_ context.Context, now core.Counters, s *device.Stream, 
 const maxOps = 1 << 24
 
 // Retry implements core.Policy. No operation fails for lack of capacity.
-func (p *policy) Retry(_ context.Context, _ core.Counters, failed *batch.Batch) (still []uint32, more bool, err error) {
-	return core.All(failed.N), false, nil
+func (p *policy) Retry(_ context.Context, _ core.Counters, failed *batch.Batch) (remaining []uint32, retry bool, err error) {
+	return core.AllRows(failed.N), false, nil
 }
 
-// After implements core.Policy.
-func (p *policy) After(ctx context.Context, now core.Counters, delta int) error {
+// Trim implements core.Policy.
+func (p *policy) Trim(ctx context.Context, now core.Counters, delta int) error {
 	u := p.engine.usage()
 	switch {
 	case delta >= 0:

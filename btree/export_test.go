@@ -28,19 +28,19 @@ func (m *Map[K, V]) CheckInvariants() error {
 	return e.(core.Checker).Check(context.Background(), e.Current())
 }
 
-// Tiny makes pieces and tasks so small that a few operations have many. The function that it
-// returns undoes that.
-func Tiny(ops, tasks, items int) (restore func()) {
-	p, e, m, i := piece, endlessPiece, manyTasks, taskItems
-	piece, endlessPiece, manyTasks, taskItems = ops, ops, tasks, items
-	return func() { piece, endlessPiece, manyTasks, taskItems = p, e, m, i }
+// ShrinkPieces makes pieces and tasks so small that a few operations have many. The function that
+// it returns undoes that.
+func ShrinkPieces(ops, tasks, items int) (restore func()) {
+	p, e, m, i := piece, endlessPiece, targetTasks, minTaskItems
+	piece, endlessPiece, targetTasks, minTaskItems = ops, ops, tasks, items
+	return func() { piece, endlessPiece, targetTasks, minTaskItems = p, e, m, i }
 }
 
-// Pool limits the memory for copies of an update to that many nodes, in a small map.
-func Pool(m *Map[uint32, uint32], nodes int) { m.kernels().pool = nodes }
+// LimitPool limits the memory for copies of an update to that many nodes, in a small map.
+func LimitPool(m *Map[uint32, uint32], nodes int) { m.gpu().minPool = nodes }
 
-// Taken returns the number of nodes in use by a tree of a host, including those that only snapshots
-// read.
-func Taken(m *Map[uint32, uint32]) int {
-	return m.policy.engine.(*cpuEngine[uint32, uint32, uint32]).tree().taken()
+// NodesInUse returns the number of nodes in use by a tree of a host, including those that only
+// snapshots read.
+func NodesInUse(m *Map[uint32, uint32]) int {
+	return m.policy.engine.(*cpuEngine[uint32, uint32, uint32]).tree().inUse()
 }

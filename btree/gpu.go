@@ -30,20 +30,20 @@ type gpuEngine struct {
 	flip   uint64
 	fill   int // slots of a node that a bulk load uses
 
-	versions Versions
-	clock    uint64      // time of the newest snapshot in all generations
-	pool     int         // minimum number of nodes for copies of an update
-	refs     atomic.Bool // kernels of users need a tree with versions
+	versions     Versions
+	clock        uint64      // time of the newest snapshot in all generations
+	minPool      int         // minimum number of nodes for copies of an update
+	needVersions atomic.Bool // kernels of users need a tree with versions
 
-	turn sync.Mutex // serializes submissions that are ordered among the changes
+	submitMu sync.Mutex // serializes submissions that are ordered among the changes
 
-	work  device.Buffer // memory of the current change
-	sorts device.Buffer // memory for sorting leaves; ordered among the changes
-	known control       // as of the last reading
-	stale bool          // changes have been submitted since
-	ahead ahead
+	work      device.Buffer // memory of the current change
+	sorts     device.Buffer // memory for sorting leaves; ordered among the changes
+	cached    control       // as of the last reading
+	stale     bool          // changes have been submitted since
+	presorted presorted
 	// the stream already waits for all changes, but not for the sort submitted after them
-	waits bool
+	streamWaits bool
 }
 
 // kernels is the entry points for one pair of widths.
@@ -70,19 +70,19 @@ func (e *gpuEngine) open(dev device.Device, w batch.Widths) (err error) {
 	if err = e.Open(dev, w); err != nil {
 		return err
 	}
-	e.pool = poolShares * e.outsideBlocks() * tilesPerBlock
+	e.minPool = poolShares * e.epochBlocks() * tilesPerBlock
 	if e.prims, err = prim.Load(dev); err != nil {
 		return err
 	}
 	k := &e.kernels
-	err = gpu.Load(dev, btreeImages[gpu.Pair(w)], []gpu.Entry{
+	err = gpu.Load(dev, btreeImages[gpu.Variant(w)], []gpu.Entry{
 		{Name: "get", To: &k.get}, {Name: "seek", To: &k.seek}, {Name: "collect", To: &k.collect}, {Name: "sizes", To: &k.sizes},
 		{Name: "places", To: &k.places}, {Name: "rows", To: &k.rows}, {Name: "copy", To: &k.copy}, {Name: "settle", To: &k.settle},
 		{Name: "together", To: &k.together}, {Name: "adopt", To: &k.adopt}, {Name: "change", To: &k.change}, {Name: "keep", To: &k.keep}, {Name: "bulk", To: &k.bulk}, {Name: "sweep", To: &k.sweep},
 		{Name: "swept", To: &k.swept}, {Name: "add", To: &k.add}, {Name: "account", To: &k.account},
 	})
 	if err == nil && e.versions != Whole {
-		err = gpu.Load(dev, btreeVersionsImages[gpu.Pair(w)], []gpu.Entry{
+		err = gpu.Load(dev, btreeVersionsImages[gpu.Variant(w)], []gpu.Entry{
 			{Name: "get", To: &k.thenGet}, {Name: "now", To: &k.nowGet}, {Name: "seek", To: &k.thenSeek}, {Name: "collect", To: &k.thenCollect},
 			{Name: "together", To: &k.keptTogether}, {Name: "change", To: &k.keptChange}, {Name: "keep", To: &k.keptKeep}, {Name: "tick", To: &k.tick}, {Name: "give", To: &k.give},
 		})
@@ -90,7 +90,7 @@ func (e *gpuEngine) open(dev device.Device, w batch.Widths) (err error) {
 	if err != nil {
 		return err
 	}
-	first, err := e.empty()
+	first, err := e.newEmpty()
 	if err == nil {
 		e.leases = core.NewLeases(first)
 	}
@@ -99,9 +99,9 @@ func (e *gpuEngine) open(dev device.Device, w batch.Widths) (err error) {
 
 // tree makes a tree with memory for that many nodes. Its versions are initialized on the stream of
 // the engine.
-func (e *gpuEngine) tree(nodes int) (*tree, error) {
+func (e *gpuEngine) makeTree(nodes int) (*tree, error) {
 	t, err := newTree(e.Dev, e.shape, nodes)
-	if err != nil || e.versions == Whole || e.lazy() {
+	if err != nil || e.versions == Whole || e.isLazy() {
 		return t, err
 	}
 	if err = e.newPast(e.Stream, t); err != nil {
@@ -110,55 +110,55 @@ func (e *gpuEngine) tree(nodes int) (*tree, error) {
 	return t, nil
 }
 
-// empty returns an initialized tree without pairs.
-func (e *gpuEngine) empty() (*tree, error) {
-	t, err := e.tree(newNodes)
+// newEmpty returns an initialized tree without pairs.
+func (e *gpuEngine) newEmpty() (*tree, error) {
+	t, err := e.makeTree(newNodes)
 	if err != nil {
 		return nil, err
 	}
-	err = e.Stream.CopyIn(t.buf.Ptr, e.shape.first())
+	err = e.Stream.CopyIn(t.buf.Ptr, e.shape.emptyImage())
 	if err = errors.Join(err, e.Stream.Sync(context.Background())); err != nil {
 		return nil, errors.Join(err, t.Free())
 	}
-	e.known, e.stale, t.most = control{top: newNodes}, false, newNodes
+	e.cached, e.stale, t.maxUsed = control{top: newNodes}, false, newNodes
 	return t, nil
 }
 
 func (e *gpuEngine) refOf(p core.Parts) treeRef {
 	t := p.(*tree)
-	return treeRef{memory: t.buf.Ptr, freed: t.freed.Ptr, flip: e.flip, nodes: uint32(t.room())}
+	return treeRef{memory: t.buf.Ptr, freed: t.freed.Ptr, flip: e.flip, nodes: uint32(t.capacity())}
 }
 
 // Caps implements core.Engine, as do the methods that follow.
 func (e *gpuEngine) Caps() core.Caps {
-	return core.Caps{Beside: true, Streams: true, DeletesTakeRoom: true, Updates: true}
+	return core.Caps{ConcurrentReads: true, Streams: true, DeletesMayOverflow: true, Updates: true}
 }
 
 // Current returns the current generation.
 func (e *gpuEngine) Current() *core.Lease { return e.leases.Current() }
 
-func (e *gpuEngine) now() *tree { return e.Current().Parts.(*tree) }
+func (e *gpuEngine) current() *tree { return e.Current().Parts.(*tree) }
 
-// inTurn submits work that runs after all earlier changes and before all later ones.
-func (e *gpuEngine) inTurn(s *device.Stream, launch func() error) error {
-	e.turn.Lock()
-	defer e.turn.Unlock()
+// submitOrdered submits work that runs after all earlier changes and before all later ones.
+func (e *gpuEngine) submitOrdered(s *device.Stream, launch func() error) error {
+	e.submitMu.Lock()
+	defer e.submitMu.Unlock()
 	return e.Submit(s, launch)
 }
 
-// alone submits a change, or work that readers do not depend on, and waits for it.
-func (e *gpuEngine) alone(launch func(s *device.Stream) error) error {
-	err := e.inTurn(e.Stream, func() error { return launch(e.Stream) })
+// runSync submits a change, or work that readers do not depend on, and waits for it.
+func (e *gpuEngine) runSync(launch func(s *device.Stream) error) error {
+	err := e.submitOrdered(e.Stream, func() error { return launch(e.Stream) })
 	return errors.Join(err, e.Stream.Sync(context.Background()))
 }
 
-// idle waits for all work that is ordered among the changes.
-func (e *gpuEngine) idle() error { return e.Changed().Sync(context.Background()) }
+// waitChanges waits for all work that is ordered among the changes.
+func (e *gpuEngine) waitChanges() error { return e.LastChange().Sync(context.Background()) }
 
 // Close frees everything except the generations.
 func (e *gpuEngine) Close() (err error) {
 	if e.leases != nil {
-		err = e.idle()
+		err = e.waitChanges()
 	}
 	for _, buf := range []device.Buffer{e.work, e.sorts} {
 		if buf.Size > 0 {
@@ -169,13 +169,13 @@ func (e *gpuEngine) Close() (err error) {
 }
 
 // Counters waits for all changes and reads the counters.
-func (e *gpuEngine) Counters(ctx context.Context) (core.Counters, error) {
-	t := e.now()
-	waits := e.waits
-	e.waits = false
+func (e *gpuEngine) ReadCounters(ctx context.Context) (core.Counters, error) {
+	t := e.current()
+	waits := e.streamWaits
+	e.streamWaits = false
 	if e.stale {
 		if !waits {
-			if err := e.Stream.Wait(e.Changed()); err != nil {
+			if err := e.Stream.Wait(e.LastChange()); err != nil {
 				return core.Counters{}, err
 			}
 		}
@@ -183,32 +183,32 @@ func (e *gpuEngine) Counters(ctx context.Context) (core.Counters, error) {
 		if err := e.Stream.CopyOut(ctx, unsafe.Slice((*byte)(unsafe.Pointer(&c[0])), unsafe.Sizeof(c)), t.buf.Ptr); err != nil {
 			return core.Counters{}, err
 		}
-		if err := t.past.count(ctx, e.Stream); err != nil {
+		if err := t.past.readCounters(ctx, e.Stream); err != nil {
 			return core.Counters{}, err
 		}
-		e.known, e.stale = c[0], false
+		e.cached, e.stale = c[0], false
 		if !waits {
-			if err := e.giveBack(e.mostWork()); err != nil {
+			if err := e.trimWork(e.maxWork()); err != nil {
 				return core.Counters{}, err
 			}
 		}
 	}
-	t.tally, t.most = e.known.tally, e.known.given()
+	t.tally, t.maxUsed = e.cached.tally, e.cached.nAllocated()
 	return core.Counters{Live: t.tally.Live, Used: t.tally.Used}, nil
 }
 
-// Add submits adding the number of pairs to a counter.
-func (e *gpuEngine) Add(s *device.Stream, to device.Slice[uint64], negate bool) error {
-	p := addParams{control: e.now().buf.Ptr, to: to.Ptr()}
+// AddPairs submits adding the number of pairs to a counter.
+func (e *gpuEngine) AddPairs(s *device.Stream, to device.Slice[uint64], negate bool) error {
+	p := addParams{control: e.current().buf.Ptr, to: to.Ptr()}
 	if negate {
 		p.negate = 1
 	}
-	return e.inTurn(s, func() error { return device.Launch(s, e.add, gpu.Grid(1), gpu.Block, &p) })
+	return e.submitOrdered(s, func() error { return device.Launch(s, e.add, gpu.Grid(1), gpu.Block, &p) })
 }
 
 // Clear implements core.Engine.
 func (e *gpuEngine) Clear(context.Context) error {
-	t, err := e.empty()
+	t, err := e.newEmpty()
 	if err != nil {
 		return err
 	}
@@ -217,98 +217,98 @@ func (e *gpuEngine) Clear(context.Context) error {
 
 // usage implements engine.
 func (e *gpuEngine) usage() usage {
-	t := e.now()
+	t := e.current()
 	return usage{
-		nodes: t.most - e.known.left() - int(e.known.dead) - t.past.kept() - t.past.spare(), dead: int(e.known.dead), room: t.room(),
-		kept: t.past.kept(), bytes: t.buf.Size + t.freed.Size + t.order.buf.Size + t.past.bytes() + e.work.Size + e.sorts.Size,
+		nodes: t.maxUsed - e.cached.nFree() - int(e.cached.dead) - t.past.nKept() - t.past.nSpare(), dead: int(e.cached.dead), capacity: t.capacity(),
+		kept: t.past.nKept(), bytes: t.buf.Size + t.freed.Size + t.order.buf.Size + t.past.bytes() + e.work.Size + e.sorts.Size,
 	}
 }
 
 // ensure implements engine.
-func (e *gpuEngine) ensure(pairs int) error { return e.grow(e.now(), nodesFor(pairs, e.fill)) }
+func (e *gpuEngine) ensure(pairs int) error { return e.grow(e.current(), nodesFor(pairs, e.fill)) }
 
-// needAll returns the maximum number of nodes that n operations take, of these inserts that may
+// maxNewNodes returns the maximum number of nodes that n operations take, of these inserts that may
 // insert.
-func (e *gpuEngine) needAll(n, inserts int) int {
-	copies := e.copies(n)
+func (e *gpuEngine) maxNewNodes(n, inserts int) int {
+	copies := e.maxCopies(n)
 	if inserts > 0 {
-		copies += e.need(inserts)
+		copies += e.maxSplitNodes(inserts)
 	}
 	return copies
 }
 
-// need returns the maximum number of nodes that n insertions take for splits. Each tile may also
-// take a node that it does not use.
-func (e *gpuEngine) need(n int) int {
+// maxSplitNodes returns the maximum number of nodes that n insertions take for splits. Each tile
+// may also take a node that it does not use.
+func (e *gpuEngine) maxSplitNodes(n int) int {
 	lanes := e.node / 32
-	return e.splits(n) + (n+lanes-1)/lanes + 2*levelMask
+	return e.maxSplits(n) + (n+lanes-1)/lanes + 2*levelMask
 }
 
-// splits returns the maximum number of nodes that n operations split. Each splits one leaf. Inner
-// nodes split if they are full already, and once for each half node that fills up.
-func (e *gpuEngine) splits(n int) int {
+// maxSplits returns the maximum number of nodes that n operations split. Each splits one leaf.
+// Inner nodes split if they are full already, and once for each half node that fills up.
+func (e *gpuEngine) maxSplits(n int) int {
 	half := e.slots/2 - 1
-	return n + n/half + min(n, e.now().most/half)
+	return n + n/half + min(n, e.current().maxUsed/half)
 }
 
 // fits implements engine.
 func (e *gpuEngine) fits(n, inserts int) bool {
-	return n <= e.mostOps() && !e.parts() && e.now().most+e.needAll(n, inserts)-e.known.left() <= e.now().room()
+	return n <= e.opsLimit() && !e.mustCopy() && e.current().maxUsed+e.maxNewNodes(n, inserts)-e.cached.nFree() <= e.current().capacity()
 }
 
-// parts reports whether the tree must be copied before it is changed.
-func (e *gpuEngine) parts() bool { return e.versions == Whole && e.leases.Held() }
+// mustCopy reports whether the tree must be copied before it is changed.
+func (e *gpuEngine) mustCopy() bool { return e.versions == Whole && e.leases.Held() }
 
-// mostOps returns the maximum number of operations to run at once. If each may copy a leaf, it is
+// opsLimit returns the maximum number of operations to run at once. If each may copy a leaf, it is
 // the number that needs an eighth of the nodes, so memory grows by no more than that.
-func (e *gpuEngine) mostOps() int {
+func (e *gpuEngine) opsLimit() int {
 	if e.versions != OutOfPlace {
 		return maxOps
 	}
-	return min(maxOps, max(outsideOps, e.now().most/outsideShare))
+	return min(maxOps, max(minCopyOps, e.current().maxUsed/copyShare))
 }
 
-// room implements engine. Without versions, nodes under a lease stay as they are.
-func (e *gpuEngine) room(n int, inserts bool) (int, error) {
-	if e.parts() {
-		if err := e.part(); err != nil {
+// reserveOps implements engine. Without versions, nodes under a lease stay as they are.
+func (e *gpuEngine) reserveOps(n int, inserts bool) (int, error) {
+	if e.mustCopy() {
+		if err := e.copyTree(); err != nil {
 			return 0, err
 		}
 	}
-	t := e.now()
-	for n = min(n, e.mostOps()); ; n = (n + 3) / 4 {
-		some := 0
+	t := e.current()
+	for n = min(n, e.opsLimit()); ; n = (n + 3) / 4 {
+		nInserts := 0
 		if inserts {
-			some = n
+			nInserts = n
 		}
-		err := e.grow(t, t.most+e.needAll(n, some))
+		err := e.grow(t, t.maxUsed+e.maxNewNodes(n, nInserts))
 		if err == nil || n <= 1 || !errors.Is(err, device.ErrMemory) {
 			return n, err
 		}
 	}
 }
 
-// part copies all nodes, makes the copy the current generation, and leaves the old one to its
+// copyTree copies all nodes, makes the copy the current generation, and leaves the old one to its
 // leases.
-func (e *gpuEngine) part() error {
-	t := e.now()
-	to, err := newTree(e.Dev, e.shape, t.most)
+func (e *gpuEngine) copyTree() error {
+	t := e.current()
+	to, err := newTree(e.Dev, e.shape, t.maxUsed)
 	if err != nil {
 		return err
 	}
-	to.tally, to.most = t.tally, t.most
+	to.tally, to.maxUsed = t.tally, t.maxUsed
 	if t.freed.Size > 0 {
 		if to.freed, err = e.Dev.Alloc(t.freed.Size); err != nil {
 			return errors.Join(err, to.Free())
 		}
 	}
-	err = e.alone(func(s *device.Stream) error {
+	err = e.runSync(func(s *device.Stream) error {
 		if t.freed.Size > 0 {
 			if err := s.Copy(to.freed.Ptr, t.freed.Ptr, t.freed.Size); err != nil {
 				return err
 			}
 		}
-		return s.Copy(to.buf.Ptr, t.buf.Ptr, t.bytesFor(t.most))
+		return s.Copy(to.buf.Ptr, t.buf.Ptr, t.bytesFor(t.maxUsed))
 	})
 	if err != nil {
 		return errors.Join(err, to.Free())
@@ -318,25 +318,25 @@ func (e *gpuEngine) part() error {
 
 // reclaim implements engine.
 func (e *gpuEngine) reclaim(ctx context.Context) error {
-	if e.leases.Held() || e.known.dead == 0 {
+	if e.leases.Held() || e.cached.dead == 0 {
 		return nil
 	}
-	t := e.now()
-	freed, err := e.Dev.Alloc(4 * (int(e.known.dead) + e.known.left()))
+	t := e.current()
+	freed, err := e.Dev.Alloc(4 * (int(e.cached.dead) + e.cached.nFree()))
 	if err != nil {
 		return err
 	}
-	if err := e.leases.Exclude(ctx); err != nil {
+	if err := e.leases.BeginExclusive(ctx); err != nil {
 		return errors.Join(err, e.Dev.Free(freed))
 	}
-	defer e.leases.Admit()
+	defer e.leases.EndExclusive()
 	p := sweepParams{tree: e.refOf(t), freed: freed.Ptr, count: e.Word(gpu.WordResult)}
 	e.stale = true
-	err = e.alone(func(s *device.Stream) error {
-		if err := e.Set(s, gpu.WordResult, 0); err != nil {
+	err = e.runSync(func(s *device.Stream) error {
+		if err := e.SetWord(s, gpu.WordResult, 0); err != nil {
 			return err
 		}
-		if err := device.Launch(s, e.sweep, gpu.Wave(e.Dev, t.most), gpu.Block, &p); err != nil {
+		if err := device.Launch(s, e.sweep, gpu.Wave(e.Dev, t.maxUsed), gpu.Block, &p); err != nil {
 			return err
 		}
 		return device.Launch(s, e.swept, gpu.Grid(1), gpu.Block, &p)
@@ -351,33 +351,33 @@ func (e *gpuEngine) reclaim(ctx context.Context) error {
 
 // compact implements engine.
 func (e *gpuEngine) compact(ctx context.Context) error {
-	now, err := e.Counters(ctx)
+	now, err := e.ReadCounters(ctx)
 	if err != nil {
 		return err
 	}
 	if now.Live == 0 {
 		return e.Clear(ctx)
 	}
-	t, n := e.now(), int(now.Live)
-	to, err := e.tree(nodesFor(n, e.fill))
+	t, n := e.current(), int(now.Live)
+	to, err := e.makeTree(nodesFor(n, e.fill))
 	if err != nil {
 		return err
 	}
-	err = e.alone(func(s *device.Stream) error { return e.copyAll(s, t, to, n) })
+	err = e.runSync(func(s *device.Stream) error { return e.copyAll(s, t, to, n) })
 	if err != nil {
 		return errors.Join(err, to.Free())
 	}
-	return e.become(to, n)
+	return e.publish(to, n)
 }
 
 // copyAll submits laying out the n pairs of a tree in another one.
 func (e *gpuEngine) copyAll(s *device.Stream, t, to *tree, n int) error {
-	if err := e.ordered(s, t, 0); err != nil {
+	if err := e.listLeaves(s, t, 0); err != nil {
 		return err
 	}
 	var c prim.Carve
-	keys, vals, count := c.Take(n*e.Widths.Key), c.Take(n*e.Widths.Val), c.Take(4)
-	if err := e.memory(&e.work, int(c)); err != nil {
+	keys, vals, count := c.Alloc(n*e.Widths.Key), c.Alloc(n*e.Widths.Val), c.Alloc(4)
+	if err := e.growBuffer(&e.work, int(c)); err != nil {
 		return err
 	}
 	p := copyParams{tree: e.refOf(t), order: t.orderRef(0), keys: e.work.Ptr + keys, vals: e.work.Ptr + vals, n: uint64(n)}
@@ -390,13 +390,13 @@ func (e *gpuEngine) copyAll(s *device.Stream, t, to *tree, n int) error {
 	return e.layOutTree(s, to, bulkParams{keys: p.keys, vals: p.vals, count: e.work.Ptr + count}, n)
 }
 
-// memory makes a buffer large enough, after all work that is ordered among the changes.
-func (e *gpuEngine) memory(buf *device.Buffer, bytes int) (err error) {
+// growBuffer makes a buffer large enough, after all work that is ordered among the changes.
+func (e *gpuEngine) growBuffer(buf *device.Buffer, bytes int) (err error) {
 	if buf.Size >= bytes {
 		return nil
 	}
 	if buf.Size > 0 {
-		if err := e.idle(); err != nil {
+		if err := e.waitChanges(); err != nil {
 			return err // work under way may use it
 		}
 		old := *buf

@@ -6,38 +6,38 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// ahead is a batch that was sorted before it was known whether nodes suffice for it. While the
+// presorted is a batch that was sorted before it was known whether nodes suffice for it. While the
 // device sorts, the host reads the counters as of the batch before, allocates memory, and submits
 // what follows.
-type ahead struct {
-	of   *batch.Batch // nil: none
-	s    *device.Stream
-	keys device.Ptr
-	n    int
-	work device.Ptr // address of the sorted batch
+type presorted struct {
+	batch *batch.Batch // nil: none
+	s     *device.Stream
+	keys  device.Ptr
+	n     int
+	work  device.Ptr // address of the sorted batch
 }
 
-// keepAhead discards what was sorted for another batch, which then did not run.
-func (e *gpuEngine) keepAhead(b *batch.Batch) {
-	if e.ahead.of != b {
-		e.ahead = ahead{}
+// discardPresorted discards the sort of another batch, which then did not run.
+func (e *gpuEngine) discardPresorted(b *batch.Batch) {
+	if e.presorted.batch != b {
+		e.presorted = presorted{}
 	}
 }
 
-// sortAhead submits sorting a batch on the device. The next call of Counters does not wait for it.
-func (e *gpuEngine) sortAhead(s *device.Stream, b *batch.Batch) error {
+// presort submits sorting a batch on the device. The next call of Counters does not wait for it.
+func (e *gpuEngine) presort(s *device.Stream, b *batch.Batch) error {
 	ranges := b.Kind == op.DeleteRange && !b.Columns[batch.Kinds].Given()
 	// Pieces of OutOfPlace are as large as the tree, and its size is not known yet.
 	if s == nil || b.Flags&batch.Order == 0 || ranges || e.versions == OutOfPlace {
 		return nil
 	}
-	n := min(b.N, e.mostOps())
-	e.turn.Lock()
-	defer e.turn.Unlock()
-	if err := e.memory(&e.work, int(e.layOut(n, 0).end)); err != nil {
+	n := min(b.N, e.opsLimit())
+	e.submitMu.Lock()
+	defer e.submitMu.Unlock()
+	if err := e.growBuffer(&e.work, int(e.layOut(n, 0).end)); err != nil {
 		return err
 	}
-	if err := e.Stream.Wait(e.Changed()); err != nil {
+	if err := e.Stream.Wait(e.LastChange()); err != nil {
 		return err
 	}
 	m := e.layOut(n, e.work.Ptr)
@@ -45,20 +45,21 @@ func (e *gpuEngine) sortAhead(s *device.Stream, b *batch.Batch) error {
 	if err := e.Submit(s, func() error { return e.sortKeys(s, &m) }); err != nil {
 		return err
 	}
-	e.ahead = ahead{of: b, s: s, keys: m.sort.From.Keys, n: n, work: e.work.Ptr}
-	e.waits = true
+	e.presorted = presorted{batch: b, s: s, keys: m.sort.From.Keys, n: n, work: e.work.Ptr}
+	e.streamWaits = true
 	return nil
 }
 
-// sorted reports whether a batch has been sorted to the current work memory. It does so once.
-func (e *gpuEngine) sorted(s *device.Stream, b *batch.Batch) bool {
-	a := e.ahead
-	e.ahead = ahead{}
-	return a.of != nil && a.s == s && a.keys == b.Columns[batch.Keys].Ptr && a.n == b.N && a.work == e.work.Ptr
+// takePresorted reports whether a batch has been sorted to the current work memory. It does so
+// once.
+func (e *gpuEngine) takePresorted(s *device.Stream, b *batch.Batch) bool {
+	a := e.presorted
+	e.presorted = presorted{}
+	return a.batch != nil && a.s == s && a.keys == b.Columns[batch.Keys].Ptr && a.n == b.N && a.work == e.work.Ptr
 }
 
 // sortKeys submits sorting the keys of a batch with their rows, and finding the distinct ones.
-func (e *gpuEngine) sortKeys(s *device.Stream, m *merging) error {
+func (e *gpuEngine) sortKeys(s *device.Stream, m *changeMemory) error {
 	if err := e.prims.Sort(s, &m.sort, device.Buffer{Ptr: m.sorting, Size: m.sort.ScratchBytes()}); err != nil {
 		return err
 	}

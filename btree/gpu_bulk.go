@@ -15,61 +15,61 @@ import (
 // load are inserted, at a tenth of the rate.
 const maxLoad = 1 << 28
 
-// loads implements engine.
-func (e *gpuEngine) loads(b *batch.Batch) bool {
+// isLoad implements engine.
+func (e *gpuEngine) isLoad(b *batch.Batch) bool {
 	mixed := b.Columns[batch.Kinds].Given()
 	return b.Flags&batch.Order != 0 && !mixed && (b.Kind == op.Put || b.Kind == op.PutNew) && e.isEmpty() && b.N >= e.fill
 }
 
-// carries reports whether values are sorted with their keys. No results of single operations are
-// required then, and the first or the last value of a key counts.
-func (e *gpuEngine) carries(b *batch.Batch) bool {
+// sortsValues reports whether values are sorted with their keys. No results of single operations
+// are required then, and the first or the last value of a key counts.
+func (e *gpuEngine) sortsValues(b *batch.Batch) bool {
 	c := &b.Columns
 	return !c[batch.OK].Given() && !c[batch.Out].Given() && c[batch.Vals].Width == e.Widths.Val
 }
 
 // layOutLoad lays out the memory of a load from an address on: sixteen bytes per pair of 32 bits.
 // The memory of the sort is reused after it.
-func (e *gpuEngine) layOutLoad(b *batch.Batch, at device.Ptr) (m merging) {
+func (e *gpuEngine) layOutLoad(b *batch.Batch, at device.Ptr) (m changeMemory) {
 	n, c := b.N, prim.Carve(at)
 	w := prim.Widths{Key: e.Widths.Key, Val: 4}
-	if e.carries(b) {
+	if e.sortsValues(b) {
 		w.Val = e.Widths.Val
 	}
-	m.sort = prim.Sort{Widths: w, N: n, Hi: 8 * w.Key, Signed: e.flip != 0, To: prim.Rows{Keys: c.Take(n * w.Key), Vals: c.Take(n * w.Val)}}
+	m.sort = prim.Sort{Widths: w, N: n, Hi: 8 * w.Key, Signed: e.flip != 0, To: prim.Rows{Keys: c.Alloc(n * w.Key), Vals: c.Alloc(n * w.Val)}}
 	sorting := c
-	m.sorting = sorting.Take(m.sort.ScratchBytes())
-	m.keys = c.Take(n * w.Key)
-	m.group = prim.Group{N: n, Key: w.Key, Keys: m.sort.To.Keys, Offsets: c.Take(4 * (n + 1)), Count: c.Take(4), Distinct: m.keys}
-	if !e.carries(b) {
-		m.vals, m.states = c.Take(n*e.Widths.Val), c.Take(n)
+	m.sorting = sorting.Alloc(m.sort.ScratchBytes())
+	m.keys = c.Alloc(n * w.Key)
+	m.group = prim.Group{N: n, Key: w.Key, Keys: m.sort.To.Keys, Offsets: c.Alloc(4 * (n + 1)), Count: c.Alloc(4), Distinct: m.keys}
+	if !e.sortsValues(b) {
+		m.vals, m.states = c.Alloc(n*e.Widths.Val), c.Alloc(n)
 	}
-	m.scratch = c.Take(m.group.ScratchBytes())
+	m.scratch = c.Alloc(m.group.ScratchBytes())
 	m.end = device.Ptr(max(c, sorting))
 	return m
 }
 
 // load submits making a tree of a batch of insertions, in place of an empty one.
 func (e *gpuEngine) load(s *device.Stream, b *batch.Batch, at int, submit func(*device.Stream, func() error) error) error {
-	if err := e.memory(&e.work, int(e.layOutLoad(b, device.Ptr(at)).end)); err != nil {
+	if err := e.growBuffer(&e.work, int(e.layOutLoad(b, device.Ptr(at)).end)); err != nil {
 		return err
 	}
 	m := e.layOutLoad(b, e.work.Ptr+device.Ptr(at))
-	to, err := e.tree(nodesFor(b.N, e.fill))
+	to, err := e.makeTree(nodesFor(b.N, e.fill))
 	if err != nil {
 		return err
 	}
 	if err = submit(s, func() error { return e.launchLoad(s, to, b, &m) }); err != nil {
 		return errors.Join(err, s.Sync(context.Background()), to.Free())
 	}
-	return e.become(to, b.N)
+	return e.publish(to, b.N)
 }
 
-func (e *gpuEngine) launchLoad(s *device.Stream, to *tree, b *batch.Batch, m *merging) error {
+func (e *gpuEngine) launchLoad(s *device.Stream, to *tree, b *batch.Batch, m *changeMemory) error {
 	c := &b.Columns
 	p := bulkParams{keys: m.keys, vals: m.vals, count: m.group.Count}
 	m.sort.From.Keys = c[batch.Keys].Ptr
-	if e.carries(b) {
+	if e.sortsValues(b) {
 		m.sort.From.Vals = c[batch.Vals].Ptr
 		p.vals, p.starts = m.sort.To.Vals, m.group.Offsets
 		if b.Kind == op.Put {
@@ -79,18 +79,18 @@ func (e *gpuEngine) launchLoad(s *device.Stream, to *tree, b *batch.Batch, m *me
 	if err := e.sortKeys(s, m); err != nil {
 		return err
 	}
-	if !e.carries(b) {
-		if err := e.settleKeys(s, b, m, 0); err != nil {
+	if !e.sortsValues(b) {
+		if err := e.resolveKeys(s, b, m, 0); err != nil {
 			return err
 		}
 	}
 	return e.layOutTree(s, to, p, b.N)
 }
 
-// become makes a tree that has been laid out at once the current generation.
-func (e *gpuEngine) become(to *tree, pairs int) error {
-	e.known, e.stale = control{}, true
-	to.most = nodesFor(pairs, e.fill)
+// publish makes a tree that has been laid out at once the current generation.
+func (e *gpuEngine) publish(to *tree, pairs int) error {
+	e.cached, e.stale = control{}, true
+	to.maxUsed = nodesFor(pairs, e.fill)
 	return e.leases.Replace(to)
 }
 
@@ -103,13 +103,13 @@ func (e *gpuEngine) layOutTree(s *device.Stream, to *tree, p bulkParams, n int) 
 // bulkLanes is the number of lanes that write a node (btree.cu).
 const bulkLanes = 16
 
-// mostWork returns the size of work memory to keep: twice what other changes need. Larger loads
+// maxWork returns the size of work memory to keep: twice what other changes need. Larger loads
 // free theirs.
-func (e *gpuEngine) mostWork() int { return 2 * int(e.layOut(maxOps, 0).end) }
+func (e *gpuEngine) maxWork() int { return 2 * int(e.layOut(maxOps, 0).end) }
 
-// giveBack frees work memory of more than most bytes, after all changes.
-func (e *gpuEngine) giveBack(most int) error {
-	if e.work.Size <= most {
+// trimWork frees work memory of more than maxBytes bytes, after all changes.
+func (e *gpuEngine) trimWork(maxBytes int) error {
+	if e.work.Size <= maxBytes {
 		return nil
 	}
 	old := e.work

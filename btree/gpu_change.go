@@ -17,13 +17,13 @@ func (e *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch
 	if b.N == 0 {
 		return 0, nil, nil
 	}
-	if err := e.suffice(b); err != nil {
+	if err := e.ensureNodes(b); err != nil {
 		return 0, nil, err
 	}
 	if s == nil {
 		err = e.changeHost(ctx, b)
 	} else {
-		err = e.run(ctx, s, b, 0, e.SubmitVisible)
+		err = e.submitBatch(ctx, s, b, 0, e.SubmitVisible)
 	}
 	if err != nil {
 		return 0, nil, err
@@ -31,38 +31,39 @@ func (e *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch
 	return b.N, nil, nil
 }
 
-// suffice ensures that nodes suffice for a change. The policy has done so, except for operations
-// that follow a batch: Assign puts keys again which it has just inserted.
-func (e *gpuEngine) suffice(b *batch.Batch) error {
-	if e.loads(b) { // allocates its own memory
+// ensureNodes ensures that nodes suffice for a change. The policy has done so, except for
+// operations that follow a batch: Assign puts keys again which it has just inserted.
+func (e *gpuEngine) ensureNodes(b *batch.Batch) error {
+	if e.isLoad(b) { // allocates its own memory
 		return nil
 	}
 	inserts := 0
 	if b.Inserts() {
 		inserts = b.N
 	}
-	t := e.now()
-	if most := t.most + e.needAll(b.N, inserts) - e.known.left(); most > t.room() {
-		return e.grow(t, most)
+	t := e.current()
+	if total := t.maxUsed + e.maxNewNodes(b.N, inserts) - e.cached.nFree(); total > t.capacity() {
+		return e.grow(t, total)
 	}
 	return nil
 }
 
-// run submits a change of a batch on the device. Its memory is the work memory from offset at on.
-func (e *gpuEngine) run(ctx context.Context, s *device.Stream, b *batch.Batch, at int, submit func(*device.Stream, func() error) error) error {
+// submitBatch submits a change of a batch on the device. Its memory is the work memory from offset
+// at on.
+func (e *gpuEngine) submitBatch(ctx context.Context, s *device.Stream, b *batch.Batch, at int, submit func(*device.Stream, func() error) error) error {
 	mixed := b.Columns[batch.Kinds].Given()
 	if b.Kind == op.DeleteRange && !mixed {
 		return e.deleteRanges(ctx, s, b, at)
 	}
-	e.turn.Lock()
-	defer e.turn.Unlock()
-	t := e.now()
-	if e.loads(b) {
+	e.submitMu.Lock()
+	defer e.submitMu.Unlock()
+	t := e.current()
+	if e.isLoad(b) {
 		return e.load(s, b, at, submit)
 	}
 	if b.Flags&batch.Order != 0 {
 		m := e.layOut(b.N, device.Ptr(at))
-		if err := e.memory(&e.work, int(m.end)); err != nil {
+		if err := e.growBuffer(&e.work, int(m.end)); err != nil {
 			return err
 		}
 		m = e.layOut(b.N, e.work.Ptr+device.Ptr(at))
@@ -73,29 +74,29 @@ func (e *gpuEngine) run(ctx context.Context, s *device.Stream, b *batch.Batch, a
 		tree: e.refOf(t), keys: c[batch.Keys].Ptr, vals: c[batch.Vals].Ptr, kinds: c[batch.Kinds].Ptr, out: c[batch.Out].Ptr,
 		ok: c[batch.OK].Ptr, n: uint64(b.N), kind: uint32(b.Kind), flags: uint32(b.Flags &^ batch.Report),
 	}
-	behind := prim.Carve(at)
-	r := e.restOf(b.N, &behind)
-	if err := e.memory(&e.work, int(behind)); err != nil {
+	end := prim.Carve(at)
+	r := e.layOutDeferred(b.N, &end)
+	if err := e.growBuffer(&e.work, int(end)); err != nil {
 		return err
 	}
-	r = rest{e.work.Ptr + r.left, e.work.Ptr + r.grown, e.work.Ptr + r.above}
+	r = deferredMemory{e.work.Ptr + r.left, e.work.Ptr + r.grown, e.work.Ptr + r.above}
 	return e.submitChange(s, t, b, submit, func() error { return e.launchChange(s, t, b, &p, r) })
 }
 
 // submitChange submits a change of a tree by a batch. The counters of the host are stale then.
 func (e *gpuEngine) submitChange(s *device.Stream, t *tree, b *batch.Batch, submit func(*device.Stream, func() error) error, launch func() error) error {
 	e.stale, t.order.nodes = true, 0
-	t.past.changed(e.versions == OutOfPlace)
+	t.past.markStale(e.versions == OutOfPlace)
 	inserts := 0
 	if b.Inserts() {
 		inserts = b.N
 	}
-	t.most += e.needAll(b.N, inserts)
+	t.maxUsed += e.maxNewNodes(b.N, inserts)
 	return submit(s, launch)
 }
 
 // isEmpty reports whether a tree certainly has no pairs.
-func (e *gpuEngine) isEmpty() bool { return !e.stale && e.known.tally.Live == 0 }
+func (e *gpuEngine) isEmpty() bool { return !e.stale && e.cached.tally.Live == 0 }
 
 // changeBlocks is the number of blocks per multiprocessor for a change.
 const changeBlocks = 4
@@ -107,13 +108,13 @@ const keptBlocks = 2
 // leftHead is the number of words before the remaining rows (kLeftHead of change.cuh).
 const leftHead = 1 + levelMask
 
-// rest is the memory for the rows that tiles in step leave, and for new nodes that are not yet
-// children of their parents.
-type rest struct{ left, grown, above device.Ptr }
+// deferredMemory is the memory for the rows that tiles in step leave, and for new nodes that are
+// not yet children of their parents.
+type deferredMemory struct{ left, grown, above device.Ptr }
 
-// restOf lays it out from an address on.
-func (e *gpuEngine) restOf(n int, at *prim.Carve) rest {
-	return rest{left: at.Take(4 * (leftHead + n)), grown: at.Take(e.splits(n) * e.slot), above: at.Take(4 * n)}
+// layOutDeferred lays out that memory for n rows from an address on.
+func (e *gpuEngine) layOutDeferred(n int, at *prim.Carve) deferredMemory {
+	return deferredMemory{left: at.Alloc(4 * (leftHead + n)), grown: at.Alloc(e.maxSplits(n) * e.slot), above: at.Alloc(4 * n)}
 }
 
 // adoptLevels is the number of levels that have a launch each in which new nodes become children of
@@ -122,7 +123,7 @@ const adoptLevels = 4
 
 // launchChange submits a change by the rows of a batch, or fewer of them: first what tiles do in
 // step, then the new nodes' parents, then the remaining rows.
-func (e *gpuEngine) launchChange(s *device.Stream, t *tree, b *batch.Batch, p *changeParams, r rest) error {
+func (e *gpuEngine) launchChange(s *device.Stream, t *tree, b *batch.Batch, p *changeParams, r deferredMemory) error {
 	p.left, p.grown, p.above = r.left, r.grown, r.above
 	if err := s.Fill(r.left, 0, leftHead); err != nil {
 		return err
@@ -135,7 +136,7 @@ func (e *gpuEngine) launchChange(s *device.Stream, t *tree, b *batch.Batch, p *c
 			return err
 		}
 	}
-	if !e.keeps(t) {
+	if !e.keepsOld(t) {
 		return device.Launch(s, e.change, gpu.Resident(e.Dev, b.N, changeBlocks), gpu.Block, p)
 	}
 	kept := keptChangeParams{change: *p, past: e.pastRef(t)}
@@ -143,7 +144,7 @@ func (e *gpuEngine) launchChange(s *device.Stream, t *tree, b *batch.Batch, p *c
 }
 
 func (e *gpuEngine) launchTogether(s *device.Stream, t *tree, n int, p *changeParams) error {
-	if !e.keeps(t) {
+	if !e.keepsOld(t) {
 		return device.Launch(s, e.together, gpu.Resident(e.Dev, n, changeBlocks), gpu.Block, p)
 	}
 	kept := keptChangeParams{change: *p, past: e.pastRef(t)}
@@ -156,7 +157,7 @@ func (e *gpuEngine) launchTogether(s *device.Stream, t *tree, n int, p *changePa
 func (e *gpuEngine) launchAdopt(s *device.Stream, n int, change *changeParams) error {
 	p := adoptParams{change: *change}
 	launch := func(grid device.Dim) error {
-		return gpu.Twice(func() error { return device.Launch(s, e.adopt, grid, gpu.Block, &p) })
+		return gpu.RetryOnce(func() error { return device.Launch(s, e.adopt, grid, gpu.Block, &p) })
 	}
 	for ; p.level < adoptLevels; p.level++ {
 		p.last = p.level
@@ -176,16 +177,16 @@ func (e *gpuEngine) changeHost(ctx context.Context, b *batch.Batch) error {
 	}
 	var at prim.Carve
 	places := columnsAt(&at, b)
-	there := *b
-	err := e.inTurn(e.Stream, func() error {
-		if err := e.memory(&e.work, e.workOf(b, at)); err != nil {
+	devBatch := *b
+	err := e.submitOrdered(e.Stream, func() error {
+		if err := e.growBuffer(&e.work, e.workOf(b, at)); err != nil {
 			return err
 		}
 		for r, c := range b.Columns {
 			if !c.Given() {
 				continue
 			}
-			there.Columns[r] = c.Moved(e.work.Ptr + places[r])
+			devBatch.Columns[r] = c.WithPtr(e.work.Ptr + places[r])
 			if c.IsInput() {
 				if err := e.Stream.CopyIn(e.work.Ptr+places[r], c.Host); err != nil {
 					return err
@@ -195,7 +196,7 @@ func (e *gpuEngine) changeHost(ctx context.Context, b *batch.Batch) error {
 		return nil
 	})
 	if err == nil {
-		err = e.run(ctx, e.Stream, &there, int(at), e.Submit)
+		err = e.submitBatch(ctx, e.Stream, &devBatch, int(at), e.Submit)
 	}
 	ctx = context.WithoutCancel(ctx)
 	for r, c := range b.Columns {
@@ -208,7 +209,7 @@ func (e *gpuEngine) changeHost(ctx context.Context, b *batch.Batch) error {
 
 // workOf returns the size of the work memory for a change of a batch that begins at offset at.
 func (e *gpuEngine) workOf(b *batch.Batch, at prim.Carve) int {
-	if e.loads(b) {
+	if e.isLoad(b) {
 		return int(e.layOutLoad(b, device.Ptr(at)).end)
 	}
 	return int(e.layOut(b.N, device.Ptr(at)).end)
@@ -218,32 +219,32 @@ func (e *gpuEngine) workOf(b *batch.Batch, at prim.Carve) int {
 func columnsAt(at *prim.Carve, b *batch.Batch) (places [len(batch.Columns{})]device.Ptr) {
 	for r, c := range b.Columns {
 		if c.Given() {
-			places[r] = at.Take(len(c.Host))
+			places[r] = at.Alloc(len(c.Host))
 		}
 	}
 	return places
 }
 
-// merging is the memory of a change, which may follow other work memory.
-type merging struct {
+// changeMemory is the memory of a change, which may follow other work memory.
+type changeMemory struct {
 	sort  prim.Sort
 	group prim.Group
 
-	keys, vals, there, states device.Ptr // by distinct key
-	rest                      rest
+	keys, vals, found, states device.Ptr // by distinct key
+	deferred                  deferredMemory
 	sorting, scratch          device.Ptr // for the sort and for the steps after it; often the same
 	end                       device.Ptr
 }
 
 // layOut lays out the memory of a change of n rows from an address on.
-func (e *gpuEngine) layOut(n int, at device.Ptr) (m merging) {
+func (e *gpuEngine) layOut(n int, at device.Ptr) (m changeMemory) {
 	c := prim.Carve(at)
 	w := prim.Widths{Key: e.Widths.Key, Val: 4}
-	m.sort = prim.Sort{Widths: w, N: n, Hi: 8 * w.Key, Signed: e.flip != 0, To: prim.Rows{Keys: c.Take(n * w.Key), Vals: c.Take(4 * n)}}
-	m.keys = c.Take(n * w.Key)
-	m.group = prim.Group{N: n, Key: w.Key, Keys: m.sort.To.Keys, Offsets: c.Take(4 * (n + 1)), Count: c.Take(4), Distinct: m.keys}
-	m.vals, m.there, m.states = c.Take(n*e.Widths.Val), c.Take(n), c.Take(n)
-	m.rest, m.scratch = e.restOf(n, &c), c.Take(max(m.sort.ScratchBytes(), m.group.ScratchBytes()))
+	m.sort = prim.Sort{Widths: w, N: n, Hi: 8 * w.Key, Signed: e.flip != 0, To: prim.Rows{Keys: c.Alloc(n * w.Key), Vals: c.Alloc(4 * n)}}
+	m.keys = c.Alloc(n * w.Key)
+	m.group = prim.Group{N: n, Key: w.Key, Keys: m.sort.To.Keys, Offsets: c.Alloc(4 * (n + 1)), Count: c.Alloc(4), Distinct: m.keys}
+	m.vals, m.found, m.states = c.Alloc(n*e.Widths.Val), c.Alloc(n), c.Alloc(n)
+	m.deferred, m.scratch = e.layOutDeferred(n, &c), c.Alloc(max(m.sort.ScratchBytes(), m.group.ScratchBytes()))
 	m.sorting = m.scratch
 	m.end = device.Ptr(c)
 	return m
@@ -251,96 +252,96 @@ func (e *gpuEngine) layOut(n int, at device.Ptr) (m merging) {
 
 // combine submits sorting a batch and running the operations on each key. With look, the values of
 // the keys are looked up in the tree first.
-func (e *gpuEngine) combine(s *device.Stream, t *tree, b *batch.Batch, m *merging, look bool) error {
+func (e *gpuEngine) combine(s *device.Stream, t *tree, b *batch.Batch, m *changeMemory, look bool) error {
 	m.sort.From.Keys = b.Columns[batch.Keys].Ptr
-	if !e.sorted(s, b) {
+	if !e.takePresorted(s, b) {
 		if err := e.sortKeys(s, m); err != nil {
 			return err
 		}
 	}
 	if !look {
-		return e.settleKeys(s, b, m, 0)
+		return e.resolveKeys(s, b, m, 0)
 	}
-	get := getParams{tree: e.refOf(t), keys: m.keys, vals: m.vals, found: m.there, count: m.group.Count, n: uint64(b.N)}
+	get := getParams{tree: e.refOf(t), keys: m.keys, vals: m.vals, found: m.found, count: m.group.Count, n: uint64(b.N)}
 	if err := e.launchGet(s, t, b.N, &get, 0); err != nil {
 		return err
 	}
-	return e.settleKeys(s, b, m, m.there)
+	return e.resolveKeys(s, b, m, m.found)
 }
 
-// settleKeys submits running the operations on each key. there holds which keys the tree has, or is
-// 0 if they were not looked up.
-func (e *gpuEngine) settleKeys(s *device.Stream, b *batch.Batch, m *merging, there device.Ptr) error {
+// resolveKeys submits running the operations on each key. found holds which keys the tree has, or
+// is 0 if they were not looked up.
+func (e *gpuEngine) resolveKeys(s *device.Stream, b *batch.Batch, m *changeMemory, found device.Ptr) error {
 	c := &b.Columns
 	return device.Launch(s, e.settle, gpu.Wave(e.Dev, b.N), gpu.Block, &settleParams{
 		order: m.sort.To.Vals, starts: m.group.Offsets, count: m.group.Count, vals: c[batch.Vals].Ptr, kinds: c[batch.Kinds].Ptr,
-		out: c[batch.Out].Ptr, ok: c[batch.OK].Ptr, entryVals: m.vals, there: there, states: m.states,
+		out: c[batch.Out].Ptr, ok: c[batch.OK].Ptr, entryVals: m.vals, there: found, states: m.states,
 		n: uint32(b.N), kind: uint32(b.Kind), flags: uint32(b.Flags &^ batch.Report),
 	})
 }
 
 // merge submits the launches of a change that resolves duplicates in batch order.
-func (e *gpuEngine) merge(s *device.Stream, t *tree, b *batch.Batch, m *merging) error {
+func (e *gpuEngine) merge(s *device.Stream, t *tree, b *batch.Batch, m *changeMemory) error {
 	c := &b.Columns
 	blind := !c[batch.Kinds].Given() && (b.Kind == op.Put || b.Kind == op.Delete) && !c[batch.OK].Given() && !c[batch.Out].Given()
 	if err := e.combine(s, t, b, m, !blind); err != nil {
 		return err
 	}
 	p := changeParams{tree: e.refOf(t), keys: m.keys, vals: m.vals, states: m.states, count: m.group.Count, n: uint64(b.N)}
-	return e.launchChange(s, t, b, &p, m.rest)
+	return e.launchChange(s, t, b, &p, m.deferred)
 }
 
 // deleteRanges removes the pairs of ranges on the device. The device finds them. The host waits,
 // and assigns each pair to the first range that has it.
 func (e *gpuEngine) deleteRanges(ctx context.Context, s *device.Stream, b *batch.Batch, at int) error {
-	t := e.now()
+	t := e.current()
 	spans, err := e.spans(ctx, s, t, b)
 	if err != nil {
 		return err
 	}
-	gone, counts := core.Paint(spans)
+	removed, counts := core.AssignRanges(spans)
 	if c := &b.Columns[batch.Counts]; c.Given() {
 		if err := s.CopyIn(c.Ptr, device.Bytes(counts)); err != nil {
 			return err
 		}
 	}
-	if len(gone) == 0 {
+	if len(removed) == 0 {
 		return nil
 	}
-	gaps := make([]uint64, 0, 2*len(gone))
-	for _, g := range gone {
+	gaps := make([]uint64, 0, 2*len(removed))
+	for _, g := range removed {
 		gaps = append(gaps, uint64(g.From), uint64(g.To))
 	}
 	copies := 0 // each leaf may lose pairs
-	if e.keeps(t) {
-		copies = t.most
+	if e.keepsOld(t) {
+		copies = t.maxUsed
 	}
-	if err := e.grow(t, t.most+copies); err != nil {
+	if err := e.grow(t, t.maxUsed+copies); err != nil {
 		return err
 	}
 	mem, err := e.Dev.Alloc(8 * len(gaps))
 	if err != nil {
 		return err
 	}
-	e.turn.Lock()
-	p := keepParams{tree: e.refOf(t), order: t.orderRef(0), gaps: mem.Ptr, count: uint64(len(gone))}
+	e.submitMu.Lock()
+	p := keepParams{tree: e.refOf(t), order: t.orderRef(0), gaps: mem.Ptr, count: uint64(len(removed))}
 	err = e.submitChange(s, t, b, e.SubmitVisible, func() error {
 		if err := s.CopyIn(p.gaps, device.Bytes(gaps)); err != nil {
 			return err
 		}
 		return e.launchKeep(s, t, &p)
 	})
-	t.most += copies
-	e.turn.Unlock()
+	t.maxUsed += copies
+	e.submitMu.Unlock()
 	return errors.Join(err, s.Sync(context.Background()), e.Dev.Free(mem))
 }
 
 func (e *gpuEngine) launchKeep(s *device.Stream, t *tree, p *keepParams) error {
-	if !e.keeps(t) {
-		return device.Launch(s, e.keep, gpu.Wave(e.Dev, t.most), gpu.Block, p)
+	if !e.keepsOld(t) {
+		return device.Launch(s, e.keep, gpu.Wave(e.Dev, t.maxUsed), gpu.Block, p)
 	}
 	kept := keptKeepParams{keep: *p, past: e.pastRef(t)}
-	return device.Launch(s, e.keptKeep, gpu.Resident(e.Dev, t.most*t.node/32, keptBlocks), gpu.Block, &kept)
+	return device.Launch(s, e.keptKeep, gpu.Resident(e.Dev, t.maxUsed*t.node/32, keptBlocks), gpu.Block, &kept)
 }
 
 // spans finds the pairs of ranges after all changes, and waits for the result.
@@ -350,8 +351,8 @@ func (e *gpuEngine) spans(ctx context.Context, s *device.Stream, t *tree, b *bat
 		return nil, err
 	}
 	from, n := make([]uint64, b.N), make([]uint32, b.N)
-	err = e.inTurn(s, func() error {
-		if err := e.ordered(s, t, 0); err != nil {
+	err = e.submitOrdered(s, func() error {
+		if err := e.listLeaves(s, t, 0); err != nil {
 			return err
 		}
 		p := placeParams{

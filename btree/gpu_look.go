@@ -12,8 +12,8 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Look implements core.Engine.
-func (e *gpuEngine) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, count device.Ptr) (done, hits int, err error) {
+// Lookup implements core.Engine.
+func (e *gpuEngine) Lookup(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, count device.Ptr) (done, hits int, err error) {
 	if b.N == 0 {
 		return 0, 0, nil
 	}
@@ -21,11 +21,11 @@ func (e *gpuEngine) Look(ctx context.Context, s *device.Stream, l *core.Lease, b
 	if s != nil {
 		return b.N, 0, e.look(s, t, b, count)
 	}
-	c, err := e.Carrier()
+	c, err := e.AcquireTransfer()
 	if err != nil {
 		return 0, 0, err
 	}
-	defer e.Give(c)
+	defer e.ReleaseTransfer(c)
 	work, err := c.Ring.Work()
 	if err == nil {
 		err = work.Fill(c.Hits.Ptr(), 0, 2)
@@ -49,9 +49,9 @@ func (e *gpuEngine) look(s *device.Stream, t *tree, b *batch.Batch, hits device.
 		}
 		return e.find(s, t, b, getParams{hits: hits})
 	case ranges && b.Columns[batch.OutKeys].Given(), b.Kind == op.Successor, b.Kind == op.Predecessor:
-		return e.inTurn(s, func() error { return e.walk(s, t, b, hits) })
+		return e.submitOrdered(s, func() error { return e.walk(s, t, b, hits) })
 	}
-	return e.inTurn(s, func() error { return e.place(s, t, b, hits) })
+	return e.submitOrdered(s, func() error { return e.launchPlaces(s, t, b, hits) })
 }
 
 // topKeys is the minimum size of batches for which blocks read the levels below the root first. A
@@ -73,14 +73,14 @@ func (e *gpuEngine) find(s *device.Stream, t *tree, b *batch.Batch, p getParams)
 // set the time of a change that it reads.
 func (e *gpuEngine) launchGet(s *device.Stream, t *tree, n int, p *getParams, time uint64) error {
 	if time != 0 {
-		then := thenGetParams{
+		params := thenGetParams{
 			tree: p.tree, past: t.readRef(), time: time, keys: p.keys, vals: p.vals, found: p.found, hits: p.hits, count: p.count,
 			n: p.n, answer: uint64(p.answer),
 		}
-		return device.Launch(s, e.thenGet, gpu.Wave(e.Dev, n*e.node/32), gpu.Block, &then)
+		return device.Launch(s, e.thenGet, gpu.Wave(e.Dev, n*e.node/32), gpu.Block, &params)
 	}
 	threads := n
-	if n <= gpu.SpreadKeys {
+	if n <= gpu.MaxTiledKeys {
 		p.spread, threads = 1, n*e.node/32
 	}
 	if n >= topKeys {
@@ -104,13 +104,13 @@ func (e *gpuEngine) walk(s *device.Stream, t *tree, b *batch.Batch, hits device.
 	if b.Version == 0 {
 		return device.Launch(s, e.seek, grid, gpu.Block, &p)
 	}
-	then := thenSeekParams{seek: p, past: t.readRef(), time: b.Version}
-	return device.Launch(s, e.thenSeek, grid, gpu.Block, &then)
+	params := thenSeekParams{seek: p, past: t.readRef(), time: b.Version}
+	return device.Launch(s, e.thenSeek, grid, gpu.Block, &params)
 }
 
-// place submits Rank, Count and Select.
-func (e *gpuEngine) place(s *device.Stream, t *tree, b *batch.Batch, hits device.Ptr) error {
-	if err := e.ordered(s, t, b.Version); err != nil {
+// launchPlaces submits Rank, Count and Select.
+func (e *gpuEngine) launchPlaces(s *device.Stream, t *tree, b *batch.Batch, hits device.Ptr) error {
+	if err := e.listLeaves(s, t, b.Version); err != nil {
 		return err
 	}
 	c := &b.Columns
@@ -135,7 +135,7 @@ func (e *gpuEngine) Answer(_ context.Context, s *device.Stream, b *batch.Batch) 
 	if b.N == 0 {
 		return nil
 	}
-	return e.inTurn(s, func() error { return e.find(s, e.now(), b, getParams{answer: 1}) })
+	return e.submitOrdered(s, func() error { return e.find(s, e.current(), b, getParams{answer: 1}) })
 }
 
 // unitPairs is the number of pairs in a unit of Export.
@@ -153,21 +153,21 @@ func (e *gpuEngine) Export(ctx context.Context, l *core.Lease, lo, hi uint32, ou
 	if n = int(to - from); n > out.N {
 		return n, nil
 	}
-	c, err := e.Carrier()
+	c, err := e.AcquireTransfer()
 	if err != nil {
 		return 0, err
 	}
-	defer e.Give(c)
+	defer e.ReleaseTransfer(c)
 	part := out.Chunk(0, n)
 	part.Version = l.Version
-	return n, e.carry(ctx, c, t, part, batch.Keys, copyParams{from: from})
+	return n, e.copyPairs(ctx, c, t, part, batch.Keys, copyParams{from: from})
 }
 
-// carry copies pairs to the columns of a batch in host memory, one for each row.
-func (e *gpuEngine) carry(ctx context.Context, c *gpu.Carrier, t *tree, b *batch.Batch, keys batch.Role, p copyParams) error {
+// copyPairs copies pairs to the columns of a batch in host memory, one for each row.
+func (e *gpuEngine) copyPairs(ctx context.Context, c *gpu.Transfer, t *tree, b *batch.Batch, keys batch.Role, p copyParams) error {
 	_, err := c.Ring.Run(ctx, b, func(piece *staging.Piece) error {
-		return e.inTurn(piece.Stream, func() error {
-			if err := e.ordered(piece.Stream, t, b.Version); err != nil {
+		return e.submitOrdered(piece.Stream, func() error {
+			if err := e.listLeaves(piece.Stream, t, b.Version); err != nil {
 				return err
 			}
 			part := p
@@ -190,11 +190,11 @@ func (e *gpuEngine) Expand(ctx context.Context, s *device.Stream, l *core.Lease,
 	if s != nil {
 		return e.expandOn(s, t, b)
 	}
-	c, err := e.Carrier()
+	c, err := e.AcquireTransfer()
 	if err != nil {
 		return err
 	}
-	defer e.Give(c)
+	defer e.ReleaseTransfer(c)
 	row := e.Widths.Key + e.Widths.Val
 	offsets := b.Columns[batch.Vals].Offsets
 	size := func(lo, hi int) int { return int(offsets[hi]-offsets[lo]) * row }
@@ -215,12 +215,12 @@ func (e *gpuEngine) Expand(ctx context.Context, s *device.Stream, l *core.Lease,
 	return ctx.Err()
 }
 
-// expandMany fetches the pairs of ranges that fit a piece each.
-func (e *gpuEngine) expandMany(ctx context.Context, c *gpu.Carrier, t *tree, b *batch.Batch) error {
-	b.Columns[batch.Offsets] = batch.Starts(b.Columns[batch.Vals].Offsets)
+// expandSmall fetches the pairs of ranges that fit a piece each.
+func (e *gpuEngine) expandMany(ctx context.Context, c *gpu.Transfer, t *tree, b *batch.Batch) error {
+	b.Columns[batch.Offsets] = batch.OffsetsIn(b.Columns[batch.Vals].Offsets)
 	_, err := c.Ring.Run(ctx, b, func(p *staging.Piece) error {
 		vals := &p.Batch.Columns[batch.Vals]
-		return e.inTurn(p.Stream, func() error {
+		return e.submitOrdered(p.Stream, func() error {
 			return e.writeRows(p.Stream, t, p.Batch, vals.Offsets[0], vals.Offsets[p.Batch.N])
 		})
 	})
@@ -230,7 +230,7 @@ func (e *gpuEngine) expandMany(ctx context.Context, c *gpu.Carrier, t *tree, b *
 // writeRows submits writing the pairs of ranges to rows [first,limit). The columns begin with row
 // first.
 func (e *gpuEngine) writeRows(s *device.Stream, t *tree, b *batch.Batch, first, limit uint64) error {
-	if err := e.ordered(s, t, b.Version); err != nil {
+	if err := e.listLeaves(s, t, b.Version); err != nil {
 		return err
 	}
 	c := &b.Columns
@@ -246,14 +246,14 @@ func (e *gpuEngine) writeRows(s *device.Stream, t *tree, b *batch.Batch, first, 
 const rowLanes = 8
 
 // expandLarge fetches the pairs of one range, up to the number that was counted.
-func (e *gpuEngine) expandLarge(ctx context.Context, c *gpu.Carrier, l *core.Lease, b *batch.Batch) error {
+func (e *gpuEngine) expandLarge(ctx context.Context, c *gpu.Transfer, l *core.Lease, b *batch.Batch) error {
 	from, all := make([]uint64, 1), make([]uint32, 1)
-	rank, count := b.Only(batch.Keys), b.Only(batch.Keys)
+	rank, count := b.Select(batch.Keys), b.Select(batch.Keys)
 	rank.Version, count.Version = b.Version, b.Version
 	rank.Kind, rank.Columns[batch.Ranks] = op.Rank, batch.Output(from)
 	count.Columns[batch.Keys2], count.Columns[batch.Counts] = b.Columns[batch.Keys2], batch.Output(all)
 	for _, look := range []*batch.Batch{rank, count} {
-		if _, _, err := e.Look(ctx, nil, l, look, 0); err != nil {
+		if _, _, err := e.Lookup(ctx, nil, l, look, 0); err != nil {
 			return err
 		}
 	}
@@ -266,14 +266,14 @@ func (e *gpuEngine) expandLarge(ctx context.Context, c *gpu.Carrier, l *core.Lea
 	part := &batch.Batch{N: int(n), Version: b.Version}
 	for _, r := range []batch.Role{batch.OutKeys, batch.Vals} {
 		col := &b.Columns[r]
-		part.Columns[r] = batch.Output(col.Host[:int(n)*col.Width]).Of(col.Width)
+		part.Columns[r] = batch.Output(col.Host[:int(n)*col.Width]).WithWidth(col.Width)
 	}
 	batch.View[uint32](b.Columns[batch.Counts].Host)[0] = uint32(n)
-	return e.carry(ctx, c, l.Parts.(*tree), part, batch.OutKeys, p)
+	return e.copyPairs(ctx, c, l.Parts.(*tree), part, batch.OutKeys, p)
 }
 
-// expandOn counts, sums and writes without a copy or a wait. The sum needs memory for as long as
-// the stream runs. It is ordered among the changes, so it uses their shared memory.
+// submitExpand counts, sums and writes without a copy or a wait. The sum needs memory for as long
+// as the stream runs. It is ordered among the changes, so it uses their shared memory.
 func (e *gpuEngine) expandOn(s *device.Stream, t *tree, b *batch.Batch) error {
 	c := &b.Columns
 	if b.N == 0 {
@@ -281,8 +281,8 @@ func (e *gpuEngine) expandOn(s *device.Stream, t *tree, b *batch.Batch) error {
 	}
 	count := &batch.Batch{N: b.N, Ranges: b.Ranges, Version: b.Version}
 	count.Columns[batch.Keys], count.Columns[batch.Keys2], count.Columns[batch.Counts] = c[batch.Keys], c[batch.Keys2], c[batch.Counts]
-	return e.inTurn(s, func() error {
-		if err := e.place(s, t, count, 0); err != nil {
+	return e.submitOrdered(s, func() error {
+		if err := e.launchPlaces(s, t, count, 0); err != nil {
 			return err
 		}
 		if err := e.Offsets(s, c[batch.Counts].Ptr, c[batch.Offsets].Ptr, b.N); err != nil {

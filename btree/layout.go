@@ -98,10 +98,10 @@ type shape struct {
 	slot  int // size in bytes
 	node  int // size in bytes
 	slots int // number per node
-	// few and many are thresholds of pairs or children: a node with fewer than few is merged with
-	// the next one if both have at most many.
-	few  int
-	many int
+	// minSlots and maxMerged are thresholds of pairs or children: a node with fewer than minSlots
+	// is merged with the next one if both have at most maxMerged.
+	minSlots  int
+	maxMerged int
 }
 
 // shapeOf returns the shape for slots of slotBytes bytes.
@@ -111,7 +111,7 @@ func shapeOf(slotBytes int) shape {
 		s.node = 256
 	}
 	s.slots = (s.node - headerBytes) / slotBytes
-	s.few, s.many = (s.slots+3)/4, s.slots*6/7
+	s.minSlots, s.maxMerged = (s.slots+3)/4, s.slots*6/7
 	return s
 }
 

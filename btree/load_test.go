@@ -13,15 +13,15 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// TestLoadsAtOnce checks that a load is one batch, however large it is.
-func TestLoadsAtOnce(t *testing.T) {
+// TestLoadIsOneBatch checks that a load is one batch, however large it is.
+func TestLoadIsOneBatch(t *testing.T) {
 	m, err := New[uint32, uint32](devicetest.OpenSim(t, nil), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer m.Close()
 	b := &batch.Batch{Kind: op.Put, Flags: batch.Order, N: 6*maxOps + 1}
-	if n, _, err := m.policy.Before(t.Context(), core.Counters{Exact: true}, nil, b); n != b.N || err != nil {
+	if n, _, err := m.policy.Prepare(t.Context(), core.Counters{Exact: true}, nil, b); n != b.N || err != nil {
 		t.Errorf("room for %d of %d pairs, %v", n, b.N, err)
 	}
 }
@@ -29,7 +29,7 @@ func TestLoadsAtOnce(t *testing.T) {
 // TestLoadsOfEqualKeys loads keys that occur several times. The first or the last value of each
 // must count, as in any batch, whether results of single operations are requested or not.
 func TestLoadsOfEqualKeys(t *testing.T) {
-	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
@@ -80,7 +80,7 @@ func loadsEqual[K weft.Key, V weft.Value](t *testing.T) {
 		}
 		// The work memory is released after the load, and allocated again.
 		e := m.policy.engine.(*gpuEngine)
-		if err := errors.Join(e.giveBack(0), m.PutOn(s, in, with), m.Sync(t.Context()), m.Check(t.Context())); err != nil || e.work.Size == 0 {
+		if err := errors.Join(e.trimWork(0), m.PutOn(s, in, with), m.Sync(t.Context()), m.Check(t.Context())); err != nil || e.work.Size == 0 {
 			t.Errorf("%s: another change with %d bytes: %v", l.name, e.work.Size, err)
 		}
 		if err := m.Close(); err != nil {

@@ -17,7 +17,7 @@ import (
 // TestOperationsFail lets each device operation fail once. A failure while a map is made must leave
 // nothing. A failure in the use of a map on a host must lose nothing.
 func TestOperationsFail(t *testing.T) {
-	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	conformance.OperationsFail(t, devicetest.Open(t), 3000, conformance.MapOf(btree.New[uint64, uint64], nil))
 	for _, v := range []btree.Versions{btree.Whole, btree.InPlace, btree.OutOfPlace} {
 		conformance.NewFails(t, btree.New[uint64, uint32], devicetest.OpenSim(t, nil), &btree.Options{Versions: v})
@@ -27,7 +27,7 @@ func TestOperationsFail(t *testing.T) {
 // TestOperationsFailSimulated does so for a map on a GPU with snapshots, for one operation in
 // stride.
 func TestOperationsFailSimulated(t *testing.T) {
-	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
@@ -56,17 +56,17 @@ func failing(t *testing.T, dev device.Device, v btree.Versions, step int) bool {
 	if step >= 0 {
 		fired = devicetest.FailAfter(dev, step)
 	}
-	again := func(what string, do func() error) {
+	retry := func(name string, do func() error) {
 		t.Helper()
 		for range 3 {
 			if err = do(); err == nil {
 				return
 			}
 			if !errors.Is(err, device.ErrMemory) {
-				t.Fatalf("versions %d, operation %d failed: %s: %v", v, step, what, err)
+				t.Fatalf("versions %d, operation %d failed: %s: %v", v, step, name, err)
 			}
 		}
-		t.Fatalf("versions %d, operation %d failed: %s fails again and again: %v", v, step, what, err)
+		t.Fatalf("versions %d, operation %d failed: %s fails again and again: %v", v, step, name, err)
 	}
 	keys := conformance.Sequence[uint32](0, 90)
 	put := func(lo, hi int, val uint32) func() error {
@@ -76,29 +76,29 @@ func failing(t *testing.T, dev device.Device, v btree.Versions, step int) bool {
 		}
 		return func() error { _, err := m.Put(t.Context(), keys[lo:hi], vals); return err }
 	}
-	again("Put", put(0, 20, 1))
-	again("Put", put(10, 60, 2))
+	retry("Put", put(0, 20, 1))
+	retry("Put", put(10, 60, 2))
 	var at *weft.Snapshot[uint32, uint32]
-	again("Snapshot", func() (err error) { at, err = m.Snapshot(t.Context()); return err })
-	again("Put", put(30, 90, 3))
-	again("Delete", func() error { _, err := m.Delete(t.Context(), keys[:45], nil); return err })
+	retry("Snapshot", func() (err error) { at, err = m.Snapshot(t.Context()); return err })
+	retry("Put", put(30, 90, 3))
+	retry("Delete", func() error { _, err := m.Delete(t.Context(), keys[:45], nil); return err })
 	counts := make([]uint32, 2)
 	lo, hi := []uint32{0, 30}, []uint32{^uint32(0), 60}
-	is := func(what string, a, b uint32) {
+	is := func(name string, a, b uint32) {
 		t.Helper()
 		if counts[0] != a || counts[1] != b {
-			t.Fatalf("versions %d, operation %d failed: %s counts %v, want %d and %d", v, step, what, counts, a, b)
+			t.Fatalf("versions %d, operation %d failed: %s counts %v, want %d and %d", v, step, name, counts, a, b)
 		}
 	}
-	again("Count of a snapshot", func() error { _, err := at.Count(t.Context(), lo, hi, counts); return err })
+	retry("Count of a snapshot", func() error { _, err := at.Count(t.Context(), lo, hi, counts); return err })
 	is("the snapshot", 60, 30)
-	again("Count", func() error { _, err := m.Count(t.Context(), lo, hi, counts); return err })
+	retry("Count", func() error { _, err := m.Count(t.Context(), lo, hi, counts); return err })
 	is("the map", 45, 16)
 	if err := at.Close(); err != nil && !errors.Is(err, device.ErrMemory) {
 		t.Fatal(err)
 	}
-	again("Put", put(0, 90, 4))
-	devicetest.Heal(dev)
+	retry("Put", put(0, 90, 4))
+	devicetest.ClearFailures(dev)
 	must(t, m.Check(t.Context()))
 	vals := make([]uint32, 90)
 	hits, err := m.Get(t.Context(), keys, vals, nil)
@@ -114,15 +114,15 @@ func failing(t *testing.T, dev device.Device, v btree.Versions, step int) bool {
 // has then happened or not, and reports which.
 func TestFailsWhole(t *testing.T) {
 	for _, v := range []btree.Versions{btree.Whole, btree.InPlace, btree.OutOfPlace} {
-		conformance.FailsWhole(t, conformance.OrderedMapOf(btree.New[uint32, uint32], &btree.Options{Versions: v}),
-			conformance.Failures{After: conformance.Twice, First: 3 * int(v), Stride: 61, Most: 12})
+		conformance.OrderedFailsOnDevices(t, conformance.OrderedMapOf(btree.New[uint32, uint32], &btree.Options{Versions: v}),
+			conformance.Failures{FailAfter: conformance.FailTwoAllocations, First: 3 * int(v), Stride: 61, MaxOps: 12})
 	}
 }
 
 // TestSplitsFail lets a launch fail in a batch that splits all leaves and the nodes above them.
 // Later batches must be able to split them further.
 func TestSplitsFail(t *testing.T) {
-	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
@@ -145,7 +145,7 @@ func TestSplitsFail(t *testing.T) {
 			t.Fatal(err)
 		}
 		fired = failed()
-		devicetest.Heal(dev)
+		devicetest.ClearFailures(dev)
 		for from := range uint32(4) {
 			if err := put(1 + from); err != nil {
 				t.Fatalf("operation %d has failed before: %v", step, err)
@@ -213,6 +213,6 @@ func TestLookupFails(t *testing.T) {
 			t.Errorf("operation %d failed, and Select has found %d: %v", step, hits, err)
 		}
 	}
-	devicetest.Heal(dev)
+	devicetest.ClearFailures(dev)
 	must(t, m.Close())
 }

@@ -49,7 +49,7 @@ func TestMutantsAreFound(t *testing.T) {
 			t.Parallel()
 			cfg := schedules[uint32, uint32](true)
 			cfg.Rewrite = mutate.Replace(t, m.kernels, m.pattern, m.with)
-			cfg.Whole, cfg.First, cfg.Seeds = true, m.first, 60
+			cfg.NoShrink, cfg.First, cfg.Seeds = true, m.first, 60
 			if m.shape != 0 {
 				cfg.Shapes = troubles[m.shape : m.shape+1]
 			}
@@ -74,7 +74,7 @@ var growing = []struct {
 // TestLeavesSplitAtOnce splits all leaves of a full tree in one batch, and the full nodes above
 // them. All of them must be children afterward.
 func TestLeavesSplitAtOnce(t *testing.T) {
-	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
@@ -116,14 +116,14 @@ func splitAll(t *testing.T, seed uint64, rewrite func(file, ptx string) string, 
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
 	const slots, leaves = 14, 3 * 14
-	var keys, more []uint32
+	var keys, inserts []uint32
 	for i := range uint32(slots * leaves) {
 		keys = append(keys, 100*i)
 	}
 	for i := range uint32(leaves) {
-		more = append(more, 100*slots*i+550+i)
+		inserts = append(inserts, 100*slots*i+550+i)
 		if i%4 == 0 {
-			more = append(more, 100*slots*i+50, 100*slots*i+1250, 100*slots*i+1260)
+			inserts = append(inserts, 100*slots*i+50, 100*slots*i+1250, 100*slots*i+1260)
 		}
 	}
 	if _, err := m.Put(t.Context(), keys, keys); err != nil {
@@ -134,13 +134,13 @@ func splitAll(t *testing.T, seed uint64, rewrite func(file, ptx string) string, 
 		return err
 	}
 	defer func() { err = errors.Join(err, snap.Close()) }()
-	if n, err := m.Put(t.Context(), more, more); err != nil || n != len(more) {
-		return errors.Join(err, fmt.Errorf("%d of %d keys are new", n, len(more)))
+	if n, err := m.Put(t.Context(), inserts, inserts); err != nil || n != len(inserts) {
+		return errors.Join(err, fmt.Errorf("%d of %d keys are new", n, len(inserts)))
 	}
 	if err := m.Check(t.Context()); err != nil {
 		return err
 	}
-	all, vals := slices.Concat(keys, more), make([]uint32, len(keys)+len(more))
+	all, vals := slices.Concat(keys, inserts), make([]uint32, len(keys)+len(inserts))
 	if n, err := m.Get(t.Context(), all, vals, nil); err != nil || n != len(all) || !slices.Equal(all, vals) {
 		return errors.Join(err, fmt.Errorf("%d of %d keys are found", n, len(all)))
 	}
@@ -155,18 +155,18 @@ var tearing = []struct {
 	name, kernels, pattern, with string
 	first                        uint64 // first seed to try; earlier ones find nothing
 }{
-	{"a leaf is read without looking at its state before", "get_32_32", behindFirst, "ld.relaxed.gpu.global.b64 $4, $5; mov.b64 $1, $4;", 0},
-	{"a leaf is read without looking at its state again", "get_32_32", behindFirst, "or.b64 $1, $2, $3; mov.b64 $4, $1;", 53},
+	{"a leaf is read without looking at its state before", "get_32_32", afterFirst, "ld.relaxed.gpu.global.b64 $4, $5; mov.b64 $1, $4;", 0},
+	{"a leaf is read without looking at its state again", "get_32_32", afterFirst, "or.b64 $1, $2, $3; mov.b64 $4, $1;", 53},
 }
 
-// behindFirst matches the place where a lane gets the first state from another lane ($1) and reads
+// afterFirst matches the place where a lane gets the first state from another lane ($1) and reads
 // the state again ($4).
-const behindFirst = `or\.b64 (%rd\d+), (%rd\d+), (%rd\d+);\nld\.relaxed\.gpu\.global\.b64 (%rd\d+), (\[%rd\d+\]);`
+const afterFirst = `or\.b64 (%rd\d+), (%rd\d+), (%rd\d+);\nld\.relaxed\.gpu\.global\.b64 (%rd\d+), (\[%rd\d+\]);`
 
 // TestShiftsHideNoKey looks for keys while changes shift them from slot to slot. All must be found.
 // If either read of the state is missing, some schedule hides one.
 func TestShiftsHideNoKey(t *testing.T) {
-	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
@@ -199,16 +199,16 @@ func shift(t *testing.T, seed uint64, rewrite func(file, ptx string) string) (mi
 	}
 	defer m.Close()
 	const leaves, each = 8, 8 // of each hundred, eight keys stay and are shifted by smaller ones
-	var keys, other []uint32
+	var keys, changedKeys []uint32
 	for i := range uint32(leaves * each) {
 		keys = append(keys, 100*(i/each+1)+50+i%each)
-		other = append(other, 100*(i/each+1)+i%3)
+		changedKeys = append(changedKeys, 100*(i/each+1)+i%3)
 	}
 	if _, err := m.Put(t.Context(), keys, keys); err != nil {
 		t.Fatal(err)
 	}
 	writer, reader := devicetest.NewStream(t, dev), devicetest.NewStream(t, dev)
-	asked, changed := devicetest.Upload(t, reader, keys), devicetest.Upload(t, writer, other)
+	asked, changed := devicetest.Upload(t, reader, keys), devicetest.Upload(t, writer, changedKeys)
 	vals := devicetest.Upload(t, reader, make([]uint32, len(keys)))
 	var found [4]device.Slice[bool]
 	for i := range found {
@@ -239,7 +239,7 @@ func shift(t *testing.T, seed uint64, rewrite func(file, ptx string) string) (mi
 // TestUnlockBeforeLinkIsFound releases a parent's latch before the parent has the new child. When
 // leaves below it split at once, some schedule of ascending keys must lose a child.
 func TestUnlockBeforeLinkIsFound(t *testing.T) {
-	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}

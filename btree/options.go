@@ -83,7 +83,7 @@ func (o *Options) check() (Options, error) {
 		return c, core.Invalid("Versions %d is none of Whole, InPlace and OutOfPlace", c.Versions)
 	case c.ResultLimit < 0:
 		return c, core.Invalid("ResultLimit %d is negative", c.ResultLimit)
-	case c.Capacity > maxNodes*mostSlots:
+	case c.Capacity > maxNodes*maxSlots:
 		return c, core.Invalid("Capacity %d is more than %d nodes can have", c.Capacity, maxNodes)
 	}
 	seed := uint64(1) // nothing is hashed

@@ -23,7 +23,7 @@ func (o *order) free(dev device.Device) error {
 // layOut lays out its parts from an address on.
 func (o *order) layOut(at device.Ptr, nodes, key int) (r orderRef, end device.Ptr) {
 	c := prim.Carve(at)
-	r = orderRef{firsts: c.Take(nodes * key), ids: c.Take(4 * nodes), before: c.Take(8 * (nodes + 1)), count: c.Take(4)}
+	r = orderRef{firsts: c.Alloc(nodes * key), ids: c.Alloc(4 * nodes), before: c.Alloc(8 * (nodes + 1)), count: c.Alloc(4)}
 	return r, device.Ptr(c)
 }
 
@@ -31,30 +31,31 @@ func (t *tree) keyBytes() int { return t.slot / 2 }
 
 // orderRef returns the order at a time, 0 for the present, for kernels.
 func (t *tree) orderRef(time uint64) orderRef {
-	o := t.at(time)
+	o := t.orderAt(time)
 	r, _ := o.layOut(o.buf.Ptr, o.nodes, t.keyBytes())
 	return r
 }
 
-// ordered submits listing the leaves of a tree at a time in order, unless they are listed already.
-// The call is ordered among the changes.
-func (e *gpuEngine) ordered(s *device.Stream, t *tree, time uint64) error {
-	o := t.at(time)
+// listLeaves submits a job that lists the leaves of a tree in key order, as of a time, unless they
+// are listed already. It runs after the changes submitted before it, and before those submitted
+// after it.
+func (e *gpuEngine) listLeaves(s *device.Stream, t *tree, time uint64) error {
+	o := t.orderAt(time)
 	if o.nodes != 0 {
 		return nil
 	}
-	n, key := t.most, t.keyBytes()
+	n, key := t.maxUsed, t.keyBytes()
 	_, size := o.layOut(0, n, key)
-	if err := e.memory(&o.buf, int(size)); err != nil {
+	if err := e.growBuffer(&o.buf, int(size)); err != nil {
 		return err
 	}
 	r, _ := o.layOut(o.buf.Ptr, n, key)
 	c := prim.Carve(0)
 	sort := prim.Sort{Widths: prim.Widths{Key: key, Val: 4}, N: n, Hi: 8 * key, To: prim.Rows{Keys: r.firsts, Vals: r.ids}}
 	scan := prim.Scan{N: n, Width: 8, Offsets: r.before}
-	firsts, ids, sizes := c.Take(n*key), c.Take(4*n), c.Take(4*n)
-	scratch := c.Take(max(sort.ScratchBytes(), scan.ScratchBytes()))
-	if err := e.memory(&e.sorts, int(c)); err != nil {
+	firsts, ids, sizes := c.Alloc(n*key), c.Alloc(4*n), c.Alloc(4*n)
+	scratch := c.Alloc(max(sort.ScratchBytes(), scan.ScratchBytes()))
+	if err := e.growBuffer(&e.sorts, int(c)); err != nil {
 		return err
 	}
 	at := e.sorts.Ptr
@@ -89,6 +90,6 @@ func (e *gpuEngine) launchCollect(s *device.Stream, t *tree, p *collectParams, n
 	if time == 0 {
 		return device.Launch(s, e.collect, gpu.Wave(e.Dev, n), gpu.Block, p)
 	}
-	then := thenCollectParams{collect: *p, past: t.readRef(), time: time}
-	return device.Launch(s, e.thenCollect, gpu.Wave(e.Dev, n), gpu.Block, &then)
+	params := thenCollectParams{collect: *p, past: t.readRef(), time: time}
+	return device.Launch(s, e.thenCollect, gpu.Wave(e.Dev, n), gpu.Block, &params)
 }

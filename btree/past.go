@@ -50,11 +50,11 @@ type pastControl struct {
 const (
 	pastControlSize = int(unsafe.Sizeof(pastControl{}))
 	pastBytes       = 16        // per node
-	always          = 1<<63 - 1 // a time after all others
+	maxTime         = 1<<63 - 1 // a time after all others
 	noFreeNode      = uint64(noNode)
-	// one in outsideShare nodes may be copied by a launch, if kernels take snapshots
-	outsideShare  = 8
-	outsideOps    = 1 << 18 // minimum operations of such a launch
+	// one in copyShare nodes may be copied by a launch, if kernels take snapshots
+	copyShare     = 8
+	minCopyOps    = 1 << 18 // minimum operations of such a launch
 	tilesPerBlock = 64      // the maximum: 256 threads, nodes of 128 bytes
 	bagNodes      = 1 << 10 // kBag of btree_past.cuh
 	// poolShares is the number of pool nodes for each tile of a launch: those that tiles have, and
@@ -69,14 +69,14 @@ type past struct {
 	control device.Buffer
 	epochs  *epoch.Reclaimer
 	held    []*heldVersion // oldest first
-	known   pastControl    // as of the last reading
+	cached  pastControl    // as of the last reading
 	filled  int            // nodes with initialized words
 	reserve int            // nodes that copies of the current update must leave
 	pool    int            // nodes that these copies may use
 	epoch   epoch.Counters
 	stocked bool // the stacks may have free nodes
 	stale   bool // nodes have been copied or freed since the counters were read
-	rests   bool // not in use, so it does not grow with the tree
+	dormant bool // not in use, so it does not grow with the tree
 }
 
 // heldVersion is a snapshot of the host.
@@ -103,28 +103,28 @@ func (e *gpuEngine) newPast(s *device.Stream, t *tree) (err error) {
 	if p.control, err = e.Dev.Alloc(pastControlSize); err != nil {
 		return err
 	}
-	give := func(s *device.Stream, r epoch.Ref, stacks device.Ptr, n int) error {
+	collect := func(s *device.Stream, r epoch.Ref, stacks device.Ptr, n int) error {
 		ref := e.pastRef(t)
 		ref.epochs = r
 		params := giveParams{tree: e.refOf(t), past: ref, stacks: stacks, count: uint32(n)}
 		return device.Launch(s, e.give, gpu.Wave(e.Dev, n), gpu.Block, &params)
 	}
-	cfg := epoch.Config{Slots: 1, Nodes: t.room(), MaxNodes: maxNodesOf(t), Bag: 1, Collect: give}
+	cfg := epoch.Config{Slots: 1, Nodes: t.capacity(), MaxNodes: maxNodesOf(t), Bag: 1, Collect: collect}
 	if e.versions == OutOfPlace { // otherwise only pins hold retired nodes
-		cfg.Slots, cfg.Bag = e.outsideBlocks(), bagNodes
+		cfg.Slots, cfg.Bag = e.epochBlocks(), bagNodes
 	}
 	if p.epochs, err = epoch.New(s, cfg); err != nil {
 		return err
 	}
-	if err := p.grow(t.room()); err != nil {
+	if err := p.grow(t.capacity()); err != nil {
 		return err
 	}
-	p.known = pastControl{clock: e.clock + 1}
-	for i := range p.known.stacks {
-		p.known.stacks[i] = noFreeNode
+	p.cached = pastControl{clock: e.clock + 1}
+	for i := range p.cached.stacks {
+		p.cached.stacks[i] = noFreeNode
 	}
-	head := unsafe.Slice((*byte)(unsafe.Pointer(&p.known)), pastControlSize)
-	return errors.Join(s.CopyIn(p.control.Ptr, head), p.fill(s, t.room()))
+	head := unsafe.Slice((*byte)(unsafe.Pointer(&p.cached)), pastControlSize)
+	return errors.Join(s.CopyIn(p.control.Ptr, head), p.fill(s, t.capacity()))
 }
 
 // fill submits initializing the words of new nodes, so that they have always been what they are.
@@ -144,26 +144,26 @@ func (p *past) fill(s *device.Stream, nodes int) error {
 
 // grow allocates memory for that many nodes of a tree, and for their versions.
 func (e *gpuEngine) grow(t *tree, nodes int) error {
-	if err := t.grow(nodes); err != nil || t.past == nil || t.past.rests || t.room() <= t.past.filled {
+	if err := t.grow(nodes); err != nil || t.past == nil || t.past.dormant || t.capacity() <= t.past.filled {
 		return err
 	}
-	return e.inTurn(e.Stream, func() error { return t.past.fill(e.Stream, t.room()) })
+	return e.submitOrdered(e.Stream, func() error { return t.past.fill(e.Stream, t.capacity()) })
 }
 
-// lazy reports whether a tree has a past only while snapshots are held, so that changes cost
+// isLazy reports whether a tree has a past only while snapshots are held, so that changes cost
 // nothing more at other times. Kernels of users require one always.
-func (e *gpuEngine) lazy() bool { return e.versions == InPlace && !e.refs.Load() }
+func (e *gpuEngine) isLazy() bool { return e.versions == InPlace && !e.needVersions.Load() }
 
-// wake makes the past of a tree cover all its nodes. It is called under the writer lock.
-func (e *gpuEngine) wake(t *tree) error {
+// activate makes the past of a tree cover all its nodes. It is called under the writer lock.
+func (e *gpuEngine) activate(t *tree) error {
 	if t.past == nil {
-		return e.inTurn(e.Stream, func() error { return e.newPast(e.Stream, t) })
+		return e.submitOrdered(e.Stream, func() error { return e.newPast(e.Stream, t) })
 	}
-	if err := t.past.grow(t.room()); err != nil {
+	if err := t.past.grow(t.capacity()); err != nil {
 		return err
 	}
-	t.past.rests = false
-	return e.inTurn(e.Stream, func() error { return t.past.fill(e.Stream, t.room()) })
+	t.past.dormant = false
+	return e.submitOrdered(e.Stream, func() error { return t.past.fill(e.Stream, t.capacity()) })
 }
 
 // maxNodesOf returns the number of nodes for which a tree has addresses.
@@ -210,16 +210,16 @@ func (p *past) bytes() int {
 	return n
 }
 
-// spare returns the number of free nodes in the stacks, as of the last reading.
-func (p *past) spare() int {
+// nSpare returns the number of free nodes in the stacks, as of the last reading.
+func (p *past) nSpare() int {
 	if p == nil {
 		return 0
 	}
-	return int(p.epoch.Freed - p.known.reused)
+	return int(p.epoch.Freed - p.cached.reused)
 }
 
-// kept returns the number of nodes that only snapshots read, or that wait for the end of epochs.
-func (p *past) kept() int {
+// nKept returns the number of nodes that only snapshots read, or that wait for the end of epochs.
+func (p *past) nKept() int {
 	if p == nil {
 		return 0
 	}
@@ -237,7 +237,7 @@ func (e *gpuEngine) pastRef(t *tree) pastRef {
 		r.newest = p.held[n-1].time
 	}
 	if e.versions == OutOfPlace {
-		r.newest = always
+		r.newest = maxTime
 	}
 	return r
 }
@@ -247,48 +247,48 @@ func (t *tree) readRef() pastRef {
 	return pastRef{control: t.past.control.Ptr, words: t.past.words.Ptr()}
 }
 
-// outsideBlocks returns the number of blocks of a launch with epochs.
-func (e *gpuEngine) outsideBlocks() int { return max(1, e.Dev.Properties().Units) * changeBlocks }
+// epochBlocks returns the number of blocks of a launch with epochs.
+func (e *gpuEngine) epochBlocks() int { return max(1, e.Dev.Properties().Units) * changeBlocks }
 
-// copies returns the maximum number of nodes that n operations copy.
-func (e *gpuEngine) copies(n int) int {
-	t := e.now()
+// maxCopies returns the maximum number of nodes that n operations copy.
+func (e *gpuEngine) maxCopies(n int) int {
+	t := e.current()
 	switch {
 	case t.past == nil || e.versions == InPlace && len(t.past.held) == 0:
 		return 0
 	case e.versions == InPlace:
-		return min(2*n, t.most+n)
+		return min(2*n, t.maxUsed+n)
 	}
 	return 2 * n
 }
 
-// keeps reports whether a change must keep old content of leaves.
-func (e *gpuEngine) keeps(t *tree) bool {
+// keepsOld reports whether a change must keep old content of leaves.
+func (e *gpuEngine) keepsOld(t *tree) bool {
 	return t.past != nil && (e.versions == OutOfPlace || len(t.past.held) > 0)
 }
 
-// changed marks the counters of versions as stale. Blocks may free nodes from now on.
-func (p *past) changed(outside bool) {
+// markStale marks the counters of versions as stale. Blocks may free nodes from now on.
+func (p *past) markStale(outOfPlace bool) {
 	if p == nil {
 		return
 	}
-	p.stocked, p.stale = p.stocked || outside, p.stale || outside || len(p.held) > 0
+	p.stocked, p.stale = p.stocked || outOfPlace, p.stale || outOfPlace || len(p.held) > 0
 	for _, h := range p.held {
 		h.order.nodes = 0
 	}
 }
 
-// count reads the counters, after all changes.
-func (p *past) count(ctx context.Context, s *device.Stream) (err error) {
+// readCounters reads the counters, after all changes.
+func (p *past) readCounters(ctx context.Context, s *device.Stream) (err error) {
 	if p == nil || !p.stale {
 		return nil
 	}
-	head := unsafe.Slice((*byte)(unsafe.Pointer(&p.known)), unsafe.Offsetof(p.known.stacks))
+	head := unsafe.Slice((*byte)(unsafe.Pointer(&p.cached)), unsafe.Offsetof(p.cached.stacks))
 	if err = s.CopyOut(ctx, head, p.control.Ptr); err != nil {
 		return err
 	}
-	p.epoch, err = p.epochs.Counters(ctx, s)
-	p.stocked, p.stale = p.spare() > 0, err != nil
+	p.epoch, err = p.epochs.ReadCounters(ctx, s)
+	p.stocked, p.stale = p.nSpare() > 0, err != nil
 	return err
 }
 
@@ -297,8 +297,8 @@ func (p *past) find(time uint64) int {
 	return slices.IndexFunc(p.held, func(h *heldVersion) bool { return h.time == time })
 }
 
-// at returns the order of the leaves at a time, that of the present for 0.
-func (t *tree) at(time uint64) *order {
+// orderAt returns the order of the leaves at a time, that of the present for 0.
+func (t *tree) orderAt(time uint64) *order {
 	if time != 0 {
 		if i := t.past.find(time); i >= 0 {
 			return &t.past.held[i].order
@@ -310,8 +310,8 @@ func (t *tree) at(time uint64) *order {
 // pairsAt returns the number of pairs at a time.
 func (e *gpuEngine) pairsAt(t *tree, time uint64) uint64 {
 	if time != 0 {
-		e.turn.Lock()
-		defer e.turn.Unlock()
+		e.submitMu.Lock()
+		defer e.submitMu.Unlock()
 		if i := t.past.find(time); i >= 0 {
 			return t.past.held[i].pairs
 		}
@@ -321,16 +321,16 @@ func (e *gpuEngine) pairsAt(t *tree, time uint64) uint64 {
 
 // Pin implements core.Versioner. Without versions, a generation with open leases never changes.
 func (e *gpuEngine) Pin(ctx context.Context) (version uint64, err error) {
-	t := e.now()
+	t := e.current()
 	if e.versions == Whole {
 		return 0, nil
 	}
-	if err := e.wake(t); err != nil {
+	if err := e.activate(t); err != nil {
 		return 0, err
 	}
 	p := t.past
-	e.turn.Lock()
-	defer e.turn.Unlock()
+	e.submitMu.Lock()
+	defer e.submitMu.Unlock()
 	var pin *epoch.Pin
 	err = e.Submit(e.Stream, func() (err error) {
 		if pin, err = p.epochs.Pin(e.Stream); err != nil {
@@ -357,7 +357,7 @@ func (e *gpuEngine) Pin(ctx context.Context) (version uint64, err error) {
 // Unpin implements core.Versioner. What only this version reads passes to the one before, or is
 // freed.
 func (e *gpuEngine) Unpin(_ context.Context, time uint64) error {
-	t := e.now()
+	t := e.current()
 	if t.past == nil {
 		return nil
 	}
@@ -366,12 +366,12 @@ func (e *gpuEngine) Unpin(_ context.Context, time uint64) error {
 		return nil // it belonged to a replaced generation, and goes with that
 	}
 	h := t.past.held[i]
-	e.turn.Lock()
+	e.submitMu.Lock()
 	t.past.held = slices.Delete(t.past.held, i, i+1)
-	e.turn.Unlock()
+	e.submitMu.Unlock()
 	e.stale = true
-	t.past.stocked, t.past.stale, t.past.rests = true, true, e.lazy() && len(t.past.held) == 0
-	err := e.alone(func(s *device.Stream) error { return h.pin.Release(s) })
+	t.past.stocked, t.past.stale, t.past.dormant = true, true, e.isLazy() && len(t.past.held) == 0
+	err := e.runSync(func(s *device.Stream) error { return h.pin.Release(s) })
 	return errors.Join(err, h.order.free(e.Dev))
 }
 

@@ -11,7 +11,7 @@ import (
 // TestPastComesWithSnapshots checks when a tree with InPlace has memory for versions of all its
 // nodes: while a snapshot is held, and from the first kernel of a user on.
 func TestPastComesWithSnapshots(t *testing.T) {
-	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
@@ -23,10 +23,10 @@ func TestPastComesWithSnapshots(t *testing.T) {
 	defer m.Close()
 	e := m.policy.engine.(*gpuEngine)
 	mapped := func() int {
-		if e.now().past == nil {
+		if e.current().past == nil {
 			return 0
 		}
-		return e.now().past.words.Mapped()
+		return e.current().past.words.Mapped()
 	}
 	put := func(n int, val uint32) {
 		t.Helper()
@@ -43,17 +43,17 @@ func TestPastComesWithSnapshots(t *testing.T) {
 		t.Errorf("%d bytes of versions before there is a snapshot", mapped())
 	}
 	for round := range 3 {
-		n, rests := 200*(round+1), mapped()
+		n, dormantBytes := 200*(round+1), mapped()
 		put(n, 1)
-		if mapped() != rests {
-			t.Errorf("%d bytes of versions between snapshots, from %d", mapped(), rests)
+		if mapped() != dormantBytes {
+			t.Errorf("%d bytes of versions between snapshots, from %d", mapped(), dormantBytes)
 		}
 		s, err := m.Snapshot(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if mapped() < e.now().room()*pastBytes {
-			t.Errorf("%d bytes of versions of %d nodes", mapped(), e.now().room())
+		if mapped() < e.current().capacity()*pastBytes {
+			t.Errorf("%d bytes of versions of %d nodes", mapped(), e.current().capacity())
 		}
 		put(n+100, 2)
 		if s.Len() != n {
@@ -76,8 +76,8 @@ func TestPastComesWithSnapshots(t *testing.T) {
 		if err := m.View(t.Context(), st, func(r Ref) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
-		if mapped() < e.now().room()*pastBytes {
-			t.Errorf("%d bytes of versions of %d nodes that kernels see", mapped(), e.now().room())
+		if mapped() < e.current().capacity()*pastBytes {
+			t.Errorf("%d bytes of versions of %d nodes that kernels see", mapped(), e.current().capacity())
 		}
 		if err := m.Clear(t.Context()); err != nil {
 			t.Fatal(err)

@@ -18,7 +18,7 @@ type tree struct {
 	buf      device.Buffer // its mapped part
 	freed    device.Buffer // the nodes that were free at the last reclaim
 	tally    core.Tally    // as of the last reading
-	most     int           // maximum number of allocated nodes
+	maxUsed  int           // maximum number of allocated nodes
 
 	order order // of the leaves, on a GPU
 	past  *past // on a GPU, with versions
@@ -44,30 +44,30 @@ func newTree(dev device.Device, s shape, nodes int) (*tree, error) {
 
 func (s shape) bytesFor(nodes int) int { return controlBytes + nodes*s.node }
 
-// room returns the number of nodes that fit the memory.
-func (t *tree) room() int { return max(0, t.buf.Size-controlBytes) / t.node }
+// capacity returns the number of nodes that fit the memory.
+func (t *tree) capacity() int { return max(0, t.buf.Size-controlBytes) / t.node }
 
 // grow allocates memory for at least nodes nodes. Without address ranges, a host copies to a larger
 // buffer while no reader is under way.
 func (t *tree) grow(nodes int) error {
-	need := t.bytesFor(nodes)
-	if need <= t.buf.Size {
+	size := t.bytesFor(nodes)
+	if size <= t.buf.Size {
 		return t.growPast()
 	}
 	if nodes > maxNodes {
 		return fmt.Errorf("%d nodes of a tree, which has %d at most: %w", nodes, maxNodes, device.ErrMemory)
 	}
 	if t.mem == nil {
-		return t.copyTo(need)
+		return t.copyTo(size)
 	}
-	if need > t.reserved {
+	if size > t.reserved {
 		return fmt.Errorf("%d nodes of %d bytes on a device with %d: %w", nodes, t.node, t.reserved, device.ErrMemory)
 	}
 	// An eighth more, so that a map that grows step by step calls the driver rarely.
-	more := t.buf.Size / 8
-	err := t.mem.Resize(need + more)
-	if err != nil && more > 0 {
-		err = t.mem.Resize(need)
+	extra := t.buf.Size / 8
+	err := t.mem.Resize(size + extra)
+	if err != nil && extra > 0 {
+		err = t.mem.Resize(size)
 	}
 	if err != nil {
 		return fmt.Errorf("%d nodes of %d bytes: %w", nodes, t.node, err)
@@ -78,20 +78,20 @@ func (t *tree) grow(nodes int) error {
 
 // growPast allocates memory for the versions of all nodes.
 func (t *tree) growPast() error {
-	if t.past == nil || t.past.rests {
+	if t.past == nil || t.past.dormant {
 		return nil
 	}
-	return t.past.grow(t.room())
+	return t.past.grow(t.capacity())
 }
 
-func (t *tree) copyTo(need int) error {
+func (t *tree) copyTo(size int) error {
 	host, ok := t.dev.(device.Host)
 	if !ok {
 		return fmt.Errorf("btree needs address ranges on a GPU: %w", device.ErrUnsupported)
 	}
-	buf, err := host.Alloc(max(need, 2*t.buf.Size))
+	buf, err := host.Alloc(max(size, 2*t.buf.Size))
 	if err != nil {
-		return fmt.Errorf("%d bytes of nodes: %w", need, err)
+		return fmt.Errorf("%d bytes of nodes: %w", size, err)
 	}
 	copy(buf.Host, t.buf.Host)
 	old := t.buf
@@ -118,8 +118,8 @@ func (t *tree) Free() (err error) {
 	return errors.Join(err, t.past.free(t.dev), t.order.free(t.dev))
 }
 
-// first returns the beginning of the memory of an empty tree: control, the root and a leaf.
-func (s shape) first() []byte {
+// emptyImage returns the beginning of the memory of an empty tree: control, the root and a leaf.
+func (s shape) emptyImage() []byte {
 	mem := make([]byte, s.bytesFor(newNodes))
 	*controlOf(mem) = control{top: newNodes}
 	root := headerOf(mem, s, rootNode)
@@ -139,13 +139,13 @@ func headerOf(mem []byte, s shape, id uint32) *header {
 	return (*header)(unsafe.Pointer(&mem[controlBytes+int(id)*s.node]))
 }
 
-// given returns the number of nodes that have ever been allocated.
-func (c *control) given() int {
+// nAllocated returns the number of nodes that have ever been allocated.
+func (c *control) nAllocated() int {
 	return int(c.top) + int(max(c.taken, c.free)-c.free)
 }
 
-// left returns the number of freed nodes that are still free.
-func (c *control) left() int { return int(c.free - min(c.taken, c.free)) }
+// nFree returns the number of freed nodes that are still free.
+func (c *control) nFree() int { return int(c.free - min(c.taken, c.free)) }
 
 // nodesFor returns the maximum number of nodes that a bulk load takes, with fill slots used in
 // each.

@@ -13,7 +13,7 @@ import (
 // copies become free. A block that finds no node waits for others, and no change is refused while
 // no snapshot is held.
 func TestCopiesComeBack(t *testing.T) {
-	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
@@ -27,12 +27,12 @@ func TestCopiesComeBack(t *testing.T) {
 	m, err := btree.New[uint32, uint32](dev, &btree.Options{Versions: btree.OutOfPlace})
 	must(t, err)
 	defer m.Close()
-	btree.Pool(m, (changing+asking+2)*tiles)
+	btree.LimitPool(m, (changing+asking+2)*tiles)
 	keys := conformance.Sequence[uint32](0, n)
 	_, err = m.Put(t.Context(), keys, keys)
 	must(t, err)
 	for round := range 2 {
-		must(t, refs.Beside(t.Context(), s, m, keys[round*n/2:(round+1)*n/2], keys[:n/4], 3))
+		must(t, refs.RunVersioned(t.Context(), s, m, keys[round*n/2:(round+1)*n/2], keys[:n/4], 3))
 		must(t, m.Sync(t.Context()))
 		must(t, m.Check(t.Context()))
 		if want := n - (round+1)*n/2; m.Len() != want {
@@ -41,7 +41,7 @@ func TestCopiesComeBack(t *testing.T) {
 	}
 	stats, err := m.Stats(t.Context())
 	must(t, err)
-	if stats.Copied < n || stats.Room > 4*n {
+	if stats.Copied < n || stats.Capacity > 4*n {
 		t.Errorf("%+v: %d changes have not been by copies of nodes that came back", stats, n)
 	}
 }

@@ -47,10 +47,10 @@ const (
 // A change through this Ref is refused, and Sync reports it as weft.ErrFull. On a CPU, View returns
 // device.ErrNoKernels. View returns an error of submit.
 func (t *table) View(ctx context.Context, s *device.Stream, submit func(Ref) error) error {
-	if err := t.refer(ctx, "View"); err != nil {
+	if err := t.requireVersions(ctx, "View"); err != nil {
 		return err
 	}
-	return t.core.View(ctx, s, func(p core.Parts) error { return submit(t.kernels().viewRef(p.(*tree))) })
+	return t.core.View(ctx, s, func(p core.Parts) error { return submit(t.gpu().viewRef(p.(*tree))) })
 }
 
 // Update calls submit with a Ref through which kernels insert up to maxInserts absent keys, and
@@ -67,53 +67,54 @@ func (t *table) View(ctx context.Context, s *device.Stream, submit func(Ref) err
 //
 // On a CPU, Update returns device.ErrNoKernels.
 func (t *table) Update(ctx context.Context, s *device.Stream, maxInserts int, submit func(Ref) error) error {
-	if err := t.refer(ctx, "Update"); err != nil {
+	if err := t.requireVersions(ctx, "Update"); err != nil {
 		return err
 	}
 	return t.core.Update(ctx, s, maxInserts, func(p core.Parts) error {
-		return submit(t.kernels().changingRef(p.(*tree), maxInserts))
+		return submit(t.gpu().updateRef(p.(*tree), maxInserts))
 	})
 }
 
-// refer makes trees with versions keep a past from now on, since kernels of users read it.
-func (t *table) refer(ctx context.Context, method string) error {
+// requireVersions makes trees with versions keep a past from now on, since kernels of users read
+// it.
+func (t *table) requireVersions(ctx context.Context, method string) error {
 	e, ok := t.policy.engine.(*gpuEngine)
-	if !ok || !e.lazy() {
+	if !ok || !e.isLazy() {
 		return nil
 	}
-	return t.core.Alone(ctx, method, func(core.Counters) error {
-		if err := e.wake(e.now()); err != nil {
+	return t.core.WithWriteLock(ctx, method, func(core.Counters) error {
+		if err := e.activate(e.current()); err != nil {
 			return err
 		}
-		e.refs.Store(true)
+		e.needVersions.Store(true)
 		return nil
 	})
 }
 
-// kernels returns the engine. The core has checked that it is one on a GPU.
-func (t *table) kernels() *gpuEngine { return t.policy.engine.(*gpuEngine) }
+// gpu returns the engine. The core has checked that it is one on a GPU.
+func (t *table) gpu() *gpuEngine { return t.policy.engine.(*gpuEngine) }
 
 func (e *gpuEngine) viewRef(t *tree) Ref {
-	r := Ref{Tree: e.refOf(t), Terms: e.View()}
+	r := Ref{Tree: e.refOf(t), Terms: e.ReadTerms()}
 	if t.past != nil {
-		e.turn.Lock()
-		defer e.turn.Unlock()
-		e.withPast(&r, t)
+		e.submitMu.Lock()
+		defer e.submitMu.Unlock()
+		e.setPast(&r, t)
 	}
 	return r
 }
 
-// changingRef returns a Ref that changes the tree. The caller holds the writer lock.
-func (e *gpuEngine) changingRef(t *tree, maxInserts int) Ref {
-	r := Ref{Tree: e.refOf(t), Terms: e.Changing(maxInserts)}
+// updateRef returns a Ref that changes the tree. The caller holds the writer lock.
+func (e *gpuEngine) updateRef(t *tree, maxInserts int) Ref {
+	r := Ref{Tree: e.refOf(t), Terms: e.ChangeTerms(maxInserts)}
 	if t.past != nil {
-		e.withPast(&r, t)
+		e.setPast(&r, t)
 		r.Past.reserve, r.Past.pool = uint32(t.past.reserve), uint32(t.past.pool)
 	}
 	return r
 }
 
-func (e *gpuEngine) withPast(r *Ref, t *tree) {
+func (e *gpuEngine) setPast(r *Ref, t *tree) {
 	r.Past = e.pastRef(t)
 	r.Terms.Mode |= hasVersions
 	if e.versions == OutOfPlace {
@@ -123,20 +124,20 @@ func (e *gpuEngine) withPast(r *Ref, t *tree) {
 
 // Update implements core.Updater.
 func (e *gpuEngine) Update(s *device.Stream, n int, f func() error) error {
-	e.turn.Lock()
-	defer e.turn.Unlock()
-	t := e.now()
+	e.submitMu.Lock()
+	defer e.submitMu.Unlock()
+	t := e.current()
 	e.stale, t.order.nodes = true, 0
-	t.past.changed(e.versions == OutOfPlace)
+	t.past.markStale(e.versions == OutOfPlace)
 	if t.past != nil {
 		t.past.stale = true
-		// The need is computed from the same nodes as in updateNeed below.
-		t.past.reserve, t.past.pool = e.need(n)+e.residentTiles(), e.poolOf(t)
+		// The number is computed from the same nodes as in updateNodes below.
+		t.past.reserve, t.past.pool = e.maxSplitNodes(n)+e.residentTiles(), e.poolNodes(t)
 	}
-	t.most = min(t.room(), t.most+e.updateNeed(n))
+	t.maxUsed = min(t.capacity(), t.maxUsed+e.updateNodes(n))
 	return e.SubmitVisible(s, func() (err error) {
 		defer func() { // even if f fails, what it has submitted is counted
-			p := accountParams{control: t.buf.Ptr, account: e.Word(gpu.WordLost)}
+			p := accountParams{control: t.buf.Ptr, account: e.Word(gpu.WordDropped)}
 			if lerr := device.Launch(s, e.account, gpu.Grid(1), gpu.Block, &p); err == nil {
 				err = lerr
 			}
@@ -145,24 +146,24 @@ func (e *gpuEngine) Update(s *device.Stream, n int, f func() error) error {
 	})
 }
 
-// updateNeed returns the number of nodes for an update that may insert n keys. The number of leaves
-// that it copies is unknown. Retired nodes are reused unless a snapshot holds them, and blocks that
-// find no node wait until the groups of others end.
-func (e *gpuEngine) updateNeed(n int) int {
-	t := e.now()
-	need := e.need(n)
+// updateNodes returns the number of nodes for an update that may insert n keys. The number of
+// leaves that it copies is unknown. Retired nodes are reused unless a snapshot holds them, and
+// blocks that find no node wait until the groups of others end.
+func (e *gpuEngine) updateNodes(n int) int {
+	t := e.current()
+	total := e.maxSplitNodes(n)
 	switch {
 	case t.past == nil:
 	case e.versions == OutOfPlace:
-		need += e.poolOf(t) + e.residentTiles()
+		total += e.poolNodes(t) + e.residentTiles()
 	case len(t.past.held) > 0:
-		need += t.most + n + e.residentTiles()
+		total += t.maxUsed + n + e.residentTiles()
 	}
-	return need
+	return total
 }
 
-// poolOf returns the number of nodes for the copies of an update's kernels.
-func (e *gpuEngine) poolOf(t *tree) int { return max(e.pool, t.most/outsideShare) }
+// poolNodes returns the number of nodes for the copies of an update's kernels.
+func (e *gpuEngine) poolNodes(t *tree) int { return max(e.minPool, t.maxUsed/copyShare) }
 
 // residentTiles returns the maximum number of tiles of kernels at a time. A tile has at least four
 // lanes.
@@ -170,16 +171,16 @@ func (e *gpuEngine) residentTiles() int { return max(1, e.Dev.Properties().Units
 
 // reserve allocates the nodes of an update, for Reserve.
 func (e *gpuEngine) reserve(exact bool, n int) (bool, error) {
-	t := e.now()
-	if !exact && (e.parts() || t.most+e.updateNeed(n)-e.known.left() > t.room()) {
+	t := e.current()
+	if !exact && (e.mustCopy() || t.maxUsed+e.updateNodes(n)-e.cached.nFree() > t.capacity()) {
 		return false, nil
 	}
-	if e.parts() {
-		if err := e.part(); err != nil {
+	if e.mustCopy() {
+		if err := e.copyTree(); err != nil {
 			return false, err
 		}
 	}
-	return true, e.grow(e.now(), e.now().most+e.updateNeed(n))
+	return true, e.grow(e.current(), e.current().maxUsed+e.updateNodes(n))
 }
 
 // Reserve implements core.Reserver.

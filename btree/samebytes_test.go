@@ -90,30 +90,30 @@ func moves[K, V, T word](t *testing.T) {
 // toHost copies the memory of a tree to a host.
 func toHost[K, V, T word](t *testing.T, from, to *Map[K, V]) {
 	g, h := from.policy.engine.(*gpuEngine), to.policy.engine.(*cpuEngine[K, V, T])
-	err := to.core.Alone(t.Context(), "move", func(core.Counters) error {
-		if _, err := g.Counters(t.Context()); err != nil {
+	err := to.core.WithWriteLock(t.Context(), "move", func(core.Counters) error {
+		if _, err := g.ReadCounters(t.Context()); err != nil {
 			return err
 		}
 		tree := h.tree()
-		if err := tree.grow(g.now().most); err != nil {
+		if err := tree.grow(g.current().maxUsed); err != nil {
 			return err
 		}
-		if err := g.Stream.CopyOut(t.Context(), tree.buf.Host[:g.bytesFor(g.now().most)], g.now().buf.Ptr); err != nil {
+		if err := g.Stream.CopyOut(t.Context(), tree.buf.Host[:g.bytesFor(g.current().maxUsed)], g.current().buf.Ptr); err != nil {
 			return err
 		}
 		a, c := tree.nodes(), tree.control()
-		*c = control{tally: c.tally, top: uint32(c.given())}
+		*c = control{tally: c.tally, top: uint32(c.nAllocated())}
 		tree.tally, tree.free = c.tally, nil
-		var gone []uint32
+		var deleted []uint32
 		for id := range c.top {
 			switch n := a.at(id); {
 			case n.isDead():
-				gone = append(gone, id)
+				deleted = append(deleted, id)
 			case n.level() > 0:
-				slices.SortFunc(n.slots[:n.count()], func(x, y slot[T]) int { return below(y.key, x.key) - below(x.key, y.key) })
+				slices.SortFunc(n.slots[:n.count()], func(x, y slot[T]) int { return less(y.key, x.key) - less(x.key, y.key) })
 			}
 		}
-		tree.give(gone)
+		tree.freeNodes(deleted)
 		return nil
 	})
 	if err != nil {
@@ -125,15 +125,15 @@ func toHost[K, V, T word](t *testing.T, from, to *Map[K, V]) {
 // toGPU copies the memory of a tree to a GPU. Nodes that are free there stay unused.
 func toGPU[K, V, T word](t *testing.T, from, to *Map[K, V]) {
 	h, g := from.policy.engine.(*cpuEngine[K, V, T]), to.policy.engine.(*gpuEngine)
-	err := to.core.Alone(t.Context(), "move", func(core.Counters) error {
+	err := to.core.WithWriteLock(t.Context(), "move", func(core.Counters) error {
 		tree := h.tree()
 		n := int(tree.control().top)
-		if err := g.now().grow(n); err != nil {
+		if err := g.current().grow(n); err != nil {
 			return err
 		}
 		g.stale = true
-		g.now().order.nodes = 0
-		return g.Stream.CopyIn(g.now().buf.Ptr, tree.buf.Host[:h.bytesFor(n)])
+		g.current().order.nodes = 0
+		return g.Stream.CopyIn(g.current().buf.Ptr, tree.buf.Host[:h.bytesFor(n)])
 	})
 	if err != nil {
 		t.Fatal(err)

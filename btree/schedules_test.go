@@ -85,7 +85,7 @@ func schedulesOf[K weft.Key, V weft.Value](opts *Options) dst.Config[K, V] {
 
 // reclaim makes dead nodes free, however few they are.
 func (t *table) reclaim(ctx context.Context) error {
-	return t.core.Alone(ctx, "reclaim", func(core.Counters) error { return t.policy.engine.reclaim(ctx) })
+	return t.core.WithWriteLock(ctx, "reclaim", func(core.Counters) error { return t.policy.engine.reclaim(ctx) })
 }
 
 // scheduled is a structure under test with its table.

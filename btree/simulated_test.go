@@ -18,7 +18,7 @@ func TestKernelsSimulated(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	t.Run("uint32,uint32", func(t *testing.T) {
 		simulated[uint32, uint32](t, sim.Random, "Apply", "RangeOnRoom", "DeleteRangeOverlaps")
 	})
@@ -28,13 +28,13 @@ func TestKernelsSimulated(t *testing.T) {
 
 func simulated[K weft.Key, V weft.Value](t *testing.T, scheduler sim.Scheduler, names ...string) {
 	dev := devicetest.OpenSim(t, &sim.Options{Scheduler: scheduler, Seed: 1, Races: true})
-	conformance.Some(t, dev, 60, conformance.OrderedMapOf(btree.New[K, V], nil), names...)
+	conformance.RunCases(t, dev, 60, conformance.OrderedMapOf(btree.New[K, V], nil), names...)
 }
 
 // TestOrdersOfKeys inserts and deletes keys in several orders: shuffled, and sorted both ways,
 // where all go to one leaf. The rules of the tree must hold under any schedule.
 func TestOrdersOfKeys(t *testing.T) {
-	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	open := func(t *testing.T, seed uint64) device.Device {
 		t.Parallel()
 		return devicetest.OpenSim(t, &sim.Options{Scheduler: sim.Random, Seed: seed, Races: true})
@@ -90,7 +90,7 @@ func ordersOfKeys[K ~uint32 | ~uint64, V ~uint32 | ~uint64](t *testing.T, dev de
 }
 
 func TestLookupsBesideChanges(t *testing.T) {
-	conformance.LookupsBesideChanges(t, conformance.OrderedMapOf(btree.New[uint32, uint32], nil))
+	conformance.LookupsAlongsideChanges(t, conformance.OrderedMapOf(btree.New[uint32, uint32], nil))
 }
 
 func must(t testing.TB, err error) {
@@ -104,7 +104,7 @@ func must(t testing.TB, err error) {
 // (owensgroup/MVGpuBTree, issue 4). All must be found. On a GPU it inserts as many as there, with
 // all blocks at work.
 func TestSortedKeysEnd(t *testing.T) {
-	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	n, dev := 1<<8, device.Device(nil)
 	if d := devicetest.Open(t); d.Properties().Kind == device.CUDA {
 		n, dev = 1<<25, d

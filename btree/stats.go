@@ -9,11 +9,11 @@ import (
 
 // Stats describe the state of a map.
 type Stats struct {
-	Len   int // keys
-	Nodes int // nodes in use, including inner ones
-	Dead  int // nodes merged into others and not free yet
-	Room  int // capacity in nodes
-	Bytes int // size in bytes; without versions, memory that only snapshots hold is not counted
+	Len      int // keys
+	Nodes    int // nodes in use, including inner ones
+	Dead     int // nodes merged into others and not free yet
+	Capacity int // in nodes
+	Bytes    int // size in bytes; without versions, memory that only snapshots hold is not counted
 
 	// Versions; all but Kept are for trees on a GPU only:
 
@@ -27,17 +27,17 @@ type Stats struct {
 
 // String returns the statistics in one line.
 func (s Stats) String() string {
-	return fmt.Sprintf("%d keys in %d nodes, %d dead, of %d; %d bytes", s.Len, s.Nodes, s.Dead, s.Room, s.Bytes)
+	return fmt.Sprintf("%d keys in %d nodes, %d dead, of %d; %d bytes", s.Len, s.Nodes, s.Dead, s.Capacity, s.Bytes)
 }
 
 // Stats returns the statistics. It makes no pass over the memory.
 func (t *table) Stats(ctx context.Context) (s Stats, err error) {
-	err = t.core.Alone(ctx, "Stats", func(now core.Counters) error {
+	err = t.core.WithWriteLock(ctx, "Stats", func(now core.Counters) error {
 		u := t.policy.engine.usage()
-		s = Stats{Len: int(now.Live), Nodes: u.nodes, Dead: u.dead, Room: u.room, Bytes: u.bytes, Kept: u.kept}
-		if e, ok := t.policy.engine.(*gpuEngine); ok && e.now().past != nil {
-			p := e.now().past
-			s.Spare, s.Copied = p.spare(), int(p.known.copied)
+		s = Stats{Len: int(now.Live), Nodes: u.nodes, Dead: u.dead, Capacity: u.capacity, Bytes: u.bytes, Kept: u.kept}
+		if e, ok := t.policy.engine.(*gpuEngine); ok && e.current().past != nil {
+			p := e.current().past
+			s.Spare, s.Copied = p.nSpare(), int(p.cached.copied)
 			s.Epochs, s.Retired, s.Freed = int(p.epoch.Advanced), int(p.epoch.Retired), int(p.epoch.Freed)
 		}
 		return nil

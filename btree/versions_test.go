@@ -30,12 +30,12 @@ func TestVersionsSimulated(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	for name, v := range versions {
 		t.Run(name, func(t *testing.T) {
 			dev := devicetest.OpenSim(t, &sim.Options{Scheduler: sim.Random, Seed: 2, Races: true})
-			conformance.Some(t, dev, 60, versioned[uint32, uint32](v, false), "Apply", "Snapshot", "DeleteRange")
-			conformance.Some(t, dev, 20, versioned[int64, uint64](v, false), "Snapshot")
+			conformance.RunCases(t, dev, 60, versioned[uint32, uint32](v, false), "Apply", "Snapshot", "DeleteRange")
+			conformance.RunCases(t, dev, 20, versioned[int64, uint64](v, false), "Snapshot")
 		})
 	}
 }
@@ -43,16 +43,16 @@ func TestVersionsSimulated(t *testing.T) {
 // TestAssignCopies checks that nodes suffice when Assign puts some keys again that it has inserted,
 // since each may copy a leaf.
 func TestAssignCopies(t *testing.T) {
-	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	const rows = 1000 // fewer would find nodes that others have left
-	conformance.Some(t, devicetest.OpenSim(t, &sim.Options{}), rows, versioned[uint32, uint32](btree.OutOfPlace, false), "Assign")
+	conformance.RunCases(t, devicetest.OpenSim(t, &sim.Options{}), rows, versioned[uint32, uint32](btree.OutOfPlace, false), "Assign")
 }
 
-// TestSnapshotsStay holds a snapshot over many batches with splits and merges. It must read the
-// same, as must those taken on the way. After the last one closes, nodes that only they had are
+// TestSnapshotsAreImmutable holds a snapshot over many batches with splits and merges. It must read
+// the same, as must those taken on the way. After the last one closes, nodes that only they had are
 // free and reused.
-func TestSnapshotsStay(t *testing.T) {
-	conformance.NotRaced(t, "the simulator has goroutines of its own")
+func TestSnapshotsAreImmutable(t *testing.T) {
+	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
@@ -60,12 +60,12 @@ func TestSnapshotsStay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dev := devicetest.OpenSim(t, &sim.Options{Scheduler: sim.Random, Seed: 5})
-			snapshotsStay(t, dev, v, 9) // batches that grow, shrink, and grow the map again
+			snapshotsAreImmutable(t, dev, v, 9) // batches that grow, shrink, and grow the map again
 		})
 	}
 }
 
-func snapshotsStay(t *testing.T, dev device.Device, v btree.Versions, rounds int) {
+func snapshotsAreImmutable(t *testing.T, dev device.Device, v btree.Versions, rounds int) {
 	m, err := btree.New[uint32, uint32](dev, &btree.Options{Versions: v})
 	must(t, err)
 	defer m.Close()
@@ -141,7 +141,7 @@ func cloned(m map[uint32]uint32) map[uint32]uint32 {
 }
 
 // sameAsModel looks up all pairs of a snapshot, and lists them forward, backward and in rows.
-func sameAsModel(t *testing.T, what string, at *weft.Snapshot[uint32, uint32], want map[uint32]uint32) {
+func sameAsModel(t *testing.T, name string, at *weft.Snapshot[uint32, uint32], want map[uint32]uint32) {
 	t.Helper()
 	ctx := t.Context()
 	keys := conformance.Sequence[uint32](0, 120)
@@ -150,19 +150,19 @@ func sameAsModel(t *testing.T, what string, at *weft.Snapshot[uint32, uint32], w
 	must(t, err)
 	for i, k := range keys {
 		if v, ok := want[k]; ok != found[i] || v != vals[i] {
-			t.Fatalf("%s: key %d has %d, %t, want %d, %t", what, k, vals[i], found[i], v, ok)
+			t.Fatalf("%s: key %d has %d, %t, want %d, %t", name, k, vals[i], found[i], v, ok)
 		}
 	}
 	n := 0
 	last := int64(-1)
 	for k, v := range at.All() {
 		if n++; want[k] != v || int64(k) <= last {
-			t.Fatalf("%s: pair %d, %d behind %d, want %d", what, k, v, last, want[k])
+			t.Fatalf("%s: pair %d, %d behind %d, want %d", name, k, v, last, want[k])
 		}
 		last = int64(k)
 	}
 	if n != len(want) || at.Len() != len(want) {
-		t.Fatalf("%s: %d pairs and %d, want %d", what, n, at.Len(), len(want))
+		t.Fatalf("%s: %d pairs and %d, want %d", name, n, at.Len(), len(want))
 	}
 	order := slices.Sorted(func(yield func(uint32) bool) {
 		for k := range want {
@@ -184,10 +184,10 @@ func sameAsModel(t *testing.T, what string, at *weft.Snapshot[uint32, uint32], w
 			j++
 		}
 		if ok[i] != (j < len(order)) || ok[i] && next[i] != order[j] {
-			t.Fatalf("%s: behind %d comes %d, %t", what, k, next[i], ok[i])
+			t.Fatalf("%s: behind %d comes %d, %t", name, k, next[i], ok[i])
 		}
 		if okPrev[i] != (before >= 0) || okPrev[i] && prev[i] != order[before] {
-			t.Fatalf("%s: before %d comes %d, %t", what, k, prev[i], okPrev[i])
+			t.Fatalf("%s: before %d comes %d, %t", name, k, prev[i], okPrev[i])
 		}
 	}
 }

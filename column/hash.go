@@ -118,16 +118,16 @@ func (h *hasher) block(lo int, hashes []uint64, words *[hashBlock]uint64) {
 // withNullWords replaces the words of nulls. The words are those of rows from lo on. They may be
 // the memory of the column, which does not change: the result is in memory then.
 func withNullWords(valid Bitmap, lo int, words []uint64, memory *[hashBlock]uint64) []uint64 {
-	own := memory[:len(words)]
-	if unsafe.SliceData(words) != unsafe.SliceData(own) {
-		copy(own, words)
+	out := memory[:len(words)]
+	if unsafe.SliceData(words) != unsafe.SliceData(out) {
+		copy(out, words)
 	}
-	for at := 0; at < len(own); at += 64 {
-		for z := valid.zeros(lo+at, min(64, len(own)-at)); z != 0; z &= z - 1 {
-			own[at+bits.TrailingZeros64(z)] = hash.NullWord
+	for at := 0; at < len(out); at += 64 {
+		for z := valid.zeros(lo+at, min(64, len(out)-at)); z != 0; z &= z - 1 {
+			out[at+bits.TrailingZeros64(z)] = hash.NullWord
 		}
 	}
-	return own
+	return out
 }
 
 // zeros returns a mask of the zeros among n bits from number i on, at most 64: bit j for number
@@ -156,7 +156,7 @@ func (h *hasher) words(i, lo int, to []uint64) []uint64 {
 	c := h.keys[i]
 	switch c.typ {
 	case Int64, Uint64:
-		return as[uint64](c)[lo : lo+len(to)]
+		return castFixed[uint64](c)[lo : lo+len(to)]
 	case Int8:
 		widen(to, Values[int8](c)[lo:])
 	case Int16:
@@ -174,7 +174,7 @@ func (h *hasher) words(i, lo int, to []uint64) []uint64 {
 	case Float64:
 		floatWords(to, Values[float64](c)[lo:])
 	case Bool:
-		for j, v := range as[uint8](c)[lo : lo+len(to)] {
+		for j, v := range castFixed[uint8](c)[lo : lo+len(to)] {
 			to[j] = uint64(min(v, 1))
 		}
 	case Bytes:
@@ -189,8 +189,8 @@ func (h *hasher) words(i, lo int, to []uint64) []uint64 {
 	return to
 }
 
-// as returns the values of a column as numbers of their size.
-func as[U uint8 | uint64](c Column) []U { return unsafe.Slice((*U)(c.fixed), c.n) }
+// castFixed returns the values of a column as numbers of their size.
+func castFixed[U uint8 | uint64](c Column) []U { return unsafe.Slice((*U)(c.fixed), c.n) }
 
 func widen[T int8 | int16 | int32 | uint8 | uint16 | uint32](to []uint64, from []T) {
 	from = from[:len(to)]

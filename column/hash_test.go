@@ -302,13 +302,13 @@ func TestWidthsHashAlike(t *testing.T) {
 				}
 			}
 		}
-		alike(column.Of(ints), as[int16](ints), as[int32](ints), as[int64](ints), as[uint8](ints),
-			as[uint16](ints), as[uint32](ints), as[uint64](ints))
-		alike(column.Of(floats), as[float64](floats))
+		alike(column.Of(ints), castFixed[int16](ints), castFixed[int32](ints), castFixed[int64](ints), castFixed[uint8](ints),
+			castFixed[uint16](ints), castFixed[uint32](ints), castFixed[uint64](ints))
+		alike(column.Of(floats), castFixed[float64](floats))
 	})
 }
 
-func as[T, F int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | float32 | float64](
+func castFixed[T, F int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | float32 | float64](
 	from []F,
 ) column.Column {
 	to := make([]T, len(from))

@@ -111,7 +111,7 @@ func Partition(dev device.Host, keys []Column, opts PartitionOptions) (Parts, er
 	p := newPartitioner(dev, keys, opts)
 	defer p.release()
 	p.hash()
-	offsets, next := p.places()
+	offsets, next := p.computeOffsets()
 	rows := make([]uint32, offsets[opts.Parts])
 	p.write(rows)
 	return Parts{Rows: rows, Offsets: offsets, Next: next}, nil
@@ -221,9 +221,9 @@ func (p *partitioner) uncount(lo int, part []uint16, count []uint32) (n int) {
 	return n
 }
 
-// places turns counts into the places where shares write, and nulls into the partition of the first
-// row that a share deals.
-func (p *partitioner) places() (offsets []uint32, next int) {
+// computeOffsets turns counts into the places where shares write, and nulls into the partition of
+// the first row that a share deals.
+func (p *partitioner) computeOffsets() (offsets []uint32, next int) {
 	parts := p.opts.Parts
 	next = p.opts.First
 	if p.opts.Nulls == DealNulls && len(p.valid) > 0 {

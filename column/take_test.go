@@ -58,8 +58,8 @@ func fixedColumns(t *rapid.T, n int) []column.Column {
 	}), n+at, n+at).Draw(t, "floats")
 	bools := rapid.SliceOfN(rapid.Bool(), n+at, n+at).Draw(t, "bools")
 	all := []column.Column{
-		as[int8](ints), as[int16](ints), as[int32](ints), as[int64](ints), as[uint8](ints),
-		as[uint16](ints), as[uint32](ints), as[uint64](ints), as[float32](floats), column.Of(floats),
+		castFixed[int8](ints), castFixed[int16](ints), castFixed[int32](ints), castFixed[int64](ints), castFixed[uint8](ints),
+		castFixed[uint16](ints), castFixed[uint32](ints), castFixed[uint64](ints), castFixed[float32](floats), column.Of(floats),
 		column.Of(bools),
 	}
 	for i, c := range all {

@@ -16,11 +16,11 @@ import (
 	"github.com/weftgo/weft/internal/mutate"
 )
 
-// besideEvictions runs lookups during batches that move keys.
-func besideEvictions(opts cuckoo.Options) func(t testing.TB, dev device.Device) {
+// lookupsDuringEvictions runs lookups during batches that move keys.
+func lookupsDuringEvictions(opts cuckoo.Options) func(t testing.TB, dev device.Device) {
 	return func(t testing.TB, dev device.Device) {
 		opts.Capacity, opts.Fixed, opts.MaxLoad, opts.Seed = 128, true, 1, 3
-		conformance.FoundBesideMoves(t, dev, conformance.Open(t, cuckoo.New[uint32, uint32], dev, &opts), 80, 44)
+		conformance.LookupsAlongsideMoves(t, dev, conformance.Open(t, cuckoo.New[uint32, uint32], dev, &opts), 80, 44)
 	}
 }
 
@@ -89,9 +89,9 @@ func oneSlot(t testing.TB, dev device.Device) {
 
 // readerTests run lookups during evictions.
 var readerTests = []mutate.KernelTest{
-	{Name: "lookups beside evictions", Run: besideEvictions(cuckoo.Options{Slots: 4})},
-	{Name: "in both buckets at once", Run: besideEvictions(cuckoo.Options{Slots: 8, Lookup: cuckoo.AllBuckets})},
-	{Name: "balanced", Run: besideEvictions(cuckoo.Options{Slots: 4, Policy: cuckoo.LoadBalancing})},
+	{Name: "lookups beside evictions", Run: lookupsDuringEvictions(cuckoo.Options{Slots: 4})},
+	{Name: "in both buckets at once", Run: lookupsDuringEvictions(cuckoo.Options{Slots: 8, Lookup: cuckoo.AllBuckets})},
+	{Name: "balanced", Run: lookupsDuringEvictions(cuckoo.Options{Slots: 4, Policy: cuckoo.LoadBalancing})},
 }
 
 // lockTests move a key so often that a lookup misses it twice.
@@ -101,15 +101,15 @@ var lockTests = []mutate.KernelTest{
 }
 
 // stepTests use buckets of eight slots; their keys move by single steps.
-var stepTests = []mutate.KernelTest{{Name: "lookups beside steps", Run: besideEvictions(cuckoo.Options{})}}
+var stepTests = []mutate.KernelTest{{Name: "lookups beside steps", Run: lookupsDuringEvictions(cuckoo.Options{})}}
 
 // stepLockTests move a key by single steps, so often that a lookup misses it twice.
 var stepLockTests = []mutate.KernelTest{{Name: "back and forth, eight slots", Run: backAndForth(cuckoo.Options{Slots: 8, Unordered: true})}}
 
 // keptLockTests notice early that a lock is never released.
 var keptLockTests = []mutate.KernelTest{
-	{Name: "lookups beside evictions", Run: besideEvictions(cuckoo.Options{Slots: 4}), Budget: 1 << 20},
-	{Name: "lookups beside steps", Run: besideEvictions(cuckoo.Options{}), Budget: 1 << 20},
+	{Name: "lookups beside evictions", Run: lookupsDuringEvictions(cuckoo.Options{Slots: 4}), Budget: 1 << 20},
+	{Name: "lookups beside steps", Run: lookupsDuringEvictions(cuckoo.Options{}), Budget: 1 << 20},
 }
 
 // stashTests put keys in all of their four buckets, and in the stash.
@@ -140,10 +140,10 @@ var slotTests = []mutate.KernelTest{{Name: "to one bucket", Run: oneSlot}}
 
 // A present key is found, wherever it moves meanwhile.
 func TestLookupsBesideEvictions(t *testing.T) {
-	mutate.OnSim(t, readerTests, 2, 80, 90)
-	mutate.OnSim(t, lockTests, 2, 90)
-	mutate.OnSim(t, slotTests, 2, 80, 90)
-	mutate.OnSim(t, slices.Concat(keptLockTests, stepLockTests, stashTests), 2, 90)
+	mutate.RunOnSim(t, readerTests, 2, 80, 90)
+	mutate.RunOnSim(t, lockTests, 2, 90)
+	mutate.RunOnSim(t, slotTests, 2, 80, 90)
+	mutate.RunOnSim(t, slices.Concat(keptLockTests, stepLockTests, stashTests), 2, 90)
 }
 
 // rare holds seeds shortly before those that reveal mutants which few schedules do.
@@ -157,12 +157,12 @@ func TestReaderMutantsAreFound(t *testing.T) {
 	noticed := func(m mutant, tests []mutate.KernelTest) {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			_, random := mutate.OnDevices(90, 200, tests)
+			_, random := mutate.DeviceTrials(90, 200, tests)
 			random = random[rare[m.name]:]
 			// Locks are held for long, so that lookups meet them.
 			slow := mutate.Replace(t, "(displace|evict)_32_32", `(fence\.acq_rel\.gpu;|st\.release\.gpu\.global\.b32)`, strings.Repeat("nanosleep.u32 1; ", 8)+"$1")
 			broken := mutate.Replace(t, m.kernels, m.pattern, m.with)
-			mutate.WantNoticed(t, random, func(file, ptx string) string { return slow(file, broken(file, ptx)) })
+			mutate.RequireDetected(t, random, func(file, ptx string) string { return slow(file, broken(file, ptx)) })
 		})
 	}
 	for _, m := range readerMutants {
@@ -181,7 +181,7 @@ func TestReaderMutantsAreFound(t *testing.T) {
 
 // An iteration sees each untouched pair once, while kernels would move keys for others.
 func TestIterateAlongsideOnGPU(t *testing.T) {
-	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	for _, slots := range []int{4, 8} {
 		t.Run(fmt.Sprintf("%d slots", slots), func(t *testing.T) {
 			dev := devicetest.OpenSim(t, &sim.Options{Scheduler: sim.Random, Seed: 1, Races: true})

@@ -47,12 +47,12 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-func suite[K weft.Key, V weft.Value](t *testing.T, dev device.Device, size conformance.Scale, opts *cuckoo.Options, without ...string) {
-	conformance.Map(t, dev, size, conformance.MapOf(cuckoo.New[K, V], opts), without...)
+func suite[K weft.Key, V weft.Value](t *testing.T, dev device.Device, size conformance.Scale, opts *cuckoo.Options, skip ...string) {
+	conformance.Map(t, dev, size, conformance.MapOf(cuckoo.New[K, V], opts), skip...)
 }
 
-func setSuite[K weft.Key](t *testing.T, dev device.Device, size conformance.Scale, opts *cuckoo.Options, without ...string) {
-	conformance.Set(t, dev, size, conformance.SetOf(cuckoo.NewSet[K], opts), without...)
+func setSuite[K weft.Key](t *testing.T, dev device.Device, size conformance.Scale, opts *cuckoo.Options, skip ...string) {
+	conformance.Set(t, dev, size, conformance.SetOf(cuckoo.NewSet[K], opts), skip...)
 }
 
 // All threads of a block change one key together as if they were one.

@@ -12,8 +12,8 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// farWork is the work charged for a search beyond the first bucket.
-const farWork = 2
+// deferredWork is the work charged for a search beyond the first bucket.
+const deferredWork = 2
 
 // cpuEngine runs on the cores of the host. K and V are the types of a batch's columns as unsigned
 // integers, SK and SV those of a slot.
@@ -32,7 +32,7 @@ type cpuEngine[K, SK cpu.Key, V, SV cpu.Val] struct {
 
 func newCPUEngine[K cpu.Key, V cpu.Val, SK cpu.Key, SV cpu.Val](dev device.Host, first bucket.Size, m mode) (engine, *core.Leases, error) {
 	e := &cpuEngine[K, SK, V, SV]{mode: m}
-	e.Engine = cpu.Engine{Device: dev, Slots: lineBytes / int(unsafe.Sizeof(cpu.Slot[SK, SV]{})), Capacity: m.capacity}
+	e.Engine = cpu.Engine{Device: dev, SlotsPerLine: lineBytes / int(unsafe.Sizeof(cpu.Slot[SK, SV]{})), Capacity: m.capacity}
 	gen, err := allocate(dev, m.layout.geometry(first))
 	if err != nil {
 		return nil, nil, err
@@ -74,15 +74,15 @@ func (e *cpuEngine[K, SK, V, SV]) Rehash(ctx context.Context, size bucket.Size) 
 
 // ---- lookups ----------------------------------------------------------------
 
-// Look implements [core.Engine].
-func (e *cpuEngine[K, SK, V, SV]) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, _ device.Ptr) (done, hits int, err error) {
-	if err := cpu.Open(s); err != nil {
+// Lookup implements [core.Engine].
+func (e *cpuEngine[K, SK, V, SV]) Lookup(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, _ device.Ptr) (done, hits int, err error) {
+	if err := cpu.SyncStream(s); err != nil {
 		return 0, 0, err
 	}
 	keys, answers := batch.View[K](b.Columns[batch.Keys].Host), cpu.AnswersOf[V](b)
 	t := tableOf[SK, SV](l.Parts.(*generation), e.mode)
-	return e.Each(ctx, b.N, func(w *cpu.Watch, lo, hi int) (ran, hits int) {
-		return getRange(w, t, keys[lo:hi], answers.Of(lo, hi))
+	return e.RunLookup(ctx, b.N, func(w *cpu.Watch, lo, hi int) (ran, hits int) {
+		return getRange(w, t, keys[lo:hi], answers.Slice(lo, hi))
 	})
 }
 
@@ -91,54 +91,54 @@ func (e *cpuEngine[K, SK, V, SV]) Look(ctx context.Context, s *device.Stream, l 
 // bucket are deferred to the end of the group.
 func getRange[K, SK cpu.Key, V any, SV cpu.Val](w *cpu.Watch, t cpuTable[SK, SV], keys []K, to cpu.Answers[V]) (ran, hits int) {
 	var paths [2][cpu.Group]path
-	ask(&t, keys[:min(cpu.Group, len(keys))], &paths[0])
-	for lo, turn := 0, 0; lo < len(keys); lo, turn = lo+cpu.Group, turn^1 {
+	prefetchPaths(&t, keys[:min(cpu.Group, len(keys))], &paths[0])
+	for lo, cur := 0, 0; lo < len(keys); lo, cur = lo+cpu.Group, cur^1 {
 		hi := min(lo+cpu.Group, len(keys))
-		ask(&t, keys[hi:min(hi+cpu.Group, len(keys))], &paths[turn^1])
+		prefetchPaths(&t, keys[hi:min(hi+cpu.Group, len(keys))], &paths[cur^1])
 
-		var far, next [cpu.Group]uint32
-		late := 0
+		var deferred, pieces [cpu.Group]uint32
+		nDeferred := 0
 		for i, k := range keys[lo:hi] {
-			key, p := SK(k), paths[turn][i]
+			key, p := SK(k), paths[cur][i]
 			if isSentinel(key) {
-				s := t.Own(^key)
+				s := t.sentinelSlot(^key)
 				if s.Key != ^key {
 					s = nil
 				}
-				hits += cpu.Write(&to, lo+i, s)
+				hits += cpu.WriteAnswer(&to, lo+i, s)
 				continue
 			}
-			s, fresh := find(t.bucket(p.first), key)
-			if s == nil && !t.ends(fresh) {
-				far[late], next[late] = uint32(i), t.piece(p.second)
-				late++
+			s, hasEmpty := find(t.bucket(p.first), key)
+			if s == nil && !t.endsSearch(hasEmpty) {
+				deferred[nDeferred], pieces[nDeferred] = uint32(i), t.piece(p.second)
+				nDeferred++
 				continue
 			}
-			hits += cpu.Write(&to, lo+i, s)
+			hits += cpu.WriteAnswer(&to, lo+i, s)
 		}
-		if !t.all {
-			cpu.Prefetch(t.base, next[:late], pieceShift)
+		if !t.readsAll {
+			cpu.Prefetch(t.base, pieces[:nDeferred], pieceShift)
 		}
-		for _, i := range far[:late] {
-			s := t.findFrom(1, paths[turn][i], SK(keys[lo+int(i)]))
-			hits += cpu.Write(&to, lo+int(i), s)
+		for _, i := range deferred[:nDeferred] {
+			s := t.findFrom(1, paths[cur][i], SK(keys[lo+int(i)]))
+			hits += cpu.WriteAnswer(&to, lo+int(i), s)
 		}
-		if w.Over(cpu.Group + late*farWork) {
+		if w.ShouldStop(cpu.Group + nDeferred*deferredWork) {
 			return hi, hits
 		}
 	}
 	return len(keys), hits
 }
 
-// ask computes the paths of a group and prefetches where they begin.
-func ask[K, SK cpu.Key, SV cpu.Val](t *cpuTable[SK, SV], keys []K, paths *[cpu.Group]path) {
+// prefetchPaths computes the paths of a group and prefetches where they begin.
+func prefetchPaths[K, SK cpu.Key, SV cpu.Val](t *cpuTable[SK, SV], keys []K, paths *[cpu.Group]path) {
 	var pieces [2 * cpu.Group]uint32
 	n := 0
 	for i, k := range keys {
 		p := pathOf(t.geometry, SK(k))
 		paths[i], pieces[n] = p, t.piece(p.first)
 		n++
-		if t.all {
+		if t.readsAll {
 			pieces[n] = t.piece(p.second)
 			n++
 		}
@@ -157,14 +157,14 @@ func (e *cpuEngine[K, SK, V, SV]) Export(ctx context.Context, l *core.Lease, lo,
 	})
 }
 
-func (e *cpuEngine[K, SK, V, SV]) census(ctx context.Context) (sum census, err error) {
+func (e *cpuEngine[K, SK, V, SV]) countBuckets(ctx context.Context) (sum bucketCounts, err error) {
 	t := tableOf[SK, SV](e.Parts().(*generation), e.mode)
 	var mu sync.Mutex
 	e.Device.Parallel(int(t.buckets), 1<<12, func(lo, hi int) {
 		if ctx.Err() != nil {
 			return
 		}
-		c := t.census(uint32(lo), uint32(hi))
+		c := t.countBuckets(uint32(lo), uint32(hi))
 		mu.Lock()
 		defer mu.Unlock()
 		sum.passed += c.passed

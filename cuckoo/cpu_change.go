@@ -10,10 +10,10 @@ import (
 
 // Change implements [core.Engine]. While user code iterates, no key moves.
 func (e *cpuEngine[K, SK, V, SV]) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
-	still := e.Leases.Held()
+	pinned := e.Leases.Held()
 	return e.Engine.Change(ctx, s, b, cpu.PieceOps, func(part *batch.Batch) cpu.Loops {
 		g := e.Parts().(*generation)
-		return &changer[K, SK, V, SV]{Changes: cpu.ChangesOf[K, V](part), gen: g, table: tableOf[SK, SV](g, e.mode), still: still, inserts: part.Inserts()}
+		return &changer[K, SK, V, SV]{Changes: cpu.ChangesOf[K, V](part), gen: g, table: tableOf[SK, SV](g, e.mode), pinned: pinned, inserts: part.Inserts()}
 	})
 }
 
@@ -23,21 +23,21 @@ type changer[K, SK cpu.Key, V, SV cpu.Val] struct {
 	gen     *generation
 	table   cpuTable[SK, SV]
 	part    cpu.Share
-	still   bool // keys stay where they are
+	pinned  bool // keys stay where they are
 	inserts bool
-	search  cpu.Search
+	search  cpu.SearchLimit
 
-	// waits holds the keys of operations that are deferred because they found no slot. It is used
-	// in mixed batches, in which later operations may free a slot or read the key.
-	waits map[SK]struct{}
+	// deferredKeys holds the keys of operations that are deferred because they found no slot. It is
+	// used in mixed batches, in which later operations may free a slot or read the key.
+	deferredKeys map[SK]struct{}
 }
 
 // Quick implements [cpu.Loops]. Only insertions search for a slot.
 func (c *changer[K, SK, V, SV]) Quick() bool { return !c.inserts || !c.gen.long.Load() }
 
-// Places implements [cpu.Loops]. It stores the lines in which the first buckets of operations
+// Locate implements [cpu.Loops]. It stores the lines in which the first buckets of operations
 // begin.
-func (c *changer[K, SK, V, SV]) Places(lo, hi int, lines []uint32) {
+func (c *changer[K, SK, V, SV]) Locate(lo, hi int, lines []uint32) {
 	for i, k := range c.Keys[lo:hi] {
 		if key := SK(k); isSentinel(key) {
 			lines[i] = c.table.lines
@@ -50,13 +50,13 @@ func (c *changer[K, SK, V, SV]) Places(lo, hi int, lines []uint32) {
 // Run implements [cpu.Loops].
 func (piece *changer[K, SK, V, SV]) Run(w *cpu.Watch, s cpu.Share) (ran int, r cpu.Result) {
 	c := *piece // with a result of its own
-	c.part, c.search = s, cpu.SearchBy(w)
-	ran = cpu.Ahead(w, s.Ops, cpu.Group, c.ask, func(i uint32, p path) { w.Work(c.one(i, p)) })
+	c.part, c.search = s, cpu.NewSearchLimit(w)
+	ran = cpu.RunPrefetched(w, s.Ops, cpu.Group, c.prefetchPaths, func(i uint32, p path) { w.AddWork(c.runOp(i, p)) })
 	return ran, c.Result
 }
 
-// ask computes the paths of operations and prefetches where they begin.
-func (c *changer[K, SK, V, SV]) ask(ops []uint32, paths *[cpu.Group]path) {
+// prefetchPaths computes the paths of operations and prefetches where they begin.
+func (c *changer[K, SK, V, SV]) prefetchPaths(ops []uint32, paths *[cpu.Group]path) {
 	var pieces [cpu.Group]uint32
 	for j, i := range ops {
 		paths[j] = pathOf(c.table.geometry, SK(c.Keys[i]))
@@ -65,75 +65,77 @@ func (c *changer[K, SK, V, SV]) ask(ops []uint32, paths *[cpu.Group]path) {
 	cpu.Prefetch(c.table.base, pieces[:len(ops)], pieceShift)
 }
 
-// one runs one operation and returns its work beyond the first bucket.
-func (c *changer[K, SK, V, SV]) one(i uint32, p path) (work int) {
+// runOp runs one operation and returns its work beyond the first bucket.
+func (c *changer[K, SK, V, SV]) runOp(i uint32, p path) (work int) {
 	kind, key := c.Kind(i), SK(c.Keys[i])
-	var s spot[SK, SV]
+	var s searchResult[SK, SV]
 	if isSentinel(key) {
 		key = ^key
-		if s.free = c.table.Own(key); s.free.Key == key {
+		if s.free = c.table.sentinelSlot(key); s.free.Key == key {
 			s.live = s.free
 		}
-	} else if s = c.table.search(c.part, p, key); s.late || c.waiting(key) {
-		c.Late = append(c.Late, i)
+	} else if s = c.table.search(c.part, p, key); s.leavesShare || c.isDeferred(key) {
+		c.Deferred = append(c.Deferred, i)
 		return 1
 	}
 	adds := kind.Inserts()
 	if adds && s.live == nil && s.free == nil {
-		if !c.whole() {
-			c.wait(i, key)
+		if !c.hasWholeTable() {
+			c.deferOp(i, key)
 			return 1
 		}
-		s.free, work = c.room(p)
+		s.free, work = c.makeSlot(p)
 	}
 	var o cpu.Outcome
 	switch {
 	case s.live != nil:
-		o = cpu.Present(&c.Changes, i, kind, s.live)
+		o = cpu.ApplyPresent(&c.Changes, i, kind, s.live)
 	case adds && s.free != nil:
 		o = cpu.Insert(&c.Changes, i, key, s.free)
 	case adds:
-		o.Full = true
+		o.Overflowed = true
 	}
-	c.Finish(i, o)
+	c.WriteOutcome(i, o)
 	return work
 }
 
-// wait defers an operation until the core has the table to itself.
-func (c *changer[K, SK, V, SV]) wait(i uint32, key SK) {
-	c.Late = append(c.Late, i)
-	if c.Mixes() {
-		if c.waits == nil {
-			c.waits = map[SK]struct{}{}
+// deferOp defers an operation until the core has the table to itself.
+func (c *changer[K, SK, V, SV]) deferOp(i uint32, key SK) {
+	c.Deferred = append(c.Deferred, i)
+	if c.Mixed() {
+		if c.deferredKeys == nil {
+			c.deferredKeys = map[SK]struct{}{}
 		}
-		c.waits[key] = struct{}{}
+		c.deferredKeys[key] = struct{}{}
 	}
 }
 
-// waiting reports whether wait has deferred an operation on a key.
-func (c *changer[K, SK, V, SV]) waiting(key SK) (yes bool) {
-	if len(c.waits) > 0 {
-		_, yes = c.waits[key]
+// isDeferred reports whether deferOp has deferred an operation on a key.
+func (c *changer[K, SK, V, SV]) isDeferred(key SK) (yes bool) {
+	if len(c.deferredKeys) > 0 {
+		_, yes = c.deferredKeys[key]
 	}
 	return yes
 }
 
-// whole reports whether this core has the table to itself.
-func (c *changer[K, SK, V, SV]) whole() bool { return c.part.Lo == 0 && c.part.Hi >= c.table.Units() }
+// hasWholeTable reports whether this core has the table to itself.
+func (c *changer[K, SK, V, SV]) hasWholeTable() bool {
+	return c.part.Lo == 0 && c.part.Hi >= c.table.Units()
+}
 
-// room moves keys, or takes a slot of the stash. It returns nil if neither frees a slot.
-func (c *changer[K, SK, V, SV]) room(p path) (free *cpu.Slot[SK, SV], tried int) {
-	if !c.still && c.part.Adds(&c.Result) && c.search.Pays() {
-		var fresh bool
-		if free, tried, fresh = c.table.evict(p); fresh {
-			c.Fresh++
+// makeSlot moves keys, or takes a slot of the stash. It returns nil if neither frees a slot.
+func (c *changer[K, SK, V, SV]) makeSlot(p path) (free *cpu.Slot[SK, SV], tried int) {
+	if !c.pinned && c.part.CanAdd(&c.Result) && c.search.Allowed() {
+		var usedEmpty bool
+		if free, tried, usedEmpty = c.table.evict(p); usedEmpty {
+			c.Used++
 		}
-		if c.search.Found(free != nil); tried > longSearch || c.search.Exhausted() {
+		if c.search.Record(free != nil); tried > longSearch || c.search.Exhausted() {
 			c.gen.long.Store(true)
 		}
 	}
 	if free == nil {
-		free = c.table.stashed(p)
+		free = c.table.freeStashSlot(p)
 	}
 	return free, tried
 }

@@ -40,9 +40,9 @@ func (t *cpuTable[K, V]) line(i uint32) []cpu.Slot[K, V] {
 	return t.slotsAt(i*t.perLine(), t.perLine())
 }
 
-// Own returns the slot of a key that looks like a sentinel. Its stored form is its number in the
-// extra line.
-func (t *cpuTable[K, V]) Own(stored K) *cpu.Slot[K, V] {
+// sentinelSlot returns the slot of a key that looks like a sentinel. Its stored form is its number
+// in the extra line.
+func (t *cpuTable[K, V]) sentinelSlot(stored K) *cpu.Slot[K, V] {
 	return &t.line(t.lines)[stored]
 }
 
@@ -64,28 +64,28 @@ func (t *cpuTable[K, V]) firstLine(bucket uint32) uint32 {
 	return uint32((uint64(bucket) << t.shift) / uint64(t.perLine()))
 }
 
-// find looks for a stored key among slots. fresh reports whether one of them was never used.
-func find[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V], key K) (at *cpu.Slot[K, V], fresh bool) {
+// find looks for a stored key among slots. hasEmpty reports whether one of them was never used.
+func find[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V], key K) (at *cpu.Slot[K, V], hasEmpty bool) {
 	for i := range slots {
 		switch slots[i].Key {
 		case key:
 			return &slots[i], false
 		case cpu.Sentinel[K](cpu.Empty):
-			fresh = true
+			hasEmpty = true
 		}
 	}
-	return nil, fresh
+	return nil, hasEmpty
 }
 
-// ends reports whether a key that is absent from a bucket is absent from later ones, given whether
-// the bucket has a never-used slot. Keys go on to the next bucket only when one is full, and a slot
-// is never empty again.
-func (t *cpuTable[K, V]) ends(fresh bool) bool { return fresh && !t.balances }
+// endsSearch reports whether a key that is absent from a bucket is absent from later ones, given
+// whether the bucket has a never-used slot. Keys go on to the next bucket only when one is full,
+// and a slot is never empty again.
+func (t *cpuTable[K, V]) endsSearch(hasEmpty bool) bool { return hasEmpty && !t.loadBalancing }
 
 // findFrom searches the buckets of a path from number i on, and the stash.
 func (t *cpuTable[K, V]) findFrom(i uint32, p path, key K) *cpu.Slot[K, V] {
 	for ; i < t.functions; i++ {
-		if at, fresh := find(t.bucket(p.bucket(t.geometry, i)), key); at != nil || t.ends(fresh) {
+		if at, hasEmpty := find(t.bucket(p.bucket(t.geometry, i)), key); at != nil || t.endsSearch(hasEmpty) {
 			return at
 		}
 	}
@@ -96,22 +96,22 @@ func (t *cpuTable[K, V]) findFrom(i uint32, p path, key K) *cpu.Slot[K, V] {
 	return nil
 }
 
-// spot is the result of a search for a key and for a slot for it.
-type spot[K cpu.Key, V cpu.Val] struct {
-	live *cpu.Slot[K, V] // the key's slot, if it is there
-	free *cpu.Slot[K, V] // where it may go, empty or dead; nil if nowhere
-	late bool            // the search leaves the share
+// searchResult is the result of a search for a key and for a slot for it.
+type searchResult[K cpu.Key, V cpu.Val] struct {
+	live        *cpu.Slot[K, V] // the key's slot, if it is there
+	free        *cpu.Slot[K, V] // where it may go, empty or dead; nil if nowhere
+	leavesShare bool            // the search leaves the share
 }
 
 // search searches all buckets of a key, as far as they lie in a share.
-func (t *cpuTable[K, V]) search(part cpu.Share, p path, key K) (s spot[K, V]) {
-	most := 0
+func (t *cpuTable[K, V]) search(part cpu.Share, p path, key K) (s searchResult[K, V]) {
+	maxFree := 0
 	for i := range t.functions {
 		b := p.bucket(t.geometry, i)
 		if t.firstLine(b) < part.Lo || t.lastLine(b) >= part.Hi {
-			return spot[K, V]{late: true}
+			return searchResult[K, V]{leavesShare: true}
 		}
-		slots, fresh, free := t.bucket(b), false, 0
+		slots, hasEmpty, free := t.bucket(b), false, 0
 		var first *cpu.Slot[K, V]
 		for j := range slots {
 			switch slots[j].Key {
@@ -119,7 +119,7 @@ func (t *cpuTable[K, V]) search(part cpu.Share, p path, key K) (s spot[K, V]) {
 				s.live = &slots[j]
 				return s
 			case cpu.Sentinel[K](cpu.Empty):
-				fresh = true
+				hasEmpty = true
 				fallthrough
 			case cpu.Sentinel[K](cpu.Dead):
 				if free++; free == 1 {
@@ -127,26 +127,26 @@ func (t *cpuTable[K, V]) search(part cpu.Share, p path, key K) (s spot[K, V]) {
 				}
 			}
 		}
-		if free > most && (s.free == nil || t.balances) {
-			s.free, most = first, free
+		if free > maxFree && (s.free == nil || t.loadBalancing) {
+			s.free, maxFree = first, free
 		}
-		if t.ends(fresh) {
+		if t.endsSearch(hasEmpty) {
 			return s
 		}
 	}
 	if t.stash > 0 {
 		line := p.stashLine(t.geometry)
 		if line < part.Lo || line >= part.Hi {
-			return spot[K, V]{late: true}
+			return searchResult[K, V]{leavesShare: true}
 		}
 		s.live, _ = find(t.line(line), key)
 	}
 	return s
 }
 
-// Place puts a pair with a key that is absent from the table into a free slot of its buckets. It
-// reports false if these leave the share or have none.
-func (t *cpuTable[K, V]) Place(part cpu.Share, pair *cpu.Slot[K, V]) bool {
+// TryInsert puts a pair with a key that is absent from the table into a free slot of its buckets.
+// It reports false if these leave the share or have none.
+func (t *cpuTable[K, V]) TryInsert(part cpu.Share, pair *cpu.Slot[K, V]) bool {
 	p := pathOf(t.geometry, pair.Key)
 	s := t.search(part, p, pair.Key)
 	if s.free == nil {
@@ -156,11 +156,11 @@ func (t *cpuTable[K, V]) Place(part cpu.Share, pair *cpu.Slot[K, V]) bool {
 	return true
 }
 
-// Force is Place with the whole table: it moves other keys if necessary, and takes keys that look
-// like sentinels, too.
-func (t *cpuTable[K, V]) Force(pair *cpu.Slot[K, V]) bool {
+// Insert is TryInsert with the whole table: it moves other keys if necessary, and takes keys that
+// look like sentinels, too.
+func (t *cpuTable[K, V]) Insert(pair *cpu.Slot[K, V]) bool {
 	if stored := ^pair.Key; isSentinel(pair.Key) {
-		*t.Own(stored) = cpu.Slot[K, V]{Key: stored, Val: pair.Val}
+		*t.sentinelSlot(stored) = cpu.Slot[K, V]{Key: stored, Val: pair.Val}
 		return true
 	}
 	p := pathOf(t.geometry, pair.Key)
@@ -169,7 +169,7 @@ func (t *cpuTable[K, V]) Force(pair *cpu.Slot[K, V]) bool {
 		free, _, _ = t.evict(p)
 	}
 	if free == nil {
-		free = t.stashed(p)
+		free = t.freeStashSlot(p)
 	}
 	if free == nil {
 		return false
@@ -201,13 +201,13 @@ func (t *cpuTable[K, V]) Live(lo, hi uint32) iter.Seq[*cpu.Slot[K, V]] {
 	}
 }
 
-// census counts in buckets [lo,hi).
-func (t *cpuTable[K, V]) census(lo, hi uint32) (c census) {
+// countBuckets counts in buckets [lo,hi).
+func (t *cpuTable[K, V]) countBuckets(lo, hi uint32) (c bucketCounts) {
 	for b := lo; b < hi; b++ {
-		slots, fresh := t.bucket(b), false
+		slots, hasEmpty := t.bucket(b), false
 		for i := range slots {
 			key := slots[i].Key
-			fresh = fresh || key == cpu.Sentinel[K](cpu.Empty)
+			hasEmpty = hasEmpty || key == cpu.Sentinel[K](cpu.Empty)
 			if isSentinel(key) {
 				continue
 			}
@@ -217,7 +217,7 @@ func (t *cpuTable[K, V]) census(lo, hi uint32) (c census) {
 			}
 			c.passed += uint64(at)
 		}
-		if !fresh {
+		if !hasEmpty {
 			c.full++
 		}
 	}

@@ -16,20 +16,20 @@ type engine interface {
 	bucket.Engine
 	// geometry describes the table in use.
 	geometry() geometry
-	// census counts what Stats reports.
-	census(ctx context.Context) (census, error)
+	// countBuckets counts what Stats reports.
+	countBuckets(ctx context.Context) (bucketCounts, error)
 }
 
 // mode is how a table behaves whatever its geometry.
 type mode struct {
-	layout   layout
-	capacity int  // of a table of fixed size, or 0
-	balances bool // a new key goes to the bucket with most free slots
-	all      bool // lookups read all buckets at once
+	layout        layout
+	capacity      int  // of a table of fixed size, or 0
+	loadBalancing bool // a new key goes to the bucket with most free slots
+	readsAll      bool // lookups read all buckets at once
 }
 
-// census holds the counts of a pass over the buckets.
-type census struct {
+// bucketCounts holds the counts of a pass over the buckets.
+type bucketCounts struct {
 	passed  uint64 // buckets of each key before the one that it is in
 	full    uint64 // buckets without a slot that was never used
 	stashed uint64 // keys in the stash

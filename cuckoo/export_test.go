@@ -123,7 +123,7 @@ func (im *image) place(i int, key uint64, extra, stashed bool) error {
 	}
 	for b := range at {
 		for s := range 1 << im.shift {
-			if im.key(int(p.bucket(im.geometry, b))<<im.shift+s) == im.Sentinel(0) && !im.balances {
+			if im.key(int(p.bucket(im.geometry, b))<<im.shift+s) == im.Sentinel(0) && !im.loadBalancing {
 				return fmt.Errorf("key %#x is in slot %d though its bucket %d has an empty one", key, i, b)
 			}
 		}

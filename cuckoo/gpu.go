@@ -35,7 +35,7 @@ type gpuEngine struct {
 
 // kernels holds the entry points for one pair of widths: what the structure adds to its engine.
 type kernels struct {
-	of     *gpu.Engine
+	engine *gpu.Engine
 	widths batch.Widths
 	mode
 
@@ -51,7 +51,7 @@ type kernels struct {
 
 func newGPUEngine(dev device.Device, w batch.Widths, first bucket.Size, m mode) (engine, *core.Leases, error) {
 	e := &gpuEngine{}
-	e.kernel = kernels{of: &e.Engine, widths: w, mode: m, wideGet: wideGet, wideChange: wideChange}
+	e.kernel = kernels{engine: &e.Engine, widths: w, mode: m, wideGet: wideGet, wideChange: wideChange}
 	e.Capacity = m.capacity
 	leases, err := bucket.OpenGPU(&e.Engine, dev, w, &e.kernel, func() (*generation, error) { return allocate(dev, m.layout.geometry(first)) })
 	return e, leases, err
@@ -59,7 +59,7 @@ func newGPUEngine(dev device.Device, w batch.Widths, first bucket.Size, m mode) 
 
 // Load implements [bucket.Kernels].
 func (k *kernels) Load(dev device.Device, order *gpu.OrderKernels) error {
-	return gpu.Load(dev, cuckooImages[gpu.Slots(k.widths)], append(order.Entries(k.widths), []gpu.Entry{
+	return gpu.Load(dev, cuckooImages[gpu.SlotVariant(k.widths)], append(order.Entries(k.widths), []gpu.Entry{
 		{Name: "get", To: &k.get}, {Name: "get_wide", To: &k.getWide}, {Name: "get_of_eight", To: &k.getOfEight}, {Name: "get_all", To: &k.getAll},
 		{Name: "change", To: &k.change}, {Name: "change_wide", To: &k.changeWide}, {Name: "change_even", To: &k.changeEven},
 		{Name: "change_of_eight", To: &k.changeOfEight}, {Name: "even_of_eight", To: &k.evenOfEight},
@@ -75,30 +75,30 @@ func (k *kernels) refOf(p core.Parts) tableRef {
 		nlines: g.lines, stash: g.stash, buckets: g.buckets, functions: g.functions, shift: g.shift,
 		lockMask: g.LockMask(),
 	}
-	if k.balances {
+	if k.loadBalancing {
 		ref.balances = 1
 	}
 	return ref
 }
 
-// share returns the share of slots in use, or more if changes have been submitted since the last
-// count.
-func (k *kernels) share(p core.Parts) float64 {
+// loadFactor returns the share of slots in use, or more if changes have been submitted since the
+// last count.
+func (k *kernels) loadFactor(p core.Parts) float64 {
 	g := p.(*generation)
-	return float64(k.of.Used()) / float64(int(g.buckets)<<g.shift)
+	return float64(k.engine.Used()) / float64(int(g.buckets)<<g.shift)
 }
 
 // wide reports whether a table is so full that 64 bytes are read at a time. A bucket may be
 // smaller.
-func (k *kernels) wide(p core.Parts, from float64) bool {
-	return k.widths.Slot<<p.(*generation).shift > narrowLanes*laneBytes && k.share(p) > from
+func (k *kernels) wide(p core.Parts, minLoad float64) bool {
+	return k.widths.Slot<<p.(*generation).shift > narrowLanes*laneBytes && k.loadFactor(p) > minLoad
 }
 
-// Look implements [gpu.Structure], as do the methods that follow.
-func (k *kernels) Look(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error {
+// Lookup implements [gpu.Structure], as do the methods that follow.
+func (k *kernels) Lookup(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error {
 	kernel, lanes := k.get, narrowLanes
 	switch {
-	case k.all:
+	case k.readsAll:
 		kernel, lanes = k.getAll, wideLanes
 	case k.layout.slots == bucket.DefaultSlots:
 		kernel, lanes = k.getOfEight, bucket.RoundLanes(k.widths.Slot)
@@ -119,17 +119,17 @@ func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contend
 		grid = gpu.Strides(s.Device(), grid, strideBlocks)
 	}
 	switch {
-	case ofEight && k.balances:
+	case ofEight && k.loadBalancing:
 		change = k.evenOfEight
 	case ofEight:
 		change = k.changeOfEight
-	case k.balances:
+	case k.loadBalancing:
 		change = k.changeEven
 	case k.wide(p, k.wideChange):
 		change = k.changeWide
 	}
 	err = c.Submit(s.Device(), k.widths, change, grid,
-		func() (*gpu.MixedKernels, error) { return k.mix(s.Device()) },
+		func() (*gpu.MixedKernels, error) { return k.loadMixed(s.Device()) },
 		func(kernel device.Kernel, grid device.Dim) error {
 			return device.Launch(s, kernel, grid, gpu.Block, &first)
 		})
@@ -137,10 +137,10 @@ func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contend
 		return c.Ordered(), err
 	}
 	evict := evictParams{table: first.table, changes: c.Args, spilled: c.Spilled}
-	if c.Still {
+	if c.NoMoves {
 		evict.still = 1
 	}
-	if ofEight && !c.Still {
+	if ofEight && !c.NoMoves {
 		if err := device.Launch(s, k.displace, gpu.Wave(s.Device(), c.N), gpu.Block, &evict); err != nil {
 			return c.Ordered(), err
 		}
@@ -152,24 +152,24 @@ func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contend
 	return c.Ordered(), device.Launch(s, kernel, gpu.Wave(s.Device(), c.N), gpu.Block, &evict)
 }
 
-// mix loads the kernels of batches that mix operations or combine values.
-func (k *kernels) mix(dev device.Device) (_ *gpu.MixedKernels, err error) {
+// loadMixed loads the kernels of batches that mix operations or combine values.
+func (k *kernels) loadMixed(dev device.Device) (_ *gpu.MixedKernels, err error) {
 	if k.mixed[0].Change == nil {
 		entries := append(k.mixed[0].Entries("", k.widths), k.mixed[1].Entries("_even", k.widths)...)
 		if k.widths.Val > 0 {
 			entries = append(entries, gpu.Entry{Name: "evict", To: &k.mixedEvict})
 		}
-		err = gpu.Load(dev, cuckooMixedImages[gpu.Pair(k.widths)], entries)
+		err = gpu.Load(dev, cuckooMixedImages[gpu.Variant(k.widths)], entries)
 	}
-	if k.balances {
+	if k.loadBalancing {
 		return &k.mixed[1], err
 	}
 	return &k.mixed[0], err
 }
 
 // Winners launches the kernel that resolves duplicates.
-func (k *kernels) Winners(s *device.Stream, p core.Parts, c *gpu.Change, w *gpu.Winners) error {
-	return device.Launch(s, k.of.Order.Winners(c.Kind), gpu.Wave(s.Device(), c.N), gpu.Block,
+func (k *kernels) ResolveWinners(s *device.Stream, p core.Parts, c *gpu.Change, w *gpu.Winners) error {
+	return device.Launch(s, k.engine.Order.Winners(c.Kind), gpu.Wave(s.Device(), c.N), gpu.Block,
 		&winnersParams{table: k.refOf(p), winners: *w})
 }
 
@@ -188,24 +188,24 @@ func (e *gpuEngine) geometry() geometry { return e.Parts().(*generation).geometr
 // Size implements [bucket.Engine].
 func (e *gpuEngine) Size() bucket.Size { return e.geometry().Size() }
 
-func (e *gpuEngine) census(ctx context.Context) (c census, err error) {
+func (e *gpuEngine) countBuckets(ctx context.Context) (c bucketCounts, err error) {
 	var out [3]uint64
 	err = e.Report(ctx, out[:], func(to device.Ptr) error {
 		p := statsParams{table: e.kernel.refOf(e.Parts()), sums: to}
 		return device.Launch(e.Stream, e.kernel.stats, gpu.Wave(e.Dev, int(e.geometry().buckets)), gpu.Block, &p)
 	})
-	return census{passed: out[0], full: out[1], stashed: out[2]}, err
+	return bucketCounts{passed: out[0], full: out[1], stashed: out[2]}, err
 }
 
 // Rehash implements [bucket.Engine].
 func (e *gpuEngine) Rehash(ctx context.Context, size bucket.Size) error {
 	kernel := e.kernel.rehash
-	if e.kernel.balances {
+	if e.kernel.loadBalancing {
 		kernel = e.kernel.rehashEven
 	}
 	allocate := func() (*generation, error) { return allocate(e.Dev, e.kernel.layout.geometry(size)) }
-	return bucket.RehashGPU(ctx, &e.Engine, allocate, func(s *device.Stream, from, to *generation, lo, hi uint32, lost device.Ptr) error {
-		p := rehashParams{from: e.kernel.refOf(from), to: e.kernel.refOf(to), lo: lo, hi: hi, lost: lost}
+	return bucket.RehashGPU(ctx, &e.Engine, allocate, func(s *device.Stream, from, to *generation, lo, hi uint32, dropped device.Ptr) error {
+		p := rehashParams{from: e.kernel.refOf(from), to: e.kernel.refOf(to), lo: lo, hi: hi, lost: dropped}
 		return device.Launch(s, kernel, gpu.Wave(e.Dev, int(hi-lo)*lineBytes/e.Widths.Slot), gpu.Block, &p)
 	})
 }

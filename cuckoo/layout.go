@@ -29,11 +29,11 @@ const (
 
 	// Functions that map a key to its buckets: two, or four of one slot.
 	twoFunctions, fourFunctions = 2, 4
-	mostFunctions               = fourFunctions
+	maxFunctions                = fourFunctions
 
-	// leastStash and mostStash bound the lines of a stash. Between them, the stash has one line per
+	// minStash and maxStash bound the lines of a stash. Between them, the stash has one line per
 	// stashShare lines of buckets.
-	leastStash, mostStash, stashShare = 1, 8, 16
+	minStash, maxStash, stashShare = 1, 8, 16
 )
 
 // absent is the last sentinel, in addition to those of all structures. Kernels use it for places
@@ -61,8 +61,8 @@ type layout struct {
 	slotBytes int
 }
 
-// least returns the number of lines that sizes are multiples of.
-func (l layout) least() uint32 { return uint32(max(1, l.slots*l.slotBytes/lineBytes)) }
+// lineMultiple returns the number of lines that sizes are multiples of.
+func (l layout) lineMultiple() uint32 { return uint32(max(1, l.slots*l.slotBytes/lineBytes)) }
 
 // geometry returns the geometry of a table of a size.
 func (l layout) geometry(s bucket.Size) geometry {
@@ -71,7 +71,7 @@ func (l layout) geometry(s bucket.Size) geometry {
 	g.functions = twoFunctions
 	if l.slots == 1 {
 		g.functions = fourFunctions
-		g.stash = min(max(s.Lines/stashShare, leastStash), mostStash)
+		g.stash = min(max(s.Lines/stashShare, minStash), maxStash)
 		g.lines += g.stash
 	}
 	if g.buckets == 1 {
@@ -106,17 +106,17 @@ type path struct{ first, second uint32 }
 
 // pathOf returns the path of a key that does not look like a sentinel.
 func pathOf[K cpu.Key](g geometry, key K) (p path) {
-	others := g.buckets - 1
+	nOthers := g.buckets - 1
 	if unsafe.Sizeof(key) == 4 {
 		h := hash.Uint32(uint32(key), g.seed)
 		p.first = hash.Reduce32(h, g.buckets)
-		p.second = hash.Reduce32(hash.Uint32(h, g.seed^secondSeed), others)
+		p.second = hash.Reduce32(hash.Uint32(h, g.seed^secondSeed), nOthers)
 	} else {
 		h := hash.Uint64(uint64(key), g.seed)
 		p.first = uint32(hash.Reduce64(h, uint64(g.buckets)))
-		p.second = uint32(hash.Reduce64(hash.Uint64(h, g.seed^secondSeed), uint64(others)))
+		p.second = uint32(hash.Reduce64(hash.Uint64(h, g.seed^secondSeed), uint64(nOthers)))
 	}
-	if p.second >= p.first && others > 0 {
+	if p.second >= p.first && nOthers > 0 {
 		p.second++
 	}
 	return p

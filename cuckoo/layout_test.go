@@ -14,9 +14,9 @@ import (
 
 // The constants of the kernels equal those of Go.
 func TestConstantsAreTwins(t *testing.T) {
-	conformance.Twins(t, map[string]map[string]int{
+	conformance.CompareConstants(t, map[string]map[string]int{
 		"../kernels/include/weft/cuckoo_table.cuh": {"kNarrowLanes": narrowLanes, "kWideLanes": wideLanes},
-		"../kernels/include/weft/evict.cuh":        {"kNodes": mostNodes},
+		"../kernels/include/weft/evict.cuh":        {"kNodes": maxNodes},
 		"../kernels/include/weft/lines.cuh":        {"kLineBytes": lineBytes},
 		"../kernels/include/weft/slot.cuh":         {"kNone": absent},
 		"tuning.cuh":                               {"kBlock": gpu.BlockThreads},
@@ -58,6 +58,6 @@ func TestTablesMoveBetweenDevices(t *testing.T) {
 	host, simulated := devicetest.OpenCPU(t, 2), devicetest.OpenSim(t, &sim.Options{Arch: 90})
 	for _, slots := range []int{1, 4, 8} {
 		open := conformance.MapOf(New[uint32, uint32], &Options{Capacity: 900, Slots: slots, Seed: 5})
-		conformance.SavedElsewhere(t, open, conformance.Sequence[uint32](-10, 900), host, simulated)
+		conformance.SaveAcrossDevices(t, open, conformance.Sequence[uint32](-10, 900), host, simulated)
 	}
 }

@@ -124,12 +124,12 @@ func TestBalancingMutantsAreFound(t *testing.T) {
 		t.Skip("interprets kernels")
 	}
 	for _, slots := range []int{4, 8} {
-		mutate.OnSim(t, balancingTests(slots), 2, 90)
+		mutate.RunOnSim(t, balancingTests(slots), 2, 90)
 		for _, m := range evenMutants {
 			t.Run(fmt.Sprintf("%s, %d slots", m.name, slots), func(t *testing.T) {
 				t.Parallel()
-				_, random := mutate.OnDevices(90, 40, balancingTests(slots))
-				mutate.WantNoticed(t, random, mutate.Replace(t, m.kernels, m.pattern, m.with))
+				_, random := mutate.DeviceTrials(90, 40, balancingTests(slots))
+				mutate.RequireDetected(t, random, mutate.Replace(t, m.kernels, m.pattern, m.with))
 			})
 		}
 	}
@@ -140,12 +140,12 @@ func TestRoundMutantsAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	mutate.OnSim(t, firstFitTests, 2, 90)
+	mutate.RunOnSim(t, firstFitTests, 2, 90)
 	for _, m := range roundMutants {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			_, random := mutate.OnDevices(90, 40, m.by)
-			mutate.WantNoticed(t, random, mutate.Replace(t, m.kernels, m.pattern, m.with))
+			_, random := mutate.DeviceTrials(90, 40, m.by)
+			mutate.RequireDetected(t, random, mutate.Replace(t, m.kernels, m.pattern, m.with))
 		})
 	}
 }
@@ -167,7 +167,7 @@ func TestMutantsAreFound(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			cfg := evicting()
-			cfg.Rewrite, cfg.Whole = mutate.Replace(t, m.kernels, m.pattern, m.with), true
+			cfg.Rewrite, cfg.NoShrink = mutate.Replace(t, m.kernels, m.pattern, m.with), true
 			f, tried := dst.Find(cfg)
 			if f == nil {
 				t.Fatalf("not found by %v", tried)

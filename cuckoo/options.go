@@ -102,10 +102,10 @@ func (l Lookup) MarshalText() ([]byte, error) { return lookups.Text(l) }
 // UnmarshalText parses a name in upper or lower case, so flag.TextVar accepts it.
 func (l *Lookup) UnmarshalText(text []byte) error { return lookups.Read(l, text) }
 
-// bearable is the load that buckets of a number of slots reach with random keys in a large table
+// maxLoads is the load that buckets of a number of slots reach with random keys in a large table
 // (Horton tables, section 2; Walzer, "Load Thresholds for Cuckoo Hashing with Overlapping Blocks",
 // table 1).
-var bearable = map[int]float64{1: 0.976, 2: 0.897, 4: 0.976, 8: 0.997, 16: 0.999}
+var maxLoads = map[int]float64{1: 0.976, 2: 0.897, 4: 0.976, 8: 0.997, 16: 0.999}
 
 // safeShare is the share of that load at which kernels, too, find a slot for every key.
 const safeShare = 0.97
@@ -135,24 +135,24 @@ func (o *Options) check() (Options, error) {
 func (o *Options) mode(slotBytes int) mode {
 	return mode{
 		layout: layout{slots: o.Slots, slotBytes: slotBytes}, capacity: bucket.FixedCapacity(o.Capacity, o.Fixed && !o.crowded),
-		balances: o.Policy == LoadBalancing && o.Slots > 1, all: o.Lookup == AllBuckets,
+		loadBalancing: o.Policy == LoadBalancing && o.Slots > 1, readsAll: o.Lookup == AllBuckets,
 	}
 }
 
 // policy returns the configuration of the policy for a table with layout l.
 func (o *Options) policy(l layout) bucket.Config {
-	sure := safeShare * bearable[l.slots]
+	fixedLoad := safeShare * maxLoads[l.slots]
 	if o.crowded {
-		sure = 0
+		fixedLoad = 0
 	}
 	return bucket.Config{
 		Name: name, Capacity: o.Capacity, MaxLoad: o.MaxLoad, Fixed: o.Fixed, Unordered: o.Unordered,
 		Seed: o.Seed, Logger: o.Logger,
-		SlotBytes: l.slotBytes, Multiple: l.least(), MostLines: l.maxLines(), Safe: safeShare * bearable[l.slots], Sure: sure,
+		SlotBytes: l.slotBytes, LineMultiple: l.lineMultiple(), MaxLines: l.maxLines(), ReachableLoad: safeShare * maxLoads[l.slots], FixedLoad: fixedLoad,
 	}
 }
 
 // maxLines returns the largest number of lines of buckets.
 func (l layout) maxLines() uint32 {
-	return uint32(min(uint64(maxSlots)*uint64(l.slotBytes)/lineBytes, 1<<30)) - mostStash - 2
+	return uint32(min(uint64(maxSlots)*uint64(l.slotBytes)/lineBytes, 1<<30)) - maxStash - 2
 }

@@ -46,7 +46,7 @@ func TestOptionsAtTheirLimits(t *testing.T) {
 }
 
 func TestLoggerIsTold(t *testing.T) {
-	conformance.TellsLogger(t, func(to *slog.Logger) conformance.AnyMap[uint64, uint64] {
+	conformance.LogsMessages(t, func(to *slog.Logger) conformance.AnyMap[uint64, uint64] {
 		return conformance.Open(t, cuckoo.New[uint64, uint64], devicetest.Open(t), &cuckoo.Options{Logger: to})
 	}, "from_lines=1 ")
 }
@@ -77,7 +77,7 @@ func TestCompact(t *testing.T) {
 func TestNothingGrowsInVain(t *testing.T) {
 	dev := devicetest.Open(t)
 	m := conformance.Open(t, cuckoo.New[uint32, uint32], dev, nil)
-	conformance.LookupsGrowNothing(t, dev, m, func() int { return conformance.StatsOf(t, m).Slots })
+	conformance.LookupsDoNotGrow(t, dev, m, func() int { return conformance.StatsOf(t, m).Slots })
 	for _, opts := range []*cuckoo.Options{nil, {Capacity: 100, Fixed: true}, {Slots: 1}} {
 		before, after := conformance.Toggle[uint32](t, dev, conformance.Open(t, cuckoo.NewSet[uint32], dev, opts))
 		if after.Slots != before.Slots {
@@ -137,5 +137,5 @@ func TestFailuresOfTheDevice(t *testing.T) {
 
 // Contexts that end in the middle of Clear and Compact leave all or nothing.
 func TestCutShort(t *testing.T) {
-	conformance.CutShort(t, devicetest.Open(t), conformance.MapOf(cuckoo.New[uint32, uint32], &cuckoo.Options{Capacity: 1000}))
+	conformance.InterruptMaintenance(t, devicetest.Open(t), conformance.MapOf(cuckoo.New[uint32, uint32], &cuckoo.Options{Capacity: 1000}))
 }

@@ -27,9 +27,9 @@ func TestRandomMutants(t *testing.T) {
 }
 
 func mapTrials[K, V uint32 | uint64](m *mutate.Mutant) []mutate.Trial {
-	return mutate.InModes(m, modes, schedules[K, V], func(t testing.TB, dev device.Device, m mode) { smoke[K, V](t, dev, options(m, dst.Shape{})) })
+	return mutate.ModeTrials(m, modes, schedules[K, V], func(t testing.TB, dev device.Device, m mode) { smoke[K, V](t, dev, options(m, dst.Shape{})) })
 }
 
 func setTrials[K uint32 | uint64](m *mutate.Mutant) []mutate.Trial {
-	return mutate.InModes(m, modes, setSchedules[K], func(t testing.TB, dev device.Device, m mode) { smokeSet[K](t, dev, options(m, dst.Shape{})) })
+	return mutate.ModeTrials(m, modes, setSchedules[K], func(t testing.TB, dev device.Device, m mode) { smokeSet[K](t, dev, options(m, dst.Shape{})) })
 }

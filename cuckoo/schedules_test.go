@@ -69,18 +69,18 @@ func impossible(s cuckoo.Stats) bool {
 const fewSeeds = 4
 
 func schedules[K weft.Key, V weft.Value](m mode) dst.Config[K, V] {
-	return in(m, dst.Maps(func(dev device.Device, s dst.Shape) (*cuckoo.Map[K, V], error) {
+	return withMode(m, dst.Maps(func(dev device.Device, s dst.Shape) (*cuckoo.Map[K, V], error) {
 		return cuckoo.New[K, V](dev, options(m, s))
 	}, impossible))
 }
 
 func setSchedules[K weft.Key](m mode) dst.Config[K, uint32] {
-	return in(m, dst.Sets(func(dev device.Device, s dst.Shape) (*cuckoo.Set[K], error) {
+	return withMode(m, dst.Sets(func(dev device.Device, s dst.Shape) (*cuckoo.Set[K], error) {
 		return cuckoo.NewSet[K](dev, options(m, s))
 	}, impossible))
 }
 
-func in[K weft.Key, V weft.Value](m mode, cfg dst.Config[K, V]) dst.Config[K, V] {
+func withMode[K weft.Key, V weft.Value](m mode, cfg dst.Config[K, V]) dst.Config[K, V] {
 	cfg.Arch, cfg.Unordered, cfg.Shapes, cfg.Seeds = m.Arch, m.Options.Unordered, troubles, fewSeeds
 	return cfg
 }

@@ -42,7 +42,7 @@ func (m *mode) model(load float64) Model {
 	switch {
 	case at.Slots == 1:
 		return Model{}
-	case m.balances:
+	case m.loadBalancing:
 		b := bucketmodel.Balanced(at)
 		return Model{b.PerHit(), b.PerMiss(), b.PerInsert()}
 	}
@@ -59,8 +59,8 @@ func (s Stats) String() string {
 
 // Stats measures the structure in one pass over its memory.
 func (t *table) Stats(ctx context.Context) (s Stats, err error) {
-	err = t.core.Alone(ctx, "Stats", func(now core.Counters) error {
-		c, err := t.engine.census(ctx)
+	err = t.core.WithWriteLock(ctx, "Stats", func(now core.Counters) error {
+		c, err := t.engine.countBuckets(ctx)
 		g := t.engine.geometry()
 		s = Stats{
 			Len: int(now.Live), Slots: int(g.lines) * lineBytes / t.layout.slotBytes, Tombstones: int(now.Dead), Stashed: int(c.stashed),
@@ -72,18 +72,18 @@ func (t *table) Stats(ctx context.Context) (s Stats, err error) {
 			s.PerHit += float64(c.passed) / float64(now.Live)
 		}
 		// A miss goes on after a bucket without a never-used slot.
-		goes := float64(c.full) / float64(g.buckets)
-		if t.balances {
-			goes = 1
+		continues := float64(c.full) / float64(g.buckets)
+		if t.loadBalancing {
+			continues = 1
 		}
-		chance := goes
+		p := continues
 		for range g.functions - 1 {
-			s.PerMiss += chance
-			chance *= goes
+			s.PerMiss += p
+			p *= continues
 		}
 		s.PerInsert = s.PerMiss
 		if g.stash > 0 {
-			s.PerMiss += chance
+			s.PerMiss += p
 		}
 		return err
 	})

@@ -2,10 +2,10 @@ package device
 
 import "fmt"
 
-// Enough returns an error that wraps [ErrMemory] and names both numbers if a device has fewer than
-// bytes free. It reads the free memory and allocates nothing. Callers use it before a structure
-// allocates its parts one by one.
-func Enough(dev Device, bytes int) error {
+// CheckFree returns an error that wraps [ErrMemory] and names both numbers if a device has fewer
+// than bytes free. It reads the free memory and allocates nothing. Callers use it before a
+// structure allocates its parts one by one.
+func CheckFree(dev Device, bytes int) error {
 	m, err := dev.Memory()
 	if err != nil {
 		return err

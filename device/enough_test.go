@@ -11,7 +11,7 @@ import (
 )
 
 // Exactly the free memory is enough. One byte more, or a size that has overflowed, is not.
-func TestEnough(t *testing.T) {
+func TestCheckFree(t *testing.T) {
 	dev, err := sim.Open(&sim.Options{Memory: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
@@ -21,7 +21,7 @@ func TestEnough(t *testing.T) {
 		t.Fatal(err)
 	}
 	for bytes, want := range map[int]bool{0: true, int(m.Free): true, int(m.Free) + 1: false, math.MaxInt: false, -1: false} {
-		err := device.Enough(dev, bytes)
+		err := device.CheckFree(dev, bytes)
 		if err == nil != want || !want && (!errors.Is(err, device.ErrMemory) || !strings.Contains(err.Error(), " bytes asked for, 1048576 free")) {
 			t.Errorf("%d bytes of %d: %v", bytes, m.Free, err)
 		}
@@ -29,7 +29,7 @@ func TestEnough(t *testing.T) {
 	if err := dev.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := device.Enough(dev, 1); !errors.Is(err, device.ErrClosed) {
+	if err := device.CheckFree(dev, 1); !errors.Is(err, device.ErrClosed) {
 		t.Errorf("on a closed device: %v", err)
 	}
 }

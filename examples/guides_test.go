@@ -175,7 +175,7 @@ func Example_joins() {
 		}
 	}
 	print(large.Probe(ctx, []column.Column{customer}, []column.Column{customer})) // and the next batch, and the next
-	print(large.Rest(ctx))
+	print(large.Finish(ctx))
 
 	filter, err := join.NewFilter([]column.Type{column.Int64}, &join.FilterOptions{Rows: id.Len()})
 	check(err)
@@ -371,7 +371,7 @@ func Example_graphs() {
 	inserted := make([]bool, len(from))
 	_, err = g.Insert(ctx, from, to, []uint32{500, 60, 70}, inserted)
 	check(err)
-	fresh := graph.Edges{From: from, To: to}.Where(inserted)     // the edges that are new; fresh.Ends() are the vertices that they touch
+	fresh := graph.Edges{From: from, To: to}.Filter(inserted)    // the edges that are new; fresh.Endpoints() are the vertices that they touch
 	triangles, err := algo.TrianglesOf(ctx, dev, g.Graph, fresh) // those that they closed
 	check(err)
 	_, err = ranking.Update(ctx, g.Graph, fresh, graph.Edges{}) // ranks from those that there were, to the same tolerance

@@ -22,68 +22,68 @@ import (
 //
 // So a batch takes five fences, whatever its size, where a single insertion takes three.
 
-// atomic runs a batch that fits the log. If capacity for its inserts is lacking, all its operations
-// fail and nothing changes.
-func (e *engine) atomic(r *rows, tally *core.Tally) (failed []uint32) {
+// changeAtomic runs a batch that fits the log. If capacity for its inserts is lacking, all its
+// operations fail and nothing changes.
+func (e *engine) changeAtomic(r *rows, tally *core.Tally) (failed []uint32) {
 	bits := e.bits()
-	shares := e.deal(r, bits)
+	shares := e.distribute(r, bits)
 	if len(e.images) < len(shares) {
 		e.images = make([]images, len(shares))
 	}
 	images := e.images[:len(shares)]
 	e.Device.Parallel(len(shares), 1, func(i, _ int) {
-		images[i].begin(e, r, shares[i].Ops, bits)
+		images[i].runOps(e, r, shares[i].Ops, bits)
 		images[i].err = images[i].reserve()
 	})
-	if e.noSpace = e.refused(images); e.noSpace != nil {
+	if e.noSpace = e.capacityErr(images); e.noSpace != nil {
 		for i := range images {
-			images[i].release()
+			images[i].releaseReserved()
 		}
 		if errors.Is(e.noSpace, errCrowded) {
 			e.noSpace = nil // a larger index has slots
 		}
 		for i := range r.N {
-			r.flag(uint32(i), false)
+			r.setOK(uint32(i), false)
 		}
-		return core.All(r.N)
+		return core.AllRows(r.N)
 	}
-	if e.log(images) {
+	if e.publishLog(images) {
 		e.Device.Parallel(len(shares), 1, func(i, _ int) { images[i].apply() })
-		e.redo.retire()
+		e.redo.truncate()
 	}
 	for i := range images {
 		m := &images[i]
 		tally.Live += uint64(m.live)
 		tally.Used += uint64(m.live + m.dead)
-		m.answer()
+		m.writeResults()
 	}
 	return nil
 }
 
-// refused returns why capacity is lacking. Lack of memory takes precedence, since more slots would
-// not help then.
-func (e *engine) refused(images []images) (err error) {
+// capacityErr returns why capacity is lacking. Lack of memory takes precedence, since more slots
+// would not help then.
+func (e *engine) capacityErr(images []images) (err error) {
 	for i := range images {
-		if is := images[i].err; err == nil || is != nil && !errors.Is(is, errCrowded) {
-			err = is
+		if imageErr := images[i].err; err == nil || imageErr != nil && !errors.Is(imageErr, errCrowded) {
+			err = imageErr
 		}
 	}
 	return err
 }
 
-// log makes the reservations and the records of all cores durable, and publishes them. The records
-// are contiguous in the log. It returns false without any.
-func (e *engine) log(images []images) bool {
+// publishLog makes the reservations and the records of all cores durable, and publishes them. The
+// records are contiguous in the log. It returns false without any.
+func (e *engine) publishLog(images []images) bool {
 	count := uint64(0)
 	firsts := make([]uint64, len(images))
 	for i := range images {
 		firsts[i] = count
-		count += uint64(len(images[i].changed))
+		count += uint64(len(images[i].changes))
 	}
 	if count == 0 {
 		return false
 	}
-	b, sum := e.redo.next(count, 0), atomic.Uint64{}
+	b, sum := e.redo.firstBatch(count, 0), atomic.Uint64{}
 	e.Device.Parallel(len(images), 1, func(i, _ int) {
 		e.mem.Write(b.records()+firsts[i]*recordWords, device.Bytes(images[i].records))
 		e.mem.Fence()
@@ -100,50 +100,50 @@ type images struct {
 	ops  []uint32
 	bits uint
 
-	changed []change // by key, in the order of first use in the batch
-	data    []byte   // their values, if of one length
-	records []uint64 // redo records of their slots
-	named   naming   // index of their keys while operations run
+	changes   []keyChange  // by key, in the order of first use in the batch
+	data      []byte       // their values, if of one length
+	records   []uint64     // redo records of their slots
+	numbering keyNumbering // index of their keys while operations run
 	// results of operations, for a column that may be that of the values
 	results []byte
-	found   found // results that are byte strings
-	err     error // lack of capacity
+	found   foundValues // results that are byte strings
+	err     error       // lack of capacity
 }
 
-// change is the new state of a key.
-type change struct {
+// keyChange is the new state of a key.
+type keyChange struct {
 	item
-	at       place   // its slot
-	control  control // of that slot, before
-	becomes  control
-	there    bool // the key existed before
-	present  bool // it will exist after
-	written  bool // with a value of the batch
-	fetched  bool // its value is the one from before the batch
-	reserved bool
-	value    []byte
-	block    uint64 // of the value or record
+	at         slotRef // its slot
+	oldControl control // of that slot, before
+	newControl control
+	existed    bool // the key existed before
+	exists     bool // it will exist after
+	written    bool // with a value of the batch
+	fetched    bool // its value is the one from before the batch
+	reserved   bool
+	value      []byte
+	block      uint64 // of the value or record
 }
 
-// begin runs the operations in their order on the images of their keys.
-func (m *images) begin(e *engine, r *rows, ops []uint32, bits uint) {
-	m.writer, m.rows, m.ops, m.bits = e.newWriter(nil, e.moves), r, ops, bits
-	m.named.begin(len(ops))
-	m.changed = slices.Grow(m.changed[:0], len(ops))
+// runOps runs the operations in their order on the images of their keys.
+func (m *images) runOps(e *engine, r *rows, ops []uint32, bits uint) {
+	m.writer, m.rows, m.ops, m.bits = e.newWriter(nil, e.mayMove), r, ops, bits
+	m.numbering.reset(len(ops))
+	m.changes = slices.Grow(m.changes[:0], len(ops))
 	m.data = slices.Grow(m.data[:0], len(ops)*int(e.valueSize))
-	m.results, m.found = m.results[:0], found{}
-	cpu.Ahead(cpu.NoWatch(), ops, cpu.Group, r.ask, m.run)
-	m.keepChanged()
+	m.results, m.found = m.results[:0], foundValues{}
+	cpu.RunPrefetched(cpu.NoWatch(), ops, cpu.Group, r.prefetchBuckets, m.runOp)
+	m.dropUnchanged()
 }
 
-// naming numbers keys in the order of their first use. The next batch reuses its memory.
-type naming struct {
+// keyNumbering numbers keys in the order of their first use. The next batch reuses its memory.
+type keyNumbering struct {
 	index []uint32 // by hash: number + 1; 0: none
 	n     int
 }
 
-// begin allocates for the keys of that many operations.
-func (k *naming) begin(ops int) {
+// reset allocates for the keys of that many operations.
+func (k *keyNumbering) reset(ops int) {
 	size := 16
 	for size < 2*ops {
 		size *= 2
@@ -152,13 +152,13 @@ func (k *naming) begin(ops int) {
 	clear(k.index)
 }
 
-// number returns the number of the key with this hash for which is returns true, or a new one.
-// again reports whether the key has one already.
-func (k *naming) number(hash uint64, is func(i int) bool) (i int, again bool) {
+// number returns the number of the key with this hash for which equal returns true, or a new one.
+// known reports whether the key has one already.
+func (k *keyNumbering) number(hash uint64, equal func(i int) bool) (i int, known bool) {
 	mask := uint64(len(k.index) - 1)
 	at := hash & mask
 	for ; k.index[at] != 0; at = (at + 1) & mask {
-		if i := int(k.index[at]) - 1; is(i) {
+		if i := int(k.index[at]) - 1; equal(i) {
 			return i, true
 		}
 	}
@@ -167,167 +167,167 @@ func (k *naming) number(hash uint64, is func(i int) bool) (i int, again bool) {
 	return k.n - 1, false
 }
 
-// of returns the image of a key, which is looked up at its first use in the batch.
-func (m *images) of(it *item) *change {
-	i, again := m.named.number(it.hash, func(i int) bool { c := &m.changed[i]; return c.hash == it.hash && bytes.Equal(c.key, it.key) })
-	if again {
-		return &m.changed[i]
+// changeOf returns the image of a key, which is looked up at its first use in the batch.
+func (m *images) changeOf(it *item) *keyChange {
+	i, known := m.numbering.number(it.hash, func(i int) bool { c := &m.changes[i]; return c.hash == it.hash && bytes.Equal(c.key, it.key) })
+	if known {
+		return &m.changes[i]
 	}
-	m.changed = append(m.changed, change{item: *it})
-	c := &m.changed[i]
+	m.changes = append(m.changes, keyChange{item: *it})
+	c := &m.changes[i]
 	if !m.table.records() {
 		m.data = m.data[:(i+1)*int(m.valueSize)]
 		c.value = row(m.data, i, m.valueSize)
 	}
-	c.at, c.control, c.there = m.table.find(it)
-	c.present = c.there
+	c.at, c.oldControl, c.existed = m.table.find(it)
+	c.exists = c.existed
 	return c
 }
 
-// fetch reads the value that a key had before the batch. A record stays in place while the batch
-// runs.
-func (m *images) fetch(c *change) {
+// readExisting reads the value that a key had before the batch. A record stays in place while the
+// batch runs.
+func (m *images) readExisting(c *keyChange) {
 	c.fetched = true
 	if !m.table.records() {
-		m.values.read(c.control.block(), c.value)
+		m.values.read(c.oldControl.block(), c.value)
 	} else if m.rows.Columns[batch.Out].Given() {
-		c.value = m.values.appendValue(c.control.block(), nil)
+		c.value = m.values.appendValue(c.oldControl.block(), nil)
 	}
 }
 
-// run runs an operation.
-func (m *images) run(i uint32, it item) {
-	kind, given := m.rows.kind(i), m.rows.value(batch.Vals, i)
-	c := m.of(&it)
-	if c.present && !c.written && !c.fetched && kind != op.Put && kind != op.Update && kind != op.Delete {
-		m.fetch(c)
+// runOp runs an operation.
+func (m *images) runOp(i uint32, it item) {
+	kind, value := m.rows.kind(i), m.rows.value(batch.Vals, i)
+	c := m.changeOf(&it)
+	if c.exists && !c.written && !c.fetched && kind != op.Put && kind != op.Update && kind != op.Delete {
+		m.readExisting(c)
 	}
-	ok, had := false, false
+	ok, hasValue := false, false
 	switch {
 	case kind == op.Delete:
-		ok, c.present = c.present, false
-	case kind == op.Get || kind == op.PutNew && c.present:
-		ok, had = kind == op.Get && c.present, c.present
+		ok, c.exists = c.exists, false
+	case kind == op.Get || kind == op.PutNew && c.exists:
+		ok, hasValue = kind == op.Get && c.exists, c.exists
 	case kind == op.Update:
-		if ok = c.present; ok {
-			m.give(c, given)
+		if ok = c.exists; ok {
+			m.setValue(c, value)
 		}
-	case kind.Reduces() && c.present:
-		cpu.Reduce(m.rows.Flags, kind, c.value, given)
+	case kind.Reduces() && c.exists:
+		cpu.Reduce(m.rows.Flags, kind, c.value, value)
 		c.written = true
 	default:
-		ok = !c.present
-		m.give(c, given)
+		ok = !c.exists
+		m.setValue(c, value)
 	}
-	m.rows.flag(i, ok)
-	m.result(i, c.value, had)
+	m.rows.setOK(i, ok)
+	m.addResult(i, c.value, hasValue)
 }
 
-// give sets the value of a key to one of the batch. Rows of byte strings stay valid while the batch
-// runs.
-func (m *images) give(c *change, given []byte) {
-	c.present, c.written = true, true
+// setValue sets the value of a key to one of the batch. Rows of byte strings stay valid while the
+// batch runs.
+func (m *images) setValue(c *keyChange, value []byte) {
+	c.exists, c.written = true, true
 	if m.table.records() {
-		c.value = given
+		c.value = value
 		return
 	}
-	copy(c.value, given)
+	copy(c.value, value)
 }
 
-// result stores what an operation returns.
-func (m *images) result(i uint32, value []byte, had bool) {
+// addResult stores what an operation returns.
+func (m *images) addResult(i uint32, value []byte, hasValue bool) {
 	switch out := &m.rows.Columns[batch.Out]; {
 	case !out.Given():
-	case out.Data != nil && had:
+	case out.Data != nil && hasValue:
 		m.found.add(out, i, value)
 	case out.Data == nil:
 		m.results = append(m.results, value...)
-		if !had {
+		if !hasValue {
 			clear(m.results[len(m.results)-len(value):])
 		}
 	}
 }
 
-// keepChanged removes keys that have not changed.
-func (m *images) keepChanged() {
+// dropUnchanged removes keys that have not changed.
+func (m *images) dropUnchanged() {
 	n := 0
-	for i := range m.changed {
-		c := &m.changed[i]
-		if !c.present && !c.there || c.present && c.there && !c.written {
+	for i := range m.changes {
+		c := &m.changes[i]
+		if !c.exists && !c.existed || c.exists && c.existed && !c.written {
 			continue
 		}
-		m.changed[n] = *c
+		m.changes[n] = *c
 		n++
 	}
-	m.changed = m.changed[:n]
+	m.changes = m.changes[:n]
 }
 
 // reserve allocates all that the changes need, writes the parts that no reader sees before they are
 // applied, and makes the records.
 func (m *images) reserve() error {
 	moved := false
-	for i := range m.changed {
-		c := &m.changed[i]
-		if !c.present {
+	for i := range m.changes {
+		c := &m.changes[i]
+		if !c.exists {
 			continue
 		}
-		m.region = m.values.region(c.hash, m.bits)
-		made, err := m.room(c)
+		m.region = m.values.regionOf(c.hash, m.bits)
+		movedKey, err := m.reserveKey(c)
 		if err != nil {
 			return err
 		}
-		moved = moved || made
+		moved = moved || movedKey
 	}
 	m.records = m.records[:0]
-	for i := range m.changed {
-		c := &m.changed[i]
-		if moved && c.there { // keys that were moved away may be of this batch
-			c.at, c.control, _ = m.table.find(&c.item)
+	for i := range m.changes {
+		c := &m.changes[i]
+		if moved && c.existed { // keys that were moved away may be of this batch
+			c.at, c.oldControl, _ = m.table.find(&c.item)
 		}
-		if c.becomes = c.control.next(tomb, 0); c.present {
-			c.becomes = c.control.next(full, c.block)
+		if c.newControl = c.oldControl.next(tomb, 0); c.exists {
+			c.newControl = c.oldControl.next(full, c.block)
 		}
-		m.records = append(m.records, m.control(c.at), uint64(c.becomes), c.tag)
+		m.records = append(m.records, m.control(c.at), uint64(c.newControl), c.tag)
 	}
 	return nil
 }
 
-// room takes memory for a value and, for a new key, a slot. moved reports that another key was
-// moved away.
-func (m *images) room(c *change) (moved bool, err error) {
-	if c.block, err = m.write(&c.item, c.value); err != nil {
+// reserveKey takes memory for a value and, for a new key, a slot. moved reports that another key
+// was moved away.
+func (m *images) reserveKey(c *keyChange) (moved bool, err error) {
+	if c.block, err = m.writeValue(&c.item, c.value); err != nil {
 		return false, err
 	}
-	if !c.there {
+	if !c.existed {
 		var ok bool
-		if c.at, c.control, ok = m.vacant(&c.item); !ok {
-			if moved = m.makeWay(c); !moved {
+		if c.at, c.oldControl, ok = m.vacantSlot(&c.item); !ok {
+			if moved = m.displaceKey(c); !moved {
 				m.region.free(c.block)
 				return false, errCrowded
 			}
 		}
-		m.claim(c)
+		m.claimSlot(c)
 	}
 	c.reserved = true
 	return moved, nil
 }
 
-// makeWay moves another key away and gives its slot to the new one.
-func (m *images) makeWay(c *change) bool {
-	var d detour
-	if !m.alone || !m.movable(&c.item, &d) {
+// displaceKey moves another key away and gives its slot to the new one.
+func (m *images) displaceKey(c *keyChange) bool {
+	var d relocation
+	if !m.exclusive || !m.findRelocation(&c.item, &d) {
 		return false
 	}
-	m.publish(d.to, d.was, &d.item, d.is.block())
-	c.at, c.control = d.from, d.is
+	m.publish(d.to, d.toControl, &d.item, d.fromControl.block())
+	c.at, c.oldControl = d.from, d.fromControl
 	return true
 }
 
-// claim takes a slot for a new key and writes the key.
-func (m *images) claim(c *change) {
-	full := c.control.state() == full
-	c.control = c.control.next(writing, 0)
-	m.mem.Store(m.control(c.at), uint64(c.control))
+// claimSlot takes a slot for a new key and writes the key.
+func (m *images) claimSlot(c *keyChange) {
+	full := c.oldControl.state() == full
+	c.oldControl = c.oldControl.next(writing, 0)
+	m.mem.Store(m.control(c.at), uint64(c.oldControl))
 	if full {
 		// the key moved away must be gone before it is overwritten
 		m.mem.Fence()
@@ -338,44 +338,44 @@ func (m *images) claim(c *change) {
 	}
 }
 
-// release undoes the reservations.
-func (m *images) release() {
-	for i := range m.changed {
-		c := &m.changed[i]
+// releaseReserved undoes the reservations.
+func (m *images) releaseReserved() {
+	for i := range m.changes {
+		c := &m.changes[i]
 		if !c.reserved {
 			continue
 		}
-		if !c.there {
-			m.mem.Store(m.control(c.at), uint64(c.control.next(empty, 0)))
+		if !c.existed {
+			m.mem.Store(m.control(c.at), uint64(c.oldControl.next(empty, 0)))
 		}
-		m.values.region(c.hash, m.bits).free(c.block)
+		m.values.regionOf(c.hash, m.bits).free(c.block)
 	}
 }
 
 // apply stores the changes and makes them durable.
 func (m *images) apply() {
-	for i := range m.changed {
-		c := &m.changed[i]
+	for i := range m.changes {
+		c := &m.changes[i]
 		at := m.control(c.at)
-		r := m.values.region(c.hash, m.bits)
-		if c.there {
-			r.replaced(c.control.block())
+		r := m.values.regionOf(c.hash, m.bits)
+		if c.existed {
+			r.addStale(c.oldControl.block())
 		} else {
 			m.live++
 		}
-		if !c.present {
-			r.buried(at)
+		if !c.exists {
+			r.addTomb(at)
 			m.live--
 			m.dead++
 		}
-		m.mem.Store(at, uint64(c.becomes))
+		m.mem.Store(at, uint64(c.newControl))
 	}
 	m.mem.Fence()
 }
 
-// answer writes the results of operations to their column.
-func (m *images) answer() {
-	if m.found.deliver(&m.rows.Columns[batch.Out]); len(m.results) == 0 {
+// writeResults writes the results of operations to their column.
+func (m *images) writeResults() {
+	if m.found.appendTo(&m.rows.Columns[batch.Out]); len(m.results) == 0 {
 		return
 	}
 	for j, i := range m.ops {

@@ -21,9 +21,9 @@ import (
 // batch, or all as after it.
 type atomicTrial struct {
 	*trial
-	policy         *policy
-	before, behind [][]byte // by key; nil: absent
-	refused        int      // batches
+	policy        *policy
+	before, after [][]byte // by key; nil: absent
+	refused       int      // batches
 }
 
 // domainHost is a host with threads of a domain as cores.
@@ -51,7 +51,7 @@ func (h domainHost) Parallel(n, grain int, body func(lo, hi int)) {
 }
 
 func newAtomicTrial(seed uint64) *atomicTrial {
-	shape := [...]small{
+	shape := [...]smallShape{
 		{keySize: 8, valueSize: 8, slots: 2, hashes: 2, levels: 2, top: 3, threads: 1, batches: 8, ops: 10, keys: 24},
 		{keySize: 8, valueSize: 8, slots: 4, hashes: 2, levels: 1, top: 1, threads: 1, batches: 8, ops: 8, keys: 8},
 		// all in one bucket
@@ -61,7 +61,7 @@ func newAtomicTrial(seed uint64) *atomicTrial {
 		{keySize: 11, slots: 4, hashes: 2, levels: 1, top: 1, threads: 1, batches: 8, ops: 8, keys: 8},
 	}[seed%6]
 	tr := &atomicTrial{trial: newTrial(shape, seed)}
-	tr.most = 8
+	tr.maxImages = 8
 	words, capacity := uint64(pool.DataStart/pm.Word+40*growthUnit), 1
 	// about as many slots as keys, and memory for the log and one unit of values
 	if tr.rng.IntN(2) == 0 {
@@ -91,96 +91,97 @@ func newAtomicTrial(seed uint64) *atomicTrial {
 		panic(err)
 	}
 	tr.table, tr.policy = e.table, &policy{e, e, Resize(tr.rng.IntN(2))}
-	tr.find = func(goOn bool) (*table, *Report) { return tr.reopen(tr.mem, goOn) }
-	tr.judge, tr.cut = tr.whole, tr.images.Cut
+	tr.reopenImage = func(resume bool) (*table, *Report) { return tr.reopen(tr.mem, resume) }
+	tr.checkContents, tr.revert = tr.checkWhole, tr.images.RevertUnfenced
 	tr.before = make([][]byte, shape.keys)
-	tr.behind = tr.before
+	tr.after = tr.before
 	return tr
 }
 
-// whole fails unless all keys are as before the batch or all as after it, and returns their number.
-func (tr *atomicTrial) whole(t *table) (there int) {
+// checkWhole fails unless all keys are as before the batch or all as after it, and returns their
+// number.
+func (tr *atomicTrial) checkWhole(t *table) (nKeys int) {
 	is := make([][]byte, len(tr.keys))
 	for i, key := range tr.keys {
 		it := t.item(key)
 		if value, ok := t.get(&it, make([]byte, tr.shape.valueSize)); ok {
 			is[i] = value
-			there++
+			nKeys++
 		}
 	}
 	same := func(want [][]byte) bool {
 		return slices.EqualFunc(is, want, func(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) })
 	}
-	if !same(tr.before) && !same(tr.behind) {
-		tr.fail("%x is neither %x nor %x", is, tr.before, tr.behind)
+	if !same(tr.before) && !same(tr.after) {
+		tr.fail("%x is neither %x nor %x", is, tr.before, tr.after)
 	}
-	return there
+	return nKeys
 }
 
 // run runs batches, and checks possible crashes after some stores.
 func (tr *atomicTrial) run() {
 	for range tr.shape.batches { // full, or nearly so, before the first check
-		tr.batch(tr.shape.ops)
-		tr.before = tr.behind
+		tr.runBatch(tr.shape.ops)
+		tr.before = tr.after
 	}
 	tr.d.Step = func() {
 		if tr.rng.IntN(max(1, tr.d.Dirty()/4)) == 0 { // one more of many makes little difference
-			tr.d.Crash(tr.rng, tr.most, tr.look)
+			tr.d.Crash(tr.rng, tr.maxImages, tr.checkImage)
 		}
 	}
 	for range tr.shape.batches {
 		if tr.rng.IntN(10) == 0 {
-			tr.behind = make([][]byte, len(tr.keys))
+			tr.after = make([][]byte, len(tr.keys))
 			if err := tr.policy.Clear(ctx); err != nil {
 				tr.fail("Clear: %v", err)
 			}
 		} else {
-			tr.batch(1 + tr.rng.IntN(tr.shape.ops))
+			tr.runBatch(1 + tr.rng.IntN(tr.shape.ops))
 		}
-		tr.before = tr.behind
+		tr.before = tr.after
 	}
 }
 
-// batch runs operations as package core does, and compares their results with those of serial
+// runBatch runs operations as package core does, and compares their results with those of serial
 // execution.
-func (tr *atomicTrial) batch(n int) {
-	kinds, oks, wants := make([]op.Kind, n), make([]bool, n), make([]bool, n)
+func (tr *atomicTrial) runBatch(n int) {
+	kinds, oks, wantOKs := make([]op.Kind, n), make([]bool, n), make([]bool, n)
 	keys, values, results := Bytes{}, Bytes{}, make([][]byte, n)
-	tr.behind = slices.Clone(tr.before)
+	tr.after = slices.Clone(tr.before)
 	for i := range n {
-		k, given := tr.rng.IntN(len(tr.keys)), tr.shape.value(tr.rng)
+		k, value := tr.rng.IntN(len(tr.keys)), tr.shape.value(tr.rng)
 		kinds[i] = [...]op.Kind{op.Put, op.Put, op.Put, op.PutNew, op.Update, op.Delete, op.Get, op.Sum}[tr.rng.IntN(8)]
 		if kinds[i] == op.Sum && tr.shape.valueSize != 8 {
 			kinds[i] = op.Put
 		}
 		keys.Append(tr.keys[k])
-		values.Append(given)
-		is := tr.behind[k]
-		if is != nil && (kinds[i] == op.Get || kinds[i] == op.PutNew) {
-			results[i] = is
+		values.Append(value)
+		old := tr.after[k]
+		if old != nil && (kinds[i] == op.Get || kinds[i] == op.PutNew) {
+			results[i] = old
 		}
-		wants[i] = (is == nil) != (kinds[i] == op.Get || kinds[i] == op.Update || kinds[i] == op.Delete)
+		wantOKs[i] = (old == nil) != (kinds[i] == op.Get || kinds[i] == op.Update || kinds[i] == op.Delete)
 		switch {
 		case kinds[i] == op.Delete:
-			tr.behind[k] = nil
-		case kinds[i] == op.Sum && is != nil:
-			tr.behind[k] = slices.Clone(is)
-			sum := batch.View[uint64](tr.behind[k])
-			sum[0] += batch.View[uint64](bytes.Clone(given))[0]
-		case kinds[i] == op.Update && is == nil:
-		case kinds[i] == op.Put || kinds[i] == op.Update || kinds[i] != op.Get && is == nil:
-			tr.behind[k] = given
+			tr.after[k] = nil
+		case kinds[i] == op.Sum && old != nil:
+			tr.after[k] = slices.Clone(old)
+			sum := batch.View[uint64](tr.after[k])
+			sum[0] += batch.View[uint64](bytes.Clone(value))[0]
+		case kinds[i] == op.Update && old == nil:
+		case kinds[i] == op.Put || kinds[i] == op.Update || kinds[i] != op.Get && old == nil:
+			tr.after[k] = value
 		}
 	}
 	b := tr.shape.columns(keys, values)
-	b.Columns[batch.Kinds], b.Columns[batch.OK] = batch.In(kinds), batch.Output(oks)
+	b.Columns[batch.Kinds], b.Columns[batch.OK] = batch.Input(kinds), batch.Output(oks)
 	ran := tr.change(b)
 	switch {
 	case !ran:
-		tr.behind = tr.before
+		tr.after = tr.before
 		tr.refused++
-	case !slices.Equal(oks, wants):
-		tr.fail("%v: %v, want %v", kinds, oks, wants)
+	case !slices.Equal(oks, wantOKs):
+		tr.fail("%v: %v, want %v", kinds, oks, wantOKs)
 	}
 	for i := 0; ran && i < n; i++ {
 		got := b.Columns[batch.Out].Row(i)
@@ -191,20 +192,20 @@ func (tr *atomicTrial) batch(n int) {
 }
 
 // columns returns a batch with columns of these keys and values, and of results.
-func (s *small) columns(keys, values Bytes) *batch.Batch {
+func (s *smallShape) columns(keys, values Bytes) *batch.Batch {
 	n := keys.Len()
 	if s.records() {
-		always := func(int) bool { return true }
-		k, err := keys.column("key", lengths{0, maxLongKey}, always)
-		v, err2 := values.column("value", lengths{0, maxValue}, always)
+		all := func(int) bool { return true }
+		k, err := keys.column("key", lengths{0, maxLongKey}, all)
+		v, err2 := values.column("value", lengths{0, maxValue}, all)
 		if err != nil || err2 != nil {
 			panic(errors.Join(err, err2))
 		}
 		return &batch.Batch{N: n, Columns: batch.Columns{batch.Keys: k, batch.Vals: v, batch.Out: batch.StringsTo(new([]byte), make([]batch.Span, n))}}
 	}
 	return &batch.Batch{N: n, Columns: batch.Columns{
-		batch.Keys: batch.In(keys.Data).Of(s.keySize), batch.Vals: batch.In(values.Data).Of(s.valueSize),
-		batch.Out: batch.Output(make([]byte, n*s.valueSize)).Of(s.valueSize),
+		batch.Keys: batch.Input(keys.Data).WithWidth(s.keySize), batch.Vals: batch.Input(values.Data).WithWidth(s.valueSize),
+		batch.Out: batch.Output(make([]byte, n*s.valueSize)).WithWidth(s.valueSize),
 	}}
 }
 
@@ -212,34 +213,34 @@ func (s *small) columns(keys, values Bytes) *batch.Batch {
 func (tr *atomicTrial) change(b *batch.Batch) bool {
 	p := tr.policy
 	now := func() core.Counters {
-		c, _ := p.Counters(ctx)
+		c, _ := p.ReadCounters(ctx)
 		return c
 	}
-	if n, _, err := p.Before(ctx, now(), nil, b); err != nil || n != b.N {
+	if n, _, err := p.Prepare(ctx, now(), nil, b); err != nil || n != b.N {
 		tr.fail("room for %d of %d, %v", n, b.N, err)
 	}
 	_, failed, err := p.Change(ctx, nil, b)
-	for more := true; err == nil && len(failed) > 0 && more; {
+	for retry := true; err == nil && len(failed) > 0 && retry; {
 		if len(failed) != b.N {
 			tr.fail("%d of %d operations have no room", len(failed), b.N)
 		}
-		failed, more, err = p.Retry(ctx, now(), b)
+		failed, retry, err = p.Retry(ctx, now(), b)
 	}
 	return err == nil && len(failed) == 0
 }
 
 // exploreAtomic runs programs until about states images have been checked.
 func exploreAtomic(t *testing.T, states int, change func(*atomicTrial)) (images, resizes, refused int, failed string) {
-	regions, alone := regionBuckets, aloneOps
-	regionBuckets, aloneOps = 1, 1
-	defer func() { regionBuckets, aloneOps = regions, alone }()
+	regions, minOps := minRegionBits, minParallelOps
+	minRegionBits, minParallelOps = 1, 1
+	defer func() { minRegionBits, minParallelOps = regions, minOps }()
 	for seed := uint64(0); images < states; seed++ {
 		tr := newAtomicTrial(seed)
 		if change != nil {
 			change(tr)
 		}
 		tr.run()
-		images, resizes, refused = images+tr.seen, resizes+int(tr.policy.resizes), refused+tr.refused
+		images, resizes, refused = images+tr.nImages, resizes+int(tr.policy.nResizes), refused+tr.refused
 		if tr.failed != "" {
 			return images, resizes, refused, fmt.Sprintf("seed %d: %s", seed, tr.failed)
 		}
@@ -250,7 +251,7 @@ func exploreAtomic(t *testing.T, states int, change func(*atomicTrial)) (images,
 // Whatever a crash leaves, even one of recovery, it leaves all of a batch or nothing, and all of
 // those before it. Batches run on one core or on several, with growth in between, in any bucket.
 func TestAtomicCrashes(t *testing.T) {
-	conformance.NotRaced(t, oneAtATime)
+	conformance.SkipRaced(t, serialized)
 	images, resizes, refused, failed := exploreAtomic(t, *crashStates/20, nil)
 	if failed != "" {
 		t.Fatal(failed)
@@ -262,17 +263,17 @@ func TestAtomicCrashes(t *testing.T) {
 }
 
 func TestAtomicMutants(t *testing.T) {
-	conformance.NotRaced(t, oneAtATime)
+	conformance.SkipRaced(t, serialized)
 	noFence := func(function string, number int) func(*atomicTrial) {
 		return func(tr *atomicTrial) { tr.d.Mutant = pmtest.NoFence(function, number) }
 	}
 	head := func(tr *atomicTrial) uint64 { return tr.table.redo.first + headSum }
 	for name, change := range map[string]func(*atomicTrial){
-		"published before its records": noFence("gphash.(*engine).log.func1", 0),
+		"published before its records": noFence("gphash.(*engine).publishLog.func1", 0),
 		"no fence before publication":  noFence("gphash.(*redoLog).publish", 0),
 		"no fence behind publication":  noFence("gphash.(*redoLog).publish", 1),
 		"retired before its slots":     noFence("gphash.(*images).apply", 0),
-		"no fence behind its end":      noFence("gphash.(*redoLog).retire", 0),
+		"no fence behind its end":      noFence("gphash.(*redoLog).truncate", 0),
 		"applied before publication": func(tr *atomicTrial) {
 			tr.d.Mutant = func(a *pmtest.Access) bool {
 				return a.Kind == pmtest.Store && a.At == head(tr) && a.New != unpublished && a.New != applied

@@ -46,18 +46,18 @@ func (b *Bytes) Append(row []byte) {
 // Reset drops all rows and keeps the memory.
 func (b *Bytes) Reset() { b.Offsets, b.Data = b.Offsets[:0], b.Data[:0] }
 
-// column returns the rows as a batch reads them, and checks their lengths. Rows that wanted rejects
-// become empty.
-func (b *Bytes) column(what string, l lengths, wanted func(i int) bool) (c batch.Column, err error) {
+// column returns the rows as a batch reads them, and checks their lengths. Rows that are not
+// used become empty.
+func (b *Bytes) column(name string, l lengths, used func(i int) bool) (c batch.Column, err error) {
 	spans := make([]batch.Span, b.Len())
 	for i := range spans {
 		lo, hi := b.Offsets[i], b.Offsets[i+1]
 		switch {
 		case hi < lo || hi > uint64(len(b.Data)):
-			return c, fmt.Errorf("%w: %s %d lies at %d to %d of %d bytes", device.ErrInvalid, what, i, lo, hi, len(b.Data))
-		case !wanted(i):
-		case hi-lo > maxValue || !l.has(int(hi-lo)):
-			return c, fmt.Errorf("%w: %s %d has %d bytes, not %v", device.ErrInvalid, what, i, hi-lo, l)
+			return c, fmt.Errorf("%w: %s %d lies at %d to %d of %d bytes", device.ErrInvalid, name, i, lo, hi, len(b.Data))
+		case !used(i):
+		case hi-lo > maxValue || !l.contains(int(hi-lo)):
+			return c, fmt.Errorf("%w: %s %d has %d bytes, not %v", device.ErrInvalid, name, i, hi-lo, l)
 		default:
 			spans[i] = batch.SpanOf(lo, hi-lo)
 		}

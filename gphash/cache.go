@@ -68,38 +68,39 @@ type cache struct {
 
 	values uint64 // in a cache of values: capacity of the pool
 	// per value: index in the cache, and heat
-	aside device.Buffer
+	index device.Buffer
 }
 
 // bucketBytes is the size of a bucket in the cache.
 func (t *table) bucketBytes() int { return int(2 * t.slots * pm.Word) }
 
-// ofValues turns the cache into one of values.
-func (c *cache) ofValues(s *device.Stream, dev device.Device, v *values) (err error) {
-	n := uint64(len(v.space.owner)) * v.per
+// initValues turns the cache into one of values.
+func (c *cache) initValues(s *device.Stream, dev device.Device, v *values) (err error) {
+	n := uint64(len(v.space.owner)) * v.perUnit
 	if n > math.MaxInt32 {
 		return core.Invalid("Cache of values: the pool has room for %d, 2^31 at most have numbers", n)
 	}
-	if c.aside, err = dev.Alloc(int(8 * n)); err != nil {
+	if c.index, err = dev.Alloc(int(8 * n)); err != nil {
 		return err
 	}
 	c.values = n
-	return errors.Join(s.Fill(c.aside.Ptr, notCached, int(n)), s.Fill(c.heat(), 0, int(n)))
+	return errors.Join(s.Fill(c.index.Ptr, notCached, int(n)), s.Fill(c.heat(), 0, int(n)))
 }
 
-func (c *cache) heat() device.Ptr { return c.aside.Ptr + device.Ptr(4*c.values) }
+func (c *cache) heat() device.Ptr { return c.index.Ptr + device.Ptr(4*c.values) }
 
-// of returns the number of buckets, or values, that could be cached, and the bytes of each in the
-// cache.
-func (c *cache) of(t *table) (n uint64, bytes int) {
+// entries returns the number of buckets, or values, that could be cached, and the bytes of each in
+// the cache.
+func (c *cache) entries(t *table) (n uint64, bytes int) {
 	if c.values > 0 {
 		return c.values, int(t.values.words * pm.Word)
 	}
 	return t.slotsIn(t.live) / t.slots, t.bucketBytes()
 }
 
-// fit allocates memory for capacity entries unless the cache has it. No reader uses the cache then.
-func (c *cache) fit(dev device.Device, capacity uint64, bytes int) error {
+// ensureCapacity allocates memory for capacity entries unless the cache has it. No reader uses the
+// cache then.
+func (c *cache) ensureCapacity(dev device.Device, capacity uint64, bytes int) error {
 	if capacity <= c.capacity {
 		return nil
 	}
@@ -127,8 +128,8 @@ func (m *Map[K, V]) LoadCache(ctx context.Context) error { return loadCache(ctx,
 func (x *Strings) LoadCache(ctx context.Context) error { return loadCache(ctx, x.core, x.engine) }
 
 func loadCache(ctx context.Context, t *core.Table, e *engine) error {
-	return t.Alone(ctx, "LoadCache", func(now core.Counters) error {
-		if g, ok := e.far.(*gpuEngine); ok && g.k.cache.share > 0 {
+	return t.WithWriteLock(ctx, "LoadCache", func(now core.Counters) error {
+		if g, ok := e.accel.(*gpuEngine); ok && g.k.cache.share > 0 {
 			return g.loadCache(uint64(now.Live))
 		}
 		return nil
@@ -140,60 +141,60 @@ func (g *gpuEngine) loadCache(keys uint64) error {
 	if err := g.startLoading(keys); err != nil {
 		return err
 	}
-	return g.Do(all, func(*device.Stream) error { return nil }) // waits for the load
+	return g.RunSync(uncancelled, func(*device.Stream) error { return nil }) // waits for the load
 }
 
 // startLoading does not wait until the cache is full. Changes do.
 func (g *gpuEngine) startLoading(keys uint64) error {
 	k := &g.k
-	most, bytes := k.cache.of(k.host.table)
-	n := int(most)
+	nEntries, bytes := k.cache.entries(k.host.table)
+	n := int(nEntries)
 	var size prim.Carve
 	newSorting(&size, n)
-	work, err := k.loans.take(int(size))
+	work, err := k.buffers.acquire(int(size))
 	if err != nil {
 		return err
 	}
-	defer work.behind(g.Stream)
+	defer work.releaseAfter(g.Stream)
 	at := prim.Carve(work.buf.Ptr)
 	heat := newSorting(&at, n)
-	p := cacheParams{table: k.table.Load().ref, space: k.space, heat: heat.From.Keys, n: most}
+	p := cacheParams{table: k.table.Load().ref, space: k.space, heat: heat.From.Keys, n: nEntries}
 	p.space.lists = lists{} // the lists differ by the time that the cache is full
-	err = g.Do(all, func(s *device.Stream) error {
+	err = g.RunSync(uncancelled, func(s *device.Stream) error {
 		if err := device.Launch(s, k.cacheEmpty, gpu.Wave(k.dev, n), gpu.Block, &p); err != nil {
 			return err
 		}
 		return k.prim.Sort(s, &heat.Sort, heat.scratch)
 	})
 	if err == nil { // exclude the lookups that use the cache and count its reads
-		err = g.apart(func(s *device.Stream) error { return s.Fill(p.table.cacheRead, 0, 4) })
+		err = g.excludeLookups(func(s *device.Stream) error { return s.Fill(p.table.cacheRead, 0, 4) })
 	}
 	if err != nil {
 		return err
 	}
 	if k.cache.values > 0 {
-		most = keys
+		nEntries = keys
 	}
-	if err := k.cache.fit(k.dev, uint64(k.cache.share*float64(most)), bytes); err != nil {
+	if err := k.cache.ensureCapacity(k.dev, uint64(k.cache.share*float64(nEntries)), bytes); err != nil {
 		return fmt.Errorf("cache: %w", err)
 	}
 	k.cache.loads++
-	if err := g.show(); err != nil { // its new place, if it has moved
+	if err := g.installLevels(); err != nil { // its new place, if it has moved
 		return err
 	}
 	p.table, p.heat, p.rows, p.capacity = k.table.Load().ref, heat.To.Keys, heat.To.Vals, k.cache.capacity
-	return g.note(g.Submit(g.Stream, func() error {
+	return g.noteLoss(g.Submit(g.Stream, func() error {
 		return device.Launch(g.Stream, k.cacheFill, gpu.Wave(k.dev, warp*int(p.capacity)), gpu.Block, &p)
 	}))
 }
 
-// apart runs do while lookups are excluded.
-func (g *gpuEngine) apart(do func(s *device.Stream) error) error {
-	if err := g.Leases.Exclude(all); err != nil {
+// excludeLookups calls submit while lookups are excluded.
+func (g *gpuEngine) excludeLookups(submit func(s *device.Stream) error) error {
+	if err := g.Leases.BeginExclusive(uncancelled); err != nil {
 		return err
 	}
-	defer g.Leases.Admit()
-	return g.Do(all, do)
+	defer g.Leases.EndExclusive()
+	return g.RunSync(uncancelled, submit)
 }
 
 // cacheStats reads the size and the hit rate of the cache.
@@ -203,10 +204,10 @@ func (g *gpuEngine) cacheStats(ctx context.Context, s *Stats) error {
 		return nil
 	}
 	var reads [2]uint64
-	err := g.apart(func(stream *device.Stream) error {
+	err := g.excludeLookups(func(stream *device.Stream) error {
 		return stream.CopyOut(ctx, device.Bytes(reads[:]), g.k.word(wordReads))
 	})
-	s.CacheBytes = c.buf.Size + c.aside.Size
+	s.CacheBytes = c.buf.Size + c.index.Size
 	if reads[0] > 0 {
 		s.CacheHitRate = float64(reads[1]) / float64(reads[0])
 	}

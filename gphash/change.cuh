@@ -81,8 +81,8 @@ struct Ops {
   __device__ __forceinline__ bool is(uint32_t row) const {
     return p.sorted.hashes[row] == item.hash && same_row(key(row), item.key, p.table.key_size);
   }
-  // mine returns the lanes with an operation on this key, one per lane from one on.
-  __device__ __forceinline__ uint32_t mine(uint32_t from, uint32_t& row) const {
+  // lanes_of_key returns the lanes with an operation on this key, one per lane from one on.
+  __device__ __forceinline__ uint32_t lanes_of_key(uint32_t from, uint32_t& row) const {
     uint32_t at = from + lane_index();
     bool yes = at < end;
     row = yes ? p.sorted.rows[at] : 0;
@@ -102,7 +102,7 @@ struct Ops {
   template <class F>
   __device__ __forceinline__ void each(F f) const {
     for (uint32_t from = begin; from < end; from += kWarp) {
-      uint32_t row, votes = mine(from, row), kind_of = votes >> lane_index() & 1 ? kind(row) : uint32_t(kNone);
+      uint32_t row, votes = lanes_of_key(from, row), kind_of = votes >> lane_index() & 1 ? kind(row) : uint32_t(kNone);
       for (; votes != 0; votes &= votes - 1) {
         uint32_t l = lowest(votes);
         if (!f(from + l, shuffle(kAll, row, l), shuffle(kAll, kind_of, l))) return;
@@ -121,8 +121,8 @@ struct Ops {
     return kind == kPut || kind == (v.there ? kUpdate : uint32_t(kPutNew)) || reduces(kind);
   }
 
-  // settle updates the state of the key by an operation.
-  __device__ __forceinline__ void settle(Held& v, uint32_t row, uint32_t kind) const {
+  // apply_op updates the state of the key by an operation.
+  __device__ __forceinline__ void apply_op(Held& v, uint32_t row, uint32_t kind) const {
     if (kind == kDelete) v.there = false;
     if (!stores(v, kind)) return;
     if (v.there && reduces(kind)) {
@@ -135,8 +135,8 @@ struct Ops {
     v = {true, kRow, row, 0};
   }
 
-  // looks reports whether any operation reads the key, and does not only change it.
-  __device__ __forceinline__ bool looks() const {
+  // reads_key reports whether any operation reads the key, and does not only change it.
+  __device__ __forceinline__ bool reads_key() const {
     bool yes = false;
     each([&](uint32_t, uint32_t, uint32_t kind) WEFT_INLINE { return !(yes = kind == kGet || (kind == kPutNew && p.changes.out)); });
     return yes;
@@ -166,12 +166,12 @@ __device__ __forceinline__ Sum sum_up(const Ops& ops, bool there, uint64_t block
   if (ops.uniform() && !ops.others) {
     uint32_t kind = ops.p.changes.kind, at = kind == kPut ? ops.end - 1 : ops.begin;
     if (Ops::stores(is, kind)) sum.first = ops.begin;
-    ops.settle(sum.behind, ops.p.sorted.rows[at], kind);
+    ops.apply_op(sum.behind, ops.p.sorted.rows[at], kind);
     return sum;
   }
   ops.each([&](uint32_t at, uint32_t row, uint32_t kind) WEFT_INLINE {
     if (sum.first == ops.end && Ops::stores(sum.behind, kind)) sum.first = at, sum.before = sum.behind;
-    ops.settle(sum.behind, row, kind);
+    ops.apply_op(sum.behind, row, kind);
     return true;
   });
   if (sum.first == ops.end) sum.before = sum.behind;
@@ -192,7 +192,7 @@ __device__ __forceinline__ void report(const Ops& ops, bool there, uint64_t bloc
     if (c.ok && lane_index() == 0)
       store_once(c.ok + row, uint8_t(kind == kGet || kind == kUpdate || kind == kDelete ? v.there : stores && !v.there));
     if (c.out == nullptr) {
-      ops.settle(v, row, kind);
+      ops.apply_op(v, row, kind);
       return true;
     }
     if (returns) {
@@ -203,7 +203,7 @@ __device__ __forceinline__ void report(const Ops& ops, bool there, uint64_t bloc
           put_word(ops.out(row), t.value_size, i, row_word(ops.value(v.row), t.value_size, i));
     }
     const Held was = v;
-    ops.settle(v, row, kind);
+    ops.apply_op(v, row, kind);
     sync_warp();
     auto reads = [&](uint32_t row) WEFT_INLINE { return v.there && v.from == kRow && v.row == row; };
     if (was.there && was.from == kRow && !reads(was.row)) clear_value(t, ops.out(was.row));
@@ -219,7 +219,7 @@ __device__ __forceinline__ void report_uniform(const Ops& ops, bool there) {
   if (ops.p.changes.ok == nullptr) return;
   const bool changed = ops.p.changes.kind == kDelete ? there : !there;
   for (uint32_t from = ops.begin; from < ops.end; from += kWarp) {
-    uint32_t row, votes = ops.mine(from, row);
+    uint32_t row, votes = ops.lanes_of_key(from, row);
     if (votes >> lane_index() & 1)
       store_once(ops.p.changes.ok + row, uint8_t(changed && from + lane_index() == ops.begin));
   }
@@ -229,7 +229,7 @@ __device__ __forceinline__ void report_uniform(const Ops& ops, bool there) {
 __device__ __forceinline__ void fail(const Ops& ops, uint32_t first) {
   const Changes& c = ops.p.changes;
   for (uint32_t from = ops.begin; from < ops.end; from += kWarp) {
-    uint32_t row, votes = ops.mine(from, row);
+    uint32_t row, votes = ops.lanes_of_key(from, row);
     bool yes = (votes >> lane_index() & 1) && from + lane_index() >= first;
     record(c.failed, c.first + row, yes);
     if (yes && c.ok) store_once(c.ok + row, uint8_t(0));
@@ -396,10 +396,10 @@ __device__ __forceinline__ uint64_t hash_of(const Table& t, uint64_t tag, Word w
   return K == kInRecords || t.key_words ? tag : hash_key(t, word);
 }
 
-// make_way moves a key from a candidate slot of another one to a free slot elsewhere, and claims
-// the slot that it leaves.
+// displace_key moves a key from a candidate slot of another one to a free slot elsewhere, and
+// claims the slot that it leaves.
 template <Keys K>
-__device__ __forceinline__ bool make_way(const Table& t, uint64_t hash, Place& from) {
+__device__ __forceinline__ bool displace_key(const Table& t, uint64_t hash, Place& from) {
   Seen s = see_open<kInOrder>(t, hash);
   for (uint32_t votes = ballot(kAll, s.there && s.control.state() == kFull); votes != 0; votes &= votes - 1) {
     from = place_of(s, lowest(votes));
@@ -422,15 +422,15 @@ __device__ __forceinline__ bool make_way(const Table& t, uint64_t hash, Place& f
   return false;
 }
 
-// force claims the slot of another key. Lookups that miss that key meanwhile search again.
+// claim_occupied claims the slot of another key. Lookups that miss that key meanwhile search again.
 template <Keys K>
-__device__ __forceinline__ bool force(const ChangeParams& p, uint64_t hash, Place& at) {
+__device__ __forceinline__ bool claim_occupied(const ChangeParams& p, uint64_t hash, Place& at) {
   const Table& t = p.table;
   if (p.still || load_relaxed(&t.counters->live) >= p.fullest) return false;
   if (lane_index() == 0) add_relaxed(&t.clocks->moves_begun, 1u);
   fence();
   sync_warp();
-  const bool taken = make_way<K>(t, hash, at);
+  const bool taken = displace_key<K>(t, hash, at);
   sync_warp();
   if (lane_index() == 0) add_release(&t.clocks->moves_ended, 1u);
   return taken;
@@ -464,7 +464,7 @@ __device__ __forceinline__ void change_key(const Ops& ops, Round& r) {
   const bool there = search<kInOrder>(t, ops.item, at, open);
   const uint64_t is = there ? at.was.block() : 0;
   // once, like get, and before another value takes over the heat
-  if (t.cache_read && ops.looks()) {
+  if (t.cache_read && ops.reads_key()) {
     if (t.levels->heat) warm_buckets(t, ops.item.hash);
     if (t.cached && there && p.changes.out) warm_value(t, is);
   }
@@ -477,7 +477,7 @@ __device__ __forceinline__ void change_key(const Ops& ops, Round& r) {
       if (lane_index() == 0) p.spilled.items[add_relaxed(p.spilled.count, 1u)] = ops.begin + 1;
       return;
     }
-    if (C == kForce && block != 0 && !taken) taken = force<kInSlots>(p, ops.item.hash, at);
+    if (C == kForce && block != 0 && !taken) taken = claim_occupied<kInSlots>(p, ops.item.hash, at);
     failed = block == 0 || !taken;
     if (block == 0) store_relaxed(p.lacked, 1u);
     if (!failed) put(ops, there, at, sum.behind, block, r);

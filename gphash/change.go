@@ -8,46 +8,46 @@ type writer struct {
 	*table
 	region *region // region of the values it allocates
 	// No other thread changes or iterates over the buckets of its keys, so it may move other keys.
-	alone  bool
-	buffer []byte // for a key that is moved
-	live   int    // change of the number of keys
-	dead   int    // slots that were full and are tombstones now
+	exclusive bool
+	buffer    []byte // for a key that is moved
+	live      int    // change of the number of keys
+	dead      int    // slots that were full and are tombstones now
 }
 
-// newWriter returns a writer that either owns the buckets of its keys (alone) or shares them.
-func (t *table) newWriter(r *region, alone bool) writer {
-	return writer{table: t, region: r, alone: alone, buffer: make([]byte, t.keySize)}
+// newWriter returns a writer that either owns the buckets of its keys (exclusive) or shares them.
+func (t *table) newWriter(r *region, exclusive bool) writer {
+	return writer{table: t, region: r, exclusive: exclusive, buffer: make([]byte, t.keySize)}
 }
 
 // outcome is the result of an operation.
 type outcome struct {
-	ok    bool   // Get found it, PutNew or Put inserted it, Update replaced it, Delete removed it
-	had   bool   // the existing value has been read
-	value []byte // that value
-	full  error
+	ok       bool   // Get found it, PutNew or Put inserted it, Update replaced it, Delete removed it
+	hasValue bool   // the existing value has been read
+	value    []byte // that value
+	err      error
 }
 
-// combine computes the value to store from the existing and the given one, in there.
-type combine func(there, given []byte)
+// reducer computes the value to store from the existing one and that of the operation, in existing.
+type reducer func(existing, value []byte)
 
-// change runs an operation. given is the value that it brings. there, if not nil, receives the
-// value that it finds. by combines values, for operations that do.
-func (w *writer) change(kind op.Kind, it *item, given, there []byte, by combine) outcome {
+// change runs an operation with a value. buf, if not nil, receives the value that it finds. reduce
+// combines values, for operations that do.
+func (w *writer) change(kind op.Kind, it *item, value, buf []byte, reduce reducer) outcome {
 	for {
 		p := w.probe(it)
 		var o outcome
 		done := true
 		switch {
 		case kind == op.Delete && p.ok:
-			done = w.remove(p.at, p.found)
+			done = w.remove(p.at, p.control)
 			o.ok = done
 		case kind == op.Get || kind == op.Delete || p.ok && kind == op.PutNew || !p.ok && kind == op.Update:
-			o, done = w.answer(&p, kind, there)
+			o, done = w.readFound(&p, kind, buf)
 		case p.ok:
-			o, done = w.update(&p, it, given, there, by)
-			o.ok = kind == op.Update && o.full == nil
+			o, done = w.update(&p, it, value, buf, reduce)
+			o.ok = kind == op.Update && o.err == nil
 		default:
-			o, done = w.insert(&p, it, given)
+			o, done = w.insert(&p, it, value)
 		}
 		if done {
 			return o
@@ -55,31 +55,31 @@ func (w *writer) change(kind op.Kind, it *item, given, there []byte, by combine)
 	}
 }
 
-// answer reads the value that a probe has found, if any.
-func (w *writer) answer(p *probe, kind op.Kind, there []byte) (o outcome, done bool) {
+// readFound reads the value that a probe has found, if any.
+func (w *writer) readFound(p *probe, kind op.Kind, buf []byte) (o outcome, done bool) {
 	if !p.ok {
 		return outcome{}, true
 	}
-	value := w.values.get(p.found.block(), there)
-	return outcome{ok: kind == op.Get, had: true, value: value}, control(w.mem.Load(w.control(p.at))) == p.found
+	value := w.values.get(p.control.block(), buf)
+	return outcome{ok: kind == op.Get, hasValue: true, value: value}, control(w.mem.Load(w.control(p.at))) == p.control
 }
 
 // insert gives a key a free slot. Failing that, it takes the slot of another key that can move
 // elsewhere.
-func (w *writer) insert(p *probe, it *item, given []byte) (o outcome, done bool) {
-	var d detour
-	if !p.space && (!w.alone || !w.movable(it, &d)) {
-		return outcome{full: errCrowded}, true
+func (w *writer) insert(p *probe, it *item, value []byte) (o outcome, done bool) {
+	var d relocation
+	if !p.hasFree && (!w.exclusive || !w.findRelocation(it, &d)) {
+		return outcome{err: errCrowded}, true
 	}
-	block, err := w.store(it, given)
+	block, err := w.storeValue(it, value)
 	if err != nil {
-		return outcome{full: err}, true
+		return outcome{err: err}, true
 	}
-	if !p.space {
-		w.publish(d.to, d.was, &d.item, d.is.block())
-		p.free, p.was = d.from, d.is // two slots hold its key now, as after a crash here
+	if !p.hasFree {
+		w.publish(d.to, d.toControl, &d.item, d.fromControl.block())
+		p.free, p.freeControl = d.from, d.fromControl // two slots hold its key now, as after a crash here
 	}
-	if !w.publish(p.free, p.was, it, block) {
+	if !w.publish(p.free, p.freeControl, it, block) {
 		w.region.free(block)
 		return outcome{}, false
 	}
@@ -87,25 +87,25 @@ func (w *writer) insert(p *probe, it *item, given []byte) (o outcome, done bool)
 	return outcome{ok: true}, true
 }
 
-// detour is a key that can move to a free slot.
-type detour struct {
+// relocation is a key that can move to a free slot.
+type relocation struct {
 	item
-	from, to place
-	is, was  control
+	from, to               slotRef
+	fromControl, toControl control
 }
 
-// movable finds a key in the candidate buckets of another one that can move to a free slot in a
-// candidate bucket of its own. The paper moves nothing. But at a load of .9 some keys find all four
-// buckets of eight full, and one step of moves takes an index to .95.
-func (w *writer) movable(it *item, d *detour) (ok bool) {
-	w.each(it.hash, func(bucket uint64, open bool) bool {
+// findRelocation finds a key in the candidate buckets of another one that can move to a free slot
+// in a candidate bucket of its own. The paper moves nothing. But at a load of .9 some keys find all
+// four buckets of eight full, and one step of moves takes an index to .95.
+func (w *writer) findRelocation(it *item, d *relocation) (ok bool) {
+	w.eachBucket(it.hash, func(bucket uint64, open bool) bool {
 		for slot := uint64(0); open && slot < w.slots; slot++ {
-			d.from = place{bucket, slot}
-			if d.is = control(w.mem.Load(w.control(d.from))); d.is.state() != full {
+			d.from = slotRef{bucket, slot}
+			if d.fromControl = control(w.mem.Load(w.control(d.from))); d.fromControl.state() != full {
 				continue
 			}
-			d.item = w.moving(d.from, w.buffer)
-			if d.to, d.was, ok = w.vacant(&d.item); ok {
+			d.item = w.itemToMove(d.from, w.buffer)
+			if d.to, d.toControl, ok = w.vacantSlot(&d.item); ok {
 				return false
 			}
 		}
@@ -115,14 +115,14 @@ func (w *writer) movable(it *item, d *detour) (ok bool) {
 }
 
 // publish writes a key to a free slot, unless another thread has taken it. The key and its value
-// are durable before the control word publishes them. A crash before that leaves a slot without a
-// value, which is free again.
-func (t *table) publish(at place, was control, it *item, block uint64) bool {
-	claimed := was.next(writing, 0)
-	if !t.mem.CompareAndSwap(t.control(at), uint64(was), uint64(claimed)) {
+// are durable before the control word publishes them. If a crash comes before the control word is
+// written, the slot is still free.
+func (t *table) publish(at slotRef, old control, it *item, block uint64) bool {
+	claimed := old.next(writing, 0)
+	if !t.mem.CompareAndSwap(t.control(at), uint64(old), uint64(claimed)) {
 		return false
 	}
-	if was.state() == full {
+	if old.state() == full {
 		// its key has moved and must be gone before it is overwritten
 		t.mem.Fence()
 	}
@@ -136,75 +136,75 @@ func (t *table) publish(at place, was control, it *item, block uint64) bool {
 	return true
 }
 
-// reuse frees what this batch has deleted and replaced, if that is needed already, and reports
+// freeStale frees what this batch has deleted and replaced, if that is needed already, and reports
 // whether it freed anything. Only concurrent lookups would forbid that, and an engine on the host
 // has none.
-func (w *writer) reuse() bool {
+func (w *writer) freeStale() bool {
 	r, v := w.region, w.values
-	if v.alone && len(r.stale) > 0 {
+	if v.singleWriter && len(r.stale) > 0 {
 		w.dead -= v.recycle()
 		return true
 	}
-	n := r.unbury()
+	n := r.freeTombs()
 	w.dead -= n
 	return n > 0
 }
 
-// store writes a value or a record to memory of its own and makes it durable.
-func (w *writer) store(it *item, given []byte) (block uint64, err error) {
-	if block, err = w.write(it, given); err == nil {
+// storeValue writes a value or a record to memory of its own and makes it durable.
+func (w *writer) storeValue(it *item, value []byte) (block uint64, err error) {
+	if block, err = w.writeValue(it, value); err == nil {
 		w.mem.Fence()
 	}
 	return block, err
 }
 
-// write writes a value or a record to memory of its own.
-func (w *writer) write(it *item, given []byte) (block uint64, err error) {
+// writeValue writes a value or a record to memory of its own.
+func (w *writer) writeValue(it *item, value []byte) (block uint64, err error) {
 	v := w.values
 	if !v.records {
-		if block, err = w.region.take(0); err == nil {
-			v.write(block, it.hash, given)
+		if block, err = w.region.alloc(0); err == nil {
+			v.write(block, it.hash, value)
 		}
 		return block, err
 	}
-	class, _ := v.class(len(it.key), len(given))
-	if block, err = w.region.take(class); err == nil {
-		v.writeRecord(block, it, given)
+	class, _ := v.class(len(it.key), len(value))
+	if block, err = w.region.alloc(class); err == nil {
+		v.writeRecord(block, it, value)
 	}
 	return block, err
 }
 
 // update gives a key another value. A crash leaves one of the two.
-func (w *writer) update(p *probe, it *item, given, there []byte, by combine) (o outcome, done bool) {
-	if by != nil {
-		w.values.read(p.found.block(), there)
-		if control(w.mem.Load(w.control(p.at))) != p.found {
+func (w *writer) update(p *probe, it *item, value, buf []byte, reduce reducer) (o outcome, done bool) {
+	if reduce != nil {
+		w.values.read(p.control.block(), buf)
+		if control(w.mem.Load(w.control(p.at))) != p.control {
 			return o, false
 		}
-		by(there, given)
-		given = there
+		reduce(buf, value)
+		value = buf
 	}
-	block, err := w.store(it, given)
+	block, err := w.storeValue(it, value)
 	if err != nil {
-		return outcome{full: err}, true
+		return outcome{err: err}, true
 	}
-	if !w.mem.CompareAndSwap(w.control(p.at), uint64(p.found), uint64(p.found.next(full, block))) {
+	if !w.mem.CompareAndSwap(w.control(p.at), uint64(p.control), uint64(p.control.next(full, block))) {
 		w.region.free(block)
 		return o, false
 	}
 	w.mem.Fence()
-	w.region.replaced(p.found.block())
+	w.region.addStale(p.control.block())
 	return o, true
 }
 
 // remove makes a slot a tombstone. The next batch reuses the slot and the value's memory.
-func (w *writer) remove(at place, c control) bool {
+func (w *writer) remove(at slotRef, c control) bool {
 	if !w.mem.CompareAndSwap(w.control(at), uint64(c), uint64(c.next(tomb, 0))) {
 		return false
 	}
 	w.mem.Fence()
-	w.region.buried(w.control(at))
-	w.region.replaced(c.block())
+	w.region.addTomb(w.control(at))
+	w.region.addStale(c.block())
 	w.live--
 	w.dead++
 	return true

@@ -53,7 +53,7 @@ func TestVerifyOnGPU(t *testing.T) {
 					}
 				}
 				verified(dev, true)
-				spoil(t, path, row(keys, n/2, uint64(size[0])))
+				corruptValue(t, path, row(keys, n/2, uint64(size[0])))
 				verified(idle, true)
 				verified(dev, false)
 			})
@@ -61,8 +61,8 @@ func TestVerifyOnGPU(t *testing.T) {
 	}
 }
 
-// spoil changes a byte of the value of a key in a pool.
-func spoil(t *testing.T, path string, key []byte) {
+// corruptValue changes a byte of the value of a key in a pool.
+func corruptValue(t *testing.T, path string, key []byte) {
 	t.Helper()
 	x, _, err := Open(ctx, path, openCPU(t), OpenOptions{})
 	must(t, err)

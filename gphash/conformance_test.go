@@ -57,9 +57,9 @@ func suite[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scale conf
 // smallParts makes regions and units small, so that all cores work on the tables of tests, and
 // small pools have several units.
 func smallParts(t *testing.T) {
-	wasBuckets, wasUnit := regionBuckets, unit
-	regionBuckets, unit = 9, 1<<11
-	t.Cleanup(func() { regionBuckets, unit = wasBuckets, wasUnit })
+	wasBuckets, wasUnit := minRegionBits, unit
+	minRegionBits, unit = 9, 1<<11
+	t.Cleanup(func() { minRegionBits, unit = wasBuckets, wasUnit })
 }
 
 // smallPool is the size of a pool with 64 such units. The time of tests depends on the size of

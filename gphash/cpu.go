@@ -25,44 +25,46 @@ type engine struct {
 	pool    *pool.Pool
 	drained uint64 // drained buckets of the lowest level, if it is closed
 	next    *nextLevel
-	// unplaced is log2 of the level that is not zeroed in advance.
-	unplaced uint
+	// skippedLevel is log2 of the level that is not zeroed in advance.
+	skippedLevel uint
 	// Buckets that have been drained, and zeroed for a new level, since the pool was opened.
-	moved, zeroes uint64
-	changed       atomic.Bool // since the pool was opened
-	resizes       uint64      // since the pool was opened
-	retries       uint64      // batches rerun, since the pool was opened
+	nDrained, nZeroed uint64
+	changed           atomic.Bool // since the pool was opened
+	nResizes          uint64      // since the pool was opened
+	nRetries          uint64      // batches rerun, since the pool was opened
 
 	// Of the running batch: the error if a value found no memory, and the hashes of keys with
 	// deferred operations.
-	noSpace error
-	late    map[uint64]bool
-	// moves: keys may be moved to make slots.
-	moves bool
-	// lacked: operations of the batch have found no memory in the units of their regions.
-	lacked bool
+	noSpace  error
+	deferred map[uint64]bool
+	// mayMove: keys may be moved to make slots.
+	mayMove bool
+	// anyRegion: the batch has found no memory in the units of its regions. Its values come from
+	// any.
+	anyRegion bool
 	// images are the results of an atomic batch by key, per core.
 	images []images
 	// placers place records for a GPU, per core.
 	placers []placer
 
-	far  far   // works on the pool in place of this engine; nil: none
-	lost error // why that device no longer does
+	accel   accelerator // works on the pool in place of this engine; nil: none
+	lostErr error       // why that device no longer does
 }
 
-// far is another device that works on the pool of an engine; the engine itself only decides then.
-type far interface {
-	// fetch finds out which memory of values is in use, and frees unused units. send passes changes
-	// of it back to the device.
-	fetch() error
-	send() error
-	// show passes the levels to the device, and waits until no reader uses the previous ones. On an
-	// error nothing changes.
-	show() error
-	// refresh passes changes that the host has made to slots.
-	refresh() error
+// accelerator is another device that works on the pool of an engine. The engine itself then only
+// decides on growth.
+type accelerator interface {
+	// fetchSpace finds out which memory of values is in use, and frees unused units. sendSpace
+	// passes changes of it back to the device.
+	fetchSpace() error
+	sendSpace() error
+	// installLevels passes the levels to the device, and waits until no reader uses the previous
+	// ones. On an error nothing changes.
+	installLevels() error
+	// refreshSlots passes changes that the host has made to slots.
+	refreshSlots() error
 	recycle() error
-	clear(lo, hi uint64) error
+	clearWords(lo, hi uint64) error
 	moveUp(lo, hi uint64) (ok bool, err error) // of the lowest level; errHeld
 }
 
@@ -81,22 +83,22 @@ func (t *table) bits() uint { return t.live[len(t.live)-1].regions() }
 
 // ---- lookups --------------------------------------------------------------------
 
-// Look implements [core.Engine].
-func (e *engine) Look(ctx context.Context, s *device.Stream, _ *core.Lease, b *batch.Batch, _ device.Ptr) (done, hits int, err error) {
-	if err := cpu.Open(s); err != nil {
+// Lookup implements [core.Engine].
+func (e *engine) Lookup(ctx context.Context, s *device.Stream, _ *core.Lease, b *batch.Batch, _ device.Ptr) (done, hits int, err error) {
+	if err := cpu.SyncStream(s); err != nil {
 		return 0, 0, err
 	}
 	in := e.rows(b)
-	return e.Each(ctx, b.N, func(w *cpu.Watch, lo, hi int) (ran, hits int) {
+	return e.RunLookup(ctx, b.N, func(w *cpu.Watch, lo, hi int) (ran, hits int) {
 		reads := lookups{rows: in}
-		ran = cpu.Ahead(w, numbers(lo, hi), cpu.Group, in.ask, reads.find)
-		reads.finish()
+		ran = cpu.RunPrefetched(w, rowRange(lo, hi), cpu.Group, in.prefetchBuckets, reads.find)
+		reads.readFound()
 		return ran, reads.hits
 	})
 }
 
-// numbers returns the numbers of operations [lo,hi).
-func numbers(lo, hi int) []uint32 {
+// rowRange returns the numbers of operations [lo,hi).
+func rowRange(lo, hi int) []uint32 {
 	all := make([]uint32, hi-lo)
 	for i := range all {
 		all[i] = uint32(lo + i)
@@ -116,19 +118,19 @@ type lookups struct {
 // lookup is a key that has been found.
 type lookup struct {
 	item
-	row uint32
-	at  place
-	is  control
+	row     uint32
+	slot    slotRef
+	control control
 }
 
-// find looks a key up. finishRecord checks later whether a record is the key's.
+// find looks a key up. readRecord checks later whether a record is the key's.
 func (l *lookups) find(i uint32, it item) {
 	tagged := it
 	if l.records() {
 		tagged.key = nil
 	}
 	at, c, ok := l.table.find(&tagged)
-	l.answer(i, ok)
+	l.setResult(i, ok)
 	if !ok || !l.Columns[batch.Vals].Given() && !l.records() {
 		return
 	}
@@ -137,12 +139,12 @@ func (l *lookups) find(i uint32, it item) {
 	}
 	l.found[l.n] = lookup{it, i, at, c}
 	if l.n++; l.n == len(l.found) {
-		l.finish()
+		l.readFound()
 	}
 }
 
-func (l *lookups) answer(i uint32, ok bool) {
-	if l.flag(i, ok); ok {
+func (l *lookups) setResult(i uint32, ok bool) {
+	if l.setOK(i, ok); ok {
 		l.hits++
 		return
 	}
@@ -152,21 +154,21 @@ func (l *lookups) answer(i uint32, ok bool) {
 	}
 }
 
-// finish reads the values of keys that have been found. If a slot has changed since, its key is
+// readFound reads the values of keys that have been found. If a slot has changed since, its key is
 // looked up again.
-func (l *lookups) finish() {
+func (l *lookups) readFound() {
 	for j := range l.found[:l.n] {
 		f := &l.found[j]
 		if l.records() {
-			l.finishRecord(f)
+			l.readRecord(f)
 			continue
 		}
 		value := l.value(batch.Vals, f.row)
-		l.values.read(f.is.block(), value)
-		if control(l.mem.Load(l.control(f.at))) != f.is {
+		l.values.read(f.control.block(), value)
+		if control(l.mem.Load(l.control(f.slot))) != f.control {
 			l.hits--
 			_, ok := l.get(&f.item, value)
-			l.answer(f.row, ok)
+			l.setResult(f.row, ok)
 		}
 	}
 	l.n = 0
@@ -189,15 +191,15 @@ func (r *rows) key(i uint32) []byte {
 }
 
 // value returns a row of a column of values; nil, if the column is missing.
-func (r *rows) value(of batch.Role, i uint32) []byte {
-	c := &r.Columns[of]
+func (r *rows) value(role batch.Role, i uint32) []byte {
+	c := &r.Columns[role]
 	if !c.Given() {
 		return nil
 	}
 	return c.Row(int(i))
 }
 
-func (r *rows) flag(i uint32, ok bool) {
+func (r *rows) setOK(i uint32, ok bool) {
 	if r.ok != nil {
 		r.ok[i] = ok
 	}
@@ -210,16 +212,16 @@ func (r *rows) kind(i uint32) op.Kind {
 	return r.Kind
 }
 
-// ask hashes the keys of operations and prefetches their candidate buckets: the first 128 bytes of
-// each, which hold control words and tags.
-func (r *rows) ask(ops []uint32, places *[cpu.Group]item) {
+// prefetchBuckets hashes the keys of operations and prefetches their candidate buckets: the first
+// 128 bytes of each, which hold control words and tags.
+func (r *rows) prefetchBuckets(ops []uint32, items *[cpu.Group]item) {
 	var lines [4 * cpu.Group]unsafe.Pointer
 	var memory [maxHashes]uint64
 	n := 0
 	for j, i := range ops {
-		places[j] = r.item(r.key(i))
+		items[j] = r.item(r.key(i))
 		for _, l := range r.live {
-			for _, b := range r.buckets(l, places[j].hash, memory[:]) {
+			for _, b := range r.buckets(l, items[j].hash, memory[:]) {
 				if n == len(lines) {
 					cpu.PrefetchPairs(lines[:n])
 					n = 0
@@ -236,7 +238,7 @@ func (r *rows) ask(ops []uint32, places *[cpu.Group]item) {
 // ---- changes --------------------------------------------------------------------
 
 // Caps implements [core.Engine].
-func (e *engine) Caps() core.Caps { return core.Caps{DeletesTakeRoom: e.redo != nil, Updates: true} }
+func (e *engine) Caps() core.Caps { return core.Caps{DeletesMayOverflow: e.redo != nil, Updates: true} }
 
 // Combine implements [core.Combiner]. Atomic batches stay whole, because they combine operations
 // per key by themselves.
@@ -249,37 +251,37 @@ func (e *engine) Combine(b *batch.Batch) *batch.Batch {
 
 // Change implements [core.Engine]. From here on it reuses what the last batch has deleted.
 func (e *engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
-	if err := cpu.Open(s); err != nil {
+	if err := cpu.SyncStream(s); err != nil {
 		return 0, nil, err
 	}
-	if err := e.changeable(); err != nil {
+	if err := e.checkWritable(); err != nil {
 		return 0, nil, err
 	}
 	if err := e.recycle(); err != nil {
 		return 0, nil, err
 	}
 	tally := &e.Parts().(*parts).counters
-	e.noSpace, e.late = nil, map[uint64]bool{}
-	e.moves = !e.Leases.Held() && tally.Live < uint64(fullest*float64(e.slotsIn(e.open())))
+	e.noSpace, e.deferred = nil, map[uint64]bool{}
+	e.mayMove = !e.Leases.Held() && tally.Live < uint64(maxLoad*float64(e.slotsIn(e.openLevels())))
 	if e.redo != nil {
 		if err := ctx.Err(); err != nil {
 			return 0, nil, err
 		}
 		done = min(b.N, e.redo.capacity())
-		return done, e.atomic(e.rows(b.Part(0, done)), tally), nil
+		return done, e.changeAtomic(e.rows(b.Part(0, done)), tally), nil
 	}
 	for done < b.N {
 		if err := ctx.Err(); err != nil {
 			return done, failed, err
 		}
 		rows := e.rows(b.Part(done, min(done+cpu.PieceOps, b.N)))
-		for _, r := range e.piece(rows) {
-			r.found.deliver(&rows.Columns[batch.Out])
+		for _, r := range e.runPiece(rows) {
+			r.found.appendTo(&rows.Columns[batch.Out])
 			tally.Live += uint64(r.live)
 			tally.Used += uint64(r.live + r.dead)
 			for _, i := range r.failed {
 				failed = append(failed, uint32(done)+i)
-				e.late[e.of(rows.key(i))] = true
+				e.deferred[e.hash(rows.key(i))] = true
 			}
 			if r.noSpace != nil {
 				e.noSpace = r.noSpace
@@ -291,14 +293,15 @@ func (e *engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (
 	return done, failed, nil
 }
 
-// changeable precedes changes. It refuses changes of a pool opened for reading, because its memory
-// is read-only. After the loss of a GPU it also refuses those that were admitted alongside readers.
-func (e *engine) changeable() error {
+// checkWritable precedes changes. It refuses changes of a pool opened for reading, because its
+// memory is read-only. After the loss of a GPU it also refuses those that were admitted alongside
+// readers.
+func (e *engine) checkWritable() error {
 	if e.pool.ReadOnly() {
 		return ErrReadOnly
 	}
-	if e.lost != nil && !e.Leases.Excluded() {
-		return e.lost
+	if e.lostErr != nil && !e.Leases.InExclusive() {
+		return e.lostErr
 	}
 	e.changed.Store(true)
 	return nil
@@ -307,8 +310,8 @@ func (e *engine) changeable() error {
 // recycle frees what changes have deleted and replaced so far. It runs before a level is dropped,
 // since its tombstones would refer to memory in other use later.
 func (e *engine) recycle() error {
-	if e.far != nil {
-		return e.far.recycle()
+	if e.accel != nil {
+		return e.accel.recycle()
 	}
 	e.Parts().(*parts).counters.Used -= uint64(e.values.recycle())
 	return nil
@@ -319,73 +322,73 @@ type result struct {
 	live, dead int
 	failed     []uint32
 	noSpace    error
-	found      found
+	found      foundValues
 }
 
-// piece runs a piece of a batch.
-func (e *engine) piece(r *rows) []result {
+// runPiece runs a piece of a batch.
+func (e *engine) runPiece(r *rows) []result {
 	bits := e.bits()
-	shares := e.deal(r, bits)
+	shares := e.distribute(r, bits)
 	results := make([]result, len(shares))
-	e.Device.Parallel(len(shares), 1, func(i, _ int) { results[i] = e.share(r, shares[i].Ops, bits) })
+	e.Device.Parallel(len(shares), 1, func(i, _ int) { results[i] = e.runShare(r, shares[i].Ops, bits) })
 	return results
 }
 
-// deal distributes the operations of a piece to the cores by the regions of their keys, or leaves
-// all to one core.
-func (e *engine) deal(r *rows, bits uint) []cpu.Share {
-	e.values.alone = bits == 0 || r.N < aloneOps || e.lacked || e.Device.Properties().Units == 1
-	if e.values.alone {
-		return []cpu.Share{{Ops: e.Dealer.All(r.N)}}
+// distribute distributes the operations of a piece to the cores by the regions of their keys, or
+// leaves all to one core.
+func (e *engine) distribute(r *rows, bits uint) []cpu.Share {
+	e.values.singleWriter = bits == 0 || r.N < minParallelOps || e.anyRegion || e.Device.Properties().Units == 1
+	if e.values.singleWriter {
+		return []cpu.Share{{Ops: e.Partitioner.AllOps(r.N)}}
 	}
-	return e.Dealer.Out(e.Device, 1<<bits-1, r.N, func(lo, hi int, places []uint32) {
+	return e.Partitioner.PartitionOps(e.Device, 1<<bits-1, r.N, func(lo, hi int, places []uint32) {
 		for i := range places {
-			places[i] = uint32(e.of(r.key(uint32(lo+i))) >> (64 - bits))
+			places[i] = uint32(e.hash(r.key(uint32(lo+i))) >> (64 - bits))
 		}
 	})
 }
 
-// aloneOps is the number of changes below which distributing them costs more than it gains. Tests
-// make it smaller.
-var aloneOps = 1 << 11
+// minParallelOps is the number of changes below which distributing them costs more than it gains.
+// Tests make it smaller.
+var minParallelOps = 1 << 11
 
-// share runs operations in their order. Operations on a key after one that found no space are
+// runShare runs operations in their order. Operations on a key after one that found no space are
 // deferred with it, to run again in that order.
-func (e *engine) share(r *rows, ops []uint32, bits uint) (sum result) {
-	w := e.newWriter(nil, e.moves)
-	there, late := make([]byte, e.valueSize), map[uint64]bool{}
+func (e *engine) runShare(r *rows, ops []uint32, bits uint) (sum result) {
+	w := e.newWriter(nil, e.mayMove)
+	buf, deferred := make([]byte, e.valueSize), map[uint64]bool{}
 	if e.records() && !r.Columns[batch.Out].Given() {
-		there = nil // no reader
+		buf = nil // no reader
 	}
-	cpu.Ahead(cpu.NoWatch(), ops, cpu.Group, r.ask, func(i uint32, it item) {
+	cpu.RunPrefetched(cpu.NoWatch(), ops, cpu.Group, r.prefetchBuckets, func(i uint32, it item) {
 		var o outcome
-		if len(e.late) > 0 && e.late[it.hash] || len(late) > 0 && late[it.hash] {
-			o.full = errCrowded
+		if len(e.deferred) > 0 && e.deferred[it.hash] || len(deferred) > 0 && deferred[it.hash] {
+			o.err = errCrowded
 		} else {
-			w.region = e.values.region(it.hash, bits)
-			given := r.value(batch.Vals, i)
-			o = w.change(r.kind(i), &it, given, there, r.combiner(i))
-			if o.full != nil && w.reuse() {
-				o = w.change(r.kind(i), &it, given, there, r.combiner(i))
+			w.region = e.values.regionOf(it.hash, bits)
+			value := r.value(batch.Vals, i)
+			o = w.change(r.kind(i), &it, value, buf, r.combiner(i))
+			if o.err != nil && w.freeStale() {
+				o = w.change(r.kind(i), &it, value, buf, r.combiner(i))
 			}
 		}
-		if o.full != nil {
-			late[it.hash] = true
+		if o.err != nil {
+			deferred[it.hash] = true
 			sum.failed = append(sum.failed, i)
-			if o.full != errCrowded {
-				sum.noSpace = o.full
+			if o.err != errCrowded {
+				sum.noSpace = o.err
 			}
-			r.flag(i, false)
+			r.setOK(i, false)
 			return
 		}
-		r.flag(i, o.ok)
+		r.setOK(i, o.ok)
 		switch out := &r.Columns[batch.Out]; {
 		case !out.Given():
-		case out.Data != nil && o.had:
-			there = o.value // may have grown
+		case out.Data != nil && o.hasValue:
+			buf = o.value // may have grown
 			sum.found.add(out, i, o.value)
-		case o.had:
-			copy(out.Row(int(i)), there)
+		case o.hasValue:
+			copy(out.Row(int(i)), buf)
 		case out.Data == nil:
 			clear(out.Row(int(i)))
 		}
@@ -395,12 +398,12 @@ func (e *engine) share(r *rows, ops []uint32, bits uint) (sum result) {
 }
 
 // combiner returns the function by which operation i combines values, or nil.
-func (r *rows) combiner(i uint32) combine {
+func (r *rows) combiner(i uint32) reducer {
 	kind := r.kind(i)
 	if !kind.Reduces() {
 		return nil
 	}
-	return func(there, given []byte) { cpu.Reduce(r.Flags, kind, there, given) }
+	return func(existing, given []byte) { cpu.Reduce(r.Flags, kind, existing, given) }
 }
 
 // ---- the table as a whole -----------------------------------------------------------
@@ -412,7 +415,7 @@ func (e *engine) Extent(*core.Lease) (units uint32, rows int) {
 }
 
 // bucketsOf returns the buckets of a level among units [lo,hi).
-func (l level) bucketsOf(lo, hi uint32) (from, to uint64) {
+func (l level) bucketsOf(lo, hi uint32) (first, end uint64) {
 	n := uint64(1) << l.bits
 	return max(uint64(lo), n) - n, max(min(uint64(hi), 2*n), n) - n
 }
@@ -437,13 +440,13 @@ func (e *engine) Export(ctx context.Context, _ *core.Lease, lo, hi uint32, out *
 // It returns n plus the number of pairs.
 func (e *engine) exportBucket(r *rows, bucket uint64, n int) int {
 	for slot := range e.slots {
-		at := place{bucket, slot}
+		at := slotRef{bucket, slot}
 		c := control(e.mem.Load(e.control(at)))
-		if c.state() != full || !e.values.sound(c.block()) || e.pool.ReadOnly() && !e.valid(at, c) {
+		if c.state() != full || !e.values.isBlock(c.block()) || e.pool.ReadOnly() && !e.valid(at, c) {
 			continue
 		}
 		if n < r.N {
-			r.export(n, at, c)
+			r.exportPair(n, at, c)
 		}
 		n++
 	}
@@ -452,7 +455,7 @@ func (e *engine) exportBucket(r *rows, bucket uint64, n int) int {
 
 // valid reports whether a lookup of the slot's key finds this slot, and not another copy that a
 // crash has left.
-func (e *engine) valid(at place, c control) bool {
+func (e *engine) valid(at slotRef, c control) bool {
 	var key [maxKey]byte
 	it := e.item(e.keyAt(at, c, key[:e.table.keySize]))
 	found, _, _ := e.find(&it)
@@ -462,16 +465,16 @@ func (e *engine) valid(at place, c control) bool {
 // Clear implements [core.Engine]: it deletes all keys. A crash may leave some, unless batches are
 // atomic.
 func (e *engine) Clear(context.Context) error {
-	if err := e.changeable(); err != nil {
+	if err := e.checkWritable(); err != nil {
 		return err
 	}
 	if e.redo == nil {
 		e.wipe()
 		return nil
 	}
-	e.redo.publish(e.redo.next(0, flagWipe), 0)
+	e.redo.publish(e.redo.firstBatch(0, flagWipe), 0)
 	e.wipe()
-	e.redo.retire()
+	e.redo.truncate()
 	return nil
 }
 
@@ -485,12 +488,12 @@ func (e *engine) wipe() {
 		})
 	}
 	e.mem.Fence()
-	e.values = e.values.shadow() // none is in use
+	e.values = e.values.emptyCopy() // none is in use
 	e.Parts().(*parts).counters = core.Tally{}
 }
 
-// export copies a pair to row n.
-func (r *rows) export(n int, at place, c control) {
+// exportPair copies a pair to row n.
+func (r *rows) exportPair(n int, at slotRef, c control) {
 	if r.records() {
 		r.exportRecord(n, c.block())
 		return
@@ -503,7 +506,7 @@ func (r *rows) export(n int, at place, c control) {
 
 func (e *engine) clearBucket(bucket uint64) {
 	for slot := range e.slots {
-		at := e.control(place{bucket, slot})
+		at := e.control(slotRef{bucket, slot})
 		if c := control(e.mem.Load(at)); c.state() != empty {
 			e.mem.Store(at, uint64(c.next(empty, 0)))
 		}
@@ -518,7 +521,7 @@ func (e *engine) Check(ctx context.Context, _ *core.Lease) error {
 // check verifies the index, which must have live keys.
 func (e *engine) check(ctx context.Context, live uint64) error {
 	shadow := *e.table
-	shadow.values = e.values.shadow()
+	shadow.values = e.values.emptyCopy()
 	in := inspection{table: &shadow, verify: true}
 	if err := in.run(ctx, e.Device.Parallel); err != nil {
 		return err
@@ -526,14 +529,14 @@ func (e *engine) check(ctx context.Context, live uint64) error {
 	if in.Damaged == 0 && (in.Keys != live || in.Moved != 0 && !e.pool.ReadOnly()) {
 		return fmt.Errorf("%w: %d keys are there, of which %d twice, and the counters say %d", op.ErrCorrupt, in.Keys, in.Moved, live)
 	}
-	if was, ok := e.unchanged(); ok {
-		in.compare(was)
+	if saved, ok := e.savedContents(); ok {
+		in.compare(saved)
 	}
 	if err := in.err(); err != nil || e.redo == nil {
 		return err
 	}
-	if left, err := e.redo.published(); err != nil || len(left) > 0 {
-		return errors.Join(fmt.Errorf("%w: redo log: %d batches have not been applied", op.ErrCorrupt, len(left)), err)
+	if unapplied, err := e.redo.published(); err != nil || len(unapplied) > 0 {
+		return errors.Join(fmt.Errorf("%w: redo log: %d batches have not been applied", op.ErrCorrupt, len(unapplied)), err)
 	}
 	return nil
 }

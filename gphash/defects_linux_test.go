@@ -26,7 +26,7 @@ func TestLargeOffsets(t *testing.T) {
 }
 
 // largeOffsets uses a pool of size bytes with its levels moved up by a further offset.
-func largeOffsets(t *testing.T, dev device.Device, size int64, behind uint64, batches int) {
+func largeOffsets(t *testing.T, dev device.Device, size int64, offset uint64, batches int) {
 	mapped, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
 	if err != nil {
 		t.Skipf("the system has no %d bytes of addresses: %v", size, err)
@@ -36,25 +36,25 @@ func largeOffsets(t *testing.T, dev device.Device, size int64, behind uint64, ba
 	first, err := o.plan(unit)
 	must(t, err)
 	for i := first.Bottom; i <= first.Top; i++ { // to where word numbers have 33 bits
-		first.Levels[i].Offset += behind
+		first.Levels[i].Offset += offset
 	}
 	im := &image{dev: dev, bytes: mapped, want: model{}}
 	_, err = pool.Format(im.memory(), first)
 	must(t, err)
 	x := im.mustOpen(t, OpenOptions{})
-	if low := x.engine.live[0].base; low < behind/8 {
+	if low := x.engine.live[0].base; low < offset/8 {
 		t.Errorf("a level at word %#x", low)
 	}
 	for i := range batches {
 		im.put(t, x, i*100, i*100+110, uint64(i))
 	}
-	im.whole(t, x)
+	im.checkWhole(t, x)
 	it := x.engine.item(denseKey(24, 5))
-	if _, c, ok := x.engine.find(&it); !ok || c.block() < behind/8 || x.engine.resizes == 0 {
-		t.Errorf("a value at word %#x, %d resizes", c.block(), x.engine.resizes)
+	if _, c, ok := x.engine.find(&it); !ok || c.block() < offset/8 || x.engine.nResizes == 0 {
+		t.Errorf("a value at word %#x, %d resizes", c.block(), x.engine.nResizes)
 	}
 	must(t, x.Close())
 	x = im.mustOpen(t, OpenOptions{Verify: !im.gpu()})
-	im.whole(t, x)
+	im.checkWhole(t, x)
 	must(t, x.Close())
 }

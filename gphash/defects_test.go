@@ -15,10 +15,10 @@ import (
 )
 
 // Defects of the code published with the paper. Tests here would find each of them in this package,
-// on a CPU and, if kernels do the work, on a simulated GPU. One concerns the GPU alone: the flag of
-// the cache that is never set (TestCachePolicies). Two concern the order of stores, and tests try
-// all orders: the lost superblock (TestCrashInCommit of the pool, TestCrashesInGrowth), and the
-// missing fence between value and key (TestCrashMutants and TestKernelCrashMutants).
+// on a CPU and, if kernels do the work, on a simulated GPU. One concerns the GPU alone:
+// the flag of the cache that is never set (TestCachePolicies). Two concern the order of stores, and
+// tests try all orders: the lost superblock (TestCrashInCommit of the pool, TestCrashesInGrowth),
+// and the missing fence between value and key (TestCrashMutants and TestKernelCrashMutants).
 
 // widths are sizes of keys and values: keys that are their own tags, and others.
 var widths = []Options{
@@ -27,53 +27,54 @@ var widths = []Options{
 
 var allWidths = append(slices.Clip(widths), Options{}, Options{ValueSize: 16})
 
-// eachWidth runs a test on an empty image of each width, including variable ones, on a CPU.
-func eachWidth(t *testing.T, o Options, test func(t *testing.T, im *image)) {
-	eachOf(t, openCPU(t), allWidths, o, test)
+// forEachWidth runs a test on an empty image of each width, including variable ones, on a
+// CPU.
+func forEachWidth(t *testing.T, o Options, test func(t *testing.T, im *image)) {
+	forEachOf(t, openCPU(t), allWidths, o, test)
 }
 
-func eachFixedWidth(t *testing.T, o Options, test func(t *testing.T, im *image)) {
-	eachOf(t, openCPU(t), widths, o, test)
+func forEachFixedWidth(t *testing.T, o Options, test func(t *testing.T, im *image)) {
+	forEachOf(t, openCPU(t), widths, o, test)
 }
 
-// eachDevice runs a test on a CPU as eachWidth does, and on a simulated GPU in the widths of its
-// turn.
-func eachDevice(t *testing.T, turn int, o Options, test func(t *testing.T, im *image)) {
-	eachWidth(t, o, test)
-	eachOnGPU(t, turn, allWidths, o, test)
+// forEachDevice runs a test on a CPU as forEachWidth does, and on a simulated GPU in the
+// widths of its turn.
+func forEachDevice(t *testing.T, offset int, o Options, test func(t *testing.T, im *image)) {
+	forEachWidth(t, o, test)
+	forEachOnGPU(t, offset, allWidths, o, test)
 }
 
-func eachFixedDevice(t *testing.T, turn int, o Options, test func(t *testing.T, im *image)) {
-	eachFixedWidth(t, o, test)
-	eachOnGPU(t, turn, widths, o, test)
+func forEachFixedDevice(t *testing.T, offset int, o Options, test func(t *testing.T, im *image)) {
+	forEachFixedWidth(t, o, test)
+	forEachOnGPU(t, offset, widths, o, test)
 }
 
-func eachOnGPU(t *testing.T, turn int, widths []Options, o Options, test func(t *testing.T, im *image)) {
+func forEachOnGPU(t *testing.T, offset int, widths []Options, o Options, test func(t *testing.T, im *image)) {
 	t.Run("GPU", func(t *testing.T) {
 		if testing.Short() {
 			t.Skip("interprets kernels")
 		}
-		eachOf(t, devicetest.OpenSim(t, &sim.Options{Arch: 80}), turned(turn, widths), o, test)
+		forEachOf(t, devicetest.OpenSim(t, &sim.Options{Arch: 80}), rotate(offset, widths), o, test)
 	})
 }
 
 var gpuWidths = flag.Int("gpu-widths", 2, "in so many widths tests of growth and iterations run on simulated GPUs, each test in others")
 
-// turned returns the widths in which a test runs on simulated GPUs. It begins with one fixed and
+// rotate returns the widths in which a test runs on simulated GPUs. It begins with one fixed and
 // one variable width by turn, which take different paths in host and kernels. Six tests with
 // distinct turns cover all pairs of these.
-func turned(turn int, of []Options) []Options {
+func rotate(offset int, all []Options) []Options {
 	from := func(w []Options) []Options {
 		if len(w) == 0 {
 			return nil
 		}
-		return slices.Concat(w[turn%len(w):], w[:turn%len(w)])
+		return slices.Concat(w[offset%len(w):], w[:offset%len(w)])
 	}
-	fixed, variable := from(of[:len(widths)]), from(of[len(widths):])
-	return slices.Concat(fixed[:1], variable, fixed[1:])[:min(*gpuWidths, len(of))]
+	fixed, variable := from(all[:len(widths)]), from(all[len(widths):])
+	return slices.Concat(fixed[:1], variable, fixed[1:])[:min(*gpuWidths, len(all))]
 }
 
-func eachOf(t *testing.T, dev device.Device, widths []Options, o Options, test func(t *testing.T, im *image)) {
+func forEachOf(t *testing.T, dev device.Device, widths []Options, o Options, test func(t *testing.T, im *image)) {
 	for _, w := range widths {
 		t.Run(fmt.Sprintf("%d,%d", w.KeySize, w.ValueSize), func(t *testing.T) {
 			w.Capacity, w.Size, w.Slots, w.Hashes, w.Levels, w.AtomicBatch = o.Capacity, o.Size, o.Slots, o.Hashes, o.Levels, o.AtomicBatch
@@ -121,12 +122,12 @@ func (im *image) put(t testing.TB, x *Index, lo, hi int, version uint64) {
 	must(t, err)
 }
 
-func none(string) bool { return false }
+func neverAbsent(string) bool { return false }
 
-// whole fails unless the index equals the model and passes Check.
-func (im *image) whole(t testing.TB, x *Index) {
+// checkWhole fails unless the index equals the model and passes Check.
+func (im *image) checkWhole(t testing.TB, x *Index) {
 	t.Helper()
-	im.compare(t, x, none)
+	im.compare(t, x, neverAbsent)
 	must(t, x.Check(ctx))
 }
 
@@ -136,22 +137,22 @@ const mebibyte = 1 << 20
 // the published code, recovery placed values elsewhere than creation, and the end of the used ones
 // was stored too late.
 func TestValuesOutliveTheWriter(t *testing.T) {
-	eachDevice(t, 0, Options{Capacity: 10, Size: 8 * mebibyte}, func(t *testing.T, im *image) {
+	forEachDevice(t, 0, Options{Capacity: 10, Size: 8 * mebibyte}, func(t *testing.T, im *image) {
 		rounds := 12
 		if im.gpu() {
 			rounds = 4
 		}
 		for round := range rounds {
 			x := im.mustOpen(t, OpenOptions{Verify: round%2 == 0 || !im.gpu(), Mirror: round%3 == 0})
-			im.whole(t, x)
+			im.checkWhole(t, x)
 			im.put(t, x, round*100, round*100+150, uint64(round))
 			im.put(t, x, 0, 20, uint64(round))
 			im.crash(t, x)
 		}
 		x := im.mustOpen(t, OpenOptions{Verify: true})
-		im.whole(t, x)
+		im.checkWhole(t, x)
 		must(t, x.Close())
-		im.whole(t, im.mustOpen(t, OpenOptions{Verify: true}))
+		im.checkWhole(t, im.mustOpen(t, OpenOptions{Verify: true}))
 	})
 }
 
@@ -159,7 +160,7 @@ func TestValuesOutliveTheWriter(t *testing.T) {
 // taken. In the published code it checked the bottom level once per level, compared fingerprints
 // only, and took empty slots for full ones.
 func TestRecoveryOfEachLevel(t *testing.T) {
-	eachDevice(t, 1, Options{Capacity: 150, Levels: 3, Slots: 4}, func(t *testing.T, im *image) {
+	forEachDevice(t, 1, Options{Capacity: 150, Levels: 3, Slots: 4}, func(t *testing.T, im *image) {
 		x := im.mustOpen(t, OpenOptions{})
 		im.put(t, x, 0, 100, 0)
 		im.crash(t, x)
@@ -168,7 +169,7 @@ func TestRecoveryOfEachLevel(t *testing.T) {
 		for i, l := range tb.live {
 			for b := range uint64(1) << l.bits {
 				for slot := range tb.slots {
-					at := place{l.base + b*tb.bucketWords, slot}
+					at := slotRef{l.base + b*tb.bucketWords, slot}
 					slots++
 					switch c := control(tb.mem.Load(tb.control(at))); {
 					case c.state() != empty:
@@ -189,17 +190,17 @@ func TestRecoveryOfEachLevel(t *testing.T) {
 		if fmt.Sprint(*report) != fmt.Sprint(want) || len(tb.live) != 3 || planted+tombs != slots-100 {
 			t.Fatalf("%+v, want %+v", *report, want)
 		}
-		im.whole(t, x)
+		im.checkWhole(t, x)
 		im.put(t, x, 100, 150, 0) // fits: the slots are free again
-		im.whole(t, x)
+		im.checkWhole(t, x)
 		if s, err := x.Stats(ctx); err != nil || s.Slots != int(slots) || s.Keys != 150 {
 			t.Errorf("%+v, %v", s, err)
 		}
 	})
 }
 
-// grown fills an index until a crash leaves a level that is being drained.
-func (im *image) grown(t *testing.T) {
+// testGrowth fills an index until a crash leaves a level that is being drained.
+func (im *image) testGrowth(t *testing.T) {
 	t.Helper()
 	x := im.mustOpen(t, OpenOptions{})
 	for i := 0; x.engine.closed == 0 || x.engine.drained > 0; i += 10 {
@@ -214,15 +215,15 @@ func (im *image) grown(t *testing.T) {
 // A crash while keys move loses none, and the index continues to grow. In the published code the
 // new level was not searched, and no other resize began.
 func TestCrashOfAResize(t *testing.T) {
-	for turn, resize := range []Resize{Beside, Stop} {
-		eachDevice(t, 4+turn, Options{Capacity: 100, Size: 8 * mebibyte}, func(t *testing.T, im *image) {
-			im.grown(t)
+	for offset, resize := range []Resize{Beside, Stop} {
+		forEachDevice(t, 4+offset, Options{Capacity: 100, Size: 8 * mebibyte}, func(t *testing.T, im *image) {
+			im.testGrowth(t)
 			x, report, err := im.open(OpenOptions{Verify: !im.gpu(), Resize: resize})
 			must(t, err)
 			if !report.Resumed || report.Keys != uint64(len(im.want)) {
 				t.Fatalf("%+v of %d keys", report, len(im.want))
 			}
-			im.whole(t, x)
+			im.checkWhole(t, x)
 			s, err := x.Stats(ctx)
 			must(t, err)
 			if (s.Draining == 0) != (resize == Stop) {
@@ -231,13 +232,13 @@ func TestCrashOfAResize(t *testing.T) {
 			for i := range 20 {
 				im.put(t, x, 10_000+i*50, 10_000+i*50+50, 0)
 			}
-			im.whole(t, x)
+			im.checkWhole(t, x)
 			must(t, x.Compact(ctx))
-			im.whole(t, x)
-			behind, err := x.Stats(ctx)
+			im.checkWhole(t, x)
+			after, err := x.Stats(ctx)
 			must(t, err)
-			if behind.Draining != 0 || behind.Slots <= s.Slots {
-				t.Errorf("%d slots and then %d", s.Slots, behind.Slots)
+			if after.Draining != 0 || after.Slots <= s.Slots {
+				t.Errorf("%d slots and then %d", s.Slots, after.Slots)
 			}
 		})
 	}
@@ -245,21 +246,21 @@ func TestCrashOfAResize(t *testing.T) {
 
 // A pool opens even if some of its keys cannot move up: the next level takes them.
 func TestCrowdedAtOpening(t *testing.T) {
-	eachWidth(t, Options{Capacity: 100, Slots: 1, Hashes: 1, Levels: 1}, func(t *testing.T, im *image) {
+	forEachWidth(t, Options{Capacity: 100, Slots: 1, Hashes: 1, Levels: 1}, func(t *testing.T, im *image) {
 		x := im.mustOpen(t, OpenOptions{})
-		must(t, x.engine.another())
+		must(t, x.engine.addLevel())
 		tb, bottom := x.engine.table, x.engine.live[1]
 		insert := func(i int, l level) {
 			key := denseKey(int(tb.keySize), i)
 			it := tb.item(key)
-			at := place{tb.buckets(l, it.hash, nil)[0], 0}
+			at := slotRef{tb.buckets(l, it.hash, nil)[0], 0}
 			c := control(tb.mem.Load(tb.control(at)))
 			if c.state() == full {
 				return
 			}
-			w := writer{table: tb, region: x.engine.values.region(0, 0)}
+			w := writer{table: tb, region: x.engine.values.regionOf(0, 0)}
 			value := valueOf(int(tb.valueSize), key, 0)
-			block, err := w.store(&it, value)
+			block, err := w.storeValue(&it, value)
 			must(t, err)
 			tb.publish(at, c, &it, block)
 			im.want[string(key)] = string(value)
@@ -279,7 +280,7 @@ func TestCrowdedAtOpening(t *testing.T) {
 			if !report.Resumed || report.Damaged > 0 {
 				t.Fatalf("%+v", report)
 			}
-			im.whole(t, x)
+			im.checkWhole(t, x)
 		}
 	})
 }
@@ -287,7 +288,7 @@ func TestCrowdedAtOpening(t *testing.T) {
 // A level stays during any number of iterations. In the published code a count of users went from
 // two to zero.
 func TestTwoIterations(t *testing.T) {
-	eachDevice(t, 2, Options{Capacity: 100, Size: 8 * mebibyte}, func(t *testing.T, im *image) {
+	forEachDevice(t, 2, Options{Capacity: 100, Size: 8 * mebibyte}, func(t *testing.T, im *image) {
 		x := im.mustOpen(t, OpenOptions{})
 		im.put(t, x, 0, 100, 0)
 		started := len(im.want)
@@ -322,7 +323,7 @@ func TestTwoIterations(t *testing.T) {
 		for i := range 60 {
 			im.put(t, x, 5000+i*20, 5000+i*20+20, 2)
 		}
-		im.whole(t, x)
+		im.checkWhole(t, x)
 		if s, err := x.Stats(ctx); err != nil || s.Resizes < closed {
 			t.Errorf("levels are still there: %+v, %v", s, err)
 		}
@@ -332,7 +333,7 @@ func TestTwoIterations(t *testing.T) {
 // A batch may have any number of keys. In the published code, warps with idle last lanes hung, or
 // did their work twice.
 func TestBatchSizes(t *testing.T) {
-	eachDevice(t, 3, Options{Capacity: 10_000, Size: 16 * mebibyte}, func(t *testing.T, im *image) {
+	forEachDevice(t, 3, Options{Capacity: 10_000, Size: 16 * mebibyte}, func(t *testing.T, im *image) {
 		x := im.mustOpen(t, OpenOptions{})
 		at := 0
 		for _, n := range []int{1, 31, 32, 33, 1, 63, 65, 1023, 1025, 2047, 2049, 31} {
@@ -342,13 +343,13 @@ func TestBatchSizes(t *testing.T) {
 			im.put(t, x, at, at+n, 0)
 			at += n
 		}
-		im.whole(t, x)
+		im.checkWhole(t, x)
 	})
 }
 
 // Deleting an absent key and inserting an existing one are reported, and neither takes memory.
 func TestResultsOfChanges(t *testing.T) {
-	eachFixedDevice(t, 0, Options{Capacity: 100}, func(t *testing.T, im *image) {
+	forEachFixedDevice(t, 0, Options{Capacity: 100}, func(t *testing.T, im *image) {
 		x := im.mustOpen(t, OpenOptions{})
 		im.put(t, x, 0, 50, 0)
 		keys, values := make([]byte, 0, 800), make([]byte, 100*x.engine.valueSize)
@@ -364,7 +365,7 @@ func TestResultsOfChanges(t *testing.T) {
 		if err != nil || n != 0 || slices.Contains(ok, true) {
 			t.Errorf("50 keys that are there: inserted %d, %v, %v", n, ok, err)
 		}
-		im.whole(t, x)
+		im.checkWhole(t, x)
 		if n, err = x.Put(ctx, keys, values); err != nil || n != 50 {
 			t.Errorf("100 keys, 50 of them there: inserted %d, %v", n, err)
 		}
@@ -374,8 +375,8 @@ func TestResultsOfChanges(t *testing.T) {
 // inUse returns the number of values in use.
 func (v *values) inUse() (n uint64) {
 	for i := range v.space.owner {
-		if e := v.space.owner[i].values.Load(); e != nil {
-			n += v.per - e.left
+		if e := v.space.owner[i].extent.Load(); e != nil {
+			n += v.perUnit - e.nFree
 		}
 	}
 	return n
@@ -384,7 +385,7 @@ func (v *values) inUse() (n uint64) {
 // Memory depends on the contents, not on the history. The test runs 10,000 batches (150 on a GPU)
 // of updates, deletes, inserts of existing keys and lookups.
 func TestMemoryIsBounded(t *testing.T) {
-	eachFixedDevice(t, 1, Options{Capacity: 200}, func(t *testing.T, im *image) {
+	forEachFixedDevice(t, 1, Options{Capacity: 200}, func(t *testing.T, im *image) {
 		batches, n := 3_000**thorough, 40
 		if im.gpu() {
 			batches = 75 * *thorough
@@ -429,7 +430,7 @@ func TestMemoryIsBounded(t *testing.T) {
 
 // A batch that inserts and deletes one key again and again needs the slots of one key.
 func TestTombsWithinABatch(t *testing.T) {
-	eachFixedDevice(t, 2, Options{Capacity: 100}, func(t *testing.T, im *image) {
+	forEachFixedDevice(t, 2, Options{Capacity: 100}, func(t *testing.T, im *image) {
 		x := im.mustOpen(t, OpenOptions{})
 		im.put(t, x, 0, 20, 0)
 		first, err := x.Stats(ctx)
@@ -447,7 +448,7 @@ func TestTombsWithinABatch(t *testing.T) {
 				t.Fatalf("operation %d, %v, did nothing", i, kinds[i])
 			}
 		}
-		im.whole(t, x)
+		im.checkWhole(t, x)
 		if last, err := x.Stats(ctx); err != nil || last.Slots != first.Slots {
 			t.Errorf("%d slots have become %d, %v", first.Slots, last.Slots, err)
 		}

@@ -42,7 +42,7 @@ func digestOn(t *testing.T, dev device.Device, seed [2]uint64, strings [][]byte)
 			words = append(words, binary.LittleEndian.Uint64(s))
 		}
 		if len(s) > 0 {
-			words = append(words, last(s))
+			words = append(words, tailWord(s))
 		}
 	}
 	n := len(strings)
@@ -102,10 +102,10 @@ func TestDigests(t *testing.T) {
 	for name, dev := range devices {
 		d := digestOn(t, dev, seed, strings)
 		for i, s := range strings {
-			if want := sip13.of(s); d.sip13[i] != want {
+			if want := sip13.hash(s); d.sip13[i] != want {
 				t.Errorf("%s: SipHash of %d bytes is %#x, want %#x", name, len(s), d.sip13[i], want)
 			}
-			if want := fast.of(s); d.fast[i] != want {
+			if want := fast.hash(s); d.fast[i] != want {
 				t.Errorf("%s: the fast hash of %d bytes is %#x, want %#x", name, len(s), d.fast[i], want)
 			}
 			want := crc32.Checksum(s, castagnoli)

@@ -59,8 +59,8 @@
 // [OpenOptions.ReadOnly] requires the CPU.
 //
 // A GPU's driver takes long to map a large pool. With OpenOptions.HostFirst the CPU recovers the
-// pool and works on it meanwhile, so Open returns as fast as on a CPU. [Index.Mapped] waits for the
-// GPU.
+// pool and works on it meanwhile, so Open returns as fast as on a CPU. [Index.WaitMapped] waits for
+// the GPU.
 //
 // A lost GPU loses nothing that was acknowledged. Calls in flight return [device.ErrLost], and each
 // of their operations is either done or not. The pool is then inspected as when it is opened, and

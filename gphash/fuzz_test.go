@@ -41,7 +41,7 @@ func FuzzPool(f *testing.F) {
 			tb.mem.Store(w, binary.LittleEndian.Uint64(patches[2:]))
 			damaged[owner[w].key] = true
 		}
-		x, _ := im.revive(t)
+		x, _ := im.openOrRepair(t)
 		must(t, x.Close())
 		x, _, err := im.open(OpenOptions{Verify: true, Resize: Stop})
 		must(t, err)

@@ -14,23 +14,23 @@ import (
 // classes elsewhere. Since a record contains its key, the slot that refers to it is found. The move
 // is an update: write the copy, then the word.
 
-// run is n units in a row, with the first at a multiple of n.
-type run struct {
+// unitRun is n units in a row, with the first at a multiple of n.
+type unitRun struct {
 	first, n int
 	words    uint64 // words that records use
 }
 
-// gather frees runs of n units or more until it has freed units units. Runs with the fewest words
+// freeRuns frees runs of n units or more until it has freed units units. Runs with the fewest words
 // in use come first. No other thread is at work, and replaced records are free already.
-func (e *engine) gather(n int, units uint64) (freed uint64, err error) {
+func (e *engine) freeRuns(n int, units uint64) (freed uint64, err error) {
 	v := e.values
-	v.alone = true
+	v.singleWriter = true
 	moved := false
-	for _, r := range v.sparse(n) {
+	for _, r := range v.sparseRuns(n) {
 		if freed >= units {
 			break
 		}
-		r, ok := v.run(r.first, r.n, r.n > n, v.supply())
+		r, ok := v.runAt(r.first, r.n, r.n > n, v.freeSupply())
 		if !ok {
 			continue
 		}
@@ -39,117 +39,117 @@ func (e *engine) gather(n int, units uint64) (freed uint64, err error) {
 			freed += uint64(r.n)
 		}
 	}
-	if moved && e.far != nil {
-		err = e.far.refresh()
+	if moved && e.accel != nil {
+		err = e.accel.refreshSlots()
 	}
 	return freed, err
 }
 
-// sparse returns the runs of n units or more that can be freed, least used first.
-func (v *values) sparse(n int) (runs []run) {
-	there := v.supply()
-	for size := n; size <= mostUnits; size *= 2 {
+// sparseRuns returns the runs of n units or more that can be freed, least used first.
+func (v *values) sparseRuns(n int) (runs []unitRun) {
+	free := v.freeSupply()
+	for size := n; size <= maxRunUnits; size *= 2 {
 		for first := 0; first+size <= len(v.space.owner); first += size {
-			if r, ok := v.run(first, size, size > n, there); ok {
+			if r, ok := v.runAt(first, size, size > n, free); ok {
 				runs = append(runs, r)
 			}
 		}
 	}
-	slices.SortStableFunc(runs, func(a, b run) int { return cmp.Compare(a.words*uint64(b.n), b.words*uint64(a.n)) })
+	slices.SortStableFunc(runs, func(a, b unitRun) int { return cmp.Compare(a.words*uint64(b.n), b.words*uint64(a.n)) })
 	return runs
 }
 
-// supply is the free memory for records.
-type supply struct {
+// freeSupply is the free memory for records.
+type freeSupply struct {
 	places []uint64 // by class: free places in units of that class
 	units  uint64
 }
 
-func (v *values) supply() supply {
-	s := supply{make([]uint64, len(v.classes)), v.space.left()}
-	for i := range v.parts {
-		for class, list := range v.parts[i].extents {
+func (v *values) freeSupply() freeSupply {
+	s := freeSupply{make([]uint64, len(v.classes)), v.space.freeUnits()}
+	for i := range v.regions {
+		for class, list := range v.regions[i].extents {
 			for _, x := range list {
-				s.places[class] += x.left
+				s.places[class] += x.nFree
 			}
 		}
 	}
 	return s
 }
 
-// run returns a run of units with records. ok is true if all records have places elsewhere, in
-// units of their classes or in free units. With gain, these must be fewer than the units freed. A
-// single unit is never freed at the cost of another one.
-func (v *values) run(first, n int, gain bool, there supply) (r run, ok bool) {
-	r = run{first: first, n: n}
-	within := [128]uint64{} // by class: places of the run, used or not
+// runAt returns a run of units with records. ok is true if all records have places elsewhere, in
+// units of their classes or in free units. With mustGain, these must be fewer than the units freed.
+// A single unit is never freed at the cost of another one.
+func (v *values) runAt(first, n int, mustGain bool, avail freeSupply) (r unitRun, ok bool) {
+	r = unitRun{first: first, n: n}
+	inRun := [128]uint64{} // by class: places of the run, used or not
 	free, needed := 0, uint64(0)
 	for i := first; i < first+n; i++ {
-		x := v.space.owner[i].values.Load()
+		x := v.space.owner[i].extent.Load()
 		switch {
-		case v.space.owner[i].level || x != nil && v.unitsOf(x.layout) > uint64(n):
+		case v.space.owner[i].isLevel || x != nil && v.unitsOf(x.layout) > uint64(n):
 			return r, false
 		case x == nil:
 			free++
 		case x.unit == uint64(i):
-			r.words += (x.layout.per - x.left) * x.layout.words
-			if within[x.class] += x.layout.per; within[x.class] > there.places[x.class] {
+			r.words += (x.layout.perUnit - x.nFree) * x.layout.words
+			if inRun[x.class] += x.layout.perUnit; inRun[x.class] > avail.places[x.class] {
 				needed += v.unitsOf(x.layout)
 			}
 		}
 	}
 	gains := needed < uint64(n-free)
-	return r, r.words > 0 && needed <= there.units-uint64(free) && (gains || !gain && n > 1)
+	return r, r.words > 0 && needed <= avail.units-uint64(free) && (gains || !mustGain && n > 1)
 }
 
 // vacateRun moves the records of a run elsewhere.
-func (e *engine) vacateRun(r run) (freed bool) {
+func (e *engine) vacateRun(r unitRun) (freed bool) {
 	v := e.values
-	away := region{values: v}
-	reserved := v.withdraw(r.first, r.n, &away)
+	detached := region{values: v}
+	reserved := v.withdraw(r.first, r.n, &detached)
 	freed = true
 	for i := r.first; i < r.first+r.n && freed; i++ {
-		if x := v.space.owner[i].values.Load(); x != nil && x.unit == uint64(i) {
-			freed = e.evacuate(x, &away)
+		if x := v.space.owner[i].extent.Load(); x != nil && x.unit == uint64(i) {
+			freed = e.moveRecords(x, &detached)
 		}
 	}
 	for _, i := range reserved {
-		v.space.giveBack(uint64(i), 1)
+		v.space.releaseUnits(uint64(i), 1)
 	}
-	for _, list := range away.extents {
+	for _, list := range detached.extents {
 		for _, x := range list {
-			v.parts[0].adopt(x)
+			v.regions[0].addExtent(x)
 		}
 	}
-	for _, block := range away.stale {
-		v.parts[0].free(block)
+	for _, block := range detached.stale {
+		v.regions[0].free(block)
 	}
 	return freed
 }
 
 // withdraw prevents allocations from n units in a row. It marks free units as those of a level, and
-// moves partly free ones to the region away.
-func (v *values) withdraw(first, n int, away *region) (reserved []int) {
+// moves partly free ones to the region detached.
+func (v *values) withdraw(first, n int, detached *region) (reserved []int) {
 	for i := first; i < first+n; i++ {
-		x := v.space.owner[i].values.Load()
+		x := v.space.owner[i].extent.Load()
 		switch {
 		case x == nil:
-			v.space.level(uint64(i), 1)
+			v.space.markLevel(uint64(i), 1)
 			reserved = append(reserved, i)
-		case x.unit == uint64(i) && x.of != nil:
-			list := x.of.list(x.class)
+		case x.unit == uint64(i) && x.region != nil:
+			list := x.region.extentsOf(x.class)
 			*list = slices.DeleteFunc(*list, func(other *extent) bool { return other == x })
-			away.adopt(x)
+			detached.addExtent(x)
 		}
 	}
 	return reserved
 }
 
-// evacuate moves the records of an extent elsewhere, as long as memory is available. Their old
+// moveRecords moves the records of an extent elsewhere, as long as memory is available. Their old
 // memory is free once no slot refers to it.
-func (e *engine) evacuate(x *extent, away *region) bool {
+func (e *engine) moveRecords(x *extent, detached *region) bool {
 	v := e.values
-	for i := range x.layout.per {
+	for i := range x.layout.perUnit {
 		if x.used[i/64]>>(i%64)&1 == 0 {
 			continue
 		}
@@ -157,7 +157,7 @@ func (e *engine) evacuate(x *extent, away *region) bool {
 		if !e.moveRecord(block, x.class) {
 			return false
 		}
-		away.replaced(block)
+		detached.addStale(block)
 	}
 	return true
 }
@@ -174,20 +174,20 @@ func (e *engine) moveRecord(block uint64, class int) bool {
 	if !ok || classOf(h.words()) != class {
 		return false
 	}
-	to, err := v.parts[0].take(class)
+	to, err := v.regions[0].alloc(class)
 	if err != nil {
 		return false
 	}
-	e.mem.Write(to+1, v.append(block+1, int(h.words()-1)*pm.Word, nil))
-	e.mem.Store(to, uint64(h)^uint64(mixed(block, it.hash)^mixed(to, it.hash)))
+	e.mem.Write(to+1, v.appendBytes(block+1, int(h.words()-1)*pm.Word, nil))
+	e.mem.Store(to, uint64(h)^uint64(placeSum(block, it.hash)^placeSum(to, it.hash)))
 	e.mem.Fence()
 	e.mem.Store(e.control(at), uint64(c.next(full, to)))
 	e.mem.Fence()
 	return true
 }
 
-// gatherFor frees memory for records that have found none.
-func (e *engine) gatherFor(b *batch.Batch) error {
+// compactFor frees memory for records that have found none.
+func (e *engine) compactFor(b *batch.Batch) error {
 	v := e.values
 	n, words := 1, uint64(0)
 	for i := range b.N {
@@ -198,17 +198,17 @@ func (e *engine) gatherFor(b *batch.Batch) error {
 		return err
 	}
 	for units := words/v.unit + uint64(n); n > 0; n /= 2 {
-		if freed, err := e.gather(n, units); err != nil || freed > 0 {
+		if freed, err := e.freeRuns(n, units); err != nil || freed > 0 {
 			return err
 		}
 	}
 	return nil
 }
 
-// gatherAll frees as many units as it can.
-func (e *engine) gatherAll(ctx context.Context) error {
+// compactAll frees as many units as it can.
+func (e *engine) compactAll(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if freed, err := e.gather(1, mostUnits); err != nil || freed == 0 {
+		if freed, err := e.freeRuns(1, maxRunUnits); err != nil || freed == 0 {
 			return err
 		}
 	}

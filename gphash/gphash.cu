@@ -232,8 +232,8 @@ GPHASH_KERNEL(change, kChangeBlocks)(ChangeParams p) { change(p); }
 GPHASH_KERNEL(change_crowded, 1)(ChangeParams p) { change_crowded(p); }
 GPHASH_KERNEL(follow, 1)(ChangeParams p) { follow(p); }
 GPHASH_KERNEL(log, 1)(RedoParams p) { log<kBlock, kInSlots>(p); }
-GPHASH_KERNEL(settle, 1)(RedoParams p) { settle<kInSlots>(p); }
-GPHASH_KERNEL(home, 1)(RedoParams p) { bring_home(p); }
+GPHASH_KERNEL(settle, 1)(RedoParams p) { apply_batch<kInSlots>(p); }
+GPHASH_KERNEL(home, 1)(RedoParams p) { write_back(p); }
 GPHASH_KERNEL(undo, 1)(RedoParams p) { undo(p); }
 GPHASH_KERNEL(move_up, 1)(BucketsParams p) { move_up<kInSlots>(p); }
 GPHASH_KERNEL(export, 1)(BucketsParams p) { export_pairs(p); }

@@ -64,7 +64,7 @@ func create(path string, dev device.Device, o *Options, types core.Types, record
 	if err != nil {
 		return nil, nil, fmt.Errorf("gphash: create: %w", err)
 	}
-	t, e, _, err := serve(context.Background(), p, dev, OpenOptions{Durability: o.Durability, Resize: o.Resize, AtomicTail: o.AtomicTail, Mirror: o.Mirror, Cache: o.Cache, CachePolicy: o.CachePolicy, Logger: o.Logger}, types)
+	t, e, _, err := openTable(context.Background(), p, dev, OpenOptions{Durability: o.Durability, Resize: o.Resize, AtomicTail: o.AtomicTail, Mirror: o.Mirror, Cache: o.Cache, CachePolicy: o.CachePolicy, Logger: o.Logger}, types)
 	if err != nil {
 		err = errors.Join(err, pool.Remove(path))
 	}
@@ -83,14 +83,14 @@ func createPool(path string, dev device.Device, o *Options, records bool) (*pool
 	if first.Geometry.Seed == [2]uint64{} {
 		first.Geometry.Seed = [2]uint64{rand.Uint64(), rand.Uint64()}
 	}
-	return pool.CreateOn(path, first, o.Size, terms(dev, &OpenOptions{Durability: o.Durability, AssertPMem: o.AssertPMem}))
+	return pool.CreateWith(path, first, o.Size, poolOptions(dev, &OpenOptions{Durability: o.Durability, AssertPMem: o.AssertPMem}))
 }
 
-// terms returns the conditions on which a device is granted PMem: on memory of devdax, whatever is
-// asked for. Repair verifies all that a loss of power may have left.
-func terms(dev device.Device, o *OpenOptions) pool.Terms {
+// poolOptions returns the conditions on which a device is granted PMem: on memory of devdax,
+// whatever is asked for. Repair verifies all that a loss of power may have left.
+func poolOptions(dev device.Device, o *OpenOptions) pool.Requirements {
 	_, host := dev.(device.Host)
-	return pool.Terms{PMem: o.Durability == PMem, GPU: !host, Said: pool.Asserted(o.AssertPMem), Salvage: o.Repair}
+	return pool.Requirements{PMem: o.Durability == PMem, GPU: !host, Asserted: pool.Assertions(o.AssertPMem), Salvage: o.Repair}
 }
 
 // Open opens the index in a pool, undoes what a crash has left half done, and continues an
@@ -114,7 +114,7 @@ func OpenMap[K weft.Key, V weft.Value](ctx context.Context, path string, dev dev
 	return &Map[K, V]{weft.NewMap[K, V](t), t, e}, report, nil
 }
 
-func open(ctx context.Context, path string, dev device.Device, o OpenOptions, types core.Types, records bool, want batch.Widths) (*core.Table, *engine, *Report, error) {
+func open(ctx context.Context, path string, dev device.Device, o OpenOptions, types core.Types, records bool, widths batch.Widths) (*core.Table, *engine, *Report, error) {
 	var err error
 	switch _, host := dev.(device.Host); {
 	case dev == nil:
@@ -127,7 +127,7 @@ func open(ctx context.Context, path string, dev device.Device, o OpenOptions, ty
 	var p *pool.Pool
 	start := time.Now()
 	if err == nil {
-		p, err = pool.OpenOn(path, o.ReadOnly, terms(dev, &o))
+		p, err = pool.OpenWith(path, o.ReadOnly, poolOptions(dev, &o))
 	}
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("gphash: open: %w", err)
@@ -137,39 +137,39 @@ func open(ctx context.Context, path string, dev device.Device, o OpenOptions, ty
 	if l := newLayout(uint64(g.KeySize), uint64(g.ValueSize), 1); l.records() != records {
 		err := fmt.Errorf("gphash: open: %w: %s has keys of %v and values of %v bytes, which %s opens", op.ErrFormat, path, l.keyLength(), l.valueLength(),
 			map[bool]string{false: "Open", true: "OpenStrings"}[l.records()])
-		return nil, nil, nil, errors.Join(err, leave(p))
+		return nil, nil, nil, errors.Join(err, closeAsFound(p))
 	}
-	if want.Key != 0 && (want.Key != int(g.KeySize) || want.Val != int(g.ValueSize)) {
-		err := fmt.Errorf("gphash: open: %w: %s has keys of %d and values of %d bytes, not %d and %d", op.ErrFormat, path, g.KeySize, g.ValueSize, want.Key, want.Val)
-		return nil, nil, nil, errors.Join(err, leave(p))
+	if widths.Key != 0 && (widths.Key != int(g.KeySize) || widths.Val != int(g.ValueSize)) {
+		err := fmt.Errorf("gphash: open: %w: %s has keys of %d and values of %d bytes, not %d and %d", op.ErrFormat, path, g.KeySize, g.ValueSize, widths.Key, widths.Val)
+		return nil, nil, nil, errors.Join(err, closeAsFound(p))
 	}
-	t, e, report, err := serve(ctx, p, dev, o, types)
+	t, e, report, err := openTable(ctx, p, dev, o, types)
 	if report != nil {
 		report.Times.File = file
 	}
 	return t, e, report, err
 }
 
-// leave closes a pool as it was: one that has not been recovered stays unclean.
-func leave(p *pool.Pool) error {
+// closeAsFound closes a pool as it was: one that has not been recovered stays unclean.
+func closeAsFound(p *pool.Pool) error {
 	if p.WasClean() {
 		return p.Close()
 	}
 	return p.Abandon()
 }
 
-// serve recovers the index of a pool and makes a table of it. On an error it closes the pool.
-func serve(ctx context.Context, p *pool.Pool, dev device.Device, o OpenOptions, types core.Types) (*core.Table, *engine, *Report, error) {
+// openTable recovers the index of a pool and makes a table of it. On an error it closes the pool.
+func openTable(ctx context.Context, p *pool.Pool, dev device.Device, o OpenOptions, types core.Types) (*core.Table, *engine, *Report, error) {
 	if Durability(p.Durability()) < o.Durability {
 		err := fmt.Errorf("gphash: %w: asked for %v, the file system grants %v", ErrNotDurable, o.Durability, p.Durability())
-		return nil, nil, nil, errors.Join(err, leave(p))
+		return nil, nil, nil, errors.Join(err, closeAsFound(p))
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	e, run, report, err := begin(ctx, p, dev, o)
+	e, run, report, err := startEngine(ctx, p, dev, o)
 	if err == nil {
-		if err = p.Verified(); err != nil {
+		if err = p.ClearPowerLost(); err != nil {
 			err = errors.Join(err, run.Close())
 		}
 	}
@@ -178,9 +178,9 @@ func serve(ctx context.Context, p *pool.Pool, dev device.Device, o OpenOptions, 
 	}
 	c := core.Config{
 		Name: "gphash", Kind: core.Map, Device: dev, Types: types, Logger: o.Logger,
-		Widths: e.widths(), Policy: &policy{e, run, o.Resize}, Engine: run, Leases: e.Leases, Strings: e.records(), Fits: e.fits,
+		Widths: e.widths(), Policy: &policy{e, run, o.Resize}, Engine: run, Leases: e.Leases, Strings: e.records(), ValidateLengths: e.validatePair,
 	}
-	c.Another = func(dev device.Device) (*core.Table, error) { return unnamed(dev, p.Superblock(), o, types) }
+	c.NewLike = func(dev device.Device) (*core.Table, error) { return createUnnamed(dev, p.Superblock(), o, types) }
 	t, err := core.Open(ctx, c)
 	if err != nil {
 		return nil, nil, report, errors.Join(err, run.Close(), p.Abandon())
@@ -191,9 +191,9 @@ func serve(ctx context.Context, p *pool.Pool, dev device.Device, o OpenOptions, 
 	return t, e, report, nil
 }
 
-// begin recovers a pool. e decides on its growth, and run executes operations; on a CPU they are
-// the same.
-func begin(ctx context.Context, p *pool.Pool, dev device.Device, o OpenOptions) (e *engine, run core.Engine, report *Report, err error) {
+// startEngine recovers a pool. e decides on its growth, and run executes operations; on a
+// CPU they are the same.
+func startEngine(ctx context.Context, p *pool.Pool, dev device.Device, o OpenOptions) (e *engine, run core.Engine, report *Report, err error) {
 	switch {
 	case !(o.Cache >= 0 && o.Cache <= 1) || o.CachePolicy > Random: // NaN, too
 		return nil, nil, nil, core.Invalid("Cache %v, CachePolicy %d", o.Cache, o.CachePolicy)
@@ -236,29 +236,29 @@ func (e *engine) widths() batch.Widths {
 // memoryFolder is Linux's file system in memory.
 const memoryFolder = "/dev/shm"
 
-// unnamed makes an empty index of the same geometry in a nameless pool, which disappears when it is
-// closed.
-func unnamed(dev device.Device, like pool.Superblock, o OpenOptions, types core.Types) (*core.Table, error) {
-	in := "" // folder for temporary files
+// createUnnamed makes an empty index of the same geometry in a nameless pool, which disappears when
+// it is closed.
+func createUnnamed(dev device.Device, template pool.Superblock, o OpenOptions, types core.Types) (*core.Table, error) {
+	parent := "" // folder for temporary files
 	if _, host := dev.(device.Host); !host {
-		in = memoryFolder // no GPU maps files of a disk
+		parent = memoryFolder // no GPU maps files of a disk
 	}
-	dir, err := os.MkdirTemp(in, "weft")
+	dir, err := os.MkdirTemp(parent, "weft")
 	if err != nil {
 		return nil, fmt.Errorf("gphash: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	g, atomic, tail := like.Geometry, 0, 0
+	g, atomic, tail := template.Geometry, 0, 0
 	// A log of the same size, however it is divided.
-	if l, err := redoOf(&like, nil); err == nil && l != nil {
+	if l, err := redoOf(&template, nil); err == nil && l != nil {
 		tail = min(o.AtomicTail, l.capacity()-1)
 		atomic = min(l.capacity()-tail, maxAtomic)
 	}
 	t, _, err := create(filepath.Join(dir, "pool"), dev, &Options{
 		KeySize: int(g.KeySize), ValueSize: int(g.ValueSize), Slots: int(g.Slots), Hashes: int(g.Hashes), Levels: int(g.Levels),
-		Hash: HashID(g.HashID), Size: int64(like.Size), AtomicBatch: atomic, AtomicTail: tail, Resize: o.Resize, Logger: o.Logger,
+		Hash: HashID(g.HashID), Size: int64(template.Size), AtomicBatch: atomic, AtomicTail: tail, Resize: o.Resize, Logger: o.Logger,
 		Mirror: o.Mirror, Cache: o.Cache, CachePolicy: o.CachePolicy,
-		Capacity: int(fits(newLayout(uint64(g.KeySize), uint64(g.ValueSize), uint64(g.Slots)), int(g.Hashes), int(g.Levels), int(like.Top))),
+		Capacity: int(capacityOf(newLayout(uint64(g.KeySize), uint64(g.ValueSize), uint64(g.Slots)), int(g.Hashes), int(g.Levels), int(template.Top))),
 	}, types, false)
 	return t, err
 }
@@ -289,15 +289,15 @@ func newEngine(p *pool.Pool, dev device.Host) (*engine, error) {
 
 // inspect applies the redo log and inspects the slots of a pool that has just been opened.
 func (e *engine) inspect(ctx context.Context, o OpenOptions) (*Report, error) {
-	in := inspection{table: e.table, mend: !e.pool.ReadOnly(), repair: o.Repair, verify: o.Verify || o.Repair}
+	in := inspection{table: e.table, cleanUp: !e.pool.ReadOnly(), repair: o.Repair, verify: o.Verify || o.Repair}
 	in.Resumed = e.closed > 0
 	in.PowerLost = e.pool.PowerLost()
 	err := timed(&in.Times.Replay, func() error { return e.replay(&in.Report, o.Repair) })
 	if err == nil {
 		err = timed(&in.Times.Inspect, func() error { return in.run(ctx, e.Device.Parallel) })
 	}
-	if was, ok := e.unchanged(); ok && err == nil {
-		in.compare(was)
+	if saved, ok := e.savedContents(); ok && err == nil {
+		in.compare(saved)
 	}
 	if err == nil {
 		err = in.err()
@@ -309,7 +309,7 @@ func (e *engine) inspect(ctx context.Context, o OpenOptions) (*Report, error) {
 		e.changed.Store(true)
 	}
 	start := time.Now()
-	e.values.share(e.bits())
+	e.values.distributeUnits(e.bits())
 	in.Times.Space = time.Since(start)
 	e.Parts().(*parts).counters = core.Tally{Live: in.Keys, Used: in.Keys}
 	return &in.Report, nil
@@ -325,14 +325,14 @@ func (e *engine) resume(ctx context.Context, o OpenOptions) error {
 	return err
 }
 
-// legal returns what is wrong with the geometry of a pool. The pool's package only checks that each
-// number is within its bounds.
-func legal(g *pool.Geometry) error {
+// checkGeometry returns what is wrong with the geometry of a pool. The pool's package only checks
+// that each number is within its bounds.
+func checkGeometry(g *pool.Geometry) error {
 	l := newLayout(uint64(g.KeySize), uint64(g.ValueSize), uint64(g.Slots))
-	switch u := newUnitLayout(uint64(g.Unit), l.stored()); {
+	switch u := newUnitLayout(uint64(g.Unit), l.fixedValueSize()); {
 	case g.Hashes > maxHashes || g.Slots*g.Hashes*g.Levels > 32:
 		return fmt.Errorf("%w: %d slots, %d hashes, %d levels", op.ErrCorrupt, g.Slots, g.Hashes, g.Levels)
-	case g.Unit%(pool.Page/pm.Word) != 0 || u.per == 0:
+	case g.Unit%(pool.Page/pm.Word) != 0 || u.perUnit == 0:
 		return fmt.Errorf("%w: units of %d words for values of %d bytes", op.ErrCorrupt, g.Unit, g.ValueSize)
 	}
 	return nil
@@ -342,7 +342,7 @@ func legal(g *pool.Geometry) error {
 func tableOf(p *pool.Pool) (*table, error) {
 	s, mem := p.Superblock(), p.Memory()
 	g := s.Geometry
-	if err := legal(&g); err != nil {
+	if err := checkGeometry(&g); err != nil {
 		return nil, err
 	}
 	redo, err := redoOf(&s, mem)
@@ -355,10 +355,10 @@ func tableOf(p *pool.Pool) (*table, error) {
 		mem:    mem, hashes: int(g.Hashes),
 		redo: redo,
 	}
-	t.values = newValues(mem, pool.DataStart/pm.Word, uint64(g.Unit), t.stored())
+	t.values = newValues(mem, pool.DataStart/pm.Word, uint64(g.Unit), t.fixedValueSize())
 	if a := s.Areas[redoArea]; redo != nil {
 		size := t.values.unit * pm.Word
-		t.values.space.level((a.Offset-pool.DataStart)/size, a.Length/size)
+		t.values.space.markLevel((a.Offset-pool.DataStart)/size, a.Length/size)
 	}
 	for i := int(s.Top); i >= int(s.Bottom); i-- {
 		l := s.Levels[i]
@@ -367,7 +367,7 @@ func tableOf(p *pool.Pool) (*table, error) {
 		if l.Length != n*size || l.Offset != pool.DataStart+first*size {
 			return nil, fmt.Errorf("%w: level %d lies at %d and has %d bytes", op.ErrCorrupt, i, l.Offset, l.Length)
 		}
-		t.values.space.level(first, n)
+		t.values.space.markLevel(first, n)
 		t.live = append(t.live, level{l.Offset / pm.Word, uint(i)})
 		if l.State == pool.Draining {
 			t.closed++
@@ -375,7 +375,7 @@ func tableOf(p *pool.Pool) (*table, error) {
 			return nil, fmt.Errorf("%w: level %d is open below one that is not", op.ErrCorrupt, i)
 		}
 	}
-	if n := len(t.open()); n != int(g.Levels) {
+	if n := len(t.openLevels()); n != int(g.Levels) {
 		return nil, fmt.Errorf("%w: %d levels are open, not %d", op.ErrCorrupt, n, g.Levels)
 	}
 	return t, nil
@@ -388,13 +388,13 @@ func (x *Index) batch(kind op.Kind, method string, keys []byte, columns batch.Co
 	if len(keys)%size != 0 {
 		panic(fmt.Sprintf("gphash: %s: %d bytes of keys are no multiple of %d", method, len(keys), size))
 	}
-	columns[batch.Keys] = batch.In(keys).Of(size)
+	columns[batch.Keys] = batch.Input(keys).WithWidth(size)
 	for _, r := range []batch.Role{batch.Vals, batch.Out} {
 		if c := &columns[r]; c.Given() {
 			if len(c.Host)%int(x.engine.valueSize) != 0 {
 				panic(fmt.Sprintf("gphash: %s: %d bytes of values are no multiple of %d", method, len(c.Host), x.engine.valueSize))
 			}
-			*c = c.Of(int(x.engine.valueSize))
+			*c = c.WithWidth(int(x.engine.valueSize))
 		}
 	}
 	return &batch.Batch{N: len(keys) / size, Kind: kind, Columns: columns}
@@ -403,14 +403,14 @@ func (x *Index) batch(kind op.Kind, method string, keys []byte, columns batch.Co
 // Put inserts pairs or replaces values, and counts the keys that were new. Of several pairs of a
 // key the last one wins. When Put returns, the pairs are as durable as [Index.Durability] says.
 func (x *Index) Put(ctx context.Context, keys, values []byte) (inserted int, err error) {
-	return x.core.Change(ctx, "Put", x.batch(op.Put, "Put", keys, batch.Columns{batch.Vals: batch.In(values)}))
+	return x.core.Change(ctx, "Put", x.batch(op.Put, "Put", keys, batch.Columns{batch.Vals: batch.Input(values)}))
 }
 
 // PutNew inserts the pairs with absent keys and counts them. Of several pairs of a key it takes the
 // first. ok, if not nil, reports which were inserted.
 func (x *Index) PutNew(ctx context.Context, keys, values []byte, ok []bool) (inserted int, err error) {
 	return x.core.Change(ctx, "PutNew", x.batch(op.PutNew, "PutNew", keys, batch.Columns{
-		batch.Vals: batch.In(values), batch.OK: batch.Optional(ok),
+		batch.Vals: batch.Input(values), batch.OK: batch.Optional(ok),
 	}))
 }
 
@@ -419,7 +419,7 @@ func (x *Index) PutNew(ctx context.Context, keys, values []byte, ok []bool) (ins
 // equals Contains followed by Put of the found keys, with no other change in between.
 func (x *Index) Update(ctx context.Context, keys, values []byte, found []bool) (updated int, err error) {
 	return x.core.Replace(ctx, "Update", x.batch(op.Put, "Update", keys, batch.Columns{
-		batch.Vals: batch.In(values), batch.OK: batch.Optional(found),
+		batch.Vals: batch.Input(values), batch.OK: batch.Optional(found),
 	}))
 }
 
@@ -456,7 +456,7 @@ func (x *Index) Apply(ctx context.Context, kinds []weft.OpKind, keys, values []b
 		given = bytes.Clone(values)
 	}
 	_, err := x.core.Change(ctx, "Apply", x.batch(op.Get, "Apply", keys, batch.Columns{
-		batch.Kinds: batch.In(kinds), batch.Vals: batch.In(given), batch.Out: batch.Output(values), batch.OK: batch.Optional(ok),
+		batch.Kinds: batch.Input(kinds), batch.Vals: batch.Input(given), batch.Out: batch.Output(values), batch.OK: batch.Optional(ok),
 	}))
 	return err
 }
@@ -493,7 +493,7 @@ func (x *Index) All(ctx context.Context) iter.Seq2[[]byte, []byte] {
 	}
 }
 
-func row(of []byte, i int, size uint64) []byte { return of[uint64(i)*size : uint64(i+1)*size] }
+func row(data []byte, i int, size uint64) []byte { return data[uint64(i)*size : uint64(i+1)*size] }
 
 // Page is some pairs of an index, concatenated. It is valid for one iteration of the loop.
 type Page struct{ Keys, Values []byte }
@@ -501,12 +501,12 @@ type Page struct{ Keys, Values []byte }
 // Pages iterates as All does. An error comes with the last, empty page.
 func (x *Index) Pages(ctx context.Context) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
-		ended := false
+		stopped := false
 		err := x.core.Pages(ctx, "Pages", nil, func(p *core.Page) bool {
-			ended = !yield(Page{p.Keys.Host, p.Vals.Host}, nil)
-			return !ended
+			stopped = !yield(Page{p.Keys.Host, p.Vals.Host}, nil)
+			return !stopped
 		})
-		if err != nil && !ended {
+		if err != nil && !stopped {
 			yield(Page{}, err)
 		}
 	}

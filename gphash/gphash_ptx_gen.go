@@ -13,12 +13,12 @@ import (
 //kernelgen:target 80+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 396116385fa869f09f3740b120b95acdaca37f663c807c32c40a3f79e645ceff 2690 gphash/buckets.cuh
-//kernelgen:input 76a0947fdfb23f569e8cc7ea3bcd1bf3e32f42fcac2e8d26d32a6ed01b377276 28693 gphash/change.cuh
-//kernelgen:input 7f34c978febd22b1a33731d41bd883a0d508633b64572b6c2a38428ea90489ca 10210 gphash/gphash.cu
+//kernelgen:input 756df96cf00d66e62799dc16b3d478436c2b504cccf162ce26409d2791c39465 28796 gphash/change.cuh
+//kernelgen:input 737bdedea0f6c4d120362e6fa9de617253eca8425a08013d69cb7189a05f276c 10215 gphash/gphash.cu
 //kernelgen:input cdd18b2d2cb98b90d68bd2eccabf427975e999f29fe04d8b47b9dd186048486e 2188 gphash/lookup.cuh
-//kernelgen:input c894cef3b85fbc59d38dc38cb758355cee03a5b8e73b96d76e847c9981962df7 7069 gphash/redo.cuh
-//kernelgen:input 9c478594f0adfb3d56f37c862684cfe3c82a744494aa6d0eb0374bf598dc8d7f 8521 gphash/space.cuh
-//kernelgen:input 31309e33d33dbb3a91bb58af2541eac04e3ac9ccde6f1d2d1403b5cfb479bbfd 7692 gphash/survey.cuh
+//kernelgen:input ceadb685b335b4c37bba0eb2fbac06f2055e38a4b99133e68888413a6a784de4 7080 gphash/redo.cuh
+//kernelgen:input 1fd2c9a3f8491de13294fef19cca533fd556f111682eb78e124c860f0d2b2610 8524 gphash/space.cuh
+//kernelgen:input 78e4618739053e7529ac8fe0361c1fd6e425805f9e41d1134fa14f8df15c1468 7698 gphash/survey.cuh
 //kernelgen:input 880a51a44305c46aa956c65c7d680abe1d37508984a4df00f68e1a10be561b15 409 gphash/tuning.cuh
 //kernelgen:input 89f0d839e8ad9545440fc5ad7d221975fae1e34962472f531a0dafb923887f6e 12366 kernels/include/weft/access.cuh
 //kernelgen:input 648e269a8089335c8208a8589a8ba6afdca4542301d49215265aec6e4d906887 6781 kernels/include/weft/batch.cuh

@@ -14,5 +14,5 @@ STRINGS_KERNEL(change, kChangeBlocks)(StringsChangeParams p) { change_strings(p)
 STRINGS_KERNEL(change_crowded, 1)(StringsChangeParams p) { change_crowded_strings(p); }
 STRINGS_KERNEL(follow, 1)(StringsChangeParams p) { follow_strings(p); }
 STRINGS_KERNEL(log, 1)(RedoParams p) { log<kBlock, kInRecords>(p); }
-STRINGS_KERNEL(settle, 1)(RedoParams p) { settle<kInRecords>(p); }
+STRINGS_KERNEL(settle, 1)(RedoParams p) { apply_batch<kInRecords>(p); }
 STRINGS_KERNEL(move_up, 1)(BucketsParams p) { move_up<kInRecords>(p); }

@@ -13,11 +13,11 @@ import (
 //kernelgen:target 80+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
 //kernelgen:input 396116385fa869f09f3740b120b95acdaca37f663c807c32c40a3f79e645ceff 2690 gphash/buckets.cuh
-//kernelgen:input 76a0947fdfb23f569e8cc7ea3bcd1bf3e32f42fcac2e8d26d32a6ed01b377276 28693 gphash/change.cuh
-//kernelgen:input f95119c252e32e4417ed5a7dfd32af0fca7fce015cce0f0581931ca801e27e25 952 gphash/gphash_strings.cu
-//kernelgen:input c894cef3b85fbc59d38dc38cb758355cee03a5b8e73b96d76e847c9981962df7 7069 gphash/redo.cuh
-//kernelgen:input 9c478594f0adfb3d56f37c862684cfe3c82a744494aa6d0eb0374bf598dc8d7f 8521 gphash/space.cuh
-//kernelgen:input 520ea39844592bb84a4a52a282c98f21fb2e03d1c2ef685c6c40526e795629f3 17307 gphash/strings.cuh
+//kernelgen:input 756df96cf00d66e62799dc16b3d478436c2b504cccf162ce26409d2791c39465 28796 gphash/change.cuh
+//kernelgen:input 329a877c47ba9c19f7efbb67516481e84d4befe3b2b3be563c99474a6a82c663 957 gphash/gphash_strings.cu
+//kernelgen:input ceadb685b335b4c37bba0eb2fbac06f2055e38a4b99133e68888413a6a784de4 7080 gphash/redo.cuh
+//kernelgen:input 1fd2c9a3f8491de13294fef19cca533fd556f111682eb78e124c860f0d2b2610 8524 gphash/space.cuh
+//kernelgen:input 9018c4ce04ce5677610f6692dbf23f2b95586b37956ae72c118647f2614ec1d7 17368 gphash/strings.cuh
 //kernelgen:input 880a51a44305c46aa956c65c7d680abe1d37508984a4df00f68e1a10be561b15 409 gphash/tuning.cuh
 //kernelgen:input 89f0d839e8ad9545440fc5ad7d221975fae1e34962472f531a0dafb923887f6e 12366 kernels/include/weft/access.cuh
 //kernelgen:input 648e269a8089335c8208a8589a8ba6afdca4542301d49215265aec6e4d906887 6781 kernels/include/weft/batch.cuh

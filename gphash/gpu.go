@@ -20,23 +20,23 @@ import (
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83 -type gphash::Table=tableRef -type gphash::Space=spaceRef -type weft::Lookup=internal/gpu.Lookup -type weft::Changes=internal/gpu.Changes -type weft::List=internal/gpu.List -type weft::Export=internal/gpu.Export gphash.cu
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83 -type gphash::Strings=stringsRef -type gphash::Table=.tableRef -type gphash::BucketsParams=.bucketsParams -type gphash::ChangeParams=.changeParams -type gphash::RedoParams=.redoParams gphash_strings.cu
 
-// sortFrom is the number of lookups from which on they are sorted by region. Sorting gives locality
-// in the pool and reads the data of repeated keys once. Below, a sort costs more than a hot key
-// does.
-const sortFrom = 1 << 10
+// minSortedOps is the number of lookups from which on they are sorted by region. Sorting gives
+// locality in the pool and reads the data of repeated keys once. Below, a sort costs more than a
+// hot key does.
+const minSortedOps = 1 << 10
 
-// rankMost is the max number of operations that are sorted by counting, in one launch instead of
-// six: each operation counts those that come before it.
-const rankMost = 1 << 12
+// maxRankedOps is the max number of operations that are sorted by counting, in one launch instead
+// of six: each operation counts those that come before it.
+const maxRankedOps = 1 << 12
 
 // warp is the number of threads that work on a key.
 const warp = 32
 
 // Warps of a large batch of changes have several operations each, a round. With this round each
-// multiprocessor gets warpsForEach times the warps that it runs at once. That keeps the wait for
+// multiprocessor gets warpWaves times the warps that it runs at once. That keeps the wait for
 // the last ones short.
 const (
-	warpsForEach = 4
+	warpWaves = 4
 	// warps that a multiprocessor runs (twin: kChangeBlocks in tuning.cuh)
 	changeWarps = 4 * gpu.BlockThreads / warp
 )
@@ -52,31 +52,31 @@ type launcher struct {
 	change, crowded                                 device.Kernel
 	strings                                         stringKernels // for records
 	// for atomic batches
-	follow, log, settle, home, undo                                      device.Kernel
-	moveUp, export, wipe, survey, verify, reflect, cacheEmpty, cacheFill device.Kernel
+	findMoved, log, apply, writeBack, undo                                  device.Kernel
+	moveUp, export, wipe, survey, verify, fillMirror, cacheEmpty, cacheFill device.Kernel
 
-	pool    device.Buffer // mapped
-	unmap   func() error
-	mirror  bool
-	cache   cache
-	scatter bool // lookups are not sorted
+	pool     device.Buffer // mapped
+	unmap    func() error
+	mirror   bool
+	cache    cache
+	unsorted bool // lookups are not sorted
 	// min warps of a batch before one gets several operations; 0: as above
-	spread int
-	shape  shape                // of launches
-	state  device.Slice[uint32] // the words below
-	table  atomic.Pointer[levels]
-	space  spaceRef
-	loans  loans
+	minWarps int
+	shape    shape                // of launches
+	state    device.Slice[uint32] // the words below
+	table    atomic.Pointer[levels]
+	space    spaceRef
+	buffers  bufferPool
 
 	// mu orders pairs of launches: nothing changes while an export reads.
 	mu                sync.Mutex
 	changed, exported *device.Event
-	ticket            uint32       // of the last change
-	left              *loan        // lists of what the last change has left; nil: none
-	spent             bool         // the counts of used lists have not been reset to zero
-	noted             noted        // new states of slots, if batches are atomic
-	batch             stringsBatch // further data of a batch, if the pool has records
-	behind            behind       // atomic batches not yet in the pool's slots
+	sequence          uint32        // of the last change
+	freedLists        *pooledBuffer // lists of what the last change has left; nil: none
+	countsDirty       bool          // the counts of used lists have not been reset to zero
+	pending           pendingBatch  // new states of slots, if batches are atomic
+	batch             stringsBatch  // further data of a batch, if the pool has records
+	tail              logTail       // atomic batches not yet in the pool's slots
 }
 
 // levels are the levels that lookups and changes use: the parameter of kernels, and what it points
@@ -86,7 +86,7 @@ type levels struct {
 	live []level
 	buf  device.Buffer
 	// by first word of a level: its mirror, or the cache's index of its buckets
-	aside map[uint64]device.Buffer
+	buffers map[uint64]device.Buffer
 }
 
 // Words of the state.
@@ -98,18 +98,18 @@ const (
 	wordStale          // values that the last change has left
 	wordTombs          // and tombstones
 	wordCrowded        // a key of a drained level has found no slot
-	wordLate           // buckets of the pool that lag the mirror
+	wordLagging        // buckets of the pool that lag the mirror
 	// buckets that lookups have read, and those of them in the cache: 64 bits each
 	wordReads
 	_ //
 	_ //
 	_ //
 	// of an atomic batch: sum of the digests of its records, and their number, 64 bits each
-	wordMade
-	_          //
-	_          //
-	_          //
-	wordLacked // a value found no memory
+	wordRecords
+	_            //
+	_            //
+	_            //
+	wordNoMemory // a value found no memory
 	// bitmap over the first bits of hashes: keys with operations to rerun
 	wordFailed
 
@@ -134,7 +134,7 @@ func (k *launcher) attach(ctx context.Context, t *Times) error {
 
 // alloc allocates what launches need besides the table.
 func (k *launcher) alloc() (err error) {
-	k.loans.dev = k.dev
+	k.buffers.dev = k.dev
 	if k.state, err = device.Make[uint32](k.dev, stateWords); err != nil {
 		return err
 	}
@@ -145,9 +145,9 @@ func (k *launcher) alloc() (err error) {
 	}
 	v := k.host.values
 	if v.records { // the host tracks their free memory
-		return k.openBehind()
+		return k.allocTail()
 	}
-	k.space.units, k.space.words = uint32(len(v.space.owner)), uint32((v.per+63)/64)
+	k.space.units, k.space.words = uint32(len(v.space.owner)), uint32((v.perUnit+63)/64)
 	for _, b := range []struct {
 		to    *device.Ptr
 		bytes uint64
@@ -157,9 +157,9 @@ func (k *launcher) alloc() (err error) {
 			return err
 		}
 		*b.to = buf.Ptr
-		k.loans.keep(buf)
+		k.buffers.freeOnClose(buf)
 	}
-	return k.openBehind()
+	return k.allocTail()
 }
 
 func (k *launcher) load() (err error) {
@@ -168,10 +168,10 @@ func (k *launcher) load() (err error) {
 	}
 	err = gpu.Load(k.dev, &gphashImage, []gpu.Entry{
 		{Name: "tick", To: &k.tick}, {Name: "hash", To: &k.hash}, {Name: "rank", To: &k.rank}, {Name: "get", To: &k.get}, {Name: "repeat", To: &k.repeat}, {Name: "recycle", To: &k.recycle}, {Name: "reserve", To: &k.reserve},
-		{Name: "change", To: &k.change}, {Name: "change_crowded", To: &k.crowded}, {Name: "follow", To: &k.follow},
-		{Name: "log", To: &k.log}, {Name: "settle", To: &k.settle}, {Name: "home", To: &k.home}, {Name: "undo", To: &k.undo}, {Name: "move_up", To: &k.moveUp},
+		{Name: "change", To: &k.change}, {Name: "change_crowded", To: &k.crowded}, {Name: "follow", To: &k.findMoved},
+		{Name: "log", To: &k.log}, {Name: "settle", To: &k.apply}, {Name: "home", To: &k.writeBack}, {Name: "undo", To: &k.undo}, {Name: "move_up", To: &k.moveUp},
 		{Name: "export", To: &k.export}, {Name: "wipe", To: &k.wipe},
-		{Name: "survey", To: &k.survey}, {Name: "verify", To: &k.verify}, {Name: "mirror", To: &k.reflect},
+		{Name: "survey", To: &k.survey}, {Name: "verify", To: &k.verify}, {Name: "mirror", To: &k.fillMirror},
 		{Name: "cache_empty", To: &k.cacheEmpty}, {Name: "cache_fill", To: &k.cacheFill},
 	})
 	switch {
@@ -185,8 +185,8 @@ func (k *launcher) load() (err error) {
 
 // close frees everything. No work is in flight.
 func (k *launcher) close() (err error) {
-	err = errors.Join(k.table.Load().free(k.dev, &levels{}), k.loans.close(), k.state.Free())
-	for _, b := range []device.Buffer{k.cache.buf, k.cache.aside} {
+	err = errors.Join(k.table.Load().free(k.dev, &levels{}), k.buffers.close(), k.state.Free())
+	for _, b := range []device.Buffer{k.cache.buf, k.cache.index} {
 		if b.Size > 0 {
 			err = errors.Join(err, k.dev.Free(b))
 		}
@@ -203,10 +203,10 @@ func (k *launcher) close() (err error) {
 }
 
 // newLevels returns the device's form of the host's levels, with memory for it. Levels that the
-// device has already keep their memory aside.
+// device has already keep their buffers.
 func (k *launcher) newLevels(before *levels) (now *levels, err error) {
 	t := k.host.table
-	now = &levels{live: slices.Clone(t.live), aside: map[uint64]device.Buffer{}}
+	now = &levels{live: slices.Clone(t.live), buffers: map[uint64]device.Buffer{}}
 	if now.buf, err = k.dev.Alloc(len(t.live) * int(unsafe.Sizeof(levelRef{}))); err != nil {
 		return now, err
 	}
@@ -216,7 +216,7 @@ func (k *launcher) newLevels(before *levels) (now *levels, err error) {
 		seed0: t.seed[0], seed1: t.seed[1], first: v.first, span: v.span,
 		keySize: uint32(t.keySize), valueSize: uint32(t.valueSize), keyWords: uint32(t.keyWords), valueWords: uint32(v.words),
 		slots: uint32(t.slots), hashes: uint32(t.hashes), bucketWords: uint32(t.bucketWords),
-		unit: uint32(v.unit), per: uint32(v.per), at: uint32(v.at),
+		unit: uint32(v.unit), per: uint32(v.perUnit), at: uint32(v.offset),
 		live: uint32(len(t.live)), closed: uint32(t.closed), levels: now.buf.Ptr,
 		fast: bit(t.hasher.id == Fast), unfenced: bit(k.shape.Unfenced),
 	}
@@ -224,10 +224,10 @@ func (k *launcher) newLevels(before *levels) (now *levels, err error) {
 		now.ref.cache, now.ref.cacheRead = k.cache.buf.Ptr, k.word(wordReads)
 		now.ref.policy, now.ref.now = uint32(k.cache.policy), k.cache.loads
 		if k.cache.values > 0 {
-			now.ref.cached, now.ref.heat = k.cache.aside.Ptr, k.cache.heat()
+			now.ref.cached, now.ref.heat = k.cache.index.Ptr, k.cache.heat()
 		}
 	}
-	return now, k.putAside(now, before)
+	return now, k.allocBuffers(now, before)
 }
 
 // bit converts a flag to a parameter of kernels.
@@ -238,8 +238,8 @@ func bit(set bool) uint32 {
 	return 0
 }
 
-// putAside gives levels mirrors, or memory for the cache's index of their buckets.
-func (k *launcher) putAside(now, before *levels) (err error) {
+// allocBuffers gives levels mirrors, or memory for the cache's index of their buckets.
+func (k *launcher) allocBuffers(now, before *levels) (err error) {
 	size := 8 // per bucket: its place in the cache, and its heat
 	if k.mirror {
 		size = k.host.bucketBytes()
@@ -247,23 +247,23 @@ func (k *launcher) putAside(now, before *levels) (err error) {
 		return nil
 	}
 	for _, l := range now.live {
-		b, ok := before.aside[l.base]
+		b, ok := before.buffers[l.base]
 		if !ok {
 			if b, err = k.dev.Alloc(size << l.bits); err != nil {
 				return err
 			}
 		}
-		now.aside[l.base] = b
+		now.buffers[l.base] = b
 	}
 	return nil
 }
 
-// fill submits writing the device's form of the levels.
-func (k *launcher) fill(s *device.Stream, now, before *levels) (err error) {
+// writeLevels submits writing the device's form of the levels.
+func (k *launcher) writeLevels(s *device.Stream, now, before *levels) (err error) {
 	refs := make([]levelRef, len(now.live))
 	for i, l := range now.live {
 		refs[i] = levelRef{base: l.base, bits: uint32(l.bits), regions: uint32(l.regions())}
-		if b := now.aside[l.base]; k.mirror {
+		if b := now.buffers[l.base]; k.mirror {
 			refs[i].mirror = b.Ptr
 		} else if b.Size > 0 {
 			refs[i].cached, refs[i].heat = b.Ptr, b.Ptr+device.Ptr(4<<l.bits)
@@ -273,14 +273,14 @@ func (k *launcher) fill(s *device.Stream, now, before *levels) (err error) {
 		return err
 	}
 	for i, r := range refs {
-		_, known := before.aside[r.base]
+		_, existed := before.buffers[r.base]
 		switch {
-		case known:
+		case existed:
 		case k.mirror && k.host.next != nil && r.base == k.host.next.base: // has been zeroed
-			err = s.Fill(r.mirror, 0, now.aside[r.base].Size/4)
+			err = s.Fill(r.mirror, 0, now.buffers[r.base].Size/4)
 		case k.mirror:
 			p := bucketsParams{table: now.ref, hi: 1 << r.bits, level: uint32(i)}
-			err = device.Launch(s, k.reflect, gpu.Wave(k.dev, int(p.hi)*2*int(k.host.slots)), gpu.Block, &p)
+			err = device.Launch(s, k.fillMirror, gpu.Wave(k.dev, int(p.hi)*2*int(k.host.slots)), gpu.Block, &p)
 		case r.cached != 0:
 			if err = s.Fill(r.cached, notCached, 1<<r.bits); err == nil {
 				err = s.Fill(r.heat, 0, 1<<r.bits)
@@ -294,48 +294,48 @@ func (k *launcher) fill(s *device.Stream, now, before *levels) (err error) {
 }
 
 // free frees the memory of l that others does not share.
-func (l *levels) free(dev device.Device, others *levels) (err error) {
+func (l *levels) free(dev device.Device, keep *levels) (err error) {
 	if l.buf.Size > 0 {
 		err = dev.Free(l.buf)
 	}
-	for base, b := range l.aside {
-		if _, ok := others.aside[base]; !ok {
+	for base, b := range l.buffers {
+		if _, ok := keep.buffers[base]; !ok {
 			err = errors.Join(err, dev.Free(b))
 		}
 	}
 	return err
 }
 
-// round returns how many of n changes each warp gets.
-func (k *launcher) round(n int) uint32 {
-	least := k.spread
-	if least == 0 {
-		least = warpsForEach * changeWarps * k.dev.Properties().Units
+// opsPerWarp returns how many of n changes each warp gets.
+func (k *launcher) opsPerWarp(n int) uint32 {
+	minWarps := k.minWarps
+	if minWarps == 0 {
+		minWarps = warpWaves * changeWarps * k.dev.Properties().Units
 	}
-	if n < 2*least {
+	if n < 2*minWarps {
 		return 1
 	}
-	return uint32(min(k.shape.MaxRound, 1<<(bits.Len(uint(n/least))-1)))
+	return uint32(min(k.shape.MaxRound, 1<<(bits.Len(uint(n/minWarps))-1)))
 }
 
-// inRounds returns the launch of n operations in warps with round of them each.
-func (k *launcher) inRounds(n int, round uint32) device.Dim {
+// roundGrid returns the launch of n operations in warps with round of them each.
+func (k *launcher) roundGrid(n int, round uint32) device.Dim {
 	return gpu.Grid(k.shape.Lanes * ((n + int(round) - 1) / int(round)))
 }
 
 // ---- lookups --------------------------------------------------------------------
 
-// Look implements [gpu.Structure], as do Change, Winners and Export.
-func (k *launcher) Look(s *device.Stream, _ core.Parts, b *batch.Batch, hits device.Ptr) error {
+// Lookup implements [gpu.Structure], as do Change, Winners and Export.
+func (k *launcher) Lookup(s *device.Stream, _ core.Parts, b *batch.Batch, hits device.Ptr) error {
 	p := getParams{table: k.table.Load().ref}
 	p.lookup, _ = gpu.LookupOf(b, hits, warp)
-	if b.N >= sortFrom && !k.scatter {
-		l, err := k.loans.take(sortBytes(b.N))
+	if b.N >= minSortedOps && !k.unsorted {
+		l, err := k.buffers.acquire(sortBytes(b.N))
 		if err != nil && !errors.Is(err, device.ErrMemory) { // without memory, lookups run unsorted
 			return err
 		}
 		if err == nil {
-			defer l.behind(s)
+			defer l.releaseAfter(s)
 			o, err := k.sort(s, &p.table, p.lookup.Keys, b.N, l.buf.Ptr)
 			if err != nil {
 				return err
@@ -346,7 +346,7 @@ func (k *launcher) Look(s *device.Stream, _ core.Parts, b *batch.Batch, hits dev
 			}
 		}
 	}
-	if err := device.Launch(s, k.get, k.inRounds(b.N, 1), gpu.Block, &p); err != nil || p.rows == 0 {
+	if err := device.Launch(s, k.get, k.roundGrid(b.N, 1), gpu.Block, &p); err != nil || p.rows == 0 {
 		return err
 	}
 	return device.Launch(s, k.repeat, gpu.Grid(b.N), gpu.Block, &p)
@@ -362,10 +362,10 @@ type sorting struct {
 func newSorting(c *prim.Carve, n int) (o sorting) {
 	o.Sort = prim.Sort{
 		Widths: prim.Widths{Key: 4, Val: 4}, N: n, Hi: 32,
-		From: prim.Rows{Keys: c.Take(4 * n)}, To: prim.Rows{Keys: c.Take(4 * n), Vals: c.Take(4 * n)},
+		From: prim.Rows{Keys: c.Alloc(4 * n)}, To: prim.Rows{Keys: c.Alloc(4 * n), Vals: c.Alloc(4 * n)},
 	}
 	o.scratch.Size = o.ScratchBytes()
-	o.scratch.Ptr = c.Take(o.scratch.Size)
+	o.scratch.Ptr = c.Alloc(o.scratch.Size)
 	return o
 }
 
@@ -378,7 +378,7 @@ type order struct {
 // newOrder lays out the order of n operations from address at on.
 func newOrder(at device.Ptr, n int) (o order, end device.Ptr) {
 	c := prim.Carve(at)
-	o.hashes, o.sorting = c.Take(8*n), newSorting(&c, n)
+	o.hashes, o.sorting = c.Alloc(8*n), newSorting(&c, n)
 	return o, device.Ptr(c)
 }
 
@@ -389,8 +389,8 @@ func sortBytes(n int) int {
 }
 
 // sort submits hashing the keys of n operations and sorting them, in the memory at in.
-func (k *launcher) sort(s *device.Stream, t *tableRef, keys device.Ptr, n int, in device.Ptr) (o order, err error) {
-	o, _ = newOrder(in, n)
+func (k *launcher) sort(s *device.Stream, t *tableRef, keys device.Ptr, n int, work device.Ptr) (o order, err error) {
+	o, _ = newOrder(work, n)
 	p := hashParams{table: *t, keys: keys, hashes: o.hashes, prefixes: o.From.Keys, n: uint64(n)}
 	if err := device.Launch(s, k.hash, gpu.Wave(k.dev, n), gpu.Block, &p); err != nil {
 		return o, err
@@ -400,7 +400,7 @@ func (k *launcher) sort(s *device.Stream, t *tableRef, keys device.Ptr, n int, i
 
 // sortHashes submits sorting the first halves of hashes.
 func (k *launcher) sortHashes(s *device.Stream, o *order) error {
-	if o.N <= rankMost {
+	if o.N <= maxRankedOps {
 		r := rankParams{prefixes: o.From.Keys, sorted: o.To.Keys, rows: o.To.Vals, n: uint64(o.N)}
 		return device.Launch(s, k.rank, gpu.Grid(warp*o.N), gpu.Block, &r)
 	}
@@ -409,8 +409,8 @@ func (k *launcher) sortHashes(s *device.Stream, o *order) error {
 
 // ---- changes ---------------------------------------------------------------------
 
-// inTurn runs steps until one fails.
-func inTurn(steps ...func() error) error {
+// runSteps runs steps until one fails.
+func runSteps(steps ...func() error) error {
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return err
@@ -419,56 +419,57 @@ func inTurn(steps ...func() error) error {
 	return nil
 }
 
-// alone submits work that changes the pool, after exports in flight and before later ones. If only
-// a part could be submitted, the end of that part is still recorded, and exports wait for it.
-func (k *launcher) alone(s *device.Stream, submit func() error) error {
+// submitExclusive submits work that changes the pool, after exports in flight and before later
+// ones. If only a part could be submitted, the end of that part is still recorded, and exports wait
+// for it.
+func (k *launcher) submitExclusive(s *device.Stream, submit func() error) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.ticket++
+	k.sequence++
 	if err := s.Wait(k.exported); err != nil {
 		return err
 	}
-	if err := k.set(s, wordBegun); err != nil {
+	if err := k.setClock(s, wordBegun); err != nil {
 		return err
 	}
-	return errors.Join(submit(), k.set(s, wordEnded), s.Record(k.changed))
+	return errors.Join(submit(), k.setClock(s, wordEnded), s.Record(k.changed))
 }
 
-// set submits setting a clock to the number of the change.
-func (k *launcher) set(s *device.Stream, clock int) error {
-	return device.Launch(s, k.tick, gpu.Grid(1), gpu.Block, &tickParams{clock: k.word(clock), now: k.ticket, unfenced: bit(k.shape.Unfenced)})
+// setClock submits setting a clock to the number of the change.
+func (k *launcher) setClock(s *device.Stream, clock int) error {
+	return device.Launch(s, k.tick, gpu.Grid(1), gpu.Block, &tickParams{clock: k.word(clock), now: k.sequence, unfenced: bit(k.shape.Unfenced)})
 }
 
 // Change takes two launches. Keys that find no slot in the first one run in the second, in which
 // other keys are moved to make slots.
 func (k *launcher) Change(s *device.Stream, _ core.Parts, c *gpu.Change) (contended bool, err error) {
-	fresh := 0
+	freshBytes := 0
 	if c.Inserts() && !k.host.records() {
-		fresh = 8 * c.N
+		freshBytes = 8 * c.N
 	}
-	work, err := k.loans.take(sortBytes(c.N) + fresh)
+	work, err := k.buffers.acquire(sortBytes(c.N) + freshBytes)
 	if err != nil {
 		return false, err
 	}
-	defer work.behind(s)
+	defer work.releaseAfter(s)
 	if k.host.redo != nil {
-		if err := k.beginNoting(s, c); err != nil {
+		if err := k.allocEntries(s, c); err != nil {
 			return false, err
 		}
 	}
-	return false, k.alone(s, func() error { return k.submit(s, c, work.buf, fresh) })
+	return false, k.submitExclusive(s, func() error { return k.submit(s, c, work.buf, freshBytes) })
 }
 
-func (k *launcher) submit(s *device.Stream, c *gpu.Change, work device.Buffer, fresh int) error {
+func (k *launcher) submit(s *device.Stream, c *gpu.Change, work device.Buffer, freshBytes int) error {
 	t := k.host.table
-	if err := k.reuse(s); err != nil {
+	if err := k.submitRecycle(s); err != nil {
 		return err
 	}
-	if err := k.leave(c.N); err != nil {
+	if err := k.allocLists(c.N); err != nil {
 		return err
 	}
 	if c.Args.First == 0 {
-		if err := s.Fill(k.word(wordMade), 0, stateWords-wordMade); err != nil {
+		if err := s.Fill(k.word(wordRecords), 0, stateWords-wordRecords); err != nil {
 			return err
 		}
 	}
@@ -482,83 +483,85 @@ func (k *launcher) submit(s *device.Stream, c *gpu.Change, work device.Buffer, f
 		return err
 	}
 	p := changeParams{
-		table: table, space: k.space, changes: c.Args, spilled: c.Spilled, late: k.word(wordFailed), lacked: k.word(wordLacked),
+		table: table, space: k.space, changes: c.Args, spilled: c.Spilled, late: k.word(wordFailed), lacked: k.word(wordNoMemory),
 		sorted:  sorted{hashes: o.hashes, prefixes: o.To.Keys, rows: o.To.Vals},
-		fullest: uint64(fullest * float64(t.slotsIn(t.open()))), regions: uint32(t.bits()), entries: k.noted.ptr(), round: 1,
+		fullest: uint64(maxLoad * float64(t.slotsIn(t.openLevels()))), regions: uint32(t.bits()), entries: k.pending.ptr(), round: 1,
 	}
 	if p.entries == 0 { // otherwise it publishes nothing
-		p.round = k.round(c.N)
+		p.round = k.opsPerWarp(c.N)
 	}
 	// a move of another key would go to the pool past the log
-	if c.Still || k.behind.ops > 0 {
+	if c.NoMoves || k.tail.nOps > 0 {
 		p.still = 1
 	}
 	if k.host.records() {
 		return k.submitStrings(s, c, &p)
 	}
-	if fresh > 0 {
-		p.sorted.fresh = work.Ptr + device.Ptr(work.Size-fresh)
+	if freshBytes > 0 {
+		p.sorted.fresh = work.Ptr + device.Ptr(work.Size-freshBytes)
 		r := reserveParams{table: p.table, space: k.space, prefixes: o.To.Keys, fresh: p.sorted.fresh, n: uint32(c.N), regions: p.regions}
-		if k.host.lacked {
+		if k.host.anyRegion {
 			r.regions = 0 // values of any region
 		}
 		if err := device.Launch(s, k.reserve, device.Dim{X: 1 << r.regions}, gpu.Block, &r); err != nil {
 			return err
 		}
 	}
-	err = device.Launch(s, k.change, k.inRounds(c.N, p.round), gpu.Block, &p)
-	if err == nil && fresh > 0 {
+	err = device.Launch(s, k.change, k.roundGrid(c.N, p.round), gpu.Block, &p)
+	if err == nil && freshBytes > 0 {
 		err = device.Launch(s, k.crowded, gpu.Grid(warp<<p.regions), gpu.Block, &p)
 	}
 	if err == nil && p.entries != 0 {
-		err = writeLog(k, s, k.follow, &p)
+		err = writeLog(k, s, k.findMoved, &p)
 	}
 	return err
 }
 
-// reuse submits freeing what the previous change has left.
-func (k *launcher) reuse(s *device.Stream) error {
-	if k.left != nil {
+// submitRecycle submits freeing what the previous change has left.
+func (k *launcher) submitRecycle(s *device.Stream) error {
+	if k.freedLists != nil {
 		p := recycleParams{table: k.table.Load().ref, space: k.space}
-		if err := device.Launch(s, k.recycle, gpu.Wave(k.dev, k.left.buf.Size/16), gpu.Block, &p); err != nil {
+		if err := device.Launch(s, k.recycle, gpu.Wave(k.dev, k.freedLists.buf.Size/16), gpu.Block, &p); err != nil {
 			return err
 		}
 	}
-	return k.forget(s)
+	return k.clearLists(s)
 }
 
-// forget submits emptying the lists of what the previous change has left.
-func (k *launcher) forget(s *device.Stream) error {
-	if k.left != nil {
-		k.left.behind(s)
-		k.left, k.spent = nil, true
+// clearLists submits emptying the lists of what the previous change has left.
+func (k *launcher) clearLists(s *device.Stream) error {
+	if k.freedLists != nil {
+		k.freedLists.releaseAfter(s)
+		k.freedLists, k.countsDirty = nil, true
 	}
-	if !k.spent {
+	if !k.countsDirty {
 		return nil
 	}
 	err := s.Fill(k.word(wordStale), 0, 2)
-	k.spent = err != nil
+	k.countsDirty = err != nil
 	return err
 }
 
-// leave allocates the lists of a change of n operations.
-func (k *launcher) leave(n int) (err error) {
-	if k.left, err = k.loans.take(16 * n); err != nil {
+// allocLists allocates the lists of a change of n operations.
+func (k *launcher) allocLists(n int) (err error) {
+	if k.freedLists, err = k.buffers.acquire(16 * n); err != nil {
 		return err
 	}
-	at, half := k.left.buf.Ptr, device.Ptr(k.left.buf.Size/16*8)
+	at, half := k.freedLists.buf.Ptr, device.Ptr(k.freedLists.buf.Size/16*8)
 	k.space.lists = lists{stale: at, tombs: at + half, counts: k.word(wordStale)}
 	return nil
 }
 
 // Winners does nothing: operations on a key are resolved in their order.
-func (k *launcher) Winners(*device.Stream, core.Parts, *gpu.Change, *gpu.Winners) error { return nil }
+func (k *launcher) ResolveWinners(*device.Stream, core.Parts, *gpu.Change, *gpu.Winners) error {
+	return nil
+}
 
 // Export copies the pairs of buckets, numbered as on the host.
 func (k *launcher) Export(s *device.Stream, _ core.Parts, lo, hi uint32, out *batch.Batch, count device.Ptr) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	err := inTurn(
+	err := runSteps(
 		func() error { return s.Wait(k.changed) },
 		func() error { return s.Wait(k.exported) },
 		func() error { return k.convert(s, k.shape.plain) })
@@ -568,11 +571,11 @@ func (k *launcher) Export(s *device.Stream, _ core.Parts, lo, hi uint32, out *ba
 	p := bucketsParams{to: gpu.Export{
 		Keys: out.Columns[batch.Keys].Ptr, Vals: out.Columns[batch.Vals].Ptr, Count: count, Rows: uint64(out.N),
 	}}
-	return errors.Join(k.eachOf(s, k.export, p, lo, hi), s.Record(k.exported))
+	return errors.Join(k.launchOnUnits(s, k.export, p, lo, hi), s.Record(k.exported))
 }
 
-// eachOf submits a kernel for the buckets of all levels that are among units [lo,hi).
-func (k *launcher) eachOf(s *device.Stream, kernel device.Kernel, p bucketsParams, lo, hi uint32) error {
+// launchOnUnits submits a kernel for the buckets of all levels that are among units [lo,hi).
+func (k *launcher) launchOnUnits(s *device.Stream, kernel device.Kernel, p bucketsParams, lo, hi uint32) error {
 	t := k.table.Load()
 	p.table = t.ref
 	for i, l := range t.live {
@@ -587,8 +590,8 @@ func (k *launcher) eachOf(s *device.Stream, kernel device.Kernel, p bucketsParam
 	return nil
 }
 
-// each submits a kernel for the buckets of all levels.
-func (k *launcher) each(s *device.Stream, kernel device.Kernel) error {
+// launchOnAll submits a kernel for the buckets of all levels.
+func (k *launcher) launchOnAll(s *device.Stream, kernel device.Kernel) error {
 	t := k.table.Load()
 	for i, l := range t.live {
 		p := bucketsParams{table: t.ref, hi: 1 << l.bits, level: uint32(i), crowded: k.word(wordCrowded)}
@@ -601,38 +604,38 @@ func (k *launcher) each(s *device.Stream, kernel device.Kernel) error {
 
 // ---- memory for launches -----------------------------------------------------------
 
-// loans is a pool of device buffers for launches. The caller of take submits its work to a stream,
-// and the buffer is reused after that work.
-type loans struct {
+// bufferPool is a pool of device buffers for launches. The caller of acquire submits its work to a
+// stream, and the buffer is reused after that work.
+type bufferPool struct {
 	dev device.Device
 
-	mu   sync.Mutex
-	all  []*loan
-	kept []device.Buffer // freed on close
+	mu    sync.Mutex
+	all   []*pooledBuffer
+	owned []device.Buffer // freed on close
 }
 
-type loan struct {
-	of   *loans
-	buf  device.Buffer
-	done *device.Event
-	lent bool
+type pooledBuffer struct {
+	pool  *bufferPool
+	buf   device.Buffer
+	done  *device.Event
+	inUse bool
 }
 
-// take acquires a buffer of at least the given size.
-func (l *loans) take(bytes int) (*loan, error) {
+// acquire acquires a buffer of at least the given size.
+func (l *bufferPool) acquire(bytes int) (*pooledBuffer, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var best *loan
+	var best *pooledBuffer
 	for _, o := range l.all {
-		if !o.lent && o.buf.Size >= bytes && (best == nil || o.buf.Size < best.buf.Size) && o.done.Sync(core.Ended) == nil {
+		if !o.inUse && o.buf.Size >= bytes && (best == nil || o.buf.Size < best.buf.Size) && o.done.Sync(core.EndedContext) == nil {
 			best = o
 		}
 	}
 	if best == nil {
-		if err := l.drop(bytes); err != nil {
+		if err := l.freeSmaller(bytes); err != nil {
 			return nil, err
 		}
-		buf, err := l.dev.Alloc(max(bytes, leastLoan))
+		buf, err := l.dev.Alloc(max(bytes, minPooledBytes))
 		if err != nil {
 			return nil, err
 		}
@@ -640,51 +643,51 @@ func (l *loans) take(bytes int) (*loan, error) {
 		if err != nil {
 			return nil, errors.Join(err, l.dev.Free(buf))
 		}
-		best = &loan{of: l, buf: buf, done: done}
+		best = &pooledBuffer{pool: l, buf: buf, done: done}
 		l.all = append(l.all, best)
 	}
-	best.lent = true
+	best.inUse = true
 	return best, nil
 }
 
-// leastLoan is the min size of an allocation, in bytes.
-const leastLoan = 1 << 12
+// minPooledBytes is the min size of an allocation, in bytes.
+const minPooledBytes = 1 << 12
 
-// drop frees unused buffers that are smaller than bytes.
-func (l *loans) drop(bytes int) (err error) {
-	left := l.all[:0]
+// freeSmaller frees unused buffers that are smaller than bytes.
+func (l *bufferPool) freeSmaller(bytes int) (err error) {
+	kept := l.all[:0]
 	for _, o := range l.all {
-		if o.lent || o.buf.Size >= bytes || o.done.Sync(core.Ended) != nil {
-			left = append(left, o)
+		if o.inUse || o.buf.Size >= bytes || o.done.Sync(core.EndedContext) != nil {
+			kept = append(kept, o)
 			continue
 		}
 		err = errors.Join(err, o.free())
 	}
-	l.all = left
+	l.all = kept
 	return err
 }
 
-func (o *loan) free() error { return errors.Join(o.of.dev.Free(o.buf), o.done.Close()) }
+func (o *pooledBuffer) free() error { return errors.Join(o.pool.dev.Free(o.buf), o.done.Close()) }
 
-// behind releases the buffer after the stream's work so far. If the event cannot be recorded, it
-// waits for the stream.
-func (o *loan) behind(s *device.Stream) {
-	free := s.Record(o.done) == nil || s.Sync(all) == nil
-	o.of.mu.Lock()
-	defer o.of.mu.Unlock()
-	o.lent = !free
+// releaseAfter releases the buffer after the stream's work so far. If the event cannot be recorded,
+// it waits for the stream.
+func (o *pooledBuffer) releaseAfter(s *device.Stream) {
+	recorded := s.Record(o.done) == nil || s.Sync(uncancelled) == nil
+	o.pool.mu.Lock()
+	defer o.pool.mu.Unlock()
+	o.inUse = !recorded
 }
 
-// keep makes close free a buffer, too.
-func (l *loans) keep(b device.Buffer) { l.kept = append(l.kept, b) }
+// freeOnClose makes close free a buffer, too.
+func (l *bufferPool) freeOnClose(b device.Buffer) { l.owned = append(l.owned, b) }
 
-func (l *loans) close() (err error) {
+func (l *bufferPool) close() (err error) {
 	for _, o := range l.all {
 		err = errors.Join(err, o.done.Sync(context.Background()), o.free())
 	}
-	for _, b := range l.kept {
+	for _, b := range l.owned {
 		err = errors.Join(err, l.dev.Free(b))
 	}
-	l.all, l.kept = nil, nil
+	l.all, l.owned = nil, nil
 	return err
 }

@@ -19,8 +19,8 @@ import (
 // host between them, all keys are as before the running batch, or all as after it.
 type atomicKernelTrial struct {
 	*kernelTrial
-	before, behind [][]byte // by key; nil: absent
-	refused        int      // batches
+	before, after [][]byte // by key; nil: absent
+	refused       int      // batches
 }
 
 func newAtomicKernelTrial(t testing.TB, seed uint64, rewrite func(file, ptx string) string) *atomicKernelTrial {
@@ -32,20 +32,20 @@ func newWatchedTrial(t testing.TB, seed uint64, rewrite func(file, ptx string) s
 	o := Options{AtomicBatch: 14, AtomicTail: int(seed/3%3) * 20} // slots follow at once, or later
 	tr := &atomicKernelTrial{kernelTrial: newKernelTrialOf(t, o, seed, rewrite, requests)}
 	tr.before = make([][]byte, len(tr.keys))
-	tr.behind = tr.before
-	tr.most = 8
-	tr.cut = func(rng *rand.Rand, since int) { tr.k.Cut(rng, since) }
+	tr.after = tr.before
+	tr.maxImages = 8
+	tr.revert = func(rng *rand.Rand, since int) { tr.k.RevertUnfenced(rng, since) }
 	whole := &atomicTrial{trial: tr.trial}
-	tr.judge = func(t *table) int {
-		whole.before, whole.behind = tr.before, tr.behind
-		return whole.whole(t)
+	tr.checkContents = func(t *table) int {
+		whole.before, whole.after = tr.before, tr.after
+		return whole.checkWhole(t)
 	}
 	return tr
 }
 
 // run runs batches, and checks crashes at some of the points where they may occur.
 func (tr *atomicKernelTrial) run(t testing.TB) {
-	tr.lookOn()
+	tr.checkCrashes()
 	tr.runBatches(t)
 	tr.close(t)
 }
@@ -56,12 +56,12 @@ func (tr *atomicKernelTrial) runBatches(t testing.TB) {
 	must(t, err)
 	for range 2 * tr.shape.batches {
 		if tr.rng.IntN(10) == 0 {
-			tr.behind = make([][]byte, len(tr.keys))
+			tr.after = make([][]byte, len(tr.keys))
 			must(t, tr.index.Clear(t.Context()))
 		} else {
-			tr.batch(t, s)
+			tr.runBatch(t, s)
 		}
-		tr.before = tr.behind
+		tr.before = tr.after
 	}
 	must(t, s.Close())
 	if err := tr.index.Check(t.Context()); err != nil {
@@ -69,11 +69,11 @@ func (tr *atomicKernelTrial) runBatches(t testing.TB) {
 	}
 }
 
-// batch runs operations of all kinds, several on a key, and compares their results.
-func (tr *atomicKernelTrial) batch(t testing.TB, s *device.Stream) {
+// runBatch runs operations of all kinds, several on a key, and compares their results.
+func (tr *atomicKernelTrial) runBatch(t testing.TB, s *device.Stream) {
 	n, size, vsize := 1+tr.rng.IntN(tr.shape.ops), tr.shape.keySize, tr.shape.valueSize
 	kinds, keys, values, want := make([]weft.OpKind, n), []byte(nil), make([]byte, n*vsize), make([]byte, n*vsize)
-	tr.behind = slices.Clone(tr.before)
+	tr.after = slices.Clone(tr.before)
 	for i := range n {
 		k, value := tr.rng.IntN(len(tr.keys)), row(values, i, uint64(vsize))
 		kinds[i] = [...]weft.OpKind{weft.OpPut, weft.OpPut, weft.OpPutNew, weft.OpDelete, weft.OpGet}[tr.rng.IntN(5)]
@@ -81,11 +81,11 @@ func (tr *atomicKernelTrial) batch(t testing.TB, s *device.Stream) {
 		for j := range value {
 			value[j] = byte(tr.rng.Uint32())
 		}
-		switch is := tr.behind[k]; {
+		switch is := tr.after[k]; {
 		case kinds[i] == weft.OpPut, kinds[i] == weft.OpPutNew && is == nil:
-			tr.behind[k] = bytes.Clone(value)
+			tr.after[k] = bytes.Clone(value)
 		case kinds[i] == weft.OpDelete:
-			tr.behind[k] = nil
+			tr.after[k] = nil
 		default:
 			copy(want[i*vsize:], is)
 		}
@@ -98,7 +98,7 @@ func (tr *atomicKernelTrial) batch(t testing.TB, s *device.Stream) {
 	}
 	switch {
 	case errors.Is(err, weft.ErrFull) || errors.Is(err, ErrSkewed):
-		tr.behind = tr.before
+		tr.after = tr.before
 		tr.refused++
 	case err != nil:
 		tr.fail("%v", err)
@@ -128,7 +128,7 @@ func exploreAtomicKernels(t testing.TB, states int, rewrite func(file, ptx strin
 			change(tr)
 		}
 		tr.run(t)
-		images, resizes = images+tr.seen, resizes+int(tr.index.engine.resizes)
+		images, resizes = images+tr.nImages, resizes+int(tr.index.engine.nResizes)
 		if tr.failed != "" {
 			return images, resizes, fmt.Sprintf("seed %d: %s", seed, tr.failed)
 		}
@@ -158,17 +158,17 @@ func TestAtomicKernelMutants(t *testing.T) {
 		t.Skip("interprets kernels")
 	}
 	// without replaces a part of a kernel.
-	without := func(kernel, of, by string) func(file, ptx string) string {
+	replaceIn := func(kernel, pattern, replacement string) func(file, ptx string) string {
 		return func(_, ptx string) string {
 			lo := strings.Index(ptx, ".entry gphash_"+kernel+"(")
 			if lo < 0 {
 				return ptx
 			}
-			at := lo + strings.Index(ptx[lo:], of)
-			return ptx[:at] + by + ptx[at+len(of):]
+			at := lo + strings.Index(ptx[lo:], pattern)
+			return ptx[:at] + replacement + ptx[at+len(pattern):]
 		}
 	}
-	idle := func(kernel string) func(file, ptx string) string { return without(kernel, "\n{", "\n{\nret;") }
+	returnAtOnce := func(kernel string) func(file, ptx string) string { return replaceIn(kernel, "\n{", "\n{\nret;") }
 	host := func(mutant func(tr *atomicKernelTrial, a *pmtest.Access, site string) bool) func(*atomicKernelTrial) {
 		return func(tr *atomicKernelTrial) {
 			tr.host.Mutant = func(a *pmtest.Access) bool {
@@ -185,11 +185,11 @@ func TestAtomicKernelMutants(t *testing.T) {
 		rewrite func(file, ptx string) string
 		change  func(*atomicKernelTrial)
 	}{
-		{name: "published before its records, emptied before its slots", rewrite: without("tick", "fence.acq_rel.sys;", "")},
-		{name: "records are not written", rewrite: idle("log")},
-		{name: "slots are not written", rewrite: idle("home")},
-		{name: "slots that are claimed stay so when a batch is refused", rewrite: idle("undo")},
-		{name: "a key that has made way changes where it was", rewrite: idle("follow")},
+		{name: "published before its records, emptied before its slots", rewrite: replaceIn("tick", "fence.acq_rel.sys;", "")},
+		{name: "records are not written", rewrite: returnAtOnce("log")},
+		{name: "slots are not written", rewrite: returnAtOnce("home")},
+		{name: "slots that are claimed stay so when a batch is refused", rewrite: returnAtOnce("undo")},
+		{name: "a key that has made way changes where it was", rewrite: returnAtOnce("follow")},
 		{name: "applied before publication", change: host(func(tr *atomicKernelTrial, a *pmtest.Access, _ string) bool {
 			return head(tr, a) && a.New != applied
 		})},
@@ -203,7 +203,7 @@ func TestAtomicKernelMutants(t *testing.T) {
 			return a.Kind == pmtest.Fence && site == "gphash.(*redoLog).publish"
 		})},
 		{name: "no fence behind its end", change: host(func(_ *atomicKernelTrial, a *pmtest.Access, site string) bool {
-			return a.Kind == pmtest.Fence && site == "gphash.(*redoLog).retire"
+			return a.Kind == pmtest.Fence && site == "gphash.(*redoLog).truncate"
 		})},
 	} {
 		t.Run(m.name, func(t *testing.T) {

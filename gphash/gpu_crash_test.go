@@ -23,16 +23,16 @@ import (
 // kernelTrial is a trial of kernels: batches on a simulated GPU with stores that a crash may lose.
 type kernelTrial struct {
 	*trial
-	k     *pmtest.Kernels
-	host  *pmtest.Host
-	dev   device.Device
-	index *Index
-	stops int  // max steps between two points at which crashes are checked
-	puts  bool // some batches consist of Puts only
+	k        *pmtest.Kernels
+	host     *pmtest.Host
+	dev      device.Device
+	index    *Index
+	maxSteps int  // max steps between two points at which crashes are checked
+	putsOnly bool // some batches consist of Puts only
 }
 
 // kernelShapes are small enough for keys to collide, and to be moved for each other.
-var kernelShapes = []small{
+var kernelShapes = []smallShape{
 	{keySize: 8, valueSize: 8, slots: 2, hashes: 2, levels: 2, top: 1, batches: 4, ops: 14, keys: 24},
 	{keySize: 20, valueSize: 24, slots: 2, hashes: 2, levels: 2, top: 1, batches: 3, ops: 12, keys: 20},
 	{keySize: 8, valueSize: 130, slots: 4, hashes: 2, levels: 2, top: 0, batches: 3, ops: 12, keys: 24},
@@ -46,9 +46,9 @@ func newKernelTrialOf(t testing.TB, o Options, seed uint64, rewrite func(file, p
 	return newKernelTrialIn(t, kernelShapes[seed%uint64(len(kernelShapes))], o, seed, rewrite, requests)
 }
 
-func newKernelTrialIn(t testing.TB, shape small, o Options, seed uint64, rewrite func(file, ptx string) string, requests func(sim.Request)) *kernelTrial {
-	tr := &kernelTrial{trial: newTrial(shape, seed), stops: 8, puts: seed%5 == 4}
-	tr.most = 24
+func newKernelTrialIn(t testing.TB, shape smallShape, o Options, seed uint64, rewrite func(file, ptx string) string, requests func(sim.Request)) *kernelTrial {
+	tr := &kernelTrial{trial: newTrial(shape, seed), maxSteps: 8, putsOnly: seed%5 == 4}
+	tr.maxImages = 24
 	o.KeySize, o.ValueSize, o.Slots, o.Hashes, o.Levels = shape.keySize, shape.valueSize, shape.slots, shape.hashes, shape.levels
 	o.Capacity, o.Hash, o.Seed = 1, SipHash, tr.seed
 	p, _ := memoryPool(t, &o, tr.rng, func(mapped []byte) *pm.Memory {
@@ -56,32 +56,32 @@ func newKernelTrialIn(t testing.TB, shape small, o Options, seed uint64, rewrite
 		tr.host = &pmtest.Host{Kernels: tr.k}
 		return pm.New(mapped, tr.host)
 	})
-	tr.k.Settle()
+	tr.k.SyncFromHost()
 	tr.images = &tr.k.Images
-	tr.find = func(goOn bool) (*table, *Report) { return tr.reopen(tr.k.Memory(), goOn) }
+	tr.reopenImage = func(resume bool) (*table, *Report) { return tr.reopen(tr.k.Memory(), resume) }
 	dev, err := sim.Open(&sim.Options{Arch: 80, Scheduler: sim.Random, Seed: seed, Domain: tr.k, Rewrite: rewrite, Requests: requests})
 	must(t, err)
 	tr.dev = dev
-	c, e, _, err := serve(t.Context(), p, dev, OpenOptions{Mirror: seed%2 == 0, AtomicTail: o.AtomicTail}, core.Types{})
+	c, e, _, err := openTable(t.Context(), p, dev, OpenOptions{Mirror: seed%2 == 0, AtomicTail: o.AtomicTail}, core.Types{})
 	must(t, err)
 	tr.index = &Index{c, e}
-	k := &e.far.(*gpuEngine).k
-	tr.k.Base, k.spread = k.pool.Ptr, int(seed/3%3)
-	e.far = settling{e.far, tr.k}
-	tr.k.Settle()
+	k := &e.accel.(*gpuEngine).k
+	tr.k.Base, k.minWarps = k.pool.Ptr, int(seed/3%3)
+	e.accel = syncedClear{e.accel, tr.k}
+	tr.k.SyncFromHost()
 	return tr
 }
 
-// settling makes durable what the device clears, since no domain observes that. In the real code
+// syncedClear makes durable what the device clears, since no domain observes that. In the real code
 // the following commit does so.
-type settling struct {
-	far
+type syncedClear struct {
+	accelerator
 	k *pmtest.Kernels
 }
 
-func (s settling) clear(lo, hi uint64) error {
-	defer s.k.Settle()
-	return s.far.clear(lo, hi)
+func (s syncedClear) clearWords(lo, hi uint64) error {
+	defer s.k.SyncFromHost()
+	return s.accelerator.clearWords(lo, hi)
 }
 
 // memoryPool makes a pool in heap memory that devices map. Free memory there contains random words.
@@ -110,18 +110,18 @@ func memoryPool(t testing.TB, o *Options, rng *rand.Rand, of func(mapped []byte)
 
 // run runs batches, and checks crashes at some of the points where they may occur.
 func (tr *kernelTrial) run(t testing.TB) {
-	tr.lookOn()
+	tr.checkCrashes()
 	tr.runBatches(t)
 	tr.close(t)
 }
 
-// lookOn starts checking crashes.
-func (tr *kernelTrial) lookOn() {
+// checkCrashes starts checking crashes.
+func (tr *kernelTrial) checkCrashes() {
 	next := 0
 	tr.k.Step = func() error {
 		if next--; next < 0 && tr.failed == "" {
-			next = tr.rng.IntN(tr.stops)
-			tr.k.Crash(tr.rng, tr.most, tr.look)
+			next = tr.rng.IntN(tr.maxSteps)
+			tr.k.Crash(tr.rng, tr.maxImages, tr.checkImage)
 		}
 		return nil
 	}
@@ -148,9 +148,9 @@ func (tr *kernelTrial) runBatches(t testing.TB) {
 		for _, b := range submitted {
 			tr.finish(t, stream, b)
 		}
-		tr.k.Settle()
-		for i, may := range tr.may {
-			tr.may[i] = may[len(may)-1:]
+		tr.k.SyncFromHost()
+		for i, allowed := range tr.possible {
+			tr.possible[i] = allowed[len(allowed)-1:]
 		}
 	}
 	must(t, stream.Close())
@@ -166,7 +166,7 @@ type kernelBatch struct {
 func (tr *kernelTrial) submit(t testing.TB, s *device.Stream) *kernelBatch {
 	n, size, vsize := 1+tr.rng.IntN(tr.shape.ops), tr.shape.keySize, tr.shape.valueSize
 	kinds, keys, values, want := make([]weft.OpKind, n), make([]byte, n*size), make([]byte, n*vsize), make([]byte, n*vsize)
-	puts := tr.puts && tr.rng.IntN(2) == 0
+	puts := tr.putsOnly && tr.rng.IntN(2) == 0
 	for i := range n {
 		at, value, read := tr.rng.IntN(len(tr.keys)), row(values, i, uint64(vsize)), row(want, i, uint64(vsize))
 		kind := [...]op.Kind{op.Put, op.Put, op.PutNew, op.Delete, op.Get}[tr.rng.IntN(5)]
@@ -178,7 +178,7 @@ func (tr *kernelTrial) submit(t testing.TB, s *device.Stream) *kernelBatch {
 		for j := range value {
 			value[j] = byte(tr.rng.Uint32())
 		}
-		is := tr.may[at][len(tr.may[at])-1]
+		is := tr.possible[at][len(tr.possible[at])-1]
 		next := is
 		switch {
 		case kind == op.Put, kind == op.PutNew && is == nil:
@@ -188,7 +188,7 @@ func (tr *kernelTrial) submit(t testing.TB, s *device.Stream) *kernelBatch {
 		default:
 			copy(read, is)
 		}
-		tr.may[at] = append(tr.may[at], next)
+		tr.possible[at] = append(tr.possible[at], next)
 	}
 	b := &kernelBatch{want: want}
 	var err error
@@ -221,7 +221,7 @@ func exploreKernels(t testing.TB, from uint64, states int, rewrite func(file, pt
 	for seed := from; images < states; seed++ {
 		tr := newKernelTrial(t, seed, rewrite)
 		tr.run(t)
-		images += tr.seen
+		images += tr.nImages
 		if tr.failed != "" {
 			return images, fmt.Sprintf("seed %d: %s", seed, tr.failed)
 		}
@@ -245,9 +245,9 @@ func TestCrashesOfKernels(t *testing.T) {
 // systemFence is a fence that crashes respect.
 var systemFence = regexp.MustCompile(`fence\.acq_rel\.sys;`)
 
-// without removes one of the instructions of a kernel that match a pattern, and reports in found
+// dropMatch removes one of the instructions of a kernel that match a pattern, and reports in found
 // whether the kernel exists.
-func without(kernel string, of *regexp.Regexp, number int, found *bool) func(file, ptx string) string {
+func dropMatch(kernel string, pattern *regexp.Regexp, number int, found *bool) func(file, ptx string) string {
 	return func(_, ptx string) string {
 		lo := strings.Index(ptx, ".entry "+kernel+"(")
 		if lo < 0 {
@@ -259,7 +259,7 @@ func without(kernel string, of *regexp.Regexp, number int, found *bool) func(fil
 		}
 		n := -1
 		*found = true
-		return ptx[:lo] + of.ReplaceAllStringFunc(ptx[lo:hi], func(s string) string {
+		return ptx[:lo] + pattern.ReplaceAllStringFunc(ptx[lo:hi], func(s string) string {
 			if n++; n == number {
 				return ""
 			}
@@ -292,7 +292,7 @@ func TestKernelCrashMutants(t *testing.T) {
 	} {
 		t.Run(m.name, func(t *testing.T) {
 			found := false
-			images, failed := exploreKernels(t, m.from, 600_000, without("gphash_"+m.kernel, m.of, m.number, &found))
+			images, failed := exploreKernels(t, m.from, 600_000, dropMatch("gphash_"+m.kernel, m.of, m.number, &found))
 			if failed == "" || !found {
 				t.Fatalf("not found in %d images", images)
 			}

@@ -26,8 +26,8 @@ import (
 
 // fuse is a domain in which a GPU is lost at some store of its kernels to the pool.
 type fuse struct {
-	pool device.Buffer
-	left atomic.Int64
+	pool      device.Buffer
+	remaining atomic.Int64
 }
 
 var errFuse = errors.New("the fuse has blown")
@@ -36,7 +36,7 @@ func (f *fuse) Holds(at device.Ptr) bool {
 	return at >= f.pool.Ptr && at < f.pool.Ptr+device.Ptr(f.pool.Size)
 }
 func (f *fuse) Store(sim.Thread, device.Ptr, []byte) error {
-	if f.left.Add(-1) == 0 {
+	if f.remaining.Add(-1) == 0 {
 		return errFuse
 	}
 	return nil
@@ -44,12 +44,12 @@ func (f *fuse) Store(sim.Thread, device.Ptr, []byte) error {
 func (f *fuse) Release(sim.Thread, sim.Scope, sim.Before) error { return nil }
 func (f *fuse) Fence(sim.Thread, sim.Scope, sim.Before) error   { return nil }
 
-// places are instructions that access memory, by the lines of their kernels.
-type places map[string]map[int]bool
+// executed are instructions that access memory, by the lines of their kernels.
+type executed map[string]map[int]bool
 
-// trapBehind returns a rewrite that inserts a trap after the n-th matching memory access of a
-// kernel. It only counts the instructions in run, and the trap fires at its first execution.
-func trapBehind(kernel, access string, run places, n int) func(file, ptx string) string {
+// trapAfter returns a rewrite that inserts a trap after the n-th matching memory access of a
+// kernel. It only counts the instructions in set, and the trap fires at its first execution.
+func trapAfter(kernel, access string, set executed, n int) func(file, ptx string) string {
 	accesses := regexp.MustCompile(`(?m)^[ \t]*(@!?%p\d+\s+)?(` + access + `)[^;]*;`)
 	return func(_, ptx string) string {
 		lo := strings.Index(ptx, ".entry gphash_"+kernel+"(")
@@ -61,7 +61,7 @@ func trapBehind(kernel, access string, run places, n int) func(file, ptx string)
 			hi = lo + 1 + next
 		}
 		all := slices.DeleteFunc(accesses.FindAllStringSubmatchIndex(ptx[lo:hi], -1), func(at []int) bool {
-			return !run["gphash_"+kernel][1+strings.Count(ptx[:lo+at[0]], "\n")]
+			return !set["gphash_"+kernel][1+strings.Count(ptx[:lo+at[0]], "\n")]
 		})
 		if len(all) == 0 {
 			return ptx
@@ -78,15 +78,15 @@ func trapBehind(kernel, access string, run places, n int) func(file, ptx string)
 // lossTrial is an index on a GPU that is lost, and its expected contents.
 type lossTrial struct {
 	*testing.T
-	rng   *rand.Rand
-	path  string
-	o     Options
-	fuse  fuse
-	x     *Index
-	keys  int
-	state map[string][][]byte // the values that a key may have; nil: absent
-	lost  string              // kernel that lost the GPU
-	there bool                // the batch that met the loss is done
+	rng      *rand.Rand
+	path     string
+	o        Options
+	fuse     fuse
+	x        *Index
+	keys     int
+	state    map[string][][]byte // the values that a key may have; nil: absent
+	lostBy   string              // kernel that lost the GPU
+	lastDone bool                // the batch that met the loss is done
 }
 
 // lossShapes are small enough for keys to be moved for each other, and to grow often.
@@ -98,12 +98,12 @@ var lossShapes = []Options{
 
 func newLossTrial(t *testing.T, seed uint64) *lossTrial {
 	tr := &lossTrial{}
-	tr.begin(t, lossShapes[seed%3], seed, sim.Options{Domain: &tr.fuse})
+	tr.open(t, lossShapes[seed%3], seed, sim.Options{Domain: &tr.fuse})
 	return tr
 }
 
-// begin makes the index on a GPU with additional options.
-func (tr *lossTrial) begin(t *testing.T, o Options, seed uint64, gpu sim.Options) {
+// open makes the index on a GPU with additional options.
+func (tr *lossTrial) open(t *testing.T, o Options, seed uint64, gpu sim.Options) {
 	tr.T, tr.rng, tr.path, tr.o, tr.keys, tr.state = t, rand.New(rand.NewPCG(seed, 17)), filepath.Join(memoryDir(t), "pool"), o, 200, map[string][][]byte{}
 	tr.o.Size, tr.o.Capacity, tr.o.Seed, tr.o.Mirror, tr.o.Resize = smallPool, 1, [2]uint64{seed + 1, 1}, tr.rng.IntN(2) == 0, Resize(tr.rng.IntN(2))
 	gpu.Arch, gpu.Scheduler, gpu.Seed = 80, sim.Random, seed
@@ -112,8 +112,8 @@ func (tr *lossTrial) begin(t *testing.T, o Options, seed uint64, gpu sim.Options
 	t.Cleanup(func() { must(t, dev.Close()) })
 	tr.x, err = Create(tr.path, dev, tr.o)
 	must(t, err)
-	tr.fuse.pool = tr.x.engine.far.(*gpuEngine).k.pool
-	tr.fuse.left.Store(int64(1 + tr.rng.IntN(3000)))
+	tr.fuse.pool = tr.x.engine.accel.(*gpuEngine).k.pool
+	tr.fuse.remaining.Store(int64(1 + tr.rng.IntN(3000)))
 }
 
 // lossOptions returns the options of a seed's program, with atomic batches of the given size if not
@@ -126,34 +126,35 @@ func lossOptions(seed uint64, atomic int) Options {
 	return o
 }
 
-// running are the places that programs execute without a loss, one set for each seed modulo the
-// number of options (see [lossOptions]).
-type running struct {
+// executedSets are the places that programs execute without a loss, one set for each seed modulo
+// the number of options (see [lossOptions]).
+type executedSets struct {
 	sync.Mutex
-	places [6]places
+	places [6]executed
 }
 
-// of returns the places for a seed's options. The first call for these options runs a program.
-func (run *running) of(t *testing.T, seed uint64, atomic int) places {
+// executedBy returns the places for a seed's options. The first call for these options runs a
+// program.
+func (run *executedSets) executedBy(t *testing.T, seed uint64, atomic int) executed {
 	run.Lock()
 	defer run.Unlock()
 	seed %= uint64(len(run.places))
-	if of := run.places[seed]; of != nil {
-		return of
+	if set := run.places[seed]; set != nil {
+		return set
 	}
-	of, tr := places{}, &lossTrial{}
-	tr.begin(t, lossOptions(seed, atomic), seed, sim.Options{Requests: func(r sim.Request) {
-		if of[r.Kernel] == nil {
-			of[r.Kernel] = map[int]bool{}
+	set, tr := executed{}, &lossTrial{}
+	tr.open(t, lossOptions(seed, atomic), seed, sim.Options{Requests: func(r sim.Request) {
+		if set[r.Kernel] == nil {
+			set[r.Kernel] = map[int]bool{}
 		}
-		of[r.Kernel][r.Line] = true
+		set[r.Kernel][r.Line] = true
 	}})
-	if tr.until(lossBatches) {
+	if tr.runUntilLost(lossBatches) {
 		t.Error("lost without a reason")
 	}
 	must(t, tr.x.Close())
-	run.places[seed] = of
-	return of
+	run.places[seed] = set
+	return set
 }
 
 // lossBatches is the max number of batches before a program must have lost its GPU.
@@ -161,34 +162,34 @@ const lossBatches = 25
 
 func (tr *lossTrial) key(i int) []byte { return denseKey(tr.o.KeySize, i) }
 
-// batch runs operations of all kinds, and records the possible results. A batch cut short by a loss
-// may have done the operations on a key up to any of them.
-func (tr *lossTrial) batch(of ...op.Kind) error {
+// runBatch runs operations of all kinds, and records the possible results. A batch cut short by a
+// loss may have done the operations on a key up to any of them.
+func (tr *lossTrial) runBatch(choices ...op.Kind) error {
 	n := 1 + tr.rng.IntN(40)
 	size, vsize := uint64(tr.o.KeySize), uint64(tr.o.ValueSize)
 	kinds, keys, values := make([]weft.OpKind, n), []byte(nil), make([]byte, uint64(n)*vsize)
-	may := map[string][][]byte{}
+	allowed := map[string][][]byte{}
 	for i := range n {
-		kinds[i] = weft.OpKind(of[tr.rng.IntN(len(of))])
+		kinds[i] = weft.OpKind(choices[tr.rng.IntN(len(choices))])
 		keys = append(keys, tr.key(tr.rng.IntN(tr.keys))...)
 		key, value := string(row(keys, i, size)), row(values, i, vsize)
 		for j := range value {
 			value[j] = byte(tr.rng.Uint32())
 		}
-		if may[key] == nil {
-			may[key] = append([][]byte{nil}, tr.state[key]...)[len(tr.state[key]):]
+		if allowed[key] == nil {
+			allowed[key] = append([][]byte{nil}, tr.state[key]...)[len(tr.state[key]):]
 		}
-		is := may[key][len(may[key])-1]
+		next := allowed[key][len(allowed[key])-1]
 		switch {
-		case kinds[i] == weft.OpPut, kinds[i] == weft.OpPutNew && is == nil:
-			is = bytes.Clone(value)
+		case kinds[i] == weft.OpPut, kinds[i] == weft.OpPutNew && next == nil:
+			next = bytes.Clone(value)
 		case kinds[i] == weft.OpDelete:
-			is = nil
+			next = nil
 		}
-		may[key] = append(may[key], is)
+		allowed[key] = append(allowed[key], next)
 	}
 	err := tr.x.Apply(tr.Context(), kinds, keys, values, nil)
-	for key, values := range may {
+	for key, values := range allowed {
 		switch tr.state[key] = values; {
 		case err == nil:
 			tr.state[key] = values[len(values)-1:]
@@ -199,8 +200,8 @@ func (tr *lossTrial) batch(of ...op.Kind) error {
 	return err
 }
 
-// look looks all keys up. Each must have a possible value, which becomes its only one.
-func (tr *lossTrial) look() error {
+// checkKeys looks all keys up. Each must have a possible value, which becomes its only one.
+func (tr *lossTrial) checkKeys() error {
 	tr.Helper()
 	var keys []byte
 	for i := range tr.keys {
@@ -212,33 +213,33 @@ func (tr *lossTrial) look() error {
 		return err
 	}
 	// keys as before and as after the batch that met the loss
-	before, behind := 0, 0
+	before, after := 0, 0
 	for i := range tr.keys {
-		var is []byte
+		var value []byte
 		if found[i] {
-			is = bytes.Clone(row(values, i, uint64(tr.o.ValueSize)))
+			value = bytes.Clone(row(values, i, uint64(tr.o.ValueSize)))
 		}
 		key := string(tr.key(i))
-		may := tr.state[key]
-		if may == nil {
-			may = [][]byte{nil}
+		allowed := tr.state[key]
+		if allowed == nil {
+			allowed = [][]byte{nil}
 		}
-		same := func(v []byte) bool { return (v == nil) == (is == nil) && bytes.Equal(v, is) }
+		same := func(v []byte) bool { return (v == nil) == (value == nil) && bytes.Equal(v, value) }
 		switch {
-		case !slices.ContainsFunc(may, same):
-			tr.Fatalf("key %d is %x, it may be %x", i, is, may)
-		case !same(may[len(may)-1]):
+		case !slices.ContainsFunc(allowed, same):
+			tr.Fatalf("key %d is %x, it may be %x", i, value, allowed)
+		case !same(allowed[len(allowed)-1]):
 			before++
-		case !same(may[0]):
-			behind++
+		case !same(allowed[0]):
+			after++
 		}
-		tr.state[key] = [][]byte{is}
+		tr.state[key] = [][]byte{value}
 	}
-	if tr.o.AtomicBatch > 0 && before > 0 && behind > 0 {
-		tr.Fatalf("of a batch %d keys are there and %d are not", behind, before)
+	if tr.o.AtomicBatch > 0 && before > 0 && after > 0 {
+		tr.Fatalf("of a batch %d keys are there and %d are not", after, before)
 	}
-	if tr.lost != "" && before+behind > 0 {
-		tr.there = behind > 0
+	if tr.lostBy != "" && before+after > 0 {
+		tr.lastDone = after > 0
 	}
 	if tr.x.Len() != hits {
 		tr.Fatalf("%d keys, Len says %d", hits, tr.x.Len())
@@ -246,14 +247,14 @@ func (tr *lossTrial) look() error {
 	return nil
 }
 
-// until runs batches and lookups until the GPU is lost. It returns false if none of that many
-// batches meets the loss.
-func (tr *lossTrial) until(batches int) bool {
+// runUntilLost runs batches and lookups until the GPU is lost. It returns false if none of that
+// many batches meets the loss.
+func (tr *lossTrial) runUntilLost(batches int) bool {
 	for range batches {
-		err := tr.batch(op.Put, op.Put, op.PutNew, op.Delete, op.Get)
+		err := tr.runBatch(op.Put, op.Put, op.PutNew, op.Delete, op.Get)
 		change := err != nil
 		if err == nil && tr.rng.IntN(3) == 0 {
-			err = tr.look()
+			err = tr.checkKeys()
 		}
 		if err == nil {
 			continue
@@ -262,12 +263,12 @@ func (tr *lossTrial) until(batches int) bool {
 			tr.Fatal(err)
 		}
 		var fault *sim.Fault
-		if tr.lost = "fuse"; errors.As(err, &fault) {
-			tr.lost = fault.Kernel
+		if tr.lostBy = "fuse"; errors.As(err, &fault) {
+			tr.lostBy = fault.Kernel
 		}
 		deadline := time.Now().Add(time.Minute)
 		// a lookup that meets the loss triggers a takeover
-		for err := tr.look(); err != nil; err = tr.look() {
+		for err := tr.checkKeys(); err != nil; err = tr.checkKeys() {
 			if !errors.Is(err, device.ErrLost) || change || time.Now().After(deadline) {
 				tr.Fatal(err)
 			}
@@ -278,31 +279,31 @@ func (tr *lossTrial) until(batches int) bool {
 	return false
 }
 
-// goOn uses the pool in all ways, closes it and opens it again.
-func (tr *lossTrial) goOn() {
+// checkReopened uses the pool in all ways, closes it and opens it again.
+func (tr *lossTrial) checkReopened() {
 	tr.Helper()
 	must(tr, tr.x.Check(tr.Context()))
 	before, err := tr.x.Stats(tr.Context())
 	must(tr, err)
 	tr.keys *= 4
 	for range 40 {
-		must(tr, tr.batch(op.Put, op.Put, op.Put, op.PutNew, op.Delete, op.Get))
+		must(tr, tr.runBatch(op.Put, op.Put, op.Put, op.PutNew, op.Delete, op.Get))
 	}
-	must(tr, tr.look())
+	must(tr, tr.checkKeys())
 	must(tr, tr.x.Compact(tr.Context()))
 	must(tr, tr.x.Check(tr.Context()))
 	if after, err := tr.x.Stats(tr.Context()); err != nil || after.Slots <= before.Slots {
 		tr.Errorf("%+v, before %+v, %v: it has not grown", after, before, err)
 	}
-	seen := 0
+	nKeys := 0
 	for k, v := range tr.x.All(tr.Context()) {
 		if !bytes.Equal(tr.state[string(k)][0], v) {
 			tr.Fatalf("key %x has %x, want %x", k, v, tr.state[string(k)][0])
 		}
-		seen++
+		nKeys++
 	}
-	if seen != tr.x.Len() {
-		tr.Errorf("%d keys seen of %d", seen, tr.x.Len())
+	if nKeys != tr.x.Len() {
+		tr.Errorf("%d keys seen of %d", nKeys, tr.x.Len())
 	}
 	if err := tr.x.Close(); !errors.Is(err, device.ErrLost) { // memory of the GPU is not freed
 		tr.Errorf("closed: %v", err)
@@ -316,7 +317,7 @@ func (tr *lossTrial) goOn() {
 		if report.Damaged+report.Unfinished+report.Moved > 0 {
 			tr.Errorf("opened: %+v", report)
 		}
-		must(tr, tr.look())
+		must(tr, tr.checkKeys())
 		must(tr, tr.x.Check(tr.Context()))
 		must(tr, tr.x.Close())
 	}
@@ -348,7 +349,7 @@ func TestGPULost(t *testing.T) {
 		t.Skip("interprets kernels")
 	}
 	smallParts(t)
-	var run running
+	var run executedSets
 	for n, l := range lossSeeds {
 		t.Run("in "+l.kernel, func(t *testing.T) {
 			t.Parallel()
@@ -364,20 +365,20 @@ func TestAtomicGPULost(t *testing.T) {
 	}
 	smallParts(t)
 	const batch = 40
-	var run running
-	var gone, there atomic.Int64
+	var run executedSets
+	var nUndone, nDone atomic.Int64
 	t.Run("each", func(t *testing.T) {
 		for n, l := range atomicLossSeeds {
 			t.Run("in "+l.kernel, func(t *testing.T) {
 				t.Parallel()
-				more, whole := l.run(t, uint64(n), &run, batch)
-				gone.Add(int64(more))
-				there.Add(int64(whole))
+				undone, done := l.run(t, uint64(n), &run, batch)
+				nUndone.Add(int64(undone))
+				nDone.Add(int64(done))
 			})
 		}
 	})
-	if gone.Load() == 0 || there.Load() == 0 {
-		t.Errorf("of batches that have met a loss %d were gone, and %d there", gone.Load(), there.Load())
+	if nUndone.Load() == 0 || nDone.Load() == 0 {
+		t.Errorf("of batches that have met a loss %d were gone, and %d there", nUndone.Load(), nDone.Load())
 	}
 }
 
@@ -394,34 +395,34 @@ var atomicLossSeeds = []lossSeed{
 
 // run loses GPUs, and counts the programs with a last batch that was gone, or done. Kernels start
 // with different seeds, so that few programs cover all options.
-func (l lossSeed) run(t *testing.T, first uint64, run *running, batch int) (gone, there int) {
+func (l lossSeed) run(t *testing.T, first uint64, run *executedSets, batch int) (nUndone, nDone int) {
 	for i := range uint64(l.seeds * *lossPrograms) {
 		seed := first + i
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			tr := &lossTrial{}
 			gpu := sim.Options{Domain: &tr.fuse}
 			if l.kernel != "" {
-				gpu = sim.Options{Rewrite: trapBehind(l.kernel, l.access, run.of(t, seed, batch), rand.New(rand.NewPCG(seed, 3)).IntN(1<<16))}
+				gpu = sim.Options{Rewrite: trapAfter(l.kernel, l.access, run.executedBy(t, seed, batch), rand.New(rand.NewPCG(seed, 3)).IntN(1<<16))}
 			}
-			tr.begin(t, lossOptions(seed, batch), seed, gpu)
-			if !tr.until(lossBatches) {
+			tr.open(t, lossOptions(seed, batch), seed, gpu)
+			if !tr.runUntilLost(lossBatches) {
 				must(t, tr.x.Close())
 				return
 			}
-			if l.kernel != "" && tr.lost != "gphash_"+l.kernel {
-				t.Errorf("lost by %s", tr.lost)
+			if l.kernel != "" && tr.lostBy != "gphash_"+l.kernel {
+				t.Errorf("lost by %s", tr.lostBy)
 			}
-			if gone++; tr.there {
-				gone, there = gone-1, there+1
+			if nUndone++; tr.lastDone {
+				nUndone, nDone = nUndone-1, nDone+1
 			}
-			tr.goOn()
+			tr.checkReopened()
 		})
 	}
-	if gone+there == 0 {
+	if nUndone+nDone == 0 {
 		t.Error("no GPU was lost")
 	}
-	t.Logf("lost in %d of %d programs", gone+there, l.seeds**lossPrograms)
-	return gone, there
+	t.Logf("lost in %d of %d programs", nUndone+nDone, l.seeds**lossPrograms)
+	return nUndone, nDone
 }
 
 // Lookups run alongside a change that loses the GPU, and an iteration continues after it. Each
@@ -451,7 +452,7 @@ func TestGPULostBesideReaders(t *testing.T) {
 			return err
 		}
 		must(t, put(1))
-		tr.fuse.left.Store(int64(1 + tr.rng.IntN(900)))
+		tr.fuse.remaining.Store(int64(1 + tr.rng.IntN(900)))
 		var begun, acked atomic.Int64
 		begun.Store(1)
 		acked.Store(1)
@@ -537,19 +538,19 @@ func TestGPULostOnStreams(t *testing.T) {
 	must(t, err)
 	put := func() error {
 		return tr.x.core.ChangeOn(s, "Put", &batch.Batch{N: 3, Kind: op.Put, Columns: batch.Columns{
-			batch.Keys: batch.InOn(keys).Of(8), batch.Vals: batch.InOn(values).Of(8),
+			batch.Keys: batch.InputOn(keys).WithWidth(8), batch.Vals: batch.InputOn(values).WithWidth(8),
 		}})
 	}
-	tr.fuse.left.Store(5)
+	tr.fuse.remaining.Store(5)
 	must(t, put())
 	if err := tr.x.core.Sync(t.Context()); !errors.Is(err, device.ErrLost) {
 		t.Errorf("Sync: %v", err)
 	}
 	must(t, tr.x.core.Sync(t.Context()))
-	for what, err := range map[string]error{"stream": s.Sync(t.Context()), "Put": put(),
-		"Get": tr.x.core.GetOn(s, "Get", nil, &batch.Batch{N: 3, Columns: batch.Columns{batch.Keys: batch.InOn(keys).Of(8)}})} {
+	for name, err := range map[string]error{"stream": s.Sync(t.Context()), "Put": put(),
+		"Get": tr.x.core.GetOn(s, "Get", nil, &batch.Batch{N: 3, Columns: batch.Columns{batch.Keys: batch.InputOn(keys).WithWidth(8)}})} {
 		if !errors.Is(err, device.ErrLost) {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 	_, err = tr.x.Put(t.Context(), tr.key(1), make([]byte, 8))

@@ -20,24 +20,24 @@ import (
 // memory of the host, and takes over.
 type gpuEngine struct {
 	gpu.Engine
-	k       launcher
-	host    *engine
-	dev     device.Device
-	owners  []uint32 // of units, as of the last fetch
-	rescue           // for the loss of the GPU
-	formed  bool     // slots have another form: see formSlots
-	mapping *mapping // nil unless the host works on the pool first
+	k         launcher
+	host      *engine
+	dev       device.Device
+	owners    []uint32 // of units, as of the last fetch
+	failover           // for the loss of the GPU
+	converted bool     // slots have another form: see convertSlots
+	mapping   *mapping // nil unless the host works on the pool first
 }
 
-// all is the context of work that must not stop halfway.
-var all = context.Background()
+// uncancelled is the context of work that must not stop halfway.
+var uncancelled = context.Background()
 
 // newGPUEngine makes a GPU work on the pool of an engine that has not inspected it yet.
 func newGPUEngine(ctx context.Context, dev device.Device, host *engine, o OpenOptions) (*gpuEngine, *Report, error) {
-	g := &gpuEngine{host: host, dev: dev, k: launcher{host: host, dev: dev, scatter: o.Unsorted, shape: newShape(variant.Of(ctx))}, rescue: rescue{options: o}}
-	g.Moves, g.Leases = true, host.Leases
+	g := &gpuEngine{host: host, dev: dev, k: launcher{host: host, dev: dev, unsorted: o.Unsorted, shape: newShape(variant.Of(ctx))}, failover: failover{options: o}}
+	g.MovesPairs, g.Leases = true, host.Leases
 	if host.redo != nil { // slots may lag by what is in the log
-		g.k.behind.most = min(o.AtomicTail, host.redo.capacity())
+		g.k.tail.maxOps = min(o.AtomicTail, host.redo.capacity())
 	}
 	g.k.table.Store(&levels{})
 	begin := g.begin
@@ -46,7 +46,7 @@ func newGPUEngine(ctx context.Context, dev device.Device, host *engine, o OpenOp
 	}
 	report, err := begin(ctx, o)
 	if err == nil {
-		err = g.formSlots(o)
+		err = g.convertSlots(o)
 	}
 	if err != nil {
 		return nil, report, errors.Join(err, g.Close())
@@ -67,13 +67,13 @@ func (g *gpuEngine) begin(ctx context.Context, o OpenOptions) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.host.far = g
+	g.host.accel = g
 	if err := g.start(&core.Tally{}); err != nil {
 		return nil, err
 	}
-	report, err := g.inspect(ctx, &times, o)
+	report, err := g.inspectPool(ctx, &times, o)
 	if err == nil {
-		err = timed(&times.Mirror, func() error { return g.equip(o) })
+		err = timed(&times.Mirror, func() error { return g.setUpCaches(o) })
 	}
 	if err == nil {
 		err = timed(&times.Resize, func() error { return g.host.resume(ctx, o) })
@@ -99,71 +99,71 @@ func (g *gpuEngine) prepare() error {
 // start initializes the state, with the given counters.
 func (g *gpuEngine) start(now *core.Tally) error {
 	tally := g.host.Parts().(*parts).TallyPtr()
-	return g.Do(all, func(s *device.Stream) error {
+	return g.RunSync(uncancelled, func(s *device.Stream) error {
 		return errors.Join(s.Fill(g.k.state.Ptr(), 0, stateWords), s.CopyIn(tally, device.Bytes([]uint64{now.Live, now.Used})))
 	})
 }
 
-// reflect gives all levels mirrors for an inspection, so that the device reads control words and
-// tags once. If memory is lacking and mirrors were not requested, the device reads the pool each
-// time.
-func (g *gpuEngine) reflect(asked bool) error {
+// buildMirrors gives all levels mirrors for an inspection, so that the device reads control words
+// and tags once. If memory is lacking and mirrors were not requested, the device reads the pool
+// each time.
+func (g *gpuEngine) buildMirrors(required bool) error {
 	g.k.mirror = true
-	err := g.show()
-	if !asked && errors.Is(err, device.ErrMemory) {
+	err := g.installLevels()
+	if !required && errors.Is(err, device.ErrMemory) {
 		g.k.mirror = false
-		err = g.show()
+		err = g.installLevels()
 	}
 	return err
 }
 
-// equip leaves the device with the mirrors and the cache that the options request. The mirrors are
-// those of the inspection, or new ones if the host has changed slots since.
-func (g *gpuEngine) equip(o OpenOptions) error {
+// setUpCaches leaves the device with the mirrors and the cache that the options request. The
+// mirrors are those of the inspection, or new ones if the host has changed slots since.
+func (g *gpuEngine) setUpCaches(o OpenOptions) error {
 	g.k.cache = cache{policy: o.CachePolicy, share: o.Cache, loads: 1}
 	if o.Mirror && o.Cache > 0 {
-		if err := g.Do(all, func(s *device.Stream) error { return g.k.cache.ofValues(s, g.dev, g.host.values) }); err != nil {
+		if err := g.RunSync(uncancelled, func(s *device.Stream) error { return g.k.cache.initValues(s, g.dev, g.host.values) }); err != nil {
 			return err
 		}
 	}
 	g.k.mirror = o.Mirror
-	return g.show()
+	return g.installLevels()
 }
 
-// forget frees the device's form of the levels. No other thread is at work.
-func (g *gpuEngine) forget() error {
+// freeLevels frees the device's form of the levels. No other thread is at work.
+func (g *gpuEngine) freeLevels() error {
 	return g.k.table.Swap(&levels{}).free(g.dev, &levels{})
 }
 
-// inspect inspects the slots of a pool that has just been opened. The host does so if anything is
-// found that no operation writes, or a value without its checksum.
-func (g *gpuEngine) inspect(ctx context.Context, times *Times, o OpenOptions) (*Report, error) {
+// inspectPool inspects the slots of a pool that has just been opened. The host does so if anything
+// is found that no operation writes, or a value without its checksum.
+func (g *gpuEngine) inspectPool(ctx context.Context, times *Times, o OpenOptions) (*Report, error) {
 	log := &Report{}
 	if err := timed(&times.Replay, func() error { return g.host.replay(log, o.Repair) }); err != nil {
 		return nil, err
 	}
 	report := &Report{Resumed: g.host.closed > 0}
-	odd := o.Repair || g.host.records() // the host must track their free memory
-	if !odd {
+	suspect := o.Repair || g.host.records() // the host must track their free memory
+	if !suspect {
 		var err error
-		if odd, err = g.examine(ctx, times, report, o); err != nil {
+		if suspect, err = g.inspectOnDevice(ctx, times, report, o); err != nil {
 			return nil, err
 		}
 	}
-	if was, ok := g.host.unchanged(); ok && !odd { // the host reads what the device has not read
-		odd = report.Keys != was.Keys
-		if !odd && o.Verify {
-			is := g.host.contents()
-			odd = is.Slots != was.Slots || is.Values != was.Values
+	if saved, ok := g.host.savedContents(); ok && !suspect { // the host reads what the device has not read
+		suspect = report.Keys != saved.Keys
+		if !suspect && o.Verify {
+			found := g.host.contents()
+			suspect = found.Slots != saved.Slots || found.Values != saved.Values
 		}
 		report.Compared = true
 	}
-	if odd || !o.Mirror {
-		if err := g.forget(); err != nil {
+	if suspect || !o.Mirror {
+		if err := g.freeLevels(); err != nil {
 			return nil, err
 		}
 	}
-	if odd {
+	if suspect {
 		if err := g.inspectOnHost(ctx, times, report, o); err != nil {
 			return report, err
 		}
@@ -171,38 +171,38 @@ func (g *gpuEngine) inspect(ctx context.Context, times *Times, o OpenOptions) (*
 	report.Replayed, report.Torn = log.Replayed, log.Torn
 	report.Damaged, report.Damage = report.Damaged+log.Damaged, append(log.Damage, report.Damage...)
 	tally := g.host.Parts().(*parts).TallyPtr()
-	return report, g.Do(all, func(s *device.Stream) error {
+	return report, g.RunSync(uncancelled, func(s *device.Stream) error {
 		return s.CopyIn(tally, device.Bytes([]uint64{report.Keys, report.Keys}))
 	})
 }
 
-// examine is inspect on the device. odd reports that the host must inspect the pool. If a checksum
-// is wrong, the device has mended nothing.
-func (g *gpuEngine) examine(ctx context.Context, times *Times, r *Report, o OpenOptions) (odd bool, err error) {
-	err = timed(&times.Mirror, func() error { return g.reflect(o.Mirror) })
+// inspectOnDevice is inspectPool on the device. suspect reports that the host must inspect the
+// pool. If a checksum is wrong, the device has mended nothing.
+func (g *gpuEngine) inspectOnDevice(ctx context.Context, times *Times, r *Report, o OpenOptions) (suspect bool, err error) {
+	err = timed(&times.Mirror, func() error { return g.buildMirrors(o.Mirror) })
 	if err == nil && o.Verify {
 		err = timed(&times.Inspect, func() (err error) {
-			found, err := g.find(ctx, g.k.verify, warp)
-			odd = found.odd()
+			found, err := g.countSlots(ctx, g.k.verify, warp)
+			suspect = found.suspect()
 			return err
 		})
 	}
-	if err != nil || odd {
-		return odd, err
+	if err != nil || suspect {
+		return suspect, err
 	}
-	if err = timed(&times.Space, g.send); err == nil { // no value is in use, as far as is known
-		err = timed(&times.Inspect, func() (err error) { odd, err = g.survey(ctx, r); return err })
+	if err = timed(&times.Space, g.sendSpace); err == nil { // no value is in use, as far as is known
+		err = timed(&times.Inspect, func() (err error) { suspect, err = g.surveySlots(ctx, r); return err })
 	}
-	return odd, err
+	return suspect, err
 }
 
-// sighted are the counts of kernels that inspect all slots (twin: Found in survey.cuh).
-type sighted [5]uint64
+// slotCounts are the counts of kernels that inspect all slots (twin: Found in survey.cuh).
+type slotCounts [5]uint64
 
-func (f *sighted) odd() bool { return f[4] > 0 }
+func (f *slotCounts) suspect() bool { return f[4] > 0 }
 
-// find runs a kernel on all levels, with the given number of threads per bucket.
-func (g *gpuEngine) find(ctx context.Context, kernel device.Kernel, threads int) (f sighted, err error) {
+// countSlots runs a kernel on all levels, with the given number of threads per bucket.
+func (g *gpuEngine) countSlots(ctx context.Context, kernel device.Kernel, threads int) (f slotCounts, err error) {
 	t := g.k.table.Load()
 	err = g.Report(ctx, f[:], func(to device.Ptr) error {
 		for i, l := range t.live {
@@ -216,38 +216,38 @@ func (g *gpuEngine) find(ctx context.Context, kernel device.Kernel, threads int)
 	return f, err
 }
 
-// survey inspects all slots on the device and mends what a crash has left. odd reports that more is
-// wrong.
-func (g *gpuEngine) survey(ctx context.Context, r *Report) (odd bool, err error) {
-	found, err := g.find(ctx, g.k.survey, int(g.host.slots))
+// surveySlots inspects all slots on the device and mends what a crash has left. suspect reports
+// that more is wrong.
+func (g *gpuEngine) surveySlots(ctx context.Context, r *Report) (suspect bool, err error) {
+	found, err := g.countSlots(ctx, g.k.survey, int(g.host.slots))
 	t := g.k.table.Load()
 	r.Keys, r.Slots, r.Unfinished, r.Tombs, r.Moved = found[0], g.host.slotsIn(t.live), found[1], found[2], found[3]
-	return found.odd(), err
+	return found.suspect(), err
 }
 
 // inspectOnHost inspects all slots on the host, after the device may have mended some, and passes
 // the result to the device.
 func (g *gpuEngine) inspectOnHost(ctx context.Context, times *Times, r *Report, o OpenOptions) error {
 	mended := *r
-	g.host.values = g.host.values.shadow()
+	g.host.values = g.host.values.emptyCopy()
 	found, err := g.host.inspect(ctx, o)
 	*r = *found
 	r.Unfinished, r.Tombs, r.Moved = r.Unfinished+mended.Unfinished, r.Tombs+mended.Tombs, r.Moved+mended.Moved
 	times.Inspect, times.Space = times.Inspect+r.Times.Inspect, times.Space+r.Times.Space
 	if err == nil {
-		err = timed(&times.Space, g.send)
+		err = timed(&times.Space, g.sendSpace)
 	}
 	return err
 }
 
 // Close implements [core.Engine].
 func (g *gpuEngine) Close() error {
-	g.stop()
-	err := errors.Join(g.settle(), g.plainSlots())
+	g.cancelMapping()
+	err := errors.Join(g.checkLoss(), g.restoreSlots())
 	if err == nil && g.table != nil {
-		err = g.host.seal()
+		err = g.host.saveContents()
 	}
-	g.host.far = nil
+	g.host.accel = nil
 	err = errors.Join(err, g.Engine.Close(), g.k.close())
 	if p := g.host.Parts().(*parts); p.Buf.Size > 0 {
 		err = errors.Join(err, g.dev.Free(p.Buf))
@@ -259,17 +259,17 @@ func (g *gpuEngine) Close() error {
 
 // Change implements [core.Engine].
 func (g *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
-	if g.over.Load() {
+	if g.onHost.Load() {
 		return g.host.Change(ctx, s, b)
 	}
-	if err := g.host.changeable(); err != nil {
+	if err := g.host.checkWritable(); err != nil {
 		return 0, nil, err
 	}
 	switch {
 	case g.host.records():
 		done, failed, err = g.changeStrings(ctx, b)
 	case g.host.redo != nil:
-		done, failed, err = g.atomic(ctx, s, b)
+		done, failed, err = g.changeAtomic(ctx, s, b)
 	default:
 		g.submitted = g.submitted || s != nil
 		done, failed, err = g.Engine.Change(ctx, s, b)
@@ -277,13 +277,13 @@ func (g *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch
 	g.host.noSpace = nil
 	if err == nil && len(failed) > 0 {
 		lacked := [1]uint32{}
-		if err = g.read(device.Bytes(lacked[:]), g.k.word(wordLacked)); lacked[0]&refused != 0 {
+		if err = g.copyOut(device.Bytes(lacked[:]), g.k.word(wordNoMemory)); lacked[0]&refused != 0 {
 			err = errors.Join(err, g.k.shape.Refused)
 		} else if lacked[0] != 0 {
 			g.host.noSpace = errNoSpace
 		}
 	}
-	if errors.Is(g.note(err), device.ErrLost) {
+	if errors.Is(g.noteLoss(err), device.ErrLost) {
 		return 0, nil, err // which operations failed is unknown
 	}
 	return done, failed, err
@@ -291,7 +291,7 @@ func (g *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch
 
 // Extent implements [core.Engine].
 func (g *gpuEngine) Extent(l *core.Lease) (units uint32, rows int) {
-	if g.over.Load() {
+	if g.onHost.Load() {
 		return g.host.Extent(l)
 	}
 	t := g.k.table.Load()
@@ -300,49 +300,49 @@ func (g *gpuEngine) Extent(l *core.Lease) (units uint32, rows int) {
 
 // Clear implements [core.Engine].
 func (g *gpuEngine) Clear(ctx context.Context) error {
-	if g.over.Load() {
+	if g.onHost.Load() {
 		return g.host.Clear(ctx)
 	}
-	if err := g.host.changeable(); err != nil {
+	if err := g.host.checkWritable(); err != nil {
 		return err
 	}
-	if err := g.wiping(); err != nil {
+	if err := g.publishClear(); err != nil {
 		return err
 	}
-	err := g.Do(ctx, func(s *device.Stream) error {
-		return g.k.alone(s, func() error {
-			return inTurn(
-				func() error { return g.k.each(s, g.k.wipe) },
+	err := g.RunSync(ctx, func(s *device.Stream) error {
+		return g.k.submitExclusive(s, func() error {
+			return runSteps(
+				func() error { return g.k.launchOnAll(s, g.k.wipe) },
 				func() error { return g.k.convert(s, g.k.shape.form) },
 				func() error { return s.Fill(g.host.Parts().(*parts).TallyPtr(), 0, 4) },
-				func() error { return g.k.forget(s) })
+				func() error { return g.k.clearLists(s) })
 		})
 	})
 	if err == nil {
-		g.wiped()
-		g.host.values = g.host.values.shadow() // none is in use
-		err = g.send()
+		g.retireClear()
+		g.host.values = g.host.values.emptyCopy() // none is in use
+		err = g.sendSpace()
 	}
 	return err
 }
 
 // Check implements [core.Checker].
 func (g *gpuEngine) Check(ctx context.Context, l *core.Lease) error {
-	if g.over.Load() {
+	if g.onHost.Load() {
 		return g.host.Check(ctx, l)
 	}
-	now, err := g.Engine.Counters(ctx)
+	now, err := g.Engine.ReadCounters(ctx)
 	if err == nil {
-		err = g.home()
+		err = g.writeBackTail()
 	}
 	if err == nil {
-		err = g.plainSlots()
+		err = g.restoreSlots()
 	}
 	if err == nil {
 		err = errors.Join(g.checkMirrors(ctx), g.checkValues(ctx))
 	}
 	if err != nil {
-		return g.note(err)
+		return g.noteLoss(err)
 	}
 	return g.host.check(ctx, now.Live)
 }
@@ -355,13 +355,13 @@ func (g *gpuEngine) checkMirrors(ctx context.Context) error {
 		return err
 	}
 	for _, l := range t.live {
-		aside, ok := k.table.Load().aside[l.base]
+		buf, ok := k.table.Load().buffers[l.base]
 		if !ok {
 			continue
 		}
 		places, words := make([]uint32, 1<<l.bits), cached
 		if k.mirror {
-			words = make([]uint64, aside.Size/pm.Word)
+			words = make([]uint64, buf.Size/pm.Word)
 			for b := range places {
 				places[b] = uint32(b)
 			}
@@ -370,14 +370,14 @@ func (g *gpuEngine) checkMirrors(ctx context.Context) error {
 		if k.mirror {
 			to = device.Bytes(words)
 		}
-		if err := g.Stream.CopyOut(ctx, to, aside.Ptr); err != nil {
+		if err := g.Stream.CopyOut(ctx, to, buf.Ptr); err != nil {
 			return err
 		}
 		for b, y := range places {
 			if y == notCached {
 				continue
 			}
-			if at, ok := t.same(words[uint64(y)*2*t.slots:][:2*t.slots], l.base+uint64(b)*t.bucketWords); !ok {
+			if at, ok := t.compareBucket(words[uint64(y)*2*t.slots:][:2*t.slots], l.base+uint64(b)*t.bucketWords); !ok {
 				return fmt.Errorf("%w: the device has word %d of bucket %d of level %d as it never was in the pool", op.ErrCorrupt, at, b, l.bits)
 			}
 		}
@@ -393,16 +393,16 @@ func (g *gpuEngine) checkValues(ctx context.Context) error {
 	}
 	words, err := g.cachedWords(ctx)
 	places, used := make([]uint32, c.values), make([]uint64, uint64(space.units)*uint64(space.words))
-	err = errors.Join(err, g.Stream.CopyOut(ctx, device.Bytes(places), c.aside.Ptr), g.Stream.CopyOut(ctx, device.Bytes(used), space.used))
+	err = errors.Join(err, g.Stream.CopyOut(ctx, device.Bytes(places), c.index.Ptr), g.Stream.CopyOut(ctx, device.Bytes(used), space.used))
 	if err != nil {
 		return err
 	}
 	for n, y := range places {
-		unit, i := uint64(n)/v.per, uint64(n)%v.per
+		unit, i := uint64(n)/v.perUnit, uint64(n)%v.perUnit
 		if y == notCached || used[unit*uint64(space.words)+i/64]>>(i%64)&1 == 0 {
 			continue
 		}
-		block := v.first + unit*v.unit + v.at + i*v.words
+		block := v.first + unit*v.unit + v.offset + i*v.words
 		for at, w := range words[uint64(y)*v.words:][:v.words] {
 			if w != v.mem.Load(block+uint64(at)) {
 				return fmt.Errorf("%w: the cache has word %d of value %d of unit %d as it is not in the pool", op.ErrCorrupt, at, i, unit)
@@ -423,8 +423,9 @@ func (g *gpuEngine) cachedWords(ctx context.Context) ([]uint64, error) {
 
 const notCached = ^uint32(0) // twin: kNotCached
 
-// same compares the control words of a bucket with those of the pool, and tags of slots with a key.
-func (t *table) same(words []uint64, bucket uint64) (at uint64, ok bool) {
+// compareBucket compares the control words of a bucket with those of the pool, and tags of slots
+// with a key.
+func (t *table) compareBucket(words []uint64, bucket uint64) (at uint64, ok bool) {
 	for i, w := range words {
 		at = uint64(i)
 		tagged := at < t.slots || control(words[at-t.slots]).state() == full
@@ -437,31 +438,31 @@ func (t *table) same(words []uint64, bucket uint64) (at uint64, ok bool) {
 
 // ---- growth -------------------------------------------------------------------------
 
-// fetch implements [far], as do the methods that follow.
-func (g *gpuEngine) fetch() error {
-	if err := g.home(); err != nil {
+// fetchSpace implements [accelerator], as do the methods that follow.
+func (g *gpuEngine) fetchSpace() error {
+	if err := g.writeBackTail(); err != nil {
 		return err
 	}
 	if g.host.records() {
 		return nil
 	}
 	owners, used := make([]uint32, g.k.space.units), make([]uint64, uint64(g.k.space.units)*uint64(g.k.space.words))
-	if _, err := g.Engine.Counters(all); err != nil { // after all changes
-		return g.note(err)
+	if _, err := g.Engine.ReadCounters(uncancelled); err != nil { // after all changes
+		return g.noteLoss(err)
 	}
-	if err := errors.Join(g.read(device.Bytes(owners), g.k.space.owners), g.read(device.Bytes(used), g.k.space.used)); err != nil {
+	if err := errors.Join(g.copyOut(device.Bytes(owners), g.k.space.owners), g.copyOut(device.Bytes(used), g.k.space.used)); err != nil {
 		return err
 	}
 	g.owners = owners
-	v := g.host.values.shadow()
+	v := g.host.values.emptyCopy()
 	for unit, owner := range owners {
 		bits := used[uint64(unit)*uint64(g.k.space.words):][:g.k.space.words]
 		if owner < ownerRegion || !v.restore(uint64(unit), bits) {
 			continue
 		}
-		e := v.space.owner[unit].values.Load()
-		if e.left > 0 {
-			v.parts[owner-ownerRegion].adopt(e)
+		e := v.space.owner[unit].extent.Load()
+		if e.nFree > 0 {
+			v.regions[owner-ownerRegion].addExtent(e)
 		}
 	}
 	g.host.values = v
@@ -479,79 +480,79 @@ func (v *values) restore(unit uint64, used []uint64) bool {
 	e := v.newExtent(0)
 	for i, w := range used {
 		e.used[i] |= w
-		e.left -= uint64(bits.OnesCount64(w))
+		e.nFree -= uint64(bits.OnesCount64(w))
 	}
-	if e.left == v.per {
+	if e.nFree == v.perUnit {
 		return false
 	}
 	e.unit = unit
-	v.space.owner[unit].values.Store(e)
+	v.space.owner[unit].extent.Store(e)
 	return true
 }
 
-func (g *gpuEngine) send() error {
+func (g *gpuEngine) sendSpace() error {
 	v := g.host.values
 	if v.records {
 		return nil
 	}
 	owners, used := make([]uint32, g.k.space.units), make([]uint64, uint64(g.k.space.units)*uint64(g.k.space.words))
 	regionOf := map[*region]uint32{}
-	for i := range v.parts {
-		regionOf[&v.parts[i]] = uint32(i)
+	for i := range v.regions {
+		regionOf[&v.regions[i]] = uint32(i)
 	}
 	for unit := range owners {
-		switch e := v.space.owner[unit].values.Load(); {
-		case v.space.owner[unit].level:
+		switch e := v.space.owner[unit].extent.Load(); {
+		case v.space.owner[unit].isLevel:
 			owners[unit] = ownerLevel
 		case e != nil:
 			owners[unit] = g.ownerOf(unit, e, regionOf)
 			copy(used[uint64(unit)*uint64(g.k.space.words):], e.used)
 		}
 	}
-	return g.Do(all, func(s *device.Stream) error {
+	return g.RunSync(uncancelled, func(s *device.Stream) error {
 		return errors.Join(s.CopyIn(g.k.space.owners, device.Bytes(owners)), s.CopyIn(g.k.space.used, device.Bytes(used)))
 	})
 }
 
-// show also passes on the place of the cache.
-func (g *gpuEngine) show() error {
-	if g.formed {
+// installLevels also passes on the place of the cache.
+func (g *gpuEngine) installLevels() error {
+	if g.converted {
 		return errForm
 	}
 	before := g.k.table.Load()
 	now, err := g.k.newLevels(before)
 	if err == nil {
-		err = g.Do(all, func(s *device.Stream) error { return g.k.fill(s, now, before) })
+		err = g.RunSync(uncancelled, func(s *device.Stream) error { return g.k.writeLevels(s, now, before) })
 	}
 	if err == nil {
-		err = g.Leases.Exclude(all)
+		err = g.Leases.BeginExclusive(uncancelled)
 	}
 	if err != nil {
 		return errors.Join(err, now.free(g.dev, before))
 	}
 	g.k.table.Store(now)
-	g.Leases.Admit()
+	g.Leases.EndExclusive()
 	return before.free(g.dev, now)
 }
 
 // ownerOf returns the region of a unit, even of a full one, which the host's regions do not list.
 func (g *gpuEngine) ownerOf(unit int, e *extent, regionOf map[*region]uint32) uint32 {
 	switch {
-	case e.of != nil:
-		return ownerRegion + regionOf[e.of]
+	case e.region != nil:
+		return ownerRegion + regionOf[e.region]
 	case g.owners != nil && g.owners[unit] >= ownerRegion:
 		return g.owners[unit]
 	}
 	bits := g.host.bits()
-	return ownerRegion + uint32(unit)%(1<<bits)<<(regionBits-bits)
+	return ownerRegion + uint32(unit)%(1<<bits)<<(maxRegionBits-bits)
 }
 
 func (g *gpuEngine) recycle() error {
-	if err := g.home(); err != nil {
+	if err := g.writeBackTail(); err != nil {
 		return err
 	}
-	err := g.Do(all, func(s *device.Stream) error {
-		return g.k.alone(s, func() error { return g.k.reuse(s) })
+	err := g.RunSync(uncancelled, func(s *device.Stream) error {
+		return g.k.submitExclusive(s, func() error { return g.k.submitRecycle(s) })
 	})
 	if err == nil && g.host.records() {
 		g.host.values.recycle()
@@ -559,8 +560,8 @@ func (g *gpuEngine) recycle() error {
 	return err
 }
 
-func (g *gpuEngine) clear(lo, hi uint64) error {
-	return g.Do(all, func(s *device.Stream) error {
+func (g *gpuEngine) clearWords(lo, hi uint64) error {
+	return g.RunSync(uncancelled, func(s *device.Stream) error {
 		return s.Fill(g.k.pool.Ptr+device.Ptr(8*lo), 0, int(2*(hi-lo)))
 	})
 }
@@ -568,20 +569,20 @@ func (g *gpuEngine) clear(lo, hi uint64) error {
 func (g *gpuEngine) moveUp(lo, hi uint64) (ok bool, err error) {
 	t := g.k.table.Load()
 	p := bucketsParams{table: t.ref, lo: lo, hi: hi, level: uint32(len(t.live) - 1), crowded: g.k.word(wordCrowded)}
-	done, err := g.Rearrange(all, func(s *device.Stream) error {
-		return g.k.alone(s, func() error {
+	done, err := g.Rearrange(uncancelled, func(s *device.Stream) error {
+		return g.k.submitExclusive(s, func() error {
 			if err := s.Fill(p.crowded, 0, 1); err != nil {
 				return err
 			}
 			return device.Launch(s, g.k.moveUp, gpu.Wave(g.dev, warp*int(hi-lo)), gpu.Block, &p)
 		})
 	})
-	if g.note(err) == nil && !done {
+	if g.noteLoss(err) == nil && !done {
 		err = errHeld
 	}
 	var crowded [1]uint32
 	if err == nil {
-		err = g.read(device.Bytes(crowded[:]), p.crowded)
+		err = g.copyOut(device.Bytes(crowded[:]), p.crowded)
 	}
 	return crowded[0] == 0, err
 }

@@ -29,7 +29,7 @@ func TestFailureInOpening(t *testing.T) {
 	for n, fired := 0, true; fired; n++ {
 		hit := devicetest.FailAfter(dev, n)
 		x, _, err := Open(t.Context(), path, dev, OpenOptions{Mirror: true})
-		devicetest.Heal(dev)
+		devicetest.ClearFailures(dev)
 		if fired = hit(); fired != errors.Is(err, device.ErrMemory) {
 			t.Errorf("failure %d: %v", n, err)
 		}
@@ -55,20 +55,20 @@ func TestFailureInShow(t *testing.T) {
 		must(t, err)
 		_, err = x.Put(t.Context(), make([]byte, 8), make([]byte, 8))
 		must(t, err)
-		must(t, x.core.Alone(t.Context(), "Show", func(core.Counters) error {
-			g := x.engine.far.(*gpuEngine)
+		must(t, x.core.WithWriteLock(t.Context(), "Show", func(core.Counters) error {
+			g := x.engine.accel.(*gpuEngine)
 			g.k.mirror = true // all levels need one
 			hit := devicetest.FailAfter(dev, n)
-			defer devicetest.Heal(dev)
+			defer devicetest.ClearFailures(dev)
 			before := g.k.table.Load()
-			err := g.show()
+			err := g.installLevels()
 			if fired = hit(); !fired {
 				return err
 			}
 			if !errors.Is(err, device.ErrMemory) || g.k.table.Load() != before {
 				t.Errorf("failure %d: %v", n, err)
 			}
-			return g.show()
+			return g.installLevels()
 		}))
 		must(t, x.Check(t.Context())) // also that mirrors match the pool
 		must(t, x.Close())
@@ -117,7 +117,7 @@ func failInGrowth(t *testing.T, dev device.Device, path string, o Options, n int
 	}
 	put(0, 20)
 	var fired bool
-	must(t, x.core.Alone(t.Context(), "Grow", func(core.Counters) error {
+	must(t, x.core.WithWriteLock(t.Context(), "Grow", func(core.Counters) error {
 		fired, err = growFailing(x.engine, dev, n)
 		return nil
 	}))
@@ -136,24 +136,24 @@ func failInGrowth(t *testing.T, dev device.Device, path string, o Options, n int
 
 // growFailing grows an index by a level, while operation n of the device fails.
 func growFailing(e *engine, dev device.Device, n int) (fired bool, err error) {
-	if err := e.fetch(); err != nil {
+	if err := e.fetchSpace(); err != nil {
 		return false, err
 	}
-	free := e.values.space.left()
+	free := e.values.space.freeUnits()
 	hit := devicetest.FailAfter(dev, n)
-	if err = e.another(); err == nil {
+	if err = e.addLevel(); err == nil {
 		_, err = e.drain(ctx, math.MaxUint64)
-	} else if left := e.values.space.left(); left != free {
+	} else if left := e.values.space.freeUnits(); left != free {
 		err = fmt.Errorf("%d units are free, there were %d", left, free)
 	}
-	devicetest.Heal(dev)
-	g := e.far.(*gpuEngine)
+	devicetest.ClearFailures(dev)
+	g := e.accel.(*gpuEngine)
 	owners := make([]uint32, g.k.space.units)
-	if err := g.read(device.Bytes(owners), g.k.space.owners); err != nil {
+	if err := g.copyOut(device.Bytes(owners), g.k.space.owners); err != nil {
 		return false, err
 	}
 	for i, owner := range owners {
-		if e.values.space.owner[i].level && owner != ownerLevel {
+		if e.values.space.owner[i].isLevel && owner != ownerLevel {
 			return false, fmt.Errorf("unit %d of a level has owner %d", i, owner)
 		}
 	}
@@ -193,9 +193,9 @@ func TestIterationBesideGrowth(t *testing.T) {
 			e := x.engine
 			do := func(f func(bottom level) error) {
 				t.Helper()
-				must(t, x.core.Alone(t.Context(), "Grow", func(core.Counters) error { return f(e.live[len(e.live)-1]) }))
+				must(t, x.core.WithWriteLock(t.Context(), "Grow", func(core.Counters) error { return f(e.live[len(e.live)-1]) }))
 			}
-			do(func(level) error { return e.another() })
+			do(func(level) error { return e.addLevel() })
 			if name == "a level goes" {
 				do(func(bottom level) error {
 					_, err := e.moveUp(bottom, 0, 1<<bottom.bits)

@@ -38,9 +38,9 @@ func (im *image) outcome(t testing.TB, o OpenOptions) opened {
 	return found
 }
 
-// both opens the same damage on the host and on a GPU, in every way. They must agree on the damage
-// and on what is left.
-func both(t *testing.T, host, gpu *image, what string) (damaged int) {
+// compareOpenings opens the same damage on the host and on a GPU, in every way. They must agree on
+// the damage and on what is left.
+func compareOpenings(t *testing.T, host, gpu *image, name string) (damaged int) {
 	t.Helper()
 	for i, o := range []OpenOptions{{}, {Mirror: true}, {Cache: .4}, {Verify: true, Mirror: true}, {Repair: true}} {
 		gpu.copyFrom(host)
@@ -49,13 +49,13 @@ func both(t *testing.T, host, gpu *image, what string) (damaged int) {
 		got := gpu.outcome(t, o)
 		if d := spoilt.report.Damage; !o.Verify && !o.Repair && len(d) == 1 && d[0] == slotsDiffer && got.report.Damaged == 0 {
 			if !errors.Is(got.err, op.ErrCorrupt) {
-				t.Fatalf("%s, opened in way %d: Check by a GPU: %v", what, i, got.err)
+				t.Fatalf("%s, opened in way %d: Check by a GPU: %v", name, i, got.err)
 			}
 			damaged++
 			continue
 		}
 		if (spoilt.err == nil) != (got.err == nil) || fmt.Sprint(spoilt.report) != fmt.Sprint(got.report) || !maps.Equal(spoilt.pairs, got.pairs) {
-			t.Fatalf("%s, opened in way %d: the host finds %+v, a GPU %+v", what, i, spoilt, got)
+			t.Fatalf("%s, opened in way %d: the host finds %+v, a GPU %+v", name, i, spoilt, got)
 		}
 		if spoilt.report.Damaged > 0 {
 			damaged++
@@ -64,8 +64,8 @@ func both(t *testing.T, host, gpu *image, what string) (damaged int) {
 	return damaged
 }
 
-// onBoth damages an image on a host, with a copy for a GPU.
-func onBoth(t *testing.T, damage func(t *testing.T, host, gpu *image)) {
+// forBoth damages an image on a host, with a copy for a GPU.
+func forBoth(t *testing.T, damage func(t *testing.T, host, gpu *image)) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
@@ -74,7 +74,7 @@ func onBoth(t *testing.T, damage func(t *testing.T, host, gpu *image)) {
 		t.Run(fmt.Sprintf("%d,%d", size.KeySize, size.ValueSize), func(t *testing.T) {
 			size.Capacity = 20
 			im := filled(t, dev, size, 20)
-			damage(t, im, im.on(gpu))
+			damage(t, im, im.copyFor(gpu))
 		})
 	}
 }
@@ -82,7 +82,7 @@ func onBoth(t *testing.T, damage func(t *testing.T, host, gpu *image)) {
 // A GPU does not trust the content of a control word either. Kernels that inspect slots leave the
 // pool and their tables unchanged, and find the same damage as the host.
 func TestHostileControlsOnGPU(t *testing.T) {
-	onBoth(t, func(t *testing.T, host, gpu *image) {
+	forBoth(t, func(t *testing.T, host, gpu *image) {
 		tb := host.table(t)
 		keys := slices.Sorted(maps.Keys(host.want))
 		for _, d := range hostileControls {
@@ -99,7 +99,7 @@ func TestHostileControlsOnGPU(t *testing.T) {
 			}
 			for i := 0; i < len(keys); i += 3 {
 				spoil(keys[i])
-				if both(t, host, gpu, d.name) == 0 {
+				if compareOpenings(t, host, gpu, d.name) == 0 {
 					t.Errorf("%s: not found", d.name)
 				}
 				host.restore()
@@ -107,7 +107,7 @@ func TestHostileControlsOnGPU(t *testing.T) {
 			for _, k := range keys {
 				spoil(k)
 			}
-			both(t, host, gpu, d.name+", everywhere")
+			compareOpenings(t, host, gpu, d.name+", everywhere")
 			host.restore()
 		}
 	})
@@ -115,7 +115,7 @@ func TestHostileControlsOnGPU(t *testing.T) {
 
 // Levels may contain any garbage, and slots the key or the value of another one.
 func TestGarbageOnGPU(t *testing.T) {
-	onBoth(t, func(t *testing.T, host, gpu *image) {
+	forBoth(t, func(t *testing.T, host, gpu *image) {
 		tb := host.table(t)
 		for seed := range uint64(40) {
 			rng := rand.New(rand.NewPCG(seed, 3))
@@ -127,7 +127,7 @@ func TestGarbageOnGPU(t *testing.T) {
 				}
 				tb.mem.Store(l.base+w, v)
 			}
-			if both(t, host, gpu, fmt.Sprint("seed ", seed)) == 0 {
+			if compareOpenings(t, host, gpu, fmt.Sprint("seed ", seed)) == 0 {
 				t.Fatal("a level of garbage was opened")
 			}
 			host.restore()
@@ -138,7 +138,7 @@ func TestGarbageOnGPU(t *testing.T) {
 			at, c, _ := tb.find(&k)
 			to, was, _ := tb.find(&other)
 			tb.mem.Store(tb.control(at), uint64(c.next(full, was.block())))
-			if both(t, host, gpu, "a value of two keys") == 0 {
+			if compareOpenings(t, host, gpu, "a value of two keys") == 0 {
 				t.Fatal("not found")
 			}
 			host.restore()
@@ -146,7 +146,7 @@ func TestGarbageOnGPU(t *testing.T) {
 			if tb.keyWords > 0 {
 				tb.mem.Write(tb.key(to), k.key)
 			}
-			if both(t, host, gpu, "a key in two slots") == 0 {
+			if compareOpenings(t, host, gpu, "a key in two slots") == 0 {
 				t.Fatal("not found")
 			}
 			host.restore()
@@ -156,7 +156,7 @@ func TestGarbageOnGPU(t *testing.T) {
 
 // A random sample of bits of slots, values and checksums is flipped.
 func TestFlipsOnGPU(t *testing.T) {
-	onBoth(t, func(t *testing.T, host, gpu *image) {
+	forBoth(t, func(t *testing.T, host, gpu *image) {
 		tb := host.table(t)
 		words := slices.Sorted(maps.Keys(host.claims(tb)))
 		for _, l := range tb.live {
@@ -168,7 +168,7 @@ func TestFlipsOnGPU(t *testing.T) {
 		for range 120 / *flips {
 			w, bit := words[rng.IntN(len(words))], rng.IntN(64)
 			tb.mem.Store(w, tb.mem.Load(w)^1<<bit)
-			if both(t, host, gpu, fmt.Sprintf("bit %d of word %#x", bit, w)) > 0 {
+			if compareOpenings(t, host, gpu, fmt.Sprintf("bit %d of word %#x", bit, w)) > 0 {
 				found++
 			}
 			host.restore()

@@ -34,13 +34,13 @@ func TestPartialErrorOfALoss(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			// calls with finished batches, and the fate of the interrupted ones
-			some, whole, gone := 0, 0, 0
+			nFinished, nWhole, nUndone := 0, 0, 0
 			for seed := range uint64(m.seeds) {
 				tr := &lossTrial{}
 				o := lossShapes[seed%3]
 				o.AtomicBatch, o.AtomicTail = m.o.AtomicBatch, m.o.AtomicTail
-				tr.begin(t, o, seed, sim.Options{Domain: &tr.fuse})
-				tr.fuse.left.Store(int64(1 + tr.rng.IntN(9000)))
+				tr.open(t, o, seed, sim.Options{Domain: &tr.fuse})
+				tr.fuse.remaining.Store(int64(1 + tr.rng.IntN(9000)))
 				n, batch := 400, 1
 				if l := tr.x.engine.redo; l != nil {
 					batch = l.capacity()
@@ -56,30 +56,30 @@ func TestPartialErrorOfALoss(t *testing.T) {
 					}
 					continue
 				}
-				done, under := p.Done-p.Failed, min(p.Done-p.Failed+batch, n)
-				if done%batch != 0 || done >= n || p.Failed != 0 && p.Done != under {
+				done, end := p.Done-p.Failed, min(p.Done-p.Failed+batch, n)
+				if done%batch != 0 || done >= n || p.Failed != 0 && p.Done != end {
 					t.Fatalf("seed %d: %+v of batches of %d", seed, *p, batch)
 				}
-				there := bytes.Count(found[done:under], []byte{1})
+				nPresent := bytes.Count(found[done:end], []byte{1})
 				switch {
 				case bytes.IndexByte(found[:done], 0) >= 0:
 					t.Errorf("seed %d: an operation is not there, of %d that are done", seed, done)
-				case there > 0 && there < under-done:
-					t.Errorf("seed %d: %d operations are there of a batch of %d", seed, there, under-done)
-				case bytes.IndexByte(found[under:], 1) >= 0:
+				case nPresent > 0 && nPresent < end-done:
+					t.Errorf("seed %d: %d operations are there of a batch of %d", seed, nPresent, end-done)
+				case bytes.IndexByte(found[end:], 1) >= 0:
 					t.Errorf("seed %d: an operation behind the batch under way is there, %d were done", seed, done)
 				}
 				if done > 0 {
-					some++
+					nFinished++
 				}
-				if there > 0 {
-					whole++
+				if nPresent > 0 {
+					nWhole++
 				} else {
-					gone++
+					nUndone++
 				}
 			}
-			if m.o.AtomicBatch > 0 && (some == 0 || gone == 0) {
-				t.Errorf("%d calls had finished batches; of those under way %d were there and %d gone", some, whole, gone)
+			if m.o.AtomicBatch > 0 && (nFinished == 0 || nUndone == 0) {
+				t.Errorf("%d calls had finished batches; of those under way %d were there and %d gone", nFinished, nWhole, nUndone)
 			}
 		})
 	}
@@ -102,16 +102,16 @@ func longPut(t *testing.T, tr *lossTrial, n int) (p *weft.PartialError, found []
 	if !errors.Is(err, device.ErrLost) || !errors.As(err, &p) {
 		t.Fatal(err)
 	}
-	got, is := make([]byte, len(values)), make([]bool, n)
-	hits, err := tr.x.Get(t.Context(), keys, got, is)
+	got, present := make([]byte, len(values)), make([]bool, n)
+	hits, err := tr.x.Get(t.Context(), keys, got, present)
 	for deadline := time.Now().Add(time.Minute); errors.Is(err, device.ErrLost) && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		hits, err = tr.x.Get(t.Context(), keys, got, is) // until the CPU has taken over
+		hits, err = tr.x.Get(t.Context(), keys, got, present) // until the CPU has taken over
 	}
 	must(t, err)
 	if hits != inserted || tr.x.Len() != hits {
 		t.Errorf("%d keys are said to be inserted, %d are there, Len says %d", inserted, hits, tr.x.Len())
 	}
-	for i, ok := range is {
+	for i, ok := range present {
 		if value := fmt.Sprintf("%x", row(got, i, uint64(tr.o.ValueSize))); ok && value != fmt.Sprintf("%x", row(values, i, uint64(tr.o.ValueSize))) {
 			t.Errorf("key %d is %s", i, value)
 		}
@@ -120,5 +120,5 @@ func longPut(t *testing.T, tr *lossTrial, n int) (p *weft.PartialError, found []
 	if err := tr.x.Close(); !errors.Is(err, device.ErrLost) {
 		t.Errorf("closed: %v", err)
 	}
-	return p, device.Bytes(is)
+	return p, device.Bytes(present)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/weftgo/weft/internal/pm/pmtest"
 )
 
-// sighting is a lookup of one key alongside an atomic batch.
-type sighting struct {
+// pendingLookup is a lookup of one key alongside an atomic batch.
+type pendingLookup struct {
 	key    int
 	values device.Slice[byte]
 	found  device.Slice[bool]
@@ -23,12 +23,12 @@ type sighting struct {
 // back what a lookup has read of a batch.
 type readersTrial struct {
 	*atomicKernelTrial
-	reader *device.Stream
-	keys   device.Slice[byte] // of all keys
-	under  []*sighting        // lookups in flight
-	old    int                // time of the last image as before the batch in flight
-	seen   int                // answers from a batch that had not returned
-	taken  string             // an answer that a crash has taken back
+	reader   *device.Stream
+	keys     device.Slice[byte] // of all keys
+	inFlight []*pendingLookup   // lookups in flight
+	lastOld  int                // time of the last image as before the batch in flight
+	nEarly   int                // answers from a batch that had not returned
+	revoked  string             // an answer that a crash has taken back
 }
 
 func newReadersTrial(t testing.TB, seed uint64) *readersTrial {
@@ -37,10 +37,10 @@ func newReadersTrial(t testing.TB, seed uint64) *readersTrial {
 	tr.atomicKernelTrial = newWatchedTrial(t, seed, slow, tr.request)
 	tr.trial.keys = tr.trial.keys[:6] // each batch changes some of them
 	tr.before = make([][]byte, len(tr.trial.keys))
-	judge := tr.judge
-	tr.judge = func(found *table) int {
-		if tr.asBefore(found) {
-			tr.old = tr.k.Now()
+	judge := tr.checkContents
+	tr.checkContents = func(found *table) int {
+		if tr.isOld(found) {
+			tr.lastOld = tr.k.Steps()
 		}
 		return judge(found)
 	}
@@ -67,19 +67,19 @@ func (tr *readersTrial) request(r sim.Request) {
 	if r.Kind != sim.Store || r.Kernel != "gphash_get" {
 		return
 	}
-	for _, s := range tr.under {
-		if n, _ := r.Within(s.found.Ptr(), 1); n > 0 {
-			s.at = tr.k.Now()
+	for _, s := range tr.inFlight {
+		if n, _ := r.CountIn(s.found.Ptr(), 1); n > 0 {
+			s.at = tr.k.Steps()
 		}
 	}
 }
 
 func same(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
 
-// asBefore reports whether an image lacks the batch in flight, or shows no difference.
-func (tr *readersTrial) asBefore(t *table) bool {
+// isOld reports whether an image lacks the batch in flight, or shows no difference.
+func (tr *readersTrial) isOld(t *table) bool {
 	for i, was := range tr.before {
-		if same(was, tr.behind[i]) {
+		if same(was, tr.after[i]) {
 			continue
 		}
 		it := t.item(tr.trial.keys[i])
@@ -91,72 +91,72 @@ func (tr *readersTrial) asBefore(t *table) bool {
 
 // run runs batches. Alongside each, all keys are looked up one after the other, several times.
 func (tr *readersTrial) run(t testing.TB) {
-	tr.lookOn()
+	tr.checkCrashes()
 	s, err := tr.dev.NewStream()
 	must(t, err)
 	for range 2 * tr.shape.batches {
-		tr.under, tr.old = nil, -1
+		tr.inFlight, tr.lastOld = nil, -1
 		for n := range 4 * len(tr.trial.keys) {
 			i := n % len(tr.trial.keys)
-			at := &sighting{key: i}
+			at := &pendingLookup{key: i}
 			at.values, err = device.Make[byte](tr.dev, tr.shape.valueSize)
 			must(t, err)
 			at.found, err = device.Make[bool](tr.dev, 1)
 			must(t, err)
-			tr.under = append(tr.under, at)
+			tr.inFlight = append(tr.inFlight, at)
 			size := tr.shape.keySize
 			must(t, tr.index.GetOn(tr.reader, tr.keys.Sub(i*size, (i+1)*size), at.values, at.found))
 		}
-		tr.batch(t, s)
-		returned := tr.k.Now()
+		tr.runBatch(t, s)
+		returned := tr.k.Steps()
 		must(t, tr.reader.Sync(t.Context()))
-		for _, at := range tr.under {
-			tr.saw(t, at, returned)
+		for _, at := range tr.inFlight {
+			tr.checkAnswer(t, at, returned)
 		}
-		tr.before = tr.behind
+		tr.before = tr.after
 	}
 	must(t, errors.Join(tr.keys.Free(), tr.reader.Close(), s.Close()))
 	tr.close(t)
 }
 
-// saw compares what a lookup has read with what crashes have left since.
-func (tr *readersTrial) saw(t testing.TB, at *sighting, returned int) {
+// checkAnswer compares what a lookup has read with what crashes have left since.
+func (tr *readersTrial) checkAnswer(t testing.TB, at *pendingLookup, returned int) {
 	value, found := make([]byte, tr.shape.valueSize), make([]bool, 1)
 	must(t, errors.Join(at.values.CopyTo(t.Context(), tr.reader, value), at.found.CopyTo(t.Context(), tr.reader, found)))
 	must(t, errors.Join(at.values.Free(), at.found.Free()))
 	if !found[0] {
 		value = nil
 	}
-	was, is := tr.before[at.key], tr.behind[at.key]
+	was, is := tr.before[at.key], tr.after[at.key]
 	switch {
 	case !same(value, was) && !same(value, is):
 		tr.fail("a lookup read %x of key %d, which was %x and became %x", value, at.key, was, is)
 	case same(value, was):
-	case at.at < tr.old:
-		tr.taken = fmt.Sprintf("at %d a lookup read %x of key %d, and a crash at %d leaves the batch out that wrote it", at.at, value, at.key, tr.old)
+	case at.at < tr.lastOld:
+		tr.revoked = fmt.Sprintf("at %d a lookup read %x of key %d, and a crash at %d leaves the batch out that wrote it", at.at, value, at.key, tr.lastOld)
 	case at.at < returned:
-		tr.seen++
+		tr.nEarly++
 	}
 }
 
 // exploreReaders runs programs until about states images have been checked, or a crash has taken an
 // answer back.
-func exploreReaders(t testing.TB, states int, change func(*readersTrial)) (images, seen int, failed, taken string) {
+func exploreReaders(t testing.TB, states int, change func(*readersTrial)) (images, nEarly int, failed, revoked string) {
 	for seed := uint64(0); images < states; seed++ {
 		tr := newReadersTrial(t, seed)
 		if change != nil {
 			change(tr)
 		}
 		tr.run(t)
-		images, seen = images+tr.trial.seen, seen+tr.seen
-		if tr.taken != "" {
-			return images, seen, failed, fmt.Sprintf("seed %d: %s", seed, tr.taken)
+		images, nEarly = images+tr.trial.nImages, nEarly+tr.nEarly
+		if tr.revoked != "" {
+			return images, nEarly, failed, fmt.Sprintf("seed %d: %s", seed, tr.revoked)
 		}
 		if tr.failed != "" {
 			failed = fmt.Sprintf("seed %d: %s", seed, tr.failed)
 		}
 	}
-	return images, seen, failed, ""
+	return images, nEarly, failed, ""
 }
 
 // Lookups alongside an atomic batch read what survives: a value read from a batch that has not
@@ -165,14 +165,14 @@ func TestReadersSeeWhatSurvives(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	images, seen, failed, taken := exploreReaders(t, *crashStates/20, nil)
-	if failed != "" || taken != "" {
-		t.Fatal(failed, taken)
+	images, nEarly, failed, revoked := exploreReaders(t, *crashStates/20, nil)
+	if failed != "" || revoked != "" {
+		t.Fatal(failed, revoked)
 	}
-	if seen == 0 {
+	if nEarly == 0 {
 		t.Error("no lookup has read what a batch under way has written")
 	}
-	t.Logf("%d images of crashes, %d answers of batches under way", images, seen)
+	t.Logf("%d images of crashes, %d answers of batches under way", images, nEarly)
 }
 
 // A batch that is visible to lookups before it is durable is detected.
@@ -180,11 +180,11 @@ func TestReadersSeeTooMuch(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	images, _, _, taken := exploreReaders(t, 60_000, func(tr *readersTrial) {
+	images, _, _, revoked := exploreReaders(t, 60_000, func(tr *readersTrial) {
 		tr.host.Mutant = pmtest.NoFence("gphash.(*redoLog).publish", 1)
 	})
-	if taken == "" {
+	if revoked == "" {
 		t.Fatalf("not found in %d images", images)
 	}
-	t.Logf("found after %d images: %.150s", images, taken)
+	t.Logf("found after %d images: %.150s", images, revoked)
 }

@@ -15,36 +15,36 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// left is the pool of a trial after a crash, and its possible contents.
-type left struct {
-	memory         []byte
-	may            [][][]byte
-	before, behind [][]byte // of atomic batches
+// crashImage is the pool of a trial after a crash, and its possible contents.
+type crashImage struct {
+	memory        []byte
+	possible      [][][]byte
+	before, after [][]byte // of atomic batches
 }
 
-// leave collects some of the images that crashes of a running program would leave.
-func (tr *kernelTrial) leave(all *[]left, most int, more func(*left)) {
+// collectImages collects some of the images that crashes of a running program would leave.
+func (tr *kernelTrial) collectImages(all *[]crashImage, limit int, annotate func(*crashImage)) {
 	next := tr.rng.IntN(2000)
 	tr.k.Step = func() error {
-		if next--; next >= 0 || len(*all) == most {
+		if next--; next >= 0 || len(*all) == limit {
 			return nil
 		}
 		next = tr.rng.IntN(2000)
 		tr.k.Crash(tr.rng, 1+tr.rng.IntN(3), func() {
-			if len(*all) == most {
+			if len(*all) == limit {
 				return
 			}
-			l := left{memory: mappable(int64(tr.k.Memory().Words() * pm.Word))}
+			l := crashImage{memory: mappable(int64(tr.k.Memory().Words() * pm.Word))}
 			for at := range tr.k.Memory().Words() {
 				if v := tr.k.Word(at); v != 0 {
 					binary.NativeEndian.PutUint64(l.memory[at*pm.Word:], v)
 				}
 			}
-			for _, may := range tr.may {
-				l.may = append(l.may, slices.Clone(may))
+			for _, allowed := range tr.possible {
+				l.possible = append(l.possible, slices.Clone(allowed))
 			}
-			if more != nil {
-				more(&l)
+			if annotate != nil {
+				annotate(&l)
 			}
 			*all = append(*all, l)
 		})
@@ -52,20 +52,20 @@ func (tr *kernelTrial) leave(all *[]left, most int, more func(*left)) {
 	}
 }
 
-// placed is a device that sets the base of a domain when it maps the pool, before any kernel stores
-// there.
-type placed struct {
+// basedDevice is a device that sets the base of a domain when it maps the pool, before any kernel
+// stores there.
+type basedDevice struct {
 	device.Device
 	k *pmtest.Kernels
 }
 
-func (d *placed) Map(host []byte) (device.Buffer, func() error, error) {
+func (d *basedDevice) Map(host []byte) (device.Buffer, func() error, error) {
 	b, unmap, err := d.Device.Map(host)
 	d.k.Base = b.Ptr
 	return b, unmap, err
 }
 
-func (d *placed) NewStream() (*device.Stream, error) {
+func (d *basedDevice) NewStream() (*device.Stream, error) {
 	s, err := d.Device.NewStream()
 	if err != nil {
 		return nil, err
@@ -73,31 +73,31 @@ func (d *placed) NewStream() (*device.Stream, error) {
 	return device.NewStream(d, s.Driver()), nil
 }
 
-// recoverOnGPU opens the result of a crash on a GPU, and checks crashes of that, which a CPU
-// recovers.
-func (tr *kernelTrial) recoverOnGPU(t testing.TB, l left, o OpenOptions, seed uint64, rewrite func(file, ptx string) string, mutant func(*pmtest.Access) bool) *Report {
-	tr.may = l.may
+// recoverOnGPU opens the result of a crash on a GPU, and checks crashes of that, which a
+// CPU recovers.
+func (tr *kernelTrial) recoverOnGPU(t testing.TB, l crashImage, o OpenOptions, seed uint64, rewrite func(file, ptx string) string, mutant func(*pmtest.Access) bool) *Report {
+	tr.possible = l.possible
 	tr.k = pmtest.NewKernels(l.memory)
 	tr.host = &pmtest.Host{Kernels: tr.k, Mutant: mutant}
 	tr.images = &tr.k.Images
 	dev, err := sim.Open(&sim.Options{Arch: 80, Scheduler: sim.Random, Seed: seed, Domain: tr.k, Rewrite: rewrite})
 	must(t, err)
-	tr.dev = &placed{dev, tr.k}
-	p, err := pool.OnMemory(pm.New(l.memory, tr.host))
+	tr.dev = &basedDevice{dev, tr.k}
+	p, err := pool.OpenMemory(pm.New(l.memory, tr.host))
 	must(t, err)
-	tr.lookOn()
-	c, e, report, err := serve(t.Context(), p, tr.dev, o, core.Types{})
+	tr.checkCrashes()
+	c, e, report, err := openTable(t.Context(), p, tr.dev, o, core.Types{})
 	must(t, err)
 	if report.Damaged > 0 {
 		tr.fail("damaged: %q", report.Damage)
 	}
 	tr.index = &Index{c, e}
-	e.far = settling{e.far, tr.k}
+	e.accel = syncedClear{e.accel, tr.k}
 	return report
 }
 
-// is returns the values of all keys, as the host finds them in the pool.
-func (tr *kernelTrial) is() (is [][]byte) {
+// contents returns the values of all keys, as the host finds them in the pool.
+func (tr *kernelTrial) contents() (contents [][]byte) {
 	t := tr.index.engine.table
 	for _, key := range tr.keys {
 		it := t.item(key)
@@ -105,9 +105,9 @@ func (tr *kernelTrial) is() (is [][]byte) {
 		if !ok {
 			value = nil
 		}
-		is = append(is, value)
+		contents = append(contents, value)
 	}
-	return is
+	return contents
 }
 
 // exploreRecovery crashes programs of a GPU, from a seed on. Then it crashes the recovery by a GPU
@@ -115,41 +115,41 @@ func (tr *kernelTrial) is() (is [][]byte) {
 func exploreRecovery(t testing.TB, from uint64, states int, atomic bool, rewrite func(file, ptx string) string, mutant func(*pmtest.Access) bool) (images int, mended Report, failed string) {
 	during := 0
 	for seed := from; images < states; seed++ {
-		var all []left
+		var all []crashImage
 		tr, whole := (*kernelTrial)(nil), (*atomicKernelTrial)(nil)
 		if atomic {
 			whole = newAtomicKernelTrial(t, seed, nil)
 			tr = whole.kernelTrial
-			tr.leave(&all, 4, func(l *left) { l.before, l.behind = whole.before, whole.behind })
+			tr.collectImages(&all, 4, func(l *crashImage) { l.before, l.after = whole.before, whole.after })
 			whole.runBatches(t)
 		} else {
 			tr = newKernelTrial(t, seed, nil)
-			tr.leave(&all, 4, nil)
+			tr.collectImages(&all, 4, nil)
 			tr.runBatches(t)
 		}
 		tr.close(t)
-		tr.shape.batches, tr.most = 1, 6
+		tr.shape.batches, tr.maxImages = 1, 6
 		for i, l := range all {
 			o := OpenOptions{Mirror: i%2 == 0, Resize: Resize((seed + uint64(i)) / 2 % 2)}
 			if atomic {
-				whole.before, whole.behind = l.before, l.behind
+				whole.before, whole.after = l.before, l.after
 			}
-			tr.stops = 10
+			tr.maxSteps = 10
 			report := tr.recoverOnGPU(t, l, o, 4*seed+uint64(i), rewrite, mutant)
-			during, tr.stops = during+tr.seen, 40
+			during, tr.maxSteps = during+tr.nImages, 40
 			mended.Unfinished, mended.Tombs, mended.Moved = mended.Unfinished+report.Unfinished, mended.Tombs+report.Tombs, mended.Moved+report.Moved
 			mended.Replayed, mended.Resumed = mended.Replayed+report.Replayed, mended.Resumed || report.Resumed
-			if is := tr.is(); atomic {
-				whole.before, whole.behind = is, is
+			if is := tr.contents(); atomic {
+				whole.before, whole.after = is, is
 				whole.runBatches(t)
 			} else {
 				for i, value := range is {
-					tr.may[i] = [][]byte{value}
+					tr.possible[i] = [][]byte{value}
 				}
 				tr.runBatches(t)
 			}
 			tr.close(t)
-			images, tr.seen = images+tr.seen, 0
+			images, tr.nImages = images+tr.nImages, 0
 			if tr.failed != "" {
 				return images, mended, fmt.Sprintf("seed %d, image %d: %s", seed, i, tr.failed)
 			}

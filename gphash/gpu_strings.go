@@ -43,15 +43,15 @@ func (k *launcher) loadStrings() error {
 	return gpu.Load(k.dev, &gphashStringsImage, []gpu.Entry{
 		{Name: "hash", To: &x.hash}, {Name: "find", To: &x.find}, {Name: "list", To: &x.list}, {Name: "change", To: &x.change},
 		{Name: "change_crowded", To: &x.crowded}, {Name: "follow", To: &x.follow},
-		{Name: "log", To: &k.log}, {Name: "settle", To: &k.settle}, {Name: "move_up", To: &k.moveUp},
+		{Name: "log", To: &k.log}, {Name: "settle", To: &k.apply}, {Name: "move_up", To: &k.moveUp},
 	})
 }
 
 // ---- keys ---------------------------------------------------------------------------
 
-// packed returns the keys of a batch for a launch: first the word at which each begins and its
+// packKeys returns the keys of a batch for a launch: first the word at which each begins and its
 // length, then their words, with zeros after the last byte.
-func (g *gpuEngine) packed(b *batch.Batch) []uint64 {
+func (g *gpuEngine) packKeys(b *batch.Batch) []uint64 {
 	at := uint64(0)
 	all := make([]uint64, b.N, 3*b.N)
 	for i := range all {
@@ -74,9 +74,9 @@ const (
 	spanBits  = 20      // twin: those of package batch
 )
 
-// launchable returns how many operations of a batch, from one on, are launched together, unless the
+// launchSize returns how many operations of a batch, from one on, are launched together, unless the
 // batch is atomic.
-func launchable(b *batch.Batch, from int) (n int) {
+func launchSize(b *batch.Batch, from int) (n int) {
 	for bytes := 0; from+n < b.N && n < core.ChunkOps; n++ {
 		if bytes += len(b.Columns[batch.Keys].Row(from + n)); bytes > stringsBytes && n > 0 {
 			break
@@ -85,15 +85,15 @@ func launchable(b *batch.Batch, from int) (n int) {
 	return n
 }
 
-// keysIn lays out the keys of n operations.
-func keysIn(c *prim.Carve, n int, packed []uint64) stringsRef {
-	at := c.Take(len(packed) * pm.Word)
+// carveKeys lays out the keys of n operations.
+func carveKeys(c *prim.Carve, n int, packed []uint64) stringsRef {
+	at := c.Alloc(len(packed) * pm.Word)
 	return stringsRef{spans: at, words: at + device.Ptr(n*pm.Word)}
 }
 
 // sortStrings is sort for packed keys.
-func (k *launcher) sortStrings(s *device.Stream, t *tableRef, keys stringsRef, n int, in device.Ptr) (o order, err error) {
-	o, _ = newOrder(in, n)
+func (k *launcher) sortStrings(s *device.Stream, t *tableRef, keys stringsRef, n int, work device.Ptr) (o order, err error) {
+	o, _ = newOrder(work, n)
 	p := stringsHashParams{table: *t, keys: keys, hashes: o.hashes, prefixes: o.From.Keys, n: uint64(n)}
 	if err := device.Launch(s, k.strings.hash, gpu.Wave(k.dev, n), gpu.Block, &p); err != nil {
 		return o, err
@@ -106,7 +106,7 @@ func (k *launcher) sortStrings(s *device.Stream, t *tableRef, keys stringsRef, n
 // lookStrings looks keys up, in parts that are launched together.
 func (g *gpuEngine) lookStrings(ctx context.Context, b *batch.Batch) (done, hits int, err error) {
 	for done < b.N {
-		part := b.Part(done, done+launchable(b, done))
+		part := b.Part(done, done+launchSize(b, done))
 		found, err := g.findStrings(ctx, part)
 		if err != nil {
 			return done, hits, err
@@ -124,18 +124,18 @@ func (g *gpuEngine) findStrings(ctx context.Context, b *batch.Batch) (hits int, 
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	packed := g.packed(b)
+	packed := g.packKeys(b)
 	lay := func(at device.Ptr) (keys stringsRef, found, sorting, end device.Ptr) {
 		c := prim.Carve(at)
-		keys, found = keysIn(&c, b.N, packed), c.Take(foundBytes*b.N)
+		keys, found = carveKeys(&c, b.N, packed), c.Alloc(foundBytes*b.N)
 		_, end = newOrder(device.Ptr(c), b.N)
 		return keys, found, device.Ptr(c), end
 	}
 	_, _, _, size := lay(0)
 	answers := make([]byte, foundBytes*b.N)
-	err = g.inLoan(int(size), func(s *device.Stream, at device.Ptr) error {
+	err = g.withBuffer(int(size), func(s *device.Stream, at device.Ptr) error {
 		keys, found, sorting, _ := lay(at)
-		return inTurn(
+		return runSteps(
 			func() error { return s.Wait(g.Visible) },
 			func() error { return s.CopyIn(keys.spans, device.Bytes(packed)) },
 			func() error { return g.k.findStrings(s, keys, b.N, found, sorting) },
@@ -144,17 +144,17 @@ func (g *gpuEngine) findStrings(ctx context.Context, b *batch.Batch) (hits int, 
 	if err != nil {
 		return 0, err
 	}
-	return answerStrings(b, batch.View[uint64](answers)[:b.N], answers[pm.Word*b.N:]), nil
+	return writeAnswers(b, batch.View[uint64](answers)[:b.N], answers[pm.Word*b.N:]), nil
 }
 
-// inLoan calls run with a stream of its own and a temporary buffer of device memory.
-func (g *gpuEngine) inLoan(bytes int, run func(s *device.Stream, at device.Ptr) error) error {
-	return g.OnWork(func(_ *gpu.Carrier, s *device.Stream) error {
-		work, err := g.k.loans.take(bytes)
+// withBuffer calls run with a stream of its own and a temporary buffer of device memory.
+func (g *gpuEngine) withBuffer(bytes int, run func(s *device.Stream, at device.Ptr) error) error {
+	return g.WithTransfer(func(_ *gpu.Transfer, s *device.Stream) error {
+		work, err := g.k.buffers.acquire(bytes)
 		if err != nil {
 			return err
 		}
-		defer work.behind(s)
+		defer work.releaseAfter(s)
 		return run(s, work.buf.Ptr)
 	})
 }
@@ -167,21 +167,21 @@ func (k *launcher) findStrings(s *device.Stream, keys stringsRef, n int, found, 
 		return err
 	}
 	p := stringsFindParams{table: t, keys: keys, hashes: o.hashes, rows: o.To.Vals, records: found, lengths: found + device.Ptr(pm.Word*n), n: uint64(n)}
-	if k.scatter {
+	if k.unsorted {
 		p.rows = 0
 	}
 	return device.Launch(s, k.strings.find, gpu.Grid(warp*n), gpu.Block, &p)
 }
 
-// answerStrings writes the answers to the columns of a lookup, and counts the hits.
-func answerStrings(b *batch.Batch, records []uint64, lengths []byte) (hits int) {
+// writeAnswers writes the answers to the columns of a lookup, and counts the hits.
+func writeAnswers(b *batch.Batch, records []uint64, lengths []byte) (hits int) {
 	ok := batch.View[bool](b.Columns[batch.OK].Host)
-	for i, is := range records {
-		if is != 0 {
+	for i, record := range records {
+		if record != 0 {
 			hits++
 		}
 		if ok != nil {
-			ok[i] = is != 0
+			ok[i] = record != 0
 		}
 	}
 	copy(b.Columns[batch.Out].Host, device.Bytes(records))
@@ -200,12 +200,12 @@ func (g *gpuEngine) PairBytes(*core.Lease) int { return g.host.values.recordByte
 // exportStrings is Export for an index of records, with places from the GPU.
 func (g *gpuEngine) exportStrings(ctx context.Context, lo, hi uint32, out *batch.Batch) (n int, err error) {
 	records := make([]uint64, out.N+1)
-	err = g.inLoan(pm.Word*len(records), func(s *device.Stream, at device.Ptr) error {
+	err = g.withBuffer(pm.Word*len(records), func(s *device.Stream, at device.Ptr) error {
 		p := bucketsParams{to: gpu.Export{Count: at, Vals: at + pm.Word, Rows: uint64(out.N)}}
-		return inTurn(
-			func() error { return s.Wait(g.Changed()) },
+		return runSteps(
+			func() error { return s.Wait(g.LastChange()) },
 			func() error { return s.Fill(p.to.Count, 0, 2) },
-			func() error { return g.k.eachOf(s, g.k.strings.list, p, lo, hi) },
+			func() error { return g.k.launchOnUnits(s, g.k.strings.list, p, lo, hi) },
 			func() error { return s.CopyOut(ctx, device.Bytes(records), p.to.Count) })
 	})
 	if err != nil {
@@ -221,23 +221,23 @@ func (g *gpuEngine) exportStrings(ctx context.Context, lo, hi uint32, out *batch
 
 // ---- records of a batch ------------------------------------------------------------------
 
-// placing is the places of the records of a batch for the GPU.
-type placing struct {
-	blocks []uint64 // by row; 0: none
-	parts  []uint8  // by row: the region of its key
+// placedRecords is the places of the records of a batch for the GPU.
+type placedRecords struct {
+	blocks  []uint64 // by row; 0: none
+	regions []uint8  // by row: the region of its key
 }
 
 // scenario is the result of the operations on a key, in their order. It assumes that the key was
-// there before, or that it was not (twin: settle in strings.cuh).
+// there before, or that it was not (twin: apply_op in strings.cuh).
 type scenario struct {
-	there bool
-	given bool // by a row
-	row   uint32
+	exists bool
+	hasRow bool // by a row
+	row    uint32
 }
 
-func (s *scenario) settle(kind op.Kind, row uint32) {
+func (s *scenario) applyOp(kind op.Kind, row uint32) {
 	switch {
-	case kind == op.Put, kind == op.PutNew && !s.there, kind == op.Update && s.there:
+	case kind == op.Put, kind == op.PutNew && !s.exists, kind == op.Update && s.exists:
 		*s = scenario{true, true, row}
 	case kind == op.Delete:
 		*s = scenario{}
@@ -247,53 +247,53 @@ func (s *scenario) settle(kind op.Kind, row uint32) {
 // placer places the records of a core's share of a batch. The next batch reuses its memory.
 type placer struct {
 	writer
-	named naming
-	keys  []keyPlaced
+	numbering keyNumbering
+	keys      []placedKey
 }
 
-// keyPlaced is a key of a batch.
-type keyPlaced struct {
+// placedKey is a key of a batch.
+type placedKey struct {
 	item
-	absent, there scenario
+	ifAbsent, ifPresent scenario
 }
 
 // writeRecords writes, durably, a record for each row that may be the final value of its key, as
 // far as memory suffices. Which rows these are depends only on whether the key is there, so a key
 // has two at most.
-func (e *engine) writeRecords(r *rows) *placing {
-	p := &placing{blocks: make([]uint64, r.N), parts: make([]uint8, r.N)}
+func (e *engine) writeRecords(r *rows) *placedRecords {
+	p := &placedRecords{blocks: make([]uint64, r.N), regions: make([]uint8, r.N)}
 	bits := e.bits()
-	shares := e.deal(r, bits)
+	shares := e.distribute(r, bits)
 	for len(e.placers) < len(shares) {
 		e.placers = append(e.placers, placer{})
 	}
-	e.Device.Parallel(len(shares), 1, func(i, _ int) { e.placers[i].place(e, r, shares[i].Ops, bits, p) })
+	e.Device.Parallel(len(shares), 1, func(i, _ int) { e.placers[i].placeRecords(e, r, shares[i].Ops, bits, p) })
 	return p
 }
 
-func (w *placer) place(e *engine, r *rows, ops []uint32, bits uint, p *placing) {
+func (w *placer) placeRecords(e *engine, r *rows, ops []uint32, bits uint, p *placedRecords) {
 	w.writer = e.newWriter(nil, false)
-	w.named.begin(len(ops))
+	w.numbering.reset(len(ops))
 	w.keys = w.keys[:0]
 	for _, i := range ops {
 		it := r.item(r.key(i))
-		p.parts[i] = uint8(w.values.part(it.hash, bits))
-		n, again := w.named.number(it.hash, func(n int) bool { return w.keys[n].hash == it.hash && bytes.Equal(w.keys[n].key, it.key) })
-		if !again {
-			w.keys = append(w.keys, keyPlaced{item: it, there: scenario{there: true}})
+		p.regions[i] = uint8(w.values.regionIndex(it.hash, bits))
+		n, known := w.numbering.number(it.hash, func(n int) bool { return w.keys[n].hash == it.hash && bytes.Equal(w.keys[n].key, it.key) })
+		if !known {
+			w.keys = append(w.keys, placedKey{item: it, ifPresent: scenario{exists: true}})
 		}
 		k := &w.keys[n]
-		k.absent.settle(r.kind(i), i)
-		k.there.settle(r.kind(i), i)
+		k.ifAbsent.applyOp(r.kind(i), i)
+		k.ifPresent.applyOp(r.kind(i), i)
 	}
 	for i := range w.keys {
 		k := &w.keys[i]
-		for _, s := range [...]scenario{k.absent, k.there} {
-			if !s.given || p.blocks[s.row] != 0 {
+		for _, s := range [...]scenario{k.ifAbsent, k.ifPresent} {
+			if !s.hasRow || p.blocks[s.row] != 0 {
 				continue
 			}
-			w.region = &w.values.parts[p.parts[s.row]]
-			if block, err := w.write(&k.item, r.value(batch.Vals, s.row)); err == nil {
+			w.region = &w.values.regions[p.regions[s.row]]
+			if block, err := w.writeValue(&k.item, r.value(batch.Vals, s.row)); err == nil {
 				p.blocks[s.row] = block
 			}
 		}
@@ -301,23 +301,23 @@ func (w *placer) place(e *engine, r *rows, ops []uint32, bits uint, p *placing) 
 	w.mem.Fence()
 }
 
-// named is set in the fate of a row if a slot refers to its record now. The other bits are the
-// record of the same key that lost its reference, or 0 (twin: kNamed).
-const named = 1 << 63
+// referenced is set in the fate of a row if a slot refers to its record now. The other bits are the
+// record of the same key that lost its reference, or 0 (twin: kReferenced).
+const referenced = 1 << 63
 
-// settled frees records without references: those of the batch at once, others from the next batch
-// on. Without fates the batch had no effect.
-func (v *values) settled(p *placing, fates []uint64) {
+// freeUnreferenced frees records without references: those of the batch at once, others from the
+// next batch on. Without fates the batch had no effect.
+func (v *values) freeUnreferenced(p *placedRecords, fates []uint64) {
 	for i, block := range p.blocks {
-		r, fate := &v.parts[p.parts[i]], uint64(0)
+		r, fate := &v.regions[p.regions[i]], uint64(0)
 		if fates != nil {
 			fate = fates[i]
 		}
-		if block != 0 && fate&named == 0 {
+		if block != 0 && fate&referenced == 0 {
 			r.free(block)
 		}
-		if was := fate &^ named; was != 0 {
-			r.replaced(was)
+		if old := fate &^ referenced; old != 0 {
+			r.addStale(old)
 		}
 	}
 }
@@ -326,117 +326,117 @@ func (v *values) settled(p *placing, fates []uint64) {
 
 // stringsBatch is the device data of a change besides its columns.
 type stringsBatch struct {
-	n     int
-	keys  stringsRef
-	fates device.Ptr
-	named bool // slots, or the redo log, may refer to its records
+	n          int
+	keys       stringsRef
+	fates      device.Ptr
+	referenced bool // slots, or the redo log, may refer to its records
 }
 
 // changeStrings runs a host batch, or as much of it as is launched together.
 func (g *gpuEngine) changeStrings(ctx context.Context, b *batch.Batch) (done int, failed []uint32, err error) {
-	if err := inTurn(ctx.Err, g.finish); err != nil {
+	if err := runSteps(ctx.Err, g.finishPending); err != nil {
 		return 0, nil, err
 	}
-	n, err := g.together(ctx, b)
+	n, err := g.batchSize(ctx, b)
 	if err != nil || n == 0 {
 		return 0, nil, err
 	}
 	b = b.Part(0, n)
 	g.host.values.recycle()
 	p := g.host.writeRecords(g.host.rows(b))
-	on, back, work, err := g.bringStrings(b, p)
+	on, answers, work, err := g.uploadStrings(b, p)
 	if err == nil {
-		defer work.behind(g.Stream)
+		defer work.releaseAfter(g.Stream)
 		failed, err = g.runStrings(on)
 	}
 	if err == nil && g.host.redo != nil && len(failed) > 0 {
-		g.host.values.settled(p, nil)
+		g.host.values.freeUnreferenced(p, nil)
 		clear(b.Columns[batch.OK].Host)
 		return n, failed, nil
 	}
 	if err == nil {
-		err = g.answerChanges(b, p, back)
+		err = g.readAnswers(b, p, answers)
 	}
 	if err != nil {
-		return 0, nil, errors.Join(err, g.settleBehind(p, err))
+		return 0, nil, errors.Join(err, g.freeAfterError(p, err))
 	}
 	return n, failed, nil
 }
 
-// settleBehind frees the records of a batch after an error. If slots may refer to some of them, it
-// first reads the fates. After a loss, or if fates cannot be read either, the inspection of the
+// freeAfterError frees the records of a batch after an error. If slots may refer to some of them,
+// it first reads the fates. After a loss, or if fates cannot be read either, the inspection of the
 // pool frees them.
-func (g *gpuEngine) settleBehind(p *placing, err error) error {
+func (g *gpuEngine) freeAfterError(p *placedRecords, err error) error {
 	if errors.Is(err, device.ErrLost) {
 		return nil
 	}
 	var fates []uint64
-	if g.k.batch.named {
+	if g.k.batch.referenced {
 		fates = make([]uint64, len(p.blocks))
-		if err := g.read(device.Bytes(fates), g.k.batch.fates); err != nil {
+		if err := g.copyOut(device.Bytes(fates), g.k.batch.fates); err != nil {
 			return err
 		}
 	}
-	g.host.values.settled(p, fates)
+	g.host.values.freeUnreferenced(p, fates)
 	return nil
 }
 
-// together returns how many operations of a batch run together.
-func (g *gpuEngine) together(ctx context.Context, b *batch.Batch) (n int, err error) {
+// batchSize returns how many operations of a batch run together.
+func (g *gpuEngine) batchSize(ctx context.Context, b *batch.Batch) (n int, err error) {
 	if l := g.host.redo; l != nil {
 		return min(b.N, l.capacity(), core.ChunkOps), nil
 	}
-	n = launchable(b, 0)
-	x, err := g.Scratch(ctx, n)
+	n = launchSize(b, 0)
+	x, err := g.AcquireScratch(ctx, n)
 	if err != nil {
 		return 0, err
 	}
-	defer g.Return(x)
+	defer g.ReleaseScratch(x)
 	return min(n, x.Ops), nil
 }
 
 // runStrings runs a batch on the device, and waits.
 func (g *gpuEngine) runStrings(on *batch.Batch) (failed []uint32, err error) {
 	if g.host.redo != nil {
-		return g.whole(g.Stream, on)
+		return g.changeAllOrNone(g.Stream, on)
 	}
 	on.Flags |= batch.Report
-	_, failed, err = g.Engine.Change(all, g.Stream, on)
+	_, failed, err = g.Engine.Change(uncancelled, g.Stream, on)
 	return failed, err
 }
 
-// backBytes is the size of a change's answer: a fate, a result and a flag.
-const backBytes = 2*pm.Word + 1
+// answerBytes is the size of a change's answer: a fate, a result and a flag.
+const answerBytes = 2*pm.Word + 1
 
-// bringStrings copies a host batch to the device. The answers lie together from back on: fates,
+// uploadStrings copies a host batch to the device. The answers lie together from answers on: fates,
 // results and flags, as far as requested.
-func (g *gpuEngine) bringStrings(b *batch.Batch, p *placing) (on *batch.Batch, back device.Ptr, work *loan, err error) {
-	packed := g.packed(b)
+func (g *gpuEngine) uploadStrings(b *batch.Batch, p *placedRecords) (on *batch.Batch, answers device.Ptr, work *pooledBuffer, err error) {
+	packed := g.packKeys(b)
 	on = &batch.Batch{N: b.N, Kind: b.Kind, Flags: b.Flags}
 	lay := func(at device.Ptr) (keys stringsRef, end device.Ptr) {
 		c := prim.Carve(at)
-		keys = keysIn(&c, b.N, packed)
+		keys = carveKeys(&c, b.N, packed)
 		on.Columns[batch.Keys] = batch.Column{Ptr: keys.spans, Width: pm.Word}
-		on.Columns[batch.Vals] = batch.Column{Ptr: c.Take(pm.Word * b.N), Width: pm.Word}
+		on.Columns[batch.Vals] = batch.Column{Ptr: c.Alloc(pm.Word * b.N), Width: pm.Word}
 		if b.Columns[batch.Kinds].Given() {
-			on.Columns[batch.Kinds] = batch.Column{Ptr: c.Take(b.N), Width: 1}
+			on.Columns[batch.Kinds] = batch.Column{Ptr: c.Alloc(b.N), Width: 1}
 		}
-		back = c.Take(backBytes * b.N)
+		answers = c.Alloc(answerBytes * b.N)
 		if b.Columns[batch.Out].Given() {
-			on.Columns[batch.Out] = batch.Column{Ptr: back + device.Ptr(pm.Word*b.N), Width: pm.Word}
+			on.Columns[batch.Out] = batch.Column{Ptr: answers + device.Ptr(pm.Word*b.N), Width: pm.Word}
 		}
 		if b.Columns[batch.OK].Given() {
-			on.Columns[batch.OK] = batch.Column{Ptr: back + device.Ptr(2*pm.Word*b.N), Width: 1}
+			on.Columns[batch.OK] = batch.Column{Ptr: answers + device.Ptr(2*pm.Word*b.N), Width: 1}
 		}
 		return keys, device.Ptr(c)
 	}
 	g.k.batch = stringsBatch{}
 	_, size := lay(0)
-	if work, err = g.k.loans.take(int(size)); err != nil {
+	if work, err = g.k.buffers.acquire(int(size)); err != nil {
 		return nil, 0, nil, err
 	}
 	keys, _ := lay(work.buf.Ptr)
-	g.k.batch = stringsBatch{n: b.N, keys: keys, fates: back}
+	g.k.batch = stringsBatch{n: b.N, keys: keys, fates: answers}
 	s := g.Stream
 	err = s.CopyIn(keys.spans, device.Bytes(packed))
 	if err == nil {
@@ -446,9 +446,9 @@ func (g *gpuEngine) bringStrings(b *batch.Batch, p *placing) (on *batch.Batch, b
 		err = s.CopyIn(kinds.Ptr, b.Columns[batch.Kinds].Host)
 	}
 	if err != nil {
-		work.behind(s)
+		work.releaseAfter(s)
 	}
-	return on, back, work, g.note(err)
+	return on, answers, work, g.noteLoss(err)
 }
 
 // submitStrings submits the kernels of a change and fills in the parameters for strings.
@@ -457,9 +457,9 @@ func (k *launcher) submitStrings(s *device.Stream, c *gpu.Change, p *changeParam
 		return fmt.Errorf("%w: a batch of byte strings is launched at once", device.ErrMemory)
 	}
 	x := stringsChangeParams{change: *p, keys: k.batch.keys, fates: k.batch.fates}
-	err := s.Fill(x.fates, 0, (backBytes*c.N+3)/4)
+	err := s.Fill(x.fates, 0, (answerBytes*c.N+3)/4)
 	if err == nil {
-		k.batch.named = p.entries == 0
+		k.batch.referenced = p.entries == 0
 		err = device.Launch(s, k.strings.change, gpu.Grid(warp*c.N), gpu.Block, &x)
 	}
 	if err == nil && c.Inserts() {
@@ -471,48 +471,48 @@ func (k *launcher) submitStrings(s *device.Stream, c *gpu.Change, p *changeParam
 	return writeLog(k, s, k.strings.follow, &x)
 }
 
-// answerChanges reads the answers of a batch.
-func (g *gpuEngine) answerChanges(b *batch.Batch, p *placing, back device.Ptr) error {
-	answers := make([]byte, backBytes*b.N)
-	if err := g.read(answers, back); err != nil {
+// readAnswers reads the answers of a batch.
+func (g *gpuEngine) readAnswers(b *batch.Batch, p *placedRecords, from device.Ptr) error {
+	answers := make([]byte, answerBytes*b.N)
+	if err := g.copyOut(answers, from); err != nil {
 		return err
 	}
 	words := batch.View[uint64](answers)
 	if b.Columns[batch.Out].Given() {
-		g.deliver(b, words[b.N:2*b.N])
+		g.appendResults(b, words[b.N:2*b.N])
 	}
 	copy(b.Columns[batch.OK].Host, answers[2*pm.Word*b.N:])
-	g.host.values.settled(p, words[:b.N])
+	g.host.values.freeUnreferenced(p, words[:b.N])
 	return nil
 }
 
-// ofRow is set in a result that is the value of a row; the other bits are the number of the row.
-// Otherwise the result is the place of a record, or 0 (twin: kOfRow).
-const ofRow = 1 << 63
+// isRow is set in a result that is the value of a row; the other bits are the number of the row.
+// Otherwise the result is the place of a record, or 0 (twin: kIsRow).
+const isRow = 1 << 63
 
-// deliver appends what operations have found to the column of results.
-func (g *gpuEngine) deliver(b *batch.Batch, results []uint64) {
+// appendResults appends what operations have found to the column of results.
+func (g *gpuEngine) appendResults(b *batch.Batch, results []uint64) {
 	out, v := &b.Columns[batch.Out], g.host.values
-	given := func(is uint64) []byte { return b.Columns[batch.Vals].Row(int(is &^ ofRow)) }
-	for i, is := range results {
+	rowValue := func(r uint64) []byte { return b.Columns[batch.Vals].Row(int(r &^ isRow)) }
+	for i, r := range results {
 		switch {
-		case is&ofRow != 0:
-			out.Extend(i, len(given(is)))
-		case is != 0:
-			if h, ok := v.record(is); ok {
-				out.Extend(i, h.value())
+		case r&isRow != 0:
+			out.Extend(i, len(rowValue(r)))
+		case r != 0:
+			if h, ok := v.record(r); ok {
+				out.Extend(i, h.valueLen())
 			}
 		}
 	}
 	g.host.Device.Parallel(b.N, packPiece, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
-			switch is := results[i]; {
-			case is&ofRow != 0:
-				copy(out.Row(i), given(is))
-			case is != 0:
+			switch r := results[i]; {
+			case r&isRow != 0:
+				copy(out.Row(i), rowValue(r))
+			case r != 0:
 				// unchanged, unless another program writes to the pool
-				if h, ok := v.record(is); ok && h.value() == len(out.Row(i)) {
-					v.mem.Read(is+h.valueAt(), out.Row(i))
+				if h, ok := v.record(r); ok && h.valueLen() == len(out.Row(i)) {
+					v.mem.Read(r+h.valueOffset(), out.Row(i))
 				}
 			}
 		}
@@ -521,8 +521,8 @@ func (g *gpuEngine) deliver(b *batch.Batch, results []uint64) {
 
 // ---- growth ------------------------------------------------------------------------------
 
-// refresh passes changes of slots by the host to the device. No other thread is at work.
-func (g *gpuEngine) refresh() error {
+// refreshSlots passes changes of slots by the host to the device. No other thread is at work.
+func (g *gpuEngine) refreshSlots() error {
 	t := g.k.table.Load()
-	return g.Do(all, func(s *device.Stream) error { return g.k.fill(s, t, &levels{}) })
+	return g.RunSync(uncancelled, func(s *device.Stream) error { return g.k.writeLevels(s, t, &levels{}) })
 }

@@ -16,13 +16,13 @@ import (
 // and of kernels.
 type stringsTrial struct {
 	*kernelTrial
-	index          *Strings
-	before, behind [][]byte // of an atomic batch, by key; nil: absent
-	full           int      // batches without space
+	index         *Strings
+	before, after [][]byte // of an atomic batch, by key; nil: absent
+	full          int      // batches without space
 }
 
 // stringShapes are small enough for keys to collide, and to be moved for each other.
-var stringShapes = []small{
+var stringShapes = []smallShape{
 	{slots: 2, hashes: 2, levels: 2, top: 1, batches: 6, ops: 14, keys: 24},
 	{keySize: 20, slots: 2, hashes: 2, levels: 2, top: 1, batches: 6, ops: 12, keys: 20},
 	{valueSize: 9, slots: 4, hashes: 2, levels: 2, top: 0, batches: 6, ops: 12, keys: 24},
@@ -35,15 +35,15 @@ func newStringsTrial(t testing.TB, atomic bool, seed uint64, rewrite func(file, 
 	}
 	tr := &stringsTrial{kernelTrial: newKernelTrialIn(t, stringShapes[seed%uint64(len(stringShapes))], o, seed, rewrite, nil)}
 	tr.index = &Strings{tr.kernelTrial.index.core, tr.kernelTrial.index.engine}
-	tr.most = 8
-	tr.cut = func(rng *rand.Rand, since int) { tr.k.Cut(rng, since) }
+	tr.maxImages = 8
+	tr.revert = func(rng *rand.Rand, since int) { tr.k.RevertUnfenced(rng, since) }
 	tr.before = make([][]byte, len(tr.keys))
-	tr.behind = tr.before
+	tr.after = tr.before
 	if atomic {
 		whole := &atomicTrial{trial: tr.trial}
-		tr.judge = func(t *table) int {
-			whole.before, whole.behind = tr.before, tr.behind
-			return whole.whole(t)
+		tr.checkContents = func(t *table) int {
+			whole.before, whole.after = tr.before, tr.after
+			return whole.checkWhole(t)
 		}
 	}
 	return tr
@@ -52,15 +52,15 @@ func newStringsTrial(t testing.TB, atomic bool, seed uint64, rewrite func(file, 
 // run runs batches, and checks crashes at some of the points where they may occur. The results of a
 // returned call are durable.
 func (tr *stringsTrial) run(t testing.TB) {
-	tr.lookOn()
+	tr.checkCrashes()
 	for range tr.shape.batches {
 		if tr.index.engine.redo != nil && tr.rng.IntN(10) == 0 {
-			tr.behind = make([][]byte, len(tr.keys))
+			tr.after = make([][]byte, len(tr.keys))
 			must(t, tr.index.Clear(t.Context()))
 		} else {
-			tr.batch(t)
+			tr.runBatch(t)
 		}
-		tr.before = tr.behind
+		tr.before = tr.after
 	}
 	tr.k.Step = nil
 	if err := tr.index.Check(t.Context()); err != nil {
@@ -69,35 +69,35 @@ func (tr *stringsTrial) run(t testing.TB) {
 	tr.close(t)
 }
 
-// batch runs operations of all kinds, several on a key, and compares their results.
-func (tr *stringsTrial) batch(t testing.TB) {
+// runBatch runs operations of all kinds, several on a key, and compares their results.
+func (tr *stringsTrial) runBatch(t testing.TB) {
 	n := 1 + tr.rng.IntN(tr.shape.ops)
 	kinds, want, wantOK := make([]weft.OpKind, n), make([][]byte, n), make([]bool, n)
 	var keys, values, got Bytes
-	tr.behind = slices.Clone(tr.before)
+	tr.after = slices.Clone(tr.before)
 	for i := range n {
 		k, value := tr.rng.IntN(len(tr.keys)), tr.shape.value(tr.rng)
 		kinds[i] = [...]weft.OpKind{weft.OpPut, weft.OpPut, weft.OpPutNew, weft.OpUpdate, weft.OpDelete, weft.OpGet}[tr.rng.IntN(6)]
 		keys.Append(tr.keys[k])
 		values.Append(value)
-		is := tr.behind[k]
+		is := tr.after[k]
 		wantOK[i] = (is == nil) != (kinds[i] == weft.OpGet || kinds[i] == weft.OpUpdate || kinds[i] == weft.OpDelete)
 		switch {
 		case kinds[i] == weft.OpPut, kinds[i] == weft.OpPutNew && is == nil, kinds[i] == weft.OpUpdate && is != nil:
-			tr.behind[k] = value
+			tr.after[k] = value
 		case kinds[i] == weft.OpUpdate:
 		case kinds[i] == weft.OpDelete:
-			tr.behind[k] = nil
+			tr.after[k] = nil
 		default:
 			want[i] = is
 		}
-		tr.may[k] = append(tr.may[k], tr.behind[k])
+		tr.possible[k] = append(tr.possible[k], tr.after[k])
 	}
 	ok := make([]bool, n)
 	err := tr.index.Apply(t.Context(), kinds, keys, values, &got, ok)
 	switch {
 	case tr.index.engine.redo != nil && (errors.Is(err, weft.ErrFull) || errors.Is(err, ErrSkewed)):
-		tr.behind = tr.before
+		tr.after = tr.before
 		tr.full++
 	case err != nil:
 		tr.fail("%v", err)
@@ -109,8 +109,8 @@ func (tr *stringsTrial) batch(t testing.TB) {
 			tr.fail("%v: operation %d read %x, want %x", kinds, i, got.Row(i), want[i])
 		}
 	}
-	for i := range tr.may {
-		tr.may[i] = [][]byte{tr.behind[i]}
+	for i := range tr.possible {
+		tr.possible[i] = [][]byte{tr.after[i]}
 	}
 }
 
@@ -122,7 +122,7 @@ func exploreStrings(t testing.TB, atomic bool, from uint64, states int, rewrite 
 			change(tr)
 		}
 		tr.run(t)
-		images, resizes = images+tr.seen, resizes+int(tr.index.engine.resizes)
+		images, resizes = images+tr.nImages, resizes+int(tr.index.engine.nResizes)
 		if tr.failed != "" {
 			return images, resizes, fmt.Sprintf("seed %d: %s", seed, tr.failed)
 		}
@@ -174,7 +174,7 @@ func TestStringsCrashMutants(t *testing.T) {
 		from   uint64 // a seed shortly before one that finds it
 		change func(*stringsTrial)
 	}{
-		{name: "no fence behind records", change: noFence("gphash.(*placer).place")},
+		{name: "no fence behind records", change: noFence("gphash.(*placer).placeRecords")},
 		{name: "what was replaced is used before it is durable", kernel: "gphash_tick"},
 		{name: "published before its notes, emptied before its slots", atomic: true, kernel: "gphash_tick"},
 		{name: "no fence before publication", kernel: "gphash_strings_change"},
@@ -190,7 +190,7 @@ func TestStringsCrashMutants(t *testing.T) {
 			found, rewrite := true, func(_, ptx string) string { return ptx }
 			if m.kernel != "" {
 				found = false
-				rewrite = without(m.kernel, systemFence, m.n, &found)
+				rewrite = dropMatch(m.kernel, systemFence, m.n, &found)
 			}
 			images, _, failed := exploreStrings(t, m.atomic, m.from, 300_000, rewrite, m.change)
 			if failed == "" || !found {

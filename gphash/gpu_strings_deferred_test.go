@@ -22,15 +22,15 @@ func TestStringsGPULost(t *testing.T) {
 		t.Skip("interprets kernels")
 	}
 	smallParts(t)
-	lost := 0
+	nLost := 0
 	for seed := range uint64(10) {
 		o := Options{Slots: 2, Size: 8 << 20, Capacity: 1, Mirror: seed%3 == 0, AtomicBatch: int(seed%2) * 60}
 		if stringsLost(t, o, seed) {
-			lost++
+			nLost++
 		}
 	}
-	if lost < 5 {
-		t.Errorf("%d GPUs have been lost", lost)
+	if nLost < 5 {
+		t.Errorf("%d GPUs have been lost", nLost)
 	}
 }
 
@@ -41,18 +41,18 @@ func stringsLost(t *testing.T, o Options, seed uint64) (lost bool) {
 	path := filepath.Join(memoryDir(t), "pool")
 	x, err := CreateStrings(path, dev, o)
 	must(t, err)
-	f.pool = x.engine.far.(*gpuEngine).k.pool
+	f.pool = x.engine.accel.(*gpuEngine).k.pool
 	rng := rand.New(rand.NewPCG(seed, 3))
-	f.left.Store(int64(1 + rng.IntN(900)))
-	shape := small{keys: 150}
+	f.remaining.Store(int64(1 + rng.IntN(900)))
+	shape := smallShape{keys: 150}
 	before := make([][]byte, shape.keys)
 	for range 12 {
-		behind := slices.Clone(before)
-		err := shape.change(x, rng, behind)
+		after := slices.Clone(before)
+		err := shape.change(x, rng, after)
 		if err != nil && !errors.Is(err, device.ErrLost) {
 			t.Fatal(err)
 		}
-		before = shape.either(t, x, before, behind, err == nil, o.AtomicBatch > 0)
+		before = shape.checkEither(t, x, before, after, err == nil, o.AtomicBatch > 0)
 		lost = lost || err != nil
 	}
 	must(t, x.Check(ctx))
@@ -66,20 +66,20 @@ func stringsLost(t *testing.T, o Options, seed uint64) (lost bool) {
 	if report.Damaged+report.Unfinished+report.Moved > 0 {
 		t.Errorf("opened: %+v", report)
 	}
-	shape.either(t, x, before, before, true, true)
+	shape.checkEither(t, x, before, before, true, true)
 	must(t, x.Close())
 	return lost
 }
 
 // change runs a batch of up to 60 operations, and updates values to its results.
-func (s *small) change(x *Strings, rng *rand.Rand, values [][]byte) error {
+func (s *smallShape) change(x *Strings, rng *rand.Rand, values [][]byte) error {
 	kinds := make([]weft.OpKind, 1+rng.IntN(60))
-	var keys, given Bytes
+	var keys, input Bytes
 	for i := range kinds {
 		k, value := rng.IntN(s.keys), s.value(rng)
 		kinds[i] = [...]weft.OpKind{weft.OpPut, weft.OpPut, weft.OpPutNew, weft.OpDelete}[rng.IntN(4)]
 		keys.Append(s.key(k))
-		given.Append(value)
+		input.Append(value)
 		switch {
 		case kinds[i] == weft.OpDelete:
 			values[k] = nil
@@ -87,12 +87,12 @@ func (s *small) change(x *Strings, rng *rand.Rand, values [][]byte) error {
 			values[k] = value
 		}
 	}
-	return x.Apply(ctx, kinds, keys, given, nil, nil)
+	return x.Apply(ctx, kinds, keys, input, nil, nil)
 }
 
-// either checks that each key has one of two values, the second one if sure. With whole, all keys
-// must be on the same side. It returns the values found.
-func (s *small) either(t *testing.T, x *Strings, before, behind [][]byte, sure, whole bool) (is [][]byte) {
+// checkEither checks that each key has one of two values, the second one if done. With whole, all
+// keys must be on the same side. It returns the values found.
+func (s *smallShape) checkEither(t *testing.T, x *Strings, before, after [][]byte, done, whole bool) (current [][]byte) {
 	t.Helper()
 	var keys, got Bytes
 	for i := range s.keys {
@@ -112,17 +112,17 @@ func (s *small) either(t *testing.T, x *Strings, before, behind [][]byte, sure, 
 		}
 		same := func(v []byte) bool { return (v == nil) == (value == nil) && bytes.Equal(v, value) }
 		switch {
-		case !same(before[i]) && !same(behind[i]) || sure && !same(behind[i]):
-			t.Fatalf("key %d has %x, it had %x and was to have %x", i, value, before[i], behind[i])
-		case !same(behind[i]):
+		case !same(before[i]) && !same(after[i]) || done && !same(after[i]):
+			t.Fatalf("key %d has %x, it had %x and was to have %x", i, value, before[i], after[i])
+		case !same(after[i]):
 			old++
 		case !same(before[i]):
 			new++
 		}
-		is = append(is, value)
+		current = append(current, value)
 	}
 	if whole && old > 0 && new > 0 {
 		t.Fatalf("of a batch %d keys are there and %d are not", new, old)
 	}
-	return is
+	return current
 }

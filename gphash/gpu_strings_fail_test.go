@@ -21,7 +21,7 @@ func TestStringsFailures(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	conformance.NotRaced(t, "what fails does so in one goroutine")
+	conformance.SkipRaced(t, "what fails does so in one goroutine")
 	smallParts(t)
 	for name, o := range map[string]Options{"single": {}, "atomic": {AtomicBatch: 60}, "tail": {AtomicBatch: 60, AtomicTail: 200}} {
 		t.Run(name, func(t *testing.T) {
@@ -41,13 +41,13 @@ func failStrings(t *testing.T, dev device.Device, o Options, n int) (fired bool)
 	o.Slots, o.Size, o.Capacity, o.Seed = 2, 8<<20, 1, [2]uint64{1, 2}
 	x, err := CreateStrings(filepath.Join(memoryDir(t), fmt.Sprint("pool", n)), dev, o)
 	must(t, err)
-	rng, shape := rand.New(rand.NewPCG(3, 4)), small{keys: 60}
+	rng, shape := rand.New(rand.NewPCG(3, 4)), smallShape{keys: 60}
 	is := make([][]byte, shape.keys)
 	batch := func() error {
-		behind := slices.Clone(is)
-		err := shape.change(x, rng, behind)
-		devicetest.Heal(dev)
-		is = shape.either(t, x, is, behind, err == nil, o.AtomicBatch > 0)
+		after := slices.Clone(is)
+		err := shape.change(x, rng, after)
+		devicetest.ClearFailures(dev)
+		is = shape.checkEither(t, x, is, after, err == nil, o.AtomicBatch > 0)
 		return err
 	}
 	must(t, errors.Join(batch(), batch()))
@@ -60,8 +60,8 @@ func failStrings(t *testing.T, dev device.Device, o Options, n int) (fired bool)
 	must(t, x.Compact(ctx))
 	used := 0
 	for i := range x.engine.values.space.owner {
-		if e := x.engine.values.space.owner[i].values.Load(); e != nil && e.unit == uint64(i) {
-			used += int(e.layout.per - e.left)
+		if e := x.engine.values.space.owner[i].extent.Load(); e != nil && e.unit == uint64(i) {
+			used += int(e.layout.perUnit - e.nFree)
 		}
 	}
 	if used != x.Len() {
@@ -92,7 +92,7 @@ func TestAtomicStringsOfLongKeys(t *testing.T) {
 	if n, err := x.Contains(ctx, keys, nil); n != 40 || err != nil { // in several launches
 		t.Errorf("%d keys are there, %v", n, err)
 	}
-	if n := x.engine.redo.next(0, 0).sequence - 1; n != 1 {
+	if n := x.engine.redo.firstBatch(0, 0).sequence - 1; n != 1 {
 		t.Errorf("it was %d batches", n)
 	}
 	must(t, x.Close())
@@ -103,7 +103,7 @@ func TestFailureBeforeReuse(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	conformance.NotRaced(t, "what fails does so in one goroutine")
+	conformance.SkipRaced(t, "what fails does so in one goroutine")
 	smallParts(t)
 	dev := devicetest.OpenSim(t, &sim.Options{Arch: 80})
 	x, err := Create(filepath.Join(memoryDir(t), "pool"), dev, Options{KeySize: 8, ValueSize: 8, Size: smallPool, Capacity: 1, Slots: 4})
@@ -122,7 +122,7 @@ func TestFailureBeforeReuse(t *testing.T) {
 		must(t, err)
 		hit := devicetest.FailAfter(dev, n)
 		err = put()
-		devicetest.Heal(dev)
+		devicetest.ClearFailures(dev)
 		if fired = hit(); err != nil && !fired {
 			t.Fatal(err)
 		}

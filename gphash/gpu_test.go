@@ -24,11 +24,11 @@ func TestKernels(t *testing.T) {
 		{KeySize: 8, ValueSize: 8}, {KeySize: 4, ValueSize: 4}, {KeySize: 16, ValueSize: 128, Hash: Fast},
 		{KeySize: 13, ValueSize: 300, Slots: 4, Hashes: 4}, {KeySize: 128, ValueSize: 1, Slots: 16, Levels: 1},
 	} {
-		for i, aside := range []string{"nothing", "mirror", "cache", "mirror and values"} {
+		for i, copies := range []string{"nothing", "mirror", "cache", "mirror and values"} {
 			if n > 0 && i != n%4 { // all four for keys of 8 bytes, one of them for each of the others
 				continue
 			}
-			t.Run(fmt.Sprintf("%d,%d,%s", o.KeySize, o.ValueSize, aside), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%d,%d,%s", o.KeySize, o.ValueSize, copies), func(t *testing.T) {
 				dev := devicetest.OpenSim(t, &sim.Options{Arch: 90})
 				o.Size, o.Capacity, o.Mirror = smallPool, 20, i%2 == 1
 				if o.Cache = 0; i >= 2 {
@@ -62,33 +62,33 @@ func program(t *testing.T, x *Index, model map[string][]byte, batches int) {
 		kinds, keys, values := make([]weft.OpKind, n), make([]byte, n*size), make([]byte, n*vsize)
 		want, wantOK := make([]byte, n*vsize), make([]bool, n)
 		for i := range n {
-			kinds[i] = weft.OpKind(someKind(rng))
+			kinds[i] = weft.OpKind(randomKind(rng))
 			key, value := row(keys, i, uint64(size)), row(values, i, uint64(vsize))
 			key[0], key[len(key)-1] = byte(rng.IntN(90)), byte(rng.IntN(4))
 			for j := range value {
 				value[j] = byte(rng.Uint32())
 			}
-			is, there := model[string(key)]
+			is, exists := model[string(key)]
 			switch kinds[i] {
 			case weft.OpGet:
 				copy(row(want, i, uint64(vsize)), is)
-				wantOK[i] = there
+				wantOK[i] = exists
 			case weft.OpPut:
-				wantOK[i] = !there
+				wantOK[i] = !exists
 				model[string(key)] = bytes.Clone(value)
 			case weft.OpPutNew:
-				wantOK[i] = !there
-				if there {
+				wantOK[i] = !exists
+				if exists {
 					copy(row(want, i, uint64(vsize)), is)
 				} else {
 					model[string(key)] = bytes.Clone(value)
 				}
 			case weft.OpUpdate:
-				if wantOK[i] = there; there {
+				if wantOK[i] = exists; exists {
 					model[string(key)] = bytes.Clone(value)
 				}
 			case weft.OpDelete:
-				wantOK[i] = there
+				wantOK[i] = exists
 				delete(model, string(key))
 			}
 		}
@@ -129,12 +129,12 @@ func lookUp(t *testing.T, x *Index, model map[string][]byte, keys []byte) {
 	must(t, err)
 	for i := range n {
 		key, absent := row(keys, i, uint64(x.KeySize())), make([]byte, vsize)
-		want, there := model[string(key)]
-		if !there {
+		want, exists := model[string(key)]
+		if !exists {
 			want = absent
 		}
-		if found[i] != there || !bytes.Equal(row(values, i, vsize), want) {
-			t.Fatalf("key %x has %v %x, want %v %x", key, found[i], row(values, i, vsize), there, want)
+		if found[i] != exists || !bytes.Equal(row(values, i, vsize), want) {
+			t.Fatalf("key %x has %v %x, want %v %x", key, found[i], row(values, i, vsize), exists, want)
 		}
 	}
 }
@@ -145,9 +145,9 @@ func TestSortedBatches(t *testing.T) {
 		t.Skip("interprets kernels")
 	}
 	dev := devicetest.OpenSim(t, &sim.Options{Arch: 90})
-	x, err := Create(filepath.Join(memoryDir(t), "pool"), dev, Options{KeySize: 8, ValueSize: 8, Size: 16 << 20, Capacity: rankMost + 1000})
+	x, err := Create(filepath.Join(memoryDir(t), "pool"), dev, Options{KeySize: 8, ValueSize: 8, Size: 16 << 20, Capacity: maxRankedOps + 1000})
 	must(t, err)
-	n := rankMost + 900
+	n := maxRankedOps + 900
 	pairs := make([]uint64, n)
 	for i := range pairs {
 		pairs[i] = uint64(i)
@@ -156,7 +156,7 @@ func TestSortedBatches(t *testing.T) {
 	if must(t, err); in != n {
 		t.Fatalf("%d inserted, want %d", in, n)
 	}
-	for _, lookups := range []int{sortFrom, 2*n + 1000} {
+	for _, lookups := range []int{minSortedOps, 2*n + 1000} {
 		keys, values, found := make([]uint64, lookups), make([]uint64, lookups), make([]bool, lookups)
 		for i := range keys {
 			keys[i] = uint64(lookups-i) / 2 // each twice, in descending order
@@ -165,9 +165,9 @@ func TestSortedBatches(t *testing.T) {
 		must(t, err)
 		want := 0
 		for i, k := range keys {
-			if there := k < uint64(n); found[i] != there || there && values[i] != k || !there && values[i] != 0 {
+			if exists := k < uint64(n); found[i] != exists || exists && values[i] != k || !exists && values[i] != 0 {
 				t.Fatalf("key %d: %v, %d", k, found[i], values[i])
-			} else if there {
+			} else if exists {
 				want++
 			}
 		}
@@ -193,7 +193,7 @@ func TestCachePolicies(t *testing.T) {
 	for i := range hot {
 		hot[i] = uint64(i % 5)
 	}
-	least := map[CachePolicy]float64{LFU: .9, LRU: .9, Random: .05}
+	minHitRate := map[CachePolicy]float64{LFU: .9, LRU: .9, Random: .05}
 	for i := range 6 {
 		policy, values := CachePolicy(i%3), i >= 3
 		t.Run(fmt.Sprintf("%d,values=%v", policy, values), func(t *testing.T) {
@@ -219,7 +219,7 @@ func TestCachePolicies(t *testing.T) {
 				rate = s.CacheHitRate
 				must(t, x.LoadCache(t.Context()))
 			}
-			if rate < least[policy] || policy == Random && rate > .5 {
+			if rate < minHitRate[policy] || policy == Random && rate > .5 {
 				t.Errorf("policy %d, of values %v: %.2f of what was read was in the cache", policy, values, rate)
 			}
 			must(t, x.Check(t.Context()))
@@ -278,7 +278,7 @@ func TestLoansAreLentAgain(t *testing.T) {
 		must(t, err)
 		must(t, x.Clear(t.Context()))
 	}
-	if n := len(x.engine.far.(*gpuEngine).k.loans.all); n > 4 {
+	if n := len(x.engine.accel.(*gpuEngine).k.buffers.all); n > 4 {
 		t.Errorf("%d loans of launches of which one is under way", n)
 	}
 	must(t, x.Close())

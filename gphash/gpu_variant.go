@@ -45,17 +45,17 @@ func (k *launcher) loadVariant() error {
 	return gpu.Load(k.dev, k.shape.Image, entries)
 }
 
-// formSlots converts slots to another form.
-func (g *gpuEngine) formSlots(o OpenOptions) error {
+// convertSlots converts slots to another form.
+func (g *gpuEngine) convertSlots(o OpenOptions) error {
 	k, t := &g.k, g.host.table
 	if k.shape.Form == "" {
 		return nil
 	}
-	aside := o.Mirror || o.Cache > 0 || o.HostFirst
-	if aside || t.keySize != 8 || g.host.records() || g.host.redo != nil || t.closed > 0 {
+	hasCopies := o.Mirror || o.Cache > 0 || o.HostFirst
+	if hasCopies || t.keySize != 8 || g.host.records() || g.host.redo != nil || t.closed > 0 {
 		return fmt.Errorf("%w: %w", op.ErrOptions, errForm)
 	}
-	err := g.Do(all, func(s *device.Stream) error {
+	err := g.RunSync(uncancelled, func(s *device.Stream) error {
 		if err := s.Fill(k.word(wordCrowded), 0, 1); err != nil {
 			return err
 		}
@@ -63,21 +63,21 @@ func (g *gpuEngine) formSlots(o OpenOptions) error {
 	})
 	var failed [1]uint32
 	if err == nil {
-		err = g.read(device.Bytes(failed[:]), k.word(wordCrowded))
+		err = g.copyOut(device.Bytes(failed[:]), k.word(wordCrowded))
 	}
 	if err == nil && failed[0] != 0 {
 		err = fmt.Errorf("%w: the pool has one: %w", op.ErrOptions, k.shape.Refused)
 	}
-	g.formed = err == nil
+	g.converted = err == nil
 	return err
 }
 
-// plainSlots restores the control words of slots with another form. Nothing changes meanwhile.
-func (g *gpuEngine) plainSlots() error {
-	if !g.formed || g.over.Load() {
+// restoreSlots restores the control words of slots with another form. Nothing changes meanwhile.
+func (g *gpuEngine) restoreSlots() error {
+	if !g.converted || g.onHost.Load() {
 		return nil
 	}
-	return g.Do(all, func(s *device.Stream) error { return g.k.convert(s, g.k.shape.plain) })
+	return g.RunSync(uncancelled, func(s *device.Stream) error { return g.k.convert(s, g.k.shape.plain) })
 }
 
 // convert submits converting slots to another form. Without a kernel they have the form of the
@@ -86,5 +86,5 @@ func (k *launcher) convert(s *device.Stream, kernel device.Kernel) error {
 	if kernel == nil {
 		return nil
 	}
-	return k.each(s, kernel)
+	return k.launchOnAll(s, kernel)
 }

@@ -39,8 +39,8 @@ func (h HashID) MarshalText() ([]byte, error) { return hashIDs.Text(h) }
 // UnmarshalText parses a name in upper or lower case, so flag.TextVar accepts it.
 func (h *HashID) UnmarshalText(text []byte) error { return hashIDs.Read(h, text) }
 
-// of hashes a key.
-func (f *hasher) of(key []byte) uint64 {
+// hash hashes a key.
+func (f *hasher) hash(key []byte) uint64 {
 	if f.id == Fast {
 		return f.fast(key)
 	}
@@ -54,14 +54,14 @@ func (f *hasher) fast(key []byte) uint64 {
 		h = hash.Uint64(h^binary.LittleEndian.Uint64(key), f.seed[1])
 	}
 	if len(key) > 0 {
-		h = hash.Uint64(h^last(key), f.seed[1])
+		h = hash.Uint64(h^tailWord(key), f.seed[1])
 	}
 	return h
 }
 
-// last returns the rest of a key as a word.
-func last(rest []byte) (w uint64) {
-	for i, b := range rest {
+// tailWord returns the rest of a key as a word.
+func tailWord(tail []byte) (w uint64) {
+	for i, b := range tail {
 		w |= uint64(b) << (8 * i)
 	}
 	return w
@@ -78,7 +78,7 @@ func (f *hasher) sip13(key []byte) uint64 {
 		v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
 		v0 ^= m
 	}
-	m := end | last(key)
+	m := end | tailWord(key)
 	v3 ^= m
 	v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
 	v0 ^= m

@@ -22,7 +22,7 @@ type mapping struct {
 	done   chan struct{}         // closed when the pool is mapped, or will not be
 	failed atomic.Pointer[error] // why the GPU does not work on it
 	// the pool has been handed over, or stays with the host; under the writer lock
-	over bool
+	decided bool
 }
 
 // mapTo is device.Map. Tests make it slow.
@@ -37,14 +37,14 @@ func (g *gpuEngine) beginOnHost(ctx context.Context, o OpenOptions) (*Report, er
 	if err != nil {
 		return report, err
 	}
-	g.over.Store(true)
-	within, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	g.onHost.Store(true)
+	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	m := &mapping{cancel: cancel, done: make(chan struct{})}
 	g.mapping = m
 	go func() {
 		defer close(m.done)
 		start := time.Now()
-		if err := g.k.attach(within, &Times{}); err != nil {
+		if err := g.k.attach(background, &Times{}); err != nil {
 			m.fail(err)
 			return
 		}
@@ -58,19 +58,19 @@ func (m *mapping) fail(err error) {
 	m.failed.Store(&err)
 }
 
-// stop ends a mapping and waits for that. The pool is not handed over any more.
-func (g *gpuEngine) stop() {
+// cancelMapping ends a mapping and waits for that. The pool is not handed over any more.
+func (g *gpuEngine) cancelMapping() {
 	if m := g.mapping; m != nil {
 		m.cancel()
 		<-m.done
-		m.over = true
+		m.decided = true
 	}
 }
 
-// takeUp hands the pool over if it has been mapped. The caller holds the writer lock.
-func (g *gpuEngine) takeUp() {
+// handOver hands the pool over if it has been mapped. The caller holds the writer lock.
+func (g *gpuEngine) handOver() {
 	m := g.mapping
-	if m == nil || m.over {
+	if m == nil || m.decided {
 		return
 	}
 	select {
@@ -78,12 +78,12 @@ func (g *gpuEngine) takeUp() {
 	default:
 		return
 	}
-	m.over = true
+	m.decided = true
 	if m.failed.Load() == nil {
-		err := g.Leases.Exclude(all)
+		err := g.Leases.BeginExclusive(uncancelled)
 		if err == nil {
-			err = g.install()
-			g.Leases.Admit()
+			err = g.passToGPU()
+			g.Leases.EndExclusive()
 		}
 		if err != nil {
 			m.fail(err)
@@ -94,9 +94,9 @@ func (g *gpuEngine) takeUp() {
 	}
 }
 
-// install passes the host's state of a pool to the GPU that has mapped it. No kernel writes to the
-// pool meanwhile, so after an error the host goes on as before.
-func (g *gpuEngine) install() error {
+// passToGPU passes the host's state of a pool to the GPU that has mapped it. No kernel writes to
+// the pool meanwhile, so after an error the host goes on as before.
+func (g *gpuEngine) passToGPU() error {
 	if err := g.host.recycle(); err != nil {
 		return err
 	}
@@ -105,27 +105,27 @@ func (g *gpuEngine) install() error {
 		err = g.k.alloc()
 	}
 	if err == nil {
-		g.host.far = g
+		g.host.accel = g
 		now := g.host.Parts().(*parts).counters
 		if err = g.start(&now); err == nil {
-			err = g.send()
+			err = g.sendSpace()
 		}
 	}
 	if err == nil {
-		err = g.equip(g.options)
+		err = g.setUpCaches(g.options)
 	}
 	if err != nil {
-		g.host.far = nil
+		g.host.accel = nil
 		return err
 	}
-	g.over.Store(false)
+	g.onHost.Store(false)
 	return nil
 }
 
 // Await implements [core.Awaiter]. Batches on the GPU wait for the mapping of the pool.
 func (g *gpuEngine) Await(ctx context.Context) error {
 	m := g.mapping
-	if m == nil || !g.over.Load() || g.lost.Load() != nil {
+	if m == nil || !g.onHost.Load() || g.lossErr.Load() != nil {
 		return nil
 	}
 	select {
@@ -134,7 +134,7 @@ func (g *gpuEngine) Await(ctx context.Context) error {
 		return ctx.Err()
 	}
 	// Alone reads the counters, which hands the pool over.
-	if err := g.table.Alone(ctx, "Mapped", func(core.Counters) error { return nil }); err != nil {
+	if err := g.table.WithWriteLock(ctx, "Mapped", func(core.Counters) error { return nil }); err != nil {
 		return err
 	}
 	if err := m.failed.Load(); err != nil {
@@ -143,17 +143,17 @@ func (g *gpuEngine) Await(ctx context.Context) error {
 	return nil
 }
 
-// Mapped waits until the GPU works on the pool, if OpenOptions.HostFirst makes the CPU do so first.
-// Otherwise it returns the reason.
-func (x *Index) Mapped(ctx context.Context) error { return mapped(ctx, x.core) }
+// WaitMapped waits until the GPU works on the pool, if OpenOptions.HostFirst makes the CPU do so
+// first. Otherwise it returns the reason.
+func (x *Index) WaitMapped(ctx context.Context) error { return waitMapped(ctx, x.core) }
 
-// Mapped is [Index.Mapped].
-func (m *Map[K, V]) Mapped(ctx context.Context) error { return mapped(ctx, m.core) }
+// WaitMapped is [Index.WaitMapped].
+func (m *Map[K, V]) WaitMapped(ctx context.Context) error { return waitMapped(ctx, m.core) }
 
-// Mapped is [Index.Mapped].
-func (x *Strings) Mapped(ctx context.Context) error { return mapped(ctx, x.core) }
+// WaitMapped is [Index.WaitMapped].
+func (x *Strings) WaitMapped(ctx context.Context) error { return waitMapped(ctx, x.core) }
 
-func mapped(ctx context.Context, t *core.Table) error {
+func waitMapped(ctx context.Context, t *core.Table) error {
 	if g, ok := t.Engine.(*gpuEngine); ok {
 		return g.Await(ctx)
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// slowMapping makes GPUs wait in the mapping of a pool until let makes them continue or fail.
-func slowMapping(t *testing.T) (let func(error)) {
+// slowMapping makes GPUs wait in the mapping of a pool until finish makes them continue or fail.
+func slowMapping(t *testing.T) (finish func(error)) {
 	was, gate := mapTo, make(chan error)
 	t.Cleanup(func() { mapTo = was })
 	mapTo = func(ctx context.Context, dev device.Device, host []byte) (device.Buffer, func() error, error) {
@@ -69,10 +69,10 @@ func (h *hostFirst) copied(t *testing.T) string {
 	return h.path + ".left"
 }
 
-func (h *hostFirst) hosted() bool { return h.x.engine.far == nil }
+func (h *hostFirst) onHost() bool { return h.x.engine.accel == nil }
 
-// whole fails unless an index has the expected contents.
-func (h *hostFirst) whole(t *testing.T, x *Index) {
+// checkWhole fails unless an index has the expected contents.
+func (h *hostFirst) checkWhole(t *testing.T, x *Index) {
 	t.Helper()
 	want := model{}
 	for k, v := range h.model {
@@ -95,7 +95,7 @@ func TestHostFirst(t *testing.T) {
 			let := slowMapping(t)
 			h := openHostFirst(t, o)
 			program(t, h.x, h.model, 6)
-			h.whole(t, h.x)
+			h.checkWhole(t, h.x)
 			s := devicetest.NewStream(t, h.dev)
 			key := denseKey(8, 7)
 			keys, values := devicetest.Upload(t, s, key), devicetest.Upload(t, s, make([]byte, 24))
@@ -113,7 +113,7 @@ func TestHostFirst(t *testing.T) {
 				t.Fatalf("a batch on the device before it has the pool: %v", err)
 			default:
 			}
-			if !h.hosted() {
+			if !h.onHost() {
 				t.Fatal("the GPU works on a pool that it has not mapped")
 			}
 			opened := func(dev device.Device) {
@@ -122,7 +122,7 @@ func TestHostFirst(t *testing.T) {
 				h.path = h.copied(t)
 				x, _, err := Open(ctx, h.path, dev, OpenOptions{Verify: true})
 				must(t, err)
-				h.whole(t, x)
+				h.checkWhole(t, x)
 				must(t, x.Close())
 				h.path = path
 			}
@@ -131,13 +131,13 @@ func TestHostFirst(t *testing.T) {
 			let(nil)
 			must(t, <-put)
 			h.model[string(key)] = make([]byte, 24)
-			must(t, errors.Join(h.x.Sync(ctx), h.x.Mapped(ctx)))
-			if h.hosted() {
+			must(t, errors.Join(h.x.Sync(ctx), h.x.WaitMapped(ctx)))
+			if h.onHost() {
 				t.Fatal("the GPU has mapped the pool, and the host works on it")
 			}
-			h.whole(t, h.x)
+			h.checkWhole(t, h.x)
 			program(t, h.x, h.model, 10)
-			h.whole(t, h.x)
+			h.checkWhole(t, h.x)
 			must(t, h.x.Compact(ctx))
 			if s, err := h.x.Stats(ctx); err != nil || s.Tombs > 0 {
 				t.Errorf("%d tombs, some of which are the host's: %v", s.Tombs, err)
@@ -178,8 +178,8 @@ func TestHostFirstStrings(t *testing.T) {
 	must(t, err)
 	put(10, 60)
 	let(nil)
-	must(t, x.Mapped(ctx))
-	if x.engine.far == nil {
+	must(t, x.WaitMapped(ctx))
+	if x.engine.accel == nil {
 		t.Fatal("the GPU has mapped the pool, and the host works on it")
 	}
 	put(40, 120)
@@ -199,7 +199,7 @@ func TestHostFirstForGood(t *testing.T) {
 	s := devicetest.NewStream(t, h.dev)
 	keys := devicetest.Upload(t, s, denseKey(8, 1))
 	for range 2 {
-		if err := h.x.Mapped(ctx); !errors.Is(err, refused) {
+		if err := h.x.WaitMapped(ctx); !errors.Is(err, refused) {
 			t.Errorf("Mapped: %v", err)
 		}
 		if err := h.x.ContainsOn(s, keys, devicetest.Upload(t, s, make([]bool, 1))); !errors.Is(err, refused) {
@@ -207,17 +207,17 @@ func TestHostFirstForGood(t *testing.T) {
 		}
 		program(t, h.x, h.model, 3)
 	}
-	h.whole(t, h.x)
+	h.checkWhole(t, h.x)
 	must(t, h.x.Close())
 
 	h = openHostFirst(t, Options{})
 	short, cancel := context.WithTimeout(ctx, time.Millisecond)
 	defer cancel()
-	if err := h.x.Mapped(short); !errors.Is(err, context.DeadlineExceeded) {
+	if err := h.x.WaitMapped(short); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Mapped while it is not: %v", err)
 	}
 	waits := make(chan error)
-	go func() { waits <- h.x.Mapped(ctx) }()
+	go func() { waits <- h.x.WaitMapped(ctx) }()
 	program(t, h.x, h.model, 3)
 	must(t, h.x.Close())
 	if err := <-waits; !errors.Is(err, op.ErrClosed) {
@@ -228,7 +228,7 @@ func TestHostFirstForGood(t *testing.T) {
 	if report.Unfinished+report.Moved > 0 {
 		t.Errorf("opened: %+v", report)
 	}
-	h.whole(t, x)
+	h.checkWhole(t, x)
 	must(t, x.Close())
 }
 
@@ -237,7 +237,7 @@ func TestHostFirstFailures(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	conformance.NotRaced(t, "what fails does so in one goroutine")
+	conformance.SkipRaced(t, "what fails does so in one goroutine")
 	smallParts(t)
 	let := slowMapping(t)
 	hosts := uint32(0)
@@ -245,16 +245,16 @@ func TestHostFirstFailures(t *testing.T) {
 		h := openHostFirst(t, Options{Mirror: true, Cache: .5})
 		hit := devicetest.FailAfter(h.dev, n)
 		let(nil)
-		err := h.x.Mapped(ctx)
+		err := h.x.WaitMapped(ctx)
 		fired := hit()
-		devicetest.Heal(h.dev)
+		devicetest.ClearFailures(h.dev)
 		// otherwise the GPU has it, and something else has failed
 		stays := err != nil && strings.Contains(err.Error(), "stays with the CPU")
-		if err != nil && !fired || stays != h.hosted() {
-			t.Fatalf("failure %d: %v, the host works on the pool: %v", n, err, h.hosted())
+		if err != nil && !fired || stays != h.onHost() {
+			t.Fatalf("failure %d: %v, the host works on the pool: %v", n, err, h.onHost())
 		}
 		program(t, h.x, h.model, 2)
-		h.whole(t, h.x)
+		h.checkWhole(t, h.x)
 		must(t, h.x.Close())
 		if hosts += bit(stays); !fired {
 			break
@@ -306,7 +306,7 @@ func TestHostFirstBeside(t *testing.T) {
 			must(t, err)
 		}
 		work.Wait()
-		must(t, h.x.Mapped(ctx))
+		must(t, h.x.WaitMapped(ctx))
 		must(t, errors.Join(h.x.Check(ctx), h.x.Close()))
 	}
 }

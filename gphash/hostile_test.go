@@ -43,14 +43,14 @@ func (im *image) saved() [][]byte {
 
 func (im *image) save() { im.intact = slices.Concat(im.saved()...) }
 
-// notClosed makes the image look like that of a killed process.
-func (im *image) notClosed(t testing.TB) {
-	notClosed(t, im.memory())
+// markUnclean makes the image look like that of a killed process.
+func (im *image) markUnclean(t testing.TB) {
+	markUnclean(t, im.memory())
 	im.save()
 }
 
-func notClosed(t testing.TB, m *pm.Memory) {
-	p, err := pool.OnMemory(m)
+func markUnclean(t testing.TB, m *pm.Memory) {
+	p, err := pool.OpenMemory(m)
 	must(t, err)
 	must(t, p.Commit(func(s *pool.Superblock) { s.Clean = false }))
 }
@@ -64,8 +64,8 @@ func (im *image) restore() {
 }
 
 // copyFrom copies the data of another image.
-func (im *image) copyFrom(other *image) {
-	from := other.saved()
+func (im *image) copyFrom(src *image) {
+	from := src.saved()
 	for i, part := range im.saved() {
 		copy(part, from[i])
 	}
@@ -74,14 +74,14 @@ func (im *image) copyFrom(other *image) {
 // formatted makes an image of an empty pool; change may edit its first superblock.
 func formatted(t testing.TB, dev device.Device, o Options, change func(*pool.Superblock)) (*image, error) {
 	t.Helper()
-	conformance.NotRaced(t, oneCore)
+	conformance.SkipRaced(t, oneCore)
 	o.Seed = [2]uint64{1, 2}
 	if o.Size == 0 {
 		o.Size = pool.DataStart + 24*pool.Page
 	}
-	for _, field := range []struct{ at, def *int }{{&o.Slots, ptr(8)}, {&o.Hashes, ptr(2)}, {&o.Levels, ptr(2)}} {
-		if *field.at == 0 {
-			*field.at = *field.def
+	for _, field := range []struct{ value, def *int }{{&o.Slots, ptr(8)}, {&o.Hashes, ptr(2)}, {&o.Levels, ptr(2)}} {
+		if *field.value == 0 {
+			*field.value = *field.def
 		}
 	}
 	o.Hash = SipHash
@@ -104,23 +104,23 @@ func mappable(size int64) []byte {
 	return device.Bytes(memory)[:size]
 }
 
-// on returns a copy of the image for another device.
-func (im *image) on(dev device.Device) *image {
-	other := &image{dev: dev, bytes: mappable(int64(len(im.bytes))), want: im.want}
-	copy(other.bytes, im.bytes)
-	other.save()
-	return other
+// copyFor returns a copy of the image for another device.
+func (im *image) copyFor(dev device.Device) *image {
+	clone := &image{dev: dev, bytes: mappable(int64(len(im.bytes))), want: im.want}
+	copy(clone.bytes, im.bytes)
+	clone.save()
+	return clone
 }
 
 func (im *image) memory() *pm.Memory { return pm.New(im.bytes, nil) }
 
 // open opens the index of the image; err is that of Open.
 func (im *image) open(o OpenOptions) (*Index, *Report, error) {
-	p, err := pool.OnMemory(im.memory())
+	p, err := pool.OpenMemory(im.memory())
 	if err != nil {
 		return nil, nil, err
 	}
-	t, e, report, err := serve(ctx, p, im.dev, o, core.Types{})
+	t, e, report, err := openTable(ctx, p, im.dev, o, core.Types{})
 	if err != nil {
 		return nil, report, err
 	}
@@ -144,7 +144,7 @@ func (im *image) mustOpen(t testing.TB, o OpenOptions) *Index {
 // table returns the table of the index, for tests that damage specific words.
 func (im *image) table(t testing.TB) *table {
 	t.Helper()
-	p, err := pool.OnMemory(im.memory())
+	p, err := pool.OpenMemory(im.memory())
 	must(t, err)
 	table, err := tableOf(p)
 	must(t, err)
@@ -231,8 +231,8 @@ func (im *image) claims(tb *table) map[uint64]claim {
 		if tb.records() {
 			h, _ := tb.values.record(c.block())
 			owner[c.block()] = all
-			ownBytes(owner, k, c.block()+1, h.key())
-			ownBytes(owner, k, c.block()+h.valueAt(), h.value())
+			ownBytes(owner, k, c.block()+1, h.keyLen())
+			ownBytes(owner, k, c.block()+h.valueOffset(), h.valueLen())
 			continue
 		}
 		unit, i, _ := tb.values.locate(c.block())
@@ -250,9 +250,9 @@ func ownBytes(owner map[uint64]claim, key string, at uint64, n int) {
 	}
 }
 
-// revive opens a damaged image, and repairs it if damage is found. It returns the number of damaged
-// slots.
-func (im *image) revive(t testing.TB) (x *Index, found uint64) {
+// openOrRepair opens a damaged image, and repairs it if damage is found. It returns the number of
+// damaged slots.
+func (im *image) openOrRepair(t testing.TB) (x *Index, found uint64) {
 	t.Helper()
 	x, report, err := im.open(OpenOptions{Verify: true})
 	if err == nil {
@@ -268,12 +268,12 @@ func (im *image) revive(t testing.TB) (x *Index, found uint64) {
 	return x, found
 }
 
-// judge opens a damaged image. It fails if any key is lost except damaged ones, or if a key has a
-// value that it never had. It reports whether damage was found, in at most as many slots as were
-// damaged.
-func (im *image) judge(t testing.TB, damaged map[string]bool) bool {
+// allowsDamage opens a damaged image. It fails if any key is lost except damaged ones, or if a key
+// has a value that it never had. It reports whether damage was found, in at most as many slots as
+// were damaged.
+func (im *image) allowsDamage(t testing.TB, damaged map[string]bool) bool {
 	t.Helper()
-	x, found := im.revive(t)
+	x, found := im.openOrRepair(t)
 	if found > uint64(max(len(damaged), 1)) {
 		t.Fatalf("%d slots are said to be damaged, of %d keys", found, len(damaged))
 	}
@@ -315,21 +315,21 @@ func (im *image) read(t testing.TB, x *Index) model {
 	return got
 }
 
-// compare fails unless the keys have their values and no other keys exist. Keys that lost accepts
-// may be absent.
-func (im *image) compare(t testing.TB, x *Index, lost func(string) bool) {
+// compare fails unless the keys have their values and no other keys exist. Keys that mayBeAbsent
+// accepts may be absent.
+func (im *image) compare(t testing.TB, x *Index, mayBeAbsent func(string) bool) {
 	t.Helper()
-	gone, read := 0, im.read(t, x)
+	nAbsent, read := 0, im.read(t, x)
 	for k, v := range im.want {
 		value, ok := read[k]
-		if !ok && lost(k) {
-			gone++
+		if !ok && mayBeAbsent(k) {
+			nAbsent++
 		} else if !ok || value != v {
 			t.Fatalf("key %x: found %v, %x; it is %x", k, ok, value, v)
 		}
 	}
-	if x.Len() != len(im.want)-gone {
-		t.Fatalf("%d keys, %d of them are gone, and Len says %d", len(im.want), gone, x.Len())
+	if x.Len() != len(im.want)-nAbsent {
+		t.Fatalf("%d keys, %d of them are gone, and Len says %d", len(im.want), nAbsent, x.Len())
 	}
 }
 
@@ -373,7 +373,7 @@ func TestFlips(t *testing.T) {
 				for bit := int(w) % *flips; bit < 64; bit += *flips {
 					im.bytes[w*pm.Word+uint64(bit/8)] ^= 1 << (bit % 8)
 					c, owned := owner[w]
-					wrong := im.judge(t, map[string]bool{c.key: owned})
+					wrong := im.allowsDamage(t, map[string]bool{c.key: owned})
 					if !wrong && c.matters>>bit&1 != 0 {
 						t.Fatalf("bit %d of word %#x, of key %x, is not missed", bit, w, c.key)
 					}
@@ -394,29 +394,31 @@ func TestFlips(t *testing.T) {
 // damage is what a control word in a file may contain.
 type damage struct {
 	name  string
-	spoil func(tb *table, at place, c control) control
+	spoil func(tb *table, at slotRef, c control) control
 }
 
 var hostileControls = []damage{
-	{"block beyond the pool", func(tb *table, _ place, c control) control { return c.next(full, tb.mem.Words()+64) }},
-	{"block at the last word", func(tb *table, _ place, c control) control { return c.next(full, tb.mem.Words()-1) }},
-	{"block of all ones", func(_ *table, _ place, c control) control { return c.next(full, 1<<blockBits-1) }},
-	{"block zero", func(_ *table, _ place, c control) control { return c.next(full, 0) }},
-	{"block in the superblock", func(_ *table, _ place, c control) control { return c.next(full, 8) }},
-	{"block in a level", func(tb *table, _ place, c control) control { return c.next(full, tb.live[0].base+tb.values.at) }},
-	{"block between two values", func(_ *table, _ place, c control) control { return c.next(full, c.block()+1) }},
-	{"block of checksums", func(tb *table, _ place, c control) control {
+	{"block beyond the pool", func(tb *table, _ slotRef, c control) control { return c.next(full, tb.mem.Words()+64) }},
+	{"block at the last word", func(tb *table, _ slotRef, c control) control { return c.next(full, tb.mem.Words()-1) }},
+	{"block of all ones", func(_ *table, _ slotRef, c control) control { return c.next(full, 1<<blockBits-1) }},
+	{"block zero", func(_ *table, _ slotRef, c control) control { return c.next(full, 0) }},
+	{"block in the superblock", func(_ *table, _ slotRef, c control) control { return c.next(full, 8) }},
+	{"block in a level", func(tb *table, _ slotRef, c control) control {
+		return c.next(full, tb.live[0].base+tb.values.offset)
+	}},
+	{"block between two values", func(_ *table, _ slotRef, c control) control { return c.next(full, c.block()+1) }},
+	{"block of checksums", func(tb *table, _ slotRef, c control) control {
 		return c.next(full, (c.block()-tb.values.first)/tb.values.unit*tb.values.unit+tb.values.first)
 	}},
-	{"block of nobody", func(tb *table, _ place, c control) control {
+	{"block of nobody", func(tb *table, _ slotRef, c control) control {
 		return c.next(full, c.block()+100*max(tb.values.words, 1))
 	}},
-	{"state empty", func(_ *table, _ place, c control) control { return c & (1<<(blockBits+versionBits) - 1) }},
-	{"state writing", func(_ *table, _ place, c control) control {
+	{"state empty", func(_ *table, _ slotRef, c control) control { return c & (1<<(blockBits+versionBits) - 1) }},
+	{"state writing", func(_ *table, _ slotRef, c control) control {
 		return c&(1<<(blockBits+versionBits)-1) | control(writing)<<(blockBits+versionBits)
 	}},
-	{"state tomb", func(_ *table, _ place, c control) control { return c | 3<<(blockBits+versionBits) }},
-	{"all ones", func(*table, place, control) control { return ^control(0) }},
+	{"state tomb", func(_ *table, _ slotRef, c control) control { return c | 3<<(blockBits+versionBits) }},
+	{"all ones", func(*table, slotRef, control) control { return ^control(0) }},
 }
 
 // The content of a control word is not trusted: one word at a time, and all at once.
@@ -441,7 +443,7 @@ func TestHostileControls(t *testing.T) {
 			}
 			for k := range im.want {
 				spoil(k)
-				if !im.judge(t, map[string]bool{k: true}) {
+				if !im.allowsDamage(t, map[string]bool{k: true}) {
 					t.Errorf("%s: not found", d.name)
 				}
 				im.restore()
@@ -450,7 +452,7 @@ func TestHostileControls(t *testing.T) {
 			for k := range im.want {
 				spoil(k)
 			}
-			im.judge(t, all)
+			im.allowsDamage(t, all)
 			im.restore()
 		}
 	}
@@ -472,7 +474,7 @@ func TestSharedValues(t *testing.T) {
 				at, c, _ := tb.find(&it)
 				to, was, _ := tb.find(&theirs)
 				tb.mem.Store(tb.control(at), uint64(c.next(full, was.block())))
-				if !im.judge(t, map[string]bool{k: true}) {
+				if !im.allowsDamage(t, map[string]bool{k: true}) {
 					t.Fatal("a value of two keys is not found")
 				}
 				im.restore()
@@ -480,7 +482,7 @@ func TestSharedValues(t *testing.T) {
 				if tb.keyWords > 0 {
 					tb.mem.Write(tb.key(to), it.key)
 				}
-				if !im.judge(t, map[string]bool{other: true}) {
+				if !im.allowsDamage(t, map[string]bool{other: true}) {
 					t.Fatal("a key in two slots is not found")
 				}
 				im.restore()
@@ -496,17 +498,17 @@ func TestSameKeyTwice(t *testing.T) {
 	for _, o := range smallPools {
 		o.Capacity = 20
 		im := filled(t, dev, o, 20)
-		im.notClosed(t)
+		im.markUnclean(t)
 		tb := im.table(t)
 		for k := range im.want {
 			it := tb.item([]byte(k))
 			_, c, _ := tb.find(&it)
-			to, was, ok := tb.vacant(&it)
+			to, was, ok := tb.vacantSlot(&it)
 			if !ok {
 				t.Fatal("no free slot")
 			}
 			tb.publish(to, was, &it, c.block())
-			if im.judge(t, nil) {
+			if im.allowsDamage(t, nil) {
 				t.Fatal("a key in two slots, as while it moves, is taken for damage")
 			}
 			im.restore()
@@ -542,7 +544,7 @@ func TestGarbage(t *testing.T) {
 				}
 				tb.mem.Store(l.base+w, v)
 			}
-			if !im.judge(t, damaged) {
+			if !im.allowsDamage(t, damaged) {
 				t.Fatal("a level of garbage was opened")
 			}
 			im.restore()
@@ -639,7 +641,7 @@ func TestVersionsWrap(t *testing.T) {
 	for _, l := range tb.live {
 		for b := range uint64(1) << l.bits {
 			for slot := range tb.slots {
-				at := tb.control(place{l.base + b*tb.bucketWords, slot})
+				at := tb.control(slotRef{l.base + b*tb.bucketWords, slot})
 				tb.mem.Store(at, tb.mem.Load(at)|ones)
 			}
 		}

@@ -27,8 +27,8 @@ func TestHotKeys(t *testing.T) {
 			must(t, err)
 			defer func() { must(t, x.Close()) }()
 			b := newHotBatch(t, x)
-			b.look(t, x)
-			b.lookOn(t, x, dev)
+			b.lookUp(t, x)
+			b.lookUpOn(t, x, dev)
 		})
 	}
 }
@@ -44,8 +44,8 @@ type hotBatch struct {
 // others. The index has both keys of a pair or one.
 func newHotBatch(t *testing.T, x *Index) *hotBatch {
 	first, seconds := map[uint32]int{}, 0
-	var some []int
-	var there Bytes
+	var repeated []int
+	var existing Bytes
 	for i := 0; seconds < 4; i++ {
 		prefix := uint32(x.engine.item(denseKey(x.KeySize(), i)).hash >> 32)
 		other, ok := first[prefix]
@@ -53,25 +53,25 @@ func newHotBatch(t *testing.T, x *Index) *hotBatch {
 		if !ok {
 			continue
 		}
-		some = append(some, other, i)
-		there.Append(denseKey(x.KeySize(), []int{other, i}[seconds%2]))
+		repeated = append(repeated, other, i)
+		existing.Append(denseKey(x.KeySize(), []int{other, i}[seconds%2]))
 		if seconds > 1 {
-			there.Append(denseKey(x.KeySize(), []int{i, other}[seconds%2]))
+			existing.Append(denseKey(x.KeySize(), []int{i, other}[seconds%2]))
 		}
 		seconds++
 	}
 	has := map[string][]byte{}
 	var values Bytes
-	for i := range there.Len() {
-		value := valueOf(x.ValueSize(), there.Row(i), 0)
-		has[string(there.Row(i))] = value
+	for i := range existing.Len() {
+		value := valueOf(x.ValueSize(), existing.Row(i), 0)
+		has[string(existing.Row(i))] = value
 		values.Append(value)
 	}
-	_, err := putRows(x, there, values)
+	_, err := putRows(x, existing, values)
 	must(t, err)
 	b, rng := &hotBatch{}, rand.New(rand.NewPCG(1, 2))
-	for range sortFrom + 100 {
-		key := denseKey(x.KeySize(), some[rng.IntN(1+rng.IntN(len(some)))])
+	for range minSortedOps + 100 {
+		key := denseKey(x.KeySize(), repeated[rng.IntN(1+rng.IntN(len(repeated)))])
 		value, found := has[string(key)]
 		if !found {
 			value = make([]byte, x.ValueSize())
@@ -83,7 +83,7 @@ func newHotBatch(t *testing.T, x *Index) *hotBatch {
 	return b
 }
 
-func (b *hotBatch) look(t *testing.T, x *Index) {
+func (b *hotBatch) lookUp(t *testing.T, x *Index) {
 	for _, columns := range []struct{ values, found bool }{{true, true}, {true, false}, {false, true}, {false, false}} {
 		values, found := bytes.Repeat([]byte{7}, len(b.values)), make([]bool, len(b.found))
 		var hits int
@@ -105,8 +105,8 @@ func (b *hotBatch) look(t *testing.T, x *Index) {
 	}
 }
 
-// lookOn is look for columns on the device.
-func (b *hotBatch) lookOn(t *testing.T, x *Index, dev device.Device) {
+// lookUpOn is lookUp for columns on the device.
+func (b *hotBatch) lookUpOn(t *testing.T, x *Index, dev device.Device) {
 	s := devicetest.NewStream(t, dev)
 	keys, values := devicetest.Upload(t, s, b.keys), devicetest.Upload(t, s, make([]byte, len(b.values)))
 	hits, got, count := devicetest.Upload(t, s, []uint64{5}), make([]byte, len(b.values)), []uint64{0}
@@ -131,10 +131,10 @@ func TestHotKeyIsReadOnce(t *testing.T) {
 	key := make([]byte, 8)
 	_, err = x.Put(t.Context(), key, key)
 	must(t, err)
-	_, err = x.Get(t.Context(), bytes.Repeat(key, sortFrom), make([]byte, 8*sortFrom), nil)
+	_, err = x.Get(t.Context(), bytes.Repeat(key, minSortedOps), make([]byte, 8*minSortedOps), nil)
 	must(t, err)
-	g, read := x.engine.far.(*gpuEngine), []uint64{0}
-	must(t, g.read(device.Bytes(read), g.k.word(wordReads)))
+	g, read := x.engine.accel.(*gpuEngine), []uint64{0}
+	must(t, g.copyOut(device.Bytes(read), g.k.word(wordReads)))
 	if read[0] == 0 || read[0] > 4 {
 		t.Errorf("%d buckets are read, want those of one lookup", read[0])
 	}

@@ -85,7 +85,7 @@ func TestIndex(t *testing.T) {
 				must(t, err)
 				rng, want := rand.New(rand.NewPCG(1, uint64(size.key))), model{}
 				for i := range rounds {
-					someBatches(t, rng, x, want, 300+i%3*1300) // one of these is large enough for all cores
+					randomBatches(t, rng, x, want, 300+i%3*1300) // one of these is large enough for all cores
 					must(t, x.Check(ctx))
 				}
 				want.equal(t, x)
@@ -96,7 +96,7 @@ func TestIndex(t *testing.T) {
 					t.Errorf("report %+v", report)
 				}
 				want.equal(t, x)
-				someBatches(t, rng, x, want, 700)
+				randomBatches(t, rng, x, want, 700)
 				want.equal(t, x)
 				must(t, x.Check(ctx))
 				must(t, x.Close())
@@ -105,8 +105,8 @@ func TestIndex(t *testing.T) {
 	}
 }
 
-// someBatches runs one batch of each kind on an index and on its model.
-func someBatches(t testing.TB, rng *rand.Rand, x *Index, want model, n int) {
+// randomBatches runs one batch of each kind on an index and on its model.
+func randomBatches(t testing.TB, rng *rand.Rand, x *Index, want model, n int) {
 	t.Helper()
 	ks, vs := int(x.engine.keySize), int(x.engine.valueSize)
 	keys, values := make([]byte, n*ks), []byte(nil)
@@ -176,13 +176,13 @@ func someBatches(t testing.TB, rng *rand.Rand, x *Index, want model, n int) {
 	fill()
 	kinds := make([]weft.OpKind, n)
 	for i := range kinds {
-		kinds[i] = weft.OpKind(someKind(rng))
+		kinds[i] = weft.OpKind(randomKind(rng))
 	}
-	given := bytes.Clone(values)
+	input := bytes.Clone(values)
 	must(t, x.Apply(ctx, kinds, keys, values, ok))
 	for i, k := range kinds {
 		v, there := want[key(i)]
-		mine, expect := string(given[i*vs:(i+1)*vs]), string(make([]byte, vs))
+		mine, expect := string(input[i*vs:(i+1)*vs]), string(make([]byte, vs))
 		switch {
 		case k == weft.OpDelete:
 			delete(want, key(i))
@@ -203,8 +203,8 @@ func someBatches(t testing.TB, rng *rand.Rand, x *Index, want model, n int) {
 	}
 }
 
-// someKind returns a kind of operation that does not combine values.
-func someKind(rng *rand.Rand) op.Kind {
+// randomKind returns a kind of operation that does not combine values.
+func randomKind(rng *rand.Rand) op.Kind {
 	return [...]op.Kind{op.Get, op.Put, op.PutNew, op.Update, op.Delete}[rng.IntN(5)]
 }
 

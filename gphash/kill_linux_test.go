@@ -64,7 +64,7 @@ type killPlan struct {
 // killBatch is one of a writer's calls.
 type killBatch struct {
 	kinds        []weft.OpKind
-	which        []int // key
+	keyIndex     []int // key
 	keys, values Bytes
 	mixed        bool
 }
@@ -76,15 +76,15 @@ func (p *killPlan) batch(n int) *killBatch {
 	if rng.IntN(p.Large) == 0 {
 		size = 1 + rng.IntN(3000)
 	}
-	b := &killBatch{kinds: make([]weft.OpKind, size), which: make([]int, size)}
+	b := &killBatch{kinds: make([]weft.OpKind, size), keyIndex: make([]int, size)}
 	kind := []weft.OpKind{weft.OpPut, weft.OpPut, weft.OpPutNew, weft.OpDelete, weft.OpGet}[rng.IntN(5)]
 	b.mixed = kind == weft.OpGet
 	for i := range size {
-		b.kinds[i], b.which[i] = kind, rng.IntN(p.Keyspace)
+		b.kinds[i], b.keyIndex[i] = kind, rng.IntN(p.Keyspace)
 		if b.mixed {
 			b.kinds[i] = weft.OpKind(rng.IntN(4))
 		}
-		b.keys.Append(p.key(b.which[i]))
+		b.keys.Append(p.key(b.keyIndex[i]))
 		b.values.Append(p.value(n, i))
 	}
 	return b
@@ -94,13 +94,13 @@ func (p *killPlan) key(i int) []byte { return denseKey(p.KeySize, i) }
 
 // value returns the value of operation i of batch n.
 func (p *killPlan) value(n, i int) []byte {
-	var both [8]byte
-	binary.LittleEndian.PutUint64(both[:], uint64(n)<<32|uint64(i)+1)
+	var id [8]byte
+	binary.LittleEndian.PutUint64(id[:], uint64(n)<<32|uint64(i)+1)
 	size := p.ValueSize
 	if size == 0 {
 		size = 8 + (n*7+i*13)%300
 	}
-	return bytes.Repeat(both[:], (size+7)/8)[:size]
+	return bytes.Repeat(id[:], (size+7)/8)[:size]
 }
 
 // run runs the batch.
@@ -227,16 +227,16 @@ func (p possible) with(id uint64) possible {
 
 // killTrial is a pool and its expected contents.
 type killTrial struct {
-	plan  killPlan
-	rng   *rand.Rand
-	state []possible     // by key
-	acked int            // batches
-	there bool           // the pool exists
-	open  int            // batches interrupted since the last check
-	seen  map[string]int // counts of events
+	plan         killPlan
+	rng          *rand.Rand
+	state        []possible     // by key
+	acked        int            // batches
+	exists       bool           // the pool exists
+	nInterrupted int            // batches interrupted since the last check
+	counts       map[string]int // counts of events
 }
 
-func newKillTrial(path string, seed uint64, seen map[string]int) *killTrial {
+func newKillTrial(path string, seed uint64, counts map[string]int) *killTrial {
 	rng := rand.New(rand.NewPCG(seed, 11))
 	shapes := []killPlan{
 		{KeySize: 8, ValueSize: 64, Slots: 8, Hashes: 2, Levels: 2},
@@ -246,7 +246,7 @@ func newKillTrial(path string, seed uint64, seen map[string]int) *killTrial {
 		{Slots: 8, Hashes: 2, Levels: 2},
 		{ValueSize: 24, Slots: 4, Hashes: 2, Levels: 2},
 	}
-	tr := &killTrial{plan: shapes[rng.IntN(len(shapes))], rng: rng, seen: seen}
+	tr := &killTrial{plan: shapes[rng.IntN(len(shapes))], rng: rng, counts: counts}
 	tr.plan.Path, tr.plan.Seed, tr.plan.Keyspace = path, seed, 500+rng.IntN(5000)
 	tr.plan.Atomic = rng.IntN(2) == 0
 	tr.plan.Large = []int{1, 3, 20}[rng.IntN(3)]
@@ -257,15 +257,15 @@ func newKillTrial(path string, seed uint64, seen map[string]int) *killTrial {
 	return tr
 }
 
-// ran applies a batch to the state. An interrupted batch may have done each of its operations on a
-// key or not, in their order; an atomic one all of them or none.
-func (tr *killTrial) ran(n int, whole bool) {
+// applyBatch applies a batch to the state. An interrupted batch may have done each of its
+// operations on a key or not, in their order; an atomic one all of them or none.
+func (tr *killTrial) applyBatch(n int, whole bool) {
 	b := tr.plan.batch(n)
-	was := map[int]possible{}
-	for i, key := range b.which {
+	possibleOf := map[int]possible{}
+	for i, key := range b.keyIndex {
 		before, id := tr.state[key], uint64(n)<<32|uint64(i)+1
-		if _, ok := was[key]; !ok {
-			was[key] = before
+		if _, ok := possibleOf[key]; !ok {
+			possibleOf[key] = before
 		}
 		switch b.kinds[i] {
 		case weft.OpPut:
@@ -284,16 +284,16 @@ func (tr *killTrial) ran(n int, whole bool) {
 		}
 		if !whole && !tr.plan.Atomic {
 			for _, is := range tr.state[key] {
-				was[key] = was[key].with(is)
+				possibleOf[key] = possibleOf[key].with(is)
 			}
 		}
 	}
 	if !whole {
-		for key, may := range was {
+		for key, allowed := range possibleOf {
 			for _, is := range tr.state[key] {
-				may = may.with(is)
+				allowed = allowed.with(is)
 			}
-			tr.state[key] = may
+			tr.state[key] = allowed
 		}
 	}
 }
@@ -310,35 +310,35 @@ func (tr *killTrial) round(t *testing.T) {
 	out, err := cmd.StdoutPipe()
 	must(t, err)
 	must(t, cmd.Start())
-	last := tr.follow(t, cmd, out)
+	last := tr.killAtLine(t, cmd, out)
 	cmd.Wait()
-	tr.seen["killed behind "+last]++
+	tr.counts["killed behind "+last]++
 	for n := tr.plan.First; n < tr.acked; n++ {
-		tr.ran(n, true)
+		tr.applyBatch(n, true)
 	}
 	if last != "start" && last != "close" {
-		tr.ran(tr.acked, false)
-		tr.open++
+		tr.applyBatch(tr.acked, false)
+		tr.nInterrupted++
 	}
 	tr.acked++
 	tr.plan.First = tr.acked
 }
 
-// follow reads the output of a writer, kills it some time after some line, and returns the last
+// killAtLine reads the output of a writer, kills it some time after some line, and returns the last
 // line.
-func (tr *killTrial) follow(t *testing.T, cmd *exec.Cmd, out io.Reader) (last string) {
-	aim, behind := "done", 1+tr.rng.IntN(40)
+func (tr *killTrial) killAtLine(t *testing.T, cmd *exec.Cmd, out io.Reader) (last string) {
+	target, remaining := "done", 1+tr.rng.IntN(40)
 	switch tr.rng.IntN(8) {
 	case 0:
-		aim, behind = "close", 1
+		target, remaining = "close", 1
 	case 1, 2:
-		aim, behind = "open", 1+tr.rng.IntN(2)
+		target, remaining = "open", 1+tr.rng.IntN(2)
 	}
-	if !tr.there && tr.rng.IntN(2) == 0 {
-		aim, behind = "create", 1
+	if !tr.exists && tr.rng.IntN(2) == 0 {
+		target, remaining = "create", 1
 	}
 	delay := time.Duration(tr.rng.Int64N(int64(2 * time.Millisecond)))
-	if aim != "done" {
+	if target != "done" {
 		delay /= 1 << tr.rng.IntN(5)
 	}
 	last = "start"
@@ -349,15 +349,15 @@ func (tr *killTrial) follow(t *testing.T, cmd *exec.Cmd, out io.Reader) (last st
 			if _, err := fmt.Sscanf(lines.Text(), "done %d", &tr.acked); err != nil {
 				t.Fatal(err)
 			}
-			tr.acked, tr.there = tr.acked+1, true
+			tr.acked, tr.exists = tr.acked+1, true
 		case "open", "close":
-			tr.there = true
+			tr.exists = true
 		case "create":
 		default:
 			t.Fatalf("the writer says %q", lines.Text())
 		}
-		if late := tr.acked > tr.plan.First+60; last == aim || late {
-			if behind--; behind == 0 || late {
+		if overdue := tr.acked > tr.plan.First+60; last == target || overdue {
+			if remaining--; remaining == 0 || overdue {
 				time.AfterFunc(delay, func() { cmd.Process.Kill() })
 			}
 		}
@@ -370,14 +370,14 @@ func (tr *killTrial) follow(t *testing.T, cmd *exec.Cmd, out io.Reader) (last st
 func (tr *killTrial) check(t *testing.T, dev device.Device) {
 	t.Helper()
 	x, report, err := tr.plan.recover(dev, OpenOptions{Verify: true, Resize: Resize(tr.rng.IntN(2))})
-	if errors.Is(err, fs.ErrNotExist) && !tr.there {
+	if errors.Is(err, fs.ErrNotExist) && !tr.exists {
 		return
 	}
 	must(t, err)
 	if report.Damaged > 0 {
 		t.Fatalf("damaged: %q", report.Damage)
 	}
-	tr.there = true
+	tr.exists = true
 	tr.count(report)
 	var keys Bytes
 	for i := range tr.state {
@@ -386,26 +386,26 @@ func (tr *killTrial) check(t *testing.T, dev device.Device) {
 	values, found := make([][]byte, len(tr.state)), make([]bool, len(tr.state))
 	hits, err := getRows(x, keys, values, found)
 	must(t, err)
-	before, behind := false, false // keys unchanged by the interrupted batch, and changed by it
-	for i, may := range tr.state {
+	before, after := false, false // keys unchanged by the interrupted batch, and changed by it
+	for i, allowed := range tr.state {
 		is, value := uint64(0), values[i]
-		at := slices.IndexFunc(may, func(id uint64) bool {
+		at := slices.IndexFunc(allowed, func(id uint64) bool {
 			is = id
 			return (id != 0) == found[i] && (id == 0 || bytes.Equal(value, tr.plan.value(int(id>>32), int(id&(1<<32-1))-1)))
 		})
 		if at < 0 {
-			t.Fatalf("seed %d, %d batches: key %d: found %v, %x; it may be %x", tr.plan.Seed, tr.acked, i, found[i], value, may)
+			t.Fatalf("seed %d, %d batches: key %d: found %v, %x; it may be %x", tr.plan.Seed, tr.acked, i, found[i], value, allowed)
 		}
-		before, behind = before || len(may) > 1 && at == 0, behind || at > 0
+		before, after = before || len(allowed) > 1 && at == 0, after || at > 0
 		tr.state[i] = possible{is}
 	}
-	if before && behind && tr.plan.Atomic && tr.open == 1 { // of several batches, some may be done
+	if before && after && tr.plan.Atomic && tr.nInterrupted == 1 { // of several batches, some may be done
 		t.Fatalf("seed %d, %d batches: half of an atomic batch is there", tr.plan.Seed, tr.acked)
 	}
-	if before && behind {
-		tr.seen["found half a batch"]++
+	if before && after {
+		tr.counts["found half a batch"]++
 	}
-	tr.open = 0
+	tr.nInterrupted = 0
 	if x.Len() != hits || report.Keys != uint64(hits) {
 		t.Fatalf("%d keys are found, Len says %d, recovery %d", hits, x.Len(), report.Keys)
 	}
@@ -414,12 +414,12 @@ func (tr *killTrial) check(t *testing.T, dev device.Device) {
 }
 
 func (tr *killTrial) count(report *Report) {
-	for what, is := range map[string]bool{
+	for event, happened := range map[string]bool{
 		"unfinished": report.Unfinished > 0, "tombs": report.Tombs > 0, "moved": report.Moved > 0, "resizing": report.Resumed,
 		"replayed": report.Replayed > 0, "torn": report.Torn,
 	} {
-		if is {
-			tr.seen["found "+what]++
+		if happened {
+			tr.counts["found "+event]++
 		}
 	}
 }
@@ -428,12 +428,12 @@ func (tr *killTrial) count(report *Report) {
 // batch is as before or after one of its operations, consistently if batches are atomic. Nothing
 // else has changed.
 func TestKill(t *testing.T) {
-	conformance.NotRaced(t, "nobody sees what it finds in processes that are killed")
+	conformance.SkipRaced(t, "nobody sees what it finds in processes that are killed")
 	const rounds = 5 // of one pool, after which it no longer grows
-	dev, seen := openCPU(t), map[string]int{}
+	dev, counts := openCPU(t), map[string]int{}
 	for n := 0; n < *killRounds; n += rounds {
 		dir := memoryDir(t)
-		tr := newKillTrial(filepath.Join(dir, "pool"), uint64(n), seen)
+		tr := newKillTrial(filepath.Join(dir, "pool"), uint64(n), counts)
 		for range min(rounds, *killRounds-n) {
 			tr.round(t)
 			if tr.rng.IntN(3) > 0 { // otherwise the next writer recovers it, and is killed in turn
@@ -443,5 +443,5 @@ func TestKill(t *testing.T) {
 		tr.check(t, dev)
 		must(t, os.RemoveAll(dir))
 	}
-	t.Log(seen)
+	t.Log(counts)
 }

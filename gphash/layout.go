@@ -67,20 +67,21 @@ func newLayout(keySize, valueSize, slots uint64) layout {
 // records reports whether keys have records, because keys or values have a variable length.
 func (l *layout) records() bool { return l.keySize == 0 || l.valueSize == 0 }
 
-// stored returns the size of the data that a key has besides its slot; 0 for records, which vary.
-func (l *layout) stored() uint64 {
+// fixedValueSize returns the size of the data that a key has besides its slot; 0 for records, which
+// vary.
+func (l *layout) fixedValueSize() uint64 {
 	if l.records() {
 		return 0
 	}
 	return l.valueSize
 }
 
-// place is a slot: the first word of its bucket, and its index in the bucket.
-type place struct{ bucket, slot uint64 }
+// slotRef is a slot: the first word of its bucket, and its index in the bucket.
+type slotRef struct{ bucket, slot uint64 }
 
-func (l *layout) control(at place) uint64 { return at.bucket + at.slot }
-func (l *layout) tag(at place) uint64     { return at.bucket + l.slots + at.slot }
-func (l *layout) key(at place) uint64     { return at.bucket + 2*l.slots + at.slot*l.keyWords }
+func (l *layout) control(at slotRef) uint64 { return at.bucket + at.slot }
+func (l *layout) tag(at slotRef) uint64     { return at.bucket + l.slots + at.slot }
+func (l *layout) key(at slotRef) uint64     { return at.bucket + 2*l.slots + at.slot*l.keyWords }
 
 // level is 2^bits buckets from word base on. The level with most bits is the top (section 3.1).
 type level struct {
@@ -92,25 +93,25 @@ type level struct {
 // hash select the part, for all hash functions. Processing a batch in the order of these bits
 // touches a small part of the pool at a time. That makes host memory ten times as fast for a GPU,
 // and avoids conflicts between cores of a CPU.
-const regionBits = 7 // log2 of the max number of regions of a level
+const maxRegionBits = 7 // log2 of the max number of regions of a level
 
-// regionBuckets is log2 of the min number of buckets of a region. Fewer would fill too unevenly. It
+// minRegionBits is log2 of the min number of buckets of a region. Fewer would fill too unevenly. It
 // is part of the format. Tests make regions smaller.
-var regionBuckets uint = 13
+var minRegionBits uint = 13
 
 // regions returns log2 of the number of regions of a level.
-func (l level) regions() uint { return min(max(l.bits, regionBuckets)-regionBuckets, regionBits) }
+func (l level) regions() uint { return min(max(l.bits, minRegionBits)-minRegionBits, maxRegionBits) }
 
 // bucket returns the index of a key's candidate by hash function j. It differs from level to level.
 // If buckets of a level were shared by neighbors of the level above, as in the paper, the same keys
 // would collide in both. The first key without a slot would then come at a load of .87 instead of
 // .89 (3 million slots, TestPlaces).
 func (l level) bucket(h uint64, j int) uint64 {
-	other := (bits.RotateLeft64(h, 32) ^ uint64(l.bits)) * multipliers[j]
-	other ^= other >> 29
-	other *= multipliers[0]
+	derived := (bits.RotateLeft64(h, 32) ^ uint64(l.bits)) * multipliers[j]
+	derived ^= derived >> 29
+	derived *= multipliers[0]
 	r := l.regions()
-	return (h&^(^uint64(0)>>r) | other>>r) >> (64 - l.bits)
+	return (h&^(^uint64(0)>>r) | derived>>r) >> (64 - l.bits)
 }
 
 // multipliers derive further hashes from a hash: odd numbers without a pattern.

@@ -22,7 +22,7 @@ import (
 // The paper's default configuration, with moves of other keys, takes insertions up to a load of .95
 // before it grows, for any seed (figure 7 has .92). That also holds with regions.
 func TestLoadFactor(t *testing.T) {
-	conformance.NotRaced(t, oneCore)
+	conformance.SkipRaced(t, oneCore)
 	smallParts(t)
 	for seed := range uint64(3) {
 		path := filepath.Join(memoryDir(t), "pool")
@@ -50,12 +50,12 @@ func TestLoadFactor(t *testing.T) {
 // Without moves, the first key without a slot comes later if each level has places of its own. In
 // the paper, neighbors share a bucket of the level below.
 func TestPlaces(t *testing.T) {
-	conformance.NotRaced(t, "is about the hash")
+	conformance.SkipRaced(t, "is about the hash")
 	for _, bits := range []uint{13, 16, 18} {
 		for seed := range uint64(3) {
-			own, shared := crowdedAt(bits, seed, false), crowdedAt(bits, seed, true)
-			if t.Logf("2^%d and 2^%d buckets, seed %d: places of its own %.3f, shared %.3f", bits, bits-1, seed, own, shared); own <= shared {
-				t.Errorf("2^%d buckets, seed %d: shared places bear %.3f, those of its own %.3f", bits, seed, shared, own)
+			separate, shared := crowdedAt(bits, seed, false), crowdedAt(bits, seed, true)
+			if t.Logf("2^%d and 2^%d buckets, seed %d: places of its own %.3f, shared %.3f", bits, bits-1, seed, separate, shared); separate <= shared {
+				t.Errorf("2^%d buckets, seed %d: shared places bear %.3f, those of its own %.3f", bits, seed, shared, separate)
 			}
 		}
 	}
@@ -66,25 +66,25 @@ func TestPlaces(t *testing.T) {
 func crowdedAt(bits uint, seed uint64, shared bool) float64 {
 	const slots = 8
 	top, below := level{bits: bits}, level{bits: bits - 1}
-	taken := [2][]uint8{make([]uint8, 1<<bits), make([]uint8, 1<<(bits-1))}
+	fill := [2][]uint8{make([]uint8, 1<<bits), make([]uint8, 1<<(bits-1))}
 	for n := uint64(0); ; n++ {
 		h := hash.Uint64(seed<<40|n, 1)
-		var least *uint8
+		var emptiest *uint8
 		for i, l := range []level{top, below} {
 			for j := range 2 {
 				b := l.bucket(h, j)
 				if shared && i == 1 {
 					b = top.bucket(h, j) / 2
 				}
-				if at := &taken[i][b]; least == nil || *at < *least {
-					least = at
+				if at := &fill[i][b]; emptiest == nil || *at < *emptiest {
+					emptiest = at
 				}
 			}
 		}
-		if *least == slots {
-			return float64(n) / float64(slots*len(taken[0])+slots*len(taken[1]))
+		if *emptiest == slots {
+			return float64(n) / float64(slots*len(fill[0])+slots*len(fill[1]))
 		}
-		*least++
+		*emptiest++
 	}
 }
 
@@ -116,7 +116,7 @@ func TestUnitsComeBack(t *testing.T) {
 	if n := valueUnits(); n > 1<<x.engine.bits() {
 		t.Errorf("%d units have no values in use", n)
 	}
-	x.engine.values.release()
+	x.engine.values.releaseEmptyUnits()
 	if n := valueUnits(); n != 0 {
 		t.Errorf("%d units are kept for values", n)
 	}
@@ -133,11 +133,11 @@ func TestUnitsComeBack(t *testing.T) {
 // Keys that collide in all places end in an error, in bounded memory, and the index keeps what it
 // accepted; in atomic batches nothing. The fast hash of a known seed can be inverted.
 func TestSkewed(t *testing.T) {
-	everywhere(t, skewed)
+	onAllDevices(t, skewed)
 }
 
-// everywhere runs a test on a CPU and on a simulated GPU, with each kind of data aside.
-func everywhere(t *testing.T, test func(t *testing.T, dev device.Device, o Options)) {
+// onAllDevices runs a test on a CPU and on a simulated GPU, with each kind of data aside.
+func onAllDevices(t *testing.T, test func(t *testing.T, dev device.Device, o Options)) {
 	smallParts(t)
 	for _, m := range []struct {
 		name string
@@ -200,7 +200,7 @@ func skewed(t *testing.T, dev device.Device, o Options) {
 // A full pool accepts what fits, and reports which operations failed; deletes free memory. Its
 // contents match the reports, on any device, and after reopening.
 func TestPoolIsUsedUp(t *testing.T) {
-	everywhere(t, usedUp)
+	onAllDevices(t, usedUp)
 }
 
 func usedUp(t *testing.T, dev device.Device, o Options) {
@@ -243,12 +243,12 @@ func usedUp(t *testing.T, dev device.Device, o Options) {
 	}
 	want.equal(t, x)
 	must(t, x.Check(ctx))
-	var gone []byte
+	var deleted []byte
 	for i := range 100 {
-		gone = append(gone, denseKey(8, i)...)
+		deleted = append(deleted, denseKey(8, i)...)
 		delete(want, string(denseKey(8, i)))
 	}
-	if n, err := x.Delete(ctx, gone, nil); n != 100 || err != nil {
+	if n, err := x.Delete(ctx, deleted, nil); n != 100 || err != nil {
 		t.Fatalf("deleted %d of 100: %v", n, err)
 	}
 	if p := put(end, end+60); p != nil {
@@ -311,7 +311,7 @@ func TestBatchReusesItsOwn(t *testing.T) {
 	for i := range kinds {
 		kinds[i] = [...]weft.OpKind{weft.OpPut, weft.OpDelete}[i%2]
 	}
-	retries := x.engine.retries
+	retries := x.engine.nRetries
 	must(t, x.Apply(ctx, kinds, keys, make([]byte, 128*n), nil))
 	var all []byte // as many keys as fit the memory
 	for i := uint64(1); ; i++ {
@@ -327,7 +327,7 @@ func TestBatchReusesItsOwn(t *testing.T) {
 	must(t, err)
 	_, err = x.Put(ctx, all[8:], make([]byte, 16*len(all[8:])))
 	must(t, err)
-	if r := x.engine.retries - retries; r > 20 {
+	if r := x.engine.nRetries - retries; r > 20 {
 		t.Errorf("%d batches were run again", r)
 	}
 	must(t, x.Check(ctx))

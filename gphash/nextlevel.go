@@ -25,97 +25,97 @@ type nextLevel struct {
 // The first key without a slot comes later.
 const zeroPerOp = 8
 
-// place finds memory for a level, and frees some if necessary.
-func (e *engine) place(top level) error {
-	if err := e.fetch(); err != nil {
+// allocNext finds memory for a level, and frees some if necessary.
+func (e *engine) allocNext(top level) error {
+	if err := e.fetchSpace(); err != nil {
 		return err
 	}
 	v, units := e.values, e.unitsOf(top)
-	first, ok := v.space.run(units)
+	first, ok := v.space.allocLevel(units)
 	if !ok {
-		v.release()
-		first, ok = v.space.run(units)
+		v.releaseEmptyUnits()
+		first, ok = v.space.allocLevel(units)
 	}
-	for more := e.records(); !ok && more; {
-		freed, err := e.gather(1, mostUnits)
+	for retry := e.records(); !ok && retry; {
+		freed, err := e.freeRuns(1, maxRunUnits)
 		if err != nil {
 			return err
 		}
-		first, ok = v.space.run(units)
-		more = freed > 0
+		first, ok = v.space.allocLevel(units)
+		retry = freed > 0
 	}
 	if !ok {
 		return fmt.Errorf("%w: a level of 2^%d buckets takes %d bytes in one piece", errNoSpace, top.bits, units*v.unit*pm.Word)
 	}
-	e.placed(top, first, units)
+	e.setNext(top, first, units)
 	return nil
 }
 
-func (e *engine) placed(top level, first, units uint64) {
+func (e *engine) setNext(top level, first, units uint64) {
 	top.base = e.values.first + first*e.values.unit
 	e.next = &nextLevel{level: top, first: first, units: units}
 }
 
-// zero zeroes the given number of buckets of the next level, or all that are left.
-func (e *engine) zero(buckets uint64) error {
+// zeroNext zeroes the given number of buckets of the next level, or all that are left.
+func (e *engine) zeroNext(buckets uint64) error {
 	l := e.next
 	n := min(buckets, 1<<l.bits-l.zeroed)
 	if n == 0 {
 		return nil
 	}
 	lo := l.base + l.zeroed*e.bucketWords
-	if err := e.clear(lo, lo+n*e.bucketWords); err != nil {
+	if err := e.clearWords(lo, lo+n*e.bucketWords); err != nil {
 		return err
 	}
-	l.zeroed, e.zeroes = l.zeroed+n, e.zeroes+n
+	l.zeroed, e.nZeroed = l.zeroed+n, e.nZeroed+n
 	return nil
 }
 
-// yield frees the memory of the next level for values.
-func (e *engine) yield() error {
+// releaseNext frees the memory of the next level for values.
+func (e *engine) releaseNext() error {
 	l := e.next
 	if l == nil {
 		return nil
 	}
-	if err := e.fetch(); err != nil {
+	if err := e.fetchSpace(); err != nil {
 		return err
 	}
-	e.next, e.unplaced = nil, l.bits
-	e.values.space.giveBack(l.first, l.units)
-	return e.send()
+	e.next, e.skippedLevel = nil, l.bits
+	e.values.space.releaseUnits(l.first, l.units)
+	return e.sendSpace()
 }
 
-// prepare zeroes a piece of the next level for n operations, the first of a batch.
-func (p *policy) prepare(now core.Counters, b *batch.Batch, n int) error {
-	slots := p.slotsIn(p.open())
-	if p.resize == Stop || float64(now.Live) < p.leastLoad()*float64(slots) {
+// zeroAhead zeroes a piece of the next level for n operations, the first of a batch.
+func (p *policy) zeroAhead(now core.Counters, b *batch.Batch, n int) error {
+	slots := p.slotsIn(p.openLevels())
+	if p.resize == Stop || float64(now.Live) < p.minGrowLoad()*float64(slots) {
 		return nil
 	}
 	if p.next == nil {
-		if err := p.foresee(b, slots+uint64(n)-min(now.Live, slots)); err != nil || p.next == nil {
+		if err := p.preallocLevel(b, slots+uint64(n)-min(now.Live, slots)); err != nil || p.next == nil {
 			return err
 		}
 	}
-	return p.zero(zeroPerOp*uint64(n)/p.slots + 1)
+	return p.zeroNext(zeroPerOp*uint64(n)/p.slots + 1)
 }
 
-// foresee allocates the next level, if that leaves enough memory for values values more. Otherwise
-// it does not try again: the batch that grows the index does all.
-func (p *policy) foresee(b *batch.Batch, values uint64) error {
+// preallocLevel allocates the next level, if that leaves enough memory for values values more.
+// Otherwise it does not try again: the batch that grows the index does all.
+func (p *policy) preallocLevel(b *batch.Batch, values uint64) error {
 	top := level{bits: p.live[0].bits + 1}
-	if top.bits >= maxLevels || top.bits == p.unplaced {
+	if top.bits >= maxLevels || top.bits == p.skippedLevel {
 		return nil
 	}
-	if err := p.fetch(); err != nil {
+	if err := p.fetchSpace(); err != nil {
 		return err
 	}
-	p.unplaced = top.bits
+	p.skippedLevel = top.bits
 	units := p.unitsOf(top)
-	if p.values.left(p.typical(b), units) < values {
+	if p.values.freeValues(p.typicalClass(b), units) < values {
 		return nil
 	}
-	if first, ok := p.values.space.run(units); ok {
-		p.placed(top, first, units)
+	if first, ok := p.values.space.allocLevel(units); ok {
+		p.setNext(top, first, units)
 	}
-	return p.send() // before a change takes the units for values
+	return p.sendSpace() // before a change takes the units for values
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/weftgo/weft/internal/pool"
 )
 
-// onEither runs a test on the host and on a simulated GPU.
-func onEither(t *testing.T, test func(t *testing.T, dev device.Device)) {
+// onBothDevices runs a test on the host and on a simulated GPU.
+func onBothDevices(t *testing.T, test func(t *testing.T, dev device.Device)) {
 	t.Run("cpu", func(t *testing.T) { test(t, openCPU(t)) })
 	t.Run("sim", func(t *testing.T) {
 		if testing.Short() {
@@ -27,7 +27,7 @@ func onEither(t *testing.T, test func(t *testing.T, dev device.Device)) {
 func TestBoundedGrowth(t *testing.T) {
 	smallParts(t)
 	const n = 40
-	onEither(t, func(t *testing.T, dev device.Device) {
+	onBothDevices(t, func(t *testing.T, dev device.Device) {
 		keys := 24_000
 		if _, host := dev.(device.Host); !host {
 			keys = 800
@@ -38,19 +38,19 @@ func TestBoundedGrowth(t *testing.T) {
 			must(t, err)
 			drains, zeroes := uint64(0), uint64(0) // max of a batch, in buckets
 			for i := 0; i < keys; i += n {
-				moved, zeroed := x.engine.moved, x.engine.zeroes
+				moved, zeroed := x.engine.nDrained, x.engine.nZeroed
 				batch, values := []byte(nil), []byte(nil)
 				for j := i; j < i+n; j++ {
 					batch, values = append(batch, denseKey(8, j)...), append(values, denseKey(8, j)...)
 				}
 				_, err := x.Put(ctx, batch, values)
 				must(t, err)
-				drains, zeroes = max(drains, x.engine.moved-moved), max(zeroes, x.engine.zeroes-zeroed)
+				drains, zeroes = max(drains, x.engine.nDrained-moved), max(zeroes, x.engine.nZeroed-zeroed)
 			}
 			mayDrain, mayZero := uint64(drainPerOp*n)+1, uint64(zeroPerOp*n/o.Slots)+1
 			bounded := drains <= mayDrain && zeroes <= mayZero
-			if bounded != (o.Resize == Beside) || x.engine.resizes == 0 {
-				t.Errorf("%+v: a batch has drained %d buckets and zeroed %d, of %d and %d that it may, in %d resizes", o, drains, zeroes, mayDrain, mayZero, x.engine.resizes)
+			if bounded != (o.Resize == Beside) || x.engine.nResizes == 0 {
+				t.Errorf("%+v: a batch has drained %d buckets and zeroed %d, of %d and %d that it may, in %d resizes", o, drains, zeroes, mayDrain, mayZero, x.engine.nResizes)
 			}
 			must(t, errors.Join(x.Check(ctx), x.Close()))
 		}
@@ -62,8 +62,8 @@ func TestBoundedGrowth(t *testing.T) {
 func TestNextLevelYields(t *testing.T) {
 	smallParts(t)
 	const keys, size = 130, 1000
-	onEither(t, func(t *testing.T, dev device.Device) {
-		most := func(resize Resize) (n int) {
+	onBothDevices(t, func(t *testing.T, dev device.Device) {
+		maxZeroed := func(resize Resize) (n int) {
 			o := Options{KeySize: 8, ValueSize: size, Capacity: 120, Resize: resize, AtomicBatch: keys, Size: pool.DataStart + 18<<14}
 			x, err := Create(filepath.Join(memoryDir(t), "pool"), dev, o)
 			must(t, err)
@@ -87,8 +87,8 @@ func TestNextLevelYields(t *testing.T) {
 			must(t, errors.Join(x.Check(ctx), x.Close()))
 			return n
 		}
-		if beside, stop := most(Beside), most(Stop); beside != stop {
-			t.Errorf("a batch may change %d keys, and %d where no memory is kept", beside, stop)
+		if incremental, stop := maxZeroed(Beside), maxZeroed(Stop); incremental != stop {
+			t.Errorf("a batch may change %d keys, and %d where no memory is kept", incremental, stop)
 		}
 	})
 }

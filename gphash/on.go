@@ -16,7 +16,7 @@ import (
 
 // batchOn is batch for columns on the device.
 func (x *Index) batchOn(kind op.Kind, method string, keys device.Slice[byte], columns batch.Columns) *batch.Batch {
-	columns[batch.Keys] = batch.InOn(keys)
+	columns[batch.Keys] = batch.InputOn(keys)
 	for _, r := range []batch.Role{batch.Keys, batch.Vals, batch.Out} {
 		c, size := &columns[r], x.ValueSize()
 		if r == batch.Keys {
@@ -26,7 +26,7 @@ func (x *Index) batchOn(kind op.Kind, method string, keys device.Slice[byte], co
 			panic(fmt.Sprintf("gphash: %s: %d bytes of %v are no multiple of %d", method, c.Rows(), r, size))
 		}
 		if c.Given() {
-			*c = c.Of(size)
+			*c = c.WithWidth(size)
 		}
 	}
 	return &batch.Batch{N: keys.Len() / x.KeySize(), Kind: kind, Columns: columns}
@@ -34,13 +34,13 @@ func (x *Index) batchOn(kind op.Kind, method string, keys device.Slice[byte], co
 
 // PutOn is Put for a batch on the device.
 func (x *Index) PutOn(s *device.Stream, keys, values device.Slice[byte], inserted ...device.Slice[uint64]) error {
-	return x.core.ChangeOn(s, "PutOn", x.batchOn(op.Put, "PutOn", keys, batch.Columns{batch.Vals: batch.InOn(values)}), inserted...)
+	return x.core.ChangeOn(s, "PutOn", x.batchOn(op.Put, "PutOn", keys, batch.Columns{batch.Vals: batch.InputOn(values)}), inserted...)
 }
 
 // PutNewOn is PutNew for a batch on the device. ok may be empty.
 func (x *Index) PutNewOn(s *device.Stream, keys, values device.Slice[byte], ok device.Slice[bool], inserted ...device.Slice[uint64]) error {
 	return x.core.ChangeOn(s, "PutNewOn", x.batchOn(op.PutNew, "PutNewOn", keys, batch.Columns{
-		batch.Vals: batch.InOn(values), batch.OK: batch.OptionalOn(ok),
+		batch.Vals: batch.InputOn(values), batch.OK: batch.OptionalOn(ok),
 	}), inserted...)
 }
 
@@ -48,7 +48,7 @@ func (x *Index) PutNewOn(s *device.Stream, keys, values device.Slice[byte], ok d
 // receives which keys exist.
 func (x *Index) UpdateOn(s *device.Stream, keys, values device.Slice[byte], found device.Slice[bool], updated ...device.Slice[uint64]) error {
 	return x.core.ReplaceOn(s, "UpdateOn", x.batchOn(op.Put, "UpdateOn", keys, batch.Columns{
-		batch.Vals: batch.InOn(values), batch.OK: batch.OutputOn(found),
+		batch.Vals: batch.InputOn(values), batch.OK: batch.OutputOn(found),
 	}), updated...)
 }
 
@@ -73,7 +73,7 @@ func (x *Index) DeleteOn(s *device.Stream, keys device.Slice[byte], deleted devi
 // may be empty.
 func (x *Index) ApplyOn(s *device.Stream, kinds device.Slice[weft.OpKind], keys, values device.Slice[byte], ok device.Slice[bool]) error {
 	return x.core.ChangeOn(s, "ApplyOn", x.batchOn(op.Get, "ApplyOn", keys, batch.Columns{
-		batch.Kinds: batch.InOn(kinds), batch.Vals: batch.InOn(values), batch.Out: batch.OutputOn(values), batch.OK: batch.OptionalOn(ok),
+		batch.Kinds: batch.InputOn(kinds), batch.Vals: batch.InputOn(values), batch.Out: batch.OutputOn(values), batch.OK: batch.OptionalOn(ok),
 	}))
 }
 

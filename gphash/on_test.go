@@ -35,7 +35,7 @@ func on(t *testing.T, dev device.Device) {
 	must(t, err)
 	kinds, err := device.Upload(s, []weft.OpKind{weft.OpGet, weft.OpDelete, weft.OpPutNew})
 	must(t, err)
-	wants := func(what string, values device.Slice[byte], want string, ok []bool, count uint64) {
+	checkRows := func(name string, values device.Slice[byte], want string, ok []bool, count uint64) {
 		t.Helper()
 		got, is, counted := make([]byte, len(want)), make([]bool, 3), []uint64{0}
 		if len(want) > 0 {
@@ -45,30 +45,30 @@ func on(t *testing.T, dev device.Device) {
 		must(t, n.CopyTo(t.Context(), s, counted))
 		must(t, n.CopyFrom(s, []uint64{0}))
 		if string(got) != want || !bytes.Equal(device.Bytes(is), device.Bytes(ok)) || counted[0] != count {
-			t.Errorf("%s: %q %v %d, want %q %v %d", what, got, is, counted[0], want, ok, count)
+			t.Errorf("%s: %q %v %d, want %q %v %d", name, got, is, counted[0], want, ok, count)
 		}
 	}
 	all, values := upload("onetwosix"), upload("1....2....6....")
 	must(t, x.PutOn(s, all.Sub(0, 6), values.Sub(0, 10), n))
 	must(t, x.PutNewOn(s, all, upload("a....b....c...."), flags, n))
-	wants("PutNewOn", values, "", []bool{false, false, true}, 3)
+	checkRows("PutNewOn", values, "", []bool{false, false, true}, 3)
 	must(t, x.GetOn(s, all, values, flags, n))
-	wants("GetOn", values, "1....2....c....", []bool{true, true, true}, 3)
+	checkRows("GetOn", values, "1....2....c....", []bool{true, true, true}, 3)
 	must(t, x.DeleteOn(s, all.Sub(3, 6), flags.Sub(0, 1), n))
 	must(t, x.ContainsOn(s, all, flags, n))
-	wants("ContainsOn", values, "", []bool{true, false, true}, 3) // one was deleted, two are there
+	checkRows("ContainsOn", values, "", []bool{true, false, true}, 3) // one was deleted, two are there
 	mixed := upload("x....y....z....")
 	must(t, x.ApplyOn(s, kinds, all, mixed, flags))
-	wants("ApplyOn", mixed, "1....\x00\x00\x00\x00\x00c....", []bool{true, false, false}, 0)
+	checkRows("ApplyOn", mixed, "1....\x00\x00\x00\x00\x00c....", []bool{true, false, false}, 0)
 	must(t, x.UpdateOn(s, all, upload("p....q....r...."), flags, n))
-	wants("UpdateOn", mixed, "", []bool{true, false, true}, 2)
+	checkRows("UpdateOn", mixed, "", []bool{true, false, true}, 2)
 	must(t, x.GetOn(s, all, values, flags, n))
-	wants("GetOn behind UpdateOn", values, "p....\x00\x00\x00\x00\x00r....", []bool{true, false, true}, 2)
+	checkRows("GetOn behind UpdateOn", values, "p....\x00\x00\x00\x00\x00r....", []bool{true, false, true}, 2)
 	other, err := dev.NewStream()
 	must(t, err)
 	must(t, x.PutOn(other, all.Sub(3, 6), values.Sub(0, 5)))
 	must(t, x.UpdateOn(s, all, values, flags, n)) // includes the work in flight
-	wants("UpdateOn behind another stream", values, "", []bool{true, true, true}, 3)
+	checkRows("UpdateOn behind another stream", values, "", []bool{true, true, true}, 3)
 	must(t, x.DeleteOn(s, all.Sub(3, 6), device.Slice[bool]{}))
 	must(t, x.Sync(t.Context()))
 	must(t, other.Close())

@@ -44,7 +44,7 @@ func TestKeysOfOnePrefix(t *testing.T) {
 				of = rng.IntN(1 + rng.IntN(n))
 			}
 			key, value := onePrefix(o.Seed, of), fmt.Sprintf("%8d", i)
-			if h := x.engine.of(key); h>>32 != 0xabcdef01 {
+			if h := x.engine.hash(key); h>>32 != 0xabcdef01 {
 				t.Fatalf("hash %x", h)
 			}
 			want[string(key)] = value

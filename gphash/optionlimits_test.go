@@ -50,7 +50,7 @@ func TestTailFitsTheLog(t *testing.T) {
 		if atomic > 0 {
 			want = x.engine.redo.capacity()
 		}
-		if got := x.engine.far.(*gpuEngine).k.behind.most; got != want {
+		if got := x.engine.accel.(*gpuEngine).k.tail.maxOps; got != want {
 			t.Errorf("batches of %d: %d operations, want %d", atomic, got, want)
 		}
 		must(t, x.Close())
@@ -87,9 +87,9 @@ func TestCopiesKeepOptions(t *testing.T) {
 		}
 		to, err := m.core.CopyTo(ctx, nil, dev)
 		must(t, err)
-		was, is := &m.engine.far.(*gpuEngine).k, &to.Engine.(*gpuEngine).k
-		if was.mirror != is.mirror || was.cache.share != is.cache.share || was.cache.policy != is.cache.policy || was.behind.most != is.behind.most {
-			t.Errorf("%+v: a mirror %v, a cache of %g by %d, a tail of %d", o, is.mirror, is.cache.share, is.cache.policy, is.behind.most)
+		was, is := &m.engine.accel.(*gpuEngine).k, &to.Engine.(*gpuEngine).k
+		if was.mirror != is.mirror || was.cache.share != is.cache.share || was.cache.policy != is.cache.policy || was.tail.maxOps != is.tail.maxOps {
+			t.Errorf("%+v: a mirror %v, a cache of %g by %d, a tail of %d", o, is.mirror, is.cache.share, is.cache.policy, is.tail.maxOps)
 		}
 		must(t, errors.Join(to.Close(), m.Close()))
 	}

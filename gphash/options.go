@@ -93,7 +93,7 @@ type OpenOptions struct {
 	CachePolicy CachePolicy
 	// HostFirst makes Open return as soon as the CPU has recovered the pool. The CPU works on the
 	// pool until the GPU has mapped it, since the driver locks its pages one by one. The GPU takes
-	// over between two batches. Batches on the device wait for that, as Mapped does. If the GPU
+	// over between two batches. Batches on the device wait for that, as WaitMapped does. If the GPU
 	// cannot map the pool or lacks memory, the CPU goes on, and batches on the device return the
 	// reason. It has no effect on a CPU.
 	HostFirst bool
@@ -188,27 +188,27 @@ const recordUnit = 1 << 13
 
 // unit is the allocation unit of levels and values in words: 1 MiB. The superblock stores the unit
 // of each pool. Tests make units smaller.
-var unit uint64 = mostUnits * recordUnit
+var unit uint64 = maxRunUnits * recordUnit
 
 // check sets defaults and returns the first superblock.
 func (o *Options) check(records bool) (*pool.Superblock, error) {
-	for _, field := range []struct{ at, def *int }{{&o.Slots, ptr(8)}, {&o.Hashes, ptr(2)}, {&o.Levels, ptr(2)}, {&o.Capacity, ptr(1000)}} {
-		if *field.at == 0 {
-			*field.at = *field.def
+	for _, field := range []struct{ value, def *int }{{&o.Slots, ptr(8)}, {&o.Hashes, ptr(2)}, {&o.Levels, ptr(2)}, {&o.Capacity, ptr(1000)}} {
+		if *field.value == 0 {
+			*field.value = *field.def
 		}
 	}
 	if o.Hash == 0 {
 		o.Hash = SipHash
 	}
-	least := 1
+	minSize := 1
 	if records {
-		least = 0
+		minSize = 0
 	}
 	switch {
-	case o.KeySize < least || o.KeySize > maxKey:
-		return nil, core.Invalid("KeySize %d is not between %d and %d", o.KeySize, least, maxKey)
-	case o.ValueSize < least || o.ValueSize > maxValue:
-		return nil, core.Invalid("ValueSize %d is not between %d and %d", o.ValueSize, least, maxValue)
+	case o.KeySize < minSize || o.KeySize > maxKey:
+		return nil, core.Invalid("KeySize %d is not between %d and %d", o.KeySize, minSize, maxKey)
+	case o.ValueSize < minSize || o.ValueSize > maxValue:
+		return nil, core.Invalid("ValueSize %d is not between %d and %d", o.ValueSize, minSize, maxValue)
 	case records && o.KeySize > 0 && o.ValueSize > 0:
 		return nil, core.Invalid("KeySize %d, ValueSize %d: neither is variable, an Index is what fits", o.KeySize, o.ValueSize)
 	case o.Slots < 1 || o.Hashes < 1 || o.Hashes > maxHashes || o.Levels < 1:
@@ -242,7 +242,7 @@ func ptr[T any](v T) *T { return &v }
 func (o *Options) plan(unit uint64) (*pool.Superblock, error) {
 	l := newLayout(uint64(o.KeySize), uint64(o.ValueSize), uint64(o.Slots))
 	top := o.Levels - 1
-	for fits(l, o.Hashes, o.Levels, top) < uint64(o.Capacity) {
+	for capacityOf(l, o.Hashes, o.Levels, top) < uint64(o.Capacity) {
 		if top++; top == maxLevels {
 			return nil, core.Invalid("Capacity %d needs more than 2^%d buckets", o.Capacity, maxLevels-1)
 		}
@@ -268,24 +268,24 @@ func (o *Options) plan(unit uint64) (*pool.Superblock, error) {
 		at += length
 	}
 	if o.Size == 0 {
-		v, regions := o.typical(unit, &l), uint64(1)<<level{bits: uint(top) + 2}.regions()
-		values := (4*uint64(o.Capacity)/v.per*(v.unit/unit) + regions + 1) * unit * pm.Word
+		v, regions := o.typicalLayout(unit, &l), uint64(1)<<level{bits: uint(top) + 2}.regions()
+		values := (4*uint64(o.Capacity)/v.perUnit*(v.unit/unit) + regions + 1) * unit * pm.Word
 		if l.records() {
 			// for sizes with few records
-			values += (32*regions + 8*mostUnits) * unit * pm.Word
+			values += (32*regions + 8*maxRunUnits) * unit * pm.Word
 		}
-		o.Size = int64(at+6*levels+values+hugePage-1) / hugePage * hugePage
+		o.Size = int64(at+6*levels+values+hugePageBytes-1) / hugePageBytes * hugePageBytes
 	}
-	if least := at + unit*pm.Word; uint64(o.Size) < least {
-		return nil, core.Invalid("Size %d is less than the %d bytes that levels for %d keys, the log and one unit of values take", o.Size, least, o.Capacity)
+	if minPool := at + unit*pm.Word; uint64(o.Size) < minPool {
+		return nil, core.Invalid("Size %d is less than the %d bytes that levels for %d keys, the log and one unit of values take", o.Size, minPool, o.Capacity)
 	}
 	o.Size = o.Size / int64(unit*pm.Word) * int64(unit*pm.Word)
 	return s, nil
 }
 
-// typical returns the expected layout of units when the pool is made. It assumes 64 bytes for a
-// variable length.
-func (o *Options) typical(unit uint64, l *layout) unitLayout {
+// typicalLayout returns the expected layout of units when the pool is made. It assumes 64 bytes for
+// a variable length.
+func (o *Options) typicalLayout(unit uint64, l *layout) unitLayout {
 	if !l.records() {
 		return newUnitLayout(unit, l.valueSize)
 	}
@@ -298,12 +298,12 @@ func (o *Options) typical(unit uint64, l *layout) unitLayout {
 	return recordClasses(unit)[classOf(newHeader(size(o.KeySize), size(o.ValueSize)).words())]
 }
 
-// hugePage is the usual page size of hugetlbfs.
-const hugePage = 2 << 20
+// hugePageBytes is the usual page size of hugetlbfs.
+const hugePageBytes = 2 << 20
 
-// fits returns how many keys levels hold without a resize, with a little to spare: fewer if a key
-// has fewer than 16 candidate slots.
-func fits(l layout, hashes, levels, top int) (keys uint64) {
+// capacityOf returns how many keys levels hold without a resize, with a little to spare: fewer if a
+// key has fewer than 16 candidate slots.
+func capacityOf(l layout, hashes, levels, top int) (keys uint64) {
 	percent := uint64(85)
 	if l.slots*uint64(hashes*levels) < 16 {
 		percent = 50

@@ -24,7 +24,7 @@ func plant(t testing.TB, e *engine, key []byte, block uint64) {
 	e.mem.Store(e.control(at), uint64(c)&^(1<<blockBits-1)|block)
 }
 
-func slotOf(t testing.TB, e *engine, key []byte) (place, control) {
+func slotOf(t testing.TB, e *engine, key []byte) (slotRef, control) {
 	t.Helper()
 	it := e.item(key)
 	at, c, ok := e.find(&it)
@@ -40,7 +40,7 @@ func wildBlocks(t testing.TB, e *engine, key []byte) (unsound, odd []uint64) {
 	_, c := slotOf(t, e, key)
 	v := e.values
 	unsound = []uint64{0, v.first - 1, v.end(), v.end() + 1, 1<<blockBits - 1, e.mem.Words() - 1, 1 << 40}
-	odd = []uint64{v.first, v.first + 1, v.first + v.at + 1, e.live[0].base + 3, v.end() - v.unit, c.block(), c.block(), c.block()}
+	odd = []uint64{v.first, v.first + 1, v.first + v.offset + 1, e.live[0].base + 3, v.end() - v.unit, c.block(), c.block(), c.block()}
 	if !v.records {
 		unsound = append(unsound, v.end()-v.words+1)
 		odd = append(odd, v.end()-v.words)
@@ -83,15 +83,15 @@ func fromOutside(t *testing.T, dev device.Device, o Options, odd bool) {
 	_, err = x.Put(ctx, keys, values)
 	must(t, err)
 	must(t, x.LoadCache(ctx))
-	blocks, some := wildBlocks(t, x.engine, outsideKey(n-1))
+	blocks, oddBlocks := wildBlocks(t, x.engine, outsideKey(n-1))
 	if odd {
-		blocks = some
+		blocks = oddBlocks
 	}
 	for i, block := range blocks {
 		plant(t, x.engine, outsideKey(i), block)
 	}
 	hit := len(blocks)
-	read := func(what string) {
+	read := func(name string) {
 		t.Helper()
 		got, found := make([]byte, len(values)), make([]bool, n)
 		_, err := x.Get(ctx, keys, got, found)
@@ -101,9 +101,9 @@ func fromOutside(t *testing.T, dev device.Device, o Options, odd bool) {
 			switch want := string(values[24*i : 24*i+24]); {
 			case odd: // its value may be any, and so may the memory that it frees
 			case i >= hit && (!found[i] || is != want):
-				t.Errorf("%s: key %d has %q, want %q", what, i, is, want)
+				t.Errorf("%s: key %d has %q, want %q", name, i, is, want)
 			case i < hit && found[i] && is != want: // a mirror does not see what is planted
-				t.Errorf("%s: key %d has %q", what, i, is)
+				t.Errorf("%s: key %d has %q", name, i, is)
 			}
 		}
 	}

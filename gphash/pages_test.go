@@ -39,7 +39,7 @@ func TestPageSize(t *testing.T) {
 func TestStringPages(t *testing.T) {
 	for _, size := range []int{10, 300, 30_000} {
 		n := min(50_000, 24<<20/size)
-		x := someStrings(t, openCPU(t), Options{Capacity: n, Size: 64 << 20})
+		x := filledStrings(t, openCPU(t), Options{Capacity: n, Size: 64 << 20})
 		var keys, values Bytes
 		for i := range n {
 			keys.Append(binary.LittleEndian.AppendUint64(nil, uint64(i)))

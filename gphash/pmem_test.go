@@ -24,15 +24,15 @@ import (
 // persistent opens an index in an image as persistent memory.
 func (im *image) persistent(t testing.TB, by pm.Persist) *Index {
 	t.Helper()
-	p, err := pool.OnMemory(pm.NewPersistent(im.bytes, by))
+	p, err := pool.OpenMemory(pm.NewPersistent(im.bytes, by))
 	must(t, err)
-	table, e, _, err := serve(ctx, p, im.dev.(device.Host), OpenOptions{}, core.Types{})
+	table, e, _, err := openTable(ctx, p, im.dev.(device.Host), OpenOptions{}, core.Types{})
 	must(t, err)
 	return &Index{table, e}
 }
 
-// powerless makes an image of small pairs, and the record of what a power failure leaves of it.
-func powerless(t testing.TB, units int64) (*image, *pmtest.Caches) {
+// withCaches makes an image of small pairs, and the record of what a power failure leaves of it.
+func withCaches(t testing.TB, units int64) (*image, *pmtest.Caches) {
 	t.Helper()
 	im, err := formatted(t, openCPU(t), Options{KeySize: 12, ValueSize: 20, Capacity: 1, Size: pool.DataStart + units*pool.Page}, nil)
 	must(t, err)
@@ -43,13 +43,13 @@ func powerless(t testing.TB, units int64) (*image, *pmtest.Caches) {
 // When an insertion returns, everything stored is durable.
 func TestPowerFailure(t *testing.T) {
 	smallParts(t)
-	im, caches := powerless(t, 1200)
+	im, caches := withCaches(t, 1200)
 	x := im.persistent(t, caches)
 	rng := rand.New(rand.NewPCG(3, 3))
 	want := model{}
 	check := func() {
 		t.Helper()
-		left := &image{dev: im.dev, bytes: caches.Left()}
+		left := &image{dev: im.dev, bytes: caches.Durable()}
 		y := left.mustOpen(t, OpenOptions{Verify: true})
 		want.equal(t, y)
 		must(t, y.Close())
@@ -78,7 +78,7 @@ func TestPowerFailure(t *testing.T) {
 			for i := range n {
 				want[string(row(keys, i, 12))] = string(row(values, i, 20))
 			}
-			must(t, caches.Lost())
+			must(t, caches.CheckDurable())
 		}
 		check()
 	}
@@ -90,7 +90,7 @@ func TestPowerFailure(t *testing.T) {
 	check()
 	must(t, x.Close())
 	check()
-	must(t, caches.Lost())
+	must(t, caches.CheckDurable())
 }
 
 // skipping leaves one write-back out.
@@ -109,14 +109,14 @@ func (s *skipping) WriteBack(words []uint64) {
 // written again.
 func TestSkippedWriteBack(t *testing.T) {
 	count := func(skip int) (total int, lost error) {
-		im, caches := powerless(t, 40)
+		im, caches := withCaches(t, 40)
 		s := &skipping{caches, -1}
 		x := im.persistent(t, s)
 		s.left = skip
 		key := denseKey(12, 1)
 		_, err := x.Put(ctx, key, valueOf(20, key, 1))
 		must(t, err)
-		return skip - s.left, caches.Lost()
+		return skip - s.left, caches.CheckDurable()
 	}
 	total, err := count(0)
 	must(t, err)
@@ -170,11 +170,11 @@ func TestAssertPMem(t *testing.T) {
 // The terms of PMem do not depend on the requested durability: memory of devdax is PMem in any
 // case, and stores of a GPU must reach it.
 func TestTerms(t *testing.T) {
-	said := PMemConditions{DDIOOff: true}
+	asserted := PMemConditions{DDIOOff: true}
 	for _, asked := range []Durability{0, Process, PMem} {
-		o := &OpenOptions{Durability: asked, AssertPMem: said}
-		gpu, host := terms(devicetest.OpenSim(t, nil), o), terms(openCPU(t), o)
-		if !gpu.GPU || host.GPU || !gpu.Said.DDIOOff || gpu.PMem != (asked == PMem) {
+		o := &OpenOptions{Durability: asked, AssertPMem: asserted}
+		gpu, host := poolOptions(devicetest.OpenSim(t, nil), o), poolOptions(openCPU(t), o)
+		if !gpu.GPU || host.GPU || !gpu.Asserted.DDIOOff || gpu.PMem != (asked == PMem) {
 			t.Errorf("asked for %v: %+v for a GPU, %+v for a CPU", asked, gpu, host)
 		}
 	}

@@ -29,61 +29,61 @@ const drainPerOp = 0.5
 
 // Flags and Mixed implement [core.Policy]. The engine keeps the order of a batch by itself.
 func (p *policy) Flags(op.Kind) batch.Flags { return 0 }
-func (p *policy) Mixed() batch.Flags        { return 0 }
+func (p *policy) MixedFlags() batch.Flags   { return 0 }
 
-// Before implements [core.Policy].
-func (p *policy) Before(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, report bool, err error) {
-	if err := p.changeable(); err != nil {
+// Prepare implements [core.Policy].
+func (p *policy) Prepare(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, report bool, err error) {
+	if err := p.checkWritable(); err != nil {
 		return 0, false, err
 	}
 	n = min(b.N, core.ChunkOps)
 	if p.redo != nil {
 		n = min(n, p.redo.capacity())
 	}
-	tight := s != nil && float64(now.Live)+float64(n) > roomy*float64(p.slotsIn(p.open()))
-	if tight && !now.Exact {
+	nearFull := s != nil && float64(now.Live)+float64(n) > safeLoad*float64(p.slotsIn(p.openLevels()))
+	if nearFull && !now.Exact {
 		return 0, false, nil
 	}
-	if uint64(n) > p.slotsIn(p.open()) {
-		if err := p.ahead(ctx, now, s, b.Part(0, n)); err != nil {
+	if uint64(n) > p.slotsIn(p.openLevels()) {
+		if err := p.growAhead(ctx, now, s, b.Part(0, n)); err != nil {
 			return n, false, err
 		}
 	}
-	if err = p.prepare(now, b, n); err == nil {
+	if err = p.zeroAhead(now, b, n); err == nil {
 		_, err = p.drain(ctx, uint64(drainPerOp*float64(n))+1)
 	}
-	return n, tight || s != nil && p.short(now.Used, uint64(n)), err
+	return n, nearFull || s != nil && p.mayLackMemory(now.Used, uint64(n)), err
 }
 
-// roomy is a load below which practically no key lacks a slot.
-const roomy = 0.75
+// safeLoad is a load below which practically no key lacks a slot.
+const safeLoad = 0.75
 
-// short reports whether n more values might find no memory, with used slots in use. Each region may
-// hold some free memory of its own.
-func (p *policy) short(used, n uint64) bool {
+// mayLackMemory reports whether n more values might find no memory, with used slots in use. Each
+// region may hold some free memory of its own.
+func (p *policy) mayLackMemory(used, n uint64) bool {
 	v := p.values
-	all := uint64(len(v.space.owner)-v.space.levels) * v.per
-	own := uint64(1) << p.bits() * v.per
-	return used+2*n+own > all
+	total := uint64(len(v.space.owner)-v.space.levels) * v.perUnit
+	perRegion := uint64(1) << p.bits() * v.perUnit
+	return used+2*n+perRegion > total
 }
 
-// ahead grows an index for a batch that may bring more keys than the index has slots. Otherwise
+// growAhead grows an index for a batch that may bring more keys than the index has slots. Otherwise
 // they would fill one new level after the other.
-func (p *policy) ahead(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) error {
-	need, _, err := core.Need(ctx, p.run, now, s, b, b.N, p.seed[0])
+func (p *policy) growAhead(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) error {
+	newKeys, _, err := core.EstimateInserts(ctx, p.run, now, s, b, b.N, p.seed[0])
 	if err == nil {
-		err = p.fetch()
+		err = p.fetchSpace()
 	}
-	for err == nil && float64(now.Live)+float64(need) > fullest*float64(p.slotsIn(p.open())) {
+	for err == nil && float64(now.Live)+float64(newKeys) > maxLoad*float64(p.slotsIn(p.openLevels())) {
 		next := level{bits: p.live[0].bits + 1}
 		units := p.unitsOf(next)
 		if p.next != nil {
 			units = 0 // allocated already
 		}
-		if next.bits >= maxLevels || p.Leases.Held() || p.values.left(p.typical(b), units) < uint64(need) {
+		if next.bits >= maxLevels || p.Leases.Held() || p.values.freeValues(p.typicalClass(b), units) < uint64(newKeys) {
 			return nil // a level that takes the memory of the values is useless
 		}
-		if err = p.another(); err == nil {
+		if err = p.addLevel(); err == nil {
 			_, err = p.drain(ctx, math.MaxUint64)
 		}
 		if errors.Is(err, errNoSpace) {
@@ -93,8 +93,8 @@ func (p *policy) ahead(ctx context.Context, now core.Counters, s *device.Stream,
 	return err
 }
 
-// typical returns the class of an average record of a batch.
-func (p *policy) typical(b *batch.Batch) (class int) {
+// typicalClass returns the class of an average record of a batch.
+func (p *policy) typicalClass(b *batch.Batch) (class int) {
 	if !p.records() {
 		return 0
 	}
@@ -109,15 +109,15 @@ func (p *policy) typical(b *batch.Batch) (class int) {
 	return class
 }
 
-// fullest is the load up to which keys move to make a slot for another, and up to which a batch may
+// maxLoad is the load up to which keys move to make a slot for another, and up to which a batch may
 // grow an index. Beyond it, moves take ever longer.
-const fullest = 0.95
+const maxLoad = 0.95
 
 // Retry implements [core.Policy]. Operations without a slot run again once more slots exist. Those
 // without memory for their value run alone and take it from any region; records are compacted for
 // them.
-func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Batch) (still []uint32, more bool, err error) {
-	if err = p.changeable(); err == nil && p.noSpace == nil {
+func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Batch) (remaining []uint32, retry bool, err error) {
+	if err = p.checkWritable(); err == nil && p.noSpace == nil {
 		live := now.Live
 		if p.redo != nil {
 			live += uint64(failed.N) // all of them need slots at once
@@ -126,28 +126,28 @@ func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Bat
 	}
 	lacked := p.noSpace
 	if err == nil {
-		p.retries++
-		if p.lacked = lacked != nil; p.lacked {
-			err = p.yield()
+		p.nRetries++
+		if p.anyRegion = lacked != nil; p.anyRegion {
+			err = p.releaseNext()
 		}
-		if err == nil && p.lacked && p.records() {
-			err = p.gatherFor(failed)
+		if err == nil && p.anyRegion && p.records() {
+			err = p.compactFor(failed)
 		}
 		if err == nil {
-			still, err = core.Rerun(ctx, p.run, failed)
+			remaining, err = core.Rerun(ctx, p.run, failed)
 		}
-		p.lacked = false
-		if lacked != nil && len(still) == failed.N {
+		p.anyRegion = false
+		if lacked != nil && len(remaining) == failed.N {
 			err = lacked
 		}
 	}
 	if err != nil {
-		still = make([]uint32, failed.N)
-		for i := range still {
-			still[i] = uint32(i)
+		remaining = make([]uint32, failed.N)
+		for i := range remaining {
+			remaining[i] = uint32(i)
 		}
 	}
-	return still, len(still) > 0 && err == nil, err
+	return remaining, len(remaining) > 0 && err == nil, err
 }
 
 // enlarge makes slots by draining the closed levels, which fills the levels above evenly. If keys
@@ -165,12 +165,12 @@ func (p *policy) enlarge(ctx context.Context, live uint64) error {
 	return err
 }
 
-// After implements [core.Policy]. It does nothing, since a pool keeps its size.
-func (p *policy) After(context.Context, core.Counters, int) error { return nil }
+// Trim implements [core.Policy]. It does nothing, since a pool keeps its size.
+func (p *policy) Trim(context.Context, core.Counters, int) error { return nil }
 
 // Compact implements [core.Policy].
 func (p *policy) Compact(ctx context.Context, _ core.Counters) error {
-	if err := p.changeable(); err != nil {
+	if err := p.checkWritable(); err != nil {
 		return err
 	}
 	if err := p.recycle(); err != nil {
@@ -178,7 +178,7 @@ func (p *policy) Compact(ctx context.Context, _ core.Counters) error {
 	}
 	_, err := p.drain(ctx, math.MaxUint64)
 	if err == nil && p.records() {
-		err = p.gatherAll(ctx)
+		err = p.compactAll(ctx)
 	}
 	return err
 }

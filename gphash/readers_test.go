@@ -33,7 +33,7 @@ func newReads(seed uint64) *reads {
 	shape := shapes[seed%uint64(len(shapes))]
 	shape.threads = 3
 	tr := newTrial(shape, seed)
-	r := &reads{trial: tr, keys: make([]register, len(tr.keys)), now: tr.d.Now}
+	r := &reads{trial: tr, keys: make([]register, len(tr.keys)), now: tr.d.Accesses}
 	for i := range r.keys {
 		r.keys[i] = register{[][]byte{nil}, []int{0}, []int{0}}
 	}
@@ -50,7 +50,7 @@ func (r *reads) run() {
 
 // write runs batches.
 func (r *reads) write() {
-	w := writer{table: r.table, region: &r.table.values.parts[0]}
+	w := writer{table: r.table, region: &r.table.values.regions[0]}
 	there := make([]byte, r.shape.valueSize)
 	for range 6 {
 		r.table.values.recycle()
@@ -63,7 +63,7 @@ func (r *reads) write() {
 			key := &r.keys[i]
 			key.values, key.begun = append(key.values, value), append(key.begun, r.now())
 			it := r.table.item(r.trial.keys[i])
-			if o := w.change(k, &it, value, there, nil); o.full != nil {
+			if o := w.change(k, &it, value, there, nil); o.err != nil {
 				key.values[len(key.values)-1] = key.values[len(key.values)-2]
 			}
 			key.done = append(key.done, r.now())
@@ -82,12 +82,12 @@ func (r *reads) read(done *bool, rng *rand.Rand) {
 		if is, ok := r.table.get(&it, value); ok {
 			got = is
 		}
-		seen[i] = r.saw(&r.keys[i], seen[i], from, got)
+		seen[i] = r.checkRead(&r.keys[i], seen[i], from, got)
 	}
 }
 
-// saw returns the index of the value that a lookup, begun at from and just ended, has seen.
-func (r *reads) saw(key *register, seen, from int, got []byte) int {
+// checkRead returns the index of the value that a lookup, begun at from and just ended, has seen.
+func (r *reads) checkRead(key *register, seen, from int, got []byte) int {
 	for i := seen; i < len(key.values); i++ {
 		over := i+1 < len(key.done) && key.done[i+1] < from // replaced before the lookup began
 		if !over && (key.values[i] == nil) == (got == nil) && string(key.values[i]) == string(got) {
@@ -115,14 +115,14 @@ func readers(programs int, change func(*reads)) (failed string) {
 // Lookups alongside changes see current or just replaced values, and never the value of another
 // key. That is the defect of the paper's protocol, which reuses slots at once.
 func TestReaders(t *testing.T) {
-	conformance.NotRaced(t, oneAtATime)
+	conformance.SkipRaced(t, serialized)
 	if failed := readers(4000, nil); failed != "" {
 		t.Fatal(failed)
 	}
 }
 
 func TestReaderMutants(t *testing.T) {
-	conformance.NotRaced(t, oneAtATime)
+	conformance.SkipRaced(t, serialized)
 	unversioned := func(r *reads, a *pmtest.Access) {
 		if r.table.isControl(a.At) && a.Kind != pmtest.Load {
 			a.New &^= (1<<versionBits - 1) << blockBits
@@ -174,7 +174,7 @@ func TestReaderMutants(t *testing.T) {
 				if a.Kind == pmtest.CompareAndSwap && r.table.isControl(a.At) && control(a.New).state() == tomb {
 					a.New = 0
 				}
-				v := &r.table.values.parts[0]
+				v := &r.table.values.regions[0]
 				stale := v.stale
 				v.stale, v.tombs = nil, nil
 				for _, block := range stale {
@@ -200,7 +200,7 @@ func moves(seed uint64, last bool) (missed bool) {
 	shape := shapes[0]
 	shape.threads = 3
 	tr := newTrial(shape, seed)
-	w := writer{table: tr.table, region: &tr.table.values.parts[0]}
+	w := writer{table: tr.table, region: &tr.table.values.regions[0]}
 	tr.table.live = tr.table.live[1:] // all keys are in the bottom level
 	for _, key := range tr.keys {
 		it := tr.table.item(key)
@@ -238,7 +238,7 @@ func moves(seed uint64, last bool) (missed bool) {
 
 // A key that moves up is always visible.
 func TestReadersBesideMoves(t *testing.T) {
-	conformance.NotRaced(t, oneAtATime)
+	conformance.SkipRaced(t, serialized)
 	found := false
 	for seed := range uint64(2000) {
 		if moves(seed, false) {

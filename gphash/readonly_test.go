@@ -36,20 +36,20 @@ func halfMoved(t *testing.T) (path string, want model) {
 		want[string(key)] = string(value)
 	}
 	e := x.engine
-	must(t, e.another())
+	must(t, e.addLevel())
 	bottom, copied := e.live[len(e.live)-1], false
 	for b := uint64(0); b < 1<<bottom.bits && !copied; b++ {
-		at := place{bottom.base + b*e.bucketWords, 0}
+		at := slotRef{bottom.base + b*e.bucketWords, 0}
 		if c := control(e.mem.Load(e.control(at))); c.state() == full {
 			it := e.item(e.keyOf(at, key))
-			to, was, _ := e.vacant(&it)
+			to, was, _ := e.vacantSlot(&it)
 			copied = e.publish(to, was, &it, c.block())
 		}
 	}
 	if !copied {
 		t.Fatal("no key is in the bottom level")
 	}
-	top := place{e.live[0].base, e.slots - 1}
+	top := slotRef{e.live[0].base, e.slots - 1}
 	e.mem.Store(e.control(top), uint64(control(0).next(writing, 0)))
 	top.bucket += e.bucketWords
 	e.mem.Store(e.control(top), uint64(control(0).next(tomb, 0)))
@@ -126,7 +126,8 @@ func TestReadOnlyThenRecover(t *testing.T) {
 	must(t, x.Close())
 }
 
-// A GPU reports the same about a pool as the CPU, even about damage, which it leaves to the CPU.
+// A GPU reports the same about a pool as the CPU, even about damage, which it leaves to
+// the CPU.
 func TestReportsAgree(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -134,13 +135,13 @@ func TestReportsAgree(t *testing.T) {
 	path, _ := halfMoved(t)
 	content, err := os.ReadFile(path)
 	must(t, err)
-	p, err := pool.OnMemory(pm.New(content, nil))
+	p, err := pool.OpenMemory(pm.New(content, nil))
 	must(t, err)
 	tb, err := tableOf(p)
 	must(t, err)
 	for _, damaged := range []bool{false, true} {
 		if damaged {
-			at := place{tb.live[0].base + 2*tb.bucketWords, tb.slots - 1}
+			at := slotRef{tb.live[0].base + 2*tb.bucketWords, tb.slots - 1}
 			tb.mem.Store(tb.control(at), uint64(control(0).next(full, 1)))
 		}
 		reports := map[string]bool{}

@@ -15,42 +15,42 @@ import (
 // a lookup have any length. So it first notes the records and the lengths of their values, and then
 // Expand copies the values to their places. Nothing changes alongside lookups, so the records stay.
 
-// finishRecord completes the lookup of a key with a hash that was found: it checks whether the
+// readRecord completes the lookup of a key with a hash that was found: it checks whether the
 // record belongs to the key.
-func (l *lookups) finishRecord(f *lookup) {
-	if !l.values.hasKey(f.is.block(), f.key) { // another key of its hash comes first
-		_, is, ok := l.table.find(&f.item)
-		if f.is = is; !ok {
+func (l *lookups) readRecord(f *lookup) {
+	if !l.values.hasKey(f.control.block(), f.key) { // another key of its hash comes first
+		_, c, ok := l.table.find(&f.item)
+		if f.control = c; !ok {
 			l.hits--
-			l.answer(f.row, false)
+			l.setResult(f.row, false)
 			return
 		}
 	}
 	if lengths := l.Columns[batch.Counts].Host; lengths != nil {
-		h, _ := l.values.record(f.is.block())
-		batch.View[uint32](lengths)[f.row] = uint32(h.value())
-		batch.View[uint64](l.Columns[batch.Out].Host)[f.row] = f.is.block()
+		h, _ := l.values.record(f.control.block())
+		batch.View[uint32](lengths)[f.row] = uint32(h.valueLen())
+		batch.View[uint64](l.Columns[batch.Out].Host)[f.row] = f.control.block()
 	}
 }
 
 // Expand implements [core.Expander]. It copies the values of the records that a lookup has noted.
 func (e *engine) Expand(ctx context.Context, s *device.Stream, _ *core.Lease, b *batch.Batch) error {
-	if err := cpu.Open(s); err != nil {
+	if err := cpu.SyncStream(s); err != nil {
 		return err
 	}
 	blocks, to := batch.View[uint64](b.Columns[batch.Out].Host), &b.Columns[batch.Vals]
-	ask := func(ops []uint32, places *[cpu.Group]uint64) {
+	prefetch := func(ops []uint32, items *[cpu.Group]uint64) {
 		var lines [cpu.Group]unsafe.Pointer
 		n := 0
 		for j, i := range ops {
-			if places[j] = blocks[i]; blocks[i] != 0 && e.mem.At(blocks[i]) != nil {
+			if items[j] = blocks[i]; blocks[i] != 0 && e.mem.At(blocks[i]) != nil {
 				lines[n], n = e.mem.At(blocks[i]), n+1
 			}
 		}
 		cpu.PrefetchPairs(lines[:n])
 	}
-	_, _, err := e.Each(ctx, b.N, func(w *cpu.Watch, lo, hi int) (ran, _ int) {
-		return cpu.Ahead(w, numbers(lo, hi), cpu.Group, ask, func(i uint32, block uint64) {
+	_, _, err := e.RunLookup(ctx, b.N, func(w *cpu.Watch, lo, hi int) (ran, _ int) {
+		return cpu.RunPrefetched(w, rowRange(lo, hi), cpu.Group, prefetch, func(i uint32, block uint64) {
 			if block != 0 {
 				at := to.Offsets[i] - to.Offsets[0]
 				e.values.appendValue(block, to.Host[at:at:at+to.Offsets[i+1]-to.Offsets[i]])
@@ -69,8 +69,8 @@ func (e *engine) PairBytes(*core.Lease) int {
 func (v *values) recordBytes(n int) int {
 	words := uint64(0)
 	for i := range v.space.owner {
-		if x := v.space.owner[i].values.Load(); x != nil && x.unit == uint64(i) {
-			words += (x.layout.per - x.left) * x.layout.words
+		if x := v.space.owner[i].extent.Load(); x != nil && x.unit == uint64(i) {
+			words += (x.layout.perUnit - x.nFree) * x.layout.words
 		}
 	}
 	return int(words) * pm.Word / max(n, 1)
@@ -83,32 +83,32 @@ func (r *rows) exportRecord(n int, block uint64) {
 	if !ok {
 		h, block = 0, r.values.first
 	}
-	r.mem.Read(block+1, r.Columns[batch.Keys].Extend(n, h.key()))
-	r.mem.Read(block+h.valueAt(), r.Columns[batch.Vals].Extend(n, h.value()))
+	r.mem.Read(block+1, r.Columns[batch.Keys].Extend(n, h.keyLen()))
+	r.mem.Read(block+h.valueOffset(), r.Columns[batch.Vals].Extend(n, h.valueLen()))
 }
 
-// found holds the values that a share of a batch has found, and their rows.
-type found struct {
+// foundValues holds the values that a share of a batch has found, and their rows.
+type foundValues struct {
 	data []byte
 	rows []uint32
 }
 
 // add adds a value for row i of a column.
-func (f *found) add(to *batch.Column, i uint32, value []byte) {
-	mine := *to
-	mine.Data = &f.data
-	copy(mine.Extend(int(i), len(value)), value)
+func (f *foundValues) add(to *batch.Column, i uint32, value []byte) {
+	column := *to
+	column.Data = &f.data
+	copy(column.Extend(int(i), len(value)), value)
 	f.rows = append(f.rows, i)
 }
 
-// deliver appends what the share has found to the data of the column.
-func (f *found) deliver(to *batch.Column) {
+// appendTo appends what the share has found to the data of the column.
+func (f *foundValues) appendTo(to *batch.Column) {
 	if len(f.rows) == 0 {
 		return
 	}
 	spans, base := batch.View[batch.Span](to.Host), len(*to.Data)
 	*to.Data = append(*to.Data, f.data...)
 	for _, i := range f.rows {
-		spans[i] = spans[i].Behind(base)
+		spans[i] = spans[i].Shift(base)
 	}
 }

@@ -37,36 +37,36 @@ const (
 )
 
 // lengths is the range of lengths of keys, or of values, in bytes.
-type lengths struct{ least, most int }
+type lengths struct{ min, max int }
 
-func (l lengths) has(n int) bool { return n >= l.least && n <= l.most }
+func (l lengths) contains(n int) bool { return n >= l.min && n <= l.max }
 
 func (l *layout) keyLength() lengths   { return lengthsOf(l.keySize, 1, maxLongKey) }
 func (l *layout) valueLength() lengths { return lengthsOf(l.valueSize, 0, maxValue) }
 
 // String formats the range for messages.
 func (l lengths) String() string {
-	if l.least == l.most {
-		return fmt.Sprint(l.least)
+	if l.min == l.max {
+		return fmt.Sprint(l.min)
 	}
-	return fmt.Sprintf("%d to %d", l.least, l.most)
+	return fmt.Sprintf("%d to %d", l.min, l.max)
 }
 
-func lengthsOf(size uint64, least, most int) lengths {
+func lengthsOf(size uint64, shortest, longest int) lengths {
 	if size > 0 {
 		return lengths{int(size), int(size)}
 	}
-	return lengths{least, most}
+	return lengths{shortest, longest}
 }
 
 func newHeader(key, value int) header { return header(uint64(value)<<keyBits|uint64(key)) << 32 }
 
-func (h header) key() int   { return int(h >> 32 & (1<<keyBits - 1)) }
-func (h header) value() int { return int(h >> (32 + keyBits)) }
+func (h header) keyLen() int   { return int(h >> 32 & (1<<keyBits - 1)) }
+func (h header) valueLen() int { return int(h >> (32 + keyBits)) }
 
-// valueAt returns the offset of the value, in words from the header.
-func (h header) valueAt() uint64 { return 1 + pm.WordsOf(h.key()) }
-func (h header) words() uint64   { return h.valueAt() + pm.WordsOf(h.value()) }
+// valueOffset returns the offset of the value, in words from the header.
+func (h header) valueOffset() uint64 { return 1 + pm.WordsOf(h.keyLen()) }
+func (h header) words() uint64       { return h.valueOffset() + pm.WordsOf(h.valueLen()) }
 
 // Each power of two has eight sizes; up to 16 words each number is a size.
 const sizesBits = 3
@@ -89,10 +89,10 @@ func classSize(class int) uint64 {
 func recordClasses(unit uint64) (classes []unitLayout) {
 	for class := range classOf(newHeader(maxLongKey, maxValue).words()) + 1 {
 		l := unitLayout{unit: unit, words: classSize(class)}
-		for l.unit < mostUnits*unit && l.unit < leastRecords*l.words {
+		for l.unit < maxRunUnits*unit && l.unit < minRunRecords*l.words {
 			l.unit *= 2
 		}
-		if l.per = l.unit / l.words; l.per > 0 {
+		if l.perUnit = l.unit / l.words; l.perUnit > 0 {
 			classes = append(classes, l)
 		}
 	}
@@ -100,8 +100,8 @@ func recordClasses(unit uint64) (classes []unitLayout) {
 }
 
 const (
-	leastRecords = 8  // in a row of units
-	mostUnits    = 16 // in a row
+	minRunRecords = 8  // in a row of units
+	maxRunUnits   = 16 // in a row
 )
 
 // class returns the class of a record of a key and a value. ok is false if it fits no units.
@@ -110,8 +110,8 @@ func (v *values) class(key, value int) (class int, ok bool) {
 	return class, class < len(v.classes)
 }
 
-// takes returns why a key and a value cannot have a record, or nil.
-func (v *values) takes(key, value int) error {
+// validateRecord returns why a key and a value cannot have a record, or nil.
+func (v *values) validateRecord(key, value int) error {
 	if _, ok := v.class(key, value); !ok {
 		return fmt.Errorf("key and value have %d and %d bytes, and units of this pool %d", key, value, v.unit*pm.Word)
 	}
@@ -133,12 +133,12 @@ func (v *values) record(block uint64) (h header, ok bool) {
 func (v *values) writeRecord(block uint64, it *item, value []byte) {
 	h := newHeader(len(it.key), len(value))
 	v.mem.Write(block+1, it.key)
-	v.mem.Write(block+h.valueAt(), value)
-	v.mem.Store(block, uint64(h)|uint64(seal(h, it.key, value)^mixed(block, it.hash)))
+	v.mem.Write(block+h.valueOffset(), value)
+	v.mem.Store(block, uint64(h)|uint64(recordSum(h, it.key, value)^placeSum(block, it.hash)))
 }
 
-// seal returns the checksum of a record, without its place.
-func seal(h header, key, value []byte) uint32 {
+// recordSum returns the checksum of a record, without its place.
+func recordSum(h header, key, value []byte) uint32 {
 	crc := crc32.Checksum(binary.LittleEndian.AppendUint32(nil, uint32(h>>32)), castagnoli)
 	return crc32.Update(crc32.Update(crc, castagnoli, key), castagnoli, value)
 }
@@ -146,7 +146,7 @@ func seal(h header, key, value []byte) uint32 {
 // hasKey reports whether the record at a block belongs to key.
 func (v *values) hasKey(block uint64, key []byte) bool {
 	h, ok := v.record(block)
-	return ok && h.key() == len(key) && v.mem.Equal(block+1, key)
+	return ok && h.keyLen() == len(key) && v.mem.Equal(block+1, key)
 }
 
 // appendKey and appendValue append the key or the value of the record at a block, if one lies
@@ -156,7 +156,7 @@ func (v *values) appendKey(block uint64, to []byte) []byte {
 	if !ok {
 		return to
 	}
-	return v.append(block+1, h.key(), to)
+	return v.appendBytes(block+1, h.keyLen(), to)
 }
 
 func (v *values) appendValue(block uint64, to []byte) []byte {
@@ -164,10 +164,10 @@ func (v *values) appendValue(block uint64, to []byte) []byte {
 	if !ok {
 		return to
 	}
-	return v.append(block+h.valueAt(), h.value(), to)
+	return v.appendBytes(block+h.valueOffset(), h.valueLen(), to)
 }
 
-func (v *values) append(at uint64, n int, to []byte) []byte {
+func (v *values) appendBytes(at uint64, n int, to []byte) []byte {
 	to = slices.Grow(to, n)[:len(to)+n]
 	v.mem.Read(at, to[len(to)-n:])
 	return to
@@ -180,6 +180,6 @@ func (v *values) intactRecord(block, hash uint64, buffer *[]byte) bool {
 	if !ok {
 		return false
 	}
-	*buffer = v.append(block+h.valueAt(), h.value(), v.append(block+1, h.key(), (*buffer)[:0]))
-	return uint32(h) == seal(h, (*buffer)[:h.key()], (*buffer)[h.key():])^mixed(block, hash)
+	*buffer = v.appendBytes(block+h.valueOffset(), h.valueLen(), v.appendBytes(block+1, h.keyLen(), (*buffer)[:0]))
+	return uint32(h) == recordSum(h, (*buffer)[:h.keyLen()], (*buffer)[h.keyLen():])^placeSum(block, hash)
 }

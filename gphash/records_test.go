@@ -62,7 +62,7 @@ func TestClasses(t *testing.T) {
 		v := &values{unitLayout: unitLayout{unit: unit}, classes: classes}
 		for words := uint64(2); words <= newHeader(maxLongKey, maxValue).words(); words++ {
 			class, ok := v.class(8, int(words-2)*pm.Word)
-			if words > mostUnits*unit {
+			if words > maxRunUnits*unit {
 				if ok {
 					t.Fatalf("units of %d words: one of %d words has class %d", unit, words, class)
 				}
@@ -72,18 +72,18 @@ func TestClasses(t *testing.T) {
 			if !ok || l.words < words || l.words-words > l.words/8 || class > 0 && classes[class-1].words >= words {
 				t.Fatalf("%d words have class %d, of %d", words, class, l.words)
 			}
-			left := l.unit - l.per*l.words
-			if l.unit%unit != 0 || l.unit > mostUnits*unit || l.unit < mostUnits*unit && left > l.unit/8 {
+			left := l.unit - l.perUnit*l.words
+			if l.unit%unit != 0 || l.unit > maxRunUnits*unit || l.unit < maxRunUnits*unit && left > l.unit/8 {
 				t.Fatalf("records of %d words leave %d of %d", l.words, left, l.unit)
 			}
 		}
 	}
-	if left := recordClasses(recordUnit); left[len(left)-1].per < leastRecords {
-		t.Errorf("%d records of the largest class lie in %d words", left[len(left)-1].per, left[len(left)-1].unit)
+	if left := recordClasses(recordUnit); left[len(left)-1].perUnit < minRunRecords {
+		t.Errorf("%d records of the largest class lie in %d words", left[len(left)-1].perUnit, left[len(left)-1].unit)
 	}
 	for _, n := range [][2]int{{1, 0}, {maxLongKey, maxValue}, {7, 8}} {
-		if h := newHeader(n[0], n[1]) | math.MaxUint32; h.key() != n[0] || h.value() != n[1] || h>>62 != 0 {
-			t.Errorf("lengths %v are %d and %d", n, h.key(), h.value())
+		if h := newHeader(n[0], n[1]) | math.MaxUint32; h.keyLen() != n[0] || h.valueLen() != n[1] || h>>62 != 0 {
+			t.Errorf("lengths %v are %d and %d", n, h.keyLen(), h.valueLen())
 		}
 	}
 }
@@ -95,15 +95,15 @@ var hostileHeaders = []struct {
 }{
 	{"zero", func(header) header { return 0 }},
 	{"all ones", func(header) header { return ^header(0) }},
-	{"no key", func(h header) header { return newHeader(0, h.value()) | h&math.MaxUint32 }},
-	{"a key longer than any", func(h header) header { return newHeader(1<<keyBits-1, h.value()) | h&math.MaxUint32 }},
-	{"a key that has the value", func(h header) header { return newHeader(h.key()+h.value(), 0) | h&math.MaxUint32 }},
-	{"a longer key", func(h header) header { return newHeader(h.key()+1, h.value()) | h&math.MaxUint32 }},
-	{"a value of its unit's size", func(h header) header { return newHeader(h.key(), imageUnit*pm.Word) | h&math.MaxUint32 }},
-	{"a value as long as any", func(h header) header { return newHeader(h.key(), maxValue) | h&math.MaxUint32 }},
-	{"a value longer than any", func(h header) header { return newHeader(h.key(), 1<<(32-keyBits)-1) | h&math.MaxUint32 }},
-	{"a value of another class", func(h header) header { return newHeader(h.key(), h.value()+64) | h&math.MaxUint32 }},
-	{"a shorter value", func(h header) header { return newHeader(h.key(), max(h.value()-9, 0)) | h&math.MaxUint32 }},
+	{"no key", func(h header) header { return newHeader(0, h.valueLen()) | h&math.MaxUint32 }},
+	{"a key longer than any", func(h header) header { return newHeader(1<<keyBits-1, h.valueLen()) | h&math.MaxUint32 }},
+	{"a key that has the value", func(h header) header { return newHeader(h.keyLen()+h.valueLen(), 0) | h&math.MaxUint32 }},
+	{"a longer key", func(h header) header { return newHeader(h.keyLen()+1, h.valueLen()) | h&math.MaxUint32 }},
+	{"a value of its unit's size", func(h header) header { return newHeader(h.keyLen(), imageUnit*pm.Word) | h&math.MaxUint32 }},
+	{"a value as long as any", func(h header) header { return newHeader(h.keyLen(), maxValue) | h&math.MaxUint32 }},
+	{"a value longer than any", func(h header) header { return newHeader(h.keyLen(), 1<<(32-keyBits)-1) | h&math.MaxUint32 }},
+	{"a value of another class", func(h header) header { return newHeader(h.keyLen(), h.valueLen()+64) | h&math.MaxUint32 }},
+	{"a shorter value", func(h header) header { return newHeader(h.keyLen(), max(h.valueLen()-9, 0)) | h&math.MaxUint32 }},
 	{"another checksum", func(h header) header { return h ^ 1<<31 }},
 }
 
@@ -131,7 +131,7 @@ func TestHostileHeaders(t *testing.T) {
 				} else if !errors.Is(err, op.ErrCorrupt) {
 					t.Fatalf("%s: %v", d.name, err)
 				}
-				if d.spoil(h) != h && !im.judge(t, map[string]bool{k: true}) {
+				if d.spoil(h) != h && !im.allowsDamage(t, map[string]bool{k: true}) {
 					t.Errorf("%s: not found", d.name)
 				}
 				im.restore()
@@ -174,7 +174,7 @@ func TestHostileRecords(t *testing.T) {
 			im.want[string(k)] = string(v)
 		}
 		im.put(t, x, 100, 110, 0)
-		im.whole(t, x)
+		im.checkWhole(t, x)
 		if seed == 0 {
 			t.Logf("%d keys are left, %d given up: %q", report.Keys, report.Damaged, report.Damage)
 		}
@@ -184,7 +184,7 @@ func TestHostileRecords(t *testing.T) {
 // Keys with the same hash have records of their own, since the tag does not distinguish them.
 func TestCollidingStrings(t *testing.T) {
 	o := Options{Hash: Fast, Seed: [2]uint64{3, 5}}
-	x, want := someStrings(t, openCPU(t), o), model{}
+	x, want := filledStrings(t, openCPU(t), o), model{}
 	colliding := func(lo, hi uint64) (keys, values Bytes) {
 		for i := lo; i < hi; i++ {
 			first := hash.Uint64(i, 9)
@@ -196,7 +196,7 @@ func TestCollidingStrings(t *testing.T) {
 	}
 	keys, values := colliding(0, 12)
 	for i := range keys.Len() {
-		if h := x.engine.of(keys.Row(i)); h != x.engine.of(keys.Row(0)) {
+		if h := x.engine.hash(keys.Row(i)); h != x.engine.hash(keys.Row(0)) {
 			t.Fatal("the keys do not collide")
 		}
 		want[string(keys.Row(i))] = string(values.Row(i))
@@ -206,14 +206,14 @@ func TestCollidingStrings(t *testing.T) {
 	if n != 12 {
 		t.Errorf("%d of 12 keys are new", n)
 	}
-	gone, _ := colliding(3, 6)
-	n, err = x.Delete(ctx, gone, nil)
+	deleted, _ := colliding(3, 6)
+	n, err = x.Delete(ctx, deleted, nil)
 	must(t, err)
 	if n != 3 {
 		t.Errorf("%d of 3 keys are deleted", n)
 	}
-	for i := range gone.Len() {
-		delete(want, string(gone.Row(i)))
+	for i := range deleted.Len() {
+		delete(want, string(deleted.Row(i)))
 	}
 	var got Bytes
 	absent, _ := colliding(0, 20)
@@ -262,7 +262,7 @@ func TestRecordsAtTheEnd(t *testing.T) {
 		for back := uint64(1); back < h.words(); back = min(2*back, h.words()) {
 			block := v.end() - back
 			v.mem.Store(block, uint64(h))
-			if _, ok := v.record(block); ok || v.hasKey(block, make([]byte, h.key())) || len(v.appendValue(block, nil)) > 0 {
+			if _, ok := v.record(block); ok || v.hasKey(block, make([]byte, h.keyLen())) || len(v.appendValue(block, nil)) > 0 {
 				t.Errorf("a record of %d words lies in the last %d", h.words(), back)
 			}
 		}
@@ -286,9 +286,9 @@ func TestLengthsOfRecords(t *testing.T) {
 		must(t, err)
 		x := im.mustOpen(t, OpenOptions{})
 		it := x.engine.item(make([]byte, c.key))
-		w := x.engine.newWriter(x.engine.values.region(0, 0), true)
+		w := x.engine.newWriter(x.engine.values.regionOf(0, 0), true)
 		if o := w.change(op.Put, &it, make([]byte, c.value), nil, nil); !o.ok {
-			t.Fatal(o.full)
+			t.Fatal(o.err)
 		}
 		if _, _, err := im.open(OpenOptions{}); !errors.Is(err, op.ErrCorrupt) {
 			t.Errorf("%+v, a key of %d bytes and a value of %d: %v", c.o, c.key, c.value, err)

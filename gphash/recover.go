@@ -61,9 +61,9 @@ type Times struct {
 func (t *Times) Recovery() time.Duration { return t.Replay + t.Mirror + t.Inspect + t.Space + t.Resize }
 
 // timed adds the time that do takes to *t.
-func timed(t *time.Duration, do func() error) error {
+func timed(t *time.Duration, step func() error) error {
 	start := time.Now()
-	err := do()
+	err := step()
 	*t += time.Since(start)
 	return err
 }
@@ -72,12 +72,12 @@ func timed(t *time.Duration, do func() error) error {
 const damageListed = 16
 
 // inspection scans all slots of a table. It finds out which memory of values is in use, and what is
-// wrong. With mend it undoes what a crash has left, and with repair it gives up damaged slots. Its
-// writes are idempotent, so a crash during it does no harm.
+// wrong. With cleanUp it undoes what a crash has left, and with repair it gives up damaged slots.
+// Its writes are idempotent, so a crash during it does no harm.
 type inspection struct {
 	*table
-	mend, repair bool
-	verify       bool // also verify checksums of values
+	cleanUp, repair bool
+	verify          bool // also verify checksums of values
 
 	mu sync.Mutex // guards the fields below
 	Report
@@ -93,7 +93,7 @@ func (in *inspection) run(ctx context.Context, parallel func(n, grain int, body 
 			}
 			s := survey{inspection: in, level: l, key: make([]byte, in.keySize)}
 			for b := lo; b < hi; b++ {
-				s.bucket(l.base + uint64(b)*in.bucketWords)
+				s.inspectBucket(l.base + uint64(b)*in.bucketWords)
 			}
 			in.add(&s)
 		})
@@ -130,58 +130,58 @@ type survey struct {
 	slotSums, valueSums uint64
 }
 
-func (s *survey) bucket(bucket uint64) {
+func (s *survey) inspectBucket(bucket uint64) {
 	for slot := range s.slots {
-		at := place{bucket, slot}
+		at := slotRef{bucket, slot}
 		switch c := control(s.mem.Load(s.control(at))); {
 		case c.state() == full:
-			s.full(at, c)
+			s.inspectFull(at, c)
 		// no operation writes that; a flipped bit of the state does
 		case c.block() != 0:
-			s.damaged(at, c, "it has a value, and says that it has no key")
+			s.addDamage(at, c, "it has a value, and says that it has no key")
 		case c.state() == writing:
 			s.found.Unfinished++
-			s.vacate(at, c)
+			s.clearSlot(at, c)
 		case c.state() == tomb:
 			s.found.Tombs++
-			s.vacate(at, c)
+			s.clearSlot(at, c)
 		}
 	}
 }
 
-func (s *survey) vacate(at place, c control) {
-	if s.mend {
+func (s *survey) clearSlot(at slotRef, c control) {
+	if s.cleanUp {
 		s.mem.Store(s.control(at), uint64(c.next(empty, 0)))
 	}
 }
 
-// full inspects a slot that has a key.
-func (s *survey) full(at place, c control) {
-	wrong := s.badPlace(c)
+// inspectFull inspects a slot that has a key.
+func (s *survey) inspectFull(at slotRef, c control) {
+	damage := s.placeDamage(c)
 	var it item
-	if wrong == "" {
+	if damage == "" {
 		s.key = s.keyAt(at, c, s.key)
 		it = s.item(s.key)
-		wrong = s.wrong(at, c, &it)
+		damage = s.slotDamage(at, c, &it)
 	}
-	if wrong != "" {
-		s.damaged(at, c, wrong)
+	if damage != "" {
+		s.addDamage(at, c, damage)
 		return
 	}
 	if valid, _, _ := s.find(&it); valid != at {
-		switch first, there := s.first(&it); {
+		switch first, control := s.firstValid(&it); {
 		case first == at: // the other one is damaged
-		case there.block() == c.block():
+		case control.block() == c.block():
 			s.found.Moved++ // it was about to leave one of them
-			s.vacate(at, c)
+			s.clearSlot(at, c)
 			return
 		default:
-			s.damaged(at, c, "its key is in another slot, too")
+			s.addDamage(at, c, "its key is in another slot, too")
 			return
 		}
 	}
-	if wrong := s.use(c.block()); wrong != "" {
-		s.damaged(at, c, wrong)
+	if damage := s.markUsed(c.block()); damage != "" {
+		s.addDamage(at, c, damage)
 		return
 	}
 	s.found.Keys++
@@ -191,14 +191,15 @@ func (s *survey) full(at place, c control) {
 	}
 }
 
-// first returns where a key is valid among the undamaged slots; at least one exists. If damage
-// turned the key of a slot into another key, the slot does not hide the real slot of that key.
-func (s *survey) first(it *item) (at place, c control) {
-	s.each(it.hash, func(bucket uint64, _ bool) bool {
+// firstValid returns the first undamaged slot in which the key is valid; at least one exists. If
+// damage turned the key of a slot into another key, that slot is skipped, so the real slot of the
+// other key is still found.
+func (s *survey) firstValid(it *item) (at slotRef, c control) {
+	s.eachBucket(it.hash, func(bucket uint64, _ bool) bool {
 		for slot := range s.slots {
-			at = place{bucket, slot}
+			at = slotRef{bucket, slot}
 			c = control(s.mem.Load(s.control(at)))
-			if c.state() == full && s.holds(at, c, it) && s.badPlace(c) == "" && s.badValue(c, it) == "" {
+			if c.state() == full && s.holds(at, c, it) && s.placeDamage(c) == "" && s.valueDamage(c, it) == "" {
 				return false
 			}
 		}
@@ -207,8 +208,8 @@ func (s *survey) first(it *item) (at place, c control) {
 	return at, c
 }
 
-// wrong returns what is wrong with a slot by itself, or "".
-func (s *survey) wrong(at place, c control, it *item) string {
+// slotDamage returns what is wrong with a slot by itself, or "".
+func (s *survey) slotDamage(at slotRef, c control, it *item) string {
 	if s.mem.Load(s.tag(at)) != it.tag {
 		return "its tag is not that of its key"
 	}
@@ -220,17 +221,17 @@ func (s *survey) wrong(at place, c control, it *item) string {
 	if !home {
 		return "its key does not belong there"
 	}
-	return s.badValue(c, it)
+	return s.valueDamage(c, it)
 }
 
-// badPlace returns what is wrong with the place of a slot's value, or "".
-func (s *survey) badPlace(c control) string {
+// placeDamage returns what is wrong with the place of a slot's value, or "".
+func (s *survey) placeDamage(c control) string {
 	v := s.values
 	unit, _, ok := v.locate(c.block())
-	if ok = ok && (!s.records() || s.legal(c.block())); ok {
+	if ok = ok && (!s.records() || s.hasLegalLengths(c.block())); ok {
 		class, _ := v.classAt(c.block())
 		for i := range v.unitsOf(&v.classes[class]) {
-			ok = ok && !v.space.owner[unit+i].level
+			ok = ok && !v.space.owner[unit+i].isLevel
 		}
 	}
 	if !ok {
@@ -239,37 +240,37 @@ func (s *survey) badPlace(c control) string {
 	return ""
 }
 
-// legal reports whether key and value of a record have lengths that the pool allows.
-func (s *survey) legal(block uint64) bool {
+// hasLegalLengths reports whether key and value of a record have lengths that the pool allows.
+func (s *survey) hasLegalLengths(block uint64) bool {
 	h, _ := s.values.record(block)
-	return s.keyLength().has(h.key()) && s.valueLength().has(h.value())
+	return s.keyLength().contains(h.keyLen()) && s.valueLength().contains(h.valueLen())
 }
 
-// badValue returns what is wrong with the value of a slot, or "".
-func (s *survey) badValue(c control, it *item) string {
+// valueDamage returns what is wrong with the value of a slot, or "".
+func (s *survey) valueDamage(c control, it *item) string {
 	if s.verify && !s.values.intact(c.block(), it.hash, &s.value) {
 		return "its value does not have its checksum"
 	}
 	return ""
 }
 
-func (s *survey) damaged(at place, c control, what string) {
+func (s *survey) addDamage(at slotRef, c control, finding string) {
 	s.found.Damaged++
 	if len(s.found.Damage) < damageListed {
 		s.found.Damage = append(s.found.Damage, fmt.Sprintf("slot %d of bucket %d of level %d: %s",
-			at.slot, (at.bucket-s.level.base)/s.bucketWords, s.level.bits, what))
+			at.slot, (at.bucket-s.level.base)/s.bucketWords, s.level.bits, finding))
 	}
 	if s.repair {
-		s.vacate(at, c)
+		s.clearSlot(at, c)
 	}
 }
 
-// use marks the memory of a value as in use, and returns what is wrong with that, or "".
-func (s *survey) use(block uint64) string {
+// markUsed marks the memory of a value as in use, and returns what is wrong with that, or "".
+func (s *survey) markUsed(block uint64) string {
 	v := s.values
 	unit, i, _ := v.locate(block)
 	class, _ := v.classAt(block)
-	e := v.space.extent(unit, v.unitsOf(&v.classes[class]), func() *extent { return v.newExtent(class) })
+	e := v.space.extentAt(unit, v.unitsOf(&v.classes[class]), func() *extent { return v.newExtent(class) })
 	switch {
 	case e.class != class:
 		return fmt.Sprintf("its record, at word %#x, takes %d words, and others of its unit take %d", block, v.classes[class].words, e.layout.words)

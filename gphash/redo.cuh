@@ -95,18 +95,18 @@ __device__ __forceinline__ void add(uint64_t* list, uint32_t* count, bool has, u
   if (has) store_relaxed(list + at + popcount(votes & ((1u << lane_index()) - 1)), what);
 }
 
-// falls_behind marks a bucket of the pool as lagging the mirror, and reports whether it was marked
+// mark_lagging marks a bucket of the pool as lagging the mirror, and reports whether it was marked
 // before.
-__device__ __forceinline__ bool falls_behind(const RedoParams& p, uint64_t bucket) {
+__device__ __forceinline__ bool mark_lagging(const RedoParams& p, uint64_t bucket) {
   const uint64_t i = bucket / p.table.bucket_words;
   const uint32_t bit = 1u << i % 32;
   return (or_relaxed(p.late_bits + i / 32, bit) & bit) != 0;
 }
 
-// settle makes a published batch visible to lookups, and leaves what it has replaced and deleted to
-// the next one. The host tracks records by itself.
+// apply_batch makes a published batch visible to lookups, and leaves what it has replaced and
+// deleted to the next one. The host tracks records by itself.
 template <Keys K>
-__device__ __forceinline__ void settle(const RedoParams& p) {
+__device__ __forceinline__ void apply_batch(const RedoParams& p) {
   const Table& t = p.table;
   const Lists& l = p.space.lists;
   fence();  // a lookup that sees any of this also sees that a change has begun, and values and tags
@@ -116,7 +116,7 @@ __device__ __forceinline__ void settle(const RedoParams& p) {
     const bool there = e.becomes != 0, replaces = there && was.state() == kFull;
     const bool full = there && becomes.state() == kFull, gone = there && !full;
     if (there) store_relaxed_system(e.words + e.slot, e.becomes);
-    add(p.late, p.late_count, there && !falls_behind(p, e.bucket), e.bucket);
+    add(p.late, p.late_count, there && !mark_lagging(p, e.bucket), e.bucket);
     if (K == kInSlots && full) mark(t, p.space, becomes.block(), true);
     if (K == kInSlots) add(l.stale, l.counts, replaces, was.block());
     add(l.tombs, l.counts + 1, gone, e.bucket + e.slot);
@@ -127,8 +127,8 @@ __device__ __forceinline__ void settle(const RedoParams& p) {
   }
 }
 
-// bring_home writes the lagging buckets to the pool, control words and tags at once.
-__device__ __forceinline__ void bring_home(const RedoParams& p) {
+// write_back writes the lagging buckets to the pool, control words and tags at once.
+__device__ __forceinline__ void write_back(const RedoParams& p) {
   const Table& t = p.table;
   const uint32_t words = 2 * t.slots;
   const uint64_t n = uint64_t(load_relaxed(p.late_count)) * words;

@@ -79,10 +79,10 @@ func redoOf(s *pool.Superblock, mem *pm.Memory) (*redoLog, error) {
 	a, g := s.Areas[redoArea], &s.Geometry
 	l := &redoLog{mem, a.Offset / pm.Word, (a.Offset + a.Length) / pm.Word}
 	unit := uint64(g.Unit) * pm.Word
-	others := s.Areas
-	others[redoArea] = pool.Area{}
+	unknown := s.Areas
+	unknown[redoArea] = pool.Area{}
 	switch atomic := s.Features.Incompat&pool.AtomicBatches != 0; {
-	case others != [len(others)]pool.Area{} || !atomic && a != pool.Area{}:
+	case unknown != [len(unknown)]pool.Area{} || !atomic && a != pool.Area{}:
 		return nil, fmt.Errorf("%w: the pool has areas that this program does not know", ErrVersion)
 	case !atomic:
 		return nil, nil
@@ -110,8 +110,8 @@ func (l *redoLog) end(b *redoBatch) uint64 {
 	return b.records() + aligned(b.count*recordWords)
 }
 
-// next returns a batch of count records for an empty log.
-func (l *redoLog) next(count uint64, flags uint16) *redoBatch {
+// firstBatch returns a batch of count records for an empty log.
+func (l *redoLog) firstBatch(count uint64, flags uint16) *redoBatch {
 	return &redoBatch{at: l.first, sequence: l.mem.Load(l.first+headSequence) + 1, count: count, flags: flags}
 }
 
@@ -143,9 +143,9 @@ func digestsOf(i uint64, records []uint64) (sum uint64) {
 	return sum
 }
 
-// sum returns the checksum of a batch, given the sum of its records' digests. It is never one of
-// the special values.
-func (l *redoLog) sum(b *redoBatch, records uint64) uint64 {
+// checksum returns the checksum of a batch, given the sum of its records' digests. It is never one
+// of the special values.
+func (l *redoLog) checksum(b *redoBatch, records uint64) uint64 {
 	words := l.header(b)
 	sum := digest(records, words[:])
 	if sum == unpublished || sum == applied {
@@ -163,44 +163,44 @@ func (l *redoLog) publish(b *redoBatch, records uint64) {
 	l.mem.Store(b.at+headSum, unpublished)
 	l.mem.Store(l.end(b)+headSum, unpublished)
 	l.mem.Fence()
-	l.mem.Store(b.at+headSum, l.sum(b, records))
+	l.mem.Store(b.at+headSum, l.checksum(b, records))
 	l.mem.Fence()
 }
 
-// retract unpublishes the last batch, durably. Nothing of it has been applied.
-func (l *redoLog) retract(b *redoBatch) {
+// unpublish unpublishes the last batch, durably. Nothing of it has been applied.
+func (l *redoLog) unpublish(b *redoBatch) {
 	if b.at == l.first {
-		l.retire()
+		l.truncate()
 		return
 	}
 	l.mem.Store(b.at+headSum, unpublished)
 	l.mem.Fence()
 }
 
-// retire empties the log once its batches have been applied, durably.
-func (l *redoLog) retire() {
+// truncate empties the log once its batches have been applied, durably.
+func (l *redoLog) truncate() {
 	l.mem.Store(l.first+headSum, applied)
 	l.mem.Fence()
 }
 
 // published returns the published batches, in their order. Error: [weft.ErrCorrupt], with the
 // batches before the damage.
-func (l *redoLog) published() (all []*redoBatch, err error) {
+func (l *redoLog) published() (batches []*redoBatch, err error) {
 	for at := l.first; at+headWords <= l.last; {
 		sum := l.mem.Load(at + headSum)
 		if sum == unpublished || sum == applied && at == l.first {
 			break
 		}
 		b, err := l.read(at)
-		if n := len(all); err == nil && n > 0 && b.sequence != all[n-1].sequence+1 {
-			err = fmt.Errorf("it comes behind batch %d", all[n-1].sequence)
+		if n := len(batches); err == nil && n > 0 && b.sequence != batches[n-1].sequence+1 {
+			err = fmt.Errorf("it comes behind batch %d", batches[n-1].sequence)
 		}
 		if err != nil {
-			return all, fmt.Errorf("%w: redo log: batch %d: %w", op.ErrCorrupt, b.sequence, err)
+			return batches, fmt.Errorf("%w: redo log: batch %d: %w", op.ErrCorrupt, b.sequence, err)
 		}
-		all, at = append(all, b), l.end(b)
+		batches, at = append(batches, b), l.end(b)
 	}
-	return all, nil
+	return batches, nil
 }
 
 // read reads and verifies a batch.
@@ -208,12 +208,12 @@ func (l *redoLog) read(at uint64) (*redoBatch, error) {
 	b := &redoBatch{
 		at: at, sequence: l.mem.Load(at + headSequence), count: l.mem.Load(at + headCount), flags: uint16(l.mem.Load(at+headFormat) >> 16),
 	}
-	if room := l.last - b.records(); b.count > room/recordWords || b.flags&^flagWipe != 0 {
+	if remaining := l.last - b.records(); b.count > remaining/recordWords || b.flags&^flagWipe != 0 {
 		return b, fmt.Errorf("%d records with flags %#x", b.count, b.flags)
 	}
 	for i, w := range l.header(b) {
-		if is := l.mem.Load(at + uint64(i)); is != w {
-			return b, fmt.Errorf("word %d of its header is %#x, not %#x", i, is, w)
+		if actual := l.mem.Load(at + uint64(i)); actual != w {
+			return b, fmt.Errorf("word %d of its header is %#x, not %#x", i, actual, w)
 		}
 	}
 	records := uint64(0)
@@ -221,8 +221,8 @@ func (l *redoLog) read(at uint64) (*redoBatch, error) {
 		r := l.record(b, i)
 		records += digest(i, r[:])
 	}
-	if is := l.mem.Load(at + headSum); is != l.sum(b, records) {
-		return b, fmt.Errorf("its checksum is %#x, not %#x", is, l.sum(b, records))
+	if actual := l.mem.Load(at + headSum); actual != l.checksum(b, records) {
+		return b, fmt.Errorf("its checksum is %#x, not %#x", actual, l.checksum(b, records))
 	}
 	return b, nil
 }
@@ -238,8 +238,8 @@ func (l *redoLog) torn() bool {
 	return l.mem.Load(l.first+headSum) == unpublished && l.mem.Load(l.first+headMagic) == l.header(&redoBatch{})[headMagic]
 }
 
-// inUnit reports whether a unit belongs to the log.
-func (l *redoLog) inUnit(v *values, unit uint64) bool {
+// hasUnit reports whether a unit belongs to the log.
+func (l *redoLog) hasUnit(v *values, unit uint64) bool {
 	at := v.first + unit*v.unit
 	return at >= l.first && at < l.last
 }

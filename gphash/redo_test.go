@@ -33,15 +33,15 @@ type planter struct {
 }
 
 type planted struct {
-	place
+	slotRef
 	control
 }
 
 // plant publishes a batch after another one, or in an empty log.
-func (p *planter) plant(behind *redoBatch, images ...postImage) *redoBatch {
-	b := p.redo.next(uint64(len(images)), 0)
-	if behind != nil {
-		b.at, b.sequence = p.redo.end(behind), behind.sequence+1
+func (p *planter) plant(last *redoBatch, images ...postImage) *redoBatch {
+	b := p.redo.firstBatch(uint64(len(images)), 0)
+	if last != nil {
+		b.at, b.sequence = p.redo.end(last), last.sequence+1
 	}
 	var records []uint64
 	for _, im := range images {
@@ -49,15 +49,15 @@ func (p *planter) plant(behind *redoBatch, images ...postImage) *redoBatch {
 		at := p.slot(&it)
 		becomes := at.next(tomb, 0)
 		if im.value != nil {
-			block, err := p.values.region(it.hash, p.bits()).take(0)
+			block, err := p.values.regionOf(it.hash, p.bits()).alloc(0)
 			if err != nil {
 				panic(err)
 			}
 			p.values.write(block, it.hash, im.value)
 			becomes = at.next(full, block)
 		}
-		p.slots[string(im.key)] = planted{at.place, becomes}
-		records = append(records, p.table.control(at.place), uint64(becomes), it.tag)
+		p.slots[string(im.key)] = planted{at.slotRef, becomes}
+		records = append(records, p.table.control(at.slotRef), uint64(becomes), it.tag)
 	}
 	p.mem.Write(b.records(), device.Bytes(records))
 	p.redo.publish(b, digestsOf(0, records))
@@ -71,10 +71,10 @@ func (p *planter) slot(it *item) planted {
 	}
 	at, c, ok := p.find(it)
 	if !ok {
-		ch := change{item: *it}
-		ch.at, ch.control, _ = p.vacant(it)
-		(&images{writer: p.newWriter(nil, false)}).claim(&ch)
-		at, c = ch.at, ch.control
+		ch := keyChange{item: *it}
+		ch.at, ch.oldControl, _ = p.vacantSlot(it)
+		(&images{writer: p.newWriter(nil, false)}).claimSlot(&ch)
+		at, c = ch.at, ch.oldControl
 	}
 	return planted{at, c}
 }
@@ -86,7 +86,7 @@ func planting(x *Index) *planter { return &planter{x.engine, map[string]planted{
 func logged(t testing.TB, o Options) (im *image, applied model) {
 	o.Capacity, o.AtomicBatch = 20, 8
 	im = filled(t, openCPU(t), o, 20)
-	im.notClosed(t)
+	im.markUnclean(t)
 	p := planting(im.mustOpen(t, OpenOptions{}))
 	key := func(i int) []byte { return denseKey(o.KeySize, i) }
 	value := func(i int, version uint64) []byte { return valueOf(o.ValueSize, key(i), version) }
@@ -109,7 +109,7 @@ func TestReplay(t *testing.T) {
 		im, applied := logged(t, o)
 		l := im.table(t).redo
 		sum := l.mem.Load(l.first + headSum)
-		p, err := pool.OnMemory(im.memory())
+		p, err := pool.OpenMemory(im.memory())
 		must(t, err)
 		e, err := newEngine(p, im.dev.(device.Host))
 		must(t, err)
@@ -143,56 +143,56 @@ func TestRecordsOfNoSlot(t *testing.T) {
 	for _, o := range fixedPools {
 		o.Capacity, o.AtomicBatch = 20, 8
 		im := filled(t, openCPU(t), o, 20)
-		im.notClosed(t)
+		im.markUnclean(t)
 		x := im.mustOpen(t, OpenOptions{})
 		bottom := x.engine.live[len(x.engine.live)-1]
 		end := bottom.base + x.engine.bucketWords<<bottom.bits
 		for _, at := range []uint64{0, bottom.base - 1, bottom.base + x.engine.slots, end - 1, end, x.engine.mem.Words(), 1 << 63} {
 			l := x.engine.redo
 			record := []uint64{at, uint64(control(0).next(tomb, 0)), 7}
-			b := l.next(1, 0)
+			b := l.firstBatch(1, 0)
 			l.mem.Write(b.records(), device.Bytes(record))
 			l.publish(b, digestsOf(0, record))
 			if _, _, err := im.open(OpenOptions{}); !errors.Is(err, op.ErrCorrupt) || !strings.Contains(err.Error(), "there is no slot") {
 				t.Errorf("word %#x: %v", at, err)
 			}
-			l.retire()
+			l.truncate()
 		}
-		im.whole(t, im.mustOpen(t, OpenOptions{Verify: true}))
+		im.checkWhole(t, im.mustOpen(t, OpenOptions{Verify: true}))
 	}
 }
 
 // A sum stays the same, however often its batch is applied.
 func TestReplayOfSums(t *testing.T) {
 	im := filled(t, openCPU(t), Options{KeySize: 8, ValueSize: 8, Capacity: 20, AtomicBatch: 8}, 20)
-	im.notClosed(t)
+	im.markUnclean(t)
 	x := im.mustOpen(t, OpenOptions{})
 	key, n := denseKey(8, 1), 5
 	sum := binary.LittleEndian.Uint64([]byte(im.want[string(key)]))
-	given := make([]uint64, n)
-	for i := range given {
-		given[i] = uint64(i + 1)
-		sum += given[i]
+	input := make([]uint64, n)
+	for i := range input {
+		input[i] = uint64(i + 1)
+		sum += input[i]
 	}
 	_, failed, err := x.engine.Change(ctx, nil, &batch.Batch{N: n, Kind: op.Sum, Columns: batch.Columns{
-		batch.Keys: batch.In(bytes.Repeat(key, n)).Of(8), batch.Vals: batch.In(given),
+		batch.Keys: batch.Input(bytes.Repeat(key, n)).WithWidth(8), batch.Vals: batch.Input(input),
 	}})
 	if err != nil || len(failed) > 0 {
 		t.Fatal(failed, err)
 	}
 	im.want[string(key)] = string(binary.LittleEndian.AppendUint64(nil, sum))
-	im.whole(t, x)
+	im.checkWhole(t, x)
 	l := x.engine.redo
 	b := redoBatch{at: l.first, sequence: l.mem.Load(l.first + headSequence), count: 1}
 	r := l.record(&b, 0)
 	for range 2 {
-		l.mem.Store(l.first+headSum, l.sum(&b, digestsOf(0, r[:])))
+		l.mem.Store(l.first+headSum, l.checksum(&b, digestsOf(0, r[:])))
 		x, report, err := im.open(OpenOptions{Verify: true})
 		must(t, err)
 		if report.Replayed != 1 {
 			t.Fatalf("%+v", report)
 		}
-		im.whole(t, x)
+		im.checkWhole(t, x)
 	}
 }
 
@@ -239,7 +239,7 @@ func TestNoReplayOfClosed(t *testing.T) {
 		if err != nil || report.Damaged != 1 || report.Replayed != 0 {
 			t.Errorf("repair: %v, %+v", err, report)
 		}
-		im.whole(t, x)
+		im.checkWhole(t, x)
 	}
 }
 
@@ -254,7 +254,7 @@ func TestTorn(t *testing.T) {
 		if report.Torn != torn || report.Replayed != 0 {
 			t.Errorf("%+v", report)
 		}
-		im.whole(t, x)
+		im.checkWhole(t, x)
 	}
 }
 
@@ -338,7 +338,7 @@ func FuzzRedo(f *testing.F) {
 // A call with more operations than fit the log is split into batches. A batch without capacity for
 // all its keys leaves the old contents.
 func TestAtomicBatches(t *testing.T) {
-	eachWidth(t, Options{Capacity: 100, Size: 8 * mebibyte, AtomicBatch: 9}, func(t *testing.T, im *image) {
+	forEachWidth(t, Options{Capacity: 100, Size: 8 * mebibyte, AtomicBatch: 9}, func(t *testing.T, im *image) {
 		x := im.mustOpen(t, OpenOptions{})
 		if n := x.engine.redo.capacity(); n < 9 || n > 400 {
 			t.Fatalf("batches of %d", n)
@@ -354,13 +354,13 @@ func TestAtomicBatches(t *testing.T) {
 		if err != nil || n != 700 {
 			t.Fatal(n, err)
 		}
-		im.whole(t, x)
+		im.checkWhole(t, x)
 		must(t, x.Close())
 		x = im.mustOpen(t, OpenOptions{Verify: true})
-		im.whole(t, x)
+		im.checkWhole(t, x)
 		must(t, x.Clear(ctx))
 		clear(im.want)
-		im.whole(t, x)
+		im.checkWhole(t, x)
 	})
 }
 
@@ -393,7 +393,7 @@ func TestAtomicFull(t *testing.T) {
 				im.want[string(row(keys, i, 8))] = string(row(values, i, uint64(o.ValueSize)))
 			}
 		}
-		im.whole(t, x)
+		im.checkWhole(t, x)
 		x, report, err := im.open(OpenOptions{})
 		if err != nil || report.Unfinished != 0 {
 			t.Errorf("slots are reserved for a batch that has been refused: %+v, %v", report, err)

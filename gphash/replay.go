@@ -14,9 +14,9 @@ func (e *engine) replay(report *Report, repair bool) error {
 	if e.redo == nil {
 		return nil
 	}
-	left, err := e.redo.published()
-	if _, closed := e.unchanged(); closed && err == nil && len(left) > 0 {
-		left, err = nil, fmt.Errorf("%w: redo log: it has %d batches, and the pool was closed, which empties it", op.ErrCorrupt, len(left))
+	batches, err := e.redo.published()
+	if _, closed := e.savedContents(); closed && err == nil && len(batches) > 0 {
+		batches, err = nil, fmt.Errorf("%w: redo log: it has %d batches, and the pool was closed, which empties it", op.ErrCorrupt, len(batches))
 	}
 	switch {
 	case err != nil && !repair:
@@ -24,21 +24,21 @@ func (e *engine) replay(report *Report, repair bool) error {
 	case err != nil:
 		report.Damaged++
 		report.Damage = append(report.Damage, err.Error())
-	case len(left) > 0 && e.pool.ReadOnly():
-		return fmt.Errorf("%w: %d batches of the redo log have not been applied: open the pool for writing first", ErrReadOnly, len(left))
+	case len(batches) > 0 && e.pool.ReadOnly():
+		return fmt.Errorf("%w: %d batches of the redo log have not been applied: open the pool for writing first", ErrReadOnly, len(batches))
 	}
 	report.Torn = e.redo.torn()
 	if e.pool.ReadOnly() {
 		return nil
 	}
-	for _, b := range left {
+	for _, b := range batches {
 		if rerr := e.reapply(b); rerr != nil {
 			return rerr
 		}
 		report.Replayed++
 	}
-	if len(left) > 0 || err != nil || report.Torn {
-		e.redo.retire()
+	if len(batches) > 0 || err != nil || report.Torn {
+		e.redo.truncate()
 	}
 	return nil
 }

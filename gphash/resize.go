@@ -30,36 +30,36 @@ func (t *table) unitsOf(l level) uint64 {
 }
 
 // grow adds a level because a key finds no slot, with now keys in the index.
-func (e *engine) grow(now uint64) error {
+func (e *engine) grow(keys uint64) error {
 	t := e.table
-	if slots := t.slotsIn(t.live); float64(now) < t.leastLoad()*float64(slots) {
-		return fmt.Errorf("%w: all candidate buckets of some key are full, with %d keys in %d slots", ErrSkewed, now, slots)
+	if slots := t.slotsIn(t.live); float64(keys) < t.minGrowLoad()*float64(slots) {
+		return fmt.Errorf("%w: all candidate buckets of some key are full, with %d keys in %d slots", ErrSkewed, keys, slots)
 	}
-	return e.another()
+	return e.addLevel()
 }
 
-// another adds a level and closes the lowest open one.
-func (e *engine) another() error {
+// addLevel adds a level and closes the lowest open one.
+func (e *engine) addLevel() error {
 	t := e.table
 	top := level{bits: t.live[0].bits + 1}
 	if top.bits >= maxLevels {
 		return fmt.Errorf("%w: the largest level has 2^%d buckets", errNoSpace, maxLevels-1)
 	}
 	if e.next == nil {
-		if err := e.place(top); err != nil {
+		if err := e.allocNext(top); err != nil {
 			return err
 		}
-	} else if err := e.fetch(); err != nil {
+	} else if err := e.fetchSpace(); err != nil {
 		return err
 	}
-	next, open := e.next, t.open()
+	next, open := e.next, t.openLevels()
 	closing := open[len(open)-1]
-	err := e.zero(math.MaxUint64) // durable before the superblock: Commit fences
+	err := e.zeroNext(math.MaxUint64) // durable before the superblock: Commit fences
 	if err == nil {
-		err = e.send() // before a change takes the units for values
+		err = e.sendSpace() // before a change takes the units for values
 	}
 	if err == nil {
-		err = e.relevel(append([]level{next.level}, t.live...), t.closed+1, func(s *pool.Superblock) {
+		err = e.setLevels(append([]level{next.level}, t.live...), t.closed+1, func(s *pool.Superblock) {
 			s.Levels[next.bits] = pool.Level{Offset: next.base * pm.Word, Length: next.units * t.values.unit * pm.Word, State: pool.Live}
 			s.Levels[closing.bits].State = pool.Draining
 			s.Top = uint32(next.bits)
@@ -67,24 +67,24 @@ func (e *engine) another() error {
 	}
 	e.next = nil
 	if err != nil {
-		t.values.space.giveBack(next.first, next.units)
-		return errors.Join(err, e.send())
+		t.values.space.releaseUnits(next.first, next.units)
+		return errors.Join(err, e.sendSpace())
 	}
 	return nil
 }
 
-// relevel replaces the levels; the last `closed` ones of live are closed. A device that works on
+// setLevels replaces the levels; the last `closed` ones of live are closed. A device that works on
 // the pool gets them before the superblock names them, since it may lack the memory. On an error
 // the old levels stay. Lookups find every key by either set, and nothing changes in between.
-func (e *engine) relevel(live []level, closed int, name func(*pool.Superblock)) (err error) {
+func (e *engine) setLevels(live []level, closed int, update func(*pool.Superblock)) (err error) {
 	t := e.table
 	liveBefore, closedBefore := t.live, t.closed
 	t.live, t.closed = live, closed
-	if e.far != nil {
-		err = e.far.show()
+	if e.accel != nil {
+		err = e.accel.installLevels()
 	}
 	if err == nil {
-		err = e.commit(name)
+		err = e.commitTwice(update)
 	}
 	if err != nil {
 		t.live, t.closed = liveBefore, closedBefore
@@ -92,43 +92,43 @@ func (e *engine) relevel(live []level, closed int, name func(*pool.Superblock)) 
 	return err
 }
 
-// fetch and send call those of the device that works on the pool, if any.
-func (e *engine) fetch() error {
-	if e.far == nil {
+// fetchSpace and sendSpace call those of the device that works on the pool, if any.
+func (e *engine) fetchSpace() error {
+	if e.accel == nil {
 		return nil
 	}
-	return e.far.fetch()
+	return e.accel.fetchSpace()
 }
 
-func (e *engine) send() error {
-	if e.far == nil {
+func (e *engine) sendSpace() error {
+	if e.accel == nil {
 		return nil
 	}
-	return e.far.send()
+	return e.accel.sendSpace()
 }
 
-// commit changes both copies of the superblock. If one stayed as it was, damage of the other would
-// bring back dropped levels, or lose one with its keys.
-func (e *engine) commit(change func(*pool.Superblock)) error {
+// commitTwice changes both copies of the superblock. If one stayed as it was, damage of the other
+// would bring back dropped levels, or lose one with its keys.
+func (e *engine) commitTwice(change func(*pool.Superblock)) error {
 	if err := e.pool.Commit(change); err != nil {
 		return err
 	}
 	return e.pool.Commit(func(*pool.Superblock) {})
 }
 
-// leastLoad returns the load below which no table of random keys fills up: a half if a key has 16
+// minGrowLoad returns the load below which no table of random keys fills up: a half if a key has 16
 // candidate slots, which bear .9 and more.
-func (t *table) leastLoad() float64 {
+func (t *table) minGrowLoad() float64 {
 	if uint64(t.hashes*(len(t.live)-t.closed))*t.slots < 16 {
 		return 1. / 4
 	}
 	return 1. / 2
 }
 
-// clear writes zeros, on all cores.
-func (e *engine) clear(lo, hi uint64) error {
-	if e.far != nil {
-		return e.far.clear(lo, hi)
+// clearWords writes zeros, on all cores.
+func (e *engine) clearWords(lo, hi uint64) error {
+	if e.accel != nil {
+		return e.accel.clearWords(lo, hi)
 	}
 	e.Device.Parallel(int(hi-lo), 1<<17, func(from, to int) {
 		e.mem.Clear(lo+uint64(from), lo+uint64(to))
@@ -165,7 +165,7 @@ func (e *engine) drain(ctx context.Context, buckets uint64) (crowded bool, err e
 			return err == nil, err
 		}
 		buckets -= n
-		e.moved += n
+		e.nDrained += n
 		if e.drained += n; e.drained == 1<<bottom.bits {
 			if err := e.dropLevel(bottom); err != nil {
 				return false, err
@@ -187,8 +187,8 @@ var errHeld = errors.New("levels are read")
 // moveUp moves the keys of buckets [lo,hi) of the lowest level. Keys stay in their region, so
 // threads in different regions do not conflict. It returns false if a key has found no slot.
 func (e *engine) moveUp(bottom level, lo, hi uint64) (ok bool, err error) {
-	if e.far != nil {
-		return e.far.moveUp(lo, hi)
+	if e.accel != nil {
+		return e.accel.moveUp(lo, hi)
 	}
 	per := uint64(1) << (bottom.bits - bottom.regions()) // buckets per region
 	first, end := lo/per, (hi+per-1)/per
@@ -211,63 +211,63 @@ func (e *engine) moveUp(bottom level, lo, hi uint64) (ok bool, err error) {
 // there.
 func (t *table) moveBucket(bucket uint64, key []byte) bool {
 	for slot := range t.slots {
-		at := place{bucket, slot}
+		at := slotRef{bucket, slot}
 		c := control(t.mem.Load(t.control(at)))
 		if c.state() != full {
 			continue
 		}
-		it := t.moving(at, key)
-		to, was, ok := t.vacant(&it)
+		it := t.itemToMove(at, key)
+		to, old, ok := t.vacantSlot(&it)
 		if !ok {
 			return false
 		}
-		t.publish(to, was, &it, c.block())
+		t.publish(to, old, &it, c.block())
 		t.mem.Store(t.control(at), uint64(c.next(tomb, 0)))
 		t.mem.Fence()
 	}
 	return true
 }
 
-// vacant returns a free slot for a key in the emptiest of its buckets in open levels.
-func (t *table) vacant(it *item) (at place, was control, ok bool) {
-	most := 0
-	t.each(it.hash, func(bucket uint64, open bool) bool {
-		if free, first, c := t.free(bucket); open && free > most {
-			most, at, was, ok = free, first, c, true
+// vacantSlot returns a free slot for a key in the emptiest of its buckets in open levels.
+func (t *table) vacantSlot(it *item) (at slotRef, old control, ok bool) {
+	maxFree := 0
+	t.eachBucket(it.hash, func(bucket uint64, open bool) bool {
+		if free, first, c := t.freeSlots(bucket); open && free > maxFree {
+			maxFree, at, old, ok = free, first, c, true
 		}
 		return true
 	})
-	return at, was, ok
+	return at, old, ok
 }
 
-// free returns the number of free slots of a bucket, and the first of them.
-func (t *table) free(bucket uint64) (n int, first place, was control) {
+// freeSlots returns the number of free slots of a bucket, and the first of them.
+func (t *table) freeSlots(bucket uint64) (n int, first slotRef, old control) {
 	for slot := range t.slots {
-		at := place{bucket, slot}
+		at := slotRef{bucket, slot}
 		if c := control(t.mem.Load(t.control(at))); c.state() == empty {
 			if n == 0 {
-				first, was = at, c
+				first, old = at, c
 			}
 			n++
 		}
 	}
-	return n, first, was
+	return n, first, old
 }
 
 // dropLevel removes a level without keys from the pool.
 func (e *engine) dropLevel(l level) error {
 	t := e.table
-	if err := e.fetch(); err != nil {
+	if err := e.fetchSpace(); err != nil {
 		return err
 	}
-	if err := e.relevel(t.live[:len(t.live)-1], t.closed-1, func(s *pool.Superblock) {
+	if err := e.setLevels(t.live[:len(t.live)-1], t.closed-1, func(s *pool.Superblock) {
 		s.Levels[l.bits] = pool.Level{}
 		s.Bottom++
 	}); err != nil {
 		return err
 	}
 	e.drained = 0
-	t.values.space.giveBack((l.base-t.values.first)/t.values.unit, t.unitsOf(l))
-	e.resizes++
-	return e.send()
+	t.values.space.releaseUnits((l.base-t.values.first)/t.values.unit, t.unitsOf(l))
+	e.nResizes++
+	return e.sendSpace()
 }

@@ -31,14 +31,14 @@ type growth struct {
 const growthUnit = pool.Page / pm.Word
 
 func newGrowth(seed uint64) *growth {
-	shape := [...]small{
+	shape := [...]smallShape{
 		{slots: 2, hashes: 1, levels: 1, top: 0, threads: 1, ops: 16, keys: 12},
 		{keySize: 8, valueSize: 8, slots: 2, hashes: 2, levels: 2, top: 1, threads: 1, ops: 20, keys: 16},
 		{keySize: 20, valueSize: 24, slots: 2, hashes: 1, levels: 1, top: 0, threads: 1, ops: 16, keys: 12},
 		{keySize: 8, valueSize: 130, slots: 4, hashes: 2, levels: 3, top: 2, threads: 1, ops: 32, keys: 32},
 	}[seed%4]
 	g := &growth{trial: newTrial(shape, seed)}
-	g.most = 8
+	g.maxImages = 8
 	const words = pool.DataStart/pm.Word + 40*growthUnit
 	g.d = pmtest.New(words, 1)
 	g.images = &g.d.Images
@@ -57,14 +57,15 @@ func newGrowth(seed uint64) *growth {
 		g.mem.Store(at, g.rng.Uint64()) // free memory may contain anything
 	}
 	g.mem.Fence()
-	g.policy = g.serve(p)
-	g.find = func(goOn bool) (*table, *Report) { return g.reopen(g.mem, goOn) }
+	g.policy = g.openPolicy(p)
+	g.reopenImage = func(resume bool) (*table, *Report) { return g.reopen(g.mem, resume) }
 	return g
 }
 
-// reopen opens what a crash has left of a pool. With goOn it may also finish a resize in progress.
-func (tr *trial) reopen(m *pm.Memory, goOn bool) (*table, *Report) {
-	p, err := pool.OnMemory(m)
+// reopen opens what a crash has left of a pool. With resume it may also finish a resize in
+// progress.
+func (tr *trial) reopen(m *pm.Memory, resume bool) (*table, *Report) {
+	p, err := pool.OpenMemory(m)
 	if err != nil {
 		tr.fail("%v", err)
 		return nil, nil
@@ -74,7 +75,7 @@ func (tr *trial) reopen(m *pm.Memory, goOn bool) (*table, *Report) {
 		tr.fail("%v", err)
 		return nil, nil
 	}
-	if goOn && tr.rng.IntN(2) == 0 {
+	if resume && tr.rng.IntN(2) == 0 {
 		if _, err := e.drain(ctx, math.MaxUint64); err != nil {
 			tr.fail("drain: %v", err)
 		}
@@ -82,8 +83,8 @@ func (tr *trial) reopen(m *pm.Memory, goOn bool) (*table, *Report) {
 	return e.table, report
 }
 
-// serve opens a pool for work.
-func (g *growth) serve(p *pool.Pool) *policy {
+// openPolicy opens a pool for work.
+func (g *growth) openPolicy(p *pool.Pool) *policy {
 	e, _, err := recoverPool(ctx, p, serialHost{}, OpenOptions{})
 	if err != nil {
 		panic(err)
@@ -96,7 +97,7 @@ func (g *growth) serve(p *pool.Pool) *policy {
 func (g *growth) run() {
 	g.d.Step = func() {
 		if g.rng.IntN(max(1, g.d.Dirty()/4)) == 0 { // one more of many makes little difference
-			g.d.Crash(g.rng, g.most, g.look)
+			g.d.Crash(g.rng, g.maxImages, g.checkImage)
 		}
 	}
 	for range g.shape.ops {
@@ -104,7 +105,7 @@ func (g *growth) run() {
 		if _, err := g.policy.drain(ctx, 1+g.rng.Uint64N(2)); err != nil {
 			g.fail("drain: %v", err)
 		}
-		if err := g.zeroSome(); err != nil {
+		if err := g.zeroBuckets(); err != nil {
 			g.fail("the next level: %v", err)
 		}
 		for range 3 {
@@ -113,17 +114,17 @@ func (g *growth) run() {
 	}
 }
 
-// zeroSome zeroes a bucket of the next level.
-func (g *growth) zeroSome() error {
+// zeroBuckets zeroes a bucket of the next level.
+func (g *growth) zeroBuckets() error {
 	if g.policy.resize == Stop || g.shape.records() {
 		return nil
 	}
 	if g.policy.next == nil {
-		if err := g.policy.foresee(&batch.Batch{}, 0); err != nil || g.policy.next == nil {
+		if err := g.policy.preallocLevel(&batch.Batch{}, 0); err != nil || g.policy.next == nil {
 			return err
 		}
 	}
-	return g.policy.zero(1)
+	return g.policy.zeroNext(1)
 }
 
 // change runs one operation, and grows the index for it if necessary.
@@ -132,15 +133,15 @@ func (g *growth) change(i int) {
 	if g.rng.IntN(6) == 0 {
 		kind, next = op.Delete, nil
 	}
-	is := g.may[i][0]
-	g.may[i] = [][]byte{is, next}
+	is := g.possible[i][0]
+	g.possible[i] = [][]byte{is, next}
 	for {
-		w := g.table.newWriter(g.table.values.region(0, 0), true)
+		w := g.table.newWriter(g.table.values.regionOf(0, 0), true)
 		it := g.table.item(g.keys[i])
 		o := w.change(kind, &it, next, nil, nil)
 		tally := &g.policy.Parts().(*parts).counters
 		tally.Live, tally.Used = tally.Live+uint64(w.live), tally.Used+uint64(w.live+w.dead)
-		if o.full == nil {
+		if o.err == nil {
 			break
 		}
 		if err := g.policy.enlarge(ctx, uint64(g.table.slotsIn(g.table.live))); err != nil {
@@ -148,7 +149,7 @@ func (g *growth) change(i int) {
 			return
 		}
 	}
-	g.may[i] = [][]byte{next}
+	g.possible[i] = [][]byte{next}
 }
 
 // exploreGrowth runs programs, from a seed on, until about states images have been checked.
@@ -159,7 +160,7 @@ func exploreGrowth(from uint64, states int, change func(*growth)) (images, resiz
 			change(g)
 		}
 		g.run()
-		images, resizes = images+g.seen, resizes+int(g.policy.resizes)
+		images, resizes = images+g.nImages, resizes+int(g.policy.nResizes)
 		if g.failed != "" {
 			return images, resizes, fmt.Sprintf("seed %d: %s", seed, g.failed)
 		}
@@ -170,7 +171,7 @@ func exploreGrowth(from uint64, states int, change func(*growth)) (images, resiz
 // A crash at any point of a growth, even in a write of the superblock, loses nothing and leaves no
 // key twice. The next opening continues the growth.
 func TestCrashesInGrowth(t *testing.T) {
-	conformance.NotRaced(t, oneAtATime)
+	conformance.SkipRaced(t, serialized)
 	images, resizes, failed := exploreGrowth(0, *crashStates/48, nil)
 	if failed != "" {
 		t.Fatal(failed)
@@ -182,7 +183,7 @@ func TestCrashesInGrowth(t *testing.T) {
 }
 
 func TestGrowthMutants(t *testing.T) {
-	conformance.NotRaced(t, oneAtATime)
+	conformance.SkipRaced(t, serialized)
 	for name, change := range map[string]func(*growth){
 		"the superblock is written before what it names": func(g *growth) {
 			g.d.Mutant = pmtest.NoFence("pool.(*Pool).store", 0)
@@ -190,7 +191,7 @@ func TestGrowthMutants(t *testing.T) {
 		"a level is not cleared": func(g *growth) {
 			g.d.Mutant = func(a *pmtest.Access) bool {
 				f, _ := pmtest.Site()
-				return a.Kind == pmtest.Store && f == "gphash.(*engine).clear.func1"
+				return a.Kind == pmtest.Store && f == "gphash.(*engine).clearWords.func1"
 			}
 		},
 		"keys have not arrived when they leave": func(g *growth) {
@@ -219,12 +220,12 @@ func TestGrowthMutants(t *testing.T) {
 // The number of units of levels stays right while an index grows, compacts records, and is opened
 // again.
 func TestUnitsOfLevels(t *testing.T) {
-	eachWidth(t, Options{Capacity: 20, Levels: 2, Slots: 4, Hashes: 2}, func(t *testing.T, im *image) {
+	forEachWidth(t, Options{Capacity: 20, Levels: 2, Slots: 4, Hashes: 2}, func(t *testing.T, im *image) {
 		count := func(x *Index) {
 			t.Helper()
 			s, n := &x.engine.values.space, 0
 			for i := range s.owner {
-				if s.owner[i].level {
+				if s.owner[i].isLevel {
 					n++
 				}
 			}
@@ -242,11 +243,11 @@ func TestUnitsOfLevels(t *testing.T) {
 			must(t, err)
 		}
 		must(t, x.Compact(ctx))
-		for n := 1; x.engine.records() && n <= mostUnits; n *= 2 {
-			x.engine.gather(n, mostUnits)
+		for n := 1; x.engine.records() && n <= maxRunUnits; n *= 2 {
+			x.engine.freeRuns(n, maxRunUnits)
 			count(x)
 		}
-		if x.engine.resizes == 0 {
+		if x.engine.nResizes == 0 {
 			t.Error("it has not grown")
 		}
 		must(t, x.Clear(ctx))

@@ -39,19 +39,19 @@ func (x *Strings) Load(ctx context.Context, r io.Reader) (n int, err error) {
 	return x.core.Load(ctx, r)
 }
 
-// fits returns what is wrong with the lengths of a key and a value.
-func (e *engine) fits(key, value int) error {
-	for _, of := range []struct {
-		what string
-		n    int
-		may  lengths
+// validatePair returns what is wrong with the lengths of a key and a value.
+func (e *engine) validatePair(key, value int) error {
+	for _, column := range []struct {
+		name    string
+		length  int
+		allowed lengths
 	}{{"key", key, e.keyLength()}, {"value", value, e.valueLength()}} {
-		if !of.may.has(of.n) {
-			return fmt.Errorf("the %s has %d bytes, not %v", of.what, of.n, of.may)
+		if !column.allowed.contains(column.length) {
+			return fmt.Errorf("the %s has %d bytes, not %v", column.name, column.length, column.allowed)
 		}
 	}
 	if e.records() {
-		return e.values.takes(key, value)
+		return e.values.validateRecord(key, value)
 	}
 	return nil
 }

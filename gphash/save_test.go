@@ -77,8 +77,8 @@ func TestSaveStrings(t *testing.T) {
 	if n, err := y.Load(ctx, from); n != len(m) || err != nil {
 		t.Fatalf("%d pairs of %d: %v", n, len(m), err)
 	}
-	if rest, _ := io.ReadAll(from); string(rest) != "behind" {
-		t.Errorf("Load leaves %q", rest)
+	if tail, _ := io.ReadAll(from); string(tail) != "behind" {
+		t.Errorf("Load leaves %q", tail)
 	}
 	m["other"] = "stays"
 	m.equalStrings(t, y)
@@ -118,7 +118,7 @@ func TestLoadOfOtherLengths(t *testing.T) {
 	}
 	_, err := y.Put(ctx, BytesOf("short"), BytesOf("0123456789abcdef"))
 	must(t, err)
-	for what, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		into saver
 		file []byte
 	}{
@@ -129,8 +129,8 @@ func TestLoadOfOtherLengths(t *testing.T) {
 		"the key has 8 bytes, not 2":     {strs(t, Options{KeySize: 2}), file},
 	} {
 		n, err := c.into.Load(ctx, bytes.NewReader(c.file))
-		if n != 0 || c.into.Len() != 0 || !errors.Is(err, weft.ErrFormat) || !strings.Contains(err.Error(), what) {
-			t.Errorf("%s: %d pairs, %v", what, n, err)
+		if n != 0 || c.into.Len() != 0 || !errors.Is(err, weft.ErrFormat) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %d pairs, %v", name, n, err)
 		}
 	}
 	dev := openCPU(t)
@@ -173,11 +173,11 @@ func TestLoadOfDamagedStrings(t *testing.T) {
 	_, err := x.Put(ctx, BytesOf("a", "key"), BytesOf("value", ""))
 	must(t, err)
 	file, y := saved(t, x), strs(t, Options{})
-	try := func(what string, b []byte) {
+	try := func(name string, b []byte) {
 		t.Helper()
 		must(t, y.Clear(ctx))
 		if n, err := y.Load(ctx, bytes.NewReader(b)); !errors.Is(err, weft.ErrFormat) || n != y.Len() || n != 0 && n != 2 {
-			t.Errorf("%s: %d pairs, Len %d, %v", what, n, y.Len(), err)
+			t.Errorf("%s: %d pairs, Len %d, %v", name, n, y.Len(), err)
 		}
 	}
 	for at := range file {

@@ -22,8 +22,8 @@ import (
 type loading[K weft.Key, V weft.Value] struct{ *Map[K, V] }
 
 func (m loading[K, V]) Compact(ctx context.Context) error {
-	return errors.Join(m.Map.Compact(ctx), m.core.Alone(ctx, "LoadCache", func(now core.Counters) error {
-		if g, ok := m.engine.far.(*gpuEngine); ok && g.k.cache.share > 0 {
+	return errors.Join(m.Map.Compact(ctx), m.core.WithWriteLock(ctx, "LoadCache", func(now core.Counters) error {
+		if g, ok := m.engine.accel.(*gpuEngine); ok && g.k.cache.share > 0 {
 			return g.startLoading(uint64(now.Live))
 		}
 		return nil
@@ -44,12 +44,12 @@ func programs[K weft.Key, V weft.Value](t *testing.T, m dst.Mode[Options]) dst.C
 		o.KeySize, o.ValueSize = int(types.Key.Bits/8), int(types.Val.Bits/8)
 		o.Capacity, o.Hash, o.Seed = max(s.Capacity, 1), SipHash, [2]uint64{1, 2}
 		p, _ := memoryPool(t, &o, rand.New(rand.NewPCG(1, 2)), func(mapped []byte) *pm.Memory { return pm.New(mapped, nil) })
-		c, e, _, err := serve(ctx, p, dev, OpenOptions{Resize: o.Resize, Mirror: o.Mirror, Cache: o.Cache, AtomicTail: o.AtomicTail}, types)
+		c, e, _, err := openTable(ctx, p, dev, OpenOptions{Resize: o.Resize, Mirror: o.Mirror, Cache: o.Cache, AtomicTail: o.AtomicTail}, types)
 		if err != nil {
 			return scheduled[K, V]{}, err
 		}
 		if strings.Contains(m.Name, "rounds") {
-			e.far.(*gpuEngine).k.spread = 2
+			e.accel.(*gpuEngine).k.minWarps = 2
 		}
 		return scheduled[K, V]{loading[K, V]{&Map[K, V]{weft.NewMap[K, V](c), c, e}}}, nil
 	}, func(s Stats) bool { return s.Keys > s.Slots || s.Levels < 2 })
@@ -101,7 +101,7 @@ func TestLookupMutants(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			cfg := programs[uint64, uint64](t, twoSlots)
-			cfg.Shapes, cfg.First, cfg.Seeds, cfg.Whole = []dst.Shape{keysMakeWay}, m.from, 200, true
+			cfg.Shapes, cfg.First, cfg.Seeds, cfg.NoShrink = []dst.Shape{keysMakeWay}, m.from, 200, true
 			cfg.Rewrite = mutate.Replace(t, "get", m.pattern, m.with)
 			f, tried := dst.Find(cfg)
 			if f == nil {
@@ -122,7 +122,7 @@ func TestChangesPastTheCache(t *testing.T) {
 	}
 	cfg := programs[uint32, uint64](t, withValues)
 	cached := unsafe.Offsetof(changeParams{}.table) + unsafe.Offsetof(tableRef{}.cached)
-	cfg.First, cfg.Seeds, cfg.Whole = 29, 100, true // found by 30
+	cfg.First, cfg.Seeds, cfg.NoShrink = 29, 100, true // found by 30
 	cfg.Rewrite = mutate.Replace(t, "change", fmt.Sprintf(`ld\.param\.u64 (%%rd\d+), \[%%rd\d+\+%d\]`, cached), "mov.u64 $1, 0")
 	f, tried := dst.Find(cfg)
 	if f == nil {

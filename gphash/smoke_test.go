@@ -57,15 +57,15 @@ func smokeIndex(t *testing.T, dev device.Device, o Options) {
 	must(t, x.Close())
 	x, _, err = Open(t.Context(), path, dev, OpenOptions{Mirror: o.Mirror, Cache: o.Cache, Verify: true})
 	must(t, err)
-	if g, ok := x.engine.far.(*gpuEngine); ok {
-		g.k.spread = 3
+	if g, ok := x.engine.accel.(*gpuEngine); ok {
+		g.k.minWarps = 3
 	}
-	hot := slices.Repeat(keys, sortFrom/30+1)
+	hot := slices.Repeat(keys, minSortedOps/30+1)
 	for range 2 {
 		got := make([]byte, len(hot)/o.KeySize*o.ValueSize)
 		n, err := x.Get(t.Context(), hot, got, nil)
-		conformance.Want(t, "Get", n, len(hot)/o.KeySize, err)
-		if !slices.Equal(got, slices.Repeat(values, sortFrom/30+1)) {
+		conformance.WantCount(t, "Get", n, len(hot)/o.KeySize, err)
+		if !slices.Equal(got, slices.Repeat(values, minSortedOps/30+1)) {
 			t.Error("Get returns other values")
 		}
 		must(t, x.LoadCache(t.Context()))
@@ -86,7 +86,7 @@ func smokeStrings(t *testing.T, dev device.Device, o Options) {
 	o.KeySize, o.ValueSize, o.Slots, o.Size = 0, 0, 2, 8<<20
 	x, err := CreateStrings(filepath.Join(memoryDir(t), "pool"), dev, o)
 	must(t, err)
-	l, want := &lots{rand.New(rand.NewPCG(1, 2)), 0, 0, 900, Bytes{}}, model{}
+	l, want := &stringSource{rand.New(rand.NewPCG(1, 2)), 0, 0, 900, Bytes{}}, model{}
 	for range 3 {
 		stringBatches(t, l, x, want, 90)
 		must(t, x.LoadCache(t.Context()))

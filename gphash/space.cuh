@@ -11,7 +11,7 @@ namespace weft::gphash {
 // Owner of a unit of the pool: none, a level, or a region, from kOfRegion on.
 enum Owner : uint32_t { kNobody, kOfLevel, kOfRegion };
 
-constexpr uint32_t kRegionBits = 7;  // twin: regionBits in layout.go
+constexpr uint32_t kRegionBits = 7;  // twin: maxRegionBits in layout.go
 
 // Lists are what a launch leaves for reuse.
 struct Lists {

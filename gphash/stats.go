@@ -67,20 +67,20 @@ func (x *Index) Stats(ctx context.Context) (Stats, error) { return stats(ctx, x.
 func (m *Map[K, V]) Stats(ctx context.Context) (Stats, error) { return stats(ctx, m.core, m.engine) }
 
 func stats(ctx context.Context, t *core.Table, e *engine) (s Stats, err error) {
-	err = t.Alone(ctx, "Stats", func(now core.Counters) error {
-		if err := e.fetch(); err != nil {
+	err = t.WithWriteLock(ctx, "Stats", func(now core.Counters) error {
+		if err := e.fetchSpace(); err != nil {
 			return err
 		}
 		slots := e.slotsIn(e.live)
 		s = Stats{
 			Keys: int(now.Live), Slots: int(slots), Tombs: int(now.Dead), LoadFactor: float64(now.Live) / float64(slots),
-			Levels: len(e.live), Draining: e.closed, Resizes: int(e.resizes), Retries: int(e.retries), PoolBytes: int(e.mem.Words() * pm.Word),
+			Levels: len(e.live), Draining: e.closed, Resizes: int(e.nResizes), Retries: int(e.nRetries), PoolBytes: int(e.mem.Words() * pm.Word),
 		}
 		for i := range e.values.space.owner {
 			switch o := &e.values.space.owner[i]; {
-			case e.redo != nil && e.redo.inUnit(e.values, uint64(i)):
+			case e.redo != nil && e.redo.hasUnit(e.values, uint64(i)):
 				s.RedoBytes += int(e.values.unit * pm.Word)
-			case o.level:
+			case o.isLevel:
 				s.LevelBytes += int(e.values.unit * pm.Word)
 			case o.free():
 				s.FreeBytes += int(e.values.unit * pm.Word)
@@ -88,7 +88,7 @@ func stats(ctx context.Context, t *core.Table, e *engine) (s Stats, err error) {
 				s.ValueBytes += int(e.values.unit * pm.Word)
 			}
 		}
-		if g, ok := e.far.(*gpuEngine); ok {
+		if g, ok := e.accel.(*gpuEngine); ok {
 			return g.cacheStats(ctx, &s)
 		}
 		return nil

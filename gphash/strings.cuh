@@ -176,9 +176,9 @@ struct StringsChangeParams {
 // Bits of fates and results.
 // in a fate: a slot refers to the record of the row now. The other bits are the record that lost
 // its reference.
-constexpr uint64_t kNamed = 1ul << 63;
+constexpr uint64_t kReferenced = 1ul << 63;
 // in a result: the other bits are a row of the batch. Otherwise they are the place of a record.
-constexpr uint64_t kOfRow = 1ul << 63;
+constexpr uint64_t kIsRow = 1ul << 63;
 
 // Kept is the state of a key after some of its operations.
 struct Kept {
@@ -186,7 +186,7 @@ struct Kept {
   bool given;  // by a row of the batch
   uint64_t is;  // number of the row, or place of the record
 
-  __device__ __forceinline__ uint64_t word() const { return given ? kOfRow | is : is; }
+  __device__ __forceinline__ uint64_t word() const { return given ? kIsRow | is : is; }
 };
 
 // StringOps are the operations of a launch on one key, for the warp that resolves them.
@@ -200,8 +200,8 @@ struct StringOps {
   __device__ __forceinline__ bool is(uint32_t row) const {
     return p.change.sorted.hashes[row] == it.hash && same_string(string_of(p.keys, row), it.key);
   }
-  // mine returns the lanes with an operation on this key, one per lane from one on.
-  __device__ __forceinline__ uint32_t mine(uint32_t from, uint32_t& row) const {
+  // lanes_of_key returns the lanes with an operation on this key, one per lane from one on.
+  __device__ __forceinline__ uint32_t lanes_of_key(uint32_t from, uint32_t& row) const {
     const uint32_t at = from + lane_index();
     bool yes = at < end;
     row = yes ? p.change.sorted.rows[at] : 0;
@@ -218,7 +218,7 @@ struct StringOps {
   template <class F>
   __device__ __forceinline__ void each(F f) const {
     for (uint32_t from = begin; from < end; from += kWarp) {
-      uint32_t row, votes = mine(from, row), kind_of = votes >> lane_index() & 1 ? kind(row) : uint32_t(kNone);
+      uint32_t row, votes = lanes_of_key(from, row), kind_of = votes >> lane_index() & 1 ? kind(row) : uint32_t(kNone);
       for (; votes != 0; votes &= votes - 1) {
         const uint32_t l = lowest(votes);
         if (!f(from + l, shuffle(kAll, row, l), shuffle(kAll, kind_of, l))) return;
@@ -233,8 +233,8 @@ struct StringOps {
 // gpu_strings.go).
 __device__ __forceinline__ bool stores(const Kept& v, uint32_t kind) { return kind == kPut || kind == (v.there ? kUpdate : uint32_t(kPutNew)); }
 
-// settle updates the state of the key by an operation.
-__device__ __forceinline__ void settle(Kept& v, uint32_t row, uint32_t kind) {
+// apply_op updates the state of the key by an operation.
+__device__ __forceinline__ void apply_op(Kept& v, uint32_t row, uint32_t kind) {
   if (kind == kDelete) v.there = false;
   if (stores(v, kind)) v = {true, true, row};
 }
@@ -249,7 +249,7 @@ __device__ __forceinline__ Total total_of(const StringOps& ops, const Kept& is) 
   Total sum{is, is, ops.end};
   ops.each([&](uint32_t at, uint32_t row, uint32_t kind) WEFT_INLINE {
     if (sum.first == ops.end && stores(sum.behind, kind)) sum.first = at, sum.before = sum.behind;
-    settle(sum.behind, row, kind);
+    apply_op(sum.behind, row, kind);
     return true;
   });
   if (sum.first == ops.end) sum.before = sum.behind;
@@ -267,7 +267,7 @@ __device__ __forceinline__ void report(const StringOps& ops, const Kept& is, uin
       if (c.ok) store_once(c.ok + row, uint8_t(kind == kGet || kind == kUpdate || kind == kDelete ? v.there : stores(v, kind) && !v.there));
       if (c.out && v.there && (kind == kGet || kind == kPutNew)) static_cast<uint64_t*>(c.out)[row] = v.word();
     }
-    settle(v, row, kind);
+    apply_op(v, row, kind);
     return true;
   });
 }
@@ -276,7 +276,7 @@ __device__ __forceinline__ void report(const StringOps& ops, const Kept& is, uin
 __device__ __forceinline__ void fail(const StringOps& ops, uint32_t first) {
   const Changes& c = ops.p.change.changes;
   for (uint32_t from = ops.begin; from < ops.end; from += kWarp) {
-    uint32_t row, votes = ops.mine(from, row);
+    uint32_t row, votes = ops.lanes_of_key(from, row);
     const bool yes = (votes >> lane_index() & 1) && from + lane_index() >= first;
     record(c.failed, c.first + row, yes);
     if (yes && c.ok) store_once(c.ok + row, uint8_t(0));
@@ -293,7 +293,7 @@ __device__ __forceinline__ void note(const StringOps& ops, const Place& at, Cont
 __device__ __forceinline__ void put(const StringOps& ops, bool there, const Place& at, uint64_t row, uint64_t block) {
   const Table& t = ops.p.change.table;
   const bool logged = ops.p.change.entries != nullptr;
-  if (lane_index() == 0) ops.p.fates[row] = kNamed | (there ? at.was.block() : 0);
+  if (lane_index() == 0) ops.p.fates[row] = kReferenced | (there ? at.was.block() : 0);
   if (!there) write_slot(t, at, ops.it.hash, [](uint32_t) WEFT_INLINE { return 0ul; }, logged);
   if (logged) return note(ops, at, at.was.next(kFull, block));
   publish(t, at, block);
@@ -332,7 +332,7 @@ __device__ __forceinline__ void change_string(const StringOps& ops) {
       if (lane_index() == 0) p.spilled.items[add_relaxed(p.spilled.count, 1u)] = ops.begin + 1;
       return;
     }
-    if (C == kForce && block != 0 && !taken) taken = force<kInRecords>(p, ops.it.hash, at);
+    if (C == kForce && block != 0 && !taken) taken = claim_occupied<kInRecords>(p, ops.it.hash, at);
     failed = block == 0 || !taken;
     if (block == 0) store_relaxed(p.lacked, 1u);
     if (!failed) put(ops, there, at, row, block);

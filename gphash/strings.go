@@ -46,7 +46,7 @@ func OpenStrings(ctx context.Context, path string, dev device.Device, o OpenOpti
 func (x *Strings) batch(kind op.Kind, method string, keys *Bytes, values *Bytes, kinds []weft.OpKind, columns batch.Columns) (*batch.Batch, error) {
 	b := &batch.Batch{N: keys.Len(), Kind: kind, Columns: columns}
 	if kinds != nil {
-		b.Columns[batch.Kinds] = batch.In(kinds)
+		b.Columns[batch.Kinds] = batch.Input(kinds)
 	}
 	var err error
 	if b.Columns[batch.Keys], err = keys.column("key", x.engine.keyLength(), func(int) bool { return true }); err == nil && values != nil {
@@ -63,7 +63,7 @@ func (x *Strings) batch(kind op.Kind, method string, keys *Bytes, values *Bytes,
 	}
 	for i := range b.N {
 		key, value := len(b.Columns[batch.Keys].Row(i)), len(b.Columns[batch.Vals].Row(i))
-		if err := x.engine.values.takes(key, value); err != nil {
+		if err := x.engine.values.validateRecord(key, value); err != nil {
 			return nil, fmt.Errorf("gphash: %s: %w: pair %d: %w", method, device.ErrInvalid, i, err)
 		}
 	}
@@ -137,8 +137,8 @@ func (x *Strings) Get(ctx context.Context, keys Bytes, values *Bytes, found []bo
 		return 0, err
 	}
 	values.Offsets, values.Data = offsets, data
-	for _, is := range records {
-		if is != 0 {
+	for _, record := range records {
+		if record != 0 {
 			hits++
 		}
 	}

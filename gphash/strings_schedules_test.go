@@ -166,13 +166,13 @@ func stringPrograms(t *testing.T, m dst.Mode[Options]) dst.Config[uint64, uint64
 		o := m.Options
 		o.Capacity, o.Hash, o.Seed = max(s.Capacity, 1), SipHash, [2]uint64{1, 2}
 		p, _ := memoryPool(t, &o, rand.New(rand.NewPCG(1, 2)), func(mapped []byte) *pm.Memory { return pm.New(mapped, nil) })
-		c, e, _, err := serve(ctx, p, dev, OpenOptions{Resize: o.Resize, Mirror: o.Mirror, AtomicTail: o.AtomicTail}, core.Types{})
+		c, e, _, err := openTable(ctx, p, dev, OpenOptions{Resize: o.Resize, Mirror: o.Mirror, AtomicTail: o.AtomicTail}, core.Types{})
 		if err != nil {
 			return stringsAsMap{}, err
 		}
 		return stringsAsMap{&Strings{c, e}}, nil
 	}, func(s Stats) bool { return s.Keys > s.Slots || s.Levels < 2 })
-	cfg.Arch, cfg.Seeds, cfg.Rough = m.Arch, 3, true
+	cfg.Arch, cfg.Seeds, cfg.RetriesOps = m.Arch, 3, true
 	cfg.Shapes = append(cfg.Shapes, dst.Shapes...)
 	cfg.Shapes = append(cfg.Shapes, keysMakeWay)
 	return cfg
@@ -196,7 +196,7 @@ func TestStringsClaims(t *testing.T) {
 		t.Skip("interprets kernels")
 	}
 	cfg := stringPrograms(t, twoSlots)
-	cfg.Shapes, cfg.Seeds, cfg.Whole = []dst.Shape{keysMakeWay}, 100, true
+	cfg.Shapes, cfg.Seeds, cfg.NoShrink = []dst.Shape{keysMakeWay}, 100, true
 	cfg.Rewrite = mutate.Replace(t, "strings_change", `atom\.relaxed\.gpu\.global\.cas\.b64 (%rd\d+), (\[%rd\d+\]), (%rd\d+), (%rd\d+);`, "st.relaxed.gpu.global.b64 $2, $4; mov.b64 $1, $3;")
 	f, tried := dst.Find(cfg)
 	if f == nil {

@@ -33,16 +33,16 @@ func (m model) equalStrings(t testing.TB, x *Strings) {
 	}
 }
 
-// lots makes byte strings of any length, or of a fixed one.
-type lots struct {
+// stringSource makes byte strings of any length, or of a fixed one.
+type stringSource struct {
 	rng       *rand.Rand
 	key, size int // of keys and values; 0: any
 	keys      uint64
 	got       Bytes // results of Get, reused
 }
 
-// someKey returns one of l.keys keys, each with a length of its own.
-func (l *lots) someKey() []byte {
+// randomKey returns one of l.keys keys, each with a length of its own.
+func (l *stringSource) randomKey() []byte {
 	n := l.rng.Uint64N(l.keys)
 	size := l.key
 	if size == 0 {
@@ -56,7 +56,7 @@ func (l *lots) someKey() []byte {
 	return key
 }
 
-func (l *lots) someValue() []byte {
+func (l *stringSource) randomValue() []byte {
 	size := l.size
 	if size == 0 {
 		switch size = l.rng.IntN(200); l.rng.IntN(500) {
@@ -69,7 +69,7 @@ func (l *lots) someValue() []byte {
 	return randomBytes(l.rng, size)
 }
 
-func (l *lots) rows(n int, row func() []byte) (b Bytes) {
+func (l *stringSource) rows(n int, row func() []byte) (b Bytes) {
 	for range n {
 		b.Append(row())
 	}
@@ -89,9 +89,9 @@ func simulated(t *testing.T) device.Device {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	was := aloneOps
-	aloneOps = 64
-	t.Cleanup(func() { aloneOps = was })
+	was := minParallelOps
+	minParallelOps = 64
+	t.Cleanup(func() { minParallelOps = was })
 	return devicetest.OpenSim(t, nil)
 }
 
@@ -134,7 +134,7 @@ func stringsOn(t *testing.T, dev, other device.Device, o Options, rounds, n int)
 	o.Capacity, o.Size = 64, 24<<20
 	x, err := CreateStrings(path, dev, o)
 	must(t, err)
-	l, want := &lots{rand.New(rand.NewPCG(1, uint64(o.KeySize))), o.KeySize, o.ValueSize, uint64(20 * n), Bytes{}}, model{}
+	l, want := &stringSource{rand.New(rand.NewPCG(1, uint64(o.KeySize))), o.KeySize, o.ValueSize, uint64(20 * n), Bytes{}}, model{}
 	for i := range rounds {
 		stringBatches(t, l, x, want, n+i%3*n*4) // one of these is large enough for all cores
 		must(t, x.LoadCache(ctx))
@@ -162,9 +162,9 @@ func stringsOn(t *testing.T, dev, other device.Device, o Options, rounds, n int)
 }
 
 // stringBatches runs one batch of each kind on an index and on its model.
-func stringBatches(t testing.TB, l *lots, x *Strings, want model, n int) {
+func stringBatches(t testing.TB, l *stringSource, x *Strings, want model, n int) {
 	t.Helper()
-	keys, values := l.rows(n, l.someKey), l.rows(n, l.someValue)
+	keys, values := l.rows(n, l.randomKey), l.rows(n, l.randomValue)
 	key := func(i int) string { return string(keys.Row(i)) }
 	before := len(want)
 	for i := range n {
@@ -176,7 +176,7 @@ func stringBatches(t testing.TB, l *lots, x *Strings, want model, n int) {
 		t.Fatalf("Put inserted %d, want %d", inserted, len(want)-before)
 	}
 
-	keys, values = l.rows(n, l.someKey), l.rows(n, l.someValue)
+	keys, values = l.rows(n, l.randomKey), l.rows(n, l.randomValue)
 	ok := make([]bool, n)
 	_, err = x.PutNew(ctx, keys, values, ok)
 	must(t, err)
@@ -188,7 +188,7 @@ func stringBatches(t testing.TB, l *lots, x *Strings, want model, n int) {
 		}
 	}
 
-	keys = l.rows(n/2, l.someKey)
+	keys = l.rows(n/2, l.randomKey)
 	_, err = x.Delete(ctx, keys, ok[:n/2])
 	must(t, err)
 	for i := range n / 2 {
@@ -198,7 +198,7 @@ func stringBatches(t testing.TB, l *lots, x *Strings, want model, n int) {
 		delete(want, key(i))
 	}
 
-	keys = l.rows(n, l.someKey)
+	keys = l.rows(n, l.randomKey)
 	for i := range l.got.Offsets[:cap(l.got.Offsets)] {
 		l.got.Offsets[:cap(l.got.Offsets)][i] = 1 << 40 // reused memory contains anything
 	}
@@ -225,7 +225,7 @@ func stringBatches(t testing.TB, l *lots, x *Strings, want model, n int) {
 		t.Fatalf("Get counts %d hits too many", hits)
 	}
 
-	keys, values = l.rows(n, l.someKey), l.rows(n, l.someValue)
+	keys, values = l.rows(n, l.randomKey), l.rows(n, l.randomValue)
 	kinds := make([]weft.OpKind, n)
 	for i := range kinds {
 		kinds[i] = [...]weft.OpKind{weft.OpGet, weft.OpPut, weft.OpPutNew, weft.OpDelete, weft.OpUpdate}[l.rng.IntN(5)]
@@ -254,8 +254,8 @@ func stringBatches(t testing.TB, l *lots, x *Strings, want model, n int) {
 	}
 }
 
-// someStrings returns an empty index.
-func someStrings(t *testing.T, dev device.Device, o Options) *Strings {
+// filledStrings returns an empty index.
+func filledStrings(t *testing.T, dev device.Device, o Options) *Strings {
 	t.Helper()
 	if o.Size == 0 {
 		o.Size = 16 << 20
@@ -287,7 +287,7 @@ func stringsRefuse(t *testing.T, dev device.Device) {
 		"offsets beyond": {Options{}, Bytes{[]uint64{0, 1, 1 << 63}, []byte("ab")}, BytesOf("1", "2"), "key 1 lies at 1 to 9223372036854775808 of 2 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			x := someStrings(t, dev, c.o)
+			x := filledStrings(t, dev, c.o)
 			if _, err := x.Put(ctx, c.keys, c.values); !errors.Is(err, device.ErrInvalid) || !strings.HasSuffix(err.Error(), c.want) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
@@ -296,7 +296,7 @@ func stringsRefuse(t *testing.T, dev device.Device) {
 			}
 		})
 	}
-	x := someStrings(t, dev, Options{})
+	x := filledStrings(t, dev, Options{})
 	if err := x.Apply(ctx, []weft.OpKind{weft.OpGet, weft.OpSum}, BytesOf("a", "b"), BytesOf("", ""), nil, nil); !errors.Is(err, device.ErrInvalid) {
 		t.Errorf("Apply of a sum: %v", err)
 	}
@@ -321,7 +321,7 @@ func stringsRefuse(t *testing.T, dev device.Device) {
 func TestStringLengths(t *testing.T) { onDevices(t, stringLengths) }
 
 func stringLengths(t *testing.T, dev device.Device, scale int) {
-	x, want := someStrings(t, dev, Options{Capacity: 5000, Size: 48 << 20}), model{}
+	x, want := filledStrings(t, dev, Options{Capacity: 5000, Size: 48 << 20}), model{}
 	var keys, values Bytes
 	for n := 1; n <= maxLongKey; n += 1 + n/600*(scale-1) { // all lengths up to 600 bytes, at least
 		keys.Append(bytes.Repeat([]byte{'k'}, n))
@@ -391,7 +391,7 @@ func TestStringsAreNoIndex(t *testing.T) {
 func TestStringsFull(t *testing.T) { onDevices(t, stringsFull) }
 
 func stringsFull(t *testing.T, dev device.Device, _ int) {
-	x := someStrings(t, dev, Options{})
+	x := filledStrings(t, dev, Options{})
 	value := make([]byte, maxValue)
 	n, full := 0, error(nil)
 	for ; full == nil && n < 1000; n++ {
@@ -422,7 +422,7 @@ func stringsFull(t *testing.T, dev device.Device, _ int) {
 func TestStringsAtomicFull(t *testing.T) { onDevices(t, stringsAtomicFull) }
 
 func stringsAtomicFull(t *testing.T, dev device.Device, _ int) {
-	x, want := someStrings(t, dev, Options{AtomicBatch: 4, Size: 8 << 20}), model{}
+	x, want := filledStrings(t, dev, Options{AtomicBatch: 4, Size: 8 << 20}), model{}
 	value := strings.Repeat("v", maxValue/3)
 	full := error(nil)
 	for n := 0; full == nil && n < 1000; n += 4 {
@@ -458,10 +458,10 @@ func stringsAtomicFull(t *testing.T, dev device.Device, _ int) {
 // recordBytes returns the bytes of units with records, and of the records in use.
 func recordBytes(v *values) (units, used uint64) {
 	for i := range v.space.owner {
-		if e := v.space.owner[i].values.Load(); e != nil {
+		if e := v.space.owner[i].extent.Load(); e != nil {
 			units += v.unit * 8
 			if e.unit == uint64(i) {
-				used += (e.layout.per - e.left) * e.layout.words * 8
+				used += (e.layout.perUnit - e.nFree) * e.layout.words * 8
 			}
 		}
 	}
@@ -473,10 +473,10 @@ func recordBytes(v *values) (units, used uint64) {
 func TestStringMemoryIsBounded(t *testing.T) { onDevices(t, stringMemoryIsBounded) }
 
 func stringMemoryIsBounded(t *testing.T, dev device.Device, scale int) {
-	conformance.NotRaced(t, oneCore)
-	x := someStrings(t, dev, Options{Capacity: 2000, Size: 40 << 20})
+	conformance.SkipRaced(t, oneCore)
+	x := filledStrings(t, dev, Options{Capacity: 2000, Size: 40 << 20})
 	rng, want := rand.New(rand.NewPCG(5, 5)), model{}
-	most := uint64(0)
+	maxUsed := uint64(0)
 	for b := range 300 / scale {
 		var keys, values Bytes
 		bytes := 0 // of existing records, and of those replaced by the last call
@@ -506,7 +506,7 @@ func stringMemoryIsBounded(t *testing.T, dev device.Device, scale int) {
 			record(k, v)
 		}
 		units, used := recordBytes(x.engine.values)
-		if most = max(most, units); used > uint64(bytes)*9/8 {
+		if maxUsed = max(maxUsed, units); used > uint64(bytes)*9/8 {
 			t.Fatalf("batch %d: %d bytes are in use, of records of %d", b, used, bytes)
 		}
 	}
@@ -514,7 +514,7 @@ func stringMemoryIsBounded(t *testing.T, dev device.Device, scale int) {
 	want.equalStrings(t, x)
 	must(t, x.Compact(ctx))
 	units, used := recordBytes(x.engine.values)
-	if t.Logf("%d bytes of units at most; behind Compact %d, with records of %d", most, units, used); units > used+used/4+8<<20 {
+	if t.Logf("%d bytes of units at most; behind Compact %d, with records of %d", maxUsed, units, used); units > used+used/4+8<<20 {
 		t.Errorf("Compact leaves %d bytes of units to records of %d", units, used)
 	}
 	must(t, x.Check(ctx))
@@ -523,16 +523,16 @@ func stringMemoryIsBounded(t *testing.T, dev device.Device, scale int) {
 
 // Memory left over by records of some sizes becomes available to records of other sizes, small and
 // large.
-func TestGather(t *testing.T) { onDevices(t, gathers) }
+func TestGather(t *testing.T) { onDevices(t, freesRuns) }
 
-func gathers(t *testing.T, dev device.Device, scale int) {
-	conformance.NotRaced(t, oneCore)
+func freesRuns(t *testing.T, dev device.Device, scale int) {
+	conformance.SkipRaced(t, oneCore)
 	smallParts(t)
 	o, sizes := Options{Capacity: 60_000, Size: 24 << 20}, []int{10, 60_000, 300, 5000, 70, 20_000, 1500}
 	if scale > 1 {
 		o, sizes = Options{Capacity: 6000, Size: 12 << 20, Mirror: true}, []int{60_000, 1500, 20_000}
 	}
-	x, want := someStrings(t, dev, o), model{}
+	x, want := filledStrings(t, dev, o), model{}
 	rng := rand.New(rand.NewPCG(6, 6))
 	for round, n := range sizes {
 		full := false
@@ -565,28 +565,28 @@ func gathers(t *testing.T, dev device.Device, scale int) {
 		if t.Logf("round %d, values of %d bytes: the pool is full with %d keys, at %.2f", round, n, x.Len(), share); share < .75 {
 			t.Errorf("values of %d bytes: the pool is full when %.2f of it are taken", n, share)
 		}
-		var gone Bytes // nine of ten, at random
+		var deleted Bytes // nine of ten, at random
 		for k := range want {
 			if rng.IntN(10) > 0 {
-				gone.Append([]byte(k))
+				deleted.Append([]byte(k))
 				delete(want, k)
 			}
 		}
-		if _, err := x.Delete(ctx, gone, nil); err != nil {
+		if _, err := x.Delete(ctx, deleted, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
 // Free but scattered units are compacted for large records.
-func TestGatherRuns(t *testing.T) { onDevices(t, gathersRuns) }
+func TestGatherRuns(t *testing.T) { onDevices(t, freesLongRuns) }
 
-func gathersRuns(t *testing.T, dev device.Device, scale int) {
+func freesLongRuns(t *testing.T, dev device.Device, scale int) {
 	o := Options{Capacity: 100_000 / scale}
 	if scale > 1 {
 		o.Size = 6 << 20
 	}
-	x, want := someStrings(t, dev, o), model{}
+	x, want := filledStrings(t, dev, o), model{}
 	var keys, values Bytes
 	for i := range 60_000 / scale {
 		keys.Append(fmt.Appendf(nil, "%08d", i))

@@ -22,7 +22,7 @@ import (
 // values also compares the sum over their checksums. After a crash no sums exist.
 
 // slotSum returns what a slot adds to the sum over slots.
-func (t *table) slotSum(at place, c control) uint64 {
+func (t *table) slotSum(at slotRef, c control) uint64 {
 	h := hash.Uint64(t.control(at), t.seed[0])
 	return hash.Uint64(hash.Uint64(h^c.block(), t.seed[1])^t.mem.Load(t.tag(at)), t.seed[0])
 }
@@ -37,7 +37,7 @@ func (t *table) valueSum(block, at uint64) uint64 {
 // block.
 func (v *values) checksumAt(block uint64) (at uint64, ok bool) {
 	if v.records {
-		return block, v.sound(block)
+		return block, v.isBlock(block)
 	}
 	unit, i, ok := v.locate(block)
 	return v.first + unit*v.unit + i, ok
@@ -51,9 +51,9 @@ func (e *engine) contents() (c pool.Contents) {
 		e.Device.Parallel(1<<l.bits, inspectPiece, func(lo, hi int) {
 			s := summer{table: e.table}
 			for b := lo; b < hi; b++ {
-				s.bucket(l.base + uint64(b)*e.bucketWords)
+				s.addBucket(l.base + uint64(b)*e.bucketWords)
 			}
-			s.readValues()
+			s.flush()
 			mu.Lock()
 			defer mu.Unlock()
 			c.Keys, c.Slots, c.Values = c.Keys+s.Keys, c.Slots+s.Slots, c.Values+s.Values
@@ -71,9 +71,9 @@ type summer struct {
 	n      int
 }
 
-func (s *summer) bucket(bucket uint64) {
+func (s *summer) addBucket(bucket uint64) {
 	for slot := range s.slots {
-		at := place{bucket, slot}
+		at := slotRef{bucket, slot}
 		c := control(s.mem.Load(s.control(at)))
 		if c.state() != full {
 			continue
@@ -81,15 +81,15 @@ func (s *summer) bucket(bucket uint64) {
 		s.Keys++
 		s.Slots += s.slotSum(at, c)
 		if word, ok := s.table.values.checksumAt(c.block()); ok {
-			s.value(c.block(), word)
+			s.addValue(c.block(), word)
 		}
 	}
 }
 
-// value prefetches the checksum of a value, and first reads the pending ones if they are many.
-func (s *summer) value(block, at uint64) {
+// addValue prefetches the checksum of a value, and first reads the pending ones if they are many.
+func (s *summer) addValue(block, at uint64) {
 	if s.n == len(s.values) {
-		s.readValues()
+		s.flush()
 	}
 	if p := s.mem.At(at); p != nil {
 		cpu.PrefetchPairs([]unsafe.Pointer{p})
@@ -98,36 +98,36 @@ func (s *summer) value(block, at uint64) {
 	s.n++
 }
 
-func (s *summer) readValues() {
+func (s *summer) flush() {
 	for _, v := range s.values[:s.n] {
 		s.Values += s.valueSum(v.block, v.at)
 	}
 	s.n = 0
 }
 
-// unchanged returns what the pool held when it was closed. ok is false if that is unknown or the
-// pool has changed since it was opened.
-func (e *engine) unchanged() (c pool.Contents, ok bool) {
+// savedContents returns what the pool held when it was closed. ok is false if that is unknown or
+// the pool has changed since it was opened.
+func (e *engine) savedContents() (c pool.Contents, ok bool) {
 	if e.changed.Load() {
 		return c, false
 	}
 	return e.pool.Contents()
 }
 
-// seal makes the pool store its contents on Close. No operation is running. Error: weft's
+// saveContents makes the pool store its contents on Close. No operation is running. Error: weft's
 // ErrCorrupt, if slots have lost keys while the pool was open; the next Open then finds that, too.
-func (e *engine) seal() error {
+func (e *engine) saveContents() error {
 	if e.pool.ReadOnly() {
 		return nil
 	}
-	if c, ok := e.unchanged(); ok {
-		e.pool.Seal(c) // not recomputed, since that would accept damage
+	if c, ok := e.savedContents(); ok {
+		e.pool.SetContents(c) // not recomputed, since that would accept damage
 		return nil
 	}
 	c, live := e.contents(), e.Parts().(*parts).counters.Live
 	found := c.Keys
 	c.Keys = live
-	e.pool.Seal(c)
+	e.pool.SetContents(c)
 	if found != live {
 		return fmt.Errorf("%w: %d keys are there, and the counters say %d", op.ErrCorrupt, found, live)
 	}
@@ -135,32 +135,32 @@ func (e *engine) seal() error {
 }
 
 // Close implements core.Engine.
-func (e *engine) Close() error { return e.seal() }
+func (e *engine) Close() error { return e.saveContents() }
 
 // slotsDiffer is damage that a GPU without Verify leaves to Check.
 const slotsDiffer = "the slots are not those that the pool had when it was closed"
 
 // compare checks the result of an inspection against the contents when the pool was closed.
-func (in *inspection) compare(was pool.Contents) {
+func (in *inspection) compare(saved pool.Contents) {
 	in.Compared = true
 	found := in.Keys + in.Damaged // damaged slots may have had keys
 	switch {
-	case found < was.Keys:
-		in.miss(was.Keys-found, "the pool had %d keys when it was closed, and has %d", was.Keys, in.Keys)
+	case found < saved.Keys:
+		in.addLoss(saved.Keys-found, "the pool had %d keys when it was closed, and has %d", saved.Keys, in.Keys)
 	case in.Damaged > 0: // explains why sums differ
-	case found > was.Keys:
-		in.miss(found-was.Keys, "the pool had %d keys when it was closed, and has %d", was.Keys, in.Keys)
-	case in.sums.Slots != was.Slots:
-		in.miss(1, slotsDiffer)
-	case in.verify && in.sums.Values != was.Values:
-		in.miss(1, "the values are not those that the pool had when it was closed")
+	case found > saved.Keys:
+		in.addLoss(found-saved.Keys, "the pool had %d keys when it was closed, and has %d", saved.Keys, in.Keys)
+	case in.sums.Slots != saved.Slots:
+		in.addLoss(1, slotsDiffer)
+	case in.verify && in.sums.Values != saved.Values:
+		in.addLoss(1, "the values are not those that the pool had when it was closed")
 	}
 }
 
-// miss counts damage that lies in no slot.
-func (in *inspection) miss(n uint64, what string, args ...any) {
+// addLoss counts damage that lies in no slot.
+func (in *inspection) addLoss(n uint64, format string, args ...any) {
 	in.Damaged += n
 	if len(in.Damage) < damageListed {
-		in.Damage = append(in.Damage, fmt.Sprintf(what, args...))
+		in.Damage = append(in.Damage, fmt.Sprintf(format, args...))
 	}
 }

@@ -103,8 +103,8 @@ var pageDamage = map[string]func(rng *rand.Rand, im *image, before []byte, page 
 	"a bit turned":      func(rng *rand.Rand, _ *image, _ []byte, page []byte) { page[rng.IntN(len(page))] ^= 1 << rng.IntN(8) },
 }
 
-// answers reports whether an index has exactly the pairs of the image.
-func (im *image) answers(t *testing.T, x *Index) bool {
+// isReadable reports whether an index has exactly the pairs of the image.
+func (im *image) isReadable(t *testing.T, x *Index) bool {
 	t.Helper()
 	return x.Len() == len(im.want) && maps.Equal(im.read(t, x), im.want)
 }
@@ -117,8 +117,9 @@ func TestDamagedPages(t *testing.T) {
 	for name, o := range damagedPools {
 		t.Run(name, func(t *testing.T) {
 			im, before := twoStates(t, dev, o)
-			rng, found := rand.New(rand.NewPCG(5, 6)), map[string]int{}
+			found := map[string]int{}
 			for kind, spoil := range pageDamage {
+				rng := rand.New(rand.NewPCG(5, 6)) // of its own: the order of kinds is random
 				for at := 0; at < len(im.bytes); at += pool.Page {
 					if at == pool.Page {
 						at = pool.DataStart / 2
@@ -133,7 +134,7 @@ func TestDamagedPages(t *testing.T) {
 							found[kind]++
 						case err != nil:
 							t.Fatalf("%s, page at %d: %v", kind, at, err)
-						case !im.answers(t, x) || x.Check(ctx) != nil:
+						case !im.isReadable(t, x) || x.Check(ctx) != nil:
 							t.Fatalf("%s, page at %d, %+v: wrong answers, Check %v; report %+v", kind, at, o, x.Check(ctx), report)
 						}
 					}
@@ -164,7 +165,7 @@ func TestDamagedPagesOnGPU(t *testing.T) {
 	for _, name := range []string{"keys of 32 bytes", "atomic", "records"} {
 		o := damagedPools[name]
 		im, before := twoStates(t, openCPU(t), o)
-		far := im.on(gpu)
+		far := im.copyFor(gpu)
 		tb := far.table(t)
 		rng := rand.New(rand.NewPCG(5, 6))
 		for _, kind := range []string{"zeroed", "of an older state"} {
@@ -185,10 +186,10 @@ func TestDamagedPagesOnGPU(t *testing.T) {
 		far.replace(t, x, &o, 10, 30, 9)
 		must(t, x.Check(ctx))
 		must(t, x.Close())
-		near := far.on(openCPU(t))
+		near := far.copyFor(openCPU(t))
 		x, report, err := near.open(OpenOptions{Verify: true})
 		must(t, err)
-		if !report.Compared || !near.answers(t, x) {
+		if !report.Compared || !near.isReadable(t, x) {
 			t.Errorf("%s: what a GPU has closed: %+v", name, report)
 		}
 	}
@@ -198,26 +199,26 @@ func TestDamagedPagesOnGPU(t *testing.T) {
 func TestRepairOfLostKeys(t *testing.T) {
 	im, _ := twoStates(t, openCPU(t), damagedPools["keys of 8 bytes"])
 	tb := im.table(t)
-	lost := uint64(0)
+	nLost := uint64(0)
 	for slot := range 16 {
 		c := control(tb.mem.Load(tb.live[0].base + uint64(slot)))
 		if slot < 8 && c.state() == full {
-			lost++
+			nLost++
 		}
 	}
 	clear(im.bytes[tb.live[0].base*8:][:8*8])
-	if lost == 0 {
+	if nLost == 0 {
 		t.Fatal("the first bucket is empty")
 	}
 	x, report, err := im.open(OpenOptions{Repair: true})
 	must(t, err)
-	if report.Damaged != lost || !report.Compared || len(report.Damage) != 1 || !strings.Contains(report.Damage[0], "when it was closed") {
-		t.Errorf("%d keys are lost: %+v", lost, report)
+	if report.Damaged != nLost || !report.Compared || len(report.Damage) != 1 || !strings.Contains(report.Damage[0], "when it was closed") {
+		t.Errorf("%d keys are lost: %+v", nLost, report)
 	}
 	must(t, x.Check(ctx))
 	must(t, x.Close())
 	_, report, err = im.open(OpenOptions{Verify: true})
-	if err != nil || !report.Compared || report.Keys != uint64(len(im.want))-lost {
+	if err != nil || !report.Compared || report.Keys != uint64(len(im.want))-nLost {
 		t.Errorf("%v, %+v", err, report)
 	}
 }
@@ -291,14 +292,14 @@ func TestOlderVersion(t *testing.T) {
 		for opened := range 3 {
 			x, report, err := p.tryRecover(dev, OpenOptions{Verify: true, ReadOnly: opened == 0 && name != "killed"})
 			must(t, err)
-			if !im.answers(t, x) || report.Compared != (opened == 2) && !(name == "killed" && opened == 1) {
+			if !im.isReadable(t, x) || report.Compared != (opened == 2) && !(name == "killed" && opened == 1) {
 				t.Errorf("%s, opened %d times: %+v", name, opened, report)
 			}
 			must(t, x.Close())
 		}
 		info, err := pool.Inspect(path)
 		must(t, err)
-		if c := info.Copies[info.Chosen].Superblock.Contents; c.Keys != 80 {
+		if c := info.Copies[info.Current].Superblock.Contents; c.Keys != 80 {
 			t.Errorf("%s: %+v", name, c)
 		}
 	}
@@ -371,10 +372,10 @@ func TestPowerLost(t *testing.T) {
 			_, err = getRows(x, keys, values, found)
 			must(t, err)
 			for i := range values {
-				switch may := had[string(keys.Row(i))]; {
+				switch allowed := had[string(keys.Row(i))]; {
 				case !found[i]:
 					seen["absent"]++
-				case !slices.Contains(may, string(values[i])):
+				case !slices.Contains(allowed, string(values[i])):
 					t.Fatalf("%s: key %x is %x, which it never was", name, keys.Row(i), values[i])
 				default:
 					seen["found"]++

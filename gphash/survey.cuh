@@ -50,7 +50,7 @@ __device__ __forceinline__ bool use(const Table& t, const Space& s, uint64_t blo
 // Twin is another slot with the same key, in which the key is valid.
 enum Twin : uint32_t { kNoTwin, kMovedTwin, kOddTwin };
 
-// turn returns the position of a level in the search for a key (twin: table.each).
+// turn returns the position of a level in the search for a key (twin: table.eachBucket).
 __device__ __forceinline__ uint32_t turn(const Table& t, uint32_t level) {
   const uint32_t open = t.live - t.closed;
   return level < open ? level + t.closed : level - open;

@@ -21,20 +21,20 @@ import (
 // leaves a key that moves, or with an unused value.
 func twins(t *testing.T, content []byte, keys model, shared bool) (n uint64) {
 	t.Helper()
-	p, err := pool.OnMemory(pm.New(content, nil))
+	p, err := pool.OpenMemory(pm.New(content, nil))
 	must(t, err)
 	tb, err := tableOf(p)
 	must(t, err)
 	v := tb.values
-	nobodys := v.first + uint64(len(v.space.owner)/2)*v.unit + v.at
+	nobodys := v.first + uint64(len(v.space.owner)/2)*v.unit + v.offset
 	for key := range keys {
 		it := tb.item([]byte(key))
 		_, c, ok := tb.find(&it)
 		if !ok {
 			t.Fatalf("key %x is not there", key)
 		}
-		tb.each(it.hash, func(bucket uint64, _ bool) bool {
-			free, to, was := tb.free(bucket)
+		tb.eachBucket(it.hash, func(bucket uint64, _ bool) bool {
+			free, to, was := tb.freeSlots(bucket)
 			if free == 0 {
 				return true
 			}
@@ -47,7 +47,7 @@ func twins(t *testing.T, content []byte, keys model, shared bool) (n uint64) {
 			return n%3 == 0 // some have more than one
 		})
 	}
-	notClosed(t, pm.New(content, nil))
+	markUnclean(t, pm.New(content, nil))
 	return n
 }
 
@@ -125,12 +125,12 @@ func TestInspectionWithoutMirror(t *testing.T) {
 	content, err := os.ReadFile(path)
 	must(t, err)
 	planted := twins(t, content, want, true)
-	dev, without := devicetest.OpenSim(t, &sim.Options{Arch: 80}), 0
+	dev, nWithout := devicetest.OpenSim(t, &sim.Options{Arch: 80}), 0
 	for n, fired := 0, true; fired; n++ {
 		must(t, os.WriteFile(path, content, 0o600))
 		hit := devicetest.FailAfter(dev, n)
 		x, report, err := Open(ctx, path, dev, OpenOptions{})
-		devicetest.Heal(dev)
+		devicetest.ClearFailures(dev)
 		if fired = hit(); err != nil {
 			if !fired || !errors.Is(err, device.ErrMemory) {
 				t.Errorf("failure %d: %v", n, err)
@@ -138,7 +138,7 @@ func TestInspectionWithoutMirror(t *testing.T) {
 			continue
 		}
 		if fired {
-			without++
+			nWithout++
 		}
 		if report.Moved != planted+1 || report.Keys != uint64(len(want)) {
 			t.Errorf("failure %d: %+v, with %d twins", n, report, planted)
@@ -147,7 +147,7 @@ func TestInspectionWithoutMirror(t *testing.T) {
 		want.equal(t, x)
 		must(t, x.Close())
 	}
-	if without == 0 {
+	if nWithout == 0 {
 		t.Error("no failure left a pool without its mirror")
 	}
 }

@@ -22,9 +22,10 @@ type table struct {
 	redo *redoLog
 }
 
-// open returns the levels that accept new keys, from the top down; draining returns the others.
-func (t *table) open() []level     { return t.live[:len(t.live)-t.closed] }
-func (t *table) draining() []level { return t.live[len(t.live)-t.closed:] }
+// openLevels returns the levels that accept new keys, from the top down; drainingLevels returns the
+// others.
+func (t *table) openLevels() []level     { return t.live[:len(t.live)-t.closed] }
+func (t *table) drainingLevels() []level { return t.live[len(t.live)-t.closed:] }
 
 // item is a key in the form that slots hold.
 type item struct {
@@ -35,18 +36,18 @@ type item struct {
 }
 
 func (t *table) item(key []byte) item {
-	h := t.of(key)
+	h := t.hash(key)
 	if t.keyWords > 0 || t.records() {
 		return item{key, h, h}
 	}
-	return item{key, last(key), h}
+	return item{key, tailWord(key), h}
 }
 
 // holds reports whether the slot has the key. The answer is only valid while the control word stays
 // the same.
-func (t *table) holds(at place, c control, it *item) bool {
+func (t *table) holds(at slotRef, c control, it *item) bool {
 	switch {
-	case t.mem.Load(t.tag(at)) != it.tag || !t.values.sound(c.block()):
+	case t.mem.Load(t.tag(at)) != it.tag || !t.values.isBlock(c.block()):
 		return false
 	case t.records():
 		return it.key == nil || t.values.hasKey(c.block(), it.key)
@@ -73,19 +74,19 @@ func (t *table) buckets(l level, h uint64, to []uint64) []uint64 {
 	return to
 }
 
-// each calls f with the candidate buckets of a key until f returns false. Levels that are drained
-// come first. The others follow in the order of validity (section 3.2.2): a key is valid in the
-// highest level, there in the lowest bucket, there in the lowest slot.
-func (t *table) each(h uint64, f func(bucket uint64, open bool) bool) {
+// eachBucket calls f with the candidate buckets of a key until f returns false. Levels that are
+// drained come first. The others follow in the order of validity (section 3.2.2): a key is valid in
+// the highest level, there in the lowest bucket, there in the lowest slot.
+func (t *table) eachBucket(h uint64, f func(bucket uint64, open bool) bool) {
 	var memory [maxHashes]uint64
-	for _, l := range t.draining() {
+	for _, l := range t.drainingLevels() {
 		for _, b := range t.buckets(l, h, memory[:]) {
 			if !f(b, false) {
 				return
 			}
 		}
 	}
-	for _, l := range t.open() {
+	for _, l := range t.openLevels() {
 		for _, b := range t.buckets(l, h, memory[:]) {
 			if !f(b, true) {
 				return
@@ -98,15 +99,15 @@ func (t *table) each(h uint64, f func(bucket uint64, open bool) bool) {
 // and are skipped without reading their state. If the tag matches, it is read again after the
 // control word. A record of another key may have replaced the key's record meanwhile; then the
 // control word has changed.
-func (t *table) find(it *item) (at place, c control, ok bool) {
-	t.each(it.hash, func(bucket uint64, _ bool) bool {
+func (t *table) find(it *item) (at slotRef, c control, ok bool) {
+	t.eachBucket(it.hash, func(bucket uint64, _ bool) bool {
 		for slot := range t.slots {
-			at = place{bucket, slot}
+			at = slotRef{bucket, slot}
 			if t.mem.Load(t.tag(at)) != it.tag {
 				continue
 			}
-			for was := control(0); !ok; was = c {
-				if c = control(t.mem.Load(t.control(at))); c.state() != full || c == was {
+			for previous := control(0); !ok; previous = c {
+				if c = control(t.mem.Load(t.control(at))); c.state() != full || c == previous {
 					break
 				}
 				if ok = t.holds(at, c, it); !ok && !t.records() {
@@ -122,63 +123,63 @@ func (t *table) find(it *item) (at place, c control, ok bool) {
 	return at, c, ok
 }
 
-// get reads the value of a key into there, unless that is nil. It retries if the slot has changed
+// get reads the value of a key into buf, unless that is nil. It retries if the slot has changed
 // meanwhile, since the slot may then have held another key.
-func (t *table) get(it *item, there []byte) (value []byte, ok bool) {
+func (t *table) get(it *item, buf []byte) (value []byte, ok bool) {
 	for {
 		at, c, ok := t.find(it)
 		if !ok {
 			return nil, false
 		}
-		value = t.values.get(c.block(), there)
+		value = t.values.get(c.block(), buf)
 		if control(t.mem.Load(t.control(at))) == c {
 			return value, true
 		}
 	}
 }
 
-// get reads a value into there, unless that is nil.
-func (v *values) get(block uint64, there []byte) []byte {
+// get reads a value into buf, unless that is nil.
+func (v *values) get(block uint64, buf []byte) []byte {
 	switch {
-	case there == nil:
+	case buf == nil:
 	case v.records:
-		return v.appendValue(block, there[:0])
+		return v.appendValue(block, buf[:0])
 	default:
-		v.read(block, there)
+		v.read(block, buf)
 	}
-	return there
+	return buf
 }
 
 // probe is the result of a search for a key, or for a free slot for it.
 type probe struct {
-	at    place // of the key
-	found control
-	ok    bool // the key exists
-	free  place
-	was   control
-	space bool // a free slot exists
+	at          slotRef // of the key
+	control     control
+	ok          bool // the key exists
+	free        slotRef
+	freeControl control
+	hasFree     bool // a free slot exists
 }
 
 // probe looks for a key at all candidates. If the key is absent, probe looks for a free slot in the
 // bucket that has most of them (section 3.1).
 func (t *table) probe(it *item) (p probe) {
-	if p.at, p.found, p.ok = t.find(it); !p.ok {
-		p.free, p.was, p.space = t.vacant(it)
+	if p.at, p.control, p.ok = t.find(it); !p.ok {
+		p.free, p.freeControl, p.hasFree = t.vacantSlot(it)
 	}
 	return p
 }
 
 // keyAt is keyOf for keys of any length, found in their records by the control word.
-func (t *table) keyAt(at place, c control, key []byte) []byte {
+func (t *table) keyAt(at slotRef, c control, key []byte) []byte {
 	if t.records() {
 		return t.values.appendKey(c.block(), key[:0])
 	}
 	return t.keyOf(at, key)
 }
 
-// moving returns the key of a slot as far as a move to another slot requires it: a record goes with
-// the control word.
-func (t *table) moving(at place, key []byte) item {
+// itemToMove returns the key of a slot as far as a move to another slot requires it: a record goes
+// with the control word.
+func (t *table) itemToMove(at slotRef, key []byte) item {
 	if t.records() {
 		h := t.mem.Load(t.tag(at))
 		return item{tag: h, hash: h}
@@ -187,7 +188,7 @@ func (t *table) moving(at place, key []byte) item {
 }
 
 // keyOf reads the key of a slot that no other thread may change.
-func (t *table) keyOf(at place, key []byte) []byte {
+func (t *table) keyOf(at slotRef, key []byte) []byte {
 	if t.keyWords > 0 {
 		t.mem.Read(t.key(at), key)
 		return key

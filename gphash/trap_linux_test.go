@@ -50,8 +50,8 @@ OVER:
 }
 `}}}
 
-// lostGPU returns the GPU to lose: a simulated one if tests run on the CPU.
-func lostGPU() string {
+// gpuToLose returns the GPU to lose: a simulated one if tests run on the CPU.
+func gpuToLose() string {
 	if choice := os.Getenv(devicetest.Variable); choice != "" && choice != "cpu" {
 		return choice
 	}
@@ -61,7 +61,7 @@ func lostGPU() string {
 // trapped is a writer. A kernel traps alongside its batches, and the writer goes on in its process
 // and closes the pool.
 func trapped(p *killPlan) error {
-	dev, _, err := auto.Open(lostGPU())
+	dev, _, err := auto.Open(gpuToLose())
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func TestTrap(t *testing.T) {
 			tr = newKillTrial(tr.plan.Path, seed, seen)
 		}
 		tr.plan.Sitting, tr.plan.Trap, tr.plan.Large = 80, uint64(1+tr.rng.IntN(20_000)), 1<<30
-		if lostGPU() != "sim:1" {
+		if gpuToLose() != "sim:1" {
 			tr.plan.Large = 3
 		}
 		plan, err := json.Marshal(&tr.plan)
@@ -144,14 +144,14 @@ func TestTrap(t *testing.T) {
 		limit := time.AfterFunc(*trapLimit, func() { cmd.Process.Signal(syscall.SIGQUIT) })
 		// in case it does not react to the signal
 		hang := time.AfterFunc(*trapLimit+10*time.Second, func() { cmd.Process.Kill() })
-		last, said := "", "nothing"
+		last, output := "", "nothing"
 		for lines := bufio.NewScanner(out); lines.Scan(); {
 			var batch int
 			last = lines.Text()
-			said = last
+			output = last
 			switch fmt.Sscan(last, &last, &batch); last {
 			case "done", "lost":
-				tr.ran(batch, last == "done")
+				tr.applyBatch(batch, last == "done")
 				tr.acked = batch + 1
 				seen[last]++
 			case "create", "check", "close", "closed":
@@ -163,7 +163,7 @@ func TestTrap(t *testing.T) {
 		limit.Stop()
 		hang.Stop()
 		if last != "closed" || err != nil {
-			t.Fatalf("seed %d: the writer, whose GPU is lost after %d µs, ends with %q: %v\n%s", n, tr.plan.Trap, said, err, &stacks)
+			t.Fatalf("seed %d: the writer, whose GPU is lost after %d µs, ends with %q: %v\n%s", n, tr.plan.Trap, output, err, &stacks)
 		}
 		tr.check(t, openCPU(t))
 		must(t, os.RemoveAll(dir))

@@ -93,11 +93,11 @@ func TestUpdateStrings(t *testing.T) {
 // changes nothing.
 func TestUpdateFails(t *testing.T) {
 	x := strs(t, Options{Size: 8 << 20})
-	var keys, values, others Bytes
+	var keys, values, otherValues Bytes
 	for i := range 200 {
 		keys.Append(fmt.Append(nil, i))
 		values.Append(make([]byte, maxValue))
-		others.Append(append(make([]byte, maxValue-1), 1))
+		otherValues.Append(append(make([]byte, maxValue-1), 1))
 	}
 	_, err := x.Put(ctx, keys, values)
 	if !errors.Is(err, weft.ErrFull) {
@@ -107,11 +107,11 @@ func TestUpdateFails(t *testing.T) {
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	found := make([]bool, 200)
-	if n, err := x.Update(ended, keys, others, found); n != 0 || !errors.Is(err, context.Canceled) {
+	if n, err := x.Update(ended, keys, otherValues, found); n != 0 || !errors.Is(err, context.Canceled) {
 		t.Error(n, err)
 	}
 	var p *weft.PartialError
-	n, err := x.Update(ctx, keys, others, found)
+	n, err := x.Update(ctx, keys, otherValues, found)
 	if !errors.Is(err, weft.ErrFull) || !errors.As(err, &p) || p.Done != 200 || p.Failed+n != x.Len() || len(p.Rows) != p.Failed || !slices.IsSorted(p.Rows) {
 		t.Errorf("%d pairs updated of %d: %v", n, x.Len(), err)
 	}

@@ -25,31 +25,31 @@ type values struct {
 	mem     *pm.Memory
 	first   uint64 // first word of unit 0
 	// number of words from first on at which a value may begin without leaving the pool
-	span  uint64
-	space space
-	parts []region // by the first bits of a hash
-	alone bool     // a single writer is at work, which may allocate from any part
+	span         uint64
+	space        space
+	regions      []region // by the first bits of a hash
+	singleWriter bool     // a single writer is at work, which may allocate from any part
 }
 
 // unitLayout is the layout of the values of a unit, in words.
 type unitLayout struct {
-	unit  uint64 // words of a unit
-	size  uint64 // bytes of a value
-	words uint64 // words of a value
-	per   uint64 // values in a unit
-	at    uint64 // words before the first value
+	unit    uint64 // words of a unit
+	size    uint64 // bytes of a value
+	words   uint64 // words of a value
+	perUnit uint64 // values in a unit
+	offset  uint64 // words before the first value
 }
 
-// line is the alignment of large values, in words: 128 bytes.
-const line = 16
+// largeWords is the alignment of large values, in words: 128 bytes.
+const largeWords = 16
 
 func newUnitLayout(unit, size uint64) unitLayout {
 	l := unitLayout{unit: unit, size: size, words: pm.WordsOf(int(size))}
-	l.per = unit / (l.words + 1)
-	l.at = l.per
-	if l.words >= line {
-		l.at = (l.per + line - 1) / line * line
-		l.per = min(l.per, (unit-l.at)/l.words)
+	l.perUnit = unit / (l.words + 1)
+	l.offset = l.perUnit
+	if l.words >= largeWords {
+		l.offset = (l.perUnit + largeWords - 1) / largeWords * largeWords
+		l.perUnit = min(l.perUnit, (unit-l.offset)/l.words)
 	}
 	return l
 }
@@ -57,10 +57,10 @@ func newUnitLayout(unit, size uint64) unitLayout {
 // end returns the word after the last unit.
 func (v *values) end() uint64 { return v.first + uint64(len(v.space.owner))*v.unit }
 
-// sound reports whether a value may begin at a block. Operations write no other block to control
+// isBlock reports whether a value may begin at a block. Operations write no other block to control
 // words, but another program may have since the pool was opened. Such a slot has no key, for all
 // operations.
-func (v *values) sound(block uint64) bool { return block-v.first < v.span }
+func (v *values) isBlock(block uint64) bool { return block-v.first < v.span }
 
 // newValues returns memory for values of a size, or for records if size is 0.
 func newValues(mem *pm.Memory, first, unit, size uint64) *values {
@@ -75,20 +75,20 @@ func newValues(mem *pm.Memory, first, unit, size uint64) *values {
 	if v.records {
 		v.span = v.end() - v.first // record reports where one ends
 	}
-	v.parts = make([]region, 1<<regionBits)
-	for i := range v.parts {
-		v.parts[i].values = v
+	v.regions = make([]region, 1<<maxRegionBits)
+	for i := range v.regions {
+		v.regions[i].values = v
 	}
 	return v
 }
 
-// check returns the word of a value at a block, of a key with this hash.
-func (v *values) check(block, hash uint64, value []byte) uint64 {
-	return uint64(len(value))<<32 | uint64(crc32.Checksum(value, castagnoli)^mixed(block, hash))
+// checksumWord returns the word of a value at a block, of a key with this hash.
+func (v *values) checksumWord(block, hash uint64, value []byte) uint64 {
+	return uint64(len(value))<<32 | uint64(crc32.Checksum(value, castagnoli)^placeSum(block, hash))
 }
 
-// mixed returns the part of a checksum that depends on the place and the key.
-func mixed(block, hash uint64) uint32 {
+// placeSum returns the part of a checksum that depends on the place and the key.
+func placeSum(block, hash uint64) uint32 {
 	return uint32((hash ^ block*0x9e3779b97f4a7c15) * 0xd1b54a32d192ed03 >> 32)
 }
 
@@ -125,17 +125,17 @@ func (v *values) unitsOf(l *unitLayout) uint64 { return l.unit / v.unit }
 
 // index returns the index of the value that begins at a word of a unit. ok is false if none does.
 func (l *unitLayout) index(at uint64) (i uint64, ok bool) {
-	if at < l.at || (at-l.at)%l.words != 0 || (at-l.at)/l.words >= l.per {
+	if at < l.offset || (at-l.offset)%l.words != 0 || (at-l.offset)/l.words >= l.perUnit {
 		return 0, false
 	}
-	return (at - l.at) / l.words, true
+	return (at - l.offset) / l.words, true
 }
 
 // write writes a value and its checksum.
 func (v *values) write(block, hash uint64, value []byte) {
 	unit, i, _ := v.locate(block)
 	v.mem.Write(block, value)
-	v.mem.Store(v.first+unit*v.unit+i, v.check(block, hash, value))
+	v.mem.Store(v.first+unit*v.unit+i, v.checksumWord(block, hash, value))
 }
 
 func (v *values) read(block uint64, value []byte) { v.mem.Read(block, value) }
@@ -150,8 +150,8 @@ func (v *values) intact(block, hash uint64, buffer *[]byte) bool {
 	if !ok {
 		return false
 	}
-	*buffer = v.append(block, int(v.size), (*buffer)[:0])
-	return v.mem.Load(v.first+unit*v.unit+i) == v.check(block, hash, *buffer)
+	*buffer = v.appendBytes(block, int(v.size), (*buffer)[:0])
+	return v.mem.Load(v.first+unit*v.unit+i) == v.checksumWord(block, hash, *buffer)
 }
 
 // ---- the units ------------------------------------------------------------------
@@ -165,23 +165,23 @@ type space struct {
 }
 
 type unitOwner struct {
-	level  bool
-	values atomic.Pointer[extent]
+	isLevel bool
+	extent  atomic.Pointer[extent]
 }
 
-func (o *unitOwner) free() bool { return !o.level && o.values.Load() == nil }
+func (o *unitOwner) free() bool { return !o.isLevel && o.extent.Load() == nil }
 
-// take takes n units in a row for values, with the first at a multiple of n.
-func (s *space) take(e *extent, n int) (unit uint64, ok bool) {
+// allocValues takes n units in a row for values, with the first at a multiple of n.
+func (s *space) allocValues(e *extent, n int) (unit uint64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for s.high > 0 && !s.owner[s.high-1].free() {
 		s.high--
 	}
 	for at := s.high / n * n; at >= 0; at -= n {
-		if s.vacant(at, n) {
+		if s.areFree(at, n) {
 			for i := range n {
-				s.owner[at+i].values.Store(e)
+				s.owner[at+i].extent.Store(e)
 			}
 			return uint64(at), true
 		}
@@ -189,8 +189,8 @@ func (s *space) take(e *extent, n int) (unit uint64, ok bool) {
 	return 0, false
 }
 
-// vacant reports whether n units in a row exist and are free.
-func (s *space) vacant(at, n int) bool {
+// areFree reports whether n units in a row exist and are free.
+func (s *space) areFree(at, n int) bool {
 	for i := range n {
 		if at+i >= len(s.owner) || !s.owner[at+i].free() {
 			return false
@@ -199,26 +199,26 @@ func (s *space) vacant(at, n int) bool {
 	return true
 }
 
-// run takes n units in a row for a level.
-func (s *space) run(n uint64) (first uint64, ok bool) {
+// allocLevel takes n units in a row for a level.
+func (s *space) allocLevel(n uint64) (first uint64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	have := uint64(0)
+	nFree := uint64(0)
 	for i := range s.owner {
-		if have++; !s.owner[i].free() {
-			have = 0
+		if nFree++; !s.owner[i].free() {
+			nFree = 0
 		}
-		if have == n {
+		if nFree == n {
 			first = uint64(i) + 1 - n
-			s.level(first, n)
+			s.markLevel(first, n)
 			return first, true
 		}
 	}
 	return 0, false
 }
 
-// left returns the number of free units.
-func (s *space) left() (n uint64) {
+// freeUnits returns the number of free units.
+func (s *space) freeUnits() (n uint64) {
 	for i := range s.owner {
 		if s.owner[i].free() {
 			n++
@@ -227,41 +227,42 @@ func (s *space) left() (n uint64) {
 	return n
 }
 
-// level marks units as those of a level. The caller holds the mutex, or no other thread is at work.
-func (s *space) level(first, n uint64) {
+// markLevel marks units as those of a level. The caller holds the mutex, or no other thread is at
+// work.
+func (s *space) markLevel(first, n uint64) {
 	for i := range n {
-		s.owner[first+i].level = true
+		s.owner[first+i].isLevel = true
 	}
 	s.levels += int(n)
 }
 
-// extent returns the extent of n units, and makes one with fresh if they have none. If one of the
-// units belongs to another extent, it returns that. Several cores may call it at once.
-func (s *space) extent(unit, n uint64, fresh func() *extent) *extent {
-	e := s.owner[unit].values.Load()
+// extent returns the extent of n units, and makes one with newExtent if they have none. If one of
+// the units belongs to another extent, it returns that. Several cores may call it at once.
+func (s *space) extentAt(unit, n uint64, newExtent func() *extent) *extent {
+	e := s.owner[unit].extent.Load()
 	if e == nil {
-		e = fresh()
+		e = newExtent()
 		e.unit = unit
 	}
 	for i := range n {
 		o := &s.owner[unit+i]
-		if o.values.CompareAndSwap(nil, e); o.values.Load() != e {
-			return o.values.Load()
+		if o.extent.CompareAndSwap(nil, e); o.extent.Load() != e {
+			return o.extent.Load()
 		}
 	}
 	return e
 }
 
-func (s *space) giveBack(first, n uint64) {
+func (s *space) releaseUnits(first, n uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range n {
 		o := &s.owner[first+i]
-		if o.level {
+		if o.isLevel {
 			s.levels--
 		}
-		o.level = false
-		o.values.Store(nil)
+		o.isLevel = false
+		o.extent.Store(nil)
 	}
 	s.high = max(s.high, int(first+n))
 }
@@ -270,48 +271,48 @@ func (s *space) giveBack(first, n uint64) {
 
 // extent is a unit of values, or several units in a row.
 type extent struct {
-	unit   uint64 // the first one
-	class  int
-	layout *unitLayout
-	used   []uint64 // a bit per value
-	left   uint64   // free values
-	from   int      // first word of used that may have a zero bit
-	of     *region  // owner, which allocates from it; nil if none are free
+	unit          uint64 // the first one
+	class         int
+	layout        *unitLayout
+	used          []uint64 // a bit per value
+	nFree         uint64   // free values
+	firstFreeWord int      // first word of used that may have a zero bit
+	region        *region  // owner, which allocates from it; nil if none are free
 }
 
 func (v *values) newExtent(class int) *extent {
 	l := &v.classes[class]
-	e := &extent{class: class, layout: l, used: make([]uint64, (l.per+63)/64), left: l.per}
-	if tail := l.per % 64; tail > 0 {
+	e := &extent{class: class, layout: l, used: make([]uint64, (l.perUnit+63)/64), nFree: l.perUnit}
+	if tail := l.perUnit % 64; tail > 0 {
 		e.used[len(e.used)-1] = ^uint64(0) << tail
 	}
 	return e
 }
 
 // mark marks a value as in use, and reports whether it was free.
-func (e *extent) mark(i uint64) (fresh bool) {
+func (e *extent) mark(i uint64) (wasFree bool) {
 	if atomic.OrUint64(&e.used[i/64], 1<<(i%64))>>(i%64)&1 != 0 {
 		return false
 	}
-	atomic.AddUint64(&e.left, ^uint64(0))
+	atomic.AddUint64(&e.nFree, ^uint64(0))
 	return true
 }
 
-// take finds a free value; at least one exists.
-func (e *extent) take() (i uint64) {
-	for e.used[e.from] == ^uint64(0) {
-		e.from++
+// alloc finds a free value; at least one exists.
+func (e *extent) alloc() (i uint64) {
+	for e.used[e.firstFreeWord] == ^uint64(0) {
+		e.firstFreeWord++
 	}
-	bit := bits.TrailingZeros64(^e.used[e.from])
-	e.used[e.from] |= 1 << bit
-	e.left--
-	return uint64(e.from*64 + bit)
+	bit := bits.TrailingZeros64(^e.used[e.firstFreeWord])
+	e.used[e.firstFreeWord] |= 1 << bit
+	e.nFree--
+	return uint64(e.firstFreeWord*64 + bit)
 }
 
 func (e *extent) free(i uint64) {
 	e.used[i/64] &^= 1 << (i % 64)
-	e.from = min(e.from, int(i/64))
-	e.left++
+	e.firstFreeWord = min(e.firstFreeWord, int(i/64))
+	e.nFree++
 }
 
 // region is the memory from which one writer at a time allocates values. It also keeps what the
@@ -323,8 +324,8 @@ type region struct {
 	tombs   []uint64    // control words of deleted slots
 }
 
-// list returns the extents of a class.
-func (r *region) list(class int) *[]*extent {
+// extentsOf returns the extents of a class.
+func (r *region) extentsOf(class int) *[]*extent {
 	if r.extents == nil {
 		r.extents = make([][]*extent, len(r.values.classes))
 	}
@@ -332,63 +333,65 @@ func (r *region) list(class int) *[]*extent {
 }
 
 // region returns the region of a hash: all keys of a region of every level share one.
-func (v *values) region(h uint64, bits uint) *region { return &v.parts[v.part(h, bits)] }
+func (v *values) regionOf(h uint64, bits uint) *region { return &v.regions[v.regionIndex(h, bits)] }
 
-// part returns the index of that region.
-func (v *values) part(h uint64, bits uint) uint64 { return h >> (64 - bits) << (regionBits - bits) }
-
-// shadow returns empty values with the same levels, before any value is marked as in use.
-func (v *values) shadow() *values {
-	fresh := newValues(v.mem, v.first, v.unit, v.size)
-	for i := range v.space.owner {
-		fresh.space.owner[i].level = v.space.owner[i].level
-	}
-	fresh.space.levels = v.space.levels
-	return fresh
+// regionIndex returns the index of that region.
+func (v *values) regionIndex(h uint64, bits uint) uint64 {
+	return h >> (64 - bits) << (maxRegionBits - bits)
 }
 
-// share distributes the units with free values to the regions, once all values in use have been
-// marked.
-func (v *values) share(bits uint) {
+// emptyCopy returns empty values with the same levels, before any value is marked as in use.
+func (v *values) emptyCopy() *values {
+	clone := newValues(v.mem, v.first, v.unit, v.size)
 	for i := range v.space.owner {
-		if e := v.space.owner[i].values.Load(); e != nil && e.unit == uint64(i) && e.left > 0 {
-			v.parts[uint64(i)%(1<<bits)<<(regionBits-bits)].adopt(e)
+		clone.space.owner[i].isLevel = v.space.owner[i].isLevel
+	}
+	clone.space.levels = v.space.levels
+	return clone
+}
+
+// distributeUnits distributes the units with free values to the regions, once all values in use
+// have been marked.
+func (v *values) distributeUnits(bits uint) {
+	for i := range v.space.owner {
+		if e := v.space.owner[i].extent.Load(); e != nil && e.unit == uint64(i) && e.nFree > 0 {
+			v.regions[uint64(i)%(1<<bits)<<(maxRegionBits-bits)].addExtent(e)
 		}
 	}
 }
 
-// take returns memory for a value of a class.
-func (r *region) take(class int) (block uint64, err error) {
-	v, list := r.values, r.list(class)
+// alloc returns memory for a value of a class.
+func (r *region) alloc(class int) (block uint64, err error) {
+	v, list := r.values, r.extentsOf(class)
 	if len(*list) == 0 {
-		e, ok := v.fresh(class)
-		if !ok && v.alone {
-			e, ok = v.borrowed(class)
+		e, ok := v.allocUnits(class)
+		if !ok && v.singleWriter {
+			e, ok = v.stealUnits(class)
 		}
 		if !ok {
 			return 0, errNoSpace
 		}
-		r.adopt(e)
+		r.addExtent(e)
 	}
 	e := (*list)[len(*list)-1]
-	i := e.take()
-	if e.left == 0 {
-		*list, e.of = (*list)[:len(*list)-1], nil
+	i := e.alloc()
+	if e.nFree == 0 {
+		*list, e.region = (*list)[:len(*list)-1], nil
 	}
-	return v.first + e.unit*v.unit + e.layout.at + i*e.layout.words, nil
+	return v.first + e.unit*v.unit + e.layout.offset + i*e.layout.words, nil
 }
 
-// fresh returns an unused unit.
-func (v *values) fresh(class int) (e *extent, ok bool) {
+// allocUnits returns an unused unit.
+func (v *values) allocUnits(class int) (e *extent, ok bool) {
 	e = v.newExtent(class)
-	e.unit, ok = v.space.take(e, int(v.unitsOf(e.layout)))
+	e.unit, ok = v.space.allocValues(e, int(v.unitsOf(e.layout)))
 	return e, ok
 }
 
-// borrowed returns a unit with free values from another region, when no unit is free.
-func (v *values) borrowed(class int) (*extent, bool) {
-	for i := range v.parts {
-		list := v.parts[i].list(class)
+// stealUnits returns a unit with free values from another region, when no unit is free.
+func (v *values) stealUnits(class int) (*extent, bool) {
+	for i := range v.regions {
+		list := v.regions[i].extentsOf(class)
 		if n := len(*list); n > 0 {
 			e := (*list)[n-1]
 			*list = (*list)[:n-1]
@@ -398,15 +401,15 @@ func (v *values) borrowed(class int) (*extent, bool) {
 	return nil, false
 }
 
-func (r *region) adopt(e *extent) {
-	e.of = r
-	list := r.list(e.class)
+func (r *region) addExtent(e *extent) {
+	e.region = r
+	list := r.extentsOf(e.class)
 	*list = append(*list, e)
 }
 
-// replaced and buried record what the next batch may reuse.
-func (r *region) replaced(block uint64) { r.stale = append(r.stale, block) }
-func (r *region) buried(control uint64) { r.tombs = append(r.tombs, control) }
+// addStale and addTomb record what the next batch may reuse.
+func (r *region) addStale(block uint64)  { r.stale = append(r.stale, block) }
+func (r *region) addTomb(control uint64) { r.tombs = append(r.tombs, control) }
 
 // free frees the memory of a value, and its unit if that becomes empty. A region keeps its last
 // unit, unless the units hold records. No writer is at work except r's, and that one only if it has
@@ -414,26 +417,26 @@ func (r *region) buried(control uint64) { r.tombs = append(r.tombs, control) }
 // is freed.
 func (r *region) free(block uint64) {
 	v := r.values
-	e, i, ok := v.taken(block)
+	e, i, ok := v.valueInUse(block)
 	if !ok {
 		return
 	}
 	if v.records {
 		v.mem.Store(block, 0) // freed memory must not pass for a record of any key
 	}
-	if e.free(i); e.of == nil {
-		r.adopt(e)
+	if e.free(i); e.region == nil {
+		r.addExtent(e)
 	}
-	if list := e.of.list(e.class); e.left == e.layout.per && (len(*list) > 1 || v.records) {
+	if list := e.region.extentsOf(e.class); e.nFree == e.layout.perUnit && (len(*list) > 1 || v.records) {
 		*list = slices.DeleteFunc(*list, func(other *extent) bool { return other == e })
-		v.giveBack(e)
+		v.releaseUnits(e)
 	}
 }
 
-// taken returns the value in use that begins at a block. ok is false if none does.
-func (v *values) taken(block uint64) (e *extent, i uint64, ok bool) {
-	if v.sound(block) {
-		e = v.space.owner[(block-v.first)/v.unit].values.Load()
+// valueInUse returns the value in use that begins at a block. ok is false if none does.
+func (v *values) valueInUse(block uint64) (e *extent, i uint64, ok bool) {
+	if v.isBlock(block) {
+		e = v.space.owner[(block-v.first)/v.unit].extent.Load()
 	}
 	if e == nil {
 		return nil, 0, false
@@ -442,17 +445,17 @@ func (v *values) taken(block uint64) (e *extent, i uint64, ok bool) {
 	return e, i, ok && e.used[i/64]>>(i%64)&1 != 0
 }
 
-func (v *values) giveBack(e *extent) { v.space.giveBack(e.unit, v.unitsOf(e.layout)) }
+func (v *values) releaseUnits(e *extent) { v.space.releaseUnits(e.unit, v.unitsOf(e.layout)) }
 
-// release frees the units without values in use, which regions keep one each of.
-func (v *values) release() {
-	for i := range v.parts {
-		for class, list := range v.parts[i].extents {
-			v.parts[i].extents[class] = slices.DeleteFunc(list, func(e *extent) bool {
-				if e.left < e.layout.per {
+// releaseEmptyUnits frees the units without values in use, which regions keep one each of.
+func (v *values) releaseEmptyUnits() {
+	for i := range v.regions {
+		for class, list := range v.regions[i].extents {
+			v.regions[i].extents[class] = slices.DeleteFunc(list, func(e *extent) bool {
+				if e.nFree < e.layout.perUnit {
 					return false
 				}
-				v.giveBack(e)
+				v.releaseUnits(e)
 				return true
 			})
 		}
@@ -462,9 +465,9 @@ func (v *values) release() {
 // recycle frees what has been deleted and replaced before this batch. No writer is at work. If a
 // crash keeps a tombstone, recovery frees it again.
 func (v *values) recycle() (tombs int) {
-	for i := range v.parts {
-		r := &v.parts[i]
-		tombs += r.unbury()
+	for i := range v.regions {
+		r := &v.regions[i]
+		tombs += r.freeTombs()
 		for _, block := range r.stale {
 			r.free(block)
 		}
@@ -473,8 +476,8 @@ func (v *values) recycle() (tombs int) {
 	return tombs
 }
 
-// unbury frees the deleted slots and returns their number.
-func (r *region) unbury() (n int) {
+// freeTombs frees the deleted slots and returns their number.
+func (r *region) freeTombs() (n int) {
 	for _, at := range r.tombs {
 		c := control(r.values.mem.Load(at))
 		r.values.mem.Store(at, uint64(c.next(empty, 0)))
@@ -484,14 +487,14 @@ func (r *region) unbury() (n int) {
 	return n
 }
 
-// left returns how many values of a class fit the free memory, apart from the given number of
+// freeValues returns how many values of a class fit the free memory, apart from the given number of
 // units.
-func (v *values) left(class int, without uint64) (n uint64) {
-	for i := range v.parts {
-		for _, e := range *v.parts[i].list(class) {
-			n += e.left
+func (v *values) freeValues(class int, reserved uint64) (n uint64) {
+	for i := range v.regions {
+		for _, e := range *v.regions[i].extentsOf(class) {
+			n += e.nFree
 		}
 	}
 	l := &v.classes[class]
-	return n + (max(v.space.left(), without)-without)/v.unitsOf(l)*l.per
+	return n + (max(v.space.freeUnits(), reserved)-reserved)/v.unitsOf(l)*l.perUnit
 }

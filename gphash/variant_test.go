@@ -43,14 +43,14 @@ func TestShapes(t *testing.T) {
 		must(t, x.Close())
 		x, _, err = Open(varied{t, as}.Context(), path, dev, OpenOptions{})
 		must(t, err)
-		k := &x.engine.far.(*gpuEngine).k
+		k := &x.engine.accel.(*gpuEngine).k
 		if got := k.table.Load().ref.unfenced != 0; got != as.Unfenced {
 			t.Errorf("%+v: unfenced %v", as, got)
 		}
-		if got := k.round(1 << 22); (got == 1) != (as.MaxRound == 1) {
+		if got := k.opsPerWarp(1 << 22); (got == 1) != (as.MaxRound == 1) {
 			t.Errorf("%+v: rounds of %d", as, got)
 		}
-		if got := k.inRounds(1<<10, 1); (got == gpu.Grid(1<<10)) != (as.Lanes == 1) {
+		if got := k.roundGrid(1<<10, 1); (got == gpu.Grid(1<<10)) != (as.Lanes == 1) {
 			t.Errorf("%+v: launches of %v", as, got)
 		}
 		must(t, x.Close())

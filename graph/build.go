@@ -65,7 +65,7 @@ func build[W Weight](ctx context.Context, dev device.Device, edges Edges, weight
 	if opts != nil {
 		b.Options = *opts
 	}
-	if err := b.measure(); err != nil {
+	if err := b.checkVertices(); err != nil {
 		return nil, nil, fmt.Errorf("graph: build: %w", err)
 	}
 	var items []cpu.Item[uint64]
@@ -80,22 +80,22 @@ func build[W Weight](ctx context.Context, dev device.Device, edges Edges, weight
 		return g, nil, ctx.Err()
 	}
 	sorted := make([]W, len(g.neighbors))
-	b.each(items, func(i, at int) { sorted[at] = weights[b.edgeOf(items[i].Row)] })
+	b.eachKept(items, func(i, at int) { sorted[at] = weights[b.edgeOf(items[i].Row)] })
 	return g, sorted, ctx.Err()
 }
 
 // builder builds one graph.
 type builder struct {
 	Options
-	host  device.Host
-	edges Edges
-	n     int   // vertices
-	bits  int   // width of a number up to n, which is the source of dropped arcs
-	kept  []int // by range of the sorted arcs: the number of arcs kept before it
+	host       device.Host
+	edges      Edges
+	n          int   // vertices
+	bits       int   // width of a number up to n, which is the source of dropped arcs
+	keptBefore []int // by range of the sorted arcs: the number of arcs kept before it
 }
 
-// measure determines the number of vertices and checks the vertices of edges.
-func (b *builder) measure() error {
+// checkVertices determines the number of vertices and checks the vertices of edges.
+func (b *builder) checkVertices() error {
 	if b.MaxVertices < 0 || b.MaxVertices > maxVertices {
 		return fmt.Errorf("%w: MaxVertices %d, want 1 to %d, or 0 for %d", weft.ErrOptions, b.MaxVertices, maxVertices, defaultVertices)
 	}
@@ -113,21 +113,21 @@ func (b *builder) measure() error {
 		limit = b.edges.Vertices
 	}
 	var largest atomic.Uint32
-	bad := firstOf{}
+	bad := minIndex{}
 	b.host.Parallel(len(b.edges.From), grain, func(lo, hi int) {
-		most := uint32(0)
+		maxEnd := uint32(0)
 		for i := lo; i < hi; i++ {
 			end := max(b.edges.From[i], b.edges.To[i])
 			if uint64(end) >= uint64(limit) {
-				bad.found(i)
+				bad.add(i)
 				return
 			}
-			most = max(most, end)
+			maxEnd = max(maxEnd, end)
 		}
-		for old := largest.Load(); old < most && !largest.CompareAndSwap(old, most); old = largest.Load() {
+		for old := largest.Load(); old < maxEnd && !largest.CompareAndSwap(old, maxEnd); old = largest.Load() {
 		}
 	})
-	if i, ok := bad.first(); ok {
+	if i, ok := bad.value(); ok {
 		return fmt.Errorf("%w: edge %d from %d to %d: vertices are 0 to %d%s", weft.ErrOptions, i, b.edges.From[i], b.edges.To[i], limit-1, b.remedy())
 	}
 	if b.n = b.edges.Vertices; b.n == 0 && len(b.edges.From) > 0 {
@@ -160,17 +160,17 @@ func (b *builder) keys() []uint64 {
 	b.host.Parallel(len(b.edges.From), grain, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			u, v := uint64(b.edges.From[i]), uint64(b.edges.To[i])
-			there, back := u<<b.bits|v, v<<b.bits|u
+			arc, reverse := u<<b.bits|v, v<<b.bits|u
 			if u == v {
-				back = dropped
+				reverse = dropped
 				if !b.SelfLoops {
-					there = dropped
+					arc = dropped
 				}
 			}
 			if b.Directed {
-				keys[i] = there
+				keys[i] = arc
 			} else {
-				keys[2*i], keys[2*i+1] = there, back
+				keys[2*i], keys[2*i+1] = arc, reverse
 			}
 		}
 	})
@@ -187,14 +187,14 @@ func (b *builder) edgeOf(arc uint32) int {
 
 // rows makes the rows of sorted arcs.
 func (b *builder) rows(items []cpu.Item[uint64]) *CSR {
-	b.count(items)
-	total := b.kept[len(b.kept)-1]
+	b.countKept(items)
+	total := b.keptBefore[len(b.keptBefore)-1]
 	g := &CSR{offsets: make([]uint64, b.n+1), neighbors: make([]uint32, total), directed: b.Directed, sorted: true}
 	var loops atomic.Int64
 	var repeats atomic.Bool
 	mask := uint64(1)<<b.bits - 1
 	b.host.Parallel(len(items), grain, func(lo, hi int) {
-		at, own, again := b.kept[lo/grain], 0, false
+		at, nLoops, repeated := b.keptBefore[lo/grain], 0, false
 		last := -1 // the row before
 		if lo > 0 {
 			last = int(items[lo-1].Key >> b.bits)
@@ -204,17 +204,17 @@ func (b *builder) rows(items []cpu.Item[uint64]) *CSR {
 			for ; last < int(u); last++ {
 				g.offsets[last+1] = uint64(at)
 			}
-			if b.keeps(items, i) {
+			if b.isKept(items, i) {
 				g.neighbors[at] = uint32(v)
 				at++
 				if u == v {
-					own++
+					nLoops++
 				}
-				again = again || b.Multi && i > 0 && items[i-1].Key == items[i].Key
+				repeated = repeated || b.Multi && i > 0 && items[i-1].Key == items[i].Key
 			}
 		}
-		loops.Add(int64(own))
-		if again {
+		loops.Add(int64(nLoops))
+		if repeated {
 			repeats.Store(true)
 		}
 	})
@@ -230,36 +230,36 @@ func (b *builder) rows(items []cpu.Item[uint64]) *CSR {
 	return g
 }
 
-// count counts the arcs to keep in each range of the arcs.
-func (b *builder) count(items []cpu.Item[uint64]) {
-	b.kept = make([]int, (len(items)+grain-1)/grain+1)
+// countKept counts the arcs to keep in each range of the arcs.
+func (b *builder) countKept(items []cpu.Item[uint64]) {
+	b.keptBefore = make([]int, (len(items)+grain-1)/grain+1)
 	b.host.Parallel(len(items), grain, func(lo, hi int) {
 		n := 0
 		for i := lo; i < hi; i++ {
-			if b.keeps(items, i) {
+			if b.isKept(items, i) {
 				n++
 			}
 		}
-		b.kept[lo/grain] = n
+		b.keptBefore[lo/grain] = n
 	})
 	at := 0
-	for i, n := range b.kept {
-		b.kept[i], at = at, at+n
+	for i, n := range b.keptBefore {
+		b.keptBefore[i], at = at, at+n
 	}
 }
 
-// keeps reports whether an arc is in the graph: the last of equal ones is.
-func (b *builder) keeps(items []cpu.Item[uint64], i int) bool {
+// isKept reports whether an arc is in the graph: the last of equal ones is.
+func (b *builder) isKept(items []cpu.Item[uint64], i int) bool {
 	key := items[i].Key
 	return key>>b.bits < uint64(b.n) && (b.Multi || i+1 == len(items) || items[i+1].Key != key)
 }
 
-// each calls f for each arc that is kept, with its position in the rows.
-func (b *builder) each(items []cpu.Item[uint64], f func(i, at int)) {
+// eachKept calls f for each arc that is kept, with its position in the rows.
+func (b *builder) eachKept(items []cpu.Item[uint64], f func(i, at int)) {
 	b.host.Parallel(len(items), grain, func(lo, hi int) {
-		at := b.kept[lo/grain]
+		at := b.keptBefore[lo/grain]
 		for i := lo; i < hi; i++ {
-			if b.keeps(items, i) {
+			if b.isKept(items, i) {
 				f(i, at)
 				at++
 			}

@@ -26,7 +26,7 @@ func TestKernelsSimulated(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	for i, o := range allOptions {
 		scheduler := []sim.Scheduler{sim.Random, sim.PCT}[i%2]
 		t.Run(fmt.Sprintf("directed=%v/loops=%v", o.Directed, o.SelfLoops), func(t *testing.T) {
@@ -43,16 +43,16 @@ func TestKernelsSimulated(t *testing.T) {
 				sweeps(t, dev, o, weighted[uint32])
 			}
 			if i%2 == 0 {
-				several(t, dev, o, true)
-				several(t, dev, o, false)
+				testKinds(t, dev, o, true)
+				testKinds(t, dev, o, false)
 			}
 		})
 	}
 }
 
-// several makes blocks settle several tiles of arcs each, as for large batches, or several bins of
-// a small one.
-func several(t testing.TB, dev device.Device, o Options, many bool) {
+// testKinds makes blocks process several tiles of arcs each, as for large batches, or several bins
+// of a small one.
+func testKinds(t testing.TB, dev device.Device, o Options, sorted bool) {
 	ctx := t.Context()
 	r := rand.New(rand.NewPCG(5, 5))
 	var want *CSR
@@ -64,9 +64,9 @@ func several(t testing.TB, dev device.Device, o Options, many bool) {
 		g, err := New(on, &o)
 		must(t, err)
 		if e, ok := g.engine.(*gpuEngine); ok {
-			e.several = 1
+			e.arcsPerTile = 1
 		}
-		asMany(g.store, many)
+		forceSort(g.store, sorted)
 		_, err = g.Insert(ctx, from, to, nil)
 		must(t, err)
 		_, err = g.Delete(ctx, from[:2000], to[:2000], nil)
@@ -90,7 +90,7 @@ func TestSameBytes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	host, err := cpu.Open(nil)
 	must(t, err)
 	defer host.Close()
@@ -98,8 +98,8 @@ func TestSameBytes(t *testing.T) {
 	for seed := range uint64(3) {
 		o := allOptions[seed]
 		a, b := play[uint32](t, host, o, seed, 25, 60, 120), play[uint32](t, device, o, seed, 25, 60, 120)
-		must(t, a.g.alone(t.Context(), func() error {
-			return b.g.alone(t.Context(), func() error { return sameBytes(t, a.g.store, b.g.store) })
+		must(t, a.g.withExclusive(t.Context(), func() error {
+			return b.g.withExclusive(t.Context(), func() error { return sameBytes(t, a.g.store, b.g.store) })
 		}))
 		a.close()
 		b.close()
@@ -108,9 +108,9 @@ func TestSameBytes(t *testing.T) {
 
 func sameBytes(t *testing.T, a, b *store) error {
 	t.Helper()
-	v, free, ghosts, err := a.engine.image(t.Context(), a.now())
+	v, free, ghosts, err := a.engine.image(t.Context(), a.currentView())
 	must(t, err)
-	w, free2, ghosts2, err := b.engine.image(t.Context(), b.now())
+	w, free2, ghosts2, err := b.engine.image(t.Context(), b.currentView())
 	must(t, err)
 	size := a.vertices * recordBytes
 	if a.vertices != b.vertices || !bytes.Equal(v.records.Host[:size], w.records.Host[:size]) {
@@ -140,10 +140,10 @@ func TestClasses(t *testing.T) {
 	s := shape{}
 	for class := uint32(1); class < classes; class++ {
 		entries := unitsOf(class) * unitEntries
-		if below := unitsOf(class-1) * unitEntries; below >= entries {
-			t.Fatalf("a block of class %d has %d entries, one of class %d has %d", class-1, below, class, entries)
-		} else if got := s.classOf(max(below, s.inline()) + 1); got != class {
-			t.Fatalf("%d entries are of class %d, want %d", below+1, got, class)
+		if smaller := unitsOf(class-1) * unitEntries; smaller >= entries {
+			t.Fatalf("a block of class %d has %d entries, one of class %d has %d", class-1, smaller, class, entries)
+		} else if got := s.classOf(max(smaller, s.inline()) + 1); got != class {
+			t.Fatalf("%d entries are of class %d, want %d", smaller+1, got, class)
 		}
 		if got := s.classOf(entries); got != class {
 			t.Fatalf("%d entries are of class %d, want %d", entries, got, class)
@@ -154,9 +154,9 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// TestVerticesBeyond checks that a vertex beyond the limit is an error with its position, and that
-// nothing has changed.
-func TestVerticesBeyond(t *testing.T) {
+// TestVerticesOutOfRange checks that a vertex beyond the limit is an error with its position, and
+// that nothing has changed.
+func TestVerticesOutOfRange(t *testing.T) {
 	dev := devicetest.Open(t)
 	ctx := t.Context()
 	g, err := New(dev, &Options{MaxVertices: 100})
@@ -180,16 +180,16 @@ func TestVerticesBeyond(t *testing.T) {
 	if n != 0 || err != nil {
 		t.Errorf("%d edges deleted that are not there: %v", n, err)
 	}
-	gone := upload(t, s, []uint32{3, 100, math.MaxUint32})
+	deleted := upload(t, s, []uint32{3, 100, math.MaxUint32})
 	n, err = g.DeleteVertices(ctx, []uint32{3, 100, math.MaxUint32})
-	errs := []error{err, g.DeleteVerticesOn(s, gone)}
-	swept(g.store, false)
-	for _, err := range append(errs, g.DeleteVerticesOn(s, gone)) {
+	errs := []error{err, g.DeleteVerticesOn(s, deleted)}
+	forceSweep(g.store, false)
+	for _, err := range append(errs, g.DeleteVerticesOn(s, deleted)) {
 		if n != 0 || err != nil {
 			t.Errorf("%d vertices deleted that are not there: %v", n, err)
 		}
 	}
-	for method, err := range map[string]error{"InsertVerticesOn": g.InsertVerticesOn(s, gone), "InsertVertices": func() error {
+	for method, err := range map[string]error{"InsertVerticesOn": g.InsertVerticesOn(s, deleted), "InsertVertices": func() error {
 		_, err := g.InsertVertices(ctx, []uint32{3, 100})
 		return err
 	}()} {
@@ -197,7 +197,7 @@ func TestVerticesBeyond(t *testing.T) {
 			t.Errorf("%s: %v", method, err)
 		}
 	}
-	must(t, gone.Free())
+	must(t, deleted.Free())
 	_, err = g.Apply(ctx, []weft.OpKind{weft.OpPut, weft.OpSum}, from[:2], to[:2], nil)
 	if !errors.Is(err, device.ErrInvalid) || !strings.Contains(err.Error(), "operation 1") {
 		t.Errorf("Apply: %v", err)
@@ -250,17 +250,17 @@ func TestRefused(t *testing.T) {
 // if a snapshot has its block.
 func TestEntries(t *testing.T) {
 	hub := shape{4}.classOf(1 << 20)
-	for _, limbo := range []int{0, unitsOf(hub)} {
-		c := gpuChange{told: control{limbo: uint32(limbo)}}
+	for _, retired := range []int{0, unitsOf(hub)} {
+		c := gpuChange{results: control{limbo: uint32(retired)}}
 		for group := range c.firsts {
 			if group > oldGroup+1 {
 				c.firsts[group] = 3 // blocks of a unit
 			}
-			if group > oldGroup+int(hub) && limbo == 0 || group > limboGroup {
+			if group > oldGroup+int(hub) && retired == 0 || group > retiredGroup {
 				c.firsts[group]++
 			}
 		}
-		if got, want := c.old(), 3*unitEntries+1<<20; got != want {
+		if got, want := c.oldEntries(), 3*unitEntries+1<<20; got != want {
 			t.Errorf("%d entries, want %d", got, want)
 		}
 	}
@@ -281,18 +281,18 @@ func TestHub(t *testing.T) {
 	if dev.Properties().Kind == device.Sim || testing.Short() {
 		n = 3000
 	}
-	for _, many := range []bool{false, true} {
-		hub[uint32](t, dev, n, many)
-		rings[uint32](t, dev, min(n, 1<<12), many)
+	for _, sorted := range []bool{false, true} {
+		hub[uint32](t, dev, n, sorted)
+		rings[uint32](t, dev, min(n, 1<<12), sorted)
 	}
 }
 
-func hub[W uint32 | uint64](t testing.TB, dev device.Device, n uint32, many bool) {
+func hub[W uint32 | uint64](t testing.TB, dev device.Device, n uint32, sorted bool) {
 	ctx := t.Context()
 	g, err := NewWeightedGraph[W](dev, nil)
 	must(t, err)
 	defer g.Close()
-	asMany(g.store, many)
+	forceSort(g.store, sorted)
 	from, to := hubAndPairs(n)
 	weights := make([]W, len(to))
 	for i, v := range to {
@@ -326,9 +326,9 @@ func hub[W uint32 | uint64](t testing.TB, dev device.Device, n uint32, many bool
 		must(t, err)
 	}
 	must(t, g.Check(ctx))
-	then, err := before.CSR(ctx)
+	csr, err := before.CSR(ctx)
 	must(t, err)
-	if !slices.Equal(then.Targets(), c.Targets()) {
+	if !slices.Equal(csr.Targets(), c.Targets()) {
 		t.Fatal("the rows of a snapshot have changed")
 	}
 	must(t, before.Close())
@@ -345,12 +345,12 @@ func hub[W uint32 | uint64](t testing.TB, dev device.Device, n uint32, many bool
 }
 
 // rings changes all rows at once, there and back, while a snapshot reads their blocks.
-func rings[W uint32 | uint64](t testing.TB, dev device.Device, n uint32, many bool) {
+func rings[W uint32 | uint64](t testing.TB, dev device.Device, n uint32, sorted bool) {
 	ctx := t.Context()
 	g, err := NewWeightedGraph[W](dev, nil)
 	must(t, err)
 	defer g.Close()
-	asMany(g.store, many)
+	forceSort(g.store, sorted)
 	ring := func(steps ...uint32) (from, to []uint32, weights []W) {
 		for v := range n {
 			for _, step := range steps {
@@ -374,9 +374,9 @@ func rings[W uint32 | uint64](t testing.TB, dev device.Device, n uint32, many bo
 		_, err = g.Delete(ctx, from, to, nil)
 		must(t, err)
 		must(t, g.Check(ctx))
-		then, err := before.CSR(ctx)
+		csr, err := before.CSR(ctx)
 		must(t, err)
-		if !slices.Equal(then.Targets(), want.Targets()) {
+		if !slices.Equal(csr.Targets(), want.Targets()) {
 			t.Fatal("the rows of a snapshot have changed")
 		}
 	}
@@ -385,15 +385,15 @@ func rings[W uint32 | uint64](t testing.TB, dev device.Device, n uint32, many bo
 // gaps deletes most of the pairs, so that rows without edges lie between others, and checks the
 // rest.
 func gaps[W uint32 | uint64](t testing.TB, g *WeightedGraph[W], n uint32) {
-	var gone, left []uint32
+	var deleted, left []uint32
 	for i := range n {
 		if one := n + 1 + 2*i; i%6 == 0 {
 			left = append(left, one+1, one) // neighbors of one and of the other
 		} else {
-			gone = append(gone, one)
+			deleted = append(deleted, one)
 		}
 	}
-	_, err := g.DeleteVertices(t.Context(), gone)
+	_, err := g.DeleteVertices(t.Context(), deleted)
 	must(t, err)
 	c, err := g.CSR(t.Context())
 	must(t, err)
@@ -413,33 +413,33 @@ func full(t testing.TB, dev device.Device) {
 		directed := i%2 == 1
 		g, err := New(dev, &Options{Directed: directed, SelfLoops: true, MaxVertices: n})
 		must(t, err)
-		asMany(g.store, i == 1)
-		swept(g.store, i >= 2)
+		forceSort(g.store, i == 1)
+		forceSweep(g.store, i >= 2)
 		var from, to []uint32
 		for i := range uint32(n * n) {
 			from, to = append(from, i/n), append(to, i%n)
 		}
 		_, err = g.Insert(ctx, from, to, nil)
 		must(t, err)
-		gone, err := g.DeleteVertices(ctx, []uint32{1, 3, 4, 5, 7, 8, 9, 10, 12, 13, 15})
+		nDeleted, err := g.DeleteVertices(ctx, []uint32{1, 3, 4, 5, 7, 8, 9, 10, 12, 13, 15})
 		must(t, err)
 		must(t, g.Check(ctx))
 		c, err := g.CSR(ctx)
 		must(t, err)
 		left := []uint32{0, 2, 6, 11, 14}
-		if gone != 11 || g.Vertices() != 5 || c.Loops() != 5 || !slices.Equal(c.Targets(), slices.Repeat(left, 5)) {
-			t.Errorf("directed %v: %d vertices deleted, %d left with %d loops and neighbors %v", directed, gone, g.Vertices(), c.Loops(), c.Targets())
+		if nDeleted != 11 || g.Vertices() != 5 || c.Loops() != 5 || !slices.Equal(c.Targets(), slices.Repeat(left, 5)) {
+			t.Errorf("directed %v: %d vertices deleted, %d left with %d loops and neighbors %v", directed, nDeleted, g.Vertices(), c.Loops(), c.Targets())
 		}
 		must(t, g.Close())
 	}
 }
 
-// TestCrowded inserts more edges of one vertex than a block can sort, and edges after them.
-func TestCrowded(t *testing.T) {
+// TestBinOverflow inserts more edges of one vertex than a block can sort, and edges after them.
+func TestBinOverflow(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	dev := devicetest.OpenSim(t, &sim.Options{})
 	ctx := t.Context()
 	g, err := New(dev, &Options{Directed: true})
@@ -452,7 +452,7 @@ func TestCrowded(t *testing.T) {
 	for range 2 {
 		_, err = g.Insert(ctx, from, to, nil)
 		must(t, err)
-		if g.engine.(*gpuEngine).crowds[0].arcs != n {
+		if g.engine.(*gpuEngine).overflows[0].minArcs != n {
 			t.Error("the edges are not sorted as many are")
 		}
 		must(t, g.Check(ctx))
@@ -481,7 +481,7 @@ func TestMemoryIsFlat(t *testing.T) {
 			from, to = append(from, u), append(to, (u*k+k*k+1)%vertices)
 		}
 	}
-	most, units := 0, 0
+	peak, units := 0, 0
 	for round := range rounds {
 		_, err := g.Insert(ctx, from, to, nil)
 		must(t, err)
@@ -495,20 +495,20 @@ func TestMemoryIsFlat(t *testing.T) {
 		}
 		stats, err := g.Stats(ctx)
 		must(t, err)
-		if stats.LimboBytes != 0 || stats.Snapshots != 0 {
+		if stats.RetiredBytes != 0 || stats.Snapshots != 0 {
 			t.Fatalf("round %d: %+v without snapshots", round, stats)
 		}
 		if round == 3 {
-			most, units = stats.Bytes, g.units
+			peak, units = stats.Bytes, g.units
 		}
-		if round > 3 && (stats.Bytes > most || g.units > units) {
-			t.Fatalf("round %d: %d bytes and %d units, %d and %d before", round, stats.Bytes, g.units, most, units)
+		if round > 3 && (stats.Bytes > peak || g.units > units) {
+			t.Fatalf("round %d: %d bytes and %d units, %d and %d before", round, stats.Bytes, g.units, peak, units)
 		}
 		_, err = g.Delete(ctx, from, to, nil)
 		must(t, err)
 	}
 	must(t, g.Sync(ctx))
-	if g.Edges() != 0 || g.units > spareUnits {
+	if g.Edges() != 0 || g.units > minShrinkUnits {
 		t.Errorf("%d edges are left, and %d units", g.Edges(), g.units)
 	}
 }
@@ -634,15 +634,15 @@ func TestCheckFinds(t *testing.T) {
 	defer host.Close()
 	ctx := t.Context()
 	for name, spoil := range map[string]func(g *store){
-		"degree":     func(g *store) { g.now().words(0)[recordDegree]-- },
-		"order":      func(g *store) { slices.Reverse(g.now().row(0).ids) },
-		"neighbor":   func(g *store) { g.now().row(0).ids[0] = 30 },
-		"weight":     func(g *store) { g.now().row(1).weights.bytes[0]++ },
-		"class":      func(g *store) { g.now().words(0)[recordClass]++ },
-		"block":      func(g *store) { g.now().words(0)[recordBlock] = g.now().words(2)[recordBlock] },
+		"degree":     func(g *store) { g.currentView().words(0)[recordDegree]-- },
+		"order":      func(g *store) { slices.Reverse(g.currentView().row(0).ids) },
+		"neighbor":   func(g *store) { g.currentView().row(0).ids[0] = 30 },
+		"weight":     func(g *store) { g.currentView().row(1).weights.bytes[0]++ },
+		"class":      func(g *store) { g.currentView().words(0)[recordClass]++ },
+		"block":      func(g *store) { g.currentView().words(0)[recordBlock] = g.currentView().words(2)[recordBlock] },
 		"count":      func(g *store) { g.arcs++ },
 		"loops":      func(g *store) { g.loops++ },
-		"there":      func(g *store) { batch.View[uint32](g.now().alive.Host)[0] &^= 2 },
+		"there":      func(g *store) { batch.View[uint32](g.currentView().alive.Host)[0] &^= 2 },
 		"free":       func(g *store) { g.free[1]++ },
 		"used":       func(g *store) { g.used++ },
 		"lost block": func(g *store) { g.units++ },

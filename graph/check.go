@@ -15,60 +15,60 @@ import (
 // weft.ErrCorrupt. Check reads everything, on a GPU by a copy to the host. It is meant for tests
 // and suspicions.
 func (g *Graph) Check(ctx context.Context) error {
-	return wrap("Check", g.alone(ctx, func() error {
-		v, free, ghosts, err := g.engine.image(ctx, g.now())
+	return wrap("Check", g.withExclusive(ctx, func() error {
+		v, free, retired, err := g.engine.image(ctx, g.currentView())
 		if err != nil {
 			return err
 		}
 		c := &checker{store: g.store, view: v, owned: make([]bool, g.units)}
-		if err := c.blocks(free, ghosts); err != nil {
+		if err := c.checkBlocks(free, retired); err != nil {
 			return err
 		}
-		return c.graph(ctx)
+		return c.checkRows(ctx)
 	}))
 }
 
 type checker struct {
 	*store
 	*view
-	owned        []bool // by unit
-	used, ghosts int
+	owned         []bool // by unit
+	used, retired int
 }
 
 func corrupt(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", weft.ErrCorrupt, fmt.Sprintf(format, args...))
 }
 
-// own records the owner of a block.
-func (c *checker) own(block, class uint32, whose string) error {
+// markOwned records the owner of a block.
+func (c *checker) markOwned(block, class uint32, owner string) error {
 	if class >= classes {
-		return corrupt("a block of class %d, %s", class, whose)
+		return corrupt("a block of class %d, %s", class, owner)
 	}
 	for unit := int(block); unit < int(block)+unitsOf(class); unit++ {
 		if unit >= len(c.owned) || c.owned[unit] {
-			return corrupt("unit %d of a block of class %d at %d, %s, is another's, or beyond all %d", unit, class, block, whose, len(c.owned))
+			return corrupt("unit %d of a block of class %d at %d, %s, is another's, or beyond all %d", unit, class, block, owner, len(c.owned))
 		}
 		c.owned[unit] = true
 	}
 	return nil
 }
 
-func (c *checker) blocks(free [classes][]uint32, ghosts []ghost) error {
+func (c *checker) checkBlocks(free [classes][]uint32, retired []retiredBlock) error {
 	for class, stack := range free {
 		if len(stack) != c.free[class] {
 			return corrupt("%d blocks of class %d are free, counted %d", len(stack), class, c.free[class])
 		}
 		for _, b := range stack {
-			if err := c.own(b, uint32(class), "free"); err != nil {
+			if err := c.markOwned(b, uint32(class), "free"); err != nil {
 				return err
 			}
 		}
 	}
-	for _, x := range ghosts {
-		if err := c.own(x.block, x.size, "of snapshots"); err != nil {
+	for _, x := range retired {
+		if err := c.markOwned(x.block, x.size, "of snapshots"); err != nil {
 			return err
 		}
-		c.ghosts += unitsOf(x.size)
+		c.retired += unitsOf(x.size)
 	}
 	for u := range uint32(c.view.vertices) {
 		words := c.words(u)
@@ -79,7 +79,7 @@ func (c *checker) blocks(free [classes][]uint32, ghosts []ghost) error {
 		if class == 0 {
 			continue
 		}
-		if err := c.own(words[recordBlock], class, fmt.Sprintf("of vertex %d", u)); err != nil {
+		if err := c.markOwned(words[recordBlock], class, fmt.Sprintf("of vertex %d", u)); err != nil {
 			return err
 		}
 		c.used += unitsOf(class)
@@ -87,16 +87,16 @@ func (c *checker) blocks(free [classes][]uint32, ghosts []ghost) error {
 	if i := slices.Index(c.owned, false); i >= 0 {
 		return corrupt("unit %d of %d is nobody's", i, len(c.owned))
 	}
-	if c.used != c.store.used || c.ghosts != c.limbo {
-		return corrupt("%d units of rows and %d of snapshots, counted %d and %d", c.used, c.ghosts, c.store.used, c.limbo)
+	if c.used != c.store.used || c.retired != c.retiredUnits {
+		return corrupt("%d units of rows and %d of snapshots, counted %d and %d", c.used, c.retired, c.store.used, c.retiredUnits)
 	}
 	return nil
 }
 
-func (c *checker) graph(ctx context.Context) error {
+func (c *checker) checkRows(ctx context.Context) error {
 	arcs, loops, present := uint64(0), uint64(0), uint64(0)
 	for u := range uint32(c.view.vertices) {
-		if c.there(u) {
+		if c.hasVertex(u) {
 			present++
 		}
 		r := c.row(u)
@@ -105,14 +105,14 @@ func (c *checker) graph(ctx context.Context) error {
 			switch {
 			case i > 0 && (r.ids[i-1] > v || r.ids[i-1] == v && !c.opts.Multi):
 				return corrupt("neighbors %d and %d of vertex %d are %d and %d", i-1, i, u, r.ids[i-1], v)
-			case !c.there(u) || !c.there(v):
-				return corrupt("an edge from %d to %d: are they there? %v, %v", u, v, c.there(u), c.there(v))
+			case !c.hasVertex(u) || !c.hasVertex(v):
+				return corrupt("an edge from %d to %d: are they there? %v, %v", u, v, c.hasVertex(u), c.hasVertex(v))
 			case u == v && !c.opts.SelfLoops:
 				return corrupt("vertex %d has an edge to itself", u)
 			case u == v:
 				loops++
 			case !c.opts.Directed:
-				if err := c.back(r, i, u, v); err != nil {
+				if err := c.checkReverse(r, i, u, v); err != nil {
 					return err
 				}
 			}
@@ -121,26 +121,27 @@ func (c *checker) graph(ctx context.Context) error {
 	if arcs != c.arcs || loops != c.loops {
 		return corrupt("%d entries of rows and %d self loops, counted %d and %d", arcs, loops, c.arcs, c.loops)
 	}
-	if counted, err := c.engine.present(ctx); err != nil || counted != present {
+	if counted, err := c.engine.countPresent(ctx); err != nil || counted != present {
 		return corrupt("%d vertices, counted %d: %v", present, counted, err)
 	}
 	return ctx.Err()
 }
 
-// back verifies that an edge is in the row of its other end, with parallel ones in the same order.
-func (c *checker) back(r row, i int, u, v uint32) error {
-	other := c.row(v)
+// checkReverse verifies that an edge is in the row of its other end, with parallel ones in the same
+// order.
+func (c *checker) checkReverse(r row, i int, u, v uint32) error {
+	reverse := c.row(v)
 	first, _ := slices.BinarySearch(r.ids[:i+1], v)
-	at, _ := slices.BinarySearch(other.ids, u)
-	if at += i - first; at >= len(other.ids) || other.ids[at] != u {
+	at, _ := slices.BinarySearch(reverse.ids, u)
+	if at += i - first; at >= len(reverse.ids) || reverse.ids[at] != u {
 		return corrupt("vertex %d has an edge to %d, which has none back", u, v)
 	}
-	var both [2]uint64
-	w := weights{c.view.weight, device.Bytes(both[:])}
+	var weight [2]uint64
+	w := weights{c.view.weight, device.Bytes(weight[:])}
 	w.set(0, r.weights, i)
-	there := both
-	w.set(0, other.weights, at)
-	if there != both {
+	forward := weight
+	w.set(0, reverse.weights, at)
+	if forward != weight {
 		return corrupt("the edge between %d and %d has another weight at either end", u, v)
 	}
 	return nil

@@ -17,20 +17,20 @@ import (
 // cpuEngine works on all cores of a host.
 type cpuEngine struct {
 	*store
-	host   device.Host
-	sorter cpu.Sorter[uint64]
-	stacks [classes][]uint32 // free blocks
-	ghosts []ghost
-	count  atomic.Uint64 // present vertices
+	host    device.Host
+	sorter  cpu.Sorter[uint64]
+	stacks  [classes][]uint32 // free blocks
+	retired []retiredBlock
+	count   atomic.Uint64 // present vertices
 }
 
-// someVertices is the number of rows that a core takes at a time.
-const someVertices = 1 << 9
+// rowGrain is the number of rows that a core takes at a time.
+const rowGrain = 1 << 9
 
-func (e *cpuEngine) present(context.Context) (uint64, error) { return e.count.Load(), nil }
+func (e *cpuEngine) countPresent(context.Context) (uint64, error) { return e.count.Load(), nil }
 
-func (e *cpuEngine) beside() int {
-	n := len(e.ghosts) * 16
+func (e *cpuEngine) overheadBytes() int {
+	n := len(e.retired) * 16
 	for _, s := range e.stacks {
 		n += 4 * cap(s)
 	}
@@ -95,7 +95,7 @@ func (e *cpuEngine) rows(ctx context.Context, _ *device.Stream, v *view, b *batc
 	vertices, offsets := batch.View[uint32](b.Columns[batch.Keys].Host), batch.View[uint64](b.Columns[batch.Offsets].Host)
 	ids := batch.View[uint32](b.Columns[batch.OutKeys].Host)
 	vals := weights{v.weight, b.Columns[batch.Vals].Host}
-	e.host.Parallel(b.N, someVertices, func(lo, hi int) {
+	e.host.Parallel(b.N, rowGrain, func(lo, hi int) {
 		for i := lo; i < hi && ctx.Err() == nil; i++ {
 			r, at := v.row(vertexOf(vertices, i)), int(offsets[i])
 			n := min(len(r.ids), int(offsets[i+1])-at, len(ids)-at)
@@ -111,8 +111,8 @@ func (e *cpuEngine) rows(ctx context.Context, _ *device.Stream, v *view, b *batc
 	return ctx.Err()
 }
 
-// copy implements engine.
-func (e *cpuEngine) copy(_ context.Context, v *view) (*view, error) {
+// copyView implements engine.
+func (e *cpuEngine) copyView(_ context.Context, v *view) (*view, error) {
 	c := *v
 	c.records, c.alive = device.Buffer{}, device.Buffer{}
 	if v.vertices == 0 {
@@ -122,7 +122,7 @@ func (e *cpuEngine) copy(_ context.Context, v *view) (*view, error) {
 	if c.records, err = e.host.Alloc(v.vertices * recordBytes); err != nil {
 		return nil, err
 	}
-	if c.alive, err = e.host.Alloc(aliveBytes(v.vertices)); err != nil {
+	if c.alive, err = e.host.Alloc(bitmapBytes(v.vertices)); err != nil {
 		return nil, errors.Join(err, e.host.Free(c.records))
 	}
 	e.host.Parallel(c.records.Size, grain*recordBytes, func(lo, hi int) { copy(c.records.Host[lo:hi], v.records.Host[lo:hi]) })
@@ -130,19 +130,19 @@ func (e *cpuEngine) copy(_ context.Context, v *view) (*view, error) {
 	return &c, nil
 }
 
-// alive implements engine.
-func (e *cpuEngine) alive(_ context.Context, v *view) ([]uint32, error) {
+// readAlive implements engine.
+func (e *cpuEngine) readAlive(_ context.Context, v *view) ([]uint32, error) {
 	return batch.View[uint32](v.alive.Host), nil
 }
 
-// reap implements engine.
-func (e *cpuEngine) reap(_ context.Context, seen func(ghost) bool) error {
-	e.ghosts = slices.DeleteFunc(e.ghosts, func(x ghost) bool {
-		if seen(x) {
+// reclaim implements engine.
+func (e *cpuEngine) reclaim(_ context.Context, held func(retiredBlock) bool) error {
+	e.retired = slices.DeleteFunc(e.retired, func(x retiredBlock) bool {
+		if held(x) {
 			return false
 		}
 		e.stacks[x.size] = append(e.stacks[x.size], x.block)
-		e.exorcise(x.size)
+		e.releaseRetired(x.size)
 		return true
 	})
 	return nil
@@ -150,34 +150,34 @@ func (e *cpuEngine) reap(_ context.Context, seen func(ghost) bool) error {
 
 // clear implements engine.
 func (e *cpuEngine) clear(context.Context, *memory) error {
-	e.stacks, e.ghosts = [classes][]uint32{}, nil
+	e.stacks, e.retired = [classes][]uint32{}, nil
 	e.count.Store(0)
 	return nil
 }
 
 // image implements engine.
-func (e *cpuEngine) image(_ context.Context, v *view) (*view, [classes][]uint32, []ghost, error) {
-	return v, e.stacks, e.ghosts, nil
+func (e *cpuEngine) image(_ context.Context, v *view) (*view, [classes][]uint32, []retiredBlock, error) {
+	return v, e.stacks, e.retired, nil
 }
 
 // compact implements engine.
 func (e *cpuEngine) compact(ctx context.Context) (*memory, error) {
-	v := e.now()
+	v := e.currentView()
 	to, err := newMemory(e.dev, e.shape, e.opts.MaxVertices)
 	if err != nil {
 		return nil, err
 	}
-	var need [classes]int
+	var needed [classes]int
 	for u := range v.vertices {
-		need[v.words(uint32(u))[recordClass]]++
+		needed[v.words(uint32(u))[recordClass]]++
 	}
-	need[0] = 0
-	var all blocks
-	from, units := all.take(&need)
-	all.took(&need, units)
+	needed[0] = 0
+	var compacted blocks
+	from, units := compacted.blockSources(&needed)
+	compacted.countAllocated(&needed, units)
 	err = to.records.grow(v.vertices * recordBytes)
 	if err == nil {
-		err = to.alive.grow(aliveBytes(v.vertices))
+		err = to.alive.grow(bitmapBytes(v.vertices))
 	}
 	if err == nil {
 		err = to.pool.grow(units * e.unit())
@@ -189,7 +189,7 @@ func (e *cpuEngine) compact(ctx context.Context) (*memory, error) {
 	clear(to.alive.buf.Host)
 	n := to.view(v.vertices)
 	copy(n.records.Host, v.records.Host[:v.vertices*recordBytes])
-	copy(n.alive.Host, v.alive.Host[:aliveBytes(v.vertices)])
+	copy(n.alive.Host, v.alive.Host[:bitmapBytes(v.vertices)])
 	var ranks [classes]int
 	for u := range v.vertices {
 		words := n.words(uint32(u))
@@ -198,7 +198,7 @@ func (e *cpuEngine) compact(ctx context.Context) (*memory, error) {
 			ranks[class]++
 		}
 	}
-	e.host.Parallel(v.vertices, someVertices, func(lo, hi int) {
+	e.host.Parallel(v.vertices, rowGrain, func(lo, hi int) {
 		for u := lo; u < hi; u++ {
 			if words := n.words(uint32(u)); words[recordClass] != 0 {
 				r, d := v.row(uint32(u)), n.row(uint32(u))
@@ -210,7 +210,7 @@ func (e *cpuEngine) compact(ctx context.Context) (*memory, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, errors.Join(err, to.Free())
 	}
-	e.stacks, e.ghosts, e.blocks = [classes][]uint32{}, nil, all
+	e.stacks, e.retired, e.blocks = [classes][]uint32{}, nil, compacted
 	return to, nil
 }
 
@@ -219,24 +219,24 @@ func (e *cpuEngine) compact(ctx context.Context) (*memory, error) {
 // insertVertices implements engine.
 func (e *cpuEngine) insertVertices(_ context.Context, _ *device.Stream, b *batch.Batch) (uint64, error) {
 	ids := batch.View[uint32](b.Columns[batch.Keys].Host)
-	most := e.vertices
+	records := e.vertices
 	for _, u := range ids {
-		most = max(most, int(u)+1)
+		records = max(records, int(u)+1)
 	}
-	if err := e.room(e.units, most, zero); err != nil {
+	if err := e.reserve(e.units, records, zero); err != nil {
 		return 0, err
 	}
-	e.vertices = most
+	e.vertices = records
 	before := e.count.Load()
 	alive := batch.View[uint32](e.memory().alive.buf.Host)
 	for _, u := range ids {
-		e.enliven(alive, u)
+		e.markLive(alive, u)
 	}
 	return e.count.Load() - before, nil
 }
 
-// enliven marks a vertex as present. Several cores may call it at once.
-func (e *cpuEngine) enliven(alive []uint32, u uint32) {
+// markLive marks a vertex as present. Several cores may call it at once.
+func (e *cpuEngine) markLive(alive []uint32, u uint32) {
 	word, bit := &alive[u/32], uint32(1)<<(u%32)
 	if atomic.LoadUint32(word)&bit == 0 && atomic.OrUint32(word, bit)&bit == 0 {
 		e.count.Add(1)
@@ -245,12 +245,12 @@ func (e *cpuEngine) enliven(alive []uint32, u uint32) {
 
 // deleteVertices implements engine.
 func (e *cpuEngine) deleteVertices(ctx context.Context, _ *device.Stream, b *batch.Batch) (uint64, error) {
-	v := e.now()
-	doomed := make([]uint32, (v.vertices+31)/32)
+	v := e.currentView()
+	toDelete := make([]uint32, (v.vertices+31)/32)
 	var n uint64
 	for _, u := range batch.View[uint32](b.Columns[batch.Keys].Host) {
-		if v.there(u) && doomed[u/32]>>(u%32)&1 == 0 {
-			doomed[u/32] |= 1 << (u % 32)
+		if v.hasVertex(u) && toDelete[u/32]>>(u%32)&1 == 0 {
+			toDelete[u/32] |= 1 << (u % 32)
 			n++
 		}
 	}
@@ -258,7 +258,7 @@ func (e *cpuEngine) deleteVertices(ctx context.Context, _ *device.Stream, b *bat
 		return 0, nil
 	}
 	w := bits.Len(uint(v.vertices))
-	items, err := e.sort(ctx, e.arcsTo(v, doomed, w))
+	items, err := e.sort(ctx, e.arcsTo(v, toDelete, w))
 	if err != nil {
 		return 0, err
 	}
@@ -267,7 +267,7 @@ func (e *cpuEngine) deleteVertices(ctx context.Context, _ *device.Stream, b *bat
 		return 0, err
 	}
 	alive := batch.View[uint32](v.alive.Host)
-	for i, word := range doomed {
+	for i, word := range toDelete {
 		alive[i] &^= word
 	}
 	e.count.Add(-n)
@@ -276,18 +276,18 @@ func (e *cpuEngine) deleteVertices(ctx context.Context, _ *device.Stream, b *bat
 
 // arcsTo returns the arcs from and to vertices. In an undirected graph it adds both directions of
 // each edge of the vertices; in a directed one it scans all rows.
-func (e *cpuEngine) arcsTo(v *view, doomed []uint32, w int) []uint64 {
-	is := func(u uint32) bool { return doomed[u/32]>>(u%32)&1 != 0 }
-	parts := make([][]uint64, (v.vertices+someVertices-1)/someVertices)
-	e.host.Parallel(v.vertices, someVertices, func(lo, hi int) {
+func (e *cpuEngine) arcsTo(v *view, toDelete []uint32, w int) []uint64 {
+	isDeleted := func(u uint32) bool { return toDelete[u/32]>>(u%32)&1 != 0 }
+	parts := make([][]uint64, (v.vertices+rowGrain-1)/rowGrain)
+	e.host.Parallel(v.vertices, rowGrain, func(lo, hi int) {
 		var keys []uint64
 		for u := uint32(lo); u < uint32(hi); u++ {
-			all := is(u)
+			all := isDeleted(u)
 			if !all && !e.opts.Directed {
 				continue
 			}
 			for _, x := range v.row(u).ids {
-				if all || is(x) {
+				if all || isDeleted(x) {
 					keys = append(keys, uint64(u)<<w|uint64(x))
 				}
 				if all && !e.opts.Directed {
@@ -295,7 +295,7 @@ func (e *cpuEngine) arcsTo(v *view, doomed []uint32, w int) []uint64 {
 				}
 			}
 		}
-		parts[lo/someVertices] = keys
+		parts[lo/rowGrain] = keys
 	})
 	return slices.Concat(parts...)
 }

@@ -20,11 +20,11 @@ type cpuChange struct {
 	bits     int // width of an end in the key of an item
 	vertices int // number of records after the change
 
-	kind    op.Kind
-	kinds   []op.Kind // nil: all are of one kind
-	ok      []bool    // of the batch; may be nil
-	weights weights
-	two     uint32 // 1: an operation has two arcs
+	kind     op.Kind
+	kinds    []op.Kind // nil: all are of one kind
+	ok       []bool    // of the batch; may be nil
+	weights  weights
+	arcShift uint32 // log2 of the arcs of an operation: 0 or 1
 
 	// nets has for each item the change of an edge, at its last arc. In a multigraph each arc that
 	// adds an edge has a change, and the last one that removes all.
@@ -52,14 +52,14 @@ type segment struct {
 	degree     int // after the change
 	class      uint32
 	block      uint32
-	old        ghost // its previous block
+	oldBlock   retiredBlock // its previous block
 }
 
 // change implements engine.
 func (e *cpuEngine) change(ctx context.Context, _ *device.Stream, b *batch.Batch) (uint64, error) {
 	c := &cpuChange{
 		cpuEngine: e, kind: b.Kind, kinds: batch.View[op.Kind](b.Columns[batch.Kinds].Host),
-		ok: batch.View[bool](b.Columns[batch.OK].Host), weights: weights{e.weight, b.Columns[batch.Vals].Host}, two: uint32(e.arcsOf() - 1),
+		ok: batch.View[bool](b.Columns[batch.OK].Host), weights: weights{e.weight, b.Columns[batch.Vals].Host}, arcShift: uint32(e.arcsPerEdge() - 1),
 	}
 	keys := c.keys(b)
 	var err error
@@ -81,12 +81,12 @@ func (c *cpuChange) kindOf(operation uint32) op.Kind {
 // keys returns the arcs of a batch as keys. Arcs without a place in rows come after all others.
 func (c *cpuChange) keys(b *batch.Batch) []uint64 {
 	from, to := batch.View[uint32](b.Columns[batch.Keys].Host), batch.View[uint32](b.Columns[batch.Keys2].Host)
-	var end atomic.Uint32 // of all vertices; most: of those that get records
-	var most atomic.Uint32
+	var maxEnd atomic.Uint32 // of all vertices; maxPut: of those that get records
+	var maxPut atomic.Uint32
 	c.host.Parallel(b.N, grain, func(lo, hi int) {
 		all, put := uint32(0), uint32(0)
 		for i := lo; i < hi; i++ {
-			if c.beyond(from[i], to[i]) { // of a deletion, which finds nothing
+			if c.outOfRange(from[i], to[i]) { // of a deletion, which finds nothing
 				continue
 			}
 			all = max(all, from[i]+1, to[i]+1)
@@ -94,72 +94,72 @@ func (c *cpuChange) keys(b *batch.Batch) []uint64 {
 				put = max(put, from[i]+1, to[i]+1)
 			}
 		}
-		raise(&end, all)
-		raise(&most, put)
+		storeMax(&maxEnd, all)
+		storeMax(&maxPut, put)
 	})
-	c.bits = bits.Len32(end.Load())
-	c.vertices = max(c.cpuEngine.vertices, int(most.Load()))
-	keys := make([]uint64, b.N<<c.two)
+	c.bits = bits.Len32(maxEnd.Load())
+	c.vertices = max(c.cpuEngine.vertices, int(maxPut.Load()))
+	keys := make([]uint64, b.N<<c.arcShift)
 	const dropped = ^uint64(0)
 	c.host.Parallel(b.N, grain, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			u, v := uint64(from[i]), uint64(to[i])
-			there, back := u<<c.bits|v, v<<c.bits|u
+			arc, reverse := u<<c.bits|v, v<<c.bits|u
 			if u == v {
-				if back = dropped; !c.opts.SelfLoops {
-					there = dropped
+				if reverse = dropped; !c.opts.SelfLoops {
+					arc = dropped
 				}
 			}
-			if c.beyond(from[i], to[i]) {
-				there, back = dropped, dropped
+			if c.outOfRange(from[i], to[i]) {
+				arc, reverse = dropped, dropped
 			}
-			keys[i<<c.two] = there
-			if c.two != 0 {
-				keys[2*i+1] = back
+			keys[i<<c.arcShift] = arc
+			if c.arcShift != 0 {
+				keys[2*i+1] = reverse
 			}
 		}
 	})
 	return keys
 }
 
-// raise sets n to at least a value.
-func raise(n *atomic.Uint32, to uint32) {
+// storeMax sets n to at least a value.
+func storeMax(n *atomic.Uint32, to uint32) {
 	for old := n.Load(); old < to && !n.CompareAndSwap(old, to); old = n.Load() {
 	}
 }
 
 // run changes the rows. It modifies nothing that readers use until it writes the records.
 func (c *cpuChange) run(ctx context.Context) error {
-	c.cut()
-	v := c.now()
+	c.splitSegments()
+	v := c.currentView()
 	c.nets = make([]net, len(c.items))
-	c.each(func(s *segment) { c.settle(v, s) })
+	c.eachSegment(func(s *segment) { c.resolve(v, s) })
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := c.place(); err != nil {
+	if err := c.assignBlocks(); err != nil {
 		return err
 	}
 	c.cpuEngine.vertices = c.vertices
-	to := c.now()
-	c.each(func(s *segment) { c.write(to, s) })
-	c.release()
+	to := c.currentView()
+	c.eachSegment(func(s *segment) { c.write(to, s) })
+	c.releaseBlocks()
 	c.store.arcs += uint64(c.arcs.Load())
 	c.store.loops += uint64(c.loops.Load())
 	return nil
 }
 
-// each calls f for all segments, on all cores.
-func (c *cpuChange) each(f func(*segment)) {
-	c.host.Parallel(len(c.segments), someVertices, func(lo, hi int) {
+// eachSegment calls f for all segments, on all cores.
+func (c *cpuChange) eachSegment(f func(*segment)) {
+	c.host.Parallel(len(c.segments), rowGrain, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			f(&c.segments[i])
 		}
 	})
 }
 
-// cut finds the segments. Dropped arcs belong to none: their operations did nothing.
-func (c *cpuChange) cut() {
+// splitSegments finds the segments. Dropped arcs belong to none: their operations did nothing.
+func (c *cpuChange) splitSegments() {
 	n, _ := slices.BinarySearchFunc(c.items, ^uint64(0), func(x cpu.Item[uint64], k uint64) int {
 		if x.Key < k {
 			return -1
@@ -167,21 +167,21 @@ func (c *cpuChange) cut() {
 		return 0
 	})
 	for _, x := range c.items[n:] {
-		if c.ok != nil && x.Row&c.two == 0 {
-			c.ok[x.Row>>c.two] = false
+		if c.ok != nil && x.Row&c.arcShift == 0 {
+			c.ok[x.Row>>c.arcShift] = false
 		}
 	}
 	c.items = c.items[:n]
 	parts := make([][]segment, (n+grain-1)/grain)
 	c.host.Parallel(n, grain, func(lo, hi int) {
-		var own []segment
+		var part []segment
 		for i := lo; i < hi; i++ {
 			u := c.items[i].Key >> c.bits
 			if i == 0 || c.items[i-1].Key>>c.bits != u {
-				own = append(own, segment{vertex: uint32(u), first: i})
+				part = append(part, segment{vertex: uint32(u), first: i})
 			}
 		}
-		parts[lo/grain] = own
+		parts[lo/grain] = part
 	})
 	c.segments = slices.Concat(parts...)
 	for i := range c.segments {
@@ -192,22 +192,22 @@ func (c *cpuChange) cut() {
 	}
 }
 
-// settle resolves the operations on each edge of a vertex and their outcomes. In a multigraph
+// resolve resolves the operations on each edge of a vertex and their outcomes. In a multigraph
 // insertions add to the existing edges, and a deletion removes all parallel edges.
-func (c *cpuChange) settle(v *view, s *segment) {
+func (c *cpuChange) resolve(v *view, s *segment) {
 	r := v.row(s.vertex)
 	changed, loops, at := uint64(0), 0, 0
 	s.degree = len(r.ids)
 	for i := s.first; i < s.end; {
 		key := c.items[i].Key
 		to := uint32(key & (1<<c.bits - 1))
-		further, was := slices.BinarySearch(r.ids[at:], to)
-		at += further
-		is, first := was, i
+		skip, existed := slices.BinarySearch(r.ids[at:], to)
+		at += skip
+		exists, first := existed, i
 		for ; i < s.end && c.items[i].Key == key; i++ {
-			operation := c.items[i].Row >> c.two
-			puts := c.kindOf(operation) == op.Put
-			if done := puts != is || puts && c.opts.Multi; c.items[i].Row&c.two == 0 {
+			operation := c.items[i].Row >> c.arcShift
+			isPut := c.kindOf(operation) == op.Put
+			if done := isPut != exists || isPut && c.opts.Multi; c.items[i].Row&c.arcShift == 0 {
 				if c.ok != nil {
 					c.ok[operation] = done
 				}
@@ -215,17 +215,17 @@ func (c *cpuChange) settle(v *view, s *segment) {
 					changed++
 				}
 			}
-			is = puts
+			exists = isPut
 		}
 		delta := 0
 		switch {
 		case c.opts.Multi:
-			delta = c.among(first, i, search(r.ids[at:], to))
-		case is && !was:
+			delta = c.resolveParallel(first, i, upperBound(r.ids[at:], to))
+		case exists && !existed:
 			c.nets[i-1], delta = netAdd, 1
-		case was && !is:
+		case existed && !exists:
 			c.nets[i-1], delta = netRemove, -1
-		case is && c.weight > 0:
+		case exists && c.weight > 0:
 			c.nets[i-1] = netUpdate
 		}
 		if s.degree += delta; to == s.vertex {
@@ -238,36 +238,36 @@ func (c *cpuChange) settle(v *view, s *segment) {
 	s.class = c.classOf(s.degree)
 	if int(s.vertex) < v.vertices {
 		words := v.words(s.vertex)
-		s.old = ghost{block: words[recordBlock], size: words[recordClass], born: words[recordBorn], died: c.epoch}
+		s.oldBlock = retiredBlock{block: words[recordBlock], size: words[recordClass], born: words[recordBorn], died: c.epoch}
 	}
 }
 
-// among resolves the arcs first to end-1 of parallel edges; were is the number of existing ones. It
-// returns the change in their number.
-func (c *cpuChange) among(first, end, were int) (more int) {
+// resolveParallel resolves the arcs first to end-1 of parallel edges; existing is the number of
+// those in the row. It returns the change in their number.
+func (c *cpuChange) resolveParallel(first, end, existing int) (delta int) {
 	for i := end - 1; i >= first; i-- {
-		if c.kindOf(c.items[i].Row>>c.two) != op.Put {
+		if c.kindOf(c.items[i].Row>>c.arcShift) != op.Put {
 			c.nets[i] = netRemove
-			return more - were
+			return delta - existing
 		}
 		c.nets[i] = netAdd
-		more++
+		delta++
 	}
-	return more
+	return delta
 }
 
-// place assigns blocks to new rows.
-func (c *cpuChange) place() error {
-	var need [classes]int
+// assignBlocks assigns blocks to new rows.
+func (c *cpuChange) assignBlocks() error {
+	var needed [classes]int
 	for i := range c.segments {
-		need[c.segments[i].class]++
+		needed[c.segments[i].class]++
 	}
-	need[0] = 0
-	from, units := c.take(&need)
-	if err := c.room(units, c.vertices, zero); err != nil {
+	needed[0] = 0
+	from, units := c.blockSources(&needed)
+	if err := c.reserve(units, c.vertices, zero); err != nil {
 		return err
 	}
-	c.took(&need, units)
+	c.countAllocated(&needed, units)
 	var ranks [classes]int
 	for i := range c.segments {
 		s := &c.segments[i]
@@ -311,7 +311,7 @@ func (c *cpuChange) write(v *view, s *segment) {
 func (c *cpuChange) merge(s *segment, old, to row) {
 	alive := batch.View[uint32](c.memory().alive.buf.Host)
 	from, n := 0, 0 // positions in the old row and in the new one
-	keep := func(end int) {
+	copyUntil := func(end int) {
 		copy(to.ids[n:], old.ids[from:end])
 		to.weights.copy(n, old.weights, from, end-from)
 		n, from = n+end-from, end
@@ -321,49 +321,49 @@ func (c *cpuChange) merge(s *segment, old, to row) {
 			continue
 		}
 		v := uint32(c.items[i].Key & (1<<c.bits - 1))
-		behind := from + search(old.ids[from:], v)
+		upper := from + upperBound(old.ids[from:], v)
 		if c.nets[i] == netAdd {
-			keep(behind)
+			copyUntil(upper)
 		} else {
-			first := behind
+			first := upper
 			for first > from && old.ids[first-1] == v {
 				first--
 			}
-			keep(first)
-			from = behind // skip the old entries
+			copyUntil(first)
+			from = upper // skip the old entries
 		}
 		if c.nets[i] == netRemove {
 			continue
 		}
 		to.ids[n] = v
 		if c.weight > 0 {
-			to.weights.set(n, c.weights, int(c.items[i].Row>>c.two))
+			to.weights.set(n, c.weights, int(c.items[i].Row>>c.arcShift))
 		}
 		n++
 		if c.nets[i] == netAdd {
-			c.enliven(alive, s.vertex)
-			c.enliven(alive, v)
+			c.markLive(alive, s.vertex)
+			c.markLive(alive, v)
 		}
 	}
-	keep(len(old.ids))
+	copyUntil(len(old.ids))
 }
 
-// release frees the previous blocks of rows, or retires them for snapshots.
-func (c *cpuChange) release() {
-	newest, held := c.newest()
+// releaseBlocks frees the previous blocks of rows, or retires them for snapshots.
+func (c *cpuChange) releaseBlocks() {
+	newest, held := c.newestSnapshot()
 	var released [classes]int
-	limbo := 0
+	retired := 0
 	for i := range c.segments {
-		old := c.segments[i].old
+		old := c.segments[i].oldBlock
 		switch {
 		case old.size == 0:
 		case held && old.born <= newest:
-			c.ghosts = append(c.ghosts, old)
-			limbo += unitsOf(old.size)
+			c.retired = append(c.retired, old)
+			retired += unitsOf(old.size)
 		default:
 			c.stacks[old.size] = append(c.stacks[old.size], old.block)
 			released[old.size]++
 		}
 	}
-	c.gave(&released, limbo)
+	c.countReleased(&released, retired)
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// together is the number of edges that a core looks up at a time. It prefetches all their records,
-// and then their rows.
-const together = 16
+// edgesAtOnce is the number of edges that a core looks up at a time. It prefetches all their
+// records, and then their rows.
+const edgesAtOnce = 16
 
 // finder looks up edges.
 type finder struct {
@@ -32,11 +32,11 @@ func (e *cpuEngine) find(_ context.Context, _ *device.Stream, v *view, b *batch.
 	var hits atomic.Uint64
 	e.host.Parallel(b.N, 1<<12, func(lo, hi int) {
 		n := uint64(0)
-		for ; lo < hi; lo += together {
-			end := min(lo+together, hi)
-			f.fetch(lo, end)
+		for ; lo < hi; lo += edgesAtOnce {
+			end := min(lo+edgesAtOnce, hi)
+			f.prefetch(lo, end)
 			for i := lo; i < end; i++ {
-				if f.one(i) {
+				if f.findEdge(i) {
 					n++
 				}
 			}
@@ -46,10 +46,10 @@ func (e *cpuEngine) find(_ context.Context, _ *device.Stream, v *view, b *batch.
 	return hits.Load(), nil
 }
 
-// fetch prefetches the data for edges lo to hi-1: the records of their vertices and, for rows in
+// prefetch prefetches the data for edges lo to hi-1: the records of their vertices and, for rows in
 // blocks, the lines at which a search begins.
-func (f *finder) fetch(lo, hi int) {
-	var records [together]uint32
+func (f *finder) prefetch(lo, hi int) {
+	var records [edgesAtOnce]uint32
 	n := 0
 	for _, u := range f.from[lo:hi] {
 		if int(u) < f.vertices {
@@ -62,7 +62,7 @@ func (f *finder) fetch(lo, hi int) {
 	}
 	const shift = 5 // recordBytes
 	cpu.Prefetch(unsafe.Pointer(unsafe.SliceData(f.records.Host)), records[:n], shift)
-	var rows [together]unsafe.Pointer
+	var rows [edgesAtOnce]unsafe.Pointer
 	blocks := 0
 	for _, u := range records[:n] {
 		words := f.words(u)
@@ -80,10 +80,10 @@ func (f *finder) fetch(lo, hi int) {
 	cpu.PrefetchPairs(rows[:blocks])
 }
 
-// one looks up an edge.
-func (f *finder) one(i int) bool {
+// findEdge looks up an edge.
+func (f *finder) findEdge(i int) bool {
 	r := f.row(f.from[i])
-	at := search(r.ids, f.to[i]) - 1 // the newest of parallel edges
+	at := upperBound(r.ids, f.to[i]) - 1 // the newest of parallel edges
 	found := at >= 0 && r.ids[at] == f.to[i]
 	if f.ok != nil {
 		f.ok[i] = found
@@ -98,10 +98,10 @@ func (f *finder) one(i int) bool {
 	return found
 }
 
-// search returns how many of ascending numbers are no larger than v. It has no branch that depends
-// on a comparison. The position of an edge is unpredictable, and a mispredicted branch would cost
-// more than reading the row of a usual vertex.
-func search(ids []uint32, v uint32) (at int) {
+// upperBound returns how many of ascending numbers are no larger than v. It has no branch that
+// depends on a comparison. The position of an edge is unpredictable, and a mispredicted branch
+// would cost more than reading the row of a usual vertex.
+func upperBound(ids []uint32, v uint32) (at int) {
 	for n := len(ids); n > 0; {
 		half := (n + 1) / 2
 		_, larger := bits.Sub32(v, ids[at+half-1], 0)

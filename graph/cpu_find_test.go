@@ -5,13 +5,14 @@ import (
 	"testing"
 )
 
-// TestSearch compares the search without branches with one that has them, also with parallel edges.
-func TestSearch(t *testing.T) {
+// TestUpperBound compares the search without branches with one that has them, also with parallel
+// edges.
+func TestUpperBound(t *testing.T) {
 	var ids []uint32
 	for n := range 70 {
 		for v := range uint32(3*n + 4) {
 			want, _ := slices.BinarySearch(ids, v+1)
-			if got := search(ids, v); got != want {
+			if got := upperBound(ids, v); got != want {
 				t.Fatalf("%d among %v: behind %d, want %d", v, ids, got, want)
 			}
 		}
@@ -20,7 +21,7 @@ func TestSearch(t *testing.T) {
 		}
 	}
 	ids = append(ids, 1<<32-1)
-	if got := search(ids, 1<<32-1); got != len(ids) {
+	if got := upperBound(ids, 1<<32-1); got != len(ids) {
 		t.Errorf("the last one is before %d of %d", got, len(ids))
 	}
 }

@@ -13,7 +13,9 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// CSR is an immutable graph in compressed sparse rows. [Build] and [NewCSR] make it.
+// CSR is an immutable graph in compressed sparse rows. [Build] and [NewCSR] make it. Its rows are
+// slices without pointers, and it has no weights: few algorithms need them, and the others would be
+// compiled for each type of weight. [Weighted] adds weights, and [DeviceCSR] lies on a device.
 type CSR struct {
 	offsets   []uint64 // of rows: one more than the number of vertices
 	neighbors []uint32
@@ -153,22 +155,22 @@ func (g *CSR) Check(ctx context.Context, dev device.Device) error {
 	if err != nil {
 		return err
 	}
-	turned := *s
-	turned.directed = true
-	t, err := turned.Transpose(ctx, dev)
+	asDirected := *s
+	asDirected.directed = true
+	t, err := asDirected.Transpose(ctx, dev)
 	if err != nil {
 		return err
 	}
-	bad := firstOf{}
+	bad := minIndex{}
 	host.Parallel(s.Vertices(), grain, func(lo, hi int) {
 		for v := lo; v < hi; v++ {
 			if !slices.Equal(s.Neighbors(uint32(v)), t.Neighbors(uint32(v))) {
-				bad.found(v)
+				bad.add(v)
 				return
 			}
 		}
 	})
-	if v, ok := bad.first(); ok {
+	if v, ok := bad.value(); ok {
 		return fmt.Errorf("graph: check: %w: an undirected graph, in which the edges that vertex %d has are not those that lead to it", weft.ErrCorrupt, v)
 	}
 	return ctx.Err()
@@ -183,10 +185,10 @@ func hostOf(dev device.Device) (device.Host, error) {
 	return host, nil
 }
 
-// firstOf is the smallest number that several cores found.
-type firstOf struct{ negated atomic.Int64 } // relative to the largest int64: 0 is none
+// minIndex is the smallest of the numbers that several cores add.
+type minIndex struct{ negated atomic.Int64 } // relative to the largest int64: 0 is none
 
-func (f *firstOf) found(i int) {
+func (f *minIndex) add(i int) {
 	for {
 		old := f.negated.Load()
 		next := int64(i) - int64(^uint64(0)>>1) // negative
@@ -196,7 +198,7 @@ func (f *firstOf) found(i int) {
 	}
 }
 
-func (f *firstOf) first() (int, bool) {
+func (f *minIndex) value() (int, bool) {
 	at := f.negated.Load()
 	return int(at + int64(^uint64(0)>>1)), at < 0
 }

@@ -14,7 +14,7 @@ import (
 type DeviceCSR struct {
 	offsets   device.Slice[uint64]
 	neighbors device.Slice[uint32]
-	of        CSR // its properties, and on a device.Host its rows
+	host      CSR // its properties, and on a device.Host its rows
 }
 
 // Upload copies a graph to the device of a stream. Later work of the stream can use it.
@@ -27,35 +27,35 @@ func (g *CSR) Upload(s *device.Stream) (*DeviceCSR, error) {
 		err = errors.Join(d.offsets.CopyFrom(s, g.offsets), d.neighbors.CopyFrom(s, g.neighbors))
 	}
 	if err != nil {
-		return nil, wrap("Upload", errors.Join(err, d.abandon(s)))
+		return nil, wrap("Upload", errors.Join(err, d.freeAfterError(s)))
 	}
 	return d, nil
 }
 
 // makeCSR allocates a graph with the properties of another, except for its rows.
-func makeCSR(dev device.Device, vertices, arcs int, known *CSR) (d *DeviceCSR, err error) {
-	d = &DeviceCSR{of: *known}
+func makeCSR(dev device.Device, vertices, arcs int, props *CSR) (d *DeviceCSR, err error) {
+	d = &DeviceCSR{host: *props}
 	if d.offsets, err = device.Make[uint64](dev, vertices+1); err != nil {
 		return d, fmt.Errorf("offsets of %d vertices: %w", vertices, err)
 	}
 	if d.neighbors, err = device.Make[uint32](dev, arcs); err != nil {
 		return d, fmt.Errorf("%d arcs: %w", arcs, err)
 	}
-	d.of.offsets, d.of.neighbors = d.offsets.Host(), d.neighbors.Host()
+	d.host.offsets, d.host.neighbors = d.offsets.Host(), d.neighbors.Host()
 	return d, nil
 }
 
-// abandon frees the remains after an error, when the stream is idle.
-func (d *DeviceCSR) abandon(s *device.Stream) error {
+// freeAfterError frees the remains after an error, when the stream is idle.
+func (d *DeviceCSR) freeAfterError(s *device.Stream) error {
 	return errors.Join(s.Sync(context.Background()), d.Free())
 }
 
 // Download copies the graph to host memory, after the earlier work of the stream.
 func (d *DeviceCSR) Download(ctx context.Context, s *device.Stream) (*CSR, error) {
-	if err := d.usable(s); err != nil {
+	if err := d.checkUsable(s); err != nil {
 		return nil, wrap("Download", err)
 	}
-	g := d.of
+	g := d.host
 	g.offsets, g.neighbors = make([]uint64, d.offsets.Len()), make([]uint32, d.neighbors.Len())
 	err := d.offsets.CopyTo(ctx, s, g.offsets)
 	if err == nil {
@@ -67,12 +67,12 @@ func (d *DeviceCSR) Download(ctx context.Context, s *device.Stream) (*CSR, error
 	return &g, nil
 }
 
-// usable refuses a freed graph, and a stream of another device.
-func (d *DeviceCSR) usable(s *device.Stream) error {
+// checkUsable refuses a freed graph, and a stream of another device.
+func (d *DeviceCSR) checkUsable(s *device.Stream) error {
 	if d.freed() {
 		return fmt.Errorf("%w: the graph has been freed", device.ErrClosed)
 	}
-	return (&batch.Batch{}).CheckPlace(d.Device(), s)
+	return (&batch.Batch{}).CheckDevice(d.Device(), s)
 }
 
 // freed reports whether Free has been called: every other graph has an offset.
@@ -84,7 +84,7 @@ func (d *DeviceCSR) Host() *CSR {
 	if !isHost(d.Device()) || d.freed() {
 		return nil
 	}
-	return &d.of
+	return &d.host
 }
 
 // Device returns the device of the graph.
@@ -97,19 +97,21 @@ func (d *DeviceCSR) Vertices() int { return max(0, d.offsets.Len()-1) }
 func (d *DeviceCSR) Arcs() int { return d.neighbors.Len() }
 
 // Edges is [CSR.Edges].
-func (d *DeviceCSR) Edges() int { return edgesOf(d.of.directed, uint64(d.Arcs()), uint64(d.of.loops)) }
+func (d *DeviceCSR) Edges() int {
+	return edgesOf(d.host.directed, uint64(d.Arcs()), uint64(d.host.loops))
+}
 
 // Loops is [CSR.Loops].
-func (d *DeviceCSR) Loops() int { return d.of.loops }
+func (d *DeviceCSR) Loops() int { return d.host.loops }
 
 // Directed is [CSR.Directed].
-func (d *DeviceCSR) Directed() bool { return d.of.directed }
+func (d *DeviceCSR) Directed() bool { return d.host.directed }
 
 // Sorted is [CSR.Sorted].
-func (d *DeviceCSR) Sorted() bool { return d.of.sorted }
+func (d *DeviceCSR) Sorted() bool { return d.host.sorted }
 
 // Simple is [CSR.Simple].
-func (d *DeviceCSR) Simple() bool { return d.of.simple }
+func (d *DeviceCSR) Simple() bool { return d.host.simple }
 
 // Offsets returns the positions in Targets at which the rows begin, and the end of the last one.
 // The slice belongs to the graph and must not be modified.
@@ -122,7 +124,7 @@ func (d *DeviceCSR) Targets() device.Slice[uint32] { return d.neighbors.Sub(0, d
 // Free frees the memory. Work that uses it must have completed. Algorithms on the graph then return
 // device.ErrClosed. Free is idempotent.
 func (d *DeviceCSR) Free() error {
-	d.of = CSR{directed: d.of.directed}
+	d.host = CSR{directed: d.host.directed}
 	return errors.Join(d.offsets.Free(), d.neighbors.Free())
 }
 
@@ -140,7 +142,7 @@ func (g *Weighted[W]) Upload(s *device.Stream) (*DeviceWeighted[W], error) {
 	}
 	weights, err := device.Upload(s, g.weights)
 	if err != nil {
-		return nil, wrap("Upload", errors.Join(fmt.Errorf("%d weights: %w", len(g.weights), err), rows.abandon(s)))
+		return nil, wrap("Upload", errors.Join(fmt.Errorf("%d weights: %w", len(g.weights), err), rows.freeAfterError(s)))
 	}
 	return &DeviceWeighted[W]{rows, weights}, nil
 }
@@ -177,13 +179,13 @@ func (d *DeviceWeighted[W]) Free() error { return errors.Join(d.DeviceCSR.Free()
 // CSROn is [Graph.CSR] in the memory of the graph's device, without a copy through the host. It
 // waits for the rows to be written.
 func (g *Graph) CSROn(ctx context.Context, s *device.Stream) (*DeviceCSR, error) {
-	d, _, err := exportNow[uint32](ctx, g.store, s, false)
+	d, _, err := exportCurrent[uint32](ctx, g.store, s, false)
 	return d, err
 }
 
 // CSROn is [Graph.CSROn] with weights.
 func (g *WeightedGraph[W]) CSROn(ctx context.Context, s *device.Stream) (*DeviceWeighted[W], error) {
-	d, weights, err := exportNow[W](ctx, g.store, s, true)
+	d, weights, err := exportCurrent[W](ctx, g.store, s, true)
 	if err != nil {
 		return nil, err
 	}
@@ -192,20 +194,20 @@ func (g *WeightedGraph[W]) CSROn(ctx context.Context, s *device.Stream) (*Device
 
 // CSROn is [Graph.CSROn] of the snapshot, while updates continue.
 func (s *Snapshot) CSROn(ctx context.Context, stream *device.Stream) (*DeviceCSR, error) {
-	d, _, err := exportOld[uint32](ctx, s, stream, false)
+	d, _, err := exportSnapshot[uint32](ctx, s, stream, false)
 	return d, err
 }
 
 // CSROn is [WeightedGraph.CSROn] of the snapshot.
 func (s *WeightedSnapshot[W]) CSROn(ctx context.Context, stream *device.Stream) (*DeviceWeighted[W], error) {
-	d, weights, err := exportOld[W](ctx, s.Snapshot, stream, true)
+	d, weights, err := exportSnapshot[W](ctx, s.Snapshot, stream, true)
 	if err != nil {
 		return nil, err
 	}
 	return &DeviceWeighted[W]{d, weights}, nil
 }
 
-func exportNow[W Weight](ctx context.Context, g *store, s *device.Stream, weighted bool) (d *DeviceCSR, weights device.Slice[W], err error) {
+func exportCurrent[W Weight](ctx context.Context, g *store, s *device.Stream, weighted bool) (d *DeviceCSR, weights device.Slice[W], err error) {
 	err = g.read(ctx, nil, func(v *view) error {
 		d, weights, err = exportOn[W](ctx, g, v, s, g.arcs, g.loops, weighted)
 		return err
@@ -213,9 +215,9 @@ func exportNow[W Weight](ctx context.Context, g *store, s *device.Stream, weight
 	return d, weights, wrap("CSROn", err)
 }
 
-func exportOld[W Weight](ctx context.Context, of *Snapshot, s *device.Stream, weighted bool) (d *DeviceCSR, weights device.Slice[W], err error) {
-	err = of.use(ctx, func() error {
-		d, weights, err = exportOn[W](ctx, of.of, of.view, s, of.arcs, of.loops, weighted)
+func exportSnapshot[W Weight](ctx context.Context, snap *Snapshot, s *device.Stream, weighted bool) (d *DeviceCSR, weights device.Slice[W], err error) {
+	err = snap.withOpen(ctx, func() error {
+		d, weights, err = exportOn[W](ctx, snap.graph, snap.view, s, snap.arcs, snap.loops, weighted)
 		return err
 	})
 	return d, weights, wrap("CSROn", err)
@@ -223,11 +225,11 @@ func exportOld[W Weight](ctx context.Context, of *Snapshot, s *device.Stream, we
 
 // exportOn writes all rows to new memory and waits for that.
 func exportOn[W Weight](ctx context.Context, g *store, v *view, s *device.Stream, arcs, loops uint64, weighted bool) (d *DeviceCSR, weights device.Slice[W], err error) {
-	if err := errors.Join((&batch.Batch{}).CheckPlace(g.dev, s), ctx.Err()); err != nil {
+	if err := errors.Join((&batch.Batch{}).CheckDevice(g.dev, s), ctx.Err()); err != nil {
 		return nil, weights, err
 	}
-	known := &CSR{loops: int(loops), directed: g.opts.Directed, sorted: true, simple: g.simple(loops)}
-	d, err = makeCSR(g.dev, v.vertices, int(arcs), known)
+	props := &CSR{loops: int(loops), directed: g.opts.Directed, sorted: true, simple: g.simple(loops)}
+	d, err = makeCSR(g.dev, v.vertices, int(arcs), props)
 	if err == nil && weighted {
 		weights, err = device.Make[W](g.dev, int(arcs))
 	}

@@ -12,11 +12,11 @@ import (
 )
 
 // sameCSR compares graphs.
-func sameCSR(t *testing.T, what string, got, want *CSR) {
+func sameCSR(t *testing.T, name string, got, want *CSR) {
 	t.Helper()
 	if !slices.Equal(got.offsets, want.offsets) || !slices.Equal(got.neighbors, want.neighbors) ||
 		got.Edges() != want.Edges() || got.loops != want.loops || got.directed != want.directed || got.sorted != want.sorted || got.simple != want.simple {
-		t.Errorf("%s: another graph: %d vertices, %d edges; want %d, %d", what, got.Vertices(), got.Edges(), want.Vertices(), want.Edges())
+		t.Errorf("%s: another graph: %d vertices, %d edges; want %d, %d", name, got.Vertices(), got.Edges(), want.Vertices(), want.Edges())
 	}
 }
 
@@ -95,15 +95,15 @@ func TestCSROn(t *testing.T) {
 	})
 }
 
-func sameOn(t *testing.T, what string, s *device.Stream, want *Weighted[uint64], export func() (*DeviceWeighted[uint64], error)) {
+func sameOn(t *testing.T, name string, s *device.Stream, want *Weighted[uint64], export func() (*DeviceWeighted[uint64], error)) {
 	t.Helper()
 	d, err := export()
 	must(t, err)
 	got, err := d.Download(t.Context(), s)
 	must(t, err)
-	sameCSR(t, what, got.CSR, want.CSR)
+	sameCSR(t, name, got.CSR, want.CSR)
 	if !slices.Equal(got.AllWeights(), want.AllWeights()) {
-		t.Errorf("%s: other weights", what)
+		t.Errorf("%s: other weights", name)
 	}
 	must(t, d.Free())
 }
@@ -128,7 +128,7 @@ func TestCSROnFails(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				devicetest.Heal(dev)
+				devicetest.ClearFailures(dev)
 				return errors.Join(s.Sync(ctx), d.Free())
 			})
 		}

@@ -24,8 +24,8 @@ func (e *DeviceEdges) Check(dev device.Device) error {
 	if e.To.Len() != n || e.Done.Len() != n && e.Done.Len() != 0 {
 		panic(fmt.Sprintf("graph: edges: %d come from vertices, %d lead to some, and of %d it is said whether they were done", n, e.To.Len(), e.Done.Len()))
 	}
-	for _, at := range []device.Device{e.From.Device(), e.To.Device()} {
-		if n > 0 && at != dev {
+	for _, d := range []device.Device{e.From.Device(), e.To.Device()} {
+		if n > 0 && d != dev {
 			return fmt.Errorf("%w: the edges lie on another device than the graph", device.ErrInvalid)
 		}
 	}
@@ -40,7 +40,7 @@ func (e *DeviceEdges) Check(dev device.Device) error {
 func (e *DeviceEdges) Host() Edges {
 	list := Edges{Vertices: e.Vertices, From: e.From.Host(), To: e.To.Host()}
 	if done := e.Done.Host(); len(done) > 0 {
-		return list.Where(done)
+		return list.Filter(done)
 	}
 	return list
 }

@@ -35,7 +35,7 @@ func NewDeviceCSR(offsets device.Slice[uint64], neighbors device.Slice[uint32], 
 	if err != nil {
 		return nil, wrap("NewDeviceCSR", err)
 	}
-	return &DeviceCSR{offsets: offsets, neighbors: neighbors, of: CSR{
+	return &DeviceCSR{offsets: offsets, neighbors: neighbors, host: CSR{
 		offsets: offsets.Host(), neighbors: neighbors.Host(), directed: o.Directed, sorted: true, simple: !o.SelfLoops && !o.Multi,
 	}}, nil
 }

@@ -33,7 +33,8 @@
 // anew, to another block, by as many threads as it has entries; records come last. So no thread
 // waits for another, and a hub is as much parallel work as many small vertices. The outcome is the
 // same on every device, to the byte. The price is that each batch copies the rows it touches: an
-// edge of a vertex with a million neighbors moves 8 MB.
+// edge of a vertex with a million neighbors moves 8 MB. Compare-and-swap in place, as in the
+// thesis, saves that copy, but leaves duplicates, exact degrees and growth to retries.
 //
 // On a GPU, batches of up to eight million entries of rows are not sorted as a whole. Entries go to
 // bins of neighboring vertices. A block of threads sorts a bin, resolves its operations and plans
@@ -46,7 +47,7 @@
 // directed graph, a GPU scans all rows, and rewrites those that lose neighbors.
 //
 // A call reports for each operation whether it changed the graph, and so which vertices have new
-// rows: [Edges.Where], [Edges.Ends], and on a device [Graph.TouchedOn].
+// rows: [Edges.Filter], [Edges.Endpoints], and on a device [Graph.EndpointsOn].
 //
 // # Attributes of edges and vertices
 //

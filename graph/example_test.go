@@ -90,11 +90,11 @@ func ExampleGraph() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	then, err := before.Neighbors(ctx, 0, nil)
+	row, err := before.Neighbors(ctx, 0, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("neighbors of 0:", then, "and then", now)
+	fmt.Println("neighbors of 0:", row, "and then", now)
 	// Output:
 	// 3 edges between 4 vertices
 	// neighbors of 0: [1 2 3] and then [1 3]
@@ -102,7 +102,7 @@ func ExampleGraph() {
 
 // All data stays on the device: a batch, which of its edges were new, the vertices that they touch,
 // and their degrees.
-func ExampleGraph_TouchedOn() {
+func ExampleGraph_EndpointsOn() {
 	ctx := context.Background()
 	dev, err := cpu.Open(nil) // or a GPU
 	check(err)
@@ -125,18 +125,18 @@ func ExampleGraph_TouchedOn() {
 	inserted, err := device.Make[bool](dev, 3)
 	check(err)
 	defer inserted.Free()
-	touched, err := device.Make[uint32](dev, 6)
+	endpoints, err := device.Make[uint32](dev, 6)
 	check(err)
-	defer touched.Free()
+	defer endpoints.Free()
 	count, err := device.Make[uint64](dev, 1)
 	check(err)
 	defer count.Free()
 	check(g.InsertOn(s, from, to, inserted))
-	check(g.TouchedOn(s, graph.DeviceEdges{From: from, To: to, Done: inserted}, touched, count))
+	check(g.EndpointsOn(s, graph.DeviceEdges{From: from, To: to, Done: inserted}, endpoints, count))
 
 	n, vertices := make([]uint64, 1), make([]uint32, 6)
 	check(count.CopyTo(ctx, s, n))
-	check(touched.CopyTo(ctx, s, vertices))
+	check(endpoints.CopyTo(ctx, s, vertices))
 	degrees := make([]uint32, n[0])
 	check(g.Degree(ctx, vertices[:n[0]], degrees))
 	fmt.Println(vertices[:n[0]], "have degrees", degrees)

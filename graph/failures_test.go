@@ -14,8 +14,8 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// impatient is a context that ends after a number of calls of Err.
-type impatient struct {
+// cancelAfter is a context that ends after a number of calls of Err.
+type cancelAfter struct {
 	context.Context
 	left atomic.Int64
 }
@@ -26,14 +26,14 @@ var ended = func() <-chan struct{} {
 	return c
 }()
 
-func (c *impatient) Done() <-chan struct{} {
+func (c *cancelAfter) Done() <-chan struct{} {
 	if c.left.Load() > 0 {
 		return nil
 	}
 	return ended
 }
 
-func (c *impatient) Err() error {
+func (c *cancelAfter) Err() error {
 	if c.left.Add(-1) >= 0 {
 		return nil
 	}
@@ -61,7 +61,7 @@ func (m *model[W]) star(kind weft.OpKind, n, hub, weight int) {
 	for i := range from {
 		m.apply(kind, from[i], to[i], W(weights[i]))
 	}
-	m.enliven()
+	m.markLive()
 }
 
 // steps returns calls that may fail.
@@ -77,8 +77,8 @@ func steps() []step {
 	return []step{
 		{"Insert", insert, inserted},
 		{"Insert, sorted", func(ctx context.Context, g g, s s) error {
-			asMany(g.store, true)
-			defer asMany(g.store, false)
+			forceSort(g.store, true)
+			defer forceSort(g.store, false)
 			return insert(ctx, g, s)
 		}, inserted},
 		{"Delete", func(ctx context.Context, g g, _ s) error {
@@ -148,7 +148,7 @@ func fails(t testing.TB, dev device.Device, o Options, x step, fail func(context
 	}
 	ctx, failed := fail(t.Context())
 	err := x.call(ctx, g, h.WeightedSnapshot)
-	devicetest.Heal(dev)
+	devicetest.ClearFailures(dev)
 	if fired = failed(); !fired {
 		must(t, err)
 	}
@@ -177,19 +177,19 @@ func TestFailures(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {
 		before, simulated := devicetest.Live(dev), dev.Properties().Kind == device.Sim
 		for i, x := range steps() {
-			stride, most := 1, math.MaxInt
+			stride, limit := 1, math.MaxInt
 			if simulated { // which is slow
-				stride, most = 1+2*(i%2), 8
+				stride, limit = 1+2*(i%2), 8
 			}
-			each := func(what string, n, stride, most int, fail func(ctx context.Context, n int) (context.Context, func() bool)) {
-				for fired := true; fired && n < most; n += stride {
+			each := func(name string, n, stride, limit int, fail func(ctx context.Context, n int) (context.Context, func() bool)) {
+				for fired := true; fired && n < limit; n += stride {
 					for _, directed := range []bool{false, true} {
 						if !isHost(dev) && directed != (i/2%2 == 1) {
 							continue
 						}
 						fired = fails(t, dev, Options{Directed: directed}, x, func(ctx context.Context) (context.Context, func() bool) { return fail(ctx, n) })
 						if live := devicetest.Live(dev); live != before {
-							t.Fatalf("%s, %s %d: it left %+v, before there was %+v", x.name, what, n, live, before)
+							t.Fatalf("%s, %s %d: it left %+v, before there was %+v", x.name, name, n, live, before)
 						}
 					}
 				}
@@ -197,8 +197,8 @@ func TestFailures(t *testing.T) {
 			each("operation", 0, stride, math.MaxInt, func(ctx context.Context, n int) (context.Context, func() bool) {
 				return ctx, devicetest.FailAfter(dev, n)
 			})
-			each("end of the context", 0, 1, most, func(ctx context.Context, n int) (context.Context, func() bool) {
-				c := &impatient{Context: ctx}
+			each("end of the context", 0, 1, limit, func(ctx context.Context, n int) (context.Context, func() bool) {
+				c := &cancelAfter{Context: ctx}
 				c.left.Store(int64(n))
 				return c, func() bool { return c.left.Load() < 0 }
 			})
@@ -206,14 +206,14 @@ func TestFailures(t *testing.T) {
 	})
 }
 
-// TestMoreThanThereIs checks that a request for more memory than a device has is a lack of memory,
+// TestOutOfMemory checks that a request for more memory than a device has is a lack of memory,
 // and no error of the caller.
-func TestMoreThanThereIs(t *testing.T) {
+func TestOutOfMemory(t *testing.T) {
 	dev := devicetest.OpenSim(t, &sim.Options{Memory: 1 << 20})
 	g, err := New(dev, &Options{MaxVertices: 1 << 10})
 	must(t, err)
-	must(t, g.room(100, 10, g.engine.(*gpuEngine).zero))
-	if err := g.room(1<<20, 10, g.engine.(*gpuEngine).zero); !errors.Is(err, device.ErrMemory) || errors.Is(err, device.ErrInvalid) {
+	must(t, g.reserve(100, 10, g.engine.(*gpuEngine).zero))
+	if err := g.reserve(1<<20, 10, g.engine.(*gpuEngine).zero); !errors.Is(err, device.ErrMemory) || errors.Is(err, device.ErrInvalid) {
 		t.Errorf("blocks of 32 MiB on a device with 1 MiB: %v", err)
 	}
 	must(t, g.Close())
@@ -225,7 +225,7 @@ func TestPiecesFail(t *testing.T) {
 	if dev.Properties().Kind == device.Sim || testing.Short() {
 		t.Skip("a million arcs take a simulator minutes")
 	}
-	const piece, more = leastPiece / 2, 1000
+	const piece, more = minPiece / 2, 1000
 	from, to := make([]uint32, piece+more), make([]uint32, piece+more)
 	for i := range from {
 		from[i], to[i] = uint32(i%1000), uint32(i/1000+1000)
@@ -233,16 +233,16 @@ func TestPiecesFail(t *testing.T) {
 			to[i] = uint32(1<<20 + i) // vertices without records
 		}
 	}
-	for n, between := 0, 0; ; n++ {
+	for n, nPartial := 0, 0; ; n++ {
 		g, err := New(dev, nil)
 		must(t, err)
 		fired := devicetest.FailMemoryAfter(dev, n)
 		devicetest.FailMemoryAfter(dev, n) // the next one, too: growing areas retry with less
 		inserted, err := g.Insert(t.Context(), from, to, nil)
-		devicetest.Heal(dev)
+		devicetest.ClearFailures(dev)
 		var partial *weft.PartialError
 		if errors.As(err, &partial) && partial.Done > 0 {
-			between++
+			nPartial++
 		}
 		switch {
 		case !fired() && (err != nil || inserted != piece+more):
@@ -256,7 +256,7 @@ func TestPiecesFail(t *testing.T) {
 		must(t, g.Check(t.Context()))
 		must(t, g.Close())
 		if !fired() {
-			if between == 0 {
+			if nPartial == 0 {
 				t.Error("nothing failed between two pieces")
 			}
 			return
@@ -280,7 +280,7 @@ func TestLargeRowsFail(t *testing.T) {
 		must(t, err)
 		did := devicetest.FailAfter(dev, n)
 		_, err = g.Insert(t.Context(), more[size-10:], others[size-10:], later[size-10:], nil)
-		devicetest.Heal(dev)
+		devicetest.ClearFailures(dev)
 		want := weights
 		if fired = did(); err == nil || g.Edges() > size {
 			want = slices.Concat(weights[:size-10], later[size-10:])
@@ -297,9 +297,9 @@ func TestLargeRowsFail(t *testing.T) {
 	}
 }
 
-// TestGivingBackFails checks that a batch does not fail if its memory cannot be freed: a later
+// TestShrinkFails checks that a batch does not fail if its memory cannot be freed: a later
 // batch tries again.
-func TestGivingBackFails(t *testing.T) {
+func TestShrinkFails(t *testing.T) {
 	dev := devicetest.Open(t)
 	if dev.Properties().Kind == device.Sim {
 		t.Skip("takes a simulator minutes")
@@ -315,23 +315,23 @@ func TestGivingBackFails(t *testing.T) {
 		must(t, err)
 		_, err = g.Insert(t.Context(), from, to, nil)
 		must(t, err)
-		for range spareBatches - 1 {
+		for range shrinkAfter - 1 {
 			_, err = g.Delete(t.Context(), from, to, nil)
 			must(t, err)
 		}
 		taken := g.units
 		did := devicetest.FailMemoryAfter(dev, n)
 		_, err = g.Delete(t.Context(), from[:1], to[:1], nil)
-		devicetest.Heal(dev)
-		if fired = did(); err != nil || taken <= spareUnits || !fired && g.units > spareUnits {
+		devicetest.ClearFailures(dev)
+		if fired = did(); err != nil || taken <= minShrinkUnits || !fired && g.units > minShrinkUnits {
 			t.Errorf("failure %d: %v; of %d units %d are left", n, err, taken, g.units)
 		}
 		must(t, g.Check(t.Context()))
-		for range spareBatches {
+		for range shrinkAfter {
 			_, err = g.Delete(t.Context(), from[:1], to[:1], nil)
 			must(t, err)
 		}
-		if g.units > spareUnits {
+		if g.units > minShrinkUnits {
 			t.Errorf("failure %d: %d units are left later", n, g.units)
 		}
 		must(t, g.Close())

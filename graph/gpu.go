@@ -11,7 +11,7 @@ import (
 	"github.com/weftgo/weft/internal/gpu/prim"
 )
 
-//go:generate go run ../cmd/weftgen -target 80,90+ptx83 -struct weft::graph::Control -struct weft::graph::Stack -struct weft::graph::Ghost -struct weft::graph::Move -struct weft::graph::Pile -struct weft::graph::Grant -struct weft::graph::Granted -struct weft::graph::Segment -struct weft::graph::Chunk -type graph::Control=control -type graph::Stack=stack -type graph::Ghost=ghost -type graph::Move=move -type graph::Pile=pile -type graph::Grant=grant -type graph::Granted=granted -type graph::Segment=binnedSegment -type graph::Chunk=rowChunk ../kernels/include/weft/graph_bins.cuh
+//go:generate go run ../cmd/weftgen -target 80,90+ptx83 -struct weft::graph::Control -struct weft::graph::Stack -struct weft::graph::Ghost -struct weft::graph::Move -struct weft::graph::Pile -struct weft::graph::Grant -struct weft::graph::Granted -struct weft::graph::Segment -struct weft::graph::Chunk -type graph::Control=control -type graph::Stack=stack -type graph::Ghost=retiredBlock -type graph::Move=move -type graph::Pile=pile -type graph::Grant=grant -type graph::Granted=granted -type graph::Segment=binnedSegment -type graph::Chunk=rowChunk ../kernels/include/weft/graph_bins.cuh
 //go:generate go run ../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -widths 32_0,32_32,32_64 -type graph::Graph=.Ref -type graph::Arcs=arcsRef -type graph::Rows=rowsRef -type graph::Sorted=sortedRef -type graph::Scan=scanRef -type graph::Bins=binsRef -type graph::Binned=binnedRef graph.cu
 
 // gpuEngine runs the kernels of graph.cu. Changes run one after the other, whatever their streams.
@@ -22,27 +22,27 @@ type gpuEngine struct {
 	*store
 	prims *prim.Kernels
 
-	work   gpu.Work      // scratch of the change in progress
-	extra  gpu.Work      // scratch of vertex deletions and compactions
-	words  device.Buffer // see wordBytes
-	stacks [classes]device.Buffer
-	ghosts []ghosts
+	work    gpu.Work      // scratch of the change in progress
+	extra   gpu.Work      // scratch of vertex deletions and compactions
+	words   device.Buffer // see wordBytes
+	stacks  [classes]device.Buffer
+	retired []retiredList
 	// pinned is page-locked: the results of a change, and its stacks; changes run one at a time.
-	pinned []byte
-	trash  []device.Buffer // that the last change may read: freed after waiting for it
+	pinned   []byte
+	deferred []device.Buffer // that the last change may read: freed after waiting for it
 
-	heard *device.Event // the results of a batch in bins have arrived
-	// several is the number of arcs per tile of a settle block: by default, as many as keep the
-	// device busy.
-	several int
-	clean   bool     // the words that batches in bins add to are zero
-	piled   bool     // the piles on the device are current
-	share   int      // sweepShare
-	crowds  [2]crowd // of edges, and of deleted vertices
+	resultsReady *device.Event // the results of a batch in bins have arrived
+	// arcsPerTile is the number of arcs per tile of a block of the kernel settle: by default, as
+	// many as keep the device busy.
+	arcsPerTile  int
+	zeroed       bool           // the words that batches in bins add to are zero
+	pilesCurrent bool           // the piles on the device are current
+	share        int            // sweepShare
+	overflows    [2]binOverflow // of edges, and of deleted vertices
 }
 
-// ghosts are the blocks that only snapshots have, on the device.
-type ghosts struct {
+// retiredList lists the blocks that only snapshots have, on the device.
+type retiredList struct {
 	buf device.Buffer
 	n   int
 }
@@ -77,14 +77,14 @@ const (
 func (e *gpuEngine) word(at int) device.Ptr { return e.words.Ptr + device.Ptr(at) }
 
 func newGPUEngine(g *store) (engine, error) {
-	e := &gpuEngine{store: g, several: 512 * scanTile, share: sweepShare}
-	if err := e.openOn(g.dev); err != nil {
+	e := &gpuEngine{store: g, arcsPerTile: 512 * scanTile, share: sweepShare}
+	if err := e.openDevice(g.dev); err != nil {
 		return nil, errors.Join(err, e.close())
 	}
 	return e, nil
 }
 
-func (e *gpuEngine) openOn(dev device.Device) (err error) {
+func (e *gpuEngine) openDevice(dev device.Device) (err error) {
 	w := batch.Widths{Key: 4, Val: e.weight}
 	if err = e.Open(dev, w); err != nil {
 		return err
@@ -93,7 +93,7 @@ func (e *gpuEngine) openOn(dev device.Device) (err error) {
 		return err
 	}
 	k := &e.kernels
-	err = gpu.Load(dev, graphImages[gpu.Pair(w)], []gpu.Entry{
+	err = gpu.Load(dev, graphImages[gpu.Variant(w)], []gpu.Entry{
 		{Name: "find", To: &k.findKernel}, {Name: "degrees", To: &k.degreesKernel}, {Name: "rows", To: &k.rowsKernel},
 		{Name: "arcs", To: &k.arcs}, {Name: "tally", To: &k.tally}, {Name: "settle", To: &k.settle}, {Name: "plan", To: &k.plan}, {Name: "place", To: &k.place},
 		{Name: "few", To: &k.few}, {Name: "place_few", To: &k.placeFew},
@@ -112,20 +112,20 @@ func (e *gpuEngine) openOn(dev device.Device) (err error) {
 	if e.pinned, err = dev.AllocHost(headBytes + stackBytes); err != nil {
 		return err
 	}
-	if e.heard, err = dev.NewEvent(); err != nil {
+	if e.resultsReady, err = dev.NewEvent(); err != nil {
 		return err
 	}
 	return e.Submit(e.Stream, func() error { return e.Stream.Fill(e.words.Ptr, 0, wordBytes/4) })
 }
 
 func (e *gpuEngine) close() error {
-	err := errors.Join(e.work.Free(&e.Queue), e.extra.Free(&e.Queue), e.empty())
+	err := errors.Join(e.work.Free(&e.Queue), e.extra.Free(&e.Queue), e.freeLists())
 	err = errors.Join(err, free(e.Dev, e.words))
 	if e.pinned != nil {
 		err = errors.Join(err, e.Dev.FreeHost(e.pinned))
 	}
-	if e.heard != nil {
-		err = errors.Join(err, e.heard.Close())
+	if e.resultsReady != nil {
+		err = errors.Join(err, e.resultsReady.Close())
 	}
 	return errors.Join(err, e.Queue.Close())
 }
@@ -143,46 +143,47 @@ func (e *gpuEngine) addCount(s *device.Stream, to device.Slice[uint64], n uint64
 	return e.AddCount(s, to.Ptr(), n)
 }
 
-// empty frees stacks and ghosts after the last change.
-func (e *gpuEngine) empty() (err error) {
-	if changed := e.Changed(); changed != nil {
+// freeLists frees the stacks and the retired lists after the last change.
+func (e *gpuEngine) freeLists() (err error) {
+	if changed := e.LastChange(); changed != nil {
 		err = changed.Sync(context.Background())
 	}
 	for i, b := range e.stacks {
 		err = errors.Join(err, free(e.Dev, b))
 		e.stacks[i] = device.Buffer{}
 	}
-	for _, x := range e.ghosts {
+	for _, x := range e.retired {
 		err = errors.Join(err, free(e.Dev, x.buf))
 	}
-	e.ghosts, e.piled = nil, false
-	return errors.Join(err, e.sweep())
+	e.retired, e.pilesCurrent = nil, false
+	return errors.Join(err, e.freeDeferred())
 }
 
 // sendStacks copies stacks to the device. The caller has waited for the results of the last change,
 // so its copy of the stacks is done.
 func (e *gpuEngine) sendStacks(s *device.Stream, stacks *[classes]stack) error {
-	e.piled = false
+	e.pilesCurrent = false
 	bytes := e.pinned[headBytes:]
 	copy(bytes, unsafe.Slice((*byte)(unsafe.Pointer(stacks)), stackBytes))
 	return s.CopyInAsync(e.word(stacksAt), bytes)
 }
 
-// sweep frees what the last change has read; the caller has waited for that change.
-func (e *gpuEngine) sweep() (err error) {
-	for _, b := range e.trash {
+// freeDeferred frees the buffers that the last change has read. The caller has waited for that
+// change.
+func (e *gpuEngine) freeDeferred() (err error) {
+	for _, b := range e.deferred {
 		err = errors.Join(err, free(e.Dev, b))
 	}
-	e.trash = nil
+	e.deferred = nil
 	return err
 }
 
-func (e *gpuEngine) beside() int {
+func (e *gpuEngine) overheadBytes() int {
 	n := e.work.Buf.Size + e.extra.Buf.Size + e.words.Size
 	for _, b := range e.stacks {
 		n += b.Size
 	}
-	for _, x := range e.ghosts {
+	for _, x := range e.retired {
 		n += x.buf.Size
 	}
 	return n
@@ -192,12 +193,14 @@ func refOf(v *view) Ref {
 	return Ref{Records: v.records.Ptr, Pool: v.pool.Ptr, Alive: v.alive.Ptr, Vertices: uint32(v.vertices), Unit: uint32(v.unit())}
 }
 
-// present implements engine.
-func (e *gpuEngine) present(ctx context.Context) (uint64, error) { return e.read(ctx, presentAt) }
+// countPresent implements engine.
+func (e *gpuEngine) countPresent(ctx context.Context) (uint64, error) {
+	return e.readWord(ctx, presentAt)
+}
 
-// read reads a 64-bit word after all changes.
-func (e *gpuEngine) read(ctx context.Context, at int) (uint64, error) {
-	if err := e.Stream.Wait(e.Changed()); err != nil {
+// readWord reads a 64-bit word after all changes.
+func (e *gpuEngine) readWord(ctx context.Context, at int) (uint64, error) {
+	if err := e.Stream.Wait(e.LastChange()); err != nil {
 		return 0, err
 	}
 	var n [1]uint64
@@ -205,8 +208,8 @@ func (e *gpuEngine) read(ctx context.Context, at int) (uint64, error) {
 	return n[0], err
 }
 
-// copy implements engine.
-func (e *gpuEngine) copy(ctx context.Context, v *view) (*view, error) {
+// copyView implements engine.
+func (e *gpuEngine) copyView(ctx context.Context, v *view) (*view, error) {
 	c := *v
 	c.records, c.alive = device.Buffer{}, device.Buffer{}
 	if v.vertices == 0 {
@@ -214,7 +217,7 @@ func (e *gpuEngine) copy(ctx context.Context, v *view) (*view, error) {
 	}
 	var err error
 	if c.records, err = e.Dev.Alloc(v.vertices * recordBytes); err == nil {
-		c.alive, err = e.Dev.Alloc(aliveBytes(v.vertices))
+		c.alive, err = e.Dev.Alloc(bitmapBytes(v.vertices))
 	}
 	if err == nil {
 		err = e.Submit(e.Stream, func() error {
@@ -231,16 +234,16 @@ func (e *gpuEngine) copy(ctx context.Context, v *view) (*view, error) {
 
 // clear implements engine.
 func (e *gpuEngine) clear(context.Context, *memory) error {
-	err := done(e.Submit, e.Stream, func() error { return e.Stream.Fill(e.word(presentAt), 0, 2) })
+	err := submitFinal(e.Submit, e.Stream, func() error { return e.Stream.Fill(e.word(presentAt), 0, 2) })
 	if err != nil {
 		return err
 	}
-	return e.empty()
+	return e.freeLists()
 }
 
-// done submits work that cannot be undone. If only recording its end fails, the queue has waited
-// for the work, and done returns nil.
-func done(submit func(*device.Stream, func() error) error, s *device.Stream, launch func() error) error {
+// submitFinal submits work that cannot be undone. If only recording its end fails, the queue has
+// waited for the work, and done returns nil.
+func submitFinal(submit func(*device.Stream, func() error) error, s *device.Stream, launch func() error) error {
 	launched := false
 	err := submit(s, func() error {
 		err := launch()
@@ -268,14 +271,14 @@ func (e *gpuEngine) download(ctx context.Context, b device.Buffer, bytes int) (d
 	return device.Buffer{Host: host, Size: bytes}, err
 }
 
-// alive implements engine.
-func (e *gpuEngine) alive(ctx context.Context, v *view) (words []uint32, err error) {
-	words = make([]uint32, aliveBytes(v.vertices)/4)
+// readAlive implements engine.
+func (e *gpuEngine) readAlive(ctx context.Context, v *view) (words []uint32, err error) {
+	words = make([]uint32, bitmapBytes(v.vertices)/4)
 	if v.vertices == 0 {
 		return words, nil
 	}
-	return words, e.OnWork(func(_ *gpu.Carrier, s *device.Stream) error {
-		if err := s.Wait(e.Changed()); err != nil {
+	return words, e.WithTransfer(func(_ *gpu.Transfer, s *device.Stream) error {
+		if err := s.Wait(e.LastChange()); err != nil {
 			return err
 		}
 		return s.CopyOut(ctx, device.Bytes(words), v.alive.Ptr)
@@ -283,14 +286,14 @@ func (e *gpuEngine) alive(ctx context.Context, v *view) (words []uint32, err err
 }
 
 // image implements engine.
-func (e *gpuEngine) image(ctx context.Context, v *view) (*view, [classes][]uint32, []ghost, error) {
+func (e *gpuEngine) image(ctx context.Context, v *view) (*view, [classes][]uint32, []retiredBlock, error) {
 	var stacks [classes][]uint32
 	c := *v
-	err := e.Stream.Wait(e.Changed())
+	err := e.Stream.Wait(e.LastChange())
 	for _, b := range []struct {
 		to, from *device.Buffer
 		bytes    int
-	}{{&c.records, &v.records, v.vertices * recordBytes}, {&c.alive, &v.alive, aliveBytes(v.vertices)}, {&c.pool, &v.pool, e.units * e.unit()}} {
+	}{{&c.records, &v.records, v.vertices * recordBytes}, {&c.alive, &v.alive, bitmapBytes(v.vertices)}, {&c.pool, &v.pool, e.units * e.unit()}} {
 		if err == nil {
 			*b.to, err = e.download(ctx, *b.from, b.bytes)
 		}
@@ -305,106 +308,106 @@ func (e *gpuEngine) image(ctx context.Context, v *view) (*view, [classes][]uint3
 	if err != nil {
 		return nil, stacks, nil, err
 	}
-	all, err := e.haunt(ctx)
+	all, err := e.readRetired(ctx)
 	return &c, stacks, all, err
 }
 
-// haunt reads the blocks that only snapshots have.
-func (e *gpuEngine) haunt(ctx context.Context) (all []ghost, err error) {
-	for _, x := range e.ghosts {
-		b, err := e.download(ctx, x.buf, x.n*int(unsafe.Sizeof(ghost{})))
+// readRetired reads the blocks that only snapshots have.
+func (e *gpuEngine) readRetired(ctx context.Context) (all []retiredBlock, err error) {
+	for _, x := range e.retired {
+		b, err := e.download(ctx, x.buf, x.n*int(unsafe.Sizeof(retiredBlock{})))
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, batch.View[ghost](b.Host)...)
+		all = append(all, batch.View[retiredBlock](b.Host)...)
 	}
 	return all, nil
 }
 
-// reap implements engine.
-func (e *gpuEngine) reap(ctx context.Context, seen func(ghost) bool) error {
-	if len(e.ghosts) == 0 {
+// reclaim implements engine.
+func (e *gpuEngine) reclaim(ctx context.Context, isHeld func(retiredBlock) bool) error {
+	if len(e.retired) == 0 {
 		return nil
 	}
-	if err := e.Stream.Wait(e.Changed()); err != nil {
+	if err := e.Stream.Wait(e.LastChange()); err != nil {
 		return err
 	}
-	all, err := e.haunt(ctx)
+	all, err := e.readRetired(ctx)
 	if err != nil {
 		return err
 	}
 	var freed [classes][]uint32
-	var left []ghost
+	var held []retiredBlock
 	for _, x := range all {
-		if seen(x) {
-			left = append(left, x)
+		if isHeld(x) {
+			held = append(held, x)
 		} else {
 			freed[x.size] = append(freed[x.size], x.block)
 		}
 	}
 	// Until the memory for all lists is allocated and written, nothing is counted and all blocks
-	// stay ghosts.
-	kept, err := e.listGhosts(left)
+	// stay retired.
+	kept, err := e.uploadRetired(held)
 	if err == nil {
-		err = e.heap(&freed)
+		err = e.pushFree(&freed)
 	}
 	if err != nil {
 		return errors.Join(err, e.Stream.Sync(context.Background()), free(e.Dev, kept.buf))
 	}
 	for class, list := range freed {
 		for range list {
-			e.exorcise(uint32(class))
+			e.releaseRetired(uint32(class))
 		}
 	}
-	for _, x := range e.ghosts {
-		e.trash = append(e.trash, x.buf)
+	for _, x := range e.retired {
+		e.deferred = append(e.deferred, x.buf)
 	}
-	e.ghosts = nil
+	e.retired = nil
 	if kept.n > 0 {
-		e.ghosts = []ghosts{kept}
+		e.retired = []retiredList{kept}
 	}
 	return nil
 }
 
-// heap puts blocks on their stacks, above those that are free.
-func (e *gpuEngine) heap(freed *[classes][]uint32) error {
-	e.piled = false
+// pushFree puts blocks on their stacks, above those that are free.
+func (e *gpuEngine) pushFree(freed *[classes][]uint32) error {
+	e.pilesCurrent = false
 	for class, list := range freed {
 		if len(list) == 0 {
 			continue
 		}
 		n := e.free[class]
-		if err := e.reserve(e.Stream, class, n, n+len(list)); err != nil {
+		if err := e.growStack(e.Stream, class, n, n+len(list)); err != nil {
 			return err
 		}
 		if err := e.Stream.CopyIn(e.stacks[class].Ptr+device.Ptr(4*n), device.Bytes(list)); err != nil {
 			return err
 		}
 	}
-	return done(e.Submit, e.Stream, func() error { return nil })
+	return submitFinal(e.Submit, e.Stream, func() error { return nil })
 }
 
-// listGhosts copies ghosts to the device.
-func (e *gpuEngine) listGhosts(left []ghost) (kept ghosts, err error) {
-	if len(left) == 0 {
-		return kept, nil
+// uploadRetired copies retired blocks to the device.
+func (e *gpuEngine) uploadRetired(entries []retiredBlock) (list retiredList, err error) {
+	if len(entries) == 0 {
+		return list, nil
 	}
-	bytes := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(left))), len(left)*int(unsafe.Sizeof(ghost{})))
-	kept.n = len(left)
-	if kept.buf, err = e.Dev.Alloc(len(bytes)); err != nil {
-		return kept, err
+	bytes := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(entries))), len(entries)*int(unsafe.Sizeof(retiredBlock{})))
+	list.n = len(entries)
+	if list.buf, err = e.Dev.Alloc(len(bytes)); err != nil {
+		return list, err
 	}
-	return kept, e.Stream.CopyIn(kept.buf.Ptr, bytes)
+	return list, e.Stream.CopyIn(list.buf.Ptr, bytes)
 }
 
-// reserve grows a stack to want entries and keeps the used ones.
-func (e *gpuEngine) reserve(s *device.Stream, class, used, want int) error {
+// growStack grows a stack to want entries and keeps the used ones.
+func (e *gpuEngine) growStack(s *device.Stream, class, used, size int) error {
 	old := e.stacks[class]
-	if 4*want <= old.Size {
+	if 4*size <= old.Size {
 		return nil
 	}
-	const least = 64
-	buf, err := e.Dev.Alloc(4 * max(want+want/2, least))
+	const minSize = 64
+	buf, err := e.Dev.Alloc(4 * max(size+size/2, minSize))
 	if err != nil {
 		return err
 	}
@@ -413,9 +416,9 @@ func (e *gpuEngine) reserve(s *device.Stream, class, used, want int) error {
 			return errors.Join(err, e.Dev.Free(buf))
 		}
 	}
-	e.stacks[class], e.piled = buf, false
+	e.stacks[class], e.pilesCurrent = buf, false
 	if old.Size > 0 {
-		e.trash = append(e.trash, old)
+		e.deferred = append(e.deferred, old)
 	}
 	return nil
 }

@@ -19,56 +19,56 @@ import (
 // memory suffices.
 type gpuChange struct {
 	*gpuEngine
-	s    *device.Stream
-	n    int // number of arcs
-	all  int // number of vertices assumed
-	bits int // width of an end in a key
-	most int // vertices of that width with arcs, and one for arcs without a place in rows
+	s           *device.Stream
+	n           int // number of arcs
+	assumed     int // number of vertices assumed
+	bits        int // width of an end in a key
+	maxSegments int // vertices of that width with arcs, and one for arcs without a place in rows
 
 	// fill submits writing the keys, or putting them into bins, if given.
-	fill      func(keys device.Ptr, bits int, bins binsRef) error
-	kinds, ok device.Ptr
-	weights   device.Ptr
-	kind      op.Kind
-	two       uint32
-	empties   bool // arcs to a number above all vertices remove whole rows
-	keysAt    device.Ptr
-	headAt    device.Ptr // see headBytes
-	manyAt    device.Ptr // the same, for batches that are sorted
-	cleared   int        // size of the words from there on that are zeroed for kernels to add to
-	scratch   device.Buffer
-	sort      prim.Sort
-	tally     prim.Scan
-	groups    prim.Sort // segments, by the groups of their new and old blocks
-	scans     [2]scanRef
-	arcs      arcsRef
-	rows      rowsRef
-	few       gpuFew
-	binned    bool   // arcs go to bins
-	swept     *sweep // a deletion of vertices without arcs
+	fill         func(keys device.Ptr, bits int, bins binsRef) error
+	kinds, ok    device.Ptr
+	weights      device.Ptr
+	kind         op.Kind
+	arcShift     uint32
+	empties      bool // arcs to a number above all vertices remove whole rows
+	keysAt       device.Ptr
+	headAt       device.Ptr // see headBytes
+	sortedHeadAt device.Ptr // the same, for batches that are sorted
+	cleared      int        // size of the words from there on that are zeroed for kernels to add to
+	scratch      device.Buffer
+	sort         prim.Sort
+	tally        prim.Scan
+	groups       prim.Sort // segments, by the groups of their new and old blocks
+	scans        [2]scanRef
+	arcs         arcsRef
+	rows         rowsRef
+	binPlan      binnedBatch
+	binned       bool   // arcs go to bins
+	swept        *sweep // a deletion of vertices without arcs
 
-	told     control
+	results  control
 	firsts   [257]uint32 // start of each group
 	vertices int         // number of records after the change
 }
 
 // The results that the host copies at once: control, followed by the start of each group of blocks.
 const (
-	groupsIn  = 64 // offset after control
-	headBytes = groupsIn + 4*257 + 4
+	groupsOffset = 64 // offset after control
+	headBytes    = groupsOffset + 4*257 + 4
 )
 
 // Constants compiled into the kernels (graph_change.cuh): arcs and segments of a tile, and groups.
 const (
-	scanTile   = 1024
-	mostTiles  = 4
-	oldGroup   = classes - 1 // added to the class of a row's previous block
-	limboGroup = oldGroup + classes
-	noGroup    = 255
+	scanTile     = 1024
+	maxTiles     = 4
+	oldGroup     = classes - 1 // added to the class of a row's previous block
+	retiredGroup = oldGroup + classes
+	noGroup      = 255
 )
 
-// mostArcs is the maximum number of arcs of a batch on the device.
-const mostArcs = prim.MaxRows / 2
+// maxBatchArcs is the maximum number of arcs of a batch on the device.
+const maxBatchArcs = prim.MaxRows / 2
 
 // bitsOf returns the width of numbers below n in keys. The largest key is not that of an arc.
 func (e *gpuEngine) bitsOf(n int) int {
@@ -79,8 +79,8 @@ func (e *gpuEngine) bitsOf(n int) int {
 	return b
 }
 
-// mostOf returns the maximum number of segments of arcs with ends of the given width.
-func (c *gpuChange) mostOf(bits int) int { return min(c.n, 1<<bits+1) }
+// maxSegmentsFor returns the maximum number of segments of arcs with ends of the given width.
+func (c *gpuChange) maxSegmentsFor(bits int) int { return min(c.n, 1<<bits+1) }
 
 // rowless reports whether the operations of arcs are not needed.
 func (c *gpuChange) rowless() bool {
@@ -90,34 +90,34 @@ func (c *gpuChange) rowless() bool {
 // layOut assigns memory from a place on to a change, and returns the end. It needs no more if
 // operations are not needed.
 func (c *gpuChange) layOut(at device.Ptr) device.Ptr {
-	m, most, k := c.n, c.mostOf(c.bitsOf(c.opts.MaxVertices+1)), prim.Carve(at)
-	words := func(n int) device.Ptr { return k.Take(4 * (n + 1)) }
+	m, maxSegments, k := c.n, c.maxSegmentsFor(c.bitsOf(c.opts.MaxVertices+1)), prim.Carve(at)
+	words := func(n int) device.Ptr { return k.Alloc(4 * (n + 1)) }
 	if c.opts.Multi {
 		c.arcs.multi = 1
 	}
-	sorted := k.Take(8 * m)
-	tiles := func(n int) device.Ptr { return k.Take(8 * ((n + scanTile - 1) / scanTile)) }
-	c.manyAt = k.Take(headBytes)
-	next := k.Take(8)
-	c.scans = [2]scanRef{{sums: tiles(m), heads: tiles(m), next: next}, {sums: tiles(most), next: next + 4}}
-	c.cleared = int(device.Ptr(k) - c.manyAt)
-	c.keysAt = k.Take(8 * m)
+	sorted := k.Alloc(8 * m)
+	tiles := func(n int) device.Ptr { return k.Alloc(8 * ((n + scanTile - 1) / scanTile)) }
+	c.sortedHeadAt = k.Alloc(headBytes)
+	next := k.Alloc(8)
+	c.scans = [2]scanRef{{sums: tiles(m), heads: tiles(m), next: next}, {sums: tiles(maxSegments), next: next + 4}}
+	c.cleared = int(device.Ptr(k) - c.sortedHeadAt)
+	c.keysAt = k.Alloc(8 * m)
 	c.sort = prim.Sort{Widths: prim.Widths{Key: 8, Val: 4}, N: m, Hi: 64, From: prim.Rows{Keys: c.keysAt}, To: prim.Rows{Keys: sorted, Vals: words(m)}}
 	c.arcs = arcsRef{
-		keys: c.sort.To.Keys, rows: c.sort.To.Vals, kinds: c.kinds, places: words(m), segments: words(m), nets: k.Take(m),
-		n: uint32(m), kind: uint32(c.kind), two: c.two, multi: c.arcs.multi, empties: c.arcs.empties,
+		keys: c.sort.To.Keys, rows: c.sort.To.Vals, kinds: c.kinds, places: words(m), segments: words(m), nets: k.Alloc(m),
+		n: uint32(m), kind: uint32(c.kind), two: c.arcShift, multi: c.arcs.multi, empties: c.arcs.empties,
 	}
 	c.rows = rowsRef{
-		firsts: words(m), vertices: words(m), shifts: words(m), degrees: words(most), moves: k.Take(int(unsafe.Sizeof(move{})) * most), olds: k.Take(8 * (most + 1)),
-		groups: words(2 * most), blocks: words(most), slots: words(most), records: k.Take(recordBytes * most),
+		firsts: words(m), vertices: words(m), shifts: words(m), degrees: words(maxSegments), moves: k.Alloc(int(unsafe.Sizeof(move{})) * maxSegments), olds: k.Alloc(8 * (maxSegments + 1)),
+		groups: words(2 * maxSegments), blocks: words(maxSegments), slots: words(maxSegments), records: k.Alloc(recordBytes * maxSegments),
 	}
-	c.groups = prim.Sort{Widths: prim.Widths{Key: 4, Val: 4}, N: 2 * most, Hi: 8, From: prim.Rows{Keys: c.rows.groups}, To: prim.Rows{Keys: words(2 * most), Vals: words(2 * most)}}
+	c.groups = prim.Sort{Widths: prim.Widths{Key: 4, Val: 4}, N: 2 * maxSegments, Hi: 8, From: prim.Rows{Keys: c.rows.groups}, To: prim.Rows{Keys: words(2 * maxSegments), Vals: words(2 * maxSegments)}}
 	c.scratch.Size = max(c.sort.ScratchBytes(), c.groups.ScratchBytes())
 	if c.opts.Multi {
 		c.tally = prim.Scan{N: m, Width: 4, Counts: words(m), Offsets: words(m)}
 		c.scratch.Size = max(c.scratch.Size, c.tally.ScratchBytes())
 	}
-	c.scratch.Ptr = k.Take(c.scratch.Size)
+	c.scratch.Ptr = k.Alloc(c.scratch.Size)
 	if c.rowless() {
 		c.sort.Val, c.sort.To.Vals, c.arcs.rows = 0, 0, 0
 	}
@@ -126,26 +126,26 @@ func (c *gpuChange) layOut(at device.Ptr) device.Ptr {
 
 // change implements engine.
 func (e *gpuEngine) change(ctx context.Context, s *device.Stream, b *batch.Batch) (changed uint64, err error) {
-	if b.N > mostArcs/e.arcsOf() {
-		return 0, fmt.Errorf("%w: %d edges in one batch on the device; %d are possible", device.ErrInvalid, b.N, mostArcs/e.arcsOf())
+	if b.N > maxBatchArcs/e.arcsPerEdge() {
+		return 0, fmt.Errorf("%w: %d edges in one batch on the device; %d are possible", device.ErrInvalid, b.N, maxBatchArcs/e.arcsPerEdge())
 	}
 	if b.N == 0 {
 		return 0, nil
 	}
-	c := &gpuChange{gpuEngine: e, s: s, n: b.N * e.arcsOf(), kind: b.Kind, two: uint32(e.arcsOf() - 1)}
+	c := &gpuChange{gpuEngine: e, s: s, n: b.N * e.arcsPerEdge(), kind: b.Kind, arcShift: uint32(e.arcsPerEdge() - 1)}
 	bytes := int(c.layOut(0))
 	if s != nil {
-		if err := e.work.Room(&e.Queue, bytes); err != nil {
+		if err := e.work.Grow(&e.Queue, bytes); err != nil {
 			return 0, err
 		}
 		return c.runBatch(ctx, b, e.work.Buf.Ptr)
 	}
-	if err := e.Stream.Wait(e.Changed()); err != nil {
+	if err := e.Stream.Wait(e.LastChange()); err != nil {
 		return 0, err
 	}
 	c.s = e.Stream
-	err = e.Whole(ctx, &e.work, b, bytes, func(there *batch.Batch, at int) error {
-		changed, err = c.runBatch(ctx, there, e.work.Buf.Ptr+device.Ptr(at))
+	err = e.RunWhole(ctx, &e.work, b, bytes, func(onDevice *batch.Batch, at int) error {
+		changed, err = c.runBatch(ctx, onDevice, e.work.Buf.Ptr+device.Ptr(at))
 		return err
 	})
 	return changed, err
@@ -157,7 +157,7 @@ func (c *gpuChange) runBatch(ctx context.Context, b *batch.Batch, at device.Ptr)
 	c.layOut(at)
 	p := arcsParams{
 		from: b.Columns[batch.Keys].Ptr, to: b.Columns[batch.Keys2].Ptr, kinds: c.kinds,
-		n: uint32(b.N), limit: uint32(c.opts.MaxVertices), kind: uint32(b.Kind), two: c.two,
+		n: uint32(b.N), limit: uint32(c.opts.MaxVertices), kind: uint32(b.Kind), two: c.arcShift,
 	}
 	if c.opts.SelfLoops {
 		p.loops = 1
@@ -175,9 +175,9 @@ func (c *gpuChange) runBatch(ctx context.Context, b *batch.Batch, at device.Ptr)
 				return 0, err
 			}
 		}
-		err = c.invalid(int(bad), ends[0], ends[1], true)
+		err = c.rangeError(int(bad), ends[0], ends[1], true)
 	}
-	return c.told.changed, err
+	return c.results.changed, err
 }
 
 // badVertex is the first operation with a vertex beyond the limit.
@@ -185,17 +185,17 @@ type badVertex uint32
 
 func (badVertex) Error() string { return "a vertex beyond the limit" }
 
-// mostPlans bounds the plans of a batch: one for its vertices, one if bins overflow, one or two if
+// maxPlans bounds the plans of a batch: one for its vertices, one if bins overflow, one or two if
 // vertices are larger than known.
-const mostPlans = 8
+const maxPlans = 8
 
 // run changes the rows: completely or, after an error, not at all.
 func (c *gpuChange) run(ctx context.Context) error {
 	step := c.plan
-	switch c.all = c.gpuEngine.vertices; {
-	case c.all > 0:
+	switch c.assumed = c.gpuEngine.vertices; {
+	case c.assumed > 0:
 	case c.opts.MaxVertices <= c.n:
-		c.all = c.opts.MaxVertices // the batch may well have that many
+		c.assumed = c.opts.MaxVertices // the batch may well have that many
 	default:
 		// measure leaves the number of segments 0, since the number of vertices is not yet known.
 		step = c.measure
@@ -203,60 +203,60 @@ func (c *gpuChange) run(ctx context.Context) error {
 	if c.empties {
 		c.arcs.empties = 1
 	}
-	for range mostPlans {
+	for range maxPlans {
 		if err := c.Submit(c.s, step); err != nil {
 			return err
 		}
-		if err := c.foresee(); err != nil {
+		if err := c.preallocate(); err != nil {
 			return err
 		}
 		if c.binned {
-			if err := done(c.SubmitVisible, c.s, func() error { return c.writeBins(true) }); err != nil {
+			if err := submitFinal(c.SubmitVisible, c.s, func() error { return c.writeBins(true) }); err != nil {
 				return err
 			}
 		}
-		if err := c.listen(ctx); err != nil {
+		if err := c.readResults(ctx); err != nil {
 			return err
 		}
 		switch {
-		case c.told.bad != 0:
-			return badVertex(^c.told.bad)
-		case c.told.granted != 0:
-			c.granted()
-			c.pileAll()
+		case c.results.bad != 0:
+			return badVertex(^c.results.bad)
+		case c.results.granted != 0:
+			c.countGranted()
+			c.growAllStacks()
 			return nil
-		case c.told.crowded != 0:
-			c.crowd().meets(c.n)
-		case c.told.segments != 0 && c.fits():
+		case c.results.crowded != 0:
+			c.overflow().record(c.n)
+		case c.results.segments != 0 && c.isCovered():
 			return c.write(ctx)
 		}
 		// The batch may have larger vertices than the graph.
-		c.all, step = max(c.all, int(c.told.all)), c.plan
+		c.assumed, step = max(c.assumed, int(c.results.all)), c.plan
 	}
-	return corrupt("%d plans of a batch had no place for its vertices, up to %d", mostPlans, c.all)
+	return corrupt("%d plans of a batch had no place for its vertices, up to %d", maxPlans, c.assumed)
 }
 
-// fits reports whether keys and bins covered all vertices of the batch.
-func (c *gpuChange) fits() bool {
+// isCovered reports whether keys and bins covered all vertices of the batch.
+func (c *gpuChange) isCovered() bool {
 	if c.binned {
-		return int(c.told.all) <= c.few.covered
+		return int(c.results.all) <= c.binPlan.covered
 	}
-	return c.bitsOf(int(c.told.all)) <= c.bits
+	return c.bitsOf(int(c.results.all)) <= c.bits
 }
 
-// foresee allocates memory that the batch may need while the device plans: entries for its arcs,
-// and half an unused unit per row. In an empty graph it also allocates records for its vertices.
-// The exact amount is allocated after the plan, so foresee ignores a lack of memory.
-func (c *gpuChange) foresee() error {
-	want := c.n/unitEntries + c.mostOf(c.bits)/2 - (c.units - c.used - c.store.limbo)
-	if c.kind == op.Delete && c.kinds == 0 || want <= 0 || c.units+want > mostUnits {
+// preallocate allocates memory that the batch may need while the device plans: entries for its
+// arcs, and half an unused unit per row. In an empty graph it also allocates records for its
+// vertices. The exact amount is allocated after the plan, so preallocate ignores a lack of memory.
+func (c *gpuChange) preallocate() error {
+	want := c.n/unitEntries + c.maxSegmentsFor(c.bits)/2 - (c.units - c.used - c.store.retiredUnits)
+	if c.kind == op.Delete && c.kinds == 0 || want <= 0 || c.units+want > maxUnits {
 		return nil
 	}
 	vertices := c.gpuEngine.vertices
 	if vertices == 0 && c.opts.MaxVertices <= c.n {
 		vertices = c.opts.MaxVertices
 	}
-	err := c.room(c.units+want, vertices, c.zero)
+	err := c.reserve(c.units+want, vertices, c.zero)
 	if errors.Is(err, device.ErrMemory) {
 		return nil
 	}
@@ -265,13 +265,13 @@ func (c *gpuChange) foresee() error {
 
 // measure submits finding the vertices of the batch.
 func (c *gpuChange) measure() error {
-	c.bits, c.binned = c.bitsOf(c.all), false
+	c.bits, c.binned = c.bitsOf(c.assumed), false
 	return c.writeKeys()
 }
 
 // writeKeys submits writing the keys.
 func (c *gpuChange) writeKeys() error {
-	c.headAt, c.arcs.control = c.manyAt, c.manyAt
+	c.headAt, c.arcs.control = c.sortedHeadAt, c.sortedHeadAt
 	if err := c.s.Fill(c.headAt, 0, c.cleared/4); err != nil {
 		return err
 	}
@@ -280,33 +280,35 @@ func (c *gpuChange) writeKeys() error {
 
 // plan submits everything that reads the graph without writing it.
 func (c *gpuChange) plan() error {
-	if c.binned = c.bin(); c.binned {
+	if c.binned = c.assignBins(); c.binned {
 		return c.planBins()
 	}
-	c.bits = c.bitsOf(c.all + int(c.arcs.empties))
-	c.headAt, c.arcs.control = c.manyAt, c.manyAt
-	c.most = c.mostOf(c.bits)
-	c.sort.Hi, c.arcs.bits, c.groups.N = 2*c.bits, uint32(c.bits), 2*c.most
-	newest, held := c.newest()
-	v := refOf(c.now())
+	c.bits = c.bitsOf(c.assumed + int(c.arcs.empties))
+	c.headAt, c.arcs.control = c.sortedHeadAt, c.sortedHeadAt
+	c.maxSegments = c.maxSegmentsFor(c.bits)
+	c.sort.Hi, c.arcs.bits, c.groups.N = 2*c.bits, uint32(c.bits), 2*c.maxSegments
+	newest, held := c.newestSnapshot()
+	v := refOf(c.currentView())
 	settle := settleParams{graph: v, arcs: c.arcs, scan: c.scans[0], firsts: c.rows.firsts, vertices: c.rows.vertices, shifts: c.rows.shifts, ok: c.ok}
-	plan := planParams{graph: v, arcs: c.arcs, rows: c.rows, scan: c.scans[1], most: uint32(c.most), newest: newest}
+	plan := planParams{graph: v, arcs: c.arcs, rows: c.rows, scan: c.scans[1], most: uint32(c.maxSegments), newest: newest}
 	if held {
 		plan.held = 1
 	}
 	// Blocks wait for the sums of the blocks before them. So for many arcs the blocks are few, with
 	// several tiles each.
-	settle.tiles = uint32(min(mostTiles, max(1, c.n/c.several)))
+	settle.tiles = uint32(min(maxTiles, max(1, c.n/c.arcsPerTile)))
 	tiles := func(n, tile int) device.Dim { return device.Dim{X: (n + tile - 1) / tile} }
 	for _, step := range []func() error{
 		c.writeKeys,
 		func() error { return c.prims.Sort(c.s, &c.sort, c.scratch) },
-		func() error { return c.deletions(&settle) },
+		func() error { return c.countDeletions(&settle) },
 		func() error {
 			return device.Launch(c.s, c.kernels.settle, tiles(c.n, int(settle.tiles)*scanTile), gpu.Block, &settle)
 		},
-		func() error { return device.Launch(c.s, c.kernels.plan, tiles(c.most, scanTile), gpu.Block, &plan) },
-		func() error { return c.prims.Partition(c.s, &c.groups, c.headAt+groupsIn, c.scratch) },
+		func() error {
+			return device.Launch(c.s, c.kernels.plan, tiles(c.maxSegments, scanTile), gpu.Block, &plan)
+		},
+		func() error { return c.prims.Partition(c.s, &c.groups, c.headAt+groupsOffset, c.scratch) },
 	} {
 		if err := step(); err != nil {
 			return err
@@ -315,8 +317,8 @@ func (c *gpuChange) plan() error {
 	return nil
 }
 
-// deletions counts those of a mixed batch for a multigraph.
-func (c *gpuChange) deletions(settle *settleParams) error {
+// countDeletions counts those of a mixed batch for a multigraph.
+func (c *gpuChange) countDeletions(settle *settleParams) error {
 	if c.arcs.multi == 0 || c.kinds == 0 {
 		return nil
 	}
@@ -328,81 +330,81 @@ func (c *gpuChange) deletions(settle *settleParams) error {
 	return c.prims.Scan(c.s, &c.tally, c.scratch)
 }
 
-// listen waits for the plan. A batch in bins may be written by then, so listen ignores the end of
-// ctx for it.
-func (c *gpuChange) listen(ctx context.Context) (err error) {
+// readResults waits for the plan. A batch in bins may be written by then, so readResults ignores
+// the end of ctx for it.
+func (c *gpuChange) readResults(ctx context.Context) (err error) {
 	bytes := c.pinned[:headBytes]
 	if c.binned {
-		err = c.heard.Sync(context.WithoutCancel(ctx))
+		err = c.resultsReady.Sync(context.WithoutCancel(ctx))
 	} else {
 		err = c.s.CopyOut(ctx, bytes, c.headAt)
 	}
 	if err != nil {
 		return err
 	}
-	c.told = batch.View[control](bytes)[0]
-	copy(c.firsts[:], batch.View[uint32](bytes[groupsIn:]))
+	c.results = batch.View[control](bytes)[0]
+	copy(c.firsts[:], batch.View[uint32](bytes[groupsOffset:]))
 	if c.binned {
-		c.addUp()
+		c.sumGroups()
 	}
-	return c.sweep()
+	return c.freeDeferred()
 }
 
-// group returns the number of blocks of a group.
-func (c *gpuChange) group(i int) int { return int(c.firsts[i+1] - c.firsts[i]) }
+// groupSize returns the number of blocks of a group.
+func (c *gpuChange) groupSize(i int) int { return int(c.firsts[i+1] - c.firsts[i]) }
 
-// needs returns how many blocks of each class the rows need, and how many become free.
-func (c *gpuChange) needs() (need, released [classes]int) {
+// blockCounts returns how many blocks of each class the rows need, and how many become free.
+func (c *gpuChange) blockCounts() (needed, released [classes]int) {
 	for class := 1; class < classes; class++ {
-		need[class], released[class] = c.group(class), c.group(oldGroup+class)
+		needed[class], released[class] = c.groupSize(class), c.groupSize(oldGroup+class)
 	}
-	return need, released
+	return needed, released
 }
 
 // write allocates memory for the rows and submits writing them.
 func (c *gpuChange) write(ctx context.Context) error {
-	need, released := c.needs()
-	c.vertices = max(c.gpuEngine.vertices, int(c.told.end))
-	from, units := c.take(&need)
-	if err := c.room(units, c.vertices, c.zero); err != nil {
+	needed, released := c.blockCounts()
+	c.vertices = max(c.gpuEngine.vertices, int(c.results.end))
+	from, units := c.blockSources(&needed)
+	if err := c.reserve(units, c.vertices, c.zero); err != nil {
 		return err
 	}
-	stacks, err := c.pile(&from, &released)
+	stacks, err := c.growStacks(&from, &released)
 	if err != nil {
 		return err
 	}
-	if err := c.remember(); err != nil {
+	if err := c.allocateRetired(); err != nil {
 		return err
 	}
 	c.gpuEngine.vertices = c.vertices // all of them have records, even if empty
-	err = done(c.SubmitVisible, c.s, func() error {
+	err = submitFinal(c.SubmitVisible, c.s, func() error {
 		if c.binned {
 			return c.writeBins(false)
 		}
 		return c.launch(stacks)
 	})
 	if err != nil {
-		return errors.Join(err, c.unlist())
+		return errors.Join(err, c.freeUnwritten())
 	}
-	c.count(&need, &released, units)
-	c.pileAll()
+	c.countChange(&needed, &released, units)
+	c.growAllStacks()
 	return nil
 }
 
-// count updates the counts of the host.
-func (c *gpuChange) count(need, released *[classes]int, units int) {
+// countChange updates the counts of the host.
+func (c *gpuChange) countChange(needed, released *[classes]int, units int) {
 	c.gpuEngine.vertices = c.vertices
-	c.took(need, units)
-	c.gave(released, int(c.told.limbo))
-	c.store.arcs += uint64(int64(int32(c.told.arcs)))
-	c.store.loops += uint64(int64(int32(c.told.loops)))
+	c.countAllocated(needed, units)
+	c.countReleased(released, int(c.results.limbo))
+	c.store.arcs += uint64(int64(int32(c.results.arcs)))
+	c.store.loops += uint64(int64(int32(c.results.loops)))
 }
 
-// pile returns the stacks for kernels, large enough for the released blocks.
-func (c *gpuChange) pile(from *[classes]placing, released *[classes]int) (stacks [classes]stack, err error) {
+// growStacks returns the stacks for kernels, large enough for the released blocks.
+func (c *gpuChange) growStacks(from *[classes]blockSource, released *[classes]int) (stacks [classes]stack, err error) {
 	for class := range stacks {
 		p := from[class]
-		if err := c.reserve(c.s, class, p.top, p.top-p.taken+released[class]); err != nil {
+		if err := c.growStack(c.s, class, p.top, p.top-p.taken+released[class]); err != nil {
 			return stacks, err
 		}
 		stacks[class] = stack{at: c.gpuEngine.stacks[class].Ptr, top: uint32(p.top), taken: uint32(p.taken), base: uint32(p.base)}
@@ -410,38 +412,38 @@ func (c *gpuChange) pile(from *[classes]placing, released *[classes]int) (stacks
 	return stacks, nil
 }
 
-// pileAll grows the stacks to their size when all blocks are free, because growing them in a later
-// batch would have to wait for it. The change is done, so pileAll ignores errors; a batch that
-// needs a larger stack will grow it.
-func (c *gpuChange) pileAll() {
-	for class, n := range c.made {
-		if c.reserve(c.s, class, c.free[class], n) != nil {
+// growAllStacks grows the stacks to their size when all blocks are free, because growing them in a
+// later batch would have to wait for it. The change is done, so growAllStacks ignores errors; a
+// batch that needs a larger stack will grow it.
+func (c *gpuChange) growAllStacks() {
+	for class, n := range c.allocated {
+		if c.growStack(c.s, class, c.free[class], n) != nil {
 			return
 		}
 	}
 }
 
-// remember allocates the list of blocks that become ghosts of snapshots.
-func (c *gpuChange) remember() error {
-	n := c.group(limboGroup)
+// allocateRetired allocates the list of blocks that the change retires.
+func (c *gpuChange) allocateRetired() error {
+	n := c.groupSize(retiredGroup)
 	if n == 0 {
 		return nil
 	}
-	buf, err := c.Dev.Alloc(n * int(unsafe.Sizeof(ghost{})))
+	buf, err := c.Dev.Alloc(n * int(unsafe.Sizeof(retiredBlock{})))
 	if err == nil {
-		c.ghosts = append(c.ghosts, ghosts{buf, n})
+		c.retired = append(c.retired, retiredList{buf, n})
 	}
 	return err
 }
 
-// unlist frees that list, which has not been written.
-func (c *gpuChange) unlist() error {
-	n := len(c.ghosts)
-	if c.group(limboGroup) == 0 {
+// freeUnwritten frees that list, which has not been written.
+func (c *gpuChange) freeUnwritten() error {
+	n := len(c.retired)
+	if c.groupSize(retiredGroup) == 0 {
 		return nil
 	}
-	last := c.ghosts[n-1]
-	c.ghosts = c.ghosts[:n-1]
+	last := c.retired[n-1]
+	c.retired = c.retired[:n-1]
 	return errors.Join(c.s.Sync(context.Background()), c.Dev.Free(last.buf))
 }
 
@@ -451,47 +453,47 @@ func (c *gpuChange) launch(stacks [classes]stack) error {
 		return err
 	}
 	write := writeParams{
-		graph: refOf(c.now()), arcs: c.arcs, rows: c.rows, stacks: c.word(stacksAt), weights: c.weights,
-		present: c.word(presentAt), segments: c.told.segments, most: uint32(c.most), epoch: c.epoch,
+		graph: refOf(c.currentView()), arcs: c.arcs, rows: c.rows, stacks: c.word(stacksAt), weights: c.weights,
+		present: c.word(presentAt), segments: c.results.segments, most: uint32(c.maxSegments), epoch: c.epoch,
 	}
 	if c.opts.Directed {
 		write.directed = 1
 	}
-	if n := len(c.ghosts); n > 0 {
-		write.ghosts = c.ghosts[n-1].buf.Ptr
+	if n := len(c.retired); n > 0 {
+		write.ghosts = c.retired[n-1].buf.Ptr
 	}
-	err := c.place()
+	err := c.assignBlocks()
 	if err == nil {
-		err = device.Launch(c.s, c.kernels.write, gpu.Wave(c.Dev, max(c.n, c.old()/threadEntries)), gpu.Block, &write)
+		err = device.Launch(c.s, c.kernels.write, gpu.Wave(c.Dev, max(c.n, c.oldEntries()/threadEntries)), gpu.Block, &write)
 	}
 	if err == nil {
-		err = gpu.Twice(func() error {
-			return device.Launch(c.s, c.commit, gpu.Wave(c.Dev, int(c.told.segments)), gpu.Block, &write)
+		err = gpu.RetryOnce(func() error {
+			return device.Launch(c.s, c.commit, gpu.Wave(c.Dev, int(c.results.segments)), gpu.Block, &write)
 		})
 	}
 	return err
 }
 
-// place submits assigning blocks to rows.
-func (c *gpuChange) place() error {
+// assignBlocks submits assigning blocks to rows.
+func (c *gpuChange) assignBlocks() error {
 	p := placeParams{
-		graph: refOf(c.now()), moves: c.rows.moves,
-		sorted: sortedRef{firsts: c.headAt + groupsIn, groups: c.groups.To.Keys, segments: c.groups.To.Vals},
-		stacks: c.word(stacksAt), blocks: c.rows.blocks, slots: c.rows.slots, most: uint32(c.most),
+		graph: refOf(c.currentView()), moves: c.rows.moves,
+		sorted: sortedRef{firsts: c.headAt + groupsOffset, groups: c.groups.To.Keys, segments: c.groups.To.Vals},
+		stacks: c.word(stacksAt), blocks: c.rows.blocks, slots: c.rows.slots, most: uint32(c.maxSegments),
 	}
-	return device.Launch(c.s, c.kernels.place, gpu.Wave(c.Dev, int(c.told.segments)), gpu.Block, &p)
+	return device.Launch(c.s, c.kernels.place, gpu.Wave(c.Dev, int(c.results.segments)), gpu.Block, &p)
 }
 
 // threadEntries is the minimum number of row entries per thread in a pass over the entries of all
 // rows (kAhead in graph_table.cuh).
 const threadEntries = 4
 
-// old returns the capacity of the previous blocks in entries. An edge of a hub is one arc, but all
-// entries of the hub are work.
-func (c *gpuChange) old() int {
-	units := int(c.told.limbo)
+// oldEntries returns the capacity of the previous blocks in entries. An edge of a hub is one arc,
+// but all entries of the hub are work.
+func (c *gpuChange) oldEntries() int {
+	units := int(c.results.limbo)
 	for class := 1; class < classes; class++ {
-		units += c.group(oldGroup+class) * unitsOf(uint32(class))
+		units += c.groupSize(oldGroup+class) * unitsOf(uint32(class))
 	}
 	return units * unitEntries
 }

@@ -18,21 +18,21 @@ func (e *gpuEngine) find(ctx context.Context, s *device.Stream, v *view, b *batc
 			graph: refOf(v), from: b.Columns[batch.Keys].Ptr, to: b.Columns[batch.Keys2].Ptr,
 			weights: b.Columns[batch.Vals].Ptr, ok: b.Columns[batch.OK].Ptr, hits: hits, n: uint64(b.N),
 		}
-		return behind(e, s, e.findKernel, b.N, &p)
+		return launchAfterChanges(e, s, e.findKernel, b.N, &p)
 	}
 	if s != nil {
 		return 0, launch(s, b, count)
 	}
-	_, hits, err := e.LookPieces(ctx, b, launch)
+	_, hits, err := e.LookupPieces(ctx, b, launch)
 	return uint64(hits), err
 }
 
-// behind launches a kernel after all changes.
-func behind[P any](e *gpuEngine, s *device.Stream, k device.Kernel, threads int, p *P) error {
+// launchAfterChanges launches a kernel after all changes.
+func launchAfterChanges[P any](e *gpuEngine, s *device.Stream, k device.Kernel, threads int, p *P) error {
 	if threads == 0 {
 		return nil
 	}
-	if err := s.Wait(e.Changed()); err != nil {
+	if err := s.Wait(e.LastChange()); err != nil {
 		return err
 	}
 	return device.Launch(s, k, gpu.Wave(e.Dev, threads), gpu.Block, p)
@@ -42,16 +42,16 @@ func behind[P any](e *gpuEngine, s *device.Stream, k device.Kernel, threads int,
 func (e *gpuEngine) degrees(ctx context.Context, s *device.Stream, v *view, b *batch.Batch) error {
 	launch := func(s *device.Stream, b *batch.Batch, first int) error {
 		p := rowsParams{graph: refOf(v), vertices: b.Columns[batch.Keys].Ptr, degrees: b.Columns[batch.Counts].Ptr, n: uint32(b.N), first: uint32(first)}
-		return behind(e, s, e.degreesKernel, b.N, &p)
+		return launchAfterChanges(e, s, e.degreesKernel, b.N, &p)
 	}
 	if s != nil {
 		return launch(s, b, 0)
 	}
-	c, err := e.Carrier()
+	c, err := e.AcquireTransfer()
 	if err != nil {
 		return err
 	}
-	defer e.Give(c)
+	defer e.ReleaseTransfer(c)
 	_, err = c.Ring.Run(ctx, b, func(p *staging.Piece) error { return launch(p.Stream, p.Batch, p.Lo) })
 	return err
 }
@@ -61,9 +61,9 @@ func (e *gpuEngine) offsets(s *device.Stream, b *batch.Batch) error {
 	return e.Offsets(s, b.Columns[batch.Counts].Ptr, b.Columns[batch.Offsets].Ptr, b.N)
 }
 
-// someEntries is the number of row entries copied to the host at a time. A longer row is copied
+// copyEntries is the number of row entries copied to the host at a time. A longer row is copied
 // whole.
-const someEntries = 1 << 22
+const copyEntries = 1 << 22
 
 // rows implements engine.
 func (e *gpuEngine) rows(ctx context.Context, s *device.Stream, v *view, b *batch.Batch) error {
@@ -72,12 +72,12 @@ func (e *gpuEngine) rows(ctx context.Context, s *device.Stream, v *view, b *batc
 		return e.rowsTo(s, v, b, 0, out.Rows())
 	}
 	offsets := batch.View[uint64](b.Columns[batch.Offsets].Host)
-	return e.OnWork(func(_ *gpu.Carrier, s *device.Stream) error {
+	return e.WithTransfer(func(_ *gpu.Transfer, s *device.Stream) error {
 		for lo, hi := 0, 0; lo < b.N; lo = hi {
-			for hi = lo + 1; hi < b.N && offsets[hi+1]-offsets[lo] <= someEntries && hi-lo < someEntries; {
+			for hi = lo + 1; hi < b.N && offsets[hi+1]-offsets[lo] <= copyEntries && hi-lo < copyEntries; {
 				hi++
 			}
-			if err := e.bring(ctx, s, v, b, lo, hi); err != nil {
+			if err := e.copyRows(ctx, s, v, b, lo, hi); err != nil {
 				return err
 			}
 		}
@@ -92,11 +92,11 @@ func (e *gpuEngine) rowsTo(s *device.Stream, v *view, b *batch.Batch, first, lim
 		graph: refOf(v), vertices: b.Columns[batch.Keys].Ptr, offsets: b.Columns[batch.Offsets].Ptr,
 		ids: b.Columns[batch.OutKeys].Ptr, weights: b.Columns[batch.Vals].Ptr, limit: uint64(limit), n: uint32(b.N), first: uint32(first),
 	}
-	return behind(e, s, e.rowsKernel, max(b.N, min(limit, 1<<20)), &p)
+	return launchAfterChanges(e, s, e.rowsKernel, max(b.N, min(limit, 1<<20)), &p)
 }
 
-// bring copies rows lo to hi-1 of a batch to host memory.
-func (e *gpuEngine) bring(ctx context.Context, s *device.Stream, v *view, b *batch.Batch, lo, hi int) error {
+// copyRows copies rows lo to hi-1 of a batch to host memory.
+func (e *gpuEngine) copyRows(ctx context.Context, s *device.Stream, v *view, b *batch.Batch, lo, hi int) error {
 	all := batch.View[uint64](b.Columns[batch.Offsets].Host)
 	first, n := all[lo], int(all[hi]-all[lo])
 	if n == 0 {
@@ -107,8 +107,8 @@ func (e *gpuEngine) bring(ctx context.Context, s *device.Stream, v *view, b *bat
 		offsets[i] = all[lo+i] - first
 	}
 	var c prim.Carve
-	offsetsAt, idsAt, keysAt := c.Take(8*len(offsets)), c.Take(4*n), c.Take(4*(hi-lo))
-	valsAt := c.Take(max(1, n*v.weight))
+	offsetsAt, idsAt, keysAt := c.Alloc(8*len(offsets)), c.Alloc(4*n), c.Alloc(4*(hi-lo))
+	valsAt := c.Alloc(max(1, n*v.weight))
 	buf, err := e.Dev.Alloc(int(c))
 	if err != nil {
 		return err

@@ -25,50 +25,50 @@ const sweepShare = 64
 
 // sweep is a deletion of vertices by a scan.
 type sweep struct {
-	doomed device.Ptr // a bit for each vertex
-	width  int        // of a bin, in vertices
-	few    gpuFew
-	bytes  int
+	toDelete device.Ptr // a bit for each vertex
+	width    int        // of a bin, in vertices
+	binPlan  binnedBatch
+	bytes    int
 }
 
-// sweeps reports whether a batch of n vertices is deleted by a sweep.
-func (e *gpuEngine) sweeps(n int) bool {
+// shouldSweep reports whether a batch of n vertices is deleted by a sweep.
+func (e *gpuEngine) shouldSweep(n int) bool {
 	return e.opts.Directed || n >= e.vertices/e.share
 }
 
 // layOutSweep assigns memory from a place on to a sweep.
 func (e *gpuEngine) layOutSweep(at device.Ptr) *sweep {
 	n, k := max(1, e.vertices), prim.Carve(at)
-	w := &sweep{doomed: k.Take(aliveBytes(n)), width: sweepRows}
-	if n > sweepRows*mostBins {
-		w.width = (n + sweepRows*mostBins - 1) / (sweepRows * mostBins) * sweepRows
+	w := &sweep{toDelete: k.Alloc(bitmapBytes(n)), width: sweepRows}
+	if n > sweepRows*maxBins {
+		w.width = (n + sweepRows*maxBins - 1) / (sweepRows * maxBins) * sweepRows
 	}
 	bins := (n + w.width - 1) / w.width
-	w.few.bins.number = uint32(bins)
-	w.few.binned = binnedRef{
-		numbers: k.Take(4 * bins), segments: k.Take(int(unsafe.Sizeof(binnedSegment{})) * bins * w.width), counts: k.Take(4 * groups * bins),
-		sums: e.word(sumsAt), groups: e.word(smallAt) + groupsIn, most: uint32(w.width),
+	w.binPlan.bins.number = uint32(bins)
+	w.binPlan.binned = binnedRef{
+		numbers: k.Alloc(4 * bins), segments: k.Alloc(int(unsafe.Sizeof(binnedSegment{})) * bins * w.width), counts: k.Alloc(4 * groups * bins),
+		sums: e.word(sumsAt), groups: e.word(smallAt) + groupsOffset, most: uint32(w.width),
 	}
-	w.few.list = k.Take(4 * bins * w.width)
-	w.few.covered = e.vertices
+	w.binPlan.list = k.Alloc(4 * bins * w.width)
+	w.binPlan.covered = e.vertices
 	w.bytes = int(device.Ptr(k) - at)
 	return w
 }
 
-// sweepOut deletes vertices, and returns how many were present.
-func (e *gpuEngine) sweepOut(ctx context.Context, s *device.Stream, b *batch.Batch) (uint64, error) {
-	if err := e.extra.Room(&e.Queue, e.layOutSweep(0).bytes); err != nil {
+// deleteBySweep deletes vertices, and returns how many were present.
+func (e *gpuEngine) deleteBySweep(ctx context.Context, s *device.Stream, b *batch.Batch) (uint64, error) {
+	if err := e.extra.Grow(&e.Queue, e.layOutSweep(0).bytes); err != nil {
 		return 0, err
 	}
 	w := e.layOutSweep(e.extra.Buf.Ptr)
-	c := &gpuChange{gpuEngine: e, s: s, few: w.few, swept: w, binned: true, headAt: e.word(smallAt)}
-	c.few.before, c.few.vertices = e.blocks, e.vertices
-	err := done(e.SubmitVisible, s, func() error {
+	c := &gpuChange{gpuEngine: e, s: s, binPlan: w.binPlan, swept: w, binned: true, headAt: e.word(smallAt)}
+	c.binPlan.blocksBefore, c.binPlan.vertices = e.blocks, e.vertices
+	err := submitFinal(e.SubmitVisible, s, func() error {
 		for _, step := range []func() error{
-			c.begin,
-			func() error { return s.Fill(w.doomed, 0, aliveBytes(max(1, e.vertices))/4) },
+			c.clearWords,
+			func() error { return s.Fill(w.toDelete, 0, bitmapBytes(max(1, e.vertices))/4) },
 			func() error {
-				return e.mark(s, b, w.doomed, c.headAt+device.Ptr(unsafe.Offsetof(control{}.changed)))
+				return e.markVertices(s, b, w.toDelete, c.headAt+device.Ptr(unsafe.Offsetof(control{}.changed)))
 			},
 			c.planSweep,
 			func() error { return c.writeBins(true) },
@@ -80,29 +80,29 @@ func (e *gpuEngine) sweepOut(ctx context.Context, s *device.Stream, b *batch.Bat
 		return nil
 	})
 	if err == nil {
-		err = c.listen(ctx)
+		err = c.readResults(ctx)
 	}
 	switch {
 	case err != nil:
 		return 0, err
-	case c.told.granted != 0:
-		c.granted()
-		c.pileAll()
+	case c.results.granted != 0:
+		c.countGranted()
+		c.growAllStacks()
 	default:
 		err = c.write(ctx)
 	}
-	return c.told.changed, err
+	return c.results.changed, err
 }
 
 // planSweep submits scanning all rows.
 func (c *gpuChange) planSweep() error {
-	newest, held := c.newest()
-	p := sweepParams{graph: refOf(c.now()), control: c.headAt, binned: c.few.binned, doomed: c.swept.doomed, width: uint32(c.swept.width), newest: newest}
+	newest, held := c.newestSnapshot()
+	p := sweepParams{graph: refOf(c.currentView()), control: c.headAt, binned: c.binPlan.binned, doomed: c.swept.toDelete, width: uint32(c.swept.width), newest: newest}
 	if held {
 		p.held = 1
 	}
 	if c.opts.SelfLoops {
 		p.loops = 1
 	}
-	return device.Launch(c.s, c.kernels.sweep, device.Dim{X: int(c.few.bins.number)}, gpu.Block, &p)
+	return device.Launch(c.s, c.kernels.sweep, device.Dim{X: int(c.binPlan.bins.number)}, gpu.Block, &p)
 }

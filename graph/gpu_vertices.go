@@ -14,32 +14,32 @@ import (
 
 // insertVertices implements engine.
 func (e *gpuEngine) insertVertices(ctx context.Context, _ *device.Stream, b *batch.Batch) (uint64, error) {
-	most := e.vertices
+	records := e.vertices
 	for _, u := range batch.View[uint32](b.Columns[batch.Keys].Host) {
-		most = max(most, int(u)+1)
+		records = max(records, int(u)+1)
 	}
-	if err := e.room(e.units, most, e.zero); err != nil {
+	if err := e.reserve(e.units, records, e.zero); err != nil {
 		return 0, err
 	}
-	e.vertices = most
-	before, err := e.present(ctx)
+	e.vertices = records
+	before, err := e.countPresent(ctx)
 	if err == nil {
-		err = e.Whole(ctx, &e.work, b, 0, func(there *batch.Batch, _ int) error {
-			return done(e.Submit, e.Stream, func() error { return e.mark(e.Stream, there, 0, e.word(presentAt)) })
+		err = e.RunWhole(ctx, &e.work, b, 0, func(onDevice *batch.Batch, _ int) error {
+			return submitFinal(e.Submit, e.Stream, func() error { return e.markVertices(e.Stream, onDevice, 0, e.word(presentAt)) })
 		})
 	}
 	if err != nil {
 		return 0, err
 	}
-	n, err := e.present(context.WithoutCancel(ctx)) // they have been inserted
+	n, err := e.countPresent(context.WithoutCancel(ctx)) // they have been inserted
 	return n - before, err
 }
 
-// mark submits marking vertices as present, or with doomed, marking those present in a bitmap. It
-// adds the number of vertices marked to a word.
-func (e *gpuEngine) mark(s *device.Stream, there *batch.Batch, doomed, count device.Ptr) error {
-	p := markParams{graph: refOf(e.now()), vertices: there.Columns[batch.Keys].Ptr, doomed: doomed, count: count, n: uint64(there.N)}
-	return device.Launch(s, e.kernels.mark, gpu.Wave(e.Dev, there.N), gpu.Block, &p)
+// markVertices submits marking vertices as present, or with toDelete, marking those present in a
+// bitmap. It adds the number of vertices marked to a word.
+func (e *gpuEngine) markVertices(s *device.Stream, b *batch.Batch, toDelete, count device.Ptr) error {
+	p := markParams{graph: refOf(e.currentView()), vertices: b.Columns[batch.Keys].Ptr, doomed: toDelete, count: count, n: uint64(b.N)}
+	return device.Launch(s, e.kernels.mark, gpu.Wave(e.Dev, b.N), gpu.Block, &p)
 }
 
 // deleteVertices implements engine.
@@ -47,51 +47,51 @@ func (e *gpuEngine) deleteVertices(ctx context.Context, s *device.Stream, b *bat
 	switch {
 	case b.N == 0:
 		return 0, nil
-	case b.N > mostArcs:
-		return 0, fmt.Errorf("%w: %d vertices in one batch on the device; %d are possible", device.ErrInvalid, b.N, mostArcs)
+	case b.N > maxBatchArcs:
+		return 0, fmt.Errorf("%w: %d vertices in one batch on the device; %d are possible", device.ErrInvalid, b.N, maxBatchArcs)
 	case s != nil:
-		return e.deleteThere(ctx, s, b)
+		return e.deleteOnDevice(ctx, s, b)
 	}
-	if err := e.Stream.Wait(e.Changed()); err != nil {
+	if err := e.Stream.Wait(e.LastChange()); err != nil {
 		return 0, err
 	}
-	err = e.Whole(ctx, &e.work, b, 0, func(there *batch.Batch, _ int) error {
-		n, err = e.deleteThere(ctx, e.Stream, there)
+	err = e.RunWhole(ctx, &e.work, b, 0, func(onDevice *batch.Batch, _ int) error {
+		n, err = e.deleteOnDevice(ctx, e.Stream, onDevice)
 		return err
 	})
 	return n, err
 }
 
-// deleteThere deletes vertices in a batch on the device.
-func (e *gpuEngine) deleteThere(ctx context.Context, s *device.Stream, b *batch.Batch) (n uint64, err error) {
-	if e.sweeps(b.N) {
-		return e.sweepOut(ctx, s, b)
+// deleteOnDevice deletes vertices in a batch on the device.
+func (e *gpuEngine) deleteOnDevice(ctx context.Context, s *device.Stream, b *batch.Batch) (n uint64, err error) {
+	if e.shouldSweep(b.N) {
+		return e.deleteBySweep(ctx, s, b)
 	}
-	return e.takeOut(ctx, s, b)
+	return e.deleteByArcs(ctx, s, b)
 }
 
-// takeOut deletes few vertices of an undirected graph, by their arcs and the reverse arcs.
-func (e *gpuEngine) takeOut(ctx context.Context, s *device.Stream, b *batch.Batch) (uint64, error) {
+// deleteByArcs deletes few vertices of an undirected graph, by their arcs and the reverse arcs.
+func (e *gpuEngine) deleteByArcs(ctx context.Context, s *device.Stream, b *batch.Batch) (uint64, error) {
 	n := e.vertices
 	var k prim.Carve
-	k.Take(aliveBytes(n))
-	// The offsets are followed by the numbers of arcs and of doomed vertices.
-	countsAt, offsetsAt := k.Take(4*n), k.Take(8*(n+2))
+	k.Alloc(bitmapBytes(n))
+	// The offsets are followed by the numbers of arcs and of vertices to delete.
+	countsAt, offsetsAt := k.Alloc(4*n), k.Alloc(8*(n+2))
 	scan := prim.Scan{N: n, Width: 8}
-	x := device.Buffer{Ptr: k.Take(scan.ScratchBytes()), Size: scan.ScratchBytes()}
-	if err := e.extra.Room(&e.Queue, int(k)); err != nil {
+	x := device.Buffer{Ptr: k.Alloc(scan.ScratchBytes()), Size: scan.ScratchBytes()}
+	if err := e.extra.Grow(&e.Queue, int(k)); err != nil {
 		return 0, err
 	}
 	at := e.extra.Buf.Ptr
-	p := doomedParams{graph: refOf(e.now()), doomed: at, counts: at + countsAt, present: e.word(presentAt)}
+	p := doomedParams{graph: refOf(e.currentView()), doomed: at, counts: at + countsAt, present: e.word(presentAt)}
 	scan.Counts, scan.Offsets, x.Ptr = at+countsAt, at+offsetsAt, at+x.Ptr
 	arcsAt := scan.Offsets + device.Ptr(8*n)
 	err := e.Submit(s, func() error {
 		for _, step := range []func() error{
-			func() error { return s.Fill(at, 0, aliveBytes(n)/4) },
+			func() error { return s.Fill(at, 0, bitmapBytes(n)/4) },
 			func() error { return s.Fill(arcsAt, 0, 4) },
-			func() error { return e.mark(s, b, at, arcsAt+8) },
-			func() error { return e.launchDoomed(s, &p) },
+			func() error { return e.markVertices(s, b, at, arcsAt+8) },
+			func() error { return e.launchArcs(s, &p) },
 			func() error { return e.prims.Scan(s, &scan, x) },
 		} {
 			if err := step(); err != nil {
@@ -103,44 +103,44 @@ func (e *gpuEngine) takeOut(ctx context.Context, s *device.Stream, b *batch.Batc
 	if err != nil {
 		return 0, err
 	}
-	var told [2]uint64
-	if err := s.CopyOut(ctx, device.Bytes(told[:]), arcsAt); err != nil {
+	var counts [2]uint64
+	if err := s.CopyOut(ctx, device.Bytes(counts[:]), arcsAt); err != nil {
 		return 0, err
 	}
-	if told[1] == 0 {
+	if counts[1] == 0 {
 		return 0, nil
 	}
 	p.offsets = scan.Offsets
-	if err := e.deleteArcs(ctx, s, p, told[0]); err != nil {
+	if err := e.deleteArcs(ctx, s, p, counts[0]); err != nil {
 		return 0, err
 	}
-	p.graph = refOf(e.now())
-	return told[1], done(e.SubmitVisible, s, func() error {
-		return gpu.Twice(func() error { return device.Launch(s, e.bury, gpu.Wave(e.Dev, n), gpu.Block, &p) })
+	p.graph = refOf(e.currentView())
+	return counts[1], submitFinal(e.SubmitVisible, s, func() error {
+		return gpu.RetryOnce(func() error { return device.Launch(s, e.bury, gpu.Wave(e.Dev, n), gpu.Block, &p) })
 	})
 }
 
-// launchDoomed submits counting arcs or writing them.
-func (e *gpuEngine) launchDoomed(s *device.Stream, p *doomedParams) error {
+// launchArcs submits counting arcs or writing them.
+func (e *gpuEngine) launchArcs(s *device.Stream, p *doomedParams) error {
 	return device.Launch(s, e.kernels.doomed, gpu.Wave(e.Dev, 32*e.vertices), gpu.Block, p)
 }
 
-// deleteArcs deletes the n arcs from and to doomed vertices.
+// deleteArcs deletes the n arcs from and to the vertices to delete.
 func (e *gpuEngine) deleteArcs(ctx context.Context, s *device.Stream, p doomedParams, n uint64) error {
 	switch {
 	case n == 0:
 		return nil
-	case n > mostArcs:
-		return fmt.Errorf("%w: the vertices of one batch have %d arcs, %d are possible", device.ErrInvalid, n, mostArcs)
+	case n > maxBatchArcs:
+		return fmt.Errorf("%w: the vertices of one batch have %d arcs, %d are possible", device.ErrInvalid, n, maxBatchArcs)
 	}
 	c := &gpuChange{gpuEngine: e, s: s, n: int(n), kind: op.Delete, empties: true}
-	if err := e.work.Room(&e.Queue, int(c.layOut(0))); err != nil {
+	if err := e.work.Grow(&e.Queue, int(c.layOut(0))); err != nil {
 		return err
 	}
 	c.layOut(e.work.Buf.Ptr)
 	c.fill = func(keys device.Ptr, bits int, bins binsRef) error {
 		p.keys, p.bits, p.bins = keys, uint32(bits), bins
-		return e.launchDoomed(s, &p)
+		return e.launchArcs(s, &p)
 	}
 	return c.run(ctx)
 }
@@ -151,37 +151,37 @@ func (e *gpuEngine) compact(ctx context.Context) (*memory, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all blocks
+	var compacted blocks
 	if e.vertices > 0 {
-		all, err = e.compactTo(ctx, to)
+		compacted, err = e.compactTo(ctx, to)
 	}
 	if err != nil {
 		return nil, errors.Join(err, e.Stream.Sync(context.Background()), to.Free())
 	}
-	e.blocks = all
-	return to, e.empty()
+	e.blocks = compacted
+	return to, e.freeLists()
 }
 
-func (e *gpuEngine) compactTo(ctx context.Context, to *memory) (all blocks, err error) {
+func (e *gpuEngine) compactTo(ctx context.Context, to *memory) (compacted blocks, err error) {
 	n := e.vertices
 	var k prim.Carve
-	words := func() device.Ptr { return k.Take(4 * n) }
+	words := func() device.Ptr { return k.Alloc(4 * n) }
 	groupsAt, degreesAt, blocksAt, keysAt, valsAt := words(), words(), words(), words(), words()
-	offsetsAt := k.Take(8 * (n + 1))
+	offsetsAt := k.Alloc(8 * (n + 1))
 	sort := prim.Sort{Widths: prim.Widths{Key: 4, Val: 4}, N: n, Hi: 8}
 	scan := prim.Scan{N: n, Width: 8}
 	// Arbitrary: the size of its scratch does not depend on it.
 	sort.From.Keys, sort.To.Keys, sort.To.Vals = 256, 256, 256
 	size := max(sort.ScratchBytes(), scan.ScratchBytes())
-	scratchAt := k.Take(size)
-	if err := e.extra.Room(&e.Queue, int(k)); err != nil {
-		return all, err
+	scratchAt := k.Alloc(size)
+	if err := e.extra.Grow(&e.Queue, int(k)); err != nil {
+		return compacted, err
 	}
 	at := e.extra.Buf.Ptr
 	x := device.Buffer{Ptr: at + scratchAt, Size: size}
 	sort.From.Keys, sort.To = at+groupsAt, prim.Rows{Keys: at + keysAt, Vals: at + valsAt}
 	scan.Counts, scan.Offsets = at+degreesAt, at+offsetsAt
-	p := compactParams{from: refOf(e.now()), groups: at + groupsAt, degrees: at + degreesAt, offsets: at + offsetsAt, blocks: at + blocksAt, epoch: e.epoch}
+	p := compactParams{from: refOf(e.currentView()), groups: at + groupsAt, degrees: at + degreesAt, offsets: at + offsetsAt, blocks: at + blocksAt, epoch: e.epoch}
 	launch := func(k device.Kernel) error {
 		return device.Launch(e.Stream, k, gpu.Wave(e.Dev, n), gpu.Block, &p)
 	}
@@ -202,18 +202,18 @@ func (e *gpuEngine) compactTo(ctx context.Context, to *memory) (all blocks, err 
 		err = e.Stream.CopyOut(ctx, device.Bytes(firsts[:]), e.word(firstsAt))
 	}
 	if err != nil {
-		return all, err
+		return compacted, err
 	}
-	all, stacks, err := e.renewIn(to, &firsts)
+	compacted, stacks, err := e.allocateCompacted(to, &firsts)
 	if err != nil {
-		return all, err
+		return compacted, err
 	}
 	p.to = refOf(to.view(n))
 	place := placeParams{
 		sorted: sortedRef{firsts: e.word(firstsAt), groups: sort.To.Keys, segments: sort.To.Vals},
 		stacks: e.word(stacksAt), blocks: p.blocks,
 	}
-	return all, e.Submit(e.Stream, func() error {
+	return compacted, e.Submit(e.Stream, func() error {
 		if err := e.sendStacks(e.Stream, &stacks); err != nil {
 			return err
 		}
@@ -223,24 +223,24 @@ func (e *gpuEngine) compactTo(ctx context.Context, to *memory) (all blocks, err 
 		if err := launch(e.lead); err != nil {
 			return err
 		}
-		return errors.Join(entries(e.relocate), e.Stream.Copy(to.alive.buf.Ptr, e.memory().alive.buf.Ptr, aliveBytes(n)))
+		return errors.Join(entries(e.relocate), e.Stream.Copy(to.alive.buf.Ptr, e.memory().alive.buf.Ptr, bitmapBytes(n)))
 	})
 }
 
-// renewIn allocates new memory for the blocks of each class, and returns their places.
-func (e *gpuEngine) renewIn(to *memory, firsts *[257]uint32) (all blocks, stacks [classes]stack, err error) {
-	var need [classes]int
+// allocateCompacted allocates new memory for the blocks of each class, and returns their places.
+func (e *gpuEngine) allocateCompacted(to *memory, firsts *[257]uint32) (compacted blocks, stacks [classes]stack, err error) {
+	var needed [classes]int
 	for class := 1; class < classes; class++ {
-		need[class] = int(firsts[class+1] - firsts[class])
+		needed[class] = int(firsts[class+1] - firsts[class])
 	}
-	from, units := all.take(&need)
-	all.took(&need, units)
+	from, units := compacted.blockSources(&needed)
+	compacted.countAllocated(&needed, units)
 	for class, p := range from {
 		stacks[class].base = uint32(p.base)
 	}
-	err = errors.Join(to.records.grow(e.vertices*recordBytes), to.alive.grow(aliveBytes(e.vertices)), to.pool.grow(units*e.unit()))
+	err = errors.Join(to.records.grow(e.vertices*recordBytes), to.alive.grow(bitmapBytes(e.vertices)), to.pool.grow(units*e.unit()))
 	if err == nil {
 		err = errors.Join(e.zero(to.records.buf, 0), e.zero(to.alive.buf, 0))
 	}
-	return all, stacks, err
+	return compacted, stacks, err
 }

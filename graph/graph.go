@@ -82,7 +82,7 @@ func (g *Graph) Delete(ctx context.Context, from, to []uint32, deleted []bool) (
 // device.ErrInvalid, and nothing is run.
 func (g *Graph) Apply(ctx context.Context, kinds []weft.OpKind, from, to []uint32, done []bool) (int, error) {
 	b := edgeBatch(op.Put, from, to, batch.Column{}, done)
-	b.Columns[batch.Kinds] = batch.In(kinds)
+	b.Columns[batch.Kinds] = batch.Input(kinds)
 	return g.change(ctx, nil, "Apply", b)
 }
 
@@ -103,7 +103,7 @@ func (g *Graph) DeleteOn(s *device.Stream, from, to device.Slice[uint32], delete
 // other than weft.OpPut deletes.
 func (g *Graph) ApplyOn(s *device.Stream, kinds device.Slice[uint8], from, to device.Slice[uint32], done device.Slice[bool], counts ...device.Slice[uint64]) error {
 	b := edgeBatchOn(op.Put, from, to, batch.Column{}, done)
-	b.Columns[batch.Kinds] = batch.InOn(kinds)
+	b.Columns[batch.Kinds] = batch.InputOn(kinds)
 	return g.changeOn(s, "ApplyOn", b, counts)
 }
 
@@ -118,13 +118,13 @@ func (g *store) changeOn(s *device.Stream, method string, b *batch.Batch, counts
 
 func edgeBatch(kind op.Kind, from, to []uint32, vals batch.Column, ok []bool) *batch.Batch {
 	return &batch.Batch{N: len(from), Kind: kind, Columns: batch.Columns{
-		batch.Keys: batch.In(from), batch.Keys2: batch.In(to), batch.Vals: vals, batch.OK: batch.Optional(ok),
+		batch.Keys: batch.Input(from), batch.Keys2: batch.Input(to), batch.Vals: vals, batch.OK: batch.Optional(ok),
 	}}
 }
 
 func edgeBatchOn(kind op.Kind, from, to device.Slice[uint32], vals batch.Column, ok device.Slice[bool]) *batch.Batch {
 	return &batch.Batch{N: from.Len(), Kind: kind, Columns: batch.Columns{
-		batch.Keys: batch.InOn(from), batch.Keys2: batch.InOn(to), batch.Vals: vals, batch.OK: batch.OptionalOn(ok),
+		batch.Keys: batch.InputOn(from), batch.Keys2: batch.InputOn(to), batch.Vals: vals, batch.OK: batch.OptionalOn(ok),
 	}}
 }
 
@@ -138,11 +138,11 @@ func (g *Graph) InsertVertices(ctx context.Context, vertices []uint32) (n int, e
 // as deleting their edges. For many vertices, and always in a directed graph, it scans all rows for
 // edges to the vertices. So one call with many vertices is better than many calls.
 func (g *Graph) DeleteVertices(ctx context.Context, vertices []uint32) (n int, err error) {
-	return g.changeBy(ctx, nil, "DeleteVertices", vertexBatch(op.Delete, len(vertices), batch.In(vertices)), g.engine.deleteVertices, nil)
+	return g.runChange(ctx, nil, "DeleteVertices", vertexBatch(op.Delete, len(vertices), batch.Input(vertices)), g.engine.deleteVertices, nil)
 }
 
 func (g *store) insertVertices(ctx context.Context, method string, vertices []uint32) (n int, err error) {
-	return g.changeBy(ctx, nil, method, vertexBatch(op.Put, len(vertices), batch.In(vertices)), g.engine.insertVertices, nil)
+	return g.runChange(ctx, nil, method, vertexBatch(op.Put, len(vertices), batch.Input(vertices)), g.engine.insertVertices, nil)
 }
 
 // InsertVerticesOn is InsertVertices for a batch on the device. It adds the number of new vertices
@@ -150,7 +150,7 @@ func (g *store) insertVertices(ctx context.Context, method string, vertices []ui
 // the call waits for the earlier work of the stream.
 func (g *Graph) InsertVerticesOn(s *device.Stream, vertices device.Slice[uint32], counts ...device.Slice[uint64]) error {
 	const method = "InsertVerticesOn"
-	b := vertexBatch(op.Put, vertices.Len(), batch.InOn(vertices))
+	b := vertexBatch(op.Put, vertices.Len(), batch.InputOn(vertices))
 	count, err := core.CounterOf(g.dev, counts)
 	if err = errors.Join(err, g.checkPlace(s, b)); err != nil {
 		return wrap(method, err)
@@ -167,11 +167,11 @@ func (g *Graph) InsertVerticesOn(s *device.Stream, vertices device.Slice[uint32]
 // vertices that were present to counts[0], if given.
 func (g *Graph) DeleteVerticesOn(s *device.Stream, vertices device.Slice[uint32], counts ...device.Slice[uint64]) error {
 	const method = "DeleteVerticesOn"
-	b := vertexBatch(op.Delete, vertices.Len(), batch.InOn(vertices))
+	b := vertexBatch(op.Delete, vertices.Len(), batch.InputOn(vertices))
 	if err := g.checkPlace(s, b); err != nil {
 		return wrap(method, err)
 	}
-	_, err := g.changeBy(context.Background(), s, method, b, g.engine.deleteVertices, counts)
+	_, err := g.runChange(context.Background(), s, method, b, g.engine.deleteVertices, counts)
 	return err
 }
 
@@ -182,16 +182,16 @@ func vertexBatch(kind op.Kind, n int, vertices batch.Column) *batch.Batch {
 
 // checkPlace refuses streams and columns of other devices, and closed streams of the host.
 func (g *store) checkPlace(s *device.Stream, b *batch.Batch) error {
-	err := b.CheckPlace(g.dev, s)
+	err := b.CheckDevice(g.dev, s)
 	if err == nil && isHost(g.dev) {
-		err = cpu.Open(s)
+		err = cpu.SyncStream(s)
 	}
 	return err
 }
 
 // Clear removes all edges and vertices, and frees memory. Snapshots keep theirs.
 func (g *Graph) Clear(ctx context.Context) error {
-	return wrap("Clear", g.alone(ctx, func() error {
+	return wrap("Clear", g.withExclusive(ctx, func() error {
 		m, err := newMemory(g.dev, g.shape, g.opts.MaxVertices)
 		if err != nil {
 			return err
@@ -200,7 +200,7 @@ func (g *Graph) Clear(ctx context.Context) error {
 			return errors.Join(err, m.Free())
 		}
 		g.blocks, g.vertices, g.arcs, g.loops = blocks{}, 0, 0, 0
-		return errors.Join(g.replace(m), g.publish(ctx, nil))
+		return errors.Join(g.replaceMemory(m), g.publish(ctx, nil))
 	}))
 }
 
@@ -208,13 +208,13 @@ func (g *Graph) Clear(ctx context.Context) error {
 // by themselves when more than two thirds of the memory is free after four batches in a row, or in
 // Sync. They do not while a snapshot keeps the old memory.
 func (g *Graph) Compact(ctx context.Context) error {
-	return wrap("Compact", g.alone(ctx, func() error { return g.renew(ctx) }))
+	return wrap("Compact", g.withExclusive(ctx, func() error { return g.rebuild(ctx) }))
 }
 
 // Sync waits for all batches on the device, and frees memory if more than two thirds of it is
 // unused.
 func (g *Graph) Sync(ctx context.Context) error {
-	return wrap("Sync", g.alone(ctx, func() error { return errors.Join(g.shrink(ctx, 1), g.publish(ctx, nil)) }))
+	return wrap("Sync", g.withExclusive(ctx, func() error { return errors.Join(g.shrink(ctx, 1), g.publish(ctx, nil)) }))
 }
 
 // Close frees the graph after the calls in flight. The memory of snapshots is freed with them. It
@@ -228,7 +228,7 @@ func (g *Graph) Close() error {
 	defer g.open.Unlock()
 	g.closed = true
 	g.tracked.Closed()
-	return wrap("Close", errors.Join(err, g.ends.Close(), g.engine.close(), g.leases.Free()))
+	return wrap("Close", errors.Join(err, g.endpoints.Close(), g.engine.close(), g.leases.Free()))
 }
 
 // ---- lookups -------------------------------------------------------------------
@@ -267,7 +267,7 @@ func (g *store) findOn(s *device.Stream, method string, b *batch.Batch, hits []d
 	}))
 }
 
-// readOn submits a function that reads the present graph.
+// submitRead submits a function that reads the present graph.
 func (g *store) readOn(s *device.Stream, b *batch.Batch, f func(*view) error) error {
 	if err := g.checkPlace(s, b); err != nil {
 		return err
@@ -284,26 +284,26 @@ func (g *Graph) Degree(ctx context.Context, vertices, degrees []uint32) error {
 }
 
 func degreeBatch(vertices, degrees []uint32) *batch.Batch {
-	return &batch.Batch{N: len(vertices), Columns: batch.Columns{batch.Keys: batch.In(vertices), batch.Counts: batch.Output(degrees)}}
+	return &batch.Batch{N: len(vertices), Columns: batch.Columns{batch.Keys: batch.Input(vertices), batch.Counts: batch.Output(degrees)}}
 }
 
 // DegreeOn is Degree for a batch on the device.
 func (g *Graph) DegreeOn(s *device.Stream, vertices, degrees device.Slice[uint32]) error {
-	b := &batch.Batch{N: vertices.Len(), Columns: batch.Columns{batch.Keys: batch.InOn(vertices), batch.Counts: batch.OutputOn(degrees)}}
+	b := &batch.Batch{N: vertices.Len(), Columns: batch.Columns{batch.Keys: batch.InputOn(vertices), batch.Counts: batch.OutputOn(degrees)}}
 	b.MustMatch("graph", "DegreeOn")
 	return wrap("DegreeOn", g.readOn(s, b, func(v *view) error { return g.engine.degrees(context.Background(), s, v, b) }))
 }
 
 // Neighbors appends the neighbors of a vertex to a slice, in ascending order.
 func (g *Graph) Neighbors(ctx context.Context, vertex uint32, to []uint32) ([]uint32, error) {
-	r, err := g.rowsNow(ctx, "Neighbors", []uint32{vertex})
+	r, err := g.currentRows(ctx, "Neighbors", []uint32{vertex})
 	return append(to, r.ids...), err
 }
 
 // Rows returns the neighbors of vertices: those of vertices[i] are
 // neighbors[offsets[i]:offsets[i+1]], in ascending order.
 func (g *Graph) Rows(ctx context.Context, vertices []uint32) (offsets []uint64, neighbors []uint32, err error) {
-	r, err := g.rowsNow(ctx, "Rows", vertices)
+	r, err := g.currentRows(ctx, "Rows", vertices)
 	return r.offsets, r.ids, err
 }
 
@@ -315,7 +315,7 @@ func (g *Graph) RowsOn(s *device.Stream, vertices, degrees device.Slice[uint32],
 
 func rowsBatchOn(vertices, degrees device.Slice[uint32], offsets device.Slice[uint64], neighbors device.Slice[uint32]) *batch.Batch {
 	return &batch.Batch{N: vertices.Len(), Columns: batch.Columns{
-		batch.Keys: batch.InOn(vertices), batch.Counts: batch.OutputOn(degrees),
+		batch.Keys: batch.InputOn(vertices), batch.Counts: batch.OutputOn(degrees),
 		batch.Offsets: batch.OffsetsOn(offsets), batch.OutKeys: batch.RowsOn(neighbors),
 	}}
 }
@@ -332,7 +332,7 @@ type rows struct {
 	weights []byte
 }
 
-func (g *store) rowsNow(ctx context.Context, method string, vertices []uint32) (r rows, err error) {
+func (g *store) currentRows(ctx context.Context, method string, vertices []uint32) (r rows, err error) {
 	err = g.read(ctx, nil, func(v *view) error {
 		r, err = g.rowsOf(ctx, v, vertices, len(vertices))
 		return err
@@ -346,7 +346,7 @@ func (g *store) rowsOf(ctx context.Context, v *view, vertices []uint32, n int) (
 	r.offsets = make([]uint64, n+1)
 	b := &batch.Batch{N: n}
 	if vertices != nil {
-		b.Columns[batch.Keys] = batch.In(vertices)
+		b.Columns[batch.Keys] = batch.Input(vertices)
 	}
 	b.Columns[batch.Counts] = batch.Output(degrees)
 	if err := g.engine.degrees(ctx, nil, v, b); err != nil {
@@ -357,10 +357,10 @@ func (g *store) rowsOf(ctx context.Context, v *view, vertices []uint32, n int) (
 	}
 	r.ids = make([]uint32, r.offsets[n])
 	r.weights = device.Bytes(make([]uint64, (len(r.ids)*v.weight+7)/8))[:len(r.ids)*v.weight] // aligned
-	b.Columns[batch.Counts], b.Columns[batch.Offsets] = batch.Column{}, batch.Starts(r.offsets)
+	b.Columns[batch.Counts], b.Columns[batch.Offsets] = batch.Column{}, batch.OffsetsIn(r.offsets)
 	b.Columns[batch.OutKeys] = batch.Output(r.ids)
 	if v.weight > 0 {
-		b.Columns[batch.Vals] = batch.Output(r.weights).Of(v.weight)
+		b.Columns[batch.Vals] = batch.Output(r.weights).WithWidth(v.weight)
 	}
 	return r, g.engine.rows(ctx, nil, v, b)
 }
@@ -411,7 +411,7 @@ func (g *store) insertCSR(ctx context.Context, c *CSR, vals batch.Column) (int, 
 	if c.Vertices() > g.opts.MaxVertices {
 		return 0, wrap("InsertCSR", fmt.Errorf("%w: %d vertices, MaxVertices is %d", weft.ErrOptions, c.Vertices(), g.opts.MaxVertices))
 	}
-	if err := g.admitWeights(c.Arcs(), &vals); err != nil {
+	if err := g.checkWeights(c.Arcs(), &vals); err != nil {
 		return 0, wrap("InsertCSR", err)
 	}
 	all := make([]uint32, c.Vertices())
@@ -423,15 +423,15 @@ func (g *store) insertCSR(ctx context.Context, c *CSR, vals batch.Column) (int, 
 	}
 	from, to := c.sources(), c.neighbors
 	if g.opts.Multi && !g.opts.Directed && !c.directed {
-		from, to, vals = once(from, to, vals, g.weight)
+		from, to, vals = smallerEndArcs(from, to, vals, g.weight)
 	}
 	n, err := g.change(ctx, nil, "InsertCSR", edgeBatch(op.Put, from, to, vals, nil))
 	return n, wrap("InsertCSR", op.Cause(err))
 }
 
-// once returns the arcs of an undirected graph from their smaller end, with their weights. In a
-// multigraph the other arcs would be edges of their own.
-func once(from, to []uint32, vals batch.Column, width int) (us, vs []uint32, some batch.Column) {
+// smallerEndArcs returns the arcs of an undirected graph from their smaller end, with their
+// weights. In a multigraph the other arcs would be edges of their own.
+func smallerEndArcs(from, to []uint32, vals batch.Column, width int) (us, vs []uint32, keptVals batch.Column) {
 	all, kept := weights{width, vals.Host}, weights{width, batch.Aligned(make([]byte, len(vals.Host)))}
 	for i, u := range from {
 		if u <= to[i] {
@@ -440,7 +440,7 @@ func once(from, to []uint32, vals batch.Column, width int) (us, vs []uint32, som
 		}
 	}
 	if width > 0 {
-		some = batch.In(kept.bytes[:len(us)*width]).Of(width)
+		keptVals = batch.Input(kept.bytes[:len(us)*width]).WithWidth(width)
 	}
-	return us, vs, some
+	return us, vs, keptVals
 }

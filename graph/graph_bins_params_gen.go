@@ -17,11 +17,11 @@ import (
 //kernelgen:input 94c635e65cdb5f707791c8325b9d7fe49d9fe3232cd1b2d41ae3e4124a2bcb82 6449 kernels/include/weft/change.cuh
 //kernelgen:input b810bda5d22db50360dfc4c556ec9e34b5a17e1139ced0b8e772312619f195e7 2082 kernels/include/weft/column.cuh
 //kernelgen:input 7462c849f23452128245e005a3ad74c09e8b5c5885cc24fa4e2147610fe1df6c 853 kernels/include/weft/cuda.cuh
-//kernelgen:input 2fa1464f875a98f539903fd35657a2098d42fac520ff78fa7c6d4af813ad0eec 24972 kernels/include/weft/graph_bins.cuh
-//kernelgen:input 96f872daa7382dda5ce5778e46fc6ee849bae99a817dc5cc22da1b5e32b07415 24756 kernels/include/weft/graph_change.cuh
-//kernelgen:input 31c7dbe67ae11044d1441000bee3ec9d6968139fca425fa4df309c5542d6df15 14445 kernels/include/weft/graph_few.cuh
+//kernelgen:input 53e6dad23df150028f9d34fb66120a7c47c4a9001831568671e501168a146048 24975 kernels/include/weft/graph_bins.cuh
+//kernelgen:input 7a4364845bcf942b4313898e4474635dc7fc1e0f092251a70529819500bc822a 24757 kernels/include/weft/graph_change.cuh
+//kernelgen:input c1cdcc5eb7da8b3c51dd03e016d6ede2e943c3f92398c1fa381a3fa5bc3e019b 14448 kernels/include/weft/graph_few.cuh
 //kernelgen:input 811c2d07cfdf57cca16cc68775af133815f2957a0925d276dc10f711c2a26a91 9156 kernels/include/weft/graph_table.cuh
-//kernelgen:input ba901e6c8614c3d3f27472897f5658e36bdf1147d0768bcd0fe0cb463ff2cd8f 9268 kernels/include/weft/graph_write.cuh
+//kernelgen:input c3304437fe0a748e18b9ba9ab43b23f2f05677a4ecafa5ddd56ff64f991e17ab 9269 kernels/include/weft/graph_write.cuh
 //kernelgen:input 7c30bb155ee63ab95b32c978ec2f174ee52633b9ebc9d644e9e528e659bc81d7 1717 kernels/include/weft/hash.cuh
 //kernelgen:input 1fb7ccda44fd147e8bf5b4a5191055b4f3d154622b5438261c8cd3e7b5ad1a25 4083 kernels/include/weft/inorder.cuh
 //kernelgen:input 336163866d2a44401f02dc01d68a1450965e3f4dc8b871bb9aabacb8ea034fbf 3363 kernels/include/weft/lookback.cuh
@@ -57,15 +57,6 @@ type control struct {
 	crowded  uint32
 	granted  uint32
 	chunks   uint32
-}
-
-// ghost is weft::graph::Ghost of C++.
-type ghost struct {
-	_     structs.HostLayout
-	block uint32
-	size  uint32
-	born  uint32
-	died  uint32
 }
 
 // grant is weft::graph::Grant of C++.
@@ -104,6 +95,15 @@ type pile struct {
 	at   device.Ptr
 	top  uint32
 	size uint32
+}
+
+// retiredBlock is weft::graph::Ghost of C++.
+type retiredBlock struct {
+	_     structs.HostLayout
+	block uint32
+	size  uint32
+	born  uint32
+	died  uint32
 }
 
 // rowChunk is weft::graph::Chunk of C++.
@@ -151,15 +151,6 @@ var (
 	_ [44]byte = [unsafe.Offsetof(control{}.chunks)]byte{}
 )
 
-// ghost has the layout of weft::graph::Ghost.
-var (
-	_ [16]byte = [unsafe.Sizeof(ghost{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(ghost{}.block)]byte{}
-	_ [4]byte  = [unsafe.Offsetof(ghost{}.size)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(ghost{}.born)]byte{}
-	_ [12]byte = [unsafe.Offsetof(ghost{}.died)]byte{}
-)
-
 // grant has the layout of weft::graph::Grant.
 var (
 	_ [24]byte = [unsafe.Sizeof(grant{})]byte{}
@@ -196,6 +187,15 @@ var (
 	_ [0]byte  = [unsafe.Offsetof(pile{}.at)]byte{}
 	_ [8]byte  = [unsafe.Offsetof(pile{}.top)]byte{}
 	_ [12]byte = [unsafe.Offsetof(pile{}.size)]byte{}
+)
+
+// retiredBlock has the layout of weft::graph::Ghost.
+var (
+	_ [16]byte = [unsafe.Sizeof(retiredBlock{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(retiredBlock{}.block)]byte{}
+	_ [4]byte  = [unsafe.Offsetof(retiredBlock{}.size)]byte{}
+	_ [8]byte  = [unsafe.Offsetof(retiredBlock{}.born)]byte{}
+	_ [12]byte = [unsafe.Offsetof(retiredBlock{}.died)]byte{}
 )
 
 // rowChunk has the layout of weft::graph::Chunk.

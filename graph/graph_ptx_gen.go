@@ -12,18 +12,18 @@ import (
 //kernelgen:compiler clang version 19.1.7
 //kernelgen:target 80+ptx83,90+ptx83
 //kernelgen:flags -x cuda --cuda-device-only -nocudainc -nocudalib -nostdinc -std=c++17 -Wall -Werror -I kernels/include -O3
-//kernelgen:input 18537ee975e76ddd85d32b2d34f7862a7fef50b5b72910bd9e6a02303d030ad4 8003 graph/graph.cu
+//kernelgen:input 234d8b95c3c14efebf4bbfa6dd0af03608d79686099a58f1b8c49d196806e278 8004 graph/graph.cu
 //kernelgen:input 89f0d839e8ad9545440fc5ad7d221975fae1e34962472f531a0dafb923887f6e 12366 kernels/include/weft/access.cuh
 //kernelgen:input 94c635e65cdb5f707791c8325b9d7fe49d9fe3232cd1b2d41ae3e4124a2bcb82 6449 kernels/include/weft/change.cuh
 //kernelgen:input b810bda5d22db50360dfc4c556ec9e34b5a17e1139ced0b8e772312619f195e7 2082 kernels/include/weft/column.cuh
 //kernelgen:input 7462c849f23452128245e005a3ad74c09e8b5c5885cc24fa4e2147610fe1df6c 853 kernels/include/weft/cuda.cuh
 //kernelgen:input 39269af96f32c1c1f066c8cb3941fd201282392dd58d81b0a2abbaed8768a9f0 2703 kernels/include/weft/entry.cuh
-//kernelgen:input 2fa1464f875a98f539903fd35657a2098d42fac520ff78fa7c6d4af813ad0eec 24972 kernels/include/weft/graph_bins.cuh
-//kernelgen:input 96f872daa7382dda5ce5778e46fc6ee849bae99a817dc5cc22da1b5e32b07415 24756 kernels/include/weft/graph_change.cuh
-//kernelgen:input 31c7dbe67ae11044d1441000bee3ec9d6968139fca425fa4df309c5542d6df15 14445 kernels/include/weft/graph_few.cuh
-//kernelgen:input 5217d610277b1d1b7da5e046a6cf4d9cc5506e20563fdcf430caa483c3e7e086 15762 kernels/include/weft/graph_sweep.cuh
+//kernelgen:input 53e6dad23df150028f9d34fb66120a7c47c4a9001831568671e501168a146048 24975 kernels/include/weft/graph_bins.cuh
+//kernelgen:input 7a4364845bcf942b4313898e4474635dc7fc1e0f092251a70529819500bc822a 24757 kernels/include/weft/graph_change.cuh
+//kernelgen:input c1cdcc5eb7da8b3c51dd03e016d6ede2e943c3f92398c1fa381a3fa5bc3e019b 14448 kernels/include/weft/graph_few.cuh
+//kernelgen:input 808351cc0939dbb53a6d4575dc46eb7c517b664fb922a95d173ce8cbfda8ae40 15763 kernels/include/weft/graph_sweep.cuh
 //kernelgen:input 811c2d07cfdf57cca16cc68775af133815f2957a0925d276dc10f711c2a26a91 9156 kernels/include/weft/graph_table.cuh
-//kernelgen:input ba901e6c8614c3d3f27472897f5658e36bdf1147d0768bcd0fe0cb463ff2cd8f 9268 kernels/include/weft/graph_write.cuh
+//kernelgen:input c3304437fe0a748e18b9ba9ab43b23f2f05677a4ecafa5ddd56ff64f991e17ab 9269 kernels/include/weft/graph_write.cuh
 //kernelgen:input 7c30bb155ee63ab95b32c978ec2f174ee52633b9ebc9d644e9e528e659bc81d7 1717 kernels/include/weft/hash.cuh
 //kernelgen:input 1fb7ccda44fd147e8bf5b4a5191055b4f3d154622b5438261c8cd3e7b5ad1a25 4083 kernels/include/weft/inorder.cuh
 //kernelgen:input 336163866d2a44401f02dc01d68a1450965e3f4dc8b871bb9aabacb8ea034fbf 3363 kernels/include/weft/lookback.cuh

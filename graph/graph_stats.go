@@ -11,7 +11,7 @@ type Stats struct {
 
 	Bytes         int // size of all memory: Used, Limbo, Free, and the rounding of the device
 	UsedBytes     int // size of records and blocks of rows
-	LimboBytes    int // size of blocks that only snapshots have, and of copies of records
+	RetiredBytes  int // size of blocks that only snapshots have, and of copies of records
 	FreeBytes     int // size of free blocks
 	LargestDegree int
 }
@@ -21,7 +21,7 @@ func (s Stats) BytesPerEdge() float64 { return float64(s.Bytes) / float64(max(1,
 
 // Stats measures the graph. It reads all degrees.
 func (g *Graph) Stats(ctx context.Context) (s Stats, err error) {
-	err = g.alone(ctx, func() error {
+	err = g.withExclusive(ctx, func() error {
 		s, err = g.stats(ctx)
 		return err
 	})
@@ -29,19 +29,19 @@ func (g *Graph) Stats(ctx context.Context) (s Stats, err error) {
 }
 
 func (g *store) stats(ctx context.Context) (s Stats, err error) {
-	r, err := g.degreesOf(ctx, g.now())
+	r, err := g.degreesOf(ctx, g.currentView())
 	if err != nil {
 		return s, err
 	}
-	present, err := g.engine.present(ctx)
+	present, err := g.engine.countPresent(ctx)
 	if err != nil {
 		return s, err
 	}
 	s = Stats{
-		Vertices: int(present), Edges: edgesOf(g.opts.Directed, g.arcs, g.loops), Records: g.vertices, Snapshots: len(g.live),
-		UsedBytes:  g.vertices*recordBytes + aliveBytes(g.vertices) + g.used*g.unit(),
-		LimboBytes: g.limbo*g.unit() + g.copies,
-		FreeBytes:  (g.units - g.used - g.limbo) * g.unit(),
+		Vertices: int(present), Edges: edgesOf(g.opts.Directed, g.arcs, g.loops), Records: g.vertices, Snapshots: len(g.snapshots),
+		UsedBytes:    g.vertices*recordBytes + bitmapBytes(g.vertices) + g.used*g.unit(),
+		RetiredBytes: g.retiredUnits*g.unit() + g.copies,
+		FreeBytes:    (g.units - g.used - g.retiredUnits) * g.unit(),
 	}
 	for _, d := range r {
 		s.LargestDegree = max(s.LargestDegree, int(d))
@@ -50,6 +50,6 @@ func (g *store) stats(ctx context.Context) (s Stats, err error) {
 		}
 	}
 	m := g.memory()
-	s.Bytes = m.records.buf.Size + m.alive.buf.Size + m.pool.buf.Size + g.copies + g.engine.beside() + g.ends.Bytes()
+	s.Bytes = m.records.buf.Size + m.alive.buf.Size + m.pool.buf.Size + g.copies + g.engine.overheadBytes() + g.endpoints.Bytes()
 	return s, nil
 }

@@ -70,7 +70,7 @@ func modelOf(e Edges, weights []uint32, o Options) (arcs []arc) {
 	return arcs
 }
 
-// arcsOf returns the entries of a graph.
+// arcsPerEdge returns the entries of a graph.
 func arcsOf(g *Weighted[uint32]) (arcs []arc) {
 	for u := range uint32(g.Vertices()) {
 		for i, v := range g.Neighbors(u) {
@@ -139,12 +139,12 @@ func verify(t *testing.T, dev device.Device, g *CSR, arcs []arc) {
 	if err := g.Check(t.Context(), dev); err != nil {
 		t.Fatal(err)
 	}
-	again, err := NewCSR(g.Offsets(), g.Targets(), g.Directed())
+	copied, err := NewCSR(g.Offsets(), g.Targets(), g.Directed())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again.Loops() != loops || !again.Sorted() || again.Simple() != g.Simple() {
-		t.Fatalf("made of its rows it has %d loops, sorted %v, simple %v; the graph is simple: %v", again.Loops(), again.Sorted(), again.Simple(), g.Simple())
+	if copied.Loops() != loops || !copied.Sorted() || copied.Simple() != g.Simple() {
+		t.Fatalf("made of its rows it has %d loops, sorted %v, simple %v; the graph is simple: %v", copied.Loops(), copied.Sorted(), copied.Simple(), g.Simple())
 	}
 }
 
@@ -402,17 +402,17 @@ func TestDegrees(t *testing.T) {
 	}
 }
 
-// TestWhere checks the edges of a batch that changed a graph, and the vertices at their ends.
-func TestWhere(t *testing.T) {
+// TestFilter checks the edges of a batch that changed a graph, and the vertices at their ends.
+func TestFilter(t *testing.T) {
 	e := Edges{Vertices: 9, From: []uint32{5, 1, 5, 7}, To: []uint32{1, 2, 0, 7}}
-	some := e.Where([]bool{true, false, true, true})
-	if some.Vertices != 9 || !slices.Equal(some.From, []uint32{5, 5, 7}) || !slices.Equal(some.To, []uint32{1, 0, 7}) {
-		t.Errorf("%+v", some)
+	kept := e.Filter([]bool{true, false, true, true})
+	if kept.Vertices != 9 || !slices.Equal(kept.From, []uint32{5, 5, 7}) || !slices.Equal(kept.To, []uint32{1, 0, 7}) {
+		t.Errorf("%+v", kept)
 	}
-	if ends := some.Ends(); !slices.Equal(ends, []uint32{0, 1, 5, 7}) {
+	if ends := kept.Endpoints(); !slices.Equal(ends, []uint32{0, 1, 5, 7}) {
 		t.Errorf("ends %v", ends)
 	}
-	if none := (Edges{}).Where(nil); len(none.From) > 0 || len(none.Ends()) > 0 {
+	if none := (Edges{}).Filter(nil); len(none.From) > 0 || len(none.Endpoints()) > 0 {
 		t.Errorf("of no edges: %+v", none)
 	}
 }

@@ -113,13 +113,13 @@ func (v *view) words(u uint32) []uint32 {
 	return batch.View[uint32](v.records.Host[int(u)*recordBytes : (int(u)+1)*recordBytes])
 }
 
-// there reports whether a vertex is in the graph.
-func (v *view) there(u uint32) bool {
+// hasVertex reports whether a vertex is in the graph.
+func (v *view) hasVertex(u uint32) bool {
 	return int(u) < v.vertices && batch.View[uint32](v.alive.Host)[u/32]>>(u%32)&1 != 0
 }
 
-// aliveBytes returns the size of a bitmap of vertices.
-func aliveBytes(vertices int) int { return (vertices + 31) / 32 * 4 }
+// bitmapBytes returns the size of a bitmap of vertices.
+func bitmapBytes(vertices int) int { return (vertices + 31) / 32 * 4 }
 
 // weights is a column of weights of width bytes each, 0 for none.
 type weights struct {

@@ -30,47 +30,47 @@ func TestLittleMemory(t *testing.T) {
 		for i := range n {
 			from[i], to[i], weights[i] = r.Uint32N(vertices), r.Uint32N(vertices), r.Uint32()
 		}
-		asMany(g.store, r.IntN(3) == 0)
-		few, what, then := from[:min(n, 3)], "", func() {}
+		forceSort(g.store, r.IntN(3) == 0)
+		ends, method, applyModel := from[:min(n, 3)], "", func() {}
 		edges := func(kind weft.OpKind) func() {
 			return func() {
 				for i := range from {
 					m.apply(kind, from[i], to[i], weights[i])
 				}
-				m.enliven()
+				m.markLive()
 			}
 		}
 		switch k := r.IntN(10); {
 		case k < 5:
-			what, then = "Insert", edges(weft.OpPut)
+			method, applyModel = "Insert", edges(weft.OpPut)
 			_, err = g.Insert(t.Context(), from, to, weights, nil)
 		case k < 6:
-			what, then = "Delete", edges(weft.OpDelete)
+			method, applyModel = "Delete", edges(weft.OpDelete)
 			_, err = g.Delete(t.Context(), from, to, nil)
 		case k < 7:
-			what, then = "DeleteVertices", func() { m.deleteVertices(few) }
-			_, err = g.DeleteVertices(t.Context(), few)
+			method, applyModel = "DeleteVertices", func() { m.deleteVertices(ends) }
+			_, err = g.DeleteVertices(t.Context(), ends)
 		case k < 9 || len(snaps) == 0:
 			var s *WeightedSnapshot[uint32]
 			s, err = g.Snapshot(t.Context())
-			what, then = "Snapshot", func() { snaps = append(snaps, held[uint32]{s, m.clone()}) }
+			method, applyModel = "Snapshot", func() { snaps = append(snaps, held[uint32]{s, m.clone()}) }
 		default:
-			what = "Close"
+			method = "Close"
 			err = snaps[0].Close()
 			snaps = snaps[1:]
 		}
 		switch {
 		case errors.Is(err, device.ErrMemory):
-			refused[what]++
+			refused[method]++
 		case err != nil:
-			t.Fatalf("%s: %v", what, err)
+			t.Fatalf("%s: %v", method, err)
 		default:
 			made++
-			then()
+			applyModel()
 		}
 		must(t, g.Check(t.Context()))
 		if g.Edges() != m.count() {
-			t.Fatalf("%s, %v: %d edges, want %d", what, err, g.Edges(), m.count())
+			t.Fatalf("%s, %v: %d edges, want %d", method, err, g.Edges(), m.count())
 		}
 	}
 	if refused["Insert"] < 5 || made < 20 {
@@ -82,7 +82,7 @@ func TestLittleMemory(t *testing.T) {
 	must(t, g.Check(t.Context()))
 	var got []edge
 	// Copying rows to the host would need memory.
-	image, _, _, err := g.engine.image(t.Context(), g.now())
+	image, _, _, err := g.engine.image(t.Context(), g.currentView())
 	must(t, err)
 	for u := range uint32(image.vertices) {
 		for _, v := range image.row(u).ids {

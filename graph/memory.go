@@ -15,8 +15,8 @@ type memory struct {
 	records, alive, pool area
 }
 
-// mostUnits is the number of units with 32-bit numbers.
-const mostUnits = 1<<32 - 1
+// maxUnits is the number of units with 32-bit numbers.
+const maxUnits = 1<<32 - 1
 
 func newMemory(dev device.Device, s shape, vertices int) (*memory, error) {
 	free, err := dev.Memory()
@@ -26,11 +26,11 @@ func newMemory(dev device.Device, s shape, vertices int) (*memory, error) {
 	m := &memory{shape: s}
 	for _, a := range []struct {
 		*area
-		most uint64
+		maxBytes uint64
 	}{
-		{&m.records, uint64(vertices) * recordBytes}, {&m.alive, uint64(aliveBytes(vertices))}, {&m.pool, uint64(mostUnits) * uint64(s.unit())},
+		{&m.records, uint64(vertices) * recordBytes}, {&m.alive, uint64(bitmapBytes(vertices))}, {&m.pool, uint64(maxUnits) * uint64(s.unit())},
 	} {
-		if err := a.open(dev, min(free.Total, a.most)); err != nil {
+		if err := a.open(dev, min(free.Total, a.maxBytes)); err != nil {
 			return nil, errors.Join(err, m.Free())
 		}
 	}
@@ -50,16 +50,16 @@ func memoryOf(l *core.Lease) *memory { return l.Parts.(*memory) }
 
 // area is memory that grows in place, unless the system cannot reserve address ranges.
 type area struct {
-	dev   device.Device
-	rng   device.Range
-	most  int // size of the address range in bytes
-	buf   device.Buffer
-	moved []device.Buffer // previous buffers, which snapshots may read
+	dev      device.Device
+	rng      device.Range
+	maxBytes int // size of the address range in bytes
+	buf      device.Buffer
+	moved    []device.Buffer // previous buffers, which snapshots may read
 }
 
-func (a *area) open(dev device.Device, most uint64) (err error) {
-	a.dev, a.most = dev, int(most)
-	a.rng, err = dev.Reserve(int(most))
+func (a *area) open(dev device.Device, maxBytes uint64) (err error) {
+	a.dev, a.maxBytes = dev, int(maxBytes)
+	a.rng, err = dev.Reserve(int(maxBytes))
 	if errors.Is(err, device.ErrUnsupported) {
 		a.rng, err = nil, nil
 	}
@@ -74,8 +74,8 @@ func (a *area) grow(bytes int) error {
 	if a.rng == nil {
 		return a.move(bytes)
 	}
-	if bytes > a.most {
-		return fmt.Errorf("%w: %d bytes, and the device has %d", device.ErrMemory, bytes, a.most)
+	if bytes > a.maxBytes {
+		return fmt.Errorf("%w: %d bytes, and the device has %d", device.ErrMemory, bytes, a.maxBytes)
 	}
 	// An eighth more, so that gradual growth rarely calls the driver.
 	err := a.rng.Resize(bytes + a.buf.Size/8)

@@ -98,9 +98,9 @@ func TestWithoutStream(t *testing.T) {
 	})
 }
 
-// TestWeightsAreGiven checks that a graph with weights refuses edges without weights, from methods
+// TestMissingWeights checks that a graph with weights refuses edges without weights, from methods
 // that it inherits.
-func TestWeightsAreGiven(t *testing.T) {
+func TestMissingWeights(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {
 		ctx, s := t.Context(), devicetest.NewStream(t, dev)
 		g, err := NewWeightedGraph[uint64](dev, nil)
@@ -201,7 +201,7 @@ func TestCSROnReturnsNothing(t *testing.T) {
 			}
 			return err
 		}
-		devicetest.Heal(dev)
+		devicetest.ClearFailures(dev)
 		return d.Free()
 	})
 	must(t, g.Close())

@@ -47,10 +47,10 @@ func (m *model[W]) key(u, v uint32) edge {
 
 func (m *model[W]) apply(kind weft.OpKind, u, v uint32, w W) bool {
 	k := m.key(u, v)
-	_, there := m.edges[k]
+	_, exists := m.edges[k]
 	if kind == weft.OpDelete {
 		delete(m.edges, k)
-		return there
+		return exists
 	}
 	if u == v && !m.SelfLoops {
 		return false
@@ -60,7 +60,7 @@ func (m *model[W]) apply(kind weft.OpKind, u, v uint32, w W) bool {
 		return true
 	}
 	m.edges[k] = []W{w}
-	return !there
+	return !exists
 }
 
 // count returns the number of edges.
@@ -71,8 +71,8 @@ func (m *model[W]) count() (n int) {
 	return n
 }
 
-// enliven adds the ends of edges. Edges that a batch inserts and deletes again add no vertices.
-func (m *model[W]) enliven() {
+// markLive adds the ends of edges. Edges that a batch inserts and deletes again add no vertices.
+func (m *model[W]) markLive() {
 	for e := range m.edges {
 		m.vertices[e.from], m.vertices[e.to] = true, true
 	}
@@ -163,15 +163,15 @@ func (m *model[W]) same(t testing.TB, g reader[W], vertices int) {
 	n, err := g.Weight(ctx, from, to, vals, found)
 	must(t, err)
 	for i := range from {
-		parallels, there := m.edges[m.key(from[i], to[i])]
+		parallels, exists := m.edges[m.key(from[i], to[i])]
 		var w W
-		if there {
+		if exists {
 			w = parallels[len(parallels)-1]
 		}
-		if found[i] != there || vals[i] != w {
-			t.Fatalf("edge %d-%d: %v %v, want %v %v", from[i], to[i], vals[i], found[i], w, there)
+		if found[i] != exists || vals[i] != w {
+			t.Fatalf("edge %d-%d: %v %v, want %v %v", from[i], to[i], vals[i], found[i], w, exists)
 		}
-		if there {
+		if exists {
 			hits++
 		}
 	}
@@ -181,7 +181,7 @@ func (m *model[W]) same(t testing.TB, g reader[W], vertices int) {
 	degrees := make([]uint32, len(all))
 	must(t, g.Degree(ctx, all, degrees))
 	for u, d := range degrees {
-		if own := u < c.Vertices(); own && int(d) != c.Degree(uint32(u)) || !own && d != 0 {
+		if exists := u < c.Vertices(); exists && int(d) != c.Degree(uint32(u)) || !exists && d != 0 {
 			t.Fatalf("vertex %d has degree %d", u, d)
 		}
 	}
@@ -224,8 +224,8 @@ func play[W Weight](t testing.TB, dev device.Device, o Options, seed uint64, rou
 	must(t, err)
 	p := &player[W]{t, rand.New(rand.NewPCG(seed, 2)), g, newModel[W](o), vertices, size, nil}
 	for i := range rounds {
-		asMany(g.store, i/2%2 == 1)
-		swept(g.store, i%2 == 1)
+		forceSort(g.store, i/2%2 == 1)
+		forceSweep(g.store, i%2 == 1)
 		p.step()
 		must(t, g.Check(t.Context()))
 		for _, s := range p.held {
@@ -236,19 +236,19 @@ func play[W Weight](t testing.TB, dev device.Device, o Options, seed uint64, rou
 	return p
 }
 
-// asMany makes the kernels of a GPU sort batches, as they do very large ones.
-func asMany(g *store, many bool) {
+// forceSort makes the kernels of a GPU sort batches, as they do very large ones.
+func forceSort(g *store, sorted bool) {
 	if e, ok := g.engine.(*gpuEngine); ok {
-		e.crowds = [2]crowd{}
-		if many {
-			e.crowds = [2]crowd{{1, math.MaxInt, 0}, {1, math.MaxInt, 0}}
+		e.overflows = [2]binOverflow{}
+		if sorted {
+			e.overflows = [2]binOverflow{{1, math.MaxInt, 0}, {1, math.MaxInt, 0}}
 		}
 	}
 }
 
-// swept makes the kernels of a GPU scan all rows for deleted vertices, or delete their arcs, as for
-// few vertices.
-func swept(g *store, all bool) {
+// forceSweep makes the kernels of a GPU scan all rows for deleted vertices, or delete their arcs,
+// as for few vertices.
+func forceSweep(g *store, all bool) {
 	if e, ok := g.engine.(*gpuEngine); ok {
 		e.share = map[bool]int{true: sweepShare, false: 1}[all]
 	}
@@ -320,15 +320,15 @@ func (p *player[W]) step() {
 
 // edges runs a batch: inserts, deletes of mostly present edges, or both.
 func (p *player[W]) edges(k int) {
-	there, _ := p.m.arcs()
+	existing, _ := p.m.arcs()
 	n := 1 + p.r.IntN(p.batch)
 	kinds, from, to, vals := make([]weft.OpKind, n), make([]uint32, n), make([]uint32, n), make([]W, n)
 	for i := range n {
 		from[i], to[i], vals[i], kinds[i] = p.vertex(), p.vertex(), W(p.r.Uint64()>>1), weft.OpPut
 		if k >= 6 && k < 10 || k >= 10 && p.r.IntN(2) == 0 {
 			kinds[i] = weft.OpDelete
-			if len(there) > 0 && p.r.IntN(4) > 0 {
-				e := there[p.r.IntN(len(there))]
+			if len(existing) > 0 && p.r.IntN(4) > 0 {
+				e := existing[p.r.IntN(len(existing))]
 				from[i], to[i] = e.from, e.to
 			}
 		}
@@ -343,7 +343,7 @@ func (p *player[W]) edges(k int) {
 			count++
 		}
 	}
-	p.m.enliven()
+	p.m.markLive()
 	got, changed := p.run(k, kinds, from, to, vals)
 	if changed != count || got != nil && !slices.Equal(got, want) {
 		p.Fatalf("%d operations did something, want %d: %v, want %v", changed, count, got, want)
@@ -391,32 +391,32 @@ func (p *player[W]) runOn(k int, kinds []weft.OpKind, from, to []uint32, vals []
 		err = p.g.ApplyOn(s, o, u, v, w, done, count)
 	}
 	must(p.TB, err)
-	touched, some := upload(p.TB, s, make([]uint32, 2*len(from))), upload(p.TB, s, make([]uint64, 1))
-	must(p.TB, p.g.TouchedOn(s, DeviceEdges{Vertices: p.vertices, From: u, To: v, Done: done}, touched, some))
+	endpoints, nEndpoints := upload(p.TB, s, make([]uint32, 2*len(from))), upload(p.TB, s, make([]uint64, 1))
+	must(p.TB, p.g.EndpointsOn(s, DeviceEdges{Vertices: p.vertices, From: u, To: v, Done: done}, endpoints, nEndpoints))
 	ok = make([]bool, len(from))
 	var total [1]uint64
 	must(p.TB, done.CopyTo(p.Context(), s, ok))
-	p.sameEnds(Edges{From: from, To: to}.Where(ok), s, touched, some)
+	p.sameEnds(Edges{From: from, To: to}.Filter(ok), s, endpoints, nEndpoints)
 	must(p.TB, count.CopyTo(p.Context(), s, total[:]))
 	must(p.TB, p.g.Sync(p.Context()))
-	for _, err := range []error{u.Free(), v.Free(), w.Free(), o.Free(), done.Free(), count.Free(), touched.Free(), some.Free()} {
+	for _, err := range []error{u.Free(), v.Free(), w.Free(), o.Free(), done.Free(), count.Free(), endpoints.Free(), nEndpoints.Free()} {
 		must(p.TB, err)
 	}
 	return ok, int(total[0]) - 1000
 }
 
 // sameEnds compares the vertices listed on a device with the ends of edges.
-func (p *player[W]) sameEnds(e Edges, s *device.Stream, touched device.Slice[uint32], count device.Slice[uint64]) {
+func (p *player[W]) sameEnds(e Edges, s *device.Stream, endpoints device.Slice[uint32], count device.Slice[uint64]) {
 	p.Helper()
-	got, n := make([]uint32, touched.Len()), make([]uint64, 1)
-	must(p.TB, touched.CopyTo(p.Context(), s, got))
+	got, n := make([]uint32, endpoints.Len()), make([]uint64, 1)
+	must(p.TB, endpoints.CopyTo(p.Context(), s, got))
 	must(p.TB, count.CopyTo(p.Context(), s, n))
 	ends := map[uint32]bool{}
 	for i, u := range e.From {
 		ends[u], ends[e.To[i]] = true, true
 	}
-	if want := slices.Sorted(maps.Keys(ends)); !slices.Equal(got[:n[0]], want) || !slices.Equal(e.Ends(), want) {
-		p.Fatalf("touched are %v, and %v in host memory, want %v", got[:n[0]], e.Ends(), want)
+	if want := slices.Sorted(maps.Keys(ends)); !slices.Equal(got[:n[0]], want) || !slices.Equal(e.Endpoints(), want) {
+		p.Fatalf("touched are %v, and %v in host memory, want %v", got[:n[0]], e.Endpoints(), want)
 	}
 }
 

@@ -16,7 +16,7 @@ func (d *DeviceCSR) Oriented(ctx context.Context, s *device.Stream) (*DeviceCSR,
 }
 
 func (d *DeviceCSR) orientedOn(ctx context.Context, s *device.Stream) (o *DeviceCSR, err error) {
-	if err := d.usable(s); err != nil {
+	if err := d.checkUsable(s); err != nil {
 		return nil, err
 	}
 	if g := d.Host(); g != nil {
@@ -31,8 +31,8 @@ func (d *DeviceCSR) orientedOn(ctx context.Context, s *device.Stream) (o *Device
 		return nil, err
 	}
 	rows := triangles.Rows{Offsets: d.offsets, Neighbors: d.neighbors}
-	if d.of.directed || !d.of.sorted {
-		if rows, err = k.Ascend(ctx, s, rows, d.of.directed); err != nil {
+	if d.host.directed || !d.host.sorted {
+		if rows, err = k.Ascend(ctx, s, rows, d.host.directed); err != nil {
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, rows.Free()) }()
@@ -41,26 +41,26 @@ func (d *DeviceCSR) orientedOn(ctx context.Context, s *device.Stream) (o *Device
 	if err != nil {
 		return nil, err
 	}
-	return &DeviceCSR{offsets: view.Offsets, neighbors: view.Neighbors, of: CSR{directed: true, sorted: true, simple: true}}, nil
+	return &DeviceCSR{offsets: view.Offsets, neighbors: view.Neighbors, host: CSR{directed: true, sorted: true, simple: true}}, nil
 }
 
-// orientedBy is Oriented by the kernels of a device.
-func (g *CSR) orientedBy(ctx context.Context, dev device.Device) (o *CSR, err error) {
+// orientByKernels is Oriented by the kernels of a device.
+func (g *CSR) orientByKernels(ctx context.Context, dev device.Device) (o *CSR, err error) {
 	s, err := dev.NewStream()
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	there, err := g.Upload(s)
+	uploaded, err := g.Upload(s)
 	if err != nil {
 		return nil, err
 	}
-	view, err := there.Oriented(ctx, s)
+	view, err := uploaded.Oriented(ctx, s)
 	if err == nil {
 		o, err = view.Download(ctx, s)
 		err = errors.Join(err, s.Sync(context.Background()), view.Free())
 	}
-	if err = errors.Join(err, s.Sync(context.Background()), there.Free()); err != nil {
+	if err = errors.Join(err, s.Sync(context.Background()), uploaded.Free()); err != nil {
 		return nil, err
 	}
 	return o, nil

@@ -83,8 +83,8 @@ func TestParallelEdgesOfOneBatch(t *testing.T) {
 	if first := c.Weights(0)[0]; first != n/2+2 || !slices.IsSorted(c.Weights(0)) {
 		t.Errorf("parallel edges are %v, want those behind the last deletion, in order", c.Weights(0))
 	}
-	if some, err := g.DeleteVertices(ctx, []uint32{1}); err != nil || some != 1 || g.Edges() != 0 {
-		t.Errorf("%d vertices went, %d edges are left: %v", some, g.Edges(), err)
+	if nDeleted, err := g.DeleteVertices(ctx, []uint32{1}); err != nil || nDeleted != 1 || g.Edges() != 0 {
+		t.Errorf("%d vertices went, %d edges are left: %v", nDeleted, g.Edges(), err)
 	}
 	must(t, g.Check(ctx))
 }

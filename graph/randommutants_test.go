@@ -24,7 +24,7 @@ func TestRandomMutants(t *testing.T) {
 
 // trialsOf returns the tests of kernels for weights of a width.
 func trialsOf[W uint32 | uint64](m *mutate.Mutant) []mutate.Trial {
-	quick, random := mutate.OnDevices(m.Arch, 2, kernelTests[W]())
+	quick, random := mutate.DeviceTrials(m.Arch, 2, kernelTests[W]())
 	return slices.Concat(quick, random)
 }
 
@@ -35,6 +35,6 @@ func trialsUnweighted(m *mutate.Mutant) []mutate.Trial {
 		tests = append(tests, mutate.KernelTest{Name: "unweighted", Run: func(t testing.TB, dev device.Device) { unweighted(t, dev, o) }})
 	}
 	tests = append(tests, mutate.KernelTest{Name: "many vertices", Run: func(t testing.TB, dev device.Device) { sweeps(t, dev, Options{}, weightless) }})
-	quick, random := mutate.OnDevices(m.Arch, 1, tests)
+	quick, random := mutate.DeviceTrials(m.Arch, 1, tests)
 	return slices.Concat(quick, random)
 }

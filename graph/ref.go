@@ -27,32 +27,32 @@ type Ref struct {
 //
 // On a CPU, View returns device.ErrNoKernels. View returns the error of submit.
 func (g *Graph) View(ctx context.Context, s *device.Stream, submit func(Ref) error) error {
-	return wrap("View", g.seenBy(s, func() error {
-		return g.read(ctx, nil, func(v *view) error { return g.show(s, v, submit) })
+	return wrap("View", g.withVisible(s, func() error {
+		return g.read(ctx, nil, func(v *view) error { return g.submitView(s, v, submit) })
 	}))
 }
 
 // View is [Graph.View] of the snapshot, while updates continue.
 func (s *Snapshot) View(ctx context.Context, stream *device.Stream, submit func(Ref) error) error {
-	return wrap("View", s.of.seenBy(stream, func() error {
-		return s.use(ctx, func() error { return s.of.show(stream, s.view, submit) })
+	return wrap("View", s.graph.withVisible(stream, func() error {
+		return s.withOpen(ctx, func() error { return s.graph.submitView(stream, s.view, submit) })
 	}))
 }
 
-// seenBy runs f if kernels on the stream can see the graph.
-func (g *store) seenBy(s *device.Stream, f func() error) error {
+// withVisible runs f if kernels on the stream can see the graph.
+func (g *store) withVisible(s *device.Stream, f func() error) error {
 	if isHost(g.dev) {
 		return fmt.Errorf("%w: there is no Ref on %s", device.ErrNoKernels, g.dev.Properties().Name)
 	}
-	if err := (&batch.Batch{}).CheckPlace(g.dev, s); err != nil {
+	if err := (&batch.Batch{}).CheckDevice(g.dev, s); err != nil {
 		return err
 	}
 	return f()
 }
 
-// show runs submit after all changes, and waits for what it submits.
-func (g *store) show(s *device.Stream, v *view, submit func(Ref) error) error {
-	if err := s.Wait(g.engine.(*gpuEngine).Changed()); err != nil {
+// submitView runs submit after all changes, and waits for what it submits.
+func (g *store) submitView(s *device.Stream, v *view, submit func(Ref) error) error {
+	if err := s.Wait(g.engine.(*gpuEngine).LastChange()); err != nil {
 		return err
 	}
 	return errors.Join(submit(refOf(v)), s.Sync(context.Background()))

@@ -29,7 +29,7 @@ const savedRows = 1 << 16
 // save writes the content of a view, some rows at a time.
 func (g *store) save(ctx context.Context, v *view, to io.Writer) error {
 	w := savedgraph.NewWriter(to, g.savedKind(), v.vertices)
-	alive, err := g.engine.alive(ctx, v)
+	alive, err := g.engine.readAlive(ctx, v)
 	if err != nil {
 		return err
 	}
@@ -39,15 +39,15 @@ func (g *store) save(ctx context.Context, v *view, to io.Writer) error {
 		}
 	}
 	for lo := 0; lo < v.vertices && w.Err() == nil; lo += savedRows {
-		some := make([]uint32, min(savedRows, v.vertices-lo))
-		for i := range some {
-			some[i] = uint32(lo + i)
+		vertices := make([]uint32, min(savedRows, v.vertices-lo))
+		for i := range vertices {
+			vertices[i] = uint32(lo + i)
 		}
-		r, err := g.rowsOf(ctx, v, some, len(some))
+		r, err := g.rowsOf(ctx, v, vertices, len(vertices))
 		if err != nil {
 			return err
 		}
-		for i, u := range some {
+		for i, u := range vertices {
 			for at := r.offsets[i]; at < r.offsets[i+1]; at++ {
 				if g.opts.Directed || u <= r.ids[at] {
 					w.Edge(u, r.ids[at], r.weights[int(at)*v.weight:])
@@ -75,7 +75,7 @@ func (l loaded) Vertices(ctx context.Context, ids []uint32) error {
 func (l loaded) Edges(ctx context.Context, from, to []uint32, weights []byte) error {
 	var vals batch.Column
 	if l.weight > 0 {
-		vals = batch.In(weights).Of(l.weight)
+		vals = batch.Input(weights).WithWidth(l.weight)
 	}
 	_, err := l.change(ctx, nil, "edges", edgeBatch(op.Put, from, to, vals, nil))
 	return wrap("edges", op.Cause(err))

@@ -18,7 +18,7 @@ import (
 // blocks of the rows at that moment, but none written later. It holds that memory until it is
 // closed, and is valid while the graph is open.
 type Snapshot struct {
-	of    *store
+	graph *store
 	view  *view
 	lease *core.Lease
 	epoch uint32
@@ -38,11 +38,11 @@ func (g *Graph) Snapshot(ctx context.Context) (*Snapshot, error) {
 }
 
 func (g *store) snapshot(ctx context.Context) (s *Snapshot, err error) {
-	if err := g.leases.Write(ctx); err != nil {
+	if err := g.leases.LockWriter(ctx); err != nil {
 		return nil, err
 	}
-	defer g.leases.Release()
-	present, err := g.engine.present(ctx)
+	defer g.leases.UnlockWriter()
+	present, err := g.engine.countPresent(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -50,19 +50,19 @@ func (g *store) snapshot(ctx context.Context) (s *Snapshot, err error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := g.engine.copy(ctx, g.now())
+	v, err := g.engine.copyView(ctx, g.currentView())
 	if err != nil {
 		return nil, errors.Join(err, lease.End())
 	}
-	s = &Snapshot{of: g, view: v, lease: lease, epoch: g.epoch, present: present, arcs: g.arcs, loops: g.loops, users: 1}
-	g.live, g.old = append(g.live, g.epoch), append(g.old, false)
+	s = &Snapshot{graph: g, view: v, lease: lease, epoch: g.epoch, present: present, arcs: g.arcs, loops: g.loops, users: 1}
+	g.snapshots, g.superseded = append(g.snapshots, g.epoch), append(g.superseded, false)
 	g.epoch++
-	g.copies += s.view.copied()
+	g.copies += s.view.copyBytes()
 	return s, nil
 }
 
-// use keeps the snapshot open during a call.
-func (s *Snapshot) use(ctx context.Context, f func() error) error {
+// withOpen keeps the snapshot open during a call.
+func (s *Snapshot) withOpen(ctx context.Context, f func() error) error {
 	s.mu.Lock()
 	err := ctx.Err()
 	if s.closed {
@@ -75,21 +75,21 @@ func (s *Snapshot) use(ctx context.Context, f func() error) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(s.call(f), s.leave())
+	return errors.Join(s.runIfOpen(f), s.release())
 }
 
-// call runs f, unless the graph has been closed.
-func (s *Snapshot) call(f func() error) error {
-	s.of.open.RLock()
-	defer s.of.open.RUnlock()
-	if s.of.closed {
+// runIfOpen runs f, unless the graph has been closed.
+func (s *Snapshot) runIfOpen(f func() error) error {
+	s.graph.open.RLock()
+	defer s.graph.open.RUnlock()
+	if s.graph.closed {
 		return op.ErrClosed
 	}
 	return f()
 }
 
-// leave ends a use. The last one frees blocks and memory.
-func (s *Snapshot) leave() (err error) {
+// release ends a use. The last one frees blocks and memory.
+func (s *Snapshot) release() (err error) {
 	s.mu.Lock()
 	s.users--
 	last := s.users == 0
@@ -97,28 +97,28 @@ func (s *Snapshot) leave() (err error) {
 	if !last {
 		return nil
 	}
-	ctx, g := context.Background(), s.of
-	if g.leases.Write(ctx) == nil { // or the graph has been closed
-		err = g.forget(ctx, s)
-		g.leases.Release()
+	ctx, g := context.Background(), s.graph
+	if g.leases.LockWriter(ctx) == nil { // or the graph has been closed
+		err = g.removeSnapshot(ctx, s)
+		g.leases.UnlockWriter()
 	}
 	return errors.Join(err, freeCopy(g.dev, s.view), s.lease.End())
 }
 
-// forget frees the blocks that only this snapshot had.
-func (g *store) forget(ctx context.Context, s *Snapshot) error {
-	i := slices.Index(g.live, s.epoch)
-	g.copies -= s.view.copied()
-	old := g.old[i]
-	g.live, g.old = slices.Delete(g.live, i, i+1), slices.Delete(g.old, i, i+1)
+// removeSnapshot frees the blocks that only this snapshot had.
+func (g *store) removeSnapshot(ctx context.Context, s *Snapshot) error {
+	i := slices.Index(g.snapshots, s.epoch)
+	g.copies -= s.view.copyBytes()
+	old := g.superseded[i]
+	g.snapshots, g.superseded = slices.Delete(g.snapshots, i, i+1), slices.Delete(g.superseded, i, i+1)
 	if old {
 		return nil
 	}
-	return g.engine.reap(ctx, g.seen)
+	return g.engine.reclaim(ctx, g.isHeld)
 }
 
-// copied returns the size of a snapshot's memory other than blocks.
-func (v *view) copied() int { return v.records.Size + v.alive.Size }
+// copyBytes returns the size of a snapshot's memory other than blocks.
+func (v *view) copyBytes() int { return v.records.Size + v.alive.Size }
 
 // freeCopy frees a snapshot's memory other than blocks.
 func freeCopy(dev device.Device, v *view) (err error) {
@@ -140,17 +140,17 @@ func (s *Snapshot) Close() error {
 	if !first {
 		return nil
 	}
-	return wrap("Snapshot", s.leave())
+	return wrap("Snapshot", s.release())
 }
 
 // Vertices returns the number of vertices.
 func (s *Snapshot) Vertices() int { return int(s.present) }
 
 // Edges returns the number of edges.
-func (s *Snapshot) Edges() int { return edgesOf(s.of.opts.Directed, s.arcs, s.loops) }
+func (s *Snapshot) Edges() int { return edgesOf(s.graph.opts.Directed, s.arcs, s.loops) }
 
 // Directed reports whether edges lead one way only.
-func (s *Snapshot) Directed() bool { return s.of.opts.Directed }
+func (s *Snapshot) Directed() bool { return s.graph.opts.Directed }
 
 // Has is [Graph.Has].
 func (s *Snapshot) Has(ctx context.Context, from, to []uint32, found []bool) (n int, err error) {
@@ -159,8 +159,8 @@ func (s *Snapshot) Has(ctx context.Context, from, to []uint32, found []bool) (n 
 
 func (s *Snapshot) find(ctx context.Context, method string, b *batch.Batch) (n int, err error) {
 	b.MustMatch("graph", method)
-	err = s.use(ctx, func() error {
-		hits, err := s.of.engine.find(ctx, nil, s.view, b, 0)
+	err = s.withOpen(ctx, func() error {
+		hits, err := s.graph.engine.find(ctx, nil, s.view, b, 0)
 		n = int(hits)
 		return err
 	})
@@ -171,7 +171,7 @@ func (s *Snapshot) find(ctx context.Context, method string, b *batch.Batch) (n i
 func (s *Snapshot) Degree(ctx context.Context, vertices, degrees []uint32) error {
 	b := degreeBatch(vertices, degrees)
 	b.MustMatch("graph", "Degree")
-	return wrap("Degree", s.use(ctx, func() error { return s.of.engine.degrees(ctx, nil, s.view, b) }))
+	return wrap("Degree", s.withOpen(ctx, func() error { return s.graph.engine.degrees(ctx, nil, s.view, b) }))
 }
 
 // Neighbors is [Graph.Neighbors].
@@ -183,8 +183,8 @@ func (s *Snapshot) Neighbors(ctx context.Context, vertex uint32, to []uint32) ([
 // Rows is [Graph.Rows].
 func (s *Snapshot) Rows(ctx context.Context, vertices []uint32) (offsets []uint64, neighbors []uint32, err error) {
 	var r rows
-	err = s.use(ctx, func() error {
-		r, err = s.of.rowsOf(ctx, s.view, vertices, len(vertices))
+	err = s.withOpen(ctx, func() error {
+		r, err = s.graph.rowsOf(ctx, s.view, vertices, len(vertices))
 		return err
 	})
 	return r.offsets, r.ids, wrap("Rows", err)
@@ -197,8 +197,8 @@ func (s *Snapshot) CSR(ctx context.Context) (c *CSR, err error) {
 }
 
 func (s *Snapshot) export(ctx context.Context) (c *CSR, weights []byte, err error) {
-	err = s.use(ctx, func() error {
-		c, weights, err = s.of.export(ctx, s.view, s.loops)
+	err = s.withOpen(ctx, func() error {
+		c, weights, err = s.graph.export(ctx, s.view, s.loops)
 		return err
 	})
 	return c, weights, wrap("CSR", err)
@@ -206,5 +206,5 @@ func (s *Snapshot) export(ctx context.Context) (c *CSR, weights []byte, err erro
 
 // Save is [Graph.Save], while updates continue.
 func (s *Snapshot) Save(ctx context.Context, to io.Writer) error {
-	return wrap("Save", s.use(ctx, func() error { return s.of.save(ctx, s.view, to) }))
+	return wrap("Save", s.withOpen(ctx, func() error { return s.graph.save(ctx, s.view, to) }))
 }

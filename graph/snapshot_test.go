@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// TestSnapshotsBesideUpdates reads snapshots in several goroutines while edges come and go.
-func TestSnapshotsBesideUpdates(t *testing.T) {
+// TestSnapshotsDuringUpdates reads snapshots in several goroutines while edges come and go.
+func TestSnapshotsDuringUpdates(t *testing.T) {
 	dev := devicetest.Open(t)
 	if dev.Properties().Kind == device.Sim {
 		t.Skip("the simulator runs one call at a time")

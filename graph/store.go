@@ -18,6 +18,11 @@ import (
 )
 
 // store is a graph that changes, without the types of its weights.
+//
+// It uses leases, batches and errors of package core, but is no core.Table. A table of edges would
+// have the chunks and retries of the core, and no rows. A table per vertex would take a call for
+// each. Here a batch has two keys and runs as a whole. An edge of an undirected graph is in two
+// rows, and the memory of a row depends on all operations of its vertex.
 type store struct {
 	opts Options
 	shape
@@ -27,21 +32,21 @@ type store struct {
 
 	// The writer lock protects the following fields.
 	blocks
-	vertices int    // number of records
-	arcs     uint64 // entries of all rows
-	loops    uint64
-	epoch    uint32   // number of the next snapshot
-	live     []uint32 // epochs of the open snapshots, ascending
-	old      []bool   // for each of those, whether it is of an earlier generation
-	copies   int      // size of the snapshots' memory other than blocks
-	spared   int      // batches in a row that have left much memory free
+	vertices   int    // number of records
+	arcs       uint64 // entries of all rows
+	loops      uint64
+	epoch      uint32   // number of the next snapshot
+	snapshots  []uint32 // epochs of the open snapshots, ascending
+	superseded []bool   // for each of those, whether it is of an earlier generation
+	copies     int      // size of the snapshots' memory other than blocks
+	underused  int      // batches in a row that have left much memory free
 
-	size    sizes
-	weights core.Type    // 0: none
-	open    sync.RWMutex // held by calls on snapshots, so that Close waits for them
-	closed  bool
-	ends    touched.Lister
-	tracked *observe.Tracked
+	size      sizes
+	weights   core.Type    // 0: none
+	open      sync.RWMutex // held by calls on snapshots, so that Close waits for them
+	closed    bool
+	endpoints touched.Lister
+	tracked   *observe.Tracked
 }
 
 // sizes are the sizes when a call returned, or at the last Sync.
@@ -71,23 +76,23 @@ type engine interface {
 	rows(ctx context.Context, s *device.Stream, v *view, b *batch.Batch) error
 	// offsets writes the prefix sums of Counts to Offsets.
 	offsets(s *device.Stream, b *batch.Batch) error
-	// alive reads the bitmap of present vertices.
-	alive(ctx context.Context, v *view) ([]uint32, error)
-	// present reads the number of vertices, after all changes.
-	present(ctx context.Context) (uint64, error)
-	// copy copies the memory that changes overwrite, for a snapshot.
-	copy(ctx context.Context, v *view) (*view, error)
-	// reap frees and counts the retired blocks of snapshots for which seen returns false.
-	reap(ctx context.Context, seen func(ghost) bool) error
+	// readAlive reads the bitmap of present vertices.
+	readAlive(ctx context.Context, v *view) ([]uint32, error)
+	// countPresent reads the number of vertices, after all changes.
+	countPresent(ctx context.Context) (uint64, error)
+	// copyView copies the memory that changes overwrite, for a snapshot.
+	copyView(ctx context.Context, v *view) (*view, error)
+	// reclaim frees and counts the retired blocks of snapshots for which held returns false.
+	reclaim(ctx context.Context, seen func(retiredBlock) bool) error
 	// compact copies the graph to new memory.
 	compact(ctx context.Context) (*memory, error)
 	// clear drops all blocks; m is the new memory.
 	clear(ctx context.Context, m *memory) error
 	// image returns the memory as host memory, with the free blocks of each class and the retired
 	// blocks of snapshots.
-	image(ctx context.Context, v *view) (*view, [classes][]uint32, []ghost, error)
-	// beside returns the size of the engine's memory other than its generation.
-	beside() int
+	image(ctx context.Context, v *view) (*view, [classes][]uint32, []retiredBlock, error)
+	// overheadBytes returns the size of the engine's memory other than its generation.
+	overheadBytes() int
 	close() error
 }
 
@@ -96,7 +101,7 @@ func newStore(dev device.Device, weights core.Type, opts *Options) (*store, erro
 	if opts != nil {
 		g.opts = *opts
 	}
-	err := g.check()
+	err := g.checkOptions()
 	var m *memory
 	if err == nil {
 		m, err = newMemory(dev, g.shape, g.opts.MaxVertices)
@@ -105,7 +110,7 @@ func newStore(dev device.Device, weights core.Type, opts *Options) (*store, erro
 		return nil, fmt.Errorf("graph: new graph: %w", err)
 	}
 	g.leases = core.NewLeases(m)
-	g.ends.Dev, g.ends.Most = dev, g.opts.MaxVertices
+	g.endpoints.Dev, g.endpoints.Most = dev, g.opts.MaxVertices
 	if host, ok := dev.(device.Host); ok {
 		g.engine = &cpuEngine{store: g, host: host}
 	} else if g.engine, err = newGPUEngine(g); err != nil {
@@ -115,7 +120,7 @@ func newStore(dev device.Device, weights core.Type, opts *Options) (*store, erro
 	return g, nil
 }
 
-func (g *store) check() error {
+func (g *store) checkOptions() error {
 	switch {
 	case g.dev == nil:
 		return core.Invalid("no device")
@@ -127,8 +132,8 @@ func (g *store) check() error {
 	return nil
 }
 
-// arcsOf returns the number of row entries per edge.
-func (g *store) arcsOf() int {
+// arcsPerEdge returns the number of row entries per edge.
+func (g *store) arcsPerEdge() int {
 	if g.opts.Directed {
 		return 1
 	}
@@ -137,8 +142,8 @@ func (g *store) arcsOf() int {
 
 func (g *store) memory() *memory { return memoryOf(g.leases.Current()) }
 
-// now returns the present graph. The caller holds the writer lock or excludes writers.
-func (g *store) now() *view { return g.memory().view(g.vertices) }
+// currentView returns the present graph. The caller holds the writer lock or excludes writers.
+func (g *store) currentView() *view { return g.memory().view(g.vertices) }
 
 func wrap(method string, err error) error {
 	if err == nil {
@@ -147,16 +152,16 @@ func wrap(method string, err error) error {
 	return fmt.Errorf("graph: %s: %w", method, err)
 }
 
-// alone runs f in an exclusive section: no other writer, no reader of the present graph.
-func (g *store) alone(ctx context.Context, f func() error) error {
-	if err := g.leases.Write(ctx); err != nil {
+// withExclusive runs f in an exclusive section: no other writer, no reader of the present graph.
+func (g *store) withExclusive(ctx context.Context, f func() error) error {
+	if err := g.leases.LockWriter(ctx); err != nil {
 		return err
 	}
-	defer g.leases.Release()
-	if err := g.leases.Exclude(ctx); err != nil {
+	defer g.leases.UnlockWriter()
+	if err := g.leases.BeginExclusive(ctx); err != nil {
 		return err
 	}
-	defer g.leases.Admit()
+	defer g.leases.EndExclusive()
 	return f()
 }
 
@@ -167,39 +172,39 @@ func (g *store) read(ctx context.Context, s *device.Stream, f func(*view) error)
 		return err
 	}
 	if s != nil {
-		lease.On(s)
+		lease.AddStream(s)
 	}
-	return errors.Join(f(g.now()), lease.End())
+	return errors.Join(f(g.currentView()), lease.End())
 }
 
-// leastPiece and mostPiece bound the pieces of a batch of host memory. A piece has as many arcs as
+// minPiece and maxPiece bound the pieces of a batch of host memory. A piece has as many arcs as
 // the graph. So insertions into growing rows cost at most a few copies of each row. The bounds
 // limit the memory that a piece takes meanwhile.
 const (
-	leastPiece = 1 << 20
-	mostPiece  = 1 << 24
+	minPiece = 1 << 20
+	maxPiece = 1 << 24
 )
 
-func (g *store) piece() int {
-	return int(min(max(g.arcs, leastPiece), mostPiece)) / g.arcsOf()
+func (g *store) pieceEdges() int {
+	return int(min(max(g.arcs, minPiece), maxPiece)) / g.arcsPerEdge()
 }
 
 // change runs a batch of edges.
 func (g *store) change(ctx context.Context, s *device.Stream, method string, b *batch.Batch, counts ...device.Slice[uint64]) (n int, err error) {
-	return g.changeBy(ctx, s, method, b, g.engine.change, counts)
+	return g.runChange(ctx, s, method, b, g.engine.change, counts)
 }
 
-// changeBy runs a batch of edges or vertices.
-func (g *store) changeBy(ctx context.Context, s *device.Stream, method string, b *batch.Batch, run func(context.Context, *device.Stream, *batch.Batch) (uint64, error), counts []device.Slice[uint64]) (n int, err error) {
+// runChange runs a batch of edges or vertices.
+func (g *store) runChange(ctx context.Context, s *device.Stream, method string, b *batch.Batch, run func(context.Context, *device.Stream, *batch.Batch) (uint64, error), counts []device.Slice[uint64]) (n int, err error) {
 	b.MustMatch("graph", method)
 	done := 0
 	count, err := core.CounterOf(g.dev, counts)
 	if err == nil {
-		err = g.alone(ctx, func() error {
-			if err := g.admit(s, b); err != nil {
+		err = g.withExclusive(ctx, func() error {
+			if err := g.validate(s, b); err != nil {
 				return err
 			}
-			done, n, err = g.pieces(ctx, s, b, run)
+			done, n, err = g.runPieces(ctx, s, b, run)
 			return err
 		})
 	}
@@ -212,34 +217,34 @@ func (g *store) changeBy(ctx context.Context, s *device.Stream, method string, b
 	return n, err
 }
 
-// admit checks a batch before anything changes.
-func (g *store) admit(s *device.Stream, b *batch.Batch) error {
+// validate checks a batch before anything changes.
+func (g *store) validate(s *device.Stream, b *batch.Batch) error {
 	if b.Columns[batch.Keys2].Given() && b.Inserts() {
-		if err := g.admitWeights(b.N, &b.Columns[batch.Vals]); err != nil {
+		if err := g.checkWeights(b.N, &b.Columns[batch.Vals]); err != nil {
 			return err
 		}
 	}
 	if s == nil {
 		for i, k := range batch.View[op.Kind](b.Columns[batch.Kinds].Host) {
-			if err := admitKind(i, k); err != nil {
+			if err := checkKind(i, k); err != nil {
 				return err
 			}
 		}
 	}
-	return g.admitVertices(b) // the engine checks columns that only the device reads
+	return g.checkRange(b) // the engine checks columns that only the device reads
 }
 
-// admitWeights refuses n edges without weights for a graph with weights, from methods that a
+// checkWeights refuses n edges without weights for a graph with weights, from methods that a
 // WeightedGraph inherits from Graph.
-func (g *store) admitWeights(n int, weights *batch.Column) error {
+func (g *store) checkWeights(n int, weights *batch.Column) error {
 	if g.weight > 0 && n > 0 && !weights.Given() {
 		return fmt.Errorf("%w: %d edges without weights, for a graph with weights", device.ErrInvalid, n)
 	}
 	return nil
 }
 
-// admitVertices refuses to insert vertices out of range. Deletions of such vertices find nothing.
-func (g *store) admitVertices(b *batch.Batch) error {
+// checkRange refuses to insert vertices out of range. Deletions of such vertices find nothing.
+func (g *store) checkRange(b *batch.Batch) error {
 	from, to := batch.View[uint32](b.Columns[batch.Keys].Host), batch.View[uint32](b.Columns[batch.Keys2].Host)
 	kinds := batch.View[op.Kind](b.Columns[batch.Kinds].Host)
 	for i, u := range from {
@@ -247,43 +252,43 @@ func (g *store) admitVertices(b *batch.Batch) error {
 		if len(to) > 0 {
 			v = to[i]
 		}
-		if g.beyond(u, v) && (kinds == nil && b.Kind.Inserts() || kinds != nil && kinds[i] == op.Put) {
-			return g.invalid(i, u, v, len(to) > 0)
+		if g.outOfRange(u, v) && (kinds == nil && b.Kind.Inserts() || kinds != nil && kinds[i] == op.Put) {
+			return g.rangeError(i, u, v, len(to) > 0)
 		}
 	}
 	return nil
 }
 
-// beyond reports whether one of two vertices is out of range.
-func (g *store) beyond(u, v uint32) bool { return uint64(max(u, v)) >= uint64(g.opts.MaxVertices) }
+// outOfRange reports whether one of two vertices is out of range.
+func (g *store) outOfRange(u, v uint32) bool { return uint64(max(u, v)) >= uint64(g.opts.MaxVertices) }
 
-func admitKind(i int, k op.Kind) error {
+func checkKind(i int, k op.Kind) error {
 	if k != op.Put && k != op.Delete {
 		return fmt.Errorf("%w: operation %d: edges are put and deleted, and there is no %v", device.ErrInvalid, i, k)
 	}
 	return nil
 }
 
-// invalid returns the error of a vertex out of range.
-func (g *store) invalid(i int, u, v uint32, edge bool) error {
+// rangeError returns the error of a vertex out of range.
+func (g *store) rangeError(i int, u, v uint32, edge bool) error {
 	if edge {
 		return fmt.Errorf("%w: edge %d from %d to %d: vertices are 0 to %d; MaxVertices allows more", weft.ErrOptions, i, u, v, g.opts.MaxVertices-1)
 	}
 	return fmt.Errorf("%w: vertex %d of the batch is %d: vertices are 0 to %d; MaxVertices allows more", weft.ErrOptions, i, u, g.opts.MaxVertices-1)
 }
 
-// pieces runs a batch piece by piece, and publishes the new sizes. done is the length of the prefix
-// that was run.
-func (g *store) pieces(ctx context.Context, s *device.Stream, b *batch.Batch, run func(context.Context, *device.Stream, *batch.Batch) (uint64, error)) (done, n int, err error) {
+// runPieces runs a batch piece by piece, and publishes the new sizes. done is the length of the
+// prefix that was run.
+func (g *store) runPieces(ctx context.Context, s *device.Stream, b *batch.Batch, run func(context.Context, *device.Stream, *batch.Batch) (uint64, error)) (done, n int, err error) {
 	for err = ctx.Err(); done < b.N && err == nil; {
-		size := min(b.N-done, g.piece())
+		size := min(b.N-done, g.pieceEdges())
 		if s != nil && b.Columns[batch.Keys].Host == nil {
 			size = b.N - done // the device checks its vertices before anything changes
 		}
-		var some uint64
-		if some, err = run(ctx, s, b.Part(done, done+size)); err == nil {
+		var changed uint64
+		if changed, err = run(ctx, s, b.Part(done, done+size)); err == nil {
 			done += size
-			n += int(some)
+			n += int(changed)
 			err = ctx.Err()
 		}
 	}
@@ -291,7 +296,7 @@ func (g *store) pieces(ctx context.Context, s *device.Stream, b *batch.Batch, ru
 		err = nil
 	}
 	if err == nil {
-		err = g.shrink(ctx, spareBatches)
+		err = g.shrink(ctx, shrinkAfter)
 	}
 	if done > 0 {
 		err = errors.Join(err, g.publish(ctx, s))
@@ -307,7 +312,7 @@ func (g *store) publish(ctx context.Context, s *device.Stream) error {
 	if s != nil && !isHost(g.dev) {
 		return nil
 	}
-	n, err := g.engine.present(context.WithoutCancel(ctx))
+	n, err := g.engine.countPresent(context.WithoutCancel(ctx))
 	if err == nil {
 		g.size.vertices.Store(n)
 	}
@@ -322,54 +327,54 @@ func isHost(dev device.Device) bool {
 // ---- memory -------------------------------------------------------------------
 
 // Memory is freed when the unused part is more than two thirds of what blocks took, and more than
-// spareUnits. A batch that changes all rows needs as much again, and leaves it unused. Nothing is
-// copied while snapshots exist, since they refer to blocks by position. Freeing and reallocating
-// memory takes longer than most batches, so it is kept for spareBatches batches, which may need it.
+// minShrinkUnits. A batch that changes all rows needs as much again, and leaves it unused. Nothing
+// is copied while snapshots exist, since they refer to blocks by position. Freeing and reallocating
+// memory takes longer than most batches, so it is kept for shrinkAfter batches, which may need it.
 const (
-	spareUnits   = 1 << 10
-	spareBatches = 4
+	minShrinkUnits = 1 << 10
+	shrinkAfter    = 4
 )
 
 // shrink frees memory that the given number of batches in a row have left unused. On a lack of
 // memory or time it returns no error: the batch is done, and a later one tries again.
 func (g *store) shrink(ctx context.Context, batches int) error {
-	if g.units <= spareUnits || g.used > g.units/3 || len(g.live) > 0 {
-		g.spared = 0
+	if g.units <= minShrinkUnits || g.used > g.units/3 || len(g.snapshots) > 0 {
+		g.underused = 0
 		return nil
 	}
-	if g.spared++; g.spared < batches {
+	if g.underused++; g.underused < batches {
 		return nil
 	}
-	g.spared = 0
-	err := g.renew(ctx)
+	g.underused = 0
+	err := g.rebuild(ctx)
 	if errors.Is(err, device.ErrMemory) || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil
 	}
 	return err
 }
 
-// renew copies the graph to new memory.
-func (g *store) renew(ctx context.Context) error {
+// rebuild copies the graph to new memory.
+func (g *store) rebuild(ctx context.Context) error {
 	m, err := g.engine.compact(ctx)
 	if err != nil {
 		return err
 	}
-	return g.replace(m)
+	return g.replaceMemory(m)
 }
 
-func (g *store) replace(m *memory) error {
-	for i := range g.old {
-		g.old[i] = true
+func (g *store) replaceMemory(m *memory) error {
+	for i := range g.superseded {
+		g.superseded[i] = true
 	}
 	return g.leases.Replace(m)
 }
 
-// room allocates memory for blocks of the given units and records of the given vertices. clear
+// reserve allocates memory for blocks of the given units and records of the given vertices. clear
 // zeroes new records.
-func (g *store) room(units, vertices int, clear func(b device.Buffer, from int) error) error {
+func (g *store) reserve(units, vertices int, clear func(b device.Buffer, from int) error) error {
 	m := g.memory()
-	if units > mostUnits {
-		return fmt.Errorf("%w: blocks of %d units of %d bytes, %d at most", op.ErrFull, units, g.unit(), mostUnits)
+	if units > maxUnits {
+		return fmt.Errorf("%w: blocks of %d units of %d bytes, %d at most", op.ErrFull, units, g.unit(), maxUnits)
 	}
 	if err := m.pool.grow(units * g.unit()); err != nil {
 		return fmt.Errorf("blocks of %d units of %d bytes: %w", units, g.unit(), err)
@@ -377,7 +382,7 @@ func (g *store) room(units, vertices int, clear func(b device.Buffer, from int) 
 	for _, a := range []struct {
 		*area
 		bytes int
-	}{{&m.records, vertices * recordBytes}, {&m.alive, aliveBytes(vertices)}} {
+	}{{&m.records, vertices * recordBytes}, {&m.alive, bitmapBytes(vertices)}} {
 		before := a.buf
 		if err := a.grow(a.bytes); err != nil {
 			return fmt.Errorf("records of %d vertices: %w", vertices, err)
@@ -399,21 +404,21 @@ func (g *store) degreesOf(ctx context.Context, v *view) ([]uint32, error) {
 	return degrees, g.engine.degrees(ctx, nil, v, b)
 }
 
-// newest returns the epoch of the last open snapshot of this generation. ok is false if none is
-// open.
-func (g *store) newest() (epoch uint32, ok bool) {
-	for i, e := range slices.Backward(g.live) {
-		if !g.old[i] {
+// newestSnapshot returns the epoch of the last open snapshot of this generation. ok is false if
+// none is open.
+func (g *store) newestSnapshot() (epoch uint32, ok bool) {
+	for i, e := range slices.Backward(g.snapshots) {
+		if !g.superseded[i] {
 			return e, true
 		}
 	}
 	return 0, false
 }
 
-// seen reports whether a snapshot of this generation has a block.
-func (g *store) seen(x ghost) bool {
-	for i, e := range g.live {
-		if !g.old[i] && x.born <= e && e < x.died {
+// isHeld reports whether a snapshot of this generation has a block.
+func (g *store) isHeld(x retiredBlock) bool {
+	for i, e := range g.snapshots {
+		if !g.superseded[i] && x.born <= e && e < x.died {
 			return true
 		}
 	}

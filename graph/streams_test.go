@@ -19,8 +19,8 @@ import (
 	"github.com/weftgo/weft/internal/mutate"
 )
 
-// asked is a call on a stream, its expected result, and the place of its result.
-type asked struct {
+// pendingCall is a call on a stream, its expected result, and the place of its result.
+type pendingCall struct {
 	s     *device.Stream
 	ok    device.Slice[bool]
 	want  []bool
@@ -29,9 +29,9 @@ type asked struct {
 	what  string
 }
 
-// overStreams runs batches of the host and of three streams one after the other without waiting,
+// testStreams runs batches of the host and of three streams one after the other without waiting,
 // with snapshots between them. Each call has the outcome of the order of the calls.
-func overStreams(t testing.TB, dev device.Device, o Options, seed uint64, calls int) {
+func testStreams(t testing.TB, dev device.Device, o Options, seed uint64, calls int) {
 	ctx := t.Context()
 	g, err := NewWeightedGraph[uint32](dev, &o)
 	must(t, err)
@@ -42,7 +42,7 @@ func overStreams(t testing.TB, dev device.Device, o Options, seed uint64, calls 
 		must(t, err)
 		streams = append(streams, s)
 	}
-	var all []asked
+	var all []pendingCall
 	var free []func() error
 	for i := range calls {
 		if i%5 == 3 {
@@ -72,11 +72,11 @@ func overStreams(t testing.TB, dev device.Device, o Options, seed uint64, calls 
 }
 
 // ask submits a call.
-func (p *player[W]) ask(s *device.Stream, i int) (a asked, free func() error) {
+func (p *player[W]) ask(s *device.Stream, i int) (a pendingCall, free func() error) {
 	n := 1 + p.r.IntN(p.batch)
 	kinds, from, to, vals := make([]uint8, n), make([]uint32, n), make([]uint32, n), make([]W, n)
-	a = asked{s: s, want: make([]bool, n)}
-	what := p.r.IntN(3)
+	a = pendingCall{s: s, want: make([]bool, n)}
+	operation := p.r.IntN(3)
 	for i := range n {
 		from[i], to[i], vals[i] = p.vertex(), p.vertex(), W(p.r.Uint32())
 		kind := weft.OpPut
@@ -84,7 +84,7 @@ func (p *player[W]) ask(s *device.Stream, i int) (a asked, free func() error) {
 			kind = weft.OpDelete
 		}
 		kinds[i] = uint8(kind)
-		switch what {
+		switch operation {
 		case 0:
 			_, a.want[i] = p.m.edges[p.m.key(from[i], to[i])]
 		case 1:
@@ -96,11 +96,11 @@ func (p *player[W]) ask(s *device.Stream, i int) (a asked, free func() error) {
 			a.total++
 		}
 	}
-	p.m.enliven()
+	p.m.markLive()
 	u, v, w, k := upload(p.TB, s, from), upload(p.TB, s, to), upload(p.TB, s, vals), upload(p.TB, s, kinds)
 	a.ok, a.count = upload(p.TB, s, make([]bool, n)), upload(p.TB, s, make([]uint64, 1))
-	a.what = fmt.Sprintf("call %d, %s of %d edges", i, []string{"HasOn", "InsertOn", "ApplyOn"}[what], n)
-	switch what {
+	a.what = fmt.Sprintf("call %d, %s of %d edges", i, []string{"HasOn", "InsertOn", "ApplyOn"}[operation], n)
+	switch operation {
 	case 0:
 		must(p.TB, p.g.HasOn(s, u, v, a.ok, a.count))
 	case 1:
@@ -119,22 +119,22 @@ func TestStreams(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	for i, scheduler := range []sim.Scheduler{sim.Random, sim.PCT} {
 		for seed := range uint64(1 + i) {
 			t.Run(fmt.Sprintf("%v/%d", scheduler, seed), func(t *testing.T) {
 				dev := devicetest.OpenSim(t, &sim.Options{Scheduler: scheduler, Seed: seed, Races: true})
-				overStreams(t, dev, allOptions[2*i], seed, 8)
+				testStreams(t, dev, allOptions[2*i], seed, 8)
 			})
 		}
 	}
 }
 
-// TestStreamBehindCompaction makes rows longer on a stream after a compaction, which leaves stacks
+// TestStreamAfterCompaction makes rows longer on a stream after a compaction, which leaves stacks
 // without memory. For the first batch the host makes stacks for the blocks that it frees, after its
 // wait, and then all other stacks. The next batch sends these to the device, when the device may
 // not have read those of the first.
-func TestStreamBehindCompaction(t *testing.T) {
+func TestStreamAfterCompaction(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
@@ -174,8 +174,8 @@ func TestStreamBehindCompaction(t *testing.T) {
 	}
 }
 
-// behindStreams runs every operation of the host on a graph right after a batch on a stream.
-func behindStreams(t testing.TB, dev device.Device, _ uint64) {
+// testOrder runs every operation of the host on a graph right after a batch on a stream.
+func testOrder(t testing.TB, dev device.Device, _ uint64) {
 	ctx := t.Context()
 	from, to := make([]uint32, 40), make([]uint32, 40)
 	for i := range from {
@@ -314,7 +314,7 @@ func behindStreams(t testing.TB, dev device.Device, _ uint64) {
 			want(int(got[0]), errors.Join(some.Free(), count.Free()), 2)
 		},
 		"few vertices, on a stream": func(g *Graph) {
-			swept(g.store, false)
+			forceSweep(g.store, false)
 			some, counts := upload(t, s, []uint32{1, 46, 47, 50}), upload(t, s, make([]uint64, 2))
 			must(t, g.DeleteVerticesOn(s, some.Sub(0, 3), counts.Sub(0, 1)))
 			must(t, g.InsertVerticesOn(s, some.Sub(1, 3), counts.Sub(1, 2)))
@@ -351,11 +351,11 @@ func TestOmissionsAreNoticed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	var tries []dst.Try
 	for seed := range uint64(3) {
-		tries = append(tries, dst.OnSim(t, seed, behindStreams),
-			dst.OnSim(t, seed, func(t testing.TB, dev device.Device, seed uint64) { overStreams(t, dev, Options{}, seed, 14) }))
+		tries = append(tries, dst.SimTry(t, seed, testOrder),
+			dst.SimTry(t, seed, func(t testing.TB, dev device.Device, seed uint64) { testStreams(t, dev, Options{}, seed, 14) }))
 	}
 	const fails = "only where something fails, before memory is freed"
 	dst.Omit(t, ".", map[string]string{
@@ -417,12 +417,12 @@ func TestMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			quick, random := mutate.OnDevices(90, 1, kernelTests[uint32]())
-			mutate.WantNoticed(t, slices.Concat(quick, random), mutate.Replace(t, m.kernels+"_32_32", m.pattern, m.with))
+			quick, random := mutate.DeviceTrials(90, 1, kernelTests[uint32]())
+			mutate.RequireDetected(t, slices.Concat(quick, random), mutate.Replace(t, m.kernels+"_32_32", m.pattern, m.with))
 		})
 	}
 }

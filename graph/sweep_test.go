@@ -20,9 +20,9 @@ func TestManyVertices(t *testing.T) {
 	}
 }
 
-// anyGraph is a graph with functions that insert edges and return the rows of the graph or of a
+// testGraph is a graph with functions that insert edges and return the rows of the graph or of a
 // snapshot.
-type anyGraph struct {
+type testGraph struct {
 	*Graph
 	insert func(ctx context.Context, from, to []uint32) error
 	rows   func(ctx context.Context) (c *CSR, weights any, err error)
@@ -30,9 +30,9 @@ type anyGraph struct {
 }
 
 // weightless and weighted make one without edges.
-func weightless(dev device.Device, o Options) (*anyGraph, error) {
+func weightless(dev device.Device, o Options) (*testGraph, error) {
 	g, err := New(dev, &o)
-	return &anyGraph{
+	return &testGraph{
 		Graph:  g,
 		insert: func(ctx context.Context, from, to []uint32) error { _, err := g.Insert(ctx, from, to, nil); return err },
 		rows:   func(ctx context.Context) (*CSR, any, error) { c, err := g.CSR(ctx); return c, nil, err },
@@ -43,9 +43,9 @@ func weightless(dev device.Device, o Options) (*anyGraph, error) {
 	}, err
 }
 
-func weighted[W uint32 | uint64](dev device.Device, o Options) (*anyGraph, error) {
+func weighted[W uint32 | uint64](dev device.Device, o Options) (*testGraph, error) {
 	g, err := NewWeightedGraph[W](dev, &o)
-	return &anyGraph{
+	return &testGraph{
 		Graph: g.Graph,
 		insert: func(ctx context.Context, from, to []uint32) error {
 			weights := make([]W, len(from))
@@ -73,7 +73,7 @@ func parts[W Weight](c *Weighted[W], err error) (*CSR, any, error) {
 
 // sweeps deletes many vertices of a graph with rows of all lengths, twice, with a snapshot in
 // between. The result must be that of a CPU.
-func sweeps(t testing.TB, dev device.Device, o Options, open func(device.Device, Options) (*anyGraph, error)) {
+func sweeps(t testing.TB, dev device.Device, o Options, open func(device.Device, Options) (*testGraph, error)) {
 	ctx := t.Context()
 	var from, to []uint32
 	for u, degree := range []uint32{2*chunkSize + 700, 900, 33, 32, 31, 17, 9, 7, 6, 1} {
@@ -88,9 +88,9 @@ func sweeps(t testing.TB, dev device.Device, o Options, open func(device.Device,
 		}
 		second = append(second, 10+i/3)
 	}
-	var more, few []uint32
+	var many, few []uint32
 	for i := range uint32(1100) {
-		more, few = append(more, 3000+2*i), append(few, 3001+i)
+		many, few = append(many, 3000+2*i), append(few, 3001+i)
 	}
 	type state struct {
 		*CSR
@@ -101,11 +101,11 @@ func sweeps(t testing.TB, dev device.Device, o Options, open func(device.Device,
 		g, err := open(on, o)
 		must(t, err)
 		must(t, g.insert(ctx, from, to))
-		must(t, g.insert(ctx, make([]uint32, len(more)), more)) // several blocks copy a row
-		swept(g.store, false)
+		must(t, g.insert(ctx, make([]uint32, len(many)), many)) // several blocks copy a row
+		forceSweep(g.store, false)
 		_, err = g.DeleteVertices(ctx, few)
 		must(t, err)
-		swept(g.store, true)
+		forceSweep(g.store, true)
 		_, err = g.DeleteVertices(ctx, first)
 		must(t, err)
 		must(t, g.Check(ctx))

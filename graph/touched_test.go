@@ -10,9 +10,9 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// TestTouched checks what counts as touched, for batches on the edges 1-2 with weight 5 and 2-3
+// TestEndpointsOn checks what counts as touched, for batches on the edges 1-2 with weight 5 and 2-3
 // with weight 6.
-func TestTouched(t *testing.T) {
+func TestEndpointsOn(t *testing.T) {
 	const put, remove = uint8(weft.OpPut), uint8(weft.OpDelete)
 	for name, tt := range map[string]struct {
 		o        Options
@@ -50,7 +50,7 @@ func TestTouched(t *testing.T) {
 				must(t, err)
 				e := DeviceEdges{From: devicetest.Upload(t, s, tt.from), To: devicetest.Upload(t, s, tt.to), Done: devicetest.Upload(t, s, make([]bool, len(tt.from)))}
 				must(t, g.ApplyOn(s, devicetest.Upload(t, s, tt.kinds), e.From, e.To, devicetest.Upload(t, s, tt.weights), e.Done))
-				if got := touchedBy(t, g.Graph, s, e); !slices.Equal(got, tt.want) {
+				if got := endpointsOf(t, g.Graph, s, e); !slices.Equal(got, tt.want) {
 					t.Errorf("touched are %v, want %v", got, tt.want)
 				}
 				must(t, g.Close())
@@ -59,17 +59,17 @@ func TestTouched(t *testing.T) {
 	}
 }
 
-// touchedBy returns the vertices that a batch has touched.
-func touchedBy(t testing.TB, g *Graph, s *device.Stream, e DeviceEdges) []uint32 {
+// endpointsOf returns the vertices that a batch has touched.
+func endpointsOf(t testing.TB, g *Graph, s *device.Stream, e DeviceEdges) []uint32 {
 	t.Helper()
-	touched, count := devicetest.Upload(t, s, make([]uint32, 2*e.From.Len())), devicetest.Upload(t, s, []uint64{77})
-	must(t, g.TouchedOn(s, e, touched, count))
-	return devicetest.Download(t, s, touched)[:devicetest.Download(t, s, count)[0]]
+	endpoints, count := devicetest.Upload(t, s, make([]uint32, 2*e.From.Len())), devicetest.Upload(t, s, []uint64{77})
+	must(t, g.EndpointsOn(s, e, endpoints, count))
+	return devicetest.Download(t, s, endpoints)[:devicetest.Download(t, s, count)[0]]
 }
 
-// TestTouchedOf checks the choices of callers: which edges count, which of their ends, the number
-// of vertices, and the capacity of the list.
-func TestTouchedOf(t *testing.T) {
+// TestEndpointsOfDeviceEdges checks the choices of callers: which edges count, which of their ends,
+// the number of vertices, and the capacity of the list.
+func TestEndpointsOfDeviceEdges(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {
 		s := devicetest.NewStream(t, dev)
 		g, err := New(dev, &Options{Directed: true})
@@ -87,16 +87,16 @@ func TestTouchedOf(t *testing.T) {
 			{"the rows of their other ends", DeviceEdges{From: to, To: to, Done: done}, []uint32{6, 7}},
 			{"up to a vertex", DeviceEdges{Vertices: 7, From: from, To: to}, []uint32{1, 5, 6}},
 		} {
-			if got := touchedBy(t, g, s, tt.e); !slices.Equal(got, tt.want) {
+			if got := endpointsOf(t, g, s, tt.e); !slices.Equal(got, tt.want) {
 				t.Errorf("%s: %v, want %v", tt.what, got, tt.want)
 			}
 		}
-		touched, count := devicetest.Upload(t, s, []uint32{70, 71, 72, 73}), devicetest.Upload(t, s, []uint64{77})
-		must(t, g.TouchedOn(s, DeviceEdges{From: from, To: to}, touched.Sub(0, 3), count))
-		if got, n := devicetest.Download(t, s, touched), devicetest.Download(t, s, count)[0]; n != 6 || !slices.Equal(got, []uint32{1, 5, 6, 73}) {
+		endpoints, count := devicetest.Upload(t, s, []uint32{70, 71, 72, 73}), devicetest.Upload(t, s, []uint64{77})
+		must(t, g.EndpointsOn(s, DeviceEdges{From: from, To: to}, endpoints.Sub(0, 3), count))
+		if got, n := devicetest.Download(t, s, endpoints), devicetest.Download(t, s, count)[0]; n != 6 || !slices.Equal(got, []uint32{1, 5, 6, 73}) {
 			t.Errorf("with room for three: %v of %d", got, n)
 		}
-		must(t, g.TouchedOn(s, DeviceEdges{From: from, To: to, Done: done}, device.Slice[uint32]{}, count))
+		must(t, g.EndpointsOn(s, DeviceEdges{From: from, To: to, Done: done}, device.Slice[uint32]{}, count))
 		if n := devicetest.Download(t, s, count)[0]; n != 3 {
 			t.Errorf("without room: %d, want 3", n)
 		}
@@ -109,8 +109,8 @@ func TestTouchedOf(t *testing.T) {
 	})
 }
 
-// TestTouchedMisuse checks that invalid arguments are refused, and nothing is written.
-func TestTouchedMisuse(t *testing.T) {
+// TestEndpointsOnMisuse checks that invalid arguments are refused, and nothing is written.
+func TestEndpointsOnMisuse(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {
 		s, host := devicetest.NewStream(t, dev), devicetest.OpenCPU(t, 1)
 		elsewhere := devicetest.NewStream(t, host)
@@ -120,28 +120,28 @@ func TestTouchedMisuse(t *testing.T) {
 		count := devicetest.Upload(t, s, []uint64{77})
 		e := DeviceEdges{From: column, To: column}
 		for name, run := range map[string]func() error{
-			"no stream":                 func() error { return g.TouchedOn(nil, e, column, count) },
-			"another device's stream":   func() error { return g.TouchedOn(elsewhere, e, column, count) },
-			"edges of another device":   func() error { return g.TouchedOn(s, DeviceEdges{From: other, To: other}, column, count) },
-			"room of another device":    func() error { return g.TouchedOn(s, e, other, count) },
-			"a count of another device": func() error { return g.TouchedOn(s, e, column, devicetest.Upload(t, elsewhere, []uint64{0})) },
-			"no count":                  func() error { return g.TouchedOn(s, e, column, device.Slice[uint64]{}) },
+			"no stream":                 func() error { return g.EndpointsOn(nil, e, column, count) },
+			"another device's stream":   func() error { return g.EndpointsOn(elsewhere, e, column, count) },
+			"edges of another device":   func() error { return g.EndpointsOn(s, DeviceEdges{From: other, To: other}, column, count) },
+			"room of another device":    func() error { return g.EndpointsOn(s, e, other, count) },
+			"a count of another device": func() error { return g.EndpointsOn(s, e, column, devicetest.Upload(t, elsewhere, []uint64{0})) },
+			"no count":                  func() error { return g.EndpointsOn(s, e, column, device.Slice[uint64]{}) },
 			"more vertices than may be": func() error {
-				return g.TouchedOn(s, DeviceEdges{Vertices: 51, From: column, To: column}, column, count)
+				return g.EndpointsOn(s, DeviceEdges{Vertices: 51, From: column, To: column}, column, count)
 			},
 		} {
 			if err := run(); !errors.Is(err, device.ErrInvalid) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if !panics(func() { _ = g.TouchedOn(s, DeviceEdges{From: column, To: column.Sub(0, 1)}, column, count) }) {
+		if !panics(func() { _ = g.EndpointsOn(s, DeviceEdges{From: column, To: column.Sub(0, 1)}, column, count) }) {
 			t.Error("columns of other lengths do not panic")
 		}
 		if got, n := devicetest.Download(t, s, column), devicetest.Download(t, s, count)[0]; n != 77 || !slices.Equal(got, []uint32{1, 2}) {
 			t.Errorf("%v and %d have been written", got, n)
 		}
 		must(t, g.Close())
-		if err := g.TouchedOn(s, e, column, count); !errors.Is(err, weft.ErrClosed) {
+		if err := g.EndpointsOn(s, e, column, count); !errors.Is(err, weft.ErrClosed) {
 			t.Errorf("of a graph that is closed: %v", err)
 		}
 	})

@@ -62,15 +62,15 @@ func benchBatch(b *testing.B, g *Graph, from, to []uint32, size, share int) {
 	}
 	var times []time.Duration
 	for round := range b.N {
-		goes := make([]bool, g.vertices)
+		deleted := make([]bool, g.vertices)
 		ids := make([]uint32, size)
 		for i := range ids {
 			ids[i] = uint32(workload.Below(workload.Random(uint64(round)+7, uint64(i)), uint64(g.vertices)))
-			goes[ids[i]] = true
+			deleted[ids[i]] = true
 		}
 		var back Edges
 		for i, u := range from {
-			if goes[u] || goes[to[i]] {
+			if deleted[u] || deleted[to[i]] {
 				back.From, back.To = append(back.From, u), append(back.To, to[i])
 			}
 		}

@@ -12,7 +12,7 @@ func (g *CSR) Transpose(ctx context.Context, dev device.Device) (*CSR, error) {
 	if !g.directed {
 		return g, ctx.Err()
 	}
-	edges, o := g.turned()
+	edges, o := g.reversed()
 	return Build(ctx, dev, edges, o)
 }
 
@@ -22,7 +22,7 @@ func (g *CSR) Symmetric(ctx context.Context, dev device.Device) (*CSR, error) {
 	if !g.directed {
 		return g, ctx.Err()
 	}
-	edges, o := g.bothWays()
+	edges, o := g.undirected()
 	return Build(ctx, dev, edges, o)
 }
 
@@ -32,7 +32,7 @@ func (g *CSR) Sort(ctx context.Context, dev device.Device) (*CSR, error) {
 	if g.sorted {
 		return g, ctx.Err()
 	}
-	edges, o := g.ascending()
+	edges, o := g.arcList()
 	s, err := Build(ctx, dev, edges, o)
 	if err != nil {
 		return nil, err
@@ -41,20 +41,20 @@ func (g *CSR) Sort(ctx context.Context, dev device.Device) (*CSR, error) {
 	return s, nil
 }
 
-// turned returns the edges that Transpose builds, with weights or without.
-func (g *CSR) turned() (Edges, *Options) {
-	edges, o := g.ascending()
+// reversed returns the edges that Transpose builds, with weights or without.
+func (g *CSR) reversed() (Edges, *Options) {
+	edges, o := g.arcList()
 	edges.From, edges.To = edges.To, edges.From
 	return edges, o
 }
 
-// bothWays returns the edges that Symmetric builds.
-func (g *CSR) bothWays() (Edges, *Options) {
+// undirected returns the edges that Symmetric builds.
+func (g *CSR) undirected() (Edges, *Options) {
 	return Edges{g.Vertices(), g.sources(), g.neighbors}, &Options{SelfLoops: true, MaxVertices: maxVertices}
 }
 
-// ascending returns the edges that Sort builds.
-func (g *CSR) ascending() (Edges, *Options) {
+// arcList returns the edges that Sort builds.
+func (g *CSR) arcList() (Edges, *Options) {
 	return Edges{g.Vertices(), g.sources(), g.neighbors}, &Options{Directed: true, SelfLoops: true, Multi: true, MaxVertices: maxVertices}
 }
 
@@ -76,7 +76,7 @@ func (g *CSR) sources() []uint32 {
 // twice the edges: triangles are counted on it. For a directed graph it uses [CSR.Symmetric].
 func (g *CSR) Oriented(ctx context.Context, dev device.Device) (*CSR, error) {
 	if dev != nil && !isHost(dev) {
-		return g.orientedBy(ctx, dev)
+		return g.orientByKernels(ctx, dev)
 	}
 	host, err := hostOf(dev)
 	if err != nil {
@@ -93,7 +93,7 @@ func (g *CSR) Oriented(ctx context.Context, dev device.Device) (*CSR, error) {
 	const vertices = 1 << 10 // that a core takes at a time
 	host.Parallel(n, vertices, func(lo, hi int) {
 		for v := lo; v < hi && ctx.Err() == nil; v++ {
-			o.offsets[v+1] = uint64(g.upward(uint32(v), nil))
+			o.offsets[v+1] = uint64(g.orientRow(uint32(v), nil))
 		}
 	})
 	for v := range n {
@@ -105,15 +105,15 @@ func (g *CSR) Oriented(ctx context.Context, dev device.Device) (*CSR, error) {
 	o.neighbors = make([]uint32, o.offsets[n])
 	host.Parallel(n, vertices, func(lo, hi int) {
 		for v := lo; v < hi && ctx.Err() == nil; v++ {
-			g.upward(uint32(v), o.neighbors[o.offsets[v]:o.offsets[v+1]])
+			g.orientRow(uint32(v), o.neighbors[o.offsets[v]:o.offsets[v+1]])
 		}
 	})
 	return o, ctx.Err()
 }
 
-// upward counts the distinct neighbors of a vertex to which its edges are oriented. It writes as
+// orientRow counts the distinct neighbors of a vertex to which its edges are oriented. It writes as
 // many of them to out as fit.
-func (g *CSR) upward(v uint32, out []uint32) (count int) {
+func (g *CSR) orientRow(v uint32, out []uint32) (count int) {
 	degree := g.Degree(v)
 	row := g.Neighbors(v)
 	for i, u := range row {

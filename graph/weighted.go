@@ -53,7 +53,7 @@ func (g *Weighted[W]) Transpose(ctx context.Context, dev device.Device) (*Weight
 	if !g.directed {
 		return g, ctx.Err()
 	}
-	edges, o := g.turned()
+	edges, o := g.reversed()
 	return BuildWeighted(ctx, dev, edges, g.weights, o)
 }
 
@@ -63,7 +63,7 @@ func (g *Weighted[W]) Symmetric(ctx context.Context, dev device.Device) (*Weight
 	if !g.directed {
 		return g, ctx.Err()
 	}
-	edges, o := g.bothWays()
+	edges, o := g.undirected()
 	return BuildWeighted(ctx, dev, edges, g.weights, o)
 }
 
@@ -72,7 +72,7 @@ func (g *Weighted[W]) Sort(ctx context.Context, dev device.Device) (*Weighted[W]
 	if g.sorted {
 		return g, ctx.Err()
 	}
-	edges, o := g.ascending()
+	edges, o := g.arcList()
 	s, err := BuildWeighted(ctx, dev, edges, g.weights, o)
 	if err != nil {
 		return nil, err

@@ -27,25 +27,25 @@ func NewWeightedGraph[W Weight](dev device.Device, opts *Options) (*WeightedGrap
 
 // Insert is [Graph.Insert] with weights. It also sets the weights of edges that exist.
 func (g *WeightedGraph[W]) Insert(ctx context.Context, from, to []uint32, weights []W, inserted []bool) (int, error) {
-	return g.change(ctx, nil, "Insert", edgeBatch(op.Put, from, to, batch.In(weights), inserted))
+	return g.change(ctx, nil, "Insert", edgeBatch(op.Put, from, to, batch.Input(weights), inserted))
 }
 
 // Apply is [Graph.Apply] with weights; those of deletions are not read.
 func (g *WeightedGraph[W]) Apply(ctx context.Context, kinds []weft.OpKind, from, to []uint32, weights []W, done []bool) (int, error) {
-	b := edgeBatch(op.Put, from, to, batch.In(weights), done)
-	b.Columns[batch.Kinds] = batch.In(kinds)
+	b := edgeBatch(op.Put, from, to, batch.Input(weights), done)
+	b.Columns[batch.Kinds] = batch.Input(kinds)
 	return g.change(ctx, nil, "Apply", b)
 }
 
 // InsertOn is [Graph.InsertOn] with weights.
 func (g *WeightedGraph[W]) InsertOn(s *device.Stream, from, to device.Slice[uint32], weights device.Slice[W], inserted device.Slice[bool], counts ...device.Slice[uint64]) error {
-	return g.changeOn(s, "InsertOn", edgeBatchOn(op.Put, from, to, batch.InOn(weights), inserted), counts)
+	return g.changeOn(s, "InsertOn", edgeBatchOn(op.Put, from, to, batch.InputOn(weights), inserted), counts)
 }
 
 // ApplyOn is [Graph.ApplyOn] with weights.
 func (g *WeightedGraph[W]) ApplyOn(s *device.Stream, kinds device.Slice[uint8], from, to device.Slice[uint32], weights device.Slice[W], done device.Slice[bool], counts ...device.Slice[uint64]) error {
-	b := edgeBatchOn(op.Put, from, to, batch.InOn(weights), done)
-	b.Columns[batch.Kinds] = batch.InOn(kinds)
+	b := edgeBatchOn(op.Put, from, to, batch.InputOn(weights), done)
+	b.Columns[batch.Kinds] = batch.InputOn(kinds)
 	return g.changeOn(s, "ApplyOn", b, counts)
 }
 
@@ -62,7 +62,7 @@ func (g *WeightedGraph[W]) WeightOn(s *device.Stream, from, to device.Slice[uint
 
 // Rows is [Graph.Rows] with the weights of the edges in the same order.
 func (g *WeightedGraph[W]) Rows(ctx context.Context, vertices []uint32) (offsets []uint64, neighbors []uint32, weights []W, err error) {
-	r, err := g.rowsNow(ctx, "Rows", vertices)
+	r, err := g.currentRows(ctx, "Rows", vertices)
 	return r.offsets, r.ids, batch.View[W](r.weights), err
 }
 
@@ -94,7 +94,7 @@ func weightsOf[W Weight](b []byte) []W { return append([]W(nil), batch.View[W](b
 
 // InsertCSR is [Graph.InsertCSR] with weights.
 func (g *WeightedGraph[W]) InsertCSR(ctx context.Context, c *Weighted[W]) (int, error) {
-	return g.insertCSR(ctx, c.CSR, batch.In(c.weights))
+	return g.insertCSR(ctx, c.CSR, batch.Input(c.weights))
 }
 
 // Snapshot is [Graph.Snapshot].

@@ -14,7 +14,7 @@ import (
 // cache.
 const (
 	chunkWords, chunkLines = 128, 16
-	chunksAhead            = 4
+	prefetchChunks         = 4
 )
 
 // lines holds the offsets of a chunk's cache lines, in words.
@@ -23,44 +23,44 @@ var lines = [chunkLines]uint32{0, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96,
 // chunks is the memory for rows that are distributed to parts: lists of chunks, one for each part
 // of each share. A row is its code, its number, and the values that move with it.
 type chunks struct {
-	width int // words of a row
-	per   int // rows of a chunk
-	words int // of a chunk, a power of two
+	width        int // words of a row
+	rowsPerChunk int // rows of a chunk
+	words        int // of a chunk, a power of two
 
 	parts int
 	// By share, by part: the place of the next row, the first chunk, and the number of chunks. Rows
 	// end where their chunk ends. A list is at a multiple of a chunk only if its last chunk is
 	// full.
 	next, first, count []uint32
-	free               []uint32 // by share: its next free chunk
-	after              []uint32 // by chunk: the next one of its list
+	nextFree           []uint32 // by share: its next free chunk
+	nextChunk          []uint32 // by chunk: the next one of its list
 
 	mem  []uint64
 	pool *hostmem.Pool // allocator of mem
 }
 
-// fit makes empty lists, and memory for at most rows rows of each share. Chunks are small if parts
-// have few rows.
-func (c *chunks) fit(shares, parts, rows, width int) {
+// prepare makes empty lists, and memory for at most rows rows of each share. Chunks are small if
+// parts have few rows.
+func (c *chunks) prepare(shares, parts, rows, width int) {
 	c.width, c.parts, c.words = width, parts, chunkWords
 	for c.words >= 4*width && c.words/2 >= rows/parts*width {
 		c.words /= 2
 	}
-	c.per = c.words / width
+	c.rowsPerChunk = c.words / width
 	lists := shares * parts
-	c.next, c.first, c.count = sized(&c.next, lists), sized(&c.first, lists), sized(&c.count, lists)
+	c.next, c.first, c.count = resize(&c.next, lists), resize(&c.first, lists), resize(&c.count, lists)
 	clear(c.count)
 	clear(c.next)
-	each := (rows+c.per-1)/c.per + min(parts, rows)
-	c.free, c.after = sized(&c.free, shares), sized(&c.after, shares*each)
-	for i := range c.free {
-		c.free[i] = uint32(i * each)
+	chunksPerShare := (rows+c.rowsPerChunk-1)/c.rowsPerChunk + min(parts, rows)
+	c.nextFree, c.nextChunk = resize(&c.nextFree, shares), resize(&c.nextChunk, shares*chunksPerShare)
+	for i := range c.nextFree {
+		c.nextFree[i] = uint32(i * chunksPerShare)
 	}
-	c.room(shares * each * c.words)
+	c.allocate(shares * chunksPerShare * c.words)
 }
 
-// room allocates memory of words. Pages without writes take no memory.
-func (c *chunks) room(words int) {
+// allocate allocates memory of words. Pages without writes take no memory.
+func (c *chunks) allocate(words int) {
 	if words <= len(c.mem) {
 		return
 	}
@@ -78,10 +78,10 @@ func (c *chunks) release() {
 	c.mem = nil
 }
 
-// places reserves a place for a row of a share per code, and stores the places in ats.
-func (c *chunks) places(share int, codes []uint64, shift uint, ats []uint32) {
+// reserveRows reserves a place for a row of a share per code, and stores it in places.
+func (c *chunks) reserveRows(share int, codes []uint64, shift uint, places []uint32) {
 	next, mask, width := c.next[share*c.parts:][:c.parts], uint32(c.words-1), uint32(c.width)
-	ats = ats[:len(codes)]
+	places = places[:len(codes)]
 	for i, code := range codes {
 		p := code >> 1 >> ((shift - 1) & 63) // shift may be 64
 		at := next[p]
@@ -89,36 +89,36 @@ func (c *chunks) places(share int, codes []uint64, shift uint, ats []uint32) {
 			at = c.extend(share, int(p))
 		}
 		next[p] = at + width
-		ats[i] = at
+		places[i] = at
 	}
 }
 
 // extend adds a chunk to the list of a part, and returns the place of its first row.
 func (c *chunks) extend(share, part int) (at uint32) {
-	i, list := c.free[share], share*c.parts+part
-	c.free[share]++
+	i, list := c.nextFree[share], share*c.parts+part
+	c.nextFree[share]++
 	if c.count[list] == 0 {
 		c.first[list] = i
 	} else {
-		c.after[(c.next[list]-1)/uint32(c.words)] = i
+		c.nextChunk[(c.next[list]-1)/uint32(c.words)] = i
 	}
 	c.count[list]++
-	c.fetch(i)
-	return i*uint32(c.words) + uint32(c.begin())
+	c.prefetch(i)
+	return i*uint32(c.words) + uint32(c.rowOffset())
 }
 
-// begin returns the offset of the first row in a chunk.
-func (c *chunks) begin() int { return c.words - c.per*c.width }
+// rowOffset returns the offset of the first row in a chunk.
+func (c *chunks) rowOffset() int { return c.words - c.rowsPerChunk*c.width }
 
-// fetch prefetches the lines of a chunk.
-func (c *chunks) fetch(i uint32) {
+// prefetch prefetches the lines of a chunk.
+func (c *chunks) prefetch(i uint32) {
 	cpu.Prefetch(unsafe.Pointer(&c.mem[int(i)*c.words]), lines[:c.words/8], 3)
 }
 
 // rows returns the number of rows of a part in a share.
 func (c *chunks) rows(share, part int) int {
 	list := share*c.parts + part
-	return int(c.count[list])*c.per - int(-c.next[list]&uint32(c.words-1))/c.width
+	return int(c.count[list])*c.rowsPerChunk - int(-c.next[list]&uint32(c.words-1))/c.width
 }
 
 // cursor is a place in a list of chunks.
@@ -127,28 +127,28 @@ type cursor struct {
 	left int    // rows
 }
 
-// read begins at the first row of a part in a share.
-func (c *chunks) read(share, part int) cursor {
+// newCursor begins at the first row of a part in a share.
+func (c *chunks) newCursor(share, part int) cursor {
 	return cursor{c.first[share*c.parts+part], c.rows(share, part)}
 }
 
-// move moves the next rows of a list to a block, at most blockRows, and returns their number.
-func (c *chunks) move(r *cursor, k *block) (n int) {
-	var some [blockRows]uint32
-	count := min((r.left+c.per-1)/c.per, max(blockRows/c.per, 1))
-	for i := range some[:count] {
-		some[i] = r.next
-		r.next = c.after[r.next]
+// readBlock moves the next rows of a list to a block, at most blockRows, and returns their number.
+func (c *chunks) readBlock(r *cursor, k *block) (n int) {
+	var indexes [blockRows]uint32
+	count := min((r.left+c.rowsPerChunk-1)/c.rowsPerChunk, max(blockRows/c.rowsPerChunk, 1))
+	for i := range indexes[:count] {
+		indexes[i] = r.next
+		r.next = c.nextChunk[r.next]
 	}
-	for i := range min(chunksAhead, count) {
-		c.fetch(some[i])
+	for i := range min(prefetchChunks, count) {
+		c.prefetch(indexes[i])
 	}
-	for i, chunk := range some[:count] {
-		if i+chunksAhead < count {
-			c.fetch(some[i+chunksAhead])
+	for i, chunk := range indexes[:count] {
+		if i+prefetchChunks < count {
+			c.prefetch(indexes[i+prefetchChunks])
 		}
-		rows := min(c.per, r.left)
-		c.unpack(k, n, c.mem[int(chunk)*c.words+c.begin():][:rows*c.width])
+		rows := min(c.rowsPerChunk, r.left)
+		c.unpack(k, n, c.mem[int(chunk)*c.words+c.rowOffset():][:rows*c.width])
 		n, r.left = n+rows, r.left-rows
 	}
 	return n

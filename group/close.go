@@ -2,32 +2,32 @@ package group
 
 import "github.com/weftgo/weft/internal/hash"
 
-// closeSpan is the number of consecutive keys with a place each.
-const closeSpan = 1 << 14
+// denseSpan is the number of consecutive keys with a place each.
+const denseSpan = 1 << 14
 
-// closeKeys holds the records of keys that lie close together, indexed by the distance to the first
+// denseKeys holds the records of keys that lie close together, indexed by the distance to the first
 // key. Most rows then need neither a hash nor a comparison.
-type closeKeys struct {
-	known bool
-	first uint64 // code of the first key
+type denseKeys struct {
+	hasFirst bool
+	first    uint64 // code of the first key
 	// offsets of records; 0: the place is empty, and the last place always is
-	recs [closeSpan + 1]uint32
-	rows int // rows that have been looked up
-	far  int // rows that were not found here
+	recs     [denseSpan + 1]uint32
+	nRows    int // rows that have been looked up
+	nOutside int // rows that were not found here
 }
 
-// begin chooses the first key by the codes of some rows.
-func (c *closeKeys) begin(codes []uint64) {
-	least, most := codes[0], codes[0]
+// chooseFirst chooses the first key by the codes of some rows.
+func (c *denseKeys) chooseFirst(codes []uint64) {
+	lo, hi := codes[0], codes[0]
 	for _, code := range codes {
-		least, most = min(least, code), max(most, code)
+		lo, hi = min(lo, code), max(hi, code)
 	}
-	c.known = true
-	if span := most - least; span < closeSpan {
-		// equal room before and after the keys; a value below 0 wraps modulo 2^64, as distances do
-		c.first = least - (closeSpan-span)/2
+	c.hasFirst = true
+	if span := hi - lo; span < denseSpan {
+		// equal space before and after the keys; a value below 0 wraps modulo 2^64, as distances do
+		c.first = lo - (denseSpan-span)/2
 	} else {
-		c.first = least
+		c.first = lo
 	}
 }
 
@@ -37,48 +37,48 @@ func (p *part) findRows(k *block, b batch, limit int) (done int) {
 		return p.find(k, b.codes, b.rows, b.base, limit)
 	}
 	e, codes := b.keys, k.codes[:b.n]
-	if p.close == nil {
+	if p.dense == nil {
 		e.encode(codes, e.keys, b.base, e.seed)
 		return p.find(k, codes, nil, b.base, limit)
 	}
-	e.plain(codes, e.keys, b.base)
-	return p.findClose(k, codes, b.base, e.seed, limit)
+	e.encodeUnmixed(codes, e.keys, b.base)
+	return p.findDense(k, codes, b.base, e.seed, limit)
 }
 
-// findClose is find for codes that are not mixed, and may lie close together.
-func (p *part) findClose(k *block, codes []uint64, base int, seed uint64, limit int) (done int) {
-	c := p.close
-	if !c.known {
-		c.begin(codes)
+// findDense is find for codes that are not mixed, and may lie close together.
+func (p *part) findDense(k *block, codes []uint64, base int, seed uint64, limit int) (done int) {
+	c := p.dense
+	if !c.hasFirst {
+		c.chooseFirst(codes)
 	}
-	ids, elsewhere, n := k.ids[:len(codes)], &k.rows, uint64(0)
+	ids, missed, n := k.ids[:len(codes)], &k.rows, uint64(0)
 	recs, first := p.recs, c.first
 	for i, code := range codes {
-		rec := c.recs[min(code-first, closeSpan)]
+		rec := c.recs[min(code-first, denseSpan)]
 		ids[i] = rec
 		recs[rec+wordRows]++ // the count of rec 0 is not used
-		elsewhere[n%blockRows] = uint32(i)
+		missed[n%blockRows] = uint32(i)
 		n += (uint64(rec) - 1) >> 63
 	}
-	for _, i := range elsewhere[:n] {
+	for _, i := range missed[:n] {
 		code := codes[i]
 		rec := p.search(hash.Uint64(code, seed), base+int(i), limit)
 		if rec == 0 {
-			for _, there := range ids[i:] {
-				p.recs[there+wordRows]--
+			for _, found := range ids[i:] {
+				p.recs[found+wordRows]--
 			}
 			return int(i)
 		}
 		ids[i] = rec
 		p.recs[rec+wordRows]++
-		if at := code - first; at < closeSpan {
+		if at := code - first; at < denseSpan {
 			c.recs[at] = rec
 		} else {
-			c.far++
+			c.nOutside++
 		}
 	}
-	if c.rows += len(codes); c.far > c.rows/8 {
-		p.close = nil
+	if c.nRows += len(codes); c.nOutside > c.nRows/8 {
+		p.dense = nil
 	}
 	return len(codes)
 }

@@ -14,17 +14,17 @@ import (
 // holds at the ends of their type, beyond the number of groups that each core combines, and across
 // batches.
 func TestCloseKeys(t *testing.T) {
-	const n = 3 * closeSpan
+	const n = 3 * denseSpan
 	rng := rand.New(rand.NewPCG(1, 2))
 	for name, key := range map[string]func(i int) int64{
 		"close":                func(int) int64 { return rng.Int64N(1000) - 500 },
-		"least":                func(int) int64 { return math.MinInt64 + rng.Int64N(closeSpan-1) },
+		"least":                func(int) int64 { return math.MinInt64 + rng.Int64N(denseSpan-1) },
 		"greatest":             func(int) int64 { return math.MaxInt64 - rng.Int64N(300) },
 		"both ends":            func(int) int64 { return math.MaxInt64 + rng.Int64N(300) - 150 }, // over the edge
 		"some far":             func(i int) int64 { return rng.Int64N(50) + int64(i%20/19)<<40 },
 		"far from some row on": func(i int) int64 { return int64(i/(n/2))*rng.Int64() + rng.Int64N(9) },
 		"moving":               func(i int) int64 { return int64(i) / 9 },
-		"too many":             func(int) int64 { return rng.Int64N(fewGroups + 99) },
+		"too many":             func(int) int64 { return rng.Int64N(maxSinglePart + 99) },
 		"too many in the end":  func(i int) int64 { return min(int64(i), max(int64(i)-n/2, 7)) },
 		"one":                  func(int) int64 { return -7 },
 	} {

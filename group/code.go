@@ -12,23 +12,23 @@ import (
 // coder packs the keys of a row to a code of 64 bits. Codes and keys have the same order.
 type coder struct {
 	rowkey.Words
-	// packs: the columns fit. Otherwise all rows are interned.
-	packs bool
+	// packable: the columns fit. Otherwise all rows are interned.
+	packable bool
 	// texts: the columns of byte strings, which are packed as numbers of a dictionary.
 	texts []bool
-	// nulls: each column has a bit for null. Otherwise rows with a null are interned.
-	nulls bool
+	// nullBits: each column has a bit for null. Otherwise rows with a null are interned.
+	nullBits bool
 }
 
 func newCoder(types []column.Type, skipNulls bool) (c coder) {
 	if !skipNulls {
-		c.Words, c.packs = rowkey.WordsOf(types, true)
-		c.nulls = c.packs
+		c.Words, c.packable = rowkey.WordsOf(types, true)
+		c.nullBits = c.packable
 	}
-	if !c.packs {
-		c.Words, c.packs = rowkey.WordsOf(types, false)
+	if !c.packable {
+		c.Words, c.packable = rowkey.WordsOf(types, false)
 	}
-	if c.packs || len(types) < 2 || !slices.Contains(types, column.Bytes) {
+	if c.packable || len(types) < 2 || !slices.Contains(types, column.Bytes) {
 		return c
 	}
 	numbers, texts := slices.Clone(types), make([]bool, len(types))
@@ -37,7 +37,7 @@ func newCoder(types []column.Type, skipNulls bool) (c coder) {
 			numbers[i], texts[i] = column.Uint32, true
 		}
 	}
-	if d := newCoder(numbers, skipNulls); d.packs {
+	if d := newCoder(numbers, skipNulls); d.packable {
 		d.texts = texts
 		return d
 	}
@@ -52,7 +52,7 @@ func (c *coder) encode(codes []uint64, keys []column.Column, lo int, seed uint64
 		}
 		return
 	}
-	c.plain(codes, keys, lo)
+	c.encodeUnmixed(codes, keys, lo)
 	mix(codes, seed)
 }
 
@@ -63,8 +63,8 @@ func mix(codes []uint64, seed uint64) {
 	}
 }
 
-// plain writes the codes of rows from lo on of key columns to codes, without mixing.
-func (c *coder) plain(codes []uint64, keys []column.Column, lo int) {
+// encodeUnmixed writes the codes of rows from lo on of key columns to codes, without mixing.
+func (c *coder) encodeUnmixed(codes []uint64, keys []column.Column, lo int) {
 	rowkey.Pack(&c.Words, keys, lo, codes)
 }
 
@@ -72,8 +72,8 @@ func (c *coder) plain(codes []uint64, keys []column.Column, lo int) {
 // null.
 func (c *coder) decode(codes, words []uint64, null []bool, i int, t column.Type) {
 	for j, code := range codes {
-		bits, is := c.Bits(code, i)
-		words[j], null[j] = wordOf(t, bits), is
+		bits, isNull := c.Bits(code, i)
+		words[j], null[j] = wordOf(t, bits), isNull
 	}
 }
 

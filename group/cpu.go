@@ -20,7 +20,7 @@ type piece struct {
 	l            *layout // of the values
 	keys, values []column.Column
 	lo, n        int
-	coming       int // rows of the batch after the piece
+	remaining    int // rows of the batch after the piece
 	// stop is the reason why the row after the added ones was not added.
 	stop error
 }
@@ -37,33 +37,34 @@ func (p *piece) slice(n int) {
 	p.keys, p.values, p.lo, p.n = keys, values, 0, n
 }
 
-// later estimates the number of rows like some that follow the piece. It returns at most the number
-// in the piece, because the first pieces of a long batch need not be like the last.
-func (p *piece) later(some batch) int {
-	if p.coming >= p.n {
-		return some.n
+// estimateRemaining estimates the number of rows like those of b that follow the piece. It returns
+// at most the number in the piece, because the first pieces of a long batch need not be like the
+// last.
+func (p *piece) estimateRemaining(b batch) int {
+	if p.remaining >= p.n {
+		return b.n
 	}
-	return p.coming * some.n / p.n
+	return p.remaining * b.n / p.n
 }
 
 // add adds a piece, or its first rows if memory holds no more at a time.
 func (g *Groups) add(ctx context.Context, p *piece) (added int, err error) {
 	p.slice(p.n)
-	if err := g.makeRoom(ctx, p); err != nil {
+	if err := g.ensureCapacity(ctx, p); err != nil {
 		return 0, err
 	}
-	if g.spilled.direct > 0 {
+	if g.spilled.directLeft > 0 {
 		return g.addDirect(p)
 	}
-	g.spilled.added += p.n
+	g.spilled.nAdded += p.n
 	g.numberTexts(ctx, p)
-	packed, other := g.encode(ctx, p)
+	packed, numbered := g.encode(ctx, p)
 	if p.stop != nil { // at a row of other
-		packed = packed.before(p.n)
+		packed = packed.rowsBelow(p.n)
 	}
-	g.packed.add(g.dev, g.scratch, packed, p.later(packed))
-	g.other.add(g.dev, g.scratch, other, p.later(other))
-	g.order(p.n)
+	g.packed.add(g.dev, g.scratch, packed, p.estimateRemaining(packed))
+	g.numbered.add(g.dev, g.scratch, numbered, p.estimateRemaining(numbered))
+	g.assignPlaces(p.n)
 	return p.n, p.stop
 }
 
@@ -74,37 +75,37 @@ func (g *Groups) scratchBytes(p *piece) int {
 	if anyNulls(p.keys) { // rows are split
 		row += 8 + 4 + 4
 	}
-	if !g.coder.packs || anyNulls(p.keys) { // numbers of keys
+	if !g.coder.packable || anyNulls(p.keys) { // numbers of keys
 		row += 4
 	}
 	return p.n*row + 256
 }
 
 // encode returns the rows of a piece with packed codes, and the other rows.
-func (g *Groups) encode(ctx context.Context, p *piece) (packed, other batch) {
-	if !g.coder.packs {
-		g.scratch.fit(g.scratchBytes(p))
+func (g *Groups) encode(ctx context.Context, p *piece) (packed, numbered batch) {
+	if !g.coder.packable {
+		g.scratch.reserve(g.scratchBytes(p))
 		rows, nulls, n := []uint32(nil), []uint32(nil), p.n
 		if anyNulls(p.keys) && (g.opts.SkipNulls || len(p.keys) == 1) {
 			rows, nulls = g.split(p, nil)
 			n = len(rows)
 		}
-		return g.one(p, nulls), g.intern(ctx, p, rows, n)
+		return g.nullBatch(p, nulls), g.intern(ctx, p, rows, n)
 	}
 	packed = batch{l: p.l, n: p.n, keys: &encoder{&g.coder, p.keys, g.seed, g.scratchBytes(p)}, values: p.values}
-	if g.coder.nulls || !anyNulls(p.keys) {
+	if g.coder.nullBits || !anyNulls(p.keys) {
 		return packed, batch{l: p.l, values: p.values}
 	}
 	packed = packed.encoded(g.dev, g.scratch)
-	without, with := g.split(p, packed.codes)
-	packed.codes, packed.rows, packed.n = packed.codes[:len(without)], without, len(without)
-	return packed, g.intern(ctx, p, with, len(with))
+	valid, nulls := g.split(p, packed.codes)
+	packed.codes, packed.rows, packed.n = packed.codes[:len(valid)], valid, len(valid)
+	return packed, g.intern(ctx, p, nulls, len(nulls))
 }
 
-// one returns the batch of the group with a null key, if the key is the only one and is not
+// nullBatch returns the batch of the group with a null key, if the key is the only one and is not
 // interned.
-func (g *Groups) one(p *piece, rows []uint32) batch {
-	b := batch{l: p.l, n: len(rows), codes: lend[uint64](g.scratch, len(rows)), rows: rows, values: p.values}
+func (g *Groups) nullBatch(p *piece, rows []uint32) batch {
+	b := batch{l: p.l, n: len(rows), codes: allocScratch[uint64](g.scratch, len(rows)), rows: rows, values: p.values}
 	for i := range b.codes {
 		b.codes[i] = codeOf(0)
 	}
@@ -122,37 +123,37 @@ func anyNulls(columns []column.Column) bool {
 
 // split lists the rows without nulls among their keys, and those with nulls. The latter list is
 // empty if such rows are skipped. split compacts codes to the rows without nulls.
-func (g *Groups) split(p *piece, codes []uint64) (without, with []uint32) {
-	without, with = lend[uint32](g.scratch, p.n)[:0], lend[uint32](g.scratch, p.n)[:0]
+func (g *Groups) split(p *piece, codes []uint64) (valid, nulls []uint32) {
+	valid, nulls = allocScratch[uint32](g.scratch, p.n)[:0], allocScratch[uint32](g.scratch, p.n)[:0]
 rows:
 	for i := range p.n {
 		for _, c := range p.keys {
 			if c.Null(i) {
 				if !g.opts.SkipNulls {
-					with = append(with, uint32(i))
+					nulls = append(nulls, uint32(i))
 				}
 				continue rows
 			}
 		}
 		if codes != nil {
-			codes[len(without)] = codes[i]
+			codes[len(valid)] = codes[i]
 		}
-		without = append(without, uint32(i))
+		valid = append(valid, uint32(i))
 	}
-	return without, with
+	return valid, nulls
 }
 
-// order assigns places after all present ones to the groups that a piece of n rows has added, by
-// the rows that added them.
-func (g *Groups) order(n int) {
+// assignPlaces assigns places after all present ones to the groups that a piece of n rows has
+// added, by the rows that added them.
+func (g *Groups) assignPlaces(n int) {
 	s := g.scratch
-	parts := append(g.packed.parts[:len(g.packed.parts):len(g.packed.parts)], g.other.parts...)
-	if g.spilled.disordered() && g.coder.packs { // see interned
-		g.orderByPart(parts)
+	parts := append(g.packed.parts[:len(g.packed.parts):len(g.packed.parts)], g.numbered.parts...)
+	if g.spilled.unordered() && g.coder.packable { // see internedKeys
+		g.assignPlacesByPart(parts)
 		return
 	}
-	seen, before := sized(&s.seen, (n+63)/64), sized(&s.before, (n+63)/64)
-	clear(seen)
+	added, ranks := resize(&s.added, (n+63)/64), resize(&s.ranks, (n+63)/64)
+	clear(added)
 	each := func(visit func(rows []uint64)) {
 		g.dev.Parallel(len(parts), max(1, len(parts)*directRows/(n+1)), func(lo, hi int) {
 			for _, p := range parts[lo:hi] {
@@ -162,37 +163,37 @@ func (g *Groups) order(n int) {
 	}
 	each(func(rows []uint64) {
 		for _, row := range rows {
-			atomic.OrUint64(&seen[row/64], 1<<(row%64))
+			atomic.OrUint64(&added[row/64], 1<<(row%64))
 		}
 	})
 	count := uint32(0)
-	for i, word := range seen {
-		before[i] = count
+	for i, word := range added {
+		ranks[i] = count
 		count += uint32(bits.OnesCount64(word))
 	}
-	first := uint64(g.held)
+	first := uint64(g.resident)
 	each(func(rows []uint64) {
 		for i, row := range rows {
 			word, bit := row/64, row%64
-			rows[i] = first + uint64(before[word]) + uint64(bits.OnesCount64(seen[word]&(1<<bit-1)))
+			rows[i] = first + uint64(ranks[word]) + uint64(bits.OnesCount64(added[word]&(1<<bit-1)))
 		}
 	})
 	for _, p := range parts {
 		p.ordered = p.n
 	}
-	g.held += int(count)
+	g.resident += int(count)
 	g.n.Add(int64(count))
 }
 
-// orderByPart assigns places to the groups that a piece has added, part by part.
-func (g *Groups) orderByPart(parts []*part) {
-	before := g.held
+// assignPlacesByPart assigns places to the groups that a piece has added, part by part.
+func (g *Groups) assignPlacesByPart(parts []*part) {
+	before := g.resident
 	for _, p := range parts {
 		for i := p.ordered; i < p.n; i++ {
-			p.orders[i] = uint64(g.held)
-			g.held++
+			p.orders[i] = uint64(g.resident)
+			g.resident++
 		}
 		p.ordered = p.n
 	}
-	g.n.Add(int64(g.held - before))
+	g.n.Add(int64(g.resident - before))
 }

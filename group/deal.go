@@ -5,13 +5,13 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// mostMoved is the maximum number of sources that move with their rows. Values of others are read
-// in place, with a cache line for each.
-const mostMoved = 4
+// maxMoved is the maximum number of sources that move with their rows. Values of other sources are
+// read in place, with a cache line for each.
+const maxMoved = 4
 
-// dealing adds a batch to the parts of a table. Each core has one share of its rows. It combines
-// the first of them in a part of its own, and distributes the others to chunks.
-type dealing struct {
+// distributor adds a batch to the parts of a table. Each core has one share of its rows. It
+// combines the first of them in a local part, and distributes the other rows to chunks.
+type distributor struct {
 	t     *table
 	b     batch
 	share int   // rows of a share; the last may have fewer
@@ -19,18 +19,18 @@ type dealing struct {
 
 	// By share, the numbers of the groups of its core's part, in the order of the table's parts,
 	// and the index of the first group of each part.
-	came, begins [][]uint32
-	chunks       *chunks
-	moved        []int // sources with values that move with the rows
+	groups, offsets [][]uint32
+	chunks          *chunks
+	moved           []int // sources with values that move with the rows
 }
 
-func (t *table) newDealing(dev device.Host, s *scratch, b batch) *dealing {
+func (t *table) newDistributor(dev device.Host, s *scratch, b batch) *distributor {
 	shares := max(1, min(dev.Properties().Units, b.n/directRows))
-	d := &dealing{t: t, b: b, share: (b.n + shares - 1) / shares, done: make([]int, shares),
-		chunks: s.chunks, came: make([][]uint32, shares),
-		begins: make([][]uint32, shares)}
+	d := &distributor{t: t, b: b, share: (b.n + shares - 1) / shares, done: make([]int, shares),
+		chunks: s.chunks, groups: make([][]uint32, shares),
+		offsets: make([][]uint32, shares)}
 	for i, x := range b.l.sources {
-		if len(d.moved) < mostMoved && len(x.slots) > 0 && x.typ != column.Bytes &&
+		if len(d.moved) < maxMoved && len(x.slots) > 0 && x.typ != column.Bytes &&
 			!b.values[x.col].HasNulls() {
 			d.moved = append(d.moved, i)
 		}
@@ -38,13 +38,13 @@ func (t *table) newDealing(dev device.Host, s *scratch, b batch) *dealing {
 	return d
 }
 
-// rows returns the rows of a share.
-func (d *dealing) rows(c int) batch {
-	return d.b.sub(min(c*d.share, d.b.n), min((c+1)*d.share, d.b.n))
+// shareRows returns the rows of a share.
+func (d *distributor) shareRows(c int) batch {
+	return d.b.slice(min(c*d.share, d.b.n), min((c+1)*d.share, d.b.n))
 }
 
-// each calls f for each share.
-func (d *dealing) each(dev device.Host, f func(k *block, c int)) {
+// eachShare calls f for each share.
+func (d *distributor) eachShare(dev device.Host, f func(k *block, c int)) {
 	dev.Parallel(len(d.done), 1, func(lo, hi int) {
 		k := blocks.Get().(*block)
 		for c := lo; c < hi; c++ {
@@ -54,59 +54,59 @@ func (d *dealing) each(dev device.Host, f func(k *block, c int)) {
 	})
 }
 
-// combine makes cores combine rows in parts of their own, all or the first ones. It estimates the
+// combine makes cores combine rows in local parts, all or the first ones. It estimates the
 // number of groups of the batch and of the rows to come.
-func (d *dealing) combine(dev device.Host, coming int) (groups int) {
+func (d *distributor) combine(dev device.Host, remaining int) (groups int) {
 	t := d.t
-	for len(t.own) < len(d.done) {
-		t.own = append(t.own, newOwn(t.l))
+	for len(t.localParts) < len(d.done) {
+		t.localParts = append(t.localParts, newLocalPart(t.l))
 	}
-	for _, own := range t.own[:len(d.done)] {
-		own.reset()
-		t.mayBeClose(own, d.b)
+	for _, local := range t.localParts[:len(d.done)] {
+		local.reset()
+		t.tryDense(local, d.b)
 	}
-	d.each(dev, func(k *block, c int) { d.done[c] = t.own[c].add(k, d.rows(c), t.most) })
-	return groupsOf(t.own[0].n, d.done[0], d.b.n+coming)
+	d.eachShare(dev, func(k *block, c int) { d.done[c] = t.localParts[c].add(k, d.shareRows(c), t.maxLocalGroups) })
+	return estimateGroups(t.localParts[0].n, d.done[0], d.b.n+remaining)
 }
 
-// deal distributes the rows that are not combined, and the groups of cores' parts.
+// distribute distributes the rows that are not combined, and the groups of local parts.
 //
-// A core with a full part still combines rows of the groups that it has, as long as these are the
+// A core with a full local part still combines rows of its groups, as long as these are the
 // majority. They are if keys are distributed as in natural language. Once a row of a group was
 // distributed, all later rows of the group are, so rows stay in their order.
-func (d *dealing) deal(dev device.Host) {
+func (d *distributor) distribute(dev device.Host) {
 	parts, left := len(d.t.parts), 0
 	for c, done := range d.done {
-		left = max(left, d.rows(c).n-done)
+		left = max(left, d.shareRows(c).n-done)
 	}
-	d.chunks.fit(len(d.done), parts, left, 2+len(d.moved))
-	d.each(dev, func(k *block, c int) {
-		own, tries, rows := (*part)(nil), 0, d.rows(c).from(d.done[c])
+	d.chunks.prepare(len(d.done), parts, left, 2+len(d.moved))
+	d.eachShare(dev, func(k *block, c int) {
+		local, tries, rows := (*part)(nil), 0, d.shareRows(c).rowsFrom(d.done[c])
 		if d.done[c] > 0 {
-			own = d.t.own[c]
+			local = d.t.localParts[c]
 		}
-		for full := own; rows.n > 0; rows = rows.from(min(blockRows, rows.n)) {
-			b := d.encode(k, rows.sub(0, min(blockRows, rows.n)))
+		for full := local; rows.n > 0; rows = rows.rowsFrom(min(blockRows, rows.n)) {
+			b := d.encode(k, rows.slice(0, min(blockRows, rows.n)))
 			if n := b.n; full != nil {
-				b = full.addKnown(k, b)
+				b = full.addExisting(k, b)
 				if tries = min(tries+n-2*b.n, triedRows); tries < -triedRows {
 					full = nil
 				}
 			}
-			d.dealBlock(k, c, b)
+			d.distributeBlock(k, c, b)
 		}
-		if own != nil {
-			d.sortOwn(c)
+		if local != nil {
+			d.sortLocal(c)
 		}
 	})
 }
 
-// triedRows is the lead of rows of other groups over rows of known ones that ends the search for
+// triedRows is the excess of rows of new groups over rows of existing ones that ends the search for
 // the latter.
 const triedRows = 1 << 13
 
 // encode computes the codes of a block.
-func (d *dealing) encode(k *block, b batch) batch {
+func (d *distributor) encode(k *block, b batch) batch {
 	if b.keys != nil {
 		b.codes = k.codes[:b.n]
 		b.keys.encode(b.codes, b.keys.keys, b.base, b.keys.seed)
@@ -115,45 +115,45 @@ func (d *dealing) encode(k *block, b batch) batch {
 	return b
 }
 
-// sortOwn sorts the groups of a core's part by the table's parts.
-func (d *dealing) sortOwn(c int) {
-	own, shift := d.t.own[c], d.t.shift
-	begins, came := make([]uint32, len(d.t.parts)+1), make([]uint32, own.n)
-	for i := range own.n {
-		begins[own.recs[own.rec(i)+wordCode]>>shift]++
+// sortLocal sorts the groups of a core's local part by the table's parts.
+func (d *distributor) sortLocal(c int) {
+	local, shift := d.t.localParts[c], d.t.shift
+	offsets, groups := make([]uint32, len(d.t.parts)+1), make([]uint32, local.n)
+	for i := range local.n {
+		offsets[local.recs[local.rec(i)+wordCode]>>shift]++
 	}
 	at := uint32(0)
-	for p, n := range begins {
-		begins[p], at = at, at+n
+	for p, n := range offsets {
+		offsets[p], at = at, at+n
 	}
-	for i := range own.n {
-		p := own.recs[own.rec(i)+wordCode] >> shift
-		came[begins[p]] = uint32(i)
-		begins[p]++
+	for i := range local.n {
+		p := local.recs[local.rec(i)+wordCode] >> shift
+		groups[offsets[p]] = uint32(i)
+		offsets[p]++
 	}
-	copy(begins[1:], begins) // each begin has advanced to the next one
-	begins[0] = 0
-	d.came[c], d.begins[c] = came, begins
+	copy(offsets[1:], offsets) // each begin has advanced to the next one
+	offsets[0] = 0
+	d.groups[c], d.offsets[c] = groups, offsets
 }
 
-// ofPart returns the groups of a share's core that belong to a part.
-func (d *dealing) ofPart(c, p int) []uint32 {
-	if d.came[c] == nil {
+// groupsOf returns the groups of a share's core that belong to a part.
+func (d *distributor) groupsOf(c, p int) []uint32 {
+	if d.groups[c] == nil {
 		return nil
 	}
-	return d.came[c][d.begins[c][p]:d.begins[c][p+1]]
+	return d.groups[c][d.offsets[c][p]:d.offsets[c][p+1]]
 }
 
-// dealBlock writes rows to the chunks of their parts.
-func (d *dealing) dealBlock(k *block, c int, b batch) {
-	mem, ats := d.chunks.mem, k.ids[:b.n]
-	d.chunks.places(c, b.codes, d.t.shift, ats)
-	for i, at := range ats {
+// distributeBlock writes rows to the chunks of their parts.
+func (d *distributor) distributeBlock(k *block, c int, b batch) {
+	mem, places := d.chunks.mem, k.ids[:b.n]
+	d.chunks.reserveRows(c, b.codes, d.t.shift, places)
+	for i, at := range places {
 		row := mem[at : at+2]
 		row[0], row[1] = b.codes[i], uint64(b.base+i)
 	}
 	if b.rows != nil {
-		for i, at := range ats {
+		for i, at := range places {
 			mem[at+1] = uint64(b.rows[i])
 		}
 	}
@@ -161,14 +161,14 @@ func (d *dealing) dealBlock(k *block, c int, b batch) {
 		s := &b.l.sources[source]
 		words := load(k.words[:b.n], b.values[s.col], b.rows, b.base)
 		mem := mem[2+j:]
-		for i, at := range ats {
+		for i, at := range places {
 			mem[at] = words[i]
 		}
 	}
 }
 
-// add makes cores add the rows and groups of all shares to each part.
-func (d *dealing) add(dev device.Host, coming int) {
+// addParts makes cores add the rows and groups of all shares to each part.
+func (d *distributor) addParts(dev device.Host, remaining int) {
 	t, expected := d.t, 0
 	parts := len(t.parts)
 	add := func(lo, hi int) {
@@ -191,13 +191,13 @@ func (d *dealing) add(dev device.Host, coming int) {
 	for p := range first {
 		found += t.parts[p].n
 		for c := range d.done {
-			rows += len(d.ofPart(c, p)) + d.chunks.rows(c, p)
+			rows += len(d.groupsOf(c, p)) + d.chunks.rows(c, p)
 		}
 	}
-	if before < rows/4 && coming < 32*d.b.n {
-		expected = groupsOf(found, rows, rows+rows*coming/d.b.n) / first
+	if before < rows/4 && remaining < 32*d.b.n {
+		expected = estimateGroups(found, rows, rows+rows*remaining/d.b.n) / first
 		expected += expected / 16
-		t.room = max(t.room, expected*parts)
+		t.capacity = max(t.capacity, expected*parts)
 	}
 	dev.Parallel(parts-first, max(1, parts*directRows/d.b.n/4), func(lo, hi int) {
 		add(first+lo, first+hi)
@@ -205,18 +205,18 @@ func (d *dealing) add(dev device.Host, coming int) {
 }
 
 // addPart adds the rows and groups of all shares to a part.
-func (d *dealing) addPart(k *block, p int) {
+func (d *distributor) addPart(k *block, p int) {
 	part := d.t.parts[p]
 	for c := range d.done {
-		if some := d.ofPart(c, p); len(some) > 0 {
-			part.merge(k, d.t.own[c], some)
+		if groups := d.groupsOf(c, p); len(groups) > 0 {
+			part.merge(k, d.t.localParts[c], groups)
 		}
 		b := batch{l: d.b.l, values: d.b.values}
 		if len(d.moved) > 0 {
 			b.words = make([][]uint64, len(d.b.l.sources))
 		}
-		for r := d.chunks.read(c, p); r.left > 0; {
-			b.n = d.chunks.move(&r, k)
+		for r := d.chunks.newCursor(c, p); r.left > 0; {
+			b.n = d.chunks.readBlock(&r, k)
 			b.codes, b.rows = k.codes[:b.n], k.numbers[:b.n]
 			for j, source := range d.moved {
 				b.words[source] = k.moved[j][:b.n]

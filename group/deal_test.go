@@ -37,10 +37,10 @@ func TestFullParts(t *testing.T) {
 					_, values := x.batch(n)
 					k := []column.Column{column.Of(keys)}
 					if g.packed != nil {
-						g.packed.most = 300
+						g.packed.maxLocalGroups = 300
 					} else {
-						must(t, g.bind(typesOf(k), typesOf(values), false))
-						g.packed.most = 300
+						must(t, g.bindTypes(typesOf(k), typesOf(values), false))
+						g.packed.maxLocalGroups = 300
 					}
 					must(t, g.Add(t.Context(), k, values))
 					m.add(k, values, n)
@@ -73,7 +73,7 @@ func TestRoom(t *testing.T) {
 		keys[i] = int64(i) * 7919
 	}
 	must(t, g.Add(t.Context(), []column.Column{column.Of(keys)}, nil))
-	if room := g.packed.room; room < len(keys) || room > len(keys)/4*5 {
+	if room := g.packed.capacity; room < len(keys) || room > len(keys)/4*5 {
 		t.Errorf("%d groups are in parts with room for %d", g.Len(), room)
 	}
 }

@@ -31,15 +31,15 @@ type dictionary struct {
 
 const (
 	recentStrings = 1 << 13
-	longestRecent = 16
+	maxRecent     = 16
 	// recentShare: this part of Options.Memory holds the caches of a column.
 	recentShare = 32
 	// firstLookups rows are looked up before their numbers are cached, then four times as many each
 	// time. Columns with mostly uncached rows go to the table.
-	firstLookups, mostLookups = 1 << 12, 1 << 18
+	firstLookups, maxLookups = 1 << 12, 1 << 18
 )
 
-// recentString is a string of at most longestRecent bytes, padded with zeros.
+// recentString is a string of at most maxRecent bytes, padded with zeros.
 type recentString struct {
 	first, last  uint64
 	size, number uint32 // size is the length and 1; 0: the place is free
@@ -55,17 +55,17 @@ func (g *Groups) newDictionary(table *intern.Table) *dictionary {
 	return d
 }
 
-// masks holds masks for the first n of sixteen bytes, in two words.
-var masks = func() (m [longestRecent + 1][2]uint64) {
+// prefixMasks holds masks for the first n of sixteen bytes, in two words.
+var prefixMasks = func() (m [maxRecent + 1][2]uint64) {
 	for n := range m {
 		m[n] = [2]uint64{^uint64(0) >> (64 - 8*min(n, 8)), ^uint64(0) >> (64 - 8*max(n-8, 0))}
 	}
 	return m
 }()
 
-// shortened returns a string of at most longestRecent bytes without its number.
-func shortened(b []byte) recentString {
-	var padded [longestRecent]byte
+// newRecentString returns a string of at most maxRecent bytes without its number.
+func newRecentString(b []byte) recentString {
+	var padded [maxRecent]byte
 	copy(padded[:], b)
 	return recentString{size: uint32(len(b)) + 1, first: binary.LittleEndian.Uint64(padded[:]),
 		last: binary.LittleEndian.Uint64(padded[8:])}
@@ -91,37 +91,37 @@ func (s *recentString) find(recent *[recentStrings]recentString) uint32 {
 	return r.number
 }
 
-// remember adds a string to a core's cache.
-func (s recentString) remember(recent *[recentStrings]recentString) {
+// insert adds a string to a core's cache.
+func (s recentString) insert(recent *[recentStrings]recentString) {
 	at := s.place()
 	if r := &recent[at]; r.number != s.number {
 		recent[at^1], *r = *r, s
 	}
 }
 
-// numbers returns the numbers of strings. If it stops early, done is the number of strings with
-// one.
-func (d *dictionary) numbers(ctx context.Context, dev device.Host, c column.Column) (ids []uint32, done int, err error) {
-	n, asked := c.Len(), 0
-	ids = sized(&d.ids, n)
-	for size := firstLookups; done < n && err == nil; size = min(4*size, mostLookups) {
-		all := c.HasCodes() || asked > done/2+firstLookups
-		if all {
+// assignNumbers returns the numbers of strings. If it stops early, done is the number of strings
+// with one.
+func (d *dictionary) assignNumbers(ctx context.Context, dev device.Host, c column.Column) (ids []uint32, done int, err error) {
+	n, nMisses := c.Len(), 0
+	ids = resize(&d.ids, n)
+	for size := firstLookups; done < n && err == nil; size = min(4*size, maxLookups) {
+		skipCache := c.HasCodes() || nMisses > done/2+firstLookups
+		if skipCache {
 			size = n - done
 		}
 		hi := min(done+size, n)
-		some, to := c.Slice(done, hi), ids[done:hi]
-		misses := d.lookup(dev, some, to, all)
+		rows, to := c.Slice(done, hi), ids[done:hi]
+		misses := d.lookup(dev, rows, to, skipCache)
 		var found int
-		found, err = d.ask(ctx, dev, some, misses, to)
-		asked, done = asked+len(misses), done+found
+		found, err = d.lookupTable(ctx, dev, rows, misses, to)
+		nMisses, done = nMisses+len(misses), done+found
 	}
 	return ids, done, err
 }
 
-// shares returns the number of rows that a core looks up, out of n. It makes missing caches as
-// copies of the first.
-func (d *dictionary) shares(n int) (share int) {
+// prepareCaches returns the number of rows that a core looks up, out of n. It makes missing caches
+// as copies of the first.
+func (d *dictionary) prepareCaches(n int) (share int) {
 	shares := max(1, min(d.cores, n/directRows))
 	for len(d.recent) < shares {
 		recent := new([recentStrings]recentString)
@@ -135,19 +135,19 @@ func (d *dictionary) shares(n int) (share int) {
 
 // lookup writes the cached numbers of rows to ids, and returns the other rows, or all rows without
 // a null.
-func (d *dictionary) lookup(dev device.Host, c column.Column, ids []uint32, all bool) (misses []uint32) {
+func (d *dictionary) lookup(dev device.Host, c column.Column, ids []uint32, skipCache bool) (misses []uint32) {
 	n := c.Len()
-	share := d.shares(n)
+	share := d.prepareCaches(n)
 	missed := make([][]uint32, (n+share-1)/share)
 	dev.Parallel(n, share, func(lo, hi int) {
-		missed[lo/share] = lookupShare(d.recent[lo/share], c, lo, ids[lo:hi], all)
+		missed[lo/share] = lookupShare(d.recent[lo/share], c, lo, ids[lo:hi], skipCache)
 	})
 	return slices.Concat(missed...)
 }
 
 // lookupShare is lookup for rows from lo on. It returns numbers of rows in c.
-func lookupShare(recent *[recentStrings]recentString, c column.Column, lo int, ids []uint32, all bool) (misses []uint32) {
-	if !all && !c.HasNulls() {
+func lookupShare(recent *[recentStrings]recentString, c column.Column, lo int, ids []uint32, skipCache bool) (misses []uint32) {
+	if !skipCache && !c.HasNulls() {
 		if small, large, data := c.Offsets(); small != nil {
 			return lookupOffsets(recent, small[lo:lo+len(ids)+1], data, lo, ids)
 		} else if large != nil {
@@ -164,8 +164,8 @@ func lookupShare(recent *[recentStrings]recentString, c column.Column, lo int, i
 		if nulls && !valid.At(lo+i) {
 			continue
 		}
-		if b := texts[i%lookupTexts]; len(b) <= longestRecent && !all {
-			s := shortened(b)
+		if b := texts[i%lookupTexts]; len(b) <= maxRecent && !skipCache {
+			s := newRecentString(b)
 			if ids[i] = s.find(recent); ids[i] != 0 {
 				continue
 			}
@@ -184,12 +184,12 @@ func lookupOffsets[O int32 | int64](recent *[recentStrings]recentString, offsets
 		var s recentString
 		end := int(next)
 		n := uint(end - at)
-		if n <= longestRecent && at+longestRecent <= len(data) {
-			b, m := data[at:at+longestRecent], &masks[n]
+		if n <= maxRecent && at+maxRecent <= len(data) {
+			b, m := data[at:at+maxRecent], &prefixMasks[n]
 			s = recentString{size: uint32(n) + 1, first: binary.LittleEndian.Uint64(b) & m[0],
 				last: binary.LittleEndian.Uint64(b[8:]) & m[1]}
-		} else if n <= longestRecent {
-			s = shortened(data[at:end])
+		} else if n <= maxRecent {
+			s = newRecentString(data[at:end])
 		}
 		at = end
 		if s.size > 0 {
@@ -212,32 +212,32 @@ func lookupOffsets[O int32 | int64](recent *[recentStrings]recentString, offsets
 // methods copies it.
 const lookupTexts = 64
 
-// ask writes the table's numbers of some rows to ids, and adds them to the caches. It returns the
-// number of rows, among all, before the first one without a number.
-func (d *dictionary) ask(ctx context.Context, dev device.Host, c column.Column, rows, ids []uint32) (done int, err error) {
+// lookupTable writes the table's numbers of some rows to ids, and adds them to the caches. It
+// returns the number of rows, among all, before the first one without a number.
+func (d *dictionary) lookupTable(ctx context.Context, dev device.Host, c column.Column, rows, ids []uint32) (done int, err error) {
 	n := c.Len()
 	if len(rows) == 0 {
 		return n, nil
 	}
-	some, numbers := c, sized(&d.numbered, len(rows))
+	missing, numbers := c, resize(&d.numbered, len(rows))
 	if len(rows) < n {
-		some = column.Take(dev, c, rows)
+		missing = column.Take(dev, c, rows)
 	}
-	if _, err = d.table.Column(ctx, some, numbers); err != nil {
+	if _, err = d.table.Column(ctx, missing, numbers); err != nil {
 		var partial *op.PartialError
 		if !errors.As(err, &partial) {
 			return 0, err
 		}
 		n, rows, err = int(rows[partial.Done]), rows[:partial.Done], partial.Err
 	}
-	share, few := d.shares(c.Len()), 2*len(rows) < c.Len() || c.Len() <= firstLookups
+	share, cacheable := d.prepareCaches(c.Len()), 2*len(rows) < c.Len() || c.Len() <= firstLookups
 	for i, row := range rows {
 		number := numbers[i] + 1
 		ids[row] = number
-		if b := some.Bytes(i); few && len(b) <= longestRecent {
-			s := shortened(b)
+		if b := missing.Bytes(i); cacheable && len(b) <= maxRecent {
+			s := newRecentString(b)
 			s.number = number
-			s.remember(d.recent[int(row)/share])
+			s.insert(d.recent[int(row)/share])
 		}
 	}
 	return n, err

@@ -12,12 +12,12 @@ import (
 	"github.com/weftgo/weft/internal/rowkey"
 )
 
-// Strings of all lengths around longestRecent have a number each, also if they differ only in zeros
+// Strings of all lengths around maxRecent have a number each, also if they differ only in zeros
 // at their end. This holds in every form of a column and across batches. Null has 0.
 func TestDictionary(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	text := func(few int) []byte {
-		b := make([]byte, rng.IntN(longestRecent+4))
+		b := make([]byte, rng.IntN(maxRecent+4))
 		for i := range b {
 			b[i] = byte(rng.IntN(few))
 		}
@@ -64,7 +64,7 @@ func TestDictionary(t *testing.T) {
 // checkNumbers compares the numbers of texts with those of a map, and adds new ones to the map.
 func checkNumbers(t *testing.T, d *dictionary, c column.Column, texts [][]byte, want map[string]uint32) {
 	t.Helper()
-	ids, done, err := d.numbers(t.Context(), open(t, 2), c)
+	ids, done, err := d.assignNumbers(t.Context(), open(t, 2), c)
 	if err != nil || done != len(texts) {
 		t.Fatalf("%d of %d rows: %v", done, len(texts), err)
 	}
@@ -102,7 +102,7 @@ func TestDictionaryMemory(t *testing.T) {
 	for memory, want := range map[int64]int{0: 64, MinMemory: 2, MinMemory * 16: 42} {
 		g := create(t, open(t, 64), nil, &Options{Memory: memory})
 		must(t, g.Add(t.Context(), keys, nil))
-		for i, d := range g.rest.dictionaries {
+		for i, d := range g.interner.dictionaries {
 			if d.cores != want || len(d.recent) == 0 || len(d.recent) > want {
 				t.Errorf("Memory %d: %d of %d cores remember strings of column %d, want %d",
 					memory, len(d.recent), d.cores, i, want)
@@ -132,16 +132,16 @@ func TestBytesAfterColumn(t *testing.T) {
 // A short string is its bytes and its length, independent of the bytes after it.
 func TestShortened(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
-	for n := range longestRecent + 1 {
+	for n := range maxRecent + 1 {
 		for _, after := range []int{0, 1, 30} {
 			b := make([]byte, n+after)
 			for i := range b {
 				b[i] = byte(1 + rng.IntN(255))
 			}
-			var bytes [longestRecent]byte
+			var bytes [maxRecent]byte
 			copy(bytes[:], b[:n])
 			want := recentString{binary.LittleEndian.Uint64(bytes[:]), binary.LittleEndian.Uint64(bytes[8:]), uint32(n + 1), 0}
-			if s := shortened(b[:n]); s != want {
+			if s := newRecentString(b[:n]); s != want {
 				t.Errorf("%q before %q is %x, want %x", b[:n], b[n:], s, want)
 			}
 		}
@@ -154,14 +154,14 @@ func TestRecentLengths(t *testing.T) {
 	tried := 0
 	for i := uint32(1); tried < 10; i++ {
 		b := binary.LittleEndian.AppendUint32(nil, i)
-		short, long := shortened(b), shortened(append(b, 0))
+		short, long := newRecentString(b), newRecentString(append(b, 0))
 		if short.place()|1 != long.place()|1 {
 			continue
 		}
 		tried++
 		recent := new([recentStrings]recentString)
 		short.number = 7
-		short.remember(recent)
+		short.insert(recent)
 		if a, b := short.find(recent), long.find(recent); a != 7 || b != 0 {
 			t.Fatalf("%x has number %d, and with a zero more %d", i, a, b)
 		}

@@ -48,7 +48,7 @@ func TestMemoryOnFaultyDisk(t *testing.T) {
 			x := &trial{opts: Options{Sorted: at%2 == 0}, aggs: all}
 			g := tight(t, dev, x, 100_000)
 			var disk *spill.Faulty
-			g.spilled.wrap = func(d spill.Disk) spill.Disk {
+			g.spilled.wrapDisk = func(d spill.Disk) spill.Disk {
 				disk = &spill.Faulty{Disk: d, Fault: fault, At: 3 * at * at}
 				return disk
 			}

@@ -19,7 +19,7 @@ import (
 func TestOnLikeHost(t *testing.T) {
 	devices(t, func(t *testing.T, dev device.Device) {
 		cores := []device.Device{devicetest.OpenCPU(t, 1), devicetest.OpenCPU(t, 2)}
-		rapid.Check(t, func(r *rapid.T) { likeHost(t, r, dev, cores) })
+		rapid.Check(t, func(r *rapid.T) { compareToHost(t, r, dev, cores) })
 	})
 }
 
@@ -29,7 +29,7 @@ func FuzzGroupsOn(f *testing.F) {
 	f.Fuzz(func(t *testing.T, input []byte) {
 		dev := devicetest.OpenSim(t, nil)
 		cores := []device.Device{devicetest.OpenCPU(t, 1), devicetest.OpenCPU(t, 2)}
-		rapid.MakeFuzz(func(r *rapid.T) { likeHost(t, r, dev, cores) })(t, input)
+		rapid.MakeFuzz(func(r *rapid.T) { compareToHost(t, r, dev, cores) })(t, input)
 	})
 }
 
@@ -39,8 +39,8 @@ var fixedTypes = []column.Type{
 	column.Float32, column.Bool,
 }
 
-// twins holds groups on a device, and groups of the host to compare with.
-type twins struct {
+// tablePair holds groups on a device, and groups of the host to compare with.
+type tablePair struct {
 	t            *testing.T
 	r            *rapid.T
 	dev          device.Device
@@ -50,8 +50,8 @@ type twins struct {
 	streams      [2]*device.Stream
 }
 
-func likeHost(t *testing.T, r *rapid.T, dev device.Device, cores []device.Device) {
-	x := &twins{t: t, r: r, dev: dev}
+func compareToHost(t *testing.T, r *rapid.T, dev device.Device, cores []device.Device) {
+	x := &tablePair{t: t, r: r, dev: dev}
 	few, many := rapid.SliceOfN(rapid.SampledFrom(fixedTypes), 0, 4), rapid.SliceOfN(rapid.SampledFrom(fixedTypes), 5, 20)
 	x.keys, x.values = rapid.OneOf(few, few, many).Draw(r, "keys"), few.Draw(r, "values")
 	aggs, o := drawnAggregates(r, x.values), Options{
@@ -69,7 +69,7 @@ func likeHost(t *testing.T, r *rapid.T, dev device.Device, cores []device.Device
 		must(r, err)
 	}
 	for range rapid.IntRange(1, 8).Draw(r, "steps") {
-		steps := []func(*rapid.T){x.add, x.add, x.add, x.compare, x.addMore, x.ended}
+		steps := []func(*rapid.T){x.add, x.add, x.add, x.compare, x.addBatches, x.ended}
 		steps[rapid.IntRange(0, len(steps)-1).Draw(r, "step")](r)
 	}
 	x.compare(r)
@@ -93,7 +93,7 @@ func drawnAggregates(r *rapid.T, values []column.Type) (aggs []Aggregate) {
 }
 
 // add adds a batch on some stream, of columns and bitmaps with random offsets.
-func (x *twins) add(r *rapid.T) {
+func (x *tablePair) add(r *rapid.T) {
 	n := rapid.OneOf(rapid.IntRange(0, 40), rapid.IntRange(0, 40), rapid.IntRange(0, 1500)).Draw(r, "rows")
 	rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(r, "seed"), 0))
 	domain := rapid.SampledFrom([]int{1, 2, 5, 30, 1000}).Draw(r, "domain")
@@ -104,7 +104,7 @@ func (x *twins) add(r *rapid.T) {
 			lo := rapid.IntRange(0, 9).Draw(r, "first")
 			c := drawn(rng, t, lo+n, domain, rapid.SampledFrom([]int{0, 0, 1, 2, 20}).Draw(r, "nulls"))
 			if domain > 2 && rng.IntN(4) == 0 {
-				odd(rng, c)
+				insertEdgeFloats(rng, c)
 			}
 			on, err := column.Upload(s, c)
 			must(r, err)
@@ -129,8 +129,8 @@ func (x *twins) add(r *rapid.T) {
 	}
 }
 
-// odd puts the largest and the smallest values into a column.
-func odd(rng *rand.Rand, c column.Column) {
+// insertEdgeFloats puts the largest and the smallest values into a column.
+func insertEdgeFloats(rng *rand.Rand, c column.Column) {
 	raw, size := c.Raw(), c.Type().Size()
 	if c.Type() == column.Bool || c.Type().Float() {
 		return // they have such values, and their sums depend on the order of large ones
@@ -145,8 +145,8 @@ func odd(rng *rand.Rand, c column.Column) {
 	}
 }
 
-// addMore adds an invalid batch, which changes nothing.
-func (x *twins) addMore(r *rapid.T) {
+// addBatches adds an invalid batch, which changes nothing.
+func (x *tablePair) addBatches(r *rapid.T) {
 	if x.on.l == nil {
 		return
 	}
@@ -157,7 +157,7 @@ func (x *twins) addMore(r *rapid.T) {
 }
 
 // ended requests a result with a context that ends.
-func (x *twins) ended(r *rapid.T) {
+func (x *tablePair) ended(r *rapid.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	_, err := x.on.Result(ctx)
@@ -168,7 +168,7 @@ func (x *twins) ended(r *rapid.T) {
 }
 
 // compare compares results.
-func (x *twins) compare(r *rapid.T) {
+func (x *tablePair) compare(r *rapid.T) {
 	got, err := x.on.Result(context.Background())
 	want, wantErr := x.host.Result(context.Background())
 	on, onErr := x.on.ResultOn(context.Background())
@@ -185,7 +185,7 @@ func (x *twins) compare(r *rapid.T) {
 	if d := differ(linesOf(got), linesOf(want)); d != "" {
 		r.Fatal(d)
 	}
-	if d := differ(inOrder(there), inOrder(want)); d != "" {
+	if d := differ(sortedLines(there), sortedLines(want)); d != "" {
 		r.Fatalf("on the device: %s", d)
 	}
 	for i, c := range got.Values {

@@ -19,31 +19,31 @@ import (
 // result so far at any time. All methods may be called by many goroutines. Calls of Add and Result
 // exclude each other.
 type Groups struct {
-	dev    device.Host
-	aggs   []Aggregate
-	opts   Options
-	number uint64 // order of locks; see created
+	dev       device.Host
+	aggs      []Aggregate
+	opts      Options
+	lockOrder uint64 // order of locks; see created
 
 	n      atomic.Int64 // number of groups
 	loaded uint64       // rows of groups from streams, as those state
 
-	turn   sync.Mutex
+	mu     sync.Mutex
 	closed bool
 	seed   uint64
 	failed error   // the error that ends all calls
 	l      *layout // nil: no batch yet
-	// merging is the layout of other groups' state as values.
-	merging *layout
-	coder   coder
-	// Groups with packed keys, and others.
-	packed, other *table
-	rest          *rest
-	held          int      // groups in packed and other
-	scratch       *scratch // shared by all groups with the same file
-	spilled       spilled
+	// mergeLayout is the layout of other groups' state as values.
+	mergeLayout *layout
+	coder       coder
+	// Groups with packed keys, and with numbers of interned keys.
+	packed, numbered *table
+	interner         *interner
+	resident         int      // groups in packed and other
+	scratch          *scratch // shared by all groups with the same file
+	spilled          spillState
 
-	waiting *spill.Store // keys, then values that aggregates read, of rows that wait; nil: none yet
-	pending atomic.Int64 // rows that wait
+	buffered  *spill.Store // keys, then values that aggregates read, of rows that wait; nil: none yet
+	nBuffered atomic.Int64 // buffered rows
 
 	maxPiece int // the constant, except in tests
 }
@@ -67,7 +67,7 @@ func New(dev device.Device, aggs []Aggregate, opts *Options) (*Groups, error) {
 }
 
 func newGroups(dev device.Host, aggs []Aggregate, o Options) *Groups {
-	return &Groups{dev: dev, aggs: aggs, opts: o, seed: rand.Uint64(), number: created.Add(1),
+	return &Groups{dev: dev, aggs: aggs, opts: o, seed: rand.Uint64(), lockOrder: nCreated.Add(1),
 		maxPiece: maxPiece, scratch: newScratch(o.Memory > 0)}
 }
 
@@ -84,45 +84,45 @@ func By(ctx context.Context, dev device.Device, keys, values []column.Column, ag
 	return g.Result(ctx)
 }
 
-// main returns the table that holds most keys.
-func (g *Groups) main() *table {
-	if g.coder.packs {
+// mainTable returns the table that holds most keys.
+func (g *Groups) mainTable() *table {
+	if g.coder.packable {
 		return g.packed
 	}
-	return g.other
+	return g.numbered
 }
 
 // Len returns the number of groups. If some are in the temporary file, it is more, because a group
-// counts once for each time it went there. Rows of small batches may wait for others. Len adds them
+// counts once for each time it went there. Rows of small batches may be buffered. Len adds them
 // first, and then waits for calls in progress.
 func (g *Groups) Len() int {
-	if g.pending.Load() > 0 {
-		g.turn.Lock()
-		defer g.turn.Unlock()
-		_ = g.ready(context.Background()) // the next call returns the error, too
+	if g.nBuffered.Load() > 0 {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		_ = g.prepareRead(context.Background()) // the next call returns the error, too
 	}
 	return int(g.n.Load())
 }
 
 // Close frees the memory of groups, but not of results. Idempotent.
 func (g *Groups) Close() error {
-	g.turn.Lock()
-	defer g.turn.Unlock()
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	if g.closed {
 		return nil
 	}
 	g.closed = true
-	err := g.rest.close()
-	g.waiting.Free()
+	err := g.interner.close()
+	g.buffered.Free()
 	if g.l != nil {
 		g.packed.free()
-		g.other.free()
+		g.numbered.free()
 	}
 	err = errors.Join(err, g.spilled.close())
 	if !g.spilled.shared {
 		g.scratch.free()
 	}
-	g.packed, g.other, g.rest, g.scratch, g.waiting = nil, nil, nil, nil, nil
+	g.packed, g.numbered, g.interner, g.scratch, g.buffered = nil, nil, nil, nil, nil
 	return err
 }
 
@@ -131,7 +131,7 @@ func (g *Groups) Close() error {
 // aggregates of a column that is missing, or has an unsuitable type. After such an error no row has
 // been added.
 //
-// If there are many groups, rows of small batches are copied and wait for others. They are added
+// If there are many groups, rows of small batches are copied to a buffer. They are added
 // before groups are read, and then a later call may return an error of the temporary file.
 //
 // A call that stops, because its context ends, returns a [weft.PartialError] with the number of
@@ -160,22 +160,22 @@ func (g *Groups) AddAt(ctx context.Context, ordinals []uint64, keys, values []co
 // addRows adds a batch. If rows have ordinals, these are the last of the values.
 func (g *Groups) addRows(ctx context.Context, keys, values []column.Column, ordered bool) error {
 	n := length(keys, values)
-	g.turn.Lock()
-	defer g.turn.Unlock()
-	if err := g.usable(); err != nil {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := g.checkOpen(); err != nil {
 		return err
 	}
 	types := typesOf(values)
 	if ordered {
 		types = types[:len(types)-1]
 	}
-	if err := g.bind(typesOf(keys), types, ordered); err != nil {
+	if err := g.bindTypes(typesOf(keys), types, ordered); err != nil {
 		return err
 	}
-	if g.waits(keys, values, n) {
-		return g.wait(ctx, keys, values, n)
+	if g.bufferable(keys, values, n) {
+		return g.bufferBatch(ctx, keys, values, n)
 	}
-	if err := g.addWaiting(ctx); err != nil {
+	if err := g.addBuffered(ctx); err != nil {
 		return &op.PartialError{Err: op.Cause(err)}
 	}
 	if err := g.addAll(ctx, g.l, keys, values, n); err != nil {
@@ -185,8 +185,8 @@ func (g *Groups) addRows(ctx context.Context, keys, values []column.Column, orde
 	return nil
 }
 
-// usable returns an error if groups are closed or failed.
-func (g *Groups) usable() error {
+// checkOpen returns an error if groups are closed or failed.
+func (g *Groups) checkOpen() error {
 	if g.closed {
 		return fmt.Errorf("groups %w", op.ErrClosed)
 	}
@@ -202,7 +202,7 @@ func (g *Groups) addAll(ctx context.Context, l *layout, keys, values []column.Co
 		// Two halves instead of a whole piece and a small rest.
 		size := g.maxPiece
 		size = (n - done + (n-done+size-1)/size - 1) / ((n - done + size - 1) / size)
-		p := piece{l: l, keys: keys, values: values, lo: done, n: size, coming: n - done - size}
+		p := piece{l: l, keys: keys, values: values, lo: done, n: size, remaining: n - done - size}
 		added, err := g.add(ctx, &p)
 		if done += added; err != nil {
 			return &op.PartialError{Done: done, Err: err}
@@ -233,53 +233,53 @@ func typesOf[C interface{ Type() column.Type }](columns []C) []column.Type {
 	return types
 }
 
-// bind fixes the types of columns at the first batch, and compares those of later ones.
-func (g *Groups) bind(keys, values []column.Type, ordered bool) error {
+// bindTypes fixes the types of columns at the first batch, and compares those of later ones.
+func (g *Groups) bindTypes(keys, values []column.Type, ordered bool) error {
 	if g.l != nil {
-		return g.l.fits(keys, values, ordered)
+		return g.l.checkTypes(keys, values, ordered)
 	}
 	l, err := newLayout(g.aggs, keys, values, ordered)
 	if err != nil {
 		return err
 	}
 	g.coder = newCoder(keys, g.opts.SkipNulls)
-	g.l, g.merging = l, l.merging()
-	g.packed, g.other = g.newTable(), g.newTable()
-	g.divide()
-	if g.rest, err = g.newRest(int(min(int64(g.spilled.expected),
-		g.spilled.keys/keyBytes))); err != nil {
+	g.l, g.mergeLayout = l, l.newMergeLayout()
+	g.packed, g.numbered = g.newTable(), g.newTable()
+	g.divideMemory()
+	if g.interner, err = g.newInterner(int(min(int64(g.spilled.maxGroups),
+		g.spilled.textBytes/keyBytes))); err != nil {
 		g.l = nil
 		return err
 	}
 	if room := g.opts.Capacity; room > 0 {
 		if g.opts.Memory > 0 {
-			room = int(min(int64(room), g.spilled.small/int64(g.main().groupBytes())))
+			room = int(min(int64(room), g.spilled.growingBytes/int64(g.mainTable().groupBytes())))
 		}
-		g.main().cut(g.dev, partsFor(room), room)
+		g.mainTable().repartition(g.dev, partsFor(room), room)
 	}
 	return nil
 }
 
-// fits compares the types of columns with those of the first batch.
-func (l *layout) fits(keys, values []column.Type, ordered bool) error {
+// checkTypes reports columns of other types than those of the first batch.
+func (l *layout) checkTypes(keys, values []column.Type, ordered bool) error {
 	if ordered != l.ordered {
 		return fmt.Errorf("%w: some rows have ordinals, and others do not", op.ErrOptions)
 	}
-	if err := same("key", keys, l.keys); err != nil {
+	if err := checkSame("key", keys, l.keys); err != nil {
 		return err
 	}
-	return same("value", values, l.values)
+	return checkSame("value", values, l.values)
 }
 
-func same(what string, got, want []column.Type) error {
+func checkSame(kind string, got, want []column.Type) error {
 	if len(got) != len(want) {
 		return fmt.Errorf("%w: %d %s columns, where the first batch had %d", op.ErrOptions,
-			len(got), what, len(want))
+			len(got), kind, len(want))
 	}
 	for i, t := range got {
 		if t != want[i] {
 			return fmt.Errorf("%w: %s column %d has %v, where the first batch had %v",
-				op.ErrOptions, what, i, t, want[i])
+				op.ErrOptions, kind, i, t, want[i])
 		}
 	}
 	return nil

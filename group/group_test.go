@@ -238,14 +238,14 @@ func drawTrial(t *rapid.T) trial {
 		x.aggs = append(x.aggs, rapid.SliceOfN(rapid.SampledFrom(all), 0, 5).Draw(t, "aggregates")...)
 	}
 	x.opts = Options{SkipNulls: rapid.Bool().Draw(t, "skip"), Sorted: rapid.Bool().Draw(t, "sorted"),
-		Capacity: rapid.SampledFrom([]int{0, 10, fewGroups + 1}).Draw(t, "capacity")}
+		Capacity: rapid.SampledFrom([]int{0, 10, maxSinglePart + 1}).Draw(t, "capacity")}
 	return x
 }
 
 // Cores combine few groups, distribute many, and change from one to the other in between.
 func TestManyRows(t *testing.T) {
 	dev := open(t, 2)
-	for _, groups := range []int{1, 100, fewGroups / 2, 3 * fewGroups} {
+	for _, groups := range []int{1, 100, maxSinglePart / 2, 3 * maxSinglePart} {
 		for _, keys := range [][]column.Type{{column.Int32}, {column.Uint64, column.Bool}} {
 			t.Run(fmt.Sprint(groups, keys), func(t *testing.T) {
 				x := trial{rng: rand.New(rand.NewPCG(uint64(groups), 7)), keys: keys, nulls: []bool{true, false},
@@ -367,7 +367,7 @@ func TestSumsOfManyRows(t *testing.T) {
 			values[i] = -math.MaxInt64 + 1
 		}
 	}
-	cut := make([]int, 2*fewGroups) // more groups: present ones move
+	cut := make([]int, 2*maxSinglePart) // more groups: present ones move
 	for i := range cut {
 		cut[i] = groups + i
 	}

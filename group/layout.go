@@ -41,17 +41,17 @@ const (
 	addCarry
 )
 
-func (k slotKind) text() bool { return k >= minBytes && k <= lastBytes }
+func (k slotKind) isText() bool { return k >= minBytes && k <= lastBytes }
 
-// timed reports whether the slot stores the first or the last value.
-func (k slotKind) timed() bool {
+// isPositional reports whether the slot stores the first or the last value.
+func (k slotKind) isPositional() bool {
 	return k == first || k == last || k == firstBytes || k == lastBytes
 }
 
 // slot is a place in a record: a word, or a byte string beside it.
 type slot struct {
-	kind slotKind
-	at   int
+	kind   slotKind
+	offset int
 	// ord is the word with the ordinal of the first or last value. 0: rows come in order.
 	ord int
 }
@@ -81,8 +81,8 @@ type layout struct {
 	// ordered: rows have ordinals, in a column after those of values. Source 0 stores the least of
 	// each group.
 	ordered bool
-	// merges: values are the states of groups, and the slots are those of another layout.
-	merges bool
+	// ofStates: values are the states of groups, and the slots are those of another layout.
+	ofStates bool
 }
 
 func (l *layout) stride() int { return len(l.init) }
@@ -137,28 +137,28 @@ func (l *layout) source(col int) int {
 
 // slot returns the slot of a kind, and adds a missing one. Aggregates share slots.
 func (l *layout) slot(s *source, kind slotKind) slot {
-	for _, there := range s.slots {
-		if there.kind == kind {
-			return there
+	for _, x := range s.slots {
+		if x.kind == kind {
+			return x
 		}
 	}
-	made := slot{kind: kind, at: len(l.init)}
-	if kind.text() {
-		made.at = l.texts
+	added := slot{kind: kind, offset: len(l.init)}
+	if kind.isText() {
+		added.offset = l.texts
 		l.texts++
 	} else {
 		l.init = append(l.init, initial(kind))
 	}
 	switch {
-	case !kind.timed():
+	case !kind.isPositional():
 	case l.ordered:
-		made.ord = len(l.init)
+		added.ord = len(l.init)
 		l.init = append(l.init, latest(kind))
 	case kind == first:
 		l.init = append(l.init, 0)
 	}
-	s.slots = append(s.slots, made)
-	return made
+	s.slots = append(s.slots, added)
+	return added
 }
 
 // kindOf returns the kind of slot for a function of values of a type.

@@ -30,13 +30,13 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// endsLater is a context that ends after some checks.
-type endsLater struct {
+// cancelAfter is a context that ends after some checks.
+type cancelAfter struct {
 	context.Context
 	looks int
 }
 
-func (c *endsLater) Err() error {
+func (c *cancelAfter) Err() error {
 	if c.looks--; c.looks < 0 {
 		return context.Canceled
 	}
@@ -48,7 +48,7 @@ func (c *endsLater) Err() error {
 func TestPieces(t *testing.T) {
 	dev := open(t, 2)
 	for _, keys := range [][]column.Type{{column.Int32}, {column.Bytes}, {column.Uint64, column.Int8}} {
-		x := &trial{rng: rand.New(rand.NewPCG(4, 4)), keys: keys, nulls: make([]bool, 2), groups: 3 * fewGroups,
+		x := &trial{rng: rand.New(rand.NewPCG(4, 4)), keys: keys, nulls: make([]bool, 2), groups: 3 * maxSinglePart,
 			values: []column.Type{column.Int32, column.Bytes}, aggs: []Aggregate{{Func: Rows}, {First, 0}, {Last, 0}, {Sum, 0}, {Last, 1}}}
 		x.nulls[0] = true
 		g, m := create(t, dev, x.aggs, nil), &model{}
@@ -62,7 +62,7 @@ func TestPieces(t *testing.T) {
 				}
 				return some
 			}
-			err := g.Add(&endsLater{t.Context(), looks}, rest(k, 40_000), rest(v, 40_000))
+			err := g.Add(&cancelAfter{t.Context(), looks}, rest(k, 40_000), rest(v, 40_000))
 			n := 40_000 - done
 			var partial *op.PartialError
 			if errors.As(err, &partial) && errors.Is(err, context.Canceled) {
@@ -87,7 +87,7 @@ func TestPieces(t *testing.T) {
 func TestMemoryIsFlat(t *testing.T) {
 	dev := open(t, 2)
 	for _, keys := range [][]column.Type{{column.Int32}, {column.Bytes}} {
-		x := &trial{rng: rand.New(rand.NewPCG(3, 3)), keys: keys, nulls: []bool{true}, groups: 3 * fewGroups,
+		x := &trial{rng: rand.New(rand.NewPCG(3, 3)), keys: keys, nulls: []bool{true}, groups: 3 * maxSinglePart,
 			values: []column.Type{column.Int64, column.Bytes}, aggs: []Aggregate{{Func: Rows}, {Sum, 0}, {Last, 1}, {Max, 1}}}
 		g, err := New(dev, x.aggs, nil)
 		if err != nil {
@@ -99,7 +99,7 @@ func TestMemoryIsFlat(t *testing.T) {
 			if err := g.Add(t.Context(), k, v); err != nil {
 				t.Fatal(err)
 			}
-			bytes := g.packed.bytes() + g.other.bytes() + g.rest.bytes() + 8*int64(len(g.scratch.mem))
+			bytes := g.packed.bytes() + g.numbered.bytes() + g.interner.bytes() + 8*int64(len(g.scratch.mem))
 			if i < 3 {
 				after = max(after, bytes)
 			} else if bytes > after+after/16 { // byte strings of cores' parts are in other segments

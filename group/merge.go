@@ -5,30 +5,30 @@ import "math"
 // allGroups returns the maximum number of groups of a part: offsets of records are 32-bit numbers.
 func allGroups(l *layout) int { return math.MaxUint32/l.stride() - 1 }
 
-// move copies record i of another part, with a group that is not here.
-func (p *part) move(from *part, i int) {
+// moveRecord copies record i of another part. Its group has no record in this part.
+func (p *part) moveRecord(from *part, i int) {
 	rec := from.rec(i)
-	to := p.free(from.recs[rec+wordCode], from.orders[i])
+	to := p.newRecord(from.recs[rec+wordCode], from.orders[i])
 	copy(p.recs[to:], from.recs[rec:rec+p.l.stride()])
 	if i < from.ordered {
 		p.ordered++
 	}
 	at := from.at(rec)
 	for s := range p.nulls {
-		if n := from.nullsOf(s, at); n > 0 {
-			p.null(s, uint32(to), n)
+		if n := from.nullCount(s, at); n > 0 {
+			p.countNulls(s, uint32(to), n)
 		}
 	}
 	for j := range p.l.texts {
-		if v := from.texts.at(at*p.l.texts + j); v != nil {
+		if v := from.texts.get(at*p.l.texts + j); v != nil {
 			p.texts.set(p.at(to)*p.l.texts+j, v)
 		}
 	}
-	p.carryOf(from, rec, to)
+	p.addCarries(from, rec, to)
 }
 
-// moveAll copies all records of another part without byte strings. This part is empty.
-func (p *part) moveAll(from *part) {
+// moveRecords copies all records of another part without byte strings. This part is empty.
+func (p *part) moveRecords(from *part) {
 	p.reserve(from.n)
 	p.recs, p.orders = append(p.recs[:0], from.recs...), append(p.orders, from.orders...)
 	p.n, p.ordered, p.carry = from.n, from.ordered, from.carry
@@ -38,8 +38,8 @@ func (p *part) moveAll(from *part) {
 	p.reindex()
 }
 
-// free makes a record for a code that is not here, and returns its offset.
-func (p *part) free(code, order uint64) int {
+// newRecord makes a record for a code without one, and returns its offset.
+func (p *part) newRecord(code, order uint64) int {
 	mask := uint64(len(p.index) - 1)
 	at := code & mask
 	for p.index[at] != 0 {
@@ -48,32 +48,32 @@ func (p *part) free(code, order uint64) int {
 	return int(p.insert(at, code, order))
 }
 
-// carryOf adds the carries of a record's sums to those of a record here.
-func (p *part) carryOf(from *part, rec, to int) {
+// addCarries adds the carries of a record's sums to those of a record of this part.
+func (p *part) addCarries(from *part, rec, to int) {
 	if from.carry == nil {
 		return
 	}
 	for w := wordSlots; w < p.l.stride(); w++ {
 		if c := from.carry[uint32(rec+w)]; c != 0 {
-			p.overflow(to+w, c)
+			p.recordOverflow(to+w, c)
 		}
 	}
 }
 
-// merge adds some groups of another part, given by their record numbers. Their rows come after
-// those here.
-func (p *part) merge(b *block, from *part, some []uint32) {
-	for len(some) > 0 {
-		n := min(blockRows, len(some))
-		p.mergeBlock(b, from, some[:n])
-		some = some[n:]
+// merge adds groups of another part, given by their record numbers. Their rows come after
+// those of this part.
+func (p *part) merge(b *block, from *part, ids []uint32) {
+	for len(ids) > 0 {
+		n := min(blockRows, len(ids))
+		p.mergeBlock(b, from, ids[:n])
+		ids = ids[n:]
 	}
 }
 
-func (p *part) mergeBlock(b *block, from *part, some []uint32) {
-	n := len(some)
+func (p *part) mergeBlock(b *block, from *part, ids []uint32) {
+	n := len(ids)
 	recs := b.merged[:n]
-	for i, j := range some {
+	for i, j := range ids {
 		rec := from.rec(int(j))
 		recs[i] = uint32(rec)
 		b.ids[i] = p.search(from.recs[rec+wordCode], int(from.orders[j]), allGroups(p.l))
@@ -91,26 +91,26 @@ func (p *part) mergeBlock(b *block, from *part, some []uint32) {
 		p.mergeSource(b, from, s, recs, of)
 	}
 	for i, rec := range recs {
-		p.carryOf(from, int(rec), int(b.ids[i]))
+		p.addCarries(from, int(rec), int(b.ids[i]))
 	}
 }
 
-// mergeSource adds the state of a source of some records of another part.
+// mergeSource adds the state of a source of records of another part.
 func (p *part) mergeSource(b *block, from *part, s int, recs []uint32, of func(word int) []uint64) {
 	if len(from.nulls[s]) > 0 {
 		for i, rec := range recs {
-			if nulls := from.nullsOf(s, from.at(int(rec))); nulls > 0 {
-				p.null(s, b.ids[i], nulls)
+			if nulls := from.nullCount(s, from.at(int(rec))); nulls > 0 {
+				p.countNulls(s, b.ids[i], nulls)
 			}
 		}
 	}
 	for _, x := range p.l.sources[s].slots {
 		switch {
-		case x.kind.text():
+		case x.kind.isText():
 			for i, rec := range recs {
-				at := from.at(int(rec))*p.l.texts + x.at
-				if v := from.texts.at(at); v != nil {
-					p.text([]slot{x}, int(b.ids[i]), v, from.recs[int(rec)+x.ord])
+				at := from.at(int(rec))*p.l.texts + x.offset
+				if v := from.texts.get(at); v != nil {
+					p.updateTexts([]slot{x}, int(b.ids[i]), v, from.recs[int(rec)+x.ord])
 				}
 			}
 		case x.kind == first || x.kind == last:
@@ -118,14 +118,14 @@ func (p *part) mergeSource(b *block, from *part, s int, recs []uint32, of func(w
 			k := 0
 			for i, rec := range recs {
 				r := from.recs[rec:]
-				if from.nullsOf(s, from.at(int(rec))) < r[wordRows] {
-					b.valid[k], b.words[k], b.ords[k] = b.ids[i], r[x.at], r[x.ord]
+				if from.nullCount(s, from.at(int(rec))) < r[wordRows] {
+					b.valid[k], b.words[k], b.ords[k] = b.ids[i], r[x.offset], r[x.ord]
 					k++
 				}
 			}
-			p.one(x, b.valid[:k], b.words[:k], b.ords[:k])
+			p.updateSlot(x, b.valid[:k], b.words[:k], b.ords[:k])
 		default:
-			updates[x.kind](p, x.at, b.ids[:len(recs)], of(x.at))
+			updates[x.kind](p, x.offset, b.ids[:len(recs)], of(x.offset))
 		}
 	}
 }

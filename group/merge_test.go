@@ -16,17 +16,17 @@ import (
 	"pgregory.net/rapid"
 )
 
-// portion is the rows of one of several tables.
-type portion struct {
+// shardRows is the rows of one of several tables.
+type shardRows struct {
 	keys, values []column.Column
 	ordinals     []uint64
 }
 
 // portions draws batches, adds them to the model, and numbers their rows.
-func (x *trial) portions(t *rapid.T, m *model) (all []portion) {
+func (x *trial) portions(t *rapid.T, m *model) (all []shardRows) {
 	row := rapid.SampledFrom([]uint64{0, 1 << 40, math.MaxUint64 - 600}).Draw(t, "first ordinal")
 	for _, n := range rapid.SliceOfN(rapid.IntRange(0, 100), 1, 6).Draw(t, "batches") {
-		var p portion
+		var p shardRows
 		p.keys, p.values = x.batch(n)
 		m.add(p.keys, p.values, n)
 		for range n {
@@ -38,8 +38,8 @@ func (x *trial) portions(t *rapid.T, m *model) (all []portion) {
 	return all
 }
 
-// again saves groups, loads them, and closes them.
-func again(t *rapid.T, dev device.Device, g *Groups, opts *Options) *Groups {
+// saveAndLoad saves groups, loads them, and closes them.
+func saveAndLoad(t *rapid.T, dev device.Device, g *Groups, opts *Options) *Groups {
 	var b bytes.Buffer
 	err := g.Save(t.Context(), &b)
 	if err = errors.Join(err, g.Close()); err != nil {
@@ -93,7 +93,7 @@ func TestMerge(t *testing.T) {
 				}
 			}
 			if rapid.Bool().Draw(t, "save") {
-				g = again(t, dev, g, &x.opts)
+				g = saveAndLoad(t, dev, g, &x.opts)
 			}
 			tables, portions = append(tables, g), portions[n:]
 		}

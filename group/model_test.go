@@ -25,8 +25,8 @@ type modelGroup struct {
 	values [][]any // by column, without nulls
 }
 
-// normal returns a key in the form of results.
-func normal(v any) any {
+// normalize returns a key in the form of results.
+func normalize(v any) any {
 	switch v := v.(type) {
 	case float32:
 		if v == 0 {
@@ -77,7 +77,7 @@ rows:
 	for i := range n {
 		ks := make([]any, len(keys))
 		for j, c := range keys {
-			ks[j] = normal(c.Any(i))
+			ks[j] = normalize(c.Any(i))
 			if m.skip && ks[j] == nil {
 				continue rows
 			}
@@ -145,7 +145,7 @@ func (g *modelGroup) aggregate(a Aggregate, typ column.Type) any {
 	if typ.Float() {
 		sum := 0.0
 		for _, v := range vs {
-			sum += number(v)
+			sum += toFloat(v)
 		}
 		if a.Func == Mean {
 			return sum / float64(len(vs))
@@ -155,9 +155,9 @@ func (g *modelGroup) aggregate(a Aggregate, typ column.Type) any {
 	sum := new(big.Int)
 	for _, v := range vs {
 		if typ.Signed() {
-			sum.Add(sum, big.NewInt(int64(number(v))))
+			sum.Add(sum, big.NewInt(int64(toFloat(v))))
 		} else {
-			sum.Add(sum, new(big.Int).SetUint64(uint64(number(v))))
+			sum.Add(sum, new(big.Int).SetUint64(uint64(toFloat(v))))
 		}
 	}
 	if a.Func == Mean {
@@ -195,8 +195,8 @@ func pick(f Func, a, b float64) float64 {
 	return max(a, b)
 }
 
-// number returns a value with few bits.
-func number(v any) float64 {
+// toFloat returns a value with few bits.
+func toFloat(v any) float64 {
 	switch v := v.(type) {
 	case int8:
 		return float64(v)
@@ -231,20 +231,20 @@ func compareAny(a, b any) int {
 	case string:
 		return bytes.Compare([]byte(x), []byte(b.(string)))
 	case float32, float64:
-		na, nb := math.IsNaN(number(a)), math.IsNaN(number(b))
+		na, nb := math.IsNaN(toFloat(a)), math.IsNaN(toFloat(b))
 		if na || nb {
 			if na && nb {
 				return 0
 			}
 			return order(na, nb)
 		}
-		return cmp.Compare(number(a), number(b))
+		return cmp.Compare(toFloat(a), toFloat(b))
 	case uint64:
 		return cmp.Compare(x, b.(uint64))
 	case int64:
 		return cmp.Compare(x, b.(int64))
 	}
-	return cmp.Compare(number(a), number(b))
+	return cmp.Compare(toFloat(a), toFloat(b))
 }
 
 func bit(b bool) int {

@@ -35,13 +35,13 @@ type GroupsOn struct {
 
 	mu     sync.Mutex
 	l      *layout // nil: no batch yet
-	on     groupsOn
+	impl   deviceGroups
 	err    error // of the first batch that may have been added in part, or of closed groups
 	closed bool
 }
 
-// groupsOn is the groups on one kind of device.
-type groupsOn interface {
+// deviceGroups is the groups on one kind of device.
+type deviceGroups interface {
 	// open is called once the types of columns are known.
 	open(l *layout) error
 	add(s *device.Stream, keys, values []column.On, n int) error
@@ -53,8 +53,8 @@ type groupsOn interface {
 	close() error
 }
 
-// mostColumns is the maximum number of value columns that aggregates name.
-const mostColumns = 1 << 16
+// maxColumnsOn is the maximum number of value columns that aggregates name.
+const maxColumnsOn = 1 << 16
 
 // NewOn makes groups without rows on a device. The first batch fixes the types of keys and values.
 // Options.Sorted has no effect. Errors: [weft.ErrOptions] for invalid options or aggregates, and
@@ -69,9 +69,9 @@ func NewOn(dev device.Device, aggs []Aggregate, opts *Options) (*GroupsOn, error
 	}
 	g := &GroupsOn{dev: dev, aggs: slices.Clone(aggs), opts: o}
 	if host, ok := dev.(device.Host); ok {
-		g.on, err = newHostOn(host, aggs, o)
+		g.impl, err = newHostGroups(host, aggs, o)
 	} else {
-		g.on, err = &gpuOn{dev: dev, funcs: g.aggs, opts: o}, groups.Check(dev)
+		g.impl, err = &gpuGroups{dev: dev, funcs: g.aggs, opts: o}, groups.Check(dev)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("group: NewOn: %w", err)
@@ -91,8 +91,8 @@ func checkOn(aggs []Aggregate, o Options) error {
 			op.ErrOptions, o.Memory)
 	}
 	for i, a := range aggs {
-		if a.Func != Rows && a.Column >= mostColumns {
-			return fmt.Errorf("group: %w: aggregate %d is the %v of value column %d, and on a device there are %d at most", op.ErrOptions, i, a.Func, a.Column, mostColumns)
+		if a.Func != Rows && a.Column >= maxColumnsOn {
+			return fmt.Errorf("group: %w: aggregate %d is the %v of value column %d, and on a device there are %d at most", op.ErrOptions, i, a.Func, a.Column, maxColumnsOn)
 		}
 	}
 	return nil
@@ -105,7 +105,7 @@ func checkOn(aggs []Aggregate, o Options) error {
 // The following are errors, and then no row has been added. Other types and numbers of columns than
 // those of the first batch, and aggregates of a column that is missing or has an unsuitable type. A
 // nil stream, and a stream or columns of another device: device.ErrInvalid. A group whose
-// aggregates exceed the room on a GPU, which is 1533 sums of integers or twice as many others:
+// aggregates exceed the capacity on a GPU, which is 1533 sums of integers or twice as many others:
 // device.ErrUnsupported.
 //
 // A batch that fails, for lack of memory or on a closed stream, may have been added in part, so all
@@ -128,7 +128,7 @@ func (g *GroupsOn) AddOn(s *device.Stream, keys, values []column.On) error {
 	if n == 0 {
 		return nil
 	}
-	if g.err = g.on.add(s, keys, values, n); g.err != nil {
+	if g.err = g.impl.add(s, keys, values, n); g.err != nil {
 		return fmt.Errorf("group: AddOn: %w", g.err)
 	}
 	return nil
@@ -166,17 +166,17 @@ func (g *GroupsOn) addHost(ctx context.Context, keys, values []column.Column, n 
 	if err := ctx.Err(); err != nil || n == 0 {
 		return err
 	}
-	g.err = g.on.addHost(ctx, keys, values, n)
+	g.err = g.impl.addHost(ctx, keys, values, n)
 	return g.err
 }
 
 // fixed returns an error for byte strings, which devices have no columns of.
 func fixed(keys, values []column.Column) error {
-	for what, columns := range map[string][]column.Column{"key": keys, "value": values} {
+	for kind, columns := range map[string][]column.Column{"key": keys, "value": values} {
 		for i, c := range columns {
 			if c.Type() == column.Bytes {
 				return fmt.Errorf("%w: %s column %d has byte strings, which are no column on a "+
-					"device; ids of package intern are", device.ErrUnsupported, what, i)
+					"device; ids of package intern are", device.ErrUnsupported, kind, i)
 			}
 		}
 	}
@@ -192,15 +192,15 @@ func (g *GroupsOn) check(s *device.Stream, keys, values []column.On) error {
 		return fmt.Errorf("%w: the stream belongs to another device, %s", device.ErrInvalid, s.Device().Properties().Name)
 	}
 	for _, columns := range []struct {
-		what string
-		of   []column.On
+		kind    string
+		columns []column.On
 	}{{"key", keys}, {"value", values}} {
-		for i, c := range columns.of {
+		for i, c := range columns.columns {
 			if c.Len() > 0 && c.Device() != g.dev {
-				return fmt.Errorf("%w: %s column %d lies on another device, %s", device.ErrInvalid, columns.what, i, c.Device().Properties().Name)
+				return fmt.Errorf("%w: %s column %d lies on another device, %s", device.ErrInvalid, columns.kind, i, c.Device().Properties().Name)
 			}
 			if bits, _ := c.Valid(); c.HasNulls() && bits.Device() != g.dev {
-				return fmt.Errorf("%w: the bitmap of %s column %d lies on another device, %s", device.ErrInvalid, columns.what, i, bits.Device().Properties().Name)
+				return fmt.Errorf("%w: the bitmap of %s column %d lies on another device, %s", device.ErrInvalid, columns.kind, i, bits.Device().Properties().Name)
 			}
 		}
 	}
@@ -210,13 +210,13 @@ func (g *GroupsOn) check(s *device.Stream, keys, values []column.On) error {
 // bind fixes the types of columns at the first batch, and compares those of later ones.
 func (g *GroupsOn) bind(keys, values []column.Type) error {
 	if g.l != nil {
-		return g.l.fits(keys, values, false)
+		return g.l.checkTypes(keys, values, false)
 	}
 	l, err := newLayout(g.aggs, keys, values, false)
 	if err != nil {
 		return err
 	}
-	if err := g.on.open(l); err != nil {
+	if err := g.impl.open(l); err != nil {
 		return err
 	}
 	g.l = l
@@ -237,7 +237,7 @@ func (g *GroupsOn) Result(ctx context.Context) (*Result, error) {
 	if g.l == nil {
 		return &Result{Values: make([]column.Column, len(g.aggs))}, nil
 	}
-	r, err := g.on.result(ctx)
+	r, err := g.impl.result(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("group: Result: %w", err)
 	}
@@ -254,7 +254,7 @@ func (g *GroupsOn) ResultOn(ctx context.Context) (*ResultOn, error) {
 	if g.l == nil {
 		return &ResultOn{Values: make([]column.On, len(g.aggs))}, nil
 	}
-	r, err := g.on.resultOn(ctx)
+	r, err := g.impl.resultOn(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("group: ResultOn: %w", err)
 	}
@@ -271,7 +271,7 @@ func (g *GroupsOn) Close() error {
 	}
 	g.tracked.Closed()
 	g.closed, g.err = true, fmt.Errorf("groups %w", op.ErrClosed)
-	return g.on.close()
+	return g.impl.close()
 }
 
 // ResultOn is groups as columns of one length in device memory, in no order: the values of each key
@@ -293,16 +293,16 @@ func (r *ResultOn) Free() (err error) {
 	return err
 }
 
-// hostOn is groups on a CPU, where streams run work at once.
-type hostOn struct{ groups *Groups }
+// hostGroups is groups on a CPU, where streams run work at once.
+type hostGroups struct{ groups *Groups }
 
-func newHostOn(dev device.Host, aggs []Aggregate, o Options) (groupsOn, error) {
+func newHostGroups(dev device.Host, aggs []Aggregate, o Options) (deviceGroups, error) {
 	o.Sorted = true
 	groups, err := New(dev, aggs, &o)
-	return hostOn{groups}, err
+	return hostGroups{groups}, err
 }
 
-func (h hostOn) open(l *layout) error {
+func (h hostGroups) open(l *layout) error {
 	return h.groups.Add(context.Background(), empty(l.keys), empty(l.values))
 }
 
@@ -315,7 +315,7 @@ func empty(types []column.Type) []column.Column {
 	return columns
 }
 
-func (h hostOn) add(_ *device.Stream, keys, values []column.On, _ int) error {
+func (h hostGroups) add(_ *device.Stream, keys, values []column.On, _ int) error {
 	local := func(columns []column.On) (all []column.Column) {
 		for _, c := range columns {
 			all = append(all, c.Host())
@@ -325,17 +325,17 @@ func (h hostOn) add(_ *device.Stream, keys, values []column.On, _ int) error {
 	return h.groups.Add(context.Background(), local(keys), local(values))
 }
 
-func (h hostOn) addHost(ctx context.Context, keys, values []column.Column, _ int) error {
+func (h hostGroups) addHost(ctx context.Context, keys, values []column.Column, _ int) error {
 	return errors.Unwrap(h.groups.Add(ctx, keys, values)) // without the name of the method
 }
 
-func (h hostOn) result(ctx context.Context) (*Result, error) {
+func (h hostGroups) result(ctx context.Context) (*Result, error) {
 	r, err := h.groups.Result(ctx)
 	return r, errors.Unwrap(err) // without the name of the method
 }
 
-func (h hostOn) resultOn(ctx context.Context) (r *ResultOn, err error) {
-	there, err := h.result(ctx)
+func (h hostGroups) resultOn(ctx context.Context) (r *ResultOn, err error) {
+	local, err := h.result(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -359,11 +359,11 @@ func (h hostOn) resultOn(ctx context.Context) (r *ResultOn, err error) {
 		}
 		return all, nil
 	}
-	if r.Keys, err = upload(there.Keys); err != nil {
+	if r.Keys, err = upload(local.Keys); err != nil {
 		return r, err
 	}
-	r.Values, err = upload(there.Values)
+	r.Values, err = upload(local.Values)
 	return r, err
 }
 
-func (h hostOn) close() error { return h.groups.Close() }
+func (h hostGroups) close() error { return h.groups.Close() }

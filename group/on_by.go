@@ -57,7 +57,7 @@ func ByOn(
 		return nil, fmt.Errorf("group: %w: Options.Memory is %d, want 0 or at least %d on a GPU",
 			op.ErrOptions, o.Memory, MinMemoryOn)
 	}
-	j := byOn{
+	j := byOnCall{
 		keys: keys, values: values, aggs: aggs, opts: o, memory: o.Memory,
 		piece: pieceFor(o.Memory), base: baseBytes,
 	}
@@ -80,8 +80,8 @@ func pieceFor(memory int64) int {
 	return int(min(feed.PieceBytes, memory/piecesOfMemory))
 }
 
-// byOn is a call of ByOn on a GPU.
-type byOn struct {
+// byOnCall is a call of ByOn on a GPU.
+type byOnCall struct {
 	keys, values []column.Column
 	aggs         []Aggregate
 	opts         Options        // without Memory
@@ -94,16 +94,17 @@ type byOn struct {
 	dev     *budget.Device
 	l       *layout
 	seed    uint64
-	todo    []share // the next one last
+	pending []partition // the next one last
 	results []*Result
 	passes  int // over the rows
 	copied  int // rows, in all passes
 }
 
-// share is one partition: its number, the number of partitions, and its maximum number of groups.
-type share struct{ number, of, capacity int }
+// partition is one partition: its number, the number of partitions, and its maximum number of
+// groups.
+type partition struct{ number, count, capacity int }
 
-func (j *byOn) run(ctx context.Context, dev device.Device) (*Result, error) {
+func (j *byOnCall) run(ctx context.Context, dev device.Device) (*Result, error) {
 	r, err := j.collect(ctx, dev)
 	if err != nil {
 		return nil, err
@@ -112,7 +113,7 @@ func (j *byOn) run(ctx context.Context, dev device.Device) (*Result, error) {
 }
 
 // collect returns the groups of all rows, in no order.
-func (j *byOn) collect(ctx context.Context, dev device.Device) (r *Result, err error) {
+func (j *byOnCall) collect(ctx context.Context, dev device.Device) (r *Result, err error) {
 	j.dev, j.seed = budget.New(dev, j.memory), rand.Uint64()
 	defer func() {
 		if err = errors.Join(err, j.dev.Release()); err != nil {
@@ -122,11 +123,11 @@ func (j *byOn) collect(ctx context.Context, dev device.Device) (r *Result, err e
 	if err := j.open(); err != nil {
 		return nil, err
 	}
-	for len(j.todo) > 0 {
-		last := len(j.todo) - 1
-		s := j.todo[last]
-		j.todo = j.todo[:last]
-		if err := j.pass(ctx, s); err != nil {
+	for len(j.pending) > 0 {
+		last := len(j.pending) - 1
+		s := j.pending[last]
+		j.pending = j.pending[:last]
+		if err := j.runPass(ctx, s); err != nil {
 			return nil, err
 		}
 	}
@@ -134,7 +135,7 @@ func (j *byOn) collect(ctx context.Context, dev device.Device) (r *Result, err e
 }
 
 // open checks the columns and finds the first shares.
-func (j *byOn) open() (err error) {
+func (j *byOnCall) open() (err error) {
 	j.n = length(j.keys, j.values)
 	if err := errors.Join(fixed(j.keys, j.values), groups.Check(j.dev)); err != nil {
 		return err
@@ -142,51 +143,51 @@ func (j *byOn) open() (err error) {
 	if j.l, err = newLayout(j.aggs, typesOf(j.keys), typesOf(j.values), false); err != nil {
 		return err
 	}
-	room, err := j.room()
+	maxGroups, err := j.capacity()
 	if err != nil {
 		return err
 	}
-	whole := share{of: 1, capacity: min(j.opts.Capacity, j.n)}
-	if whole.capacity > max(room, 0) && len(j.keys) > 0 {
+	whole := partition{count: 1, capacity: min(j.opts.Capacity, j.n)}
+	if whole.capacity > max(maxGroups, 0) && len(j.keys) > 0 {
 		return j.split(whole, float64(whole.capacity), nil)
 	}
-	j.todo = []share{whole}
+	j.pending = []partition{whole}
 	return nil
 }
 
-// gpu makes the groups of a share, without memory yet.
-func (j *byOn) gpu(s share) *gpuOn {
-	g := &gpuOn{dev: j.dev, funcs: j.aggs, opts: j.opts, sizes: j.sizes, piece: j.piece}
+// newGroups makes the groups of a share, without memory yet.
+func (j *byOnCall) newGroups(s partition) *gpuGroups {
+	g := &gpuGroups{dev: j.dev, funcs: j.aggs, opts: j.opts, sizes: j.sizes, piece: j.piece}
 	g.opts.Capacity = s.capacity
 	for i, c := range j.values {
 		if c.HasNulls() && g.reads(i) {
 			g.nulled = append(g.nulled, i)
 		}
 	}
-	if s.of > 1 {
-		g.part = &partOn{number: s.number, of: s.of, seed: j.seed, dev: j.dev}
+	if s.count > 1 {
+		g.part = &partitionFilter{number: s.number, count: s.count, seed: j.seed, dev: j.dev}
 	}
 	g.bind(j.l)
 	return g
 }
 
-// pass takes the groups of a share, or splits it if they exceed memory.
-func (j *byOn) pass(ctx context.Context, s share) (err error) {
+// runPass takes the groups of a share, or splits it if they exceed memory.
+func (j *byOnCall) runPass(ctx context.Context, s partition) (err error) {
 	j.passes++
-	g := j.gpu(s)
+	g := j.newGroups(s)
 	if err := g.allocate(); err != nil {
 		if s.capacity == 0 || !errors.Is(err, device.ErrMemory) {
 			return err
 		}
 		s.capacity /= 2 // others use memory, too
-		j.todo = append(j.todo, s)
+		j.pending = append(j.pending, s)
 		return nil
 	}
 	var full *fullError
 	var used int
 	r, err := j.groups(ctx, g)
 	if errors.As(err, &full) {
-		used = g.used()
+		used = g.nUsed()
 		j.copied += full.rows
 	} else {
 		j.copied += j.n
@@ -201,11 +202,11 @@ func (j *byOn) pass(ctx context.Context, s share) (err error) {
 	case full == nil || len(j.keys) == 0 || j.n == 0:
 		return err
 	}
-	return j.split(s, estimate(used, full.rows, j.n, s.of > 1), full.err)
+	return j.split(s, estimate(used, full.rows, j.n, s.count > 1), full.err)
 }
 
 // groups returns the groups of all rows of a share.
-func (j *byOn) groups(ctx context.Context, g *gpuOn) (*Result, error) {
+func (j *byOnCall) groups(ctx context.Context, g *gpuGroups) (*Result, error) {
 	if j.n > 0 {
 		if err := g.addHost(ctx, j.keys, j.values, j.n); err != nil {
 			return nil, err
@@ -218,8 +219,8 @@ func (j *byOn) groups(ctx context.Context, g *gpuOn) (*Result, error) {
 	return r, err
 }
 
-// used returns a bound on the number of groups.
-func (g *gpuOn) used() (n int) {
+// nUsed returns a bound on the number of groups.
+func (g *gpuGroups) nUsed() (n int) {
 	for _, t := range g.tables() {
 		n += t.Used()
 	}
@@ -248,44 +249,44 @@ func estimate(used, rows, n int, inProportion bool) float64 {
 
 // split divides a share into shares that fit memory, by an estimate of its groups. cause is the
 // error of the share.
-func (j *byOn) split(s share, groups float64, cause error) error {
-	room, err := j.room()
+func (j *byOnCall) split(s partition, groups float64, cause error) error {
+	maxGroups, err := j.capacity()
 	if err != nil {
 		return err
 	}
 	const spare = 1.1 // partitions differ, and estimates are inexact
-	by := 2
-	if room > 0 {
-		by = max(by, int(min(math.Ceil(spare*groups/float64(room)), column.MaxParts)))
+	n := 2
+	if maxGroups > 0 {
+		n = max(n, int(min(math.Ceil(spare*groups/float64(maxGroups)), column.MaxParts)))
 	}
-	if by = min(by, column.MaxParts/s.of); by < 2 {
-		return fmt.Errorf("groups exceed memory in one of %d partitions: %w", s.of, cause)
+	if n = min(n, column.MaxParts/s.count); n < 2 {
+		return fmt.Errorf("groups exceed memory in one of %d partitions: %w", s.count, cause)
 	}
-	capacity := max(0, min(room, int(spare*groups)/by))
-	if s.of > 1 { // its estimate was too low
+	capacity := max(0, min(maxGroups, int(spare*groups)/n))
+	if s.count > 1 { // its estimate was too low
 		capacity = min(capacity, s.capacity/2)
 	}
-	for i := by - 1; i >= 0; i-- {
-		j.todo = append(j.todo, share{s.number*by + i, s.of * by, capacity})
+	for i := n - 1; i >= 0; i-- {
+		j.pending = append(j.pending, partition{s.number*n + i, s.count * n, capacity})
 	}
 	return nil
 }
 
-// room returns the number of groups that fit memory together with their result.
-func (j *byOn) room() (int, error) {
+// capacity returns the number of groups that fit memory together with their result.
+func (j *byOnCall) capacity() (int, error) {
 	m, err := j.dev.Memory()
 	if err != nil {
 		return 0, err
 	}
 	free := 0.9*float64(m.Free) - float64(j.base+piecesInUse*j.piece)
-	return int(free / float64(j.gpu(share{of: 1}).groupBytes())), nil
+	return int(free / float64(j.newGroups(partition{count: 1}).groupBytes())), nil
 }
 
 // groupBytes returns the memory of a group in tables, with that of its result.
-func (g *gpuOn) groupBytes() int {
+func (g *gpuGroups) groupBytes() int {
 	l := g.layout(groups.Keys{})
 	n := l.GroupBytes()
-	if !g.packs {
+	if !g.packable {
 		n += groups.NumberBytes(g.keyTypes())
 	}
 	for _, t := range g.l.keys {

@@ -26,7 +26,7 @@ func (e *fullError) Error() string {
 }
 
 // addHost adds rows of host columns piece by piece.
-func (g *gpuOn) addHost(ctx context.Context, keys, values []column.Column, n int) error {
+func (g *gpuGroups) addHost(ctx context.Context, keys, values []column.Column, n int) error {
 	if g.feed == nil {
 		if err := g.openFeed(); err != nil {
 			return err
@@ -48,7 +48,7 @@ func (g *gpuOn) addHost(ctx context.Context, keys, values []column.Column, n int
 	})
 }
 
-func (g *gpuOn) openFeed() (err error) {
+func (g *gpuGroups) openFeed() (err error) {
 	if g.work == nil {
 		if g.work, err = g.dev.NewStream(); err != nil {
 			return err
@@ -59,39 +59,39 @@ func (g *gpuOn) openFeed() (err error) {
 }
 
 // addPiece adds the rows of a piece, or those of the partition.
-func (g *gpuOn) addPiece(ctx context.Context, p *feed.Piece) (err error) {
+func (g *gpuGroups) addPiece(ctx context.Context, p *feed.Piece) (err error) {
 	n, columns := p.N, p.Columns
 	if g.part != nil {
-		if n, columns, err = g.part.take(ctx, g.work, p, len(g.l.keys)); err != nil || n == 0 {
+		if n, columns, err = g.part.selectRows(ctx, g.work, p, len(g.l.keys)); err != nil || n == 0 {
 			return err
 		}
 	}
-	known := make([]groups.Column, len(columns))
+	converted := make([]groups.Column, len(columns))
 	for i, c := range columns {
-		known[i] = groups.Column{
-			Type: typesOn[c.Type], Values: c.Values, Valid: c.Valid, Offset: c.Offset,
+		converted[i] = groups.Column{
+			Type: kernelTypes[c.Type], Values: c.Values, Valid: c.Valid, Offset: c.Offset,
 		}
 	}
-	keys, values := known[:len(g.l.keys)], known[len(g.l.keys):]
+	keys, values := converted[:len(g.l.keys)], converted[len(g.l.keys):]
 	return g.addColumns(g.work, groups.Rows{N: n, Keys: keys, Values: values})
 }
 
-// partOn picks the rows of a partition of pieces, by the hash of their keys.
-type partOn struct {
-	number, of int
-	seed       uint64
-	dev        device.Device
+// partitionFilter picks the rows of a partition of pieces, by the hash of their keys.
+type partitionFilter struct {
+	number, count int
+	seed          uint64
+	dev           device.Device
 
-	rows  parts.Result        // of a piece; kernels read it until the next
-	taken device.Slice[uint8] // the columns of the rows in the partition
+	rows     parts.Result        // of a piece; kernels read it until the next
+	selected device.Slice[uint8] // the columns of the rows in the partition
 }
 
-// take returns the rows of a piece in the partition. They are valid until the next call.
-func (p *partOn) take(
-	ctx context.Context, s *device.Stream, from *feed.Piece, keys int,
+// selectRows returns the rows of a piece in the partition. They are valid until the next call.
+func (p *partitionFilter) selectRows(
+	ctx context.Context, s *device.Stream, src *feed.Piece, keys int,
 ) (n int, columns []feed.Column, err error) {
-	work := parts.Partition{Keys: parts.Keys{N: from.N, Seed: p.seed}, Parts: p.of}
-	for _, c := range from.Columns[:keys] {
+	work := parts.Partition{Keys: parts.Keys{N: src.N, Seed: p.seed}, Parts: p.count}
+	for _, c := range src.Columns[:keys] {
 		work.Columns = append(work.Columns, partsColumn(c))
 	}
 	rows, err := work.Run(ctx, s) // waits for all uses of the rows before
@@ -107,7 +107,7 @@ func (p *partOn) take(
 	if n = int(bounds[1] - bounds[0]); err != nil || n == 0 {
 		return 0, nil, err
 	}
-	if columns, err = p.lay(from.Columns, n); err != nil {
+	if columns, err = p.allocateColumns(src.Columns, n); err != nil {
 		return 0, nil, err
 	}
 	at := rows.Rows.Ptr() + device.Ptr(4*bounds[0])
@@ -115,16 +115,17 @@ func (p *partOn) take(
 		if to.Type == column.None {
 			continue
 		}
-		c := partsColumn(from.Columns[i])
-		if err := parts.Take(s, c, from.N, at, n, to.Values, to.Valid); err != nil {
+		c := partsColumn(src.Columns[i])
+		if err := parts.Take(s, c, src.N, at, n, to.Values, to.Valid); err != nil {
 			return 0, nil, err
 		}
 	}
 	return n, columns, nil
 }
 
-// lay allocates columns for n rows like those of a piece. The earlier ones must not be in use.
-func (p *partOn) lay(like []feed.Column, n int) (columns []feed.Column, err error) {
+// allocateColumns allocates columns for n rows like those of a piece. The earlier ones must not be
+// in use.
+func (p *partitionFilter) allocateColumns(template []feed.Column, n int) (columns []feed.Column, err error) {
 	const unit = 256 // the alignment of device memory
 	size := 0
 	add := func(bytes int) (at device.Ptr) {
@@ -132,25 +133,25 @@ func (p *partOn) lay(like []feed.Column, n int) (columns []feed.Column, err erro
 		size += (bytes + unit - 1) / unit * unit
 		return at
 	}
-	for _, c := range like {
+	for _, c := range template {
 		to := feed.Column{Type: c.Type, Values: add(n * c.Type.Size())}
 		if c.Valid != 0 {
 			to.Valid = add((n + 31) / 32 * 4)
 		}
 		columns = append(columns, to)
 	}
-	if p.taken.Len() < size {
-		if err := p.taken.Free(); err != nil {
+	if p.selected.Len() < size {
+		if err := p.selected.Free(); err != nil {
 			return nil, err
 		}
-		if p.taken, err = device.Make[uint8](p.dev, size+size/4); err != nil {
+		if p.selected, err = device.Make[uint8](p.dev, size+size/4); err != nil {
 			return nil, err
 		}
 	}
 	for i := range columns {
-		columns[i].Values += p.taken.Ptr()
-		if like[i].Valid != 0 {
-			columns[i].Valid += p.taken.Ptr()
+		columns[i].Values += p.selected.Ptr()
+		if template[i].Valid != 0 {
+			columns[i].Valid += p.selected.Ptr()
 		}
 	}
 	return columns, nil
@@ -160,7 +161,9 @@ func partsColumn(c feed.Column) parts.Column {
 	return parts.Column{Type: uint8(c.Type), Values: c.Values, Valid: c.Valid, Offset: c.Offset}
 }
 
-func (p *partOn) freeRows() error { return errors.Join(p.rows.Rows.Free(), p.rows.Offsets.Free()) }
+func (p *partitionFilter) freeRows() error {
+	return errors.Join(p.rows.Rows.Free(), p.rows.Offsets.Free())
+}
 
 // free frees the memory, which must not be in use. Idempotent.
-func (p *partOn) free() error { return errors.Join(p.freeRows(), p.taken.Free()) }
+func (p *partitionFilter) free() error { return errors.Join(p.freeRows(), p.selected.Free()) }

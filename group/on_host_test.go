@@ -48,9 +48,9 @@ func shifted(c column.Column, offset int, keep func([]byte) []byte) column.Bitma
 }
 
 // hostRows returns rows of host columns. One of nulls values is null, or none.
-func hostRows(rng *rand.Rand, n, nulls, most int, types []column.Type) (columns []column.Column) {
+func hostRows(rng *rand.Rand, n, nulls, limit int, types []column.Type) (columns []column.Column) {
 	for i, typ := range types {
-		c := drawn(rng, typ, n, most, nulls)
+		c := drawn(rng, typ, n, limit, nulls)
 		if nulls > 0 {
 			c = c.WithValid(shifted(c, 3*i+1, func(b []byte) []byte { return b }))
 		}
@@ -109,7 +109,7 @@ func tryAdd(
 	rng := rand.New(rand.NewPCG(8, 9))
 	s := devicetest.NewStream(t, dev)
 	for i, n := range []int{0, 1, 700, 64, 333} {
-		if on, ok := g.on.(*gpuOn); ok && i == 0 {
+		if on, ok := g.impl.(*gpuGroups); ok && i == 0 {
 			on.piece = 700 // some 64 rows
 		}
 		k, v := hostRows(rng, n, nulls, 60, keys), hostRows(rng, n, nulls, 1000, values)
@@ -178,8 +178,8 @@ func TestOnAddRefuses(t *testing.T) {
 // openByOn returns a call of ByOn with little memory and small pieces.
 func openByOn(
 	keys, values []column.Column, aggs []Aggregate, o Options, memory int64, piece int,
-) *byOn {
-	return &byOn{
+) *byOnCall {
+	return &byOnCall{
 		keys: keys, values: values, aggs: aggs, opts: o, memory: memory, piece: piece,
 		sizes: smallSizes, base: 1 << 15,
 	}
@@ -214,7 +214,7 @@ func tryByOn(
 	t *testing.T, dev device.Device, k, v []column.Column, aggs []Aggregate, o Options, want *Result,
 ) {
 	t.Helper()
-	before, most, memory := devicetest.Live(dev), 0, int64(1<<15)
+	before, limit, memory := devicetest.Live(dev), 0, int64(1<<15)
 	for ; ; memory += memory * int64(1+len(k)) / 4 {
 		j := openByOn(k, v, aggs, o, memory, 6000)
 		r, err := j.run(t.Context(), dev)
@@ -230,11 +230,11 @@ func tryByOn(
 		if d := differ(linesOf(r), linesOf(want)); d != "" {
 			t.Fatalf("%d bytes, %d passes: %s", memory, j.passes, d)
 		}
-		if most = max(most, j.passes); j.passes == 1 {
+		if limit = max(limit, j.passes); j.passes == 1 {
 			break
 		}
 	}
-	t.Logf("%d groups by %d keys: %d passes at most, %d bytes for one", want.Len(), len(k), most,
+	t.Logf("%d groups by %d keys: %d passes at most, %d bytes for one", want.Len(), len(k), limit,
 		memory)
 }
 
@@ -273,7 +273,7 @@ func TestOnAddFull(t *testing.T) {
 	dev := devicetest.OpenSim(t, &sim.Options{Memory: 1 << 18})
 	g := small(t, dev, []Aggregate{{Func: Sum}}, nil)
 	defer g.Close()
-	g.on.(*gpuOn).piece = 1 << 12
+	g.impl.(*gpuGroups).piece = 1 << 12
 	keys := make([]int64, 5000)
 	for i := range keys {
 		keys[i] = int64(i)
@@ -305,7 +305,7 @@ func TestOnAddFails(t *testing.T) {
 			return err
 		}
 		defer func() { err = errors.Join(err, g.Close()) }()
-		on := g.on.(*gpuOn)
+		on := g.impl.(*gpuGroups)
 		on.sizes, on.piece = smallSizes, 2000
 		if err := g.Add(t.Context(), locked, v); err != nil {
 			if _, again := g.Result(t.Context()); again != nil &&
@@ -336,7 +336,7 @@ func TestByOnFails(t *testing.T) {
 		fired := devicetest.FailAfter(dev, n)
 		j := openByOn(k, v, aggs, Options{Capacity: 100}, 80_000, 3000)
 		r, err := j.run(t.Context(), dev)
-		devicetest.Heal(dev)
+		devicetest.ClearFailures(dev)
 		if live := devicetest.Live(dev); live != before {
 			t.Fatalf("operation %d failed: %+v are left of %+v", n, live, before)
 		}
@@ -370,7 +370,7 @@ func TestByOnEnds(t *testing.T) {
 	before := devicetest.Live(dev)
 	for looks := 0; ; looks += 1 + looks/4 {
 		j := openByOn(k, v, []Aggregate{{Func: Sum}}, Options{}, 80_000, 3000)
-		_, err := j.run(&endsLater{t.Context(), looks}, dev)
+		_, err := j.run(&cancelAfter{t.Context(), looks}, dev)
 		if live := devicetest.Live(dev); live != before {
 			t.Fatalf("a context that ends after %d looks: %+v are left of %+v", looks, live, before)
 		}

@@ -71,7 +71,7 @@ type link struct {
 var linkAggs = []Aggregate{{Func: Rows}, {Func: Sum}}
 
 // fill draws values below most.
-func (b *link) fill(c column.Column, most int) {
+func (b *link) fill(c column.Column, limit int) {
 	to := column.Values[int64](c)
 	cores := runtime.GOMAXPROCS(0)
 	part := (len(to) + cores - 1) / cores
@@ -82,7 +82,7 @@ func (b *link) fill(c column.Column, most int) {
 				x := uint64(i) * 0x9e3779b97f4a7c15
 				x = (x ^ x>>32) * 0xd6e8feb86659fd93
 				x ^= x >> 32
-				to[i] = int64(x % uint64(most))
+				to[i] = int64(x % uint64(limit))
 			}
 			done <- true
 		}()
@@ -93,10 +93,10 @@ func (b *link) fill(c column.Column, most int) {
 }
 
 // report prints the rate of bytes that crossed the link once, or some rows several times.
-func (b *link) report(what string, took time.Duration, rows int) {
+func (b *link) report(name string, elapsed time.Duration, rows int) {
 	b.t.Helper()
-	rate := 16 * float64(rows) / took.Seconds()
-	b.t.Logf("%-50s %8.3f s %6.1f GB/s, %.3f of the link, %.2f crossings", what, took.Seconds(),
+	rate := 16 * float64(rows) / elapsed.Seconds()
+	b.t.Logf("%-50s %8.3f s %6.1f GB/s, %.3f of the link, %.2f crossings", name, elapsed.Seconds(),
 		rate/1e9, rate/b.limit, float64(rows)/float64(b.n))
 }
 
@@ -112,9 +112,9 @@ func (b *link) copies(memory []byte) {
 		must(b.t, s.CopyInAsync(to.Ptr()+device.Ptr(i%3*feed.PieceBytes), memory[at:end]))
 	}
 	must(b.t, s.Sync(context.Background()))
-	took := time.Since(start)
-	b.limit = max(b.limit, float64(len(memory))/took.Seconds())
-	b.report("plain copies", took, b.n)
+	elapsed := time.Since(start)
+	b.limit = max(b.limit, float64(len(memory))/elapsed.Seconds())
+	b.report("plain copies", elapsed, b.n)
 	must(b.t, s.Close())
 	must(b.t, to.Free())
 }
@@ -138,22 +138,23 @@ func (b *link) add(groups, capacity int) {
 	must(b.t, g.Close())
 }
 
-// byOn measures ByOn with a bound of memory, without and with the sort of the result on the host.
+// byOnCall measures ByOn with a bound of memory, without and with the sort of the result on the
+// host.
 func (b *link) byOn(groups int, memory int64, capacity int) {
 	if memory > 0 {
 		memory = max(memory, MinMemoryOn)
 	}
-	j := &byOn{
+	j := &byOnCall{
 		keys: []column.Column{b.keys}, values: []column.Column{b.values}, aggs: linkAggs,
 		opts: Options{Capacity: capacity}, memory: memory, base: baseBytes, piece: pieceFor(memory),
 	}
 	start := time.Now()
 	r, err := j.collect(b.t.Context(), b.dev)
 	must(b.t, err)
-	what := fmt.Sprintf("ByOn, groups %d, MiB %d, capacity %d", groups, memory>>20, capacity)
-	took := time.Since(start)
-	b.report(what, took, j.copied)
-	b.t.Logf("%d passes; the input once at %.1f GB/s", j.passes, 16*float64(b.n)/took.Seconds()/1e9)
+	name := fmt.Sprintf("ByOn, groups %d, MiB %d, capacity %d", groups, memory>>20, capacity)
+	elapsed := time.Since(start)
+	b.report(name, elapsed, j.copied)
+	b.t.Logf("%d passes; the input once at %.1f GB/s", j.passes, 16*float64(b.n)/elapsed.Seconds()/1e9)
 	rows := int64(0)
 	for _, n := range column.Values[int64](r.Values[0]) {
 		rows += n

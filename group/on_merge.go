@@ -20,11 +20,11 @@ import (
 // error after groups have been merged in part, such as that of a context that ends, is that of all
 // later calls.
 func (g *Groups) MergeOn(ctx context.Context, on *GroupsOn) error {
-	g.turn.Lock()
-	defer g.turn.Unlock()
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	on.mu.Lock()
 	defer on.mu.Unlock()
-	err := g.ready(ctx)
+	err := g.prepareRead(ctx)
 	if err == nil {
 		err = on.err
 	}
@@ -32,10 +32,10 @@ func (g *Groups) MergeOn(ctx context.Context, on *GroupsOn) error {
 		err = g.mergeable(on.aggs, on.opts.SkipNulls)
 	}
 	if err == nil && on.l != nil {
-		err = g.bind(on.l.keys, on.l.values, false)
+		err = g.bindTypes(on.l.keys, on.l.values, false)
 	}
 	if err == nil && on.l != nil {
-		err = on.on.mergeInto(ctx, g)
+		err = on.impl.mergeInto(ctx, g)
 	}
 	if err != nil {
 		return fmt.Errorf("group: MergeOn: %w", err)
@@ -43,10 +43,10 @@ func (g *Groups) MergeOn(ctx context.Context, on *GroupsOn) error {
 	return nil
 }
 
-func (h hostOn) mergeInto(ctx context.Context, to *Groups) error {
-	h.groups.turn.Lock()
-	defer h.groups.turn.Unlock()
-	if err := h.groups.ready(ctx); err != nil {
+func (h hostGroups) mergeInto(ctx context.Context, to *Groups) error {
+	h.groups.mu.Lock()
+	defer h.groups.mu.Unlock()
+	if err := h.groups.prepareRead(ctx); err != nil {
 		return err
 	}
 	return to.mergeReady(ctx, h.groups)
@@ -56,7 +56,7 @@ func (h hostOn) mergeInto(ctx context.Context, to *Groups) error {
 // Tests lower it.
 var mergeGroups = 1 << 20
 
-func (g *gpuOn) mergeInto(ctx context.Context, to *Groups) error {
+func (g *gpuGroups) mergeInto(ctx context.Context, to *Groups) error {
 	state := g.stateColumns()
 	r, _, err := g.read(ctx, state)
 	if err != nil {
@@ -82,11 +82,11 @@ func (g *gpuOn) mergeInto(ctx context.Context, to *Groups) error {
 
 // stateColumns lists columns of results that tell the state of groups, in the order of
 // [layout.state].
-func (g *gpuOn) stateColumns() []resultColumn {
+func (g *gpuGroups) stateColumns() []resultColumn {
 	all := []resultColumn{{groups.Aggregate{Func: groups.CountRows}, column.Int64}}
 	for _, s := range g.l.sources {
 		add := func(f groups.Func, t column.Type) {
-			all = append(all, resultColumn{groups.Aggregate{Func: f, Type: typesOn[s.typ],
+			all = append(all, resultColumn{groups.Aggregate{Func: f, Type: kernelTypes[s.typ],
 				Column: s.col}, t})
 		}
 		add(groups.CountOf, column.Int64)
@@ -94,17 +94,17 @@ func (g *gpuOn) stateColumns() []resultColumn {
 			switch x.kind {
 			case sumSigned, sumUnsigned:
 				add(groups.SumOf, column.Int64)
-				add(groups.Beyond, column.Int64)
+				add(groups.HighSumOf, column.Int64)
 			case sumFloat:
 				add(groups.SumOfFloats, column.Float64)
 			case minSigned, minUnsigned, minFloat:
-				add(groups.Least, s.typ)
+				add(groups.MinOf, s.typ)
 			case maxSigned, maxUnsigned, maxFloat:
-				add(groups.Greatest, s.typ)
+				add(groups.MaxOf, s.typ)
 			case first:
-				add(groups.First, s.typ)
+				add(groups.FirstOf, s.typ)
 			case last:
-				add(groups.Last, s.typ)
+				add(groups.LastOf, s.typ)
 			}
 		}
 	}
@@ -112,9 +112,9 @@ func (g *gpuOn) stateColumns() []resultColumn {
 }
 
 // statePage copies groups lo to hi-1 of a result to the host, as a page of state.
-func (g *gpuOn) statePage(ctx context.Context, r *ResultOn, columns []resultColumn, lo, hi int) (
+func (g *gpuGroups) statePage(ctx context.Context, r *ResultOn, columns []resultColumn, lo, hi int) (
 	page []column.Column, err error) {
-	s, state := g.tables()[0].Stream(), g.l.state()
+	s, state := g.tables()[0].Stream(), g.l.stateColumns()
 	for _, on := range r.Keys {
 		key, err := on.Slice(lo, hi).Download(ctx, s)
 		if err != nil {
@@ -136,7 +136,7 @@ func (g *gpuOn) statePage(ctx context.Context, r *ResultOn, columns []resultColu
 			for j, values := range column.Values[int64](c) {
 				words[j] = uint64(rows[j] - values)
 			}
-		case groups.Least, groups.Greatest:
+		case groups.MinOf, groups.MaxOf:
 			for j := range words {
 				if c.Null(j) {
 					words[j] = initial(state[i].slot.kind)

@@ -39,13 +39,13 @@ func small(t interface {
 	t.Helper()
 	g, err := NewOn(dev, aggs, opts)
 	must(t, err)
-	if on, ok := g.on.(*gpuOn); ok {
+	if on, ok := g.impl.(*gpuGroups); ok {
 		on.sizes = smallSizes
 	}
 	return g
 }
 
-var smallSizes = groups.Options{LeastSlots: 64, Round: 1024, Cells: 31, Blocks: 2}
+var smallSizes = groups.Options{MinSlots: 64, Round: 1024, Cells: 31, Blocks: 2}
 
 // Aggregates of two columns.
 var onDevice = []Aggregate{
@@ -100,12 +100,12 @@ func TestOn(t *testing.T) {
 
 // drawn draws values of a type: small ones with exact sums, and some odd ones. One of nulls values
 // is null, on average.
-func drawn(rng *rand.Rand, t column.Type, n, most, nulls int) column.Column {
+func drawn(rng *rand.Rand, t column.Type, n, limit, nulls int) column.Column {
 	c := map[column.Type]func() column.Column{
-		column.Int8: drawnAs[int8](rng, n, most), column.Int16: drawnAs[int16](rng, n, most), column.Int32: drawnAs[int32](rng, n, most),
-		column.Int64: drawnAs[int64](rng, n, most), column.Uint8: drawnAs[uint8](rng, n, most), column.Uint16: drawnAs[uint16](rng, n, most),
-		column.Uint32: drawnAs[uint32](rng, n, most), column.Uint64: drawnAs[uint64](rng, n, most),
-		column.Float32: drawnAs[float32](rng, n, most), column.Float64: drawnAs[float64](rng, n, most),
+		column.Int8: drawnAs[int8](rng, n, limit), column.Int16: drawnAs[int16](rng, n, limit), column.Int32: drawnAs[int32](rng, n, limit),
+		column.Int64: drawnAs[int64](rng, n, limit), column.Uint8: drawnAs[uint8](rng, n, limit), column.Uint16: drawnAs[uint16](rng, n, limit),
+		column.Uint32: drawnAs[uint32](rng, n, limit), column.Uint64: drawnAs[uint64](rng, n, limit),
+		column.Float32: drawnAs[float32](rng, n, limit), column.Float64: drawnAs[float64](rng, n, limit),
 		column.Bool: func() column.Column {
 			all := make([]bool, n)
 			for i := range all {
@@ -216,7 +216,7 @@ func tryOn(t *testing.T, dev device.Device, keys, values []column.Type, aggs []A
 		if i != 5 {
 			continue
 		}
-		if d := differ(inOrder(there(t, g, s)), inOrder(got)); d != "" {
+		if d := differ(sortedLines(downloadResult(t, g, s)), sortedLines(got)); d != "" {
 			t.Fatalf("on the device: %s", d)
 		}
 	}
@@ -224,8 +224,8 @@ func tryOn(t *testing.T, dev device.Device, keys, values []column.Type, aggs []A
 	tryClosed(t, g, streams[0])
 }
 
-// there returns the result on the device, in memory of the host.
-func there(t *testing.T, g *GroupsOn, s *device.Stream) *Result {
+// downloadResult returns the result on the device, in memory of the host.
+func downloadResult(t *testing.T, g *GroupsOn, s *device.Stream) *Result {
 	t.Helper()
 	on, err := g.ResultOn(t.Context())
 	if err != nil {
@@ -250,8 +250,8 @@ func download(t *testing.T, s *device.Stream, columns []column.On) (all []column
 	return all
 }
 
-// inOrder returns the lines of a result in the order of their texts.
-func inOrder(r *Result) [][]any {
+// sortedLines returns the lines of a result in the order of their texts.
+func sortedLines(r *Result) [][]any {
 	return slices.SortedFunc(slices.Values(linesOf(r)), func(a, b []any) int { return strings.Compare(text(a), text(b)) })
 }
 
@@ -434,7 +434,7 @@ func TestOnRefuses(t *testing.T) {
 			{nil, Options{Memory: MinMemoryOn}, weft.ErrOptions},
 			{nil, Options{Capacity: -1}, weft.ErrOptions},
 			{[]Aggregate{{Func: Sum, Column: math.MaxInt}}, Options{}, weft.ErrOptions},
-			{[]Aggregate{{Func: Rows, Column: math.MaxInt}, {Func: Count, Column: mostColumns}}, Options{}, weft.ErrOptions},
+			{[]Aggregate{{Func: Rows, Column: math.MaxInt}, {Func: Count, Column: maxColumnsOn}}, Options{}, weft.ErrOptions},
 		} {
 			if _, err := NewOn(dev, c.aggs, &c.opts); !errors.Is(err, c.want) {
 				t.Errorf("%v, %+v: %v", c.aggs, c.opts, err)
@@ -576,7 +576,7 @@ func (x *growth) run(t *testing.T, dev device.Device) (err error) {
 	if err != nil {
 		return err
 	}
-	g.on.(*gpuOn).sizes = smallSizes
+	g.impl.(*gpuGroups).sizes = smallSizes
 	defer func() { err = errors.Join(err, g.Close()) }()
 	if err := g.AddOn(s, keys, values); err != nil {
 		// The batch has been added in part, or not at all.
@@ -618,10 +618,10 @@ func TestOnEnds(t *testing.T) {
 		before := devicetest.Live(dev).Bytes
 		try := func(looks int) (left int, ended bool) {
 			t.Helper()
-			ctx := &endsLater{t.Context(), looks}
+			ctx := &cancelAfter{t.Context(), looks}
 			r, err := g.Result(ctx)
 			left = ctx.looks
-			there, errOn := g.ResultOn(&endsLater{t.Context(), looks})
+			there, errOn := g.ResultOn(&cancelAfter{t.Context(), looks})
 			if errOn == nil {
 				errOn = there.Free()
 			}

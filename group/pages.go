@@ -19,12 +19,12 @@ var errStopped = errors.New("the caller has seen enough")
 // must not make any.
 func (g *Groups) Pages(ctx context.Context) iter.Seq2[*Result, error] {
 	return func(yield func(*Result, error) bool) {
-		g.turn.Lock()
-		defer g.turn.Unlock()
-		err := g.ready(ctx)
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		err := g.prepareRead(ctx)
 		if err == nil && g.l != nil {
-			err = g.eachPage(ctx, func(r *Result) error {
-				if !yield(g.shown(r), nil) {
+			err = g.visitPages(ctx, func(r *Result) error {
+				if !yield(g.withoutOrdinals(r), nil) {
 					return errStopped
 				}
 				return nil
@@ -39,18 +39,18 @@ func (g *Groups) Pages(ctx context.Context) iter.Seq2[*Result, error] {
 // Spilled returns the number of bytes that went to the temporary file so far. 0: all groups are in
 // memory, and Len is their number.
 func (g *Groups) Spilled() int64 {
-	g.turn.Lock()
-	defer g.turn.Unlock()
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	if g.spilled.file == nil {
 		return 0
 	}
 	return max(g.spilled.file.Stats().Written, 1)
 }
 
-// eachPage visits the pieces of the result.
-func (g *Groups) eachPage(ctx context.Context, f func(*Result) error) (err error) {
+// visitPages visits the pieces of the result.
+func (g *Groups) visitPages(ctx context.Context, f func(*Result) error) (err error) {
 	if !g.opts.Sorted && !g.l.ordered {
-		return g.eachPiece(ctx, f)
+		return g.visitPieces(ctx, f)
 	}
 	o := extsort.Options{Keys: g.sortKeys()}
 	if g.spilled.parts != nil {
@@ -60,8 +60,8 @@ func (g *Groups) eachPage(ctx context.Context, f func(*Result) error) (err error
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	add := func(r *Result) error { return rows.Add(ctx, slices.Concat(r.Keys, r.Values)) }
 	if g.spilled.parts != nil {
-		err = g.eachPiece(ctx, add)
-	} else if r, failed := g.read(ctx, g.interned(), 0, g.held); failed != nil {
+		err = g.visitPieces(ctx, add)
+	} else if r, failed := g.read(ctx, g.interned(), 0, g.resident); failed != nil {
 		err = failed
 	} else {
 		err = add(r)
@@ -69,15 +69,15 @@ func (g *Groups) eachPage(ctx context.Context, f func(*Result) error) (err error
 	if err != nil {
 		return err
 	}
-	return eachOf(rows.Pages(ctx), len(g.l.keys), f)
+	return visitResults(rows.Pages(ctx), len(g.l.keys), f)
 }
 
-// eachPiece visits the groups in pieces, in any order.
-func (g *Groups) eachPiece(ctx context.Context, f func(*Result) error) error {
+// visitPieces visits the groups in pieces, in any order.
+func (g *Groups) visitPieces(ctx context.Context, f func(*Result) error) error {
 	return g.visit(ctx, func(t *Groups) error {
-		k, n := t.interned(), t.atOnce(pageGroups)
-		for lo := 0; lo < t.held; lo += n {
-			r, err := t.read(ctx, k, lo, min(lo+n, t.held))
+		k, n := t.interned(), t.groupsPerPage(pageGroups)
+		for lo := 0; lo < t.resident; lo += n {
+			r, err := t.read(ctx, k, lo, min(lo+n, t.resident))
 			if err == nil {
 				err = f(r)
 			}
@@ -89,8 +89,8 @@ func (g *Groups) eachPiece(ctx context.Context, f func(*Result) error) error {
 	})
 }
 
-// eachOf visits pages as results whose first columns are keys.
-func eachOf(pages iter.Seq2[[]column.Column, error], keys int, f func(*Result) error) error {
+// visitResults visits pages as results whose first columns are keys.
+func visitResults(pages iter.Seq2[[]column.Column, error], keys int, f func(*Result) error) error {
 	for page, err := range pages {
 		if err == nil {
 			err = f(&Result{Keys: page[:keys:keys], Values: page[keys:]})

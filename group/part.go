@@ -23,22 +23,23 @@ type part struct {
 	texts texts
 	carry map[uint32]int64 // by word: the net number of times its sum went over 64 bits
 
-	mem   *hostmem.Pool // of recs, orders and index; nil: the Go heap
-	close *closeKeys    // nil: close keys are not searched for
-	tried bool          // a search for close keys has been made
+	mem        *hostmem.Pool // of recs, orders and index; nil: the Go heap
+	dense      *denseKeys    // nil: close keys are not searched for
+	triedDense bool          // a search for close keys has been made
 
-	// own: the part belongs to a core. Its index has more places for each record.
-	own bool
+	// local: the part belongs to a core. Its index has more places for each record.
+	local bool
 }
 
-// A place that is taken costs a branch misprediction, some 16 ns. The parts of cores are small, and
-// have more places: with one row in four elsewhere, finding takes twice as long as with one in 14.
+// An occupied place costs a branch misprediction, some 16 ns. The local parts of cores are small,
+// and have more places: with one row in four elsewhere, finding takes twice as long as with one in
+// 14.
 const (
-	leastIndex, indexLoad, ownLoad = 16, 2, 4
-	roomyLoad, roomyIndex          = 8, 1 << 15
+	minIndex, indexLoad, localLoad = 16, 2, 4
+	sparseLoad, sparseIndex        = 8, 1 << 15
 )
 
-// newPart makes a part with room for some groups.
+// newPart makes a part with capacity for some groups.
 func newPart(l *layout, mem *hostmem.Pool, groups int) *part {
 	p := &part{l: l, mem: mem, index: hostmem.Slice[uint32](mem, indexFor(groups)),
 		recs:   hostmem.Slice[uint64](mem, (groups+1)*l.stride())[:l.stride()],
@@ -51,7 +52,7 @@ func newPart(l *layout, mem *hostmem.Pool, groups int) *part {
 
 // indexFor returns the size of an index of some groups.
 func indexFor(groups int) int {
-	size := leastIndex
+	size := minIndex
 	for size < indexLoad*groups {
 		size *= 2
 	}
@@ -73,12 +74,12 @@ func (p *part) rows(i int) uint64 { return p.recs[p.rec(i)+wordRows] }
 // So a first pass compares all codes there, without branches and with many reads in progress at
 // once.
 func (p *part) find(k *block, codes []uint64, rows []uint32, base, limit int) (done int) {
-	return p.findElsewhere(k, codes, rows, base, limit, p.findFirst(k, codes))
+	return p.findDisplaced(k, codes, rows, base, limit, p.findHome(k, codes))
 }
 
-// findFirst finds the records of codes at their first place. It writes the indexes of the other n
+// findHome finds the records of codes at their first place. It writes the indexes of the other n
 // codes to k.rows.
-func (p *part) findFirst(k *block, codes []uint64) int {
+func (p *part) findHome(k *block, codes []uint64) int {
 	codes = codes[:min(len(codes), blockRows)]
 	index, mask := p.index, uint64(len(p.index)-1)
 	ids := k.ids[:len(codes)]
@@ -89,43 +90,43 @@ func (p *part) findFirst(k *block, codes []uint64) int {
 	for i, code := range codes {
 		rec := ids[i]
 		differs := recs[rec] ^ code
-		other := (differs | -differs | (uint64(rec) - 1)) >> 63 // they differ, or rec is 0
-		recs[rec+wordRows] += 1 - other
+		miss := (differs | -differs | (uint64(rec) - 1)) >> 63 // they differ, or rec is 0
+		recs[rec+wordRows] += 1 - miss
 		k.rows[n%blockRows] = uint32(i)
-		n += uint(other)
+		n += uint(miss)
 	}
 	return int(n)
 }
 
-// addKnown adds those rows of a block whose groups exist, and returns the others.
-func (p *part) addKnown(k *block, b batch) (others batch) {
-	for _, i := range k.rows[:p.findFirst(k, b.codes)] {
+// addExisting adds those rows of a block whose groups exist, and returns the other rows.
+func (p *part) addExisting(k *block, b batch) (missed batch) {
+	for _, i := range k.rows[:p.findHome(k, b.codes)] {
 		rec := p.search(b.codes[i], 0, 0)
 		if k.ids[i] = rec; rec != 0 {
 			p.recs[rec+wordRows]++
 		}
 	}
-	known, hits, misses := b, 0, 0
-	known.rows, known.codes = k.numbers[:], nil
+	existing, hits, misses := b, 0, 0
+	existing.rows, existing.codes = k.numbers[:], nil
 	codes := b.codes
-	others = b
-	others.rows, others.codes = k.others[:], k.codes[:]
+	missed = b
+	missed.rows, missed.codes = k.missed[:], k.codes[:]
 	for i, code := range codes {
 		rec, row := k.ids[i], uint32(rowOf(b.rows, b.base, i))
 		k.ids[hits], k.numbers[hits] = rec, row
-		k.codes[misses], k.others[misses] = code, row
+		k.codes[misses], k.missed[misses] = code, row
 		hit := int((uint64(-int64(rec)) >> 63))
 		hits += hit
 		misses += 1 - hit
 	}
-	known.n, others.n = hits, misses
-	known.rows, others.rows, others.codes = k.numbers[:hits], k.others[:misses], k.codes[:misses]
-	p.update(k, known)
-	return others
+	existing.n, missed.n = hits, misses
+	existing.rows, missed.rows, missed.codes = k.numbers[:hits], k.missed[:misses], k.codes[:misses]
+	p.update(k, existing)
+	return missed
 }
 
-// findElsewhere finds the records of n codes that are not at their first place.
-func (p *part) findElsewhere(k *block, codes []uint64, rows []uint32, base, limit, n int) (done int) {
+// findDisplaced finds the records of n codes that are not at their first place.
+func (p *part) findDisplaced(k *block, codes []uint64, rows []uint32, base, limit, n int) (done int) {
 	ids := k.ids[:len(codes)]
 	for _, i := range k.rows[:n] {
 		row := base + int(i)
@@ -185,29 +186,29 @@ func (p *part) insert(at, code, row uint64) (rec uint32) {
 	}
 	p.orders = append(p.orders, row)
 	for range p.l.texts {
-		p.texts.of = append(p.texts.of, textRef{})
+		p.texts.refs = append(p.texts.refs, textRef{})
 	}
 	p.index[at] = rec
 	p.n++
-	if p.places() > len(p.index) {
+	if p.minIndexSize() > len(p.index) {
 		p.index = hostmem.Slice[uint32](p.mem, 2*len(p.index))
 		p.reindex()
 	}
 	return rec
 }
 
-// places returns the minimum number of places of the index.
-func (p *part) places() int {
+// minIndexSize returns the minimum number of places of the index.
+func (p *part) minIndexSize() int {
 	switch {
-	case !p.own:
+	case !p.local:
 		return indexLoad * p.n
-	case len(p.index) < roomyIndex:
-		return roomyLoad * p.n
+	case len(p.index) < sparseIndex:
+		return sparseLoad * p.n
 	}
-	return ownLoad * p.n
+	return localLoad * p.n
 }
 
-// reserve makes room for some groups.
+// reserve reserves capacity for some groups.
 func (p *part) reserve(groups int) {
 	p.recs = grown(p.recs, p.mem, (groups-p.n)*p.l.stride())
 	p.orders = grown(p.orders, p.mem, groups-p.n)
@@ -217,7 +218,7 @@ func (p *part) reserve(groups int) {
 	}
 }
 
-// grown returns s with room for n more elements.
+// grown returns s with capacity for n more elements.
 func grown(s []uint64, mem *hostmem.Pool, n int) []uint64 {
 	if n <= cap(s)-len(s) {
 		return s
@@ -239,22 +240,22 @@ func (p *part) reindex() {
 	}
 }
 
-// reset forgets all groups and keeps the memory.
+// reset drops all groups and keeps the memory.
 func (p *part) reset() {
 	clear(p.index)
 	p.texts.reset()
 	p.recs, p.orders = p.recs[:p.l.stride()], p.orders[:0]
 	p.n, p.ordered, p.carry = 0, 0, nil
-	if p.close != nil {
-		clear(p.close.recs[:])
+	if p.dense != nil {
+		clear(p.dense.recs[:])
 	}
 	for i := range p.nulls {
 		p.nulls[i] = nil
 	}
 }
 
-// null counts a null among the values of a source.
-func (p *part) null(source int, rec uint32, count uint64) {
+// countNulls counts a null among the values of a source.
+func (p *part) countNulls(source int, rec uint32, count uint64) {
 	i := p.at(int(rec))
 	if i >= len(p.nulls[source]) {
 		p.nulls[source] = slices.Grow(p.nulls[source], p.n-len(p.nulls[source]))[:p.n]
@@ -262,27 +263,27 @@ func (p *part) null(source int, rec uint32, count uint64) {
 	p.nulls[source][i] += count
 }
 
-// nullsOf returns the number of nulls of record i among the values of a source.
-func (p *part) nullsOf(source, i int) uint64 {
+// nullCount returns the number of nulls of record i among the values of a source.
+func (p *part) nullCount(source, i int) uint64 {
 	if i >= len(p.nulls[source]) {
 		return 0
 	}
 	return p.nulls[source][i]
 }
 
-// overflow records that a sum went over 64 bits, or came back.
-func (p *part) overflow(word int, by int64) {
+// recordOverflow records that a sum went over 64 bits, or came back.
+func (p *part) recordOverflow(word int, n int64) {
 	if p.carry == nil {
 		p.carry = make(map[uint32]int64)
 	}
-	if p.carry[uint32(word)] += by; p.carry[uint32(word)] == 0 {
+	if p.carry[uint32(word)] += n; p.carry[uint32(word)] == 0 {
 		delete(p.carry, uint32(word))
 	}
 }
 
 // bytes returns the memory of a part.
 func (p *part) bytes() int64 {
-	n := 4*cap(p.index) + 8*cap(p.recs) + 8*cap(p.orders) + 24*cap(p.texts.of) + 16*len(p.carry)
+	n := 4*cap(p.index) + 8*cap(p.recs) + 8*cap(p.orders) + 24*cap(p.texts.refs) + 16*len(p.carry)
 	for _, nulls := range p.nulls {
 		n += 8 * cap(nulls)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// rest numbers keys that codes cannot hold: either all of them, or those with a null.
-type rest struct {
+// interner numbers keys that codes cannot hold: either all of them, or those with a null.
+type interner struct {
 	table *intern.Table // nil: the only such key is the null of a single column
 	// dictionaries holds, by key column, those of packed byte strings; nil for others.
 	dictionaries []*dictionary
@@ -20,16 +20,16 @@ type rest struct {
 	single *dictionary
 }
 
-func (g *Groups) newRest(capacity int) (*rest, error) {
-	r := &rest{dictionaries: make([]*dictionary, len(g.l.keys))}
+func (g *Groups) newInterner(capacity int) (*interner, error) {
+	r := &interner{dictionaries: make([]*dictionary, len(g.l.keys))}
 	var errs []error
-	for i, is := range g.coder.texts {
-		if is {
+	for i, isText := range g.coder.texts {
+		if isText {
 			t, err := g.newTableOf(0)
 			r.dictionaries[i], errs = g.newDictionary(t), append(errs, err)
 		}
 	}
-	if g.interns() {
+	if g.needsInterning() {
 		t, err := g.newTableOf(capacity)
 		r.table, errs = t, append(errs, err)
 		if len(g.l.keys) == 1 {
@@ -47,12 +47,12 @@ func (g *Groups) newTableOf(capacity int) (*intern.Table, error) {
 // numberTexts replaces packed byte strings by their numbers. If it stops early, the piece becomes
 // shorter.
 func (g *Groups) numberTexts(ctx context.Context, p *piece) {
-	for i, d := range g.rest.dictionaries {
+	for i, d := range g.interner.dictionaries {
 		if d == nil {
 			continue
 		}
 		c := p.keys[i]
-		ids, done, err := d.numbers(ctx, g.dev, c)
+		ids, done, err := d.assignNumbers(ctx, g.dev, c)
 		if err != nil {
 			p.stop = err
 			p.slice(done)
@@ -65,32 +65,33 @@ func (g *Groups) numberTexts(ctx context.Context, p *piece) {
 }
 
 // len returns the number of interned keys.
-func (r *rest) len() int {
+func (r *interner) len() int {
 	if r.table == nil {
 		return 0
 	}
 	return r.table.Len()
 }
 
-// interns reports whether codes cannot hold some keys, apart from the null of a single column.
-func (g *Groups) interns() bool {
-	return !g.coder.packs || g.coder.Columns() > 1 && !g.coder.nulls && !g.opts.SkipNulls &&
+// needsInterning reports whether codes cannot hold some keys, apart from the null of a single
+// column.
+func (g *Groups) needsInterning() bool {
+	return !g.coder.packable || g.coder.Columns() > 1 && !g.coder.nullBits && !g.opts.SkipNulls &&
 		slices.ContainsFunc(g.l.keys, func(t column.Type) bool { return t != column.Bytes })
 }
 
-// keepsKeys reports whether codes cannot hold some keys, or parts of them.
-func (g *Groups) keepsKeys() bool { return g.interns() || len(g.coder.texts) > 0 }
+// storesKeys reports whether codes cannot hold some keys, or parts of them.
+func (g *Groups) storesKeys() bool { return g.needsInterning() || len(g.coder.texts) > 0 }
 
 // intern makes the numbers of their keys the codes of other rows of a piece. If it stops early, the
 // piece becomes shorter.
 func (g *Groups) intern(ctx context.Context, p *piece, rows []uint32, n int) batch {
-	if g.rest.table == nil {
-		return g.one(p, rows)
+	if g.interner.table == nil {
+		return g.nullBatch(p, rows)
 	}
 	if n == 0 {
 		return batch{l: p.l, values: p.values}
 	}
-	other := batch{l: p.l, n: n, codes: lend[uint64](g.scratch, n), rows: rows, values: p.values}
+	numbered := batch{l: p.l, n: n, codes: allocScratch[uint64](g.scratch, n), rows: rows, values: p.values}
 	keys := p.keys
 	if rows != nil {
 		keys = make([]column.Column, len(p.keys))
@@ -98,22 +99,22 @@ func (g *Groups) intern(ctx context.Context, p *piece, rows []uint32, n int) bat
 			keys[i] = column.Take(g.dev, c, rows)
 		}
 	}
-	ids := lend[uint32](g.scratch, n)
-	if err := g.rest.ids(ctx, g.dev, keys, ids); err != nil {
+	ids := allocScratch[uint32](g.scratch, n)
+	if err := g.interner.lookupIDs(ctx, g.dev, keys, ids); err != nil {
 		var partial *op.PartialError
 		if p.stop = err; errors.As(err, &partial) {
 			p.stop, n = partial.Err, partial.Done
 		}
 		if n < len(ids) {
-			p.n, other = rowOf(rows, 0, n), other.sub(0, n)
+			p.n, numbered = rowOf(rows, 0, n), numbered.slice(0, n)
 		}
 	}
 	g.dev.Parallel(n, encodeRows, func(lo, hi int) {
 		for i, id := range ids[lo:hi] {
-			other.codes[lo+i] = codeOf(id)
+			numbered.codes[lo+i] = codeOf(id)
 		}
 	})
-	return other
+	return numbered
 }
 
 // codeOf returns the code of a key by its number, and numberOf its number by the code. Numbers are
@@ -122,15 +123,15 @@ func (g *Groups) intern(ctx context.Context, p *piece, rows []uint32, n int) bat
 func codeOf(number uint32) uint64 { return uint64(number) * 0x9e3779b97f4a7c15 }
 func numberOf(code uint64) uint32 { return uint32(code * 0xf1de83e19937733d) }
 
-// ids writes the numbers of keys to ids. A single column of byte strings has no null.
-func (r *rest) ids(ctx context.Context, dev device.Host, keys []column.Column, ids []uint32) error {
+// lookupIDs writes the numbers of keys to ids. A single column of byte strings has no null.
+func (r *interner) lookupIDs(ctx context.Context, dev device.Host, keys []column.Column, lookupIDs []uint32) error {
 	if r.single == nil {
-		_, err := r.table.Rows(ctx, keys, ids)
+		_, err := r.table.Rows(ctx, keys, lookupIDs)
 		return err
 	}
-	numbers, done, err := r.single.numbers(ctx, dev, keys[0])
+	numbers, done, err := r.single.assignNumbers(ctx, dev, keys[0])
 	for i, number := range numbers[:done] {
-		ids[i] = number - 1
+		lookupIDs[i] = number - 1
 	}
 	if err != nil {
 		return &op.PartialError{Done: done, Err: err}
@@ -140,37 +141,37 @@ func (r *rest) ids(ctx context.Context, dev device.Host, keys []column.Column, i
 
 // columns returns the keys by number, of some types. If none has been interned, it returns a single
 // null key.
-func (r *rest) columns(types []column.Type) []column.Column {
+func (r *interner) columns(types []column.Type) []column.Column {
 	if r.table != nil && r.table.Len() > 0 {
 		return r.table.Columns(0, r.table.Len())
 	}
 	columns := make([]column.Column, len(types))
 	for i, t := range types {
 		w := newWriter(t, 1, reader{})
-		w.null[0] = 1
-		w.nulls.Store(true)
+		w.nullBits[0] = 1
+		w.hasNulls.Store(true)
 		columns[i] = w.column()
 	}
 	return columns
 }
 
-// interned holds the keys that codes cannot hold, while groups are read.
-type interned struct {
+// internedKeys holds the keys that codes cannot hold, while groups are read.
+type internedKeys struct {
 	table *intern.Table   // its keys are those of all groups, in their order; nil: see all
 	all   []column.Column // by number
 }
 
 // interned returns the keys for reading. If each group has one, they are read range by range, and
 // never all at once.
-func (g *Groups) interned() interned {
-	if !g.coder.packs && g.rest.table != nil && g.packed.groups() == 0 && g.held == g.rest.table.Len() && g.held > 0 {
-		return interned{table: g.rest.table}
+func (g *Groups) interned() internedKeys {
+	if !g.coder.packable && g.interner.table != nil && g.packed.groups() == 0 && g.resident == g.interner.table.Len() && g.resident > 0 {
+		return internedKeys{table: g.interner.table}
 	}
-	return interned{all: g.rest.columns(g.l.keys)}
+	return internedKeys{all: g.interner.columns(g.l.keys)}
 }
 
 // keys returns the key columns of groups at places lo to hi-1, or the writers that make them.
-func (g *Groups) keys(k interned, lo, hi int) (columns []column.Column, writers []*writer) {
+func (g *Groups) keys(k internedKeys, lo, hi int) (columns []column.Column, writers []*writer) {
 	if k.table != nil {
 		return k.table.Columns(lo, hi), nil
 	}
@@ -181,7 +182,7 @@ func (g *Groups) keys(k interned, lo, hi int) (columns []column.Column, writers 
 }
 
 // tables returns the tables of keys.
-func (r *rest) tables() (all []*intern.Table) {
+func (r *interner) tables() (all []*intern.Table) {
 	if r == nil {
 		return nil
 	}
@@ -197,7 +198,7 @@ func (r *rest) tables() (all []*intern.Table) {
 }
 
 // bytes returns the memory of keys.
-func (r *rest) bytes() (bytes int64) {
+func (r *interner) bytes() (bytes int64) {
 	for _, t := range r.tables() {
 		n, err := t.Memory(context.Background())
 		if err == nil { // otherwise it is closed or failed, and later calls return that error
@@ -207,7 +208,7 @@ func (r *rest) bytes() (bytes int64) {
 	return bytes
 }
 
-func (r *rest) close() error {
+func (r *interner) close() error {
 	var errs []error
 	for _, t := range r.tables() {
 		errs = append(errs, t.Close())

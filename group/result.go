@@ -43,9 +43,9 @@ func (r *Result) Len() int { return length(r.Keys, r.Values) }
 // Where groups went to the temporary file, all are read from there, and their order is that of
 // partitions, unless they are sorted or their rows have ordinals.
 func (g *Groups) Result(ctx context.Context) (*Result, error) {
-	g.turn.Lock()
-	defer g.turn.Unlock()
-	err := g.ready(ctx)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	err := g.prepareRead(ctx)
 	var r *Result
 	if err == nil {
 		r, err = g.result(ctx)
@@ -62,7 +62,7 @@ func (g *Groups) result(ctx context.Context) (*Result, error) {
 	}
 	var pieces []*Result
 	err := g.visit(ctx, func(t *Groups) error {
-		r, err := t.read(ctx, t.interned(), 0, t.held)
+		r, err := t.read(ctx, t.interned(), 0, t.resident)
 		pieces = append(pieces, r)
 		return err
 	})
@@ -76,17 +76,17 @@ func (g *Groups) result(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return g.shown(r), nil
+	return g.withoutOrdinals(r), nil
 }
 
-// shown removes the ordinals from a result of read.
-func (g *Groups) shown(r *Result) *Result {
+// withoutOrdinals removes the ordinals from a result of read.
+func (g *Groups) withoutOrdinals(r *Result) *Result {
 	return &Result{Keys: r.Keys, Values: r.Values[:len(g.aggs)]}
 }
 
 // read returns the groups in memory at places lo to hi-1. If rows have ordinals, those of groups
 // are a column after the values.
-func (g *Groups) read(ctx context.Context, k interned, lo, hi int) (*Result, error) {
+func (g *Groups) read(ctx context.Context, k internedKeys, lo, hi int) (*Result, error) {
 	keys, writers := g.keys(k, lo, hi)
 	r := &Result{Keys: keys}
 	for _, a := range g.l.readings {
@@ -96,7 +96,7 @@ func (g *Groups) read(ctx context.Context, k interned, lo, hi int) (*Result, err
 		ordinal := stateColumn{slot: g.l.sources[0].slots[0], source: -1}
 		writers = append(writers, newWriter(column.Uint64, hi-lo, ordinal.reader()))
 	}
-	if err := g.fill(ctx, writers, lo, hi-lo); err != nil {
+	if err := g.writeColumns(ctx, writers, lo, hi-lo); err != nil {
 		return nil, err
 	}
 	for _, w := range writers {
@@ -160,7 +160,7 @@ func (g *Groups) checkSums(keys []column.Column, lo, hi int) error {
 			slot := int(word) % p.l.stride()
 			order := p.orders[p.at(int(word)-slot)]
 			for i, r := range g.l.readings {
-				if r.fn == Sum && r.slot.at == slot && order < group && order >= uint64(lo) &&
+				if r.fn == Sum && r.slot.offset == slot && order < group && order >= uint64(lo) &&
 					order < uint64(hi) {
 					group, agg = order, i
 				}
@@ -195,5 +195,5 @@ func keyText(keys []column.Column, group int) string {
 
 // parts returns the parts of both tables.
 func (g *Groups) parts() []*part {
-	return append(g.packed.parts[:len(g.packed.parts):len(g.packed.parts)], g.other.parts...)
+	return append(g.packed.parts[:len(g.packed.parts):len(g.packed.parts)], g.numbered.parts...)
 }

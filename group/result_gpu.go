@@ -16,7 +16,7 @@ type resultColumn struct {
 	typ column.Type
 }
 
-func (g *gpuOn) resultOn(ctx context.Context) (r *ResultOn, err error) {
+func (g *gpuGroups) resultOn(ctx context.Context) (r *ResultOn, err error) {
 	columns := make([]resultColumn, len(g.aggs))
 	for i, a := range g.aggs {
 		columns[i] = resultColumn{a, typeOf(g.l.readings[i], g.l)}
@@ -32,7 +32,7 @@ func (g *gpuOn) resultOn(ctx context.Context) (r *ResultOn, err error) {
 }
 
 // read writes columns of all groups.
-func (g *gpuOn) read(ctx context.Context, columns []resultColumn) (r *ResultOn, outputs []groups.Output, err error) {
+func (g *gpuGroups) read(ctx context.Context, columns []resultColumn) (r *ResultOn, outputs []groups.Output, err error) {
 	tables := g.tables()
 	counts, n := make([]int, len(tables)), 0
 	for i, t := range tables {
@@ -54,7 +54,7 @@ func (g *gpuOn) read(ctx context.Context, columns []resultColumn) (r *ResultOn, 
 	first := 0
 	for i, t := range tables {
 		to := groups.Results{Keys: keys, Outputs: outputs, First: first}
-		if t == g.other {
+		if t == g.numbered {
 			to.Numbers = g.numbers
 		}
 		if err := t.Result(ctx, counts[i], to); err != nil {
@@ -66,7 +66,7 @@ func (g *gpuOn) read(ctx context.Context, columns []resultColumn) (r *ResultOn, 
 }
 
 // columns allocates those of a result of n groups, with bitmaps of zeros.
-func (g *gpuOn) columns(ctx context.Context, r *ResultOn, n int, columns []resultColumn) (keys []groups.KeyOutput, outputs []groups.Output, err error) {
+func (g *gpuGroups) columns(ctx context.Context, r *ResultOn, n int, columns []resultColumn) (keys []groups.KeyOutput, outputs []groups.Output, err error) {
 	s := g.tables()[0].Stream()
 	add := func(to *[]column.On, t column.Type, nulls bool) (at, valid device.Ptr, err error) {
 		c, err := column.MakeOn(g.dev, t, n, nulls)
@@ -79,13 +79,13 @@ func (g *gpuOn) columns(ctx context.Context, r *ResultOn, n int, columns []resul
 	}
 	for i, t := range g.l.keys {
 		var o groups.KeyOutput
-		if o.Column, o.Valid, err = add(&r.Keys, t, g.null[i] && !g.opts.SkipNulls); err != nil {
+		if o.Column, o.Valid, err = add(&r.Keys, t, g.hadNulls[i] && !g.opts.SkipNulls); err != nil {
 			return nil, nil, err
 		}
 		keys = append(keys, o)
 	}
 	for _, c := range columns {
-		o := groups.Output{Aggregate: c.agg, Over: -1}
+		o := groups.Output{Aggregate: c.agg, OverflowRow: -1}
 		if o.Column, o.Valid, err = add(&r.Values, c.typ, g.mayBeNull(c.agg)); err != nil {
 			return nil, nil, err
 		}
@@ -95,7 +95,7 @@ func (g *gpuOn) columns(ctx context.Context, r *ResultOn, n int, columns []resul
 }
 
 // mayBeNull reports whether an aggregate may cover a group without values.
-func (g *gpuOn) mayBeNull(a groups.Aggregate) bool {
+func (g *gpuGroups) mayBeNull(a groups.Aggregate) bool {
 	if a.Func == groups.CountRows || a.Func == groups.CountOf {
 		return false
 	}
@@ -108,7 +108,7 @@ func (g *gpuOn) mayBeNull(a groups.Aggregate) bool {
 }
 
 // free returns the memory of a result. A copy with an ended context may still be in progress.
-func (g *gpuOn) free(ctx context.Context, r *ResultOn) (err error) {
+func (g *gpuGroups) free(ctx context.Context, r *ResultOn) (err error) {
 	for _, t := range g.tables() {
 		err = errors.Join(err, t.Stream().Sync(context.WithoutCancel(ctx)))
 	}
@@ -116,14 +116,14 @@ func (g *gpuOn) free(ctx context.Context, r *ResultOn) (err error) {
 }
 
 // checkSums checks for sums of more than 64 bits, and names the group of one.
-func (g *gpuOn) checkSums(ctx context.Context, r *ResultOn, outputs []groups.Output) error {
+func (g *gpuGroups) checkSums(ctx context.Context, r *ResultOn, outputs []groups.Output) error {
 	for i, o := range outputs {
-		if o.Over < 0 || g.opts.WrapSums {
+		if o.OverflowRow < 0 || g.opts.WrapSums {
 			continue
 		}
 		var key []column.Column
 		for _, c := range r.Keys {
-			one, err := c.Slice(o.Over, o.Over+1).Download(ctx, g.tables()[0].Stream())
+			one, err := c.Slice(o.OverflowRow, o.OverflowRow+1).Download(ctx, g.tables()[0].Stream())
 			if err != nil {
 				return err
 			}
@@ -134,7 +134,7 @@ func (g *gpuOn) checkSums(ctx context.Context, r *ResultOn, outputs []groups.Out
 	return nil
 }
 
-func (g *gpuOn) result(ctx context.Context) (r *Result, err error) {
+func (g *gpuGroups) result(ctx context.Context) (r *Result, err error) {
 	if r, err = g.download(ctx); err != nil {
 		return nil, err
 	}
@@ -152,7 +152,7 @@ func sortedByKeys(ctx context.Context, r *Result) (_ *Result, err error) {
 }
 
 // download returns the result in memory of the host, in no order.
-func (g *gpuOn) download(ctx context.Context) (r *Result, err error) {
+func (g *gpuGroups) download(ctx context.Context) (r *Result, err error) {
 	on, err := g.resultOn(ctx)
 	if err != nil {
 		return nil, err

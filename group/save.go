@@ -42,8 +42,8 @@ const (
 	flagRows, flagOrdered, flagSkipNulls = 1, 2, 4
 )
 
-// created counts groups, so that those that merge with each other lock in one order.
-var created atomic.Uint64
+// nCreated counts groups, so that those that merge with each other lock in one order.
+var nCreated atomic.Uint64
 
 // Merge adds the groups of others as if their rows were added here now, those of the first first.
 // Rows with ordinals may be merged in any order. The result is that of adding all rows to one
@@ -67,14 +67,14 @@ func (g *Groups) merge(ctx context.Context, o *Groups) error {
 		return fmt.Errorf("%w: groups cannot be merged with themselves", op.ErrOptions)
 	}
 	a, b := g, o
-	if a.number > b.number {
+	if a.lockOrder > b.lockOrder {
 		a, b = b, a
 	}
-	a.turn.Lock()
-	defer a.turn.Unlock()
-	b.turn.Lock()
-	defer b.turn.Unlock()
-	if err := errors.Join(g.ready(ctx), o.ready(ctx)); err != nil {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := errors.Join(g.prepareRead(ctx), o.prepareRead(ctx)); err != nil {
 		return err
 	}
 	if err := g.mergeable(o.aggs, o.opts.SkipNulls); err != nil {
@@ -92,11 +92,11 @@ func (g *Groups) mergeReady(ctx context.Context, o *Groups) error {
 	if o.loaded > maxRows-g.loaded {
 		return fmt.Errorf("%w: groups of more than 2^62 rows together cannot be merged", op.ErrFull)
 	}
-	if err := g.bind(o.l.keys, o.l.values, o.l.ordered); err != nil {
+	if err := g.bindTypes(o.l.keys, o.l.values, o.l.ordered); err != nil {
 		return err
 	}
 	g.loaded += o.loaded
-	g.failed = o.states(ctx, func(page []column.Column) error { return g.addPage(ctx, page) })
+	g.failed = o.visitStates(ctx, func(page []column.Column) error { return g.addPage(ctx, page) })
 	g.scratch.trim()
 	return g.failed
 }
@@ -110,16 +110,16 @@ func (g *Groups) mergeable(aggs []Aggregate, skipNulls bool) error {
 		op.ErrOptions)
 }
 
-// states visits the state of all groups, in memory and in the temporary file.
-func (g *Groups) states(ctx context.Context, visit func(page []column.Column) error) error {
-	return g.visit(ctx, func(t *Groups) error { return t.pages(ctx, pageGroups, visit) })
+// visitStates visits the state of all groups, in memory and in the temporary file.
+func (g *Groups) visitStates(ctx context.Context, visit func(page []column.Column) error) error {
+	return g.visit(ctx, func(t *Groups) error { return t.visitResidentStates(ctx, pageGroups, visit) })
 }
 
-// pages visits the state of all groups in memory, n at a time.
-func (g *Groups) pages(ctx context.Context, n int, visit func(page []column.Column) error) error {
+// visitResidentStates visits the state of all groups in memory, n at a time.
+func (g *Groups) visitResidentStates(ctx context.Context, n int, visit func(page []column.Column) error) error {
 	k := g.interned()
-	for lo := 0; lo < g.held; lo += n {
-		page, err := g.page(ctx, k, lo, min(lo+n, g.held))
+	for lo := 0; lo < g.resident; lo += n {
+		page, err := g.statePage(ctx, k, lo, min(lo+n, g.resident))
 		if err == nil {
 			err = visit(page)
 		}
@@ -133,9 +133,9 @@ func (g *Groups) pages(ctx context.Context, n int, visit func(page []column.Colu
 // Save writes groups to a stream, with checksums. [Load] reads them, on any machine and with any
 // later version.
 func (g *Groups) Save(ctx context.Context, to io.Writer) error {
-	g.turn.Lock()
-	defer g.turn.Unlock()
-	err := g.ready(ctx)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	err := g.prepareRead(ctx)
 	if err == nil {
 		err = g.save(ctx, to)
 	}
@@ -156,7 +156,7 @@ func (g *Groups) save(ctx context.Context, to io.Writer) error {
 			w.Plain(buf) // buf contains its checksum
 			return w.Err
 		}
-		if err := g.states(ctx, write); err != nil {
+		if err := g.visitStates(ctx, write); err != nil {
 			return err
 		}
 	}
@@ -204,13 +204,13 @@ func (g *Groups) saveHead(w *seal.Writer) {
 // is damaged, is [weft.ErrFormat], with the offset of the damage.
 func Load(ctx context.Context, dev device.Device, from io.Reader, opts *Options) (*Groups, error) {
 	r := &loader{from: from}
-	h, err := r.head()
+	h, err := r.readHead()
 	var g *Groups
 	if err == nil {
 		g, err = h.newGroups(dev, opts)
 	}
 	if err == nil {
-		err = r.pages(ctx, g, &h)
+		err = r.readPages(ctx, g, &h)
 	}
 	if err != nil {
 		if g != nil {
@@ -228,9 +228,9 @@ func Load(ctx context.Context, dev device.Device, from io.Reader, opts *Options)
 // before its pages is [weft.ErrFormat]: groups stay as they are. Any other error, such as damage of
 // a page, leaves groups merged in part: all later calls return it.
 func (g *Groups) MergeFrom(ctx context.Context, from io.Reader) error {
-	g.turn.Lock()
-	defer g.turn.Unlock()
-	err := g.ready(ctx)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	err := g.prepareRead(ctx)
 	if err == nil {
 		err = g.mergeFrom(ctx, &loader{from: from})
 	}
@@ -241,7 +241,7 @@ func (g *Groups) MergeFrom(ctx context.Context, from io.Reader) error {
 }
 
 func (g *Groups) mergeFrom(ctx context.Context, r *loader) error {
-	h, err := r.head()
+	h, err := r.readHead()
 	if err != nil {
 		return err
 	}
@@ -249,19 +249,19 @@ func (g *Groups) mergeFrom(ctx context.Context, r *loader) error {
 		return err
 	}
 	if h.has(flagRows) {
-		if err := g.bind(h.keys, h.values, h.has(flagOrdered)); err != nil {
+		if err := g.bindTypes(h.keys, h.values, h.has(flagOrdered)); err != nil {
 			return err
 		}
 	}
-	g.failed = op.Cause(r.pages(ctx, g, &h))
+	g.failed = op.Cause(r.readPages(ctx, g, &h))
 	g.scratch.trim()
 	return g.failed
 }
 
 // loader reads a stream and counts its bytes.
 type loader struct {
-	from io.Reader
-	at   int64
+	from   io.Reader
+	offset int64
 }
 
 // damaged returns the error of what was found at an offset.
@@ -273,15 +273,15 @@ func damaged(at int64, format string, args ...any) error {
 func (r *loader) read(n uint64) ([]byte, error) {
 	var b bytes.Buffer
 	got, err := io.CopyN(&b, r.from, int64(n))
-	if r.at += got; errors.Is(err, io.EOF) {
-		return nil, damaged(r.at, "the stream ends")
+	if r.offset += got; errors.Is(err, io.EOF) {
+		return nil, damaged(r.offset, "the stream ends")
 	}
 	return b.Bytes(), err
 }
 
-// sealed reads n bytes and their checksum.
-func (r *loader) sealed(n int) ([]byte, error) {
-	at := r.at
+// readSealed reads n bytes and their checksum.
+func (r *loader) readSealed(n int) ([]byte, error) {
+	at := r.offset
 	b, err := r.read(uint64(n) + 4)
 	if err != nil {
 		return nil, err
@@ -312,15 +312,15 @@ func (h *savedHead) newGroups(dev device.Device, opts *Options) (*Groups, error)
 	if err != nil || !h.has(flagRows) {
 		return g, err
 	}
-	if err := g.bind(h.keys, h.values, h.has(flagOrdered)); err != nil {
+	if err := g.bindTypes(h.keys, h.values, h.has(flagOrdered)); err != nil {
 		return g, damaged(headBytes+4, "%v", err)
 	}
 	return g, nil
 }
 
-// head reads the header and the layout.
-func (r *loader) head() (h savedHead, err error) {
-	head, err := r.sealed(headBytes)
+// readHead reads the header and the layout.
+func (r *loader) readHead() (h savedHead, err error) {
+	head, err := r.readSealed(headBytes)
 	if err != nil {
 		return h, err
 	}
@@ -337,8 +337,8 @@ func (r *loader) head() (h savedHead, err error) {
 		return h, damaged(8, "flags %#x, %d aggregates, %d keys and %d values", flags, aggs,
 			keys, values)
 	}
-	at := r.at
-	b, err := r.sealed(int(5*aggs + keys + values))
+	at := r.offset
+	b, err := r.readSealed(int(5*aggs + keys + values))
 	if err != nil {
 		return h, err
 	}
@@ -358,11 +358,11 @@ func (r *loader) head() (h savedHead, err error) {
 	return h, nil
 }
 
-// pages reads the pages and adds them.
-func (r *loader) pages(ctx context.Context, g *Groups, h *savedHead) error {
+// readPages reads the pages and adds them.
+func (r *loader) readPages(ctx context.Context, g *Groups, h *savedHead) error {
 	for {
-		at := r.at
-		b, err := r.sealed(8)
+		at := r.offset
+		b, err := r.readSealed(8)
 		if err != nil {
 			return err
 		}
@@ -395,11 +395,11 @@ func (r *loader) pages(ctx context.Context, g *Groups, h *savedHead) error {
 // checkPage reports a page that no groups of this layout have written. Checksums do not detect a
 // forged page.
 func (g *Groups) checkPage(page []column.Column) error {
-	types := slices.Concat(g.l.keys, g.merging.values)
+	types := slices.Concat(g.l.keys, g.mergeLayout.values)
 	if len(page) != len(types) {
 		return fmt.Errorf("%d columns, want %d", len(page), len(types))
 	}
-	state := g.l.state()
+	state := g.l.stateColumns()
 	for i, c := range page {
 		if c.Type() != types[i] {
 			return fmt.Errorf("column %d has %v, want %v", i, c.Type(), types[i])

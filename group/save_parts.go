@@ -29,8 +29,8 @@ func (g *Groups) SaveParts(
 	ctx context.Context, parts int, seed uint64, maxBytes int,
 	emit func(part, groups int, piece []byte) error,
 ) error {
-	g.turn.Lock()
-	defer g.turn.Unlock()
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	s := &partSaver{g: g, maxBytes: maxBytes, emit: emit,
 		opts: column.PartitionOptions{Parts: parts, Seed: seed}}
 	err := s.opts.Check()
@@ -38,7 +38,7 @@ func (g *Groups) SaveParts(
 		err = fmt.Errorf("%w: pieces of at most %d bytes", op.ErrOptions, maxBytes)
 	}
 	if err == nil {
-		err = g.ready(ctx)
+		err = g.prepareRead(ctx)
 	}
 	if err == nil {
 		err = s.save(ctx)
@@ -80,13 +80,13 @@ func (s *partSaver) save(ctx context.Context) error {
 	}
 	s.head, s.pieces = head.Bytes(), make([]savedPiece, s.opts.Parts)
 	if s.g.l != nil {
-		if err := s.g.states(ctx, s.deal); err != nil {
+		if err := s.g.visitStates(ctx, s.partitionPage); err != nil {
 			return err
 		}
 	}
 	for part := range s.pieces {
 		if p := &s.pieces[part]; p.groups > 0 || !p.emitted {
-			if err := s.end(part); err != nil {
+			if err := s.emitPiece(part); err != nil {
 				return err
 			}
 		}
@@ -94,11 +94,11 @@ func (s *partSaver) save(ctx context.Context) error {
 	return nil
 }
 
-// deal adds the groups of a page to their parts.
-func (s *partSaver) deal(page []column.Column) error {
+// partitionPage adds the groups of a page to their parts.
+func (s *partSaver) partitionPage(page []column.Column) error {
 	keys := page[:len(s.g.l.keys)]
 	if len(keys) == 0 || s.opts.Parts == 1 {
-		return s.add(0, page)
+		return s.addGroups(0, page)
 	}
 	parts, err := column.Partition(s.g.dev, keys, s.opts)
 	if err != nil {
@@ -110,23 +110,23 @@ func (s *partSaver) deal(page []column.Column) error {
 		if lo == hi {
 			continue
 		}
-		if err := s.add(part, spill.Slice(page, lo, hi)); err != nil {
+		if err := s.addGroups(part, spill.Slice(page, lo, hi)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// add adds groups of a part, in pages that fit a piece.
-func (s *partSaver) add(part int, page []column.Column) error {
+// addGroups adds groups of a part, in pages that fit a piece.
+func (s *partSaver) addGroups(part int, page []column.Column) error {
 	n := page[0].Len()
-	room := int64(max(1, s.maxBytes-len(s.head)-2*lengthBytes))
-	each := n
-	if size := spill.Bytes(page); size > room {
-		each = int(max(1, int64(n)*room/size))
+	limit := int64(max(1, s.maxBytes-len(s.head)-2*lengthBytes))
+	perPage := n
+	if size := spill.Bytes(page); size > limit {
+		perPage = int(max(1, int64(n)*limit/size))
 	}
-	for lo := 0; lo < n; lo += each {
-		if err := s.addPage(part, spill.Slice(page, lo, min(lo+each, n))); err != nil {
+	for lo := 0; lo < n; lo += perPage {
+		if err := s.addPage(part, spill.Slice(page, lo, min(lo+perPage, n))); err != nil {
 			return err
 		}
 	}
@@ -146,7 +146,7 @@ func (s *partSaver) addPage(part int, page []column.Column) error {
 	}
 	p := &s.pieces[part]
 	if p.groups > 0 && len(p.bytes)+size > s.maxBytes {
-		if err := s.end(part); err != nil {
+		if err := s.emitPiece(part); err != nil {
 			return err
 		}
 	}
@@ -158,8 +158,8 @@ func (s *partSaver) addPage(part int, page []column.Column) error {
 	return nil
 }
 
-// end ends the piece of a part and emits it.
-func (s *partSaver) end(part int) error {
+// emitPiece ends the piece of a part and emits it.
+func (s *partSaver) emitPiece(part int) error {
 	p := s.pieces[part]
 	s.pieces[part] = savedPiece{emitted: true}
 	if p.groups == 0 {

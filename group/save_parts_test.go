@@ -79,7 +79,7 @@ func TestSaveParts(t *testing.T) {
 			}
 			pieces, err := saveParts(t.Context(), g, parts, seed, maxBytes)
 			must(t, err)
-			spilled, cut = spilled+g.spilled.states, cut+len(pieces)-parts
+			spilled, cut = spilled+g.spilled.nStates, cut+len(pieces)-parts
 			must(t, g.Close())
 			checkPieces(t, dev, &x, pieces, parts, maxBytes)
 			mergePieces(t, merged, pieces)
@@ -109,8 +109,8 @@ func TestMergeFromSpills(t *testing.T) {
 	}
 	r, err := into.Result(t.Context())
 	must(t, err)
-	if into.spilled.states == 0 || r.Len() != n {
-		t.Errorf("%d states were spilled, and %d groups of %d are there", into.spilled.states, r.Len(), n)
+	if into.spilled.nStates == 0 || r.Len() != n {
+		t.Errorf("%d states were spilled, and %d groups of %d are there", into.spilled.nStates, r.Len(), n)
 	}
 	for _, line := range linesOf(r) {
 		if text(line[1:]) != text([]any{int64(2)}) {
@@ -230,7 +230,7 @@ func TestSavePartsErrors(t *testing.T) {
 		const n = 30_000
 		keys := []column.Column{column.Of(rand.New(rand.NewPCG(1, 2)).Perm(n))}
 		must(t, g.Add(t.Context(), keys, nil))
-		if spilled := g.spilled.states > 0; spilled != (memory > 0) {
+		if spilled := g.spilled.nStates > 0; spilled != (memory > 0) {
 			t.Fatalf("memory %d: in the file is %v", memory, spilled)
 		}
 		for _, bad := range [][2]int{{0, 100}, {column.MaxParts + 1, 100}, {4, 0}, {4, -1}} {

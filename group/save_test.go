@@ -28,7 +28,7 @@ func claiming(t *testing.T, n int, rows uint64, carry int64) io.Reader {
 	for i := range n {
 		p.recs[p.rec(i)+wordRows] = rows
 		if carry != 0 {
-			p.overflow(p.rec(i)+wordSlots, carry)
+			p.recordOverflow(p.rec(i)+wordSlots, carry)
 		}
 	}
 	var b bytes.Buffer
@@ -82,14 +82,14 @@ func TestMemoryOfAnySize(t *testing.T) {
 			g := create(t, dev, []Aggregate{{Func: First}}, &Options{Memory: memory})
 			must(t, g.Add(t.Context(), []column.Column{key, key}, []column.Column{key}))
 			s := &g.spilled
-			for _, share := range []int64{s.small, s.table, s.buffers, g.share(g.packed),
-				g.share(g.other)} {
+			for _, share := range []int64{s.growingBytes, s.fixedBytes, s.bufferBytes, g.memoryShare(g.packed),
+				g.memoryShare(g.numbered)} {
 				if share <= 0 || share > memory {
 					t.Errorf("Memory %d: a share of %d", memory, share)
 				}
 			}
-			if s.keys < 0 || s.keys > memory-s.table || s.rows < 1 {
-				t.Errorf("Memory %d: %d for keys, pieces of %d rows", memory, s.keys, s.rows)
+			if s.textBytes < 0 || s.textBytes > memory-s.fixedBytes || s.maxRows < 1 {
+				t.Errorf("Memory %d: %d for keys, pieces of %d rows", memory, s.textBytes, s.maxRows)
 			}
 		}
 	}
@@ -111,7 +111,7 @@ func TestOrdinalTies(t *testing.T) {
 			ordinals[i] = uint64(k) / 3 * 5
 		}
 		must(t, g.AddAt(t.Context(), ordinals, []column.Column{column.Of(keys)}, nil))
-		if spilled := g.spilled.states > 0; spilled != (memory > 0) {
+		if spilled := g.spilled.nStates > 0; spilled != (memory > 0) {
 			t.Fatalf("memory %d: in the file is %v", memory, spilled)
 		}
 		r, err := g.Result(t.Context())

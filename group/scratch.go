@@ -9,8 +9,8 @@ import (
 	"github.com/weftgo/weft/internal/spill"
 )
 
-// keepScratch is the maximum number of bytes of scratch that stay from one call to the next.
-const keepScratch = 64 << 20
+// maxKeptScratch is the maximum number of bytes of scratch that stay from one call to the next.
+const maxKeptScratch = 64 << 20
 
 // scratch is memory that calls use one after the other. The system would have to find and zero
 // newly mapped memory each time, which took longer than the work on it. So the scratch of closed
@@ -22,20 +22,20 @@ type scratch struct {
 	offHeap bool
 	mapped  *spill.Memory[uint64] // allocator of mem; nil: the Go heap
 
-	read  [2]*spill.Store // rows from the temporary file, by kind; nil: none yet
-	taker spill.Taker     // of rows for the file
+	readStores [2]*spill.Store // rows from the temporary file, by kind; nil: none yet
+	taker      spill.Taker     // of rows for the file
 
-	seen   []uint64 // bits of rows of a piece that added a group
-	before []uint32 // number of bits set before each word
+	added []uint64 // bits of rows of a piece that added a group
+	ranks []uint32 // number of bits set before each word
 }
 
-// kept holds the scratch of closed groups, for the next ones.
-var kept sync.Pool
+// scratchPool holds the scratch of closed groups, for the next ones.
+var scratchPool sync.Pool
 
-// newScratch returns scratch that is mapped and counted, or some that may be kept.
+// newScratch returns scratch that is mapped and counted, or scratch that may be pooled.
 func newScratch(offHeap bool) *scratch {
 	if !offHeap {
-		if s, ok := kept.Get().(*scratch); ok {
+		if s, ok := scratchPool.Get().(*scratch); ok {
 			return s
 		}
 	}
@@ -45,8 +45,8 @@ func newScratch(offHeap bool) *scratch {
 // blocks holds the memory of cores, of type *block.
 var blocks = sync.Pool{New: func() any { return new(block) }}
 
-// fit makes room for some bytes, and ends the use of all memory that was lent before.
-func (s *scratch) fit(bytes int) {
+// reserve reserves some bytes, and ends the use of all memory that was allocated before.
+func (s *scratch) reserve(bytes int) {
 	s.used = 0
 	if words := (bytes + 7) / 8; words > len(s.mem) {
 		s.release() // before both sizes are allocated
@@ -61,10 +61,10 @@ func (s *scratch) fit(bytes int) {
 	}
 }
 
-// newRead makes memory for rows from the temporary file.
-func (s *scratch) newRead(kind uint8, types []column.Type) {
-	s.read[kind] = spill.NewStore(nil, types)
-	runtime.AddCleanup(s, (*spill.Store).Free, s.read[kind]) // if free is not called
+// openStore makes memory for rows from the temporary file.
+func (s *scratch) openStore(kind uint8, types []column.Type) {
+	s.readStores[kind] = spill.NewStore(nil, types)
+	runtime.AddCleanup(s, (*spill.Store).Free, s.readStores[kind]) // if free is not called
 }
 
 // release returns the memory for rows.
@@ -75,40 +75,40 @@ func (s *scratch) release() {
 	s.mem, s.mapped = nil, nil
 }
 
-// free returns all memory, or keeps some for other groups.
+// free returns all memory, or puts it into the pool for other groups.
 func (s *scratch) free() {
 	if s.offHeap {
 		s.release()
 		s.chunks.release()
-		s.read[kindStates].Free()
-		s.read[kindRows].Free()
+		s.readStores[kindStates].Free()
+		s.readStores[kindRows].Free()
 		return
 	}
 	s.trim()
-	kept.Put(s)
+	scratchPool.Put(s)
 }
 
 // trim returns a large amount of memory.
 func (s *scratch) trim() {
-	if !s.offHeap && 8*len(s.mem) > keepScratch {
+	if !s.offHeap && 8*len(s.mem) > maxKeptScratch {
 		s.mem = nil
 	}
-	if !s.offHeap && 8*len(s.chunks.mem) > keepScratch {
+	if !s.offHeap && 8*len(s.chunks.mem) > maxKeptScratch {
 		s.chunks.release()
 	}
 }
 
-// lend returns n elements of the memory of s, which has room for them.
-func lend[T uint32 | uint64](s *scratch, n int) []T {
+// allocScratch allocates n elements of the memory of s, which reserve has reserved.
+func allocScratch[T uint32 | uint64](s *scratch, n int) []T {
 	mem := s.mem[s.used:]
 	s.used += (n*int(unsafe.Sizeof(T(0))) + 7) / 8
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(mem))), n)
 }
 
-// sized returns n elements of kept memory.
-func sized[T any](kept *[]T, n int) []T {
-	if cap(*kept) < n {
-		*kept = make([]T, n)
+// resize returns n elements of buf, which grows if necessary.
+func resize[T any](buf *[]T, n int) []T {
+	if cap(*buf) < n {
+		*buf = make([]T, n)
 	}
-	return (*kept)[:n]
+	return (*buf)[:n]
 }

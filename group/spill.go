@@ -25,103 +25,103 @@ const (
 // readShare of Memory holds rows that have been read from the file.
 const readShare = 32
 
-// spilled holds the groups in a temporary file, and the division of Options.Memory.
-type spilled struct {
-	file   *spill.File
-	shared bool // the file belongs to other groups, which close it
-	wrap   func(spill.Disk) spill.Disk
-	parts  *spill.Parts // nil: all groups are in memory
-	seed   uint64
-	depth  int
-	states int // of groups, and rows; a group counts once for each write
-	added  int // rows in the groups in memory
-	direct int // rows left to write to the file without a table
+// spillState holds the groups in a temporary file, and the division of Options.Memory.
+type spillState struct {
+	file       *spill.File
+	shared     bool // the file belongs to other groups, which close it
+	wrapDisk   func(spill.Disk) spill.Disk
+	parts      *spill.Parts // nil: all groups are in memory
+	seed       uint64
+	depth      int
+	nStates    int // of groups, and rows; a group counts once for each write
+	nAdded     int // rows in the groups in memory
+	directLeft int // rows to write to the file without a table
 
-	// expected is the maximum number of groups. 0: unknown.
-	expected int
+	// maxGroups is the maximum number of groups. 0: unknown.
+	maxGroups int
 
-	small   int64 // bytes of tables that grow
-	table   int64 // bytes of tables that do not grow
-	keys    int64 // bytes of keys and byte strings outside the Go heap; 0: none
-	rows    int   // of a piece
-	page    int   // groups of a page
-	buffers int64 // bytes of the file's buffers
+	growingBytes int64 // bytes of tables that grow
+	fixedBytes   int64 // bytes of tables that do not grow
+	textBytes    int64 // bytes of keys and byte strings outside the Go heap; 0: none
+	maxRows      int   // of a piece
+	maxPage      int   // groups of a page
+	bufferBytes  int64 // bytes of the file's buffers
 }
 
-// divide divides Options.Memory. Five eighths are for groups, their keys and byte strings, and an
-// eighth is for buffers of the file. The others are for rows that wait or are dealt out, pages,
-// strings that cores remember, and what the collector has not freed yet.
-func (g *Groups) divide() {
+// divideMemory divides Options.Memory. Five eighths are for groups, their keys and byte strings,
+// and an eighth is for buffers of the file. The rest is for buffered and distributed rows, pages,
+// strings that cores cache, and memory that the collector has not freed yet.
+func (g *Groups) divideMemory() {
 	m, s := g.opts.Memory, &g.spilled
 	if m == 0 {
 		return
 	}
-	s.small, s.buffers = m/8, max(min(m/8, 64<<20), spillParts*16<<10)
-	g.shareOut(textGuess)
-	row := 40 + 8*min(len(g.merging.sources), mostMoved)
-	if g.keepsKeys() {
-		row += internRow
+	s.growingBytes, s.bufferBytes = m/8, max(min(m/8, 64<<20), spillParts*16<<10)
+	g.splitGroupMemory(defaultTextBytes)
+	row := 40 + 8*min(len(g.mergeLayout.sources), maxMoved)
+	if g.storesKeys() {
+		row += internRowBytes
 	}
-	most := s.table / int64(8*g.main().groupBytes())
-	s.rows = int(max(1, min(m/8/int64(row), most, maxPiece)))
-	s.page = int(max(1<<12, min(m>>10, 1<<18)))
+	limit := s.fixedBytes / int64(8*g.mainTable().groupBytes())
+	s.maxRows = int(max(1, min(m/8/int64(row), limit, maxPiece)))
+	s.maxPage = int(max(1<<12, min(m>>10, 1<<18)))
 }
 
 const (
-	// textGuess is the assumed size of the key and the byte strings of a group as long as there are
-	// none, in bytes. internRow is the working memory of package intern for a row.
-	textGuess, internRow = 64, 48
+	// defaultTextBytes is the assumed size of the key and the byte strings of a group as long as
+	// there are none, in bytes. internRowBytes is the working memory of package intern for a row.
+	defaultTextBytes, internRowBytes = 64, 48
 )
 
-// shareOut divides the memory of groups between tables on one side and keys and byte strings on the
-// other. A group has some bytes of texts on average.
-func (g *Groups) shareOut(texts int64) {
+// splitGroupMemory divides the memory of groups between tables on one side and keys and byte
+// strings on the other. texts is the average number of bytes of texts of a group.
+func (g *Groups) splitGroupMemory(texts int64) {
 	s := &g.spilled
-	s.table, s.keys = g.opts.Memory/8*5, 0
-	if g.keepsKeys() || g.l.texts > 0 {
-		group := int64(g.main().groupBytes())
-		all := s.table
-		s.table = all / (group + texts) * group
-		s.table = max(all/8, min(s.table, all/8*7))
-		s.keys = all - s.table
+	s.fixedBytes, s.textBytes = g.opts.Memory/8*5, 0
+	if g.storesKeys() || g.l.texts > 0 {
+		group := int64(g.mainTable().groupBytes())
+		all := s.fixedBytes
+		s.fixedBytes = all / (group + texts) * group
+		s.fixedBytes = max(all/8, min(s.fixedBytes, all/8*7))
+		s.textBytes = all - s.fixedBytes
 	}
 }
 
-// shareAgain is shareOut by the groups there are.
-func (g *Groups) shareAgain() {
-	if g.held > 0 {
-		g.shareOut(g.texts() / int64(g.held))
+// resplitGroupMemory is splitGroupMemory by the average of the groups in memory.
+func (g *Groups) resplitGroupMemory() {
+	if g.resident > 0 {
+		g.splitGroupMemory(g.textBytes() / int64(g.resident))
 	}
 }
 
-// share returns the part of Options.Memory for a table that does not grow.
-func (g *Groups) share(t *table) int64 {
+// memoryShare returns the part of Options.Memory for a table that does not grow.
+func (g *Groups) memoryShare(t *table) int64 {
 	switch {
-	case g.main() != t:
-		return g.spilled.table / 8
-	case g.coder.packs && g.interns():
-		return g.spilled.table / 8 * 7
+	case g.mainTable() != t:
+		return g.spilled.fixedBytes / 8
+	case g.coder.packable && g.needsInterning():
+		return g.spilled.fixedBytes / 8 * 7
 	}
-	return g.spilled.table
+	return g.spilled.fixedBytes
 }
 
-// makeRoom shortens a piece, and moves groups to the temporary file, until those of the piece fit
-// Options.Memory. A single row or group of any size is held.
-func (g *Groups) makeRoom(ctx context.Context, p *piece) error {
+// ensureCapacity shortens a piece, and moves groups to the temporary file, until those of the piece
+// fit Options.Memory. A single row or group of any size is held.
+func (g *Groups) ensureCapacity(ctx context.Context, p *piece) error {
 	if g.opts.Memory == 0 {
 		return nil
 	}
 	s := &g.spilled
-	p.slice(min(p.n, s.rows))
-	for p.n > 1 && s.keys > 0 && 8*p.texts() > s.keys {
+	p.slice(min(p.n, s.maxRows))
+	for p.n > 1 && s.textBytes > 0 && 8*p.textBytes() > s.textBytes {
 		p.slice((p.n + 1) / 2)
 	}
-	for s.direct == 0 {
-		crowded, err := g.crowded(p)
+	for s.directLeft == 0 {
+		full, err := g.mayOverflow(p)
 		switch {
-		case err != nil || !crowded:
+		case err != nil || !full:
 			return err
-		case g.divisible():
+		case g.spillable():
 			if err := g.flushFull(ctx); err != nil {
 				return err
 			}
@@ -131,58 +131,58 @@ func (g *Groups) makeRoom(ctx context.Context, p *piece) error {
 			return nil
 		}
 	}
-	p.slice(min(p.n, s.direct, g.directRows(p)))
+	p.slice(min(p.n, s.directLeft, g.directRows(p)))
 	return nil
 }
 
-// disordered reports whether groups need not have the order in which they came.
-func (s *spilled) disordered() bool { return s.depth > 0 || s.parts != nil }
+// unordered reports whether groups need not have the order in which they came.
+func (s *spillState) unordered() bool { return s.depth > 0 || s.parts != nil }
 
-// divisible reports whether the groups in memory can go to the file and come back in parts.
-func (g *Groups) divisible() bool {
+// spillable reports whether the groups in memory can go to the file and come back in parts.
+func (g *Groups) spillable() bool {
 	switch {
 	case len(g.l.keys) == 0 || g.spilled.depth == maxDepth:
 		return false
 	case g.spilled.depth > 0:
-		return g.held > 1
+		return g.resident > 1
 	}
-	return g.held > 0
+	return g.resident > 0
 }
 
-// crowded reports whether memory may not hold the groups of a piece. It replaces large tables that
-// grow by tables that do not: the former need memory for both sizes while they grow.
-func (g *Groups) crowded(p *piece) (bool, error) {
+// mayOverflow reports whether memory may not hold the groups of a piece. It replaces large tables
+// that grow by tables that do not: the former need memory for both sizes while they grow.
+func (g *Groups) mayOverflow(p *piece) (bool, error) {
 	s := &g.spilled
-	for _, t := range []*table{g.packed, g.other} {
-		n := g.rowsTo(t, p)
+	for _, t := range []*table{g.packed, g.numbered} {
+		n := g.maxRowsFor(t, p)
 		if n == 0 {
 			continue
 		}
 		before := t.bytes()
-		if t.store == nil && before+int64(n)*int64(t.groupBytes()) > min(s.small, g.share(t)/2) {
-			g.shareAgain()
-			if err := t.fix(g.dev, g.share(t)); err != nil {
+		if t.store == nil && before+int64(n)*int64(t.groupBytes()) > min(s.growingBytes, g.memoryShare(t)/2) {
+			g.resplitGroupMemory()
+			if err := t.fixCapacity(g.dev, g.memoryShare(t)); err != nil {
 				return false, err
 			}
-			if before > s.small/2 {
+			if before > s.growingBytes/2 {
 				debug.FreeOSMemory() // the memory of the table before
 			}
 		}
-		if t.store != nil && t.crowded(n) {
+		if t.store != nil && t.mayOverflow(n) {
 			return true, nil
 		}
 	}
-	return s.keys > 0 && g.texts()+p.texts() > s.keys, nil
+	return s.textBytes > 0 && g.textBytes()+p.textBytes() > s.textBytes, nil
 }
 
-// rowsTo returns the maximum number of rows of a piece that go to a table.
-func (g *Groups) rowsTo(t *table, p *piece) int {
+// maxRowsFor returns the maximum number of rows of a piece that go to a table.
+func (g *Groups) maxRowsFor(t *table, p *piece) int {
 	switch {
-	case g.main() == t:
+	case g.mainTable() == t:
 		return p.n
-	case t == g.packed || g.coder.nulls || g.opts.SkipNulls:
+	case t == g.packed || g.coder.nullBits || g.opts.SkipNulls:
 		return 0
-	case !g.interns():
+	case !g.needsInterning():
 		return 1
 	}
 	n := 0
@@ -196,9 +196,9 @@ func (g *Groups) rowsTo(t *table, p *piece) int {
 	return n
 }
 
-// texts returns the memory of keys and byte strings outside records.
-func (g *Groups) texts() int64 {
-	n := g.rest.bytes()
+// textBytes returns the memory of keys and byte strings outside records.
+func (g *Groups) textBytes() int64 {
+	n := g.interner.bytes()
 	for _, part := range g.parts() {
 		n += part.texts.bytes
 	}
@@ -209,8 +209,8 @@ func (g *Groups) texts() int64 {
 // factor of at least 0.47.
 const keyBytes = 34
 
-// texts returns the maximum memory that the rows of a piece add to texts of groups.
-func (p *piece) texts() int64 {
+// textBytes returns the maximum memory that the rows of a piece add to texts of groups.
+func (p *piece) textBytes() int64 {
 	n := keyBytes * int64(p.n)
 	for _, c := range p.keys {
 		n += spill.TextBytes(c)
@@ -225,20 +225,20 @@ func (p *piece) texts() int64 {
 
 // newTable makes a table of the groups' layout. Memory bounds the parts of cores, too.
 func (g *Groups) newTable() *table {
-	own := ownBytes
+	maxLocal := localBytes
 	if m := g.opts.Memory; m > 0 {
-		own = int(min(int64(own), m/32/int64(g.dev.Properties().Units)))
+		maxLocal = int(min(int64(maxLocal), m/32/int64(g.dev.Properties().Units)))
 	}
-	return newTable(g.l, g.opts.Memory > 0, own)
+	return newTable(g.l, g.opts.Memory > 0, maxLocal)
 }
 
-// atOnce returns the number of groups, at most n, with a state or result made at a time.
-func (g *Groups) atOnce(n int) int {
-	if g.opts.Memory == 0 || g.held == 0 {
+// groupsPerPage returns the number of groups, at most n, with a state or result made at a time.
+func (g *Groups) groupsPerPage(n int) int {
+	if g.opts.Memory == 0 || g.resident == 0 {
 		return n
 	}
-	each := g.texts()/int64(g.held) + int64(g.main().groupBytes())
-	return int(max(1, min(int64(n), g.opts.Memory/64/each)))
+	groupBytes := g.textBytes()/int64(g.resident) + int64(g.mainTable().groupBytes())
+	return int(max(1, min(int64(n), g.opts.Memory/64/groupBytes)))
 }
 
 // flush moves all groups in memory to the temporary file. It ignores the context once it has begun,
@@ -250,24 +250,24 @@ func (g *Groups) flush(ctx context.Context) error {
 	}
 	ctx = context.WithoutCancel(ctx)
 	write := func(page []column.Column) error {
-		_, err := g.write(kindStates, page)
+		_, err := g.writeRows(kindStates, page)
 		return err
 	}
-	if g.failed = g.pages(ctx, g.atOnce(s.page), write); g.failed == nil {
-		s.states += g.held
+	if g.failed = g.visitResidentStates(ctx, g.groupsPerPage(s.maxPage), write); g.failed == nil {
+		s.nStates += g.resident
 		g.failed = g.reset()
 	}
 	return g.failed
 }
 
 // open makes the temporary file.
-func (s *spilled) open(dir string) (err error) {
+func (s *spillState) open(dir string) (err error) {
 	if s.parts != nil {
 		return nil
 	}
 	if s.file == nil {
-		s.file, err = spill.Create(dir, &spill.Options{Memory: 2 * s.buffers,
-			Chains: 2 * spillParts, Wrap: s.wrap})
+		s.file, err = spill.Create(dir, &spill.Options{Memory: 2 * s.bufferBytes,
+			Chains: 2 * spillParts, Wrap: s.wrapDisk})
 		if err != nil {
 			return err
 		}
@@ -276,8 +276,8 @@ func (s *spilled) open(dir string) (err error) {
 	return nil
 }
 
-// write appends rows of a kind to the chains of their partitions.
-func (g *Groups) write(kind uint8, page []column.Column) (rows int, err error) {
+// writeRows appends rows of a kind to the chains of their partitions.
+func (g *Groups) writeRows(kind uint8, page []column.Column) (rows int, err error) {
 	s, nulls := &g.spilled, column.HashNulls
 	if g.opts.SkipNulls {
 		nulls = column.DropNulls
@@ -295,22 +295,22 @@ func (g *Groups) write(kind uint8, page []column.Column) (rows int, err error) {
 	return len(parts.Rows), s.parts.Write(g.dev, s.file, page, &counts)
 }
 
-// reset forgets the groups in memory.
+// reset drops the groups in memory.
 func (g *Groups) reset() error {
-	fixed, keys := g.main().store != nil, g.rest.len()
-	g.shareAgain()
+	fixed, keys := g.mainTable().store != nil, g.interner.len()
+	g.resplitGroupMemory()
 	g.packed.free()
-	g.other.free()
-	if err := g.rest.close(); err != nil {
+	g.numbered.free()
+	if err := g.interner.close(); err != nil {
 		return err
 	}
 	var err error
-	if g.rest, err = g.newRest(keys); err != nil {
+	if g.interner, err = g.newInterner(keys); err != nil {
 		return err
 	}
-	g.packed, g.other, g.held, g.spilled.added = g.newTable(), g.newTable(), 0, 0
+	g.packed, g.numbered, g.resident, g.spilled.nAdded = g.newTable(), g.newTable(), 0, 0
 	if fixed {
-		return g.main().fix(g.dev, g.share(g.main()))
+		return g.mainTable().fixCapacity(g.dev, g.memoryShare(g.mainTable()))
 	}
 	return nil
 }
@@ -322,14 +322,14 @@ func (g *Groups) visit(ctx context.Context, f func(*Groups) error) error {
 	if s.parts == nil {
 		return f(g)
 	}
-	if g.held > 0 {
+	if g.resident > 0 {
 		if err := g.flush(ctx); err != nil {
 			return err
 		}
 	}
 	g.packed.free() // memory suffices for one table
-	g.other.free()
-	g.packed, g.other = g.newTable(), g.newTable()
+	g.numbered.free()
+	g.packed, g.numbered = g.newTable(), g.newTable()
 	if err := s.parts.Flush(); err != nil {
 		return err
 	}
@@ -348,12 +348,12 @@ func (g *Groups) visitPart(ctx context.Context, p int, f func(*Groups) error) (e
 	sub := newGroups(g.dev, g.aggs, g.opts)
 	defer func() { err = errors.Join(err, sub.Close()) }()
 	sub.spilled.file, sub.spilled.shared, sub.spilled.depth = g.spilled.file, true, g.spilled.depth+1
-	sub.spilled.expected, sub.scratch = g.spilled.parts.Rows[p], g.scratch
-	if err := sub.bind(g.l.keys, g.l.values, g.l.ordered); err != nil {
+	sub.spilled.maxGroups, sub.scratch = g.spilled.parts.Rows[p], g.scratch
+	if err := sub.bindTypes(g.l.keys, g.l.values, g.l.ordered); err != nil {
 		return err
 	}
-	if need := int64(g.spilled.parts.Rows[p]) * 5 / 4 * int64(sub.main().groupBytes()); need > sub.spilled.small {
-		if err := sub.main().fix(sub.dev, min(need, sub.share(sub.main()))); err != nil {
+	if bytes := int64(g.spilled.parts.Rows[p]) * 5 / 4 * int64(sub.mainTable().groupBytes()); bytes > sub.spilled.growingBytes {
+		if err := sub.mainTable().fixCapacity(sub.dev, min(bytes, sub.memoryShare(sub.mainTable()))); err != nil {
 			return err
 		}
 	}
@@ -368,12 +368,12 @@ func (g *Groups) visitPart(ctx context.Context, p int, f func(*Groups) error) (e
 func (g *Groups) addChain(ctx context.Context, c *spill.Chain) (err error) {
 	defer func() {
 		if err != nil { // rows that have been read must not be added by the next call
-			g.scratch.read[kindStates].Reset()
-			g.scratch.read[kindRows].Reset()
+			g.scratch.readStores[kindStates].Reset()
+			g.scratch.readStores[kindRows].Reset()
 		}
 	}()
 	var decoder spill.Decoder
-	kind, most := uint8(kindStates), g.opts.Memory/readShare
+	kind, limit := uint8(kindStates), g.opts.Memory/readShare
 	for b, err := range c.Pages() {
 		if err != nil {
 			return err
@@ -384,37 +384,37 @@ func (g *Groups) addChain(ctx context.Context, c *spill.Chain) (err error) {
 		}
 		k := pageKind(page)
 		page = page[:len(page)-1]
-		if k != kind || g.scratch.read[k].Bytes()+spill.Bytes(page) > most {
-			if err := g.addRead(ctx, kind); err != nil {
+		if k != kind || g.scratch.readStores[k].Bytes()+spill.Bytes(page) > limit {
+			if err := g.addReadRows(ctx, kind); err != nil {
 				return err
 			}
 		}
-		if kind = k; g.scratch.read[k] == nil {
-			g.scratch.newRead(k, typesOf(page))
+		if kind = k; g.scratch.readStores[k] == nil {
+			g.scratch.openStore(k, typesOf(page))
 		}
-		if err := g.scratch.read[k].Append(g.dev, page); err != nil {
+		if err := g.scratch.readStores[k].Append(g.dev, page); err != nil {
 			return err
 		}
 	}
-	return g.addRead(ctx, kind)
+	return g.addReadRows(ctx, kind)
 }
 
-// addRead adds the rows of a kind that have been read.
-func (g *Groups) addRead(ctx context.Context, kind uint8) error {
-	rows := g.scratch.read[kind]
+// addReadRows adds the rows of a kind that have been read.
+func (g *Groups) addReadRows(ctx context.Context, kind uint8) error {
+	rows := g.scratch.readStores[kind]
 	if rows.Len() == 0 {
 		return nil
 	}
 	defer rows.Reset()
 	l, keys, all := g.l, len(g.l.keys), rows.View()
 	if kind == kindStates {
-		l = g.merging
+		l = g.mergeLayout
 	}
-	return g.addAll(ctx, l, all[:keys], l.unused(all[keys:], rows.Len()), rows.Len())
+	return g.addAll(ctx, l, all[:keys], l.restoreColumns(all[keys:], rows.Len()), rows.Len())
 }
 
 // close frees the chains, and the file with them unless others share it.
-func (s *spilled) close() error {
+func (s *spillState) close() error {
 	if s.file == nil {
 		return nil
 	}

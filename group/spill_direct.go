@@ -33,12 +33,12 @@ func pageKind(page []column.Column) uint8 {
 
 // flushFull flushes groups that fill their memory, and decides where the next rows go.
 func (g *Groups) flushFull(ctx context.Context) error {
-	s, groups, added := &g.spilled, g.held, g.spilled.added
+	s, groups, added := &g.spilled, g.resident, g.spilled.nAdded
 	if err := g.flush(ctx); err != nil {
 		return err
 	}
 	if added < minCombined*groups {
-		s.direct = directTables * groups
+		s.directLeft = directTables * groups
 	}
 	return nil
 }
@@ -47,7 +47,7 @@ func (g *Groups) flushFull(ctx context.Context) error {
 // a readShare of Memory.
 func (g *Groups) directRows(p *piece) int {
 	limit := g.opts.Memory / readShare / int64(p.l.rowBytes())
-	return int(max(1, min(int64(g.spilled.page), limit)))
+	return int(max(1, min(int64(g.spilled.maxPage), limit)))
 }
 
 // rowBytes returns the bytes of a row: its keys and the values that aggregates read, without byte
@@ -57,7 +57,7 @@ func (l *layout) rowBytes() int {
 	for _, t := range l.keys {
 		n += t.Size()
 	}
-	if l.merges {
+	if l.ofStates {
 		for _, t := range l.values {
 			n += t.Size()
 		}
@@ -69,10 +69,11 @@ func (l *layout) rowBytes() int {
 	return n
 }
 
-// used returns the value columns of n rows that aggregates read, in the order of the sources, for
-// rows that are kept. Aggregates see only the nulls of some: these get values without memory.
-func (l *layout) used(values []column.Column, n int) []column.Column {
-	if l.merges {
+// usedColumns returns the value columns of n rows that aggregates read, in the order of the
+// sources, for rows that are stored. Aggregates read only the nulls of some columns, which get
+// values of one byte.
+func (l *layout) usedColumns(values []column.Column, n int) []column.Column {
+	if l.ofStates {
 		return values
 	}
 	used := make([]column.Column, len(l.sources))
@@ -88,18 +89,18 @@ func (l *layout) used(values []column.Column, n int) []column.Column {
 	return used
 }
 
-// unused returns value columns of n rows from those that used has returned.
-func (l *layout) unused(used []column.Column, n int) []column.Column {
-	if l.merges {
+// restoreColumns returns value columns of n rows from those that used has returned.
+func (l *layout) restoreColumns(used []column.Column, n int) []column.Column {
+	if l.ofStates {
 		return used
 	}
-	columns, none := len(l.values), column.Of(make([]bool, n))
+	nColumns, zeros := len(l.values), column.Of(make([]bool, n))
 	if l.ordered {
-		columns++
+		nColumns++
 	}
-	values := make([]column.Column, columns)
+	values := make([]column.Column, nColumns)
 	for i := range values {
-		values[i] = none
+		values[i] = zeros
 	}
 	for i, x := range l.sources {
 		values[x.col] = used[i]
@@ -110,14 +111,14 @@ func (l *layout) unused(used []column.Column, n int) []column.Column {
 // addDirect appends a piece to the temporary file.
 func (g *Groups) addDirect(p *piece) (added int, err error) {
 	s, kind := &g.spilled, uint8(kindRows)
-	if p.l == g.merging {
+	if p.l == g.mergeLayout {
 		kind = kindStates
 	}
-	n, err := g.write(kind, slices.Concat(p.keys, p.l.used(p.values, p.n)))
+	n, err := g.writeRows(kind, slices.Concat(p.keys, p.l.usedColumns(p.values, p.n)))
 	if g.failed = err; err != nil {
 		return 0, err
 	}
-	s.states, s.direct = s.states+n, s.direct-p.n
+	s.nStates, s.directLeft = s.nStates+n, s.directLeft-p.n
 	g.n.Add(int64(n))
 	return p.n, nil
 }

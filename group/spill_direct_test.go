@@ -39,7 +39,7 @@ func TestMemoryDirect(t *testing.T) {
 			v := []column.Column{column.Of(values), texts, texts}
 			must(t, g.Add(t.Context(), k, v))
 			m.add(k, v, n)
-			if g.spilled.direct > 0 {
+			if g.spilled.directLeft > 0 {
 				direct++
 			} else if g.spilled.parts != nil {
 				combined++
@@ -62,7 +62,7 @@ func TestMemoryDirect(t *testing.T) {
 func TestMoreRoom(t *testing.T) {
 	dev := open(t, 2)
 	x := &trial{keys: []column.Type{column.Int64}, values: []column.Type{column.Int64},
-		nulls: []bool{false}, groups: 4 * fewGroups, rng: rand.New(rand.NewPCG(5, 7)),
+		nulls: []bool{false}, groups: 4 * maxSinglePart, rng: rand.New(rand.NewPCG(5, 7)),
 		aggs: []Aggregate{{Func: Rows}, {Sum, 0}, {Mean, 0}, {Max, 0}, {First, 0}}}
 	x.opts.WrapSums = true
 	g, m := create(t, dev, x.aggs, &x.opts), &model{}
@@ -75,17 +75,17 @@ func TestMoreRoom(t *testing.T) {
 		v := []column.Column{someNulls(x.rng, column.Of(values))}
 		must(t, g.Add(t.Context(), k, v))
 		m.add(k, v, 20_000)
-		must(t, g.addWaiting(t.Context()))
-		g.packed.cut(dev, len(g.packed.parts), 2*g.packed.groups())
+		must(t, g.addBuffered(t.Context()))
+		g.packed.repartition(dev, len(g.packed.parts), 2*g.packed.groups())
 	}
 	r, err := g.Result(t.Context())
 	must(t, err)
 	if d := differ(linesOf(r), m.lines(x.aggs, x.values, true, false)); d != "" {
 		t.Fatal(d)
 	}
-	g.packed.cut(dev, mostParts, g.packed.groups())
+	g.packed.repartition(dev, maxParts, g.packed.groups())
 	part := g.packed.parts[0]
-	g.packed.divide(dev, 3*partGroups*mostParts)
+	g.packed.splitParts(dev, 3*partGroups*maxParts)
 	if g.packed.parts[0] != part {
 		t.Error("a table of all parts was cut without need")
 	}
@@ -103,7 +103,7 @@ func TestMemoryReadFails(t *testing.T) {
 	for at := range int64(12) {
 		g := tight(t, dev, &trial{aggs: []Aggregate{{Func: Rows}}}, 300_000)
 		var disk *spill.Faulty
-		g.spilled.wrap = func(d spill.Disk) spill.Disk {
+		g.spilled.wrapDisk = func(d spill.Disk) spill.Disk {
 			disk = &spill.Faulty{Disk: d, Fault: spill.ReadError, At: at}
 			return disk
 		}

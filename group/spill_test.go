@@ -82,13 +82,13 @@ func TestMemory(t *testing.T) {
 				t.Fatal(err)
 			}
 			if rapid.IntRange(0, 3).Draw(t, "look in between") == 0 {
-				compareSpilled(t, g, m, &x, !ordered && !x.opts.Sorted && g.spilled.states > 0)
+				compareSpilled(t, g, m, &x, !ordered && !x.opts.Sorted && g.spilled.nStates > 0)
 			}
 		}
-		spilled += g.spilled.states
-		disordered := !ordered && !x.opts.Sorted && g.spilled.states > 0
-		if g.spilled.states > 0 && rapid.IntRange(0, 3).Draw(t, "save") == 0 {
-			g = again(t, dev, g, &x.opts)
+		spilled += g.spilled.nStates
+		disordered := !ordered && !x.opts.Sorted && g.spilled.nStates > 0
+		if g.spilled.nStates > 0 && rapid.IntRange(0, 3).Draw(t, "save") == 0 {
+			g = saveAndLoad(t, dev, g, &x.opts)
 		}
 		compareSpilled(t, g, m, &x, disordered)
 	})
@@ -106,7 +106,7 @@ func compareSpilled(t *rapid.T, g *Groups, m *model, x *trial, disordered bool) 
 	}
 	for _, got := range [][][]any{linesOf(r), linesOf(pagesOf(t, g))} {
 		want := m.lines(x.aggs, x.values, x.opts.WrapSums, x.opts.Sorted)
-		if disordered || g.spilled.states > 0 && !x.opts.Sorted && !g.l.ordered {
+		if disordered || g.spilled.nStates > 0 && !x.opts.Sorted && !g.l.ordered {
 			byText := func(a, b []any) int {
 				return slices.Compare([]byte(text(a)),
 					[]byte(text(b)))
@@ -116,7 +116,7 @@ func compareSpilled(t *rapid.T, g *Groups, m *model, x *trial, disordered bool) 
 		}
 		if d := differ(got, want); d != "" {
 			t.Fatalf("keys %v, values %v, %d states in the file: %s", x.keys, x.values,
-				g.spilled.states, d)
+				g.spilled.nStates, d)
 		}
 	}
 }
@@ -222,7 +222,7 @@ func TestMemoryOfNullKeys(t *testing.T) {
 		r, err := g.Result(t.Context())
 		must(t, err)
 		if d := differ(linesOf(r), m.lines(x.aggs, x.values, false, true)); d != "" {
-			t.Fatalf("seed %d, %d states in the file: %s", seed, g.spilled.states, d)
+			t.Fatalf("seed %d, %d states in the file: %s", seed, g.spilled.nStates, d)
 		}
 	}
 }
@@ -270,7 +270,7 @@ func TestFixedTable(t *testing.T) {
 	for _, bytes := range []int64{1, 100_000, 100_000_000} {
 		g := create(t, dev, []Aggregate{{Func: Rows}, {Sum, 0}}, nil)
 		must(t, g.Add(t.Context(), columns, columns))
-		must(t, g.packed.fix(g.dev, bytes))
+		must(t, g.packed.fixCapacity(g.dev, bytes))
 		must(t, g.Add(t.Context(), columns, columns))
 		r, err := g.Result(t.Context())
 		must(t, err)

@@ -34,12 +34,12 @@ type stateColumn struct {
 	ordinal bool
 }
 
-// state lists the columns of a page after the keys.
-func (l *layout) state() []stateColumn {
-	all := []stateColumn{{typ: column.Uint64, slot: slot{kind: addRows, at: wordRows}, source: -1}}
+// stateColumns lists the columns of a page after the keys.
+func (l *layout) stateColumns() []stateColumn {
+	all := []stateColumn{{typ: column.Uint64, slot: slot{kind: addRows, offset: wordRows}, source: -1}}
 	for i, s := range l.sources {
 		if !l.ordered || i > 0 {
-			all = append(all, stateColumn{typ: column.Uint64, slot: slot{kind: addNulls, at: i},
+			all = append(all, stateColumn{typ: column.Uint64, slot: slot{kind: addNulls, offset: i},
 				source: -1})
 		}
 		for _, x := range s.slots {
@@ -51,21 +51,21 @@ func (l *layout) state() []stateColumn {
 
 // stateOf lists the columns of a slot.
 func stateOf(source int, x slot) []stateColumn {
-	one := stateColumn{typ: column.Uint64, slot: x, source: -1}
+	col := stateColumn{typ: column.Uint64, slot: x, source: -1}
 	switch x.kind {
 	case sumSigned, minSigned, maxSigned:
-		one.typ = column.Int64
+		col.typ = column.Int64
 	case sumFloat, minFloat, maxFloat:
-		one.typ = column.Float64
+		col.typ = column.Float64
 	case minBytes, maxBytes, firstBytes, lastBytes:
-		one.typ, one.source = column.Bytes, source
+		col.typ, col.source = column.Bytes, source
 	case first, last:
-		one.source = source
+		col.source = source
 	}
-	all := []stateColumn{one}
+	all := []stateColumn{col}
 	switch {
 	case x.kind == sumSigned || x.kind == sumUnsigned:
-		all = append(all, stateColumn{typ: column.Int64, slot: slot{kind: addCarry, at: x.at},
+		all = append(all, stateColumn{typ: column.Int64, slot: slot{kind: addCarry, offset: x.offset},
 			source: -1})
 	case x.ord > 0:
 		all = append(all, stateColumn{typ: column.Uint64, slot: x, source: -1, ordinal: true})
@@ -73,10 +73,10 @@ func stateOf(source int, x slot) []stateColumn {
 	return all
 }
 
-// merging returns the layout of states as values, with the slots of l.
-func (l *layout) merging() *layout {
-	m := &layout{keys: l.keys, merges: true}
-	for i, c := range l.state() {
+// newMergeLayout returns the layout of states as values, with the slots of l.
+func (l *layout) newMergeLayout() *layout {
+	m := &layout{keys: l.keys, ofStates: true}
+	for i, c := range l.stateColumns() {
 		m.values = append(m.values, c.typ)
 		if !c.ordinal {
 			m.sources = append(m.sources, source{col: i, typ: c.typ, slots: []slot{c.slot},
@@ -86,13 +86,13 @@ func (l *layout) merging() *layout {
 	return m
 }
 
-// page returns the state of the groups at places lo to hi-1.
-func (g *Groups) page(ctx context.Context, k interned, lo, hi int) ([]column.Column, error) {
+// statePage returns the state of the groups at places lo to hi-1.
+func (g *Groups) statePage(ctx context.Context, k internedKeys, lo, hi int) ([]column.Column, error) {
 	page, writers := g.keys(k, lo, hi)
-	for _, c := range g.l.state() {
+	for _, c := range g.l.stateColumns() {
 		writers = append(writers, newWriter(c.typ, hi-lo, c.reader()))
 	}
-	if err := g.fill(ctx, writers, lo, hi-lo); err != nil {
+	if err := g.writeColumns(ctx, writers, lo, hi-lo); err != nil {
 		return nil, err
 	}
 	for _, w := range writers {
@@ -104,9 +104,9 @@ func (g *Groups) page(ctx context.Context, k interned, lo, hi int) ([]column.Col
 // reader reads a column of the state.
 func (c stateColumn) reader() reader {
 	if c.typ == column.Bytes {
-		return textReader(c.source, c.slot.at)
+		return textReader(c.source, c.slot.offset)
 	}
-	at := c.slot.at
+	at := c.slot.offset
 	if c.ordinal {
 		at = c.slot.ord
 	}
@@ -114,7 +114,7 @@ func (c stateColumn) reader() reader {
 		for j := range r.n {
 			switch c.slot.kind {
 			case addNulls:
-				b.words[j] = r.p.nullsOf(at, r.lo+j)
+				b.words[j] = r.p.nullCount(at, r.lo+j)
 			case addCarry:
 				b.words[j] = uint64(r.p.carry[uint32(r.p.rec(r.lo+j)+at)])
 			default:
@@ -128,5 +128,5 @@ func (c stateColumn) reader() reader {
 // addPage adds a page of state. Its groups follow those present.
 func (g *Groups) addPage(ctx context.Context, page []column.Column) error {
 	keys := len(g.l.keys)
-	return g.addAll(ctx, g.merging, page[:keys], page[keys:], page[keys].Len())
+	return g.addAll(ctx, g.mergeLayout, page[:keys], page[keys:], page[keys].Len())
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/weftgo/weft/internal/spill"
 )
 
-// store is the memory of all parts of a table that do not grow. It lies outside of the Go heap, so
-// the collector neither scans it nor adds headroom, and the system gets it back at once.
-type store struct {
-	per           int // groups of a part
+// fixedStore is the memory of all parts of a table that do not grow. It lies outside of the Go
+// heap, so the collector neither scans it nor adds headroom, and the system gets it back at once.
+type fixedStore struct {
+	groupsPerPart int // groups of a part
 	recs, orders  *spill.Memory[uint64]
 	nulls         *spill.Memory[uint64]
 	index         *spill.Memory[uint32]
@@ -25,32 +25,32 @@ func (t *table) groupBytes() int {
 	return 8*t.l.stride() + 8 + 4*2*indexLoad + 8*len(t.l.sources) + 24*t.l.texts
 }
 
-// fix moves all groups to parts that have their share of some bytes from the start. The number of
-// parts never decreases: groups of a part are in the order of their places.
-func (t *table) fix(dev device.Host, bytes int64) error {
-	most := int(bytes / int64(t.groupBytes()))
-	n := max(partsFor(most), len(t.parts))
-	s, err := newStore(t.l, n, max(most/n, 1))
+// fixCapacity moves all groups to parts that have their share of some bytes from the start. The
+// number of parts never decreases: groups of a part are in the order of their places.
+func (t *table) fixCapacity(dev device.Host, bytes int64) error {
+	capacity := int(bytes / int64(t.groupBytes()))
+	n := max(partsFor(capacity), len(t.parts))
+	s, err := newStore(t.l, n, max(capacity/n, 1))
 	if err != nil {
 		return err
 	}
 	pool := new(hostmem.Pool)
 	runtime.AddCleanup(t, (*hostmem.Pool).Free, pool) // if free is not called
-	runtime.AddCleanup(t, (*store).free, s)
+	runtime.AddCleanup(t, (*fixedStore).free, s)
 	parts := make([]*part, n)
 	for i := range parts {
 		parts[i] = s.part(t.l, i)
 		parts[i].texts.pool = pool
 	}
-	t.become(dev, parts)
+	t.replaceParts(dev, parts)
 	t.store.free()
 	t.pool.Free()
 	t.store, t.pool = s, pool
 	return nil
 }
 
-func newStore(l *layout, parts, per int) (s *store, err error) {
-	s = &store{per: per, parts: parts, stride: l.stride()}
+func newStore(l *layout, parts, per int) (s *fixedStore, err error) {
+	s = &fixedStore{groupsPerPart: per, parts: parts, stride: l.stride()}
 	var errs [5]error
 	s.recs, errs[0] = spill.Make[uint64](nil, parts*(per+1)*l.stride())
 	s.orders, errs[1] = spill.Make[uint64](nil, parts*per)
@@ -65,25 +65,25 @@ func newStore(l *layout, parts, per int) (s *store, err error) {
 }
 
 // part returns part i, without groups.
-func (s *store) part(l *layout, i int) *part {
-	words, index := (s.per+1)*s.stride, indexFor(s.per)
+func (s *fixedStore) part(l *layout, i int) *part {
+	words, index := (s.groupsPerPart+1)*s.stride, indexFor(s.groupsPerPart)
 	p := &part{l: l}
 	p.recs = s.recs.Slice[i*words : i*words+s.stride : (i+1)*words]
 	p.index = s.index.Slice[i*index : (i+1)*index : (i+1)*index]
-	p.orders = s.orders.Slice[i*s.per : i*s.per : (i+1)*s.per]
-	texts := s.per * l.texts
-	p.texts.of = s.texts.Slice[i*texts : i*texts : (i+1)*texts]
+	p.orders = s.orders.Slice[i*s.groupsPerPart : i*s.groupsPerPart : (i+1)*s.groupsPerPart]
+	texts := s.groupsPerPart * l.texts
+	p.texts.refs = s.texts.Slice[i*texts : i*texts : (i+1)*texts]
 	for j := range l.sources {
-		at := (i*len(l.sources) + j) * s.per
-		p.nulls = append(p.nulls, s.nulls.Slice[at:at:at+s.per])
+		at := (i*len(l.sources) + j) * s.groupsPerPart
+		p.nulls = append(p.nulls, s.nulls.Slice[at:at:at+s.groupsPerPart])
 	}
 	return p
 }
 
-// crowded reports whether some part might not hold the groups of n more rows.
-func (t *table) crowded(n int) bool {
+// mayOverflow reports whether some part might not hold the groups of n more rows.
+func (t *table) mayOverflow(n int) bool {
 	for _, p := range t.parts {
-		if p.n+min(n, 2*n/len(t.parts)+64) > t.store.per {
+		if p.n+min(n, 2*n/len(t.parts)+64) > t.store.groupsPerPart {
 			return true
 		}
 	}
@@ -97,7 +97,7 @@ func (t *table) free() {
 	t.store = nil
 }
 
-func (s *store) free() {
+func (s *fixedStore) free() {
 	if s == nil {
 		return
 	}

@@ -12,23 +12,24 @@ import (
 )
 
 const (
-	// fewGroups is the maximum number of groups in one part. Beyond it, cores work on several
+	// maxSinglePart is the maximum number of groups in one part. Beyond it, cores work on several
 	// parts.
-	fewGroups = 1 << 11
+	maxSinglePart = 1 << 11
 	// partGroups groups of a part fit a core's second-level cache, beside chunks of rows. Tables of
 	// twice as many are cut into more parts.
 	partGroups = 1 << 13
-	// leastParts is the number of parts for many groups. mostParts is the maximum number of parts
+	// minParts is the number of parts for many groups. maxParts is the maximum number of parts
 	// that a core can write to in turn.
-	leastParts, mostParts = 1 << 6, 1 << 12
+	minParts, maxParts = 1 << 6, 1 << 12
 	// directRows is the number of rows below which a call does not wake other cores.
 	directRows = 1 << 12
-	// ownBytes is the maximum size of a core's part. A second-level cache need not hold all of it:
-	// with 10^5 groups the core's waits for the third are shorter than distributing rows.
-	ownBytes = 9 << 20
-	// dealtRows for each present group are distributed at a time, within bounds. More rows use a
-	// part's records more often while they are in a cache. Fewer rows take less memory of chunks.
-	dealtRows, leastDealt, mostDealt = 2, 1 << 21, 1 << 23
+	// localBytes is the maximum size of a core's part. A second-level cache need not hold all of
+	// it: with 10^5 groups the core's waits for the third are shorter than distributing rows.
+	localBytes = 9 << 20
+	// distributedRows for each present group are distributed at a time, within bounds. More rows
+	// use a part's records more often while they are in a cache. Fewer rows take less memory of
+	// chunks.
+	distributedRows, minDistributed, maxDistributed = 2, 1 << 21, 1 << 23
 	// combinedRows of a share for each group, or more, are combined before they are merged with
 	// others: a new group costs as much as some ten rows.
 	combinedRows = 12
@@ -38,29 +39,29 @@ const (
 
 // table holds groups in parts by the high bits of their mixed codes.
 type table struct {
-	l     *layout
-	shift uint // from a mixed code to its part
-	parts []*part
-	own   []*part       // of cores, for their shares of a batch
-	most  int           // groups of each
-	room  int           // groups that parts hold before they grow
-	pool  *hostmem.Pool // of byte strings, and of parts that grow where memory has no bound
-	store *store        // the memory of parts that do not grow; nil: they grow
+	l              *layout
+	shift          uint // from a mixed code to its part
+	parts          []*part
+	localParts     []*part       // of cores, for their shares of a batch
+	maxLocalGroups int           // groups of each
+	capacity       int           // groups that parts hold before they grow
+	pool           *hostmem.Pool // of byte strings, and of parts that grow where memory has no bound
+	store          *fixedStore   // the memory of parts that do not grow; nil: they grow
 	// bounded: memory is counted, and parts that grow are on the Go heap.
 	bounded bool
-	// scattered: keys do not lie close together.
-	scattered bool
+	// sparse: keys do not lie close together.
+	sparse bool
 }
 
-// newTable makes a table of one part. The parts of cores take at most own bytes each.
-func newTable(l *layout, bounded bool, own int) *table {
+// newTable makes a table of one part. The local parts of cores take at most maxLocal bytes each.
+func newTable(l *layout, bounded bool, maxLocal int) *table {
 	t := &table{l: l, shift: 64, bounded: bounded}
-	t.most = own / (8*l.stride() + 8 + 2*4*ownLoad + 8*len(l.sources) + 24*l.texts)
+	t.maxLocalGroups = maxLocal / (8*l.stride() + 8 + 2*4*localLoad + 8*len(l.sources) + 24*l.texts)
 	t.parts = t.newParts(1, 0)
 	return t
 }
 
-// newParts makes parts with room for some groups each, in a pool of their own.
+// newParts makes parts with capacity for some groups each, in a new pool.
 func (t *table) newParts(n, groups int) []*part {
 	t.pool = new(hostmem.Pool)
 	runtime.AddCleanup(t, (*hostmem.Pool).Free, t.pool) // if free is not called
@@ -76,45 +77,46 @@ func (t *table) newParts(n, groups int) []*part {
 	return parts
 }
 
-// newOwn makes the part of a core.
-func newOwn(l *layout) *part {
+// newLocalPart makes the part of a core.
+func newLocalPart(l *layout) *part {
 	p := newPart(l, nil, 0)
-	p.own = true
+	p.local = true
 	return p
 }
 
 // partsFor returns the number of parts of a table of some groups, a power of two.
 func partsFor(groups int) int {
-	if groups <= fewGroups {
+	if groups <= maxSinglePart {
 		return 1
 	}
-	n := leastParts
-	for n < mostParts && groups > n*partGroups {
+	n := minParts
+	for n < maxParts && groups > n*partGroups {
 		n *= 2
 	}
 	return n
 }
 
-// cut makes n parts, a power of two, with room for some groups together.
-func (t *table) cut(dev device.Host, n, groups int) {
+// repartition makes n parts, a power of two, with capacity for some groups together.
+func (t *table) repartition(dev device.Host, n, groups int) {
 	pool := t.pool
-	t.room = groups
-	t.become(dev, t.newParts(n, groups/n))
+	t.capacity = groups
+	t.replaceParts(dev, t.newParts(n, groups/n))
 	pool.Free()
 }
 
-// become moves all groups to other parts. Their number is a power of two, and not less than before.
-func (t *table) become(dev device.Host, parts []*part) {
+// replaceParts moves all groups to other parts. Their number is a power of two, and not less than
+// before.
+func (t *table) replaceParts(dev device.Host, parts []*part) {
 	from := t.parts
 	t.parts, t.shift = parts, uint(64-bits.TrailingZeros(uint(len(parts))))
 	dev.Parallel(len(from), 1, func(lo, hi int) {
 		for i, p := range from[lo:hi] {
 			if len(from) == len(parts) && t.l.texts == 0 {
-				parts[lo+i].moveAll(p)
+				parts[lo+i].moveRecords(p)
 				continue
 			}
 			for i := range p.n {
-				t.parts[p.recs[p.rec(i)]>>t.shift].move(p, i)
+				t.parts[p.recs[p.rec(i)]>>t.shift].moveRecord(p, i)
 			}
 		}
 	})
@@ -133,7 +135,7 @@ func (t *table) bytes() int64 {
 	for _, p := range t.parts {
 		n += p.bytes()
 	}
-	for _, p := range t.own {
+	for _, p := range t.localParts {
 		n += p.bytes()
 	}
 	return n
@@ -169,16 +171,16 @@ func (b batch) encoded(dev device.Host, s *scratch) batch {
 		return b
 	}
 	e := b.keys
-	s.fit(e.bytes)
-	b.codes, b.keys = lend[uint64](s, b.n), nil
+	s.reserve(e.bytes)
+	b.codes, b.keys = allocScratch[uint64](s, b.n), nil
 	dev.Parallel(b.n, encodeRows, func(lo, hi int) { e.encode(b.codes[lo:hi], e.keys, b.base+lo, e.seed) })
 	return b
 }
 
-// from returns the rows from lo on.
-func (b batch) from(lo int) batch { return b.sub(lo, b.n) }
+// rowsFrom returns the rows from lo on.
+func (b batch) rowsFrom(lo int) batch { return b.slice(lo, b.n) }
 
-func (b batch) sub(lo, hi int) batch {
+func (b batch) slice(lo, hi int) batch {
 	if b.codes != nil {
 		b.codes = b.codes[lo:hi]
 	}
@@ -190,80 +192,81 @@ func (b batch) sub(lo, hi int) batch {
 	return b
 }
 
-// before returns the rows with numbers less than n.
-func (b batch) before(n int) batch {
+// rowsBelow returns the rows with numbers less than n.
+func (b batch) rowsBelow(n int) batch {
 	if b.rows != nil {
 		n, _ = slices.BinarySearch(b.rows, uint32(n))
 	}
-	return b.sub(0, min(n, b.n))
+	return b.slice(0, min(n, b.n))
 }
 
 // add adds rows. coming is the number of rows that will follow.
 //
-// Each core has a share of the rows. It combines them in a part of its own as long as it has room.
+// Each core has a share of the rows. It combines them in a local part as long as they fit.
 // If there are more groups, it distributes rows to chunks by the parts of their groups. Then each
 // part belongs to one core, which adds the rows of all shares, one share after another. So rows of
 // a group meet without locks and in their order.
-func (t *table) add(dev device.Host, s *scratch, b batch, coming int) {
+func (t *table) add(dev device.Host, s *scratch, b batch, remaining int) {
 	if len(t.parts) == 1 && b.n < directRows {
 		k := blocks.Get().(*block)
-		b = b.from(t.parts[0].add(k, b, fewGroups+1))
+		b = b.rowsFrom(t.parts[0].add(k, b, maxSinglePart+1))
 		blocks.Put(k)
 	}
 	cores, groups := dev.Properties().Units, t.groups()
 	for b.n > 0 {
 		share := b.n / cores
-		n, combine := b.n, groups == 0 || groups <= t.most && combinedRows*groups <= share
+		n, combine := b.n, groups == 0 || groups <= t.maxLocalGroups && combinedRows*groups <= share
 		switch {
 		case groups == 0:
 			n = min(n, cores*max(directRows, min(share/32, trialRows)))
 		case !combine:
-			n = min(n, min(max(dealtRows*groups, leastDealt), mostDealt))
+			n = min(n, min(max(distributedRows*groups, minDistributed), maxDistributed))
 			n = (b.n + (b.n+n-1)/n - 1) / ((b.n + n - 1) / n)
 		}
-		d := t.newDealing(dev, s, b.sub(0, n))
-		b = b.from(n)
+		d := t.newDistributor(dev, s, b.slice(0, n))
+		b = b.rowsFrom(n)
 		if combine {
-			groups = d.combine(dev, coming+b.n)
+			groups = d.combine(dev, remaining+b.n)
 		}
 		groups = max(groups, t.groups())
-		t.divide(dev, groups)
-		d.deal(dev)
-		d.add(dev, coming+b.n)
+		t.splitParts(dev, groups)
+		d.distribute(dev)
+		d.addParts(dev, remaining+b.n)
 		groups = max(groups, t.groups())
 	}
-	if groups > t.most {
-		t.own = nil
+	if groups > t.maxLocalGroups {
+		t.localParts = nil
 	}
 }
 
-// divide cuts a growing table into more parts, if the number of groups needs them. A table with
-// more groups than room gets room for twice as many: parts that grow by themselves abandon their
-// earlier memory.
-func (t *table) divide(dev device.Host, groups int) {
+// splitParts cuts a growing table into more parts, if the number of groups needs them. A table with
+// more groups than its capacity gets twice the capacity: parts that grow by themselves abandon
+// their earlier memory.
+func (t *table) splitParts(dev device.Host, groups int) {
 	if t.store != nil {
 		return
 	}
-	n, have := partsFor(groups), t.groups()
+	n, current := partsFor(groups), t.groups()
 	switch {
 	case len(t.parts) == 1 && n > 1:
-		t.cut(dev, n, have)
-	case len(t.parts) > 1 && (have > t.room ||
+		t.repartition(dev, n, current)
+	case len(t.parts) > 1 && (current > t.capacity ||
 		n > len(t.parts) && groups > 2*partGroups*len(t.parts)):
-		t.cut(dev, max(n, len(t.parts)), 2*have)
+		t.repartition(dev, max(n, len(t.parts)), 2*current)
 	}
 }
 
-// groupsOf estimates the number of groups of some rows from the groups found in the first ones, if
-// all groups are equally frequent. After few rows, the estimate is sometimes high by a half.
-func groupsOf(found, some, rows int) int {
-	if found >= some {
+// estimateGroups estimates the number of groups of some rows from the groups found in the first
+// ones, if all groups are equally frequent. After few rows, the estimate is sometimes high by a
+// half.
+func estimateGroups(found, sample, rows int) int {
+	if found >= sample {
 		return rows
 	}
-	lo, hi := float64(found), float64(some)*float64(some)
+	lo, hi := float64(found), float64(sample)*float64(sample)
 	for range 64 {
 		mid := (lo + hi) / 2
-		if -mid*math.Expm1(-float64(some)/mid) < float64(found) {
+		if -mid*math.Expm1(-float64(sample)/mid) < float64(found) {
 			lo = mid
 		} else {
 			hi = mid
@@ -272,16 +275,16 @@ func groupsOf(found, some, rows int) int {
 	return int(-hi * math.Expm1(-float64(rows)/hi))
 }
 
-// mayBeClose makes a part search for keys of a batch that lie close together, unless earlier
+// tryDense makes a part search for keys of a batch that lie close together, unless earlier
 // batches had none.
-func (t *table) mayBeClose(p *part, b batch) {
+func (t *table) tryDense(p *part, b batch) {
 	if b.keys == nil {
 		return
 	}
-	if p.close == nil && p.tried {
-		t.scattered = true
+	if p.dense == nil && p.triedDense {
+		t.sparse = true
 	}
-	if p.close == nil && !t.scattered && b.n >= closeSpan {
-		p.close, p.tried = new(closeKeys), true
+	if p.dense == nil && !t.sparse && b.n >= denseSpan {
+		p.dense, p.triedDense = new(denseKeys), true
 	}
 }

@@ -6,7 +6,7 @@ import "github.com/weftgo/weft/internal/hostmem"
 type textRef struct {
 	segment, offset uint32
 	size            uint64 // the length and 1; 0: no value yet
-	room            uint64 // bytes from offset on
+	capacity        uint64 // bytes from offset on
 }
 
 const (
@@ -17,18 +17,18 @@ const (
 )
 
 // texts holds the byte strings of a part. A string that a longer one replaces leaves its bytes
-// unused. A text that grows gets twice its room, so fewer bytes are unused than in use.
+// unused. A text that grows gets twice its capacity, so fewer bytes are unused than in use.
 type texts struct {
 	pool     *hostmem.Pool // of all parts of a table; nil: the Go heap
-	of       []textRef     // by record, l.texts of each
+	refs     []textRef     // by record, l.texts of each
 	segments [][]byte
 	used     int // bytes of the last segment
 	bytes    int64
 }
 
-// at returns the bytes of a text, nil if there is no value.
-func (x *texts) at(i int) []byte {
-	t := &x.of[i]
+// get returns the bytes of a text, nil if there is no value.
+func (x *texts) get(i int) []byte {
+	t := &x.refs[i]
 	if t.size == 0 {
 		return nil
 	}
@@ -37,10 +37,10 @@ func (x *texts) at(i int) []byte {
 
 // set makes a copy of v the value of a text.
 func (x *texts) set(i int, v []byte) {
-	t := &x.of[i]
-	if n := uint64(len(v)); n > t.room || t.size == 0 {
-		t.room = max(n, 2*t.room)
-		t.segment, t.offset = x.allocate(int(t.room))
+	t := &x.refs[i]
+	if n := uint64(len(v)); n > t.capacity || t.size == 0 {
+		t.capacity = max(n, 2*t.capacity)
+		t.segment, t.offset = x.allocate(int(t.capacity))
 	}
 	t.size = uint64(copy(x.segments[t.segment][t.offset:], v)) + 1
 }
@@ -58,10 +58,10 @@ func (x *texts) allocate(n int) (segment, offset uint32) {
 	return uint32(last), uint32(x.used - n)
 }
 
-// reset forgets all texts and keeps the last segment.
+// reset drops all texts and keeps the last segment.
 func (x *texts) reset() {
-	clear(x.of)
-	x.of, x.used, x.bytes = x.of[:0], 0, 0
+	clear(x.refs)
+	x.refs, x.used, x.bytes = x.refs[:0], 0, 0
 	if last := len(x.segments) - 1; last >= 0 {
 		x.segments[0] = x.segments[last]
 		clear(x.segments[1:])

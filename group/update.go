@@ -22,8 +22,8 @@ type block struct {
 
 	// Rows that have been distributed: their numbers, and the values that moved with them.
 	numbers [blockRows]uint32
-	others  [blockRows]uint32 // numbers of rows yet to distribute
-	moved   [mostMoved][blockRows]uint64
+	missed  [blockRows]uint32 // numbers of rows yet to distribute
+	moved   [maxMoved][blockRows]uint64
 }
 
 // add adds rows to their groups. It stops before it exceeds limit groups. done is the number of
@@ -31,9 +31,9 @@ type block struct {
 func (p *part) add(k *block, b batch, limit int) (done int) {
 	for done < b.n {
 		n := min(blockRows, b.n-done)
-		some := b.sub(done, done+n)
-		found := p.findRows(k, some, limit)
-		p.update(k, some.sub(0, found))
+		sub := b.slice(done, done+n)
+		found := p.findRows(k, sub, limit)
+		p.update(k, sub.slice(0, found))
 		done += found
 		if found < n {
 			break
@@ -48,12 +48,12 @@ func (p *part) update(k *block, b batch) {
 	for i := range b.l.sources {
 		s := &b.l.sources[i]
 		if b.words != nil && b.words[i] != nil {
-			p.all(s, k.ids[:n], b.words[i][b.base:b.base+n], b.ordinals(k, s, n, b.rows))
+			p.updateSlots(s, k.ids[:n], b.words[i][b.base:b.base+n], b.ordinals(k, s, n, b.rows))
 			continue
 		}
 		c, ids, rows := b.values[s.col], k.ids[:n], b.rows
 		if c.HasNulls() {
-			ids, rows = p.valid(k, i, c, b)
+			ids, rows = p.validRows(k, i, c, b)
 		}
 		ords := b.ordinals(k, s, len(ids), rows)
 		switch {
@@ -64,10 +64,10 @@ func (p *part) update(k *block, b batch) {
 				if ords != nil {
 					ord = ords[j]
 				}
-				p.text(s.slots, int(rec), c.Bytes(rowOf(rows, b.base, j)), ord)
+				p.updateTexts(s.slots, int(rec), c.Bytes(rowOf(rows, b.base, j)), ord)
 			}
 		default:
-			p.all(s, ids, load(k.words[:len(ids)], c, rows, b.base), ords)
+			p.updateSlots(s, ids, load(k.words[:len(ids)], c, rows, b.base), ords)
 		}
 	}
 }
@@ -82,27 +82,27 @@ func (b *batch) ordinals(k *block, s *source, n int, rows []uint32) []uint64 {
 	return nil
 }
 
-// all adds words to the slots of a source.
-func (p *part) all(s *source, ids []uint32, words, ords []uint64) {
+// updateSlots adds words to the slots of a source.
+func (p *part) updateSlots(s *source, ids []uint32, words, ords []uint64) {
 	for _, x := range s.slots {
-		p.one(x, ids, words, ords)
+		p.updateSlot(x, ids, words, ords)
 	}
 }
 
-// one adds words to a slot.
-func (p *part) one(x slot, ids []uint32, words, ords []uint64) {
+// updateSlot adds words to a slot.
+func (p *part) updateSlot(x slot, ids []uint32, words, ords []uint64) {
 	if x.ord > 0 {
-		p.timed(x, ids, words, ords)
+		p.updateOrdered(x, ids, words, ords)
 	} else {
-		updates[x.kind](p, x.at, ids, words)
+		updates[x.kind](p, x.offset, ids, words)
 	}
 }
 
-// timed keeps the values with the lowest or the highest ordinals.
-func (p *part) timed(x slot, ids []uint32, words, ords []uint64) {
+// updateOrdered keeps the values with the lowest or the highest ordinals.
+func (p *part) updateOrdered(x slot, ids []uint32, words, ords []uint64) {
 	for i, rec := range ids {
 		if ord := &p.recs[int(rec)+x.ord]; x.kind == first && ords[i] <= *ord || x.kind == last && ords[i] >= *ord {
-			p.recs[int(rec)+x.at], *ord = words[i], ords[i]
+			p.recs[int(rec)+x.offset], *ord = words[i], ords[i]
 		}
 	}
 }
@@ -114,15 +114,15 @@ func rowOf(rows []uint32, base, i int) int {
 	return int(rows[i])
 }
 
-// valid returns the records and rows of a block with a value of a source. It counts the others,
+// validRows returns the records and rows of a block with a value of a source. It counts the others,
 // except for states, which bring counts of their own.
-func (p *part) valid(k *block, source int, c column.Column, b batch) (ids, rows []uint32) {
+func (p *part) validRows(k *block, source int, c column.Column, b batch) (ids, rows []uint32) {
 	valid, n := c.Valid(), 0
 	for i, rec := range k.ids[:b.n] {
 		row := rowOf(b.rows, b.base, i)
 		if !valid.At(row) {
-			if !b.l.merges {
-				p.null(source, rec, 1)
+			if !b.l.ofStates {
+				p.countNulls(source, rec, 1)
 			}
 			continue
 		}
@@ -198,7 +198,7 @@ var updates = [...]func(p *part, at int, ids []uint32, words []uint64){
 			sum := a + b
 			recs[rec] = uint64(sum)
 			if (a^sum)&(b^sum) < 0 {
-				p.overflow(int(rec)+at, 1|b>>63)
+				p.recordOverflow(int(rec)+at, 1|b>>63)
 			}
 		}
 	},
@@ -208,7 +208,7 @@ var updates = [...]func(p *part, at int, ids []uint32, words []uint64){
 			sum := p.recs[word] + words[i]
 			p.recs[word] = sum
 			if sum < words[i] {
-				p.overflow(word, 1)
+				p.recordOverflow(word, 1)
 			}
 		}
 	},
@@ -274,40 +274,40 @@ var updates = [...]func(p *part, at int, ids []uint32, words []uint64){
 	addNulls: func(p *part, source int, ids []uint32, words []uint64) {
 		for i, rec := range ids {
 			if words[i] > 0 {
-				p.null(source, rec, words[i])
+				p.countNulls(source, rec, words[i])
 			}
 		}
 	},
 	addCarry: func(p *part, at int, ids []uint32, words []uint64) {
 		for i, rec := range ids {
 			if words[i] != 0 {
-				p.overflow(int(rec)+at, int64(words[i]))
+				p.recordOverflow(int(rec)+at, int64(words[i]))
 			}
 		}
 	},
 }
 
-// text adds a byte string to the slots of a record. ord is its ordinal, if there are some.
-func (p *part) text(slots []slot, rec int, v []byte, ord uint64) {
+// updateTexts adds a byte string to the slots of a record. ord is its ordinal, if there are some.
+func (p *part) updateTexts(slots []slot, rec int, v []byte, ord uint64) {
 	base := p.at(rec) * p.l.texts
 	for _, s := range slots {
-		there := p.texts.at(base + s.at)
-		var take bool
+		current := p.texts.get(base + s.offset)
+		var replace bool
 		switch s.kind {
 		case minBytes:
-			take = bytes.Compare(v, there) < 0
+			replace = bytes.Compare(v, current) < 0
 		case maxBytes:
-			take = bytes.Compare(v, there) > 0
+			replace = bytes.Compare(v, current) > 0
 		case firstBytes:
-			take = s.ord > 0 && ord <= p.recs[rec+s.ord]
+			replace = s.ord > 0 && ord <= p.recs[rec+s.ord]
 		case lastBytes:
-			take = s.ord == 0 || ord >= p.recs[rec+s.ord]
+			replace = s.ord == 0 || ord >= p.recs[rec+s.ord]
 		}
-		if take || there == nil {
+		if replace || current == nil {
 			if s.ord > 0 {
 				p.recs[rec+s.ord] = ord
 			}
-			p.texts.set(base+s.at, v)
+			p.texts.set(base+s.offset, v)
 		}
 	}
 }

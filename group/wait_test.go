@@ -20,7 +20,7 @@ func TestWait(t *testing.T) {
 	for _, memory := range []int64{0, MinMemory} {
 		t.Run(fmt.Sprint(memory), func(t *testing.T) {
 			x := &trial{rng: rand.New(rand.NewPCG(5, 6)), keys: []column.Type{column.Int64}, nulls: []bool{true},
-				groups: 4 * fewGroups, values: []column.Type{column.Int32, column.Float64}, aggs: aggs}
+				groups: 4 * maxSinglePart, values: []column.Type{column.Int32, column.Float64}, aggs: aggs}
 			g, m := create(t, dev, aggs, &Options{Memory: memory}), &model{}
 			add := func(n int) {
 				k, v := x.batch(n)
@@ -38,10 +38,10 @@ func TestWait(t *testing.T) {
 			for _, n := range []int{1000, 7, 1500} {
 				add(n)
 			}
-			if g.waiting.Len() != 2507 {
-				t.Fatalf("%d rows wait", g.waiting.Len())
+			if g.buffered.Len() != 2507 {
+				t.Fatalf("%d rows wait", g.buffered.Len())
 			}
-			if g.Len() != len(m.groups) || g.waiting.Len() != 0 {
+			if g.Len() != len(m.groups) || g.buffered.Len() != 0 {
 				t.Fatalf("%d groups, want %d", g.Len(), len(m.groups))
 			}
 			add(500)
@@ -65,7 +65,7 @@ func TestWait(t *testing.T) {
 // Rows that wait are not lost if a context ends before they are added.
 func TestWaitCancelled(t *testing.T) {
 	dev := open(t, 2)
-	keys := make([]int64, 8*fewGroups)
+	keys := make([]int64, 8*maxSinglePart)
 	for i := range keys {
 		keys[i] = int64(i) * 7919
 	}
@@ -73,8 +73,8 @@ func TestWaitCancelled(t *testing.T) {
 	g := create(t, dev, []Aggregate{{Func: Rows}}, nil)
 	must(t, g.Add(t.Context(), all, nil))
 	must(t, g.Add(t.Context(), all, nil))
-	if g.waiting.Len() != len(keys) {
-		t.Fatalf("%d rows wait", g.waiting.Len())
+	if g.buffered.Len() != len(keys) {
+		t.Fatalf("%d rows wait", g.buffered.Len())
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -82,7 +82,7 @@ func TestWaitCancelled(t *testing.T) {
 		t.Fatal(err)
 	}
 	var partial *op.PartialError
-	long := []column.Column{column.Of(make([]int64, waitRows))} // makes waiting rows continue
+	long := []column.Column{column.Of(make([]int64, bufferedRows))} // makes waiting rows continue
 	if err := g.Add(ctx, long, nil); !errors.As(err, &partial) || partial.Done != 0 {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestWaitCancelled(t *testing.T) {
 // own. Batches without rows take none.
 func TestWaitSmallBatches(t *testing.T) {
 	g := create(t, open(t, 2), []Aggregate{{Func: Rows}, {Last, 0}}, nil)
-	keys := make([]int64, 8*fewGroups)
+	keys := make([]int64, 8*maxSinglePart)
 	for i := range keys {
 		keys[i] = int64(i) * 7919
 	}
@@ -112,8 +112,8 @@ func TestWaitSmallBatches(t *testing.T) {
 		must(t, g.Add(t.Context(), []column.Column{k}, []column.Column{v}))
 		must(t, g.Add(t.Context(), []column.Column{k.Slice(0, 0)}, []column.Column{v.Slice(0, 0)}))
 	}
-	if n := g.waiting.Len(); n != len(last) || g.waiting.Bytes() > int64(20*n) {
-		t.Fatalf("%d rows wait in %d bytes", n, g.waiting.Bytes())
+	if n := g.buffered.Len(); n != len(last) || g.buffered.Bytes() > int64(20*n) {
+		t.Fatalf("%d rows wait in %d bytes", n, g.buffered.Bytes())
 	}
 	r, err := g.Result(t.Context())
 	must(t, err)

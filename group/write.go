@@ -17,8 +17,8 @@ const (
 	// groups with these places.
 	taskGroups = 1 << 17
 	stepGroups = 1 << 14
-	// partsAhead is the distance, in parts, of prefetching records.
-	partsAhead = 2
+	// prefetchParts is the distance, in parts, of prefetching records.
+	prefetchParts = 2
 )
 
 // run is consecutive records of a part, at most blockRows.
@@ -26,7 +26,7 @@ type run struct {
 	p      *part
 	packed bool
 	lo, n  int
-	order  []uint64 // their places
+	places []uint64 // their places
 	base   uint64   // the place of the first that is written
 }
 
@@ -45,8 +45,8 @@ type reader struct {
 	texts func(r *run, b *readBuffer, to [][]byte) (nulls bool) // of byte strings, to their places
 }
 
-// fill writes the groups at n places from base on.
-func (g *Groups) fill(ctx context.Context, writers []*writer, base, n int) error {
+// writeColumns writes the groups at n places from base on.
+func (g *Groups) writeColumns(ctx context.Context, writers []*writer, base, n int) error {
 	parts := g.parts()
 	task := max(taskGroups, (n/(8*g.dev.Properties().Units)+stepGroups)&^(stepGroups-1))
 	g.dev.Parallel(n, task, func(lo, hi int) {
@@ -59,12 +59,12 @@ func (g *Groups) fill(ctx context.Context, writers []*writer, base, n int) error
 		for end := lo; end < hi && ctx.Err() == nil; {
 			end = min(end+stepGroups, hi)
 			for i, p := range parts {
-				if ahead := i + partsAhead; ahead < len(parts) {
-					parts[ahead].fetch(next[ahead])
+				if target := i + prefetchParts; target < len(parts) {
+					parts[target].prefetch(next[target])
 				}
 				for next[i] < p.n && p.orders[next[i]] < uint64(end) {
 					r := run{p: p, packed: i < len(g.packed.parts), lo: next[i], base: uint64(base)}
-					next[i] += r.until(uint64(end))
+					next[i] += r.extendTo(uint64(end))
 					for _, w := range writers {
 						w.write(&r, b)
 					}
@@ -79,22 +79,22 @@ func (g *Groups) fill(ctx context.Context, writers []*writer, base, n int) error
 // groups.
 var fetchLines = [...]uint32{0, 8, 16, 24, 32, 40}
 
-// fetch prefetches the records from i on. The records of parts in a step lie far apart, so the
-// hardware does not prefetch them.
-func (p *part) fetch(i int) {
+// prefetch prefetches the records from i on. A step of the result reads records of many parts,
+// which lie far apart, so the hardware does not prefetch them.
+func (p *part) prefetch(i int) {
 	if i < p.n {
 		cpu.Prefetch(unsafe.Pointer(&p.recs[p.rec(i)]), fetchLines[:], 3)
 		cpu.Prefetch(unsafe.Pointer(&p.orders[i]), fetchLines[:2], 3)
 	}
 }
 
-// until makes a run of the records before a place, as many as fit, and returns their number.
-func (r *run) until(end uint64) int {
+// extendTo makes a run of the records before a place, as many as fit, and returns their number.
+func (r *run) extendTo(end uint64) int {
 	orders := r.p.orders[r.lo:min(r.lo+blockRows, r.p.n)]
 	for r.n < len(orders) && orders[r.n] < end {
 		r.n++
 	}
-	r.order = orders[:r.n]
+	r.places = orders[:r.n]
 	return r.n
 }
 
@@ -117,13 +117,13 @@ func (g *Groups) keyReader(i int, interned column.Column) reader {
 		words: func(r *run, b *readBuffer) bool {
 			if r.packed {
 				g.coder.decode(codes(r, b), b.words[:r.n], b.null[:r.n], i, g.l.keys[i])
-				return g.coder.nulls
+				return g.coder.nullBits
 			}
 			load(b.words[:r.n], interned, numbers(r, b), 0)
 			return true
 		},
 		texts: func(r *run, b *readBuffer, to [][]byte) bool {
-			if d := g.rest.dictionaries[i]; d != nil {
+			if d := g.interner.dictionaries[i]; d != nil {
 				if r.packed {
 					g.coder.decode(codes(r, b), b.words[:r.n], b.null[:r.n], i, column.Uint32)
 				} else {
@@ -133,7 +133,7 @@ func (g *Groups) keyReader(i int, interned column.Column) reader {
 					b.null[j], b.rows[j] = number == 0, uint32(number)-1 // no key has the largest
 				}
 				d.table.Gather(b.rows[:r.n], b.texts[:r.n])
-				for j, at := range r.order {
+				for j, at := range r.places {
 					to[at-r.base] = b.texts[j]
 				}
 				return true
@@ -145,7 +145,7 @@ func (g *Groups) keyReader(i int, interned column.Column) reader {
 				return true
 			}
 			for j, id := range numbers(r, b) {
-				to[r.order[j]-r.base] = interned.Bytes(int(id))
+				to[r.places[j]-r.base] = interned.Bytes(int(id))
 			}
 			return true
 		},
@@ -173,7 +173,7 @@ func (g *Groups) valueReader(a reading) reader {
 	case a.fn == Count:
 		return reader{words: func(r *run, b *readBuffer) bool {
 			for j := range r.n {
-				b.words[j] = r.p.rows(r.lo+j) - r.p.nullsOf(a.source, r.lo+j)
+				b.words[j] = r.p.rows(r.lo+j) - r.p.nullCount(a.source, r.lo+j)
 			}
 			return false
 		}}
@@ -184,17 +184,17 @@ func (g *Groups) valueReader(a reading) reader {
 			}
 			return r.nulls(a.source, b)
 		}}
-	case a.slot.kind.text():
-		return textReader(a.source, a.slot.at)
+	case a.slot.kind.isText():
+		return textReader(a.source, a.slot.offset)
 	}
-	return reader{words: word(a.slot.at)}
+	return reader{words: word(a.slot.offset)}
 }
 
 // textReader reads a slot of byte strings.
 func textReader(source, at int) reader {
 	return reader{texts: func(r *run, b *readBuffer, to [][]byte) bool {
 		for j := range r.n {
-			to[r.order[j]-r.base] = r.p.texts.at((r.lo+j)*r.p.l.texts + at)
+			to[r.places[j]-r.base] = r.p.texts.get((r.lo+j)*r.p.l.texts + at)
 		}
 		return r.nulls(source, b)
 	}}
@@ -207,15 +207,15 @@ func (r *run) nulls(source int, b *readBuffer) bool {
 		return false
 	}
 	for j := range r.n {
-		b.null[j] = r.p.nullsOf(source, r.lo+j) == r.p.rows(r.lo+j)
+		b.null[j] = r.p.nullCount(source, r.lo+j) == r.p.rows(r.lo+j)
 	}
 	return true
 }
 
 // mean returns the mean of record i.
 func (p *part) mean(a reading, i int) float64 {
-	word := p.rec(i) + a.slot.at
-	n := float64(p.rows(i) - p.nullsOf(a.source, i))
+	word := p.rec(i) + a.slot.offset
+	n := float64(p.rows(i) - p.nullCount(a.source, i))
 	carry := math.Ldexp(float64(p.carry[uint32(word)]), 64)
 	switch a.slot.kind {
 	case sumSigned:

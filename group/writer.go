@@ -9,19 +9,19 @@ import (
 
 // writer makes a column from the values of groups, at their places.
 type writer struct {
-	read  reader
-	place func(r *run, words []uint64) // of types of fixed size
-	made  func() column.Column
-	texts [][]byte // of other types
+	read    reader
+	scatter func(r *run, words []uint64) // of types of fixed size
+	build   func() column.Column
+	texts   [][]byte // of other types
 
-	null  []byte // a bit for each group
-	nulls atomic.Bool
-	n     int
+	nullBits []byte // a bit for each group
+	hasNulls atomic.Bool
+	n        int
 }
 
 // newWriter makes a column of n values.
 func newWriter(t column.Type, n int, read reader) *writer {
-	w := &writer{read: read, n: n, null: make([]byte, (n+7)/8)}
+	w := &writer{read: read, n: n, nullBits: make([]byte, (n+7)/8)}
 	switch t {
 	case column.Int8:
 		ints[int8](w)
@@ -45,25 +45,25 @@ func newWriter(t column.Type, n int, read reader) *writer {
 		floats[float64](w)
 	case column.Bool:
 		values := make([]bool, n)
-		w.made = func() column.Column { return column.Of(values) }
-		w.place = func(r *run, words []uint64) {
-			for i, at := range r.order {
+		w.build = func() column.Column { return column.Of(values) }
+		w.scatter = func(r *run, words []uint64) {
+			for i, at := range r.places {
 				values[at-r.base] = words[i] != 0
 			}
 		}
 	default:
 		w.texts = make([][]byte, n)
-		w.made = func() column.Column { return joined(w.texts) }
+		w.build = func() column.Column { return concatTexts(w.texts) }
 	}
 	return w
 }
 
 func ints[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64](w *writer) {
 	values := make([]T, w.n)
-	w.made = func() column.Column { return column.Of(values) }
-	w.place = func(r *run, words []uint64) {
+	w.build = func() column.Column { return column.Of(values) }
+	w.scatter = func(r *run, words []uint64) {
 		base := r.base
-		for i, at := range r.order {
+		for i, at := range r.places {
 			values[at-base] = T(words[i])
 		}
 	}
@@ -71,17 +71,17 @@ func ints[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64](w *
 
 func floats[T float32 | float64](w *writer) {
 	values := make([]T, w.n)
-	w.made = func() column.Column { return column.Of(values) }
-	w.place = func(r *run, words []uint64) {
+	w.build = func() column.Column { return column.Of(values) }
+	w.scatter = func(r *run, words []uint64) {
 		base := r.base
-		for i, at := range r.order {
+		for i, at := range r.places {
 			values[at-base] = T(math.Float64frombits(words[i]))
 		}
 	}
 }
 
-// joined returns a column of byte strings in one piece of memory.
-func joined(texts [][]byte) column.Column {
+// concatTexts returns a column of byte strings in one piece of memory.
+func concatTexts(texts [][]byte) column.Column {
 	offsets := make([]int64, len(texts)+1)
 	for i, v := range texts {
 		offsets[i+1] = offsets[i] + int64(len(v))
@@ -104,32 +104,32 @@ func (w *writer) write(r *run, b *readBuffer) {
 		nulls = w.read.texts(r, b, w.texts)
 	} else {
 		nulls = w.read.words(r, b)
-		w.place(r, b.words[:r.n])
+		w.scatter(r, b.words[:r.n])
 	}
 	if !nulls {
 		return
 	}
-	some := false
-	for i, at := range r.order {
+	hasNull := false
+	for i, at := range r.places {
 		if b.null[i] {
 			at -= r.base
-			w.null[at/8] |= 1 << (at % 8)
-			some = true
+			w.nullBits[at/8] |= 1 << (at % 8)
+			hasNull = true
 		}
 	}
-	if some {
-		w.nulls.Store(true)
+	if hasNull {
+		w.hasNulls.Store(true)
 	}
 }
 
 // column returns the column.
 func (w *writer) column() column.Column {
-	c := w.made()
-	if !w.nulls.Load() {
+	c := w.build()
+	if !w.hasNulls.Load() {
 		return c
 	}
-	for i := range w.null {
-		w.null[i] = ^w.null[i]
+	for i := range w.nullBits {
+		w.nullBits[i] = ^w.nullBits[i]
 	}
-	return c.WithValid(column.OfBits(w.null, 0, w.n))
+	return c.WithValid(column.OfBits(w.nullBits, 0, w.n))
 }

@@ -39,7 +39,7 @@ var crowds = map[string]func(g geometry, n int) []uint64{
 		for i := uint32(1); i <= functions; i++ {
 			in[g.secondary(of, layout{slotBytes: 16}.entries(), i)] = true
 		}
-		return chosen(g, n, func(h home) bool { return h == of || in[h.bucket<<g.shift>>g.wide()] })
+		return chosen(g, n, func(h home) bool { return h == of || in[h.bucket<<g.shift>>g.secondaryShift()] })
 	},
 }
 
@@ -77,7 +77,7 @@ func crowdingKeys(t *testing.T, dev device.Device) {
 // A table does not search for each of too many keys of one home: it tries some, then takes another
 // seed.
 func TestKeysOfOneHomeAreQuick(t *testing.T) {
-	conformance.NotRaced(t, "is about time")
+	conformance.SkipRaced(t, "is about time")
 	const n, seed, tries = 20_000, 4711, 3
 	dev := devicetest.OpenCPU(t, 2)
 	longest := time.Duration(0)
@@ -100,7 +100,7 @@ func TestKeysOfOneHomeAreQuick(t *testing.T) {
 
 // A fixed table that is full reports it, whatever its keys, and keeps those that it has.
 func TestFixedTableIsFull(t *testing.T) {
-	conformance.NotRaced(t, "one core searches full tables")
+	conformance.SkipRaced(t, "one core searches full tables")
 	dev := devicetest.Open(t)
 	for _, slots := range []int{1, 2, 4, 8, 16} {
 		const capacity = 1000

@@ -12,18 +12,18 @@ import (
 	"github.com/weftgo/weft/internal/mutate"
 )
 
-// besideMoves runs lookups during batches that move keys.
-func besideMoves(opts horton.Options) func(t testing.TB, dev device.Device) {
+// lookupsDuringMoves runs lookups during batches that move keys.
+func lookupsDuringMoves(opts horton.Options) func(t testing.TB, dev device.Device) {
 	return func(t testing.TB, dev device.Device) {
 		opts.Capacity, opts.Fixed, opts.MaxLoad, opts.Seed = 128, true, 1, 3
-		conformance.FoundBesideMoves(t, dev, conformance.Open(t, horton.New[uint32, uint32], dev, &opts), 80, 32)
+		conformance.LookupsAlongsideMoves(t, dev, conformance.Open(t, horton.New[uint32, uint32], dev, &opts), 80, 32)
 	}
 }
 
 // readerTests run lookups during evictions.
 var readerTests = []mutate.KernelTest{
-	{Name: "lookups beside moves", Run: besideMoves(horton.Options{Slots: 4})},
-	{Name: "reclaiming", Run: besideMoves(horton.Options{Slots: 8, Reclaim: horton.Eager})},
+	{Name: "lookups beside moves", Run: lookupsDuringMoves(horton.Options{Slots: 4})},
+	{Name: "reclaiming", Run: lookupsDuringMoves(horton.Options{Slots: 8, Reclaim: horton.Eager})},
 }
 
 // moverTests move keys so often that a lookup misses them twice.
@@ -41,15 +41,15 @@ var searchTests = []mutate.KernelTest{{Name: "together", Run: together}}
 
 // A present key is found, wherever it moves meanwhile.
 func TestLookupsBesideEvictions(t *testing.T) {
-	mutate.OnSim(t, readerTests, 2, 80, 90)
-	mutate.OnSim(t, moverTests, 2, 90)
-	mutate.OnSim(t, []mutate.KernelTest{{Name: "many of each key", Run: manyOfEach}}, 2, 90)
+	mutate.RunOnSim(t, readerTests, 2, 80, 90)
+	mutate.RunOnSim(t, moverTests, 2, 90)
+	mutate.RunOnSim(t, []mutate.KernelTest{{Name: "many of each key", Run: manyOfEach}}, 2, 90)
 }
 
 // An iteration sees each untouched pair once, while kernels would move keys for others, or reclaim
 // what deletes leave.
 func TestIterateAlongsideOnGPU(t *testing.T) {
-	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	for _, opts := range []horton.Options{{}, {Slots: 4, MaxLoad: .95, Reclaim: horton.Eager}} {
 		t.Run(fmt.Sprintf("%d slots", opts.Slots), func(t *testing.T) {
 			dev := devicetest.OpenSim(t, &sim.Options{Scheduler: sim.Random, Seed: 1, Races: true})

@@ -46,12 +46,12 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-func suite[K weft.Key, V weft.Value](t *testing.T, dev device.Device, size conformance.Scale, opts *horton.Options, without ...string) {
-	conformance.Map(t, dev, size, conformance.MapOf(horton.New[K, V], opts), without...)
+func suite[K weft.Key, V weft.Value](t *testing.T, dev device.Device, size conformance.Scale, opts *horton.Options, skip ...string) {
+	conformance.Map(t, dev, size, conformance.MapOf(horton.New[K, V], opts), skip...)
 }
 
-func setSuite[K weft.Key](t *testing.T, dev device.Device, size conformance.Scale, opts *horton.Options, without ...string) {
-	conformance.Set(t, dev, size, conformance.SetOf(horton.NewSet[K], opts), without...)
+func setSuite[K weft.Key](t *testing.T, dev device.Device, size conformance.Scale, opts *horton.Options, skip ...string) {
+	conformance.Set(t, dev, size, conformance.SetOf(horton.NewSet[K], opts), skip...)
 }
 
 // All threads of a block change one key together as if they were one.

@@ -12,8 +12,8 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// farWork is the work charged for a search in a secondary bucket.
-const farWork = 1
+// secondaryWork is the work charged for a search in a secondary bucket.
+const secondaryWork = 1
 
 // cpuEngine runs on the cores of the host. K and V are the types of a batch's columns as unsigned
 // integers, SK and SV those of a slot.
@@ -29,7 +29,7 @@ type cpuEngine[K, SK cpu.Key, V, SV cpu.Val] struct {
 
 func newCPUEngine[K cpu.Key, V cpu.Val, SK cpu.Key, SV cpu.Val](dev device.Host, first bucket.Size, m mode) (engine, *core.Leases, error) {
 	e := &cpuEngine[K, SK, V, SV]{mode: m}
-	e.Engine = cpu.Engine{Device: dev, Slots: lineBytes / int(unsafe.Sizeof(cpu.Slot[SK, SV]{})), Capacity: m.capacity}
+	e.Engine = cpu.Engine{Device: dev, SlotsPerLine: lineBytes / int(unsafe.Sizeof(cpu.Slot[SK, SV]{})), Capacity: m.capacity}
 	gen, err := allocate(dev, m.layout.geometry(first))
 	if err != nil {
 		return nil, nil, err
@@ -76,31 +76,31 @@ func (e *cpuEngine[K, SK, V, SV]) Rehash(ctx context.Context, size bucket.Size) 
 
 // ---- lookups ----------------------------------------------------------------
 
-// Look implements [core.Engine].
-func (e *cpuEngine[K, SK, V, SV]) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, _ device.Ptr) (done, hits int, err error) {
-	if err := cpu.Open(s); err != nil {
+// Lookup implements [core.Engine].
+func (e *cpuEngine[K, SK, V, SV]) Lookup(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, _ device.Ptr) (done, hits int, err error) {
+	if err := cpu.SyncStream(s); err != nil {
 		return 0, 0, err
 	}
 	keys, answers := batch.View[K](b.Columns[batch.Keys].Host), cpu.AnswersOf[V](b)
 	t := tableOf[SK, SV](l.Parts.(*generation))
-	return e.Each(ctx, b.N, func(w *cpu.Watch, lo, hi int) (ran, hits int) {
-		g := getter[K, SK, V, SV]{table: t, keys: keys[lo:hi], to: answers.Of(lo, hi)}
+	return e.RunLookup(ctx, b.N, func(w *cpu.Watch, lo, hi int) (ran, hits int) {
+		g := getter[K, SK, V, SV]{table: t, keys: keys[lo:hi], to: answers.Slice(lo, hi)}
 		return g.run(w), g.hits
 	})
 }
 
 // getter looks up keys on one core.
 type getter[K, SK cpu.Key, V any, SV cpu.Val] struct {
-	table cpuTable[SK, SV]
-	keys  []K
-	to    cpu.Answers[V]
-	hits  int
-	paths [2][cpu.Group]path[SK]
-	far   [2]far[SK]
+	table     cpuTable[SK, SV]
+	keys      []K
+	to        cpu.Answers[V]
+	hits      int
+	paths     [2][cpu.Group]path[SK]
+	secondary [2]secondaryGroup[SK]
 }
 
-// far holds the searches of a group that go on to secondary buckets.
-type far[SK cpu.Key] struct {
+// secondaryGroup holds the searches of a group that go on to secondary buckets.
+type secondaryGroup[SK cpu.Key] struct {
 	n       int
 	at      [cpu.Group]uint32 // numbers of the keys
 	keys    [cpu.Group]SK     // as stored
@@ -110,25 +110,25 @@ type far[SK cpu.Key] struct {
 // run looks up keys in groups. While it searches one group, it prefetches the primary buckets of
 // the next, and the secondary ones of the group before.
 func (g *getter[K, SK, V, SV]) run(w *cpu.Watch) (ran int) {
-	g.ask(0, &g.paths[0])
-	for lo, turn := 0, 0; lo < len(g.keys); lo, turn = lo+cpu.Group, turn^1 {
+	g.prefetchPaths(0, &g.paths[0])
+	for lo, cur := 0, 0; lo < len(g.keys); lo, cur = lo+cpu.Group, cur^1 {
 		hi := min(lo+cpu.Group, len(g.keys))
-		g.ask(hi, &g.paths[turn^1])
-		g.near(lo, hi, g.paths[turn][:hi-lo], &g.far[turn])
-		g.finish(&g.far[turn^1])
-		if w.Over(cpu.Group + g.far[turn].n*farWork) {
-			g.finish(&g.far[turn])
+		g.prefetchPaths(hi, &g.paths[cur^1])
+		g.searchPrimary(lo, hi, g.paths[cur][:hi-lo], &g.secondary[cur])
+		g.searchSecondary(&g.secondary[cur^1])
+		if w.ShouldStop(cpu.Group + g.secondary[cur].n*secondaryWork) {
+			g.searchSecondary(&g.secondary[cur])
 			return hi
 		}
 	}
-	g.finish(&g.far[0])
-	g.finish(&g.far[1])
+	g.searchSecondary(&g.secondary[0])
+	g.searchSecondary(&g.secondary[1])
 	return len(g.keys)
 }
 
-// ask computes the paths of a group and prefetches the primary buckets.
-func (g *getter[K, SK, V, SV]) ask(lo int, paths *[cpu.Group]path[SK]) {
-	var buffer [mostPieces * cpu.Group]uint32
+// prefetchPaths computes the paths of a group and prefetches the primary buckets.
+func (g *getter[K, SK, V, SV]) prefetchPaths(lo int, paths *[cpu.Group]path[SK]) {
+	var buffer [maxPieces * cpu.Group]uint32
 	pieces := buffer[:0]
 	for i, k := range g.keys[lo:min(lo+cpu.Group, len(g.keys))] {
 		paths[i] = pathOf[SK, SV](g.table.geometry, SK(k))
@@ -137,35 +137,35 @@ func (g *getter[K, SK, V, SV]) ask(lo int, paths *[cpu.Group]path[SK]) {
 	cpu.Prefetch(g.table.base, pieces, pieceShift)
 }
 
-// near searches the primary buckets of keys [lo,hi), and prefetches secondary ones.
-func (g *getter[K, SK, V, SV]) near(lo, hi int, paths []path[SK], to *far[SK]) {
-	var buffer [mostPieces * cpu.Group]uint32
+// searchPrimary searches the primary buckets of keys [lo,hi), and prefetches secondary ones.
+func (g *getter[K, SK, V, SV]) searchPrimary(lo, hi int, paths []path[SK], to *secondaryGroup[SK]) {
+	var buffer [maxPieces * cpu.Group]uint32
 	pieces := buffer[:0]
 	to.n = 0
 	for i, p := range paths {
 		slots := g.table.bucket(p.bucket)
 		s := find(slots, p.key)
 		if isSentinel(p.key) {
-			if s = g.table.own(p); isSentinel(s.Key) {
+			if s = g.table.sentinelSlot(p); isSentinel(s.Key) {
 				s = nil
 			}
 		} else if s == nil {
-			if b, any := g.table.beyond(slots, p); any {
+			if b, ok := g.table.remappedBucket(slots, p); ok {
 				to.at[to.n], to.keys[to.n], to.buckets[to.n] = uint32(lo+i), p.key, b
 				to.n++
-				pieces = g.table.pieces(pieces, b, g.table.wide())
+				pieces = g.table.pieces(pieces, b, g.table.secondaryShift())
 				continue
 			}
 		}
-		g.hits += cpu.Write(&g.to, lo+i, s)
+		g.hits += cpu.WriteAnswer(&g.to, lo+i, s)
 	}
 	cpu.Prefetch(g.table.base, pieces, pieceShift)
 }
 
-// finish searches secondary buckets.
-func (g *getter[K, SK, V, SV]) finish(f *far[SK]) {
+// searchSecondary searches secondary buckets.
+func (g *getter[K, SK, V, SV]) searchSecondary(f *secondaryGroup[SK]) {
 	for i := range f.n {
-		g.hits += cpu.Write(&g.to, int(f.at[i]), find(g.table.second(f.buckets[i]), f.keys[i]))
+		g.hits += cpu.WriteAnswer(&g.to, int(f.at[i]), find(g.table.secondaryBucket(f.buckets[i]), f.keys[i]))
 	}
 	f.n = 0
 }
@@ -187,14 +187,14 @@ func (e *cpuEngine[K, SK, V, SV]) Export(ctx context.Context, l *core.Lease, lo,
 	return rows.N, err
 }
 
-func (e *cpuEngine[K, SK, V, SV]) census(ctx context.Context) (sum census, err error) {
+func (e *cpuEngine[K, SK, V, SV]) countBuckets(ctx context.Context) (sum bucketCounts, err error) {
 	t := tableOf[SK, SV](e.generation())
 	var mu sync.Mutex
 	e.Device.Parallel(int(t.buckets), 1<<12, func(lo, hi int) {
 		if ctx.Err() != nil {
 			return
 		}
-		c := t.census(uint32(lo), uint32(hi))
+		c := t.countBuckets(uint32(lo), uint32(hi))
 		mu.Lock()
 		defer mu.Unlock()
 		sum.arrays += c.arrays

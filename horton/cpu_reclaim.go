@@ -17,7 +17,7 @@ func (e *cpuEngine[K, SK, V, SV]) reclaim(ctx context.Context) (done bool, err e
 	g := e.generation()
 	t := tableOf[SK, SV](g)
 	r := reclaimer[SK, SV]{cpuTable: &t}
-	defer func() { g.Tally().Used += uint64(r.fresh) }()
+	defer func() { g.Tally().Used += uint64(r.used) }()
 	for b := range t.buckets {
 		if b%bucketsPerCheck == 0 && ctx.Err() != nil {
 			return false, ctx.Err()
@@ -30,19 +30,19 @@ func (e *cpuEngine[K, SK, V, SV]) reclaim(ctx context.Context) (done bool, err e
 
 // reclaimAll reclaims some buckets. It returns how many slots that were empty are now in use, less
 // those that are empty now.
-func reclaimAll[K cpu.Key, V cpu.Val](t *cpuTable[K, V], buckets []uint32) (fresh int64) {
+func reclaimAll[K cpu.Key, V cpu.Val](t *cpuTable[K, V], buckets []uint32) (used int64) {
 	r := reclaimer[K, V]{cpuTable: t}
 	for _, b := range buckets {
 		r.reclaim(b)
 	}
-	return r.fresh
+	return r.used
 }
 
 // reclaimer makes lookups as short as deletes allow (paper, section 5.4).
 type reclaimer[K cpu.Key, V cpu.Val] struct {
 	*cpuTable[K, V]
-	away  []*cpu.Slot[K, V] // of a bucket, keys in secondary buckets
-	fresh int64             // slots in use that were empty, less those that are empty now
+	remapped []*cpu.Slot[K, V] // of a bucket, keys in secondary buckets
+	used     int64             // slots in use that were empty, less those that are empty now
 }
 
 // reclaim clears the unused entries of a bucket, and brings its keys back as far as slots are free.
@@ -54,17 +54,17 @@ func (r *reclaimer[K, V]) reclaim(bucket uint32) {
 	}
 	r.collect(bucket)
 	_, free := countFree(slots)
-	all := len(r.away) <= free+1 // the array's slot, too
+	all := len(r.remapped) <= free+1 // the array's slot, too
 	if all {
 		vacate(last(slots))
 	}
-	for _, from := range r.away {
+	for _, from := range r.remapped {
 		to := freeSlot(slots)
 		if to == nil {
 			break
 		}
 		if to.Key != cpu.Sentinel[K](cpu.Empty) {
-			r.fresh-- // a dead one
+			r.used-- // a dead one
 		}
 		*to = *from
 		vacate(from)
@@ -78,22 +78,22 @@ func (r *reclaimer[K, V]) reclaim(bucket uint32) {
 func (r *reclaimer[K, V]) collect(bucket uint32) {
 	s, entries := last(r.bucket(bucket)), entriesOf[K, V]()
 	a := arrayOf(s)
-	r.away = r.away[:0]
+	r.remapped = r.remapped[:0]
 	for tag := range entries {
 		i := a.entry(tag)
 		if i == 0 {
 			continue
 		}
-		h, before := home{bucket, tag}, len(r.away)
-		slots := r.second(r.secondary(h, entries, i))
+		h, before := home{bucket, tag}, len(r.remapped)
+		slots := r.secondaryBucket(r.secondary(h, entries, i))
 		for j := range slots {
 			if r.isOf(h, &slots[j]) {
-				r.away = append(r.away, &slots[j])
+				r.remapped = append(r.remapped, &slots[j])
 			}
 		}
-		if len(r.away) == before {
-			a = a.with(tag, 0)
+		if len(r.remapped) == before {
+			a = a.withEntry(tag, 0)
 		}
 	}
-	put(s, a)
+	writeArray(s, a)
 }

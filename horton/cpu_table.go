@@ -39,9 +39,9 @@ func (t *cpuTable[K, V]) bucket(i uint32) []cpu.Slot[K, V] {
 	return t.slotsAt(i<<t.shift, 1<<t.shift)
 }
 
-// second returns the slots of a secondary bucket.
-func (t *cpuTable[K, V]) second(i uint32) []cpu.Slot[K, V] {
-	return t.slotsAt(i<<t.wide(), 1<<t.wide())
+// secondaryBucket returns the slots of a secondary bucket.
+func (t *cpuTable[K, V]) secondaryBucket(i uint32) []cpu.Slot[K, V] {
+	return t.slotsAt(i<<t.secondaryShift(), 1<<t.secondaryShift())
 }
 
 // line returns the slots of a line.
@@ -63,18 +63,18 @@ func (t *cpuTable[K, V]) lastLine(bucket uint32) uint32 {
 // pieceShift is the shift of the unit of prefetching: a cache line.
 const pieceShift = 6
 
-// mostPieces is the most pieces of a bucket: 16 slots of 16 bytes.
-const mostPieces = bucket.MostSlots * 16 >> pieceShift
+// maxPieces is the most pieces of a bucket: 16 slots of 16 bytes.
+const maxPieces = bucket.MaxSlots * 16 >> pieceShift
 
 // pieces appends the cache lines of a bucket of 1<<shift slots to others. All of them are needed,
 // since misses read the last slot.
-func (t *cpuTable[K, V]) pieces(others []uint32, bucket, shift uint32) []uint32 {
+func (t *cpuTable[K, V]) pieces(dst []uint32, bucket, shift uint32) []uint32 {
 	first := uint64(bucket) << shift * uint64(t.slotBytes())
 	last := first + uint64(t.slotBytes())<<shift - 1
 	for p := first >> pieceShift; p <= last>>pieceShift; p++ {
-		others = append(others, uint32(p))
+		dst = append(dst, uint32(p))
 	}
-	return others
+	return dst
 }
 
 // find returns the slot of a stored key among slots, or nil. No array equals a key.
@@ -102,7 +102,7 @@ func isFree[K cpu.Key](key K) bool { return isSentinel(key) }
 
 // vacate empties a slot after its key has moved. Dead slots are those of deleted keys.
 func vacate[K cpu.Key, V cpu.Val](s *cpu.Slot[K, V]) {
-	put(s, array{low: math.MaxUint64, high: math.MaxUint64})
+	writeArray(s, array{low: math.MaxUint64, high: math.MaxUint64})
 }
 
 // isKey reports whether a slot has a key.
@@ -118,12 +118,14 @@ func last[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V]) *cpu.Slot[K, V] {
 	return &slots[len(slots)-1]
 }
 
-// own returns the slot of a key that looks like a sentinel.
-func (t *cpuTable[K, V]) own(p path[K]) *cpu.Slot[K, V] { return &t.line(t.lines)[p.own()] }
+// sentinelSlot returns the slot of a key that looks like a sentinel.
+func (t *cpuTable[K, V]) sentinelSlot(p path[K]) *cpu.Slot[K, V] {
+	return &t.line(t.lines)[p.sentinelIndex()]
+}
 
-// beyond returns the secondary bucket for a key that is absent from its primary one with these
-// slots. any is false if no entry names one.
-func (t *cpuTable[K, V]) beyond(slots []cpu.Slot[K, V], p path[K]) (bucket uint32, any bool) {
+// remappedBucket returns the secondary bucket for a key that is absent from its primary one with
+// these slots. ok is false if no entry names one.
+func (t *cpuTable[K, V]) remappedBucket(slots []cpu.Slot[K, V], p path[K]) (bucket uint32, ok bool) {
 	if !isArray(last(slots)) {
 		return 0, false
 	}
@@ -140,8 +142,8 @@ func (t *cpuTable[K, V]) isOf(h home, s *cpu.Slot[K, V]) bool {
 	return isKey(s) && twins(t.geometry, s.Key) == h.bucket>>1 && homeOf[K, V](t.geometry, s.Key, t.number(s)) == h
 }
 
-// Place implements [bucket.Table]. The keys of pairs are not mixed.
-func (t *cpuTable[K, V]) Place(part cpu.Share, pair *cpu.Slot[K, V]) bool {
+// TryInsert implements [bucket.Table]. The keys of pairs are not mixed.
+func (t *cpuTable[K, V]) TryInsert(part cpu.Share, pair *cpu.Slot[K, V]) bool {
 	p := pathOf[K, V](t.geometry, pair.Key)
 	if isSentinel(p.key) || t.firstLine(p.bucket) < part.Lo || t.lastLine(p.bucket) >= part.Hi {
 		return false
@@ -154,15 +156,15 @@ func (t *cpuTable[K, V]) Place(part cpu.Share, pair *cpu.Slot[K, V]) bool {
 	return true
 }
 
-// Force implements [bucket.Table].
-func (t *cpuTable[K, V]) Force(pair *cpu.Slot[K, V]) bool {
+// Insert implements [bucket.Table].
+func (t *cpuTable[K, V]) Insert(pair *cpu.Slot[K, V]) bool {
 	p := pathOf[K, V](t.geometry, pair.Key)
 	if isSentinel(p.key) {
-		*t.own(p) = cpu.Slot[K, V]{Key: K(p.own()), Val: pair.Val}
+		*t.sentinelSlot(p) = cpu.Slot[K, V]{Key: K(p.sentinelIndex()), Val: pair.Val}
 		return true
 	}
 	m := mover[K, V]{cpuTable: t}
-	s := m.makeRoom(p)
+	s := m.makeSlot(p)
 	if s == nil {
 		return false
 	}
@@ -193,21 +195,21 @@ func (t *cpuTable[K, V]) Live(lo, hi uint32) iter.Seq[*cpu.Slot[K, V]] {
 func (t *cpuTable[K, V]) keyIn(line uint32, s *cpu.Slot[K, V]) (key K, ok bool) {
 	switch {
 	case line == t.lines && !isSentinel(s.Key):
-		return ownKey[K, V](t.geometry, uint32(s.Key)), true
+		return sentinelKey[K, V](t.geometry, uint32(s.Key)), true
 	case line == t.lines || !isKey(s):
 		return 0, false
 	}
 	return keyAt[K, V](t.geometry, s.Key, t.number(s)), true
 }
 
-// census counts in buckets [lo,hi).
-func (t *cpuTable[K, V]) census(lo, hi uint32) (c census) {
+// countBuckets counts in buckets [lo,hi).
+func (t *cpuTable[K, V]) countBuckets(lo, hi uint32) (c bucketCounts) {
 	for b := lo; b < hi; b++ {
 		slots := t.bucket(b)
 		array := isArray(last(slots))
 		if array {
 			c.arrays++
-			c.entries += uint64(arrayOf(last(slots)).count(entriesOf[K, V]()))
+			c.entries += uint64(arrayOf(last(slots)).countSet(entriesOf[K, V]()))
 		}
 		free := false
 		for i := range slots {

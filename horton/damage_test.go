@@ -83,7 +83,7 @@ func (d *damaged) entry(set bool, by uint32) bool {
 		}
 		for tag := range uint32(halfEntries) {
 			if i := arrayOf(s).entry(tag); (i != 0) == set {
-				put(s, arrayOf(s).with(tag, by*(i%functions+1)))
+				writeArray(s, arrayOf(s).withEntry(tag, by*(i%functions+1)))
 				return true
 			}
 		}
@@ -114,7 +114,7 @@ func (d *damaged) keepOut(n int) bool {
 	for number, h := range d.secondaries {
 		if to := d.primaryFor(h, number>>d.shift, away); n > 0 && to != nil {
 			d.move(d.slot(number), to)
-			d.point(h, to)
+			d.setEntry(h, to)
 			d.tally().Live--
 			d.tally().Used--
 			n--
@@ -128,11 +128,11 @@ func (d *damaged) keepOut(n int) bool {
 func (d *damaged) primaryFor(h home, at uint32, in map[uint32]bool) *cpu.Slot[uint32, uint32] {
 	for i := uint32(1); i <= functions; i++ {
 		to := d.secondary(h, halfEntries, i)
-		if to == at || d.around(h, to) || !in[to] {
+		if to == at || d.overlaps(h, to) || !in[to] {
 			continue
 		}
 		for j := range d.bucket(to) {
-			if s := &d.bucket(to)[j]; d.isHere(to, s) {
+			if s := &d.bucket(to)[j]; d.hasPrimaryKey(to, s) {
 				return s
 			}
 		}
@@ -155,7 +155,7 @@ func (d *damaged) copyKey() bool {
 	for b := range d.buckets {
 		free := freeSlot(d.bucket(b))
 		for j := range d.bucket(b) {
-			if s := &d.bucket(b)[j]; free != nil && d.isHere(b, s) {
+			if s := &d.bucket(b)[j]; free != nil && d.hasPrimaryKey(b, s) {
 				*free = *s
 				return true
 			}
@@ -177,7 +177,7 @@ func (d *damaged) strayKey() bool {
 }
 
 func (d *damaged) arrayInside() bool {
-	put(&d.bucket(0)[0], emptyArray[uint32, uint32]())
+	writeArray(&d.bucket(0)[0], emptyArray[uint32, uint32]())
 	return true
 }
 

@@ -11,19 +11,19 @@ type deletions struct {
 	inserts, deletes uint64
 }
 
-// submitted records operations of a batch.
-func (d *deletions) submitted(inserts, deletes int) {
+// addSubmitted records operations of a batch.
+func (d *deletions) addSubmitted(inserts, deletes int) {
 	d.inserts += uint64(inserts)
 	d.deletes += uint64(deletes)
 }
 
-// count records the number of keys after all operations so far.
-func (d *deletions) count(live uint64) {
+// setLive records the number of keys after all operations so far.
+func (d *deletions) setLive(live uint64) {
 	*d = deletions{deleted: d.deleted + min(d.deletes, d.live+d.inserts-live), live: live}
 }
 
-// reclaimed records a reclaim after all operations so far.
-func (d *deletions) reclaimed() { *d = deletions{live: d.live + d.inserts} }
+// setReclaimed records a reclaim after all operations so far.
+func (d *deletions) setReclaimed() { *d = deletions{live: d.live + d.inserts} }
 
 // bound returns the most keys that may have been deleted.
 func (d *deletions) bound() uint64 { return d.deleted + d.deletes }

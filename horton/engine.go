@@ -21,8 +21,8 @@ type engine interface {
 	// deleted returns an upper bound on the keys deleted since the last reclaim. It is exact if
 	// keys are counted (Counters) after each batch that only deletes.
 	deleted() uint64
-	// census counts what Stats reports.
-	census(ctx context.Context) (census, error)
+	// countBuckets counts what Stats reports.
+	countBuckets(ctx context.Context) (bucketCounts, error)
 }
 
 // mode is how a table behaves whatever its geometry.
@@ -32,8 +32,8 @@ type mode struct {
 	eager    bool // the buckets of deleted keys are reclaimed after each batch
 }
 
-// census holds the counts of a pass over the buckets.
-type census struct {
+// bucketCounts holds the counts of a pass over the buckets.
+type bucketCounts struct {
 	arrays    uint64 // buckets of type B
 	entries   uint64 // entries that are set
 	secondary uint64 // keys in secondary buckets

@@ -137,7 +137,7 @@ func (im *image) check() error {
 		}
 		seen[name] = i
 		if h.bucket != uint32(i>>im.shift) {
-			to := uint32(i >> im.wide())
+			to := uint32(i >> im.secondaryShift())
 			if b, ok := at[h]; ok && b != to {
 				return fmt.Errorf("keys of bucket %d and tag %d are in buckets %d and %d", h.bucket, h.tag, b, to)
 			}

@@ -36,7 +36,7 @@ type gpuEngine struct {
 
 // kernels holds the entry points for one pair of widths: what the structure adds to its engine.
 type kernels struct {
-	of     *gpu.Engine
+	engine *gpu.Engine
 	widths batch.Widths
 	mode
 
@@ -46,13 +46,13 @@ type kernels struct {
 	mixed                                              gpu.MixedKernels
 	mixedEvict                                         device.Kernel
 
-	// left reports that deletes have left something to be reclaimed later.
-	left bool
+	// reclaimDue reports that deletes have left something to be reclaimed later.
+	reclaimDue bool
 }
 
 func newGPUEngine(dev device.Device, w batch.Widths, first bucket.Size, m mode) (engine, *core.Leases, error) {
 	e := &gpuEngine{}
-	e.kernel = kernels{of: &e.Engine, widths: w, mode: m}
+	e.kernel = kernels{engine: &e.Engine, widths: w, mode: m}
 	e.Capacity = m.capacity
 	leases, err := bucket.OpenGPU(&e.Engine, dev, w, &e.kernel, func() (*generation, error) { return allocate(dev, m.layout.geometry(first)) })
 	return e, leases, err
@@ -65,24 +65,24 @@ func (k *kernels) Load(dev device.Device, order *gpu.OrderKernels) error {
 		{Name: "displace", To: &k.displace}, {Name: "evict", To: &k.evict},
 		{Name: "rehash", To: &k.rehash}, {Name: "reclaim", To: &k.reclaim}, {Name: "export", To: &k.export}, {Name: "stats", To: &k.stats},
 	}...)
-	if bucket.MostSlots*k.widths.Slot > narrowBytes {
+	if bucket.MaxSlots*k.widths.Slot > narrowBytes {
 		entries = append(entries, gpu.Entry{Name: "get_wide", To: &k.getWide}, gpu.Entry{Name: "change_wide", To: &k.changeWide})
 	}
-	return gpu.Load(dev, hortonImages[gpu.Slots(k.widths)], entries)
+	return gpu.Load(dev, hortonImages[gpu.SlotVariant(k.widths)], entries)
 }
 
-// leastUrgent is the number of slots from which on keys are displaced against guideline 1 before
+// minUrgentSlots is the number of slots from which on keys are displaced against guideline 1 before
 // one is left without a place. For smaller tables another seed costs less.
-const leastUrgent = 1 << 11
+const minUrgentSlots = 1 << 11
 
-// bears returns the number of keys up to which the table surely has slots, so that a search for a
-// place is worth its time.
-func (g geometry) bears() uint64 {
+// reachableKeys returns the number of keys up to which the table surely has slots, so that a search
+// for a place is worth its time.
+func (g geometry) reachableKeys() uint64 {
 	slots := int(g.buckets) << g.shift
-	if slots < leastUrgent {
+	if slots < minUrgentSlots {
 		return 0
 	}
-	return uint64(bearable[1<<g.shift] * float64(slots))
+	return uint64(maxLoads[1<<g.shift] * float64(slots))
 }
 
 func refOf(p core.Parts) tableRef {
@@ -90,21 +90,21 @@ func refOf(p core.Parts) tableRef {
 	return tableRef{
 		lines: g.Buf.Ptr, counters: g.TallyPtr(), locks: g.Locks(), seed: g.seed,
 		nlines: g.lines, buckets: g.buckets, shift: g.shift, lockMask: g.LockMask(),
-		bears: g.bears(),
+		bears: g.reachableKeys(),
 	}
 }
 
-// choose selects a kernel by the size of buckets.
-func (k *kernels) choose(narrow, wide device.Kernel) device.Kernel {
+// selectKernel selects a kernel by the size of buckets.
+func (k *kernels) selectKernel(narrow, wide device.Kernel) device.Kernel {
 	if k.layout.slots*k.layout.slotBytes > narrowBytes {
 		return wide
 	}
 	return narrow
 }
 
-// Look implements [gpu.Structure], as do the methods that follow.
-func (k *kernels) Look(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error {
-	kernel, lanes := k.choose(k.get, k.getWide), lanes
+// Lookup implements [gpu.Structure], as do the methods that follow.
+func (k *kernels) Lookup(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error {
+	kernel, lanes := k.selectKernel(k.get, k.getWide), lanes
 	if k.layout.slots == bucket.DefaultSlots {
 		kernel, lanes = k.getOfEight, bucket.RoundLanes(k.widths.Slot)
 	}
@@ -116,12 +116,12 @@ func (k *kernels) Look(s *device.Stream, p core.Parts, b *batch.Batch, hits devi
 func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contended bool, err error) {
 	first := changeParams{table: refOf(p), changes: c.Args}
 	first.changes.Failed, first.changes.First = c.Spilled, 0
-	change, grid := k.choose(k.change, k.changeWide), gpu.Grid(c.N)
+	change, grid := k.selectKernel(k.change, k.changeWide), gpu.Grid(c.N)
 	if k.layout.slots == bucket.DefaultSlots {
 		change, grid = k.changeOfEight, gpu.Strides(s.Device(), grid, strideBlocks)
 	}
 	err = c.Submit(s.Device(), k.widths, change, grid,
-		func() (*gpu.MixedKernels, error) { return k.mix(s.Device()) },
+		func() (*gpu.MixedKernels, error) { return k.loadMixed(s.Device()) },
 		func(kernel device.Kernel, grid device.Dim) error {
 			return device.Launch(s, kernel, grid, gpu.Block, &first)
 		})
@@ -129,15 +129,15 @@ func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contend
 		err = k.insert(s, &first, c)
 	}
 	if err == nil && (c.Kind == op.Delete || c.Columns[batch.Kinds].Given()) {
-		err = k.behindDeletes(s, &first, c.Still)
+		err = k.reclaimDeleted(s, &first, c.NoMoves)
 	}
 	return c.Ordered(), err
 }
 
-// behindDeletes launches reclaiming the buckets of deleted keys, or records that it is still due.
-func (k *kernels) behindDeletes(s *device.Stream, c *changeParams, still bool) error {
-	if !k.eager || still {
-		k.left = true
+// reclaimDeleted launches reclaiming the buckets of deleted keys, or records that it is still due.
+func (k *kernels) reclaimDeleted(s *device.Stream, c *changeParams, pinned bool) error {
+	if !k.eager || pinned {
+		k.reclaimDue = true
 		return nil
 	}
 	return k.launchReclaim(s, reclaimParams{table: c.table, keys: c.changes.Keys, hi: c.changes.N, narrow: c.changes.Narrow})
@@ -146,10 +146,10 @@ func (k *kernels) behindDeletes(s *device.Stream, c *changeParams, still bool) e
 // insert launches insertions of keys that found no slot. Those that take one step come first.
 func (k *kernels) insert(s *device.Stream, first *changeParams, c *gpu.Change) error {
 	evict := evictParams{table: first.table, changes: c.Args, spilled: c.Spilled}
-	if c.Still {
+	if c.NoMoves {
 		evict.still = 1
 	}
-	if k.layout.slots == bucket.DefaultSlots && !c.Still {
+	if k.layout.slots == bucket.DefaultSlots && !c.NoMoves {
 		if err := device.Launch(s, k.displace, gpu.Wave(s.Device(), c.N), gpu.Block, &evict); err != nil {
 			return err
 		}
@@ -165,21 +165,21 @@ func (k *kernels) launchReclaim(s *device.Stream, p reclaimParams) error {
 	return device.Launch(s, k.reclaim, gpu.Wave(s.Device(), int(p.hi)), gpu.Block, &p)
 }
 
-// mix loads the kernels of batches that mix operations or combine values.
-func (k *kernels) mix(dev device.Device) (_ *gpu.MixedKernels, err error) {
+// loadMixed loads the kernels of batches that mix operations or combine values.
+func (k *kernels) loadMixed(dev device.Device) (_ *gpu.MixedKernels, err error) {
 	if k.mixed.Change == nil {
 		entries := k.mixed.Entries("", k.widths)
 		if k.widths.Val > 0 {
 			entries = append(entries, gpu.Entry{Name: "evict", To: &k.mixedEvict})
 		}
-		err = gpu.Load(dev, hortonMixedImages[gpu.Pair(k.widths)], entries)
+		err = gpu.Load(dev, hortonMixedImages[gpu.Variant(k.widths)], entries)
 	}
 	return &k.mixed, err
 }
 
 // Winners launches the kernel that resolves duplicates.
-func (k *kernels) Winners(s *device.Stream, p core.Parts, c *gpu.Change, w *gpu.Winners) error {
-	return device.Launch(s, k.of.Order.Winners(c.Kind), gpu.Wave(s.Device(), c.N), gpu.Block,
+func (k *kernels) ResolveWinners(s *device.Stream, p core.Parts, c *gpu.Change, w *gpu.Winners) error {
+	return device.Launch(s, k.engine.Order.Winners(c.Kind), gpu.Wave(s.Device(), c.N), gpu.Block,
 		&winnersParams{table: refOf(p), winners: *w})
 }
 
@@ -202,19 +202,19 @@ func (e *gpuEngine) Size() bucket.Size { return e.geometry().Size() }
 
 // Change implements [core.Engine].
 func (e *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
-	e.kernel.left = false
+	e.kernel.reclaimDue = false
 	done, failed, err = e.Engine.Change(ctx, s, b)
-	inserts, deletes := mayChange(b) // also on an error: a part of it may have run
-	if !e.kernel.left {
+	inserts, deletes := countPossible(b) // also on an error: a part of it may have run
+	if !e.kernel.reclaimDue {
 		deletes = 0
 	}
-	e.deletions.submitted(inserts, deletes)
+	e.deletions.addSubmitted(inserts, deletes)
 	return done, failed, err
 }
 
-// mayChange counts the operations of a batch that may insert keys and that may delete them. In a
-// mixed batch on the device, all may do both.
-func mayChange(b *batch.Batch) (inserts, deletes int) {
+// countPossible counts the operations of a batch that may insert keys and that may delete them. In
+// a mixed batch on the device, all may do both.
+func countPossible(b *batch.Batch) (inserts, deletes int) {
 	kinds := b.Columns[batch.Kinds]
 	switch {
 	case !kinds.Given() && b.Inserts():
@@ -235,10 +235,10 @@ func mayChange(b *batch.Batch) (inserts, deletes int) {
 }
 
 // Counters implements [core.Engine].
-func (e *gpuEngine) Counters(ctx context.Context) (core.Counters, error) {
-	now, err := e.Engine.Counters(ctx)
+func (e *gpuEngine) ReadCounters(ctx context.Context) (core.Counters, error) {
+	now, err := e.Engine.ReadCounters(ctx)
 	if err == nil {
-		e.deletions.count(now.Live)
+		e.deletions.setLive(now.Live)
 	}
 	return now, err
 }
@@ -250,7 +250,7 @@ func (e *gpuEngine) reclaim(ctx context.Context) (done bool, err error) {
 		return e.kernel.launchReclaim(s, reclaimParams{table: refOf(e.Parts()), hi: e.geometry().buckets})
 	})
 	if done {
-		e.deletions.reclaimed()
+		e.deletions.setReclaimed()
 	}
 	return done, err
 }
@@ -264,24 +264,24 @@ func (e *gpuEngine) Clear(ctx context.Context) error {
 	return err
 }
 
-func (e *gpuEngine) census(ctx context.Context) (c census, err error) {
+func (e *gpuEngine) countBuckets(ctx context.Context) (c bucketCounts, err error) {
 	var out [5]uint64
 	err = e.Report(ctx, out[:], func(to device.Ptr) error {
 		return device.Launch(e.Stream, e.kernel.stats, gpu.Wave(e.Dev, int(e.geometry().buckets)), gpu.Block,
 			&statsParams{table: refOf(e.Parts()), sums: to})
 	})
-	return census{arrays: out[0], entries: out[1], secondary: out[2], displaced: out[3], full: out[4]}, err
+	return bucketCounts{arrays: out[0], entries: out[1], secondary: out[2], displaced: out[3], full: out[4]}, err
 }
 
 // Rehash implements [bucket.Engine].
 func (e *gpuEngine) Rehash(ctx context.Context, size bucket.Size) error {
 	allocate := func() (*generation, error) { return allocate(e.Dev, e.kernel.layout.geometry(size)) }
-	err := bucket.RehashGPU(ctx, &e.Engine, allocate, func(s *device.Stream, from, to *generation, lo, hi uint32, lost device.Ptr) error {
-		p := rehashParams{from: refOf(from), to: refOf(to), lo: lo, hi: hi, lost: lost}
+	err := bucket.RehashGPU(ctx, &e.Engine, allocate, func(s *device.Stream, from, to *generation, lo, hi uint32, dropped device.Ptr) error {
+		p := rehashParams{from: refOf(from), to: refOf(to), lo: lo, hi: hi, lost: dropped}
 		return device.Launch(s, e.kernel.rehash, gpu.Wave(e.Dev, int(hi-lo)*lineBytes/e.Widths.Slot), gpu.Block, &p)
 	})
 	if err == nil {
-		e.deletions.reclaimed()
+		e.deletions.setReclaimed()
 	}
 	return err
 }

@@ -24,7 +24,7 @@ func (m *Map[K, V]) SecondariesOf(key uint32) (buckets []uint32) {
 	p := pathOf[uint32, uint32](g, key)
 	h := home{p.bucket, tagOf[uint32, uint32](p.key)}
 	for i := uint32(1); i <= functions; i++ {
-		if to := g.secondary(h, halfEntries, i); !g.around(h, to) && !slices.Contains(buckets, to) {
+		if to := g.secondary(h, halfEntries, i); !g.overlaps(h, to) && !slices.Contains(buckets, to) {
 			buckets = append(buckets, to)
 		}
 	}

@@ -66,8 +66,8 @@ const absent = cpu.Pending + 1
 
 const lastSentinel = absent
 
-// ownShift is the position of the type bit in the number of a slot in the extra line.
-const ownShift = 2
+// sentinelShift is the position of the type bit in the number of a slot in the extra line.
+const sentinelShift = 2
 
 // isSentinel reports whether a stored key has its own slot in the extra line.
 func isSentinel[K cpu.Key](stored K) bool { return cpu.IsSentinel(stored, lastSentinel) }
@@ -86,16 +86,16 @@ type layout struct {
 	slotBytes int
 }
 
-// least returns the number of lines that sizes are multiples of: primary and secondary buckets come
-// in twins.
-func (l layout) least() uint32 {
-	return uint32(max(1, 2*max(l.slots, 1<<leastShift)*l.slotBytes/lineBytes))
+// lineMultiple returns the number of lines that sizes are multiples of: primary and secondary
+// buckets come in twins.
+func (l layout) lineMultiple() uint32 {
+	return uint32(max(1, 2*max(l.slots, 1<<minSecondaryShift)*l.slotBytes/lineBytes))
 }
 
 // maxLines returns the largest number of lines.
 func (l layout) maxLines() uint32 {
 	lines := uint32(min(uint64(maxSlots)*uint64(l.slotBytes)/lineBytes, 1<<30)) - 2
-	return lines / l.least() * l.least()
+	return lines / l.lineMultiple() * l.lineMultiple()
 }
 
 // geometry returns the geometry of a table of a size.
@@ -212,34 +212,34 @@ func (h home) number(entries uint32) uint64 {
 
 func (g geometry) hash(number uint64) uint64 { return hash.Uint64(number, g.seed^secondarySeed) }
 
-// leastShift gives secondary buckets at least eight slots: eight buckets of one, two of four. Keys
-// that share an entry have one secondary bucket, and that needs as many slots without primary keys.
-// Secondary buckets of one slot have no place for two such keys, and at a load of 0.7 one in a
-// hundred primary ones has two. With secondary buckets of four slots, one in 50,000 keys is left
-// without a place in all sizes up to four.
-const leastShift = 3
+// minSecondaryShift gives secondary buckets at least eight slots: eight buckets of one, two of
+// four. Keys that share an entry have one secondary bucket, and that needs as many slots without
+// primary keys. Secondary buckets of one slot have no place for two such keys, and at a load of 0.7
+// one in a hundred primary ones has two. With secondary buckets of four slots, one in 50,000 keys
+// is left without a place in all sizes up to four.
+const minSecondaryShift = 3
 
-// wide returns the shift of secondary buckets, which are numbered separately.
-func (g geometry) wide() uint32 { return max(g.shift, leastShift) }
+// secondaryShift returns the shift of secondary buckets, which are numbered separately.
+func (g geometry) secondaryShift() uint32 { return max(g.shift, minSecondaryShift) }
 
-// pairs returns the number of pairs of secondary buckets, which are twins like primary ones.
-func (g geometry) pairs() uint32 { return g.buckets << g.shift >> (g.wide() + 1) }
+// nPairs returns the number of pairs of secondary buckets, which are twins like primary ones.
+func (g geometry) nPairs() uint32 { return g.buckets << g.shift >> (g.secondaryShift() + 1) }
 
-// around reports whether the primary bucket of a home lies in a secondary one or its twin. A
+// overlaps reports whether the primary bucket of a home lies in a secondary one or its twin. A
 // secondary bucket that fulfills that holds none of the home's keys.
-func (g geometry) around(of home, secondary uint32) bool {
-	return of.bucket<<g.shift>>(g.wide()+1) == secondary>>1
+func (g geometry) overlaps(h home, secondary uint32) bool {
+	return h.bucket<<g.shift>>(g.secondaryShift()+1) == secondary>>1
 }
 
 // secondary returns the bucket that function i, from 1, gives to the keys of a home. The functions
 // begin at the hash of its number and advance by a step (equation 2), as fractions of the table;
-// overflow replaces a modulus. They may reach the primary bucket: see around. The type bit selects
-// one of the two twins and can be recovered from it. The mapping varies, so that keys with the bit
-// set do not all share one half of the table.
+// overflow replaces a modulus. They may reach the primary bucket: see overlaps. The type bit
+// selects one of the two twins and can be recovered from it. The mapping varies, so that keys with
+// the bit set do not all share one half of the table.
 func (g geometry) secondary(of home, entries, i uint32) uint32 {
 	n := of.number(entries)
 	h := g.hash(n)
-	to := hash.Reduce32(uint32(h)+steps[n%uint64(len(steps))]*i, g.pairs())
+	to := hash.Reduce32(uint32(h)+steps[n%uint64(len(steps))]*i, g.nPairs())
 	return to<<1 | (of.bucket&1 ^ side(h, to))
 }
 
@@ -252,7 +252,7 @@ func homeOf[K cpu.Key, V cpu.Val](g geometry, stored K, slot uint32) home {
 	h := home{slot >> g.shift, tagOf[K, V](stored)}
 	if of := twins(g, stored); of != h.bucket>>1 {
 		h.bucket = of << 1
-		at := slot >> g.wide()
+		at := slot >> g.secondaryShift()
 		h.bucket |= at&1 ^ side(g.hash(h.number(entriesOf[K, V]())), at>>1)
 	}
 	return h
@@ -273,21 +273,21 @@ func keyOf[K cpu.Key, V cpu.Val](g geometry, stored K, bit uint32) K {
 	return unmix(g, stored&^typeBit[K, V]()|K(bit)<<typeShift[K, V]())
 }
 
-// own returns the number of the slot in the extra line of a key that looks like a sentinel. That
-// number is also stored there as its key.
-func (p path[K]) own() uint32 { return uint32(^p.key) | p.bucket&1<<ownShift }
+// sentinelIndex returns the number of the slot in the extra line of a key that looks like a
+// sentinel. That number is also stored there as its key.
+func (p path[K]) sentinelIndex() uint32 { return uint32(^p.key) | p.bucket&1<<sentinelShift }
 
-// ownKey returns the key that such a slot belongs to.
-func ownKey[K cpu.Key, V cpu.Val](g geometry, own uint32) K {
-	return keyOf[K, V](g, ^K(own&lastSentinel), own>>ownShift)
+// sentinelKey returns the key that such a slot belongs to.
+func sentinelKey[K cpu.Key, V cpu.Val](g geometry, index uint32) K {
+	return keyOf[K, V](g, ^K(index&lastSentinel), index>>sentinelShift)
 }
 
 // ---- arrays of remap entries ---------------------------------------------------
 
 // emptyArray returns an array without entries.
 func emptyArray[K cpu.Key, V cpu.Val]() array {
-	var none cpu.Slot[K, V]
-	return arrayOf(&none)
+	var zero cpu.Slot[K, V]
+	return arrayOf(&zero)
 }
 
 // array is a slot as remap entries: the half that has the type bit, and the other half of a slot of
@@ -308,8 +308,8 @@ func arrayOf[K cpu.Key, V cpu.Val](s *cpu.Slot[K, V]) array {
 	return array{uint64(s.Key), 0, keyTypeBit}
 }
 
-// put writes an array to a slot.
-func put[K cpu.Key, V cpu.Val](s *cpu.Slot[K, V], a array) {
+// writeArray writes an array to a slot.
+func writeArray[K cpu.Key, V cpu.Val](s *cpu.Slot[K, V], a array) {
 	switch v := any(&s.Val).(type) {
 	case *uint32:
 		s.Key, *v = K(a.low>>32), uint32(a.low)
@@ -320,8 +320,8 @@ func put[K cpu.Key, V cpu.Val](s *cpu.Slot[K, V], a array) {
 	}
 }
 
-// place returns the half and the shift of an entry.
-func (a *array) place(tag uint32) (half *uint64, shift uint32) {
+// locate returns the half and the shift of an entry.
+func (a *array) locate(tag uint32) (half *uint64, shift uint32) {
 	if tag >= halfEntries {
 		return &a.high, entryBits * (tag - halfEntries)
 	}
@@ -333,12 +333,12 @@ func (a *array) place(tag uint32) (half *uint64, shift uint32) {
 
 // entry returns the entry of a tag.
 func (a array) entry(tag uint32) uint32 {
-	half, shift := a.place(tag)
+	half, shift := a.locate(tag)
 	return uint32(*half>>shift) & functions
 }
 
-// count returns how many of the first entries are set.
-func (a array) count(entries uint32) (n int) {
+// countSet returns how many of the first entries are set.
+func (a array) countSet(entries uint32) (n int) {
 	for tag := range entries {
 		if a.entry(tag) != 0 {
 			n++
@@ -347,9 +347,9 @@ func (a array) count(entries uint32) (n int) {
 	return n
 }
 
-// with returns the array with another entry for a tag.
-func (a array) with(tag, entry uint32) array {
-	half, shift := a.place(tag)
+// withEntry returns the array with another entry for a tag.
+func (a array) withEntry(tag, entry uint32) array {
+	half, shift := a.locate(tag)
 	*half = *half&^(functions<<shift) | uint64(entry)<<shift
 	return a
 }

@@ -16,7 +16,7 @@ var shapes = []layout{{1, 4}, {8, 4}, {1, 8}, {2, 8}, {8, 8}, {16, 8}, {2, 16}, 
 // secondary ones. Each function uses all buckets evenly.
 func TestKeysComeBack(t *testing.T) {
 	for _, l := range shapes {
-		g := l.geometry(bucket.Size{Lines: 24 * l.least(), Seed: 99})
+		g := l.geometry(bucket.Size{Lines: 24 * l.lineMultiple(), Seed: 99})
 		if int(g.buckets)*l.slots*l.slotBytes != int(g.lines)*lineBytes || g.buckets%2 != 0 {
 			t.Errorf("%+v: %d buckets in %d lines", l, g.buckets, g.lines)
 		}
@@ -38,7 +38,7 @@ func keysComeBack[K cpu.Key, V cpu.Val](t *testing.T, g geometry) {
 	var sides [2][2]float64 // by type bit, and by which twin a secondary bucket is
 	entries := entriesOf[K, V]()
 	for i := uint32(1); i <= functions; i++ {
-		n[i] = make([]int, 2*g.pairs())
+		n[i] = make([]int, 2*g.nPairs())
 	}
 	for k := K(0); k < keys; k++ {
 		p := pathOf[K, V](g, k)
@@ -50,10 +50,10 @@ func keysComeBack[K cpu.Key, V cpu.Val](t *testing.T, g geometry) {
 			at, slot := p.bucket, p.bucket<<g.shift
 			if i > 0 {
 				at = g.secondary(h, entries, i)
-				slot = at<<g.wide() + uint32(k)%(1<<g.wide())
+				slot = at<<g.secondaryShift() + uint32(k)%(1<<g.secondaryShift())
 			}
 			n[i][at]++
-			if i > 0 && g.around(h, at) {
+			if i > 0 && g.overlaps(h, at) {
 				continue
 			}
 			if i > 0 {
@@ -97,7 +97,7 @@ func arrays[K cpu.Key, V cpu.Val](t *testing.T, entries uint32) {
 	want := make([]uint32, entries)
 	for i := range 20 * entries {
 		tag, entry := i*7%entries, i*i%(functions+1)
-		put(&s, arrayOf(&s).with(tag, entry))
+		writeArray(&s, arrayOf(&s).withEntry(tag, entry))
 		want[tag] = entry
 		set := 0
 		for tag, entry := range want {
@@ -106,7 +106,7 @@ func arrays[K cpu.Key, V cpu.Val](t *testing.T, entries uint32) {
 			}
 			set += int(min(entry, 1))
 		}
-		if !isArray(&s) || isKey(&s) || isFree(s.Key) || arrayOf(&s).count(entries) != set {
+		if !isArray(&s) || isKey(&s) || isFree(s.Key) || arrayOf(&s).countSet(entries) != set {
 			t.Fatalf("%+v with %d entries", s, set)
 		}
 	}
@@ -117,22 +117,22 @@ func arrays[K cpu.Key, V cpu.Val](t *testing.T, entries uint32) {
 
 // Keys that look like sentinels have their own slots.
 func TestOwnSlots(t *testing.T) {
-	ownSlots[uint32, uint32](t)
-	ownSlots[uint64, uint64](t)
-	ownSlots[uint32, struct{}](t)
+	sentinelSlots[uint32, uint32](t)
+	sentinelSlots[uint64, uint64](t)
+	sentinelSlots[uint32, struct{}](t)
 }
 
-func ownSlots[K cpu.Key, V cpu.Val](t *testing.T) {
+func sentinelSlots[K cpu.Key, V cpu.Val](t *testing.T) {
 	g := layout{8, 8}.geometry(bucket.Size{Lines: 8, Seed: 3})
 	seen := map[uint32]bool{}
 	for i := K(0); i <= lastSentinel; i++ {
 		for _, mixed := range []K{^i, ^i &^ typeBit[K, V]()} {
 			key := unmix(g, mixed)
 			p := pathOf[K, V](g, key)
-			if !isSentinel(p.key) || p.own() > 7 || seen[p.own()] || ownKey[K, V](g, p.own()) != key {
-				t.Errorf("mixed key %#x has slot %d, which is of %#x", mixed, p.own(), ownKey[K, V](g, p.own()))
+			if !isSentinel(p.key) || p.sentinelIndex() > 7 || seen[p.sentinelIndex()] || sentinelKey[K, V](g, p.sentinelIndex()) != key {
+				t.Errorf("mixed key %#x has slot %d, which is of %#x", mixed, p.sentinelIndex(), sentinelKey[K, V](g, p.sentinelIndex()))
 			}
-			seen[p.own()] = true
+			seen[p.sentinelIndex()] = true
 		}
 	}
 }

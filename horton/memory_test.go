@@ -36,7 +36,7 @@ func TestNoMemoryForAnotherSeed(t *testing.T) {
 	}
 	devicetest.FailNext(dev, devicetest.OpAlloc)
 	n, err := m.Put(t.Context(), keys, keys)
-	devicetest.Heal(dev)
+	devicetest.ClearFailures(dev)
 	if n == 0 || n == len(keys) || n != m.Len() || !errors.Is(err, weft.ErrFull) {
 		t.Fatalf("%d keys of an entry: %d, %v", len(keys), n, err)
 	}

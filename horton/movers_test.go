@@ -21,7 +21,7 @@ type stage struct {
 }
 
 // home is the bucket with the keys that move.
-const home, slots, most = 0, 8, 1 << 17
+const home, slots, maxKey = 0, 8, 1 << 17
 
 func newStage(t testing.TB, dev device.Device, reclaim horton.Reclaim) stage {
 	const buckets = 16
@@ -46,7 +46,7 @@ func (s stage) fill(t testing.TB, holes map[uint32]int) (keys []uint32) {
 	t.Helper()
 	for b := range s.Buckets() {
 		if b != home {
-			keys = append(keys, s.KeysOf(b, most, slots-holes[b])...)
+			keys = append(keys, s.KeysOf(b, maxKey, slots-holes[b])...)
 		}
 	}
 	s.put(t, keys)
@@ -66,8 +66,8 @@ func (s stage) next(behind uint32, to, not []uint32) uint32 {
 	}
 }
 
-// others returns n primary keys of home that no other function of these tests returns.
-func (s stage) others(n int) []uint32 { return s.KeysOf(home, 2*most, n) }
+// otherKeys returns n primary keys of home that no other function of these tests returns.
+func (s stage) otherKeys(n int) []uint32 { return s.KeysOf(home, 2*maxKey, n) }
 
 // watch looks keys up repeatedly during changes of a stream.
 func (s stage) watch(t testing.TB, keys []uint32, rounds int, change func(round int) error) {
@@ -98,14 +98,14 @@ func (s stage) watch(t testing.TB, keys []uint32, rounds int, change func(round 
 	}
 }
 
-// comeAndGo inserts one key after the other into full buckets and deletes it again, during lookups
-// of the keys that stay and move out of the way. All keys must end up in their places.
-func (s stage) comeAndGo(t testing.TB, stay, watched []uint32, buckets ...uint32) {
+// insertAndDelete inserts one key after the other into full buckets and deletes it again, during
+// lookups of the keys that stay and move out of the way. All keys must end up in their places.
+func (s stage) insertAndDelete(t testing.TB, stay, watched []uint32, buckets ...uint32) {
 	t.Helper()
 	const rounds = 8
 	var comers []device.Slice[uint32]
 	for _, b := range buckets {
-		comers = append(comers, devicetest.Upload(t, s.stream, s.KeysOf(b, 3*most, 1)))
+		comers = append(comers, devicetest.Upload(t, s.stream, s.KeysOf(b, 3*maxKey, 1)))
 	}
 	s.watch(t, watched, rounds, func(int) (err error) {
 		for _, one := range comers {
@@ -125,12 +125,12 @@ func backAndForth(t testing.TB, dev device.Device) {
 	s := newStage(t, dev, horton.Never)
 	to := s.SecondariesOf(s.next(0, nil, nil))[:2]
 	key := s.next(0, to, nil)
-	away := s.elsewhere(key)
+	away := s.otherSecondary(key)
 	rest := s.next(0, []uint32{away}, to)
 	stay := s.fill(t, map[uint32]int{to[0]: 1, to[1]: 1, away: 1})
-	s.put(t, s.others(slots-1), []uint32{rest}, []uint32{key})
-	stay = append(append(stay, s.others(slots-1)...), rest, key)
-	s.comeAndGo(t, stay, []uint32{key}, to...)
+	s.put(t, s.otherKeys(slots-1), []uint32{rest}, []uint32{key})
+	stay = append(append(stay, s.otherKeys(slots-1)...), rest, key)
+	s.insertAndDelete(t, stay, []uint32{key}, to...)
 }
 
 // inARow moves two keys in a row: one to where the other was, and back.
@@ -138,9 +138,9 @@ func inARow(t testing.TB, dev device.Device) {
 	s := newStage(t, dev, horton.Never)
 	first, second, to := s.row()
 	stay := s.fill(t, map[uint32]int{to[0]: 1, to[1]: 1, to[2]: 1})
-	s.put(t, s.others(slots-1), []uint32{second}, []uint32{first})
-	stay = append(append(stay, s.others(slots-1)...), first, second)
-	s.comeAndGo(t, stay, []uint32{first, second}, to[0], to[2])
+	s.put(t, s.otherKeys(slots-1), []uint32{second}, []uint32{first})
+	stay = append(append(stay, s.otherKeys(slots-1)...), first, second)
+	s.insertAndDelete(t, stay, []uint32{first, second}, to[0], to[2])
 }
 
 // row returns a key that may go to the first two of three buckets, and one that may go to the last
@@ -148,7 +148,7 @@ func inARow(t testing.TB, dev device.Device) {
 func (s stage) row() (first, second uint32, to []uint32) {
 	for first = s.next(0, nil, nil); ; first = s.next(first, nil, nil) {
 		mine := s.SecondariesOf(first)
-		for second = s.next(first, nil, nil); second < most/2; second = s.next(second, nil, nil) {
+		for second = s.next(first, nil, nil); second < maxKey/2; second = s.next(second, nil, nil) {
 			others := s.SecondariesOf(second)
 			only, too := slices.Clone(mine), slices.Clone(others)
 			only = slices.DeleteFunc(only, func(b uint32) bool { return slices.Contains(others, b) })
@@ -184,9 +184,9 @@ func together(t testing.TB, dev device.Device) {
 	s := newStage(t, dev, horton.Never)
 	key, sharer, rest, to, away := s.entryOfTwo()
 	stay := s.fill(t, map[uint32]int{to[0]: 2, to[1]: 2, away: 1})
-	s.put(t, s.others(slots-1), []uint32{rest}, []uint32{key}, []uint32{sharer})
-	stay = append(append(stay, s.others(slots-1)...), rest, key, sharer)
-	s.comeAndGo(t, stay, []uint32{key, sharer}, to...)
+	s.put(t, s.otherKeys(slots-1), []uint32{rest}, []uint32{key}, []uint32{sharer})
+	stay = append(append(stay, s.otherKeys(slots-1)...), rest, key, sharer)
+	s.insertAndDelete(t, stay, []uint32{key, sharer}, to...)
 }
 
 // promoted makes a bucket of type B and A in turn. A key becomes secondary, since the two in the
@@ -204,8 +204,8 @@ func promoted(t testing.TB, dev device.Device) {
 	last := s.next(0, nil, to)
 	before := s.next(last, nil, to)
 	stay := s.fill(t, map[uint32]int{to[0]: 2, to[1]: 2})
-	stay = append(append(stay, s.others(slots-3)...), key, before)
-	s.put(t, s.others(slots-3), []uint32{key}, []uint32{before})
+	stay = append(append(stay, s.otherKeys(slots-3)...), key, before)
+	s.put(t, s.otherKeys(slots-3), []uint32{key}, []uint32{before})
 	come := []device.Slice[uint32]{devicetest.Upload(t, s.stream, []uint32{last}), devicetest.Upload(t, s.stream, []uint32{another})}
 	both := devicetest.Upload(t, s.stream, []uint32{last, another})
 	all := append(slices.Clone(stay), last, another)
@@ -259,9 +259,9 @@ func sharers(t testing.TB, dev device.Device) {
 	s := newStage(t, dev, horton.Never)
 	key, sharer, rest, to, away := s.entryOfTwo()
 	stay := s.fill(t, map[uint32]int{to[0]: 2, to[1]: 1, away: 1})
-	s.put(t, s.others(slots-1), []uint32{rest}, []uint32{key}, []uint32{sharer})
-	stay = append(append(stay, s.others(slots-1)...), rest, key, sharer)
-	comer := s.KeysOf(to[0], 3*most, 1)
+	s.put(t, s.otherKeys(slots-1), []uint32{rest}, []uint32{key}, []uint32{sharer})
+	stay = append(append(stay, s.otherKeys(slots-1)...), rest, key, sharer)
+	comer := s.KeysOf(to[0], 3*maxKey, 1)
 	n, err := s.Put(t.Context(), comer, comer)
 	if err != nil && !errors.Is(err, weft.ErrFull) {
 		t.Fatal(err)
@@ -278,12 +278,12 @@ func (s stage) entryOfTwo() (key, sharer, rest uint32, to []uint32, away uint32)
 	for s.TagOf(sharer) != s.TagOf(key) {
 		sharer = s.next(sharer, to, nil)
 	}
-	away = s.elsewhere(key)
+	away = s.otherSecondary(key)
 	return key, sharer, s.next(0, []uint32{away}, to), to, away
 }
 
-// elsewhere returns a bucket where a key may not go, and others of home may.
-func (s stage) elsewhere(key uint32) uint32 {
+// otherSecondary returns a bucket where a key may not go, and others of home may.
+func (s stage) otherSecondary(key uint32) uint32 {
 	for b := range s.Buckets() {
 		if b>>1 != home>>1 && !slices.Contains(s.SecondariesOf(key), b) {
 			return b

@@ -128,7 +128,7 @@ func only(run func(t testing.TB, dev device.Device)) []mutate.KernelTest {
 }
 
 // stepTests make many keys meet in buckets of eight slots.
-var stepTests = []mutate.KernelTest{{Name: "lookups beside steps", Run: besideMoves(horton.Options{})}}
+var stepTests = []mutate.KernelTest{{Name: "lookups beside steps", Run: lookupsDuringMoves(horton.Options{})}}
 
 // soon returns tests with a budget that notices early that a lock is never released.
 func soon(tests []mutate.KernelTest) []mutate.KernelTest {
@@ -140,7 +140,7 @@ func soon(tests []mutate.KernelTest) []mutate.KernelTest {
 }
 
 // lockTests notice early that a lock is never released.
-var lockTests = []mutate.KernelTest{{Name: "lookups beside moves", Run: besideMoves(horton.Options{Slots: 4}), Budget: 1 << 20}}
+var lockTests = []mutate.KernelTest{{Name: "lookups beside moves", Run: lookupsDuringMoves(horton.Options{Slots: 4}), Budget: 1 << 20}}
 
 // evicting returns programs with many moves, and concurrent lookups, with or without reclaiming.
 func evicting(reclaim horton.Reclaim) dst.Config[uint32, uint32] {
@@ -159,7 +159,7 @@ func TestMutantsAreFound(t *testing.T) {
 			t.Parallel()
 			var trials []mutate.Trial
 			if m.by != nil {
-				_, trials = mutate.OnDevices(90, 240, m.by)
+				_, trials = mutate.DeviceTrials(90, 240, m.by)
 				trials = trials[rare[m.name]:]
 			} else {
 				reclaim := horton.Never // waiters for a lost lock wait long
@@ -168,24 +168,24 @@ func TestMutantsAreFound(t *testing.T) {
 				}
 				cfg := evicting(reclaim)
 				cfg.First = rare[m.name]
-				trials = []mutate.Trial{mutate.Schedules("programs", cfg)}
+				trials = []mutate.Trial{mutate.ScheduleTrial("programs", cfg)}
 			}
 			broken := mutate.Replace(t, m.kernels, m.pattern, m.with)
 			if m.kernels == "evict_32_32" {
-				broken = both(broken, mutate.Replace(t, "displace_32_32", aside, "mov.b32 $1, -1;"))
+				broken = compose(broken, mutate.Replace(t, "displace_32_32", aside, "mov.b32 $1, -1;"))
 			}
 			if m.by == nil || m.swift {
-				mutate.WantNoticed(t, trials, broken)
+				mutate.RequireDetected(t, trials, broken)
 				return
 			}
 			slow := mutate.Replace(t, "(displace|evict|reclaim)_32_32", `(fence\.acq_rel\.gpu;|st\.release\.gpu\.global\.b32)`, strings.Repeat("nanosleep.u32 1; ", 8)+"$1")
-			mutate.WantNoticed(t, trials, both(broken, slow))
+			mutate.RequireDetected(t, trials, compose(broken, slow))
 		})
 	}
 }
 
-// both applies two rewrites.
-func both(first, then func(file, ptx string) string) func(file, ptx string) string {
+// compose applies two rewrites.
+func compose(first, then func(file, ptx string) string) func(file, ptx string) string {
 	return func(file, ptx string) string { return then(file, first(file, ptx)) }
 }
 
@@ -194,7 +194,7 @@ func TestSearchesAlone(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	quick, random := mutate.OnDevices(90, 1, slices.Concat(moverTests, searchTests))
+	quick, random := mutate.DeviceTrials(90, 1, slices.Concat(moverTests, searchTests))
 	if by, how := mutate.FirstFailure(t, slices.Concat(quick, random), mutate.Replace(t, "displace_32_32", aside, "mov.b32 $1, -1;")); by != "" {
 		t.Fatalf("%s: %s", by, how)
 	}

@@ -22,13 +22,13 @@ func TestOmissionsAreNoticed(t *testing.T) {
 	open := func(dev device.Device) (*horton.Map[uint32, uint32], error) {
 		return horton.New[uint32, uint32](dev, &horton.Options{Capacity: 1000, Seed: 1})
 	}
-	tries := []dst.Try{dst.IterateBehindChanges(open)}
+	tries := []dst.Try{dst.IterateAfterChanges(open)}
 	for seed := range uint64(4) {
-		tries = append(tries, dst.OnSim(t, seed, func(t testing.TB, dev device.Device, _ uint64) { reclaimAndClose(t, dev) }))
+		tries = append(tries, dst.SimTry(t, seed, func(t testing.TB, dev device.Device, _ uint64) { reclaimAndClose(t, dev) }))
 	}
-	dst.Omit(t, "../internal/cpu", nil, dst.MapOnClosedStream(open))
-	needless := dst.Judged(t, "../internal/gpu", "linear's programs", func(c devicetest.Call) bool {
-		return c.Func == "(*Engine).beforeExport"
+	dst.Omit(t, "../internal/cpu", nil, dst.MapClosedStreamTry(open))
+	needless := dst.JudgedElsewhere(t, "../internal/gpu", "linear's programs", func(c devicetest.Call) bool {
+		return c.Func == "(*Engine).waitChanges"
 	})
 	needless["e.Stream.Sync(context.WithoutCancel(ctx)) in (*Engine).Rearrange"] = "tells of launches that fail; what comes later is ordered behind them"
 	dst.Omit(t, "../internal/gpu", needless, tries...)

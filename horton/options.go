@@ -81,41 +81,42 @@ func (r Reclaim) MarshalText() ([]byte, error) { return reclaims.Text(r) }
 // UnmarshalText parses a name in upper or lower case, so flag.TextVar accepts it.
 func (r *Reclaim) UnmarshalText(text []byte) error { return reclaims.Read(r, text) }
 
-// bearable is the load that buckets of a number of slots reach with random keys in a large table:
+// maxLoads is the load that buckets of a number of slots reach with random keys in a large table:
 // the load at which slots with keys and slots with remap entries fill the table (paper, section
 // 6.2).
-var bearable = map[int]float64{1: 0.80, 2: 0.87, 4: 0.92, 8: 0.955, 16: 0.975}
+var maxLoads = map[int]float64{1: 0.80, 2: 0.87, 4: 0.92, 8: 0.955, 16: 0.975}
 
-// safe holds loads at which kernels, too, find a slot for every key. Above them batches wait for
-// their outcome, so that a table may grow. With few slots, the keys of a bucket with one tag may
-// need more free slots in one place than the table has. With ten entries that is more frequent.
-var safe = map[int]float64{1: 0.55, 2: 0.7, 4: 0.8, 8: 0.88, 16: 0.92}
+// safeLoads holds loads at which kernels, too, find a slot for every key. Above them batches wait
+// for their outcome, so that a table may grow. With few slots, the keys of a bucket with one tag
+// may need more free slots in one place than the table has. With ten entries that is more frequent.
+var safeLoads = map[int]float64{1: 0.55, 2: 0.7, 4: 0.8, 8: 0.88, 16: 0.92}
 
-func (l layout) safe() float64 {
+func (l layout) safeLoad() float64 {
 	if l.entries() < halfEntries {
-		return safe[l.slots] - 0.1
+		return safeLoads[l.slots] - 0.1
 	}
-	return safe[l.slots]
+	return safeLoads[l.slots]
 }
 
-// sureHost and sureDevice are the loads that tables of fixed size take on a CPU and on a GPU: what
-// every one of many tables was filled to (TestLoadIsReached), and what kernels find slots for.
+// fixedLoadsHost and fixedLoadsDevice are the loads that tables of fixed size take on a CPU and on
+// a GPU: what every one of many tables was filled to (TestLoadIsReached), and what kernels find
+// slots for.
 var (
-	sureHost   = map[int]float64{1: 0.73, 2: 0.81, 4: 0.90, 8: 0.945, 16: 0.96}
-	sureDevice = map[int]float64{1: 0.55, 2: 0.7, 4: 0.8, 8: 0.9, 16: 0.92}
+	fixedLoadsHost   = map[int]float64{1: 0.73, 2: 0.81, 4: 0.90, 8: 0.945, 16: 0.96}
+	fixedLoadsDevice = map[int]float64{1: 0.55, 2: 0.7, 4: 0.8, 8: 0.9, 16: 0.92}
 )
 
-func (l layout) sure(host bool) float64 {
-	few := l.entries() < halfEntries
+func (l layout) fixedLoad(host bool) float64 {
+	fewEntries := l.entries() < halfEntries
 	switch {
-	case host && few:
-		return sureHost[l.slots] - 0.01
+	case host && fewEntries:
+		return fixedLoadsHost[l.slots] - 0.01
 	case host:
-		return sureHost[l.slots]
-	case few:
-		return sureDevice[l.slots] - 0.1
+		return fixedLoadsHost[l.slots]
+	case fewEntries:
+		return fixedLoadsDevice[l.slots] - 0.1
 	}
-	return sureDevice[l.slots]
+	return fixedLoadsDevice[l.slots]
 }
 
 // defaultLoads holds the defaults of MaxLoad by number of slots.
@@ -146,13 +147,13 @@ func (o *Options) mode(slotBytes int) mode {
 
 // policy returns the configuration of the policy for a table.
 func (o *Options) policy(l layout, host bool) bucket.Config {
-	sure := l.sure(host)
+	fixedLoad := l.fixedLoad(host)
 	if o.crowded {
-		sure = 0
+		fixedLoad = 0
 	}
 	return bucket.Config{
 		Name: name, Capacity: o.Capacity, MaxLoad: o.MaxLoad, Fixed: o.Fixed, Unordered: o.Unordered,
 		Seed: o.Seed, Logger: o.Logger,
-		SlotBytes: l.slotBytes, Multiple: l.least(), MostLines: l.maxLines(), Safe: l.safe(), Sure: sure,
+		SlotBytes: l.slotBytes, LineMultiple: l.lineMultiple(), MaxLines: l.maxLines(), ReachableLoad: l.safeLoad(), FixedLoad: fixedLoad,
 	}
 }

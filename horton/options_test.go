@@ -26,7 +26,7 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 }
 
 func TestOptionsAtTheirLimits(t *testing.T) {
-	conformance.NotRaced(t, "one core searches full tables")
+	conformance.SkipRaced(t, "one core searches full tables")
 	dev := devicetest.Open(t)
 	keys := conformance.Sequence[uint64](0, 3000)
 	for name, opts := range map[string]*horton.Options{
@@ -46,7 +46,7 @@ func TestOptionsAtTheirLimits(t *testing.T) {
 }
 
 func TestLoggerIsTold(t *testing.T) {
-	conformance.TellsLogger(t, func(to *slog.Logger) conformance.AnyMap[uint64, uint64] {
+	conformance.LogsMessages(t, func(to *slog.Logger) conformance.AnyMap[uint64, uint64] {
 		return conformance.Open(t, horton.New[uint64, uint64], devicetest.Open(t), &horton.Options{Logger: to})
 	}, "from_lines=2 ")
 }
@@ -77,7 +77,7 @@ func TestCompact(t *testing.T) {
 func TestNothingGrowsInVain(t *testing.T) {
 	dev := devicetest.Open(t)
 	m := conformance.Open(t, horton.New[uint32, uint32], dev, nil)
-	conformance.LookupsGrowNothing(t, dev, m, func() int { return conformance.StatsOf(t, m).Slots })
+	conformance.LookupsDoNotGrow(t, dev, m, func() int { return conformance.StatsOf(t, m).Slots })
 	for _, opts := range []*horton.Options{nil, {Capacity: 100, Fixed: true}, {Slots: 1}} {
 		before, after := conformance.Toggle[uint32](t, dev, conformance.Open(t, horton.NewSet[uint32], dev, opts))
 		if after.Slots != before.Slots {
@@ -124,5 +124,5 @@ func TestFailuresOfTheDevice(t *testing.T) {
 
 // Contexts that end in the middle of Clear and Compact leave all or nothing.
 func TestCutShort(t *testing.T) {
-	conformance.CutShort(t, devicetest.Open(t), conformance.MapOf(horton.New[uint32, uint32], &horton.Options{Capacity: 1000}))
+	conformance.InterruptMaintenance(t, devicetest.Open(t), conformance.MapOf(horton.New[uint32, uint32], &horton.Options{Capacity: 1000}))
 }

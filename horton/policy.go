@@ -12,8 +12,8 @@ import (
 // policy is a bucket.Policy that also decides when deletes make lookups short again.
 type policy struct {
 	*bucket.Policy
-	engine engine
-	when   Reclaim
+	engine      engine
+	reclaimMode Reclaim
 }
 
 // reclaimShare is the share of keys that are deleted before a pass reclaims what they have left.
@@ -21,20 +21,20 @@ type policy struct {
 // the last pass.
 const reclaimShare = 1.0 / 8
 
-// Before implements [core.Policy]. The core does not call After for batches on streams, so Before
+// Prepare implements [core.Policy]. The core does not call Trim for batches on streams, so Prepare
 // reclaims what those have deleted before the next batch that inserts.
-func (p *policy) Before(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, report bool, err error) {
+func (p *policy) Prepare(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, report bool, err error) {
 	if s != nil {
 		if err := p.maybeReclaim(ctx, now); err != nil {
 			return 0, false, err
 		}
 	}
-	return p.Policy.Before(ctx, now, s, b)
+	return p.Policy.Prepare(ctx, now, s, b)
 }
 
-// After implements [core.Policy].
-func (p *policy) After(ctx context.Context, now core.Counters, delta int) error {
-	if err := p.Policy.After(ctx, now, delta); err != nil {
+// Trim implements [core.Policy].
+func (p *policy) Trim(ctx context.Context, now core.Counters, delta int) error {
+	if err := p.Policy.Trim(ctx, now, delta); err != nil {
 		return err
 	}
 	return p.maybeReclaim(ctx, now)
@@ -42,13 +42,13 @@ func (p *policy) After(ctx context.Context, now core.Counters, delta int) error 
 
 // maybeReclaim reclaims what deletes have left, if that pays.
 func (p *policy) maybeReclaim(ctx context.Context, now core.Counters) error {
-	if p.when == Never || !p.pays(now) {
+	if p.reclaimMode == Never || !p.reclaimDue(now) {
 		return nil
 	}
 	// Some deletes do not find their keys, so the number of deleted keys is a bound. Counting keys
 	// lowers it.
-	now, err := p.engine.Counters(ctx)
-	if err != nil || !p.pays(now) {
+	now, err := p.engine.ReadCounters(ctx)
+	if err != nil || !p.reclaimDue(now) {
 		return err
 	}
 	done, err := p.engine.reclaim(ctx)
@@ -58,8 +58,8 @@ func (p *policy) maybeReclaim(ctx context.Context, now core.Counters) error {
 	return err
 }
 
-// pays reports whether enough keys may have been deleted for a pass to pay.
-func (p *policy) pays(now core.Counters) bool {
+// reclaimDue reports whether enough keys may have been deleted for a pass to pay.
+func (p *policy) reclaimDue(now core.Counters) bool {
 	n := p.engine.deleted()
 	return n > 0 && float64(n) >= float64(now.Live)*reclaimShare
 }

@@ -24,8 +24,8 @@ func full(t *testing.T, dev device.Device, n int, reclaim horton.Reclaim) (*hort
 	return m, keys
 }
 
-// leave deletes all but the first n keys, and returns the statistics after that.
-func leave(t *testing.T, m *horton.Map[uint32, uint32], keys []uint32, n int) horton.Stats {
+// deleteAllBut deletes all but the first n keys, and returns the statistics after that.
+func deleteAllBut(t *testing.T, m *horton.Map[uint32, uint32], keys []uint32, n int) horton.Stats {
 	t.Helper()
 	if _, err := m.Delete(t.Context(), keys[n:m.Len()], nil); err != nil {
 		t.Fatal(err)
@@ -40,7 +40,7 @@ func leave(t *testing.T, m *horton.Map[uint32, uint32], keys []uint32, n int) ho
 // What deletes leave is reclaimed after each batch, once it pays, or never.
 func TestReclaim(t *testing.T) {
 	for reclaim := range reclaimed {
-		wantReclaimed(t, devicetest.Open(t), 14_000, reclaim)
+		checkReclaimed(t, devicetest.Open(t), 14_000, reclaim)
 	}
 }
 
@@ -52,7 +52,7 @@ func TestReclaimOnSimulatedGPU(t *testing.T) {
 	for reclaim := range reclaimed {
 		t.Run(fmt.Sprint(reclaim), func(t *testing.T) {
 			t.Parallel()
-			wantReclaimed(t, devicetest.OpenSim(t, &sim.Options{Arch: 90, Scheduler: sim.Random, Seed: 1, Races: true}), 2800, reclaim)
+			checkReclaimed(t, devicetest.OpenSim(t, &sim.Options{Arch: 90, Scheduler: sim.Random, Seed: 1, Races: true}), 2800, reclaim)
 		})
 	}
 }
@@ -63,8 +63,8 @@ var reclaimed = map[horton.Reclaim][3]bool{
 	horton.Eager: {true, true, true}, horton.Lazy: {false, true, true}, horton.Never: {},
 }
 
-// wantReclaimed runs those batches of deletes on n keys.
-func wantReclaimed(t *testing.T, dev device.Device, n int, reclaim horton.Reclaim) {
+// checkReclaimed runs those batches of deletes on n keys.
+func checkReclaimed(t *testing.T, dev device.Device, n int, reclaim horton.Reclaim) {
 	want, most := reclaimed[reclaim], .065
 	if dev.Properties().Kind != device.CPU {
 		// A bucket with exactly as many keys as slots stays of type B on a GPU: the last key has no
@@ -74,7 +74,7 @@ func wantReclaimed(t *testing.T, dev device.Device, n int, reclaim horton.Reclai
 	m, keys := full(t, dev, n, reclaim)
 	before := conformance.StatsOf(t, m)
 	for i, left := range []int{n * 27 / 28, n * 9 / 14, 0} {
-		after := leave(t, m, keys, left)
+		after := deleteAllBut(t, m, keys, left)
 		shorter := after.Entries < before.Entries && after.PerMiss < before.PerMiss
 		same := after.Entries == before.Entries && after.PerMiss == before.PerMiss && after.TypeB == before.TypeB
 		if shorter != want[i] || same == want[i] {
@@ -96,7 +96,7 @@ func TestReclaimWaitsForIterations(t *testing.T) {
 		seen := map[uint32]bool{}
 		k, _, _ := next()
 		seen[k] = true
-		if s := leave(t, m, keys, 9000); s.TypeB != before.TypeB || s.Entries != before.Entries {
+		if s := deleteAllBut(t, m, keys, 9000); s.TypeB != before.TypeB || s.Entries != before.Entries {
 			t.Errorf("%d: %v, before: %v", reclaim, s, before)
 		}
 		for k, _, ok := next(); ok; k, _, ok = next() {
@@ -111,7 +111,7 @@ func TestReclaimWaitsForIterations(t *testing.T) {
 				t.Fatalf("key %d is left out", k)
 			}
 		}
-		if s := leave(t, m, keys, 8999); s.TypeB >= before.TypeB/2 {
+		if s := deleteAllBut(t, m, keys, 8999); s.TypeB >= before.TypeB/2 {
 			t.Errorf("%d: %v, before: %v", reclaim, s, before)
 		}
 	}

@@ -51,7 +51,7 @@ func (c *counted) add(r sim.Request) {
 		size := device.Ptr(c.slot << c.shift)
 		first := c.base + device.Ptr(c.primary)*size
 		if s+sim.SectorBytes <= first || s >= first+size {
-			c.beyond[uint32(s-c.base)/uint32(c.slot<<c.wide())] = true
+			c.beyond[uint32(s-c.base)/uint32(c.slot<<c.secondaryShift())] = true
 		}
 	}
 }
@@ -64,7 +64,7 @@ func (c *counted) reads() (int, error) {
 			return 0, fmt.Errorf("the sector at %d is requested %d times", s-c.base, n)
 		}
 	}
-	most := max(c.slot<<c.shift, sim.SectorBytes)/sim.SectorBytes + max(c.slot<<c.wide(), sim.SectorBytes)/sim.SectorBytes
+	most := max(c.slot<<c.shift, sim.SectorBytes)/sim.SectorBytes + max(c.slot<<c.secondaryShift(), sim.SectorBytes)/sim.SectorBytes
 	if len(c.beyond) > 1 || len(c.sectors) > most || len(c.sectors) == 0 {
 		return 0, fmt.Errorf("%d sectors are requested, of %d buckets beside the primary one", len(c.sectors), len(c.beyond))
 	}

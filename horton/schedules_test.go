@@ -48,7 +48,7 @@ func TestSchedules(t *testing.T) {
 			if m.Options.Slots == 16 { // these programs are the longest
 				seeds /= 2
 			}
-			dst.Explore(t, m, schedules[uint64, uint64](m).Tries(seeds))
+			dst.Explore(t, m, schedules[uint64, uint64](m).WithSeeds(seeds))
 		}
 		if i%2 == 0 && m.Arch == 90 { // slots are those of 64-bit keys and values
 			dst.Explore(t, m, schedules[uint32, uint64](m))
@@ -71,18 +71,18 @@ func impossible(s horton.Stats) bool {
 const fewSeeds = 4
 
 func schedules[K weft.Key, V weft.Value](m mode) dst.Config[K, V] {
-	return in(m, dst.Maps(func(dev device.Device, s dst.Shape) (*horton.Map[K, V], error) {
+	return withMode(m, dst.Maps(func(dev device.Device, s dst.Shape) (*horton.Map[K, V], error) {
 		return horton.New[K, V](dev, options(m, s))
 	}, impossible))
 }
 
 func setSchedules[K weft.Key](m mode) dst.Config[K, uint32] {
-	return in(m, dst.Sets(func(dev device.Device, s dst.Shape) (*horton.Set[K], error) {
+	return withMode(m, dst.Sets(func(dev device.Device, s dst.Shape) (*horton.Set[K], error) {
 		return horton.NewSet[K](dev, options(m, s))
 	}, impossible))
 }
 
-func in[K weft.Key, V weft.Value](m mode, cfg dst.Config[K, V]) dst.Config[K, V] {
+func withMode[K weft.Key, V weft.Value](m mode, cfg dst.Config[K, V]) dst.Config[K, V] {
 	cfg.Arch, cfg.Unordered, cfg.Shapes, cfg.Seeds = m.Arch, m.Options.Unordered, troubles, fewSeeds
 	return cfg
 }

@@ -21,7 +21,7 @@ func TestTablesMoveBetweenDevices(t *testing.T) {
 	host, simulated := devicetest.OpenCPU(t, 2), devicetest.OpenSim(t, &sim.Options{Arch: 90})
 	for _, slots := range []int{1, 4, 8} {
 		open := conformance.MapOf(horton.New[uint32, uint32], &horton.Options{Capacity: 900, Slots: slots, Seed: 5})
-		conformance.SavedElsewhere(t, open, conformance.Sequence[uint32](-10, 900), host, simulated)
+		conformance.SaveAcrossDevices(t, open, conformance.Sequence[uint32](-10, 900), host, simulated)
 	}
 }
 

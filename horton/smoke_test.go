@@ -21,7 +21,7 @@ func smokeAll(t *testing.T, dev device.Device) {
 		"fixed":     {MaxLoad: .95, Slots: 16, Capacity: conformance.SmokeKeys, Fixed: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			conformance.EachWidth(t, dev, opts, smoke[uint32, uint32], smoke[uint32, uint64], smoke[uint64, uint32], smoke[uint64, uint64],
+			conformance.SmokeWidths(t, dev, opts, smoke[uint32, uint32], smoke[uint32, uint64], smoke[uint64, uint32], smoke[uint64, uint64],
 				smokeSet[uint32], smokeSet[uint64])
 		})
 	}

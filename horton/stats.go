@@ -10,7 +10,7 @@ import (
 
 // Stats describe the state of a table.
 type Stats struct {
-	Len        int // slots of the table, those of remap entries included
+	Len        int // keys
 	Slots      int // slots of the table, with those that are remap entries
 	Tombstones int // slots of deleted keys, which any key may take
 
@@ -62,8 +62,8 @@ func (s Stats) String() string {
 
 // Stats measures the structure in one pass over its memory.
 func (t *table) Stats(ctx context.Context) (s Stats, err error) {
-	err = t.core.Alone(ctx, "Stats", func(now core.Counters) error {
-		c, err := t.engine.census(ctx)
+	err = t.core.WithWriteLock(ctx, "Stats", func(now core.Counters) error {
+		c, err := t.engine.countBuckets(ctx)
 		g := t.engine.geometry()
 		buckets := float64(g.buckets)
 		s = Stats{

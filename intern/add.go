@@ -25,19 +25,19 @@ const (
 
 // scratch is the working memory of calls, which a table keeps.
 type scratch struct {
-	keys    []uint64
-	flags   []bool // rows that differ from the item with their number
-	odd     bool   // recall has set some flags
-	found   []bool
-	unknown []uint32 // rows that recall has not found
-	numbers []uint32 // of unknown
-	counts  []int    // of unknown, by ranges
-	first   []uint32 // rows of new items
-	regions []region
-	nulls   column.Column // the column that the rows come from, if its nulls do not show in items
-	strings []string
-	encoded []byte
-	offsets []int64
+	keys       []uint64
+	flags      []bool // rows that differ from the item with their number
+	anyDiffers bool   // findKnown has set some flags
+	found      []bool
+	unknown    []uint32 // rows that findKnown has not found
+	numbers    []uint32 // of unknown
+	counts     []int    // of unknown, by ranges
+	first      []uint32 // rows of new items
+	regions    []region
+	nulls      column.Column // the column that the rows come from, if its nulls do not show in items
+	strings    []string
+	encoded    []byte
+	offsets    []int64
 }
 
 // release drops the references to memory of a caller.
@@ -59,12 +59,12 @@ type region struct {
 // A call that ends early, because of ctx, memory or the limit, returns a [weft.PartialError] with
 // the number of rows done. The ids of the others are 0, and their keys have not been added.
 func (t *Table) Strings(ctx context.Context, s []string, ids []uint32) (added int, err error) {
-	return t.add(ctx, "Strings", byteStrings, nil, len(s), ids, func(to *scratch) feed { return t.ofColumn(to, column.OfStrings(s)) })
+	return t.add(ctx, "Strings", byteStrings, nil, len(s), ids, func(to *scratch) chunkFunc { return t.columnChunks(to, column.OfStrings(s)) })
 }
 
 // Bytes is [Table.Strings] for slices of bytes, which are copied.
 func (t *Table) Bytes(ctx context.Context, s [][]byte, ids []uint32) (added int, err error) {
-	return t.add(ctx, "Bytes", byteStrings, nil, len(s), ids, func(to *scratch) feed { return t.ofBytes(to, s) })
+	return t.add(ctx, "Bytes", byteStrings, nil, len(s), ids, func(to *scratch) chunkFunc { return t.byteChunks(to, s) })
 }
 
 // Column is [Table.Strings] for a column of byte strings in any form. A null value is
@@ -75,10 +75,10 @@ func (t *Table) Column(ctx context.Context, c column.Column, ids []uint32) (adde
 		clear(ids)
 		return 0, partial("Column", 0, err)
 	}
-	if some := distinctCodes([]column.Column{c}); some != nil {
-		return some.add(ctx, t, "Column", ids, func(cols []column.Column, ids []uint32) (int, error) { return t.Column(ctx, cols[0], ids) })
+	if distinct := distinctCodes([]column.Column{c}); distinct != nil {
+		return distinct.add(ctx, t, "Column", ids, func(cols []column.Column, ids []uint32) (int, error) { return t.Column(ctx, cols[0], ids) })
 	}
-	return t.add(ctx, "Column", byteStrings, nil, c.Len(), ids, func(s *scratch) feed { return t.ofColumn(s, c) })
+	return t.add(ctx, "Column", byteStrings, nil, c.Len(), ids, func(s *scratch) chunkFunc { return t.columnChunks(s, c) })
 }
 
 // Rows is [Table.Strings] for the rows of several columns of one length. Two rows are the same key
@@ -86,12 +86,12 @@ func (t *Table) Column(ctx context.Context, c column.Column, ids []uint32) (adde
 // The first call fixes the types of the table's columns. Columns of other types are
 // [device.ErrInvalid].
 func (t *Table) Rows(ctx context.Context, cols []column.Column, ids []uint32) (added int, err error) {
-	n := mustAlign("Rows", cols)
-	if some := distinctCodes(cols); some != nil {
+	n := mustEqualLen("Rows", cols)
+	if distinct := distinctCodes(cols); distinct != nil {
 		mustMatch("Rows", n, len(ids))
-		return some.add(ctx, t, "Rows", ids, func(cols []column.Column, ids []uint32) (int, error) { return t.Rows(ctx, cols, ids) })
+		return distinct.add(ctx, t, "Rows", ids, func(cols []column.Column, ids []uint32) (int, error) { return t.Rows(ctx, cols, ids) })
 	}
-	return t.add(ctx, "Rows", rows, cols, n, ids, func(to *scratch) feed { return t.ofRows(to, cols) })
+	return t.add(ctx, "Rows", rows, cols, n, ids, func(to *scratch) chunkFunc { return t.rowChunks(to, cols) })
 }
 
 // checkColumn requires byte strings without nulls.
@@ -109,8 +109,8 @@ func checkColumn(c column.Column) error {
 	return fmt.Errorf("%w: value %d is null: Rows has ids for null", device.ErrInvalid, i)
 }
 
-// mustAlign returns the length of columns, which must all have the same.
-func mustAlign(method string, cols []column.Column) int {
+// mustEqualLen returns the length of columns, which must all have the same.
+func mustEqualLen(method string, cols []column.Column) int {
 	n := 0
 	for i, c := range cols {
 		if i > 0 && c.Len() != n {
@@ -128,35 +128,35 @@ func mustMatch(method string, n, outputs int) {
 }
 
 // add adds the rows of all forms of batches.
-func (t *Table) add(ctx context.Context, method string, k kind, cols []column.Column, n int, ids []uint32, from func(*scratch) feed) (added int, err error) {
+func (t *Table) add(ctx context.Context, method string, k kind, cols []column.Column, n int, ids []uint32, open func(*scratch) chunkFunc) (added int, err error) {
 	mustMatch(method, n, len(ids))
-	done, added, err := t.addAll(ctx, k, cols, ids, from(&t.scratch))
+	done, added, err := t.addAll(ctx, k, cols, ids, open(&t.scratch))
 	clear(ids[done:])
 	return added, partial(method, done, err)
 }
 
-func (t *Table) addAll(ctx context.Context, k kind, cols []column.Column, ids []uint32, from feed) (done, added int, err error) {
-	if err := t.begin(ctx); err != nil {
+func (t *Table) addAll(ctx context.Context, k kind, cols []column.Column, ids []uint32, next chunkFunc) (done, added int, err error) {
+	if err := t.lockWriter(ctx); err != nil {
 		return 0, 0, err
 	}
-	defer t.end()
+	defer t.unlockWriter()
 	defer t.scratch.release()
 	before := t.Len()
-	done, err = t.addChunks(ctx, k, cols, ids, from)
+	done, err = t.addChunks(ctx, k, cols, ids, next)
 	return done, t.Len() - before, err
 }
 
-func (t *Table) addChunks(ctx context.Context, k kind, cols []column.Column, ids []uint32, from feed) (done int, err error) {
-	if err := t.decide(k, cols); err != nil {
+func (t *Table) addChunks(ctx context.Context, k kind, cols []column.Column, ids []uint32, next chunkFunc) (done int, err error) {
+	if err := t.lockAndSetKind(k, cols); err != nil {
 		return 0, err
 	}
 	for done < len(ids) {
 		if err := ctx.Err(); err != nil {
 			return done, err
 		}
-		c := from(done)
-		if host, ok := t.index.(number.Finder); ok {
-			host.Expect(len(ids) - done - c.Len())
+		c := next(done)
+		if finder, ok := t.index.(number.Finder); ok {
+			finder.Expect(len(ids) - done - c.Len())
 		}
 		n, err := t.addChunk(ctx, c, ids[done:done+c.Len()])
 		if done += n; err != nil {
@@ -166,18 +166,18 @@ func (t *Table) addChunks(ctx context.Context, k kind, cols []column.Column, ids
 	return done, nil
 }
 
-// decide is become for calls that add.
-func (t *Table) decide(k kind, cols []column.Column) error {
+// lockAndSetKind is setKind for calls that add.
+func (t *Table) lockAndSetKind(k kind, cols []column.Column) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err := t.become(k, cols); err != nil {
+	if err := t.setKind(k, cols); err != nil {
 		return err
 	}
-	return t.agree(cols)
+	return t.checkTypes(cols)
 }
 
-// agree requires columns of the table's types.
-func (t *Table) agree(cols []column.Column) error {
+// checkTypes requires columns of the table's types.
+func (t *Table) checkTypes(cols []column.Column) error {
 	if t.kind != rows {
 		return nil
 	}
@@ -191,30 +191,30 @@ func (t *Table) agree(cols []column.Column) error {
 func (t *Table) addChunk(ctx context.Context, c column.Column, ids []uint32) (done int, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.fit(c.Width())
+	t.setLayout(c.Width())
 	if small, large, data := c.Offsets(); small != nil {
-		return addSome(ctx, t, offsetItems[int32]{small, data}, ids)
+		return addPrefix(ctx, t, offsetItems[int32]{small, data}, ids)
 	} else if large != nil {
-		return addSome(ctx, t, offsetItems[int64]{large, data}, ids)
+		return addPrefix(ctx, t, offsetItems[int64]{large, data}, ids)
 	}
 	if raw := c.Raw(); raw != nil {
-		return addSome(ctx, t, wideItems{c.Width(), raw}, ids)
+		return addPrefix(ctx, t, wideItems{c.Width(), raw}, ids)
 	}
-	return addSome(ctx, t, stringItems(c.Strings()), ids)
+	return addPrefix(ctx, t, stringItems(c.Strings()), ids)
 }
 
-// fit changes the layout of the keys for items of a width, or of several widths if width is 0. The
-// keys of a table of byte strings have one width as long as all items have. With MaxBytes they
-// never do: the memory of a key of another width would be unknown in advance. Outside the Go heap
-// they never do either: keys in two layouts would both stay.
-func (t *Table) fit(width int) {
+// setLayout changes the layout of the keys for items of a width, or of several widths if width is
+// 0. The keys of a table of byte strings have one width as long as all items have. With MaxBytes
+// they never do: the memory of a key of another width would be unknown in advance. Outside the Go
+// heap they never do either: keys in two layouts would both stay.
+func (t *Table) setLayout(width int) {
 	switch {
 	case t.kind == rows && !t.plain || width == t.keys.width || t.opts.MaxBytes > 0 ||
 		t.opts.OffHeap:
 	case t.Len() == 0 && width > arena.MaxShort:
 		t.keys = newKeys(width, t.pool)
 	case t.keys.width > 0:
-		t.keys = t.keys.general(t.Len())
+		t.keys = t.keys.toVariableWidth(t.Len())
 	}
 }
 
@@ -223,44 +223,44 @@ func (t *Table) fit(width int) {
 // after the index cannot fail.
 func addItems[S source](ctx context.Context, t *Table, items S, ids []uint32) (done int, err error) {
 	base, s := t.index.Len(), &t.scratch
-	rows, numbers := recall(t, items, ids), ids
+	rows, numbers := findKnown(t, items, ids), ids
 	if rows != nil {
 		s.numbers = resize(s.numbers, len(rows))
 		numbers = s.numbers
 	}
-	if skip := s.lend(len(ids)); skip < len(ids) {
+	if leadingNulls := s.fillNullKeys(len(ids)); leadingNulls < len(ids) {
 		s.first, done, err = t.index.Assign(ctx, s.keys[:len(numbers)], numbers)
 		if errors.Is(err, op.ErrCorrupt) {
 			t.failed = err
 			return 0, err
 		}
 		if len(s.first) > 0 {
-			s.first[0] = max(s.first[0], uint32(skip)) // earlier rows had its key, and are null
+			s.first[0] = max(s.first[0], uint32(leadingNulls)) // earlier rows had its key, and are null
 		}
 	} else {
 		s.first, done = s.first[:0], len(ids)
 		clear(ids)
 	}
 	if numbers = numbers[:done]; rows != nil {
-		done = t.spread(rows, numbers, ids)
+		done = t.scatterNumbers(rows, numbers, ids)
 	}
 	ids = ids[:done]
-	odd := differing(t, items, ids, rows, numbers, uint32(base))
-	if len(odd) > 0 {
-		identify(t, items, ids, uint32(base), odd)
+	differ := differing(t, items, ids, rows, numbers, uint32(base))
+	if len(differ) > 0 {
+		assignIDs(t, items, ids, uint32(base), differ)
 	}
 	t.keys.grow(t.index.Len() + len(t.extras))
 	store(t, items, uint32(base))
 	if len(t.extras) > 0 {
-		t.shift(ids, odd)
+		t.numbersToIDs(ids, differ)
 	}
 	t.length.Store(uint32(t.index.Len() + len(t.extras)))
 	return done, err
 }
 
-// spread copies the numbers of some rows, the first of all without one, to numbers of all rows. It
-// returns the number of leading rows that then have one.
-func (t *Table) spread(rows, numbers, all []uint32) (done int) {
+// scatterNumbers copies the numbers of some rows, the first of all without one, to numbers of all
+// rows. It returns the number of leading rows that then have one.
+func (t *Table) scatterNumbers(rows, numbers, all []uint32) (done int) {
 	t.parallel(len(numbers), func(lo, hi int) {
 		for i, row := range rows[lo:hi] {
 			all[row] = numbers[lo+i]
@@ -278,27 +278,27 @@ func (t *Table) spread(rows, numbers, all []uint32) (done int) {
 	return len(all)
 }
 
-// lend gives the rows of n that are null, and have no key, the key of a neighbor. This is the row
-// before, with a key that the index has by then, or for leading nulls the first row with a value.
-// It returns the number of leading nulls.
-func (s *scratch) lend(n int) (skip int) {
+// fillNullKeys gives the rows of n that are null, and have no key, the key of a neighbor. This is
+// the row before, with a key that the index has by then, or for leading nulls the first row with a
+// value. It returns the number of leading nulls.
+func (s *scratch) fillNullKeys(n int) (leadingNulls int) {
 	if !s.nulls.HasNulls() {
 		return 0
 	}
-	for skip < n && s.nulls.Null(skip) {
-		skip++
+	for leadingNulls < n && s.nulls.Null(leadingNulls) {
+		leadingNulls++
 	}
-	if skip == n {
-		return skip
+	if leadingNulls == n {
+		return leadingNulls
 	}
-	last := s.keys[skip]
+	last := s.keys[leadingNulls]
 	for i := range s.keys {
 		if s.nulls.Null(i) {
 			s.keys[i] = last
 		}
 		last = s.keys[i]
 	}
-	return skip
+	return leadingNulls
 }
 
 // store keeps the bytes of new items: those of each range in a region of the arena.
@@ -308,12 +308,12 @@ func store[S source](t *Table, items S, base uint32) {
 	if t.keys.width == 0 {
 		t.parallel(len(first), func(lo, hi int) {
 			sum := 0
-			var buf [ahead][]byte
-			for at := lo; at < hi; at += ahead {
-				some := first[at:min(at+ahead, hi)]
-				items.gather(some, buf[:])
-				for _, item := range buf[:len(some)] {
-					sum += t.keys.stored(item)
+			var buf [groupRows][]byte
+			for at := lo; at < hi; at += groupRows {
+				batch := first[at:min(at+groupRows, hi)]
+				items.gather(batch, buf[:])
+				for _, item := range buf[:len(batch)] {
+					sum += t.keys.arenaBytes(item)
 				}
 			}
 			regions[lo/grain].size = sum
@@ -322,11 +322,11 @@ func store[S source](t *Table, items S, base uint32) {
 	}
 	t.parallel(len(first), func(lo, hi int) {
 		to := &regions[lo/grain].to
-		var buf [ahead][]byte
-		for ; lo < hi; lo += ahead {
-			some := first[lo:min(lo+ahead, hi)]
-			items.gather(some, buf[:])
-			for j, item := range buf[:len(some)] {
+		var buf [groupRows][]byte
+		for ; lo < hi; lo += groupRows {
+			batch := first[lo:min(lo+groupRows, hi)]
+			items.gather(batch, buf[:])
+			for j, item := range buf[:len(batch)] {
 				t.keys.put(t.id(base+uint32(lo+j)), item, to)
 			}
 		}
@@ -337,25 +337,25 @@ func store[S source](t *Table, items S, base uint32) {
 
 // hashAll computes the keys of items from lo on.
 func hashAll[S source](t *Table, items S, lo int, keys []uint64) {
-	var buf [ahead][]byte
+	var buf [groupRows][]byte
 	for len(keys) > 0 {
-		some := buf[:min(ahead, len(keys))]
-		items.span(lo, some)
-		for i, item := range some {
+		batch := buf[:min(groupRows, len(keys))]
+		items.span(lo, batch)
+		for i, item := range batch {
 			if t.words {
 				keys[i] = arena.Mix(binary.LittleEndian.Uint64(item) ^ t.hash.Seed)
 			} else {
 				keys[i] = t.hash.Key(item)
 			}
 		}
-		lo, keys = lo+len(some), keys[len(some):]
+		lo, keys = lo+len(batch), keys[len(batch):]
 	}
 }
 
 // differing returns the rows whose number belongs to another item: keys collide, or rows are null
-// and their items do not show it. rows are those that recall has not found, with their numbers;
+// and their items do not show it. rows are those that findKnown has not found, with their numbers;
 // nil: all.
-func differing[S source](t *Table, items S, ids, rows, numbers []uint32, base uint32) (odd []uint32) {
+func differing[S source](t *Table, items S, ids, rows, numbers []uint32, base uint32) (differ []uint32) {
 	s := &t.scratch
 	if t.words && !s.nulls.HasNulls() {
 		return nil
@@ -364,17 +364,17 @@ func differing[S source](t *Table, items S, ids, rows, numbers []uint32, base ui
 	if s.flags = resize(s.flags, len(ids)); rows == nil {
 		clear(s.flags)
 	} else {
-		found.Store(s.odd)
+		found.Store(s.anyDiffers)
 	}
 	t.parallel(len(numbers), func(lo, hi int) {
-		any := !t.words && compare(t, items, rows, numbers, base, lo, hi)
+		differs := !t.words && compare(t, items, rows, numbers, base, lo, hi)
 		if s.nulls.HasNulls() {
 			for i := lo; i < hi; i++ {
 				s.flags[i] = s.flags[i] || s.nulls.Null(i)
 			}
-			any = true
+			differs = true
 		}
-		if any {
+		if differs {
 			found.Store(true)
 		}
 	})
@@ -383,17 +383,17 @@ func differing[S source](t *Table, items S, ids, rows, numbers []uint32, base ui
 	}
 	for i, f := range s.flags {
 		if f {
-			odd = append(odd, uint32(i))
+			differ = append(differ, uint32(i))
 		}
 	}
-	return odd
+	return differ
 }
 
-// identify gives ids to the items of rows that differ, in the order in which all items of the batch
-// appear.
-func identify[S source](t *Table, items S, numbers []uint32, base uint32, odd []uint32) {
+// assignIDs gives ids to the items of rows that differ, in the order in which all items of the
+// batch appear.
+func assignIDs[S source](t *Table, items S, numbers []uint32, base uint32, differ []uint32) {
 	next, row := base, 0
-	for _, i := range odd {
+	for _, i := range differ {
 		for ; row < int(i); row++ {
 			if numbers[row] == next {
 				next++
@@ -402,32 +402,32 @@ func identify[S source](t *Table, items S, numbers []uint32, base uint32, odd []
 		if t.scratch.nulls.Null(int(i)) {
 			numbers[i] = t.nullID(next)
 		} else {
-			numbers[i] = t.clash(items.at(int(i)), next)
+			numbers[i] = t.collisionID(items.at(int(i)), next)
 		}
 		row = int(i) + 1
 	}
 }
 
-// nullID returns the id of null. If it is new, others keys came before it.
-func (t *Table) nullID(others uint32) uint32 {
+// nullID returns the id of null. If it is new, nOthers keys came before it.
+func (t *Table) nullID(nOthers uint32) uint32 {
 	if t.null < 0 {
-		id := others + uint32(len(t.extras))
+		id := nOthers + uint32(len(t.extras))
 		t.null = int64(id)
 		t.extras = append(t.extras, id)
 		t.keys.grow(int(id) + 1)
-		t.keys.blank(id)
+		t.keys.putNull(id)
 	}
 	return uint32(t.null)
 }
 
-// clash returns the id of an item that shares its key with a different one. If it is new, others
-// keys came before it.
-func (t *Table) clash(item []byte, others uint32) uint32 {
-	id, ok := t.clashes[string(item)]
+// collisionID returns the id of an item that shares its key with a different one. If it is new,
+// nOthers keys came before it.
+func (t *Table) collisionID(item []byte, nOthers uint32) uint32 {
+	id, ok := t.collisions[string(item)]
 	if !ok {
-		id = others + uint32(len(t.extras))
-		t.clashes[string(item)] = id
-		t.clashed += int64(len(item) + clashBytes)
+		id = nOthers + uint32(len(t.extras))
+		t.collisions[string(item)] = id
+		t.collisionBytes += int64(len(item) + collisionOverhead)
 		t.extras = append(t.extras, id)
 		t.keys.grow(int(id) + 1)
 		t.keys.put(id, item, &t.keys.writer)
@@ -435,12 +435,12 @@ func (t *Table) clash(item []byte, others uint32) uint32 {
 	return id
 }
 
-// shift turns numbers into ids, except for rows in odd, which have theirs.
-func (t *Table) shift(numbers []uint32, odd []uint32) {
+// numbersToIDs turns numbers into ids, except for rows in differ, which have theirs.
+func (t *Table) numbersToIDs(numbers []uint32, differ []uint32) {
 	flags := t.scratch.flags
 	t.parallel(len(numbers), func(lo, hi int) {
 		for i := lo; i < hi; i++ {
-			if len(odd) == 0 || !flags[i] {
+			if len(differ) == 0 || !flags[i] {
 				numbers[i] = t.id(numbers[i])
 			}
 		}

@@ -46,25 +46,25 @@ func distinctCodes(cols []column.Column) *coded {
 
 // add gives ids to all rows. some adds the different ones that are new.
 func (c *coded) add(ctx context.Context, t *Table, method string, ids []uint32,
-	some func(cols []column.Column, ids []uint32) (int, error)) (added int, err error) {
+	addDistinct func(cols []column.Column, ids []uint32) (int, error)) (added int, err error) {
 	seen := make([]uint32, c.values) // places among the different rows, from 1 on
 	for lo := 0; lo < len(ids); lo += t.chunk {
 		part := ids[lo:min(lo+t.chunk, len(ids))]
 		first := c.distinct(t, part, lo, seen)
-		of := make([]uint32, len(first))
-		keys := t.recalled.keys(t, c, first)
-		rest := t.recalled.find(keys, of)
-		rows, fresh := make([]uint32, len(rest)), make([]uint32, len(rest))
-		for i, at := range rest {
+		keyIDs := make([]uint32, len(first))
+		keys := t.codes.keys(t, c, first)
+		unknown := t.codes.find(keys, keyIDs)
+		rows, fresh := make([]uint32, len(unknown)), make([]uint32, len(unknown))
+		for i, at := range unknown {
 			rows[i] = first[at]
 		}
 		n := 0
-		if len(rest) > 0 {
-			n, err = some(c.take(rows), fresh)
+		if len(unknown) > 0 {
+			n, err = addDistinct(c.gather(rows), fresh)
 			added += n
 		}
-		for i, at := range rest {
-			of[at] = fresh[i]
+		for i, at := range unknown {
+			keyIDs[at] = fresh[i]
 		}
 		if err != nil {
 			var p *op.PartialError
@@ -73,15 +73,15 @@ func (c *coded) add(ctx context.Context, t *Table, method string, ids []uint32,
 				done, err = int(rows[p.Done]), p.Err
 			}
 			for i, at := range ids[lo:done] {
-				ids[lo+i] = of[at]
+				ids[lo+i] = keyIDs[at]
 			}
 			clear(ids[done:])
 			return added, partial(method, done, err)
 		}
-		t.recalled.put(keys, rest, of)
+		t.codes.put(keys, unknown, keyIDs)
 		t.parallel(len(part), func(from, to int) {
 			for i, at := range part[from:to] {
-				part[from+i] = of[at]
+				part[from+i] = keyIDs[at]
 			}
 		})
 	}
@@ -110,7 +110,7 @@ func (c *coded) distinct(t *Table, part []uint32, lo int, seen []uint32) (first 
 
 // find looks up all rows. some looks up the different ones.
 func (c *coded) find(t *Table, method string, ids []uint32, found []bool,
-	some func(cols []column.Column, ids []uint32, found []bool) (int,
+	findDistinct func(cols []column.Column, ids []uint32, found []bool) (int,
 		error)) (hits int, err error) {
 	if found == nil {
 		found = make([]bool, len(ids))
@@ -120,15 +120,15 @@ func (c *coded) find(t *Table, method string, ids []uint32, found []bool,
 	for lo := 0; lo < len(ids); lo += t.chunk {
 		part := ids[lo:min(lo+t.chunk, len(ids))]
 		first := c.distinct(t, part, lo, seen)
-		of, is := make([]uint32, len(first)), make([]bool, len(first))
-		if _, err := some(c.take(first), of, is); err != nil {
+		keyIDs, known := make([]uint32, len(first)), make([]bool, len(first))
+		if _, err := findDistinct(c.gather(first), keyIDs, known); err != nil {
 			clear(ids[lo:])
 			clear(found[lo:])
 			return hits, partial(method, lo, err)
 		}
 		for i, at := range part {
-			part[i], found[lo+i] = of[at], is[at]
-			if is[at] {
+			part[i], found[lo+i] = keyIDs[at], known[at]
+			if known[at] {
 				hits++
 			}
 		}
@@ -136,10 +136,10 @@ func (c *coded) find(t *Table, method string, ids []uint32, found []bool,
 	return hits, nil
 }
 
-// recalled holds ids of rows of codes by numbers of the values in their columns. Batches with
+// codeCache holds ids of rows of codes by numbers of the values in their columns. Batches with
 // dictionaries of their own then read the bytes of these values, and not those of each different
 // row.
-type recalled struct {
+type codeCache struct {
 	mu     sync.Mutex
 	values []map[string]uint32 // of each column, from 1 on: 0 is null
 	bytes  int                 // of the values
@@ -147,14 +147,14 @@ type recalled struct {
 }
 
 const (
-	// maxRecalled bounds the numbers of a column, and maxRecalledBytes all their values.
-	maxRecalled, maxRecalledBytes = 1 << 15, 4 << 20
-	// maxRecalledRows bounds the ids.
-	maxRecalledRows = 1 << 18
+	// maxCachedValues bounds the numbers of a column, and maxCachedBytes all their values.
+	maxCachedValues, maxCachedBytes = 1 << 15, 4 << 20
+	// maxCachedRows bounds the ids.
+	maxCachedRows = 1 << 18
 )
 
 // keys returns the key of each row, or nil if some values have no number.
-func (r *recalled) keys(t *Table, c *coded, rows []uint32) []uint64 {
+func (r *codeCache) keys(t *Table, c *coded, rows []uint32) []uint64 {
 	if n := len(c.cols); n < 2 || n > 4 || t.opts.MaxBytes > 0 {
 		return nil
 	}
@@ -178,7 +178,7 @@ func (r *recalled) keys(t *Table, c *coded, rows []uint32) []uint64 {
 			b := dict.Bytes(i)
 			v, ok := values[string(b)]
 			if !ok {
-				if len(values) >= maxRecalled || r.bytes+len(b) > maxRecalledBytes {
+				if len(values) >= maxCachedValues || r.bytes+len(b) > maxCachedBytes {
 					return nil
 				}
 				v = uint32(len(values) + 1)
@@ -198,7 +198,7 @@ func (r *recalled) keys(t *Table, c *coded, rows []uint32) []uint64 {
 }
 
 // find writes the ids of keys that have one, and returns the places of the others.
-func (r *recalled) find(keys []uint64, ids []uint32) (rest []uint32) {
+func (r *codeCache) find(keys []uint64, ids []uint32) (unknown []uint32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range ids {
@@ -208,24 +208,24 @@ func (r *recalled) find(keys []uint64, ids []uint32) (rest []uint32) {
 				continue
 			}
 		}
-		rest = append(rest, uint32(i))
+		unknown = append(unknown, uint32(i))
 	}
-	return rest
+	return unknown
 }
 
 // put keeps the ids of keys at some places.
-func (r *recalled) put(keys []uint64, places, ids []uint32) {
+func (r *codeCache) put(keys []uint64, places, ids []uint32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, i := range places {
-		if keys != nil && len(r.ids) < maxRecalledRows {
+		if keys != nil && len(r.ids) < maxCachedRows {
 			r.ids[keys[i]] = ids[i]
 		}
 	}
 }
 
-// forget frees the memory.
-func (r *recalled) forget() {
+// clear frees the memory.
+func (r *codeCache) clear() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.values, r.bytes, r.ids = nil, 0, nil
@@ -255,8 +255,8 @@ func (c *coded) number(rows []uint32, lo int) {
 	}
 }
 
-// take returns columns of some rows, without codes.
-func (c *coded) take(rows []uint32) []column.Column {
+// gather returns columns of some rows, without codes.
+func (c *coded) gather(rows []uint32) []column.Column {
 	cols := make([]column.Column, len(c.cols))
 	for j, col := range c.cols {
 		offsets, data := make([]int64, 1, len(rows)+1), []byte(nil)

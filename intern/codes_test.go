@@ -88,13 +88,13 @@ func TestCodesOfColumn(t *testing.T) {
 			t.Fatalf("%d added, %v, want %d", added, err, fresh)
 		}
 		hits, err := table.FindColumn(t.Context(), c, ids, found)
-		m.found(t, s, ids, found, hits, err)
+		m.checkFound(t, s, ids, found, hits, err)
 	}
 	if _, err := table.Column(t.Context(), codedColumn(rng, 3000, 5, true), make([]uint32,
 		3000)); err == nil {
 		t.Error("null is no error")
 	}
-	m.agree(t, table)
+	m.check(t, table)
 }
 
 // Calls that end early have done the first rows, with any codes.

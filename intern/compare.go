@@ -9,19 +9,19 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// ahead is the number of rows to compare while the memory of the next ones is prefetched.
-const ahead = 32
+// groupRows is the number of rows to compare while the memory of the next ones is prefetched.
+const groupRows = 32
 
 // pairs holds items that a core compares with the keys of equal hashes: the keys of ids, and first
 // rows of the same batch. Each step of finding a key reads random memory. Short loops do one step
 // for all pairs, so that a core waits for many of these reads at once.
 type pairs struct {
-	old, fresh [ahead]pair
-	nOld       int
-	nFresh     int
-	rows       [ahead]uint32 // of fresh
-	keys       [2 * ahead][]byte
-	places     [2 * ahead]unsafe.Pointer
+	known, fresh [groupRows]pair
+	nKnown       int
+	nFresh       int
+	rows         [groupRows]uint32 // of fresh
+	keys         [2 * groupRows][]byte
+	places       [2 * groupRows]unsafe.Pointer
 }
 
 // pair is an item and the location of its key.
@@ -32,11 +32,11 @@ type pair struct {
 	word uint64
 }
 
-// addOld adds an item and the id of a key.
-func (p *pairs) addOld(row uint32, item []byte, id uint32) {
-	q := &p.old[p.nOld]
+// addKnown adds an item and the id of a key.
+func (p *pairs) addKnown(row uint32, item []byte, id uint32) {
+	q := &p.known[p.nKnown]
 	q.item, q.row, q.at = item, row, id
-	p.nOld++
+	p.nKnown++
 }
 
 // addFresh adds an item and the place of another row.
@@ -46,45 +46,45 @@ func (p *pairs) addFresh(row uint32, item []byte, at uint32) {
 	p.nFresh++
 }
 
-// ask prefetches the memory of the keys.
-func ask[S source](p *pairs, k *keys, items S, first []uint32) {
-	old, fresh := p.old[:p.nOld], p.fresh[:p.nFresh]
+// prefetchKeys prefetches the memory of the keys.
+func prefetchKeys[S source](p *pairs, k *keys, items S, first []uint32) {
+	known, fresh := p.known[:p.nKnown], p.fresh[:p.nFresh]
 	if k.width > 0 {
-		for i := range old {
-			p.keys[i] = k.place(old[i].at)
+		for i := range known {
+			p.keys[i] = k.fixedKey(known[i].at)
 		}
 	} else {
-		for i := range old {
-			old[i].word = *k.word(old[i].at)
+		for i := range known {
+			known[i].word = *k.word(known[i].at)
 		}
 	}
 	if len(fresh) > 0 {
 		for i := range fresh {
 			p.rows[i] = first[fresh[i].at]
 		}
-		items.gather(p.rows[:len(fresh)], p.keys[ahead:])
+		items.gather(p.rows[:len(fresh)], p.keys[groupRows:])
 	}
-	n := len(old)
-	for i := range old {
-		if w := old[i].word; w&arena.Long != 0 {
+	n := len(known)
+	for i := range known {
+		if w := known[i].word; w&arena.Long != 0 {
 			p.places[i] = k.arena.Address(w)
 			continue
 		}
 		if k.width == 0 {
-			p.keys[i] = k.at(old[i].at)
+			p.keys[i] = k.at(known[i].at)
 		}
 		p.places[i] = unsafe.Pointer(unsafe.SliceData(p.keys[i]))
 	}
 	for i := range fresh {
-		p.places[n+i] = unsafe.Pointer(unsafe.SliceData(p.keys[ahead+i]))
+		p.places[n+i] = unsafe.Pointer(unsafe.SliceData(p.keys[groupRows+i]))
 	}
 	cpu.PrefetchPairs(p.places[:n+len(fresh)])
 }
 
-// differ calls f for each row that differs from the key, and drops all pairs.
-func (p *pairs) differ(k *keys, f func(row uint32)) {
-	for i := range p.nOld {
-		q := &p.old[i]
+// flush calls f for each row that differs from the key, and drops all pairs.
+func (p *pairs) flush(k *keys, f func(row uint32)) {
+	for i := range p.nKnown {
+		q := &p.known[i]
 		key := p.keys[i]
 		if q.word&arena.Long != 0 {
 			key = k.arena.At(q.word)
@@ -94,21 +94,21 @@ func (p *pairs) differ(k *keys, f func(row uint32)) {
 		}
 	}
 	for i := range p.nFresh {
-		if q := &p.fresh[i]; !bytes.Equal(q.item, p.keys[ahead+i]) {
+		if q := &p.fresh[i]; !bytes.Equal(q.item, p.keys[groupRows+i]) {
 			f(q.row)
 		}
 	}
-	p.nOld, p.nFresh = 0, 0
+	p.nKnown, p.nFresh = 0, 0
 }
 
 // compare flags rows that differ from the item with their number, and reports whether any do. The
 // rows are lo to hi-1 of some, or of all if rows is nil. It compares the items of one group of rows
 // while it prefetches the memory of the next group's keys.
-func compare[S source](t *Table, items S, rows, numbers []uint32, base uint32, lo, hi int) (any bool) {
+func compare[S source](t *Table, items S, rows, numbers []uint32, base uint32, lo, hi int) (anyDiffers bool) {
 	var groups [2]pairs
-	var buf [ahead][]byte
+	var buf [groupRows][]byte
 	first, flags := t.scratch.first, t.scratch.flags
-	differs := func(row uint32) { flags[row], any = true, true }
+	differs := func(row uint32) { flags[row], anyDiffers = true, true }
 	row := func(i int) uint32 {
 		if rows == nil {
 			return uint32(i)
@@ -117,66 +117,66 @@ func compare[S source](t *Table, items S, rows, numbers []uint32, base uint32, l
 	}
 	before, _ := slices.BinarySearch(first, row(lo))
 	next := base + uint32(before) // the number that the next row with a new key has
-	for turn := 0; lo < hi; lo, turn = lo+ahead, turn^1 {
-		p, some := &groups[turn], buf[:min(ahead, hi-lo)]
+	for cur := 0; lo < hi; lo, cur = lo+groupRows, cur^1 {
+		p, batch := &groups[cur], buf[:min(groupRows, hi-lo)]
 		if rows == nil {
-			items.span(lo, some)
+			items.span(lo, batch)
 		} else {
-			items.gather(rows[lo:lo+len(some)], some)
+			items.gather(rows[lo:lo+len(batch)], batch)
 		}
-		for i, v := range numbers[lo : lo+len(some)] {
-			switch item := some[i]; {
+		for i, v := range numbers[lo : lo+len(batch)] {
+			switch item := batch[i]; {
 			case v == next: // the first row of its key
 				next++
 			case len(item) <= arena.MaxShort && t.keys.width == 0: // no other item has its key
 			case v < base:
-				p.addOld(row(lo+i), item, t.id(v))
+				p.addKnown(row(lo+i), item, t.id(v))
 			case int(v-base) < len(first): // otherwise all rows are null
 				p.addFresh(row(lo+i), item, v-base)
 			}
 		}
-		ask(p, t.keys, items, first)
-		groups[turn^1].differ(t.keys, differs)
+		prefetchKeys(p, t.keys, items, first)
+		groups[cur^1].flush(t.keys, differs)
 	}
-	groups[0].differ(t.keys, differs)
-	groups[1].differ(t.keys, differs)
-	return any
+	groups[0].flush(t.keys, differs)
+	groups[1].flush(t.keys, differs)
+	return anyDiffers
 }
 
-// confirm turns the numbers of the index for items lo to hi-1 into ids, compares the items with
+// verifyFound turns the numbers of the index for items lo to hi-1 into ids, compares the items with
 // their keys, and returns the number of found items.
-func confirm[S source](t *Table, items S, ids []uint32, found []bool, s *scratch, lo, hi int) (hits int) {
+func verifyFound[S source](t *Table, items S, ids []uint32, found []bool, s *scratch, lo, hi int) (hits int) {
 	var groups [2]pairs
-	var buf [ahead][]byte
+	var buf [groupRows][]byte
 	differs := func(row uint32) {
-		if ids[row], found[row] = t.clashes[string(items.at(int(row)))]; !found[row] {
+		if ids[row], found[row] = t.collisions[string(items.at(int(row)))]; !found[row] {
 			hits--
 		}
 	}
 	nulls := s.nulls.HasNulls()
-	for turn := 0; lo < hi; lo, turn = lo+ahead, turn^1 {
-		p, some := &groups[turn], buf[:min(ahead, hi-lo)]
-		items.span(lo, some)
-		for i, item := range some {
-			id, is := &ids[lo+i], &found[lo+i]
+	for cur := 0; lo < hi; lo, cur = lo+groupRows, cur^1 {
+		p, batch := &groups[cur], buf[:min(groupRows, hi-lo)]
+		items.span(lo, batch)
+		for i, item := range batch {
+			id, ok := &ids[lo+i], &found[lo+i]
 			switch {
 			case nulls && s.nulls.Null(lo+i):
-				*id, *is = uint32(max(t.null, 0)), t.null >= 0
-			case !*is:
+				*id, *ok = uint32(max(t.null, 0)), t.null >= 0
+			case !*ok:
 			default:
 				*id = t.id(*id)
 				if !t.words && (len(item) > arena.MaxShort || t.keys.width > 0) {
-					p.addOld(uint32(lo+i), item, *id)
+					p.addKnown(uint32(lo+i), item, *id)
 				}
 			}
-			if *is {
+			if *ok {
 				hits++
 			}
 		}
-		ask(p, t.keys, items, nil)
-		groups[turn^1].differ(t.keys, differs)
+		prefetchKeys(p, t.keys, items, nil)
+		groups[cur^1].flush(t.keys, differs)
 	}
-	groups[0].differ(t.keys, differs)
-	groups[1].differ(t.keys, differs)
+	groups[0].flush(t.keys, differs)
+	groups[1].flush(t.keys, differs)
 	return hits
 }

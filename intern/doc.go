@@ -47,7 +47,7 @@
 // distributes unknown rows to the parts of the index, 256 or 4096. One core fills each part,
 // without locks. It marks the first row of each new key, and the count of marks before it gives its
 // number. The first parts give an estimate of the number of new keys in the chunk, by which the
-// others get their room at once. Keys are anywhere in memory, so those of one group of rows are
+// others get their capacity at once. Keys are anywhere in memory, so those of one group of rows are
 // prefetched while another is compared.
 //
 // On a GPU the index is a map of package linear, with an Assign that does the same. Bytes stay in

@@ -15,12 +15,12 @@ import (
 // reports which are known. Lookups run concurrently, and wait for calls that add no longer than
 // these take for a million rows.
 func (t *Table) FindStrings(ctx context.Context, s []string, ids []uint32, found []bool) (hits int, err error) {
-	return t.find(ctx, "FindStrings", byteStrings, nil, len(s), ids, found, func(in *scratch) feed { return t.ofColumn(in, column.OfStrings(s)) })
+	return t.find(ctx, "FindStrings", byteStrings, nil, len(s), ids, found, func(in *scratch) chunkFunc { return t.columnChunks(in, column.OfStrings(s)) })
 }
 
 // FindBytes is [Table.FindStrings] for slices of bytes.
 func (t *Table) FindBytes(ctx context.Context, s [][]byte, ids []uint32, found []bool) (hits int, err error) {
-	return t.find(ctx, "FindBytes", byteStrings, nil, len(s), ids, found, func(in *scratch) feed { return t.ofBytes(in, s) })
+	return t.find(ctx, "FindBytes", byteStrings, nil, len(s), ids, found, func(in *scratch) chunkFunc { return t.byteChunks(in, s) })
 }
 
 // FindColumn is [Table.FindStrings] for a column of byte strings in any form. A null value is
@@ -35,28 +35,28 @@ func (t *Table) FindColumn(ctx context.Context, c column.Column, ids []uint32, f
 		clear(found)
 		return 0, partial("FindColumn", 0, err)
 	}
-	if some := distinctCodes([]column.Column{c}); some != nil {
-		return some.find(t, "FindColumn", ids, found, func(cols []column.Column, ids []uint32, found []bool) (int, error) {
+	if distinct := distinctCodes([]column.Column{c}); distinct != nil {
+		return distinct.find(t, "FindColumn", ids, found, func(cols []column.Column, ids []uint32, found []bool) (int, error) {
 			return t.FindColumn(ctx, cols[0], ids, found)
 		})
 	}
-	return t.find(ctx, "FindColumn", byteStrings, nil, c.Len(), ids, found, func(in *scratch) feed { return t.ofColumn(in, c) })
+	return t.find(ctx, "FindColumn", byteStrings, nil, c.Len(), ids, found, func(in *scratch) chunkFunc { return t.columnChunks(in, c) })
 }
 
 // FindRows is [Table.FindStrings] for the rows of columns, as [Table.Rows] takes them.
 func (t *Table) FindRows(ctx context.Context, cols []column.Column, ids []uint32, found []bool) (hits int, err error) {
-	n := mustAlign("FindRows", cols)
-	if some := distinctCodes(cols); some != nil {
+	n := mustEqualLen("FindRows", cols)
+	if distinct := distinctCodes(cols); distinct != nil {
 		mustMatch("FindRows", n, len(ids))
-		return some.find(t, "FindRows", ids, found, func(cols []column.Column, ids []uint32, found []bool) (int, error) {
+		return distinct.find(t, "FindRows", ids, found, func(cols []column.Column, ids []uint32, found []bool) (int, error) {
 			return t.FindRows(ctx, cols, ids, found)
 		})
 	}
-	return t.find(ctx, "FindRows", rows, cols, n, ids, found, func(in *scratch) feed { return t.ofRows(in, cols) })
+	return t.find(ctx, "FindRows", rows, cols, n, ids, found, func(in *scratch) chunkFunc { return t.rowChunks(in, cols) })
 }
 
 // find looks up the rows of all forms of batches.
-func (t *Table) find(ctx context.Context, method string, k kind, cols []column.Column, n int, ids []uint32, found []bool, from func(*scratch) feed) (hits int, err error) {
+func (t *Table) find(ctx context.Context, method string, k kind, cols []column.Column, n int, ids []uint32, found []bool, open func(*scratch) chunkFunc) (hits int, err error) {
 	mustMatch(method, n, len(ids))
 	if found == nil {
 		found = make([]bool, n)
@@ -69,7 +69,7 @@ func (t *Table) find(ctx context.Context, method string, k kind, cols []column.C
 		err = t.failed
 		t.mu.RUnlock()
 	}
-	for next := from(s); done < n && err == nil && known; {
+	for next := open(s); done < n && err == nil && known; {
 		var part, rows int
 		part, rows, known, err = t.findChunk(ctx, k, cols, next, done, ids, found, s)
 		hits, done = hits+part, done+rows
@@ -79,8 +79,9 @@ func (t *Table) find(ctx context.Context, method string, k kind, cols []column.C
 	return hits, partial(method, done, err)
 }
 
-// findChunk looks up rows from lo on. A table without a kind has no keys yet.
-func (t *Table) findChunk(ctx context.Context, k kind, cols []column.Column, next feed, lo int, ids []uint32, found []bool, s *scratch) (hits, n int, known bool, err error) {
+// findChunk looks up rows from lo on. If the table has no kind yet, it has no keys, so no row is
+// found.
+func (t *Table) findChunk(ctx context.Context, k kind, cols []column.Column, next chunkFunc, lo int, ids []uint32, found []bool, s *scratch) (hits, n int, known bool, err error) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	switch {
@@ -94,7 +95,7 @@ func (t *Table) findChunk(ctx context.Context, k kind, cols []column.Column, nex
 	case t.kind != k:
 		return 0, 0, true, fmt.Errorf("%w: a table of %v has no %v", device.ErrInvalid, t.kind, k)
 	}
-	if err := t.agree(cols); err != nil {
+	if err := t.checkTypes(cols); err != nil {
 		return 0, 0, true, err
 	}
 	c := next(lo)
@@ -118,7 +119,7 @@ func (t *Table) findChunk(ctx context.Context, k kind, cols []column.Column, nex
 // findItems looks up the numbers of items in the index, and compares the items with their keys.
 func findItems[S source](ctx context.Context, t *Table, items S, ids []uint32, found []bool, s *scratch) (hits int, err error) {
 	s.keys = resize(s.keys, len(ids))
-	host, ok := t.index.(number.Finder)
+	finder, ok := t.index.(number.Finder)
 	if !ok {
 		t.parallel(len(ids), func(lo, hi int) { hashAll(t, items, lo, s.keys[lo:hi]) })
 		if err := t.index.Find(ctx, s.keys, ids, found); err != nil {
@@ -129,9 +130,9 @@ func findItems[S source](ctx context.Context, t *Table, items S, ids []uint32, f
 	t.parallel(len(ids), func(lo, hi int) {
 		if ok {
 			hashAll(t, items, lo, s.keys[lo:hi])
-			host.FindHere(s.keys[lo:hi], ids[lo:hi], found[lo:hi])
+			finder.FindHere(s.keys[lo:hi], ids[lo:hi], found[lo:hi])
 		}
-		sum.Add(int64(confirm(t, items, ids, found, s, lo, hi)))
+		sum.Add(int64(verifyFound(t, items, ids, found, s, lo, hi)))
 	})
 	return int(sum.Load()), nil
 }

@@ -76,8 +76,8 @@ func (m *model) add(s []string) (ids []uint32, added int) {
 	return ids, len(m.keys) - before
 }
 
-// agree compares a table with the model of the same keys.
-func (m *model) agree(t fataler, table *Table) {
+// check compares a table with the model of the same keys.
+func (m *model) check(t fataler, table *Table) {
 	t.Helper()
 	if table.Len() != len(m.keys) {
 		t.Fatalf("%d keys, want %d", table.Len(), len(m.keys))
@@ -176,7 +176,7 @@ func TestStrings(t *testing.T) {
 			form := rapid.IntRange(0, forms-1).Draw(t, "form")
 			ids, found := make([]uint32, len(batch)), make([]bool, len(batch))
 			hits, err := findAs(table, form, batch, ids, found)
-			m.found(t, batch, ids, found, hits, err)
+			m.checkFound(t, batch, ids, found, hits, err)
 			added, err := addAs(table, form, batch, ids)
 			want, fresh := m.add(batch)
 			if err != nil || added != fresh {
@@ -188,15 +188,15 @@ func TestStrings(t *testing.T) {
 				}
 			}
 		}
-		m.agree(t, table)
+		m.check(t, table)
 		loaded := reload(t, dev, table)
 		defer loaded.Close()
-		m.agree(t, loaded)
+		m.check(t, loaded)
 	})
 }
 
-// found compares the results of a lookup with the model.
-func (m *model) found(t fataler, batch []string, ids []uint32, found []bool, hits int, err error) {
+// checkFound compares the results of a lookup with the model.
+func (m *model) checkFound(t fataler, batch []string, ids []uint32, checkFound []bool, hits int, err error) {
 	t.Helper()
 	want := 0
 	for i, k := range batch {
@@ -204,8 +204,8 @@ func (m *model) found(t fataler, batch []string, ids []uint32, found []bool, hit
 		if ok {
 			want++
 		}
-		if ids[i] != id || found[i] != ok {
-			t.Fatalf("row %d: %d, %v, want %d, %v", i, ids[i], found[i], id, ok)
+		if ids[i] != id || checkFound[i] != ok {
+			t.Fatalf("row %d: %d, %v, want %d, %v", i, ids[i], checkFound[i], id, ok)
 		}
 	}
 	if err != nil || hits != want {
@@ -239,12 +239,12 @@ func TestManyRows(t *testing.T) {
 			}
 			found := make([]bool, n)
 			hits, err := table.FindStrings(t.Context(), batch, ids, found)
-			m.found(t, batch, ids, found, hits, err)
+			m.checkFound(t, batch, ids, found, hits, err)
 		}
 		if bits > 0 && len(table.extras) < 10_000 {
 			t.Errorf("%d items collide: the test shows nothing", len(table.extras))
 		}
-		m.agree(t, table)
+		m.check(t, table)
 	}
 }
 
@@ -272,13 +272,13 @@ func TestRows(t *testing.T) {
 		t.Error(hits, err, ids[:2], found)
 	}
 	for name, err := range map[string]error{
-		"other types": second(table.Rows(t.Context(), []column.Column{b, a}, ids)),
-		"fewer":       second(table.Rows(t.Context(), []column.Column{a}, ids)),
-		"strings":     second(table.Strings(t.Context(), []string{"x"}, ids[:1])),
-		"find":        second(table.FindStrings(t.Context(), []string{"x"}, ids[:1], nil)),
-		"no columns":  second(open(t, devicetest.Open(t), 0, nil).Rows(t.Context(), nil, nil)),
-		"null":        second(table.Column(t.Context(), b, ids)),
-		"numbers":     second(table.Column(t.Context(), a, ids)),
+		"other types": errOf(table.Rows(t.Context(), []column.Column{b, a}, ids)),
+		"fewer":       errOf(table.Rows(t.Context(), []column.Column{a}, ids)),
+		"strings":     errOf(table.Strings(t.Context(), []string{"x"}, ids[:1])),
+		"find":        errOf(table.FindStrings(t.Context(), []string{"x"}, ids[:1], nil)),
+		"no columns":  errOf(open(t, devicetest.Open(t), 0, nil).Rows(t.Context(), nil, nil)),
+		"null":        errOf(table.Column(t.Context(), b, ids)),
+		"numbers":     errOf(table.Column(t.Context(), a, ids)),
 	} {
 		var p *op.PartialError
 		if !errors.Is(err, device.ErrInvalid) || !errors.As(err, &p) || p.Done != 0 {
@@ -290,4 +290,4 @@ func TestRows(t *testing.T) {
 	}
 }
 
-func second(_ int, err error) error { return err }
+func errOf(_ int, err error) error { return err }

@@ -35,7 +35,7 @@ func newKeys(width int, pool *hostmem.Pool) *keys {
 func (k *keys) put(id uint32, item []byte, w *arena.Writer) {
 	switch {
 	case k.width > 0:
-		copy(k.place(id), item)
+		copy(k.fixedKey(id), item)
 	case len(item) <= arena.MaxShort:
 		*k.word(id) = arena.Pack(item)
 	default:
@@ -43,17 +43,17 @@ func (k *keys) put(id uint32, item []byte, w *arena.Writer) {
 	}
 }
 
-// blank stores null, which has no bytes or zeros.
-func (k *keys) blank(id uint32) {
+// putNull stores null, which has no bytes or zeros.
+func (k *keys) putNull(id uint32) {
 	if k.width > 0 {
-		clear(k.place(id))
+		clear(k.fixedKey(id))
 	} else {
 		*k.word(id) = 0
 	}
 }
 
-// stored returns the number of bytes of the arena that a key takes.
-func (k *keys) stored(item []byte) int {
+// arenaBytes returns the number of bytes of the arena that a key takes.
+func (k *keys) arenaBytes(item []byte) int {
 	if k.width > 0 || len(item) <= arena.MaxShort {
 		return 0
 	}
@@ -64,7 +64,7 @@ func (k *keys) stored(item []byte) int {
 // few huge pages.
 const slabBytes = 8 << 20
 
-// reserve makes room for the bytes of regions.
+// reserve allocates memory for the bytes of regions.
 func (k *keys) reserve(regions []region) {
 	for len(regions) > 0 {
 		n, sum := 1, regions[0].size
@@ -74,26 +74,26 @@ func (k *keys) reserve(regions []region) {
 		}
 		slab := k.writer.Reserve(sum)
 		for i := range regions[:n] {
-			regions[i].to = slab.Cut(regions[i].size)
+			regions[i].to = slab.Split(regions[i].size)
 		}
 		regions = regions[n:]
 	}
 }
 
-// grow makes room for ids below n.
+// grow allocates memory for ids below n.
 func (k *keys) grow(n int) {
 	blocks := (n+blockKeys-1)>>blockBits - len(k.words) - len(k.blocks)
 	for blocks > 0 {
-		some := min(blocks, max(1, slabBytes>>blockBits/max(k.width, 8)))
-		if blocks -= some; k.width > 0 {
-			slab, size := k.arena.Pool.Make(some*k.width<<blockBits), k.width<<blockBits
-			for i := range some {
+		batch := min(blocks, max(1, slabBytes>>blockBits/max(k.width, 8)))
+		if blocks -= batch; k.width > 0 {
+			slab, size := k.arena.Pool.Make(batch*k.width<<blockBits), k.width<<blockBits
+			for i := range batch {
 				k.blocks = append(k.blocks, slab[i*size:(i+1)*size:(i+1)*size])
 			}
 			continue
 		}
-		slab := hostmem.Slice[uint64](k.arena.Pool, some<<blockBits)
-		for i := range some {
+		slab := hostmem.Slice[uint64](k.arena.Pool, batch<<blockBits)
+		for i := range batch {
 			k.words = append(k.words, (*[blockKeys]uint64)(slab[i<<blockBits:]))
 		}
 	}
@@ -101,8 +101,8 @@ func (k *keys) grow(n int) {
 
 func (k *keys) word(id uint32) *uint64 { return &k.words[id>>blockBits][id&(blockKeys-1)] }
 
-// place returns the bytes of a key of one width.
-func (k *keys) place(id uint32) []byte {
+// fixedKey returns the bytes of a key of one width.
+func (k *keys) fixedKey(id uint32) []byte {
 	at := int(id&(blockKeys-1)) * k.width
 	return k.blocks[id>>blockBits][at : at+k.width : at+k.width]
 }
@@ -110,7 +110,7 @@ func (k *keys) place(id uint32) []byte {
 // at returns the bytes of a key. Those of a short one are in its word, in little-endian memory.
 func (k *keys) at(id uint32) []byte {
 	if k.width > 0 {
-		return k.place(id)
+		return k.fixedKey(id)
 	}
 	w := k.word(id)
 	if *w&arena.Long != 0 {
@@ -126,8 +126,8 @@ func (k *keys) bytes() int64 {
 }
 
 // growth returns the growth of bytes by n more keys with size bytes in the arena.
-func (k *keys) growth(have, n, size int) int64 {
-	return k.blockBytes(have+n) - k.blockBytes(have) + k.writer.Growth(size)
+func (k *keys) growth(nKeys, n, size int) int64 {
+	return k.blockBytes(nKeys+n) - k.blockBytes(nKeys) + k.writer.MaxGrowth(size)
 }
 
 // blockBytes returns the size of the blocks of n keys, with the slices that refer to them.
@@ -139,12 +139,12 @@ func (k *keys) blockBytes(n int) int64 {
 	return blocks * (8<<blockBits + 8)
 }
 
-// general returns the same n keys, with room for others of any length.
-func (k *keys) general(n int) *keys {
+// toVariableWidth returns the same n keys, with memory for others of any length.
+func (k *keys) toVariableWidth(n int) *keys {
 	g := newKeys(0, k.arena.Pool)
 	g.grow(n)
 	for id := range uint32(n) {
-		g.put(id, k.place(id), &g.writer)
+		g.put(id, k.fixedKey(id), &g.writer)
 		if at := id >> blockBits; id&(blockKeys-1) == blockKeys-1 {
 			k.blocks[at] = nil // so that both layouts are never in memory as a whole
 		}

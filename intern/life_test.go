@@ -62,7 +62,7 @@ func TestSimulated(t *testing.T) {
 	if used, err := table.Memory(t.Context()); err != nil || used > 40_000 {
 		t.Error(used, err)
 	}
-	m.agree(t, table)
+	m.check(t, table)
 }
 
 // countdown is a context that ends after a number of checks.
@@ -100,7 +100,7 @@ func TestCancelled(t *testing.T) {
 			t.Fatalf("%d rows done, %d keys added, want %d; ids %d", done, added, fresh, ids)
 		}
 		ended = ended || done > 0 && done < len(batch)
-		m.agree(t, table)
+		m.check(t, table)
 		hits, err := table.FindStrings(&countdown{t.Context(), left}, batch, ids, found)
 		if errors.As(err, &p) && !errors.Is(err, context.Canceled) || err == nil && hits == 0 && done > 0 {
 			t.Fatal(hits, err)
@@ -150,13 +150,13 @@ func TestTogether(t *testing.T) {
 	if table.Len() != len(all) {
 		t.Errorf("%d keys, want %d", table.Len(), len(all))
 	}
-	table.turn <- struct{}{}
+	table.writerLock <- struct{}{}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := table.Strings(ended, []string{"x"}, make([]uint32, 1)); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	<-table.turn
+	<-table.writerLock
 }
 
 // Batches of known keys retain no memory, in any number.
@@ -215,11 +215,11 @@ func TestClosed(t *testing.T) {
 	_, saving := table.Save(t.Context(), nil)
 	_, sizing := table.Memory(t.Context())
 	for what, err := range map[string]error{
-		"Strings":     second(table.Strings(t.Context(), []string{"x"}, ids)),
-		"FindRows":    second(table.FindRows(t.Context(), []column.Column{column.Of([]int8{})}, nil, nil)),
-		"FindBytes":   second(table.FindBytes(t.Context(), nil, nil, nil)),
-		"FindStrings": second(table.FindStrings(t.Context(), []string{"x"}, ids, nil)),
-		"Rows":        second(table.Rows(t.Context(), []column.Column{column.Of([]int8{1})}, ids)),
+		"Strings":     errOf(table.Strings(t.Context(), []string{"x"}, ids)),
+		"FindRows":    errOf(table.FindRows(t.Context(), []column.Column{column.Of([]int8{})}, nil, nil)),
+		"FindBytes":   errOf(table.FindBytes(t.Context(), nil, nil, nil)),
+		"FindStrings": errOf(table.FindStrings(t.Context(), []string{"x"}, ids, nil)),
+		"Rows":        errOf(table.Rows(t.Context(), []column.Column{column.Of([]int8{1})}, ids)),
 		"Save":        saving,
 		"Memory":      sizing,
 	} {
@@ -237,8 +237,8 @@ func TestNullColumn(t *testing.T) {
 	table := open(t, devicetest.Open(t), 0, nil)
 	c := column.OfStrings([]string{"a", "b"}).WithValid(column.OfBools([]bool{true, false}))
 	for what, call := range map[string]func(ids []uint32, found []bool) error{
-		"Column":     func(ids []uint32, found []bool) error { clear(found); return second(table.Column(t.Context(), c, ids)) },
-		"FindColumn": func(ids []uint32, found []bool) error { return second(table.FindColumn(t.Context(), c, ids, found)) },
+		"Column":     func(ids []uint32, found []bool) error { clear(found); return errOf(table.Column(t.Context(), c, ids)) },
+		"FindColumn": func(ids []uint32, found []bool) error { return errOf(table.FindColumn(t.Context(), c, ids, found)) },
 	} {
 		ids, found := []uint32{7, 7}, []bool{true, true}
 		if err := call(ids, found); !errors.Is(err, device.ErrInvalid) || ids[0]+ids[1] != 0 || found[0] || found[1] {
@@ -290,7 +290,7 @@ func TestAnotherWidth(t *testing.T) {
 		}
 		checkRows(t, rowTable, rowModel, []column.Column{withNulls(rand.New(rand.NewPCG(3, 2)), c)})
 	}
-	m.agree(t, table)
+	m.check(t, table)
 	rowModel.agreeRows(t, rowTable)
 }
 
@@ -324,7 +324,7 @@ func TestNoMemory(t *testing.T) {
 	if want, _ := m.add(batch[:p.Done]); !slices.Equal(ids[:p.Done], want) {
 		t.Fatal("other ids")
 	}
-	m.agree(t, table)
+	m.check(t, table)
 }
 
 // Columns of a table off the heap outlive it, and the Go heap does not grow with its keys.

@@ -14,37 +14,38 @@ const (
 	maxItems = math.MaxUint32
 	// limitedRows is the number of rows to process at a time if memory may not suffice for all.
 	limitedRows = 1 << 16
-	// clashBytes is about the memory of an item in the map of clashes, beside its bytes.
-	clashBytes = 64
+	// collisionOverhead is about the memory of an item in the map of collisions, in addition to its
+	// bytes.
+	collisionOverhead = 64
 )
 
 // Memory returns the memory of the table in bytes, on the device and on the host together.
 func (t *Table) Memory(ctx context.Context) (int64, error) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	r, err := t.room(ctx)
+	r, err := t.memoryUse(ctx)
 	if err = errors.Join(t.failed, err); err != nil {
 		return 0, fmt.Errorf("intern: Memory: %w", err)
 	}
 	return r.used, nil
 }
 
-// enough reports whether MaxBytes allows the empty table.
-func (t *Table) enough() error {
-	r, err := t.room(context.Background())
+// checkLimit returns an error if the empty table exceeds MaxBytes.
+func (t *Table) checkLimit() error {
+	r, err := t.memoryUse(context.Background())
 	if err == nil && r.limit > 0 && r.used > r.limit {
 		err = fmt.Errorf("%w: a table of Capacity %d takes %d bytes, more than MaxBytes, %d", op.ErrOptions, t.opts.Capacity, r.used, r.limit)
 	}
 	return err
 }
 
-// addSome gives ids to a prefix of a chunk of items, as long as ids and memory suffice.
-func addSome[S source](ctx context.Context, t *Table, items S, ids []uint32) (done int, err error) {
-	r, err := t.room(ctx)
+// addPrefix gives ids to a prefix of a chunk of items, as long as ids and memory suffice.
+func addPrefix[S source](ctx context.Context, t *Table, items S, ids []uint32) (done int, err error) {
+	r, err := t.memoryUse(ctx)
 	if err != nil {
 		return 0, err
 	}
-	if n := len(ids); n <= maxItems-r.have && (r.limit == 0 || r.plenty(n, sizeOf(t.keys, items, n))) {
+	if n := len(ids); n <= maxItems-r.nKeys && (r.limit == 0 || r.fits(n, sizeOf(t.keys, items, n))) {
 		return addItems(ctx, t, items, ids)
 	}
 	// Known items need no memory.
@@ -54,7 +55,7 @@ func addSome[S source](ctx context.Context, t *Table, items S, ids []uint32) (do
 	if _, err := findItems(ctx, t, items, ids, found, &t.scratch); err != nil {
 		return 0, err
 	}
-	done, fresh, err := prefix(ctx, t, items, found, r)
+	done, fresh, err := fittingPrefix(ctx, t, items, found, r)
 	switch {
 	case err != nil:
 		return 0, err
@@ -70,11 +71,11 @@ func addSome[S source](ctx context.Context, t *Table, items S, ids []uint32) (do
 		return 0, fmt.Errorf("%w: all %d ids have been given", op.ErrFull, uint32(maxItems))
 	}
 	return 0, fmt.Errorf("%w: another key of %d bytes might take more than MaxBytes, %d: %d keys take %d",
-		op.ErrFull, len(items.at(0)), r.limit, r.have, r.used)
+		op.ErrFull, len(items.at(0)), r.limit, r.nKeys, r.used)
 }
 
-// prefix returns the number of items that fit, and how many of them are fresh: not found.
-func prefix[S source](ctx context.Context, t *Table, items S, found []bool, r room) (done, fresh int, err error) {
+// fittingPrefix returns the number of items that fit, and how many of them are fresh: not found.
+func fittingPrefix[S source](ctx context.Context, t *Table, items S, found []bool, r memoryUse) (done, fresh int, err error) {
 	e, err := t.index.Estimate(ctx)
 	if err != nil {
 		return 0, 0, err
@@ -84,12 +85,12 @@ func prefix[S source](ctx context.Context, t *Table, items S, found []bool, r ro
 		if found[done] {
 			continue
 		}
-		size += t.keys.stored(items.at(done))
-		if fresh == maxItems-r.have {
+		size += t.keys.arenaBytes(items.at(done))
+		if fresh == maxItems-r.nKeys {
 			break
 		}
 		index := e.With(t.scratch.keys[done])
-		if r.limit > 0 && r.used-r.index+index+t.keys.growth(r.have, fresh+1, size) > r.limit {
+		if r.limit > 0 && r.used-r.index+index+t.keys.growth(r.nKeys, fresh+1, size) > r.limit {
 			break
 		}
 		fresh++
@@ -103,29 +104,29 @@ func sizeOf[S source](k *keys, items S, n int) (size int) {
 		return 0
 	}
 	for i := range n {
-		size += k.stored(items.at(i))
+		size += k.arenaBytes(items.at(i))
 	}
 	return size
 }
 
-// room is the memory of a table, and its limit.
-type room struct {
+// memoryUse is the memory of a table, and its limit.
+type memoryUse struct {
 	keys  *keys
-	have  int   // number of keys
+	nKeys int   // number of keys
 	index int64 // bytes
 	used  int64 // bytes, including the index
 	limit int64
 }
 
-// room reads the memory of a table.
-func (t *Table) room(ctx context.Context) (room, error) {
+// memoryUse reads the memory of a table.
+func (t *Table) memoryUse(ctx context.Context) (memoryUse, error) {
 	index, err := t.index.Size(ctx)
-	return room{t.keys, t.Len(), index, index + t.keys.bytes() + t.clashed, t.opts.MaxBytes}, err
+	return memoryUse{t.keys, t.Len(), index, index + t.keys.bytes() + t.collisionBytes, t.opts.MaxBytes}, err
 }
 
-// plenty reports whether memory surely suffices for n more keys with size bytes in the arena. While
+// fits reports whether memory surely suffices for n more keys with size bytes in the arena. While
 // an index grows, the old and the new one both exist. It gets larger than necessary by half or, on
 // a GPU, by its size. A slot takes 16 bytes.
-func (r *room) plenty(n, size int) bool {
-	return r.used+2*r.index+64*int64(n)+r.keys.growth(r.have, n, size) <= r.limit
+func (r *memoryUse) fits(n, size int) bool {
+	return r.used+2*r.index+64*int64(n)+r.keys.growth(r.nKeys, n, size) <= r.limit
 }

@@ -47,7 +47,7 @@ func (t *Table) mergeChunk(ctx context.Context, other *Table, lo int, ids []uint
 	if kind == byteStrings {
 		_, err = t.Column(ctx, cols[0], ids)
 	} else { // rows may have no columns
-		_, err = t.add(ctx, "Merge", rows, cols, len(ids), ids, func(s *scratch) feed { return t.ofRows(s, cols) })
+		_, err = t.add(ctx, "Merge", rows, cols, len(ids), ids, func(s *scratch) chunkFunc { return t.rowChunks(s, cols) })
 	}
 	return err
 }

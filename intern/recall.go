@@ -7,17 +7,17 @@ import (
 	"github.com/weftgo/weft/internal/number"
 )
 
-// A range is looked up if at least one in seldom of its first sampleRows rows is known. With seldom
-// 8, 3 and 2, 4 M lines took 639, 588 and 608 ms of processor time, 20 M integers 1874, 1530 and
-// 1748 (the least of 6 runs on two shared cores).
-const sampleRows, seldom = 512, 3
+// A range is looked up if at least one in minHitShare of its first sampleRows rows is known. With
+// minHitShare 8, 3 and 2, 4 M lines took 639, 588 and 608 ms of processor time, 20 M integers 1874,
+// 1530 and 1748 (the least of 6 runs on two shared cores).
+const sampleRows, minHitShare = 512, 3
 
-// recall computes the keys of items, and gives known ones their numbers, while the bytes and keys
-// of a range are in the cache of a core. It returns the other rows, nil for all. Their keys are the
-// first ones of scratch.keys.
-func recall[S source](t *Table, items S, ids []uint32) (rows []uint32) {
+// findKnown computes the keys of items, and gives known ones their numbers, while the bytes and
+// keys of a range are in the cache of a core. It returns the other rows, nil for all. Their keys
+// are the first ones of scratch.keys.
+func findKnown[S source](t *Table, items S, ids []uint32) (rows []uint32) {
 	s := &t.scratch
-	host, ok := t.index.(number.Finder)
+	finder, ok := t.index.(number.Finder)
 	s.keys = resize(s.keys, len(ids))
 	if !ok || t.index.Len() == 0 || s.nulls.HasNulls() {
 		t.parallel(len(ids), func(lo, hi int) { hashAll(t, items, lo, s.keys[lo:hi]) })
@@ -25,11 +25,11 @@ func recall[S source](t *Table, items S, ids []uint32) (rows []uint32) {
 	}
 	s.found, s.flags, s.unknown = resize(s.found, len(ids)), resize(s.flags, len(ids)), resize(s.unknown, len(ids))
 	s.counts = resize(s.counts, (len(ids)+grain-1)/grain)
-	var odd atomic.Bool
+	var anyDiffers atomic.Bool
 	t.parallel(len(ids), func(lo, hi int) {
-		n, differs := recallRange(t, host, items, ids, lo, hi)
+		n, differs := findKnownRange(t, finder, items, ids, lo, hi)
 		if s.counts[lo/grain] = n; differs {
-			odd.Store(true)
+			anyDiffers.Store(true)
 		}
 	})
 	n := 0
@@ -37,26 +37,26 @@ func recall[S source](t *Table, items S, ids []uint32) (rows []uint32) {
 		copy(s.keys[n:], s.keys[r*grain:][:count])
 		n += copy(s.unknown[n:], s.unknown[r*grain:][:count])
 	}
-	if s.odd = odd.Load(); n == len(ids) {
+	if s.anyDiffers = anyDiffers.Load(); n == len(ids) {
 		return nil
 	}
 	return s.unknown[:n]
 }
 
-// recallRange is recall for rows lo to hi-1. It moves the n unknown rows, and their keys, to the
-// beginning of the range, and reports whether a row differs from the key that it has found.
-func recallRange[S source](t *Table, host number.Finder, items S, ids []uint32, lo, hi int) (n int, differs bool) {
+// findKnownRange is findKnown for rows lo to hi-1. It moves the n unknown rows, and their keys, to
+// the beginning of the range, and reports whether a row differs from the key that it has found.
+func findKnownRange[S source](t *Table, finder number.Finder, items S, ids []uint32, lo, hi int) (n int, differs bool) {
 	s := &t.scratch
 	hashAll(t, items, lo, s.keys[lo:hi])
 	clear(s.flags[lo:hi])
 	end := min(lo+sampleRows, hi)
-	hits := host.FindHere(s.keys[lo:end], ids[lo:end], s.found[lo:end])
-	if hits*seldom >= end-lo {
-		host.FindHere(s.keys[end:hi], ids[end:hi], s.found[end:hi])
+	hits := finder.FindHere(s.keys[lo:end], ids[lo:end], s.found[lo:end])
+	if hits*minHitShare >= end-lo {
+		finder.FindHere(s.keys[end:hi], ids[end:hi], s.found[end:hi])
 		end = hi
 	}
 	if hits > 0 && !t.words {
-		differs = match(t, items, ids, lo, end)
+		differs = flagDiffering(t, items, ids, lo, end)
 	}
 	keys, unknown := s.keys[lo:hi], s.unknown[lo:hi]
 	for i, found := range s.found[lo:end] {
@@ -72,24 +72,24 @@ func recallRange[S source](t *Table, host number.Finder, items S, ids []uint32, 
 	return n, differs
 }
 
-// match flags rows lo to hi-1 that differ from the key that recall has found.
-func match[S source](t *Table, items S, ids []uint32, lo, hi int) (any bool) {
+// flagDiffering flags rows lo to hi-1 that differ from the key that findKnown has found.
+func flagDiffering[S source](t *Table, items S, ids []uint32, lo, hi int) (anyDiffers bool) {
 	var groups [2]pairs
-	var buf [ahead][]byte
+	var buf [groupRows][]byte
 	found, flags := t.scratch.found, t.scratch.flags
-	differs := func(row uint32) { flags[row], any = true, true }
-	for turn := 0; lo < hi; lo, turn = lo+ahead, turn^1 {
-		p, some := &groups[turn], buf[:min(ahead, hi-lo)]
-		items.span(lo, some)
-		for i, item := range some {
+	differs := func(row uint32) { flags[row], anyDiffers = true, true }
+	for cur := 0; lo < hi; lo, cur = lo+groupRows, cur^1 {
+		p, batch := &groups[cur], buf[:min(groupRows, hi-lo)]
+		items.span(lo, batch)
+		for i, item := range batch {
 			if found[lo+i] && (len(item) > arena.MaxShort || t.keys.width > 0) {
-				p.addOld(uint32(lo+i), item, t.id(ids[lo+i]))
+				p.addKnown(uint32(lo+i), item, t.id(ids[lo+i]))
 			}
 		}
-		ask(p, t.keys, items, nil)
-		groups[turn^1].differ(t.keys, differs)
+		prefetchKeys(p, t.keys, items, nil)
+		groups[cur^1].flush(t.keys, differs)
 	}
-	groups[0].differ(t.keys, differs)
-	groups[1].differ(t.keys, differs)
-	return any
+	groups[0].flush(t.keys, differs)
+	groups[1].flush(t.keys, differs)
+	return anyDiffers
 }

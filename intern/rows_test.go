@@ -116,7 +116,7 @@ func checkRows(t fataler, table *Table, m *model, cols []column.Column) {
 	n := cols[0].Len()
 	batch, ids, found := texts(cols, n), make([]uint32, n), make([]bool, n)
 	hits, err := table.FindRows(ctx, cols, ids, found)
-	m.found(t, batch, ids, found, hits, err)
+	m.checkFound(t, batch, ids, found, hits, err)
 	added, err := table.Rows(ctx, cols, ids)
 	want, fresh := m.add(batch)
 	if err != nil || added != fresh {

@@ -67,11 +67,11 @@ func (t *Table) save(ctx context.Context, w *writer) (n int, err error) {
 		if err := ctx.Err(); err != nil { // a stream cut short must not look complete
 			return n, err
 		}
-		more, err := t.frame(w, n, min(n+frameKeys, length))
+		written, err := t.frame(w, n, min(n+frameKeys, length))
 		if err != nil {
 			return n, err
 		}
-		n += more
+		n += written
 	}
 	w.Sealed(make([]byte, 4), binary.LittleEndian.AppendUint64(nil, uint64(n)))
 	return n, w.Flush()
@@ -131,7 +131,7 @@ func (t *Table) load(ctx context.Context, r *reader) error {
 		if err != nil || n == 0 {
 			if t.kind == undecided && err == nil { // no key has decided it
 				t.kind = kind
-				t.adopt(codec)
+				t.setCodec(codec)
 			}
 			return err
 		}

@@ -32,12 +32,12 @@ func saved(t testing.TB) (files [][]byte) {
 		files = append(files, b.Bytes())
 	}
 	rowsOf := func(cols ...column.Column) func(*Table) error {
-		return func(table *Table) error { return second(table.Rows(t.Context(), cols, make([]uint32, 3))) }
+		return func(table *Table) error { return errOf(table.Rows(t.Context(), cols, make([]uint32, 3))) }
 	}
 	valid := column.OfBools([]bool{true, false, true})
 	save(func(*Table) error { return nil })
 	save(func(table *Table) error {
-		return second(table.Strings(t.Context(), []string{"", "a", "long enough"}, make([]uint32, 3)))
+		return errOf(table.Strings(t.Context(), []string{"", "a", "long enough"}, make([]uint32, 3)))
 	})
 	save(rowsOf(column.Of([]int64{1, 2, 3}).WithValid(valid)))
 	save(rowsOf(column.Of([]float64{1, 2, 3}), column.Of([]bool{true, false, true}).WithValid(valid)))
@@ -121,7 +121,7 @@ func TestLoadLargeKeys(t *testing.T) {
 	}
 	loaded := reload(t, dev, table)
 	defer loaded.Close()
-	m.agree(t, loaded)
+	m.check(t, loaded)
 	var file bytes.Buffer
 	if _, err := table.Save(t.Context(), &file); err != nil {
 		t.Fatal(err)

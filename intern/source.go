@@ -45,7 +45,7 @@ func (s stringItems) gather(rows []uint32, out [][]byte) {
 
 func (s offsetItems[O]) at(i int) []byte { return s.data[s.offsets[i]:s.offsets[i+1]] }
 
-func (s offsetItems[O]) span(lo int, out [][]byte) { rowkey.Between(s.offsets[lo:], s.data, out) }
+func (s offsetItems[O]) span(lo int, out [][]byte) { rowkey.SplitTexts(s.offsets[lo:], s.data, out) }
 
 func (s offsetItems[O]) gather(rows []uint32, out [][]byte) {
 	for i, row := range rows {
@@ -67,15 +67,15 @@ func (s wideItems) gather(rows []uint32, out [][]byte) {
 	}
 }
 
-// feed returns the rows of a call: a column of some of them, from row lo on, which is valid until
-// the next call.
-type feed func(lo int) column.Column
+// chunkFunc returns the rows of a call: a column of some of them, from row lo on, which is valid
+// until the next call.
+type chunkFunc func(lo int) column.Column
 
 // next returns the number of rows, of n, to process from row lo on.
 func (t *Table) next(lo, n int) int { return min(t.chunk, max(firstRows, 3*lo), n-lo) }
 
-// ofColumn feeds slices of a column.
-func (t *Table) ofColumn(s *scratch, c column.Column) feed {
+// columnChunks feeds slices of a column.
+func (t *Table) columnChunks(s *scratch, c column.Column) chunkFunc {
 	return func(lo int) column.Column { return s.withoutCodes(c.Slice(lo, lo+t.next(lo, c.Len()))) }
 }
 
@@ -93,8 +93,8 @@ func (s *scratch) withoutCodes(c column.Column) column.Column {
 	return column.OfStrings(s.strings)
 }
 
-// ofBytes feeds slices of bytes as strings over the same memory.
-func (t *Table) ofBytes(s *scratch, items [][]byte) feed {
+// byteChunks feeds slices of bytes as strings over the same memory.
+func (t *Table) byteChunks(s *scratch, items [][]byte) chunkFunc {
 	return func(lo int) column.Column {
 		part := items[lo : lo+t.next(lo, len(items))]
 		clear(s.strings) // a shorter part would keep references to some of these
@@ -106,8 +106,8 @@ func (t *Table) ofBytes(s *scratch, items [][]byte) feed {
 	}
 }
 
-// ofRows feeds encoded rows.
-func (t *Table) ofRows(s *scratch, cols []column.Column) feed {
+// rowChunks feeds encoded rows.
+func (t *Table) rowChunks(s *scratch, cols []column.Column) chunkFunc {
 	return func(lo int) column.Column {
 		n := t.next(lo, cols[0].Len())
 		if t.plain {

@@ -21,7 +21,7 @@ import (
 
 // Options configure a [Table]. The zero value and nil are good defaults.
 type Options struct {
-	// Capacity is the number of keys for which the index reserves room. Default 0: it grows.
+	// Capacity is the number of keys for which the index reserves memory. Default 0: it grows.
 	Capacity int
 	// MaxBytes bounds the memory of the table, on the device and on the host together. While an
 	// index grows, the old and the new one both count. A call that might need more stops, and
@@ -39,15 +39,15 @@ type Options struct {
 // Table gives keys dense ids in the order of their first appearance. Keys are byte strings or rows
 // of columns. The first call decides which.
 type Table struct {
-	split func(n, grain int, body func(lo, hi int)) // among all cores
-	index number.Index                              // of the keys of items
-	opts  Options
-	hash  arena.Hasher
+	parallelFor func(n, grain int, body func(lo, hi int)) // among all cores
+	index       number.Index                              // of the keys of items
+	opts        Options
+	hash        arena.Hasher
 
-	turn chan struct{} // holds a token while a call adds
-	mu   sync.RWMutex  // protects the fields below; a writer holds it for one chunk
-	kind kind
-	rows *rowkey.Codec // of a table of rows
+	writerLock chan struct{} // holds a token while a call adds
+	mu         sync.RWMutex  // protects the fields below; a writer holds it for one chunk
+	kind       kind
+	rows       *rowkey.Codec // of a table of rows
 	// words: rows are 64 bits each and equal to their keys in the index, so no two share one.
 	words  bool
 	packed rowkey.Words // the layout of words
@@ -59,16 +59,16 @@ type Table struct {
 	null int64
 	// extras holds the ids of items whose key in the index belongs to another item, ascending. The
 	// ids of all others are their numbers, shifted by these.
-	extras  number.Extras
-	clashes map[string]uint32 // ids by the bytes of items
-	clashed int64             // approximate bytes of that map
-	failed  error             // the index and the items no longer agree
-	length  atomic.Uint32
+	extras         number.Extras
+	collisions     map[string]uint32 // ids by the bytes of items
+	collisionBytes int64             // approximate bytes of that map
+	failed         error             // the index and the items no longer agree
+	length         atomic.Uint32
 
-	tracked  *observe.Tracked
-	recalled recalled
-	scratch  scratch // of the call that adds
-	chunk    int     // rows to process at a time: chunkRows, except in tests
+	tracked *observe.Tracked
+	codes   codeCache
+	scratch scratch // of the call that adds
+	chunk   int     // rows to process at a time: chunkRows, except in tests
 }
 
 // kind is the kind of a table's keys.
@@ -92,8 +92,8 @@ func New(dev device.Device, opts *Options) (*Table, error) {
 }
 
 func newTable(dev device.Device, opts *Options, h arena.Hasher) (*Table, error) {
-	t := &Table{split: number.Parallel(dev), hash: h, chunk: chunkRows, null: -1,
-		turn: make(chan struct{}, 1), clashes: make(map[string]uint32)}
+	t := &Table{parallelFor: number.Parallel(dev), hash: h, chunk: chunkRows, null: -1,
+		writerLock: make(chan struct{}, 1), collisions: make(map[string]uint32)}
 	if opts != nil {
 		t.opts = *opts
 	}
@@ -114,7 +114,7 @@ func newTable(dev device.Device, opts *Options, h arena.Hasher) (*Table, error) 
 		return nil, fmt.Errorf("intern: New: %w", err)
 	}
 	t.index = index
-	if err := t.enough(); err != nil {
+	if err := t.checkLimit(); err != nil {
 		return nil, fmt.Errorf("intern: New: %w", errors.Join(err, index.Close()))
 	}
 	t.tracked = observe.Track(t, "intern", nil, (*Table).sizes)
@@ -156,7 +156,7 @@ func (t *Table) Gather(ids []uint32, keys [][]byte) {
 func (t *Table) Keys(lo, hi int) column.Column {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	t.mustHave(lo, hi)
+	t.mustContain(lo, hi)
 	return t.keys.column(lo, hi, t.parallel)
 }
 
@@ -170,7 +170,7 @@ func (t *Table) Columns(lo, hi int) []column.Column {
 }
 
 func (t *Table) columns(lo, hi int) []column.Column {
-	t.mustHave(lo, hi)
+	t.mustContain(lo, hi)
 	if t.kind != rows || t.plain {
 		return []column.Column{t.withNull(t.keys.column(lo, hi, t.parallel), lo, hi)}
 	}
@@ -217,7 +217,7 @@ func (t *Table) encoded(lo, hi int) func(i int) []byte {
 	return func(i int) []byte { return out[i*width:][:width] }
 }
 
-func (t *Table) mustHave(lo, hi int) {
+func (t *Table) mustContain(lo, hi int) {
 	if lo < 0 || lo > hi || hi > t.Len() {
 		panic(fmt.Sprintf("intern: keys %d to %d of %d", lo, hi, t.Len()))
 	}
@@ -225,8 +225,8 @@ func (t *Table) mustHave(lo, hi int) {
 
 // Close frees the table. Idempotent; later calls return [weft.ErrClosed].
 func (t *Table) Close() error {
-	t.turn <- struct{}{}
-	defer func() { <-t.turn }()
+	t.writerLock <- struct{}{}
+	defer func() { <-t.writerLock }()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.tracked != nil {
@@ -235,33 +235,33 @@ func (t *Table) Close() error {
 	}
 	t.failed = op.ErrClosed
 	t.length.Store(0)
-	t.keys, t.extras, t.clashes, t.scratch = newKeys(0, nil), nil, nil, scratch{}
+	t.keys, t.extras, t.collisions, t.scratch = newKeys(0, nil), nil, nil, scratch{}
 	t.pool.Free()
-	t.recalled.forget()
+	t.codes.clear()
 	if err := t.index.Close(); err != nil {
 		return fmt.Errorf("intern: Close: %w", err)
 	}
 	return nil
 }
 
-// begin waits for the right to add.
-func (t *Table) begin(ctx context.Context) error {
+// lockWriter waits for the right to add.
+func (t *Table) lockWriter(ctx context.Context) error {
 	select {
-	case t.turn <- struct{}{}:
+	case t.writerLock <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	if err := ctx.Err(); err != nil {
-		<-t.turn
+		<-t.writerLock
 		return err
 	}
 	return nil
 }
 
-func (t *Table) end() { <-t.turn }
+func (t *Table) unlockWriter() { <-t.writerLock }
 
-// become fixes the kind of the table's keys, or returns an error if a call has another kind.
-func (t *Table) become(k kind, cols []column.Column) error {
+// setKind fixes the kind of the table's keys, or returns an error if a call has another kind.
+func (t *Table) setKind(k kind, cols []column.Column) error {
 	if t.failed != nil {
 		return t.failed
 	}
@@ -271,7 +271,7 @@ func (t *Table) become(k kind, cols []column.Column) error {
 			return err
 		}
 		t.kind = k
-		t.adopt(c)
+		t.setCodec(c)
 	}
 	if t.kind != k {
 		return fmt.Errorf("%w: a table of %v takes no %v", device.ErrInvalid, t.kind, k)
@@ -279,8 +279,8 @@ func (t *Table) become(k kind, cols []column.Column) error {
 	return nil
 }
 
-// adopt makes the table one of rows that a codec encodes. A nil codec changes nothing.
-func (t *Table) adopt(c *rowkey.Codec) {
+// setCodec makes the table one of rows that a codec encodes. A nil codec changes nothing.
+func (t *Table) setCodec(c *rowkey.Codec) {
 	if c == nil {
 		return
 	}
@@ -297,7 +297,7 @@ func (t *Table) adopt(c *rowkey.Codec) {
 const grain = 4096
 
 // parallel runs body on ranges of [0,n), on all cores.
-func (t *Table) parallel(n int, body func(lo, hi int)) { t.split(n, grain, body) }
+func (t *Table) parallel(n int, body func(lo, hi int)) { t.parallelFor(n, grain, body) }
 
 // id returns the id of an item by its number.
 func (t *Table) id(number uint32) uint32 { return t.extras.ID(number) }

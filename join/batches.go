@@ -23,9 +23,9 @@ import (
 // The algorithm is the hybrid hash join of DeWitt et al. (SIGMOD 1984). Rows of the right side stay
 // in memory until they exceed the limit. Then partitions of them, by [column.Hash], go to a
 // temporary file, the largest first. A left row whose partition is in memory is joined at once, and
-// the others go to the file, too. Rest joins them partition by partition. A partition that exceeds
-// memory is partitioned again with another seed. One that consists of few keys is read in pieces
-// that fit, and the left rows are read again for each.
+// the others go to the file, too. Finish joins them partition by partition. A partition that
+// exceeds memory is partitioned again with another seed. One that consists of few keys is read in
+// pieces that fit, and the left rows are read again for each.
 //
 // While nothing was spilled, rows come in the order of the left side, and those with one left row
 // in that of the right side. Afterwards there is no order.
@@ -33,13 +33,13 @@ import (
 // Calls of several goroutines wait for each other. An error of the file or of a context that ended
 // is final: later calls return it.
 type Join struct {
-	turn   sync.Mutex
-	own    *cpu.Device // the host, if the device is another one
-	job    *job
-	root   *hybrid // nil before the first batch
-	left   []column.Type
-	state  joinState
-	failed error
+	mu        sync.Mutex
+	openedCPU *cpu.Device // the host, if the device is another one
+	job       *job
+	root      *hybrid // nil before the first batch
+	left      []column.Type
+	state     joinState
+	failed    error
 }
 
 type joinState uint8
@@ -61,10 +61,10 @@ func NewJoin(dev device.Device, kind Kind, opts *Options) (*Join, error) {
 	j := &Join{}
 	host, ok := dev.(device.Host)
 	if !ok {
-		if j.own, err = cpu.Open(nil); err != nil {
+		if j.openedCPU, err = cpu.Open(nil); err != nil {
 			return nil, fmt.Errorf("join: NewJoin: %w", err)
 		}
-		host = j.own
+		host = j.openedCPU
 	}
 	j.job = newJob(host, kind, o)
 	return j, nil
@@ -75,8 +75,8 @@ func NewJoin(dev device.Device, kind Kind, opts *Options) (*Join, error) {
 // Columns are copied. Errors: [weft.ErrOptions] for columns that do not fit those of earlier
 // batches, [device.ErrInvalid] after the first Probe, those of the file, and that of the context.
 func (j *Join) Build(ctx context.Context, keys, columns []column.Column) error {
-	j.turn.Lock()
-	defer j.turn.Unlock()
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	if err := j.build(ctx, keys, columns); err != nil {
 		return fmt.Errorf("join: Build: %w", err)
 	}
@@ -84,7 +84,7 @@ func (j *Join) Build(ctx context.Context, keys, columns []column.Column) error {
 }
 
 func (j *Join) build(ctx context.Context, keys, columns []column.Column) error {
-	if err := j.usable(building); err != nil {
+	if err := j.checkState(building); err != nil {
 		return err
 	}
 	if !j.job.kind.pairs() {
@@ -92,12 +92,12 @@ func (j *Join) build(ctx context.Context, keys, columns []column.Column) error {
 	}
 	all := slices.Concat(keys, columns)
 	if j.root == nil {
-		if err := j.job.bind(keys, all); err != nil {
+		if err := j.job.bindRight(keys, all); err != nil {
 			return err
 		}
 		j.root = newHybrid(j.job, 0)
 	}
-	if err := fits("right", all, j.job.right); err != nil {
+	if err := checkColumns("right", all, j.job.right); err != nil {
 		return err
 	}
 	j.failed = j.root.add(ctx, all)
@@ -105,8 +105,8 @@ func (j *Join) build(ctx context.Context, keys, columns []column.Column) error {
 }
 
 // Probe joins a batch of the left side, and yields rows that are joined so far: their left columns,
-// and, of [Inner] and [Left], the right ones. Rest yields the others: those whose right rows are in
-// the file, and those of the last batches, because small batches are joined several at a time.
+// and, of [Inner] and [Left], the right ones. Finish yields the others: those whose right rows are
+// in the file, and those of the last batches, because small batches are joined several at a time.
 // Batches have memory of their own, except that left columns of [column.OfCodes] may keep their
 // dictionary, and Options.Piece rows at most. The error comes last, with no columns. Other calls
 // wait until the iteration ends, so the loop must not make any. A loop that ends early, by a panic
@@ -115,7 +115,7 @@ func (j *Join) build(ctx context.Context, keys, columns []column.Column) error {
 func (j *Join) Probe(ctx context.Context, keys, columns []column.Column) iter.Seq2[[]column.Column,
 	error] {
 	return j.yield("Probe", func(emit emitter) error {
-		if err := j.probing(ctx); err != nil {
+		if err := j.startProbe(ctx); err != nil {
 			return err
 		}
 		if _, err := j.job.plan.check(keys); err != nil {
@@ -129,24 +129,24 @@ func (j *Join) Probe(ctx context.Context, keys, columns []column.Column) iter.Se
 		if types == nil {
 			types = rowkey.TypesOf(all)
 		}
-		if err := fits("left", all, types); err != nil {
+		if err := checkColumns("left", all, types); err != nil {
 			return err
 		}
 		j.left = types
-		j.failed = j.root.collect(ctx, all, emit)
+		j.failed = j.root.probeOrBuffer(ctx, all, emit)
 		return j.failed
 	})
 }
 
-// Rest yields the rows that Probe could not, and ends the join. Otherwise it is as Probe.
-func (j *Join) Rest(ctx context.Context) iter.Seq2[[]column.Column, error] {
-	return j.yield("Rest", func(emit emitter) error {
-		if err := j.probing(ctx); err != nil {
+// Finish yields the rows that Probe could not, and ends the join. Otherwise it is as Probe.
+func (j *Join) Finish(ctx context.Context) iter.Seq2[[]column.Column, error] {
+	return j.yield("Finish", func(emit emitter) error {
+		if err := j.startProbe(ctx); err != nil {
 			return err
 		}
 		j.state = finished
-		if j.failed = j.root.probeCollected(ctx, emit); j.failed == nil {
-			j.failed = j.root.rest(ctx, emit)
+		if j.failed = j.root.probeBuffered(ctx, emit); j.failed == nil {
+			j.failed = j.root.joinSpilled(ctx, emit)
 		}
 		return j.failed
 	})
@@ -157,17 +157,17 @@ type emitter func([]column.Column) error
 
 var errStopped = errors.New("the caller has seen enough")
 
-func (j *Join) yield(method string, do func(emitter) error) iter.Seq2[[]column.Column, error] {
+func (j *Join) yield(method string, run func(emitter) error) iter.Seq2[[]column.Column, error] {
 	return func(yield func([]column.Column, error) bool) {
-		j.turn.Lock()
-		defer j.turn.Unlock()
+		j.mu.Lock()
+		defer j.mu.Unlock()
 		ended := false
 		defer func() {
 			if !ended { // the caller's loop panics
 				j.failed, j.state = nil, finished
 			}
 		}()
-		err := do(func(columns []column.Column) error {
+		err := run(func(columns []column.Column) error {
 			if !yield(columns, nil) {
 				return errStopped
 			}
@@ -182,20 +182,20 @@ func (j *Join) yield(method string, do func(emitter) error) iter.Seq2[[]column.C
 	}
 }
 
-// probing ends the right side before the first left row.
-func (j *Join) probing(ctx context.Context) error {
+// startProbe ends the right side before the first left row.
+func (j *Join) startProbe(ctx context.Context) error {
 	if j.state == building && j.failed == nil {
 		if j.root == nil {
 			return fmt.Errorf("%w: no Build came first; it may have no rows", device.ErrInvalid)
 		}
-		if j.failed = j.root.seal(ctx); j.failed == nil {
+		if j.failed = j.root.finishBuild(ctx); j.failed == nil {
 			j.state = probing
 		}
 	}
-	return j.usable(probing)
+	return j.checkState(probing)
 }
 
-func (j *Join) usable(want joinState) error {
+func (j *Join) checkState(want joinState) error {
 	switch {
 	case j.failed != nil:
 		return j.failed
@@ -211,8 +211,8 @@ func (j *Join) usable(want joinState) error {
 
 // Spilled returns the number of bytes that went to the temporary file so far.
 func (j *Join) Spilled() int64 {
-	j.turn.Lock()
-	defer j.turn.Unlock()
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	if j.job.file == nil {
 		return 0
 	}
@@ -221,8 +221,8 @@ func (j *Join) Spilled() int64 {
 
 // Close frees memory and the temporary file. Idempotent; later calls return [weft.ErrClosed].
 func (j *Join) Close() error {
-	j.turn.Lock()
-	defer j.turn.Unlock()
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	if j.state == joinClosed {
 		return nil
 	}
@@ -235,8 +235,8 @@ func (j *Join) Close() error {
 	if j.job.file != nil {
 		err = errors.Join(err, j.job.file.Close())
 	}
-	if j.own != nil {
-		err = errors.Join(err, j.own.Close())
+	if j.openedCPU != nil {
+		err = errors.Join(err, j.openedCPU.Close())
 	}
 	if err != nil {
 		return fmt.Errorf("join: Close: %w", err)
@@ -244,8 +244,8 @@ func (j *Join) Close() error {
 	return nil
 }
 
-// fits reports columns that do not have some types, or not one length.
-func fits(side string, columns []column.Column, types []column.Type) error {
+// checkColumns reports columns that do not have some types, or not one length.
+func checkColumns(side string, columns []column.Column, types []column.Type) error {
 	if len(columns) != len(types) {
 		return fmt.Errorf("%w: %d columns of the %s side, after %d before", op.ErrOptions,
 			len(columns), side, len(types))
@@ -267,50 +267,50 @@ func fits(side string, columns []column.Column, types []column.Type) error {
 
 // job is what all partitions of a join share.
 type job struct {
-	dev    device.Host
-	kind   Kind
-	opts   Options
-	plan   plan
-	keys   int           // the first columns of each side
-	right  []column.Type // of keys and columns
-	file   *spill.File   // nil before something is spilled
-	budget *spill.Budget // of stores, without a limit: share is one
-	wrap   func(spill.Disk) spill.Disk
+	dev      device.Host
+	kind     Kind
+	opts     Options
+	plan     plan
+	keys     int           // the first columns of each side
+	right    []column.Type // of keys and columns
+	file     *spill.File   // nil before something is spilled
+	budget   *spill.Budget // of stores, without a limit: share is one
+	wrapDisk func(spill.Disk) spill.Disk
 
 	rows                          *spill.Store // right rows in memory
-	collected                     *spill.Store // left rows of small batches
+	buffered                      *spill.Store // left rows of small batches
 	rightBatchRows, leftBatchRows *spill.Store // rows from the file
-	here, there                   spill.Taker  // of keys that stay, and rows that go there
+	keptTaker, spillTaker         spill.Taker  // of keys that stay, and rows that go there
 
 	hashSeed uint64 // of keys that are indexed by their hash
 
-	parts   int   // spillParts, or fewer in tests
-	share   int64 // bytes of right rows and their index
-	buffers int64 // bytes of the file
-	batch   int64 // bytes of left rows that are joined at a time
+	nParts      int   // spillParts, or fewer in tests
+	rightBytes  int64 // bytes of right rows and their index
+	bufferBytes int64 // bytes of the file
+	batchBytes  int64 // bytes of left rows that are joined at a time
 }
 
-// newJob divides Options.Memory: what share, buffers and batches leave is for the Go heap, where
-// batches of the result and pages on their way to the file lie.
+// newJob divides Options.Memory. What rightBytes, bufferBytes and batchBytes leave is for the Go
+// heap, where batches of the result and pages on their way to the file lie.
 func newJob(dev device.Host, kind Kind, o Options) *job {
-	j := &job{dev: dev, kind: kind, opts: o, hashSeed: seed(), parts: spillParts,
-		budget:  spill.NewBudget(0),
-		buffers: 64 << 20, batch: 64 << 20}
+	j := &job{dev: dev, kind: kind, opts: o, hashSeed: seed(), nParts: spillParts,
+		budget:      spill.NewBudget(0),
+		bufferBytes: 64 << 20, batchBytes: 64 << 20}
 	if m := o.Memory; m > 0 {
-		j.share, j.batch = m/4*3, m/32
-		j.buffers = max(min(m/8, j.buffers), spillParts*16<<10)
+		j.rightBytes, j.batchBytes = m/4*3, m/32
+		j.bufferBytes = max(min(m/8, j.bufferBytes), spillParts*16<<10)
 	}
 	return j
 }
 
-// bind fixes the types of the right side, by its first batch.
-func (j *job) bind(keys, all []column.Column) error {
+// bindRight fixes the types of the right side, by its first batch.
+func (j *job) bindRight(keys, all []column.Column) error {
 	plan, err := planOf(keys, j.opts.NullsMatch)
 	if err != nil {
 		return err
 	}
 	types := rowkey.TypesOf(all)
-	if err := fits("right", all, types); err != nil {
+	if err := checkColumns("right", all, types); err != nil {
 		return err
 	}
 	j.plan, j.keys, j.right = plan, len(keys), types
@@ -319,7 +319,7 @@ func (j *job) bind(keys, all []column.Column) error {
 }
 
 func (j *job) free() {
-	for _, s := range []*spill.Store{j.rows, j.collected, j.rightBatchRows, j.leftBatchRows} {
+	for _, s := range []*spill.Store{j.rows, j.buffered, j.rightBatchRows, j.leftBatchRows} {
 		s.Free()
 	}
 }
@@ -330,7 +330,7 @@ func (j *job) spillFile() (*spill.File, error) {
 		return j.file, nil
 	}
 	var err error
-	j.file, err = spill.Create(j.opts.TempDir, &spill.Options{Memory: 2 * j.buffers,
-		Chains: 2 * spillParts, Wrap: j.wrap})
+	j.file, err = spill.Create(j.opts.TempDir, &spill.Options{Memory: 2 * j.bufferBytes,
+		Chains: 2 * spillParts, Wrap: j.wrapDisk})
 	return j.file, err
 }

@@ -41,10 +41,10 @@ func randomSide(rng *rand.Rand, types []column.Type, n, values int, nulls bool) 
 }
 
 func withNulls(rng *rand.Rand, c column.Column) column.Column {
-	return c.WithValid(column.OfBools(each(c.Len(), func(int) bool { return rng.IntN(8) > 0 })))
+	return c.WithValid(column.OfBools(generate(c.Len(), func(int) bool { return rng.IntN(8) > 0 })))
 }
 
-func each[T any](n int, f func(i int) T) []T {
+func generate[T any](n int, f func(i int) T) []T {
 	all := make([]T, n)
 	for i := range all {
 		all[i] = f(i)
@@ -56,11 +56,11 @@ func randomColumn(rng *rand.Rand, typ column.Type, n, values int) column.Column 
 	pick := func() int { return rng.IntN(values) }
 	switch typ {
 	case column.Int64:
-		return column.Of(each(n, func(int) int64 { return int64(pick()) << 40 }))
+		return column.Of(generate(n, func(int) int64 { return int64(pick()) << 40 }))
 	case column.Float64:
 		special := []float64{0, math.Copysign(0, -1), math.NaN(),
 			math.Float64frombits(0xfff8000000000001)}
-		return column.Of(each(n, func(int) float64 {
+		return column.Of(generate(n, func(int) float64 {
 			if p := pick(); p < 4 {
 				return special[p]
 			} else {
@@ -68,12 +68,12 @@ func randomColumn(rng *rand.Rand, typ column.Type, n, values int) column.Column 
 			}
 		}))
 	case column.Bool:
-		return column.Of(each(n, func(int) bool { return pick()%2 == 0 }))
+		return column.Of(generate(n, func(int) bool { return pick()%2 == 0 }))
 	case column.Uint16:
-		return column.Of(each(n, func(int) uint16 { return uint16(pick()) }))
+		return column.Of(generate(n, func(int) uint16 { return uint16(pick()) }))
 	}
-	texts := each(values, func(i int) string { return strings.Repeat("k", i%5) + fmt.Sprint(i) })
-	codes := each(n, func(int) uint32 { return uint32(pick()) })
+	texts := generate(values, func(i int) string { return strings.Repeat("k", i%5) + fmt.Sprint(i) })
+	codes := generate(n, func(int) uint32 { return uint32(pick()) })
 	switch rng.IntN(3) {
 	case 0:
 		c, err := column.OfCodes(codes, column.OfStrings(texts))
@@ -93,16 +93,16 @@ func randomColumn(rng *rand.Rand, typ column.Type, n, values int) column.Column 
 		}
 		return c
 	}
-	return column.OfStrings(each(n, func(i int) string { return texts[codes[i]] }))
+	return column.OfStrings(generate(n, func(i int) string { return texts[codes[i]] }))
 }
 
 func cut(columns []column.Column, lo, hi int) []column.Column {
-	return each(len(columns), func(i int) column.Column { return columns[i].Slice(lo, hi) })
+	return generate(len(columns), func(i int) column.Column { return columns[i].Slice(lo, hi) })
 }
 
 // linesOf returns rows as text.
 func linesOf(columns []column.Column) []string {
-	return each(columns[0].Len(), func(i int) string {
+	return generate(columns[0].Len(), func(i int) string {
 		var b strings.Builder
 		for _, c := range columns {
 			fmt.Fprintf(&b, "%#v,", c.Any(i))
@@ -123,9 +123,9 @@ func wantedLines(kind join.Kind, left, right side, nullsMatch bool) (lines []str
 		rows = a.anti
 	}
 	if kind == join.Semi || kind == join.Anti {
-		return each(len(rows), func(i int) string { return l[rows[i]] })
+		return generate(len(rows), func(i int) string { return l[rows[i]] })
 	}
-	return each(len(pairs), func(i int) string {
+	return generate(len(pairs), func(i int) string {
 		if p := pairs[i]; p[1] != join.NoRow {
 			return l[p[0]] + r[p[1]]
 		}
@@ -153,7 +153,7 @@ func runJoin(ctx context.Context, j *join.Join, left, right side, batch int) (li
 			lines = append(lines, linesOf(columns)...)
 		}
 	}
-	for columns, err := range j.Rest(ctx) {
+	for columns, err := range j.Finish(ctx) {
 		if err != nil {
 			return nil, err
 		}
@@ -205,7 +205,7 @@ func TestJoin(t *testing.T) {
 			Piece:  rapid.SampledFrom([]int{0, 1, 77}).Draw(t, "Piece")}
 		j := newJoin(t, dev, kind, opts)
 		if share := rapid.SampledFrom([]int64{0, 4000, 40_000}).Draw(t, "share"); share > 0 {
-			j.Tighten(share, rapid.SampledFrom([]int{2, 7, 64}).Draw(t, "parts"))
+			j.LimitMemory(share, rapid.SampledFrom([]int{2, 7, 64}).Draw(t, "parts"))
 		}
 		got, err := runJoin(t.Context(), j, left, right, rapid.IntRange(1, 1000).Draw(t, "batch"))
 		if err != nil {
@@ -240,14 +240,14 @@ func TestJoinOfManyRows(t *testing.T) {
 				}
 				return int64(i)
 			}
-			right := side{keys: []column.Column{column.Of(each(n, key))}}
+			right := side{keys: []column.Column{column.Of(generate(n, key))}}
 			right.columns = right.keys
-			spread := column.Of(each(3000, func(i int) int64 { return int64(i * 40) }))
+			keyRange := column.Of(generate(3000, func(i int) int64 { return int64(i * 40) }))
 			left := side{keys: []column.Column{
-				must(column.Concat(spread, column.Of([]int64{5, 6})))(t)}}
+				must(column.Concat(keyRange, column.Of([]int64{5, 6})))(t)}}
 			left.columns = left.keys
 			j := newJoin(t, dev, kind, &join.Options{Memory: join.MinMemory})
-			j.Tighten(40_000, 64)
+			j.LimitMemory(40_000, 64)
 			got, err := runJoin(t.Context(), j, left, right, 5000)
 			if err != nil {
 				t.Fatal(err)
@@ -285,7 +285,7 @@ func faultyJoin(t *testing.T, dev device.Device, kind join.Kind) (j *join.Join,
 	want = wantedLines(kind, left, right, false)
 	slices.Sort(want)
 	j = newJoin(t, dev, kind, &join.Options{Memory: join.MinMemory})
-	j.Tighten(30_000, 5)
+	j.LimitMemory(30_000, 5)
 	return j, left, right, want
 }
 
@@ -298,7 +298,7 @@ func TestJoinOnFaultyDisk(t *testing.T) {
 			kind := join.Kind(at % 4)
 			j, left, right, want := faultyJoin(t, dev, kind)
 			var disk *spill.Faulty
-			j.Break(func(d spill.Disk) spill.Disk {
+			j.SetHooks(func(d spill.Disk) spill.Disk {
 				disk = &spill.Faulty{Disk: d, Fault: fault, At: at * at / 2}
 				return disk
 			}, nil)
@@ -336,7 +336,7 @@ func TestJoinThatStops(t *testing.T) {
 	for at := range 40 {
 		j, left, right, want := faultyJoin(t, dev, join.Kind(at%4))
 		var count atomic.Int64
-		j.Break(nil, func(int64) error {
+		j.SetHooks(nil, func(int64) error {
 			if count.Add(1) == int64(at*at*2) {
 				return refused
 			}
@@ -352,7 +352,7 @@ func TestJoinThatStops(t *testing.T) {
 		j, left, right, _ = faultyJoin(t, dev, join.Kind(at%4))
 		ctx, cancel := context.WithCancel(t.Context())
 		count.Store(0)
-		j.Break(nil, func(int64) error {
+		j.SetHooks(nil, func(int64) error {
 			if count.Add(1) == int64(at*at*2) {
 				cancel()
 			}
@@ -376,9 +376,9 @@ func TestJoinThatStops(t *testing.T) {
 	for range j.Probe(t.Context(), left.keys, left.columns) {
 		break
 	}
-	for columns, err := range j.Rest(t.Context()) {
+	for columns, err := range j.Finish(t.Context()) {
 		if columns != nil || !errors.Is(err, device.ErrInvalid) {
-			t.Errorf("Rest after a loop that stopped: %v", err)
+			t.Errorf("Finish after a loop that stopped: %v", err)
 		}
 	}
 	closeJoin(t, j)
@@ -433,15 +433,15 @@ func TestJoinMisused(t *testing.T) {
 	if err := j.Build(ctx, one, one); !errors.Is(err, device.ErrInvalid) {
 		t.Errorf("Build after Probe: %v", err)
 	}
-	if err := failed(j.Rest(ctx)); err != nil {
+	if err := failed(j.Finish(ctx)); err != nil {
 		t.Error(err)
 	}
-	if err := failed(j.Rest(ctx)); !errors.Is(err, device.ErrInvalid) {
-		t.Errorf("Rest twice: %v", err)
+	if err := failed(j.Finish(ctx)); !errors.Is(err, device.ErrInvalid) {
+		t.Errorf("Finish twice: %v", err)
 	}
 	closeJoin(t, j)
-	if err := failed(j.Rest(ctx)); !errors.Is(err, weft.ErrClosed) {
-		t.Errorf("Rest after Close: %v", err)
+	if err := failed(j.Finish(ctx)); !errors.Is(err, weft.ErrClosed) {
+		t.Errorf("Finish after Close: %v", err)
 	}
 }
 
@@ -449,8 +449,8 @@ func TestJoinMisused(t *testing.T) {
 func TestJoinOfLongRow(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	for _, kind := range []join.Kind{join.Inner, join.Left} {
-		keys := column.Of(each(10_000, func(i int) int64 { return int64(i) }))
-		texts := each(10_000, func(i int) string { return "short" })
+		keys := column.Of(generate(10_000, func(i int) int64 { return int64(i) }))
+		texts := generate(10_000, func(i int) string { return "short" })
 		texts[7] = strings.Repeat("long", 25_000)
 		j := newJoin(t, dev, kind, &join.Options{Memory: join.MinMemory})
 		ctx := t.Context()
@@ -458,7 +458,7 @@ func TestJoinOfLongRow(t *testing.T) {
 		if err := j.Build(ctx, []column.Column{keys}, payload); err != nil {
 			t.Fatal(err)
 		}
-		hot := column.Of(each(5000, func(int) int64 { return 7 }))
+		hot := column.Of(generate(5000, func(int) int64 { return 7 }))
 		n := 0
 		for columns, err := range j.Probe(ctx, []column.Column{hot}, []column.Column{hot}) {
 			if err != nil {
@@ -491,13 +491,13 @@ func TestJoinPanics(t *testing.T) {
 					panic("loop")
 				}
 			}
-			for range j.Rest(t.Context()) {
+			for range j.Finish(t.Context()) {
 				panic("loop")
 			}
 		}()
-		for _, err := range j.Rest(t.Context()) {
+		for _, err := range j.Finish(t.Context()) {
 			if !errors.Is(err, device.ErrInvalid) {
-				t.Errorf("Rest after a panic: %v", err)
+				t.Errorf("Finish after a panic: %v", err)
 			}
 		}
 		closeJoin(t, j)

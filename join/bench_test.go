@@ -13,9 +13,9 @@ import (
 )
 
 // sides returns rows with random keys out of a number of keys.
-func sides(left, right, keys int, spread uint64) (l, r []int64) {
+func sides(left, right, keys int, keyRange uint64) (l, r []int64) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	key := func(of int) int64 { return int64(uint64(rng.IntN(of)) * spread) }
+	key := func(of int) int64 { return int64(uint64(rng.IntN(of)) * keyRange) }
 	l, r = make([]int64, left), make([]int64, right)
 	for i := range l {
 		l[i] = key(keys)
@@ -29,13 +29,13 @@ func sides(left, right, keys int, spread uint64) (l, r []int64) {
 // 10 M rows join 5 M, 12.5 M pairs: 4 M keys.
 func BenchmarkJoin(b *testing.B) {
 	const left, right, keys = 10_000_000, 5_000_000, 4_000_000
-	for _, spread := range []struct {
+	for _, keyRange := range []struct {
 		name string
 		by   uint64
 	}{{"far", 0x9e3779b97f4a7c15}, {"close", 1}} {
-		l, r := sides(left, right, keys, spread.by)
-		b.Run(fmt.Sprintf("weft/%s", spread.name), func(b *testing.B) { benchmarkWeft(b, l, r) })
-		b.Run(fmt.Sprintf("map/%s", spread.name), func(b *testing.B) { benchmarkMap(b, l, r) })
+		l, r := sides(left, right, keys, keyRange.by)
+		b.Run(fmt.Sprintf("weft/%s", keyRange.name), func(b *testing.B) { benchmarkWeft(b, l, r) })
+		b.Run(fmt.Sprintf("map/%s", keyRange.name), func(b *testing.B) { benchmarkMap(b, l, r) })
 	}
 }
 
@@ -46,7 +46,7 @@ func benchmarkWeft(b *testing.B, l, r []int64) {
 	}
 	defer dev.Close()
 	ctx := context.Background()
-	pairs, memory := 0, &meter{Host: dev}
+	pairs, memory := 0, &allocMeter{Host: dev}
 	for b.Loop() {
 		pairs = 0
 		ix, err := join.New(ctx, memory, []column.Column{column.Of(r)}, nil)
@@ -66,22 +66,22 @@ func benchmarkWeft(b *testing.B, l, r []int64) {
 	}
 	b.ReportMetric(float64(pairs*b.N)/b.Elapsed().Seconds()/1e6, "Mpairs/s")
 	b.ReportMetric(float64(pairs), "pairs")
-	b.ReportMetric(float64(memory.most), "peak-bytes")
+	b.ReportMetric(float64(memory.peak), "peak-bytes")
 }
 
-// meter records the peak of memory in use.
-type meter struct {
+// allocMeter records the peak of memory in use.
+type allocMeter struct {
 	device.Host
-	now, most int
+	now, peak int
 }
 
-func (m *meter) Alloc(size int) (device.Buffer, error) {
+func (m *allocMeter) Alloc(size int) (device.Buffer, error) {
 	m.now += size
-	m.most = max(m.most, m.now)
+	m.peak = max(m.peak, m.now)
 	return m.Host.Alloc(size)
 }
 
-func (m *meter) Free(b device.Buffer) error {
+func (m *allocMeter) Free(b device.Buffer) error {
 	m.now -= b.Size
 	return m.Host.Free(b)
 }

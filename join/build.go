@@ -20,7 +20,7 @@ func build[K word](ctx context.Context, host device.Host, src *source[K]) (*tabl
 }
 
 func (t *table[K]) build(ctx context.Context, src *source[K]) (err error) {
-	if err := t.shape(ctx, src); err != nil {
+	if err := t.chooseBuckets(ctx, src); err != nil {
 		return err
 	}
 	b := builder[K]{table: t}
@@ -28,13 +28,13 @@ func (t *table[K]) build(ctx context.Context, src *source[K]) (err error) {
 	if err := b.allocate(src.n); err != nil {
 		return err
 	}
-	if err := t.deal(ctx, src, 0, src.n, t.parts, &b.hand); err != nil {
+	if err := t.distribute(ctx, src, 0, src.n, t.parts, &b.partitioned); err != nil {
 		return err
 	}
-	t.keyed = int(b.bounds[t.parts.n])
-	if n := src.n - t.keyed; src.plan.nulls && n > 0 {
-		if t.nulls = (span{uint32(t.keyed), uint32(n)}); n == 1 {
-			t.nulls.at = t.rows.Host()[t.keyed]
+	t.nKeyed = int(b.bounds[t.parts.n])
+	if n := src.n - t.nKeyed; src.plan.nulls && n > 0 {
+		if t.nulls = (span{uint32(t.nKeyed), uint32(n)}); n == 1 {
+			t.nulls.at = t.rows.Host()[t.nKeyed]
 		}
 	}
 	if err := b.sort(ctx); err != nil {
@@ -43,14 +43,14 @@ func (t *table[K]) build(ctx context.Context, src *source[K]) (err error) {
 	return b.finish(ctx)
 }
 
-// shape chooses buckets.
-func (t *table[K]) shape(ctx context.Context, src *source[K]) error {
-	low, spread, err := t.extent(ctx, src)
+// chooseBuckets chooses buckets.
+func (t *table[K]) chooseBuckets(ctx context.Context, src *source[K]) error {
+	low, keyRange, err := t.extent(ctx, src)
 	if err != nil {
 		return err
 	}
-	if spread <= closeTogether(src.n) {
-		t.direct, t.low, t.buckets = true, low, uint32(spread)+1
+	if keyRange <= maxDirectRange(src.n) {
+		t.direct, t.low, t.buckets = true, low, uint32(keyRange)+1
 	} else {
 		log := uint(min(bits.Len(uint(src.n-1)), maxLogBuckets))
 		t.seed, t.shift, t.buckets = seed(), uint(8*unsafe.Sizeof(low))-log, 1<<log
@@ -61,19 +61,19 @@ func (t *table[K]) shape(ctx context.Context, src *source[K]) error {
 
 const maxLogBuckets = 31
 
-// closeTogether returns the largest spread of the keys of n rows for which each key has a bucket of
-// its own. The buckets then take as much memory as keys of 64 bits would.
-func closeTogether(n int) uint64 { return min(2*uint64(n)+1<<10, 1<<maxLogBuckets-2) }
+// maxDirectRange returns the largest spread of the keys of n rows for which each key has a bucket
+// of its own. The buckets then take as much memory as keys of 64 bits would.
+func maxDirectRange(n int) uint64 { return min(2*uint64(n)+1<<10, 1<<maxLogBuckets-2) }
 
 // extent returns the smallest key and its distance to the largest. It stops early if the distance
 // of some keys is already too large.
-func (t *table[K]) extent(ctx context.Context, src *source[K]) (low K, spread uint64, err error) {
+func (t *table[K]) extent(ctx context.Context, src *source[K]) (low K, keyRange uint64, err error) {
 	// exclusive or that maps signed numbers to unsigned ones of the same order
 	flip := K(0)
 	if src.plan.signed() {
 		flip = ^K(0)>>1 + 1
 	}
-	look := func(from, to int) (a, b K) {
+	minMax := func(from, to int) (a, b K) {
 		a, b = ^K(0), 0
 		block := new(block[K])
 		for ; from < to; from += blockRows {
@@ -86,14 +86,14 @@ func (t *table[K]) extent(ctx context.Context, src *source[K]) (low K, spread ui
 		}
 		return a, b
 	}
-	lo, hi := look(0, min(src.n, blockRows))
-	if lo > hi || uint64(hi-lo) <= closeTogether(src.n) {
+	lo, hi := minMax(0, min(src.n, blockRows))
+	if lo > hi || uint64(hi-lo) <= maxDirectRange(src.n) {
 		var mu sync.Mutex
 		t.host.Parallel(src.n, 1<<16, func(from, to int) {
 			if ctx.Err() != nil {
 				return
 			}
-			a, b := look(from, to)
+			a, b := minMax(from, to)
 			mu.Lock()
 			defer mu.Unlock()
 			lo, hi = min(lo, a), max(hi, b)
@@ -108,10 +108,10 @@ func (t *table[K]) extent(ctx context.Context, src *source[K]) (low K, spread ui
 // builder builds a table.
 type builder[K word] struct {
 	*table[K]
-	hand[K]                      // the table's keys and rows
-	begin   device.Slice[uint32] // of each group, as if every earlier part had a group per row
-	groups  []uint32             // of each part
-	temps   sync.Pool            // of *temp[K]
+	partitioned[K]                      // the table's keys and rows
+	begin          device.Slice[uint32] // of each group, as if every earlier part had a group per row
+	groups         []uint32             // of each part
+	temps          sync.Pool            // of *temp[K]
 }
 
 // temp holds a part while it is sorted.
@@ -132,7 +132,7 @@ func (b *builder[K]) allocate(n int) (err error) {
 		return err
 	}
 	t.rows.Host()[n] = 0
-	b.hand.keys, b.hand.rows = t.keys.Host(), t.rows.Host()
+	b.partitioned.keys, b.partitioned.rows = t.keys.Host(), t.rows.Host()
 	if t.direct {
 		return nil
 	}
@@ -160,20 +160,20 @@ func (b *builder[K]) sortPart(ctx context.Context, part int, tmp *temp[K]) {
 	first := uint32(part) << b.parts.shift
 	last := min(uint64(first)+1<<b.parts.shift, uint64(b.buckets)+1)
 	dir := b.dir.Host()[first:last]
-	if !b.sortBuckets(ctx, first, dir, b.hand.keys[lo:hi], b.hand.rows[lo:hi], tmp) {
+	if !b.sortBuckets(ctx, first, dir, b.partitioned.keys[lo:hi], b.partitioned.rows[lo:hi], tmp) {
 		return
 	}
 	if b.direct {
 		b.groups[part] = startsOf(dir, lo)
-		copy(b.hand.rows[lo:hi], tmp.rows)
+		copy(b.partitioned.rows[lo:hi], tmp.rows)
 		return
 	}
-	b.groups[part] = b.groupsOf(dir, lo, tmp)
+	b.groups[part] = b.writeGroups(dir, lo, tmp)
 }
 
-// askEvery is the number of rows of a part between checks of the context. A part may hold all rows
-// if one key is that frequent.
-const askEvery = 1 << 20
+// checkInterval is the number of rows of a part between checks of the context. A part may hold all
+// rows if one key is that frequent.
+const checkInterval = 1 << 20
 
 // sortBuckets copies a part to tmp, sorted by bucket, and sets dir to the end of each bucket there.
 // It returns false if the context ended.
@@ -182,15 +182,15 @@ func (b *builder[K]) sortBuckets(ctx context.Context, first uint32, dir []uint32
 		tmp.keys, tmp.rows = make([]K, len(keys)), make([]uint32, len(keys))
 	}
 	tmp.keys, tmp.rows = tmp.keys[:len(keys)], tmp.rows[:len(keys)]
-	var some [blockRows]uint32
+	var buckets [blockRows]uint32
 	clear(dir)
 	for at := 0; at < len(keys); at += blockRows {
-		if at%askEvery == 0 && ctx.Err() != nil {
+		if at%checkInterval == 0 && ctx.Err() != nil {
 			return false
 		}
 		block := keys[at:min(at+blockRows, len(keys))]
-		b.bucketsOf(block, some[:])
-		for _, x := range some[:len(block)] {
+		b.bucketsOf(block, buckets[:])
+		for _, x := range buckets[:len(block)] {
 			dir[x-first]++
 		}
 	}
@@ -200,12 +200,12 @@ func (b *builder[K]) sortBuckets(ctx context.Context, first uint32, dir []uint32
 		sum += n
 	}
 	for at := 0; at < len(keys); at += blockRows {
-		if at%askEvery == 0 && ctx.Err() != nil {
+		if at%checkInterval == 0 && ctx.Err() != nil {
 			return false
 		}
 		block := keys[at:min(at+blockRows, len(keys))]
-		b.bucketsOf(block, some[:])
-		for i, x := range some[:len(block)] {
+		b.bucketsOf(block, buckets[:])
+		for i, x := range buckets[:len(block)] {
 			to := dir[x-first]
 			dir[x-first] = to + 1
 			tmp.keys[to] = block[i]
@@ -217,21 +217,21 @@ func (b *builder[K]) sortBuckets(ctx context.Context, first uint32, dir []uint32
 
 // startsOf turns the ends of buckets into their starts, for a part that begins at lo. It returns
 // the number of buckets with rows.
-func startsOf(dir []uint32, lo uint32) (some uint32) {
+func startsOf(dir []uint32, lo uint32) (nonEmpty uint32) {
 	start := uint32(0)
 	for i, end := range dir {
 		if dir[i] = lo + start; end > start {
-			some++
+			nonEmpty++
 		}
 		start = end
 	}
-	return some
+	return nonEmpty
 }
 
-// groupsOf writes the groups of a part that begins at lo, sorted by bucket in tmp, and returns
+// writeGroups writes the groups of a part that begins at lo, sorted by bucket in tmp, and returns
 // their number. It sets dir to the first group of each bucket.
-func (b *builder[K]) groupsOf(dir []uint32, lo uint32, tmp *temp[K]) uint32 {
-	keys, rows, begin := b.hand.keys[lo:], b.hand.rows[lo:], b.begin.Host()[lo:]
+func (b *builder[K]) writeGroups(dir []uint32, lo uint32, tmp *temp[K]) uint32 {
+	keys, rows, begin := b.partitioned.keys[lo:], b.partitioned.rows[lo:], b.begin.Host()[lo:]
 	start, groups := uint32(0), uint32(0)
 	for i, end := range dir {
 		dir[i] = lo + groups
@@ -241,10 +241,10 @@ func (b *builder[K]) groupsOf(dir []uint32, lo uint32, tmp *temp[K]) uint32 {
 			keys[groups], rows[start], begin[groups] = tmp.keys[start], tmp.rows[start], lo+start
 			groups++
 		default:
-			some, which := tmp.keys[start:end], tmp.rows[start:end]
+			groupKeys, groupRows := tmp.keys[start:end], tmp.rows[start:end]
 			for at := start; at < end; groups++ {
-				keys[groups], begin[groups] = some[0], lo+at
-				some, which, at = takeFirst(some, which, rows, at)
+				keys[groups], begin[groups] = groupKeys[0], lo+at
+				groupKeys, groupRows, at = moveFirstKey(groupKeys, groupRows, rows, at)
 			}
 		}
 		start = end
@@ -252,19 +252,20 @@ func (b *builder[K]) groupsOf(dir []uint32, lo uint32, tmp *temp[K]) uint32 {
 	return groups
 }
 
-// takeFirst moves the rows with the first key to rows[at:], and returns the others in their order.
-func takeFirst[K word](keys []K, which []uint32, rows []uint32, at uint32) ([]K, []uint32, uint32) {
+// moveFirstKey moves the rows with the first key to rows[at:], and returns the others in their
+// order.
+func moveFirstKey[K word](keys []K, rowIDs []uint32, rows []uint32, at uint32) ([]K, []uint32, uint32) {
 	first, left := keys[0], 0
 	for i, k := range keys {
 		if k == first {
-			rows[at] = which[i]
+			rows[at] = rowIDs[i]
 			at++
 		} else {
-			keys[left], which[left] = k, which[i]
+			keys[left], rowIDs[left] = k, rowIDs[i]
 			left++
 		}
 	}
-	return keys[:left], which[:left], at
+	return keys[:left], rowIDs[:left], at
 }
 
 // finish drops the gaps between parts, and the memory that the table does not need.
@@ -277,11 +278,11 @@ func (b *builder[K]) finish(ctx context.Context) error {
 	}
 	dir := t.dir.Host()
 	if t.direct {
-		dir[t.buckets], dir[t.buckets+1] = uint32(t.keyed), uint32(t.keyed)
+		dir[t.buckets], dir[t.buckets+1] = uint32(t.nKeyed), uint32(t.nKeyed)
 		return t.keys.Free()
 	}
 	dir[t.buckets], dir[t.buckets+1] = uint32(t.groups), uint32(t.groups)
-	if t.groups < t.keyed {
+	if t.groups < t.nKeyed {
 		if err := b.compact(ctx, bases); err != nil {
 			return err
 		}
@@ -317,6 +318,6 @@ func (b *builder[K]) compact(ctx context.Context, bases []uint32) (err error) {
 		}
 	})
 	begin := t.begin.Host()
-	begin[t.groups], begin[t.groups+1] = uint32(t.keyed), uint32(t.keyed)
+	begin[t.groups], begin[t.groups+1] = uint32(t.nKeyed), uint32(t.nKeyed)
 	return ctx.Err()
 }

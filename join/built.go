@@ -11,23 +11,23 @@ import (
 	"github.com/weftgo/weft/internal/spill"
 )
 
-// built holds right rows with their index, to join left rows with. Keys of up to 64 bits are
+// indexedRows holds right rows with their index, to join left rows with. Keys of up to 64 bits are
 // indexed themselves. Wider keys are indexed by a hash of 64 bits, and compared.
-type built struct {
+type indexedRows struct {
 	*job
-	index   *Index
-	n       int             // rows
-	view    []column.Column // of the store; for Left a row of nulls follows
-	longest int64           // bytes of the longest row that the join yields
+	index       *Index
+	n           int             // rows
+	view        []column.Column // of the store; for Left a row of nulls follows
+	maxRowBytes int64           // bytes of the longest row that the join yields
 }
 
-func (j *job) newBuilt(ctx context.Context, s *spill.Store) (*built, error) {
-	x := &built{job: j, n: s.Len(), view: s.View()}
+func (j *job) newIndexedRows(ctx context.Context, s *spill.Store) (*indexedRows, error) {
+	x := &indexedRows{job: j, n: s.Len(), view: s.View()}
 	if j.opts.Memory > 0 {
-		x.longest = longestRow(x.view[j.keys:])
+		x.maxRowBytes = maxRowBytes(x.view[j.keys:])
 	}
 	var err error
-	x.index, err = New(ctx, j.dev, x.words(x.view[:j.keys]), &Options{NullsMatch: j.opts.NullsMatch,
+	x.index, err = New(ctx, j.dev, x.indexKeys(x.view[:j.keys]), &Options{NullsMatch: j.opts.NullsMatch,
 		Piece: j.opts.Piece})
 	if err != nil {
 		return nil, err
@@ -43,17 +43,17 @@ func (j *job) newBuilt(ctx context.Context, s *spill.Store) (*built, error) {
 	return x, nil
 }
 
-func (x *built) close() error {
+func (x *indexedRows) close() error {
 	if x == nil {
 		return nil
 	}
 	return x.index.Close()
 }
 
-func (x *built) distinct() int { return x.index.Distinct() }
+func (x *indexedRows) distinct() int { return x.index.Distinct() }
 
-// words returns the columns to index for keys.
-func (x *built) words(keys []column.Column) []column.Column {
+// indexKeys returns the columns to index for keys.
+func (x *indexedRows) indexKeys(keys []column.Column) []column.Column {
 	if x.plan.packed {
 		return keys
 	}
@@ -62,11 +62,11 @@ func (x *built) words(keys []column.Column) []column.Column {
 	return []column.Column{column.Of(hashes)}
 }
 
-// inner passes pairs of rows with equal keys to f, in the order of the left rows. f may change
+// visitPairs passes pairs of rows with equal keys to f, in the order of the left rows. f may change
 // them.
-func (x *built) inner(ctx context.Context, keys []column.Column,
+func (x *indexedRows) visitPairs(ctx context.Context, keys []column.Column,
 	f func(left, right []uint32) error) error {
-	for p, err := range x.index.Inner(ctx, x.words(keys)) {
+	for p, err := range x.index.Inner(ctx, x.indexKeys(keys)) {
 		if err != nil {
 			return err
 		}
@@ -82,7 +82,7 @@ func (x *built) inner(ctx context.Context, keys []column.Column,
 }
 
 // verify keeps the pairs with equal keys, out of pairs with equal hashes.
-func (x *built) verify(keys []column.Column, left, right []uint32) (l, r []uint32) {
+func (x *indexedRows) verify(keys []column.Column, left, right []uint32) (l, r []uint32) {
 	differ := make([]bool, len(left))
 	x.dev.Parallel(len(left), 1<<12, func(lo, hi int) {
 		for i, c := range keys {
@@ -167,9 +167,9 @@ func equalFloats[F float32 | float64](a, b F) bool { return a == b || a != a && 
 
 // firstRows returns the first row of each key, ascending; rows of keys with one hash may be among
 // them.
-func (x *built) firstRows(ctx context.Context) (rows []uint32, err error) {
+func (x *indexedRows) firstRows(ctx context.Context) (rows []uint32, err error) {
 	keys := x.view[:x.keys]
-	err = x.index.each(ctx, x.words(keys), func(p piece) bool {
+	err = x.index.visitPieces(ctx, x.indexKeys(keys), func(p piece) bool {
 		for i, s := range p.spans {
 			row, first := uint32(p.first+i), s.at
 			if s.n > 1 {
@@ -185,7 +185,7 @@ func (x *built) firstRows(ctx context.Context) (rows []uint32, err error) {
 }
 
 // equalRows compares the keys of two right rows.
-func (x *built) equalRows(keys []column.Column, a, b int) bool {
+func (x *indexedRows) equalRows(keys []column.Column, a, b int) bool {
 	for _, c := range keys {
 		if !equalOrNull(c, c, a, b) {
 			return false
@@ -195,11 +195,11 @@ func (x *built) equalRows(keys []column.Column, a, b int) bool {
 }
 
 // matches returns the left rows with a match, ascending.
-func (x *built) matches(ctx context.Context, b *leftBatch) (rows []uint32, err error) {
+func (x *indexedRows) matches(ctx context.Context, b *leftBatch) (rows []uint32, err error) {
 	if x.plan.packed {
 		rows, err = x.index.Semi(ctx, b.keys, nil)
 	} else {
-		err = x.inner(ctx, b.keys, func(left, _ []uint32) error {
+		err = x.visitPairs(ctx, b.keys, func(left, _ []uint32) error {
 			for _, l := range left {
 				if n := len(rows); n == 0 || rows[n-1] != l {
 					rows = append(rows, l)
@@ -208,22 +208,22 @@ func (x *built) matches(ctx context.Context, b *leftBatch) (rows []uint32, err e
 			return nil
 		})
 	}
-	return b.rowsOf(rows), err
+	return b.toRows(rows), err
 }
 
-// join yields the rows of a batch.
-func (x *built) join(ctx context.Context, b *leftBatch, emit emitter) error {
+// joinBatch yields the rows of a batch.
+func (x *indexedRows) joinBatch(ctx context.Context, b *leftBatch, emit emitter) error {
 	switch x.kind {
 	case Inner:
-		return x.inner(ctx, b.keys, func(left, right []uint32) error {
-			return x.emitPairs(b, b.rowsOf(left), right, emit)
+		return x.visitPairs(ctx, b.keys, func(left, right []uint32) error {
+			return x.emitPairs(b, b.toRows(left), right, emit)
 		})
 	case Left:
 		return x.joinLeft(ctx, b, emit)
 	}
 	rows, err := x.matches(ctx, b)
 	if err == nil && x.kind == Anti {
-		rows = b.others(rows)
+		rows = b.unmatched(rows)
 	}
 	if err != nil {
 		return err
@@ -232,19 +232,19 @@ func (x *built) join(ctx context.Context, b *leftBatch, emit emitter) error {
 }
 
 // joinLeft inserts the rows without a match between the pairs of the others.
-func (x *built) joinLeft(ctx context.Context, b *leftBatch, emit emitter) error {
+func (x *indexedRows) joinLeft(ctx context.Context, b *leftBatch, emit emitter) error {
 	var left, right []uint32
 	next := 0 // earlier rows have been passed
 	fill := func(to int) {
 		for ; next < to; next++ {
-			if !b.skipped(next) {
+			if !b.isSkipped(next) {
 				left, right = append(left, uint32(next)), append(right, uint32(x.n))
 			}
 		}
 	}
-	err := x.inner(ctx, b.keys, func(l, r []uint32) error {
+	err := x.visitPairs(ctx, b.keys, func(l, r []uint32) error {
 		left, right = left[:0], right[:0]
-		for i, row := range b.rowsOf(l) {
+		for i, row := range b.toRows(l) {
 			if int(row) >= next {
 				fill(int(row))
 				next = int(row) + 1
@@ -262,9 +262,9 @@ func (x *built) joinLeft(ctx context.Context, b *leftBatch, emit emitter) error 
 }
 
 // emitPairs yields the columns of pairs.
-func (x *built) emitPairs(b *leftBatch, left, right []uint32, emit emitter) error {
+func (x *indexedRows) emitPairs(b *leftBatch, left, right []uint32, emit emitter) error {
 	for len(left) > 0 {
-		n := x.fitting(b, left, right)
+		n := x.batchLen(b, left, right)
 		columns := append(spill.Take(x.dev, b.columns, left[:n]),
 			spill.Take(x.dev, x.view[x.keys:], right[:n])...)
 		if err := emit(columns); err != nil {
@@ -276,9 +276,9 @@ func (x *built) emitPairs(b *leftBatch, left, right []uint32, emit emitter) erro
 }
 
 // emitLeft yields the columns of left rows.
-func (x *built) emitLeft(b *leftBatch, rows []uint32, emit emitter) error {
+func (x *indexedRows) emitLeft(b *leftBatch, rows []uint32, emit emitter) error {
 	for len(rows) > 0 {
-		n := x.fitting(b, rows, nil)
+		n := x.batchLen(b, rows, nil)
 		if err := emit(spill.Take(x.dev, b.columns, rows[:n])); err != nil {
 			return err
 		}
@@ -287,58 +287,58 @@ func (x *built) emitLeft(b *leftBatch, rows []uint32, emit emitter) error {
 	return nil
 }
 
-// fitting returns the number of rows, at least one, that fit into a batch of the result. A row may
+// batchLen returns the number of rows, at least one, that fit into a batch of the result. A row may
 // come any number of times, so averages say nothing of the size.
-func (x *built) fitting(b *leftBatch, left, right []uint32) int {
+func (x *indexedRows) batchLen(b *leftBatch, left, right []uint32) int {
 	n := min(len(left), x.opts.Piece)
 	if x.opts.Memory == 0 {
 		return n
 	}
-	if b.longest == 0 {
-		b.longest = longestRow(b.columns)
+	if b.maxRowBytes == 0 {
+		b.maxRowBytes = maxRowBytes(b.columns)
 	}
-	longest := b.longest
+	longest := b.maxRowBytes
 	if right != nil {
-		longest += x.longest
+		longest += x.maxRowBytes
 	}
-	if int64(n)*longest <= x.batch {
+	if int64(n)*longest <= x.batchBytes {
 		return n
 	}
 	bytes := int64(0)
 	for i := range n {
-		bytes += sizeOfRow(b.columns, int(left[i]))
+		bytes += rowBytes(b.columns, int(left[i]))
 		if right != nil {
-			bytes += sizeOfRow(x.view[x.keys:], int(right[i]))
+			bytes += rowBytes(x.view[x.keys:], int(right[i]))
 		}
-		if bytes > x.batch && i > 0 {
+		if bytes > x.batchBytes && i > 0 {
 			return i
 		}
 	}
 	return n
 }
 
-// longestRow returns a bound of the bytes of any row.
-func longestRow(columns []column.Column) int64 {
+// maxRowBytes returns a bound of the bytes of any row.
+func maxRowBytes(columns []column.Column) int64 {
 	n := int64(1)
 	for _, c := range columns {
 		if c.Type() != column.Bytes {
 			n += int64(c.Type().Size())
 			continue
 		}
-		values, most := c, 0
+		values, longest := c, 0
 		if c.HasCodes() {
 			_, values = c.Codes()
 		}
 		for i := range values.Len() {
-			most = max(most, len(values.Bytes(i)))
+			longest = max(longest, len(values.Bytes(i)))
 		}
-		n += 8 + int64(most)
+		n += 8 + int64(longest)
 	}
 	return n
 }
 
-// sizeOfRow returns the bytes of a row.
-func sizeOfRow(columns []column.Column, row int) int64 {
+// rowBytes returns the bytes of a row.
+func rowBytes(columns []column.Column, row int) int64 {
 	n := int64(1)
 	for _, c := range columns {
 		if c.Type() == column.Bytes {
@@ -352,16 +352,16 @@ func sizeOfRow(columns []column.Column, row int) int64 {
 
 // leftBatch is a batch of left rows.
 type leftBatch struct {
-	n       int
-	columns []column.Column // of all rows
-	keys    []column.Column // of rows that may match here
-	rows    []uint32        // their numbers, ascending; nil: all
-	absent  []bool          // rows that are joined later; nil: none
-	longest int64           // bytes of the longest row; 0: not computed yet
+	n           int
+	columns     []column.Column // of all rows
+	keys        []column.Column // of rows that may match here
+	rows        []uint32        // their numbers, ascending; nil: all
+	skipped     []bool          // rows that are joined later; nil: none
+	maxRowBytes int64           // bytes of the longest row; 0: not computed yet
 }
 
-// rowsOf turns key numbers into row numbers, in place.
-func (b *leftBatch) rowsOf(keys []uint32) []uint32 {
+// toRows turns key numbers into row numbers, in place.
+func (b *leftBatch) toRows(keys []uint32) []uint32 {
 	if b.rows != nil {
 		for i, k := range keys {
 			keys[i] = b.rows[k]
@@ -370,25 +370,25 @@ func (b *leftBatch) rowsOf(keys []uint32) []uint32 {
 	return keys
 }
 
-func (b *leftBatch) skip(rows []uint32) {
-	b.absent = make([]bool, b.n)
+func (b *leftBatch) markSkipped(rows []uint32) {
+	b.skipped = make([]bool, b.n)
 	for _, r := range rows {
-		b.absent[r] = true
+		b.skipped[r] = true
 	}
 }
 
-func (b *leftBatch) skipped(row int) bool { return b.absent != nil && b.absent[row] }
+func (b *leftBatch) isSkipped(row int) bool { return b.skipped != nil && b.skipped[row] }
 
-// others returns the rows that are neither in rows, which ascends, nor skipped.
-func (b *leftBatch) others(rows []uint32) (others []uint32) {
+// unmatched returns the rows that are neither in rows, which ascends, nor skipped.
+func (b *leftBatch) unmatched(rows []uint32) (unmatched []uint32) {
 	for row := range b.n {
 		if len(rows) > 0 && int(rows[0]) == row {
 			rows = rows[1:]
-		} else if !b.skipped(row) {
-			others = append(others, uint32(row))
+		} else if !b.isSkipped(row) {
+			unmatched = append(unmatched, uint32(row))
 		}
 	}
-	return others
+	return unmatched
 }
 
 // matchable returns the rows with keys that may match, and whether these are all rows.

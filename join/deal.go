@@ -4,9 +4,9 @@ import (
 	"context"
 )
 
-// hand holds rows by part, in ascending order. Those of part p begin at bounds[p]. Rows with nulls
-// follow the last part.
-type hand[K word] struct {
+// partitioned holds rows by part, in ascending order. Those of part p begin at bounds[p]. Rows with
+// nulls follow the last part.
+type partitioned[K word] struct {
 	keys   []K      // of each row
 	rows   []uint32 // relative to the first row
 	bounds []uint32
@@ -16,9 +16,9 @@ type hand[K word] struct {
 // has other work, too.
 const slicesPerCore = 4
 
-// deal distributes rows lo to hi-1 to the parts of their buckets, on all cores. Each core first
-// counts its rows for each part, and so computes where to put them.
-func (t *table[K]) deal(ctx context.Context, src *source[K], lo, hi int, p parts, h *hand[K]) error {
+// distribute distributes rows lo to hi-1 to the parts of their buckets, on all cores. Each core
+// first counts its rows for each part, and so computes where to put them.
+func (t *table[K]) distribute(ctx context.Context, src *source[K], lo, hi int, p parts, h *partitioned[K]) error {
 	n := hi - lo
 	slices := max(1, min(slicesPerCore*t.host.Properties().Units, n/(4*blockRows)))
 	size := (n + slices - 1) / slices
@@ -44,11 +44,11 @@ func (t *table[K]) deal(ctx context.Context, src *source[K], lo, hi int, p parts
 		}
 	}
 	h.bounds[p.n+1] = sum
-	return each(func(places []uint32, from, to int) { t.spread(src, from, to, lo, p, places, h) })
+	return each(func(places []uint32, from, to int) { t.scatter(src, from, to, lo, p, places, h) })
 }
 
-// eachBlock visits rows by blocks, with their words and the part of each.
-func (t *table[K]) eachBlock(src *source[K], lo, hi int, p parts, body func(at int, words []K, part []uint32)) {
+// visitBlocks visits rows by blocks, with their words and the part of each.
+func (t *table[K]) visitBlocks(src *source[K], lo, hi int, p parts, body func(at int, words []K, part []uint32)) {
 	b := t.block()
 	defer t.blocks.Put(b)
 	for ; lo < hi; lo += blockRows {
@@ -58,8 +58,8 @@ func (t *table[K]) eachBlock(src *source[K], lo, hi int, p parts, body func(at i
 		for i := range part {
 			part[i] >>= p.shift
 		}
-		for i, is := range null {
-			if is {
+		for i, isNull := range null {
+			if isNull {
 				part[i] = uint32(p.n)
 			}
 		}
@@ -68,15 +68,15 @@ func (t *table[K]) eachBlock(src *source[K], lo, hi int, p parts, body func(at i
 }
 
 func (t *table[K]) count(src *source[K], lo, hi int, p parts, counts []uint32) {
-	t.eachBlock(src, lo, hi, p, func(_ int, _ []K, part []uint32) {
+	t.visitBlocks(src, lo, hi, p, func(_ int, _ []K, part []uint32) {
 		for _, x := range part {
 			counts[x]++
 		}
 	})
 }
 
-func (t *table[K]) spread(src *source[K], lo, hi, first int, p parts, places []uint32, h *hand[K]) {
-	t.eachBlock(src, lo, hi, p, func(from int, words []K, part []uint32) {
+func (t *table[K]) scatter(src *source[K], lo, hi, first int, p parts, places []uint32, h *partitioned[K]) {
+	t.visitBlocks(src, lo, hi, p, func(from int, words []K, part []uint32) {
 		keys, rows, row := h.keys, h.rows, uint32(from-first)
 		for i, x := range part {
 			at := places[x]

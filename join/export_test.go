@@ -8,29 +8,29 @@ import (
 	"github.com/weftgo/weft/internal/spill"
 )
 
-// Tighten gives a join less memory than users can set, in bytes, and fewer partitions.
-func (j *Join) Tighten(share int64, parts int) {
-	j.job.share, j.job.batch, j.job.parts = share, max(share/10, 1), parts
+// LimitMemory gives a join less memory than users can set, in bytes, and fewer partitions.
+func (j *Join) LimitMemory(share int64, parts int) {
+	j.job.rightBytes, j.job.batchBytes, j.job.nParts = share, max(share/10, 1), parts
 }
 
-// Break wraps the disk of the temporary file, and replaces reservations.
-func (j *Join) Break(wrap func(spill.Disk) spill.Disk, reserve func(n int64) error) {
-	j.job.wrap, j.job.budget.Hook = wrap, reserve
+// SetHooks wraps the disk of the temporary file, and replaces reservations.
+func (j *Join) SetHooks(wrap func(spill.Disk) spill.Disk, reserve func(n int64) error) {
+	j.job.wrapDisk, j.job.budget.Hook = wrap, reserve
 }
 
 // InUse returns the bytes of stores in use.
 func (j *Join) InUse() int64 { return j.job.budget.Used() }
 
-// Cut makes an index copy keys and pairs in small pieces.
-func (ix *IndexOn[K]) Cut(piece, chunk int) { ix.piece, ix.chunk = piece, chunk }
+// SetPieceSize makes an index copy keys and pairs in small pieces.
+func (ix *IndexOn[K]) SetPieceSize(piece, chunk int) { ix.piece, ix.chunk = piece, chunk }
 
-// InnerIn is InnerOn with small pieces, and returns the number of indexes.
-func InnerIn[K weft.Key](
+// InnerInPieces is InnerOn with small pieces, and returns the number of indexes.
+func InnerInPieces[K weft.Key](
 	ctx context.Context, dev device.Device, left, right []K, memory int64, yield func(Pairs) bool,
 ) (parts int, err error) {
 	j := innerOn[K]{
-		dev: dev, left: left, right: right, memory: memory, piece: 1000, chunk: 100, least: 16,
+		dev: dev, left: left, right: right, memory: memory, piece: 1000, chunk: 100, minRows: 16,
 	}
 	err = j.run(ctx, yield)
-	return j.parts, err
+	return j.nIndexes, err
 }

@@ -115,7 +115,7 @@ func (f *Filter) Add(ctx context.Context, keys []column.Column) error {
 
 // addHashes adds the keys of rows to the Bloom filter.
 func (f *Filter) addHashes(keys []column.Column) {
-	n := keys[0].Len() - f.keyless(keys)
+	n := keys[0].Len() - f.countKeyless(keys)
 	if n == 0 {
 		return
 	}
@@ -125,9 +125,9 @@ func (f *Filter) addHashes(keys []column.Column) {
 	}
 	hashes, free := f.hash(keys)
 	defer free()
-	some := n < len(hashes) // rows have no key
+	hasKeyless := n < len(hashes) // rows have no key
 	for i, h := range hashes {
-		if !some || !f.noKey(keys, i) {
+		if !hasKeyless || !f.isKeyless(keys, i) {
 			f.bloom.add(h)
 		}
 	}
@@ -136,21 +136,21 @@ func (f *Filter) addHashes(keys []column.Column) {
 	}
 }
 
-// keyless returns the number of rows that match nothing.
-func (f *Filter) keyless(keys []column.Column) (n int) {
+// countKeyless returns the number of rows that match nothing.
+func (f *Filter) countKeyless(keys []column.Column) (n int) {
 	if !slices.ContainsFunc(keys, column.Column.HasNulls) {
 		return 0
 	}
 	for row := range keys[0].Len() {
-		if f.noKey(keys, row) {
+		if f.isKeyless(keys, row) {
 			n++
 		}
 	}
 	return n
 }
 
-// noKey reports whether a row matches nothing, because it has a null.
-func (f *Filter) noKey(keys []column.Column, row int) bool {
+// isKeyless reports whether a row matches nothing, because it has a null.
+func (f *Filter) isKeyless(keys []column.Column, row int) bool {
 	if !f.plan.nulls {
 		for _, c := range keys {
 			if c.Null(row) {
@@ -192,7 +192,7 @@ func (f *Filter) MayContain(i int, bounds column.Column, nulls bool) bool {
 		return false
 	case nulls && f.plan.nulls && r.null:
 		return true
-	case bounds.Len() == 0 || !r.any:
+	case bounds.Len() == 0 || !r.hasValues:
 		return false
 	}
 	return r.overlaps(bounds)
@@ -213,25 +213,25 @@ func (f *Filter) Select(keys []column.Column, rows []uint32) ([]uint32, error) {
 		return rows, nil
 	}
 	first := len(rows)
-	rows = f.inRanges(keys, rows)
+	rows = f.selectInRanges(keys, rows)
 	if f.bloom == nil || len(rows) == first {
 		return rows, nil
 	}
 	found := rows[first:]
-	few := len(found) < n/4
-	if few {
-		taken := make([]column.Column, len(keys))
+	gathered := len(found) < n/4
+	if gathered {
+		selected := make([]column.Column, len(keys))
 		for i, c := range keys {
-			taken[i] = column.Take(cpu.Inline{}, c, found)
+			selected[i] = column.Take(cpu.Inline{}, c, found)
 		}
-		keys = taken
+		keys = selected
 	}
 	hashes, free := f.hash(keys)
 	defer free()
 	k := 0
 	for i, row := range found {
 		at := i
-		if !few {
+		if !gathered {
 			at = int(row)
 		}
 		found[k] = row
@@ -242,8 +242,8 @@ func (f *Filter) Select(keys []column.Column, rows []uint32) ([]uint32, error) {
 	return rows[:first+k], nil
 }
 
-// inRanges appends the rows whose values lie in the ranges of all key columns.
-func (f *Filter) inRanges(keys []column.Column, rows []uint32) []uint32 {
+// selectInRanges appends the rows whose values lie in the ranges of all key columns.
+func (f *Filter) selectInRanges(keys []column.Column, rows []uint32) []uint32 {
 	n := keys[0].Len()
 	var words [blockRows]uint64
 	var pass, all [blockRows]bool
@@ -254,7 +254,7 @@ func (f *Filter) inRanges(keys []column.Column, rows []uint32) []uint32 {
 			if i > 0 {
 				out = pass[:m]
 			}
-			f.ranges[i].within(c, lo, words[:m], out, f.bloom == nil)
+			f.ranges[i].markInRange(c, lo, words[:m], out, f.bloom == nil)
 			if c.HasNulls() {
 				null := f.plan.nulls && f.ranges[i].null
 				for j := range out {
@@ -280,18 +280,18 @@ func (f *Filter) inRanges(keys []column.Column, rows []uint32) []uint32 {
 
 // valueRange is the least and the greatest value of a key column.
 type valueRange struct {
-	any    bool
-	null   bool
-	lo, hi uint64 // of values of fixed size: their words
+	hasValues bool
+	null      bool
+	lo, hi    uint64 // of values of fixed size: their words
 
-	least, most []byte // of byte strings: their first rangeBytes
+	minBytes, maxBytes []byte // of byte strings: their first rangeBytes
 }
 
 // rangeBytes bounds the bytes of a range. Truncating two byte strings does not change their order,
 // although it may make them equal.
 const rangeBytes = 256
 
-func cut(b []byte) []byte { return b[:min(len(b), rangeBytes)] }
+func truncate(b []byte) []byte { return b[:min(len(b), rangeBytes)] }
 
 // add widens the range by the values of a column.
 func (r *valueRange) add(c column.Column) {
@@ -308,7 +308,7 @@ func (r *valueRange) add(c column.Column) {
 				r.null = true
 				continue
 			}
-			r.any, r.lo, r.hi = true, min(r.lo, x), max(r.hi, x)
+			r.hasValues, r.lo, r.hi = true, min(r.lo, x), max(r.hi, x)
 		}
 	}
 }
@@ -322,14 +322,14 @@ func (r *valueRange) addBytes(c column.Column) {
 			r.null = true
 		case codes != nil && used[codes[i]]:
 		default:
-			b := cut(c.Bytes(i))
-			if !r.any || bytes.Compare(b, r.least) < 0 {
-				r.least = bytes.Clone(b)
+			b := truncate(c.Bytes(i))
+			if !r.hasValues || bytes.Compare(b, r.minBytes) < 0 {
+				r.minBytes = bytes.Clone(b)
 			}
-			if !r.any || bytes.Compare(b, r.most) > 0 {
-				r.most = bytes.Clone(b)
+			if !r.hasValues || bytes.Compare(b, r.maxBytes) > 0 {
+				r.maxBytes = bytes.Clone(b)
 			}
-			r.any = true
+			r.hasValues = true
 			if codes != nil {
 				used[codes[i]] = true
 			}
@@ -337,9 +337,9 @@ func (r *valueRange) addBytes(c column.Column) {
 	}
 }
 
-// within sets out for the values from lo on that lie in the range, unless they are null. It
+// markInRange sets out for the values from lo on that lie in the range, unless they are null. It
 // compares byte strings only if texts is set: the Bloom filter is cheaper.
-func (r *valueRange) within(c column.Column, lo int, words []uint64, out []bool, texts bool) {
+func (r *valueRange) markInRange(c column.Column, lo int, words []uint64, out []bool, texts bool) {
 	if c.Type() != column.Bytes {
 		rowkey.Ordered(c, lo, words)
 		for i, w := range words {
@@ -348,10 +348,10 @@ func (r *valueRange) within(c column.Column, lo int, words []uint64, out []bool,
 		return
 	}
 	for i := range out {
-		out[i] = r.any
-		if texts && r.any && !c.Null(lo+i) {
-			b := cut(c.Bytes(lo + i))
-			out[i] = bytes.Compare(b, r.least) >= 0 && bytes.Compare(b, r.most) <= 0
+		out[i] = r.hasValues
+		if texts && r.hasValues && !c.Null(lo+i) {
+			b := truncate(c.Bytes(lo + i))
+			out[i] = bytes.Compare(b, r.minBytes) >= 0 && bytes.Compare(b, r.maxBytes) <= 0
 		}
 	}
 }
@@ -360,8 +360,8 @@ func (r *valueRange) within(c column.Column, lo int, words []uint64, out []bool,
 // unknown.
 func (r *valueRange) overlaps(bounds column.Column) bool {
 	if bounds.Type() == column.Bytes {
-		return (bounds.Null(0) || bytes.Compare(cut(bounds.Bytes(0)), r.most) <= 0) &&
-			(bounds.Null(1) || bytes.Compare(cut(bounds.Bytes(1)), r.least) >= 0)
+		return (bounds.Null(0) || bytes.Compare(truncate(bounds.Bytes(0)), r.maxBytes) <= 0) &&
+			(bounds.Null(1) || bytes.Compare(truncate(bounds.Bytes(1)), r.minBytes) >= 0)
 	}
 	var w [2]uint64
 	rowkey.Ordered(bounds, 0, w[:])

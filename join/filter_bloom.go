@@ -33,21 +33,21 @@ func (b *bloom) find(h uint64) (block *bloomBlock, g uint64) {
 	return &b.blocks[i], h * 0x9e3779b97f4a7c15 >> 16
 }
 
-// two returns a word with two bits set, chosen by twelve bits of g.
-func two(g uint64) uint64 { return 1<<(g&63) | 1<<(g>>6&63) }
+// twoBits returns a word with two bits set, chosen by twelve bits of g.
+func twoBits(g uint64) uint64 { return 1<<(g&63) | 1<<(g>>6&63) }
 
 func (b *bloom) add(h uint64) {
 	block, g := b.find(h)
-	block[0] |= two(g)
-	block[1] |= two(g >> 12)
-	block[2] |= two(g >> 24)
-	block[3] |= two(g >> 36)
+	block[0] |= twoBits(g)
+	block[1] |= twoBits(g >> 12)
+	block[2] |= twoBits(g >> 24)
+	block[3] |= twoBits(g >> 36)
 }
 
 func (b *bloom) has(h uint64) bool {
 	block, g := b.find(h)
-	missing := two(g)&^block[0] | two(g>>12)&^block[1]
-	return missing|two(g>>24)&^block[2]|two(g>>36)&^block[3] == 0
+	missing := twoBits(g)&^block[0] | twoBits(g>>12)&^block[1]
+	return missing|twoBits(g>>24)&^block[2]|twoBits(g>>36)&^block[3] == 0
 }
 
 // rate returns the share of absent keys that pass, estimated from a sample of blocks.

@@ -82,7 +82,7 @@ func checkBounds(t *rapid.T, f *join.Filter, i int, c column.Column, match []uin
 // boundsOf returns bounds that Parquet may store of a column: NaN is left out, zero has any sign,
 // and a bound may be missing.
 func boundsOf(t *rapid.T, c column.Column) (bounds column.Column, nulls bool) {
-	least, most := -1, -1
+	lo, hi := -1, -1
 	for i := range c.Len() {
 		v := c.Any(i)
 		if v == nil {
@@ -95,19 +95,19 @@ func boundsOf(t *rapid.T, c column.Column) (bounds column.Column, nulls bool) {
 		if f, ok := v.(float64); ok && f != f {
 			continue
 		}
-		if least < 0 || less(v, c.Any(least)) {
-			least = i
+		if lo < 0 || less(v, c.Any(lo)) {
+			lo = i
 		}
-		if most < 0 || !less(v, c.Any(most)) {
-			most = i
+		if hi < 0 || !less(v, c.Any(hi)) {
+			hi = i
 		}
 	}
 	if c.Nulls() == c.Len() {
 		return c.Slice(0, 0), true
 	}
-	known := []bool{least >= 0 && rapid.Bool().Draw(t, "min"), most >= 0 && rapid.Bool().Draw(t,
+	known := []bool{lo >= 0 && rapid.Bool().Draw(t, "min"), hi >= 0 && rapid.Bool().Draw(t,
 		"max")}
-	two := pick(c, [2]uint32{uint32(max(least, 0)), uint32(max(most, 0))})
+	two := pick(c, [2]uint32{uint32(max(lo, 0)), uint32(max(hi, 0))})
 	return two.WithValid(column.OfBools(known)), nulls
 }
 

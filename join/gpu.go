@@ -58,11 +58,11 @@ func (t *gpuTable[K]) build(ctx context.Context, s *device.Stream, keys device.S
 }
 
 func (t *gpuTable[K]) submit(ctx context.Context, s *device.Stream, keys device.Slice[K], b *pairs.Build) error {
-	none := device.Slice[bool]{}
+	noFound := device.Slice[bool]{}
 	for _, step := range []func() error{
 		func() error { return b.Number(s) },
-		func() error { return t.spans.PutNewOn(s, keys, b.Vals, none) },
-		func() error { return t.spans.GetOn(s, keys, b.Vals, none) },
+		func() error { return t.spans.PutNewOn(s, keys, b.Vals, noFound) },
+		func() error { return t.spans.GetOn(s, keys, b.Vals, noFound) },
 		func() error { return b.Sort(s) },
 		func() error { return t.spans.PutOn(s, keys, b.Vals) },
 		func() error { return t.spans.Sync(ctx) },
@@ -81,27 +81,27 @@ func (t *gpuTable[K]) find(s *device.Stream, keys device.Slice[K], spans device.
 
 func (t *gpuTable[K]) free() error { return errors.Join(t.spans.Close(), t.rows.Free()) }
 
-// carried is an index of host columns on a GPU. Words go there, and spans come back.
-type carried[K word] struct {
-	host   device.Host
-	table  *gpuTable[K]
-	stream *device.Stream // of the build
-	rows   []uint32       // in the layout of a table of the host
-	kept   []uint32       // the rows with a key, if some have none
-	nulls  span
+// remoteIndex is an index of host columns on a GPU. Words go there, and spans come back.
+type remoteIndex[K word] struct {
+	host      device.Host
+	table     *gpuTable[K]
+	stream    *device.Stream // of the build
+	rows      []uint32       // in the layout of a table of the host
+	keyedRows []uint32       // the rows with a key, if some have none
+	nulls     span
 }
 
-// carry makes an index on a GPU.
-func carry[K word](ctx context.Context, dev device.Device, host device.Host, src *source[K]) (*carried[K], error) {
-	c := &carried[K]{host: host}
+// newRemoteIndex makes an index on a GPU.
+func newRemoteIndex[K word](ctx context.Context, dev device.Device, host device.Host, src *source[K]) (*remoteIndex[K], error) {
+	c := &remoteIndex[K]{host: host}
 	if err := c.build(ctx, dev, src); err != nil {
 		return nil, errors.Join(err, c.free())
 	}
 	return c, nil
 }
 
-func (c *carried[K]) build(ctx context.Context, dev device.Device, src *source[K]) (err error) {
-	words, nulls := c.keep(src)
+func (c *remoteIndex[K]) build(ctx context.Context, dev device.Device, src *source[K]) (err error) {
+	words, nulls := c.readWords(src)
 	if c.stream, err = dev.NewStream(); err != nil {
 		return err
 	}
@@ -122,56 +122,56 @@ func (c *carried[K]) build(ctx context.Context, dev device.Device, src *source[K
 			c.nulls.at = nulls[0]
 		}
 	}
-	if c.kept != nil {
+	if c.keyedRows != nil {
 		for i, row := range c.rows {
-			c.rows[i] = c.kept[row]
+			c.rows[i] = c.keyedRows[row]
 		}
 		c.rows = append(c.rows, nulls...)
 	}
 	return c.table.rows.Free()
 }
 
-// keep returns the words of the rows with a key, and the rows without one.
-func (c *carried[K]) keep(src *source[K]) (words []K, nulls []uint32) {
+// readWords returns the words of the rows with a key, and the rows without one.
+func (c *remoteIndex[K]) readWords(src *source[K]) (words []K, nulls []uint32) {
 	if src.words != nil && !src.nulls {
 		return src.words, nil
 	}
 	b := new(block[K])
 	if src.nulls {
-		c.kept = []uint32{}
+		c.keyedRows = []uint32{}
 	}
 	for lo := 0; lo < src.n; lo += blockRows {
-		some, null := src.read(b, lo, min(lo+blockRows, src.n))
+		read, null := src.read(b, lo, min(lo+blockRows, src.n))
 		if null == nil {
-			words = append(words, some...)
+			words = append(words, read...)
 			continue
 		}
-		for i, k := range some {
+		for i, k := range read {
 			if null[i] {
 				nulls = append(nulls, uint32(lo+i))
 			} else {
-				words, c.kept = append(words, k), append(c.kept, uint32(lo+i))
+				words, c.keyedRows = append(words, k), append(c.keyedRows, uint32(lo+i))
 			}
 		}
 	}
 	return words, nulls
 }
 
-func (c *carried[K]) matches() []uint32 { return c.rows }
+func (c *remoteIndex[K]) matches() []uint32 { return c.rows }
 
-func (c *carried[K]) distinct() int {
+func (c *remoteIndex[K]) distinct() int {
 	if c.nulls.n > 0 {
 		return c.table.spans.Len() + 1
 	}
 	return c.table.spans.Len()
 }
 
-func (c *carried[K]) bytes(ctx context.Context) (int, error) {
+func (c *remoteIndex[K]) bytes(ctx context.Context) (int, error) {
 	n, err := c.table.spans.Size(ctx)
-	return n + 4*(len(c.rows)+len(c.kept)), err
+	return n + 4*(len(c.rows)+len(c.keyedRows)), err
 }
 
-func (c *carried[K]) free() (err error) {
+func (c *remoteIndex[K]) free() (err error) {
 	if c.table != nil {
 		err = c.table.free()
 	}
@@ -181,25 +181,25 @@ func (c *carried[K]) free() (err error) {
 	return err
 }
 
-// carrier looks up rows of the host on a GPU.
-type carrier[K word] struct {
-	*carried[K]
+// remoteProber looks up rows of the host on a GPU.
+type remoteProber[K word] struct {
+	*remoteIndex[K]
 	src   *source[K]
 	words device.Slice[K] // of a piece
 }
 
-func (c *carried[K]) probe(_ context.Context, p *plan, keys []column.Column) (prober, error) {
+func (c *remoteIndex[K]) probe(_ context.Context, p *plan, keys []column.Column) (prober, error) {
 	src := sourceOf[K](p, keys)
 	if src.words != nil {
-		return &carrier[K]{carried: c, src: src}, nil
+		return &remoteProber[K]{remoteIndex: c, src: src}, nil
 	}
 	words, err := device.Make[K](c.host, min(src.n, pieceRows))
-	return &carrier[K]{carried: c, src: src, words: words}, err
+	return &remoteProber[K]{remoteIndex: c, src: src, words: words}, err
 }
 
-func (l *carrier[K]) free() error { return l.words.Free() }
+func (l *remoteProber[K]) free() error { return l.words.Free() }
 
-func (l *carrier[K]) locate(ctx context.Context, lo, hi int, out []span) error {
+func (l *remoteProber[K]) locate(ctx context.Context, lo, hi int, out []span) error {
 	n := hi - lo
 	words := l.words.Host()
 	if l.src.words != nil {
@@ -208,8 +208,8 @@ func (l *carrier[K]) locate(ctx context.Context, lo, hi int, out []span) error {
 		l.host.Parallel(n, 1<<14, func(from, to int) {
 			b := new(block[K])
 			for ; from < to; from += blockRows {
-				some, _ := l.src.read(b, lo+from, lo+min(from+blockRows, to))
-				copy(words[from:], some)
+				read, _ := l.src.read(b, lo+from, lo+min(from+blockRows, to))
+				copy(words[from:], read)
 			}
 		})
 	}
@@ -217,16 +217,16 @@ func (l *carrier[K]) locate(ctx context.Context, lo, hi int, out []span) error {
 	if _, err := l.table.spans.Get(ctx, words[:n], found, nil); err != nil {
 		return err
 	}
-	l.host.Parallel(n, 1<<14, func(from, to int) { l.place(lo, out, from, to) })
+	l.host.Parallel(n, 1<<14, func(from, to int) { l.translateRows(lo, out, from, to) })
 	return nil
 }
 
-// place replaces the rows of spans by those of the build side, and sets the spans of rows with
-// nulls.
-func (l *carrier[K]) place(lo int, out []span, from, to int) {
-	for i := from; i < to && l.kept != nil; i++ {
+// translateRows replaces the rows of spans by those of the build side, and sets the spans of rows
+// with nulls.
+func (l *remoteProber[K]) translateRows(lo int, out []span, from, to int) {
+	for i := from; i < to && l.keyedRows != nil; i++ {
 		if out[i].n == 1 {
-			out[i].at = l.kept[out[i].at]
+			out[i].at = l.keyedRows[out[i].at]
 		}
 	}
 	if !l.src.nulls {
@@ -235,8 +235,8 @@ func (l *carrier[K]) place(lo int, out []span, from, to int) {
 	b := new(block[K])
 	for ; from < to; from += blockRows {
 		_, null := l.src.read(b, lo+from, lo+min(from+blockRows, to))
-		for i, is := range null {
-			if is {
+		for i, isNull := range null {
+			if isNull {
 				out[from+i] = l.nulls
 			}
 		}

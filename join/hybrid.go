@@ -22,11 +22,11 @@ type hybrid struct {
 	depth int
 	// right rows: keys, then columns; all partitions share one, one after another
 	store *spill.Store
-	index *built // of the store; nil before seal
+	index *indexedRows // of the store; nil before finishBuild
 
 	seed         uint64
-	out          [spillParts]bool // partitions in the file
-	nOut         int
+	spilled      [spillParts]bool // partitions in the file
+	nSpilled     int
 	build, probe spill.Parts
 	deduplicated bool // Semi and Anti: dropping rows with the same key would free little
 }
@@ -45,8 +45,8 @@ func (j *job) batchRows(columns []column.Column) int {
 	if n == 0 {
 		return 1
 	}
-	each := spill.Bytes(columns)/int64(n) + 1
-	return int(max(1, min(j.batch/each, pieceRows)))
+	rowBytes := spill.Bytes(columns)/int64(n) + 1
+	return int(max(1, min(j.batchBytes/rowBytes, pieceRows)))
 }
 
 // add adds right rows. Those with a null in a key match nothing and are left out.
@@ -56,62 +56,62 @@ func (h *hybrid) add(ctx context.Context, columns []column.Column) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		some := spill.Slice(columns, lo, min(lo+size, columns[0].Len()))
-		if rows, all := h.matchable(some[:h.keys]); !all {
-			some = spill.Take(h.dev, some, rows)
+		batch := spill.Slice(columns, lo, min(lo+size, columns[0].Len()))
+		if rows, all := h.matchable(batch[:h.keys]); !all {
+			batch = spill.Take(h.dev, batch, rows)
 		}
-		if err := h.addBatch(ctx, some); err != nil {
+		if err := h.addBatch(ctx, batch); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (h *hybrid) addBatch(ctx context.Context, some []column.Column) (err error) {
+func (h *hybrid) addBatch(ctx context.Context, batch []column.Column) (err error) {
 	for {
-		if h.nOut > 0 {
-			if some, err = h.dealOut(some); err != nil {
+		if h.nSpilled > 0 {
+			if batch, err = h.spillRows(batch); err != nil {
 				return err
 			}
 		}
-		if !h.crowded(some) || h.store.Len() == 0 {
-			return h.store.Append(h.dev, some)
+		if !h.mayOverflow(batch) || h.store.Len() == 0 {
+			return h.store.Append(h.dev, batch)
 		}
-		if err := h.makeRoom(ctx); err != nil {
+		if err := h.freeMemory(ctx); err != nil {
 			return err
 		}
 	}
 }
 
-// crowded reports whether a store may lack capacity for more rows.
-func (h *hybrid) crowded(more []column.Column) bool { return h.job.crowded(h.store, more) }
+// mayOverflow reports whether a store may lack capacity for more rows.
+func (h *hybrid) mayOverflow(rows []column.Column) bool { return h.job.mayOverflow(h.store, rows) }
 
-func (j *job) crowded(s *spill.Store, more []column.Column) bool {
-	n := s.Len() + more[0].Len()
+func (j *job) mayOverflow(s *spill.Store, rows []column.Column) bool {
+	n := s.Len() + rows[0].Len()
 	if n > maxRows-1 { // a row of nulls may follow
 		return true
 	}
-	each := int64(indexBytes)
+	perRow := int64(indexBytes)
 	if !j.plan.packed {
-		each += hashBytes
+		perRow += hashBytes
 	}
-	return j.share > 0 && s.Bytes()+spill.Bytes(more)+int64(n)*each > j.share
+	return j.rightBytes > 0 && s.Bytes()+spill.Bytes(rows)+int64(n)*perRow > j.rightBytes
 }
 
-// makeRoom frees memory of right rows. If the join yields no right rows, it drops rows with the key
-// of an earlier row. Otherwise it evicts the largest partitions.
-func (h *hybrid) makeRoom(ctx context.Context) error {
-	if most := h.store.Len() / 4 * 3; !h.kind.pairs() && !h.deduplicated {
-		x, err := h.newBuilt(ctx, h.store)
+// freeMemory frees memory of right rows. If the join yields no right rows, it drops rows with the
+// key of an earlier row. Otherwise it evicts the largest partitions.
+func (h *hybrid) freeMemory(ctx context.Context) error {
+	if limit := h.store.Len() / 4 * 3; !h.kind.pairs() && !h.deduplicated {
+		x, err := h.newIndexedRows(ctx, h.store)
 		if err != nil {
 			return err
 		}
-		if x.distinct() <= most {
+		if x.distinct() <= limit {
 			err = h.dropDuplicates(ctx, x)
 		} else {
 			err = x.close()
 		}
-		if h.deduplicated = h.store.Len() > most; err != nil || !h.deduplicated {
+		if h.deduplicated = h.store.Len() > limit; err != nil || !h.deduplicated {
 			return err
 		}
 	}
@@ -120,12 +120,12 @@ func (h *hybrid) makeRoom(ctx context.Context) error {
 
 // countParts counts the rows of each partition in memory.
 func (h *hybrid) countParts() (rows [spillParts]int, err error) {
-	err = h.store.EachChunk(h.batch, func(chunk []column.Column) error {
+	err = h.store.ForEachChunk(h.batchBytes, func(chunk []column.Column) error {
 		parts, err := h.partition(chunk)
 		if err != nil {
 			return err
 		}
-		for p := range h.parts {
+		for p := range h.nParts {
 			rows[p] += len(parts.Part(p))
 		}
 		return nil
@@ -135,7 +135,7 @@ func (h *hybrid) countParts() (rows [spillParts]int, err error) {
 
 // partition distributes rows by their keys.
 func (h *hybrid) partition(columns []column.Column) (column.Parts, error) {
-	return column.Partition(h.dev, columns[:h.keys], column.PartitionOptions{Parts: h.parts,
+	return column.Partition(h.dev, columns[:h.keys], column.PartitionOptions{Parts: h.nParts,
 		Seed: h.seed})
 }
 
@@ -145,89 +145,89 @@ func (h *hybrid) evict(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	order := make([]int, h.parts)
+	order := make([]int, h.nParts)
 	for p := range order {
 		order[p] = p
 	}
 	slices.SortFunc(order, func(a, b int) int { return rows[b] - rows[a] })
-	gone := 0
+	evicted := 0
 	for _, p := range order {
-		if gone > 0 && gone >= h.store.Len()/4 {
+		if evicted > 0 && evicted >= h.store.Len()/4 {
 			break
 		}
-		gone += rows[p]
-		if !h.out[p] {
-			h.out[p] = true
-			h.nOut++
+		evicted += rows[p]
+		if !h.spilled[p] {
+			h.spilled[p] = true
+			h.nSpilled++
 		}
 	}
-	return h.store.Rewrite(h.dev, h.batch, func(chunk []column.Column) ([]column.Column, error) {
+	return h.store.Rewrite(h.dev, h.batchBytes, func(chunk []column.Column) ([]column.Column, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		return h.dealOut(chunk)
+		return h.spillRows(chunk)
 	})
 }
 
-// dealOut writes right rows of partitions in the file there, and returns the others.
-func (h *hybrid) dealOut(columns []column.Column) ([]column.Column, error) {
+// spillRows writes right rows of spilled partitions to the file, and returns the other rows.
+func (h *hybrid) spillRows(columns []column.Column) ([]column.Column, error) {
 	parts, err := h.partition(columns)
 	if err != nil {
 		return nil, err
 	}
-	here, there := h.separate(parts)
-	if len(there) == 0 {
+	kept, spilled := h.splitRows(parts)
+	if len(spilled) == 0 {
 		return columns, nil
 	}
-	if err := h.write(&h.build, h.there.Take(h.dev, columns, there), parts); err != nil {
+	if err := h.writeParts(&h.build, h.spillTaker.Take(h.dev, columns, spilled), parts); err != nil {
 		return nil, err
 	}
-	return spill.Take(h.dev, columns, here), nil
+	return spill.Take(h.dev, columns, kept), nil
 }
 
-// separate returns the rows of partitions in memory, ascending, and those of partitions in the
+// splitRows returns the rows of partitions in memory, ascending, and those of partitions in the
 // file, one partition after another.
-func (h *hybrid) separate(parts column.Parts) (here, there []uint32) {
+func (h *hybrid) splitRows(parts column.Parts) (kept, spilled []uint32) {
 	n := 0
-	for p, is := range h.out {
-		if is {
+	for p, out := range h.spilled {
+		if out {
 			n += len(parts.Part(p))
 		}
 	}
 	if n == 0 {
 		return nil, nil
 	}
-	stays := make([]uint8, len(parts.Rows)) // 0 or 1
-	for i := range stays {
-		stays[i] = 1
+	keep := make([]uint8, len(parts.Rows)) // 0 or 1
+	for i := range keep {
+		keep[i] = 1
 	}
-	there = make([]uint32, 0, n)
-	for p, is := range h.out {
-		if !is {
+	spilled = make([]uint32, 0, n)
+	for p, out := range h.spilled {
+		if !out {
 			continue
 		}
 		rows := parts.Part(p)
-		there = append(there, rows...)
+		spilled = append(spilled, rows...)
 		for _, r := range rows {
-			stays[r] = 0
+			keep[r] = 0
 		}
 	}
-	here, n = make([]uint32, len(stays)), 0
-	for r, is := range stays { // without branches, which would be mispredicted
-		here[n] = uint32(r)
-		n += int(is)
+	kept, n = make([]uint32, len(keep)), 0
+	for r, bit := range keep { // without branches, which would be mispredicted
+		kept[n] = uint32(r)
+		n += int(bit)
 	}
-	return here[:n], there
+	return kept[:n], spilled
 }
 
-// write appends rows, ordered by partition, to the chains of their partitions.
-func (h *hybrid) write(to *spill.Parts, columns []column.Column, parts column.Parts) error {
+// writeParts appends rows, ordered by partition, to the chains of their partitions.
+func (h *hybrid) writeParts(to *spill.Parts, columns []column.Column, parts column.Parts) error {
 	file, err := h.spillFile()
 	if err != nil {
 		return err
 	}
 	var counts [spillParts]int
-	for p, out := range h.out {
+	for p, out := range h.spilled {
 		if out {
 			counts[p] = len(parts.Part(p))
 		}
@@ -236,13 +236,13 @@ func (h *hybrid) write(to *spill.Parts, columns []column.Column, parts column.Pa
 }
 
 // dropDuplicates keeps one row of each key, by their index x, which it closes.
-func (h *hybrid) dropDuplicates(ctx context.Context, x *built) error {
+func (h *hybrid) dropDuplicates(ctx context.Context, x *indexedRows) error {
 	firsts, err := x.firstRows(ctx)
 	if err = errors.Join(err, x.close()); err != nil {
 		return err
 	}
 	at, lo := 0, 0
-	return h.store.Rewrite(h.dev, h.batch, func(chunk []column.Column) ([]column.Column, error) {
+	return h.store.Rewrite(h.dev, h.batchBytes, func(chunk []column.Column) ([]column.Column, error) {
 		var rows []uint32
 		for ; at < len(firsts) && int(firsts[at]) < lo+chunk[0].Len(); at++ {
 			rows = append(rows, firsts[at]-uint32(lo))
@@ -252,12 +252,12 @@ func (h *hybrid) dropDuplicates(ctx context.Context, x *built) error {
 	})
 }
 
-// seal ends the right side.
-func (h *hybrid) seal(ctx context.Context) (err error) {
+// finishBuild ends the right side.
+func (h *hybrid) finishBuild(ctx context.Context) (err error) {
 	if err := h.build.Flush(); err != nil {
 		return err
 	}
-	h.index, err = h.newBuilt(ctx, h.store)
+	h.index, err = h.newIndexedRows(ctx, h.store)
 	if err != nil || h.kind.pairs() || h.plan.packed || h.index.distinct() == h.store.Len() {
 		return err
 	}
@@ -267,7 +267,7 @@ func (h *hybrid) seal(ctx context.Context) (err error) {
 	if err := h.dropDuplicates(ctx, x); err != nil {
 		return err
 	}
-	h.index, err = h.newBuilt(ctx, h.store)
+	h.index, err = h.newIndexedRows(ctx, h.store)
 	return err
 }
 
@@ -276,31 +276,31 @@ func (h *hybrid) seal(ctx context.Context) (err error) {
 // with 2*10^7 right rows, and in batches of 2^21 1.8 s.
 const largeTable = 1 << 17
 
-// collect joins left rows, together with those of batches before and after if they are few.
-func (h *hybrid) collect(ctx context.Context, columns []column.Column, emit emitter) error {
-	n, held := columns[0].Len(), h.collected
-	few := h.store.Len() > largeTable && n < pieceRows && spill.Bytes(columns) < h.batch
-	if held != nil && (!few || held.Len()+n > pieceRows || held.Bytes()+spill.Bytes(columns) > h.batch) {
-		if err := h.probeCollected(ctx, emit); err != nil {
+// probeOrBuffer joins left rows, together with those of batches before and after if they are few.
+func (h *hybrid) probeOrBuffer(ctx context.Context, columns []column.Column, emit emitter) error {
+	n, buffered := columns[0].Len(), h.buffered
+	small := h.store.Len() > largeTable && n < pieceRows && spill.Bytes(columns) < h.batchBytes
+	if buffered != nil && (!small || buffered.Len()+n > pieceRows || buffered.Bytes()+spill.Bytes(columns) > h.batchBytes) {
+		if err := h.probeBuffered(ctx, emit); err != nil {
 			return err
 		}
 	}
-	if !few {
+	if !small {
 		return h.probeAll(ctx, columns, emit)
 	}
-	if held == nil {
-		h.collected = spill.NewStore(h.budget, rowkey.TypesOf(columns))
+	if buffered == nil {
+		h.buffered = spill.NewStore(h.budget, rowkey.TypesOf(columns))
 	}
-	return h.collected.Append(h.dev, columns)
+	return h.buffered.Append(h.dev, columns)
 }
 
-// probeCollected joins the rows that collect has kept.
-func (h *hybrid) probeCollected(ctx context.Context, emit emitter) error {
-	if h.collected == nil || h.collected.Len() == 0 {
+// probeBuffered joins the rows that probeOrBuffer has buffered.
+func (h *hybrid) probeBuffered(ctx context.Context, emit emitter) error {
+	if h.buffered == nil || h.buffered.Len() == 0 {
 		return nil
 	}
-	err := h.probeAll(ctx, h.collected.View(), emit)
-	h.collected.Reset()
+	err := h.probeAll(ctx, h.buffered.View(), emit)
+	h.buffered.Reset()
 	return err
 }
 
@@ -311,41 +311,41 @@ func (h *hybrid) probeAll(ctx context.Context, columns []column.Column, emit emi
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		some := spill.Slice(columns, lo, min(lo+size, columns[0].Len()))
-		if err := h.probeBatch(ctx, some, emit); err != nil {
+		batch := spill.Slice(columns, lo, min(lo+size, columns[0].Len()))
+		if err := h.probeBatch(ctx, batch, emit); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (h *hybrid) probeBatch(ctx context.Context, some []column.Column, emit emitter) error {
-	b := &leftBatch{n: some[0].Len(), columns: some[h.keys:], keys: some[:h.keys]}
+func (h *hybrid) probeBatch(ctx context.Context, batch []column.Column, emit emitter) error {
+	b := &leftBatch{n: batch[0].Len(), columns: batch[h.keys:], keys: batch[:h.keys]}
 	rows, all := h.matchable(b.keys)
 	if !all {
 		b.rows, b.keys = rows, spill.Take(h.dev, b.keys, rows)
 	}
-	if h.nOut == 0 {
-		return h.index.join(ctx, b, emit)
+	if h.nSpilled == 0 {
+		return h.index.joinBatch(ctx, b, emit)
 	}
 	parts, err := h.partition(b.keys)
 	if err != nil {
 		return err
 	}
-	here, there := h.separate(parts)
-	if len(there) > 0 {
-		later := b.rowsOf(there)
-		if err := h.write(&h.probe, h.there.Take(h.dev, some, later), parts); err != nil {
+	kept, spilled := h.splitRows(parts)
+	if len(spilled) > 0 {
+		spilledRows := b.toRows(spilled)
+		if err := h.writeParts(&h.probe, h.spillTaker.Take(h.dev, batch, spilledRows), parts); err != nil {
 			return err
 		}
-		b.skip(later)
-		b.keys, b.rows = h.here.Take(h.dev, b.keys, here), b.rowsOf(here)
+		b.markSkipped(spilledRows)
+		b.keys, b.rows = h.keptTaker.Take(h.dev, b.keys, kept), b.toRows(kept)
 	}
-	return h.index.join(ctx, b, emit)
+	return h.index.joinBatch(ctx, b, emit)
 }
 
-// rest joins the partitions in the file.
-func (h *hybrid) rest(ctx context.Context, emit emitter) error {
+// joinSpilled joins the partitions in the file.
+func (h *hybrid) joinSpilled(ctx context.Context, emit emitter) error {
 	if err := h.probe.Flush(); err != nil {
 		return err
 	}
@@ -362,43 +362,43 @@ func (h *hybrid) rest(ctx context.Context, emit emitter) error {
 			}
 			continue
 		}
-		if err := h.restPart(ctx, p, h.build.Rows[p] > total/8, emit); err != nil {
+		if err := h.joinSpilledPart(ctx, p, h.build.Rows[p] > total/8, emit); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// restPart joins one partition in the file. If it has few keys, or was partitioned several times,
-// partitioning does not help.
-func (h *hybrid) restPart(ctx context.Context, p int, fewKeys bool, emit emitter) (err error) {
-	if fewKeys || h.depth == maxDepth {
-		err := h.pieces(ctx, h.build.Chains[p], h.probe.Chains[p], emit)
+// joinSpilledPart joins one partition in the file. If it has few keys, or was partitioned several
+// times, partitioning does not help.
+func (h *hybrid) joinSpilledPart(ctx context.Context, p int, skewed bool, emit emitter) (err error) {
+	if skewed || h.depth == maxDepth {
+		err := h.joinInPieces(ctx, h.build.Chains[p], h.probe.Chains[p], emit)
 		return errors.Join(err, h.build.Drop(p), h.probe.Drop(p))
 	}
 	h.store.Reset()
 	sub := newHybrid(h.job, h.depth+1)
 	defer func() { err = errors.Join(err, sub.close(), h.probe.Drop(p)) }()
-	return h.restSub(ctx, sub, p, emit)
+	return h.joinRepartitioned(ctx, sub, p, emit)
 }
 
-func (h *hybrid) restSub(ctx context.Context, sub *hybrid, p int, emit emitter) error {
-	err := h.eachBatch(ctx, h.build.Chains[p], &h.rightBatchRows,
+func (h *hybrid) joinRepartitioned(ctx context.Context, sub *hybrid, p int, emit emitter) error {
+	err := h.visitBatches(ctx, h.build.Chains[p], &h.rightBatchRows,
 		func(columns []column.Column) error {
 			return sub.add(ctx, columns)
 		})
 	if err = errors.Join(err, h.build.Drop(p)); err != nil {
 		return err
 	}
-	if err := sub.seal(ctx); err != nil {
+	if err := sub.finishBuild(ctx); err != nil {
 		return err
 	}
-	err = h.eachBatch(ctx, h.probe.Chains[p], &h.leftBatchRows,
+	err = h.visitBatches(ctx, h.probe.Chains[p], &h.leftBatchRows,
 		func(columns []column.Column) error {
 			return sub.probeAll(ctx, columns, emit)
 		})
 	if err != nil {
 		return err
 	}
-	return sub.rest(ctx, emit)
+	return sub.joinSpilled(ctx, emit)
 }

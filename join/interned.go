@@ -130,8 +130,8 @@ func (f *internedFinder) locate(ctx context.Context, lo, hi int, out []span) (er
 	if err != nil {
 		return err
 	}
-	for i, is := range found {
-		if !is {
+	for i, ok := range found {
+		if !ok {
 			ids[i] = math.MaxUint32 // no key has this number
 		}
 	}

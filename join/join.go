@@ -17,13 +17,13 @@ import (
 // Index finds the rows of its side, the build side, with the keys of another. It never changes. All
 // methods may be called from many goroutines.
 type Index struct {
-	plan   plan
-	opts   Options
-	n      int
-	bytes  int
-	host   device.Host // holds spans and pairs
-	own    *cpu.Device // the same, if the index is on another device
-	lookup lookup
+	plan      plan
+	opts      Options
+	n         int
+	bytes     int
+	host      device.Host // holds spans and pairs
+	openedCPU *cpu.Device // the same, if the index is on another device
+	lookup    lookup
 
 	tracked *observe.Tracked
 
@@ -76,36 +76,36 @@ func (ix *Index) open(ctx context.Context, dev device.Device, keys []column.Colu
 	}
 	var ok bool
 	if ix.host, ok = dev.(device.Host); !ok {
-		if ix.own, err = cpu.Open(nil); err != nil {
+		if ix.openedCPU, err = cpu.Open(nil); err != nil {
 			return err
 		}
-		ix.host = ix.own
+		ix.host = ix.openedCPU
 	}
 	if ix.lookup, err = ix.plan.build(ctx, dev, ix.host, keys); err == nil {
 		if ix.bytes, err = ix.lookup.bytes(ctx); err != nil {
 			err = errors.Join(err, ix.lookup.free())
 		}
 	}
-	if err != nil && ix.own != nil {
-		err = errors.Join(err, ix.own.Close())
+	if err != nil && ix.openedCPU != nil {
+		err = errors.Join(err, ix.openedCPU.Close())
 	}
 	return err
 }
 
 // build makes the lookup for the rows of keys.
 func (p *plan) build(ctx context.Context, dev device.Device, host device.Host, keys []column.Column) (lookup, error) {
-	_, here := dev.(device.Host)
+	_, onHost := dev.(device.Host)
 	switch {
 	case !p.packed:
 		return internKeys(ctx, dev, host, p, keys)
-	case here && p.words.Size() <= 32:
+	case onHost && p.words.Size() <= 32:
 		return build(ctx, host, sourceOf[uint32](p, keys))
-	case here:
+	case onHost:
 		return build(ctx, host, sourceOf[uint64](p, keys))
 	case p.words.Size() <= 32:
-		return carry(ctx, dev, host, sourceOf[uint32](p, keys))
+		return newRemoteIndex(ctx, dev, host, sourceOf[uint32](p, keys))
 	default:
-		return carry(ctx, dev, host, sourceOf[uint64](p, keys))
+		return newRemoteIndex(ctx, dev, host, sourceOf[uint64](p, keys))
 	}
 }
 
@@ -153,8 +153,8 @@ func (ix *Index) freeUnused() error {
 		return nil
 	}
 	err := ix.lookup.free()
-	if ix.own != nil {
-		err = errors.Join(err, ix.own.Close())
+	if ix.openedCPU != nil {
+		err = errors.Join(err, ix.openedCPU.Close())
 	}
 	return err
 }
@@ -184,9 +184,9 @@ type piece struct {
 	rows  []uint32 // the rows that spans refer to
 }
 
-// each finds the matches of the other side piece by piece, in order, until body returns false. body
-// may write to the spans.
-func (ix *Index) each(ctx context.Context, keys []column.Column, body func(piece) (more bool)) (err error) {
+// visitPieces finds the matches of the other side piece by piece, in order, until body returns
+// false. body may write to the spans.
+func (ix *Index) visitPieces(ctx context.Context, keys []column.Column, body func(piece) (more bool)) (err error) {
 	n, err := ix.plan.check(keys)
 	if err != nil {
 		return err
@@ -198,7 +198,7 @@ func (ix *Index) each(ctx context.Context, keys []column.Column, body func(piece
 	if err := ctx.Err(); err != nil || n == 0 {
 		return err
 	}
-	spans, free, err := borrow[uint64](ix.host, min(n, pieceRows))
+	spans, free, err := allocTemp[uint64](ix.host, min(n, pieceRows))
 	if err != nil {
 		return err
 	}
@@ -221,11 +221,11 @@ func (ix *Index) each(ctx context.Context, keys []column.Column, body func(piece
 	return nil
 }
 
-// borrow allocates memory of a device for a short use. A small amount comes from Go's heap, where
-// it costs less than the work on it.
-func borrow[T device.Elem](host device.Host, n int) (memory []T, free func() error, err error) {
-	const little = 1 << 13
-	if n <= little {
+// allocTemp allocates memory of a device for a short use. A small amount comes from Go's heap,
+// where it costs less than the work on it.
+func allocTemp[T device.Elem](host device.Host, n int) (memory []T, free func() error, err error) {
+	const maxHeapElems = 1 << 13
+	if n <= maxHeapElems {
 		return make([]T, n), func() error { return nil }, nil
 	}
 	s, err := device.Make[T](host, n)

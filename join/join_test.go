@@ -216,8 +216,8 @@ func TestRefuses(t *testing.T) {
 		return err
 	}
 	for _, c := range []struct {
-		err  error
-		says string
+		err     error
+		message string
 	}{
 		{made(nil), "join: New: "},
 		{made(nil), "no key columns"},
@@ -229,8 +229,8 @@ func TestRefuses(t *testing.T) {
 		{asked(i64, i64), "2 key columns, but the index has 1"},
 		{asked(), "0 key columns"},
 	} {
-		if !errors.Is(c.err, weft.ErrOptions) || !strings.Contains(c.err.Error(), c.says) {
-			t.Errorf("%v, want %q", c.err, c.says)
+		if !errors.Is(c.err, weft.ErrOptions) || !strings.Contains(c.err.Error(), c.message) {
+			t.Errorf("%v, want %q", c.err, c.message)
 		}
 	}
 	two := column.Of([]int64{1, 2})
@@ -279,13 +279,13 @@ func TestEndedContext(t *testing.T) {
 	}
 }
 
-// endsAfter is a context that ends after a number of checks.
-type endsAfter struct {
+// cancelAfter is a context that ends after a number of checks.
+type cancelAfter struct {
 	context.Context
 	left atomic.Int64
 }
 
-func (c *endsAfter) Err() error {
+func (c *cancelAfter) Err() error {
 	if c.left.Add(-1) < 0 {
 		return context.Canceled
 	}
@@ -297,7 +297,7 @@ func TestContextEndsMeanwhile(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	left, right := sides(600_000, 100_000, 80_000, math.MaxInt32)
 	for n := int64(0); ; n += 1 + n/4 {
-		ctx := &endsAfter{Context: t.Context()}
+		ctx := &cancelAfter{Context: t.Context()}
 		ctx.left.Store(n)
 		ix, err := join.New(ctx, dev, []column.Column{column.Of(right)}, nil)
 		if err == nil {
@@ -419,7 +419,7 @@ func joinAll(t *testing.T, dev device.Device, right, left column.Column) error {
 
 // failEvery calls run on devices that refuse memory once, later each time, until run succeeds. It
 // requires at least least failures.
-func failEvery(t *testing.T, least int, open func() device.Device, run func(device.Device) error) {
+func failEvery(t *testing.T, minAllocs int, open func() device.Device, run func(device.Device) error) {
 	t.Helper()
 	for n := 0; ; n++ {
 		dev := open()
@@ -429,7 +429,7 @@ func failEvery(t *testing.T, least int, open func() device.Device, run func(devi
 			t.Errorf("operation %d failed: %+v are left", n, live)
 		}
 		if !fired() {
-			if err != nil || n < least {
+			if err != nil || n < minAllocs {
 				t.Errorf("%d operations, %v", n, err)
 			}
 			return

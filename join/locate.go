@@ -24,7 +24,7 @@ type finder[K word] struct {
 	*table[K]
 	src   *source[K]
 	parts parts // to distribute rows to; none: rows are looked up in their order
-	hand  hand[K]
+	dist  partitioned[K]
 	keys  device.Slice[K]
 	rows  device.Slice[uint32]
 }
@@ -41,7 +41,7 @@ func newFinder[K word](t *table[K], src *source[K]) (f *finder[K], err error) {
 		if f.rows, err = device.Make[uint32](t.host, piece); err != nil {
 			return nil, errors.Join(err, f.keys.Free())
 		}
-		f.parts, f.hand = parts, hand[K]{keys: f.keys.Host(), rows: f.rows.Host()}
+		f.parts, f.dist = parts, partitioned[K]{keys: f.keys.Host(), rows: f.rows.Host()}
 	}
 	return f, nil
 }
@@ -55,22 +55,22 @@ func (f *finder[K]) locate(ctx context.Context, lo, hi int, out []span) error {
 	}
 	f.host.Parallel(hi-lo, 4*blockRows, func(from, to int) {
 		if ctx.Err() == nil {
-			f.locateHere(lo+from, lo+to, out[from:to])
+			f.locateInOrder(lo+from, lo+to, out[from:to])
 		}
 	})
 	return ctx.Err()
 }
 
-// locateHere finds rows in their order.
-func (f *finder[K]) locateHere(lo, hi int, out []span) {
+// locateInOrder finds rows in their order.
+func (f *finder[K]) locateInOrder(lo, hi int, out []span) {
 	b := f.block()
 	defer f.blocks.Put(b)
 	for ; lo < hi; lo += blockRows {
 		words, null := f.src.read(b, lo, min(lo+blockRows, hi))
 		f.bucketsOf(words, b.buckets[:])
-		f.findAhead(words, b.buckets[:len(words)], out)
-		for i, is := range null {
-			if is {
+		f.findPrefetching(words, b.buckets[:len(words)], out)
+		for i, isNull := range null {
+			if isNull {
 				out[i] = f.nulls
 			}
 		}
@@ -78,8 +78,8 @@ func (f *finder[K]) locateHere(lo, hi int, out []span) {
 	}
 }
 
-// findAhead looks up words and prefetches for the next ones: first buckets, then keys.
-func (f *finder[K]) findAhead(words []K, buckets []uint32, out []span) {
+// findPrefetching looks up words and prefetches for the next ones: first buckets, then keys.
+func (f *finder[K]) findPrefetching(words []K, buckets []uint32, out []span) {
 	next := func(lo int) []uint32 {
 		return buckets[min(lo, len(buckets)):min(lo+cpu.Group, len(buckets))]
 	}
@@ -96,10 +96,10 @@ func (f *finder[K]) findAhead(words []K, buckets []uint32, out []span) {
 
 // locateByPart distributes rows to parts of the table and looks up one part after the other.
 func (f *finder[K]) locateByPart(ctx context.Context, lo, hi int, out []span) error {
-	if err := f.deal(ctx, f.src, lo, hi, f.parts, &f.hand); err != nil {
+	if err := f.distribute(ctx, f.src, lo, hi, f.parts, &f.dist); err != nil {
 		return err
 	}
-	for _, row := range f.hand.rows[f.hand.bounds[f.parts.n] : hi-lo] {
+	for _, row := range f.dist.rows[f.dist.bounds[f.parts.n] : hi-lo] {
 		out[row] = f.nulls
 	}
 	f.host.Parallel(f.parts.n, 1, func(part, _ int) {
@@ -109,9 +109,9 @@ func (f *finder[K]) locateByPart(ctx context.Context, lo, hi int, out []span) er
 		var buckets [blockRows]uint32
 		var found [blockRows]span
 		f.prefetchPart(f.parts, part)
-		end := f.hand.bounds[part+1]
-		for at := f.hand.bounds[part]; at < end; at += blockRows {
-			words, rows := f.hand.keys[at:min(at+blockRows, end)], f.hand.rows[at:]
+		end := f.dist.bounds[part+1]
+		for at := f.dist.bounds[part]; at < end; at += blockRows {
+			words, rows := f.dist.keys[at:min(at+blockRows, end)], f.dist.rows[at:]
 			f.bucketsOf(words, buckets[:])
 			f.find(words, buckets[:], found[:len(words)])
 			for i, s := range found[:len(words)] {

@@ -156,8 +156,8 @@ func drawColumn(t *rapid.T, typ column.Type, n int) column.Column {
 		c = chosen(pick(2), true, false)
 	case column.Bytes:
 		values := make([]string, n)
-		for i, which := range pick(4) {
-			values[i] = []string{"", "a", "a\x00", "\xff"}[which]
+		for i, rows := range pick(4) {
+			values[i] = []string{"", "a", "a\x00", "\xff"}[rows]
 		}
 		c = column.OfStrings(values)
 	}
@@ -168,17 +168,17 @@ func drawColumn(t *rapid.T, typ column.Type, n int) column.Column {
 	return c.Slice(lo, n)
 }
 
-func chosen[T column.Fixed](which []int, values ...T) column.Column {
-	all := make([]T, len(which))
-	for i, w := range which {
+func chosen[T column.Fixed](rows []int, values ...T) column.Column {
+	all := make([]T, len(rows))
+	for i, w := range rows {
 		all[i] = values[w]
 	}
 	return column.Of(all)
 }
 
 // drawSide draws columns of the types, all of one length.
-func drawSide(t *rapid.T, types []column.Type, most int) []column.Column {
-	n := rapid.IntRange(0, most).Draw(t, "rows")
+func drawSide(t *rapid.T, types []column.Type, maxRows int) []column.Column {
+	n := rapid.IntRange(0, maxRows).Draw(t, "rows")
 	var keys []column.Column
 	for _, typ := range types {
 		keys = append(keys, drawColumn(t, typ, n))
@@ -197,11 +197,11 @@ func TestRandomKeys(t *testing.T) {
 	checkRandomKeys(t, devicetest.OpenCPU(t, 2), 40)
 }
 
-func checkRandomKeys(t *testing.T, dev device.Device, most int) {
+func checkRandomKeys(t *testing.T, dev device.Device, maxRows int) {
 	rapid.Check(t, func(t *rapid.T) {
 		types := rapid.SliceOfN(rapid.SampledFrom(drawn), 1, 3).Draw(t, "types")
 		opts := &join.Options{NullsMatch: rapid.Bool().Draw(t, "NullsMatch"), Piece: rapid.IntRange(1, 50).Draw(t, "Piece")}
-		right := drawSide(t, types, most)
+		right := drawSide(t, types, maxRows)
 		ix, err := join.New(context.Background(), dev, right, opts)
 		if err != nil {
 			t.Fatal(err)
@@ -216,7 +216,7 @@ func checkRandomKeys(t *testing.T, dev device.Device, most int) {
 			t.Fatalf("%d rows and %d keys, want %d and %d", ix.Len(), ix.Distinct(), right[0].Len(), len(m))
 		}
 		for range 2 {
-			left := drawSide(t, types, most)
+			left := drawSide(t, types, maxRows)
 			compare(t, ix, m.answers(left, opts.NullsMatch), left)
 		}
 	})

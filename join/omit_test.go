@@ -22,13 +22,13 @@ func TestOmissionsAreNoticed(t *testing.T) {
 	var tries []dst.Try
 	for seed := range uint64(3) {
 		tries = append(tries,
-			dst.OnSim(t, seed, func(t testing.TB, dev device.Device, seed uint64) { joinColumns(t, dev) }),
-			dst.OnSim(t, seed, func(t testing.TB, dev device.Device, seed uint64) { joinOnStreams(t, dev) }),
-			dst.OnSim(t, seed, func(t testing.TB, dev device.Device,
+			dst.SimTry(t, seed, func(t testing.TB, dev device.Device, seed uint64) { joinColumns(t, dev) }),
+			dst.SimTry(t, seed, func(t testing.TB, dev device.Device, seed uint64) { joinOnStreams(t, dev) }),
+			dst.SimTry(t, seed, func(t testing.TB, dev device.Device,
 				seed uint64) {
 				joinEnding(t, dev)
 			}),
-			dst.OnSim(t, seed, func(t testing.TB, dev device.Device,
+			dst.SimTry(t, seed, func(t testing.TB, dev device.Device,
 				seed uint64) {
 				joinHostKeys(t, dev)
 			}))
@@ -71,7 +71,7 @@ func joinColumns(t testing.TB, dev device.Device) {
 func joinEnding(t testing.TB, dev device.Device) {
 	right := []column.Column{column.Of(joinSide(100))}
 	for looks := int64(0); ; looks++ {
-		ctx := &endsAfter{Context: t.Context()}
+		ctx := &cancelAfter{Context: t.Context()}
 		ctx.left.Store(looks)
 		ix, err := join.New(ctx, dev, right, nil)
 		if err == nil {
@@ -95,7 +95,7 @@ func joinHostKeys(t testing.TB, dev device.Device) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ix.Cut(600, 100)
+	ix.SetPieceSize(600, 100)
 	want := modelOf([]column.Column{column.Of(right)},
 		false).answers([]column.Column{column.Of(left)}, false)
 	if got := collect(t, ix.Inner(t.Context(), left)); !slices.Equal(got, want.inner) {
@@ -108,7 +108,7 @@ func joinHostKeys(t testing.TB, dev device.Device) {
 		t.Fatal(err)
 	}
 	for looks := range int64(12) {
-		ctx := &endsAfter{Context: t.Context()}
+		ctx := &cancelAfter{Context: t.Context()}
 		ctx.left.Store(looks)
 		for _, err := range join.InnerOn(ctx, dev, left, right, nil) {
 			if err != nil && !errors.Is(err, context.Canceled) {
@@ -117,7 +117,7 @@ func joinHostKeys(t testing.TB, dev device.Device) {
 		}
 	}
 	for memory := int64(1 << 12); ; memory = memory * 5 / 4 {
-		_, err := join.InnerIn(t.Context(), dev, left, right, memory,
+		_, err := join.InnerInPieces(t.Context(), dev, left, right, memory,
 			func(join.Pairs) bool { return true })
 		if err == nil {
 			return

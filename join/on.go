@@ -23,7 +23,7 @@ import (
 type IndexOn[K weft.Key] struct {
 	n       int
 	dev     device.Device
-	on      indexOn[K]
+	impl    deviceIndex[K]
 	closed  atomic.Bool
 	tracked *observe.Tracked
 
@@ -34,16 +34,16 @@ type IndexOn[K weft.Key] struct {
 	first        uint32 // offset of the rows in the pairs of host keys
 }
 
-// indexOn is an index on one kind of device.
-type indexOn[K weft.Key] interface {
+// deviceIndex is an index on one kind of device.
+type deviceIndex[K weft.Key] interface {
 	distinct() int
-	matches(n int) (matchesOn[K], error)
+	matches(n int) (deviceMatches[K], error)
 	close() error
 }
 
-// matchesOn implements [MatchesOn] on one kind of device.
-type matchesOn[K weft.Key] interface {
-	find(s *device.Stream, keys device.Slice[K], all bool) error
+// deviceMatches implements [MatchesOn] on one kind of device.
+type deviceMatches[K weft.Key] interface {
+	find(s *device.Stream, keys device.Slice[K], outer bool) error
 	addTotal(s *device.Stream, n int, to device.Slice[uint64]) error
 	counts(s *device.Stream, n int, to device.Slice[uint32]) error
 	write(s *device.Stream, n int, first uint64, left, right device.Slice[uint32]) error
@@ -63,9 +63,9 @@ func NewOn[K weft.Key](ctx context.Context, s *device.Stream, keys device.Slice[
 		return nil, fmt.Errorf("join: NewOn: %w", err)
 	}
 	if host, ok := ix.dev.(device.Host); ok {
-		ix.on, err = newHostOn(ctx, host, keys)
+		ix.impl, err = newHostIndex(ctx, host, keys)
 	} else {
-		ix.on, err = newGPUOn(ctx, s, keys)
+		ix.impl, err = newGPUIndex(ctx, s, keys)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("join: NewOn: %w", err)
@@ -78,7 +78,7 @@ func NewOn[K weft.Key](ctx context.Context, s *device.Stream, keys device.Slice[
 func (ix *IndexOn[K]) Len() int { return ix.n }
 
 // Distinct returns the number of different keys of the build side.
-func (ix *IndexOn[K]) Distinct() int { return ix.on.distinct() }
+func (ix *IndexOn[K]) Distinct() int { return ix.impl.distinct() }
 
 // Close frees the index. Streams must have completed all work submitted for its matches. Their
 // methods return [weft.ErrClosed] from then on. Idempotent.
@@ -86,7 +86,7 @@ func (ix *IndexOn[K]) Close() error {
 	if !ix.closed.Swap(true) {
 		ix.tracked.Closed()
 	}
-	err := ix.on.close()
+	err := ix.impl.close()
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
 	for _, s := range ix.streams {
@@ -97,9 +97,9 @@ func (ix *IndexOn[K]) Close() error {
 }
 
 // sameDevice returns an error for memory on another device than the index.
-func sameDevice[T device.Elem](dev device.Device, what string, memory device.Slice[T]) error {
+func sameDevice[T device.Elem](dev device.Device, subject string, memory device.Slice[T]) error {
 	if memory.Len() > 0 && memory.Device() != dev {
-		return fmt.Errorf("%w: %s on another device, %s", device.ErrInvalid, what, memory.Device().Properties().Name)
+		return fmt.Errorf("%w: %s on another device, %s", device.ErrInvalid, subject, memory.Device().Properties().Name)
 	}
 	return nil
 }
@@ -108,7 +108,7 @@ func sameDevice[T device.Elem](dev device.Device, what string, memory device.Sli
 // to several that the caller orders, and never wait. Only one goroutine may use it at a time.
 type MatchesOn[K weft.Key] struct {
 	ix     *IndexOn[K]
-	on     matchesOn[K]
+	impl   deviceMatches[K]
 	cap, n int // rows of capacity, and rows of the batch
 	closed bool
 }
@@ -122,11 +122,11 @@ func (ix *IndexOn[K]) Matches(n int) (*MatchesOn[K], error) {
 	if ix.closed.Load() {
 		return nil, fmt.Errorf("join: Matches: index %w", device.ErrClosed)
 	}
-	on, err := ix.on.matches(n)
+	on, err := ix.impl.matches(n)
 	if err != nil {
 		return nil, fmt.Errorf("join: Matches: %w", err)
 	}
-	return &MatchesOn[K]{ix: ix, on: on, cap: n}, nil
+	return &MatchesOn[K]{ix: ix, impl: on, cap: n}, nil
 }
 
 // FindOn looks up a batch for the methods that return its pairs: those of an inner join, in the
@@ -142,8 +142,8 @@ func (m *MatchesOn[K]) FindLeftOn(s *device.Stream, keys device.Slice[K], total 
 	return m.find(s, "FindLeftOn", keys, true, total)
 }
 
-func (m *MatchesOn[K]) find(s *device.Stream, method string, keys device.Slice[K], all bool, total []device.Slice[uint64]) error {
-	return m.do(method, s, func() error {
+func (m *MatchesOn[K]) find(s *device.Stream, method string, keys device.Slice[K], outer bool, total []device.Slice[uint64]) error {
+	return m.run(method, s, func() error {
 		m.n = 0 // until the batch is found
 		if keys.Len() > m.cap {
 			return fmt.Errorf("%w: %d keys, with room for %d", device.ErrInvalid, keys.Len(), m.cap)
@@ -159,19 +159,19 @@ func (m *MatchesOn[K]) find(s *device.Stream, method string, keys device.Slice[K
 				return err
 			}
 		}
-		if err := m.on.find(s, keys, all); err != nil {
+		if err := m.impl.find(s, keys, outer); err != nil {
 			return err
 		}
 		m.n = keys.Len()
 		if len(total) == 0 {
 			return nil
 		}
-		return m.on.addTotal(s, m.n, total[0].Sub(0, 1))
+		return m.impl.addTotal(s, m.n, total[0].Sub(0, 1))
 	})
 }
 
-// do runs f, unless the index or the matches are closed.
-func (m *MatchesOn[K]) do(method string, s *device.Stream, f func() error) (err error) {
+// run runs f, unless the index or the matches are closed.
+func (m *MatchesOn[K]) run(method string, s *device.Stream, f func() error) (err error) {
 	switch {
 	case m.closed || m.ix.closed.Load():
 		err = fmt.Errorf("index or matches %w", device.ErrClosed)
@@ -191,14 +191,14 @@ func (m *MatchesOn[K]) do(method string, s *device.Stream, f func() error) (err 
 // CountOn writes the number of pairs of each row of the batch to counts, which must have that
 // length, or CountOn panics.
 func (m *MatchesOn[K]) CountOn(s *device.Stream, counts device.Slice[uint32]) error {
-	return m.do("CountOn", s, func() error {
+	return m.run("CountOn", s, func() error {
 		if counts.Len() != m.n {
 			panic(fmt.Sprintf("join: CountOn: %d results for %d rows", counts.Len(), m.n))
 		}
 		if err := sameDevice(m.ix.dev, "the counts lie", counts); err != nil || m.n == 0 {
 			return err
 		}
-		return m.on.counts(s, m.n, counts)
+		return m.impl.counts(s, m.n, counts)
 	})
 }
 
@@ -209,48 +209,48 @@ func (m *MatchesOn[K]) PairsOn(s *device.Stream, first uint64, left, right devic
 	if left.Len() != right.Len() {
 		panic(fmt.Sprintf("join: PairsOn: room for %d rows of the left side and %d of the right", left.Len(), right.Len()))
 	}
-	return m.do("PairsOn", s, func() error {
+	return m.run("PairsOn", s, func() error {
 		err := cmp.Or(sameDevice(m.ix.dev, "the left rows lie", left), sameDevice(m.ix.dev, "the right rows lie", right))
 		if err != nil || m.n == 0 || left.Len() == 0 {
 			return err
 		}
-		return m.on.write(s, m.n, first, left, right)
+		return m.impl.write(s, m.n, first, left, right)
 	})
 }
 
 // Close frees the memory. Streams must have completed all submitted work. Idempotent.
 func (m *MatchesOn[K]) Close() error {
 	m.closed = true
-	return m.on.free()
+	return m.impl.free()
 }
 
-// gpuOn is an index on a GPU.
-type gpuOn[K weft.Key] struct{ *gpuTable[K] }
+// gpuIndex is an index on a GPU.
+type gpuIndex[K weft.Key] struct{ *gpuTable[K] }
 
-func newGPUOn[K weft.Key](ctx context.Context, s *device.Stream, keys device.Slice[K]) (indexOn[K], error) {
+func newGPUIndex[K weft.Key](ctx context.Context, s *device.Stream, keys device.Slice[K]) (deviceIndex[K], error) {
 	t, err := newGPUTable(ctx, s, keys)
-	return gpuOn[K]{t}, err
+	return gpuIndex[K]{t}, err
 }
 
-func (x gpuOn[K]) distinct() int { return x.spans.Len() }
+func (x gpuIndex[K]) distinct() int { return x.spans.Len() }
 
-func (x gpuOn[K]) close() error { return x.free() }
+func (x gpuIndex[K]) close() error { return x.free() }
 
-func (x gpuOn[K]) matches(n int) (matchesOn[K], error) {
-	f, err := x.kernels.NewFound(n)
+func (x gpuIndex[K]) matches(n int) (deviceMatches[K], error) {
+	f, err := x.kernels.NewMatches(n)
 	return gpuMatches[K]{x.gpuTable, f}, err
 }
 
 type gpuMatches[K weft.Key] struct {
 	table *gpuTable[K]
-	*pairs.Found
+	*pairs.Matches
 }
 
-func (m gpuMatches[K]) find(s *device.Stream, keys device.Slice[K], all bool) error {
+func (m gpuMatches[K]) find(s *device.Stream, keys device.Slice[K], outer bool) error {
 	if err := m.table.find(s, keys, m.Spans.Sub(0, keys.Len())); err != nil {
 		return err
 	}
-	return m.Count(s, keys.Len(), all)
+	return m.Count(s, keys.Len(), outer)
 }
 
 func (m gpuMatches[K]) addTotal(s *device.Stream, n int, to device.Slice[uint64]) error {
@@ -267,20 +267,20 @@ func (m gpuMatches[K]) write(s *device.Stream, n int, first uint64, left, right 
 
 func (m gpuMatches[K]) free() error { return m.Free() }
 
-// hostOn is an index on a CPU, where streams run work at once.
-type hostOn[K weft.Key] struct{ *Index }
+// hostIndex is an index on a CPU, where streams run work at once.
+type hostIndex[K weft.Key] struct{ *Index }
 
-func newHostOn[K weft.Key](ctx context.Context, host device.Host, keys device.Slice[K]) (indexOn[K], error) {
+func newHostIndex[K weft.Key](ctx context.Context, host device.Host, keys device.Slice[K]) (deviceIndex[K], error) {
 	ix := &Index{opts: Options{Piece: defaultPiece}}
 	err := ix.open(ctx, host, []column.Column{column.Of(keys.Host())})
-	return hostOn[K]{ix}, err
+	return hostIndex[K]{ix}, err
 }
 
-func (x hostOn[K]) distinct() int { return x.Distinct() }
+func (x hostIndex[K]) distinct() int { return x.Distinct() }
 
-func (x hostOn[K]) close() error { return x.Close() }
+func (x hostIndex[K]) close() error { return x.Close() }
 
-func (x hostOn[K]) matches(n int) (matchesOn[K], error) {
+func (x hostIndex[K]) matches(n int) (deviceMatches[K], error) {
 	m := &hostMatches[K]{ix: x.Index}
 	var err error
 	if m.spans, err = device.Make[uint64](x.host, n); err != nil {
@@ -296,15 +296,15 @@ type hostMatches[K weft.Key] struct {
 	pairs expansion
 }
 
-func (m *hostMatches[K]) find(_ *device.Stream, keys device.Slice[K], all bool) error {
+func (m *hostMatches[K]) find(_ *device.Stream, keys device.Slice[K], outer bool) error {
 	spans := unsafe.Slice((*span)(unsafe.Pointer(unsafe.SliceData(m.spans.Host()))), keys.Len())
-	err := m.ix.each(context.Background(), []column.Column{column.Of(keys.Host())}, func(p piece) bool {
+	err := m.ix.visitPieces(context.Background(), []column.Column{column.Of(keys.Host())}, func(p piece) bool {
 		copy(spans[p.first:], p.spans)
 		m.pairs.rows = p.rows
 		return true
 	})
 	m.pairs.spans = spans
-	m.sum = m.pairs.count(m.ix.host, all)
+	m.sum = m.pairs.count(m.ix.host, outer)
 	return err
 }
 

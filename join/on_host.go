@@ -29,20 +29,20 @@ const chunkPairs = 1 << 22
 // 2^32 - 2 keys, [weft.ErrClosed], [device.ErrMemory]. A call takes three pieces of device memory,
 // some 20 bytes for each row of one, and 16 bytes for each of 2^22 pairs. Close waits for no call.
 func (ix *IndexOn[K]) Inner(ctx context.Context, keys []K) iter.Seq2[Pairs, error] {
-	return ix.each(ctx, "Inner", keys, false)
+	return ix.pairs(ctx, "Inner", keys, false)
 }
 
 // Left yields the pairs of [IndexOn.Inner], and one with [NoRow] for each left row that matches
 // none.
 func (ix *IndexOn[K]) Left(ctx context.Context, keys []K) iter.Seq2[Pairs, error] {
-	return ix.each(ctx, "Left", keys, true)
+	return ix.pairs(ctx, "Left", keys, true)
 }
 
-func (ix *IndexOn[K]) each(
-	ctx context.Context, method string, keys []K, all bool,
+func (ix *IndexOn[K]) pairs(
+	ctx context.Context, method string, keys []K, outer bool,
 ) iter.Seq2[Pairs, error] {
 	return func(yield func(Pairs, error) bool) {
-		err := ix.yieldPairs(ctx, keys, all, func(p Pairs) bool { return yield(p, nil) })
+		err := ix.yieldPairs(ctx, keys, outer, func(p Pairs) bool { return yield(p, nil) })
 		if err != nil && !errors.Is(err, errStopped) {
 			yield(Pairs{}, fmt.Errorf("join: %s: %w", method, err))
 		}
@@ -50,7 +50,7 @@ func (ix *IndexOn[K]) each(
 }
 
 func (ix *IndexOn[K]) yieldPairs(
-	ctx context.Context, keys []K, all bool, yield func(Pairs) bool,
+	ctx context.Context, keys []K, outer bool, yield func(Pairs) bool,
 ) (err error) {
 	left := []column.Column{column.Of(keys)}
 	switch {
@@ -62,18 +62,18 @@ func (ix *IndexOn[K]) yieldPairs(
 	case ctx.Err() != nil || len(keys) == 0:
 		return ctx.Err()
 	}
-	if h, ok := ix.on.(hostOn[K]); ok {
-		over := false
-		err := h.yieldPairs(ctx, left, all, func(p Pairs) bool {
-			over = !yield(p)
-			return !over
+	if h, ok := ix.impl.(hostIndex[K]); ok {
+		stopped := false
+		err := h.yieldPairs(ctx, left, outer, func(p Pairs) bool {
+			stopped = !yield(p)
+			return !stopped
 		})
-		if over {
+		if stopped {
 			err = errStopped
 		}
 		return err
 	}
-	p := probe[K]{ix: ix, ctx: ctx, all: all, yield: yield}
+	p := probe[K]{ix: ix, ctx: ctx, outer: outer, yield: yield}
 	defer func() {
 		if end := p.close(); err == nil || end != nil && errors.Is(err, errStopped) {
 			err = end
@@ -82,15 +82,15 @@ func (ix *IndexOn[K]) yieldPairs(
 	if err := p.open(left); err != nil {
 		return err
 	}
-	if err := p.feed.Run(ctx, left, len(keys), p.look); err != nil {
+	if err := p.feed.Run(ctx, left, len(keys), p.submitPiece); err != nil {
 		return err
 	}
 	return p.flush(&p.outs[(p.chunks+1)%2])
 }
 
-// stream returns a stream for a call. The map of an index keeps references to streams, so they stay
-// until Close.
-func (ix *IndexOn[K]) stream() (*device.Stream, error) {
+// acquireStream returns a stream for a call. The map of an index keeps references to streams, so
+// they stay until Close.
+func (ix *IndexOn[K]) acquireStream() (*device.Stream, error) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
 	if last := len(ix.streams) - 1; last >= 0 {
@@ -101,8 +101,8 @@ func (ix *IndexOn[K]) stream() (*device.Stream, error) {
 	return ix.dev.NewStream()
 }
 
-// keep takes a stream back.
-func (ix *IndexOn[K]) keep(s *device.Stream) {
+// releaseStream returns a stream for later calls.
+func (ix *IndexOn[K]) releaseStream(s *device.Stream) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
 	ix.streams = append(ix.streams, s)
@@ -112,17 +112,17 @@ func (ix *IndexOn[K]) keep(s *device.Stream) {
 type probe[K weft.Key] struct {
 	ix    *IndexOn[K]
 	ctx   context.Context
-	all   bool
+	outer bool
 	yield func(Pairs) bool
 
-	work    *device.Stream
-	feed    *feed.Feed
-	back    *device.Stream // for copies of pairs
-	matches *MatchesOn[K]
-	total   device.Slice[uint64]
-	outs    [2]pairsOut // the kernel writes one while the other is copied or read
-	chunks  int         // submitted
-	cores   *cpu.Device
+	work       *device.Stream
+	feed       *feed.Feed
+	copyStream *device.Stream // for copies of pairs
+	matches    *MatchesOn[K]
+	total      device.Slice[uint64]
+	outs       [2]pairsOut // the kernel writes one while the other is copied or read
+	chunks     int         // submitted
+	cores      *cpu.Device
 }
 
 // pairsOut is a chunk of pairs on its way back.
@@ -139,13 +139,13 @@ func (p *probe[K]) open(left []column.Column) (err error) {
 	if p.cores, err = cpu.Open(nil); err != nil {
 		return err
 	}
-	if p.work, err = p.ix.stream(); err != nil {
+	if p.work, err = p.ix.acquireStream(); err != nil {
 		return err
 	}
 	if p.feed, err = feed.New(p.work, p.ix.piece); err != nil {
 		return err
 	}
-	if p.back, err = dev.NewStream(); err != nil {
+	if p.copyStream, err = dev.NewStream(); err != nil {
 		return err
 	}
 	if p.matches, err = p.ix.Matches(min(left[0].Len(), feed.Rows(p.ix.piece, left))); err != nil {
@@ -169,8 +169,8 @@ func (p *probe[K]) close() (err error) {
 	if p.feed != nil {
 		err = p.feed.Close()
 	}
-	if p.back != nil {
-		err = errors.Join(err, p.back.Close())
+	if p.copyStream != nil {
+		err = errors.Join(err, p.copyStream.Close())
 	}
 	if p.matches != nil {
 		err = errors.Join(err, p.matches.Close())
@@ -189,7 +189,7 @@ func (p *probe[K]) close() (err error) {
 		err = errors.Join(err, p.cores.Close())
 	}
 	if p.work != nil {
-		p.ix.keep(p.work)
+		p.ix.releaseStream(p.work)
 	}
 	return err
 }
@@ -203,7 +203,7 @@ func (o *pairsOut) free(dev device.Device) error {
 	return err
 }
 
-// reserve makes room for n pairs. The memory must not be in use.
+// reserve reserves memory for n pairs. The memory must not be in use.
 func (o *pairsOut) reserve(dev device.Device, n int) (err error) {
 	if o.left.Len() >= n {
 		return nil
@@ -221,8 +221,8 @@ func (o *pairsOut) reserve(dev device.Device, n int) (err error) {
 	return err
 }
 
-// look submits the lookup of a piece, and yields the pairs that have come back meanwhile.
-func (p *probe[K]) look(piece *feed.Piece) error {
+// submitPiece submits the lookup of a piece, and yields the pairs that have come back meanwhile.
+func (p *probe[K]) submitPiece(piece *feed.Piece) error {
 	s := p.work
 	var key K
 	b := device.Buffer{Ptr: piece.Columns[0].Values, Size: piece.N * int(unsafe.Sizeof(key))}
@@ -234,7 +234,7 @@ func (p *probe[K]) look(piece *feed.Piece) error {
 		return err
 	}
 	find := p.matches.FindOn
-	if p.all {
+	if p.outer {
 		find = p.matches.FindLeftOn
 	}
 	if err := find(s, keys, p.total); err != nil {
@@ -249,16 +249,16 @@ func (p *probe[K]) look(piece *feed.Piece) error {
 		chunk = uint64(p.ix.chunk)
 	}
 	for lo := uint64(0); lo < total[0]; lo += chunk {
-		if err := p.submit(piece, lo, int(min(chunk, total[0]-lo))); err != nil {
+		if err := p.submitChunk(piece, lo, int(min(chunk, total[0]-lo))); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// submit writes n pairs of a piece from number lo on, and copies them back. The pairs that used the
-// same buffer have been yielded. Then it yields the pairs of the call before.
-func (p *probe[K]) submit(piece *feed.Piece, lo uint64, n int) error {
+// submitChunk writes n pairs of a piece from number lo on, and copies them back. The pairs that
+// used the same buffer have been yielded. Then it yields the pairs of the call before.
+func (p *probe[K]) submitChunk(piece *feed.Piece, lo uint64, n int) error {
 	s, o := p.work, &p.outs[p.chunks%2]
 	if err := o.reserve(p.ix.dev, n); err != nil {
 		return err
@@ -270,16 +270,16 @@ func (p *probe[K]) submit(piece *feed.Piece, lo uint64, n int) error {
 	if err := s.Record(o.written); err != nil {
 		return err
 	}
-	if err := p.back.Wait(o.written); err != nil {
+	if err := p.copyStream.Wait(o.written); err != nil {
 		return err
 	}
-	if err := p.back.CopyOutAsync(o.host[:4*n], left.Ptr()); err != nil {
+	if err := p.copyStream.CopyOutAsync(o.host[:4*n], left.Ptr()); err != nil {
 		return err
 	}
-	if err := p.back.CopyOutAsync(o.host[4*n:8*n], right.Ptr()); err != nil {
+	if err := p.copyStream.CopyOutAsync(o.host[4*n:8*n], right.Ptr()); err != nil {
 		return err
 	}
-	if err := p.back.Record(o.copied); err != nil {
+	if err := p.copyStream.Record(o.copied); err != nil {
 		return err
 	}
 	o.first, o.n = uint32(piece.First), n
@@ -298,16 +298,16 @@ func (p *probe[K]) flush(o *pairsOut) error {
 	rows := unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(o.host))), 2*o.n)
 	pairs := Pairs{rows[:o.n:o.n], rows[o.n:]}
 	o.n = 0
-	p.count(pairs.Left, o.first)
-	p.count(pairs.Right, p.ix.first) // ix.first is 0 where rows may be NoRow
+	p.addOffset(pairs.Left, o.first)
+	p.addOffset(pairs.Right, p.ix.first) // ix.first is 0 where rows may be NoRow
 	if !p.yield(pairs) {
 		return errStopped
 	}
 	return nil
 }
 
-// count adds first to row numbers.
-func (p *probe[K]) count(rows []uint32, first uint32) {
+// addOffset adds first to row numbers.
+func (p *probe[K]) addOffset(rows []uint32, first uint32) {
 	if first == 0 {
 		return
 	}

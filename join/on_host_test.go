@@ -64,7 +64,7 @@ func testHostKeys[K weft.Key](t *testing.T, dev device.Device) {
 		}
 		m := modelOf([]column.Column{column.Of(right)}, false)
 		for i, n := range []int{0, 1, 640, 500} {
-			ix.Cut([]int{0, 1, 2000, 900}[i], []int{0, 1, 100, 333}[i])
+			ix.SetPieceSize([]int{0, 1, 2000, 900}[i], []int{0, 1, 100, 333}[i])
 			left := randomKeys[K](rng, n)
 			want := m.answers([]column.Column{column.Of(left)}, false)
 			if i%2 == 0 {
@@ -118,7 +118,7 @@ func innerInParts(t *testing.T, dev device.Device, left, right []int64, want [][
 	slices.SortFunc(want, comparePairs)
 	for memory := int64(1 << 12); ; memory = memory * 5 / 4 {
 		var got [][2]uint32
-		parts, err := join.InnerIn(t.Context(), dev, left, right, memory, func(p join.Pairs) bool {
+		parts, err := join.InnerInPieces(t.Context(), dev, left, right, memory, func(p join.Pairs) bool {
 			for i := range p.Len() {
 				got = append(got, [2]uint32{p.Left[i], p.Right[i]})
 			}
@@ -166,11 +166,11 @@ func TestInnerOnFails(t *testing.T) {
 		before, want := devicetest.Live(dev), 0
 		for n := 0; ; n++ {
 			fired, got := devicetest.FailAfter(dev, n), 0
-			_, err := join.InnerIn(t.Context(), dev, left, right, 0, func(p join.Pairs) bool {
+			_, err := join.InnerInPieces(t.Context(), dev, left, right, 0, func(p join.Pairs) bool {
 				got += p.Len()
 				return true
 			})
-			devicetest.Heal(dev)
+			devicetest.ClearFailures(dev)
 			live := devicetest.Live(dev)
 			if err != nil && (!fired() || !errors.Is(err, device.ErrMemory)) || live != before {
 				t.Fatalf("operation %d failed: %v, %+v are left of %+v", n, err, live, before)
@@ -204,7 +204,7 @@ func TestHostKeysEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer ix.Close()
-		ix.Cut(2000, 100)
+		ix.SetPieceSize(2000, 100)
 		left := randomKeys[int64](rng, 500)
 		want := len(collect(t, ix.Inner(t.Context(), left)))
 		before := devicetest.Live(dev)
@@ -215,7 +215,7 @@ func TestHostKeysEnd(t *testing.T) {
 			break
 		}
 		for looks, ended := int64(0), true; ended; looks += 1 + looks/3 {
-			ctx := &endsAfter{Context: t.Context()}
+			ctx := &cancelAfter{Context: t.Context()}
 			ctx.left.Store(looks)
 			ended = false
 			for _, err := range ix.Inner(ctx, left) {

@@ -18,20 +18,21 @@ import (
 const (
 	// MinMemoryOn is the least Options.Memory of [InnerOn] on a GPU.
 	MinMemoryOn = 64 << 20
-	// leastBuild is the minimum number of right rows that are worth a copy of the left rows.
-	leastBuild = 1 << 12
+	// minBuildRows is the minimum number of right rows that are worth a copy of the left rows.
+	minBuildRows = 1 << 12
 )
 
-// InnerOn yields the pairs of host keys by a device, for any number of rows on both sides. On a GPU
-// it indexes right, and streams left through the index as [IndexOn.Inner] does. If device memory
-// cannot hold the index, it indexes some right rows at a time, and streams left once for each
-// index. Pairs then come in the order of [IndexOn.Inner] for the first of these rows, then for the
-// next. Outer joins of such sides take a [Join], which spills to a file.
+// InnerOn joins keys in host memory, using a device, and yields the matching pairs. Both sides may
+// have any number of rows. On a GPU it builds an index of the right rows and streams the left rows
+// through it, as [IndexOn.Inner] does. If device memory cannot hold the index, it indexes some
+// right rows at a time, and streams the left rows once for each index. Pairs then come index by
+// index, each in the order of [IndexOn.Inner]. For an outer join whose index does not fit, use a
+// [Join], which spills to a file.
 //
 // Options.Memory bounds the device memory of the call, at least MinMemoryOn; by default all that is
 // free may be used. Options.Piece is the number of pairs that come at a time; the default is 2^22
-// on a GPU, less with little memory. Errors are those of [NewOn] and [IndexOn.Inner], and
-// [weft.ErrOptions] for a TempDir.
+// on a GPU, less with little memory. Errors are those of [NewOn] and [IndexOn.Inner]. If
+// Options.TempDir is set, the error is [weft.ErrOptions], because InnerOn does not spill.
 func InnerOn[K weft.Key](
 	ctx context.Context, dev device.Device, left, right []K, opts *Options,
 ) iter.Seq2[Pairs, error] {
@@ -52,8 +53,8 @@ type innerOn[K weft.Key] struct {
 	left, right  []K
 	memory       int64
 	piece, chunk int // bytes of left keys and number of pairs to copy at a time
-	least        int // right rows
-	parts        int // number of indexes
+	minRows      int // right rows
+	nIndexes     int // number of indexes
 }
 
 func newInnerOn[K weft.Key](
@@ -65,7 +66,7 @@ func newInnerOn[K weft.Key](
 	}
 	j := &innerOn[K]{
 		dev: dev, left: left, right: right, memory: o.Memory, piece: feed.PieceBytes,
-		chunk: chunkPairs, least: leastBuild,
+		chunk: chunkPairs, minRows: minBuildRows,
 	}
 	switch _, host := dev.(device.Host); {
 	case o.Piece < 0:
@@ -91,7 +92,7 @@ func newInnerOn[K weft.Key](
 
 func (j *innerOn[K]) run(ctx context.Context, yield func(Pairs) bool) (err error) {
 	if host, ok := j.dev.(device.Host); ok {
-		return j.onHost(ctx, host, yield)
+		return j.runOnHost(ctx, host, yield)
 	}
 	dev := budget.New(j.dev, j.memory)
 	s, err := dev.NewStream()
@@ -107,14 +108,14 @@ func (j *innerOn[K]) run(ctx context.Context, yield func(Pairs) bool) (err error
 	for at := 0; at < len(j.right); {
 		n := min(size, len(j.right)-at)
 		ix, err := j.build(ctx, s, j.right[at:at+n])
-		if errors.Is(err, device.ErrMemory) && n > j.least {
+		if errors.Is(err, device.ErrMemory) && n > j.minRows {
 			size = (n + 1) / 2
 			continue
 		}
 		if err != nil {
 			return fmt.Errorf("an index of %d rows: %w", n, err)
 		}
-		j.parts++
+		j.nIndexes++
 		ix.piece, ix.chunk, ix.first = j.piece, j.chunk, uint32(at)
 		err = ix.yieldPairs(ctx, j.left, false, yield)
 		if end := ix.Close(); end != nil {
@@ -128,17 +129,17 @@ func (j *innerOn[K]) run(ctx context.Context, yield func(Pairs) bool) (err error
 	return ctx.Err()
 }
 
-func (j *innerOn[K]) onHost(ctx context.Context, host device.Host, yield func(Pairs) bool) error {
+func (j *innerOn[K]) runOnHost(ctx context.Context, host device.Host, yield func(Pairs) bool) error {
 	ix, err := New(ctx, host, []column.Column{column.Of(j.right)}, &Options{Piece: j.chunk})
 	if err != nil {
 		return errors.Unwrap(err)
 	}
-	over := false
+	stopped := false
 	err = ix.yieldPairs(ctx, []column.Column{column.Of(j.left)}, false, func(p Pairs) bool {
-		over = !yield(p)
-		return !over
+		stopped = !yield(p)
+		return !stopped
 	})
-	if err = errors.Join(err, ix.Close()); over && err == nil {
+	if err = errors.Join(err, ix.Close()); stopped && err == nil {
 		return errStopped
 	}
 	return err
@@ -174,10 +175,10 @@ func (j *innerOn[K]) probeBytes() int {
 	const (
 		matchBytes = 24 // of a row
 		pairBytes  = 16 // of two chunks
-		others     = 1 << 16
+		otherBytes = 1 << 16
 	)
 	rows := min(len(j.left), feed.Rows(j.piece, []column.Column{column.Of(j.left)}))
 	pairs := min(uint64(j.chunk), uint64(len(j.left))*uint64(len(j.right)))
 	piece := min(j.piece, len(device.Bytes(j.left)))
-	return feed.Slots*piece + matchBytes*rows + pairBytes*int(pairs) + others
+	return feed.Slots*piece + matchBytes*rows + pairBytes*int(pairs) + otherBytes
 }

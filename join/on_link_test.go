@@ -108,8 +108,8 @@ func linkInner(t *testing.T, dev device.Device, left, right []uint64, limit floa
 		}
 		pairs += p.Len()
 	}
-	took := time.Since(start).Seconds()
-	in, out := 8*float64(len(left))/took, 8*float64(pairs)/took
+	elapsed := time.Since(start).Seconds()
+	in, out := 8*float64(len(left))/elapsed, 8*float64(pairs)/elapsed
 	t.Logf("Inner of %d right rows: %.3f s, %.1f GB/s in (%.3f of the link), %.1f GB/s out (%.3f)",
-		len(right), took, in/1e9, in/limit, out/1e9, out/limit)
+		len(right), elapsed, in/1e9, in/limit, out/1e9, out/limit)
 }

@@ -41,32 +41,32 @@ func (ix *Index) Left(ctx context.Context, keys []column.Column) iter.Seq2[Pairs
 	return ix.pairs(ctx, "Left", keys, true)
 }
 
-func (ix *Index) pairs(ctx context.Context, method string, keys []column.Column, all bool) iter.Seq2[Pairs, error] {
+func (ix *Index) pairs(ctx context.Context, method string, keys []column.Column, outer bool) iter.Seq2[Pairs, error] {
 	return func(yield func(Pairs, error) bool) {
-		over := false
-		err := ix.yieldPairs(ctx, keys, all, func(p Pairs) bool {
-			over = !yield(p, nil)
-			return !over
+		stopped := false
+		err := ix.yieldPairs(ctx, keys, outer, func(p Pairs) bool {
+			stopped = !yield(p, nil)
+			return !stopped
 		})
-		if err != nil && !over {
+		if err != nil && !stopped {
 			yield(Pairs{}, fmt.Errorf("join: %s: %w", method, err))
 		}
 	}
 }
 
-func (ix *Index) yieldPairs(ctx context.Context, keys []column.Column, all bool, yield func(Pairs) bool) (err error) {
+func (ix *Index) yieldPairs(ctx context.Context, keys []column.Column, outer bool, yield func(Pairs) bool) (err error) {
 	var memory []uint32 // of a piece of pairs: all Left, then all Right
 	free := func() error { return nil }
 	defer func() { err = errors.Join(err, free()) }()
 	var ended error
-	err = ix.each(ctx, keys, func(p piece) bool {
+	err = ix.visitPieces(ctx, keys, func(p piece) bool {
 		x := expansion{piece: p}
-		total := x.count(ix.host, all)
-		if most := int(min(total, uint64(ix.opts.Piece))); len(memory) < 2*most {
+		total := x.count(ix.host, outer)
+		if size := int(min(total, uint64(ix.opts.Piece))); len(memory) < 2*size {
 			if ended = free(); ended != nil {
 				return false
 			}
-			if memory, free, ended = borrow[uint32](ix.host, 2*most); ended != nil {
+			if memory, free, ended = allocTemp[uint32](ix.host, 2*size); ended != nil {
 				return false
 			}
 		}
@@ -89,7 +89,7 @@ func (ix *Index) yieldPairs(ctx context.Context, keys []column.Column, all bool,
 // expansion writes the pairs of a piece.
 type expansion struct {
 	piece
-	before []uint64 // the number of pairs before each spanBlock spans, and the total
+	prefix []uint64 // the number of pairs before each spanBlock spans, and the total
 }
 
 // spanBlock is the number of spans with one count. A writer that starts at some pair visits at most
@@ -97,25 +97,25 @@ type expansion struct {
 const spanBlock = 1 << 10
 
 // count returns the number of pairs. If all is set, rows without a match get NoRow.
-func (x *expansion) count(host device.Host, all bool) (total uint64) {
+func (x *expansion) count(host device.Host, outer bool) (total uint64) {
 	blocks := (len(x.spans) + spanBlock - 1) / spanBlock
-	x.before = make([]uint64, blocks+1)
+	x.prefix = make([]uint64, blocks+1)
 	host.Parallel(blocks, 16, func(lo, hi int) {
 		for block := lo; block < hi; block++ {
 			n := uint64(0)
 			spans := x.spans[block*spanBlock : min((block+1)*spanBlock, len(x.spans))]
 			for i, s := range spans {
-				if all && s.n == 0 {
+				if outer && s.n == 0 {
 					s = span{NoRow, 1}
 					spans[i] = s
 				}
 				n += uint64(s.n)
 			}
-			x.before[block] = n
+			x.prefix[block] = n
 		}
 	})
-	for i, n := range x.before {
-		x.before[i] = total
+	for i, n := range x.prefix {
+		x.prefix[i] = total
 		total += n
 	}
 	return total
@@ -124,24 +124,24 @@ func (x *expansion) count(host device.Host, all bool) (total uint64) {
 // write writes pairs from number lo on.
 func (x *expansion) write(host device.Host, lo uint64, left, right []uint32) {
 	host.Parallel(len(left), 1<<14, func(from, to int) {
-		x.writeSome(lo+uint64(from), left[from:to], right[from:to])
+		x.writeRange(lo+uint64(from), left[from:to], right[from:to])
 	})
 }
 
-func (x *expansion) writeSome(lo uint64, left, right []uint32) {
-	block := sort.Search(len(x.before), func(i int) bool { return x.before[i] > lo }) - 1
+func (x *expansion) writeRange(lo uint64, left, right []uint32) {
+	block := sort.Search(len(x.prefix), func(i int) bool { return x.prefix[i] > lo }) - 1
 	row, skip := block*spanBlock, uint32(0)
-	for gone := lo - x.before[block]; ; row++ {
-		if n := uint64(x.spans[row].n); gone < n {
-			skip = uint32(gone)
+	for toSkip := lo - x.prefix[block]; ; row++ {
+		if n := uint64(x.spans[row].n); toSkip < n {
+			skip = uint32(toSkip)
 			break
 		} else {
-			gone -= n
+			toSkip -= n
 		}
 	}
 	for at := 0; at < len(left); {
-		end := min(row+rowsAhead, len(x.spans))
-		x.prefetch(end, min(end+rowsAhead, len(x.spans)))
+		end := min(row+prefetchRows, len(x.spans))
+		x.prefetch(end, min(end+prefetchRows, len(x.spans)))
 		for ; row < end && at < len(left); row++ {
 			s := x.spans[row]
 			if s.n <= 1 {
@@ -159,12 +159,12 @@ func (x *expansion) writeSome(lo uint64, left, right []uint32) {
 	}
 }
 
-// rowsAhead is the distance, in rows, between prefetching matches and writing them.
-const rowsAhead = 32
+// prefetchRows is the distance, in rows, between prefetching matches and writing them.
+const prefetchRows = 32
 
 // prefetch prefetches the matches of rows lo to hi-1 that have several.
 func (x *expansion) prefetch(lo, hi int) {
-	var places [rowsAhead]uint32
+	var places [prefetchRows]uint32
 	n := 0
 	for _, s := range x.spans[lo:hi] {
 		places[n] = s.at

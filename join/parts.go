@@ -16,15 +16,15 @@ const (
 	maxDepth   = 5
 )
 
-// eachBatch passes the rows of a chain to f, several pages at a time, because cores share large
+// visitBatches passes the rows of a chain to f, several pages at a time, because cores share large
 // batches better. It reads them into store, which it allocates first if necessary.
-func (j *job) eachBatch(ctx context.Context, c *spill.Chain, store **spill.Store,
+func (j *job) visitBatches(ctx context.Context, c *spill.Chain, store **spill.Store,
 	f func([]column.Column) error) error {
 	if c == nil {
 		return nil
 	}
 	var decoder spill.Decoder
-	pass := func() error {
+	flush := func() error {
 		if (*store).Len() == 0 {
 			return nil
 		}
@@ -43,8 +43,8 @@ func (j *job) eachBatch(ctx context.Context, c *spill.Chain, store **spill.Store
 		if *store == nil {
 			*store = spill.NewStore(j.budget, rowkey.TypesOf(columns))
 		}
-		if (*store).Bytes()+spill.Bytes(columns) > j.batch {
-			if err := pass(); err != nil {
+		if (*store).Bytes()+spill.Bytes(columns) > j.batchBytes {
+			if err := flush(); err != nil {
 				return err
 			}
 		}
@@ -55,5 +55,5 @@ func (j *job) eachBatch(ctx context.Context, c *spill.Chain, store **spill.Store
 	if *store == nil {
 		return nil
 	}
-	return pass()
+	return flush()
 }

@@ -9,9 +9,10 @@ import (
 	"github.com/weftgo/weft/internal/spill"
 )
 
-// pieces joins a partition with right rows that neither fit memory nor can be partitioned. It holds
-// as many of them as fit, reads all left rows, and repeats this until it has held each right row.
-func (j *job) pieces(ctx context.Context, build, probe *spill.Chain, emit emitter) (err error) {
+// joinInPieces joins a partition with right rows that neither fit memory nor can be partitioned. It
+// holds as many of them as fit, reads all left rows, and repeats this until it has held each right
+// row.
+func (j *job) joinInPieces(ctx context.Context, build, probe *spill.Chain, emit emitter) (err error) {
 	p := &pieceJoin{job: j, probe: probe, emit: emit, store: j.rows}
 	defer func() { err = errors.Join(err, p.close()) }()
 	if build != nil {
@@ -20,10 +21,10 @@ func (j *job) pieces(ctx context.Context, build, probe *spill.Chain, emit emitte
 		}
 	}
 	for {
-		if err := p.load(ctx); err != nil {
+		if err := p.loadRight(ctx); err != nil {
 			return err
 		}
-		if err := p.pass(ctx); err != nil || p.right == nil {
+		if err := p.joinPass(ctx); err != nil || p.right == nil {
 			return err
 		}
 	}
@@ -33,17 +34,17 @@ func (j *job) pieces(ctx context.Context, build, probe *spill.Chain, emit emitte
 // one.
 type pieceJoin struct {
 	*job
-	emit    emitter
-	right   *spill.Reader   // nil once all right rows have been held
-	page    []column.Column // the page that did not fit the piece before
-	decoder spill.Decoder
-	store   *spill.Store
-	flagged *spill.Store // left rows of a left join, with the column that passLeft adds
-	index   *built
-	probe   *spill.Chain // left rows
-	own     bool         // an earlier piece has written probe
-	next    *spill.Chain
-	buf     []byte
+	emit      emitter
+	right     *spill.Reader   // nil once all right rows have been held
+	page      []column.Column // the page that did not fit the piece before
+	decoder   spill.Decoder
+	store     *spill.Store
+	flagged   *spill.Store // left rows of a left join, with the column that joinLeft adds
+	index     *indexedRows
+	probe     *spill.Chain // left rows
+	ownsProbe bool         // an earlier piece has written probe
+	next      *spill.Chain
+	buf       []byte
 }
 
 func (p *pieceJoin) close() error {
@@ -51,7 +52,7 @@ func (p *pieceJoin) close() error {
 	if p.right != nil {
 		err = p.right.Close()
 	}
-	if p.own {
+	if p.ownsProbe {
 		err = errors.Join(err, p.probe.Free())
 	}
 	if p.next != nil {
@@ -61,8 +62,8 @@ func (p *pieceJoin) close() error {
 	return errors.Join(err, p.index.close())
 }
 
-// load holds right rows, one page at least.
-func (p *pieceJoin) load(ctx context.Context) error {
+// loadRight holds right rows, one page at least.
+func (p *pieceJoin) loadRight(ctx context.Context) error {
 	p.store.Reset()
 	for p.right != nil {
 		if err := ctx.Err(); err != nil {
@@ -81,7 +82,7 @@ func (p *pieceJoin) load(ctx context.Context) error {
 				return err
 			}
 		}
-		if p.store.Len() > 0 && p.crowded(p.store, p.page) {
+		if p.store.Len() > 0 && p.mayOverflow(p.store, p.page) {
 			return nil
 		}
 		if err := p.store.Append(p.dev, p.page); err != nil {
@@ -92,25 +93,25 @@ func (p *pieceJoin) load(ctx context.Context) error {
 	return nil
 }
 
-// pass joins all left rows with the right rows in memory.
-func (p *pieceJoin) pass(ctx context.Context) (err error) {
-	if p.index, err = p.newBuilt(ctx, p.store); err != nil {
+// joinPass joins all left rows with the right rows in memory.
+func (p *pieceJoin) joinPass(ctx context.Context) (err error) {
+	if p.index, err = p.newIndexedRows(ctx, p.store); err != nil {
 		return err
 	}
-	single := p.right == nil && !p.own
+	single := p.right == nil && !p.ownsProbe
 	rows := &p.leftBatchRows
-	if p.own && p.kind == Left {
+	if p.ownsProbe && p.kind == Left {
 		rows = &p.flagged
 	}
-	err = p.eachBatch(ctx, p.probe, rows, func(columns []column.Column) error {
+	err = p.visitBatches(ctx, p.probe, rows, func(columns []column.Column) error {
 		b := &leftBatch{n: columns[0].Len(), keys: columns[:p.keys], columns: columns[p.keys:]}
 		switch {
 		case single || p.kind == Inner:
-			return p.index.join(ctx, b, p.emit)
+			return p.index.joinBatch(ctx, b, p.emit)
 		case p.kind == Left:
-			return p.passLeft(ctx, b, columns)
+			return p.joinLeft(ctx, b, columns)
 		}
-		return p.passRows(ctx, b, columns)
+		return p.emitDecided(ctx, b, columns)
 	})
 	if err = errors.Join(err, p.index.close()); err != nil {
 		return err
@@ -119,52 +120,53 @@ func (p *pieceJoin) pass(ctx context.Context) (err error) {
 	if single || p.kind == Inner {
 		return nil
 	}
-	return p.turn()
+	return p.advance()
 }
 
-// turn makes the rows for the next piece the input of this one.
-func (p *pieceJoin) turn() error {
+// advance makes the rows for the next piece the input of this one.
+func (p *pieceJoin) advance() error {
 	var err error
-	if p.own {
+	if p.ownsProbe {
 		err = p.probe.Free()
 	}
-	p.probe, p.own, p.next = p.next, p.next != nil, nil
-	if p.own {
+	p.probe, p.ownsProbe, p.next = p.next, p.next != nil, nil
+	if p.ownsProbe {
 		err = errors.Join(err, p.probe.Flush())
 	}
 	return err
 }
 
-// passRows yields the rows of a semi or anti join that are decided. The others have no match yet.
-func (p *pieceJoin) passRows(ctx context.Context, b *leftBatch, all []column.Column) error {
+// emitDecided yields the rows of a semi or anti join that are decided. The others have no match
+// yet.
+func (p *pieceJoin) emitDecided(ctx context.Context, b *leftBatch, all []column.Column) error {
 	rows, err := p.index.matches(ctx, b)
 	if err != nil {
 		return err
 	}
-	others := b.others(rows)
+	unmatched := b.unmatched(rows)
 	if p.kind == Semi {
 		if err := p.index.emitLeft(b, rows, p.emit); err != nil {
 			return err
 		}
 	} else if p.right == nil {
-		return p.index.emitLeft(b, others, p.emit)
+		return p.index.emitLeft(b, unmatched, p.emit)
 	}
-	if p.right == nil || len(others) == 0 {
+	if p.right == nil || len(unmatched) == 0 {
 		return nil
 	}
-	return p.keep(spill.Take(p.dev, all, others))
+	return p.writeNext(spill.Take(p.dev, all, unmatched))
 }
 
-// passLeft yields the pairs of a left join. After the last piece it yields the rows without a match
+// joinLeft yields the pairs of a left join. After the last piece it yields the rows without a match
 // in any piece. After the first piece, rows have a column that marks those with a match.
-func (p *pieceJoin) passLeft(ctx context.Context, b *leftBatch, all []column.Column) error {
+func (p *pieceJoin) joinLeft(ctx context.Context, b *leftBatch, all []column.Column) error {
 	matched := make([]bool, b.n)
-	if p.own {
+	if p.ownsProbe {
 		last := len(b.columns) - 1
 		copy(matched, column.Values[bool](b.columns[last]))
 		all, b.columns = all[:len(all)-1], b.columns[:last]
 	}
-	err := p.index.inner(ctx, b.keys, func(left, right []uint32) error {
+	err := p.index.visitPairs(ctx, b.keys, func(left, right []uint32) error {
 		for _, l := range left {
 			matched[l] = true
 		}
@@ -174,19 +176,19 @@ func (p *pieceJoin) passLeft(ctx context.Context, b *leftBatch, all []column.Col
 		return err
 	}
 	if p.right != nil {
-		return p.keep(append(all[:len(all):len(all)], column.Of(matched)))
+		return p.writeNext(append(all[:len(all):len(all)], column.Of(matched)))
 	}
 	var left, right []uint32
-	for row, is := range matched {
-		if !is {
+	for row, ok := range matched {
+		if !ok {
 			left, right = append(left, uint32(row)), append(right, uint32(p.index.n))
 		}
 	}
 	return p.index.emitPairs(b, left, right, p.emit)
 }
 
-// keep writes left rows for the next piece.
-func (p *pieceJoin) keep(columns []column.Column) error {
+// writeNext writes left rows for the next piece.
+func (p *pieceJoin) writeNext(columns []column.Column) error {
 	if p.next == nil {
 		p.next = p.file.Chain()
 	}

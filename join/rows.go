@@ -12,7 +12,7 @@ import (
 // number of all pairs. counts may be nil. Otherwise it must be as long as the key columns, or Count
 // panics. Errors are those of [Index.Inner], and then counts is undefined.
 func (ix *Index) Count(ctx context.Context, keys []column.Column, counts []uint32) (total uint64, err error) {
-	err = ix.rows(ctx, "Count", keys, len(counts), counts == nil, func(p piece) {
+	err = ix.visitMatches(ctx, "Count", keys, len(counts), counts == nil, func(p piece) {
 		for i, s := range p.spans {
 			total += uint64(s.n)
 			if counts != nil {
@@ -27,7 +27,7 @@ func (ix *Index) Count(ctx context.Context, keys []column.Column, counts []uint3
 // reports which rows match. It must then be as long as the key columns, or Contains panics. Errors
 // are those of [Index.Count].
 func (ix *Index) Contains(ctx context.Context, keys []column.Column, found []bool) (hits int, err error) {
-	err = ix.rows(ctx, "Contains", keys, len(found), found == nil, func(p piece) {
+	err = ix.visitMatches(ctx, "Contains", keys, len(found), found == nil, func(p piece) {
 		for i, s := range p.spans {
 			if s.n > 0 {
 				hits++
@@ -54,7 +54,7 @@ func (ix *Index) Anti(ctx context.Context, keys []column.Column, rows []uint32) 
 
 func (ix *Index) appendRows(ctx context.Context, method string, keys []column.Column, rows []uint32, matching bool) ([]uint32, error) {
 	n, all := len(rows), rows
-	err := ix.rows(ctx, method, keys, 0, true, func(p piece) {
+	err := ix.visitMatches(ctx, method, keys, 0, true, func(p piece) {
 		at := len(all)
 		all = slices.Grow(all, len(p.spans)+1)[:at+len(p.spans)+1]
 		for i, s := range p.spans {
@@ -71,12 +71,12 @@ func (ix *Index) appendRows(ctx context.Context, method string, keys []column.Co
 	return all, nil
 }
 
-// rows calls body for all pieces. Outputs, if any, are as long as the keys.
-func (ix *Index) rows(ctx context.Context, method string, keys []column.Column, outputs int, none bool, body func(piece)) error {
-	if len(keys) > 0 && !none && outputs != keys[0].Len() {
+// visitMatches calls body for all pieces. Outputs, if any, are as long as the keys.
+func (ix *Index) visitMatches(ctx context.Context, method string, keys []column.Column, outputs int, noOutput bool, body func(piece)) error {
+	if len(keys) > 0 && !noOutput && outputs != keys[0].Len() {
 		panic(fmt.Sprintf("join: %s: %d results for %d rows", method, outputs, keys[0].Len()))
 	}
-	err := ix.each(ctx, keys, func(p piece) bool {
+	err := ix.visitPieces(ctx, keys, func(p piece) bool {
 		body(p)
 		return true
 	})

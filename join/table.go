@@ -17,6 +17,11 @@ import (
 //
 // A bucket is a share of the hashes. If keys lie close together, it is one key, and a lookup
 // compares no keys. The number of buckets is about the number of rows.
+//
+// A map would find a key in one access of memory, and wait for it. Here build and lookup distribute
+// rows to parts that fit a core's cache: 10 million rows are found among 5 million in a third less
+// time than in their own order with prefetches. On a GPU, which has other work while it waits, a
+// map leads from keys to rows (internal/gpu/pairs).
 type table[K word] struct {
 	host    device.Host
 	direct  bool
@@ -35,7 +40,7 @@ type table[K word] struct {
 	blocks sync.Pool // of *block[K]
 
 	groups int  // different keys
-	keyed  int  // rows with a key
+	nKeyed int  // rows with a key
 	nulls  span // rows without one
 }
 
@@ -95,7 +100,7 @@ func (t *table[K]) bucketsOf(words []K, buckets []uint32) {
 // find looks up words with known buckets.
 func (t *table[K]) find(words []K, buckets []uint32, out []span) {
 	switch {
-	case t.keyed == 0:
+	case t.nKeyed == 0:
 		clear(out)
 		return
 	case t.direct:
@@ -104,7 +109,7 @@ func (t *table[K]) find(words []K, buckets []uint32, out []span) {
 		t.findSingle(words, buckets, out)
 		return
 	default:
-		t.findMany(words, buckets, out)
+		t.findGroups(words, buckets, out)
 	}
 	rows := t.rows.Host()
 	for i := range out {
@@ -126,13 +131,13 @@ func (t *table[K]) findDirect(buckets []uint32, out []span) {
 	}
 }
 
-// group returns the number of a key's group, or groups if it has none. Most buckets have at most
-// two keys, which are compared without a branch that a core could mispredict. The second may belong
-// to another bucket, and then it is another key. The first key follows the last key twice. No other
-// bucket contains it.
-func (t *table[K]) group(dir []uint32, keys []K, none uint32, k K, b uint32) uint32 {
+// findGroup returns the number of a key's group, or groups if it has none. Most buckets have at
+// most two keys, which are compared without a branch that a core could mispredict. The second may
+// belong to another bucket, and then it is another key. The first key follows the last key twice.
+// No other bucket contains it.
+func (t *table[K]) findGroup(dir []uint32, keys []K, missing uint32, k K, b uint32) uint32 {
 	at, end := dir[b], dir[b+1]
-	found := none
+	found := missing
 	if keys[at+1] == k {
 		found = at + 1
 	}
@@ -150,23 +155,23 @@ func (t *table[K]) group(dir []uint32, keys []K, none uint32, k K, b uint32) uin
 }
 
 func (t *table[K]) findSingle(words []K, buckets []uint32, out []span) {
-	dir, keys, rows, none := t.dir.Host(), t.keys.Host(), t.rows.Host(), uint32(t.groups)
+	dir, keys, rows, missing := t.dir.Host(), t.keys.Host(), t.rows.Host(), uint32(t.groups)
 	buckets, out = buckets[:len(words)], out[:len(words)]
 	for i, k := range words {
-		g := t.group(dir, keys, none, k, buckets[i])
+		g := t.findGroup(dir, keys, missing, k, buckets[i])
 		n := uint32(1)
-		if g == none {
+		if g == missing {
 			n = 0
 		}
 		out[i] = span{rows[g], n}
 	}
 }
 
-func (t *table[K]) findMany(words []K, buckets []uint32, out []span) {
-	dir, keys, begin, none := t.dir.Host(), t.keys.Host(), t.begin.Host(), uint32(t.groups)
+func (t *table[K]) findGroups(words []K, buckets []uint32, out []span) {
+	dir, keys, begin, missing := t.dir.Host(), t.keys.Host(), t.begin.Host(), uint32(t.groups)
 	buckets, out = buckets[:len(words)], out[:len(words)]
 	for i, k := range words {
-		g := t.group(dir, keys, none, k, buckets[i])
+		g := t.findGroup(dir, keys, missing, k, buckets[i])
 		at := begin[g]
 		out[i] = span{at, begin[g+1] - at}
 	}

@@ -17,7 +17,7 @@ import (
 // Batches on tables in cache run in few blocks that stride over them. Warps gather the operations
 // that one round leaves undecided.
 func TestCachedStrides(t *testing.T) {
-	conformance.NotRaced(t, "interprets kernels")
+	conformance.SkipRaced(t, "interprets kernels")
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
@@ -62,19 +62,19 @@ func cachedStrides[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, sche
 			model[k] = vs[i]
 		}
 		n, err := m.Put(t.Context(), ks, vs)
-		conformance.Want(t, "Put", n, len(model)-before, err)
+		conformance.WantCount(t, "Put", n, len(model)-before, err)
 
 		ks, _ = draw()
 		ks = ks[:ops/2]
-		gone := make([]bool, len(ks))
+		deletedKeys := make([]bool, len(ks))
 		before = len(model)
 		for i, k := range ks {
-			_, gone[i] = model[k]
+			_, deletedKeys[i] = model[k]
 			delete(model, k)
 		}
 		n, err = m.Delete(t.Context(), ks, flags[:len(ks)])
-		conformance.Want(t, "Delete", n, before-len(model), err)
-		if !slices.Equal(flags[:len(ks)], gone) {
+		conformance.WantCount(t, "Delete", n, before-len(model), err)
+		if !slices.Equal(flags[:len(ks)], deletedKeys) {
 			t.Fatal("Delete: other keys have been there")
 		}
 
@@ -82,12 +82,12 @@ func cachedStrides[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, sche
 		fresh := make([]bool, ops)
 		before = len(model)
 		for i, k := range ks {
-			if _, there := model[k]; !there {
+			if _, present := model[k]; !present {
 				model[k], fresh[i] = vs[i], true
 			}
 		}
 		n, err = m.PutNew(t.Context(), ks, vs, flags)
-		conformance.Want(t, "PutNew", n, len(model)-before, err)
+		conformance.WantCount(t, "PutNew", n, len(model)-before, err)
 		if !slices.Equal(flags, fresh) {
 			t.Fatal("PutNew: other keys are new")
 		}
@@ -96,15 +96,15 @@ func cachedStrides[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, sche
 	hits := 0
 	for i := range wanted {
 		wanted[i] = K(rng.IntN(2*keys)) - 4
-		if _, there := model[wanted[i]]; there {
+		if _, present := model[wanted[i]]; present {
 			hits++
 		}
 	}
 	n, err := m.Get(t.Context(), wanted, got, found)
-	conformance.Want(t, "Get", n, hits, err)
+	conformance.WantCount(t, "Get", n, hits, err)
 	for i, k := range wanted {
-		if v, there := model[k]; found[i] != there || got[i] != v {
-			t.Fatalf("key %#x: %v, %v, want %v, %v", k, got[i], found[i], v, there)
+		if v, present := model[k]; found[i] != present || got[i] != v {
+			t.Fatalf("key %#x: %v, %v, want %v, %v", k, got[i], found[i], v, present)
 		}
 	}
 	if err := m.Check(t.Context()); err != nil {
@@ -132,8 +132,8 @@ func TestCachedMutantsAreNoticed(t *testing.T) {
 	} {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			quick, random := mutate.OnDevices(90, 1, tests)
-			mutate.WantNoticed(t, slices.Concat(quick, random), mutate.Replace(t, m.kernels, m.pattern, m.with))
+			quick, random := mutate.DeviceTrials(90, 1, tests)
+			mutate.RequireDetected(t, slices.Concat(quick, random), mutate.Replace(t, m.kernels, m.pattern, m.with))
 		})
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// farWork is the work charged for a search beyond the first lines, which lasts longer the fuller
-// the table is.
-const farWork = 64
+// deferredWork is the work charged for a search beyond the first lines, which lasts longer the
+// fuller the table is.
+const deferredWork = 64
 
 // cpuEngine runs on the cores of the host. K and V are the types of a batch's columns as unsigned
 // integers, SK and SV those of a slot.
@@ -26,9 +26,9 @@ type cpuEngine[K, SK cpu.Key, V, SV cpu.Val] struct{ cpu.Engine }
 
 func newCPUEngine[K cpu.Key, V cpu.Val, SK cpu.Key, SV cpu.Val](dev device.Host, g geometry, fixed bool) (engine, *core.Leases, error) {
 	perLine := lineBytes / int(unsafe.Sizeof(cpu.Slot[SK, SV]{}))
-	e := &cpuEngine[K, SK, V, SV]{cpu.Engine{Device: dev, Slots: perLine, Fullest: crowdedShare}}
+	e := &cpuEngine[K, SK, V, SV]{cpu.Engine{Device: dev, SlotsPerLine: perLine, ShortSearchLoad: overflowLoad}}
 	if fixed && g.lines > smallLines {
-		e.Capacity, e.MostUsed = maxKeys(g.lines, perLine), maxUsed(g.lines, perLine)
+		e.Capacity, e.MaxUsed = maxKeys(g.lines, perLine), maxUsed(g.lines, perLine)
 	}
 	gen, err := allocate(dev, g)
 	if err != nil {
@@ -51,15 +51,15 @@ func (e *cpuEngine[K, SK, V, SV]) geometry() geometry { return e.Parts().(*gener
 
 // ---- lookups ----------------------------------------------------------------
 
-// Look implements [core.Engine].
-func (e *cpuEngine[K, SK, V, SV]) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, _ device.Ptr) (done, hits int, err error) {
-	if err := cpu.Open(s); err != nil {
+// Lookup implements [core.Engine].
+func (e *cpuEngine[K, SK, V, SV]) Lookup(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, _ device.Ptr) (done, hits int, err error) {
+	if err := cpu.SyncStream(s); err != nil {
 		return 0, 0, err
 	}
 	keys, answers := batch.View[K](b.Columns[batch.Keys].Host), cpu.AnswersOf[V](b)
 	t := tableOf[SK, SV](l.Parts.(*generation))
-	return e.Each(ctx, b.N, func(w *cpu.Watch, lo, hi int) (ran, hits int) {
-		return getRange(w, t, keys[lo:hi], answers.Of(lo, hi))
+	return e.RunLookup(ctx, b.N, func(w *cpu.Watch, lo, hi int) (ran, hits int) {
+		return getRange(w, t, keys[lo:hi], answers.Slice(lo, hi))
 	})
 }
 
@@ -68,37 +68,37 @@ func (e *cpuEngine[K, SK, V, SV]) Look(ctx context.Context, s *device.Stream, l 
 // deferred to the end of the group.
 func getRange[K, SK cpu.Key, V any, SV cpu.Val](w *cpu.Watch, t cpuTable[SK, SV], keys []K, to cpu.Answers[V]) (ran, hits int) {
 	var homes [2][cpu.Group]uint32
-	ask(t, keys[:min(cpu.Group, len(keys))], &homes[0])
-	for lo, turn := 0, 0; lo < len(keys); lo, turn = lo+cpu.Group, turn^1 {
+	prefetchHomes(t, keys[:min(cpu.Group, len(keys))], &homes[0])
+	for lo, cur := 0, 0; lo < len(keys); lo, cur = lo+cpu.Group, cur^1 {
 		hi := min(lo+cpu.Group, len(keys))
-		ask(t, keys[hi:min(hi+cpu.Group, len(keys))], &homes[turn^1])
+		prefetchHomes(t, keys[hi:min(hi+cpu.Group, len(keys))], &homes[cur^1])
 
-		var far, next [cpu.Group]uint32
-		late := 0
+		var deferred, sectors [cpu.Group]uint32
+		nDeferred := 0
 		for i, k := range keys[lo:hi] {
-			h := homes[turn][i]
-			s, over := t.findNear(cpu.Stored(SK(k), lastSentinel), h)
-			if !over {
-				far[late], next[late] = uint32(i), t.next(h, near)
-				late++
+			h := homes[cur][i]
+			s, decided := t.findInFirstLine(cpu.Stored(SK(k), lastSentinel), h)
+			if !decided {
+				deferred[nDeferred], sectors[nDeferred] = uint32(i), t.pathSector(h, nearSectors)
+				nDeferred++
 				continue
 			}
-			hits += cpu.Write(&to, lo+i, s)
+			hits += cpu.WriteAnswer(&to, lo+i, s)
 		}
-		t.prefetch(next[:late])
-		for _, i := range far[:late] {
-			s := t.findFar(cpu.Stored(SK(keys[lo+int(i)]), lastSentinel), homes[turn][i])
-			hits += cpu.Write(&to, lo+int(i), s)
+		t.prefetch(sectors[:nDeferred])
+		for _, i := range deferred[:nDeferred] {
+			s := t.findInRest(cpu.Stored(SK(keys[lo+int(i)]), lastSentinel), homes[cur][i])
+			hits += cpu.WriteAnswer(&to, lo+int(i), s)
 		}
-		if w.Over(cpu.Group + late*farWork) {
+		if w.ShouldStop(cpu.Group + nDeferred*deferredWork) {
 			return hi, hits
 		}
 	}
 	return len(keys), hits
 }
 
-// ask computes where the paths of a group begin, and prefetches it.
-func ask[K, SK cpu.Key, SV cpu.Val](t cpuTable[SK, SV], keys []K, homes *[cpu.Group]uint32) {
+// prefetchHomes computes where the paths of a group begin, and prefetches it.
+func prefetchHomes[K, SK cpu.Key, SV cpu.Val](t cpuTable[SK, SV], keys []K, homes *[cpu.Group]uint32) {
 	for i, k := range keys {
 		homes[i] = home(t.geometry, SK(k))
 	}

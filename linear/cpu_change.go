@@ -34,8 +34,8 @@ func (e *cpuEngine[K, SK, V, SV]) changer(b *batch.Batch) *changer[K, SK, V, SV]
 // Quick implements [cpu.Loops].
 func (c *changer[K, SK, V, SV]) Quick() bool { return !c.gen.long.Load() }
 
-// Places implements [cpu.Loops]. It stores the lines in which the paths of operations begin.
-func (c *changer[K, SK, V, SV]) Places(lo, hi int, lines []uint32) {
+// Locate implements [cpu.Loops]. It stores the lines in which the paths of operations begin.
+func (c *changer[K, SK, V, SV]) Locate(lo, hi int, lines []uint32) {
 	for i, k := range c.Keys[lo:hi] {
 		lines[i] = home(c.table.geometry, SK(k)) / lineSectors
 	}
@@ -45,11 +45,11 @@ func (c *changer[K, SK, V, SV]) Places(lo, hi int, lines []uint32) {
 func (piece *changer[K, SK, V, SV]) Run(w *cpu.Watch, s cpu.Share) (ran int, r cpu.Result) {
 	c := *piece // with a result of its own
 	c.part = s
-	if c.Quiet {
+	if c.Reducing {
 		ran = c.combine(w, s.Ops)
 		return ran, c.Result
 	}
-	ran = cpu.Ahead(w, s.Ops, cpu.Group, c.ask, func(i, home uint32) { w.Work(c.one(i, home)) })
+	ran = cpu.RunPrefetched(w, s.Ops, cpu.Group, c.prefetchHomes, func(i, home uint32) { w.AddWork(c.runOp(i, home)) })
 	return ran, c.Result
 }
 
@@ -57,43 +57,43 @@ func (piece *changer[K, SK, V, SV]) Run(w *cpu.Watch, s cpu.Share) (ran int, r c
 // it looks only for the key, in the first lines of its path.
 func (c *changer[K, SK, V, SV]) combine(w *cpu.Watch, ops []uint32) (ran int) {
 	var homes [2][cpu.Group]uint32
-	c.ask(ops[:min(cpu.Group, len(ops))], &homes[0])
-	for lo, turn := 0, 0; lo < len(ops); lo, turn = lo+cpu.Group, turn^1 {
-		if w.Over(cpu.Group) {
+	c.prefetchHomes(ops[:min(cpu.Group, len(ops))], &homes[0])
+	for lo, cur := 0, 0; lo < len(ops); lo, cur = lo+cpu.Group, cur^1 {
+		if w.ShouldStop(cpu.Group) {
 			return lo
 		}
 		hi := min(lo+cpu.Group, len(ops))
-		c.ask(ops[hi:min(hi+cpu.Group, len(ops))], &homes[turn^1])
+		c.prefetchHomes(ops[hi:min(hi+cpu.Group, len(ops))], &homes[cur^1])
 		for j, i := range ops[lo:hi] {
-			home := homes[turn][j]
-			if at := c.table.matchNear(c.part, home, cpu.Stored(SK(c.Keys[i]), lastSentinel)); at != nil {
-				cpu.Combine(&c.Changes, i, at)
+			home := homes[cur][j]
+			if at := c.table.matchFirstLines(c.part, home, cpu.Stored(SK(c.Keys[i]), lastSentinel)); at != nil {
+				cpu.CombinePresent(&c.Changes, i, at)
 			} else {
-				w.Work(c.one(i, home))
+				w.AddWork(c.runOp(i, home))
 			}
 		}
 	}
 	return len(ops)
 }
 
-// ask computes where the paths of operations begin, and prefetches it.
-func (c *changer[K, SK, V, SV]) ask(ops []uint32, homes *[cpu.Group]uint32) {
+// prefetchHomes computes where the paths of operations begin, and prefetches it.
+func (c *changer[K, SK, V, SV]) prefetchHomes(ops []uint32, homes *[cpu.Group]uint32) {
 	for j, i := range ops {
 		homes[j] = home(c.table.geometry, SK(c.Keys[i]))
 	}
 	c.table.prefetch(homes[:len(ops)])
 }
 
-// one runs one operation and returns the number of sectors that its search read beyond the first
+// runOp runs one operation and returns the number of sectors that its search read beyond the first
 // ones.
-func (c *changer[K, SK, V, SV]) one(i, home uint32) (read int) {
+func (c *changer[K, SK, V, SV]) runOp(i, home uint32) (read int) {
 	kind := c.Kind(i)
 	key := cpu.Stored(SK(c.Keys[i]), lastSentinel)
-	var s spot[SK, SV]
-	switch at := c.table.nearSlot(key, home); {
+	var s searchResult[SK, SV]
+	switch at := c.table.firstLineSlot(key, home); {
 	case at == nil:
-		if s = c.table.search(c.part, home, key); s.late {
-			c.Late = append(c.Late, i)
+		if s = c.table.search(c.part, home, key); s.leavesShare {
+			c.Deferred = append(c.Deferred, i)
 			return s.read
 		}
 		if s.read > longSearch && !c.gen.long.Load() {
@@ -107,14 +107,14 @@ func (c *changer[K, SK, V, SV]) one(i, home uint32) (read int) {
 	var o cpu.Outcome
 	switch {
 	case s.live != nil:
-		o = cpu.Present(&c.Changes, i, kind, s.live)
+		o = cpu.ApplyPresent(&c.Changes, i, kind, s.live)
 	case kind.Inserts():
-		if at := s.choose(c.Reuse); at != nil && (c.part.Adds(&c.Result) || c.table.extra(home)) {
+		if at := s.insertSlot(c.ReuseDead); at != nil && (c.part.CanAdd(&c.Result) || c.table.isExtra(home)) {
 			o = cpu.Insert(&c.Changes, i, key, at)
 		} else {
-			o.Full = true
+			o.Overflowed = true
 		}
 	}
-	c.Finish(i, o)
+	c.WriteOutcome(i, o)
 	return s.read
 }

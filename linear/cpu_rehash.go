@@ -20,47 +20,49 @@ func (e *cpuEngine[K, SK, V, SV]) rehash(ctx context.Context, lines uint32, thor
 		return err
 	}
 	return e.Move(ctx, to, func() error {
-		return e.move(from, to, newEffort(ctx, from.Tally().Live, lineBytes/e.Slots, thorough))
+		return e.move(from, to, newRehashBudget(ctx, from.Tally().Live, lineBytes/e.SlotsPerLine, thorough))
 	})
 }
 
-func (e *cpuEngine[K, SK, V, SV]) hold() *core.Lease { return e.Leases.Keep() }
+func (e *cpuEngine[K, SK, V, SV]) keepTable() *core.Lease { return e.Leases.Keep() }
 
 func (e *cpuEngine[K, SK, V, SV]) revert(to *core.Lease) error { return e.Leases.Revert(to) }
 
-// effort bounds the cost of a rehash. Keys with randomly spread homes find a slot within a few
-// lines, keys that crowd only within thousands. Then a rehash gives up early, because most callers
-// can do without it.
-type effort struct {
-	ctx  context.Context
-	left atomic.Int64 // sectors that may still be read
+// rehashBudget bounds the cost of a rehash. Keys with randomly spread homes find a slot within a
+// few lines, keys that crowd only within thousands. Then a rehash gives up early, because most
+// callers can do without it.
+type rehashBudget struct {
+	ctx       context.Context
+	remaining atomic.Int64 // sectors that may still be read
 }
 
-// sectorsPerLook is the number of sectors that a core reads between two checks of the context:
+// sectorsPerCheck is the number of sectors that a core reads between two checks of the context:
 // about a millisecond's work.
-const sectorsPerLook = 1 << 16
+const sectorsPerCheck = 1 << 16
 
-// newEffort allows for 8 lines per key. A thorough one allows for 16, and for a crowd that fills a
-// path.
-func newEffort(ctx context.Context, keys uint64, slotBytes int, thorough bool) *effort {
-	e := &effort{ctx: ctx}
-	sectors := 8*lineSectors*int64(keys) + sectorsPerLook
+// newRehashBudget allows for 8 lines per key. A thorough one allows for 16, and for colliding keys
+// that fill a path.
+func newRehashBudget(ctx context.Context, keys uint64, slotBytes int, thorough bool) *rehashBudget {
+	e := &rehashBudget{ctx: ctx}
+	sectors := 8*lineSectors*int64(keys) + sectorsPerCheck
 	if thorough {
 		sectors = 2*sectors + maxPath*maxPath/2*lineBytes/int64(slotBytes)*lineSectors
 	}
-	e.left.Store(sectors)
+	e.remaining.Store(sectors)
 	return e
 }
 
 // spend deducts sectors that were read and reports whether to go on.
-func (e *effort) spend(sectors int64) bool { return e.left.Add(-sectors) >= 0 && e.ctx.Err() == nil }
+func (e *rehashBudget) spend(sectors int64) bool {
+	return e.remaining.Add(-sectors) >= 0 && e.ctx.Err() == nil
+}
 
-// over returns the reason to give up, or nil.
-func (e *effort) over(to *generation, left int64) error {
+// failure returns the reason to give up, or nil.
+func (e *rehashBudget) failure(to *generation, deferred int64) error {
 	if err := e.ctx.Err(); err != nil {
 		return err
 	}
-	if left > 0 || e.left.Load() < 0 {
+	if deferred > 0 || e.remaining.Load() < 0 {
 		return fmt.Errorf("keys crowd in %d lines: %w", to.lines, op.ErrFull)
 	}
 	return nil
@@ -69,13 +71,13 @@ func (e *effort) over(to *generation, left int64) error {
 // move copies the live pairs of one generation to an empty other. Home sectors are in hash order in
 // a table of any size, so a range of old lines goes to a range of new lines. The cores work
 // independently, except for pairs that lie across a border.
-func (e *cpuEngine[K, SK, V, SV]) move(from, to *generation, may *effort) error {
+func (e *cpuEngine[K, SK, V, SV]) move(from, to *generation, budget *rehashBudget) error {
 	shares := min(cpu.SharesPerCore*e.Device.Properties().Units, int(from.lines))
 	movers := make([]mover[SK, SV], shares)
 	e.Device.Parallel(shares, 1, func(i, _ int) {
 		cut := func(lines uint32, i int) uint32 { return uint32(uint64(lines) * uint64(i) / uint64(shares)) }
 		m := mover[SK, SV]{
-			dst: tableOf[SK, SV](to), may: may,
+			dst: tableOf[SK, SV](to), budget: budget,
 			part: cpu.Share{Lo: cut(to.lines, i), Hi: cut(to.lines, i+1)},
 		}
 		src := tableOf[SK, SV](from)
@@ -84,16 +86,16 @@ func (e *cpuEngine[K, SK, V, SV]) move(from, to *generation, may *effort) error 
 				break
 			}
 		}
-		may.left.Add(-m.read)
+		budget.remaining.Add(-m.read)
 		movers[i] = m
 	})
 	var long bool
-	last := mover[SK, SV]{dst: tableOf[SK, SV](to), may: may, part: cpu.Share{Hi: to.lines + 1}}
+	last := mover[SK, SV]{dst: tableOf[SK, SV](to), budget: budget, part: cpu.Share{Hi: to.lines + 1}}
 	for i := range movers {
 		last.moved += movers[i].moved
 		long = long || movers[i].long
-		for j := range movers[i].late {
-			if s := &movers[i].late[j]; !last.put(home(to.geometry, s.Key), s) {
+		for j := range movers[i].deferred {
+			if s := &movers[i].deferred[j]; !last.put(home(to.geometry, s.Key), s) {
 				break
 			}
 		}
@@ -102,36 +104,36 @@ func (e *cpuEngine[K, SK, V, SV]) move(from, to *generation, may *effort) error 
 	for s := range src.live(from.lines, from.lines+1) {
 		last.put(to.lines*lineSectors, s)
 	}
-	may.left.Add(-last.read)
+	budget.remaining.Add(-last.read)
 	to.long.Store(long || last.long)
 	*to.Tally() = core.Tally{Live: uint64(last.moved), Used: uint64(last.moved)}
-	return may.over(to, int64(len(last.late)))
+	return budget.failure(to, int64(len(last.deferred)))
 }
 
 // mover inserts pairs into a range of new lines.
 type mover[K cpu.Key, V cpu.Val] struct {
-	dst   cpuTable[K, V]
-	part  cpu.Share
-	may   *effort
-	read  int64 // sectors, not yet deducted from the effort
-	moved int64
-	long  bool             // a path goes beyond longSearch
-	late  []cpu.Slot[K, V] // pairs that need lines of another mover
+	dst      cpuTable[K, V]
+	part     cpu.Share
+	budget   *rehashBudget
+	read     int64 // sectors, not yet deducted from the budget
+	moved    int64
+	long     bool             // a path goes beyond longSearch
+	deferred []cpu.Slot[K, V] // pairs that need lines of another mover
 }
 
 // put inserts a pair, or defers it. It reports whether to go on.
 func (m *mover[K, V]) put(home uint32, s *cpu.Slot[K, V]) bool {
-	read, ok := m.dst.place(m.part, home, s)
+	read, ok := m.dst.tryInsert(m.part, home, s)
 	m.long = m.long || read > longSearch
 	if ok {
 		m.moved++
 	} else {
-		m.late = append(m.late, *s)
+		m.deferred = append(m.deferred, *s)
 	}
-	if m.read += int64(read); m.read < sectorsPerLook {
+	if m.read += int64(read); m.read < sectorsPerCheck {
 		return true
 	}
 	spent := m.read
 	m.read = 0
-	return m.may.spend(spent)
+	return m.budget.spend(spent)
 }

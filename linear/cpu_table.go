@@ -8,15 +8,15 @@ import (
 )
 
 // cpuTable reads and writes a generation from Go. All pointer arithmetic is in sector, line,
-// prefetch, match and matchNear.
+// prefetch, match and matchFirstLines.
 type cpuTable[K cpu.Key, V cpu.Val] struct {
 	geometry
-	base unsafe.Pointer
-	end  uint32 // path(), computed once
+	base      unsafe.Pointer
+	pathLines uint32 // path(), computed once
 }
 
 func tableOf[K cpu.Key, V cpu.Val](g *generation) cpuTable[K, V] {
-	return cpuTable[K, V]{g.geometry, unsafe.Pointer(unsafe.SliceData(g.Buf.Host)), g.path()}
+	return cpuTable[K, V]{g.geometry, unsafe.Pointer(unsafe.SliceData(g.Buf.Host)), g.maxPathLines()}
 }
 
 // sector returns the slots of a sector, by its index in the table.
@@ -38,9 +38,9 @@ func (t *cpuTable[K, V]) perSector() int {
 // prefetch prefetches sectors by their indices.
 func (t *cpuTable[K, V]) prefetch(sectors []uint32) { cpu.Prefetch(t.base, sectors, sectorShift) }
 
-// next returns sector number o of the path that begins at home: the home sector, the rest of its
-// line by exclusive or, and so on line by line around the table (layout.cuh, Path).
-func (t *cpuTable[K, V]) next(home, o uint32) uint32 {
+// pathSector returns sector number o of the path that begins at home: the home sector, the rest of
+// its line by exclusive or, and so on line by line around the table (layout.cuh, Path).
+func (t *cpuTable[K, V]) pathSector(home, o uint32) uint32 {
 	line := home/lineSectors + o/lineSectors
 	if line >= t.lines && home/lineSectors != t.lines {
 		line -= t.lines
@@ -48,26 +48,26 @@ func (t *cpuTable[K, V]) next(home, o uint32) uint32 {
 	return line*lineSectors + (home%lineSectors ^ o%lineSectors)
 }
 
-// extra reports whether a path is that of keys which look like sentinels.
-func (t *cpuTable[K, V]) extra(home uint32) bool { return home/lineSectors == t.lines }
+// isExtra reports whether a path is that of keys which look like sentinels.
+func (t *cpuTable[K, V]) isExtra(home uint32) bool { return home/lineSectors == t.lines }
 
-// length returns the number of sectors on a path.
-func (t *cpuTable[K, V]) length(home uint32) uint32 {
-	if t.extra(home) {
+// pathLength returns the number of sectors on a path.
+func (t *cpuTable[K, V]) pathLength(home uint32) uint32 {
+	if t.isExtra(home) {
 		return lineSectors
 	}
-	return t.end * lineSectors
+	return t.pathLines * lineSectors
 }
 
-// near is the number of sectors at the start of a path that share a cache line.
-const near = 2
+// nearSectors is the number of sectors at the start of a path that share a cache line.
+const nearSectors = 2
 
-const nearBytes = near * sectorBytes
+const nearBytes = nearSectors * sectorBytes
 
-// findNear looks for a stored key in the first cache line of its path. It returns the live slot, or
-// nil. over reports whether the search is decided.
-func (t *cpuTable[K, V]) findNear(key K, home uint32) (s *cpu.Slot[K, V], over bool) {
-	for o := range uint32(near) {
+// findInFirstLine looks for a stored key in the first cache line of its path. It returns the live
+// slot, or nil. decided reports whether the search is decided.
+func (t *cpuTable[K, V]) findInFirstLine(key K, home uint32) (s *cpu.Slot[K, V], decided bool) {
+	for o := range uint32(nearSectors) {
 		slots := t.sector(home ^ o)
 		for i := range slots {
 			k := slots[i].Key
@@ -109,34 +109,34 @@ func match[K cpu.Key, V cpu.Val](line unsafe.Pointer, key K) (at int) {
 	return at
 }
 
-// matchLines is the number of cache lines of a path that matchNear reads before the search of the
-// whole path begins.
+// matchLines is the number of cache lines of a path that matchFirstLines reads before the search of
+// the whole path begins.
 const matchLines = 4
 
-// matchNear returns the slot of a stored key if it lies in the first cache lines of its path and in
-// a share, or nil.
-func (t *cpuTable[K, V]) matchNear(part cpu.Share, home uint32, key K) *cpu.Slot[K, V] {
-	for o := uint32(0); o < min(matchLines*near, t.length(home)); o += near {
-		sector := t.next(home, o)
+// matchFirstLines returns the slot of a stored key if it lies in the first cache lines of its path
+// and in a share, or nil.
+func (t *cpuTable[K, V]) matchFirstLines(part cpu.Share, home uint32, key K) *cpu.Slot[K, V] {
+	for o := uint32(0); o < min(matchLines*nearSectors, t.pathLength(home)); o += nearSectors {
+		sector := t.pathSector(home, o)
 		if line := sector / lineSectors; line < part.Lo || line >= part.Hi {
 			return nil
 		}
-		line := unsafe.Add(t.base, uintptr(sector&^(near-1))*sectorBytes)
-		if at := match[K, V](line, key); at < near*t.perSector() {
-			return &unsafe.Slice((*cpu.Slot[K, V])(line), near*t.perSector())[at]
+		line := unsafe.Add(t.base, uintptr(sector&^(nearSectors-1))*sectorBytes)
+		if at := match[K, V](line, key); at < nearSectors*t.perSector() {
+			return &unsafe.Slice((*cpu.Slot[K, V])(line), nearSectors*t.perSector())[at]
 		}
-		if match[K, V](line, cpu.Sentinel[K](cpu.Empty)) < near*t.perSector() {
+		if match[K, V](line, cpu.Sentinel[K](cpu.Empty)) < nearSectors*t.perSector() {
 			return nil // the path ends here
 		}
 	}
 	return nil
 }
 
-// nearSlot returns the slot of a stored key in the first cache line of its path, or the empty slot
-// where the path ends there. It returns nil if the line has neither, or if a dead slot comes first
-// and the choice is not that simple.
-func (t *cpuTable[K, V]) nearSlot(key K, home uint32) *cpu.Slot[K, V] {
-	for o := range uint32(near) {
+// firstLineSlot returns the slot of a stored key in the first cache line of its path, or the empty
+// slot where the path ends there. It returns nil if the line has neither, or if a dead slot comes
+// first and the choice is not that simple.
+func (t *cpuTable[K, V]) firstLineSlot(key K, home uint32) *cpu.Slot[K, V] {
+	for o := range uint32(nearSectors) {
 		slots := t.sector(home ^ o)
 		for i := range slots {
 			switch k := slots[i].Key; k {
@@ -150,10 +150,10 @@ func (t *cpuTable[K, V]) nearSlot(key K, home uint32) *cpu.Slot[K, V] {
 	return nil
 }
 
-// findFar continues where findNear ended.
-func (t *cpuTable[K, V]) findFar(key K, home uint32) *cpu.Slot[K, V] {
-	for o := uint32(near); o < t.length(home); o++ {
-		slots := t.sector(t.next(home, o))
+// findInRest continues where findInFirstLine ended.
+func (t *cpuTable[K, V]) findInRest(key K, home uint32) *cpu.Slot[K, V] {
+	for o := uint32(nearSectors); o < t.pathLength(home); o++ {
+		slots := t.sector(t.pathSector(home, o))
 		for i := range slots {
 			k := slots[i].Key
 			if k == key {
@@ -167,35 +167,35 @@ func (t *cpuTable[K, V]) findFar(key K, home uint32) *cpu.Slot[K, V] {
 	return nil
 }
 
-// spot is the result of a search for a slot on a path.
-type spot[K cpu.Key, V cpu.Val] struct {
-	live *cpu.Slot[K, V] // the key's slot, if it is there
-	own  *cpu.Slot[K, V] // the dead slot that remembers the key
-	dead *cpu.Slot[K, V] // the first dead slot
-	free *cpu.Slot[K, V] // the first empty slot
-	late bool            // the path leaves the share before it ends
-	read int             // sectors before the last one
+// searchResult is the result of a search for a slot on a path.
+type searchResult[K cpu.Key, V cpu.Val] struct {
+	live        *cpu.Slot[K, V] // the key's slot, if it is there
+	tombstone   *cpu.Slot[K, V] // the dead slot that remembers the key
+	dead        *cpu.Slot[K, V] // the first dead slot
+	free        *cpu.Slot[K, V] // the first empty slot
+	leavesShare bool            // the path leaves the share before it ends
+	read        int             // sectors before the last one
 }
 
-// choose returns the slot for an absent key: a dead one, if it may be taken, or an empty one. It
-// returns nil if neither was found.
-func (s *spot[K, V]) choose(reuse bool) *cpu.Slot[K, V] {
+// insertSlot returns the slot for an absent key: a dead one, if it may be taken, or an empty one.
+// It returns nil if neither was found.
+func (s *searchResult[K, V]) insertSlot(reuse bool) *cpu.Slot[K, V] {
 	switch {
 	case reuse && s.dead != nil:
 		return s.dead
-	case !reuse && s.own != nil:
-		return s.own
+	case !reuse && s.tombstone != nil:
+		return s.tombstone
 	}
 	return s.free
 }
 
 // search walks a path to its end within a share.
-func (t *cpuTable[K, V]) search(part cpu.Share, home uint32, key K) (s spot[K, V]) {
-	for o := range t.length(home) {
-		sector := t.next(home, o)
+func (t *cpuTable[K, V]) search(part cpu.Share, home uint32, key K) (s searchResult[K, V]) {
+	for o := range t.pathLength(home) {
+		sector := t.pathSector(home, o)
 		s.read = int(o)
 		if line := sector / lineSectors; line < part.Lo || line >= part.Hi {
-			s.late = true
+			s.leavesShare = true
 			return s
 		}
 		slots := t.sector(sector)
@@ -211,8 +211,8 @@ func (t *cpuTable[K, V]) search(part cpu.Share, home uint32, key K) (s spot[K, V
 				if s.dead == nil {
 					s.dead = &slots[i]
 				}
-				if s.own == nil && slots[i].Remembers(key) {
-					s.own = &slots[i]
+				if s.tombstone == nil && slots[i].HeldKey(key) {
+					s.tombstone = &slots[i]
 				}
 			}
 		}
@@ -220,12 +220,12 @@ func (t *cpuTable[K, V]) search(part cpu.Share, home uint32, key K) (s spot[K, V
 	return s
 }
 
-// place puts a pair with a key that is absent from the table into the first empty slot of its path,
-// and returns how many sectors it has read. It reports false if the path leaves the share or has no
-// empty slot.
-func (t *cpuTable[K, V]) place(part cpu.Share, home uint32, pair *cpu.Slot[K, V]) (read uint32, ok bool) {
-	for o := range t.length(home) {
-		sector := t.next(home, o)
+// tryInsert puts a pair with a key that is absent from the table into the first empty slot of its
+// path, and returns how many sectors it has read. It reports false if the path leaves the share or
+// has no empty slot.
+func (t *cpuTable[K, V]) tryInsert(part cpu.Share, home uint32, pair *cpu.Slot[K, V]) (read uint32, ok bool) {
+	for o := range t.pathLength(home) {
+		sector := t.pathSector(home, o)
 		if line := sector / lineSectors; line < part.Lo || line >= part.Hi {
 			return o, false
 		}
@@ -237,7 +237,7 @@ func (t *cpuTable[K, V]) place(part cpu.Share, home uint32, pair *cpu.Slot[K, V]
 			}
 		}
 	}
-	return t.length(home), false
+	return t.pathLength(home), false
 }
 
 // live iterates over the live slots of lines [lo,hi).

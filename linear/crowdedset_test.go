@@ -12,7 +12,7 @@ import (
 // A growing set takes all keys of a mixed batch, though they crowd beyond the longest path, and
 // though a dead slot elsewhere makes it drop dead slots first.
 func TestCrowdedSetWithDeadSlotGrows(t *testing.T) {
-	conformance.NotRaced(t, "a crowd takes time in the square of a path")
+	conformance.SkipRaced(t, "a crowd takes time in the square of a path")
 	dev := devicetest.OpenCPU(t, 2)
 	const seed, lines = 7, 1 << 13
 	s, err := NewSet[uint32](dev, &Options{Seed: seed, Capacity: 209_000})

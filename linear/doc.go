@@ -60,7 +60,7 @@
 // slot although the table has some. Those are mixed batches of sets, and batches that bring a table
 // near its last slots.
 //
-// Iteration reads the lines in an order that is independent of their position (core.Spread). The
+// Iteration reads the lines in an order that is independent of their position (core.WeylOrder). The
 // home of a key is its scaled hash, so deleting or copying keys in table order would empty or fill
 // one region after the other.
 //

@@ -23,9 +23,9 @@ type engine interface {
 	// line. It reports false if iterations read that memory, or if no slot is empty. When ctx ends,
 	// it stops between lines; then the table is as good as before, and no slot has become dead.
 	rehashInPlace(ctx context.Context) (bool, error)
-	// hold keeps the table in use. revert returns to it, if it has been replaced since, and ends
-	// the hold.
-	hold() *core.Lease
+	// keepTable keeps the table in use. revert returns to it, if it has been replaced since, and
+	// ends that use.
+	keepTable() *core.Lease
 	revert(to *core.Lease) error
 	// probeLengths returns the sum and the maximum, over all keys, of the number of slots before a
 	// key on its path.

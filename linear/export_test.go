@@ -14,8 +14,8 @@ import (
 	"github.com/weftgo/weft/internal/hash"
 )
 
-// SpreadKeys is the size of the largest lookup that gives each key a tile.
-const SpreadKeys = gpu.SpreadKeys
+// MaxTiledKeys is the size of the largest lookup that gives each key a tile.
+const SpreadKeys = gpu.MaxTiledKeys
 
 // Images holds the kernels, MixedImages those of mixed batches and reductions.
 var Images, MixedImages = conformance.Images(linearImages), conformance.Images(linearMixedImages)
@@ -72,7 +72,7 @@ func (t *table) restore(im image) error {
 	}
 	to := lease.Parts.(*generation).Buf
 	if e, ok := t.policy.engine.(*gpuEngine); ok {
-		err = e.Do(ctx, func(s *device.Stream) error { return s.CopyIn(to.Ptr, im.Mem) })
+		err = e.RunSync(ctx, func(s *device.Stream) error { return s.CopyIn(to.Ptr, im.Mem) })
 	} else {
 		err = copyIn(t.core.Device, to, im.Mem)
 	}
@@ -176,7 +176,7 @@ func (im image) check(keep bool) error {
 			return fmt.Errorf("slot %d is pending", i)
 		case dead:
 			if keep && im.Val != 0 {
-				if err := im.alone(extra, val, i); err != nil {
+				if err := im.checkUnique(extra, val, i); err != nil {
 					return err
 				}
 			}
@@ -188,7 +188,7 @@ func (im image) check(keep bool) error {
 			if im.Key == 4 && key>>32 != 0 || im.Val == 4 && val>>32 != 0 {
 				return fmt.Errorf("slot %d holds %#x: %#x, wider than its types", i, key, val)
 			}
-			if err := im.alone(extra, key, i); err != nil {
+			if err := im.checkUnique(extra, key, i); err != nil {
 				return err
 			}
 		}
@@ -197,10 +197,10 @@ func (im image) check(keep bool) error {
 	return im.CheckCounters(live, used)
 }
 
-// alone follows the path of a key to its end: slot is on it, and no other slot before the first
-// empty one is the key's. If a key has two slots, the check of the later one fails, and so does
-// that of a slot beyond an empty one.
-func (im *image) alone(extra bool, key uint64, slot int) error {
+// checkUnique follows the path of a key to its end: slot is on it, and no other slot before the
+// first empty one is the key's. If a key has two slots, the check of the later one fails, and so
+// does that of a slot beyond an empty one.
+func (im *image) checkUnique(extra bool, key uint64, slot int) error {
 	seen, home, per := false, im.home(extra, key), sectorBytes/im.Slot
 	empty, dead, pairs := im.Sentinel(cpu.Empty), im.Sentinel(cpu.Dead), im.Val != 0
 	for step := range im.pathSectors(extra) {

@@ -25,22 +25,22 @@ func fixedOn(dev device.Device, opts linear.Options) conformance.FixedMaker {
 
 // Every map of fixed size takes the keys that Capacity promises.
 func TestFixedTakesCapacity(t *testing.T) {
-	conformance.NotRaced(t, "is about room")
+	conformance.SkipRaced(t, "is about room")
 	open := fixedOn(devicetest.OpenCPU(t, 2), linear.Options{})
-	conformance.FixedTakesCapacity(t, open, []float64{.5, .9, .97, 1}, 1, 2, 3, 7, 16, 40, 100, 1000, 10_000, 100_000)
+	conformance.FixedHoldsCapacity(t, open, []float64{.5, .9, .97, 1}, 1, 2, 3, 7, 16, 40, 100, 1000, 10_000, 100_000)
 	if !testing.Short() { // with the least spare capacity, and by default
-		conformance.FixedTakesCapacity(t, open, []float64{1}, 1_000_000)
+		conformance.FixedHoldsCapacity(t, open, []float64{1}, 1_000_000)
 	}
 }
 
 // A full map is detected: refusing keys takes no search that grows with the map.
 func TestFixedRefusesQuickly(t *testing.T) {
-	conformance.NotRaced(t, "is about time")
+	conformance.SkipRaced(t, "is about time")
 	conformance.FixedRefusesQuickly(t, fixedOn(devicetest.OpenCPU(t, 2), linear.Options{}), 400, 1000, 100_000)
 }
 
 func TestFixedMeetsDeadline(t *testing.T) {
-	conformance.NotRaced(t, "is about time")
+	conformance.SkipRaced(t, "is about time")
 	conformance.FixedMeetsDeadline(t, fixedOn(devicetest.OpenCPU(t, 2), linear.Options{}), 1<<18, 1)
 }
 

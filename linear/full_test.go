@@ -57,15 +57,15 @@ func TestFixedMapTakesItsSlots(t *testing.T) {
 }
 
 // In a full table, updates work, absent keys are found absent, and each delete frees one slot.
-func testFullTable(t *testing.T, m *linear.Map[uint64, uint64], there []uint64) {
-	doubled := make([]uint64, len(there))
-	for i, k := range there {
+func testFullTable(t *testing.T, m *linear.Map[uint64, uint64], present []uint64) {
+	doubled := make([]uint64, len(present))
+	for i, k := range present {
 		doubled[i] = 2 * k
 	}
-	if n, err := m.Put(t.Context(), there, doubled); n != 0 || err != nil {
+	if n, err := m.Put(t.Context(), present, doubled); n != 0 || err != nil {
 		t.Fatalf("updates in a full table: %d, %v", n, err)
 	}
-	if n, err := m.Put(t.Context(), there, there); n != 0 || err != nil {
+	if n, err := m.Put(t.Context(), present, present); n != 0 || err != nil {
 		t.Fatalf("updates in a full table: %d, %v", n, err)
 	}
 	absent := conformance.Sequence[uint64](1<<20, 100)
@@ -76,27 +76,27 @@ func testFullTable(t *testing.T, m *linear.Map[uint64, uint64], there []uint64) 
 		t.Fatalf("Put without any room: %d, %v", n, err)
 	}
 	const gone = 50
-	if n, err := m.Delete(t.Context(), there[:gone], nil); n != gone || err != nil {
+	if n, err := m.Delete(t.Context(), present[:gone], nil); n != gone || err != nil {
 		t.Fatalf("Delete: %d, %v", n, err)
 	}
 	n, err := m.Put(t.Context(), absent, absent)
 	if n != gone || !errors.Is(err, weft.ErrFull) {
 		t.Fatalf("Put of %d keys after %d were deleted: %d, %v", len(absent), gone, n, err)
 	}
-	if m.Len() != len(there) {
-		t.Fatalf("Len is %d, want %d", m.Len(), len(there))
+	if m.Len() != len(present) {
+		t.Fatalf("Len is %d, want %d", m.Len(), len(present))
 	}
 	found := make([]bool, len(absent))
 	if hits, err := m.Contains(t.Context(), absent, found); hits != gone || err != nil {
 		t.Fatalf("%d of the new keys are there, want %d: %v", hits, gone, err)
 	}
-	there = there[gone:]
+	present = present[gone:]
 	for i, in := range found {
 		if in {
-			there = append(there, absent[i])
+			present = append(present, absent[i])
 		}
 	}
-	conformance.WantPairs(t, m, there)
+	conformance.WantPairs(t, m, present)
 }
 
 // Sync reports once that batches on the device overflowed.
@@ -121,7 +121,7 @@ func TestAnswersWhenFull(t *testing.T) {
 		for name, scheme := range schemes {
 			t.Run(name+on, func(t *testing.T) {
 				m := conformance.Open(t, linear.New[uint64, uint64], dev, &linear.Options{Capacity: 200, MaxLoad: 1, Fixed: true, Tombstones: scheme})
-				conformance.AnswersWhenFull(t, dev, m, 300)
+				conformance.ResultsWhenFull(t, dev, m, 300)
 			})
 		}
 	}
@@ -247,13 +247,13 @@ func TestErrFullEndsNothing(t *testing.T) {
 func TestLookupsMakeNothingGrow(t *testing.T) {
 	for _, dev := range []device.Device{devicetest.Open(t), devicetest.OpenSim(t, nil)} {
 		m := conformance.Open(t, linear.New[uint32, uint32], dev, nil)
-		conformance.LookupsGrowNothing(t, dev, m, func() int { return conformance.StatsOf(t, m).Bytes })
+		conformance.LookupsDoNotGrow(t, dev, m, func() int { return conformance.StatsOf(t, m).Bytes })
 	}
 }
 
 // Whenever a context ends, a call finishes what it has begun.
 func TestCancelledAtAnyLook(t *testing.T) {
 	for _, dev := range []device.Device{devicetest.OpenCPU(t, 2), devicetest.OpenSim(t, nil)} {
-		conformance.CutShort(t, dev, conformance.MapOf(linear.New[uint32, uint32], &linear.Options{Seed: 1}))
+		conformance.InterruptMaintenance(t, dev, conformance.MapOf(linear.New[uint32, uint32], &linear.Options{Seed: 1}))
 	}
 }

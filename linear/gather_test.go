@@ -24,15 +24,15 @@ func TestReduceGathers(t *testing.T) {
 		t.Run(fmt.Sprintf("sm_%d", arch), func(t *testing.T) {
 			t.Parallel()
 			dev := devicetest.OpenSim(t, &sim.Options{Arch: arch})
-			conformance.Gathers(t, dev, conformance.MapOf(linear.New[uint32, uint64], nil))
+			conformance.GatherFewKeys(t, dev, conformance.MapOf(linear.New[uint32, uint64], nil))
 			if arch == 90 { // TestSameKernels
-				conformance.Gathers(t, dev, conformance.MapOf(linear.New[uint32, int32], nil))
-				conformance.Gathers(t, dev, conformance.MapOf(linear.New[uint32, float32], nil))
-				conformance.GathersAgain(t, dev, conformance.MapOf(linear.New[uint32, int32], nil))
-				conformance.Unites(t, dev, conformance.MapOf(linear.New[uint32, float32], nil))
+				conformance.GatherFewKeys(t, dev, conformance.MapOf(linear.New[uint32, int32], nil))
+				conformance.GatherFewKeys(t, dev, conformance.MapOf(linear.New[uint32, float32], nil))
+				conformance.GatherTwice(t, dev, conformance.MapOf(linear.New[uint32, int32], nil))
+				conformance.CombineFewKeys(t, dev, conformance.MapOf(linear.New[uint32, float32], nil))
 			}
-			conformance.Unites(t, dev, conformance.MapOf(linear.New[uint32, int64], nil))
-			conformance.GathersWithoutRoom(t, dev, conformance.MapOf(linear.New[uint32, float64], small))
+			conformance.CombineFewKeys(t, dev, conformance.MapOf(linear.New[uint32, int64], nil))
+			conformance.GatherWhenFull(t, dev, conformance.MapOf(linear.New[uint32, float64], small))
 		})
 	}
 }
@@ -45,10 +45,10 @@ func TestReduceMutantsAreNoticed(t *testing.T) {
 	}
 	tests := []mutate.KernelTest{
 		{Name: "gathers", Run: func(t testing.TB, dev device.Device) {
-			conformance.Gathers(t, dev, conformance.MapOf(linear.New[uint32, uint32], nil))
+			conformance.GatherFewKeys(t, dev, conformance.MapOf(linear.New[uint32, uint32], nil))
 		}},
 		{Name: "unites", Run: func(t testing.TB, dev device.Device) {
-			conformance.Unites(t, dev, conformance.MapOf(linear.New[uint32, float32], nil))
+			conformance.CombineFewKeys(t, dev, conformance.MapOf(linear.New[uint32, float32], nil))
 		}},
 	}
 	const kernels = "mixed_(reduce|rows).*_32_32"
@@ -65,8 +65,8 @@ func TestReduceMutantsAreNoticed(t *testing.T) {
 	} {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			quick, random := mutate.OnDevices(90, 1, tests)
-			mutate.WantNoticed(t, slices.Concat(quick, random), mutate.Replace(t, kernels, m.pattern, m.with))
+			quick, random := mutate.DeviceTrials(90, 1, tests)
+			mutate.RequireDetected(t, slices.Concat(quick, random), mutate.Replace(t, kernels, m.pattern, m.with))
 		})
 	}
 }

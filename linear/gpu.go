@@ -41,7 +41,7 @@ type gpuEngine struct {
 
 // kernels holds the entry points for one pair of widths: what the structure adds to its engine.
 type kernels struct {
-	of     *gpu.Engine
+	engine *gpu.Engine
 	widths batch.Widths
 
 	get, getWide, getCached          device.Kernel
@@ -58,7 +58,7 @@ type kernels struct {
 
 func newGPUEngine(dev device.Device, w batch.Widths, g geometry, fixed bool) (_ engine, _ *core.Leases, err error) {
 	e := &gpuEngine{}
-	e.kernel = kernels{of: &e.Engine, widths: w}
+	e.kernel = kernels{engine: &e.Engine, widths: w}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, e.Close())
@@ -88,7 +88,7 @@ func (k *kernels) load(dev device.Device, order *gpu.OrderKernels) error {
 	if k.widths.Slot == 16 {
 		k.wideGet = wideGet16
 	}
-	return gpu.Load(dev, linearImages[gpu.Slots(k.widths)], append(order.Entries(k.widths), []gpu.Entry{
+	return gpu.Load(dev, linearImages[gpu.SlotVariant(k.widths)], append(order.Entries(k.widths), []gpu.Entry{
 		{Name: "get", To: &k.get}, {Name: "get_wide", To: &k.getWide},
 		{Name: "change", To: &k.change}, {Name: "change_wide", To: &k.changeWide},
 		{Name: "get_cached", To: &k.getCached}, {Name: "change_cached", To: &k.changeCached},
@@ -104,7 +104,7 @@ func refOf(p core.Parts) tableRef {
 		counters: g.TallyPtr(),
 		seed:     g.seed,
 		nlines:   g.lines,
-		maxLines: g.path(),
+		maxLines: g.maxPathLines(),
 	}
 }
 
@@ -112,21 +112,21 @@ func slots(p core.Parts, w batch.Widths) int {
 	return int(p.(*generation).lines) * lineBytes / w.Slot
 }
 
-// share returns the share of slots in use, or more if changes have been submitted since the last
-// count.
-func (k *kernels) share(p core.Parts) float64 {
-	return float64(k.of.Used()) / float64(slots(p, k.widths))
+// loadFactor returns the share of slots in use, or more if changes have been submitted since the
+// last count.
+func (k *kernels) loadFactor(p core.Parts) float64 {
+	return float64(k.engine.Used()) / float64(slots(p, k.widths))
 }
 
 // cached reports whether a table fits in the L2 cache, so that lanes try alone first.
 func (k *kernels) cached(p core.Parts) bool {
-	return p.(*generation).Memory().Bytes() <= k.of.Dev.Properties().L2
+	return p.(*generation).Memory().Bytes() <= k.engine.Dev.Properties().L2
 }
 
-// Look implements [gpu.Structure], as do the methods that follow.
-func (k *kernels) Look(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error {
+// Lookup implements [gpu.Structure], as do the methods that follow.
+func (k *kernels) Lookup(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error {
 	kernel, lanes := k.get, narrowLanes
-	if k.share(p) > k.wideGet {
+	if k.loadFactor(p) > k.wideGet {
 		kernel, lanes = k.getWide, wideLanes
 	}
 	lookup, grid := gpu.LookupOf(b, hits, lanes)
@@ -144,9 +144,9 @@ func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contend
 		// Most operations of most mixed batches are lookups, and are not new pairs.
 		limit = k.wideGet
 	}
-	cached, wide := k.cached(p), k.share(p) > limit
+	cached, wide := k.cached(p), k.loadFactor(p) > limit
 	if cached {
-		wide = true // for mixed batches: what lanes leave over lies far from home
+		wide = true // for mixed batches: operations that lanes do not finish lie far from home
 		params.changes.Flags |= gpu.Cached
 	}
 	change, grid := k.change, gpu.Grid(c.N)
@@ -157,14 +157,14 @@ func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contend
 		change = k.changeWide
 	}
 	return c.Ordered(), c.Submit(s.Device(), k.widths, change, grid,
-		func() (*gpu.MixedKernels, error) { return k.mix(s.Device(), wide) },
+		func() (*gpu.MixedKernels, error) { return k.loadMixed(s.Device(), wide) },
 		func(k device.Kernel, grid device.Dim) error { return device.Launch(s, k, grid, gpu.Block, &params) })
 }
 
-// mix loads the kernels of batches that mix operations or combine values.
-func (k *kernels) mix(dev device.Device, wide bool) (_ *gpu.MixedKernels, err error) {
+// loadMixed loads the kernels of batches that mix operations or combine values.
+func (k *kernels) loadMixed(dev device.Device, wide bool) (_ *gpu.MixedKernels, err error) {
 	if k.mixed[1].Change == nil {
-		err = gpu.Load(dev, linearMixedImages[gpu.Pair(k.widths)],
+		err = gpu.Load(dev, linearMixedImages[gpu.Variant(k.widths)],
 			append(k.mixed[0].Entries("", k.widths), k.mixed[1].Entries("_wide", k.widths)...))
 	}
 	if wide {
@@ -174,8 +174,8 @@ func (k *kernels) mix(dev device.Device, wide bool) (_ *gpu.MixedKernels, err er
 }
 
 // Winners launches the kernel that resolves duplicates.
-func (k *kernels) Winners(s *device.Stream, p core.Parts, c *gpu.Change, w *gpu.Winners) error {
-	return device.Launch(s, k.of.Order.Winners(c.Kind), gpu.Wave(s.Device(), c.N), gpu.Block,
+func (k *kernels) ResolveWinners(s *device.Stream, p core.Parts, c *gpu.Change, w *gpu.Winners) error {
+	return device.Launch(s, k.engine.Order.Winners(c.Kind), gpu.Wave(s.Device(), c.N), gpu.Block,
 		&winnersParams{table: refOf(p), winners: *w})
 }
 

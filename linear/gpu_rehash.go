@@ -25,23 +25,23 @@ func (e *gpuEngine) rehash(ctx context.Context, lines uint32, _ bool) error {
 	if err != nil {
 		return err
 	}
-	_, err = e.Move(ctx, to, func(s *device.Stream, from core.Parts, lost device.Ptr) error {
-		return e.move(ctx, s, from.(*generation), to, lost)
+	_, err = e.Move(ctx, to, func(s *device.Stream, from core.Parts, dropped device.Ptr) error {
+		return e.move(ctx, s, from.(*generation), to, dropped)
 	})
 	return err
 }
 
 // move copies the live pairs of one generation to an empty other. It gives up when one finds no
 // slot: others that crowd there would search a whole path each.
-func (e *gpuEngine) move(ctx context.Context, s *device.Stream, from, to *generation, lost device.Ptr) error {
-	p := rehashParams{from: refOf(from), to: refOf(to), lost: lost}
+func (e *gpuEngine) move(ctx context.Context, s *device.Stream, from, to *generation, dropped device.Ptr) error {
+	p := rehashParams{from: refOf(from), to: refOf(to), lost: dropped}
 	for lines := from.lines + 1; p.lo < lines; p.lo = p.hi {
 		p.hi = min(lines, p.lo+rehashBytes/lineBytes)
 		slots := int(p.hi-p.lo) * lineBytes / e.Widths.Slot
 		if err := device.Launch(s, e.kernel.rehash, gpu.Wave(e.Dev, slots), gpu.Block, &p); err != nil {
 			return err
 		}
-		n, err := e.Read(context.WithoutCancel(ctx), gpu.WordResult)
+		n, err := e.ReadWord(context.WithoutCancel(ctx), gpu.WordResult)
 		switch {
 		case err != nil:
 			return err
@@ -54,10 +54,10 @@ func (e *gpuEngine) move(ctx context.Context, s *device.Stream, from, to *genera
 	return nil
 }
 
-func (e *gpuEngine) hold() *core.Lease { return e.Leases.Keep() }
+func (e *gpuEngine) keepTable() *core.Lease { return e.Leases.Keep() }
 
 func (e *gpuEngine) revert(to *core.Lease) error {
-	return e.Do(context.Background(), func(*device.Stream) error { return e.Leases.Revert(to) })
+	return e.RunSync(context.Background(), func(*device.Stream) error { return e.Leases.Revert(to) })
 }
 
 // rehashInPlace uses two kernels. The first finds the borders before anything changes, since a line
@@ -70,21 +70,21 @@ func (e *gpuEngine) rehashInPlace(ctx context.Context) (done bool, err error) {
 	p := inPlaceParams{
 		table: refOf(g), borders: e.borders.Ptr(), found: e.Word(gpu.WordResult), segments: uint32(g.segments()),
 	}
-	err = e.Alone(ctx, func(s *device.Stream) error {
+	err = e.RunExclusive(ctx, func(s *device.Stream) error {
 		if e.Leases.Held() { // from here on no iteration can begin
 			return nil
 		}
-		if err := e.Set(s, gpu.WordResult, 0); err != nil {
+		if err := e.SetWord(s, gpu.WordResult, 0); err != nil {
 			return err
 		}
-		if err := e.inSegments(ctx, e.kernel.borders, p); err != nil {
+		if err := e.launchSegments(ctx, e.kernel.borders, p); err != nil {
 			return err
 		}
-		found, err := e.Read(context.WithoutCancel(ctx), gpu.WordResult)
+		found, err := e.ReadWord(context.WithoutCancel(ctx), gpu.WordResult)
 		if err != nil || found == 0 {
 			return err
 		}
-		err = e.inSegments(ctx, e.kernel.inPlace, p)
+		err = e.launchSegments(ctx, e.kernel.inPlace, p)
 		done = err == nil
 		return err
 	})
@@ -103,9 +103,9 @@ func (e *gpuEngine) reserveBorders(g geometry) (err error) {
 	return err
 }
 
-// inSegments launches a kernel for all segments, a warp for each, some at a time. It checks the
-// context after each launch ends. Do waits for the last one.
-func (e *gpuEngine) inSegments(ctx context.Context, k device.Kernel, p inPlaceParams) error {
+// launchSegments launches a kernel for all segments, a warp for each, some at a time. It checks the
+// context after each launch ends. The caller waits for the last one.
+func (e *gpuEngine) launchSegments(ctx context.Context, k device.Kernel, p inPlaceParams) error {
 	for ; p.lo < p.segments; p.lo = p.hi {
 		if p.lo > 0 {
 			if err := e.Stream.Sync(context.WithoutCancel(ctx)); err != nil {

@@ -58,7 +58,7 @@ func (t *cpuTable[K, V]) borders(parts int) []uint32 {
 	part := (t.lines-1)/uint32(parts) + 1
 	for line := uint32(0); line < t.lines; line++ {
 		slots := t.line(line)
-		if _, border := census(slots); border {
+		if _, border := countDead(slots); border {
 			found = append(found, line)
 			line += part - 1 - line%part // to the end of its part
 		}
@@ -66,55 +66,55 @@ func (t *cpuTable[K, V]) borders(parts int) []uint32 {
 	return found
 }
 
-// linesPerLook is the number of lines rehashed in place between two checks of the context: a
+// linesPerCheck is the number of lines rehashed in place between two checks of the context: a
 // fraction of a millisecond's work.
-const linesPerLook = 1 << 11
+const linesPerCheck = 1 << 11
 
 // rehashInPlace rehashes the n lines after a border, the last of them a border too, and returns the
 // number of dead slots dropped. When ctx ends, it stops at a border. It finds slots by bit masks,
 // since a core mispredicts most of these jumps. In a table of 2 million pairs with 0.05 dead slots
 // it takes a third of the time that it takes with searches.
 func (t *cpuTable[K, V]) rehashInPlace(ctx context.Context, border, n uint32) (dropped uint64) {
-	var fresh [lineBytes / 4]cpu.Slot[K, V]
+	var newLine [lineBytes / 4]cpu.Slot[K, V]
 	per := t.perSector()
-	line, look := border, linesPerLook
+	line, nextCheck := border, linesPerCheck
 	// Since the last border: whether a slot has become empty, and the last line with such a slot.
-	dirty, hole := false, 0
+	dirty, lastHole := false, 0
 	for at := 1; at <= int(n); at++ {
 		if line++; line == t.lines {
 			line = 0
 		}
 		slots := t.line(line)
-		dead, border := census(slots)
+		dead, border := countDead(slots)
 		dropped += uint64(dead)
 		if dirty = dirty || dead != 0; dirty {
-			room := uint32(1)<<len(slots) - 1
-			wipeLine(&fresh[0])
-			for left := liveIn(slots); left != 0; left &= left - 1 {
-				s := &slots[bits.TrailingZeros32(left)]
+			free := uint32(1)<<len(slots) - 1
+			wipeLine(&newLine[0])
+			for live := liveMask(slots); live != 0; live &= live - 1 {
+				s := &slots[bits.TrailingZeros32(live)]
 				h := home(t.geometry, s.Key)
 				back := int(line) - int(h/lineSectors)
 				if back < 0 {
 					back += int(t.lines)
 				}
-				if at-back <= hole && t.placeBefore(uint32(back), h, s) {
+				if at-back <= lastHole && t.tryInsertBefore(uint32(back), h, s) {
 					continue
 				}
-				i := firstOf(room, h%lineSectors, uint32(per))
-				room &^= 1 << i
-				fresh[i] = *s
+				i := firstFree(free, h%lineSectors, uint32(per))
+				free &^= 1 << i
+				newLine[i] = *s
 			}
-			copy(slots, fresh[:])
-			if room != 0 {
-				hole = at
+			copy(slots, newLine[:])
+			if free != 0 {
+				lastHole = at
 			}
 		}
 		if !border {
 			continue
 		}
 		// No later line has pairs with homes here or before.
-		if dirty, hole = false, 0; at >= look {
-			if look += linesPerLook; ctx.Err() != nil {
+		if dirty, lastHole = false, 0; at >= nextCheck {
+			if nextCheck += linesPerCheck; ctx.Err() != nil {
 				break
 			}
 		}
@@ -122,8 +122,8 @@ func (t *cpuTable[K, V]) rehashInPlace(ctx context.Context, border, n uint32) (d
 	return dropped
 }
 
-// census counts the dead slots of a line and reports whether it is a border.
-func census[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V]) (dead uint32, border bool) {
+// countDead counts the dead slots of a line and reports whether it is a border.
+func countDead[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V]) (dead uint32, border bool) {
 	var empty uint32
 	for i := range slots {
 		var e, d uint32
@@ -139,8 +139,8 @@ func census[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V]) (dead uint32, border b
 	return dead, empty != 0
 }
 
-// liveIn returns a bit mask of the live slots of a line.
-func liveIn[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V]) (live uint32) {
+// liveMask returns a bit mask of the live slots of a line.
+func liveMask[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V]) (live uint32) {
 	for i := range slots {
 		var l uint32
 		if !isSentinel(slots[i].Key) {
@@ -151,22 +151,22 @@ func liveIn[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V]) (live uint32) {
 	return live
 }
 
-// firstOf returns the first slot on a path among those of a line with their bit set in room. The
+// firstFree returns the first slot on a path among those of a line with their bit set in free. The
 // path begins in the given sector of this line or in an earlier line; a sector has per slots.
-func firstOf(room, sector, per uint32) uint32 {
+func firstFree(free, sector, per uint32) uint32 {
 	var onPath uint32
 	for o := range uint32(lineSectors) {
-		onPath |= room >> ((o ^ sector) * per % 32) & (1<<(per%32) - 1) << (o * per % 32)
+		onPath |= free >> ((o ^ sector) * per % 32) & (1<<(per%32) - 1) << (o * per % 32)
 	}
 	i := uint32(bits.TrailingZeros32(onPath))
 	return (i/per^sector)*per + i%per
 }
 
-// placeBefore puts a pair into the first empty slot in the first lines lines of its path. It
+// tryInsertBefore puts a pair into the first empty slot in the first lines lines of its path. It
 // reports false if they have none.
-func (t *cpuTable[K, V]) placeBefore(lines, home uint32, pair *cpu.Slot[K, V]) bool {
+func (t *cpuTable[K, V]) tryInsertBefore(lines, home uint32, pair *cpu.Slot[K, V]) bool {
 	for o := range lines * lineSectors {
-		slots := t.sector(t.next(home, o))
+		slots := t.sector(t.pathSector(home, o))
 		for i := range slots {
 			if slots[i].Key == cpu.Sentinel[K](cpu.Empty) {
 				slots[i] = *pair
@@ -180,16 +180,16 @@ func (t *cpuTable[K, V]) placeBefore(lines, home uint32, pair *cpu.Slot[K, V]) b
 // cleanExtra drops the dead slots of the extra line, where all paths are the same, and returns
 // their number.
 func (t *cpuTable[K, V]) cleanExtra() (dropped uint64) {
-	var fresh [lineBytes / 4]cpu.Slot[K, V]
-	wipeLine(&fresh[0])
+	var newLine [lineBytes / 4]cpu.Slot[K, V]
+	wipeLine(&newLine[0])
 	slots := t.line(t.lines)
-	dead, _ := census(slots)
+	dead, _ := countDead(slots)
 	at := 0
-	for left := liveIn(slots); left != 0; left &= left - 1 {
-		fresh[at] = slots[bits.TrailingZeros32(left)]
+	for live := liveMask(slots); live != 0; live &= live - 1 {
+		newLine[at] = slots[bits.TrailingZeros32(live)]
 		at++
 	}
-	copy(slots, fresh[:])
+	copy(slots, newLine[:])
 	return uint64(dead)
 }
 

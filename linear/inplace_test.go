@@ -20,12 +20,12 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// worn makes a table of a few lines and fills and empties it at random. In some
+// tableWithTombstones makes a table of a few lines and fills and empties it at random. In some
 // tables keys crowd at the end, so that their paths wrap around.
-func worn[K, V uint32 | uint64](t testing.TB, dev device.Device, set bool, seed uint64) *beside[K, V] {
+func tableWithTombstones[K, V uint32 | uint64](t testing.TB, dev device.Device, set bool, seed uint64) *modelTest[K, V] {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	lines := 1 + rng.Uint32N(20)
-	s := newBeside[K, V](t, dev, set, Options{Tombstones: Tombstones(rng.IntN(2)), Fixed: true}, lines)
+	s := newModelTest[K, V](t, dev, set, Options{Tombstones: Tombstones(rng.IntN(2)), Fixed: true}, lines)
 	s.rng = rng
 	im := image{s.engine.geometry(), conformance.Memory{Slots: conformance.Slots{Widths: s.policy.widths}}}
 	crowd, slots := rng.IntN(3), s.policy.slots()
@@ -49,15 +49,15 @@ func worn[K, V uint32 | uint64](t testing.TB, dev device.Device, set bool, seed 
 }
 
 // changeKeys runs a batch on different keys, then applies it to the model.
-func (s *beside[K, V]) changeKeys(kind weft.OpKind, keys []K) {
+func (s *modelTest[K, V]) changeKeys(kind weft.OpKind, keys []K) {
 	s.Helper()
 	vals := make([]V, len(keys))
 	for i := range vals {
 		vals[i] = V(s.rng.Uint64())
 	}
-	b := &batch.Batch{N: len(keys), Kind: op.Kind(kind), Flags: s.policy.Flags(op.Kind(kind)), Columns: batch.Columns{batch.Keys: batch.In(keys)}}
+	b := &batch.Batch{N: len(keys), Kind: op.Kind(kind), Flags: s.policy.Flags(op.Kind(kind)), Columns: batch.Columns{batch.Keys: batch.Input(keys)}}
 	if s.policy.widths.Val > 0 && kind == weft.OpPutNew {
-		b.Columns[batch.Vals] = batch.In(vals)
+		b.Columns[batch.Vals] = batch.Input(vals)
 	}
 	_, failed, err := s.engine.Change(context.Background(), nil, b)
 	if err != nil {
@@ -75,11 +75,11 @@ func (s *beside[K, V]) changeKeys(kind weft.OpKind, keys []K) {
 }
 
 // holds compares the table with its model: by lookups, by export and by its memory.
-func (s *beside[K, V]) holds() {
+func (s *modelTest[K, V]) holds() {
 	s.Helper()
 	keys := slices.Collect(maps.Keys(s.model))
-	_, hits, err := s.engine.Look(context.Background(), nil, s.leases.Current(), &batch.Batch{
-		N: len(keys), Columns: batch.Columns{batch.Keys: batch.In(keys)},
+	_, hits, err := s.engine.Lookup(context.Background(), nil, s.leases.Current(), &batch.Batch{
+		N: len(keys), Columns: batch.Columns{batch.Keys: batch.Input(keys)},
 	}, 0)
 	if err != nil || hits != len(keys) {
 		s.Fatalf("%d of %d keys are found: %v", hits, len(keys), err)
@@ -127,7 +127,7 @@ func TestRehashInPlace(t *testing.T) {
 func rehashInPlace[K, V uint32 | uint64](t *testing.T, dev device.Device, set bool, seeds uint64) {
 	wrapped := 0
 	for seed := range seeds {
-		s := worn[K, V](t, dev, set, seed)
+		s := tableWithTombstones[K, V](t, dev, set, seed)
 		before := s.image()
 		s.rehashInPlace()
 		s.holds()
@@ -153,7 +153,7 @@ func TestRehashInPlaceOnAnyCores(t *testing.T) {
 	for seed := range uint64(50) {
 		var first []byte
 		for _, workers := range []int{1, 2, 7} {
-			s := worn[uint64, uint64](t, devicetest.OpenCPU(t, workers), false, seed)
+			s := tableWithTombstones[uint64, uint64](t, devicetest.OpenCPU(t, workers), false, seed)
 			s.rehashInPlace()
 			s.holds()
 			im := s.image()
@@ -168,19 +168,19 @@ func TestRehashInPlaceOnAnyCores(t *testing.T) {
 	}
 }
 
-// ends is a context that ends after a number of checks.
-type ends struct {
+// limitedContext is a context that ends after a number of checks.
+type limitedContext struct {
 	context.Context
 	looks atomic.Int32
 }
 
-func endsAfter(t testing.TB, looks int32) *ends {
-	e := &ends{Context: t.Context()}
+func cancelAfter(t testing.TB, looks int32) *limitedContext {
+	e := &limitedContext{Context: t.Context()}
 	e.looks.Store(looks)
 	return e
 }
 
-func (e *ends) Err() error {
+func (e *limitedContext) Err() error {
 	if e.looks.Add(-1) < 0 {
 		return context.Canceled
 	}
@@ -207,11 +207,11 @@ func TestRehashInPlaceCancelled(t *testing.T) {
 	}
 	part := false
 	for looks := int32(0); ; looks++ {
-		done, err := m.policy.engine.rehashInPlace(endsAfter(t, looks))
+		done, err := m.policy.engine.rehashInPlace(cancelAfter(t, looks))
 		if cerr := m.CheckInvariants(); cerr != nil {
 			t.Fatalf("cancelled after %d looks at the context: %v", looks, cerr)
 		}
-		now, _ := m.policy.engine.Counters(t.Context())
+		now, _ := m.policy.engine.ReadCounters(t.Context())
 		if err == nil {
 			if !done || now.Used != now.Live {
 				t.Fatalf("done is %v, %+v", done, now)

@@ -16,9 +16,9 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// beside is an engine of kernels next to a model of it. The keys of a set have values that are
+// modelTest is an engine of kernels next to a model of it. The keys of a set have values that are
 // never read.
-type beside[K, V uint32 | uint64] struct {
+type modelTest[K, V uint32 | uint64] struct {
 	testing.TB
 	engine engine
 	policy *policy
@@ -29,11 +29,11 @@ type beside[K, V uint32 | uint64] struct {
 	model  map[K]V
 }
 
-// KernelsBesideModel runs every operation of an engine on small tables: in host memory and on the
+// KernelsAgainstModel runs every operation of an engine on small tables: in host memory and on the
 // device, in the launches for low and for high load, with columns left out, and with overflow. It
 // compares all results with a Go map. A set has bare keys.
-func KernelsBesideModel[K, V uint32 | uint64](t testing.TB, dev device.Device, set bool, opts Options) {
-	s := newBeside[K, V](t, dev, set, opts, 3)
+func KernelsAgainstModel[K, V uint32 | uint64](t testing.TB, dev device.Device, set bool, opts Options) {
+	s := newModelTest[K, V](t, dev, set, opts, 3)
 	defer s.close()
 	for round := range 2 {
 		s.change(weft.OpPut, 40, 40)
@@ -62,14 +62,14 @@ func KernelsBesideModel[K, V uint32 | uint64](t testing.TB, dev device.Device, s
 // LargeTable is the same for a table with more lines than a path may have, and for lookups of more
 // keys than get a tile each.
 func LargeTable[K, V uint32 | uint64](t testing.TB, dev device.Device, set bool) {
-	s := newBeside[K, V](t, dev, set, Options{}, maxPath+100)
+	s := newModelTest[K, V](t, dev, set, Options{}, maxPath+100)
 	defer s.close()
 	s.change(weft.OpPut, 60, 60)
 	s.change(weft.OpDelete, 40, 60)
 	s.change(weft.OpPutNew, 40, 60)
 	s.rehash(3)
 	for range 4 { // two ways, by sectors or by lines
-		keys, vals := s.draw(gpu.SpreadKeys+300, gpu.SpreadKeys+300)
+		keys, vals := s.draw(gpu.MaxTiledKeys+300, gpu.MaxTiledKeys+300)
 		for i, found := range s.lookUp(keys, vals) {
 			if v, there := s.model[keys[i]]; found != there || !set && vals[i] != v {
 				t.Fatalf("key %#x: %#x, %v, want %#x, %v", keys[i], vals[i], found, v, there)
@@ -79,7 +79,7 @@ func LargeTable[K, V uint32 | uint64](t testing.TB, dev device.Device, set bool)
 	s.rehash(maxPath + 100)
 }
 
-func newBeside[K, V uint32 | uint64](t testing.TB, dev device.Device, set bool, opts Options, lines uint32) *beside[K, V] {
+func newModelTest[K, V uint32 | uint64](t testing.TB, dev device.Device, set bool, opts Options, lines uint32) *modelTest[K, V] {
 	w := batch.MapWidths[K, V]()
 	if set {
 		w = batch.SetWidths[K]()
@@ -99,10 +99,10 @@ func newBeside[K, V uint32 | uint64](t testing.TB, dev device.Device, set bool, 
 			t.Error(err)
 		}
 	})
-	return &beside[K, V]{t, e, p, dev, leases, stream, rand.New(rand.NewPCG(1, 2)), map[K]V{}}
+	return &modelTest[K, V]{t, e, p, dev, leases, stream, rand.New(rand.NewPCG(1, 2)), map[K]V{}}
 }
 
-func (s *beside[K, V]) close() {
+func (s *modelTest[K, V]) close() {
 	s.Helper()
 	if err := errors.Join(s.stream.Close(), s.engine.Close(), s.leases.Free()); err != nil {
 		s.Error(err)
@@ -110,7 +110,7 @@ func (s *beside[K, V]) close() {
 }
 
 // draw makes up operations on `different` keys, some of them like sentinels.
-func (s *beside[K, V]) draw(n, different int) (keys []K, vals []V) {
+func (s *modelTest[K, V]) draw(n, different int) (keys []K, vals []V) {
 	order := s.rng.Perm(different)
 	for i := range n {
 		k := s.rng.IntN(different)
@@ -124,7 +124,7 @@ func (s *beside[K, V]) draw(n, different int) (keys []K, vals []V) {
 
 // change runs a batch of one kind. It has fewer keys than operations only where the engine promises
 // the outcome of batch order.
-func (s *beside[K, V]) change(kind weft.OpKind, n, different int) {
+func (s *modelTest[K, V]) change(kind weft.OpKind, n, different int) {
 	s.Helper()
 	if s.policy.widths.Val == 0 && kind == weft.OpPut {
 		kind = weft.OpPutNew
@@ -138,7 +138,7 @@ func (s *beside[K, V]) change(kind weft.OpKind, n, different int) {
 
 // mixed runs a batch of all kinds with each key in one operation, so that its order does not
 // matter. Sets skip it.
-func (s *beside[K, V]) mixed(n int) {
+func (s *modelTest[K, V]) mixed(n int) {
 	if s.policy.widths.Val == 0 {
 		return
 	}
@@ -146,7 +146,7 @@ func (s *beside[K, V]) mixed(n int) {
 	s.run(&batch.Batch{}, s.kinds(n), keys, vals)
 }
 
-func (s *beside[K, V]) kinds(n int) []weft.OpKind {
+func (s *modelTest[K, V]) kinds(n int) []weft.OpKind {
 	kinds := make([]weft.OpKind, n)
 	for i := range kinds {
 		kinds[i] = weft.OpKind(s.rng.IntN(4))
@@ -156,15 +156,15 @@ func (s *beside[K, V]) kinds(n int) []weft.OpKind {
 
 // overlap runs lookups on another stream during a change; they may see part of it. The simulator
 // checks that these unordered accesses are legal. The table must have free slots.
-func (s *beside[K, V]) overlap(n int) {
+func (s *modelTest[K, V]) overlap(n int) {
 	s.Helper()
 	keys, vals := s.draw(n, n)
-	b := &batch.Batch{N: n, Kind: op.Delete, Columns: batch.Columns{batch.Keys: batch.In(keys)}}
-	look := &batch.Batch{N: n, Columns: batch.Columns{batch.Keys: batch.In(keys), batch.OK: batch.Output(make([]bool, n))}}
+	b := &batch.Batch{N: n, Kind: op.Delete, Columns: batch.Columns{batch.Keys: batch.Input(keys)}}
+	look := &batch.Batch{N: n, Columns: batch.Columns{batch.Keys: batch.Input(keys), batch.OK: batch.Output(make([]bool, n))}}
 	kinds := slices.Repeat([]weft.OpKind{weft.OpDelete}, n)
 	if s.policy.widths.Val > 0 {
 		kinds = s.kinds(n)
-		b.Columns[batch.Kinds], b.Columns[batch.Vals] = batch.In(kinds), batch.In(vals)
+		b.Columns[batch.Kinds], b.Columns[batch.Vals] = batch.Input(kinds), batch.Input(vals)
 		look.Columns[batch.Vals] = batch.Output(make([]V, n))
 	}
 	other, err := s.dev.NewStream()
@@ -179,7 +179,7 @@ func (s *beside[K, V]) overlap(n int) {
 			_, _, err := s.engine.Change(context.Background(), s.stream, b)
 			for _, load := range []float64{-1, 2} {
 				s.wide(load)
-				_, _, e := s.engine.Look(context.Background(), other, s.leases.Current(), look, 0)
+				_, _, e := s.engine.Lookup(context.Background(), other, s.leases.Current(), look, 0)
 				err = errors.Join(err, e)
 			}
 			return err
@@ -193,7 +193,7 @@ func (s *beside[K, V]) overlap(n int) {
 }
 
 // run runs a batch on the engine and on the model and compares the outcome.
-func (s *beside[K, V]) run(b *batch.Batch, kinds []weft.OpKind, keys []K, vals []V) {
+func (s *modelTest[K, V]) run(b *batch.Batch, kinds []weft.OpKind, keys []K, vals []V) {
 	s.Helper()
 	out, ok := make([]V, len(keys)), make([]bool, len(keys))
 	if s.rng.IntN(4) == 0 || b.Kind == op.Put {
@@ -201,17 +201,17 @@ func (s *beside[K, V]) run(b *batch.Batch, kinds []weft.OpKind, keys []K, vals [
 	}
 	b.N = len(keys)
 	s.wide(float64(3*s.rng.IntN(2) - 1))
-	b.Columns[batch.Keys], b.Columns[batch.OK] = batch.In(keys), batch.Optional(ok)
+	b.Columns[batch.Keys], b.Columns[batch.OK] = batch.Input(keys), batch.Optional(ok)
 	if kinds != nil {
-		b.Columns[batch.Kinds] = batch.In(kinds)
+		b.Columns[batch.Kinds] = batch.Input(kinds)
 	}
 	if s.policy.widths.Val > 0 {
-		b.Columns[batch.Vals] = batch.In(vals)
+		b.Columns[batch.Vals] = batch.Input(vals)
 		if kinds != nil {
 			b.Columns[batch.Out] = batch.Output(out)
 		}
 	}
-	failed, lost := s.execute(b)
+	failed, dropped := s.execute(b)
 	there := s.lookUp(keys, nil)
 	var full []uint32
 	for i, k := range keys {
@@ -232,14 +232,14 @@ func (s *beside[K, V]) run(b *batch.Batch, kinds []weft.OpKind, keys []K, vals [
 			s.Fatalf("operation %d of %d, %v of key %#x: %#x, want %#x, %v", i, b.N, kind, k, out[i], wantOut, wantOK)
 		}
 	}
-	if lost != len(full) || failed != nil && !slices.Equal(failed, full) {
-		s.Fatalf("%d operations are said to have found no room, %d; it was %d", lost, failed, full)
+	if dropped != len(full) || failed != nil && !slices.Equal(failed, full) {
+		s.Fatalf("%d operations are said to have found no room, %d; it was %d", dropped, failed, full)
 	}
 	s.check(len(full) > 0)
 }
 
 // apply runs an operation on the model.
-func (s *beside[K, V]) apply(kind weft.OpKind, k K, v V) (out V, ok bool) {
+func (s *modelTest[K, V]) apply(kind weft.OpKind, k K, v V) (out V, ok bool) {
 	have, there := s.model[k]
 	switch kind {
 	case weft.OpGet:
@@ -257,9 +257,9 @@ func (s *beside[K, V]) apply(kind weft.OpKind, k K, v V) (out V, ok bool) {
 	return 0, there
 }
 
-// execute runs a batch from host memory or from the device. lost is the number of operations that
-// found no slot. failed lists them, for batches from host memory only.
-func (s *beside[K, V]) execute(b *batch.Batch) (failed []uint32, lost int) {
+// execute runs a batch from host memory or from the device. dropped is the number of operations
+// that found no slot. failed lists them, for batches from host memory only.
+func (s *modelTest[K, V]) execute(b *batch.Batch) (failed []uint32, dropped int) {
 	s.Helper()
 	if s.rng.IntN(2) == 0 {
 		done, failed, err := s.engine.Change(context.Background(), nil, b)
@@ -272,24 +272,24 @@ func (s *beside[K, V]) execute(b *batch.Batch) (failed []uint32, lost int) {
 		_, _, err := s.engine.Change(context.Background(), s.stream, b)
 		return err
 	})
-	if _, err := s.engine.Counters(context.Background()); err != nil { // waits
+	if _, err := s.engine.ReadCounters(context.Background()); err != nil { // waits
 		s.Fatal(err)
 	}
-	lost, err := s.engine.Lost(context.Background())
+	dropped, err := s.engine.ReadDropped(context.Background())
 	if err != nil {
 		s.Fatal(err)
 	}
-	return nil, lost
+	return nil, dropped
 }
 
 // wide sets the load from which on whole lines are read.
-func (s *beside[K, V]) wide(load float64) {
+func (s *modelTest[K, V]) wide(load float64) {
 	k := &s.engine.(*gpuEngine).kernel
 	k.wideGet, k.wideChange = load, load
 }
 
 // onDevice moves a batch to the device, and its outputs back.
-func (s *beside[K, V]) onDevice(b *batch.Batch, do func() error) {
+func (s *modelTest[K, V]) onDevice(b *batch.Batch, do func() error) {
 	s.Helper()
 	var err error
 	var used []device.Buffer
@@ -319,22 +319,22 @@ func (s *beside[K, V]) onDevice(b *batch.Batch, do func() error) {
 }
 
 // lookUp looks keys up, from host memory or on the device.
-func (s *beside[K, V]) lookUp(keys []K, vals []V) (found []bool) {
+func (s *modelTest[K, V]) lookUp(keys []K, vals []V) (found []bool) {
 	s.Helper()
 	found = make([]bool, len(keys))
-	b := &batch.Batch{N: len(keys), Columns: batch.Columns{batch.Keys: batch.In(keys), batch.OK: batch.Output(found)}}
+	b := &batch.Batch{N: len(keys), Columns: batch.Columns{batch.Keys: batch.Input(keys), batch.OK: batch.Output(found)}}
 	s.wide(float64(3*s.rng.IntN(2) - 1))
 	if s.policy.widths.Val > 0 {
 		b.Columns[batch.Vals] = batch.Optional(vals)
 	}
 	if s.rng.IntN(2) == 0 {
 		s.onDevice(b, func() error {
-			_, _, err := s.engine.Look(context.Background(), s.stream, s.leases.Current(), b, 0)
+			_, _, err := s.engine.Lookup(context.Background(), s.stream, s.leases.Current(), b, 0)
 			return err
 		})
 		return found
 	}
-	done, hits, err := s.engine.Look(context.Background(), nil, s.leases.Current(), b, 0)
+	done, hits, err := s.engine.Lookup(context.Background(), nil, s.leases.Current(), b, 0)
 	if done != b.N {
 		s.Fatalf("%d of %d keys looked up", done, b.N)
 	}
@@ -351,7 +351,7 @@ func (s *beside[K, V]) lookUp(keys []K, vals []V) (found []bool) {
 
 // check compares lookups, iteration and the statistics with the model. If an operation found no
 // slot, the table must be full.
-func (s *beside[K, V]) check(full bool) {
+func (s *modelTest[K, V]) check(full bool) {
 	s.Helper()
 	keys, _ := s.draw(140, 140)
 	vals := make([]V, len(keys))
@@ -368,8 +368,8 @@ func (s *beside[K, V]) check(full bool) {
 			fresh[k] = true
 		}
 	}
-	all := &batch.Batch{N: len(keys), Kind: op.Put, Columns: batch.Columns{batch.Keys: batch.In(keys)}}
-	n, _, err := core.Need(context.Background(), s.engine, core.Counters{Live: 1}, nil, all, all.N, 3)
+	all := &batch.Batch{N: len(keys), Kind: op.Put, Columns: batch.Columns{batch.Keys: batch.Input(keys)}}
+	n, _, err := core.EstimateInserts(context.Background(), s.engine, core.Counters{Live: 1}, nil, all, all.N, 3)
 	if n < len(fresh) || n > len(keys)-hits || err != nil {
 		s.Fatalf("%d keys are said to be new, want %d to %d: %v", n, len(fresh), len(keys)-hits, err)
 	}
@@ -378,7 +378,7 @@ func (s *beside[K, V]) check(full bool) {
 	if err := im.check(s.policy.opts.Tombstones == Keep); err != nil {
 		s.Fatal(err)
 	}
-	now, err := s.engine.Counters(context.Background())
+	now, err := s.engine.ReadCounters(context.Background())
 	sum, longest, e := s.engine.probeLengths(context.Background())
 	if err := errors.Join(err, e); err != nil {
 		s.Fatal(err)
@@ -392,7 +392,7 @@ func (s *beside[K, V]) check(full bool) {
 }
 
 // image returns the memory in use.
-func (s *beside[K, V]) image() image {
+func (s *modelTest[K, V]) image() image {
 	s.Helper()
 	t := &table{core.New(core.Config{Device: s.dev, Widths: s.policy.widths, Engine: s.engine, Leases: s.leases}), s.policy}
 	im, err := t.image()
@@ -403,7 +403,7 @@ func (s *beside[K, V]) image() image {
 }
 
 // sentinels returns the number of keys that live in the extra line.
-func (s *beside[K, V]) sentinels() (n int) {
+func (s *modelTest[K, V]) sentinels() (n int) {
 	bits := conformance.Slots{Widths: s.policy.widths}.KeyBits()
 	for k := range s.model {
 		if ^uint64(k)<<(64-bits)>>(64-bits) <= lastSentinel {
@@ -414,7 +414,7 @@ func (s *beside[K, V]) sentinels() (n int) {
 }
 
 // content compares exports with the model, a few lines at a time or all at once.
-func (s *beside[K, V]) content() {
+func (s *modelTest[K, V]) content() {
 	s.Helper()
 	lease := s.leases.Current()
 	units, per := s.engine.Extent(lease)
@@ -445,7 +445,7 @@ func (s *beside[K, V]) content() {
 
 // rehash moves to another number of lines. If they are too few, it checks for the error and for an
 // unchanged table.
-func (s *beside[K, V]) rehash(lines uint32) {
+func (s *modelTest[K, V]) rehash(lines uint32) {
 	s.Helper()
 	before := s.engine.geometry()
 	err := s.engine.rehash(context.Background(), lines, true)
@@ -461,9 +461,9 @@ func (s *beside[K, V]) rehash(lines uint32) {
 }
 
 // rehashInPlace drops all dead slots, unless no slot is empty.
-func (s *beside[K, V]) rehashInPlace() {
+func (s *modelTest[K, V]) rehashInPlace() {
 	s.Helper()
-	before, err := s.engine.Counters(context.Background())
+	before, err := s.engine.ReadCounters(context.Background())
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -471,15 +471,15 @@ func (s *beside[K, V]) rehashInPlace() {
 	if err != nil || !done && int(before.Used) < s.policy.slots() {
 		s.Fatalf("rehash in place of %d slots with %+v: %v, %v", s.policy.slots(), before, done, err)
 	}
-	after, err := s.engine.Counters(context.Background())
-	if err != nil || after.Live != before.Live || done && after.Used > after.Live+s.deadLeft() {
+	after, err := s.engine.ReadCounters(context.Background())
+	if err != nil || after.Live != before.Live || done && after.Used > after.Live+s.nDead() {
 		s.Fatalf("rehash in place from %+v to %+v: %v", before, after, err)
 	}
 }
 
-// deadLeft returns how many dead slots a rehash in place may leave: on a GPU those of the extra
+// nDead returns how many dead slots a rehash in place may leave: on a GPU those of the extra
 // line.
-func (s *beside[K, V]) deadLeft() uint64 {
+func (s *modelTest[K, V]) nDead() uint64 {
 	if _, ok := s.engine.(*gpuEngine); ok {
 		return lastSentinel + 1
 	}

@@ -32,24 +32,26 @@ const (
 	smallLines = 32
 )
 
-// keepFree returns n such that one slot in n stays free beyond a small table: 16 for slots of 16
+// freeDivisor returns n such that one slot in n stays free beyond a small table: 16 for slots of 16
 // bytes, 32 for smaller ones. A path of maxPath lines has more of the smaller ones.
-func keepFree(perLine int) int { return min(2*perLine, 32) }
+func freeDivisor(perLine int) int { return min(2*perLine, 32) }
 
 // maxKeys returns the capacity of a table with perLine slots in each line.
-func maxKeys(lines uint32, perLine int) int { return leave(lines, perLine, keepFree(perLine)) }
+func maxKeys(lines uint32, perLine int) int { return usableSlots(lines, perLine, freeDivisor(perLine)) }
 
 // maxUsed returns the number of live and dead slots that a table of fixed size may have. Half of
 // what maxKeys leaves free is for dead slots, so that many accumulate before a rehash drops them.
-func maxUsed(lines uint32, perLine int) int { return leave(lines, perLine, 2*keepFree(perLine)) }
+func maxUsed(lines uint32, perLine int) int {
+	return usableSlots(lines, perLine, 2*freeDivisor(perLine))
+}
 
-// leave returns the number of slots less one in share of those beyond a small table.
-func leave(lines uint32, perLine, share int) int {
-	all := int(lines) * perLine
+// usableSlots returns the number of slots less one in divisor of those beyond a small table.
+func usableSlots(lines uint32, perLine, divisor int) int {
+	n := int(lines) * perLine
 	if lines <= smallLines {
-		return all
+		return n
 	}
-	return all - (int(lines-smallLines)*perLine+share-1)/share
+	return n - (int(lines-smallLines)*perLine+divisor-1)/divisor
 }
 
 // lastSentinel is the last sentinel. The table has none beyond those of all structures.
@@ -74,8 +76,8 @@ const segmentLines = 16
 // segments returns the number of segments.
 func (g geometry) segments() int { return (int(g.lines) + segmentLines - 1) / segmentLines }
 
-// path returns the length of the longest search, in lines.
-func (g geometry) path() uint32 { return min(g.lines, maxPath) }
+// maxPathLines returns the length of the longest search, in lines.
+func (g geometry) maxPathLines() uint32 { return min(g.lines, maxPath) }
 
 // home returns the sector where the search for a key begins.
 func home[K cpu.Key](g geometry, key K) uint32 {

@@ -13,7 +13,7 @@ import (
 
 // The constants of the kernels equal those of Go.
 func TestConstantsAreTwins(t *testing.T) {
-	conformance.Twins(t, map[string]map[string]int{
+	conformance.CompareConstants(t, map[string]map[string]int{
 		"../kernels/include/weft/linear_table.cuh": {
 			"kSectorBytes": sectorBytes, "kNarrowLanes": narrowLanes, "kWideLanes": wideLanes,
 		},
@@ -39,19 +39,19 @@ func TestConstantsAreTwins(t *testing.T) {
 func TestPathsVisitEverySectorOnce(t *testing.T) {
 	for _, lines := range []uint32{1, 2, 3, 4, 5, 7, 64, 100, maxPath - 1, maxPath, maxPath + 1, 3 * maxPath} {
 		table := cpuTable[uint64, uint64]{geometry: geometry{lines: lines}}
-		table.end = table.path()
+		table.pathLines = table.maxPathLines()
 		homes := []uint32{0, 1, 2, 3, lines*lineSectors - 1, lines*lineSectors - 4, lines / 2 * lineSectors}
 		for _, home := range homes {
-			if want := min(lines, maxPath) * lineSectors; table.length(home) != want {
-				t.Errorf("%d lines: a path has %d sectors, want %d", lines, table.length(home), want)
+			if want := min(lines, maxPath) * lineSectors; table.pathLength(home) != want {
+				t.Errorf("%d lines: a path has %d sectors, want %d", lines, table.pathLength(home), want)
 			}
 			checkPath(t, &table, home)
 		}
 		// The extra line is a path of its own.
 		for x := range uint32(lineSectors) {
 			home := lines*lineSectors + x
-			if table.length(home) != lineSectors {
-				t.Errorf("%d lines: the extra line has %d sectors", lines, table.length(home))
+			if table.pathLength(home) != lineSectors {
+				t.Errorf("%d lines: the extra line has %d sectors", lines, table.pathLength(home))
 			}
 			checkPath(t, &table, home)
 		}
@@ -60,10 +60,10 @@ func TestPathsVisitEverySectorOnce(t *testing.T) {
 
 func checkPath(t *testing.T, table *cpuTable[uint64, uint64], home uint32) {
 	t.Helper()
-	seen := make(map[uint32]bool, table.length(home))
+	seen := make(map[uint32]bool, table.pathLength(home))
 	extra := home/lineSectors == table.lines
-	for o := range table.length(home) {
-		s := table.next(home, o)
+	for o := range table.pathLength(home) {
+		s := table.pathSector(home, o)
 		line := (home/lineSectors + o/lineSectors) % table.lines
 		if extra {
 			line = table.lines
@@ -75,7 +75,7 @@ func checkPath(t *testing.T, table *cpuTable[uint64, uint64], home uint32) {
 			t.Fatalf("%d lines: step %d from %d is in line %d, want %d", table.lines, o, home, s/lineSectors, line)
 		case seen[s]:
 			t.Fatalf("%d lines: the path from %d visits sector %d twice", table.lines, home, s)
-		case o%2 == 1 && s != table.next(home, o-1)^1:
+		case o%2 == 1 && s != table.pathSector(home, o-1)^1:
 			t.Fatalf("%d lines: sectors %d and %d of the path from %d are no aligned pair", table.lines, o-1, o, home)
 		}
 		seen[s] = true
@@ -87,17 +87,17 @@ func TestImagePathIsTheEnginesPath(t *testing.T) {
 	for _, lines := range []uint32{1, 2, 3, 7, 1000} {
 		g := geometry{seed: 99, lines: lines}
 		im := image{g, conformance.Memory{Slots: conformance.Slots{Widths: batch.Widths{Key: 8, Val: 8, Slot: 16}}}}
-		table := cpuTable[uint64, uint64]{geometry: g, end: g.path()}
+		table := cpuTable[uint64, uint64]{geometry: g, pathLines: g.maxPathLines()}
 		for _, key := range []uint64{0, 1, 12345, 1 << 40, ^uint64(0), ^uint64(1), ^uint64(2), ^uint64(3)} {
 			h := home(g, key)
 			step := 0
 			for i := range im.path(isSentinel(key), cpu.Stored(key, lastSentinel)) {
-				if want := int(table.next(h, uint32(step/2)))*2 + step%2; i != want {
+				if want := int(table.pathSector(h, uint32(step/2)))*2 + step%2; i != want {
 					t.Fatalf("%d lines, key %#x: step %d is slot %d, want %d", lines, key, step, i, want)
 				}
 				step++
 			}
-			if want := int(table.length(h)) * 2; step != want {
+			if want := int(table.pathLength(h)) * 2; step != want {
 				t.Fatalf("%d lines, key %#x: %d slots on the path, want %d", lines, key, step, want)
 			}
 		}
@@ -153,7 +153,7 @@ func TestLinesFor(t *testing.T) {
 				}
 				keys := func(lines uint32) float64 {
 					slots := float64(lines) * float64(per)
-					return min(slots*load, slots-max(float64(lines)-smallLines, 0)*float64(per)/float64(keepFree(per)))
+					return min(slots*load, slots-max(float64(lines)-smallLines, 0)*float64(per)/float64(freeDivisor(per)))
 				}
 				if keys(lines) < float64(n)*(1-1e-12) {
 					t.Errorf("%d keys at load %g: %d lines are too few", n, load, lines)

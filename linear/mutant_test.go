@@ -34,15 +34,15 @@ const (
 // which can be broken.
 type mutant struct {
 	*mutantBase
-	how mutation
+	kind mutation
 }
 
 type mutantBase = cpuEngine[uint32, uint32, uint32, uint32]
 
-func newMutant(dev device.Device, how mutation, opts *Options) (*Map[uint32, uint32], error) {
+func newMutant(dev device.Device, kind mutation, opts *Options) (*Map[uint32, uint32], error) {
 	m, err := New[uint32, uint32](dev, opts)
 	if err == nil {
-		e := &mutant{m.table.policy.engine.(*mutantBase), how}
+		e := &mutant{m.table.policy.engine.(*mutantBase), kind}
 		m.table.policy.engine, m.table.core.Engine = e, e
 	}
 	return m, err
@@ -69,19 +69,19 @@ func (p *mutantPiece) Run(_ *cpu.Watch, s cpu.Share) (int, cpu.Result) {
 	c := *p.mutantChanger
 	c.part = s
 	for i := range uint32(p.n) {
-		if p.m.how == backwards {
+		if p.m.kind == backwards {
 			i = uint32(p.n) - 1 - i
 		}
 		p.m.one(&c, i)
 	}
-	if p.m.how == countsNothing {
-		c.Live, c.Fresh = 0, 0
+	if p.m.kind == countsNothing {
+		c.Live, c.Used = 0, 0
 	}
 	return p.n, c.Result
 }
 
 func (m *mutant) home(g geometry, key uint32) uint32 {
-	if m.how == noExtraLine && isSentinel(key) {
+	if m.kind == noExtraLine && isSentinel(key) {
 		key = ^key
 	}
 	return home(g, key)
@@ -92,32 +92,32 @@ func (m *mutant) one(c *mutantChanger, i uint32) {
 	kind := c.Kind(i)
 	key, h := cpu.Stored(c.Keys[i], lastSentinel), m.home(c.table.geometry, c.Keys[i])
 	s := c.table.search(c.part, h, key)
-	if m.how == firstDead && s.dead != nil {
-		s.live, s.own = nil, s.dead
+	if m.kind == firstDead && s.dead != nil {
+		s.live, s.tombstone = nil, s.dead
 	}
-	if next := m.after(c, s.free); m.how == goesTooFar && next != nil {
+	if next := m.after(c, s.free); m.kind == goesTooFar && next != nil {
 		s.free = next
 	}
 	var o cpu.Outcome
 	switch {
-	case s.live != nil && kind == op.Delete && m.how == emptyForDead:
+	case s.live != nil && kind == op.Delete && m.kind == emptyForDead:
 		s.live.Key = cpu.Sentinel[uint32](cpu.Empty)
 		c.Live--
-		c.Fresh--
+		c.Used--
 		o.OK = true
-	case s.live != nil && kind == op.Delete && m.how == forgetsToKill:
+	case s.live != nil && kind == op.Delete && m.kind == forgetsToKill:
 		c.Live--
 		o.OK = true
 	case s.live != nil:
-		o = cpu.Present(&c.Changes, i, kind, s.live)
+		o = cpu.ApplyPresent(&c.Changes, i, kind, s.live)
 	case kind.Inserts():
-		if at := s.choose(c.Reuse); at != nil {
+		if at := s.insertSlot(c.ReuseDead); at != nil {
 			o = cpu.Insert(&c.Changes, i, key, at)
 		} else {
-			o.Full = true
+			o.Overflowed = true
 		}
 	}
-	c.Finish(i, o)
+	c.WriteOutcome(i, o)
 }
 
 // after returns the slot after s in its sector, if that is empty too.
@@ -134,19 +134,19 @@ func (m *mutant) after(c *mutantChanger, s *cpu.Slot[uint32, uint32]) *cpu.Slot[
 	return &slots[at]
 }
 
-func (m *mutant) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, count device.Ptr) (done, hits int, err error) {
-	if m.how != noExtraLine && m.how != stopsAtDead {
-		return m.mutantBase.Look(ctx, s, l, b, count)
+func (m *mutant) Lookup(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, count device.Ptr) (done, hits int, err error) {
+	if m.kind != noExtraLine && m.kind != stopsAtDead {
+		return m.mutantBase.Lookup(ctx, s, l, b, count)
 	}
 	t := tableOf[uint32, uint32](l.Parts.(*generation))
 	keys, to := batch.View[uint32](b.Columns[batch.Keys].Host), cpu.AnswersOf[uint32](b)
-	return m.Each(ctx, b.N, func(_ *cpu.Watch, lo, hi int) (ran, hits int) {
+	return m.RunLookup(ctx, b.N, func(_ *cpu.Watch, lo, hi int) (ran, hits int) {
 		for i, key := range keys[lo:hi] {
 			s := t.search(cpu.Share{Hi: t.lines + 1}, m.home(t.geometry, key), cpu.Stored(key, lastSentinel))
-			if m.how == stopsAtDead && s.dead != nil {
+			if m.kind == stopsAtDead && s.dead != nil {
 				s.live = nil
 			}
-			hits += cpu.Write(&to, lo+i, s.live)
+			hits += cpu.WriteAnswer(&to, lo+i, s.live)
 		}
 		return hi - lo, hits
 	})
@@ -154,7 +154,7 @@ func (m *mutant) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *b
 
 func (m *mutant) rehash(ctx context.Context, lines uint32, thorough bool) error {
 	err := m.mutantBase.rehash(ctx, lines, thorough)
-	if err == nil && m.how == rehashDropsLine {
+	if err == nil && m.kind == rehashDropsLine {
 		g := m.Parts().(*generation)
 		t := tableOf[uint32, uint32](g)
 		for s := range t.live(lines, lines+1) {
@@ -176,7 +176,7 @@ func (m unchecked) Check(ctx context.Context) error { return m.Sync(ctx) }
 // The suite notices what breaks the protocol: by answers alone, and by a check of the memory that
 // is left. An engine of the same code without a fault passes.
 func TestMutantsAreNoticed(t *testing.T) {
-	conformance.NotRaced(t, "is about tests")
+	conformance.SkipRaced(t, "is about tests")
 	dev := devicetest.OpenCPU(t, 2)
 	for _, how := range []mutation{
 		sound, firstDead, emptyForDead, forgetsToKill, noExtraLine, rehashDropsLine,

@@ -103,7 +103,7 @@ func findAll(t *testing.T, mutants []mutant, narrow func(mode) dst.Config[uint32
 }
 
 func find[K weft.Key, V weft.Value](t *testing.T, cfg dst.Config[K, V], rewrite func(file, ptx string) string) {
-	cfg.Rewrite, cfg.Whole = rewrite, true
+	cfg.Rewrite, cfg.NoShrink = rewrite, true
 	f, tried := dst.Find(cfg)
 	if f == nil {
 		t.Fatalf("not found by %v", tried)
@@ -132,8 +132,8 @@ func TestMutantsFailKernelTests(t *testing.T) {
 	} {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			quick, random := mutate.OnDevices(90, 1, kernelTests[uint32, uint32](false))
-			mutate.WantNoticed(t, slices.Concat(random, quick), mutate.Replace(t, m.kernels, m.pattern, m.with))
+			quick, random := mutate.DeviceTrials(90, 1, kernelTests[uint32, uint32](false))
+			mutate.RequireDetected(t, slices.Concat(random, quick), mutate.Replace(t, m.kernels, m.pattern, m.with))
 		})
 	}
 }

@@ -101,14 +101,14 @@ func (o *Options) check() (Options, error) {
 // is that large.
 func linesFor(n uint64, load float64, slotBytes int) (lines uint32, ok bool) {
 	perLine := float64(lineBytes / slotBytes)
-	want := math.Ceil(float64(n) / load / perLine)
-	if want > maxLines {
+	exact := math.Ceil(float64(n) / load / perLine)
+	if exact > maxLines {
 		return 0, false
 	}
-	lines = max(uint32(want), 1)
+	lines = max(uint32(exact), 1)
 	for keysAt(lines, load, slotBytes) < int(n) {
-		short := int(n) - keysAt(lines, load, slotBytes)
-		if lines += uint32(max(short/int(perLine), 1)); lines > maxLines {
+		missing := int(n) - keysAt(lines, load, slotBytes)
+		if lines += uint32(max(missing/int(perLine), 1)); lines > maxLines {
 			return 0, false
 		}
 	}
@@ -118,5 +118,5 @@ func linesFor(n uint64, load float64, slotBytes int) (lines uint32, ok bool) {
 // keysAt returns the number of keys that a table of lines holds up to a load.
 func keysAt(lines uint32, load float64, slotBytes int) int {
 	perLine := lineBytes / slotBytes
-	return min(core.RoomIn(int(lines)*perLine, load), maxKeys(lines, perLine))
+	return min(core.MaxUsed(int(lines)*perLine, load), maxKeys(lines, perLine))
 }

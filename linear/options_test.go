@@ -75,7 +75,7 @@ func TestDefaults(t *testing.T) {
 }
 
 func TestLoggerIsTold(t *testing.T) {
-	conformance.TellsLogger(t, func(to *slog.Logger) conformance.AnyMap[uint64, uint64] {
+	conformance.LogsMessages(t, func(to *slog.Logger) conformance.AnyMap[uint64, uint64] {
 		return conformance.Open(t, linear.New[uint64, uint64], devicetest.Open(t), &linear.Options{Logger: to})
 	}, "from_lines=1 ")
 }

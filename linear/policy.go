@@ -22,12 +22,12 @@ type policy struct {
 	// minLines is the number of lines that Capacity requires.
 	minLines uint32
 
-	// crowded is the number of keys at which shrinking failed. It is tried again when half of them
-	// are left.
-	crowded uint64
-	// stuck holds the size and the counters at which doubling did not help operations that had
-	// found no slot.
-	stuck struct {
+	// failedShrink is the number of keys at which shrinking failed. It is tried again when half of
+	// them are left.
+	failedShrink uint64
+	// failedGrowth holds the size and the counters at which doubling did not help operations that
+	// had found no slot.
+	failedGrowth struct {
 		core.Counters
 		lines uint32
 	}
@@ -45,8 +45,8 @@ func (p *policy) Flags(kind op.Kind) (f batch.Flags) {
 	return f
 }
 
-// Mixed implements [core.Policy].
-func (p *policy) Mixed() batch.Flags { return 0 }
+// MixedFlags implements [core.Policy].
+func (p *policy) MixedFlags() batch.Flags { return 0 }
 
 // Describe implements [core.Policy].
 func (p *policy) Describe() string { return fmt.Sprintf("in %d slots", p.slots()) }
@@ -55,10 +55,10 @@ func (p *policy) slots() int {
 	return int(p.engine.geometry().lines) * lineBytes / p.widths.Slot
 }
 
-// room returns how many more slots may be used.
-func (p *policy) room(used uint64) int { return p.roomAt(p.opts.MaxLoad, used) }
+// remaining returns how many more slots may be used.
+func (p *policy) remaining(used uint64) int { return p.remainingAt(p.opts.MaxLoad, used) }
 
-func (p *policy) roomAt(load float64, used uint64) int {
+func (p *policy) remainingAt(load float64, used uint64) int {
 	return keysAt(p.engine.geometry().lines, load, p.widths.Slot) - int(used)
 }
 
@@ -69,68 +69,68 @@ func (p *policy) full(now core.Counters) bool {
 
 func (p *policy) perLine() int { return lineBytes / p.widths.Slot }
 
-// crowdedShare is the share of slots in use above which an operation may find none on its path.
-const crowdedShare = 0.95
+// overflowLoad is the share of slots in use above which an operation may find none on its path.
+const overflowLoad = 0.95
 
-// tight reports whether some of n operations of a batch may find no slot. They run again if the
-// table can make space; otherwise the caller learns which failed.
-func (p *policy) tight(now core.Counters, n int) bool {
-	return float64(now.Used)+float64(n) > crowdedShare*float64(p.slots())
+// mayOverflow reports whether some of n operations of a batch may find no slot. They run again if
+// the table can make space; otherwise the caller learns which failed.
+func (p *policy) mayOverflow(now core.Counters, n int) bool {
+	return float64(now.Used)+float64(n) > overflowLoad*float64(p.slots())
 }
 
-// Before implements [core.Policy]. It grows the table, if necessary, so that the whole batch fits,
+// Prepare implements [core.Policy]. It grows the table, if necessary, so that the whole batch fits,
 // or at least a chunk.
-func (p *policy) Before(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, report bool, err error) {
+func (p *policy) Prepare(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, report bool, err error) {
 	switch {
-	case s != nil && !now.Exact && p.tight(now, b.N):
+	case s != nil && !now.Exact && p.mayOverflow(now, b.N):
 		return 0, false, nil
 	case p.opts.Fixed:
-		n, err = p.maybeClean(ctx, now, s != nil, b.N)
+		n, err = p.rehashInPlaceIfDue(ctx, now, s != nil, b.N)
 	default:
-		n, err = p.makeRoom(ctx, now, s, b)
+		n, err = p.ensureCapacity(ctx, now, s, b)
 	}
-	return n, s != nil && (p.tight(now, n) || p.forgets(b)), err
+	return n, s != nil && (p.mayOverflow(now, n) || p.skipsTombstones(b)), err
 }
 
-// forgets reports whether a batch may find no slot for a key though the table has plenty. Mixed
-// batches reuse no dead slot of a set, since the slot does not remember its key. Where keys that
-// look like sentinels come and go, the extra line fills.
-func (p *policy) forgets(b *batch.Batch) bool {
+// skipsTombstones reports whether a batch may find no slot for a key though the table has plenty.
+// Mixed batches reuse no dead slot of a set, since the slot does not remember its key. Where keys
+// that look like sentinels come and go, the extra line fills.
+func (p *policy) skipsTombstones(b *batch.Batch) bool {
 	return p.widths.Val == 0 && b.Columns[batch.Kinds].Given()
 }
 
-// leastChunk is the space, in operations, below which a chunk's keys are looked up before the chunk
+// minChunk is the space, in operations, below which a chunk's keys are looked up before the chunk
 // runs. The lookup counts the new keys and takes half as long as the changes themselves.
-const leastChunk = core.ChunkOps / 8
+const minChunk = core.ChunkOps / 8
 
-// makeRoom grows the table, if necessary, and returns how many operations of a batch to run.
-func (p *policy) makeRoom(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, err error) {
-	chunk, room := min(b.N, core.ChunkOps), p.room(now.Used)
-	if room >= chunk || s == nil && room >= min(chunk, leastChunk) {
-		return min(b.N, room), nil
+// ensureCapacity grows the table, if necessary, and returns how many operations of a batch to run.
+func (p *policy) ensureCapacity(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, err error) {
+	chunk, remaining := min(b.N, core.ChunkOps), p.remaining(now.Used)
+	if remaining >= chunk || s == nil && remaining >= min(chunk, minChunk) {
+		return min(b.N, remaining), nil
 	}
 	if !now.Exact {
 		return 0, nil
 	}
-	if few := min(chunk, p.roomAt(crowdedShare, now.Used)); room >= 0 && s == nil && few > 0 {
-		if updates, err := core.Updates(ctx, p.engine, now, b.Chunk(0, few), p.opts.Seed); updates || err != nil {
-			return few, err
+	if nRun := min(chunk, p.remainingAt(overflowLoad, now.Used)); remaining >= 0 && s == nil && nRun > 0 {
+		if updates, err := core.HasOnlyUpdates(ctx, p.engine, now, b.Chunk(0, nRun), p.opts.Seed); updates || err != nil {
+			return nRun, err
 		}
 	}
-	need, expect, err := core.Need(ctx, p.engine, now, s, b.Chunk(0, chunk), b.N, p.opts.Seed)
+	required, expected, err := core.EstimateInserts(ctx, p.engine, now, s, b.Chunk(0, chunk), b.N, p.opts.Seed)
 	if err != nil {
 		return 0, err
 	}
-	if need <= room {
+	if required <= remaining {
 		return chunk, nil
 	}
-	if err = p.grow(ctx, now, uint64(expect), uint64(need)); err == nil {
-		return max(chunk, min(b.N, p.room(now.Live))), nil
+	if err = p.grow(ctx, now, uint64(expected), uint64(required)); err == nil {
+		return max(chunk, min(b.N, p.remaining(now.Live))), nil
 	}
 	// No memory to grow, or keys that crowd in any size: use the space left for as many operations
 	// as are likely to bring that many new keys.
-	if room > 0 && cannotGrow(err) {
-		return max(1, int(float64(chunk)*float64(room)/float64(need))), nil
+	if remaining > 0 && cannotGrow(err) {
+		return max(1, int(float64(chunk)*float64(remaining)/float64(required))), nil
 	}
 	return 0, err
 }
@@ -138,13 +138,13 @@ func (p *policy) makeRoom(ctx context.Context, now core.Counters, s *device.Stre
 // Reserve implements [core.Reserver]. A table of fixed size drops dead slots that would be in the
 // way.
 func (p *policy) Reserve(ctx context.Context, now core.Counters, n int) (ok bool, err error) {
-	switch room := p.room(now.Used); {
-	case p.opts.Fixed && (now.Dead == 0 || n <= p.roomAt(crowdedShare, now.Used)), !p.opts.Fixed && n <= room:
+	switch remaining := p.remaining(now.Used); {
+	case p.opts.Fixed && (now.Dead == 0 || n <= p.remainingAt(overflowLoad, now.Used)), !p.opts.Fixed && n <= remaining:
 		return true, nil
 	case !now.Exact:
 		return false, nil
 	case p.opts.Fixed:
-		_, err = p.clean(ctx)
+		_, err = p.rehashInPlace(ctx)
 		return true, err
 	}
 	return true, p.grow(ctx, now, uint64(n), uint64(n))
@@ -152,14 +152,14 @@ func (p *policy) Reserve(ctx context.Context, now core.Counters, n int) (ok bool
 
 // grow rehashes for the new keys that are expected. Without memory for those, it rehashes for the
 // keys of a chunk.
-func (p *policy) grow(ctx context.Context, now core.Counters, expect, need uint64) (err error) {
-	for _, fresh := range []uint64{expect, need} {
+func (p *policy) grow(ctx context.Context, now core.Counters, expected, required uint64) (err error) {
+	for _, fresh := range []uint64{expected, required} {
 		lines, ok := linesFor(now.Live+fresh, p.opts.MaxLoad, p.widths.Slot)
 		if !ok {
 			err = fmt.Errorf("%w: %d keys need more than the largest table", op.ErrFull, now.Live+fresh)
 			continue
 		}
-		if err = p.resize(ctx, p.stretch(lines), true); err == nil || !cannotGrow(err) {
+		if err = p.resize(ctx, p.growthSize(lines), true); err == nil || !cannotGrow(err) {
 			return err
 		}
 	}
@@ -170,34 +170,34 @@ func cannotGrow(err error) bool {
 	return errors.Is(err, device.ErrMemory) || errors.Is(err, op.ErrFull)
 }
 
-// stretch returns the size to grow to when lines are needed. It at least doubles, so that growth
+// growthSize returns the size to grow to when lines are needed. It at least doubles, so that growth
 // costs each key a constant number of moves, unless dropping dead slots alone makes half the table
 // free.
-func (p *policy) stretch(lines uint32) uint32 {
-	have := p.engine.geometry().lines
+func (p *policy) growthSize(lines uint32) uint32 {
+	current := p.engine.geometry().lines
 	switch {
-	case lines > have/2 && lines < 2*have:
-		lines = uint32(min(2*uint64(have), maxLines))
-	case lines <= have/2:
-		lines = have
+	case lines > current/2 && lines < 2*current:
+		lines = uint32(min(2*uint64(current), maxLines))
+	case lines <= current/2:
+		lines = current
 	}
 	return max(lines, p.minLines)
 }
 
 // Retry implements [core.Policy]. A fixed table drops its dead slots; a growing one, too crowded in
 // one place, doubles. If that helps no operation, a growing table is restored.
-func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Batch) (still []uint32, more bool, err error) {
-	all := core.All(failed.N)
-	if p.hopeless(now) {
+func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Batch) (remaining []uint32, retry bool, err error) {
+	all := core.AllRows(failed.N)
+	if p.rehashUseless(now) {
 		return all, false, nil
 	}
 	lines := p.engine.geometry().lines
 	if p.opts.Fixed && now.Used < uint64(maxUsed(lines, p.perLine())) { // other operations may have freed slots
-		if still, err = core.Rerun(ctx, p.engine, failed); len(still) < failed.N || err != nil {
-			return still, len(still) > 0, err
+		if remaining, err = core.Rerun(ctx, p.engine, failed); len(remaining) < failed.N || err != nil {
+			return remaining, len(remaining) > 0, err
 		}
 	}
-	before, err := p.relax(ctx, p.forgets(failed) && now.Dead > 0)
+	before, err := p.makeSpace(ctx, p.skipsTombstones(failed) && now.Dead > 0)
 	if err != nil {
 		// The operations count as not run. A fixed table is full in any case, and so is one with
 		// keys that crowd.
@@ -206,24 +206,24 @@ func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Bat
 		}
 		return all, false, err
 	}
-	still, err = core.Rerun(ctx, p.engine, failed)
+	remaining, err = core.Rerun(ctx, p.engine, failed)
 	switch {
 	case before == nil: // a growing table without dead slots doubles next
-		return still, !p.opts.Fixed, err
-	case len(still) == failed.N && err == nil:
-		p.stuck.Counters, p.stuck.lines = now, lines
-		return still, false, p.engine.revert(before)
+		return remaining, !p.opts.Fixed, err
+	case len(remaining) == failed.N && err == nil:
+		p.failedGrowth.Counters, p.failedGrowth.lines = now, lines
+		return remaining, false, p.engine.revert(before)
 	}
-	return still, false, errors.Join(err, before.End())
+	return remaining, false, errors.Join(err, before.End())
 }
 
-// relax makes space for operations that found none. If the old table can be restored, it returns a
-// lease of it. With dead, all dead slots must go; a rehash in place would leave those of the extra
-// line.
-func (p *policy) relax(ctx context.Context, dead bool) (before *core.Lease, err error) {
+// makeSpace makes space for operations that found none. If the old table can be restored, it
+// returns a lease of it. With dead, all dead slots must go; a rehash in place would leave those of
+// the extra line.
+func (p *policy) makeSpace(ctx context.Context, dead bool) (before *core.Lease, err error) {
 	lines := p.engine.geometry().lines
 	if p.opts.Fixed && !dead {
-		if done, err := p.clean(ctx); done || err != nil {
+		if done, err := p.rehashInPlace(ctx); done || err != nil {
 			return nil, err
 		}
 	}
@@ -232,29 +232,29 @@ func (p *policy) relax(ctx context.Context, dead bool) (before *core.Lease, err 
 			return nil, err
 		}
 	}
-	before = p.engine.hold()
+	before = p.engine.keepTable()
 	if err := p.resize(ctx, uint32(min(2*uint64(lines), maxLines)), true); err != nil {
 		return nil, errors.Join(err, before.End())
 	}
 	return before, nil
 }
 
-// hopeless reports whether a rehash cannot help. A fixed table has no dead slots or is at capacity,
-// or doubling failed when the table was much the same.
-func (p *policy) hopeless(now core.Counters) bool {
+// rehashUseless reports whether a rehash cannot help. A fixed table has no dead slots or is at
+// capacity, or doubling failed when the table was much the same.
+func (p *policy) rehashUseless(now core.Counters) bool {
 	if p.opts.Fixed {
 		return now.Dead == 0 || p.full(now)
 	}
-	s := p.stuck
+	s := p.failedGrowth
 	return p.engine.geometry().lines == s.lines && now.Used <= s.Used+s.Used/8 && now.Dead <= s.Dead+s.Used/8
 }
 
 // resize rehashes to a number of lines. thorough makes it give up later when keys crowd.
 func (p *policy) resize(ctx context.Context, lines uint32, thorough bool) error {
-	have, began := p.engine.geometry().lines, time.Now()
+	old, start := p.engine.geometry().lines, time.Now()
 	if err := p.engine.rehash(ctx, lines, thorough); err != nil {
 		return err
 	}
-	observe.Rehashed("linear", p.opts.Logger, began, p.engine.geometry().bytes(), "from_lines", have, "to_lines", lines)
+	observe.Rehashed("linear", p.opts.Logger, start, p.engine.geometry().bytes(), "from_lines", old, "to_lines", lines)
 	return nil
 }

@@ -116,7 +116,7 @@ func simulate(lines, n, perSector int) (mean float64, longest int) {
 // low loads to 1.1, though most keys lie in the sector that is read first. At high loads the
 // difference is small: 18.
 func TestProbeLengthsByLoad(t *testing.T) {
-	conformance.NotRaced(t, "is about the hash")
+	conformance.SkipRaced(t, "is about the hash")
 	dev := devicetest.Open(t)
 	if dev.Properties().Kind != device.CPU && dev.Properties().Kind != device.CUDA {
 		t.Skip("a table of a million slots")

@@ -40,7 +40,7 @@ func modes(m *mutate.Mutant) []mode {
 func mapTrials[K, V uint32 | uint64](m *mutate.Mutant) []mutate.Trial {
 	var all []mutate.Trial
 	for _, mode := range modes(m) {
-		all = append(all, mutate.Schedules(mode.String(), schedules[K, V](mode)))
+		all = append(all, mutate.ScheduleTrial(mode.String(), schedules[K, V](mode)))
 	}
 	return mutate.Interleave(m.Arch, all, kernelTests[K, V](false))
 }
@@ -48,7 +48,7 @@ func mapTrials[K, V uint32 | uint64](m *mutate.Mutant) []mutate.Trial {
 func setTrials[K uint32 | uint64](m *mutate.Mutant) []mutate.Trial {
 	var all []mutate.Trial
 	for _, mode := range modes(m) {
-		all = append(all, mutate.Schedules(mode.String(), setSchedules[K](mode)))
+		all = append(all, mutate.ScheduleTrial(mode.String(), setSchedules[K](mode)))
 	}
 	return mutate.Interleave(m.Arch, all, kernelTests[K, K](true))
 }

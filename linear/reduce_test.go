@@ -53,13 +53,13 @@ func TestReduceOfFewGroupsThatDoNotFit(t *testing.T) {
 	}
 }
 
-// poor is a device that runs out of memory at some point.
-type poor struct {
+// failingDevice is a device that runs out of memory at some point.
+type failingDevice struct {
 	*cpu.Device
 	spent bool
 }
 
-func (d *poor) Alloc(size int) (device.Buffer, error) {
+func (d *failingDevice) Alloc(size int) (device.Buffer, error) {
 	if d.spent {
 		return device.Buffer{}, device.ErrMemory
 	}
@@ -74,7 +74,7 @@ func TestReduceWithoutMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer host.Close()
-	dev := &poor{Device: host}
+	dev := &failingDevice{Device: host}
 	m := conformance.Open(t, linear.New[int64, int64], device.Device(dev), &linear.Options{Capacity: 5000})
 	dev.spent = true
 	rows := 1 << 19
@@ -116,7 +116,7 @@ func TestReduceIntoFullTableStops(t *testing.T) {
 		if _, err := m.Put(t.Context(), keys[:filled], keys[:filled]); unlessFull(err) != nil {
 			t.Fatal(err)
 		}
-		conformance.Stops(t, []conformance.Stoppable{
+		conformance.StopsOnCancel(t, []conformance.Stoppable{
 			{Name: fmt.Sprintf("Reduce %d", filled), Run: func(ctx context.Context) error {
 				_, err := m.Reduce(ctx, rows, rows, weft.Sum)
 				return unlessFull(err)
@@ -134,13 +134,13 @@ func unlessFull(err error) error {
 	return err
 }
 
-// patient is a context that ends after a number of checks.
-type patient struct {
+// countingContext is a context that ends after a number of checks.
+type countingContext struct {
 	context.Context
 	left atomic.Int64
 }
 
-func (c *patient) Err() error {
+func (c *countingContext) Err() error {
 	if c.left.Add(-1) < 0 {
 		return context.Canceled
 	}
@@ -160,10 +160,10 @@ func reduceStops(t *testing.T, groups int, calls int64) {
 	}
 	keys, vals := grouped(1_200_000, groups)
 	stopped := 0
-	for patience := range calls {
+	for maxChecks := range calls {
 		m := openWorkers(t, 4, nil)
-		ctx := &patient{Context: t.Context()}
-		ctx.left.Store(patience)
+		ctx := &countingContext{Context: t.Context()}
+		ctx.left.Store(maxChecks)
 		_, err := m.Reduce(ctx, keys, vals, weft.Sum)
 		done := len(keys)
 		var p *weft.PartialError

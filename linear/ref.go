@@ -22,7 +22,7 @@ type Ref struct {
 // Inserted keys stay, so one atomic combines a value instead of a compare-and-swap of key and
 // value. Launches of an Update may use one Ref and then the other, but not both concurrently.
 func (r Ref) Reducing() Ref {
-	r.Terms = r.Terms.Reducing()
+	r.Terms = r.Terms.ReduceTerms()
 	return r
 }
 
@@ -42,7 +42,7 @@ func (r Ref) Reducing() Ref {
 func (t *table) View(ctx context.Context, s *device.Stream, submit func(Ref) error) error {
 	return t.core.View(ctx, s, func(p core.Parts) error {
 		k := t.kernels()
-		return submit(k.ref(p, k.of.View()))
+		return submit(k.ref(p, k.engine.ReadTerms()))
 	})
 }
 
@@ -60,16 +60,17 @@ func (t *table) View(ctx context.Context, s *device.Stream, submit func(Ref) err
 func (t *table) Update(ctx context.Context, s *device.Stream, maxInserts int, submit func(Ref) error) error {
 	return t.core.Update(ctx, s, maxInserts, func(p core.Parts) error {
 		k := t.kernels()
-		return submit(k.ref(p, k.of.Changing(maxInserts)))
+		return submit(k.ref(p, k.engine.ChangeTerms(maxInserts)))
 	})
 }
 
 // kernels returns the kernels of the engine. The core has checked that it runs on a GPU.
 func (t *table) kernels() *kernels { return &t.policy.engine.(*gpuEngine).kernel }
 
-// ref returns a Ref to a generation. Its terms also select how tiles read it.
+// ref returns a Ref to a generation. It adds to terms how the tiles of a kernel read the table:
+// from the cache, or in whole lines.
 func (k *kernels) ref(p core.Parts, terms gpu.Terms) Ref {
-	share, cached := k.share(p), k.cached(p)
+	share, cached := k.loadFactor(p), k.cached(p)
 	if cached {
 		terms.Mode |= gpu.InCache
 	}

@@ -65,15 +65,15 @@ func TestSchedules(t *testing.T) {
 		for _, scheme := range []linear.Tombstones{linear.Keep, linear.Reuse} {
 			for _, unordered := range []bool{false, true} {
 				m := mode{arch, scheme, unordered}
-				dst.Explore(t, m, schedules[uint32, uint64](m).Tries(someSeeds/2))
-				dst.Explore(t, m, schedules[uint64, uint32](m).Tries(someSeeds/2))
-				dst.Explore(t, m, schedules[uint64, uint64](m).Tries(someSeeds))
+				dst.Explore(t, m, schedules[uint32, uint64](m).WithSeeds(someSeeds/2))
+				dst.Explore(t, m, schedules[uint64, uint32](m).WithSeeds(someSeeds/2))
+				dst.Explore(t, m, schedules[uint64, uint64](m).WithSeeds(someSeeds))
 				if arch == 80 {
 					continue // TestSameKernels
 				}
-				dst.Explore(t, m, schedules[uint32, uint32](m).Tries(someSeeds))
-				dst.Explore(t, m, setSchedules[uint32](m).Tries(someSeeds))
-				dst.Explore(t, m, setSchedules[uint64](m).Tries(someSeeds))
+				dst.Explore(t, m, schedules[uint32, uint32](m).WithSeeds(someSeeds))
+				dst.Explore(t, m, setSchedules[uint32](m).WithSeeds(someSeeds))
+				dst.Explore(t, m, setSchedules[uint64](m).WithSeeds(someSeeds))
 			}
 		}
 	}
@@ -87,8 +87,8 @@ const someSeeds, fewSeeds = 8, 5
 // The same with GetOrPuts instead of PutNews.
 func TestSchedulesOfGetOrPut(t *testing.T) {
 	for _, m := range []mode{{arch: 80}, {arch: 90, scheme: linear.Reuse}, {arch: 90, unordered: true}} {
-		dst.Explore(t, m, loading(schedules[uint32, uint32](m)).Tries(someSeeds))
-		dst.Explore(t, m, loading(schedules[uint64, uint64](m)).Tries(someSeeds))
+		dst.Explore(t, m, loading(schedules[uint32, uint32](m)).WithSeeds(someSeeds))
+		dst.Explore(t, m, loading(schedules[uint64, uint64](m)).WithSeeds(someSeeds))
 	}
 }
 
@@ -108,7 +108,7 @@ func impossible(s linear.Stats) bool {
 }
 
 func schedules[K weft.Key, V weft.Value](m mode) dst.Config[K, V] {
-	return in(m, dst.Maps(func(dev device.Device, s dst.Shape) (*linear.Map[K, V], error) {
+	return withMode(m, dst.Maps(func(dev device.Device, s dst.Shape) (*linear.Map[K, V], error) {
 		t, err := linear.New[K, V](dev, m.options(s))
 		if err == nil {
 			t.SmallLaunches()
@@ -118,7 +118,7 @@ func schedules[K weft.Key, V weft.Value](m mode) dst.Config[K, V] {
 }
 
 func setSchedules[K weft.Key](m mode) dst.Config[K, uint32] {
-	return in(m, dst.Sets(func(dev device.Device, s dst.Shape) (*linear.Set[K], error) {
+	return withMode(m, dst.Sets(func(dev device.Device, s dst.Shape) (*linear.Set[K], error) {
 		t, err := linear.NewSet[K](dev, m.options(s))
 		if err == nil {
 			t.SmallLaunches()
@@ -127,7 +127,7 @@ func setSchedules[K weft.Key](m mode) dst.Config[K, uint32] {
 	}, impossible))
 }
 
-func in[K weft.Key, V weft.Value](m mode, cfg dst.Config[K, V]) dst.Config[K, V] {
+func withMode[K weft.Key, V weft.Value](m mode, cfg dst.Config[K, V]) dst.Config[K, V] {
 	cfg.Arch, cfg.Unordered, cfg.Shapes = m.arch, m.unordered, troubles
 	return cfg
 }
@@ -250,9 +250,9 @@ func reductions[K weft.Key, V weft.Value](t *testing.T, dev device.Device, size 
 // concurrently.
 func TestReduceSchedules(t *testing.T) {
 	for _, m := range []mode{{arch: 80}, {arch: 90, scheme: linear.Reuse}} {
-		dst.Explore(t, m, schedules[uint32, uint32](m).Reducing().Tries(fewSeeds))
-		dst.Explore(t, m, schedules[uint32, uint64](m).Reducing().Tries(fewSeeds))
-		dst.Explore(t, m, schedules[uint64, uint32](m).Reducing().Tries(fewSeeds))
-		dst.Explore(t, m, schedules[uint64, uint64](m).Reducing().Tries(fewSeeds))
+		dst.Explore(t, m, schedules[uint32, uint32](m).Reducing().WithSeeds(fewSeeds))
+		dst.Explore(t, m, schedules[uint32, uint64](m).Reducing().WithSeeds(fewSeeds))
+		dst.Explore(t, m, schedules[uint64, uint32](m).Reducing().WithSeeds(fewSeeds))
+		dst.Explore(t, m, schedules[uint64, uint64](m).Reducing().WithSeeds(fewSeeds))
 	}
 }

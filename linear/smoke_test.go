@@ -27,7 +27,7 @@ func smokeAll(t *testing.T, dev device.Device) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
-			conformance.EachWidth(t, on.Device, &on.Options, smoke[uint32, uint32], smoke[uint32, uint64], smoke[uint64, uint32], smoke[uint64, uint64],
+			conformance.SmokeWidths(t, on.Device, &on.Options, smoke[uint32, uint32], smoke[uint32, uint64], smoke[uint64, uint32], smoke[uint64, uint64],
 				smokeSet[uint32], smokeSet[uint64])
 		})
 	}

@@ -33,7 +33,7 @@ func (s Stats) String() string {
 
 // Stats measures the structure in one pass over its memory.
 func (t *table) Stats(ctx context.Context) (s Stats, err error) {
-	err = t.core.Alone(ctx, "Stats", func(now core.Counters) error {
+	err = t.core.WithWriteLock(ctx, "Stats", func(now core.Counters) error {
 		sum, longest, err := t.policy.engine.probeLengths(ctx)
 		s = Stats{
 			Len:        int(now.Live),
@@ -54,7 +54,7 @@ func (t *table) Stats(ctx context.Context) (s Stats, err error) {
 // Size returns the device memory of the table in bytes, after changes under way. Unlike Stats it
 // reads none of it.
 func (t *table) Size(ctx context.Context) (bytes int, err error) {
-	err = t.core.Alone(ctx, "Size", func(core.Counters) error {
+	err = t.core.WithWriteLock(ctx, "Size", func(core.Counters) error {
 		bytes = t.policy.engine.geometry().bytes()
 		return nil
 	})

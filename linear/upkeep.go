@@ -22,34 +22,34 @@ func (t *table) Reserve(ctx context.Context, n int) error {
 	return t.core.Reserve(ctx, n)
 }
 
-// cleanShare is the share of the slots that MaxLoad leaves free which may be dead before a fixed
+// maxDeadShare is the share of the slots that MaxLoad leaves free which may be dead before a fixed
 // table is rehashed in place. NOTES.md has the measurement: less costs rehashes, more costs
 // searches.
-const cleanShare = 3.0 / 8
+const maxDeadShare = 3.0 / 8
 
-// cleanLoad caps the MaxLoad from which the share is computed: above it, next to nothing is free.
-const cleanLoad = 0.875
+// maxDeadLoad caps the MaxLoad from which the share is computed: above it, next to nothing is free.
+const maxDeadLoad = 0.875
 
-// unclean reports whether a fixed table with these live and dead slots should be rehashed in place.
-// If not, a rehash is due after n more insertions at the earliest.
-func (p *policy) unclean(live, dead uint64) (due bool, n int) {
-	slots, load := float64(p.slots()), min(p.opts.MaxLoad, cleanLoad)
+// inPlaceDue reports whether a fixed table with these live and dead slots should be rehashed in
+// place. If not, a rehash is due after n more insertions at the earliest.
+func (p *policy) inPlaceDue(live, dead uint64) (due bool, n int) {
+	slots, load := float64(p.slots()), min(p.opts.MaxLoad, maxDeadLoad)
 	if float64(dead) < max(slots/128, 4) { // not worth a pass over the table
 		return false, math.MaxInt
 	}
 	// Count the slots in use and, if the table is fuller than its design load, the dead among the
 	// free.
-	room := max(slots*(load+(1-load)*cleanShare)-float64(live+dead), slots-float64(live)-float64(dead)/cleanShare)
-	// Where next to none are left, updates, which take none, still come in numbers.
-	return room <= 0, max(int(room), int(slots)/128, 1)
+	remaining := max(slots*(load+(1-load)*maxDeadShare)-float64(live+dead), slots-float64(live)-float64(dead)/maxDeadShare)
+	// If almost none are left, updates, which take none, still come in large batches.
+	return remaining <= 0, max(int(remaining), int(slots)/128, 1)
 }
 
-// maybeClean rehashes a fixed table in place if that is due before n insertions. It returns how
-// many of them may follow before the next call. A batch on a stream waits for exact counters only
-// if the bounds say that a rehash may be due.
-func (p *policy) maybeClean(ctx context.Context, now core.Counters, stream bool, n int) (int, error) {
+// rehashInPlaceIfDue rehashes a fixed table in place if that is due before n insertions. It returns
+// how many of them may follow before the next call. A batch on a stream waits for exact counters
+// only if the bounds say that a rehash may be due.
+func (p *policy) rehashInPlaceIfDue(ctx context.Context, now core.Counters, stream bool, n int) (int, error) {
 	if stream {
-		due, _ := p.unclean(now.Live+uint64(n), now.Dead)
+		due, _ := p.inPlaceDue(now.Live+uint64(n), now.Dead)
 		switch {
 		case !due:
 			return n, nil
@@ -57,62 +57,62 @@ func (p *policy) maybeClean(ctx context.Context, now core.Counters, stream bool,
 			return 0, nil
 		}
 		// Rehash at half of the dead slots that make it due. Otherwise every batch would wait.
-		if due, _ = p.unclean(now.Live+uint64(n), 2*now.Dead); due {
-			_, err := p.clean(ctx)
+		if due, _ = p.inPlaceDue(now.Live+uint64(n), 2*now.Dead); due {
+			_, err := p.rehashInPlace(ctx)
 			return n, err
 		}
 		return n, nil
 	}
-	due, most := p.unclean(now.Live, now.Dead)
+	due, limit := p.inPlaceDue(now.Live, now.Dead)
 	if !due {
-		return min(n, most), nil
+		return min(n, limit), nil
 	}
-	if _, err := p.clean(ctx); err != nil {
+	if _, err := p.rehashInPlace(ctx); err != nil {
 		return 0, err
 	}
-	now, err := p.engine.Counters(context.WithoutCancel(ctx))
-	if due, most = p.unclean(now.Live, now.Used-now.Live); due {
-		most = n // not possible: go on with the table as it is
+	now, err := p.engine.ReadCounters(context.WithoutCancel(ctx))
+	if due, limit = p.inPlaceDue(now.Live, now.Used-now.Live); due {
+		limit = n // not possible: go on with the table as it is
 	}
-	return min(n, most), err
+	return min(n, limit), err
 }
 
-// clean rehashes in place. It reports false if that is not possible.
-func (p *policy) clean(ctx context.Context) (done bool, err error) {
+// rehashInPlace rehashes in place. It reports false if that is not possible.
+func (p *policy) rehashInPlace(ctx context.Context) (done bool, err error) {
 	if done, err = p.engine.rehashInPlace(ctx); done {
 		p.opts.Logger.Debug("linear: rehash in place", "lines", p.engine.geometry().lines)
 	}
 	return done, err
 }
 
-// resizeWithin rehashes to the smallest of some sizes in [lines, most] that holds all keys. It
+// resizeUpTo rehashes to the smallest of some sizes in [lines, limit] that holds all keys. It
 // returns weft.ErrFull if none does.
-func (p *policy) resizeWithin(ctx context.Context, lines, most uint32) (err error) {
+func (p *policy) resizeUpTo(ctx context.Context, lines, limit uint32) (err error) {
 	for {
-		if err = p.resize(ctx, lines, false); !errors.Is(err, op.ErrFull) || lines >= most {
+		if err = p.resize(ctx, lines, false); !errors.Is(err, op.ErrFull) || lines >= limit {
 			return err
 		}
-		lines = min(lines+lines/2+1, most)
+		lines = min(lines+lines/2+1, limit)
 	}
 }
 
-// After implements [core.Policy]. It shrinks a table that has become almost empty.
-func (p *policy) After(ctx context.Context, now core.Counters, delta int) error {
-	have := p.engine.geometry().lines
-	if delta >= 0 || p.opts.Fixed || have <= p.minLines ||
-		float64(now.Live) > float64(p.slots())*p.opts.MaxLoad*shrinkShare || now.Live > p.crowded/2 && p.crowded > 0 {
+// Trim implements [core.Policy]. It shrinks a table that has become almost empty.
+func (p *policy) Trim(ctx context.Context, now core.Counters, delta int) error {
+	current := p.engine.geometry().lines
+	if delta >= 0 || p.opts.Fixed || current <= p.minLines ||
+		float64(now.Live) > float64(p.slots())*p.opts.MaxLoad*shrinkShare || now.Live > p.failedShrink/2 && p.failedShrink > 0 {
 		return nil
 	}
 	lines, _ := linesFor(2*now.Live, p.opts.MaxLoad, p.widths.Slot)
-	if lines = max(lines, p.minLines); lines >= have {
+	if lines = max(lines, p.minLines); lines >= current {
 		return nil
 	}
-	err := p.resizeWithin(ctx, lines, max(lines, have/2))
+	err := p.resizeUpTo(ctx, lines, max(lines, current/2))
 	switch {
 	case err == nil:
-		p.crowded = 0
+		p.failedShrink = 0
 	case errors.Is(err, op.ErrFull):
-		p.crowded = now.Live
+		p.failedShrink = now.Live
 	}
 	return err
 }
@@ -120,28 +120,28 @@ func (p *policy) After(ctx context.Context, now core.Counters, delta int) error 
 // Compact implements [core.Policy]. It rehashes to the size that the options require, or to the
 // next larger that holds all keys. If none does, the table is unchanged.
 func (p *policy) Compact(ctx context.Context, now core.Counters) error {
-	have := p.engine.geometry().lines
+	current := p.engine.geometry().lines
 	if p.opts.Fixed {
 		if now.Dead == 0 {
 			return nil
 		}
-		if done, err := p.clean(ctx); done || err != nil {
+		if done, err := p.rehashInPlace(ctx); done || err != nil {
 			return err
 		}
 	}
-	lines := have
+	lines := current
 	if !p.opts.Fixed {
-		need, _ := linesFor(now.Live, p.opts.MaxLoad, p.widths.Slot)
-		lines = min(have, max(need, p.minLines))
+		required, _ := linesFor(now.Live, p.opts.MaxLoad, p.widths.Slot)
+		lines = min(current, max(required, p.minLines))
 	}
-	most := have // the same size drops dead slots
+	limit := current // the same size drops dead slots
 	if now.Dead == 0 {
-		most--
+		limit--
 	}
-	if lines > most {
+	if lines > limit {
 		return nil
 	}
-	if err := p.resizeWithin(ctx, lines, most); !errors.Is(err, op.ErrFull) {
+	if err := p.resizeUpTo(ctx, lines, limit); !errors.Is(err, op.ErrFull) {
 		return err
 	}
 	return nil

@@ -114,14 +114,14 @@ func TestFixedTablesStayClean(t *testing.T) {
 		for scheme, s := range map[string]Tombstones{"keep": Keep, "reuse": Reuse} {
 			for _, parts := range []int{1, 2, 20} {
 				t.Run(name+"/"+scheme, func(t *testing.T) {
-					stayClean(t, open(t, dev, Options{Capacity: capacity, Fixed: true, Tombstones: s, Seed: 8}), capacity, turnovers, parts)
+					checkUpkeep(t, open(t, dev, Options{Capacity: capacity, Fixed: true, Tombstones: s, Seed: 8}), capacity, turnovers, parts)
 				})
 			}
 		}
 	}
 }
 
-func stayClean(t *testing.T, f fixed, capacity, turnovers, parts int) {
+func checkUpkeep(t *testing.T, f fixed, capacity, turnovers, parts int) {
 	keys := make([]uint64, capacity)
 	for i := range keys {
 		keys[i] = uint64(i)
@@ -130,7 +130,7 @@ func stayClean(t *testing.T, f fixed, capacity, turnovers, parts int) {
 		t.Fatal(err)
 	}
 	// A batch may come between the point where a rehash becomes due and the rehash.
-	most := defaultMaxLoad + (1-defaultMaxLoad)*cleanShare + 0.002
+	most := defaultMaxLoad + (1-defaultMaxLoad)*maxDeadShare + 0.002
 	if parts > 1 {
 		most += 0.8 / float64(parts)
 	}
@@ -238,11 +238,11 @@ func TestDrainByHash(t *testing.T) {
 				t.Fatalf("keys %d and on: %d, %v", lo, got, err)
 			}
 		}
-		took := time.Since(begin)
+		elapsed := time.Since(begin)
 		if s := statistics(t, &m.table); m.Len() != 0 || s.Bytes > large/16 {
 			t.Errorf("drained: %v; it had %d bytes", s, large)
 		}
-		return took
+		return elapsed
 	}
 	rng := rand.New(rand.NewPCG(1, 1))
 	rng.Shuffle(n, func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
@@ -290,10 +290,10 @@ func TestRehashThatDoesNotFit(t *testing.T) {
 	if testing.Short() { // the race detector slows it by thirty
 		limit *= 30
 	}
-	if took := time.Since(begin); took > limit {
-		t.Errorf("giving up took %v", took)
+	if elapsed := time.Since(begin); elapsed > limit {
+		t.Errorf("giving up took %v", elapsed)
 	}
-	if err := m.policy.engine.rehash(endsAfter(t, 2), 8*lines, true); !errors.Is(err, context.Canceled) {
+	if err := m.policy.engine.rehash(cancelAfter(t, 2), 8*lines, true); !errors.Is(err, context.Canceled) {
 		t.Errorf("a rehash whose context has ended: %v", err)
 	}
 	if now := devicetest.Live(dev); now != before {

@@ -58,8 +58,8 @@ func benchmarkOn[K, V ~uint32 | ~uint64](b *testing.B, dev device.Device, n int)
 	all, more, top := devicetest.Upload(b, st, keys[:n]), devicetest.Upload(b, st, random(few)), devicetest.Upload(b, st, slices.Repeat([]K{^K(0)}, few))
 	vals, ranks := devicetest.Upload(b, st, make([]V, max(n, few))), devicetest.Upload(b, st, make([]uint64, n))
 	counts, out, outVals := devicetest.Upload(b, st, make([]uint32, few)), devicetest.Upload(b, st, make([]K, limit*few)), devicetest.Upload(b, st, make([]V, limit*few))
-	measure := func(what string, rows int, call func() error) {
-		b.Run(what, func(b *testing.B) {
+	measure := func(name string, rows int, call func() error) {
+		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				must(b, call())
 				must(b, st.Sync(b.Context()))

@@ -56,25 +56,25 @@ func corrupt(format string, args ...any) error {
 // checkKeys checks each level, from the oldest on. No key may be added twice, or replaced without
 // being present.
 func checkKeys[K uint32 | uint64](g *generation, memory [][]byte) error {
-	p, there := g.pool, map[K]bool{}
+	p, present := g.pool, map[K]bool{}
 	for i := len(g.levels) - 1; i >= 0; i-- {
 		l, mem := g.levels[i], memory[i]
-		c := checked[K]{l, batch.View[K](mem[:l.n*p.Key]), batch.View[int8](mem[p.deltasAt(l.room):][:l.n]), batch.View[uint32](mem[p.sumsAt(l.room):][:4*(nodes(l.n)+1)])}
-		if i > 0 && g.levels[i-1].slot >= l.slot || l.n > p.capacity(l.slot) || l.n > l.room {
-			return corrupt("level %d is in slot %d with %d entries, in memory for %d", i, l.slot, l.n, l.room)
+		c := checked[K]{l, batch.View[K](mem[:l.n*p.Key]), batch.View[int8](mem[p.deltasAt(l.capacity):][:l.n]), batch.View[uint32](mem[p.sumsAt(l.capacity):][:4*(nodes(l.n)+1)])}
+		if i > 0 && g.levels[i-1].slot >= l.slot || l.n > p.capacity(l.slot) || l.n > l.capacity {
+			return corrupt("level %d is in slot %d with %d entries, in memory for %d", i, l.slot, l.n, l.capacity)
 		}
-		if err := inorder.Check[K](p.Layout, mem, l.room, l.n); err != nil {
+		if err := inorder.Check[K](p.Layout, mem, l.capacity, l.n); err != nil {
 			return fmt.Errorf("level %d: %w", i, err)
 		}
 		if err := c.check(i); err != nil {
 			return err
 		}
-		if err := c.add(i, there); err != nil {
+		if err := c.add(i, present); err != nil {
 			return err
 		}
 	}
-	if len(there) != int(g.tally.Live) || g.entries() != int(g.tally.Used) {
-		return corrupt("%d keys in %d entries, but they are said to be %d in %d", len(there), g.entries(), g.tally.Live, g.tally.Used)
+	if len(present) != int(g.tally.Live) || g.entries() != int(g.tally.Used) {
+		return corrupt("%d keys in %d entries, but they are said to be %d in %d", len(present), g.entries(), g.tally.Live, g.tally.Used)
 	}
 	return nil
 }
@@ -95,14 +95,14 @@ func (c *checked[K]) check(i int) error {
 }
 
 // add applies a level to the set of keys of older levels.
-func (c *checked[K]) add(i int, there map[K]bool) error {
+func (c *checked[K]) add(i int, present map[K]bool) error {
 	for j, k := range c.keys {
-		if d := c.deltas[j]; d < -1 || d > 1 || there[k] == (d == 1) {
-			return corrupt("level %d: the delta of key %#x is %d, which is there: %v", i, k, d, there[k])
+		if d := c.deltas[j]; d < -1 || d > 1 || present[k] == (d == 1) {
+			return corrupt("level %d: the delta of key %#x is %d, which is there: %v", i, k, d, present[k])
 		} else if d < 0 {
-			delete(there, k)
+			delete(present, k)
 		} else {
-			there[k] = true
+			present[k] = true
 		}
 	}
 	return nil

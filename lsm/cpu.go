@@ -26,13 +26,13 @@ func newCPUEngine[K, V uint32 | uint64](dev device.Host, p *pool, flip uint64) (
 	return e, e.Leases, nil
 }
 
-func (e *cpuEngine[K, V]) now() *generation        { return e.Parts().(*generation) }
+func (e *cpuEngine[K, V]) current() *generation    { return e.Parts().(*generation) }
 func (e *cpuEngine[K, V]) base() int               { return e.pool.base }
-func (e *cpuEngine[K, V]) bytes() (used, held int) { return e.pool.bytes(e.now()) }
-func (e *cpuEngine[K, V]) levels() []int           { return e.now().sizes() }
+func (e *cpuEngine[K, V]) bytes() (used, held int) { return e.pool.bytes(e.current()) }
+func (e *cpuEngine[K, V]) levels() []int           { return e.current().sizes() }
 func (e *cpuEngine[K, V]) trim() error             { return e.pool.spare.Trim() }
-func (e *cpuEngine[K, V]) bound() (most, counted uint64) {
-	return e.now().tally.Used, e.now().tally.Used
+func (e *cpuEngine[K, V]) bound() (maxUsed, counted uint64) {
+	return e.current().tally.Used, e.current().tally.Used
 }
 
 // Close implements core.Engine.
@@ -56,9 +56,9 @@ func arrayOf[K, V uint32 | uint64](p *pool, l *level, n int) (a array[K, V]) {
 	if n == 0 {
 		return a
 	}
-	a.Keys, a.vals = inorder.Pairs[K, V](p.Layout, l.buf.Host, l.room, n)
-	a.deltas = batch.View[int8](l.buf.Host[p.deltasAt(l.room):][:n])
-	a.sums = batch.View[uint32](l.buf.Host[p.sumsAt(l.room):][:4*(nodes(n)+1)])
+	a.Keys, a.vals = inorder.Pairs[K, V](p.Layout, l.buf.Host, l.capacity, n)
+	a.deltas = batch.View[int8](l.buf.Host[p.deltasAt(l.capacity):][:n])
+	a.sums = batch.View[uint32](l.buf.Host[p.sumsAt(l.capacity):][:4*(nodes(n)+1)])
 	return a
 }
 
@@ -95,15 +95,15 @@ func (a *array[K, V]) fill(dev device.Host) {
 		}
 	})
 	sum := uint32(0)
-	for i, own := range a.sums[:nodes(n)] {
+	for i, partial := range a.sums[:nodes(n)] {
 		a.sums[i] = sum
-		sum += own
+		sum += partial
 	}
 	a.sums[nodes(n)] = sum
 }
 
-// before returns the sum of the deltas before an entry.
-func (a *array[K, V]) before(at int) uint32 {
+// sumBefore returns the sum of the deltas before an entry.
+func (a *array[K, V]) sumBefore(at int) uint32 {
 	if len(a.sums) == 0 {
 		return 0
 	}
@@ -114,8 +114,8 @@ func (a *array[K, V]) before(at int) uint32 {
 	return sum
 }
 
-// same returns 1 if entry at has a key, and 0 otherwise.
-func (a *array[K, V]) same(at int, key K) int {
+// hasKey returns 1 if entry at has a key, and 0 otherwise.
+func (a *array[K, V]) hasKey(at int, key K) int {
 	if at < len(a.deltas) && a.Keys.Keys[at] == key {
 		return 1
 	}
@@ -153,7 +153,7 @@ func (e *cpuEngine[K, V]) Export(ctx context.Context, l *core.Lease, lo, hi uint
 	t := treeOf[K, V](l.Parts)
 	e.Device.Parallel(n, unitPairs, func(i, end int) {
 		w := walk[K, V]{tree: t}
-		w.begin(t.pick(uint32(from + i)))
+		w.seek(t.selectKey(uint32(from + i)))
 		for ; i < end && w.next(); i++ {
 			keys[i], vals[i] = w.key^e.Flip, w.val()
 		}

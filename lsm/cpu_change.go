@@ -23,16 +23,16 @@ func (e *cpuEngine[K, V]) change(ctx context.Context, b *batch.Batch) error {
 	if err != nil {
 		return err
 	}
-	m := &settling[K, V]{tree: treeOf[K, V](e.Parts()), items: items, run: runOf[K, V](b.N)}
+	m := &runBuilder[K, V]{tree: treeOf[K, V](e.Parts()), items: items, run: runOf[K, V](b.N)}
 	inorder.Deal(e.Device, items, func(lo, hi int) { m.parts = append(m.parts, part{lo: lo, hi: hi}) })
 	base := cpu.ChangesOf[K, V](b)
 	base.Updates = true
-	e.Device.Parallel(len(m.parts), 1, func(i, _ int) { m.settle(base, &m.parts[i]) })
-	return e.push(m.close())
+	e.Device.Parallel(len(m.parts), 1, func(i, _ int) { m.applyOps(base, &m.parts[i]) })
+	return e.push(m.concat())
 }
 
-// settling is a batch that becomes a run.
-type settling[K, V uint32 | uint64] struct {
+// runBuilder is a batch that becomes a run.
+type runBuilder[K, V uint32 | uint64] struct {
 	tree  tree[K, V]
 	items []cpu.Item[K] // of the batch, sorted
 	run   array[K, V]
@@ -43,8 +43,8 @@ type settling[K, V uint32 | uint64] struct {
 // entries have numbers lo to end-1.
 type part struct{ lo, hi, end int }
 
-// settle runs the operations of a part, and writes entries for the keys that change.
-func (m *settling[K, V]) settle(c cpu.Changes[K, V], p *part) {
+// applyOps runs the operations of a part, and writes entries for the keys that change.
+func (m *runBuilder[K, V]) applyOps(c cpu.Changes[K, V], p *part) {
 	at := make([]int, len(m.tree))
 	for l := range at {
 		at[l] = m.tree[l].place(m.items[p.lo].Key)
@@ -54,20 +54,20 @@ func (m *settling[K, V]) settle(c cpu.Changes[K, V], p *part) {
 		first := i
 		i = cpu.RunEnd(m.items, i+1)
 		key := m.items[first].Key
-		before, was := m.find(key, at)
-		val, is := cpu.Settle(&c, m.items[first:i], before, was)
-		if is != was || is && val != before {
-			m.run.put(p.end, key, val, delta(was, is))
+		oldVal, existed := m.find(key, at)
+		val, exists := cpu.ApplyOps(&c, m.items[first:i], oldVal, existed)
+		if exists != existed || exists && val != oldVal {
+			m.run.put(p.end, key, val, delta(existed, exists))
 			p.end++
 		}
 	}
 }
 
 // find searches for a key, beginning in each level at a position that is not after it.
-func (m *settling[K, V]) find(key K, at []int) (val V, found bool) {
+func (m *runBuilder[K, V]) find(key K, at []int) (val V, found bool) {
 	for l := range m.tree {
 		a := &m.tree[l]
-		if at[l] = inorder.Gallop(a.Keys.Keys, at[l], key); a.same(at[l], key) == 0 {
+		if at[l] = inorder.Gallop(a.Keys.Keys, at[l], key); a.hasKey(at[l], key) == 0 {
 			continue
 		}
 		if a.deltas[at[l]] >= 0 {
@@ -78,19 +78,19 @@ func (m *settling[K, V]) find(key K, at []int) (val V, found bool) {
 	return 0, false
 }
 
-// delta returns the delta of a key, given whether it was present before and is now.
-func delta(was, is bool) int8 {
+// delta returns the delta of a key, given whether it existed before and exists now.
+func delta(existed, exists bool) int8 {
 	switch {
-	case was == is:
+	case existed == exists:
 		return 0
-	case is:
+	case exists:
 		return 1
 	}
 	return -1
 }
 
-// close moves the entries of all parts together.
-func (m *settling[K, V]) close() array[K, V] {
+// concat moves the entries of all parts to the beginning of the run and returns them.
+func (m *runBuilder[K, V]) concat() array[K, V] {
 	n := 0
 	for _, p := range m.parts {
 		from := m.run.part(p.lo, p.end)
@@ -107,9 +107,9 @@ func (e *cpuEngine[K, V]) push(run array[K, V]) error {
 	if n == 0 {
 		return nil
 	}
-	g := e.now()
+	g := e.current()
 	slot, merged, total := e.pool.target(g.levels, n)
-	if total > mostEntries {
+	if total > maxEntries {
 		return errLarge(total)
 	}
 	added := uint64(0)
@@ -120,8 +120,8 @@ func (e *cpuEngine[K, V]) push(run array[K, V]) error {
 }
 
 // replace makes a generation in which the result of merging some runs replaces the newest levels.
-func (e *cpuEngine[K, V]) replace(of tree[K, V], slot, merged int, live uint64) error {
-	m := merging[K, V]{of: of}
+func (e *cpuEngine[K, V]) replace(runs tree[K, V], slot, merged int, live uint64) error {
+	m := merger[K, V]{runs: runs}
 	m.cut()
 	e.Device.Parallel(len(m.pieces), 1, func(i, _ int) { m.pieces[i].n = m.merge(&m.pieces[i], nil) })
 	n := 0
@@ -132,7 +132,7 @@ func (e *cpuEngine[K, V]) replace(of tree[K, V], slot, merged int, live uint64) 
 	var to *level
 	if n > 0 {
 		var err error
-		if to, err = e.pool.take(slot, n); err != nil {
+		if to, err = e.pool.alloc(slot, n); err != nil {
 			return err
 		}
 		a := arrayOf[K, V](e.pool, to, n)
@@ -143,14 +143,14 @@ func (e *cpuEngine[K, V]) replace(of tree[K, V], slot, merged int, live uint64) 
 		})
 		a.fill(e.Device)
 	}
-	next := e.now().with(to, merged)
+	next := e.current().withLevel(to, merged)
 	next.tally = core.Tally{Live: live, Used: uint64(next.entries())}
 	return e.Leases.Replace(next)
 }
 
 // cleanup merges all levels.
 func (e *cpuEngine[K, V]) cleanup() error {
-	g := e.now()
+	g := e.current()
 	if len(g.levels) < 2 {
 		return nil
 	}
@@ -158,16 +158,16 @@ func (e *cpuEngine[K, V]) cleanup() error {
 	return e.replace(treeOf[K, V](g), slot, len(g.levels), g.tally.Live)
 }
 
-// merging is some runs, from the newest on, that become one.
-type merging[K, V uint32 | uint64] struct {
-	of     tree[K, V]
+// merger merges runs, from the newest on, into one.
+type merger[K, V uint32 | uint64] struct {
+	runs   tree[K, V]
 	pieces []piece
 }
 
 // piece is what one core merges at a time: entries [from,end) of each run. They become n entries
 // from position to on.
 type piece struct {
-	from, end [mostLevels + 1]int
+	from, end [maxLevels + 1]int
 	n, to     int
 }
 
@@ -175,12 +175,12 @@ type piece struct {
 const pieceEntries = 1 << 15
 
 // cut cuts the runs at keys of the largest one.
-func (m *merging[K, V]) cut() {
-	large := slices.MaxFunc(m.of, func(a, b array[K, V]) int { return len(a.deltas) - len(b.deltas) }).Keys.Keys
+func (m *merger[K, V]) cut() {
+	large := slices.MaxFunc(m.runs, func(a, b array[K, V]) int { return len(a.deltas) - len(b.deltas) }).Keys.Keys
 	var p piece
 	for at := pieceEntries; ; at += pieceEntries {
-		for l := range m.of {
-			keys := m.of[l].Keys.Keys
+		for l := range m.runs {
+			keys := m.runs[l].Keys.Keys
 			if p.end[l] = len(keys); at < len(large) {
 				p.end[l], _ = slices.BinarySearch(keys, large[at])
 			}
@@ -195,11 +195,11 @@ func (m *merging[K, V]) cut() {
 
 // merge merges a piece, into a run unless that is nil, and returns the number of entries. The
 // newest entry of each key remains, or none if a tombstone meets the entry that adds its key.
-func (m *merging[K, V]) merge(p *piece, to *array[K, V]) (n int) {
-	w := walk[K, V]{tree: make(tree[K, V], 0, len(m.of))}
-	for l := range m.of {
+func (m *merger[K, V]) merge(p *piece, to *array[K, V]) (n int) {
+	w := walk[K, V]{tree: make(tree[K, V], 0, len(m.runs))}
+	for l := range m.runs {
 		if p.from[l] < p.end[l] {
-			w.tree = append(w.tree, m.of[l].part(p.from[l], p.end[l]))
+			w.tree = append(w.tree, m.runs[l].part(p.from[l], p.end[l]))
 		}
 	}
 	if len(w.tree) == 1 {
@@ -215,7 +215,7 @@ func (m *merging[K, V]) merge(p *piece, to *array[K, V]) (n int) {
 		if !ok {
 			return n
 		}
-		if w.own() < 0 && delta == 0 {
+		if w.currentDelta() < 0 && delta == 0 {
 			continue
 		}
 		if to != nil {
@@ -227,42 +227,42 @@ func (m *merging[K, V]) merge(p *piece, to *array[K, V]) (n int) {
 
 // deleteRanges removes the pairs of ranges. A pair in several ranges counts for the first one.
 func (e *cpuEngine[K, V]) deleteRanges(ctx context.Context, b *batch.Batch) error {
-	q := questions[K, V]{
+	q := queries[K, V]{
 		tree: treeOf[K, V](e.Parts()), flip: e.Flip,
 		lo: batch.View[K](b.Columns[batch.Keys].Host), hi: batch.View[K](b.Columns[batch.Keys2].Host),
 	}
-	gone, err := e.Gone(ctx, b, q.between)
+	removed, err := e.Gone(ctx, b, q.findSpans)
 	if err != nil {
 		return err
 	}
-	if all := e.now().tally.Live; len(gone) == 1 && uint64(gone[0].To-gone[0].From) == all {
+	if all := e.current().tally.Live; len(removed) == 1 && uint64(removed[0].To-removed[0].From) == all {
 		return e.Leases.Replace(&generation{pool: e.pool})
 	}
-	return e.push(e.tombstones(q.tree, gone))
+	return e.push(e.tombstones(q.tree, removed))
 }
 
-// between finds the ranks of the pairs of ranges [from,to) on one core.
-func (q *questions[K, V]) between(w *cpu.Watch, from, to int, spans []core.Span) (ran, hits int) {
-	var few [inorder.Searched]span
+// findSpans finds the ranks of the pairs of ranges [from,to) on one core.
+func (q *queries[K, V]) findSpans(w *cpu.Watch, from, to int, spans []core.Span) (ran, hits int) {
+	var found [inorder.Searched]span
 	for lo := from; lo < to; lo += inorder.Searched {
-		if w.Over(2 * inorder.Searched * (1 + len(q.tree))) {
+		if w.ShouldStop(2 * inorder.Searched * (1 + len(q.tree))) {
 			return lo - from, 0
 		}
 		hi := min(lo+inorder.Searched, to)
-		q.spans(lo, hi, &few)
+		q.spans(lo, hi, &found)
 		for i := lo; i < hi; i++ {
-			spans[i] = core.Span{From: few[i-lo].from, To: few[i-lo].to}
+			spans[i] = core.Span{From: found[i-lo].from, To: found[i-lo].to}
 		}
 	}
 	return to - from, 0
 }
 
 // tombstones returns a run of tombstones for the pairs with some ranks.
-func (e *cpuEngine[K, V]) tombstones(t tree[K, V], gone []core.Span) array[K, V] {
+func (e *cpuEngine[K, V]) tombstones(t tree[K, V], removed []core.Span) array[K, V] {
 	type job struct{ from, n, at int }
 	var jobs []job
 	n := 0
-	for _, s := range gone {
+	for _, s := range removed {
 		for from := s.From; from < s.To; from += unitPairs {
 			jobs = append(jobs, job{from, min(unitPairs, s.To-from), n})
 			n += jobs[len(jobs)-1].n
@@ -272,7 +272,7 @@ func (e *cpuEngine[K, V]) tombstones(t tree[K, V], gone []core.Span) array[K, V]
 	e.Device.Parallel(len(jobs), 1, func(i, _ int) {
 		j := jobs[i]
 		w := walk[K, V]{tree: t}
-		w.begin(t.pick(uint32(j.from)))
+		w.seek(t.selectKey(uint32(j.from)))
 		for at := j.at; at < j.at+j.n && w.next(); at++ {
 			run.put(at, w.key, 0, -1)
 		}

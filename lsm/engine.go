@@ -12,7 +12,7 @@ import (
 type engine interface {
 	core.Engine
 	// bound returns the maximum number of entries, and their number when last counted.
-	bound() (most, counted uint64)
+	bound() (maxUsed, counted uint64)
 	// base returns the capacity of the newest level in entries.
 	base() int
 	// levels returns the sizes of the levels, from the newest on. The counters have been read.
@@ -30,7 +30,7 @@ type engine interface {
 // with flip makes keys unsigned numbers of the same order. base is the capacity of the newest
 // level, or 0 for the default of the device.
 func newEngine(dev device.Device, w batch.Widths, flip uint64, base int) (engine, *core.Leases, error) {
-	p := &pool{Layout: inorder.Layout{Key: w.Key, Val: w.Val}, base: base, spare: core.Spare[*level]{Dev: dev, Most: mostSpare}}
+	p := &pool{Layout: inorder.Layout{Key: w.Key, Val: w.Val}, base: base, spare: core.Spare[*level]{Dev: dev, MaxKept: maxSpare}}
 	host, ok := dev.(device.Host)
 	if base == 0 {
 		p.base = hostBase

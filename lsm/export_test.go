@@ -21,7 +21,7 @@ func (m *Map[K, V]) Memory() (keys, index, deltas, sums []byte) {
 	g := m.core.Leases.Current().Parts.(*generation)
 	l := g.levels[0]
 	mem := l.buf.Host
-	return mem, mem[g.pool.IndexAt(l.room, 0):], mem[g.pool.deltasAt(l.room):], mem[g.pool.sumsAt(l.room):]
+	return mem, mem[g.pool.IndexAt(l.capacity, 0):], mem[g.pool.deltasAt(l.capacity):], mem[g.pool.sumsAt(l.capacity):]
 }
 
 // CheckInvariants is Check for programs of package dst. It reports no error for a closed map.
@@ -34,7 +34,7 @@ func (m *Map[K, V]) CheckInvariants() error {
 
 // KeepSpare sets the maximum number of memory blocks to keep. Its result undoes that.
 func KeepSpare(n int) (undo func()) {
-	was := mostSpare
-	mostSpare = n
-	return func() { mostSpare = was }
+	was := maxSpare
+	maxSpare = n
+	return func() { maxSpare = was }
 }

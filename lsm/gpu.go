@@ -29,7 +29,7 @@ type gpuEngine struct {
 
 	work   gpu.Work             // memory of the current change
 	counts device.Slice[uint64] // see Counters
-	known  core.Counters        // as of the last reading
+	cached core.Counters        // as of the last reading
 	stale  bool                 // changes have been submitted since
 }
 
@@ -58,7 +58,7 @@ func (e *gpuEngine) open(dev device.Device, w batch.Widths) (err error) {
 		return err
 	}
 	k := &e.kernels
-	err = gpu.Load(dev, lsmImages[gpu.Pair(w)], []gpu.Entry{
+	err = gpu.Load(dev, lsmImages[gpu.Variant(w)], []gpu.Entry{
 		{Name: "get", To: &k.get}, {Name: "seek", To: &k.seek}, {Name: "walk", To: &k.walk}, {Name: "rows", To: &k.rows},
 		{Name: "copy", To: &k.copy}, {Name: "settle", To: &k.settle}, {Name: "enter", To: &k.enter}, {Name: "match", To: &k.match},
 		{Name: "move", To: &k.move}, {Name: "join", To: &k.join}, {Name: "index", To: &k.index}, {Name: "load", To: &k.load},
@@ -67,10 +67,10 @@ func (e *gpuEngine) open(dev device.Device, w batch.Widths) (err error) {
 	if err != nil {
 		return err
 	}
-	if e.counts, err = device.Make[uint64](dev, 1+mostLevels); err != nil {
+	if e.counts, err = device.Make[uint64](dev, 1+maxLevels); err != nil {
 		return err
 	}
-	e.pool.spare.Idle = func() error { return e.Changed().Sync(context.Background()) }
+	e.pool.spare.WaitIdle = func() error { return e.LastChange().Sync(context.Background()) }
 	e.leases = core.NewLeases(&generation{pool: e.pool})
 	return nil
 }
@@ -81,10 +81,10 @@ func (e *gpuEngine) refOf(l *level) levelRef {
 	p := e.pool
 	return levelRef{
 		array: arrayRef{
-			keys: at(0), vals: at(p.ValsAt(l.room)), index: at(p.IndexAt(l.room, 0)), counters: at(p.tallyAt(l.room)),
-			room: uint64(l.room), flip: e.flip,
+			keys: at(0), vals: at(p.ValsAt(l.capacity)), index: at(p.IndexAt(l.capacity, 0)), counters: at(p.tallyAt(l.capacity)),
+			room: uint64(l.capacity), flip: e.flip,
 		},
-		deltas: at(p.deltasAt(l.room)), sums: at(p.sumsAt(l.room)),
+		deltas: at(p.deltasAt(l.capacity)), sums: at(p.sumsAt(l.capacity)),
 	}
 }
 
@@ -99,13 +99,13 @@ func (e *gpuEngine) levelsOf(p core.Parts) (r levelsRef) {
 
 // Caps implements core.Engine, as do the methods that follow.
 func (e *gpuEngine) Caps() core.Caps {
-	return core.Caps{Beside: true, Streams: true, DeletesTakeRoom: true, Updates: true}
+	return core.Caps{ConcurrentReads: true, Streams: true, DeletesMayOverflow: true, Updates: true}
 }
 
 // Current returns the current generation.
 func (e *gpuEngine) Current() *core.Lease { return e.leases.Current() }
 
-func (e *gpuEngine) now() *generation { return e.Current().Parts.(*generation) }
+func (e *gpuEngine) current() *generation { return e.Current().Parts.(*generation) }
 
 // Pin implements core.Versioner. A generation never changes.
 func (e *gpuEngine) Pin(context.Context) (version uint64, err error) { return 0, nil }
@@ -115,17 +115,19 @@ func (e *gpuEngine) Unpin(context.Context, uint64) error { return nil }
 
 func (e *gpuEngine) base() int { return e.pool.base }
 func (e *gpuEngine) bytes() (used, held int) {
-	used, held = e.pool.bytes(e.now())
+	used, held = e.pool.bytes(e.current())
 	return used + e.work.Buf.Size, held
 }
-func (e *gpuEngine) levels() []int { return e.now().sizes() }
+func (e *gpuEngine) levels() []int { return e.current().sizes() }
 
 // bound implements engine.
-func (e *gpuEngine) bound() (most, counted uint64) { return uint64(e.now().entries()), e.known.Used }
+func (e *gpuEngine) bound() (maxUsed, counted uint64) {
+	return uint64(e.current().entries()), e.cached.Used
+}
 
 // trim frees the memory that is kept for the next merges, after the last one.
 func (e *gpuEngine) trim() error {
-	return errors.Join(e.pool.spare.Idle(), e.pool.spare.Trim(), e.work.Free(&e.Queue))
+	return errors.Join(e.pool.spare.WaitIdle(), e.pool.spare.Trim(), e.work.Free(&e.Queue))
 }
 
 // Close frees everything except the generations.
@@ -137,11 +139,11 @@ func (e *gpuEngine) Close() (err error) {
 }
 
 // Counters waits for all changes, and counts the keys and the entries of each level.
-func (e *gpuEngine) Counters(ctx context.Context) (core.Counters, error) {
+func (e *gpuEngine) ReadCounters(ctx context.Context) (core.Counters, error) {
 	if !e.stale {
-		return e.known, nil
+		return e.cached, nil
 	}
-	g := e.now()
+	g := e.current()
 	counts := make([]uint64, 1+len(g.levels))
 	p := countParams{levels: e.levelsOf(g), counts: e.counts.Ptr()}
 	err := e.Submit(e.Stream, func() error { return device.Launch(e.Stream, e.count, gpu.Grid(1), gpu.Block, &p) })
@@ -155,25 +157,25 @@ func (e *gpuEngine) Counters(ctx context.Context) (core.Counters, error) {
 		l.n = int(counts[1+i])
 	}
 	g.tally = core.Tally{Live: counts[0], Used: uint64(g.entries())}
-	e.known, e.stale = core.Counters{Live: g.tally.Live, Used: g.tally.Used}, false
-	return e.known, nil
+	e.cached, e.stale = core.Counters{Live: g.tally.Live, Used: g.tally.Used}, false
+	return e.cached, nil
 }
 
-// Add submits adding the number of pairs to a counter.
-func (e *gpuEngine) Add(s *device.Stream, to device.Slice[uint64], negate bool) error {
-	p := countParams{levels: e.levelsOf(e.now()), add: to.Ptr()}
+// AddPairs submits adding the number of pairs to a counter.
+func (e *gpuEngine) AddPairs(s *device.Stream, to device.Slice[uint64], negate bool) error {
+	p := countParams{levels: e.levelsOf(e.current()), add: to.Ptr()}
 	if negate {
 		p.negate = 1
 	}
 	return e.Submit(s, func() error { return device.Launch(s, e.count, gpu.Grid(1), gpu.Block, &p) })
 }
 
-// Lost implements core.Engine. Every operation finds capacity, or its batch is refused.
-func (e *gpuEngine) Lost(context.Context) (int, error) { return 0, nil }
+// ReadDropped implements core.Engine. Every operation finds capacity, or its batch is refused.
+func (e *gpuEngine) ReadDropped(context.Context) (int, error) { return 0, nil }
 
 // Clear implements core.Engine.
 func (e *gpuEngine) Clear(context.Context) error {
-	e.known, e.stale = core.Counters{}, false
+	e.cached, e.stale = core.Counters{}, false
 	return e.leases.Replace(&generation{pool: e.pool})
 }
 
@@ -202,6 +204,6 @@ func (e *gpuEngine) Answer(_ context.Context, s *device.Stream, b *batch.Batch) 
 		return nil
 	}
 	c := &b.Columns
-	p := answerParams{levels: e.levelsOf(e.now()), keys: c[batch.Keys].Ptr, vals: c[batch.Vals].Ptr, ok: c[batch.OK].Ptr, n: uint64(b.N)}
+	p := answerParams{levels: e.levelsOf(e.current()), keys: c[batch.Keys].Ptr, vals: c[batch.Vals].Ptr, ok: c[batch.OK].Ptr, n: uint64(b.N)}
 	return e.Submit(s, func() error { return device.Launch(s, e.load, gpu.Wave(e.Dev, b.N), gpu.Block, &p) })
 }

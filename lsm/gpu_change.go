@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// submit submits a change: gpu.Queue.SubmitVisible or SubmitWaiting.
-type submit func(s *device.Stream, launch func() error) error
+// submitter submits a change: gpu.Queue.SubmitVisible or SubmitSync.
+type submitter func(s *device.Stream, launch func() error) error
 
 // Change implements core.Engine. It runs all of a batch, or nothing.
 func (e *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
@@ -21,11 +21,11 @@ func (e *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch
 	ranges := b.Kind == op.DeleteRange && !b.Columns[batch.Kinds].Given()
 	switch {
 	case s == nil:
-		err = e.Whole(ctx, &e.work, b, e.needs(b.N, ranges), func(there *batch.Batch, at int) error {
+		err = e.RunWhole(ctx, &e.work, b, e.workBytes(b.N, ranges), func(devBatch *batch.Batch, at int) error {
 			if ranges {
-				return e.deleteRanges(ctx, e.Stream, there, at, e.SubmitWaiting)
+				return e.deleteRanges(ctx, e.Stream, devBatch, at, e.SubmitSync)
 			}
-			return e.change(e.Stream, there, at, e.SubmitWaiting)
+			return e.change(e.Stream, devBatch, at, e.SubmitSync)
 		})
 	case ranges:
 		err = e.deleteRanges(ctx, s, b, 0, e.SubmitVisible)
@@ -38,17 +38,17 @@ func (e *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch
 	return b.N, nil, nil
 }
 
-// needs returns the size of the memory of a change of n rows. For ranges it excludes their pairs,
-// which are not counted yet.
-func (e *gpuEngine) needs(n int, ranges bool) int {
+// workBytes returns the size of the memory of a change of n rows. For ranges it excludes their
+// pairs, which are not counted yet.
+func (e *gpuEngine) workBytes(n int, ranges bool) int {
 	if ranges {
 		return n * gpu.GapBytes
 	}
-	return e.plan(n).bytes(e, e.sorting(n, 0).end)
+	return e.planFor(n).bytes(e, e.layOutRun(n, 0).end)
 }
 
-// sorting is the memory of a batch that becomes a run.
-type sorting struct {
+// runMemory is the memory of a batch that becomes a run.
+type runMemory struct {
 	sort  prim.Sort
 	group prim.Group
 	scan  prim.Scan
@@ -57,37 +57,37 @@ type sorting struct {
 	scratch, end device.Ptr
 }
 
-// sorting lays out the memory of a batch of n rows from an address on.
-func (e *gpuEngine) sorting(n int, at device.Ptr) (m sorting) {
+// layOutRun lays out the memory of a batch of n rows from an address on.
+func (e *gpuEngine) layOutRun(n int, at device.Ptr) (m runMemory) {
 	c := prim.Carve(at)
 	w := prim.Widths{Key: e.Widths.Key, Val: 4}
-	m.sort = prim.Sort{Widths: w, N: n, Hi: 8 * w.Key, Signed: e.flip != 0, To: prim.Rows{Keys: c.Take(n * w.Key), Vals: c.Take(4 * n)}}
-	m.group = prim.Group{N: n, Key: w.Key, Keys: m.sort.To.Keys, Offsets: c.Take(4 * (n + 1)), Count: c.Take(4)}
-	m.scan = prim.Scan{N: n, Width: 4, Counts: c.Take(4 * n), Offsets: c.Take(4 * (n + 1))}
-	m.vals, m.deltas = c.Take(n*e.Widths.Val), c.Take(n)
-	m.scratch = c.Take(m.scratchBytes())
+	m.sort = prim.Sort{Widths: w, N: n, Hi: 8 * w.Key, Signed: e.flip != 0, To: prim.Rows{Keys: c.Alloc(n * w.Key), Vals: c.Alloc(4 * n)}}
+	m.group = prim.Group{N: n, Key: w.Key, Keys: m.sort.To.Keys, Offsets: c.Alloc(4 * (n + 1)), Count: c.Alloc(4)}
+	m.scan = prim.Scan{N: n, Width: 4, Counts: c.Alloc(4 * n), Offsets: c.Alloc(4 * (n + 1))}
+	m.vals, m.deltas = c.Alloc(n*e.Widths.Val), c.Alloc(n)
+	m.scratch = c.Alloc(m.scratchBytes())
 	m.end = device.Ptr(c)
 	return m
 }
 
-func (m *sorting) scratchBytes() int {
+func (m *runMemory) scratchBytes() int {
 	return max(m.sort.ScratchBytes(), m.group.ScratchBytes(), m.scan.ScratchBytes())
 }
 
 // change submits making a run of a batch on the device, and merging it. Its memory is the work
 // memory from offset at on.
-func (e *gpuEngine) change(s *device.Stream, b *batch.Batch, at int, how submit) error {
-	p := e.plan(b.N)
-	end := e.sorting(b.N, device.Ptr(at)).end
-	if err := e.work.Room(&e.Queue, p.bytes(e, end)); err != nil {
+func (e *gpuEngine) change(s *device.Stream, b *batch.Batch, at int, submit submitter) error {
+	p := e.planFor(b.N)
+	end := e.layOutRun(b.N, device.Ptr(at)).end
+	if err := e.work.Grow(&e.Queue, p.bytes(e, end)); err != nil {
 		return err
 	}
-	m := e.sorting(b.N, e.work.Buf.Ptr+device.Ptr(at))
-	return e.push(s, p, e.work.Buf.Ptr+end, how, func(run levelRef) error { return e.settle(s, b, &m, run) })
+	m := e.layOutRun(b.N, e.work.Buf.Ptr+device.Ptr(at))
+	return e.push(s, p, e.work.Buf.Ptr+end, submit, func(run levelRef) error { return e.submitRun(s, b, &m, run) })
 }
 
-// settle submits the launches that make a run of a batch.
-func (e *gpuEngine) settle(s *device.Stream, b *batch.Batch, m *sorting, run levelRef) error {
+// submitRun submits the launches that make a run of a batch.
+func (e *gpuEngine) submitRun(s *device.Stream, b *batch.Batch, m *runMemory, run levelRef) error {
 	c := &b.Columns
 	scratch := device.Buffer{Ptr: m.scratch, Size: m.scratchBytes()}
 	m.sort.From.Keys = c[batch.Keys].Ptr
@@ -98,7 +98,7 @@ func (e *gpuEngine) settle(s *device.Stream, b *batch.Batch, m *sorting, run lev
 		return err
 	}
 	settle := settleParams{
-		levels: e.levelsOf(e.now()), keys: m.sort.To.Keys, order: m.sort.To.Vals, starts: m.group.Offsets, count: m.group.Count,
+		levels: e.levelsOf(e.current()), keys: m.sort.To.Keys, order: m.sort.To.Vals, starts: m.group.Offsets, count: m.group.Count,
 		vals: c[batch.Vals].Ptr, kinds: c[batch.Kinds].Ptr, out: c[batch.Out].Ptr, ok: c[batch.OK].Ptr,
 		entryVals: m.vals, deltas: m.deltas, kept: m.scan.Counts,
 		n: uint32(b.N), kind: uint32(b.Kind), flags: uint32(b.Flags),
@@ -117,14 +117,14 @@ func (e *gpuEngine) settle(s *device.Stream, b *batch.Batch, m *sorting, run lev
 }
 
 // deleteRanges removes the pairs of ranges on the device.
-func (e *gpuEngine) deleteRanges(ctx context.Context, s *device.Stream, b *batch.Batch, at int, how submit) error {
-	if err := e.work.Room(&e.Queue, at+b.N*gpu.GapBytes); err != nil {
+func (e *gpuEngine) deleteRanges(ctx context.Context, s *device.Stream, b *batch.Batch, at int, submit submitter) error {
+	if err := e.work.Grow(&e.Queue, at+b.N*gpu.GapBytes); err != nil {
 		return err
 	}
-	gaps, err := e.Gaps(ctx, s, e.now(), b, e.work.Buf.Ptr+device.Ptr(at), e)
+	gaps, err := e.FindGaps(ctx, s, e.current(), b, e.work.Buf.Ptr+device.Ptr(at), e)
 	if err != nil || len(gaps) == 0 {
 		return err
 	}
 	last := gaps[len(gaps)-1]
-	return e.bury(s, gaps, int(last.Before+last.To-last.From), how)
+	return e.pushTombstones(s, gaps, int(last.Before+last.To-last.From), submit)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Look implements core.Engine.
-func (e *gpuEngine) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, count device.Ptr) (done, hits int, err error) {
+// Lookup implements core.Engine.
+func (e *gpuEngine) Lookup(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, count device.Ptr) (done, hits int, err error) {
 	return e.Queue.Seek(ctx, s, l, b, count, e)
 }
 
@@ -51,8 +51,8 @@ func boundsOf(r batch.Ranges) boundsRef {
 	return b
 }
 
-// Rows implements gpu.Seeker.
-func (e *gpuEngine) Rows(s *device.Stream, parts core.Parts, b *batch.Batch, first, limit uint64) error {
+// WriteRows implements gpu.Seeker.
+func (e *gpuEngine) WriteRows(s *device.Stream, parts core.Parts, b *batch.Batch, first, limit uint64) error {
 	c := &b.Columns
 	p := rowsParams{
 		levels: e.levelsOf(parts), lo: c[batch.Keys].Ptr, hi: c[batch.Keys2].Ptr, offsets: c[batch.Offsets].Ptr,
@@ -62,8 +62,8 @@ func (e *gpuEngine) Rows(s *device.Stream, parts core.Parts, b *batch.Batch, fir
 	return device.Launch(s, e.rows, gpu.Wave(e.Dev, b.N), gpu.Block, &p)
 }
 
-// Pairs implements gpu.Seeker.
-func (e *gpuEngine) Pairs(s *device.Stream, parts core.Parts, keys, vals device.Ptr, from uint64, n int, backward bool) error {
+// WritePairs implements gpu.Seeker.
+func (e *gpuEngine) WritePairs(s *device.Stream, parts core.Parts, keys, vals device.Ptr, from uint64, n int, backward bool) error {
 	p := copyParams{levels: e.levelsOf(parts), keys: keys, vals: vals, from: from, n: uint64(n)}
 	if backward {
 		p.backward = 1

@@ -13,19 +13,19 @@ import (
 
 // plan is the merges of a change.
 type plan struct {
-	n       int      // max entries of the new run; 0: no run
-	levels  []*level // levels to merge, from the newest on
-	slot    int      // of the resulting level
-	total   int      // max entries of the result
-	instead int      // number of levels that it replaces
+	n        int      // max entries of the new run; 0: no run
+	levels   []*level // levels to merge, from the newest on
+	slot     int      // of the resulting level
+	total    int      // max entries of the result
+	replaced int      // number of levels that it replaces
 }
 
-// plan returns the plan for a run of n entries.
-func (e *gpuEngine) plan(n int) *plan {
+// planFor returns the plan for a run of n entries.
+func (e *gpuEngine) planFor(n int) *plan {
 	p := &plan{n: n}
-	levels := e.now().levels
-	p.slot, p.instead, p.total = e.pool.target(levels, n)
-	p.levels = levels[:p.instead]
+	levels := e.current().levels
+	p.slot, p.replaced, p.total = e.pool.target(levels, n)
+	p.levels = levels[:p.replaced]
 	return p
 }
 
@@ -46,10 +46,10 @@ func (p *plan) newer() int {
 	return n
 }
 
-func (p *plan) bytes(e *gpuEngine, at device.Ptr) int { return int(e.scratch(p, at).end) }
+func (p *plan) bytes(e *gpuEngine, at device.Ptr) int { return int(e.layOutMerge(p, at).end) }
 
-// scratch is the memory of merges.
-type scratch struct {
+// mergeMemory is the memory of merges.
+type mergeMemory struct {
 	run   levelRef    // made first
 	temps [2]levelRef // results of all merges but the last, in turn
 
@@ -60,8 +60,8 @@ type scratch struct {
 	end                    device.Ptr
 }
 
-// scratch lays out the memory of merges from an address on.
-func (e *gpuEngine) scratch(p *plan, at device.Ptr) (m scratch) {
+// layOutMerge lays out the memory of merges from an address on.
+func (e *gpuEngine) layOutMerge(p *plan, at device.Ptr) (m mergeMemory) {
 	c := prim.Carve(at)
 	if merges := p.merges(); merges > 0 {
 		newer := p.newer()
@@ -71,48 +71,48 @@ func (e *gpuEngine) scratch(p *plan, at device.Ptr) (m scratch) {
 		for i := range min(merges-1, len(m.temps)) {
 			m.temps[i] = e.runAt(&c, newer)
 		}
-		m.places, m.deltas, m.states = c.Take(4*newer), c.Take(newer), c.Take(newer)
-		m.changes = prim.Scan{N: newer, Width: 4, Counts: c.Take(4 * newer), Offsets: c.Take(4 * (newer + 1))}
+		m.places, m.deltas, m.states = c.Alloc(4*newer), c.Alloc(newer), c.Alloc(newer)
+		m.changes = prim.Scan{N: newer, Width: 4, Counts: c.Alloc(4 * newer), Offsets: c.Alloc(4 * (newer + 1))}
 	}
-	m.sums = prim.Scan{N: nodes(p.total), Width: 4, Counts: c.Take(4 * nodes(p.total))}
+	m.sums = prim.Scan{N: nodes(p.total), Width: 4, Counts: c.Alloc(4 * nodes(p.total))}
 	m.prim.Size = m.sums.ScratchBytes()
 	if m.changes.Width > 0 {
 		m.prim.Size = max(m.prim.Size, m.changes.ScratchBytes())
 	}
-	m.prim.Ptr = c.Take(m.prim.Size)
+	m.prim.Ptr = c.Alloc(m.prim.Size)
 	m.end = device.Ptr(c)
 	return m
 }
 
 // runAt returns a level of at most n entries, without an index.
 func (e *gpuEngine) runAt(c *prim.Carve, n int) levelRef {
-	a := arrayRef{keys: c.Take(n * e.Widths.Key), vals: c.Take(n * e.Widths.Val), room: uint64(n), flip: e.flip}
-	deltas := c.Take(n)
-	a.counters = c.Take(inorder.TallyBytes)
+	a := arrayRef{keys: c.Alloc(n * e.Widths.Key), vals: c.Alloc(n * e.Widths.Val), room: uint64(n), flip: e.flip}
+	deltas := c.Alloc(n)
+	a.counters = c.Alloc(inorder.TallyBytes)
 	return levelRef{array: a, deltas: deltas}
 }
 
 // push submits the merges of a plan, and makes the next generation of the result, all or nothing.
 // write submits what makes the run, if the plan has one. The memory of the merges begins at work.
-func (e *gpuEngine) push(s *device.Stream, p *plan, work device.Ptr, how submit, write func(run levelRef) error) error {
-	if p.total > mostEntries {
+func (e *gpuEngine) push(s *device.Stream, p *plan, work device.Ptr, submit submitter, write func(run levelRef) error) error {
+	if p.total > maxEntries {
 		return errLarge(p.total)
 	}
-	to, err := e.pool.take(p.slot, p.total)
+	to, err := e.pool.alloc(p.slot, p.total)
 	if err != nil {
 		return err
 	}
-	m := e.scratch(p, work)
-	err = how(s, func() error { return e.merge(s, p, &m, e.refOf(to), write) })
+	m := e.layOutMerge(p, work)
+	err = submit(s, func() error { return e.merge(s, p, &m, e.refOf(to), write) })
 	if err != nil {
-		return errors.Join(err, s.Sync(context.Background()), e.pool.spare.Drop(to))
+		return errors.Join(err, s.Sync(context.Background()), e.pool.spare.Free(to))
 	}
 	e.stale = true
-	return e.leases.Replace(e.now().with(to, p.instead))
+	return e.leases.Replace(e.current().withLevel(to, p.replaced))
 }
 
 // merge submits the launches of push.
-func (e *gpuEngine) merge(s *device.Stream, p *plan, m *scratch, to levelRef, write func(run levelRef) error) error {
+func (e *gpuEngine) merge(s *device.Stream, p *plan, m *mergeMemory, to levelRef, write func(run levelRef) error) error {
 	older := p.levels
 	var newer levelRef
 	size := p.n
@@ -131,7 +131,7 @@ func (e *gpuEngine) merge(s *device.Stream, p *plan, m *scratch, to levelRef, wr
 		if i == len(older)-1 {
 			into = to
 		}
-		if err := e.two(s, m, newer, size, l, into); err != nil {
+		if err := e.mergeTwo(s, m, newer, size, l, into); err != nil {
 			return err
 		}
 		newer = into
@@ -143,8 +143,8 @@ func (e *gpuEngine) merge(s *device.Stream, p *plan, m *scratch, to levelRef, wr
 // moves is the number of entries that a thread moves (lsm.cu).
 const moves = 8
 
-// two submits merging a level of at most size entries with an older one.
-func (e *gpuEngine) two(s *device.Stream, m *scratch, newer levelRef, size int, older *level, to levelRef) error {
+// mergeTwo submits merging a level of at most size entries with an older one.
+func (e *gpuEngine) mergeTwo(s *device.Stream, m *mergeMemory, newer levelRef, size int, older *level, to levelRef) error {
 	scan := m.changes
 	scan.N = size
 	p := mergeParams{
@@ -164,7 +164,7 @@ func (e *gpuEngine) two(s *device.Stream, m *scratch, newer levelRef, size int, 
 }
 
 // fill submits writing the index and the sums of a level.
-func (e *gpuEngine) fill(s *device.Stream, p *plan, m *scratch, to levelRef) error {
+func (e *gpuEngine) fill(s *device.Stream, p *plan, m *mergeMemory, to levelRef) error {
 	q := indexParams{level: to, counts: m.sums.Counts, nodes: uint64(nodes(p.total))}
 	if err := device.Launch(s, e.index, gpu.Wave(e.Dev, nodes(p.total)), gpu.Block, &q); err != nil {
 		return err
@@ -176,40 +176,40 @@ func (e *gpuEngine) fill(s *device.Stream, p *plan, m *scratch, to levelRef) err
 
 // cleanup merges all levels.
 func (e *gpuEngine) cleanup() error {
-	g := e.now()
-	switch live := int(e.known.Live); {
+	g := e.current()
+	switch live := int(e.cached.Live); {
 	case live == 0 && len(g.levels) > 0:
 		return e.Clear(context.Background())
 	case len(g.levels) < 2:
 		return nil
 	default:
-		p := &plan{levels: g.levels, total: live, instead: len(g.levels)}
+		p := &plan{levels: g.levels, total: live, replaced: len(g.levels)}
 		p.slot, _, _ = e.pool.target(nil, live)
-		if err := e.work.Room(&e.Queue, p.bytes(e, 0)); err != nil {
+		if err := e.work.Grow(&e.Queue, p.bytes(e, 0)); err != nil {
 			return err
 		}
-		if err := e.push(e.Stream, p, e.work.Buf.Ptr, e.SubmitWaiting, nil); err != nil {
+		if err := e.push(e.Stream, p, e.work.Buf.Ptr, e.SubmitSync, nil); err != nil {
 			return err
 		}
-		e.now().tally = core.Tally{Live: e.known.Live, Used: e.known.Live}
+		e.current().tally = core.Tally{Live: e.cached.Live, Used: e.cached.Live}
 		return nil
 	}
 }
 
-// bury submits merging a run of tombstones for the n pairs in gaps, and waits. It has memory of its
-// own, since the batch may lie in the work memory.
-func (e *gpuEngine) bury(s *device.Stream, gaps []gpu.Gap, n int, how submit) (err error) {
-	p := e.plan(n)
+// pushTombstones submits merging a run of tombstones for the n pairs in gaps, and waits. It
+// allocates separate memory, since the batch may lie in the work memory.
+func (e *gpuEngine) pushTombstones(s *device.Stream, gaps []gpu.Gap, n int, submit submitter) (err error) {
+	p := e.planFor(n)
 	var c prim.Carve
-	c.Take(len(gaps) * gpu.GapBytes)
-	var own gpu.Work
-	if err := own.Room(&e.Queue, p.bytes(e, device.Ptr(c))); err != nil {
+	c.Alloc(len(gaps) * gpu.GapBytes)
+	var work gpu.Work
+	if err := work.Grow(&e.Queue, p.bytes(e, device.Ptr(c))); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, own.Free(&e.Queue)) }()
-	copying := copyParams{levels: e.levelsOf(e.now()), gaps: own.Buf.Ptr, count: uint64(len(gaps)), n: uint64(n)}
-	return e.push(s, p, own.Buf.Ptr+device.Ptr(c), how, func(run levelRef) error {
-		if err := gpu.GapsIn(s, copying.gaps, gaps); err != nil {
+	defer func() { err = errors.Join(err, work.Free(&e.Queue)) }()
+	copying := copyParams{levels: e.levelsOf(e.current()), gaps: work.Buf.Ptr, count: uint64(len(gaps)), n: uint64(n)}
+	return e.push(s, p, work.Buf.Ptr+device.Ptr(c), submit, func(run levelRef) error {
+		if err := gpu.CopyGaps(s, copying.gaps, gaps); err != nil {
 			return err
 		}
 		copying.to = run

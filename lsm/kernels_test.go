@@ -20,7 +20,7 @@ func kernelTests[K, V uint32 | uint64]() []mutate.KernelTest {
 		{Name: "long ranges", Run: longRanges[K, V]},
 		{Name: "everything once", Run: smoke[K, V]},
 		{Name: "many pairs", Long: true, Run: func(t testing.TB, dev device.Device) {
-			conformance.ManyInOrder(t, dev, open[K, V](t, dev, &lsm.Options{Base: 256}).OrderedMap, 3000)
+			conformance.LargeOrderedMap(t, dev, open[K, V](t, dev, &lsm.Options{Base: 256}).OrderedMap, 3000)
 		}},
 	}
 }
@@ -29,7 +29,7 @@ func kernelTests[K, V uint32 | uint64]() []mutate.KernelTest {
 // ranges with more than one lane.
 func tombstones[K, V uint32 | uint64](t testing.TB, dev device.Device) {
 	const n, first, last = 400, 90, 310
-	h := conformance.OrderedHistory[K, V]{Map: open[K, V](t, dev, &lsm.Options{Base: 128}).OrderedMap, Most: 20}
+	h := conformance.OrderedHistory[K, V]{Map: open[K, V](t, dev, &lsm.Options{Base: 128}).OrderedMap, MaxOps: 20}
 	h.Begin(t, 1)
 	h.Put(conformance.Sequence[K](0, n), conformance.Sequence[V](7, n))
 	h.Seek()
@@ -75,7 +75,7 @@ func TestKernels(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	t.Run("uint64,uint64", func(t *testing.T) { mutate.OnSim(t, kernelTests[uint64, uint64](), 1, 80) })
+	t.Run("uint64,uint64", func(t *testing.T) { mutate.RunOnSim(t, kernelTests[uint64, uint64](), 1, 80) })
 }
 
 // mutants lists ways to break the kernels, by replacing every match of a pattern in the PTX of the
@@ -107,8 +107,8 @@ func TestMutants(t *testing.T) {
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			quick, random := mutate.OnDevices(90, 1, kernelTests[uint32, uint32]())
-			mutate.WantNoticed(t, slices.Concat(quick, random), mutate.Replace(t, m.kernels+"_32_32", m.pattern, m.with))
+			quick, random := mutate.DeviceTrials(90, 1, kernelTests[uint32, uint32]())
+			mutate.RequireDetected(t, slices.Concat(quick, random), mutate.Replace(t, m.kernels+"_32_32", m.pattern, m.with))
 		})
 	}
 }

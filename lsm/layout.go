@@ -24,18 +24,18 @@ import (
 // inorder.Layout defines where the first three begin. The others follow at multiples of 256 bytes.
 // A level is immutable once lookups see it.
 type level struct {
-	buf  device.Buffer
-	room int // capacity in entries
-	slot int // depth of the level, which sets its capacity
-	n    int // entries; on a GPU the maximum until they are counted
-	uses int // generations that have it; guarded by the pool's mutex
+	buf      device.Buffer
+	capacity int // capacity in entries
+	slot     int // depth of the level, which sets its capacity
+	n        int // entries; on a GPU the maximum until they are counted
+	refs     int // generations that have it; guarded by the pool's mutex
 }
 
 // Memory and Room implement what core.Spare requires.
 func (l *level) Memory() device.Buffer { return l.buf }
 
-// Room returns the capacity in entries.
-func (l *level) Room() int { return l.room }
+// Capacity returns the capacity in entries.
+func (l *level) Capacity() int { return l.capacity }
 
 // A generation is a tree as of a time: its levels, the newest of which is the smallest. It shares
 // the unchanged ones with the previous generation.
@@ -45,18 +45,21 @@ type generation struct {
 	tally  core.Tally
 }
 
-// mostLevels is the maximum number of levels (layout.cuh), that of 2^32 entries with base
-// leastBase.
+// maxLevels is the maximum number of levels (layout.cuh), that of 2^32 entries with base
+// minBase.
 const (
-	mostLevels = 30
-	leastBase  = 16
+	maxLevels = 30
+	minBase   = 16
 )
 
-// deltasAt and the methods that follow return the offsets of the arrays in memory for room entries.
-func (p *pool) deltasAt(room int) int { return p.IndexAt(room, inorder.MostLevels) }
-func (p *pool) sumsAt(room int) int   { return p.deltasAt(room) + inorder.Aligned(room) }
-func (p *pool) tallyAt(room int) int  { return p.sumsAt(room) + inorder.Aligned(4*(nodes(room)+1)) }
-func (p *pool) size(room int) int     { return p.tallyAt(room) + inorder.TallyBytes }
+// deltasAt and the methods that follow return the offsets of the arrays in memory for capacity
+// entries.
+func (p *pool) deltasAt(capacity int) int { return p.IndexAt(capacity, inorder.MostLevels) }
+func (p *pool) sumsAt(capacity int) int   { return p.deltasAt(capacity) + inorder.Aligned(capacity) }
+func (p *pool) tallyAt(capacity int) int {
+	return p.sumsAt(capacity) + inorder.Aligned(4*(nodes(capacity)+1))
+}
+func (p *pool) size(capacity int) int { return p.tallyAt(capacity) + inorder.TallyBytes }
 
 // nodes returns the number of groups of sixteen entries.
 func nodes(entries int) int { return (entries + inorder.Fan - 1) / inorder.Fan }
@@ -80,17 +83,17 @@ func (p *pool) target(levels []*level, n int) (slot, merged, total int) {
 	}
 }
 
-// with returns a generation in which level l, or none if l is nil, replaces the first levels.
-func (g *generation) with(l *level, instead int) *generation {
+// withLevel returns a generation in which level l, or none if l is nil, replaces the first levels.
+func (g *generation) withLevel(l *level, replaced int) *generation {
 	to := &generation{pool: g.pool}
 	if l != nil {
 		to.levels = append(to.levels, l)
 	}
-	to.levels = append(to.levels, g.levels[instead:]...)
+	to.levels = append(to.levels, g.levels[replaced:]...)
 	g.pool.mu.Lock()
 	defer g.pool.mu.Unlock()
 	for _, l := range to.levels {
-		l.uses++
+		l.refs++
 	}
 	return to
 }
@@ -101,12 +104,12 @@ func (g *generation) Free() error {
 	var unused []*level
 	p.mu.Lock()
 	for _, l := range g.levels {
-		if l.uses--; l.uses == 0 {
+		if l.refs--; l.refs == 0 {
 			unused = append(unused, l)
 		}
 	}
 	p.mu.Unlock()
-	return p.spare.Keep(unused...)
+	return p.spare.Release(unused...)
 }
 
 // entries returns the number of entries of all levels.
@@ -129,10 +132,10 @@ func (g *generation) sizes() []int {
 // Tally returns the counters of a generation, for engines.
 func (g *generation) Tally() *core.Tally { return &g.tally }
 
-// mostEntries is the maximum number of entries, since ranks and positions have 32 bits.
-const mostEntries = prim.MaxRows
+// maxEntries is the maximum number of entries, since ranks and positions have 32 bits.
+const maxEntries = prim.MaxRows
 
 // errLarge returns the error of trees that would have more.
 func errLarge(entries int) error {
-	return fmt.Errorf("%w: %d entries; a tree has %d at most", op.ErrFull, entries, mostEntries)
+	return fmt.Errorf("%w: %d entries; a tree has %d at most", op.ErrFull, entries, maxEntries)
 }

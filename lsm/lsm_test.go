@@ -29,10 +29,10 @@ func TestCheckFinds(t *testing.T) {
 	_, err := m.Put(t.Context(), keys, keys)
 	must(t, err)
 	of, index, deltas, sums := m.Memory()
-	for what, at := range map[string]*byte{"keys": &of[4*200], "index": &index[4*7], "deltas": &deltas[77], "sums": &sums[4*3]} {
+	for name, at := range map[string]*byte{"keys": &of[4*200], "index": &index[4*7], "deltas": &deltas[77], "sums": &sums[4*3]} {
 		*at ^= 0x80
 		if err := m.Check(t.Context()); !errors.Is(err, weft.ErrCorrupt) {
-			t.Errorf("broken %s: %v", what, err)
+			t.Errorf("broken %s: %v", name, err)
 		}
 		*at ^= 0x80
 	}
@@ -50,7 +50,7 @@ func TestWithoutMemory(t *testing.T) {
 	at, err := m.Snapshot(t.Context())
 	must(t, err)
 	must(t, m.Compact(t.Context()))
-	for what, change := range map[string]func() (int, error){
+	for name, change := range map[string]func() (int, error){
 		"Put":         func() (int, error) { return m.Put(t.Context(), []uint64{9999}, []uint64{1}) },
 		"Delete":      func() (int, error) { return m.Delete(t.Context(), keys[:1], nil) },
 		"DeleteRange": func() (int, error) { return m.DeleteRange(t.Context(), keys[:1], keys[9:10], nil) },
@@ -58,9 +58,9 @@ func TestWithoutMemory(t *testing.T) {
 		devicetest.FailNext(dev, devicetest.OpAlloc)
 		devicetest.FailNext(dev, devicetest.OpAlloc) // once more, after kept memory is freed
 		n, err := change()
-		devicetest.Heal(dev)
+		devicetest.ClearFailures(dev)
 		if n != 0 || !errors.Is(err, device.ErrMemory) {
-			t.Errorf("%s without memory: %d, %v", what, n, err)
+			t.Errorf("%s without memory: %d, %v", name, n, err)
 		}
 		conformance.WantPairs(t, m, keys)
 		must(t, m.Check(t.Context()))
@@ -80,11 +80,11 @@ func TestLevels(t *testing.T) {
 		_, err := m.Put(t.Context(), conformance.Sequence[uint32](first, base), conformance.Sequence[uint32](val, base))
 		must(t, err)
 	}
-	want := func(what string, keys int, levels ...int) {
+	want := func(name string, keys int, levels ...int) {
 		t.Helper()
 		s := conformance.StatsOf(t, m)
 		if s.Len != keys || !slices.Equal(s.Levels, levels) || s.String() == "" {
-			t.Errorf("%s: %v, want %d keys in levels of %v", what, s, keys, levels)
+			t.Errorf("%s: %v, want %d keys in levels of %v", name, s, keys, levels)
 		}
 	}
 	for i := range 7 {
@@ -162,7 +162,7 @@ func TestMemory(t *testing.T) {
 
 // TestSavedElsewhere checks that maps of both devices read each other's files.
 func TestSavedElsewhere(t *testing.T) {
-	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	host, simulated := open[int32, uint32](t, devicetest.OpenCPU(t, 2), nil), open[int32, uint32](t, devicetest.OpenSim(t, nil), &lsm.Options{Base: 64})
 	keys := conformance.Sequence[int32](-300, 700)
 	vals := conformance.Sequence[uint32](0, 700)
@@ -196,15 +196,15 @@ func TestOptions(t *testing.T) {
 		"Base -16 is no power of two from 16 to 67108864":       {Base: -16},
 	} {
 		_, err := lsm.New[uint32, uint32](dev, &o)
-		conformance.Refused(t, want, map[string]error{"ordered map": err})
+		conformance.WantRefused(t, want, map[string]error{"ordered map": err})
 	}
 }
 
 // TestFailsWhole lets one operation fail while a map with snapshots is used, or memory run out
 // twice in a row. A change has then happened or not, and reports which.
 func TestFailsWhole(t *testing.T) {
-	conformance.FailsWhole(t, conformance.OrderedMapOf(lsm.New[uint32, uint32], &lsm.Options{Base: 16}),
-		conformance.Failures{After: conformance.Twice, First: 1, Stride: 17, Most: 12}, conformance.Failures{After: devicetest.FailAfter, First: 2, Stride: 201, Most: 12})
+	conformance.OrderedFailsOnDevices(t, conformance.OrderedMapOf(lsm.New[uint32, uint32], &lsm.Options{Base: 16}),
+		conformance.Failures{FailAfter: conformance.FailTwoAllocations, First: 1, Stride: 17, MaxOps: 12}, conformance.Failures{FailAfter: devicetest.FailAfter, First: 2, Stride: 201, MaxOps: 12})
 }
 
 // TestSnapshotIsHeld holds a snapshot over ten thousand batches. Memory must stay at the levels of
@@ -213,6 +213,6 @@ func TestSnapshotIsHeld(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	m, err := lsm.New[uint32, uint32](dev, &lsm.Options{Base: 16})
 	must(t, err)
-	conformance.SnapshotIsHeld(t, dev, m.OrderedMap, 6)
+	conformance.LongLivedSnapshot(t, dev, m.OrderedMap, 6)
 	must(t, m.Close())
 }

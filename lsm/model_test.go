@@ -11,9 +11,9 @@ import (
 )
 
 // run runs some batches against a model, with levels of base entries and twice as many.
-func run[K weft.Key, V weft.Value](t testing.TB, dev device.Device, seed uint64, rounds, base, most int) {
+func run[K weft.Key, V weft.Value](t testing.TB, dev device.Device, seed uint64, rounds, base, maxOps int) {
 	m := open[K, V](t, dev, &lsm.Options{Base: base})
-	h := conformance.OrderedHistory[K, V]{Map: m.OrderedMap, Most: most, Also: []weft.OpKind{weft.OpUpdate}}
+	h := conformance.OrderedHistory[K, V]{Map: m.OrderedMap, MaxOps: maxOps, ExtraKinds: []weft.OpKind{weft.OpUpdate}}
 	h.Run(t, seed, rounds)
 	if s, err := m.Stats(t.Context()); err != nil || s.Len != s.Entries || len(s.Levels) > 1 {
 		t.Fatalf("behind Compact: %v, %v", s, err)

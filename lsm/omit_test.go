@@ -24,17 +24,17 @@ func TestOmissionsAreNoticed(t *testing.T) {
 		t.Skip("interprets kernels")
 	}
 	tries := []dst.Try{onSims(func(ctx context.Context, m *lsm.Map[uint32, uint32], s *device.Stream) error {
-		return dst.HostBehindStreams(ctx, m, s)
+		return dst.HostAfterStreams(ctx, m, s)
 	}), onSims(lookupsBesideHost)}
 	t.Cleanup(lsm.KeepSpare(0))
 	dst.Omit(t, ".", map[string]string{
 		"s.Sync(context.Background()) in (*gpuEngine).push": "only where a launch fails: TestFailsWhole",
 	}, tries...)
-	// Whole need not wait for the results that it copies back, since the core counts after a
+	// RunWhole need not wait for the results that it copies back, since the core counts after a
 	// change. The counts that are read after ranks wait for both.
-	dst.Omit(t, "../internal/gpu", dst.Judged(t, "../internal/gpu", "linear's programs, or the core", func(c devicetest.Call) bool {
-		return c.Func == "(*Work).Free" || c.Func == "(*Queue).SubmitWaiting" || c.Func == "(*Queue).seek" ||
-			c.Func == "(*Queue).spans" && strings.Contains(c.Text, "Counts")
+	dst.Omit(t, "../internal/gpu", dst.JudgedElsewhere(t, "../internal/gpu", "linear's programs, or the core", func(c devicetest.Call) bool {
+		return c.Func == "(*Work).Free" || c.Func == "(*Queue).SubmitSync" || c.Func == "(*Queue).seek" ||
+			c.Func == "(*Queue).findSpans" && strings.Contains(c.Text, "Counts")
 	}), tries...)
 }
 

@@ -26,7 +26,7 @@ type Options struct {
 const (
 	hostBase = 1 << 14
 	gpuBase  = 1 << 20
-	mostBase = 1 << 26
+	maxBase  = 1 << 26
 )
 
 // check sets defaults and reports invalid options.
@@ -39,8 +39,8 @@ func (o *Options) check() (Options, error) {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	switch {
-	case c.Base != 0 && (c.Base < leastBase || c.Base > mostBase || bits.OnesCount(uint(c.Base)) != 1):
-		return c, core.Invalid("Base %d is no power of two from %d to %d", c.Base, leastBase, mostBase)
+	case c.Base != 0 && (c.Base < minBase || c.Base > maxBase || bits.OnesCount(uint(c.Base)) != 1):
+		return c, core.Invalid("Base %d is no power of two from %d to %d", c.Base, minBase, maxBase)
 	case c.ResultLimit < 0:
 		return c, core.Invalid("ResultLimit %d is negative", c.ResultLimit)
 	}

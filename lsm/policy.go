@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// runOps is the maximum number of operations that become a run at a time.
-	runOps = 1 << 28
-	// uncounted is the slack in entries, beyond twice the last count, before they are counted.
-	uncounted = 1 << 20
+	// maxRunOps is the maximum number of operations that become a run at a time.
+	maxRunOps = 1 << 28
+	// countSlack is the slack in entries, beyond twice the last count, before they are counted.
+	countSlack = 1 << 20
 	// deadBases is the number of dead entries, in units of the base and beyond the number of keys,
 	// at which all levels are merged.
 	deadBases = 4
@@ -21,23 +21,23 @@ const (
 
 // policy has little to decide, since a merge allocates the memory that it needs.
 type policy struct {
-	core.Settled
+	core.ResolvingPolicy
 	engine engine
 	base   int
 }
 
-// Before implements core.Policy. Batches on the device with an unknown outcome allocate memory for
+// Prepare implements core.Policy. Batches on the device with an unknown outcome allocate memory for
 // all entries that may exist. Before reports 0 to have them counted when that may be more than
 // twice the last count.
-func (p *policy) Before(_ context.Context, now core.Counters, _ *device.Stream, b *batch.Batch) (n int, report bool, err error) {
-	if most, counted := p.engine.bound(); !now.Exact && most > 2*counted+uncounted {
+func (p *policy) Prepare(_ context.Context, now core.Counters, _ *device.Stream, b *batch.Batch) (n int, report bool, err error) {
+	if maxUsed, counted := p.engine.bound(); !now.Exact && maxUsed > 2*counted+countSlack {
 		return 0, false, nil
 	}
-	return min(b.N, runOps), false, nil
+	return min(b.N, maxRunOps), false, nil
 }
 
-// After implements core.Policy. It merges all levels when most entries are dead.
-func (p *policy) After(_ context.Context, now core.Counters, _ int) error {
+// Trim implements core.Policy. It merges all levels when most entries are dead.
+func (p *policy) Trim(_ context.Context, now core.Counters, _ int) error {
 	if now.Exact && now.Used-now.Live > now.Live+uint64(deadBases*p.base) {
 		return p.engine.cleanup()
 	}

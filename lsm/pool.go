@@ -21,43 +21,43 @@ type pool struct {
 	mu sync.Mutex // guards what the end of a last lease changes
 }
 
-// mostSpare is the maximum number of blocks of memory to keep.
-var mostSpare = 16
+// maxSpare is the maximum number of blocks of memory to keep.
+var maxSpare = 16
 
 const (
 	// sizeSteps is the number of memory sizes between two powers of two. Sizes are rounded up to
 	// these, so that kept memory fits again.
 	sizeSteps = 8
-	// leastRoom is the minimum capacity of a level's memory in entries.
-	leastRoom = 256
+	// minCapacity is the minimum capacity of a level's memory in entries.
+	minCapacity = 256
 )
 
-// roomFor returns the capacity to allocate for that many entries.
-func roomFor(entries int) int {
-	if entries <= leastRoom {
-		return leastRoom
+// capacityFor returns the capacity to allocate for that many entries.
+func capacityFor(entries int) int {
+	if entries <= minCapacity {
+		return minCapacity
 	}
 	step := 1 << max(0, bits.Len(uint(entries-1))-bits.Len(uint(sizeSteps)))
 	return (entries + step - 1) &^ (step - 1)
 }
 
-// take returns memory with undefined content for a level of at most n entries.
-func (p *pool) take(slot, n int) (*level, error) {
-	room := roomFor(n)
-	if l, ok := p.spare.Take(room, 2*room); ok {
+// alloc returns memory with undefined content for a level of at most n entries.
+func (p *pool) alloc(slot, n int) (*level, error) {
+	capacity := capacityFor(n)
+	if l, ok := p.spare.Acquire(capacity, 2*capacity); ok {
 		l.slot, l.n = slot, n
 		return l, nil
 	}
-	buf, err := p.spare.Alloc(p.size(room))
+	buf, err := p.spare.Alloc(p.size(capacity))
 	if errors.Is(err, device.ErrMemory) { // rather keep none for later levels
 		if err = p.spare.Trim(); err == nil {
-			buf, err = p.spare.Alloc(p.size(room))
+			buf, err = p.spare.Alloc(p.size(capacity))
 		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%d entries of %d and %d bytes: %w", n, p.Key, p.Val, err)
 	}
-	return &level{buf: buf, room: room, slot: slot, n: n}, nil
+	return &level{buf: buf, capacity: capacity, slot: slot, n: n}, nil
 }
 
 // bytes returns the size of the levels of a generation and of kept memory, and the size of all

@@ -21,10 +21,10 @@ func TestRandomMutants(t *testing.T) {
 
 // trials returns programs on overlapping streams, and the tests of kernels.
 func trials[K, V uint32 | uint64](m *mutate.Mutant) []mutate.Trial {
-	cfg := schedules[K, V]().Tries(8)
+	cfg := schedules[K, V]().WithSeeds(8)
 	cfg.Arch = m.Arch
-	loads := cfg.Tries(3)
+	loads := cfg.WithSeeds(3)
 	loads.Loads = true
-	programs := []mutate.Trial{mutate.Schedules("programs", cfg), mutate.Schedules("programs that load", loads)}
+	programs := []mutate.Trial{mutate.ScheduleTrial("programs", cfg), mutate.ScheduleTrial("programs that load", loads)}
 	return mutate.Interleave(m.Arch, programs, kernelTests[K, V]())
 }

@@ -15,7 +15,7 @@ func schedules[K weft.Key, V weft.Value]() dst.Config[K, V] {
 	cfg := dst.Maps(func(dev device.Device, _ dst.Shape) (*lsm.Map[K, V], error) {
 		return lsm.New[K, V](dev, &lsm.Options{Base: 16})
 	}, impossible)
-	return dst.ByBatch(cfg)
+	return dst.AtomicBatches(cfg)
 }
 
 // impossible reports statistics that no map has. With an open snapshot they include what it holds.
@@ -26,6 +26,6 @@ func impossible(s lsm.Stats) bool {
 // TestSchedules checks that, under any schedule, batches have the outcome of running one after the
 // other. Every lookup, range and snapshot must see the state between two of them.
 func TestSchedules(t *testing.T) {
-	t.Run("uint32,uint64", func(t *testing.T) { dst.Run(t, schedules[uint32, uint64]().Tries(5)) })
-	t.Run("uint64,uint32", func(t *testing.T) { dst.Run(t, schedules[uint64, uint32]().Tries(2)) })
+	t.Run("uint32,uint64", func(t *testing.T) { dst.Run(t, schedules[uint32, uint64]().WithSeeds(5)) })
+	t.Run("uint64,uint32", func(t *testing.T) { dst.Run(t, schedules[uint64, uint32]().WithSeeds(2)) })
 }

@@ -16,7 +16,7 @@ func TestKernelsSimulated(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	t.Run("uint32,uint32", func(t *testing.T) {
 		simulated[uint32, uint32](t, sim.Random, "GetOrPut", "RangeOnRoom", "DeleteRangeOverlaps", "Snapshot")
 	})
@@ -25,11 +25,11 @@ func TestKernelsSimulated(t *testing.T) {
 
 func simulated[K weft.Key, V weft.Value](t *testing.T, scheduler sim.Scheduler, names ...string) {
 	dev := devicetest.OpenSim(t, &sim.Options{Scheduler: scheduler, Seed: 1, Races: true})
-	conformance.Some(t, dev, 60, conformance.OrderedMapOf(lsm.New[K, V], &lsm.Options{Base: 16}), names...)
+	conformance.RunCases(t, dev, 60, conformance.OrderedMapOf(lsm.New[K, V], &lsm.Options{Base: 16}), names...)
 }
 
 func TestLookupsBesideChanges(t *testing.T) {
-	conformance.LookupsBesideChanges(t, conformance.OrderedMapOf(lsm.New[uint32, uint32], &lsm.Options{Base: 64}))
+	conformance.LookupsAlongsideChanges(t, conformance.OrderedMapOf(lsm.New[uint32, uint32], &lsm.Options{Base: 64}))
 }
 
 func must(t testing.TB, err error) {

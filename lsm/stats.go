@@ -26,7 +26,7 @@ func (s Stats) String() string {
 
 // Stats returns the statistics. It makes no pass over the memory.
 func (t *table) Stats(ctx context.Context) (s Stats, err error) {
-	err = t.core.Alone(ctx, "Stats", func(now core.Counters) error {
+	err = t.core.WithWriteLock(ctx, "Stats", func(now core.Counters) error {
 		used, held := t.engine.bytes()
 		s = Stats{Len: int(now.Live), Entries: int(now.Used), Levels: t.engine.levels(), Bytes: used, Held: held}
 		return nil

@@ -56,8 +56,8 @@ func benchmarkOn[K, V ~uint32 | ~uint64](b *testing.B, dev device.Device, n int)
 	}
 	mixed := devicetest.Upload(b, st, kinds)
 	m := conformance.Open(b, ordered.New[K, V], dev, nil)
-	measure := func(what string, rows int, before, call func() error) {
-		b.Run(what, func(b *testing.B) {
+	measure := func(name string, rows int, before, call func() error) {
+		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
 				must(b, before())
@@ -69,7 +69,7 @@ func benchmarkOn[K, V ~uint32 | ~uint64](b *testing.B, dev device.Device, n int)
 			b.ReportMetric(float64(rows)*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "G/s")
 		})
 	}
-	none := func() error { return nil }
+	nop := func() error { return nil }
 	build := func() error {
 		return errors.Join(m.Clear(b.Context()), m.BuildOn(st, all, vals.Sub(0, n)), m.Sync(b.Context()))
 	}
@@ -86,21 +86,21 @@ func benchmarkOn[K, V ~uint32 | ~uint64](b *testing.B, dev device.Device, n int)
 		held, err = m.Snapshot(b.Context())
 		return err
 	}
-	measure("build", n, none, build)
-	measure("hit", n, none, func() error { return m.GetOn(st, all, vals.Sub(0, n), device.Slice[bool]{}) })
-	measure("miss", n, none, func() error { return m.GetOn(st, absent, vals.Sub(0, n), device.Slice[bool]{}) })
-	measure("rank", n, none, func() error { return m.RankOn(st, all, ranks) })
+	measure("build", n, nop, build)
+	measure("hit", n, nop, func() error { return m.GetOn(st, all, vals.Sub(0, n), device.Slice[bool]{}) })
+	measure("miss", n, nop, func() error { return m.GetOn(st, absent, vals.Sub(0, n), device.Slice[bool]{}) })
+	measure("rank", n, nop, func() error { return m.RankOn(st, all, ranks) })
 	q := min(n, few/4)
 	outKeys := out.Sub(0, q)
-	measure("select", q, none, func() error { return m.SelectOn(st, ranks.Sub(0, q), outKeys, outVals.Sub(0, q), device.Slice[bool]{}) })
-	measure("successor", q, none, func() error {
+	measure("select", q, nop, func() error { return m.SelectOn(st, ranks.Sub(0, q), outKeys, outVals.Sub(0, q), device.Slice[bool]{}) })
+	measure("successor", q, nop, func() error {
 		return m.SuccessorOn(st, all.Sub(0, q), outKeys, outVals.Sub(0, q), device.Slice[bool]{})
 	})
 	for _, pairs := range []int{8, limit} {
-		measure(fmt.Sprintf("range of %d", pairs), q, none, func() error {
+		measure(fmt.Sprintf("range of %d", pairs), q, nop, func() error {
 			return m.RangeFirstOn(st, all.Sub(0, q), top.Sub(0, q), pairs, counts.Sub(0, q), out.Sub(0, pairs*q), outVals.Sub(0, pairs*q))
 		})
-		measure(fmt.Sprintf("rows of %d", pairs), q, none, func() error {
+		measure(fmt.Sprintf("rows of %d", pairs), q, nop, func() error {
 			return m.RangeOn(st, all.Sub(0, q), top.Sub(0, q), pairs, counts.Sub(0, q), offsets.Sub(0, q+1), out.Sub(0, pairs*q), outVals.Sub(0, pairs*q))
 		})
 	}
@@ -109,8 +109,8 @@ func benchmarkOn[K, V ~uint32 | ~uint64](b *testing.B, dev device.Device, n int)
 		measure(fmt.Sprintf("insert %d", size), size, build, func() error { return m.PutOn(st, keys, with) })
 		measure(fmt.Sprintf("insert %d beside a snapshot", size), size, func() error { return errors.Join(build(), hold()) }, func() error { return m.PutOn(st, keys, with) })
 		must(b, release())
-		gone := all.Sub(0, min(n, size))
-		measure(fmt.Sprintf("delete %d", size), gone.Len(), build, func() error { return m.DeleteOn(st, gone, device.Slice[bool]{}) })
+		removed := all.Sub(0, min(n, size))
+		measure(fmt.Sprintf("delete %d", size), removed.Len(), build, func() error { return m.DeleteOn(st, removed, device.Slice[bool]{}) })
 		measure(fmt.Sprintf("mixed %d", size), size, build, func() error { return m.ApplyOn(st, mixed.Sub(0, size), keys, with, device.Slice[bool]{}) })
 	}
 }

@@ -18,27 +18,27 @@ func TestBetweenGoesOnBehindReversedPages(t *testing.T) {
 	keys := conformance.Sequence[uint32](0, 3<<15) // two pages
 	_, err = m.Put(ctx(), keys, keys)
 	must(t, err)
-	var seen []uint32
+	var got []uint32
 	for p, err := range m.Between(ctx(), 0, ^uint32(0)) {
 		must(t, err)
 		slices.Reverse(p.Keys)
 		for _, k := range slices.Backward(p.Keys) {
-			seen = append(seen, k)
+			got = append(got, k)
 		}
-		if len(seen) > len(keys) {
+		if len(got) > len(keys) {
 			break
 		}
 	}
-	if !slices.Equal(seen, keys) {
-		t.Errorf("%d pairs of %d, or others", len(seen), len(keys))
+	if !slices.Equal(got, keys) {
+		t.Errorf("%d pairs of %d, or others", len(got), len(keys))
 	}
 }
 
-// TestBuildsThatFall builds maps from keys that ascend up to some point. Pairs are written to
+// TestUnsortedBuilds builds maps from keys that ascend up to some point. Pairs are written to
 // leaves as they come until a key does not ascend.
-func TestBuildsThatFall(t *testing.T) {
+func TestUnsortedBuilds(t *testing.T) {
 	open := func() conformance.AnyOrderedMap[int32, uint32] {
 		return conformance.Open(t, ordered.New[int32, uint32], devicetest.Open(t), nil)
 	}
-	conformance.BuildsThatFall(t, open, 520, 13_311, 13_312, 13_313)
+	conformance.BuildUnsorted(t, open, 520, 13_311, 13_312, 13_313)
 }

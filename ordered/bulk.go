@@ -10,19 +10,19 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// bulk lays out n pairs as the present of an empty forest. write writes some of them, in order, to
-// a leaf. After an error, or if ctx ends, the forest is empty.
-func (f *forest[K, V]) bulk(ctx context.Context, dev device.Host, n int, write func(l *leaf[K, V], first, n int)) error {
+// bulkLoad lays out n pairs as the present of an empty forest. write writes some of them, in order,
+// to a leaf. After an error, or if ctx ends, the forest is empty.
+func (f *forest[K, V]) bulkLoad(ctx context.Context, dev device.Host, n int, write func(l *leaf[K, V], first, n int)) error {
 	leaves := (n + f.fill - 1) / f.fill
 	if err := f.reserve(leaves); err != nil {
 		return err
 	}
-	ids, err := f.take(leaves)
+	ids, err := f.allocLeaves(leaves)
 	if err != nil {
 		return err
 	}
 	x := f.spare
-	x.shape(leaves)
+	x.layOutArrays(leaves)
 	dev.Parallel(leaves, chunkLeaves, func(lo, hi int) {
 		if ctx.Err() != nil {
 			return
@@ -32,11 +32,11 @@ func (f *forest[K, V]) bulk(ctx context.Context, dev device.Host, n int, write f
 			l := f.at(ids[i])
 			write(l, first, end-first)
 			x.seps[0][i], x.ids[i], x.sizes[i] = l.keys[0], ids[i], uint8(end-first)
-			f.born[ids[i]] = f.clock
+			f.created[ids[i]] = f.clock
 		}
 	})
 	if err := ctx.Err(); err != nil {
-		f.give(ids...)
+		f.freeLeaves(ids...)
 		return err
 	}
 	x.complete()
@@ -45,26 +45,27 @@ func (f *forest[K, V]) bulk(ctx context.Context, dev device.Host, n int, write f
 	return f.replace(x)
 }
 
-// load loads ascending pairs into an empty forest, and reports whether the batch has such pairs.
-func (e *cpuEngine[K, V]) load(ctx context.Context, b *batch.Batch) (loaded bool, err error) {
+// loadAscending loads ascending pairs into an empty forest, and reports whether the batch has such
+// pairs.
+func (e *cpuEngine[K, V]) loadAscending(ctx context.Context, b *batch.Batch) (loaded bool, err error) {
 	c := &b.Columns
 	if b.Kind != op.Put || c[batch.Kinds].Given() || c[batch.OK].Given() {
 		return false, nil
 	}
 	keys, vals := batch.View[K](c[batch.Keys].Host), batch.View[V](c[batch.Vals].Host)
 	return cpu.WhileAscending(ctx, keys, e.order, func(ctx context.Context, wrote func(first int, ascends bool)) error {
-		return e.forest().bulk(ctx, e.Device, len(keys), func(l *leaf[K, V], first, n int) {
-			wrote(first, l.ascend(keys[first:first+n], vals[first:first+n], e.order))
+		return e.forest().bulkLoad(ctx, e.Device, len(keys), func(l *leaf[K, V], first, n int) {
+			wrote(first, l.setAscending(keys[first:first+n], vals[first:first+n], e.order))
 		})
 	})
 }
 
-// ascend sets the pairs of the leaf, and reports whether their keys ascend in stored form.
-func (l *leaf[K, V]) ascend(keys []K, vals []V, order K) bool {
+// setAscending sets the pairs of the leaf, and reports whether their keys ascend in stored form.
+func (l *leaf[K, V]) setAscending(keys []K, vals []V, order K) bool {
 	to, falls, last := l.keys[:len(keys)], 0, keys[0]^order
 	for i, k := range keys[1:] {
 		k ^= order
-		falls |= notAbove(k, last)
+		falls |= lessEq(k, last)
 		to[i+1], last = k, k
 	}
 	to[0] = keys[0] ^ order

@@ -87,10 +87,10 @@ func (f *forest[K, V]) checkLeaf(id uint32, size int, lo, hi K, last bool) error
 
 // checkLeaves checks that each leaf is either free or in use by the right versions or the present.
 func (f *forest[K, V]) checkLeaves() error {
-	const free, lost = -1, 0
+	const free, unseen = -1, 0
 	users := make([]int, f.used)
 	for _, id := range f.free {
-		if users[id] != lost {
+		if users[id] != unseen {
 			return corrupt("leaf %d is free twice", id)
 		}
 		users[id] = free
@@ -106,22 +106,22 @@ func (f *forest[K, V]) checkLeaves() error {
 			if users[id] == free || times[i][id] {
 				return corrupt("leaf %d of version %d is free, or there twice", id, i)
 			}
-			if i < len(f.versions) && f.born[id] > f.versions[i].time {
-				return corrupt("leaf %d of version %d was born at %d", id, i, f.born[id])
+			if i < len(f.versions) && f.created[id] > f.versions[i].time {
+				return corrupt("leaf %d of version %d was born at %d", id, i, f.created[id])
 			}
 			users[id]++
 			times[i][id] = true
 		}
 	}
 	for i, v := range f.versions {
-		for _, id := range v.dead {
+		for _, id := range v.retired {
 			if !times[i][id] || times[i+1][id] {
 				return corrupt("leaf %d does not end with version %d", id, v.time)
 			}
 		}
 	}
 	for id, n := range users {
-		if n == lost {
+		if n == unseen {
 			return corrupt("leaf %d is neither free nor used", id)
 		}
 	}

@@ -17,12 +17,12 @@ type chunk[K word] struct {
 	to     K    // and the key after the last
 	last   bool // the keys extend to the end of the leaf
 
-	touched []uint32 // numbers of the leaves that have items
-	need    int      // max leaves to write beside its own
-	ids     []uint32 // that many leaves
-	out     entries[K]
-	gone    []uint32 // leaves that are no longer in use
-	live    int64    // change of the number of pairs
+	touched  []uint32 // numbers of the leaves that have items
+	maxExtra int      // max leaves to write in addition to its own
+	ids      []uint32 // maxExtra leaves
+	out      entries[K]
+	retired  []uint32 // leaves that are no longer in use
+	delta    int64    // change of the number of pairs
 	// moved is set if other leaves than before are in use, not only other sizes.
 	moved bool
 }
@@ -61,7 +61,7 @@ func (f *forest[K, V]) chunks(items []cpu.Item[K]) (chunks []chunk[K]) {
 		if hi-lo <= chunkItems {
 			chunks = append(chunks, chunk[K]{a: a, b: b, lo: lo, hi: hi})
 		} else {
-			chunks = x.split(chunks, items[:hi], lo, a, b)
+			chunks = x.cutLeaves(chunks, items[:hi], lo, a, b)
 		}
 		lo = hi
 	}
@@ -77,9 +77,9 @@ func (x *index[K]) items(items []cpu.Item[K], lo, b int) int {
 	return lo + sort.Search(len(items)-lo, func(i int) bool { return items[lo+i].Key >= sep })
 }
 
-// split cuts leaves [a,b), which have the items from number lo on, into chunks of at most about
+// cutLeaves cuts leaves [a,b), which have the items from number lo on, into chunks of at most about
 // chunkItems items.
-func (x *index[K]) split(chunks []chunk[K], items []cpu.Item[K], lo, a, b int) []chunk[K] {
+func (x *index[K]) cutLeaves(chunks []chunk[K], items []cpu.Item[K], lo, a, b int) []chunk[K] {
 	for p := a; p < b; {
 		q, hi := p, lo
 		for q < b {
@@ -91,7 +91,7 @@ func (x *index[K]) split(chunks []chunk[K], items []cpu.Item[K], lo, a, b int) [
 		}
 		switch {
 		case hi-lo > chunkItems && q == p+1:
-			chunks = x.cut(chunks, items[:hi], lo, p)
+			chunks = x.cutLeaf(chunks, items[:hi], lo, p)
 		case hi > lo:
 			chunks = append(chunks, chunk[K]{a: p, b: q, lo: lo, hi: hi})
 		}
@@ -100,8 +100,8 @@ func (x *index[K]) split(chunks []chunk[K], items []cpu.Item[K], lo, a, b int) [
 	return chunks
 }
 
-// cut cuts leaf p, which has the items from number lo on.
-func (x *index[K]) cut(chunks []chunk[K], items []cpu.Item[K], lo, p int) []chunk[K] {
+// cutLeaf cuts leaf p, which has the items from number lo on.
+func (x *index[K]) cutLeaf(chunks []chunk[K], items []cpu.Item[K], lo, p int) []chunk[K] {
 	from := x.seps[0][p]
 	for lo < len(items) {
 		hi := cpu.RunEnd(items, lo+chunkItems)
@@ -115,8 +115,8 @@ func (x *index[K]) cut(chunks []chunk[K], items []cpu.Item[K], lo, p int) []chun
 	return chunks
 }
 
-// each calls visit with each leaf of a chunk and the items for it.
-func (c *chunk[K]) each(x *index[K], items []cpu.Item[K], visit func(p int, items []cpu.Item[K])) {
+// visitLeaves calls visit with each leaf of a chunk and the items for it.
+func (c *chunk[K]) visitLeaves(x *index[K], items []cpu.Item[K], visit func(p int, items []cpu.Item[K])) {
 	at := c.lo
 	for p := c.a; p < c.b; p++ {
 		from := at

@@ -17,7 +17,7 @@ func (e *cpuEngine[K, V]) compact(ctx context.Context) error {
 		return err
 	}
 	if n := int(from.present.pairs()); n > 0 {
-		if err = to.bulk(ctx, e.Device, n, from.copyPairs); err != nil {
+		if err = to.bulkLoad(ctx, e.Device, n, from.copyPairs); err != nil {
 			return errors.Join(err, to.Free())
 		}
 	}
@@ -39,7 +39,7 @@ func (f *forest[K, V]) copyPairs(l *leaf[K, V], first, n int) {
 // ensure implements engine.
 func (e *cpuEngine[K, V]) ensure(pairs int) error {
 	f := e.forest()
-	ids, err := f.take((pairs + f.fill - 1) / f.fill)
+	ids, err := f.allocLeaves((pairs + f.fill - 1) / f.fill)
 	if err == nil && len(ids) > 0 {
 		f.reset()
 	}
@@ -47,16 +47,16 @@ func (e *cpuEngine[K, V]) ensure(pairs int) error {
 }
 
 // extent implements engine.
-func (e *cpuEngine[K, V]) extent() (leaves, room int) {
+func (e *cpuEngine[K, V]) extent() (leaves, capacity int) {
 	f := e.forest()
-	return f.present.leaves, f.room()
+	return f.present.leaves, f.capacity()
 }
 
 // usage implements engine.
 func (e *cpuEngine[K, V]) usage() (usage, error) {
 	f := e.forest()
 	u := usage{
-		leaves: f.present.leaves, room: f.room(), free: f.room() - int(f.used) + len(f.free),
+		leaves: f.present.leaves, capacity: f.capacity(), free: f.capacity() - int(f.used) + len(f.free),
 		versions: len(f.versions), bytes: f.present.mem.Size,
 	}
 	for _, b := range f.blocks {

@@ -24,7 +24,7 @@ func TestConformance(t *testing.T) {
 	t.Run("int32,uint64", func(t *testing.T) { suite[int32, uint64](t, dev, size, full, conformance.HostCases...) })
 	t.Run("int,uint32", func(t *testing.T) { suite[int, uint32](t, dev, size, nil, conformance.HostCases...) })
 	t.Run("tiny pieces", func(t *testing.T) {
-		defer ordered.Tiny(200, 4, 16)()
+		defer ordered.ShrinkPieces(200, 4, 16)()
 		suite[uint64, float32](t, dev, size.Part(3), nil, conformance.HostCases...)
 	})
 }

@@ -29,7 +29,7 @@ var (
 
 // Change implements core.Engine.
 func (e *cpuEngine[K, V]) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
-	if err := cpu.Open(s); err != nil {
+	if err := cpu.SyncStream(s); err != nil {
 		return 0, nil, err
 	}
 	for done < b.N {
@@ -60,7 +60,7 @@ func (e *cpuEngine[K, V]) Change(ctx context.Context, s *device.Stream, b *batch
 func (e *cpuEngine[K, V]) change(ctx context.Context, b *batch.Batch) error {
 	f := e.forest()
 	if f.present.leaves == 0 {
-		if loaded, err := e.load(ctx, b); loaded || err != nil {
+		if loaded, err := e.loadAscending(ctx, b); loaded || err != nil {
 			return err
 		}
 	}
@@ -101,38 +101,38 @@ func (e *cpuEngine[K, V]) merger() *merger[K, V] {
 	return &merger[K, V]{}
 }
 
-// plan computes the maximum number of leaves that a chunk needs.
+// plan computes the maximum number of additional leaves of a chunk.
 func (f *forest[K, V]) plan(c *chunk[K], items []cpu.Item[K], ops *cpu.Changes[K, V]) {
 	if c.a == c.b {
-		c.need = f.leavesFor(c.hi - c.lo)
+		c.maxExtra = f.leavesFor(c.hi - c.lo)
 		return
 	}
-	c.each(f.present, items, func(p int, items []cpu.Item[K]) {
+	c.visitLeaves(f.present, items, func(p int, items []cpu.Item[K]) {
 		if len(items) > 0 {
-			c.need += f.needs(p, c.cut, items, ops)
+			c.maxExtra += f.extraLeaves(p, c.cut, items, ops)
 			c.touched = append(c.touched, f.present.ids[p])
 		}
 	})
 }
 
-// needs returns the maximum number of additional leaves for the pairs of a leaf after its
+// extraLeaves returns the maximum number of additional leaves for the pairs of a leaf after its
 // operations.
-func (f *forest[K, V]) needs(p int, cut bool, items []cpu.Item[K], ops *cpu.Changes[K, V]) int {
+func (f *forest[K, V]) extraLeaves(p int, cut bool, items []cpu.Item[K], ops *cpu.Changes[K, V]) int {
 	id, n := f.present.ids[p], int(f.present.sizes[p])
-	own := 0
-	if !cut && f.mine(id) {
-		own = 1
+	reusable := 0
+	if !cut && f.unshared(id) {
+		reusable = 1
 	}
 	pairs := n + inserted(items, ops, nil)
 	if pairs > leafPairs && !cut {
 		l := f.at(id)
 		pairs = n + inserted(items, ops, func(key K) bool { return l.upper(key, n) > l.lower(key, n) })
 	}
-	return max(f.leavesFor(pairs)-own, 0)
+	return max(f.leavesFor(pairs)-reusable, 0)
 }
 
 // inserted counts the keys that operations may insert, except those already there.
-func inserted[K, V word](items []cpu.Item[K], ops *cpu.Changes[K, V], there func(K) bool) (n int) {
+func inserted[K, V word](items []cpu.Item[K], ops *cpu.Changes[K, V], present func(K) bool) (n int) {
 	counted := false
 	for i, it := range items {
 		if i > 0 && it.Key != items[i-1].Key {
@@ -140,7 +140,7 @@ func inserted[K, V word](items []cpu.Item[K], ops *cpu.Changes[K, V], there func
 		}
 		if !counted && ops.Kind(it.Row).Inserts() {
 			counted = true
-			if there == nil || !there(it.Key) {
+			if present == nil || !present(it.Key) {
 				n++
 			}
 		}

@@ -34,7 +34,7 @@ func (e *cpuEngine[K, V]) deleteRanges(b *batch.Batch) (done int, err error) {
 	}
 	t := trimmer[K, V]{forest: f}
 	if len(f.versions) > 0 { // both ends of each range may need a copy
-		if t.ids, err = f.take(min(2*n, f.present.leaves)); err != nil {
+		if t.ids, err = f.allocLeaves(min(2*n, f.present.leaves)); err != nil {
 			return 0, err
 		}
 	}
@@ -48,7 +48,7 @@ func (e *cpuEngine[K, V]) deleteRanges(b *batch.Batch) (done int, err error) {
 		t.removed += k
 		done++
 	}
-	f.give(t.ids...)
+	f.freeLeaves(t.ids...)
 	if t.removed == 0 {
 		return done, nil
 	}
@@ -59,19 +59,19 @@ func (e *cpuEngine[K, V]) deleteRanges(b *batch.Batch) (done int, err error) {
 		m.run(&chunks[i])
 		e.mergers.Put(m)
 	})
-	chunks[0].live -= int64(t.removed)
-	chunks[0].gone = append(chunks[0].gone, t.gone...)
+	chunks[0].delta -= int64(t.removed)
+	chunks[0].retired = append(chunks[0].retired, t.replaced...)
 	return done, f.fold(e.Device, &t.index, true, chunks)
 }
 
 // trimmer removes pairs from leaves. Its index is the present one with its own sizes and leaves.
 type trimmer[K, V word] struct {
 	*forest[K, V]
-	index   index[K]
-	ids     []uint32 // leaves to write in place of those that versions have
-	gone    []uint32 // the replaced leaves
-	touched []stretch
-	removed int
+	index    index[K]
+	ids      []uint32 // leaves to write in place of those that versions have
+	replaced []uint32 // the replaced leaves
+	touched  []stretch
+	removed  int
 }
 
 // erase removes the pairs with keys from lo to hi from their leaves, and returns their number.
@@ -109,12 +109,12 @@ func (t *trimmer[K, V]) trim(p, from, to int) {
 	}
 	l := t.at(id)
 	keys, vals := slices.Delete(slices.Clone(l.keys[:size]), from, to), slices.Delete(slices.Clone(l.vals[:size]), from, to)
-	if !t.mine(id) {
+	if !t.unshared(id) {
 		last := len(t.ids) - 1
 		x.ids[p], t.ids = t.ids[last], t.ids[:last]
-		t.gone = append(t.gone, id)
+		t.replaced = append(t.replaced, id)
 		id = x.ids[p]
-		t.born[id] = t.clock
+		t.created[id] = t.clock
 	}
 	t.at(id).set(keys, vals)
 }

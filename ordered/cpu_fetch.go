@@ -6,11 +6,11 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// leavesAhead is the number of leaves to prefetch while one is being processed.
-const leavesAhead = 6
+// prefetchLeaves is the number of leaves to prefetch while one is being processed.
+const prefetchLeaves = 6
 
-// fetch prefetches a leaf.
-func (m *merger[K, V]) fetch(id uint32) {
+// prefetch prefetches a leaf.
+func (m *merger[K, V]) prefetch(id uint32) {
 	l := unsafe.Pointer(m.at(id))
 	var at [(int(unsafe.Sizeof(leaf[uint64, uint64]{})) + lineBytes - 1) / lineBytes]unsafe.Pointer
 	n := int(unsafe.Sizeof(leaf[K, V]{})) / lineBytes

@@ -11,9 +11,9 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// Look implements core.Engine.
-func (e *cpuEngine[K, V]) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, _ device.Ptr) (done, hits int, err error) {
-	if err := cpu.Open(s); err != nil {
+// Lookup implements core.Engine.
+func (e *cpuEngine[K, V]) Lookup(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, _ device.Ptr) (done, hits int, err error) {
+	if err := cpu.SyncStream(s); err != nil {
 		return 0, 0, err
 	}
 	r := e.reader(l, b)
@@ -24,9 +24,9 @@ func (e *cpuEngine[K, V]) Look(ctx context.Context, s *device.Stream, l *core.Le
 	case b.Columns[batch.Keys2].Given():
 		each = r.ranges
 	case b.Kind == op.Select:
-		each = r.choose
+		each = r.selectRanks
 	case r.x.leaves == 0:
-		each = r.none
+		each = r.answerEmpty
 	case b.Kind == op.Rank:
 		each = r.rank
 	case b.Kind == op.Successor:
@@ -34,7 +34,7 @@ func (e *cpuEngine[K, V]) Look(ctx context.Context, s *device.Stream, l *core.Le
 	case b.Kind == op.Predecessor:
 		each = r.predecessors
 	}
-	return e.Each(ctx, b.N, each)
+	return e.RunLookup(ctx, b.N, each)
 }
 
 // reader reads a version for a batch.
@@ -67,34 +67,34 @@ func (e *cpuEngine[K, V]) reader(l *core.Lease, b *batch.Batch) *reader[K, V] {
 // lowest level, that level, and the leaf. Groups of keys are in all stages at the same time.
 type group [cpu.Group]uint32
 
-// groups takes keys [lo,hi) of a batch through the index. It calls finish for each group of keys,
-// from number at on, with the leaves and their places in the index.
-func (r *reader[K, V]) groups(w *cpu.Watch, lo, hi int, finish func(at int, keys []K, places, leaves *group) (hits int)) (ran, hits int) {
+// forEachGroup takes keys [lo,hi) of a batch through the index. It calls finish for each group of
+// keys, from number at on, with the leaves and their places in the index.
+func (r *reader[K, V]) forEachGroup(w *cpu.Watch, lo, hi int, finish func(at int, keys []K, places, leaves *group) (hits int)) (ran, hits int) {
 	var places [3]group // of nodes, and then of leaves
 	var leaves [2]group
 	const g = cpu.Group
-	for at, turn := lo-2*g, 0; at < hi; at, turn = at+g, turn+1 {
-		r.descend(r.part(at+2*g, hi), &places[(turn+2)%3])
-		r.reach(r.part(at+g, hi), &places[(turn+1)%3], &leaves[(turn+1)%2])
+	for at, round := lo-2*g, 0; at < hi; at, round = at+g, round+1 {
+		r.descend(r.groupAt(at+2*g, hi), &places[(round+2)%3])
+		r.findLeafIDs(r.groupAt(at+g, hi), &places[(round+1)%3], &leaves[(round+1)%2])
 		if at < lo {
 			continue
 		}
-		keys := r.part(at, hi)
-		if w.Over(len(keys)) {
+		keys := r.groupAt(at, hi)
+		if w.ShouldStop(len(keys)) {
 			return at - lo, hits
 		}
-		hits += finish(at, keys, &places[turn%3], &leaves[turn%2])
+		hits += finish(at, keys, &places[round%3], &leaves[round%2])
 	}
 	return hi - lo, hits
 }
 
 // get looks up keys [lo,hi).
 func (r *reader[K, V]) get(w *cpu.Watch, lo, hi int) (ran, hits int) {
-	return r.groups(w, lo, hi, r.finish)
+	return r.forEachGroup(w, lo, hi, r.finish)
 }
 
-// none answers keys [lo,hi) for an empty map.
-func (r *reader[K, V]) none(_ *cpu.Watch, lo, hi int) (ran, hits int) {
+// answerEmpty answers keys [lo,hi) for an empty map.
+func (r *reader[K, V]) answerEmpty(_ *cpu.Watch, lo, hi int) (ran, hits int) {
 	for i := lo; i < hi; i++ {
 		if r.answer(i, nil, 0); r.ranks != nil {
 			r.ranks[i] = 0
@@ -103,8 +103,8 @@ func (r *reader[K, V]) none(_ *cpu.Watch, lo, hi int) (ran, hits int) {
 	return hi - lo, 0
 }
 
-// part returns the group of keys from number at on, before hi.
-func (r *reader[K, V]) part(at, hi int) []K {
+// groupAt returns the group of keys from number at on, before hi.
+func (r *reader[K, V]) groupAt(at, hi int) []K {
 	if at < 0 || at >= hi {
 		return nil
 	}
@@ -132,8 +132,8 @@ func nodeShift[K word]() uint {
 	return 6
 }
 
-// reach goes from the nodes of the lowest level of the index to leaves.
-func (r *reader[K, V]) reach(keys []K, places, leaves *group) {
+// findLeafIDs goes from the nodes of the lowest level of the index to leaves.
+func (r *reader[K, V]) findLeafIDs(keys []K, places, leaves *group) {
 	x := r.x
 	var at [2 * cpu.Group]unsafe.Pointer
 	for i, k := range keys {

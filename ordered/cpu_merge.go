@@ -35,42 +35,42 @@ type merger[K, V word] struct {
 // run runs the operations of a chunk.
 func (m *merger[K, V]) run(c *chunk[K]) {
 	m.c, m.Live, m.read, m.done, m.joins = c, 0, 0, c.lo, false
-	m.fetcher = m.fetcher.Of(c.lo, c.hi)
-	c.out = entriesFor[K](c.b - c.a + c.need)
-	for i := range min(leavesAhead, len(c.touched)) {
-		m.fetch(c.touched[i])
+	m.fetcher = m.fetcher.Slice(c.lo, c.hi)
+	c.out = entriesFor[K](c.b - c.a + c.maxExtra)
+	for i := range min(prefetchLeaves, len(c.touched)) {
+		m.prefetch(c.touched[i])
 	}
 	if c.a == c.b { // no leaves exist yet
 		m.begin(m.items[c.lo].Key)
 		m.merge(nil, 0, 0, m.items[c.lo:c.hi])
 	}
-	c.each(m.index, m.items, m.visit)
+	c.visitLeaves(m.index, m.items, m.visitLeaf)
 	m.flush(true)
-	c.live = m.Live
+	c.delta = m.Live
 }
 
-// visit processes a leaf and the operations on its keys. Each window, which is the leaves below a
-// node of the index, is processed by itself.
-func (m *merger[K, V]) visit(p int, items []cpu.Item[K]) {
+// visitLeaf processes a leaf and the operations on its keys. Each window, which is the leaves below
+// a node of the index, is processed by itself.
+func (m *merger[K, V]) visitLeaf(p int, items []cpu.Item[K]) {
 	if p%fanout == 0 {
 		m.flush(true)
 		m.joins = false
 	}
 	id, n := m.index.ids[p], int(m.index.sizes[p])
-	mine := m.mine(id)
+	unshared := m.unshared(id)
 	if len(items) == 0 && !m.c.cut {
 		switch trimmed := n < int(m.present.sizes[p]); {
 		case n == 0:
-			m.c.gone = append(m.c.gone, id)
+			m.c.retired = append(m.c.retired, id)
 			m.c.moved = true
 			return
-		case m.begun && len(m.keys)+n <= manyPairs:
-			m.gather(p, id, mine, nil)
+		case m.begun && len(m.keys)+n <= maxMergedPairs:
+			m.gather(p, id, unshared, nil)
 			m.flush(false)
 			return
-		case n < fewPairs && mine && trimmed:
+		case n < minPairs && unshared && trimmed:
 			m.flush(true)
-			m.gather(p, id, mine, nil)
+			m.gather(p, id, unshared, nil)
 			return
 		}
 		m.flush(true)
@@ -78,23 +78,23 @@ func (m *merger[K, V]) visit(p int, items []cpu.Item[K]) {
 		m.joins = true
 		return
 	}
-	if m.read++; m.read+leavesAhead <= len(m.c.touched) {
-		m.fetch(m.c.touched[m.read+leavesAhead-1])
+	if m.read++; m.read+prefetchLeaves <= len(m.c.touched) {
+		m.prefetch(m.c.touched[m.read+prefetchLeaves-1])
 	}
-	m.gather(p, id, mine, items)
+	m.gather(p, id, unshared, items)
 	m.edge = p+1 == m.index.leaves && !m.c.cut
 	m.flush(false)
 }
 
 // gather adds the pairs of a leaf, after its operations.
-func (m *merger[K, V]) gather(p int, id uint32, mine bool, items []cpu.Item[K]) {
+func (m *merger[K, V]) gather(p int, id uint32, unshared bool, items []cpu.Item[K]) {
 	l, lo, hi := m.at(id), 0, int(m.index.sizes[p])
 	m.begin(m.index.seps[0][p])
 	switch {
-	case !m.c.cut && mine:
+	case !m.c.cut && unshared:
 		m.sources = append(m.sources, id)
 	case !m.c.cut:
-		m.c.gone = append(m.c.gone, id)
+		m.c.retired = append(m.c.retired, id)
 		m.c.moved = true
 	default:
 		n := hi
@@ -105,7 +105,7 @@ func (m *merger[K, V]) gather(p int, id uint32, mine bool, items []cpu.Item[K]) 
 		if m.c.moved = true; m.c.from > m.index.seps[0][p] {
 			m.sep = m.c.from
 		} else {
-			m.c.gone = append(m.c.gone, id)
+			m.c.retired = append(m.c.retired, id)
 		}
 	}
 	m.merge(l, lo, hi, items)
@@ -137,7 +137,7 @@ func (m *merger[K, V]) merge(l *leaf[K, V], lo, hi int, items []cpu.Item[K]) {
 			}
 		}
 		m.done += x - from
-		if val, found = cpu.Settle(&m.Changes, items[from:x], val, found); found {
+		if val, found = cpu.ApplyOps(&m.Changes, items[from:x], val, found); found {
 			m.keys, m.vals = append(m.keys, key), append(m.vals, val)
 		}
 	}
@@ -147,21 +147,21 @@ func (m *merger[K, V]) merge(l *leaf[K, V], lo, hi int, items []cpu.Item[K]) {
 }
 
 // flush writes the collected pairs to leaves. Few pairs wait for more from the next leaf, unless
-// all is set. Then they join the pairs written before, if they fit.
-func (m *merger[K, V]) flush(all bool) {
+// force is set. Then they join the pairs written before, if they fit.
+func (m *merger[K, V]) flush(force bool) {
 	n := len(m.keys)
-	if !m.begun || n > 0 && n < fewPairs && !all {
+	if !m.begun || n > 0 && n < minPairs && !force {
 		return
 	}
-	if before := len(m.c.out.ids) - 1; n > 0 && n < fewPairs && m.joins && int(m.c.out.sizes[before])+n <= manyPairs {
-		m.join(before)
+	if last := len(m.c.out.ids) - 1; n > 0 && n < minPairs && m.joins && int(m.c.out.sizes[last])+n <= maxMergedPairs {
+		m.joinLast(last)
 	}
 	m.write()
 	m.keys, m.vals, m.sources, m.begun, m.edge = m.keys[:0], m.vals[:0], m.sources[:0], false, false
 }
 
-// join puts the pairs of the last written leaf before the collected ones.
-func (m *merger[K, V]) join(last int) {
+// joinLast puts the pairs of the last written leaf before the collected ones.
+func (m *merger[K, V]) joinLast(last int) {
 	out := &m.c.out
 	id, n := out.ids[last], int(out.sizes[last])
 	l := m.at(id)
@@ -170,10 +170,10 @@ func (m *merger[K, V]) join(last int) {
 	m.sep = out.seps[last]
 	out.seps, out.ids, out.sizes = out.seps[:last], out.ids[:last], out.sizes[:last]
 	m.c.moved = true
-	if m.mine(id) {
+	if m.unshared(id) {
 		m.sources = append(m.sources, id)
 	} else {
-		m.c.gone = append(m.c.gone, id)
+		m.c.retired = append(m.c.retired, id)
 	}
 }
 
@@ -190,7 +190,7 @@ func (m *merger[K, V]) write() {
 		if m.edge && leaves > 1 {
 			size = min(m.fill, n-at)
 		}
-		id := m.leaf()
+		id := m.nextLeaf()
 		m.pool.at(id).set(m.keys[at:at+size], m.vals[at:at+size])
 		sep := m.keys[at]
 		if i == 0 {
@@ -199,17 +199,17 @@ func (m *merger[K, V]) write() {
 		m.c.out.add(sep, id, size)
 		at += size
 	}
-	m.c.gone = append(m.c.gone, m.sources...)
+	m.c.retired = append(m.c.retired, m.sources...)
 }
 
-// leaf returns a leaf to write: one of the pairs' sources, or a new one.
-func (m *merger[K, V]) leaf() (id uint32) {
+// nextLeaf returns a leaf to write: one of the pairs' sources, or a new one.
+func (m *merger[K, V]) nextLeaf() (id uint32) {
 	if n := len(m.sources) - 1; n >= 0 {
 		id, m.sources = m.sources[n], m.sources[:n]
 		return id
 	}
 	c := m.c
 	id, c.ids = c.ids[len(c.ids)-1], c.ids[:len(c.ids)-1]
-	m.born[id] = m.clock
+	m.created[id] = m.clock
 	return id
 }

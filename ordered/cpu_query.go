@@ -30,7 +30,7 @@ func (r *reader[K, V]) before(p place) uint64 { return r.x.before(p.leaf) + uint
 
 // rank counts the smaller keys for each key.
 func (r *reader[K, V]) rank(w *cpu.Watch, lo, hi int) (ran, hits int) {
-	return r.groups(w, lo, hi, func(at int, keys []K, places, leaves *group) int {
+	return r.forEachGroup(w, lo, hi, func(at int, keys []K, places, leaves *group) int {
 		for i, k := range keys {
 			p := int(places[i])
 			r.ranks[at+i] = r.x.before(p) + uint64(r.pool.at(leaves[i]).lower(k^r.order, int(r.x.sizes[p])))
@@ -39,9 +39,9 @@ func (r *reader[K, V]) rank(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	})
 }
 
-// choose finds the pair at each rank.
-func (r *reader[K, V]) choose(w *cpu.Watch, lo, hi int) (ran, hits int) {
-	return cpu.Loop(w, lo, hi, 4, func(i int) int {
+// selectRanks finds the pair at each rank.
+func (r *reader[K, V]) selectRanks(w *cpu.Watch, lo, hi int) (ran, hits int) {
+	return cpu.RunLoop(w, lo, hi, 4, func(i int) int {
 		if r.ranks[i] >= r.x.pairs() {
 			return r.answer(i, nil, 0)
 		}
@@ -52,12 +52,12 @@ func (r *reader[K, V]) choose(w *cpu.Watch, lo, hi int) (ran, hits int) {
 
 // successors finds the first pair after each key.
 func (r *reader[K, V]) successors(w *cpu.Watch, lo, hi int) (ran, hits int) {
-	return r.groups(w, lo, hi, func(at int, keys []K, places, leaves *group) (hits int) {
+	return r.forEachGroup(w, lo, hi, func(at int, keys []K, places, leaves *group) (hits int) {
 		for i, k := range keys {
 			p, l := int(places[i]), r.pool.at(leaves[i])
 			j := l.upper(k^r.order, int(r.x.sizes[p]))
 			if j == int(r.x.sizes[p]) {
-				l, j = r.neighbor(p+1), 0
+				l, j = r.leafAt(p+1), 0
 			}
 			hits += r.answer(at+i, l, j)
 		}
@@ -67,12 +67,12 @@ func (r *reader[K, V]) successors(w *cpu.Watch, lo, hi int) (ran, hits int) {
 
 // predecessors finds the last pair before each key.
 func (r *reader[K, V]) predecessors(w *cpu.Watch, lo, hi int) (ran, hits int) {
-	return r.groups(w, lo, hi, func(at int, keys []K, places, leaves *group) (hits int) {
+	return r.forEachGroup(w, lo, hi, func(at int, keys []K, places, leaves *group) (hits int) {
 		for i, k := range keys {
 			p, l := int(places[i]), r.pool.at(leaves[i])
 			j := l.lower(k^r.order, int(r.x.sizes[p])) - 1
 			if j < 0 {
-				if l = r.neighbor(p - 1); l != nil {
+				if l = r.leafAt(p - 1); l != nil {
 					j = int(r.x.sizes[p-1]) - 1
 				}
 			}
@@ -82,8 +82,8 @@ func (r *reader[K, V]) predecessors(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	})
 }
 
-// neighbor returns the leaf with number p in the index, or nil.
-func (r *reader[K, V]) neighbor(p int) *leaf[K, V] {
+// leafAt returns the leaf with number p in the index, or nil.
+func (r *reader[K, V]) leafAt(p int) *leaf[K, V] {
 	if p < 0 || p >= r.x.leaves {
 		return nil
 	}
@@ -102,14 +102,14 @@ func (r *reader[K, V]) span(i int) (from, to place, n uint64) {
 
 // ranges counts the pairs of ranges, and copies pairs of each if the batch has columns for them.
 func (r *reader[K, V]) ranges(w *cpu.Watch, lo, hi int) (ran, hits int) {
-	return cpu.Loop(w, lo, hi, 8+r.limit/8, func(i int) int {
+	return cpu.RunLoop(w, lo, hi, 8+r.limit/8, func(i int) int {
 		from, to, n := r.span(i)
 		if r.limit > 0 {
 			n = min(n, uint64(r.limit))
 		}
 		r.counts[i] = uint32(n)
 		if at := i * r.limit; r.outs != nil || r.vals != nil {
-			r.copy(from, to, at, at+int(n))
+			r.copyRows(from, to, at, at+int(n))
 		}
 		return int(min(n, 1))
 	})
@@ -125,14 +125,14 @@ func (r *reader[K, V]) walks() bool {
 
 // walk finds up to limit pairs of each range, from its beginning on.
 func (r *reader[K, V]) walk(w *cpu.Watch, lo, hi int) (ran, hits int) {
-	return r.groups(w, lo, hi, func(at int, keys []K, places, leaves *group) (hits int) {
-		w.Work(len(keys) * (r.limit / 8))
+	return r.forEachGroup(w, lo, hi, func(at int, keys []K, places, leaves *group) (hits int) {
+		w.AddWork(len(keys) * (r.limit / 8))
 		for i, k := range keys {
 			from, last := k^r.order, r.ends[at+i]^r.order
 			if r.counts[at+i] = 0; from <= last {
 				p := int(places[i])
 				j := r.pool.at(leaves[i]).lower(from, int(r.x.sizes[p]))
-				n := r.take(place{p, j}, last, (at+i)*r.limit)
+				n := r.copyUpTo(place{p, j}, last, (at+i)*r.limit)
 				r.counts[at+i] = uint32(n)
 				hits += min(n, 1)
 			}
@@ -141,9 +141,9 @@ func (r *reader[K, V]) walk(w *cpu.Watch, lo, hi int) (ran, hits int) {
 	})
 }
 
-// take finds up to limit pairs from a place up to key last, copies them to rows from number at on,
-// and returns their number.
-func (r *reader[K, V]) take(from place, last K, at int) (n int) {
+// copyUpTo finds up to limit pairs from a place up to key last, copies them to rows from number at
+// on, and returns their number.
+func (r *reader[K, V]) copyUpTo(from place, last K, at int) (n int) {
 	for more := true; more && n < r.limit && from.leaf < r.x.leaves; from = (place{from.leaf + 1, 0}) {
 		l, end := r.pool.at(r.x.ids[from.leaf]), int(r.x.sizes[from.leaf])
 		if more = l.keys[end-1] <= last; !more {
@@ -151,18 +151,18 @@ func (r *reader[K, V]) take(from place, last K, at int) (n int) {
 		}
 		m := min(end-from.at, r.limit-n)
 		if m > 0 {
-			r.row(at+n, l, from.at, m)
+			r.copyLeaf(at+n, l, from.at, m)
 			n += m
 		}
 	}
 	return n
 }
 
-// copy copies pairs to rows [at,end), forward from a place or backward from one.
-func (r *reader[K, V]) copy(from, to place, at, end int) {
+// copyRows copies pairs to rows [at,end), forward from a place or backward from one.
+func (r *reader[K, V]) copyRows(from, to place, at, end int) {
 	for p := from.leaf; !r.backward && at < end; p, from.at = p+1, 0 {
 		l, n := r.pool.at(r.x.ids[p]), min(int(r.x.sizes[p])-from.at, end-at)
-		r.row(at, l, from.at, n)
+		r.copyLeaf(at, l, from.at, n)
 		at += n
 	}
 	for r.backward && at < end {
@@ -172,13 +172,13 @@ func (r *reader[K, V]) copy(from, to place, at, end int) {
 			continue
 		}
 		to.at--
-		r.row(at, r.pool.at(r.x.ids[to.leaf]), to.at, 1)
+		r.copyLeaf(at, r.pool.at(r.x.ids[to.leaf]), to.at, 1)
 		at++
 	}
 }
 
-// row copies n pairs of a leaf, from pair j on, to rows from number at on.
-func (r *reader[K, V]) row(at int, l *leaf[K, V], j, n int) {
+// copyLeaf copies n pairs of a leaf, from pair j on, to rows from number at on.
+func (r *reader[K, V]) copyLeaf(at int, l *leaf[K, V], j, n int) {
 	if r.outs != nil {
 		for i, k := range l.keys[j : j+n] {
 			r.outs[at+i] = k ^ r.order
@@ -192,20 +192,20 @@ func (r *reader[K, V]) row(at int, l *leaf[K, V], j, n int) {
 // Expand implements core.Expander.
 func (e *cpuEngine[K, V]) Expand(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch) error {
 	offsets, err := cpu.Offsets(b, s, func(count *batch.Batch) error {
-		_, _, err := e.Look(ctx, s, l, count, 0)
+		_, _, err := e.Lookup(ctx, s, l, count, 0)
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	r := e.reader(l, b)
-	room := max(len(r.vals), len(r.outs))
-	_, _, err = e.Each(ctx, b.N, func(w *cpu.Watch, lo, hi int) (ran, hits int) {
-		return cpu.Loop(w, lo, hi, 8, func(i int) int {
+	capacity := max(len(r.vals), len(r.outs))
+	_, _, err = e.RunLookup(ctx, b.N, func(w *cpu.Watch, lo, hi int) (ran, hits int) {
+		return cpu.RunLoop(w, lo, hi, 8, func(i int) int {
 			from, to, _ := r.span(i)
 			at, end := int(offsets[i]-offsets[0]), int(offsets[i+1]-offsets[0])
-			w.Work((end - at) / 8)
-			r.copy(from, to, min(at, room), min(end, room))
+			w.AddWork((end - at) / 8)
+			r.copyRows(from, to, min(at, capacity), min(end, capacity))
 			return 0
 		})
 	})
@@ -221,12 +221,12 @@ func (e *cpuEngine[K, V]) Export(ctx context.Context, l *core.Lease, lo, hi uint
 	}
 	w := cpu.NewWatch(ctx)
 	for p := lo; p < hi; p++ {
-		if w.Over(4) {
+		if w.ShouldStop(4) {
 			return n, ctx.Err()
 		}
 		size := int(r.x.sizes[p])
 		if n+size <= len(rows.outs) {
-			rows.row(n, r.pool.at(r.x.ids[p]), 0, size)
+			rows.copyLeaf(n, r.pool.at(r.x.ids[p]), 0, size)
 		}
 		n += size
 	}

@@ -17,7 +17,7 @@ type engine interface {
 	// ensure allocates memory for that many pairs.
 	ensure(pairs int) error
 	// extent returns the maximum number of leaves in use, and the number that the memory allows.
-	extent() (leaves, room int)
+	extent() (leaves, capacity int)
 	// usage returns the use of memory.
 	usage() (usage, error)
 }
@@ -25,7 +25,7 @@ type engine interface {
 // usage is the use of memory.
 type usage struct {
 	leaves   int // of the present
-	room     int // capacity in leaves
+	capacity int // in leaves
 	free     int // leaves that hold nothing
 	versions int
 	bytes    int // of leaves and indexes
@@ -48,26 +48,26 @@ func newEngine(dev device.Device, w batch.Widths, order uint64, fill int) (engin
 // policy decides when memory is released. Nothing else needs a decision, since engines allocate
 // memory as they go.
 type policy struct {
-	core.Settled
+	core.ResolvingPolicy
 	opts   Options
 	engine engine
 }
 
-// Before implements core.Policy.
-func (p *policy) Before(_ context.Context, _ core.Counters, _ *device.Stream, b *batch.Batch) (n int, report bool, err error) {
+// Prepare implements core.Policy.
+func (p *policy) Prepare(_ context.Context, _ core.Counters, _ *device.Stream, b *batch.Batch) (n int, report bool, err error) {
 	return b.N, false, nil
 }
 
-// After implements core.Policy.
-func (p *policy) After(ctx context.Context, _ core.Counters, delta int) error {
-	if leaves, room := p.engine.extent(); delta >= 0 || room <= p.least() || leaves > room/shrinkShare {
+// Trim implements core.Policy.
+func (p *policy) Trim(ctx context.Context, _ core.Counters, delta int) error {
+	if leaves, capacity := p.engine.extent(); delta >= 0 || capacity <= p.minLeaves() || leaves > capacity/shrinkShare {
 		return nil
 	}
 	return p.engine.compact(ctx)
 }
 
-// least returns the minimum number of leaves to keep memory for.
-func (p *policy) least() int {
+// minLeaves returns the minimum number of leaves to keep memory for.
+func (p *policy) minLeaves() int {
 	n := firstBlock
 	for n*fillOf(p.opts.Fill) < p.opts.Capacity {
 		n *= 2

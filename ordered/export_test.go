@@ -8,14 +8,14 @@ import (
 )
 
 // Small maps have leaves beyond the blocks too when they are tested.
-func init() { Blocks(2) }
+func init() { SetBlocks(2) }
 
-// Blocks makes maps on a GPU have most blocks of leaves, and all other leaves in a range. The
+// SetBlocks makes maps on a GPU have n blocks of leaves, and all other leaves in a range. The
 // function that it returns undoes that.
-func Blocks(most int) (restore func()) {
-	was := mostBlocks
-	mostBlocks = most
-	return func() { mostBlocks = was }
+func SetBlocks(n int) (restore func()) {
+	was := nBlocks
+	nBlocks = n
+	return func() { nBlocks = was }
 }
 
 // Images lists the kernels.
@@ -30,9 +30,9 @@ func (m *Map[K, V]) CheckInvariants() error {
 	return e.(core.Checker).Check(context.Background(), e.Current())
 }
 
-// Tiny makes pieces and chunks so small that a few operations have many. The function that it
-// returns undoes that.
-func Tiny(ops, leaves, items int) (restore func()) {
+// ShrinkPieces makes pieces and chunks so small that a few operations have many. The function that
+// it returns undoes that.
+func ShrinkPieces(ops, leaves, items int) (restore func()) {
 	p, e, l, i := piece, endlessPiece, chunkLeaves, chunkItems
 	piece, endlessPiece, chunkLeaves, chunkItems = ops, ops, leaves, items
 	return func() { piece, endlessPiece, chunkLeaves, chunkItems = p, e, l, i }

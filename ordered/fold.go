@@ -5,8 +5,8 @@ import (
 )
 
 // reserve allocates memory for an index with more leaves than the present one.
-func (f *forest[K, V]) reserve(more int) error {
-	leaves := f.present.leaves + more
+func (f *forest[K, V]) reserve(extra int) error {
+	leaves := f.present.leaves + extra
 	if f.spare != nil {
 		if indexBytes[K](leaves) <= f.spare.mem.Size {
 			return nil
@@ -23,20 +23,20 @@ func (f *forest[K, V]) reserve(more int) error {
 
 // prepare allocates all memory that chunks may need, or none.
 func (f *forest[K, V]) prepare(chunks []chunk[K]) error {
-	need := 0
+	extra := 0
 	for i := range chunks {
-		need += chunks[i].need
+		extra += chunks[i].maxExtra
 	}
-	if err := f.reserve(need); err != nil {
+	if err := f.reserve(extra); err != nil {
 		return err
 	}
-	ids, err := f.take(need)
+	ids, err := f.allocLeaves(extra)
 	if err != nil {
 		return err
 	}
 	for i := range chunks {
 		c := &chunks[i]
-		c.ids, ids = ids[:c.need:c.need], ids[c.need:]
+		c.ids, ids = ids[:c.maxExtra:c.maxExtra], ids[c.maxExtra:]
 	}
 	return nil
 }
@@ -44,8 +44,8 @@ func (f *forest[K, V]) prepare(chunks []chunk[K]) error {
 // abandon returns the leaves that chunks have taken and written. None is in an index.
 func (f *forest[K, V]) abandon(chunks []chunk[K]) {
 	for i := range chunks {
-		f.give(chunks[i].out.ids...)
-		f.give(chunks[i].ids...)
+		f.freeLeaves(chunks[i].out.ids...)
+		f.freeLeaves(chunks[i].ids...)
 	}
 }
 
@@ -53,17 +53,17 @@ func (f *forest[K, V]) abandon(chunks []chunk[K]) {
 // one. If of is the present index, no leaf has moved, and no version shares it, then only sizes
 // change.
 func (f *forest[K, V]) fold(dev device.Host, of *index[K], moved bool, chunks []chunk[K]) error {
-	moved = moved || f.present.users > 1 || of.leaves == 0
+	moved = moved || f.present.refs > 1 || of.leaves == 0
 	for i := range chunks {
 		c := &chunks[i]
 		moved = moved || c.moved
-		f.tally.Live += uint64(c.live)
-		f.give(c.ids...)
+		f.tally.Live += uint64(c.delta)
+		f.freeLeaves(c.ids...)
 	}
 	f.tally.Used = f.tally.Live
 	var err error
 	if moved {
-		err = f.replace(f.merged(dev, of, chunks))
+		err = f.replace(f.buildIndex(dev, of, chunks))
 	} else {
 		for i := range chunks {
 			copy(f.present.sizes[chunks[i].a:], chunks[i].out.sizes)
@@ -71,7 +71,7 @@ func (f *forest[K, V]) fold(dev device.Host, of *index[K], moved bool, chunks []
 		f.present.recount(chunks[0].a/fanout, nodes(chunks[len(chunks)-1].b))
 	}
 	for i := range chunks {
-		for _, id := range chunks[i].gone {
+		for _, id := range chunks[i].retired {
 			f.retire(id)
 		}
 	}
@@ -81,12 +81,12 @@ func (f *forest[K, V]) fold(dev device.Host, of *index[K], moved bool, chunks []
 // replace makes another index the present one. The memory of the old one is kept for the next
 // index, unless a version has it.
 func (f *forest[K, V]) replace(x *index[K]) error {
-	old := f.present
-	x.users, f.present = 1, x
-	if old.users > 1 || f.spare != nil {
-		return f.drop(old)
+	oldIndex := f.present
+	x.refs, f.present = 1, x
+	if oldIndex.refs > 1 || f.spare != nil {
+		return f.releaseIndex(oldIndex)
 	}
-	f.spare = old
+	f.spare = oldIndex
 	return nil
 }
 
@@ -99,8 +99,8 @@ type span[K word] struct {
 // spanLeaves is the number of leaves of the present index to copy at a time.
 const spanLeaves = 1 << 15
 
-// merged returns an index with chunks in place of their leaves, in the spare memory.
-func (f *forest[K, V]) merged(dev device.Host, old *index[K], chunks []chunk[K]) *index[K] {
+// buildIndex returns an index with chunks in place of their leaves, in the spare memory.
+func (f *forest[K, V]) buildIndex(dev device.Host, old *index[K], chunks []chunk[K]) *index[K] {
 	x := f.spare
 	f.spare = nil
 	var spans []span[K]
@@ -123,7 +123,7 @@ func (f *forest[K, V]) merged(dev device.Host, old *index[K], chunks []chunk[K])
 		kept = c.b
 	}
 	keep(kept, old.leaves)
-	x.shape(to)
+	x.layOutArrays(to)
 	dev.Parallel(len(spans), 1, func(i, _ int) {
 		s := &spans[i]
 		copy(x.seps[0][s.to:], s.seps)

@@ -31,19 +31,19 @@ type gpuEngine struct {
 	order  uint64
 	fill   int
 
-	work   gpu.Work
-	lists  gpu.Work // memory for finding free leaves
-	ahead  ahead
-	known  core.Counters
-	stale  bool // changes have been submitted since known was read
-	least  int  // leaves to always keep memory for
-	pinned int  // number of snapshots and iterations
+	work      gpu.Work
+	lists     gpu.Work // memory for finding free leaves
+	results   planResults
+	cached    core.Counters
+	stale     bool // changes have been submitted since cached was read
+	minLeaves int  // leaves to always keep memory for
+	pinned    int  // number of snapshots and iterations
 }
 
 // kernels is the entry points for one pair of widths.
 type kernels struct {
 	get, seek, count, ranges, copy, before                                            device.Kernel
-	settle, settlePuts, plan, planGaps, write, writeGaps, enter, load, refill, reread device.Kernel
+	kernel, settlePuts, plan, planGaps, write, writeGaps, enter, load, refill, reread device.Kernel
 	finish, finishAll, mark, survey, collect, add                                     device.Kernel
 }
 
@@ -63,10 +63,10 @@ func (e *gpuEngine) open(dev device.Device, w batch.Widths) (err error) {
 		return err
 	}
 	k := &e.kernels
-	err = gpu.Load(dev, orderedImages[gpu.Pair(w)], []gpu.Entry{
+	err = gpu.Load(dev, orderedImages[gpu.Variant(w)], []gpu.Entry{
 		{Name: "get", To: &k.get}, {Name: "seek", To: &k.seek}, {Name: "count", To: &k.count}, {Name: "range", To: &k.ranges},
 		{Name: "copy", To: &k.copy}, {Name: "before", To: &k.before},
-		{Name: "settle", To: &k.settle}, {Name: "settle_puts", To: &k.settlePuts}, {Name: "plan", To: &k.plan}, {Name: "plan_gaps", To: &k.planGaps},
+		{Name: "settle", To: &k.kernel}, {Name: "settle_puts", To: &k.settlePuts}, {Name: "plan", To: &k.plan}, {Name: "plan_gaps", To: &k.planGaps},
 		{Name: "write", To: &k.write}, {Name: "write_gaps", To: &k.writeGaps}, {Name: "enter", To: &k.enter},
 		{Name: "load", To: &k.load}, {Name: "refill", To: &k.refill}, {Name: "reread", To: &k.reread},
 		{Name: "finish", To: &k.finish}, {Name: "finish_all", To: &k.finishAll},
@@ -75,30 +75,30 @@ func (e *gpuEngine) open(dev device.Device, w batch.Widths) (err error) {
 	if err != nil {
 		return err
 	}
-	if e.pool, err = newGPUPool(e.Stream, w.Key, w.Val, e.idle); err != nil {
+	if e.pool, err = newGPUPool(e.Stream, w.Key, w.Val, e.waitChanges); err != nil {
 		return err
 	}
-	if err = e.ahead.open(dev); err != nil {
+	if err = e.results.open(dev); err != nil {
 		return err
 	}
 	e.leases = core.NewLeases(e.pool.empty())
 	return nil
 }
 
-// idle waits for all changes.
-func (e *gpuEngine) idle() error { return e.Changed().Sync(context.Background()) }
+// waitChanges waits for all changes.
+func (e *gpuEngine) waitChanges() error { return e.LastChange().Sync(context.Background()) }
 
 func (e *gpuEngine) refOf(p core.Parts) indexRef { return p.(*gpuIndex).ref(e.order) }
 
 // Caps implements core.Engine, as do the methods that follow.
 func (e *gpuEngine) Caps() core.Caps {
-	return core.Caps{Beside: true, Streams: true, DeletesTakeRoom: true, Updates: true}
+	return core.Caps{ConcurrentReads: true, Streams: true, DeletesMayOverflow: true, Updates: true}
 }
 
 // Current returns the current generation.
 func (e *gpuEngine) Current() *core.Lease { return e.leases.Current() }
 
-func (e *gpuEngine) now() *gpuIndex { return e.Current().Parts.(*gpuIndex) }
+func (e *gpuEngine) current() *gpuIndex { return e.Current().Parts.(*gpuIndex) }
 
 // Pin implements core.Versioner. A generation never changes.
 func (e *gpuEngine) Pin(context.Context) (version uint64, err error) {
@@ -115,50 +115,50 @@ func (e *gpuEngine) Unpin(context.Context, uint64) error {
 // Close frees everything except the memory of held versions.
 func (e *gpuEngine) Close() (err error) {
 	if e.leases != nil {
-		err = errors.Join(e.idle(), e.work.Free(&e.Queue), e.lists.Free(&e.Queue))
+		err = errors.Join(e.waitChanges(), e.work.Free(&e.Queue), e.lists.Free(&e.Queue))
 	}
 	if e.pool != nil {
 		err = errors.Join(err, e.pool.close())
 	}
-	return errors.Join(err, e.ahead.close(e.Dev), e.Queue.Close())
+	return errors.Join(err, e.results.close(e.Dev), e.Queue.Close())
 }
 
 // Counters waits for all changes and reads the counters of the last one.
-func (e *gpuEngine) Counters(ctx context.Context) (core.Counters, error) {
+func (e *gpuEngine) ReadCounters(ctx context.Context) (core.Counters, error) {
 	if !e.stale {
-		return e.known, nil
+		return e.cached, nil
 	}
-	if err := e.Stream.Wait(e.Changed()); err != nil {
+	if err := e.Stream.Wait(e.LastChange()); err != nil {
 		return core.Counters{}, err
 	}
-	x := e.now()
+	x := e.current()
 	var c [3]uint64
 	if err := e.Stream.CopyOut(ctx, device.Bytes(c[:]), e.refOf(x).content); err != nil {
 		return core.Counters{}, err
 	}
-	x.content, x.most = content{live: c[0], leaves: c[1], taken: c[2]}, int(c[1])
-	if e.pool.tapped {
-		e.pool.left = max(0, e.pool.listed-int(c[2]))
+	x.content, x.maxLeaves = content{live: c[0], leaves: c[1], taken: c[2]}, int(c[1])
+	if e.pool.listUsed {
+		e.pool.minFree = max(0, e.pool.listed-int(c[2]))
 	}
-	e.known, e.stale, e.ahead.reserved = core.Counters{Live: c[0], Used: c[0]}, false, e.ahead.reserved[:0]
-	return e.known, nil
+	e.cached, e.stale, e.results.reserved = core.Counters{Live: c[0], Used: c[0]}, false, e.results.reserved[:0]
+	return e.cached, nil
 }
 
-// Add submits adding the number of pairs to a counter.
-func (e *gpuEngine) Add(s *device.Stream, to device.Slice[uint64], negate bool) error {
-	p := addParams{content: e.refOf(e.now()).content, to: to.Ptr()}
+// AddPairs submits adding the number of pairs to a counter.
+func (e *gpuEngine) AddPairs(s *device.Stream, to device.Slice[uint64], negate bool) error {
+	p := addParams{content: e.refOf(e.current()).content, to: to.Ptr()}
 	if negate {
 		p.negate = 1
 	}
 	return e.Submit(s, func() error { return device.Launch(s, e.add, gpu.Grid(1), gpu.Block, &p) })
 }
 
-// Lost implements core.Engine. Every operation finds capacity, or its batch is refused.
-func (e *gpuEngine) Lost(context.Context) (int, error) { return 0, nil }
+// ReadDropped implements core.Engine. Every operation finds capacity, or its batch is refused.
+func (e *gpuEngine) ReadDropped(context.Context) (int, error) { return 0, nil }
 
 // Clear implements core.Engine.
 func (e *gpuEngine) Clear(context.Context) error {
-	e.known, e.stale, e.ahead.reserved = core.Counters{}, false, e.ahead.reserved[:0]
+	e.cached, e.stale, e.results.reserved = core.Counters{}, false, e.results.reserved[:0]
 	return e.leases.Replace(e.pool.empty())
 }
 
@@ -170,7 +170,7 @@ func (e *gpuEngine) Extent(l *core.Lease) (units uint32, rows int) {
 
 // Export implements core.Engine.
 func (e *gpuEngine) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (n int, err error) {
-	c, err := e.Carrier()
+	c, err := e.AcquireTransfer()
 	if err != nil {
 		return 0, err
 	}
@@ -185,7 +185,7 @@ func (e *gpuEngine) Export(ctx context.Context, l *core.Lease, lo, hi uint32, ou
 			err = s.CopyOut(ctx, device.Bytes(at[i:i+1]), p.to)
 		}
 	}
-	e.Give(c)
+	e.ReleaseTransfer(c)
 	if n = int(at[1] - at[0]); n > out.N || err != nil {
 		return n, err
 	}
@@ -194,8 +194,8 @@ func (e *gpuEngine) Export(ctx context.Context, l *core.Lease, lo, hi uint32, ou
 
 // ---- lookups ----------------------------------------------------------------
 
-// Look implements core.Engine.
-func (e *gpuEngine) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, count device.Ptr) (done, hits int, err error) {
+// Lookup implements core.Engine.
+func (e *gpuEngine) Lookup(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, count device.Ptr) (done, hits int, err error) {
 	return e.Queue.Seek(ctx, s, l, b, count, e)
 }
 
@@ -234,15 +234,15 @@ func (e *gpuEngine) Seek(s *device.Stream, p core.Parts, b *batch.Batch, hits de
 	return device.Launch(s, kernel, gpu.Wave(e.Dev, b.N), gpu.Block, &q)
 }
 
-// Rows implements gpu.Seeker.
-func (e *gpuEngine) Rows(s *device.Stream, p core.Parts, b *batch.Batch, first, limit uint64) error {
+// WriteRows implements gpu.Seeker.
+func (e *gpuEngine) WriteRows(s *device.Stream, p core.Parts, b *batch.Batch, first, limit uint64) error {
 	q := e.seekOf(p, b)
 	q.offsets, q.first, q.rows = b.Columns[batch.Offsets].Ptr, first, limit
 	return device.Launch(s, e.ranges, gpu.Wave(e.Dev, b.N), gpu.Block, &q)
 }
 
-// Pairs implements gpu.Seeker.
-func (e *gpuEngine) Pairs(s *device.Stream, p core.Parts, keys, vals device.Ptr, from uint64, n int, backward bool) error {
+// WritePairs implements gpu.Seeker.
+func (e *gpuEngine) WritePairs(s *device.Stream, p core.Parts, keys, vals device.Ptr, from uint64, n int, backward bool) error {
 	q := copyParams{x: e.refOf(p), keys: keys, vals: vals, from: from, n: uint64(n)}
 	if backward {
 		q.backward = 1
@@ -256,6 +256,6 @@ func (e *gpuEngine) Answer(_ context.Context, s *device.Stream, b *batch.Batch) 
 		return nil
 	}
 	c := &b.Columns
-	p := answerParams{x: e.refOf(e.now()), keys: c[batch.Keys].Ptr, vals: c[batch.Vals].Ptr, ok: c[batch.OK].Ptr, n: uint64(b.N)}
+	p := answerParams{x: e.refOf(e.current()), keys: c[batch.Keys].Ptr, vals: c[batch.Vals].Ptr, ok: c[batch.OK].Ptr, n: uint64(b.N)}
 	return e.Submit(s, func() error { return device.Launch(s, e.reread, gpu.Wave(e.Dev, b.N), gpu.Block, &p) })
 }

@@ -24,7 +24,7 @@ func (e *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch
 			return done, nil, err
 		}
 		n := gpuPiece
-		if e.now().most == 0 {
+		if e.current().maxLeaves == 0 {
 			n = gpuLoad
 		}
 		n = min(n, b.N-done)
@@ -47,13 +47,13 @@ func (e *gpuEngine) changePiece(ctx context.Context, s *device.Stream, b *batch.
 		change = e.deleteRanges
 	}
 	if s == nil {
-		err = e.Whole(ctx, &e.work, b, r.bytes, func(there *batch.Batch, at int) error {
-			return change(ctx, e.Stream, there, r, e.work.Buf.Ptr+device.Ptr(at), e.SubmitWaiting)
+		err = e.RunWhole(ctx, &e.work, b, r.bytes, func(devBatch *batch.Batch, at int) error {
+			return change(ctx, e.Stream, devBatch, r, e.work.Buf.Ptr+device.Ptr(at), e.SubmitSync)
 		})
-	} else if err = e.work.Room(&e.Queue, r.bytes); err == nil {
+	} else if err = e.work.Grow(&e.Queue, r.bytes); err == nil {
 		err = change(ctx, s, b, r, e.work.Buf.Ptr, e.SubmitVisible)
 	}
-	if !r.used && r.to != nil {
+	if !r.published && r.to != nil {
 		err = errors.Join(err, r.to.Free())
 	}
 	return err
@@ -64,32 +64,32 @@ type submitter func(*device.Stream, func() error) error
 
 // reservation is the memory of leaves and an index that a change takes.
 type reservation struct {
-	to     *gpuIndex // nil: allocated when the change has been planned
-	leaves int       // max leaves to take
-	most   int       // max leaves in use afterward
-	rooms  int       // max capacity of the index in nodes
-	bytes  int       // size of the work memory
-	used   bool
-	told   bool // the planned result is copied to the host
+	to           *gpuIndex // nil: allocated when the change has been planned
+	fresh        int       // max leaves to take
+	total        int       // max leaves in use afterward
+	maxNodes     int       // max capacity of the index in nodes
+	bytes        int       // size of the work memory
+	published    bool
+	resultCopied bool // the planned result is copied to the host
 }
 
 // bounds returns the maximum number of leaves that a batch takes, and of leaves in use afterward. A
 // leaf with operations is written anew, and may get all operations but one more. Leaves that are
 // split have fill pairs each.
-func (e *gpuEngine) bounds(b *batch.Batch, ranges bool) (taken, most int) {
-	now := e.now().most
+func (e *gpuEngine) bounds(b *batch.Batch, ranges bool) (fresh, total int) {
+	now := e.current().maxLeaves
 	if ranges {
 		return min(2*b.N, now), now
 	}
-	taken, more := min(b.N, now), 0
+	fresh, splits := min(b.N, now), 0
 	if b.Inserts() {
-		more = min(b.N, (b.N+leafPairs*taken)/e.fill+1)
+		splits = min(b.N, (b.N+leafPairs*fresh)/e.fill+1)
 	}
-	return taken + more, now + more
+	return fresh + splits, now + splits
 }
 
-// spareNodes returns the divisor that sets the extra capacity of new index memory.
-func (e *gpuEngine) spareNodes() int {
+// spareDivisor returns the divisor that sets the extra capacity of new index memory.
+func (e *gpuEngine) spareDivisor() int {
 	if e.pinned > 0 { // versions may keep it
 		return 16
 	}
@@ -97,105 +97,105 @@ func (e *gpuEngine) spareNodes() int {
 }
 
 // reserve takes leaves and an index for a change before anything happens. If they may be too few,
-// and more than planning the change would have to be waited for, it takes nothing yet.
+// and more than planning the change would have to be waited for, it takes none yet.
 func (e *gpuEngine) reserve(b *batch.Batch, ranges bool) (*reservation, error) {
-	spare, need := e.spareNodes(), func() (leaves, most int) { return e.bounds(b, ranges) }
+	spare, bounds := e.spareDivisor(), func() (fresh, total int) { return e.bounds(b, ranges) }
 	short := func() bool {
-		leaves, most := need()
-		return leaves > e.pool.left || !e.pool.fits(most, spare)
+		fresh, total := bounds()
+		return fresh > e.pool.minFree || !e.pool.fits(total, spare)
 	}
-	if e.ahead.full() || short() {
-		if err := e.learn(); err != nil {
+	if e.results.full() || short() {
+		if err := e.readResults(); err != nil {
 			return nil, err
 		}
 	}
 	r := &reservation{}
-	r.leaves, r.most = need()
-	_, r.rooms = rooms(r.most, spare)
-	if e.now().most == 0 || ranges || !short() {
-		if err := e.take(r, need); err != nil {
+	r.fresh, r.total = bounds()
+	_, r.maxNodes = nodeBounds(r.total, spare)
+	if e.current().maxLeaves == 0 || ranges || !short() {
+		if err := e.acquire(r, bounds); err != nil {
 			return nil, err
 		}
 	}
-	m := e.layOut(b.N, ranges, r.rooms, 0)
+	m := e.layOut(b.N, ranges, r.maxNodes, 0)
 	r.bytes = int(m.end)
 	return r, nil
 }
 
-// take takes the memory of a reservation. need returns the maximum number of leaves to take, and of
-// leaves in use afterward, as far as known when it is called.
-func (e *gpuEngine) take(r *reservation, need func() (leaves, most int)) (err error) {
-	if r.leaves > e.pool.left {
-		if err := e.findLeaves(need); err != nil {
+// acquire takes the memory of a reservation. bounds returns the maximum number of leaves to take,
+// and of leaves in use afterward, as far as known when it is called.
+func (e *gpuEngine) acquire(r *reservation, bounds func() (fresh, total int)) (err error) {
+	if r.fresh > e.pool.minFree {
+		if err := e.ensureFree(bounds); err != nil {
 			return err
 		}
-		r.leaves, r.most = need()
+		r.fresh, r.total = bounds()
 	}
-	if r.most > maxLeaves {
-		return errLeaves(r.most)
+	if r.total > maxLeaves {
+		return errLeaves(r.total)
 	}
-	r.to, err = e.pool.take(r.most, e.spareNodes())
+	r.to, err = e.pool.allocIndex(r.total, e.spareDivisor())
 	return err
 }
 
-// takeExactly waits for a batch that has been planned, and takes the memory of its reservation.
-func (e *gpuEngine) takeExactly(r *reservation, b *batch.Batch) error {
-	l, err := e.ahead.last()
+// acquirePlanned waits for a batch that has been planned, and takes the memory of its reservation.
+func (e *gpuEngine) acquirePlanned(r *reservation, b *batch.Batch) error {
+	l, err := e.results.waitPlanned()
 	if err != nil {
 		return err
 	}
-	r.leaves, r.most = int(l.fresh), int(l.out)
+	r.fresh, r.total = int(l.fresh), int(l.out)
 	if l.out == 0 && b.Inserts() { // an empty map takes as many as the pairs need
-		r.leaves = b.N/e.fill + 1
-		r.most = r.leaves
+		r.fresh = b.N/e.fill + 1
+		r.total = r.fresh
 	}
-	return e.take(r, func() (leaves, most int) { return r.leaves, r.most })
+	return e.acquire(r, func() (fresh, total int) { return r.fresh, r.total })
 }
 
-// findLeaves ensures that enough leaves are free. Memory grows before few are free.
-func (e *gpuEngine) findLeaves(need func() (leaves, most int)) error {
-	taken, _ := need()
-	if e.pool.unused() >= e.enough(taken) {
+// ensureFree ensures that leaves for a batch are free. Memory grows at the low-water mark.
+func (e *gpuEngine) ensureFree(bounds func() (fresh, total int)) error {
+	fresh, _ := bounds()
+	if e.pool.minUnused() >= e.lowWater(fresh) {
 		return e.collectFree(false)
 	}
-	if _, err := e.Counters(context.Background()); err != nil {
+	if _, err := e.ReadCounters(context.Background()); err != nil {
 		return err
 	}
-	if taken, _ = need(); taken <= e.pool.left {
+	if fresh, _ = bounds(); fresh <= e.pool.minFree {
 		return nil
 	}
 	if err := e.collectFree(true); err != nil {
 		return err
 	}
-	return e.growTo(taken, e.enough(taken), e.ample(taken))
+	return e.growTo(fresh, e.lowWater(fresh), e.freeTarget(fresh))
 }
 
-// enough returns the low-water mark of free leaves for a batch that takes that many: an eighth of
+// lowWater returns the low-water mark of free leaves for a batch that takes that many: an eighth of
 // the present more.
-func (e *gpuEngine) enough(taken int) int { return taken + e.now().most/8 }
+func (e *gpuEngine) lowWater(fresh int) int { return fresh + e.current().maxLeaves/8 }
 
-// ample returns the number of leaves to have free after memory has grown. It covers a few more
+// freeTarget returns the number of leaves to have free after memory has grown. It covers a few more
 // batches, so few of them search for free leaves. It exceeds what the batch takes by at most the
 // leaves of the present. It does not depend on the leaves of snapshots, so a snapshot costs its
 // leaves and not a share of all.
-func (e *gpuEngine) ample(taken int) int {
-	most := e.now().most
-	return taken + max(most/8, min(3*taken, most))
+func (e *gpuEngine) freeTarget(fresh int) int {
+	inUse := e.current().maxLeaves
+	return fresh + max(inUse/8, min(3*fresh, inUse))
 }
 
-// growTo grows the pool until ample leaves are free, or at least taken, unless enough are free
+// growTo grows the pool until target leaves are free, or at least fresh, unless lowWater are free
 // already.
-func (e *gpuEngine) growTo(taken, enough, ample int) error {
+func (e *gpuEngine) growTo(fresh, lowWater, target int) error {
 	p := e.pool
-	if p.left >= enough {
+	if p.minFree >= lowWater {
 		return nil
 	}
-	used := p.room() - p.left
-	err := p.grow(e.Stream, used+ample)
-	if errors.Is(err, device.ErrMemory) && taken < ample && p.room() < used+taken {
-		err = p.grow(e.Stream, used+taken)
+	used := p.capacity() - p.minFree
+	err := p.grow(e.Stream, used+target)
+	if errors.Is(err, device.ErrMemory) && fresh < target && p.capacity() < used+fresh {
+		err = p.grow(e.Stream, used+fresh)
 	}
-	if p.room() < used+taken {
+	if p.capacity() < used+fresh {
 		return err
 	}
 	if p.listed > 0 {
@@ -204,40 +204,40 @@ func (e *gpuEngine) growTo(taken, enough, ample int) error {
 	return e.collectFree(true)
 }
 
-// collectFree finds the leaves that no version has, after all changes. With exactly, it waits for
-// their number. Otherwise the number is a lower bound: what remains if all versions have the
+// collectFree finds the leaves that no version has, after all changes. If exact is set, it waits
+// for their number. Otherwise the number is a lower bound: what remains if all versions have the
 // maximum that they may have.
-func (e *gpuEngine) collectFree(exactly bool) error {
+func (e *gpuEngine) collectFree(exact bool) error {
 	p := e.pool
-	room := p.room()
-	if room == 0 {
+	capacity := p.capacity()
+	if capacity == 0 {
 		return nil
 	}
-	if err := e.learn(); err != nil {
+	if err := e.readResults(); err != nil {
 		return err
 	}
 	q, scan, scratch := p.layOutCollect(0)
 	// a planned change has other work memory
-	if err := e.lists.Room(&e.Queue, int(scratch)+scan.ScratchBytes()); err != nil {
+	if err := e.lists.Grow(&e.Queue, int(scratch)+scan.ScratchBytes()); err != nil {
 		return err
 	}
 	q, scan, scratch = p.layOutCollect(e.lists.Buf.Ptr)
-	p.tapped = false
-	if p.listed = 0; !exactly {
-		p.listed = p.unused()
+	p.listUsed = false
+	if p.listed = 0; !exact {
+		p.listed = p.minUnused()
 	}
-	p.left = p.listed
+	p.minFree = p.listed
 	if err := e.listFree(&q, &scan, device.Buffer{Ptr: scratch, Size: scan.ScratchBytes()}); err != nil {
-		p.listed, p.left = 0, 0
+		p.listed, p.minFree = 0, 0
 		return errors.Join(err, e.Stream.Sync(context.Background()))
 	}
-	if !exactly {
+	if !exact {
 		return nil
 	}
 	var free [1]uint32
 	err := e.Stream.CopyOut(context.Background(), device.Bytes(free[:]), scan.Offsets+device.Ptr(4*scan.N))
 	p.listed = int(free[0])
-	p.left = p.listed
+	p.minFree = p.listed
 	return err
 }
 
@@ -247,7 +247,7 @@ func (e *gpuEngine) listFree(q *collectParams, scan *prim.Scan, scratch device.B
 	p.mu.Lock() // no version ends meanwhile
 	defer p.mu.Unlock()
 	return e.Submit(e.Stream, func() error {
-		if err := e.Stream.Fill(q.used, 0, p.room()/4); err != nil {
+		if err := e.Stream.Fill(q.used, 0, p.capacity()/4); err != nil {
 			return err
 		}
 		for _, x := range p.versions {
@@ -266,8 +266,8 @@ func (e *gpuEngine) listFree(q *collectParams, scan *prim.Scan, scratch device.B
 	})
 }
 
-// merging is the memory of a change, which may follow other work memory.
-type merging struct {
+// changeMemory is the memory of a change, which may follow other work memory.
+type changeMemory struct {
 	sort   prim.Sort
 	group  prim.Group // rows of each key
 	deltas prim.Scan  // of the number of pairs, by key
@@ -289,26 +289,26 @@ const hotEntries = 128
 
 // layOut lays out the memory of a change of n rows or ranges from an address on. rooms is the
 // maximum number of nodes of the new index.
-func (e *gpuEngine) layOut(n int, ranges bool, rooms int, at device.Ptr) (m merging) {
+func (e *gpuEngine) layOut(n int, ranges bool, maxNodes int, at device.Ptr) (m changeMemory) {
 	c := prim.Carve(at)
 	if ranges {
-		m.gaps = c.Take(n * gpu.GapBytes)
+		m.gaps = c.Alloc(n * gpu.GapBytes)
 	} else {
 		w := prim.Widths{Key: e.Widths.Key, Val: 4}
-		m.sort = prim.Sort{Widths: w, N: n, Hi: 8 * w.Key, Signed: e.order != 0, To: prim.Rows{Keys: c.Take(n * w.Key), Vals: c.Take(4 * n)}}
-		m.group = prim.Group{N: n, Key: w.Key, Keys: m.sort.To.Keys, Offsets: c.Take(4 * (n + 1)), Count: c.Take(4), Distinct: c.Take(n * w.Key)}
-		m.deltas = prim.Scan{N: n, Width: 4, Counts: c.Take(4 * n), Offsets: c.Take(4 * (n + 1))}
-		m.leaves = prim.Group{N: n, Key: 4, Keys: c.Take(4 * n), Offsets: c.Take(4 * (n + 1)), Count: c.Take(4), Distinct: c.Take(4 * n)}
-		m.vals, m.infos, m.hot = c.Take(n*e.Widths.Val), c.Take(n), c.Take((n/hotEntries+1)*int(unsafe.Sizeof(hotRecord{})))
+		m.sort = prim.Sort{Widths: w, N: n, Hi: 8 * w.Key, Signed: e.order != 0, To: prim.Rows{Keys: c.Alloc(n * w.Key), Vals: c.Alloc(4 * n)}}
+		m.group = prim.Group{N: n, Key: w.Key, Keys: m.sort.To.Keys, Offsets: c.Alloc(4 * (n + 1)), Count: c.Alloc(4), Distinct: c.Alloc(n * w.Key)}
+		m.deltas = prim.Scan{N: n, Width: 4, Counts: c.Alloc(4 * n), Offsets: c.Alloc(4 * (n + 1))}
+		m.leaves = prim.Group{N: n, Key: 4, Keys: c.Alloc(4 * n), Offsets: c.Alloc(4 * (n + 1)), Count: c.Alloc(4), Distinct: c.Alloc(4 * n)}
+		m.vals, m.infos, m.hot = c.Alloc(n*e.Widths.Val), c.Alloc(n), c.Alloc((n/hotEntries+1)*int(unsafe.Sizeof(hotRecord{})))
 	}
-	windows := nodes(e.now().most)
-	m.first, m.begins = c.Take(4*(windows+1)), c.Take(4*windows)
-	m.windows, m.before = windows, c.Take(8*(windows+1))
+	windows := nodes(e.current().maxLeaves)
+	m.first, m.begins = c.Alloc(4*(windows+1)), c.Alloc(4*windows)
+	m.windows, m.before = windows, c.Alloc(8*(windows+1))
 	m.status.Size = 8 * (m.tiles() + 1)
-	m.status.Ptr = c.Take(m.status.Size)
-	m.ranks = prim.Scan{N: rooms, Width: 8, Counts: c.Take(4 * rooms)}
+	m.status.Ptr = c.Alloc(m.status.Size)
+	m.ranks = prim.Scan{N: maxNodes, Width: 8, Counts: c.Alloc(4 * maxNodes)}
 	m.scratch.Size = m.scratchBytes()
-	m.scratch.Ptr = c.Take(m.scratch.Size)
+	m.scratch.Ptr = c.Alloc(m.scratch.Size)
 	m.end = device.Ptr(c)
 	return m
 }
@@ -322,9 +322,9 @@ const (
 )
 
 // tiles returns the number of blocks that plan windows. They also cover the end of the last window.
-func (m *merging) tiles() int { return m.windows/tileWindows + 1 }
+func (m *changeMemory) tiles() int { return m.windows/tileWindows + 1 }
 
-func (m *merging) scratchBytes() int {
+func (m *changeMemory) scratchBytes() int {
 	size := m.ranks.ScratchBytes()
 	if m.gaps == 0 && m.sort.N > 0 {
 		size = max(size, m.sort.ScratchBytes(), m.group.ScratchBytes(), m.deltas.ScratchBytes(), m.leaves.ScratchBytes())
@@ -332,17 +332,17 @@ func (m *merging) scratchBytes() int {
 	return size
 }
 
-// into sets the index that a change writes.
-func (e *gpuEngine) into(to *gpuIndex, m *merging, p *changeParams) {
-	p.to, p.free, p.taken = to.ref(e.order), to.pool.free.Ptr, to.pool.taken()
+// setOutput sets the index that a change writes.
+func (e *gpuEngine) setOutput(to *gpuIndex, m *changeMemory, p *changeParams) {
+	p.to, p.free, p.taken = to.ref(e.order), to.pool.free.Ptr, to.pool.takenPtr()
 	m.ranks.N, m.ranks.Offsets = to.nodes, p.to.ranks
 }
 
 // paramsOf returns the parameters of a change for kernels that only read.
-func (e *gpuEngine) paramsOf(b *batch.Batch, m *merging) changeParams {
+func (e *gpuEngine) paramsOf(b *batch.Batch, m *changeMemory) changeParams {
 	c := &b.Columns
 	return changeParams{
-		old:  e.refOf(e.now()),
+		old:  e.refOf(e.current()),
 		keys: m.group.Distinct, order: m.sort.To.Vals, starts: m.group.Offsets, count: m.group.Count,
 		vals: c[batch.Vals].Ptr, kinds: c[batch.Kinds].Ptr, out: c[batch.Out].Ptr, ok: c[batch.OK].Ptr,
 		entryVals: m.vals, leaves: m.leaves.Keys, deltas: m.deltas.Counts, infos: m.infos, sums: m.deltas.Offsets,
@@ -354,26 +354,26 @@ func (e *gpuEngine) paramsOf(b *batch.Batch, m *merging) changeParams {
 	}
 }
 
-// become makes an index that a change has been submitted to write the current one. If that failed,
+// publish makes an index that a change has been submitted to write the current one. If that failed,
 // the number of leaves taken is unknown.
-func (e *gpuEngine) become(s *device.Stream, r *reservation, err error) error {
+func (e *gpuEngine) publish(s *device.Stream, r *reservation, err error) error {
 	if err != nil {
-		e.pool.listed, e.pool.left, e.ahead.reserved = 0, 0, e.ahead.reserved[:0]
+		e.pool.listed, e.pool.minFree, e.results.reserved = 0, 0, e.results.reserved[:0]
 		return errors.Join(err, s.Sync(context.Background()))
 	}
-	r.used = true
-	e.pool.left -= r.leaves
-	e.pool.tapped = true
+	r.published = true
+	e.pool.minFree -= r.fresh
+	e.pool.listUsed = true
 	e.stale = true
-	if r.told {
-		e.ahead.reserved = append(e.ahead.reserved, r.leaves)
+	if r.resultCopied {
+		e.results.reserved = append(e.results.reserved, r.fresh)
 	}
 	return errors.Join(e.leases.Replace(r.to), e.pool.spare.TrimTo(1))
 }
 
 // change submits a change of a batch on the device.
 func (e *gpuEngine) change(_ context.Context, s *device.Stream, b *batch.Batch, r *reservation, at device.Ptr, submit submitter) error {
-	m := e.layOut(b.N, false, r.rooms, at)
+	m := e.layOut(b.N, false, r.maxNodes, at)
 	m.sort.From.Keys = b.Columns[batch.Keys].Ptr
 	p := e.paramsOf(b, &m)
 	c := &b.Columns
@@ -381,9 +381,9 @@ func (e *gpuEngine) change(_ context.Context, s *device.Stream, b *batch.Batch, 
 	if m.puts && c[batch.Vals].Width == m.sort.Val {
 		m.sort.From.Vals, p.vals, p.order = p.vals, m.sort.To.Vals, 0
 	}
-	empty, planned := e.now().most == 0, r.to == nil
+	empty, planned := e.current().maxLeaves == 0, r.to == nil
 	prepare := func() error {
-		if err := e.settleKeys(s, &m, &p, empty); err != nil || empty {
+		if err := e.resolveKeys(s, &m, &p, empty); err != nil || empty {
 			return err
 		}
 		return e.planWindows(s, r, &m, &p, e.plan)
@@ -392,11 +392,11 @@ func (e *gpuEngine) change(_ context.Context, s *device.Stream, b *batch.Batch, 
 		if err := submit(s, prepare); err != nil {
 			return errors.Join(err, s.Sync(context.Background()))
 		}
-		if err := e.takeExactly(r, b); err != nil {
+		if err := e.acquirePlanned(r, b); err != nil {
 			return err
 		}
 	}
-	e.into(r.to, &m, &p)
+	e.setOutput(r.to, &m, &p)
 	err := submit(s, func() error {
 		if !planned {
 			if err := prepare(); err != nil {
@@ -411,12 +411,12 @@ func (e *gpuEngine) change(_ context.Context, s *device.Stream, b *batch.Batch, 
 		}
 		return e.complete(s, &m, &p, e.finish)
 	})
-	return e.become(s, r, err)
+	return e.publish(s, r, err)
 }
 
-// settleKeys submits settling the operations on each key, and finding the leaves that have some,
+// resolveKeys submits running the operations on each key, and finding the leaves that have some,
 // unless the map is empty.
-func (e *gpuEngine) settleKeys(s *device.Stream, m *merging, p *changeParams, empty bool) error {
+func (e *gpuEngine) resolveKeys(s *device.Stream, m *changeMemory, p *changeParams, empty bool) error {
 	scratch := m.scratch
 	if err := e.prims.Sort(s, &m.sort, scratch); err != nil {
 		return err
@@ -427,11 +427,11 @@ func (e *gpuEngine) settleKeys(s *device.Stream, m *merging, p *changeParams, em
 	if empty && p.order == 0 { // each key has a pair then
 		return nil
 	}
-	settle := e.settle
+	kernel := e.kernel
 	if m.puts {
-		settle = e.settlePuts
+		kernel = e.settlePuts
 	}
-	if err := e.launch(s, settle, m.sort.N, p); err != nil {
+	if err := e.launch(s, kernel, m.sort.N, p); err != nil {
 		return err
 	}
 	if err := e.prims.Scan(s, &m.deltas, scratch); err != nil {
@@ -444,19 +444,19 @@ func (e *gpuEngine) settleKeys(s *device.Stream, m *merging, p *changeParams, em
 }
 
 // planWindows submits counting the leaves of the new index, and copying the result to the host.
-func (e *gpuEngine) planWindows(s *device.Stream, r *reservation, m *merging, p *changeParams, plan device.Kernel) error {
+func (e *gpuEngine) planWindows(s *device.Stream, r *reservation, m *changeMemory, p *changeParams, plan device.Kernel) error {
 	if err := s.Fill(m.status.Ptr, 0, m.status.Size/4); err != nil {
 		return err
 	}
 	if err := device.Launch(s, plan, device.Dim{X: m.tiles()}, gpu.Block, p); err != nil {
 		return err
 	}
-	r.told = true
-	return e.ahead.tell(s, m.before+device.Ptr(leavesBytes*m.windows))
+	r.resultCopied = true
+	return e.results.copyResult(s, m.before+device.Ptr(leavesBytes*m.windows))
 }
 
 // merge submits writing the leaves that change, and the new index.
-func (e *gpuEngine) merge(s *device.Stream, m *merging, p *changeParams, write device.Kernel) error {
+func (e *gpuEngine) merge(s *device.Stream, m *changeMemory, p *changeParams, write device.Kernel) error {
 	if err := e.launch(s, write, windowThreads*m.windows, p); err != nil {
 		return err
 	}
@@ -469,7 +469,7 @@ func (e *gpuEngine) merge(s *device.Stream, m *merging, p *changeParams, write d
 }
 
 // complete submits writing the upper levels and ranks of a new index.
-func (e *gpuEngine) complete(s *device.Stream, m *merging, p *changeParams, finish device.Kernel) error {
+func (e *gpuEngine) complete(s *device.Stream, m *changeMemory, p *changeParams, finish device.Kernel) error {
 	if err := e.launch(s, finish, m.ranks.N, p); err != nil {
 		return err
 	}
@@ -485,16 +485,16 @@ func (e *gpuEngine) launch(s *device.Stream, k device.Kernel, n int, p *changePa
 
 // deleteRanges removes the pairs of ranges on the device.
 func (e *gpuEngine) deleteRanges(ctx context.Context, s *device.Stream, b *batch.Batch, r *reservation, at device.Ptr, submit submitter) error {
-	gaps, err := e.Gaps(ctx, s, e.now(), b, at, e)
+	gaps, err := e.FindGaps(ctx, s, e.current(), b, at, e)
 	if err != nil || len(gaps) == 0 {
 		return err
 	}
-	m := e.layOut(b.N, true, r.rooms, at)
+	m := e.layOut(b.N, true, r.maxNodes, at)
 	p := e.paramsOf(b, &m)
-	e.into(r.to, &m, &p)
+	e.setOutput(r.to, &m, &p)
 	p.gapCount = uint64(len(gaps))
 	err = submit(s, func() error {
-		if err := gpu.GapsIn(s, m.gaps, gaps); err != nil {
+		if err := gpu.CopyGaps(s, m.gaps, gaps); err != nil {
 			return err
 		}
 		if err := e.planWindows(s, r, &m, &p, e.planGaps); err != nil {
@@ -502,17 +502,17 @@ func (e *gpuEngine) deleteRanges(ctx context.Context, s *device.Stream, b *batch
 		}
 		return e.merge(s, &m, &p, e.writeGaps)
 	})
-	return e.become(s, r, err)
+	return e.publish(s, r, err)
 }
 
 // compact implements engine. All pairs move to a new pool, as in a bulk load. Held versions keep
 // theirs.
 func (e *gpuEngine) compact(ctx context.Context) error {
-	if _, err := e.Counters(ctx); err != nil {
+	if _, err := e.ReadCounters(ctx); err != nil {
 		return err
 	}
 	from := e.pool
-	to, err := newGPUPool(e.Stream, from.key, from.val, e.idle)
+	to, err := newGPUPool(e.Stream, from.key, from.val, e.waitChanges)
 	if err != nil {
 		return err
 	}
@@ -526,24 +526,24 @@ func (e *gpuEngine) compact(ctx context.Context) error {
 
 // refillTo copies the pairs of the current index to a pool, and makes the result the current index.
 func (e *gpuEngine) refillTo(to *gpuPool) error {
-	leaves := (int(e.known.Live) + e.fill - 1) / e.fill
-	if err := e.growFor(max(leaves, e.least)); err != nil {
+	leaves := (int(e.cached.Live) + e.fill - 1) / e.fill
+	if err := e.growFor(max(leaves, e.minLeaves)); err != nil {
 		return err
 	}
 	if leaves == 0 {
 		return e.leases.Replace(to.empty())
 	}
-	x, err := to.take(leaves, 4)
+	x, err := to.allocIndex(leaves, 4)
 	if err != nil {
 		return err
 	}
 	m := e.layOut(0, true, x.nodes, 0)
-	if err = e.work.Room(&e.Queue, int(m.end)); err == nil {
+	if err = e.work.Grow(&e.Queue, int(m.end)); err == nil {
 		m = e.layOut(0, true, x.nodes, e.work.Buf.Ptr)
 		p := e.paramsOf(&batch.Batch{}, &m)
-		e.into(x, &m, &p)
-		err = e.SubmitWaiting(e.Stream, func() error {
-			if err := e.launch(e.Stream, e.refill, int(e.known.Live), &p); err != nil {
+		e.setOutput(x, &m, &p)
+		err = e.SubmitSync(e.Stream, func() error {
+			if err := e.launch(e.Stream, e.refill, int(e.cached.Live), &p); err != nil {
 				return err
 			}
 			return e.complete(e.Stream, &m, &p, e.finishAll)
@@ -552,26 +552,28 @@ func (e *gpuEngine) refillTo(to *gpuPool) error {
 	if err != nil {
 		return errors.Join(err, x.Free())
 	}
-	x.content = content{live: e.known.Live, leaves: uint64(leaves), taken: uint64(leaves)}
-	to.left -= leaves
+	x.content = content{live: e.cached.Live, leaves: uint64(leaves), taken: uint64(leaves)}
+	to.minFree -= leaves
 	return e.leases.Replace(x)
 }
 
 // ensure implements engine.
 func (e *gpuEngine) ensure(pairs int) error {
-	e.least = (pairs + e.fill - 1) / e.fill
-	return e.growFor(e.least)
+	e.minLeaves = (pairs + e.fill - 1) / e.fill
+	return e.growFor(e.minLeaves)
 }
 
 // growFor grows the pool until that many leaves are free.
 func (e *gpuEngine) growFor(leaves int) error { return e.growTo(leaves, leaves, leaves) }
 
-// spareRoom: one in spareRoom leaves of the memory may be in use. The others are for leaves that
-// batches write anew.
-const spareRoom = 2
+// capacityShare: one in capacityShare leaves of the memory may be in use. The others are for leaves
+// that batches write anew.
+const capacityShare = 2
 
 // extent implements engine.
-func (e *gpuEngine) extent() (leaves, room int) { return e.now().most, e.pool.room() / spareRoom }
+func (e *gpuEngine) extent() (leaves, capacity int) {
+	return e.current().maxLeaves, e.pool.capacity() / capacityShare
+}
 
 // usage implements engine.
 func (e *gpuEngine) usage() (usage, error) {
@@ -579,7 +581,7 @@ func (e *gpuEngine) usage() (usage, error) {
 		return usage{}, err
 	}
 	p := e.pool
-	return usage{leaves: e.now().most, room: p.room(), free: p.left, versions: e.pinned, bytes: p.bytes()}, nil
+	return usage{leaves: e.current().maxLeaves, capacity: p.capacity(), free: p.minFree, versions: e.pinned, bytes: p.bytes()}, nil
 }
 
 // errLeaves returns the error of maps with more leaves than numbers.

@@ -21,7 +21,7 @@ func (e *gpuEngine) Check(ctx context.Context, l *core.Lease) error {
 }
 
 func checkCopy[K, V word](ctx context.Context, e *gpuEngine, x *gpuIndex) error {
-	f, err := fetch[K, V](ctx, e, x)
+	f, err := copyToHost[K, V](ctx, e, x)
 	if err != nil {
 		return err
 	}
@@ -31,25 +31,25 @@ func checkCopy[K, V word](ctx context.Context, e *gpuEngine, x *gpuIndex) error 
 	if n := f.present.pairs(); n != x.content.live {
 		return corrupt("the index counts %d pairs, the counters say %d", n, x.content.live)
 	}
-	return f.checkOnce(f.present)
+	return f.checkUnique(f.present)
 }
 
-// checkOnce checks that no leaf occurs twice in an index.
-func (f *forest[K, V]) checkOnce(x *index[K]) error {
-	there := make([]bool, f.used)
+// checkUnique checks that no leaf occurs twice in an index.
+func (f *forest[K, V]) checkUnique(x *index[K]) error {
+	seen := make([]bool, f.used)
 	for _, id := range x.ids[:x.leaves] {
-		if there[id] {
+		if seen[id] {
 			return corrupt("leaf %d is there twice", id)
 		}
-		there[id] = true
+		seen[id] = true
 	}
 	return nil
 }
 
-// fetch copies a version to host memory. Its content has been read.
-func fetch[K, V word](ctx context.Context, e *gpuEngine, x *gpuIndex) (*forest[K, V], error) {
+// copyToHost copies a version to host memory. Its content has been read.
+func copyToHost[K, V word](ctx context.Context, e *gpuEngine, x *gpuIndex) (*forest[K, V], error) {
 	f := &forest[K, V]{fill: e.fill, present: &index[K]{}}
-	f.used = uint32(x.pool.room())
+	f.used = uint32(x.pool.capacity())
 	leaves := make([]leaf[K, V], f.used)
 	all := bytesOf(leaves)
 	for b := range f.bases {
@@ -75,28 +75,28 @@ func fetch[K, V word](ctx context.Context, e *gpuEngine, x *gpuIndex) (*forest[K
 // whether the levels above the lowest are correct.
 func (x *index[K]) read(at indexAt, n, leaves int, mem []byte) bool {
 	x.mem.Host = bytesOf(make([]uint64, indexBytes[K](leaves)/8+1))
-	x.shape(leaves)
-	of := make([][]K, 0, levels(n)) // from the highest
+	x.layOutArrays(leaves)
+	perLevel := make([][]K, 0, levels(n)) // from the highest
 	counts := []int{n}
 	for ; n > 1; n = nodes(n) {
 		counts = append(counts, nodes(n))
 	}
-	rest := batch.View[K](mem[:at.ids])
+	unread := batch.View[K](mem[:at.ids])
 	for _, c := range slices.Backward(counts) {
-		of = append(of, rest[:c*fanout])
-		rest = rest[c*fanout:]
+		perLevel = append(perLevel, unread[:c*fanout])
+		unread = unread[c*fanout:]
 	}
-	slices.Reverse(of)
-	copy(x.seps[0], of[0])
+	slices.Reverse(perLevel)
+	copy(x.seps[0], perLevel[0])
 	copy(x.ids, batch.View[uint32](mem[at.ids:at.sizes]))
 	copy(x.sizes, mem[at.sizes:at.ranks])
 	copy(x.ranks, batch.View[uint64](mem[at.ranks:at.content]))
 	for l, level := range x.seps {
-		copy(level, of[l])
+		copy(level, perLevel[l])
 	}
 	made := &index[K]{}
 	made.mem.Host = slices.Clone(x.mem.Host)
-	made.shape(leaves)
+	made.layOutArrays(leaves)
 	made.complete()
 	return slices.Equal(made.mem.Host, x.mem.Host)
 }

@@ -17,7 +17,7 @@ import (
 // once they are in an index: a change takes others. When free leaves run short, the pool searches
 // for those that no version has.
 //
-// The first leaves lie in blocks as in [pool]. All leaves after mostBlocks blocks lie in one range
+// The first leaves lie in blocks as in [pool]. All leaves after nBlocks blocks lie in one range
 // of addresses. The range grows by what is needed instead of doubling. On a GPU a range has at
 // least 2 MiB, so small maps have none.
 type gpuPool struct {
@@ -25,18 +25,18 @@ type gpuPool struct {
 	key, val int // bytes per key and value
 	spare    core.Spare[*gpuIndex]
 
-	blocks []device.Buffer
-	rest   device.Range // leaves after those of all blocks; nil: none yet
-	behind int          // number of leaves in rest
-	most   int          // size of the address range in bytes
+	blocks     []device.Buffer
+	tail       device.Range // leaves after those of all blocks; nil: none yet
+	tailLeaves int          // number of leaves in tail
+	tailBytes  int          // size of the address range in bytes
 	// address of leaf 0 for each block, then the number of free leaves taken
 	table device.Slice[uint64]
 	// index of no leaves, shared by all empty versions before any change
-	none   device.Buffer
-	free   device.Buffer // numbers of free leaves
-	listed int           // min number of free leaves; 0: the list is invalid
-	left   int           // min number of listed leaves that are certainly not taken
-	tapped bool          // a batch has been submitted since the list was made
+	emptyBuffer device.Buffer
+	free        device.Buffer // numbers of free leaves
+	listed      int           // min number of free leaves; 0: the list is invalid
+	minFree     int           // min number of listed leaves that are certainly not taken
+	listUsed    bool          // a batch has been submitted since the list was made
 
 	mu       sync.Mutex  // guards what the end of a last lease changes
 	versions []*gpuIndex // that may still be read
@@ -46,11 +46,11 @@ type gpuPool struct {
 // gpuIndex is the index of a version: a generation. It has the arrays of [index], in memory for a
 // number of nodes, with the levels of separators in reverse order, and its content.
 type gpuIndex struct {
-	pool    *gpuPool
-	buf     device.Buffer
-	nodes   int     // capacity of the lowest level
-	most    int     // max leaves, as far as known
-	content content // once it has been read
+	pool      *gpuPool
+	buf       device.Buffer
+	nodes     int     // capacity of the lowest level
+	maxLeaves int     // max leaves, as far as known
+	content   content // once it has been read
 }
 
 // spareIndexes is the maximum number of unused indexes to keep. It is two while a map is cleared,
@@ -59,14 +59,14 @@ type gpuIndex struct {
 const spareIndexes = 2
 
 // newGPUPool makes a pool without leaves.
-func newGPUPool(s *device.Stream, key, val int, idle func() error) (*gpuPool, error) {
-	p := &gpuPool{dev: s.Device(), key: key, val: val, spare: core.Spare[*gpuIndex]{Dev: s.Device(), Most: spareIndexes, Idle: idle}}
+func newGPUPool(s *device.Stream, key, val int, wait func() error) (*gpuPool, error) {
+	p := &gpuPool{dev: s.Device(), key: key, val: val, spare: core.Spare[*gpuIndex]{Dev: s.Device(), MaxKept: spareIndexes, WaitIdle: wait}}
 	var err error
 	if p.table, err = device.Make[uint64](p.dev, maxBlocks+1); err != nil {
 		return nil, err
 	}
-	if p.none, err = p.dev.Alloc(p.layOut(1).size); err == nil {
-		err = errors.Join(s.Fill(p.taken(), 0, 1), s.Fill(p.none.Ptr, 0, p.none.Size/4), s.Sync(context.Background()))
+	if p.emptyBuffer, err = p.dev.Alloc(p.layOut(1).size); err == nil {
+		err = errors.Join(s.Fill(p.takenPtr(), 0, 1), s.Fill(p.emptyBuffer.Ptr, 0, p.emptyBuffer.Size/4), s.Sync(context.Background()))
 	}
 	if err != nil {
 		return nil, errors.Join(err, p.freeAll())
@@ -76,39 +76,39 @@ func newGPUPool(s *device.Stream, key, val int, idle func() error) (*gpuPool, er
 
 // empty returns the index of no leaves.
 func (p *gpuPool) empty() *gpuIndex {
-	x := &gpuIndex{pool: p, buf: p.none, nodes: 1}
-	p.hold(x)
+	x := &gpuIndex{pool: p, buf: p.emptyBuffer, nodes: 1}
+	p.addVersion(x)
 	return x
 }
 
-// hold makes an index a version.
-func (p *gpuPool) hold(x *gpuIndex) {
+// addVersion makes an index a version.
+func (p *gpuPool) addVersion(x *gpuIndex) {
 	p.mu.Lock()
 	p.versions = append(p.versions, x)
 	p.mu.Unlock()
 }
 
-// taken returns the address at which the device counts the free leaves taken.
-func (p *gpuPool) taken() device.Ptr { return p.table.Ptr() + 8*maxBlocks }
+// takenPtr returns the address at which the device counts the free leaves taken.
+func (p *gpuPool) takenPtr() device.Ptr { return p.table.Ptr() + 8*maxBlocks }
 
 func (p *gpuPool) leafBytes() int { return leafPairs * (p.key + p.val) }
 
-// mostBlocks is the number of blocks before the range. Tests have fewer.
-var mostBlocks = 10
+// nBlocks is the number of blocks before the range. Tests have fewer.
+var nBlocks = 10
 
-// room returns the number of leaves that fit the memory.
-func (p *gpuPool) room() int { return blocksRoom(len(p.blocks)) + p.behind }
+// capacity returns the number of leaves that fit the memory.
+func (p *gpuPool) capacity() int { return leavesInBlocks(len(p.blocks)) + p.tailLeaves }
 
 // memory returns the memory of all leaves, in order.
 func (p *gpuPool) memory() []device.Buffer {
-	if p.behind == 0 {
+	if p.tailLeaves == 0 {
 		return p.blocks
 	}
-	return append(slices.Clip(p.blocks), device.Buffer{Ptr: p.rest.Ptr(), Size: p.behind * p.leafBytes()})
+	return append(slices.Clip(p.blocks), device.Buffer{Ptr: p.tail.Ptr(), Size: p.tailLeaves * p.leafBytes()})
 }
 
-// blocksRoom returns the number of leaves in that many blocks.
-func blocksRoom(blocks int) int {
+// leavesInBlocks returns the number of leaves in that many blocks.
+func leavesInBlocks(blocks int) int {
 	if blocks == 0 {
 		return 0
 	}
@@ -122,27 +122,27 @@ func (p *gpuPool) grow(s *device.Stream, leaves int) error {
 	if leaves > maxLeaves {
 		return errLeaves(leaves)
 	}
-	for len(p.blocks) < mostBlocks && p.room() < leaves {
+	for len(p.blocks) < nBlocks && p.capacity() < leaves {
 		if err := p.addBlock(s); err != nil {
 			return err
 		}
 	}
-	if p.room() < leaves {
-		return p.extend(s, leaves-p.room())
+	if p.capacity() < leaves {
+		return p.extend(s, leaves-p.capacity())
 	}
 	return nil
 }
 
 // addBlock adds a block, as large as all before it.
 func (p *gpuPool) addBlock(s *device.Stream) error {
-	before := p.room()
+	before := p.capacity()
 	n := max(before, firstBlock)
-	if err := p.listRoom(before + n); err != nil {
+	if err := p.growList(before + n); err != nil {
 		return err
 	}
 	block, err := p.dev.Alloc(n * p.leafBytes())
 	if err == nil {
-		if err = p.lead(s, len(p.blocks), 1, block.Ptr, before); err != nil {
+		if err = p.setBases(s, len(p.blocks), 1, block.Ptr, before); err != nil {
 			err = errors.Join(err, p.dev.Free(block))
 		}
 	}
@@ -150,62 +150,62 @@ func (p *gpuPool) addBlock(s *device.Stream) error {
 		return fmt.Errorf("%d leaves of %d bytes: %w", n, p.leafBytes(), err)
 	}
 	p.blocks = append(p.blocks, block)
-	p.listed, p.left = 0, 0
+	p.listed, p.minFree = 0, 0
 	return nil
 }
 
 // extend adds n leaves to the range.
 func (p *gpuPool) extend(s *device.Stream, n int) error {
-	if err := p.listRoom(p.room() + n); err != nil {
+	if err := p.growList(p.capacity() + n); err != nil {
 		return err
 	}
-	bytes := (p.behind + n) * p.leafBytes()
+	bytes := (p.tailLeaves + n) * p.leafBytes()
 	err := p.reserve(s)
 	switch {
-	case err == nil && bytes <= p.most:
-		err = p.rest.Resize(bytes)
+	case err == nil && bytes <= p.tailBytes:
+		err = p.tail.Resize(bytes)
 	case err == nil:
-		err = fmt.Errorf("%w: the device has %d bytes", device.ErrMemory, p.most)
+		err = fmt.Errorf("%w: the device has %d bytes", device.ErrMemory, p.tailBytes)
 	}
 	if err != nil {
-		return fmt.Errorf("%d leaves of %d bytes more than %d: %w", n, p.leafBytes(), p.room(), err)
+		return fmt.Errorf("%d leaves of %d bytes more than %d: %w", n, p.leafBytes(), p.capacity(), err)
 	}
-	p.behind += n
-	p.listed, p.left = 0, 0
+	p.tailLeaves += n
+	p.listed, p.minFree = 0, 0
 	return nil
 }
 
 // reserve reserves the addresses of the range, for as many leaves as the device could have.
 func (p *gpuPool) reserve(s *device.Stream) error {
-	if p.rest != nil {
+	if p.tail != nil {
 		return nil
 	}
 	memory, err := p.dev.Memory()
 	if err != nil {
 		return err
 	}
-	first := blocksRoom(mostBlocks)
-	most := int(min(memory.Total, uint64(maxLeaves-first)*uint64(p.leafBytes())))
-	rest, err := p.dev.Reserve(most)
+	first := leavesInBlocks(nBlocks)
+	bytes := int(min(memory.Total, uint64(maxLeaves-first)*uint64(p.leafBytes())))
+	tail, err := p.dev.Reserve(bytes)
 	if err != nil {
 		return err
 	}
-	if err := p.lead(s, mostBlocks, maxBlocks-mostBlocks, rest.Ptr(), first); err != nil {
-		return errors.Join(err, rest.Free())
+	if err := p.setBases(s, nBlocks, maxBlocks-nBlocks, tail.Ptr(), first); err != nil {
+		return errors.Join(err, tail.Free())
 	}
-	p.rest, p.most = rest, most
+	p.tail, p.tailBytes = tail, bytes
 	return nil
 }
 
-// lead writes to the table, for kernels, the addresses of n adjacent blocks from number b on. first
-// is the number of their first leaf.
-func (p *gpuPool) lead(s *device.Stream, b, n int, at device.Ptr, first int) error {
+// setBases writes to the table, for kernels, the addresses of n adjacent blocks from number b on.
+// first is the number of their first leaf.
+func (p *gpuPool) setBases(s *device.Stream, b, n int, at device.Ptr, first int) error {
 	bases := slices.Repeat([]uint64{uint64(at) - uint64(first)*uint64(p.leafBytes())}, n)
 	return errors.Join(s.CopyIn(p.table.Ptr()+device.Ptr(8*b), device.Bytes(bases)), s.Sync(context.Background()))
 }
 
-// listRoom allocates memory for the numbers of that many free leaves.
-func (p *gpuPool) listRoom(leaves int) error {
+// growList allocates memory for the numbers of that many free leaves.
+func (p *gpuPool) growList(leaves int) error {
 	if 4*leaves <= p.free.Size {
 		return nil
 	}
@@ -213,10 +213,10 @@ func (p *gpuPool) listRoom(leaves int) error {
 	if err != nil {
 		return fmt.Errorf("numbers of %d leaves: %w", leaves, err)
 	}
-	old := p.free
-	p.free, p.listed, p.left = free, 0, 0
-	if old.Size > 0 {
-		return p.dev.Free(old)
+	oldList := p.free
+	p.free, p.listed, p.minFree = free, 0, 0
+	if oldList.Size > 0 {
+		return p.dev.Free(oldList)
 	}
 	return nil
 }
@@ -235,7 +235,7 @@ type indexAt struct{ ids, sizes, ranks, content, size int }
 
 func (p *gpuPool) layOut(n int) (at indexAt) {
 	size := 0
-	take := func(bytes int) int {
+	carve := func(bytes int) int {
 		from := size
 		size += (bytes + 255) &^ 255
 		return from
@@ -245,9 +245,9 @@ func (p *gpuPool) layOut(n int) (at indexAt) {
 		level = nodes(level)
 		all += level
 	}
-	take(all * fanout * p.key)
-	at.ids, at.sizes = take(n*fanout*4), take(n*fanout)
-	at.ranks, at.content = take((n+1)*8), take(int(unsafe.Sizeof(content{})))
+	carve(all * fanout * p.key)
+	at.ids, at.sizes = carve(n*fanout*4), carve(n*fanout)
+	at.ranks, at.content = carve((n+1)*8), carve(int(unsafe.Sizeof(content{})))
 	at.size = size
 	return at
 }
@@ -262,46 +262,46 @@ func (x *gpuIndex) ref(order uint64) indexRef {
 	}
 }
 
-// rooms returns the minimum and maximum capacity in nodes of memory for the index of that many
+// nodeBounds returns the minimum and maximum capacity in nodes of memory for the index of that many
 // leaves.
-func rooms(leaves, spare int) (least, most int) {
+func nodeBounds(leaves, spare int) (lo, hi int) {
 	n := max(1, nodes(leaves))
 	return n, n + 2*(n/spare) + 64
 }
 
-// fits reports whether take would not allocate memory.
-func (p *gpuPool) fits(leaves, spare int) bool { return p.spare.Has(rooms(leaves, spare)) }
+// fits reports whether allocIndex would not allocate memory.
+func (p *gpuPool) fits(leaves, spare int) bool { return p.spare.Has(nodeBounds(leaves, spare)) }
 
-// take returns memory for the index of that many leaves, with undefined content. New memory has one
-// part in spare more, for maps that grow.
-func (p *gpuPool) take(leaves, spare int) (*gpuIndex, error) {
-	n, most := rooms(leaves, spare)
-	x, ok := p.spare.Take(n, most)
+// allocIndex returns memory for the index of that many leaves, with undefined content. New memory
+// has one part in spare more, for maps that grow.
+func (p *gpuPool) allocIndex(leaves, spare int) (*gpuIndex, error) {
+	n, maxNodes := nodeBounds(leaves, spare)
+	x, ok := p.spare.Acquire(n, maxNodes)
 	if !ok {
 		if err := p.spare.Trim(); err != nil {
 			return nil, err
 		}
-		room := n + n/spare
-		buf, err := p.spare.Alloc(p.layOut(room).size)
-		if errors.Is(err, device.ErrMemory) && room > n {
-			room = n
-			buf, err = p.spare.Alloc(p.layOut(room).size)
+		capacity := n + n/spare
+		buf, err := p.spare.Alloc(p.layOut(capacity).size)
+		if errors.Is(err, device.ErrMemory) && capacity > n {
+			capacity = n
+			buf, err = p.spare.Alloc(p.layOut(capacity).size)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("the index of %d leaves: %w", leaves, err)
 		}
-		x = &gpuIndex{pool: p, buf: buf, nodes: room}
+		x = &gpuIndex{pool: p, buf: buf, nodes: capacity}
 	}
-	x.most = leaves
-	p.hold(x)
+	x.maxLeaves = leaves
+	p.addVersion(x)
 	return x, nil
 }
 
 // Memory and Room implement what core.Spare requires.
 func (x *gpuIndex) Memory() device.Buffer { return x.buf }
 
-// Room returns the capacity in nodes.
-func (x *gpuIndex) Room() int { return x.nodes }
+// Capacity returns the capacity in nodes.
+func (x *gpuIndex) Capacity() int { return x.nodes }
 
 // Free implements core.Parts. It also frees the index of a failed change. The memory is kept for
 // the next index, which is written after all submitted work. The last version of a closed pool
@@ -310,11 +310,11 @@ func (x *gpuIndex) Free() error {
 	p := x.pool
 	p.mu.Lock()
 	p.versions = slices.DeleteFunc(p.versions, func(v *gpuIndex) bool { return v == x })
-	end, shared := p.closed && len(p.versions) == 0, x.buf.Ptr == p.none.Ptr
+	end, shared := p.closed && len(p.versions) == 0, x.buf.Ptr == p.emptyBuffer.Ptr
 	p.mu.Unlock()
 	var err error
 	if !shared {
-		err = p.spare.Keep(x)
+		err = p.spare.Release(x)
 	}
 	if end {
 		err = errors.Join(err, p.freeAll())
@@ -339,15 +339,15 @@ func (p *gpuPool) freeAll() (err error) {
 	for _, b := range p.blocks {
 		err = errors.Join(err, p.dev.Free(b))
 	}
-	for _, b := range []device.Buffer{p.free, p.none} {
+	for _, b := range []device.Buffer{p.free, p.emptyBuffer} {
 		if b.Size > 0 {
 			err = errors.Join(err, p.dev.Free(b))
 		}
 	}
-	if p.rest != nil {
-		err = errors.Join(err, p.rest.Free())
+	if p.tail != nil {
+		err = errors.Join(err, p.tail.Free())
 	}
-	p.blocks, p.rest, p.free, p.none = nil, nil, device.Buffer{}, device.Buffer{}
+	p.blocks, p.tail, p.free, p.emptyBuffer = nil, nil, device.Buffer{}, device.Buffer{}
 	return errors.Join(err, p.table.Free())
 }
 
@@ -357,19 +357,19 @@ func (p *gpuPool) bytes() int {
 	for _, b := range p.blocks {
 		size += b.Size
 	}
-	if p.rest != nil {
-		size += p.rest.Mapped()
+	if p.tail != nil {
+		size += p.tail.Mapped()
 	}
-	return size + p.free.Size + p.none.Size
+	return size + p.free.Size + p.emptyBuffer.Size
 }
 
-// unused returns a lower bound of the number of leaves that no version has.
-func (p *gpuPool) unused() int {
+// minUnused returns a lower bound of the number of leaves that no version has.
+func (p *gpuPool) minUnused() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	free := p.room()
+	free := p.capacity()
 	for _, x := range p.versions {
-		free -= x.most
+		free -= x.maxLeaves
 	}
 	return free
 }
@@ -377,9 +377,9 @@ func (p *gpuPool) unused() int {
 // layOutCollect lays out the memory for finding free leaves from an address on.
 func (p *gpuPool) layOutCollect(at device.Ptr) (q collectParams, scan prim.Scan, scratch device.Ptr) {
 	c := prim.Carve(at)
-	scan = prim.Scan{N: p.room() / fanout, Width: 4}
-	q = collectParams{used: c.Take(p.room()), free: p.free.Ptr, taken: p.taken(), n: uint64(scan.N)}
-	scan.Counts, scan.Offsets = c.Take(4*scan.N), c.Take(4*(scan.N+1))
+	scan = prim.Scan{N: p.capacity() / fanout, Width: 4}
+	q = collectParams{used: c.Alloc(p.capacity()), free: p.free.Ptr, taken: p.takenPtr(), n: uint64(scan.N)}
+	scan.Counts, scan.Offsets = c.Alloc(4*scan.N), c.Alloc(4*(scan.N+1))
 	q.counts, q.at = scan.Counts, scan.Offsets
 	return q, scan, device.Ptr(c)
 }

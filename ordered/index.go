@@ -27,7 +27,7 @@ type word interface{ uint32 | uint64 }
 // a level are 16 separators each. The last one is filled up with the largest key.
 type index[K word] struct {
 	mem    device.Buffer
-	users  int // the present, and versions
+	refs   int // the present, and versions
 	leaves int
 	counts []int // of separators, by level
 	seps   [][]K
@@ -66,30 +66,30 @@ func newIndex[K word](dev device.Device, leaves int) (*index[K], error) {
 	return &index[K]{mem: mem}, nil
 }
 
-// shape lays the arrays out for that many leaves. Their content is undefined.
-func (x *index[K]) shape(leaves int) {
-	rest := x.mem.Host
+// layOutArrays lays the arrays out for that many leaves. Their content is undefined.
+func (x *index[K]) layOutArrays(leaves int) {
+	remaining := x.mem.Host
 	x.leaves, x.seps, x.counts = leaves, x.seps[:0], x.counts[:0]
 	for n := leaves; ; n = nodes(n) {
 		x.counts = append(x.counts, n)
-		x.seps = append(x.seps, cut[K](&rest, nodes(n)*fanout))
+		x.seps = append(x.seps, carve[K](&remaining, nodes(n)*fanout))
 		if n <= fanout {
 			break
 		}
 	}
-	x.ids = cut[uint32](&rest, nodes(leaves)*fanout)
-	x.sizes = cut[uint8](&rest, nodes(leaves)*fanout)
-	x.ranks = cut[uint64](&rest, nodes(leaves)+1)
+	x.ids = carve[uint32](&remaining, nodes(leaves)*fanout)
+	x.sizes = carve[uint8](&remaining, nodes(leaves)*fanout)
+	x.ranks = carve[uint64](&remaining, nodes(leaves)+1)
 }
 
 // empty makes x the index of no leaves.
 func (x *index[K]) empty() {
-	x.shape(0)
+	x.layOutArrays(0)
 	x.complete()
 }
 
-// cut takes an array of n elements off the beginning of memory.
-func cut[T any](mem *[]byte, n int) []T {
+// carve takes an array of n elements off the beginning of memory.
+func carve[T any](mem *[]byte, n int) []T {
 	var t T
 	size := n * int(unsafe.Sizeof(t))
 	s := batch.View[T]((*mem)[:size:size])
@@ -178,15 +178,15 @@ func (x *index[K]) place(rank uint64) (leaf, at int) {
 // child returns the last of a node's separators that is not larger than a key. The first one is
 // known not to be.
 func child[K word](node *[fanout]K, key K) int {
-	i := notAbove(node[8], key) << 3
-	i += notAbove(node[i|4], key) << 2
-	i += notAbove(node[i|2], key) << 1
-	return i + notAbove(node[i|1], key)
+	i := lessEq(node[8], key) << 3
+	i += lessEq(node[i|4], key) << 2
+	i += lessEq(node[i|2], key) << 1
+	return i + lessEq(node[i|1], key)
 }
 
-// notAbove returns 1 if a <= b and 0 otherwise, without a branch, which would be mispredicted half
+// lessEq returns 1 if a <= b and 0 otherwise, without a branch, which would be mispredicted half
 // of the time.
-func notAbove[K word](a, b K) int {
+func lessEq[K word](a, b K) int {
 	n := 0
 	if a <= b {
 		n = 1

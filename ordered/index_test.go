@@ -18,7 +18,7 @@ func TestIndex(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		x.shape(leaves)
+		x.layOutArrays(leaves)
 		for i := range leaves {
 			x.seps[0][i], x.sizes[i] = uint32(10*i), uint8(1+rng.IntN(leafPairs))
 		}

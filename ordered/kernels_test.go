@@ -17,22 +17,22 @@ import (
 func kernelTests[K, V uint32 | uint64]() []mutate.KernelTest {
 	return []mutate.KernelTest{
 		{Name: "as on a CPU", Run: func(t testing.TB, dev device.Device) { ordered.SameOnGPU[K, V](t, dev, 1, 10) }},
-		{Name: "beside a model", Run: func(t testing.TB, dev device.Device) { beside[K, V](t, dev, 7, 60, 12) }},
-		{Name: "a leaf fills up", Run: fills[K, V]},
-		{Name: "leaves that are used again", Run: recycles[K, V]},
-		{Name: "pairs that are got or put", Run: getsOrPuts[K, V]},
+		{Name: "beside a model", Run: func(t testing.TB, dev device.Device) { runModel[K, V](t, dev, 7, 60, 12) }},
+		{Name: "a leaf fills up", Run: fillLeaf[K, V]},
+		{Name: "leaves that are used again", Run: recycleLeaves[K, V]},
+		{Name: "pairs that are got or put", Run: getOrPut[K, V]},
 		{Name: "everything once", Run: smoke[K, V]},
 		{Name: "many leaves", Long: true, Run: func(t testing.TB, dev device.Device) {
-			conformance.ManyInOrder(t, dev, conformance.Open(t, ordered.New[K, V], dev, nil).OrderedMap, 7000)
+			conformance.LargeOrderedMap(t, dev, conformance.Open(t, ordered.New[K, V], dev, nil).OrderedMap, 7000)
 		}},
-		{Name: "windows of several blocks", Long: true, Run: plansInBlocks[K, V]},
+		{Name: "windows of several blocks", Long: true, Run: planInBlocks[K, V]},
 	}
 }
 
-// plansInBlocks runs batches on as many leaves as three blocks plan, in various places, so that
+// planInBlocks runs batches on as many leaves as three blocks plan, in various places, so that
 // some leaves split and some merge. Blocks pass each other the number of leaves before a window.
-func plansInBlocks[K, V uint32 | uint64](t testing.TB, dev device.Device) {
-	const n, spacing, few, apart = 2*2048*26 + 1000, 16, 8, 3001 // 26 pairs per leaf
+func planInBlocks[K, V uint32 | uint64](t testing.TB, dev device.Device) {
+	const n, spacing, nNew, stride = 2*2048*26 + 1000, 16, 8, 3001 // 26 pairs per leaf
 	m := conformance.Open(t, ordered.New[K, V], dev, nil)
 	keys := conformance.Sequence[K](0, n)
 	for i := range keys {
@@ -42,32 +42,32 @@ func plansInBlocks[K, V uint32 | uint64](t testing.TB, dev device.Device) {
 	must(t, err)
 	for round := range 3 {
 		var fresh, lo, hi []K
-		for k := K(round) * spacing; k < n*spacing; k += apart * spacing {
-			for i := range few {
+		for k := K(round) * spacing; k < n*spacing; k += stride * spacing {
+			for i := range nNew {
 				fresh = append(fresh, k+1+K(i))
 			}
-			lo, hi = append(lo, k+apart/2*spacing), append(hi, k+apart/2*spacing+40*spacing-1)
+			lo, hi = append(lo, k+stride/2*spacing), append(hi, k+stride/2*spacing+40*spacing-1)
 		}
 		added, err := m.Put(ctx(), fresh, make([]V, len(fresh)))
-		conformance.Want(t, "Put", added, len(fresh), err)
-		gone, err := m.DeleteRange(ctx(), lo, hi, nil)
+		conformance.WantCount(t, "Put", added, len(fresh), err)
+		removed, err := m.DeleteRange(ctx(), lo, hi, nil)
 		must(t, err)
-		if gone == 0 || gone > 40*len(lo) {
-			t.Fatalf("%d ranges of 40 pairs had %d", len(lo), gone)
+		if removed == 0 || removed > 40*len(lo) {
+			t.Fatalf("%d ranges of 40 pairs had %d", len(lo), removed)
 		}
 	}
 	must(t, m.Check(ctx()))
 }
 
-// fills inserts pairs one by one into a nearly full leaf until it splits.
-func fills[K, V uint32 | uint64](t testing.TB, dev device.Device) {
-	const most = 32 // pairs per leaf
+// fillLeaf inserts pairs one by one into a nearly full leaf until it splits.
+func fillLeaf[K, V uint32 | uint64](t testing.TB, dev device.Device) {
+	const leafPairs = 32 // pairs per leaf
 	m := conformance.Open(t, ordered.New[K, V], dev, nil)
-	h := conformance.OrderedHistory[K, V]{Map: m.OrderedMap, Most: most}
+	h := conformance.OrderedHistory[K, V]{Map: m.OrderedMap, MaxOps: leafPairs}
 	h.Begin(t, 1)
-	keys, vals := conformance.Sequence[K](0, most+2), conformance.Sequence[V](7, most+2)
+	keys, vals := conformance.Sequence[K](0, leafPairs+2), conformance.Sequence[V](7, leafPairs+2)
 	for n, next := 0, 0; n < len(keys); n = next {
-		if next = n + most/2; next > most-2 { // not all at once, which would make two leaves
+		if next = n + leafPairs/2; next > leafPairs-2 { // not all at once, which would make two leaves
 			next = n + 1
 		}
 		h.Put(keys[n:next], vals[n:next])
@@ -76,34 +76,34 @@ func fills[K, V uint32 | uint64](t testing.TB, dev device.Device) {
 	}
 }
 
-// getsOrPuts runs GetOrPut on a stream for present and absent keys. The result must report which
+// getOrPut runs GetOrPut on a stream for present and absent keys. The result must report which
 // they were.
-func getsOrPuts[K, V uint32 | uint64](t testing.TB, dev device.Device) {
-	const n, old = 40, 20
+func getOrPut[K, V uint32 | uint64](t testing.TB, dev device.Device) {
+	const n, nPresent = 40, 20
 	m := conformance.Open(t, ordered.New[K, V], dev, nil)
 	st := devicetest.NewStream(t, dev)
 	keys, vals := devicetest.Upload(t, st, conformance.Sequence[K](0, n)), devicetest.Upload(t, st, conformance.Sequence[V](100, n))
-	must(t, m.PutOn(st, keys.Sub(0, old), vals.Sub(0, old)))
+	must(t, m.PutOn(st, keys.Sub(0, nPresent), vals.Sub(0, nPresent)))
 	out, loaded := devicetest.Upload(t, st, make([]V, n)), devicetest.Upload(t, st, make([]bool, n))
 	must(t, m.GetOrPutOn(st, keys, out, loaded))
-	got, was := make([]V, n), make([]bool, n)
+	got, wasPresent := make([]V, n), make([]bool, n)
 	must(t, out.CopyTo(ctx(), st, got))
-	must(t, loaded.CopyTo(ctx(), st, was))
+	must(t, loaded.CopyTo(ctx(), st, wasPresent))
 	for i := range n {
 		want := V(0)
-		if i < old {
+		if i < nPresent {
 			want = V(100 + i)
 		}
-		if got[i] != want || was[i] != (i < old) {
-			t.Fatalf("key %d: value %d, was there: %v", i, got[i], was[i])
+		if got[i] != want || wasPresent[i] != (i < nPresent) {
+			t.Fatalf("key %d: value %d, was there: %v", i, got[i], wasPresent[i])
 		}
 	}
 }
 
-// recycles looks up keys on a stream and holds a snapshot, while batches on another stream put all
-// keys over and over, so leaves are reused. Each lookup must find one batch, none earlier than the
-// lookup before.
-func recycles[K, V uint32 | uint64](t testing.TB, dev device.Device) {
+// recycleLeaves looks up keys on a stream and holds a snapshot, while batches on another stream put
+// all keys over and over, so leaves are reused. Each lookup must find one batch, none earlier than
+// the lookup before.
+func recycleLeaves[K, V uint32 | uint64](t testing.TB, dev device.Device) {
 	const n, rounds = 200, 10
 	m := conformance.Open(t, ordered.New[K, V], dev, nil)
 	a, b := devicetest.NewStream(t, dev), devicetest.NewStream(t, dev)
@@ -132,10 +132,10 @@ func recycles[K, V uint32 | uint64](t testing.TB, dev device.Device) {
 	must(t, first.Close())
 }
 
-// beside runs a map against a model, with snapshots, deleted ranges and pairs that move.
-func beside[K, V uint32 | uint64](t testing.TB, dev device.Device, seed uint64, most, rounds int) {
+// runModel runs a map against a model, with snapshots, deleted ranges and pairs that move.
+func runModel[K, V uint32 | uint64](t testing.TB, dev device.Device, seed uint64, most, rounds int) {
 	m := conformance.Open(t, ordered.New[K, V], dev, nil)
-	h := conformance.OrderedHistory[K, V]{Map: m.OrderedMap, Most: most, Also: []weft.OpKind{weft.OpUpdate, weft.OpPut}}
+	h := conformance.OrderedHistory[K, V]{Map: m.OrderedMap, MaxOps: most, ExtraKinds: []weft.OpKind{weft.OpUpdate, weft.OpPut}}
 	h.Run(t, seed, rounds)
 }
 
@@ -144,7 +144,7 @@ func TestKernels(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	t.Run("uint64,uint64", func(t *testing.T) { mutate.OnSim(t, kernelTests[uint64, uint64](), 1, 80) })
+	t.Run("uint64,uint64", func(t *testing.T) { mutate.RunOnSim(t, kernelTests[uint64, uint64](), 1, 80) })
 }
 
 // TestEarlyReclaimIsFound checks that leaves of a version are not reused. If they are not marked,
@@ -153,19 +153,19 @@ func TestEarlyReclaimIsFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	early := mutate.Replace(t, "mark_32_32", `mov\.b32 (%r\d+), 1;`, "mov.b32 $1, 0;")
-	_, random := mutate.OnDevices(90, 1, []mutate.KernelTest{{Name: "readers", Run: recycles[uint32, uint32]}, {Name: "a snapshot", Run: besideSnapshot}})
+	mutant := mutate.Replace(t, "mark_32_32", `mov\.b32 (%r\d+), 1;`, "mov.b32 $1, 0;")
+	_, random := mutate.DeviceTrials(90, 1, []mutate.KernelTest{{Name: "readers", Run: recycleLeaves[uint32, uint32]}, {Name: "a snapshot", Run: runWithSnapshot}})
 	for i := range random {
 		t.Run(random[i].Name, func(t *testing.T) {
 			t.Parallel()
-			mutate.WantNoticed(t, random[i:i+1], early)
+			mutate.RequireDetected(t, random[i:i+1], mutant)
 		})
 	}
 }
 
-// besideSnapshot holds a snapshot alongside batches that are waited for. Nothing else reads reused
+// runWithSnapshot holds a snapshot alongside batches that are waited for. Nothing else reads reused
 // leaves.
-func besideSnapshot(t testing.TB, dev device.Device) {
+func runWithSnapshot(t testing.TB, dev device.Device) {
 	const n = 200
 	m := conformance.Open(t, ordered.New[uint32, uint32], dev, nil)
 	keys := conformance.Sequence[uint32](0, n)
@@ -211,8 +211,8 @@ func TestMutants(t *testing.T) {
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			quick, random := mutate.OnDevices(90, 1, kernelTests[uint32, uint32]())
-			mutate.WantNoticed(t, slices.Concat(quick, random), mutate.Replace(t, m.kernels+"_32_32", m.pattern, m.with))
+			quick, random := mutate.DeviceTrials(90, 1, kernelTests[uint32, uint32]())
+			mutate.RequireDetected(t, slices.Concat(quick, random), mutate.Replace(t, m.kernels+"_32_32", m.pattern, m.with))
 		})
 	}
 }

@@ -19,10 +19,10 @@ const (
 	// fanout is the number of separators in a node of the index.
 	fanout = 16
 
-	// fewPairs is the number of pairs below which a leaf is merged with a neighbor, if both
-	// together have at most manyPairs.
-	fewPairs  = leafPairs / 4
-	manyPairs = leafPairs * 7 / 8
+	// minPairs is the number of pairs below which a leaf is merged with a neighbor, if both
+	// together have at most maxMergedPairs.
+	minPairs       = leafPairs / 4
+	maxMergedPairs = leafPairs * 7 / 8
 
 	// firstBlock is the number of leaves of the first block.
 	firstBlock = 64
@@ -39,16 +39,16 @@ type leaf[K, V word] struct {
 
 // bound returns the index of the first key that is not smaller, or of the last one if all are.
 func (l *leaf[K, V]) bound(key K) int {
-	i := below(l.keys[15], key) << 4
-	i += below(l.keys[i|7], key) << 3
-	i += below(l.keys[i|3], key) << 2
-	i += below(l.keys[i|1], key) << 1
-	return i + below(l.keys[i], key)
+	i := less(l.keys[15], key) << 4
+	i += less(l.keys[i|7], key) << 3
+	i += less(l.keys[i|3], key) << 2
+	i += less(l.keys[i|1], key) << 1
+	return i + less(l.keys[i], key)
 }
 
-// below returns 1 if a < b and 0 otherwise, without a branch, which would be mispredicted half of
+// less returns 1 if a < b and 0 otherwise, without a branch, which would be mispredicted half of
 // the time.
-func below[K word](a, b K) int {
+func less[K word](a, b K) int {
 	n := 0
 	if a < b {
 		n = 1
@@ -88,10 +88,10 @@ type pool[K, V word] struct {
 	dev    device.Device
 	blocks []device.Buffer
 	bases  [maxBlocks]unsafe.Pointer // address of leaf 0 if the block extended down to it
-	// time of the first write of a leaf, by the clock of the versions
-	born []uint64
-	used uint32   // leaves allocated so far
-	free []uint32 // those of them that have been returned
+	// by leaf: time of its first write, by the clock of the versions
+	created []uint64
+	used    uint32   // leaves allocated so far
+	free    []uint32 // those of them that have been returned
 }
 
 // blockOf returns the block that has a leaf. The first has firstBlock leaves, each other one as
@@ -103,24 +103,24 @@ func (p *pool[K, V]) at(id uint32) *leaf[K, V] {
 	return (*leaf[K, V])(unsafe.Add(p.bases[blockOf(id)], uintptr(id)*unsafe.Sizeof(leaf[K, V]{})))
 }
 
-// room returns the number of leaves that fit the memory.
-func (p *pool[K, V]) room() int {
+// capacity returns the number of leaves that fit the memory.
+func (p *pool[K, V]) capacity() int {
 	if len(p.blocks) == 0 {
 		return 0
 	}
 	return firstBlock << (len(p.blocks) - 1)
 }
 
-// take allocates n leaves, or none after an error.
-func (p *pool[K, V]) take(n int) ([]uint32, error) {
-	recycled := min(n, len(p.free))
-	for n-recycled > p.room()-int(p.used) {
+// allocLeaves allocates n leaves, or none after an error.
+func (p *pool[K, V]) allocLeaves(n int) ([]uint32, error) {
+	nReused := min(n, len(p.free))
+	for n-nReused > p.capacity()-int(p.used) {
 		if err := p.grow(); err != nil {
 			return nil, err
 		}
 	}
 	ids := make([]uint32, 0, n)
-	left := len(p.free) - recycled
+	left := len(p.free) - nReused
 	ids = append(ids, p.free[left:]...)
 	p.free = p.free[:left]
 	for len(ids) < n {
@@ -130,12 +130,12 @@ func (p *pool[K, V]) take(n int) ([]uint32, error) {
 	return ids, nil
 }
 
-// give returns leaves.
-func (p *pool[K, V]) give(ids ...uint32) { p.free = append(p.free, ids...) }
+// freeLeaves returns leaves.
+func (p *pool[K, V]) freeLeaves(ids ...uint32) { p.free = append(p.free, ids...) }
 
 // grow adds a block.
 func (p *pool[K, V]) grow() error {
-	b, before := len(p.blocks), p.room()
+	b, before := len(p.blocks), p.capacity()
 	if b == maxBlocks {
 		return fmt.Errorf("%w: no more than %d leaves have numbers", device.ErrMemory, maxLeaves)
 	}
@@ -146,7 +146,7 @@ func (p *pool[K, V]) grow() error {
 	}
 	p.blocks = append(p.blocks, mem)
 	p.bases[b] = unsafe.Add(unsafe.Pointer(unsafe.SliceData(mem.Host)), -before*size)
-	p.born = append(p.born, make([]uint64, n)...)
+	p.created = append(p.created, make([]uint64, n)...)
 	return nil
 }
 

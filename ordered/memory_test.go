@@ -89,14 +89,14 @@ func snapshotOfEachBatch(t *testing.T, dev device.Device, n, batches int) {
 	for k := 0; k < n; k += spacing {
 		touched = append(touched, uint32(k))
 	}
-	// rest returns the bytes in use beside the leaves of the present.
-	rest := func() int {
+	// indexBytes returns the bytes in use except for leaves in use and free leaves.
+	indexBytes := func() int {
 		s := conformance.StatsOf(t, m)
 		return s.Bytes - (s.Leaves+s.Free)*leafBytes
 	}
 	_, err = m.Put(ctx(), touched, touched) // allocates memory for the next index
 	must(t, err)
-	before, all := rest(), conformance.StatsOf(t, m).Bytes
+	before, all := indexBytes(), conformance.StatsOf(t, m).Bytes
 	var held []*weft.Snapshot[uint32, uint32]
 	for range batches {
 		s, err := m.Snapshot(ctx())
@@ -106,7 +106,7 @@ func snapshotOfEachBatch(t *testing.T, dev device.Device, n, batches int) {
 		must(t, err)
 	}
 	leaves := batches * len(touched) * leafBytes
-	if extra := rest() - before; extra < leaves || extra > leaves*115/100 {
+	if extra := indexBytes() - before; extra < leaves || extra > leaves*115/100 {
 		t.Errorf("%v: %d snapshots take %d bytes, %.3f of those of the leaves touched", dev.Properties().Kind, batches, extra, float64(extra)/float64(leaves))
 	}
 	if all = conformance.StatsOf(t, m).Bytes - all; dev.Properties().Kind != device.CPU && all > leaves*115/100 {
@@ -117,18 +117,18 @@ func snapshotOfEachBatch(t *testing.T, dev device.Device, n, batches int) {
 	}
 	_, err = m.Put(ctx(), touched[:1], touched[:1])
 	must(t, err)
-	if s := conformance.StatsOf(t, m); s.Kept != 0 || rest() > before+before/2 {
-		t.Errorf("%v: closed, %d bytes instead of %d: %v", dev.Properties().Kind, rest(), before, s)
+	if s := conformance.StatsOf(t, m); s.Kept != 0 || indexBytes() > before+before/2 {
+		t.Errorf("%v: closed, %d bytes instead of %d: %v", dev.Properties().Kind, indexBytes(), before, s)
 	}
 }
 
 // TestSnapshotIsHeld holds a snapshot over ten thousand batches. Memory must stay at what two maps
 // and the next batch take, and nothing must be kept after that.
 func TestSnapshotIsHeld(t *testing.T) {
-	defer ordered.Blocks(10)() // a range has at least 2 MiB on a GPU, too much for so few leaves
+	defer ordered.SetBlocks(10)() // a range has at least 2 MiB on a GPU, too much for so few leaves
 	dev := devicetest.Open(t)
 	m := conformance.Open(t, ordered.New[uint32, uint32], dev, nil)
-	conformance.SnapshotIsHeld(t, dev, m.OrderedMap, 3)
+	conformance.LongLivedSnapshot(t, dev, m.OrderedMap, 3)
 	if s := conformance.StatsOf(t, m); s.Kept != 0 {
 		t.Errorf("behind the snapshot: %v", s)
 	}
@@ -192,7 +192,7 @@ func TestLookupsInBatchesWriteNoLeaves(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	const n, absent = 3000, 1 << 20
 	m := conformance.Open(t, ordered.New[uint32, uint32], devicetest.OpenSim(t, nil), nil)
 	keys := conformance.Sequence[uint32](0, n)
@@ -228,7 +228,7 @@ func TestLookupsInBatchesWriteNoLeaves(t *testing.T) {
 // TestDeletingAllTakesNoLeaves checks that a batch which deletes all pairs takes no leaves, however
 // many keys it has, if memory for an index is not at hand.
 func TestDeletingAllTakesNoLeaves(t *testing.T) {
-	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
@@ -261,8 +261,8 @@ func TestDeletingAllTakesNoLeaves(t *testing.T) {
 // TestFailsWhole lets one operation fail while a map with snapshots is used, or memory run out
 // twice in a row. A change has then happened or not, and reports which.
 func TestFailsWhole(t *testing.T) {
-	conformance.FailsWhole(t, conformance.OrderedMapOf(ordered.New[uint32, uint32], nil),
-		conformance.Failures{After: conformance.Twice, First: 1, Stride: 13, Most: 12}, conformance.Failures{After: devicetest.FailAfter, First: 2, Stride: 201, Most: 12})
+	conformance.OrderedFailsOnDevices(t, conformance.OrderedMapOf(ordered.New[uint32, uint32], nil),
+		conformance.Failures{FailAfter: conformance.FailTwoAllocations, First: 1, Stride: 13, MaxOps: 12}, conformance.Failures{FailAfter: devicetest.FailAfter, First: 2, Stride: 201, MaxOps: 12})
 }
 
 // TestMoreThanMemory makes a map that could never fit its device.
@@ -276,7 +276,7 @@ func TestMoreThanMemory(t *testing.T) {
 // TestFillsDevice fills a GPU to its last leaf with batches of new keys. When memory suffices for
 // more numbers of free leaves but not for more leaves, the map must go on with those that it has.
 func TestFillsDevice(t *testing.T) {
-	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	for seed := range uint64(2) {
 		dev := devicetest.OpenSim(t, &sim.Options{Memory: 3 << 20})
 		m, err := ordered.New[uint32, uint32](dev, nil)
@@ -296,7 +296,7 @@ func TestFillsDevice(t *testing.T) {
 			t.Fatalf("%d pairs, of which %d were counted: %v", m.Len(), total, err)
 		}
 		hits, err := m.Contains(ctx(), before, nil)
-		conformance.Want(t, "Contains of the batch before", hits, len(before), err)
+		conformance.WantCount(t, "Contains of the batch before", hits, len(before), err)
 		must(t, m.Close())
 	}
 }

@@ -27,7 +27,7 @@ func TestAgainstModel(t *testing.T) {
 	for seed := range uint64(4) {
 		history(t, seed, 1+int(seed)*400)
 	}
-	defer ordered.Tiny(300, 4, 16)()
+	defer ordered.ShrinkPieces(300, 4, 16)()
 	for seed := range uint64(8) {
 		history(t, 4+seed, 1+int(seed)*200)
 	}
@@ -37,7 +37,7 @@ func history(t *testing.T, seed uint64, most int) {
 	dev := devicetest.Open(t)
 	m, err := ordered.New[int64, uint32](dev, &ordered.Options{Fill: []float64{0, .65, 1}[seed%3]})
 	must(t, err)
-	h := conformance.OrderedHistory[int64, uint32]{Map: m.OrderedMap, Most: most, Also: []weft.OpKind{weft.OpUpdate, weft.OpPut, weft.OpDelete}}
+	h := conformance.OrderedHistory[int64, uint32]{Map: m.OrderedMap, MaxOps: most, ExtraKinds: []weft.OpKind{weft.OpUpdate, weft.OpPut, weft.OpDelete}}
 	h.Run(t, seed, 40)
 	if s, err := m.Stats(ctx()); err != nil || s.Kept != 0 || s.Snapshots != 0 {
 		t.Errorf("behind all snapshots: %v, %v", s, err)
@@ -56,16 +56,16 @@ func TestWithoutMemory(t *testing.T) {
 	for i := range keys {
 		keys[i], vals[i] = int64(i), uint32(i)
 	}
-	from := func(where string, first int, pairs iter.Seq2[int64, uint32]) {
+	from := func(name string, first int, pairs iter.Seq2[int64, uint32]) {
 		at := first
 		for k, v := range pairs {
 			if k != int64(at) || v != uint32(at) {
-				t.Fatalf("%s: pair %d is %d: %d", where, at, k, v)
+				t.Fatalf("%s: pair %d is %d: %d", name, at, k, v)
 			}
 			at++
 		}
 		if at != len(keys) {
-			t.Fatalf("%s ends at %d of %d pairs", where, at, len(keys))
+			t.Fatalf("%s ends at %d of %d pairs", name, at, len(keys))
 		}
 	}
 	_, err = m.Put(ctx(), keys, vals)
@@ -78,7 +78,7 @@ func TestWithoutMemory(t *testing.T) {
 	if !errors.Is(err, device.ErrMemory) || !errors.As(err, &partial) || n != partial.Done {
 		t.Fatalf("Delete without memory: %d, %v", n, err)
 	}
-	devicetest.Heal(dev)
+	devicetest.ClearFailures(dev)
 	must(t, m.Check(ctx()))
 	from("the snapshot", 0, s.All())
 	from("the map", n, m.All())

@@ -19,23 +19,23 @@ func TestOmissionsAreNoticed(t *testing.T) {
 		t.Skip("interprets kernels")
 	}
 	same := func(dev device.Device) device.Device { return dev }
-	if err := errors.Join(withoutMemory(same), closesBehind(same)); err != nil {
+	if err := errors.Join(failAllocations(same), closeSnapshots(same)); err != nil {
 		t.Fatal(err)
 	}
-	programs := schedules[uint32, uint64]().Tries(20)
-	programs.Shapes = dst.OverlappingByBatch()
+	programs := schedules[uint32, uint64]().WithSeeds(20)
+	programs.Shapes = dst.OverlappingAtomic()
 	dst.Omit(t, ".", map[string]string{
-		"s.Sync(context.Background()) in (*gpuEngine).become":             "only where a launch fails: TestFailsWhole",
-		"s.Sync(context.Background()) in (*gpuEngine).change":             "only where a launch fails: TestFailsWhole",
-		"e.Stream.Sync(context.Background()) in (*gpuEngine).collectFree": "only where a launch fails: TestFailsWhole",
-		"s.Wait(e.Visible) in (*gpuEngine).view":                          "for kernels of users: TestOrderedViewBehindChanges of package refs",
-		"e.Stream.CopyOut(ctx, all[:block.Size], block.Ptr) in fetch":     "the copy of the index behind it waits for both",
-	}, withoutMemory, closesBehind, programs.Try())
+		"s.Sync(context.Background()) in (*gpuEngine).publish":             "only where a launch fails: TestFailsWhole",
+		"s.Sync(context.Background()) in (*gpuEngine).change":              "only where a launch fails: TestFailsWhole",
+		"e.Stream.Sync(context.Background()) in (*gpuEngine).collectFree":  "only where a launch fails: TestFailsWhole",
+		"s.Wait(e.Visible) in (*gpuEngine).view":                           "for kernels of users: TestOrderedViewBehindChanges of package refs",
+		"e.Stream.CopyOut(ctx, all[:block.Size], block.Ptr) in copyToHost": "the copy of the index behind it waits for both",
+	}, failAllocations, closeSnapshots, programs.Try())
 }
 
-// closesBehind closes snapshots while a running batch reads the index after them. Their memory is
+// closeSnapshots closes snapshots while a running batch reads the index after them. Their memory is
 // freed, except for two that are kept.
-func closesBehind(wrap func(device.Device) device.Device) error {
+func closeSnapshots(wrap func(device.Device) device.Device) error {
 	ctx := context.Background()
 	simulated, err := sim.Open(&sim.Options{Scheduler: sim.Random})
 	if err != nil {
@@ -75,25 +75,25 @@ func closesBehind(wrap func(device.Device) device.Device) error {
 	return errors.Join(put(), put(), first.Close(), second.Close(), m.Close(), s.Close(), keys.Free(), simulated.Sync(ctx))
 }
 
-// withoutMemory lets allocations fail in New and in Compact. Memory that is freed then must not be
-// in use.
-func withoutMemory(wrap func(device.Device) device.Device) error {
-	for most := range 12 {
-		simulated, err := sim.Open(&sim.Options{Scheduler: sim.Random, Seed: uint64(most)})
+// failAllocations lets allocations fail in New and in Compact. Memory that is freed then must not
+// be in use.
+func failAllocations(wrap func(device.Device) device.Device) error {
+	for limit := range 12 {
+		simulated, err := sim.Open(&sim.Options{Scheduler: sim.Random, Seed: uint64(limit)})
 		if err != nil {
 			return err
 		}
 		defer simulated.Close()
-		scarce := &scarceDevice{simulated, most}
-		if err := errors.Join(liveScarce(wrap(scarce), scarce, most), simulated.Sync(context.Background())); err != nil {
+		scarce := &scarceDevice{simulated, limit}
+		if err := errors.Join(useScarceDevice(wrap(scarce), scarce, limit), simulated.Sync(context.Background())); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// liveScarce makes a map and compacts it, with memory for some allocations only.
-func liveScarce(dev device.Device, scarce *scarceDevice, most int) error {
+// useScarceDevice makes a map and compacts it, with memory for some allocations only.
+func useScarceDevice(dev device.Device, scarce *scarceDevice, limit int) error {
 	const plenty = 1000
 	ctx, opts := context.Background(), &ordered.Options{Capacity: 5000}
 	m, err := ordered.New[uint32, uint32](dev, opts)
@@ -109,7 +109,7 @@ func liveScarce(dev device.Device, scarce *scarceDevice, most int) error {
 	if _, err := m.Put(ctx, keys, keys); err != nil {
 		return err
 	}
-	scarce.left = most
+	scarce.left = limit
 	if err := m.Compact(ctx); err != nil && !errors.Is(err, device.ErrMemory) {
 		return err
 	}

@@ -31,7 +31,7 @@ func New[K weft.Key, V weft.Value](dev device.Device, opts *Options) (*Map[K, V]
 		p := &policy{opts: o, engine: e}
 		c.Policy, c.Engine, c.Leases = p, e, leases
 		if err := e.ensure(o.Capacity); err != nil {
-			return closed(e, err)
+			return closeUnused(e, err)
 		}
 		return nil
 	})

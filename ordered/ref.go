@@ -13,6 +13,10 @@ import (
 // Ref is a map, or a snapshot of one, as kernels of users see it. It is the twin of
 // weft::ordered::Ref in kernels/include/weft/ordered.cuh, and kernels take it by value as a
 // parameter. [Map.View] and [Map.ViewAt] make it. Its fields are for that header only.
+//
+// Kernels read one index, and no leaf of it ever changes. So all accesses are weak, and several
+// calls agree with each other. There is no Update: a change is a batch that is sorted and planned
+// as a whole, and single keys would need latches. Package btree has them.
 type Ref struct {
 	_     structs.HostLayout
 	Index indexRef
@@ -33,7 +37,7 @@ type Ref struct {
 //
 // On a CPU, View returns device.ErrNoKernels. View returns an error of submit.
 func (m *Map[K, V]) View(ctx context.Context, s *device.Stream, submit func(Ref) error) error {
-	return m.core.View(ctx, s, func(p core.Parts) error { return m.kernels().view(s, p, submit) })
+	return m.core.View(ctx, s, func(p core.Parts) error { return m.gpu().view(s, p, submit) })
 }
 
 // ViewAt is View for a snapshot of the map. A snapshot that is closed after ViewAt has returned
@@ -44,11 +48,11 @@ func (m *Map[K, V]) ViewAt(ctx context.Context, at *weft.Snapshot[K, V], s *devi
 	if at != nil {
 		snapshot = at.Core()
 	}
-	return m.core.ViewAt(ctx, snapshot, s, func(p core.Parts) error { return m.kernels().view(s, p, submit) })
+	return m.core.ViewAt(ctx, snapshot, s, func(p core.Parts) error { return m.gpu().view(s, p, submit) })
 }
 
-// kernels returns the engine. The core has checked that it is one on a GPU.
-func (m *Map[K, V]) kernels() *gpuEngine { return m.policy.engine.(*gpuEngine) }
+// gpu returns the engine. The core has checked that it is one on a GPU.
+func (m *Map[K, V]) gpu() *gpuEngine { return m.policy.engine.(*gpuEngine) }
 
 // view calls submit with the Ref of a generation, after the changes that callers have submitted,
 // since the last of them may be about to write it.
@@ -56,5 +60,5 @@ func (e *gpuEngine) view(s *device.Stream, p core.Parts, submit func(Ref) error)
 	if err := s.Wait(e.Visible); err != nil {
 		return err
 	}
-	return submit(Ref{Index: e.refOf(p), Terms: e.Queue.View()})
+	return submit(Ref{Index: e.refOf(p), Terms: e.Queue.ReadTerms()})
 }

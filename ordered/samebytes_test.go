@@ -18,7 +18,7 @@ func TestSameBytesOnGPU(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	t.Run("uint32,uint32", func(t *testing.T) { SameOnGPU[uint32, uint32](t, devicetest.OpenSim(t, nil), 1, 24) })
 	t.Run("uint64,uint32", func(t *testing.T) { SameOnGPU[uint64, uint32](t, devicetest.OpenSim(t, nil), 2, 24) })
 }
@@ -79,7 +79,7 @@ func SameOnGPU[K, V word](t testing.TB, gpu device.Device, seed uint64, rounds i
 			}
 		}
 		e := maps[1].policy.engine.(*gpuEngine)
-		on, err := fetch[K, V](ctx, e, e.now())
+		on, err := copyToHost[K, V](ctx, e, e.current())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +102,7 @@ func sameForest[K, V word](t testing.TB, round int, a, b *forest[K, V]) {
 
 // TestSameBytes checks that the memory of a map does not depend on the number of cores.
 func TestSameBytes(t *testing.T) {
-	defer Tiny(1000, 4, 16)()
+	defer ShrinkPieces(1000, 4, 16)()
 	ctx := context.Background()
 	var maps [2]*Map[uint32, uint32]
 	for i, cores := range []int{1, 3} {

@@ -12,7 +12,7 @@ import (
 // schedules returns programs on maps, with ranges, counts and snapshots alongside changes.
 func schedules[K weft.Key, V weft.Value]() dst.Config[K, V] {
 	cfg := dst.Maps(func(dev device.Device, _ dst.Shape) (*ordered.Map[K, V], error) { return ordered.New[K, V](dev, nil) }, impossible)
-	return dst.ByBatch(cfg.Updating())
+	return dst.AtomicBatches(cfg.Updating())
 }
 
 // impossible reports statistics that no map has.
@@ -21,7 +21,7 @@ func impossible(s ordered.Stats) bool { return s.Len > 32*s.Leaves || s.Kept < 0
 // TestSchedules checks that, under any schedule, batches have the outcome of running one after the
 // other. Every lookup, range and snapshot must see the state between two of them.
 func TestSchedules(t *testing.T) {
-	t.Run("uint32,uint32", func(t *testing.T) { dst.Run(t, schedules[uint32, uint32]().Tries(6)) })
-	t.Run("int64,uint32", func(t *testing.T) { dst.Run(t, schedules[int64, uint32]().Tries(3)) })
-	t.Run("uint32,uint64", func(t *testing.T) { dst.Run(t, schedules[uint32, uint64]().Tries(3)) })
+	t.Run("uint32,uint32", func(t *testing.T) { dst.Run(t, schedules[uint32, uint32]().WithSeeds(6)) })
+	t.Run("int64,uint32", func(t *testing.T) { dst.Run(t, schedules[int64, uint32]().WithSeeds(3)) })
+	t.Run("uint32,uint64", func(t *testing.T) { dst.Run(t, schedules[uint32, uint64]().WithSeeds(3)) })
 }

@@ -20,13 +20,13 @@ import (
 //kernelgen:input 336163866d2a44401f02dc01d68a1450965e3f4dc8b871bb9aabacb8ea034fbf 3363 kernels/include/weft/lookback.cuh
 //kernelgen:input a0ec73c4c6a586969b9804a8d1ae62febd090a040792b058a3451931a72b43f6 5463 kernels/include/weft/order.cuh
 //kernelgen:input c4c6c626f842fe988c85e58b74b412c0ccb4e7e8f71383f482476e149afae70d 4040 kernels/include/weft/ordered_find.cuh
-//kernelgen:input 1e8fe31d97e08bd2d7397f05d6a58abf650f361e3831f336459e298a3cd75ec6 8700 kernels/include/weft/ordered_index.cuh
+//kernelgen:input aa42052b513c97f67ff30161df55f04a0401c1f782e2c6e0b12d07d36f424a44 8701 kernels/include/weft/ordered_index.cuh
 //kernelgen:input 48c398af55e5fad960b35f8bd88dec4cf62ab0b5aeaecc1d514958298f940f26 4251 kernels/include/weft/reduce.cuh
 //kernelgen:input 6da9d18fc5a1d7eb707c3e854761fe49172d0ac34abc48aa9fdadad6dae28d7a 4899 kernels/include/weft/shared.cuh
 //kernelgen:input 97aa70899195e842d5304d00a0f77e7be27b6715f45f56e506f3b927646ab810 5513 kernels/include/weft/slot.cuh
 //kernelgen:input 3cd96718dd0ad6799d3196e2cb2d8249b4e9211092835ebf30ce719fba68bb05 1073 kernels/include/weft/sums.cuh
 //kernelgen:input 5b3cb3daee615e632c110a81446c4147b7900c3925b7c78d0e4ab33509dc6985 5436 kernels/include/weft/warp.cuh
-//kernelgen:input d71d8a81a2d305c04bb4af838adea0f9ef8df19491798956c813e3de39cc8352 4088 ordered/plan.cuh
+//kernelgen:input 9ce55db32afe96933de5edad326ab744a3781101fe4e52edb6897e1abf4e827c 4089 ordered/plan.cuh
 //kernelgen:input a57dbfab665882e7e0993cea409d8c166beea3f17cda698caeebb607cee615d7 4867 ordered/seek.cuh
 //kernelgen:input 9f9bd3aec586e9b6194d56e877585a91049a9ac55fb2a03c93df69f8d12d0357 12630 ordered/settle.cuh
 //kernelgen:input 00019d830914409b03a5f8ef0727659b629dab79f646a7a86a241367b19489c7 1703 ordered/top.cuh

@@ -16,7 +16,7 @@ func TestKernelsSimulated(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	t.Run("uint32,uint32", func(t *testing.T) {
 		simulated[uint32, uint32](t, sim.Random, "LastPutWins", "FirstPutNewWins", "FirstDeleteReports", "Apply", "GetOrPut", "RangeOnRoom", "DeleteRangeOverlaps", "Snapshot")
 	})
@@ -27,9 +27,9 @@ func TestKernelsSimulated(t *testing.T) {
 
 func simulated[K weft.Key, V weft.Value](t *testing.T, scheduler sim.Scheduler, names ...string) {
 	dev := devicetest.OpenSim(t, &sim.Options{Scheduler: scheduler, Seed: 1, Races: true})
-	conformance.Some(t, dev, 60, conformance.OrderedMapOf(ordered.New[K, V], nil), names...)
+	conformance.RunCases(t, dev, 60, conformance.OrderedMapOf(ordered.New[K, V], nil), names...)
 }
 
 func TestLookupsBesideChanges(t *testing.T) {
-	conformance.LookupsBesideChanges(t, conformance.OrderedMapOf(ordered.New[uint32, uint32], nil))
+	conformance.LookupsAlongsideChanges(t, conformance.OrderedMapOf(ordered.New[uint32, uint32], nil))
 }

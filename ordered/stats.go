@@ -30,13 +30,13 @@ func (s Stats) String() string {
 
 // Stats returns the statistics. On a GPU it searches for free leaves.
 func (m *Map[K, V]) Stats(ctx context.Context) (s Stats, err error) {
-	err = m.core.Alone(ctx, "Stats", func(now core.Counters) error {
+	err = m.core.WithWriteLock(ctx, "Stats", func(now core.Counters) error {
 		u, err := m.policy.engine.usage()
 		if err != nil {
 			return err
 		}
 		s = Stats{
-			Len: int(now.Live), Leaves: u.leaves, Snapshots: u.versions, Kept: u.room - u.free - u.leaves, Free: u.free, Bytes: u.bytes,
+			Len: int(now.Live), Leaves: u.leaves, Snapshots: u.versions, Kept: u.capacity - u.free - u.leaves, Free: u.free, Bytes: u.bytes,
 		}
 		if u.leaves > 0 {
 			s.Fill = float64(now.Live) / float64(u.leaves*leafPairs)
@@ -46,5 +46,7 @@ func (m *Map[K, V]) Stats(ctx context.Context) (s Stats, err error) {
 	return s, err
 }
 
-// closed frees an engine that was never used, after an error.
-func closed(e engine, err error) error { return errors.Join(err, e.Current().Parts.Free(), e.Close()) }
+// closeUnused frees an engine that was never used, after an error.
+func closeUnused(e engine, err error) error {
+	return errors.Join(err, e.Current().Parts.Free(), e.Close())
+}

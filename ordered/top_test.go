@@ -11,27 +11,27 @@ import (
 	"github.com/weftgo/weft/ordered"
 )
 
-// TestSearchesBeginBelow searches maps in which the level held in shared memory is that of leaves,
+// TestSearchesBelowTop searches maps in which the level held in shared memory is that of leaves,
 // or of nodes for larger maps. All kinds of lookups must find their pairs.
-func TestSearchesBeginBelow(t *testing.T) {
-	conformance.NotRaced(t, "the simulator has goroutines of its own")
+func TestSearchesBelowTop(t *testing.T) {
+	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
 	for _, n := range []int{0, 1, 300, 30_000} { // with 64 bits, the leaves of 26,000 pairs fit
-		if err := lookAround(t, n, nil); err != nil {
+		if err := lookupNeighbors(t, n, nil); err != nil {
 			t.Errorf("%d pairs: %v", n, err)
 		}
 	}
-	err := lookAround(t, 300, mutate.Replace(t, "get_64_64", `bar\.sync 0;`, ""))
+	err := lookupNeighbors(t, 300, mutate.Replace(t, "get_64_64", `bar\.sync 0;`, ""))
 	if err == nil {
 		t.Error("it is not noticed that blocks search what they have not read yet")
 	}
 	t.Log(err)
 }
 
-// lookAround looks up some keys and their neighbors in a map of every third number below 3n.
-func lookAround(t *testing.T, n int, rewrite func(file, ptx string) string) (err error) {
+// lookupNeighbors looks up some keys and their neighbors in a map of every third number below 3n.
+func lookupNeighbors(t *testing.T, n int, rewrite func(file, ptx string) string) (err error) {
 	dev, err := sim.Open(&sim.Options{Scheduler: sim.Random, Rewrite: rewrite, Races: true})
 	must(t, err)
 	defer dev.Close()
@@ -47,22 +47,22 @@ func lookAround(t *testing.T, n int, rewrite func(file, ptx string) string) (err
 	}
 	const asked = 70 // two warps and some lanes
 	var at [asked]int
-	var ask, beside, got, next [asked]uint64
+	var ask, absent, got, next [asked]uint64
 	var ranks [asked]uint64
 	var found [asked]bool
 	for i := range ask {
 		at[i] = i * max(n-1, 0) / (asked - 1)
 		ask[i] = uint64(3 * at[i])
-		beside[i] = ask[i] + 1
+		absent[i] = ask[i] + 1
 	}
 	hits, err := m.Get(ctx(), ask[:], got[:], found[:])
 	if err == nil {
-		_, err = m.Successor(ctx(), beside[:], next[:], nil, nil)
+		_, err = m.Successor(ctx(), absent[:], next[:], nil, nil)
 	}
 	if err == nil {
-		err = m.Rank(ctx(), beside[:], ranks[:])
+		err = m.Rank(ctx(), absent[:], ranks[:])
 	}
-	misses, err2 := m.Contains(ctx(), beside[:], nil)
+	misses, err2 := m.Contains(ctx(), absent[:], nil)
 	if err := errors.Join(err, err2); err != nil {
 		return err
 	}

@@ -27,9 +27,9 @@ type forest[K, V word] struct {
 
 // version is the structure as of a time of the clock.
 type version[K word] struct {
-	time  uint64
-	index *index[K]
-	dead  []uint32 // leaves that neither a later version nor the present has
+	time    uint64
+	index   *index[K]
+	retired []uint32 // leaves that neither a later version nor the present has
 }
 
 // newForest makes a generation without leaves.
@@ -40,7 +40,7 @@ func newForest[K, V word](dev device.Device, fill int) (*forest[K, V], error) {
 		return nil, err
 	}
 	x.empty()
-	x.users, f.present = 1, x
+	x.refs, f.present = 1, x
 	return f, nil
 }
 
@@ -51,50 +51,50 @@ func (f *forest[K, V]) Tally() *core.Tally { return &f.tally }
 func (f *forest[K, V]) Free() error {
 	err := f.pool.Free()
 	for _, v := range f.versions {
-		err = errors.Join(err, f.drop(v.index))
+		err = errors.Join(err, f.releaseIndex(v.index))
 	}
-	err = errors.Join(err, f.drop(f.present))
+	err = errors.Join(err, f.releaseIndex(f.present))
 	if f.spare != nil {
 		err = errors.Join(err, f.dev.Free(f.spare.mem))
 	}
 	return err
 }
 
-// drop ends a use of an index, and frees it after the last.
-func (f *forest[K, V]) drop(x *index[K]) error {
-	if x.users--; x.users > 0 {
+// releaseIndex ends a use of an index, and frees it after the last.
+func (f *forest[K, V]) releaseIndex(x *index[K]) error {
+	if x.refs--; x.refs > 0 {
 		return nil
 	}
 	return f.dev.Free(x.mem)
 }
 
-// newest returns the time of the newest version, or 0.
-func (f *forest[K, V]) newest() uint64 {
+// newestTime returns the time of the newest version, or 0.
+func (f *forest[K, V]) newestTime() uint64 {
 	if n := len(f.versions); n > 0 {
 		return f.versions[n-1].time
 	}
 	return 0
 }
 
-// mine reports whether no version has a leaf of the present.
-func (f *forest[K, V]) mine(id uint32) bool {
-	return len(f.versions) == 0 || f.born[id] > f.newest()
+// unshared reports whether no version has a leaf of the present.
+func (f *forest[K, V]) unshared(id uint32) bool {
+	return len(f.versions) == 0 || f.created[id] > f.newestTime()
 }
 
 // retire removes a leaf from the present.
 func (f *forest[K, V]) retire(id uint32) {
-	if f.mine(id) {
-		f.give(id)
+	if f.unshared(id) {
+		f.freeLeaves(id)
 		return
 	}
 	v := f.versions[len(f.versions)-1]
-	v.dead = append(v.dead, id)
+	v.retired = append(v.retired, id)
 }
 
 // pin makes the present a version.
 func (f *forest[K, V]) pin() *version[K] {
 	v := &version[K]{time: f.clock, index: f.present}
-	v.index.users++
+	v.index.refs++
 	f.clock++
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -109,46 +109,46 @@ func (f *forest[K, V]) indexAt(time uint64) *index[K] {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.versions[f.find(time)].index
+	return f.versions[f.findVersion(time)].index
 }
 
-// find returns the index of the version of a time, which must exist.
-func (f *forest[K, V]) find(time uint64) int {
+// findVersion returns the index of the version of a time, which must exist.
+func (f *forest[K, V]) findVersion(time uint64) int {
 	i, _ := slices.BinarySearchFunc(f.versions, time, func(v *version[K], time uint64) int { return cmp.Compare(v.time, time) })
 	return i
 }
 
 // unpin ends a version. Its leaves pass to the version before it, if that has them too.
 func (f *forest[K, V]) unpin(time uint64) error {
-	i := f.find(time)
+	i := f.findVersion(time)
 	v := f.versions[i]
 	f.mu.Lock()
 	f.versions = slices.Delete(f.versions, i, i+1)
 	f.mu.Unlock()
-	var before *version[K]
+	var previous *version[K]
 	if i > 0 {
-		before = f.versions[i-1]
+		previous = f.versions[i-1]
 	}
-	for _, id := range v.dead {
-		if before != nil && f.born[id] <= before.time {
-			before.dead = append(before.dead, id)
+	for _, id := range v.retired {
+		if previous != nil && f.created[id] <= previous.time {
+			previous.retired = append(previous.retired, id)
 		} else {
-			f.give(id)
+			f.freeLeaves(id)
 		}
 	}
-	return f.drop(v.index)
+	return f.releaseIndex(v.index)
 }
 
 // clear removes all leaves from the present.
 func (f *forest[K, V]) clear() error {
 	ids := f.present.ids[:f.present.leaves]
-	if f.present.users > 1 {
+	if f.present.refs > 1 {
 		x, err := newIndex[K](f.dev, 0)
 		if err != nil {
 			return err
 		}
-		x.users = 1
-		f.present.users--
+		x.refs = 1
+		f.present.refs--
 		f.present = x
 	}
 	if len(f.versions) == 0 {

@@ -98,16 +98,16 @@ func reductions[K weft.Key, V weft.Value](t *testing.T, dev device.Device, size 
 	conformance.Reductions(t, dev, size, conformance.MapOf(slab.New[K, V], nil))
 }
 
-func suite[K weft.Key, V weft.Value](t *testing.T, dev device.Device, size conformance.Scale, opts *slab.Options, without ...string) {
-	conformance.Map(t, dev, size, conformance.MapOf(slab.New[K, V], opts), without...)
+func suite[K weft.Key, V weft.Value](t *testing.T, dev device.Device, size conformance.Scale, opts *slab.Options, skip ...string) {
+	conformance.Map(t, dev, size, conformance.MapOf(slab.New[K, V], opts), skip...)
 }
 
-func multiSuite[K weft.Key, V weft.Value](t *testing.T, dev device.Device, size conformance.Scale, opts *slab.Options, without ...string) {
-	conformance.MultiMap(t, dev, size, conformance.MultiMapOf(slab.NewMultiMap[K, V], opts), without...)
+func multiSuite[K weft.Key, V weft.Value](t *testing.T, dev device.Device, size conformance.Scale, opts *slab.Options, skip ...string) {
+	conformance.MultiMap(t, dev, size, conformance.MultiMapOf(slab.NewMultiMap[K, V], opts), skip...)
 }
 
-func setSuite[K weft.Key](t *testing.T, dev device.Device, size conformance.Scale, opts *slab.Options, without ...string) {
-	conformance.Set(t, dev, size, conformance.SetOf(slab.NewSet[K], opts), without...)
+func setSuite[K weft.Key](t *testing.T, dev device.Device, size conformance.Scale, opts *slab.Options, skip ...string) {
+	conformance.Set(t, dev, size, conformance.SetOf(slab.NewSet[K], opts), skip...)
 }
 
 // TestHotKeys checks that the threads of a block combine their operations on one key.

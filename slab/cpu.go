@@ -22,7 +22,7 @@ type cpuEngine[K, SK cpu.Key, V, SV cpu.Val] struct {
 }
 
 func newCPUEngine[K cpu.Key, V cpu.Val, SK cpu.Key, SV cpu.Val](dev device.Host, g geometry, units int, fixed bool) (engine, *core.Leases, error) {
-	e := &cpuEngine[K, SK, V, SV]{cpu.Engine{Device: dev, Slots: slotsIn(int(unsafe.Sizeof(cpu.Slot[SK, SV]{})))}, fixed}
+	e := &cpuEngine[K, SK, V, SV]{cpu.Engine{Device: dev, SlotsPerLine: slotsIn(int(unsafe.Sizeof(cpu.Slot[SK, SV]{})))}, fixed}
 	gen, err := allocate(dev, g, units, fixed)
 	if err != nil {
 		return nil, nil, err

@@ -52,23 +52,23 @@ func (e *cpuEngine[K, SK, V, SV]) move(ctx context.Context, from, to *generation
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	n, late := uint64(0), 0
+	n, nDeferred := uint64(0), 0
 	for i := range movers {
 		n += movers[i].moved
-		late += len(movers[i].late)
+		nDeferred += len(movers[i].deferred)
 	}
-	if late > 0 {
-		if err := to.units.Reserve(ctx, late); err != nil {
+	if nDeferred > 0 {
+		if err := to.units.Reserve(ctx, nDeferred); err != nil {
 			return err
 		}
 		m := mover[SK, SV]{dst: tableOf[SK, SV](to), watch: cpu.NewWatch(ctx)}
 		m.units = m.dst.units.Worker()
 		for i := range movers {
-			for j := range movers[i].late {
-				if m.watch.Over(1) {
+			for j := range movers[i].deferred {
+				if m.watch.ShouldStop(1) {
 					return ctx.Err()
 				}
-				m.put(movers[i].late[j].bucket, &movers[i].late[j].slot)
+				m.insert(movers[i].deferred[j].bucket, &movers[i].deferred[j].slot)
 			}
 		}
 		n += m.moved
@@ -78,17 +78,17 @@ func (e *cpuEngine[K, SK, V, SV]) move(ctx context.Context, from, to *generation
 }
 
 // mover copies pairs to a range of new buckets. Pairs that find no unit in the pool are deferred
-// (late) until it has grown. A bucket that once lacked a unit takes no later pairs, so the pairs of
+// until it has grown. A bucket that once lacked a unit takes no later pairs, so the pairs of
 // a key stay in order.
 type mover[K cpu.Key, V cpu.Val] struct {
 	src, dst cpuTable[K, V]
 	units    alloc.Worker
 	watch    cpu.Watch
 	moved    uint64
-	late     []latePair[K, V]
+	deferred []deferredPair[K, V]
 }
 
-type latePair[K cpu.Key, V cpu.Val] struct {
+type deferredPair[K cpu.Key, V cpu.Val] struct {
 	bucket uint32
 	slot   cpu.Slot[K, V]
 }
@@ -100,11 +100,11 @@ func (m *mover[K, V]) move(lo, hi uint32) {
 	from, to := uint64(m.src.buckets), uint64(m.dst.buckets)
 	first, last := uint64(lo)*from/to, (uint64(hi)*from-1)/to
 	for s := range m.src.live(uint32(first), uint32(last)+1) {
-		if m.watch.Over(1) {
+		if m.watch.ShouldStop(1) {
 			return
 		}
 		if b := bucketOf(m.dst.geometry, s.Key); b >= lo && b < hi {
-			m.put(b, s)
+			m.insert(b, s)
 		}
 	}
 }
@@ -112,17 +112,17 @@ func (m *mover[K, V]) move(lo, hi uint32) {
 // moveExtra copies the pairs of the extra bucket.
 func (m *mover[K, V]) moveExtra() {
 	for s := range m.src.live(m.src.buckets, m.src.buckets+1) {
-		if m.watch.Over(1) {
+		if m.watch.ShouldStop(1) {
 			return
 		}
-		m.put(m.dst.buckets, s)
+		m.insert(m.dst.buckets, s)
 	}
 }
 
-func (m *mover[K, V]) put(bucket uint32, s *cpu.Slot[K, V]) {
-	at := m.dst.end(m.dst.base(bucket), &m.units)
+func (m *mover[K, V]) insert(bucket uint32, s *cpu.Slot[K, V]) {
+	at := m.dst.appendSlot(m.dst.base(bucket), &m.units)
 	if at == nil {
-		m.late = append(m.late, latePair[K, V]{bucket, *s})
+		m.deferred = append(m.deferred, deferredPair[K, V]{bucket, *s})
 		return
 	}
 	*at = *s
@@ -141,7 +141,7 @@ func (e *cpuEngine[K, SK, V, SV]) flush(ctx context.Context) error {
 	var dropped atomic.Uint64
 	e.Device.Parallel(int(t.buckets)+1, bulkGrain, func(lo, hi int) {
 		n, w := uint64(0), cpu.NewWatch(ctx)
-		for b := lo; b < hi && !w.Over(1); b++ {
+		for b := lo; b < hi && !w.ShouldStop(1); b++ {
 			n += uint64(t.flush(t.base(uint32(b)), &w))
 		}
 		dropped.Add(n)
@@ -155,7 +155,7 @@ func (e *cpuEngine[K, SK, V, SV]) flush(ctx context.Context) error {
 func (t *cpuTable[K, V]) flush(base unsafe.Pointer, w *cpu.Watch) (dropped int) {
 	to, n, tail := base, 0, noUnit // where the next live slot goes, and the slab's address
 	for from := base; from != nil; from = t.next(from) {
-		w.Work(1)
+		w.AddWork(1)
 		slots := t.slots(from)
 		for i := range slots {
 			switch slots[i].Key {
@@ -176,30 +176,30 @@ func (t *cpuTable[K, V]) flush(base unsafe.Pointer, w *cpu.Watch) (dropped int) 
 		}
 	}
 	if dropped > 0 || linkOf(to).next != noUnit {
-		t.cut(to, n)
+		t.truncate(to, n)
 		linkOf(base).tail = tail
 	}
 	return dropped
 }
 
-// cut ends a bucket after the first n slots of a slab. It fills the rest with ones and frees the
-// following units.
-func (t *cpuTable[K, V]) cut(slab unsafe.Pointer, n int) {
+// truncate ends a bucket after the first n slots of a slab. It fills the rest with ones and frees
+// the following units.
+func (t *cpuTable[K, V]) truncate(slab unsafe.Pointer, n int) {
 	var s cpu.Slot[K, V]
 	unit := linkOf(slab).next
-	ones(slab, n*int(unsafe.Sizeof(s)), linkAt)
+	fillOnes(slab, n*int(unsafe.Sizeof(s)), linkAt)
 	linkOf(slab).next = noUnit
 	for unit != noUnit {
 		slab := t.unit(unit)
 		next := linkOf(slab).next
-		ones(slab, 0, slabBytes)
+		fillOnes(slab, 0, slabBytes)
 		t.units.Free(unit)
 		unit = next
 	}
 }
 
-// ones fills bytes [lo,hi) of a slab with ones.
-func ones(slab unsafe.Pointer, lo, hi int) {
+// fillOnes fills bytes [lo,hi) of a slab with ones.
+func fillOnes(slab unsafe.Pointer, lo, hi int) {
 	words := (*[slabBytes / 4]uint32)(slab)
 	for i := lo / 4; i < hi/4; i++ {
 		words[i] = ^uint32(0)
@@ -224,16 +224,16 @@ func (e *cpuEngine[K, SK, V, SV]) chains(ctx context.Context) (classes [chainLen
 	t := tableOf[SK, SV](e.Parts().(*generation))
 	var sum [chainLengths]atomic.Uint64
 	e.Device.Parallel(int(t.buckets)+1, bulkGrain, func(lo, hi int) {
-		var own [chainLengths]uint64
+		var local [chainLengths]uint64
 		w := cpu.NewWatch(ctx)
-		for b := lo; b < hi && !w.Over(1); b++ {
+		for b := lo; b < hi && !w.ShouldStop(1); b++ {
 			length := 0
 			for slab := t.base(uint32(b)); slab != nil && length < chainLengths-1; slab = t.next(slab) {
 				length++
 			}
-			own[length]++
+			local[length]++
 		}
-		for i, n := range own {
+		for i, n := range local {
 			sum[i].Add(n)
 		}
 	})

@@ -63,7 +63,7 @@ func TestDeadSlots(t *testing.T) {
 		if grown := s.used() > before; grown != multi {
 			t.Errorf("multi %v: inserts of new keys took %d slots to %d", multi, before, s.used())
 		}
-		s.look(append(append(a, b...), c...))
+		s.lookUp(append(append(a, b...), c...))
 		s.close()
 	}
 }
@@ -77,7 +77,7 @@ func TestTailHint(t *testing.T) {
 	for i := range keys {
 		keys[i] = 7
 	}
-	b := &batch.Batch{N: len(keys), Flags: batch.Multi, Kind: op.Put, Columns: batch.Columns{batch.Keys: batch.In(keys), batch.Vals: batch.In(vals)}}
+	b := &batch.Batch{N: len(keys), Flags: batch.Multi, Kind: op.Put, Columns: batch.Columns{batch.Keys: batch.Input(keys), batch.Vals: batch.Input(vals)}}
 	if _, failed, err := s.engine().Change(t.Context(), nil, b); len(failed) > 0 || err != nil {
 		t.Fatal(len(failed), err)
 	}
@@ -87,7 +87,7 @@ func TestTailHint(t *testing.T) {
 		t.Errorf("the hint is %#x, not the last slab", hint)
 	}
 	s.model[7] = vals
-	s.look(keys[:1])
+	s.lookUp(keys[:1])
 }
 
 // TestRehashWithoutUnits checks that a rehash with an empty pool continues after the pool has
@@ -109,7 +109,7 @@ func TestRehashWithoutUnits(t *testing.T) {
 		if g := s.engine().geometry(); (g.buckets == 40) != fixed {
 			t.Errorf("fixed %v: %d buckets after the rehash", fixed, g.buckets)
 		}
-		s.look(keys[:500])
+		s.lookUp(keys[:500])
 		s.close()
 	}
 }
@@ -171,7 +171,7 @@ func TestCollectOnWithFewRows(t *testing.T) {
 	for _, rows := range []int{0, 1, 19, 20, 95, 400} {
 		dc, do, dv := taken[uint32](t, dev, 20), taken[uint64](t, dev, 21), taken[uint64](t, dev, 400)
 		b := &batch.Batch{N: 20, Flags: batch.Multi, Columns: batch.Columns{
-			batch.Keys: batch.In(keys[:20]), batch.Counts: batch.OutputOn(dc), batch.Offsets: batch.OffsetsOn(do),
+			batch.Keys: batch.Input(keys[:20]), batch.Counts: batch.OutputOn(dc), batch.Offsets: batch.OffsetsOn(do),
 			batch.Vals: batch.RowsOn(dv.Sub(0, rows)),
 		}}
 		if err := s.engine().Expand(t.Context(), stream, s.core.Leases.Current(), b); err != nil {
@@ -200,11 +200,11 @@ func TestCPUEngineCancelled(t *testing.T) {
 	cancel()
 	lease := s.core.Leases.Current()
 	b := s.lookup(keys)
-	b.Kind, b.Columns[batch.Vals] = op.Put, batch.In(vals)
+	b.Kind, b.Columns[batch.Vals] = op.Put, batch.Input(vals)
 	count := s.lookup(keys)
 	count.Columns[batch.Counts] = batch.Output(make([]uint32, 400))
-	read, hits, get := s.engine().Look(ctx, nil, lease, b, 0)
-	counted, _, tally := s.engine().Look(ctx, nil, lease, count, 0)
+	read, hits, get := s.engine().Lookup(ctx, nil, lease, b, 0)
+	counted, _, tally := s.engine().Lookup(ctx, nil, lease, count, 0)
 	done, failed, change := s.engine().Change(ctx, nil, b)
 	if hits+read+counted+done+len(failed) != 0 {
 		t.Errorf("%d keys read, %d hits, %d counted, %d changes, %d without room", read, hits, counted, done, len(failed))
@@ -222,5 +222,5 @@ func TestCPUEngineCancelled(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	s.look(keys)
+	s.lookUp(keys)
 }

@@ -28,33 +28,33 @@ const longWork = 1 << 17
 // changer runs the changes of one piece of a batch, or of a share of it.
 type changer[K, SK cpu.Key, V, SV cpu.Val] struct {
 	cpu.Changes[K, V]
-	dev     device.Host
-	gen     *generation
-	table   cpuTable[SK, SV]
-	units   alloc.Worker
-	dead    bool // the table may have dead slots
-	appends bool // no operation searches: all begin at the tail hint
+	dev         device.Host
+	gen         *generation
+	table       cpuTable[SK, SV]
+	units       alloc.Worker
+	mayHaveDead bool // the table may have dead slots
+	appends     bool // no operation searches: all begin at the tail hint
 }
 
 func (e *cpuEngine[K, SK, V, SV]) changer(b *batch.Batch) *changer[K, SK, V, SV] {
 	g := e.Parts().(*generation)
 	now := g.Tally()
 	c := &changer[K, SK, V, SV]{
-		Changes: cpu.ChangesOf[K, V](b),
-		dev:     e.Device,
-		gen:     g,
-		table:   tableOf[SK, SV](g),
-		dead:    now.Used > now.Live || b.Columns[batch.Kinds].Given(),
-		appends: b.Appends(),
+		Changes:     cpu.ChangesOf[K, V](b),
+		dev:         e.Device,
+		gen:         g,
+		table:       tableOf[SK, SV](g),
+		mayHaveDead: now.Used > now.Live || b.Columns[batch.Kinds].Given(),
+		appends:     b.Appends(),
 	}
 	if g.dict != nil { // graphs keep their tombstones, even without weights, unless Reuse is set
-		c.Reuse = b.Flags&batch.Reuse != 0
+		c.ReuseDead = b.Flags&batch.Reuse != 0
 	}
 	return c
 }
 
-// Places implements cpu.Loops: it returns the buckets of operations.
-func (c *changer[K, SK, V, SV]) Places(lo, hi int, buckets []uint32) {
+// Locate implements cpu.Loops: it returns the buckets of operations.
+func (c *changer[K, SK, V, SV]) Locate(lo, hi int, buckets []uint32) {
 	for i, k := range c.Keys[lo:hi] {
 		buckets[i] = locate(&c.table, k)
 	}
@@ -69,7 +69,7 @@ func (c *changer[K, SK, V, SV]) Quick() bool {
 	c.dev.Parallel(len(c.Keys), len(c.Keys)/c.dev.Properties().Units+1, func(lo, hi int) {
 		n := 0
 		for _, k := range c.Keys[lo:hi] {
-			n += c.table.length(c.table.base(locate(&c.table, k)))
+			n += c.table.chainLength(c.table.base(locate(&c.table, k)))
 		}
 		work.Add(int64(n))
 	})
@@ -80,36 +80,36 @@ func (c *changer[K, SK, V, SV]) Quick() bool {
 func (piece *changer[K, SK, V, SV]) Run(w *cpu.Watch, s cpu.Share) (ran int, r cpu.Result) {
 	c := *piece // with a result of its own
 	c.units = c.table.units.Worker()
-	ran = cpu.Ahead(w, s.Ops, group, func(ops []uint32, bases *[cpu.Group]unsafe.Pointer) {
+	ran = cpu.RunPrefetched(w, s.Ops, group, func(ops []uint32, bases *[cpu.Group]unsafe.Pointer) {
 		for j, i := range ops {
 			bases[j] = c.table.base(locate(&c.table, c.Keys[i]))
 		}
 		cpu.PrefetchPairs(bases[:len(ops)])
 	}, func(i uint32, base unsafe.Pointer) {
 		if !c.appends && c.gen.long.Load() {
-			w.Work(c.table.length(base))
+			w.AddWork(c.table.chainLength(base))
 		}
 		before := c.Live
-		c.Finish(i, c.one(i, c.Kind(i), cpu.Stored(SK(c.Keys[i]), lastSentinel), base))
+		c.WriteOutcome(i, c.runOp(i, c.Kind(i), cpu.Stored(SK(c.Keys[i]), lastSentinel), base))
 		countArc(&c.table, c.Keys[i], c.Live-before)
 	})
 	return ran, c.Result
 }
 
-// one runs one operation.
-func (c *changer[K, SK, V, SV]) one(i uint32, kind op.Kind, key SK, base unsafe.Pointer) cpu.Outcome {
+// runOp runs one operation.
+func (c *changer[K, SK, V, SV]) runOp(i uint32, kind op.Kind, key SK, base unsafe.Pointer) cpu.Outcome {
 	if c.Multi {
 		switch kind {
 		case op.Put:
 			return c.add(i, key, base)
 		case op.DeleteAll:
-			n := c.table.killAll(base, key)
+			n := c.table.deleteAll(base, key)
 			c.Live -= int64(n)
 			return cpu.Outcome{OK: n > 0, Removed: n}
 		}
 	}
 	if s := c.table.find(base, key); s != nil {
-		return cpu.Present(&c.Changes, i, kind, s)
+		return cpu.ApplyPresent(&c.Changes, i, kind, s)
 	}
 	if kind.Inserts() {
 		return c.insert(i, key, base)
@@ -120,10 +120,10 @@ func (c *changer[K, SK, V, SV]) one(i uint32, kind op.Kind, key SK, base unsafe.
 // insert runs a Put or PutNew of an absent key. A map may use any dead slot, but in a batch with
 // deletes only the key's own.
 func (c *changer[K, SK, V, SV]) insert(i uint32, key SK, base unsafe.Pointer) cpu.Outcome {
-	if c.dead && !c.Multi {
-		at, own := c.table.tombstones(base, key)
-		if !c.Reuse {
-			at = own
+	if c.mayHaveDead && !c.Multi {
+		at, ownDead := c.table.tombstones(base, key)
+		if !c.ReuseDead {
+			at = ownDead
 		}
 		if at != nil {
 			return cpu.Insert(&c.Changes, i, key, at)
@@ -134,9 +134,9 @@ func (c *changer[K, SK, V, SV]) insert(i uint32, key SK, base unsafe.Pointer) cp
 
 // add puts the pair of operation i at the end of its bucket, if a slot is free.
 func (c *changer[K, SK, V, SV]) add(i uint32, key SK, base unsafe.Pointer) cpu.Outcome {
-	at := c.table.end(base, &c.units)
+	at := c.table.appendSlot(base, &c.units)
 	if at == nil {
-		return cpu.Outcome{Full: true}
+		return cpu.Outcome{Overflowed: true}
 	}
 	return cpu.Insert(&c.Changes, i, key, at)
 }

@@ -16,20 +16,20 @@ import (
 // 16 or 32; misses the same.
 const group = 8
 
-// Look implements core.Engine.
-func (e *cpuEngine[K, SK, V, SV]) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, _ device.Ptr) (done, hits int, err error) {
-	if err := cpu.Open(s); err != nil {
+// Lookup implements core.Engine.
+func (e *cpuEngine[K, SK, V, SV]) Lookup(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, _ device.Ptr) (done, hits int, err error) {
+	if err := cpu.SyncStream(s); err != nil {
 		return 0, 0, err
 	}
 	keys, t := batch.View[K](b.Columns[batch.Keys].Host), tableOf[SK, SV](l.Parts.(*generation))
 	if counts := batch.View[uint32](b.Columns[batch.Counts].Host); counts != nil {
-		return e.Each(ctx, b.N, func(w *cpu.Watch, lo, hi int) (ran, hits int) {
+		return e.RunLookup(ctx, b.N, func(w *cpu.Watch, lo, hi int) (ran, hits int) {
 			return countRange(w, &t, keys[lo:hi], counts[lo:hi]), 0
 		})
 	}
 	answers := cpu.AnswersOf[V](b)
-	return e.Each(ctx, b.N, func(w *cpu.Watch, lo, hi int) (ran, hits int) {
-		return getRange(w, &t, keys[lo:hi], answers.Of(lo, hi))
+	return e.RunLookup(ctx, b.N, func(w *cpu.Watch, lo, hi int) (ran, hits int) {
+		return getRange(w, &t, keys[lo:hi], answers.Slice(lo, hi))
 	})
 }
 
@@ -38,7 +38,7 @@ func (e *cpuEngine[K, SK, V, SV]) Expand(ctx context.Context, s *device.Stream, 
 	if s == nil {
 		return e.expand(ctx, l, b)
 	}
-	if _, _, err := e.Look(ctx, s, l, b, 0); err != nil {
+	if _, _, err := e.Lookup(ctx, s, l, b, 0); err != nil {
 		return err
 	}
 	offsets := batch.View[uint64](b.Columns[batch.Offsets].Host)
@@ -57,118 +57,118 @@ func (e *cpuEngine[K, SK, V, SV]) expand(ctx context.Context, l *core.Lease, b *
 	offsets := b.Columns[batch.Vals].Offsets
 	first, rows := offsets[0], uint64(len(to))
 	t := tableOf[SK, SV](l.Parts.(*generation))
-	_, _, err := e.Each(ctx, b.N, func(w *cpu.Watch, lo, hi int) (ran, hits int) {
+	_, _, err := e.RunLookup(ctx, b.N, func(w *cpu.Watch, lo, hi int) (ran, hits int) {
 		at := slices.Clone(offsets[lo:hi])
-		return walk(w, &t, keys[lo:hi], func(i int, slots []cpu.Slot[SK, SV]) bool {
+		return walkChains(w, &t, keys[lo:hi], func(i int, slots []cpu.Slot[SK, SV]) bool {
 			end := min(offsets[lo+i+1], first+rows)
-			on := matches(slots, cpu.Stored(SK(keys[lo+i]), lastSentinel), func(s *cpu.Slot[SK, SV]) {
+			continues := visitMatches(slots, cpu.Stored(SK(keys[lo+i]), lastSentinel), func(s *cpu.Slot[SK, SV]) {
 				if at[i] < end {
 					to[at[i]-first] = *(*V)(unsafe.Pointer(&s.Val))
 					at[i]++
 				}
 			})
-			return on && at[i] < end
+			return continues && at[i] < end
 		}), 0
 	})
 	return err
 }
 
-// flight is a group of keys with their next slabs, which are being prefetched.
-type flight struct {
+// probeGroup is a group of keys with their next slabs, which are being prefetched.
+type probeGroup struct {
 	n     int
-	who   [group]int
+	keys  [group]int
 	slabs [group]unsafe.Pointer
 }
 
-// stay adds a key to the flight, now n long, if its bucket continues with slab next.
-func (f *flight) stay(i int, next unsafe.Pointer) bool {
+// add adds a key to the group, now n long, if its bucket continues with slab next.
+func (f *probeGroup) add(i int, next unsafe.Pointer) bool {
 	if next == nil {
 		return false
 	}
-	f.who[f.n], f.slabs[f.n] = i, next
+	f.keys[f.n], f.slabs[f.n] = i, next
 	f.n++
 	return true
 }
 
-// first returns the first key in the flight, or next if the flight is empty.
-func (f *flight) first(next int) int {
-	for _, i := range f.who[:f.n] {
+// firstKey returns the first key in the group, or next if the group is empty.
+func (f *probeGroup) firstKey(next int) int {
+	for _, i := range f.keys[:f.n] {
 		next = min(next, i)
 	}
 	return next
 }
 
-// board fills a flight up with the base slabs of keys from number next on, prefetches all of its
+// fillGroup fills a group up with the base slabs of keys from number next on, prefetches all of its
 // slabs, and returns the new next number.
-func board[K, SK cpu.Key, SV cpu.Val](f *flight, t *cpuTable[SK, SV], keys []K, next int) int {
+func fillGroup[K, SK cpu.Key, SV cpu.Val](f *probeGroup, t *cpuTable[SK, SV], keys []K, next int) int {
 	for ; f.n < group && next < len(keys); next++ {
-		f.who[f.n], f.slabs[f.n] = next, t.base(locate(t, keys[next]))
+		f.keys[f.n], f.slabs[f.n] = next, t.base(locate(t, keys[next]))
 		f.n++
 	}
 	cpu.PrefetchPairs(f.slabs[:f.n])
 	return next
 }
 
-// getRange looks up keys on one core. It reads a slab of each key of one flight while the slabs of
-// the other flight are prefetched. If the watch stops it, keys in flight have no answer, and
+// getRange looks up keys on one core. It reads a slab of each key of one group while the slabs of
+// the other group are prefetched. If the watch stops it, keys in either group have no answer, and
 // getRange counts as not begun.
 func getRange[K, SK cpu.Key, V any, SV cpu.Val](w *cpu.Watch, t *cpuTable[SK, SV], keys []K, to cpu.Answers[V]) (ran, hits int) {
-	var flights [2]flight
-	next := board(&flights[0], t, keys, 0)
-	next = board(&flights[1], t, keys, next)
-	for turn := 0; flights[0].n+flights[1].n > 0; turn ^= 1 {
-		f := &flights[turn]
-		if w.Over(f.n) {
+	var groups [2]probeGroup
+	next := fillGroup(&groups[0], t, keys, 0)
+	next = fillGroup(&groups[1], t, keys, next)
+	for cur := 0; groups[0].n+groups[1].n > 0; cur ^= 1 {
+		f := &groups[cur]
+		if w.ShouldStop(f.n) {
 			return 0, 0
 		}
 		var at [group]int
-		for j, i := range f.who[:f.n] {
+		for j, i := range f.keys[:f.n] {
 			at[j] = match[SK, SV](f.slabs[j], cpu.Stored(SK(keys[i]), lastSentinel))
 		}
 		n := f.n
 		f.n = 0
-		for j, i := range f.who[:n] {
+		for j, i := range f.keys[:n] {
 			slab := f.slabs[j]
 			var s *cpu.Slot[SK, SV]
 			if at[j] < t.perSlab() {
 				s = &t.slots(slab)[at[j]]
-			} else if t.full(slab) && f.stay(i, t.next(slab)) {
+			} else if t.full(slab) && f.add(i, t.next(slab)) {
 				continue
 			}
-			hits += cpu.Write(&to, i, s)
+			hits += cpu.WriteAnswer(&to, i, s)
 		}
-		next = board(f, t, keys, next)
+		next = fillGroup(f, t, keys, next)
 	}
 	return len(keys), hits
 }
 
-// walk follows the chains of keys slab by slab on one core. visit reads the slots of one slab of
-// the chain of key i. It reports whether to continue with the next slab. If the watch stops the
+// walkChains follows the chains of keys slab by slab on one core. visit reads the slots of one slab
+// of the chain of key i. It reports whether to continue with the next slab. If the watch stops the
 // walk, ran is the number of leading keys that are done.
-func walk[K, SK cpu.Key, SV cpu.Val](w *cpu.Watch, t *cpuTable[SK, SV], keys []K, visit func(i int, slots []cpu.Slot[SK, SV]) (on bool)) (ran int) {
-	var flights [2]flight
-	next := board(&flights[0], t, keys, 0)
-	next = board(&flights[1], t, keys, next)
-	for turn := 0; flights[0].n+flights[1].n > 0; turn ^= 1 {
-		f := &flights[turn]
-		if w.Over(f.n) {
-			return flights[1].first(flights[0].first(next))
+func walkChains[K, SK cpu.Key, SV cpu.Val](w *cpu.Watch, t *cpuTable[SK, SV], keys []K, visit func(i int, slots []cpu.Slot[SK, SV]) (continues bool)) (ran int) {
+	var groups [2]probeGroup
+	next := fillGroup(&groups[0], t, keys, 0)
+	next = fillGroup(&groups[1], t, keys, next)
+	for cur := 0; groups[0].n+groups[1].n > 0; cur ^= 1 {
+		f := &groups[cur]
+		if w.ShouldStop(f.n) {
+			return groups[1].firstKey(groups[0].firstKey(next))
 		}
 		n := f.n
 		f.n = 0
-		for j, i := range f.who[:n] {
+		for j, i := range f.keys[:n] {
 			if slab := f.slabs[j]; visit(i, t.slots(slab)) {
-				f.stay(i, t.next(slab))
+				f.add(i, t.next(slab))
 			}
 		}
-		next = board(f, t, keys, next)
+		next = fillGroup(f, t, keys, next)
 	}
 	return len(keys)
 }
 
-// matches calls yield for the live slots of a slab that hold a stored key. It reports whether the
-// chain continues: an empty slot ends it.
-func matches[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V], key K, yield func(*cpu.Slot[K, V])) (on bool) {
+// visitMatches calls yield for the live slots of a slab that hold a stored key. It reports whether
+// the chain continues: an empty slot ends it.
+func visitMatches[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V], key K, yield func(*cpu.Slot[K, V])) (continues bool) {
 	for i := range slots {
 		switch slots[i].Key {
 		case key:
@@ -183,7 +183,7 @@ func matches[K cpu.Key, V cpu.Val](slots []cpu.Slot[K, V], key K, yield func(*cp
 // countRange counts the pairs of keys on one core, until the watch stops it.
 func countRange[K, SK cpu.Key, SV cpu.Val](w *cpu.Watch, t *cpuTable[SK, SV], keys []K, counts []uint32) (ran int) {
 	clear(counts)
-	return walk(w, t, keys, func(i int, slots []cpu.Slot[SK, SV]) bool {
-		return matches(slots, cpu.Stored(SK(keys[i]), lastSentinel), func(*cpu.Slot[SK, SV]) { counts[i]++ })
+	return walkChains(w, t, keys, func(i int, slots []cpu.Slot[SK, SV]) bool {
+		return visitMatches(slots, cpu.Stored(SK(keys[i]), lastSentinel), func(*cpu.Slot[SK, SV]) { counts[i]++ })
 	})
 }

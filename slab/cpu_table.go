@@ -137,29 +137,29 @@ func (t *cpuTable[K, V]) find(base unsafe.Pointer, key K) *cpu.Slot[K, V] {
 
 // tombstones returns two dead slots of a bucket: the first of all, and the one that remembers a
 // key.
-func (t *cpuTable[K, V]) tombstones(base unsafe.Pointer, key K) (first, own *cpu.Slot[K, V]) {
+func (t *cpuTable[K, V]) tombstones(base unsafe.Pointer, key K) (first, ownDead *cpu.Slot[K, V]) {
 	for slab := base; slab != nil; slab = t.next(slab) {
 		slots := t.slots(slab)
 		for i := range slots {
 			switch slots[i].Key {
 			case cpu.Sentinel[K](cpu.Empty):
-				return first, own
+				return first, ownDead
 			case cpu.Sentinel[K](cpu.Dead):
 				if first == nil {
 					first = &slots[i]
 				}
-				if own == nil && slots[i].Remembers(key) {
-					own = &slots[i]
+				if ownDead == nil && slots[i].HeldKey(key) {
+					ownDead = &slots[i]
 				}
 			}
 		}
 	}
-	return first, own
+	return first, ownDead
 }
 
-// end returns the first empty slot of a bucket, in a new slab if needed, or nil if the pool is
-// empty. It begins at the bucket's tail hint.
-func (t *cpuTable[K, V]) end(base unsafe.Pointer, units *alloc.Worker) *cpu.Slot[K, V] {
+// appendSlot returns the first empty slot of a bucket, in a new slab if needed, or nil if the pool
+// is empty. It begins at the bucket's tail hint.
+func (t *cpuTable[K, V]) appendSlot(base unsafe.Pointer, units *alloc.Worker) *cpu.Slot[K, V] {
 	slab := base
 	if tail := linkOf(base).tail; tail != noUnit {
 		slab = t.unit(tail)
@@ -167,10 +167,10 @@ func (t *cpuTable[K, V]) end(base unsafe.Pointer, units *alloc.Worker) *cpu.Slot
 	for t.full(slab) {
 		next := linkOf(slab).next
 		if next == noUnit {
-			if next = units.One(); next == noUnit {
+			if next = units.AllocateOne(); next == noUnit {
 				return nil
 			}
-			t.number(next, slab, base)
+			t.setChainNumber(next, slab, base)
 			linkOf(slab).next = next
 		}
 		slab = t.unit(next)
@@ -179,12 +179,12 @@ func (t *cpuTable[K, V]) end(base unsafe.Pointer, units *alloc.Worker) *cpu.Slot
 	return &t.slots(slab)[match[K, V](slab, cpu.Sentinel[K](cpu.Empty))]
 }
 
-// number stores in a new slab its number in the chain. It stores none if a GPU wrote the slabs
-// before, since GPUs do not number them.
-func (t *cpuTable[K, V]) number(unit uint32, before, base unsafe.Pointer) {
+// setChainNumber stores in a new slab its number in the chain. It stores none if a GPU wrote the
+// slabs before, since GPUs do not number them.
+func (t *cpuTable[K, V]) setChainNumber(unit uint32, prev, base unsafe.Pointer) {
 	n := uint32(1)
-	if before != base {
-		if n += linkOf(before).tail; n == 0 {
+	if prev != base {
+		if n += linkOf(prev).tail; n == 0 {
 			return
 		}
 	}
@@ -193,8 +193,8 @@ func (t *cpuTable[K, V]) number(unit uint32, before, base unsafe.Pointer) {
 	}
 }
 
-// length returns the number of slabs of a bucket up to its tail hint.
-func (t *cpuTable[K, V]) length(base unsafe.Pointer) int {
+// chainLength returns the number of slabs of a bucket up to its tail hint.
+func (t *cpuTable[K, V]) chainLength(base unsafe.Pointer) int {
 	if tail := linkOf(base).tail; tail != noUnit {
 		return max(1, int(linkOf(t.unit(tail)).tail+1)) // 0 if it is not known
 	}
@@ -220,14 +220,14 @@ func (t *cpuTable[K, V]) live(lo, hi uint32) iter.Seq[*cpu.Slot[K, V]] {
 	}
 }
 
-// killAll makes all live slots of a stored key dead, and counts them.
-func (t *cpuTable[K, V]) killAll(base unsafe.Pointer, key K) (n uint32) {
+// deleteAll makes all live slots of a stored key dead, and counts them.
+func (t *cpuTable[K, V]) deleteAll(base unsafe.Pointer, key K) (n uint32) {
 	for slab := base; slab != nil; slab = t.next(slab) {
-		on := matches(t.slots(slab), key, func(s *cpu.Slot[K, V]) {
-			s.Kill()
+		continues := visitMatches(t.slots(slab), key, func(s *cpu.Slot[K, V]) {
+			s.MarkDead()
 			n++
 		})
-		if !on {
+		if !continues {
 			break
 		}
 	}

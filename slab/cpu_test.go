@@ -50,7 +50,7 @@ func (s *subject[K, V]) engine() engine { return s.policy.engine }
 
 // lookup returns a batch that reads keys.
 func (s *subject[K, V]) lookup(keys []K) *batch.Batch {
-	return &batch.Batch{N: len(keys), Flags: s.policy.Mixed(), Columns: batch.Columns{batch.Keys: batch.In(keys)}}
+	return &batch.Batch{N: len(keys), Flags: s.policy.MixedFlags(), Columns: batch.Columns{batch.Keys: batch.Input(keys)}}
 }
 
 // lastKind returns the last kind of operation: maps have no DeleteAll.
@@ -63,7 +63,7 @@ func lastKind(multi bool) weft.OpKind {
 
 // read runs a lookup.
 func (s *subject[K, V]) read(b *batch.Batch) (hits int, err error) {
-	_, hits, err = s.engine().Look(context.Background(), nil, s.core.Leases.Current(), b, 0)
+	_, hits, err = s.engine().Lookup(context.Background(), nil, s.core.Leases.Current(), b, 0)
 	return hits, err
 }
 
@@ -79,7 +79,7 @@ func (s *subject[K, V]) pairs(keys []K, vals []V) *batch.Batch {
 
 func (s *subject[K, V]) counters() core.Counters {
 	s.t.Helper()
-	now, err := s.engine().Counters(context.Background())
+	now, err := s.engine().ReadCounters(context.Background())
 	if err != nil {
 		s.t.Fatalf("counters: %v", err)
 	}
@@ -99,7 +99,7 @@ func (s *subject[K, V]) given(v []V) batch.Column {
 	if s.core.Widths.Val == 0 {
 		return batch.Column{}
 	}
-	return batch.In(v)
+	return batch.Input(v)
 }
 
 // change runs a batch on both and compares the outcomes. All operations are of one kind unless
@@ -107,8 +107,8 @@ func (s *subject[K, V]) given(v []V) batch.Column {
 func (s *subject[K, V]) change(kind weft.OpKind, kinds []weft.OpKind, keys []K, vals []V) {
 	s.t.Helper()
 	out, ok, removed := slices.Clone(vals), make([]bool, len(keys)), make([]uint32, len(keys))
-	b := &batch.Batch{N: len(keys), Kind: op.Kind(kind), Flags: s.policy.Mixed(), Columns: batch.Columns{
-		batch.Kinds: batch.In(kinds), batch.Keys: batch.In(keys),
+	b := &batch.Batch{N: len(keys), Kind: op.Kind(kind), Flags: s.policy.MixedFlags(), Columns: batch.Columns{
+		batch.Kinds: batch.Input(kinds), batch.Keys: batch.Input(keys),
 		batch.Vals: s.given(out), batch.Out: s.vals(out), batch.OK: batch.Output(ok), batch.Counts: batch.Output(removed),
 	}}
 	if kinds == nil {
@@ -150,10 +150,10 @@ func (s *subject[K, V]) change(kind weft.OpKind, kinds []weft.OpKind, keys []K, 
 // apply runs an operation on the model.
 func (s *subject[K, V]) apply(kind weft.OpKind, k K, v V) (out V, ok bool, removed uint32) {
 	vals := s.model[k]
-	there := len(vals) > 0
+	present := len(vals) > 0
 	switch kind {
 	case weft.OpGet:
-		if ok = there; there {
+		if ok = present; present {
 			out = vals[0]
 		}
 	case weft.OpPut:
@@ -163,26 +163,26 @@ func (s *subject[K, V]) apply(kind weft.OpKind, k K, v V) (out V, ok bool, remov
 		default:
 			s.model[k] = []V{v}
 		}
-		ok = s.policy.multi || !there
+		ok = s.policy.multi || !present
 	case weft.OpPutNew:
-		if ok = !there; there {
+		if ok = !present; present {
 			out = vals[0]
 		} else {
 			s.model[k] = []V{v}
 		}
 	case weft.OpDelete:
-		if ok = there; there {
+		if ok = present; present {
 			s.model[k] = vals[1:]
 		}
 	case weft.OpDeleteAll:
-		ok, removed = there, uint32(len(vals))
+		ok, removed = present, uint32(len(vals))
 		s.model[k] = nil
 	}
 	return out, ok, removed
 }
 
-// look compares all results of lookups of keys, and the whole content.
-func (s *subject[K, V]) look(keys []K) {
+// lookUp compares all results of lookups of keys, and the whole content.
+func (s *subject[K, V]) lookUp(keys []K) {
 	s.t.Helper()
 	n := len(keys)
 	vals, found, counts := make([]V, n), make([]bool, n), make([]uint32, n)
@@ -399,7 +399,7 @@ func properties[K, V uint32 | uint64](r *rapid.T, dev device.Device, w batch.Wid
 			}
 			clear(s.model)
 		}
-		s.look(rapid.SliceOfN(key, 0, 100).Draw(r, "keys"))
+		s.lookUp(rapid.SliceOfN(key, 0, 100).Draw(r, "keys"))
 	}
 }
 
@@ -435,7 +435,7 @@ func manyCores[K, V uint32 | uint64](t *testing.T, w batch.Widths, multi, fixed 
 			s.change([]weft.OpKind{weft.OpPut, 0, weft.OpDelete, weft.OpPutNew, 0, lastKind(multi)}[round], nil, keys, vals)
 		}
 		draw()
-		s.look(keys)
+		s.lookUp(keys)
 		switch round {
 		case 2:
 			s.flush()

@@ -55,7 +55,7 @@
 // no caller. Operations of a batch that find no slab are retried after the pool has grown, before
 // the call returns.
 //
-// Iteration reads the buckets in an order that is unrelated to their addresses (core.Spread). So
+// Iteration reads the buckets in an order that is unrelated to their addresses (core.WeylOrder). So
 // deleting or copying in iteration order costs the same as in any other order.
 //
 // # Concurrency

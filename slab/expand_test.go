@@ -29,7 +29,7 @@ func TestGetAllInPieces(t *testing.T) {
 				dev := devicetest.OpenSim(t, nil)
 				gpu.Limit(dev, limit)
 				defer gpu.Limit(dev, 0)
-				defer staging.Configure(dev, staging.Settings{PieceBytes: piece, Segments: 3})()
+				defer staging.Configure(dev, staging.Settings{PieceBytes: piece, Slots: 3})()
 				getAllInPieces(t, dev)
 			})
 		}
@@ -98,13 +98,13 @@ func TestGetAllBesideDeletes(t *testing.T) {
 			if dev.Properties().Kind == device.CPU { // which runs nothing alongside a change
 				dev = devicetest.OpenSim(t, nil)
 			}
-			defer staging.Configure(dev, staging.Settings{PieceBytes: piece, Segments: 2})()
-			getAllBesideDeletes(t, dev)
+			defer staging.Configure(dev, staging.Settings{PieceBytes: piece, Slots: 2})()
+			getAllAlongsideDeletes(t, dev)
 		})
 	}
 }
 
-func getAllBesideDeletes(t *testing.T, dev device.Device) {
+func getAllAlongsideDeletes(t *testing.T, dev device.Device) {
 	m, err := slab.NewMultiMap[uint32, uint64](dev, &slab.Options{Seed: 1})
 	if err != nil {
 		t.Fatal(err)

@@ -27,13 +27,13 @@ func init() { core.PageBytes = 1 << 12 }
 // CheckInvariants reads all of a table's memory and reports violations of the layout; see
 // image.check. Conformance calls it after each test.
 func (t *table) CheckInvariants() error {
-	if err := t.core.Leases.Write(context.Background()); err != nil {
+	if err := t.core.Leases.LockWriter(context.Background()); err != nil {
 		if errors.Is(err, weft.ErrClosed) {
 			return nil
 		}
 		return err
 	}
-	defer t.core.Leases.Release()
+	defer t.core.Leases.UnlockWriter()
 	im, err := t.image()
 	if err != nil {
 		return err
@@ -53,7 +53,7 @@ func (t *table) run(e engine) { t.policy.engine, t.core.Engine = e, e }
 // image copies the memory in use to the host.
 func (t *table) image() (*image, error) {
 	ctx := context.Background()
-	if _, err := t.core.Engine.Counters(ctx); err != nil { // waits for changes
+	if _, err := t.core.Engine.ReadCounters(ctx); err != nil { // waits for changes
 		return nil, err
 	}
 	s, err := t.core.Device.NewStream()

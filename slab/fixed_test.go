@@ -25,22 +25,22 @@ func fixedOn(dev device.Device, opts slab.Options) conformance.FixedMaker {
 
 // TestFixedTakesCapacity checks that every map of fixed size takes the keys that Capacity promises.
 func TestFixedTakesCapacity(t *testing.T) {
-	conformance.NotRaced(t, "is about room")
+	conformance.SkipRaced(t, "is about room")
 	open := fixedOn(devicetest.OpenCPU(t, 2), slab.Options{})
-	conformance.FixedTakesCapacity(t, open, []float64{.3, .8}, 1, 2, 3, 7, 16, 40, 100, 1000, 10_000, 100_000)
+	conformance.FixedHoldsCapacity(t, open, []float64{.3, .8}, 1, 2, 3, 7, 16, 40, 100, 1000, 10_000, 100_000)
 	if !testing.Short() { // with the least spare capacity, and by default
-		conformance.FixedTakesCapacity(t, open, []float64{.8}, 1_000_000)
+		conformance.FixedHoldsCapacity(t, open, []float64{.8}, 1_000_000)
 	}
 }
 
 // TestFixedRefusesQuickly checks that a full map refuses keys without a search that grows with the
 // map.
 func TestFixedRefusesQuickly(t *testing.T) {
-	conformance.NotRaced(t, "is about time")
+	conformance.SkipRaced(t, "is about time")
 	conformance.FixedRefusesQuickly(t, fixedOn(devicetest.OpenCPU(t, 2), slab.Options{}), 200, 1000, 100_000)
 }
 
 func TestFixedMeetsDeadline(t *testing.T) {
-	conformance.NotRaced(t, "is about time")
+	conformance.SkipRaced(t, "is about time")
 	conformance.FixedMeetsDeadline(t, fixedOn(devicetest.OpenCPU(t, 2), slab.Options{}), 1<<18, .8)
 }

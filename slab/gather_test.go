@@ -21,14 +21,14 @@ func TestReduceGathers(t *testing.T) {
 		t.Run(fmt.Sprintf("sm_%d", arch), func(t *testing.T) {
 			t.Parallel()
 			dev := devicetest.OpenSim(t, &sim.Options{Arch: arch})
-			conformance.Gathers(t, dev, conformance.MapOf(slab.New[uint32, uint64], nil))
+			conformance.GatherFewKeys(t, dev, conformance.MapOf(slab.New[uint32, uint64], nil))
 			if arch == 90 { // TestSameKernels
-				conformance.Gathers(t, dev, conformance.MapOf(slab.New[uint32, int32], nil))
-				conformance.Gathers(t, dev, conformance.MapOf(slab.New[uint32, float32], nil))
-				conformance.Unites(t, dev, conformance.MapOf(slab.New[uint32, float32], nil))
+				conformance.GatherFewKeys(t, dev, conformance.MapOf(slab.New[uint32, int32], nil))
+				conformance.GatherFewKeys(t, dev, conformance.MapOf(slab.New[uint32, float32], nil))
+				conformance.CombineFewKeys(t, dev, conformance.MapOf(slab.New[uint32, float32], nil))
 			}
-			conformance.Unites(t, dev, conformance.MapOf(slab.New[uint32, int64], nil))
-			conformance.GathersWithoutRoom(t, dev, conformance.MapOf(slab.New[uint32, float64], small))
+			conformance.CombineFewKeys(t, dev, conformance.MapOf(slab.New[uint32, int64], nil))
+			conformance.GatherWhenFull(t, dev, conformance.MapOf(slab.New[uint32, float64], small))
 		})
 	}
 }

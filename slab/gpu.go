@@ -36,7 +36,7 @@ type gpuEngine struct {
 // kernels are the entry points for one pair of widths. The second line has those that combine
 // values, loaded on first use. The third line has those of multimaps only.
 type kernels struct {
-	of     *gpu.Engine
+	engine *gpu.Engine
 	widths batch.Widths
 
 	get, change, rehash, flush, export, chains    device.Kernel
@@ -46,7 +46,7 @@ type kernels struct {
 
 func newGPUEngine(dev device.Device, w batch.Widths, g geometry, units int, fixed, multi bool) (_ engine, _ *core.Leases, err error) {
 	e := &gpuEngine{fixed: fixed}
-	e.kernel = kernels{of: &e.Engine, widths: w}
+	e.kernel = kernels{engine: &e.Engine, widths: w}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, e.Close())
@@ -67,22 +67,22 @@ func newGPUEngine(dev device.Device, w batch.Widths, g geometry, units int, fixe
 }
 
 func (k *kernels) load(dev device.Device, order *gpu.OrderKernels, multi bool) error {
-	if err := gpu.Load(dev, slabImages[gpu.Slots(k.widths)], append(order.Entries(k.widths), []gpu.Entry{
+	if err := gpu.Load(dev, slabImages[gpu.SlotVariant(k.widths)], append(order.Entries(k.widths), []gpu.Entry{
 		{Name: "get", To: &k.get}, {Name: "change", To: &k.change}, {Name: "rehash", To: &k.rehash},
 		{Name: "flush", To: &k.flush}, {Name: "export", To: &k.export}, {Name: "chains", To: &k.chains},
 	}...)); err != nil || !multi {
 		return err
 	}
-	return gpu.Load(dev, slabMultiImages[gpu.Pair(k.widths)], []gpu.Entry{
+	return gpu.Load(dev, slabMultiImages[gpu.Variant(k.widths)], []gpu.Entry{
 		{Name: "get", To: &k.getMulti}, {Name: "change", To: &k.changeMulti},
 		{Name: "append", To: &k.append}, {Name: "tally", To: &k.tally}, {Name: "collect", To: &k.collect},
 	})
 }
 
-// mix loads the kernels of batches that mix operations or combine values.
-func (k *kernels) mix(dev device.Device) (_ *gpu.MixedKernels, err error) {
+// loadMixed loads the kernels of batches that mix operations or combine values.
+func (k *kernels) loadMixed(dev device.Device) (_ *gpu.MixedKernels, err error) {
 	if k.mixed.Change == nil {
-		err = gpu.Load(dev, slabMixedImages[gpu.Pair(k.widths)], k.mixed.Entries("", k.widths))
+		err = gpu.Load(dev, slabMixedImages[gpu.Variant(k.widths)], k.mixed.Entries("", k.widths))
 	}
 	return &k.mixed, err
 }
@@ -108,8 +108,8 @@ func refFor(p core.Parts, c *gpu.Change) tableRef {
 	return ref
 }
 
-// Look implements gpu.Structure, as do the methods that follow.
-func (k *kernels) Look(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error {
+// Lookup implements gpu.Structure, as do the methods that follow.
+func (k *kernels) Lookup(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error {
 	if counts := b.Columns[batch.Counts]; counts.Given() {
 		return device.Launch(s, k.tally, gpu.Grid(b.N), gpu.Block,
 			&tallyParams{table: refOf(p), keys: b.Columns[batch.Keys].Ptr, counts: counts.Ptr, n: uint64(b.N)})
@@ -131,7 +131,7 @@ func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contend
 	}
 	params := changeParams{table: refFor(p, c), changes: c.Args}
 	err = c.Submit(s.Device(), k.widths, kernel, gpu.Grid(c.N),
-		func() (*gpu.MixedKernels, error) { return k.mix(s.Device()) },
+		func() (*gpu.MixedKernels, error) { return k.loadMixed(s.Device()) },
 		func(k device.Kernel, grid device.Dim) error { return device.Launch(s, k, grid, gpu.Block, &params) })
 	if err != nil || !c.Appends() {
 		return c.Ordered(), err
@@ -140,8 +140,8 @@ func (k *kernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contend
 }
 
 // Winners launches the kernel that resolves duplicates.
-func (k *kernels) Winners(s *device.Stream, p core.Parts, c *gpu.Change, w *gpu.Winners) error {
-	return device.Launch(s, k.of.Order.Winners(c.Kind), gpu.Wave(s.Device(), c.N), gpu.Block,
+func (k *kernels) ResolveWinners(s *device.Stream, p core.Parts, c *gpu.Change, w *gpu.Winners) error {
+	return device.Launch(s, k.engine.Order.Winners(c.Kind), gpu.Wave(s.Device(), c.N), gpu.Block,
 		&winnersParams{table: refFor(p, c), winners: *w})
 }
 
@@ -157,9 +157,9 @@ func tiles(dev device.Device, buckets uint32) device.Dim {
 	return gpu.Wave(dev, (int(buckets)+1)*tileLanes)
 }
 
-// Rows launches a kernel that writes the values of n keys to vals, at the rows given by offsets. It
-// writes the rows from first on and before limit.
-func (k *kernels) Rows(s *device.Stream, p core.Parts, n int, keys, offsets, vals, found device.Ptr, first, limit uint64) error {
+// WriteRows launches a kernel that writes the values of n keys to vals, at the rows given by
+// offsets. It writes the rows from first on and before limit.
+func (k *kernels) WriteRows(s *device.Stream, p core.Parts, n int, keys, offsets, vals, found device.Ptr, first, limit uint64) error {
 	return device.Launch(s, k.collect, gpu.Grid(n), gpu.Block, &collectParams{
 		table: refOf(p), keys: keys, offsets: offsets, vals: vals, first: first, rows: limit, found: found, n: uint64(n),
 	})
@@ -198,18 +198,18 @@ func (e *gpuEngine) rehash(ctx context.Context, buckets uint32, units int) error
 	if err != nil {
 		return err
 	}
-	lost, err := e.Move(ctx, to, func(s *device.Stream, p core.Parts, lost device.Ptr) error {
+	dropped, err := e.Move(ctx, to, func(s *device.Stream, p core.Parts, dropped device.Ptr) error {
 		return device.Launch(s, e.kernel.rehash, tiles(e.Dev, from.buckets), gpu.Block,
-			&rehashParams{from: refOf(p), to: refOf(to), lost: lost})
+			&rehashParams{from: refOf(p), to: refOf(to), lost: dropped})
 	})
-	if err == nil && lost > 0 {
-		err = fmt.Errorf("rehash to %d buckets leaves %d pairs without room: %w", buckets, lost, op.ErrFull)
+	if err == nil && dropped > 0 {
+		err = fmt.Errorf("rehash to %d buckets leaves %d pairs without room: %w", buckets, dropped, op.ErrFull)
 	}
 	return err
 }
 
 func (e *gpuEngine) flush(ctx context.Context) error {
-	return e.Alone(ctx, func(s *device.Stream) error {
+	return e.RunExclusive(ctx, func(s *device.Stream) error {
 		g := e.generation()
 		return device.Launch(s, e.kernel.flush, tiles(e.Dev, g.buckets), gpu.Block, &flushParams{table: refOf(g)})
 	})

@@ -34,7 +34,10 @@ type WeightedGraph[W Weight] struct{ graph }
 // Weight constrains the types of edge weights.
 type Weight interface{ ~int32 | ~uint32 | ~float32 }
 
-// graph is the common part of both, without weights.
+// graph is the common part of both, without weights. To the core an arc is a key of 64 bits in one
+// table over one pool. Only the place of a bucket differs, and the slot, which stores the neighbor
+// alone. Loops, duplicates, retries, flushes and counters are those of this package, and it does
+// not export them. So graphs of this layout are here and not in package graph.
 type graph struct {
 	core   *core.Table
 	policy *graphPolicy
@@ -121,7 +124,7 @@ func (g *Graph) Insert(ctx context.Context, from, to []uint32, inserted []bool) 
 // Insert inserts edges with weights, as [Graph.Insert] does, and sets the weights of edges that
 // exist.
 func (g *WeightedGraph[W]) Insert(ctx context.Context, from, to []uint32, weights []W, inserted []bool) (int, error) {
-	return g.change(ctx, "Insert", nil, op.Put, edgeColumns(from, to, batch.In(weights), inserted))
+	return g.change(ctx, "Insert", nil, op.Put, edgeColumns(from, to, batch.Input(weights), inserted))
 }
 
 // Delete deletes edges and returns how many were present; deleted, unless nil, receives which.
@@ -146,24 +149,24 @@ func (g *Graph) InsertOn(s *device.Stream, from, to device.Slice[uint32], insert
 
 // InsertOn is [Graph.InsertOn] with weights.
 func (g *WeightedGraph[W]) InsertOn(s *device.Stream, from, to device.Slice[uint32], weights device.Slice[W], inserted device.Slice[bool], counts ...device.Slice[uint64]) error {
-	return g.changeOn("InsertOn", s, op.Put, edgeColumnsOn(from, to, batch.InOn(weights), inserted), counts)
+	return g.changeOn("InsertOn", s, op.Put, edgeColumnsOn(from, to, batch.InputOn(weights), inserted), counts)
 }
 
-// DeleteOn is Delete for a batch on the device, as InsertOn. It waits for nothing. The next Delete
-// or Compact frees the memory.
+// DeleteOn deletes edges like Delete, and takes the batch from device memory like InsertOn. It
+// waits for nothing. The next Delete or Compact frees the memory of the deleted edges.
 func (g *graph) DeleteOn(s *device.Stream, from, to device.Slice[uint32], deleted device.Slice[bool], counts ...device.Slice[uint64]) error {
 	return g.changeOn("DeleteOn", s, op.Delete, edgeColumnsOn(from, to, batch.Column{}, deleted), counts)
 }
 
 func edgeColumns(from, to []uint32, vals batch.Column, ok []bool) *batch.Batch {
 	return &batch.Batch{N: len(from), Columns: batch.Columns{
-		batch.Keys: batch.In(from), batch.Keys2: batch.In(to), batch.Vals: vals, batch.OK: batch.Optional(ok),
+		batch.Keys: batch.Input(from), batch.Keys2: batch.Input(to), batch.Vals: vals, batch.OK: batch.Optional(ok),
 	}}
 }
 
 func edgeColumnsOn(from, to device.Slice[uint32], vals batch.Column, ok device.Slice[bool]) *batch.Batch {
 	return &batch.Batch{N: from.Len(), Columns: batch.Columns{
-		batch.Keys: batch.InOn(from), batch.Keys2: batch.InOn(to), batch.Vals: vals, batch.OK: batch.OptionalOn(ok),
+		batch.Keys: batch.InputOn(from), batch.Keys2: batch.InputOn(to), batch.Vals: vals, batch.OK: batch.OptionalOn(ok),
 	}}
 }
 
@@ -189,7 +192,7 @@ func (g *graph) changeCounted(ctx context.Context, method string, s *device.Stre
 
 func (g *graph) changeOn(method string, s *device.Stream, kind op.Kind, b *batch.Batch, counts []device.Slice[uint64]) error {
 	count, err := g.core.Counter(counts)
-	if err = errors.Join(err, b.CheckPlace(g.core.Device, s)); err != nil {
+	if err = errors.Join(err, b.CheckDevice(g.core.Device, s)); err != nil {
 		return g.core.Partial(method, 0, nil, err)
 	}
 	n, err := g.changeCounted(context.Background(), method, s, kind, b, count.Ptr())
@@ -202,7 +205,7 @@ func (g *graph) admit(b *batch.Batch) error {
 	to := batch.View[uint32](b.Columns[batch.Keys2].Host)
 	for i, u := range batch.View[uint32](b.Columns[batch.Keys].Host) {
 		if most := g.policy.opts.MaxVertices; uint64(max(u, to[i])) >= uint64(most) {
-			return invalidArc(i, u, to[i], most)
+			return rangeError(i, u, to[i], most)
 		}
 	}
 	return nil
@@ -226,7 +229,7 @@ func (g *graph) deleteVertices(ctx context.Context, method string, vertices []ui
 		return 0, err
 	}
 	n, err := g.change(ctx, method, nil, op.Delete, edgeColumns(from, to, batch.Column{}, nil))
-	return n, g.again(method, err)
+	return n, g.rerunError(method, err)
 }
 
 // DeleteVerticesOn is DeleteVertices for a batch on the device. It adds the number of deleted edges
@@ -234,10 +237,10 @@ func (g *graph) deleteVertices(ctx context.Context, method string, vertices []ui
 // the stream and for the deletion.
 func (g *graph) DeleteVerticesOn(s *device.Stream, vertices device.Slice[uint32], counts ...device.Slice[uint64]) error {
 	const method = "DeleteVerticesOn"
-	b := &batch.Batch{N: vertices.Len(), Columns: batch.Columns{batch.Keys: batch.InOn(vertices)}}
+	b := &batch.Batch{N: vertices.Len(), Columns: batch.Columns{batch.Keys: batch.InputOn(vertices)}}
 	count, err := g.core.Counter(counts)
 	host := make([]uint32, vertices.Len())
-	if err = errors.Join(err, b.CheckPlace(g.core.Device, s)); err == nil {
+	if err = errors.Join(err, b.CheckDevice(g.core.Device, s)); err == nil {
 		err = vertices.CopyTo(context.Background(), s, host)
 	}
 	if err != nil {
@@ -288,7 +291,7 @@ func sequence(lo, hi int) []uint32 {
 
 // vertices returns one more than the largest number that a vertex with edges of its own may have.
 func (g *graph) vertices(ctx context.Context, method string) (n int, err error) {
-	err = g.core.Alone(ctx, method, func(core.Counters) error {
+	err = g.core.WithWriteLock(ctx, method, func(core.Counters) error {
 		n = g.policy.engine.dict().n
 		return nil
 	})
@@ -345,7 +348,7 @@ func (g *graph) findOn(method string, s *device.Stream, b *batch.Batch, hits []d
 	b.MustMatch(g.core.Name, method)
 	b.Kind = op.Get
 	to, err := g.core.Counter(hits)
-	if err = errors.Join(err, b.CheckPlace(g.core.Device, s)); err != nil {
+	if err = errors.Join(err, b.CheckDevice(g.core.Device, s)); err != nil {
 		return fmt.Errorf("%s: %s: %w", g.core.Name, method, err)
 	}
 	n, err := g.policy.engine.find(context.Background(), g.core, method, s, b, to.Ptr())
@@ -356,9 +359,9 @@ func (g *graph) findOn(method string, s *device.Stream, b *batch.Batch, hits []d
 // Degree writes the number of neighbors of each vertex to degrees, in a directed graph the
 // out-degree.
 func (g *graph) Degree(ctx context.Context, vertices, degrees []uint32) error {
-	b := &batch.Batch{N: len(vertices), Columns: batch.Columns{batch.Keys: batch.In(vertices), batch.Counts: batch.Output(degrees)}}
+	b := &batch.Batch{N: len(vertices), Columns: batch.Columns{batch.Keys: batch.Input(vertices), batch.Counts: batch.Output(degrees)}}
 	b.MustMatch(g.core.Name, "Degree")
-	return g.core.Alone(ctx, "Degree", func(core.Counters) error {
+	return g.core.WithWriteLock(ctx, "Degree", func(core.Counters) error {
 		return g.policy.engine.degrees(ctx, nil, g.generation(), b)
 	})
 }
@@ -367,20 +370,20 @@ func (g *graph) generation() *generation { return g.core.Leases.Current().Parts.
 
 // DegreeOn is Degree for a batch on the device.
 func (g *graph) DegreeOn(s *device.Stream, vertices, degrees device.Slice[uint32]) error {
-	b := &batch.Batch{N: vertices.Len(), Columns: batch.Columns{batch.Keys: batch.InOn(vertices), batch.Counts: batch.OutputOn(degrees)}}
+	b := &batch.Batch{N: vertices.Len(), Columns: batch.Columns{batch.Keys: batch.InputOn(vertices), batch.Counts: batch.OutputOn(degrees)}}
 	return g.readOn("DegreeOn", s, b, func(at *generation) error { return g.policy.engine.degrees(context.Background(), s, at, b) })
 }
 
-// readOn submits a function that reads the graph.
+// submitRead submits a function that reads the graph.
 func (g *graph) readOn(method string, s *device.Stream, b *batch.Batch, f func(*generation) error) error {
 	b.MustMatch(g.core.Name, method)
-	if err := b.CheckPlace(g.core.Device, s); err != nil {
+	if err := b.CheckDevice(g.core.Device, s); err != nil {
 		return fmt.Errorf("%s: %s: %w", g.core.Name, method, err)
 	}
 	if _, ok := g.core.Device.(device.Host); !ok {
 		return g.core.View(context.Background(), s, func(p core.Parts) error { return f(p.(*generation)) })
 	}
-	return g.core.Alone(context.Background(), method, func(core.Counters) error { return f(g.generation()) })
+	return g.core.WithWriteLock(context.Background(), method, func(core.Counters) error { return f(g.generation()) })
 }
 
 // RowsOn is Rows for a batch on the device. It writes degrees, as long as vertices, offsets, one
@@ -397,7 +400,7 @@ func (g *WeightedGraph[W]) RowsOn(s *device.Stream, vertices, degrees device.Sli
 
 func (g *graph) rowsOn(s *device.Stream, vertices, degrees device.Slice[uint32], offsets device.Slice[uint64], neighbors device.Slice[uint32], vals batch.Column) error {
 	b := &batch.Batch{N: vertices.Len(), Columns: batch.Columns{
-		batch.Keys: batch.InOn(vertices), batch.Counts: batch.OutputOn(degrees), batch.Offsets: batch.OffsetsOn(offsets), batch.OutKeys: batch.RowsOn(neighbors),
+		batch.Keys: batch.InputOn(vertices), batch.Counts: batch.OutputOn(degrees), batch.Offsets: batch.OffsetsOn(offsets), batch.OutKeys: batch.RowsOn(neighbors),
 		batch.Vals: vals,
 	}}
 	return g.readOn("RowsOn", s, b, func(at *generation) error {
@@ -430,7 +433,7 @@ func (g *graph) Neighbors(ctx context.Context, vertex uint32, to []uint32) ([]ui
 
 // rowsOf reads rows, and their weights if weighted is set.
 func (g *graph) rowsOf(ctx context.Context, method string, vertices []uint32, weighted bool) (offsets []uint64, ids []uint32, weights []byte, err error) {
-	err = g.core.Alone(ctx, method, func(core.Counters) error {
+	err = g.core.WithWriteLock(ctx, method, func(core.Counters) error {
 		offsets, ids, weights, err = g.rowsNow(ctx, vertices, weighted)
 		return err
 	})
@@ -440,10 +443,10 @@ func (g *graph) rowsOf(ctx context.Context, method string, vertices []uint32, we
 	return offsets, ids, weights, nil
 }
 
-// rowsNow is rowsOf under the writer lock.
+// currentRows is rowsOf under the writer lock.
 func (g *graph) rowsNow(ctx context.Context, vertices []uint32, weighted bool) (offsets []uint64, ids []uint32, weights []byte, err error) {
 	degrees := make([]uint32, len(vertices))
-	b := &batch.Batch{N: len(vertices), Columns: batch.Columns{batch.Keys: batch.In(vertices), batch.Counts: batch.Output(degrees)}}
+	b := &batch.Batch{N: len(vertices), Columns: batch.Columns{batch.Keys: batch.Input(vertices), batch.Counts: batch.Output(degrees)}}
 	if err := g.policy.engine.degrees(ctx, nil, g.generation(), b); err != nil {
 		return nil, nil, nil, err
 	}
@@ -452,7 +455,7 @@ func (g *graph) rowsNow(ctx context.Context, vertices []uint32, weighted bool) (
 		offsets[i+1] = offsets[i] + uint64(d)
 	}
 	ids = make([]uint32, offsets[len(vertices)])
-	b.Columns[batch.Counts], b.Columns[batch.Offsets], b.Columns[batch.OutKeys] = batch.Column{}, batch.Starts(offsets), batch.Output(ids)
+	b.Columns[batch.Counts], b.Columns[batch.Offsets], b.Columns[batch.OutKeys] = batch.Column{}, batch.OffsetsIn(offsets), batch.Output(ids)
 	if weighted {
 		vals := make([]uint32, len(ids))
 		weights = device.Bytes(vals)
@@ -476,7 +479,7 @@ func (g *graph) Triangles(ctx context.Context) (count uint64, err error) {
 		return 0, fmt.Errorf("%s: Triangles: %w: the graph is directed", g.core.Name, device.ErrInvalid)
 	}
 	if e, ok := g.policy.engine.(*gpuGraph); ok {
-		err = g.core.Alone(ctx, "Triangles", func(core.Counters) error {
+		err = g.core.WithWriteLock(ctx, "Triangles", func(core.Counters) error {
 			count, err = e.triangles(ctx)
 			return err
 		})

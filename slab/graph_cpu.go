@@ -22,15 +22,15 @@ import (
 type cpuGraph[V, SV cpu.Val] struct {
 	*cpuEngine[uint64, uint32, V, SV]
 	sizing
-	seed    uint64
-	crowded []uint32 // vertices with chains that a batch would make long
+	seed     uint64
+	toRehash []uint32 // vertices with chains that a batch would make long
 }
 
-// someVertices is the number of vertices that a core takes at a time.
-const someVertices = 1 << 10
+// vertexGrain is the number of vertices that a core takes at a time.
+const vertexGrain = 1 << 10
 
 func newCPUGraph[V, SV cpu.Val](dev device.Host, s sizing, seed uint64, vertices int) (graphEngine, *core.Leases, error) {
-	e := &cpuEngine[uint64, uint32, V, SV]{cpu.Engine{Device: dev, Slots: slotsIn(int(unsafe.Sizeof(cpu.Slot[uint32, SV]{})))}, false}
+	e := &cpuEngine[uint64, uint32, V, SV]{cpu.Engine{Device: dev, SlotsPerLine: slotsIn(int(unsafe.Sizeof(cpu.Slot[uint32, SV]{})))}, false}
 	g := &cpuGraph[V, SV]{cpuEngine: e, sizing: s, seed: seed}
 	gen, err := g.allocate(vertices, 0, spareUnits)
 	if err != nil {
@@ -42,25 +42,25 @@ func newCPUGraph[V, SV cpu.Val](dev device.Host, s sizing, seed uint64, vertices
 
 // allocate makes a generation with the given base slabs and some to spare, all without an owner.
 func (e *cpuGraph[V, SV]) allocate(vertices int, slabs uint64, units int) (*generation, error) {
-	n, err := e.lines(slabs)
+	n, err := e.baseSlabs(slabs)
 	if err != nil {
 		return nil, err
 	}
 	gen, err := allocateGraph(e.Device, geometry{seed: e.seed, buckets: n}, vertices, units)
 	if err == nil {
-		e.disown(gen.dict)
+		e.clearOwners(gen.dict)
 	}
 	return gen, err
 }
 
-// disown removes the tables of all vertices.
-func (e *cpuGraph[V, SV]) disown(d *dictionary) {
+// clearOwners removes the tables of all vertices.
+func (e *cpuGraph[V, SV]) clearOwners(d *dictionary) {
 	clear(d.entries())
 	owners := batch.View[uint32](d.owners.Host)
 	for i := range owners {
-		owners[i] = nobody
+		owners[i] = noOwner
 	}
-	d.next, d.kept = 0, 0
+	d.nextSlab, d.ownedSlabs = 0, 0
 }
 
 func (e *cpuGraph[V, SV]) generation() *generation { return e.Parts().(*generation) }
@@ -71,74 +71,74 @@ func (e *cpuGraph[V, SV]) dict() *dictionary { return e.generation().dict }
 func (e *cpuGraph[V, SV]) Clear(ctx context.Context) error {
 	err := e.cpuEngine.Clear(ctx)
 	if err == nil {
-		e.disown(e.dict())
+		e.clearOwners(e.dict())
 	}
 	return err
 }
 
 // countArc adds to the degree of the source of an arc; other keys have no degree. The addition is
 // atomic because several cores work on the buckets of a vertex.
-func countArc[N, K cpu.Key, V cpu.Val](t *cpuTable[K, V], name N, more int64) {
+func countArc[N, K cpu.Key, V cpu.Val](t *cpuTable[K, V], name N, delta int64) {
 	var stored K
-	if unsafe.Sizeof(name) > unsafe.Sizeof(stored) && more != 0 {
-		atomic.AddUint32(&t.vertices[uint64(name)>>32].degree, uint32(more))
+	if unsafe.Sizeof(name) > unsafe.Sizeof(stored) && delta != 0 {
+		atomic.AddUint32(&t.vertices[uint64(name)>>32].degree, uint32(delta))
 	}
 }
 
 // ---- capacity ---------------------------------------------------------------
 
-// count implements graphEngine.
-func (e *cpuGraph[V, SV]) count(_ context.Context, _ *device.Stream, b *batch.Batch) (need demand, err error) {
+// countIncoming implements graphEngine.
+func (e *cpuGraph[V, SV]) countIncoming(_ context.Context, _ *device.Stream, b *batch.Batch) (needed demand, err error) {
 	keys, entries := batch.View[uint64](b.Columns[batch.Keys].Host), e.dict().entries()
-	e.crowded = e.crowded[:0]
+	e.toRehash = e.toRehash[:0]
 	for _, k := range keys {
-		need.vertices = max(need.vertices, int(k>>32)+1)
+		needed.vertices = max(needed.vertices, int(k>>32)+1)
 	}
-	if need.vertices > len(entries) {
-		return need, nil
+	if needed.vertices > len(entries) {
+		return needed, nil
 	}
 	var mu sync.Mutex
 	e.Device.Parallel(len(keys), bulkGrain, func(lo, hi int) {
-		var own []uint32
+		var part []uint32
 		for _, k := range keys[lo:hi] {
 			v := &entries[k>>32]
 			// The insertion that exceeds the limit lists the vertex.
-			now, limit := uint64(atomic.AddUint32(&v.coming, 1)), e.limit(v.slabs)
-			if all := uint64(v.degree) + now; all > limit && (all == limit+1 || now == 1) {
-				own = append(own, uint32(k>>32))
+			incoming, limit := uint64(atomic.AddUint32(&v.incoming, 1)), e.maxDegree(v.slabs)
+			if all := uint64(v.degree) + incoming; all > limit && (all == limit+1 || incoming == 1) {
+				part = append(part, uint32(k>>32))
 			}
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		e.crowded = append(e.crowded, own...)
+		e.toRehash = append(e.toRehash, part...)
 	})
-	for _, u := range e.crowded {
-		need.slabs += uint64(e.slabsFor(entries[u].degree + entries[u].coming))
+	for _, u := range e.toRehash {
+		needed.slabs += uint64(e.slabsFor(entries[u].degree + entries[u].incoming))
 	}
-	return need, nil
+	return needed, nil
 }
 
-// forget implements graphEngine.
-func (e *cpuGraph[V, SV]) forget(_ context.Context, _ *device.Stream, b *batch.Batch) error {
+// clearIncoming implements graphEngine.
+func (e *cpuGraph[V, SV]) clearIncoming(_ context.Context, _ *device.Stream, b *batch.Batch) error {
 	keys, entries := batch.View[uint64](b.Columns[batch.Keys].Host), e.dict().entries()
 	for _, k := range keys {
 		if u := k >> 32; u < uint64(len(entries)) {
-			entries[u].coming = 0
+			entries[u].incoming = 0
 		}
 	}
 	return nil
 }
 
-// give gives a vertex the given number of unused base slabs.
-func (d *dictionary) give(u, slabs uint32) {
+// assignSlabs gives a vertex the given number of unused base slabs.
+func (d *dictionary) assignSlabs(u, slabs uint32) {
 	v, owners := &d.entries()[u], batch.View[uint32](d.owners.Host)
 	for b := v.first; b < v.first+v.slabs; b++ {
-		owners[b] = nobody
+		owners[b] = noOwner
 	}
-	d.kept += slabs - v.slabs
-	v.first, v.slabs = d.next, slabs
-	d.next += slabs
-	for b := v.first; b < d.next; b++ {
+	d.ownedSlabs += slabs - v.slabs
+	v.first, v.slabs = d.nextSlab, slabs
+	d.nextSlab += slabs
+	for b := v.first; b < d.nextSlab; b++ {
 		owners[b] = u
 	}
 }
@@ -146,115 +146,115 @@ func (d *dictionary) give(u, slabs uint32) {
 // graphMover moves the tables of vertices on one core.
 type graphMover[SV cpu.Val] struct {
 	mover[uint32, SV]
-	held []cpu.Slot[uint32, SV]
-	dead uint64
+	extracted []cpu.Slot[uint32, SV]
+	dead      uint64
 }
 
-// take moves the live slots of a vertex out of its base slabs into held, and leaves the slabs and
-// their chains empty.
-func (m *graphMover[SV]) take(v vertex) {
-	m.held = m.held[:0]
+// extract moves the live slots of a vertex out of its base slabs into extracted, and leaves the
+// slabs and their chains empty.
+func (m *graphMover[SV]) extract(v vertex) {
+	m.extracted = m.extracted[:0]
 	for b := v.first; b < v.first+v.slabs; b++ {
 		base := m.src.base(b)
 		for slab := base; slab != nil; slab = m.src.next(slab) {
 			for _, s := range m.src.slots(slab) {
 				switch {
 				case !isSentinel(s.Key):
-					m.held = append(m.held, s)
+					m.extracted = append(m.extracted, s)
 				case s.Key == cpu.Sentinel[uint32](cpu.Dead):
 					m.dead++
 				}
 			}
 		}
-		m.src.cut(base, 0)
+		m.src.truncate(base, 0)
 		linkOf(base).tail = noUnit
 	}
 }
 
 // rehash implements graphEngine. The reserved units suffice, however the slots are spread. The base
 // slabs of a vertex need at most one chained slab per full slab of its slots. None of these units
-// is freed meanwhile, and a worker's search covers all units. So no slot is deferred (late) here,
+// is freed meanwhile, and a worker's search covers all units. So no slot is deferred here,
 // and nothing can fail after the slots have left their tables.
 func (e *cpuGraph[V, SV]) rehash(ctx context.Context) (done bool, err error) {
 	if e.Leases.Held() {
 		return false, nil
 	}
 	g := e.generation()
-	entries, most := g.dict.entries(), 0
-	for _, u := range e.crowded {
-		most += ceilDiv(int(entries[u].degree), slotsIn(int(unsafe.Sizeof(cpu.Slot[uint32, SV]{}))))
+	entries, maxChained := g.dict.entries(), 0
+	for _, u := range e.toRehash {
+		maxChained += ceilDiv(int(entries[u].degree), slotsIn(int(unsafe.Sizeof(cpu.Slot[uint32, SV]{}))))
 	}
-	if err := g.units.Reserve(ctx, most); err != nil {
+	if err := g.units.Reserve(ctx, maxChained); err != nil {
 		return false, err
 	}
-	old := make([]vertex, len(e.crowded))
-	for i, u := range e.crowded {
+	old := make([]vertex, len(e.toRehash))
+	for i, u := range e.toRehash {
 		old[i] = entries[u]
-		g.dict.give(u, e.slabsFor(entries[u].degree+entries[u].coming))
+		g.dict.assignSlabs(u, e.slabsFor(entries[u].degree+entries[u].incoming))
 	}
 	movers := make([]graphMover[SV], len(old))
 	e.Device.Parallel(len(old), 1, func(i, _ int) {
 		m := &movers[i]
 		m.src, m.dst = tableOf[uint32, SV](g), tableOf[uint32, SV](g)
 		m.units = m.dst.units.Worker()
-		m.take(old[i])
-		for j := range m.held {
-			m.put(locate(&m.dst, arcOf(e.crowded[i], m.held[j].Key)), &m.held[j])
+		m.extract(old[i])
+		for j := range m.extracted {
+			m.insert(locate(&m.dst, arcOf(e.toRehash[i], m.extracted[j].Key)), &m.extracted[j])
 		}
-		m.held = nil
+		m.extracted = nil
 	})
 	moved := make([]mover[uint32, SV], len(movers))
 	for i := range movers {
 		g.Tally().Used -= movers[i].dead
 		moved[i] = movers[i].mover
 	}
-	_, err = e.putLate(context.WithoutCancel(ctx), g, moved)
+	_, err = e.putDeferred(context.WithoutCancel(ctx), g, moved)
 	return err == nil, err
 }
 
-// putLate appends the deferred slots to their chains after it has reserved units, and counts all
-// slots that have moved.
-func (e *cpuGraph[V, SV]) putLate(ctx context.Context, g *generation, movers []mover[uint32, SV]) (moved uint64, err error) {
-	late := 0
+// putDeferred appends the deferred slots to their chains after it has reserved units, and counts
+// all slots that have moved.
+func (e *cpuGraph[V, SV]) putDeferred(ctx context.Context, g *generation, movers []mover[uint32, SV]) (moved uint64, err error) {
+	nDeferred := 0
 	for i := range movers {
 		moved += movers[i].moved
-		late += len(movers[i].late)
+		nDeferred += len(movers[i].deferred)
 	}
-	if late == 0 {
+	if nDeferred == 0 {
 		return moved, nil
 	}
-	if err := g.units.Reserve(ctx, mostChained(late, g.dict.kept, int(unsafe.Sizeof(cpu.Slot[uint32, SV]{})))); err != nil {
+	if err := g.units.Reserve(ctx, maxChained(nDeferred, g.dict.ownedSlabs, int(unsafe.Sizeof(cpu.Slot[uint32, SV]{})))); err != nil {
 		return moved, err
 	}
 	m := mover[uint32, SV]{dst: tableOf[uint32, SV](g)}
 	m.units = m.dst.units.Worker()
 	for i := range movers {
-		for _, p := range movers[i].late {
-			m.put(p.bucket, &p.slot)
+		for _, p := range movers[i].deferred {
+			m.insert(p.bucket, &p.slot)
 		}
 	}
-	if n := len(m.late); n > 0 {
+	if n := len(m.deferred); n > 0 {
 		return moved, fmt.Errorf("no slabs for %d edges that are moved: %w", n, op.ErrFull)
 	}
 	return moved + m.moved, nil
 }
 
-// wanted implements graphEngine.
-func (e *cpuGraph[V, SV]) wanted(context.Context) (uint64, error) {
+// neededSlabs implements graphEngine.
+func (e *cpuGraph[V, SV]) neededSlabs(context.Context) (uint64, error) {
 	var sum atomic.Uint64
 	entries := e.dict().entries()
 	e.Device.Parallel(len(entries), bulkGrain, func(lo, hi int) {
 		n := uint64(0)
 		for _, v := range entries[lo:hi] {
-			n += uint64(e.slabsFor(v.degree + v.coming))
+			n += uint64(e.slabsFor(v.degree + v.incoming))
 		}
 		sum.Add(n)
 	})
 	return sum.Load(), nil
 }
 
-// renew implements graphEngine.
-func (e *cpuGraph[V, SV]) renew(ctx context.Context, n int, slabs uint64, units int) error {
+// rebuild implements graphEngine.
+func (e *cpuGraph[V, SV]) rebuild(ctx context.Context, n int, slabs uint64, units int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -266,8 +266,8 @@ func (e *cpuGraph[V, SV]) renew(ctx context.Context, n int, slabs uint64, units 
 	return e.Move(ctx, to, func() error {
 		entries := to.dict.entries()
 		for u, v := range from.dict.entries() {
-			to.dict.give(uint32(u), e.slabsFor(v.degree+v.coming))
-			entries[u].degree, entries[u].coming = v.degree, v.coming
+			to.dict.assignSlabs(uint32(u), e.slabsFor(v.degree+v.incoming))
+			entries[u].degree, entries[u].incoming = v.degree, v.incoming
 		}
 		return e.moveAll(ctx, from, to)
 	})
@@ -275,25 +275,25 @@ func (e *cpuGraph[V, SV]) renew(ctx context.Context, n int, slabs uint64, units 
 
 func (e *cpuGraph[V, SV]) moveAll(ctx context.Context, from, to *generation) error {
 	entries := from.dict.entries()
-	movers := make([]mover[uint32, SV], ceilDiv(len(entries), someVertices))
-	e.Device.Parallel(len(entries), someVertices, func(lo, hi int) {
+	movers := make([]mover[uint32, SV], ceilDiv(len(entries), vertexGrain))
+	e.Device.Parallel(len(entries), vertexGrain, func(lo, hi int) {
 		m := mover[uint32, SV]{src: tableOf[uint32, SV](from), dst: tableOf[uint32, SV](to), watch: cpu.NewWatch(ctx)}
 		m.units = m.dst.units.Worker()
 		for u := lo; u < hi; u++ {
 			v := entries[u]
 			for s := range m.src.live(v.first, v.first+v.slabs) {
-				if m.watch.Over(1) {
+				if m.watch.ShouldStop(1) {
 					return
 				}
-				m.put(locate(&m.dst, arcOf(uint32(u), s.Key)), s)
+				m.insert(locate(&m.dst, arcOf(uint32(u), s.Key)), s)
 			}
 		}
-		movers[lo/someVertices] = m
+		movers[lo/vertexGrain] = m
 	})
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	n, err := e.putLate(ctx, to, movers)
+	n, err := e.putDeferred(ctx, to, movers)
 	*to.Tally() = core.Tally{Live: n, Used: n}
 	return err
 }
@@ -303,7 +303,7 @@ func (e *cpuGraph[V, SV]) moveAll(ctx context.Context, from, to *generation) err
 // apply implements graphEngine. Each edge becomes its arcs. The outcome of an edge is that of its
 // last arc, which leads from the smaller end to the larger.
 func (e *cpuGraph[V, SV]) apply(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch, _ device.Ptr) (n int, err error) {
-	if err := cpu.Open(s); err != nil {
+	if err := cpu.SyncStream(s); err != nil {
 		return 0, err
 	}
 	from, to := batch.View[uint32](b.Columns[batch.Keys].Host), batch.View[uint32](b.Columns[batch.Keys2].Host)
@@ -321,19 +321,19 @@ func (e *cpuGraph[V, SV]) apply(ctx context.Context, t *core.Table, method strin
 	}
 	done := make([]bool, len(keys))
 	arcs := &batch.Batch{N: len(keys), Kind: b.Kind}
-	arcs.Columns[batch.Keys], arcs.Columns[batch.OK] = batch.In(keys), batch.Output(done)
+	arcs.Columns[batch.Keys], arcs.Columns[batch.OK] = batch.Input(keys), batch.Output(done)
 	if vals != nil {
-		arcs.Columns[batch.Vals] = batch.In(weights)
+		arcs.Columns[batch.Vals] = batch.Input(weights)
 	}
 	_, err = t.Change(ctx, method, arcs)
 	ok := batch.View[bool](b.Columns[batch.OK].Host)
 	for i, u := range from {
-		is := u != to[i] && done[ends[i]-1]
-		if is {
+		changed := u != to[i] && done[ends[i]-1]
+		if changed {
 			n++
 		}
 		if ok != nil {
-			ok[i] = is
+			ok[i] = changed
 		}
 	}
 	return n, inEdges(err, 0, func(arc int) int {
@@ -363,11 +363,11 @@ func inEdges(err error, first int, edgeOf func(arc int) int) error {
 	return err
 }
 
-// bothWays is a flag next to those of batches: an edge is in the tables of both its ends.
+// undirected is a flag next to those of batches: an edge is in the tables of both its ends.
 const bothWays batch.Flags = 1 << 24
 
-// arcsOf returns the arcs of an edge. If there are two, the one from the smaller end to the larger
-// is the last. A loop has none.
+// arcsPerEdge returns the arcs of an edge. If there are two, the one from the smaller end to the
+// larger is the last. A loop has none.
 func arcsOf(u, v uint32, both bool) []uint64 {
 	switch {
 	case u == v:
@@ -386,7 +386,7 @@ func (e *cpuGraph[V, SV]) addCount(_ *device.Stream, to device.Slice[uint64], n 
 
 // find implements graphEngine.
 func (e *cpuGraph[V, SV]) find(ctx context.Context, t *core.Table, method string, s *device.Stream, b *batch.Batch, hits device.Ptr) (int, error) {
-	if err := cpu.Open(s); err != nil {
+	if err := cpu.SyncStream(s); err != nil {
 		return 0, err
 	}
 	return findArcs(ctx, t, method, b)
@@ -400,7 +400,7 @@ func findArcs(ctx context.Context, t *core.Table, method string, b *batch.Batch)
 		keys[i] = arcOf(u, to[i])
 	}
 	look := *b
-	look.Columns[batch.Keys], look.Columns[batch.Keys2] = batch.In(keys), batch.Column{}
+	look.Columns[batch.Keys], look.Columns[batch.Keys2] = batch.Input(keys), batch.Column{}
 	return t.Get(ctx, method, nil, &look)
 }
 
@@ -408,7 +408,7 @@ func findArcs(ctx context.Context, t *core.Table, method string, b *batch.Batch)
 
 // degrees implements graphEngine.
 func (e *cpuGraph[V, SV]) degrees(_ context.Context, s *device.Stream, g *generation, b *batch.Batch) error {
-	if err := cpu.Open(s); err != nil {
+	if err := cpu.SyncStream(s); err != nil {
 		return err
 	}
 	vertices, counts, entries := batch.View[uint32](b.Columns[batch.Keys].Host), batch.View[uint32](b.Columns[batch.Counts].Host), g.dict.entries()
@@ -432,12 +432,12 @@ func (e *cpuGraph[V, SV]) offsets(_ *device.Stream, b *batch.Batch) error {
 
 // rows implements graphEngine.
 func (e *cpuGraph[V, SV]) rows(ctx context.Context, s *device.Stream, g *generation, b *batch.Batch) error {
-	if err := cpu.Open(s); err != nil {
+	if err := cpu.SyncStream(s); err != nil {
 		return err
 	}
 	vertices, offsets := batch.View[uint32](b.Columns[batch.Keys].Host), batch.View[uint64](b.Columns[batch.Offsets].Host)
 	ids, vals, entries := batch.View[uint32](b.Columns[batch.OutKeys].Host), batch.View[V](b.Columns[batch.Vals].Host), g.dict.entries()
-	e.Device.Parallel(len(vertices), someVertices, func(lo, hi int) {
+	e.Device.Parallel(len(vertices), vertexGrain, func(lo, hi int) {
 		t := tableOf[uint32, SV](g)
 		for i := lo; i < hi && ctx.Err() == nil; i++ {
 			at, u := offsets[i], vertices[i]
@@ -476,6 +476,6 @@ func (e *cpuGraph[V, SV]) scratch() int { return 0 }
 // chains implements graphEngine. It counts the base slabs of vertices only.
 func (e *cpuGraph[V, SV]) chains(ctx context.Context) (classes [chainLengths]uint64, err error) {
 	classes, err = e.cpuEngine.chains(ctx)
-	classes[1] -= uint64(e.generation().buckets) + 1 - uint64(e.dict().kept)
+	classes[1] -= uint64(e.generation().buckets) + 1 - uint64(e.dict().ownedSlabs)
 	return classes, err
 }

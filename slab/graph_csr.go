@@ -54,24 +54,24 @@ func downloadGraph[W graphs.Weight](ctx context.Context, g *graph, weighted bool
 		return nil, nil, fmt.Errorf("%s: CSR: %w", g.core.Name, err)
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	d, on, err := exportGraph[W](ctx, g, "CSR", s, weighted)
+	d, deviceWeights, err := exportGraph[W](ctx, g, "CSR", s, weighted)
 	if err != nil {
 		return nil, nil, err
 	}
 	if c, err = d.Download(ctx, s); err == nil && weighted {
-		weights = make([]W, on.Len())
-		err = on.CopyTo(ctx, s, weights)
+		weights = make([]W, deviceWeights.Len())
+		err = deviceWeights.CopyTo(ctx, s, weights)
 	}
-	return c, weights, errors.Join(err, d.Free(), on.Free())
+	return c, weights, errors.Join(err, d.Free(), deviceWeights.Free())
 }
 
 // exportGraph writes all rows to new memory and waits for that.
 func exportGraph[W graphs.Weight](ctx context.Context, g *graph, method string, s *device.Stream, weighted bool) (d *graphs.DeviceCSR, weights device.Slice[W], err error) {
 	dev := g.core.Device
-	if err := (&batch.Batch{}).CheckPlace(dev, s); err != nil {
+	if err := (&batch.Batch{}).CheckDevice(dev, s); err != nil {
 		return nil, weights, fmt.Errorf("%s: %s: %w", g.core.Name, method, err)
 	}
-	err = g.core.Alone(ctx, method, func(now core.Counters) (err error) {
+	err = g.core.WithWriteLock(ctx, method, func(now core.Counters) (err error) {
 		b := &batch.Batch{N: int(now.Live)}
 		targets, err := device.Make[uint32](dev, b.N)
 		if err == nil && weighted {
@@ -81,7 +81,7 @@ func exportGraph[W graphs.Weight](ctx context.Context, g *graph, method string, 
 		b.Columns[batch.OutKeys] = batch.OutputOn(targets)
 		var offsets device.Slice[uint64]
 		if err == nil {
-			offsets, err = g.policy.engine.arrange(ctx, s, b)
+			offsets, err = g.policy.engine.exportRows(ctx, s, b)
 		}
 		if err == nil {
 			d, err = graphs.NewDeviceCSR(offsets, targets, &graphs.Options{Directed: g.Directed()})
@@ -102,25 +102,25 @@ func (g *Graph) InsertCSR(ctx context.Context, c *graphs.CSR) (int, error) {
 
 // InsertCSR is [Graph.InsertCSR] with weights. It also sets the weights of edges that exist.
 func (g *WeightedGraph[W]) InsertCSR(ctx context.Context, c *graphs.Weighted[W]) (int, error) {
-	return g.insertRows(ctx, op.Put, c.CSR, batch.In(c.AllWeights()))
+	return g.insertRows(ctx, op.Put, c.CSR, batch.Input(c.AllWeights()))
 }
 
 // insertRows inserts the arcs of a graph part by part. It skips the second arc of an undirected
 // edge.
 func (g *graph) insertRows(ctx context.Context, kind op.Kind, c *graphs.CSR, vals batch.Column) (n int, err error) {
 	const method = "InsertCSR"
-	if most := g.policy.opts.MaxVertices; c.Vertices() > most {
-		return 0, fmt.Errorf("%s: %s: %w", g.core.Name, method, core.Invalid("%d vertices, MaxVertices is %d", c.Vertices(), most))
+	if limit := g.policy.opts.MaxVertices; c.Vertices() > limit {
+		return 0, fmt.Errorf("%s: %s: %w", g.core.Name, method, core.Invalid("%d vertices, MaxVertices is %d", c.Vertices(), limit))
 	}
 	all := batch.View[uint32](vals.Host)
 	var from, to, weights []uint32
 	flush := func() error {
 		var column batch.Column
 		if all != nil {
-			column = batch.In(weights)
+			column = batch.Input(weights)
 		}
-		some, err := g.change(ctx, method, nil, kind, edgeColumns(from, to, column, nil))
-		n += some
+		changed, err := g.change(ctx, method, nil, kind, edgeColumns(from, to, column, nil))
+		n += changed
 		from, to, weights = from[:0], to[:0], weights[:0]
 		if err != nil {
 			err = fmt.Errorf("%s: %s: %w", g.core.Name, method, op.Cause(err))
@@ -136,7 +136,7 @@ func (g *graph) insertRows(ctx context.Context, kind op.Kind, c *graphs.CSR, val
 			if from, to = append(from, u), append(to, v); all != nil {
 				weights = append(weights, all[first+uint64(i)])
 			}
-			if len(from) == mostEdges {
+			if len(from) == maxExpandedEdges {
 				if err := flush(); err != nil {
 					return n, err
 				}
@@ -161,9 +161,9 @@ type Arcs[W Weight] struct {
 // iteration ends early on an error, which only Pages returns.
 func (g *graph) All() iter.Seq2[uint32, uint32] {
 	return func(yield func(u, v uint32) bool) {
-		for some := range pagesOf[uint32](context.Background(), g, false) {
-			for i, u := range some.From {
-				if !yield(u, some.To[i]) {
+		for page := range pagesOf[uint32](context.Background(), g, false) {
+			for i, u := range page.From {
+				if !yield(u, page.To[i]) {
 					return
 				}
 			}
@@ -184,20 +184,20 @@ func (g *WeightedGraph[W]) Pages(ctx context.Context) iter.Seq2[Arcs[W], error] 
 
 func pagesOf[W Weight](ctx context.Context, g *graph, weighted bool) iter.Seq2[Arcs[W], error] {
 	return func(yield func(Arcs[W], error) bool) {
-		var some Arcs[W]
-		goes := true
+		var page Arcs[W]
+		ok := true
 		err := g.core.Pages(ctx, "Pages", nil, func(p *core.Page) bool {
-			some.From, some.To = some.From[:0], some.To[:0]
+			page.From, page.To = page.From[:0], page.To[:0]
 			for _, arc := range batch.View[uint64](p.Keys.Host) {
-				some.From, some.To = append(some.From, uint32(arc>>32)), append(some.To, uint32(arc))
+				page.From, page.To = append(page.From, uint32(arc>>32)), append(page.To, uint32(arc))
 			}
 			if weighted {
-				some.Weights = batch.View[W](p.Vals.Host)
+				page.Weights = batch.View[W](p.Vals.Host)
 			}
-			goes = yield(some, nil)
-			return goes
+			ok = yield(page, nil)
+			return ok
 		})
-		if err != nil && goes {
+		if err != nil && ok {
 			yield(Arcs[W]{}, err)
 		}
 	}

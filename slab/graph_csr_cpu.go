@@ -10,9 +10,9 @@ import (
 	"github.com/weftgo/weft/internal/cpu"
 )
 
-// arrange implements graphEngine.
-func (e *cpuGraph[V, SV]) arrange(ctx context.Context, s *device.Stream, b *batch.Batch) (offsets device.Slice[uint64], err error) {
-	if err := cpu.Open(s); err != nil {
+// exportRows implements graphEngine.
+func (e *cpuGraph[V, SV]) exportRows(ctx context.Context, s *device.Stream, b *batch.Batch) (offsets device.Slice[uint64], err error) {
+	if err := cpu.SyncStream(s); err != nil {
 		return offsets, err
 	}
 	g := e.generation()
@@ -22,15 +22,15 @@ func (e *cpuGraph[V, SV]) arrange(ctx context.Context, s *device.Stream, b *batc
 		starts[u+1] = starts[u] + uint64(v.degree)
 	}
 	rows := &batch.Batch{N: len(entries), Columns: batch.Columns{
-		batch.Keys: batch.In(sequence(0, len(entries))), batch.Offsets: batch.Starts(starts), batch.OutKeys: b.Columns[batch.OutKeys], batch.Vals: b.Columns[batch.Vals],
+		batch.Keys: batch.Input(sequence(0, len(entries))), batch.Offsets: batch.OffsetsIn(starts), batch.OutKeys: b.Columns[batch.OutKeys], batch.Vals: b.Columns[batch.Vals],
 	}}
 	if err := e.rows(ctx, s, g, rows); err != nil {
 		return offsets, err
 	}
 	ids, weights := batch.View[uint32](b.Columns[batch.OutKeys].Host), batch.View[uint32](b.Columns[batch.Vals].Host)
 	var limit atomic.Uint64 // one more than the largest vertex with an edge
-	e.Device.Parallel(len(entries), someVertices, func(lo, hi int) {
-		last := uint64(0)
+	e.Device.Parallel(len(entries), vertexGrain, func(lo, hi int) {
+		end := uint64(0)
 		var pairs []uint64
 		for u := lo; u < hi; u++ {
 			row := ids[starts[u]:starts[u+1]]
@@ -42,9 +42,9 @@ func (e *cpuGraph[V, SV]) arrange(ctx context.Context, s *device.Stream, b *batc
 			} else {
 				pairs = sortRow(row, weights[starts[u]:starts[u+1]], pairs)
 			}
-			last = max(last, uint64(u)+1, uint64(row[len(row)-1])+1)
+			end = max(end, uint64(u)+1, uint64(row[len(row)-1])+1)
 		}
-		for old := limit.Load(); old < last && !limit.CompareAndSwap(old, last); old = limit.Load() {
+		for old := limit.Load(); old < end && !limit.CompareAndSwap(old, end); old = limit.Load() {
 		}
 	})
 	n := int(limit.Load())

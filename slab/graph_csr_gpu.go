@@ -13,22 +13,22 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// arrange implements graphEngine. It copies the arcs from the tables in storage order, and sorts
+// exportRows implements graphEngine. It copies the arcs from the tables in storage order, and sorts
 // them by target, then by source.
-func (e *gpuGraph) arrange(ctx context.Context, s *device.Stream, b *batch.Batch) (offsets device.Slice[uint64], err error) {
+func (e *gpuGraph) exportRows(ctx context.Context, s *device.Stream, b *batch.Batch) (offsets device.Slice[uint64], err error) {
 	if b.N == 0 {
 		if offsets, err = device.Make[uint64](e.Dev, 1); err == nil {
 			err = inOrder(func() error { return s.Fill(offsets.Ptr(), 0, 2) }, func() error { return s.Sync(ctx) })
 		}
 		return offsets, err
 	}
-	if err := e.columns.kernels(); err != nil {
+	if err := e.columns.loadKernels(); err != nil {
 		return offsets, err
 	}
 	if b.N > prim.MaxRows {
 		return offsets, fmt.Errorf("%w: %d arcs to be sorted; a GPU sorts up to %d", device.ErrUnsupported, b.N, prim.MaxRows)
 	}
-	a := arranging{gpuGraph: e, s: s, n: b.N, weights: b.Columns[batch.Vals].Ptr}
+	a := arcSorter{gpuGraph: e, s: s, n: b.N, weights: b.Columns[batch.Vals].Ptr}
 	width := 0
 	if a.weights != 0 {
 		width = 4
@@ -36,10 +36,10 @@ func (e *gpuGraph) arrange(ctx context.Context, s *device.Stream, b *batch.Batch
 	sort := func(lo, vertices int) prim.Sort {
 		return prim.Sort{Widths: prim.Widths{Key: 8, Val: width}, N: b.N, Lo: lo, Hi: lo + max(1, bits.Len(uint(vertices-1)))}
 	}
-	a.byTarget, a.bySource = sort(0, e.most), sort(32, e.dict().n)
+	a.byTarget, a.bySource = sort(0, e.maxVertices), sort(32, e.dict().n)
 	size := max(a.byTarget.ScratchBytes(), a.bySource.ScratchBytes())
 	var at prim.Carve
-	count, arcs, scratch := at.Take(8), at.Take(8*b.N), at.Take(size)
+	count, arcs, scratch := at.Alloc(8), at.Alloc(8*b.N), at.Alloc(size)
 	memory, err := e.Dev.Alloc(int(at))
 	if err != nil {
 		return offsets, fmt.Errorf("memory to sort %d arcs: %w", b.N, err)
@@ -49,8 +49,8 @@ func (e *gpuGraph) arrange(ctx context.Context, s *device.Stream, b *batch.Batch
 	return offsets, errors.Join(err, s.Sync(context.WithoutCancel(ctx)), e.Dev.Free(memory))
 }
 
-// arranging holds arcs while they are sorted.
-type arranging struct {
+// arcSorter holds arcs while they are sorted.
+type arcSorter struct {
 	*gpuGraph
 	s                  *device.Stream
 	n                  int
@@ -61,7 +61,7 @@ type arranging struct {
 	scratch            device.Buffer
 }
 
-func (a *arranging) run(ctx context.Context, targets device.Ptr) (offsets device.Slice[uint64], err error) {
+func (a *arcSorter) run(ctx context.Context, targets device.Ptr) (offsets device.Slice[uint64], err error) {
 	g := a.generation()
 	p := graphExportParams{table: graphRefOf(g, false), to: gpu.Export{Keys: a.arcs, Vals: a.weights, Count: a.count, Rows: uint64(a.n), Hi: g.buckets, Step: 1}}
 	err = inOrder(
@@ -70,19 +70,19 @@ func (a *arranging) run(ctx context.Context, targets device.Ptr) (offsets device
 	if err != nil {
 		return offsets, err
 	}
-	var there [1]uint64
-	if err := a.s.CopyOut(ctx, device.Bytes(there[:]), a.count); err != nil {
+	var found [1]uint64
+	if err := a.s.CopyOut(ctx, device.Bytes(found[:]), a.count); err != nil {
 		return offsets, err
 	}
-	if there[0] != uint64(a.n) {
-		return offsets, fmt.Errorf("%w: %d arcs in the tables, and %d by their counts", op.ErrCorrupt, there[0], a.n)
+	if found[0] != uint64(a.n) {
+		return offsets, fmt.Errorf("%w: %d arcs in the tables, and %d by their counts", op.ErrCorrupt, found[0], a.n)
 	}
-	last, err := a.sorted(ctx, &a.byTarget)
+	last, err := a.sortArcs(ctx, &a.byTarget)
 	if err != nil {
 		return offsets, err
 	}
 	vertices := uint32(last) + 1
-	if last, err = a.sorted(ctx, &a.bySource); err != nil {
+	if last, err = a.sortArcs(ctx, &a.bySource); err != nil {
 		return offsets, err
 	}
 	vertices = max(vertices, uint32(last>>32)+1)
@@ -90,21 +90,21 @@ func (a *arranging) run(ctx context.Context, targets device.Ptr) (offsets device
 	if err := device.Launch(a.s, a.columns.targets, gpu.Wave(a.Dev, a.n), gpu.Block, &t); err != nil {
 		return offsets, err
 	}
-	return a.starts(int(vertices))
+	return a.rowOffsets(int(vertices))
 }
 
-// sorted sorts the arcs and returns the last one.
-func (a *arranging) sorted(ctx context.Context, by *prim.Sort) (uint64, error) {
-	by.From, by.To = prim.Rows{Keys: a.arcs, Vals: a.weights}, prim.Rows{Keys: a.arcs, Vals: a.weights}
+// sortArcs sorts the arcs and returns the last one.
+func (a *arcSorter) sortArcs(ctx context.Context, order *prim.Sort) (uint64, error) {
+	order.From, order.To = prim.Rows{Keys: a.arcs, Vals: a.weights}, prim.Rows{Keys: a.arcs, Vals: a.weights}
 	var last [1]uint64
 	err := inOrder(
-		func() error { return a.columns.prim.Sort(a.s, by, a.scratch) },
+		func() error { return a.columns.prim.Sort(a.s, order, a.scratch) },
 		func() error { return a.s.CopyOut(ctx, device.Bytes(last[:]), a.arcs+device.Ptr(8*(a.n-1))) })
 	return last[0], err
 }
 
-// starts returns the offsets of the rows of the given vertices.
-func (a *arranging) starts(vertices int) (offsets device.Slice[uint64], err error) {
+// rowOffsets returns the offsets of the rows of the given vertices.
+func (a *arcSorter) rowOffsets(vertices int) (offsets device.Slice[uint64], err error) {
 	degrees, err := device.Make[uint32](a.Dev, vertices)
 	if err != nil {
 		return offsets, err

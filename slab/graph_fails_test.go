@@ -36,7 +36,7 @@ func graphFails(t *testing.T, dev device.Device, step int) {
 			if failures++; failures > 1 || !fired() {
 				t.Fatalf("operation %d fails: %v", n, err)
 			}
-			devicetest.Heal(dev)
+			devicetest.ClearFailures(dev)
 			noError(t, call())
 		}
 		var g *Graph
@@ -52,7 +52,7 @@ func graphFails(t *testing.T, dev device.Device, step int) {
 		}
 		again(func() error { _, err := g.Delete(ctx, make([]uint32, 300), sequence(1, 301), nil); return err })
 		again(func() error { return g.Compact(ctx) })
-		devicetest.Heal(dev)
+		devicetest.ClearFailures(dev)
 		noError(t, g.checkMemory())
 		noError(t, g.Check(ctx))
 		row, err := g.Neighbors(ctx, 0, nil)
@@ -95,7 +95,7 @@ func TestGraphFailsInRehash(t *testing.T) {
 		if fired = has(); err != nil && !fired {
 			t.Fatalf("%d operations, none of which fails: %v", n, err)
 		}
-		devicetest.Heal(dev)
+		devicetest.ClearFailures(dev)
 		for _, v := range more {
 			p.model[edge{0, v}] = 0
 		}
@@ -144,7 +144,7 @@ func TestGraphWaitsAsLongAsItsContext(t *testing.T) {
 			<-over
 		}
 		wait(func(started, release chan struct{}) { // another call holds the writer lock
-			err := g.core.Alone(context.Background(), "hold", func(core.Counters) error {
+			err := g.core.WithWriteLock(context.Background(), "hold", func(core.Counters) error {
 				close(started)
 				<-release
 				return nil
@@ -155,10 +155,10 @@ func TestGraphWaitsAsLongAsItsContext(t *testing.T) {
 		}, whole...)
 		if e, ok := g.policy.engine.(*gpuGraph); ok {
 			wait(func(started, release chan struct{}) { // another batch is being copied
-				e.arcs.turn <- struct{}{}
+				e.arcs.sem <- struct{}{}
 				close(started)
 				<-release
-				<-e.arcs.turn
+				<-e.arcs.sem
 			})
 		}
 		n, err := g.Insert(t.Context(), []uint32{1}, []uint32{2}, nil)
@@ -188,7 +188,7 @@ func TestGraphScratch(t *testing.T) {
 	said, had := scratch(), devicetest.Live(dev).Bytes
 	made := map[device.Ptr]bool{}
 	for n := range 10_000 {
-		noError(t, enlarge(t.Context(), a, &a.keys, n))
+		noError(t, growColumn(t.Context(), a, &a.keys, n))
 		made[a.keys.Ptr()] = true
 	}
 	if len(made) > 3 {
@@ -210,7 +210,7 @@ func TestGraphParts(t *testing.T) {
 	dev := devicetest.OpenSim(t, &sim.Options{Arch: 90})
 	g, err := NewGraph(dev, &GraphOptions{MaxVertices: 100, Directed: true})
 	noError(t, err)
-	g.policy.engine.(*gpuGraph).arcs.most = 3
+	g.policy.engine.(*gpuGraph).arcs.maxEdges = 3
 	s := devicetest.NewStream(t, dev)
 	from, to := devicetest.Upload(t, s, []uint32{1, 2, 3, 4, 3}), devicetest.Upload(t, s, []uint32{2, 3, 4, 5, 100})
 	for _, told := range []device.Slice[bool]{{}, devicetest.Upload(t, s, make([]bool, 5))} {
@@ -285,7 +285,7 @@ func graphNarrow(t testing.TB, dev device.Device, weighted bool) {
 	p.same()
 	show, err := hide(dev, p.g.policy.engine.units(), 0)
 	noError(t, err)
-	p.g.policy.free = p.g.policy.worst(int(slots)) // so that it relies on units that do not exist
+	p.g.policy.free = p.g.policy.maxUnitsFor(int(slots)) // so that it relies on units that do not exist
 	moved(false, slots)
 	noError(t, show())
 	p.same()
@@ -334,11 +334,11 @@ func TestGraphMovesIntoTheLastUnits(t *testing.T) {
 			}
 		}
 		b := &batch.Batch{N: len(more)}
-		b.Columns[batch.Keys] = batch.In(more)
-		need, err := e.count(t.Context(), nil, b)
+		b.Columns[batch.Keys] = batch.Input(more)
+		need, err := e.countIncoming(t.Context(), nil, b)
 		noError(t, err)
-		if need.slabs == 0 || len(e.crowded) != moving {
-			t.Fatalf("%+v, %d tables move", need, len(e.crowded))
+		if need.slabs == 0 || len(e.toRehash) != moving {
+			t.Fatalf("%+v, %d tables move", need, len(e.toRehash))
 		}
 		noError(t, e.units().Reserve(t.Context(), moving*4))
 		show, err := hide(dev, e.units(), moving*4) // as many as the moving tables fill
@@ -348,7 +348,7 @@ func TestGraphMovesIntoTheLastUnits(t *testing.T) {
 		if done, err := e.rehash(t.Context()); !done || err != nil {
 			t.Fatalf("tables have moved: %v, %v", done, err)
 		}
-		noError(t, e.forget(t.Context(), nil, b))
+		noError(t, e.clearIncoming(t.Context(), nil, b))
 		if after, err := e.units().Usage(t.Context()); err != nil || after.Units != before.Units {
 			t.Errorf("%+v, %v, want as many units as in %+v", after, err, before)
 		}

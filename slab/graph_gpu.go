@@ -29,24 +29,24 @@ import (
 type gpuGraph struct {
 	gpuEngine
 	sizing
-	graph    graphKernels
-	seed     uint64
-	most     int // exclusive limit of vertices
-	directed bool
+	graph       graphKernels
+	seed        uint64
+	maxVertices int // exclusive limit of vertices
+	directed    bool
 
-	room    gpu.Work    // the demand of a batch, and the tables to move
-	read    gpu.Work    // scratch for reading rows
-	listed  int         // number of tables to move
-	moving  demandWords // the demand of those tables
-	counted bool        // whether vertices may have coming arcs noted
-	arcs    arcBatch
+	demandWork   gpu.Work    // the demand of a batch, and the tables to move
+	readWork     gpu.Work    // scratch for reading rows
+	nListed      int         // number of tables to move
+	listedDemand demandWords // the demand of those tables
+	hasIncoming  bool        // whether vertices may have incoming arcs noted
+	arcs         arcBatch
 
 	columns columnWork
 }
 
 // graphKernels are the entry points for weights of one width.
 type graphKernels struct {
-	of     *gpuGraph
+	engine *gpuGraph
 	widths batch.Widths
 
 	find, change, export, renew  device.Kernel
@@ -60,8 +60,8 @@ type graphKernels struct {
 }
 
 func newGPUGraph(dev device.Device, w batch.Widths, s sizing, o *GraphOptions) (_ graphEngine, _ *core.Leases, err error) {
-	e := &gpuGraph{sizing: s, seed: o.Seed, most: o.MaxVertices, directed: o.Directed}
-	e.kernel.of, e.graph.of, e.graph.widths = &e.Engine, e, w
+	e := &gpuGraph{sizing: s, seed: o.Seed, maxVertices: o.MaxVertices, directed: o.Directed}
+	e.kernel.engine, e.graph.engine, e.graph.widths = &e.Engine, e, w
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, e.Close())
@@ -84,17 +84,17 @@ func newGPUGraph(dev device.Device, w batch.Widths, s sizing, o *GraphOptions) (
 	if err != nil {
 		return nil, nil, err
 	}
-	if err = e.disown(); err != nil {
+	if err = e.clearOwners(); err != nil {
 		err = errors.Join(err, leases.Free())
 	}
 	return e, leases, err
 }
 
 func (k *graphKernels) load(dev device.Device) error {
-	w, e := k.widths, k.of
+	w, e := k.widths, k.engine
 	slots := batch.Widths{Key: 4, Val: w.Val} // the slots' widths, as in other tables
 	order := []gpu.Entry{{Name: "contend", To: &e.Order.Contend}, {Name: "reset", To: &e.Order.Reset}}
-	own := []gpu.Entry{
+	entries := []gpu.Entry{
 		{Name: "find", To: &k.find}, {Name: "change", To: &k.change}, {Name: "export", To: &k.export}, {Name: "renew", To: &k.renew},
 		{Name: "arcs", To: &k.arcs}, {Name: "pick", To: &k.pick}, {Name: "check", To: &k.check}, {Name: "erase", To: &k.erase}, {Name: "winners_first", To: &e.Order.First},
 		{Name: "count", To: &k.count}, {Name: "sweep", To: &k.sweep}, {Name: "forget", To: &k.forget}, {Name: "plan", To: &k.plan}, {Name: "move", To: &k.move}, {Name: "settle", To: &k.settle},
@@ -104,14 +104,14 @@ func (k *graphKernels) load(dev device.Device) error {
 	}
 	if w.Val > 0 {
 		order = append(order, gpu.Entry{Name: "claim", To: &e.Order.Claim})
-		own = append(own, gpu.Entry{Name: "winners_last", To: &e.Order.Last})
+		entries = append(entries, gpu.Entry{Name: "winners_last", To: &e.Order.Last})
 	} else {
-		own = append(own, gpu.Entry{Name: "insert", To: &k.insert})
+		entries = append(entries, gpu.Entry{Name: "insert", To: &k.insert})
 	}
 	return errors.Join(
-		gpu.Load(dev, slabGraphImages[gpu.Pair(w)], own),
-		gpu.Load(dev, slabImages[gpu.Pair(batch.Widths{Key: 8, Val: min(2*w.Val, 8)})], order),
-		gpu.Load(dev, slabImages[gpu.Pair(slots)], []gpu.Entry{{Name: "flush", To: &e.kernel.flush}, {Name: "chains", To: &e.kernel.chains}}),
+		gpu.Load(dev, slabGraphImages[gpu.Variant(w)], entries),
+		gpu.Load(dev, slabImages[gpu.Variant(batch.Widths{Key: 8, Val: min(2*w.Val, 8)})], order),
+		gpu.Load(dev, slabImages[gpu.Variant(slots)], []gpu.Entry{{Name: "flush", To: &e.kernel.flush}, {Name: "chains", To: &e.kernel.chains}}),
 	)
 }
 
@@ -119,13 +119,13 @@ func (k *graphKernels) load(dev device.Device) error {
 func (e *gpuGraph) Close() error {
 	var err error
 	if e.Stream != nil {
-		err = errors.Join(e.room.Free(&e.Queue), e.read.Free(&e.Queue), e.arcs.close(), e.columns.close())
+		err = errors.Join(e.demandWork.Free(&e.Queue), e.readWork.Free(&e.Queue), e.arcs.close(), e.columns.close())
 	}
 	return errors.Join(err, e.gpuEngine.Close())
 }
 
 func (e *gpuGraph) allocate(vertices int, slabs uint64, units int) (*generation, error) {
-	n, err := e.lines(slabs)
+	n, err := e.baseSlabs(slabs)
 	if err != nil {
 		return nil, err
 	}
@@ -134,25 +134,25 @@ func (e *gpuGraph) allocate(vertices int, slabs uint64, units int) (*generation,
 
 func (e *gpuGraph) dict() *dictionary { return e.generation().dict }
 
-// disown removes the tables of all vertices. The base slabs must be empty.
-func (e *gpuGraph) disown() error {
+// clearOwners removes the tables of all vertices. The base slabs must be empty.
+func (e *gpuGraph) clearOwners() error {
 	d := e.dict()
-	err := e.Do(context.Background(), d.disownOn)
+	err := e.RunSync(context.Background(), d.clearOwnersOn)
 	if err == nil {
-		d.next, d.kept = 0, 0
+		d.nextSlab, d.ownedSlabs = 0, 0
 	}
 	return err
 }
 
-func (d *dictionary) disownOn(s *device.Stream) error {
+func (d *dictionary) clearOwnersOn(s *device.Stream) error {
 	return inOrder(
 		func() error { return s.Fill(d.vertices.Ptr, 0, d.vertices.Size/4) },
-		func() error { return s.Fill(d.owners.Ptr, nobody, d.owners.Size/4) })
+		func() error { return s.Fill(d.owners.Ptr, noOwner, d.owners.Size/4) })
 }
 
 // Clear implements core.Engine. Vertices keep their base slabs until these are empty.
 func (e *gpuGraph) Clear(ctx context.Context) error {
-	return inOrder(func() error { return e.gpuEngine.Clear(ctx) }, e.disown)
+	return inOrder(func() error { return e.gpuEngine.Clear(ctx) }, e.clearOwners)
 }
 
 // inOrder runs steps until one fails.
@@ -181,20 +181,20 @@ func graphRefOf(p core.Parts, sweep bool) graphRef {
 func (e *gpuGraph) refFor(p core.Parts, c *gpu.Change) graphRef {
 	ref := graphRefOf(p, !e.arcs.attempting && c.Args.Failed.Items == 0)
 	if e.arcs.attempting {
-		ref.longest = e.longest(slotsIn(e.Widths.Slot))
+		ref.longest = e.maxChain(slotsIn(e.Widths.Slot))
 	}
 	return ref
 }
 
-// Look implements gpu.Structure, as do the methods that follow.
-func (k *graphKernels) Look(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error {
+// Lookup implements gpu.Structure, as do the methods that follow.
+func (k *graphKernels) Lookup(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error {
 	lookup, grid := gpu.LookupOf(b, hits, tileLanes)
 	return device.Launch(s, k.find, grid, gpu.Block, &findParams{graph: graphRefOf(p, false), lookup: lookup})
 }
 
 // Change launches a change.
 func (k *graphKernels) Change(s *device.Stream, p core.Parts, c *gpu.Change) (contended bool, err error) {
-	params := graphChangeParams{table: k.of.refFor(p, c), changes: c.Args}
+	params := graphChangeParams{table: k.engine.refFor(p, c), changes: c.Args}
 	return c.Ordered(), device.Launch(s, k.change, gpu.Grid(c.N), gpu.Block, &params)
 }
 
@@ -211,9 +211,9 @@ func (e *gpuGraph) Change(ctx context.Context, s *device.Stream, b *batch.Batch)
 }
 
 // Winners launches the kernel that resolves duplicates.
-func (k *graphKernels) Winners(s *device.Stream, p core.Parts, c *gpu.Change, w *gpu.Winners) error {
-	return device.Launch(s, k.of.Order.Winners(c.Kind), gpu.Wave(s.Device(), c.N), gpu.Block,
-		&graphWinnersParams{table: k.of.refFor(p, c), winners: *w})
+func (k *graphKernels) ResolveWinners(s *device.Stream, p core.Parts, c *gpu.Change, w *gpu.Winners) error {
+	return device.Launch(s, k.engine.Order.Winners(c.Kind), gpu.Wave(s.Device(), c.N), gpu.Block,
+		&graphWinnersParams{table: k.engine.refFor(p, c), winners: *w})
 }
 
 // Export launches a kernel that copies arcs.
@@ -227,21 +227,21 @@ func (k *graphKernels) Export(s *device.Stream, p core.Parts, lo, hi uint32, out
 
 const demandBytes = int(unsafe.Sizeof(demandWords{}))
 
-// roomOf returns the parameters of kernels that reserve memory, for n listed vertices or n items of
-// a batch.
-func (e *gpuGraph) roomOf(n int) roomParams {
-	at := e.room.Buf.Ptr
+// demandParams returns the parameters of kernels that reserve memory, for n listed vertices or n
+// items of a batch.
+func (e *gpuGraph) demandParams(n int) roomParams {
+	at := e.demandWork.Buf.Ptr
 	return roomParams{
 		graph: graphRefOf(e.Parts(), true), demand: at, moves: at + device.Ptr(demandBytes), n: uint64(n),
-		most: uint32(e.most), wanted: e.wanted16, times: rehashTimes, next: e.dict().next,
+		most: uint32(e.maxVertices), wanted: e.load16, times: rehashTimes, next: e.dict().nextSlab,
 	}
 }
 
-// roomFor returns those parameters for a batch of arcs, or of edges from Keys to Keys2.
-func (e *gpuGraph) roomFor(b *batch.Batch) roomParams {
-	p := e.roomOf(b.N)
+// demandParamsFor returns those parameters for a batch of arcs, or of edges from Keys to Keys2.
+func (e *gpuGraph) demandParamsFor(b *batch.Batch) roomParams {
+	p := e.demandParams(b.N)
 	if b.Columns[batch.Keys2].Given() {
-		p.from, p.ends, p.both = b.Columns[batch.Keys].Ptr, b.Columns[batch.Keys2].Ptr, uint32(e.arcsEach()-1)
+		p.from, p.ends, p.both = b.Columns[batch.Keys].Ptr, b.Columns[batch.Keys2].Ptr, uint32(e.arcsPerEdge()-1)
 	} else {
 		p.keys = b.Columns[batch.Keys].Ptr
 	}
@@ -254,40 +254,40 @@ func (e *gpuGraph) roomFor(b *batch.Batch) roomParams {
 // arcsIn returns the number of arcs of a batch of arcs or edges.
 func (e *gpuGraph) arcsIn(b *batch.Batch) int {
 	if b.Columns[batch.Keys2].Given() {
-		return b.N * e.arcsEach()
+		return b.N * e.arcsPerEdge()
 	}
 	return b.N
 }
 
-// ask runs launches that compute a demand, and reads it.
-func (e *gpuGraph) ask(ctx context.Context, s *device.Stream, launch func() error) (d demandWords, err error) {
+// readDemand runs launches that compute a demand, and reads it.
+func (e *gpuGraph) readDemand(ctx context.Context, s *device.Stream, launch func() error) (d demandWords, err error) {
 	err = e.Submit(s, func() error {
-		return inOrder(func() error { return s.Fill(e.room.Buf.Ptr, 0, demandBytes/4) }, launch)
+		return inOrder(func() error { return s.Fill(e.demandWork.Buf.Ptr, 0, demandBytes/4) }, launch)
 	})
 	if err == nil {
-		err = s.CopyOut(ctx, unsafe.Slice((*byte)(unsafe.Pointer(&d)), demandBytes), e.room.Buf.Ptr)
+		err = s.CopyOut(ctx, unsafe.Slice((*byte)(unsafe.Pointer(&d)), demandBytes), e.demandWork.Buf.Ptr)
 	}
 	return d, err
 }
 
-// count implements graphEngine.
-func (e *gpuGraph) count(ctx context.Context, s *device.Stream, b *batch.Batch) (need demand, err error) {
+// countIncoming implements graphEngine.
+func (e *gpuGraph) countIncoming(ctx context.Context, s *device.Stream, b *batch.Batch) (needed demand, err error) {
 	if s == nil { // of a batch that is run again
-		err = e.Whole(ctx, &e.read, b.Only(batch.Keys), 0, func(there *batch.Batch, _ int) error {
-			need, err = e.count(ctx, e.Stream, there)
+		err = e.RunWhole(ctx, &e.readWork, b.Select(batch.Keys), 0, func(onDevice *batch.Batch, _ int) error {
+			needed, err = e.countIncoming(ctx, e.Stream, onDevice)
 			return err
 		})
-		return need, err
+		return needed, err
 	}
 	n := e.dict().n
 	listed := max(1, min(e.arcsIn(b), n))
-	if err := e.room.Room(&e.Queue, demandBytes+int(unsafe.Sizeof(moveWords{}))*listed); err != nil {
-		return need, err
+	if err := e.demandWork.Grow(&e.Queue, demandBytes+int(unsafe.Sizeof(moveWords{}))*listed); err != nil {
+		return needed, err
 	}
-	p := e.roomFor(b)
+	p := e.demandParamsFor(b)
 	launch := func(k device.Kernel, n int) error { return device.Launch(s, k, gpu.Wave(e.Dev, n), gpu.Block, &p) }
-	e.counted = true
-	d, err := e.ask(ctx, s, func() error {
+	e.hasIncoming = true
+	d, err := e.readDemand(ctx, s, func() error {
 		err := launch(e.graph.count, b.N)
 		if err == nil && p.sweep != 0 {
 			err = launch(e.graph.sweep, n)
@@ -299,15 +299,15 @@ func (e *gpuGraph) count(ctx context.Context, s *device.Stream, b *batch.Batch) 
 	})
 	if err == nil && d.bad != 0 {
 		// The batch has edges: arcs are made of edges that have been checked.
-		err = e.arcs.refuse(ctx, s, b, int(^d.bad))
+		err = e.arcs.rangeError(ctx, s, b, int(^d.bad))
 	}
-	e.listed, e.moving = int(d.crowded), d
+	e.nListed, e.listedDemand = int(d.crowded), d
 	return demand{vertices: int(d.vertices), slabs: d.slabs}, err
 }
 
-// forget implements graphEngine.
-func (e *gpuGraph) forget(_ context.Context, s *device.Stream, b *batch.Batch) error {
-	if !e.counted {
+// clearIncoming implements graphEngine.
+func (e *gpuGraph) clearIncoming(_ context.Context, s *device.Stream, b *batch.Batch) error {
+	if !e.hasIncoming {
 		return nil
 	}
 	if s == nil { // the batch lies in host memory
@@ -315,40 +315,40 @@ func (e *gpuGraph) forget(_ context.Context, s *device.Stream, b *batch.Batch) e
 	}
 	var p roomParams
 	if b != nil {
-		p = e.roomFor(b)
+		p = e.demandParamsFor(b)
 	} else {
-		p = e.roomOf(0)
+		p = e.demandParams(0)
 		p.sweep = 1
 	}
 	err := e.Submit(s, func() error {
 		return device.Launch(s, e.graph.forget, gpu.Wave(e.Dev, max(int(p.n), e.dict().n)), gpu.Block, &p)
 	})
-	e.counted = err != nil
+	e.hasIncoming = err != nil
 	return err
 }
 
 // rehash implements graphEngine. It reserves units for any chains that the arcs form, and one more
 // for each tile that may hold a unit.
 func (e *gpuGraph) rehash(ctx context.Context) (done bool, err error) {
-	grid := device.Dim{X: min(e.listed, 8*e.Dev.Properties().Units)}
-	arcs := int(e.moving.arcs)
+	grid := device.Dim{X: min(e.nListed, 8*e.Dev.Properties().Units)}
+	arcs := int(e.listedDemand.arcs)
 	if err := e.units().Reserve(ctx, arcs/slotsIn(e.Widths.Slot)+min(arcs, grid.X*gpu.BlockThreads/tileLanes)); err != nil {
 		return false, err
 	}
-	p, g := e.roomOf(e.listed), e.generation()
-	err = e.Alone(ctx, func(s *device.Stream) error {
+	p, g := e.demandParams(e.nListed), e.generation()
+	err = e.RunExclusive(ctx, func(s *device.Stream) error {
 		if done = !e.Leases.Held(); !done { // only now no iteration can begin
 			return nil
 		}
-		next := g.dict.next
+		next := g.dict.nextSlab
 		// If the second launch fails, the slabs written by the first stay unused until all tables
 		// move.
-		g.dict.next = g.buckets
+		g.dict.nextSlab = g.buckets
 		err := inOrder(
 			func() error { return device.Launch(s, e.graph.move, grid, gpu.Block, &p) },
 			func() error { return device.Launch(s, e.graph.settle, grid, gpu.Block, &p) })
 		if err == nil {
-			g.dict.next, g.dict.kept = next+uint32(e.moving.slabs), g.dict.kept+uint32(e.moving.kept)
+			g.dict.nextSlab, g.dict.ownedSlabs = next+uint32(e.listedDemand.slabs), g.dict.ownedSlabs+uint32(e.listedDemand.kept)
 		}
 		return err
 	})
@@ -356,69 +356,69 @@ func (e *gpuGraph) rehash(ctx context.Context) (done bool, err error) {
 		return false, err
 	}
 	var d demandWords
-	if err = e.Stream.CopyOut(ctx, unsafe.Slice((*byte)(unsafe.Pointer(&d)), demandBytes), e.room.Buf.Ptr); err != nil {
+	if err = e.Stream.CopyOut(ctx, unsafe.Slice((*byte)(unsafe.Pointer(&d)), demandBytes), e.demandWork.Buf.Ptr); err != nil {
 		return false, err
 	}
 	switch {
-	case int(d.lost) > e.listed:
-		return false, fmt.Errorf("tables of %d vertices are said to find no slabs, of %d that move", d.lost, e.listed)
+	case int(d.lost) > e.nListed:
+		return false, fmt.Errorf("tables of %d vertices are said to find no slabs, of %d that move", d.lost, e.nListed)
 	case d.lost > 0:
 		return false, fmt.Errorf("tables of %d vertices find no slabs where they are moved: %w", d.lost, op.ErrFull)
 	}
 	return true, nil
 }
 
-// wanted implements graphEngine.
-func (e *gpuGraph) wanted(ctx context.Context) (uint64, error) {
-	if err := e.room.Room(&e.Queue, demandBytes); err != nil {
+// neededSlabs implements graphEngine.
+func (e *gpuGraph) neededSlabs(ctx context.Context) (uint64, error) {
+	if err := e.demandWork.Grow(&e.Queue, demandBytes); err != nil {
 		return 0, err
 	}
-	p := e.roomOf(0)
-	d, err := e.ask(ctx, e.Stream, func() error {
+	p := e.demandParams(0)
+	d, err := e.readDemand(ctx, e.Stream, func() error {
 		return device.Launch(e.Stream, e.graph.measure, gpu.Wave(e.Dev, e.dict().n), gpu.Block, &p)
 	})
 	return d.slabs, err
 }
 
-// renew implements graphEngine.
-func (e *gpuGraph) renew(ctx context.Context, n int, slabs uint64, units int) error {
-	lost, err := e.renewTo(ctx, n, slabs, units)
-	if err == nil && lost > 0 {
-		err = fmt.Errorf("no slabs for %d arcs: %w", lost, op.ErrFull)
+// rebuild implements graphEngine.
+func (e *gpuGraph) rebuild(ctx context.Context, n int, slabs uint64, units int) error {
+	dropped, err := e.rebuildTo(ctx, n, slabs, units)
+	if err == nil && dropped > 0 {
+		err = fmt.Errorf("no slabs for %d arcs: %w", dropped, op.ErrFull)
 	}
-	e.counted = e.counted && err != nil // moved vertices have no arcs noted
+	e.hasIncoming = e.hasIncoming && err != nil // moved vertices have no incoming arcs noted
 	return err
 }
 
-func (e *gpuGraph) renewTo(ctx context.Context, n int, slabs uint64, units int) (lost int, err error) {
+func (e *gpuGraph) rebuildTo(ctx context.Context, n int, slabs uint64, units int) (dropped int, err error) {
 	to, err := e.allocate(n, slabs, units)
 	if err != nil {
 		return 0, err
 	}
-	p := e.roomOf(0)
+	p := e.demandParams(0)
 	p.to = graphRefOf(to, true)
-	lost, err = e.Move(ctx, to, func(s *device.Stream, from core.Parts, lost device.Ptr) error {
+	dropped, err = e.Move(ctx, to, func(s *device.Stream, from core.Parts, dropped device.Ptr) error {
 		return inOrder(
-			func() error { return to.dict.disownOn(s) },
-			func() error { return s.Fill(e.room.Buf.Ptr, 0, demandBytes/4) },
+			func() error { return to.dict.clearOwnersOn(s) },
+			func() error { return s.Fill(e.demandWork.Buf.Ptr, 0, demandBytes/4) },
 			func() error { return device.Launch(s, e.graph.hand, gpu.Wave(e.Dev, int(p.graph.n)), gpu.Block, &p) },
 			func() error {
-				return device.Launch(s, e.graph.renew, tiles(e.Dev, p.graph.table.buckets), gpu.Block, &renewParams{from: p.graph, to: p.to, lost: lost})
+				return device.Launch(s, e.graph.renew, tiles(e.Dev, p.graph.table.buckets), gpu.Block, &renewParams{from: p.graph, to: p.to, lost: dropped})
 			})
 	})
-	to.dict.next, to.dict.kept = uint32(slabs), uint32(slabs)
-	return lost, err
+	to.dict.nextSlab, to.dict.ownedSlabs = uint32(slabs), uint32(slabs)
+	return dropped, err
 }
 
 // scratch implements graphEngine.
 func (e *gpuGraph) scratch() int {
-	return int(e.arcs.bytes.Load()+e.columns.bytes.Load()) + e.room.Buf.Size + e.read.Buf.Size
+	return int(e.arcs.bytes.Load()+e.columns.bytes.Load()) + e.demandWork.Buf.Size + e.readWork.Buf.Size
 }
 
 // chains implements graphEngine. It counts the base slabs of vertices only.
 func (e *gpuGraph) chains(ctx context.Context) (lengths [chainLengths]uint64, err error) {
 	lengths, err = e.gpuEngine.chains(ctx)
-	lengths[1] -= uint64(e.generation().buckets) + 1 - uint64(e.dict().kept)
+	lengths[1] -= uint64(e.generation().buckets) + 1 - uint64(e.dict().ownedSlabs)
 	return lengths, err
 }
 
@@ -428,18 +428,18 @@ func (e *gpuGraph) chains(ctx context.Context) (lengths [chainLengths]uint64, er
 func (e *gpuGraph) deleteVertices(ctx context.Context, t *core.Table, method string, vertices []uint32) (n int, err error) {
 	limit := uint32(0) // vertices from e.most on have no edges
 	for _, u := range vertices {
-		if u < uint32(e.most) {
+		if u < uint32(e.maxVertices) {
 			limit = max(limit, u+1)
 		}
 	}
-	err = t.Changed(ctx, method, func() (int, error) {
-		b := &batch.Batch{N: len(vertices), Columns: batch.Columns{batch.Keys: batch.In(vertices)}}
+	err = t.RunChange(ctx, method, func() (int, error) {
+		b := &batch.Batch{N: len(vertices), Columns: batch.Columns{batch.Keys: batch.Input(vertices)}}
 		if limit == 0 {
 			return 0, nil
 		}
 		words := ceilDiv(int(limit), 32)
-		err := e.Whole(ctx, &e.read, b, 8+4*words, func(there *batch.Batch, at int) (err error) {
-			n, err = e.sever(ctx, there, e.read.Buf.Ptr+device.Ptr(at), limit, words)
+		err := e.RunWhole(ctx, &e.readWork, b, 8+4*words, func(onDevice *batch.Batch, at int) (err error) {
+			n, err = e.deleteEdgesOf(ctx, onDevice, e.readWork.Buf.Ptr+device.Ptr(at), limit, words)
 			return err
 		})
 		return -n, err
@@ -447,25 +447,25 @@ func (e *gpuGraph) deleteVertices(ctx context.Context, t *core.Table, method str
 	return n, err
 }
 
-// sever deletes the edges of vertices that lie on the device. At address at it uses a count of
-// arcs, followed by marks of the given words.
-func (e *gpuGraph) sever(ctx context.Context, there *batch.Batch, at device.Ptr, limit uint32, words int) (edges int, err error) {
+// deleteEdgesOf deletes the edges of vertices that lie on the device. At address at it uses a count
+// of arcs, followed by marks of the given words.
+func (e *gpuGraph) deleteEdgesOf(ctx context.Context, b *batch.Batch, at device.Ptr, limit uint32, words int) (edges int, err error) {
 	g := e.generation()
 	p := doomedParams{
-		graph: graphRefOf(g, false), vertices: there.Columns[batch.Keys].Ptr, deleted: at, marks: at + 8,
-		n: uint32(there.N), limit: limit, both: uint32(e.arcsEach() - 1),
+		graph: graphRefOf(g, false), vertices: b.Columns[batch.Keys].Ptr, deleted: at, marks: at + 8,
+		n: uint32(b.N), limit: limit, both: uint32(e.arcsPerEdge() - 1),
 	}
-	err = e.Do(ctx, func(s *device.Stream) error {
+	err = e.RunSync(ctx, func(s *device.Stream) error {
 		return inOrder(
 			func() error { return s.Fill(at, 0, 2+words) },
-			func() error { return device.Launch(s, e.graph.doom, gpu.Wave(e.Dev, there.N), gpu.Block, &p) },
+			func() error { return device.Launch(s, e.graph.doom, gpu.Wave(e.Dev, b.N), gpu.Block, &p) },
 			func() error { return device.Launch(s, e.graph.sever, tiles(e.Dev, g.buckets), gpu.Block, &p) })
 	})
 	var arcs [1]uint64
 	if err == nil {
 		err = e.Stream.CopyOut(context.WithoutCancel(ctx), device.Bytes(arcs[:]), at)
 	}
-	return int(arcs[0]) / e.arcsEach(), err
+	return int(arcs[0]) / e.arcsPerEdge(), err
 }
 
 // ---- reading ----------------------------------------------------------------
@@ -483,12 +483,12 @@ func (e *gpuGraph) find(ctx context.Context, t *core.Table, method string, s *de
 	return 0, t.View(ctx, s, func(p core.Parts) error {
 		look := gpu.Lookup{Vals: b.Columns[batch.Vals].Ptr, Found: b.Columns[batch.OK].Ptr, Hits: hits, N: uint64(b.N)}
 		params := findParams{graph: graphRefOf(p, false), from: b.Columns[batch.Keys].Ptr, to: b.Columns[batch.Keys2].Ptr, lookup: look}
-		return launchSome(s, e.graph.find, gpu.Grid(b.N), b.N, &params)
+		return launchNonempty(s, e.graph.find, gpu.Grid(b.N), b.N, &params)
 	})
 }
 
-// launchSome launches a kernel unless n is 0.
-func launchSome[P any](s *device.Stream, k device.Kernel, grid device.Dim, n int, p *P) error {
+// launchNonempty launches a kernel unless n is 0.
+func launchNonempty[P any](s *device.Stream, k device.Kernel, grid device.Dim, n int, p *P) error {
 	if n == 0 {
 		return nil
 	}
@@ -497,30 +497,30 @@ func launchSome[P any](s *device.Stream, k device.Kernel, grid device.Dim, n int
 
 // degrees implements graphEngine.
 func (e *gpuGraph) degrees(ctx context.Context, s *device.Stream, g *generation, b *batch.Batch) error {
-	return e.reading(ctx, s, b, func(s *device.Stream, b *batch.Batch) error {
+	return e.runRead(ctx, s, b, func(s *device.Stream, b *batch.Batch) error {
 		p := rowsParams{graph: graphRefOf(g, false), vertices: b.Columns[batch.Keys].Ptr, degrees: b.Columns[batch.Counts].Ptr, n: uint32(b.N)}
-		return launchSome(s, e.graph.degrees, gpu.Wave(e.Dev, b.N), b.N, &p)
+		return launchNonempty(s, e.graph.degrees, gpu.Wave(e.Dev, b.N), b.N, &p)
 	})
 }
 
 // rows implements graphEngine.
 func (e *gpuGraph) rows(ctx context.Context, s *device.Stream, g *generation, b *batch.Batch) error {
-	return e.reading(ctx, s, b, func(s *device.Stream, b *batch.Batch) error {
+	return e.runRead(ctx, s, b, func(s *device.Stream, b *batch.Batch) error {
 		p := rowsParams{
 			graph: graphRefOf(g, false), vertices: b.Columns[batch.Keys].Ptr, offsets: b.Columns[batch.Offsets].Ptr,
 			ids: b.Columns[batch.OutKeys].Ptr, weights: b.Columns[batch.Vals].Ptr, limit: uint64(b.Columns[batch.OutKeys].Rows()), n: uint32(b.N),
 		}
-		return launchSome(s, e.graph.rows, gpu.Wave(e.Dev, 32*b.N), b.N, &p)
+		return launchNonempty(s, e.graph.rows, gpu.Wave(e.Dev, 32*b.N), b.N, &p)
 	})
 }
 
-// reading runs a launch that reads the graph on a stream. For columns of the host it runs under the
+// runRead runs a launch that reads the graph on a stream. For columns of the host it runs under the
 // writer lock.
-func (e *gpuGraph) reading(ctx context.Context, s *device.Stream, b *batch.Batch, launch func(s *device.Stream, b *batch.Batch) error) error {
+func (e *gpuGraph) runRead(ctx context.Context, s *device.Stream, b *batch.Batch, launch func(s *device.Stream, b *batch.Batch) error) error {
 	if s != nil || b.N == 0 {
 		return launch(s, b)
 	}
-	return e.Whole(ctx, &e.read, b, 0, func(there *batch.Batch, _ int) error { return launch(e.Stream, there) })
+	return e.RunWhole(ctx, &e.readWork, b, 0, func(onDevice *batch.Batch, _ int) error { return launch(e.Stream, onDevice) })
 }
 
 // offsets implements graphEngine.

@@ -40,11 +40,11 @@ func TestGraphIterationBesideMoves(t *testing.T) {
 		before := p.g.policy.engine.dict()
 		for u, v := range p.g.All() {
 			if seen[edge{u, v}]++; len(seen)%500 == 0 && n < 30 {
-				d := before.next
+				d := before.nextSlab
 				row := sequence(1000, 1000+100)
 				of := slices.Repeat([]uint32{n}, 100)
 				p.insert(of, row, row)
-				moved = moved || before.next != d
+				moved = moved || before.nextSlab != d
 				switch n += 5; n % 15 {
 				case 0:
 					p.delete(of, row)
@@ -87,7 +87,7 @@ func TestGraphDeletesWithoutMemory(t *testing.T) {
 			if !fired() {
 				t.Error("nothing asks for memory")
 			}
-			devicetest.Heal(dev)
+			devicetest.ClearFailures(dev)
 			p.same()
 			p.close()
 		}
@@ -105,7 +105,7 @@ func TestGraphClearFails(t *testing.T) {
 			if fired = has(); (err != nil) != fired {
 				t.Errorf("operation %d fails: %v, and Clear: %v", n, fired, err)
 			}
-			devicetest.Heal(dev)
+			devicetest.ClearFailures(dev)
 			if n == 0 && p.g.Edges() > 0 {
 				p.same()
 			}
@@ -219,9 +219,9 @@ func TestGraphTicketsBeginAnew(t *testing.T) {
 	}
 }
 
-// TestGraphRefusesOthers checks that methods with columns on the device refuse a stream or columns
-// of another one, and a closed graph.
-func TestGraphRefusesOthers(t *testing.T) {
+// TestGraphRefusesOtherDevices checks that methods with columns on the device refuse a stream or
+// columns of another one, and a closed graph.
+func TestGraphRefusesOtherDevices(t *testing.T) {
 	onBoth(t, func(t *testing.T, dev device.Device) {
 		other := devicetest.OpenCPU(t, 1)
 		g, err := NewGraph(dev, &GraphOptions{Seed: 1})

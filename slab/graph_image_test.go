@@ -24,7 +24,7 @@ type graphImage struct {
 // checkMemory reports the first violation of these rules:
 //
 //   - each base slab belongs to at most one vertex, and one without an owner is empty,
-//   - a vertex has as many neighbors as its degree, each once and in its bucket, and no coming
+//   - a vertex has as many neighbors as its degree, each once and in its bucket, and no incoming
 //     arcs,
 //   - no slot after an empty one is in use, and no slab follows it,
 //   - exactly the units in a chain are taken, each in one chain,
@@ -33,7 +33,7 @@ func (g *graph) checkMemory() error {
 	ctx := context.Background()
 	// A refused batch has been counted, and its stream undoes that.
 	if e, ok := g.policy.engine.(*gpuGraph); ok {
-		if err := e.Changed().Sync(ctx); err != nil {
+		if err := e.LastChange().Sync(ctx); err != nil {
 			return err
 		}
 	}
@@ -63,14 +63,14 @@ func (g *graph) checkMemory() error {
 		kept += v.slabs
 	}
 	for b, u := range m.owners {
-		if slab := m.base[128*b:][:128]; u == nobody && !bytes.Equal(slab, emptySlab) {
+		if slab := m.base[128*b:][:128]; u == noOwner && !bytes.Equal(slab, emptySlab) {
 			return fmt.Errorf("base slab %d is nobody's, and has %x", b, slab)
-		} else if u != nobody {
+		} else if u != noOwner {
 			kept--
 		}
 	}
-	if sum := m.slabs(); sum != d.kept || d.next > im.buckets {
-		return fmt.Errorf("vertices have %d base slabs, and are said to have %d; the next is %d of %d", sum, d.kept, d.next, im.buckets)
+	if sum := m.slabs(); sum != d.ownedSlabs || d.nextSlab > im.buckets {
+		return fmt.Errorf("vertices have %d base slabs, and are said to have %d; the next is %d of %d", sum, d.ownedSlabs, d.nextSlab, im.buckets)
 	}
 	taken := 0
 	for _, b := range m.blocks {
@@ -80,7 +80,7 @@ func (g *graph) checkMemory() error {
 			}
 		}
 	}
-	now, err := g.core.Engine.Counters(ctx)
+	now, err := g.core.Engine.ReadCounters(ctx)
 	if kept != 0 || taken != m.chained || now.Live != m.live || now.Used != m.live+m.dead {
 		return fmt.Errorf("base slabs of vertices that are not there: %d; %d units taken, %d in chains; %+v, want %d live and %d dead: %w", int32(kept), taken, m.chained, now, m.live, m.dead, err)
 	}
@@ -133,7 +133,7 @@ func (m *graphImage) vertex(u uint32, v vertex) error {
 		}
 	}
 	m.live += uint64(len(seen))
-	if len(seen) != int(v.degree) || v.coming != 0 {
+	if len(seen) != int(v.degree) || v.incoming != 0 {
 		return fmt.Errorf("%d neighbors", len(seen))
 	}
 	return nil

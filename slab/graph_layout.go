@@ -21,11 +21,11 @@ func arcOf(from, to uint32) uint64 { return uint64(from)<<32 | uint64(to) }
 
 // vertex is an entry of a [dictionary]: the handle of a hash table (twin: weft::slab::Vertex).
 type vertex struct {
-	_      structs.HostLayout
-	first  uint32 // first base slab, if the vertex has edges
-	slabs  uint32 // number of base slabs
-	degree uint32
-	coming uint32 // insertions of the batch that memory is reserved for; 0 otherwise
+	_        structs.HostLayout
+	first    uint32 // first base slab, if the vertex has edges
+	slabs    uint32 // number of base slabs
+	degree   uint32
+	incoming uint32 // insertions of the batch that memory is reserved for; 0 otherwise
 }
 
 const vertexBytes = 16
@@ -35,19 +35,19 @@ var _ [vertexBytes]byte = [unsafe.Sizeof(vertex{})]byte{}
 // maxGraphVertices keeps vertices below the sentinels, so slots store them as they are.
 const maxGraphVertices = 1 << 31
 
-// nobody is the owner of a base slab without a vertex.
-const nobody = ^uint32(0)
+// noOwner is the owner of a base slab without a vertex.
+const noOwner = ^uint32(0)
 
 // dictionary makes a generation that of a graph. It holds the thesis' vertex dictionary and the
 // owner of each base slab. Base slabs are handed out in order. When a table moves, its old base
 // slabs stay unused until all tables move to a new generation.
 type dictionary struct {
-	dev      device.Device
-	vertices device.Buffer
-	owners   device.Buffer
-	n        int    // number of vertices
-	next     uint32 // base slab to hand out next
-	kept     uint32 // base slabs handed out and still in use
+	dev        device.Device
+	vertices   device.Buffer
+	owners     device.Buffer
+	n          int    // number of vertices
+	nextSlab   uint32 // base slab to hand out next
+	ownedSlabs uint32 // base slabs handed out and still in use
 }
 
 func newDictionary(dev device.Device, n int, slabs uint32) (*dictionary, error) {
@@ -100,19 +100,19 @@ func locate[N, K cpu.Key, V cpu.Val](t *cpuTable[K, V], name N) uint32 {
 
 // sizing determines the number of base slabs of a vertex's table.
 type sizing struct {
-	wanted16 uint32 // pairs per base slab, in sixteenths
+	load16 uint32 // pairs per base slab, in sixteenths
 }
 
 // rehashTimes is the multiple of the wanted pairs at which a table is rehashed. So each pair is
 // moved a constant number of times.
 const rehashTimes = 2
 
-// mostWanted is the maximum of wanted16, more than a table should have.
-const mostWanted = 1 << 16
+// maxLoad16 is the maximum of load16, more than a table should have.
+const maxLoad16 = 1 << 16
 
 func sizingFor(load float64, slotBytes int) (sizing, error) {
 	s := sizing{uint32(load * float64(16*slotsIn(slotBytes)))}
-	if s.wanted16 < 16 || s.wanted16 > mostWanted {
+	if s.load16 < 16 || s.load16 > maxLoad16 {
 		return s, fmt.Errorf("%w: slabs of %d slots have no MaxLoad of %v", op.ErrOptions, slotsIn(slotBytes), load)
 	}
 	return s, nil
@@ -120,22 +120,22 @@ func sizingFor(load float64, slotBytes int) (sizing, error) {
 
 // slabsFor returns the number of base slabs for a degree.
 func (s sizing) slabsFor(degree uint32) uint32 {
-	return uint32((uint64(degree)*16 + uint64(s.wanted16) - 1) / uint64(s.wanted16))
+	return uint32((uint64(degree)*16 + uint64(s.load16) - 1) / uint64(s.load16))
 }
 
-// limit returns the degree above which a table with the given base slabs is rehashed.
-func (s sizing) limit(slabs uint32) uint64 {
-	return uint64(slabs) * rehashTimes * uint64(s.wanted16) / 16
+// maxDegree returns the degree above which a table with the given base slabs is rehashed.
+func (s sizing) maxDegree(slabs uint32) uint64 {
+	return uint64(slabs) * rehashTimes * uint64(s.load16) / 16
 }
 
-// longest returns the maximum length of a chain before its table is counted: the slabs for the mean
-// number of pairs of a bucket at a rehash.
-func (s sizing) longest(slots int) uint32 {
-	return uint32(ceilDiv(rehashTimes*int(s.wanted16), 16*slots))
+// maxChain returns the maximum length of a chain before its table is counted: the slabs for the
+// mean number of pairs of a bucket at a rehash.
+func (s sizing) maxChain(slots int) uint32 {
+	return uint32(ceilDiv(rehashTimes*int(s.load16), 16*slots))
 }
 
-// lines returns the number of base slabs of a generation with the given slabs in use.
-func (s sizing) lines(slabs uint64) (uint32, error) {
+// baseSlabs returns the number of base slabs of a generation with the given slabs in use.
+func (s sizing) baseSlabs(slabs uint64) (uint32, error) {
 	n := slabs + slabs/4 + spareUnits // for tables that grow
 	if n > maxBuckets {
 		return 0, fmt.Errorf("%w: %d base slabs, more than %d", op.ErrFull, slabs, maxBuckets)
@@ -148,7 +148,7 @@ func graphWidths(weight int) batch.Widths {
 	return batch.Widths{Key: 8, Val: weight, Slot: 4 + weight}
 }
 
-// invalidArc returns the error for an arc with a vertex out of range.
-func invalidArc(i int, u, v uint32, most int) error {
-	return core.Invalid("edge %d from %d to %d: vertices are 0 to %d; MaxVertices allows more", i, u, v, most-1)
+// rangeError returns the error for an arc with a vertex out of range.
+func rangeError(i int, u, v uint32, maxVertices int) error {
+	return core.Invalid("edge %d from %d to %d: vertices are 0 to %d; MaxVertices allows more", i, u, v, maxVertices-1)
 }

@@ -45,17 +45,17 @@ type layout interface {
 
 // onLayouts runs a test on graphs of both layouts, directed and undirected, on the host and on a
 // simulated GPU.
-func onLayouts(t *testing.T, mostVertices int, run func(t *testing.T, dev device.Device, g layout)) {
+func onLayouts(t *testing.T, maxVertices int, run func(t *testing.T, dev device.Device, g layout)) {
 	onBoth(t, func(t *testing.T, dev device.Device) {
 		for _, directed := range []bool{false, true} {
 			t.Run(fmt.Sprintf("rows, directed %v", directed), func(t *testing.T) {
-				g, err := graphs.NewWeightedGraph[uint32](dev, &graphs.Options{Directed: directed, MaxVertices: mostVertices})
+				g, err := graphs.NewWeightedGraph[uint32](dev, &graphs.Options{Directed: directed, MaxVertices: maxVertices})
 				noError(t, err)
 				run(t, dev, g)
 				noError(t, errors.Join(g.Check(t.Context()), g.Close()))
 			})
 			t.Run(fmt.Sprintf("tables, directed %v", directed), func(t *testing.T) {
-				g, err := NewWeightedGraph[uint32](dev, &GraphOptions{Directed: directed, MaxVertices: mostVertices})
+				g, err := NewWeightedGraph[uint32](dev, &GraphOptions{Directed: directed, MaxVertices: maxVertices})
 				noError(t, err)
 				run(t, dev, g)
 				noError(t, errors.Join(g.Check(t.Context()), g.Close()))
@@ -68,14 +68,14 @@ func onLayouts(t *testing.T, mostVertices int, run func(t *testing.T, dev device
 // the option and the position, before anything changes. To delete one, or to look it up, finds
 // nothing, and the rest of the batch is done.
 func TestVerticesThatCannotBe(t *testing.T) {
-	const most = 50
-	onLayouts(t, most, func(t *testing.T, dev device.Device, g layout) {
+	const limit = 50
+	onLayouts(t, limit, func(t *testing.T, dev device.Device, g layout) {
 		ctx, s := t.Context(), devicetest.NewStream(t, dev)
 		_, err := g.Insert(ctx, []uint32{1, 2, 3, 49}, []uint32{2, 3, 4, 48}, []uint32{5, 6, 7, 8}, nil)
 		noError(t, err)
 		up := func(ids ...uint32) device.Slice[uint32] { return devicetest.Upload(t, s, ids) }
 		none, put, del := device.Slice[bool]{}, weft.OpPut, weft.OpDelete
-		for _, beyond := range []uint32{most, most + 1, 1 << 28, 1<<31 - 1, 1 << 31, 1<<32 - 4, 1<<32 - 3, 1<<32 - 2, 1<<32 - 1} {
+		for _, beyond := range []uint32{limit, limit + 1, 1 << 28, 1<<31 - 1, 1 << 31, 1<<32 - 4, 1<<32 - 3, 1<<32 - 2, 1<<32 - 1} {
 			for name, run := range map[string]func(from, to uint32) error{
 				"Insert": func(u, v uint32) error {
 					_, err := g.Insert(ctx, []uint32{5, u}, []uint32{6, v}, []uint32{1, 1}, nil)
@@ -92,7 +92,7 @@ func TestVerticesThatCannotBe(t *testing.T) {
 			} {
 				for _, edge := range [][2]uint32{{3, beyond}, {beyond, 3}, {beyond, beyond}} {
 					err := run(edge[0], edge[1])
-					if says := fmt.Sprintf("edge 1 from %d to %d: vertices are 0 to %d; MaxVertices allows more", edge[0], edge[1], most-1); !errors.Is(err, weft.ErrOptions) || !strings.Contains(err.Error(), says) {
+					if says := fmt.Sprintf("edge 1 from %d to %d: vertices are 0 to %d; MaxVertices allows more", edge[0], edge[1], limit-1); !errors.Is(err, weft.ErrOptions) || !strings.Contains(err.Error(), says) {
 						t.Errorf("%s: %v, want %q", name, err, says)
 					}
 				}

@@ -28,7 +28,7 @@ func (g *Graph) Apply(ctx context.Context, kinds []weft.OpKind, from, to []uint3
 
 // Apply is [Graph.Apply] with weights, which only weft.OpPut uses.
 func (g *WeightedGraph[W]) Apply(ctx context.Context, kinds []weft.OpKind, from, to []uint32, weights []W, done []bool) (int, error) {
-	return g.mixed(ctx, "Apply", op.Put, kindsOf(kinds), edgeColumns(from, to, batch.In(weights), done))
+	return g.mixed(ctx, "Apply", op.Put, kindsOf(kinds), edgeColumns(from, to, batch.Input(weights), done))
 }
 
 // ApplyOn is Apply for a batch on the device, as InsertOn. The kinds are those of [weft.OpKind];
@@ -40,29 +40,29 @@ func (g *Graph) ApplyOn(s *device.Stream, kinds device.Slice[uint8], from, to de
 
 // ApplyOn is [Graph.ApplyOn] with weights, which only weft.OpPut uses.
 func (g *WeightedGraph[W]) ApplyOn(s *device.Stream, kinds device.Slice[uint8], from, to device.Slice[uint32], weights device.Slice[W], done device.Slice[bool], counts ...device.Slice[uint64]) error {
-	return g.mixedOn(s, op.Put, kinds, edgeColumnsOn(from, to, batch.InOn(weights), done), counts)
+	return g.mixedOn(s, op.Put, kinds, edgeColumnsOn(from, to, batch.InputOn(weights), done), counts)
 }
 
 func (g *graph) mixedOn(s *device.Stream, put op.Kind, kinds device.Slice[uint8], b *batch.Batch, counts []device.Slice[uint64]) error {
-	b.Columns[batch.Kinds] = batch.InOn(kinds)
+	b.Columns[batch.Kinds] = batch.InputOn(kinds)
 	b.MustMatch(g.core.Name, "ApplyOn")
 	count, err := g.core.Counter(counts)
-	if err = errors.Join(err, b.CheckPlace(g.core.Device, s)); err != nil {
-		return g.again("ApplyOn", err)
+	if err = errors.Join(err, b.CheckDevice(g.core.Device, s)); err != nil {
+		return g.rerunError("ApplyOn", err)
 	}
 	if e, ok := g.policy.engine.(*gpuGraph); ok && b.N > 0 {
 		return e.columns.mixed(g, s, put, b, count)
 	}
-	return g.mixedThere(s, put, b, count)
+	return g.mixedOnHost(s, put, b, count)
 }
 
 // kindsOf converts the kinds of a batch to those of the core.
 func kindsOf(kinds []weft.OpKind) []op.Kind { return batch.View[op.Kind](device.Bytes(kinds)) }
 
-// mixedThere runs a mixed batch on a host device, or an empty batch.
-func (g *graph) mixedThere(s *device.Stream, put op.Kind, b *batch.Batch, count device.Slice[uint64]) error {
-	if err := cpu.Open(s); err != nil {
-		return g.again("ApplyOn", err)
+// mixedOnHost runs a mixed batch on a host device, or an empty batch.
+func (g *graph) mixedOnHost(s *device.Stream, put op.Kind, b *batch.Batch, count device.Slice[uint64]) error {
+	if err := cpu.SyncStream(s); err != nil {
+		return g.rerunError("ApplyOn", err)
 	}
 	kinds := make([]op.Kind, b.N)
 	for i, k := range batch.View[uint8](b.Columns[batch.Kinds].Host) {
@@ -77,17 +77,17 @@ func (g *graph) mixedThere(s *device.Stream, put op.Kind, b *batch.Batch, count 
 // mixed runs a mixed batch of the host. It runs the last operation of each edge and derives the
 // outcomes of the earlier ones from it.
 func (g *graph) mixed(ctx context.Context, method string, put op.Kind, kinds []op.Kind, b *batch.Batch) (n int, err error) {
-	b.Columns[batch.Kinds] = batch.In(kinds)
+	b.Columns[batch.Kinds] = batch.Input(kinds)
 	b.MustMatch(g.core.Name, method)
 	done := batch.View[bool](b.Columns[batch.OK].Host)
 	clear(done)
-	if err := g.admitMixed(kinds, b); err != nil {
+	if err := g.validateMixed(kinds, b); err != nil {
 		return 0, g.core.Partial(method, 0, nil, err)
 	}
-	puts, deletes := lastWords{kind: put}, lastWords{kind: op.Delete}
+	puts, deletes := lastOps{kind: put}, lastOps{kind: op.Delete}
 	order := g.byEdge(b)
-	for same := range eachEdge(order) {
-		if last := same[len(same)-1].at; kinds[last] == op.Delete {
+	for ops := range eachEdge(order) {
+		if last := ops[len(ops)-1].at; kinds[last] == op.Delete {
 			deletes.add(b, last)
 		} else {
 			puts.add(b, last)
@@ -97,18 +97,18 @@ func (g *graph) mixed(ctx context.Context, method string, put op.Kind, kinds []o
 		err = puts.run(ctx, g, method)
 	}
 	if err != nil {
-		return 0, g.again(method, err)
+		return 0, g.rerunError(method, err)
 	}
-	for same := range eachEdge(order) {
-		there := false
-		if kinds[same[len(same)-1].at] == op.Delete {
-			there = deletes.next()
+	for ops := range eachEdge(order) {
+		exists := false
+		if kinds[ops[len(ops)-1].at] == op.Delete {
+			exists = deletes.next()
 		} else {
-			there = !puts.next()
+			exists = !puts.next()
 		}
-		for _, o := range same {
-			if puts := kinds[o.at] != op.Delete; puts != there {
-				there = puts
+		for _, o := range ops {
+			if isPut := kinds[o.at] != op.Delete; isPut != exists {
+				exists = isPut
 				n++
 				if done != nil {
 					done[o.at] = true
@@ -119,39 +119,39 @@ func (g *graph) mixed(ctx context.Context, method string, put op.Kind, kinds []o
 	return n, nil
 }
 
-// again returns the error of a batch that ran as two batches when one of them failed. What they
-// have done is no prefix of the batch, so all of it must run again.
-func (g *graph) again(method string, err error) error {
+// rerunError returns the error of a batch that ran as two batches when one of them failed. What
+// they have done is no prefix of the batch, so all of it must run again.
+func (g *graph) rerunError(method string, err error) error {
 	if err == nil {
 		return nil
 	}
 	return g.core.Partial(method, 0, nil, op.Cause(err))
 }
 
-// admitMixed checks a mixed batch before anything changes.
-func (g *graph) admitMixed(kinds []op.Kind, b *batch.Batch) error {
+// validateMixed checks a mixed batch before anything changes.
+func (g *graph) validateMixed(kinds []op.Kind, b *batch.Batch) error {
 	from, to := batch.View[uint32](b.Columns[batch.Keys].Host), batch.View[uint32](b.Columns[batch.Keys2].Host)
 	for i, k := range kinds {
-		switch most := g.policy.opts.MaxVertices; {
+		switch limit := g.policy.opts.MaxVertices; {
 		case k != op.Put && k != op.Delete:
 			return fmt.Errorf("%w: operation %d: edges are put and deleted, and there is no %v", device.ErrInvalid, i, k)
-		case k == op.Put && uint64(max(from[i], to[i])) >= uint64(most):
-			return invalidArc(i, from[i], to[i], most)
+		case k == op.Put && uint64(max(from[i], to[i])) >= uint64(limit):
+			return rangeError(i, from[i], to[i], limit)
 		}
 	}
 	return nil
 }
 
-// ofEdge is an operation of a batch with its edge.
-type ofEdge struct {
+// edgeOp is an operation of a batch with its edge.
+type edgeOp struct {
 	edge uint64
 	at   int
 }
 
 // byEdge sorts the operations of a batch by edge and, for the same edge, by position. It leaves out
 // loops.
-func (g *graph) byEdge(b *batch.Batch) []ofEdge {
-	order := make([]ofEdge, 0, b.N)
+func (g *graph) byEdge(b *batch.Batch) []edgeOp {
+	order := make([]edgeOp, 0, b.N)
 	to := batch.View[uint32](b.Columns[batch.Keys2].Host)
 	for i, u := range batch.View[uint32](b.Columns[batch.Keys].Host) {
 		v := to[i]
@@ -159,16 +159,16 @@ func (g *graph) byEdge(b *batch.Batch) []ofEdge {
 			u, v = min(u, v), max(u, v)
 		}
 		if u != v {
-			order = append(order, ofEdge{arcOf(u, v), i})
+			order = append(order, edgeOp{arcOf(u, v), i})
 		}
 	}
-	slices.SortFunc(order, func(a, b ofEdge) int { return cmp.Or(cmp.Compare(a.edge, b.edge), cmp.Compare(a.at, b.at)) })
+	slices.SortFunc(order, func(a, b edgeOp) int { return cmp.Or(cmp.Compare(a.edge, b.edge), cmp.Compare(a.at, b.at)) })
 	return order
 }
 
 // eachEdge iterates over the edges and yields the operations on each.
-func eachEdge(order []ofEdge) iter.Seq[[]ofEdge] {
-	return func(yield func([]ofEdge) bool) {
+func eachEdge(order []edgeOp) iter.Seq[[]edgeOp] {
+	return func(yield func([]edgeOp) bool) {
 		for lo, hi := 0, 0; lo < len(order); lo = hi {
 			for hi = lo + 1; hi < len(order) && order[hi].edge == order[lo].edge; {
 				hi++
@@ -180,15 +180,15 @@ func eachEdge(order []ofEdge) iter.Seq[[]ofEdge] {
 	}
 }
 
-// lastWords holds the operations of one kind that are the last ones on their edges.
-type lastWords struct {
+// lastOps holds the operations of one kind that are the last ones on their edges.
+type lastOps struct {
 	kind           op.Kind
 	from, to, vals []uint32
 	changed        []bool
 	at             int
 }
 
-func (w *lastWords) add(b *batch.Batch, i int) {
+func (w *lastOps) add(b *batch.Batch, i int) {
 	w.from = append(w.from, batch.View[uint32](b.Columns[batch.Keys].Host)[i])
 	w.to = append(w.to, batch.View[uint32](b.Columns[batch.Keys2].Host)[i])
 	if vals := batch.View[uint32](b.Columns[batch.Vals].Host); vals != nil && w.kind == op.Put {
@@ -196,18 +196,18 @@ func (w *lastWords) add(b *batch.Batch, i int) {
 	}
 }
 
-func (w *lastWords) run(ctx context.Context, g *graph, method string) error {
+func (w *lastOps) run(ctx context.Context, g *graph, method string) error {
 	w.changed = make([]bool, len(w.from))
 	var vals batch.Column
 	if w.kind == op.Put {
-		vals = batch.In(w.vals)
+		vals = batch.Input(w.vals)
 	}
 	_, err := g.change(ctx, method, nil, w.kind, edgeColumns(w.from, w.to, vals, w.changed))
 	return err
 }
 
 // next reports whether the next of them changed the graph.
-func (w *lastWords) next() bool {
+func (w *lastOps) next() bool {
 	w.at++
 	return w.changed[w.at-1]
 }

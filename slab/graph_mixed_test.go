@@ -76,7 +76,7 @@ func (p *graphPlayer) applyOn(kinds []weft.OpKind, from, to, weights []uint32, d
 		err = p.set.ApplyOn(s, on, u, v, ok, count)
 	}
 	noError(p, err)
-	p.touched(c, u, v, ok, from, to)
+	p.sameEndpoints(c, u, v, ok, from, to)
 	if p.weighted != nil { // and again, without outcomes
 		err = p.weighted.ApplyOn(s, on, u, v, w, device.Slice[bool]{})
 	} else {

@@ -25,21 +25,21 @@ type graphEngine interface {
 	// scratch returns the size of memory other than that of the generation.
 	scratch() int
 
-	// count notes the number of insertions of a batch per vertex, and finds the vertices with
-	// chains that would get long. The next call is rehash, renew or forget. Without a stream the
-	// batch lies in host memory.
-	count(ctx context.Context, s *device.Stream, b *batch.Batch) (demand, error)
-	// forget clears these notes; without a batch, those of a failed forget.
-	forget(ctx context.Context, s *device.Stream, b *batch.Batch) error
+	// countIncoming notes the number of insertions of a batch per vertex, and finds the vertices
+	// with chains that would get long. The next call is rehash, rebuild or clearIncoming. Without a
+	// stream the batch lies in host memory.
+	countIncoming(ctx context.Context, s *device.Stream, b *batch.Batch) (demand, error)
+	// clearIncoming clears these notes; without a batch, those of a failed call.
+	clearIncoming(ctx context.Context, s *device.Stream, b *batch.Batch) error
 	// rehash moves the tables of the vertices found to unused base slabs, which must suffice. It
 	// does nothing while an iteration reads the tables, which would miss edges or yield them twice.
 	rehash(ctx context.Context) (done bool, err error)
-	// renew moves all tables to a new generation with entries for n vertices, the given number of
+	// rebuild moves all tables to a new generation with entries for n vertices, the given number of
 	// base slabs, and a pool of the given units. Each table gets base slabs for its degree and its
-	// coming arcs. On an error the old generation is unchanged.
-	renew(ctx context.Context, n int, slabs uint64, units int) error
-	// wanted returns the number of base slabs that renew needs.
-	wanted(ctx context.Context) (uint64, error)
+	// incoming arcs. On an error the old generation is unchanged.
+	rebuild(ctx context.Context, n int, slabs uint64, units int) error
+	// neededSlabs returns the number of base slabs that rebuild needs.
+	neededSlabs(ctx context.Context) (uint64, error)
 
 	// addCount submits adding n to a counter of the caller, if given.
 	addCount(s *device.Stream, to device.Slice[uint64], n uint64) error
@@ -57,10 +57,10 @@ type graphEngine interface {
 	rows(ctx context.Context, s *device.Stream, g *generation, b *batch.Batch) error
 	// offsets writes the prefix sums of Counts to Offsets, on a stream.
 	offsets(s *device.Stream, b *batch.Batch) error
-	// arrange writes the targets of all arcs to OutKeys, and their weights to Vals, if given, row
-	// by row in ascending order. It returns the offsets of the rows, up to the last vertex with an
-	// edge, and waits for that.
-	arrange(ctx context.Context, s *device.Stream, b *batch.Batch) (device.Slice[uint64], error)
+	// exportRows writes the targets of all arcs to OutKeys, and their weights to Vals, if given,
+	// row by row in ascending order. It returns the offsets of the rows, up to the last vertex with
+	// an edge, and waits for that.
+	exportRows(ctx context.Context, s *device.Stream, b *batch.Batch) (device.Slice[uint64], error)
 }
 
 // demand is the memory that a batch of insertions needs.
@@ -90,65 +90,66 @@ func (p *graphPolicy) Flags(kind op.Kind) batch.Flags {
 	return f
 }
 
-// Mixed implements core.Policy.
-func (p *graphPolicy) Mixed() batch.Flags { return 0 }
+// MixedFlags implements core.Policy.
+func (p *graphPolicy) MixedFlags() batch.Flags { return 0 }
 
 // Describe implements core.Policy.
 func (p *graphPolicy) Describe() string {
 	d := p.engine.dict()
-	return fmt.Sprintf("in %d base slabs of %d vertices", d.kept, d.n)
+	return fmt.Sprintf("in %d base slabs of %d vertices", d.ownedSlabs, d.n)
 }
 
-// Before implements core.Policy.
-func (p *graphPolicy) Before(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, report bool, err error) {
+// Prepare implements core.Policy.
+func (p *graphPolicy) Prepare(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, report bool, err error) {
 	if !now.Exact {
 		return 0, false, nil
 	}
-	if now, err = p.maybeFlush(ctx, now); err != nil {
+	if now, err = p.flushIfNeeded(ctx, now); err != nil {
 		return 0, false, err
 	}
-	if err := p.roomFor(ctx, now, s, b, b.N); err != nil {
+	if err := p.reserveFor(ctx, now, s, b, b.N); err != nil {
 		return 0, false, err
 	}
-	report = s != nil && min(b.N, p.worst(b.N)+unitsInHand) > p.free
-	p.free -= p.worst(b.N)
+	report = s != nil && min(b.N, p.maxUnitsFor(b.N)+maxUnlinked) > p.free
+	p.free -= p.maxUnitsFor(b.N)
 	p.peak = max(p.peak, now.Live+uint64(b.N))
 	return b.N, report, nil
 }
 
-// tries prepares for n insertions that may overflow, and that may take any unit of the pool.
-func (p *graphPolicy) tries(ctx context.Context, bound core.Counters, s *device.Stream, n int) (err error) {
-	if err := p.engine.forget(ctx, s, nil); err != nil {
+// prepareAttempt prepares for n insertions that may overflow, and that may take any unit of the
+// pool.
+func (p *graphPolicy) prepareAttempt(ctx context.Context, bound core.Counters, s *device.Stream, n int) (err error) {
+	if err := p.engine.clearIncoming(ctx, s, nil); err != nil {
 		return err
 	}
-	if p.dirty(bound) {
-		if bound, err = p.engine.Counters(ctx); err == nil {
+	if p.needsFlush(bound) {
+		if bound, err = p.engine.ReadCounters(ctx); err == nil {
 			bound.Dead, bound.Exact = bound.Used-bound.Live, true
-			bound, err = p.maybeFlush(ctx, bound)
+			bound, err = p.flushIfNeeded(ctx, bound)
 		}
 	}
 	p.free, p.peak = 0, max(p.peak, bound.Live+uint64(n))
 	return err
 }
 
-// foresee prepares for a large batch of edges with the given arcs, which may overflow: it reserves
-// memory for all of them.
-func (p *graphPolicy) foresee(ctx context.Context, now core.Counters, s *device.Stream, edges *batch.Batch, arcs int) error {
-	now, err := p.maybeFlush(ctx, now)
+// reserveBatch prepares for a large batch of edges with the given arcs, which may overflow: it
+// reserves memory for all of them.
+func (p *graphPolicy) reserveBatch(ctx context.Context, now core.Counters, s *device.Stream, edges *batch.Batch, arcs int) error {
+	now, err := p.flushIfNeeded(ctx, now)
 	if err == nil {
-		err = p.roomFor(ctx, now, s, edges, arcs)
+		err = p.reserveFor(ctx, now, s, edges, arcs)
 	}
 	return err
 }
 
-// roomFor reserves memory for a batch of n insertions before it runs.
-func (p *graphPolicy) roomFor(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch, n int) error {
+// reserveFor reserves memory for a batch of n insertions before it runs.
+func (p *graphPolicy) reserveFor(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch, n int) error {
 	before := p.engine.Current()
-	err := p.makeRoom(ctx, s, b, n)
+	err := p.growTables(ctx, s, b, n)
 	if err == nil {
-		err = p.engine.forget(ctx, s, b)
+		err = p.engine.clearIncoming(ctx, s, b)
 	} else {
-		err = errors.Join(err, p.engine.forget(context.WithoutCancel(ctx), s, b))
+		err = errors.Join(err, p.engine.clearIncoming(context.WithoutCancel(ctx), s, b))
 	}
 	if err != nil {
 		return err
@@ -159,48 +160,48 @@ func (p *graphPolicy) roomFor(ctx context.Context, now core.Counters, s *device.
 	return p.reserve(ctx, now, s, b, n)
 }
 
-// makeRoom gives vertices entries in the dictionary, and base slabs.
-func (p *graphPolicy) makeRoom(ctx context.Context, s *device.Stream, b *batch.Batch, coming int) error {
-	need, err := p.engine.count(ctx, s, b)
-	if have := p.engine.dict().n; err == nil && need.vertices > have {
-		if err = p.renew(ctx, min(max(need.vertices, 2*have), p.opts.MaxVertices), coming); err == nil {
-			need, err = p.engine.count(ctx, s, b)
+// growTables gives vertices entries in the dictionary, and base slabs.
+func (p *graphPolicy) growTables(ctx context.Context, s *device.Stream, b *batch.Batch, incoming int) error {
+	needed, err := p.engine.countIncoming(ctx, s, b)
+	if entries := p.engine.dict().n; err == nil && needed.vertices > entries {
+		if err = p.rebuild(ctx, min(max(needed.vertices, 2*entries), p.opts.MaxVertices), incoming); err == nil {
+			needed, err = p.engine.countIncoming(ctx, s, b)
 		}
 	}
-	if err != nil || need.slabs == 0 {
+	if err != nil || needed.slabs == 0 {
 		return err
 	}
 	g := p.engine.Current().Parts.(*generation)
-	if uint64(g.dict.next)+need.slabs > uint64(g.buckets) {
-		return p.renew(ctx, g.dict.n, coming)
+	if uint64(g.dict.nextSlab)+needed.slabs > uint64(g.buckets) {
+		return p.rebuild(ctx, g.dict.n, incoming)
 	}
-	p.opts.Logger.Debug("slab: graph: rehash of vertices", "base_slabs", need.slabs)
+	p.opts.Logger.Debug("slab: graph: rehash of vertices", "base_slabs", needed.slabs)
 	p.free = 0 // chains come and go
 	if done, err := p.engine.rehash(ctx); done || err != nil && !errors.Is(err, op.ErrFull) {
 		return err
 	}
 	// All tables move; the pool may be out of super blocks and needs larger ones.
-	return p.renew(ctx, g.dict.n, coming)
+	return p.rebuild(ctx, g.dict.n, incoming)
 }
 
-// renew moves all tables to a new generation with entries for n vertices and the wanted base slabs.
-// The pool holds the chains expected for the present and coming arcs. If no arcs are coming, it
+// rebuild moves all tables to a new generation with entries for n vertices and the needed base
+// slabs. The pool holds the chains expected for the present and incoming arcs. If no arcs come, it
 // holds at most as many units as are in use now.
-func (p *graphPolicy) renew(ctx context.Context, n, coming int) error {
-	slabs, err := p.engine.wanted(ctx)
-	now, err2 := p.engine.Counters(ctx)
+func (p *graphPolicy) rebuild(ctx context.Context, n, incoming int) error {
+	slabs, err := p.engine.neededSlabs(ctx)
+	now, err2 := p.engine.ReadCounters(ctx)
 	if err = errors.Join(err, err2); err != nil {
 		return err
 	}
-	units := p.expected(now.Live+uint64(coming), uint32(min(slabs, maxBuckets)))
-	if coming == 0 {
+	units := p.expected(now.Live+uint64(incoming), uint32(min(slabs, maxBuckets)))
+	if incoming == 0 {
 		pool, err := p.countPool(ctx)
 		if err != nil {
 			return err
 		}
 		units = min(units, pool.Used)
 	}
-	return p.renewWith(ctx, n, slabs, units+spareUnits)
+	return p.rebuildWith(ctx, n, slabs, units+spareUnits)
 }
 
 // expected returns the expected number of chained slabs for the given arcs and base slabs.
@@ -208,14 +209,14 @@ func (p *graphPolicy) expected(arcs uint64, slabs uint32) int {
 	return chainedFor(arcs, 1, max(slabs, 1), p.widths.Slot)
 }
 
-func (p *graphPolicy) renewWith(ctx context.Context, n int, slabs uint64, units int) error {
-	began, from := time.Now(), p.engine.dict().kept
-	err := p.engine.renew(ctx, n, slabs, units)
+func (p *graphPolicy) rebuildWith(ctx context.Context, n int, slabs uint64, units int) error {
+	start, from := time.Now(), p.engine.dict().ownedSlabs
+	err := p.engine.rebuild(ctx, n, slabs, units)
 	// Arcs are spread worse than by chance: add as many units as they fill.
 	if errors.Is(err, op.ErrFull) {
 		var now core.Counters
-		if now, err = p.engine.Counters(ctx); err == nil {
-			err = p.engine.renew(ctx, n, slabs, units+ceilDiv(int(now.Live), slotsIn(p.widths.Slot)))
+		if now, err = p.engine.ReadCounters(ctx); err == nil {
+			err = p.engine.rebuild(ctx, n, slabs, units+ceilDiv(int(now.Live), slotsIn(p.widths.Slot)))
 		}
 	}
 	if err != nil {
@@ -223,31 +224,31 @@ func (p *graphPolicy) renewWith(ctx context.Context, n int, slabs uint64, units 
 	}
 	g := p.engine.Current().Parts.(*generation)
 	p.free, p.peak = 0, 0
-	observe.Rehashed("slab: graph", p.opts.Logger, began, g.bytes(), "from_slabs", from, "to_slabs", g.dict.kept, "vertices", n)
+	observe.Rehashed("slab: graph", p.opts.Logger, start, g.bytes(), "from_slabs", from, "to_slabs", g.dict.ownedSlabs, "vertices", n)
 	return nil
 }
 
-// worst returns the maximum number of units that n insertions take.
-func (p *graphPolicy) worst(n int) int {
-	return mostChained(n, p.engine.dict().kept, p.widths.Slot)
+// maxUnitsFor returns the maximum number of units that n insertions take.
+func (p *graphPolicy) maxUnitsFor(n int) int {
+	return maxChained(n, p.engine.dict().ownedSlabs, p.widths.Slot)
 }
 
 // reserve fills the pool with the units that n insertions of a batch are expected to need.
 // Insertions that find no unit are retried.
 func (p *graphPolicy) reserve(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch, n int) error {
-	most := p.worst(n)
-	if most <= p.free {
+	limit := p.maxUnitsFor(n)
+	if limit <= p.free {
 		return nil
 	}
 	pool, err := p.countPool(ctx)
 	if err != nil {
 		return err
 	}
-	need := p.expected(now.Used+uint64(n), p.engine.dict().kept) - pool.Used
-	if need = min(max(need, spareUnits), most); need <= p.free {
+	needed := p.expected(now.Used+uint64(n), p.engine.dict().ownedSlabs) - pool.Used
+	if needed = min(max(needed, spareUnits), limit); needed <= p.free {
 		return nil
 	}
-	if err := p.grow(ctx, s, b, need); !errors.Is(err, device.ErrMemory) {
+	if err := p.grow(ctx, s, b, needed); !errors.Is(err, device.ErrMemory) {
 		return err
 	}
 	_, err = p.countPool(ctx) // the insertions may overflow
@@ -259,7 +260,7 @@ func (p *graphPolicy) reserve(ctx context.Context, now core.Counters, s *device.
 func (p *graphPolicy) grow(ctx context.Context, s *device.Stream, b *batch.Batch, units int) error {
 	err := p.engine.units().Reserve(ctx, units)
 	if errors.Is(err, op.ErrFull) {
-		err = p.enlarge(ctx, s, b, units)
+		err = p.enlargePool(ctx, s, b, units)
 	}
 	if err == nil {
 		_, err = p.countPool(ctx)
@@ -267,22 +268,22 @@ func (p *graphPolicy) grow(ctx context.Context, s *device.Stream, b *batch.Batch
 	return err
 }
 
-// enlarge moves all tables to a pool of larger super blocks. It counts the batch that is run, or
-// run again, so that the tables made for it survive the move, even of vertices without edges.
-func (p *graphPolicy) enlarge(ctx context.Context, s *device.Stream, b *batch.Batch, units int) (err error) {
-	defer func() { err = errors.Join(err, p.engine.forget(context.WithoutCancel(ctx), s, b)) }()
-	if _, err := p.engine.count(ctx, s, b); err != nil {
+// enlargePool moves all tables to a pool of larger super blocks. It counts the batch that is run,
+// or run again, so that the tables made for it survive the move, even of vertices without edges.
+func (p *graphPolicy) enlargePool(ctx context.Context, s *device.Stream, b *batch.Batch, units int) (err error) {
+	defer func() { err = errors.Join(err, p.engine.clearIncoming(context.WithoutCancel(ctx), s, b)) }()
+	if _, err := p.engine.countIncoming(ctx, s, b); err != nil {
 		return err
 	}
 	pool, err := p.countPool(ctx)
 	if err != nil {
 		return err
 	}
-	slabs, err := p.engine.wanted(ctx)
+	slabs, err := p.engine.neededSlabs(ctx)
 	if err != nil {
 		return err
 	}
-	return p.renewWith(ctx, p.engine.dict().n, slabs, 2*(pool.Units+units))
+	return p.rebuildWith(ctx, p.engine.dict().n, slabs, 2*(pool.Units+units))
 }
 
 func (p *graphPolicy) countPool(ctx context.Context) (alloc.Usage, error) {
@@ -294,42 +295,42 @@ func (p *graphPolicy) countPool(ctx context.Context) (alloc.Usage, error) {
 }
 
 // Retry implements core.Policy. Each retry finds more free units.
-func (p *graphPolicy) Retry(ctx context.Context, _ core.Counters, failed *batch.Batch) (still []uint32, more bool, err error) {
+func (p *graphPolicy) Retry(ctx context.Context, _ core.Counters, failed *batch.Batch) (deferred []uint32, more bool, err error) {
 	if _, err = p.countPool(ctx); err == nil {
 		// Reserve more than n: units that were not found are hard to find.
-		err = p.grow(ctx, nil, failed, p.free+min(failed.N, p.worst(failed.N)+unitsInHand))
+		err = p.grow(ctx, nil, failed, p.free+min(failed.N, p.maxUnitsFor(failed.N)+maxUnlinked))
 	}
 	if err != nil {
-		return core.All(failed.N), false, err
+		return core.AllRows(failed.N), false, err
 	}
-	still, err = core.Rerun(ctx, p.engine, failed)
+	deferred, err = core.Rerun(ctx, p.engine, failed)
 	p.free = 0
-	return still, true, err
+	return deferred, true, err
 }
 
-// After implements core.Policy.
-func (p *graphPolicy) After(ctx context.Context, now core.Counters, delta int) error {
-	now, err := p.maybeFlush(ctx, now)
+// Trim implements core.Policy.
+func (p *graphPolicy) Trim(ctx context.Context, now core.Counters, delta int) error {
+	now, err := p.flushIfNeeded(ctx, now)
 	if err != nil || delta >= 0 || now.Live >= p.peak/2 {
 		return err
 	}
 	p.peak = now.Live
-	want, err := p.engine.wanted(ctx)
-	if g := p.engine.Current().Parts.(*generation); err == nil && uint64(g.buckets) > 2*want+2*spareUnits {
-		err = p.renew(ctx, g.dict.n, 0)
+	slabs, err := p.engine.neededSlabs(ctx)
+	if g := p.engine.Current().Parts.(*generation); err == nil && uint64(g.buckets) > 2*slabs+2*spareUnits {
+		err = p.rebuild(ctx, g.dict.n, 0)
 	}
 	return err
 }
 
-// dirty reports whether a graph has many dead slots.
-func (p *graphPolicy) dirty(now core.Counters) bool {
-	dead, slots := float64(now.Dead), float64(p.engine.dict().kept)*float64(slotsIn(p.widths.Slot))
+// needsFlush reports whether a graph has many dead slots.
+func (p *graphPolicy) needsFlush(now core.Counters) bool {
+	dead, slots := float64(now.Dead), float64(p.engine.dict().ownedSlabs)*float64(slotsIn(p.widths.Slot))
 	return p.opts.MaxTombstones >= 0 && dead > p.opts.MaxTombstones*float64(now.Used) && dead >= flushShare*slots
 }
 
-// maybeFlush flushes a graph with many dead slots.
-func (p *graphPolicy) maybeFlush(ctx context.Context, now core.Counters) (core.Counters, error) {
-	if !p.dirty(now) {
+// flushIfNeeded flushes a graph with many dead slots.
+func (p *graphPolicy) flushIfNeeded(ctx context.Context, now core.Counters) (core.Counters, error) {
+	if !p.needsFlush(now) {
 		return now, nil
 	}
 	p.opts.Logger.Debug("slab: graph: flush", "live", now.Live, "dead", now.Dead)
@@ -337,12 +338,12 @@ func (p *graphPolicy) maybeFlush(ctx context.Context, now core.Counters) (core.C
 		return now, fmt.Errorf("flush: %w", err)
 	}
 	p.free = 0 // the pool has more than that
-	now, err := p.engine.Counters(context.WithoutCancel(ctx))
+	now, err := p.engine.ReadCounters(context.WithoutCancel(ctx))
 	now.Dead, now.Exact = now.Used-now.Live, true
 	return now, err
 }
 
 // Compact implements core.Policy.
 func (p *graphPolicy) Compact(ctx context.Context, _ core.Counters) error {
-	return p.renew(ctx, p.engine.dict().n, 0)
+	return p.rebuild(ctx, p.engine.dict().n, 0)
 }

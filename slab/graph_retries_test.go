@@ -26,7 +26,7 @@ func graphRetries(t testing.TB, dev device.Device, weighted, directed bool, seed
 		show := narrow(t, p.g, p.r.IntN(3))
 		if p.r.IntN(2) == 0 {
 			// So that it relies on units that do not exist.
-			p.g.policy.free = p.g.policy.worst(2 * len(from))
+			p.g.policy.free = p.g.policy.maxUnitsFor(2 * len(from))
 		}
 		p.insert(from, to, weights)
 		noError(t, show())
@@ -120,7 +120,7 @@ func graphTombstonesRetry(t testing.TB, dev device.Device, weighted bool) {
 	p.insert(from, to, from)
 	p.delete(from, to)
 	show := narrow(t, p.g, 0)
-	p.g.policy.free = p.g.policy.worst(3) // so that it relies on units that do not exist
+	p.g.policy.free = p.g.policy.maxUnitsFor(3) // so that it relies on units that do not exist
 	p.insert([]uint32{7, 7, 7}, []uint32{101, 102, 103}, []uint32{1, 2, 3})
 	noError(t, show())
 	p.same()

@@ -14,7 +14,7 @@ import (
 // Save writes the edges to a stream in the format that Load reads on any device, here and in
 // package graph. Changes wait until it is written.
 func (g *graph) Save(ctx context.Context, to io.Writer) error {
-	return g.core.Alone(ctx, "Save", func(core.Counters) error { return g.save(ctx, to) })
+	return g.core.WithWriteLock(ctx, "Save", func(core.Counters) error { return g.save(ctx, to) })
 }
 
 // savedRows is the number of rows that are read at a time.
@@ -32,7 +32,7 @@ func (g *graph) savedKind() savedgraph.Kind {
 func (g *graph) save(ctx context.Context, to io.Writer) error {
 	all := sequence(0, g.policy.engine.dict().n)
 	degrees := make([]uint32, len(all))
-	b := &batch.Batch{N: len(all), Columns: batch.Columns{batch.Keys: batch.In(all), batch.Counts: batch.Output(degrees)}}
+	b := &batch.Batch{N: len(all), Columns: batch.Columns{batch.Keys: batch.Input(all), batch.Counts: batch.Output(degrees)}}
 	if err := g.policy.engine.degrees(ctx, nil, g.generation(), b); err != nil {
 		return err
 	}
@@ -42,12 +42,12 @@ func (g *graph) save(ctx context.Context, to io.Writer) error {
 	k := g.savedKind()
 	w := savedgraph.NewWriter(to, k, len(all))
 	for lo := 0; lo < len(all) && w.Err() == nil; lo += savedRows {
-		some := all[lo:min(lo+savedRows, len(all))]
-		offsets, ids, weights, err := g.rowsNow(ctx, some, k.Weight > 0)
+		part := all[lo:min(lo+savedRows, len(all))]
+		offsets, ids, weights, err := g.rowsNow(ctx, part, k.Weight > 0)
 		if err != nil {
 			return err
 		}
-		for i, u := range some {
+		for i, u := range part {
 			for at := offsets[i]; at < offsets[i+1]; at++ {
 				if g.Directed() || u < ids[at] {
 					w.Edge(u, ids[at], weights[int(at)*k.Weight:])
@@ -80,7 +80,7 @@ func (l loadedGraph) Vertices(context.Context, []uint32) error { return nil }
 func (l loadedGraph) Edges(ctx context.Context, from, to []uint32, weights []byte) error {
 	kind, vals := op.PutNew, batch.Column{}
 	if w := l.policy.widths.Val; w > 0 {
-		kind, vals = op.Put, batch.In(weights).Of(w)
+		kind, vals = op.Put, batch.Input(weights).WithWidth(w)
 	}
 	_, err := l.change(ctx, "Load", nil, kind, edgeColumns(from, to, vals, nil))
 	return op.Cause(err)

@@ -63,7 +63,7 @@ func graphTests(weighted bool) []mutate.KernelTest {
 		{Name: fmt.Sprintf("on streams, whatever becomes of them, weighted %v", weighted), Budget: budget, Run: func(t testing.TB, dev device.Device) {
 			for seed := range uint64(2) {
 				o := GraphOptions{Directed: seed == 0, Overwrite: seed == 1, MaxVertices: 300, MaxLoad: []float64{2, .5}[seed], Seed: 5}
-				graphUntold(t, dev, weighted, o, seed)
+				graphWithoutOutcomes(t, dev, weighted, o, seed)
 			}
 		}},
 		{Name: fmt.Sprintf("vertices that lose their edges, weighted %v", weighted), Budget: budget, Run: func(t testing.TB, dev device.Device) {
@@ -90,7 +90,7 @@ func graphTests(weighted bool) []mutate.KernelTest {
 			}
 		}},
 		{Name: fmt.Sprintf("reads beside changes, weighted %v", weighted), Budget: budget, Run: func(t testing.TB, dev device.Device) {
-			graphBeside(t, dev, weighted)
+			graphConcurrentReads(t, dev, weighted)
 		}},
 		{Name: fmt.Sprintf("a pool short of slabs, weighted %v", weighted), Budget: budget, Run: func(t testing.TB, dev device.Device) {
 			for _, twice := range []bool{false, true} {
@@ -100,9 +100,9 @@ func graphTests(weighted bool) []mutate.KernelTest {
 	}
 }
 
-// graphUntold runs batches on the device without requested outcomes. Chains get as long as allowed
-// and no longer, and a batch with a vertex out of range changes nothing.
-func graphUntold(t testing.TB, dev device.Device, weighted bool, o GraphOptions, seed uint64) {
+// graphWithoutOutcomes runs batches on the device without requested outcomes. Chains get as long as
+// allowed and no longer, and a batch with a vertex out of range changes nothing.
+func graphWithoutOutcomes(t testing.TB, dev device.Device, weighted bool, o GraphOptions, seed uint64) {
 	p := newGraphPlayer(t, dev, weighted, o, 300, 400, seed)
 	defer p.close()
 	s, err := dev.NewStream()
@@ -138,7 +138,7 @@ func graphUntold(t testing.TB, dev device.Device, weighted bool, o GraphOptions,
 		t.Errorf("a vertex that cannot be: %v", err)
 	}
 	p.same()
-	if st, err := p.g.Stats(t.Context()); err != nil || st.Chained > st.BaseSlabs*int(p.g.policy.longest(slotsIn(p.g.policy.widths.Slot))) {
+	if st, err := p.g.Stats(t.Context()); err != nil || st.Chained > st.BaseSlabs*int(p.g.policy.maxChain(slotsIn(p.g.policy.widths.Slot))) {
 		t.Errorf("%d slabs behind %d base slabs: %v", st.Chained, st.BaseSlabs, err)
 	}
 }
@@ -150,8 +150,8 @@ func graphLargeBatches(t testing.TB, dev device.Device, weighted, directed, larg
 	p := newGraphPlayer(t, dev, weighted, GraphOptions{Vertices: 300, MaxVertices: 300, Directed: directed, Seed: 1}, 300, 350, 1)
 	defer p.close()
 	a := &p.g.policy.engine.(*gpuGraph).arcs
-	if a.listed, a.most = 7, 400; large {
-		a.most = 40
+	if a.maxListed, a.maxEdges = 7, 400; large {
+		a.maxEdges = 40
 	}
 	s, err := dev.NewStream()
 	noError(t, err)
@@ -173,9 +173,10 @@ func graphLargeBatches(t testing.TB, dev device.Device, weighted, directed, larg
 	}
 }
 
-// graphBeside reads on one stream while another changes the graph. It finds the edges that stay,
-// and none of those that never come. Degrees count the edges that stay and some of the others.
-func graphBeside(t testing.TB, dev device.Device, weighted bool) {
+// graphConcurrentReads reads on one stream while another changes the graph. It finds the edges that
+// stay, and none of those that never come. Degrees count the edges that stay and some of the
+// others.
+func graphConcurrentReads(t testing.TB, dev device.Device, weighted bool) {
 	p := newGraphPlayer(t, dev, weighted, GraphOptions{MaxLoad: 2, Vertices: 60, Seed: 5}, 60, 0, 1)
 	defer p.close()
 	var from, to [3][]uint32 // edges that stay, that go, and that come
@@ -287,11 +288,11 @@ func graphLargeTable(t testing.TB, dev device.Device, weighted bool) {
 	star(1, others[:20])
 	p.delete([]uint32{0, 0, 0, 1, 0}, []uint32{others[5], others[90], others[200], others[7], alike[1]})
 	d, gen := p.g.policy.engine.dict(), p.g.generation()
-	first := d.next
+	first := d.nextSlab
 	more := append(others[400:410:410], alike[slots+5:]...)
 	p.insert(append(make([]uint32, len(more)), slices.Repeat([]uint32{1}, slots+5)...), append(more, alike[slots+5:]...), sequence(0, len(more)+slots+5))
-	if p.g.generation() != gen || d.next-first < 2*64 || d.next == d.kept {
-		t.Fatalf("%d base slabs are handed out; all has moved: %v", d.next-first, p.g.generation() != gen)
+	if p.g.generation() != gen || d.nextSlab-first < 2*64 || d.nextSlab == d.ownedSlabs {
+		t.Fatalf("%d base slabs are handed out; all has moved: %v", d.nextSlab-first, p.g.generation() != gen)
 	}
 	p.same()
 }
@@ -315,7 +316,7 @@ func graphShort(t testing.TB, dev device.Device, weighted, twice bool) {
 	star(10, full)
 	show, err := hide(dev, p.g.policy.engine.units(), 1)
 	noError(t, err)
-	p.g.policy.free = p.g.policy.worst(20) // so it grows when some have failed
+	p.g.policy.free = p.g.policy.maxUnitsFor(20) // so it grows when some have failed
 	star(full, full+10)
 	noError(t, show())
 	p.same()
@@ -323,7 +324,7 @@ func graphShort(t testing.TB, dev device.Device, weighted, twice bool) {
 
 // TestGraphKernelsSimulated checks that the kernels of graphs match a map of edges.
 func TestGraphKernelsSimulated(t *testing.T) {
-	mutate.OnSim(t, slices.Concat(graphTests(false), graphTests(true)), 1, 90)
+	mutate.RunOnSim(t, slices.Concat(graphTests(false), graphTests(true)), 1, 90)
 }
 
 // graphMutants are broken kernels of graphs. mapMutants has those of change and find, which differ
@@ -365,8 +366,8 @@ func TestGraphMutantsAreFound(t *testing.T) {
 	for _, m := range graphMutants {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			quick, random := mutate.OnDevices(90, 1, graphTests(strings.HasSuffix(m.kernels, "_32")))
-			mutate.WantNoticed(t, slices.Concat(quick, random), m.rewrite(t))
+			quick, random := mutate.DeviceTrials(90, 1, graphTests(strings.HasSuffix(m.kernels, "_32")))
+			mutate.RequireDetected(t, slices.Concat(quick, random), m.rewrite(t))
 		})
 	}
 }
@@ -486,8 +487,8 @@ func graphInTurns(t testing.TB, dev device.Device, seed uint64) {
 	}
 }
 
-// graphRowsBehind reads rows, and deletes vertices, right after batches on other streams.
-func graphRowsBehind(t testing.TB, dev device.Device, seed uint64) {
+// graphRowsAfterStreams reads rows, and deletes vertices, right after batches on other streams.
+func graphRowsAfterStreams(t testing.TB, dev device.Device, seed uint64) {
 	p := newGraphPlayer(t, dev, seed == 2, GraphOptions{Seed: 5, Directed: seed%2 == 0}, 60, 60, seed)
 	s, err := dev.NewStream()
 	noError(t, err)
@@ -536,9 +537,9 @@ func graphRowsBehind(t testing.TB, dev device.Device, seed uint64) {
 	p.close()
 }
 
-// graphBehind runs a batch of the host right after a batch on a stream that uses the same memory
-// for its arcs. It closes a graph right after a batch.
-func graphBehind(t testing.TB, dev device.Device, seed uint64) {
+// graphHostAfterStream runs a batch of the host right after a batch on a stream that uses the same
+// memory for its arcs. It closes a graph right after a batch.
+func graphHostAfterStream(t testing.TB, dev device.Device, seed uint64) {
 	p := newGraphPlayer(t, dev, false, GraphOptions{Seed: 5, Vertices: 400, Directed: true}, 400, 300, seed)
 	s, err := dev.NewStream()
 	noError(t, err)
@@ -571,15 +572,15 @@ func graphBehind(t testing.TB, dev device.Device, seed uint64) {
 // graphTries returns programs of graphs on a simulated GPU.
 func graphTries(t testing.TB) (tries []dst.Try) {
 	for seed := range uint64(3) {
-		for _, program := range []func(t testing.TB, dev device.Device, seed uint64){graphStreams, graphBehind, graphTrianglesBehind, graphInTurns, graphRowsBehind} {
-			tries = append(tries, dst.OnSim(t, seed, program))
+		for _, program := range []func(t testing.TB, dev device.Device, seed uint64){graphStreams, graphHostAfterStream, graphTrianglesAfterStreams, graphInTurns, graphRowsAfterStreams} {
+			tries = append(tries, dst.SimTry(t, seed, program))
 		}
 	}
 	return tries
 }
 
-// graphTrianglesBehind counts triangles right after batches.
-func graphTrianglesBehind(t testing.TB, dev device.Device, _ uint64) {
+// graphTrianglesAfterStreams counts triangles right after batches.
+func graphTrianglesAfterStreams(t testing.TB, dev device.Device, _ uint64) {
 	graphTriangles(t, dev, false, 20)
 }
 
@@ -594,8 +595,8 @@ func TestGraphOmissionsAreNoticed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	conformance.NotRaced(t, "the simulator has goroutines of its own")
-	needless := dst.Judged(t, ".", "programs of tables", ofGraph)
+	conformance.SkipRaced(t, "the simulator has goroutines of its own")
+	needless := dst.JudgedElsewhere(t, ".", "programs of tables", ofGraph)
 	needless["a.ok.Sub(0, b.N).CopyTo(ctx, s, ok) in (*arcBatch).carry"] = "the count behind it is waited for, on the same stream"
 	needless["g.core.Sync(ctx) in (*graph).Sync"] = "the core's calls are judged by programs of tables"
 	needless["t.Sync(ctx) in (*arcBatch).carry"] = "it waits for nothing that the count has not been behind, and reads counters"

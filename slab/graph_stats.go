@@ -38,7 +38,7 @@ func (s GraphStats) BytesPerEdge() float64 { return float64(s.Bytes) / float64(m
 
 // Stats measures the graph in one pass over the links of its slabs.
 func (g *graph) Stats(ctx context.Context) (s GraphStats, err error) {
-	err = g.core.Alone(ctx, "Stats", func(now core.Counters) error {
+	err = g.core.WithWriteLock(ctx, "Stats", func(now core.Counters) error {
 		e := g.policy.engine
 		pool, err := g.policy.countPool(ctx)
 		chains, err2 := e.chains(ctx)
@@ -47,7 +47,7 @@ func (g *graph) Stats(ctx context.Context) (s GraphStats, err error) {
 		}
 		gen, d := g.generation(), e.dict()
 		s = GraphStats{
-			Vertices: d.n, Arcs: int(now.Live), Edges: int(now.Live), BaseSlabs: int(d.kept), Chained: pool.Used, Spare: int(gen.buckets - d.kept),
+			Vertices: d.n, Arcs: int(now.Live), Edges: int(now.Live), BaseSlabs: int(d.ownedSlabs), Chained: pool.Used, Spare: int(gen.buckets - d.ownedSlabs),
 			Tombstones: int(now.Dead), Bytes: gen.MemoryBytes(), Scratch: e.scratch() + g.ends.Bytes(), Chains: chains,
 		}
 		if !g.Directed() {

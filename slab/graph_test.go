@@ -527,7 +527,7 @@ func graphOn(t testing.TB, dev device.Device, weighted bool, size int) {
 		from, to, weights := p.draw()
 		u, v, w, done := columnOf(c, from), columnOf(c, to), columnOf(c, weights), columnOf(c, make([]bool, len(from)))
 		noError(t, insert(u, v, w, done))
-		p.touched(c, u, v, done, from, to)
+		p.sameEndpoints(c, u, v, done, from, to)
 		noError(t, p.g.Sync(ctx))
 		for i := range from {
 			if from[i] != to[i] {
@@ -539,7 +539,7 @@ func graphOn(t testing.TB, dev device.Device, weighted bool, size int) {
 		p.rowsOn(c)
 		half := len(from) / 2
 		noError(t, p.g.DeleteOn(s, u.Sub(0, half), v.Sub(0, half), done.Sub(0, half)))
-		p.touched(c, u.Sub(0, half), v.Sub(0, half), done.Sub(0, half), from[:half], to[:half])
+		p.sameEndpoints(c, u.Sub(0, half), v.Sub(0, half), done.Sub(0, half), from[:half], to[:half])
 		noError(t, p.g.Sync(ctx))
 		for i := range half {
 			delete(p.model, p.key(from[i], to[i]))

@@ -8,15 +8,15 @@ import (
 	"github.com/weftgo/weft/internal/touched"
 )
 
-// TouchedOn lists the vertices that a batch on the device has touched, as that of a [graphs.Graph]
-// does. These are the ends of the edges that InsertOn, DeleteOn or ApplyOn reported.
-func (g *graph) TouchedOn(s *device.Stream, list graphs.DeviceEdges, to device.Slice[uint32], count device.Slice[uint64]) error {
+// EndpointsOn lists the vertices that a batch on the device has touched, as that of a
+// [graphs.Graph] does. These are the ends of the edges that InsertOn, DeleteOn or ApplyOn reported.
+func (g *graph) EndpointsOn(s *device.Stream, list graphs.DeviceEdges, to device.Slice[uint32], count device.Slice[uint64]) error {
 	err := list.Check(g.core.Device)
 	if err == nil {
 		err = g.ends.List(s, touched.Edges{From: list.From, To: list.To, Done: list.Done, Vertices: list.Vertices}, to, count)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: TouchedOn: %w", g.core.Name, err)
+		return fmt.Errorf("%s: EndpointsOn: %w", g.core.Name, err)
 	}
 	return nil
 }

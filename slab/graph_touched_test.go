@@ -16,17 +16,17 @@ import (
 	"github.com/weftgo/weft/internal/workload"
 )
 
-// touched compares the vertices listed on the device with the ends of the edges that a batch
+// sameEndpoints compares the vertices listed on the device with the ends of the edges that a batch
 // reports.
-func (p *graphPlayer) touched(c *columns, u, v device.Slice[uint32], done device.Slice[bool], from, to []uint32) {
+func (p *graphPlayer) sameEndpoints(c *columns, u, v device.Slice[uint32], done device.Slice[bool], from, to []uint32) {
 	p.Helper()
 	ends, count := columnOf(c, make([]uint32, 2*len(from))), columnOf(c, []uint64{77})
-	noError(p, p.g.TouchedOn(c.s, graphs.DeviceEdges{Vertices: p.vertices, From: u, To: v, Done: done}, ends, count))
+	noError(p, p.g.EndpointsOn(c.s, graphs.DeviceEdges{Vertices: p.vertices, From: u, To: v, Done: done}, ends, count))
 	ok, got, n := make([]bool, len(from)), make([]uint32, 2*len(from)), make([]uint64, 1)
 	noError(p, done.CopyTo(p.Context(), c.s, ok))
 	noError(p, ends.CopyTo(p.Context(), c.s, got))
 	noError(p, count.CopyTo(p.Context(), c.s, n))
-	if want := (graphs.Edges{From: from, To: to}).Where(ok).Ends(); !slices.Equal(got[:n[0]], want) {
+	if want := (graphs.Edges{From: from, To: to}).Filter(ok).Endpoints(); !slices.Equal(got[:n[0]], want) {
 		p.Fatalf("touched are %v, want %v", got[:n[0]], want)
 	}
 }
@@ -38,7 +38,7 @@ func graphCounts(t testing.TB, dev device.Device, weighted, directed bool, seed 
 	p := newGraphPlayer(t, dev, weighted, GraphOptions{Directed: directed, Seed: 1, Overwrite: seed%2 == 1, MaxVertices: 100}, 100, 150, seed)
 	defer p.close()
 	if e, ok := p.g.policy.engine.(*gpuGraph); ok {
-		e.arcs.most, e.arcs.listed = 64, 64
+		e.arcs.maxEdges, e.arcs.maxListed = 64, 64
 	}
 	var on [2]*columns
 	for i := range on {
@@ -133,9 +133,9 @@ func TestGraphCountsOf(t *testing.T) {
 	noError(t, g.Close())
 }
 
-// TestGraphTouched checks that a graph lists the same vertices as one of package graph, also
+// TestGraphEndpointsOn checks that a graph lists the same vertices as one of package graph, also
 // without outcomes, and refuses invalid lists.
-func TestGraphTouched(t *testing.T) {
+func TestGraphEndpointsOn(t *testing.T) {
 	dev := devicetest.Open(t)
 	s := devicetest.NewStream(t, dev)
 	g, err := NewGraph(dev, &GraphOptions{MaxVertices: 40})
@@ -150,7 +150,7 @@ func TestGraphTouched(t *testing.T) {
 	ends, count := devicetest.Upload(t, s, make([]uint32, 8)), devicetest.Upload(t, s, []uint64{77})
 	is := func(e graphs.DeviceEdges, want ...uint32) {
 		t.Helper()
-		noError(t, g.TouchedOn(s, e, ends, count))
+		noError(t, g.EndpointsOn(s, e, ends, count))
 		if got := devicetest.Download(t, s, ends)[:devicetest.Download(t, s, count)[0]]; !slices.Equal(got, want) {
 			t.Errorf("touched are %v, want %v", got, want)
 		}
@@ -164,43 +164,43 @@ func TestGraphTouched(t *testing.T) {
 	if after, err := g.Stats(t.Context()); err != nil || after.Scratch < before.Scratch || before.Scratch > 0 && after.Scratch < before.Scratch+40/8 {
 		t.Errorf("%d bytes beside, %d before: %v", after.Scratch, before.Scratch, err)
 	}
-	if err := g.TouchedOn(s, e, ends, device.Slice[uint64]{}); !errors.Is(err, device.ErrInvalid) {
+	if err := g.EndpointsOn(s, e, ends, device.Slice[uint64]{}); !errors.Is(err, device.ErrInvalid) {
 		t.Errorf("no count: %v", err)
 	}
 	e.Vertices = 41
-	if err := g.TouchedOn(s, e, ends, count); !errors.Is(err, device.ErrInvalid) {
+	if err := g.EndpointsOn(s, e, ends, count); !errors.Is(err, device.ErrInvalid) {
 		t.Errorf("more vertices than may be: %v", err)
 	}
 	e.Vertices, e.Done = 0, devicetest.Upload(t, devicetest.NewStream(t, devicetest.OpenCPU(t, 1)), make([]bool, 4))
-	if err := g.TouchedOn(s, e, ends, count); !errors.Is(err, device.ErrInvalid) {
+	if err := g.EndpointsOn(s, e, ends, count); !errors.Is(err, device.ErrInvalid) {
 		t.Errorf("outcomes on another device: %v", err)
 	}
 	noError(t, g.Close())
 	e.Done = device.Slice[bool]{}
-	if err := g.TouchedOn(s, e, ends, count); !errors.Is(err, weft.ErrClosed) {
+	if err := g.EndpointsOn(s, e, ends, count); !errors.Is(err, weft.ErrClosed) {
 		t.Errorf("closed: %v", err)
 	}
 }
 
-// BenchmarkGraphTouched runs batches of random edges among 2^20 vertices on the device, on graphs
-// of both layouts. It measures the insertion with outcomes, the list of the touched vertices, and
-// the deletion.
-func BenchmarkGraphTouched(b *testing.B) {
+// BenchmarkGraphEndpointsOn runs batches of random edges among 2^20 vertices on the device, on
+// graphs of both layouts. It measures the insertion with outcomes, the list of the touched
+// vertices, and the deletion.
+func BenchmarkGraphEndpointsOn(b *testing.B) {
 	dev := devicetest.Open(b)
 	for _, n := range []int{1 << 16, 1 << 22} {
 		rows, err := graphs.New(dev, &graphs.Options{Directed: true})
 		noError(b, err)
 		tables, err := NewGraph(dev, &GraphOptions{Directed: true, Vertices: 1 << 20, Seed: 1})
 		noError(b, err)
-		benchTouched(b, "rows", dev, n, rows.InsertOn, rows.DeleteOn, rows.TouchedOn)
-		benchTouched(b, "tables", dev, n, tables.InsertOn, tables.DeleteOn, tables.TouchedOn)
+		benchEndpoints(b, "rows", dev, n, rows.InsertOn, rows.DeleteOn, rows.EndpointsOn)
+		benchEndpoints(b, "tables", dev, n, tables.InsertOn, tables.DeleteOn, tables.EndpointsOn)
 		noError(b, errors.Join(rows.Close(), tables.Close()))
 	}
 }
 
 type changesOn = func(s *device.Stream, from, to device.Slice[uint32], done device.Slice[bool], counts ...device.Slice[uint64]) error
 
-func benchTouched(b *testing.B, name string, dev device.Device, n int, insert, remove changesOn, list func(*device.Stream, graphs.DeviceEdges, device.Slice[uint32], device.Slice[uint64]) error) {
+func benchEndpoints(b *testing.B, name string, dev device.Device, n int, insert, remove changesOn, list func(*device.Stream, graphs.DeviceEdges, device.Slice[uint32], device.Slice[uint64]) error) {
 	s := devicetest.NewStream(b, dev)
 	from, to := make([]uint32, n), make([]uint32, n)
 	for i := range from {

@@ -22,7 +22,7 @@ func (e *gpuGraph) triangles(ctx context.Context) (count uint64, err error) {
 		view, err = k.Orient(ctx, e.Stream, rows)
 	}
 	if err == nil {
-		count, err = e.closed(ctx, view)
+		count, err = e.countClosed(ctx, view)
 	}
 	return count, errors.Join(err, e.Stream.Sync(context.Background()), rows.Free(), view.Free())
 }
@@ -39,7 +39,7 @@ func (e *gpuGraph) allRows(ctx context.Context) (rows triangles.Rows, err error)
 		return rows, err
 	}
 	p := rowsParams{graph: graphRefOf(e.Parts(), false), degrees: degrees.Ptr(), offsets: rows.Offsets.Ptr(), n: uint32(n)}
-	if err := launchSome(s, e.graph.degrees, gpu.Wave(e.Dev, n), n, &p); err != nil {
+	if err := launchNonempty(s, e.graph.degrees, gpu.Wave(e.Dev, n), n, &p); err != nil {
 		return rows, err
 	}
 	if err := e.Offsets(s, p.degrees, p.offsets, n); err != nil {
@@ -53,11 +53,11 @@ func (e *gpuGraph) allRows(ctx context.Context) (rows triangles.Rows, err error)
 		return rows, err
 	}
 	p.ids, p.limit = rows.Neighbors.Ptr(), arcs[0]
-	return rows, launchSome(s, e.graph.rows, gpu.Wave(e.Dev, 32*n), n, &p)
+	return rows, launchNonempty(s, e.graph.rows, gpu.Wave(e.Dev, 32*n), n, &p)
 }
 
-// closed counts the pairs of each row of a view that are edges.
-func (e *gpuGraph) closed(ctx context.Context, view triangles.Rows) (uint64, error) {
+// countClosed counts the pairs of each row of a view that are edges.
+func (e *gpuGraph) countClosed(ctx context.Context, view triangles.Rows) (uint64, error) {
 	var count [1]uint64
 	to, err := device.Upload(e.Stream, count[:])
 	if err != nil {
@@ -68,7 +68,7 @@ func (e *gpuGraph) closed(ctx context.Context, view triangles.Rows) (uint64, err
 		graph: graphRefOf(e.Parts(), false), offsets: view.Offsets.Ptr(), neighbors: view.Neighbors.Ptr(), closed: to.Ptr(),
 		vertices: uint32(view.Offsets.Len() - 1), arcs: uint32(arcs),
 	}
-	if err = launchSome(e.Stream, e.graph.close, gpu.Wave(e.Dev, arcs), arcs, &p); err == nil {
+	if err = launchNonempty(e.Stream, e.graph.close, gpu.Wave(e.Dev, arcs), arcs, &p); err == nil {
 		err = to.CopyTo(ctx, e.Stream, count[:])
 	}
 	if err != nil {

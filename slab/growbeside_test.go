@@ -31,7 +31,7 @@ func TestPoolGrowsBesideLookups(t *testing.T) {
 				multi, shared := i%2 > 0, i/2 > 0
 				t.Run(fmt.Sprintf("sm_%d, seed %d, multi %v, shared %v", arch, seed, multi, shared), func(t *testing.T) {
 					t.Parallel()
-					growsBeside(multi, shared)(t, devicetest.OpenSim(t, &sim.Options{Arch: arch, Scheduler: sim.Random, Seed: seed, Races: true}))
+					growsAlongside(multi, shared)(t, devicetest.OpenSim(t, &sim.Options{Arch: arch, Scheduler: sim.Random, Seed: seed, Races: true}))
 				})
 			}
 		}
@@ -57,9 +57,9 @@ type growing struct {
 	shows  []func() error
 }
 
-// growsBeside runs lookups of all kinds while the chain of a table grows into new memory. When the
-// lookups began, the pool did not have that memory, or another owner had it.
-func growsBeside(multi, shared bool) func(t testing.TB, dev device.Device) {
+// growsAlongside runs lookups of all kinds while the chain of a table grows into new memory. When
+// the lookups began, the pool did not have that memory, or another owner had it.
+func growsAlongside(multi, shared bool) func(t testing.TB, dev device.Device) {
 	return func(t testing.TB, dev device.Device) {
 		w := batch.Widths{Key: 4, Val: 4, Slot: 8}
 		e, leases, err := newEngine(dev, w, geometry{seed: 5, buckets: 1}, 1, false, multi)
@@ -118,7 +118,7 @@ func (g *growing) must(err error) {
 // put submits putting keys [lo,hi).
 func (g *growing) put(lo, hi int) {
 	g.t.Helper()
-	k := batch.InOn(g.keys.Sub(lo, hi))
+	k := batch.InputOn(g.keys.Sub(lo, hi))
 	b := &batch.Batch{N: hi - lo, Kind: op.Put, Columns: batch.Columns{batch.Keys: k, batch.Vals: k}}
 	g.must(g.core.ChangeOn(g.stream, "PutOn", b))
 }
@@ -127,7 +127,7 @@ func (g *growing) put(lo, hi int) {
 // its units.
 func (g *growing) scarce() {
 	g.t.Helper()
-	_, err := g.policy.engine.Counters(context.Background()) // waits
+	_, err := g.policy.engine.ReadCounters(context.Background()) // waits
 	g.must(err)
 	show, err := hide(g.core.Device, g.policy.engine.units(), 1)
 	g.must(err)
@@ -151,9 +151,9 @@ func (g *growing) begin() (all []*lookup) {
 	e, lease := g.policy.engine.(*gpuEngine), g.core.Leases.Current()
 	launch := map[string]func(l *lookup) error{
 		"get": func(l *lookup) error {
-			b := &batch.Batch{N: growAll, Flags: g.policy.Mixed()}
-			b.Columns[batch.Keys], b.Columns[batch.Vals] = batch.InOn(g.keys), batch.OutputOn(l.vals.Sub(0, growAll))
-			_, _, err := e.Look(context.Background(), l.stream, lease, b, 0)
+			b := &batch.Batch{N: growAll, Flags: g.policy.MixedFlags()}
+			b.Columns[batch.Keys], b.Columns[batch.Vals] = batch.InputOn(g.keys), batch.OutputOn(l.vals.Sub(0, growAll))
+			_, _, err := e.Lookup(context.Background(), l.stream, lease, b, 0)
 			return err
 		},
 		"export": func(l *lookup) error {
@@ -175,7 +175,7 @@ func (g *growing) begin() (all []*lookup) {
 		launch["collect"] = func(l *lookup) error {
 			rows, err := device.Upload(l.stream, starts)
 			l.more = append(l.more, rows)
-			return errors.Join(err, e.kernel.Rows(l.stream, lease.Parts, growAll, g.keys.Ptr(), rows.Ptr(), l.vals.Ptr(), 0, 0, growAll))
+			return errors.Join(err, e.kernel.WriteRows(l.stream, lease.Parts, growAll, g.keys.Ptr(), rows.Ptr(), l.vals.Ptr(), 0, 0, growAll))
 		}
 	}
 	for _, kind := range []string{"get", "export", "collect"} {
@@ -273,9 +273,9 @@ func TestMutantsGrowBesideLookups(t *testing.T) {
 			var trials []mutate.Trial
 			for seed := range uint64(growSeeds) {
 				opts := sim.Options{Arch: 90, Scheduler: sim.Random, Seed: seed, Races: true}
-				trials = append(trials, mutate.OnDevice(fmt.Sprintf("seed %d", seed), opts, growsBeside(m.multi, m.shared)))
+				trials = append(trials, mutate.DeviceTrial(fmt.Sprintf("seed %d", seed), opts, growsAlongside(m.multi, m.shared)))
 			}
-			mutate.WantNoticed(t, trials, m.rewrite(t))
+			mutate.RequireDetected(t, trials, m.rewrite(t))
 		})
 	}
 }

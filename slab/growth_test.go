@@ -153,7 +153,7 @@ func TestFixedMap(t *testing.T) {
 			before := conformance.StatsOf(t, m)
 			keys := keysFor(m)
 			n, err := m.Put(t.Context(), keys[:capacity], keys[:capacity])
-			conformance.Want(t, "Put of Capacity keys", n, capacity, err)
+			conformance.WantCount(t, "Put of Capacity keys", n, capacity, err)
 			ok := make([]bool, more)
 			n, err = m.PutNew(t.Context(), keys[capacity:], keys[capacity:], ok)
 			if n >= more || !errors.Is(err, weft.ErrFull) {
@@ -176,18 +176,18 @@ func TestFixedMap(t *testing.T) {
 
 // testFull checks a table without a free slab: updates work, absent keys are found absent, and
 // deleted keys free their slots.
-func testFull(t *testing.T, m *slab.Map[uint64, uint64], there []uint64) {
-	n, err := m.Put(t.Context(), there, there)
-	conformance.Want(t, "updates", n, 0, err)
+func testFull(t *testing.T, m *slab.Map[uint64, uint64], present []uint64) {
+	n, err := m.Put(t.Context(), present, present)
+	conformance.WantCount(t, "updates", n, 0, err)
 	absent := conformance.Sequence[uint64](1<<40, 100)
 	n, err = m.Contains(t.Context(), absent, nil)
-	conformance.Want(t, "Contains of absent keys", n, 0, err)
-	n, err = m.Delete(t.Context(), there, nil)
-	conformance.Want(t, "Delete", n, len(there), err)
+	conformance.WantCount(t, "Contains of absent keys", n, 0, err)
+	n, err = m.Delete(t.Context(), present, nil)
+	conformance.WantCount(t, "Delete", n, len(present), err)
 	// A mixed batch takes dead slots of its own keys only.
-	ops := make([]weft.Op[uint64, uint64], len(there))
-	for i, k := range there {
-		ops[len(there)-1-i] = weft.Op[uint64, uint64]{Kind: weft.OpPut, Key: k + 1<<41, Value: k + 1<<41}
+	ops := make([]weft.Op[uint64, uint64], len(present))
+	for i, k := range present {
+		ops[len(present)-1-i] = weft.Op[uint64, uint64]{Kind: weft.OpPut, Key: k + 1<<41, Value: k + 1<<41}
 	}
 	if err := m.Apply(t.Context(), ops[:500], nil); err != nil {
 		t.Fatalf("Apply in a table of dead slots: %v", err)
@@ -198,9 +198,9 @@ func testFull(t *testing.T, m *slab.Map[uint64, uint64], there []uint64) {
 	if err := m.Clear(t.Context()); err != nil || m.Len() != 0 {
 		t.Fatalf("Clear: %v", err)
 	}
-	n, err = m.Put(t.Context(), there[:1000], there[:1000])
-	conformance.Want(t, "Put after Clear", n, 1000, err)
-	conformance.WantPairs(t, m, there[:1000])
+	n, err = m.Put(t.Context(), present[:1000], present[:1000])
+	conformance.WantCount(t, "Put after Clear", n, 1000, err)
+	conformance.WantPairs(t, m, present[:1000])
 }
 
 // TestSyncReportsFull checks that Sync reports the overflow of batches on the device, once.
@@ -230,7 +230,7 @@ func TestUpdatesNeedNoRoom(t *testing.T) {
 	d := devicetest.Upload(t, s, keys)
 	for range 5 {
 		n, err := m.Put(t.Context(), keys, keys)
-		conformance.Want(t, "Put", n, 0, err)
+		conformance.WantCount(t, "Put", n, 0, err)
 		if err := m.PutOn(s, d, d); err != nil {
 			t.Fatal(err)
 		}
@@ -290,7 +290,7 @@ func TestTombstonesGo(t *testing.T) {
 		full := conformance.StatsOf(t, m)
 		for gone := 0; gone < n/2; gone += n / 20 {
 			k, err := m.Delete(t.Context(), keys[gone:gone+n/20], nil)
-			conformance.Want(t, "Delete", k, n/20, err)
+			conformance.WantCount(t, "Delete", k, n/20, err)
 			s := conformance.StatsOf(t, m)
 			limit := map[float64]float64{0: .25, .1: .1, .9: 1, -1: 1}[most]
 			if share := float64(s.Tombstones) / float64(s.Len+s.Tombstones); share > limit+.02 {
@@ -352,17 +352,17 @@ func TestPoolOfMaximalSize(t *testing.T) {
 	const n = 1 << 22
 	for lo := 0; lo < 2*n; lo += n {
 		got, err := s.Add(t.Context(), conformance.Sequence[uint32](lo, n), nil)
-		conformance.Want(t, "Add", got, n, err)
+		conformance.WantCount(t, "Add", got, n, err)
 	}
 }
 
 // TestAnswersWhenFull checks that keys that overflow have no answer, and use up no id.
 func TestAnswersWhenFull(t *testing.T) {
-	conformance.NotRaced(t, "one bucket is one core's")
+	conformance.SkipRaced(t, "one bucket is one core's")
 	dev := devicetest.Open(t)
 	if _, ok := dev.(device.Host); !ok {
 		t.Skip("a chain of a thousand slabs")
 	}
 	m := conformance.Open(t, slab.New[uint64, uint64], dev, &slab.Options{Capacity: 64, Buckets: 1, Fixed: true})
-	conformance.AnswersWhenFull(t, dev, m, 9000)
+	conformance.ResultsWhenFull(t, dev, m, 9000)
 }

@@ -32,7 +32,7 @@ func hot(t *testing.T, workers, n int, opts *slab.Options) (m *slab.MultiMap[uin
 		keys[i] = 5
 	}
 	got, err := m.Put(t.Context(), keys, conformance.Sequence[uint32](0, n))
-	conformance.Want(t, "Put", got, n, err)
+	conformance.WantCount(t, "Put", got, n, err)
 	return m, keys
 }
 
@@ -43,14 +43,14 @@ func TestHotKeysStop(t *testing.T) {
 	for _, workers := range []int{1, 4} {
 		t.Run(fmt.Sprintf("%d cores", workers), func(t *testing.T) {
 			if workers == 1 {
-				conformance.NotRaced(t, "one core")
+				conformance.SkipRaced(t, "one core")
 			}
 			m, keys := hot(t, workers, n, nil)
 			var saved bytes.Buffer
 			if _, err := m.Save(t.Context(), &saved); err != nil {
 				t.Fatal(err)
 			}
-			conformance.Stops(t, append(hotLookups(m, keys), hotChanges(m, keys, saved.Bytes())...))
+			conformance.StopsOnCancel(t, append(hotLookups(m, keys), hotChanges(m, keys, saved.Bytes())...))
 		})
 	}
 }
@@ -108,7 +108,7 @@ func TestGrowingListStops(t *testing.T) {
 		t.Cleanup(func() { dev.Close() })
 		m := conformance.Open(t, slab.New[uint32, uint32], dev, &slab.Options{Buckets: buckets})
 		keys := conformance.Sequence[uint32](0, 1<<18)
-		conformance.Stops(t, []conformance.Stoppable{
+		conformance.StopsOnCancel(t, []conformance.Stoppable{
 			{Name: "Put", Long: true, Run: func(ctx context.Context) error { _, err := m.Put(ctx, keys, keys); return err }},
 			{Name: "Get", Run: func(ctx context.Context) error {
 				_, err := m.Get(ctx, keys, make([]uint32, len(keys)), nil)

@@ -23,7 +23,7 @@ func devices(t *testing.T) map[string]device.Device {
 func TestCancelledAtAnyLook(t *testing.T) {
 	for on, dev := range devices(t) {
 		t.Run(on, func(t *testing.T) {
-			conformance.CutShort(t, dev, conformance.MapOf(New[uint32, uint32], &Options{Buckets: 2, Seed: 1, MaxTombstones: -1}))
+			conformance.InterruptMaintenance(t, dev, conformance.MapOf(New[uint32, uint32], &Options{Buckets: 2, Seed: 1, MaxTombstones: -1}))
 		})
 	}
 }
@@ -33,7 +33,7 @@ func TestCancelledAtAnyLook(t *testing.T) {
 func TestLookupsMakeNothingGrow(t *testing.T) {
 	for _, dev := range devices(t) {
 		m := conformance.Open(t, New[uint32, uint32], dev, nil)
-		conformance.LookupsGrowNothing(t, dev, m, func() int {
+		conformance.LookupsDoNotGrow(t, dev, m, func() int {
 			if got := m.policy.engine.geometry().buckets; got != 1 {
 				t.Errorf("%d buckets", got)
 			}
@@ -128,7 +128,7 @@ func TestFailureWhileResolving(t *testing.T) {
 		hit := devicetest.FailAfter(dev, n)
 		_, _ = m.Put(t.Context(), keys, vals) // may fail anywhere
 		fired = hit()
-		devicetest.Heal(dev)
+		devicetest.ClearFailures(dev)
 		if err := errors.Join(m.PutOn(s, few, few), m.Sync(t.Context()), few.Free(), s.Close(), m.Close()); err != nil {
 			t.Errorf("failure %d: %v", n, err)
 		}

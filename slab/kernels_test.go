@@ -18,18 +18,18 @@ import (
 	"github.com/weftgo/weft/internal/gpu"
 )
 
-// beside is an engine of kernels next to a model. Threads have no order, so its batches have
+// modelTest is an engine of kernels next to a model. Threads have no order, so its batches have
 // outcomes that depend on none, unless the engine promises batch order.
-type beside[K, V uint32 | uint64] struct {
+type modelTest[K, V uint32 | uint64] struct {
 	*subject[K, V]
 	stream *device.Stream
 	rng    *rand.Rand
 }
 
-// kernelsBesideModel runs everything that an engine can do on tables of a few buckets, in host
+// kernelsAgainstModel runs everything that an engine can do on tables of a few buckets, in host
 // memory and on the device. Columns are left out, and tables overflow. It compares all results with
 // a model.
-func kernelsBesideModel[K, V uint32 | uint64](t testing.TB, dev device.Device, w batch.Widths, multi, unordered bool) {
+func kernelsAgainstModel[K, V uint32 | uint64](t testing.TB, dev device.Device, w batch.Widths, multi, unordered bool) {
 	stream, err := dev.NewStream()
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +37,7 @@ func kernelsBesideModel[K, V uint32 | uint64](t testing.TB, dev device.Device, w
 	defer stream.Close()
 	// Two memory blocks, in one super block or in two.
 	light := !multi && !unordered
-	s := &beside[K, V]{newSubject[K, V](t, dev, w, multi, 3, 2*alloc.BlockUnits, light), stream, rand.New(rand.NewPCG(1, 2))}
+	s := &modelTest[K, V]{newSubject[K, V](t, dev, w, multi, 3, 2*alloc.BlockUnits, light), stream, rand.New(rand.NewPCG(1, 2))}
 	defer s.close()
 	s.policy.opts.Unordered = unordered
 	const plenty, few = alloc.BlockUnits, 3
@@ -55,7 +55,7 @@ func kernelsBesideModel[K, V uint32 | uint64](t testing.TB, dev device.Device, w
 		s.uniform(weft.OpDelete, many/3, few)
 		s.uniform(weft.OpPutNew, many-30, few)
 		s.mixedOps(many*2/3, few)
-		s.countLost(2)
+		s.countDropped(2)
 		s.rehash([]uint32{150, 1}[round], 2*alloc.BlockUnits)
 		for range 3 {
 			s.overlap(60)
@@ -82,7 +82,7 @@ func kernelsBesideModel[K, V uint32 | uint64](t testing.TB, dev device.Device, w
 
 // draw makes up operations: some on keys that look like marks, and if the batch's order decides,
 // some on one key.
-func (s *beside[K, V]) draw(n int, different bool) (keys []K, vals []V) {
+func (s *modelTest[K, V]) draw(n int, different bool) (keys []K, vals []V) {
 	for _, i := range s.rng.Perm(n) {
 		if !different {
 			i = s.rng.IntN(n)
@@ -94,7 +94,7 @@ func (s *beside[K, V]) draw(n int, different bool) (keys []K, vals []V) {
 
 // uniform runs a batch of one kind while the pool has at most the given number of free units. Maps
 // have no DeleteAll, sets no Put.
-func (s *beside[K, V]) uniform(kind weft.OpKind, n, free int) {
+func (s *modelTest[K, V]) uniform(kind weft.OpKind, n, free int) {
 	s.t.Helper()
 	switch {
 	case s.core.Widths.Val == 0 && kind == weft.OpPut:
@@ -108,16 +108,16 @@ func (s *beside[K, V]) uniform(kind weft.OpKind, n, free int) {
 }
 
 // mixedOps runs a batch of all kinds, each key in one operation. Sets have none.
-func (s *beside[K, V]) mixedOps(n, free int) {
+func (s *modelTest[K, V]) mixedOps(n, free int) {
 	s.t.Helper()
 	if s.core.Widths.Val == 0 {
 		return
 	}
 	keys, vals := s.draw(n, true)
-	s.run(&batch.Batch{Flags: s.policy.Mixed()}, s.kinds(n), keys, vals, free)
+	s.run(&batch.Batch{Flags: s.policy.MixedFlags()}, s.kinds(n), keys, vals, free)
 }
 
-func (s *beside[K, V]) kinds(n int) []weft.OpKind {
+func (s *modelTest[K, V]) kinds(n int) []weft.OpKind {
 	kinds := make([]weft.OpKind, n)
 	for i := range kinds {
 		kinds[i] = weft.OpKind(s.rng.IntN(int(lastKind(s.policy.multi)) + 1))
@@ -127,7 +127,7 @@ func (s *beside[K, V]) kinds(n int) []weft.OpKind {
 
 // overlap runs lookups on another stream alongside a change, and they may see part of it. The
 // simulator checks that the unordered accesses are allowed to.
-func (s *beside[K, V]) overlap(n int) {
+func (s *modelTest[K, V]) overlap(n int) {
 	s.t.Helper()
 	keys, vals := s.draw(n, true)
 	b := s.lookup(keys)
@@ -142,7 +142,7 @@ func (s *beside[K, V]) overlap(n int) {
 	e := s.engine().(*gpuEngine)
 	read := func(to *device.Stream, b batch.Batch, drop batch.Role) error {
 		b.Columns[drop] = batch.Column{}
-		_, _, err := e.Look(context.Background(), to, s.core.Leases.Current(), &b, 0)
+		_, _, err := e.Lookup(context.Background(), to, s.core.Leases.Current(), &b, 0)
 		return err
 	}
 	other, err := s.core.Device.NewStream()
@@ -152,13 +152,13 @@ func (s *beside[K, V]) overlap(n int) {
 	lookups := []func() error{func() error { return read(other, *look, batch.Counts) }}
 	if s.core.Widths.Val > 0 {
 		kinds = s.kinds(n)
-		b.Columns[batch.Kinds] = batch.In(kinds)
-		look.Columns[batch.Counts], look.Columns[batch.Out] = batch.Output(make([]uint32, n)), batch.In(starts)
+		b.Columns[batch.Kinds] = batch.Input(kinds)
+		look.Columns[batch.Counts], look.Columns[batch.Out] = batch.Output(make([]uint32, n)), batch.Input(starts)
 		lookups = append(lookups,
 			func() error { return read(other, *look, batch.Out) },
 			func() error {
 				c := &look.Columns
-				return e.kernel.Rows(other, s.gen(), n, c[batch.Keys].Ptr, c[batch.Out].Ptr, c[batch.Vals].Ptr, 0, 0, uint64(most*n))
+				return e.kernel.WriteRows(other, s.gen(), n, c[batch.Keys].Ptr, c[batch.Out].Ptr, c[batch.Vals].Ptr, 0, 0, uint64(most*n))
 			})
 	}
 	s.rng.Shuffle(len(lookups), func(i, j int) { lookups[i], lookups[j] = lookups[j], lookups[i] })
@@ -178,11 +178,11 @@ func (s *beside[K, V]) overlap(n int) {
 	for i, k := range keys {
 		s.apply(kinds[i], k, vals[i])
 	}
-	s.look(keys)
+	s.lookUp(keys)
 }
 
 // run runs a batch on the engine and on the model and compares the outcomes.
-func (s *beside[K, V]) run(b *batch.Batch, kinds []weft.OpKind, keys []K, vals []V, free int) {
+func (s *modelTest[K, V]) run(b *batch.Batch, kinds []weft.OpKind, keys []K, vals []V, free int) {
 	s.t.Helper()
 	out, ok, removed := make([]V, len(keys)), make([]bool, len(keys)), make([]uint32, len(keys))
 	if s.rng.IntN(4) == 0 || b.Kind == op.Put {
@@ -193,13 +193,13 @@ func (s *beside[K, V]) run(b *batch.Batch, kinds []weft.OpKind, keys []K, vals [
 	}
 	b.N = len(keys)
 	b.Columns = batch.Columns{
-		batch.Keys: batch.In(keys), batch.Kinds: batch.In(kinds), batch.OK: batch.Output(ok), batch.Counts: batch.Output(removed),
+		batch.Keys: batch.Input(keys), batch.Kinds: batch.Input(kinds), batch.OK: batch.Output(ok), batch.Counts: batch.Output(removed),
 		batch.Vals: s.given(vals),
 	}
 	if kinds != nil {
 		b.Columns[batch.Out] = s.vals(out)
 	}
-	failed, lost := s.execute(b, free)
+	failed, dropped := s.execute(b, free)
 	now := s.numbers(keys)
 	full := 0
 	for i, k := range keys {
@@ -222,17 +222,17 @@ func (s *beside[K, V]) run(b *batch.Batch, kinds []weft.OpKind, keys []K, vals [
 		}
 	}
 	// Of duplicates, one may have found the unit that another had not.
-	if lost < full || lost > full && b.Flags&batch.Order == 0 || lost > 0 && free >= alloc.BlockUnits {
-		s.t.Fatalf("%d operations are said to have found no room, of %d", lost, full)
+	if dropped < full || dropped > full && b.Flags&batch.Order == 0 || dropped > 0 && free >= alloc.BlockUnits {
+		s.t.Fatalf("%d operations are said to have found no room, of %d", dropped, full)
 	}
 	some, _ := s.draw(100, true)
-	s.look(some)
+	s.lookUp(some)
 }
 
 // execute runs a batch from host memory, or from the device, where the engine may wait for the
-// outcome. It returns the reported number of operations that overflowed (lost), and the list of
+// outcome. It returns the reported number of operations that overflowed (dropped), and the list of
 // them (failed), if any.
-func (s *beside[K, V]) execute(b *batch.Batch, free int) (failed []uint32, lost int) {
+func (s *modelTest[K, V]) execute(b *batch.Batch, free int) (failed []uint32, dropped int) {
 	s.t.Helper()
 	show, err := hide(s.core.Device, s.engine().units(), free)
 	if err != nil {
@@ -244,7 +244,7 @@ func (s *beside[K, V]) execute(b *batch.Batch, free int) (failed []uint32, lost 
 		if done, failed, err = s.engine().Change(context.Background(), nil, b); done != b.N {
 			s.t.Fatalf("change: %d of %d operations: %v", done, b.N, err)
 		}
-		failed, lost = append([]uint32{}, failed...), len(failed)
+		failed, dropped = append([]uint32{}, failed...), len(failed)
 	case 1:
 		b.Flags |= batch.Report
 		s.onDevice(b, func() error {
@@ -252,22 +252,22 @@ func (s *beside[K, V]) execute(b *batch.Batch, free int) (failed []uint32, lost 
 			return err
 		}, batch.OK, batch.Out, batch.Counts)
 		slices.Sort(failed)
-		failed, lost = append([]uint32{}, failed...), len(failed)
+		failed, dropped = append([]uint32{}, failed...), len(failed)
 	case 2:
 		s.onDevice(b, func() error {
 			_, _, err := s.engine().Change(context.Background(), s.stream, b)
 			return err
 		}, batch.OK, batch.Out, batch.Counts)
-		lost, err = s.engine().Lost(context.Background())
+		dropped, err = s.engine().ReadDropped(context.Background())
 	}
 	if err := errors.Join(err, show()); err != nil {
 		s.t.Fatalf("%v", err)
 	}
-	return failed, lost
+	return failed, dropped
 }
 
 // onDevice copies a batch to the device, and copies columns of it back.
-func (s *beside[K, V]) onDevice(b *batch.Batch, do func() error, back ...batch.Role) {
+func (s *modelTest[K, V]) onDevice(b *batch.Batch, do func() error, back ...batch.Role) {
 	s.t.Helper()
 	var err error
 	var used []device.Buffer
@@ -276,7 +276,7 @@ func (s *beside[K, V]) onDevice(b *batch.Batch, do func() error, back ...batch.R
 		if c.Host != nil {
 			buf, e := s.core.Device.Alloc(len(c.Host))
 			err = errors.Join(err, e, s.stream.CopyIn(buf.Ptr, c.Host))
-			b.Columns[r] = c.Moved(buf.Ptr)
+			b.Columns[r] = c.WithPtr(buf.Ptr)
 			used = append(used, buf)
 		}
 	}
@@ -299,7 +299,7 @@ func (s *beside[K, V]) onDevice(b *batch.Batch, do func() error, back ...batch.R
 }
 
 // numbers returns how many values each key has; a set's keys have one.
-func (s *beside[K, V]) numbers(keys []K) []int {
+func (s *modelTest[K, V]) numbers(keys []K) []int {
 	s.t.Helper()
 	found, counts, n := make([]bool, len(keys)), make([]uint32, len(keys)), make([]int, len(keys))
 	b, back := s.lookup(keys), batch.OK
@@ -308,7 +308,7 @@ func (s *beside[K, V]) numbers(keys []K) []int {
 		b.Columns[batch.Counts] = batch.Output(counts)
 	}
 	s.onDevice(b, func() error {
-		_, _, err := s.engine().Look(context.Background(), s.stream, s.core.Leases.Current(), b, 0)
+		_, _, err := s.engine().Lookup(context.Background(), s.stream, s.core.Leases.Current(), b, 0)
 		return err
 	}, back)
 	for i := range n {
@@ -321,7 +321,7 @@ func (s *beside[K, V]) numbers(keys []K) []int {
 
 // collectOn lists the values of some keys on the device, with fewer rows than values, and with as
 // many.
-func (s *beside[K, V]) collectOn(n int) {
+func (s *modelTest[K, V]) collectOn(n int) {
 	s.t.Helper()
 	if s.core.Widths.Val == 0 {
 		return
@@ -340,7 +340,7 @@ func (s *beside[K, V]) collectOn(n int) {
 		b.Columns[batch.Vals], b.Columns[batch.Counts], b.Columns[batch.Offsets] = batch.Output(out), batch.Output(make([]uint32, n)), batch.Output(at)
 		s.onDevice(b, func() error {
 			b := *b
-			b.Columns[batch.Vals] = batch.Output(out[:rows]).Moved(b.Columns[batch.Vals].Ptr)
+			b.Columns[batch.Vals] = batch.Output(out[:rows]).WithPtr(b.Columns[batch.Vals].Ptr)
 			return s.engine().Expand(context.Background(), s.stream, s.core.Leases.Current(), &b)
 		}, batch.Vals, batch.Offsets)
 		if !slices.Equal(at[:n+1], offsets) || slices.Max(at[n+1:]) != 7 {
@@ -353,7 +353,7 @@ func (s *beside[K, V]) collectOn(n int) {
 }
 
 // pages compares exports of some buckets at a time.
-func (s *beside[K, V]) pages() {
+func (s *modelTest[K, V]) pages() {
 	s.t.Helper()
 	g, left := s.gen(), 0
 	for _, vals := range s.model {
@@ -380,7 +380,7 @@ func (s *beside[K, V]) pages() {
 
 // shortExport exports more pairs than rows. The pairs are counted, and nothing is written after the
 // rows.
-func (s *beside[K, V]) shortExport() {
+func (s *modelTest[K, V]) shortExport() {
 	s.t.Helper()
 	live := s.counters().Live
 	e, count := s.engine().(*gpuEngine), make([]uint64, 1)
@@ -400,7 +400,7 @@ func (s *beside[K, V]) shortExport() {
 
 // crowd runs operations of more than a block of threads on few keys. In a map or a set these are
 // duplicates; one of them counts. In a multimap the keys get many values, in any order.
-func (s *beside[K, V]) crowd(n int) {
+func (s *modelTest[K, V]) crowd(n int) {
 	s.t.Helper()
 	keys, vals := s.draw(n, false)
 	if !s.policy.multi {
@@ -418,7 +418,7 @@ func (s *beside[K, V]) crowd(n int) {
 		keys[i] = K(i%2) + 1000
 	}
 	b := s.lookup(keys)
-	b.Kind, b.Flags, b.Columns[batch.Vals] = op.Put, s.policy.Flags(op.Put), batch.In(vals)
+	b.Kind, b.Flags, b.Columns[batch.Vals] = op.Put, s.policy.Flags(op.Put), batch.Input(vals)
 	if _, lost := s.execute(b, alloc.BlockUnits); lost != 0 {
 		s.t.Fatalf("%d of %d pairs have no room", lost, n)
 	}
@@ -436,11 +436,11 @@ func (s *beside[K, V]) crowd(n int) {
 		s.model[keys[i]] = got
 	}
 	s.hints()
-	s.look(keys[:2])
+	s.lookUp(keys[:2])
 }
 
 // hints checks that each chain of more than one slab has a tail hint.
-func (s *beside[K, V]) hints() {
+func (s *modelTest[K, V]) hints() {
 	s.t.Helper()
 	im, err := s.image()
 	if err != nil {
@@ -454,8 +454,9 @@ func (s *beside[K, V]) hints() {
 	}
 }
 
-// countLost moves all pairs to a table without units, and checks the count of pairs that overflow.
-func (s *beside[K, V]) countLost(buckets uint32) {
+// countDropped moves all pairs to a table without units, and checks the count of pairs that
+// overflow.
+func (s *modelTest[K, V]) countDropped(buckets uint32) {
 	s.t.Helper()
 	g := s.engine().geometry()
 	to := geometry{seed: g.seed, buckets: buckets}

@@ -28,11 +28,11 @@ const (
 	linkAt    = slabBytes - 8
 
 	// maxBuckets is the maximum number of buckets: 128 GiB of base slabs. It keeps bucket numbers
-	// within 32 bits, with room for the extra slabs.
+	// within 32 bits, with space for the extra slabs.
 	maxBuckets = 1<<30 - 2
 
 	// noUnit is the address that stands for no slab.
-	noUnit = alloc.None
+	noUnit = alloc.NoUnit
 )
 
 // link is the end of a slab.

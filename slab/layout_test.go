@@ -16,7 +16,7 @@ import (
 
 // TestConstantsAreTwins checks that the constants of the kernels are those of Go.
 func TestConstantsAreTwins(t *testing.T) {
-	conformance.Twins(t, map[string]map[string]int{
+	conformance.CompareConstants(t, map[string]map[string]int{
 		"../kernels/include/weft/slab_table.cuh": {"kSlabBytes": slabBytes, "kLanes": tileLanes},
 		"tuning.cuh":                             {"kBlock": gpu.BlockThreads},
 		"../kernels/include/weft/slot.cuh": {

@@ -121,8 +121,8 @@ func TestMutantsFailKernelTests(t *testing.T) {
 		for _, m := range group.mutants {
 			t.Run(group.name+"/"+m.name, func(t *testing.T) {
 				t.Parallel()
-				quick, random := mutate.OnDevices(90, 1, group.tests)
-				mutate.WantNoticed(t, slices.Concat(random, quick), m.rewrite(t))
+				quick, random := mutate.DeviceTrials(90, 1, group.tests)
+				mutate.RequireDetected(t, slices.Concat(random, quick), m.rewrite(t))
 			})
 		}
 	}
@@ -162,7 +162,7 @@ func findAll[K weft.Key, V weft.Value](t *testing.T, mutants []mutant, cfg dst.C
 }
 
 func find[K weft.Key, V weft.Value](t *testing.T, cfg dst.Config[K, V]) {
-	cfg.Whole, cfg.Seeds = true, 120 // with any change of the host's calls, others may be lucky
+	cfg.NoShrink, cfg.Seeds = true, 120 // with any change of the host's calls, others may be lucky
 	f, tried := dst.Find(cfg)
 	if f == nil {
 		t.Fatalf("not found by %v", tried)
@@ -183,9 +183,9 @@ func (e reusing) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (
 	return e.engine.Change(ctx, s, &part)
 }
 
-// Present implements core.Presenter.
-func (e reusing) Present(ctx context.Context, s *device.Stream, b *batch.Batch) (int, error) {
-	return e.engine.(core.Presenter).Present(ctx, s, b)
+// CountPresent implements core.Presenter.
+func (e reusing) CountPresent(ctx context.Context, s *device.Stream, b *batch.Batch) (int, error) {
+	return e.engine.(core.Presenter).CountPresent(ctx, s, b)
 }
 
 // TestReuseBesideDeletesIsFound checks that schedules find an engine that takes dead slots while
@@ -208,7 +208,7 @@ func TestReuseBesideDeletesIsFound(t *testing.T) {
 // TestSlabHashDuplicate shows the SlabHash race, step by step and as a race. With the mutant a key
 // is stored twice, with our kernels once.
 func TestSlabHashDuplicate(t *testing.T) {
-	conformance.NotRaced(t, "interprets kernels")
+	conformance.SkipRaced(t, "interprets kernels")
 	for name, rewrite := range map[string]func(file, ptx string) string{"ours": nil, "SlabHash's": emptied.rewrite(t)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -26,18 +26,18 @@ func TestOmissionsAreNoticed(t *testing.T) {
 	pairs.Shapes, multimaps.Shapes, tight.Shapes, lists.Shapes = dst.Overlapping(), dst.Overlapping(), dst.Overlapping(), dst.Overlapping()
 	lists.Shapes[2].Capacity = 100
 	lists.Shapes = lists.Shapes[2:]
-	closed := dst.OnClosedStream(func(dev device.Device) (*MultiMap[uint32, uint32], error) {
+	closed := dst.ClosedStreamTry(func(dev device.Device) (*MultiMap[uint32, uint32], error) {
 		return NewMultiMap[uint32, uint32](dev, nil)
 	}, func(m *MultiMap[uint32, uint32], s *device.Stream, keys device.Slice[uint32]) map[string]error {
 		return map[string]error{
 			"PutOn": m.PutOn(s, keys, keys), "GetOn": m.GetOn(s, keys, keys, device.Slice[bool]{}), "CountOn": m.CountOn(s, keys, keys),
 		}
 	})
-	byGraphs := dst.Judged(t, ".", "programs of graphs", func(c devicetest.Call) bool { return !ofGraph(c) })
+	byGraphs := dst.JudgedElsewhere(t, ".", "programs of graphs", func(c devicetest.Call) bool { return !ofGraph(c) })
 	dst.Omit(t, ".", byGraphs, closed, pairs.Try(), multimaps.Try(), lists.Try(), tight.Try())
 	// linear's programs reach the calls of the engine, too, and judge all but those for growth
 	// during a batch. Values of variable number come after their counts, which have been waited
 	// for.
-	judged := dst.Judged(t, "../internal/gpu", "linear's programs", func(c devicetest.Call) bool { return c.Func == "(*Engine).changeOn" })
+	judged := dst.JudgedElsewhere(t, "../internal/gpu", "linear's programs", func(c devicetest.Call) bool { return c.Func == "(*Engine).submitPart" })
 	dst.Omit(t, "../internal/gpu", judged, tight.Try(), multimaps.Try(), lists.Try())
 }

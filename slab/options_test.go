@@ -88,7 +88,7 @@ func TestDefaults(t *testing.T) {
 }
 
 func TestLoggerIsTold(t *testing.T) {
-	conformance.TellsLogger(t, func(to *slog.Logger) conformance.AnyMap[uint64, uint64] {
+	conformance.LogsMessages(t, func(to *slog.Logger) conformance.AnyMap[uint64, uint64] {
 		return conformance.Open(t, slab.New[uint64, uint64], devicetest.Open(t), &slab.Options{Logger: to})
 	}, "from_buckets=1 ", "slab: flush")
 }
@@ -111,7 +111,7 @@ func TestTooLarge(t *testing.T) {
 		if fired() {
 			t.Errorf("%+v: something was asked of the device first: %v", test.opts, err)
 		}
-		devicetest.Heal(test.dev)
+		devicetest.ClearFailures(test.dev)
 		if !errors.Is(err, test.want) || !strings.Contains(err.Error(), test.text) {
 			t.Errorf("%+v: %v", test.opts, err)
 		}

@@ -26,21 +26,21 @@ type policy struct {
 	multi  bool
 	engine engine
 
-	// perBucket is the mean number of pairs per bucket that reaches MaxLoad, with each pairs per
+	// perBucket is the mean number of pairs per bucket that reaches MaxLoad, with perKey pairs per
 	// key. minBuckets is the number of buckets for Capacity keys with one pair each.
 	perBucket  float64
-	each       float64
+	perKey     float64
 	minBuckets uint32
 
 	free int // lower bound of the free units of the pool
 }
 
-// size returns the number of units of a new table, and sets its number of buckets.
-func (p *policy) size() (units int, err error) {
+// initialUnits returns the number of units of a new table, and sets its number of buckets.
+func (p *policy) initialUnits() (units int, err error) {
 	o, slot := &p.opts, p.widths.Slot
 	var ok bool
-	p.each = 1
-	if p.perBucket, ok = pairsPerBucket(o.MaxLoad, p.each, slot); !ok {
+	p.perKey = 1
+	if p.perBucket, ok = pairsPerBucket(o.MaxLoad, p.perKey, slot); !ok {
 		return 0, fmt.Errorf("%w: slabs with slots of %d bytes have no MaxLoad of %v", op.ErrOptions, slot, o.MaxLoad)
 	}
 	if p.minBuckets, ok = bucketsFor(uint64(o.Capacity), p.perBucket); !ok && o.Buckets == 0 {
@@ -49,10 +49,10 @@ func (p *policy) size() (units int, err error) {
 	if o.Buckets != 0 {
 		p.minBuckets = uint32(o.Buckets)
 	}
-	units = chainedFor(uint64(o.Capacity), p.each, p.minBuckets, slot)
+	units = chainedFor(uint64(o.Capacity), p.perKey, p.minBuckets, slot)
 	switch {
 	case o.Fixed:
-		units = ceilDiv(o.Capacity, slotsIn(slot)) + min(o.Capacity, unitsInHand)
+		units = ceilDiv(o.Capacity, slotsIn(slot)) + min(o.Capacity, maxUnlinked)
 	case o.Buckets != 0: // all growth is in the pool
 		units = max(units, chainUnits)
 	}
@@ -64,7 +64,7 @@ func (p *policy) size() (units int, err error) {
 
 // Flags implements core.Policy.
 func (p *policy) Flags(kind op.Kind) batch.Flags {
-	f := p.Mixed()
+	f := p.MixedFlags()
 	// In a multimap, all other operations have an effect for each duplicate.
 	if !p.opts.Unordered && !kind.Reduces() && (!p.multi || kind == op.PutNew) {
 		f |= batch.Order
@@ -76,8 +76,8 @@ func (p *policy) Flags(kind op.Kind) batch.Flags {
 	return f
 }
 
-// Mixed implements core.Policy.
-func (p *policy) Mixed() batch.Flags {
+// MixedFlags implements core.Policy.
+func (p *policy) MixedFlags() batch.Flags {
 	if p.multi {
 		return batch.Multi
 	}
@@ -111,15 +111,15 @@ func (p *policy) covered(now core.Counters, n int) bool {
 		return true
 	}
 	// An operation holds at most one unit, linked or not.
-	return min(n, p.worst(n)+unitsInHand) <= p.free
+	return min(n, p.worstCase(n)+maxUnlinked) <= p.free
 }
 
-// worst returns the maximum number of units that n insertions take.
-func (p *policy) worst(n int) int { return mostChained(n, p.buckets(), p.widths.Slot) }
+// worstCase returns the maximum number of units that n insertions take.
+func (p *policy) worstCase(n int) int { return maxChained(n, p.buckets(), p.widths.Slot) }
 
-// Before implements core.Policy. A batch on a stream that cannot overflow waits for nothing.
+// Prepare implements core.Policy. A batch on a stream that cannot overflow waits for nothing.
 // Otherwise the batch reports the operations that find no slot.
-func (p *policy) Before(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, report bool, err error) {
+func (p *policy) Prepare(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, report bool, err error) {
 	switch {
 	case s != nil && p.fits(now, b.N):
 		n = b.N
@@ -131,7 +131,7 @@ func (p *policy) Before(ctx context.Context, now core.Counters, s *device.Stream
 				return 0, false, err
 			}
 		}
-		if n, err = p.makeRoom(ctx, now, s, b); err != nil {
+		if n, err = p.ensureCapacity(ctx, now, s, b); err != nil {
 			return 0, false, err
 		}
 		if s != nil && p.opts.Fixed && !p.covered(now, n) {
@@ -141,19 +141,19 @@ func (p *policy) Before(ctx context.Context, now core.Counters, s *device.Stream
 		}
 		report = s != nil && !p.covered(now, n)
 	}
-	p.free -= p.worst(n)
+	p.free -= p.worstCase(n)
 	return n, report, nil
 }
 
-// makeRoom grows the table, if needed, for the whole batch or at least for a chunk. It returns the
-// number of operations to run.
-func (p *policy) makeRoom(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, err error) {
+// ensureCapacity grows the table, if needed, for the whole batch or at least for a chunk. It
+// returns the number of operations to run.
+func (p *policy) ensureCapacity(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (n int, err error) {
 	if !p.grows() {
 		return b.N, p.reserve(ctx, now, b.N)
 	}
 	chunk := min(b.N, core.ChunkOps)
 	if now.Live+uint64(chunk) > p.limit() {
-		if _, err := p.learn(ctx, now); err != nil {
+		if _, err := p.updatePerKey(ctx, now); err != nil {
 			return 0, err
 		}
 	}
@@ -161,42 +161,42 @@ func (p *policy) makeRoom(ctx context.Context, now core.Counters, s *device.Stre
 		n = min(b.N, int(limit-now.Live))
 		return n, p.reserve(ctx, now, n)
 	}
-	need, expect, err := p.need(ctx, now, s, b.Chunk(0, chunk), b.N)
+	required, expected, err := p.countNewPairs(ctx, now, s, b.Chunk(0, chunk), b.N)
 	if err != nil {
 		return 0, err
 	}
-	if now.Live+uint64(need) > p.limit() {
-		if err := p.grow(ctx, now, uint64(expect), uint64(need)); err != nil {
+	if now.Live+uint64(required) > p.limit() {
+		if err := p.grow(ctx, now, uint64(expected), uint64(required)); err != nil {
 			return 0, err
 		}
 	}
-	return chunk, p.reserve(ctx, now, need)
+	return chunk, p.reserve(ctx, now, required)
 }
 
-// need calls core.Need, except that all pairs of a multimap are new.
-func (p *policy) need(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch, all int) (need, expect int, err error) {
+// countNewPairs calls core.EstimateInserts, except that all pairs of a multimap are new.
+func (p *policy) countNewPairs(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch, total int) (countNewPairs, expect int, err error) {
 	if p.multi && b.Kind != op.PutNew {
-		need, err = b.Insertions(ctx, s)
-		return need, int(float64(need) / float64(b.N) * float64(all)), err
+		countNewPairs, err = b.CountInserts(ctx, s)
+		return countNewPairs, int(float64(countNewPairs) / float64(b.N) * float64(total)), err
 	}
-	return core.Need(ctx, p.engine, now, s, b, all, p.opts.Seed)
+	return core.EstimateInserts(ctx, p.engine, now, s, b, total, p.opts.Seed)
 }
 
 // grow rehashes for the expected number of new pairs or, if memory is too small for that, for the
 // pairs of a chunk. If that fails, too, chains get longer.
-func (p *policy) grow(ctx context.Context, now core.Counters, expect, need uint64) error {
-	have := uint64(p.buckets())
-	for _, fresh := range []uint64{expect, need} {
+func (p *policy) grow(ctx context.Context, now core.Counters, expected, required uint64) error {
+	current := uint64(p.buckets())
+	for _, fresh := range []uint64{expected, required} {
 		buckets, ok := bucketsFor(now.Live+fresh, p.perBucket)
 		if !ok {
 			buckets = maxBuckets
 		}
-		buckets = max(buckets, p.larger(have))
-		if uint64(buckets) == have {
+		buckets = max(buckets, p.minGrowth(current))
+		if uint64(buckets) == current {
 			return nil
 		}
 		n := now.Live + fresh
-		if p.each > 1 {
+		if p.perKey > 1 {
 			// The pool, which grows by steps, is most of the memory. It gets what the buckets will
 			// need.
 			n = max(n, p.limitOf(buckets))
@@ -209,15 +209,15 @@ func (p *policy) grow(ctx context.Context, now core.Counters, expect, need uint6
 	return nil
 }
 
-// larger returns the minimum number of buckets that a table grows to: double. If keys have several
-// pairs and buckets are often empty, it is half as many again. So growth costs each pair a constant
-// number of moves.
-func (p *policy) larger(have uint64) uint32 {
-	more := have
-	if p.each > 1 {
-		more = have/2 + 1
+// minGrowth returns the minimum number of buckets that a table grows to: double. If keys have
+// several pairs and buckets are often empty, it is half as many again. So growth costs each pair a
+// constant number of moves.
+func (p *policy) minGrowth(current uint64) uint32 {
+	extra := current
+	if p.perKey > 1 {
+		extra = current/2 + 1
 	}
-	return uint32(min(have+more, maxBuckets))
+	return uint32(min(current+extra, maxBuckets))
 }
 
 // noMemory reports whether an error may be avoided by smaller sizes.
@@ -226,19 +226,19 @@ func noMemory(err error) bool { return errors.Is(err, device.ErrMemory) || error
 // reserve fills the pool with the units that n insertions are expected to need. If the pool cannot
 // grow, reserve returns no error, and insertions may overflow.
 func (p *policy) reserve(ctx context.Context, now core.Counters, n int) error {
-	most := p.worst(n)
-	if p.opts.Fixed || most <= p.free {
+	limit := p.worstCase(n)
+	if p.opts.Fixed || limit <= p.free {
 		return nil
 	}
-	pool, err := p.learn(ctx, now)
+	pool, err := p.updatePerKey(ctx, now)
 	if err != nil {
 		return err
 	}
-	need := chainedFor(now.Used+uint64(n), p.each, p.buckets(), p.widths.Slot) - pool.Used
-	if need = min(max(need, spareUnits), most); need <= p.free {
+	required := chainedFor(now.Used+uint64(n), p.perKey, p.buckets(), p.widths.Slot) - pool.Used
+	if required = min(max(required, spareUnits), limit); required <= p.free {
 		return nil
 	}
-	if err := p.engine.units().Reserve(ctx, need); err != nil && !noMemory(err) {
+	if err := p.engine.units().Reserve(ctx, required); err != nil && !noMemory(err) {
 		return err
 	}
 	pool, err = p.countPool(ctx)
@@ -250,7 +250,7 @@ func (p *policy) reserve(ctx context.Context, now core.Counters, n int) error {
 // since insertions that find no unit are not retried.
 func (p *policy) Reserve(ctx context.Context, now core.Counters, n int) (ok bool, err error) {
 	if p.fits(now, n) {
-		p.free -= p.worst(n)
+		p.free -= p.worstCase(n)
 		return true, nil
 	}
 	if !now.Exact {
@@ -259,7 +259,7 @@ func (p *policy) Reserve(ctx context.Context, now core.Counters, n int) (ok bool
 	if now, err = p.maybeFlush(ctx, now); err != nil {
 		return false, err
 	}
-	if _, err = p.learn(ctx, now); err != nil {
+	if _, err = p.updatePerKey(ctx, now); err != nil {
 		return false, err
 	}
 	if p.grows() && now.Live+uint64(n) > p.limit() {
@@ -268,22 +268,22 @@ func (p *policy) Reserve(ctx context.Context, now core.Counters, n int) (ok bool
 		}
 	}
 	if !p.opts.Fixed && !p.covered(now, n) {
-		if err = p.cover(ctx, n); err != nil {
+		if err = p.reserveWorstCase(ctx, n); err != nil {
 			return false, err
 		}
 	}
-	p.free -= p.worst(n)
+	p.free -= p.worstCase(n)
 	return true, nil
 }
 
-// cover grows the pool to the maximum that n insertions take.
-func (p *policy) cover(ctx context.Context, n int) error {
-	need := min(n, p.worst(n)+unitsInHand)
-	err := p.engine.units().Reserve(ctx, need)
+// reserveWorstCase grows the pool to the maximum that n insertions take.
+func (p *policy) reserveWorstCase(ctx context.Context, n int) error {
+	required := min(n, p.worstCase(n)+maxUnlinked)
+	err := p.engine.units().Reserve(ctx, required)
 	if errors.Is(err, op.ErrFull) { // no more super blocks: a pool of larger ones
 		var pool alloc.Usage
 		if pool, err = p.countPool(ctx); err == nil {
-			err = p.engine.rehash(ctx, p.buckets(), 2*(pool.Units+need))
+			err = p.engine.rehash(ctx, p.buckets(), 2*(pool.Units+required))
 		}
 	}
 	if err == nil {
@@ -301,19 +301,19 @@ func (p *policy) countPool(ctx context.Context) (alloc.Usage, error) {
 	return s, err
 }
 
-// learn counts the units of the pool and, in a multimap, estimates the number of pairs per key from
-// them.
-func (p *policy) learn(ctx context.Context, now core.Counters) (alloc.Usage, error) {
+// updatePerKey counts the units of the pool and, in a multimap, estimates the number of pairs per
+// key from them.
+func (p *policy) updatePerKey(ctx context.Context, now core.Counters) (alloc.Usage, error) {
 	s, err := p.countPool(ctx)
 	if err != nil || !p.multi || !p.grows() {
 		return s, err
 	}
-	each := pairsPerKey(now.Used, p.buckets(), s.Used, p.widths.Slot)
-	if each == p.each {
+	perKey := pairsPerKey(now.Used, p.buckets(), s.Used, p.widths.Slot)
+	if perKey == p.perKey {
 		return s, nil // the usual case, with one pair per key
 	}
-	p.each = each
-	if per, ok := pairsPerBucket(p.opts.MaxLoad, p.each, p.widths.Slot); ok {
+	p.perKey = perKey
+	if per, ok := pairsPerBucket(p.opts.MaxLoad, p.perKey, p.widths.Slot); ok {
 		p.perBucket = per
 	}
 	return s, nil
@@ -321,18 +321,18 @@ func (p *policy) learn(ctx context.Context, now core.Counters) (alloc.Usage, err
 
 // Retry implements core.Policy. A fixed table drops dead slots, as long as that helps. In other
 // tables each retry finds more free units.
-func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Batch) (still []uint32, more bool, err error) {
-	better, err := p.relax(ctx, now, failed.N)
-	if err != nil || !better {
-		return core.All(failed.N), false, err
+func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Batch) (remaining []uint32, retry bool, err error) {
+	freed, err := p.makeSpace(ctx, now, failed.N)
+	if err != nil || !freed {
+		return core.AllRows(failed.N), false, err
 	}
-	still, err = core.Rerun(ctx, p.engine, failed)
-	p.free -= p.worst(failed.N)
-	return still, !p.opts.Fixed || len(still) < failed.N, err
+	remaining, err = core.Rerun(ctx, p.engine, failed)
+	p.free -= p.worstCase(failed.N)
+	return remaining, !p.opts.Fixed || len(remaining) < failed.N, err
 }
 
-// relax frees or adds memory for n operations that found no slot, and reports whether it could.
-func (p *policy) relax(ctx context.Context, now core.Counters, n int) (better bool, err error) {
+// makeSpace frees or adds memory for n operations that found no slot, and reports whether it could.
+func (p *policy) makeSpace(ctx context.Context, now core.Counters, n int) (freed bool, err error) {
 	pool, err := p.countPool(ctx)
 	if err != nil {
 		return false, err
@@ -361,8 +361,8 @@ func (p *policy) relax(ctx context.Context, now core.Counters, n int) (better bo
 	return err == nil, err
 }
 
-// After implements core.Policy.
-func (p *policy) After(ctx context.Context, now core.Counters, delta int) error {
+// Trim implements core.Policy.
+func (p *policy) Trim(ctx context.Context, now core.Counters, delta int) error {
 	now, err := p.maybeFlush(ctx, now)
 	if err == nil && delta < 0 {
 		err = p.shrink(ctx, now)
@@ -384,22 +384,22 @@ func (p *policy) maybeFlush(ctx context.Context, now core.Counters) (core.Counte
 	if err := p.engine.flush(ctx); err != nil {
 		return now, fmt.Errorf("flush: %w", err)
 	}
-	now, err := p.engine.Counters(context.WithoutCancel(ctx))
+	now, err := p.engine.ReadCounters(context.WithoutCancel(ctx))
 	now.Dead, now.Exact = now.Used-now.Live, true
 	return now, err
 }
 
 // shrink makes an almost empty table smaller.
 func (p *policy) shrink(ctx context.Context, now core.Counters) error {
-	have := p.buckets()
-	if !p.grows() || have <= p.minBuckets || float64(now.Live) > shrinkShare*float64(p.limit()) {
+	current := p.buckets()
+	if !p.grows() || current <= p.minBuckets || float64(now.Live) > shrinkShare*float64(p.limit()) {
 		return nil
 	}
-	if _, err := p.learn(ctx, now); err != nil {
+	if _, err := p.updatePerKey(ctx, now); err != nil {
 		return err
 	}
 	buckets, _ := bucketsFor(2*now.Live, p.perBucket)
-	if buckets = max(buckets, p.minBuckets); buckets >= have {
+	if buckets = max(buckets, p.minBuckets); buckets >= current {
 		return nil
 	}
 	return p.resize(ctx, buckets, 2*now.Live)
@@ -411,13 +411,13 @@ func (p *policy) Compact(ctx context.Context, now core.Counters) error {
 	if p.opts.Fixed {
 		return p.engine.flush(ctx)
 	}
-	if _, err := p.learn(ctx, now); err != nil {
+	if _, err := p.updatePerKey(ctx, now); err != nil {
 		return err
 	}
 	buckets := p.buckets()
 	if p.opts.Buckets == 0 {
-		need, _ := bucketsFor(now.Live, p.perBucket)
-		buckets = min(buckets, max(need, p.minBuckets))
+		required, _ := bucketsFor(now.Live, p.perBucket)
+		buckets = min(buckets, max(required, p.minBuckets))
 	}
 	err := p.resize(ctx, buckets, now.Live)
 	if err != nil && noMemory(err) {
@@ -428,8 +428,8 @@ func (p *policy) Compact(ctx context.Context, now core.Counters) error {
 
 // resize rehashes to a number of buckets, with a pool for n pairs.
 func (p *policy) resize(ctx context.Context, buckets uint32, n uint64) error {
-	have, began := p.buckets(), time.Now()
-	units := chainedFor(n, p.each, buckets, p.widths.Slot)
+	old, start := p.buckets(), time.Now()
+	units := chainedFor(n, p.perKey, buckets, p.widths.Slot)
 	err := p.engine.rehash(ctx, buckets, units)
 	if errors.Is(err, op.ErrFull) {
 		// The keys are spread worse than by chance. This many units suffice in any case.
@@ -440,6 +440,6 @@ func (p *policy) resize(ctx context.Context, buckets uint32, n uint64) error {
 		return err
 	}
 	p.free = 0 // not counted yet
-	observe.Rehashed("slab", p.opts.Logger, began, p.engine.geometry().bytes(), "from_buckets", have, "to_buckets", buckets, "units", units)
+	observe.Rehashed("slab", p.opts.Logger, start, p.engine.geometry().bytes(), "from_buckets", old, "to_buckets", buckets, "units", units)
 	return nil
 }

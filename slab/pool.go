@@ -31,22 +31,22 @@ func poolOptions(units int, fixed bool) (*alloc.Options, error) {
 	return o, nil
 }
 
-// minAsked is the table size from which on enough checks the free memory of the device. For smaller
-// tables the check takes longer than trying to allocate.
-const minAsked = 1 << 21
+// minChecked is the table size from which on checkMemory reads the free memory of the device. For
+// smaller tables the check takes longer than trying to allocate.
+const minChecked = 1 << 21
 
-// enough returns an error if a device lacks the memory for a generation. It runs before any part of
-// the generation is allocated and filled.
-func enough(dev device.Device, g geometry, units int, fixed bool) error {
+// checkMemory returns an error if a device lacks the memory for a generation. It runs before any
+// part of the generation is allocated and filled.
+func checkMemory(dev device.Device, g geometry, units int, fixed bool) error {
 	o, err := poolOptions(units, fixed)
 	if err != nil {
 		return err
 	}
 	bytes := g.bytes() + o.Bytes()
-	if bytes < minAsked {
+	if bytes < minChecked {
 		return nil
 	}
-	if err := device.Enough(dev, bytes); err != nil {
+	if err := device.CheckFree(dev, bytes); err != nil {
 		return fmt.Errorf("%d base slabs and %d others of %d bytes: %w", g.buckets, units, slabBytes, err)
 	}
 	return nil

@@ -37,12 +37,12 @@ func TestRandomMutants(t *testing.T) {
 func TestGraphRandomMutants(t *testing.T) {
 	trials := func(weighted bool) func(*mutate.Mutant) []mutate.Trial {
 		return func(m *mutate.Mutant) []mutate.Trial {
-			quick, random := mutate.OnDevices(m.Arch, 2, graphTests(weighted))
+			quick, random := mutate.DeviceTrials(m.Arch, 2, graphTests(weighted))
 			return slices.Concat(quick, random)
 		}
 	}
 	columns := func(m *mutate.Mutant) []mutate.Trial {
-		quick, random := mutate.OnDevices(m.Arch, 2, slices.Concat(graphTests(true), graphTests(false)))
+		quick, random := mutate.DeviceTrials(m.Arch, 2, slices.Concat(graphTests(true), graphTests(false)))
 		return slices.Concat(quick, random)
 	}
 	mutate.Run(t, mutate.Config{Images: GraphImages, Number: 1, Reasons: survivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
@@ -66,11 +66,11 @@ func programs[K weft.Key, V weft.Value](what string, m *mutate.Mutant, config fu
 	for _, mode := range modes(m) {
 		cfg := config(mode)
 		cfg.Seeds = 15
-		all = append(all, mutate.Schedules(fmt.Sprintf("%s,%v", what, mode), cfg))
+		all = append(all, mutate.ScheduleTrial(fmt.Sprintf("%s,%v", what, mode), cfg))
 	}
 	cfg := overlapping(config(mode{arch: m.Arch}))
 	cfg.Seeds = 25
-	return append(all, mutate.Schedules(what+",overlapping", cfg))
+	return append(all, mutate.ScheduleTrial(what+",overlapping", cfg))
 }
 
 // pairTrials returns the trials of maps, and of multimaps for a shared kernel.

@@ -22,7 +22,7 @@ type Ref struct {
 // combines a value instead of a compare-and-swap of key and value. put and erase do nothing there.
 // The launches of an Update may use both kinds of Ref one after the other, but not concurrently.
 func (r Ref) Reducing() Ref {
-	r.Terms = r.Terms.Reducing()
+	r.Terms = r.Terms.ReduceTerms()
 	return r
 }
 
@@ -41,7 +41,7 @@ func (r Ref) Reducing() Ref {
 // device.ErrNoKernels. View returns the error of submit.
 func (t *table) View(ctx context.Context, s *device.Stream, submit func(Ref) error) error {
 	return t.core.View(ctx, s, func(p core.Parts) error {
-		return submit(t.ref(refOf(p), t.queue().View()))
+		return submit(t.ref(refOf(p), t.queue().ReadTerms()))
 	})
 }
 
@@ -62,7 +62,7 @@ func (t *table) Update(ctx context.Context, s *device.Stream, maxInserts int, su
 		ref := refOf(p)
 		// No retries: the search must not miss a free unit.
 		ref.alloc = p.(*generation).units.Ref(true)
-		return submit(t.ref(ref, t.queue().Changing(maxInserts)))
+		return submit(t.ref(ref, t.queue().ChangeTerms(maxInserts)))
 	})
 }
 

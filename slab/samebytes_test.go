@@ -24,7 +24,7 @@ import (
 // restore replaces the memory in use by that of a table of the same options.
 func (t *table) restore(im *image) error {
 	ctx := context.Background()
-	if err := t.core.Leases.Write(ctx); err != nil {
+	if err := t.core.Leases.LockWriter(ctx); err != nil {
 		return err
 	}
 	s, err := t.core.Device.NewStream()
@@ -43,7 +43,7 @@ func (t *table) restore(im *image) error {
 		}
 	}
 	err = errors.Join(err, s.Sync(ctx), s.Close())
-	t.core.Leases.Release()
+	t.core.Leases.UnlockWriter()
 	// An empty change makes an engine read the counters, which have changed, too.
 	return errors.Join(err, touch(t))
 }
@@ -52,7 +52,7 @@ func (t *table) restore(im *image) error {
 func touch(t *table) error {
 	key := make([]byte, t.core.Widths.Key)
 	key[3] = 1 << 6
-	b := &batch.Batch{N: 1, Kind: op.Delete, Columns: batch.Columns{batch.Keys: batch.In(key).Of(len(key))}}
+	b := &batch.Batch{N: 1, Kind: op.Delete, Columns: batch.Columns{batch.Keys: batch.Input(key).WithWidth(len(key))}}
 	_, err := t.core.Change(context.Background(), "touch", b)
 	return err
 }
@@ -91,7 +91,7 @@ func TestStructuresMoveBetweenDevices(t *testing.T) {
 	})
 	for _, arch := range []int{80, 90} {
 		t.Run(fmt.Sprintf("sm_%d", arch), func(t *testing.T) {
-			conformance.NotRaced(t, "interprets kernels")
+			conformance.SkipRaced(t, "interprets kernels")
 			moves(t, devicetest.OpenSim(t, &sim.Options{Arch: arch}), 300)
 		})
 	}
@@ -102,8 +102,8 @@ func sameOptions(n int) *Options {
 	return &Options{Capacity: 6 * n, Buckets: n/40 + 1, Fixed: true, Seed: 77}
 }
 
-// aKey returns a key that collides with others, and now and then looks like a mark.
-func aKey[K ~uint32 | ~uint64](rng *rand.Rand, n int) K { return K(rng.IntN(n)) - 10 }
+// randomKey returns a key that collides with others, and now and then looks like a mark.
+func randomKey[K ~uint32 | ~uint64](rng *rand.Rand, n int) K { return K(rng.IntN(n)) - 10 }
 
 func moves[K, V ~uint32 | ~uint64](t *testing.T, dev, other device.Device, n int) {
 	t.Run("map", func(t *testing.T) {
@@ -157,7 +157,7 @@ func fillMap[K, V ~uint32 | ~uint64](t *testing.T, m *Map[K, V], n int) {
 	for round := range 3 {
 		keys, vals := make([]K, n), make([]V, n)
 		for i := range keys {
-			keys[i], vals[i] = aKey[K](rng, 3*n), V(rng.Uint64())
+			keys[i], vals[i] = randomKey[K](rng, 3*n), V(rng.Uint64())
 		}
 		_, err := m.Put(t.Context(), keys, vals)
 		_, err2 := m.Delete(t.Context(), keys[:n/2], nil)
@@ -201,7 +201,7 @@ func fillSet[K ~uint32 | ~uint64](t *testing.T, s *Set[K], n int) {
 	for range 3 {
 		keys := make([]K, n)
 		for i := range keys {
-			keys[i] = aKey[K](rng, 3*n)
+			keys[i] = randomKey[K](rng, 3*n)
 		}
 		_, err := s.Add(t.Context(), keys, nil)
 		_, err2 := s.Delete(t.Context(), keys[:n/2], nil)
@@ -308,7 +308,7 @@ func TestInvariantsAfterAnything(t *testing.T) {
 				return nil
 			}
 		}
-		conformance.AnyHistory(rt, m, false, upkeep(m.policy.engine.flush, m.Compact))
-		conformance.AnyHistory(rt, mm, true, upkeep(mm.policy.engine.flush, mm.Compact))
+		conformance.RandomHistory(rt, m, false, upkeep(m.policy.engine.flush, m.Compact))
+		conformance.RandomHistory(rt, mm, true, upkeep(mm.policy.engine.flush, mm.Compact))
 	})
 }

@@ -153,7 +153,7 @@ func setSchedules[K weft.Key](m mode) dst.Config[K, uint32] {
 // config returns a configuration for the structures that open makes.
 func config[K weft.Key, V weft.Value](m mode, open func(dev device.Device, s dst.Shape) (dst.HostSubject[K, V], *table, error)) dst.Config[K, V] {
 	return dst.Config[K, V]{
-		Arch: m.arch, Unordered: m.unordered, Rough: m.tight, Shapes: troubles,
+		Arch: m.arch, Unordered: m.unordered, RetriesOps: m.tight, Shapes: troubles,
 		New: func(dev device.Device, s dst.Shape) (dst.Subject[K, V], error) {
 			x, t, err := open(dev, s)
 			if err == nil && m.tight && !s.Fixed {
@@ -203,14 +203,14 @@ func (s scheduled[K, V]) rehash() error {
 	if p.opts.Fixed {
 		return nil
 	}
-	return s.table.core.Alone(context.Background(), "rehash", func(now core.Counters) error {
+	return s.table.core.WithWriteLock(context.Background(), "rehash", func(now core.Counters) error {
 		return p.resize(context.Background(), 1+(p.buckets()+1)%4, now.Live)
 	})
 }
 
 // flush drops dead slots.
 func (t *table) flush() error {
-	return t.core.Alone(context.Background(), "flush", func(core.Counters) error { return t.policy.engine.flush(context.Background()) })
+	return t.core.WithWriteLock(context.Background(), "flush", func(core.Counters) error { return t.policy.engine.flush(context.Background()) })
 }
 
 // tightEngine hides all free units of the pool but one while a batch on the device runs, so that
@@ -220,8 +220,8 @@ type tightEngine struct {
 	dev device.Device
 }
 
-func (e *tightEngine) Present(ctx context.Context, s *device.Stream, b *batch.Batch) (int, error) {
-	return e.engine.(core.Presenter).Present(ctx, s, b)
+func (e *tightEngine) CountPresent(ctx context.Context, s *device.Stream, b *batch.Batch) (int, error) {
+	return e.engine.(core.Presenter).CountPresent(ctx, s, b)
 }
 
 // Answer implements core.Answerer.

@@ -19,7 +19,7 @@ func kernelTests[K, V uint32 | uint64](w batch.Widths, multi bool) (tests []muta
 			continue
 		}
 		tests = append(tests, mutate.KernelTest{Name: fmt.Sprintf("beside a model, multi %v, unordered %v", multi, unordered), Run: func(t testing.TB, dev device.Device) {
-			kernelsBesideModel[K, V](t, devicetest.Narrow(dev), w, multi, unordered)
+			kernelsAgainstModel[K, V](t, devicetest.Narrow(dev), w, multi, unordered)
 		}})
 	}
 	return tests
@@ -32,9 +32,9 @@ func isSim(dev device.Device) bool { return dev.Properties().Kind == device.Sim 
 // bytes differ between the architectures.
 func TestKernelsSimulated(t *testing.T) {
 	shapes(t, func(t *testing.T, w batch.Widths, multi bool) {
-		typed(w, func() { mutate.OnSim(t, kernelTests[uint32, uint32](w, multi), 1, 90) },
-			func() { mutate.OnSim(t, kernelTests[uint32, uint64](w, multi), 1, 80) },
-			func() { mutate.OnSim(t, kernelTests[uint64, uint32](w, multi), 1, 90) },
-			func() { mutate.OnSim(t, kernelTests[uint64, uint64](w, multi), 1, 80, 90) })
+		typed(w, func() { mutate.RunOnSim(t, kernelTests[uint32, uint32](w, multi), 1, 90) },
+			func() { mutate.RunOnSim(t, kernelTests[uint32, uint64](w, multi), 1, 80) },
+			func() { mutate.RunOnSim(t, kernelTests[uint64, uint32](w, multi), 1, 90) },
+			func() { mutate.RunOnSim(t, kernelTests[uint64, uint64](w, multi), 1, 80, 90) })
 	})
 }

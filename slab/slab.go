@@ -65,12 +65,12 @@ func newTable(dev device.Device, kind core.Kind, w batch.Widths, types core.Type
 	c := core.Config{Name: "slab", Kind: kind, Device: dev, Widths: w, Types: types, Logger: opts.Logger, ResultLimit: opts.ResultLimit}
 	t, err := core.Make(c, err, func(c *core.Config) error {
 		p := &policy{opts: opts, widths: w, multi: kind == core.MultiMap}
-		units, err := p.size()
+		units, err := p.initialUnits()
 		if err != nil {
 			return err
 		}
 		g := geometry{seed: opts.Seed, buckets: p.minBuckets}
-		if err := enough(c.Device, g, units, opts.Fixed); err != nil {
+		if err := checkMemory(c.Device, g, units, opts.Fixed); err != nil {
 			return err
 		}
 		c.Fixed = opts.Fixed

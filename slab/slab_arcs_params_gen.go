@@ -20,7 +20,7 @@ import (
 //kernelgen:input a0ec73c4c6a586969b9804a8d1ae62febd090a040792b058a3451931a72b43f6 5463 kernels/include/weft/order.cuh
 //kernelgen:input 48c398af55e5fad960b35f8bd88dec4cf62ab0b5aeaecc1d514958298f940f26 4251 kernels/include/weft/reduce.cuh
 //kernelgen:input 6da9d18fc5a1d7eb707c3e854761fe49172d0ac34abc48aa9fdadad6dae28d7a 4899 kernels/include/weft/shared.cuh
-//kernelgen:input be1fa729007d4dc64be13ae88eebc0b87971bb2f076e580172e57c8cd62187ed 5292 kernels/include/weft/slab_arcs.cuh
+//kernelgen:input c9125e02ef205bc7cfd7c19a04eb1929b55614c4eb83c5d2822629a6a4fa9984 5293 kernels/include/weft/slab_arcs.cuh
 //kernelgen:input 593886326f0b06635764256f97b9b2b06e32e92df817443a7e94505960f8c862 4706 kernels/include/weft/slab_table.cuh
 //kernelgen:input 97aa70899195e842d5304d00a0f77e7be27b6715f45f56e506f3b927646ab810 5513 kernels/include/weft/slot.cuh
 //kernelgen:input 5441fda227ba7f796b0b727e0debf91c27427cc3dd25f9570111213e7550eced 2136 kernels/include/weft/tile.cuh

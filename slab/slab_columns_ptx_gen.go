@@ -24,7 +24,7 @@ import (
 //kernelgen:input 97aa70899195e842d5304d00a0f77e7be27b6715f45f56e506f3b927646ab810 5513 kernels/include/weft/slot.cuh
 //kernelgen:input 5b3cb3daee615e632c110a81446c4147b7900c3925b7c78d0e4ab33509dc6985 5436 kernels/include/weft/warp.cuh
 //kernelgen:input 58a5220610f3425933378660e25e81175c530c6145d25408368874486a262a56 815 kernels/include/weft/widths.cuh
-//kernelgen:input f2b2d2a19ea3634b5cd39317f278bbdd5c95f38298dcbf83bbee6033d162f154 4767 slab/columns.cuh
+//kernelgen:input 27910f31aafad466b58894c6b0dd7dc660ae285f30f190ff59f5f9a6bae313e5 4770 slab/columns.cuh
 //kernelgen:input e14acc703de3a02be24f24f6907357c641eed99015a391db60629b48c4f70869 515 slab/slab_columns.cu
 //kernelgen:input ebdb580d272f032b8a63f148916da0e0e75c58a2120027117d2d2b2ca18715ee 912 slab/tuning.cuh
 //kernelgen:output 60a402c6a903c1b6038408aef4ac7aab22bd6ca4fc5bad16b7f046a2441bb2e5 11347 slab/slab_columns_sm80.ptx

@@ -25,7 +25,7 @@ import (
 //kernelgen:input a0ec73c4c6a586969b9804a8d1ae62febd090a040792b058a3451931a72b43f6 5463 kernels/include/weft/order.cuh
 //kernelgen:input 48c398af55e5fad960b35f8bd88dec4cf62ab0b5aeaecc1d514958298f940f26 4251 kernels/include/weft/reduce.cuh
 //kernelgen:input 6da9d18fc5a1d7eb707c3e854761fe49172d0ac34abc48aa9fdadad6dae28d7a 4899 kernels/include/weft/shared.cuh
-//kernelgen:input be1fa729007d4dc64be13ae88eebc0b87971bb2f076e580172e57c8cd62187ed 5292 kernels/include/weft/slab_arcs.cuh
+//kernelgen:input c9125e02ef205bc7cfd7c19a04eb1929b55614c4eb83c5d2822629a6a4fa9984 5293 kernels/include/weft/slab_arcs.cuh
 //kernelgen:input 0b4db2bdc3a40306635b14259e26037c987e75e7f4973503686b6a8f61c2e6da 8693 kernels/include/weft/slab_change.cuh
 //kernelgen:input 65a8e6b1e7ec42211bc08ae9f7a5e4107a8a942408809411e24ba3983607db10 4469 kernels/include/weft/slab_find.cuh
 //kernelgen:input 593886326f0b06635764256f97b9b2b06e32e92df817443a7e94505960f8c862 4706 kernels/include/weft/slab_table.cuh
@@ -36,9 +36,9 @@ import (
 //kernelgen:input 5b3cb3daee615e632c110a81446c4147b7900c3925b7c78d0e4ab33509dc6985 5436 kernels/include/weft/warp.cuh
 //kernelgen:input 58a5220610f3425933378660e25e81175c530c6145d25408368874486a262a56 815 kernels/include/weft/widths.cuh
 //kernelgen:input 31636da975e5ebcfce00e9975142b2bf834a679fe80bb49b3141154bd28be6a8 5093 slab/change.cuh
-//kernelgen:input b035fbd2bee1bb65b2cc49d45ab53803b1711f34ac41b1d21316d9465abf76fc 1772 slab/close.cuh
-//kernelgen:input 4764bfb1a67216ce5282e83ba8283fe2dbd31c2b236f00baaa624b9c7db3d103 7749 slab/edges.cuh
-//kernelgen:input 1172dec4cff8e46929cf95017d6c42d07bbb775c0a1bed8dba334b0a72be6c6c 20541 slab/graph.cuh
+//kernelgen:input fe0bdb894db09e04f6b1b9b2d08147b770993d9ce70e66d233d59110b64d6629 1773 slab/close.cuh
+//kernelgen:input 7a87a602a22c67fa0318b6eb88255751177f17d4ac185cf05490611b71b0ebf8 7751 slab/edges.cuh
+//kernelgen:input a10097ffbf009c1b23277aa183426a8df998d4ed4cc4bca99983f9bc96952788 20545 slab/graph.cuh
 //kernelgen:input b9ef568f395b91bdfa74ae73b9c7b9d1dc72079f09ba518c09266a3a9d7f4c9b 1084 slab/layout.cuh
 //kernelgen:input 2d9bdaaab27d15d965efe125f2dd5ea732f6feb3111c024b3ec92f05af590ac5 2973 slab/search.cuh
 //kernelgen:input b5082411011e2746f45b778ff1fdbb08074c403c65507e7d0b71bc9b63d1c566 2373 slab/slab_graph.cu

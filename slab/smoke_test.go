@@ -13,7 +13,7 @@ import (
 func TestSmoke(t *testing.T) { smokeAll(t, devicetest.Open(t)) }
 
 func smokeAll(t *testing.T, dev device.Device) {
-	conformance.EachWidth(t, dev, (*slab.Options)(nil), smoke[uint32, uint32], smoke[uint32, uint64], smoke[uint64, uint32], smoke[uint64, uint64],
+	conformance.SmokeWidths(t, dev, (*slab.Options)(nil), smoke[uint32, uint32], smoke[uint32, uint64], smoke[uint64, uint32], smoke[uint64, uint64],
 		smokeSet[uint32], smokeSet[uint64])
 	t.Run("multimap uint32,uint32", func(t *testing.T) { smokeMulti[uint32, uint32](t, dev) })
 	t.Run("multimap uint32,uint64", func(t *testing.T) { smokeMulti[uint32, uint64](t, dev) })

@@ -43,7 +43,7 @@ func (s Stats) String() string {
 
 // Stats measures the structure in one pass over the links of its slabs.
 func (t *table) Stats(ctx context.Context) (s Stats, err error) {
-	err = t.core.Alone(ctx, "Stats", func(now core.Counters) error {
+	err = t.core.WithWriteLock(ctx, "Stats", func(now core.Counters) error {
 		pool, err := t.policy.countPool(ctx)
 		if err != nil {
 			return err

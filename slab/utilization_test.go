@@ -107,7 +107,7 @@ func TestChainedFor(t *testing.T) {
 	for _, c := range []struct{ n, buckets, want int }{
 		{0, 10, 0}, {1, 10, 1}, {10, 10, 10}, {1500, 10, 111}, {1 << 20, 1 << 22, 1 << 20},
 	} {
-		if got := mostChained(c.n, uint32(c.buckets), 8); got != c.want {
+		if got := maxChained(c.n, uint32(c.buckets), 8); got != c.want {
 			t.Errorf("%d insertions in %d buckets take at most %d units, want %d", c.n, c.buckets, got, c.want)
 		}
 	}

@@ -13,7 +13,7 @@ func (g *generation) check(mem []byte) error {
 	if g.pool.Key == 8 {
 		check = inorder.Check[uint64]
 	}
-	return check(g.pool.Layout, mem, g.room, int(g.tally.Live))
+	return check(g.pool.Layout, mem, g.capacity, int(g.tally.Live))
 }
 
 // Check implements core.Checker.

@@ -23,7 +23,7 @@ type cpuEngine[K, V uint32 | uint64] struct {
 
 func newCPUEngine[K, V uint32 | uint64](dev device.Host, p *pool, flip uint64) (engine, *core.Leases, error) {
 	e := &cpuEngine[K, V]{inorder.Engine[K]{Engine: cpu.Engine{Device: dev}, Flip: K(flip)}, p}
-	first, err := p.take(0)
+	first, err := p.alloc(0)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -31,10 +31,10 @@ func newCPUEngine[K, V uint32 | uint64](dev device.Host, p *pool, flip uint64) (
 	return e, e.Leases, nil
 }
 
-func (e *cpuEngine[K, V]) now() *generation        { return e.Parts().(*generation) }
-func (e *cpuEngine[K, V]) bytes() (used, held int) { return e.pool.bytes(e.now()) }
-func (e *cpuEngine[K, V]) bound() (most, counted uint64) {
-	return e.now().tally.Live, e.now().tally.Live
+func (e *cpuEngine[K, V]) current() *generation    { return e.Parts().(*generation) }
+func (e *cpuEngine[K, V]) bytes() (used, held int) { return e.pool.bytes(e.current()) }
+func (e *cpuEngine[K, V]) bound() (maxPairs, counted uint64) {
+	return e.current().tally.Live, e.current().tally.Live
 }
 func (e *cpuEngine[K, V]) trim() error { return e.pool.spare.Trim() }
 
@@ -43,7 +43,7 @@ func (e *cpuEngine[K, V]) Close() error { return e.pool.spare.Close() }
 
 // Clear implements core.Engine.
 func (e *cpuEngine[K, V]) Clear(context.Context) error {
-	to, err := e.pool.take(0)
+	to, err := e.pool.alloc(0)
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ type array[K, V uint32 | uint64] struct {
 
 // arrayOf returns the first n pairs of a generation's memory.
 func arrayOf[K, V uint32 | uint64](g *generation, n int) (a array[K, V]) {
-	a.Keys, a.vals = inorder.Pairs[K, V](g.pool.Layout, g.buf.Host, g.room, n)
+	a.Keys, a.vals = inorder.Pairs[K, V](g.pool.Layout, g.buf.Host, g.capacity, n)
 	return a
 }
 
@@ -95,23 +95,23 @@ func (e *cpuEngine[K, V]) Export(ctx context.Context, l *core.Lease, lo, hi uint
 
 // ---- lookups ----------------------------------------------------------------
 
-// Look implements core.Engine.
-func (e *cpuEngine[K, V]) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, _ device.Ptr) (done, hits int, err error) {
-	if err := cpu.Open(s); err != nil {
+// Lookup implements core.Engine.
+func (e *cpuEngine[K, V]) Lookup(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, _ device.Ptr) (done, hits int, err error) {
+	if err := cpu.SyncStream(s); err != nil {
 		return 0, 0, err
 	}
-	q := questions[K, V]{
+	q := queries[K, V]{
 		array: pairsOf[K, V](l.Parts), flip: e.Flip, kind: b.Kind, Ranges: b.Ranges,
 		lo: batch.View[K](b.Columns[batch.Keys].Host), hi: batch.View[K](b.Columns[batch.Keys2].Host),
 		keys: batch.View[K](b.Columns[batch.OutKeys].Host), vals: batch.View[V](b.Columns[batch.Vals].Host),
 		ok: batch.View[bool](b.Columns[batch.OK].Host), ranks: batch.View[uint64](b.Columns[batch.Ranks].Host),
 		counts: batch.View[uint32](b.Columns[batch.Counts].Host),
 	}
-	return e.Each(ctx, b.N, q.answer)
+	return e.RunLookup(ctx, b.N, q.answer)
 }
 
-// questions is the queries of a lookup and its result columns.
-type questions[K, V uint32 | uint64] struct {
+// queries is the queries of a lookup and its result columns.
+type queries[K, V uint32 | uint64] struct {
 	array[K, V]
 	flip K
 	kind op.Kind
@@ -125,17 +125,17 @@ type questions[K, V uint32 | uint64] struct {
 }
 
 // answer answers queries [from,to) on one core.
-func (q *questions[K, V]) answer(w *cpu.Watch, from, to int) (ran, hits int) {
+func (q *queries[K, V]) answer(w *cpu.Watch, from, to int) (ran, hits int) {
 	var at, ends inorder.Places
 	for lo := from; lo < to; lo += inorder.Searched {
-		if w.Over(inorder.Searched) {
+		if w.ShouldStop(inorder.Searched) {
 			return lo - from, hits
 		}
 		hi := min(lo+inorder.Searched, to)
 		switch {
 		case q.kind == op.Select:
 			for i, r := range q.ranks[lo:hi] {
-				hits += q.pair(lo+i, int(min(r, uint64(len(q.array.vals)))))
+				hits += q.writePair(lo+i, int(min(r, uint64(len(q.array.vals)))))
 			}
 			continue
 		case q.hi != nil:
@@ -143,40 +143,40 @@ func (q *questions[K, V]) answer(w *cpu.Watch, from, to int) (ran, hits int) {
 		}
 		q.Search(q.lo[lo:hi], q.flip, &at)
 		for i := lo; i < hi; i++ {
-			hits += q.one(i, at[i-lo], ends[i-lo])
+			hits += q.answerOne(i, at[i-lo], ends[i-lo])
 		}
 	}
 	return to - from, hits
 }
 
-// one answers query i. Its key, or lower bound, is at place at, and its upper bound at end.
-func (q *questions[K, V]) one(i, at, end int) (hit int) {
+// answerOne answers query i. Its key, or lower bound, is at place at, and its upper bound at end.
+func (q *queries[K, V]) answerOne(i, at, end int) (hit int) {
 	switch {
 	case q.hi != nil:
-		return q.between(i, at, end)
+		return q.answerRange(i, at, end)
 	case q.kind == op.Rank:
 		q.ranks[i] = uint64(at)
 		return 0
 	case q.kind == op.Successor:
-		return q.pair(i, at+q.has(at, q.lo[i]))
+		return q.writePair(i, at+q.has(at, q.lo[i]))
 	case q.kind == op.Predecessor:
-		return q.pair(i, at-1)
+		return q.writePair(i, at-1)
 	case q.has(at, q.lo[i]) == 0:
 		at = -1
 	}
-	return q.pair(i, at)
+	return q.writePair(i, at)
 }
 
 // has returns 1 if the pair at a place has a key, and 0 otherwise.
-func (q *questions[K, V]) has(at int, k K) int {
+func (q *queries[K, V]) has(at int, k K) int {
 	if at < len(q.array.vals) && q.array.Keys.Keys[at] == k^q.flip {
 		return 1
 	}
 	return 0
 }
 
-// pair writes the pair at a place as answer i, or a miss.
-func (q *questions[K, V]) pair(i, at int) (hit int) {
+// writePair writes the pair at a place as answer i, or a miss.
+func (q *queries[K, V]) writePair(i, at int) (hit int) {
 	var k K
 	var v V
 	if at >= 0 && at < len(q.array.vals) {
@@ -195,7 +195,7 @@ func (q *questions[K, V]) pair(i, at int) (hit int) {
 }
 
 // span returns the places of a range with bounds at two places, up to its limit.
-func (q *questions[K, V]) span(i, at, end int) (int, int) {
+func (q *queries[K, V]) span(i, at, end int) (int, int) {
 	if end += q.has(end, q.hi[i]); end < at || q.lo[i]^q.flip > q.hi[i]^q.flip {
 		end = at
 	}
@@ -207,8 +207,8 @@ func (q *questions[K, V]) span(i, at, end int) (int, int) {
 	return at, end
 }
 
-// between counts the pairs of range i, and writes them if ranges have a fixed number of rows.
-func (q *questions[K, V]) between(i, at, end int) (hit int) {
+// answerRange counts the pairs of range i, and writes them if ranges have a fixed number of rows.
+func (q *queries[K, V]) answerRange(i, at, end int) (hit int) {
 	at, end = q.span(i, at, end)
 	q.counts[i] = uint32(end - at)
 	if q.keys != nil {
@@ -218,7 +218,7 @@ func (q *questions[K, V]) between(i, at, end int) (hit int) {
 }
 
 // copy copies pairs, in reverse if the batch goes backward.
-func (q *questions[K, V]) copy(at, end int, keys []K, vals []V) {
+func (q *queries[K, V]) copy(at, end int, keys []K, vals []V) {
 	n := end - at
 	if !q.Backward {
 		for j, k := range q.array.Keys.Keys[at:end] {
@@ -236,24 +236,24 @@ func (q *questions[K, V]) copy(at, end int, keys []K, vals []V) {
 func (e *cpuEngine[K, V]) Expand(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch) error {
 	c := &b.Columns
 	offsets, err := cpu.Offsets(b, s, func(count *batch.Batch) error {
-		_, _, err := e.Look(ctx, s, l, count, 0)
+		_, _, err := e.Lookup(ctx, s, l, count, 0)
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	r := rows[K, V]{offsets: offsets, keys: batch.View[K](c[batch.OutKeys].Host), vals: batch.View[V](c[batch.Vals].Host)}
-	r.questions = questions[K, V]{
+	r.queries = queries[K, V]{
 		array: pairsOf[K, V](l.Parts), flip: e.Flip, Ranges: b.Ranges,
 		lo: batch.View[K](c[batch.Keys].Host), hi: batch.View[K](c[batch.Keys2].Host), counts: batch.View[uint32](c[batch.Counts].Host),
 	}
-	_, _, err = e.Each(ctx, b.N, r.write)
+	_, _, err = e.RunLookup(ctx, b.N, r.write)
 	return err
 }
 
 // rows is ranges with pairs that are written one range after the other.
 type rows[K, V uint32 | uint64] struct {
-	questions[K, V]
+	queries[K, V]
 	offsets []uint64
 	keys    []K
 	vals    []V
@@ -268,13 +268,13 @@ func (r *rows[K, V]) write(w *cpu.Watch, from, to int) (ran, hits int) {
 		r.Search(r.hi[lo:hi], r.flip, &ends)
 		for i := lo; i < hi; i++ {
 			first, last := r.span(i, at[i-lo], ends[i-lo])
-			if w.Over(1 + (last-first)/unitPairs) {
+			if w.ShouldStop(1 + (last-first)/unitPairs) {
 				return i - from, hits
 			}
 			r.counts[i] = uint32(last - first)
 			row := r.offsets[i] - r.offsets[0]
-			room := uint64(len(r.keys)) - min(row, uint64(len(r.keys)))
-			if fits := int(min(uint64(last-first), room)); fits > 0 && r.Backward {
+			left := uint64(len(r.keys)) - min(row, uint64(len(r.keys)))
+			if fits := int(min(uint64(last-first), left)); fits > 0 && r.Backward {
 				r.copy(last-fits, last, r.keys[row:], r.vals[row:])
 			} else if fits > 0 {
 				r.copy(first, first+fits, r.keys[row:], r.vals[row:])

@@ -27,7 +27,7 @@ func (e *cpuEngine[K, V]) change(ctx context.Context, b *batch.Batch) error {
 	inorder.Deal(e.Device, items, func(lo, hi int) { m.parts = append(m.parts, part{lo: lo, hi: hi}) })
 	base := cpu.ChangesOf[K, V](b)
 	base.Updates = true
-	e.Device.Parallel(len(m.parts), 1, func(i, _ int) { m.settle(base, &m.parts[i]) })
+	e.Device.Parallel(len(m.parts), 1, func(i, _ int) { m.applyOps(base, &m.parts[i]) })
 	return e.replace(m.jobs())
 }
 
@@ -36,7 +36,7 @@ func (e *cpuEngine[K, V]) replace(jobs []job[K, V], live int, changes bool) erro
 	if !changes {
 		return nil
 	}
-	to, err := e.pool.take(live)
+	to, err := e.pool.alloc(live)
 	if err != nil {
 		return err
 	}
@@ -49,9 +49,9 @@ func (e *cpuEngine[K, V]) replace(jobs []job[K, V], live int, changes bool) erro
 
 // entry is the result for a key.
 type entry[K, V uint32 | uint64] struct {
-	key          K
-	val          V
-	old, present bool // the key has a pair already, and will have one
+	key              K
+	val              V
+	existed, present bool // the key has a pair already, and will have one
 }
 
 // merge is a batch that is merged with the pairs.
@@ -70,21 +70,21 @@ type part struct {
 	from        int
 }
 
-// settle runs the operations of a part, and lists the keys with pairs that change.
-func (m *merge[K, V]) settle(c cpu.Changes[K, V], p *part) {
+// applyOps runs the operations of a part, and lists the keys with pairs that change.
+func (m *merge[K, V]) applyOps(c cpu.Changes[K, V], p *part) {
 	at, _ := slices.BinarySearch(m.old.Keys.Keys, m.items[p.lo].Key)
 	p.from, p.end = at, p.lo
 	for i := p.lo; i < p.hi; {
 		first := i
 		i = cpu.RunEnd(m.items, i+1)
 		e := entry[K, V]{key: m.items[first].Key}
-		var was V
+		var oldVal V
 		at = inorder.Gallop(m.old.Keys.Keys, at, e.key)
-		if e.old = at < len(m.old.Keys.Keys) && m.old.Keys.Keys[at] == e.key; e.old {
-			was = m.old.vals[at]
+		if e.existed = at < len(m.old.Keys.Keys) && m.old.Keys.Keys[at] == e.key; e.existed {
+			oldVal = m.old.vals[at]
 		}
-		e.val, e.present = cpu.Settle(&c, m.items[first:i], was, e.old)
-		if e.old != e.present || e.old && e.val != was {
+		e.val, e.present = cpu.ApplyOps(&c, m.items[first:i], oldVal, e.existed)
+		if e.existed != e.present || e.existed && e.val != oldVal {
 			m.entries[p.end] = e
 			p.end++
 		}
@@ -144,7 +144,7 @@ func before[K, V uint32 | uint64](entries []entry[K, V], key K) int {
 // added returns the number of pairs that entries add.
 func added[K, V uint32 | uint64](entries []entry[K, V]) (n int) {
 	for i := range entries {
-		n += btoi(entries[i].present) - btoi(entries[i].old)
+		n += btoi(entries[i].present) - btoi(entries[i].existed)
 	}
 	return n
 }
@@ -162,7 +162,7 @@ func (j *job[K, V]) run(from, to array[K, V]) {
 		if end := inorder.Gallop(from.Keys.Keys, i, e.key); end > i {
 			move(end)
 		}
-		i += btoi(e.old)
+		i += btoi(e.existed)
 		if e.present {
 			to.Keys.Keys[at], to.vals[at] = e.key, e.val
 			at++

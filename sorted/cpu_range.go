@@ -11,22 +11,22 @@ import (
 
 // deleteRanges removes the pairs of ranges. A pair in several ranges counts for the first one.
 func (e *cpuEngine[K, V]) deleteRanges(ctx context.Context, b *batch.Batch) error {
-	q := questions[K, V]{
+	q := queries[K, V]{
 		array: pairsOf[K, V](e.Parts()), flip: e.Flip,
 		lo: batch.View[K](b.Columns[batch.Keys].Host), hi: batch.View[K](b.Columns[batch.Keys2].Host),
 	}
-	gone, err := e.Gone(ctx, b, q.spans)
+	removed, err := e.Gone(ctx, b, q.spans)
 	if err != nil {
 		return err
 	}
-	return e.replace(keep[K, V](gone, len(q.array.vals)))
+	return e.replace(jobsOutside[K, V](removed, len(q.array.vals)))
 }
 
 // spans finds the pairs of ranges [from,to) on one core.
-func (q *questions[K, V]) spans(w *cpu.Watch, from, to int, spans []core.Span) (ran, hits int) {
+func (q *queries[K, V]) spans(w *cpu.Watch, from, to int, spans []core.Span) (ran, hits int) {
 	var at, ends inorder.Places
 	for lo := from; lo < to; lo += inorder.Searched {
-		if w.Over(inorder.Searched) {
+		if w.ShouldStop(inorder.Searched) {
 			return lo - from, 0
 		}
 		hi := min(lo+inorder.Searched, to)
@@ -39,10 +39,10 @@ func (q *questions[K, V]) spans(w *cpu.Watch, from, to int, spans []core.Span) (
 	return to - from, 0
 }
 
-// keep returns jobs that write those of n pairs that are not in spans.
-func keep[K, V uint32 | uint64](gone []core.Span, n int) (jobs []job[K, V], live int, changes bool) {
+// jobsOutside returns jobs that write those of n pairs that are not in spans.
+func jobsOutside[K, V uint32 | uint64](removed []core.Span, n int) (jobs []job[K, V], live int, changes bool) {
 	from := 0
-	for _, s := range append(gone, core.Span{From: n, To: n}) {
+	for _, s := range append(removed, core.Span{From: n, To: n}) {
 		for from < s.From {
 			to := min(from+jobPairs, s.From)
 			jobs = append(jobs, job[K, V]{from: from, to: to, at: live})
@@ -51,5 +51,5 @@ func keep[K, V uint32 | uint64](gone []core.Span, n int) (jobs []job[K, V], live
 		}
 		from = s.To
 	}
-	return jobs, live, len(gone) > 0
+	return jobs, live, len(removed) > 0
 }

@@ -12,7 +12,7 @@ import (
 type engine interface {
 	core.Engine
 	// bound returns the maximum number of pairs, and their number when last counted.
-	bound() (most, counted uint64)
+	bound() (maxPairs, counted uint64)
 	// bytes returns the size of the memory in use, including what is kept for the next merge. held
 	// is the size of what only snapshots have.
 	bytes() (used, held int)
@@ -23,7 +23,7 @@ type engine interface {
 // newEngine makes the engine for a device: Go on the host, kernels on any other. An exclusive or
 // with flip makes keys unsigned numbers of the same order.
 func newEngine(dev device.Device, w batch.Widths, flip uint64) (engine, *core.Leases, error) {
-	p := &pool{Layout: inorder.Layout{Key: w.Key, Val: w.Val}, spare: core.Spare[*generation]{Dev: dev, Most: 1}}
+	p := &pool{Layout: inorder.Layout{Key: w.Key, Val: w.Val}, spare: core.Spare[*generation]{Dev: dev, MaxKept: 1}}
 	host, ok := dev.(device.Host)
 	if !ok {
 		return newGPUEngine(dev, w, p, flip)

@@ -19,7 +19,7 @@ var Images = conformance.Images(sortedImages)
 // Memory returns the memory of the pairs of a map on a host, and of the lowest level of its index.
 func (m *Map[K, V]) Memory() (keys, index []byte) {
 	g := m.core.Leases.Current().Parts.(*generation)
-	at := g.pool.IndexAt(g.room, 0)
+	at := g.pool.IndexAt(g.capacity, 0)
 	return g.buf.Host[:int(g.tally.Live)*g.pool.Key], g.buf.Host[at : at+int(g.tally.Live)>>inorder.FanBits*g.pool.Key]
 }
 

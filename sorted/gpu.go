@@ -29,10 +29,10 @@ type gpuEngine struct {
 	prims  *prim.Kernels
 	flip   uint64
 
-	work  gpu.Work      // memory of the current change
-	most  uint64        // max number of pairs
-	known core.Counters // as of the last reading
-	stale bool          // changes have been submitted since
+	work     gpu.Work      // memory of the current change
+	maxPairs uint64        // max number of pairs
+	cached   core.Counters // as of the last reading
+	stale    bool          // changes have been submitted since
 }
 
 // kernels is the entry points for one pair of widths.
@@ -59,7 +59,7 @@ func (e *gpuEngine) open(dev device.Device, w batch.Widths) (err error) {
 		return err
 	}
 	k := &e.kernels
-	err = gpu.Load(dev, sortedImages[gpu.Pair(w)], []gpu.Entry{
+	err = gpu.Load(dev, sortedImages[gpu.Variant(w)], []gpu.Entry{
 		{Name: "get", To: &k.get}, {Name: "seek", To: &k.seek}, {Name: "rows", To: &k.rows}, {Name: "copy", To: &k.copy},
 		{Name: "settle", To: &k.settle}, {Name: "move", To: &k.move}, {Name: "enter", To: &k.enter}, {Name: "keep", To: &k.keep},
 		{Name: "index", To: &k.fill}, {Name: "load", To: &k.load}, {Name: "add", To: &k.add},
@@ -67,49 +67,49 @@ func (e *gpuEngine) open(dev device.Device, w batch.Widths) (err error) {
 	if err != nil {
 		return err
 	}
-	e.pool.spare.Idle = func() error { return e.Changed().Sync(context.Background()) }
-	first, err := e.empty()
+	e.pool.spare.WaitIdle = func() error { return e.LastChange().Sync(context.Background()) }
+	first, err := e.newEmpty()
 	if err == nil {
 		e.leases = core.NewLeases(first)
 	}
 	return err
 }
 
-// empty returns an initialized generation without pairs.
-func (e *gpuEngine) empty() (*generation, error) {
-	g, err := e.pool.take(0)
+// newEmpty returns an initialized generation without pairs.
+func (e *gpuEngine) newEmpty() (*generation, error) {
+	g, err := e.pool.alloc(0)
 	if err != nil {
 		return nil, err
 	}
 	g.tally = core.Tally{}
 	err = e.Submit(e.Stream, func() error { return e.Stream.Fill(g.tallyPtr(), 0, inorder.TallyBytes/4) })
 	if err = errors.Join(err, e.Stream.Sync(context.Background())); err != nil {
-		return nil, errors.Join(err, e.pool.spare.Drop(g))
+		return nil, errors.Join(err, e.pool.spare.Free(g))
 	}
 	return g, nil
 }
 
 // tallyPtr returns the address of the counters on the device.
-func (g *generation) tallyPtr() device.Ptr { return g.buf.Ptr + device.Ptr(g.pool.tallyAt(g.room)) }
+func (g *generation) tallyPtr() device.Ptr { return g.buf.Ptr + device.Ptr(g.pool.tallyAt(g.capacity)) }
 
 func (e *gpuEngine) refOf(p core.Parts) arrayRef {
 	g := p.(*generation)
 	at := func(offset int) device.Ptr { return g.buf.Ptr + device.Ptr(offset) }
 	return arrayRef{
-		keys: at(0), vals: at(e.pool.ValsAt(g.room)), index: at(e.pool.IndexAt(g.room, 0)), counters: g.tallyPtr(),
-		room: uint64(g.room), flip: e.flip,
+		keys: at(0), vals: at(e.pool.ValsAt(g.capacity)), index: at(e.pool.IndexAt(g.capacity, 0)), counters: g.tallyPtr(),
+		room: uint64(g.capacity), flip: e.flip,
 	}
 }
 
 // Caps implements core.Engine, as do the methods that follow.
 func (e *gpuEngine) Caps() core.Caps {
-	return core.Caps{Beside: true, Streams: true, DeletesTakeRoom: true, Updates: true}
+	return core.Caps{ConcurrentReads: true, Streams: true, DeletesMayOverflow: true, Updates: true}
 }
 
 // Current returns the current generation.
 func (e *gpuEngine) Current() *core.Lease { return e.leases.Current() }
 
-func (e *gpuEngine) now() *generation { return e.Current().Parts.(*generation) }
+func (e *gpuEngine) current() *generation { return e.Current().Parts.(*generation) }
 
 // Pin implements core.Versioner. A generation never changes.
 func (e *gpuEngine) Pin(context.Context) (version uint64, err error) { return 0, nil }
@@ -118,13 +118,13 @@ func (e *gpuEngine) Pin(context.Context) (version uint64, err error) { return 0,
 func (e *gpuEngine) Unpin(context.Context, uint64) error { return nil }
 
 func (e *gpuEngine) bytes() (used, held int) {
-	used, held = e.pool.bytes(e.now())
+	used, held = e.pool.bytes(e.current())
 	return used + e.work.Buf.Size, held
 }
 
 // trim frees the memory that is kept for the next merge, after the last one.
 func (e *gpuEngine) trim() error {
-	return errors.Join(e.pool.spare.Idle(), e.pool.spare.Trim(), e.work.Free(&e.Queue))
+	return errors.Join(e.pool.spare.WaitIdle(), e.pool.spare.Trim(), e.work.Free(&e.Queue))
 }
 
 // Close frees everything except the generations.
@@ -136,45 +136,45 @@ func (e *gpuEngine) Close() (err error) {
 }
 
 // Counters waits for all changes and reads the counters of the last one.
-func (e *gpuEngine) Counters(ctx context.Context) (core.Counters, error) {
+func (e *gpuEngine) ReadCounters(ctx context.Context) (core.Counters, error) {
 	if !e.stale {
-		return e.known, nil
+		return e.cached, nil
 	}
-	if err := e.Stream.Wait(e.Changed()); err != nil {
+	if err := e.Stream.Wait(e.LastChange()); err != nil {
 		return core.Counters{}, err
 	}
 	var c [2]uint64
-	g := e.now()
+	g := e.current()
 	if err := e.Stream.CopyOut(ctx, device.Bytes(c[:]), g.tallyPtr()); err != nil {
 		return core.Counters{}, err
 	}
 	g.tally = core.Tally{Live: c[0], Used: c[1]}
-	e.known, e.most, e.stale = core.Counters{Live: c[0], Used: c[1]}, c[0], false
-	return e.known, nil
+	e.cached, e.maxPairs, e.stale = core.Counters{Live: c[0], Used: c[1]}, c[0], false
+	return e.cached, nil
 }
 
 // bound implements engine.
-func (e *gpuEngine) bound() (most, counted uint64) { return e.most, e.known.Live }
+func (e *gpuEngine) bound() (maxPairs, counted uint64) { return e.maxPairs, e.cached.Live }
 
-// Add submits adding the number of pairs to a counter.
-func (e *gpuEngine) Add(s *device.Stream, to device.Slice[uint64], negate bool) error {
-	p := addParams{counters: e.now().tallyPtr(), to: to.Ptr()}
+// AddPairs submits adding the number of pairs to a counter.
+func (e *gpuEngine) AddPairs(s *device.Stream, to device.Slice[uint64], negate bool) error {
+	p := addParams{counters: e.current().tallyPtr(), to: to.Ptr()}
 	if negate {
 		p.negate = 1
 	}
 	return e.Submit(s, func() error { return device.Launch(s, e.add, gpu.Grid(1), gpu.Block, &p) })
 }
 
-// Lost implements core.Engine. Every operation finds capacity, or its batch is refused.
-func (e *gpuEngine) Lost(context.Context) (int, error) { return 0, nil }
+// ReadDropped implements core.Engine. Every operation finds capacity, or its batch is refused.
+func (e *gpuEngine) ReadDropped(context.Context) (int, error) { return 0, nil }
 
 // Clear implements core.Engine.
 func (e *gpuEngine) Clear(context.Context) error {
-	to, err := e.empty()
+	to, err := e.newEmpty()
 	if err != nil {
 		return err
 	}
-	e.known, e.most, e.stale = core.Counters{}, 0, false
+	e.cached, e.maxPairs, e.stale = core.Counters{}, 0, false
 	return e.leases.Replace(to)
 }
 
@@ -194,8 +194,8 @@ func (e *gpuEngine) Export(ctx context.Context, l *core.Lease, lo, hi uint32, ou
 
 // ---- lookups ----------------------------------------------------------------
 
-// Look implements core.Engine.
-func (e *gpuEngine) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, count device.Ptr) (done, hits int, err error) {
+// Lookup implements core.Engine.
+func (e *gpuEngine) Lookup(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, count device.Ptr) (done, hits int, err error) {
 	return e.Queue.Seek(ctx, s, l, b, count, e)
 }
 
@@ -233,12 +233,12 @@ func (e *gpuEngine) Answer(_ context.Context, s *device.Stream, b *batch.Batch) 
 		return nil
 	}
 	c := &b.Columns
-	p := answerParams{array: e.refOf(e.now()), keys: c[batch.Keys].Ptr, vals: c[batch.Vals].Ptr, ok: c[batch.OK].Ptr, n: uint64(b.N)}
+	p := answerParams{array: e.refOf(e.current()), keys: c[batch.Keys].Ptr, vals: c[batch.Vals].Ptr, ok: c[batch.OK].Ptr, n: uint64(b.N)}
 	return e.Submit(s, func() error { return device.Launch(s, e.load, gpu.Wave(e.Dev, b.N), gpu.Block, &p) })
 }
 
-// Rows implements gpu.Seeker.
-func (e *gpuEngine) Rows(s *device.Stream, parts core.Parts, b *batch.Batch, first, limit uint64) error {
+// WriteRows implements gpu.Seeker.
+func (e *gpuEngine) WriteRows(s *device.Stream, parts core.Parts, b *batch.Batch, first, limit uint64) error {
 	c := &b.Columns
 	p := rowsParams{
 		array: e.refOf(parts), lo: c[batch.Keys].Ptr, hi: c[batch.Keys2].Ptr, offsets: c[batch.Offsets].Ptr,
@@ -251,8 +251,8 @@ func (e *gpuEngine) Rows(s *device.Stream, parts core.Parts, b *batch.Batch, fir
 // rowLanes is the number of lanes that copy the pairs of a range (sorted.cu).
 const rowLanes = 8
 
-// Pairs implements gpu.Seeker.
-func (e *gpuEngine) Pairs(s *device.Stream, parts core.Parts, keys, vals device.Ptr, from uint64, n int, backward bool) error {
+// WritePairs implements gpu.Seeker.
+func (e *gpuEngine) WritePairs(s *device.Stream, parts core.Parts, keys, vals device.Ptr, from uint64, n int, backward bool) error {
 	p := copyParams{array: e.refOf(parts), keys: keys, vals: vals, from: from, n: uint64(n)}
 	if backward {
 		p.backward = 1

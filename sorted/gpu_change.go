@@ -35,16 +35,16 @@ func (e *gpuEngine) Change(ctx context.Context, s *device.Stream, b *batch.Batch
 // changeHost copies a batch of host memory to the device and its results back. Concurrent lookups
 // read the generation before.
 func (e *gpuEngine) changeHost(ctx context.Context, b *batch.Batch, ranges bool) error {
-	return e.Whole(ctx, &e.work, b, e.workBytes(b.N, ranges), func(there *batch.Batch, at int) error {
+	return e.RunWhole(ctx, &e.work, b, e.workBytes(b.N, ranges), func(devBatch *batch.Batch, at int) error {
 		if ranges {
-			return e.deleteRanges(ctx, e.Stream, there, at)
+			return e.deleteRanges(ctx, e.Stream, devBatch, at)
 		}
-		return e.change(e.Stream, there, at, e.SubmitWaiting)
+		return e.change(e.Stream, devBatch, at, e.SubmitSync)
 	})
 }
 
-// merging is the memory of a change, which may follow other work memory.
-type merging struct {
+// changeMemory is the memory of a change, which may follow other work memory.
+type changeMemory struct {
 	sort  prim.Sort
 	group prim.Group
 	scan  prim.Scan
@@ -54,19 +54,19 @@ type merging struct {
 }
 
 // layOut lays out the memory of a merge of n rows from an address on.
-func (e *gpuEngine) layOut(n int, at device.Ptr) (m merging) {
+func (e *gpuEngine) layOut(n int, at device.Ptr) (m changeMemory) {
 	c := prim.Carve(at)
 	w := prim.Widths{Key: e.Widths.Key, Val: 4}
-	m.sort = prim.Sort{Widths: w, N: n, Hi: 8 * w.Key, Signed: e.flip != 0, To: prim.Rows{Keys: c.Take(n * w.Key), Vals: c.Take(4 * n)}}
-	m.group = prim.Group{N: n, Key: w.Key, Keys: m.sort.To.Keys, Offsets: c.Take(4 * (n + 1)), Count: c.Take(4)}
-	m.scan = prim.Scan{N: n, Width: 4, Counts: c.Take(4 * n), Offsets: c.Take(4 * (n + 1))}
-	m.vals, m.places, m.states = c.Take(n*e.Widths.Val), c.Take(4*n), c.Take(n)
-	m.scratch = c.Take(m.scratchBytes())
+	m.sort = prim.Sort{Widths: w, N: n, Hi: 8 * w.Key, Signed: e.flip != 0, To: prim.Rows{Keys: c.Alloc(n * w.Key), Vals: c.Alloc(4 * n)}}
+	m.group = prim.Group{N: n, Key: w.Key, Keys: m.sort.To.Keys, Offsets: c.Alloc(4 * (n + 1)), Count: c.Alloc(4)}
+	m.scan = prim.Scan{N: n, Width: 4, Counts: c.Alloc(4 * n), Offsets: c.Alloc(4 * (n + 1))}
+	m.vals, m.places, m.states = c.Alloc(n*e.Widths.Val), c.Alloc(4*n), c.Alloc(n)
+	m.scratch = c.Alloc(m.scratchBytes())
 	m.end = device.Ptr(c)
 	return m
 }
 
-func (m *merging) scratchBytes() int {
+func (m *changeMemory) scratchBytes() int {
 	return max(m.sort.ScratchBytes(), m.group.ScratchBytes(), m.scan.ScratchBytes())
 }
 
@@ -79,45 +79,45 @@ func (e *gpuEngine) workBytes(n int, ranges bool) int {
 	return int(m.end)
 }
 
-// next returns memory for the next generation, after n operations that may insert.
-func (e *gpuEngine) next(inserts bool, n int) (to *generation, most uint64, err error) {
-	if most = e.most; inserts {
-		most += uint64(n)
+// allocNext returns memory for the next generation, after n operations that may insert.
+func (e *gpuEngine) allocNext(inserts bool, n int) (to *generation, maxPairs uint64, err error) {
+	if maxPairs = e.maxPairs; inserts {
+		maxPairs += uint64(n)
 	}
-	if most > prim.MaxRows {
-		return nil, 0, errLarge(most)
+	if maxPairs > prim.MaxRows {
+		return nil, 0, errLarge(maxPairs)
 	}
-	to, err = e.pool.take(int(most))
-	return to, most, err
+	to, err = e.pool.alloc(int(maxPairs))
+	return to, maxPairs, err
 }
 
-// become makes a generation that a change has been submitted to write the current one. If that
-// failed, become frees it.
-func (e *gpuEngine) become(to *generation, most uint64, s *device.Stream, err error) error {
+// publish makes a generation that a change has been submitted to write the current one. If that
+// failed, publish frees it.
+func (e *gpuEngine) publish(to *generation, maxPairs uint64, s *device.Stream, err error) error {
 	if err != nil {
-		return errors.Join(err, s.Sync(context.Background()), e.pool.spare.Drop(to))
+		return errors.Join(err, s.Sync(context.Background()), e.pool.spare.Free(to))
 	}
-	e.most, e.stale = most, true
+	e.maxPairs, e.stale = maxPairs, true
 	return e.leases.Replace(to)
 }
 
 // change submits merging a batch on the device with the pairs. Its memory is the work memory from
 // offset at on.
 func (e *gpuEngine) change(s *device.Stream, b *batch.Batch, at int, submit func(*device.Stream, func() error) error) error {
-	if err := e.work.Room(&e.Queue, at+e.workBytes(b.N, false)); err != nil {
+	if err := e.work.Grow(&e.Queue, at+e.workBytes(b.N, false)); err != nil {
 		return err
 	}
-	to, most, err := e.next(b.Inserts(), b.N)
+	to, maxPairs, err := e.allocNext(b.Inserts(), b.N)
 	if err != nil {
 		return err
 	}
 	m := e.layOut(b.N, e.work.Buf.Ptr+device.Ptr(at))
 	err = submit(s, func() error { return e.merge(s, b, &m, to) })
-	return e.become(to, most, s, err)
+	return e.publish(to, maxPairs, s, err)
 }
 
 // merge submits the launches of a merge.
-func (e *gpuEngine) merge(s *device.Stream, b *batch.Batch, m *merging, to *generation) error {
+func (e *gpuEngine) merge(s *device.Stream, b *batch.Batch, m *changeMemory, to *generation) error {
 	c := &b.Columns
 	scratch := device.Buffer{Ptr: m.scratch, Size: m.scratchBytes()}
 	m.sort.From.Keys = c[batch.Keys].Ptr
@@ -127,7 +127,7 @@ func (e *gpuEngine) merge(s *device.Stream, b *batch.Batch, m *merging, to *gene
 	if err := e.prims.Group(s, &m.group, scratch); err != nil {
 		return err
 	}
-	old := e.refOf(e.now())
+	old := e.refOf(e.current())
 	settle := settleParams{
 		old: old, keys: m.sort.To.Keys, order: m.sort.To.Vals, starts: m.group.Offsets, count: m.group.Count,
 		vals: c[batch.Vals].Ptr, kinds: c[batch.Kinds].Ptr, out: c[batch.Out].Ptr, ok: c[batch.OK].Ptr,
@@ -144,7 +144,7 @@ func (e *gpuEngine) merge(s *device.Stream, b *batch.Batch, m *merging, to *gene
 		old: old, to: e.refOf(to), keys: m.sort.To.Keys, starts: m.group.Offsets, count: m.group.Count,
 		entryVals: m.vals, places: m.places, shifts: m.scan.Offsets, states: m.states, n: uint32(b.N),
 	}
-	if err := device.Launch(s, e.move, gpu.Wave(e.Dev, int(e.most)/moves), gpu.Block, &move); err != nil {
+	if err := device.Launch(s, e.move, gpu.Wave(e.Dev, int(e.maxPairs)/moves), gpu.Block, &move); err != nil {
 		return err
 	}
 	if err := device.Launch(s, e.enter, gpu.Wave(e.Dev, b.N), gpu.Block, &move); err != nil {
@@ -159,32 +159,32 @@ const moves = 8
 // index submits writing the index of a generation.
 func (e *gpuEngine) index(s *device.Stream, to *generation) error {
 	p := indexParams{array: e.refOf(to)}
-	return device.Launch(s, e.fill, gpu.Wave(e.Dev, to.room>>inorder.FanBits), gpu.Block, &p)
+	return device.Launch(s, e.fill, gpu.Wave(e.Dev, to.capacity>>inorder.FanBits), gpu.Block, &p)
 }
 
 // deleteRanges removes the pairs of ranges on the device.
 func (e *gpuEngine) deleteRanges(ctx context.Context, s *device.Stream, b *batch.Batch, at int) error {
-	if err := e.work.Room(&e.Queue, at+e.workBytes(b.N, true)); err != nil {
+	if err := e.work.Grow(&e.Queue, at+e.workBytes(b.N, true)); err != nil {
 		return err
 	}
 	mem := e.work.Buf.Ptr + device.Ptr(at)
-	gaps, err := e.Gaps(ctx, s, e.now(), b, mem, e)
+	gaps, err := e.FindGaps(ctx, s, e.current(), b, mem, e)
 	if err != nil || len(gaps) == 0 {
 		return err
 	}
-	to, most, err := e.next(false, 0)
+	to, maxPairs, err := e.allocNext(false, 0)
 	if err != nil {
 		return err
 	}
-	p := keepParams{old: e.refOf(e.now()), to: e.refOf(to), gaps: mem, count: uint64(len(gaps))}
+	p := keepParams{old: e.refOf(e.current()), to: e.refOf(to), gaps: mem, count: uint64(len(gaps))}
 	err = e.SubmitVisible(s, func() error {
-		if err := gpu.GapsIn(s, p.gaps, gaps); err != nil {
+		if err := gpu.CopyGaps(s, p.gaps, gaps); err != nil {
 			return err
 		}
-		if err := device.Launch(s, e.keep, gpu.Wave(e.Dev, int(e.most)), gpu.Block, &p); err != nil {
+		if err := device.Launch(s, e.keep, gpu.Wave(e.Dev, int(e.maxPairs)), gpu.Block, &p); err != nil {
 			return err
 		}
 		return e.index(s, to)
 	})
-	return e.become(to, most, s, err)
+	return e.publish(to, maxPairs, s, err)
 }

@@ -11,9 +11,9 @@ import (
 )
 
 // run runs some batches against a model, alongside held snapshots.
-func run[K weft.Key, V weft.Value](t *testing.T, dev device.Device, seed uint64, most int) {
+func run[K weft.Key, V weft.Value](t *testing.T, dev device.Device, seed uint64, maxPairs int) {
 	m := conformance.Open(t, sorted.New[K, V], dev, nil)
-	h := conformance.OrderedHistory[K, V]{Map: m.OrderedMap, Most: most, Also: []weft.OpKind{weft.OpUpdate}}
+	h := conformance.OrderedHistory[K, V]{Map: m.OrderedMap, MaxOps: maxPairs, ExtraKinds: []weft.OpKind{weft.OpUpdate}}
 	h.Run(t, seed, 40)
 	if s := conformance.StatsOf(t, m); s.Held != 0 {
 		t.Fatalf("behind all snapshots: %v", s)

@@ -12,9 +12,9 @@ func TestOmissionsAreNoticed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	programs := schedules[uint32, uint64]().Tries(20)
-	programs.Shapes = dst.OverlappingByBatch()
+	programs := schedules[uint32, uint64]().WithSeeds(20)
+	programs.Shapes = dst.OverlappingAtomic()
 	dst.Omit(t, ".", map[string]string{
-		"s.Sync(context.Background()) in (*gpuEngine).become": "only where a launch fails: TestFailsWhole",
+		"s.Sync(context.Background()) in (*gpuEngine).publish": "only where a launch fails: TestFailsWhole",
 	}, programs.Try())
 }

@@ -12,7 +12,7 @@ import (
 // schedules returns programs on maps, with ranges, counts and snapshots alongside changes.
 func schedules[K weft.Key, V weft.Value]() dst.Config[K, V] {
 	cfg := dst.Maps(func(dev device.Device, _ dst.Shape) (*sorted.Map[K, V], error) { return sorted.New[K, V](dev, nil) }, impossible)
-	return dst.ByBatch(cfg)
+	return dst.AtomicBatches(cfg)
 }
 
 // impossible reports statistics that no map has.
@@ -21,6 +21,6 @@ func impossible(s sorted.Stats) bool { return s.Bytes < s.Len || s.Held < 0 }
 // TestSchedules checks that, under any schedule, batches have the outcome of running one after the
 // other. Every lookup, range and snapshot must see the state between two of them.
 func TestSchedules(t *testing.T) {
-	t.Run("uint32,uint32", func(t *testing.T) { dst.Run(t, schedules[uint32, uint32]().Tries(6)) })
-	t.Run("uint64,uint64", func(t *testing.T) { dst.Run(t, schedules[uint64, uint64]().Tries(3)) })
+	t.Run("uint32,uint32", func(t *testing.T) { dst.Run(t, schedules[uint32, uint32]().WithSeeds(6)) })
+	t.Run("uint64,uint64", func(t *testing.T) { dst.Run(t, schedules[uint64, uint64]().WithSeeds(3)) })
 }

@@ -32,10 +32,10 @@ func TestCheckFinds(t *testing.T) {
 	_, err := m.Put(t.Context(), keys, keys)
 	must(t, err)
 	of, index := m.Memory()
-	for what, at := range map[string]*byte{"keys": &of[4*200], "index": &index[4*7]} {
+	for name, at := range map[string]*byte{"keys": &of[4*200], "index": &index[4*7]} {
 		*at ^= 0x80
 		if err := m.Check(t.Context()); !errors.Is(err, weft.ErrCorrupt) {
-			t.Errorf("broken %s: %v", what, err)
+			t.Errorf("broken %s: %v", name, err)
 		}
 		*at ^= 0x80
 	}
@@ -53,7 +53,7 @@ func TestWithoutMemory(t *testing.T) {
 	at, err := m.Snapshot(t.Context())
 	must(t, err)
 	must(t, m.Compact(t.Context()))
-	for what, change := range map[string]func() (int, error){
+	for name, change := range map[string]func() (int, error){
 		"Put":         func() (int, error) { return m.Put(t.Context(), []uint64{9999}, []uint64{1}) },
 		"Delete":      func() (int, error) { return m.Delete(t.Context(), keys[:1], nil) },
 		"DeleteRange": func() (int, error) { return m.DeleteRange(t.Context(), keys[:1], keys[9:10], nil) },
@@ -61,9 +61,9 @@ func TestWithoutMemory(t *testing.T) {
 		devicetest.FailNext(dev, devicetest.OpAlloc) // of some more than is needed
 		devicetest.FailNext(dev, devicetest.OpAlloc)
 		n, err := change()
-		devicetest.Heal(dev)
+		devicetest.ClearFailures(dev)
 		if n != 0 || !errors.Is(err, device.ErrMemory) {
-			t.Errorf("%s without memory: %d, %v", what, n, err)
+			t.Errorf("%s without memory: %d, %v", name, n, err)
 		}
 		conformance.WantPairs(t, m, keys)
 		must(t, m.Check(t.Context()))
@@ -112,7 +112,7 @@ func TestMemory(t *testing.T) {
 func TestLargeBatches(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 3)
 	g := rand.New(rand.NewPCG(1, 2))
-	for what, key := range map[string]func(i int) int64{
+	for name, key := range map[string]func(i int) int64{
 		"any":        func(int) int64 { return int64(g.Uint64()) },
 		"few":        func(int) int64 { return int64(g.IntN(100)) - 50 },
 		"high bits":  func(int) int64 { return int64(g.Uint64()) &^ (1<<50 - 1) },
@@ -134,13 +134,13 @@ func TestLargeBatches(t *testing.T) {
 		n := 0
 		for k, v := range m.All() {
 			if n > 0 && k <= last || model[k] != v {
-				t.Fatalf("%s: key %d behind %d has %d, want %d", what, k, last, v, model[k])
+				t.Fatalf("%s: key %d behind %d has %d, want %d", name, k, last, v, model[k])
 			}
 			last = k
 			n++
 		}
 		if n != len(model) || m.Len() != n {
-			t.Errorf("%s: %d pairs, want %d", what, n, len(model))
+			t.Errorf("%s: %d pairs, want %d", name, n, len(model))
 		}
 	}
 }
@@ -148,7 +148,7 @@ func TestLargeBatches(t *testing.T) {
 // TestSavedElsewhere checks that maps of both devices read each other's files, and those of hash
 // maps.
 func TestSavedElsewhere(t *testing.T) {
-	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	host, simulated := open[int32, uint32](t, devicetest.OpenCPU(t, 2)), open[int32, uint32](t, devicetest.OpenSim(t, nil))
 	keys := conformance.Sequence[int32](-300, 700)
 	vals := conformance.Sequence[uint32](0, 700)
@@ -172,7 +172,7 @@ func TestSavedElsewhere(t *testing.T) {
 // TestOptions checks that invalid options are refused.
 func TestOptions(t *testing.T) {
 	_, err := sorted.New[uint32, uint32](devicetest.OpenCPU(t, 2), &sorted.Options{ResultLimit: -1})
-	conformance.Refused(t, "ResultLimit -1 is negative", map[string]error{"ordered map": err})
+	conformance.WantRefused(t, "ResultLimit -1 is negative", map[string]error{"ordered map": err})
 	m, err := sorted.New[uint32, uint32](devicetest.OpenCPU(t, 2), &sorted.Options{ResultLimit: 80})
 	must(t, err)
 	defer m.Close()
@@ -184,13 +184,13 @@ func TestOptions(t *testing.T) {
 	if err := m.Range(t.Context(), []uint32{0}, []uint32{10}, 0, &rows); !errors.Is(err, device.ErrMemory) || rows.Len() != 1 {
 		t.Errorf("88 bytes of results within 80: %v, %d rows", err, rows.Len())
 	}
-	var seen []uint32
+	var got []uint32
 	for p, err := range m.Between(t.Context(), 0, 10) { // page by page
 		must(t, err)
-		seen = append(seen, p.Keys...)
+		got = append(got, p.Keys...)
 	}
-	if !slices.Equal(seen, keys) {
-		t.Errorf("Between has %v, by pages of 80 bytes", seen)
+	if !slices.Equal(got, keys) {
+		t.Errorf("Between has %v, by pages of 80 bytes", got)
 	}
 	if s := conformance.StatsOf(t, m); s.Len != 11 || s.Bytes == 0 || s.String() == "" {
 		t.Errorf("%v", s)
@@ -200,8 +200,8 @@ func TestOptions(t *testing.T) {
 // TestFailsWhole lets one operation fail while a map with snapshots is used, or memory run out
 // twice in a row. A change has then happened or not, and reports which.
 func TestFailsWhole(t *testing.T) {
-	conformance.FailsWhole(t, conformance.OrderedMapOf(sorted.New[uint32, uint32], nil),
-		conformance.Failures{After: conformance.Twice, First: 1, Stride: 13, Most: 12}, conformance.Failures{After: devicetest.FailAfter, First: 2, Stride: 201, Most: 12})
+	conformance.OrderedFailsOnDevices(t, conformance.OrderedMapOf(sorted.New[uint32, uint32], nil),
+		conformance.Failures{FailAfter: conformance.FailTwoAllocations, First: 1, Stride: 13, MaxOps: 12}, conformance.Failures{FailAfter: devicetest.FailAfter, First: 2, Stride: 201, MaxOps: 12})
 }
 
 // TestSnapshotIsHeld holds a snapshot over ten thousand batches. Memory must stay at three arrays:
@@ -210,13 +210,13 @@ func TestSnapshotIsHeld(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	m, err := sorted.New[uint32, uint32](dev, nil)
 	must(t, err)
-	conformance.SnapshotIsHeld(t, dev, m.OrderedMap, 4)
+	conformance.LongLivedSnapshot(t, dev, m.OrderedMap, 4)
 	must(t, m.Close())
 }
 
-// TestErrorsSayWhere checks that errors name their method, also in methods that begin with a
+// TestErrorsNameMethods checks that errors name their method, also in methods that begin with a
 // snapshot.
-func TestErrorsSayWhere(t *testing.T) {
+func TestErrorsNameMethods(t *testing.T) {
 	m, err := sorted.New[uint32, uint32](devicetest.OpenCPU(t, 1), nil)
 	must(t, err)
 	must(t, m.Close())
@@ -226,10 +226,10 @@ func TestErrorsSayWhere(t *testing.T) {
 		}
 		return err
 	}
-	_, _, _, least := m.Min(t.Context())
+	_, _, _, minErr := m.Min(t.Context())
 	_, snapshot := m.Snapshot(t.Context())
 	for method, err := range map[string]error{
-		"Between": last(m.Between(t.Context(), 0, 1)), "Pages": last(m.Pages(t.Context())), "Min": least, "Snapshot": snapshot,
+		"Between": last(m.Between(t.Context(), 0, 1)), "Pages": last(m.Pages(t.Context())), "Min": minErr, "Snapshot": snapshot,
 		"Range": m.Range(t.Context(), nil, nil, 0, &weft.PairRows[uint32, uint32]{}), "Rank": m.Rank(t.Context(), nil, nil),
 	} {
 		if !errors.Is(err, weft.ErrClosed) || !strings.HasPrefix(err.Error(), "sorted: "+method+": ") {

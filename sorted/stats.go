@@ -22,7 +22,7 @@ func (s Stats) String() string {
 
 // Stats returns the statistics. It makes no pass over the memory.
 func (t *table) Stats(ctx context.Context) (s Stats, err error) {
-	err = t.core.Alone(ctx, "Stats", func(now core.Counters) error {
+	err = t.core.WithWriteLock(ctx, "Stats", func(now core.Counters) error {
 		used, held := t.engine.bytes()
 		s = Stats{Len: int(now.Live), Bytes: used, Held: held}
 		return nil

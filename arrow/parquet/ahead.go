@@ -9,54 +9,54 @@ import (
 	"github.com/weftgo/weft/column"
 )
 
-// aheadBytes bounds the row groups that are decoded ahead of the returned one, by their size in the
-// file.
-const aheadBytes = 256 << 20
+// prefetchBytes bounds the row groups that are decoded ahead of the returned one, by their size in
+// the file.
+const prefetchBytes = 256 << 20
 
-// leastGroup is the memory that a row group takes of a limit while it is decoded: windows, pages, a
+// minGroup is the memory that a row group takes of a limit while it is decoded: windows, pages, a
 // dictionary and batches.
-const leastGroup = 32 << 20
+const minGroup = 32 << 20
 
-// ahead decodes columns of row groups on all cores: those of the next row groups, and separate
+// prefetcher decodes columns of row groups on all cores: those of the next row groups, and separate
 // columns of one row group if it has fewer row groups than cores.
-type ahead struct {
+type prefetcher struct {
 	f      *File
 	ctx    context.Context
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 
-	read    func(group int, fields []int, most int) iter.Seq2[Batch, error]
-	fields  []int
-	parts   [][]int // fields that are decoded together
-	most    int     // maximum number of row groups at a time
-	started []*decoding
-	next    int   // row group
-	bytes   int64 // of started row groups
+	read      func(group int, fields []int, most int) iter.Seq2[Batch, error]
+	fields    []int
+	parts     [][]int // fields that are decoded together
+	maxGroups int     // maximum number of row groups at a time
+	started   []*decoding
+	next      int   // row group
+	bytes     int64 // of started row groups
 }
 
 // decoding is a row group that is being decoded, with a channel of batches for each part of the
 // fields.
 type decoding struct {
-	batches []chan aheadBatch
+	batches []chan prefetchedBatch
 	bytes   int64
 }
 
-// aheadBatch is a batch or an error.
-type aheadBatch struct {
+// prefetchedBatch is a batch or an error.
+type prefetchedBatch struct {
 	Batch
 	err error
 }
 
-func (f *File) ahead(ctx context.Context, fields []int, cores int) *ahead {
-	a := &ahead{f: f, fields: fields, most: min(cores, f.RowGroups())}
+func (f *File) newPrefetcher(ctx context.Context, fields []int, cores int) *prefetcher {
+	a := &prefetcher{f: f, fields: fields, maxGroups: min(cores, f.RowGroups())}
 	if f.memory > 0 {
-		a.most = int(max(1, min(int64(a.most), f.memory/leastGroup)))
+		a.maxGroups = int(max(1, min(int64(a.maxGroups), f.memory/minGroup)))
 	}
 	a.ctx, a.cancel = context.WithCancel(ctx)
 	a.read = func(group int, fields []int, most int) iter.Seq2[Batch, error] {
 		return whole(f.rowGroup(a.ctx, group, fields, most))
 	}
-	parts := min(len(fields), (cores+a.most-1)/a.most)
+	parts := min(len(fields), (cores+a.maxGroups-1)/a.maxGroups)
 	for i := range parts {
 		a.parts = append(a.parts, fields[len(fields)*i/parts:len(fields)*(i+1)/parts])
 	}
@@ -64,22 +64,22 @@ func (f *File) ahead(ctx context.Context, fields []int, cores int) *ahead {
 }
 
 // stop ends all decoding, and waits until no goroutine reads the file.
-func (a *ahead) stop() {
+func (a *prefetcher) stop() {
 	a.cancel()
 	a.work.Wait()
 }
 
 // start starts row groups, at least the one to return next.
-func (a *ahead) start() {
-	for a.next < a.f.RowGroups() && len(a.started) < a.most && (len(a.started) == 0 ||
-		a.bytes < aheadBytes) {
+func (a *prefetcher) start() {
+	for a.next < a.f.RowGroups() && len(a.started) < a.maxGroups && (len(a.started) == 0 ||
+		a.bytes < prefetchBytes) {
 		group := a.next
 		d := &decoding{bytes: max(a.f.meta.RowGroups[group].TotalByteSize, 0)}
-		most := a.f.batchRows(group, a.fields)
+		nRows := a.f.batchRows(group, a.fields)
 		for _, fields := range a.parts {
-			out := make(chan aheadBatch, 1)
+			out := make(chan prefetchedBatch, 1)
 			d.batches = append(d.batches, out)
-			a.work.Go(func() { a.decode(a.read(group, fields, most), out) })
+			a.work.Go(func() { a.decode(a.read(group, fields, nRows), out) })
 		}
 		a.started = append(a.started, d)
 		a.bytes += d.bytes
@@ -103,11 +103,11 @@ func whole(columns iter.Seq2[[]column.Column, error]) iter.Seq2[Batch, error] {
 }
 
 // decode sends batches on demand.
-func (a *ahead) decode(batches iter.Seq2[Batch, error], out chan<- aheadBatch) {
+func (a *prefetcher) decode(batches iter.Seq2[Batch, error], out chan<- prefetchedBatch) {
 	defer close(out)
 	for batch, err := range batches {
 		select {
-		case out <- aheadBatch{batch, err}:
+		case out <- prefetchedBatch{batch, err}:
 		case <-a.ctx.Done():
 			return
 		}
@@ -115,7 +115,7 @@ func (a *ahead) decode(batches iter.Seq2[Batch, error], out chan<- aheadBatch) {
 }
 
 // group returns the batches of the next row group, whose number errors name.
-func (a *ahead) group(number int) iter.Seq2[Batch, error] {
+func (a *prefetcher) group(number int) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
 		a.start()
 		d := a.started[0]
@@ -133,7 +133,7 @@ func (a *ahead) group(number int) iter.Seq2[Batch, error] {
 }
 
 // batch returns a batch of all parts of a row group, without rows after the last.
-func (a *ahead) batch(d *decoding, number int) (batch Batch, err error) {
+func (a *prefetcher) batch(d *decoding, number int) (batch Batch, err error) {
 	ended := 0
 	for _, part := range d.batches {
 		b, more := <-part

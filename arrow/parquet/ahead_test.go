@@ -233,7 +233,7 @@ func BenchmarkColumns(b *testing.B) {
 
 // Under a limit of memory the values are the same, in smaller batches.
 func TestLimit(t *testing.T) {
-	b := groupsFile(t, batchRows, 7, 3*leastRows)
+	b := groupsFile(t, batchRows, 7, 3*minBatchRows)
 	rows := func(limit int64) (values []any, most int) {
 		f, err := Open(bytes.NewReader(b), int64(len(b)))
 		if err != nil {

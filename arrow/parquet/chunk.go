@@ -23,9 +23,9 @@ type chunk struct {
 	at, end int64 // the range of bytes in the file with unread pages
 	exact   int64 // end according to the metadata
 
-	window   []byte // bytes of the file from windowAt on
-	windowAt int64
-	ahead    int64 // bytes to read at once
+	window    []byte // bytes of the file from windowAt on
+	windowAt  int64
+	readAhead int64 // bytes to read at once
 
 	group    int
 	row      int64 // number of rows before the next one
@@ -84,8 +84,8 @@ const (
 	sizeSlack = 100
 )
 
-// chunk opens the column chunk of a field, reading ahead bytes of the file at once.
-func (f *File) chunk(group int, l *leaf, ahead int64) (*chunk, error) {
+// chunk opens the column chunk of a field, reading readAhead bytes of the file at once.
+func (f *File) chunk(group int, l *leaf, readAhead int64) (*chunk, error) {
 	g := &f.meta.RowGroups[group]
 	if l.index >= len(g.Columns) { // the schema has more columns
 		return nil, fmt.Errorf("%w: %d columns", errThrift, len(g.Columns))
@@ -118,7 +118,7 @@ func (f *File) chunk(group int, l *leaf, ahead int64) (*chunk, error) {
 		end = min(end+sizeSlack, f.size)
 	}
 	return &chunk{leaf: l, f: f, codec: m.Codec, start: at, at: at, end: end, exact: exact,
-		ahead: ahead, group: group, rows: g.NumRows, buffers: bufferPool.Get().(*buffers)}, nil
+		readAhead: readAhead, group: group, rows: g.NumRows, buffers: bufferPool.Get().(*buffers)}, nil
 }
 
 // release returns the memory of a finished chunk to the pool.
@@ -131,7 +131,7 @@ func (c *chunk) release() {
 
 // ended reports surplus rows, in the page or in pages after it.
 func (c *chunk) ended() (err error) {
-	defer caught(&err)
+	defer recoverError(&err)
 	if c.Type.Kind == Null {
 		return nil // its pages are not read
 	}
@@ -158,7 +158,7 @@ func (c *chunk) next(n int) (column.Column, error) {
 
 // ranges returns rows at or after the next one, in ascending order, and skips those between them.
 func (c *chunk) ranges(ranges []rowRange) (col column.Column, err error) {
-	defer caught(&err)
+	defer recoverError(&err)
 	n := countRows(ranges)
 	if c.Type.Kind == Null {
 		return column.OfStrings(make([]string, n)).WithValid(column.OfBools(make([]bool, n))), nil
@@ -224,8 +224,8 @@ func (c *chunk) peek(n int64) ([]byte, error) {
 	if lo := c.at - c.windowAt; lo >= 0 && lo+n <= int64(len(c.window)) {
 		return c.window[lo:], nil
 	}
-	size := int(max(n, min(c.ahead, c.wanted()-c.at)))
-	c.buffers.window = room(c.buffers.window[:0], size)
+	size := int(max(n, min(c.readAhead, c.wanted()-c.at)))
+	c.buffers.window = grow(c.buffers.window[:0], size)
 	c.window, c.windowAt = c.buffers.window[:size], c.at
 	if n, err := c.f.r.ReadAt(c.window, c.at); n < size {
 		if err == io.EOF {
@@ -258,12 +258,12 @@ func (c *chunk) header() (*format.PageHeader, error) {
 
 // nextPage reads pages up to one with rows. It passes over a page with at most most rows without
 // decoding it, and returns the number of its rows.
-func (c *chunk) nextPage(most int64) (passed int64, err error) {
+func (c *chunk) nextPage(limit int64) (passed int64, err error) {
 	for c.page.rows == 0 && passed == 0 {
 		if c.at >= c.end {
 			return 0, errors.New("fewer rows than are announced")
 		}
-		if passed, err = c.onePage(most); err != nil {
+		if passed, err = c.onePage(limit); err != nil {
 			return 0, err
 		}
 	}
@@ -271,7 +271,7 @@ func (c *chunk) nextPage(most int64) (passed int64, err error) {
 }
 
 // onePage reads a page, or passes over one with at most most rows.
-func (c *chunk) onePage(most int64) (passed int64, err error) {
+func (c *chunk) onePage(limit int64) (passed int64, err error) {
 	h, err := c.header()
 	if err != nil {
 		return 0, err
@@ -292,7 +292,7 @@ func (c *chunk) onePage(most int64) (passed int64, err error) {
 	if err := c.location.check(c.row, rows, c.rows); err != nil {
 		return 0, err
 	}
-	if rows > 0 && rows <= most {
+	if rows > 0 && rows <= limit {
 		c.at += size
 		return rows, nil
 	}
@@ -361,15 +361,15 @@ func (c *chunk) page1(h *format.PageHeader, b []byte) error {
 		if d.DefinitionLevelEncoding != format.RLE {
 			return fmt.Errorf("encoding %v of levels is not supported", d.DefinitionLevelEncoding)
 		}
-		if c.page.levels.b, b, err = withLength(b); err != nil {
+		if c.page.levels.b, b, err = splitLength(b); err != nil {
 			return err
 		}
 	}
 	return c.open(d.Encoding, b, int(d.NumValues))
 }
 
-// withLength splits off bytes that have their length in front.
-func withLength(b []byte) (part, rest []byte, err error) {
+// splitLength splits off bytes that have their length in front.
+func splitLength(b []byte) (part, rest []byte, err error) {
 	if len(b) < 4 || uint64(binary.LittleEndian.Uint32(b)) > uint64(len(b)-4) {
 		return nil, nil, errors.New("a page that ends early")
 	}
@@ -427,7 +427,7 @@ func (c *chunk) open(e format.Encoding, b []byte, rows int) (err error) {
 		p.from = fromRuns
 		if len(b) > 0 {
 			p.codes.bits = 1
-			p.codes.b, _, err = withLength(b)
+			p.codes.b, _, err = splitLength(b)
 		}
 	case e == format.DeltaBinaryPacked && (c.physical == format.Int32 ||
 		c.physical == format.Int64):

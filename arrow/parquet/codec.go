@@ -30,7 +30,7 @@ func decompress(codec format.CompressionCodec, dst, src []byte, size int) ([]byt
 			err = fmt.Errorf("a page of %d bytes from %d", size, len(src))
 		}
 		if err == nil {
-			dst, err = snappy.Decode(room(dst, size)[:size], src)
+			dst, err = snappy.Decode(grow(dst, size)[:size], src)
 		}
 	case format.Gzip:
 		var r *gzip.Reader
@@ -54,7 +54,7 @@ func decompress(codec format.CompressionCodec, dst, src []byte, size int) ([]byt
 		if size > 256*len(src) { // LZ4 compresses 255-fold at most
 			return nil, fmt.Errorf("a page of %d bytes from %d of lz4", size, len(src))
 		}
-		dst = room(dst, size)[:size]
+		dst = grow(dst, size)[:size]
 		if codec == format.Lz4 && hadoopLZ4(dst, src) {
 			break
 		}
@@ -71,7 +71,7 @@ func decompress(codec format.CompressionCodec, dst, src []byte, size int) ([]byt
 	if len(dst) != size {
 		return nil, fmt.Errorf("%v: a page of %d bytes, %d are announced", codec, len(dst), size)
 	}
-	return room(dst, size)[:size], nil
+	return grow(dst, size)[:size], nil
 }
 
 // zstdReaders are decoders that run on the calling goroutine.
@@ -84,8 +84,8 @@ var zstdReaders = sync.Pool{New: func() any {
 	return r
 }}
 
-// room returns memory with the contents of b and slack bytes after n.
-func room(b []byte, n int) []byte {
+// grow returns memory with the contents of b and slack bytes after n.
+func grow(b []byte, n int) []byte {
 	if cap(b) >= n+slack {
 		return b
 	}
@@ -94,7 +94,7 @@ func room(b []byte, n int) []byte {
 
 // readAll reads at most one byte more than size.
 func readAll(dst []byte, r io.Reader, size int) ([]byte, error) {
-	b := bytes.NewBuffer(room(dst[:0], min(size, 1<<20))[:0])
+	b := bytes.NewBuffer(grow(dst[:0], min(size, 1<<20))[:0])
 	_, err := b.ReadFrom(io.LimitReader(r, int64(size)+1))
 	return b.Bytes(), err
 }

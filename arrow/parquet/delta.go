@@ -9,7 +9,7 @@ var errDelta = errors.New("damaged differences")
 
 // deltas decodes at most most numbers that are stored as differences (DELTA_BINARY_PACKED), and
 // returns the bytes after them. The memory of b must continue for slack bytes.
-func deltas(b []byte, most int) (values []int64, rest []byte, err error) {
+func deltas(b []byte, maxValues int) (values []int64, rest []byte, err error) {
 	end := b[:len(b)+slack]
 	at := 0
 	uvarint := func() uint64 {
@@ -29,7 +29,7 @@ func deltas(b []byte, most int) (values []int64, rest []byte, err error) {
 	last := zigzag()
 	// A block has a byte for each of its parts. Memory for more than a thousand values per byte is
 	// refused.
-	if err != nil || total > uint64(most) || total > 1<<20 && total > 1024*uint64(len(b)) ||
+	if err != nil || total > uint64(maxValues) || total > 1<<20 && total > 1024*uint64(len(b)) ||
 		minis == 0 || minis > block || block > 1<<24 || block%minis != 0 || block/minis%8 != 0 {
 		return nil, nil, errDelta
 	}
@@ -77,8 +77,8 @@ func bitsAt(b []byte, pos int, width uint) uint64 {
 
 // deltaTexts decodes byte strings with lengths that are stored as differences
 // (DELTA_LENGTH_BYTE_ARRAY).
-func deltaTexts(b []byte, most int) (offsets []int, data []byte, err error) {
-	lengths, data, err := deltas(b, most)
+func deltaTexts(b []byte, maxValues int) (offsets []int, data []byte, err error) {
+	lengths, data, err := deltas(b, maxValues)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -95,12 +95,12 @@ func deltaTexts(b []byte, most int) (offsets []int, data []byte, err error) {
 }
 
 // frontTexts decodes byte strings that share a prefix with the one before (DELTA_BYTE_ARRAY).
-func frontTexts(b []byte, most int) (offsets []int, data []byte, err error) {
-	prefixes, rest, err := deltas(b, most)
+func frontTexts(b []byte, maxValues int) (offsets []int, data []byte, err error) {
+	prefixes, rest, err := deltas(b, maxValues)
 	if err != nil {
 		return nil, nil, err
 	}
-	ends, suffixes, err := deltaTexts(rest, most)
+	ends, suffixes, err := deltaTexts(rest, maxValues)
 	if err != nil || len(ends) != len(prefixes)+1 {
 		return nil, nil, errDelta
 	}

@@ -15,7 +15,7 @@ import (
 
 // extent holds the minimum and maximum of some values, as a column of two. It is empty if all are
 // null or NaN.
-type extent struct{ two column.Column }
+type extent struct{ minMax column.Column }
 
 // maxBound bounds byte strings in statistics. A longer one drops all bounds of a chunk: a truncated
 // bound would have to stay a value of its type, and readers gain little by it.
@@ -27,14 +27,14 @@ func (e *extent) add(c column.Column) {
 	if two.Len() == 0 {
 		return
 	}
-	if e.two.Len() > 0 {
-		both, err := column.Concat(e.two, two)
+	if e.minMax.Len() > 0 {
+		combined, err := column.Concat(e.minMax, two)
 		if err != nil {
 			panic(err) // both have one type
 		}
-		two = extremes(both)
+		two = extremes(combined)
 	}
-	e.two = two
+	e.minMax = two
 }
 
 // extremes returns the minimum and maximum of a column, without nulls and NaNs.
@@ -43,9 +43,9 @@ func extremes(c column.Column) column.Column {
 		return extremesOfBytes(c)
 	}
 	nan, floats := rowkey.NaN(c.Type())
-	var two [2]uint32
-	var least, most uint64
-	some := false
+	var rows [2]uint32
+	var minWord, maxWord uint64
+	found := false
 	var words [1 << 10]uint64
 	for lo := 0; lo < c.Len(); lo += len(words) {
 		w := words[:min(len(words), c.Len()-lo)]
@@ -54,25 +54,25 @@ func extremes(c column.Column) column.Column {
 			if c.Null(lo+i) || floats && x == nan {
 				continue
 			}
-			if !some || x < least {
-				least, two[0] = x, uint32(lo+i)
+			if !found || x < minWord {
+				minWord, rows[0] = x, uint32(lo+i)
 			}
-			if !some || x > most {
-				most, two[1] = x, uint32(lo+i)
+			if !found || x > maxWord {
+				maxWord, rows[1] = x, uint32(lo+i)
 			}
-			some = true
+			found = true
 		}
 	}
-	if !some {
+	if !found {
 		return c.Slice(0, 0)
 	}
-	return column.Take(cpu.Inline{}, c, two[:])
+	return column.Take(cpu.Inline{}, c, rows[:])
 }
 
 func extremesOfBytes(c column.Column) column.Column {
-	var least, most []byte
+	var lo, hi []byte
 	codes, dict := c.Codes()
-	seen, any := make([]bool, dict.Len()), false
+	seen, found := make([]bool, dict.Len()), false
 	for i := range c.Len() {
 		if c.Null(i) || codes != nil && seen[codes[i]] {
 			continue
@@ -81,48 +81,48 @@ func extremesOfBytes(c column.Column) column.Column {
 			seen[codes[i]] = true
 		}
 		b := c.Bytes(i)
-		if !any || bytes.Compare(b, least) < 0 {
-			least = b
+		if !found || bytes.Compare(b, lo) < 0 {
+			lo = b
 		}
-		if !any || bytes.Compare(b, most) > 0 {
-			most = b
+		if !found || bytes.Compare(b, hi) > 0 {
+			hi = b
 		}
-		any = true
+		found = true
 	}
-	if !any {
+	if !found {
 		return column.OfStrings([]string{})
 	}
-	return column.OfStrings([]string{string(least), string(most)})
+	return column.OfStrings([]string{string(lo), string(hi)})
 }
 
 // stored returns the bounds in the form of statistics, if they can be represented. A zero among
 // floats stands for zeros of both signs.
-func (e *extent) stored(t Type) (least, most []byte, ok bool) {
-	c := e.two
+func (e *extent) stored(t Type) (lo, hi []byte, ok bool) {
+	c := e.minMax
 	if c.Len() == 0 || t.Kind == Decimal && t.Column == column.Bytes {
 		return nil, nil, false
 	}
 	switch size := c.Type().Size(); {
 	case c.Type() == column.Bytes:
-		least, most = c.Bytes(0), c.Bytes(1)
-		return least, most, len(least) <= maxBound && len(most) <= maxBound
+		lo, hi = c.Bytes(0), c.Bytes(1)
+		return lo, hi, len(lo) <= maxBound && len(hi) <= maxBound
 	case size >= 4 || c.Type() == column.Bool:
 		raw := c.Raw()
-		least, most = slices.Clone(raw[:size]), slices.Clone(raw[size:2*size])
+		lo, hi = slices.Clone(raw[:size]), slices.Clone(raw[size:2*size])
 		if last := size - 1; c.Type().Float() {
-			if isZero(least) {
-				least[last] = 0x80
+			if isZero(lo) {
+				lo[last] = 0x80
 			}
-			if isZero(most) {
-				most[last] = 0
+			if isZero(hi) {
+				hi[last] = 0
 			}
 		}
 	default:
 		raw := c.Raw()
-		least = binary.LittleEndian.AppendUint32(nil, widened(c.Type(), raw))
-		most = binary.LittleEndian.AppendUint32(nil, widened(c.Type(), raw[size:]))
+		lo = binary.LittleEndian.AppendUint32(nil, widened(c.Type(), raw))
+		hi = binary.LittleEndian.AppendUint32(nil, widened(c.Type(), raw[size:]))
 	}
-	return least, most, true
+	return lo, hi, true
 }
 
 // isZero reports whether the bytes of a float are 0 or -0.
@@ -133,27 +133,27 @@ func isZero(b []byte) bool {
 
 // pageIndex collects the page indexes of a chunk.
 type pageIndex struct {
-	offsets format.OffsetIndex // relative to the pages of the chunk, until they are written
-	columns format.ColumnIndex
-	extent  extent // of all pages
-	rows    int64
-	without bool // some page has values but no bounds
+	offsets       format.OffsetIndex // relative to the pages of the chunk, until they are written
+	columns       format.ColumnIndex
+	extent        extent // of all pages
+	rows          int64
+	missingBounds bool // some page has values but no bounds
 }
 
 // add adds a page of some rows, at an offset and with a size.
 func (x *pageIndex) add(t Type, e *extent, at, size, rows, nulls int) {
-	least, most, ok := e.stored(t)
+	lo, hi, ok := e.stored(t)
 	empty := rows == nulls
-	x.without = x.without || !ok && !empty
-	if e.two.Len() > 0 {
-		x.extent.add(e.two)
+	x.missingBounds = x.missingBounds || !ok && !empty
+	if e.minMax.Len() > 0 {
+		x.extent.add(e.minMax)
 	}
 	x.offsets.PageLocations = append(x.offsets.PageLocations, format.PageLocation{
 		Offset: int64(at), CompressedPageSize: int32(size), FirstRowIndex: x.rows})
 	x.rows += int64(rows)
 	c := &x.columns
 	c.NullPages = append(c.NullPages, empty)
-	c.MinValues, c.MaxValues = append(c.MinValues, least), append(c.MaxValues, most)
+	c.MinValues, c.MaxValues = append(c.MinValues, lo), append(c.MaxValues, hi)
 	c.NullCounts = append(c.NullCounts, int64(nulls))
 }
 
@@ -162,7 +162,7 @@ func (x *pageIndex) add(t Type, e *extent, at, size, rows, nulls int) {
 func (w *Writer) writeIndexes() error {
 	for i, x := range w.indexes {
 		c := &w.meta.RowGroups[i/len(w.fields)].Columns[i%len(w.fields)]
-		if !x.without {
+		if !x.missingBounds {
 			b, err := thrift.Marshal(new(thrift.CompactProtocol), &x.columns)
 			if err != nil {
 				return err

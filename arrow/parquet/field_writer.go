@@ -293,8 +293,8 @@ func (f *fieldWriter) end(w *Writer) (m format.ColumnMetaData, err error) {
 	w.write(f.pages)
 	m.TotalCompressedSize, m.TotalUncompressedSize = w.at-start, f.raw
 	m.Statistics.NullCount = f.allNulls
-	if least, most, ok := f.index.extent.stored(f.Type); ok {
-		m.Statistics.MinValue, m.Statistics.MaxValue = least, most
+	if lo, hi, ok := f.index.extent.stored(f.Type); ok {
+		m.Statistics.MinValue, m.Statistics.MaxValue = lo, hi
 	}
 	*f = fieldWriter{Field: f.Field, physical: f.physical, width: f.width, texts: f.texts,
 		pages: f.pages[:0], valid: f.valid, values: f.values, codes: f.codes}

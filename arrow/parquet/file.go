@@ -34,7 +34,7 @@ const (
 // Open reads the metadata of a file of size bytes. The caller closes the reader. Bytes that are not
 // a Parquet file are an error. Damaged pages are reported when they are read.
 func Open(r io.ReaderAt, size int64) (f *File, err error) {
-	defer caught(&err)
+	defer recoverError(&err)
 	f = &File{r: r, size: size}
 	if err := f.readMeta(); err != nil {
 		return nil, fmt.Errorf("parquet: open: %w", err)
@@ -144,7 +144,7 @@ func (f *File) columns(ctx context.Context, cores int, fields []int) iter.Seq2[[
 				fields...)
 		}
 		if cores > 1 && f.RowGroups()*len(fields) > 1 {
-			a := f.ahead(ctx, fields, cores)
+			a := f.newPrefetcher(ctx, fields, cores)
 			defer a.stop()
 			group = func(g int) iter.Seq2[[]column.Column, error] { return columnsOf(a.group(g)) }
 		}
@@ -179,11 +179,11 @@ func (f *File) RowGroup(ctx context.Context, group int, fields ...int) iter.Seq2
 const (
 	// batchRows bounds the rows of a batch. Decoding that many rows costs more than a call.
 	batchRows = 1 << 17
-	// batchBytes bounds the values of a batch, as counted by the metadata, unless leastRows exceed
-	// it.
-	batchBytes, leastRows = 64 << 20, 1 << 10
+	// batchBytes bounds the values of a batch, as counted by the metadata, unless minBatchRows
+	// exceed it.
+	batchBytes, minBatchRows = 64 << 20, 1 << 10
 	// windowBytes is the read-ahead of all fields of a row group together, with bounds for each.
-	windowBytes, leastWindow, maxWindow = 64 << 20, 32 << 10, 4 << 20
+	windowBytes, minWindow, maxWindow = 64 << 20, 32 << 10, 4 << 20
 )
 
 // batchRows returns the number of rows of a batch of some fields.
@@ -202,7 +202,7 @@ func (f *File) batchRows(group int, fields []int) int {
 	}
 	// Each core holds about two batches, and the collector as many.
 	most := f.share(batchBytes, 16*int64(runtime.GOMAXPROCS(0)))
-	return int(min(max(float64(most)*float64(g.NumRows)/float64(bytes), leastRows),
+	return int(min(max(float64(most)*float64(g.NumRows)/float64(bytes), minBatchRows),
 		batchRows))
 }
 
@@ -257,7 +257,7 @@ func (f *File) rowGroup(ctx context.Context, group int, fields []int,
 // chunks opens the column chunks of fields, each once, and returns the chunk of each field.
 func (f *File) chunks(group int, fields []int) (chunks []*chunk, at []int, err error) {
 	known := map[int]int{}
-	window := min(max(f.share(windowBytes, 8)/int64(max(len(fields), 1)), leastWindow), maxWindow)
+	window := min(max(f.share(windowBytes, 8)/int64(max(len(fields), 1)), minWindow), maxWindow)
 	for _, i := range fields {
 		if i < 0 || i >= len(f.leaves) {
 			return nil, nil, fmt.Errorf("parquet: field %d of %d", i, len(f.leaves))
@@ -279,8 +279,8 @@ func (f *File) chunks(group int, fields []int) (chunks []*chunk, at []int, err e
 	return chunks, at, nil
 }
 
-// caught turns panics of decoders of untrusted bytes into errors.
-func caught(err *error) {
+// recoverError turns panics of decoders of untrusted bytes into errors.
+func recoverError(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("parquet: damaged file: %v", p)
 	}

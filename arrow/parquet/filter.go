@@ -55,7 +55,7 @@ func (f *File) filtered(ctx context.Context, cores int, filter Filter, keys,
 		q := &query{f: f, filter: filter, keys: keys, fields: fields}
 		group := func(group int) iter.Seq2[Batch, error] { return q.group(ctx, group) }
 		if cores > 1 && f.RowGroups()*len(all) > 1 {
-			a := f.ahead(ctx, all, cores)
+			a := f.newPrefetcher(ctx, all, cores)
 			q.parts = len(a.parts)
 			a.parts = [][]int{nil}
 			a.read = func(group int, _ []int, _ int) iter.Seq2[Batch, error] {
@@ -153,7 +153,7 @@ func (q *query) open(group int) (*groupReader, error) {
 	}
 	r.left = []rowRange{{0, r.rows}}
 	for i, at := range r.at[:len(q.keys)] {
-		r.left = intersect(r.left, q.f.mayMatch(q.filter, i, r.chunks[at]))
+		r.left = intersect(r.left, q.f.matchingRanges(q.filter, i, r.chunks[at]))
 	}
 	return r, nil
 }

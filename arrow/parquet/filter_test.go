@@ -213,7 +213,7 @@ func dropStats(w *Writer) {
 // dropIndex drops offsets of pages, or their bounds.
 func dropIndex(w *Writer, offsets, bounds bool) {
 	for i := range w.indexes {
-		w.indexes[i].without = w.indexes[i].without || bounds
+		w.indexes[i].missingBounds = w.indexes[i].missingBounds || bounds
 		if offsets {
 			w.indexes[i].offsets = format.OffsetIndex{}
 		}

@@ -25,10 +25,10 @@ func appendRange(ranges []rowRange, lo, hi int64) []rowRange {
 }
 
 // intersect returns the rows that are in both.
-func intersect(a, b []rowRange) (both []rowRange) {
+func intersect(a, b []rowRange) (out []rowRange) {
 	for len(a) > 0 && len(b) > 0 {
 		if lo, hi := max(a[0].lo, b[0].lo), min(a[0].hi, b[0].hi); lo < hi {
-			both = append(both, rowRange{lo, hi})
+			out = append(out, rowRange{lo, hi})
 		}
 		if a[0].hi < b[0].hi {
 			a = a[1:]
@@ -36,7 +36,7 @@ func intersect(a, b []rowRange) (both []rowRange) {
 			b = b[1:]
 		}
 	}
-	return both
+	return out
 }
 
 // skip skips rows up to to, and decodes no page that has only skipped rows.
@@ -109,7 +109,7 @@ func (c *chunk) skipValues(n int) error {
 		}
 		for range n {
 			var err error
-			if _, p.data, err = withLength(p.data); err != nil {
+			if _, p.data, err = splitLength(p.data); err != nil {
 				return err
 			}
 		}

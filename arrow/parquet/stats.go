@@ -69,7 +69,7 @@ func (c *chunkStats) mayContain(filter Filter, key int, l *leaf, rows int64, typ
 	s := &c.MetaData.Statistics
 	nulls := l.optional && !(s.NullCount.Valid && s.NullCount.V == 0)
 	if s.NullCount.Valid && s.NullCount.V == rows && l.optional {
-		return filter.MayContain(key, l.none(), true)
+		return filter.MayContain(key, l.noBounds(), true)
 	}
 	var bounds column.Column
 	switch {
@@ -83,22 +83,22 @@ func (c *chunkStats) mayContain(filter Filter, key int, l *leaf, rows int64, typ
 	return filter.MayContain(key, bounds, nulls)
 }
 
-// none returns a column without values.
-func (l *leaf) none() column.Column { return l.bounds(nil, nil).Slice(0, 0) }
+// noBounds returns a column without values.
+func (l *leaf) noBounds() column.Column { return l.bounds(nil, nil).Slice(0, 0) }
 
 // bounds returns the minimum and maximum in statistics as a column, null for an unknown one. Byte
 // strings that the writer has truncated are still bounds.
-func (l *leaf) bounds(least, most []byte) column.Column {
-	known := []bool{len(least) > 0, len(most) > 0}
+func (l *leaf) bounds(lo, hi []byte) column.Column {
+	known := []bool{len(lo) > 0, len(hi) > 0}
 	var c column.Column
 	if t := l.Type.Column; t == column.Bytes {
-		c = column.OfStrings([]string{string(least), string(most)})
+		c = column.OfStrings([]string{string(lo), string(hi)})
 		known[0] = true // the empty string is a lower bound of everything
 	} else {
 		size, memory := t.Size(), make([]uint64, 2) // aligned for any size
 		b := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(memory))), 2*size)
-		known[0] = l.bound(b[:size], least)
-		known[1] = l.bound(b[size:], most)
+		known[0] = l.bound(b[:size], lo)
+		known[1] = l.bound(b[size:], hi)
 		c = ofNumbers(t, b)
 	}
 	if known[0] && known[1] && !ascends(c) { // by a writer with another comparison
@@ -181,8 +181,9 @@ type columnIndex struct {
 	NullCounts thrift.Slice[int64]  `thrift:"5,optional"`
 }
 
-// mayMatch returns the rows of a chunk that may match by its page index, or all if it has none.
-func (f *File) mayMatch(filter Filter, key int, c *chunk) []rowRange {
+// matchingRanges returns the rows of a chunk that may match by its page index, or all if it has
+// none.
+func (f *File) matchingRanges(filter Filter, key int, c *chunk) []rowRange {
 	all := []rowRange{{0, c.rows}}
 	stats, typeOrder := f.chunkStats(c.group, c.leaf)
 	var x columnIndex
@@ -197,7 +198,7 @@ func (f *File) mayMatch(filter Filter, key int, c *chunk) []rowRange {
 	}
 	var some []rowRange
 	for i := range n {
-		bounds, nulls := c.none(), true
+		bounds, nulls := c.noBounds(), true
 		if !x.NullPages[i] {
 			bounds = c.bounds(x.MinValues[i], x.MaxValues[i])
 			nulls = c.optional && !(len(x.NullCounts) == n && x.NullCounts[i] == 0)

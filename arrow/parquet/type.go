@@ -172,9 +172,9 @@ func (l *leaf) describe(e *format.SchemaElement) error {
 		return fmt.Errorf("physical type %d", l.physical)
 	}
 	if logical := e.LogicalType.Value; logical != nil {
-		l.logical(logical)
+		l.setLogical(logical)
 	} else if e.ConvertedType.Valid {
-		l.converted(e.ConvertedType.V, int(e.Precision.V), int(e.Scale.V))
+		l.setConverted(e.ConvertedType.V, int(e.Precision.V), int(e.Scale.V))
 	}
 	l.ordered = l.inOrder(e)
 	return nil
@@ -210,24 +210,24 @@ func (l *leaf) inOrder(e *format.SchemaElement) bool {
 // maxWidth bounds byte strings that all have one length.
 const maxWidth = 1 << 20
 
-// logical applies the logical type of the schema to stored values. Types that do not match the
+// setLogical applies the logical type of the schema to stored values. Types that do not match the
 // stored type, or are unknown, leave values unchanged.
-func (l *leaf) logical(v format.LogicalTypeValue) {
+func (l *leaf) setLogical(v format.LogicalTypeValue) {
 	switch v := v.(type) {
 	case *format.StringType, *format.EnumType:
-		l.bytes(Text)
+		l.setBytes(Text)
 	case *format.JsonType, *format.BsonType:
-		l.bytes(Binary)
+		l.setBytes(Binary)
 	case *format.DecimalType:
-		l.decimal(int(v.Precision), int(v.Scale))
+		l.setDecimal(int(v.Precision), int(v.Scale))
 	case *format.DateType:
-		l.date()
+		l.setDate()
 	case *format.TimeType:
-		l.clock(Time, unitOf(v.Unit), v.IsAdjustedToUTC)
+		l.setTime(Time, unitOf(v.Unit), v.IsAdjustedToUTC)
 	case *format.TimestampType:
-		l.clock(Timestamp, unitOf(v.Unit), v.IsAdjustedToUTC)
+		l.setTime(Timestamp, unitOf(v.Unit), v.IsAdjustedToUTC)
 	case *format.IntType:
-		l.integer(int(v.BitWidth), v.IsSigned)
+		l.setInteger(int(v.BitWidth), v.IsSigned)
 	case *format.NullType:
 		l.Type = Type{Kind: Null, Column: column.Bytes}
 	case *format.Float16Type:
@@ -237,56 +237,56 @@ func (l *leaf) logical(v format.LogicalTypeValue) {
 	}
 }
 
-// converted is logical for the converted types of older writers.
-func (l *leaf) converted(c deprecated.ConvertedType, precision, scale int) {
+// setConverted is logical for the converted types of older writers.
+func (l *leaf) setConverted(c deprecated.ConvertedType, precision, scale int) {
 	switch c {
 	case deprecated.UTF8, deprecated.Enum:
-		l.bytes(Text)
+		l.setBytes(Text)
 	case deprecated.Json, deprecated.Bson:
-		l.bytes(Binary)
+		l.setBytes(Binary)
 	case deprecated.Decimal:
-		l.decimal(precision, scale)
+		l.setDecimal(precision, scale)
 	case deprecated.Date:
-		l.date()
+		l.setDate()
 	case deprecated.TimeMillis:
-		l.clock(Time, time.Millisecond, true)
+		l.setTime(Time, time.Millisecond, true)
 	case deprecated.TimeMicros:
-		l.clock(Time, time.Microsecond, true)
+		l.setTime(Time, time.Microsecond, true)
 	case deprecated.TimestampMillis:
-		l.clock(Timestamp, time.Millisecond, true)
+		l.setTime(Timestamp, time.Millisecond, true)
 	case deprecated.TimestampMicros:
-		l.clock(Timestamp, time.Microsecond, true)
+		l.setTime(Timestamp, time.Microsecond, true)
 	case deprecated.Int8, deprecated.Int16, deprecated.Int32, deprecated.Int64:
-		l.integer(8<<(c-deprecated.Int8), true)
+		l.setInteger(8<<(c-deprecated.Int8), true)
 	case deprecated.Uint8, deprecated.Uint16, deprecated.Uint32, deprecated.Uint64:
-		l.integer(8<<(c-deprecated.Uint8), false)
+		l.setInteger(8<<(c-deprecated.Uint8), false)
 	}
 }
 
-func (l *leaf) bytes(k Kind) {
+func (l *leaf) setBytes(k Kind) {
 	if l.physical == format.ByteArray {
 		l.Type.Kind = k
 	}
 }
 
-func (l *leaf) decimal(precision, scale int) {
+func (l *leaf) setDecimal(precision, scale int) {
 	l.Type = Type{Kind: Decimal, Precision: precision, Scale: scale}
 }
 
-func (l *leaf) date() {
+func (l *leaf) setDate() {
 	if l.physical == format.Int32 {
 		l.Type.Kind = Date
 	}
 }
 
-func (l *leaf) clock(k Kind, unit time.Duration, utc bool) {
+func (l *leaf) setTime(k Kind, unit time.Duration, utc bool) {
 	short := k == Time && unit == time.Millisecond
 	if short && l.physical == format.Int32 || !short && l.physical == format.Int64 && unit > 0 {
 		l.Type.Kind, l.Type.Unit, l.Type.UTC = k, unit, utc
 	}
 }
 
-func (l *leaf) integer(bits int, signed bool) {
+func (l *leaf) setInteger(bits int, signed bool) {
 	of := map[int]column.Type{8: column.Int8, 16: column.Int16, 32: column.Int32, 64: column.Int64}
 	t, ok := of[bits]
 	if !ok || (bits == 64) != (l.physical == format.Int64) || l.physical != format.Int32 &&

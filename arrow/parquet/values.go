@@ -47,7 +47,7 @@ func (d *dictionary) fill(l *leaf, b []byte, n int) error {
 	}
 	offsets, data := make([]int32, 1, n+2), make([]byte, 0, len(b)-4*n)
 	for range n {
-		text, rest, err := withLength(b)
+		text, rest, err := splitLength(b)
 		if err != nil {
 			return err
 		}
@@ -242,7 +242,7 @@ func (c *chunk) read(b *builder, rows, values int) error {
 		return err
 	}
 	if values < rows {
-		b.spread(size, rows, values)
+		b.expand(size, rows, values)
 	}
 	return nil
 }
@@ -326,18 +326,18 @@ func pick[T any](dst, values []T, codes []uint32) {
 	}
 }
 
-// spread moves the values from the front of some rows to the rows that are not null. The others
+// expand moves the values from the front of some rows to the rows that are not null. The others
 // become zero.
-func (b *builder) spread(size, rows, values int) {
+func (b *builder) expand(size, rows, values int) {
 	switch part := b.fixed[b.rows*size:][:rows*size]; size {
 	case 1:
-		spread(b, part, values)
+		expandValues(b, part, values)
 	case 2:
-		spread(b, words[uint16](part), values)
+		expandValues(b, words[uint16](part), values)
 	case 4:
-		spread(b, words[uint32](part), values)
+		expandValues(b, words[uint32](part), values)
 	case 8:
-		spread(b, words[uint64](part), values)
+		expandValues(b, words[uint64](part), values)
 	default:
 		for i := rows - 1; i >= 0; i-- {
 			to := part[i*size : (i+1)*size]
@@ -351,7 +351,7 @@ func (b *builder) spread(size, rows, values int) {
 	}
 }
 
-func spread[T uint8 | uint16 | uint32 | uint64](b *builder, part []T, values int) {
+func expandValues[T uint8 | uint16 | uint32 | uint64](b *builder, part []T, values int) {
 	for i := len(part) - 1; i >= 0; i-- {
 		if b.null(b.rows + i) {
 			part[i] = 0
@@ -375,7 +375,7 @@ func (c *chunk) readTexts(b *builder, rows, values int) error {
 			return err
 		}
 		if values < rows {
-			spread(b, b.codes[b.rows:][:rows], values)
+			expandValues(b, b.codes[b.rows:][:rows], values)
 		}
 		return nil
 	}
@@ -407,7 +407,7 @@ func (c *chunk) readTexts(b *builder, rows, values int) error {
 				b.data = append(b.data, p.data[p.offsets[0]:p.offsets[1]]...)
 				p.offsets = p.offsets[1:]
 			default:
-				text, rest, err := withLength(p.data)
+				text, rest, err := splitLength(p.data)
 				if err != nil {
 					return err
 				}

@@ -22,7 +22,7 @@ const (
 // writeText prints "COUNT ITEM" lines. Items are written byte for byte.
 func writeText(ctx context.Context, w io.Writer, top *distinct.Ranking) error {
 	out := bufio.NewWriterSize(w, outputBuffer)
-	err := eachItem(ctx, top, func(_ int, item []byte, count uint64) error {
+	err := visitItems(ctx, top, func(_ int, item []byte, count uint64) error {
 		out.Write(strconv.AppendUint(out.AvailableBuffer(), count, 10))
 		out.WriteByte(' ')
 		out.Write(item)
@@ -53,7 +53,7 @@ func writeJSON(ctx context.Context, w io.Writer, s summary, top *distinct.Rankin
 	var line bytes.Buffer
 	encoder := json.NewEncoder(&line)
 	encoder.SetEscapeHTML(false)
-	err = eachItem(ctx, top, func(i int, item []byte, count uint64) error {
+	err = visitItems(ctx, top, func(i int, item []byte, count uint64) error {
 		x := jsonItem{Count: count}
 		if utf8.Valid(item) {
 			text := string(item)
@@ -79,8 +79,8 @@ func writeJSON(ctx context.Context, w io.Writer, s summary, top *distinct.Rankin
 	return out.Flush()
 }
 
-// eachItem calls f for every item until it fails or ctx ends.
-func eachItem(ctx context.Context, top *distinct.Ranking,
+// visitItems calls f for every item until it fails or ctx ends.
+func visitItems(ctx context.Context, top *distinct.Ranking,
 	f func(i int, item []byte, count uint64) error) error {
 	i := -1
 	return top.Each(ctx, func(item []byte, count uint64) error {

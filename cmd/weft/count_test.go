@@ -296,7 +296,7 @@ func TestCountText(t *testing.T) {
 		}
 	}
 	stdout, stderr, status := runWeft(t, "\xfd7zXZ\x00...", "count", "--device=cpu", "-")
-	if want := "weft: count standard input: xz: weft does not read it; xz -dc FILE | weft … -\n"; status != exitFailed ||
+	if want := "weft: count standard input: xz: weft cannot read it; use xz -dc FILE | weft … -\n"; status != exitFailed ||
 		stdout != "" ||
 		stderr != want {
 		t.Errorf("status %d, %q, %s", status, stdout, stderr)

@@ -88,8 +88,8 @@ type graphInput struct {
 	directed, undirected                    bool
 }
 
-// direction adds the flags of verbs that depend on the direction of edges.
-func (in *graphInput) direction(cmd *cobra.Command) {
+// addDirectionFlags adds the flags of verbs that depend on the direction of edges.
+func (in *graphInput) addDirectionFlags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&in.directed, "directed", false, "edges have a direction; default: as the format says, or no")
 	cmd.Flags().BoolVar(&in.undirected, "undirected", false, "edges have no direction")
 }
@@ -164,10 +164,10 @@ type graphSummary struct {
 type graphJob struct {
 	*app
 	graphSummary
-	ctx  context.Context
-	dev  device.Device // the CPU
-	on   device.Device // the device that computes
-	file *load.File
+	ctx        context.Context
+	dev        device.Device // the CPU
+	computeDev device.Device // the device that computes
+	file       *load.File
 }
 
 // runGraph reads a file and calls do.
@@ -208,17 +208,17 @@ func runGraph(cmd *cobra.Command, a *app, in *graphInput, name string, unweighte
 
 // runGraphOn is runGraph for verbs that compute on --device after the CPU has read the file.
 func runGraphOn(cmd *cobra.Command, a *app, in *graphInput, name string, unweighted bool, do func(*graphJob) error) error {
-	where := a.device
+	deviceFlag := a.device
 	a.device = "cpu"
 	return runGraph(cmd, a, in, name, unweighted, func(j *graphJob) (err error) {
-		if j.on = j.dev; where != "cpu" {
-			j.device = where
-			if j.on, err = j.openDevice(j.ctx); err != nil {
+		if j.computeDev = j.dev; deviceFlag != "cpu" {
+			j.device = deviceFlag
+			if j.computeDev, err = j.openDevice(j.ctx); err != nil {
 				return err
 			}
-			defer func() { err = errors.Join(err, j.on.Close()) }()
+			defer func() { err = errors.Join(err, j.computeDev.Close()) }()
 		}
-		j.Device = deviceID(j.on.Properties())
+		j.Device = deviceID(j.computeDev.Properties())
 		return do(j)
 	})
 }
@@ -286,8 +286,8 @@ func (j *graphJob) build(directed bool) (*graph.CSR, error) {
 	return g, nil
 }
 
-// timed runs the computation of a verb and measures it.
-func (j *graphJob) timed(run func() error) error {
+// timeRun runs the computation of a verb and measures it.
+func (j *graphJob) timeRun(run func() error) error {
 	start := time.Now()
 	err := run()
 	j.Seconds = time.Since(start).Seconds()
@@ -298,22 +298,22 @@ func (j *graphJob) timed(run func() error) error {
 // the smallest of several.
 func (j *graphJob) source(name string, g *graph.CSR) (uint32, error) {
 	if g.Vertices() == 0 {
-		return 0, errors.New("there is no vertex to begin at")
+		return 0, errors.New("the graph has no vertices")
 	}
 	if name != "" {
 		v, ok := j.file.Names.Vertex(name)
 		if !ok {
-			return 0, fmt.Errorf("no vertex is called %.40q", name)
+			return 0, fmt.Errorf("no vertex %.40q", name)
 		}
 		return v, nil
 	}
-	most := uint32(0)
+	best := uint32(0)
 	for v := range uint32(g.Vertices()) {
-		if g.Degree(v) > g.Degree(most) {
-			most = v
+		if g.Degree(v) > g.Degree(best) {
+			best = v
 		}
 	}
-	return most, nil
+	return best, nil
 }
 
 // fact is a line of a verb's output.

@@ -19,7 +19,7 @@ import (
 )
 
 func newGraphConvertCommand(a *app, in *graphInput) *cobra.Command {
-	var as string
+	var to string
 	var unweighted bool
 	cmd := &cobra.Command{
 		Use:   "convert [flags] FILE OUT",
@@ -49,7 +49,7 @@ build_seconds (0), seconds (of writing), out, out_format, left_out (vertices).`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			format, err := outFormat(a, as, args[1])
+			format, err := outFormat(a, to, args[1])
 			if err != nil {
 				return flags.Usage("graph convert %w", err)
 			}
@@ -65,17 +65,17 @@ build_seconds (0), seconds (of writing), out, out_format, left_out (vertices).`,
 			return runGraph(cmd, a, in, args[0], unweighted, func(j *graphJob) error { return j.convert(args[1], format, unweighted) })
 		},
 	}
-	in.direction(cmd)
-	cmd.Flags().StringVar(&as, "to", "auto", "format of OUT: auto, mtx, txt, csv, gr, graph, el or wel")
+	in.addDirectionFlags(cmd)
+	cmd.Flags().StringVar(&to, "to", "auto", "format of OUT: auto, mtx, txt, csv, gr, graph, el or wel")
 	cmd.Flags().BoolVar(&unweighted, "unweighted", false, "write no weights")
 	return cmd
 }
 
 // outFormat returns the format of an output file.
-func outFormat(a *app, as, out string) (load.Format, error) {
-	format, err := load.ParseFormat(as)
+func outFormat(a *app, to, out string) (load.Format, error) {
+	format, err := load.ParseFormat(to)
 	if err != nil {
-		return 0, fmt.Errorf("--to %.40q: want auto, mtx, txt, csv, gr, graph, el or wel", as)
+		return 0, fmt.Errorf("--to %.40q: want auto, mtx, txt, csv, gr, graph, el or wel", to)
 	}
 	if out == stdinName && a.json {
 		return 0, fmt.Errorf("--json: - is for the graph")
@@ -84,18 +84,18 @@ func outFormat(a *app, as, out string) (load.Format, error) {
 		format = load.FormatOf(out)
 	}
 	if format == load.Auto {
-		return 0, fmt.Errorf("%s: the name stands for no format; --to says which", out)
+		return 0, fmt.Errorf("%s: the name has no known format; set --to", out)
 	}
 	return format, nil
 }
 
 // graphKind recognizes graphs that convert writes, compressed or not.
 func graphKind(out string, format load.Format) outfile.Kind {
-	begins := map[load.Format]string{
+	prefixes := map[load.Format]string{
 		load.MatrixMarket: `%%MatrixMarket matrix coordinate `, load.EdgeList: `# Nodes: \d+ Edges: \d+\n`, load.CSV: `source,target(,weight)?\n`,
 		load.DIMACS: `p sp \d+ \d+\n`, load.METIS: `\d+ \d+( 1)?\n`, load.EL: `\d+ \d+\n`, load.WEL: `\d+ \d+ \S+\n`,
 	}[format]
-	shape := regexp.MustCompile("^" + begins)
+	shape := regexp.MustCompile("^" + prefixes)
 	return outfile.Kind{
 		Name: "a ." + format.String() + " file as convert writes it",
 		Is: func(f *os.File) bool {
@@ -118,12 +118,12 @@ type graphConverted struct {
 	LeftOut   int    `json:"left_out"`
 }
 
-// leftOut counts the vertices that a format cannot represent.
-func leftOut(f *load.File, format load.Format) int {
-	last, touched := -1, make([]bool, f.Vertices)
+// countLeftOut counts the vertices that a format cannot represent.
+func countLeftOut(f *load.File, format load.Format) int {
+	last, hasEdge := -1, make([]bool, f.Vertices)
 	for _, ends := range [][]uint32{f.From, f.To} {
 		for _, v := range ends {
-			last, touched[v] = max(last, int(v)), true
+			last, hasEdge[v] = max(last, int(v)), true
 		}
 	}
 	switch format {
@@ -131,8 +131,8 @@ func leftOut(f *load.File, format load.Format) int {
 		return f.Vertices - 1 - last
 	case load.EdgeList, load.CSV:
 		n := 0
-		for _, is := range touched {
-			if !is {
+		for _, found := range hasEdge {
+			if !found {
 				n++
 			}
 		}
@@ -142,26 +142,26 @@ func leftOut(f *load.File, format load.Format) int {
 }
 
 func (j *graphJob) convert(out string, format load.Format, unweighted bool) error {
-	if j.file.Left && !unweighted {
-		return errors.New("vertices have sizes or weights, which no format keeps; --unweighted leaves all weights out")
+	if j.file.VertexWeights && !unweighted {
+		return errors.New("vertices have sizes or weights, which no format keeps; use --unweighted to write none")
 	}
-	left := leftOut(j.file, format)
+	nLeftOut := countLeftOut(j.file, format)
 	if out == stdinName {
-		if err := load.Write(j.ctx, j.dev, j.stdout, j.file, format); err != nil || left == 0 {
-			return notWritten(displayOutput, err)
+		if err := load.Write(j.ctx, j.dev, j.stdout, j.file, format); err != nil || nLeftOut == 0 {
+			return writeError(displayOutput, err)
 		}
-		_, err := fmt.Fprintf(j.stderr, "weft: left out, since they have no edge: %d vertices\n", left)
+		_, err := fmt.Fprintf(j.stderr, "weft: left out, since they have no edge: %d vertices\n", nLeftOut)
 		return err
 	}
-	err := j.timed(func() error { return load.Create(j.ctx, j.dev, out, j.file, format) })
+	err := j.timeRun(func() error { return load.Create(j.ctx, j.dev, out, j.file, format) })
 	if err != nil {
-		return notWritten(out, err)
+		return writeError(out, err)
 	}
 	facts := []fact{factf("written", "%s (%s)", progress.Printable(out), format)}
-	if left > 0 {
-		facts = append(facts, factf("left out", "%d vertices without edges", left))
+	if nLeftOut > 0 {
+		facts = append(facts, factf("left out", "%d vertices without edges", nLeftOut))
 	}
-	return j.print(graphConverted{&j.graphSummary, out, format.String(), left}, facts)
+	return j.print(graphConverted{&j.graphSummary, out, format.String(), nLeftOut}, facts)
 }
 
 const displayOutput = "standard output"
@@ -172,7 +172,7 @@ type writeFailure struct {
 	err error
 }
 
-func notWritten(out string, err error) error {
+func writeError(out string, err error) error {
 	if err == nil {
 		return nil
 	}

@@ -9,18 +9,18 @@ import (
 	"github.com/weftgo/weft/graph/algo"
 )
 
-// kept is a result that is updated with each batch of a graph.
-type kept interface {
-	inserted(graph.Edges) error // after an insertion: the new edges
-	leave(graph.Edges) error    // before a deletion: all edges of it
-	deleted(graph.Edges) error  // after a deletion: the removed edges
+// tracker is a result that is updated with each batch of a graph.
+type tracker interface {
+	afterInsert(graph.Edges) error  // after an insertion: the new edges
+	beforeDelete(graph.Edges) error // before a deletion: all edges of it
+	afterDelete(graph.Edges) error  // after a deletion: the removed edges
 	// value returns the result, and its vertex, if it has one.
 	value() (x float64, vertex string, err error)
 	close() error
 }
 
-// keep returns the result of the empty graph.
-func (r *replayer) keep() (kept, error) {
+// newTracker returns the result of the empty graph.
+func (r *replayer) newTracker() (tracker, error) {
 	empty, err := graph.Build(r.ctx, r.dev, graph.Edges{Vertices: r.file.Vertices}, &graph.Options{Directed: r.Directed, MaxVertices: max(1, r.file.Vertices)})
 	if err != nil {
 		return nil, err
@@ -28,36 +28,36 @@ func (r *replayer) keep() (kept, error) {
 	switch r.o.result {
 	case "components":
 		c, err := algo.NewConnected(r.ctx, r.dev, empty)
-		return &keptComponents{r, c, false}, err
+		return &componentTracker{r, c, false}, err
 	case "triangles":
-		return &keptTriangles{r, 0}, nil
+		return &triangleTracker{r, 0}, nil
 	case "pagerank":
-		return r.keepRanks(empty)
+		return r.newRankTracker(empty)
 	}
-	return keptEdges{r}, nil
+	return edgeTracker{r}, nil
 }
 
-// keptEdges stores nothing: the graph has the number of edges.
-type keptEdges struct{ *replayer }
+// edgeTracker stores nothing: the graph has the number of edges.
+type edgeTracker struct{ *replayer }
 
-func (k keptEdges) inserted(graph.Edges) error { return nil }
+func (k edgeTracker) afterInsert(graph.Edges) error { return nil }
 
-func (k keptEdges) leave(graph.Edges) error { return nil }
+func (k edgeTracker) beforeDelete(graph.Edges) error { return nil }
 
-func (k keptEdges) deleted(graph.Edges) error { return nil }
+func (k edgeTracker) afterDelete(graph.Edges) error { return nil }
 
-func (k keptEdges) close() error { return nil }
+func (k edgeTracker) close() error { return nil }
 
-func (k keptEdges) value() (float64, string, error) { return float64(k.g.Edges()), "", nil }
+func (k edgeTracker) value() (float64, string, error) { return float64(k.g.Edges()), "", nil }
 
-// keptComponents counts components, from scratch after deletions.
-type keptComponents struct {
+// componentTracker counts components, from scratch after deletions.
+type componentTracker struct {
 	*replayer
 	connected *algo.Connected
 	stale     bool
 }
 
-func (k *keptComponents) inserted(e graph.Edges) error {
+func (k *componentTracker) afterInsert(e graph.Edges) error {
 	if k.stale {
 		return nil
 	}
@@ -65,16 +65,16 @@ func (k *keptComponents) inserted(e graph.Edges) error {
 	return k.connected.Insert(k.ctx, e)
 }
 
-func (k *keptComponents) leave(graph.Edges) error { return nil }
+func (k *componentTracker) beforeDelete(graph.Edges) error { return nil }
 
-func (k *keptComponents) deleted(graph.Edges) error {
+func (k *componentTracker) afterDelete(graph.Edges) error {
 	k.stale = true
 	return nil
 }
 
-func (k *keptComponents) close() error { return nil }
+func (k *componentTracker) close() error { return nil }
 
-func (k *keptComponents) value() (float64, string, error) {
+func (k *componentTracker) value() (float64, string, error) {
 	if k.stale {
 		c, err := k.g.CSR(k.ctx)
 		if err == nil {
@@ -85,46 +85,46 @@ func (k *keptComponents) value() (float64, string, error) {
 		}
 		k.stale = false
 	}
-	alone := k.file.Vertices - k.connected.Vertices() // vertices that have had no edge yet
-	return float64(k.connected.Count() + alone), "", nil
+	isolated := k.file.Vertices - k.connected.Vertices() // vertices that have had no edge yet
+	return float64(k.connected.Count() + isolated), "", nil
 }
 
-// keptTriangles counts triangles.
-type keptTriangles struct {
+// triangleTracker counts triangles.
+type triangleTracker struct {
 	*replayer
 	triangles uint64
 }
 
-func (k *keptTriangles) inserted(e graph.Edges) error {
-	n, err := algo.TrianglesOf(k.ctx, k.on, k.g, e)
+func (k *triangleTracker) afterInsert(e graph.Edges) error {
+	n, err := algo.TrianglesOf(k.ctx, k.computeDev, k.g, e)
 	k.triangles += n
 	return err
 }
 
-func (k *keptTriangles) leave(e graph.Edges) error {
-	n, err := algo.TrianglesOf(k.ctx, k.on, k.g, e)
+func (k *triangleTracker) beforeDelete(e graph.Edges) error {
+	n, err := algo.TrianglesOf(k.ctx, k.computeDev, k.g, e)
 	k.triangles -= n
 	return err
 }
 
-func (k *keptTriangles) deleted(graph.Edges) error { return nil }
+func (k *triangleTracker) afterDelete(graph.Edges) error { return nil }
 
-func (k *keptTriangles) close() error { return nil }
+func (k *triangleTracker) close() error { return nil }
 
-func (k *keptTriangles) value() (float64, string, error) { return float64(k.triangles), "", nil }
+func (k *triangleTracker) value() (float64, string, error) { return float64(k.triangles), "", nil }
 
-// keptRanks keeps PageRank on the graph's device. Edges that come and go between two results are
+// rankTracker keeps PageRank on the graph's device. Edges that come and go between two results are
 // applied together.
-type keptRanks struct {
+type rankTracker struct {
 	*replayer
-	stream   *device.Stream
-	ranking  *algo.DeviceRanking
-	in, gone graph.Edges
+	stream         *device.Stream
+	ranking        *algo.DeviceRanking
+	added, removed graph.Edges
 }
 
-func (r *replayer) keepRanks(empty *graph.CSR) (_ kept, err error) {
-	k := &keptRanks{replayer: r}
-	if k.stream, err = r.on.NewStream(); err != nil {
+func (r *replayer) newRankTracker(empty *graph.CSR) (_ tracker, err error) {
+	k := &rankTracker{replayer: r}
+	if k.stream, err = r.computeDev.NewStream(); err != nil {
 		return nil, err
 	}
 	rows, err := empty.Upload(k.stream)
@@ -138,31 +138,31 @@ func (r *replayer) keepRanks(empty *graph.CSR) (_ kept, err error) {
 	return k, nil
 }
 
-func (k *keptRanks) close() (err error) {
+func (k *rankTracker) close() (err error) {
 	if k.ranking != nil {
 		err = k.ranking.Free()
 	}
 	return errors.Join(err, k.stream.Close())
 }
 
-func (k *keptRanks) inserted(e graph.Edges) error {
-	k.in.From, k.in.To = append(k.in.From, e.From...), append(k.in.To, e.To...)
+func (k *rankTracker) afterInsert(e graph.Edges) error {
+	k.added.From, k.added.To = append(k.added.From, e.From...), append(k.added.To, e.To...)
 	return nil
 }
 
-func (k *keptRanks) leave(graph.Edges) error { return nil }
+func (k *rankTracker) beforeDelete(graph.Edges) error { return nil }
 
-func (k *keptRanks) deleted(e graph.Edges) error {
-	k.gone.From, k.gone.To = append(k.gone.From, e.From...), append(k.gone.To, e.To...)
+func (k *rankTracker) afterDelete(e graph.Edges) error {
+	k.removed.From, k.removed.To = append(k.removed.From, e.From...), append(k.removed.To, e.To...)
 	return nil
 }
 
-func (k *keptRanks) value() (float64, string, error) {
-	err := k.follow()
+func (k *rankTracker) value() (float64, string, error) {
+	err := k.updateRanks()
 	if err != nil || k.ranking.Vertices() == 0 {
 		return 0, "", err
 	}
-	k.in, k.gone = graph.Edges{}, graph.Edges{}
+	k.added, k.removed = graph.Edges{}, graph.Edges{}
 	best, ranks := 0, make([]uint64, k.ranking.Vertices())
 	if err := k.ranking.Ranks().CopyTo(k.ctx, k.stream, ranks); err != nil {
 		return 0, "", err
@@ -175,10 +175,10 @@ func (k *keptRanks) value() (float64, string, error) {
 	return float64(ranks[best]) / algo.RankOne, k.file.Names.Name(uint32(best)), nil
 }
 
-// follow copies edges to the device, and updates the ranks.
-func (k *keptRanks) follow() (err error) {
+// updateRanks copies edges to the device, and updates the ranks.
+func (k *rankTracker) updateRanks() (err error) {
 	var lists [2]graph.DeviceEdges
-	for i, e := range []graph.Edges{k.in, k.gone} {
+	for i, e := range []graph.Edges{k.added, k.removed} {
 		if err == nil {
 			lists[i].From, err = device.Upload(k.stream, e.From)
 		}

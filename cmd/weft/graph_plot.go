@@ -15,8 +15,8 @@ import (
 // graphPlot is the flag of verbs that plot their output.
 type graphPlot struct{ file string }
 
-func (p *graphPlot) flag(cmd *cobra.Command, what string) {
-	cmd.Flags().Var(flags.Name(&p.file), "svg", "also draw "+what+", to `FILE` (an existing file is replaced if it is SVG)")
+func (p *graphPlot) addFlag(cmd *cobra.Command, subject string) {
+	cmd.Flags().Var(flags.Name(&p.file), "svg", "also draw "+subject+", to `FILE` (an existing file is replaced if it is SVG)")
 }
 
 // check refuses a file that must not or cannot be written, before any work.

@@ -65,12 +65,12 @@ result_seconds.`,
 			return runGraphOn(cmd, a, in, args[0], true, func(j *graphJob) error { return j.replay(&o) })
 		},
 	}
-	in.direction(cmd)
+	in.addDirectionFlags(cmd)
 	cmd.Flags().IntVar(&o.batch, "batch", 1<<16, "edges per batch")
 	cmd.Flags().IntVar(&o.window, "window", 0, "delete edges that the last N lines do not list; 0: never")
 	cmd.Flags().IntVar(&o.every, "every", 0, "batches between results; 0: about 20 results")
 	cmd.Flags().StringVar(&o.result, "result", replayResults[0], "result to keep: "+strings.Join(replayResults, ", "))
-	o.plot.flag(cmd, "the result over the edges listed")
+	o.plot.addFlag(cmd, "the result over the edges listed")
 	return cmd
 }
 
@@ -119,7 +119,7 @@ type graphReplay struct {
 // replay replays the file on a device.
 func (j *graphJob) replay(o *replayOptions) (err error) {
 	j.Directed = j.Directed && (o.result == "pagerank" || o.result == "edges")
-	g, err := graph.New(j.on, &graph.Options{Directed: j.Directed, MaxVertices: max(1, j.file.Vertices)})
+	g, err := graph.New(j.computeDev, &graph.Options{Directed: j.Directed, MaxVertices: max(1, j.file.Vertices)})
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (j *graphJob) replay(o *replayOptions) (err error) {
 			Listed: len(j.file.From), Samples: []graphSample{},
 		},
 	}
-	if err := j.timed(r.run); err != nil {
+	if err := j.timeRun(r.run); err != nil {
 		return err
 	}
 	j.Edges = g.Edges()
@@ -141,21 +141,21 @@ func (j *graphJob) replay(o *replayOptions) (err error) {
 // replayer is a graph with the edges still to come.
 type replayer struct {
 	*graphJob
-	out    graphReplay
-	o      *replayOptions
-	g      *graph.Graph
-	window *window
-	kept   kept
+	out     graphReplay
+	o       *replayOptions
+	g       *graph.Graph
+	window  *window
+	tracker tracker
 
 	updates, seconds, results float64 // since the last sample
 }
 
 // run inserts all edges.
 func (r *replayer) run() (err error) {
-	if r.kept, err = r.keep(); err != nil {
+	if r.tracker, err = r.newTracker(); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, r.kept.close()) }()
+	defer func() { err = errors.Join(err, r.tracker.close()) }()
 	all, every := len(r.file.From), r.o.every
 	if every == 0 {
 		batches := (all + r.o.batch - 1) / r.o.batch
@@ -185,53 +185,53 @@ func (r *replayer) run() (err error) {
 // batch inserts lines lo to hi-1, and deletes the edges that leave the window.
 func (r *replayer) batch(lo, hi int) error {
 	in := graph.Edges{From: r.file.From[lo:hi], To: r.file.To[lo:hi]}
-	if err := r.update(in, r.g.Insert, r.kept.inserted); err != nil {
+	if err := r.update(in, r.g.Insert, r.tracker.afterInsert); err != nil {
 		return err
 	}
-	out := r.window.leaves(lo, hi)
+	out := r.window.expired(lo, hi)
 	if len(out.From) == 0 {
 		return nil
 	}
-	if err := r.tell(out, r.kept.leave); err != nil {
+	if err := r.timeResult(out, r.tracker.beforeDelete); err != nil {
 		return err
 	}
-	return r.update(out, r.g.Delete, r.kept.deleted)
+	return r.update(out, r.g.Delete, r.tracker.afterDelete)
 }
 
 // update changes the graph, and passes the edges that changed it to the result.
-func (r *replayer) update(e graph.Edges, change func(context.Context, []uint32, []uint32, []bool) (int, error), tell func(graph.Edges) error) error {
+func (r *replayer) update(e graph.Edges, change func(context.Context, []uint32, []uint32, []bool) (int, error), track func(graph.Edges) error) error {
 	start := time.Now()
 	done := make([]bool, len(e.From))
 	_, err := change(r.ctx, e.From, e.To, done)
-	took := time.Since(start).Seconds()
+	elapsed := time.Since(start).Seconds()
 	if err != nil {
 		return err
 	}
 	r.out.Updates += len(done)
-	r.out.UpdateSeconds += took
-	r.updates, r.seconds = r.updates+float64(len(done)), r.seconds+took
-	return r.tell(e.Where(done), tell)
+	r.out.UpdateSeconds += elapsed
+	r.updates, r.seconds = r.updates+float64(len(done)), r.seconds+elapsed
+	return r.timeResult(e.Filter(done), track)
 }
 
-// tell passes edges to the result, and measures the time.
-func (r *replayer) tell(e graph.Edges, to func(graph.Edges) error) error {
+// timeResult passes edges to the result, and measures the time.
+func (r *replayer) timeResult(e graph.Edges, track func(graph.Edges) error) error {
 	start := time.Now()
-	err := to(e)
-	took := time.Since(start).Seconds()
-	r.out.ResultSeconds, r.results = r.out.ResultSeconds+took, r.results+took
+	err := track(e)
+	elapsed := time.Since(start).Seconds()
+	r.out.ResultSeconds, r.results = r.out.ResultSeconds+elapsed, r.results+elapsed
 	return err
 }
 
 // sample records the result.
 func (r *replayer) sample(listed int) error {
 	start := time.Now()
-	value, vertex, err := r.kept.value()
-	took := time.Since(start).Seconds()
+	value, vertex, err := r.tracker.value()
+	elapsed := time.Since(start).Seconds()
 	if err != nil {
 		return err
 	}
-	r.out.ResultSeconds += took
-	s := graphSample{Listed: listed, Edges: r.g.Edges(), Value: value, Vertex: vertex, ResultSeconds: r.results + took}
+	r.out.ResultSeconds += elapsed
+	s := graphSample{Listed: listed, Edges: r.g.Edges(), Value: value, Vertex: vertex, ResultSeconds: r.results + elapsed}
 	if r.seconds > 0 {
 		s.UpdatesPerSecond = r.updates / r.seconds
 	}
@@ -279,8 +279,8 @@ func (w *window) key(line int) [2]uint32 {
 	return [2]uint32{u, v}
 }
 
-// leaves returns the edges that leave the window when lines lo to hi-1 arrive.
-func (w *window) leaves(lo, hi int) (out graph.Edges) {
+// expired returns the edges that leave the window when lines lo to hi-1 arrive.
+func (w *window) expired(lo, hi int) (out graph.Edges) {
 	if w.size == 0 {
 		return out
 	}

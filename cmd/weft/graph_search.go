@@ -13,9 +13,9 @@ import (
 	"github.com/weftgo/weft/internal/progress"
 )
 
-// valuesFlag adds the flag of verbs with a value per vertex.
-func valuesFlag(cmd *cobra.Command, values *bool, what string) {
-	cmd.Flags().BoolVar(values, "values", false, "print each vertex instead, with "+what)
+// addValuesFlag adds the flag of verbs with a value per vertex.
+func addValuesFlag(cmd *cobra.Command, values *bool, meaning string) {
+	cmd.Flags().BoolVar(values, "values", false, "print each vertex instead, with "+meaning)
 }
 
 func newGraphBFSCommand(a *app, in *graphInput) *cobra.Command {
@@ -37,9 +37,9 @@ the number of vertices by depth.`,
 			return runGraphOn(cmd, a, in, args[0], true, func(j *graphJob) error { return j.bfs(source, values) })
 		},
 	}
-	in.direction(cmd)
+	in.addDirectionFlags(cmd)
 	cmd.Flags().StringVar(&source, "source", "", "id of the first vertex; default: the one with the most neighbors")
-	valuesFlag(cmd, &values, "its depth")
+	addValuesFlag(cmd, &values, "its depth")
 	return cmd
 }
 
@@ -63,8 +63,8 @@ func (j *graphJob) bfs(name string, values bool) error {
 	}
 	r := graphBFS{graphSummary: &j.graphSummary, Source: j.file.Names.Name(source)}
 	depths := make([]uint32, g.Vertices())
-	err = j.timed(func() (err error) {
-		r.Levels, err = algo.BFS(j.ctx, j.on, g, source, depths)
+	err = j.timeRun(func() (err error) {
+		r.Levels, err = algo.BFS(j.ctx, j.computeDev, g, source, depths)
 		return err
 	})
 	if err != nil {
@@ -108,9 +108,9 @@ distance_mean, and farthest, the id of a vertex at the largest distance.`,
 			return runGraphOn(cmd, a, in, args[0], false, func(j *graphJob) error { return j.sssp(source, values) })
 		},
 	}
-	in.direction(cmd)
+	in.addDirectionFlags(cmd)
 	cmd.Flags().StringVar(&source, "source", "", "id of the first vertex; default: the one with the most neighbors")
-	valuesFlag(cmd, &values, "its distance")
+	addValuesFlag(cmd, &values, "its distance")
 	return cmd
 }
 
@@ -136,9 +136,9 @@ func (j *graphJob) sssp(name string, values bool) error {
 	return ssspOf(j, name, values, func(w float64) float64 { return w }, math.Inf(1))
 }
 
-// ssspOf runs the verb with weights and distances of one type. far is the distance of unreachable
+// ssspOf runs the verb with weights and distances of one type. unreachable is the distance of such
 // vertices.
-func ssspOf[D algo.Distance](j *graphJob, name string, values bool, weight func(float64) D, far D) error {
+func ssspOf[D algo.Distance](j *graphJob, name string, values bool, weight func(float64) D, unreachable D) error {
 	weights := make([]D, len(j.file.From))
 	for i := range weights {
 		weights[i] = 1
@@ -159,19 +159,19 @@ func ssspOf[D algo.Distance](j *graphJob, name string, values bool, weight func(
 	}
 	r := graphSSSP{graphSummary: &j.graphSummary, Source: j.file.Names.Name(source), Weighted: j.file.Weights != nil}
 	distances := make([]D, g.Vertices())
-	err = j.timed(func() (err error) {
-		r.Reached, err = algo.SSSP(j.ctx, j.on, g, source, distances)
+	err = j.timeRun(func() (err error) {
+		r.Reached, err = algo.SSSP(j.ctx, j.computeDev, g, source, distances)
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	if values {
-		return j.printValues(func(v uint32) (any, bool) { return distances[v], distances[v] != far })
+		return j.printValues(func(v uint32) (any, bool) { return distances[v], distances[v] != unreachable })
 	}
 	farthest := source
 	for v, d := range distances {
-		if d != far {
+		if d != unreachable {
 			r.Mean += float64(d) / float64(r.Reached)
 			if d > distances[farthest] {
 				farthest = uint32(v)

@@ -35,8 +35,8 @@ list of objects with from, to and vertices.`,
 			return runGraph(cmd, a, in, args[0], false, func(j *graphJob) error { return j.stats(&plot) })
 		},
 	}
-	in.direction(cmd)
-	plot.flag(cmd, "how many vertices have which degree")
+	in.addDirectionFlags(cmd)
+	plot.addFlag(cmd, "how many vertices have which degree")
 	return cmd
 }
 
@@ -50,19 +50,19 @@ type graphDegrees struct {
 // graphStats is the output of weft graph stats.
 type graphStats struct {
 	*graphSummary
-	Listed    int            `json:"listed"`
-	SelfLoops int            `json:"self_loops"`
-	Repeated  int            `json:"repeated"`
-	IDs       string         `json:"ids"`
-	Weighted  bool           `json:"weighted"`
-	Weights   string         `json:"weights"`
-	Left      bool           `json:"vertex_weights"`
-	Isolated  int            `json:"isolated"`
-	Min       int            `json:"degree_min"`
-	Max       int            `json:"degree_max"`
-	Mean      float64        `json:"degree_mean"`
-	Sigma     float64        `json:"degree_sigma"`
-	Degrees   []graphDegrees `json:"degrees"`
+	Listed        int            `json:"listed"`
+	SelfLoops     int            `json:"self_loops"`
+	Repeated      int            `json:"repeated"`
+	IDs           string         `json:"ids"`
+	Weighted      bool           `json:"weighted"`
+	Weights       string         `json:"weights"`
+	VertexWeights bool           `json:"vertex_weights"`
+	Isolated      int            `json:"isolated"`
+	Min           int            `json:"degree_min"`
+	Max           int            `json:"degree_max"`
+	Mean          float64        `json:"degree_mean"`
+	Sigma         float64        `json:"degree_sigma"`
+	Degrees       []graphDegrees `json:"degrees"`
 }
 
 func (j *graphJob) stats(plot *graphPlot) error {
@@ -71,7 +71,7 @@ func (j *graphJob) stats(plot *graphPlot) error {
 		return err
 	}
 	s := graphStats{graphSummary: &j.graphSummary, Listed: len(j.file.From), Degrees: []graphDegrees{}}
-	s.IDs, s.Weighted, s.Weights, s.Left = "integer", j.file.Weights != nil, "none", j.file.Left
+	s.IDs, s.Weighted, s.Weights, s.VertexWeights = "integer", j.file.Weights != nil, "none", j.file.VertexWeights
 	if j.file.Names.Strings() {
 		s.IDs = "string"
 	}
@@ -81,7 +81,7 @@ func (j *graphJob) stats(plot *graphPlot) error {
 	case s.Weighted:
 		s.Weights = "real"
 	}
-	err = j.timed(func() error {
+	err = j.timeRun(func() error {
 		d, err := g.Degrees(j.ctx, j.dev)
 		s.Isolated, s.Min, s.Max, s.Mean, s.Sigma = d.Isolated, d.Min, d.Max, d.Mean, d.Sigma
 		for b, n := range d.Histogram {
@@ -103,7 +103,7 @@ func (j *graphJob) stats(plot *graphPlot) error {
 	facts := []fact{
 		factf("listed", "%d edges: %d self loops and %d that come again are dropped", s.Listed, s.SelfLoops, s.Repeated),
 		factf("ids", "%s", s.IDs),
-		factf("weights", "%s%s", s.Weights, map[bool]string{true: "; vertices have some, too, which are not used"}[s.Left]),
+		factf("weights", "%s%s", s.Weights, map[bool]string{true: "; vertices have some, too, which are not used"}[s.VertexWeights]),
 		factf("isolated", "%d vertices", s.Isolated),
 		factf("degrees", "%d to %d, mean %.4g, sigma %.4g", s.Min, s.Max, s.Mean, s.Sigma),
 	}
@@ -150,8 +150,8 @@ func (j *graphJob) triangles() error {
 		return err
 	}
 	r := graphTriangles{graphSummary: &j.graphSummary}
-	err = j.timed(func() (err error) {
-		r.Triangles, err = algo.Triangles(j.ctx, j.on, g)
+	err = j.timeRun(func() (err error) {
+		r.Triangles, err = algo.Triangles(j.ctx, j.computeDev, g)
 		return err
 	})
 	if err != nil {

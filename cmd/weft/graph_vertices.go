@@ -30,7 +30,7 @@ sizes, a list of objects with vertices and components, largest first.`,
 			return runGraphOn(cmd, a, in, args[0], true, func(j *graphJob) error { return j.components(values) })
 		},
 	}
-	valuesFlag(cmd, &values, "that of the first vertex of its component")
+	addValuesFlag(cmd, &values, "that of the first vertex of its component")
 	return cmd
 }
 
@@ -55,8 +55,8 @@ func (j *graphJob) components(values bool) error {
 	}
 	r := graphComponents{graphSummary: &j.graphSummary, Sizes: []graphSizes{}}
 	labels := make([]uint32, g.Vertices())
-	err = j.timed(func() (err error) {
-		r.Components, err = algo.Components(j.ctx, j.on, g, labels)
+	err = j.timeRun(func() (err error) {
+		r.Components, err = algo.Components(j.ctx, j.computeDev, g, labels)
 		return err
 	})
 	if err != nil {
@@ -124,12 +124,12 @@ top, a list of objects with vertex and rank.`,
 			return runGraphOn(cmd, a, in, args[0], true, func(j *graphJob) error { return j.pageRank(&o, top, values) })
 		},
 	}
-	in.direction(cmd)
+	in.addDirectionFlags(cmd)
 	cmd.Flags().Float64Var(&o.Damping, "damping", 0.85, "probability of following an edge")
 	cmd.Flags().IntVar(&o.Iterations, "iterations", 100, "most iterations")
 	cmd.Flags().Float64Var(&o.Tolerance, "tolerance", 1e-6, "end if all ranks together change by at most this")
 	cmd.Flags().IntVar(&top, "top", 10, "print the N vertices with the highest ranks")
-	valuesFlag(cmd, &values, "its rank")
+	addValuesFlag(cmd, &values, "its rank")
 	return cmd
 }
 
@@ -154,8 +154,8 @@ func (j *graphJob) pageRank(o *algo.PageRankOptions, top int, values bool) error
 	}
 	r := graphPageRank{graphSummary: &j.graphSummary, Top: []graphRank{}}
 	ranks := make([]uint64, g.Vertices())
-	err = j.timed(func() error {
-		result, err := algo.PageRank(j.ctx, j.on, g, ranks, o)
+	err = j.timeRun(func() error {
+		result, err := algo.PageRank(j.ctx, j.computeDev, g, ranks, o)
 		r.Iterations, r.Change = result.Iterations, result.Change
 		return err
 	})
@@ -198,7 +198,7 @@ with core and vertices, the number of vertices with that core number.`,
 			return runGraphOn(cmd, a, in, args[0], true, func(j *graphJob) error { return j.kCore(values) })
 		},
 	}
-	valuesFlag(cmd, &values, "its core number")
+	addValuesFlag(cmd, &values, "its core number")
 	return cmd
 }
 
@@ -222,8 +222,8 @@ func (j *graphJob) kCore(values bool) error {
 	}
 	r := graphKCore{graphSummary: &j.graphSummary, Cores: []graphCore{}}
 	cores := make([]uint32, g.Vertices())
-	err = j.timed(func() (err error) {
-		r.Largest, err = algo.KCore(j.ctx, j.on, g, cores)
+	err = j.timeRun(func() (err error) {
+		r.Largest, err = algo.KCore(j.ctx, j.computeDev, g, cores)
 		return err
 	})
 	if err != nil {

@@ -57,7 +57,7 @@ number.`,
   weft group --by state --sort count:desc --top 5 --json examples/data/counties.csv
   weft group --by 1 --agg mean:5,max:5 --csv - < examples/data/counties.csv
   weft group --by day --agg sum:price --parquet days.parquet sales-*.parquet`,
-		Args: someFiles,
+		Args: requireFiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts.names = args
 			return runGroup(cmd.Context(), a, &opts, "group")
@@ -87,7 +87,7 @@ file), seconds, device, device_name.`,
 		Example: `  weft distinct --by region,state examples/data/counties.csv
   weft distinct --by state --count examples/data/counties.csv
   zcat ids.csv.gz | weft distinct --by 1 --header no --csv -`,
-		Args: someFiles,
+		Args: requireFiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts.names = args
 			return runGroup(cmd.Context(), a, &opts, "distinct")
@@ -105,8 +105,8 @@ func (o *groupOptions) add(cmd *cobra.Command) {
 	o.tableFlags.add(cmd)
 }
 
-// someFiles requires at least one file.
-func someFiles(cmd *cobra.Command, args []string) error {
+// requireFiles requires at least one file.
+func requireFiles(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return flags.Usage("%s: no file given; - is standard input", cmd.Name())
 	}
@@ -216,7 +216,7 @@ func (o *groupOptions) print(j *tableJob, t *table.Table, g *group.Groups, gr *f
 		if err := o.printCount(j, n); err != nil {
 			return err
 		}
-		return j.say(did)
+		return j.reportSummary(did)
 	}
 	out, err := j.writer(gr.Fields)
 	if err != nil {
@@ -236,7 +236,7 @@ func (o *groupOptions) print(j *tableJob, t *table.Table, g *group.Groups, gr *f
 		out.Abandon()
 		return err
 	}
-	return j.say(did)
+	return j.reportSummary(did)
 }
 
 // groupPages returns the columns of all groups. They come in one piece, which closes the groups. If
@@ -244,8 +244,8 @@ func (o *groupOptions) print(j *tableJob, t *table.Table, g *group.Groups, gr *f
 func groupPages(ctx context.Context, g *group.Groups, gr *flags.Grouping) (iter.Seq2[[]column.Column,
 	error], error) {
 	explain := func(err error) error {
-		if over := (*group.OverflowError)(nil); errors.As(err, &over) {
-			return gr.Explain(over)
+		if overflow := (*group.OverflowError)(nil); errors.As(err, &overflow) {
+			return gr.Explain(overflow)
 		}
 		return err
 	}

@@ -103,8 +103,8 @@ func (s *side) keysOf(columns []column.Column) []column.Column {
 	return keys
 }
 
-// mayWiden reports whether later values may change the types of columns.
-func (s *side) mayWiden() bool {
+// canWiden reports whether later values may change the types of columns.
+func (s *side) canWiden() bool {
 	return slices.ContainsFunc(s.Columns, func(r table.Read) bool { return r.Form != table.Text && r.As == column.None })
 }
 
@@ -133,7 +133,7 @@ func runJoin(ctx context.Context, a *app, o *joinOptions) error {
 		for {
 			j.RowsRead, j.Skipped, j.Columns = 0, 0, nil
 			from, err := o.join(j, left, right)
-			if err == nil || from == nil || !right.Again() {
+			if err == nil || from == nil || !right.Rereadable() {
 				return err
 			}
 			if err := from.Adapt(j.ctx, err); err != nil {
@@ -279,8 +279,8 @@ func plain(t goarrow.DataType) bool {
 // all returns the columns that a result may have: those of the left side, and those of the right
 // one except its keys, with unique names. twice has the numbers, from 1 on, of two columns of one
 // file with the same name.
-func (o *joinOptions) all(left, right *side) (all []joined, twice map[string][2]int) {
-	twice = map[string][2]int{}
+func (o *joinOptions) all(left, right *side) (all []joined, duplicates map[string][2]int) {
+	duplicates = map[string][2]int{}
 	add := func(s *side, skip func(c int) bool, rename func(name string) string) {
 		first := map[string]int{}
 		for c, f := range s.Fields() {
@@ -291,8 +291,8 @@ func (o *joinOptions) all(left, right *side) (all []joined, twice map[string][2]
 			at, ok := first[f.Name]
 			if !ok {
 				first[f.Name] = c + 1
-			} else if twice[f.Name] == [2]int{} {
-				twice[f.Name] = [2]int{at, c + 1}
+			} else if duplicates[f.Name] == [2]int{} {
+				duplicates[f.Name] = [2]int{at, c + 1}
 			}
 			all = append(all, joined{Field: f, right: s == right, column: c})
 		}
@@ -311,7 +311,7 @@ func (o *joinOptions) all(left, right *side) (all []joined, twice map[string][2]
 		})
 	}
 	unique(all)
-	return all, twice
+	return all, duplicates
 }
 
 // unique makes the names of columns unique.
@@ -343,29 +343,29 @@ func (o *joinOptions) result(j *tableJob, left, right *side) ([]joined, error) {
 		all, _ := o.all(left, right)
 		return all, err
 	}
-	some, missing, err := o.choose(left, right)
+	result, missing, err := o.choose(left, right)
 	if missing == "" || err != nil {
-		return some, err
+		return result, err
 	}
 	for _, s := range []*side{left, right} { // it may be a member that comes later
 		if _, err := s.Complete(j.ctx); err != nil {
 			return nil, err
 		}
 	}
-	some, missing, err = o.choose(left, right)
+	result, missing, err = o.choose(left, right)
 	if err == nil && missing != "" {
 		err = fmt.Errorf("--columns: no column %.40q in the result", missing)
 	}
-	return some, err
+	return result, err
 }
 
 // choose returns columns by name or number; missing is one that does not exist.
-func (o *joinOptions) choose(left, right *side) (some []joined, missing string, err error) {
-	all, twice := o.all(left, right)
+func (o *joinOptions) choose(left, right *side) (result []joined, missing string, err error) {
+	all, duplicates := o.all(left, right)
 	index := flags.ByName(fieldsOf(all))
 	for _, name := range o.columns {
 		at, ok := index[name]
-		if two, is := twice[name]; ok && is {
+		if two, is := duplicates[name]; ok && is {
 			return nil, "", fmt.Errorf("--columns: columns %d and %d of a file are both called %.40q: use the number in the result", two[0], two[1], name)
 		}
 		if n, err := strconv.Atoi(name); !ok && err == nil && n >= 1 && n <= len(all) {
@@ -374,10 +374,10 @@ func (o *joinOptions) choose(left, right *side) (some []joined, missing string, 
 		if !ok {
 			return nil, name, nil
 		}
-		some = append(some, all[at])
+		result = append(result, all[at])
 	}
-	unique(some)
-	return some, "", nil
+	unique(result)
+	return result, "", nil
 }
 
 // use determines the columns to read on both sides for a result.
@@ -406,7 +406,8 @@ func (o *joinOptions) use(j *tableJob, left, right *side, result []joined) {
 	}
 }
 
-// compareAs sets the types in which keys are compared, after those of the right side are known.
+// compareAs sets the types in which keys are compared. The types of the right columns must be
+// known.
 func compareAs(left, right *side) {
 	for i, c := range left.keys {
 		typ := table.Converts(right.TypeOf(right.Columns[right.at[i]]))
@@ -436,9 +437,9 @@ func readAs(read table.Read, with column.Type) table.Read {
 	return read
 }
 
-// lookAhead reads columns of the left side before rows are written. It finds their types, and which
+// scanTypes reads columns of the left side before rows are written. It finds their types, and which
 // of the text columns are numbers in JSON.
-func (o *joinOptions) lookAhead(j *tableJob, left *side, result []joined) error {
+func (o *joinOptions) scanTypes(j *tableJob, left *side, result []joined) error {
 	found := make([]table.Literals, len(left.Columns))
 	for batch, err := range left.Batches(j.ctx, left.Columns) {
 		if err != nil {

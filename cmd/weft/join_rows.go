@@ -23,9 +23,9 @@ func (o *joinOptions) joinBy(j *tableJob, joiner *join.Join, left, right *side,
 	if err != nil {
 		return right, err
 	}
-	if len(left.Columns) > 0 && !left.Typed() && left.Again() &&
-		(j.json || !o.restarts(j) && left.mayWiden()) {
-		if err := o.lookAhead(j, left, result); err != nil {
+	if len(left.Columns) > 0 && !left.Typed() && left.Rereadable() &&
+		(j.json || !o.restarts(j) && left.canWiden()) {
+		if err := o.scanTypes(j, left, result); err != nil {
 			return left, err
 		}
 	}
@@ -61,7 +61,7 @@ func (o *joinOptions) joinBy(j *tableJob, joiner *join.Join, left, right *side,
 		err = out.Close(joinSummary{j.tableSummary, w.n})
 	}
 	if err == nil {
-		return nil, j.say(fmt.Sprintf("%d joined", w.n))
+		return nil, j.reportSummary(fmt.Sprintf("%d joined", w.n))
 	}
 	out.Abandon()
 	if w.n > 0 && !o.restarts(j) {
@@ -80,7 +80,7 @@ func payload(batch []column.Column, result []joined, right bool) (columns []colu
 	return columns
 }
 
-// filter returns a filter of left rows without matches, if the kind of join omits them.
+// filter returns a filter that drops left rows without a match, if the kind of join omits them.
 func (o *joinOptions) filter(right *side) (*join.Filter, error) {
 	if o.kind != "inner" && o.kind != "semi" {
 		return nil, nil
@@ -143,11 +143,11 @@ func (o *joinOptions) probe(j *tableJob, joiner *join.Join, left *side, result [
 		return err
 	})
 	if err == nil {
-		err = write(joiner.Rest(j.ctx))
+		err = write(joiner.Finish(j.ctx))
 		w.spilled = joiner.Spilled()
 		w.note()
 	}
-	if errors.Is(err, errEnough) {
+	if errors.Is(err, errRowLimit) {
 		return nil
 	}
 	return err
@@ -174,8 +174,8 @@ func inOrder(columns []column.Column, result []joined) []column.Column {
 	return ordered
 }
 
-// errEnough ends a join when the requested number of rows has been written.
-var errEnough = errors.New("enough rows")
+// errRowLimit ends a join when the requested number of rows has been written.
+var errRowLimit = errors.New("enough rows")
 
 // joinWriter writes rows of the result.
 type joinWriter struct {
@@ -215,7 +215,7 @@ func (w *joinWriter) write(columns []column.Column) error {
 		return err
 	}
 	if w.Top > 0 && w.n == w.Top {
-		return errEnough
+		return errRowLimit
 	}
 	return nil
 }

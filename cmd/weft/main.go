@@ -103,7 +103,7 @@ func run(ctx context.Context, args []string, a *app) int {
 	default:
 		fmt.Fprintf(a.stderr, "weft: %s\n", progress.Printable(err.Error()))
 	}
-	if judges(cmd) && (status == exitFailed || status == exitUsage) {
+	if reportsVerdict(cmd) && (status == exitFailed || status == exitUsage) {
 		return exitUnknown
 	}
 	return status

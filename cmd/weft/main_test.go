@@ -74,7 +74,7 @@ func TestExitStatus(t *testing.T) {
 		{"bad device", []string{"count", "--device", "tpu", "x"}, exitUsage, "weft: --device \"tpu\": want auto, cpu, cuda, cuda:N or sim[:seed]\ntry 'weft count --help'\n"},
 		{"argument too many", []string{"devices", "x"}, exitUsage, "weft: devices x: takes no arguments\ntry 'weft devices --help'\n"},
 		{"no file", []string{"count"}, exitUsage, "weft: count: no file given; - is standard input\ntry 'weft count --help'\n"},
-		{"bad --by", []string{"count", "--by", "letter", "x"}, exitUsage, "weft: count --by: \"letter\" is none of line, word, bytes:N\ntry 'weft count --help'\n"},
+		{"bad --by", []string{"count", "--by", "letter", "x"}, exitUsage, "weft: count --by: \"letter\": want line, word or bytes:N\ntry 'weft count --help'\n"},
 		{"bad record", []string{"count", "--by", "bytes:0", "x"}, exitUsage, "weft: count --by: records of 0 bytes: want 1 to 1073741824\ntry 'weft count --help'\n"},
 		{"bad --top", []string{"count", "--top", "-1", "x"}, exitUsage, "weft: count --top -1: must not be negative\ntry 'weft count --help'\n"},
 		{"missing file", []string{"count", filepath.Join(dir, "none")}, exitFailed, "weft: count " + filepath.Join(dir, "none") + ": no such file or directory\n"},

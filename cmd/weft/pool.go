@@ -75,7 +75,7 @@ func openPool(ctx context.Context, path string, dev device.Device, o gphash.Open
 	if err != nil {
 		return nil, nil, err
 	}
-	if info.Chosen >= 0 && info.Copies[info.Chosen].Superblock.Features.Incompat&pool.Records != 0 {
+	if info.Current >= 0 && info.Copies[info.Current].Superblock.Features.Incompat&pool.Records != 0 {
 		return gphash.OpenStrings(ctx, path, dev, o)
 	}
 	return gphash.Open(ctx, path, dev, o)

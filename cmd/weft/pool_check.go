@@ -34,9 +34,9 @@ type verdict struct {
 func (v *verdict) Error() string { return v.err.Error() }
 func (v *verdict) Unwrap() error { return v.err }
 
-// judges reports whether the exit status of a verb describes the pool. Failures then need a status
-// of their own.
-func judges(cmd *cobra.Command) bool { return cmd.Annotations["judges"] != "" }
+// reportsVerdict reports whether the exit status of a verb describes the pool. Failures then need a
+// status of their own.
+func reportsVerdict(cmd *cobra.Command) bool { return cmd.Annotations["judges"] != "" }
 
 func newPoolCheckCommand(a *app) *cobra.Command {
 	var o gphash.OpenOptions
@@ -113,7 +113,7 @@ func runPoolCheck(ctx context.Context, a *app, path string, o gphash.OpenOptions
 	if o.Durability == gphash.PMem { // otherwise it cannot be opened
 		c.Durability = o.Durability.String()
 	}
-	c.Report, err = examine(ctx, a, path, o, &before)
+	c.Report, err = checkPool(ctx, a, path, o, &before)
 	switch damaged := c.Report != nil && c.Damaged > 0; {
 	case errors.Is(err, weft.ErrCorrupt), errors.Is(err, gphash.ErrPowerLost):
 		c.Verdict, err = "corrupt", &verdict{poolError("check", path, err), exitCorrupt}
@@ -135,18 +135,18 @@ func runPoolCheck(ctx context.Context, a *app, path string, o gphash.OpenOptions
 }
 
 func newPoolCheck(path string, before *pool.Info) *poolCheck {
-	c := &poolCheck{File: path, Verdict: "ok", Durability: before.Grants.String()}
-	if before.Chosen >= 0 {
-		c.Clean = before.Copies[before.Chosen].Superblock.Clean
-		if err := before.Copies[1-before.Chosen].Err; err != nil {
-			c.Superblock = fmt.Sprintf("copy %c: %v", 'B'-rune(before.Chosen), err)
+	c := &poolCheck{File: path, Verdict: "ok", Durability: before.Durability.String()}
+	if before.Current >= 0 {
+		c.Clean = before.Copies[before.Current].Superblock.Clean
+		if err := before.Copies[1-before.Current].Err; err != nil {
+			c.Superblock = fmt.Sprintf("copy %c: %v", 'B'-rune(before.Current), err)
 		}
 	}
 	return c
 }
 
-// examine opens a pool and reads all of it. The report is nil if the pool could not be opened.
-func examine(ctx context.Context, a *app, path string, o gphash.OpenOptions, before *pool.Info) (report *gphash.Report, err error) {
+// checkPool opens a pool and reads all of it. The report is nil if the pool could not be opened.
+func checkPool(ctx context.Context, a *app, path string, o gphash.OpenOptions, before *pool.Info) (report *gphash.Report, err error) {
 	dev, err := a.openPoolDevice(ctx)
 	if err != nil {
 		return nil, err
@@ -201,8 +201,8 @@ func (c *poolCheck) write(w io.Writer) error {
 		if r.Damaged > 0 {
 			fmt.Fprintf(&text, "%d damaged slots\n", r.Damaged)
 		}
-		for _, what := range r.Damage {
-			fmt.Fprintf(&text, "  %s\n", what)
+		for _, finding := range r.Damage {
+			fmt.Fprintf(&text, "  %s\n", finding)
 		}
 	}
 	_, err := io.WriteString(w, text.String())

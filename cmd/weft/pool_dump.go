@@ -122,8 +122,8 @@ func pagesOf(ctx context.Context, x openedPool) iter.Seq2[poolPage, error] {
 				}
 			}
 		case *gphash.Index:
-			row := func(of []byte, size int) func(int) []byte {
-				return func(i int) []byte { return of[i*size : (i+1)*size] }
+			row := func(data []byte, size int) func(int) []byte {
+				return func(i int) []byte { return data[i*size : (i+1)*size] }
 			}
 			for p, err := range x.Pages(ctx) {
 				if !yield(poolPage{len(p.Keys) / x.KeySize(), row(p.Keys, x.KeySize()), row(p.Values, x.ValueSize())}, err) {
@@ -136,15 +136,15 @@ func pagesOf(ctx context.Context, x openedPool) iter.Seq2[poolPage, error] {
 
 // pair prints a line.
 func (d *dumper) pair(key, value []byte) error {
-	before, between, behind := "", "\t", "\n"
+	prefix, separator, suffix := "", "\t", "\n"
 	if d.json {
-		before, between, behind = `{"key":"`, `","value":"`, "\"}\n"
+		prefix, separator, suffix = `{"key":"`, `","value":"`, "\"}\n"
 	}
-	d.text = append(d.text, before...)
+	d.text = append(d.text, prefix...)
 	d.text = hex.AppendEncode(d.text, key)
-	d.text = append(d.text, between...)
+	d.text = append(d.text, separator...)
 	d.text = hex.AppendEncode(d.text, value)
-	d.text = append(d.text, behind...)
+	d.text = append(d.text, suffix...)
 	d.lines++
 	if len(d.text) < outputBuffer {
 		return nil

@@ -119,16 +119,16 @@ type poolCopy struct {
 
 // describe converts the information in a file to the output.
 func describe(path string, info *pool.Info) *poolFile {
-	d := &poolFile{File: path, Bytes: info.Size, Allocated: info.Allocated, Durability: info.Grants.String()}
+	d := &poolFile{File: path, Bytes: info.Size, Allocated: info.Allocated, Durability: info.Durability.String()}
 	for i := range info.Copies {
 		c := &info.Copies[i]
-		d.Copies[i] = poolCopy{Copy: string(rune('A' + i)), Current: i == info.Chosen, Generation: c.Superblock.Generation}
+		d.Copies[i] = poolCopy{Copy: string(rune('A' + i)), Current: i == info.Current, Generation: c.Superblock.Generation}
 		if c.Err != nil {
 			d.Copies[i].Error = c.Err.Error()
 		}
 	}
-	if info.Chosen >= 0 {
-		d.Pool = describeState(&info.Copies[info.Chosen].Superblock)
+	if info.Current >= 0 {
+		d.Pool = describeState(&info.Copies[info.Current].Superblock)
 		d.Pool.PowerLost = info.PowerLost
 	}
 	if info.Err != nil {

@@ -28,30 +28,30 @@ func (d *durabilityFlags) add(f *pflag.FlagSet) {
 }
 
 // options returns the durability and the assertions that the flags request.
-func (d *durabilityFlags) options(verb string) (asked gphash.Durability, said gphash.PMemConditions, err error) {
-	for _, what := range d.assert {
-		switch what {
+func (d *durabilityFlags) options(verb string) (durability gphash.Durability, asserted gphash.PMemConditions, err error) {
+	for _, condition := range d.assert {
+		switch condition {
 		case "persistent":
-			said.Persistent = true
+			asserted.Persistent = true
 		case "ddio-off":
-			said.DDIOOff = true
+			asserted.DDIOOff = true
 		case "global-persistent-flush":
-			said.GlobalPersistentFlush = true
+			asserted.GlobalPersistentFlush = true
 		default:
-			return 0, said, flags.Usage("pool %s --assert-pmem %.60q: want persistent, ddio-off or global-persistent-flush", verb, what)
+			return 0, asserted, flags.Usage("pool %s --assert-pmem %.60q: want persistent, ddio-off or global-persistent-flush", verb, condition)
 		}
 	}
 	switch {
 	case d.durability == "pmem", d.durability == "" && len(d.assert) > 0:
-		return gphash.PMem, said, nil
+		return gphash.PMem, asserted, nil
 	case d.durability != "" && d.durability != "none" && d.durability != "process":
-		return 0, said, flags.Usage("pool %s --durability %.60q: want none, process or pmem", verb, d.durability)
+		return 0, asserted, flags.Usage("pool %s --durability %.60q: want none, process or pmem", verb, d.durability)
 	case len(d.assert) > 0:
-		return 0, said, flags.Usage("pool %s --assert-pmem %s: is for --durability pmem, not %s", verb, strings.Join(d.assert, ","), d.durability)
+		return 0, asserted, flags.Usage("pool %s --assert-pmem %s: is for --durability pmem, not %s", verb, strings.Join(d.assert, ","), d.durability)
 	case d.durability == "process":
-		return gphash.Process, said, nil
+		return gphash.Process, asserted, nil
 	}
-	return 0, said, nil
+	return 0, asserted, nil
 }
 
 // writeBack returns options that write all stores of opening a pool back out of the caches, if the
@@ -71,14 +71,14 @@ func writeBack(path string, dev device.Device, o gphash.OpenOptions) (options gp
 // openWrittenBack is openPool with write-back, for a pool in the state before. It does not write
 // back after a power loss, because that would assert that the memory has survived.
 func openWrittenBack(ctx context.Context, path string, dev device.Device, o gphash.OpenOptions, before *pool.Info) (openedPool, *gphash.Report, error) {
-	if grants := gphash.Durability(before.Grants); o.Durability > grants && o.Durability < gphash.PMem {
+	if grants := gphash.Durability(before.Durability); o.Durability > grants && o.Durability < gphash.PMem {
 		return nil, nil, fmt.Errorf("%w: asked for %v, the file system grants %v", gphash.ErrNotDurable, o.Durability, grants)
 	}
 	if before.PowerLost {
 		return openPool(ctx, path, dev, o)
 	}
-	more, added := writeBack(path, dev, o)
-	x, report, err := openPool(ctx, path, dev, more)
+	options, added := writeBack(path, dev, o)
+	x, report, err := openPool(ctx, path, dev, options)
 	// The write-back instruction of this CPU is unknown.
 	if added && errors.Is(err, gphash.ErrNotDurable) {
 		return openPool(ctx, path, dev, o)

@@ -38,8 +38,8 @@ func TestPoolPMem(t *testing.T) {
 		{[]string{vouched, "--durability=pmem", "--repair"}, exitOK, "pmem"},
 	} {
 		stdout, stderr, status := runWeft(t, "", append([]string{"pool", "check", path}, tt.args...)...)
-		if said := stderr; status != tt.status || status == exitOK && !strings.Contains(stdout, "\ndurability "+tt.want+"\n10 keys in") || status != exitOK && !strings.HasPrefix(said, tt.want) {
-			t.Errorf("check %q: exit status %d, prints %q and says %q", tt.args, status, stdout, said)
+		if status != tt.status || status == exitOK && !strings.Contains(stdout, "\ndurability "+tt.want+"\n10 keys in") || status != exitOK && !strings.HasPrefix(stderr, tt.want) {
+			t.Errorf("check %q: exit status %d, prints %q and says %q", tt.args, status, stdout, stderr)
 		}
 	}
 	var c poolCheck
@@ -64,7 +64,7 @@ func TestPoolCheckWritesBack(t *testing.T) {
 	gpu, err := sim.Open(nil)
 	must(t, err)
 	defer gpu.Close()
-	said := gphash.PMemConditions{Persistent: true, DDIOOff: true}
+	asserted := gphash.PMemConditions{Persistent: true, DDIOOff: true}
 	for _, tt := range []struct {
 		path string
 		dev  device.Device
@@ -74,7 +74,7 @@ func TestPoolCheckWritesBack(t *testing.T) {
 		{path, host, gphash.OpenOptions{}, true},
 		{path, host, gphash.OpenOptions{Repair: true, Durability: gphash.Process}, true},
 		// Persistent memory is used as requested.
-		{path, host, gphash.OpenOptions{Durability: gphash.PMem, AssertPMem: said}, false},
+		{path, host, gphash.OpenOptions{Durability: gphash.PMem, AssertPMem: asserted}, false},
 		{path, host, gphash.OpenOptions{ReadOnly: true}, false},
 		{path, gpu, gphash.OpenOptions{}, false},
 		{"/dev/null", host, gphash.OpenOptions{}, false},
@@ -85,7 +85,7 @@ func TestPoolCheckWritesBack(t *testing.T) {
 			t.Errorf("%s, %+v: %+v, %v", tt.path, tt.o, o, added)
 		}
 	}
-	x, _, err := openWrittenBack(t.Context(), path, host, gphash.OpenOptions{}, &pool.Info{Grants: pool.Process})
+	x, _, err := openWrittenBack(t.Context(), path, host, gphash.OpenOptions{}, &pool.Info{Durability: pool.Process})
 	must(t, err)
 	if d := x.(*gphash.Index).Durability(); d != gphash.PMem {
 		t.Errorf("a check has its pool opened as %v", d)

@@ -102,7 +102,7 @@ func damage(t *testing.T, path string, n int, values bool) string {
 	t.Helper()
 	info, err := pool.Inspect(path)
 	must(t, err)
-	s := &info.Copies[info.Chosen].Superblock
+	s := &info.Copies[info.Current].Superblock
 	top, slots := s.Levels[s.Top], int(s.Geometry.Slots)
 	const slotWords = 2 + testKey/8
 	return change(t, path, func(content []byte) {
@@ -198,10 +198,10 @@ func TestPoolCreate(t *testing.T) {
 
 func TestPoolUsage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pool")
-	create := func(more ...string) []string {
+	create := func(args ...string) []string {
 		return append(
 			[]string{"create", path, "--key-size=8", "--value-size=8", "--capacity=100"},
-			more...)
+			args...)
 	}
 	for _, tt := range []struct {
 		args   []string
@@ -288,12 +288,12 @@ func TestPoolInfo(t *testing.T) {
 		if strings.Contains(stdout, tt.not) {
 			t.Errorf("%s: %q in\n%s", tt.name, tt.not, stdout)
 		}
-		stdout, _, again := runWeft(t, "", "pool", "info", "--json", tt.path)
+		stdout, _, jsonStatus := runWeft(t, "", "pool", "info", "--json", tt.path)
 		var got poolFile
 		decode(t, stdout, &got)
-		if again != tt.status || (got.Error == "") != (again == exitOK) || got.File != tt.path ||
+		if jsonStatus != tt.status || (got.Error == "") != (jsonStatus == exitOK) || got.File != tt.path ||
 			got.Copies[0].Copy != "A" {
-			t.Errorf("%s: exit status %d, prints %s", tt.name, again, stdout)
+			t.Errorf("%s: exit status %d, prints %s", tt.name, jsonStatus, stdout)
 		}
 	}
 }

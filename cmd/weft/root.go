@@ -77,8 +77,8 @@ func unknownCommand(root *cobra.Command, args []string) error {
 	if args[0] == "bench" {
 		err = fmt.Errorf("%w; measuring is weft-bench, in folder lab of the repository", err)
 	}
-	if near := root.SuggestionsFor(args[0]); len(near) > 0 {
-		err = fmt.Errorf("%w; did you mean %s?", err, strings.Join(near, " or "))
+	if suggestions := root.SuggestionsFor(args[0]); len(suggestions) > 0 {
+		err = fmt.Errorf("%w; did you mean %s?", err, strings.Join(suggestions, " or "))
 	}
 	return flags.UsageError{Err: err}
 }

@@ -198,8 +198,8 @@ func (j *tableJob) done(tables ...*table.Table) {
 	}
 }
 
-// say prints a summary of the work.
-func (j *tableJob) say(did string) error {
+// reportSummary prints a summary of the work.
+func (j *tableJob) reportSummary(did string) error {
 	skipped := ""
 	if j.Skipped > 0 {
 		skipped = ", " + progress.Counted(int64(j.Skipped), "bad line") + " skipped"

@@ -29,7 +29,7 @@ func newVersionCommand(a *app) *cobra.Command {
   weft version --json`,
 		Args: noArguments,
 		RunE: func(*cobra.Command, []string) error {
-			return runVersion(a, thisBuild())
+			return runVersion(a, currentBuild())
 		},
 	}
 }
@@ -53,8 +53,8 @@ func runVersion(a *app, b build) error {
 	return err
 }
 
-// thisBuild returns the sources of this program.
-func thisBuild() build {
+// currentBuild returns the sources of this program.
+func currentBuild() build {
 	b := revision.Current()
 	return build{b.Version, b.Revision, b.Time, b.Modified, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
 }

@@ -33,7 +33,7 @@ func TestVersion(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &got); err != nil || got != full {
 		t.Errorf("%s reads as %+v, %v", &out, got, err)
 	}
-	if b := thisBuild(); b.Version == "" || !strings.HasPrefix(b.Go, "go") || !strings.Contains(b.Platform, "/") {
+	if b := currentBuild(); b.Version == "" || !strings.HasPrefix(b.Go, "go") || !strings.Contains(b.Platform, "/") {
 		t.Errorf("this program is %+v", b)
 	}
 }

@@ -1,6 +1,6 @@
 // Package ondevice hashes, partitions and gathers the rows of columns in the memory of a device.
 // Its functions are those of package column, for [column.On]. They are in a package of their own
-// because otherwise each program with columns would link their kernels.
+// because otherwise each program with columns would link their kernels: 1.07 MB more, of 2.8 MB.
 package ondevice
 
 import (
@@ -26,11 +26,11 @@ func Hash(s *device.Stream, keys []column.On, seed uint64, hashes device.Slice[u
 	}
 	err := check(s, keys)
 	if err == nil {
-		err = on(s, "hashes", hashes.Device())
+		err = checkDevice(s, "hashes", hashes.Device())
 	}
 	if err == nil {
 		if host, ok := s.Device().(device.Host); ok {
-			column.Hash(host, onHost(keys), seed, hashes.Host())
+			column.Hash(host, hostColumns(keys), seed, hashes.Host())
 			return nil
 		}
 		k := keysOf(keys, hashes.Len(), seed)
@@ -111,7 +111,7 @@ func Partition(
 func partitionHost(
 	host device.Host, s *device.Stream, keys []column.On, opts column.PartitionOptions,
 ) (p Parts, err error) {
-	local, err := column.Partition(host, onHost(keys), opts)
+	local, err := column.Partition(host, hostColumns(keys), opts)
 	if err != nil {
 		return Parts{}, err
 	}
@@ -154,7 +154,7 @@ func partitionGPU(
 func Take(s *device.Stream, c column.On, rows device.Slice[uint32]) (column.On, error) {
 	err := check(s, []column.On{c})
 	if err == nil {
-		err = on(s, "rows", rows.Device())
+		err = checkDevice(s, "rows", rows.Device())
 	}
 	if err == nil && c.Type() == column.None {
 		err = fmt.Errorf("%w: a column without a type", device.ErrInvalid)
@@ -180,7 +180,7 @@ func takeGPU(s *device.Stream, c column.On, rows device.Slice[uint32]) (column.O
 	}
 	bits, _ := taken.Valid()
 	values := taken.Buffer().Ptr
-	err = parts.Take(s, known(c), c.Len(), rows.Ptr(), rows.Len(), values, bits.Ptr())
+	err = parts.Take(s, kernelColumn(c), c.Len(), rows.Ptr(), rows.Len(), values, bits.Ptr())
 	if err != nil {
 		return column.On{}, errors.Join(err, taken.Free())
 	}
@@ -194,24 +194,24 @@ func check(s *device.Stream, columns []column.On) error {
 			continue
 		}
 		bits, _ := c.Valid()
-		what := fmt.Sprintf("column %d", i)
-		if err := errors.Join(on(s, what, c.Device()), on(s, what, bits.Device())); err != nil {
+		name := fmt.Sprintf("column %d", i)
+		if err := errors.Join(checkDevice(s, name, c.Device()), checkDevice(s, name, bits.Device())); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// on returns an error for memory of another device than that of a stream. A nil device has no
-// memory.
-func on(s *device.Stream, what string, dev device.Device) error {
+// checkDevice returns an error for memory of another device than that of a stream. A nil device has
+// no memory.
+func checkDevice(s *device.Stream, name string, dev device.Device) error {
 	if dev == nil || dev == s.Device() {
 		return nil
 	}
-	return fmt.Errorf("%w: %s on another device, %s", device.ErrInvalid, what, dev.Properties().Name)
+	return fmt.Errorf("%w: %s on another device, %s", device.ErrInvalid, name, dev.Properties().Name)
 }
 
-func onHost(columns []column.On) []column.Column {
+func hostColumns(columns []column.On) []column.Column {
 	local := make([]column.Column, len(columns))
 	for i, c := range columns {
 		local[i] = c.Host()
@@ -222,13 +222,13 @@ func onHost(columns []column.On) []column.Column {
 func keysOf(columns []column.On, n int, seed uint64) parts.Keys {
 	k := parts.Keys{N: n, Seed: seed, Columns: make([]parts.Column, len(columns))}
 	for i, c := range columns {
-		k.Columns[i] = known(c)
+		k.Columns[i] = kernelColumn(c)
 	}
 	return k
 }
 
-// known returns a column in the form of kernels.
-func known(c column.On) parts.Column {
+// kernelColumn returns a column in the form of kernels.
+func kernelColumn(c column.On) parts.Column {
 	bits, offset := c.Valid()
 	return parts.Column{
 		Type: uint8(c.Type()), Values: c.Buffer().Ptr, Valid: bits.Ptr(), Offset: offset,

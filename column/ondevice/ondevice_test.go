@@ -283,7 +283,7 @@ func TestFailures(t *testing.T) {
 				taken, err = ondevice.Take(s, on, parts.Rows)
 				err = errors.Join(err, s.Sync(context.Background()), taken.Free(), parts.Free())
 			}
-			devicetest.Heal(dev)
+			devicetest.ClearFailures(dev)
 			if err := s.Sync(context.Background()); err != nil {
 				t.Fatal(err)
 			}

@@ -124,19 +124,19 @@ func (s *sources) openBest() (device.Device, []Reason, error) {
 		free    uint64
 		reasons []Reason
 	)
-	against := func(index int, err error) { reasons = append(reasons, Reason{choiceOf(index), err}) }
+	reject := func(index int, err error) { reasons = append(reasons, Reason{choiceOf(index), err}) }
 	for _, p := range gpus {
 		dev, memory, err := s.openWithMemory(p.Index)
 		switch {
 		case err != nil:
-			against(p.Index, err)
+			reject(p.Index, err)
 		case best == nil:
 			best, free = dev, memory.Free
 		case memory.Free > free:
-			against(best.Properties().Index, errors.Join(errLessFree, best.Close()))
+			reject(best.Properties().Index, errors.Join(errLessFree, best.Close()))
 			best, free = dev, memory.Free
 		default:
-			against(p.Index, errors.Join(errLessFree, dev.Close()))
+			reject(p.Index, errors.Join(errLessFree, dev.Close()))
 		}
 	}
 	if best == nil {
@@ -149,7 +149,7 @@ func choiceOf(index int) string { return fmt.Sprintf("cuda:%d", index) }
 
 // list returns the GPUs: at least one, or an error.
 func (s *sources) list() ([]device.Properties, error) {
-	gpus, err := within(s.limit, s.gpus, func([]device.Properties) {})
+	gpus, err := runWithTimeout(s.limit, s.gpus, func([]device.Properties) {})
 	if err == nil && len(gpus) == 0 {
 		err = fmt.Errorf("auto: %w: the driver sees no GPU", device.ErrNoDevice)
 	}
@@ -158,7 +158,7 @@ func (s *sources) list() ([]device.Properties, error) {
 
 // openIndex opens one GPU.
 func (s *sources) openIndex(index int) (device.Device, error) {
-	return within(s.limit, func() (device.Device, error) { return s.openGPU(index) },
+	return runWithTimeout(s.limit, func() (device.Device, error) { return s.openGPU(index) },
 		func(dev device.Device) { dev.Close() })
 }
 
@@ -175,19 +175,19 @@ func (s *sources) openWithMemory(index int) (device.Device, device.Memory, error
 	return dev, memory, nil
 }
 
-// within runs f with a time limit. undo releases a result that arrives later.
-func within[T any](limit time.Duration, f func() (T, error), undo func(T)) (T, error) {
+// runWithTimeout runs f with a time limit. undo releases a result that arrives later.
+func runWithTimeout[T any](limit time.Duration, f func() (T, error), undo func(T)) (T, error) {
 	type result struct {
 		v   T
 		err error
 	}
 	done := make(chan result) // unbuffered: the result is received or undone
-	gone := make(chan struct{})
+	expired := make(chan struct{})
 	go func() {
 		v, err := f()
 		select {
 		case done <- result{v, err}:
-		case <-gone:
+		case <-expired:
 			if err == nil {
 				undo(v)
 			}
@@ -199,8 +199,8 @@ func within[T any](limit time.Duration, f func() (T, error), undo func(T)) (T, e
 	case r := <-done:
 		return r.v, r.err
 	case <-timer.C:
-		close(gone)
-		var none T
-		return none, fmt.Errorf("auto: %w: it did not answer within %v; look at nvidia-smi", device.ErrDriver, limit)
+		close(expired)
+		var zero T
+		return zero, fmt.Errorf("auto: %w: it did not answer within %v; look at nvidia-smi", device.ErrDriver, limit)
 	}
 }

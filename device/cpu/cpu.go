@@ -51,7 +51,7 @@ type Device struct {
 	// work is read-locked by operations of streams, and write-locked to unmap memory of a range.
 	work sync.RWMutex
 
-	lending    sync.Mutex // one Map or Register at a time
+	mapMu      sync.Mutex // one Map or Register at a time
 	registered table
 	mapped     table
 }

@@ -15,7 +15,7 @@ func (d *Device) Map(host []byte) (b device.Buffer, unmap func() error, err erro
 	if err := device.CheckMap(host); err != nil {
 		return b, nil, fmt.Errorf("cpu: %w", err)
 	}
-	if unmap, err = d.lend(&d.mapped, "Map", host); err != nil {
+	if unmap, err = d.addMemory(&d.mapped, "Map", host); err != nil {
 		return b, nil, err
 	}
 	return device.Buffer{Ptr: address(host), Size: len(host), Host: host[:len(host):len(host)]}, unmap, nil
@@ -29,14 +29,14 @@ func (d *Device) Register(b []byte) (unregister func() error, err error) {
 	if len(b) == 0 {
 		return nil, fmt.Errorf("cpu: %w: Register of no memory", device.ErrInvalid)
 	}
-	return d.lend(&d.registered, "Register", b)
+	return d.addMemory(&d.registered, "Register", b)
 }
 
-// lend adds memory of the caller to table t. It refuses memory that is partly registered or mapped
-// already, since a GPU locks no page twice.
-func (d *Device) lend(t *table, op string, b []byte) (undo func() error, err error) {
-	d.lending.Lock()
-	defer d.lending.Unlock()
+// addMemory adds memory of the caller to table t. It refuses memory that is partly registered or
+// mapped already, since a GPU locks no page twice.
+func (d *Device) addMemory(t *table, op string, b []byte) (undo func() error, err error) {
+	d.mapMu.Lock()
+	defer d.mapMu.Unlock()
 	if d.registered.overlaps(b) || d.mapped.overlaps(b) {
 		return nil, fmt.Errorf("cpu: %s: %w: %d bytes at %#x of which a part is registered or mapped already", op, device.ErrInvalid, len(b), uint64(address(b)))
 	}

@@ -49,7 +49,7 @@ func (d *Device) allocate(t *table, op string, size int) ([]byte, error) {
 	}
 	// A small block is not worth reading the machine's state.
 	if size >= hugePage {
-		if err := d.affords(size); err != nil {
+		if err := d.checkMemory(size); err != nil {
 			return nil, fmt.Errorf("cpu: %s of %d bytes: %w", op, size, err)
 		}
 	}
@@ -61,8 +61,8 @@ func (d *Device) allocate(t *table, op string, size int) ([]byte, error) {
 	return b, nil
 }
 
-// affords returns ErrMemory if the machine cannot back size bytes.
-func (d *Device) affords(size int) error {
+// checkMemory returns ErrMemory if the machine cannot back size bytes.
+func (d *Device) checkMemory(size int) error {
 	m := readMemory()
 	held := d.blocks.bytes() + d.ranges.bytes() + d.pinned.bytes()
 	if m.Total > 0 && (uint64(size) > m.Free || held+uint64(size) > m.Total) {

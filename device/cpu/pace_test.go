@@ -78,7 +78,7 @@ func TestDeadlinesBesideParallel(t *testing.T) {
 
 // Other goroutines that compute get their share of the cores, and no more. A goroutine that yields
 // to one that does not would get a twentieth.
-func TestParallelBesideOthers(t *testing.T) {
+func TestConcurrentParallel(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures time")
 	}

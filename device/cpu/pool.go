@@ -54,7 +54,7 @@ func (p *pool) parallel(n, grain int, body func(lo, hi int)) {
 		return
 	}
 	if p.helpers == 0 {
-		p.alone(n, max(grain, 1), body)
+		p.runInline(n, max(grain, 1), body)
 		return
 	}
 	r := newRegion(n, max(grain, 1), body)
@@ -63,7 +63,7 @@ func (p *pool) parallel(n, grain int, body func(lo, hi int)) {
 	} else {
 		p.start.Do(func() {
 			for range p.helpers {
-				p.running.Go(p.help)
+				p.running.Go(p.runHelper)
 			}
 		})
 		p.offer(r)
@@ -75,8 +75,8 @@ func (p *pool) parallel(n, grain int, body func(lo, hi int)) {
 	}
 }
 
-// alone runs a region in the caller.
-func (p *pool) alone(n, grain int, body func(lo, hi int)) {
+// runInline runs a region in the caller.
+func (p *pool) runInline(n, grain int, body func(lo, hi int)) {
 	busy.Add(1)
 	defer busy.Add(-1)
 	for lo := 0; lo < n; lo += min(grain, n-lo) {
@@ -94,8 +94,8 @@ func (p *pool) spawn(r *region) {
 	}
 	for range min(p.helpers, int(r.ranges)-1) {
 		go func() {
-			var own pace
-			r.run(&own)
+			var worker pace
+			r.run(&worker)
 		}()
 	}
 }
@@ -112,16 +112,16 @@ func (p *pool) offer(r *region) {
 	}
 }
 
-func (p *pool) help() {
-	var own pace
+func (p *pool) runHelper() {
+	var worker pace
 	stopped := false
 	defer func() {
 		if !stopped { // a body called runtime.Goexit, as t.FailNow does
-			p.running.Go(p.help)
+			p.running.Go(p.runHelper)
 		}
 	}()
 	for {
-		r := p.spin()
+		r := p.pollOffers()
 		if r == nil {
 			select {
 			case r = <-p.offers:
@@ -130,12 +130,12 @@ func (p *pool) help() {
 				return
 			}
 		}
-		r.run(&own)
+		r.run(&worker)
 	}
 }
 
-// spin polls for an offer until spinTime has passed.
-func (p *pool) spin() *region {
+// pollOffers polls for an offer until spinTime has passed.
+func (p *pool) pollOffers() *region {
 	for begin := time.Now(); time.Since(begin) < spinTime; {
 		select {
 		case r := <-p.offers:
@@ -152,15 +152,15 @@ type region struct {
 	ranges   int64
 	body     func(lo, hi int)
 
-	next    atomic.Int64 // first unclaimed range
-	done    atomic.Int64 // number of finished ranges
-	over    chan struct{}
-	failure atomic.Pointer[Panic]
+	next     atomic.Int64 // first unclaimed range
+	done     atomic.Int64 // number of finished ranges
+	finished chan struct{}
+	failure  atomic.Pointer[Panic]
 }
 
 func newRegion(n, grain int, body func(lo, hi int)) *region {
 	ranges := (n-1)/grain + 1
-	return &region{n: n, grain: grain, ranges: int64(ranges), body: body, over: make(chan struct{})}
+	return &region{n: n, grain: grain, ranges: int64(ranges), body: body, finished: make(chan struct{})}
 }
 
 // run claims and runs ranges until none is left.
@@ -172,14 +172,14 @@ func (r *region) run(p *pace) {
 		if i >= r.ranges {
 			return
 		}
-		r.one(int(i))
+		r.runRange(int(i))
 		p.yield()
 	}
 }
 
-// one runs a range, unless one has failed already. It counts the range as done however body ends,
-// since the caller waits for it.
-func (r *region) one(i int) {
+// runRange runs a range, unless one has failed already. It counts the range as done however body
+// ends, since the caller waits for it.
+func (r *region) runRange(i int) {
 	returned := false
 	defer func() {
 		if !returned {
@@ -190,7 +190,7 @@ func (r *region) one(i int) {
 			r.failure.CompareAndSwap(nil, &Panic{v, debug.Stack()})
 		}
 		if r.done.Add(1) == r.ranges {
-			close(r.over)
+			close(r.finished)
 		}
 	}()
 	if r.failure.Load() == nil {
@@ -209,7 +209,7 @@ func (r *region) wait() {
 			return
 		}
 	}
-	<-r.over
+	<-r.finished
 }
 
 // Panic is the value that Parallel panics with if a body panicked: the original value and its

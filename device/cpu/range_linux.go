@@ -83,7 +83,7 @@ func (r *reservation) Resize(n int) error {
 }
 
 func (r *reservation) grow(n int) error {
-	if err := r.dev.affords(n - r.mapped); err != nil {
+	if err := r.dev.checkMemory(n - r.mapped); err != nil {
 		return err
 	}
 	if err := unix.Mprotect(r.addresses[r.mapped:n], unix.PROT_READ|unix.PROT_WRITE); err != nil {

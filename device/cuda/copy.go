@@ -83,7 +83,7 @@ func (s *stream) checkPinned(op string, b []byte) error {
 func (s *stream) copyInDirect(dst device.Ptr, src []byte) error {
 	return s.dev.do(func(fr *frame) error {
 		for len(src) > 0 {
-			n := min(s.dev.whole(uintptr(dst), uintptr(len(src))), s.dev.whole(address(src), uintptr(len(src))))
+			n := min(s.dev.bytesInPiece(uintptr(dst), uintptr(len(src))), s.dev.bytesInPiece(address(src), uintptr(len(src))))
 			if err := fr.call(symMemcpyHtoDAsync, uintptr(dst), address(src), n, s.handle); err != nil {
 				return err
 			}
@@ -96,7 +96,7 @@ func (s *stream) copyInDirect(dst device.Ptr, src []byte) error {
 func (s *stream) copyOutDirect(dst []byte, src device.Ptr) error {
 	return s.dev.do(func(fr *frame) error {
 		for len(dst) > 0 {
-			n := min(s.dev.whole(uintptr(src), uintptr(len(dst))), s.dev.whole(address(dst), uintptr(len(dst))))
+			n := min(s.dev.bytesInPiece(uintptr(src), uintptr(len(dst))), s.dev.bytesInPiece(address(dst), uintptr(len(dst))))
 			if err := fr.call(symMemcpyDtoHAsync, address(dst), uintptr(src), n, s.handle); err != nil {
 				return err
 			}

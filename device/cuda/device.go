@@ -18,28 +18,28 @@ type Device struct {
 	handle uintptr // CUdevice
 	ctx    uintptr // the GPU's primary context
 
-	// first is the failure that lost the device; later errors wrap it.
-	first atomic.Pointer[error]
+	// lostErr is the failure that lost the device; later errors wrap it.
+	lostErr atomic.Pointer[error]
 
 	// life is read-locked during driver calls. Close and Unload write-lock it, and so wait for
 	// them. Callers never lock it twice.
 	life   sync.RWMutex
 	closed bool
 
-	mu       sync.Mutex
-	closing  bool               // no new children
-	children map[child]struct{} // open streams, events and ranges
-	freeing  uintptr            // stream of Free, created on first use
-	// reached holds the contexts of the GPUs that CopyPeer has copied from.
-	reached map[uintptr]bool
+	mu         sync.Mutex
+	closing    bool               // no new children
+	children   map[child]struct{} // open streams, events and ranges
+	freeStream uintptr            // stream of Free, created on first use
+	// peers holds the contexts of the GPUs that CopyPeer has copied from.
+	peers map[uintptr]bool
 
 	// events is read-locked while an event is used, and write-locked to destroy one. One lock
 	// serves all events, so that calls with two events cannot block each other.
 	events sync.RWMutex
 
-	mapped ranges  // host memory of Map
-	pieces ranges  // those of mapped that consist of several pieces
-	piece  uintptr // see mapPiece
+	mapped     ranges  // host memory of Map
+	pieces     ranges  // those of mapped that consist of several pieces
+	pieceBytes uintptr // see mapPiece
 
 	loading sync.Mutex // serializes Load, so that an image is loaded once
 	modules map[*device.Image]*module
@@ -56,7 +56,7 @@ func (d *Device) Properties() device.Properties { return d.props }
 // do runs a few driver calls on a thread that has the GPU's context. If the device is closed or
 // lost, it fails without calling f. It records the loss of the device. f must not wait or call do.
 func (d *Device) do(f func(fr *frame) error) error {
-	if p := d.first.Load(); p != nil {
+	if p := d.lostErr.Load(); p != nil {
 		return *p
 	}
 	return d.release(f)
@@ -66,27 +66,27 @@ func (d *Device) do(f func(fr *frame) error) error {
 func (d *Device) release(f func(fr *frame) error) error {
 	d.life.RLock()
 	defer d.life.RUnlock()
-	return d.attempt(f)
+	return d.releaseLocked(f)
 }
 
-// attempt is release with d.life held.
-func (d *Device) attempt(f func(fr *frame) error) error {
+// releaseLocked is release with d.life held.
+func (d *Device) releaseLocked(f func(fr *frame) error) error {
 	if d.closed {
 		return closed("device")
 	}
-	lost := d.first.Load()
+	lost := d.lostErr.Load()
 	err := d.withContext(f)
 	switch {
 	case lost != nil:
 		return *lost
 	case err != nil:
-		return d.failed(err)
+		return d.wrapError(err)
 	}
 	return nil
 }
 
-// usable returns an error if the device is closed or lost.
-func (d *Device) usable() error { return d.do(func(*frame) error { return nil }) }
+// checkUsable returns an error if the device is closed or lost.
+func (d *Device) checkUsable() error { return d.do(func(*frame) error { return nil }) }
 
 // withContext runs f on a thread that has the GPU's context. On a lost device it runs f even
 // without the context.
@@ -95,27 +95,28 @@ func (d *Device) withContext(f func(fr *frame) error) error {
 	defer runtime.UnlockOSThread()
 	fr := d.drv.frame()
 	defer fr.put()
-	if err := fr.call(symCtxSetCurrent, d.ctx); err != nil && d.first.Load() == nil {
+	if err := fr.call(symCtxSetCurrent, d.ctx); err != nil && d.lostErr.Load() == nil {
 		return err
 	}
 	return f(fr)
 }
 
-// failed adds the device to an error. It declares the device lost if the driver's code is sticky.
-func (d *Device) failed(err error) error {
+// wrapError adds the device to an error. It declares the device lost if the driver's code is
+// sticky.
+func (d *Device) wrapError(err error) error {
 	err = fmt.Errorf("cuda: device %d: %w", d.props.Index, err)
 	if !codeOf(err).sticky() {
 		return err
 	}
 	lost := fmt.Errorf("cuda: device %d: %w by an earlier failure, which may be of any work submitted before: %w",
 		d.props.Index, device.ErrLost, errors.Unwrap(err))
-	d.first.CompareAndSwap(nil, &lost)
+	d.lostErr.CompareAndSwap(nil, &lost)
 	return err
 }
 
-// adopt registers a new stream, event or range, which Close then closes. Callers call it within do,
-// so that Close comes before or after all of a creation.
-func (d *Device) adopt(c child) error {
+// addChild registers a new stream, event or range, which Close then closes. Callers call it within
+// do, so that Close comes before or after all of a creation.
+func (d *Device) addChild(c child) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closing {
@@ -125,14 +126,14 @@ func (d *Device) adopt(c child) error {
 	return nil
 }
 
-func (d *Device) disown(c child) {
+func (d *Device) removeChild(c child) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.children, c)
 }
 
-// open returns the open streams, events and ranges.
-func (d *Device) open() []child {
+// openChildren returns the open streams, events and ranges.
+func (d *Device) openChildren() []child {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	list := make([]child, 0, len(d.children))
@@ -144,10 +145,10 @@ func (d *Device) open() []child {
 
 // Sync waits for the streams of this device that are open now.
 func (d *Device) Sync(ctx context.Context) error {
-	if err := d.usable(); err != nil {
+	if err := d.checkUsable(); err != nil {
 		return err
 	}
-	for _, c := range d.open() {
+	for _, c := range d.openChildren() {
 		s, ok := c.(*stream)
 		if !ok {
 			continue
@@ -163,14 +164,14 @@ func (d *Device) Sync(ctx context.Context) error {
 // the GPU's context. On a lost device it releases what the driver still accepts, and returns nil.
 func (d *Device) Close() error {
 	d.mu.Lock()
-	again := d.closing
+	already := d.closing
 	d.closing = true
 	d.mu.Unlock()
-	if again {
+	if already {
 		return nil
 	}
 	var errs []error
-	for _, c := range d.open() {
+	for _, c := range d.openChildren() {
 		errs = append(errs, c.Close())
 	}
 	d.loading.Lock()
@@ -179,17 +180,17 @@ func (d *Device) Close() error {
 	defer d.life.Unlock()
 	errs = append(errs, d.withContext(func(fr *frame) error {
 		err := d.unload(fr)
-		if d.freeing != 0 {
-			err = errors.Join(err, fr.call(symStreamDestroy, d.freeing))
+		if d.freeStream != 0 {
+			err = errors.Join(err, fr.call(symStreamDestroy, d.freeStream))
 		}
 		return err
 	}))
 	d.closed = true
-	d.drv.pinned.drop(d)
+	d.drv.pinned.removeOwner(d)
 	fr := d.drv.frame()
 	defer fr.put()
 	errs = append(errs, fr.call(symPrimaryCtxRelease, d.handle))
-	if d.first.Load() != nil {
+	if d.lostErr.Load() != nil {
 		return nil
 	}
 	if err := errors.Join(errs...); err != nil {

@@ -136,4 +136,4 @@ func invalid(format string, args ...any) error {
 }
 
 // closed returns an ErrClosed that names what is closed.
-func closed(what string) error { return fmt.Errorf("cuda: %s %w", what, device.ErrClosed) }
+func closed(name string) error { return fmt.Errorf("cuda: %s %w", name, device.ErrClosed) }

@@ -23,7 +23,7 @@ func (d *Device) NewEvent() (*device.Event, error) {
 		if e.handle, err = fr.newEvent(eventDefault); err != nil {
 			return err
 		}
-		if err := d.adopt(e); err != nil {
+		if err := d.addChild(e); err != nil {
 			return errors.Join(err, fr.call(symEventDestroy, e.handle))
 		}
 		return nil
@@ -62,7 +62,7 @@ func (e *event) Sync(ctx context.Context) error {
 	return wait(ctx, func() (done bool, err error) {
 		err = e.use(func() error {
 			return e.dev.do(func(fr *frame) (err error) {
-				done, err = fr.reached(symEventQuery, e.handle)
+				done, err = fr.query(symEventQuery, e.handle)
 				return err
 			})
 		})
@@ -104,6 +104,6 @@ func (e *event) Close() error {
 		return nil
 	}
 	e.closed = true
-	defer e.dev.disown(e) // as in stream
+	defer e.dev.removeChild(e) // as in stream
 	return e.dev.release(func(fr *frame) error { return fr.call(symEventDestroy, e.handle) })
 }

@@ -95,7 +95,7 @@ func copies(d *Device, s *device.Stream, b device.Buffer, check func(error) bool
 	check(s.CopyOut(context.Background(), data, b.Ptr))
 	check(s.Fill(b.Ptr, 1, 10))
 	check(s.Copy(b.Ptr, b.Ptr+100, 50))
-	for range patience + 10 { // enough fills that Sync needs a marker
+	for range maxPolls + 10 { // enough fills that Sync needs a marker
 		check(s.Fill(b.Ptr, 1, 10))
 	}
 	check(s.Sync(context.Background()))

@@ -79,8 +79,8 @@ func (fr *frame) call(sym symbol, args ...uintptr) error {
 	return nil
 }
 
-// reached calls cuStreamQuery or cuEventQuery. Their code for "not yet" is not an error.
-func (fr *frame) reached(sym symbol, handle uintptr) (bool, error) {
+// query calls cuStreamQuery or cuEventQuery. Their code for "not yet" is not an error.
+func (fr *frame) query(sym symbol, handle uintptr) (bool, error) {
 	switch c := fr.code(sym, handle); c {
 	case success:
 		return true, nil

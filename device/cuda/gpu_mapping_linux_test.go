@@ -187,8 +187,8 @@ func TestGPUMapPages(t *testing.T) {
 // Memory mapped in pieces is one block for kernels, fills and copies that cross the ends of pieces.
 func TestGPUMapInPieces(t *testing.T) {
 	d, s := gpu(t)
-	d.piece = 1 << 21
-	defer func() { d.piece = mapPiece }()
+	d.pieceBytes = 1 << 21
+	defer func() { d.pieceBytes = mapPiece }()
 	const n = 2 << 20 // words
 	_, mem := file(t, "/dev/shm", 4*n)
 	b, unmap, err := d.Map(mem)

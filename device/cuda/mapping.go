@@ -31,10 +31,10 @@ func (d *Device) MapContext(ctx context.Context, host []byte) (b device.Buffer, 
 	}
 	var at device.Ptr
 	var pieces [][]byte // to be unlocked later
-	if within, pinned := d.drv.pinned.find(host); pinned && within.host {
+	if found, pinned := d.drv.pinned.find(host); pinned && found.host {
 		err = d.do(func(fr *frame) error { at, err = fr.devicePointer(host); return err })
 	} else {
-		at, pieces, err = d.lock(ctx, host)
+		at, pieces, err = d.pageLock(ctx, host)
 	}
 	if err != nil {
 		d.mapped.remove(d, host, false)
@@ -56,29 +56,29 @@ func (d *Device) MapContext(ctx context.Context, host []byte) (b device.Buffer, 
 		if pieces != nil {
 			d.drv.pinned.remove(d, host, false)
 		}
-		return d.unlock(pieces)
+		return d.pageUnlock(pieces)
 	}, nil
 }
 
-// lock page-locks host memory. If the GPU uses the host's addresses, as all GPUs that share
+// pageLock page-locks host memory. If the GPU uses the host's addresses, as all GPUs that share
 // addresses with the system do, it locks piece by piece. Otherwise it locks the whole, which then
 // has one address.
-func (d *Device) lock(ctx context.Context, host []byte) (at device.Ptr, pieces [][]byte, err error) {
-	for left := host; len(left) > 0 && err == nil; {
+func (d *Device) pageLock(ctx context.Context, host []byte) (at device.Ptr, pieces [][]byte, err error) {
+	for remaining := host; len(remaining) > 0 && err == nil; {
 		if err = ctx.Err(); err != nil {
-			err = fmt.Errorf("cuda: mapping %d bytes, of which %d are: %w", len(host), len(host)-len(left), err)
+			err = fmt.Errorf("cuda: mapping %d bytes, of which %d are: %w", len(host), len(host)-len(remaining), err)
 			break
 		}
-		piece := left[:min(uintptr(len(left)), d.piece-address(left)%d.piece)]
-		var there device.Ptr
-		if there, err = d.lockPiece(piece); err != nil {
+		piece := remaining[:min(uintptr(len(remaining)), d.pieceBytes-address(remaining)%d.pieceBytes)]
+		var addr device.Ptr
+		if addr, err = d.lockPiece(piece); err != nil {
 			break
 		}
-		if pieces, left = append(pieces, piece), left[len(piece):]; len(pieces) == 1 {
-			at = there
+		if pieces, remaining = append(pieces, piece), remaining[len(piece):]; len(pieces) == 1 {
+			at = addr
 		}
-		if len(piece) < len(host) && uintptr(there) != address(piece) {
-			if err = d.unlock(pieces); err == nil {
+		if len(piece) < len(host) && uintptr(addr) != address(piece) {
+			if err = d.pageUnlock(pieces); err == nil {
 				at, err = d.lockPiece(host)
 				return at, [][]byte{host}, err
 			}
@@ -86,7 +86,7 @@ func (d *Device) lock(ctx context.Context, host []byte) (at device.Ptr, pieces [
 		}
 	}
 	if err != nil {
-		err = errors.Join(err, d.unlock(pieces))
+		err = errors.Join(err, d.pageUnlock(pieces))
 	}
 	return at, pieces, err
 }
@@ -105,20 +105,20 @@ func (d *Device) lockPiece(piece []byte) (at device.Ptr, err error) {
 	return at, err
 }
 
-func (d *Device) unlock(pieces [][]byte) (err error) {
+func (d *Device) pageUnlock(pieces [][]byte) (err error) {
 	for _, piece := range pieces {
 		err = errors.Join(err, d.release(func(fr *frame) error { return fr.unregister(piece) }))
 	}
 	return err
 }
 
-// whole returns how many of n bytes from an address on lie in one piece. The driver refuses copies
-// and fills that reach into another piece.
-func (d *Device) whole(at, n uintptr) uintptr {
+// bytesInPiece returns how many of n bytes from an address on lie in one piece. The driver refuses
+// copies and fills that reach into another piece.
+func (d *Device) bytesInPiece(at, n uintptr) uintptr {
 	if !d.pieces.covers(at) && !d.pieces.covers(at+n-1) {
 		return n
 	}
-	return min(n, d.piece-at%d.piece)
+	return min(n, d.pieceBytes-at%d.pieceBytes)
 }
 
 // devicePointer returns the GPU's address of page-locked memory.

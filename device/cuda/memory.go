@@ -66,13 +66,13 @@ func (d *Device) Free(b device.Buffer) error {
 func (d *Device) freeingStream(fr *frame) (uintptr, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.freeing == 0 {
+	if d.freeStream == 0 {
 		if err := fr.call(symStreamCreate, fr.result(0), streamNonBlocking); err != nil {
 			return 0, err
 		}
-		d.freeing = uintptr(fr.out[0])
+		d.freeStream = uintptr(fr.out[0])
 	}
-	return d.freeing, nil
+	return d.freeStream, nil
 }
 
 // AllocHost allocates page-locked host memory, which every GPU of this
@@ -112,7 +112,7 @@ func (d *Device) FreeHost(b []byte) error {
 		return invalid("FreeHost of %d bytes of which a part is still mapped to the GPU", len(b))
 	}
 	if !d.drv.pinned.remove(d, b, true) {
-		if err := d.usable(); err != nil {
+		if err := d.checkUsable(); err != nil {
 			return err
 		}
 		return invalid("FreeHost of %d bytes that AllocHost of this device did not give, or that were freed before", len(b))

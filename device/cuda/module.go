@@ -41,7 +41,7 @@ type kernel struct {
 	name      string
 	paramSize int
 	handle    atomic.Uintptr // CUfunction; 0 before it is compiled
-	own       uintptr        // CUmodule of this kernel alone, or 0; under module.mu
+	single    uintptr        // CUmodule of this kernel alone, or 0; under module.mu
 }
 
 // Load selects the targets of an image that the GPU can run. The driver compiles the newest, or an
@@ -49,7 +49,7 @@ type kernel struct {
 func (d *Device) Load(img *device.Image) (device.Module, error) {
 	d.loading.Lock()
 	defer d.loading.Unlock()
-	if err := d.usable(); err != nil {
+	if err := d.checkUsable(); err != nil {
 		return nil, err
 	}
 	if m := d.modules[img]; m != nil {
@@ -120,7 +120,7 @@ func (m *module) compileWhole(fr *frame) (err error) {
 
 // compileOne compiles a kernel, or all if the text cannot be split.
 func (m *module) compileOne(fr *frame, k *kernel) (err error) {
-	k.own, err = m.compile(fr, func(t *device.Target) string {
+	k.single, err = m.compile(fr, func(t *device.Target) string {
 		if m.source == nil {
 			m.source = split(t.PTX)
 		}
@@ -130,14 +130,14 @@ func (m *module) compileOne(fr *frame, k *kernel) (err error) {
 		return m.source.kernel(k.name, t)
 	})
 	if err == nil && m.source == nil {
-		m.whole, k.own = k.own, 0
+		m.whole, k.single = k.single, 0
 	}
 	return err
 }
 
-// ready compiles a kernel unless it is compiled already. Callers call it within do.
-func (k *kernel) ready(fr *frame) error {
-	if err := k.module.loaded(); err != nil || k.handle.Load() != 0 {
+// ensureCompiled compiles a kernel unless it is compiled already. Callers call it within do.
+func (k *kernel) ensureCompiled(fr *frame) error {
+	if err := k.module.checkLoaded(); err != nil || k.handle.Load() != 0 {
 		return err
 	}
 	k.module.mu.Lock()
@@ -145,7 +145,7 @@ func (k *kernel) ready(fr *frame) error {
 	if k.handle.Load() != 0 {
 		return nil
 	}
-	if k.module.whole == 0 && k.own == 0 {
+	if k.module.whole == 0 && k.single == 0 {
 		if err := k.module.compileOne(fr, k); err != nil {
 			return err
 		}
@@ -156,7 +156,7 @@ func (k *kernel) ready(fr *frame) error {
 // find looks up the handle of a compiled kernel.
 func (k *kernel) find(fr *frame) error {
 	m := k.module
-	if err := fr.call(symModuleGetFunction, fr.result(0), max(m.whole, k.own), fr.cString(k.name)); err != nil {
+	if err := fr.call(symModuleGetFunction, fr.result(0), max(m.whole, k.single), fr.cString(k.name)); err != nil {
 		return fmt.Errorf("image %s has no kernel %s: %w", m.name, k.name, err)
 	}
 	k.handle.Store(uintptr(fr.out[0]))
@@ -193,7 +193,7 @@ func (fr *frame) loadModule(ptx string) (uintptr, error) {
 func (d *Device) Unload(img *device.Image) error {
 	d.loading.Lock()
 	defer d.loading.Unlock()
-	if err := d.usable(); err != nil {
+	if err := d.checkUsable(); err != nil {
 		return err
 	}
 	m := d.modules[img]
@@ -206,11 +206,11 @@ func (d *Device) Unload(img *device.Image) error {
 	d.life.Lock()
 	defer d.life.Unlock()
 	m.unloaded = true
-	return d.attempt(m.release)
+	return d.releaseLocked(m.release)
 }
 
-// loaded returns an error for an unloaded module. Callers call it within do.
-func (m *module) loaded() error {
+// checkLoaded returns an error for an unloaded module. Callers call it within do.
+func (m *module) checkLoaded() error {
 	if m.unloaded {
 		return fmt.Errorf("image %s has been unloaded: %w", m.name, device.ErrClosed)
 	}
@@ -237,7 +237,7 @@ func (m *module) release(fr *frame) error {
 	}
 	unload(m.whole)
 	for _, k := range m.kernels {
-		unload(k.own)
+		unload(k.single)
 	}
 	return errors.Join(errs...)
 }
@@ -249,7 +249,7 @@ func (m *module) Kernel(name string) (device.Kernel, error) {
 	}
 	var k *kernel
 	err := m.dev.do(func(fr *frame) (err error) {
-		if err := m.loaded(); err != nil {
+		if err := m.checkLoaded(); err != nil {
 			return err
 		}
 		m.mu.Lock()
@@ -282,12 +282,12 @@ func (k *kernel) measure(fr *frame) (err error) {
 	if err := k.find(fr); err != nil {
 		return err
 	}
-	k.paramSize, err = m.askSize(fr, k)
+	k.paramSize, err = m.readParamSize(fr, k)
 	return err
 }
 
-// askSize reads the size of a kernel's parameter from the driver.
-func (m *module) askSize(fr *frame, k *kernel) (int, error) {
+// readParamSize reads the size of a kernel's parameter from the driver.
+func (m *module) readParamSize(fr *frame, k *kernel) (int, error) {
 	if !fr.drv.has(symFuncGetParamInfo) {
 		return 0, fmt.Errorf("%w: image %s does not say what parameters kernel %s takes (device.Target.Params), and only drivers for CUDA %s and later can tell; this one is for CUDA %s",
 			device.ErrKernel, m.name, k.name, versionString(symbols[symFuncGetParamInfo].since), versionString(fr.drv.version))
@@ -296,7 +296,7 @@ func (m *module) askSize(fr *frame, k *kernel) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return oneStruct(k.name, sizes)
+	return singleParamSize(k.name, sizes)
 }
 
 // paramSizes reads the sizes of a kernel's parameters from the driver.
@@ -316,8 +316,8 @@ func (fr *frame) paramSizes(kernel uintptr) ([]int, error) {
 	return sizes, nil
 }
 
-// oneStruct checks that a kernel takes at most one parameter, and returns its size.
-func oneStruct(name string, sizes []int) (int, error) {
+// singleParamSize checks that a kernel takes at most one parameter, and returns its size.
+func singleParamSize(name string, sizes []int) (int, error) {
 	switch {
 	case len(sizes) == 0:
 		return 0, nil

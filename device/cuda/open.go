@@ -106,12 +106,12 @@ func (drv *driver) open(index int) (*Device, error) {
 		return nil, fmt.Errorf("cuda: device %d (%s): %w", index, props.Name, err)
 	}
 	return &Device{
-		piece:    mapPiece,
-		drv:      drv,
-		props:    props,
-		handle:   handle,
-		ctx:      uintptr(fr.out[0]),
-		children: map[child]struct{}{},
-		modules:  map[*device.Image]*module{},
+		pieceBytes: mapPiece,
+		drv:        drv,
+		props:      props,
+		handle:     handle,
+		ctx:        uintptr(fr.out[0]),
+		children:   map[child]struct{}{},
+		modules:    map[*device.Image]*module{},
 	}, nil
 }

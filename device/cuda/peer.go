@@ -26,11 +26,11 @@ func (s *stream) CopyPeer(dst device.Ptr, from device.Device, src device.Ptr, si
 		return closed("device that CopyPeer copies from")
 	}
 	return s.do(func(fr *frame) error {
-		if err := s.dev.reach(fr, peer); err != nil {
+		if err := s.dev.enablePeer(fr, peer); err != nil {
 			return err
 		}
 		for to, from, left := uintptr(dst), uintptr(src), uintptr(size); left > 0; {
-			n := min(s.dev.whole(to, left), peer.whole(from, left))
+			n := min(s.dev.bytesInPiece(to, left), peer.bytesInPiece(from, left))
 			err := fr.call(symMemcpyPeerAsync, to, s.dev.ctx, from, peer.ctx, n, s.handle)
 			if err != nil {
 				return err
@@ -41,15 +41,15 @@ func (s *stream) CopyPeer(dst device.Ptr, from device.Device, src device.Ptr, si
 	})
 }
 
-// reach lets the GPU read the memory of another one, if the hardware can. Callers set the context
-// of d first.
-func (d *Device) reach(fr *frame, peer *Device) error {
+// enablePeer lets the GPU read the memory of another one, if the hardware can. Callers set the
+// context of d first.
+func (d *Device) enablePeer(fr *frame, peer *Device) error {
 	if d.ctx == peer.ctx {
 		return nil
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.reached[peer.ctx] {
+	if d.peers[peer.ctx] {
 		return nil
 	}
 	if err := fr.call(symDeviceCanAccessPeer, fr.result(0), d.handle, peer.handle); err != nil {
@@ -61,9 +61,9 @@ func (d *Device) reach(fr *frame, peer *Device) error {
 			return fr.newError(symCtxEnablePeerAccess, c)
 		}
 	}
-	if d.reached == nil {
-		d.reached = map[uintptr]bool{}
+	if d.peers == nil {
+		d.peers = map[uintptr]bool{}
 	}
-	d.reached[peer.ctx] = true
+	d.peers[peer.ctx] = true
 	return nil
 }

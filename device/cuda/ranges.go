@@ -87,8 +87,8 @@ func (r *ranges) remove(owner *Device, b []byte, host bool) bool {
 	return true
 }
 
-// drop deletes all memory of owner.
-func (r *ranges) drop(owner *Device) {
+// removeOwner deletes all memory of owner.
+func (r *ranges) removeOwner(owner *Device) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.spans = slices.DeleteFunc(r.spans, func(s span) bool { return s.owner == owner })

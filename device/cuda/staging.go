@@ -53,9 +53,9 @@ func (r *ring) init(s *stream) {
 	r.idle = make(chan *slot, maxSlots)
 }
 
-// take returns a slot that is ready for use. If no idle slot is ready, it allocates one, up to
+// acquire returns a slot that is ready for use. If no idle slot is ready, it allocates one, up to
 // maxSlots, and otherwise waits.
-func (r *ring) take(ctx context.Context) (*slot, error) {
+func (r *ring) acquire(ctx context.Context) (*slot, error) {
 	select {
 	case sl := <-r.idle:
 		ready, err := r.ready(sl)
@@ -89,7 +89,7 @@ func (r *ring) ready(sl *slot) (bool, error) {
 		return true, nil
 	}
 	err := r.s.dev.do(func(fr *frame) error {
-		done, err := fr.reached(symEventQuery, sl.event)
+		done, err := fr.query(symEventQuery, sl.event)
 		sl.busy = !done
 		return err
 	})
@@ -159,7 +159,7 @@ func (r *ring) copyIn(dst device.Ptr, src []byte) error {
 		return r.copyInSmall(dst, src)
 	}
 	return inPieces(len(src), func(lo, hi int) error {
-		sl, err := r.take(context.Background())
+		sl, err := r.acquire(context.Background())
 		if err != nil {
 			return err
 		}
@@ -179,7 +179,7 @@ func (r *ring) copyInSmall(dst device.Ptr, src []byte) error {
 		r.tail = nil
 	}
 	if r.tail == nil {
-		sl, err := r.take(context.Background())
+		sl, err := r.acquire(context.Background())
 		if err != nil {
 			return err
 		}
@@ -195,7 +195,7 @@ func (r *ring) copyInSmall(dst device.Ptr, src []byte) error {
 // to dst.
 func (r *ring) copyOut(ctx context.Context, dst []byte, src device.Ptr) error {
 	return inPieces(len(dst), func(lo, hi int) error {
-		sl, err := r.take(ctx)
+		sl, err := r.acquire(ctx)
 		if err != nil {
 			return err
 		}

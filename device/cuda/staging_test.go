@@ -126,7 +126,7 @@ func TestRanges(t *testing.T) {
 			t.Errorf("remove %+v: %v", c, got)
 		}
 	}
-	r.drop(a)
+	r.removeOwner(a)
 	if r.holds(mem[200:210]) || !r.holds(mem[100:110]) {
 		t.Error("drop took the wrong ones")
 	}

@@ -33,7 +33,7 @@ func (d *Device) NewStream() (*device.Stream, error) {
 			return err
 		}
 		s.handle = uintptr(fr.out[0])
-		if err := d.adopt(s); err != nil {
+		if err := d.addChild(s); err != nil {
 			return errors.Join(err, fr.call(symStreamDestroy, s.handle))
 		}
 		return nil
@@ -71,7 +71,7 @@ func (s *stream) Copy(dst, src device.Ptr, size int) error {
 	}
 	return s.do(func(fr *frame) error {
 		for to, from, left := uintptr(dst), uintptr(src), uintptr(size); left > 0; {
-			n := min(s.dev.whole(to, left), s.dev.whole(from, left))
+			n := min(s.dev.bytesInPiece(to, left), s.dev.bytesInPiece(from, left))
 			if err := fr.call(symMemcpyDtoDAsync, to, from, n, s.handle); err != nil {
 				return err
 			}
@@ -90,7 +90,7 @@ func (s *stream) Fill(dst device.Ptr, pattern uint32, count int) error {
 	}
 	return s.do(func(fr *frame) error {
 		for at, left := uintptr(dst), 4*uintptr(count); left > 0; {
-			n := s.dev.whole(at, left)
+			n := s.dev.bytesInPiece(at, left)
 			if err := fr.call(symMemsetD32Async, at, uintptr(pattern), n/4, s.handle); err != nil {
 				return err
 			}
@@ -113,7 +113,7 @@ func (s *stream) Launch(k device.Kernel, grid, block device.Dim, params []byte) 
 		return invalid("Launch of %s with a grid of %v blocks of %v threads", kn.name, grid, block)
 	}
 	return s.do(func(fr *frame) error {
-		if err := kn.ready(fr); err != nil {
+		if err := kn.ensureCompiled(fr); err != nil {
 			return err
 		}
 		fr.size = uintptr(copy(fr.bytes(), params))
@@ -189,21 +189,21 @@ func (s *stream) Sync(ctx context.Context) error {
 	return s.sync(ctx)
 }
 
-// patience is the number of polls of the whole stream before sync records a marker and polls that.
-const patience = 64
+// maxPolls is the number of polls of the whole stream before sync records a marker and polls that.
+const maxPolls = 64
 
 // sync waits for the work submitted so far. It waits for short work without a marker, which is
 // faster. With a marker, concurrent submissions cannot prolong the wait forever.
 func (s *stream) sync(ctx context.Context) error {
 	var marker uintptr
-	asked := 0
+	polls := 0
 	err := wait(ctx, func() (done bool, err error) {
 		err = s.dev.do(func(fr *frame) (err error) {
-			switch asked++; {
+			switch polls++; {
 			case marker != 0:
-				done, err = fr.reached(symEventQuery, marker)
-			case asked <= patience:
-				done, err = fr.reached(symStreamQuery, s.handle)
+				done, err = fr.query(symEventQuery, marker)
+			case polls <= maxPolls:
+				done, err = fr.query(symStreamQuery, s.handle)
 			default:
 				if marker, err = fr.newEvent(eventDisableTiming); err == nil {
 					err = fr.call(symEventRecord, marker, s.handle)
@@ -231,7 +231,7 @@ func (s *stream) Close() error {
 	}
 	s.closed = true
 	// Only after all is freed: a concurrent Close of the device waits for its children.
-	defer s.dev.disown(s)
+	defer s.dev.removeChild(s)
 	waited := s.sync(context.Background())
 	freed := s.dev.release(func(fr *frame) error {
 		return errors.Join(s.ring.free(fr), fr.call(symStreamDestroy, s.handle))

@@ -343,16 +343,16 @@ func BenchmarkLaunchOverhead(b *testing.B) {
 }
 
 func TestWaitSleeps(t *testing.T) {
-	asked := 0
+	polls := 0
 	start := time.Now()
 	err := wait(t.Context(), func() (bool, error) {
-		asked++
+		polls++
 		return time.Since(start) > 100*time.Millisecond, nil
 	})
 	if late := time.Since(start) - 100*time.Millisecond; err != nil || late > 50*time.Millisecond {
 		t.Errorf("wait: %v, %v late", err, late)
 	}
-	if asked > 50_000 { // polls of a wait without sleep, in a millisecond or two per core
-		t.Errorf("wait asked %d times in 100 ms", asked)
+	if polls > 50_000 { // polls of a wait without sleep, in a millisecond or two per core
+		t.Errorf("wait asked %d times in 100 ms", polls)
 	}
 }

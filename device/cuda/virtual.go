@@ -62,7 +62,7 @@ func (d *Device) Reserve(size int) (device.Range, error) {
 		if err := r.reserve(fr, size); err != nil {
 			return fmt.Errorf("reserving %d bytes of addresses: %w", size, err)
 		}
-		if err := d.adopt(r); err != nil {
+		if err := d.addChild(r); err != nil {
 			return errors.Join(err, fr.call(symMemAddressFree, r.base, uintptr(r.size)))
 		}
 		return nil
@@ -131,22 +131,22 @@ func (r *reservation) Resize(n int) error {
 			}
 			return nil
 		})
-	case r.kept(n) == len(r.pieces):
-		return r.dev.usable()
+	case r.piecesFor(n) == len(r.pieces):
+		return r.dev.checkUsable()
 	}
 	if err := r.dev.Sync(context.Background()); err != nil {
 		return err
 	}
 	return r.dev.do(func(fr *frame) error {
-		if err := r.shrink(fr, r.kept(n)); err != nil {
+		if err := r.shrink(fr, r.piecesFor(n)); err != nil {
 			return fmt.Errorf("shrinking a range to %d bytes: %w", n, err)
 		}
 		return nil
 	})
 }
 
-// kept returns the number of pieces that hold the first n bytes.
-func (r *reservation) kept(n int) int {
+// piecesFor returns the number of pieces that hold the first n bytes.
+func (r *reservation) piecesFor(n int) int {
 	i := 0
 	for ; n > 0; i++ {
 		n -= r.pieces[i].size
@@ -236,7 +236,7 @@ func (r *reservation) Free() error {
 		return nil
 	}
 	r.freed = true
-	r.dev.disown(r)
+	r.dev.removeChild(r)
 	waited := r.dev.Sync(context.Background())
 	freed := r.dev.release(func(fr *frame) error {
 		var errs []error

@@ -182,9 +182,9 @@ func TestMapInPieces(t *testing.T) {
 		f := newFake()
 		f.unified = unified
 		d := f.open(t)
-		d.piece = 4096
-		all := make([]byte, 6*d.piece)
-		host := all[d.piece-address(all)%d.piece+1024:][:4*d.piece] // five pieces
+		d.pieceBytes = 4096
+		all := make([]byte, 6*d.pieceBytes)
+		host := all[d.pieceBytes-address(all)%d.pieceBytes+1024:][:4*d.pieceBytes] // five pieces
 		ctx := &countdown{Context: t.Context(), left: 3}
 		_, unmap, err := d.MapContext(ctx, host)
 		if !unified {

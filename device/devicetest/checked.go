@@ -49,7 +49,7 @@ func ledgerOf(dev device.Device) *ledger {
 func (h *checkedHost) Parallel(n, grain int, body func(lo, hi int)) {
 	h.t.Helper()
 	// An error here has failed the test; Parallel still does the work.
-	_ = h.open("Parallel")
+	_ = h.checkOpen("Parallel")
 	h.host.Parallel(n, grain, body)
 }
 
@@ -57,7 +57,7 @@ func (c *checked) Properties() device.Properties { return c.inner.Properties() }
 
 func (c *checked) Memory() (device.Memory, error) {
 	c.t.Helper()
-	if err := c.open("Memory"); err != nil {
+	if err := c.checkOpen("Memory"); err != nil {
 		return device.Memory{}, err
 	}
 	return c.inner.Memory()
@@ -76,7 +76,7 @@ func (c *checked) Alloc(size int) (device.Buffer, error) {
 		c.inner.Free(b)
 		return device.Buffer{}, err
 	}
-	c.enter(entry{kind: kindBuffer, at: uint64(b.Ptr), size: b.Size})
+	c.addEntry(entry{kind: kindBuffer, at: uint64(b.Ptr), size: b.Size})
 	return b, nil
 }
 
@@ -115,14 +115,14 @@ func (c *checked) poison(b device.Buffer) error {
 
 func (c *checked) Free(b device.Buffer) error {
 	c.t.Helper()
-	if err := c.open("Free"); err != nil {
+	if err := c.checkOpen("Free"); err != nil {
 		return err
 	}
 	if b.Size == 0 {
 		return c.inner.Free(b)
 	}
 	e := c.find(func(e *entry) bool { return e.at == uint64(b.Ptr) && e.size == b.Size }, kindBuffer)
-	if e == nil || !c.strike(e) {
+	if e == nil || !c.removeEntry(e) {
 		return c.violation(device.ErrInvalid, "Free of %d bytes at %#x that are not a buffer, or were freed before", b.Size, uint64(b.Ptr))
 	}
 	return c.inner.Free(b)
@@ -135,14 +135,14 @@ func (c *checked) AllocHost(size int) ([]byte, error) {
 	}
 	b, err := c.inner.AllocHost(size)
 	if err == nil {
-		c.enter(entry{kind: kindHost, host: hostAddress(b), size: len(b)})
+		c.addEntry(entry{kind: kindHost, host: hostAddress(b), size: len(b)})
 	}
 	return b, err
 }
 
 func (c *checked) FreeHost(b []byte) error {
 	c.t.Helper()
-	if err := c.open("FreeHost"); err != nil {
+	if err := c.checkOpen("FreeHost"); err != nil {
 		return err
 	}
 	if len(b) == 0 {
@@ -152,7 +152,7 @@ func (c *checked) FreeHost(b []byte) error {
 	if m := c.find(func(e *entry) bool { return e.overlaps(b) }, kindMapping); m != nil {
 		return c.violation(device.ErrInvalid, "FreeHost of %d bytes with a %v", len(b), m)
 	}
-	if e == nil || !c.strike(e) {
+	if e == nil || !c.removeEntry(e) {
 		return c.violation(device.ErrInvalid, "FreeHost of %d bytes that AllocHost did not give, or that were freed before", len(b))
 	}
 	return c.inner.FreeHost(b)
@@ -167,13 +167,13 @@ func (c *checked) Register(b []byte) (unregister func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	e := c.enter(entry{kind: kindRegistration, host: hostAddress(b), size: len(b)})
+	e := c.addEntry(entry{kind: kindRegistration, host: hostAddress(b), size: len(b)})
 	return func() error {
 		c.t.Helper()
-		if err := c.open("unregister"); err != nil {
+		if err := c.checkOpen("unregister"); err != nil {
 			return err
 		}
-		if !c.strike(e) {
+		if !c.removeEntry(e) {
 			return c.violation(device.ErrInvalid, "second unregister of the %v", e)
 		}
 		return undo()
@@ -202,7 +202,7 @@ func (c *checked) Load(img *device.Image) (device.Module, error) {
 
 func (c *checked) Unload(img *device.Image) error {
 	c.t.Helper()
-	if err := c.open("Unload"); err != nil {
+	if err := c.checkOpen("Unload"); err != nil {
 		return err
 	}
 	return c.inner.Unload(img)
@@ -217,7 +217,7 @@ func (c *checked) NewStream() (*device.Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	return device.NewStream(c.self, &checkedStream{s.Driver(), c, c.enter(entry{kind: kindStream}), atomic.Bool{}}), nil
+	return device.NewStream(c.self, &checkedStream{s.Driver(), c, c.addEntry(entry{kind: kindStream}), atomic.Bool{}}), nil
 }
 
 func (c *checked) NewEvent() (*device.Event, error) {
@@ -229,12 +229,12 @@ func (c *checked) NewEvent() (*device.Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	return device.NewEvent(&checkedEvent{e.Driver(), c, c.enter(entry{kind: kindEvent}), atomic.Bool{}}), nil
+	return device.NewEvent(&checkedEvent{e.Driver(), c, c.addEntry(entry{kind: kindEvent}), atomic.Bool{}}), nil
 }
 
 func (c *checked) Sync(ctx context.Context) error {
 	c.t.Helper()
-	if err := c.open("Sync"); err != nil {
+	if err := c.checkOpen("Sync"); err != nil {
 		return err
 	}
 	return c.inner.Sync(ctx)

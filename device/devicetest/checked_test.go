@@ -260,7 +260,7 @@ func TestFailAfter(t *testing.T) {
 			}
 			leaks += devicetest.Live(dev).Buffers
 		}
-		devicetest.Heal(dev)
+		devicetest.ClearFailures(dev)
 		if want := map[bool]int{false: 0, true: 1}[leak]; leaks != want || n != 2 {
 			t.Errorf("leaks in %d of %d error paths, want %d of 2", leaks, n, want)
 		}
@@ -299,11 +299,11 @@ func TestFailMemoryAfter(t *testing.T) {
 	if fired() {
 		t.Error("the first, or what takes no memory, fired")
 	}
-	if _, err := dev.Alloc(8); !errors.Is(err, device.ErrMemory) || !devicetest.TakesMemory(err) || !fired() {
+	if _, err := dev.Alloc(8); !errors.Is(err, device.ErrMemory) || !devicetest.IsMemoryFailure(err) || !fired() {
 		t.Errorf("Alloc: %v, fired %v", err, fired())
 	}
 	devicetest.FailNext(dev, devicetest.OpFill)
-	if err := s.Fill(b.Ptr, 0, 1); err == nil || devicetest.TakesMemory(err) {
+	if err := s.Fill(b.Ptr, 0, 1); err == nil || devicetest.IsMemoryFailure(err) {
 		t.Errorf("Fill: %v takes memory", err)
 	}
 }

@@ -35,7 +35,7 @@ func Conformance(t *testing.T, open func(t testing.TB) device.Device) {
 		{"what cannot be mapped", testMapRefuses},
 		{"kernels on mapped host memory", testMapKernel},
 		{"ranges", testRange},
-		{"ranges grow beside work", testRangeBesideWork},
+		{"ranges grow beside work", testRangeDuringWork},
 		{"what ranges refuse", testRangeRefuses},
 		{"wrapped slices", testWrap},
 		{"events order streams", testEventOrder},
@@ -68,11 +68,11 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// want checks the kind of an error.
-func want(t testing.TB, what string, err, sentinel error) {
+// wantErr checks the kind of an error.
+func wantErr(t testing.TB, name string, err, sentinel error) {
 	t.Helper()
 	if !errors.Is(err, sentinel) {
-		t.Errorf("%s: error %v, want %v", what, err, sentinel)
+		t.Errorf("%s: error %v, want %v", name, err, sentinel)
 	}
 }
 
@@ -133,18 +133,18 @@ func read(t testing.TB, s *device.Stream, p device.Ptr, n int) []byte {
 }
 
 // equal compares and reports the first difference.
-func equal(t testing.TB, what string, got, want []byte) {
+func equal(t testing.TB, name string, got, want []byte) {
 	t.Helper()
 	if bytes.Equal(got, want) {
 		return
 	}
 	for i := range min(len(got), len(want)) {
 		if got[i] != want[i] {
-			t.Errorf("%s: byte %d of %d is %#x, want %#x", what, i, len(want), got[i], want[i])
+			t.Errorf("%s: byte %d of %d is %#x, want %#x", name, i, len(want), got[i], want[i])
 			return
 		}
 	}
-	t.Errorf("%s: %d bytes, want %d", what, len(got), len(want))
+	t.Errorf("%s: %d bytes, want %d", name, len(got), len(want))
 }
 
 func testProperties(t *testing.T, dev device.Device) {
@@ -159,14 +159,14 @@ func testProperties(t *testing.T, dev device.Device) {
 	}
 	if h, ok := dev.(device.Host); ok {
 		var mu sync.Mutex
-		seen := 0
+		visited := 0
 		h.Parallel(1000, 7, func(lo, hi int) {
 			mu.Lock()
 			defer mu.Unlock()
-			seen += hi - lo
+			visited += hi - lo
 		})
-		if seen != 1000 {
-			t.Errorf("Parallel went over %d of 1000", seen)
+		if visited != 1000 {
+			t.Errorf("Parallel went over %d of 1000", visited)
 		}
 	}
 }
@@ -184,10 +184,10 @@ func testAlloc(t *testing.T, dev device.Device) {
 	}
 	for _, size := range []int{0, -1, math.MinInt} {
 		_, err := dev.Alloc(size)
-		want(t, "Alloc of no memory", err, device.ErrInvalid)
+		wantErr(t, "Alloc of no memory", err, device.ErrInvalid)
 	}
 	_, err := dev.Alloc(1 << 50)
-	want(t, "Alloc of 1 PiB", err, device.ErrMemory)
+	wantErr(t, "Alloc of 1 PiB", err, device.ErrMemory)
 	buffer(t, dev, 1) // a failure has no effect
 }
 
@@ -199,11 +199,11 @@ func testHostMemory(t *testing.T, dev device.Device) {
 	}
 	copy(b, noise(len(b), 1)) // it is memory
 	must(t, dev.FreeHost(b))
-	want(t, "FreeHost of other memory", dev.FreeHost(make([]byte, 10)), device.ErrInvalid)
+	wantErr(t, "FreeHost of other memory", dev.FreeHost(make([]byte, 10)), device.ErrInvalid)
 	_, err = dev.AllocHost(0)
-	want(t, "AllocHost of no memory", err, device.ErrInvalid)
+	wantErr(t, "AllocHost of no memory", err, device.ErrInvalid)
 	_, err = dev.Register(nil)
-	want(t, "Register of no memory", err, device.ErrInvalid)
+	wantErr(t, "Register of no memory", err, device.ErrInvalid)
 }
 
 // copySizes are sizes around those at which copies change their method.
@@ -266,10 +266,10 @@ func testAsync(t *testing.T, dev device.Device) {
 	check(host[:n], host[n:])
 	must(t, dev.FreeHost(host))
 
-	mine := make([]byte, 2*n) // large, so outside of memory that the runtime moves
-	unregister, err := dev.Register(mine)
+	registered := make([]byte, 2*n) // large, so outside of memory that the runtime moves
+	unregister, err := dev.Register(registered)
 	must(t, err)
-	check(mine[:n], mine[n:])
+	check(registered[:n], registered[n:])
 	must(t, unregister())
 }
 
@@ -283,7 +283,7 @@ func testDeviceCopy(t *testing.T, dev device.Device) {
 	got := read(t, s, b.Ptr, n-96)
 	equal(t, "before the copy", got[:4], make([]byte, 4))
 	equal(t, "the copy", got[4:], src[1:n-99])
-	want(t, "Copy of a negative size", s.Copy(b.Ptr, a.Ptr, -1), device.ErrInvalid)
+	wantErr(t, "Copy of a negative size", s.Copy(b.Ptr, a.Ptr, -1), device.ErrInvalid)
 }
 
 func testFill(t *testing.T, dev device.Device) {
@@ -296,8 +296,8 @@ func testFill(t *testing.T, dev device.Device) {
 	equal(t, "before", got[:8], ones)
 	equal(t, "filled", got[8:4*n-4], bytes.Repeat([]byte{1, 2, 3, 4}, n-3))
 	equal(t, "after", got[4*n-4:], ones[:4])
-	want(t, "Fill of a negative count", s.Fill(b.Ptr, 0, -1), device.ErrInvalid)
-	want(t, "Fill at an odd address", s.Fill(b.Ptr+2, 0, 1), device.ErrInvalid)
+	wantErr(t, "Fill of a negative count", s.Fill(b.Ptr, 0, -1), device.ErrInvalid)
+	wantErr(t, "Fill at an odd address", s.Fill(b.Ptr+2, 0, 1), device.ErrInvalid)
 }
 
 func testEmpty(t *testing.T, dev device.Device) {
@@ -357,7 +357,7 @@ func testEventTime(t *testing.T, dev device.Device) {
 	s, b := stream(t, dev), buffer(t, dev, 64<<20)
 	start, end := event(t, dev), event(t, dev)
 	_, err := end.Since(start)
-	want(t, "Since of events never recorded", err, device.ErrInvalid)
+	wantErr(t, "Since of events never recorded", err, device.ErrInvalid)
 	before := time.Now()
 	must(t, s.Record(start))
 	must(t, s.Fill(b.Ptr, 7, b.Size/4))
@@ -378,10 +378,10 @@ func testEndedContext(t *testing.T, dev device.Device) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	dst := make([]byte, b.Size)
-	want(t, "CopyOut", s.CopyOut(ended, dst, b.Ptr), context.Canceled)
-	for what, err := range map[string]error{"Stream.Sync": s.Sync(ended), "Device.Sync": dev.Sync(ended)} {
+	wantErr(t, "CopyOut", s.CopyOut(ended, dst, b.Ptr), context.Canceled)
+	for name, err := range map[string]error{"Stream.Sync": s.Sync(ended), "Device.Sync": dev.Sync(ended)} {
 		if err != nil { // nil: the work was done already
-			want(t, what, err, context.Canceled)
+			wantErr(t, name, err, context.Canceled)
 		}
 	}
 	must(t, s.Sync(t.Context()))
@@ -444,24 +444,24 @@ func testClosed(t *testing.T, dev device.Device) {
 
 	must(t, e.Close())
 	must(t, e.Close())
-	want(t, "Event.Sync", e.Sync(t.Context()), device.ErrClosed)
-	want(t, "Record of a closed event", s.Record(e), device.ErrClosed)
-	want(t, "Wait for a closed event", s.Wait(e), device.ErrClosed)
+	wantErr(t, "Event.Sync", e.Sync(t.Context()), device.ErrClosed)
+	wantErr(t, "Record of a closed event", s.Record(e), device.ErrClosed)
+	wantErr(t, "Wait for a closed event", s.Wait(e), device.ErrClosed)
 	_, err = e.Since(other)
-	want(t, "Since of a closed event", err, device.ErrClosed)
+	wantErr(t, "Since of a closed event", err, device.ErrClosed)
 	_, err = other.Since(e)
-	want(t, "Since a closed event", err, device.ErrClosed)
+	wantErr(t, "Since a closed event", err, device.ErrClosed)
 
 	must(t, s.Fill(b.Ptr, 1, 25))
 	must(t, s.Close())
 	must(t, s.Close())
-	want(t, "CopyIn", s.CopyIn(b.Ptr, data), device.ErrClosed)
-	want(t, "CopyOut", s.CopyOut(t.Context(), data, b.Ptr), device.ErrClosed)
-	want(t, "Copy", s.Copy(b.Ptr, b.Ptr+50, 50), device.ErrClosed)
-	want(t, "Fill", s.Fill(b.Ptr, 1, 1), device.ErrClosed)
-	want(t, "Stream.Sync", s.Sync(t.Context()), device.ErrClosed)
-	want(t, "Record", s.Record(other), device.ErrClosed)
-	want(t, "Wait", s.Wait(other), device.ErrClosed)
+	wantErr(t, "CopyIn", s.CopyIn(b.Ptr, data), device.ErrClosed)
+	wantErr(t, "CopyOut", s.CopyOut(t.Context(), data, b.Ptr), device.ErrClosed)
+	wantErr(t, "Copy", s.Copy(b.Ptr, b.Ptr+50, 50), device.ErrClosed)
+	wantErr(t, "Fill", s.Fill(b.Ptr, 1, 1), device.ErrClosed)
+	wantErr(t, "Stream.Sync", s.Sync(t.Context()), device.ErrClosed)
+	wantErr(t, "Record", s.Record(other), device.ErrClosed)
+	wantErr(t, "Wait", s.Wait(other), device.ErrClosed)
 	equal(t, "the closed stream's work", read(t, s2, b.Ptr, 4), []byte{1, 0, 0, 0})
 
 	must(t, s2.Close())
@@ -470,21 +470,21 @@ func testClosed(t *testing.T, dev device.Device) {
 	must(t, dev.Close())
 	must(t, dev.Close())
 	_, err = dev.Memory()
-	want(t, "Memory", err, device.ErrClosed)
+	wantErr(t, "Memory", err, device.ErrClosed)
 	_, err = dev.Alloc(1)
-	want(t, "Alloc", err, device.ErrClosed)
+	wantErr(t, "Alloc", err, device.ErrClosed)
 	_, err = dev.AllocHost(1)
-	want(t, "AllocHost", err, device.ErrClosed)
+	wantErr(t, "AllocHost", err, device.ErrClosed)
 	_, err = dev.Register(data)
-	want(t, "Register", err, device.ErrClosed)
+	wantErr(t, "Register", err, device.ErrClosed)
 	_, err = dev.NewStream()
-	want(t, "NewStream", err, device.ErrClosed)
+	wantErr(t, "NewStream", err, device.ErrClosed)
 	_, err = dev.NewEvent()
-	want(t, "NewEvent", err, device.ErrClosed)
-	want(t, "Unload", dev.Unload(&device.Image{}), device.ErrClosed)
+	wantErr(t, "NewEvent", err, device.ErrClosed)
+	wantErr(t, "Unload", dev.Unload(&device.Image{}), device.ErrClosed)
 	_, _, err = dev.Map(aligned(device.MapAlign))
-	want(t, "Map", err, device.ErrClosed)
+	wantErr(t, "Map", err, device.ErrClosed)
 	_, err = dev.Reserve(1)
-	want(t, "Reserve", err, device.ErrClosed)
-	want(t, "Device.Sync", dev.Sync(t.Context()), device.ErrClosed)
+	wantErr(t, "Reserve", err, device.ErrClosed)
+	wantErr(t, "Device.Sync", dev.Sync(t.Context()), device.ErrClosed)
 }

@@ -19,16 +19,16 @@ func testKernels(t *testing.T, dev device.Device) {
 	img := &device.Image{Name: "future", Targets: []device.Target{{Arch: 99999, PTX: "none"}}}
 	_, err := dev.Load(img)
 	if runsGo {
-		want(t, "Load", err, device.ErrNoKernels)
+		wantErr(t, "Load", err, device.ErrNoKernels)
 	} else {
-		want(t, "Load of an image for newer devices", err, device.ErrUnsupported)
+		wantErr(t, "Load of an image for newer devices", err, device.ErrUnsupported)
 	}
 	var params uint64
 	err = device.Launch(s, foreignKernel{}, device.Dim{}, device.Dim{}, &params)
 	if runsGo {
-		want(t, "Launch", err, device.ErrNoKernels)
+		wantErr(t, "Launch", err, device.ErrNoKernels)
 	} else {
-		want(t, "Launch of a kernel of another device", err, device.ErrInvalid)
+		wantErr(t, "Launch of a kernel of another device", err, device.ErrInvalid)
 	}
 }
 
@@ -75,7 +75,7 @@ func testSeveralParameters(t *testing.T, dev device.Device) {
 	}{a: 1 << 30, to: b.Ptr, b: 200}
 	must(t, device.Launch(s, k, device.Dim{}, device.Dim{}, &params))
 	equal(t, "both numbers", read(t, s, b.Ptr, 8), []byte{0, 0, 0, 1 << 6, 200, 0, 0, 0})
-	want(t, "other parameters", device.Launch(s, k, device.Dim{}, device.Dim{}, &b), device.ErrInvalid)
+	wantErr(t, "other parameters", device.Launch(s, k, device.Dim{}, device.Dim{}, &b), device.ErrInvalid)
 }
 
 // addParams are the parameters of add.
@@ -160,13 +160,13 @@ func testUnload(t *testing.T, dev device.Device) {
 
 	must(t, dev.Unload(img))
 	must(t, dev.Unload(img))
-	want(t, "Launch of an unloaded kernel", run(add), device.ErrClosed)
+	wantErr(t, "Launch of an unloaded kernel", run(add), device.ErrClosed)
 	_, err := m.Kernel("add")
-	want(t, "Kernel of an unloaded image", err, device.ErrClosed)
+	wantErr(t, "Kernel of an unloaded image", err, device.ErrClosed)
 
 	_, again := loadAdd(t, dev, img)
 	must(t, run(again))
-	want(t, "Launch of the kernel unloaded before", run(add), device.ErrClosed)
+	wantErr(t, "Launch of the kernel unloaded before", run(add), device.ErrClosed)
 	got := read(t, s, b.Ptr, 4*n)
 	for i := range n {
 		if got[4*i] != 4 {

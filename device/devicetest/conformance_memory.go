@@ -36,11 +36,11 @@ func mapped(t testing.TB, dev device.Device, host []byte) (device.Buffer, func()
 
 func testMap(t *testing.T, dev device.Device) {
 	const n = 3<<20 + 8
-	own, err := dev.AllocHost(n)
+	allocated, err := dev.AllocHost(n)
 	must(t, err)
-	t.Cleanup(func() { must(t, dev.FreeHost(own)) })
-	for what, host := range map[string][]byte{"memory of the caller": aligned(n), "memory of AllocHost": own, "a part of it": own[device.MapAlign*3:][:1000]} {
-		t.Run(what, func(t *testing.T) {
+	t.Cleanup(func() { must(t, dev.FreeHost(allocated)) })
+	for name, host := range map[string][]byte{"memory of the caller": aligned(n), "memory of AllocHost": allocated, "a part of it": allocated[device.MapAlign*3:][:1000]} {
+		t.Run(name, func(t *testing.T) {
 			s := stream(t, dev)
 			before := noise(len(host), 1)
 			copy(host, before)
@@ -93,10 +93,10 @@ func checkMapped(t *testing.T, dev device.Device, s *device.Stream, b device.Buf
 func testMapRefuses(t *testing.T, dev device.Device) {
 	const n = 1 << 20
 	host := aligned(4 * n)
-	refused := func(what string, b []byte) {
+	refused := func(name string, b []byte) {
 		t.Helper()
 		_, _, err := dev.Map(b)
-		want(t, "Map of "+what, err, device.ErrInvalid)
+		wantErr(t, "Map of "+name, err, device.ErrInvalid)
 	}
 	refused("nothing", nil)
 	refused("an empty slice", host[:0])
@@ -109,11 +109,11 @@ func testMapRefuses(t *testing.T, dev device.Device) {
 	refused("its end and more", host[2*n:])
 	refused("more than it", host)
 	_, err := dev.Register(host[2*n:])
-	want(t, "Register of what is mapped", err, device.ErrInvalid)
-	beside, _ := mapped(t, dev, host[3*n:])
+	wantErr(t, "Register of what is mapped", err, device.ErrInvalid)
+	adjacent, _ := mapped(t, dev, host[3*n:])
 	must(t, unmap())
 	whole, _ := mapped(t, dev, host[:3*n])
-	if beside.Ptr == whole.Ptr {
+	if adjacent.Ptr == whole.Ptr {
 		t.Error("two mappings have one address")
 	}
 
@@ -124,13 +124,13 @@ func testMapRefuses(t *testing.T, dev device.Device) {
 	must(t, unregister())
 	mapped(t, dev, other)
 
-	own, err := dev.AllocHost(2 * n)
+	allocated, err := dev.AllocHost(2 * n)
 	must(t, err)
-	_, unmap = mapped(t, dev, own[n:])
-	refused("what is mapped of AllocHost", own)
-	want(t, "FreeHost of what is mapped", dev.FreeHost(own), device.ErrInvalid)
+	_, unmap = mapped(t, dev, allocated[n:])
+	refused("what is mapped of AllocHost", allocated)
+	wantErr(t, "FreeHost of what is mapped", dev.FreeHost(allocated), device.ErrInvalid)
 	must(t, unmap())
-	must(t, dev.FreeHost(own))
+	must(t, dev.FreeHost(allocated))
 }
 
 func testMapKernel(t *testing.T, dev device.Device) {
@@ -234,12 +234,12 @@ func testRange(t *testing.T, dev device.Device) {
 	if b := r.Buffer(); r.Mapped() != 0 || b.Size != 0 || len(b.Host) != 0 {
 		t.Errorf("after Free %d bytes are mapped", r.Mapped())
 	}
-	want(t, "Resize of a freed range", r.Resize(1), device.ErrClosed)
+	wantErr(t, "Resize of a freed range", r.Resize(1), device.ErrClosed)
 }
 
 // Work on the bytes that stay mapped continues while a range grows. Shrinking and freeing wait for
 // work on the bytes that go.
-func testRangeBesideWork(t *testing.T, dev device.Device) {
+func testRangeDuringWork(t *testing.T, dev device.Device) {
 	const n = 4 << 20
 	s, other, b := stream(t, dev), stream(t, dev), buffer(t, dev, 4*n)
 	r := reserve(t, dev, 16*n)
@@ -268,17 +268,17 @@ func testRangeBesideWork(t *testing.T, dev device.Device) {
 func testRangeRefuses(t *testing.T, dev device.Device) {
 	for _, size := range []int{0, -1, math.MinInt} {
 		_, err := dev.Reserve(size)
-		want(t, "Reserve of no addresses", err, device.ErrInvalid)
+		wantErr(t, "Reserve of no addresses", err, device.ErrInvalid)
 	}
 	const n = 8 << 20
 	r := reserve(t, dev, n)
 	for _, size := range []int{1 << 55, math.MaxInt} {
 		_, err := dev.Reserve(size)
-		want(t, "Reserve of more addresses than there are", err, device.ErrMemory)
+		wantErr(t, "Reserve of more addresses than there are", err, device.ErrMemory)
 	}
 	must(t, r.Resize(n)) // a failure has no effect
 	for _, size := range []int{-1, math.MinInt, n + 2<<20, math.MaxInt} {
-		want(t, "Resize out of bounds", r.Resize(size), device.ErrInvalid)
+		wantErr(t, "Resize out of bounds", r.Resize(size), device.ErrInvalid)
 	}
 	checkRange(t, dev, r, n)
 
@@ -293,7 +293,7 @@ func testRangeRefuses(t *testing.T, dev device.Device) {
 	must(t, huge.Resize(n))
 	must(t, s.CopyIn(huge.Ptr(), src))
 	before := huge.Mapped()
-	want(t, "Resize to more than there is", huge.Resize(int(2*m.Total)), device.ErrMemory)
+	wantErr(t, "Resize to more than there is", huge.Resize(int(2*m.Total)), device.ErrMemory)
 	if huge.Mapped() != before {
 		t.Errorf("the failure left %d bytes mapped of %d", huge.Mapped(), before)
 	}
@@ -331,9 +331,9 @@ func testWrap(t *testing.T, dev device.Device) {
 	equal(t, "mapped memory, wrapped", host, bytes.Repeat([]byte{3, 0, 0, 0}, 256))
 
 	_, err = device.Wrap[uint64](dev, b, 1001)
-	want(t, "Wrap of too many elements", err, device.ErrInvalid)
+	wantErr(t, "Wrap of too many elements", err, device.ErrInvalid)
 	_, err = device.Wrap[uint64](dev, device.Buffer{Ptr: b.Ptr + 4, Size: 800, Host: b.Host}, 10)
-	want(t, "Wrap at an odd address", err, device.ErrInvalid)
+	wantErr(t, "Wrap at an odd address", err, device.ErrInvalid)
 	r := reserve(t, dev, 1<<20)
 	must(t, r.Resize(4000))
 	u, err := device.Wrap[uint32](dev, r.Buffer(), 1000)

@@ -62,7 +62,7 @@ type failures struct{ plans []*plan }
 //		// check err, and devicetest.Live(dev)
 //	}
 //
-// A plan that has not fired stays until it fires, or until [Heal].
+// A plan that has not fired stays until it fires, or until [ClearFailures].
 func FailAfter(dev device.Device, n int) (fired func() bool) {
 	return ledgerOf(dev).plan(&plan{after: n})
 }
@@ -77,8 +77,8 @@ func FailNext(dev device.Device, op Op) (fired func() bool) {
 	return ledgerOf(dev).plan(&plan{ops: []Op{op}})
 }
 
-// Heal removes the plans that have not fired.
-func Heal(dev device.Device) {
+// ClearFailures removes the plans that have not fired.
+func ClearFailures(dev device.Device) {
 	l := ledgerOf(dev)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,7 +98,7 @@ func (l *ledger) plan(p *plan) (fired func() bool) {
 // begin starts every operation: it fails on a closed device, or if a plan is due.
 func (l *ledger) begin(op Op) error {
 	l.t.Helper()
-	if err := l.open(string(op)); err != nil {
+	if err := l.checkOpen(string(op)); err != nil {
 		return err
 	}
 	l.mu.Lock()
@@ -133,14 +133,14 @@ func (p *planned) Error() string {
 
 func (p *planned) Unwrap() error { return device.ErrMemory }
 
-// TakesMemory reports whether err is a planned failure of an operation that takes memory.
-func TakesMemory(err error) bool {
+// IsMemoryFailure reports whether err is a planned failure of an operation that takes memory.
+func IsMemoryFailure(err error) bool {
 	var p *planned
 	return errors.As(err, &p) && slices.Contains(memory, p.op)
 }
 
-// open returns an error if the device is closed.
-func (l *ledger) open(op string) error {
+// checkOpen returns an error if the device is closed.
+func (l *ledger) checkOpen(op string) error {
 	l.t.Helper()
 	l.mu.Lock()
 	closed := l.closed
@@ -153,19 +153,19 @@ func (l *ledger) open(op string) error {
 
 // FailEach makes every operation of a device fail once, each in its own run. A run with a failure
 // must return device.ErrMemory, and no run may leave new resources.
-func FailEach(t testing.TB, dev device.Device, what string, run func() error) {
+func FailEach(t testing.TB, dev device.Device, name string, run func() error) {
 	t.Helper()
 	before := Live(dev)
 	for n := 0; ; n++ {
 		fired := FailAfter(dev, n)
 		err := run()
-		Heal(dev)
+		ClearFailures(dev)
 		ended := !fired()
 		if ended != (err == nil) || !ended && !errors.Is(err, device.ErrMemory) {
-			t.Fatalf("%s, failure of operation %d: %v", what, n, err)
+			t.Fatalf("%s, failure of operation %d: %v", name, n, err)
 		}
 		if live := Live(dev); live != before {
-			t.Fatalf("%s, failure of operation %d: it left %+v, before there was %+v", what, n, live, before)
+			t.Fatalf("%s, failure of operation %d: it left %+v, before there was %+v", name, n, live, before)
 		}
 		if ended {
 			return

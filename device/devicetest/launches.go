@@ -10,13 +10,13 @@ import (
 // Launches is a device that records the kernels launched on its streams.
 type Launches struct {
 	device.Device
-	mu   sync.Mutex
-	seen map[string]bool
+	mu       sync.Mutex
+	launched map[string]bool
 }
 
 // NewLaunches wraps a device, which must not be a [device.Host].
 func NewLaunches(dev device.Device) *Launches {
-	return &Launches{Device: dev, seen: map[string]bool{}}
+	return &Launches{Device: dev, launched: map[string]bool{}}
 }
 
 // NewStream implements [device.Device].
@@ -25,29 +25,29 @@ func (l *Launches) NewStream() (*device.Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	return device.NewStream(l, &listening{s.Driver(), l}), nil
+	return device.NewStream(l, &launchStream{s.Driver(), l}), nil
 }
 
-type listening struct {
+type launchStream struct {
 	device.StreamDriver
 	to *Launches
 }
 
-func (s *listening) Launch(k device.Kernel, grid, block device.Dim, params []byte) error {
+func (s *launchStream) Launch(k device.Kernel, grid, block device.Dim, params []byte) error {
 	s.to.mu.Lock()
-	s.to.seen[k.Name()] = true
+	s.to.launched[k.Name()] = true
 	s.to.mu.Unlock()
 	return s.StreamDriver.Launch(k, grid, block, params)
 }
 
-// AllLaunched fails the test if a kernel of the images was not launched.
-func (l *Launches) AllLaunched(t testing.TB, images []*device.Image) {
+// CheckLaunched fails the test if a kernel of the images was not launched.
+func (l *Launches) CheckLaunched(t testing.TB, images []*device.Image) {
 	t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, img := range images {
 		for name := range img.Targets[0].Params {
-			if !l.seen[name] {
+			if !l.launched[name] {
 				t.Errorf("%s was not launched", name)
 			}
 		}

@@ -40,19 +40,19 @@ const (
 
 // entry is one resource that must be released.
 type entry struct {
-	kind  string
-	order int
-	at    uint64 // address of device memory, or 0
-	host  uint64 // address of host memory, or 0
-	size  int    // bytes of memory
-	where string // calls that created it
+	kind    string
+	order   int
+	at      uint64 // address of device memory, or 0
+	host    uint64 // address of host memory, or 0
+	size    int    // bytes of memory
+	callers string // calls that created it
 }
 
 func (e *entry) String() string {
 	if e.size > 0 {
-		return fmt.Sprintf("%s of %d bytes from %s", e.kind, e.size, e.where)
+		return fmt.Sprintf("%s of %d bytes from %s", e.kind, e.size, e.callers)
 	}
-	return e.kind + " from " + e.where
+	return e.kind + " from " + e.callers
 }
 
 // holds reports whether [at,at+size) lies within the entry's memory, which begins at base.
@@ -76,12 +76,12 @@ type ledger struct {
 	failures
 }
 
-// enter adds a new resource.
-func (l *ledger) enter(e entry) *entry {
+// addEntry adds a new resource.
+func (l *ledger) addEntry(e entry) *entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.made++
-	e.order, e.where = l.made, caller()
+	e.order, e.callers = l.made, caller()
 	l.live[&e] = struct{}{}
 	return &e
 }
@@ -93,8 +93,8 @@ func (l *ledger) resize(e *entry, size int) {
 	e.size = size
 }
 
-// strike removes a released resource. It returns false if the ledger did not hold it.
-func (l *ledger) strike(e *entry) bool {
+// removeEntry removes a released resource. It returns false if the ledger did not hold it.
+func (l *ledger) removeEntry(e *entry) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_, ok := l.live[e]
@@ -117,9 +117,9 @@ func (l *ledger) find(ok func(*entry) bool, kinds ...string) *entry {
 // violation fails the test and returns an error for the caller.
 func (l *ledger) violation(sentinel error, format string, args ...any) error {
 	l.t.Helper()
-	what := fmt.Sprintf(format, args...)
-	l.t.Errorf("devicetest: %s, at %s", what, caller())
-	return fmt.Errorf("devicetest: %w: %s", sentinel, what)
+	name := fmt.Sprintf(format, args...)
+	l.t.Errorf("devicetest: %s, at %s", name, caller())
+	return fmt.Errorf("devicetest: %w: %s", sentinel, name)
 }
 
 // report fails the test for each resource that was not released.

@@ -17,13 +17,13 @@ func (c *checked) Map(host []byte) (b device.Buffer, unmap func() error, err err
 	if err != nil {
 		return b, nil, err
 	}
-	e := c.enter(entry{kind: kindMapping, at: uint64(b.Ptr), host: hostAddress(host), size: b.Size})
+	e := c.addEntry(entry{kind: kindMapping, at: uint64(b.Ptr), host: hostAddress(host), size: b.Size})
 	return b, func() error {
 		c.t.Helper()
-		if !c.strike(e) {
+		if !c.removeEntry(e) {
 			return undo() // idempotent
 		}
-		if err := c.open("unmap"); err != nil {
+		if err := c.checkOpen("unmap"); err != nil {
 			return err
 		}
 		return undo()
@@ -39,7 +39,7 @@ func (c *checked) Reserve(size int) (device.Range, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &checkedRange{inner: r, c: c, entry: c.enter(entry{kind: kindRange, at: uint64(r.Ptr())})}, nil
+	return &checkedRange{inner: r, c: c, entry: c.addEntry(entry{kind: kindRange, at: uint64(r.Ptr())})}, nil
 }
 
 // checkedRange checks the use of a range.
@@ -100,8 +100,8 @@ func (r *checkedRange) Free() error {
 		return r.inner.Free() // idempotent
 	}
 	r.freed = true
-	r.c.strike(r.entry)
-	if err := r.c.open("Free of a range"); err != nil {
+	r.c.removeEntry(r.entry)
+	if err := r.c.checkOpen("Free of a range"); err != nil {
 		return err
 	}
 	return r.inner.Free()

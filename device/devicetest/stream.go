@@ -141,7 +141,7 @@ func (s *checkedStream) Sync(ctx context.Context) error {
 
 func (s *checkedStream) Close() error {
 	s.closed.Store(true)
-	s.c.strike(s.entry)
+	s.c.removeEntry(s.entry)
 	return s.inner.Close()
 }
 
@@ -190,6 +190,6 @@ func (e *checkedEvent) Since(start device.EventDriver) (time.Duration, error) {
 
 func (e *checkedEvent) Close() error {
 	e.closed.Store(true)
-	e.c.strike(e.entry)
+	e.c.removeEntry(e.entry)
 	return e.inner.Close()
 }

@@ -91,8 +91,8 @@ func vectorCount(mod string) int {
 	return 1
 }
 
-// fits returns an error if an access is wider than PTX allows.
-func (ac *access) fits() error {
+// checkWidth returns an error if an access is wider than PTX allows.
+func (ac *access) checkWidth() error {
 	if n := ac.typ.bits * ac.count; n > 128 {
 		return fmt.Errorf("an access of %d bits", n)
 	}
@@ -136,13 +136,13 @@ func buildLoadUniform(a *assembler, s *statement, f form) (instr, error) {
 }
 
 func (a *assembler) load(s *statement, ac *access) (instr, error) {
-	if err := ac.fits(); err != nil {
+	if err := ac.checkWidth(); err != nil {
 		return instr{}, err
 	}
 	in := a.memoryInstr(ac)
 	o := a.operands(s)
 	in.list = o.list(ac.count, ac.typ, o.dstOf)
-	in.agreed = o.more() && s.args[o.i].reg == nil
+	in.uniform = o.more() && s.args[o.i].reg == nil
 	in.a, ac.disp = o.address(ac.space)
 	if len(s.args) > 0 {
 		elems := s.args[0].vec
@@ -173,7 +173,7 @@ func buildStore(a *assembler, s *statement, f form) (instr, error) {
 	if ac.order == orderAcquire || ac.space == spaceConst || ac.space == spaceParam {
 		return instr{}, fmt.Errorf("no such store")
 	}
-	if err := ac.fits(); err != nil {
+	if err := ac.checkWidth(); err != nil {
 		return instr{}, err
 	}
 	in := a.memoryInstr(ac)
@@ -191,11 +191,11 @@ func execLoad(w *warp, in *instr, m uint32) {
 	ac := in.access
 	direct := w.launch.views == nil && w.launch.watch == nil
 	first := w.launch.firstLane()
-	if (direct || ac.space == spaceParam) && w.loadOnce(in, m, first) {
+	if (direct || ac.space == spaceParam) && w.loadUniform(in, m, first) {
 		return
 	}
 	if direct && ac.size <= 8 {
-		m = w.loadNear(in, m)
+		m = w.loadCached(in, m)
 	}
 	for m != 0 {
 		lane := takeLane(&m, first)
@@ -205,7 +205,7 @@ func execLoad(w *warp, in *instr, m uint32) {
 		}
 		for i, row := range in.list {
 			at := off + uint64(i*ac.size)
-			if (direct || seg.private) && ac.size <= 8 && seg.isKnown(at, ac.size) {
+			if (direct || seg.private) && ac.size <= 8 && seg.isWritten(at, ac.size) {
 				v := seg.get(at, ac.size)
 				if ac.typ.signed() {
 					v = uint64(ac.typ.extend(v)) & ac.register[i]
@@ -228,11 +228,11 @@ func execLoad(w *warp, in *instr, m uint32) {
 	}
 }
 
-// loadNear loads for the lanes that read written elements of the block of memory touched last. It
+// loadCached loads for the lanes that read written elements of the block of memory touched last. It
 // returns the other lanes. None of its loads can fail, so their order is not visible.
-func (w *warp) loadNear(in *instr, m uint32) (others uint32) {
+func (w *warp) loadCached(in *instr, m uint32) (rest uint32) {
 	ac := in.access
-	seg := w.launch.near[ac.index]
+	seg := w.launch.lastSegs[ac.index]
 	if seg == nil {
 		return m
 	}
@@ -241,7 +241,7 @@ func (w *warp) loadNear(in *instr, m uint32) (others uint32) {
 		lane := lowest(rest)
 		addr := w.rows[in.a][lane] + ac.disp
 		off := addr - seg.base
-		if off >= uint64(seg.size) || off+size > uint64(seg.size) || addr&(size-1) != 0 || !seg.areKnown(off, ac.size, ac.count) {
+		if off >= uint64(seg.size) || off+size > uint64(seg.size) || addr&(size-1) != 0 || !seg.areWritten(off, ac.size, ac.count) {
 			continue
 		}
 		for i, row := range in.list {
@@ -256,11 +256,11 @@ func (w *warp) loadNear(in *instr, m uint32) (others uint32) {
 	return m
 }
 
-// loadOnce loads for all lanes at once if they read the same written memory, such as parameters. It
-// reports whether it handled the load.
-func (w *warp) loadOnce(in *instr, m uint32, first int) bool {
+// loadUniform loads for all lanes at once if they read the same written memory, such as parameters.
+// It reports whether it handled the load.
+func (w *warp) loadUniform(in *instr, m uint32, first int) bool {
 	ac := in.access
-	if ac.size > 8 || ac.typ.signed() || !in.agreed && !w.rows[in.a].same(m) {
+	if ac.size > 8 || ac.typ.signed() || !in.uniform && !w.rows[in.a].same(m) {
 		return false
 	}
 	rest := m
@@ -271,11 +271,11 @@ func (w *warp) loadOnce(in *instr, m uint32, first int) bool {
 	if seg.private && seg != w.launch.params {
 		return false
 	}
-	if !seg.areKnown(off, ac.size, ac.count) {
+	if !seg.areWritten(off, ac.size, ac.count) {
 		return false
 	}
 	for i, row := range in.list {
-		w.each(row, m, seg.get(off+uint64(i*ac.size), ac.size))
+		w.broadcast(row, m, seg.get(off+uint64(i*ac.size), ac.size))
 	}
 	return true
 }
@@ -306,7 +306,7 @@ func (w *warp) locate(in *instr, lane int) (*segment, uint64) {
 	addr := w.rows[in.a][lane] + ac.disp
 	size := uint64(ac.size * ac.count)
 	// Most instructions stay in one block of memory.
-	seg := w.launch.near[ac.index]
+	seg := w.launch.lastSegs[ac.index]
 	if seg != nil {
 		if off := addr - seg.base; off < uint64(seg.size) && off+size <= uint64(seg.size) && addr&(size-1) == 0 {
 			return seg, off
@@ -329,12 +329,12 @@ func (w *warp) locate(in *instr, lane int) (*segment, uint64) {
 	case spaceParam:
 		seg = w.launch.params
 	default:
-		seg, why := w.launch.heap.find(addr, int(size))
+		seg, reason := w.launch.heap.find(addr, int(size))
 		if seg == nil {
-			w.fail(in, lane, "%s", why)
+			w.fail(in, lane, "%s", reason)
 			return nil, 0
 		}
-		w.launch.near[ac.index] = seg
+		w.launch.lastSegs[ac.index] = seg
 		seg.users.add(w.launch.work)
 		return seg, addr - seg.base
 	}
@@ -348,27 +348,27 @@ func (w *warp) locate(in *instr, lane int) (*segment, uint64) {
 // load reads one element.
 func (w *warp) load(in *instr, lane int, seg *segment, off uint64) (v [2]uint64, ok bool) {
 	if w.launch.watch != nil {
-		w.saw(in, lane, seg, off, false)
+		w.watchAccess(in, lane, seg, off, false)
 	}
 	if s := w.launch.views; s != nil && !seg.private {
 		return s.load(w, in, lane, seg, off)
 	}
-	return w.loadNow(in, lane, seg, off)
+	return w.loadLatest(in, lane, seg, off)
 }
 
-// loadNow reads one element as memory holds it.
-func (w *warp) loadNow(in *instr, lane int, seg *segment, off uint64) (v [2]uint64, ok bool) {
+// loadLatest reads one element as memory holds it.
+func (w *warp) loadLatest(in *instr, lane int, seg *segment, off uint64) (v [2]uint64, ok bool) {
 	size := in.access.size
 	if size == 16 {
 		v[1] = seg.get(off+8, 8)
-		ok = seg.isKnown(off+8, 8)
+		ok = seg.isWritten(off+8, 8)
 		size = 8
 	} else {
 		ok = true
 	}
 	v[0] = seg.get(off, size)
-	if !ok || !seg.isKnown(off, size) {
-		w.fail(in, lane, "reads byte %d of a %s, which was never written", off, seg.what)
+	if !ok || !seg.isWritten(off, size) {
+		w.fail(in, lane, "reads byte %d of a %s, which was never written", off, seg.name)
 		return v, false
 	}
 	return v, true
@@ -377,20 +377,20 @@ func (w *warp) loadNow(in *instr, lane int, seg *segment, off uint64) (v [2]uint
 // store writes one element.
 func (w *warp) store(in *instr, lane int, seg *segment, off uint64, v [2]uint64) {
 	if seg.constant {
-		w.fail(in, lane, "writes byte %d of a %s of constant memory", off, seg.what)
+		w.fail(in, lane, "writes byte %d of a %s of constant memory", off, seg.name)
 		return
 	}
 	if w.launch.watch != nil {
-		w.saw(in, lane, seg, off, true)
+		w.watchAccess(in, lane, seg, off, true)
 	}
 	if s := w.launch.views; s != nil && !seg.private && !s.write(w, in, lane, seg, off, v, false) {
 		return
 	}
-	w.put(in, lane, seg, off, v)
+	w.commit(in, lane, seg, off, v)
 }
 
-// put writes a store to memory itself.
-func (w *warp) put(in *instr, lane int, seg *segment, off uint64, v [2]uint64) {
+// commit writes a store to memory itself.
+func (w *warp) commit(in *instr, lane int, seg *segment, off uint64, v [2]uint64) {
 	ac := in.access
 	if ac.size == 16 {
 		seg.set(off, 8, v[0])

@@ -151,7 +151,7 @@ func execAtomic(w *warp, in *instr, m uint32) {
 			return
 		}
 		if seg.private || seg.constant {
-			w.fail(in, lane, "atomic operation on a %s", seg.what)
+			w.fail(in, lane, "atomic operation on a %s", seg.name)
 			return
 		}
 		b, c := [2]uint64{w.rows[in.b][lane]}, [2]uint64{w.rows[in.c][lane]}
@@ -174,11 +174,11 @@ func execAtomic(w *warp, in *instr, m uint32) {
 // update reads, combines and writes one element in one step.
 func (w *warp) update(in *instr, lane int, seg *segment, off uint64, b, c [2]uint64) (old [2]uint64, ok bool) {
 	if w.launch.watch != nil {
-		w.saw(in, lane, seg, off, true)
+		w.watchAccess(in, lane, seg, off, true)
 	}
 	s := w.launch.views
 	if s == nil {
-		old, ok = w.loadNow(in, lane, seg, off)
+		old, ok = w.loadLatest(in, lane, seg, off)
 	} else {
 		old, ok = s.read(w, in, lane, seg, off, true)
 	}
@@ -196,6 +196,6 @@ func (w *warp) update(in *instr, lane int, seg *segment, off uint64, b, c [2]uin
 	if s != nil && !s.write(w, in, lane, seg, off, v, true) {
 		return old, false
 	}
-	w.put(in, lane, seg, off, v)
+	w.commit(in, lane, seg, off, v)
 	return old, true
 }

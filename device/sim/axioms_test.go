@@ -26,8 +26,8 @@ func (a *action) acquires() bool {
 	return !a.fence && (a.order == orderAcquire || a.order == orderAcqRel)
 }
 
-// morally reports whether two actions are morally strong.
-func (a *action) morally(b *action) bool {
+// morallyStrong reports whether two actions are morally strong.
+func (a *action) morallyStrong(b *action) bool {
 	if !a.fence && !b.fence && a.loc != b.loc {
 		return false
 	}
@@ -121,8 +121,8 @@ func (x *execution) fromReads() relation {
 	return x.relation(func(i, j int) bool { return x.acts[i].reads && x.co.has(x.from[i], j) })
 }
 
-func (x *execution) morally() relation {
-	return x.relation(func(i, j int) bool { return x.acts[i].morally(&x.acts[j]) })
+func (x *execution) morallyStrong() relation {
+	return x.relation(func(i, j int) bool { return x.acts[i].morallyStrong(&x.acts[j]) })
 }
 
 func inBoth(a, b relation) relation {
@@ -135,13 +135,13 @@ func inBoth(a, b relation) relation {
 
 // observation leads from writes to reads, through atomics.
 func (x *execution) observation() relation {
-	direct := inBoth(x.readsFrom(), x.morally())
+	direct := inBoth(x.readsFrom(), x.morallyStrong())
 	return direct.closed() // only reads and writes can stand between
 }
 
 // synchronizes returns the pairs of release and acquire patterns, and of fence.sc.
 func (x *execution) synchronizes() relation {
-	po, obs, ms := x.program(), x.observation(), x.morally()
+	po, obs, ms := x.program(), x.observation(), x.morallyStrong()
 	// A pattern leads from its first operation to the write, or from the read to its last
 	// operation.
 	release := x.relation(func(i, j int) bool {
@@ -165,7 +165,7 @@ func (x *execution) synchronizes() relation {
 
 // allowed reports whether PTX allows the execution.
 func (x *execution) allowed() bool {
-	po, rf, fr, ms := x.program(), x.readsFrom(), x.fromReads(), x.morally()
+	po, rf, fr, ms := x.program(), x.readsFrom(), x.fromReads(), x.morallyStrong()
 	base := union(po, x.synchronizes()).closed()
 	cause := union(base, x.observation().then(base))
 	for i := range x.acts {

@@ -23,12 +23,12 @@ type block struct {
 
 // A barrier counts the threads that have arrived.
 type barrier struct {
-	in      *instr
-	want    int // threads
-	arrived int
-	voters  int // bar.red: number of threads that take part,
-	votes   int // and number of those with a true predicate
-	warps   []*warp
+	in       *instr
+	expected int // threads
+	arrived  int
+	voters   int // bar.red: number of threads that take part,
+	votes    int // and number of those with a true predicate
+	warps    []*warp
 }
 
 func (b *block) finished() bool { return b.exited == b.threads }
@@ -61,11 +61,11 @@ func buildBarrierReduce(a *assembler, s *statement, f form) (instr, error) {
 	in.c, in.flip = o.pred()
 	switch f[2] {
 	case "popc":
-		in.exec = func(w *warp, in *instr, m uint32) { w.each(in.d, m, w.votes) }
+		in.exec = func(w *warp, in *instr, m uint32) { w.broadcast(in.d, m, w.votes) }
 	case "and":
-		in.exec = func(w *warp, in *instr, m uint32) { w.decide(in.d, m, w.votes == w.voters) }
+		in.exec = func(w *warp, in *instr, m uint32) { w.setPred(in.d, m, w.votes == w.voters) }
 	case "or":
-		in.exec = func(w *warp, in *instr, m uint32) { w.decide(in.d, m, w.votes != 0) }
+		in.exec = func(w *warp, in *instr, m uint32) { w.setPred(in.d, m, w.votes != 0) }
 	}
 	return in, o.done()
 }
@@ -93,19 +93,19 @@ func (b *block) arrive(w *warp, in *instr, g group) {
 		return
 	}
 	bar := &b.barriers[id]
-	want := b.threads
+	expected := b.threads
 	if in.b >= 0 {
-		want = int(w.rows[in.b][lane])
-		if want <= 0 || want > len(b.warps)*warpSize || want%warpSize != 0 {
-			w.fail(in, lane, "barrier of %d threads in a block of %d: no such number of whole warps", want, b.threads)
+		expected = int(w.rows[in.b][lane])
+		if expected <= 0 || expected > len(b.warps)*warpSize || expected%warpSize != 0 {
+			w.fail(in, lane, "barrier of %d threads in a block of %d: no such number of whole warps", expected, b.threads)
 			return
 		}
 	}
-	if bar.arrived > 0 && bar.want != want {
-		w.fail(in, lane, "barrier %d of %d threads, but of %d for others", id, want, bar.want)
+	if bar.arrived > 0 && bar.expected != expected {
+		w.fail(in, lane, "barrier %d of %d threads, but of %d for others", id, expected, bar.expected)
 		return
 	}
-	bar.in, bar.want = in, want
+	bar.in, bar.expected = in, expected
 	bar.arrived += bits.OnesCount32(g.mask)
 	bar.warps = append(bar.warps, w)
 	if in.votes {
@@ -116,7 +116,7 @@ func (b *block) arrive(w *warp, in *instr, g group) {
 		// A thread count is in whole warps.
 		bar.arrived += warpSize - bits.OnesCount32(g.mask)
 	}
-	if bar.arrived >= bar.want {
+	if bar.arrived >= bar.expected {
 		bar.release(w)
 	}
 }
@@ -144,17 +144,17 @@ func (bar *barrier) release(last *warp) {
 // to different ones, or some have exited.
 func (b *block) checkDivergent(w *warp) {
 	if len(w.barred) > 1 {
-		w.fail(&w.launch.prog.code[w.barred[0].pc], lowest(w.barred[0].mask), "divergent barrier%s", w.whereabouts(w.live))
+		w.fail(&w.launch.prog.code[w.barred[0].pc], lowest(w.barred[0].mask), "divergent barrier%s", w.describeWaiting(w.live))
 		return
 	}
-	if len(w.barred) == 1 && w.live != w.block.initial(w.index) {
+	if len(w.barred) == 1 && w.live != w.block.initialMask(w.index) {
 		g := w.barred[0]
-		w.fail(&w.launch.prog.code[g.pc], lowest(g.mask), "divergent barrier: lanes 0x%08x of the warp have exited", w.block.initial(w.index)&^w.live)
+		w.fail(&w.launch.prog.code[g.pc], lowest(g.mask), "divergent barrier: lanes 0x%08x of the warp have exited", w.block.initialMask(w.index)&^w.live)
 	}
 }
 
-// initial returns the mask of lanes that a warp starts with.
-func (b *block) initial(warp int) uint32 {
+// initialMask returns the mask of lanes that a warp starts with.
+func (b *block) initialMask(warp int) uint32 {
 	n := b.threads - warp*warpSize
 	if n >= warpSize {
 		return fullMask
@@ -162,12 +162,12 @@ func (b *block) initial(warp int) uint32 {
 	return 1<<n - 1
 }
 
-// stuck describes why no warp of the block can run.
-func (b *block) stuck() (w *warp, in *instr, why string) {
+// deadlock describes why no warp of the block can run.
+func (b *block) deadlock() (w *warp, in *instr, reason string) {
 	for id := range b.barriers {
 		bar := &b.barriers[id]
 		if bar.arrived > 0 {
-			return bar.warps[0], bar.in, fmt.Sprintf("deadlock: barrier %d has %d of %d threads; %d threads of the block have exited", id, bar.arrived, bar.want, b.exited)
+			return bar.warps[0], bar.in, fmt.Sprintf("deadlock: barrier %d has %d of %d threads; %d threads of the block have exited", id, bar.arrived, bar.expected, b.exited)
 		}
 	}
 	return b.warps[0], nil, "deadlock"

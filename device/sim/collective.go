@@ -7,7 +7,7 @@ import "math/bits"
 
 // collective resolves the common part: the membermask is the last operand.
 func (o *operands) collective(in instr, exec func(w *warp, in *instr, m uint32)) (instr, error) {
-	in.agreed = o.more() && o.s.args[o.i].kind == opImm
+	in.uniform = o.more() && o.s.args[o.i].kind == opImm
 	in.kind, in.member, in.exec = kindCollect, o.src(b32), exec
 	return in, o.done()
 }
@@ -86,20 +86,20 @@ func buildVote(a *assembler, s *statement, f form) (instr, error) {
 		case "uni":
 			result = votes == m || votes == 0
 		}
-		w.decide(in.d, m, result)
+		w.setPred(in.d, m, result)
 	})
 }
 
-// decide writes one predicate value to all lanes of the mask.
-func (w *warp) decide(index int32, m uint32, v bool) {
+// setPred writes one predicate value to all lanes of the mask.
+func (w *warp) setPred(index int32, m uint32, v bool) {
 	w.preds[index] &^= m
 	if v {
 		w.preds[index] |= m
 	}
 }
 
-// each writes one value to all lanes of the mask.
-func (w *warp) each(row int32, m uint32, v uint64) {
+// broadcast writes one value to all lanes of the mask.
+func (w *warp) broadcast(row int32, m uint32, v uint64) {
 	d := &w.rows[row]
 	if m == fullMask {
 		for i := range d {
@@ -117,7 +117,7 @@ func buildBallot(a *assembler, s *statement, f form) (instr, error) {
 	in := instr{d: o.dst(b32)}
 	in.a, in.flip = o.pred()
 	return o.collective(in, func(w *warp, in *instr, m uint32) {
-		w.each(in.d, m, uint64(w.pred(in.a, in.flip)&m))
+		w.broadcast(in.d, m, uint64(w.pred(in.a, in.flip)&m))
 	})
 }
 
@@ -135,7 +135,7 @@ func buildMatchAny(a *assembler, s *statement, f form) (instr, error) {
 					same |= 1 << lowest(r)
 				}
 			}
-			w.each(in.d, same, uint64(same))
+			w.broadcast(in.d, same, uint64(same))
 			rest &^= same
 		}
 	})
@@ -155,7 +155,7 @@ func buildMatchAll(a *assembler, s *statement, f form) (instr, error) {
 				result = 0
 			}
 		}
-		w.each(in.d, m, uint64(result))
+		w.broadcast(in.d, m, uint64(result))
 		if in.e >= 0 {
 			w.preds[in.e] = w.preds[in.e]&^m | result
 		}
@@ -174,7 +174,7 @@ func buildRedux(a *assembler, s *statement, f form) (instr, error) {
 		for rest := m & (m - 1); rest != 0; rest &= rest - 1 {
 			v = combine(v, w.rows[in.a][lowest(rest)])
 		}
-		w.each(in.d, m, v)
+		w.broadcast(in.d, m, v)
 	})
 }
 
@@ -182,7 +182,7 @@ func buildRedux(a *assembler, s *statement, f form) (instr, error) {
 func buildActiveMask(a *assembler, s *statement, f form) (instr, error) {
 	o := a.operands(s)
 	in := instr{d: o.dst(b32)}
-	in.exec = func(w *warp, in *instr, m uint32) { w.each(in.d, m, uint64(m)) }
+	in.exec = func(w *warp, in *instr, m uint32) { w.broadcast(in.d, m, uint64(m)) }
 	return in, o.done()
 }
 
@@ -193,7 +193,7 @@ func buildElect(a *assembler, s *statement, f form) (instr, error) {
 	in.d, in.e = o.dstPred(b32)
 	return o.collective(in, func(w *warp, in *instr, m uint32) {
 		leader := bits.TrailingZeros32(m)
-		w.each(in.d, m, uint64(leader))
+		w.broadcast(in.d, m, uint64(leader))
 		if in.e >= 0 {
 			w.preds[in.e] = w.preds[in.e]&^m | 1<<leader
 		}

@@ -22,7 +22,7 @@ func (o *operands) comparison(in *instr, f form) func(w *warp, in *instr, m uint
 		q = ^p
 		if combine != "" {
 			c := w.pred(in.c, in.flip)
-			p, q = combined(combine, p, c), combined(combine, q, c)
+			p, q = combinePreds(combine, p, c), combinePreds(combine, q, c)
 		}
 		return p, q
 	}
@@ -152,7 +152,7 @@ func buildSet(a *assembler, s *statement, f form) (instr, error) {
 	return in, o.done()
 }
 
-func combined(op string, a, b uint32) uint32 {
+func combinePreds(op string, a, b uint32) uint32 {
 	switch op {
 	case "and":
 		return a & b

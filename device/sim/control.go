@@ -32,8 +32,8 @@ func buildSleep(a *assembler, s *statement, f form) (instr, error) {
 	return instr{kind: kindYield}, o.done()
 }
 
-// buildNothing resolves hints to the caches.
-func buildNothing(a *assembler, s *statement, f form) (instr, error) {
+// buildNoop resolves hints to the caches.
+func buildNoop(a *assembler, s *statement, f form) (instr, error) {
 	o := a.operands(s)
 	o.address(spaceGeneric)
 	return instr{exec: func(*warp, *instr, uint32) {}}, o.done()

@@ -102,15 +102,15 @@ type Device struct {
 	launches int
 	clock    uint64
 	// lengths holds the number of accesses in a kernel's last launch, for PCT.
-	lengths map[*program]uint64
-	idle    map[shape]*[]*block // blocks of earlier launches, for reuse
-	trace   *tracer
-	journal *journal // nil without a domain
-	lost    error
-	closed  bool
+	lengths    map[*program]uint64
+	freeBlocks map[shape]*[]*block // blocks of earlier launches, for reuse
+	trace      *tracer
+	journal    *journal // nil without a domain
+	lost       error
+	closed     bool
 
 	streams     []*stream // by index, nil where none is open
-	last        []uint32  // by index of stream, the number of its last work
+	lastWork    []uint32  // by index of stream, the number of its last work
 	lastAccess  []uint32  // the same for its last work that accesses memory
 	works       int       // number submitted so far
 	queued      int       // number of them not done
@@ -118,11 +118,11 @@ type Device struct {
 	heads       []*work   // cached result of ready, nil after a change
 	copies      []*work   // asynchronous ones that the host had not waited for
 
-	// known is the progress that the host has waited for, and learned what it has seen by that; see
-	// [stream.learned]. In a new era, all earlier work is known to all.
-	known   progress
-	learned *view
-	era     int
+	// waited is the progress that the host has waited for, and observed what it has seen by that;
+	// see [stream.observed]. In a new era, all earlier work is known to all.
+	waited   progress
+	observed *view
+	era      int
 }
 
 var _ device.Device = (*Device)(nil)
@@ -167,7 +167,7 @@ func Open(opts *Options) (*Device, error) {
 	if o.Races && (o.Sequential || o.Scheduler == Fast) {
 		return nil, fmt.Errorf("sim: %w: races are found in weak memory only, under random or pct", device.ErrInvalid)
 	}
-	d := &Device{opts: o, heap: newHeap(o.Memory), host: map[*byte]int{}, pinned: map[*pin]bool{}, modules: map[*device.Image]*loaded{}, lengths: map[*program]uint64{}, idle: map[shape]*[]*block{}}
+	d := &Device{opts: o, heap: newHeap(o.Memory), host: map[*byte]int{}, pinned: map[*pin]bool{}, modules: map[*device.Image]*loaded{}, lengths: map[*program]uint64{}, freeBlocks: map[shape]*[]*block{}}
 	if o.Domain != nil {
 		d.journal = &journal{Domain: o.Domain}
 	}
@@ -227,8 +227,8 @@ func init() {
 	}
 }
 
-// use locks the device for a call, unless it is closed or lost.
-func (d *Device) use() error {
+// lock locks the device for a call, unless it is closed or lost.
+func (d *Device) lock() error {
 	d.mu.Lock()
 	switch {
 	case d.closed:
@@ -248,7 +248,7 @@ func (d *Device) Properties() device.Properties {
 
 // Memory reads free and total memory.
 func (d *Device) Memory() (device.Memory, error) {
-	if err := d.use(); err != nil {
+	if err := d.lock(); err != nil {
 		return device.Memory{}, err
 	}
 	defer d.mu.Unlock()
@@ -257,7 +257,7 @@ func (d *Device) Memory() (device.Memory, error) {
 
 // Alloc returns device memory. Reading it before it is written is a fault.
 func (d *Device) Alloc(size int) (device.Buffer, error) {
-	if err := d.use(); err != nil {
+	if err := d.lock(); err != nil {
 		return device.Buffer{}, err
 	}
 	defer d.mu.Unlock()
@@ -283,23 +283,23 @@ func (d *Device) Free(b device.Buffer) error {
 	if s == nil {
 		return fmt.Errorf("sim: %w: nothing to free at 0x%x (freed twice?)", device.ErrInvalid, uint64(b.Ptr))
 	}
-	err := d.unused(s, "freed")
+	err := d.checkUnused(s, "freed")
 	d.heap.free(s)
 	return err
 }
 
-// unused fails the device if the host has not waited for a work that uses a segment. what names the
-// operation on the segment.
-func (d *Device) unused(s *segment, what string) error {
+// checkUnused fails the device if the host has not waited for a work that uses a segment. operation
+// names the operation on the segment.
+func (d *Device) checkUnused(s *segment, operation string) error {
 	w := d.unfinished(s.users)
 	if w == nil || d.lost != nil {
 		return nil
 	}
-	return d.lose(&Fault{Reason: fmt.Sprintf("a %s at 0x%x is %s, but the host has not waited for all work that uses it", s.what, s.base, what), Work: w.String()})
+	return d.markLost(&Fault{Reason: fmt.Sprintf("a %s at 0x%x is %s, but the host has not waited for all work that uses it", s.name, s.base, operation), Work: w.String()})
 }
 
-// lose makes the device unusable because of a fault.
-func (d *Device) lose(cause error) error {
+// markLost makes the device unusable because of a fault.
+func (d *Device) markLost(cause error) error {
 	if d.lost != nil {
 		return d.lost
 	}
@@ -322,7 +322,7 @@ func (d *Device) Launches() int {
 
 // Sync waits for all works of all streams.
 func (d *Device) Sync(ctx context.Context) error {
-	if err := d.use(); err != nil {
+	if err := d.lock(); err != nil {
 		return err
 	}
 	defer d.mu.Unlock()
@@ -349,10 +349,10 @@ func (d *Device) Close() error {
 		return nil
 	}
 	d.closed = true
-	for s, idle := range d.idle {
-		s.prog.take(*idle)
+	for s, idle := range d.freeBlocks {
+		s.prog.keepRegisters(*idle)
 	}
-	d.heap, d.modules, d.lengths, d.idle = newHeap(0), nil, nil, nil
+	d.heap, d.modules, d.lengths, d.freeBlocks = newHeap(0), nil, nil, nil
 	d.streams, d.heads, d.copies = nil, nil, nil
 	if d.trace != nil {
 		return d.trace.close()
@@ -377,7 +377,7 @@ func threadsOf(d device.Dim) int {
 	return n[0] * n[1] * n[2]
 }
 
-// within reports whether an extent is valid and within a limit.
-func within(d, limit device.Dim) bool {
+// withinLimit reports whether an extent is valid and within a limit.
+func withinLimit(d, limit device.Dim) bool {
 	return d.X >= 0 && d.Y >= 0 && d.Z >= 0 && d.X <= limit.X && d.Y <= limit.Y && d.Z <= limit.Z
 }

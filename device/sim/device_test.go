@@ -362,12 +362,12 @@ func TestWatch(t *testing.T) {
 // The layout of blocks keeps a loop together and puts its exit after it.
 func TestLinearize(t *testing.T) {
 	blocks := []basicBlock{
-		{fall: -1, jumps: []int{3}},    // entry
-		{fall: 2},                      // end of the body
-		{fall: 3},                      // latch, back to the head
-		{fall: 4, jumps: []int{5}},     // head: leave to 5
-		{fall: -1, jumps: []int{1, 2}}, // body
-		{fall: -1},                     // exit
+		{fallThrough: -1, jumps: []int{3}},    // entry
+		{fallThrough: 2},                      // end of the body
+		{fallThrough: 3},                      // latch, back to the head
+		{fallThrough: 4, jumps: []int{5}},     // head: leave to 5
+		{fallThrough: -1, jumps: []int{1, 2}}, // body
+		{fallThrough: -1},                     // exit
 	}
 	at := make([]int, len(blocks))
 	for i, b := range linearize(blocks) {

@@ -42,10 +42,10 @@ type Before func(store int) bool
 // threads have seen them.
 type journal struct {
 	Domain
-	stores []stored
+	stores []storeRecord
 }
 
-type stored struct {
+type storeRecord struct {
 	cell *cell // first cell that it changed
 	mark mark
 }
@@ -54,12 +54,12 @@ type stored struct {
 func (w *warp) before(lane int) Before {
 	t, stores := &w.threads[lane], w.launch.domain.stores
 	return func(store int) bool {
-		return store >= 0 && store < len(stores) && t.knows(stores[store].cell, &stores[store].mark)
+		return store >= 0 && store < len(stores) && t.hasSeen(stores[store].cell, &stores[store].mark)
 	}
 }
 
-// name returns the place of a lane's thread.
-func (w *warp) name(lane int) Thread {
+// threadAt returns the place of a lane's thread.
+func (w *warp) threadAt(lane int) Thread {
 	return Thread{Launch: w.launch.number, Block: w.block.at, Warp: w.index, Lane: lane}
 }
 
@@ -69,14 +69,14 @@ func (w *warp) persist(in *instr, lane int, seg *segment, off uint64) {
 	if l.crash != nil || !l.domain.Holds(addr) {
 		return
 	}
-	t := w.name(lane)
+	t := w.threadAt(lane)
 	if ac.order == orderRelease || ac.order == orderAcqRel {
 		if l.crash = l.domain.Release(t, ac.scope, w.before(lane)); l.crash != nil {
 			return
 		}
 	}
 	c := seg.history.at(off)
-	l.domain.stores = append(l.domain.stores, stored{c, c.top().mark})
+	l.domain.stores = append(l.domain.stores, storeRecord{c, c.top().mark})
 	l.crash = l.domain.Store(t, addr, seg.data[off:off+uint64(ac.size)])
 }
 
@@ -88,9 +88,9 @@ type Access struct {
 	Write  bool // a store, or an atomic operation
 }
 
-// saw reports an access.
-func (w *warp) saw(in *instr, lane int, seg *segment, off uint64, write bool) {
+// watchAccess reports an access.
+func (w *warp) watchAccess(in *instr, lane int, seg *segment, off uint64, write bool) {
 	if seg.base >= heapBase {
-		w.launch.watch(Access{w.name(lane), device.Ptr(seg.base + off), in.access.size, write})
+		w.launch.watch(Access{w.threadAt(lane), device.Ptr(seg.base + off), in.access.size, write})
 	}
 }

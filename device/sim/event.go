@@ -22,7 +22,7 @@ var (
 
 // NewEvent makes a marker.
 func (d *Device) NewEvent() (*device.Event, error) {
-	if err := d.use(); err != nil {
+	if err := d.lock(); err != nil {
 		return nil, err
 	}
 	defer d.mu.Unlock()
@@ -43,7 +43,7 @@ func (d *Device) event(e device.EventDriver) (*event, error) {
 
 func (e *event) Sync(ctx context.Context) error {
 	d := e.dev
-	if err := d.use(); err != nil {
+	if err := d.lock(); err != nil {
 		return err
 	}
 	defer d.mu.Unlock()
@@ -60,7 +60,7 @@ func (e *event) Sync(ctx context.Context) error {
 // Since returns the clock's time between two markers, a nanosecond per tick.
 func (e *event) Since(start device.EventDriver) (time.Duration, error) {
 	d := e.dev
-	if err := d.use(); err != nil {
+	if err := d.lock(); err != nil {
 		return 0, err
 	}
 	defer d.mu.Unlock()
@@ -86,15 +86,15 @@ func (e *event) Close() error {
 		return nil
 	}
 	e.closed = true
-	if e.last == nil || d.closed || d.lost != nil || d.known.include(e.last.work) {
+	if e.last == nil || d.closed || d.lost != nil || d.waited.include(e.last.work) {
 		return nil
 	}
-	need := e.last.work
+	needed := e.last.work
 	for w := range d.pending {
 		if w.wait == e.last {
-			need = w
+			needed = w
 			break
 		}
 	}
-	return d.lose(&Fault{Reason: "an event is closed that queued work may still need", Work: need.String()})
+	return d.markLost(&Fault{Reason: "an event is closed that queued work may still need", Work: needed.String()})
 }

@@ -19,7 +19,7 @@ func (f fast) step(d *Device, ready []*work) {
 		}
 	}
 	if w.transfer != nil {
-		d.piece(w)
+		d.runPiece(w)
 		return
 	}
 	w.launch.run(func() { f.round(w.launch) })
@@ -27,8 +27,8 @@ func (f fast) step(d *Device, ready []*work) {
 
 // round runs each resident warp for a quantum.
 func (fast) round(l *launch) {
-	if !l.crowded(1) {
-		l.admit()
+	if !l.isFull(1) {
+		l.startBlock()
 	}
 	before := l.steps
 	for i := 0; i < len(l.resident); i++ {
@@ -40,11 +40,11 @@ func (fast) round(l *launch) {
 			}
 		}
 		if b.finished() {
-			l.retire(i)
+			l.removeBlock(i)
 			i--
 		}
 	}
 	if l.steps == before && len(l.resident) > 0 {
-		l.failStuck()
+		l.failDeadlock()
 	}
 }

@@ -25,7 +25,7 @@ func execFence(w *warp, in *instr, m uint32) {
 			l.views.fence(w, lane, in.access.order, in.access.scope)
 		}
 		if l.domain != nil && l.crash == nil {
-			l.crash = l.domain.Fence(w.name(lane), in.access.scope, w.before(lane))
+			l.crash = l.domain.Fence(w.threadAt(lane), in.access.scope, w.before(lane))
 		}
 	}
 }

@@ -20,16 +20,16 @@ var formats = map[int]format{32: {32, 24, -149}, 64: {64, 53, -1074}}
 func (t typ) format() format { return formats[t.bits] }
 
 // sign returns the sign bit, least the least normal number.
-func (f format) sign() uint64     { return 1 << (f.bits - 1) }
-func (f format) least() uint64    { return 1 << (f.digits - 1) }
-func (f format) infinity() uint64 { return f.sign() - f.least() }
+func (f format) sign() uint64      { return 1 << (f.bits - 1) }
+func (f format) minNormal() uint64 { return 1 << (f.digits - 1) }
+func (f format) infinity() uint64  { return f.sign() - f.minNormal() }
 
 // isNaN reports whether bits are those of a NaN.
 func (f format) isNaN(v uint64) bool { return v&^f.sign() > f.infinity() }
 
 // flush replaces a subnormal number by the zero of its sign.
 func (f format) flush(v uint64) uint64 {
-	if v&^f.sign() < f.least() {
+	if v&^f.sign() < f.minNormal() {
 		return v & f.sign()
 	}
 	return v
@@ -69,7 +69,7 @@ var invalid = float{kind: notANumber, negative: true}
 func (f format) float(v uint64) float {
 	n := float{negative: v&f.sign() != 0}
 	magnitude := v &^ f.sign()
-	fraction := magnitude & (f.least() - 1)
+	fraction := magnitude & (f.minNormal() - 1)
 	switch e := int(magnitude >> (f.digits - 1)); {
 	case magnitude > f.infinity():
 		n.kind, n.lo = notANumber, fraction<<(64-(f.digits-1))
@@ -78,7 +78,7 @@ func (f format) float(v uint64) float {
 	case e == 0:
 		n.lo, n.exp = fraction, f.low
 	default:
-		n.lo, n.exp = fraction|f.least(), f.low+e-1
+		n.lo, n.exp = fraction|f.minNormal(), f.low+e-1
 	}
 	return n
 }
@@ -120,7 +120,7 @@ func (f format) nan(n float) uint64 {
 
 // quiet returns a quiet NaN in the format, with the payload of n.
 func (f format) quiet(n float) uint64 {
-	v := f.infinity() | f.least()>>1 | n.lo>>(64-(f.digits-1))
+	v := f.infinity() | f.minNormal()>>1 | n.lo>>(64-(f.digits-1))
 	if n.negative {
 		v |= f.sign()
 	}
@@ -141,23 +141,23 @@ func (n *float) length() int {
 // them was 1, or appends zeros as far as they fit.
 func (n float) to(exp int) float {
 	drop := exp - n.exp
-	var lost uint64
+	var rest uint64
 	switch n.exp = exp; {
 	case drop <= -64:
 		n.hi, n.lo = n.lo<<(-drop-64), 0
 	case drop <= 0:
 		n.hi, n.lo = n.hi<<-drop|n.lo>>(64+drop), n.lo<<-drop
 	case drop < 64:
-		lost = n.lo << (64 - drop)
+		rest = n.lo << (64 - drop)
 		n.hi, n.lo = n.hi>>drop, n.hi<<(64-drop)|n.lo>>drop
 	case drop < 128:
-		lost = n.lo | n.hi<<1<<(127-drop)
+		rest = n.lo | n.hi<<1<<(127-drop)
 		n.hi, n.lo = 0, n.hi>>(drop-64)
 	default:
-		lost = n.hi | n.lo
+		rest = n.hi | n.lo
 		n.hi, n.lo = 0, 0
 	}
-	if lost != 0 {
+	if rest != 0 {
 		n.lo |= 1
 	}
 	return n
@@ -201,8 +201,8 @@ func (n float) add(m float, mode rounding) float {
 	}
 	// Aligns the first digit of the larger exponent to bit 125, so that a carry fits. Only numbers
 	// too small to cancel the other lose digits.
-	const room = 126
-	n, m = n.to(n.exp+n.length()-room), m.to(m.exp+m.length()-room)
+	const topBit = 126
+	n, m = n.to(n.exp+n.length()-topBit), m.to(m.exp+m.length()-topBit)
 	if n.exp < m.exp {
 		n, m = m, n
 	}

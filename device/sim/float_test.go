@@ -72,7 +72,7 @@ func (f format) rounded(x *big.Rat, mode rounding) uint64 {
 	case q.BitLen() < f.digits:
 		return sign | q.Uint64()
 	}
-	return sign | uint64(last-f.low+1)<<(f.digits-1) | q.Uint64()&^f.least()
+	return sign | uint64(last-f.low+1)<<(f.digits-1) | q.Uint64()&^f.minNormal()
 }
 
 // hardFloat generates bits that are hard to compute with: near the ends of the range, with few
@@ -99,7 +99,7 @@ func hardFloat(f format, rng *rand.Rand) uint64 {
 	case 3:
 		m = ^uint64(0) - uint64(rng.IntN(3))
 	}
-	v := uint64(e)<<(f.digits-1) | m&(f.least()-1)
+	v := uint64(e)<<(f.digits-1) | m&(f.minNormal()-1)
 	if rng.IntN(2) == 0 {
 		v |= f.sign()
 	}
@@ -234,7 +234,7 @@ func TestFloatFlush(t *testing.T) {
 		for range floatTrials {
 			a, b, c := f.flush(hardFloat(f, rng)), f.flush(hardFloat(f, rng)), f.flush(hardFloat(f, rng))
 			if rng.IntN(2) == 0 {
-				a, b, c = f.least()+rng.Uint64N(4), 0x3f800000-rng.Uint64N(8), f.sign()
+				a, b, c = f.minNormal()+rng.Uint64N(4), 0x3f800000-rng.Uint64N(8), f.sign()
 			}
 			if !f.finite(a) || !f.finite(b) || !f.finite(c) {
 				continue
@@ -246,8 +246,8 @@ func TestFloatFlush(t *testing.T) {
 				}
 				if x.Sign() != 0 {
 					want = f.rounded(x, mode)
-					tiny := wide.rounded(x, mode)&^wide.sign() < wide.rounded(f.exact(f.least()), mode)
-					switch least := want&^f.sign() == f.least() && x.Cmp(f.exact(want)) != 0; {
+					tiny := wide.rounded(x, mode)&^wide.sign() < wide.rounded(f.exact(f.minNormal()), mode)
+					switch least := want&^f.sign() == f.minNormal() && x.Cmp(f.exact(want)) != 0; {
 					case tiny && least:
 						flushed++
 					case least:

@@ -59,10 +59,10 @@ func (i *inputTables) of(form string) []uint64 {
 // edges returns numbers with special behavior.
 func (f format) edges() []uint64 {
 	one := uint64(2-f.low-f.digits) << (f.digits - 1)
-	ulp := f.least()
+	ulp := f.minNormal()
 	return []uint64{
 		0, f.sign(), one, one | f.sign(), one + 1, one - 1,
-		f.infinity(), f.infinity() | f.sign(), f.infinity() - 1, f.least(), f.least() - 1, 1 | f.sign(),
+		f.infinity(), f.infinity() | f.sign(), f.infinity() - 1, f.minNormal(), f.minNormal() - 1, 1 | f.sign(),
 		f.infinity() + 5, f.infinity() | f.sign() | ulp/2 | 9, f.infinity() + ulp/2 + 0x123, // a signaling NaN and quiet ones
 		one - ulp, // a half
 	}
@@ -91,7 +91,7 @@ func floatInput(f format) []uint64 {
 		case thread < pair:
 			words[0], words[1] = edges[thread%len(edges)], edges[thread/len(edges)]
 		case thread < pair+more/4: // products next to the least normal number
-			words[0], words[1] = f.least()+uint64(rng.IntN(3)), edges[2]-uint64(rng.IntN(4))
+			words[0], words[1] = f.minNormal()+uint64(rng.IntN(3)), edges[2]-uint64(rng.IntN(4))
 			words[2] = uint64(rng.IntN(3)) | f.sign()
 		case thread < pair+more/2: // sums and products that nearly cancel
 			words[2] = (floatMul.of(floatForm{format: f})(words[0], words[1], 0) ^ f.sign()) + uint64(rng.IntN(3))

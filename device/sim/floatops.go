@@ -60,7 +60,7 @@ func (f floatForm) result(n float) uint64 {
 // it, whatever rounding to the stored digits would give.
 func (f floatForm) tiny(n float) bool {
 	n.exp += f.digits // all digits are stored there
-	return f.encode(n, f.mode)&^f.sign() < uint64(1+f.digits)*f.least()
+	return f.encode(n, f.mode)&^f.sign() < uint64(1+f.digits)*f.minNormal()
 }
 
 // A floatOp is an operation on up to three operands.
@@ -207,8 +207,8 @@ var properties = map[string]func(f format, v uint64) bool{
 	"infinite":   func(f format, v uint64) bool { return v == f.infinity() },
 	"number":     func(f format, v uint64) bool { return v <= f.infinity() },
 	"notanumber": func(f format, v uint64) bool { return v > f.infinity() },
-	"normal":     func(f format, v uint64) bool { return v == 0 || v >= f.least() && v < f.infinity() },
-	"subnormal":  func(f format, v uint64) bool { return v != 0 && v < f.least() },
+	"normal":     func(f format, v uint64) bool { return v == 0 || v >= f.minNormal() && v < f.infinity() },
+	"subnormal":  func(f format, v uint64) bool { return v != 0 && v < f.minNormal() },
 }
 
 // buildTestProperty resolves "testp.property.type p, a".
@@ -231,7 +231,7 @@ func buildTestProperty(a *assembler, s *statement, fm form) (instr, error) {
 
 // extreme resolves min and max. Of a number and a NaN they return the number, unless the modifier
 // NaN is present; -0 is less than 0.
-func extreme(least bool) builder {
+func extreme(isMin bool) builder {
 	return func(a *assembler, s *statement, fm form) (instr, error) {
 		t := fm.last()
 		f := floatFormOf(t, fm)
@@ -250,7 +250,7 @@ func extreme(least bool) builder {
 			case noB:
 				return a
 			}
-			if (f.rank(a) < f.rank(b)) == least {
+			if (f.rank(a) < f.rank(b)) == isMin {
 				return a
 			}
 			return b
@@ -286,14 +286,14 @@ func floatComparison(name string, f floatForm) func(a, b uint64) bool {
 			if f.isNaN(a) || f.isNaN(b) {
 				return len(name) > 2
 			}
-			return base(f.place(a), f.place(b))
+			return base(f.orderKey(a), f.orderKey(b))
 		}
 	}
 	return func(a, b uint64) bool { return (f.isNaN(a) || f.isNaN(b)) == unordered }
 }
 
-// place maps numbers to unsigned integers in the same order; both zeros map to one.
-func (f floatForm) place(v uint64) uint64 {
+// orderKey maps numbers to unsigned integers in the same order; both zeros map to one.
+func (f floatForm) orderKey(v uint64) uint64 {
 	if f.ftz {
 		v = f.flush(v)
 	}

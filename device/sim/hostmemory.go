@@ -11,8 +11,8 @@ import (
 // A pin is host memory that is registered or mapped.
 type pin struct{ memory []byte }
 
-// apart returns an error if a part of the host memory is registered or mapped.
-func (d *Device) apart(op string, b []byte) error {
+// checkUnpinned returns an error if a part of the host memory is registered or mapped.
+func (d *Device) checkUnpinned(op string, b []byte) error {
 	for p := range d.pinned {
 		if overlap(b, p.memory) {
 			return fmt.Errorf("sim: %s: %w: %d bytes of which a part is registered or mapped", op, device.ErrInvalid, len(b))
@@ -23,7 +23,7 @@ func (d *Device) apart(op string, b []byte) error {
 
 // AllocHost returns host memory.
 func (d *Device) AllocHost(size int) ([]byte, error) {
-	if err := d.use(); err != nil {
+	if err := d.lock(); err != nil {
 		return nil, err
 	}
 	defer d.mu.Unlock()
@@ -44,24 +44,24 @@ func (d *Device) FreeHost(b []byte) error {
 	if len(b) == 0 || d.host[&b[0]] != len(b) {
 		return fmt.Errorf("sim: %w: no host memory of AllocHost (freed twice?)", device.ErrInvalid)
 	}
-	if err := d.apart("FreeHost", b); err != nil {
+	if err := d.checkUnpinned("FreeHost", b); err != nil {
 		return err
 	}
 	delete(d.host, &b[0])
-	return d.release(b)
+	return d.checkReleased(b)
 }
 
 // Register records b; all host memory copies at the same speed. Unregistering is a fault while an
 // asynchronous copy may use b.
 func (d *Device) Register(b []byte) (func() error, error) {
-	if err := d.use(); err != nil {
+	if err := d.lock(); err != nil {
 		return nil, err
 	}
 	defer d.mu.Unlock()
 	if len(b) == 0 {
 		return nil, fmt.Errorf("sim: %w: no memory to register", device.ErrInvalid)
 	}
-	if err := d.apart("Register", b); err != nil {
+	if err := d.checkUnpinned("Register", b); err != nil {
 		return nil, err
 	}
 	p := &pin{b}
@@ -73,20 +73,20 @@ func (d *Device) Register(b []byte) (func() error, error) {
 			return nil
 		}
 		delete(d.pinned, p)
-		return d.release(b)
+		return d.checkReleased(b)
 	}, nil
 }
 
-// release fails the device if the host has not waited for an asynchronous copy from or to the host
-// memory that it gives up.
-func (d *Device) release(b []byte) error {
+// checkReleased fails the device if the host has not waited for an asynchronous copy from or to the
+// host memory that it gives up.
+func (d *Device) checkReleased(b []byte) error {
 	if d.closed || d.lost != nil {
 		return nil
 	}
-	d.copies = slices.DeleteFunc(d.copies, d.known.include)
+	d.copies = slices.DeleteFunc(d.copies, d.waited.include)
 	for _, w := range d.copies {
 		if overlap(w.transfer.host, b) {
-			return d.lose(&Fault{Reason: "host memory is freed or unregistered that an asynchronous copy may still use", Work: w.String()})
+			return d.markLost(&Fault{Reason: "host memory is freed or unregistered that an asynchronous copy may still use", Work: w.String()})
 		}
 	}
 	return nil

@@ -64,7 +64,7 @@ func TestNumbersAreNoAddress(t *testing.T) {
 }
 
 // While Close waits, other goroutines close the stream or the device.
-func TestStreamCloseBesideOthers(t *testing.T) {
+func TestConcurrentStreamClose(t *testing.T) {
 	for seed := range uint64(50) {
 		d, err := Open(&Options{Scheduler: Random, Seed: seed})
 		if err != nil {

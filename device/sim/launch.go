@@ -18,7 +18,7 @@ type launch struct {
 	blockDim [3]int
 	params   *segment
 	heap     *heap
-	near     []*segment // block of memory that each access touched last
+	lastSegs []*segment // block of memory that each access touched last
 	number   int        // number of earlier launches
 	seed     uint64     // of the device, for messages
 	rng      *rand.Rand // of the device; nil under Fast
@@ -28,19 +28,19 @@ type launch struct {
 	steps  uint64 // warp instructions executed
 	budget uint64 // steps allowed
 
-	resident []*block
-	idle     *[]*block // finished blocks for reuse
-	admitted int       // number of blocks of the grid that have started
-	retired  uint64    // steps when the last block finished
-	ready    []*warp   // warps with runnable lanes, under Random
-	change   []uint64  // accesses at which a priority changes, ascending, under PCT
-	accesses uint64    // number so far, under PCT
+	resident   []*block
+	freeBlocks *[]*block // finished blocks for reuse
+	admitted   int       // number of blocks of the grid that have started
+	retired    uint64    // steps when the last block finished
+	ready      []*warp   // warps with runnable lanes, under Random
+	change     []uint64  // accesses at which a priority changes, ascending, under PCT
+	accesses   uint64    // number so far, under PCT
 
 	views       *views // nil: memory is sequentially consistent
 	firstThread int    // number of its first thread
 	firstBlock  int    // number of its first block
 	base        *view  // accesses ordered before it
-	end         *view  // base and what its threads have learned
+	end         *view  // base and what its threads have observed
 
 	domain   *journal
 	watch    func(Access)
@@ -56,7 +56,7 @@ func (d *Device) newLaunch(k device.Kernel, grid, block device.Dim, params []byt
 	if !ok || e == nil || e.dev != d {
 		return nil, fmt.Errorf("sim: %w: no kernel of this device", device.ErrInvalid)
 	}
-	if err := e.module.usable(); err != nil {
+	if err := e.module.checkLoaded(); err != nil {
 		return nil, err
 	}
 	if len(params) != e.prog.kernel.paramSize {
@@ -66,7 +66,7 @@ func (d *Device) newLaunch(k device.Kernel, grid, block device.Dim, params []byt
 	if m := e.prog.kernel.maxBlock; m > 0 {
 		limit = min(limit, m)
 	}
-	if !within(grid, maxGrid) || !within(block, maxBlock) || threadsOf(block) > limit {
+	if !withinLimit(grid, maxGrid) || !withinLimit(block, maxBlock) || threadsOf(block) > limit {
 		return nil, fmt.Errorf("sim: %w: kernel %s with a grid of %v and blocks of %v: at most %v blocks of %v threads, %d in all",
 			device.ErrInvalid, k.Name(), grid, block, maxGrid, maxBlock, limit)
 	}
@@ -81,8 +81,8 @@ func (d *Device) newLaunch(k device.Kernel, grid, block device.Dim, params []byt
 	return l, nil
 }
 
-// mentions visits the segments with addresses in the parameters.
-func (l *launch) mentions(yield func(s *segment) bool) {
+// paramSegments visits the segments with addresses in the parameters.
+func (l *launch) paramSegments(yield func(s *segment) bool) {
 	for i := 0; i+8 <= l.params.size; i += 8 {
 		addr := binary.LittleEndian.Uint64(l.params.data[i:])
 		if s, _ := l.heap.find(addr, 1); s != nil && !yield(s) {
@@ -95,12 +95,12 @@ func (l *launch) mentions(yield func(s *segment) bool) {
 func (l *launch) begin() {
 	d := l.dev
 	l.begun = true
-	l.near = make([]*segment, l.prog.accesses)
+	l.lastSegs = make([]*segment, l.prog.accesses)
 	s := l.shape()
-	if d.idle[s] == nil {
-		d.idle[s] = new([]*block)
+	if d.freeBlocks[s] == nil {
+		d.freeBlocks[s] = new([]*block)
 	}
-	l.idle = d.idle[s]
+	l.freeBlocks = d.freeBlocks[s]
 	if l.views != nil {
 		l.views.begin(l)
 	}
@@ -109,21 +109,21 @@ func (l *launch) begin() {
 	}
 }
 
-// conclude ends a launch that failed or has no unfinished blocks.
-func (d *Device) conclude(l *launch) {
+// finishLaunch ends a launch that failed or has no unfinished blocks.
+func (d *Device) finishLaunch(l *launch) {
 	if l.accesses > 0 {
 		d.lengths[l.prog] = l.accesses
 	}
 	switch {
 	case l.crash != nil:
-		d.lose(l.crash)
+		d.markLost(l.crash)
 	case l.fault != nil:
-		d.lose(l.fault)
+		d.markLost(l.fault)
 	}
 	if l.views != nil {
-		l.work.stream.learned = l.end
+		l.work.stream.observed = l.end
 	}
-	l.near, l.ready = nil, nil
+	l.lastSegs, l.ready = nil, nil
 	d.finish(l.work)
 }
 
@@ -136,14 +136,14 @@ func (l *launch) blocks() int { return l.grid[0] * l.grid[1] * l.grid[2] }
 // failed reports whether the launch must end now.
 func (l *launch) failed() bool { return l.fault != nil || l.crash != nil }
 
-// admit starts the next block of the grid. It returns nil after the last one.
-func (l *launch) admit() *block {
+// startBlock starts the next block of the grid. It returns nil after the last one.
+func (l *launch) startBlock() *block {
 	if l.admitted == l.blocks() {
 		return nil
 	}
 	var b *block
-	if n := len(*l.idle); n > 0 {
-		b, *l.idle = (*l.idle)[n-1], (*l.idle)[:n-1]
+	if n := len(*l.freeBlocks); n > 0 {
+		b, *l.freeBlocks = (*l.freeBlocks)[n-1], (*l.freeBlocks)[:n-1]
 	} else {
 		b = l.newBlock()
 	}
@@ -155,9 +155,9 @@ func (l *launch) admit() *block {
 	b.at = [3]int{i % l.grid[0], i / l.grid[0] % l.grid[1], i / (l.grid[0] * l.grid[1])}
 	b.number, b.first, b.exited = l.firstBlock+i, l.firstThread+i*len(b.warps)*warpSize, 0
 	b.barriers = [16]barrier{}
-	b.shared.wipe()
+	b.shared.clearWritten()
 	for k, w := range b.warps {
-		w.reset(b, k, b.initial(k))
+		w.reset(b, k, b.initialMask(k))
 	}
 	l.resident = append(l.resident, b)
 	return b
@@ -186,24 +186,24 @@ const (
 	// maxResident is the maximum number of blocks that run at the same time: as many of 256 threads
 	// as an H200 holds.
 	maxResident = 8 * units
-	// patience is the number of steps without a finished block after which another block starts:
+	// stallSteps is the number of steps without a finished block after which another block starts:
 	// running blocks may wait for it.
-	patience = 1 << 13
+	stallSteps = 1 << 13
 )
 
-// crowded reports whether enough blocks run. The limit is first, plus one for each patience steps
+// isFull reports whether enough blocks run. The limit is first, plus one for each stallSteps steps
 // without a finished block.
-func (l *launch) crowded(first int) bool {
-	return len(l.resident) >= min(first+int((l.steps-l.retired)/patience), maxResident)
+func (l *launch) isFull(first int) bool {
+	return len(l.resident) >= min(first+int((l.steps-l.retired)/stallSteps), maxResident)
 }
 
-// retire removes a finished block.
-func (l *launch) retire(i int) {
+// removeBlock removes a finished block.
+func (l *launch) removeBlock(i int) {
 	l.retired = l.steps
 	if l.views != nil {
-		l.views.retire(l, l.resident[i])
+		l.views.joinBlock(l, l.resident[i])
 	}
-	*l.idle = append(*l.idle, l.resident[i])
+	*l.freeBlocks = append(*l.freeBlocks, l.resident[i])
 	l.resident = append(l.resident[:i], l.resident[i+1:]...)
 }
 
@@ -211,27 +211,27 @@ func (l *launch) retire(i int) {
 func (l *launch) checkBudget(w *warp) {
 	if l.steps > l.budget && l.fault == nil {
 		in, lane := w.position()
-		w.fail(in, lane, "ran %d warp instructions, the budget of a launch: does it ever end?%s", l.budget, l.others())
+		w.fail(in, lane, "ran %d warp instructions, the budget of a launch: does it ever end?%s", l.budget, l.describeBlocker())
 	}
 }
 
-// others names another launch, which a launch that never ends may wait for: one that cannot begin
-// before it ends, or else one that runs concurrently.
-func (l *launch) others() string {
-	var beside *launch
+// describeBlocker names another launch, which a launch that never ends may wait for: one that
+// cannot begin before it ends, or else one that runs concurrently.
+func (l *launch) describeBlocker() string {
+	var concurrent *launch
 	for w := range l.dev.pending {
 		switch o := w.launch; {
 		case o == nil || o == l:
 		case w.before.include(l.work):
 			return fmt.Sprintf(" (%v, is queued behind it)", w)
-		case beside == nil || o.begun && !beside.begun:
-			beside = o
+		case concurrent == nil || o.begun && !concurrent.begun:
+			concurrent = o
 		}
 	}
-	if beside == nil {
+	if concurrent == nil {
 		return ""
 	}
-	return fmt.Sprintf(" (%v, runs beside it)", beside.work)
+	return fmt.Sprintf(" (%v, runs beside it)", concurrent.work)
 }
 
 // position returns an instruction that a warp is at, and a lane there.
@@ -247,14 +247,14 @@ func (w *warp) position() (*instr, int) {
 	return nil, -1
 }
 
-// failStuck ends a launch without runnable warps.
-func (l *launch) failStuck() {
-	w, in, why := l.resident[0].stuck()
+// failDeadlock ends a launch without runnable warps.
+func (l *launch) failDeadlock() {
+	w, in, reason := l.resident[0].deadlock()
 	lane := -1
 	if in != nil {
 		_, lane = w.position()
 	}
-	w.fail(in, lane, "%s", why)
+	w.fail(in, lane, "%s", reason)
 }
 
 // firstLane returns the lane that an instruction handles first if lanes access memory one after

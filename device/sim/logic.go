@@ -48,9 +48,9 @@ func lop3(a, b, c uint64, lut uint64) uint64 {
 	return d & 0xffffffff
 }
 
-// pick returns v if which is odd, else its complement.
-func pick(v, which uint64) uint64 {
-	if which&1 != 0 {
+// pick returns v if index is odd, else its complement.
+func pick(v, index uint64) uint64 {
+	if index&1 != 0 {
 		return v
 	}
 	return ^v

@@ -14,8 +14,8 @@ import (
 // Mapped memory: bytes of the host at addresses of the device, and ranges of addresses that get
 // memory as they grow.
 
-// place reserves addresses for size bytes, as alloc does, without memory.
-func (h *heap) place(size int) (*segment, bool) {
+// reserve reserves addresses for size bytes, as alloc does, without memory.
+func (h *heap) reserve(size int) (*segment, bool) {
 	if h.next >= sharedWindow || uint64(size) > (sharedWindow-h.next)/2 {
 		return nil, false
 	}
@@ -30,24 +30,24 @@ func (h *heap) place(size int) (*segment, bool) {
 // against the memory of the device. It is a fault to unmap it before the host has waited for the
 // works that use it.
 func (d *Device) Map(host []byte) (b device.Buffer, unmap func() error, err error) {
-	if err := d.use(); err != nil {
+	if err := d.lock(); err != nil {
 		return b, nil, err
 	}
 	defer d.mu.Unlock()
 	if err := device.CheckMap(host); err != nil {
 		return b, nil, fmt.Errorf("sim: %w", err)
 	}
-	if err := d.apart("Map", host); err != nil {
+	if err := d.checkUnpinned("Map", host); err != nil {
 		return b, nil, err
 	}
-	s, ok := d.heap.place(len(host))
+	s, ok := d.heap.reserve(len(host))
 	if !ok {
 		return b, nil, fmt.Errorf("sim: %w: no addresses left to map %d bytes", device.ErrMemory, len(host))
 	}
 	// Cells are read whole, and none may reach beyond the end: therefore a mapping is a multiple of
 	// eight bytes.
-	s.what, s.size, s.data = fmt.Sprintf("mapping of %d bytes", len(host)), len(host), host[:len(host):len(host)]
-	s.known = bytes.Repeat([]byte{0xff}, len(host)/8)
+	s.name, s.size, s.data = fmt.Sprintf("mapping of %d bytes", len(host)), len(host), host[:len(host):len(host)]
+	s.written = bytes.Repeat([]byte{0xff}, len(host)/8)
 	d.mapped = append(d.mapped, s)
 	p := &pin{host}
 	d.pinned[p] = true
@@ -62,15 +62,15 @@ func (d *Device) unmap(p *pin, s *segment) error {
 	}
 	delete(d.pinned, p)
 	d.mapped = slices.DeleteFunc(d.mapped, func(o *segment) bool { return o == s })
-	err := d.unused(s, "unmapped")
+	err := d.checkUnused(s, "unmapped")
 	d.heap.used += uint64(s.size) // free subtracts it again
 	d.heap.free(s)
-	return errors.Join(err, d.release(p.memory))
+	return errors.Join(err, d.checkReleased(p.memory))
 }
 
-// hostMayWrite makes mapped memory visible as it is now. Once the host has waited for all works
+// refreshMapped makes mapped memory visible as it is now. Once the host has waited for all works
 // that use it, the host may have written there, and works submitted from then on must see that.
-func (d *Device) hostMayWrite() {
+func (d *Device) refreshMapped() {
 	for _, s := range d.mapped {
 		if d.unfinished(s.users) == nil {
 			s.history, s.bulk = nil, nil
@@ -93,7 +93,7 @@ type reservation struct {
 
 // Reserve reserves addresses.
 func (d *Device) Reserve(size int) (device.Range, error) {
-	if err := d.use(); err != nil {
+	if err := d.lock(); err != nil {
 		return nil, err
 	}
 	defer d.mu.Unlock()
@@ -104,7 +104,7 @@ func (d *Device) Reserve(size int) (device.Range, error) {
 		return nil, fmt.Errorf("sim: %w: no addresses for a range of %d bytes", device.ErrMemory, size)
 	}
 	size = roundUp(size)
-	s, ok := d.heap.place(size)
+	s, ok := d.heap.reserve(size)
 	if !ok {
 		return nil, fmt.Errorf("sim: %w: no addresses for a range of %d bytes", device.ErrMemory, size)
 	}
@@ -119,8 +119,8 @@ func (s *segment) resize(size int) {
 	fresh := newSegment(fmt.Sprintf("range with %d bytes mapped", size), s.base, size)
 	kept := min(s.size, size)
 	copy(fresh.data, s.data[:kept])
-	copy(fresh.known, s.known[:kept/8])
-	s.what, s.size, s.data, s.known, s.history = fresh.what, fresh.size, fresh.data, fresh.known, s.history.resize(size)
+	copy(fresh.written, s.written[:kept/8])
+	s.name, s.size, s.data, s.written, s.history = fresh.name, fresh.size, fresh.data, fresh.written, s.history.resize(size)
 }
 
 // resize returns the history of the first size bytes, with pages for all of them.
@@ -154,12 +154,12 @@ func (r *reservation) Buffer() device.Buffer {
 
 func (r *reservation) Resize(n int) error {
 	d := r.dev
-	if err := d.use(); err != nil {
+	if err := d.lock(); err != nil {
 		return err
 	}
 	defer d.mu.Unlock()
 	if n >= 0 && n < r.seg.size {
-		if err := r.idle(); err != nil {
+		if err := r.waitUnused(); err != nil {
 			return err
 		}
 	}
@@ -181,9 +181,9 @@ func (r *reservation) Resize(n int) error {
 	return nil
 }
 
-// idle waits for all work of the device until none uses the range: other goroutines may submit work
-// meanwhile. Callers hold the device's lock, which idle releases while it waits.
-func (r *reservation) idle() error {
+// waitUnused waits for all work of the device until none uses the range: other goroutines may
+// submit work meanwhile. Callers hold the device's lock, which waitUnused releases while it waits.
+func (r *reservation) waitUnused() error {
 	for {
 		if err := r.dev.drainAll(context.Background()); err != nil {
 			return err
@@ -200,7 +200,7 @@ func (r *reservation) Free() error {
 	defer d.mu.Unlock()
 	var err error
 	if !r.freed && !d.closed && d.lost == nil {
-		err = r.idle()
+		err = r.waitUnused()
 	}
 	if !r.freed && !d.closed { // checked again after waiting
 		d.heap.free(r.seg)

@@ -10,11 +10,11 @@ import (
 // A segment is a block of memory that is accessed as one: an allocation, the shared memory of a
 // block, the local memory of a thread. It records which of its bytes have been written.
 type segment struct {
-	what    string // for messages: "block of 64 bytes"
+	name    string // for messages: "block of 64 bytes"
 	base    uint64 // address of the first byte
 	size    int
 	data    []byte  // nil after the block was freed
-	known   []uint8 // one bit per byte
+	written []uint8 // one bit per byte
 	private bool    // only one thread can access it
 	// constant memory is written when its module is loaded
 	constant bool
@@ -27,7 +27,7 @@ type segment struct {
 }
 
 func newSegment(what string, base uint64, size int) *segment {
-	return &segment{what: what, base: base, size: size, data: make([]byte, size+16), known: make([]uint8, size/8+3)}
+	return &segment{name: what, base: base, size: size, data: make([]byte, size+16), written: make([]uint8, size/8+3)}
 }
 
 // get reads size bytes (1, 2, 4 or 8), aligned.
@@ -55,19 +55,19 @@ func (s *segment) set(off uint64, size int, v uint64) {
 	default:
 		s.data[off] = byte(v)
 	}
-	s.known[off>>3] |= uint8(1<<size-1) << (off & 7)
+	s.written[off>>3] |= uint8(1<<size-1) << (off & 7)
 }
 
-// isKnown reports whether size bytes (1, 2, 4 or 8), aligned, were written.
-func (s *segment) isKnown(off uint64, size int) bool {
+// isWritten reports whether size bytes (1, 2, 4 or 8), aligned, were written.
+func (s *segment) isWritten(off uint64, size int) bool {
 	want := uint8(1<<size-1) << (off & 7)
-	return s.known[off>>3]&want == want
+	return s.written[off>>3]&want == want
 }
 
-// areKnown reports whether n elements of size bytes were written.
-func (s *segment) areKnown(off uint64, size, n int) bool {
+// areWritten reports whether n elements of size bytes were written.
+func (s *segment) areWritten(off uint64, size, n int) bool {
 	for i := range n {
-		if !s.isKnown(off+uint64(i*size), size) {
+		if !s.isWritten(off+uint64(i*size), size) {
 			return false
 		}
 	}
@@ -77,13 +77,13 @@ func (s *segment) areKnown(off uint64, size, n int) bool {
 // mark marks bytes as written or as unwritten.
 func (s *segment) mark(off, size int, written bool) {
 	end := off + size
-	first, last := (off+7)&^7, end&^7 // whole bytes of known lie between them
+	first, last := (off+7)&^7, end&^7 // whole bytes of written lie between them
 	if first > last {
 		s.markBits(off, end, written)
 		return
 	}
 	s.markBits(off, first, written)
-	whole := s.known[first/8 : last/8]
+	whole := s.written[first/8 : last/8]
 	if clear(whole); written && len(whole) > 0 {
 		whole[0] = 0xff
 		for n := 1; n < len(whole); n *= 2 {
@@ -93,20 +93,20 @@ func (s *segment) mark(off, size int, written bool) {
 	s.markBits(last, end, written)
 }
 
-// markBits is mark of fewer than eight bytes that share a byte of known.
+// markBits is mark of fewer than eight bytes that share a byte of written.
 func (s *segment) markBits(off, end int, written bool) {
 	if off == end {
 		return
 	}
 	mask := uint8(1<<(end-off)-1) << (off % 8)
-	if s.known[off/8] &^= mask; written {
-		s.known[off/8] |= mask
+	if s.written[off/8] &^= mask; written {
+		s.written[off/8] |= mask
 	}
 }
 
-// wipe marks everything as unwritten: shared memory at the start of a block.
-func (s *segment) wipe() {
-	clear(s.known)
+// clearWritten marks everything as unwritten: shared memory at the start of a block.
+func (s *segment) clearWritten() {
+	clear(s.written)
 	s.history = nil
 }
 
@@ -150,7 +150,7 @@ func (h *heap) alloc(size int) (*segment, bool) {
 
 // at returns the block that begins at base, or nil.
 func (h *heap) at(base uint64) *segment {
-	i := h.below(base)
+	i := h.indexBelow(base)
 	if i < 0 || h.segs[i].base != base || h.segs[i].data == nil {
 		return nil
 	}
@@ -160,7 +160,7 @@ func (h *heap) at(base uint64) *segment {
 // free releases a block.
 func (h *heap) free(s *segment) {
 	h.used -= uint64(s.size)
-	s.data, s.known, s.history, s.bulk, s.users = nil, nil, nil, nil, nil
+	s.data, s.written, s.history, s.bulk, s.users = nil, nil, nil, nil, nil
 	if freed := h.freed(); freed > maxFreed {
 		h.segs = slices.DeleteFunc(h.segs, func(s *segment) bool {
 			if s.data == nil && freed > maxFreed/2 {
@@ -187,8 +187,8 @@ func (h *heap) freed() int {
 	return n
 }
 
-// below returns the index of the last block that starts at or before addr, or -1.
-func (h *heap) below(addr uint64) int {
+// indexBelow returns the index of the last block that starts at or before addr, or -1.
+func (h *heap) indexBelow(addr uint64) int {
 	i, found := slices.BinarySearchFunc(h.segs, addr, func(s *segment, addr uint64) int {
 		switch {
 		case s.base < addr:
@@ -206,7 +206,7 @@ func (h *heap) below(addr uint64) int {
 
 // find returns the block that holds [addr, addr+size), or says why none does.
 func (h *heap) find(addr uint64, size int) (*segment, string) {
-	i := h.below(addr)
+	i := h.indexBelow(addr)
 	if i < 0 {
 		return nil, fmt.Sprintf("address 0x%x: no memory there", addr)
 	}
@@ -214,11 +214,11 @@ func (h *heap) find(addr uint64, size int) (*segment, string) {
 	off := addr - s.base
 	switch {
 	case s.data == nil && off < uint64(s.size):
-		return nil, fmt.Sprintf("address 0x%x: byte %d of a %s that was freed", addr, off, s.what)
+		return nil, fmt.Sprintf("address 0x%x: byte %d of a %s that was freed", addr, off, s.name)
 	case s.data != nil && off < uint64(s.size) && uint64(size) <= uint64(s.size)-off:
 		return s, ""
 	case off < uint64(s.size)+1<<20:
-		return nil, fmt.Sprintf("address 0x%x: byte %d of a %s", addr, off, s.what)
+		return nil, fmt.Sprintf("address 0x%x: byte %d of a %s", addr, off, s.name)
 	}
 	return nil, fmt.Sprintf("address 0x%x: no memory there", addr)
 }
@@ -227,7 +227,7 @@ func (h *heap) find(addr uint64, size int) (*segment, string) {
 func (s *segment) copyFrom(to int, o *segment, from, size int) {
 	written := make([]bool, size)
 	for i := range written {
-		written[i] = o.isKnown(uint64(from+i), 1)
+		written[i] = o.isWritten(uint64(from+i), 1)
 	}
 	copy(s.data[to:to+size], o.data[from:from+size])
 	for i, w := range written {

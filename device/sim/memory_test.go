@@ -13,7 +13,7 @@ func TestMark(t *testing.T) {
 				s.mark(0, size, !written)
 				s.mark(lo, hi-lo, written)
 				for i := range size {
-					if inside := lo <= i && i < hi; s.isKnown(uint64(i), 1) != (inside == written) {
+					if inside := lo <= i && i < hi; s.isWritten(uint64(i), 1) != (inside == written) {
 						t.Fatalf("[%d,%d) marked %v: byte %d is known: %v", lo, hi, written, i, !(inside == written))
 					}
 				}

@@ -11,16 +11,16 @@ import (
 
 // loaded is a loaded image.
 type loaded struct {
-	dev     *Device
-	name    string
-	prog    map[string]*program
-	globals []*segment // its variables
-	gone    bool       // unloaded
+	dev      *Device
+	name     string
+	prog     map[string]*program
+	globals  []*segment // its variables
+	unloaded bool       // unloaded
 }
 
 // Load parses the image for the device's architecture and allocates its global variables.
 func (d *Device) Load(img *device.Image) (device.Module, error) {
-	if err := d.use(); err != nil {
+	if err := d.lock(); err != nil {
 		return nil, err
 	}
 	defer d.mu.Unlock()
@@ -46,7 +46,7 @@ func (d *Device) Load(img *device.Image) (device.Module, error) {
 // Unload frees the image's variables; its kernels can no longer be launched. It is a fault while a
 // launch of one is not done, or if one uses a variable and the host has not waited for it.
 func (d *Device) Unload(img *device.Image) error {
-	if err := d.use(); err != nil {
+	if err := d.lock(); err != nil {
 		return err
 	}
 	defer d.mu.Unlock()
@@ -55,19 +55,19 @@ func (d *Device) Unload(img *device.Image) error {
 		return nil
 	}
 	delete(d.modules, img)
-	m.gone = true
-	return m.drop()
+	m.unloaded = true
+	return m.freeGlobals()
 }
 
-// drop frees the image's variables.
-func (m *loaded) drop() (err error) {
+// freeGlobals frees the image's variables.
+func (m *loaded) freeGlobals() (err error) {
 	for w := range m.dev.pending {
 		if w.launch != nil && w.launch.module == m {
-			err = m.dev.lose(&Fault{Reason: fmt.Sprintf("image %s is unloaded, but a launch of its kernels is not done", m.name), Work: w.String()})
+			err = m.dev.markLost(&Fault{Reason: fmt.Sprintf("image %s is unloaded, but a launch of its kernels is not done", m.name), Work: w.String()})
 		}
 	}
 	for _, s := range m.globals {
-		if e := m.dev.unused(s, "unloaded"); err == nil {
+		if e := m.dev.checkUnused(s, "unloaded"); err == nil {
 			err = e
 		}
 		m.dev.heap.free(s)
@@ -75,9 +75,9 @@ func (m *loaded) drop() (err error) {
 	return err
 }
 
-// usable returns an error once the image has been unloaded.
-func (m *loaded) usable() error {
-	if m.gone {
+// checkLoaded returns an error once the image has been unloaded.
+func (m *loaded) checkLoaded() error {
+	if m.unloaded {
 		return fmt.Errorf("sim: image %s was unloaded: %w", m.name, device.ErrClosed)
 	}
 	return nil
@@ -142,7 +142,7 @@ func (m *loaded) compile(text string, rewritten bool) error {
 	for _, v := range is.globals {
 		s, ok := m.dev.heap.alloc(max(v.size, 1))
 		if !ok {
-			return errors.Join(fmt.Errorf("%w: %d bytes for variable %s", device.ErrMemory, v.size, v.name), m.drop())
+			return errors.Join(fmt.Errorf("%w: %d bytes for variable %s", device.ErrMemory, v.size, v.name), m.freeGlobals())
 		}
 		m.globals = append(m.globals, s)
 		copy(s.data, v.init)
@@ -171,7 +171,7 @@ func resolve(from source) (*assembly, error) {
 func (m *loaded) Kernel(name string) (device.Kernel, error) {
 	m.dev.mu.Lock()
 	defer m.dev.mu.Unlock()
-	if err := m.usable(); err != nil {
+	if err := m.checkLoaded(); err != nil {
 		return nil, err
 	}
 	p, ok := m.prog[name]

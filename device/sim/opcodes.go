@@ -151,8 +151,8 @@ var table = index([]opcode{
 	{"fence", "?sc|acq_rel cta|gpu|sys", buildFence},
 	{"membar", "cta|gl|sys", buildMembar},
 	{"createpolicy", "fractional L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged ?L2::evict_first|L2::evict_unchanged b64", buildCreatePolicy},
-	{"prefetch", "?global L1|L2", buildNothing},
-	{"prefetchu", "L1", buildNothing},
+	{"prefetch", "?global L1|L2", buildNoop},
+	{"prefetchu", "L1", buildNoop},
 
 	// Within a warp: collective.go. Of a block: barrier.go.
 	{"shfl", "sync up|down|bfly|idx b32", buildShuffle},

@@ -105,7 +105,7 @@ func (o *operands) srcOf(arg operand, t typ, wider bool) int32 {
 			return int32(arg.reg.row)
 		}
 	case opImm:
-		if err := arg.fits(t); err != nil {
+		if err := arg.checkType(t); err != nil {
 			o.fail("%v", err)
 		} else if arg.negate {
 			o.fail("source is not a plain number")
@@ -133,7 +133,7 @@ func (o *operands) imm(t typ) uint64 {
 	arg := o.next()
 	if arg.kind != opImm || arg.negate {
 		o.fail("not a number")
-	} else if err := arg.fits(t); err != nil {
+	} else if err := arg.checkType(t); err != nil {
 		o.fail("%v", err)
 	}
 	return arg.imm

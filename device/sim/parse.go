@@ -139,7 +139,7 @@ func (p *parser) entry() error {
 	if err := p.block(); err != nil {
 		return err
 	}
-	if err := p.k.fits(); err != nil {
+	if err := p.k.checkLimits(); err != nil {
 		return err
 	}
 	p.mod.kernels[p.k.name] = p.k
@@ -192,7 +192,7 @@ func (p *parser) statement() error {
 
 // label parses the text after "name:": nothing, or a table of branch targets.
 func (p *parser) label(name string) error {
-	if _, twice := p.k.labels[name]; twice || p.k.tables[name] != nil {
+	if _, exists := p.k.labels[name]; exists || p.k.tables[name] != nil {
 		return fmt.Errorf("label %q stands here twice", name)
 	}
 	if !p.accept(".branchtargets") {
@@ -317,7 +317,7 @@ func (p *parser) declare(s space) error {
 			return err
 		}
 	}
-	p.place(v)
+	p.placeVariable(v)
 	return p.define(v.name, v)
 }
 
@@ -329,7 +329,7 @@ func (p *parser) initializer(v *variable, t typ) error {
 		if err != nil || o.kind != opImm {
 			return fmt.Errorf("variable %s: initial value is not a number", v.name)
 		}
-		if err := o.fits(t); err != nil {
+		if err := o.checkType(t); err != nil {
 			return fmt.Errorf("variable %s: %w", v.name, err)
 		}
 		for b := range t.bits / 8 {
@@ -350,9 +350,9 @@ func (p *parser) initializer(v *variable, t typ) error {
 	}
 }
 
-// place sets the offset of a variable. Offsets of shared and local variables are per kernel. A
-// shared variable of the file is placed when a kernel names it, see [parser.lookup].
-func (p *parser) place(v *variable) {
+// placeVariable sets the offset of a variable. Offsets of shared and local variables are per
+// kernel. A shared variable of the file is placed when a kernel names it, see [parser.lookup].
+func (p *parser) placeVariable(v *variable) {
 	fit := func(end int) uint64 { return uint64((end + v.align - 1) &^ (v.align - 1)) }
 	switch v.space {
 	case spaceParam:
@@ -375,11 +375,11 @@ func (p *parser) lookup(name string) any {
 	for i := len(p.scopes) - 1; i >= 0; i-- {
 		if d, ok := p.scopes[i][name]; ok {
 			if v, ok := d.(*variable); ok && i == 0 && v.space == spaceShared {
-				own := *v
-				own.addr = uint64((p.k.shared + v.align - 1) &^ (v.align - 1))
-				p.k.shared = int(own.addr) + v.size
-				p.scopes[1][name] = &own
-				return &own
+				inKernel := *v
+				inKernel.addr = uint64((p.k.shared + v.align - 1) &^ (v.align - 1))
+				p.k.shared = int(inKernel.addr) + v.size
+				p.scopes[1][name] = &inKernel
+				return &inKernel
 			}
 			return d
 		}
@@ -565,9 +565,10 @@ func number(text string) (v uint64, float int, err error) {
 	return v, 0, err
 }
 
-// fits returns an error if a number does not fit a type. Bit types accept floats of their size.
-// Signed types accept all numbers with no more bits than theirs: PTX's integers are converted.
-func (o *operand) fits(t typ) error {
+// checkType returns an error if a number does not fit a type. Bit types accept floats of their
+// size. Signed types accept all numbers with no more bits than theirs: PTX's integers are
+// converted.
+func (o *operand) checkType(t typ) error {
 	switch {
 	case o.float != 0 && (o.float != t.bits || t.kind != 'f' && t.kind != 'b'):
 		return fmt.Errorf("a floating-point number of %d bits is no %v", o.float, t)

@@ -12,12 +12,12 @@ type pct struct {
 	floor int64 // lowest priority given so far
 }
 
-// guessAccesses is the assumed length of a launch of a kernel that has not run yet.
-const guessAccesses = 1 << 10
+// defaultAccesses is the assumed length of a launch of a kernel that has not run yet.
+const defaultAccesses = 1 << 10
 
-// maxTurn bounds the accesses that a thread makes before it falls: it may wait for a thread below
-// it.
-const maxTurn = 1 << 9
+// maxAccesses bounds the accesses that a thread makes before it falls: it may wait for a thread
+// below it.
+const maxAccesses = 1 << 9
 
 func (p *pct) wake(w *warp) { w.ranked, w.block.ranked = false, false }
 
@@ -28,7 +28,7 @@ func (p *pct) step(d *Device, ready []*work) {
 	var lane int
 	for _, o := range ready {
 		if o.launch != nil && o.launch.begun {
-			p.admit(o.launch)
+			p.startBlocks(o.launch)
 			if v, i := p.highest(o.launch); v != nil && (best == nil || v.priority[i] > highest) {
 				best, w, lane, highest = o, v, i, v.priority[i]
 			}
@@ -44,16 +44,16 @@ func (p *pct) step(d *Device, ready []*work) {
 	switch {
 	case best == nil: // no launch that has begun can run
 		l := ready[0].launch
-		l.run(l.failStuck)
+		l.run(l.failDeadlock)
 	case best.transfer != nil:
 		p.floor--
 		best.priority = p.floor
-		d.piece(best)
+		d.runPiece(best)
 	case w == nil:
 		p.plan(best.launch)
-		best.launch.run(func() { p.admit(best.launch) })
+		best.launch.run(func() { p.startBlocks(best.launch) })
 	default:
-		best.launch.run(func() { p.turn(w, lane) })
+		best.launch.run(func() { p.runLane(w, lane) })
 	}
 }
 
@@ -61,7 +61,7 @@ func (p *pct) step(d *Device, ready []*work) {
 func (p *pct) plan(l *launch) {
 	last := l.dev.lengths[l.prog]
 	if last == 0 {
-		last = guessAccesses
+		last = defaultAccesses
 	}
 	for range l.dev.opts.Depth - 1 {
 		l.change = append(l.change, l.rng.Uint64N(last))
@@ -69,10 +69,10 @@ func (p *pct) plan(l *launch) {
 	slices.Sort(l.change)
 }
 
-// admit starts blocks until enough run, and gives their threads priorities.
-func (p *pct) admit(l *launch) {
-	for !l.crowded(residentRandom) {
-		b := l.admit()
+// startBlocks starts blocks until enough run, and gives their threads priorities.
+func (p *pct) startBlocks(l *launch) {
+	for !l.isFull(residentRandom) {
+		b := l.startBlock()
 		if b == nil {
 			return
 		}
@@ -131,40 +131,40 @@ func (w *warp) rank() {
 	}
 }
 
-// turn runs a lane until it waits or ends, until it may have woken threads with a higher priority,
-// or until its own priority falls.
-func (p *pct) turn(w *warp, lane int) {
+// runLane runs a lane until it waits or ends, until it may have woken threads with a higher
+// priority, or until its own priority falls.
+func (p *pct) runLane(w *warp, lane int) {
 	l := w.launch
 	p.wake(w)
-	p.lane(w, lane)
+	p.stepLane(w, lane)
 	if l.checkBudget(w); l.failed() || len(w.groups) > 0 {
 		return
 	}
 	if w.checkStuck(); !l.failed() && w.block.finished() {
-		l.retire(slices.Index(l.resident, w.block))
+		l.removeBlock(slices.Index(l.resident, w.block))
 	}
 }
 
-func (p *pct) lane(w *warp, lane int) {
+func (p *pct) stepLane(w *warp, stepLane int) {
 	l := w.launch
 	w.yields = false
 	for {
-		g, ok := w.takeLane(lane)
+		g, ok := w.takeLane(stepLane)
 		if !ok || l.failed() {
 			return
 		}
 		in := &l.prog.code[g.pc]
 		w.advance(g, noStop, burst, true)
 		l.accesses++
-		w.spent[lane]++
-		fall := w.spent[lane] >= maxTurn || w.yields
+		w.spent[stepLane]++
+		lower := w.spent[stepLane] >= maxAccesses || w.yields
 		for len(l.change) > 0 && l.change[0] < l.accesses {
 			l.change = l.change[1:]
-			fall = true
+			lower = true
 		}
-		if fall {
+		if lower {
 			p.floor--
-			w.priority[lane], w.spent[lane] = p.floor, 0
+			w.priority[stepLane], w.spent[stepLane] = p.floor, 0
 			return
 		}
 		if in.kind == kindCollect || in.kind == kindBarrier {

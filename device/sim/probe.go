@@ -9,7 +9,7 @@ import (
 // Probe implements [device.Prober]: memory that this device has allocated or mapped, and not freed,
 // passes.
 func (d *Device) Probe(p device.Ptr, size int) error {
-	if err := d.use(); err != nil {
+	if err := d.lock(); err != nil {
 		return err
 	}
 	defer d.mu.Unlock()
@@ -17,8 +17,8 @@ func (d *Device) Probe(p device.Ptr, size int) error {
 		return fmt.Errorf("sim: %w: Probe of %d bytes", device.ErrInvalid, size)
 	}
 	for _, at := range []device.Ptr{p, p + device.Ptr(size) - 1} {
-		if s, why := d.heap.find(uint64(at), 1); s == nil {
-			return fmt.Errorf("sim: %w: %d bytes at 0x%x: %s", device.ErrInvalid, size, uint64(p), why)
+		if s, reason := d.heap.find(uint64(at), 1); s == nil {
+			return fmt.Errorf("sim: %w: %d bytes at 0x%x: %s", device.ErrInvalid, size, uint64(p), reason)
 		}
 	}
 	return nil

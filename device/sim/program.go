@@ -56,8 +56,8 @@ func (p *program) registers() *file {
 	return f
 }
 
-// take keeps the registers of blocks that are not used again.
-func (p *program) take(blocks []*block) {
+// keepRegisters keeps the registers of blocks that are not used again.
+func (p *program) keepRegisters(blocks []*block) {
 	for _, b := range blocks {
 		for _, w := range b.warps {
 			p.files.Put(&file{w.rows, w.preds})
@@ -103,9 +103,9 @@ type instr struct {
 	a, b, c int32 // sources
 	flip    bool  // source predicate c (setp, selp, vote) is negated
 	member  int32 // row of the membermask of a .sync instruction
-	// agreed reports that the membermask, or the base of an address, is a number: the same in all
+	// uniform reports that the membermask, or the base of an address, is a number: the same in all
 	// lanes.
-	agreed   bool
+	uniform  bool
 	target   int32   // of a branch
 	access   *access // of a memory instruction
 	votes    bool    // bar.red: c is the predicate voted on
@@ -157,7 +157,7 @@ func assemble(k *kernel) (*program, error) {
 			a.p.code = append(a.p.code, in)
 		}
 		// The order of execution may separate a block from the one that it falls into.
-		if f := blocks[b].fall; f >= 0 && (i+1 == len(order) || order[i+1] != f) {
+		if f := blocks[b].fallThrough; f >= 0 && (i+1 == len(order) || order[i+1] != f) {
 			a.p.code = append(a.p.code, instr{kind: kindBranch, guard: -1, target: int32(f), st: &k.body[blocks[b].end-1]})
 		}
 	}
@@ -185,9 +185,9 @@ func (k *kernel) at(i int, err error) error {
 
 // A basicBlock is a run of statements that is entered at its start only.
 type basicBlock struct {
-	first, end int   // range of statements
-	fall       int   // next block if the last statement does not jump, or -1
-	jumps      []int // blocks the last statement may jump to
+	first, end  int   // range of statements
+	fallThrough int   // next block if the last statement does not jump, or -1
+	jumps       []int // blocks the last statement may jump to
 }
 
 // blocks splits the kernel's body into basic blocks.
@@ -221,13 +221,13 @@ func (a *assembler) blocks() ([]basicBlock, error) {
 		if b+1 < len(starts) {
 			end = starts[b+1]
 		}
-		blocks[b] = basicBlock{first: at, end: end, fall: -1}
+		blocks[b] = basicBlock{first: at, end: end, fallThrough: -1}
 		last := &body[end-1]
 		if !isJump(last) || last.guard != nil {
 			if end == len(body) {
 				return nil, fmt.Errorf("%s:%d: kernel %s runs past its end", a.k.mod.name, last.line, a.k.name)
 			}
-			blocks[b].fall = b + 1
+			blocks[b].fallThrough = b + 1
 		}
 		names, err := a.targets(last)
 		if err != nil {
@@ -336,8 +336,8 @@ func linearize(blocks []basicBlock) []int {
 
 // successors returns the blocks that may run next.
 func (b *basicBlock) successors() []int {
-	if b.fall < 0 {
+	if b.fallThrough < 0 {
 		return b.jumps
 	}
-	return append([]int{b.fall}, b.jumps...)
+	return append([]int{b.fallThrough}, b.jumps...)
 }

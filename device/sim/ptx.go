@@ -38,8 +38,8 @@ const (
 	maxAlign     = 1 << 12 // bytes
 )
 
-// fits checks a kernel against the limits.
-func (k *kernel) fits() error {
+// checkLimits checks a kernel against the limits.
+func (k *kernel) checkLimits() error {
 	for _, l := range []struct {
 		what      string
 		have, max int

@@ -24,7 +24,7 @@ func (s *views) checkRead(w *warp, lane int, seg *segment, at uint64, c *cell, m
 	if c.written() {
 		t := &w.threads[lane]
 		for i := range c.msgs[:c.n] {
-			if !s.ordered(w, lane, seg, at, t, c, me, &c.msgs[i].mark) {
+			if !s.checkOrdered(w, lane, seg, at, t, c, me, &c.msgs[i].mark) {
 				return false
 			}
 		}
@@ -57,12 +57,12 @@ func (c *cell) remembered(yield func(m *mark) bool) {
 func (s *views) checkWrite(w *warp, lane int, seg *segment, at uint64, c *cell, me *mark) bool {
 	t := &w.threads[lane]
 	for i := range c.msgs[:c.n] {
-		if !s.ordered(w, lane, seg, at, t, c, me, &c.msgs[i].mark) {
+		if !s.checkOrdered(w, lane, seg, at, t, c, me, &c.msgs[i].mark) {
 			return false
 		}
 	}
 	for m := range c.remembered {
-		if !s.ordered(w, lane, seg, at, t, c, me, m) {
+		if !s.checkOrdered(w, lane, seg, at, t, c, me, m) {
 			return false
 		}
 	}
@@ -78,7 +78,7 @@ func (s *views) checkBulk(w *warp, lane int, seg *segment, at uint64, c *cell, m
 		}
 		m := b.mark
 		m.bytes = bytesOf(b.lo, b.hi, at)
-		if !s.ordered(w, lane, seg, at, &w.threads[lane], c, me, &m) {
+		if !s.checkOrdered(w, lane, seg, at, &w.threads[lane], c, me, &m) {
 			return false
 		}
 	}
@@ -95,20 +95,21 @@ func bytesOf(lo, hi, at uint64) (m uint8) {
 	return m
 }
 
-// ordered fails the launch if an earlier access races with the current one of a thread.
-func (s *views) ordered(w *warp, lane int, seg *segment, at uint64, t *thread, c *cell, me *mark, earlier *mark) bool {
-	both := me.bytes & earlier.bytes
-	if both == 0 || me.morally(earlier) || t.knows(c, earlier) {
+// checkOrdered fails the launch if an earlier access races with the current one of a thread.
+func (s *views) checkOrdered(w *warp, lane int, seg *segment, at uint64, t *thread, c *cell, me *mark, earlier *mark) bool {
+	common := me.bytes & earlier.bytes
+	if common == 0 || me.morallyStrong(earlier) || t.hasSeen(c, earlier) {
 		return true
 	}
-	at += uint64(bits.TrailingZeros8(both))
+	at += uint64(bits.TrailingZeros8(common))
 	w.fail(me.in, lane, "data race: byte %d of a %s is accessed by %s, and nothing orders the two",
-		at, seg.what, earlier.place(w.launch))
+		at, seg.name, earlier.describe(w.launch))
 	return false
 }
 
-// place describes an access for a message. reader is the launch that the message is about, or nil.
-func (m *mark) place(reader *launch) string {
+// describe describes an access for a message. reader is the launch that the message is about, or
+// nil.
+func (m *mark) describe(reader *launch) string {
 	if m.in == nil {
 		return m.work.String()
 	}
@@ -156,12 +157,12 @@ func (s *views) transfer(w *work, lo, hi int) bool {
 func (s *views) checkTransfer(w *work, seg *segment, lo, hi uint64, write bool) bool {
 	t := w.transfer
 	races := func(c *cell, at uint64, m *mark) bool {
-		both := bytesOf(lo, hi, at) & m.bytes
-		if both == 0 || t.before.sees(c, m) {
+		common := bytesOf(lo, hi, at) & m.bytes
+		if common == 0 || t.before.includes(c, m) {
 			return false
 		}
-		s.dev.lose(&Fault{Work: w.String(), Reason: fmt.Sprintf("data race: byte %d of a %s is accessed by %s, and nothing orders the two",
-			at+uint64(bits.TrailingZeros8(both)), seg.what, m.place(nil))})
+		s.dev.markLost(&Fault{Work: w.String(), Reason: fmt.Sprintf("data race: byte %d of a %s is accessed by %s, and nothing orders the two",
+			at+uint64(bits.TrailingZeros8(common)), seg.name, m.describe(nil))})
 		return true
 	}
 	for at, c := range seg.history.cells(lo, hi) {
@@ -178,26 +179,26 @@ func (s *views) checkTransfer(w *work, seg *segment, lo, hi uint64, write bool) 
 	}
 	for i := range seg.bulk {
 		b := &seg.bulk[i]
-		if b.work == w || !write && !b.write || b.hi <= lo || b.lo >= hi || t.before.sees(&cell{}, &b.mark) {
+		if b.work == w || !write && !b.write || b.hi <= lo || b.lo >= hi || t.before.includes(&cell{}, &b.mark) {
 			continue
 		}
-		s.dev.lose(&Fault{Work: w.String(), Reason: fmt.Sprintf("data race: byte %d of a %s is accessed by %s, and nothing orders the two",
-			max(b.lo, lo), seg.what, b.place(nil))})
+		s.dev.markLost(&Fault{Work: w.String(), Reason: fmt.Sprintf("data race: byte %d of a %s is accessed by %s, and nothing orders the two",
+			max(b.lo, lo), seg.name, b.describe(nil))})
 		return false
 	}
 	s.clock++
-	s.note(seg, bulk{mark{time: s.clock, block: uint32(t.block), thread: uint32(t.thread), work: w}, write, lo, hi})
+	s.addBulk(seg, bulk{mark{time: s.clock, block: uint32(t.block), thread: uint32(t.thread), work: w}, write, lo, hi})
 	return true
 }
 
-// bulkKept is the number of transfers that a segment remembers before it forgets those that are
+// maxBulk is the number of transfers that a segment remembers before it forgets those that are
 // known to all.
-const bulkKept = 16
+const maxBulk = 16
 
-// note remembers a piece of a transfer.
-func (s *views) note(seg *segment, b bulk) {
+// addBulk remembers a piece of a transfer.
+func (s *views) addBulk(seg *segment, b bulk) {
 	if len(seg.bulk) == 0 {
-		s.touched = append(s.touched, seg)
+		s.dirty = append(s.dirty, seg)
 	}
 	for i := range seg.bulk {
 		if o := &seg.bulk[i]; o.work == b.work && o.write == b.write && o.hi == b.lo {
@@ -205,7 +206,7 @@ func (s *views) note(seg *segment, b bulk) {
 			return
 		}
 	}
-	if len(seg.bulk) >= bulkKept {
+	if len(seg.bulk) >= maxBulk {
 		seg.bulk = slices.DeleteFunc(seg.bulk, func(o bulk) bool { return s.dev.knownToAll(o.work) })
 	}
 	seg.bulk = append(seg.bulk, b)
@@ -213,7 +214,7 @@ func (s *views) note(seg *segment, b bulk) {
 
 // knownToAll reports whether a work is ordered before all pending works, and before all later ones.
 func (d *Device) knownToAll(w *work) bool {
-	if !d.known.include(w) {
+	if !d.waited.include(w) {
 		return false
 	}
 	for o := range d.pending {
@@ -239,14 +240,14 @@ func (h history) cells(lo, hi uint64) func(yield func(at uint64, c *cell) bool) 
 	}
 }
 
-// wrote pushes the bytes that a transfer has just written onto the existing cells.
-func (s *views) wrote(w *work, seg *segment, lo, hi uint64) {
+// pushTransfer pushes the bytes that a transfer has just written onto the existing cells.
+func (s *views) pushTransfer(w *work, seg *segment, lo, hi uint64) {
 	t := w.transfer
 	s.clock++
 	for at, c := range seg.history.cells(lo, hi) {
 		c.push(message{
 			mark:  mark{time: s.clock, block: uint32(t.block), thread: uint32(t.thread), bytes: bytesOf(lo, hi, at), work: w},
-			value: uint32(seg.get(at, cellBytes)), known: seg.known[at>>3] >> (at & 7) & 0xf,
+			value: uint32(seg.get(at, cellBytes)), written: seg.written[at>>3] >> (at & 7) & 0xf,
 		})
 	}
 }

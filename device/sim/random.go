@@ -13,7 +13,7 @@ import (
 // Streams are chosen by weights, which change at random times. So a stream may begin late, stand
 // still for a while, or do all its work in the midst of another's.
 type random struct {
-	left int // number of turns until the weights change
+	turnsLeft int // number of turns until the weights change
 }
 
 const (
@@ -36,19 +36,19 @@ func (r *random) wake(w *warp) {
 func (r *random) step(d *Device, ready []*work) {
 	w := ready[0]
 	if len(ready) > 1 {
-		w = r.draw(d.rng, ready)
+		w = r.chooseWork(d.rng, ready)
 	}
 	if w.transfer != nil {
-		d.piece(w)
+		d.runPiece(w)
 		return
 	}
-	w.launch.run(func() { r.turn(w.launch) })
+	w.launch.run(func() { r.runWarp(w.launch) })
 }
 
-// draw chooses one of several works by the weights of their streams.
-func (r *random) draw(rng *rand.Rand, ready []*work) *work {
-	if r.left--; r.left < 0 {
-		r.left = 1 << rng.IntN(phaseBits)
+// chooseWork chooses one of several works by the weights of their streams.
+func (r *random) chooseWork(rng *rand.Rand, ready []*work) *work {
+	if r.turnsLeft--; r.turnsLeft < 0 {
+		r.turnsLeft = 1 << rng.IntN(phaseBits)
 		for _, w := range ready {
 			w.stream.weight = 1 << rng.IntN(weightBits)
 		}
@@ -67,10 +67,10 @@ func (r *random) draw(rng *rand.Rand, ready []*work) *work {
 	return nil // not reached: the weights sum up to more than at
 }
 
-// admit starts blocks until enough run.
-func (r *random) admit(l *launch) {
-	for !l.crowded(residentRandom) {
-		b := l.admit()
+// startBlocks starts blocks until enough run.
+func (r *random) startBlocks(l *launch) {
+	for !l.isFull(residentRandom) {
+		b := l.startBlock()
 		if b == nil {
 			return
 		}
@@ -80,15 +80,15 @@ func (r *random) admit(l *launch) {
 	}
 }
 
-// turn runs some lanes of a warp up to their next access but one.
-func (r *random) turn(l *launch) {
-	r.admit(l)
+// runWarp runs some lanes of a warp up to their next access but one.
+func (r *random) runWarp(l *launch) {
+	r.startBlocks(l)
 	if len(l.ready) == 0 {
-		l.failStuck()
+		l.failDeadlock()
 		return
 	}
 	w := l.ready[l.rng.IntN(len(l.ready))]
-	w.advance(r.choose(w), noStop, burst, true)
+	w.advance(r.chooseGroup(w), noStop, burst, true)
 	if l.checkBudget(w); l.failed() || len(w.groups) > 0 {
 		return
 	}
@@ -101,13 +101,13 @@ func (r *random) turn(l *launch) {
 		return
 	}
 	if w.block.finished() {
-		l.retire(slices.Index(l.resident, w.block))
+		l.removeBlock(slices.Index(l.resident, w.block))
 	}
 }
 
-// choose removes a runnable group, and merges others at the same instruction into it, or takes only
-// some of its lanes.
-func (r *random) choose(w *warp) group {
+// chooseGroup removes a runnable group, and merges others at the same instruction into it, or takes
+// only some of its lanes.
+func (r *random) chooseGroup(w *warp) group {
 	rng := w.launch.rng
 	i := 0
 	if len(w.groups) > 1 {

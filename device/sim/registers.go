@@ -32,7 +32,7 @@ func (a *assembler) share(blocks []basicBlock, order []int) error {
 		}
 		uses[i] = a.use
 	}
-	a.k.rows = place(a.k.intervals(blocks, order, uses))
+	a.k.rows = assignRows(a.k.intervals(blocks, order, uses))
 	return nil
 }
 
@@ -89,12 +89,12 @@ func (k *kernel) live(blocks []basicBlock, order []int, uses []use) (in, out []r
 			}
 		}
 	}
-	for again := true; again; {
-		again = false
+	for changed := true; changed; {
+		changed = false
 		for _, b := range slices.Backward(order) {
 			for _, next := range blocks[b].successors() {
 				if out[b].join(in[next], nil) {
-					again = in[b].join(out[b], written[b]) || again
+					changed = in[b].join(out[b], written[b]) || changed
 				}
 			}
 		}
@@ -102,10 +102,10 @@ func (k *kernel) live(blocks []basicBlock, order []int, uses []use) (in, out []r
 	return in, out
 }
 
-// place assigns rows to the registers of intervals and returns the number of rows. A row is free
-// again one place after the end of its interval, since an instruction may write before it has read
-// everything.
-func place(all []interval) (rows int) {
+// assignRows assigns rows to the registers of intervals and returns the number of rows. A row is
+// free again one place after the end of its interval, since an instruction may write before it has
+// read everything.
+func assignRows(all []interval) (rows int) {
 	ends := map[int][]*register{} // by the place after the end
 	free := map[int][]int{}       // first of some rows, by the number of rows
 	at := 0

@@ -39,9 +39,9 @@ const (
 // String returns the name of the kind.
 func (k RequestKind) String() string { return [...]string{"load", "store", "atomic"}[k] }
 
-// Within counts the sectors that begin in the size bytes from at on, and the lines of these
+// CountIn counts the sectors that begin in the size bytes from at on, and the lines of these
 // sectors.
-func (r Request) Within(at device.Ptr, size int) (sectors, lines int) {
+func (r Request) CountIn(at device.Ptr, size int) (sectors, lines int) {
 	last := device.Ptr(0) // not an address of memory
 	for _, s := range r.Sectors {
 		if s < at || s >= at+device.Ptr(size) {

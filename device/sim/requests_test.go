@@ -43,8 +43,8 @@ func TestRequests(t *testing.T) {
 			}
 			var got []count
 			for _, q := range seen {
-				sectors, lines := q.Within(r.in.Ptr(), 512)
-				behind, more := q.Within(r.out.Ptr(), 4096)
+				sectors, lines := q.CountIn(r.in.Ptr(), 512)
+				behind, more := q.CountIn(r.out.Ptr(), 4096)
 				got = append(got, count{q.Kind, sectors + behind, lines + more})
 				if q.Launch != launch || q.Kernel != "k" || !slices.IsSorted(q.Sectors) || len(q.Sectors) != sectors+behind {
 					t.Errorf("%s: launch %d: request %+v, of which %d sectors are known", c.name, launch, q, sectors+behind)
@@ -64,12 +64,12 @@ func TestRequests(t *testing.T) {
 }
 
 // Within counts the sectors that begin in a part of memory, and the lines of these.
-func TestRequestWithin(t *testing.T) {
+func TestRequestCountIn(t *testing.T) {
 	r := Request{Sectors: []device.Ptr{0x1000, 0x1060, 0x1080, 0x1100}}
 	for _, c := range []struct{ at, size, sectors, lines int }{
 		{0x1000, 0x200, 4, 3}, {0x1000, 0x80, 2, 1}, {0x1020, 0x61, 2, 2}, {0x1020, 0x60, 1, 1}, {0x1100, 1, 1, 1}, {0x1120, 0x1000, 0, 0},
 	} {
-		if sectors, lines := r.Within(device.Ptr(c.at), c.size); sectors != c.sectors || lines != c.lines {
+		if sectors, lines := r.CountIn(device.Ptr(c.at), c.size); sectors != c.sectors || lines != c.lines {
 			t.Errorf("%#x and %#x bytes: %d sectors, %d lines, want %+v", c.at, c.size, sectors, lines, c)
 		}
 	}

@@ -9,12 +9,12 @@ package sim
 func rows2(build builder, loop func(t typ) func(d, a, b *lanes)) builder {
 	return func(a *assembler, s *statement, f form) (instr, error) {
 		in, err := build(a, s, f)
-		all, some := loop(f.last()), in.exec
+		full, partial := loop(f.last()), in.exec
 		in.exec = func(w *warp, in *instr, m uint32) {
 			if m == fullMask {
-				all(&w.rows[in.d], &w.rows[in.a], &w.rows[in.b])
+				full(&w.rows[in.d], &w.rows[in.a], &w.rows[in.b])
 			} else {
-				some(w, in, m)
+				partial(w, in, m)
 			}
 		}
 		return in, err
@@ -24,12 +24,12 @@ func rows2(build builder, loop func(t typ) func(d, a, b *lanes)) builder {
 func rows3(build builder, loop func(t typ) func(d, a, b, c *lanes)) builder {
 	return func(a *assembler, s *statement, f form) (instr, error) {
 		in, err := build(a, s, f)
-		all, some := loop(f.last()), in.exec
+		full, partial := loop(f.last()), in.exec
 		in.exec = func(w *warp, in *instr, m uint32) {
 			if m == fullMask {
-				all(&w.rows[in.d], &w.rows[in.a], &w.rows[in.b], &w.rows[in.c])
+				full(&w.rows[in.d], &w.rows[in.a], &w.rows[in.b], &w.rows[in.c])
 			} else {
-				some(w, in, m)
+				partial(w, in, m)
 			}
 		}
 		return in, err

@@ -49,6 +49,6 @@ func (l *launch) run(step func()) {
 	step()
 	d.clock = l.start + l.steps
 	if l.finished() || l.failed() {
-		d.conclude(l)
+		d.finishLaunch(l)
 	}
 }

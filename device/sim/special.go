@@ -4,17 +4,17 @@ package sim
 // clocks are read.
 
 var specialRegisters = map[string]func(w *warp, row *lanes){
-	"%laneid":      byLane(func(lane int) uint64 { return uint64(lane) }),
+	"%laneid":      perLane(func(lane int) uint64 { return uint64(lane) }),
 	"%warpid":      uniform(func(w *warp) uint64 { return uint64(w.index) }),
 	"%nwarpid":     uniform(func(*warp) uint64 { return maxThreads / warpSize }),
 	"%smid":        uniform(func(*warp) uint64 { return 0 }),
 	"%nsmid":       uniform(func(*warp) uint64 { return units }),
 	"%gridid":      uniform(func(w *warp) uint64 { return uint64(w.launch.number) }),
-	"%lanemask_eq": byLane(func(lane int) uint64 { return 1 << lane }),
-	"%lanemask_lt": byLane(func(lane int) uint64 { return 1<<lane - 1 }),
-	"%lanemask_le": byLane(func(lane int) uint64 { return 2<<lane - 1 }),
-	"%lanemask_ge": byLane(func(lane int) uint64 { return uint64(fullMask << lane) }),
-	"%lanemask_gt": byLane(func(lane int) uint64 { return uint64(fullMask << lane << 1) }),
+	"%lanemask_eq": perLane(func(lane int) uint64 { return 1 << lane }),
+	"%lanemask_lt": perLane(func(lane int) uint64 { return 1<<lane - 1 }),
+	"%lanemask_le": perLane(func(lane int) uint64 { return 2<<lane - 1 }),
+	"%lanemask_ge": perLane(func(lane int) uint64 { return uint64(fullMask << lane) }),
+	"%lanemask_gt": perLane(func(lane int) uint64 { return uint64(fullMask << lane << 1) }),
 
 	"%tid.x":    coordinate(0),
 	"%tid.y":    coordinate(1),
@@ -40,8 +40,8 @@ func uniform(of func(w *warp) uint64) func(w *warp, row *lanes) {
 	}
 }
 
-// byLane fills a register that depends on the lane only.
-func byLane(of func(lane int) uint64) func(w *warp, row *lanes) {
+// perLane fills a register that depends on the lane only.
+func perLane(of func(lane int) uint64) func(w *warp, row *lanes) {
 	var all lanes
 	for i := range all {
 		all[i] = of(i)

@@ -18,35 +18,35 @@ type stream struct {
 	latest *work    // last submitted, or nil
 	closed bool
 
-	// learned is what threads of finished works had seen of works not ordered before them, by
+	// observed is what threads of finished works had seen of works not ordered before them, by
 	// reading their stores. It is ordered before the next work, too. nil is nothing.
-	learned *view
-	weight  uint32 // weight of its turns under Random
+	observed *view
+	weight   uint32 // weight of its turns under Random
 }
 
 var errClosedStream = fmt.Errorf("sim: stream: %w", device.ErrClosed)
 
 // NewStream opens a queue of work.
 func (d *Device) NewStream() (*device.Stream, error) {
-	if err := d.use(); err != nil {
+	if err := d.lock(); err != nil {
 		return nil, err
 	}
 	defer d.mu.Unlock()
 	s := &stream{dev: d, index: slices.Index(d.streams, nil), weight: 1}
 	if s.index < 0 {
 		s.index = len(d.streams)
-		d.streams, d.last, d.lastAccess = append(d.streams, nil), append(d.last, 0), append(d.lastAccess, 0)
+		d.streams, d.lastWork, d.lastAccess = append(d.streams, nil), append(d.lastWork, 0), append(d.lastAccess, 0)
 	}
 	d.streams[s.index] = s
 	return device.NewStream(d, s), nil
 }
 
-// learn adds a view to those ordered before the stream's next work.
-func (s *stream) learn(v *view) { s.learned = both(s.learned, v) }
+// addObserved adds a view to those ordered before the stream's next work.
+func (s *stream) addObserved(v *view) { s.observed = joinViews(s.observed, v) }
 
 // do runs f with the device locked.
 func (s *stream) do(f func(d *Device) error) error {
-	if err := s.dev.use(); err != nil {
+	if err := s.dev.lock(); err != nil {
 		return err
 	}
 	defer s.dev.mu.Unlock()

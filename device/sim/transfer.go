@@ -21,9 +21,9 @@ type transfer struct {
 	target   *segment
 	source   *segment
 
-	host  []byte // memory of the host's side
-	async bool   // host is memory of the caller
-	sent  []byte // contents of host at submission
+	host      []byte // memory of the host's side
+	async     bool   // host is memory of the caller
+	submitted []byte // contents of host at submission
 	// dropped copies still run, but their result is not read, so they race with nothing.
 	dropped bool
 
@@ -63,30 +63,30 @@ func (t *transfer) String() string {
 
 // prepare checks a transfer at its submission, and records or fills the host's memory.
 func (t *transfer) prepare(s *stream) error {
-	var why string
+	var reason string
 	d := s.dev
 	switch {
 	case t.size < 0:
-		why = fmt.Sprintf("a copy of %d bytes", t.size)
+		reason = fmt.Sprintf("a copy of %d bytes", t.size)
 	case t.size == 0:
 		return nil
 	case t.kind == transferFill && t.to%4 != 0:
-		why = fmt.Sprintf("address 0x%x is not aligned to 4 bytes", t.to)
+		reason = fmt.Sprintf("address 0x%x is not aligned to 4 bytes", t.to)
 	}
-	if why == "" && t.kind != transferOut {
-		t.target, why = d.heap.find(t.to, t.size)
+	if reason == "" && t.kind != transferOut {
+		t.target, reason = d.heap.find(t.to, t.size)
 	}
-	if why == "" && (t.kind == transferOut || t.kind == transferWithin) {
-		t.source, why = d.heap.find(t.from, t.size)
+	if reason == "" && (t.kind == transferOut || t.kind == transferWithin) {
+		t.source, reason = d.heap.find(t.from, t.size)
 	}
-	if why != "" {
-		return fmt.Errorf("sim: copy: %w: %s", device.ErrInvalid, why)
+	if reason != "" {
+		return fmt.Errorf("sim: copy: %w: %s", device.ErrInvalid, reason)
 	}
-	if !t.async || t.follows(s) {
+	if !t.async || t.followsCopy(s) {
 		return nil
 	}
 	if t.kind == transferIn {
-		t.sent = bytes.Clone(t.host)
+		t.submitted = bytes.Clone(t.host)
 		return nil
 	}
 	for i := range t.host {
@@ -95,9 +95,9 @@ func (t *transfer) prepare(s *stream) error {
 	return nil
 }
 
-// follows reports whether a copy uses host memory that an earlier unfinished copy in the other
+// followsCopy reports whether a copy uses host memory that an earlier unfinished copy in the other
 // direction uses. Those copies may then change its contents.
-func (t *transfer) follows(s *stream) bool {
+func (t *transfer) followsCopy(s *stream) bool {
 	return slices.ContainsFunc(s.dev.copies, func(w *work) bool {
 		o := w.transfer
 		return !w.done && o.kind != t.kind && s.after.include(w) && overlap(o.host, t.host)
@@ -107,17 +107,18 @@ func (t *transfer) follows(s *stream) bool {
 // pieceAlign is the alignment of pieces of a transfer in device memory, so that no word is torn.
 const pieceAlign = 32
 
-// next returns the end of the next piece: of the whole transfer, or of a random part of the rest.
-func (t *transfer) next(rng *rand.Rand) int {
-	left := t.size - t.done
-	if rng == nil || left <= pieceAlign || t.overlaps() || rng.IntN(4) == 0 {
+// nextEnd returns the end of the next piece: of the whole transfer, or of a random part of the
+// rest.
+func (t *transfer) nextEnd(rng *rand.Rand) int {
+	remaining := t.size - t.done
+	if rng == nil || remaining <= pieceAlign || t.overlaps() || rng.IntN(4) == 0 {
 		return t.size
 	}
 	at := t.to
 	if t.kind == transferOut {
 		at = t.from
 	}
-	end := int((at+uint64(t.done+1+rng.IntN(left)))&^(pieceAlign-1) - at)
+	end := int((at+uint64(t.done+1+rng.IntN(remaining)))&^(pieceAlign-1) - at)
 	if end <= t.done {
 		end = int((at+uint64(t.done))&^(pieceAlign-1)+pieceAlign) - int(at)
 	}
@@ -130,18 +131,18 @@ func (t *transfer) overlaps() bool {
 	return t.kind == transferWithin && t.to < t.from+uint64(t.size) && t.from < t.to+uint64(t.size)
 }
 
-// piece runs the next piece of a transfer.
-func (d *Device) piece(w *work) {
+// runPiece runs the next piece of a transfer.
+func (d *Device) runPiece(w *work) {
 	t := w.transfer
 	if t.done == 0 {
-		w.stream.learn(w.learned)
+		w.stream.addObserved(w.observed)
 	}
-	lo, hi := t.done, t.next(d.rng)
+	lo, hi := t.done, t.nextEnd(d.rng)
 	if d.trace != nil {
 		d.trace.piece(w, lo, hi)
 	}
-	if t.sent != nil && !bytes.Equal(t.host[lo:hi], t.sent[lo:hi]) {
-		d.lose(&Fault{Reason: "host memory has changed that an asynchronous copy still reads", Work: w.String()})
+	if t.submitted != nil && !bytes.Equal(t.host[lo:hi], t.submitted[lo:hi]) {
+		d.markLost(&Fault{Reason: "host memory has changed that an asynchronous copy still reads", Work: w.String()})
 		return
 	}
 	if d.views != nil && !t.dropped && !d.views.transfer(w, lo, hi) {
@@ -151,19 +152,19 @@ func (d *Device) piece(w *work) {
 	t.done = hi
 	if d.views != nil && t.target != nil {
 		off := t.to - t.target.base
-		d.views.wrote(w, t.target, off+uint64(lo), off+uint64(hi))
+		d.views.pushTransfer(w, t.target, off+uint64(lo), off+uint64(hi))
 	}
 	if t.done == t.size {
 		d.clock += uint64(t.size) / copyRate
 		d.finish(w)
-		t.drop()
+		t.releaseHost()
 	}
 }
 
-// drop releases the copies of host memory that a transfer made, since segments keep the transfer as
-// a user.
-func (t *transfer) drop() {
-	t.sent = nil
+// releaseHost releases the copies of host memory that a transfer made, since segments keep the
+// transfer as a user.
+func (t *transfer) releaseHost() {
+	t.submitted = nil
 	if t.kind == transferIn && !t.async {
 		t.host = nil
 	}

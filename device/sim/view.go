@@ -21,8 +21,8 @@ func (v *view) join(o *view) {
 	}
 }
 
-// both returns a view that has seen all that either has; nil has seen nothing.
-func both(a, b *view) *view {
+// joinViews returns a view that has seen all that either has; nil has seen nothing.
+func joinViews(a, b *view) *view {
 	switch {
 	case a == nil || a == b:
 		return b
@@ -34,17 +34,17 @@ func both(a, b *view) *view {
 	return sum.copy()
 }
 
-// sees reports whether a thread with the view must have seen an access to a cell.
-func (v *view) sees(c *cell, m *mark) bool {
+// includes reports whether a thread with the view must have seen an access to a cell.
+func (v *view) includes(c *cell, m *mark) bool {
 	return m.work == nil || v.works.include(m.work) || m.time <= v.threads.at(int(m.thread)) || m.time <= v.cells.at(c.id)
 }
 
 // A vector maps small numbers to times, 0 for unset ones. Copies share pages until one of them
 // changes.
 type vector struct {
-	pages []*page
-	tag   *byte // pages with this tag belong only to this vector
-	lent  bool  // the list of pages is shared with a copy
+	pages  []*page
+	tag    *byte // pages with this tag belong only to this vector
+	shared bool  // the list of pages is shared with a copy
 }
 
 const pageSize = 64
@@ -65,13 +65,13 @@ func (v *vector) at(i int) uint32 {
 // raise sets the time at index i if the old one is lower.
 func (v *vector) raise(i int, time uint32) {
 	if v.at(i) < time {
-		v.own(i / pageSize).time[i%pageSize] = time
+		v.writablePage(i / pageSize).time[i%pageSize] = time
 	}
 }
 
-// own makes page i writable and returns it.
-func (v *vector) own(i int) *page {
-	v.reach(i)
+// writablePage makes page i writable and returns it.
+func (v *vector) writablePage(i int) *page {
+	v.ensurePage(i)
 	if v.tag == nil {
 		v.tag = new(byte)
 	}
@@ -79,18 +79,18 @@ func (v *vector) own(i int) *page {
 	if p != nil && p.tag == v.tag {
 		return p
 	}
-	own := &page{tag: v.tag}
+	writable := &page{tag: v.tag}
 	if p != nil {
-		own.time = p.time
+		writable.time = p.time
 	}
-	v.pages[i] = own
-	return own
+	v.pages[i] = writable
+	return writable
 }
 
-// reach makes entry i of the list of pages exist and writable.
-func (v *vector) reach(i int) {
-	if v.lent {
-		v.pages, v.lent = append(make([]*page, 0, max(len(v.pages), i+1)), v.pages...), false
+// ensurePage makes entry i of the list of pages exist and writable.
+func (v *vector) ensurePage(i int) {
+	if v.shared {
+		v.pages, v.shared = append(make([]*page, 0, max(len(v.pages), i+1)), v.pages...), false
 	}
 	for len(v.pages) <= i {
 		v.pages = append(v.pages, nil)
@@ -99,13 +99,13 @@ func (v *vector) reach(i int) {
 
 // copy returns the current vector; both vectors copy their pages before they change them.
 func (v *vector) copy() vector {
-	v.lent, v.tag = true, nil
-	return vector{pages: v.pages, lent: true}
+	v.shared, v.tag = true, nil
+	return vector{pages: v.pages, shared: true}
 }
 
 // join raises the times in v to those in o, which never changes.
 func (v *vector) join(o *vector) {
-	for i := v.unlike(o, 0); i < len(o.pages); i = v.unlike(o, i+1) {
+	for i := v.firstDifference(o, 0); i < len(o.pages); i = v.firstDifference(o, i+1) {
 		theirs := o.pages[i]
 		if theirs == nil {
 			continue
@@ -118,20 +118,20 @@ func (v *vector) join(o *vector) {
 		switch {
 		case !below:
 		case !above:
-			v.reach(i)
+			v.ensurePage(i)
 			v.pages[i] = theirs
 		default:
-			own := v.own(i)
+			writable := v.writablePage(i)
 			for k, t := range &theirs.time {
-				own.time[k] = max(own.time[k], t)
+				writable.time[k] = max(writable.time[k], t)
 			}
 		}
 	}
 }
 
-// unlike returns the first page, from i on, that v does not share with o. Of hundreds of pages,
-// they share nearly all.
-func (v *vector) unlike(o *vector, i int) int {
+// firstDifference returns the first page, from i on, that v does not share with o. Of hundreds of
+// pages, they share nearly all.
+func (v *vector) firstDifference(o *vector, i int) int {
 	n := min(len(v.pages), len(o.pages))
 	for mine, theirs := v.pages[:n], o.pages[:n]; i < n && mine[i] == theirs[i]; i++ {
 	}

@@ -27,7 +27,7 @@ type views struct {
 	cells   int    // number of cells with an id
 	threads int    // number of threads of all works
 	blocks  int    // number of blocks of all launches; copies count as one
-	touched []*segment
+	dirty   []*segment
 	store   []*cellChunk // memory of the cells in use
 	stored  int          // number of cells in use
 	// sc is what threads had seen at their fence.sc, by block; 0 is for those of wider scope, of
@@ -63,7 +63,7 @@ func with(list []release, r release) []release {
 	list = slices.Clone(list)
 	for i, o := range list {
 		if o.block == r.block && o.wide == r.wide {
-			list[i].seen = both(o.seen, r.seen)
+			list[i].seen = joinViews(o.seen, r.seen)
 			return list
 		}
 	}
@@ -94,7 +94,7 @@ type cell struct {
 type message struct {
 	mark
 	value    uint32
-	known    uint8 // mask of bytes ever written
+	written  uint8 // mask of bytes ever written
 	attached []release
 }
 
@@ -128,28 +128,28 @@ func bytesIn(off uint64, size int) uint8 {
 	return (1<<size - 1) << (off & (cellBytes - 1))
 }
 
-// morally reports whether two accesses are morally strong: neither is weak, and the scope of each
-// includes the other. PTX also requires the same size.
-func (m *mark) morally(o *mark) bool {
+// morallyStrong reports whether two accesses are morally strong: neither is weak, and the scope of
+// each includes the other. PTX also requires the same size.
+func (m *mark) morallyStrong(o *mark) bool {
 	return m.strong && o.strong && (m.block == o.block || m.scope > ScopeBlock && o.scope > ScopeBlock)
 }
 
 func newViews(d *Device) *views {
 	v := &views{dev: d, rng: d.rng, races: d.opts.Races}
-	v.forget()
+	v.reset()
 	return v
 }
 
-// forget drops all history. It is called when every work is done and the host has waited for all,
+// reset drops all history. It is called when every work is done and the host has waited for all,
 // so everything counts as seen.
-func (s *views) forget() {
-	for _, seg := range s.touched {
+func (s *views) reset() {
+	for _, seg := range s.dirty {
 		seg.history, seg.bulk = nil, nil
 	}
 	for _, chunk := range s.store {
 		cellChunks.Put(chunk)
 	}
-	s.store, s.stored, s.touched = s.store[:0], 0, s.touched[:0]
+	s.store, s.stored, s.dirty = s.store[:0], 0, s.dirty[:0]
 	s.clock, s.cells, s.threads, s.blocks, s.sc = 0, 0, 0, 0, map[int]*view{}
 }
 
@@ -166,15 +166,15 @@ func (s *views) begin(l *launch) {
 // before returns the view that is ordered before a work that begins now.
 func (s *views) before(w *work) *view {
 	v := &view{works: w.before}
-	v.join(w.stream.learned)
-	v.join(w.learned)
+	v.join(w.stream.observed)
+	v.join(w.observed)
 	return v.copy()
 }
 
-// retire adds the views of a block's threads to the view that is ordered after their launch. It
+// joinBlock adds the views of a block's threads to the view that is ordered after their launch. It
 // matters only beside other works.
-func (s *views) retire(l *launch, b *block) {
-	if s.alone(l.work) {
+func (s *views) joinBlock(l *launch, b *block) {
+	if s.isLast(l.work) {
 		return
 	}
 	sum := l.end.copy()
@@ -186,9 +186,9 @@ func (s *views) retire(l *launch, b *block) {
 	l.end = sum.copy()
 }
 
-// alone reports whether all works, except those after w in its stream, are ordered before w.
-func (s *views) alone(w *work) bool {
-	for i, n := range s.dev.last {
+// isLast reports whether all works, except those after w in its stream, are ordered before w.
+func (s *views) isLast(w *work) bool {
+	for i, n := range s.dev.lastWork {
 		if i != w.stream.index && w.before.at(i) < n {
 			return false
 		}
@@ -205,15 +205,15 @@ func (h history) at(off uint64) *cell {
 	return nil
 }
 
-// make returns the cell of an offset. It creates a missing one from the current memory.
-func (s *views) make(seg *segment, off uint64) *cell {
+// makeCell returns the cell of an offset. It creates a missing one from the current memory.
+func (s *views) makeCell(seg *segment, off uint64) *cell {
 	if c := seg.history.at(off); c != nil {
 		return c
 	}
 	if seg.history == nil {
 		seg.history = make(history, (seg.size/cellBytes+cellPage)/cellPage)
 		if seg.base >= heapBase { // shared memory is wiped separately
-			s.touched = append(s.touched, seg)
+			s.dirty = append(s.dirty, seg)
 		}
 	}
 	i := off / cellBytes
@@ -221,9 +221,9 @@ func (s *views) make(seg *segment, off uint64) *cell {
 	if *page == nil {
 		*page = make([]*cell, cellPage)
 	}
-	c := s.cell()
+	c := s.newCell()
 	at := off &^ (cellBytes - 1)
-	c.msgs[0] = message{value: uint32(seg.get(at, cellBytes)), known: seg.known[at>>3] >> (at & 7) & 0xf}
+	c.msgs[0] = message{value: uint32(seg.get(at, cellBytes)), written: seg.written[at>>3] >> (at & 7) & 0xf}
 	(*page)[i%cellPage] = c
 	return c
 }
@@ -235,7 +235,7 @@ type cellChunk [64]cell
 var cellChunks = sync.Pool{New: func() any { return new(cellChunk) }}
 
 // cell returns an unused cell.
-func (s *views) cell() *cell {
+func (s *views) newCell() *cell {
 	i := s.stored % len(cellChunk{})
 	if i == 0 {
 		s.store = append(s.store, cellChunks.Get().(*cellChunk))
@@ -259,10 +259,10 @@ func (c *cell) push(m message) {
 // written reports whether the cell has been written.
 func (c *cell) written() bool { return c.n > 1 || c.msgs[0].work != nil }
 
-// changing reports whether a launch, or a concurrent work, writes the cell.
-func (c *cell) changing(l *launch) bool {
+// contended reports whether a launch, or a concurrent work, writes the cell.
+func (c *cell) contended(l *launch) bool {
 	for i := range c.msgs[:c.n] {
-		if m := &c.msgs[i]; !l.base.sees(c, &m.mark) {
+		if m := &c.msgs[i]; !l.base.includes(c, &m.mark) {
 			return true
 		}
 	}
@@ -271,19 +271,19 @@ func (c *cell) changing(l *launch) bool {
 
 func (c *cell) top() *message { return &c.msgs[c.n-1] }
 
-// seen returns the time of the newest message of the cell that the thread must have seen.
-func (t *thread) seen(c *cell) uint32 {
+// minTime returns the time of the newest message of the cell that the thread must have seen.
+func (t *thread) minTime(c *cell) uint32 {
 	for i := c.n - 1; i > 0; i-- {
-		if m := &c.msgs[i]; t.knows(c, &m.mark) {
+		if m := &c.msgs[i]; t.hasSeen(c, &m.mark) {
 			return m.time
 		}
 	}
 	return c.msgs[0].time
 }
 
-// knows reports whether the thread must have seen an access to a cell.
-func (t *thread) knows(c *cell, m *mark) bool {
-	return m.thread == uint32(t.number) && m.work != nil || t.now.sees(c, m)
+// hasSeen reports whether the thread must have seen an access to a cell.
+func (t *thread) hasSeen(c *cell, m *mark) bool {
+	return m.thread == uint32(t.number) && m.work != nil || t.now.includes(c, m)
 }
 
 // snapshot returns what the thread has seen, including its own stores.
@@ -319,15 +319,15 @@ func (s *views) read(w *warp, in *instr, lane int, seg *segment, off uint64, mod
 	ac := in.access
 	me := s.mark(w, in, lane, off)
 	first, n := span(off, ac.size)
-	var room [maxElement / cellBytes]*cell
-	cells := s.find(room[:n], seg, first)
+	var buf [maxElement / cellBytes]*cell
+	cells := s.find(buf[:n], seg, first)
 	t := &w.threads[lane]
 	time, written := s.pick(t, &me, cells, modify)
 	if !written && !s.races {
-		return w.loadNow(in, lane, seg, off)
+		return w.loadLatest(in, lane, seg, off)
 	}
-	if written && ac.readOnly && slices.ContainsFunc(cells, func(c *cell) bool { return c != nil && c.changing(w.launch) }) {
-		w.fail(in, lane, "reads byte %d of a %s through the read-only path, but this launch writes it, or one beside it", off, seg.what)
+	if written && ac.readOnly && slices.ContainsFunc(cells, func(c *cell) bool { return c != nil && c.contended(w.launch) }) {
+		w.fail(in, lane, "reads byte %d of a %s through the read-only path, but this launch writes it, or one beside it", off, seg.name)
 		return v, false
 	}
 	for i, c := range cells {
@@ -335,24 +335,24 @@ func (s *views) read(w *warp, in *instr, lane int, seg *segment, off uint64, mod
 		var value uint32
 		var known uint8
 		if c == nil {
-			value, known = uint32(seg.get(at, cellBytes)), seg.known[at>>3]>>(at&7)&0xf
+			value, known = uint32(seg.get(at, cellBytes)), seg.written[at>>3]>>(at&7)&0xf
 		} else {
 			if s.races && !s.checkRead(w, lane, seg, at, c, &me) {
 				return v, false
 			}
 			m := c.before(time)
-			value, known = m.value, m.known
+			value, known = m.value, m.written
 			s.observe(t, ac.order, &me, c, m)
 		}
 		if ac.size < cellBytes {
 			value = value >> (8 * (off & (cellBytes - 1))) & uint32(ac.typ.mask())
 		}
 		if me.bytes&^known != 0 {
-			why := "which was never written"
-			if now := seg.known[at>>3] >> (at & 7); me.bytes&^now == 0 {
-				why = "whose writing this thread need not have seen"
+			reason := "which was never written"
+			if now := seg.written[at>>3] >> (at & 7); me.bytes&^now == 0 {
+				reason = "whose writing this thread need not have seen"
 			}
-			w.fail(in, lane, "reads byte %d of a %s, %s", off, seg.what, why)
+			w.fail(in, lane, "reads byte %d of a %s, %s", off, seg.name, reason)
 			return v, false
 		}
 		v[i/2] |= uint64(value) << (32 * (i % 2))
@@ -365,7 +365,7 @@ func (s *views) find(cells []*cell, seg *segment, first uint64) []*cell {
 	for i := range cells {
 		// A cell that is read first and written later may race, too.
 		if at := first + uint64(i*cellBytes); s.races {
-			cells[i] = s.make(seg, at)
+			cells[i] = s.makeCell(seg, at)
 		} else {
 			cells[i] = seg.history.at(at)
 		}
@@ -380,9 +380,9 @@ func (s *views) pick(t *thread, me *mark, cells []*cell, modify bool) (time uint
 	for _, c := range cells {
 		if c != nil && c.written() { // else its message is older than all
 			written = true
-			oldest = max(oldest, t.seen(c))
+			oldest = max(oldest, t.minTime(c))
 			for k := range c.msgs[:c.n] {
-				if m := &c.msgs[k]; modify && (m.work == nil || m.morally(me)) {
+				if m := &c.msgs[k]; modify && (m.work == nil || m.morallyStrong(me)) {
 					oldest = max(oldest, m.time)
 				}
 			}
@@ -413,10 +413,10 @@ func (s *views) pick(t *thread, me *mark, cells []*cell, modify bool) (time uint
 // observe records that a thread has read a message. Unless the two accesses are morally strong,
 // this implies nothing about later reads.
 func (s *views) observe(t *thread, o order, me *mark, c *cell, m *message) {
-	if !m.morally(me) {
+	if !m.morallyStrong(me) {
 		return
 	}
-	if !t.knows(c, &m.mark) {
+	if !t.hasSeen(c, &m.mark) {
 		if c.id == 0 {
 			s.cells++
 			c.id = s.cells
@@ -424,7 +424,7 @@ func (s *views) observe(t *thread, o order, me *mark, c *cell, m *message) {
 		t.now.cells.raise(c.id, m.time)
 	}
 	for _, r := range m.attached {
-		enter(&t.found, c, r)
+		addRelease(&t.found, c, r)
 	}
 	if o == orderAcquire || o == orderAcqRel {
 		t.acquire(c, int(me.block), me.scope)
@@ -448,8 +448,8 @@ func (t *thread) acquire(c *cell, block int, scope Scope) {
 	}
 }
 
-// enter adds a release to those of a cell.
-func enter(m *map[*cell][]release, c *cell, r release) {
+// addRelease adds a release to those of a cell.
+func addRelease(m *map[*cell][]release, c *cell, r release) {
 	if *m == nil {
 		*m = map[*cell][]release{}
 	}
@@ -464,26 +464,26 @@ func (s *views) write(w *warp, in *instr, lane int, seg *segment, off uint64, v 
 	s.clock++
 	me := s.mark(w, in, lane, off)
 	releases := ac.order == orderRelease || ac.order == orderAcqRel
-	var own release
+	var rel release
 	if releases {
-		own = release{w.block.number, ac.scope > ScopeBlock, s.snapshot(t)}
+		rel = release{w.block.number, ac.scope > ScopeBlock, s.snapshot(t)}
 	}
 	first, n := span(off, ac.size)
 	for i := range n {
 		at := first + uint64(i*cellBytes)
-		c := s.make(seg, at)
+		c := s.makeCell(seg, at)
 		if s.races && !s.checkWrite(w, lane, seg, at, c, &me) {
 			return false
 		}
 		if releases {
-			enter(&t.released, c, own)
+			addRelease(&t.released, c, rel)
 		}
-		m := message{mark: me, value: uint32(v[i/2] >> (32 * (i % 2))), known: 0xf, attached: t.attaches(c, &me, modify)}
+		m := message{mark: me, value: uint32(v[i/2] >> (32 * (i % 2))), written: 0xf, attached: t.attaches(c, &me, modify)}
 		if ac.size < cellBytes {
 			top, shift := c.top(), off&(cellBytes-1)
 			mask := uint32(ac.typ.mask()) << (8 * shift)
 			m.value = top.value&^mask | m.value<<(8*shift)&mask
-			m.known = top.known | me.bytes
+			m.written = top.written | me.bytes
 		}
 		c.push(m)
 	}
@@ -499,7 +499,7 @@ func (t *thread) attaches(c *cell, me *mark, modify bool) []release {
 	for _, r := range t.released[c] {
 		list = with(list, r)
 	}
-	if top := c.top(); modify && top.morally(me) {
+	if top := c.top(); modify && top.morallyStrong(me) {
 		for _, r := range top.attached {
 			list = with(list, r)
 		}
@@ -517,22 +517,22 @@ func (s *views) fence(w *warp, lane int, o order, scope Scope) {
 		t.acquire(c, block, scope)
 	}
 	if o == orderSC {
-		s.meetSC(t, block)
+		s.joinSC(t, block)
 		if wide {
-			s.meetSC(t, 0)
+			s.joinSC(t, 0)
 		}
-		s.meetSC(t, block) // also views from other blocks
+		s.joinSC(t, block) // also views from other blocks
 	}
-	own := release{block, wide, s.snapshot(t)}
+	rel := release{block, wide, s.snapshot(t)}
 	if wide {
-		t.fenced = []release{own}
+		t.fenced = []release{rel}
 		return
 	}
-	t.fenced = append(slices.DeleteFunc(slices.Clone(t.fenced), func(r release) bool { return !r.wide }), own)
+	t.fenced = append(slices.DeleteFunc(slices.Clone(t.fenced), func(r release) bool { return !r.wide }), rel)
 }
 
-// meetSC exchanges views with earlier fences of one kind.
-func (s *views) meetSC(t *thread, kind int) {
+// joinSC exchanges views with earlier fences of one kind.
+func (s *views) joinSC(t *thread, kind int) {
 	if s.sc[kind] == nil {
 		s.sc[kind] = &view{}
 	}

@@ -22,7 +22,7 @@ type warp struct {
 	groups  []group      // lanes that can run
 	meeting []rendezvous // lanes that wait in a .sync instruction
 	barred  []group      // lanes that wait in a barrier of the block
-	turn    int          // counts turns of groups that were not the lowest
+	nYields int          // counts turns of groups that were not the lowest
 	yields  bool         // a lane yielded to others
 
 	ready    bool             // in the list of the random scheduler
@@ -60,7 +60,7 @@ func (w *warp) reset(b *block, index int, live uint32) {
 	w.block, w.index, w.live = b, index, live
 	w.groups = append(w.groups[:0], group{0, live})
 	w.meeting, w.barred = w.meeting[:0], w.barred[:0]
-	w.turn, w.yields, w.ready = 0, false, false
+	w.nYields, w.yields, w.ready = 0, false, false
 	if w.launch.views != nil {
 		base := *w.launch.base.copy()
 		for i := range w.threads {
@@ -77,7 +77,7 @@ func (w *warp) reset(b *block, index int, live uint32) {
 	}
 	for _, l := range w.local {
 		if l != nil {
-			l.wipe()
+			l.clearWritten()
 		}
 	}
 }
@@ -128,8 +128,8 @@ func (w *warp) run(quantum int) {
 		low, stop := w.lowestGroup()
 		if w.yields && len(w.groups) > 1 {
 			w.yields = false
-			w.turn++
-			low, stop = w.turn%len(w.groups), noStop
+			w.nYields++
+			low, stop = w.nYields%len(w.groups), noStop
 		}
 		g := w.groups[low]
 		w.groups = slices.Delete(w.groups, low, low+1)
@@ -232,10 +232,10 @@ func (w *warp) advance(g group, stop int32, quantum int, one bool) (steps int) {
 				if m == 0 {
 					return steps
 				}
-				w.leave(in, group{g.pc, m})
+				w.suspend(in, group{g.pc, m})
 				return steps
 			}
-			if w.leave(in, g) {
+			if w.suspend(in, g) {
 				g.pc++
 				continue
 			}
@@ -244,12 +244,12 @@ func (w *warp) advance(g group, stop int32, quantum int, one bool) (steps int) {
 	}
 }
 
-// leave executes an instruction that may suspend the group. It returns true if the group continues
-// to the next instruction unchanged.
-func (w *warp) leave(in *instr, g group) bool {
+// suspend executes an instruction that may suspend the group. It returns true if the group
+// continues to the next instruction unchanged.
+func (w *warp) suspend(in *instr, g group) bool {
 	switch in.kind {
 	case kindCollect:
-		return w.meet(in, g)
+		return w.arriveSync(in, g)
 	case kindBarrier:
 		w.block.arrive(w, in, g)
 	case kindTable:
@@ -301,13 +301,13 @@ func (w *warp) exit(mask uint32) {
 	}
 }
 
-// meet brings a group to a .sync instruction. Lanes with the same membermask wait for each other;
-// once all are here, the instruction executes. It returns true if the group alone executed it at
-// once.
-func (w *warp) meet(in *instr, g group) bool {
+// arriveSync brings a group to a .sync instruction. Lanes with the same membermask wait for each
+// other; once all are here, the instruction executes. It returns true if the group alone executed
+// it at once.
+func (w *warp) arriveSync(in *instr, g group) bool {
 	row := &w.rows[in.member]
 	member := uint32(row[lowest(g.mask)])
-	same := in.agreed || row.same(g.mask)
+	same := in.uniform || row.same(g.mask)
 	for rest := g.mask; rest != 0 && !(same && g.mask&^member == 0); rest &= rest - 1 {
 		if lane := lowest(rest); uint32(row[lane])>>lane&1 == 0 {
 			w.fail(in, lane, "membermask 0x%08x lacks the executing lane", uint32(row[lane]))
@@ -355,12 +355,12 @@ func (w *warp) wait(in *instr, member uint32, g group) int {
 // complete executes a rendezvous at which all lanes have arrived, and reports whether it did.
 func (w *warp) complete(i int) bool {
 	r := w.meeting[i]
-	here := r.mask()
-	if r.member&w.live&^here != 0 {
+	arrived := r.mask()
+	if r.member&w.live&^arrived != 0 {
 		return false
 	}
 	w.meeting = slices.Delete(w.meeting, i, i+1)
-	r.in.exec(w, r.in, here)
+	r.in.exec(w, r.in, arrived)
 	for _, g := range r.arrived {
 		w.join(group{g.pc + 1, g.mask})
 	}
@@ -374,16 +374,16 @@ func (w *warp) checkStuck() {
 	}
 	if len(w.meeting) > 0 {
 		r := &w.meeting[0]
-		here := r.mask()
-		missing := r.member & w.live &^ here
-		w.fail(r.in, lowest(here), "deadlock: membermask 0x%08x waits for lanes 0x%08x, which wait elsewhere%s", r.member, missing, w.whereabouts(missing))
+		arrived := r.mask()
+		missing := r.member & w.live &^ arrived
+		w.fail(r.in, lowest(arrived), "deadlock: membermask 0x%08x waits for lanes 0x%08x, which wait elsewhere%s", r.member, missing, w.describeWaiting(missing))
 		return
 	}
 	w.block.checkDivergent(w)
 }
 
-// whereabouts lists the lines at which lanes wait.
-func (w *warp) whereabouts(mask uint32) string {
+// describeWaiting lists the lines at which lanes wait.
+func (w *warp) describeWaiting(mask uint32) string {
 	var s string
 	for _, r := range w.meeting {
 		if m := r.mask() & mask; m != 0 {

@@ -17,8 +17,8 @@ type work struct {
 	// for at submission, and those that an event orders before. All are fixed when a work is
 	// submitted.
 	before progress
-	// learned is what the host had learned at submission; see [stream.learned].
-	learned *view
+	// observed is what the host had observed at submission; see [stream.observed].
+	observed *view
 
 	// One of these is set.
 	launch   *launch
@@ -32,11 +32,11 @@ type work struct {
 
 // A marker is one recording of an event: each Record makes one.
 type marker struct {
-	work    *work
-	reached bool
-	at      uint64 // clock when it was reached
-	learned *view  // see [stream.learned]; valid in one era only
-	era     int
+	work     *work
+	reached  bool
+	at       uint64 // clock when it was reached
+	observed *view  // see [stream.observed]; valid in one era only
+	era      int
 }
 
 // progress lists how much of the work of each stream is ordered before something: of the stream
@@ -105,21 +105,21 @@ const maxQueued, maxQueuedBytes = 1 << 12, 1 << 28
 func (d *Device) submit(s *stream, w *work) error {
 	w.stream, w.number = s, d.works
 	d.works++
-	d.last[s.index]++
-	w.seq = d.last[s.index]
+	d.lastWork[s.index]++
+	w.seq = d.lastWork[s.index]
 	if w.launch != nil || w.transfer != nil {
 		d.lastAccess[s.index] = w.seq
 	}
-	s.after = s.after.join(d.known)
+	s.after = s.after.join(d.waited)
 	if w.wait != nil {
 		s.after = s.after.join(w.wait.work.before).with(w.wait.work)
 	}
-	w.before, w.learned = s.after, d.learned
+	w.before, w.observed = s.after, d.observed
 	s.after = s.after.with(w)
 	s.queue, s.latest = append(s.queue, w), w
 	w.register()
 	d.queued++
-	d.queuedBytes += w.kept()
+	d.queuedBytes += w.hostBytes()
 	d.heads = nil
 	for d.lost == nil && (d.queued > maxQueued || d.queuedBytes > maxQueuedBytes) {
 		d.step()
@@ -130,7 +130,7 @@ func (d *Device) submit(s *stream, w *work) error {
 // register makes a work a user of the memory that it is known to access.
 func (w *work) register() {
 	if l := w.launch; l != nil {
-		for s := range l.mentions {
+		for s := range l.paramSegments {
 			s.users.add(w)
 		}
 	}
@@ -143,44 +143,44 @@ func (w *work) register() {
 		}
 		if t.async {
 			d := w.stream.dev
-			d.copies = append(slices.DeleteFunc(d.copies, d.known.include), w)
+			d.copies = append(slices.DeleteFunc(d.copies, d.waited.include), w)
 		}
 	}
 }
 
-// kept returns how much host memory a work keeps.
-func (w *work) kept() int {
+// hostBytes returns how much host memory a work keeps.
+func (w *work) hostBytes() int {
 	if w.transfer == nil {
 		return 0
 	}
-	return len(w.transfer.host) + len(w.transfer.sent)
+	return len(w.transfer.host) + len(w.transfer.submitted)
 }
 
-// pass advances all streams past the events that they can pass.
-func (d *Device) pass() {
-	for again := true; again; {
-		again = false
+// passEvents advances all streams past the events that they can pass.
+func (d *Device) passEvents() {
+	for changed := true; changed; {
+		changed = false
 		for _, s := range d.streams {
-			for s != nil && len(s.queue) > 0 && s.passes(s.queue[0]) {
+			for s != nil && len(s.queue) > 0 && s.passEvent(s.queue[0]) {
 				d.finish(s.queue[0])
-				again = true
+				changed = true
 			}
 		}
 	}
 }
 
-// passes reports whether a stream can pass a work without a step.
-func (s *stream) passes(w *work) bool {
+// passEvent reports whether a stream can pass a work without a step.
+func (s *stream) passEvent(w *work) bool {
 	switch {
 	case w.record != nil:
-		s.learn(w.learned)
+		s.addObserved(w.observed)
 		m := w.record
-		m.reached, m.at, m.learned, m.era = true, s.dev.clock, s.learned, s.dev.era
+		m.reached, m.at, m.observed, m.era = true, s.dev.clock, s.observed, s.dev.era
 		return true
 	case w.wait != nil && w.wait.reached:
-		s.learn(w.learned)
+		s.addObserved(w.observed)
 		if w.wait.era == s.dev.era {
-			s.learn(w.wait.learned)
+			s.addObserved(w.wait.observed)
 		}
 		return true
 	}
@@ -192,7 +192,7 @@ func (d *Device) finish(w *work) {
 	w.done = true
 	w.stream.queue = w.stream.queue[1:]
 	d.queued--
-	d.queuedBytes -= w.kept()
+	d.queuedBytes -= w.hostBytes()
 	d.heads = nil
 }
 
@@ -200,7 +200,7 @@ func (d *Device) finish(w *work) {
 // each stream.
 func (d *Device) ready() []*work {
 	if d.heads == nil {
-		d.pass()
+		d.passEvents()
 		for _, s := range d.streams {
 			if s != nil && len(s.queue) > 0 && s.queue[0].wait == nil {
 				d.heads = append(d.heads, s.queue[0])
@@ -229,16 +229,16 @@ func (d *Device) pending(yield func(w *work) bool) {
 func (d *Device) await(ctx context.Context, w *work) error {
 	for steps := 1; ; steps++ {
 		if d.ready(); w.done {
-			d.learn(w)
+			d.addWaited(w)
 			return nil
 		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if steps%stepsHeld == 0 {
+		if steps%lockSteps == 0 {
 			d.mu.Unlock()
 			runtime.Gosched()
-			if err := d.use(); err != nil {
+			if err := d.lock(); err != nil {
 				d.mu.Lock()
 				return err
 			}
@@ -250,36 +250,36 @@ func (d *Device) await(ctx context.Context, w *work) error {
 	}
 }
 
-// stepsHeld is the number of steps that a waiting host takes before it releases the lock.
-const stepsHeld = 1 << 8
+// lockSteps is the number of steps that a waiting host takes before it releases the lock.
+const lockSteps = 1 << 8
 
-// learn records that the host has waited for a work. Once it has for all that access memory, no
+// addWaited records that the host has waited for a work. Once it has for all that access memory, no
 // finished work is concurrent with a later one.
-func (d *Device) learn(w *work) {
-	d.known = d.known.join(w.before.with(w))
-	d.hostMayWrite()
+func (d *Device) addWaited(w *work) {
+	d.waited = d.waited.join(w.before.with(w))
+	d.refreshMapped()
 	if d.views == nil {
 		return
 	}
-	learned := w.stream.learned
+	observed := w.stream.observed
 	if w.record != nil && w.record.era == d.era {
-		learned = w.record.learned
+		observed = w.record.observed
 	}
-	d.learned = both(d.learned, learned)
+	d.observed = joinViews(d.observed, observed)
 	if d.queued > 0 {
 		return
 	}
 	for i, n := range d.lastAccess {
-		if d.known.at(i) < n {
+		if d.waited.at(i) < n {
 			return
 		}
 	}
-	d.views.forget()
+	d.views.reset()
 	d.era++
-	d.learned = nil
+	d.observed = nil
 	for _, s := range d.streams {
 		if s != nil {
-			s.learned = nil
+			s.observed = nil
 		}
 	}
 }
@@ -302,7 +302,7 @@ func (u *users) add(w *work) {
 // unfinished returns a work among the users that the host has not waited for, or nil. Whether the
 // work is done does not matter.
 func (d *Device) unfinished(u users) *work {
-	i := slices.IndexFunc(u, func(w *work) bool { return !d.known.include(w) })
+	i := slices.IndexFunc(u, func(w *work) bool { return !d.waited.include(w) })
 	if i < 0 {
 		return nil
 	}

@@ -79,7 +79,7 @@ func durable(ctx context.Context, path string, r io.Reader, w io.Writer) (err er
 		}
 		visit, err := strconv.ParseUint(in.Text(), 10, 64)
 		if err != nil || visit == lines {
-			return fmt.Errorf("line %d: %q is no number below 2^64-1", n+1, in.Text())
+			return fmt.Errorf("line %d: %q is not a number below 2^64-1", n+1, in.Text())
 		}
 		if keys, ones = append(keys, visit), append(ones, 1); len(keys) == batch {
 			if err := flush(); err != nil {

@@ -22,7 +22,7 @@ func Example() {
 // Errors in the list are reported.
 func TestErrors(t *testing.T) {
 	for list, say := range map[string]string{
-		"from,to,minutes\nZRH,FRA,soon\n": `flights.csv:2: weight "soon" is no number`,
+		"from,to,minutes\nZRH,FRA,soon\n": `flights.csv:2: weight "soon" is not a number`,
 		"from,to,minutes\nVIE,FRA,90\n":   "no flight begins or ends in ZRH",
 		"from,to,minutes\nZRH,FRA,-1\n":   "has weight -1",
 	} {

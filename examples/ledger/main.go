@@ -50,7 +50,7 @@ func run(ctx context.Context, w io.Writer, accounts, reports int) (err error) {
 	if _, err := m.Build(ctx, ids, amounts); err != nil {
 		return err
 	}
-	return beside(ctx, func(ctx context.Context) error { return transfers(ctx, m, ids) }, func() error {
+	return runBoth(ctx, func(ctx context.Context) error { return transfers(ctx, m, ids) }, func() error {
 		for range reports {
 			total, n, err := report(ctx, m)
 			if err != nil {
@@ -62,8 +62,8 @@ func run(ctx context.Context, w io.Writer, accounts, reports int) (err error) {
 	})
 }
 
-// beside runs one function until another returns.
-func beside(ctx context.Context, background func(context.Context) error, front func() error) error {
+// runBoth runs one function until another returns.
+func runBoth(ctx context.Context, background func(context.Context) error, front func() error) error {
 	within, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() { done <- background(within) }()

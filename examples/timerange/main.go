@@ -32,8 +32,8 @@ func main() {
 	}
 }
 
-// most is the maximum number of lines of a batch.
-const most = 1 << 16
+// maxBatch is the maximum number of lines of a batch.
+const maxBatch = 1 << 16
 
 // index holds measurements by time, and lines that have been read but not run.
 type index struct {
@@ -86,7 +86,7 @@ func (x *index) line(ctx context.Context, words []string) error {
 			return err
 		}
 		x.from, x.to = append(x.from, first), append(x.to, last)
-		if err := x.put(ctx); err != nil || len(x.from) < most {
+		if err := x.put(ctx); err != nil || len(x.from) < maxBatch {
 			return err
 		}
 		return x.ask(ctx)
@@ -106,7 +106,7 @@ func (x *index) line(ctx context.Context, words []string) error {
 		return err
 	}
 	x.times, x.values = append(x.times, first), append(x.values, value)
-	if len(x.times) < most {
+	if len(x.times) < maxBatch {
 		return nil
 	}
 	return x.put(ctx)

@@ -35,11 +35,11 @@ func Example_answer() {
 // Questions see the lines before them, and none after, in batches of any size.
 func TestManyLines(t *testing.T) {
 	var in, out, want bytes.Buffer
-	for i := range 2*most + 2 {
-		fmt.Fprintf(&in, "%d 1\n", 2*most-i)
-		if i%most == most/2 {
-			fmt.Fprintf(&in, "0 %d ?\n", 2*most)
-			fmt.Fprintf(&want, "0 to %d: %d, from 1 to 1, 1 on average\n", 2*most, i+1)
+	for i := range 2*maxBatch + 2 {
+		fmt.Fprintf(&in, "%d 1\n", 2*maxBatch-i)
+		if i%maxBatch == maxBatch/2 {
+			fmt.Fprintf(&in, "0 %d ?\n", 2*maxBatch)
+			fmt.Fprintf(&want, "0 to %d: %d, from 1 to 1, 1 on average\n", 2*maxBatch, i+1)
 		}
 	}
 	if err := answer(t.Context(), &in, &out); err != nil {

@@ -55,8 +55,8 @@ func shapes() (all []shape) {
 	return all
 }
 
-// everywhere runs a test on all shapes, directed and undirected, on one core and on three.
-func everywhere(t *testing.T, test func(t *testing.T, dev device.Device, g *graph.CSR)) {
+// onShapes runs a test on all shapes, directed and undirected, on one core and on three.
+func onShapes(t *testing.T, test func(t *testing.T, dev device.Device, g *graph.CSR)) {
 	cores := []int{1, 3}
 	if testing.Short() { // the race detector sees everything on three
 		cores = cores[1:]
@@ -92,7 +92,7 @@ func neighborsOf(g *graph.CSR) []map[uint32]bool {
 }
 
 func TestTriangles(t *testing.T) {
-	everywhere(t, func(t *testing.T, dev device.Device, g *graph.CSR) {
+	onShapes(t, func(t *testing.T, dev device.Device, g *graph.CSR) {
 		sets := neighborsOf(g)
 		want := uint64(0)
 		for u, set := range sets {
@@ -131,12 +131,12 @@ func TestParts(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := wedges(dev, o)
-		c := closing{o: o, bitmap: make([]uint64, (o.Vertices()+63)/64)}
+		c := wedgeCounter{o: o, bitmap: make([]uint64, (o.Vertices()+63)/64)}
 		for _, parts := range []int{1, 2, 7, 100, 4099} {
 			sum := uint64(0)
 			for i := range parts {
 				n := before[len(before)-1]
-				sum += c.count(t.Context(), before, share(n, i, parts), share(n, i+1, parts))
+				sum += c.count(t.Context(), before, partStart(n, i, parts), partStart(n, i+1, parts))
 			}
 			if sum != want {
 				t.Errorf("%s: %d triangles in %d parts, want %d", s.name, sum, parts, want)
@@ -146,14 +146,14 @@ func TestParts(t *testing.T) {
 }
 
 func TestComponents(t *testing.T) {
-	everywhere(t, func(t *testing.T, dev device.Device, g *graph.CSR) {
+	onShapes(t, func(t *testing.T, dev device.Device, g *graph.CSR) {
 		sets := neighborsOf(g)
 		want, count := make([]uint32, g.Vertices()), 0
 		for v := range want {
-			want[v] = None
+			want[v] = NoVertex
 		}
 		for v := range want {
-			if want[v] != None {
+			if want[v] != NoVertex {
 				continue
 			}
 			count++
@@ -162,7 +162,7 @@ func TestComponents(t *testing.T) {
 				u := list[0]
 				list = list[1:]
 				for w := range sets[u] {
-					if want[w] == None {
+					if want[w] == NoVertex {
 						want[w] = uint32(v)
 						list = append(list, int(w))
 					}
@@ -177,7 +177,7 @@ func TestComponents(t *testing.T) {
 }
 
 func TestBFS(t *testing.T) {
-	everywhere(t, func(t *testing.T, dev device.Device, g *graph.CSR) {
+	onShapes(t, func(t *testing.T, dev device.Device, g *graph.CSR) {
 		depths := make([]uint32, g.Vertices())
 		for _, source := range sources(g) {
 			want := make([]uint32, g.Vertices())
@@ -215,7 +215,7 @@ func sources(g *graph.CSR) []uint32 {
 }
 
 func TestPageRank(t *testing.T) {
-	everywhere(t, func(t *testing.T, dev device.Device, g *graph.CSR) {
+	onShapes(t, func(t *testing.T, dev device.Device, g *graph.CSR) {
 		const iterations, damping = 12, 0.8
 		n := g.Vertices()
 		ranks := make([]uint64, n)
@@ -234,18 +234,18 @@ func TestPageRank(t *testing.T) {
 			want[v] = 1 / float64(n)
 		}
 		for range iterations {
-			next, idle := make([]float64, n), 0.
+			next, dangling := make([]float64, n), 0.
 			for u := range want {
 				row := g.Neighbors(uint32(u))
 				if len(row) == 0 {
-					idle += want[u]
+					dangling += want[u]
 				}
 				for _, v := range row {
 					next[v] += want[u] / float64(len(row))
 				}
 			}
 			for v := range next {
-				next[v] = (1-damping)/float64(n) + damping*(next[v]+idle/float64(n))
+				next[v] = (1-damping)/float64(n) + damping*(next[v]+dangling/float64(n))
 			}
 			want = next
 		}
@@ -256,8 +256,8 @@ func TestPageRank(t *testing.T) {
 				t.Fatalf("rank of %d is %v, want %v", v, got, want[v])
 			}
 		}
-		if lost := uint64(iterations * 3 * (n + g.Arcs())); sum > RankOne || RankOne-sum > lost {
-			t.Errorf("ranks add up to 1 - %d units, want at most %d less", RankOne-sum, lost)
+		if maxLoss := uint64(iterations * 3 * (n + g.Arcs())); sum > RankOne || RankOne-sum > maxLoss {
+			t.Errorf("ranks add up to 1 - %d units, want at most %d less", RankOne-sum, maxLoss)
 		}
 	})
 }
@@ -298,7 +298,7 @@ func TestPageRankBits(t *testing.T) {
 const rankDigest = 0x99abe38b5d1900f3
 
 func TestSSSP(t *testing.T) {
-	everywhere(t, func(t *testing.T, dev device.Device, g *graph.CSR) {
+	onShapes(t, func(t *testing.T, dev device.Device, g *graph.CSR) {
 		whole, large, floats := make([]uint32, g.Arcs()), make([]uint64, g.Arcs()), make([]float64, g.Arcs())
 		r := rand.New(rand.NewPCG(1, uint64(g.Arcs())))
 		for i := range whole {
@@ -335,10 +335,10 @@ func wantPaths[W uint32 | uint64](t *testing.T, dev device.Device, g *graph.Weig
 }
 
 // bellmanFord relaxes the edges of vertices with a decreased distance until none does.
-func bellmanFord[W graph.Weight, D Distance](g *graph.Weighted[W], source uint32, far D) (at []D, reached int) {
+func bellmanFord[W graph.Weight, D Distance](g *graph.Weighted[W], source uint32, unreached D) (at []D, reached int) {
 	at = make([]D, g.Vertices())
 	for v := range at {
-		at[v] = far
+		at[v] = unreached
 	}
 	at[source] = 0
 	for list := []uint32{source}; len(list) > 0; list = list[1:] {
@@ -351,7 +351,7 @@ func bellmanFord[W graph.Weight, D Distance](g *graph.Weighted[W], source uint32
 		}
 	}
 	for _, d := range at {
-		if d != far {
+		if d != unreached {
 			reached++
 		}
 	}
@@ -359,7 +359,7 @@ func bellmanFord[W graph.Weight, D Distance](g *graph.Weighted[W], source uint32
 }
 
 func TestKCore(t *testing.T) {
-	everywhere(t, func(t *testing.T, dev device.Device, g *graph.CSR) {
+	onShapes(t, func(t *testing.T, dev device.Device, g *graph.CSR) {
 		cores := make([]uint32, g.Vertices())
 		largest, err := KCore(t.Context(), dev, g, cores)
 		if g.Directed() {
@@ -368,9 +368,9 @@ func TestKCore(t *testing.T) {
 			}
 			return
 		}
-		want, most := peeled(g)
-		if err != nil || largest != most || !slices.Equal(cores, want) {
-			t.Errorf("largest core %d, %v; want %d, or others", largest, err, most)
+		want, wantLargest := peeled(g)
+		if err != nil || largest != wantLargest || !slices.Equal(cores, want) {
+			t.Errorf("largest core %d, %v; want %d, or others", largest, err, wantLargest)
 		}
 	})
 }
@@ -510,7 +510,7 @@ func TestCancelled(t *testing.T) {
 // TestWarmPageRank checks that ranks that are close at the start need fewer iterations, and correct
 // ones need one.
 func TestWarmPageRank(t *testing.T) {
-	everywhere(t, func(t *testing.T, dev device.Device, g *graph.CSR) {
+	onShapes(t, func(t *testing.T, dev device.Device, g *graph.CSR) {
 		if g.Vertices() == 0 {
 			return
 		}
@@ -518,14 +518,14 @@ func TestWarmPageRank(t *testing.T) {
 		first, err := PageRank(t.Context(), dev, g, ranks, nil)
 		must(t, err)
 		before := slices.Clone(ranks)
-		again, err := PageRank(t.Context(), dev, g, ranks, &PageRankOptions{Warm: true})
+		warm, err := PageRank(t.Context(), dev, g, ranks, &PageRankOptions{Warm: true})
 		must(t, err)
 		off := 0.
 		for v, r := range ranks {
 			off += float64(max(r, before[v])-min(r, before[v])) / RankOne
 		}
-		if again.Iterations != 1 || again.Change != off || off > 1e-6 {
-			t.Errorf("%d iterations, and %d more, by which ranks changed by %v, which it says is %v", first.Iterations, again.Iterations, off, again.Change)
+		if warm.Iterations != 1 || warm.Change != off || off > 1e-6 {
+			t.Errorf("%d iterations, and %d more, by which ranks changed by %v, which it says is %v", first.Iterations, warm.Iterations, off, warm.Change)
 		}
 	})
 }

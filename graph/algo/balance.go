@@ -5,28 +5,28 @@ import (
 	"math/bits"
 )
 
-// balance holds the totals of a ranking over all vertices, and the decisions that depend on them.
-// It is the same wherever the ranks are.
-type balance struct {
+// rankTotals holds the totals of a ranking over all vertices, and the decisions that depend on
+// them. It is the same wherever the ranks are.
+type rankTotals struct {
 	o        PageRankOptions
 	directed bool
 	vertices int
 	damping  uint64 // in units of 2^-64
 	base     uint64 // the rank that starts at any vertex
-	limit    uint64 // maximum that a vertex need not hand on
+	limit    uint64 // maximum residual that a vertex need not push
 
-	arcs    uint64 // the sum of degrees
-	idle    uint64 // ranks of vertices without neighbors, which restart anywhere
-	spread  uint64 // the part of idle that has been handed on
-	waiting uint64 // what all others have not handed on
-	load    uint64 // the sum of degrees of vertices that must hand on
+	arcs        uint64 // the sum of degrees
+	dangling    uint64 // ranks of vertices without neighbors, which restart anywhere
+	distributed uint64 // the part of dangling that has been pushed
+	residual    uint64 // what all other vertices have not pushed
+	load        uint64 // the sum of degrees of vertices that must push
 
-	all    bool // all vertices must hand on, and get new ranks
-	failed error
+	allActive bool // all vertices must push, and get new ranks
+	failed    error
 }
 
-// newBalance returns the balance of a graph without vertices.
-func newBalance(opts *PageRankOptions, directed bool) (b balance, err error) {
+// newRankTotals returns the totals of a graph without vertices.
+func newRankTotals(opts *PageRankOptions, directed bool) (b rankTotals, err error) {
 	o, err := opts.check()
 	switch {
 	case err != nil:
@@ -36,47 +36,49 @@ func newBalance(opts *PageRankOptions, directed bool) (b balance, err error) {
 	case o.Warm:
 		return b, invalid("ranking", "Warm: it has no ranks yet, and begins with its own from then on")
 	}
-	return balance{o: o, directed: directed, damping: uint64(math.Ldexp(o.Damping, 64))}, nil
+	return rankTotals{o: o, directed: directed, damping: uint64(math.Ldexp(o.Damping, 64))}, nil
 }
 
-// grow adapts the balance to more vertices. All ranks change then.
-func (b *balance) grow(vertices int) {
+// grow adapts the totals to more vertices. All ranks change then.
+func (b *rankTotals) grow(vertices int) {
 	b.vertices = vertices
 	start, _ := bits.Mul64(RankOne, b.damping)
 	b.base = (RankOne - start) / uint64(vertices)
 	b.limit = uint64(b.o.Tolerance * RankOne / float64(2*vertices))
-	b.all = true
+	b.allActive = true
 }
 
-// off returns what has not been handed on, as a share of all ranks.
-func (b *balance) off() float64 { return float64(b.waiting+apart(b.idle, b.spread)) / RankOne }
-
-func apart(a, b uint64) uint64 { return max(a, b) - min(a, b) }
-
-// unsettled reports whether ranks must be handed on or added up. changed is the number of vertices
-// with a changed sum, active the number of those that must hand on.
-func (b *balance) unsettled(changed, active int) bool {
-	return b.all || changed > 0 || active > 0 && b.off() > b.o.Tolerance
+// residualShare returns the residual, what has not been pushed, as a share of all ranks.
+func (b *rankTotals) residualShare() float64 {
+	return float64(b.residual+absDiff(b.dangling, b.distributed)) / RankOne
 }
 
-// crowded is the divisor of all arcs that bounds the load. Above it, handing on along all arcs in
-// order is cheaper than along those of active vertices alone. The rows of active vertices have to
-// be read from the graph, and several cores add to one sum.
-const crowded = 32
+func absDiff(a, b uint64) uint64 { return max(a, b) - min(a, b) }
 
-func (b *balance) crowded() bool { return b.all || b.load > b.arcs/crowded }
+// unconverged reports whether ranks must be pushed or added up. changed is the number of vertices
+// with a changed sum, active the number of those that must push.
+func (b *rankTotals) unconverged(changed, active int) bool {
+	return b.allActive || changed > 0 || active > 0 && b.residualShare() > b.o.Tolerance
+}
 
-// adrift reports whether the ranks of vertices without neighbors have changed by more than what all
-// vertices may keep. They are spread anew then, which changes all ranks.
-func (b *balance) adrift() bool {
-	if apart(b.idle, b.spread) <= b.limit*uint64(b.vertices) {
+// maxPushShare is the divisor of all arcs that bounds the load. Above it, handing on along all arcs
+// in order is cheaper than along those of active vertices alone. The rows of active vertices have
+// to be read from the graph, and several cores add to one sum.
+const maxPushShare = 32
+
+func (b *rankTotals) shouldSweep() bool { return b.allActive || b.load > b.arcs/maxPushShare }
+
+// redistribute reports whether the ranks of vertices without neighbors have changed by more than
+// what all vertices may keep. They are spread anew then, which changes all ranks.
+func (b *rankTotals) redistribute() bool {
+	if absDiff(b.dangling, b.distributed) <= b.limit*uint64(b.vertices) {
 		return false
 	}
-	b.spread = b.idle
+	b.distributed = b.dangling
 	return true
 }
 
-// moved returns the error of a graph that does not match the edges.
-func moved(v, degree, want uint32) error {
+// degreeError returns the error of a graph that does not match the edges.
+func degreeError(v, degree, want uint32) error {
 	return invalid("ranking", "vertex %d has %d neighbors, and by the edges that came and went %d", v, degree, want)
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// besideUpdates runs kernels of algorithms on a snapshot while two other streams change the graph
-// and look edges up, without waiting for them.
-func besideUpdates(t testing.TB, dev device.Device, seed uint64) {
+// testConcurrentUpdates runs kernels of algorithms on a snapshot while two other streams change the
+// graph and look edges up, without waiting for them.
+func testConcurrentUpdates(t testing.TB, dev device.Device, seed uint64) {
 	ctx, host := t.Context(), devicetest.OpenCPU(t, 1)
 	r := rand.New(rand.NewPCG(seed, 8))
 	batch := func() (from, to []uint32) {
@@ -30,59 +30,59 @@ func besideUpdates(t testing.TB, dev device.Device, seed uint64) {
 	from, to := batch()
 	_, err = g.Insert(ctx, from, to, nil)
 	must(t, err)
-	own, changes, lookups := devicetest.NewStream(t, dev), devicetest.NewStream(t, dev), devicetest.NewStream(t, dev)
+	s, changes, lookups := devicetest.NewStream(t, dev), devicetest.NewStream(t, dev), devicetest.NewStream(t, dev)
 	for round := range 2 {
 		snap, err := g.Snapshot(ctx)
 		must(t, err)
 		was, err := snap.CSR(ctx)
 		must(t, err)
-		more, others := batch()
-		u, v := devicetest.Upload(t, changes, more), devicetest.Upload(t, changes, others)
-		found, none := devicetest.Upload(t, lookups, make([]bool, len(more))), device.Slice[bool]{}
+		newFrom, newTo := batch()
+		u, v := devicetest.Upload(t, changes, newFrom), devicetest.Upload(t, changes, newTo)
+		found, none := devicetest.Upload(t, lookups, make([]bool, len(newFrom))), device.Slice[bool]{}
 		must(t, changes.Sync(ctx))
 		must(t, g.InsertOn(changes, u, v, none))
 		must(t, g.HasOn(lookups, u, v, found))
 		must(t, g.DeleteOn(changes, u.Sub(0, 20), v.Sub(0, 20), none))
 
-		there, err := snap.CSROn(ctx, own)
+		onDevice, err := snap.CSROn(ctx, s)
 		must(t, err)
-		triangles, err := TrianglesOn(ctx, own, there)
+		triangles, err := TrianglesOn(ctx, s, onDevice)
 		must(t, err)
 		wantTriangles, err := Triangles(ctx, host, was)
 		must(t, err)
-		touching, err := TrianglesOfOn(ctx, own, snap, u, v) // reads rows in place
+		touching, err := TrianglesOfOn(ctx, s, snap, u, v) // reads rows in place
 		must(t, err)
-		wantTouching, err := TrianglesOf(ctx, host, snap, graph.Edges{From: more, To: others})
+		wantTouching, err := TrianglesOf(ctx, host, snap, graph.Edges{From: newFrom, To: newTo})
 		must(t, err)
-		labels, want := devicetest.Upload(t, own, make([]uint32, was.Vertices())), make([]uint32, was.Vertices())
-		parts, err := ComponentsOn(ctx, own, there, labels)
+		labels, want := devicetest.Upload(t, s, make([]uint32, was.Vertices())), make([]uint32, was.Vertices())
+		parts, err := ComponentsOn(ctx, s, onDevice, labels)
 		must(t, err)
 		wantParts, err := Components(ctx, host, was, want)
 		must(t, err)
-		if triangles != wantTriangles || touching != wantTouching || parts != wantParts || !slices.Equal(devicetest.Download(t, own, labels), want) {
+		if triangles != wantTriangles || touching != wantTouching || parts != wantParts || !slices.Equal(devicetest.Download(t, s, labels), want) {
 			t.Errorf("round %d: %d triangles, %d of the batch, %d components; want %d, %d, %d", round, triangles, touching, parts, wantTriangles, wantTouching, wantParts)
 		}
 		for i, is := range devicetest.Download(t, lookups, found) {
-			if is != (more[i] != others[i]) {
-				t.Errorf("round %d: the edge from %d to %d has been inserted, and is there: %v", round, more[i], others[i], is)
+			if is != (newFrom[i] != newTo[i]) {
+				t.Errorf("round %d: the edge from %d to %d has been inserted, and is there: %v", round, newFrom[i], newTo[i], is)
 			}
 		}
-		must(t, errors.Join(there.Free(), snap.Close(), changes.Sync(ctx), g.Check(ctx)))
+		must(t, errors.Join(onDevice.Free(), snap.Close(), changes.Sync(ctx), g.Check(ctx)))
 	}
 	must(t, g.Close())
 }
 
-// TestBesideUpdates overlaps updates, lookups and algorithms, under random schedules and weak
+// TestConcurrentUpdates overlaps updates, lookups and algorithms, under random schedules and weak
 // memory. A data race is a fault there.
-func TestBesideUpdates(t *testing.T) {
-	conformance.NotRaced(t, "the simulator has goroutines of its own")
+func TestConcurrentUpdates(t *testing.T) {
+	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	if dev := kernelDevice(t); dev.Properties().Kind != device.Sim {
-		besideUpdates(t, dev, 1)
+		testConcurrentUpdates(t, dev, 1)
 		return
 	}
 	for i, scheduler := range []sim.Scheduler{sim.Random, sim.PCT} {
 		t.Run(fmt.Sprint(scheduler), func(t *testing.T) {
-			besideUpdates(t, devicetest.OpenSim(t, &sim.Options{Scheduler: scheduler, Seed: uint64(i), Races: true}), uint64(i))
+			testConcurrentUpdates(t, devicetest.OpenSim(t, &sim.Options{Scheduler: scheduler, Seed: uint64(i), Races: true}), uint64(i))
 		})
 	}
 }

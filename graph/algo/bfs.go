@@ -21,9 +21,9 @@ const (
 // shortest path to each vertex, [Unreached] if none exists. BFS returns the number of vertices at
 // each depth, beginning with the source.
 func BFS(ctx context.Context, dev device.Device, g *graph.CSR, source uint32, depths []uint32) (levels []int, err error) {
-	perVertex("BFS", g, len(depths))
+	mustMatchVertices("BFS", g, len(depths))
 	if !isHost(dev) {
-		err = uploaded(ctx, dev, "BFS", g.Upload, depths, func(s *device.Stream, d *graph.DeviceCSR, column device.Slice[uint32]) error {
+		err = runUploaded(ctx, dev, "BFS", g.Upload, depths, func(s *device.Stream, d *graph.DeviceCSR, column device.Slice[uint32]) error {
 			levels, err = BFSOn(ctx, s, d, source, column)
 			return err
 		})
@@ -33,26 +33,26 @@ func BFS(ctx context.Context, dev device.Device, g *graph.CSR, source uint32, de
 	if err != nil {
 		return nil, err
 	}
-	if err := exists("BFS", g.Vertices(), source); err != nil {
+	if err := checkSource("BFS", g.Vertices(), source); err != nil {
 		return nil, err
 	}
 	for v := range depths {
 		depths[v] = Unreached
 	}
 	depths[source] = 0
-	b := bfs{Host: h, ctx: ctx, g: g, depths: depths, now: newGathering(g.Vertices()), next: newGathering(g.Vertices())}
-	b.now.add([]uint32{source})
-	rest := g.Arcs()
-	for depth := uint32(0); len(b.now.all()) > 0 && ctx.Err() == nil; depth++ {
-		levels = append(levels, len(b.now.all()))
+	b := bfs{Host: h, ctx: ctx, g: g, depths: depths, frontier: newVertexList(g.Vertices()), next: newVertexList(g.Vertices())}
+	b.frontier.add([]uint32{source})
+	remaining := g.Arcs()
+	for depth := uint32(0); len(b.frontier.vertices()) > 0 && ctx.Err() == nil; depth++ {
+		levels = append(levels, len(b.frontier.vertices()))
 		arcs := b.arcs()
-		rest -= arcs
-		if !g.Directed() && arcs > rest/arcsPart && len(b.now.all()) > g.Vertices()/verticesPart {
+		remaining -= arcs
+		if !g.Directed() && arcs > remaining/arcsPart && len(b.frontier.vertices()) > g.Vertices()/verticesPart {
 			b.bottomUp(depth)
 		} else {
 			b.topDown(depth)
 		}
-		swap(&b.now, &b.next)
+		swap(&b.frontier, &b.next)
 	}
 	return levels, ctx.Err()
 }
@@ -60,35 +60,35 @@ func BFS(ctx context.Context, dev device.Device, g *graph.CSR, source uint32, de
 // bfs is one search.
 type bfs struct {
 	device.Host
-	ctx       context.Context
-	g         *graph.CSR
-	depths    []uint32
-	now, next *gathering // the frontier, and the next one
+	ctx            context.Context
+	g              *graph.CSR
+	depths         []uint32
+	frontier, next *vertexList // the frontier, and the next one
 }
 
 // arcs counts the arcs of the frontier.
 func (b *bfs) arcs() int {
 	var sum atomic.Int64
-	now := b.now.all()
-	b.Parallel(len(now), grain, func(lo, hi int) {
-		own := 0
-		for _, v := range now[lo:hi] {
-			own += b.g.Degree(v)
+	frontier := b.frontier.vertices()
+	b.Parallel(len(frontier), grain, func(lo, hi int) {
+		part := 0
+		for _, v := range frontier[lo:hi] {
+			part += b.g.Degree(v)
 		}
-		sum.Add(int64(own))
+		sum.Add(int64(part))
 	})
 	return int(sum.Load())
 }
 
 // topDown goes from the frontier, at the given depth, to its neighbors.
 func (b *bfs) topDown(depth uint32) {
-	now := b.now.all()
-	b.Parallel(len(now), front, func(lo, hi int) {
+	frontier := b.frontier.vertices()
+	b.Parallel(len(frontier), front, func(lo, hi int) {
 		if b.ctx.Err() != nil {
 			return
 		}
 		var found []uint32
-		for _, v := range now[lo:hi] {
+		for _, v := range frontier[lo:hi] {
 			for _, u := range b.g.Neighbors(v) {
 				if atomic.LoadUint32(&b.depths[u]) == Unreached && atomic.CompareAndSwapUint32(&b.depths[u], Unreached, depth+1) {
 					found = append(found, u)

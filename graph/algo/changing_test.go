@@ -58,8 +58,8 @@ func must(t testing.TB, err error) {
 
 // draw returns random edges, some of them repeated and some from a hub, or with there, present
 // edges.
-func (f *follower) draw(n int, there bool) (e graph.Edges) {
-	if there {
+func (f *follower) draw(n int, existing bool) (e graph.Edges) {
+	if existing {
 		c, err := f.g.CSR(f.Context())
 		must(f.T, err)
 		for u, v := range c.All() {
@@ -92,7 +92,7 @@ func (f *follower) step(deletes bool, n int) {
 		_, err = f.g.Insert(ctx, e.From, e.To, done)
 	}
 	must(f.T, err)
-	changed, none := e.Where(done), graph.Edges{}
+	changed, none := e.Filter(done), graph.Edges{}
 	inserted, deleted := changed, none
 	if deletes {
 		inserted, deleted = none, changed
@@ -189,7 +189,7 @@ func (f *follower) same(exact *PageRankOptions, off float64) {
 // TestFollowing checks that maintained results equal new ones over long histories, for ranks within
 // the tolerance.
 func TestFollowing(t *testing.T) {
-	conformance.NotRaced(t, "batches run on many cores in tests of graphs")
+	conformance.SkipRaced(t, "batches run on many cores in tests of graphs")
 	const tolerance, damping = 1e-5, 0.85
 	for _, o := range []graph.Options{{}, {SelfLoops: true}, {Directed: true}, {Directed: true, SelfLoops: true}} {
 		for seed, size := range []int{3, 40, 700} {
@@ -217,7 +217,7 @@ func TestFollowingOnGPU(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	f := follow(t, devicetest.OpenSim(t, nil), devicetest.OpenCPU(t, 2), graph.Options{}, 1, 60, nil)
 	for i := range 4 {
 		f.step(i == 2, 50)
@@ -227,7 +227,7 @@ func TestFollowingOnGPU(t *testing.T) {
 
 // TestRankingBits checks that maintained ranks are the same to the bit on any number of cores.
 func TestRankingBits(t *testing.T) {
-	conformance.NotRaced(t, "batches run on many cores in tests of graphs")
+	conformance.SkipRaced(t, "batches run on many cores in tests of graphs")
 	var first []uint64
 	for workers := 1; workers <= 4; workers++ {
 		dev := devicetest.OpenCPU(t, workers)
@@ -348,7 +348,7 @@ func TestRankingErrors(t *testing.T) {
 	must(t, err)
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	if _, err := f.ranking.Update(ended, f.g, e.Where(done), none); !errors.Is(err, context.Canceled) {
+	if _, err := f.ranking.Update(ended, f.g, e.Filter(done), none); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 	if _, err := f.ranking.Update(ctx, f.g, none, none); err != nil {
@@ -384,13 +384,13 @@ func TestRankingErrors(t *testing.T) {
 	if _, err := TrianglesOf(ctx, dev, directed, e); !errors.Is(err, device.ErrInvalid) {
 		t.Errorf("triangles of a directed graph: %v", err)
 	}
-	which, err := device.Make[bool](dev, 1)
+	mask, err := device.Make[bool](dev, 1)
 	must(t, err)
-	defer which.Free()
+	defer mask.Free()
 	for name, call := range map[string]func(e graph.Edges){
 		"connected": func(e graph.Edges) { f.connected.Insert(ctx, e) },
 		"triangles": func(e graph.Edges) { TrianglesOf(ctx, dev, f.g, e) },
-		"only":      func(graph.Edges) { TrianglesOfOn(ctx, nil, f.g, device.Slice[uint32]{}, device.Slice[uint32]{}, which) },
+		"only":      func(graph.Edges) { TrianglesOfOn(ctx, nil, f.g, device.Slice[uint32]{}, device.Slice[uint32]{}, mask) },
 		"ranking":   func(e graph.Edges) { f.ranking.Update(ctx, f.g, e, none) },
 		"labels":    func(graph.Edges) { f.connected.Labels(nil) },
 	} {
@@ -424,9 +424,9 @@ func TestTrianglesOfMultigraph(t *testing.T) {
 		must(t, err)
 		all, err := Triangles(ctx, dev, c)
 		must(t, err)
-		some, err := TrianglesOf(ctx, dev, g, graph.Edges{From: e.From[:300], To: e.To[:300]})
+		n, err := TrianglesOf(ctx, dev, g, graph.Edges{From: e.From[:300], To: e.To[:300]})
 		must(t, err)
-		counts = append(counts, all, some)
+		counts = append(counts, all, n)
 		must(t, g.Close())
 	}
 	if counts[0] == 0 || counts[1] == 0 || counts[0] != counts[2] || counts[1] != counts[3] {

@@ -8,8 +8,8 @@ import (
 	"github.com/weftgo/weft/graph"
 )
 
-// sampled is the number of vertices sampled to find the largest component.
-const sampled = 1 << 10
+// sampleSize is the number of vertices sampled to find the largest component.
+const sampleSize = 1 << 10
 
 // Components labels the connected components of a graph, the weakly connected ones if it is
 // directed. labels receives the smallest vertex of each vertex's component. Components returns
@@ -19,9 +19,9 @@ const sampled = 1 << 10
 // Computation via Subgraph Sampling", 2018). Two edges of each vertex unite most of the largest
 // component. Its other edges need not be read.
 func Components(ctx context.Context, dev device.Device, g *graph.CSR, labels []uint32) (count int, err error) {
-	perVertex("components", g, len(labels))
+	mustMatchVertices("components", g, len(labels))
 	if !isHost(dev) {
-		err = uploaded(ctx, dev, "components", g.Upload, labels, func(s *device.Stream, d *graph.DeviceCSR, column device.Slice[uint32]) error {
+		err = runUploaded(ctx, dev, "components", g.Upload, labels, func(s *device.Stream, d *graph.DeviceCSR, column device.Slice[uint32]) error {
 			count, err = ComponentsOn(ctx, s, d, column)
 			return err
 		})
@@ -37,9 +37,9 @@ func Components(ctx context.Context, dev device.Device, g *graph.CSR, labels []u
 	const first = 2
 	unite(ctx, h, g, labels, func(_ uint32, row []uint32) []uint32 { return row[:min(first, len(row))] })
 	flatten(h, labels)
-	largest := uint32(None)
+	largest := uint32(NoVertex)
 	if !g.Directed() { // otherwise its other edges may link a vertex without any
-		largest = frequent(some(labels))
+		largest = mostFrequent(sampleLabels(labels))
 	}
 	unite(ctx, h, g, labels, func(v uint32, row []uint32) []uint32 {
 		if len(row) <= first || atomic.LoadUint32(&labels[v]) == largest {
@@ -50,22 +50,22 @@ func Components(ctx context.Context, dev device.Device, g *graph.CSR, labels []u
 	flatten(h, labels)
 	var roots atomic.Int64
 	h.Parallel(len(labels), grain, func(lo, hi int) {
-		own := 0
+		part := 0
 		for v := lo; v < hi; v++ {
 			if labels[v] == uint32(v) {
-				own++
+				part++
 			}
 		}
-		roots.Add(int64(own))
+		roots.Add(int64(part))
 	})
 	return int(roots.Load()), ctx.Err()
 }
 
 // unite unites vertices with those neighbors that which returns.
-func unite(ctx context.Context, h device.Host, g *graph.CSR, labels []uint32, which func(v uint32, row []uint32) []uint32) {
+func unite(ctx context.Context, h device.Host, g *graph.CSR, labels []uint32, pick func(v uint32, row []uint32) []uint32) {
 	h.Parallel(g.Vertices(), rows, func(lo, hi int) {
 		for v := lo; v < hi && ctx.Err() == nil; v++ {
-			for _, u := range which(uint32(v), g.Neighbors(uint32(v))) {
+			for _, u := range pick(uint32(v), g.Neighbors(uint32(v))) {
 				link(labels, uint32(v), u)
 			}
 		}
@@ -92,33 +92,33 @@ func flatten(h device.Host, labels []uint32) {
 	h.Parallel(len(labels), grain, func(lo, hi int) {
 		for v := lo; v < hi; v++ {
 			root := atomic.LoadUint32(&labels[v])
-			for up := atomic.LoadUint32(&labels[root]); up != root; up = atomic.LoadUint32(&labels[root]) {
-				root = up
+			for parent := atomic.LoadUint32(&labels[root]); parent != root; parent = atomic.LoadUint32(&labels[root]) {
+				root = parent
 			}
 			atomic.StoreUint32(&labels[v], root)
 		}
 	})
 }
 
-// some returns the labels of a sample of vertices.
-func some(labels []uint32) []uint32 {
+// sampleLabels returns the labels of a sample of vertices.
+func sampleLabels(labels []uint32) []uint32 {
 	if len(labels) == 0 {
 		return nil
 	}
-	sample := make([]uint32, sampled)
-	for i := range uint64(sampled) {
-		sample[i] = labels[i*uint64(len(labels))/sampled]
+	sample := make([]uint32, sampleSize)
+	for i := range uint64(sampleSize) {
+		sample[i] = labels[i*uint64(len(labels))/sampleSize]
 	}
 	return sample
 }
 
-// frequent returns the most frequent of some labels.
-func frequent(labels []uint32) uint32 {
-	most, counts := uint32(None), make(map[uint32]int)
+// mostFrequent returns the most frequent of some labels.
+func mostFrequent(labels []uint32) uint32 {
+	best, counts := uint32(NoVertex), make(map[uint32]int)
 	for _, label := range labels {
-		if counts[label]++; counts[label] > counts[most] {
-			most = label
+		if counts[label]++; counts[label] > counts[best] {
+			best = label
 		}
 	}
-	return most
+	return best
 }

@@ -49,12 +49,12 @@ func (c *Connected) Reset(ctx context.Context, g *graph.CSR) error {
 // edges have been inserted, and all may be inserted again. Insert panics if From and To differ in
 // length.
 func (c *Connected) Insert(ctx context.Context, edges graph.Edges) error {
-	matching("connected", edges)
-	most, err := verticesWith("connected", len(c.parents), edges)
+	mustMatchEnds("connected", edges)
+	n, err := verticesWith("connected", len(c.parents), edges)
 	if err != nil {
 		return err
 	}
-	for v := len(c.parents); v < most; v++ {
+	for v := len(c.parents); v < n; v++ {
 		c.parents = append(c.parents, uint32(v))
 		c.count++
 	}
@@ -63,13 +63,13 @@ func (c *Connected) Insert(ctx context.Context, edges graph.Edges) error {
 		if ctx.Err() != nil {
 			return
 		}
-		own := 0
+		part := 0
 		for i := lo; i < hi; i++ {
 			if c.unite(edges.From[i], edges.To[i]) {
-				own++
+				part++
 			}
 		}
-		united.Add(int64(own))
+		united.Add(int64(part))
 	})
 	c.count -= int(united.Load())
 	return ctx.Err()
@@ -93,13 +93,13 @@ func (c *Connected) unite(u, v uint32) bool {
 // the tree.
 func (c *Connected) root(v uint32) uint32 {
 	for {
-		up := atomic.LoadUint32(&c.parents[v])
-		further := atomic.LoadUint32(&c.parents[up])
-		if up == further {
-			return up
+		parent := atomic.LoadUint32(&c.parents[v])
+		grandparent := atomic.LoadUint32(&c.parents[parent])
+		if parent == grandparent {
+			return parent
 		}
-		atomic.CompareAndSwapUint32(&c.parents[v], up, further)
-		v = further
+		atomic.CompareAndSwapUint32(&c.parents[v], parent, grandparent)
+		v = grandparent
 	}
 }
 

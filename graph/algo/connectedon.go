@@ -17,9 +17,9 @@ import (
 type DeviceConnected struct {
 	dev     device.Device
 	host    *Connected // on a CPU
-	k       *traversal.Following
+	k       *traversal.DynamicKernels
 	parents device.Slice[uint32] // may have capacity for more vertices
-	told    device.Slice[uint64] // results of kernels for a batch
+	words   device.Slice[uint64] // results of kernels for a batch
 	n       int
 	count   int
 	failed  error // of the device: the components are unknown
@@ -28,7 +28,7 @@ type DeviceConnected struct {
 
 // NewConnectedOn is [NewConnected] of a graph on a device. It waits for the components.
 func NewConnectedOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR) (*DeviceConnected, error) {
-	if err := readable("connected", s, g); err != nil {
+	if err := checkReadable("connected", s, g); err != nil {
 		return nil, err
 	}
 	c := &DeviceConnected{dev: g.Device()}
@@ -36,11 +36,11 @@ func NewConnectedOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR) (
 		c.host = &Connected{host: c.dev.(device.Host)}
 	} else {
 		var err error
-		if c.k, err = traversal.LoadFollowing(c.dev); err == nil {
-			c.told, err = device.Make[uint64](c.dev, traversal.UniteWords)
+		if c.k, err = traversal.LoadDynamic(c.dev); err == nil {
+			c.words, err = device.Make[uint64](c.dev, traversal.UniteWords)
 		}
 		if err != nil {
-			return nil, named("connected", err)
+			return nil, wrap("connected", err)
 		}
 	}
 	if err := c.Reset(ctx, s, g); err != nil {
@@ -49,8 +49,8 @@ func NewConnectedOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR) (
 	return c, nil
 }
 
-// usable refuses calls after Free, and streams of other devices.
-func (c *DeviceConnected) usable(s *device.Stream) error {
+// checkUsable refuses calls after Free, and streams of other devices.
+func (c *DeviceConnected) checkUsable(s *device.Stream) error {
 	switch {
 	case c.freed:
 		return &failure{"connected", fmt.Errorf("%w: it has been freed", device.ErrClosed)}
@@ -62,18 +62,18 @@ func (c *DeviceConnected) usable(s *device.Stream) error {
 
 // Reset is [Connected.Reset] of a graph on the device.
 func (c *DeviceConnected) Reset(ctx context.Context, s *device.Stream, g *graph.DeviceCSR) error {
-	if err := errors.Join(c.usable(s), readable("connected", s, g)); err != nil {
+	if err := errors.Join(c.checkUsable(s), checkReadable("connected", s, g)); err != nil {
 		return err
 	}
 	if c.host != nil {
 		if err := s.Sync(ctx); err != nil {
-			return named("connected", err)
+			return wrap("connected", err)
 		}
 		return c.host.Reset(ctx, g.Host())
 	}
 	labels, err := device.Make[uint32](c.dev, g.Vertices())
 	if err != nil {
-		return named("connected", err)
+		return wrap("connected", err)
 	}
 	count, err := ComponentsOn(ctx, s, g, labels)
 	if err != nil {
@@ -81,25 +81,25 @@ func (c *DeviceConnected) Reset(ctx context.Context, s *device.Stream, g *graph.
 	}
 	old := c.parents
 	c.parents, c.n, c.count, c.failed = labels, g.Vertices(), count, nil
-	return named("connected", old.Free())
+	return wrap("connected", old.Free())
 }
 
 // Insert is [Connected.Insert] of the edges on the device that count (Done). It waits for them to
 // be united.
 func (c *DeviceConnected) Insert(ctx context.Context, s *device.Stream, edges graph.DeviceEdges) error {
 	if err := edges.Check(c.dev); err != nil {
-		return named("connected", err)
+		return wrap("connected", err)
 	}
-	if err := errors.Join(c.usable(s), c.failed, ctx.Err()); err != nil {
+	if err := errors.Join(c.checkUsable(s), c.failed, ctx.Err()); err != nil {
 		return err
 	}
 	if c.host != nil {
 		if err := s.Sync(ctx); err != nil {
-			return named("connected", err)
+			return wrap("connected", err)
 		}
 		return c.host.Insert(ctx, edges.Host())
 	}
-	return named("connected", c.insert(context.WithoutCancel(ctx), s, edges))
+	return wrap("connected", c.insert(context.WithoutCancel(ctx), s, edges))
 }
 
 func (c *DeviceConnected) insert(ctx context.Context, s *device.Stream, edges graph.DeviceEdges) error {
@@ -107,23 +107,23 @@ func (c *DeviceConnected) insert(ctx context.Context, s *device.Stream, edges gr
 	if err != nil {
 		return err
 	}
-	limit := max(n, mostVertices)
+	limit := max(n, maxVertices)
 	if err := c.grow(ctx, s, n); err != nil || edges.From.Len() == 0 {
 		return err
 	}
 	for {
-		united, told, err := c.k.Unite(ctx, s, c.told.Ptr(), c.parents.Ptr(), c.n, edgesOf(edges), limit)
+		united, check, err := c.k.Unite(ctx, s, c.words.Ptr(), c.parents.Ptr(), c.n, edgesOf(edges), limit)
 		c.count -= united
 		switch {
 		case err != nil:
-			c.failed = named("connected", err)
+			c.failed = wrap("connected", err)
 			return err
-		case told.Bad >= 0:
-			return beyondOn(ctx, s, "connected", edges, told.Bad, limit)
-		case told.Vertices <= c.n:
+		case check.Bad >= 0:
+			return rangeErrorOn(ctx, s, "connected", edges, check.Bad, limit)
+		case check.Vertices <= c.n:
 			return nil
 		}
-		if err := c.grow(ctx, s, told.Vertices); err != nil {
+		if err := c.grow(ctx, s, check.Vertices); err != nil {
 			return err
 		}
 	}
@@ -132,18 +132,18 @@ func (c *DeviceConnected) insert(ctx context.Context, s *device.Stream, edges gr
 // grow adds vertices up to n.
 func (c *DeviceConnected) grow(ctx context.Context, s *device.Stream, n int) error {
 	if n > c.parents.Len() {
-		more, err := device.Make[uint32](c.dev, max(n, c.n+c.n/2))
+		parents, err := device.Make[uint32](c.dev, max(n, c.n+c.n/2))
 		if err != nil {
 			return err
 		}
 		if c.n > 0 {
-			err = errors.Join(s.Copy(more.Ptr(), c.parents.Ptr(), 4*c.n), s.Sync(ctx))
+			err = errors.Join(s.Copy(parents.Ptr(), c.parents.Ptr(), 4*c.n), s.Sync(ctx))
 		}
 		if err != nil {
-			return errors.Join(err, more.Free())
+			return errors.Join(err, parents.Free())
 		}
 		old := c.parents
-		c.parents = more
+		c.parents = parents
 		if err := old.Free(); err != nil {
 			return err
 		}
@@ -151,7 +151,7 @@ func (c *DeviceConnected) grow(ctx context.Context, s *device.Stream, n int) err
 	if n <= c.n {
 		return nil
 	}
-	if err := c.k.Plant(ctx, s, c.parents.Ptr(), c.n, n); err != nil {
+	if err := c.k.AddVertices(ctx, s, c.parents.Ptr(), c.n, n); err != nil {
 		return err
 	}
 	c.count += n - c.n
@@ -178,7 +178,7 @@ func (c *DeviceConnected) Count() int {
 // Labels writes the smallest vertex of each vertex's component, as [ComponentsOn] does, and waits
 // for it. It panics if the numbers of labels and vertices differ.
 func (c *DeviceConnected) Labels(ctx context.Context, s *device.Stream, labels device.Slice[uint32]) error {
-	if err := errors.Join(c.usable(s), c.failed); err != nil {
+	if err := errors.Join(c.checkUsable(s), c.failed); err != nil {
 		return err
 	}
 	n := c.Vertices()
@@ -196,9 +196,9 @@ func (c *DeviceConnected) Labels(ctx context.Context, s *device.Stream, labels d
 		return ctx.Err()
 	}
 	if err := c.k.Flatten(ctx, s, c.parents.Ptr(), n); err != nil {
-		return named("connected", err)
+		return wrap("connected", err)
 	}
-	return named("connected", errors.Join(s.Copy(labels.Ptr(), c.parents.Ptr(), 4*n), s.Sync(ctx)))
+	return wrap("connected", errors.Join(s.Copy(labels.Ptr(), c.parents.Ptr(), 4*n), s.Sync(ctx)))
 }
 
 // Free frees the memory; every later call returns device.ErrClosed. Free is idempotent.
@@ -207,5 +207,5 @@ func (c *DeviceConnected) Free() error {
 	if c.host != nil {
 		c.host.parents, c.host.count = nil, 0
 	}
-	return errors.Join(c.parents.Free(), c.told.Free())
+	return errors.Join(c.parents.Free(), c.words.Free())
 }

@@ -86,7 +86,7 @@ func ExampleTrianglesOf() {
 	if _, err := g.Insert(ctx, batch.From, batch.To, inserted); err != nil {
 		log.Fatal(err)
 	}
-	fresh := batch.Where(inserted)
+	fresh := batch.Filter(inserted)
 	closed, err := algo.TrianglesOf(ctx, dev, g, fresh)
 	if err != nil {
 		log.Fatal(err)
@@ -96,7 +96,7 @@ func ExampleTrianglesOf() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(closed, gone, fresh.Ends())
+	fmt.Println(closed, gone, fresh.Endpoints())
 	// Output: 4 2 [0 1 2 3]
 }
 

@@ -26,7 +26,7 @@ type followerOn struct {
 	connected *Connected
 	ranks     *DeviceRanking
 	parts     *DeviceConnected
-	here      graph.Edges // of the last batch, those that changed the graph
+	current   graph.Edges // of the last batch, those that changed the graph
 }
 
 func followOn(t *testing.T, dev device.Device, o graph.Options, vertices int, ranks *PageRankOptions) *followerOn {
@@ -64,9 +64,9 @@ func (f *followerOn) close() {
 }
 
 // batch returns random edges on the device, a few of them repeated, or present edges.
-func (f *followerOn) batch(n int, there bool) graph.DeviceEdges {
+func (f *followerOn) batch(n int, existing bool) graph.DeviceEdges {
 	var e graph.Edges
-	if there {
+	if existing {
 		c, err := f.g.CSR(f.Context())
 		must(f.T, err)
 		for u, v := range c.All() {
@@ -99,7 +99,7 @@ func (f *followerOn) change(deletes bool, n int) (inserted, deleted graph.Device
 		inserted = e
 	}
 	list := graph.Edges{From: devicetest.Download(f, f.s, e.From), To: devicetest.Download(f, f.s, e.To)}
-	f.here = list.Where(devicetest.Download(f, f.s, e.Done))
+	f.current = list.Filter(devicetest.Download(f, f.s, e.Done))
 	return inserted, deleted
 }
 
@@ -108,11 +108,11 @@ func (f *followerOn) step(deletes bool, n int) {
 	f.Helper()
 	ctx := f.Context()
 	inserted, deleted := f.change(deletes, n)
-	was, gone := f.here, graph.Edges{}
+	added, removed := f.current, graph.Edges{}
 	if deletes {
-		was, gone = gone, was
+		added, removed = removed, added
 	}
-	want, err := f.ranking.Update(ctx, f.g, was, gone)
+	want, err := f.ranking.Update(ctx, f.g, added, removed)
 	must(f.T, err)
 	got, err := f.ranks.Update(ctx, f.s, f.g, inserted, deleted)
 	must(f.T, err)
@@ -127,7 +127,7 @@ func (f *followerOn) step(deletes bool, n int) {
 		must(f.T, err)
 		must(f.T, errors.Join(f.parts.Reset(ctx, f.s, d), d.Free()))
 	} else {
-		must(f.T, f.connected.Insert(ctx, was))
+		must(f.T, f.connected.Insert(ctx, added))
 		must(f.T, f.parts.Insert(ctx, f.s, inserted))
 	}
 	f.same()
@@ -150,7 +150,7 @@ func (f *followerOn) same() {
 
 // onDevices runs a test on a CPU, and on a device with kernels.
 func onDevices(t *testing.T, test func(t *testing.T, dev device.Device)) {
-	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	t.Run("cpu", func(t *testing.T) { test(t, devicetest.OpenCPU(t, 2)) })
 	t.Run("kernels", func(t *testing.T) { test(t, kernelDevice(t)) })
 }
@@ -184,7 +184,7 @@ func TestRankingOnSnapshot(t *testing.T) {
 		defer f.close()
 		f.step(false, 1200)
 		inserted, none := f.change(false, 1)
-		was := f.here
+		was := f.current
 		snap, err := f.g.Snapshot(ctx)
 		must(t, err)
 		f.change(false, 300) // not in the snapshot
@@ -220,7 +220,7 @@ func TestRankingOnIsLocal(t *testing.T) {
 		_, err = f.ranks.Update(ctx, f.s, read, list, graph.DeviceEdges{})
 		must(t, err)
 		inserted, none := f.change(false, 1)
-		want, err := f.ranking.Update(ctx, f.g, f.here, graph.Edges{})
+		want, err := f.ranking.Update(ctx, f.g, f.current, graph.Edges{})
 		must(t, err)
 		got, err := f.ranks.Update(ctx, f.s, read, inserted, none)
 		must(t, err)
@@ -228,7 +228,7 @@ func TestRankingOnIsLocal(t *testing.T) {
 			t.Errorf("for one edge %+v, want %+v; the graph was exported %d times, want once, for the ring", got, want, read.exports)
 		}
 		must(t, f.connected.Insert(ctx, ring))
-		must(t, f.connected.Insert(ctx, f.here))
+		must(t, f.connected.Insert(ctx, f.current))
 		must(t, f.parts.Insert(ctx, f.s, list))
 		must(t, f.parts.Insert(ctx, f.s, inserted))
 		f.same()
@@ -338,23 +338,23 @@ func TestFollowingOnEnds(t *testing.T) {
 		f.step(false, 700)
 		for _, n := range []int{300, 1} {
 			inserted, none := f.change(false, n)
-			_, err := f.ranking.Update(ctx, f.g, f.here, graph.Edges{})
+			_, err := f.ranking.Update(ctx, f.g, f.current, graph.Edges{})
 			must(t, err)
 			if _, err := f.ranks.Update(ended, f.s, f.g, inserted, none); !errors.Is(err, context.Canceled) {
 				t.Errorf("%d edges, cancelled: %v", n, err)
 			}
 			_, err = f.ranks.Update(ctx, f.s, f.g, none, none)
 			must(t, err)
-			must(t, f.connected.Insert(ctx, f.here))
+			must(t, f.connected.Insert(ctx, f.current))
 			must(t, f.parts.Insert(ctx, f.s, inserted))
 			f.same()
 		}
 	})
 }
 
-// TestFollowingOnNothing checks graphs without vertices or edges, and lists with a number of
+// TestFollowingOnEmpty checks graphs without vertices or edges, and lists with a number of
 // vertices.
-func TestFollowingOnNothing(t *testing.T) {
+func TestFollowingOnEmpty(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev device.Device) {
 		ctx := t.Context()
 		f := followOn(t, dev, graph.Options{}, 0, nil)
@@ -402,7 +402,7 @@ func TestFollowingOnFails(t *testing.T) {
 				return err
 			}
 			_, err = r.Update(ctx, s, g, last, graph.DeviceEdges{})
-			devicetest.Heal(dev)
+			devicetest.ClearFailures(dev)
 			return errors.Join(err, r.Free())
 		})
 		devicetest.FailEach(t, dev, "connected", func() error {
@@ -411,7 +411,7 @@ func TestFollowingOnFails(t *testing.T) {
 				return err
 			}
 			err = c.Insert(ctx, s, last)
-			devicetest.Heal(dev)
+			devicetest.ClearFailures(dev)
 			if err == nil && (c.Count() != 3 || c.Vertices() != 6) {
 				t.Errorf("%d components, %d vertices", c.Count(), c.Vertices())
 			}

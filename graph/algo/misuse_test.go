@@ -83,24 +83,24 @@ func TestTrianglesOfOnElsewhere(t *testing.T) {
 	g, err := graph.New(dev, nil)
 	must(t, err)
 	s := devicetest.NewStream(t, dev)
-	here, err := device.Make[uint32](dev, 1)
+	column, err := device.Make[uint32](dev, 1)
 	must(t, err)
 	elsewhere, err := device.Make[uint32](host, 1)
 	must(t, err)
-	for _, ends := range [][2]device.Slice[uint32]{{here, elsewhere}, {elsewhere, here}} {
+	for _, ends := range [][2]device.Slice[uint32]{{column, elsewhere}, {elsewhere, column}} {
 		if _, err := TrianglesOfOn(ctx, s, g, ends[0], ends[1]); !errors.Is(err, device.ErrInvalid) || !strings.Contains(err.Error(), "another device") {
 			t.Errorf("edges of another device: %v", err)
 		}
 	}
-	which, err := device.Make[bool](host, 1)
+	mask, err := device.Make[bool](host, 1)
 	must(t, err)
-	if _, err := TrianglesOfOn(ctx, s, g, here, here, which); !errors.Is(err, device.ErrInvalid) || !strings.Contains(err.Error(), "another device") {
+	if _, err := TrianglesOfOn(ctx, s, g, column, column, mask); !errors.Is(err, device.ErrInvalid) || !strings.Contains(err.Error(), "another device") {
 		t.Errorf("which edges count, of another device: %v", err)
 	}
-	if _, err := TrianglesOfOn(ctx, nil, g, here, here); !errors.Is(err, device.ErrInvalid) {
+	if _, err := TrianglesOfOn(ctx, nil, g, column, column); !errors.Is(err, device.ErrInvalid) {
 		t.Errorf("no stream: %v", err)
 	}
-	must(t, errors.Join(here.Free(), elsewhere.Free(), which.Free(), g.Close()))
+	must(t, errors.Join(column.Free(), elsewhere.Free(), mask.Free(), g.Close()))
 }
 
 // TestSampleOverflows checks that a fan-out with an overflowing number of elements does not match
@@ -118,9 +118,9 @@ func TestSampleOverflows(t *testing.T) {
 	must(t, errors.Join(s.Sync(t.Context()), d.Free()))
 }
 
-// TestVerticesBeyondAll checks that one wrong number does not take all memory for the vertices
+// TestVerticesOutOfRange checks that one wrong number does not take all memory for the vertices
 // below it.
-func TestVerticesBeyondAll(t *testing.T) {
+func TestVerticesOutOfRange(t *testing.T) {
 	ctx, host := t.Context(), devicetest.OpenCPU(t, 1)
 	c, err := NewConnected(ctx, host, smallGraph(t))
 	must(t, err)

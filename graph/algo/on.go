@@ -19,8 +19,8 @@ func isHost(dev device.Device) bool {
 	return ok || dev == nil
 }
 
-// uploaded runs an algorithm on a device with kernels, on a graph and a column of the host.
-func uploaded[T device.Elem, G interface{ Free() error }](ctx context.Context, dev device.Device, name string, upload func(*device.Stream) (G, error), to []T, run func(s *device.Stream, g G, column device.Slice[T]) error) error {
+// runUploaded runs an algorithm on a device with kernels, on a graph and a column of the host.
+func runUploaded[T device.Elem, G interface{ Free() error }](ctx context.Context, dev device.Device, name string, upload func(*device.Stream) (G, error), to []T, run func(s *device.Stream, g G, column device.Slice[T]) error) error {
 	return onStream(ctx, dev, name, func(s *device.Stream) error {
 		g, err := upload(s)
 		if err != nil {
@@ -37,9 +37,9 @@ func uploaded[T device.Elem, G interface{ Free() error }](ctx context.Context, d
 	})
 }
 
-// readable checks that a stream belongs to the device of a graph, and that the graph has not been
-// freed.
-func readable(name string, s *device.Stream, g *graph.DeviceCSR) error {
+// checkReadable checks that a stream belongs to the device of a graph, and that the graph has not
+// been freed.
+func checkReadable(name string, s *device.Stream, g *graph.DeviceCSR) error {
 	switch {
 	case g.Offsets().Len() == 0:
 		return &failure{name, fmt.Errorf("%w: the graph has been freed", device.ErrClosed)}
@@ -49,10 +49,10 @@ func readable(name string, s *device.Stream, g *graph.DeviceCSR) error {
 	return nil
 }
 
-// placed checks the places of the graph and of the column of a call on a device. The column must
-// have one element for each vertex.
-func placed[T device.Elem](name string, s *device.Stream, g *graph.DeviceCSR, column device.Slice[T]) error {
-	if err := readable(name, s, g); err != nil {
+// checkPlaces checks the places of the graph and of the column of a call on a device. The column
+// must have one element for each vertex.
+func checkPlaces[T device.Elem](name string, s *device.Stream, g *graph.DeviceCSR, column device.Slice[T]) error {
+	if err := checkReadable(name, s, g); err != nil {
 		return err
 	}
 	if column.Len() != g.Vertices() {
@@ -64,11 +64,11 @@ func placed[T device.Elem](name string, s *device.Stream, g *graph.DeviceCSR, co
 	return nil
 }
 
-// kernelsOf loads the kernels for a graph, and returns the places of its rows.
-func kernelsOf(name string, g *graph.DeviceCSR) (*traversal.Kernels, traversal.Graph, error) {
+// loadKernels loads the kernels for a graph, and returns the places of its rows.
+func loadKernels(name string, g *graph.DeviceCSR) (*traversal.Kernels, traversal.Graph, error) {
 	k, err := traversal.Load(g.Device())
 	if err != nil {
-		return nil, traversal.Graph{}, named(name, err)
+		return nil, traversal.Graph{}, wrap(name, err)
 	}
 	return k, rowsOf(g), nil
 }
@@ -79,7 +79,7 @@ func rowsOf(g *graph.DeviceCSR) traversal.Graph {
 
 // PageRankOn is [PageRank] of a graph on a device, with the ranks there. It waits for the result.
 func PageRankOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR, ranks device.Slice[uint64], opts *PageRankOptions) (r PageRankResult, err error) {
-	if err := placed("PageRank", s, g, ranks); err != nil {
+	if err := checkPlaces("PageRank", s, g, ranks); err != nil {
 		return r, err
 	}
 	if c := g.Host(); c != nil {
@@ -92,11 +92,11 @@ func PageRankOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR, ranks
 	if err != nil || ranks.Len() == 0 {
 		return r, err
 	}
-	k, rows, err := kernelsOf("PageRank", g)
+	k, rows, err := loadKernels("PageRank", g)
 	if err != nil {
 		return r, err
 	}
-	into, free, err := turned(ctx, s, k, g, rows)
+	into, free, err := transpose(ctx, s, k, g, rows)
 	if err == nil {
 		w := fixed(o.Damping, uint64(ranks.Len()))
 		rank := traversal.Rank{Damping: w.damping, Base: w.base, Iterations: o.Iterations, Limit: limitOf(o.Tolerance), Warm: o.Warm}
@@ -107,7 +107,7 @@ func PageRankOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR, ranks
 	if err == nil && o.Tolerance < 0 {
 		r.Iterations = o.Iterations // the remaining iterations would have changed nothing
 	}
-	return r, named("PageRank", errors.Join(err, free()))
+	return r, wrap("PageRank", errors.Join(err, free()))
 }
 
 // limitOf returns the largest change of ranks that is within a tolerance.
@@ -123,8 +123,8 @@ func limitOf(tolerance float64) uint64 {
 	return lo
 }
 
-// turned returns a graph with all edges reversed; for an undirected graph, the graph itself.
-func turned(ctx context.Context, s *device.Stream, k *traversal.Kernels, g *graph.DeviceCSR, rows traversal.Graph) (into traversal.Graph, free func() error, err error) {
+// transpose returns a graph with all edges reversed; for an undirected graph, the graph itself.
+func transpose(ctx context.Context, s *device.Stream, k *traversal.Kernels, g *graph.DeviceCSR, rows traversal.Graph) (into traversal.Graph, free func() error, err error) {
 	into = rows
 	if !g.Directed() {
 		return into, func() error { return nil }, nil
@@ -143,7 +143,7 @@ func turned(ctx context.Context, s *device.Stream, k *traversal.Kernels, g *grap
 
 // BFSOn is [BFS] of a graph on a device, with the depths there. It waits for the result.
 func BFSOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR, source uint32, depths device.Slice[uint32]) (levels []int, err error) {
-	if err := placed("BFS", s, g, depths); err != nil {
+	if err := checkPlaces("BFS", s, g, depths); err != nil {
 		return nil, err
 	}
 	if c := g.Host(); c != nil {
@@ -152,21 +152,21 @@ func BFSOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR, source uin
 		}
 		return BFS(ctx, g.Device(), c, source, depths.Host())
 	}
-	if err := exists("BFS", g.Vertices(), source); err != nil {
+	if err := checkSource("BFS", g.Vertices(), source); err != nil {
 		return nil, err
 	}
-	k, rows, err := kernelsOf("BFS", g)
+	k, rows, err := loadKernels("BFS", g)
 	if err != nil {
 		return nil, err
 	}
 	levels, err = k.BFS(ctx, s, rows, source, depths.Ptr())
-	return levels, named("BFS", err)
+	return levels, wrap("BFS", err)
 }
 
 // ComponentsOn is [Components] of a graph on a device, with the labels there. It waits for the
 // result.
 func ComponentsOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR, labels device.Slice[uint32]) (count int, err error) {
-	if err := placed("components", s, g, labels); err != nil {
+	if err := checkPlaces("components", s, g, labels); err != nil {
 		return 0, err
 	}
 	if c := g.Host(); c != nil {
@@ -178,17 +178,17 @@ func ComponentsOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR, lab
 	if labels.Len() == 0 {
 		return 0, ctx.Err()
 	}
-	k, rows, err := kernelsOf("components", g)
+	k, rows, err := loadKernels("components", g)
 	if err != nil {
 		return 0, err
 	}
-	count, err = k.Components(ctx, s, rows, labels.Ptr(), frequent)
-	return count, named("components", err)
+	count, err = k.Components(ctx, s, rows, labels.Ptr(), mostFrequent)
+	return count, wrap("components", err)
 }
 
 // KCoreOn is [KCore] of a graph on a device, with the core numbers there. It waits for the result.
 func KCoreOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR, cores device.Slice[uint32]) (largest uint32, err error) {
-	if err := placed("KCore", s, g, cores); err != nil {
+	if err := checkPlaces("KCore", s, g, cores); err != nil {
 		return 0, err
 	}
 	if c := g.Host(); c != nil {
@@ -197,20 +197,20 @@ func KCoreOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR, cores de
 		}
 		return KCore(ctx, g.Device(), c, cores.Host())
 	}
-	if err := undirected("KCore", g.Directed()); err != nil || cores.Len() == 0 {
+	if err := checkUndirected("KCore", g.Directed()); err != nil || cores.Len() == 0 {
 		return 0, errors.Join(err, ctx.Err())
 	}
-	k, rows, err := kernelsOf("KCore", g)
+	k, rows, err := loadKernels("KCore", g)
 	if err != nil {
 		return 0, err
 	}
 	largest, err = k.KCore(ctx, s, rows, g.Loops() > 0, cores.Ptr())
-	return largest, named("KCore", err)
+	return largest, wrap("KCore", err)
 }
 
 // SSSPOn is [SSSP] of a graph on a device, with the distances there. It waits for the result.
 func SSSPOn[W graph.Weight, D Distance](ctx context.Context, s *device.Stream, g *graph.DeviceWeighted[W], source uint32, distances device.Slice[D]) (reached int, err error) {
-	if err := placed("SSSP", s, g.DeviceCSR, distances); err != nil {
+	if err := checkPlaces("SSSP", s, g.DeviceCSR, distances); err != nil {
 		return 0, err
 	}
 	if c := g.Host(); c != nil {
@@ -219,26 +219,26 @@ func SSSPOn[W graph.Weight, D Distance](ctx context.Context, s *device.Stream, g
 		}
 		return SSSP(ctx, g.Device(), c, source, distances.Host())
 	}
-	if err := errors.Join(exists("SSSP", g.Vertices(), source), summable[W, D]()); err != nil {
+	if err := errors.Join(checkSource("SSSP", g.Vertices(), source), checkTypes[W, D]()); err != nil {
 		return 0, err
 	}
-	k, rows, err := kernelsOf("SSSP", g.DeviceCSR)
+	k, rows, err := loadKernels("SSSP", g.DeviceCSR)
 	if err != nil {
 		return 0, err
 	}
 	w := traversal.Weights{Ptr: g.Weights().Ptr(), Type: weightTypes[core.MapTypes[uint32, W]().Val]}
 	bad, largest, mean, err := k.CheckWeights(ctx, s, rows, w)
 	if err != nil {
-		return 0, named("SSSP", err)
+		return 0, wrap("SSSP", err)
 	}
 	if bad >= 0 {
 		return 0, badArc(ctx, s, g, bad)
 	}
-	if err := short[D](largest, g.Vertices()); err != nil {
+	if err := checkLongest[D](largest, g.Vertices()); err != nil {
 		return 0, err
 	}
 	reached, err = k.SSSP(ctx, s, rows, w, mean, source, !integral[D](), distances.Ptr())
-	return reached, named("SSSP", err)
+	return reached, wrap("SSSP", err)
 }
 
 // badArc returns the error of an arc with a negative weight or NaN.

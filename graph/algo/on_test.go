@@ -166,11 +166,11 @@ func TestErrorsOnKernels(t *testing.T) {
 	ctx, dev, host := t.Context(), kernelDevice(t), devicetest.OpenCPU(t, 1)
 	g, err := graph.Build(ctx, host, graph.Edges{From: []uint32{0, 1, 2}, To: []uint32{1, 2, 3}}, &graph.Options{Directed: true})
 	must(t, err)
-	same := func(what string, run func(dev device.Device) error) {
+	same := func(name string, run func(dev device.Device) error) {
 		t.Helper()
 		got, want := run(dev), run(host)
 		if got == nil || want == nil || got.Error() != want.Error() || !errors.Is(got, device.ErrInvalid) {
-			t.Errorf("%s: %v, want %v", what, got, want)
+			t.Errorf("%s: %v, want %v", name, got, want)
 		}
 	}
 	for _, weights := range [][]float64{{1, -1, 2}, {1, 2, math.NaN()}, {-3, -2, -1}} {

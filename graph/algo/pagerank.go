@@ -68,9 +68,9 @@ type PageRankResult struct {
 // the bit on any machine. Divisions are rounded down. So all ranks together lose some parts in 2^62
 // for each vertex and arc.
 func PageRank(ctx context.Context, dev device.Device, g *graph.CSR, ranks []uint64, opts *PageRankOptions) (r PageRankResult, err error) {
-	perVertex("PageRank", g, len(ranks))
+	mustMatchVertices("PageRank", g, len(ranks))
 	if !isHost(dev) {
-		err = uploaded(ctx, dev, "PageRank", g.Upload, ranks, func(s *device.Stream, d *graph.DeviceCSR, column device.Slice[uint64]) error {
+		err = runUploaded(ctx, dev, "PageRank", g.Upload, ranks, func(s *device.Stream, d *graph.DeviceCSR, column device.Slice[uint64]) error {
 			if opts != nil && opts.Warm {
 				if err := column.CopyFrom(s, ranks); err != nil {
 					return err
@@ -118,7 +118,7 @@ type walk struct {
 	device.Host
 	out, into *graph.CSR
 	ranks     []uint64
-	shares    []uint64 // the share that each vertex hands to each of its neighbors
+	shares    []uint64 // the share that each vertex pushes to each of its neighbors
 	fixedPoint
 }
 
@@ -137,35 +137,35 @@ func fixed(damping float64, vertices uint64) (f fixedPoint) {
 
 // step runs one iteration, and returns the change of all ranks.
 func (w *walk) step(ctx context.Context) uint64 {
-	var idle, change atomic.Uint64 // idle: ranks of vertices without edges, which restart anywhere
+	var dangling, change atomic.Uint64 // dangling: ranks of vertices without edges
 	w.Parallel(len(w.ranks), grain, func(lo, hi int) {
-		own := uint64(0)
+		part := uint64(0)
 		for v := lo; v < hi; v++ {
 			if d := w.out.Degree(uint32(v)); d > 0 {
 				w.shares[v] = w.ranks[v] / uint64(d)
 			} else {
-				own += w.ranks[v]
+				part += w.ranks[v]
 			}
 		}
-		idle.Add(own)
+		dangling.Add(part)
 	})
-	everywhere := idle.Load() / uint64(len(w.ranks))
+	share := dangling.Load() / uint64(len(w.ranks))
 	w.Parallel(len(w.ranks), rows, func(lo, hi int) {
 		if ctx.Err() != nil {
 			return
 		}
-		own := uint64(0)
+		part := uint64(0)
 		for v := lo; v < hi; v++ {
-			sum := everywhere
+			sum := share
 			for _, u := range w.into.Neighbors(uint32(v)) {
 				sum += w.shares[u]
 			}
 			followed, _ := bits.Mul64(sum, w.damping)
 			rank := w.base + followed
-			own += max(rank, w.ranks[v]) - min(rank, w.ranks[v])
+			part += max(rank, w.ranks[v]) - min(rank, w.ranks[v])
 			w.ranks[v] = rank
 		}
-		change.Add(own)
+		change.Add(part)
 	})
 	return change.Load()
 }

@@ -22,62 +22,62 @@ var _, _ DeviceReader = (*graph.Graph)(nil), (*graph.Snapshot)(nil)
 
 // DeviceRanking is a [Ranking] in device memory. It follows batches on the device, as passed to
 // [graph.Graph.InsertOn], and its ranks are the same to the bit. The host decides how to continue,
-// so it waits for a few words each time that ranks are handed on.
+// so it waits for a few words each time that ranks are pushed.
 //
 // On a GPU it takes 60 bytes a vertex, on a CPU as much as a Ranking, until Free. It is not safe
 // for concurrent use.
 type DeviceRanking struct {
-	dev  device.Device
-	host *Ranking             // on a CPU
-	out  device.Slice[uint64] // memory of its ranks
+	dev       device.Device
+	host      *Ranking             // on a CPU
+	hostRanks device.Slice[uint64] // memory of its ranks
 
-	balance
-	k               *traversal.Following
-	kept            traversal.Kept
-	changed, active int // numbers of vertices with a changed sum, and of those that must hand on
+	rankTotals
+	k               *traversal.DynamicKernels
+	state           traversal.RankState
+	changed, active int // numbers of vertices with a changed sum, and of those that must push
 }
 
 // NewRankingOn is [NewRanking] of a graph on a device. It waits for the ranks.
 func NewRankingOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR, opts *PageRankOptions) (*DeviceRanking, error) {
-	if err := readable("ranking", s, g); err != nil {
+	if err := checkReadable("ranking", s, g); err != nil {
 		return nil, err
 	}
 	r := &DeviceRanking{dev: g.Device()}
-	err := r.begin(ctx, s, g, opts)
+	err := r.start(ctx, s, g, opts)
 	if err != nil {
-		return nil, named("ranking", errors.Join(err, r.Free()))
+		return nil, wrap("ranking", errors.Join(err, r.Free()))
 	}
 	return r, nil
 }
 
-func (r *DeviceRanking) begin(ctx context.Context, s *device.Stream, g *graph.DeviceCSR, opts *PageRankOptions) (err error) {
+func (r *DeviceRanking) start(ctx context.Context, s *device.Stream, g *graph.DeviceCSR, opts *PageRankOptions) (err error) {
 	if c := g.Host(); c != nil {
 		if r.host, err = NewRanking(ctx, r.dev, c, opts); err != nil {
 			return err
 		}
-		return r.give()
+		return r.moveRanks()
 	}
-	if r.balance, err = newBalance(opts, g.Directed()); err != nil {
+	if r.rankTotals, err = newRankTotals(opts, g.Directed()); err != nil {
 		return err
 	}
-	if r.k, err = traversal.LoadFollowing(r.dev); err != nil {
+	if r.k, err = traversal.LoadDynamic(r.dev); err != nil {
 		return err
 	}
 	if err := r.grow(ctx, s, g.Vertices()); err != nil || g.Vertices() == 0 {
 		return errors.Join(err, ctx.Err())
 	}
 	r.arcs = uint64(g.Arcs())
-	if err := r.k.Begin(ctx, s, &r.kept, rowsOf(g)); err != nil {
+	if err := r.k.Init(ctx, s, &r.state, rowsOf(g)); err != nil {
 		return err
 	}
-	_, err = r.sweeps(ctx, s, g, PageRankResult{})
+	_, err = r.runSweeps(ctx, s, g, PageRankResult{})
 	return err
 }
 
-// give moves the ranks of the host to memory of its device when their number has changed.
-func (r *DeviceRanking) give() error {
+// moveRanks moves the ranks of the host to memory of its device when their number has changed.
+func (r *DeviceRanking) moveRanks() error {
 	n := r.host.Vertices()
-	if r.out.Len() == n {
+	if r.hostRanks.Len() == n {
 		return nil
 	}
 	out, err := device.Make[uint64](r.dev, n)
@@ -87,8 +87,8 @@ func (r *DeviceRanking) give() error {
 	ranks := out.Host()
 	copy(ranks, r.host.ranks)
 	r.host.ranks = ranks[:n:n]
-	old := r.out
-	r.out = out
+	old := r.hostRanks
+	r.hostRanks = out
 	return old.Free()
 }
 
@@ -96,9 +96,9 @@ func (r *DeviceRanking) give() error {
 // not be modified. It is valid until the next Update or Free.
 func (r *DeviceRanking) Ranks() device.Slice[uint64] {
 	if r.host != nil {
-		return r.out.Sub(0, r.out.Len())
+		return r.hostRanks.Sub(0, r.hostRanks.Len())
 	}
-	return r.kept.Ranks.Sub(0, r.kept.Ranks.Len())
+	return r.state.Ranks.Sub(0, r.state.Ranks.Len())
 }
 
 // Vertices returns the number of vertices.
@@ -107,14 +107,14 @@ func (r *DeviceRanking) Vertices() int { return r.Ranks().Len() }
 // Free frees the memory; every later call returns device.ErrClosed. Free is idempotent.
 func (r *DeviceRanking) Free() error {
 	r.failed = &failure{"ranking", fmt.Errorf("%w: it has been freed", device.ErrClosed)}
-	return errors.Join(r.out.Free(), r.kept.Free(r.dev))
+	return errors.Join(r.hostRanks.Free(), r.state.Free(r.dev))
 }
 
 // Update is [Ranking.Update] of the edges on the device that count (Done). It waits for the ranks.
 func (r *DeviceRanking) Update(ctx context.Context, s *device.Stream, g DeviceReader, inserted, deleted graph.DeviceEdges) (result PageRankResult, err error) {
 	for _, e := range []*graph.DeviceEdges{&inserted, &deleted} {
 		if err := e.Check(r.dev); err != nil {
-			return result, named("ranking", err)
+			return result, wrap("ranking", err)
 		}
 	}
 	switch {
@@ -124,16 +124,16 @@ func (r *DeviceRanking) Update(ctx context.Context, s *device.Stream, g DeviceRe
 		return result, invalid("ranking", "the stream is not of the ranking's device")
 	case r.host != nil:
 		if err := s.Sync(context.WithoutCancel(ctx)); err != nil {
-			return result, named("ranking", err)
+			return result, wrap("ranking", err)
 		}
 		result, err = r.host.Update(ctx, g, inserted.Host(), deleted.Host())
-		return result, named("ranking", errors.Join(err, r.give()))
+		return result, wrap("ranking", errors.Join(err, r.moveRanks()))
 	}
-	if r.failed = named("ranking", r.take(context.WithoutCancel(ctx), s, g, inserted, deleted)); r.failed != nil {
+	if r.failed = wrap("ranking", r.applyEdges(context.WithoutCancel(ctx), s, g, inserted, deleted)); r.failed != nil {
 		return result, r.failed
 	}
-	result, err = r.settle(ctx, s, g)
-	return result, named("ranking", err)
+	result, err = r.converge(ctx, s, g)
+	return result, wrap("ranking", err)
 }
 
 func edgesOf(e graph.DeviceEdges) traversal.Edges {
@@ -143,163 +143,164 @@ func edgesOf(e graph.DeviceEdges) traversal.Edges {
 // grow adds vertices up to the given number.
 func (r *DeviceRanking) grow(ctx context.Context, s *device.Stream, vertices int) error {
 	if vertices > r.vertices {
-		if err := r.k.Grow(ctx, s, &r.kept, vertices); err != nil {
+		if err := r.k.Grow(ctx, s, &r.state, vertices); err != nil {
 			return err
 		}
-		r.balance.grow(vertices)
+		r.rankTotals.grow(vertices)
 	}
-	r.kept.Directed, r.kept.Damping, r.kept.Base, r.kept.Limit = r.directed, r.damping, r.base, r.limit
+	r.state.Directed, r.state.Damping, r.state.Base, r.state.Limit = r.directed, r.damping, r.base, r.limit
 	return nil
 }
 
-// take applies inserted and deleted edges, as that of [Ranking].
-func (r *DeviceRanking) take(ctx context.Context, s *device.Stream, g DeviceReader, inserted, deleted graph.DeviceEdges) error {
+// applyEdges applies inserted and deleted edges, as that of [Ranking].
+func (r *DeviceRanking) applyEdges(ctx context.Context, s *device.Stream, g DeviceReader, inserted, deleted graph.DeviceEdges) error {
 	if g.Directed() != r.directed {
 		return invalid("ranking", "edges have got a direction, or lost it")
 	}
-	most, err := verticesOn(ctx, s, r.k, "ranking", r.vertices, inserted)
+	n, err := verticesOn(ctx, s, r.k, "ranking", r.vertices, inserted)
 	if err != nil {
 		return err
 	}
-	if err := r.there(ctx, s, deleted); err != nil {
+	if err := r.checkDeleted(ctx, s, deleted); err != nil {
 		return err
 	}
-	if err := r.grow(ctx, s, most); err != nil || r.vertices == 0 {
+	if err := r.grow(ctx, s, n); err != nil || r.vertices == 0 {
 		return err
 	}
 	var t traversal.Tally
-	err = r.view(ctx, s, g, func(c traversal.Changing) error {
-		t, err = r.k.Take(ctx, s, &r.kept, c, edgesOf(inserted), edgesOf(deleted))
+	err = r.view(ctx, s, g, func(c traversal.DynamicGraph) error {
+		t, err = r.k.ApplyEdges(ctx, s, &r.state, c, edgesOf(inserted), edgesOf(deleted))
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	r.idle, r.waiting, r.arcs, r.load = r.idle+t.Idle, r.waiting+t.Waiting, r.arcs+t.Arcs, r.load+t.Load
+	r.dangling, r.residual, r.arcs, r.load = r.dangling+t.Dangling, r.residual+t.Residual, r.arcs+t.Arcs, r.load+t.Load
 	r.changed, r.active = t.Changed, t.Active
-	return r.agree(ctx, s, g, t)
+	return r.checkTally(ctx, s, g, t)
 }
 
-// there refuses deleted edges of vertices that did not exist.
-func (r *DeviceRanking) there(ctx context.Context, s *device.Stream, deleted graph.DeviceEdges) error {
+// checkDeleted refuses deleted edges of vertices that did not exist.
+func (r *DeviceRanking) checkDeleted(ctx context.Context, s *device.Stream, deleted graph.DeviceEdges) error {
 	if deleted.From.Len() == 0 {
 		return nil
 	}
-	told, err := r.k.Check(ctx, s, edgesOf(deleted), r.vertices)
-	if err != nil || told.Bad < 0 {
+	check, err := r.k.Check(ctx, s, edgesOf(deleted), r.vertices)
+	if err != nil || check.Bad < 0 {
 		return err
 	}
-	ends, err := edgeOf(ctx, s, deleted, told.Bad)
+	ends, err := edgeOf(ctx, s, deleted, check.Bad)
 	if err != nil {
 		return err
 	}
-	return invalid("ranking", "edge %d from %d to %d was deleted, and there were %d vertices", told.Bad, ends[0], ends[1], r.vertices)
+	return invalid("ranking", "edge %d from %d to %d was deleted, and there were %d vertices", check.Bad, ends[0], ends[1], r.vertices)
 }
 
 // view runs f with the graph as kernels read it.
-func (r *DeviceRanking) view(ctx context.Context, s *device.Stream, g DeviceReader, f func(traversal.Changing) error) error {
+func (r *DeviceRanking) view(ctx context.Context, s *device.Stream, g DeviceReader, f func(traversal.DynamicGraph) error) error {
 	return g.View(ctx, s, func(c graph.Ref) error {
-		return f(traversal.Changing{Records: c.Records, Pool: c.Pool, Alive: c.Alive, Vertices: c.Vertices, Unit: c.Unit})
+		return f(traversal.DynamicGraph{Records: c.Records, Pool: c.Pool, Alive: c.Alive, Vertices: c.Vertices, Unit: c.Unit})
 	})
 }
 
-// agree returns an error if a pass has found a vertex with a row that does not match the edges.
-func (r *DeviceRanking) agree(ctx context.Context, s *device.Stream, g DeviceReader, t traversal.Tally) error {
+// checkTally returns an error if a pass has found a vertex with a row that does not match the
+// edges.
+func (r *DeviceRanking) checkTally(ctx context.Context, s *device.Stream, g DeviceReader, t traversal.Tally) error {
 	switch {
-	case t.Wrong < 0:
+	case t.Mismatch < 0:
 		return nil
-	case t.Wrong >= r.vertices:
-		return invalid("ranking", "an edge leads to vertex %d, and by the edges that came there are %d vertices", t.Wrong, r.vertices)
+	case t.Mismatch >= r.vertices:
+		return invalid("ranking", "an edge leads to vertex %d, and by the edges that came there are %d vertices", t.Mismatch, r.vertices)
 	}
 	degree := []uint32{0}
-	want, err := r.k.DegreeOf(ctx, s, &r.kept, t.Wrong)
-	if err := errors.Join(err, g.Degree(ctx, []uint32{uint32(t.Wrong)}, degree)); err != nil {
+	want, err := r.k.DegreeOf(ctx, s, &r.state, t.Mismatch)
+	if err := errors.Join(err, g.Degree(ctx, []uint32{uint32(t.Mismatch)}, degree)); err != nil {
 		return err
 	}
 	if degree[0] == want {
-		return invalid("ranking", "vertex %d has an edge to another vertex than the %d that there are by the edges that came", t.Wrong, r.vertices)
+		return invalid("ranking", "vertex %d has an edge to another vertex than the %d that there are by the edges that came", t.Mismatch, r.vertices)
 	}
-	return moved(uint32(t.Wrong), degree[0], want)
+	return degreeError(uint32(t.Mismatch), degree[0], want)
 }
 
-// settle hands ranks on until the remainder is within the tolerance.
-func (r *DeviceRanking) settle(ctx context.Context, s *device.Stream, g DeviceReader) (result PageRankResult, err error) {
-	for r.unsettled(r.changed, r.active) && result.Iterations < r.o.Iterations && r.vertices > 0 {
+// converge hands ranks on until the remainder is within the tolerance.
+func (r *DeviceRanking) converge(ctx context.Context, s *device.Stream, g DeviceReader) (result PageRankResult, err error) {
+	for r.unconverged(r.changed, r.active) && result.Iterations < r.o.Iterations && r.vertices > 0 {
 		if err := ctx.Err(); err != nil {
 			return result, err
 		}
-		if r.crowded() {
-			return r.resweep(ctx, s, g, result)
+		if r.shouldSweep() {
+			return r.sweepCurrent(ctx, s, g, result)
 		}
-		if r.failed = named("ranking", r.handOn(context.WithoutCancel(ctx), s, g)); r.failed != nil {
+		if r.failed = wrap("ranking", r.pushActive(context.WithoutCancel(ctx), s, g)); r.failed != nil {
 			return result, r.failed
 		}
 		result.Iterations++
 	}
-	result.Change = r.off()
+	result.Change = r.residualShare()
 	return result, nil
 }
 
-// handOn lets the active vertices hand on.
-func (r *DeviceRanking) handOn(ctx context.Context, s *device.Stream, g DeviceReader) (err error) {
-	all, load := r.adrift(), r.load
-	r.kept.Spread = r.spread
+// pushActive lets the active vertices push.
+func (r *DeviceRanking) pushActive(ctx context.Context, s *device.Stream, g DeviceReader) (err error) {
+	all, load := r.redistribute(), r.load
+	r.state.Distributed = r.distributed
 	var t traversal.Tally
-	err = r.view(ctx, s, g, func(c traversal.Changing) error {
-		t, err = r.k.HandOn(ctx, s, &r.kept, c, r.active, int(load), all)
+	err = r.view(ctx, s, g, func(c traversal.DynamicGraph) error {
+		t, err = r.k.Push(ctx, s, &r.state, c, r.active, int(load), all)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	r.idle, r.waiting, r.load = r.idle+t.Idle, r.waiting+t.Waiting, t.Load
+	r.dangling, r.residual, r.load = r.dangling+t.Dangling, r.residual+t.Residual, t.Load
 	r.changed, r.active = 0, t.Active
-	return r.agree(ctx, s, g, t)
+	return r.checkTally(ctx, s, g, t)
 }
 
-// resweep lets all vertices hand on along the edges of the present graph.
-func (r *DeviceRanking) resweep(ctx context.Context, s *device.Stream, g DeviceReader, before PageRankResult) (result PageRankResult, err error) {
+// sweepCurrent lets all vertices push along the edges of the present graph.
+func (r *DeviceRanking) sweepCurrent(ctx context.Context, s *device.Stream, g DeviceReader, before PageRankResult) (result PageRankResult, err error) {
 	d, err := g.CSROn(ctx, s)
 	if err != nil {
 		return before, err
 	}
 	defer func() { err = errors.Join(err, d.Free()) }()
-	t, err := r.k.Agrees(ctx, s, &r.kept, rowsOf(d))
+	t, err := r.k.CheckDegrees(ctx, s, &r.state, rowsOf(d))
 	if err != nil {
 		return before, err
 	}
-	if r.failed = named("ranking", r.agree(ctx, s, g, t)); r.failed == nil && uint64(d.Arcs()) != r.arcs {
+	if r.failed = wrap("ranking", r.checkTally(ctx, s, g, t)); r.failed == nil && uint64(d.Arcs()) != r.arcs {
 		r.failed = invalid("ranking", "the graph has %d arcs, and by the edges that came and went %d", d.Arcs(), r.arcs)
 	}
 	if r.failed != nil {
 		return before, r.failed
 	}
-	return r.sweeps(ctx, s, d, before)
+	return r.runSweeps(ctx, s, d, before)
 }
 
-// sweeps lets all vertices hand on until the remainder is within the tolerance.
-func (r *DeviceRanking) sweeps(ctx context.Context, s *device.Stream, g *graph.DeviceCSR, result PageRankResult) (PageRankResult, error) {
-	r.all = true // if this call ends early, the next one continues here
-	into, free, err := turned(ctx, s, r.k.Kernels, g, rowsOf(g))
+// runSweeps lets all vertices push until the remainder is within the tolerance.
+func (r *DeviceRanking) runSweeps(ctx context.Context, s *device.Stream, g *graph.DeviceCSR, result PageRankResult) (PageRankResult, error) {
+	r.allActive = true // if this call ends early, the next one continues here
+	into, free, err := transpose(ctx, s, r.k.Kernels, g, rowsOf(g))
 	var t traversal.Tally
 	if err == nil {
-		t, err = r.k.Sweeps(ctx, s, &r.kept, into, func(idle, waiting uint64) (bool, error) {
-			r.spread, r.idle, r.waiting = r.kept.Spread, idle, waiting
+		t, err = r.k.Sweep(ctx, s, &r.state, into, func(idle, waiting uint64) (bool, error) {
+			r.distributed, r.dangling, r.residual = r.state.Distributed, idle, waiting
 			result.Iterations++
-			result.Change = r.off()
+			result.Change = r.residualShare()
 			return result.Change > r.o.Tolerance && result.Iterations < r.o.Iterations, ctx.Err()
 		})
 	}
 	if err := errors.Join(err, free()); err != nil {
 		return result, err
 	}
-	r.all = false
+	r.allActive = false
 	r.changed, r.active, r.load = 0, t.Active, t.Load
 	return result, nil
 }
 
 // verticesOn is verticesWith for edges on a device.
-func verticesOn(ctx context.Context, s *device.Stream, k *traversal.Following, name string, before int, e graph.DeviceEdges) (int, error) {
+func verticesOn(ctx context.Context, s *device.Stream, k *traversal.DynamicKernels, name string, before int, e graph.DeviceEdges) (int, error) {
 	n, err := verticesWith(name, before, graph.Edges{Vertices: e.Vertices})
 	if err != nil {
 		return 0, err
@@ -307,21 +308,21 @@ func verticesOn(ctx context.Context, s *device.Stream, k *traversal.Following, n
 	if e.From.Len() == 0 {
 		return n, nil
 	}
-	limit := max(n, mostVertices)
-	told, err := k.Check(ctx, s, edgesOf(e), limit)
-	if err == nil && told.Bad >= 0 {
-		err = beyondOn(ctx, s, name, e, told.Bad, limit)
+	limit := max(n, maxVertices)
+	check, err := k.Check(ctx, s, edgesOf(e), limit)
+	if err == nil && check.Bad >= 0 {
+		err = rangeErrorOn(ctx, s, name, e, check.Bad, limit)
 	}
-	return max(n, told.Vertices), err
+	return max(n, check.Vertices), err
 }
 
-// beyondOn returns the error of an edge on a device with a vertex beyond the limit.
-func beyondOn(ctx context.Context, s *device.Stream, name string, e graph.DeviceEdges, i, limit int) error {
+// rangeErrorOn returns the error of an edge on a device with a vertex beyond the limit.
+func rangeErrorOn(ctx context.Context, s *device.Stream, name string, e graph.DeviceEdges, i, limit int) error {
 	ends, err := edgeOf(ctx, s, e, i)
 	if err != nil {
 		return err
 	}
-	return beyond(name, i, ends[0], ends[1], limit)
+	return rangeError(name, i, ends[0], ends[1], limit)
 }
 
 // edgeOf reads an edge.

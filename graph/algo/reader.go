@@ -11,7 +11,8 @@ import (
 
 // Reader is a graph that changes, or a snapshot of one: a [graph.Graph], on any device, or a
 // [graph.Snapshot]. Algorithms on batches read the rows of the touched vertices from it, and the
-// whole graph only if that costs less.
+// whole graph only if that costs less. They take the edges that a batch has reported. The graph has
+// no log of changes, so a program that maintains no results pays nothing.
 type Reader interface {
 	Directed() bool
 	Degree(ctx context.Context, vertices, degrees []uint32) error
@@ -21,8 +22,8 @@ type Reader interface {
 
 var _, _ Reader = (*graph.Graph)(nil), (*graph.Snapshot)(nil)
 
-// matching panics if lists of edges differ in length.
-func matching(name string, e graph.Edges) {
+// mustMatchEnds panics if lists of edges differ in length.
+func mustMatchEnds(name string, e graph.Edges) {
 	if len(e.From) != len(e.To) {
 		panic(fmt.Sprintf("algo: %s: %d edges come from vertices, and %d lead to some", name, len(e.From), len(e.To)))
 	}

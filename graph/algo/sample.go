@@ -19,17 +19,17 @@ type SampleOptions struct {
 	Replace bool
 }
 
-// searched is the number of draws up to which duplicates are searched in a list.
-const searched = 64
+// maxListed is the number of draws up to which duplicates are searched in a list.
+const maxListed = 64
 
 // Sample draws neighbors of vertices, each neighbor of a vertex with equal probability. out has a
-// row of fanout elements for each vertex; elements without a neighbor receive [None]. Sample
+// row of fanout elements for each vertex; elements without a neighbor receive [NoVertex]. Sample
 // returns the number of neighbors drawn. A vertex that occurs several times has a sample of its own
 // each time. Sample panics if out does not have fanout elements for each vertex.
 func Sample(ctx context.Context, dev device.Device, g *graph.CSR, vertices []uint32, fanout int, out []uint32, opts *SampleOptions) (drawn int, err error) {
-	sampleFits(len(vertices), fanout, len(out))
+	mustMatchSample(len(vertices), fanout, len(out))
 	if !isHost(dev) {
-		return sampleBy(ctx, dev, g, vertices, fanout, out, opts)
+		return sampleByKernels(ctx, dev, g, vertices, fanout, out, opts)
 	}
 	h, err := host(dev, "sample")
 	if err != nil {
@@ -37,7 +37,7 @@ func Sample(ctx context.Context, dev device.Device, g *graph.CSR, vertices []uin
 	}
 	for i, v := range vertices {
 		if uint64(v) >= uint64(g.Vertices()) {
-			return 0, notSampled(i, v, g.Vertices())
+			return 0, vertexError(i, v, g.Vertices())
 		}
 	}
 	var o SampleOptions
@@ -49,17 +49,17 @@ func Sample(ctx context.Context, dev device.Device, g *graph.CSR, vertices []uin
 		if ctx.Err() != nil {
 			return
 		}
-		own := 0
+		part := 0
 		for i := lo; i < hi; i++ {
 			row := out[i*fanout : (i+1)*fanout]
 			s := sampler{seed: workload.Random(o.Seed, uint64(i)), from: g.Neighbors(vertices[i])}
 			n := s.draw(row, o.Replace)
-			own += n
+			part += n
 			for j := n; j < fanout; j++ {
-				row[j] = None
+				row[j] = NoVertex
 			}
 		}
-		sum.Add(int64(own))
+		sum.Add(int64(part))
 	})
 	return int(sum.Load()), ctx.Err()
 }
@@ -70,8 +70,8 @@ type sampler struct {
 	from []uint32
 }
 
-// below returns draw i, uniform in [0,n).
-func (s *sampler) below(i, n int) int {
+// uniform returns draw i, uniform in [0,n).
+func (s *sampler) uniform(i, n int) int {
 	return int(workload.Below(workload.Random(s.seed, uint64(i)), uint64(n)))
 }
 
@@ -83,14 +83,14 @@ func (s *sampler) draw(row []uint32, replace bool) int {
 		return 0
 	case replace:
 		for j := range row {
-			row[j] = s.from[s.below(j, n)]
+			row[j] = s.from[s.uniform(j, n)]
 		}
 	case n <= k:
 		return copy(row, s.from)
-	case k <= searched:
+	case k <= maxListed:
 		s.floyd(row)
 	default:
-		s.pass(row)
+		s.selectInOrder(row)
 	}
 	return k
 }
@@ -101,7 +101,7 @@ func (s *sampler) floyd(row []uint32) {
 	n, k := len(s.from), len(row)
 	for j := range k {
 		last := n - k + j
-		at := uint32(s.below(j, last+1))
+		at := uint32(s.uniform(j, last+1))
 		if slices.Contains(row[:j], at) {
 			at = uint32(last)
 		}
@@ -112,12 +112,12 @@ func (s *sampler) floyd(row []uint32) {
 	}
 }
 
-// pass visits all neighbors, and takes each with the probability that makes all sets equal (Knuth,
-// algorithm 3.4.2S).
-func (s *sampler) pass(row []uint32) {
+// selectInOrder visits all neighbors, and takes each with the probability that makes all sets equal
+// (Knuth, algorithm 3.4.2S).
+func (s *sampler) selectInOrder(row []uint32) {
 	n, j := len(s.from), 0
 	for i, u := range s.from {
-		if s.below(i, n-i) < len(row)-j {
+		if s.uniform(i, n-i) < len(row)-j {
 			row[j] = u
 			if j++; j == len(row) {
 				return

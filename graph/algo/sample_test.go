@@ -77,7 +77,7 @@ func TestSampleRows(t *testing.T) {
 	vertices := []uint32{0, 4, 1}
 	out := make([]uint32, 15)
 	n, err := Sample(t.Context(), devicetest.OpenCPU(t, 1), g, vertices, 5, out, nil)
-	if want := []uint32{1, 2, 3, None, None, None, None, None, None, None, None, None, None, None, None}; err != nil || n != 3 || !slices.Equal(out, want) {
+	if want := []uint32{1, 2, 3, NoVertex, NoVertex, NoVertex, NoVertex, NoVertex, NoVertex, NoVertex, NoVertex, NoVertex, NoVertex, NoVertex, NoVertex}; err != nil || n != 3 || !slices.Equal(out, want) {
 		t.Errorf("%d drawn, %v: %v", n, err, out)
 	}
 	g = star(t, 500)
@@ -144,11 +144,11 @@ func TestSampleFailsOnKernels(t *testing.T) {
 	leavesNothing(t, dev, "Sample", call)
 	host := devicetest.OpenCPU(t, 1)
 	s := devicetest.NewStream(t, host)
-	there, err := g.Upload(s)
+	uploaded, err := g.Upload(s)
 	must(t, err)
 	out := devicetest.Upload(t, s, make([]uint32, 3))
-	if n, err := SampleOn(t.Context(), s, there, devicetest.Upload(t, s, []uint32{0}), 3, out, nil); n != 3 || err != nil || out.Host()[0] == 0 {
+	if n, err := SampleOn(t.Context(), s, uploaded, devicetest.Upload(t, s, []uint32{0}), 3, out, nil); n != 3 || err != nil || out.Host()[0] == 0 {
 		t.Errorf("%d drawn, %v", n, err)
 	}
-	must(t, there.Free())
+	must(t, uploaded.Free())
 }

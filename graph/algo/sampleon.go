@@ -13,8 +13,8 @@ import (
 // SampleOn is [Sample] of a graph on a device, with the vertices and the sample there: the same
 // neighbors in the same places. It waits for the result.
 func SampleOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR, vertices device.Slice[uint32], fanout int, out device.Slice[uint32], opts *SampleOptions) (drawn int, err error) {
-	sampleFits(vertices.Len(), fanout, out.Len())
-	if err := readable("sample", s, g); err != nil {
+	mustMatchSample(vertices.Len(), fanout, out.Len())
+	if err := checkReadable("sample", s, g); err != nil {
 		return 0, err
 	}
 	for _, column := range []device.Slice[uint32]{vertices, out} {
@@ -27,7 +27,7 @@ func SampleOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR, vertice
 	}
 	k, err := sampling.Load(g.Device())
 	if err != nil {
-		return 0, named("sample", err)
+		return 0, wrap("sample", err)
 	}
 	o := sampling.Sample{Offsets: g.Offsets(), Neighbors: g.Targets(), Vertices: vertices, Fanout: fanout, Out: out}
 	if opts != nil {
@@ -37,43 +37,43 @@ func SampleOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR, vertice
 	if err == nil && bad >= 0 {
 		var v [1]uint32
 		if err = vertices.Sub(bad, bad+1).CopyTo(ctx, s, v[:]); err == nil {
-			return 0, notSampled(bad, v[0], g.Vertices())
+			return 0, vertexError(bad, v[0], g.Vertices())
 		}
 	}
-	return drawn, named("sample", err)
+	return drawn, wrap("sample", err)
 }
 
-// sampleFits panics unless out has a row for each vertex.
-func sampleFits(vertices, fanout, out int) {
+// mustMatchSample panics unless out has a row for each vertex.
+func mustMatchSample(vertices, fanout, out int) {
 	if fanout < 0 || out != fanout*vertices || vertices > 0 && out/vertices != fanout {
 		panic(fmt.Sprintf("algo: sample: %d elements for %d vertices with %d neighbors each", out, vertices, fanout))
 	}
 }
 
-// notSampled returns the error of a vertex that does not exist.
-func notSampled(i int, v uint32, vertices int) error {
+// vertexError returns the error of a vertex that does not exist.
+func vertexError(i int, v uint32, vertices int) error {
 	return invalid("sample", "vertex %d of the batch is %d, and there are %d", i, v, vertices)
 }
 
-// sampleBy is Sample by the kernels of a device.
-func sampleBy(ctx context.Context, dev device.Device, g *graph.CSR, vertices []uint32, fanout int, out []uint32, opts *SampleOptions) (drawn int, err error) {
+// sampleByKernels is Sample by the kernels of a device.
+func sampleByKernels(ctx context.Context, dev device.Device, g *graph.CSR, vertices []uint32, fanout int, out []uint32, opts *SampleOptions) (drawn int, err error) {
 	err = onStream(ctx, dev, "sample", func(s *device.Stream) (err error) {
-		there, err := g.Upload(s)
+		uploaded, err := g.Upload(s)
 		if err != nil {
 			return err
 		}
-		var column device.Slice[uint32]
-		some, err := device.Upload(s, vertices)
+		var sample device.Slice[uint32]
+		column, err := device.Upload(s, vertices)
 		if err == nil {
-			column, err = device.Make[uint32](dev, len(out))
+			sample, err = device.Make[uint32](dev, len(out))
 		}
 		if err == nil {
-			drawn, err = SampleOn(ctx, s, there, some, fanout, column, opts)
+			drawn, err = SampleOn(ctx, s, uploaded, column, fanout, sample, opts)
 		}
 		if err == nil {
-			err = column.CopyTo(ctx, s, out)
+			err = sample.CopyTo(ctx, s, out)
 		}
-		return errors.Join(err, s.Sync(context.Background()), some.Free(), column.Free(), there.Free())
+		return errors.Join(err, s.Sync(context.Background()), column.Free(), sample.Free(), uploaded.Free())
 	})
 	return drawn, err
 }

@@ -26,9 +26,9 @@ type Distance interface{ uint64 | float64 }
 // delta stepping: Meyer, Sanders, 2003). Sums of floats are accumulated along the path, so they,
 // too, are the same on any number of cores.
 func SSSP[W graph.Weight, D Distance](ctx context.Context, dev device.Device, g *graph.Weighted[W], source uint32, distances []D) (reached int, err error) {
-	perVertex("SSSP", g.CSR, len(distances))
+	mustMatchVertices("SSSP", g.CSR, len(distances))
 	if !isHost(dev) {
-		err = uploaded(ctx, dev, "SSSP", g.Upload, distances, func(s *device.Stream, d *graph.DeviceWeighted[W], column device.Slice[D]) error {
+		err = runUploaded(ctx, dev, "SSSP", g.Upload, distances, func(s *device.Stream, d *graph.DeviceWeighted[W], column device.Slice[D]) error {
 			reached, err = SSSPOn(ctx, s, d, source, column)
 			return err
 		})
@@ -38,7 +38,7 @@ func SSSP[W graph.Weight, D Distance](ctx context.Context, dev device.Device, g 
 	if err != nil {
 		return 0, err
 	}
-	if err := exists("SSSP", g.Vertices(), source); err != nil {
+	if err := checkSource("SSSP", g.Vertices(), source); err != nil {
 		return 0, err
 	}
 	mean, err := checkWeights[W, D](h, g)
@@ -47,14 +47,14 @@ func SSSP[W graph.Weight, D Distance](ctx context.Context, dev device.Device, g 
 	}
 	s := paths{Host: h, ctx: ctx, g: g.CSR, step: max(mean, math.SmallestNonzeroFloat64)}
 	// Non-negative floats have the order of their bits.
-	s.at = unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(distances))), len(distances))
+	s.distances = unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(distances))), len(distances))
 	weights := g.AllWeights()
 	if integral[D]() {
-		s.far = math.MaxUint64
+		s.unreached = math.MaxUint64
 		s.add = func(d, arc uint64) uint64 { return d + uint64(weights[arc]) }
 		s.value = func(d uint64) float64 { return float64(d) }
 	} else {
-		s.far = math.Float64bits(math.Inf(1))
+		s.unreached = math.Float64bits(math.Inf(1))
 		s.add = func(d, arc uint64) uint64 {
 			return math.Float64bits(math.Float64frombits(d) + float64(weights[arc]))
 		}
@@ -66,7 +66,7 @@ func SSSP[W graph.Weight, D Distance](ctx context.Context, dev device.Device, g 
 // checkWeights refuses weights without valid sums of paths, and returns their mean.
 func checkWeights[W graph.Weight, D Distance](h device.Host, g *graph.Weighted[W]) (mean float64, err error) {
 	weights := g.AllWeights()
-	if err := summable[W, D](); err != nil {
+	if err := checkTypes[W, D](); err != nil {
 		return 0, err
 	}
 	parts := make([]struct{ sum, largest float64 }, (len(weights)+grain-1)/grain)
@@ -91,22 +91,22 @@ func checkWeights[W graph.Weight, D Distance](h device.Host, g *graph.Weighted[W
 	for _, p := range parts {
 		sum, largest = sum+p.sum, max(largest, p.largest)
 	}
-	return sum / max(1, float64(len(weights))), short[D](largest, g.Vertices())
+	return sum / max(1, float64(len(weights))), checkLongest[D](largest, g.Vertices())
 }
 
 // integral reports whether numbers of a type are integers.
 func integral[T graph.Weight]() bool { return T(1)/2 == 0 }
 
-// summable refuses floating-point weights for integer distances.
-func summable[W graph.Weight, D Distance]() error {
+// checkTypes refuses floating-point weights for integer distances.
+func checkTypes[W graph.Weight, D Distance]() error {
 	if !integral[W]() && integral[D]() {
 		return invalid("SSSP", "the weights are floats, and distances integers")
 	}
 	return nil
 }
 
-// short refuses paths that overflow distances.
-func short[D Distance](largest float64, vertices int) error {
+// checkLongest refuses paths that overflow distances.
+func checkLongest[D Distance](largest float64, vertices int) error {
 	if longest := largest * float64(vertices); integral[D]() && longest >= 1<<63 {
 		return invalid("SSSP", "weights up to %v make paths up to %.3g, too long for 64 bits", largest, longest)
 	}
@@ -134,33 +134,33 @@ func rowOf(g *graph.CSR, arc uint64) uint32 {
 // paths is one search. Distances are words in the order of distances.
 type paths struct {
 	device.Host
-	ctx   context.Context
-	g     *graph.CSR
-	at    []uint64
-	far   uint64 // the distance of unreached vertices
-	add   func(d, arc uint64) uint64
-	value func(d uint64) float64
-	step  float64
+	ctx       context.Context
+	g         *graph.CSR
+	distances []uint64
+	unreached uint64 // the distance of unreached vertices
+	add       func(d, arc uint64) uint64
+	value     func(d uint64) float64
+	step      float64
 	// Vertices with a distance that has decreased since they were processed: below the threshold,
 	// and beyond it. A vertex may be in them several times.
-	near, beyond []uint32
+	near, far []uint32
 }
 
 func (s *paths) run(source uint32) (reached int) {
-	for v := range s.at {
-		s.at[v] = s.far
+	for v := range s.distances {
+		s.distances[v] = s.unreached
 	}
-	s.at[source] = 0
+	s.distances[source] = 0
 	s.near = []uint32{source}
 	threshold := s.step
 	for len(s.near) > 0 && s.ctx.Err() == nil {
 		for len(s.near) > 0 && s.ctx.Err() == nil {
 			s.relax(threshold)
 		}
-		threshold = s.raise(threshold)
+		threshold = s.raiseThreshold(threshold)
 	}
-	for _, d := range s.at {
-		if d != s.far {
+	for _, d := range s.distances {
+		if d != s.unreached {
 			reached++
 		}
 	}
@@ -169,37 +169,37 @@ func (s *paths) run(source uint32) (reached int) {
 
 // relax processes the near vertices once.
 func (s *paths) relax(threshold float64) {
-	now := s.near
+	near := s.near
 	s.near = nil
 	var mu sync.Mutex
-	s.Parallel(len(now), front, func(lo, hi int) {
+	s.Parallel(len(near), front, func(lo, hi int) {
 		if s.ctx.Err() != nil {
 			return
 		}
-		var near, beyond []uint32
-		for _, v := range now[lo:hi] {
-			d := atomic.LoadUint64(&s.at[v])
+		var nearPart, far []uint32
+		for _, v := range near[lo:hi] {
+			d := atomic.LoadUint64(&s.distances[v])
 			first := s.g.Offsets()[v]
 			for i, u := range s.g.Neighbors(v) {
 				to := s.add(d, first+uint64(i))
-				if !lower(&s.at[u], to) {
+				if !storeMin(&s.distances[u], to) {
 					continue
 				}
 				if s.value(to) < threshold {
-					near = append(near, u)
+					nearPart = append(nearPart, u)
 				} else {
-					beyond = append(beyond, u)
+					far = append(far, u)
 				}
 			}
 		}
 		mu.Lock()
-		s.near, s.beyond = append(s.near, near...), append(s.beyond, beyond...)
+		s.near, s.far = append(s.near, nearPart...), append(s.far, far...)
 		mu.Unlock()
 	})
 }
 
-// lower stores a distance if it is smaller.
-func lower(at *uint64, d uint64) bool {
+// storeMin stores a distance if it is smaller.
+func storeMin(at *uint64, d uint64) bool {
 	for old := atomic.LoadUint64(at); d < old; old = atomic.LoadUint64(at) {
 		if atomic.CompareAndSwapUint64(at, old, d) {
 			return true
@@ -208,25 +208,25 @@ func lower(at *uint64, d uint64) bool {
 	return false
 }
 
-// raise moves the threshold past the nearest of the vertices beyond it, and moves those that are
-// then near.
-func (s *paths) raise(threshold float64) (next float64) {
-	least := math.Inf(1)
-	rest := s.beyond[:0]
-	for _, v := range s.beyond {
+// raiseThreshold moves the threshold past the nearest of the vertices beyond it, and moves those
+// that are then near.
+func (s *paths) raiseThreshold(threshold float64) (next float64) {
+	nearest := math.Inf(1)
+	unsettled := s.far[:0]
+	for _, v := range s.far {
 		// Otherwise it has come nearer, and been processed.
-		if d := s.value(s.at[v]); d >= threshold {
-			least = min(least, d)
-			rest = append(rest, v)
+		if d := s.value(s.distances[v]); d >= threshold {
+			nearest = min(nearest, d)
+			unsettled = append(unsettled, v)
 		}
 	}
-	next = max(least+s.step, math.Nextafter(least, math.Inf(1)))
-	s.beyond = rest[:0]
-	for _, v := range rest {
-		if s.value(s.at[v]) < next {
+	next = max(nearest+s.step, math.Nextafter(nearest, math.Inf(1)))
+	s.far = unsettled[:0]
+	for _, v := range unsettled {
+		if s.value(s.distances[v]) < next {
 			s.near = append(s.near, v)
 		} else {
-			s.beyond = append(s.beyond, v)
+			s.far = append(s.far, v)
 		}
 	}
 	return next

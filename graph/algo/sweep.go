@@ -8,16 +8,16 @@ import (
 	"github.com/weftgo/weft/graph"
 )
 
-// agrees checks that a graph has the degrees that follow from the edges. A graph may lack trailing
-// vertices without edges.
-func (r *Ranking) agrees(g *graph.CSR) error {
+// checkDegrees checks that a graph has the degrees that follow from the edges. A graph may lack
+// trailing vertices without edges.
+func (r *Ranking) checkDegrees(g *graph.CSR) error {
 	for v := range r.degrees {
 		degree := 0
 		if v < g.Vertices() {
 			degree = g.Degree(uint32(v))
 		}
 		if uint32(degree) != r.degrees[v] {
-			return moved(uint32(v), uint32(degree), r.degrees[v])
+			return degreeError(uint32(v), uint32(degree), r.degrees[v])
 		}
 	}
 	if uint64(g.Arcs()) != r.arcs {
@@ -26,32 +26,32 @@ func (r *Ranking) agrees(g *graph.CSR) error {
 	return nil
 }
 
-// sweeps lets all vertices hand on until the remainder is within the tolerance.
-func (r *Ranking) sweeps(ctx context.Context, g *graph.CSR, result PageRankResult) (PageRankResult, error) {
-	r.all = true // if this call ends early, the next one continues here
+// runSweeps lets all vertices push until the remainder is within the tolerance.
+func (r *Ranking) runSweeps(ctx context.Context, g *graph.CSR, result PageRankResult) (PageRankResult, error) {
+	r.allActive = true // if this call ends early, the next one continues here
 	into, err := g.Transpose(ctx, r.host)
 	if err != nil || len(r.ranks) == 0 {
 		return result, err
 	}
-	r.share()
-	for next := make([]uint64, len(r.ranks)); result.Iterations < r.o.Iterations; r.handed, next = next, r.handed {
+	r.initShares()
+	for next := make([]uint64, len(r.ranks)); result.Iterations < r.o.Iterations; r.pushed, next = next, r.pushed {
 		if err := ctx.Err(); err != nil {
 			return result, err
 		}
-		r.spread = r.idle
+		r.distributed = r.dangling
 		r.sweep(into, next)
 		result.Iterations++
-		if result.Change = r.off(); result.Change <= r.o.Tolerance || result.Iterations == r.o.Iterations {
+		if result.Change = r.residualShare(); result.Change <= r.o.Tolerance || result.Iterations == r.o.Iterations {
 			break
 		}
 	}
-	r.all = false
+	r.allActive = false
 	r.changed.used.Store(0)
 	r.active.used.Store(0)
 	r.load = 0
 	for v := range r.marks {
 		r.marks[v] = 0
-		if r.waits(uint32(v)) > r.limit {
+		if r.residualOf(uint32(v)) > r.limit {
 			r.marks[v] = markActive
 			r.active.add([]uint32{uint32(v)})
 			r.load += uint64(r.degrees[v])
@@ -60,47 +60,47 @@ func (r *Ranking) sweeps(ctx context.Context, g *graph.CSR, result PageRankResul
 	return result, nil
 }
 
-// share computes what vertices hand on from their ranks, and adds up the ranks of vertices without
-// neighbors.
-func (r *Ranking) share() {
-	r.idle = 0
+// initShares computes what vertices push from their ranks, and adds up the ranks of vertices
+// without neighbors.
+func (r *Ranking) initShares() {
+	r.dangling = 0
 	for v, rank := range r.ranks {
 		if d := uint64(r.degrees[v]); d > 0 {
-			r.handed[v] = rank / d
+			r.pushed[v] = rank / d
 		} else {
-			r.handed[v] = 0
-			r.idle += rank
+			r.pushed[v] = 0
+			r.dangling += rank
 		}
 	}
 }
 
-// sweep lets all vertices hand on once, as an iteration of [PageRank] does: each adds up the shares
-// of its predecessors. next receives the amounts that vertices will hand on next.
+// sweep lets all vertices push once, as an iteration of [PageRank] does: each adds up the shares
+// of its predecessors. next receives the amounts that vertices will push next.
 func (r *Ranking) sweep(into *graph.CSR, next []uint64) {
-	var idle, waiting atomic.Uint64
-	everywhere := r.spread / uint64(len(r.ranks))
+	var dangling, residual atomic.Uint64
+	share := r.distributed / uint64(len(r.ranks))
 	r.host.Parallel(len(r.ranks), rows, func(lo, hi int) {
-		own, waits := uint64(0), uint64(0)
+		danglingPart, residualPart := uint64(0), uint64(0)
 		for v := lo; v < hi; v++ {
 			sum := uint64(0)
 			if v < into.Vertices() {
 				for _, u := range into.Neighbors(uint32(v)) {
-					sum += r.handed[u]
+					sum += r.pushed[u]
 				}
 			}
-			followed, _ := bits.Mul64(sum+everywhere, r.damping)
+			followed, _ := bits.Mul64(sum+share, r.damping)
 			r.sums[v], r.ranks[v] = sum, r.base+followed
 			if d := uint64(r.degrees[v]); d > 0 {
 				next[v] = r.ranks[v] / d
-				waits += apart(next[v], r.handed[v]) * d
+				residualPart += absDiff(next[v], r.pushed[v]) * d
 			} else {
 				next[v] = 0
-				own += r.ranks[v]
+				danglingPart += r.ranks[v]
 			}
 		}
-		idle.Add(own)
-		waiting.Add(waits)
+		dangling.Add(danglingPart)
+		residual.Add(residualPart)
 	})
-	r.idle = idle.Load()
-	r.waiting = waiting.Load()
+	r.dangling = dangling.Load()
+	r.residual = residual.Load()
 }

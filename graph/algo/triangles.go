@@ -27,7 +27,7 @@ const (
 // of u: in a bitmap if u has many, by merging if it has few.
 func Triangles(ctx context.Context, dev device.Device, g *graph.CSR) (uint64, error) {
 	if !isHost(dev) {
-		return trianglesBy(ctx, dev, g)
+		return trianglesByKernels(ctx, dev, g)
 	}
 	h, err := host(dev, "triangles")
 	if err != nil {
@@ -40,18 +40,18 @@ func Triangles(ctx context.Context, dev device.Device, g *graph.CSR) (uint64, er
 	before := wedges(h, o)
 	parts := max(1, min(h.Properties().Units*partsPerCore, int(before[len(before)-1]>>12)))
 	var total atomic.Uint64
-	bitmaps := sync.Pool{New: func() any { return &closing{o: o, bitmap: make([]uint64, (o.Vertices()+63)/64)} }}
+	bitmaps := sync.Pool{New: func() any { return &wedgeCounter{o: o, bitmap: make([]uint64, (o.Vertices()+63)/64)} }}
 	h.Parallel(parts, 1, func(part, _ int) {
-		c := bitmaps.Get().(*closing)
+		c := bitmaps.Get().(*wedgeCounter)
 		defer bitmaps.Put(c)
 		all := before[len(before)-1]
-		total.Add(c.count(ctx, before, share(all, part, parts), share(all, part+1, parts)))
+		total.Add(c.count(ctx, before, partStart(all, part, parts), partStart(all, part+1, parts)))
 	})
 	return total.Load(), ctx.Err()
 }
 
-// share returns the beginning of a part, of parts in all.
-func share(all uint64, part, parts int) uint64 {
+// partStart returns the beginning of a part, of parts in all.
+func partStart(all uint64, part, parts int) uint64 {
 	return all/uint64(parts)*uint64(part) + all%uint64(parts)*uint64(part)/uint64(parts)
 }
 
@@ -72,32 +72,32 @@ func wedges(h device.Host, o *graph.CSR) []uint64 {
 	return before
 }
 
-// closing counts the wedges that an edge closes.
-type closing struct {
+// wedgeCounter counts the wedges that an edge closes.
+type wedgeCounter struct {
 	o      *graph.CSR
 	bitmap []uint64 // empty between two vertices
 }
 
 // count counts among the wedges [lo,hi). An edge u→v belongs to the part with its first wedge.
-func (c *closing) count(ctx context.Context, before []uint64, lo, hi uint64) (closed uint64) {
+func (c *wedgeCounter) count(ctx context.Context, before []uint64, lo, hi uint64) (closed uint64) {
 	if lo == hi {
 		return 0
 	}
 	// The first vertex with wedges from lo on.
 	u := sort.Search(c.o.Vertices(), func(u int) bool { return before[u+1] > lo })
-	for seen := uint64(0); u < c.o.Vertices() && before[u] < hi; u++ {
-		if seen += before[u+1] - before[u]; seen > 1<<18 {
-			if seen = 0; ctx.Err() != nil {
+	for unchecked := uint64(0); u < c.o.Vertices() && before[u] < hi; u++ {
+		if unchecked += before[u+1] - before[u]; unchecked > 1<<18 {
+			if unchecked = 0; ctx.Err() != nil {
 				return closed
 			}
 		}
-		closed += c.of(uint32(u), before[u], lo, hi)
+		closed += c.countVertex(uint32(u), before[u], lo, hi)
 	}
 	return closed
 }
 
-// of counts those of one vertex; its first wedge has number at.
-func (c *closing) of(u uint32, at, lo, hi uint64) (closed uint64) {
+// countVertex counts those of one vertex; its first wedge has number at.
+func (c *wedgeCounter) countVertex(u uint32, at, lo, hi uint64) (closed uint64) {
 	row := c.o.Neighbors(u)
 	first, last := 0, len(row)
 	for i, v := range row {
@@ -115,7 +115,7 @@ func (c *closing) of(u uint32, at, lo, hi uint64) (closed uint64) {
 	}
 	if len(row) < hub {
 		for _, v := range row[first:last] {
-			closed += common(row, c.o.Neighbors(v))
+			closed += countCommon(row, c.o.Neighbors(v))
 		}
 		return closed
 	}
@@ -133,8 +133,8 @@ func (c *closing) of(u uint32, at, lo, hi uint64) (closed uint64) {
 	return closed
 }
 
-// common counts the numbers that two ascending rows have in common.
-func common(a, b []uint32) (count uint64) {
+// countCommon counts the numbers that two ascending rows have in common.
+func countCommon(a, b []uint32) (count uint64) {
 	i, j := 0, 0
 	for i < len(a) && j < len(b) {
 		x, y := a[i], b[j]

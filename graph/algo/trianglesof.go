@@ -22,9 +22,9 @@ import (
 // It reads the rows of all ends, intersects those of each edge, and counts a triangle with k of the
 // edges 1/k times at each of them.
 func TrianglesOf(ctx context.Context, dev device.Device, g Reader, edges graph.Edges) (uint64, error) {
-	matching("triangles of edges", edges)
+	mustMatchEnds("triangles of edges", edges)
 	if !isHost(dev) {
-		return trianglesOfBy(ctx, dev, g, edges)
+		return trianglesOfByKernels(ctx, dev, g, edges)
 	}
 	h, err := host(dev, "triangles of edges")
 	if err != nil {
@@ -33,7 +33,7 @@ func TrianglesOf(ctx context.Context, dev device.Device, g Reader, edges graph.E
 	if g.Directed() {
 		return 0, invalid("triangles of edges", "the graph is directed")
 	}
-	t, err := newTouching(ctx, h, g, edges)
+	t, err := newEndpointRows(ctx, h, g, edges)
 	if err != nil {
 		return 0, err
 	}
@@ -42,26 +42,26 @@ func TrianglesOf(ctx context.Context, dev device.Device, g Reader, edges graph.E
 		if ctx.Err() != nil {
 			return
 		}
-		own := uint64(0)
+		part := uint64(0)
 		for _, e := range t.edges[lo:hi] {
-			own += t.sixths(uint32(e>>32), uint32(e))
+			part += t.sixths(uint32(e>>32), uint32(e))
 		}
-		sixths.Add(own)
+		sixths.Add(part)
 	})
 	return sixths.Load() / 6, ctx.Err()
 }
 
-// touching is the rows of all vertices that some edges touch.
-type touching struct {
+// endpointRows is the rows of all vertices that some edges touch.
+type endpointRows struct {
 	edges     []uint64 // the smaller end, and the larger one; ascending
 	vertices  []uint32 // ascending
 	offsets   []uint64
 	neighbors []uint32
-	among     []bool // by row entry: whether its edge is one of edges
+	inBatch   []bool // by row entry: whether its edge is one of edges
 }
 
-func newTouching(ctx context.Context, h device.Host, g Reader, edges graph.Edges) (t *touching, err error) {
-	t = &touching{}
+func newEndpointRows(ctx context.Context, h device.Host, g Reader, edges graph.Edges) (t *endpointRows, err error) {
+	t = &endpointRows{}
 	for i, u := range edges.From {
 		if v := edges.To[i]; u != v {
 			t.edges = append(t.edges, uint64(min(u, v))<<32|uint64(max(u, v)))
@@ -77,13 +77,13 @@ func newTouching(ctx context.Context, h device.Host, g Reader, edges graph.Edges
 	if t.offsets, t.neighbors, err = g.Rows(ctx, t.vertices); err != nil {
 		return nil, err
 	}
-	t.among = make([]bool, len(t.neighbors))
+	t.inBatch = make([]bool, len(t.neighbors))
 	h.Parallel(len(t.edges), rows, func(lo, hi int) {
 		for _, e := range t.edges[lo:hi] {
 			for _, ends := range [2][2]uint32{{uint32(e >> 32), uint32(e)}, {uint32(e), uint32(e >> 32)}} {
-				row, among := t.row(ends[0])
+				row, inBatch := t.row(ends[0])
 				if at, found := slices.BinarySearch(row, ends[1]); found {
-					among[at] = true
+					inBatch[at] = true
 				}
 			}
 		}
@@ -92,24 +92,24 @@ func newTouching(ctx context.Context, h device.Host, g Reader, edges graph.Edges
 }
 
 // row returns the neighbors of a vertex, and which of the edges to them count.
-func (t *touching) row(v uint32) ([]uint32, []bool) {
+func (t *endpointRows) row(v uint32) ([]uint32, []bool) {
 	i, _ := slices.BinarySearch(t.vertices, v)
 	lo, hi := t.offsets[i], t.offsets[i+1]
-	return t.neighbors[lo:hi], t.among[lo:hi]
+	return t.neighbors[lo:hi], t.inBatch[lo:hi]
 }
 
 // sixths counts the triangles of an edge, in sixths: each counts 6 divided by the number of its
 // edges that count.
-func (t *touching) sixths(u, v uint32) (sum uint64) {
+func (t *endpointRows) sixths(u, v uint32) (sum uint64) {
 	a, inA := t.row(u)
 	b, inB := t.row(v)
-	if _, there := slices.BinarySearch(a, v); !there {
+	if _, found := slices.BinarySearch(a, v); !found {
 		return 0
 	}
 	if len(a) > len(b) {
 		a, inA, b, inB = b, inB, a, inA
 	}
-	meet := func(i, j int) {
+	addTriangle := func(i, j int) {
 		if w := a[i]; w == u || w == v || i > 0 && a[i-1] == w {
 			return // a self loop, or a parallel edge
 		}
@@ -121,12 +121,12 @@ func (t *touching) sixths(u, v uint32) (sum uint64) {
 		}
 		sum += 6 / k
 	}
-	if len(a)*lopsided < len(b) {
+	if len(a)*maxLengthRatio < len(b) {
 		at := 0
 		for i, w := range a {
-			further, found := slices.BinarySearch(b[at:], w)
-			if at += further; found {
-				meet(i, at)
+			skip, found := slices.BinarySearch(b[at:], w)
+			if at += skip; found {
+				addTriangle(i, at)
 			}
 		}
 		return sum
@@ -134,7 +134,7 @@ func (t *touching) sixths(u, v uint32) (sum uint64) {
 	for i, j := 0, 0; i < len(a) && j < len(b); {
 		x, y := a[i], b[j]
 		if x == y {
-			meet(i, j)
+			addTriangle(i, j)
 		}
 		if x <= y {
 			i++
@@ -146,6 +146,6 @@ func (t *touching) sixths(u, v uint32) (sum uint64) {
 	return sum
 }
 
-// lopsided is the length ratio of two rows above which the entries of the shorter are searched in
-// the longer, instead of merged. It is about the number of steps of a search.
-const lopsided = 16
+// maxLengthRatio is the length ratio of two rows above which the entries of the shorter are
+// searched in the longer, instead of merged. It is about the number of steps of a search.
+const maxLengthRatio = 16

@@ -16,7 +16,7 @@ import (
 // with many neighbors are hashed into shared memory. The wedges are distributed over threads, warps
 // or blocks by their number.
 func TrianglesOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR) (count uint64, err error) {
-	if err := readable("triangles", s, g); err != nil {
+	if err := checkReadable("triangles", s, g); err != nil {
 		return 0, err
 	}
 	if c := g.Host(); c != nil {
@@ -27,28 +27,28 @@ func TrianglesOn(ctx context.Context, s *device.Stream, g *graph.DeviceCSR) (cou
 	}
 	k, err := triangles.Load(g.Device())
 	if err != nil {
-		return 0, named("triangles", err)
+		return 0, wrap("triangles", err)
 	}
 	view, err := g.Oriented(ctx, s)
 	if err != nil {
-		return 0, named("triangles", err)
+		return 0, wrap("triangles", err)
 	}
 	count, err = k.Count(ctx, s, triangles.Rows{Offsets: view.Offsets(), Neighbors: view.Targets()})
 	if err = errors.Join(err, view.Free()); err != nil {
-		return 0, named("triangles", err)
+		return 0, wrap("triangles", err)
 	}
 	return count, nil
 }
 
-// trianglesBy is Triangles by the kernels of a device.
-func trianglesBy(ctx context.Context, dev device.Device, g *graph.CSR) (count uint64, err error) {
+// trianglesByKernels is Triangles by the kernels of a device.
+func trianglesByKernels(ctx context.Context, dev device.Device, g *graph.CSR) (count uint64, err error) {
 	err = onStream(ctx, dev, "triangles", func(s *device.Stream) error {
-		there, err := g.Upload(s)
+		uploaded, err := g.Upload(s)
 		if err != nil {
 			return err
 		}
-		count, err = TrianglesOn(ctx, s, there)
-		return errors.Join(err, s.Sync(context.Background()), there.Free())
+		count, err = TrianglesOn(ctx, s, uploaded)
+		return errors.Join(err, s.Sync(context.Background()), uploaded.Free())
 	})
 	return count, err
 }
@@ -60,17 +60,17 @@ func onStream(ctx context.Context, dev device.Device, name string, f func(s *dev
 	}
 	s, err := dev.NewStream()
 	if err != nil {
-		return named(name, err)
+		return wrap(name, err)
 	}
-	return named(name, errors.Join(f(s), s.Close()))
+	return wrap(name, errors.Join(f(s), s.Close()))
 }
 
-// viewed is a graph that kernels can read in place.
-type viewed interface {
+// viewer is a graph that kernels can read in place.
+type viewer interface {
 	View(ctx context.Context, s *device.Stream, submit func(graph.Ref) error) error
 }
 
-var _, _ viewed = (*graph.Graph)(nil), (*graph.Snapshot)(nil)
+var _, _ viewer = (*graph.Graph)(nil), (*graph.Snapshot)(nil)
 
 // TrianglesOfOn is [TrianglesOf] of edges on the device of the graph, from[i] to to[i]. With only,
 // the edges are those for which only[i] is true: the output of [graph.Graph.InsertOn] for a batch,
@@ -80,37 +80,37 @@ func TrianglesOfOn(ctx context.Context, s *device.Stream, g Reader, from, to dev
 	if from.Len() != to.Len() {
 		panic(fmt.Sprintf("algo: triangles of edges: %d edges come from vertices, and %d lead to some", from.Len(), to.Len()))
 	}
-	var which device.Slice[bool]
+	var mask device.Slice[bool]
 	if len(only) > 0 {
-		which = only[0]
-		if which.Len() != from.Len() {
-			panic(fmt.Sprintf("algo: triangles of edges: of %d edges it is said which count, and there are %d", which.Len(), from.Len()))
+		mask = only[0]
+		if mask.Len() != from.Len() {
+			panic(fmt.Sprintf("algo: triangles of edges: of %d edges it is said which count, and there are %d", mask.Len(), from.Len()))
 		}
 	}
-	v, there := g.(viewed)
+	v, ok := g.(viewer)
 	switch {
-	case !there:
+	case !ok:
 		return 0, invalid("triangles of edges", "kernels cannot read a %T", g)
 	case g.Directed():
 		return 0, invalid("triangles of edges", "the graph is directed")
 	}
 	err = v.View(ctx, s, func(r graph.Ref) error {
-		e := graph.DeviceEdges{From: from, To: to, Done: which}
+		e := graph.DeviceEdges{From: from, To: to, Done: mask}
 		err := e.Check(s.Device())
 		var k *triangles.Kernels
 		if err == nil {
 			k, err = triangles.Load(s.Device())
 		}
 		if err == nil {
-			count, err = k.Of(ctx, s, triangles.Graph{Records: r.Records, Pool: r.Pool, Alive: r.Alive, Vertices: r.Vertices, Unit: r.Unit}, from, to, which)
+			count, err = k.CountBatch(ctx, s, triangles.Graph{Records: r.Records, Pool: r.Pool, Alive: r.Alive, Vertices: r.Vertices, Unit: r.Unit}, from, to, mask)
 		}
 		return err
 	})
-	return count, named("triangles of edges", err)
+	return count, wrap("triangles of edges", err)
 }
 
-// trianglesOfBy is TrianglesOf by the kernels of the graph's device.
-func trianglesOfBy(ctx context.Context, dev device.Device, g Reader, edges graph.Edges) (count uint64, err error) {
+// trianglesOfByKernels is TrianglesOf by the kernels of the graph's device.
+func trianglesOfByKernels(ctx context.Context, dev device.Device, g Reader, edges graph.Edges) (count uint64, err error) {
 	err = onStream(ctx, dev, "triangles of edges", func(s *device.Stream) error {
 		from, err := device.Upload(s, edges.From)
 		if err != nil {

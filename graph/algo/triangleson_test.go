@@ -41,9 +41,9 @@ func TestTrianglesOnKernels(t *testing.T) {
 			}
 			view, err := g.Oriented(t.Context(), host)
 			must(t, err)
-			there, err := g.Oriented(t.Context(), dev)
+			oriented, err := g.Oriented(t.Context(), dev)
 			must(t, err)
-			if !slices.Equal(there.Offsets(), view.Offsets()) || !slices.Equal(there.Targets(), view.Targets()) || there.Simple() != view.Simple() || there.Directed() != view.Directed() {
+			if !slices.Equal(oriented.Offsets(), view.Offsets()) || !slices.Equal(oriented.Targets(), view.Targets()) || oriented.Simple() != view.Simple() || oriented.Directed() != view.Directed() {
 				t.Errorf("sorted=%v: the views differ", g.Sorted())
 			}
 		}
@@ -56,17 +56,17 @@ func TestTrianglesOnHost(t *testing.T) {
 	s := devicetest.NewStream(t, host)
 	g, err := graph.Build(t.Context(), host, shapes()[6].Edges, nil)
 	must(t, err)
-	there, err := g.Upload(s)
+	uploaded, err := g.Upload(s)
 	must(t, err)
-	if n, err := TrianglesOn(t.Context(), s, there); err != nil || n != 40*39*38/6 {
+	if n, err := TrianglesOn(t.Context(), s, uploaded); err != nil || n != 40*39*38/6 {
 		t.Errorf("%d triangles of 40 vertices that are all neighbors, %v", n, err)
 	}
-	view, err := there.Oriented(t.Context(), s)
+	view, err := uploaded.Oriented(t.Context(), s)
 	must(t, err)
 	if view.Arcs() != 40*39/2 {
 		t.Errorf("%d arcs of the view", view.Arcs())
 	}
-	must(t, errors.Join(view.Free(), there.Free()))
+	must(t, errors.Join(view.Free(), uploaded.Free()))
 	c, err := graph.New(host, nil)
 	must(t, err)
 	defer c.Close()

@@ -5,39 +5,39 @@ import "bytes"
 // attribute returns the value of an attribute as networkx writes them: Python's {'weight': 3.0,
 // 'color': 'red'}, or the same in JSON. It returns nil if the attribute is missing. Other
 // attributes are an error unless others is set.
-func attribute(text []byte, name string, others bool) (value []byte, err error) {
+func attribute(text []byte, name string, ignoreOthers bool) (value []byte, err error) {
 	broken := func() ([]byte, error) { return nil, malformed("%.40q are no attributes as networkx writes them", text) }
-	rest, ok := bytes.CutPrefix(text, []byte("{"))
+	remaining, ok := bytes.CutPrefix(text, []byte("{"))
 	if !ok {
 		return broken()
 	}
 	for {
-		rest = bytes.TrimLeft(rest, " \t")
-		if string(rest) == "}" {
+		remaining = bytes.TrimLeft(remaining, " \t")
+		if string(remaining) == "}" {
 			return value, nil
 		}
 		var key, word []byte
-		if key, rest, ok = literal(rest); !ok {
+		if key, remaining, ok = literal(remaining); !ok {
 			return broken()
 		}
-		if rest, ok = bytes.CutPrefix(bytes.TrimLeft(rest, " \t"), []byte(":")); !ok {
+		if remaining, ok = bytes.CutPrefix(bytes.TrimLeft(remaining, " \t"), []byte(":")); !ok {
 			return broken()
 		}
-		if word, rest, ok = literal(bytes.TrimLeft(rest, " \t")); !ok {
+		if word, remaining, ok = literal(bytes.TrimLeft(remaining, " \t")); !ok {
 			return broken()
 		}
-		switch is := len(key) > 1 && string(key[1:len(key)-1]) == name; {
-		case is && value != nil:
+		switch matches := len(key) > 1 && string(key[1:len(key)-1]) == name; {
+		case matches && value != nil:
 			return nil, malformed("the attribute %q is there twice", name)
-		case is:
+		case matches:
 			value = word
-		case !others:
+		case !ignoreOthers:
 			return nil, malformed("attribute %.40s is no weight; --columns 1,2,NAME reads the attribute NAME alone, --columns 1,2 none", key)
 		}
-		rest = bytes.TrimLeft(rest, " \t")
-		if after, ok := bytes.CutPrefix(rest, []byte(",")); ok {
-			rest = after
-		} else if string(rest) != "}" {
+		remaining = bytes.TrimLeft(remaining, " \t")
+		if after, ok := bytes.CutPrefix(remaining, []byte(",")); ok {
+			remaining = after
+		} else if string(remaining) != "}" {
 			return broken()
 		}
 	}

@@ -102,11 +102,11 @@ func Register(c Codec) {
 }
 
 // codec returns the first codec for which is returns true, or plain.
-func codec(is func(Codec) bool) Codec {
+func codec(matches func(Codec) bool) Codec {
 	codecs.RLock()
 	defer codecs.RUnlock()
 	for _, c := range codecs.list {
-		if is(c) {
+		if matches(c) {
 			return c
 		}
 	}
@@ -116,39 +116,39 @@ func codec(is func(Codec) bool) Codec {
 // plain copies streams unchanged.
 var plain = Codec{
 	Reader: func(r io.Reader) (io.ReadCloser, error) { return io.NopCloser(r), nil },
-	Writer: func(w io.Writer) (io.WriteCloser, error) { return plainly{w}, nil },
+	Writer: func(w io.Writer) (io.WriteCloser, error) { return nopWriteCloser{w}, nil },
 }
 
-type plainly struct{ io.Writer }
+type nopWriteCloser struct{ io.Writer }
 
-func (plainly) Close() error { return nil }
+func (nopWriteCloser) Close() error { return nil }
 
-// missing returns the error of a codec that is only listed, or cannot write.
-func (c Codec) missing() error {
+// unsupported returns the error of a codec that is only listed, or cannot write.
+func (c Codec) unsupported() error {
 	switch {
 	case c.Reader != nil:
-		return broke(c.Name, "it can be read, and not be written")
+		return codecError(c.Name, "it can be read, and not be written")
 	case c.Name == "xz":
-		return broke(c.Name, "it is not read; \"xz -dc FILE\" writes what the file holds")
+		return codecError(c.Name, "it is not read; \"xz -dc FILE\" writes what the file holds")
 	}
-	return broke(c.Name, "this program has no codec for it (load.Register)")
+	return codecError(c.Name, "this program has no codec for it (load.Register)")
 }
 
-func broke(by string, why any) error {
-	return malformed("%s: %s", by, strings.TrimPrefix(fmt.Sprint(why), by+": "))
+func codecError(name string, cause any) error {
+	return malformed("%s: %s", name, strings.TrimPrefix(fmt.Sprint(cause), name+": "))
 }
 
-// compression splits the suffix of a codec off a file name.
-func compression(name string) (rest string, by Codec) {
-	by = codec(func(c Codec) bool {
+// splitSuffix splits the suffix of a codec off a file name.
+func splitSuffix(name string) (base string, match Codec) {
+	match = codec(func(c Codec) bool {
 		n := len(name) - len(c.Suffix)
 		return n > 0 && strings.EqualFold(name[n:], c.Suffix)
 	})
-	return name[:len(name)-len(by.Suffix)], by
+	return name[:len(name)-len(match.Suffix)], match
 }
 
-// decompressed returns the content of a stream. The beginning of the stream determines its codec.
-func decompressed(r io.Reader) (plain io.Reader, done func() error, err error) {
+// decompress returns the content of a stream. The beginning of the stream determines its codec.
+func decompress(r io.Reader) (plain io.Reader, done func() error, err error) {
 	b := bufio.NewReaderSize(r, 1<<16)
 	head, err := b.Peek(16)
 	if err != nil && err != io.EOF && len(head) == 0 { // otherwise the next read returns it again
@@ -156,28 +156,28 @@ func decompressed(r io.Reader) (plain io.Reader, done func() error, err error) {
 	}
 	c := codec(func(c Codec) bool { return strings.HasPrefix(string(head), c.Magic) })
 	if c.Reader == nil {
-		return nil, nil, c.missing()
+		return nil, nil, c.unsupported()
 	}
 	z, err := c.Reader(b)
 	if err != nil {
-		return nil, nil, broke(c.Name, err)
+		return nil, nil, codecError(c.Name, err)
 	}
 	if c.Name == "" {
 		return z, z.Close, nil
 	}
-	return packed{z, c.Name}, z.Close, nil
+	return codecReader{z, c.Name}, z.Close, nil
 }
 
-// packed adds the name of the codec to errors of decompression.
-type packed struct {
-	r  io.Reader
-	by string
+// codecReader adds the name of the codec to errors of decompression.
+type codecReader struct {
+	r    io.Reader
+	name string
 }
 
-func (p packed) Read(b []byte) (int, error) {
+func (p codecReader) Read(b []byte) (int, error) {
 	n, err := p.r.Read(b)
 	if err != nil && err != io.EOF {
-		err = broke(p.by, err)
+		err = codecError(p.name, err)
 	}
 	return n, err
 }

@@ -111,7 +111,7 @@ func TestGzipPadding(t *testing.T) {
 			if err != nil {
 				return nil, err
 			}
-			return Read(t.Context(), dev, packed{g, "gzip"}, "a.txt", nil)
+			return Read(t.Context(), dev, codecReader{g, "gzip"}, "a.txt", nil)
 		}()
 		if err != nil {
 			got = err.Error()

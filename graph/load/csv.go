@@ -33,7 +33,7 @@ func unquoted(line []byte) []byte { return inQuotes.ReplaceAllLiteral(line, nil)
 
 // csv reads columns.
 type csv struct {
-	lister
+	edgeReader
 	o         Options
 	separator byte // 0: white space
 	width     int  // number of columns of the first line
@@ -45,10 +45,10 @@ type csv struct {
 const noColumn = -1
 
 func readCSV(s *scanner, e *edges, o Options) error {
-	c := &csv{lister: lister{s: s, e: e, how: o.IDs}, o: o, separator: o.Separator}
+	c := &csv{edgeReader: edgeReader{s: s, e: e, idKind: o.IDs}, o: o, separator: o.Separator}
 	line, ok, doubtful := c.comments()
 	if ok {
-		if err := c.begin(line); err != nil {
+		if err := c.readFirstLine(line); err != nil {
 			return err
 		}
 		var fields [][]byte
@@ -58,7 +58,7 @@ func readCSV(s *scanner, e *edges, o Options) error {
 			}
 			var err error
 			if fields, err = c.split(line, fields); err == nil {
-				err = c.add(s.line, fields)
+				err = c.addLine(s.line, fields)
 			}
 			if err != nil {
 				return err
@@ -72,7 +72,7 @@ func readCSV(s *scanner, e *edges, o Options) error {
 		return err
 	}
 	if _, text := e.ids.(*stringIDs); doubtful > 0 && (text || c.edges == 0) {
-		return &located{doubtful, malformed("the line may be a comment or an edge; quote an id that begins so, or put a space after the mark of a comment")}
+		return &lineError{doubtful, malformed("the line may be a comment or an edge; quote an id that begins so, or put a space after the mark of a comment")}
 	}
 	return e.ids.finish(e, -1)
 }
@@ -80,7 +80,7 @@ func readCSV(s *scanner, e *edges, o Options) error {
 // comments skips the comments above the first line. doubtful is the line of the first comment that
 // may be an edge between texts: "#a,#b".
 func (c *csv) comments() (line []byte, ok bool, doubtful int) {
-	for line, ok = c.s.data(""); ok && isComment(line); line, ok = c.s.data("") {
+	for line, ok = c.s.nextData(""); ok && isComment(line); line, ok = c.s.nextData("") {
 		if doubtful == 0 && len(line) > 1 && !isSpace(line[1]) && bytes.ContainsAny(line, separators) {
 			doubtful = c.s.line
 		}
@@ -88,8 +88,9 @@ func (c *csv) comments() (line []byte, ok bool, doubtful int) {
 	return line, ok, doubtful
 }
 
-// begin reads the first line, and the second one if it determines whether the first one has names.
-func (c *csv) begin(line []byte) error {
+// readFirstLine reads the first line, and the second one if it determines whether the first one has
+// names.
+func (c *csv) readFirstLine(line []byte) error {
 	if c.separator == 0 {
 		ids, _, _ := bytes.Cut(unquoted(line), []byte("{"))
 		for _, s := range []byte(separators) {
@@ -106,18 +107,18 @@ func (c *csv) begin(line []byte) error {
 	if err != nil {
 		return err
 	}
-	return c.beginWith(first, func() ([]byte, bool) { return c.s.data("") })
+	return c.readFirstFields(first, func() ([]byte, bool) { return c.s.nextData("") })
 }
 
-// beginWith processes the first line, and the next one if it determines whether the first one has
-// names.
-func (c *csv) beginWith(first [][]byte, next func() ([]byte, bool)) (err error) {
+// readFirstFields processes the first line, and the next one if it determines whether the first one
+// has names.
+func (c *csv) readFirstFields(first [][]byte, next func() ([]byte, bool)) (err error) {
 	c.width, c.first = len(first), c.s.line
 	if c.width == 3 && bytes.HasPrefix(first[2], []byte("{")) {
 		c.attribute = cmp.Or(c.o.Weight, "weight")
 	}
-	names := c.o.Header == HeaderYes || c.o.Header == HeaderAuto && (c.named() || c.areNames(first))
-	if err := c.find(first, names); err != nil {
+	names := c.o.Header == HeaderYes || c.o.Header == HeaderAuto && (c.selectsByName() || c.haveNames(first))
+	if err := c.findColumns(first, names); err != nil {
 		return err
 	}
 	var second [][]byte
@@ -127,38 +128,38 @@ func (c *csv) beginWith(first [][]byte, next func() ([]byte, bool)) (err error) 
 				return err
 			}
 			switch at := c.columns[2]; {
-			case len(second) != c.width || c.weighs(first):
-			case c.areNumbers(second):
+			case len(second) != c.width || c.hasWeight(first):
+			case c.haveNumbers(second):
 				names = true
-			case c.weighs(second):
+			case c.hasWeight(second):
 				if names = slices.Contains(weightNames, strings.ToLower(string(first[at]))); !names {
-					return &located{c.first, malformed("%.40q may be the name of a column or a wrong weight; "+
+					return &lineError{c.first, malformed("%.40q may be the name of a column or a wrong weight; "+
 						"--header yes takes the line for names, --columns %d,%d leaves weights out", first[at], c.columns[0]+1, c.columns[1]+1)}
 				}
 			}
 		}
 	}
 	if c.e.file.Header = names; names {
-		err = c.misplaced(first)
+		err = c.checkOrder(first)
 	} else {
-		err = c.add(c.first, first)
+		err = c.addLine(c.first, first)
 	}
 	if err != nil {
-		return &located{c.first, err}
+		return &lineError{c.first, err}
 	}
 	if second != nil {
-		return c.add(c.s.line, second)
+		return c.addLine(c.s.line, second)
 	}
 	return nil
 }
 
-// named reports whether options select a column by name.
-func (c *csv) named() bool {
-	asked := []string{c.o.From, c.o.To}
+// selectsByName reports whether options select a column by name.
+func (c *csv) selectsByName() bool {
+	selected := []string{c.o.From, c.o.To}
 	if c.attribute == "" { // otherwise Weight is one
-		asked = append(asked, c.o.Weight)
+		selected = append(selected, c.o.Weight)
 	}
-	for _, column := range asked {
+	for _, column := range selected {
 		if _, err := strconv.Atoi(column); column != "" && err != nil {
 			return true
 		}
@@ -166,39 +167,39 @@ func (c *csv) named() bool {
 	return false
 }
 
-// areNames reports whether the first two columns have common names.
-func (c *csv) areNames(fields [][]byte) bool {
+// haveNames reports whether the first two columns have common names.
+func (c *csv) haveNames(fields [][]byte) bool {
 	return len(fields) >= 2 && slices.Contains(columnNames, strings.ToLower(string(fields[0]))) &&
 		slices.Contains(columnNames, strings.ToLower(string(fields[1])))
 }
 
-// misplaced returns the error of common names that are not those of the first two columns, unless
+// checkOrder returns the error of common names that are not those of the first two columns, unless
 // options select columns.
-func (c *csv) misplaced(names [][]byte) error {
-	if c.chosen() {
+func (c *csv) checkOrder(names [][]byte) error {
+	if c.selectsColumns() {
 		return nil
 	}
 	var err error
 	for pair := range slices.Chunk(columnNames, 2) {
-		called := func(i int) int {
+		indexOf := func(i int) int {
 			return slices.IndexFunc(names, func(name []byte) bool { return strings.EqualFold(string(name), pair[i]) })
 		}
-		switch from, to := called(0), called(1); {
+		switch from, to := indexOf(0), indexOf(1); {
 		case from == 0 && to == 1:
 			return nil
 		case from >= 0 && to >= 0:
-			err = malformed("an edge is columns 1 and 2, and %s and %s are columns %d and %d; --columns FROM,TO or FROM,TO,WEIGHT says which",
+			err = malformed("an edge is columns 1 and 2, and %s and %s are columns %d and %d; set --columns FROM,TO or FROM,TO,WEIGHT",
 				names[from], names[to], from+1, to+1)
 		}
 	}
 	return err
 }
 
-// chosen reports whether options select columns.
-func (c *csv) chosen() bool { return c.o.From != "" || c.o.To != "" || c.o.Weight != "" }
+// selectsColumns reports whether options select columns.
+func (c *csv) selectsColumns() bool { return c.o.From != "" || c.o.To != "" || c.o.Weight != "" }
 
-// weighs reports whether a line has a weight.
-func (c *csv) weighs(fields [][]byte) bool {
+// hasWeight reports whether a line has a weight.
+func (c *csv) hasWeight(fields [][]byte) bool {
 	if c.columns[2] == noColumn || c.attribute != "" {
 		return false
 	}
@@ -206,27 +207,27 @@ func (c *csv) weighs(fields [][]byte) bool {
 	return err == nil
 }
 
-// areNumbers reports whether the ids of a line are numbers.
-func (c *csv) areNumbers(fields [][]byte) bool {
+// haveNumbers reports whether the ids of a line are numbers.
+func (c *csv) haveNumbers(fields [][]byte) bool {
 	_, a := number(fields[c.columns[0]])
 	_, b := number(fields[c.columns[1]])
 	return a && b
 }
 
-// find finds the columns that options select: by default two ids, and a weight in the third column
-// of three.
-func (c *csv) find(first [][]byte, names bool) error {
-	chosen := c.chosen()
-	if c.width > 3 && !chosen {
-		return malformed("the line has %d columns, and an edge two ids and a weight at most; --columns FROM,TO,WEIGHT says which%s", c.width, c.neighbors())
+// findColumns finds the columns that options select: by default two ids, and a weight in the third
+// column of three.
+func (c *csv) findColumns(first [][]byte, names bool) error {
+	selected := c.selectsColumns()
+	if c.width > 3 && !selected {
+		return malformed("the line has %d columns, and an edge two ids and a weight at most; set --columns FROM,TO,WEIGHT%s", c.width, c.adjListHint())
 	}
 	for i, want := range []string{c.o.From, c.o.To, c.o.Weight} {
 		at, err := strconv.Atoi(want)
 		switch {
-		case i == 2 && c.attribute != "" && (want != "" || !chosen):
+		case i == 2 && c.attribute != "" && (want != "" || !selected):
 			at = 2
 		case want == "" && i == 2:
-			if at = noColumn; c.width == 3 && !chosen {
+			if at = noColumn; c.width == 3 && !selected {
 				at = 2
 			}
 		case want == "":
@@ -236,11 +237,11 @@ func (c *csv) find(first [][]byte, names bool) error {
 		case !names:
 			return malformed("column %.40q is asked for, and columns have no names", want)
 		default:
-			called := func(f []byte) bool { return string(f) == want }
-			if at = slices.IndexFunc(first, called); at < 0 {
+			isWanted := func(f []byte) bool { return string(f) == want }
+			if at = slices.IndexFunc(first, isWanted); at < 0 {
 				return malformed("no column is called %.40q", want)
 			}
-			if slices.ContainsFunc(first[at+1:], called) {
+			if slices.ContainsFunc(first[at+1:], isWanted) {
 				return malformed("several columns are called %.40q; --columns takes their numbers, too", want)
 			}
 		}
@@ -250,7 +251,7 @@ func (c *csv) find(first [][]byte, names bool) error {
 		c.columns[i] = at
 	}
 	if c.columns[0] == c.columns[1] {
-		return &located{c.first, optionsError("From and To are one column, %d", c.columns[0]+1)}
+		return &lineError{c.first, optionsError("From and To are one column, %d", c.columns[0]+1)}
 	}
 	return nil
 }
@@ -262,10 +263,10 @@ func (c *csv) separatorName() string {
 	return string(c.separator)
 }
 
-// add adds the edge of a line.
-func (c *csv) add(line int, fields [][]byte) error {
+// addLine adds the edge of a line.
+func (c *csv) addLine(line int, fields [][]byte) error {
 	if len(fields) != c.width {
-		return malformed("the line has %d columns, and line %d has %d%s", len(fields), c.first, c.width, c.neighbors())
+		return malformed("the line has %d columns, and line %d has %d%s", len(fields), c.first, c.width, c.adjListHint())
 	}
 	var w []byte
 	weighted := c.columns[2] != noColumn
@@ -291,14 +292,14 @@ func (c *csv) add(line int, fields [][]byte) error {
 	}
 	if weighted {
 		if _, err := weight(w); err != nil && c.o.Weight == "" {
-			return malformed("%v; --columns %d,%d leaves it out", err, c.columns[0]+1, c.columns[1]+1)
+			return malformed("%v; use --columns %d,%d to leave it out", err, c.columns[0]+1, c.columns[1]+1)
 		}
 	}
-	return c.edge(line, fields[c.columns[0]], fields[c.columns[1]], w)
+	return c.addEdge(line, fields[c.columns[0]], fields[c.columns[1]], w)
 }
 
-// neighbors names the format for lines with any number of ids.
-func (c *csv) neighbors() string {
+// adjListHint names the format for lines with any number of ids.
+func (c *csv) adjListHint() string {
 	if c.o.Format == EdgeList {
 		return "; --format adjlist reads the neighbors of the first id"
 	}

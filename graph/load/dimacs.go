@@ -4,14 +4,14 @@ package load
 // WEIGHT".
 func readDIMACS(s *scanner, e *edges) error {
 	e.file.Directed = true
-	arcs, found, at := 0, 0, 0
+	arcs, found, problemLine := 0, 0, 0
 	var w [][]byte
-	for line, ok := s.data(""); ok; line, ok = s.data("") {
+	for line, ok := s.nextData(""); ok; line, ok = s.nextData("") {
 		w = words(line, w)
 		switch kind := string(w[0]); {
 		case kind == "c":
-		case kind == "p" && at > 0:
-			return malformed("a second line \"p\", behind line %d", at)
+		case kind == "p" && problemLine > 0:
+			return malformed("a second line \"p\", behind line %d", problemLine)
 		case kind == "p":
 			if len(w) != 4 || string(w[1]) != "sp" {
 				return malformed("want \"p sp VERTICES ARCS\"")
@@ -23,17 +23,17 @@ func readDIMACS(s *scanner, e *edges) error {
 			if arcs, err = count(w[3], "arcs"); err != nil {
 				return err
 			}
-			if err := e.declare(n); err != nil {
+			if err := e.setVertices(n); err != nil {
 				return err
 			}
-			at = s.line
-		case kind == "a" && at == 0:
+			problemLine = s.line
+		case kind == "a" && problemLine == 0:
 			return malformed("an arc before the line \"p sp VERTICES ARCS\"")
 		case kind == "a":
 			if found++; found > arcs {
-				return malformed("arc %d of %d, which line %d says", found, arcs, at)
+				return malformed("arc %d of %d, which line %d says", found, arcs, problemLine)
 			}
-			if err := e.arc(w[1:]); err != nil {
+			if err := e.addArc(w[1:]); err != nil {
 				return err
 			}
 		default:
@@ -43,24 +43,24 @@ func readDIMACS(s *scanner, e *edges) error {
 	switch {
 	case s.err != nil:
 		return s.err
-	case at == 0:
+	case problemLine == 0:
 		return malformed("the line \"p sp VERTICES ARCS\" is missing")
 	case found < arcs:
-		return malformed("the file ends with arc %d of %d, which line %d says", found, arcs, at)
+		return malformed("the file ends with arc %d of %d, which line %d says", found, arcs, problemLine)
 	}
 	return nil
 }
 
-// arc adds the arc of a line.
-func (e *edges) arc(w [][]byte) error {
+// addArc adds the arc of a line.
+func (e *edges) addArc(w [][]byte) error {
 	if len(w) != 3 {
 		return malformed("want \"a FROM TO WEIGHT\"")
 	}
-	u, err := e.from1(w[0], "vertex")
+	u, err := e.parseOneBased(w[0], "vertex")
 	if err != nil {
 		return err
 	}
-	v, err := e.from1(w[1], "vertex")
+	v, err := e.parseOneBased(w[1], "vertex")
 	if err != nil {
 		return err
 	}

@@ -6,21 +6,21 @@ import (
 	"slices"
 )
 
-// lister reads lines with one edge each, of edge lists and of CSV.
-type lister struct {
+// edgeReader reads lines with one edge each, of edge lists and of CSV.
+type edgeReader struct {
 	s        *scanner
 	e        *edges
-	how      IDs
+	idKind   IDs
 	begun    bool // the first edge has determined ids and weights
 	weighted bool
 	edges    int
 }
 
-// edge adds the edge of a line; w is empty if the line has no weight.
-func (l *lister) edge(line int, from, to, w []byte) error {
+// addEdge adds the edge of a line; w is empty if the line has no weight.
+func (l *edgeReader) addEdge(line int, from, to, w []byte) error {
 	if !l.begun {
 		l.begun = true
-		if err := l.e.choose(l.how, from, to); err != nil {
+		if err := l.e.chooseIDs(l.idKind, from, to); err != nil {
 			return err
 		}
 	}
@@ -36,9 +36,9 @@ func (l *lister) edge(line int, from, to, w []byte) error {
 }
 
 // flush numbers all vertices of the lines that were read.
-func (l *lister) flush() error {
+func (l *edgeReader) flush() error {
 	if !l.begun {
-		if err := l.e.choose(l.how, []byte{'0'}, []byte{'0'}); err != nil {
+		if err := l.e.chooseIDs(l.idKind, []byte{'0'}, []byte{'0'}); err != nil {
 			return err
 		}
 		l.begun = true
@@ -52,20 +52,20 @@ type counts struct {
 	line            int // 0: none
 }
 
-// list reads an edge list.
-type list struct {
+// listReader reads an edge list.
+type listReader struct {
 	csv
-	header  counts
-	comment counts   // counts of a comment
-	held    [][]byte // words of the first line, which may be a header
-	at      int      // its line
+	header     counts
+	comment    counts   // counts of a comment
+	firstWords [][]byte // words of the first line, which may be a header
+	firstLine  int      // its line
 }
 
 func readList(s *scanner, e *edges, o Options) error {
-	l := &list{csv: csv{lister: lister{s: s, e: e, how: o.IDs}, o: o}}
+	l := &listReader{csv: csv{edgeReader: edgeReader{s: s, e: e, idKind: o.IDs}, o: o}}
 	var w [][]byte
 	for first := true; ; {
-		line, ok := l.line()
+		line, ok := l.nextLine()
 		if !ok {
 			break
 		}
@@ -73,15 +73,15 @@ func readList(s *scanner, e *edges, o Options) error {
 		var err error
 		switch {
 		case len(w) < 2:
-			err = malformed("the line has one id, and an edge two: %.40q%s", w[0], l.neighbors())
+			err = malformed("the line has one id, and an edge two: %.40q%s", w[0], l.adjListHint())
 		case first && o.Header == HeaderYes && allNumbers(w):
-			err = l.takeHeader(w)
+			err = l.readHeader(w)
 		case first && o.Header == HeaderAuto && len(w) == 2 && allNumbers(w):
-			l.at, l.held = s.line, [][]byte{slices.Clone(w[0]), slices.Clone(w[1])}
+			l.firstLine, l.firstWords = s.line, [][]byte{slices.Clone(w[0]), slices.Clone(w[1])}
 		case l.width == 0:
 			err = l.beginEdges(line, first)
 		default:
-			err = l.add(s.line, w)
+			err = l.addLine(s.line, w)
 		}
 		if err != nil {
 			return err
@@ -94,8 +94,8 @@ func readList(s *scanner, e *edges, o Options) error {
 	return l.finish()
 }
 
-// line returns the next line that is neither empty nor a comment.
-func (l *list) line() ([]byte, bool) {
+// nextLine returns the next line that is neither empty nor a comment.
+func (l *listReader) nextLine() ([]byte, bool) {
 	for {
 		line, ok := l.s.next()
 		if !ok {
@@ -107,17 +107,17 @@ func (l *list) line() ([]byte, bool) {
 		if !isComment(line) {
 			return line, true
 		}
-		l.read(line)
+		l.readCounts(line)
 	}
 }
 
-// read looks for counts in a comment above the edges, as SNAP writes them: "# Nodes: 7115 Edges:
-// 103689".
-func (l *list) read(comment []byte) {
-	if l.edges > 0 || l.held != nil || l.o.Header == HeaderNo {
+// readCounts looks for counts in a comment above the edges, as SNAP writes them: "# Nodes: 7115
+// Edges: 103689".
+func (l *listReader) readCounts(comment []byte) {
+	if l.edges > 0 || l.firstWords != nil || l.o.Header == HeaderNo {
 		return
 	}
-	vertices, edges := after(comment, "Nodes:"), after(comment, "Edges:")
+	vertices, edges := wordAfter(comment, "Nodes:"), wordAfter(comment, "Edges:")
 	n, errVertices := count(vertices, "vertices")
 	m, errEdges := count(edges, "edges")
 	if errVertices == nil && errEdges == nil { // otherwise it is an ordinary comment
@@ -125,9 +125,9 @@ func (l *list) read(comment []byte) {
 	}
 }
 
-// after returns the word after another one.
-func after(line []byte, this string) []byte {
-	_, rest, _ := bytes.Cut(line, []byte(this))
+// wordAfter returns the word after another one.
+func wordAfter(line []byte, label string) []byte {
+	_, rest, _ := bytes.Cut(line, []byte(label))
 	w, _ := word(rest)
 	return w
 }
@@ -153,7 +153,7 @@ func allNumbers(w [][]byte) bool {
 }
 
 // beginEdges processes the first edge, or, only on the first line, the names of columns before it.
-func (l *list) beginEdges(line []byte, first bool) error {
+func (l *listReader) beginEdges(line []byte, first bool) error {
 	if !first {
 		l.o.Header = HeaderNo
 	}
@@ -161,11 +161,11 @@ func (l *list) beginEdges(line []byte, first bool) error {
 	if l.o.Format == WEL && len(fields) == 2 {
 		return malformed("the line has no weight")
 	}
-	return l.beginWith(fields, l.line)
+	return l.readFirstFields(fields, l.nextLine)
 }
 
-// takeHeader reads the first line as a header.
-func (l *list) takeHeader(w [][]byte) (err error) {
+// readHeader reads the first line as a header.
+func (l *listReader) readHeader(w [][]byte) (err error) {
 	if len(w) != 2 {
 		return malformed("the header has %d words; it says how many vertices and edges there are", len(w))
 	}
@@ -178,24 +178,24 @@ func (l *list) takeHeader(w [][]byte) (err error) {
 }
 
 // finish decides what the first line is, and compares counts.
-func (l *list) finish() error {
+func (l *listReader) finish() error {
 	if err := l.flush(); err != nil {
 		return err
 	}
-	if l.held != nil {
-		if err := l.decide(); err != nil {
-			return &located{l.at, err}
+	if l.firstWords != nil {
+		if err := l.resolveFirstLine(); err != nil {
+			return &lineError{l.firstLine, err}
 		}
 	}
 	if h := l.header; h.line > 0 && h.edges != l.edges {
-		return &located{h.line, malformed("the header says %d edges, and %d lines follow", h.edges, l.edges)}
+		return &lineError{h.line, malformed("the header says %d edges, and %d lines follow", h.edges, l.edges)}
 	}
 	if c := l.comment; c.line > 0 {
 		if c.edges != l.edges {
-			return &located{c.line, malformed("the comment says %d edges, and there are %d lines; --header no (HeaderNo) leaves it unread", c.edges, l.edges)}
+			return &lineError{c.line, malformed("the comment says %d edges, and there are %d lines; --header no (HeaderNo) leaves it unread", c.edges, l.edges)}
 		}
 		if found := l.e.ids.count(); found > c.vertices {
-			return &located{c.line, malformed("the comment says %d vertices, and there are %d", c.vertices, found)}
+			return &lineError{c.line, malformed("the comment says %d vertices, and there are %d", c.vertices, found)}
 		}
 	}
 	vertices := -1
@@ -203,25 +203,25 @@ func (l *list) finish() error {
 		l.e.file.Header = true
 		vertices = l.header.vertices
 		if found := l.e.ids.count(); found > vertices {
-			return &located{l.header.line, malformed("the header says %d vertices, and there are %d", vertices, found)}
+			return &lineError{l.header.line, malformed("the header says %d vertices, and there are %d", vertices, found)}
 		}
 		if vertices > l.e.max {
-			return &located{l.header.line, malformed("the header says %d vertices, more than %d, the limit", vertices, l.e.max)}
+			return &lineError{l.header.line, malformed("the header says %d vertices, more than %d, the limit", vertices, l.e.max)}
 		}
 	}
 	if err := l.e.ids.finish(l.e, vertices); err != nil {
-		return &located{l.header.line, err}
+		return &lineError{l.header.line, err}
 	}
 	return nil
 }
 
-// decide distinguishes a header from an edge; see the package documentation.
-func (l *list) decide() error {
-	n, _ := number(l.held[0])
-	m, _ := number(l.held[1])
+// resolveFirstLine distinguishes a header from an edge; see the package documentation.
+func (l *listReader) resolveFirstLine() error {
+	n, _ := number(l.firstWords[0])
+	m, _ := number(l.firstWords[1])
 	vertices := uint64(l.e.ids.count())
-	hasN, errN := l.e.ids.has(l.e, l.held[0])
-	hasM, errM := l.e.ids.has(l.e, l.held[1])
+	hasN, errN := l.e.ids.has(l.e, l.firstWords[0])
+	hasM, errM := l.e.ids.has(l.e, l.firstWords[1])
 	if err := cmp.Or(errN, errM); err != nil {
 		return err
 	}
@@ -231,33 +231,33 @@ func (l *list) decide() error {
 	case n < vertices:
 		return malformed("the header says %d vertices, and there are %d; --header no reads an edge", n, vertices)
 	case l.edges == 0, l.width == 2 && (hasM || hasN && m <= n):
-		return malformed("%d %d may be an edge, or the numbers of vertices and edges; --header no or yes says which", n, m)
+		return malformed("%d %d may be an edge, or the numbers of vertices and edges; set --header no or --header yes", n, m)
 	default:
-		l.header = counts{int(min(n, maxVertices+1)), int(m), l.at}
+		l.header = counts{int(min(n, maxVertices+1)), int(m), l.firstLine}
 		return nil
 	}
-	if _, text := l.e.ids.(*stringIDs); text && l.how == IDsAuto {
-		return malformed("the ids are numbers, and text in the lines after it; --ids strings (IDsStrings) reads ids as text")
+	if _, text := l.e.ids.(*stringIDs); text && l.idKind == IDsAuto {
+		return malformed("the ids are numbers here and text in later lines; use --ids strings (IDsStrings) to read ids as text")
 	}
 	if l.width == 0 {
-		l.width, l.first = 2, l.at
-		if err := l.find(l.held, false); err != nil {
+		l.width, l.first = 2, l.firstLine
+		if err := l.findColumns(l.firstWords, false); err != nil {
 			return err
 		}
 	}
-	if err := l.add(l.at, l.held); err != nil {
+	if err := l.addLine(l.firstLine, l.firstWords); err != nil {
 		return err
 	}
 	if err := l.e.ids.flush(l.e); err != nil {
 		return err
 	}
-	toFront(l.e.file.From)
-	toFront(l.e.file.To)
+	moveToFront(l.e.file.From)
+	moveToFront(l.e.file.To)
 	return nil
 }
 
-// toFront moves the last element to the front.
-func toFront(list []uint32) {
+// moveToFront moves the last element to the front.
+func moveToFront(list []uint32) {
 	if n := len(list); n > 0 {
 		last := list[n-1]
 		copy(list[1:], list[:n-1])

@@ -41,17 +41,17 @@ func (e *edges) close() {
 	}
 }
 
-// choose determines the kind of ids, by an option or by those of an edge. If one looks like a
+// chooseIDs determines the kind of ids, by an option or by those of an edge. If one looks like a
 // number, both must be numbers.
-func (e *edges) choose(how IDs, from, to []byte) (err error) {
-	auto := how == IDsAuto
+func (e *edges) chooseIDs(kind IDs, from, to []byte) (err error) {
+	auto := kind == IDsAuto
 	if auto {
-		how = IDsStrings
+		kind = IDsStrings
 		if looksNumeric(from) || looksNumeric(to) {
-			how = IDsSparse
+			kind = IDsSparse
 		}
 	}
-	switch how {
+	switch kind {
 	case IDsDense:
 		e.ids = &denseIDs{}
 	case IDsSparse:
@@ -81,22 +81,22 @@ func (e *edges) weight(w float64) {
 	}
 }
 
-// from1 reads the number of a vertex that counts from 1.
-func (e *edges) from1(word []byte, what string) (uint32, error) {
+// parseOneBased reads the number of a vertex that counts from 1.
+func (e *edges) parseOneBased(word []byte, role string) (uint32, error) {
 	n, ok := number(word)
 	switch {
 	case len(word) == 0:
-		return 0, malformed("a %s is missing", what)
+		return 0, malformed("a %s is missing", role)
 	case !ok:
-		return 0, malformed("%s %.40q is no number", what, word)
+		return 0, malformed("%s %.40q is not a number", role, word)
 	case n < 1 || n > uint64(e.file.Vertices):
-		return 0, malformed("%s %d: vertices are 1 to %d", what, n, e.file.Vertices)
+		return 0, malformed("%s %d: vertices are 1 to %d", role, n, e.file.Vertices)
 	}
 	return uint32(n - 1), nil
 }
 
-// declare sets the number of vertices from a file; they are numbered from 1.
-func (e *edges) declare(vertices int) error {
+// setVertices sets the number of vertices from a file; they are numbered from 1.
+func (e *edges) setVertices(vertices int) error {
 	if vertices > e.max {
 		return malformed("%d vertices, more than %d, the limit", vertices, e.max)
 	}

@@ -68,10 +68,10 @@ func ExampleCreate() {
 	if err := load.Create(ctx, dev, name, f, load.Auto); err != nil {
 		log.Fatal(err)
 	}
-	again, err := load.Open(ctx, dev, name, nil)
+	copied, err := load.Open(ctx, dev, name, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(again.Format, again.Vertices, "vertices,", len(again.From), "edges")
+	fmt.Println(copied.Format, copied.Vertices, "vertices,", len(copied.From), "edges")
 	// Output: graph 34 vertices, 78 edges
 }

@@ -28,9 +28,9 @@ const (
 
 // formats are the names of formats, which are also suffixes of files, with other suffixes.
 var formats = []struct {
-	format Format
-	name   string
-	others []string
+	format   Format
+	name     string
+	suffixes []string
 }{
 	{MatrixMarket, "mtx", []string{"mm"}},
 	{EdgeList, "txt", []string{"edgelist", "edges", "snap"}},
@@ -74,8 +74,8 @@ func ParseFormat(name string) (Format, error) {
 		if name == x.name {
 			return x.format, nil
 		}
-		for _, other := range x.others {
-			if name == other {
+		for _, suffix := range x.suffixes {
+			if name == suffix {
 				return x.format, nil
 			}
 		}
@@ -86,7 +86,7 @@ func ParseFormat(name string) (Format, error) {
 
 // FormatOf returns the format of a file name, Auto if unknown. It ignores a suffix for compression.
 func FormatOf(name string) Format {
-	name, _ = compression(name)
+	name, _ = splitSuffix(name)
 	format, err := ParseFormat(strings.TrimPrefix(strings.ToLower(path.Ext(name)), "."))
 	if err != nil {
 		return Auto

@@ -44,12 +44,12 @@ func FuzzRead(f *testing.F) {
 		if err := Write(t.Context(), dev, &b, got, MatrixMarket); err != nil {
 			t.Fatal(err)
 		}
-		again, err := Read(t.Context(), dev, &b, "x.mtx", nil)
+		copied, err := Read(t.Context(), dev, &b, "x.mtx", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if again.Vertices != got.Vertices || len(again.From) != len(got.From) || again.Integral != got.Integral {
-			t.Fatalf("written and read again: %d vertices, %d edges; were %d, %d", again.Vertices, len(again.From), got.Vertices, len(got.From))
+		if copied.Vertices != got.Vertices || len(copied.From) != len(got.From) || copied.Integral != got.Integral {
+			t.Fatalf("written and read again: %d vertices, %d edges; were %d, %d", copied.Vertices, len(copied.From), got.Vertices, len(got.From))
 		}
 	})
 }

@@ -72,15 +72,15 @@ func (c *counts) check(t *testing.T, dev *cpu.Device, path string) {
 	if err != nil || c.most >= 0 && triangles != c.triangles {
 		t.Errorf("%d triangles, %v; want %d", triangles, err, c.triangles)
 	}
-	where := devicetest.Open(t)
-	if where.Properties().Kind == device.CPU {
+	compute := devicetest.Open(t)
+	if compute.Properties().Kind == device.CPU {
 		if testing.Short() || c.edges > interpreted {
 			return
 		}
-		where = devicetest.OpenSim(t, nil)
+		compute = devicetest.OpenSim(t, nil)
 	}
-	if there, err := algo.Triangles(t.Context(), where, g); err != nil || there != triangles {
-		t.Errorf("%d triangles on a GPU, %v; want %d", there, err, triangles)
+	if n, err := algo.Triangles(t.Context(), compute, g); err != nil || n != triangles {
+		t.Errorf("%d triangles on a GPU, %v; want %d", n, err, triangles)
 	}
 }
 

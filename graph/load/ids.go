@@ -19,10 +19,10 @@ func (d *denseIDs) add(e *edges, line int, from, to []byte) error {
 	u, okFrom := number(from)
 	v, okTo := number(to)
 	if !okFrom || !okTo {
-		return noNumber(from, to, okFrom)
+		return numberError(from, to, okFrom)
 	}
-	if most := max(u, v); most >= uint64(e.max) {
-		return malformed("vertex %d: vertices are 0 to %d, the limit", most, e.max-1)
+	if largest := max(u, v); largest >= uint64(e.max) {
+		return malformed("vertex %d: vertices are 0 to %d, the limit", largest, e.max-1)
 	}
 	d.n = max(d.n, u+1, v+1)
 	if line > 0 {
@@ -31,15 +31,15 @@ func (d *denseIDs) add(e *edges, line int, from, to []byte) error {
 	return nil
 }
 
-// noNumber returns the error of an edge with an id that should be a number.
-func noNumber(from, to []byte, okFrom bool) error {
+// numberError returns the error of an edge with an id that should be a number.
+func numberError(from, to []byte, okFrom bool) error {
 	if okFrom {
 		from = to
 	}
 	if len(from) == 0 {
 		return malformed("a vertex is missing")
 	}
-	return malformed("vertex %.40q is no number of 64 bits; --ids strings (IDsStrings) reads ids as text", from)
+	return malformed("vertex %.40q is not a 64-bit integer; use --ids strings (IDsStrings) to read ids as text", from)
 }
 
 func (d *denseIDs) flush(*edges) error { return nil }
@@ -63,20 +63,20 @@ func (d *denseIDs) close() error { return nil }
 
 // sparseIDs are numbers. A map assigns vertices to them in the order of their appearance.
 type sparseIDs struct {
-	m     *linear.Map[uint64, uint32]
-	plain bool     // no leading zeros
-	keys  []uint64 // of deferred edges, both ends of each
-	lines []int    // negative: of a single vertex
-	ids   []uint64 // by vertex
+	m              *linear.Map[uint64, uint32]
+	noLeadingZeros bool     // no leading zeros
+	keys           []uint64 // of deferred edges, both ends of each
+	lines          []int    // negative: of a single vertex
+	ids            []uint64 // by vertex
 }
 
 func newSparseIDs(dev device.Device, plain bool) (*sparseIDs, error) {
 	m, err := linear.New[uint64, uint32](dev, nil)
-	return &sparseIDs{m: m, plain: plain}, err
+	return &sparseIDs{m: m, noLeadingZeros: plain}, err
 }
 
 func (s *sparseIDs) add(e *edges, line int, from, to []byte) error {
-	if s.plain {
+	if s.noLeadingZeros {
 		for _, id := range [][]byte{from, to} {
 			if len(id) > 1 && id[0] == '0' {
 				return malformed("vertex %.40q begins with 0; --ids sparse (IDsSparse) reads a number, --ids strings (IDsStrings) a text", id)
@@ -86,7 +86,7 @@ func (s *sparseIDs) add(e *edges, line int, from, to []byte) error {
 	u, okFrom := number(from)
 	v, okTo := number(to)
 	if !okFrom || !okTo {
-		return noNumber(from, to, okFrom)
+		return numberError(from, to, okFrom)
 	}
 	s.keys, s.lines = append(s.keys, u, v), append(s.lines, line)
 	if len(s.lines) == batchEdges {
@@ -103,7 +103,7 @@ func (s *sparseIDs) flush(e *edges) error {
 	for i, n := range numbers {
 		if int(n) == len(s.ids) {
 			if len(s.ids) == e.max {
-				return &located{abs(s.lines[i/2]), malformed("vertex %d is one more than %d, the limit", s.keys[i], e.max)}
+				return &lineError{abs(s.lines[i/2]), malformed("vertex %d is one more than %d, the limit", s.keys[i], e.max)}
 			}
 			s.ids = append(s.ids, s.keys[i])
 		}
@@ -131,17 +131,17 @@ func (s *sparseIDs) finish(e *edges, vertices int) error {
 	numbers := make([]uint32, len(s.ids))
 	if n := len(order); n > 0 {
 		names.base = s.ids[order[0]]
-		least, most := names.base, s.ids[order[n-1]]
+		first, last := names.base, s.ids[order[n-1]]
 		if vertices > n {
 			switch names.n = vertices; {
-			case most < uint64(vertices):
+			case last < uint64(vertices):
 				names.base = 0
-			case least > 0 && most <= uint64(vertices):
+			case first > 0 && last <= uint64(vertices):
 				names.base = 1
 			default:
-				return malformed("the header says %d vertices; there are %d, up to %d, and which the others are cannot be told", vertices, n, most)
+				return malformed("the header says %d vertices; there are %d, up to %d, and which the others are cannot be told", vertices, n, last)
 			}
-		} else if most-least >= uint64(n) {
+		} else if last-first >= uint64(n) {
 			names.numbers = make([]uint64, n)
 		}
 	} else if vertices > 0 {
@@ -183,22 +183,22 @@ func (s *sparseIDs) close() error { return s.m.Close() }
 // has the vertex of the first string with that hash. Other strings with that hash, which occur only
 // in prepared files, are in a Go map.
 type stringIDs struct {
-	m       *linear.Map[uint64, uint32]
-	hash    func([]byte) uint64
-	keys    []uint64 // hashes of deferred edges, both ends of each
-	bytes   []byte   // their ids, one after another
-	ends    []int    // where they end in bytes
-	lines   []int    // negative: of a single vertex
-	places  []uint32 // vertices by place
-	clashes map[string]uint32
-	names   []string
+	m          *linear.Map[uint64, uint32]
+	hash       func([]byte) uint64
+	keys       []uint64 // hashes of deferred edges, both ends of each
+	bytes      []byte   // their ids, one after another
+	ends       []int    // where they end in bytes
+	lines      []int    // negative: of a single vertex
+	places     []uint32 // vertices by place
+	collisions map[string]uint32
+	names      []string
 }
 
 func newStringIDs(dev device.Device) (*stringIDs, error) {
 	m, err := linear.New[uint64, uint32](dev, nil)
 	seed := maphash.MakeSeed()
 	hash := func(b []byte) uint64 { return maphash.Bytes(seed, b) }
-	return &stringIDs{m: m, hash: hash, clashes: map[string]uint32{}}, err
+	return &stringIDs{m: m, hash: hash, collisions: map[string]uint32{}}, err
 }
 
 // batchBytes bounds the deferred strings.
@@ -231,7 +231,7 @@ func (s *stringIDs) flush(e *edges) error {
 		begin = s.ends[i]
 		v, err := s.vertex(int(place), id, e.max)
 		if err != nil {
-			return &located{abs(s.lines[i/2]), err}
+			return &lineError{abs(s.lines[i/2]), err}
 		}
 		places[i] = v
 	}
@@ -245,24 +245,24 @@ func (s *stringIDs) flush(e *edges) error {
 }
 
 // vertex returns the vertex of a string with the place of its hash.
-func (s *stringIDs) vertex(place int, id []byte, most int) (uint32, error) {
+func (s *stringIDs) vertex(place int, id []byte, limit int) (uint32, error) {
 	if place < len(s.places) {
 		if v := s.places[place]; s.names[v] == string(id) {
 			return v, nil
 		}
-		if v, ok := s.clashes[string(id)]; ok {
+		if v, ok := s.collisions[string(id)]; ok {
 			return v, nil
 		}
 	}
-	if len(s.names) == most {
-		return 0, malformed("vertex %.40q is one more than %d, the limit", id, most)
+	if len(s.names) == limit {
+		return 0, malformed("vertex %.40q is one more than %d, the limit", id, limit)
 	}
 	v, name := uint32(len(s.names)), string(id)
 	s.names = append(s.names, name)
 	if place == len(s.places) {
 		s.places = append(s.places, v)
 	} else {
-		s.clashes[name] = v
+		s.collisions[name] = v
 	}
 	return v, nil
 }

@@ -32,8 +32,8 @@ type File struct {
 	Format Format
 	// Header reports whether the first line was read as counts or names.
 	Header bool
-	// Left reports whether METIS vertices have sizes or weights, which are dropped.
-	Left bool
+	// VertexWeights reports whether METIS vertices have sizes or weights, which are dropped.
+	VertexWeights bool
 }
 
 // Header specifies the first line of an edge list or a CSV file.
@@ -142,14 +142,14 @@ func (e *Error) Error() string {
 // Unwrap returns the error without its position.
 func (e *Error) Unwrap() error { return e.Err }
 
-// broken is the error of a file that violates its format. It is weft.ErrFormat, but its text does
-// not contain it.
-type broken struct{ text string }
+// formatError is the error of a file that violates its format. It is weft.ErrFormat, but its text
+// does not contain it.
+type formatError struct{ text string }
 
-func (b *broken) Error() string        { return b.text }
-func (b *broken) Is(target error) bool { return target == weft.ErrFormat }
+func (b *formatError) Error() string        { return b.text }
+func (b *formatError) Is(target error) bool { return target == weft.ErrFormat }
 
-func malformed(format string, args ...any) error { return &broken{fmt.Sprintf(format, args...)} }
+func malformed(format string, args ...any) error { return &formatError{fmt.Sprintf(format, args...)} }
 
 // Open reads a file. Mapped ids use memory of the device.
 func Open(ctx context.Context, dev device.Device, path string, opts *Options) (*File, error) {
@@ -167,7 +167,7 @@ func Read(ctx context.Context, dev device.Device, r io.Reader, name string, opts
 	if err != nil {
 		return nil, err
 	}
-	plain, done, err := decompressed(&counting{ctx, r, o.Progress})
+	plain, done, err := decompress(&countingReader{ctx, r, o.Progress})
 	if err != nil {
 		return nil, &Error{name, 0, err}
 	}
@@ -175,7 +175,7 @@ func Read(ctx context.Context, dev device.Device, r io.Reader, name string, opts
 	s := newScanner(ctx, plain)
 	f, err := read(ctx, dev, s, name, o)
 	if err != nil {
-		at := (*located)(nil)
+		at := (*lineError)(nil)
 		if errors.As(err, &at) {
 			return nil, &Error{name, at.line, at.err}
 		}
@@ -184,14 +184,14 @@ func Read(ctx context.Context, dev device.Device, r io.Reader, name string, opts
 	return f, nil
 }
 
-// located is an error of another line than the last one.
-type located struct {
+// lineError is an error of another line than the last one.
+type lineError struct {
 	line int
 	err  error
 }
 
-func (l *located) Error() string { return l.err.Error() }
-func (l *located) Unwrap() error { return l.err }
+func (l *lineError) Error() string { return l.err.Error() }
+func (l *lineError) Unwrap() error { return l.err }
 
 func read(ctx context.Context, dev device.Device, s *scanner, name string, o Options) (*File, error) {
 	if o.Format == Auto {
@@ -245,20 +245,20 @@ func read(ctx context.Context, dev device.Device, s *scanner, name string, o Opt
 	return f, ctx.Err()
 }
 
-// counting reports the bytes that are read, and ends with its context.
-type counting struct {
-	ctx  context.Context
-	r    io.Reader
-	tell func(int)
+// countingReader reports the bytes that are read, and ends with its context.
+type countingReader struct {
+	ctx    context.Context
+	r      io.Reader
+	report func(int)
 }
 
-func (c *counting) Read(b []byte) (int, error) {
+func (c *countingReader) Read(b []byte) (int, error) {
 	if err := c.ctx.Err(); err != nil {
 		return 0, err
 	}
 	n, err := c.r.Read(b)
-	if c.tell != nil && n > 0 {
-		c.tell(n)
+	if c.report != nil && n > 0 {
+		c.report(n)
 	}
 	return n, err
 }

@@ -22,28 +22,28 @@ func readMatrix(s *scanner, e *edges) error {
 		return malformed("the matrix is %.40q; want general or symmetric", symmetry)
 	}
 	e.file.Directed = symmetry == "general"
-	entries, at, err := readMatrixSize(s, e)
+	entries, sizeLine, err := readMatrixSize(s, e)
 	if err != nil {
 		return err
 	}
 	found := 0
-	for line, ok := s.data("%"); ok; line, ok = s.data("%") {
+	for line, ok := s.nextData("%"); ok; line, ok = s.nextData("%") {
 		if found++; found > entries {
-			return malformed("entry %d of %d, which line %d says", found, entries, at)
+			return malformed("entry %d of %d, which line %d says", found, entries, sizeLine)
 		}
-		if err := e.entry(line, field, symmetry == "symmetric"); err != nil {
+		if err := e.addEntry(line, field, symmetry == "symmetric"); err != nil {
 			return err
 		}
 	}
 	if s.err == nil && found < entries {
-		return malformed("the file ends with entry %d of %d, which line %d says", found, entries, at)
+		return malformed("the file ends with entry %d of %d, which line %d says", found, entries, sizeLine)
 	}
 	return s.err
 }
 
 // readMatrixSize reads the line after the comments: rows, columns, entries.
 func readMatrixSize(s *scanner, e *edges) (entries, at int, err error) {
-	line, ok := s.data("%")
+	line, ok := s.nextData("%")
 	if !ok {
 		return 0, 0, malformed("the line of sizes is missing")
 	}
@@ -65,19 +65,19 @@ func readMatrixSize(s *scanner, e *edges) (entries, at int, err error) {
 	if entries, err = count(size[2], "entries"); err != nil {
 		return 0, 0, err
 	}
-	return entries, s.line, e.declare(rows)
+	return entries, s.line, e.setVertices(rows)
 }
 
-// entry adds one entry of a matrix.
-func (e *edges) entry(line []byte, field string, symmetric bool) error {
+// addEntry adds one entry of a matrix.
+func (e *edges) addEntry(line []byte, field string, symmetric bool) error {
 	row, rest := word(line)
 	column, rest := word(rest)
 	value, rest := word(rest)
-	u, err := e.from1(row, "row")
+	u, err := e.parseOneBased(row, "row")
 	if err != nil {
 		return err
 	}
-	v, err := e.from1(column, "column")
+	v, err := e.parseOneBased(column, "column")
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ type metis struct {
 	edges           int
 	sized, weighted bool // vertices have a size; edges have weights
 	weights         int  // of each vertex
-	at              int  // the line of sizes
+	headerLine      int  // the line of sizes
 	entries         int
 	seed            maphash.Seed
 	lines           []int    // of vertices
@@ -23,20 +23,20 @@ type metis struct {
 // readMETIS reads the edges of both ends, which must agree, and keeps one. Sizes and weights of
 // vertices are dropped.
 func readMETIS(s *scanner, e *edges) error {
-	s.most = maxRow
+	s.maxLen = maxRow
 	m := &metis{s: s, e: e, seed: maphash.MakeSeed()}
 	if e.unweighted { // weights are compared, and then dropped
 		e.unweighted = false
 		defer func() { e.file.Weights = nil }()
 	}
-	line, ok := s.data("%")
+	line, ok := s.nextData("%")
 	if !ok {
 		if s.err != nil {
 			return s.err
 		}
 		return malformed("the line of sizes is missing")
 	}
-	if err := m.header(words(line, nil)); err != nil {
+	if err := m.readHeader(words(line, nil)); err != nil {
 		return err
 	}
 	v, n := 0, e.file.Vertices
@@ -46,12 +46,12 @@ func readMETIS(s *scanner, e *edges) error {
 		}
 		if v == n {
 			if w, _ := word(line); len(w) > 0 {
-				return malformed("a line behind those of the %d vertices, which line %d says", n, m.at)
+				return malformed("a line behind those of the %d vertices, which line %d says", n, m.headerLine)
 			}
 			continue
 		}
 		m.lines, m.sums = append(m.lines, s.line), append(m.sums, 0)
-		if err := m.vertex(uint32(v), line); err != nil {
+		if err := m.readVertex(uint32(v), line); err != nil {
 			return err
 		}
 		v++
@@ -60,16 +60,16 @@ func readMETIS(s *scanner, e *edges) error {
 	case s.err != nil:
 		return s.err
 	case v < n:
-		return malformed("the file ends with vertex %d of %d, which line %d says", v, n, m.at)
+		return malformed("the file ends with vertex %d of %d, which line %d says", v, n, m.headerLine)
 	case m.entries != 2*m.edges:
-		return &located{m.at, malformed("the line says %d edges; vertices have %d neighbors, and not twice as many", m.edges, m.entries)}
+		return &lineError{m.headerLine, malformed("the line says %d edges; vertices have %d neighbors, and not twice as many", m.edges, m.entries)}
 	}
-	return m.agree()
+	return m.checkSymmetry()
 }
 
-// header reads the line of sizes: vertices, edges, a format of three digits, and the number of
+// readHeader reads the line of sizes: vertices, edges, a format of three digits, and the number of
 // weights of a vertex.
-func (m *metis) header(w [][]byte) error {
+func (m *metis) readHeader(w [][]byte) error {
 	if len(w) < 2 || len(w) > 4 {
 		return malformed("the line of sizes has %d numbers; want vertices, edges, and perhaps format and weights of a vertex", len(w))
 	}
@@ -80,7 +80,7 @@ func (m *metis) header(w [][]byte) error {
 	if m.edges, err = count(w[1], "edges"); err != nil {
 		return err
 	}
-	m.at = m.s.line
+	m.headerLine = m.s.line
 	if len(w) > 2 {
 		format := w[2]
 		for _, c := range format {
@@ -104,12 +104,12 @@ func (m *metis) header(w [][]byte) error {
 		}
 		m.weights = k
 	}
-	m.e.file.Left = m.sized || m.weights > 0
-	return m.e.declare(n)
+	m.e.file.VertexWeights = m.sized || m.weights > 0
+	return m.e.setVertices(n)
 }
 
-// vertex reads the line of a vertex.
-func (m *metis) vertex(v uint32, line []byte) error {
+// readVertex reads the line of a vertex.
+func (m *metis) readVertex(v uint32, line []byte) error {
 	skip := m.weights
 	if m.sized {
 		skip++
@@ -117,7 +117,7 @@ func (m *metis) vertex(v uint32, line []byte) error {
 	for range skip {
 		var w []byte
 		if w, line = word(line); len(w) == 0 {
-			return malformed("vertex %d has not the %d sizes and weights that line %d says", v+1, skip, m.at)
+			return malformed("vertex %d has not the %d sizes and weights that line %d says", v+1, skip, m.headerLine)
 		}
 		if _, err := weight(w); err != nil {
 			return err
@@ -128,26 +128,26 @@ func (m *metis) vertex(v uint32, line []byte) error {
 		if w, line = word(line); len(w) == 0 {
 			return nil
 		}
-		u, err := m.e.from1(w, "neighbor")
+		u, err := m.e.parseOneBased(w, "neighbor")
 		if err != nil {
 			return err
 		}
 		if u == v {
 			return malformed("vertex %d is its own neighbor", v+1)
 		}
-		if err := m.neighbor(v, u, &line); err != nil {
+		if err := m.readNeighbor(v, u, &line); err != nil {
 			return err
 		}
 	}
 }
 
-// neighbor reads a neighbor of a vertex, and its weight from the line.
-func (m *metis) neighbor(v, u uint32, line *[]byte) error {
+// readNeighbor reads a neighbor of a vertex, and its weight from the line.
+func (m *metis) readNeighbor(v, u uint32, line *[]byte) error {
 	x := 0.
 	if m.weighted {
 		var w []byte
 		if w, *line = word(*line); len(w) == 0 {
-			return malformed("the edge from %d to %d has no weight, as line %d says", v+1, u+1, m.at)
+			return malformed("the edge from %d to %d has no weight, as line %d says", v+1, u+1, m.headerLine)
 		}
 		var err error
 		if x, err = weight(w); err != nil {
@@ -159,7 +159,7 @@ func (m *metis) neighbor(v, u uint32, line *[]byte) error {
 	}
 	m.entries++
 	if v > u {
-		m.sums[v] += m.hash(u, v, x)
+		m.sums[v] += m.hashEdge(u, v, x)
 	}
 	if v < u {
 		m.e.add(v, u)
@@ -170,25 +170,25 @@ func (m *metis) neighbor(v, u uint32, line *[]byte) error {
 	return nil
 }
 
-// hash returns the hash of an edge to a larger vertex.
-func (m *metis) hash(u, v uint32, weight float64) uint64 {
+// hashEdge returns the hash of an edge to a larger vertex.
+func (m *metis) hashEdge(u, v uint32, weight float64) uint64 {
 	return maphash.Comparable(m.seed, [2]uint64{uint64(u)<<32 | uint64(v), math.Float64bits(weight + 0)}) // -0 is 0
 }
 
-// agree checks that both ends of each edge list it with the same weight. Then the sums of hashes of
-// both are equal.
-func (m *metis) agree() error {
+// checkSymmetry checks that both ends of each edge list it with the same weight. Then the sums of
+// hashes of both are equal.
+func (m *metis) checkSymmetry() error {
 	f := m.e.file
 	for i, u := range f.From {
 		x := 0.
 		if m.weighted {
 			x = f.Weights[i]
 		}
-		m.sums[f.To[i]] -= m.hash(u, f.To[i], x)
+		m.sums[f.To[i]] -= m.hashEdge(u, f.To[i], x)
 	}
 	for v, sum := range m.sums {
 		if sum != 0 {
-			return &located{m.lines[v], malformed("vertex %d and smaller ones do not list the same edges between them, or other weights of them", v+1)}
+			return &lineError{m.lines[v], malformed("vertex %d and smaller ones do not list the same edges between them, or other weights of them", v+1)}
 		}
 	}
 	return nil

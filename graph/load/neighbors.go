@@ -5,7 +5,7 @@ import "bytes"
 // readNeighbors reads an adjacency list: a line has an id and those of its neighbors. A line with
 // one id is a vertex; its edges may be in other lines.
 func readNeighbors(s *scanner, e *edges, o Options) error {
-	l := &lister{s: s, e: e, how: o.IDs}
+	l := &edgeReader{s: s, e: e, idKind: o.IDs}
 	var w [][]byte
 	for line, ok := s.next(); ok; line, ok = s.next() {
 		if line = bytes.TrimSpace(line); len(line) == 0 || isComment(line) {
@@ -16,13 +16,13 @@ func readNeighbors(s *scanner, e *edges, o Options) error {
 			if o.IDs == IDsAuto && bytes.ContainsAny(w[0], separators) {
 				return malformed("the line has one id, %.40q, and ids have white space between them; --ids strings (IDsStrings) takes it", w[0])
 			}
-			if err := l.edge(-s.line, w[0], w[0], nil); err != nil {
+			if err := l.addEdge(-s.line, w[0], w[0], nil); err != nil {
 				return err
 			}
 			continue
 		}
 		for _, to := range w[1:] {
-			if err := l.edge(s.line, w[0], to, nil); err != nil {
+			if err := l.addEdge(s.line, w[0], to, nil); err != nil {
 				return err
 			}
 		}

@@ -29,14 +29,14 @@ type scanner struct {
 	buf      []byte
 	from, to int // the unreturned part of buf
 	line     int // number of the last line returned
-	most     int // maximum length of a line
+	maxLen   int // maximum length of a line
 	end      byte
 	err      error
 	ended    bool
 }
 
 func newScanner(ctx context.Context, r io.Reader) *scanner {
-	s := &scanner{ctx: ctx, r: r, buf: make([]byte, headSize), most: maxLine, end: '\n'}
+	s := &scanner{ctx: ctx, r: r, buf: make([]byte, headSize), maxLen: maxLine, end: '\n'}
 	for s.to < len(s.buf) && !s.ended {
 		s.fill()
 	}
@@ -73,24 +73,24 @@ func (s *scanner) fill() {
 // next returns the next line without its end, valid until the next call. It returns false at the
 // end of the file, and after an error, in s.err.
 func (s *scanner) next() ([]byte, bool) {
-	looked := 0
+	scanned := 0
 	for {
-		if i := bytes.IndexByte(s.buf[s.from+looked:s.to], s.end); i >= 0 {
-			line := s.buf[s.from : s.from+looked+i]
-			s.from += looked + i + 1
-			return s.found(line)
+		if i := bytes.IndexByte(s.buf[s.from+scanned:s.to], s.end); i >= 0 {
+			line := s.buf[s.from : s.from+scanned+i]
+			s.from += scanned + i + 1
+			return s.accept(line)
 		}
-		looked = s.to - s.from
+		scanned = s.to - s.from
 		if s.ended {
 			break
 		}
-		if looked > s.most { // before allocating more memory
-			return s.found(s.buf[s.from:s.to])
+		if scanned > s.maxLen { // before allocating more memory
+			return s.accept(s.buf[s.from:s.to])
 		}
-		s.makeRoom()
+		s.growBuffer()
 		s.fill()
 	}
-	if looked == 0 || s.err != nil {
+	if scanned == 0 || s.err != nil {
 		if s.err != nil && !errors.Is(s.err, s.ctx.Err()) {
 			s.line++
 		}
@@ -98,11 +98,11 @@ func (s *scanner) next() ([]byte, bool) {
 	}
 	line := s.buf[s.from:s.to]
 	s.from = s.to
-	return s.found(line)
+	return s.accept(line)
 }
 
-// makeRoom moves the unreturned part to the beginning, or enlarges the buffer.
-func (s *scanner) makeRoom() {
+// growBuffer moves the unreturned part to the beginning, or enlarges the buffer.
+func (s *scanner) growBuffer() {
 	if s.from > 0 {
 		s.to = copy(s.buf, s.buf[s.from:s.to])
 		s.from = 0
@@ -112,14 +112,14 @@ func (s *scanner) makeRoom() {
 	}
 }
 
-func (s *scanner) found(line []byte) ([]byte, bool) {
+func (s *scanner) accept(line []byte) ([]byte, bool) {
 	s.line++
 	if s.line%linesPerCheck == 0 && s.ctx.Err() != nil {
 		s.err = s.ctx.Err()
 		return nil, false
 	}
-	if len(line) > s.most {
-		s.err = malformed("the line is longer than %d bytes", s.most)
+	if len(line) > s.maxLen {
+		s.err = malformed("the line is longer than %d bytes", s.maxLen)
 		return nil, false
 	}
 	if s.end == '\n' {
@@ -132,8 +132,8 @@ func (s *scanner) found(line []byte) ([]byte, bool) {
 	return line, true
 }
 
-// data returns the next line that is neither empty nor begins with a comment character.
-func (s *scanner) data(comments string) ([]byte, bool) {
+// nextData returns the next line that is neither empty nor begins with a comment character.
+func (s *scanner) nextData(comments string) ([]byte, bool) {
 	for {
 		line, ok := s.next()
 		if !ok {
@@ -188,7 +188,7 @@ func number(word []byte) (n uint64, ok bool) {
 func count(word []byte, of string) (int, error) {
 	n, ok := number(word)
 	if !ok || n > math.MaxInt64 {
-		return 0, malformed("%.40q is no number of %s", word, of)
+		return 0, malformed("%.40q is not a number of %s", word, of)
 	}
 	return int(n), nil
 }
@@ -208,7 +208,7 @@ func weight(word []byte) (float64, error) {
 	x, err := strconv.ParseFloat(string(word), 64)
 	switch {
 	case err != nil && !errors.Is(err, strconv.ErrRange), math.IsNaN(x), bytes.ContainsAny(word, "_xXiI"): // 0x1p4, Inf
-		return 0, malformed("weight %.40q is no number", word)
+		return 0, malformed("weight %.40q is not a number", word)
 	case math.IsInf(x, 0), math.Abs(x) >= maxExact && isInteger(word), x == 0 && !isZero(word):
 		return 0, malformed("weight %.40q: no float of 64 bits has that value", word)
 	}

@@ -23,22 +23,22 @@ import (
 func Create(ctx context.Context, dev device.Device, path string, f *File, format Format) (err error) {
 	if format == Auto {
 		if format = FormatOf(path); format == Auto {
-			return fmt.Errorf("load: write %s: %w: the name stands for no format", path, weft.ErrOptions)
+			return fmt.Errorf("load: write %s: %w: the name has no known format", path, weft.ErrOptions)
 		}
 	}
 	if err := writable(f, format); err != nil {
 		return fmt.Errorf("load: write %s: %w", path, err)
 	}
-	_, by := compression(path)
-	if by.Writer == nil {
-		return fmt.Errorf("load: write %s: %w", path, by.missing())
+	_, c := splitSuffix(path)
+	if c.Writer == nil {
+		return fmt.Errorf("load: write %s: %w", path, c.unsupported())
 	}
 	out, err := atomicfile.Create(path)
 	if err != nil {
 		return err
 	}
 	defer out.Abort()
-	z, err := by.Writer(out)
+	z, err := c.Writer(out)
 	if err == nil {
 		err = cmp.Or(Write(ctx, dev, z, f, format), z.Close())
 	}
@@ -62,29 +62,29 @@ func Write(ctx context.Context, dev device.Device, w io.Writer, f *File, format 
 	out := &writer{ctx: ctx, Writer: bufio.NewWriterSize(w, 64<<10), f: f}
 	switch format {
 	case MatrixMarket:
-		out.matrix()
+		out.writeMatrix()
 	case EdgeList:
-		out.head("# Nodes: ", f.Vertices, " Edges: ", len(f.From))
-		out.each(out.names("\t", func(s string) string { return s }))
+		out.writeLine("# Nodes: ", f.Vertices, " Edges: ", len(f.From))
+		out.writeEdges(out.names("\t", func(s string) string { return s }))
 	case CSV:
 		if f.Weights == nil {
-			out.head("source,target")
+			out.writeLine("source,target")
 		} else {
-			out.head("source,target,weight")
+			out.writeLine("source,target,weight")
 		}
-		out.each(out.names(",", quoted))
+		out.writeEdges(out.names(",", quoted))
 	case DIMACS:
-		out.dimacs()
+		out.writeDIMACS()
 	case METIS:
-		if err := out.metis(dev); err != nil {
+		if err := out.writeMETIS(dev); err != nil {
 			return err
 		}
 	case EL, WEL:
-		out.each(func(i int, line []byte) []byte {
+		out.writeEdges(func(i int, line []byte) []byte {
 			line = strconv.AppendUint(line, uint64(f.From[i]), 10)
 			line = strconv.AppendUint(append(line, ' '), uint64(f.To[i]), 10)
 			if format == WEL {
-				line = out.weight(append(line, ' '), i)
+				line = out.appendWeight(append(line, ' '), i)
 			}
 			return line
 		})
@@ -105,7 +105,7 @@ func writable(f *File, format Format) error {
 	case (format == DIMACS || format == METIS) && f.Weights != nil && !f.Integral:
 		return refuse("weights of .%v are integers", format)
 	case format == EL && f.Weights != nil:
-		return refuse("a .el file has no weights; .wel has, and --unweighted leaves them out")
+		return refuse(".el files have no weights; write .wel, or use --unweighted to leave weights out")
 	case format == METIS && f.Directed:
 		return refuse("graphs of .%v are undirected", format)
 	case format == EdgeList && f.Names != nil && f.Names.Strings():
@@ -132,11 +132,11 @@ type writer struct {
 	line []byte
 }
 
-// head writes a line.
-func (w *writer) head(words ...any) { fmt.Fprintln(w, fmt.Sprint(words...)) }
+// writeLine writes a line.
+func (w *writer) writeLine(words ...any) { fmt.Fprintln(w, fmt.Sprint(words...)) }
 
-// each writes a line for each edge.
-func (w *writer) each(edge func(i int, line []byte) []byte) {
+// writeEdges writes a line for each edge.
+func (w *writer) writeEdges(edge func(i int, line []byte) []byte) {
 	for i := range w.f.From {
 		if i%linesPerCheck == 0 && w.ctx.Err() != nil {
 			return
@@ -146,8 +146,8 @@ func (w *writer) each(edge func(i int, line []byte) []byte) {
 	}
 }
 
-// weight appends the weight of an edge: 1 if it has none.
-func (w *writer) weight(line []byte, i int) []byte {
+// appendWeight appends the weight of an edge: 1 if it has none.
+func (w *writer) appendWeight(line []byte, i int) []byte {
 	if w.f.Weights == nil {
 		return append(line, '1')
 	}
@@ -162,17 +162,17 @@ func appendWeight(line []byte, x float64, integral bool) []byte {
 }
 
 // names returns a function that appends an edge by the names of its vertices.
-func (w *writer) names(separator string, as func(string) string) func(i int, line []byte) []byte {
+func (w *writer) names(separator string, format func(string) string) func(i int, line []byte) []byte {
 	name := func(v uint32) string { return strconv.Itoa(int(v)) }
 	if w.f.Names != nil {
-		name = func(v uint32) string { return as(w.f.Names.Name(v)) }
+		name = func(v uint32) string { return format(w.f.Names.Name(v)) }
 	}
 	return func(i int, line []byte) []byte {
 		line = append(line, name(w.f.From[i])...)
 		line = append(line, separator...)
 		line = append(line, name(w.f.To[i])...)
 		if w.f.Weights != nil {
-			line = w.weight(append(line, separator...), i)
+			line = w.appendWeight(append(line, separator...), i)
 		}
 		return line
 	}
@@ -186,7 +186,7 @@ func quoted(s string) string {
 	return s
 }
 
-func (w *writer) matrix() {
+func (w *writer) writeMatrix() {
 	field, symmetry := "pattern", "general"
 	if w.f.Weights != nil {
 		if field = "real"; w.f.Integral {
@@ -196,9 +196,9 @@ func (w *writer) matrix() {
 	if !w.f.Directed {
 		symmetry = "symmetric"
 	}
-	w.head("%%MatrixMarket matrix coordinate ", field, " ", symmetry)
-	w.head(w.f.Vertices, " ", w.f.Vertices, " ", len(w.f.From))
-	w.each(func(i int, line []byte) []byte {
+	w.writeLine("%%MatrixMarket matrix coordinate ", field, " ", symmetry)
+	w.writeLine(w.f.Vertices, " ", w.f.Vertices, " ", len(w.f.From))
+	w.writeEdges(func(i int, line []byte) []byte {
 		u, v := w.f.From[i], w.f.To[i]
 		if !w.f.Directed { // the lower triangle
 			u, v = max(u, v), min(u, v)
@@ -206,36 +206,36 @@ func (w *writer) matrix() {
 		line = strconv.AppendUint(line, uint64(u)+1, 10)
 		line = strconv.AppendUint(append(line, ' '), uint64(v)+1, 10)
 		if w.f.Weights != nil {
-			line = w.weight(append(line, ' '), i)
+			line = w.appendWeight(append(line, ' '), i)
 		}
 		return line
 	})
 }
 
-func (w *writer) dimacs() {
-	both := func(i int) bool { return !w.f.Directed && w.f.From[i] != w.f.To[i] }
+func (w *writer) writeDIMACS() {
+	hasReverse := func(i int) bool { return !w.f.Directed && w.f.From[i] != w.f.To[i] }
 	arcs := len(w.f.From)
 	for i := range w.f.From {
-		if both(i) {
+		if hasReverse(i) {
 			arcs++
 		}
 	}
-	w.head("p sp ", w.f.Vertices, " ", arcs)
+	w.writeLine("p sp ", w.f.Vertices, " ", arcs)
 	arc := func(line []byte, u, v uint32, i int) []byte {
 		line = strconv.AppendUint(append(line, "a "...), uint64(u)+1, 10)
 		line = strconv.AppendUint(append(line, ' '), uint64(v)+1, 10)
-		return w.weight(append(line, ' '), i)
+		return w.appendWeight(append(line, ' '), i)
 	}
-	w.each(func(i int, line []byte) []byte {
+	w.writeEdges(func(i int, line []byte) []byte {
 		line = arc(line, w.f.From[i], w.f.To[i], i)
-		if both(i) {
+		if hasReverse(i) {
 			line = arc(append(line, '\n'), w.f.To[i], w.f.From[i], i)
 		}
 		return line
 	})
 }
 
-func (w *writer) metis(dev device.Device) error {
+func (w *writer) writeMETIS(dev device.Device) error {
 	weights := w.f.Weights
 	if weights == nil {
 		weights = make([]float64, len(w.f.From))
@@ -252,9 +252,9 @@ func (w *writer) metis(dev device.Device) error {
 		}
 	}
 	if w.f.Weights == nil {
-		w.head(g.Vertices(), " ", g.Edges())
+		w.writeLine(g.Vertices(), " ", g.Edges())
 	} else {
-		w.head(g.Vertices(), " ", g.Edges(), " 1")
+		w.writeLine(g.Vertices(), " ", g.Edges(), " 1")
 	}
 	for v := range uint32(g.Vertices()) {
 		if v%linesPerCheck == 0 && w.ctx.Err() != nil {

@@ -173,9 +173,9 @@ func TestRefused(t *testing.T) {
 		{"a.graph.gz", &directed, Auto, "graphs of .graph are undirected"},
 		{"a.txt", f, Auto, `vertex "a b" is no word`},
 		{"a.csv", f, Auto, `vertex "c\n" has an end of line in it`},
-		{"a.el", f, Auto, "a .el file has no weights; .wel has"},
+		{"a.el", f, Auto, ".el files have no weights; write .wel"},
 		{"a.adjlist", &directed, Auto, "adjacency lists are read, and not written"},
-		{"a.doc", f, Auto, "the name stands for no format"},
+		{"a.doc", f, Auto, "the name has no known format"},
 		{"a.doc", f, 77, "format 77"},
 	} {
 		path := filepath.Join(t.TempDir(), tt.name)

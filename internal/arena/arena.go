@@ -43,8 +43,8 @@ type Arena struct {
 // Bytes returns the size of the arena's memory, including unused ends of chunks.
 func (a *Arena) Bytes() int64 { return a.size.Load() }
 
-// add adds a chunk. Safe for concurrent use, but not with [Arena.At].
-func (a *Arena) add(chunk []byte) (number int) {
+// addChunk adds a chunk. Safe for concurrent use, but not with [Arena.At].
+func (a *Arena) addChunk(chunk []byte) (number int) {
 	a.size.Add(int64(len(chunk)))
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -102,26 +102,26 @@ func (w *Writer) Put(item []byte) uint64 {
 	size := k + len(item)
 	if w.used+size > len(w.chunk) {
 		if size > maxChunk/bigShare {
-			own := w.arena.Pool.Make(size)
-			copy(own[copy(own, length[:k]):], item)
-			return place(w.arena.add(own), 0)
+			chunk := w.arena.Pool.Make(size)
+			copy(chunk[copy(chunk, length[:k]):], item)
+			return wordOf(w.arena.addChunk(chunk), 0)
 		}
-		w.next(size)
+		w.newChunk(size)
 	}
 	off := w.used
 	w.used += copy(w.chunk[w.used:], length[:k])
 	w.used += copy(w.chunk[w.used:], item)
-	return place(w.number, off)
+	return wordOf(w.number, off)
 }
 
-// next begins another chunk, with room for size bytes.
-func (w *Writer) next(size int) {
-	w.chunk = w.arena.Pool.Make(w.nextSize(size))
-	w.number = w.arena.add(w.chunk)
+// newChunk begins another chunk, with room for size bytes.
+func (w *Writer) newChunk(size int) {
+	w.chunk = w.arena.Pool.Make(w.chunkSize(size))
+	w.number = w.arena.addChunk(w.chunk)
 	w.used = 0
 }
 
-func (w *Writer) nextSize(size int) int {
+func (w *Writer) chunkSize(size int) int {
 	return max(min(2*len(w.chunk), maxChunk), minChunk, size)
 }
 
@@ -133,20 +133,20 @@ func (w *Writer) Reserve(size int) Writer {
 	case size == 0 || uint64(size) > math.MaxUint32:
 		return Writer{arena: w.arena}
 	case w.used+size <= len(w.chunk):
-	case size > w.nextSize(0)/bigShare: // otherwise more than a quarter of a chunk might stay free
-		own := w.arena.Pool.Make(size)
-		return Writer{arena: w.arena, number: w.arena.add(own), chunk: own}
+	case size > w.chunkSize(0)/bigShare: // otherwise more than a quarter of a chunk might stay free
+		chunk := w.arena.Pool.Make(size)
+		return Writer{arena: w.arena, number: w.arena.addChunk(chunk), chunk: chunk}
 	default:
-		w.next(size)
+		w.newChunk(size)
 	}
 	part := Writer{arena: w.arena, number: w.number, chunk: w.chunk[:w.used+size], used: w.used}
 	w.used += size
 	return part
 }
 
-// Cut returns a writer for the next size bytes of a writer of Reserve. It may be used concurrently
-// with w.
-func (w *Writer) Cut(size int) Writer {
+// Split returns a writer for the next size bytes of a writer of Reserve. It may be used
+// concurrently with w.
+func (w *Writer) Split(size int) Writer {
 	if len(w.chunk)-w.used < size { // Reserve made no room: Put makes chunks
 		return Writer{arena: w.arena}
 	}
@@ -155,18 +155,18 @@ func (w *Writer) Cut(size int) Writer {
 	return part
 }
 
-// Growth returns the maximum growth of an arena by a reservation for items of size bytes together,
-// in any number of parts: three quarters of all chunks but the last are used.
-func (w *Writer) Growth(size int) int64 {
+// MaxGrowth returns the maximum growth of an arena by a reservation for items of size bytes
+// together, in any number of parts: three quarters of all chunks but the last are used.
+func (w *Writer) MaxGrowth(size int) int64 {
 	if w.used+size <= len(w.chunk) {
 		return 0
 	}
-	return int64(size)*4/3 + int64(max(w.nextSize(0), min(maxChunk, 3*size)))
+	return int64(size)*4/3 + int64(max(w.chunkSize(0), min(maxChunk, 3*size)))
 }
 
-// place returns the word of a place. It panics if the place exceeds the bits, because the word
+// wordOf returns the word of a place. It panics if the place exceeds the bits, because the word
 // would be another item's.
-func place(number, off int) uint64 {
+func wordOf(number, off int) uint64 {
 	if uint64(off) > math.MaxUint32 || uint64(number) >= Long>>32 {
 		panic(fmt.Sprintf("arena: no word for offset %d of chunk %d", off, number))
 	}

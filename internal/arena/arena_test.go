@@ -89,7 +89,7 @@ func TestReserve(t *testing.T) {
 				}
 				parts = append(parts, part)
 			}
-			before, limit := a.Bytes(), w.Growth(total)
+			before, limit := a.Bytes(), w.MaxGrowth(total)
 			for _, part := range parts {
 				size := 0
 				for _, n := range part {
@@ -136,7 +136,7 @@ func TestReserveMoreThanAWordCanSay(t *testing.T) {
 					t.Errorf("offset %d of chunk %d has a word", at[1], at[0])
 				}
 			}()
-			place(int(at[0]), int(at[1]))
+			wordOf(int(at[0]), int(at[1]))
 		}()
 	}
 }
@@ -154,7 +154,7 @@ func TestCut(t *testing.T) {
 		var words []uint64
 		var items [][]byte
 		for i, n := range sizes {
-			part := slab.Cut(n)
+			part := slab.Split(n)
 			if n == 0 {
 				continue
 			}
@@ -167,7 +167,7 @@ func TestCut(t *testing.T) {
 		if len(a.chunks) != chunks {
 			t.Errorf("%d: %d chunks, want %d", sizes, len(a.chunks), chunks)
 		}
-		if more := slab.Cut(1 << 22); len(more.chunk) > 0 {
+		if more := slab.Split(1 << 22); len(more.chunk) > 0 {
 			t.Errorf("%d: %d bytes are left", sizes, len(more.chunk))
 		}
 		for i, word := range words {

@@ -117,8 +117,8 @@ func (b *Batch) Part(lo, hi int) *Batch {
 	return b.Chunk(lo, hi)
 }
 
-// Only returns a lookup of the content of one column of a batch.
-func (b *Batch) Only(r Role) *Batch {
+// Select returns a lookup of the content of one column of a batch.
+func (b *Batch) Select(r Role) *Batch {
 	only := &Batch{N: b.N}
 	only.Columns[r] = b.Columns[r]
 	return only
@@ -140,9 +140,9 @@ func (b *Batch) Appends() bool {
 	return b.Flags&Multi != 0 && b.Kind == op.Put && !b.Columns[Kinds].Given()
 }
 
-// Insertions counts the operations that may insert. For a mixed batch on a device that the host
+// CountInserts counts the operations that may insert. For a mixed batch on a device that the host
 // cannot read, it waits for a copy of the kinds.
-func (b *Batch) Insertions(ctx context.Context, s *device.Stream) (n int, err error) {
+func (b *Batch) CountInserts(ctx context.Context, s *device.Stream) (n int, err error) {
 	switch {
 	case !b.Inserts():
 		return 0, nil
@@ -173,14 +173,14 @@ func (b *Batch) MustMatch(name, method string) {
 	for r := range b.Columns {
 		c := &b.Columns[r]
 		want := b.N + c.extra
-		if !c.free && c.rows != want && (c.Given() || c.rows > 0 || c.dir != 0 && !c.optional) {
+		if !c.anyRows && c.rows != want && (c.Given() || c.rows > 0 || c.dir != 0 && !c.optional) {
 			panic(fmt.Sprintf("%s: %s: %d keys, but %d %v", name, method, b.N, c.rows, Role(r)))
 		}
 	}
 }
 
-// CheckPlace returns device.ErrInvalid unless a stream and all columns belong to a device.
-func (b *Batch) CheckPlace(dev device.Device, s *device.Stream) error {
+// CheckDevice returns device.ErrInvalid unless a stream and all columns belong to a device.
+func (b *Batch) CheckDevice(dev device.Device, s *device.Stream) error {
 	if s == nil {
 		return fmt.Errorf("%w: no stream", device.ErrInvalid)
 	}

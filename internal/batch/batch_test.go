@@ -25,7 +25,7 @@ func example(n int) *batch.Batch {
 	return &batch.Batch{
 		N: n, Kind: op.Put, Flags: batch.Order, Version: 3,
 		Columns: batch.Columns{
-			batch.Keys: batch.In(keys), batch.Keys2: batch.In(keys), batch.Vals: batch.In(vals), batch.Kinds: batch.In(kinds),
+			batch.Keys: batch.Input(keys), batch.Keys2: batch.Input(keys), batch.Vals: batch.Input(vals), batch.Kinds: batch.Input(kinds),
 			batch.Out: batch.Output(out), batch.OK: batch.Optional(ok), batch.Counts: batch.Output(counts),
 		},
 	}
@@ -145,7 +145,7 @@ func TestDirections(t *testing.T) {
 		column batch.Column
 		in, is bool
 	}{
-		"In":       {batch.In([]uint32{1}), true, false},
+		"In":       {batch.Input([]uint32{1}), true, false},
 		"Output":   {batch.Output([]uint32{1}), false, true},
 		"Optional": {batch.Optional([]bool(nil)), false, true},
 		"none":     {batch.Column{}, false, false},
@@ -154,17 +154,17 @@ func TestDirections(t *testing.T) {
 			t.Errorf("%s: input %v, output %v", name, c.column.IsInput(), c.column.IsOutput())
 		}
 	}
-	moved := batch.In([]uint32{1, 2}).Moved(64)
+	moved := batch.Input([]uint32{1, 2}).WithPtr(64)
 	if moved.Host != nil || moved.Ptr != 64 || moved.Width != 4 || !moved.IsInput() {
 		t.Errorf("%+v", moved)
 	}
-	if c := batch.In(make([]byte, 24)).Of(8); c.Width != 8 || c.Rows() != 3 {
+	if c := batch.Input(make([]byte, 24)).WithWidth(8); c.Width != 8 || c.Rows() != 3 {
 		t.Errorf("%+v", c)
 	}
 }
 
 func TestWhatABatchNeeds(t *testing.T) {
-	kinds := batch.Columns{batch.Kinds: batch.In([]weft.OpKind{weft.OpGet})}
+	kinds := batch.Columns{batch.Kinds: batch.Input([]weft.OpKind{weft.OpGet})}
 	for _, c := range []struct {
 		b                batch.Batch
 		inserts, ordered bool
@@ -243,7 +243,7 @@ func TestFetchAndStore(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer ok.Free()
-		b := &batch.Batch{N: 3, Kind: op.Put, Columns: batch.Columns{batch.Keys: batch.InOn(keys), batch.OK: batch.OutputOn(ok)}}
+		b := &batch.Batch{N: 3, Kind: op.Put, Columns: batch.Columns{batch.Keys: batch.InputOn(keys), batch.OK: batch.OutputOn(ok)}}
 		host, err := b.Fetch(t.Context(), s)
 		if err != nil || host.N != 3 || host.Kind != op.Put || host.Columns[batch.Vals].Given() ||
 			!slices.Equal(rows[uint64](host, batch.Keys), []uint64{1, 2, 3}) ||
@@ -282,14 +282,14 @@ func TestCheckPlace(t *testing.T) {
 		b    batch.Batch
 		ok   bool
 	}{
-		{"all here", streams[0], batch.Batch{N: 4, Columns: batch.Columns{batch.Keys: batch.InOn(keys[0])}}, true},
+		{"all here", streams[0], batch.Batch{N: 4, Columns: batch.Columns{batch.Keys: batch.InputOn(keys[0])}}, true},
 		{"no columns", streams[0], batch.Batch{}, true},
 		{"no stream", nil, batch.Batch{}, false},
 		{"another stream", streams[1], batch.Batch{}, false},
-		{"keys elsewhere", streams[0], batch.Batch{N: 4, Columns: batch.Columns{batch.Keys: batch.InOn(keys[1])}}, false},
-		{"an output elsewhere", streams[0], batch.Batch{N: 4, Columns: batch.Columns{batch.Keys: batch.InOn(keys[0]), batch.Out: batch.OutputOn(keys[1])}}, false},
+		{"keys elsewhere", streams[0], batch.Batch{N: 4, Columns: batch.Columns{batch.Keys: batch.InputOn(keys[1])}}, false},
+		{"an output elsewhere", streams[0], batch.Batch{N: 4, Columns: batch.Columns{batch.Keys: batch.InputOn(keys[0]), batch.Out: batch.OutputOn(keys[1])}}, false},
 	} {
-		if err := c.b.CheckPlace(here, c.s); c.ok != (err == nil) || !c.ok && !errors.Is(err, device.ErrInvalid) {
+		if err := c.b.CheckDevice(here, c.s); c.ok != (err == nil) || !c.ok && !errors.Is(err, device.ErrInvalid) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
@@ -306,7 +306,7 @@ func TestMustMatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer three.Free()
-	keys := batch.In(make([]uint32, 3))
+	keys := batch.Input(make([]uint32, 3))
 	for _, c := range []struct {
 		columns batch.Columns
 		panics  string
@@ -319,7 +319,7 @@ func TestMustMatch(t *testing.T) {
 		{batch.Columns{batch.Keys: keys, batch.OK: batch.Optional(make([]bool, 2))}, "3 keys, but 2 flags"},
 		{batch.Columns{batch.Keys: keys, batch.OK: batch.Optional([]bool{})}, "3 keys, but 0 flags"},
 		{batch.Columns{batch.Keys: keys, batch.Vals: batch.Output([]uint32(nil))}, "3 keys, but 0 values"},
-		{batch.Columns{batch.Keys: keys, batch.Vals: batch.In(make([]uint32, 4))}, "3 keys, but 4 values"},
+		{batch.Columns{batch.Keys: keys, batch.Vals: batch.Input(make([]uint32, 4))}, "3 keys, but 4 values"},
 		{batch.Columns{batch.Keys: keys, batch.Counts: batch.OutputOn(device.Slice[uint32]{})}, "3 keys, but 0 counts"},
 		{batch.Columns{batch.Keys: keys, batch.Offsets: batch.OffsetsOn(three)}, "3 keys, but 3 offsets"},
 	} {
@@ -355,9 +355,9 @@ func TestInsertions(t *testing.T) {
 	}{
 		{batch.Batch{N: 5, Kind: op.Put}, 5},
 		{batch.Batch{N: 5, Kind: op.Delete}, 0},
-		{batch.Batch{N: len(kinds), Columns: batch.Columns{batch.Kinds: batch.In(kinds)}}, 3},
+		{batch.Batch{N: len(kinds), Columns: batch.Columns{batch.Kinds: batch.Input(kinds)}}, 3},
 	} {
-		if n, err := test.b.Insertions(t.Context(), nil); n != test.want || err != nil {
+		if n, err := test.b.CountInserts(t.Context(), nil); n != test.want || err != nil {
 			t.Errorf("%+v: %d, %v", test.b, n, err)
 		}
 	}
@@ -370,9 +370,9 @@ func TestStrings(t *testing.T) {
 	b := &batch.Batch{N: 4, Columns: batch.Columns{batch.Keys: batch.Strings(text, spans)}}
 	b.MustMatch("package", "Get")
 	row := func(b *batch.Batch, i int) string { return string(b.Columns[batch.Keys].Row(i)) }
-	part, some := b.Chunk(1, 4), b.Gather([]uint32{2, 0})
-	if row(b, 3) != "" || row(part, 0) != "two" || row(part, 1) != "three" || row(some, 0) != "three" || row(some, 1) != "one" {
-		t.Errorf("%q, %q, %q, %q, %q", row(b, 3), row(part, 0), row(part, 1), row(some, 0), row(some, 1))
+	part, gathered := b.Chunk(1, 4), b.Gather([]uint32{2, 0})
+	if row(b, 3) != "" || row(part, 0) != "two" || row(part, 1) != "three" || row(gathered, 0) != "three" || row(gathered, 1) != "one" {
+		t.Errorf("%q, %q, %q, %q, %q", row(b, 3), row(part, 0), row(part, 1), row(gathered, 0), row(gathered, 1))
 	}
 	var data []byte
 	out := batch.StringsTo(&data, make([]batch.Span, 3))
@@ -381,13 +381,13 @@ func TestStrings(t *testing.T) {
 	if string(out.Row(0)) != "first" || len(out.Row(1)) != 0 || string(out.Row(2)) != "last" || string(data) != "lastfirst" {
 		t.Errorf("%q, %q, %q of %q", out.Row(0), out.Row(1), out.Row(2), data)
 	}
-	if s := batch.SpanOf(3, 3).Behind(100); s != batch.SpanOf(103, 3) {
+	if s := batch.SpanOf(3, 3).Shift(100); s != batch.SpanOf(103, 3) {
 		t.Errorf("%#x", s)
 	}
 	if in := out.AsInput(); !in.IsInput() || in.IsOutput() || string(in.Row(2)) != "last" {
 		t.Errorf("%+v", in)
 	}
-	if c := batch.In([]byte("abcdef")).Of(2); string(c.Row(1)) != "cd" {
+	if c := batch.Input([]byte("abcdef")).WithWidth(2); string(c.Row(1)) != "cd" {
 		t.Errorf("%q", c.Row(1))
 	}
 }

@@ -27,45 +27,47 @@ type Column struct {
 	extra    int // rows beyond one per operation
 	dir      direction
 	optional bool
-	free     bool // the number of rows is independent of the batch
+	anyRows  bool // the number of rows is independent of the batch
 }
 
 type direction uint8
 
 const (
-	in direction = 1 << iota
-	out
+	input direction = 1 << iota
+	output
 )
 
-// In returns a column that a batch reads.
-func In[T device.Elem](s []T) Column { return host(s, in, false) }
+// Input returns a column that a batch reads.
+func Input[T device.Elem](s []T) Column { return hostColumn(s, input, false) }
 
 // Output is a column that a batch writes.
-func Output[T device.Elem](s []T) Column { return host(s, out, false) }
+func Output[T device.Elem](s []T) Column { return hostColumn(s, output, false) }
 
 // Optional returns a column that a batch writes, unless s is nil.
-func Optional[T device.Elem](s []T) Column { return host(s, out, true) }
+func Optional[T device.Elem](s []T) Column { return hostColumn(s, output, true) }
 
-func host[T device.Elem](s []T, dir direction, optional bool) Column {
+func hostColumn[T device.Elem](s []T, dir direction, optional bool) Column {
 	return Column{Host: device.Bytes(s), Width: size[T](), dir: dir, rows: len(s), optional: optional && s == nil}
 }
 
-// InOn returns a column on a device that a batch reads.
-func InOn[T device.Elem](s device.Slice[T]) Column { return on(s, in, 0, false) }
+// InputOn returns a column on a device that a batch reads.
+func InputOn[T device.Elem](s device.Slice[T]) Column { return deviceColumn(s, input, 0, false) }
 
 // OutputOn is a column on a device that a batch writes.
-func OutputOn[T device.Elem](s device.Slice[T]) Column { return on(s, out, 0, false) }
+func OutputOn[T device.Elem](s device.Slice[T]) Column { return deviceColumn(s, output, 0, false) }
 
 // OptionalOn returns a column on a device that a batch writes, unless s is empty.
-func OptionalOn[T device.Elem](s device.Slice[T]) Column { return on(s, out, 0, s.Len() == 0) }
+func OptionalOn[T device.Elem](s device.Slice[T]) Column {
+	return deviceColumn(s, output, 0, s.Len() == 0)
+}
 
 // OffsetsOn returns a column of offsets on a device, one row longer than the batch.
-func OffsetsOn(s device.Slice[uint64]) Column { return on(s, out, 1, false) }
+func OffsetsOn(s device.Slice[uint64]) Column { return deviceColumn(s, output, 1, false) }
 
-// Starts returns a column of offsets in host memory that a batch reads, one row longer than the
+// OffsetsIn returns a column of offsets in host memory that a batch reads, one row longer than the
 // batch.
-func Starts(offsets []uint64) Column {
-	c := host(offsets, in, false)
+func OffsetsIn(offsets []uint64) Column {
+	c := hostColumn(offsets, input, false)
 	c.extra = 1
 	return c
 }
@@ -73,12 +75,12 @@ func Starts(offsets []uint64) Column {
 // RowsOn returns a column on a device that a batch fills with rows of variable size, up to its
 // length.
 func RowsOn[T device.Elem](s device.Slice[T]) Column {
-	c := on(s, out, 0, false)
-	c.free = true
+	c := deviceColumn(s, output, 0, false)
+	c.anyRows = true
 	return c
 }
 
-func on[T device.Elem](s device.Slice[T], dir direction, extra int, optional bool) Column {
+func deviceColumn[T device.Elem](s device.Slice[T], dir direction, extra int, optional bool) Column {
 	return Column{
 		Ptr: s.Ptr(), Host: device.Bytes(s.Host()), Width: size[T](),
 		dev: s.Device(), dir: dir, rows: s.Len(), extra: extra, optional: optional,
@@ -97,17 +99,17 @@ const MaxSpan = 1<<spanBits - 1
 // SpanOf returns the span of a byte string of a length up to MaxSpan.
 func SpanOf(offset, length uint64) Span { return Span(offset<<spanBits | length) }
 
-// Behind returns the span moved by n bytes, after n bytes were put before its data.
-func (s Span) Behind(n int) Span { return s + Span(n)<<spanBits }
+// Shift returns the span moved by n bytes, after n bytes were put before its data.
+func (s Span) Shift(n int) Span { return s + Span(n)<<spanBits }
 
-func (s Span) of(data []byte) []byte {
+func (s Span) bytes(data []byte) []byte {
 	lo, n := s>>spanBits, s&MaxSpan
 	return data[lo : lo+n : lo+n]
 }
 
 // Strings returns a column of byte strings that a batch reads.
 func Strings(data []byte, spans []Span) Column {
-	c := In(spans)
+	c := Input(spans)
 	c.Data = &data
 	return c
 }
@@ -122,7 +124,7 @@ func StringsTo(data *[]byte, spans []Span) Column {
 // Row returns row i of a column in host memory.
 func (c *Column) Row(i int) []byte {
 	if c.Data != nil {
-		return View[Span](c.Host)[i].of(*c.Data)
+		return View[Span](c.Host)[i].bytes(*c.Data)
 	}
 	return c.Host[i*c.Width : (i+1)*c.Width]
 }
@@ -136,20 +138,20 @@ func (c *Column) Extend(i, size int) []byte {
 	return (*c.Data)[at:]
 }
 
-// Of returns a column of bytes as a column with rows of a width.
-func (c Column) Of(width int) Column {
+// WithWidth returns a column of bytes as a column with rows of a width.
+func (c Column) WithWidth(width int) Column {
 	c.rows, c.Width = c.rows*c.Width/width, width
 	return c
 }
 
 // AsInput returns the column as an input of another batch.
 func (c Column) AsInput() Column {
-	c.dir = in
+	c.dir = input
 	return c
 }
 
-// Moved returns the column at another place on a device, for the duration of a launch.
-func (c Column) Moved(to device.Ptr) Column {
+// WithPtr returns the column at another place on a device, for the duration of a launch.
+func (c Column) WithPtr(to device.Ptr) Column {
 	c.Host, c.Ptr = nil, to
 	return c
 }
@@ -161,10 +163,10 @@ func (c *Column) Given() bool { return c.Ptr != 0 || c.Host != nil }
 func (c *Column) Rows() int { return c.rows }
 
 // IsInput reports whether the batch reads the column.
-func (c *Column) IsInput() bool { return c.dir&in != 0 }
+func (c *Column) IsInput() bool { return c.dir&input != 0 }
 
 // IsOutput reports whether the batch writes the column.
-func (c *Column) IsOutput() bool { return c.dir&out != 0 }
+func (c *Column) IsOutput() bool { return c.dir&output != 0 }
 
 // Bytes returns the size of rows [lo,hi).
 func (c *Column) Bytes(lo, hi int) int {

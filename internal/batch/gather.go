@@ -9,10 +9,10 @@ import (
 
 // Gather copies the operations at the given rows of a batch in host memory to a new batch.
 func (b *Batch) Gather(at []uint32) *Batch {
-	some := *b
-	some.N = len(at)
+	gathered := *b
+	gathered.N = len(at)
 	for r := range b.Columns {
-		c := &some.Columns[r]
+		c := &gathered.Columns[r]
 		if !c.Given() {
 			continue
 		}
@@ -31,7 +31,7 @@ func (b *Batch) Gather(at []uint32) *Batch {
 		}
 		c.Host, c.Ptr, c.rows = host, 0, len(at)
 	}
-	return &some
+	return &gathered
 }
 
 // Scatter copies the outputs of a gathered batch back to the rows of its source.

@@ -38,17 +38,17 @@ type Config struct {
 	Seed      uint64
 	Logger    *slog.Logger
 
-	SlotBytes int
-	Multiple  uint32  // numbers of lines are multiples of it
-	MostLines uint32  // the largest number of lines
-	Safe      float64 // the load that every large table reaches
-	Sure      float64 // the load that a table of fixed size reaches through its upkeep; 0: any
+	SlotBytes     int
+	LineMultiple  uint32  // numbers of lines are multiples of it
+	MaxLines      uint32  // the largest number of lines
+	ReachableLoad float64 // the load that every large table reaches
+	FixedLoad     float64 // the load that a table of fixed size reaches through its upkeep; 0: any
 }
 
-// Buckets have 1, 2, 4, 8 or MostSlots slots.
+// Buckets have 1, 2, 4, 8 or MaxSlots slots.
 const (
 	DefaultSlots = 8
-	MostSlots    = 16
+	MaxSlots     = 16
 	minMaxLoad   = 0.001
 )
 
@@ -67,7 +67,7 @@ func CheckOptions(slots *int, maxLoad *float64, loads map[int]float64) error {
 	}
 	switch {
 	case loads[*slots] == 0:
-		return core.Invalid("Slots %d is not 1, 2, 4, 8 or %d", *slots, MostSlots)
+		return core.Invalid("Slots %d is not 1, 2, 4, 8 or %d", *slots, MaxSlots)
 	case !(*maxLoad >= minMaxLoad && *maxLoad <= 1): // also NaN
 		return core.Invalid("MaxLoad %v is not in [%v, 1]", *maxLoad, minMaxLoad)
 	}
@@ -79,7 +79,7 @@ func (c *Config) First() (Size, error) {
 	lines, ok := c.linesFor(uint64(c.Capacity))
 	if !ok {
 		return Size{}, core.Invalid("Capacity %d at load %g needs more than %d GiB",
-			c.Capacity, c.MaxLoad, core.LinesBytes(c.MostLines)>>30)
+			c.Capacity, c.MaxLoad, core.LinesBytes(c.MaxLines)>>30)
 	}
 	return Size{lines, c.Seed}, nil
 }
@@ -88,23 +88,23 @@ func (c *Config) First() (Size, error) {
 // is that large.
 func (c *Config) linesFor(n uint64) (lines uint32, ok bool) {
 	want := math.Ceil(float64(n) / c.MaxLoad / float64(core.LineBytes/c.SlotBytes))
-	if want > float64(c.MostLines) {
+	if want > float64(c.MaxLines) {
 		return 0, false
 	}
-	lines = c.whole(max(uint32(want), 1))
-	for lines <= c.MostLines {
-		short := int(n) - min(core.RoomIn(c.slots(lines), c.MaxLoad), c.sureKeys(lines))
-		if short <= 0 {
+	lines = c.roundLines(max(uint32(want), 1))
+	for lines <= c.MaxLines {
+		missing := int(n) - min(core.MaxUsed(c.slots(lines), c.MaxLoad), c.fixedKeys(lines))
+		if missing <= 0 {
 			return lines, true
 		}
-		lines = c.whole(lines + uint32(max(short/c.slots(1), 1)))
+		lines = c.roundLines(lines + uint32(max(missing/c.slots(1), 1)))
 	}
 	return 0, false
 }
 
-// whole rounds a number of lines up to a multiple.
-func (c *Config) whole(lines uint32) uint32 {
-	return (lines + c.Multiple - 1) / c.Multiple * c.Multiple
+// roundLines rounds a number of lines up to a multiple.
+func (c *Config) roundLines(lines uint32) uint32 {
+	return (lines + c.LineMultiple - 1) / c.LineMultiple * c.LineMultiple
 }
 
 func (c *Config) slots(lines uint32) int { return int(lines) * core.LineBytes / c.SlotBytes }

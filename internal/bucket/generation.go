@@ -10,9 +10,9 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// mostLocks is the largest number of locks of a table. They fit in the cache, and all threads that
+// maxLocks is the largest number of locks of a table. They fit in the cache, and all threads that
 // a device runs seldom need the same one.
-const mostLocks = 1 << 20
+const maxLocks = 1 << 20
 
 // After the locks lie copies of a count of moves under way, each in its own line (twin: locks.cuh).
 const copies, copyWords = 16, core.LineBytes / 4
@@ -38,7 +38,7 @@ func Allocate(dev device.Device, lines, buckets uint32) (g Generation, err error
 }
 
 // locksFor returns the number of locks for a number of buckets, a power of two.
-func locksFor(buckets uint32) int { return min(1<<bits.Len32(buckets), mostLocks) }
+func locksFor(buckets uint32) int { return min(1<<bits.Len32(buckets), maxLocks) }
 
 // Locks returns the device address of the locks.
 func (g *Generation) Locks() device.Ptr { return g.locks.Ptr }
@@ -46,8 +46,8 @@ func (g *Generation) Locks() device.Ptr { return g.locks.Ptr }
 // LockMask returns the number of locks minus one.
 func (g *Generation) LockMask() uint32 { return uint32(g.locks.Size/4-copies*copyWords) - 1 }
 
-// OpenLocks submits a fill that frees all locks and zeroes the counts.
-func (g *Generation) OpenLocks(s *device.Stream) error {
+// InitLocks submits a fill that frees all locks and zeroes the counts.
+func (g *Generation) InitLocks(s *device.Stream) error {
 	return s.Fill(g.locks.Ptr, 0, g.locks.Size/4)
 }
 
@@ -60,7 +60,7 @@ func (g *Generation) Free() error {
 	return err
 }
 
-// crowded returns the error of a rehash in which a pair finds no slot.
-func crowded(lines uint32) error {
+// errCrowded returns the error of a rehash in which a pair finds no slot.
+func errCrowded(lines uint32) error {
 	return fmt.Errorf("keys crowd in %d lines of buckets: %w", lines, op.ErrFull)
 }

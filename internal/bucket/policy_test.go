@@ -16,17 +16,17 @@ import (
 // fake is an engine that has a size and no table.
 type fake struct {
 	core.Engine
-	size    Size
-	asked   []Size
-	refuse  error // of every rehash
-	helpful bool  // operations that run again after a rehash find a slot
-	alone   bool  // they do so without one
+	size        Size
+	rehashes    []Size
+	refuse      error // of every rehash
+	rehashHelps bool  // operations that run again after a rehash find a slot
+	rerunHelps  bool  // they do so without one
 }
 
 func (f *fake) Size() Size { return f.size }
 
 func (f *fake) Rehash(_ context.Context, to Size) error {
-	f.asked = append(f.asked, to)
+	f.rehashes = append(f.rehashes, to)
 	if f.refuse == nil {
 		f.size = to
 	}
@@ -34,15 +34,15 @@ func (f *fake) Rehash(_ context.Context, to Size) error {
 }
 
 func (f *fake) Change(_ context.Context, _ *device.Stream, b *batch.Batch) (int, []uint32, error) {
-	if f.alone || f.helpful && len(f.asked) > 0 {
+	if f.rerunHelps || f.rehashHelps && len(f.rehashes) > 0 {
 		return b.N, nil, nil
 	}
-	return b.N, core.All(b.N), nil
+	return b.N, core.AllRows(b.N), nil
 }
 
 // policyOf returns a policy of tables with 16 slots in each line.
 func policyOf(t *testing.T, c Config) (*Policy, *fake) {
-	c.MaxLoad, c.SlotBytes, c.Multiple, c.MostLines, c.Safe, c.Sure = .9, 8, 2, 1<<20, .96, .96
+	c.MaxLoad, c.SlotBytes, c.LineMultiple, c.MaxLines, c.ReachableLoad, c.FixedLoad = .9, 8, 2, 1<<20, .96, .96
 	c.Name, c.Seed, c.Logger = "fake", 7, slog.New(slog.DiscardHandler)
 	first, err := c.First()
 	if err != nil {
@@ -57,11 +57,11 @@ func TestFirstSize(t *testing.T) {
 	for _, capacity := range []int{0, 1, 28, 29, 288, 289, 1000, 1<<20 + 1} {
 		p, e := policyOf(t, Config{Capacity: capacity})
 		lines := int(e.size.Lines)
-		if e.size.Seed != 7 || lines%2 != 0 || p.room(0) < capacity || lines > 2 && core.RoomIn((lines-2)*16, .9) >= capacity {
-			t.Errorf("%d keys get %+v, which has room for %d", capacity, e.size, p.room(0))
+		if e.size.Seed != 7 || lines%2 != 0 || p.remaining(0) < capacity || lines > 2 && core.MaxUsed((lines-2)*16, .9) >= capacity {
+			t.Errorf("%d keys get %+v, which has room for %d", capacity, e.size, p.remaining(0))
 		}
 	}
-	c := Config{Capacity: 1 << 30, MaxLoad: .9, SlotBytes: 8, Multiple: 2, MostLines: 1 << 20}
+	c := Config{Capacity: 1 << 30, MaxLoad: .9, SlotBytes: 8, LineMultiple: 2, MaxLines: 1 << 20}
 	if _, err := c.First(); !errors.Is(err, op.ErrOptions) {
 		t.Errorf("a capacity beyond the largest table: %v", err)
 	}
@@ -72,43 +72,43 @@ func TestFirstSize(t *testing.T) {
 func TestRetry(t *testing.T) {
 	failed := &batch.Batch{N: 3}
 	for _, test := range []struct {
-		name         string
-		config       Config
-		live         uint64
-		refuse       error
-		helpful      bool
-		alone        bool
-		asked        int
-		first, last  uint32 // lines
-		more, failed bool
+		name          string
+		config        Config
+		live          uint64
+		refuse        error
+		rehashHelps   bool
+		rerunHelps    bool
+		rehashes      int
+		first, last   uint32 // lines
+		retry, failed bool
 	}{
-		{name: "threads in each other's way", config: Config{Capacity: 280}, live: 40, alone: true},
-		{name: "few keys", config: Config{Capacity: 280}, live: 40, helpful: true, asked: 1, first: 20, last: 20, more: true},
-		{name: "many keys", config: Config{Capacity: 280}, live: 280, helpful: true, asked: 1, first: 40, last: 40, more: true},
-		{name: "no seed helps", config: Config{Capacity: 280}, live: 40, refuse: op.ErrFull, asked: reseeds, first: 20, last: 160},
-		{name: "fixed, no seed helps", config: Config{Capacity: 280, Fixed: true}, live: 40, refuse: op.ErrFull, asked: reseeds, first: 20, last: 20},
-		{name: "fixed, threads in each other's way", config: Config{Capacity: 280, Fixed: true}, live: 270, alone: true},
+		{name: "threads in each other's way", config: Config{Capacity: 280}, live: 40, rerunHelps: true},
+		{name: "few keys", config: Config{Capacity: 280}, live: 40, rehashHelps: true, rehashes: 1, first: 20, last: 20, retry: true},
+		{name: "many keys", config: Config{Capacity: 280}, live: 280, rehashHelps: true, rehashes: 1, first: 40, last: 40, retry: true},
+		{name: "no seed helps", config: Config{Capacity: 280}, live: 40, refuse: op.ErrFull, rehashes: reseeds, first: 20, last: 160},
+		{name: "fixed, no seed helps", config: Config{Capacity: 280, Fixed: true}, live: 40, refuse: op.ErrFull, rehashes: reseeds, first: 20, last: 20},
+		{name: "fixed, threads in each other's way", config: Config{Capacity: 280, Fixed: true}, live: 270, rerunHelps: true},
 		{name: "fixed and full", config: Config{Capacity: 280, Fixed: true}, live: 280},
-		{name: "no memory", config: Config{Capacity: 280}, live: 40, refuse: device.ErrMemory, asked: 1, first: 20, last: 20, failed: true},
-		{name: "fixed, no memory", config: Config{Capacity: 280, Fixed: true}, live: 40, refuse: device.ErrMemory, asked: 1, first: 20, last: 20},
+		{name: "no memory", config: Config{Capacity: 280}, live: 40, refuse: device.ErrMemory, rehashes: 1, first: 20, last: 20, failed: true},
+		{name: "fixed, no memory", config: Config{Capacity: 280, Fixed: true}, live: 40, refuse: device.ErrMemory, rehashes: 1, first: 20, last: 20},
 	} {
 		p, e := policyOf(t, test.config)
-		e.refuse, e.helpful, e.alone = test.refuse, test.helpful, test.alone
-		still, more, err := p.Retry(t.Context(), core.Counters{Live: test.live}, failed)
+		e.refuse, e.rehashHelps, e.rerunHelps = test.refuse, test.rehashHelps, test.rerunHelps
+		remaining, retry, err := p.Retry(t.Context(), core.Counters{Live: test.live}, failed)
 		want := failed.N
-		if test.helpful || test.alone {
+		if test.rehashHelps || test.rerunHelps {
 			want = 0
 		}
-		if len(still) != want || more != test.more || (err != nil) != test.failed || len(e.asked) != test.asked {
-			t.Errorf("%s: still %v, more %v, %v, after %v", test.name, still, more, err, e.asked)
+		if len(remaining) != want || retry != test.retry || (err != nil) != test.failed || len(e.rehashes) != test.rehashes {
+			t.Errorf("%s: still %v, more %v, %v, after %v", test.name, remaining, retry, err, e.rehashes)
 			continue
 		}
 		seeds := map[uint64]bool{7: true}
-		for _, to := range e.asked {
+		for _, to := range e.rehashes {
 			seeds[to.Seed] = true
 		}
-		if n := len(e.asked); n > 0 && (e.asked[0].Lines != test.first || e.asked[n-1].Lines != test.last || len(seeds) != n+1) {
-			t.Errorf("%s: asked for %v", test.name, e.asked)
+		if n := len(e.rehashes); n > 0 && (e.rehashes[0].Lines != test.first || e.rehashes[n-1].Lines != test.last || len(seeds) != n+1) {
+			t.Errorf("%s: asked for %v", test.name, e.rehashes)
 		}
 	}
 }
@@ -118,23 +118,23 @@ func TestRetryEnds(t *testing.T) {
 	p, e := policyOf(t, Config{Capacity: 280})
 	one := &batch.Batch{N: 1}
 	_, first, err := p.Retry(t.Context(), core.Counters{Live: 40}, one)
-	e.alone = true
-	_, second, again := p.Retry(t.Context(), core.Counters{Live: 40}, one)
-	if err = errors.Join(err, again); err != nil || !first || second {
+	e.rerunHelps = true
+	_, second, err2 := p.Retry(t.Context(), core.Counters{Live: 40}, one)
+	if err = errors.Join(err, err2); err != nil || !first || second {
 		t.Fatalf("more %v, then %v: %v", first, second, err)
 	}
-	e.alone, e.asked = false, nil
+	e.rerunHelps, e.rehashes = false, nil
 	for try := 1; ; try++ {
-		_, more, err := p.Retry(t.Context(), core.Counters{Live: 40}, &batch.Batch{N: 1})
-		if err != nil || more != (try < reseeds) {
-			t.Fatalf("try %d: more %v, %v", try, more, err)
+		_, retry, err := p.Retry(t.Context(), core.Counters{Live: 40}, &batch.Batch{N: 1})
+		if err != nil || retry != (try < reseeds) {
+			t.Fatalf("try %d: more %v, %v", try, retry, err)
 		}
-		if !more {
+		if !retry {
 			break
 		}
 	}
-	if len(e.asked) != reseeds {
-		t.Errorf("asked for %v", e.asked)
+	if len(e.rehashes) != reseeds {
+		t.Errorf("asked for %v", e.rehashes)
 	}
 }
 
@@ -145,8 +145,8 @@ func TestShrinking(t *testing.T) {
 	e.size.Lines = 1024
 	after := func(live uint64, want int) {
 		t.Helper()
-		if err := p.After(t.Context(), core.Counters{Live: live}, -1); err != nil && !errors.Is(err, e.refuse) || len(e.asked) != want {
-			t.Fatalf("with %d keys: %v, asked for %v", live, err, e.asked)
+		if err := p.Trim(t.Context(), core.Counters{Live: live}, -1); err != nil && !errors.Is(err, e.refuse) || len(e.rehashes) != want {
+			t.Fatalf("with %d keys: %v, asked for %v", live, err, e.rehashes)
 		}
 	}
 	after(2000, 0) // an eighth of .9 of 16,384 is 1843
@@ -170,7 +170,7 @@ func TestShrinking(t *testing.T) {
 func TestLocks(t *testing.T) {
 	for _, buckets := range []uint32{1, 2, 7, 8, 1 << 19, 1 << 20, 1<<32 - 1} {
 		n := locksFor(buckets)
-		if bits.OnesCount(uint(n)) != 1 || n > mostLocks || n < min(int(buckets), mostLocks) || n > max(2, 2*int(buckets)) {
+		if bits.OnesCount(uint(n)) != 1 || n > maxLocks || n < min(int(buckets), maxLocks) || n > max(2, 2*int(buckets)) {
 			t.Errorf("%d buckets have %d locks", buckets, n)
 		}
 	}
@@ -180,12 +180,12 @@ func TestLocks(t *testing.T) {
 func TestFixedSize(t *testing.T) {
 	for _, capacity := range []int{1, 28, 1000, 1 << 20} {
 		for _, load := range []float64{.5, .96, 1} {
-			c := Config{Capacity: capacity, MaxLoad: load, Fixed: true, SlotBytes: 8, Multiple: 2, MostLines: 1 << 20, Sure: .95}
+			c := Config{Capacity: capacity, MaxLoad: load, Fixed: true, SlotBytes: 8, LineMultiple: 2, MaxLines: 1 << 20, FixedLoad: .95}
 			first, err := c.First()
-			if err != nil || c.sureKeys(first.Lines) < capacity || core.RoomIn(c.slots(first.Lines), load) < capacity {
+			if err != nil || c.fixedKeys(first.Lines) < capacity || core.MaxUsed(c.slots(first.Lines), load) < capacity {
 				t.Errorf("%d keys at load %g get %d lines: %v", capacity, load, first.Lines, err)
 			}
-			if less := first.Lines - 2; less > 0 && min(c.sureKeys(less), core.RoomIn(c.slots(less), load)) >= capacity {
+			if smaller := first.Lines - 2; smaller > 0 && min(c.fixedKeys(smaller), core.MaxUsed(c.slots(smaller), load)) >= capacity {
 				t.Errorf("%d keys at load %g: %d lines are too many", capacity, load, first.Lines)
 			}
 		}
@@ -202,9 +202,9 @@ func TestHopelessTable(t *testing.T) {
 		live uint64
 		want int // rehashes so far
 	}{{200, reseeds}, {200, reseeds}, {202, reseeds}, {190, 2 * reseeds}} {
-		still, more, err := p.Retry(t.Context(), core.Counters{Live: step.live}, failed)
-		if len(still) != 3 || more || err != nil || len(e.asked) != step.want {
-			t.Errorf("with %d keys: still %v, more %v, %v, %d rehashes", step.live, still, more, err, len(e.asked))
+		remaining, retry, err := p.Retry(t.Context(), core.Counters{Live: step.live}, failed)
+		if len(remaining) != 3 || retry || err != nil || len(e.rehashes) != step.want {
+			t.Errorf("with %d keys: still %v, more %v, %v, %d rehashes", step.live, remaining, retry, err, len(e.rehashes))
 		}
 	}
 }

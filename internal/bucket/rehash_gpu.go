@@ -18,7 +18,7 @@ const rehashBytes = 1 << 30
 type Parts interface {
 	core.Parts
 	Memory() *core.Lines
-	OpenLocks(s *device.Stream) error
+	InitLocks(s *device.Stream) error
 }
 
 // Kernels is what a structure adds to its engine of a GPU.
@@ -36,7 +36,7 @@ func OpenGPU[G Parts](e *gpu.Engine, dev device.Device, w batch.Widths, k Kernel
 			err = errors.Join(err, e.Close())
 		}
 	}()
-	e.Moves = true
+	e.MovesPairs = true
 	if err := k.Load(dev, &e.Order); err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func OpenGPU[G Parts](e *gpu.Engine, dev device.Device, w batch.Widths, k Kernel
 	if err != nil {
 		return nil, err
 	}
-	if err := first.OpenLocks(e.Stream); err != nil {
+	if err := first.InitLocks(e.Stream); err != nil {
 		return nil, errors.Join(err, first.Free())
 	}
 	return e.Start(first)
@@ -55,9 +55,9 @@ func OpenGPU[G Parts](e *gpu.Engine, dev device.Device, w batch.Widths, k Kernel
 
 // RehashGPU moves the pairs of a table to a new one made by allocate. launch submits copying the
 // pairs of lines [lo,hi), the extra line included, and adds the number of pairs that find no slot
-// to lost. RehashGPU gives up if lost is not zero.
+// to dropped. RehashGPU stops if dropped is not zero.
 func RehashGPU[G Parts](ctx context.Context, e *gpu.Engine, allocate func() (G, error),
-	launch func(s *device.Stream, from, to G, lo, hi uint32, lost device.Ptr) error) error {
+	launch func(s *device.Stream, from, to G, lo, hi uint32, dropped device.Ptr) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -65,24 +65,24 @@ func RehashGPU[G Parts](ctx context.Context, e *gpu.Engine, allocate func() (G, 
 	if err != nil {
 		return err
 	}
-	_, err = e.Move(ctx, to, func(s *device.Stream, parts core.Parts, lost device.Ptr) error {
-		if err := to.OpenLocks(s); err != nil {
+	_, err = e.Move(ctx, to, func(s *device.Stream, parts core.Parts, dropped device.Ptr) error {
+		if err := to.InitLocks(s); err != nil {
 			return err
 		}
 		from := parts.(G)
 		for lo, hi, lines := uint32(0), uint32(0), from.Memory().Units(); lo < lines; lo = hi {
 			hi = min(lines, lo+rehashBytes/core.LineBytes)
-			if err := launch(s, from, to, lo, hi, lost); err != nil {
+			if err := launch(s, from, to, lo, hi, dropped); err != nil {
 				return err
 			}
-			n, err := e.Read(context.WithoutCancel(ctx), gpu.WordResult)
+			n, err := e.ReadWord(context.WithoutCancel(ctx), gpu.WordResult)
 			switch {
 			case err != nil:
 				return err
 			case ctx.Err() != nil:
 				return ctx.Err()
 			case n > 0:
-				return crowded(to.Memory().Units() - 1)
+				return errCrowded(to.Memory().Units() - 1)
 			}
 		}
 		return nil

@@ -27,11 +27,11 @@ type Cuckoo struct {
 // adds one key to a second bucket. It is the key itself or, if both are full, one that is moved
 // there from its first bucket, since a key in its second bucket could only return to a full first
 // one. If no key of the first bucket can be moved, the new key goes to its second bucket, or one
-// more key moves: see vain.
+// more key moves: see extraMoves.
 type FirstFit Cuckoo
 
 // PerHit returns the average number of buckets that a lookup of a present key reads.
-func (c FirstFit) PerHit() float64 { return 1 + c.passed() }
+func (c FirstFit) PerHit() float64 { return 1 + c.secondShare() }
 
 // PerMiss returns that number for an absent key.
 func (c FirstFit) PerMiss() float64 { return 1 + c.Full() }
@@ -71,29 +71,29 @@ func (c FirstFit) mean() float64 {
 	return lo
 }
 
-// passed returns the share of keys in their second bucket. While the mean of a bucket grows by dm,
-// (1-full)*dm keys come. A share of full finds its first bucket full, and a share of full*full
+// secondShare returns the share of keys in their second bucket. While the mean of a bucket grows by
+// dm, (1-full)*dm keys come. A share of full finds its first bucket full, and a share of full*full
 // both.
-func (c FirstFit) passed() float64 {
+func (c FirstFit) secondShare() float64 {
 	const steps = 400
 	second, keys := 0., 0.
 	dm := c.mean() / steps
 	for i := range steps {
 		full := c.fullAt((float64(i) + .5) * dm)
 		share := second / max(keys, math.SmallestNonzeroFloat64)
-		none := math.Pow(1-(1-share)*(1-full), float64(c.Slots))
-		second += (full + full*full*vain(none, share)) * (1 - full) * dm
+		pNone := math.Pow(1-(1-share)*(1-full), float64(c.Slots))
+		second += (full + full*full*extraMoves(pNone, share)) * (1 - full) * dm
 		keys += (1 - full) * dm
 	}
 	return second / max(keys, math.SmallestNonzeroFloat64)
 }
 
-// vain returns the additional number of keys that an eviction brings to their second bucket because
-// no key of the first bucket can be moved. none is the probability that no key of a bucket can.
-// second is the share of keys in their second bucket. Either the new key goes to its second bucket,
-// if a key of that can be moved, or a key in between moves.
-func vain(none, second float64) float64 {
-	return none*(1-none) + none*none*(1-2*second)
+// extraMoves returns the additional number of keys that an eviction brings to their second bucket
+// because no key of the first bucket can be moved. pNone is the probability that no key of a bucket
+// can. second is the share of keys in their second bucket. Either the new key goes to its second
+// bucket, if a key of that can be moved, or a key in between moves.
+func extraMoves(pNone, second float64) float64 {
+	return pNone*(1-pNone) + pNone*pNone*(1-2*second)
 }
 
 // Balanced is a cuckoo table with new keys in the bucket that has more free slots, or in the first
@@ -102,7 +102,7 @@ func vain(none, second float64) float64 {
 //
 // The shares of buckets with 0, 1, … keys follow from a differential equation: a new key meets two
 // random buckets and goes to the one with fewer keys. If both are full, a key moves to a random
-// bucket that is not full, from its first to its second or back, or two keys move: see vain.
+// bucket that is not full, from its first to its second or back, or two keys move: see extraMoves.
 type Balanced Cuckoo
 
 // PerHit returns the average number of buckets that a lookup of a present key reads.
@@ -126,25 +126,25 @@ func (c Balanced) PerMiss() float64 { return 2 }
 func (c Balanced) PerInsert() float64 { return 2 }
 
 // step lets dt keys come to every bucket. shares are the shares of buckets by number of keys, and
-// already is the share of keys in their second bucket. It returns the share of new keys that this
+// inSecond is the share of keys in their second bucket. It returns the share of new keys that this
 // brings to their second bucket.
-func (c Balanced) step(shares []float64, already, dt float64) (second float64) {
+func (c Balanced) step(shares []float64, inSecond, dt float64) (second float64) {
 	full := shares[c.Slots]
 	moved := full * full
 	second = 1 - moved
 	atLeast, before := 1., 0. // share of buckets with at least k keys, and the flow into k
 	for k := range c.Slots {
 		share := shares[k]
-		more := atLeast - share
-		flow := atLeast*atLeast - more*more // the emptier of two has k
+		above := atLeast - share
+		flow := atLeast*atLeast - above*above // the emptier of two has k
 		if full < 1 {
 			flow += moved * share / (1 - full)
 		}
 		second -= share * share
 		shares[k] += (before - flow) * dt
-		atLeast, before = more, flow
+		atLeast, before = above, flow
 	}
 	shares[c.Slots] += before * dt
-	none := math.Pow(full, float64(c.Slots))
-	return second/2 + moved*(1-2*already+vain(none, already))
+	pNone := math.Pow(full, float64(c.Slots))
+	return second/2 + moved*(1-2*inSecond+extraMoves(pNone, inSecond))
 }

@@ -48,11 +48,11 @@ func Poisson(lambda float64, x int) float64 {
 // sum returns the sum of f(x)*P(lambda, x) for x from first to last. It omits terms too small to
 // matter, so f must not grow faster than x.
 func sum(lambda float64, first, last int, f func(x int) float64) (total float64) {
-	const nothing = 1e-18
+	const epsilon = 1e-18
 	for x := first; x <= last; x++ {
 		p := Poisson(lambda, x)
 		total += f(x) * p
-		if float64(x) > 2*lambda && p*float64(x) < nothing {
+		if float64(x) > 2*lambda && p*float64(x) < epsilon {
 			break
 		}
 	}
@@ -89,9 +89,9 @@ func (h Horton) Primary() float64 {
 	if h.Load <= 0 {
 		return 1
 	}
-	all := func(x int) float64 { return float64(x) }
-	stay := func(int) float64 { return float64(h.Slots - 1) }
-	return (sum(h.lambda(), 1, h.Slots, all) + h.overflows(stay)) / h.lambda()
+	count := func(x int) float64 { return float64(x) }
+	primaryKeys := func(int) float64 { return float64(h.Slots - 1) }
+	return (sum(h.lambda(), 1, h.Slots, count) + h.overflows(primaryKeys)) / h.lambda()
 }
 
 // PerHit returns the average number of buckets that a lookup of a present key reads (equation 7).
@@ -122,8 +122,8 @@ func (h Horton) EntriesSet() float64 {
 func (h Horton) Full() float64 {
 	remapped := h.Remap() * h.lambda()
 	level := 0 // keys in the emptiest buckets, or one more in some of them
-	below := func(x int) float64 { return float64(level - x) }
-	for level < h.Slots && sum(h.lambda(), 0, level, below) < remapped {
+	missing := func(x int) float64 { return float64(level - x) }
+	for level < h.Slots && sum(h.lambda(), 0, level, missing) < remapped {
 		level++
 	}
 	if level < h.Slots {

@@ -24,18 +24,18 @@ type bench[K, V ~uint32 | ~uint64] struct {
 	m               AnyMap[K, V]
 	present, absent []K
 	vals            []V
-	figures         func(b *testing.B)
+	reportExtra     func(b *testing.B)
 }
 
 func (x *bench[K, V]) put(b *testing.B, want int) {
 	n, err := x.m.Put(b.Context(), x.present, x.vals)
-	Want(b, "Put", n, want, err)
+	WantCount(b, "Put", n, want, err)
 }
 
 func (x *bench[K, V]) get(b *testing.B, keys []K, want int) {
 	for b.Loop() {
 		n, err := x.m.Get(b.Context(), keys, x.vals, nil)
-		Want(b, "Get", n, want, err)
+		WantCount(b, "Get", n, want, err)
 	}
 	x.report(b)
 }
@@ -65,7 +65,7 @@ func (x *bench[K, V]) insert(b *testing.B) {
 func (x *bench[K, V]) delete(b *testing.B) {
 	for b.Loop() {
 		n, err := x.m.Delete(b.Context(), x.present, nil)
-		Want(b, "Delete", n, len(x.present), err)
+		WantCount(b, "Delete", n, len(x.present), err)
 		b.StopTimer()
 		must(b, x.m.Clear(b.Context()))
 		x.put(b, len(x.present))
@@ -76,5 +76,5 @@ func (x *bench[K, V]) delete(b *testing.B) {
 
 func (x *bench[K, V]) report(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(x.present)), "ns/key")
-	x.figures(b)
+	x.reportExtra(b)
 }

@@ -19,8 +19,8 @@ func erasing[S, E Structure](open Maker[S], erase func(S) E) Maker[E] {
 	return func(t testing.TB, dev device.Device) E { return erase(open(t, dev)) }
 }
 
-// copied returns a copy of a structure, if its type has CopyTo.
-func copied[M, E any](ctx context.Context, dev device.Device, from any, erase func(M) E) (copy E, ok bool, err error) {
+// copyStructure returns a copy of a structure, if its type has CopyTo.
+func copyStructure[M, E any](ctx context.Context, dev device.Device, from any, erase func(M) E) (copy E, ok bool, err error) {
 	of, ok := from.(interface {
 		CopyTo(context.Context, device.Device) (M, error)
 	})
@@ -34,30 +34,30 @@ func copied[M, E any](ctx context.Context, dev device.Device, from any, erase fu
 func eraseMap[K weft.Key, V weft.Value](m AnyMap[K, V]) erasedMap {
 	to := caller{typesOf[K, V](), m, func(c *call) (int, error) { return callMap(m, c) }}
 	return &mapAdapter{pairsAdapter{m, lookupsAdapter{to}}, func(ctx context.Context, dev device.Device) (erasedMap, bool, error) {
-		return copied(ctx, dev, m, func(to *weft.Map[K, V]) erasedMap { return eraseMap[K, V](to) })
+		return copyStructure(ctx, dev, m, func(to *weft.Map[K, V]) erasedMap { return eraseMap[K, V](to) })
 	}}
 }
 
 func eraseMultiMap[K weft.Key, V weft.Value](m AnyMultiMap[K, V]) erasedMultiMap {
 	to := caller{typesOf[K, V](), m, func(c *call) (int, error) { return callMultiMap(m, c) }}
 	return &multiMapAdapter{pairsAdapter{m, lookupsAdapter{to}}, func(ctx context.Context, dev device.Device) (erasedMultiMap, bool, error) {
-		return copied(ctx, dev, m, func(to *weft.MultiMap[K, V]) erasedMultiMap { return eraseMultiMap[K, V](to) })
+		return copyStructure(ctx, dev, m, func(to *weft.MultiMap[K, V]) erasedMultiMap { return eraseMultiMap[K, V](to) })
 	}}
 }
 
 func eraseSet[K weft.Key](s AnySet[K]) erasedSet {
 	to := caller{typesOf[K, uint32](), s, func(c *call) (int, error) { return callSet(s, c) }}
 	return &setAdapter{s, to, func(ctx context.Context, dev device.Device) (erasedSet, bool, error) {
-		return copied(ctx, dev, s, func(to *weft.Set[K]) erasedSet { return eraseSet[K](to) })
+		return copyStructure(ctx, dev, s, func(to *weft.Set[K]) erasedSet { return eraseSet[K](to) })
 	}}
 }
 
 func eraseOrderedMap[K weft.Key, V weft.Value](m AnyOrderedMap[K, V]) erasedOrderedMap {
 	to := caller{typesOf[K, V](), m, func(c *call) (int, error) { return callOrderedMap(m, c) }}
 	copies := func(ctx context.Context, dev device.Device) (erasedMap, bool, error) {
-		return copied(ctx, dev, m, func(to *weft.OrderedMap[K, V]) erasedMap { return eraseOrderedMap[K, V](to) })
+		return copyStructure(ctx, dev, m, func(to *weft.OrderedMap[K, V]) erasedMap { return eraseOrderedMap[K, V](to) })
 	}
-	seeks := caller{to.of, m, func(c *call) (int, error) { return callSeeks[K, V](m, c) }}
+	seeks := caller{to.typ, m, func(c *call) (int, error) { return callSeeks[K, V](m, c) }}
 	return &orderedMapAdapter{mapAdapter{pairsAdapter{m, lookupsAdapter{to}}, copies}, seeksAdapter{seeks}, func(ctx context.Context) (erasedSeeker, bool, error) {
 		var at AnySeeker[K, V]
 		var err error
@@ -73,7 +73,7 @@ func eraseOrderedMap[K weft.Key, V weft.Value](m AnyOrderedMap[K, V]) erasedOrde
 		default:
 			return nil, false, nil
 		}
-		to := caller{to.of, at, func(c *call) (int, error) { return callSeeks(at, c) }}
+		to := caller{to.typ, at, func(c *call) (int, error) { return callSeeks(at, c) }}
 		return &snapshotAdapter{lookupsAdapter{to}, seeksAdapter{to}, at}, true, err
 	}}
 }
@@ -87,13 +87,13 @@ type (
 func callLookups[K weft.Key, V weft.Value](m typedLookups[K, V], c *call) (int, error) {
 	switch c.method {
 	case "Get":
-		return m.Get(c.ctx, own[K](c.lent[0]), own[V](c.lentVals), c.flags)
+		return m.Get(c.ctx, hostColumn[K](c.hostCopies[0]), hostColumn[V](c.valsCopy), c.flags)
 	case "GetOn":
-		return 0, m.GetOn(c.stream, on[K](c.onKeys[0]), on[V](c.onVals), c.onFlags, c.n...)
+		return 0, m.GetOn(c.stream, deviceColumn[K](c.onKeys[0]), deviceColumn[V](c.onVals), c.onFlags, c.n...)
 	case "Contains":
-		return m.Contains(c.ctx, own[K](c.lent[0]), c.flags)
+		return m.Contains(c.ctx, hostColumn[K](c.hostCopies[0]), c.flags)
 	case "ContainsOn":
-		return 0, m.ContainsOn(c.stream, on[K](c.onKeys[0]), c.onFlags, c.n...)
+		return 0, m.ContainsOn(c.stream, deviceColumn[K](c.onKeys[0]), c.onFlags, c.n...)
 	case "All":
 		c.all = pairsOf(m.All())
 		return 0, nil
@@ -105,8 +105,8 @@ func callLookups[K weft.Key, V weft.Value](m typedLookups[K, V], c *call) (int, 
 }
 
 func callPairs[K weft.Key, V weft.Value](m typedPairs[K, V], c *call) (int, error) {
-	keys, vals := own[K](c.lent[0]), own[V](c.lentVals)
-	onKeys, onVals := on[K](c.onKeys[0]), on[V](c.onVals)
+	keys, vals := hostColumn[K](c.hostCopies[0]), hostColumn[V](c.valsCopy)
+	onKeys, onVals := deviceColumn[K](c.onKeys[0]), deviceColumn[V](c.onVals)
 	switch c.method {
 	case "Put":
 		return m.Put(c.ctx, keys, vals)
@@ -131,7 +131,7 @@ func callPairs[K weft.Key, V weft.Value](m typedPairs[K, V], c *call) (int, erro
 func callApply[K weft.Key, V weft.Value](m typedPairs[K, V], c *call) error {
 	ops := make([]weft.Op[K, V], len(c.ops))
 	for i, op := range c.ops {
-		ops[i] = weft.Op[K, V]{Kind: op.Kind, Key: fromBits[K](op.Key ^ turned[K]()), Value: fromBits[V](op.Value)}
+		ops[i] = weft.Op[K, V]{Kind: op.Kind, Key: fromBits[K](op.Key ^ signBitOf[K]()), Value: fromBits[V](op.Value)}
 	}
 	var results []weft.Result[V]
 	if c.results != nil {
@@ -148,8 +148,8 @@ func callApply[K weft.Key, V weft.Value](m typedPairs[K, V], c *call) error {
 }
 
 func callMap[K weft.Key, V weft.Value](m AnyMap[K, V], c *call) (int, error) {
-	keys, vals := own[K](c.lent[0]), own[V](c.lentVals)
-	onKeys, onVals := on[K](c.onKeys[0]), on[V](c.onVals)
+	keys, vals := hostColumn[K](c.hostCopies[0]), hostColumn[V](c.valsCopy)
+	onKeys, onVals := deviceColumn[K](c.onKeys[0]), deviceColumn[V](c.onVals)
 	switch c.method {
 	case "GetOrPut":
 		return m.GetOrPut(c.ctx, keys, vals, c.flags)
@@ -166,15 +166,15 @@ func callMap[K weft.Key, V weft.Value](m AnyMap[K, V], c *call) (int, error) {
 }
 
 func callMultiMap[K weft.Key, V weft.Value](m AnyMultiMap[K, V], c *call) (int, error) {
-	keys, onKeys := own[K](c.lent[0]), on[K](c.onKeys[0])
+	keys, onKeys := hostColumn[K](c.hostCopies[0]), deviceColumn[K](c.onKeys[0])
 	switch c.method {
 	case "GetAll":
-		rows := weft.Rows[V]{Offsets: c.rows.Offsets, Vals: slices.Clone(own[V](c.lentVals))}
+		rows := weft.Rows[V]{Offsets: c.rows.Offsets, Vals: slices.Clone(hostColumn[V](c.valsCopy))}
 		err := m.GetAll(c.ctx, keys, &rows)
 		c.rows.Offsets, c.rows.Vals = rows.Offsets, widened(rows.Vals, 0)
 		return 0, err
 	case "GetAllOn":
-		return 0, m.GetAllOn(c.stream, onKeys, c.onCounts, c.onRanks, on[V](c.onVals))
+		return 0, m.GetAllOn(c.stream, onKeys, c.onCounts, c.onRanks, deviceColumn[V](c.onVals))
 	case "Count":
 		return m.Count(c.ctx, keys, c.counts)
 	case "CountOn":
@@ -188,7 +188,7 @@ func callMultiMap[K weft.Key, V weft.Value](m AnyMultiMap[K, V], c *call) (int, 
 }
 
 func callSet[K weft.Key](s AnySet[K], c *call) (int, error) {
-	keys, onKeys := own[K](c.lent[0]), on[K](c.onKeys[0])
+	keys, onKeys := hostColumn[K](c.hostCopies[0]), deviceColumn[K](c.onKeys[0])
 	switch c.method {
 	case "Add":
 		return s.Add(c.ctx, keys, c.flags)
@@ -206,12 +206,12 @@ func callSet[K weft.Key](s AnySet[K], c *call) (int, error) {
 		return 0, s.ApplyOn(c.stream, c.onKinds, onKeys, c.onFlags)
 	case "All":
 		c.all = func(yield func(k, v uint64) bool) {
-			s.All()(func(k K) bool { return yield(toBits(k)^turned[K](), 0) })
+			s.All()(func(k K) bool { return yield(toBits(k)^signBitOf[K](), 0) })
 		}
 	case "Pages":
 		c.pages = func(yield func(weft.Page[uint64, uint64], error) bool) {
 			s.Pages(c.ctx)(func(keys []K, err error) bool {
-				return yield(weft.Page[uint64, uint64]{Keys: widened(keys, turned[K]())}, err)
+				return yield(weft.Page[uint64, uint64]{Keys: widened(keys, signBitOf[K]())}, err)
 			})
 		}
 	}
@@ -221,20 +221,20 @@ func callSet[K weft.Key](s AnySet[K], c *call) (int, error) {
 func callOrderedMap[K weft.Key, V weft.Value](m AnyOrderedMap[K, V], c *call) (int, error) {
 	switch c.method {
 	case "Build":
-		return m.Build(c.ctx, own[K](c.lent[0]), own[V](c.lentVals))
+		return m.Build(c.ctx, hostColumn[K](c.hostCopies[0]), hostColumn[V](c.valsCopy))
 	case "BuildOn":
-		return 0, m.BuildOn(c.stream, on[K](c.onKeys[0]), on[V](c.onVals), c.n...)
+		return 0, m.BuildOn(c.stream, deviceColumn[K](c.onKeys[0]), deviceColumn[V](c.onVals), c.n...)
 	case "DeleteRange":
-		return m.DeleteRange(c.ctx, own[K](c.lent[0]), own[K](c.lent[1]), c.counts)
+		return m.DeleteRange(c.ctx, hostColumn[K](c.hostCopies[0]), hostColumn[K](c.hostCopies[1]), c.counts)
 	case "DeleteRangeOn":
-		return 0, m.DeleteRangeOn(c.stream, on[K](c.onKeys[0]), on[K](c.onKeys[1]), c.onCounts, c.n...)
+		return 0, m.DeleteRangeOn(c.stream, deviceColumn[K](c.onKeys[0]), deviceColumn[K](c.onKeys[1]), c.onCounts, c.n...)
 	}
 	return callMap[K, V](m, c)
 }
 
 func callSeeks[K weft.Key, V weft.Value](m AnySeeker[K, V], c *call) (int, error) {
-	lo, hi, keys, vals := own[K](c.lent[0]), own[K](c.lent[1]), own[K](c.lent[2]), own[V](c.lentVals)
-	onLo, onHi, onKeys, onVals := on[K](c.onKeys[0]), on[K](c.onKeys[1]), on[K](c.onKeys[2]), on[V](c.onVals)
+	lo, hi, keys, vals := hostColumn[K](c.hostCopies[0]), hostColumn[K](c.hostCopies[1]), hostColumn[K](c.hostCopies[2]), hostColumn[V](c.valsCopy)
+	onLo, onHi, onKeys, onVals := deviceColumn[K](c.onKeys[0]), deviceColumn[K](c.onKeys[1]), deviceColumn[K](c.onKeys[2]), deviceColumn[V](c.onVals)
 	switch c.method {
 	case "Range":
 		return 0, callRange(m.Range, c)
@@ -290,22 +290,22 @@ func callSeeks[K weft.Key, V weft.Value](m AnySeeker[K, V], c *call) (int, error
 
 // callRange calls Range or RangeBackward.
 func callRange[K weft.Key, V weft.Value](ask func(ctx context.Context, lo, hi []K, limit int, rows *weft.PairRows[K, V]) error, c *call) error {
-	rows := weft.PairRows[K, V]{Offsets: c.rows.Offsets, Keys: slices.Clone(own[K](c.lent[2])), Vals: slices.Clone(own[V](c.lentVals))}
-	err := ask(c.ctx, own[K](c.lent[0]), own[K](c.lent[1]), c.limit, &rows)
-	c.rows.Offsets, c.rows.Keys, c.rows.Vals = rows.Offsets, widened(rows.Keys, turned[K]()), widened(rows.Vals, 0)
+	rows := weft.PairRows[K, V]{Offsets: c.rows.Offsets, Keys: slices.Clone(hostColumn[K](c.hostCopies[2])), Vals: slices.Clone(hostColumn[V](c.valsCopy))}
+	err := ask(c.ctx, hostColumn[K](c.hostCopies[0]), hostColumn[K](c.hostCopies[1]), c.limit, &rows)
+	c.rows.Offsets, c.rows.Keys, c.rows.Vals = rows.Offsets, widened(rows.Keys, signBitOf[K]()), widened(rows.Vals, 0)
 	return err
 }
 
 func pairsOf[K weft.Key, V weft.Value](pairs iter.Seq2[K, V]) iter.Seq2[uint64, uint64] {
 	return func(yield func(k, v uint64) bool) {
-		pairs(func(k K, v V) bool { return yield(toBits(k)^turned[K](), toBits(v)) })
+		pairs(func(k K, v V) bool { return yield(toBits(k)^signBitOf[K](), toBits(v)) })
 	}
 }
 
 func pagesOf[K weft.Key, V weft.Value](pages iter.Seq2[weft.Page[K, V], error]) iter.Seq2[weft.Page[uint64, uint64], error] {
 	return func(yield func(weft.Page[uint64, uint64], error) bool) {
 		pages(func(p weft.Page[K, V], err error) bool {
-			return yield(weft.Page[uint64, uint64]{Keys: widened(p.Keys, turned[K]()), Vals: widened(p.Vals, 0)}, err)
+			return yield(weft.Page[uint64, uint64]{Keys: widened(p.Keys, signBitOf[K]()), Vals: widened(p.Vals, 0)}, err)
 		})
 	}
 }

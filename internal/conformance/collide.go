@@ -33,12 +33,12 @@ func FillAndHalve(t testing.TB, m AnyMap[uint64, uint64], keys []uint64, full fu
 	n := len(keys)
 	for lo := 0; lo < n; lo += n / 10 {
 		got, err := m.Put(ctx(), keys[lo:lo+n/10], keys[lo:lo+n/10])
-		Want(t, "Put", got, n/10, err)
+		WantCount(t, "Put", got, n/10, err)
 	}
 	WantPairs(t, m, keys)
 	full()
 	got, err := m.Delete(ctx(), keys[:n/2], nil)
-	Want(t, "Delete", got, n/2, err)
+	WantCount(t, "Delete", got, n/2, err)
 	WantPairs(t, m, keys[n/2:])
 }
 

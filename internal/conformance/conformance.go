@@ -4,9 +4,9 @@
 //
 // The suites test only what package weft promises. Tests of a structure's own properties are in its
 // package. Their common parts are here: failures of the device in [NewFails] and [OperationsFail],
-// interrupted calls in [CutShort], histories in [AnyHistory], statistics in [CompactDropsDead] and
-// [LookupsGrowNothing], colliding keys in [Colliding], constants of kernels in [Twins], smoke tests
-// and benchmarks.
+// interrupted calls in [InterruptMaintenance], histories in [RandomHistory], statistics in
+// [CompactDropsDead] and [LookupsDoNotGrow], colliding keys in [Colliding], constants of kernels in
+// [Twins], smoke tests and benchmarks.
 //
 // Suites and smoke tests are not generic, because each package would compile them for each of its
 // pairs of types. They hold keys and values as 64-bit numbers and call structures through adapters
@@ -43,10 +43,10 @@ type Case[S Structure] struct {
 }
 
 // run runs a suite except for some cases.
-func run[S Structure](t *testing.T, at place[S], cases []Case[S], without ...string) {
+func run[S Structure](t *testing.T, p target[S], cases []Case[S], without ...string) {
 	for _, c := range cases {
 		if !slices.Contains(without, c.Name) {
-			t.Run(c.Name, func(t *testing.T) { c.run(t, at) })
+			t.Run(c.Name, func(t *testing.T) { c.run(t, p) })
 		}
 	}
 }
@@ -56,8 +56,8 @@ func run[S Structure](t *testing.T, at place[S], cases []Case[S], without ...str
 // widths, options and schedules of kernels.
 var HostCases = []string{"Cancelled", "Partial", "InsideLoops", "AssignCutShort", "LoadRefuses", "SaveFails"}
 
-func (c Case[S]) run(t testing.TB, at place[S]) {
-	s := at.open(t, at.dev)
+func (c Case[S]) run(t testing.TB, p target[S]) {
+	s := p.open(t, p.dev)
 	defer func() {
 		check(t, s)
 		must(t, s.Close())
@@ -65,25 +65,25 @@ func (c Case[S]) run(t testing.TB, at place[S]) {
 	c.test(t, s)
 }
 
-// place specifies where and how a suite makes structures.
-type place[S Structure] struct {
+// target specifies where and how a suite makes structures.
+type target[S Structure] struct {
 	types
 	dev   device.Device
 	scale Scale
 	open  Maker[S]
 }
 
-// asked converts cases for erased structures to cases for typed ones.
-func asked[S, E Structure](cases []Case[E], erase func(S) E) (out []Case[S]) {
+// typedCases converts cases for erased structures to cases for typed ones.
+func typedCases[S, E Structure](cases []Case[E], erase func(S) E) (out []Case[S]) {
 	for _, c := range cases {
 		out = append(out, Case[S]{c.Name, func(t testing.TB, s S) { c.test(t, erase(s)) }})
 	}
 	return out
 }
 
-// another makes one more empty structure on a device. The structure is checked and closed with the
-// test.
-func (p place[S]) another(t testing.TB, dev device.Device) S {
+// newStructure makes one more empty structure on a device. The structure is checked and closed with
+// the test.
+func (p target[S]) newStructure(t testing.TB, dev device.Device) S {
 	s := p.open(t, dev)
 	t.Cleanup(func() {
 		check(t, s)
@@ -97,19 +97,19 @@ func (p place[S]) another(t testing.TB, dev device.Device) S {
 // Report runs a case as a test would, and returns whether it failed, with the log. Tests of the
 // suites use it: they pass a broken structure to a suite and require a failure.
 func (c Case[S]) Report(t testing.TB, dev device.Device, open Maker[S]) (failed bool, log string) {
-	return Report(t, func(t testing.TB) { c.run(t, place[S]{dev: dev, open: open}) })
+	return Report(t, func(t testing.TB) { c.run(t, target[S]{dev: dev, open: open}) })
 }
 
-// Check is implemented by structures with more invariants to test than their own method Check does.
-// The suites call both after every test.
-type Check interface{ CheckInvariants() error }
+// InvariantChecker is implemented by structures with more invariants to test than their own method
+// Check does. The suites call both after every test.
+type InvariantChecker interface{ CheckInvariants() error }
 
 func check(t testing.TB, s Structure) {
 	t.Helper()
 	if err := s.Check(ctx()); err != nil && !errors.Is(err, weft.ErrClosed) {
 		t.Errorf("Check: %v", err)
 	}
-	if c, ok := s.(Check); ok {
+	if c, ok := s.(InvariantChecker); ok {
 		if err := c.CheckInvariants(); err != nil {
 			t.Errorf("invariants: %v", err)
 		}
@@ -129,13 +129,13 @@ func must(t testing.TB, err error) {
 }
 
 // mustPanic fails unless f panics with a message.
-func mustPanic(t testing.TB, what string, f func()) {
+func mustPanic(t testing.TB, desc string, f func()) {
 	t.Helper()
 	defer func() {
 		if v := recover(); v == nil {
-			t.Errorf("%s: no panic", what)
+			t.Errorf("%s: no panic", desc)
 		} else if _, ok := v.(string); !ok {
-			t.Errorf("%s: panic with %T %v, want a message", what, v, v)
+			t.Errorf("%s: panic with %T %v, want a message", desc, v, v)
 		}
 	}()
 	f()

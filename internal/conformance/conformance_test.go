@@ -31,50 +31,50 @@ func openCPU(t testing.TB) device.Device { return devicetest.OpenCPU(t, 2) }
 
 // flawsOfAll are the flaws that structures of any kind may have, with the cases that detect them.
 var flawsOfAll = map[flaw][]string{
-	skipsLengths:    {"Lengths"},
-	ignoresContext:  {"Cancelled"},
-	reopens:         {"Closed"},
-	clearForgetsLen: {"Clear"},
-	failsEmpty:      {"EmptyBatches"},
-	hidesPrefix:     {"Partial"},
-	overstates:      {"Partial", "Cancelled"},
-	pagesRepeat:     {"Pages", "SaveAndLoad"},
-	pagesLose:       {"Pages"},
-	pagesQuiet:      {"PagesEnd"},
-	pagesShareError: {"TwoIterations"},
-	stopsLocked:     {"AllStops"},
-	loopsDeadlock:   {"InsideLoops"},
-	savesTwice:      {"SaveAndLoad"},
-	savesShort:      {"SaveAndLoad"},
-	loadsDamaged:    {"LoadRefuses"},
-	loadsGreedy:     {"SaveAndLoad"},
-	loadReplacesAll: {"SaveAndLoad"},
-	saveHidesErrors: {"SaveFails"},
-	compactLoses:    {"Compact"},
-	onIgnoresCount:  {"OnForms", "OnFormsInOrder"},
-	onSetsCount:     {"OnForms"},
-	onSkipsFlags:    {"OnForms"},
-	onLosesLast:     {"OnForms"},
-	onTakesAny:      {"OnFormsRefuse"},
-	onTakesFar:      {"OnFormsRefuse"},
-	onWritesBeyond:  {"OnSizes"},
-	onTakesShort:    {"OnFormsRefuse"},
-	onBackwards:     {"OnDuplicates"},
-	onForgets:       {"OnTwoStreams", "OnFormsInOrder"},
+	skipsLengths:        {"Lengths"},
+	ignoresContext:      {"Cancelled"},
+	reopens:             {"Closed"},
+	clearForgetsLen:     {"Clear"},
+	failsEmpty:          {"EmptyBatches"},
+	hidesPrefix:         {"Partial"},
+	overstates:          {"Partial", "Cancelled"},
+	pagesRepeat:         {"Pages", "SaveAndLoad"},
+	pagesLose:           {"Pages"},
+	pagesHideErrors:     {"PagesEnd"},
+	pagesShareError:     {"TwoIterations"},
+	stopsLocked:         {"AllStops"},
+	loopsDeadlock:       {"InsideLoops"},
+	savesTwice:          {"SaveAndLoad"},
+	savesShort:          {"SaveAndLoad"},
+	loadsDamaged:        {"LoadRefuses"},
+	loadsReadAhead:      {"SaveAndLoad"},
+	loadReplacesAll:     {"SaveAndLoad"},
+	saveHidesErrors:     {"SaveFails"},
+	compactLoses:        {"Compact"},
+	onIgnoresCount:      {"OnForms", "OnFormsInOrder"},
+	onSetsCount:         {"OnForms"},
+	onSkipsFlags:        {"OnForms"},
+	onLosesLast:         {"OnForms"},
+	onTakesOtherDevices: {"OnFormsRefuse"},
+	onChecksKeysOnly:    {"OnFormsRefuse"},
+	onOverwrites:        {"OnSizes"},
+	onTakesShort:        {"OnFormsRefuse"},
+	onBackwards:         {"OnDuplicates"},
+	onLosesStream:       {"OnTwoStreams", "OnFormsInOrder"},
 }
 
 // flawsAreNoticed requires at least the named cases to detect each flaw. A suite that cannot fail
 // proves nothing.
 func flawsAreNoticed[S Structure](
 	t *testing.T, flaws map[flaw][]string,
-	cases func(dev device.Device, scale Scale, open Maker[S]) []Case[S], with func(how flaw, dev device.Device) S,
+	cases func(dev device.Device, scale Scale, open Maker[S]) []Case[S], with func(f flaw, dev device.Device) S,
 ) {
 	maps.Copy(flaws, flawsOfAll)
-	for how, want := range flaws {
-		t.Run(string(how), func(t *testing.T) {
+	for f, want := range flaws {
+		t.Run(string(f), func(t *testing.T) {
 			t.Parallel()
-			dev, open := openCPU(t), func(_ testing.TB, dev device.Device) S { return with(how, dev) }
-			noticed := notices(t, dev, cases(dev, Slow, open), open)
+			dev, open := openCPU(t), func(_ testing.TB, dev device.Device) S { return with(f, dev) }
+			noticed := failedCases(t, dev, cases(dev, Slow, open), open)
 			for _, name := range want {
 				if !noticed[name] {
 					t.Errorf("%s did not notice", name)
@@ -97,40 +97,40 @@ func TestFlawsOfMapsAreNoticed(t *testing.T) {
 		quietsNaN:        {"EveryKeyAndValue"},
 		applyHidesValue:  {"Apply"},
 		iteratesTwice:    {"AllWhileChanging"},
-		answersTooLittle: {"BatchSizes", "RoundTrip", "All"},
+		truncatesBatches: {"BatchSizes", "RoundTrip", "All"},
 		applyTakesAny:    {"ApplyAnswers"},
 		leavesStale:      {"Partial", "Cancelled"},
 		onSkipsValues:    {"OnForms"},
-		loadsNothing:     {"GetOrPut"},
+		loadsNoValues:    {"GetOrPut"},
 		loadsOnce:        {"GetOrPut"},
 		loadsLast:        {"GetOrPut"},
 		loadsInverted:    {"GetOrPut", "Partial"},
 		loadsForget:      {"Partial", "Cancelled"},
-		loadsLate:        {"GetOrPutConcurrent"},
+		loadsRace:        {"GetOrPutConcurrent"},
 		assignsFloats:    {"Assign"},
 		reduceReplaces:   {"Reduce", "ReduceOneKey", "Apply"},
 		reduceOnce:       {"Reduce", "ReduceOneKey"},
 		reduceBits:       {"Reduce", "Apply"},
 		updatesInsert:    {"ApplyUpdates"},
-	}, MapCases[uint32, float32], func(how flaw, dev device.Device) AnyMap[uint32, float32] {
-		return newReference[uint32, float32](how, dev)
+	}, MapCases[uint32, float32], func(f flaw, dev device.Device) AnyMap[uint32, float32] {
+		return newReference[uint32, float32](f, dev)
 	})
 }
 
 func TestFlawsOfIDsAreNoticed(t *testing.T) {
 	flawsAreNoticed(t, map[flaw][]string{
-		assignsFromOne: {"Assign", "AssignCutShort", "AssignConcurrent"},
-		assignsRows:    {"Assign"},
-		assignsLength:  {"AssignGoesOn"},
-		assignsLowly:   {"AssignGoesOn"},
-		assignsForever: {"Assign"},
-		assignsAhead:   {"AssignCutShort"},
-		assignsBeyond:  {"AssignToTheLast"},
-		assignsAnew:    {"AssignGoesOn"},
-		assignsTwice:   {"AssignConcurrent"},
-		assignsDraft:   {"AssignConcurrent"},
-	}, MapCases[uint32, int32], func(how flaw, dev device.Device) AnyMap[uint32, int32] {
-		return newReference[uint32, int32](how, dev)
+		assignsFromOne:      {"Assign", "AssignCutShort", "AssignConcurrent"},
+		assignsRows:         {"Assign"},
+		assignsLength:       {"AssignGoesOn"},
+		assignsIgnoreValues: {"AssignGoesOn"},
+		assignsForever:      {"Assign"},
+		assignsSkipIDs:      {"AssignCutShort"},
+		assignsWrap:         {"AssignToTheLast"},
+		assignsAnew:         {"AssignGoesOn"},
+		assignsTwice:        {"AssignConcurrent"},
+		assignsDraft:        {"AssignConcurrent"},
+	}, MapCases[uint32, int32], func(f flaw, dev device.Device) AnyMap[uint32, int32] {
+		return newReference[uint32, int32](f, dev)
 	})
 }
 
@@ -139,14 +139,14 @@ func TestFlawsOfSetsAreNoticed(t *testing.T) {
 		reservesOnes:     {"EveryKey"},
 		reportsAll:       {"FirstAddWins"},
 		keepsDeleted:     {"RoundTrip", "Churn"},
-		answersTooLittle: {"RoundTrip", "All"},
-	}, SetCases[uint32], func(how flaw, dev device.Device) AnySet[uint32] {
-		return referenceSet[uint32]{newReference[uint32, uint32](how, dev)}
+		truncatesBatches: {"RoundTrip", "All"},
+	}, SetCases[uint32], func(f flaw, dev device.Device) AnySet[uint32] {
+		return referenceSet[uint32]{newReference[uint32, uint32](f, dev)}
 	})
 }
 
-// notices runs all cases and returns the names of those that fail.
-func notices[S Structure](t *testing.T, dev device.Device, cases []Case[S], open Maker[S]) map[string]bool {
+// failedCases runs all cases and returns the names of those that fail.
+func failedCases[S Structure](t *testing.T, dev device.Device, cases []Case[S], open Maker[S]) map[string]bool {
 	noticed := map[string]bool{}
 	for _, c := range cases {
 		if failed, log := c.Report(t, dev, open); failed {
@@ -162,7 +162,7 @@ func notices[S Structure](t *testing.T, dev device.Device, cases []Case[S], open
 // Structures with CheckInvariants are checked after each case.
 func TestInvariantsAreAskedFor(t *testing.T) {
 	dev, broken := openCPU(t), func(_ testing.TB, dev device.Device) AnyMap[uint32, float32] {
-		return selfish{newReference[uint32, float32](none, dev)}
+		return brokenInvariants{newReference[uint32, float32](none, dev)}
 	}
 	for _, c := range MapCases(dev, Slow, broken) {
 		failed, log := c.Report(t, dev, broken)
@@ -172,9 +172,9 @@ func TestInvariantsAreAskedFor(t *testing.T) {
 	}
 }
 
-type selfish struct{ *reference[uint32, float32] }
+type brokenInvariants struct{ *reference[uint32, float32] }
 
-func (selfish) CheckInvariants() error { return errors.New("broken within") }
+func (brokenInvariants) CheckInvariants() error { return errors.New("broken within") }
 
 // The bytes of a fuzz test form batches of all kinds of operations, and are read to their end.
 func TestReplayReadsEverything(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 // types describes the types that a suite's numbers represent.
 type types struct {
 	keyMask, valMask uint64 // the bits of keys and values
-	turned           uint64 // the sign bit of signed keys, or 0
+	signBit          uint64 // the sign bit of signed keys, or 0
 	floats, signed   bool   // values
 	val              func(n int) uint64
 	combine          func(by weft.Reduction, a, b uint64) uint64
@@ -29,11 +29,11 @@ type types struct {
 
 func typesOf[K weft.Key, V weft.Value]() types {
 	return types{
-		keyMask: toBits(^K(0)), valMask: toBits(fromBits[V](^uint64(0))), turned: turned[K](),
-		floats: fractional[V](), signed: V(0)-1 < 0,
+		keyMask: toBits(^K(0)), valMask: toBits(fromBits[V](^uint64(0))), signBit: signBitOf[K](),
+		floats: isFloat[V](), signed: V(0)-1 < 0,
 		val: func(n int) uint64 { return toBits(V(n)) },
 		combine: func(by weft.Reduction, a, b uint64) uint64 {
-			return toBits(combined(by, fromBits[V](a), fromBits[V](b)))
+			return toBits(combine(by, fromBits[V](a), fromBits[V](b)))
 		},
 	}
 }
@@ -41,7 +41,7 @@ func typesOf[K weft.Key, V weft.Value]() types {
 // wide are the types of suites for structures with a single pair of types.
 var wide = typesOf[uint64, uint64]()
 
-func turned[K weft.Key]() uint64 {
+func signBitOf[K weft.Key]() uint64 {
 	if k := ^K(0); k < 0 {
 		return toBits(k)>>1 + 1
 	}
@@ -49,7 +49,7 @@ func turned[K weft.Key]() uint64 {
 }
 
 // key returns the key with some bits.
-func (y *types) key(bits uint64) uint64 { return bits&y.keyMask ^ y.turned }
+func (y *types) key(bits uint64) uint64 { return bits&y.keyMask ^ y.signBit }
 
 // numbers returns numbers as keys.
 func (y *types) numbers(numbers ...int) []uint64 {
@@ -60,26 +60,26 @@ func (y *types) numbers(numbers ...int) []uint64 {
 	return keys
 }
 
-// after returns the key a number of steps after another. The smallest key follows the largest.
-func (y *types) after(key uint64, steps int) uint64 { return (key + uint64(steps)) & y.keyMask }
+// keyAfter returns the key a number of steps after another. The smallest key follows the largest.
+func (y *types) keyAfter(key uint64, steps int) uint64 { return (key + uint64(steps)) & y.keyMask }
 
 // bits returns the value with some bits.
 func (y *types) bits(bits uint64) uint64 { return bits & y.valMask }
 
-// random returns a value of random bits.
-func (y *types) random(rng *rand.Rand) uint64 { return y.bits(rng.Uint64()) }
+// randomValue returns a value of random bits.
+func (y *types) randomValue(rng *rand.Rand) uint64 { return y.bits(rng.Uint64()) }
 
-// values returns n random values.
-func (y *types) values(n int, rng *rand.Rand) []uint64 {
+// randomValues returns n random values.
+func (y *types) randomValues(n int, rng *rand.Rand) []uint64 {
 	vals := make([]uint64, n)
 	for i := range vals {
-		vals[i] = y.random(rng)
+		vals[i] = y.randomValue(rng)
 	}
 	return vals
 }
 
-// unique returns n different keys. n must not exceed the number of keys of narrow types.
-func (y *types) unique(n int, rng *rand.Rand) []uint64 {
+// uniqueKeys returns n different keys. n must not exceed the number of keys of narrow types.
+func (y *types) uniqueKeys(n int, rng *rand.Rand) []uint64 {
 	seen := make(map[uint64]bool, n)
 	keys := make([]uint64, 0, n)
 	for len(keys) < n {
@@ -100,17 +100,17 @@ func (y *types) sequence(first, n int) []uint64 {
 	return keys
 }
 
-// odd are bit patterns that implementations tend to reserve.
-var odd = []uint64{
+// reservedPatterns are bit patterns that implementations tend to reserve.
+var reservedPatterns = []uint64{
 	0, 1, 2, 3, math.MaxUint64, math.MaxUint64 - 1, math.MaxUint64 - 2, math.MaxUint64 - 3,
 	1 << 31, 1 << 32, 1 << 63, 0xdeadbeef, 0x7fffffff_7fffffff,
 	0x7ff00000_7f800001, // as a float of either width, a NaN that arithmetic would change
 }
 
-func (y *types) oddKeys() []uint64 { return each(odd, y.key) }
-func (y *types) oddVals() []uint64 { return each(odd, y.bits) }
+func (y *types) reservedKeys() []uint64 { return mapEach(reservedPatterns, y.key) }
+func (y *types) reservedVals() []uint64 { return mapEach(reservedPatterns, y.bits) }
 
-func each(numbers []uint64, f func(uint64) uint64) []uint64 {
+func mapEach(numbers []uint64, f func(uint64) uint64) []uint64 {
 	out := slices.Clone(numbers)
 	for i, n := range out {
 		out[i] = f(n)
@@ -118,9 +118,9 @@ func each(numbers []uint64, f func(uint64) uint64) []uint64 {
 	return out
 }
 
-// oddKey maps a byte to a key from a few that collide: small ones, and some that look like
+// collidingKey maps a byte to a key from a few that collide: small ones, and some that look like
 // sentinels.
-func (y *types) oddKey(b byte) uint64 {
+func (y *types) collidingKey(b byte) uint64 {
 	if b >= 0xf0 {
 		return y.key(^uint64(b & 15))
 	}
@@ -135,7 +135,7 @@ func (y *types) blankVals(n int) []uint64 { return slices.Repeat([]uint64{y.bits
 // test.
 func (y *types) keysOn(t testing.TB, s *device.Stream, keys []uint64) words {
 	t.Helper()
-	return upload(t, s, keys, y.keyMask, y.turned)
+	return upload(t, s, keys, y.keyMask, y.signBit)
 }
 
 func (y *types) valsOn(t testing.TB, s *device.Stream, vals []uint64) words {
@@ -145,21 +145,21 @@ func (y *types) valsOn(t testing.TB, s *device.Stream, vals []uint64) words {
 
 // words is a column of keys or values on a device.
 type words struct {
-	narrow device.Slice[uint32]
-	wide   device.Slice[uint64]
-	turned uint64
+	narrow  device.Slice[uint32]
+	wide    device.Slice[uint64]
+	signBit uint64
 }
 
-func upload(t testing.TB, s *device.Stream, src []uint64, mask, turned uint64) words {
+func upload(t testing.TB, s *device.Stream, src []uint64, mask, signBit uint64) words {
 	t.Helper()
 	if mask == math.MaxUint64 {
-		return words{wide: devicetest.Upload(t, s, each(src, func(x uint64) uint64 { return x ^ turned })), turned: turned}
+		return words{wide: devicetest.Upload(t, s, mapEach(src, func(x uint64) uint64 { return x ^ signBit })), signBit: signBit}
 	}
 	narrow := make([]uint32, len(src))
 	for i, x := range src {
-		narrow[i] = uint32(x ^ turned)
+		narrow[i] = uint32(x ^ signBit)
 	}
-	return words{narrow: devicetest.Upload(t, s, narrow), turned: turned}
+	return words{narrow: devicetest.Upload(t, s, narrow), signBit: signBit}
 }
 
 // Sub returns the part [lo,hi).
@@ -179,7 +179,7 @@ func (w words) CopyTo(ctx context.Context, s *device.Stream, dst []uint64) error
 			return err
 		}
 		for i := range dst {
-			dst[i] ^= w.turned
+			dst[i] ^= w.signBit
 		}
 		return nil
 	}
@@ -188,55 +188,56 @@ func (w words) CopyTo(ctx context.Context, s *device.Stream, dst []uint64) error
 		return err
 	}
 	for i, x := range narrow {
-		dst[i] = uint64(x) ^ w.turned
+		dst[i] = uint64(x) ^ w.signBit
 	}
 	return nil
 }
 
-// on returns a device column in a structure's type. The layout is that of the slice in words.
-func on[T weft.Value](w words) device.Slice[T] {
+// deviceColumn returns a device column in a structure's type. The layout is that of the slice in
+// words.
+func deviceColumn[T weft.Value](w words) device.Slice[T] {
 	if unsafe.Sizeof(T(0)) == 4 {
 		return *(*device.Slice[T])(unsafe.Pointer(&w.narrow))
 	}
 	return *(*device.Slice[T])(unsafe.Pointer(&w.wide))
 }
 
-// lent is a host column in the width of its type, for one call.
-type lent struct {
-	of     []uint64
-	narrow []uint32
-	wide   []uint64
-	turned uint64
+// hostCopy is a host column in the width of its type, for one call.
+type hostCopy struct {
+	of      []uint64
+	narrow  []uint32
+	wide    []uint64
+	signBit uint64
 }
 
-func lend(of []uint64, mask, turned uint64) lent {
-	l := lent{of: of, turned: turned}
+func newHostCopy(of []uint64, mask, signBit uint64) hostCopy {
+	l := hostCopy{of: of, signBit: signBit}
 	switch {
 	case of == nil:
 	case mask == math.MaxUint64:
 		l.wide = make([]uint64, len(of))
 		for i, x := range of {
-			l.wide[i] = x ^ turned
+			l.wide[i] = x ^ signBit
 		}
 	default:
 		l.narrow = make([]uint32, len(of))
 		for i, x := range of {
-			l.narrow[i] = uint32(x ^ turned)
+			l.narrow[i] = uint32(x ^ signBit)
 		}
 	}
 	return l
 }
 
-// back copies out what a call has changed, which includes the inputs if the call is wrong. It then
-// overwrites the copy, so that a callee that retains it is detected.
-func (l lent) back() {
+// copyBack copies out what a call has changed, which includes the inputs if the call is wrong. It
+// then overwrites the copy, so that a callee that retains it is detected.
+func (l hostCopy) copyBack() {
 	for i, x := range l.narrow {
-		if x := uint64(x) ^ l.turned; x != l.of[i] {
+		if x := uint64(x) ^ l.signBit; x != l.of[i] {
 			l.of[i] = x
 		}
 	}
 	for i, x := range l.wide {
-		if x ^= l.turned; x != l.of[i] {
+		if x ^= l.signBit; x != l.of[i] {
 			l.of[i] = x
 		}
 	}
@@ -244,8 +245,8 @@ func (l lent) back() {
 	clear(l.wide)
 }
 
-// own returns a column in the type of a structure.
-func own[T weft.Value](l lent) []T {
+// hostColumn returns a column in the type of a structure.
+func hostColumn[T weft.Value](l hostCopy) []T {
 	if l.narrow != nil {
 		return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(l.narrow))), len(l.narrow))
 	}
@@ -256,10 +257,10 @@ func own[T weft.Value](l lent) []T {
 }
 
 // widened returns a column of a structure's type as numbers.
-func widened[T weft.Value](vals []T, turned uint64) []uint64 {
+func widened[T weft.Value](vals []T, signBit uint64) []uint64 {
 	out := make([]uint64, len(vals))
 	for i, v := range vals {
-		out[i] = toBits(v) ^ turned
+		out[i] = toBits(v) ^ signBit
 	}
 	return out
 }

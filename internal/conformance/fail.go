@@ -19,7 +19,7 @@ func NewFails[S interface{ Close() error }, O any](t testing.TB, open func(devic
 		fired := devicetest.FailAfter(dev, n)
 		s, err := open(dev, opts)
 		if !fired() {
-			devicetest.Heal(dev)
+			devicetest.ClearFailures(dev)
 			if n == 0 || err != nil {
 				t.Fatalf("the constructor asks for %d operations: %v", n, err)
 			}
@@ -41,21 +41,21 @@ func NewFails[S interface{ Close() error }, O any](t testing.TB, open func(devic
 // even by a call with an expired context.
 func OperationsFail(t testing.TB, dev device.Device, n int, open Maker[AnyMap[uint64, uint64]]) {
 	t.Helper()
-	cancelledLeavesNothing(t, dev, open)
+	checkCancelledLeaks(t, dev, open)
 	steps := 200
 	if dev.Properties().Kind == device.CPU {
 		steps = 1 << 30 // until no operation is left to fail
 	}
 	m := open(t, dev) // allocates what structures share, at the size that a life needs
-	live(t, m, n)
+	runLifecycle(t, m, n)
 	must(t, m.Close())
 	before := devicetest.Live(dev)
 	for step := range steps {
 		m := open(t, dev)
 		fired := devicetest.FailAfter(dev, step)
-		live(t, m, n)
-		devicetest.Heal(dev)
-		live(t, m, n)
+		runLifecycle(t, m, n)
+		devicetest.ClearFailures(dev)
+		runLifecycle(t, m, n)
 		check(t, m)
 		must(t, m.Close())
 		if t.Failed() {
@@ -73,55 +73,55 @@ func OperationsFail(t testing.TB, dev device.Device, n int, open Maker[AnyMap[ui
 	}
 }
 
-// live puts a map through its life. Calls may fail for lack of memory and are repeated.
-func live(t testing.TB, m AnyMap[uint64, uint64], n int) {
+// runLifecycle puts a map through its life. Calls may fail for lack of memory and are repeated.
+func runLifecycle(t testing.TB, m AnyMap[uint64, uint64], n int) {
 	t.Helper()
-	fine := func(err error) bool {
+	succeeded := func(err error) bool {
 		t.Helper()
 		if err != nil && !errors.Is(err, device.ErrMemory) {
 			t.Fatal(err)
 		}
 		return err == nil
 	}
-	again := func(what string, f func() error) { // until it succeeds
+	retry := func(desc string, f func() error) { // until it succeeds
 		t.Helper()
 		for range 10 {
-			if fine(f()) {
+			if succeeded(f()) {
 				return
 			}
 		}
-		t.Fatalf("%s fails again and again", what)
+		t.Fatalf("%s fails again and again", desc)
 	}
 	const left = 100
 	keys := Sequence[uint64](1, n)
-	fine(m.Clear(ctx()))
+	succeeded(m.Clear(ctx()))
 	for lo := 0; lo < n; lo += n / 3 {
 		part := keys[lo : lo+n/3]
 		if lo != n/3 {
-			again("Put", func() error { _, err := m.Put(ctx(), part, part); return err })
+			retry("Put", func() error { _, err := m.Put(ctx(), part, part); return err })
 			continue
 		}
 		vals := slices.Clone(part)
-		again("GetOrPut", func() error { _, err := m.GetOrPut(ctx(), part, vals, nil); return err })
+		retry("GetOrPut", func() error { _, err := m.GetOrPut(ctx(), part, vals, nil); return err })
 		if !slices.Equal(vals, part) {
 			t.Fatal("GetOrPut loses values")
 		}
 	}
-	again("Delete", func() error { _, err := m.Delete(ctx(), keys[left:], nil); return err })
-	fine(m.Compact(ctx()))
+	retry("Delete", func() error { _, err := m.Delete(ctx(), keys[left:], nil); return err })
+	succeeded(m.Compact(ctx()))
 	ids := make([]uint64, left)
-	again("Assign", func() error { _, err := m.Assign(ctx(), keys[:left], ids); return err })
+	retry("Assign", func() error { _, err := m.Assign(ctx(), keys[:left], ids); return err })
 	if !slices.Equal(ids, keys[:left]) {
 		t.Fatal("Assign gives ids to keys that have some")
 	}
 	vals, found := make([]uint64, n), make([]bool, n)
-	again("Get", func() error { _, err := m.Get(ctx(), keys, vals, found); return err })
+	retry("Get", func() error { _, err := m.Get(ctx(), keys, vals, found); return err })
 	for i, k := range keys {
 		if want := i < left; found[i] != want || want && vals[i] != k {
 			t.Fatalf("key %d: %d, %v", k, vals[i], found[i])
 		}
 	}
-	again("Pages", func() error {
+	retry("Pages", func() error {
 		seen := 0
 		for p, err := range m.Pages(ctx()) {
 			if err != nil {
@@ -136,9 +136,9 @@ func live(t testing.TB, m AnyMap[uint64, uint64], n int) {
 	})
 }
 
-func cancelledLeavesNothing(t testing.TB, dev device.Device, open Maker[AnyMap[uint64, uint64]]) {
+func checkCancelledLeaks(t testing.TB, dev device.Device, open Maker[AnyMap[uint64, uint64]]) {
 	t.Helper()
-	k := mapKind(mapPlace(dev, Slow, open))
+	k := mapKind(mapTarget(dev, Slow, open))
 	m := k.open(t, dev)
 	r := k.batch(rng(), 1000)
 	k.fill(t, m, r.Keys, r.Vals)
@@ -178,33 +178,34 @@ func ReportsFull(t testing.TB, dev device.Device, m AnyMap[uint64, uint64], n in
 	}
 }
 
-// AnswersWhenFull assigns ids to more keys than a map of fixed size holds. It then repeats all of
-// them, each twice. Present keys get their ids. The others keep their input and consume no id.
-func AnswersWhenFull(t testing.TB, dev device.Device, m AnyMap[uint64, uint64], n int) {
+// ResultsWhenFull assigns ids to more keys than a map of fixed size holds. It then submits the same
+// keys again, each of them twice. Present keys get their ids. For the others, the output is left as
+// it was, and no id is used up.
+func ResultsWhenFull(t testing.TB, dev device.Device, m AnyMap[uint64, uint64], n int) {
 	t.Helper()
 	keys := Sequence[uint64](1, n)
-	twice := slices.Concat(keys, keys)
-	full := func(what string, fresh, before int, err error) {
+	doubled := slices.Concat(keys, keys)
+	full := func(desc string, fresh, before int, err error) {
 		t.Helper()
 		var p *weft.PartialError
 		if !errors.Is(err, weft.ErrFull) || !errors.As(err, &p) || p.Done != 2*n || p.Failed != 2*(n-m.Len()) || m.Len() != before+fresh {
-			t.Fatalf("%s of %d keys: %d are new, Len = %d: %v", what, n, fresh, m.Len(), err)
+			t.Fatalf("%s of %d keys: %d are new, Len = %d: %v", desc, n, fresh, m.Len(), err)
 		}
-		there := make([]bool, 2*n)
-		_, err = m.Contains(ctx(), twice, there)
+		present := make([]bool, 2*n)
+		_, err = m.Contains(ctx(), doubled, present)
 		must(t, err)
 		absent := make([]int, 0, p.Failed)
-		for i := range there {
-			if !there[i] {
+		for i := range present {
+			if !present[i] {
 				absent = append(absent, i)
 			}
 		}
 		if !slices.Equal(p.Rows, absent) {
-			t.Fatalf("%s: rows %v found no room, want %v", what, p.Rows, absent)
+			t.Fatalf("%s: rows %v found no room, want %v", desc, p.Rows, absent)
 		}
 	}
 	ids := make([]uint64, 2*n)
-	fresh, err := m.Assign(ctx(), twice, ids)
+	fresh, err := m.Assign(ctx(), doubled, ids)
 	full("Assign", fresh, 0, err)
 	vals, found := make([]uint64, n), make([]bool, n)
 	_, err = m.Get(ctx(), keys, vals, found)
@@ -222,12 +223,12 @@ func AnswersWhenFull(t testing.TB, dev device.Device, m AnyMap[uint64, uint64], 
 	}
 
 	s := devicetest.NewStream(t, dev)
-	on := devicetest.Upload(t, s, twice)
+	on := devicetest.Upload(t, s, doubled)
 	for _, form := range []string{"GetOrPut", "GetOrPutOn"} {
-		brought, loaded := Sequence[uint64](1_000_000, 2*n), slices.Repeat([]bool{true}, 2*n)
-		got, before := slices.Clone(brought), m.Len()
+		input, loaded := Sequence[uint64](1_000_000, 2*n), slices.Repeat([]bool{true}, 2*n)
+		got, before := slices.Clone(input), m.Len()
 		if form == "GetOrPut" {
-			fresh, err := m.GetOrPut(ctx(), twice, got, loaded)
+			fresh, err := m.GetOrPut(ctx(), doubled, got, loaded)
 			full(form, fresh, before, err)
 		} else {
 			gotOn, loadedOn := devicetest.Upload(t, s, got), devicetest.Upload(t, s, loaded)
@@ -239,8 +240,8 @@ func AnswersWhenFull(t testing.TB, dev device.Device, m AnyMap[uint64, uint64], 
 		was := slices.Clone(found)
 		_, err := m.Get(ctx(), keys, vals, found)
 		must(t, err)
-		for i, k := range twice {
-			want := brought[i]
+		for i, k := range doubled {
+			want := input[i]
 			if found[i%n] {
 				want = vals[i%n]
 			}

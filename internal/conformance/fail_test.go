@@ -13,45 +13,45 @@ import (
 
 // Flaws of maps that are full, or on a device with failing operations.
 const (
-	leaksOnFailure flaw = "what was allocated before a failure is not freed"
-	losesOnFailure flaw = "a failure loses what is there"
-	staysBroken    flaw = "after a failure all changes fail"
-	breaksSilently flaw = "a failure is not reported"
-	leaksCancelled flaw = "a cancelled call leaves memory behind"
-	fullUnreported flaw = "that there is no room is not reported"
-	fullForever    flaw = "that there is no room is reported again and again"
-	fullLeavesGaps flaw = "keys without room use up ids"
-	fullClears     flaw = "rows of GetOrPut without room lose their values"
-	fullLoads      flaw = "rows of GetOrPutOn without room count as loaded"
-	fullForgetsRow flaw = "one of the rows without room is not told"
+	leaksOnFailure     flaw = "what was allocated before a failure is not freed"
+	losesOnFailure     flaw = "a failure loses what is there"
+	brokenAfterFailure flaw = "after a failure all changes fail"
+	breaksSilently     flaw = "a failure is not reported"
+	leaksCancelled     flaw = "a cancelled call leaves memory behind"
+	fullUnreported     flaw = "that there is no room is not reported"
+	fullForever        flaw = "that there is no room is reported again and again"
+	fullLeavesGaps     flaw = "keys without room use up ids"
+	fullClears         flaw = "rows of GetOrPut without room lose their values"
+	fullLoads          flaw = "rows of GetOrPutOn without room count as loaded"
+	fullForgetsRow     flaw = "one of the rows without room is not told"
 )
 
-// frail is a map that allocates device memory for each Put, and may have a limit.
-type frail struct {
+// failingMap is a map that allocates device memory for each Put, and may have a limit.
+type failingMap struct {
 	*reference[uint64, uint64]
-	how    flaw
+	fault  flaw
 	broken error
 	limit  int
 	full   error // returned by Sync
 }
 
-func newFrail(dev device.Device, how flaw) (*frail, error) {
+func newFailingMap(dev device.Device, f flaw) (*failingMap, error) {
 	a, err := dev.Alloc(8)
 	if err != nil {
 		return nil, err
 	}
 	b, err := dev.Alloc(8)
 	if err != nil {
-		if how != leaksOnFailure {
+		if f != leaksOnFailure {
 			err = errors.Join(err, dev.Free(a))
 		}
 		return nil, err
 	}
-	return &frail{reference: newReference[uint64, uint64](none, dev), how: how}, errors.Join(dev.Free(a), dev.Free(b))
+	return &failingMap{reference: newReference[uint64, uint64](none, dev), fault: f}, errors.Join(dev.Free(a), dev.Free(b))
 }
 
-func (m *frail) Put(ctx context.Context, keys, vals []uint64) (int, error) {
-	if err := ctx.Err(); err != nil && m.how == leaksCancelled {
+func (m *failingMap) Put(ctx context.Context, keys, vals []uint64) (int, error) {
+	if err := ctx.Err(); err != nil && m.fault == leaksCancelled {
 		if _, aerr := m.dev.Alloc(8); aerr != nil {
 			return 0, aerr
 		}
@@ -65,18 +65,18 @@ func (m *frail) Put(ctx context.Context, keys, vals []uint64) (int, error) {
 		return 0, m.broken
 	case err == nil:
 		return m.reference.Put(ctx, keys, vals)
-	case m.how == losesOnFailure:
+	case m.fault == losesOnFailure:
 		clear(m.reference.pairs)
-	case m.how == staysBroken:
+	case m.fault == brokenAfterFailure:
 		m.broken = err
-	case m.how == breaksSilently:
+	case m.fault == breaksSilently:
 		return 0, nil
 	}
 	return 0, err
 }
 
-func (m *frail) PutOn(s *device.Stream, keys, vals device.Slice[uint64], n ...device.Slice[uint64]) error {
-	if keys.Len() > m.limit && m.how != fullUnreported {
+func (m *failingMap) PutOn(s *device.Stream, keys, vals device.Slice[uint64], n ...device.Slice[uint64]) error {
+	if keys.Len() > m.limit && m.fault != fullUnreported {
 		rows := Sequence[uint64](m.limit, keys.Len()-m.limit)
 		m.full = partialOf(keys.Len(), rows)
 	}
@@ -92,32 +92,32 @@ func partialOf[R int | uint64](n int, rows []R) error {
 	return p
 }
 
-// cut reports for which keys there is capacity: not for every third, nor beyond the limit.
-func (m *frail) cut(keys []uint64) (room []bool, err error) {
-	room, failed := make([]bool, len(keys)), []int{}
-	there := maps.Clone(m.reference.pairs)
+// admit reports for which keys there is capacity: not for every third, nor beyond the limit.
+func (m *failingMap) admit(keys []uint64) (fits []bool, err error) {
+	fits, failed := make([]bool, len(keys)), []int{}
+	present := maps.Clone(m.reference.pairs)
 	for i, k := range keys {
-		if _, ok := there[k]; ok || m.limit == 0 || k%3 > 0 && len(there) < m.limit {
-			there[k], room[i] = 0, true
+		if _, ok := present[k]; ok || m.limit == 0 || k%3 > 0 && len(present) < m.limit {
+			present[k], fits[i] = 0, true
 		} else {
 			failed = append(failed, i)
 		}
 	}
 	if len(failed) > 0 {
 		err = partialOf(len(keys), failed)
-		if p := err.(*weft.PartialError); m.how == fullForgetsRow {
+		if p := err.(*weft.PartialError); m.fault == fullForgetsRow {
 			p.Rows = p.Rows[1:]
 		}
 	}
-	return room, err
+	return fits, err
 }
 
-func (m *frail) Assign(ctx context.Context, keys, ids []uint64) (n int, err error) {
-	room, full := m.cut(keys)
-	for i, ok := range room {
+func (m *failingMap) Assign(ctx context.Context, keys, ids []uint64) (n int, err error) {
+	fits, full := m.admit(keys)
+	for i, ok := range fits {
 		ids[i] = 0
-		if _, there := m.reference.pairs[keys[i]]; !there && !ok {
-			if m.how == fullLeavesGaps {
+		if _, present := m.reference.pairs[keys[i]]; !present && !ok {
+			if m.fault == fullLeavesGaps {
 				m.next++
 			}
 			continue
@@ -130,9 +130,9 @@ func (m *frail) Assign(ctx context.Context, keys, ids []uint64) (n int, err erro
 	return n, full
 }
 
-func (m *frail) GetOrPut(ctx context.Context, keys, vals []uint64, loaded []bool) (n int, err error) {
-	room, full := m.cut(keys)
-	for i, ok := range room {
+func (m *failingMap) GetOrPut(ctx context.Context, keys, vals []uint64, loaded []bool) (n int, err error) {
+	fits, full := m.admit(keys)
+	for i, ok := range fits {
 		if ok {
 			one, err := m.reference.GetOrPut(ctx, keys[i:i+1], vals[i:i+1], loaded[min(i, len(loaded)):min(i+1, len(loaded))])
 			if n += one; err != nil {
@@ -140,18 +140,18 @@ func (m *frail) GetOrPut(ctx context.Context, keys, vals []uint64, loaded []bool
 			}
 			continue
 		}
-		if loaded[i] = false; m.how == fullClears {
+		if loaded[i] = false; m.fault == fullClears {
 			vals[i] = 0
 		}
 	}
 	return n, full
 }
 
-func (m *frail) GetOrPutOn(_ *device.Stream, keys, vals device.Slice[uint64], loaded device.Slice[bool], _ ...device.Slice[uint64]) error {
-	room, full := m.cut(keys.Host())
+func (m *failingMap) GetOrPutOn(_ *device.Stream, keys, vals device.Slice[uint64], loaded device.Slice[bool], _ ...device.Slice[uint64]) error {
+	fits, full := m.admit(keys.Host())
 	_, err := m.GetOrPut(context.Background(), keys.Host(), vals.Host(), loaded.Host())
-	for i, ok := range room {
-		loaded.Host()[i] = loaded.Host()[i] || !ok && m.how == fullLoads
+	for i, ok := range fits {
+		loaded.Host()[i] = loaded.Host()[i] || !ok && m.fault == fullLoads
 	}
 	if m.full = full; full != nil {
 		return nil
@@ -159,9 +159,9 @@ func (m *frail) GetOrPutOn(_ *device.Stream, keys, vals device.Slice[uint64], lo
 	return err
 }
 
-func (m *frail) Sync(ctx context.Context) error {
+func (m *failingMap) Sync(ctx context.Context) error {
 	if err := m.full; err != nil {
-		if m.how != fullForever {
+		if m.fault != fullForever {
 			m.full = nil
 		}
 		return err
@@ -171,32 +171,32 @@ func (m *frail) Sync(ctx context.Context) error {
 
 // Each flaw is detected by one of the tests for failures, and a map without flaws passes all.
 func TestFailuresAreNoticed(t *testing.T) {
-	tests := map[string]func(t testing.TB, dev device.Device, how flaw){
-		"NewFails": func(t testing.TB, dev device.Device, how flaw) { NewFails(t, newFrail, dev, how) },
-		"OperationsFail": func(t testing.TB, dev device.Device, how flaw) {
-			OperationsFail(t, dev, 600, MapOf(newFrail, how))
+	tests := map[string]func(t testing.TB, dev device.Device, f flaw){
+		"NewFails": func(t testing.TB, dev device.Device, f flaw) { NewFails(t, newFailingMap, dev, f) },
+		"OperationsFail": func(t testing.TB, dev device.Device, f flaw) {
+			OperationsFail(t, dev, 600, MapOf(newFailingMap, f))
 		},
-		"ReportsFull": func(t testing.TB, dev device.Device, how flaw) {
-			m := made(t, newFrail, dev, how)
+		"ReportsFull": func(t testing.TB, dev device.Device, f flaw) {
+			m := made(t, newFailingMap, dev, f)
 			m.limit = 64
 			ReportsFull(t, dev, m, 100)
 		},
-		"AnswersWhenFull": func(t testing.TB, dev device.Device, how flaw) {
-			m := made(t, newFrail, dev, how)
+		"AnswersWhenFull": func(t testing.TB, dev device.Device, f flaw) {
+			m := made(t, newFailingMap, dev, f)
 			m.limit = 64
-			AnswersWhenFull(t, dev, m, 100)
+			ResultsWhenFull(t, dev, m, 100)
 		},
 	}
-	for how, by := range map[flaw]string{
-		none: "", leaksOnFailure: "NewFails", losesOnFailure: "OperationsFail", staysBroken: "OperationsFail",
+	for f, by := range map[flaw]string{
+		none: "", leaksOnFailure: "NewFails", losesOnFailure: "OperationsFail", brokenAfterFailure: "OperationsFail",
 		breaksSilently: "OperationsFail", leaksCancelled: "OperationsFail", fullUnreported: "ReportsFull", fullForever: "ReportsFull",
 		fullLeavesGaps: "AnswersWhenFull", fullClears: "AnswersWhenFull", fullLoads: "AnswersWhenFull",
 		fullForgetsRow: "AnswersWhenFull",
 	} {
 		for name, test := range tests {
-			failed, log := Report(t, func(t testing.TB) { test(t, devicetest.OpenCPU(t, 1), how) })
+			failed, log := Report(t, func(t testing.TB) { test(t, devicetest.OpenCPU(t, 1), f) })
 			if failed != (name == by) {
-				t.Errorf("%s, %q: failed is %v: %s", name, how, failed, log)
+				t.Errorf("%s, %q: failed is %v: %s", name, f, failed, log)
 			}
 		}
 	}

@@ -25,41 +25,41 @@ func (c FixedCase) String() string {
 // FixedMaker makes a map of fixed size. The caller closes it.
 type FixedMaker func(t testing.TB, c FixedCase) AnyMap[uint64, uint64]
 
-// FixedTakesCapacity requires maps of fixed size to accept as many random keys as Capacity says, in
+// FixedHoldsCapacity requires maps of fixed size to accept as many random keys as Capacity says, in
 // one batch and in many, with several seeds. Keys beyond that are accepted or refused with ErrFull,
 // and lookups agree. After deletions below Capacity, as many other keys fit.
-func FixedTakesCapacity(t *testing.T, open FixedMaker, loads []float64, capacities ...int) {
+func FixedHoldsCapacity(t *testing.T, open FixedMaker, loads []float64, capacities ...int) {
 	for _, load := range append(loads, 0) {
 		for _, capacity := range capacities {
 			for seed := range uint64(max(1, min(20, 20_000/capacity))) {
 				c := FixedCase{capacity, load, seed + 1}
-				fixedTakesCapacity(t, open(t, c), c)
+				fixedHoldsCapacity(t, open(t, c), c)
 			}
 		}
 	}
 }
 
-func fixedTakesCapacity(t *testing.T, m AnyMap[uint64, uint64], c FixedCase) {
+func fixedHoldsCapacity(t *testing.T, m AnyMap[uint64, uint64], c FixedCase) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(c.Seed, uint64(c.Capacity)))
-	keys := wide.unique(c.Capacity+min(4*c.Capacity, 100_000), rng)
-	own, others := keys[:c.Capacity], keys[c.Capacity:]
+	keys := wide.uniqueKeys(c.Capacity+min(4*c.Capacity, 100_000), rng)
+	base, extra := keys[:c.Capacity], keys[c.Capacity:]
 	size := []int{c.Capacity, 1 << 12, 100}[c.Seed%3]
 	if size < c.Capacity/1000 {
 		size = c.Capacity
 	}
-	for lo := 0; lo < len(own); lo += size {
-		part := own[lo:min(lo+size, len(own))]
+	for lo := 0; lo < len(base); lo += size {
+		part := base[lo:min(lo+size, len(base))]
 		if n, err := m.Put(ctx(), part, part); n != len(part) || err != nil {
 			t.Fatalf("%v: Put of keys %d to %d: %d, %v", c, lo, lo+len(part), n, err)
 		}
 	}
-	took := make([]bool, len(others))
-	n, err := m.PutNew(ctx(), others, others, took)
-	if n != m.Len()-c.Capacity || (err != nil) != (n < len(others)) || err != nil && !errors.Is(err, weft.ErrFull) {
-		t.Fatalf("%v: PutNew of %d more: %d, Len is %d, %v", c, len(others), n, m.Len(), err)
+	accepted := make([]bool, len(extra))
+	n, err := m.PutNew(ctx(), extra, extra, accepted)
+	if n != m.Len()-c.Capacity || (err != nil) != (n < len(extra)) || err != nil && !errors.Is(err, weft.ErrFull) {
+		t.Fatalf("%v: PutNew of %d more: %d, Len is %d, %v", c, len(extra), n, m.Len(), err)
 	}
-	holds := func(want []bool) {
+	checkFound := func(want []bool) {
 		t.Helper()
 		vals, found := make([]uint64, len(keys)), make([]bool, len(keys))
 		_, err := m.Get(ctx(), keys, vals, found)
@@ -71,29 +71,29 @@ func fixedTakesCapacity(t *testing.T, m AnyMap[uint64, uint64], c FixedCase) {
 		}
 	}
 	want := make([]bool, len(keys))
-	for i := range own {
+	for i := range base {
 		want[i] = true
 	}
-	copy(want[len(own):], took)
-	holds(want)
+	copy(want[len(base):], accepted)
+	checkFound(want)
 
 	// Delete to slightly below Capacity, then refill with the keys that were refused.
-	var gone, come []uint64
-	few := min(c.Capacity, 1000)
+	var deleted, added []uint64
+	slack := min(c.Capacity, 1000)
 	for i, k := range keys {
 		switch {
-		case want[i] && m.Len()-len(gone) > c.Capacity-few:
-			gone, want[i] = append(gone, k), false
-		case !want[i] && len(come) < few && i >= len(own):
-			come, want[i] = append(come, k), true
+		case want[i] && m.Len()-len(deleted) > c.Capacity-slack:
+			deleted, want[i] = append(deleted, k), false
+		case !want[i] && len(added) < slack && i >= len(base):
+			added, want[i] = append(added, k), true
 		}
 	}
-	n, err = m.Delete(ctx(), gone, nil)
-	Want(t, "Delete", n, len(gone), err)
-	if n, err := m.Put(ctx(), come, come); n != len(come) || err != nil {
-		t.Fatalf("%v: %d of %d keys come where others went: %v", c, n, len(come), err)
+	n, err = m.Delete(ctx(), deleted, nil)
+	WantCount(t, "Delete", n, len(deleted), err)
+	if n, err := m.Put(ctx(), added, added); n != len(added) || err != nil {
+		t.Fatalf("%v: %d of %d keys come where others went: %v", c, n, len(added), err)
 	}
-	holds(want)
+	checkFound(want)
 	must(t, m.Check(ctx()))
 	must(t, m.Close())
 }
@@ -106,7 +106,7 @@ func FixedRefusesQuickly(t *testing.T, open FixedMaker, times float64, capacitie
 		m := open(t, c)
 		const batch, tries = 10_000, 3
 		rng := rand.New(rand.NewPCG(1, 2))
-		keys := wide.unique(capacity+batch, rng)
+		keys := wide.uniqueKeys(capacity+batch, rng)
 		_, err := m.Put(ctx(), keys[:capacity], keys[:capacity])
 		must(t, err)
 		absent := keys[capacity:]
@@ -121,11 +121,11 @@ func FixedRefusesQuickly(t *testing.T, open FixedMaker, times float64, capacitie
 		}
 		look := quickest(func() {
 			n, err := m.Contains(ctx(), absent, nil)
-			Want(t, "Contains of absent keys", n, 0, err)
+			WantCount(t, "Contains of absent keys", n, 0, err)
 		})
-		for more := 0; err == nil && more < 20; more++ {
-			others := wide.unique(capacity, rng)
-			_, err = m.Put(ctx(), others, others)
+		for round := 0; err == nil && round < 20; round++ {
+			extra := wide.uniqueKeys(capacity, rng)
+			_, err = m.Put(ctx(), extra, extra)
 		}
 		if !errors.Is(err, weft.ErrFull) {
 			t.Fatal(err)
@@ -147,31 +147,31 @@ func FixedMeetsDeadline(t *testing.T, open FixedMaker, capacity int, load float6
 		c := FixedCase{Capacity: capacity, MaxLoad: load, Seed: 1}
 		m := open(t, c)
 		rng := rand.New(rand.NewPCG(3, 4))
-		for _, what := range []string{"filling it", "for a full map"} {
+		for _, desc := range []string{"filling it", "for a full map"} {
 			longest := time.Duration(0)
 			for try := range tries {
-				keys := wide.unique(max(capacity, 1<<20), rng)
-				within, cancel := context.WithTimeout(ctx(), wait)
+				keys := wide.uniqueKeys(max(capacity, 1<<20), rng)
+				deadline, cancel := context.WithTimeout(ctx(), wait)
 				began := time.Now()
-				_, err := m.Put(within, keys, keys)
+				_, err := m.Put(deadline, keys, keys)
 				longest = time.Since(began) - wait
 				cancel()
 				var partial *weft.PartialError
 				// A fast machine may finish in time.
 				if err != nil && (!errors.As(err, &partial) || partial.Done < len(keys) && !errors.Is(err, context.DeadlineExceeded)) {
-					t.Fatalf("%v: %s: %v", c, what, err)
+					t.Fatalf("%v: %s: %v", c, desc, err)
 				}
-				if t.Logf("%v: %s: try %d ends %v after its deadline, Len is %d", c, what, try, longest, m.Len()); longest <= margin {
+				if t.Logf("%v: %s: try %d ends %v after its deadline, Len is %d", c, desc, try, longest, m.Len()); longest <= margin {
 					break
 				}
 			}
 			if longest > margin {
-				t.Errorf("%v: %s goes on for %v when its deadline has passed", c, what, longest)
+				t.Errorf("%v: %s goes on for %v when its deadline has passed", c, desc, longest)
 			}
 			must(t, m.Check(ctx()))
-			if what == "filling it" {
-				more := wide.unique(capacity, rng)
-				_, _ = m.Put(ctx(), more, more)
+			if desc == "filling it" {
+				extra := wide.uniqueKeys(capacity, rng)
+				_, _ = m.Put(ctx(), extra, extra)
 			}
 		}
 		must(t, m.Close())

@@ -9,17 +9,17 @@ import (
 )
 
 // pairKind returns the kind of maps or multimaps.
-func pairKind[S erasedPairs](p place[S]) kind[S] {
+func pairKind[S erasedPairs](p target[S]) kind[S] {
 	return kind[S]{
-		place: p, values: true,
+		target: p, values: true,
 		add: func(ctx context.Context, s S, keys []uint64, vals []uint64) (int, error) {
 			return s.Put(ctx, keys, vals)
 		},
-		look: func(ctx context.Context, s S, keys []uint64, vals []uint64, found []bool) (int, error) {
+		lookup: func(ctx context.Context, s S, keys []uint64, vals []uint64, found []bool) (int, error) {
 			return s.Get(ctx, keys, vals, found)
 		},
-		remove: func(ctx context.Context, s S, keys []uint64, gone []bool) (int, error) {
-			return s.Delete(ctx, keys, gone)
+		remove: func(ctx context.Context, s S, keys []uint64, deleted []bool) (int, error) {
+			return s.Delete(ctx, keys, deleted)
 		},
 		all:   func(s S) iter.Seq2[uint64, uint64] { return s.All() },
 		pages: func(ctx context.Context, s S) iter.Seq2[weft.Page[uint64, uint64], error] { return s.Pages(ctx) },
@@ -82,11 +82,11 @@ func pairLookups[S erasedPairs]() []form[S] {
 	}}
 }
 
-func mapKind(p place[erasedMap]) kind[erasedMap] {
+func mapKind(p target[erasedMap]) kind[erasedMap] {
 	k := pairKind[erasedMap](p)
 	k.forms = append(k.forms, reduceForm(p.floats), getOrPutForm())
 	if !p.floats {
-		k.hosts = []form[erasedMap]{{
+		k.hostOnly = []form[erasedMap]{{
 			name: "Assign", changes: true, counted: true, vals: true,
 			host: func(ctx context.Context, s erasedMap, r *rows) (int, error) {
 				return s.Assign(ctx, r.Keys, r.Vals)
@@ -127,7 +127,7 @@ func getOrPutForm() form[erasedMap] {
 	}
 }
 
-func multiKind(p place[erasedMultiMap]) kind[erasedMultiMap] {
+func multiKind(p target[erasedMultiMap]) kind[erasedMultiMap] {
 	type S = erasedMultiMap
 	k := pairKind[S](p)
 	k.multi = true
@@ -159,16 +159,16 @@ func multiKind(p place[erasedMultiMap]) kind[erasedMultiMap] {
 	return k
 }
 
-func setKind(p place[erasedSet]) kind[erasedSet] {
+func setKind(p target[erasedSet]) kind[erasedSet] {
 	type S = erasedSet
 	return kind[S]{
-		place: p,
-		add:   func(ctx context.Context, s S, keys []uint64, _ []uint64) (int, error) { return s.Add(ctx, keys, nil) },
-		look: func(ctx context.Context, s S, keys []uint64, _ []uint64, found []bool) (int, error) {
+		target: p,
+		add:    func(ctx context.Context, s S, keys []uint64, _ []uint64) (int, error) { return s.Add(ctx, keys, nil) },
+		lookup: func(ctx context.Context, s S, keys []uint64, _ []uint64, found []bool) (int, error) {
 			return s.Contains(ctx, keys, found)
 		},
-		remove: func(ctx context.Context, s S, keys []uint64, gone []bool) (int, error) {
-			return s.Delete(ctx, keys, gone)
+		remove: func(ctx context.Context, s S, keys []uint64, deleted []bool) (int, error) {
+			return s.Delete(ctx, keys, deleted)
 		},
 		all: func(s S) iter.Seq2[uint64, uint64] {
 			return func(yield func(uint64, uint64) bool) {

@@ -12,31 +12,31 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// gathered is the number of rows for which the blocks of a device with one multiprocessor process
-// more than a window each, so that they gather. With gatheredAgain rows they gather twice, with
-// ungathered rows between (gather.cuh).
-const gathered, gatheredAgain = 10_000, 90_000
+// gatheredRows is the number of rows for which the blocks of a device with one multiprocessor
+// process more than a window each, so that they gather. With gatheredTwiceRows rows they gather
+// twice, with ungathered rows between (gather.cuh).
+const gatheredRows, gatheredTwiceRows = 10_000, 90_000
 
-// Gathers reduces rows of few keys, some of which look like sentinels. Before or after them come
-// rows of as many distinct keys, for which gathering does not pay.
-func Gathers[V weft.Value](t testing.TB, dev device.Device, open Maker[AnyMap[uint32, V]]) {
-	p := mapPlace(devicetest.Narrow(dev), 0, open)
+// GatherFewKeys reduces rows of few keys, some of which look like sentinels. Before or after them
+// come rows of as many distinct keys, for which gathering does not pay.
+func GatherFewKeys[V weft.Value](t testing.TB, dev device.Device, open Maker[AnyMap[uint32, V]]) {
+	p := mapTarget(devicetest.Narrow(dev), 0, open)
 	for _, by := range p.reductions() {
-		from, to := 0, gathered*4/5
+		from, to := 0, gatheredRows*4/5
 		if by%2 == 0 {
-			from, to = to, gathered
+			from, to = to, gatheredRows
 		}
-		gathers(t, p, by, gathered, from, to)
+		gatherFewKeys(t, p, by, gatheredRows, from, to)
 	}
 }
 
-// GathersAgain does so with rows for which gathering pays, then does not, and pays again.
-func GathersAgain[V weft.Value](t testing.TB, dev device.Device, open Maker[AnyMap[uint32, V]]) {
-	gathers(t, mapPlace(devicetest.Narrow(dev), 0, open), weft.Sum, gatheredAgain, gathered, 2*gathered)
+// GatherTwice does so with rows for which gathering pays, then does not, and pays again.
+func GatherTwice[V weft.Value](t testing.TB, dev device.Device, open Maker[AnyMap[uint32, V]]) {
+	gatherFewKeys(t, mapTarget(devicetest.Narrow(dev), 0, open), weft.Sum, gatheredTwiceRows, gatheredRows, 2*gatheredRows)
 }
 
-// gathers reduces n rows of few keys, but rows [from,to) have distinct keys.
-func gathers(t testing.TB, p place[erasedMap], by weft.Reduction, n, from, to int) {
+// gatherFewKeys reduces n rows of few keys, but rows [from,to) have distinct keys.
+func gatherFewKeys(t testing.TB, p target[erasedMap], by weft.Reduction, n, from, to int) {
 	st := devicetest.NewStream(t, p.dev)
 	rng := rand.New(rand.NewPCG(3, uint64(by)))
 	m := p.open(t, p.dev)
@@ -46,7 +46,7 @@ func gathers(t testing.TB, p place[erasedMap], by weft.Reduction, n, from, to in
 		if keys[i] = p.key(uint64(rng.IntN(300) - 4)); from <= i && i < to {
 			keys[i] = p.key(uint64(i))
 		}
-		if old, there := model[keys[i]]; there {
+		if old, present := model[keys[i]]; present {
 			v = p.combine(by, old, v)
 		}
 		model[keys[i]] = v
@@ -67,11 +67,11 @@ func gathers(t testing.TB, p place[erasedMap], by weft.Reduction, n, from, to in
 	must(t, m.Close())
 }
 
-// GathersWithoutRoom reduces rows of few keys into a map that is full for some of them. Each row is
+// GatherWhenFull reduces rows of few keys into a map that is full for some of them. Each row is
 // either applied or reported as failed.
-func GathersWithoutRoom(t testing.TB, dev device.Device, open Maker[AnyMap[uint32, float64]]) {
+func GatherWhenFull(t testing.TB, dev device.Device, open Maker[AnyMap[uint32, float64]]) {
 	m := open(t, devicetest.Narrow(dev))
-	keys, vals := make([]uint32, gathered), make([]float64, gathered)
+	keys, vals := make([]uint32, gatheredRows), make([]float64, gatheredRows)
 	for i := range keys {
 		keys[i] = uint32(i)
 	}
@@ -82,7 +82,7 @@ func GathersWithoutRoom(t testing.TB, dev device.Device, open Maker[AnyMap[uint3
 	}
 	for i := range keys {
 		if keys[i], vals[i] = uint32(i*i%1009), 1; keys[i] >= 30 {
-			keys[i] += gathered
+			keys[i] += gatheredRows
 		}
 	}
 	before := m.Len()
@@ -101,13 +101,13 @@ func GathersWithoutRoom(t testing.TB, dev device.Device, open Maker[AnyMap[uint3
 	must(t, m.Close())
 }
 
-// Unites runs mixed batches that combine many values of few keys, alongside other operations. Warps
-// and blocks unite such values if no atomic does.
-func Unites[V weft.Value](t testing.TB, dev device.Device, open Maker[AnyMap[uint32, V]]) {
-	unites(t, mapPlace(dev, 0, open))
+// CombineFewKeys runs mixed batches that combine many values of few keys, alongside other
+// operations. Warps and blocks unite such values if no atomic does.
+func CombineFewKeys[V weft.Value](t testing.TB, dev device.Device, open Maker[AnyMap[uint32, V]]) {
+	combineFewKeys(t, mapTarget(dev, 0, open))
 }
 
-func unites(t testing.TB, p place[erasedMap]) {
+func combineFewKeys(t testing.TB, p target[erasedMap]) {
 	const n = 1500
 	st, m := devicetest.NewStream(t, p.dev), p.open(t, p.dev)
 	kinds, keys, vals := make([]weft.OpKind, n), make([]uint64, n), make([]uint64, n)

@@ -21,14 +21,14 @@ func (s mapSuite) getOrPut(t testing.TB, m erasedMap) {
 	model := map[uint64]uint64{}
 	// The number of distinct keys. Some are present before.
 	for _, different := range []int{n / 16, n, n, 3} {
-		pool := append(s.unique(different, rng), s.oddKeys()...)
-		keys, vals := make([]uint64, n), s.values(n, rng)
+		pool := append(s.uniqueKeys(different, rng), s.reservedKeys()...)
+		keys, vals := make([]uint64, n), s.randomValues(n, rng)
 		want, loaded := slices.Clone(vals), make([]bool, n)
 		fresh := 0
 		got := make([]bool, n)
 		for i := range keys {
 			keys[i], got[i] = pool[rng.IntN(len(pool))], rng.IntN(2) == 0
-			if old, there := model[keys[i]]; there {
+			if old, present := model[keys[i]]; present {
 				want[i], loaded[i] = old, true
 			} else {
 				model[keys[i]] = vals[i]
@@ -43,19 +43,19 @@ func (s mapSuite) getOrPut(t testing.TB, m erasedMap) {
 		if !slices.Equal(vals, want) {
 			t.Fatal("GetOrPut leaves other values than a loop")
 		}
-		s.equals(t, m, model)
-		vals = s.values(n, rng) // all are present
+		s.checkEqual(t, m, model)
+		vals = s.randomValues(n, rng) // all are present
 		inserted, err = m.GetOrPut(ctx(), keys, vals, nil)
-		Want(t, "GetOrPut of keys that are there", inserted, 0, err)
+		WantCount(t, "GetOrPut of keys that are there", inserted, 0, err)
 		for i, k := range keys {
 			if vals[i] != model[k] {
 				t.Fatalf("GetOrPut of a key that is there: %#x, want %#x", vals[i], model[k])
 			}
 		}
-		gone := keys[:n/8]
-		_, err = m.Delete(ctx(), gone, nil)
+		deleted := keys[:n/8]
+		_, err = m.Delete(ctx(), deleted, nil)
 		must(t, err)
-		for _, k := range gone {
+		for _, k := range deleted {
 			delete(model, k)
 		}
 	}
@@ -66,7 +66,7 @@ func (s mapSuite) getOrPut(t testing.TB, m erasedMap) {
 func (s mapSuite) getOrPutConcurrent(t testing.TB, m erasedMap) {
 	const workers = 4
 	n := min(s.scale.Rows()/4, 2000)
-	keys := s.unique(n, s.rng())
+	keys := s.uniqueKeys(n, s.rng())
 	vals, total := make([][]uint64, workers), 0
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -89,18 +89,18 @@ func (s mapSuite) getOrPutConcurrent(t testing.TB, m erasedMap) {
 		t.Errorf("%d calls of GetOrPut inserted %d keys, want %d", workers, total, n)
 	}
 	for _, got := range vals {
-		s.has(t, m, keys, got)
+		s.checkPresent(t, m, keys, got)
 	}
 }
 
-// assigned runs Assign and requires the ids of a loop that counts on from next. ids holds the ids
-// assigned before.
-func (s mapSuite) assigned(t testing.TB, m erasedMap, keys []uint64, ids map[uint64]uint64, next int) {
+// checkAssign runs Assign and requires the ids of a loop that counts on from next. ids holds the
+// ids assigned before.
+func (s mapSuite) checkAssign(t testing.TB, m erasedMap, keys []uint64, ids map[uint64]uint64, next int) {
 	t.Helper()
 	want, fresh := make([]uint64, len(keys)), 0
 	for i, k := range keys {
-		id, there := ids[k]
-		if !there {
+		id, present := ids[k]
+		if !present {
 			id = s.val(next + fresh)
 			fresh++
 		}
@@ -112,11 +112,11 @@ func (s mapSuite) assigned(t testing.TB, m erasedMap, keys []uint64, ids map[uin
 	if n != fresh || !slices.Equal(got, want) {
 		t.Fatalf("Assign gave ids to %d keys of %d, want %d from %d on; those of a loop: %v", n, len(keys), fresh, next, slices.Equal(got, want))
 	}
-	s.equals(t, m, ids)
+	s.checkEqual(t, m, ids)
 }
 
-// drawn draws n keys from a pool.
-func drawn(pool []uint64, n int, rng *rand.Rand) []uint64 {
+// drawKeys draws n keys from a pool.
+func drawKeys(pool []uint64, n int, rng *rand.Rand) []uint64 {
 	keys := make([]uint64, n)
 	for i := range keys {
 		keys[i] = pool[rng.IntN(len(pool))]
@@ -133,25 +133,25 @@ func (s mapSuite) assign(t testing.TB, m erasedMap) {
 		if _, err := m.Assign(ctx(), s.numbers(1), ids); !errors.Is(err, device.ErrInvalid) || !errors.As(err, &p) || p.Done != 0 || ids[0] != 0 {
 			t.Errorf("Assign of floats: %v, %v", ids, err)
 		}
-		s.length(t, m, 0)
+		s.checkLen(t, m, 0)
 		return
 	}
 	mustPanic(t, "Assign ids", func() { m.Assign(ctx(), s.numbers(1, 2), make([]uint64, 1)) })
-	pool := append(s.unique(n, rng), s.oddKeys()...)
+	pool := append(s.uniqueKeys(n, rng), s.reservedKeys()...)
 	ids := map[uint64]uint64{}
 	for _, size := range []int{1, n / 16, 0, n, n / 2} {
-		s.assigned(t, m, drawn(pool, size, rng), ids, len(ids))
+		s.checkAssign(t, m, drawKeys(pool, size, rng), ids, len(ids))
 	}
-	s.assigned(t, m, slices.Collect(func(yield func(uint64) bool) {
+	s.checkAssign(t, m, slices.Collect(func(yield func(uint64) bool) {
 		for k := range ids {
 			if !yield(k) {
 				return
 			}
 		}
 	}), ids, len(ids))
-	s.assigned(t, m, s.unique(n/16, rng), ids, len(ids)) // all are distinct
+	s.checkAssign(t, m, s.uniqueKeys(n/16, rng), ids, len(ids)) // all are distinct
 	must(t, m.Clear(ctx()))
-	s.assigned(t, m, drawn(pool, n/16, rng), map[uint64]uint64{}, 0)
+	s.checkAssign(t, m, drawKeys(pool, n/16, rng), map[uint64]uint64{}, 0)
 }
 
 // Ids of keys that are deleted or overwritten are not reused. A loaded map continues the ids of the
@@ -161,35 +161,35 @@ func (s mapSuite) assignGoesOn(t testing.TB, m erasedMap) {
 		return
 	}
 	rng := s.rng()
-	keys := s.unique(600, rng)
+	keys := s.uniqueKeys(600, rng)
 	ids := map[uint64]uint64{}
-	s.assigned(t, m, keys[:100], ids, 0)
+	s.checkAssign(t, m, keys[:100], ids, 0)
 	_, err := m.Delete(ctx(), keys[50:100], nil) // the last ones
 	must(t, err)
 	for _, k := range keys[50:100] {
 		delete(ids, k)
 	}
-	s.assigned(t, m, keys[75:200], ids, 100)
+	s.checkAssign(t, m, keys[75:200], ids, 100)
 	s.put(t, m, keys[200:202], []uint64{1000, 7}, 2)
 	ids[keys[200]], ids[keys[201]] = 1000, 7
-	s.assigned(t, m, keys[150:300], ids, 1001)
+	s.checkAssign(t, m, keys[150:300], ids, 1001)
 	fresh, err := m.GetOrPut(ctx(), keys[300:301], []uint64{2000}, nil)
-	Want(t, "GetOrPut", fresh, 1, err)
+	WantCount(t, "GetOrPut", fresh, 1, err)
 	ids[keys[300]] = 2000
-	s.assigned(t, m, keys[300:310], ids, 2001)
+	s.checkAssign(t, m, keys[300:310], ids, 2001)
 
 	var file bytes.Buffer
 	_, err = m.Save(ctx(), &file)
 	must(t, err)
-	to := s.another(t, s.dev)
+	to := s.newStructure(t, s.dev)
 	_, err = to.Load(ctx(), &file)
 	must(t, err)
-	s.assigned(t, to, keys[290:400], ids, 2010)
+	s.checkAssign(t, to, keys[290:400], ids, 2010)
 
 	must(t, m.Clear(ctx()))
 	s.put(t, m, keys[:1], []uint64{s.val(-1)}, 1) // less than any id if values are signed
 	if s.signed {
-		s.assigned(t, m, keys[:10], map[uint64]uint64{keys[0]: s.val(-1)}, 0)
+		s.checkAssign(t, m, keys[:10], map[uint64]uint64{keys[0]: s.val(-1)}, 0)
 	}
 }
 
@@ -199,14 +199,14 @@ func (s mapSuite) assignCutShort(t testing.TB, m erasedMap) {
 	if s.floats {
 		return
 	}
-	k := mapKind(s.place)
-	n := k.manyChunks(t)
+	k := mapKind(s.target)
+	n := k.setManyChunks(t)
 	rng := s.rng()
-	pool := s.unique(n/2, rng)
+	pool := s.uniqueKeys(n/2, rng)
 	for i := range 40 {
 		must(t, m.Clear(ctx()))
-		keys, ids, left := drawn(pool, n, rng), make([]uint64, n), newCount(int64(i))
-		given := map[uint64]uint64{}
+		keys, ids, left := drawKeys(pool, n, rng), make([]uint64, n), newCount(int64(i))
+		assigned := map[uint64]uint64{}
 		fresh, err := m.Assign(&countdown{ctx(), left}, keys, ids)
 		var p *weft.PartialError
 		if err != nil && (!errors.As(err, &p) || !errors.Is(err, context.Canceled)) {
@@ -216,17 +216,17 @@ func (s mapSuite) assignCutShort(t testing.TB, m erasedMap) {
 			p = &weft.PartialError{Done: n}
 		}
 		for j, key := range keys[:p.Done] {
-			if _, there := given[key]; !there {
-				given[key] = s.val(len(given))
+			if _, present := assigned[key]; !present {
+				assigned[key] = s.val(len(assigned))
 			}
-			if ids[j] != given[key] {
-				t.Fatalf("Assign did %d operations, and number %d has id %v, want %v", p.Done, j, ids[j], given[key])
+			if ids[j] != assigned[key] {
+				t.Fatalf("Assign did %d operations, and number %d has id %v, want %v", p.Done, j, ids[j], assigned[key])
 			}
 		}
-		if fresh != len(given) || m.Len() != fresh {
-			t.Fatalf("Assign did %d operations on %d new keys, and gave ids to %d; Len = %d", p.Done, len(given), fresh, m.Len())
+		if fresh != len(assigned) || m.Len() != fresh {
+			t.Fatalf("Assign did %d operations on %d new keys, and gave ids to %d; Len = %d", p.Done, len(assigned), fresh, m.Len())
 		}
-		s.assigned(t, m, keys, given, len(given))
+		s.checkAssign(t, m, keys, assigned, len(assigned))
 		if err == nil {
 			break
 		}
@@ -242,7 +242,7 @@ func (s mapSuite) assignToTheLast(t testing.TB, m erasedMap) {
 	if last == math.MaxUint32 && s.signed {
 		last = s.bits(math.MaxInt32)
 	}
-	keys := s.unique(20, s.rng())
+	keys := s.uniqueKeys(20, s.rng())
 	s.put(t, m, keys[:1], []uint64{last - 3}, 1)
 	batch := []uint64{keys[1], keys[0], keys[1], keys[2], keys[2], keys[3], keys[0], keys[3], keys[4], keys[0]}
 	want := []uint64{last - 2, last - 3, last - 2, last - 1, last - 1, last, last - 3, last, 0, 0}
@@ -257,10 +257,10 @@ func (s mapSuite) assignToTheLast(t testing.TB, m erasedMap) {
 			t.Fatalf("Assign beyond the last id: %v, want %v", ids, want)
 		}
 	}
-	s.has(t, m, keys[:4], []uint64{last - 3, last - 2, last - 1, last})
-	s.length(t, m, 4)
+	s.checkPresent(t, m, keys[:4], []uint64{last - 3, last - 2, last - 1, last})
+	s.checkLen(t, m, 4)
 	n, err := m.Assign(ctx(), keys[:4], ids[:4])
-	Want(t, "Assign of keys that have ids", n, 0, err)
+	WantCount(t, "Assign of keys that have ids", n, 0, err)
 }
 
 // Goroutines assign ids to the same keys while others look them up. No goroutine sees two ids of
@@ -271,12 +271,12 @@ func (s mapSuite) assignConcurrent(t testing.TB, m erasedMap) {
 	}
 	const workers, rounds = 3, 8
 	n := min(s.scale.Rows()/4, 2000)
-	pool := s.unique(rounds*n, s.rng())
+	pool := s.uniqueKeys(rounds*n, s.rng())
 	seen := make([]map[uint64]uint64, 2*workers)
 	var wg sync.WaitGroup
 	for w := range seen {
 		seen[w] = map[uint64]uint64{}
-		see := func(keys []uint64, ids []uint64, found []bool) {
+		lookUp := func(keys []uint64, ids []uint64, found []bool) {
 			for i, k := range keys {
 				if old, ok := seen[w][k]; found[i] && ok && old != ids[i] {
 					t.Errorf("key %#x had id %v and has %v", k, old, ids[i])
@@ -289,7 +289,7 @@ func (s mapSuite) assignConcurrent(t testing.TB, m erasedMap) {
 		wg.Go(func() {
 			rng := rand.New(rand.NewPCG(uint64(w), 1))
 			for range rounds {
-				keys, ids, found := drawn(pool, n, rng), make([]uint64, n), make([]bool, n)
+				keys, ids, found := drawKeys(pool, n, rng), make([]uint64, n), make([]bool, n)
 				var err error
 				if w < workers {
 					_, err = m.Assign(ctx(), keys, ids)
@@ -300,7 +300,7 @@ func (s mapSuite) assignConcurrent(t testing.TB, m erasedMap) {
 				if err != nil {
 					t.Error(err)
 				}
-				see(keys, ids, found)
+				lookUp(keys, ids, found)
 			}
 		})
 	}

@@ -10,24 +10,24 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Historied is a map or a multimap that [AnyHistory] accepts.
-type Historied interface {
+// HistoryMap is a map or a multimap that [RandomHistory] accepts.
+type HistoryMap interface {
 	hostPairs[uint32, uint64]
 	All() iter.Seq2[uint32, uint64]
 	Len() int
 	CheckInvariants() error
 }
 
-// AnyHistory draws a history of batches, all of one kind or mixed, each with distinct keys. After
-// any history the structure keeps the invariants of its layout and equals a model. upkeep runs
-// after each batch.
-func AnyHistory(rt *rapid.T, m Historied, multi bool, upkeep func() error) {
+// RandomHistory draws a history of batches, all of one kind or mixed, each with distinct keys.
+// After any history the structure keeps the invariants of its layout and equals a model. upkeep
+// runs after each batch.
+func RandomHistory(rt *rapid.T, m HistoryMap, multi bool, upkeep func() error) {
 	model := values{}
 	for range rapid.IntRange(1, 30).Draw(rt, "steps") {
-		ops := someOps(rt)
+		ops := drawOps(rt)
 		err := runOps(m, ops, rapid.Bool().Draw(rt, "as Apply"))
 		for _, op := range ops {
-			model.keep(op, multi)
+			model.apply(op, multi)
 		}
 		if err == nil {
 			err = upkeep()
@@ -53,9 +53,9 @@ func AnyHistory(rt *rapid.T, m Historied, multi bool, upkeep func() error) {
 	}
 }
 
-// HistoryOf runs AnyHistory on a map that it opens.
+// HistoryOf runs RandomHistory on a map that it opens.
 func HistoryOf[M interface {
-	Historied
+	HistoryMap
 	Close() error
 }, O any](rt *rapid.T, open func(device.Device, O) (M, error), dev device.Device, opts O) {
 	m, err := open(dev, opts)
@@ -67,12 +67,12 @@ func HistoryOf[M interface {
 			rt.Error(err)
 		}
 	}()
-	AnyHistory(rt, m, false, func() error { return nil })
+	RandomHistory(rt, m, false, func() error { return nil })
 }
 
-// someOps draws operations on distinct keys, some of which look like reserved ones: all of one
+// drawOps draws operations on distinct keys, some of which look like reserved ones: all of one
 // kind, or mixed.
-func someOps(rt *rapid.T) []weft.Op[uint32, uint64] {
+func drawOps(rt *rapid.T) []weft.Op[uint32, uint64] {
 	n := rapid.IntRange(1, 60).Draw(rt, "n")
 	first := rapid.Uint32Range(0, 400).Draw(rt, "first") - 4
 	kind := weft.OpKind(rapid.IntRange(0, 4).Draw(rt, "kind"))
@@ -87,7 +87,7 @@ func someOps(rt *rapid.T) []weft.Op[uint32, uint64] {
 }
 
 // runOps runs operations as one batch of their kind, if their kind has one, or as a mixed batch.
-func runOps(m Historied, ops []weft.Op[uint32, uint64], mixed bool) (err error) {
+func runOps(m HistoryMap, ops []weft.Op[uint32, uint64], mixed bool) (err error) {
 	keys, vals := make([]uint32, len(ops)), make([]uint64, len(ops))
 	for i, op := range ops {
 		keys[i], vals[i] = op.Key, op.Value
@@ -108,16 +108,16 @@ func runOps(m Historied, ops []weft.Op[uint32, uint64], mixed bool) (err error) 
 	return err
 }
 
-// keep applies an operation to the model of a map or a multimap.
-func (want values) keep(op weft.Op[uint32, uint64], multi bool) {
+// apply applies an operation to the model of a map or a multimap.
+func (want values) apply(op weft.Op[uint32, uint64], multi bool) {
 	key := uint64(op.Key)
-	there := len(want[key]) > 0
+	present := len(want[key]) > 0
 	switch {
-	case op.Kind == weft.OpPut && multi, op.Kind == weft.OpPutNew && !there:
+	case op.Kind == weft.OpPut && multi, op.Kind == weft.OpPutNew && !present:
 		want[key] = append(slices.Clip(want[key]), op.Value)
 	case op.Kind == weft.OpPut:
 		want[key] = []uint64{op.Value}
 	case op.Kind == weft.OpDelete:
-		want.first(key)
+		want.removeFirst(key)
 	}
 }

@@ -17,7 +17,7 @@ func HotKeys(t *testing.T, narrow Maker[AnyMap[uint32, uint32]], wide Maker[AnyM
 	devices := map[string]func(*testing.T) device.Device{"device": func(t *testing.T) device.Device { return devicetest.Open(t) }}
 	for _, opts := range []sim.Options{{Arch: 90}, {Arch: 80, L2: 1}, {Arch: 90, L2: 1, Scheduler: sim.Random, Seed: 1, Races: true}} {
 		devices[fmt.Sprintf("sm_%d,%s,L2 %d", opts.Arch, opts.Scheduler, opts.L2)] = func(t *testing.T) device.Device {
-			NotRaced(t, "interprets kernels")
+			SkipRaced(t, "interprets kernels")
 			return devicetest.OpenSim(t, &opts)
 		}
 	}
@@ -83,7 +83,7 @@ func HotKey[K, V ~uint32 | ~uint64](t *testing.T, dev device.Device, m AnyMap[K,
 			}
 		}
 		must(t, m.Sync(t.Context()))
-		if there := m.Len() == 1; there != present {
+		if nonEmpty := m.Len() == 1; nonEmpty != present {
 			t.Fatalf("seed %d: Len is %d", seed, m.Len())
 		}
 		must(t, m.Check(t.Context()))

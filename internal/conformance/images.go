@@ -18,13 +18,13 @@ func Images(byWidths map[string]*device.Image) (all []*device.Image) {
 	return all
 }
 
-// unlike matches what names the architecture in an image, or is tuned for it.
-var unlike = regexp.MustCompile(`(?m)^\.target .*|^\.minnctapersm .*|^\.maxntid .*|^//.*`)
+// archSpecific matches what names the architecture in an image, or is tuned for it.
+var archSpecific = regexp.MustCompile(`(?m)^\.target .*|^\.minnctapersm .*|^\.maxntid .*|^//.*`)
 
 // SameKernels requires the images of both architectures to hold the same instructions. Tests that
 // interpret them then need only one.
 func SameKernels(t *testing.T, images ...string) {
-	NotRaced(t, "compares files")
+	SkipRaced(t, "compares files")
 	for _, image := range images {
 		var text [2]string
 		for i, arch := range []string{"_sm80.ptx", "_sm90.ptx"} {
@@ -32,7 +32,7 @@ func SameKernels(t *testing.T, images ...string) {
 			if err != nil {
 				t.Skip("the images are not here")
 			}
-			text[i] = unlike.ReplaceAllString(string(ptx), "")
+			text[i] = archSpecific.ReplaceAllString(string(ptx), "")
 		}
 		if text[0] != text[1] {
 			t.Errorf("%s differs between the architectures", image)

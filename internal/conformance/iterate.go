@@ -12,11 +12,11 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// patience is the time after which a test considers a call hung.
-const patience = 2 * time.Minute
+// hangTimeout is the time after which a test considers a call hung.
+const hangTimeout = 2 * time.Minute
 
-// within fails the test if a call does not return.
-func within(t testing.TB, what string, f func()) {
+// checkReturns fails the test if a call does not return.
+func checkReturns(t testing.TB, desc string, f func()) {
 	t.Helper()
 	done := make(chan struct{})
 	go func() {
@@ -25,8 +25,8 @@ func within(t testing.TB, what string, f func()) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(patience):
-		t.Fatalf("%s has not returned for %v", what, patience)
+	case <-time.After(hangTimeout):
+		t.Fatalf("%s has not returned for %v", desc, hangTimeout)
 	}
 }
 
@@ -48,7 +48,7 @@ func (k kind[S]) pagesCase(t testing.TB, s S) {
 		}
 		pages++
 	}
-	k.holds(t, s, one)
+	k.checkContent(t, s, one)
 	if want := s.Len(); one.pairs() != want || pages == 0 {
 		t.Errorf("All has %d pairs, in %d pages, want %d", one.pairs(), pages, want)
 	}
@@ -123,8 +123,8 @@ func (k kind[S]) twoIterations(t testing.TB, s S) {
 	_, err, _ := first()
 	must(t, err)
 	n, ended := 0, 0
-	for turn := 0; ; turn++ {
-		if turn == 1 {
+	for round := 0; ; round++ {
+		if round == 1 {
 			cancel()
 		}
 		if _, err, more := first(); more && err != nil {
@@ -167,7 +167,7 @@ func (k kind[S]) insideLoops(t testing.TB, s S) {
 		for _, loop := range []string{"All", "Pages"} {
 			must(t, s.Clear(ctx()))
 			k.fill(t, s, r.Keys, r.Vals)
-			within(t, name+" from a loop over "+loop, func() {
+			checkReturns(t, name+" from a loop over "+loop, func() {
 				for step := range k.steps(t, s, loop) {
 					if step > 2 {
 						continue
@@ -179,7 +179,7 @@ func (k kind[S]) insideLoops(t testing.TB, s S) {
 			})
 		}
 	}
-	k.closesInside(t, r)
+	k.closeInsideLoops(t, r)
 }
 
 // steps iterates over the steps of a loop.
@@ -200,10 +200,10 @@ func (k kind[S]) steps(t testing.TB, s S, loop string) iter.Seq[int] {
 	}
 }
 
-// closesInside closes structures from loops over them. The loops end, and those over Pages return
-// an error unless they were complete.
-func (k kind[S]) closesInside(t testing.TB, r *rows) {
-	within(t, "Close from a loop", func() {
+// closeInsideLoops closes structures from loops over them. The loops end, and those over Pages
+// return an error unless they were complete.
+func (k kind[S]) closeInsideLoops(t testing.TB, r *rows) {
+	checkReturns(t, "Close from a loop", func() {
 		s := k.open(t, k.dev)
 		k.fill(t, s, r.Keys, r.Vals)
 		for range k.all(s) {

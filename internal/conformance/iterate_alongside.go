@@ -11,79 +11,81 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// tide makes a structure's number of pairs rise and fall, so that it evicts keys, grows, shrinks
-// and compacts. The first low keys are permanent. In a multimap, each of them has two pairs.
-type tide[S Structure] struct {
+// population makes a structure's number of pairs rise and fall, so that it evicts keys, grows,
+// shrinks and compacts. The first low keys are permanent. In a multimap, each of them has two
+// pairs.
+type population[S Structure] struct {
 	kind[S]
-	s     S
-	r     *rows
-	index map[uint64]int
-	low   int
-	steps int // from the lowest level to the highest one
+	s          S
+	r          *rows
+	index      map[uint64]int
+	nPermanent int
+	steps      int // from the lowest level to the highest one
 }
 
-// newTide fills a structure with the permanent keys.
-func (k kind[S]) newTide(t testing.TB, s S) *tide[S] {
+// newPopulation fills a structure with the permanent keys.
+func (k kind[S]) newPopulation(t testing.TB, s S) *population[S] {
 	n, steps := min(k.scale.Rows(), 1500), 16
 	if k.scale <= Slow {
 		n, steps = min(n, 200), 5
 	}
-	d := &tide[S]{kind: k, s: s, r: k.batch(rng(), n), index: map[uint64]int{}, low: n / 4, steps: steps}
+	d := &population[S]{kind: k, s: s, r: k.batch(rng(), n), index: map[uint64]int{}, nPermanent: n / 4, steps: steps}
 	for i, key := range d.r.Keys {
 		d.index[key] = i
 	}
-	k.fill(t, s, d.r.Keys[:d.low], d.r.Vals[:d.low])
+	k.fill(t, s, d.r.Keys[:d.nPermanent], d.r.Vals[:d.nPermanent])
 	if k.multi {
-		k.fill(t, s, d.r.Keys[:d.low], d.r.Vals[n-d.low:])
+		k.fill(t, s, d.r.Keys[:d.nPermanent], d.r.Vals[n-d.nPermanent:])
 	}
 	return d
 }
 
 // levels returns the numbers of keys of one rise and fall.
-func (d *tide[S]) levels() (levels []int) {
+func (d *population[S]) levels() (levels []int) {
 	n := len(d.r.Keys)
 	for i := range 2*d.steps + 1 {
-		levels = append(levels, d.low+(n-d.low)*min(i, 2*d.steps-i)/d.steps)
+		levels = append(levels, d.nPermanent+(n-d.nPermanent)*min(i, 2*d.steps-i)/d.steps)
 	}
 	return levels
 }
 
-// move inserts or deletes the keys between two levels.
-func (d *tide[S]) move(t testing.TB, from, to int) {
+// resize inserts or deletes the keys between two levels.
+func (d *population[S]) resize(t testing.TB, from, to int) {
 	t.Helper()
 	if from <= to {
 		d.fill(t, d.s, d.r.Keys[from:to], d.r.Vals[from:to])
 		return
 	}
 	n, err := d.remove(ctx(), d.s, d.r.Keys[to:from], nil)
-	Want(t, "keys removed", n, from-to, err)
+	WantCount(t, "keys removed", n, from-to, err)
 }
 
 // pairs returns the number of pairs of a present key.
-func (d *tide[S]) pairs(i int) int { return 1 + btoi(d.multi && i < d.low) }
+func (d *population[S]) pairs(i int) int { return 1 + btoi(d.multi && i < d.nPermanent) }
 
 // value returns the value of pair j of a key.
-func (d *tide[S]) value(i, j int) uint64 {
+func (d *population[S]) value(i, j int) uint64 {
 	if j == 1 {
-		i += len(d.r.Keys) - d.low
+		i += len(d.r.Keys) - d.nPermanent
 	}
 	return d.r.Vals[i]
 }
 
-// visits checks an iteration. Each pair of the first stay keys comes once, those of a key in order.
-// The other keys below most come at most once if once is set. No other key comes.
-func (d *tide[S]) visits(t testing.TB, all iter.Seq2[uint64, uint64], stay, most int, once bool) {
+// checkIteration checks an iteration. Each pair of the first nPermanent keys occurs once, those of
+// a key in order. The other keys below nKeys occur at most once if unique is set. No other key
+// occurs.
+func (d *population[S]) checkIteration(t testing.TB, all iter.Seq2[uint64, uint64], nPermanent, nKeys int, unique bool) {
 	t.Helper()
 	seen := make([]int, len(d.r.Keys))
 	for key, v := range all {
 		i, known := d.index[key]
-		if !known || i >= most {
+		if !known || i >= nKeys {
 			t.Errorf("key %#x, which is not there, is seen", key)
 			return
 		}
-		if j := seen[i]; i < stay || once {
+		if j := seen[i]; i < nPermanent || unique {
 			if j >= d.pairs(i) {
-				t.Errorf("key %#x, number %d of %d, is seen %d times", key, i, stay, j+1)
+				t.Errorf("key %#x, number %d of %d, is seen %d times", key, i, nPermanent, j+1)
 				return
 			}
 			if v != d.value(i, j) {
@@ -96,9 +98,9 @@ func (d *tide[S]) visits(t testing.TB, all iter.Seq2[uint64, uint64], stay, most
 		}
 		seen[i]++
 	}
-	for i := range stay {
+	for i := range nPermanent {
 		if seen[i] != d.pairs(i) {
-			t.Errorf("of key %#x, number %d of %d, %d pairs are seen, want %d", d.r.Keys[i], i, stay, seen[i], d.pairs(i))
+			t.Errorf("of key %#x, number %d of %d, %d pairs are seen, want %d", d.r.Keys[i], i, nPermanent, seen[i], d.pairs(i))
 			return
 		}
 	}
@@ -109,18 +111,18 @@ func (d *tide[S]) visits(t testing.TB, all iter.Seq2[uint64, uint64], stay, most
 func (k kind[S]) iterateAlongside(t testing.TB, s S) {
 	defer smallPages()()
 	const parts = 4 // of a change, spread over the pages
-	d := k.newTide(t, s)
+	d := k.newPopulation(t, s)
 	levels := d.levels()
 	_, ordered := any(s).(erasedSeeker)
-	every := 1 // pages between parts
+	interval := 1 // pages between parts
 	for i, to := range levels[1:] {
 		from := levels[i]
-		stay, most := min(from, to), max(from, to)
+		nPermanent, nKeys := min(from, to), max(from, to)
 		if ordered { // an iteration sees the pairs present at its start
-			stay, most = from, from
+			nPermanent, nKeys = from, from
 		}
 		part := func(n int) int { return from + (to-from)*n/parts }
-		d.visits(t, func(yield func(uint64, uint64) bool) {
+		d.checkIteration(t, func(yield func(uint64, uint64) bool) {
 			page := 0
 			for p, err := range k.pages(ctx(), s) {
 				must(t, err)
@@ -129,17 +131,17 @@ func (k kind[S]) iterateAlongside(t testing.TB, s S) {
 						return
 					}
 				}
-				if n := page / every; page%every == 0 && n < parts {
-					d.move(t, part(n), part(n+1))
+				if n := page / interval; page%interval == 0 && n < parts {
+					d.resize(t, part(n), part(n+1))
 					if n == parts/2 && to < from {
 						must(t, s.Compact(ctx()))
 					}
 				}
 				page++
 			}
-			d.move(t, part(min((page+every-1)/every, parts)), to)
-			every = max(1, page/(parts+1))
-		}, stay, most, true)
+			d.resize(t, part(min((page+interval-1)/interval, parts)), to)
+			interval = max(1, page/(parts+1))
+		}, nPermanent, nKeys, true)
 		if t.Failed() {
 			t.Fatalf("changes from %d keys to %d", from, to)
 		}
@@ -154,16 +156,16 @@ func (k kind[S]) iterateConcurrently(t testing.TB, s S) {
 	if k.scale <= Slow {
 		iterations = 3
 	}
-	d := k.newTide(t, s)
+	d := k.newPopulation(t, s)
 	n, stop := len(d.r.Keys), make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for levels := d.levels(); ; {
 			for i, to := range levels[1:] {
-				d.move(t, levels[i], to)
+				d.resize(t, levels[i], to)
 				select {
 				case <-stop:
-					d.move(t, to, d.low)
+					d.resize(t, to, d.nPermanent)
 					return
 				default:
 				}
@@ -172,8 +174,8 @@ func (k kind[S]) iterateConcurrently(t testing.TB, s S) {
 	})
 	for i := range iterations {
 		if i == iterations/2 && !d.multi { // a file need not keep the order of a key's pairs
-			d.visits(t, k.all(d.savedAndLoaded(t)), d.low, n, true)
-		} else if d.visits(t, k.all(s), d.low, n, false); t.Failed() {
+			d.checkIteration(t, k.all(d.savedAndLoaded(t)), d.nPermanent, n, true)
+		} else if d.checkIteration(t, k.all(s), d.nPermanent, n, false); t.Failed() {
 			break
 		}
 	}
@@ -182,13 +184,13 @@ func (k kind[S]) iterateConcurrently(t testing.TB, s S) {
 }
 
 // savedAndLoaded returns another structure, saved to a file and loaded from it.
-func (d *tide[S]) savedAndLoaded(t testing.TB) S {
+func (d *population[S]) savedAndLoaded(t testing.TB) S {
 	var file bytes.Buffer
 	saved, err := d.s.Save(ctx(), &file)
 	must(t, err)
-	other := d.another(t, d.dev)
+	other := d.newStructure(t, d.dev)
 	loaded, err := other.Load(ctx(), &file)
-	Want(t, "Load of a file that is saved alongside changes", loaded, saved, err)
+	WantCount(t, "Load of a file that is saved alongside changes", loaded, saved, err)
 	return other
 }
 
@@ -204,7 +206,7 @@ func IterateAlongside[K weft.Key, V weft.Value](t *testing.T, dev device.Device,
 	if dev.Properties().Kind == device.Sim && testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	p := mapPlace(dev, scale, open)
+	p := mapTarget(dev, scale, open)
 	run(t, p, mapKind(p).iterations())
 }
 

@@ -17,19 +17,19 @@ import (
 // kind describes a structure to the cases that maps, sets and multimaps share: its methods by their
 // effect. A set counts as a map with zero values.
 type kind[S Structure] struct {
-	place[S]
+	target[S]
 	values bool // has values
 	multi  bool // a key may have several pairs
 
-	add    func(ctx context.Context, s S, keys []uint64, vals []uint64) (int, error)
-	look   func(ctx context.Context, s S, keys []uint64, vals []uint64, found []bool) (int, error)
-	remove func(ctx context.Context, s S, keys []uint64, gone []bool) (int, error)
-	all    func(s S) iter.Seq2[uint64, uint64]
-	pages  func(ctx context.Context, s S) iter.Seq2[weft.Page[uint64, uint64], error]
-	copyTo func(s S, ctx context.Context, dev device.Device) (_ S, ok bool, err error)
-	forms  []form[S]
-	rows   []form[S] // with results that are not one per key
-	hosts  []form[S] // without a form for device batches
+	add      func(ctx context.Context, s S, keys []uint64, vals []uint64) (int, error)
+	lookup   func(ctx context.Context, s S, keys []uint64, vals []uint64, found []bool) (int, error)
+	remove   func(ctx context.Context, s S, keys []uint64, deleted []bool) (int, error)
+	all      func(s S) iter.Seq2[uint64, uint64]
+	pages    func(ctx context.Context, s S) iter.Seq2[weft.Page[uint64, uint64], error]
+	copyTo   func(s S, ctx context.Context, dev device.Device) (_ S, ok bool, err error)
+	forms    []form[S]
+	rows     []form[S] // with results that are not one per key
+	hostOnly []form[S] // without a form for device batches
 }
 
 // form is a method for host batches and its equivalent for device batches. Arguments that neither
@@ -102,22 +102,22 @@ func (c *columns) download(t testing.TB, s *device.Stream, r *rows) {
 // batch returns n rows of distinct keys, beginning with the given ones. Their outputs are not
 // blank.
 func (k kind[S]) batch(rng *rand.Rand, n int, keys ...uint64) *rows {
-	all := distinct(slices.Concat(keys, k.unique(n, rng)))
+	all := distinct(slices.Concat(keys, k.uniqueKeys(n, rng)))
 	r := &rows{Keys: all[:n], Kinds: make([]weft.OpKind, n), Vals: make([]uint64, n), OK: make([]bool, n), Counts: make([]uint32, n)}
 	for i := range n {
 		r.Kinds[i] = weft.OpKind(rng.IntN(4))
 		if k.values {
-			r.Vals[i] = k.random(rng)
+			r.Vals[i] = k.randomValue(rng)
 		}
 		r.OK[i], r.Counts[i] = i%2 == 0, ^uint32(0)
 	}
 	return r
 }
 
-// holding returns another structure with some pairs.
-func (k kind[S]) holding(t testing.TB, keys []uint64, vals []uint64) S {
+// newWithPairs returns another structure with some pairs.
+func (k kind[S]) newWithPairs(t testing.TB, keys []uint64, vals []uint64) S {
 	t.Helper()
-	s := k.another(t, k.dev)
+	s := k.newStructure(t, k.dev)
 	k.fill(t, s, keys, vals)
 	return s
 }
@@ -144,8 +144,8 @@ func (k kind[S]) content(t testing.TB, s S) values {
 	return have
 }
 
-// holds requires a structure to hold exactly want.
-func (k kind[S]) holds(t testing.TB, s S, want values) {
+// checkContent requires a structure to hold exactly want.
+func (k kind[S]) checkContent(t testing.TB, s S, want values) {
 	t.Helper()
 	got := k.content(t, s)
 	if n := want.pairs(); got.pairs() != n || s.Len() != n {
@@ -187,7 +187,7 @@ func (k kind[S]) calls(t testing.TB, s S, r *rows) map[string]func(context.Conte
 			return to.Close()
 		}
 	}
-	for _, f := range slices.Concat(k.forms, k.rows, k.hosts) {
+	for _, f := range slices.Concat(k.forms, k.rows, k.hostOnly) {
 		calls[f.name] = func(c context.Context) error { _, err := f.host(c, s, r.clone()); return err }
 	}
 	return calls
@@ -227,6 +227,6 @@ func (k kind[S]) cases() []Case[S] {
 		{"OnDuplicates", k.onDuplicates},
 		{"OnSizes", k.onSizes},
 		{"OnTwoStreams", k.onTwoStreams},
-		{"Strife", k.strife},
+		{"Strife", k.concurrentUse},
 	}...)
 }

@@ -13,20 +13,20 @@ import (
 
 // Map runs the suite for maps on a device, except for some cases.
 func Map[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scale Scale, open Maker[AnyMap[K, V]], without ...string) {
-	p := mapPlace(dev, scale, open)
+	p := mapTarget(dev, scale, open)
 	run(t, p, mapCases(p), without...)
 }
 
-func mapPlace[K weft.Key, V weft.Value](dev device.Device, scale Scale, open Maker[AnyMap[K, V]]) place[erasedMap] {
-	return place[erasedMap]{typesOf[K, V](), dev, scale, erasing(open, eraseMap[K, V])}
+func mapTarget[K weft.Key, V weft.Value](dev device.Device, scale Scale, open Maker[AnyMap[K, V]]) target[erasedMap] {
+	return target[erasedMap]{typesOf[K, V](), dev, scale, erasing(open, eraseMap[K, V])}
 }
 
 // MapCases returns the tests of the suite for maps.
 func MapCases[K weft.Key, V weft.Value](dev device.Device, scale Scale, open Maker[AnyMap[K, V]]) []Case[AnyMap[K, V]] {
-	return asked(mapCases(mapPlace(dev, scale, open)), eraseMap[K, V])
+	return typedCases(mapCases(mapTarget(dev, scale, open)), eraseMap[K, V])
 }
 
-func mapCases(p place[erasedMap]) []Case[erasedMap] {
+func mapCases(p target[erasedMap]) []Case[erasedMap] {
 	s := mapSuite{p}
 	return append(mapKind(p).cases(), []Case[erasedMap]{
 		{"Empty", s.empty},
@@ -71,13 +71,13 @@ func mapCases(p place[erasedMap]) []Case[erasedMap] {
 // Reductions runs the cases of the suite for maps that combine values. It suffices for types that
 // kernels otherwise treat as bits.
 func Reductions[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scale Scale, open Maker[AnyMap[K, V]]) {
-	p := mapPlace(dev, scale, open)
+	p := mapTarget(dev, scale, open)
 	run(t, p, slices.DeleteFunc(mapCases(p), func(c Case[erasedMap]) bool {
 		return !strings.HasPrefix(c.Name, "Reduce") && !strings.HasPrefix(c.Name, "Apply")
 	}))
 }
 
-type mapSuite struct{ place[erasedMap] }
+type mapSuite struct{ target[erasedMap] }
 
 func (s mapSuite) rng() *rand.Rand { return rand.New(rand.NewPCG(7, 11)) }
 
@@ -91,8 +91,8 @@ func (s mapSuite) put(t testing.TB, m erasedMap, keys []uint64, vals []uint64, n
 	}
 }
 
-// has requires keys to be present with these values.
-func (s mapSuite) has(t testing.TB, m erasedMap, keys []uint64, vals []uint64) {
+// checkPresent requires keys to be present with these values.
+func (s mapSuite) checkPresent(t testing.TB, m erasedMap, keys []uint64, vals []uint64) {
 	t.Helper()
 	got, found := make([]uint64, len(keys)), make([]bool, len(keys))
 	hits, err := m.Get(ctx(), keys, got, found)
@@ -113,8 +113,8 @@ func (s mapSuite) has(t testing.TB, m erasedMap, keys []uint64, vals []uint64) {
 	}
 }
 
-// lacks requires keys to be absent.
-func (s mapSuite) lacks(t testing.TB, m erasedMap, keys []uint64) {
+// checkAbsent requires keys to be absent.
+func (s mapSuite) checkAbsent(t testing.TB, m erasedMap, keys []uint64) {
 	t.Helper()
 	vals, found := make([]uint64, len(keys)), make([]bool, len(keys))
 	for i := range vals {
@@ -132,7 +132,7 @@ func (s mapSuite) lacks(t testing.TB, m erasedMap, keys []uint64) {
 	}
 }
 
-func (s mapSuite) length(t testing.TB, m erasedMap, n int) {
+func (s mapSuite) checkLen(t testing.TB, m erasedMap, n int) {
 	t.Helper()
 	if got := m.Len(); got != n {
 		t.Fatalf("Len = %d, want %d", got, n)
@@ -140,10 +140,10 @@ func (s mapSuite) length(t testing.TB, m erasedMap, n int) {
 }
 
 func (s mapSuite) empty(t testing.TB, m erasedMap) {
-	s.length(t, m, 0)
-	s.lacks(t, m, s.unique(100, s.rng()))
-	s.lacks(t, m, s.oddKeys())
-	n, err := m.Delete(ctx(), s.oddKeys(), nil)
+	s.checkLen(t, m, 0)
+	s.checkAbsent(t, m, s.uniqueKeys(100, s.rng()))
+	s.checkAbsent(t, m, s.reservedKeys())
+	n, err := m.Delete(ctx(), s.reservedKeys(), nil)
 	if n != 0 || err != nil {
 		t.Errorf("Delete from an empty map: %d, %v", n, err)
 	}
@@ -155,37 +155,37 @@ func (s mapSuite) empty(t testing.TB, m erasedMap) {
 
 func (s mapSuite) roundTrip(t testing.TB, m erasedMap) {
 	rng, n := s.rng(), s.scale.Rows()
-	keys := s.unique(2*n, rng)
-	vals := s.values(n, rng)
+	keys := s.uniqueKeys(2*n, rng)
+	vals := s.randomValues(n, rng)
 	s.put(t, m, keys[:n], vals, n)
-	s.length(t, m, n)
-	s.has(t, m, keys[:n], vals)
-	s.lacks(t, m, keys[n:])
+	s.checkLen(t, m, n)
+	s.checkPresent(t, m, keys[:n], vals)
+	s.checkAbsent(t, m, keys[n:])
 }
 
 // Batches have sizes around the widths of warps, blocks, groups and pieces.
 func (s mapSuite) batchSizes(t testing.TB, m erasedMap) {
 	rng, total := s.rng(), 0
 	for _, n := range []int{0, 1, 2, 7, 31, 32, 33, 63, 64, 65, 255, 256, 257, 1000} {
-		keys := s.unique(n, rng)
-		vals := s.values(n, rng)
+		keys := s.uniqueKeys(n, rng)
+		vals := s.randomValues(n, rng)
 		s.put(t, m, keys, vals, n)
-		s.has(t, m, keys, vals)
+		s.checkPresent(t, m, keys, vals)
 		total += n
 	}
-	s.length(t, m, total)
+	s.checkLen(t, m, total)
 }
 
 func (s mapSuite) everyKeyAndValue(t testing.TB, m erasedMap) {
-	keys := slices.Compact(slices.Sorted(slices.Values(s.oddKeys())))
-	for round, v := range s.oddVals() {
+	keys := slices.Compact(slices.Sorted(slices.Values(s.reservedKeys())))
+	for round, v := range s.reservedVals() {
 		vals := slices.Repeat([]uint64{v}, len(keys))
 		fresh := 0
 		if round == 0 {
 			fresh = len(keys)
 		}
 		s.put(t, m, keys, vals, fresh)
-		s.has(t, m, keys, vals)
+		s.checkPresent(t, m, keys, vals)
 		got := map[uint64]uint64{}
 		for k, v := range m.All() {
 			got[k] = v
@@ -200,30 +200,30 @@ func (s mapSuite) everyKeyAndValue(t testing.TB, m erasedMap) {
 		if n != 1 {
 			t.Fatalf("Delete(%#x) = %d", k, n)
 		}
-		s.lacks(t, m, keys[:i+1])
-		s.length(t, m, len(keys)-i-1)
+		s.checkAbsent(t, m, keys[:i+1])
+		s.checkLen(t, m, len(keys)-i-1)
 	}
 	vals := slices.Repeat([]uint64{s.bits(5)}, len(keys))
 	s.put(t, m, keys, vals, len(keys))
-	s.has(t, m, keys, vals)
+	s.checkPresent(t, m, keys, vals)
 }
 
 func (s mapSuite) putReplaces(t testing.TB, m erasedMap) {
 	rng, n := s.rng(), s.scale.Rows()
-	keys := s.unique(n, rng)
-	s.put(t, m, keys, s.values(n, rng), n)
-	vals := s.values(n, rng)
+	keys := s.uniqueKeys(n, rng)
+	s.put(t, m, keys, s.randomValues(n, rng), n)
+	vals := s.randomValues(n, rng)
 	s.put(t, m, keys, vals, 0)
-	s.length(t, m, n)
-	s.has(t, m, keys, vals)
+	s.checkLen(t, m, n)
+	s.checkPresent(t, m, keys, vals)
 }
 
 func (s mapSuite) putNewKeeps(t testing.TB, m erasedMap) {
 	rng, n := s.rng(), s.scale.Rows()
-	keys, vals := s.unique(2*n, rng), s.values(n, rng)
+	keys, vals := s.uniqueKeys(2*n, rng), s.randomValues(n, rng)
 	s.put(t, m, keys[:n], vals, n)
 	ok := make([]bool, 2*n)
-	got, err := m.PutNew(ctx(), keys, s.values(2*n, rng), ok)
+	got, err := m.PutNew(ctx(), keys, s.randomValues(2*n, rng), ok)
 	must(t, err)
 	if got != n {
 		t.Errorf("PutNew inserted %d, want %d", got, n)
@@ -233,13 +233,13 @@ func (s mapSuite) putNewKeeps(t testing.TB, m erasedMap) {
 			t.Fatalf("PutNew of key %d reports %v", i, ok[i])
 		}
 	}
-	s.has(t, m, keys[:n], vals)
-	s.length(t, m, 2*n)
+	s.checkPresent(t, m, keys[:n], vals)
+	s.checkLen(t, m, 2*n)
 }
 
 func (s mapSuite) delete(t testing.TB, m erasedMap) {
 	rng, n := s.rng(), s.scale.Rows()
-	keys, vals := s.unique(2*n, rng), s.values(n, rng)
+	keys, vals := s.uniqueKeys(2*n, rng), s.randomValues(n, rng)
 	s.put(t, m, keys[:n], vals, n)
 	deleted := make([]bool, n)
 	got, err := m.Delete(ctx(), keys[n/2:n/2+n], deleted) // half of them are present
@@ -252,46 +252,46 @@ func (s mapSuite) delete(t testing.TB, m erasedMap) {
 			t.Fatalf("Delete of key %d reports %v", n/2+i, deleted[i])
 		}
 	}
-	s.has(t, m, keys[:n/2], vals[:n/2])
-	s.lacks(t, m, keys[n/2:])
-	s.length(t, m, n/2)
+	s.checkPresent(t, m, keys[:n/2], vals[:n/2])
+	s.checkAbsent(t, m, keys[n/2:])
+	s.checkLen(t, m, n/2)
 }
 
 // Other implementations left two copies of a key here (cuCollections #606, SlabHash #27).
 func (s mapSuite) deleteThenInsert(t testing.TB, m erasedMap) {
 	rng, n := s.rng(), 200
-	keys := s.unique(n, rng)
+	keys := s.uniqueKeys(n, rng)
 	for round := range 5 {
-		vals := s.values(n, rng)
+		vals := s.randomValues(n, rng)
 		s.put(t, m, keys, vals, n)
-		s.has(t, m, keys, vals)
+		s.checkPresent(t, m, keys, vals)
 		// Free slots before the second half, then put it again.
 		if _, err := m.Delete(ctx(), keys[:n/2], nil); err != nil {
 			t.Fatal(err)
 		}
-		vals = s.values(n, rng)
+		vals = s.randomValues(n, rng)
 		s.put(t, m, keys[n/2:], vals[n/2:], 0)
-		s.length(t, m, n-n/2)
+		s.checkLen(t, m, n-n/2)
 		got, err := m.Delete(ctx(), keys, nil)
 		must(t, err)
 		if got != n-n/2 {
 			t.Fatalf("round %d: Delete removed %d, want %d", round, got, n-n/2)
 		}
-		s.lacks(t, m, keys)
-		s.length(t, m, 0)
+		s.checkAbsent(t, m, keys)
+		s.checkLen(t, m, 0)
 	}
 }
 
-// equals requires a map to hold exactly the pairs of a model.
-func (s mapSuite) equals(t testing.TB, m erasedMap, model map[uint64]uint64) {
+// checkEqual requires a map to hold exactly the pairs of a model.
+func (s mapSuite) checkEqual(t testing.TB, m erasedMap, model map[uint64]uint64) {
 	t.Helper()
 	keys := slices.Collect(maps.Keys(model))
 	vals := make([]uint64, len(keys))
 	for i, k := range keys {
 		vals[i] = model[k]
 	}
-	s.has(t, m, keys, vals)
-	s.length(t, m, len(model))
+	s.checkPresent(t, m, keys, vals)
+	s.checkLen(t, m, len(model))
 	seen := 0
 	for k, v := range m.All() {
 		if want, ok := model[k]; !ok || v != want {

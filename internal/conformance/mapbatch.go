@@ -14,8 +14,8 @@ import (
 
 // withDuplicates returns a batch of n operations on about n/4 keys.
 func (y *types) withDuplicates(n int, rng *rand.Rand) (keys, vals []uint64) {
-	pool := y.unique(n/4+1, rng)
-	return drawn(pool, n, rng), y.values(n, rng)
+	pool := y.uniqueKeys(n/4+1, rng)
+	return drawKeys(pool, n, rng), y.randomValues(n, rng)
 }
 
 func (s mapSuite) lastPutWins(t testing.TB, m erasedMap) {
@@ -28,11 +28,11 @@ func (s mapSuite) lastPutWins(t testing.TB, m erasedMap) {
 			last[k] = vals[i]
 		}
 		s.put(t, m, keys, vals, len(last)-before)
-		s.length(t, m, len(last))
+		s.checkLen(t, m, len(last))
 		for i, k := range keys {
 			vals[i] = last[k]
 		}
-		s.has(t, m, keys, vals)
+		s.checkPresent(t, m, keys, vals)
 	}
 }
 
@@ -55,7 +55,7 @@ func (s mapSuite) firstPutNewWins(t testing.TB, m erasedMap) {
 	for i, k := range keys {
 		vals[i] = first[k]
 	}
-	s.has(t, m, keys, vals)
+	s.checkPresent(t, m, keys, vals)
 }
 
 func (s mapSuite) firstDeleteReports(t testing.TB, m erasedMap) {
@@ -79,15 +79,15 @@ func (s mapSuite) firstDeleteReports(t testing.TB, m erasedMap) {
 	if got != n || !slices.Equal(deleted, want) {
 		t.Errorf("Delete removed %d, want %d; flags of the first: %v", got, n, slices.Equal(deleted, want))
 	}
-	s.length(t, m, 0)
+	s.checkLen(t, m, 0)
 }
 
 func (s mapSuite) duplicatesAcrossOldAndNew(t testing.TB, m erasedMap) {
 	rng := s.rng()
 	model := map[uint64]uint64{}
-	pool := s.unique(64, rng)
+	pool := s.uniqueKeys(64, rng)
 	for range 20 {
-		keys, vals := make([]uint64, 200), s.values(200, rng)
+		keys, vals := make([]uint64, 200), s.randomValues(200, rng)
 		for i := range keys {
 			keys[i] = pool[rng.IntN(len(pool))]
 		}
@@ -99,10 +99,10 @@ func (s mapSuite) duplicatesAcrossOldAndNew(t testing.TB, m erasedMap) {
 			model[k] = vals[i]
 		}
 		s.put(t, m, keys, vals, fresh)
-		s.equals(t, m, model)
-		gone := pool[rng.IntN(len(pool))]
-		delete(model, gone)
-		if _, err := m.Delete(ctx(), []uint64{gone, gone}, nil); err != nil {
+		s.checkEqual(t, m, model)
+		deleted := pool[rng.IntN(len(pool))]
+		delete(model, deleted)
+		if _, err := m.Delete(ctx(), []uint64{deleted, deleted}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -111,11 +111,11 @@ func (s mapSuite) duplicatesAcrossOldAndNew(t testing.TB, m erasedMap) {
 func (s mapSuite) allKeysEqual(t testing.TB, m erasedMap) {
 	rng, n := s.rng(), s.scale.Rows()
 	keys := slices.Repeat(s.numbers(42), n)
-	vals := s.values(n, rng)
+	vals := s.randomValues(n, rng)
 	s.put(t, m, keys, vals, 1)
-	s.has(t, m, keys[:1], vals[n-1:])
+	s.checkPresent(t, m, keys[:1], vals[n-1:])
 	s.put(t, m, keys, vals, 0)
-	s.length(t, m, 1)
+	s.checkLen(t, m, 1)
 	got, err := m.Delete(ctx(), keys, nil)
 	if got != 1 || err != nil {
 		t.Errorf("Delete of one key %d times: %d, %v", n, got, err)
@@ -125,17 +125,17 @@ func (s mapSuite) allKeysEqual(t testing.TB, m erasedMap) {
 func (s mapSuite) twoKeysAlternate(t testing.TB, m erasedMap) {
 	rng, n := s.rng(), s.scale.Rows()
 	keys := slices.Repeat(s.numbers(-1, 0), n/2)
-	vals := s.values(len(keys), rng)
+	vals := s.randomValues(len(keys), rng)
 	s.put(t, m, keys, vals, 2)
-	s.has(t, m, keys[:2], vals[len(vals)-2:])
-	s.length(t, m, 2)
+	s.checkPresent(t, m, keys[:2], vals[len(vals)-2:])
+	s.checkLen(t, m, 2)
 }
 
 // One operation per key has a single correct result.
 func (s mapSuite) apply(t testing.TB, m erasedMap) {
 	rng, n := s.rng(), s.scale.Rows()
 	model := map[uint64]uint64{}
-	keys, vals := s.unique(n, rng), s.values(n, rng)
+	keys, vals := s.uniqueKeys(n, rng), s.randomValues(n, rng)
 	s.put(t, m, keys[:n/2], vals[:n/2], n/2)
 	for i, k := range keys[:n/2] {
 		model[k] = vals[i]
@@ -143,27 +143,27 @@ func (s mapSuite) apply(t testing.TB, m erasedMap) {
 	ops, want := make([]weft.Op[uint64, uint64], n), make([]weft.Result[uint64], n)
 	for i, j := range rng.Perm(n) {
 		k := keys[j]
-		op := weft.Op[uint64, uint64]{Kind: s.kindOf(rng), Key: k, Value: s.random(rng)}
-		old, there := model[k]
+		op := weft.Op[uint64, uint64]{Kind: s.kindOf(rng), Key: k, Value: s.randomValue(rng)}
+		old, present := model[k]
 		switch op.Kind {
 		case weft.OpGet:
-			want[i] = weft.Result[uint64]{Value: old, OK: there}
+			want[i] = weft.Result[uint64]{Value: old, OK: present}
 		case weft.OpPut:
-			want[i].OK = !there
+			want[i].OK = !present
 			model[k] = op.Value
 		case weft.OpPutNew:
-			want[i].OK = !there
-			if there {
+			want[i].OK = !present
+			if present {
 				want[i].Value = old
 			} else {
 				model[k] = op.Value
 			}
 		case weft.OpDelete:
-			want[i].OK = there
+			want[i].OK = present
 			delete(model, k)
 		default:
-			want[i].OK = !there
-			if model[k] = op.Value; there {
+			want[i].OK = !present
+			if model[k] = op.Value; present {
 				model[k] = s.combine(weft.Reduction(op.Kind), old, op.Value)
 			}
 		}
@@ -176,7 +176,7 @@ func (s mapSuite) apply(t testing.TB, m erasedMap) {
 			t.Fatalf("%v(%#x) = %#x %v, want %#x %v", ops[i].Kind, ops[i].Key, res[i].Value, res[i].OK, want[i].Value, want[i].OK)
 		}
 	}
-	s.equals(t, m, model)
+	s.checkEqual(t, m, model)
 }
 
 // An update changes a key that is present, and no other. A map without updates refuses them and
@@ -184,7 +184,7 @@ func (s mapSuite) apply(t testing.TB, m erasedMap) {
 func (s mapSuite) applyUpdates(t testing.TB, m erasedMap) {
 	const n = 40
 	rng := s.rng()
-	keys, vals := s.unique(n, rng), s.values(2*n, rng)
+	keys, vals := s.uniqueKeys(n, rng), s.randomValues(2*n, rng)
 	s.put(t, m, keys[:n/2], vals[:n/2], n/2)
 	kinds, ops, res := make([]weft.OpKind, n), make([]weft.Op[uint64, uint64], n), make([]weft.Result[uint64], n)
 	for i, k := range keys {
@@ -200,7 +200,7 @@ func (s mapSuite) applyUpdates(t testing.TB, m erasedMap) {
 	if has {
 		hold = vals[n:][:n/2]
 	}
-	s.has(t, m, keys[:n/2], hold)
+	s.checkPresent(t, m, keys[:n/2], hold)
 	for i := range res {
 		if want := has && i < n/2; res[i].OK != want || res[i].Value != 0 {
 			t.Fatalf("update %d of %d: %v, want OK %v and no value", i, n, res[i], want)
@@ -219,18 +219,18 @@ func (s mapSuite) applyUpdates(t testing.TB, m erasedMap) {
 	if has {
 		hold = vals[:n/2]
 	}
-	s.has(t, m, keys[:n/2], hold)
-	s.length(t, m, n/2)
+	s.checkPresent(t, m, keys[:n/2], hold)
+	s.checkLen(t, m, n/2)
 }
 
 // The results of many operations on few keys must be consistent.
 func (s mapSuite) applyAnswers(t testing.TB, m erasedMap) {
 	rng := s.rng()
-	pool := s.unique(8, rng)
+	pool := s.uniqueKeys(8, rng)
 	for range 10 {
-		there := map[uint64]int{}
+		present := map[uint64]int{}
 		for k := range m.All() {
-			there[k]++
+			present[k]++
 		}
 		ops := make([]weft.Op[uint64, uint64], 300)
 		for i := range ops {
@@ -244,9 +244,9 @@ func (s mapSuite) applyAnswers(t testing.TB, m erasedMap) {
 			}
 			switch {
 			case op.Kind.Inserts():
-				there[op.Key]++
+				present[op.Key]++
 			case op.Kind == weft.OpDelete:
-				there[op.Key]--
+				present[op.Key]--
 			}
 		}
 		live := map[uint64]int{}
@@ -254,8 +254,8 @@ func (s mapSuite) applyAnswers(t testing.TB, m erasedMap) {
 			live[k]++
 		}
 		for _, k := range pool {
-			if there[k] != live[k] || live[k] > 1 {
-				t.Fatalf("key %#x is there %d times; by the answers %d times", k, live[k], there[k])
+			if present[k] != live[k] || live[k] > 1 {
+				t.Fatalf("key %#x is there %d times; by the answers %d times", k, live[k], present[k])
 			}
 		}
 		must(t, m.Apply(ctx(), ops, nil))

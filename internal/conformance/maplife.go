@@ -11,28 +11,28 @@ import (
 
 func (s mapSuite) growsAndShrinks(t testing.TB, m erasedMap) {
 	rng, n := s.rng(), s.scale.Rows()
-	keys, vals := s.unique(n, rng), s.values(n, rng)
+	keys, vals := s.uniqueKeys(n, rng), s.randomValues(n, rng)
 	for size, lo := 1, 0; lo < n; size *= 3 { // batches of growing size
 		hi := min(lo+size, n)
 		s.put(t, m, keys[lo:hi], vals[lo:hi], hi-lo)
 		lo = hi
 	}
-	s.has(t, m, keys, vals)
+	s.checkPresent(t, m, keys, vals)
 	left := n / 50
 	if _, err := m.Delete(ctx(), keys[left:], nil); err != nil {
 		t.Fatal(err)
 	}
-	s.has(t, m, keys[:left], vals[:left])
-	s.lacks(t, m, keys[left:])
+	s.checkPresent(t, m, keys[:left], vals[:left])
+	s.checkAbsent(t, m, keys[left:])
 	s.put(t, m, keys[left:], vals[left:], n-left)
-	s.has(t, m, keys, vals)
+	s.checkPresent(t, m, keys, vals)
 }
 
 // Keys come and go; the size stays. (warpcore never reuses a slot.)
 func (s mapSuite) churn(t testing.TB, m erasedMap) {
 	rng, n := s.rng(), s.scale.Rows()/10
-	keys := s.unique(20*n, rng)
-	vals := s.values(len(keys), rng)
+	keys := s.uniqueKeys(20*n, rng)
+	vals := s.randomValues(len(keys), rng)
 	s.put(t, m, keys[:n], vals[:n], n)
 	for lo := 0; lo+2*n <= len(keys); lo += n {
 		got, err := m.Delete(ctx(), keys[lo:lo+n], nil)
@@ -41,26 +41,26 @@ func (s mapSuite) churn(t testing.TB, m erasedMap) {
 			t.Fatalf("Delete removed %d of %d", got, n)
 		}
 		s.put(t, m, keys[lo+n:lo+2*n], vals[lo+n:lo+2*n], n)
-		s.has(t, m, keys[lo+n:lo+2*n], vals[lo+n:lo+2*n])
+		s.checkPresent(t, m, keys[lo+n:lo+2*n], vals[lo+n:lo+2*n])
 	}
-	s.length(t, m, n)
+	s.checkLen(t, m, n)
 }
 
 func (s mapSuite) all(t testing.TB, m erasedMap) {
 	rng, n := s.rng(), s.scale.Rows()
-	keys, vals := s.unique(n, rng), s.values(n, rng)
+	keys, vals := s.uniqueKeys(n, rng), s.randomValues(n, rng)
 	s.put(t, m, keys, vals, n)
 	model := map[uint64]uint64{}
 	for i, k := range keys {
 		model[k] = vals[i]
 	}
-	s.equals(t, m, model)
+	s.checkEqual(t, m, model)
 }
 
 // Unchanged pairs are seen once, although the table grows during the iteration.
 func (s mapSuite) allWhileChanging(t testing.TB, m erasedMap) {
 	rng, n := s.rng(), s.scale.Rows()
-	keys, vals := s.unique(3*n, rng), s.values(3*n, rng)
+	keys, vals := s.uniqueKeys(3*n, rng), s.randomValues(3*n, rng)
 	s.put(t, m, keys[:n], vals[:n], n)
 	seen, steps := map[uint64]int{}, 0
 	for k := range m.All() {
@@ -74,29 +74,29 @@ func (s mapSuite) allWhileChanging(t testing.TB, m erasedMap) {
 			t.Fatalf("key %#x was seen %d times", k, seen[k])
 		}
 	}
-	s.has(t, m, keys, vals)
+	s.checkPresent(t, m, keys, vals)
 }
 
 func (s mapSuite) clear(t testing.TB, m erasedMap) {
 	rng := s.rng()
-	keys, vals := s.unique(500, rng), s.values(500, rng)
-	keys = append(keys, s.oddKeys()[4]) // all ones
+	keys, vals := s.uniqueKeys(500, rng), s.randomValues(500, rng)
+	keys = append(keys, s.reservedKeys()[4]) // all ones
 	vals = append(vals, vals[0])
 	s.put(t, m, keys, vals, len(keys))
 	must(t, m.Clear(ctx()))
-	s.length(t, m, 0)
-	s.lacks(t, m, keys)
+	s.checkLen(t, m, 0)
+	s.checkAbsent(t, m, keys)
 	s.put(t, m, keys, vals, len(keys))
-	s.has(t, m, keys, vals)
+	s.checkPresent(t, m, keys, vals)
 }
 
 func (s mapSuite) lengths(t testing.TB, m erasedMap) {
-	wantLengths(t, m)
-	s.length(t, m, 0) // nothing was run, and no lock is held
+	checkLengthPanics(t, m)
+	s.checkLen(t, m, 0) // nothing was run, and no lock is held
 }
 
-// wantLengths requires a panic for each column with another length than the keys.
-func wantLengths(t testing.TB, m erasedPairs) {
+// checkLengthPanics requires a panic for each column with another length than the keys.
+func checkLengthPanics(t testing.TB, m erasedPairs) {
 	t.Helper()
 	k, v, b := make([]uint64, 3), make([]uint64, 2), make([]bool, 4)
 	ops, res := make([]weft.Op[uint64, uint64], 2), make([]weft.Result[uint64], 1)
@@ -113,7 +113,7 @@ func wantLengths(t testing.TB, m erasedPairs) {
 
 func (s mapSuite) nilOutputs(t testing.TB, m erasedMap) {
 	rng := s.rng()
-	keys, vals := s.unique(300, rng), s.values(300, rng)
+	keys, vals := s.uniqueKeys(300, rng), s.randomValues(300, rng)
 	if n, err := m.PutNew(ctx(), keys, vals, nil); n != 300 || err != nil {
 		t.Errorf("PutNew: %d, %v", n, err)
 	}
@@ -132,7 +132,7 @@ func (s mapSuite) nilOutputs(t testing.TB, m erasedMap) {
 // Readers alongside a writer see each key with one of its values.
 func (s mapSuite) concurrent(t testing.TB, m erasedMap) {
 	n := min(s.scale.Rows(), 5000)
-	keys := s.unique(n, s.rng())
+	keys := s.uniqueKeys(n, s.rng())
 	version := func(i int) []uint64 { return slices.Repeat([]uint64{s.bits(uint64(i))}, n) }
 	s.put(t, m, keys, version(0), n)
 	rounds := 20
@@ -174,12 +174,12 @@ func (s mapSuite) concurrent(t testing.TB, m erasedMap) {
 
 func (s mapSuite) againstModel(t testing.TB, m erasedMap) {
 	model := map[uint64]uint64{}
-	someBatches(s.scale, s.rng(), func(data []byte) { replayMap(t, m, model, data) })
-	s.equals(t, m, model)
+	randomBatches(s.scale, s.rng(), func(data []byte) { replayMap(t, m, model, data) })
+	s.checkEqual(t, m, model)
 }
 
-// someBatches generates bytes for [replayMap] and [replayMultiMap].
-func someBatches(scale Scale, rng *rand.Rand, replay func(data []byte)) {
+// randomBatches generates bytes for [replayMap] and [replayMultiMap].
+func randomBatches(scale Scale, rng *rand.Rand, replay func(data []byte)) {
 	rounds := 60
 	if scale <= Slow {
 		rounds = 12

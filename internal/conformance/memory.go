@@ -53,7 +53,7 @@ func ReadMemory(t *core.Table) (parts core.Parts, m Memory, err error) {
 	}
 	buf := lease.Parts.(interface{ Memory() *core.Lines }).Memory().Buf
 	m = Memory{Slots{t.Widths}, make([]byte, buf.Size)}
-	_, err = t.Engine.Counters(ctx()) // waits for changes
+	_, err = t.Engine.ReadCounters(ctx()) // waits for changes
 	s, e := t.Device.NewStream()
 	if err = errors.Join(err, e); err == nil {
 		err = errors.Join(s.CopyOut(context.Background(), m.Mem, buf.Ptr), s.Close())

@@ -11,20 +11,20 @@ import (
 
 // MultiMap runs the suite for multimaps on a device, except for some cases.
 func MultiMap[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scale Scale, open Maker[AnyMultiMap[K, V]], without ...string) {
-	p := multiMapPlace(dev, scale, open)
+	p := multiMapTarget(dev, scale, open)
 	run(t, p, multiMapCases(p), without...)
 }
 
-func multiMapPlace[K weft.Key, V weft.Value](dev device.Device, scale Scale, open Maker[AnyMultiMap[K, V]]) place[erasedMultiMap] {
-	return place[erasedMultiMap]{typesOf[K, V](), dev, scale, erasing(open, eraseMultiMap[K, V])}
+func multiMapTarget[K weft.Key, V weft.Value](dev device.Device, scale Scale, open Maker[AnyMultiMap[K, V]]) target[erasedMultiMap] {
+	return target[erasedMultiMap]{typesOf[K, V](), dev, scale, erasing(open, eraseMultiMap[K, V])}
 }
 
 // MultiMapCases returns the tests of the suite for multimaps.
 func MultiMapCases[K weft.Key, V weft.Value](dev device.Device, scale Scale, open Maker[AnyMultiMap[K, V]]) []Case[AnyMultiMap[K, V]] {
-	return asked(multiMapCases(multiMapPlace(dev, scale, open)), eraseMultiMap[K, V])
+	return typedCases(multiMapCases(multiMapTarget(dev, scale, open)), eraseMultiMap[K, V])
 }
 
-func multiMapCases(p place[erasedMultiMap]) []Case[erasedMultiMap] {
+func multiMapCases(p target[erasedMultiMap]) []Case[erasedMultiMap] {
 	s := multiSuite{p}
 	return append(multiKind(p).cases(), []Case[erasedMultiMap]{
 		{"Empty", s.empty},
@@ -60,7 +60,7 @@ func multiMapCases(p place[erasedMultiMap]) []Case[erasedMultiMap] {
 	}...)
 }
 
-type multiSuite struct{ place[erasedMultiMap] }
+type multiSuite struct{ target[erasedMultiMap] }
 
 func (s multiSuite) rng() *rand.Rand { return mapSuite{}.rng() }
 
@@ -77,8 +77,8 @@ func pairsIn[K comparable, V any](all map[K][]V) (n int) {
 	return n
 }
 
-// first removes the first pair of a key and reports whether it had one.
-func (want values) first(k uint64) bool {
+// removeFirst removes the first pair of a key and reports whether it had one.
+func (want values) removeFirst(k uint64) bool {
 	if len(want[k]) == 0 {
 		return false
 	}
@@ -123,11 +123,11 @@ func (s multiSuite) put(t testing.TB, m erasedMultiMap, want values, keys []uint
 	if n != len(keys) {
 		t.Fatalf("Put added %d of %d pairs", n, len(keys))
 	}
-	s.added(t, m, want, keys, vals)
+	s.checkAppended(t, m, want, keys, vals)
 }
 
-// added requires the pairs of a batch to follow the previous ones, and records their order.
-func (s multiSuite) added(t testing.TB, m erasedMultiMap, want values, keys []uint64, vals []uint64) {
+// checkAppended requires the pairs of a batch to follow the previous ones, and records their order.
+func (s multiSuite) checkAppended(t testing.TB, m erasedMultiMap, want values, keys []uint64, vals []uint64) {
 	t.Helper()
 	fresh := values{}
 	for i, k := range keys {
@@ -150,8 +150,8 @@ func (s multiSuite) added(t testing.TB, m erasedMultiMap, want values, keys []ui
 	}
 }
 
-// has requires every kind of lookup to return the values of keys.
-func (s multiSuite) has(t testing.TB, m erasedMultiMap, want values, keys []uint64) {
+// checkLookups requires every kind of lookup to return the values of keys.
+func (s multiSuite) checkLookups(t testing.TB, m erasedMultiMap, want values, keys []uint64) {
 	t.Helper()
 	all := s.getAllOf(t, m, keys)
 	counts, vals, found := make([]uint32, len(keys)), make([]uint64, len(keys)), make([]bool, len(keys))
@@ -162,7 +162,7 @@ func (s multiSuite) has(t testing.TB, m erasedMultiMap, want values, keys []uint
 	must(t, err)
 	hits, err := m.Get(ctx(), keys, vals, found)
 	must(t, err)
-	pairs, there := 0, 0
+	pairs, present := 0, 0
 	for i, k := range keys {
 		w := want[k]
 		if got := all.Row(i); !slices.Equal(got, w) {
@@ -175,34 +175,34 @@ func (s multiSuite) has(t testing.TB, m erasedMultiMap, want values, keys []uint
 		var first uint64
 		if len(w) > 0 {
 			first = w[0]
-			there++
+			present++
 		}
 		if found[i] != (len(w) > 0) || vals[i] != first {
 			t.Fatalf("Get(%#x): %#x %v, want %#x, the first of %d", k, vals[i], found[i], first, len(w))
 		}
 		pairs += len(w)
 	}
-	if total != pairs || hits != there {
-		t.Errorf("Count of %d keys: %d, want %d; Get found %d, want %d", len(keys), total, pairs, hits, there)
+	if total != pairs || hits != present {
+		t.Errorf("Count of %d keys: %d, want %d; Get found %d, want %d", len(keys), total, pairs, hits, present)
 	}
 	contained := make([]bool, len(keys))
 	hits, err = m.Contains(ctx(), keys, contained)
 	must(t, err)
-	if hits != there || !slices.Equal(contained, found) {
-		t.Errorf("Contains found %d of %d keys, want %d", hits, len(keys), there)
+	if hits != present || !slices.Equal(contained, found) {
+		t.Errorf("Contains found %d of %d keys, want %d", hits, len(keys), present)
 	}
 }
 
-// equals requires a multimap to hold exactly the values of want.
-func (s multiSuite) equals(t testing.TB, m erasedMultiMap, want values) {
+// checkEqual requires a multimap to hold exactly the values of want.
+func (s multiSuite) checkEqual(t testing.TB, m erasedMultiMap, want values) {
 	t.Helper()
 	keys := make([]uint64, 0, len(want))
 	for k := range want {
 		keys = append(keys, k)
 	}
 	slices.Sort(keys)
-	s.has(t, m, want, keys)
-	s.length(t, m, want.pairs())
+	s.checkLookups(t, m, want, keys)
+	s.checkLen(t, m, want.pairs())
 	got := values{}
 	for k, v := range m.All() {
 		got[k] = append(got[k], v)
@@ -217,7 +217,7 @@ func (s multiSuite) equals(t testing.TB, m erasedMultiMap, want values) {
 	}
 }
 
-func (s multiSuite) length(t testing.TB, m erasedMultiMap, n int) {
+func (s multiSuite) checkLen(t testing.TB, m erasedMultiMap, n int) {
 	t.Helper()
 	if got := m.Len(); got != n {
 		t.Fatalf("Len = %d, want %d", got, n)
@@ -225,9 +225,9 @@ func (s multiSuite) length(t testing.TB, m erasedMultiMap, n int) {
 }
 
 func (s multiSuite) empty(t testing.TB, m erasedMultiMap) {
-	keys := append(s.unique(100, s.rng()), s.oddKeys()...)
-	s.length(t, m, 0)
-	s.has(t, m, nil, keys)
+	keys := append(s.uniqueKeys(100, s.rng()), s.reservedKeys()...)
+	s.checkLen(t, m, 0)
+	s.checkLookups(t, m, nil, keys)
 	if n, err := m.Delete(ctx(), keys, nil); n != 0 || err != nil {
 		t.Errorf("Delete from an empty multimap: %d, %v", n, err)
 	}
@@ -236,15 +236,15 @@ func (s multiSuite) empty(t testing.TB, m erasedMultiMap) {
 		t.Errorf("DeleteAll from an empty multimap: %d, %v, %v", n, err, removed)
 	}
 	must(t, m.Clear(ctx()))
-	s.equals(t, m, nil)
+	s.checkEqual(t, m, nil)
 }
 
 func (s multiSuite) roundTrip(t testing.TB, m erasedMultiMap) {
 	rng, n, want := s.rng(), s.scale.Rows(), values{}
-	keys := s.unique(2*n, rng)
-	s.put(t, m, want, keys[:n], s.values(n, rng))
-	s.length(t, m, n)
-	s.has(t, m, want, keys) // the second half is absent
+	keys := s.uniqueKeys(2*n, rng)
+	s.put(t, m, want, keys[:n], s.randomValues(n, rng))
+	s.checkLen(t, m, n)
+	s.checkLookups(t, m, want, keys) // the second half is absent
 }
 
 func (s multiSuite) batchSizes(t testing.TB, m erasedMultiMap) {
@@ -253,28 +253,28 @@ func (s multiSuite) batchSizes(t testing.TB, m erasedMultiMap) {
 		if s.scale <= Slow && n > s.scale.Rows() {
 			break
 		}
-		keys := s.unique(n, rng)
-		s.put(t, m, want, keys, s.values(n, rng))
-		s.put(t, m, want, keys, s.values(n, rng))
-		s.has(t, m, want, keys)
+		keys := s.uniqueKeys(n, rng)
+		s.put(t, m, want, keys, s.randomValues(n, rng))
+		s.put(t, m, want, keys, s.randomValues(n, rng))
+		s.checkLookups(t, m, want, keys)
 	}
-	s.length(t, m, want.pairs())
+	s.checkLen(t, m, want.pairs())
 }
 
 func (s multiSuite) everyKeyAndValue(t testing.TB, m erasedMultiMap) {
 	want := values{}
-	keys := slices.Compact(slices.Sorted(slices.Values(s.oddKeys())))
-	for _, v := range s.oddVals() {
+	keys := slices.Compact(slices.Sorted(slices.Values(s.reservedKeys())))
+	for _, v := range s.reservedVals() {
 		s.put(t, m, want, keys, slices.Repeat([]uint64{v}, len(keys)))
 	}
-	s.equals(t, m, want)
+	s.checkEqual(t, m, want)
 	for _, k := range keys { // one at a time: the others stay
 		n, err := m.Delete(ctx(), []uint64{k}, nil)
 		must(t, err)
-		if n != 1 || !want.first(k) {
+		if n != 1 || !want.removeFirst(k) {
 			t.Fatalf("Delete(%#x) = %d", k, n)
 		}
-		s.has(t, m, want, keys)
+		s.checkLookups(t, m, want, keys)
 	}
 	for _, k := range keys {
 		n, err := m.DeleteAll(ctx(), []uint64{k}, nil)
@@ -283,8 +283,8 @@ func (s multiSuite) everyKeyAndValue(t testing.TB, m erasedMultiMap) {
 			t.Fatalf("DeleteAll(%#x) = %d, want %d", k, n, len(want[k]))
 		}
 		delete(want, k)
-		s.has(t, m, want, keys)
+		s.checkLookups(t, m, want, keys)
 	}
 	s.put(t, m, want, keys, make([]uint64, len(keys)))
-	s.equals(t, m, want)
+	s.checkEqual(t, m, want)
 }

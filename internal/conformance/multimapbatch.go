@@ -13,12 +13,12 @@ import (
 // Values of a key are in the order of the batches.
 func (s multiSuite) putAppends(t testing.TB, m erasedMultiMap) {
 	rng, n, want := s.rng(), s.scale.Rows()/10, values{}
-	keys := s.unique(n, rng)
+	keys := s.uniqueKeys(n, rng)
 	for range 5 {
-		s.put(t, m, want, keys, s.values(n, rng))
+		s.put(t, m, want, keys, s.randomValues(n, rng))
 		rng.Shuffle(n, func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
 	}
-	s.equals(t, m, want)
+	s.checkEqual(t, m, want)
 }
 
 // A pair that is already present is added again.
@@ -28,7 +28,7 @@ func (s multiSuite) equalPairs(t testing.TB, m erasedMultiMap) {
 	for _, n := range []int{1, 1, 3, 40} {
 		s.put(t, m, want, slices.Repeat(s.numbers(5), n), slices.Repeat([]uint64{pair}, n))
 	}
-	s.equals(t, m, want)
+	s.checkEqual(t, m, want)
 }
 
 func (s multiSuite) putDuplicates(t testing.TB, m erasedMultiMap) {
@@ -37,16 +37,16 @@ func (s multiSuite) putDuplicates(t testing.TB, m erasedMultiMap) {
 		keys, vals := s.withDuplicates(s.scale.Rows(), rng)
 		s.put(t, m, want, keys, vals)
 	}
-	s.equals(t, m, want)
+	s.checkEqual(t, m, want)
 }
 
 func (s multiSuite) putNewOfAbsent(t testing.TB, m erasedMultiMap) {
 	rng, n, want := s.rng(), s.scale.Rows(), values{}
-	keys, vals := s.unique(2*n, rng), s.values(2*n, rng)
+	keys, vals := s.uniqueKeys(2*n, rng), s.randomValues(2*n, rng)
 	s.put(t, m, want, keys[:n], vals[:n])
 	s.put(t, m, want, keys[:n/2], vals[:n/2])
 	ok := slices.Repeat([]bool{true}, 2*n)
-	vals = s.values(2*n, rng)
+	vals = s.randomValues(2*n, rng)
 	got, err := m.PutNew(ctx(), keys, vals, ok)
 	must(t, err)
 	if got != n {
@@ -57,9 +57,9 @@ func (s multiSuite) putNewOfAbsent(t testing.TB, m erasedMultiMap) {
 			t.Fatalf("PutNew of key %d reports %v", i, ok[i])
 		}
 	}
-	s.added(t, m, want, keys[n:], vals[n:])
-	s.has(t, m, want, keys)
-	s.length(t, m, want.pairs())
+	s.checkAppended(t, m, want, keys[n:], vals[n:])
+	s.checkLookups(t, m, want, keys)
+	s.checkLen(t, m, want.pairs())
 }
 
 // Of several PutNews of an absent key, one adds its pair and reports so.
@@ -84,85 +84,85 @@ func (s multiSuite) putNewDuplicates(t testing.TB, m erasedMultiMap) {
 		if n != got {
 			t.Errorf("PutNew added %d pairs and reports %d", n, got)
 		}
-		s.has(t, m, want, keys)
+		s.checkLookups(t, m, want, keys)
 	}
-	s.equals(t, m, want)
+	s.checkEqual(t, m, want)
 }
 
 // Lookups of absent keys, repeated keys, and no keys.
 func (s multiSuite) getAll(t testing.TB, m erasedMultiMap) {
 	rng, want := s.rng(), values{}
-	keys := s.unique(40, rng)
-	s.has(t, m, want, nil)
+	keys := s.uniqueKeys(40, rng)
+	s.checkLookups(t, m, want, nil)
 	for lo := range 30 { // key i has i+1 values
-		s.put(t, m, want, keys[lo:30], s.values(30-lo, rng))
+		s.put(t, m, want, keys[lo:30], s.randomValues(30-lo, rng))
 	}
-	s.has(t, m, want, nil)
-	s.has(t, m, want, keys)
-	s.has(t, m, want, keys[30:])
+	s.checkLookups(t, m, want, nil)
+	s.checkLookups(t, m, want, keys)
+	s.checkLookups(t, m, want, keys[30:])
 	batch := slices.Concat(keys, keys[20:], keys[:5], keys[:5], keys[29:30], keys[29:30], keys[35:])
-	s.has(t, m, want, batch)
+	s.checkLookups(t, m, want, batch)
 	slices.Reverse(batch)
-	s.has(t, m, want, batch)
+	s.checkLookups(t, m, want, batch)
 	large := make([]uint64, s.scale.Rows())
 	for i := range large {
 		large[i] = keys[rng.IntN(len(keys))]
 	}
-	s.has(t, m, want, large)
+	s.checkLookups(t, m, want, large)
 }
 
 // GetAll appends to the rows it is given, and leaves them alone on an error.
 func (s multiSuite) getAllInto(t testing.TB, m erasedMultiMap) {
 	rng, want := s.rng(), values{}
 	keys, vals := s.withDuplicates(min(s.scale.Rows(), 1000), rng)
-	each := append(distinct(keys), s.unique(3, rng)...)
+	each := append(distinct(keys), s.uniqueKeys(3, rng)...)
 	st := devicetest.NewStream(t, s.dev)
 	must(t, m.PutOn(st, s.keysOn(t, st, keys), s.valsOn(t, st, vals)))
-	early := s.getAllOn(t, m, st, each, len(vals)) // on the stream, without waiting first
-	s.added(t, m, want, keys, vals)
-	alone := s.getAllOf(t, m, each)
-	if !slices.Equal(early.Vals, alone.Vals) || !slices.Equal(early.Offsets, alone.Offsets) {
+	onStream := s.getAllOn(t, m, st, each, len(vals)) // on the stream, without waiting first
+	s.checkAppended(t, m, want, keys, vals)
+	reference := s.getAllOf(t, m, each)
+	if !slices.Equal(onStream.Vals, reference.Vals) || !slices.Equal(onStream.Offsets, reference.Offsets) {
 		t.Errorf("GetAllOn behind PutOn has other values, or another order, than GetAll")
 	}
 	var rows weft.Rows[uint64]
 	for range 2 {
 		must(t, m.GetAll(ctx(), each, &rows))
 	}
-	for patience := range int64(4) {
+	for nChecks := range int64(4) {
 		was := rows
-		err := m.GetAll(&countdown{ctx(), newCount(patience)}, each, &rows)
+		err := m.GetAll(&countdown{ctx(), newCount(nChecks)}, each, &rows)
 		switch {
 		case err == nil:
 			rows = was
 		case !slices.Equal(rows.Offsets, was.Offsets) || len(rows.Vals) != len(was.Vals):
 			t.Errorf("GetAll with a context that ends leaves %d rows of %d: %v", rows.Len(), was.Len(), err)
 		}
-		if err == nil && patience == 0 {
+		if err == nil && nChecks == 0 {
 			t.Error("GetAll with an ended context: no error")
 		}
 	}
 	for i := range rows.Len() {
-		if !slices.Equal(rows.Row(i), alone.Row(i%len(each))) {
-			t.Fatalf("row %d of %d, appended: %d values, want %d", i, rows.Len(), len(rows.Row(i)), len(alone.Row(i%len(each))))
+		if !slices.Equal(rows.Row(i), reference.Row(i%len(each))) {
+			t.Fatalf("row %d of %d, appended: %d values, want %d", i, rows.Len(), len(rows.Row(i)), len(reference.Row(i%len(each))))
 		}
 	}
-	for _, room := range []int{len(vals), len(vals) + 9, len(vals) / 2, 0} {
-		got, fits := s.getAllOn(t, m, st, each, room), min(room, len(vals))
-		if !slices.Equal(got.Offsets, alone.Offsets) || !slices.Equal(got.Vals[:fits], alone.Vals[:fits]) {
-			t.Fatalf("GetAllOn with room for %d of %d values: as by GetAll? offsets %v, values %v", room, len(vals),
-				slices.Equal(got.Offsets, alone.Offsets), slices.Equal(got.Vals[:fits], alone.Vals[:fits]))
+	for _, capacity := range []int{len(vals), len(vals) + 9, len(vals) / 2, 0} {
+		got, fits := s.getAllOn(t, m, st, each, capacity), min(capacity, len(vals))
+		if !slices.Equal(got.Offsets, reference.Offsets) || !slices.Equal(got.Vals[:fits], reference.Vals[:fits]) {
+			t.Fatalf("GetAllOn with room for %d of %d values: as by GetAll? offsets %v, values %v", capacity, len(vals),
+				slices.Equal(got.Offsets, reference.Offsets), slices.Equal(got.Vals[:fits], reference.Vals[:fits]))
 		}
 	}
 }
 
 // getAllOn looks up all values on the device. The device writes up to its capacity, and the total
 // count.
-func (s multiSuite) getAllOn(t testing.TB, m erasedMultiMap, st *device.Stream, keys []uint64, room int) weft.Rows[uint64] {
+func (s multiSuite) getAllOn(t testing.TB, m erasedMultiMap, st *device.Stream, keys []uint64, capacity int) weft.Rows[uint64] {
 	t.Helper()
 	counts, offsets := devicetest.Upload(t, st, make([]uint32, len(keys))), devicetest.Upload(t, st, make([]uint64, len(keys)+1))
-	vals := s.valsOn(t, st, slices.Repeat([]uint64{s.bits(3)}, room))
+	vals := s.valsOn(t, st, slices.Repeat([]uint64{s.bits(3)}, capacity))
 	must(t, m.GetAllOn(st, s.keysOn(t, st, keys), counts, offsets, vals))
-	got := weft.Rows[uint64]{Offsets: devicetest.Download(t, st, offsets), Vals: make([]uint64, room)}
+	got := weft.Rows[uint64]{Offsets: devicetest.Download(t, st, offsets), Vals: make([]uint64, capacity)}
 	must(t, vals.CopyTo(ctx(), st, got.Vals))
 	for i, n := range devicetest.Download(t, st, counts) {
 		if uint64(n) != got.Offsets[i+1]-got.Offsets[i] {
@@ -176,7 +176,7 @@ func (s multiSuite) count(t testing.TB, m erasedMultiMap) {
 	rng, want := s.rng(), values{}
 	keys, vals := s.withDuplicates(500, rng)
 	s.put(t, m, want, keys, vals)
-	for _, batch := range [][]uint64{keys, slices.Repeat(keys[:1], 100), s.unique(100, rng), nil} {
+	for _, batch := range [][]uint64{keys, slices.Repeat(keys[:1], 100), s.uniqueKeys(100, rng), nil} {
 		total := 0
 		for _, k := range batch {
 			total += len(want[k])
@@ -184,10 +184,10 @@ func (s multiSuite) count(t testing.TB, m erasedMultiMap) {
 		counts := slices.Repeat([]uint32{^uint32(0)}, len(batch))
 		with, err := m.Count(ctx(), batch, counts)
 		must(t, err)
-		without, err := m.Count(ctx(), batch, nil)
+		totalOnly, err := m.Count(ctx(), batch, nil)
 		must(t, err)
-		if with != total || without != total {
-			t.Errorf("Count of %d keys: %d, without counts %d, want %d", len(batch), with, without, total)
+		if with != total || totalOnly != total {
+			t.Errorf("Count of %d keys: %d, without counts %d, want %d", len(batch), with, totalOnly, total)
 		}
 		for i, k := range batch {
 			if int(counts[i]) != len(want[k]) {
@@ -200,27 +200,27 @@ func (s multiSuite) count(t testing.TB, m erasedMultiMap) {
 // Delete removes the pairs of a key in their order.
 func (s multiSuite) deleteFirst(t testing.TB, m erasedMultiMap) {
 	rng, n, want := s.rng(), s.scale.Rows()/10, values{}
-	keys := s.unique(n, rng)
+	keys := s.uniqueKeys(n, rng)
 	for round := range 4 { // a quarter has four pairs each, the next three, …
 		part := keys[:n-round*n/4]
-		s.put(t, m, want, part, s.values(len(part), rng))
+		s.put(t, m, want, part, s.randomValues(len(part), rng))
 	}
 	for range 5 {
-		there := make([]bool, n)
+		present := make([]bool, n)
 		left := 0
 		for i, k := range keys {
-			if there[i] = want.first(k); there[i] {
+			if present[i] = want.removeFirst(k); present[i] {
 				left++
 			}
 		}
 		deleted := make([]bool, n)
 		got, err := m.Delete(ctx(), keys, deleted)
 		must(t, err)
-		if got != left || !slices.Equal(deleted, there) {
-			t.Errorf("Delete removed %d pairs, want %d; flags equal: %v", got, left, slices.Equal(deleted, there))
+		if got != left || !slices.Equal(deleted, present) {
+			t.Errorf("Delete removed %d pairs, want %d; flags equal: %v", got, left, slices.Equal(deleted, present))
 		}
-		s.has(t, m, want, keys)
-		s.length(t, m, want.pairs())
+		s.checkLookups(t, m, want, keys)
+		s.checkLen(t, m, want.pairs())
 	}
 }
 
@@ -235,7 +235,7 @@ func (s multiSuite) deleteDuplicates(t testing.TB, m erasedMultiMap) {
 	}
 	removed, total := map[uint64]int{}, 0
 	for _, k := range batch {
-		if want.first(k) {
+		if want.removeFirst(k) {
 			removed[k]++
 			total++
 		}
@@ -256,7 +256,7 @@ func (s multiSuite) deleteDuplicates(t testing.TB, m erasedMultiMap) {
 			t.Fatalf("Delete of key %#x, several times: %d reports too few", k, n)
 		}
 	}
-	s.equals(t, m, want)
+	s.checkEqual(t, m, want)
 }
 
 func (s multiSuite) deleteAll(t testing.TB, m erasedMultiMap) {
@@ -264,7 +264,7 @@ func (s multiSuite) deleteAll(t testing.TB, m erasedMultiMap) {
 	keys, vals := s.withDuplicates(n, rng)
 	s.put(t, m, want, keys, vals)
 	each := distinct(keys)
-	batch := slices.Concat(each[:len(each)/2], s.unique(50, rng)) // plus some absent keys
+	batch := slices.Concat(each[:len(each)/2], s.uniqueKeys(50, rng)) // plus some absent keys
 	removed := slices.Repeat([]uint32{^uint32(0)}, len(batch))
 	total := 0
 	for _, k := range batch {
@@ -281,9 +281,9 @@ func (s multiSuite) deleteAll(t testing.TB, m erasedMultiMap) {
 		}
 		delete(want, k)
 	}
-	s.has(t, m, want, each)
+	s.checkLookups(t, m, want, each)
 	s.put(t, m, want, keys, vals)
-	s.equals(t, m, want)
+	s.checkEqual(t, m, want)
 }
 
 // The counts that all DeleteAlls of one key report add up to its number of pairs.
@@ -306,69 +306,69 @@ func (s multiSuite) deleteAllDuplicates(t testing.TB, m erasedMultiMap) {
 			t.Fatalf("DeleteAll of key %#x, several times, reports %d pairs, want %d", k, sum, len(want[k]))
 		}
 	}
-	s.equals(t, m, nil)
+	s.checkEqual(t, m, nil)
 }
 
 // A key may have more pairs than all others together.
 func (s multiSuite) manyPairs(t testing.TB, m erasedMultiMap) {
 	rng, want := s.rng(), values{}
 	n := min(4*s.scale.Rows(), 20_000)
-	others := s.unique(100, rng)
-	hot := others[0]
+	pool := s.uniqueKeys(100, rng)
+	hot := pool[0]
 	for range 4 {
 		keys := slices.Repeat([]uint64{hot}, n/4)
 		for i := range 100 {
-			keys[rng.IntN(len(keys))] = others[i]
+			keys[rng.IntN(len(keys))] = pool[i]
 		}
-		s.put(t, m, want, keys, s.values(len(keys), rng))
+		s.put(t, m, want, keys, s.randomValues(len(keys), rng))
 	}
-	s.equals(t, m, want)
-	s.has(t, m, want, slices.Concat(others, others[:1]))
+	s.checkEqual(t, m, want)
+	s.checkLookups(t, m, want, slices.Concat(pool, pool[:1]))
 	got, err := m.Delete(ctx(), slices.Repeat([]uint64{hot}, 300), nil)
 	must(t, err)
 	want[hot] = want[hot][300:]
 	if got != 300 {
 		t.Errorf("Delete of one key 300 times removed %d", got)
 	}
-	s.has(t, m, want, others)
+	s.checkLookups(t, m, want, pool)
 	if n, err := m.PutNew(ctx(), []uint64{hot}, make([]uint64, 1), nil); n != 0 || err != nil {
 		t.Errorf("PutNew of a key with many pairs: %d, %v", n, err)
 	}
 	removed := make([]uint32, 3)
-	got, err = m.DeleteAll(ctx(), []uint64{others[1], hot, others[2]}, removed)
+	got, err = m.DeleteAll(ctx(), []uint64{pool[1], hot, pool[2]}, removed)
 	must(t, err)
 	if int(removed[1]) != len(want[hot]) || got != int(removed[0]+removed[1]+removed[2]) {
 		t.Errorf("DeleteAll removed %d pairs, by key %d; the one in the middle had %d", got, removed, len(want[hot]))
 	}
-	for _, k := range []uint64{others[1], hot, others[2]} {
+	for _, k := range []uint64{pool[1], hot, pool[2]} {
 		delete(want, k)
 	}
 	s.put(t, m, want, []uint64{hot}, make([]uint64, 1))
-	s.equals(t, m, want)
+	s.checkEqual(t, m, want)
 }
 
 // One operation per key has a single correct result.
 func (s multiSuite) apply(t testing.TB, m erasedMultiMap) {
 	rng, n, want := s.rng(), s.scale.Rows(), values{}
-	keys := s.unique(n, rng)
+	keys := s.uniqueKeys(n, rng)
 	for round := range 3 { // keys with three pairs, with two, with one, with none
 		part := keys[:n-(round+1)*n/4]
-		s.put(t, m, want, part, s.values(len(part), rng))
+		s.put(t, m, want, part, s.randomValues(len(part), rng))
 	}
 	ops, answers := make([]weft.Op[uint64, uint64], n), make([]weft.Result[uint64], n)
 	for i, j := range rng.Perm(n) {
 		k := keys[j]
-		op := weft.Op[uint64, uint64]{Kind: weft.OpKind(rng.IntN(5)), Key: k, Value: s.random(rng)}
-		there := len(want[k]) > 0
-		answers[i].OK = there
+		op := weft.Op[uint64, uint64]{Kind: weft.OpKind(rng.IntN(5)), Key: k, Value: s.randomValue(rng)}
+		present := len(want[k]) > 0
+		answers[i].OK = present
 		switch {
-		case op.Kind == weft.OpPut, op.Kind == weft.OpPutNew && !there:
+		case op.Kind == weft.OpPut, op.Kind == weft.OpPutNew && !present:
 			want[k] = append(slices.Clip(want[k]), op.Value)
 			answers[i].OK = true
-		case op.Kind == weft.OpGet && there, op.Kind == weft.OpPutNew:
+		case op.Kind == weft.OpGet && present, op.Kind == weft.OpPutNew:
 			answers[i] = weft.Result[uint64]{Value: want[k][0], OK: op.Kind == weft.OpGet}
 		case op.Kind == weft.OpDelete:
-			want.first(k)
+			want.removeFirst(k)
 		case op.Kind == weft.OpDeleteAll:
 			delete(want, k)
 		}
@@ -381,14 +381,15 @@ func (s multiSuite) apply(t testing.TB, m erasedMultiMap) {
 			t.Fatalf("%v(%#x) = %#x %v, want %#x %v", ops[i].Kind, ops[i].Key, r.Value, r.OK, answers[i].Value, answers[i].OK)
 		}
 	}
-	s.equals(t, m, want)
+	s.checkEqual(t, m, want)
 	if err := m.Apply(ctx(), []weft.Op[uint64, uint64]{{Kind: weft.OpDeleteAll + 1}}, nil); err == nil {
 		t.Error("Apply of an unknown kind: no error")
 	}
 }
 
-// mixed returns a batch of operations of the first kinds on few keys. Each has a distinct value.
-func (s multiSuite) mixed(pool []uint64, kinds, round int) []weft.Op[uint64, uint64] {
+// mixedBatch returns a batch of operations of the first kinds on few keys. Each has a distinct
+// value.
+func (s multiSuite) mixedBatch(pool []uint64, kinds, round int) []weft.Op[uint64, uint64] {
 	rng := rand.New(rand.NewPCG(7, uint64(round)))
 	ops := make([]weft.Op[uint64, uint64], 300)
 	for i := range ops {
@@ -400,11 +401,11 @@ func (s multiSuite) mixed(pool []uint64, kinds, round int) []weft.Op[uint64, uin
 
 // The results of many operations on few keys must be consistent.
 func (s multiSuite) applyAnswers(t testing.TB, m erasedMultiMap) {
-	pool := s.unique(8, s.rng())
+	pool := s.uniqueKeys(8, s.rng())
 	counts, before := make([]uint32, len(pool)), make([]uint32, len(pool))
 	for round := range 10 {
 		copy(before, counts)
-		ops := s.mixed(pool, 4, round)
+		ops := s.mixedBatch(pool, 4, round)
 		res := make([]weft.Result[uint64], len(ops))
 		must(t, m.Apply(ctx(), ops, res))
 		added := values{}
@@ -425,16 +426,16 @@ func (s multiSuite) applyAnswers(t testing.TB, m erasedMultiMap) {
 		if !slices.Equal(counts, before) || m.Len() != total {
 			t.Fatalf("the keys have %d values, by the answers %d; Len = %d, want %d", counts, before, m.Len(), total)
 		}
-		s.holdsLast(t, m, pool, added)
+		s.checkAppendedLast(t, m, pool, added)
 		must(t, m.Apply(ctx(), ops, nil))
 		_, err = m.Count(ctx(), pool, counts)
 		must(t, err)
 	}
 }
 
-// holdsLast requires the values of a batch to follow all previous ones of their keys. Values that
-// the batch also removed are not among them.
-func (s multiSuite) holdsLast(t testing.TB, m erasedMultiMap, keys []uint64, added values) {
+// checkAppendedLast requires the values of a batch to follow all previous ones of their keys.
+// Values that the batch also removed are not among them.
+func (s multiSuite) checkAppendedLast(t testing.TB, m erasedMultiMap, keys []uint64, added values) {
 	t.Helper()
 	rows := s.getAllOf(t, m, keys)
 	for i, k := range keys {
@@ -452,15 +453,15 @@ func (s multiSuite) holdsLast(t testing.TB, m erasedMultiMap, keys []uint64, add
 // A DeleteAll removes the pairs that are present when it runs: those from before, and those that
 // its batch adds, but never a pair of another key.
 func (s multiSuite) applyDeleteAll(t testing.TB, m erasedMultiMap) {
-	pool := s.unique(12, s.rng())
+	pool := s.uniqueKeys(12, s.rng())
 	for round := range 10 {
 		was := s.getAllOf(t, m, pool)
-		ops := s.mixed(pool, 5, round)
+		ops := s.mixedBatch(pool, 5, round)
 		res := make([]weft.Result[uint64], len(ops))
 		must(t, m.Apply(ctx(), ops, res))
-		most, least, allowed := map[uint64]int{}, map[uint64]int{}, values{}
+		maxPairs, minDeleted, allowed := map[uint64]int{}, map[uint64]int{}, values{}
 		for i, k := range pool {
-			most[k] = len(was.Row(i))
+			maxPairs[k] = len(was.Row(i))
 			allowed[k] = slices.Clone(was.Row(i))
 		}
 		for i, op := range ops {
@@ -469,16 +470,16 @@ func (s multiSuite) applyDeleteAll(t testing.TB, m erasedMultiMap) {
 			}
 			switch op.Kind {
 			case weft.OpPut, weft.OpPutNew:
-				most[op.Key]++
+				maxPairs[op.Key]++
 				allowed[op.Key] = append(allowed[op.Key], op.Value)
 			case weft.OpDelete, weft.OpDeleteAll: // at least one
-				least[op.Key]++
+				minDeleted[op.Key]++
 			}
 		}
 		now := s.getAllOf(t, m, pool)
 		for i, k := range pool {
-			if n := len(now.Row(i)); n > most[k]-least[k] {
-				t.Fatalf("key %#x has %d values; by the answers %d at most", k, n, most[k]-least[k])
+			if n := len(now.Row(i)); n > maxPairs[k]-minDeleted[k] {
+				t.Fatalf("key %#x has %d values; by the answers %d at most", k, n, maxPairs[k]-minDeleted[k])
 			}
 			for _, v := range now.Row(i) {
 				if !slices.ContainsFunc(allowed[k], func(a uint64) bool { return a == v }) {
@@ -486,6 +487,6 @@ func (s multiSuite) applyDeleteAll(t testing.TB, m erasedMultiMap) {
 				}
 			}
 		}
-		s.length(t, m, len(now.Vals))
+		s.checkLen(t, m, len(now.Vals))
 	}
 }

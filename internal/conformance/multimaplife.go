@@ -16,7 +16,7 @@ func (s multiSuite) growsAndShrinks(t testing.TB, m erasedMultiMap) {
 		s.put(t, m, want, keys[lo:hi], vals[lo:hi])
 		lo = hi
 	}
-	s.equals(t, m, want)
+	s.checkEqual(t, m, want)
 	each := distinct(keys)
 	left := len(each) / 50
 	if _, err := m.DeleteAll(ctx(), each[left:], nil); err != nil {
@@ -25,20 +25,20 @@ func (s multiSuite) growsAndShrinks(t testing.TB, m erasedMultiMap) {
 	for _, k := range each[left:] {
 		delete(want, k)
 	}
-	s.equals(t, m, want)
-	s.has(t, m, want, each)
+	s.checkEqual(t, m, want)
+	s.checkLookups(t, m, want, each)
 	s.put(t, m, want, keys, vals)
-	s.equals(t, m, want)
+	s.checkEqual(t, m, want)
 }
 
 // Keys come and go; the size stays.
 func (s multiSuite) churn(t testing.TB, m erasedMultiMap) {
 	rng, n, want := s.rng(), s.scale.Rows()/10, values{}
-	keys := s.unique(20*n, rng)
-	twice := func(keys []uint64) []uint64 { return slices.Concat(keys, keys) }
-	s.put(t, m, want, twice(keys[:n]), s.values(2*n, rng))
+	keys := s.uniqueKeys(20*n, rng)
+	doubled := func(keys []uint64) []uint64 { return slices.Concat(keys, keys) }
+	s.put(t, m, want, doubled(keys[:n]), s.randomValues(2*n, rng))
 	for lo := 0; lo+2*n <= len(keys); lo += n {
-		got, err := m.Delete(ctx(), twice(keys[lo:lo+n]), nil)
+		got, err := m.Delete(ctx(), doubled(keys[lo:lo+n]), nil)
 		must(t, err)
 		if got != 2*n {
 			t.Fatalf("Delete removed %d of %d pairs", got, 2*n)
@@ -46,31 +46,31 @@ func (s multiSuite) churn(t testing.TB, m erasedMultiMap) {
 		for _, k := range keys[lo : lo+n] {
 			delete(want, k)
 		}
-		s.put(t, m, want, twice(keys[lo+n:lo+2*n]), s.values(2*n, rng))
-		s.has(t, m, want, keys[lo:lo+2*n])
+		s.put(t, m, want, doubled(keys[lo+n:lo+2*n]), s.randomValues(2*n, rng))
+		s.checkLookups(t, m, want, keys[lo:lo+2*n])
 	}
-	s.equals(t, m, want)
+	s.checkEqual(t, m, want)
 }
 
 // A queue: pairs are removed from the front of a key's pairs and added at the back, repeatedly.
 func (s multiSuite) queue(t testing.TB, m erasedMultiMap) {
 	rng, want := s.rng(), values{}
-	keys := slices.Repeat(s.unique(4, rng), 20)
+	keys := slices.Repeat(s.uniqueKeys(4, rng), 20)
 	for range 30 {
-		s.put(t, m, want, keys, s.values(len(keys), rng))
+		s.put(t, m, want, keys, s.randomValues(len(keys), rng))
 		if want.pairs() < 3*len(keys) {
 			continue
 		}
 		got, err := m.Delete(ctx(), keys, nil)
 		must(t, err)
 		for _, k := range keys {
-			want.first(k)
+			want.removeFirst(k)
 		}
 		if got != len(keys) {
 			t.Fatalf("Delete removed %d of %d pairs", got, len(keys))
 		}
 	}
-	s.equals(t, m, want)
+	s.checkEqual(t, m, want)
 }
 
 func (s multiSuite) all(t testing.TB, m erasedMultiMap) {
@@ -79,14 +79,14 @@ func (s multiSuite) all(t testing.TB, m erasedMultiMap) {
 	for _, part := range [][2]int{{0, n / 3}, {n / 3, n / 2}, {n / 2, n}} {
 		s.put(t, m, want, keys[part[0]:part[1]], vals[part[0]:part[1]])
 	}
-	s.equals(t, m, want)
+	s.checkEqual(t, m, want)
 }
 
 // Unchanged pairs are seen once, and those of a key in order, although the table grows during the
 // iteration.
 func (s multiSuite) allWhileChanging(t testing.TB, m erasedMultiMap) {
 	rng, n, want := s.rng(), s.scale.Rows(), values{}
-	keys := s.unique(n, rng)
+	keys := s.uniqueKeys(n, rng)
 	for i := range 2 {
 		vals := make([]uint64, n)
 		for j := range vals {
@@ -112,33 +112,33 @@ func (s multiSuite) allWhileChanging(t testing.TB, m erasedMultiMap) {
 			t.Fatalf("of key %#x, which has %d values, %d were seen, or in another order", k, len(before[k]), len(seen[k]))
 		}
 	}
-	s.equals(t, m, want)
+	s.checkEqual(t, m, want)
 }
 
 func (s multiSuite) clear(t testing.TB, m erasedMultiMap) {
 	rng, want := s.rng(), values{}
-	keys := append(s.unique(200, rng), s.oddKeys()[4]) // all ones
+	keys := append(s.uniqueKeys(200, rng), s.reservedKeys()[4]) // all ones
 	more := slices.Concat(keys, keys, keys[:1], keys[:1])
-	s.put(t, m, want, more, s.values(len(more), rng))
+	s.put(t, m, want, more, s.randomValues(len(more), rng))
 	must(t, m.Clear(ctx()))
-	s.equals(t, m, nil)
-	s.has(t, m, nil, keys)
+	s.checkEqual(t, m, nil)
+	s.checkLookups(t, m, nil, keys)
 	clear(want)
-	s.put(t, m, want, more, s.values(len(more), rng))
-	s.equals(t, m, want)
+	s.put(t, m, want, more, s.randomValues(len(more), rng))
+	s.checkEqual(t, m, want)
 }
 
 func (s multiSuite) lengths(t testing.TB, m erasedMultiMap) {
-	wantLengths(t, m)
+	checkLengthPanics(t, m)
 	k, n := make([]uint64, 3), make([]uint32, 2)
 	mustPanic(t, "Count", func() { m.Count(ctx(), k, n) })
 	mustPanic(t, "DeleteAll", func() { m.DeleteAll(ctx(), k, n) })
-	s.length(t, m, 0) // nothing was run, and no lock is held
+	s.checkLen(t, m, 0) // nothing was run, and no lock is held
 }
 
 func (s multiSuite) nilOutputs(t testing.TB, m erasedMultiMap) {
 	rng := s.rng()
-	keys, vals := s.unique(300, rng), s.values(300, rng)
+	keys, vals := s.uniqueKeys(300, rng), s.randomValues(300, rng)
 	for name, call := range map[string]func() (int, error){
 		"PutNew":   func() (int, error) { return m.PutNew(ctx(), keys, vals, nil) },
 		"Get":      func() (int, error) { return m.Get(ctx(), keys, make([]uint64, 300), nil) },
@@ -168,7 +168,7 @@ func (s multiSuite) nilOutputs(t testing.TB, m erasedMultiMap) {
 // Readers alongside a writer see a prefix of the values of each key, in order.
 func (s multiSuite) concurrent(t testing.TB, m erasedMultiMap) {
 	n := min(s.scale.Rows(), 2000)
-	keys := s.unique(n, s.rng())
+	keys := s.uniqueKeys(n, s.rng())
 	version := func(i int) []uint64 { return slices.Repeat([]uint64{s.bits(uint64(i + 1))}, n) }
 	if _, err := m.Put(ctx(), keys, version(0)); err != nil {
 		t.Fatal(err)
@@ -187,7 +187,7 @@ func (s multiSuite) concurrent(t testing.TB, m erasedMultiMap) {
 					last = true
 				default:
 				}
-				last = !s.inOrder(t, m, keys) || last
+				last = !s.checkAscendingValues(t, m, keys) || last
 			}
 		})
 	}
@@ -200,8 +200,8 @@ func (s multiSuite) concurrent(t testing.TB, m erasedMultiMap) {
 	wg.Wait()
 }
 
-// inOrder requires the values of each key to be 1, 2, …, and Get to agree.
-func (s multiSuite) inOrder(t testing.TB, m erasedMultiMap, keys []uint64) bool {
+// checkAscendingValues requires the values of each key to be 1, 2, …, and Get to agree.
+func (s multiSuite) checkAscendingValues(t testing.TB, m erasedMultiMap, keys []uint64) bool {
 	var rows weft.Rows[uint64]
 	if err := m.GetAll(ctx(), keys, &rows); err != nil || !partition(rows, len(keys)) {
 		t.Errorf("GetAll of %d keys: %d offsets, %d values, %v", len(keys), len(rows.Offsets), len(rows.Vals), err)
@@ -232,8 +232,8 @@ func (s multiSuite) inOrder(t testing.TB, m erasedMultiMap, keys []uint64) bool 
 
 func (s multiSuite) againstModel(t testing.TB, m erasedMultiMap) {
 	want := values{}
-	someBatches(s.scale, s.rng(), func(data []byte) { replayMultiMap(t, m, want, data) })
-	s.equals(t, m, want)
+	randomBatches(s.scale, s.rng(), func(data []byte) { replayMultiMap(t, m, want, data) })
+	s.checkEqual(t, m, want)
 }
 
 // replayMultiMap runs a batch described by bytes on a multimap and on a model, as [replayMap] does
@@ -243,12 +243,12 @@ func replayMultiMap(t testing.TB, m erasedMultiMap, want values, data []byte) (r
 	if len(data) < 2 {
 		return nil
 	}
-	s := multiSuite{place[erasedMultiMap]{types: *m.types()}}
+	s := multiSuite{target[erasedMultiMap]{types: *m.types()}}
 	kind, n := data[0]%6, min(int(data[1]), len(data)-2)
 	rows, rest := data[2:2+n], data[2+n:]
 	keys, vals := make([]uint64, n), make([]uint64, n)
 	for i, b := range rows {
-		keys[i] = s.oddKey(b)
+		keys[i] = s.collidingKey(b)
 		vals[i] = s.bits(uint64(b)<<56 ^ uint64(i)*0x9e3779b97f4a7c15)
 	}
 	count, got := 0, 0
@@ -268,7 +268,7 @@ func replayMultiMap(t testing.TB, m erasedMultiMap, want values, data []byte) (r
 	case 3:
 		got, err = m.Delete(ctx(), keys, nil)
 		for _, k := range keys {
-			if want.first(k) {
+			if want.removeFirst(k) {
 				count++
 			}
 		}
@@ -283,7 +283,7 @@ func replayMultiMap(t testing.TB, m erasedMultiMap, want values, data []byte) (r
 	if got != count {
 		t.Fatalf("operation %d on %d keys: %d, want %d", kind, n, got, count)
 	}
-	s.has(t, m, want, keys)
-	s.length(t, m, want.pairs())
+	s.checkLookups(t, m, want, keys)
+	s.checkLen(t, m, want.pairs())
 	return rest
 }

@@ -13,40 +13,40 @@ import (
 
 // Flaws that only multimaps have.
 const (
-	putReplaces       flaw = "Put replaces the values of a key"
-	putMerges         flaw = "a pair that is there already is not added again"
-	putPrepends       flaw = "the latest pair of a key is its first"
-	putNewAdds        flaw = "PutNew adds a pair to a key that has one"
-	putNewAddsTwice   flaw = "every duplicate of a PutNew adds its pair"
-	putNewLies        flaw = "PutNew reports the last duplicate and keeps the first"
-	getsLatest        flaw = "Get finds the latest pair"
-	repeatsAreEmpty   flaw = "GetAll gives a repeated key its values once"
-	skipsAbsent       flaw = "GetAll has no offsets for absent keys"
-	offByOne          flaw = "the offsets of GetAll end where the last key begins"
-	leavesCounts      flaw = "Count leaves the counts of absent keys alone"
-	countsKeys        flaw = "Count adds up the keys that are there"
-	lenOfKeys         flaw = "Len is the number of keys"
-	deletesLatest     flaw = "Delete removes the latest pair"
-	deletesEvery      flaw = "Delete removes all pairs"
-	deletesOnce       flaw = "a key that is repeated loses one pair"
-	deleteReportsMore flaw = "every duplicate of a Delete reports success"
-	deleteAllTakesOne flaw = "DeleteAll removes the first pair"
-	deleteAllTwice    flaw = "duplicates of a DeleteAll report the same pairs"
-	deleteAllIsLoud   flaw = "DeleteAll reports success for keys without pairs"
-	applyAddsOne      flaw = "Apply's Put takes the place of the first pair"
-	applyLeaves       flaw = "Apply's DeleteAll leaves the last pair"
-	losesOrder        flaw = "beyond 1000 pairs a key's order is another after each change"
-	forgetsBeyond     flaw = "a key has 2000 pairs at most"
-	spoilsRows        flaw = "a GetAll that is cancelled changes the rows"
-	onNeedsRoom       flaw = "GetAllOn writes nothing if there is no room for all"
-	onGetsOld         flaw = "GetAllOn does not see what Sync has not waited for"
-	onSkipsCounts     flaw = "On methods leave counts alone"
-	iteratesBackwards flaw = "All has the pairs of a key in reverse"
+	putReplaces            flaw = "Put replaces the values of a key"
+	putMerges              flaw = "a pair that is there already is not added again"
+	putPrepends            flaw = "the latest pair of a key is its first"
+	putNewAdds             flaw = "PutNew adds a pair to a key that has one"
+	putNewAddsTwice        flaw = "every duplicate of a PutNew adds its pair"
+	putNewMisreports       flaw = "PutNew reports the last duplicate and keeps the first"
+	getsLatest             flaw = "Get finds the latest pair"
+	repeatsAreEmpty        flaw = "GetAll gives a repeated key its values once"
+	skipsAbsent            flaw = "GetAll has no offsets for absent keys"
+	offByOne               flaw = "the offsets of GetAll end where the last key begins"
+	leavesCounts           flaw = "Count leaves the counts of absent keys alone"
+	countsKeys             flaw = "Count adds up the keys that are there"
+	lenOfKeys              flaw = "Len is the number of keys"
+	deletesLatest          flaw = "Delete removes the latest pair"
+	deletesAllPairs        flaw = "Delete removes all pairs"
+	deletesOnce            flaw = "a key that is repeated loses one pair"
+	deleteReportsMore      flaw = "every duplicate of a Delete reports success"
+	deleteAllTakesOne      flaw = "DeleteAll removes the first pair"
+	deleteAllTwice         flaw = "duplicates of a DeleteAll report the same pairs"
+	deleteAllReportsAbsent flaw = "DeleteAll reports success for keys without pairs"
+	applyAddsOne           flaw = "Apply's Put takes the place of the first pair"
+	applyLeaves            flaw = "Apply's DeleteAll leaves the last pair"
+	losesOrder             flaw = "beyond 1000 pairs a key's order is another after each change"
+	capsPairs              flaw = "a key has 2000 pairs at most"
+	cancelledChangesRows   flaw = "a GetAll that is cancelled changes the rows"
+	onWritesAllOrNone      flaw = "GetAllOn writes nothing if there is no room for all"
+	onReadsStale           flaw = "GetAllOn does not see what Sync has not waited for"
+	onSkipsCounts          flaw = "On methods leave counts alone"
+	iteratesBackwards      flaw = "All has the pairs of a key in reverse"
 )
 
 // multiReference is a map of slices that implements the interface of weft.
 type multiReference[K weft.Key, V weft.Value] struct {
-	whole[K, V]
+	referenceBase[K, V]
 	mu     sync.Mutex
 	pairs  map[K][]V
 	extra  int
@@ -55,16 +55,18 @@ type multiReference[K weft.Key, V weft.Value] struct {
 }
 
 func newMultiReference[K weft.Key, V weft.Value](f flaw, dev device.Device) *multiReference[K, V] {
-	m := &multiReference[K, V]{whole: newWhole[K, V](f, dev), pairs: map[K][]V{}}
-	m.whole.pairs = m
+	m := &multiReference[K, V]{referenceBase: newWhole[K, V](f, dev), pairs: map[K][]V{}}
+	m.referenceBase.pairs = m
 	return m
 }
 
 // begin and prefix are the same as in a reference map.
-func (m *multiReference[K, V]) begin(ctx context.Context) error { return m.whole.begin(ctx, m.closed) }
+func (m *multiReference[K, V]) begin(ctx context.Context) error {
+	return m.referenceBase.begin(ctx, m.closed)
+}
 
 func (m *multiReference[K, V]) prefix(ctx context.Context, n int) (rows int, err error) {
-	return m.whole.prefix(ctx, m.closed, n)
+	return m.referenceBase.prefix(ctx, m.closed, n)
 }
 
 // add adds a pair.
@@ -76,7 +78,7 @@ func (m *multiReference[K, V]) add(k K, v V) {
 		return
 	case m.flaw == putMerges && slices.ContainsFunc(old, func(x V) bool { return toBits(x) == toBits(v) }):
 		return
-	case m.flaw == forgetsBeyond && len(old) >= 2000:
+	case m.flaw == capsPairs && len(old) >= 2000:
 		return
 	case m.flaw == putReplaces:
 		old = nil
@@ -102,7 +104,7 @@ func (m *multiReference[K, V]) remove(k K) bool {
 		return false
 	case m.flaw == keepsDeleted:
 		return true
-	case m.flaw == deletesEvery:
+	case m.flaw == deletesAllPairs:
 		delete(m.pairs, k)
 	case m.flaw == deletesLatest:
 		m.pairs[k] = old[:len(old)-1]
@@ -142,7 +144,7 @@ func (m *multiReference[K, V]) PutNew(ctx context.Context, keys []K, vals []V, o
 		}
 		if i < len(ok) {
 			ok[i] = adds
-			if j, seen := at[k]; seen && m.flaw == putNewLies && ok[j] {
+			if j, seen := at[k]; seen && m.flaw == putNewMisreports && ok[j] {
 				ok[j], ok[i] = false, true
 			}
 		}
@@ -151,9 +153,9 @@ func (m *multiReference[K, V]) PutNew(ctx context.Context, keys []K, vals []V, o
 	return inserted, err
 }
 
-// each calls body for every key of a batch of lookups or deletions and adds up the results. If the
-// call is cut short, cut clears the remaining outputs.
-func (m *multiReference[K, V]) each(ctx context.Context, keys []K, cut func(rows int), body func(i int, vals []V) int) (n int, err error) {
+// forEachKey calls body for every key of a batch of lookups or deletions and adds up the results.
+// If the call is cut short, cut clears the remaining outputs.
+func (m *multiReference[K, V]) forEachKey(ctx context.Context, keys []K, cut func(rows int), body func(i int, vals []V) int) (n int, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	rows, err := m.prefix(ctx, len(keys))
@@ -166,12 +168,12 @@ func (m *multiReference[K, V]) each(ctx context.Context, keys []K, cut func(rows
 	return n, err
 }
 
-// from clears the end of an output.
-func from[T any](s []T, rows int) { clear(s[min(rows, len(s)):]) }
+// clearFrom clears the end of an output.
+func clearFrom[T any](s []T, rows int) { clear(s[min(rows, len(s)):]) }
 
 func (m *multiReference[K, V]) Get(ctx context.Context, keys []K, vals []V, found []bool) (hits int, err error) {
 	m.match(len(keys), len(vals), optional(len(keys), found))
-	return m.each(ctx, keys, func(rows int) { from(vals, rows); from(found, rows) }, func(i int, have []V) (hit int) {
+	return m.forEachKey(ctx, keys, func(rows int) { clearFrom(vals, rows); clearFrom(found, rows) }, func(i int, have []V) (hit int) {
 		var v V
 		switch {
 		case len(have) > 0 && m.flaw == getsLatest:
@@ -197,7 +199,7 @@ func (m *multiReference[K, V]) Contains(ctx context.Context, keys []K, found []b
 func (m *multiReference[K, V]) GetAll(ctx context.Context, keys []K, rows *weft.Rows[V]) error {
 	seen := map[K]bool{}
 	offsets, vals := append(rows.Offsets[:rows.Len()], uint64(len(rows.Vals))), rows.Vals
-	_, err := m.each(ctx, keys, func(int) {}, func(i int, have []V) int {
+	_, err := m.forEachKey(ctx, keys, func(int) {}, func(i int, have []V) int {
 		if m.flaw == skipsAbsent && len(have) == 0 {
 			return 0
 		}
@@ -211,7 +213,7 @@ func (m *multiReference[K, V]) GetAll(ctx context.Context, keys []K, rows *weft.
 	if m.flaw == offByOne && len(offsets) > 1 {
 		offsets[len(offsets)-1] = offsets[len(offsets)-2]
 	}
-	if err == nil || m.flaw == spoilsRows {
+	if err == nil || m.flaw == cancelledChangesRows {
 		rows.Offsets, rows.Vals = offsets, vals
 	}
 	return err
@@ -219,7 +221,7 @@ func (m *multiReference[K, V]) GetAll(ctx context.Context, keys []K, rows *weft.
 
 func (m *multiReference[K, V]) Count(ctx context.Context, keys []K, counts []uint32) (total int, err error) {
 	m.match(len(keys), optional(len(keys), counts))
-	return m.each(ctx, keys, func(rows int) { from(counts, rows) }, func(i int, have []V) int {
+	return m.forEachKey(ctx, keys, func(rows int) { clearFrom(counts, rows) }, func(i int, have []V) int {
 		if i < len(counts) && (len(have) > 0 || m.flaw != leavesCounts) {
 			counts[i] = uint32(len(have))
 		}
@@ -233,7 +235,7 @@ func (m *multiReference[K, V]) Count(ctx context.Context, keys []K, counts []uin
 func (m *multiReference[K, V]) Delete(ctx context.Context, keys []K, deleted []bool) (n int, err error) {
 	m.match(len(keys), optional(len(keys), deleted))
 	seen := map[K]bool{}
-	return m.each(ctx, keys, func(rows int) { from(deleted, rows) }, func(i int, _ []V) (one int) {
+	return m.forEachKey(ctx, keys, func(rows int) { clearFrom(deleted, rows) }, func(i int, _ []V) (one int) {
 		k := keys[i]
 		if (m.flaw != deletesOnce || !seen[k]) && m.remove(k) {
 			one = 1
@@ -249,7 +251,7 @@ func (m *multiReference[K, V]) Delete(ctx context.Context, keys []K, deleted []b
 func (m *multiReference[K, V]) DeleteAll(ctx context.Context, keys []K, removed []uint32) (n int, err error) {
 	m.match(len(keys), optional(len(keys), removed))
 	had := map[K]int{}
-	return m.each(ctx, keys, func(rows int) { from(removed, rows) }, func(i int, have []V) int {
+	return m.forEachKey(ctx, keys, func(rows int) { clearFrom(removed, rows) }, func(i int, have []V) int {
 		k, n := keys[i], len(have)
 		switch {
 		case n > 0 && m.flaw == deleteAllTakesOne:
@@ -279,9 +281,9 @@ func (m *multiReference[K, V]) Apply(ctx context.Context, ops []weft.Op[K, V], r
 		}
 	}
 	rows, err := m.prefix(ctx, len(ops))
-	from(res, rows)
+	clearFrom(res, rows)
 	for i, op := range ops[:rows] {
-		r := m.one(op)
+		r := m.applyOp(op)
 		if i < len(res) {
 			res[i] = r
 		}
@@ -289,7 +291,7 @@ func (m *multiReference[K, V]) Apply(ctx context.Context, ops []weft.Op[K, V], r
 	return err
 }
 
-func (m *multiReference[K, V]) one(op weft.Op[K, V]) (r weft.Result[V]) {
+func (m *multiReference[K, V]) applyOp(op weft.Op[K, V]) (r weft.Result[V]) {
 	old := m.pairs[op.Key]
 	r.OK = len(old) > 0
 	switch op.Kind {
@@ -317,7 +319,7 @@ func (m *multiReference[K, V]) one(op weft.Op[K, V]) (r weft.Result[V]) {
 		if r.OK && m.flaw == applyLeaves {
 			m.pairs[op.Key] = old[len(old)-1:]
 		}
-		r.OK = r.OK || m.flaw == deleteAllIsLoud
+		r.OK = r.OK || m.flaw == deleteAllReportsAbsent
 	}
 	return r
 }
@@ -356,7 +358,7 @@ func (m *multiReference[K, V]) All() iter.Seq2[K, V] {
 			}
 			for _, v := range vals {
 				if !yield(k, v) {
-					m.stopped()
+					m.endLoop()
 					return
 				}
 			}
@@ -380,14 +382,14 @@ func (m *multiReference[K, V]) GetAllOn(s *device.Stream, keys device.Slice[K], 
 	return m.submit(s, nil, []device.Device{keys.Device(), counts.Device(), offsets.Device(), vals.Device()}, func() (int, error) {
 		var rows weft.Rows[V]
 		var err error
-		if m.flaw != onGetsOld || !m.pending.Load() {
+		if m.flaw != onReadsStale || !m.pending.Load() {
 			err = m.GetAll(context.Background(), m.keysOf(keys), &rows)
 		}
 		copy(offsets.Host(), rows.Offsets)
 		for i := range rows.Len() {
 			counts.Host()[i] = uint32(len(rows.Row(i)))
 		}
-		if m.flaw != onNeedsRoom || len(rows.Vals) <= vals.Len() {
+		if m.flaw != onWritesAllOrNone || len(rows.Vals) <= vals.Len() {
 			copy(vals.Host(), rows.Vals)
 		}
 		return 0, err

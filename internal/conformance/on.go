@@ -16,11 +16,11 @@ import (
 func (k kind[S]) onForms(t testing.TB, _ S) {
 	n := min(k.scale.Rows(), 2000)
 	g := rng()
-	have := k.batch(g, n, k.oddKeys()...)
+	have := k.batch(g, n, k.reservedKeys()...)
 	st := devicetest.NewStream(t, k.dev)
 	for _, f := range k.forms {
 		r := k.batch(g, n, have.Keys[:n/2]...) // half of the keys are present
-		one, two := k.holding(t, have.Keys, have.Vals), k.holding(t, have.Keys, have.Vals)
+		one, two := k.newWithPairs(t, have.Keys, have.Vals), k.newWithPairs(t, have.Keys, have.Vals)
 		want, got := r.clone(), r.clone()
 		count, err := f.host(ctx(), one, want)
 		must(t, err)
@@ -35,7 +35,7 @@ func (k kind[S]) onForms(t testing.TB, _ S) {
 		must(t, two.Sync(ctx()))
 		on.download(t, st, got)
 		k.sameRows(t, f.name, got, want)
-		k.holds(t, two, k.content(t, one))
+		k.checkContent(t, two, k.content(t, one))
 		var sum [2]uint64
 		must(t, total.CopyTo(ctx(), st, sum[:]))
 		if sum != [2]uint64{uint64(1000 + count), 7} {
@@ -58,20 +58,20 @@ func (k kind[S]) sameRows(t testing.TB, name string, got, want *rows) {
 	}
 }
 
-// withoutOptions submits a batch without the optional arguments. The outcome must equal that of
-// another structure.
+// withoutOptions submits a batch without the optional arguments. The outcome must equal that of a
+// second structure that gets the same batch with them.
 func (k kind[S]) withoutOptions(t testing.TB, f form[S], have, r *rows, like S) {
 	if !f.optional {
 		return
 	}
 	st := devicetest.NewStream(t, k.dev)
-	s := k.holding(t, have.Keys, have.Vals)
+	s := k.newWithPairs(t, have.Keys, have.Vals)
 	on := k.upload(t, st, r)
 	on.OK = device.Slice[bool]{}
 	must(t, f.on(s, st, on))
 	must(t, s.Sync(ctx()))
 	must(t, st.Sync(ctx()))
-	k.holds(t, s, k.content(t, like))
+	k.checkContent(t, s, k.content(t, like))
 	if f.counted {
 		must(t, f.on(s, st, on, device.Slice[uint64]{})) // an empty slice counts as none
 	}
@@ -86,7 +86,7 @@ func (k kind[S]) onFormsInOrder(t testing.TB, s S) {
 	r := k.batch(rng(), n)
 	add, remove := k.forms[0], k.form("Delete")
 	look := k.form("Contains")
-	there := 0
+	present := 0
 	for round, st := range slices.Repeat(streams, 3) {
 		f := add
 		if round%2 == 1 {
@@ -98,13 +98,13 @@ func (k kind[S]) onFormsInOrder(t testing.TB, s S) {
 		must(t, look.on(s, st, on, total.Sub(1, 2)))
 		var sums [2]uint64
 		must(t, total.CopyTo(ctx(), st, sums[:]))
-		if there = n - there; sums != [2]uint64{uint64(n), uint64(there)} {
-			t.Fatalf("round %d: %sOn of %d keys counts %d, and then %d are there, want %d", round, f.name, n, sums[0], sums[1], there)
+		if present = n - present; sums != [2]uint64{uint64(n), uint64(present)} {
+			t.Fatalf("round %d: %sOn of %d keys counts %d, and then %d are there, want %d", round, f.name, n, sums[0], sums[1], present)
 		}
 		if round%3 == 0 {
 			must(t, s.Sync(ctx()))
-			if s.Len() != there {
-				t.Fatalf("Len = %d after Sync, want %d", s.Len(), there)
+			if s.Len() != present {
+				t.Fatalf("Len = %d after Sync, want %d", s.Len(), present)
 			}
 		}
 	}
@@ -119,31 +119,31 @@ func (k kind[S]) form(name string) form[S] {
 // Columns on another device, or of the wrong size, are refused before anything runs.
 func (k kind[S]) onFormsRefuse(t testing.TB, s S) {
 	r := k.batch(rng(), 20)
-	st, far := devicetest.NewStream(t, k.dev), devicetest.NewStream(t, devicetest.OpenCPU(t, 2))
-	on, away := k.upload(t, st, r), k.upload(t, far, r)
-	n, farN := devicetest.Upload(t, st, make([]uint64, 1)), devicetest.Upload(t, far, make([]uint64, 1))
-	refused := func(what string, calls map[string]func() error) {
+	st, foreign := devicetest.NewStream(t, k.dev), devicetest.NewStream(t, devicetest.OpenCPU(t, 2))
+	on, foreignRows := k.upload(t, st, r), k.upload(t, foreign, r)
+	n, farN := devicetest.Upload(t, st, make([]uint64, 1)), devicetest.Upload(t, foreign, make([]uint64, 1))
+	refused := func(desc string, calls map[string]func() error) {
 		t.Helper()
 		for name, call := range calls {
 			if err := call(); !errors.Is(err, device.ErrInvalid) {
-				t.Errorf("%s with %s: %v, want ErrInvalid", name, what, err)
+				t.Errorf("%s with %s: %v, want ErrInvalid", name, desc, err)
 			}
 		}
 	}
 	refused("no stream", k.submissions(s, nil, on))
-	refused("a stream of another device", k.submissions(s, far, on))
-	refused("columns on another device", k.submissions(s, st, away))
+	refused("a stream of another device", k.submissions(s, foreign, on))
+	refused("columns on another device", k.submissions(s, st, foreignRows))
 	refused("a count on another device", k.submissions(s, st, on, farN))
 	refused("two counts", k.submissions(s, st, on, n, n))
 	short := on.part(0, len(r.Keys)-1)
 	for _, f := range slices.Concat(k.forms, k.rows) {
 		one := map[string]func() error{}
-		for what, c := range f.withOneOf(on, away) {
-			one[f.name+"On, "+what] = func() error { return f.on(s, st, c) }
+		for desc, c := range f.withReplaced(on, foreignRows) {
+			one[f.name+"On, "+desc] = func() error { return f.on(s, st, c) }
 		}
 		refused("a column on another device", one)
-		for what, c := range f.withOneOf(on, short) {
-			mustPanic(t, f.name+"On with "+what+" too short", func() { _ = f.on(s, st, c) })
+		for desc, c := range f.withReplaced(on, short) {
+			mustPanic(t, f.name+"On with "+desc+" too short", func() { _ = f.on(s, st, c) })
 		}
 	}
 	must(t, s.Sync(ctx()))
@@ -152,30 +152,30 @@ func (k kind[S]) onFormsRefuse(t testing.TB, s S) {
 	}
 }
 
-// withOneOf returns copies of c with one column that the form takes replaced by that of others.
-func (f form[S]) withOneOf(c, others *columns) map[string]*columns {
+// withReplaced returns copies of c with one column that the form takes replaced by that of others.
+func (f form[S]) withReplaced(c, replacement *columns) map[string]*columns {
 	keys, vals, ok, kinds, counts, offsets := *c, *c, *c, *c, *c, *c
-	keys.Keys, vals.Vals, ok.OK = others.Keys, others.Vals, others.OK
-	kinds.Kinds, counts.Counts, offsets.Offsets = others.Kinds, others.Counts, others.Offsets
+	keys.Keys, vals.Vals, ok.OK = replacement.Keys, replacement.Vals, replacement.OK
+	kinds.Kinds, counts.Counts, offsets.Offsets = replacement.Kinds, replacement.Counts, replacement.Offsets
 	all := map[string]*columns{"keys": &keys}
-	for what, of := range map[string]struct {
-		taken bool
-		c     *columns
+	for desc, of := range map[string]struct {
+		used bool
+		c    *columns
 	}{
 		"values": {f.vals, &vals}, "flags": {f.optional, &ok}, "kinds": {f.kinds, &kinds},
 		"counts": {f.counts, &counts}, "offsets": {f.offsets, &offsets},
 	} {
-		if of.taken {
-			all[what] = of.c
+		if of.used {
+			all[desc] = of.c
 		}
 	}
 	return all
 }
 
-// meeting returns n rows of keys that repeat and look like reserved ones. A device may order the
-// pairs of one batch of a multimap freely, so there a key has one value. Any of several deletes of
-// one key may report it.
-func (k kind[S]) meeting(rng *rand.Rand, f form[S], n int) *rows {
+// duplicateRows returns n rows of keys that repeat and look like reserved ones. A device may order
+// the pairs of one batch of a multimap freely, so there a key has one value. Any of several deletes
+// of one key may report it.
+func (k kind[S]) duplicateRows(rng *rand.Rand, f form[S], n int) *rows {
 	r := k.batch(rng, n)
 	if k.multi && f.changes && f.name != "Put" && f.name != "PutNew" {
 		for i, j := range rng.Perm(n) {
@@ -197,23 +197,23 @@ func (k kind[S]) meeting(rng *rand.Rand, f form[S], n int) *rows {
 // With repeated keys, and on parts of larger columns, device forms do the same as host forms. Mixed
 // batches are excluded, because any order would be correct.
 func (k kind[S]) onDuplicates(t testing.TB, s S) {
-	like, st := k.another(t, k.dev), devicetest.NewStream(t, k.dev)
+	like, st := k.newStructure(t, k.dev), devicetest.NewStream(t, k.dev)
 	g, n := rng(), min(k.scale.Rows()*2/5, 20_000)
 	for range 3 {
 		for _, f := range k.forms {
 			if f.name == "Apply" {
 				continue
 			}
-			k.bothForms(t, f, like, s, st, k.meeting(g, f, n), n/3, n)
+			k.compareForms(t, f, like, s, st, k.duplicateRows(g, f, n), n/3, n)
 		}
 		must(t, s.Sync(ctx()))
-		k.holds(t, s, k.content(t, like))
+		k.checkContent(t, s, k.content(t, like))
 	}
 }
 
-// bothForms runs part of the rows by a method's host form on one structure, and by its On form on
-// an equal one. All rows must come out the same.
-func (k kind[S]) bothForms(t testing.TB, f form[S], like, s S, st *device.Stream, r *rows, lo, hi int) {
+// compareForms runs part of the rows by a method's host form on one structure, and by its On form
+// on an equal one. All rows must come out the same.
+func (k kind[S]) compareForms(t testing.TB, f form[S], like, s S, st *device.Stream, r *rows, lo, hi int) {
 	want, got := r.clone(), r.clone()
 	_, err := f.host(ctx(), like, want.part(lo, hi))
 	must(t, err)
@@ -226,15 +226,15 @@ func (k kind[S]) bothForms(t testing.TB, f form[S], like, s S, st *device.Stream
 // Batches of sizes around those of warps and tiles, with memory on both sides that must not change.
 func (k kind[S]) onSizes(t testing.TB, s S) {
 	const margin = 4
-	like, st, g := k.another(t, k.dev), devicetest.NewStream(t, k.dev), rng()
+	like, st, g := k.newStructure(t, k.dev), devicetest.NewStream(t, k.dev), rng()
 	for _, n := range []int{0, 1, 3, 4, 5, 31, 32, 33, 256, 257} {
 		r := k.batch(g, n+2*margin)
 		for _, f := range k.forms {
-			k.bothForms(t, f, like, s, st, r, margin, margin+n)
+			k.compareForms(t, f, like, s, st, r, margin, margin+n)
 		}
 	}
 	must(t, s.Sync(ctx()))
-	k.holds(t, s, k.content(t, like))
+	k.checkContent(t, s, k.content(t, like))
 }
 
 // Two streams submit batches while the structure grows. Every key arrives, and every deletion on
@@ -268,5 +268,5 @@ func (k kind[S]) onTwoStreams(t testing.TB, s S) {
 			want[key] = all.Vals[i : i+1]
 		}
 	}
-	k.holds(t, s, want)
+	k.checkContent(t, s, want)
 }

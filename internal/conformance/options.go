@@ -15,8 +15,8 @@ type Sizes struct {
 	Fixed    bool
 }
 
-// senseless lists sizes that no structure can have, keyed by a part of the error message.
-var senseless = map[string]Sizes{
+// invalidSizes lists sizes that no structure can have, keyed by a part of the error message.
+var invalidSizes = map[string]Sizes{
 	"Capacity -1":                  {Capacity: -1},
 	"Capacity 9223372036854775807": {Capacity: math.MaxInt},
 	"GiB":                          {Capacity: 1 << 30, MaxLoad: 1e-3}, // because of the load
@@ -27,32 +27,32 @@ var senseless = map[string]Sizes{
 	"MaxLoad NaN":                  {MaxLoad: math.NaN()},
 }
 
-// RefusesOptions requires invalid options to be refused: sizes that no structure can have, and some
-// of the structure's own, keyed by a part of the message. made returns the errors of constructors,
-// keyed by what they make.
-func RefusesOptions[O any](t *testing.T, of func(Sizes) O, own map[string]O, made func(*O) map[string]error) {
-	for want, sizes := range senseless {
-		own[want] = of(sizes)
+// RefusesOptions requires invalid options to be refused: sizes that no structure can have, and
+// cases of the structure itself, keyed by a part of the message. made returns the errors of
+// constructors, keyed by what they make.
+func RefusesOptions[O any](t *testing.T, of func(Sizes) O, cases map[string]O, made func(*O) map[string]error) {
+	for want, sizes := range invalidSizes {
+		cases[want] = of(sizes)
 	}
-	for want, opts := range own {
-		t.Run(want, func(t *testing.T) { Refused(t, want, made(&opts)) })
+	for want, opts := range cases {
+		t.Run(want, func(t *testing.T) { WantRefused(t, want, made(&opts)) })
 	}
 }
 
-// TellsLogger requires a map that grows, and then loses half of its keys, to log certain messages
+// LogsMessages requires a map that grows, and then loses half of its keys, to log certain messages
 // to the logger it is opened with.
-func TellsLogger(t testing.TB, open func(*slog.Logger) AnyMap[uint64, uint64], want ...string) {
+func LogsMessages(t testing.TB, open func(*slog.Logger) AnyMap[uint64, uint64], want ...string) {
 	t.Helper()
 	var log bytes.Buffer
 	m := open(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	keys := Sequence[uint64](0, 1000)
 	n, err := m.Put(ctx(), keys, keys)
-	Want(t, "Put", n, 1000, err)
+	WantCount(t, "Put", n, 1000, err)
 	n, err = m.Delete(ctx(), keys[:500], nil)
-	Want(t, "Delete", n, 500, err)
-	for _, what := range want {
-		if !strings.Contains(log.String(), what) {
-			t.Errorf("the log lacks %q: %q", what, log.String())
+	WantCount(t, "Delete", n, 500, err)
+	for _, desc := range want {
+		if !strings.Contains(log.String(), desc) {
+			t.Errorf("the log lacks %q: %q", desc, log.String())
 		}
 	}
 }

@@ -43,17 +43,17 @@ func IterationOrder(t *testing.T, scale Scale, open func(t testing.TB, size Keye
 	} {
 		t.Run("copy/"+name, func(t *testing.T) {
 			o := order{t, scale, open}
-			o.compare(KeyedSize{}, n, func(from Keyed, keys []uint64) time.Duration { return o.copied(c.size, keys[:c.keys]) })
+			o.compare(KeyedSize{}, n, func(from Keyed, keys []uint64) time.Duration { return o.timeCopy(c.size, keys[:c.keys]) })
 		})
 	}
 	for name, size := range map[string]KeyedSize{"growing": {}, "fixed": {n, true}} {
 		t.Run("drain/"+name, func(t *testing.T) {
 			o := order{t, scale, open}
-			o.compare(size, n, o.drained)
+			o.compare(size, n, o.timeDrain)
 		})
 		t.Run("refill/"+name, func(t *testing.T) {
 			o := order{t, scale, open}
-			o.compare(size, n, o.refilled)
+			o.compare(size, n, o.timeRefill)
 		})
 	}
 }
@@ -65,20 +65,20 @@ type order struct {
 	open  func(t testing.TB, size KeyedSize) Keyed
 }
 
-// dearer bounds the slowdown of the iteration order over a random order; noise is added to the
+// maxSlowdown bounds the slowdown of the iteration order over a random order; noise is added to the
 // bound. Tables with homes in the order of the hash are hundreds of times slower, or fail.
-const dearer, noise = 8, 50 * time.Millisecond
+const maxSlowdown, noise = 8, 50 * time.Millisecond
 
 // compare times run on a structure of n keys, with the keys in iteration order and in random order.
 func (o order) compare(size KeyedSize, n int, run func(s Keyed, keys []uint64) time.Duration) {
 	o.Helper()
 	rng := rand.New(rand.NewPCG(11, 12))
-	all := wide.unique(n, rng)
+	all := wide.uniqueKeys(n, rng)
 	fastest := func(shuffle bool) time.Duration {
 		best := time.Hour
 		for range 2 {
 			s := o.open(o, size)
-			o.inBatches(all, s.Add)
+			o.timeBatches(all, s.Add)
 			keys := o.keys(s, n)
 			if shuffle {
 				rng.Shuffle(n, func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
@@ -92,7 +92,7 @@ func (o order) compare(size KeyedSize, n int, run func(s Keyed, keys []uint64) t
 		return best
 	}
 	random, ordered := fastest(true), fastest(false)
-	if o.scale > Slow && ordered > dearer*random+noise {
+	if o.scale > Slow && ordered > maxSlowdown*random+noise {
 		o.Errorf("%d keys take %v in the order of an iteration, %v in random order", n, ordered, random)
 	}
 }
@@ -110,8 +110,8 @@ func (o order) keys(s Keyed, n int) []uint64 {
 	return keys
 }
 
-// inBatches passes keys on, a sixty-fourth at a time, and returns the time taken.
-func (o order) inBatches(keys []uint64, to func(keys []uint64) error) time.Duration {
+// timeBatches passes keys on, a sixty-fourth at a time, and returns the time taken.
+func (o order) timeBatches(keys []uint64, to func(keys []uint64) error) time.Duration {
 	o.Helper()
 	begin := time.Now()
 	step := len(keys)/64 + 1
@@ -123,30 +123,31 @@ func (o order) inBatches(keys []uint64, to func(keys []uint64) error) time.Durat
 	return time.Since(begin)
 }
 
-// copied inserts keys into a new structure.
-func (o order) copied(size KeyedSize, keys []uint64) time.Duration {
+// timeCopy inserts keys into a new structure.
+func (o order) timeCopy(size KeyedSize, keys []uint64) time.Duration {
 	to := o.open(o, size)
-	took := o.inBatches(keys, to.Add)
+	elapsed := o.timeBatches(keys, to.Add)
 	o.keys(to, len(keys))
 	must(o, to.Close())
-	return took
+	return elapsed
 }
 
-// drained deletes all keys.
-func (o order) drained(s Keyed, keys []uint64) time.Duration {
-	took := o.inBatches(keys, s.Delete)
+// timeDrain deletes all keys.
+func (o order) timeDrain(s Keyed, keys []uint64) time.Duration {
+	elapsed := o.timeBatches(keys, s.Delete)
 	o.keys(s, 0)
-	return took
+	return elapsed
 }
 
-// refilled deletes half of the keys and inserts them again, then does the same with the other half.
-func (o order) refilled(s Keyed, keys []uint64) (took time.Duration) {
+// timeRefill deletes half of the keys and inserts them again, then does the same with the other
+// half.
+func (o order) timeRefill(s Keyed, keys []uint64) (elapsed time.Duration) {
 	for _, half := range [][]uint64{keys[:len(keys)/2], keys[len(keys)/2:]} {
-		took += o.inBatches(half, s.Delete)
-		took += o.inBatches(half, s.Add)
+		elapsed += o.timeBatches(half, s.Delete)
+		elapsed += o.timeBatches(half, s.Add)
 	}
 	o.keys(s, len(keys))
-	return took
+	return elapsed
 }
 
 // ---- the kinds ----------------------------------------------------------------
@@ -159,11 +160,11 @@ func MapKeys(m AnyMap[uint64, uint64]) Keyed { return mapKeys{m} }
 func (m mapKeys) Keys() iter.Seq[uint64] { return firsts(m.All()) }
 func (m mapKeys) Add(keys []uint64) error {
 	n, err := m.Put(ctx(), keys, keys)
-	return all("Put", n, len(keys), err)
+	return checkAll("Put", n, len(keys), err)
 }
 func (m mapKeys) Delete(keys []uint64) error {
 	n, err := m.AnyMap.Delete(ctx(), keys, nil)
-	return all("Delete", n, len(keys), err)
+	return checkAll("Delete", n, len(keys), err)
 }
 
 type multiMapKeys struct {
@@ -176,11 +177,11 @@ func MultiMapKeys(m AnyMultiMap[uint64, uint64]) Keyed { return multiMapKeys{m} 
 func (m multiMapKeys) Keys() iter.Seq[uint64] { return firsts(m.All()) }
 func (m multiMapKeys) Add(keys []uint64) error {
 	n, err := m.Put(ctx(), keys, keys)
-	return all("Put", n, len(keys), err)
+	return checkAll("Put", n, len(keys), err)
 }
 func (m multiMapKeys) Delete(keys []uint64) error {
 	n, err := m.DeleteAll(ctx(), keys, nil)
-	return all("DeleteAll", n, len(keys), err)
+	return checkAll("DeleteAll", n, len(keys), err)
 }
 
 type setKeys struct{ AnySet[uint64] }
@@ -191,11 +192,11 @@ func SetKeys(s AnySet[uint64]) Keyed { return setKeys{s} }
 func (s setKeys) Keys() iter.Seq[uint64] { return s.All() }
 func (s setKeys) Add(keys []uint64) error {
 	n, err := s.AnySet.Add(ctx(), keys, nil)
-	return all("Add", n, len(keys), err)
+	return checkAll("Add", n, len(keys), err)
 }
 func (s setKeys) Delete(keys []uint64) error {
 	n, err := s.AnySet.Delete(ctx(), keys, nil)
-	return all("Delete", n, len(keys), err)
+	return checkAll("Delete", n, len(keys), err)
 }
 
 func firsts(pairs iter.Seq2[uint64, uint64]) iter.Seq[uint64] {
@@ -208,9 +209,9 @@ func firsts(pairs iter.Seq2[uint64, uint64]) iter.Seq[uint64] {
 	}
 }
 
-func all(what string, n, want int, err error) error {
+func checkAll(desc string, n, want int, err error) error {
 	if err == nil && n != want {
-		err = fmt.Errorf("%s: %d of %d", what, n, want)
+		err = fmt.Errorf("%s: %d of %d", desc, n, want)
 	}
 	return err
 }

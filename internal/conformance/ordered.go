@@ -13,27 +13,27 @@ import (
 // OrderedMap runs the suite for ordered maps on a device, which includes that for maps, except for
 // some cases.
 func OrderedMap[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scale Scale, open Maker[AnyOrderedMap[K, V]], without ...string) {
-	p := orderedMapPlace(dev, scale, open)
+	p := orderedMapTarget(dev, scale, open)
 	run(t, p, orderedMapCases(p), without...)
 }
 
-func orderedMapPlace[K weft.Key, V weft.Value](dev device.Device, scale Scale, open Maker[AnyOrderedMap[K, V]]) place[erasedOrderedMap] {
-	return place[erasedOrderedMap]{typesOf[K, V](), dev, scale, erasing(open, eraseOrderedMap[K, V])}
+func orderedMapTarget[K weft.Key, V weft.Value](dev device.Device, scale Scale, open Maker[AnyOrderedMap[K, V]]) target[erasedOrderedMap] {
+	return target[erasedOrderedMap]{typesOf[K, V](), dev, scale, erasing(open, eraseOrderedMap[K, V])}
 }
 
 // orderedMapCases returns the tests of the suite for ordered maps: those of maps, and those that
 // only ordered maps have.
-func orderedMapCases(p place[erasedOrderedMap]) []Case[erasedOrderedMap] {
-	maps := place[erasedMap]{p.types, p.dev, p.scale, func(t testing.TB, dev device.Device) erasedMap { return p.open(t, dev) }}
-	return append(asked(mapCases(maps), func(m erasedOrderedMap) erasedMap { return m }), seekCases(p)...)
+func orderedMapCases(p target[erasedOrderedMap]) []Case[erasedOrderedMap] {
+	maps := target[erasedMap]{p.types, p.dev, p.scale, func(t testing.TB, dev device.Device) erasedMap { return p.open(t, dev) }}
+	return append(typedCases(mapCases(maps), func(m erasedOrderedMap) erasedMap { return m }), seekCases(p)...)
 }
 
 // SeekCases returns the tests that only ordered maps have.
 func SeekCases[K weft.Key, V weft.Value](dev device.Device, scale Scale, open Maker[AnyOrderedMap[K, V]]) []Case[AnyOrderedMap[K, V]] {
-	return asked(seekCases(orderedMapPlace(dev, scale, open)), eraseOrderedMap[K, V])
+	return typedCases(seekCases(orderedMapTarget(dev, scale, open)), eraseOrderedMap[K, V])
 }
 
-func seekCases(p place[erasedOrderedMap]) []Case[erasedOrderedMap] {
+func seekCases(p target[erasedOrderedMap]) []Case[erasedOrderedMap] {
 	s := orderedSuite{p}
 	return []Case[erasedOrderedMap]{
 		{"SeekEmpty", s.empty},
@@ -50,7 +50,7 @@ func seekCases(p place[erasedOrderedMap]) []Case[erasedOrderedMap] {
 		{"SeekOnBehindChanges", s.onBehindChanges},
 		{"RangeInto", s.rangeInto},
 		{"RangeCursor", s.rangeCursor},
-		{"RangeOnRoom", s.rangeOnRoom},
+		{"RangeOnRoom", s.rangeOnCapacity},
 		{"Ascending", s.ascending},
 		{"Backward", s.backward},
 		{"Between", s.between},
@@ -65,7 +65,7 @@ func seekCases(p place[erasedOrderedMap]) []Case[erasedOrderedMap] {
 	}
 }
 
-type orderedSuite struct{ place[erasedOrderedMap] }
+type orderedSuite struct{ target[erasedOrderedMap] }
 
 // orderedModel is the model of an ordered map.
 type orderedModel[K weft.Key, V weft.Value] struct {
@@ -99,8 +99,8 @@ func (o *orderedModel[K, V]) rank(k K) int {
 	return at
 }
 
-// at returns the pair at a rank, or zero.
-func (o *orderedModel[K, V]) at(place int) (k K, v V, ok bool) {
+// pairAt returns the pair at a rank, or zero.
+func (o *orderedModel[K, V]) pairAt(place int) (k K, v V, ok bool) {
 	if place < 0 || place >= len(o.keys) {
 		return k, v, false
 	}
@@ -108,8 +108,8 @@ func (o *orderedModel[K, V]) at(place int) (k K, v V, ok bool) {
 	return k, o.pairs[k], true
 }
 
-// behind returns the rank of the first pair with a larger key.
-func (o *orderedModel[K, V]) behind(k K) int {
+// upperBound returns the rank of the first pair with a larger key.
+func (o *orderedModel[K, V]) upperBound(k K) int {
 	at, found := slices.BinarySearch(o.keys, k)
 	return at + btoi(found)
 }
@@ -121,12 +121,12 @@ func btoi(b bool) int {
 	return 0
 }
 
-// between returns the keys of a range, up to a limit.
-func (o *orderedModel[K, V]) between(lo, hi K, limit int, backward bool) []K {
+// keysBetween returns the keys of a range, up to a limit.
+func (o *orderedModel[K, V]) keysBetween(lo, hi K, limit int, backward bool) []K {
 	if lo > hi {
 		return nil
 	}
-	keys := slices.Clone(o.keys[o.rank(lo):o.behind(hi)])
+	keys := slices.Clone(o.keys[o.rank(lo):o.upperBound(hi)])
 	if backward {
 		slices.Reverse(keys)
 	}
@@ -150,9 +150,9 @@ func (o *erasedModel) clone() *erasedModel {
 	return &erasedModel{o.types, *o.orderedModel.clone()}
 }
 
-// at returns the pair at a rank, or zero.
-func (o *erasedModel) at(place int) (k, v uint64, ok bool) {
-	if k, v, ok = o.orderedModel.at(place); !ok {
+// pairAt returns the pair at a rank, or zero.
+func (o *erasedModel) pairAt(place int) (k, v uint64, ok bool) {
+	if k, v, ok = o.orderedModel.pairAt(place); !ok {
 		k = o.key(0)
 	}
 	return k, v, ok
@@ -172,11 +172,11 @@ func (s orderedSuite) seeks(rng *rand.Rand, o *erasedModel, n, limit int) *seeks
 	bound := func() uint64 {
 		k := s.key(rng.Uint64())
 		if len(o.keys) > 0 && rng.IntN(4) > 0 {
-			k = s.after(o.keys[rng.IntN(len(o.keys))], rng.IntN(3)-1)
+			k = s.keyAfter(o.keys[rng.IntN(len(o.keys))], rng.IntN(3)-1)
 		}
 		return k
 	}
-	near := func(k uint64) uint64 {
+	nearbyKey := func(k uint64) uint64 {
 		at := min(o.rank(k)+rng.IntN(12), len(o.keys)-1)
 		if at < 0 {
 			return k
@@ -185,7 +185,7 @@ func (s orderedSuite) seeks(rng *rand.Rand, o *erasedModel, n, limit int) *seeks
 	}
 	for i := range n {
 		lo := bound()
-		hi := near(lo)
+		hi := nearbyKey(lo)
 		switch {
 		case i%16 == 0:
 			hi = bound()
@@ -210,27 +210,27 @@ func (s orderedSuite) seeks(rng *rand.Rand, o *erasedModel, n, limit int) *seeks
 	return x
 }
 
-// answers are the results of a batch of seeks by all methods.
-type answers struct {
+// seekResults are the results of a batch of seeks by all methods.
+type seekResults struct {
 	up, down       weft.PairRows[uint64, uint64]
-	first, last    some
+	first, last    fixedRanges
 	counts         []uint32
 	total          int
 	ranks          []uint64
-	picked         found
-	next, previous found
+	picked         foundPairs
+	next, previous foundPairs
 }
 
-// some holds pairs of ranges, with a fixed number of places for each range.
-type some struct {
+// fixedRanges holds pairs of ranges, with a fixed number of places for each range.
+type fixedRanges struct {
 	counts []uint32
 	keys   []uint64
 	vals   []uint64
 	hits   int
 }
 
-// found holds pairs, one for each lookup.
-type found struct {
+// foundPairs holds pairs, one for each lookup.
+type foundPairs struct {
 	keys []uint64
 	vals []uint64
 	ok   []bool
@@ -242,57 +242,57 @@ const blank = 0x5a5a5a5a5a5a5a5a
 
 func blanks[T weft.Value](n int) []T { return slices.Repeat([]T{fromBits[T](blank)}, n) }
 
-func (y *types) newFound(n int) found {
-	f := found{keys: y.blankKeys(n), vals: y.blankVals(n), ok: make([]bool, n)}
+func (y *types) newFoundPairs(n int) foundPairs {
+	f := foundPairs{keys: y.blankKeys(n), vals: y.blankVals(n), ok: make([]bool, n)}
 	for i := range f.ok {
 		f.ok[i] = i%2 == 0
 	}
 	return f
 }
 
-func (y *types) newSome(n, limit int) some {
-	return some{counts: blanks[uint32](n), keys: y.blankKeys(n * limit), vals: y.blankVals(n * limit)}
+func (y *types) newFixedRanges(n, limit int) fixedRanges {
+	return fixedRanges{counts: blanks[uint32](n), keys: y.blankKeys(n * limit), vals: y.blankVals(n * limit)}
 }
 
 // stride returns the number of places per range, where that is fixed.
 func (x *seeks) stride() int { return max(1, x.limit) }
 
-// answers returns the results of the model.
-func (o *erasedModel) answers(x *seeks) *answers {
+// seekResults returns the results of the model.
+func (o *erasedModel) seekResults(x *seeks) *seekResults {
 	n := len(x.lo)
-	a := &answers{
-		first: o.newSome(n, x.stride()), last: o.newSome(n, x.stride()), counts: make([]uint32, n), ranks: make([]uint64, n),
-		picked: o.newFound(n), next: o.newFound(n), previous: o.newFound(n),
+	a := &seekResults{
+		first: o.newFixedRanges(n, x.stride()), last: o.newFixedRanges(n, x.stride()), counts: make([]uint32, n), ranks: make([]uint64, n),
+		picked: o.newFoundPairs(n), next: o.newFoundPairs(n), previous: o.newFoundPairs(n),
 	}
 	a.up.Offsets, a.down.Offsets = []uint64{0}, []uint64{0}
 	for i, lo := range x.lo {
-		all := o.between(lo, x.hi[i], 0, false)
+		all := o.keysBetween(lo, x.hi[i], 0, false)
 		a.counts[i] = uint32(len(all))
 		a.total += len(all)
 		a.ranks[i] = uint64(o.rank(lo))
-		o.rows(&a.up, o.between(lo, x.hi[i], x.limit, false))
-		o.rows(&a.down, o.between(lo, x.hi[i], x.limit, true))
-		o.some(&a.first, i, x.stride(), o.between(lo, x.hi[i], x.stride(), false))
-		o.some(&a.last, i, x.stride(), o.between(lo, x.hi[i], x.stride(), true))
+		o.appendRow(&a.up, o.keysBetween(lo, x.hi[i], x.limit, false))
+		o.appendRow(&a.down, o.keysBetween(lo, x.hi[i], x.limit, true))
+		o.setRange(&a.first, i, x.stride(), o.keysBetween(lo, x.hi[i], x.stride(), false))
+		o.setRange(&a.last, i, x.stride(), o.keysBetween(lo, x.hi[i], x.stride(), true))
 		place := len(o.keys)
 		if x.ranks[i] < uint64(place) {
 			place = int(x.ranks[i])
 		}
-		o.found(&a.picked, i, place)
-		o.found(&a.next, i, o.behind(lo))
-		o.found(&a.previous, i, o.rank(lo)-1)
+		o.setFound(&a.picked, i, place)
+		o.setFound(&a.next, i, o.upperBound(lo))
+		o.setFound(&a.previous, i, o.rank(lo)-1)
 	}
 	return a
 }
 
-func (o *orderedModel[K, V]) rows(r *weft.PairRows[K, V], keys []K) {
+func (o *orderedModel[K, V]) appendRow(r *weft.PairRows[K, V], keys []K) {
 	for _, k := range keys {
 		r.Keys, r.Vals = append(r.Keys, k), append(r.Vals, o.pairs[k])
 	}
 	r.Offsets = append(r.Offsets, uint64(len(r.Keys)))
 }
 
-func (o *erasedModel) some(a *some, i, limit int, keys []uint64) {
+func (o *erasedModel) setRange(a *fixedRanges, i, limit int, keys []uint64) {
 	a.counts[i] = uint32(len(keys))
 	a.hits += btoi(len(keys) > 0)
 	for j, k := range keys {
@@ -300,18 +300,18 @@ func (o *erasedModel) some(a *some, i, limit int, keys []uint64) {
 	}
 }
 
-func (o *erasedModel) found(f *found, i, place int) {
-	f.keys[i], f.vals[i], f.ok[i] = o.at(place)
+func (o *erasedModel) setFound(f *foundPairs, i, place int) {
+	f.keys[i], f.vals[i], f.ok[i] = o.pairAt(place)
 	f.hits += btoi(f.ok[i])
 }
 
-// Some runs some cases of the suite for ordered maps on a simulated GPU. Under the race detector it
-// runs none.
-func Some[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scale Scale, open Maker[AnyOrderedMap[K, V]], names ...string) {
+// RunCases runs some cases of the suite for ordered maps on a simulated GPU. Under the race
+// detector it runs none.
+func RunCases[K weft.Key, V weft.Value](t *testing.T, dev device.Device, scale Scale, open Maker[AnyOrderedMap[K, V]], names ...string) {
 	if Raced {
 		t.Skip("the simulator has goroutines of its own")
 	}
-	p := orderedMapPlace(dev, scale, open)
+	p := orderedMapTarget(dev, scale, open)
 	cases := slices.DeleteFunc(orderedMapCases(p), func(c Case[erasedOrderedMap]) bool { return !slices.Contains(names, c.Name) })
 	if len(cases) != len(names) {
 		t.Fatalf("there are %d cases of %d: %v", len(cases), len(names), names)

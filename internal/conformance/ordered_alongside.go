@@ -8,9 +8,9 @@ import (
 	"github.com/weftgo/weft/device/sim"
 )
 
-// LookupsBesideChanges requires lookups on one stream to find all pairs from before a change that
-// runs on another stream, whether or not they see the change.
-func LookupsBesideChanges(t *testing.T, open Maker[AnyOrderedMap[uint32, uint32]]) {
+// LookupsAlongsideChanges requires lookups on one stream to find all pairs from before a change
+// that runs on another stream, whether or not they see the change.
+func LookupsAlongsideChanges(t *testing.T, open Maker[AnyOrderedMap[uint32, uint32]]) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}

@@ -15,29 +15,29 @@ import (
 
 // Failures selects the device operations that [OrderedFails] makes fail.
 type Failures struct {
-	After         func(dev device.Device, n int) (fired func() bool) // [devicetest.FailAfter], [Twice]
+	FailAfter     func(dev device.Device, n int) (fired func() bool) // [devicetest.FailAfter], [FailTwoAllocations]
 	First, Stride int
-	Most          int // maximum number of operations per batch
+	MaxOps        int // maximum number of operations per batch
 }
 
-// Twice makes two consecutive memory allocations fail, so that a retry with a smaller size fails,
-// too.
-func Twice(dev device.Device, n int) (fired func() bool) {
+// FailTwoAllocations makes two consecutive memory allocations fail, so that a retry with a smaller
+// size fails, too.
+func FailTwoAllocations(dev device.Device, n int) (fired func() bool) {
 	devicetest.FailMemoryAfter(dev, n)
 	return devicetest.FailMemoryAfter(dev, n)
 }
 
-// FailsWhole makes operations of devices fail as [OrderedFails] does: on a CPU wherever memory runs
-// out twice in a row and, without -short, some on a simulated GPU.
-func FailsWhole(t *testing.T, open Maker[AnyOrderedMap[uint32, uint32]], simulated ...Failures) {
-	NotRaced(t, "the simulator has goroutines of its own")
-	OrderedFails(t, devicetest.OpenCPU(t, 2), Failures{After: Twice, Stride: 1, Most: 200}, open)
+// OrderedFailsOnDevices makes operations of devices fail as [OrderedFails] does: on a CPU wherever
+// memory runs out twice in a row and, without -short, some on a simulated GPU.
+func OrderedFailsOnDevices(t *testing.T, open Maker[AnyOrderedMap[uint32, uint32]], simulated ...Failures) {
+	SkipRaced(t, "the simulator has goroutines of its own")
+	OrderedFails(t, devicetest.OpenCPU(t, 2), Failures{FailAfter: FailTwoAllocations, Stride: 1, MaxOps: 200}, open)
 	if testing.Short() {
 		return
 	}
 	dev := devicetest.OpenSim(t, nil)
-	for _, what := range simulated {
-		OrderedFails(t, dev, what, open)
+	for _, desc := range simulated {
+		OrderedFails(t, dev, desc, open)
 	}
 }
 
@@ -46,127 +46,127 @@ func FailsWhole(t *testing.T, open Maker[AnyOrderedMap[uint32, uint32]], simulat
 // reports, and the outputs of the others are zero. Snapshots are unchanged. After a failure other
 // than of memory, the call may have completed without knowing. A failed call succeeds when
 // repeated, and nothing leaks. open makes an empty map for each life.
-func OrderedFails(t testing.TB, dev device.Device, what Failures, open Maker[AnyOrderedMap[uint32, uint32]]) {
+func OrderedFails(t testing.TB, dev device.Device, desc Failures, open Maker[AnyOrderedMap[uint32, uint32]]) {
 	t.Helper()
 	// Allocates what structures share, at the size that a life needs.
-	orderedLife(t, dev, what, -1, open)
+	runFailingHistory(t, dev, desc, -1, open)
 	before := devicetest.Live(dev)
-	step := what.First
-	for ; orderedLife(t, dev, what, step, open); step += what.Stride {
+	step := desc.First
+	for ; runFailingHistory(t, dev, desc, step, open); step += desc.Stride {
 		if now := devicetest.Live(dev); now != before {
 			t.Fatalf("operation %d failed; %+v is left, was %+v", step, now, before)
 		}
 	}
-	if step == what.First {
+	if step == desc.First {
 		t.Fatalf("a life asks for no more than %d operations: none has failed", step)
 	}
 }
 
-// failingLife is a history in which some call fails.
-type failingLife struct {
+// failingHistory is a history in which some call fails.
+type failingHistory struct {
 	history
-	step  int
-	fired func() bool
-	seen  bool // everything has been compared after the failure
+	step     int
+	fired    func() bool
+	compared bool // everything has been compared after the failure
 }
 
-// orderedLife runs a life with a failure at a step and reports whether the failure occurred.
-func orderedLife(t testing.TB, dev device.Device, what Failures, step int, open Maker[AnyOrderedMap[uint32, uint32]]) bool {
+// runFailingHistory runs a life with a failure at a step and reports whether the failure occurred.
+func runFailingHistory(t testing.TB, dev device.Device, desc Failures, step int, open Maker[AnyOrderedMap[uint32, uint32]]) bool {
 	t.Helper()
-	f := &failingLife{step: step, fired: func() bool { return false }}
-	f.history = history{types: typesOf[uint32, uint32](), m: eraseOrderedMap(open(t, dev)), most: what.Most}
+	f := &failingHistory{step: step, fired: func() bool { return false }}
+	f.history = history{types: typesOf[uint32, uint32](), m: eraseOrderedMap(open(t, dev)), maxOps: desc.MaxOps}
 	f.begin(t, 1)
 	if step >= 0 {
-		f.fired = what.After(dev, step)
+		f.fired = desc.FailAfter(dev, step)
 	}
-	f.live()
-	devicetest.Heal(dev)
+	f.runAll()
+	devicetest.ClearFailures(dev)
 	f.compare()
-	for _, s := range f.held {
+	for _, s := range f.openSnapshots {
 		f.must(s.Close())
 	}
-	f.held = nil
+	f.openSnapshots = nil
 	f.must(f.m.Compact(t.Context()))
 	f.compare()
 	f.must(f.m.Close())
 	return f.fired()
 }
 
-func (f *failingLife) live() {
+func (f *failingHistory) runAll() {
 	t, m := f.Context(), f.m
-	build := f.keys(2 * f.most)
-	f.changes("Build", len(build), func(lo int) error { _, err := m.Build(t, build[lo:], build[lo:]); return err },
+	build := f.drawKeys(2 * f.maxOps)
+	f.runBatch("Build", len(build), func(lo int) error { _, err := m.Build(t, build[lo:], build[lo:]); return err },
 		func(i int, _ bool) { f.want[build[i]] = build[i] }, nil)
-	f.snapshot()
-	f.mixed(weft.OpPut, weft.OpDelete, weft.OpSum, weft.OpPutNew, weft.OpGet)
+	f.takeSnapshot()
+	f.applyMixed(weft.OpPut, weft.OpDelete, weft.OpSum, weft.OpPutNew, weft.OpGet)
 	f.deleteRanges()
-	f.snapshot()
-	f.mixed(weft.OpPut)
-	f.ask()
-	f.delete()
-	f.close(0)
-	f.again("Compact", func() error { return m.Compact(t) })
-	f.again("Clear", func() error { return m.Clear(t) })
+	f.takeSnapshot()
+	f.applyMixed(weft.OpPut)
+	f.lookUpAll()
+	f.deleteHalf()
+	f.closeSnapshotAt(0)
+	f.retry("Compact", func() error { return m.Compact(t) })
+	f.retry("Clear", func() error { return m.Clear(t) })
 	clear(f.want)
-	f.mixed(weft.OpPut, weft.OpPutNew)
+	f.applyMixed(weft.OpPut, weft.OpPutNew)
 	f.deleteRanges()
-	f.snapshot()
-	f.close(0)
-	f.mixed(weft.OpDelete, weft.OpPut)
-	f.again("Sync", func() error { return m.Sync(t) })
+	f.takeSnapshot()
+	f.closeSnapshotAt(0)
+	f.applyMixed(weft.OpDelete, weft.OpPut)
+	f.retry("Sync", func() error { return m.Sync(t) })
 }
 
-// keys draws n keys.
-func (f *failingLife) keys(n int) []uint64 {
+// drawKeys draws n keys.
+func (f *failingHistory) drawKeys(n int) []uint64 {
 	keys := make([]uint64, n)
 	for i := range keys {
-		keys[i] = f.drawn()
+		keys[i] = f.drawKey()
 	}
 	return keys
 }
 
-// again repeats a call until it works: at the latest the third time, if two operations fail.
-func (f *failingLife) again(what string, do func() error) {
+// retry repeats a call until it works: at the latest the third time, if two operations fail.
+func (f *failingHistory) retry(desc string, do func() error) {
 	f.Helper()
 	for range 3 {
 		err := do()
-		f.compareOnce()
+		f.compareAfterFailure()
 		if err == nil {
 			return
 		}
 		if !errors.Is(err, device.ErrMemory) {
-			f.Fatalf("operation %d failed: %s: %v", f.step, what, err)
+			f.Fatalf("operation %d failed: %s: %v", f.step, desc, err)
 		}
 	}
-	f.Fatalf("operation %d failed: %s fails again and again", f.step, what)
+	f.Fatalf("operation %d failed: %s fails again and again", f.step, desc)
 }
 
-// changes runs a batch of n operations and repeats what is left of it. one applies operation i to
+// runBatch runs a batch of n operations and repeats what is left of it. one applies operation i to
 // the model and, if out is set, requires its outputs to be right. zero reports whether the outputs
 // of an operation are zero.
-func (f *failingLife) changes(what string, n int, do func(lo int) error, one func(i int, out bool), zero func(i int) bool) {
+func (f *failingHistory) runBatch(desc string, n int, do func(lo int) error, one func(i int, out bool), zero func(i int) bool) {
 	f.Helper()
 	lo := 0
-	f.again(what, func() error {
+	f.retry(desc, func() error {
 		err := do(lo)
 		end := n
 		var p *weft.PartialError
 		if errors.As(err, &p) {
 			if end = lo + p.Done; p.Failed != 0 || len(p.Rows) != 0 {
-				f.Fatalf("operation %d failed: %s says that rows %v failed: %v", f.step, what, p.Rows, err)
+				f.Fatalf("operation %d failed: %s says that rows %v failed: %v", f.step, desc, p.Rows, err)
 			}
 		} else if err != nil {
-			f.Fatalf("operation %d failed: %s does not say what it has done: %v", f.step, what, err)
+			f.Fatalf("operation %d failed: %s does not say what it has done: %v", f.step, desc, err)
 		}
 		for i := lo; i < end; i++ {
 			one(i, true)
 		}
 		for i := end; i < n && zero != nil; i++ {
 			if !zero(i) {
-				f.Fatalf("operation %d failed: %s did %d operations of %d, and number %d has outputs", f.step, what, end, n, i)
+				f.Fatalf("operation %d failed: %s did %d operations of %d, and number %d has outputs", f.step, desc, end, n, i)
 			}
 		}
-		if lo = end; err == nil || f.holds() || devicetest.TakesMemory(err) {
+		if lo = end; err == nil || f.equalsModel() || devicetest.IsMemoryFailure(err) {
 			return err
 		}
 		for ; lo < n; lo++ { // all operations are done, but their results did not arrive
@@ -176,53 +176,53 @@ func (f *failingLife) changes(what string, n int, do func(lo int) error, one fun
 	})
 }
 
-// holds reports whether the map equals the model.
-func (f *failingLife) holds() bool { return maps.Equal(maps.Collect(f.m.All()), f.want) }
+// equalsModel reports whether the map equals the model.
+func (f *failingHistory) equalsModel() bool { return maps.Equal(maps.Collect(f.m.All()), f.want) }
 
-// mixed runs a batch of operations of some kinds.
-func (f *failingLife) mixed(kinds ...weft.OpKind) {
+// applyMixed runs a batch of operations of some kinds.
+func (f *failingHistory) applyMixed(kinds ...weft.OpKind) {
 	f.Helper()
-	ops := make([]weft.Op[uint64, uint64], f.most)
-	for i, k := range f.keys(f.most) {
+	ops := make([]weft.Op[uint64, uint64], f.maxOps)
+	for i, k := range f.drawKeys(f.maxOps) {
 		ops[i] = weft.Op[uint64, uint64]{Kind: kinds[f.rng.IntN(len(kinds))], Key: k, Value: f.rng.Uint64N(1000)}
 	}
 	res := slices.Repeat([]weft.Result[uint64]{{Value: 7, OK: true}}, len(ops))
-	f.changes("Apply", len(ops), func(lo int) error { return f.m.Apply(f.Context(), ops[lo:], res[lo:]) }, func(i int, out bool) {
-		if want := f.want.run(&f.types, ops[i:i+1])[0]; out && res[i] != want {
+	f.runBatch("Apply", len(ops), func(lo int) error { return f.m.Apply(f.Context(), ops[lo:], res[lo:]) }, func(i int, out bool) {
+		if want := f.want.apply(&f.types, ops[i:i+1])[0]; out && res[i] != want {
 			f.Fatalf("operation %d failed: %v returns %v, want %v", f.step, ops[i], res[i], want)
 		}
 	}, func(i int) bool { return res[i] == weft.Result[uint64]{} })
 }
 
-// delete deletes half of the keys, and as many absent ones.
-func (f *failingLife) delete() {
+// deleteHalf deletes half of the keys, and as many absent ones.
+func (f *failingHistory) deleteHalf() {
 	f.Helper()
-	keys := f.keys(f.most)
+	keys := f.drawKeys(f.maxOps)
 	for k := range f.want {
 		if k%2 == 0 {
 			keys = append(keys, k)
 		}
 	}
 	slices.Sort(keys)
-	there := slices.Repeat([]bool{true}, len(keys))
-	f.changes("Delete", len(keys), func(lo int) error { _, err := f.m.Delete(f.Context(), keys[lo:], there[lo:]); return err }, func(i int, out bool) {
-		if _, want := f.want[keys[i]]; out && there[i] != want {
-			f.Fatalf("operation %d failed: Delete of %d reports %v", f.step, keys[i], there[i])
+	present := slices.Repeat([]bool{true}, len(keys))
+	f.runBatch("Delete", len(keys), func(lo int) error { _, err := f.m.Delete(f.Context(), keys[lo:], present[lo:]); return err }, func(i int, out bool) {
+		if _, want := f.want[keys[i]]; out && present[i] != want {
+			f.Fatalf("operation %d failed: Delete of %d reports %v", f.step, keys[i], present[i])
 		}
 		delete(f.want, keys[i])
-	}, func(i int) bool { return !there[i] })
+	}, func(i int) bool { return !present[i] })
 }
 
 // deleteRanges deletes ranges. The last one has its bounds reversed.
-func (f *failingLife) deleteRanges() {
+func (f *failingHistory) deleteRanges() {
 	f.Helper()
-	lo, hi := f.keys(4), make([]uint64, 4)
+	lo, hi := f.drawKeys(4), make([]uint64, 4)
 	for i, k := range lo {
-		hi[i] = f.after(k, f.most)
+		hi[i] = f.keyAfter(k, f.maxOps)
 	}
 	lo[3], hi[3] = hi[3], lo[3]
 	removed := slices.Repeat([]uint32{7}, len(lo))
-	f.changes("DeleteRange", len(lo), func(from int) error {
+	f.runBatch("DeleteRange", len(lo), func(from int) error {
 		_, err := f.m.DeleteRange(f.Context(), lo[from:], hi[from:], removed[from:])
 		return err
 	}, func(i int, out bool) {
@@ -232,39 +232,39 @@ func (f *failingLife) deleteRanges() {
 	}, func(i int) bool { return removed[i] == 0 })
 }
 
-func (f *failingLife) snapshot() {
+func (f *failingHistory) takeSnapshot() {
 	f.Helper()
-	f.again("Snapshot", func() error {
+	f.retry("Snapshot", func() error {
 		s, err := snapshotOf(f, f.Context(), f.m)
 		if err == nil {
-			f.held = append(f.held, heldSnapshot{s, maps.Clone(f.want)})
+			f.openSnapshots = append(f.openSnapshots, modeledSnapshot{s, maps.Clone(f.want)})
 		}
 		return err
 	})
 }
 
-// close closes a snapshot, which is closed whatever Close returns.
-func (f *failingLife) close(i int) {
+// closeSnapshotAt closes a snapshot, which is closed whatever Close returns.
+func (f *failingHistory) closeSnapshotAt(i int) {
 	f.Helper()
-	s := f.held[i]
-	f.held = slices.Delete(f.held, i, i+1)
+	s := f.openSnapshots[i]
+	f.openSnapshots = slices.Delete(f.openSnapshots, i, i+1)
 	if err := s.Close(); err != nil && !errors.Is(err, device.ErrMemory) {
 		f.Fatalf("operation %d failed: Close: %v", f.step, err)
 	}
-	f.compareOnce()
+	f.compareAfterFailure()
 }
 
-// ask calls all lookups of the map and its snapshots. Each may fail, and must then succeed.
-func (f *failingLife) ask() {
+// lookUpAll calls all lookups of the map and its snapshots. Each may fail, and must then succeed.
+func (f *failingHistory) lookUpAll() {
 	f.Helper()
-	keys := f.keys(f.most)
-	f.answers("the map", f.m, f.want, &seeks{lo: keys[1:], hi: keys[:len(keys)-1]})
-	for i, s := range f.held {
-		f.answers(fmt.Sprintf("snapshot %d", i), s, s.historyModel, &seeks{lo: keys[1:], hi: keys[:len(keys)-1], limit: 3})
+	keys := f.drawKeys(f.maxOps)
+	f.checkLookups("the map", f.m, f.want, &seeks{lo: keys[1:], hi: keys[:len(keys)-1]})
+	for i, s := range f.openSnapshots {
+		f.checkLookups(fmt.Sprintf("snapshot %d", i), s, s.historyModel, &seeks{lo: keys[1:], hi: keys[:len(keys)-1], limit: 3})
 	}
 }
 
-func (f *failingLife) answers(where string, m erasedSeeker, want historyModel, x *seeks) {
+func (f *failingHistory) checkLookups(where string, m erasedSeeker, want historyModel, x *seeks) {
 	f.Helper()
 	where = fmt.Sprintf("operation %d failed: %s", f.step, where)
 	o := f.newModel()
@@ -273,38 +273,38 @@ func (f *failingLife) answers(where string, m erasedSeeker, want historyModel, x
 	for _, k := range x.lo {
 		x.ranks = append(x.ranks, uint64(o.rank(k)))
 	}
-	a, by := f.newAnswers(x), f.newFound(len(x.lo))
-	least, pages, between := f.newFound(1), f.newModel(), f.newModel()
+	a, byKey := f.newSeekResults(x), f.newFoundPairs(len(x.lo))
+	minPair, pages, between := f.newFoundPairs(1), f.newModel(), f.newModel()
 	c := f.Context()
-	for _, call := range append(a.calls(c, m, x),
-		seekCall{"Get", func() (int, error) { return m.Get(c, x.lo, by.vals, by.ok) }},
+	for _, call := range append(a.seekCalls(c, m, x),
+		seekCall{"Get", func() (int, error) { return m.Get(c, x.lo, byKey.vals, byKey.ok) }},
 		seekCall{"Min", func() (n int, err error) {
-			least.keys[0], least.vals[0], least.ok[0], err = m.Min(c)
-			return btoi(least.ok[0]), err
+			minPair.keys[0], minPair.vals[0], minPair.ok[0], err = m.Min(c)
+			return btoi(minPair.ok[0]), err
 		}},
 		seekCall{"Pages", func() (int, error) { return 0, pages.collect(m.Pages(c)) }},
 		seekCall{"Between", func() (int, error) { return 0, between.collect(m.Between(c, 0, f.keyMask)) }},
 	) {
-		f.again(call.name, func() error {
-			n, err := call.ask()
+		f.retry(call.name, func() error {
+			n, err := call.run()
 			if err != nil && n != 0 {
 				f.Fatalf("%s: %s finds %d: %v", where, call.name, n, err)
 			}
 			return err
 		})
 	}
-	a.same(f, where, x, o.answers(x))
+	a.checkEqual(f, where, x, o.seekResults(x))
 	for i, k := range x.lo {
-		if v, ok := want[k]; by.vals[i] != v || by.ok[i] != ok {
-			f.Fatalf("%s: Get of %d: %d, %v, want %d, %v", where, k, by.vals[i], by.ok[i], v, ok)
+		if v, ok := want[k]; byKey.vals[i] != v || byKey.ok[i] != ok {
+			f.Fatalf("%s: Get of %d: %d, %v, want %d, %v", where, k, byKey.vals[i], byKey.ok[i], v, ok)
 		}
 	}
-	if k, v, ok := o.at(0); least.keys[0] != k || least.vals[0] != v || least.ok[0] != ok {
-		f.Fatalf("%s: Min is %d: %d, %v, want %d: %d, %v", where, least.keys[0], least.vals[0], least.ok[0], k, v, ok)
+	if k, v, ok := o.pairAt(0); minPair.keys[0] != k || minPair.vals[0] != v || minPair.ok[0] != ok {
+		f.Fatalf("%s: Min is %d: %d, %v, want %d: %d, %v", where, minPair.keys[0], minPair.vals[0], minPair.ok[0], k, v, ok)
 	}
-	for what, is := range map[string]*erasedModel{"Pages": pages, "Between": between} {
+	for desc, is := range map[string]*erasedModel{"Pages": pages, "Between": between} {
 		if !slices.Equal(is.keys, o.keys) || !maps.Equal(is.pairs, want) {
-			f.Fatalf("%s: %s have %d pairs, want %d, or others", where, what, len(is.keys), len(o.keys))
+			f.Fatalf("%s: %s have %d pairs, want %d, or others", where, desc, len(is.keys), len(o.keys))
 		}
 	}
 }
@@ -323,16 +323,16 @@ func (o *erasedModel) collect(pages iter.Seq2[weft.Page[uint64, uint64], error])
 	return nil
 }
 
-// compareOnce compares everything, right after the failure.
-func (f *failingLife) compareOnce() {
+// compareAfterFailure compares everything, right after the failure.
+func (f *failingHistory) compareAfterFailure() {
 	f.Helper()
-	if f.fired() && !f.seen {
-		f.seen = true
+	if f.fired() && !f.compared {
+		f.compared = true
 		f.compare()
 	}
 }
 
-func (f *failingLife) compare() {
+func (f *failingHistory) compare() {
 	f.Helper()
 	if err := f.m.Check(f.Context()); err != nil {
 		f.Fatalf("operation %d failed: %v", f.step, err)
@@ -341,7 +341,7 @@ func (f *failingLife) compare() {
 		f.Fatalf("operation %d failed: %d pairs, want %d", f.step, f.m.Len(), len(f.want))
 	}
 	f.seek(f.m, f.want)
-	for _, s := range f.held {
+	for _, s := range f.openSnapshots {
 		f.seek(s, s.historyModel)
 	}
 }

@@ -13,12 +13,12 @@ import (
 
 // Flaws of ordered maps on devices with failing operations.
 const (
-	asksNothing      flaw = "no operation of the device is asked for"
+	allocatesNothing flaw = "no operation of the device is asked for"
 	leaksInChanges   flaw = "a change that fails leaves memory behind"
 	losesInChanges   flaw = "a change that fails loses what is there"
 	failsForever     flaw = "after a failure all changes fail"
 	failsSilently    flaw = "a change that fails says nothing"
-	failsUnsaid      flaw = "a change that fails does not say what it has done"
+	failsUnreported  flaw = "a change that fails does not say what it has done"
 	failsUnderstated flaw = "a change that fails has done more than it says"
 	failsOverstated  flaw = "a change that fails has done less than it says"
 	failsStale       flaw = "a change that fails leaves what outputs held"
@@ -28,25 +28,25 @@ const (
 	failsTwice       flaw = "a range that has failed has its first rows twice the next time"
 )
 
-// frailOrdered is an ordered map that allocates device memory for its calls. A change that gets no
-// memory has done half of its operations.
-type frailOrdered struct {
+// failingOrderedMap is an ordered map that allocates device memory for its calls. A change that
+// gets no memory has done half of its operations.
+type failingOrderedMap struct {
 	*referenceOrdered[uint32, uint32]
-	how    flaw
-	broken error
-	missed bool // a lookup has failed
-	held   []*referenceOrdered[uint32, uint32]
+	fault         flaw
+	broken        error
+	missed        bool // a lookup has failed
+	openSnapshots []*referenceOrdered[uint32, uint32]
 }
 
-func newFrailOrdered(how flaw) Maker[AnyOrderedMap[uint32, uint32]] {
+func newFailingOrderedMap(f flaw) Maker[AnyOrderedMap[uint32, uint32]] {
 	return func(_ testing.TB, dev device.Device) AnyOrderedMap[uint32, uint32] {
-		return &frailOrdered{referenceOrdered: newReferenceOrdered[uint32, uint32](none, dev).(*referenceOrdered[uint32, uint32]), how: how}
+		return &failingOrderedMap{referenceOrdered: newReferenceOrdered[uint32, uint32](none, dev).(*referenceOrdered[uint32, uint32]), fault: f}
 	}
 }
 
-// need is the first step of each call.
-func (m *frailOrdered) need() error {
-	if m.how == asksNothing {
+// allocate is the first step of each call.
+func (m *failingOrderedMap) allocate() error {
+	if m.fault == allocatesNothing {
 		return nil
 	}
 	a, err := m.dev.Alloc(8)
@@ -55,7 +55,7 @@ func (m *frailOrdered) need() error {
 	}
 	b, err := m.dev.Alloc(8)
 	if err != nil {
-		if m.how == leaksInChanges {
+		if m.fault == leaksInChanges {
 			return err
 		}
 		return errors.Join(err, m.dev.Free(a))
@@ -64,16 +64,16 @@ func (m *frailOrdered) need() error {
 }
 
 // change runs a change of n operations, or half of it. blank zeroes the outputs of the others.
-func (m *frailOrdered) change(n int, do func(rows int) error, blank func(from int)) error {
+func (m *failingOrderedMap) change(n int, do func(rows int) error, blank func(from int)) error {
 	if m.broken != nil {
 		return m.broken
 	}
-	err := m.need()
+	err := m.allocate()
 	if err == nil {
 		return do(n)
 	}
 	done := n / 2
-	switch m.how {
+	switch m.fault {
 	case losesInChanges:
 		clear(m.reference.pairs)
 	case failsForever:
@@ -81,7 +81,7 @@ func (m *frailOrdered) change(n int, do func(rows int) error, blank func(from in
 	case failsSilently:
 		return nil
 	case failsSnapshots:
-		for _, s := range m.held {
+		for _, s := range m.openSnapshots {
 			s.reference.pairs[1] = 1
 		}
 	case failsOverstated:
@@ -90,11 +90,11 @@ func (m *frailOrdered) change(n int, do func(rows int) error, blank func(from in
 	if derr := do(done); derr != nil {
 		return derr
 	}
-	if m.how != failsStale {
+	if m.fault != failsStale {
 		blank(done)
 	}
-	switch m.how {
-	case failsUnsaid:
+	switch m.fault {
+	case failsUnreported:
 		return err
 	case failsUnderstated:
 		done /= 2
@@ -104,7 +104,7 @@ func (m *frailOrdered) change(n int, do func(rows int) error, blank func(from in
 	return &weft.PartialError{Done: done, Err: err}
 }
 
-func (m *frailOrdered) Build(ctx context.Context, keys, vals []uint32) (added int, err error) {
+func (m *failingOrderedMap) Build(ctx context.Context, keys, vals []uint32) (added int, err error) {
 	err = m.change(len(keys), func(n int) error {
 		added, err = m.referenceOrdered.Build(ctx, keys[:n], vals[:n])
 		return err
@@ -112,54 +112,54 @@ func (m *frailOrdered) Build(ctx context.Context, keys, vals []uint32) (added in
 	return added, err
 }
 
-func (m *frailOrdered) Apply(ctx context.Context, ops []weft.Op[uint32, uint32], res []weft.Result[uint32]) error {
+func (m *failingOrderedMap) Apply(ctx context.Context, ops []weft.Op[uint32, uint32], res []weft.Result[uint32]) error {
 	return m.change(len(ops), func(n int) error { return m.referenceOrdered.Apply(ctx, ops[:n], res[:n]) }, func(from int) { clear(res[from:]) })
 }
 
-func (m *frailOrdered) Delete(ctx context.Context, keys []uint32, deleted []bool) (gone int, err error) {
+func (m *failingOrderedMap) Delete(ctx context.Context, keys []uint32, deleted []bool) (nDeleted int, err error) {
 	err = m.change(len(keys), func(n int) error {
-		gone, err = m.referenceOrdered.Delete(ctx, keys[:n], deleted[:n])
+		nDeleted, err = m.referenceOrdered.Delete(ctx, keys[:n], deleted[:n])
 		return err
 	}, func(from int) { clear(deleted[from:]) })
-	return gone, err
+	return nDeleted, err
 }
 
-func (m *frailOrdered) DeleteRange(ctx context.Context, lo, hi, removed []uint32) (gone int, err error) {
+func (m *failingOrderedMap) DeleteRange(ctx context.Context, lo, hi, removed []uint32) (nDeleted int, err error) {
 	err = m.change(len(lo), func(n int) error {
-		gone, err = m.referenceOrdered.DeleteRange(ctx, lo[:n], hi[:n], removed[:n])
+		nDeleted, err = m.referenceOrdered.DeleteRange(ctx, lo[:n], hi[:n], removed[:n])
 		return err
 	}, func(from int) { clear(removed[from:]) })
-	return gone, err
+	return nDeleted, err
 }
 
-func (m *frailOrdered) Snapshot(ctx context.Context) (AnySeeker[uint32, uint32], error) {
-	if err := m.need(); err != nil {
+func (m *failingOrderedMap) Snapshot(ctx context.Context) (AnySeeker[uint32, uint32], error) {
+	if err := m.allocate(); err != nil {
 		return nil, err
 	}
 	s, err := m.referenceOrdered.Snapshot(ctx)
 	if err == nil {
-		m.held = append(m.held, s.(*referenceSnapshot[uint32, uint32]).referenceOrdered)
+		m.openSnapshots = append(m.openSnapshots, s.(*referenceSnapshot[uint32, uint32]).referenceOrdered)
 	}
 	return s, err
 }
 
-func (m *frailOrdered) Count(ctx context.Context, lo, hi, counts []uint32) (int, error) {
-	if err := m.need(); err != nil {
-		if m.missed = true; m.how == failsFound {
+func (m *failingOrderedMap) Count(ctx context.Context, lo, hi, counts []uint32) (int, error) {
+	if err := m.allocate(); err != nil {
+		if m.missed = true; m.fault == failsFound {
 			return 1, err
 		}
 		return 0, err
 	}
-	if m.missed && m.how == failsLookups {
+	if m.missed && m.fault == failsLookups {
 		clear(counts)
 		return 0, nil
 	}
 	return m.referenceOrdered.Count(ctx, lo, hi, counts)
 }
 
-func (m *frailOrdered) Range(ctx context.Context, lo, hi []uint32, limit int, rows *weft.PairRows[uint32, uint32]) error {
-	if err := m.need(); err != nil {
-		if m.how == failsTwice {
+func (m *failingOrderedMap) Range(ctx context.Context, lo, hi []uint32, limit int, rows *weft.PairRows[uint32, uint32]) error {
+	if err := m.allocate(); err != nil {
+		if m.fault == failsTwice {
 			return errors.Join(err, m.referenceOrdered.Range(ctx, lo[:1], hi[:1], limit, rows))
 		}
 		return err
@@ -169,14 +169,14 @@ func (m *frailOrdered) Range(ctx context.Context, lo, hi []uint32, limit int, ro
 
 // Each flaw is detected with its own message, and a map without flaws passes.
 func TestOrderedFailuresAreNoticed(t *testing.T) {
-	for how, says := range map[flaw]string{
+	for f, message := range map[flaw]string{
 		none:             "",
-		asksNothing:      "none has failed",
+		allocatesNothing: "none has failed",
 		leaksInChanges:   "is left",
 		losesInChanges:   "pairs, want",
 		failsForever:     "fails again and again",
 		failsSilently:    "0 pairs, want 24",
-		failsUnsaid:      "does not say what it has done",
+		failsUnreported:  "does not say what it has done",
 		failsUnderstated: "12 pairs, want 6",
 		failsOverstated:  "0 pairs, want 12",
 		failsStale:       "has outputs",
@@ -185,18 +185,18 @@ func TestOrderedFailuresAreNoticed(t *testing.T) {
 		failsLookups:     "Count: 0 pairs",
 		failsTwice:       "Range with limit",
 	} {
-		t.Run(string(how), func(t *testing.T) {
+		t.Run(string(f), func(t *testing.T) {
 			failed, log := Report(t, func(t testing.TB) {
-				OrderedFails(t, devicetest.OpenCPU(t, 1), Failures{After: devicetest.FailAfter, Stride: 1, Most: 12}, newFrailOrdered(how))
+				OrderedFails(t, devicetest.OpenCPU(t, 1), Failures{FailAfter: devicetest.FailAfter, Stride: 1, MaxOps: 12}, newFailingOrderedMap(f))
 			})
-			if failed != (how != none) || !strings.Contains(log, says) {
-				t.Errorf("failed is %v, want it to say %q: %s", failed, says, log)
+			if failed != (f != none) || !strings.Contains(log, message) {
+				t.Errorf("failed is %v, want it to say %q: %s", failed, message, log)
 			}
 		})
 	}
 	t.Run("two failures", func(t *testing.T) {
 		failed, log := Report(t, func(t testing.TB) {
-			OrderedFails(t, devicetest.OpenCPU(t, 1), Failures{After: Twice, Stride: 1, Most: 12}, newFrailOrdered(none))
+			OrderedFails(t, devicetest.OpenCPU(t, 1), Failures{FailAfter: FailTwoAllocations, Stride: 1, MaxOps: 12}, newFailingOrderedMap(none))
 		})
 		if failed {
 			t.Error(log)

@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-// BuildsThatFall builds maps of many pairs with keys that ascend up to a place. There, one key is
+// BuildUnsorted builds maps of many pairs with keys that ascend up to a place. There, one key is
 // equal to or smaller than the one before. Build may take ascending pairs as they come, and may
 // notice only after it has taken most of them. It tries the given places and others.
-func BuildsThatFall(t *testing.T, open func() AnyOrderedMap[int32, uint32], places ...int) {
+func BuildUnsorted(t *testing.T, open func() AnyOrderedMap[int32, uint32], places ...int) {
 	const n = 30_000
 	for _, at := range append(places, 1, 2, 300, n/2, n-1) {
 		for _, back := range []int32{1, 5} {
@@ -21,10 +21,10 @@ func BuildsThatFall(t *testing.T, open func() AnyOrderedMap[int32, uint32], plac
 				m, o := open(), &orderedModel[int32, uint32]{pairs: map[int32]uint32{}}
 				o.put(keys, vals)
 				got, err := m.Build(t.Context(), keys, vals)
-				Want(t, "Build", got, len(o.keys), err)
+				WantCount(t, "Build", got, len(o.keys), err)
 				out, ok := make([]uint32, n), make([]bool, n)
 				got, err = m.Get(t.Context(), o.keys, out[:len(o.keys)], ok[:len(o.keys)])
-				Want(t, "Get", got, len(o.keys), err)
+				WantCount(t, "Get", got, len(o.keys), err)
 				for i, k := range o.keys {
 					if out[i] != o.pairs[k] {
 						t.Fatalf("key %d has %d, want %d", k, out[i], o.pairs[k])

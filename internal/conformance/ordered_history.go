@@ -14,31 +14,31 @@ import (
 // historyModel is the model of a map.
 type historyModel map[uint64]uint64
 
-// run applies a mixed batch to the model, one operation after the other.
-func (m historyModel) run(y *types, ops []weft.Op[uint64, uint64]) (res []weft.Result[uint64]) {
+// apply applies a mixed batch to the model, one operation after the other.
+func (m historyModel) apply(y *types, ops []weft.Op[uint64, uint64]) (res []weft.Result[uint64]) {
 	for _, o := range ops {
-		v, there := m[o.Key]
+		v, present := m[o.Key]
 		var r weft.Result[uint64]
 		switch o.Kind {
 		case weft.OpGet:
-			r = weft.Result[uint64]{OK: there, Value: v}
+			r = weft.Result[uint64]{OK: present, Value: v}
 		case weft.OpPut:
-			r.OK = !there
+			r.OK = !present
 			m[o.Key] = o.Value
 		case weft.OpPutNew:
-			if r.OK = !there; there {
+			if r.OK = !present; present {
 				r.Value = v
 			} else {
 				m[o.Key] = o.Value
 			}
 		case weft.OpDelete:
-			r.OK = there
+			r.OK = present
 			delete(m, o.Key)
 		case weft.OpSum:
-			r.OK = !there
+			r.OK = !present
 			m[o.Key] = y.combine(weft.Sum, v, o.Value)
 		case weft.OpUpdate:
-			if r.OK = there; there {
+			if r.OK = present; present {
 				m[o.Key] = o.Value
 			}
 		}
@@ -62,16 +62,16 @@ func (m historyModel) deleteRange(lo, hi uint64) (n uint32) {
 // compares the results, the pairs found by key and by order, and the contents of all open
 // snapshots, and it calls Check.
 type OrderedHistory[K weft.Key, V weft.Value] struct {
-	Map  AnyOrderedMap[K, V]
-	Most int           // maximum number of operations per batch
-	Also []weft.OpKind // kinds of mixed batches beyond those that all maps have
+	Map        AnyOrderedMap[K, V]
+	MaxOps     int           // maximum number of operations per batch
+	ExtraKinds []weft.OpKind // kinds of mixed batches beyond those that all maps have
 
 	history history
 }
 
 // Begin begins a history with a map without pairs.
 func (h *OrderedHistory[K, V]) Begin(t testing.TB, seed uint64) {
-	h.history = history{types: typesOf[K, V](), m: eraseOrderedMap(h.Map), most: h.Most, also: h.Also}
+	h.history = history{types: typesOf[K, V](), m: eraseOrderedMap(h.Map), maxOps: h.MaxOps, extraKinds: h.ExtraKinds}
 	h.history.begin(t, seed)
 }
 
@@ -83,52 +83,52 @@ func (h *OrderedHistory[K, V]) Run(t testing.TB, seed uint64, rounds int) {
 
 // Put puts pairs.
 func (h *OrderedHistory[K, V]) Put(keys []K, vals []V) {
-	h.history.put(widened(keys, turned[K]()), widened(vals, 0))
+	h.history.put(widened(keys, signBitOf[K]()), widened(vals, 0))
 }
 
 // Apply runs a mixed batch.
 func (h *OrderedHistory[K, V]) Apply(ops []weft.Op[K, V]) {
 	of := make([]weft.Op[uint64, uint64], len(ops))
 	for i, op := range ops {
-		of[i] = weft.Op[uint64, uint64]{Kind: op.Kind, Key: toBits(op.Key) ^ turned[K](), Value: toBits(op.Value)}
+		of[i] = weft.Op[uint64, uint64]{Kind: op.Kind, Key: toBits(op.Key) ^ signBitOf[K](), Value: toBits(op.Value)}
 	}
 	h.history.apply(of)
 }
 
 // DeleteRange deletes ranges.
 func (h *OrderedHistory[K, V]) DeleteRange(lo, hi []K) {
-	h.history.deleteRange(widened(lo, turned[K]()), widened(hi, turned[K]()))
+	h.history.deleteRange(widened(lo, signBitOf[K]()), widened(hi, signBitOf[K]()))
 }
 
 // Seek looks up all pairs, and the given keys with their ranks. Without keys it selects some. It
 // also reads the ranges from each key to the one before it.
 func (h *OrderedHistory[K, V]) Seek(keys ...K) {
-	h.history.seek(h.history.m, h.history.want, widened(keys, turned[K]())...)
+	h.history.seek(h.history.m, h.history.want, widened(keys, signBitOf[K]())...)
 }
 
 // history is a history of erased types.
 type history struct {
 	types
-	m    erasedOrderedMap
-	most int
-	also []weft.OpKind
+	m          erasedOrderedMap
+	maxOps     int
+	extraKinds []weft.OpKind
 
 	testing.TB
-	want historyModel
-	rng  *rand.Rand
-	held []heldSnapshot
-	next uint64 // next of the keys in ascending order
+	want          historyModel
+	rng           *rand.Rand
+	openSnapshots []modeledSnapshot
+	nextKey       uint64 // next of the keys in ascending order
 }
 
-type heldSnapshot struct {
+type modeledSnapshot struct {
 	erasedSeeker
 	historyModel
 }
 
 // begin begins a history with a map without pairs.
 func (h *history) begin(t testing.TB, seed uint64) {
-	h.TB, h.want, h.rng, h.held = t, historyModel{}, rand.New(rand.NewPCG(seed, 1)), nil
-	h.next = h.types.key(uint64(20 * h.most))
+	h.TB, h.want, h.rng, h.openSnapshots = t, historyModel{}, rand.New(rand.NewPCG(seed, 1)), nil
+	h.nextKey = h.types.key(uint64(20 * h.maxOps))
 }
 
 // run runs some batches.
@@ -136,17 +136,17 @@ func (h *history) run(rounds int) {
 	for round := range rounds {
 		switch h.rng.IntN(8) {
 		case 0:
-			h.deleteSomeRanges()
+			h.deleteRandomRanges()
 		case 1:
 			h.must(h.m.Compact(h.Context()))
 		case 2:
-			h.putSome(round)
+			h.putBatch(round)
 		case 3:
-			h.clearSometimes()
+			h.maybeClear()
 		default:
-			h.applySome(round)
+			h.applyBatch(round)
 		}
-		h.snapshots()
+		h.changeSnapshots()
 		h.must(h.m.Check(h.Context()))
 		if h.m.Len() != len(h.want) {
 			h.Fatalf("round %d: %d pairs, want %d", round, h.m.Len(), len(h.want))
@@ -157,7 +157,7 @@ func (h *history) run(rounds int) {
 		}
 		h.readSnapshots()
 	}
-	for len(h.held) > 0 {
+	for len(h.openSnapshots) > 0 {
 		h.closeSnapshot()
 		h.readSnapshots()
 	}
@@ -179,7 +179,7 @@ func (h *history) put(keys []uint64, vals []uint64) {
 func (h *history) apply(ops []weft.Op[uint64, uint64]) {
 	got := make([]weft.Result[uint64], len(ops))
 	h.must(h.m.Apply(h.Context(), ops, got))
-	if res := h.want.run(&h.types, ops); !slices.Equal(got, res) {
+	if res := h.want.apply(&h.types, ops); !slices.Equal(got, res) {
 		h.Fatalf("%d operations return\n%v\nwant\n%v", len(ops), got, res)
 	}
 }
@@ -202,26 +202,26 @@ func (h *history) must(err error) {
 	}
 }
 
-// drawn draws a key: anywhere, from a few, ascending, or from a dense region.
-func (h *history) drawn() uint64 {
+// drawKey draws a key: anywhere, from a few, ascending, or from a dense region.
+func (h *history) drawKey() uint64 {
 	switch h.rng.IntN(8) {
 	case 0:
 		return h.key(h.rng.Uint64())
 	case 1:
 		return h.key(uint64(h.rng.IntN(5) * 1000))
 	case 2:
-		h.next = h.after(h.next, 1)
-		return h.next
+		h.nextKey = h.keyAfter(h.nextKey, 1)
+		return h.nextKey
 	}
-	return h.key(uint64(h.rng.IntN(20 * h.most)))
+	return h.key(uint64(h.rng.IntN(20 * h.maxOps)))
 }
 
-// applySome runs one batch: of Puts, of Deletes, or mixed.
-func (h *history) applySome(round int) {
-	ops := make([]weft.Op[uint64, uint64], 1+h.rng.IntN(h.most))
-	kinds := append([]weft.OpKind{weft.OpGet, weft.OpPut, weft.OpPut, weft.OpPutNew, weft.OpDelete, weft.OpSum}, h.also...)
+// applyBatch runs one batch: of Puts, of Deletes, or mixed.
+func (h *history) applyBatch(round int) {
+	ops := make([]weft.Op[uint64, uint64], 1+h.rng.IntN(h.maxOps))
+	kinds := append([]weft.OpKind{weft.OpGet, weft.OpPut, weft.OpPut, weft.OpPutNew, weft.OpDelete, weft.OpSum}, h.extraKinds...)
 	for i := range ops {
-		ops[i] = weft.Op[uint64, uint64]{Kind: kinds[h.rng.IntN(len(kinds))], Key: h.drawn(), Value: h.val(h.rng.IntN(1000))}
+		ops[i] = weft.Op[uint64, uint64]{Kind: kinds[h.rng.IntN(len(kinds))], Key: h.drawKey(), Value: h.val(h.rng.IntN(1000))}
 		if round%3 < 2 {
 			ops[i].Kind = []weft.OpKind{weft.OpPut, weft.OpDelete}[round%3]
 		}
@@ -229,16 +229,16 @@ func (h *history) applySome(round int) {
 	h.apply(ops)
 }
 
-// putSome puts pairs by a dedicated method: all of them, or only new ones.
-func (h *history) putSome(round int) {
-	keys, vals := make([]uint64, 1+h.rng.IntN(h.most)), make([]uint64, 0, h.most)
+// putBatch puts pairs by a dedicated method: all of them, or only new ones.
+func (h *history) putBatch(round int) {
+	keys, vals := make([]uint64, 1+h.rng.IntN(h.maxOps)), make([]uint64, 0, h.maxOps)
 	for i := range keys {
-		keys[i] = h.drawn()
+		keys[i] = h.drawKey()
 		vals = append(vals, h.val(h.rng.IntN(1000)))
 	}
 	before, want := len(h.want), slices.Clone(vals)
 	for i, k := range keys {
-		if v, there := h.want[k]; there && round%2 == 0 {
+		if v, present := h.want[k]; present && round%2 == 0 {
 			want[i] = v
 			continue
 		}
@@ -255,64 +255,64 @@ func (h *history) putSome(round int) {
 	}
 }
 
-func (h *history) clearSometimes() {
+func (h *history) maybeClear() {
 	if h.rng.IntN(3) == 0 {
 		h.must(h.m.Clear(h.Context()))
 		clear(h.want)
 	}
 }
 
-func (h *history) deleteSomeRanges() {
+func (h *history) deleteRandomRanges() {
 	n := 1 + h.rng.IntN(3)
 	lo, hi := make([]uint64, n), make([]uint64, n)
 	for i := range lo {
-		lo[i], hi[i] = h.drawn(), h.drawn()
+		lo[i], hi[i] = h.drawKey(), h.drawKey()
 	}
 	h.deleteRange(lo, hi)
 }
 
-// snapshots takes a snapshot, or closes one, or neither.
-func (h *history) snapshots() {
+// changeSnapshots takes a snapshot, or closes one, or neither.
+func (h *history) changeSnapshots() {
 	switch h.rng.IntN(4) {
 	case 0, 1:
 		s, err := snapshotOf(h, h.Context(), h.m)
 		h.must(err)
-		h.held = append(h.held, heldSnapshot{s, maps.Clone(h.want)})
-		if len(h.held) <= maxHeld {
+		h.openSnapshots = append(h.openSnapshots, modeledSnapshot{s, maps.Clone(h.want)})
+		if len(h.openSnapshots) <= maxSnapshots {
 			return
 		}
 		fallthrough
 	case 2:
-		if len(h.held) > 0 {
+		if len(h.openSnapshots) > 0 {
 			h.closeSnapshot()
 		}
 	}
 }
 
-// maxHeld is the maximum number of open snapshots of a history.
-const maxHeld = 5
+// maxSnapshots is the maximum number of open snapshots of a history.
+const maxSnapshots = 5
 
 // closeSnapshot compares the contents of a random open snapshot, then closes it.
 func (h *history) closeSnapshot() {
-	i := h.rng.IntN(len(h.held))
-	s := h.held[i]
+	i := h.rng.IntN(len(h.openSnapshots))
+	s := h.openSnapshots[i]
 	h.seek(s, s.historyModel)
 	h.must(s.Close())
-	h.held = slices.Delete(h.held, i, i+1)
+	h.openSnapshots = slices.Delete(h.openSnapshots, i, i+1)
 }
 
 // readSnapshots reads all pairs of all open snapshots.
 func (h *history) readSnapshots() {
-	for i, s := range h.held {
-		h.same(s, s.historyModel)
+	for i, s := range h.openSnapshots {
+		h.checkPairs(s, s.historyModel)
 		if s.Len() != len(s.historyModel) {
-			h.Fatalf("snapshot %d of %d has %d pairs, want %d", i, len(h.held), s.Len(), len(s.historyModel))
+			h.Fatalf("snapshot %d of %d has %d pairs, want %d", i, len(h.openSnapshots), s.Len(), len(s.historyModel))
 		}
 	}
 }
 
-// same requires the pairs in ascending order to be those of a model. It returns the keys.
-func (h *history) same(m erasedSeeker, want historyModel) (all []uint64) {
+// checkPairs requires the pairs in ascending order to be those of a model. It returns the keys.
+func (h *history) checkPairs(m erasedSeeker, want historyModel) (all []uint64) {
 	h.Helper()
 	all = slices.Sorted(maps.Keys(want))
 	at := 0
@@ -329,36 +329,36 @@ func (h *history) same(m erasedSeeker, want historyModel) (all []uint64) {
 }
 
 func (h *history) seek(m erasedSeeker, want historyModel, keys ...uint64) {
-	all := h.same(m, want)
+	all := h.checkPairs(m, want)
 	for more := len(keys) == 0; more; more = len(keys) < 8 {
-		keys = append(keys, h.drawn())
+		keys = append(keys, h.drawKey())
 	}
 	ranks := make([]uint64, len(keys))
 	for i, k := range keys {
 		at, _ := slices.BinarySearch(all, k)
 		ranks[i] = uint64(at)
 	}
-	h.bySeveral(m, want, all, keys, ranks)
-	h.ranges(m, all, keys)
+	h.checkPointLookups(m, want, all, keys, ranks)
+	h.checkRanges(m, all, keys)
 }
 
-// bySeveral looks up pairs by keys, and by the ranks of these keys.
-func (h *history) bySeveral(m erasedSeeker, want historyModel, all, keys []uint64, ranks []uint64) {
+// checkPointLookups looks up pairs by keys, and by the ranks of these keys.
+func (h *history) checkPointLookups(m erasedSeeker, want historyModel, all, keys []uint64, ranks []uint64) {
 	vals, ok, got, next := make([]uint64, len(keys)), make([]bool, len(keys)), make([]uint64, len(keys)), make([]uint64, len(keys))
 	_, err := m.Get(h.Context(), keys, vals, ok)
 	h.must(err)
 	h.must(m.Rank(h.Context(), keys, got))
 	for i, k := range keys {
-		if v, there := want[k]; vals[i] != v || ok[i] != there || got[i] != ranks[i] {
-			h.Fatalf("key %v has %v, %v and rank %d, want %v, %v and %d", k, vals[i], ok[i], got[i], v, there, ranks[i])
+		if v, present := want[k]; vals[i] != v || ok[i] != present || got[i] != ranks[i] {
+			h.Fatalf("key %v has %v, %v and rank %d, want %v, %v and %d", k, vals[i], ok[i], got[i], v, present, ranks[i])
 		}
 	}
-	check := func(what string, err error, place func(i int) int) {
+	check := func(desc string, err error, place func(i int) int) {
 		h.must(err)
 		for i := range keys {
 			at := place(i)
-			if there := at >= 0 && at < len(all); ok[i] != there || there && (next[i] != all[at] || vals[i] != want[all[at]]) {
-				h.Fatalf("%s of %v, rank %d, is %v: %v, %v, of %d", what, keys[i], ranks[i], next[i], vals[i], ok[i], len(all))
+			if present := at >= 0 && at < len(all); ok[i] != present || present && (next[i] != all[at] || vals[i] != want[all[at]]) {
+				h.Fatalf("%s of %v, rank %d, is %v: %v, %v, of %d", desc, keys[i], ranks[i], next[i], vals[i], ok[i], len(all))
 			}
 		}
 	}
@@ -368,15 +368,15 @@ func (h *history) bySeveral(m erasedSeeker, want historyModel, all, keys []uint6
 	check("Predecessor", err, func(i int) int { return int(ranks[i]) - 1 })
 	_, err = m.Successor(h.Context(), keys, next, vals, ok)
 	check("Successor", err, func(i int) int {
-		if _, there := want[keys[i]]; there {
+		if _, present := want[keys[i]]; present {
 			return int(ranks[i]) + 1
 		}
 		return int(ranks[i])
 	})
 }
 
-// ranges looks up ranges between adjacent keys, both ways, with and without a limit.
-func (h *history) ranges(m erasedSeeker, all, keys []uint64) {
+// checkRanges looks up ranges between adjacent keys, both ways, with and without a limit.
+func (h *history) checkRanges(m erasedSeeker, all, keys []uint64) {
 	lo, hi := keys[1:], keys[:len(keys)-1]
 	between := func(i int) []uint64 {
 		from, _ := slices.BinarySearch(all, lo[i])
@@ -408,13 +408,13 @@ func (h *history) ranges(m erasedSeeker, all, keys []uint64) {
 			}
 		}
 		if limit > 0 && limit < math.MaxInt {
-			h.fixed(m, lo, hi, limit, &up)
+			h.checkRangeFirst(m, lo, hi, limit, &up)
 		}
 	}
 }
 
-// fixed does the same with a fixed number of places per range.
-func (h *history) fixed(m erasedSeeker, lo, hi []uint64, limit int, want *weft.PairRows[uint64, uint64]) {
+// checkRangeFirst does the same with a fixed number of places per range.
+func (h *history) checkRangeFirst(m erasedSeeker, lo, hi []uint64, limit int, want *weft.PairRows[uint64, uint64]) {
 	counts, keys, vals := make([]uint32, len(lo)), make([]uint64, len(lo)*limit), make([]uint64, len(lo)*limit)
 	_, err := m.RangeFirst(h.Context(), lo, hi, limit, counts, keys, vals)
 	h.must(err)

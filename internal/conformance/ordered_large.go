@@ -12,10 +12,10 @@ import (
 	"github.com/weftgo/weft/internal/gpu/staging"
 )
 
-// ManyInOrder puts n pairs into an empty ordered map, which gives its index several levels. It
+// LargeOrderedMap puts n pairs into an empty ordered map, which gives its index several levels. It
 // thins out the smaller half of the keys, so that ranks do not imply positions, and compacts.
 // Counts, selections and listings must be right, also for ranges that come in many pieces.
-func ManyInOrder[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m *weft.OrderedMap[K, V], n int) {
+func LargeOrderedMap[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m *weft.OrderedMap[K, V], n int) {
 	t.Helper()
 	defer staging.Configure(dev, staging.Settings{PieceBytes: 4 << 10})()
 	keys, vals := make([]K, n), make([]V, n)
@@ -29,25 +29,25 @@ func ManyInOrder[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m *wef
 		got[i] = 7
 	}
 	added, err := m.GetOrPut(ctx(), old, got, loaded)
-	Want(t, "GetOrPut", added, 2, err)
+	WantCount(t, "GetOrPut", added, 2, err)
 	if !slices.Equal(got[:40], vals[:40]) || got[40] != 7 || got[41] != 7 || slices.Contains(loaded[:40], false) || loaded[40] || loaded[41] {
 		t.Fatalf("GetOrPut finds %v, %v, want %v, and twice 7 that is new", got, loaded, vals[:40])
 	}
-	var gone []K
+	var deleted []K
 	left, leftVals := []K{0}, []V{7}
 	for i, k := range keys {
 		if i < n/2 && i%3 != 0 {
-			gone = append(gone, k)
+			deleted = append(deleted, k)
 		} else {
 			left, leftVals = append(left, k), append(leftVals, vals[i])
 		}
 	}
 	left, leftVals = append(left, K(3*n+1)), append(leftVals, 7)
-	deleted, err := m.Delete(ctx(), gone, nil)
-	Want(t, "Delete", deleted, len(gone), err)
-	holdsInOrder(t, m, left, leftVals)
+	nDeleted, err := m.Delete(ctx(), deleted, nil)
+	WantCount(t, "Delete", nDeleted, len(deleted), err)
+	checkOrdered(t, m, left, leftVals)
 	must(t, m.Compact(ctx()))
-	holdsInOrder(t, m, left, leftVals)
+	checkOrdered(t, m, left, leftVals)
 }
 
 // putCounted puts pairs on the device, twice. The device counts the new ones.
@@ -66,8 +66,8 @@ func putCounted[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m *weft
 	}
 }
 
-// holdsInOrder requires a map to return these pairs from every lookup.
-func holdsInOrder[K, V ~uint32 | ~uint64](t testing.TB, m *weft.OrderedMap[K, V], keys []K, vals []V) {
+// checkOrdered requires a map to return these pairs from every lookup.
+func checkOrdered[K, V ~uint32 | ~uint64](t testing.TB, m *weft.OrderedMap[K, V], keys []K, vals []V) {
 	t.Helper()
 	must(t, m.Check(ctx()))
 	at := 0
@@ -83,9 +83,9 @@ func holdsInOrder[K, V ~uint32 | ~uint64](t testing.TB, m *weft.OrderedMap[K, V]
 	must(t, m.RangeBackward(ctx(), lo, hi, 0, &down))
 	slices.Reverse(down.Keys)
 	slices.Reverse(down.Vals)
-	for what, rows := range map[string]*weft.PairRows[K, V]{"Range": &up, "RangeBackward": &down} {
+	for desc, rows := range map[string]*weft.PairRows[K, V]{"Range": &up, "RangeBackward": &down} {
 		if at != len(keys) || !slices.Equal(rows.Keys, keys) || !slices.Equal(rows.Vals, vals) {
-			t.Fatalf("All has %d pairs, %s %d, want %d, or others", at, what, len(rows.Keys), len(keys))
+			t.Fatalf("All has %d pairs, %s %d, want %d, or others", at, desc, len(rows.Keys), len(keys))
 		}
 	}
 	n := len(keys)
@@ -94,17 +94,17 @@ func holdsInOrder[K, V ~uint32 | ~uint64](t testing.TB, m *weft.OrderedMap[K, V]
 		ranks[i] = uint64(i)
 	}
 	hits, err := m.Select(ctx(), ranks, asked, got, found)
-	Want(t, "Select", hits, n, err)
+	WantCount(t, "Select", hits, n, err)
 	must(t, m.Rank(ctx(), keys, was))
 	if !slices.Equal(asked, keys) || !slices.Equal(got, vals) || !slices.Equal(was, ranks) {
 		t.Fatal("Select or Rank has others")
 	}
 }
 
-// SnapshotIsHeld holds a snapshot over ten thousand batches, or two hundred on a simulated GPU. The
-// snapshot and the map must read correctly. Meanwhile the device may use at most times as much
+// LongLivedSnapshot holds a snapshot over ten thousand batches, or two hundred on a simulated GPU.
+// The snapshot and the map must read correctly. Meanwhile the device may use at most times as much
 // memory as before. After it is closed and the pairs are restored, a CPU uses no more than before.
-func SnapshotIsHeld(t testing.TB, dev device.Device, m *weft.OrderedMap[uint32, uint32], times int) {
+func LongLivedSnapshot(t testing.TB, dev device.Device, m *weft.OrderedMap[uint32, uint32], times int) {
 	t.Helper()
 	n, batches := uint32(2000), 10_000
 	if dev.Properties().Kind == device.Sim {
@@ -137,7 +137,7 @@ func SnapshotIsHeld(t testing.TB, dev device.Device, m *weft.OrderedMap[uint32, 
 	for i, k := range left {
 		vals[i] = want[k]
 	}
-	holdsInOrder(t, m, left, vals)
+	checkOrdered(t, m, left, vals)
 	next := uint32(0)
 	for k, v := range s.All() {
 		if k != next || v != k {

@@ -24,30 +24,30 @@ func snapshotOf(t testing.TB, c context.Context, m erasedOrderedMap) (erasedSeek
 	return at, err
 }
 
-func (s orderedSuite) take(t testing.TB, m erasedOrderedMap) erasedSeeker {
+func (s orderedSuite) takeSnapshot(t testing.TB, m erasedOrderedMap) erasedSeeker {
 	t.Helper()
 	at, err := snapshotOf(t, ctx(), m)
 	must(t, err)
 	return at
 }
 
-// inOrder requires iterations to go up and down the keys of a model.
-func (s orderedSuite) inOrder(t testing.TB, m erasedSeeker, o *erasedModel) {
+// checkOrder requires iterations to go up and down the keys of a model.
+func (s orderedSuite) checkOrder(t testing.TB, m erasedSeeker, o *erasedModel) {
 	t.Helper()
-	check := func(what string, keys []uint64, vals []uint64, want []uint64) {
+	check := func(desc string, keys []uint64, vals []uint64, want []uint64) {
 		t.Helper()
 		if !slices.Equal(keys, want) {
-			t.Fatalf("%s has %d keys, want %d, or another order", what, len(keys), len(want))
+			t.Fatalf("%s has %d keys, want %d, or another order", desc, len(keys), len(want))
 		}
 		for i, k := range keys {
 			if vals[i] != o.pairs[k] {
-				t.Fatalf("%s has value %#x for key %#x, want %#x", what, vals[i], k, o.pairs[k])
+				t.Fatalf("%s has value %#x for key %#x, want %#x", desc, vals[i], k, o.pairs[k])
 			}
 		}
 	}
 	down := slices.Clone(o.keys)
 	slices.Reverse(down)
-	for what, of := range map[string]struct {
+	for desc, of := range map[string]struct {
 		all  func(func(uint64, uint64) bool)
 		want []uint64
 	}{"All": {m.All(), o.keys}, "Backward": {m.Backward(), down}} {
@@ -56,7 +56,7 @@ func (s orderedSuite) inOrder(t testing.TB, m erasedSeeker, o *erasedModel) {
 		for k, v := range of.all {
 			keys, vals = append(keys, k), append(vals, v)
 		}
-		check(what, keys, vals, of.want)
+		check(desc, keys, vals, of.want)
 	}
 	var keys []uint64
 	var vals []uint64
@@ -70,15 +70,15 @@ func (s orderedSuite) inOrder(t testing.TB, m erasedSeeker, o *erasedModel) {
 // Range appends to the rows it is given, and leaves them alone on an error.
 func (s orderedSuite) rangeInto(t testing.TB, m erasedOrderedMap) {
 	g := rng()
-	o := s.filled(t, m, g, min(s.scale.Rows(), 1000))
+	o := s.fillRandom(t, m, g, min(s.scale.Rows(), 1000))
 	x := s.seeks(g, o, 60, 5)
-	want := o.answers(x)
+	want := o.seekResults(x)
 	var rows weft.PairRows[uint64, uint64]
 	must(t, m.Range(ctx(), x.lo, x.hi, x.limit, &rows))
 	must(t, m.RangeBackward(ctx(), x.lo, x.hi, x.limit, &rows))
-	for patience := range int64(3) {
+	for nChecks := range int64(3) {
 		was := rows
-		if err := m.Range(&countdown{ctx(), newCount(patience)}, x.lo, x.hi, 0, &rows); err == nil {
+		if err := m.Range(&countdown{ctx(), newCount(nChecks)}, x.lo, x.hi, 0, &rows); err == nil {
 			rows = was
 		}
 		if !slices.Equal(rows.Offsets, was.Offsets) || len(rows.Keys) != len(was.Keys) || len(rows.Vals) != len(was.Vals) {
@@ -106,21 +106,21 @@ func (s orderedSuite) rangeInto(t testing.TB, m erasedOrderedMap) {
 // With a limit, each range continues where the previous one ended, and all pairs are found once.
 func (s orderedSuite) rangeCursor(t testing.TB, m erasedOrderedMap) {
 	g := rng()
-	o := s.filled(t, m, g, 200)
-	ends := distinct(s.oddKeys())
+	o := s.fillRandom(t, m, g, 200)
+	ends := distinct(s.reservedKeys())
 	s.fill(t, m, o, ends)
-	least, most := uint64(0), s.keyMask
+	minKey, maxKey := uint64(0), s.keyMask
 	for _, limit := range []int{1, 7, 64, len(o.keys), len(o.keys) + 1} {
 		var up, down []uint64
 		var rows weft.PairRows[uint64, uint64]
-		for lo, more := least, true; more; lo, more = rows.Next(0, limit, most) {
+		for lo, more := minKey, true; more; lo, more = rows.Next(0, limit, maxKey) {
 			rows.Reset()
-			must(t, m.Range(ctx(), []uint64{lo}, []uint64{most}, limit, &rows))
+			must(t, m.Range(ctx(), []uint64{lo}, []uint64{maxKey}, limit, &rows))
 			up = append(up, rows.Keys...)
 		}
-		for hi, more := most, true; more; hi, more = rows.NextBackward(0, limit, least) {
+		for hi, more := maxKey, true; more; hi, more = rows.NextBackward(0, limit, minKey) {
 			rows.Reset()
-			must(t, m.RangeBackward(ctx(), []uint64{least}, []uint64{hi}, limit, &rows))
+			must(t, m.RangeBackward(ctx(), []uint64{minKey}, []uint64{hi}, limit, &rows))
 			down = append(down, rows.Keys...)
 		}
 		slices.Reverse(down)
@@ -133,38 +133,38 @@ func (s orderedSuite) rangeCursor(t testing.TB, m erasedOrderedMap) {
 // fill adds more pairs to a map and its model.
 func (s orderedSuite) fill(t testing.TB, m erasedOrderedMap, o *erasedModel, keys []uint64) {
 	t.Helper()
-	vals := s.values(len(keys), rng())
+	vals := s.randomValues(len(keys), rng())
 	_, err := m.Put(ctx(), keys, vals)
 	must(t, err)
 	o.put(keys, vals)
 }
 
 // Ranges on the device are written up to the capacity of the output, and no further.
-func (s orderedSuite) rangeOnRoom(t testing.TB, m erasedOrderedMap) {
+func (s orderedSuite) rangeOnCapacity(t testing.TB, m erasedOrderedMap) {
 	g := rng()
-	o := s.filled(t, m, g, 500)
+	o := s.fillRandom(t, m, g, 500)
 	st := devicetest.NewStream(t, s.dev)
 	x := s.seeks(g, o, 40, 0)
-	want := o.answers(x)
+	want := o.seekResults(x)
 	total := len(want.up.Keys)
-	for _, room := range []int{total, total + 9, total / 2, 1, 0} {
-		got, fits := s.on(t, m, st, x, room, room), min(room, total)
+	for _, capacity := range []int{total, total + 9, total / 2, 1, 0} {
+		got, fits := s.seekDevice(t, m, st, x, capacity, capacity), min(capacity, total)
 		if !slices.Equal(got.up.Offsets, want.up.Offsets) || !slices.Equal(got.up.Keys[:fits], want.up.Keys[:fits]) || !slices.Equal(got.up.Vals[:fits], want.up.Vals[:fits]) {
-			t.Fatalf("with room for %d pairs of %d RangeOn writes other ones", room, total)
+			t.Fatalf("with room for %d pairs of %d RangeOn writes other ones", capacity, total)
 		}
 		if !slices.Equal(got.down.Keys[:fits], want.down.Keys[:fits]) || !slices.Equal(got.down.Vals[:fits], want.down.Vals[:fits]) {
-			t.Fatalf("with room for %d pairs of %d RangeBackwardOn writes other ones", room, total)
+			t.Fatalf("with room for %d pairs of %d RangeBackwardOn writes other ones", capacity, total)
 		}
 		if rest := got.up.Keys[fits:]; !slices.Equal(rest, s.blankKeys(len(rest))) {
-			t.Fatalf("with room for %d pairs RangeOn writes behind the last of %d", room, total)
+			t.Fatalf("with room for %d pairs RangeOn writes behind the last of %d", capacity, total)
 		}
 	}
 }
 
 func (s orderedSuite) ascending(t testing.TB, m erasedOrderedMap) {
 	g := rng()
-	o := s.filled(t, m, g, s.scale.Rows())
-	s.inOrder(t, m, o)
+	o := s.fillRandom(t, m, g, s.scale.Rows())
+	s.checkOrder(t, m, o)
 	steps := 0
 	for k := range m.All() { // pairs that arrive meanwhile are not seen
 		if k != o.keys[steps] {
@@ -172,7 +172,7 @@ func (s orderedSuite) ascending(t testing.TB, m erasedOrderedMap) {
 		}
 		if steps++; steps == 10 {
 			must(t, m.Clear(ctx()))
-			s.put(t, m, []uint64{s.after(k, 1)}, s.values(1, g), 1)
+			s.put(t, m, []uint64{s.keyAfter(k, 1)}, s.randomValues(1, g), 1)
 		}
 	}
 	if steps != len(o.keys) || m.Len() != 1 {
@@ -182,7 +182,7 @@ func (s orderedSuite) ascending(t testing.TB, m erasedOrderedMap) {
 
 func (s orderedSuite) backward(t testing.TB, m erasedOrderedMap) {
 	g := rng()
-	o := s.filled(t, m, g, s.scale.Rows())
+	o := s.fillRandom(t, m, g, s.scale.Rows())
 	last := len(o.keys)
 	for k := range m.Backward() {
 		last--
@@ -193,25 +193,25 @@ func (s orderedSuite) backward(t testing.TB, m erasedOrderedMap) {
 			break
 		}
 	}
-	s.fill(t, m, o, s.unique(30, g)) // not locked
-	s.inOrder(t, m, o)
+	s.fill(t, m, o, s.uniqueKeys(30, g)) // not locked
+	s.checkOrder(t, m, o)
 }
 
 // Between iterates over a range as it was at the start.
 func (s orderedSuite) between(t testing.TB, m erasedOrderedMap) {
 	g := rng()
-	o := s.filled(t, m, g, min(s.scale.Rows(), 5000))
+	o := s.fillRandom(t, m, g, min(s.scale.Rows(), 5000))
 	lo, hi := o.keys[len(o.keys)/4], o.keys[len(o.keys)/2]
-	want, now := o.between(lo, hi, 0, false), o.clone()
+	want, now := o.keysBetween(lo, hi, 0, false), o.clone()
 	var keys []uint64
 	for p, err := range m.Between(ctx(), lo, hi) {
 		must(t, err)
 		if len(keys) == 0 {
-			s.fill(t, m, now, s.unique(200, g))
+			s.fill(t, m, now, s.uniqueKeys(200, g))
 			n, err := m.DeleteRange(ctx(), []uint64{lo}, []uint64{hi}, nil)
-			gone := now.between(lo, hi, 0, false)
-			Want(t, "DeleteRange in a loop over its range", n, len(gone), err)
-			now.remove(gone)
+			deleted := now.keysBetween(lo, hi, 0, false)
+			WantCount(t, "DeleteRange in a loop over its range", n, len(deleted), err)
+			now.remove(deleted)
 		}
 		for i, k := range p.Keys {
 			if p.Vals[i] != o.pairs[k] {
@@ -232,31 +232,31 @@ func (s orderedSuite) between(t testing.TB, m erasedOrderedMap) {
 	for range m.Between(ctx(), o.keys[0], o.keys[len(o.keys)-1]) {
 		break
 	}
-	s.answers(t, "behind Between", m, now, s.seeks(g, now, 50, 3))
+	s.checkSeeks(t, "behind Between", m, now, s.seeks(g, now, 50, 3))
 }
 
 func (s orderedSuite) deleteRange(t testing.TB, m erasedOrderedMap) {
 	g := rng()
-	o := s.filled(t, m, g, s.scale.Rows())
+	o := s.fillRandom(t, m, g, s.scale.Rows())
 	n := len(o.keys)
-	lo := []uint64{o.keys[n/10], s.after(o.keys[n/2], 1), o.keys[n-1], o.keys[3], o.keys[9]}
-	hi := []uint64{o.keys[n/5], s.after(o.keys[n/2+5], -1), o.keys[n-1], o.keys[2], o.keys[9]}
+	lo := []uint64{o.keys[n/10], s.keyAfter(o.keys[n/2], 1), o.keys[n-1], o.keys[3], o.keys[9]}
+	hi := []uint64{o.keys[n/5], s.keyAfter(o.keys[n/2+5], -1), o.keys[n-1], o.keys[2], o.keys[9]}
 	removed, want, total := blanks[uint32](len(lo)), make([]uint32, len(lo)), 0
 	for i := range lo {
-		gone := o.between(lo[i], hi[i], 0, false)
-		want[i] = uint32(len(gone))
-		total += len(gone)
-		o.remove(gone)
+		deleted := o.keysBetween(lo[i], hi[i], 0, false)
+		want[i] = uint32(len(deleted))
+		total += len(deleted)
+		o.remove(deleted)
 	}
 	got, err := m.DeleteRange(ctx(), lo, hi, removed)
-	if Want(t, "DeleteRange", got, total, err); !slices.Equal(removed, want) {
+	if WantCount(t, "DeleteRange", got, total, err); !slices.Equal(removed, want) {
 		t.Fatalf("DeleteRange removed %v, want %v", removed, want)
 	}
-	s.answers(t, "after DeleteRange", m, o, s.seeks(g, o, s.questions(), 0))
-	least, most := uint64(0), s.keyMask
-	got, err = m.DeleteRange(ctx(), []uint64{least}, []uint64{most}, nil)
-	Want(t, "DeleteRange of all", got, len(o.keys), err)
-	s.answers(t, "with nothing left", m, s.newModel(), s.seeks(g, s.newModel(), 20, 0))
+	s.checkSeeks(t, "after DeleteRange", m, o, s.seeks(g, o, s.nSeeks(), 0))
+	minKey, maxKey := uint64(0), s.keyMask
+	got, err = m.DeleteRange(ctx(), []uint64{minKey}, []uint64{maxKey}, nil)
+	WantCount(t, "DeleteRange of all", got, len(o.keys), err)
+	s.checkSeeks(t, "with nothing left", m, s.newModel(), s.seeks(g, s.newModel(), 20, 0))
 	s.fill(t, m, s.newModel(), o.keys[:5])
 	if m.Len() != 5 {
 		t.Errorf("Len = %d, want 5", m.Len())
@@ -266,7 +266,7 @@ func (s orderedSuite) deleteRange(t testing.TB, m erasedOrderedMap) {
 // A pair in several ranges counts for the first of them.
 func (s orderedSuite) deleteRangeOverlaps(t testing.TB, m erasedOrderedMap) {
 	g := rng()
-	o := s.filled(t, m, g, 400)
+	o := s.fillRandom(t, m, g, 400)
 	st := devicetest.NewStream(t, s.dev)
 	for round := range 3 {
 		x := s.seeks(g, o, 9, 0)
@@ -276,25 +276,25 @@ func (s orderedSuite) deleteRangeOverlaps(t testing.TB, m erasedOrderedMap) {
 		n := len(x.lo)
 		removed, want, total := blanks[uint32](n), make([]uint32, n), 0
 		for i := range n {
-			gone := o.between(x.lo[i], x.hi[i], 0, false)
-			want[i] = uint32(len(gone))
-			total += len(gone)
-			o.remove(gone)
+			deleted := o.keysBetween(x.lo[i], x.hi[i], 0, false)
+			want[i] = uint32(len(deleted))
+			total += len(deleted)
+			o.remove(deleted)
 		}
 		if round == 0 {
 			got, err := m.DeleteRange(ctx(), x.lo, x.hi, removed)
-			Want(t, "DeleteRange", got, total, err)
+			WantCount(t, "DeleteRange", got, total, err)
 		} else {
-			out := outputOn(t, st, removed, devicetest.Upload[uint32])
-			must(t, m.DeleteRangeOn(st, s.keysOn(t, st, x.lo), s.keysOn(t, st, x.hi), out.mine))
+			out := newOutput(t, st, removed, devicetest.Upload[uint32])
+			must(t, m.DeleteRangeOn(st, s.keysOn(t, st, x.lo), s.keysOn(t, st, x.hi), out.inner))
 			must(t, m.Sync(ctx()))
-			out.back(t, st, removed)
+			out.download(t, st, removed)
 		}
 		if !slices.Equal(removed, want) {
 			t.Fatalf("round %d: ranges from %#x to %#x removed %v, want %v", round, x.lo, x.hi, removed, want)
 		}
-		s.inOrder(t, m, o)
-		s.fill(t, m, o, s.unique(400, g))
+		s.checkOrder(t, m, o)
+		s.fill(t, m, o, s.uniqueKeys(400, g))
 	}
 }
 
@@ -313,13 +313,13 @@ func (s orderedSuite) build(t testing.TB, _ erasedOrderedMap) {
 	for i := range equal.Keys {
 		equal.Keys[i] = s.key(5)
 	}
-	for what, r := range map[string]weft.Page[uint64, uint64]{"shuffled": shuffled, "repeated": repeated, "ascending": ascending, "descending": descending, "equal": equal, "one": s.batch(1, 3)} {
-		m, o := s.another(t, s.dev), s.newModel()
+	for desc, r := range map[string]weft.Page[uint64, uint64]{"shuffled": shuffled, "repeated": repeated, "ascending": ascending, "descending": descending, "equal": equal, "one": s.batch(1, 3)} {
+		m, o := s.newStructure(t, s.dev), s.newModel()
 		o.put(r.Keys, r.Vals)
 		got, err := m.Build(ctx(), r.Keys, r.Vals)
-		Want(t, "Build of keys that are "+what, got, len(o.keys), err)
-		s.answers(t, what, m, o, s.seeks(g, o, 100, 2))
-		s.inOrder(t, m, o)
+		WantCount(t, "Build of keys that are "+desc, got, len(o.keys), err)
+		s.checkSeeks(t, desc, m, o, s.seeks(g, o, 100, 2))
+		s.checkOrder(t, m, o)
 	}
 }
 
@@ -329,17 +329,17 @@ func (s orderedSuite) batch(n int, seed int) weft.Page[uint64, uint64] {
 	for range seed {
 		g.Uint64()
 	}
-	return weft.Page[uint64, uint64]{Keys: s.unique(n, g), Vals: s.values(n, g)}
+	return weft.Page[uint64, uint64]{Keys: s.uniqueKeys(n, g), Vals: s.randomValues(n, g)}
 }
 
 // Build of a map that holds pairs is Put.
 func (s orderedSuite) buildAgain(t testing.TB, m erasedOrderedMap) {
 	g := rng()
-	o := s.filled(t, m, g, s.scale.Rows()/4)
+	o := s.fillRandom(t, m, g, s.scale.Rows()/4)
 	st := devicetest.NewStream(t, s.dev)
 	for round := range 3 {
-		keys := append(s.unique(s.scale.Rows()/2, g), o.keys[:len(o.keys)/2]...)
-		vals := s.values(len(keys), g)
+		keys := append(s.uniqueKeys(s.scale.Rows()/2, g), o.keys[:len(o.keys)/2]...)
+		vals := s.randomValues(len(keys), g)
 		before := len(o.keys)
 		o.put(keys, vals)
 		if round == 1 {
@@ -347,47 +347,47 @@ func (s orderedSuite) buildAgain(t testing.TB, m erasedOrderedMap) {
 			must(t, m.Sync(ctx()))
 		} else {
 			got, err := m.Build(ctx(), keys, vals)
-			Want(t, "Build", got, len(o.keys)-before, err)
+			WantCount(t, "Build", got, len(o.keys)-before, err)
 		}
-		s.answers(t, "built again", m, o, s.seeks(g, o, 100, 1))
+		s.checkSeeks(t, "built again", m, o, s.seeks(g, o, 100, 1))
 	}
-	s.inOrder(t, m, o)
+	s.checkOrder(t, m, o)
 }
 
 // A snapshot keeps the state of the map through later changes, for every way to read or save it.
 func (s orderedSuite) snapshot(t testing.TB, m erasedOrderedMap) {
 	g, n := rng(), s.scale.Rows()/2
-	o := s.filled(t, m, g, n)
-	at := s.take(t, m)
+	o := s.fillRandom(t, m, g, n)
+	at := s.takeSnapshot(t, m)
 	now := o.clone()
 	read := func(where string) {
 		t.Helper()
-		s.answers(t, where, at, o, s.seeks(g, o, s.questions()/2, 3))
-		s.inOrder(t, at, o)
+		s.checkSeeks(t, where, at, o, s.seeks(g, o, s.nSeeks()/2, 3))
+		s.checkOrder(t, at, o)
 		vals, found := make([]uint64, n), make([]bool, n)
 		hits, err := at.Get(ctx(), o.keys, vals, found)
-		Want(t, where+": Get", hits, n, err)
+		WantCount(t, where+": Get", hits, n, err)
 		for i, k := range o.keys {
 			if vals[i] != o.pairs[k] || !found[i] {
 				t.Fatalf("%s: Get(%#x) = %#x %v, want %#x", where, k, vals[i], found[i], o.pairs[k])
 			}
 		}
 		hits, err = at.Contains(ctx(), o.keys, nil)
-		Want(t, where+": Contains", hits, n, err)
+		WantCount(t, where+": Contains", hits, n, err)
 	}
 	read("at once")
-	vals := s.values(n/2, g)
+	vals := s.randomValues(n/2, g)
 	_, err := m.Put(ctx(), o.keys[:n/2], vals)
 	must(t, err)
 	now.put(o.keys[:n/2], vals)
 	read("behind Put")
-	s.fill(t, m, now, s.unique(n, g))
+	s.fill(t, m, now, s.uniqueKeys(n, g))
 	read("behind more keys")
 	_, err = m.Delete(ctx(), o.keys[n/4:], nil)
 	must(t, err)
 	now.remove(o.keys[n/4:])
 	read("behind Delete")
-	s.answers(t, "the map", m, now, s.seeks(g, now, 50, 0))
+	s.checkSeeks(t, "the map", m, now, s.seeks(g, now, 50, 0))
 	s.snapshotOn(t, at, o)
 	must(t, m.Compact(ctx()))
 	must(t, m.Clear(ctx()))
@@ -395,11 +395,11 @@ func (s orderedSuite) snapshot(t testing.TB, m erasedOrderedMap) {
 	if at := at.saver(); at != nil {
 		var file bytes.Buffer
 		saved, err := at.Save(ctx(), &file)
-		Want(t, "Save of a snapshot", saved, n, err)
-		loaded := s.another(t, s.dev)
+		WantCount(t, "Save of a snapshot", saved, n, err)
+		loaded := s.newStructure(t, s.dev)
 		got, err := loaded.Load(ctx(), &file)
-		Want(t, "Load of a snapshot", got, n, err)
-		s.inOrder(t, loaded, o)
+		WantCount(t, "Load of a snapshot", got, n, err)
+		s.checkOrder(t, loaded, o)
 	}
 	must(t, at.Close())
 }
@@ -408,12 +408,12 @@ func (s orderedSuite) snapshot(t testing.TB, m erasedOrderedMap) {
 func (s orderedSuite) snapshotOn(t testing.TB, at erasedSeeker, o *erasedModel) {
 	t.Helper()
 	st, n := devicetest.NewStream(t, s.dev), len(o.keys)
-	keys, f := s.keysOn(t, st, o.keys), s.newFound(n)
-	vals, ok, hits := outputOn(t, st, f.vals, s.valsOn), outputOn(t, st, f.ok, devicetest.Upload[bool]), newHits(t, st)
-	must(t, at.GetOn(st, keys, vals.mine, ok.mine, hits.mine))
-	must(t, at.ContainsOn(st, keys, ok.mine, hits.mine))
-	vals.back(t, st, f.vals)
-	ok.back(t, st, f.ok)
+	keys, f := s.keysOn(t, st, o.keys), s.newFoundPairs(n)
+	vals, ok, hits := newOutput(t, st, f.vals, s.valsOn), newOutput(t, st, f.ok, devicetest.Upload[bool]), newHits(t, st)
+	must(t, at.GetOn(st, keys, vals.inner, ok.inner, hits.inner))
+	must(t, at.ContainsOn(st, keys, ok.inner, hits.inner))
+	vals.download(t, st, f.vals)
+	ok.download(t, st, f.ok)
 	if got := hitsOn(t, st, hits); got != 2*n || slices.Contains(f.ok, false) {
 		t.Fatalf("GetOn and ContainsOn of a snapshot find %d keys twice, want %d", got, n)
 	}
@@ -432,18 +432,18 @@ func (s orderedSuite) snapshots(t testing.TB, m erasedOrderedMap) {
 		o *erasedModel
 	}
 	var all []held
-	pool := s.unique(300, g)
+	pool := s.uniqueKeys(300, g)
 	for round := range 25 {
-		some := make([]uint64, 40)
-		for i := range some {
-			some[i] = pool[g.IntN(len(pool))]
+		batch := make([]uint64, 40)
+		for i := range batch {
+			batch[i] = pool[g.IntN(len(pool))]
 		}
-		s.fill(t, m, o, some)
-		_, err := m.Delete(ctx(), some[30:], nil)
+		s.fill(t, m, o, batch)
+		_, err := m.Delete(ctx(), batch[30:], nil)
 		must(t, err)
-		o.remove(some[30:])
+		o.remove(batch[30:])
 		if round%2 == 0 {
-			all = append(all, held{s.take(t, m), o.clone()})
+			all = append(all, held{s.takeSnapshot(t, m), o.clone()})
 		}
 		if len(all) > 5 {
 			i := g.IntN(len(all))
@@ -452,34 +452,34 @@ func (s orderedSuite) snapshots(t testing.TB, m erasedOrderedMap) {
 		}
 		for _, at := range all {
 			x := s.seeks(g, at.o, 4, round%3)
-			s.host(t, at, x).same(t, "a snapshot that is held", x, at.o.answers(x))
-			s.ends(t, "a snapshot that is held", at, at.o)
-			s.inOrder(t, at, at.o)
+			s.seekHost(t, at, x).checkEqual(t, "a snapshot that is held", x, at.o.seekResults(x))
+			s.checkEnds(t, "a snapshot that is held", at, at.o)
+			s.checkOrder(t, at, at.o)
 		}
 	}
 	for _, at := range all {
-		s.answers(t, "a snapshot that was held", at, at.o, s.seeks(g, at.o, 30, 2))
-		s.inOrder(t, at, at.o)
+		s.checkSeeks(t, "a snapshot that was held", at, at.o, s.seeks(g, at.o, 30, 2))
+		s.checkOrder(t, at, at.o)
 		must(t, at.Close())
 	}
-	s.inOrder(t, m, o)
+	s.checkOrder(t, m, o)
 }
 
 // A closed snapshot returns an error, and so does a snapshot of a closed map.
 func (s orderedSuite) snapshotCloses(t testing.TB, m erasedOrderedMap) {
 	g := rng()
-	o := s.filled(t, m, g, 100)
-	at := s.take(t, m)
+	o := s.fillRandom(t, m, g, 100)
+	at := s.takeSnapshot(t, m)
 	must(t, errors.Join(at.Close(), at.Close()))
 	for name, call := range s.calls(ctx(), at, 5) {
 		if err := call(); !errors.Is(err, weft.ErrClosed) {
 			t.Errorf("%s of a closed snapshot: %v", name, err)
 		}
 	}
-	s.answers(t, "the map of a closed snapshot", m, o, s.seeks(g, o, 20, 0))
+	s.checkSeeks(t, "the map of a closed snapshot", m, o, s.seeks(g, o, 20, 0))
 	other := s.open(t, s.dev)
-	s.filled(t, other, g, 50)
-	at = s.take(t, other)
+	s.fillRandom(t, other, g, 50)
+	at = s.takeSnapshot(t, other)
 	must(t, other.Close())
 	for name, call := range s.calls(ctx(), at, 5) {
 		if err := call(); !errors.Is(err, weft.ErrClosed) {
@@ -494,16 +494,16 @@ func (s orderedSuite) snapshotCloses(t testing.TB, m erasedOrderedMap) {
 // batches, never parts of two.
 func (s orderedSuite) snapshotConcurrent(t testing.TB, m erasedOrderedMap) {
 	n := min(s.scale.Rows(), 2000)
-	keys := s.unique(n, rng())
+	keys := s.uniqueKeys(n, rng())
 	version := func(i int64) []uint64 { return slices.Repeat([]uint64{s.bits(uint64(i))}, n) }
 	s.put(t, m, keys, version(0), n)
 	const reads = 6 // minimum of all readers together
-	least, most := uint64(0), s.keyMask
+	minKey, maxKey := uint64(0), s.keyMask
 	var wg sync.WaitGroup
 	var done, begun, returned atomic.Int64
 	read := func(m erasedSeeker, since int64, until func() int64) error {
 		var rows weft.PairRows[uint64, uint64]
-		if err := m.Range(ctx(), []uint64{least, least}, []uint64{most, most}, 0, &rows); err != nil || rows.Offsets[2] != uint64(2*n) {
+		if err := m.Range(ctx(), []uint64{minKey, minKey}, []uint64{maxKey, maxKey}, 0, &rows); err != nil || rows.Offsets[2] != uint64(2*n) {
 			return fmt.Errorf("a range has %v of %d pairs: %w", rows.Offsets, n, err)
 		}
 		last := until()
@@ -523,7 +523,7 @@ func (s orderedSuite) snapshotConcurrent(t testing.TB, m erasedOrderedMap) {
 				at, e := snapshotOf(t, ctx(), m)
 				until := begun.Load()
 				if err = errors.Join(err, e); err == nil {
-					err = errors.Join(read(at, since, func() int64 { return until }), s.oneBatch(at), at.Close())
+					err = errors.Join(read(at, since, func() int64 { return until }), s.checkSingleBatch(at), at.Close())
 				}
 				if err != nil {
 					t.Error(err)
@@ -544,8 +544,8 @@ func (s orderedSuite) snapshotConcurrent(t testing.TB, m erasedOrderedMap) {
 	wg.Wait()
 }
 
-// oneBatch requires all values of a snapshot to come from one batch.
-func (s orderedSuite) oneBatch(at erasedSeeker) error {
+// checkSingleBatch requires all values of a snapshot to come from one batch.
+func (s orderedSuite) checkSingleBatch(at erasedSeeker) error {
 	var first uint64
 	seen := 0
 	for _, v := range at.All() {
@@ -568,25 +568,25 @@ func SmokeOrderedMap[K, V ~uint32 | ~uint64](t testing.TB, dev device.Device, m 
 func smokeOrderedMap(t testing.TB, dev device.Device, m erasedOrderedMap) {
 	t.Helper()
 	smokeMap(t, dev, m, func() {})
-	s, g := orderedSuite{place[erasedOrderedMap]{types: *m.types(), dev: dev}}, rng()
+	s, g := orderedSuite{target[erasedOrderedMap]{types: *m.types(), dev: dev}}, rng()
 	o := s.newModel()
 	keys, vals := s.smokePairs()
 	n, err := m.Build(ctx(), keys, vals)
-	Want(t, "Build", n, SmokeKeys, err)
+	WantCount(t, "Build", n, SmokeKeys, err)
 	o.put(keys, vals)
-	at := s.take(t, m)
-	gone := o.between(10, 30, 0, false)
+	at := s.takeSnapshot(t, m)
+	deleted := o.keysBetween(10, 30, 0, false)
 	n, err = m.DeleteRange(ctx(), []uint64{10}, []uint64{30}, nil)
-	Want(t, "DeleteRange", n, len(gone), err)
-	s.answers(t, "a snapshot", at, o, s.seeks(g, o, 20, 2))
+	WantCount(t, "DeleteRange", n, len(deleted), err)
+	s.checkSeeks(t, "a snapshot", at, o, s.seeks(g, o, 20, 2))
 	must(t, at.Close())
-	o.remove(gone)
-	s.answers(t, "the map", m, o, s.seeks(g, o, 20, 0))
-	s.inOrder(t, m, o)
+	o.remove(deleted)
+	s.checkSeeks(t, "the map", m, o, s.seeks(g, o, 20, 0))
+	s.checkOrder(t, m, o)
 	st := devicetest.NewStream(t, dev)
 	must(t, m.BuildOn(st, s.keysOn(t, st, keys[:9]), s.valsOn(t, st, vals[:9]), devicetest.Upload(t, st, make([]uint64, 1))))
 	must(t, m.GetOrPutOn(st, s.keysOn(t, st, keys), s.valsOn(t, st, vals), devicetest.Upload(t, st, make([]bool, len(keys)))))
 	must(t, m.Sync(ctx()))
-	smokeHolds(t, m, keys, vals)
+	checkPairs(t, m, keys, vals)
 	must(t, m.Check(ctx()))
 }

@@ -14,42 +14,42 @@ import (
 	"github.com/weftgo/weft/device/devicetest"
 )
 
-// host runs the seeks in the forms for host batches.
-func (s orderedSuite) host(t testing.TB, m erasedSeeker, x *seeks) *answers {
+// seekHost runs the seeks in the forms for host batches.
+func (s orderedSuite) seekHost(t testing.TB, m erasedSeeker, x *seeks) *seekResults {
 	t.Helper()
-	a := s.newAnswers(x)
-	for _, c := range a.calls(ctx(), m, x) {
-		if _, err := c.ask(); err != nil {
+	a := s.newSeekResults(x)
+	for _, c := range a.seekCalls(ctx(), m, x) {
+		if _, err := c.run(); err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
 	}
 	return a
 }
 
-// newAnswers allocates answers that are not blank.
-func (y *types) newAnswers(x *seeks) *answers {
+// newSeekResults allocates answers that are not blank.
+func (y *types) newSeekResults(x *seeks) *seekResults {
 	n := len(x.lo)
-	return &answers{
-		first: y.newSome(n, x.stride()), last: y.newSome(n, x.stride()), counts: blanks[uint32](n), ranks: blanks[uint64](n),
-		picked: y.newFound(n), next: y.newFound(n), previous: y.newFound(n),
+	return &seekResults{
+		first: y.newFixedRanges(n, x.stride()), last: y.newFixedRanges(n, x.stride()), counts: blanks[uint32](n), ranks: blanks[uint64](n),
+		picked: y.newFoundPairs(n), next: y.newFoundPairs(n), previous: y.newFoundPairs(n),
 	}
 }
 
 // seekCall is a lookup of an ordered map.
 type seekCall struct {
 	name string
-	ask  func() (hits int, err error)
+	run  func() (hits int, err error)
 }
 
-// calls returns the lookups for host batches, which write their results to a.
-func (a *answers) calls(c context.Context, m erasedSeeker, x *seeks) []seekCall {
+// seekCalls returns the lookups for host batches, which write their results to a.
+func (a *seekResults) seekCalls(c context.Context, m erasedSeeker, x *seeks) []seekCall {
 	counted := func(to *int, ask func() (int, error)) func() (int, error) {
 		return func() (n int, err error) {
 			*to, err = ask()
 			return *to, err
 		}
 	}
-	found := func(f *found, ask func(keys []uint64, vals []uint64, ok []bool) (int, error)) func() (int, error) {
+	found := func(f *foundPairs, ask func(keys []uint64, vals []uint64, ok []bool) (int, error)) func() (int, error) {
 		return counted(&f.hits, func() (int, error) { return ask(f.keys, f.vals, f.ok) })
 	}
 	return []seekCall{
@@ -75,10 +75,10 @@ func (a *answers) calls(c context.Context, m erasedSeeker, x *seeks) []seekCall 
 	}
 }
 
-// onDevice is an output column on a device. back checks that its neighbors are unchanged.
-type onDevice[T device.Elem, C column[T, C]] struct {
-	all, mine C
-	was       []T
+// guardedColumn is an output column on a device. download checks that its neighbors are unchanged.
+type guardedColumn[T device.Elem, C column[T, C]] struct {
+	whole, inner C
+	initial      []T
 }
 
 // column is memory of a device.
@@ -90,52 +90,52 @@ type column[T, C any] interface {
 // margin is the number of elements on either side of an output.
 const margin = 3
 
-func outputOn[T device.Elem, C column[T, C]](t testing.TB, st *device.Stream, s []T, upload func(testing.TB, *device.Stream, []T) C) onDevice[T, C] {
+func newOutput[T device.Elem, C column[T, C]](t testing.TB, st *device.Stream, s []T, upload func(testing.TB, *device.Stream, []T) C) guardedColumn[T, C] {
 	was := slices.Concat(make([]T, margin), s, make([]T, margin))
 	all := upload(t, st, was)
-	return onDevice[T, C]{all, all.Sub(margin, margin+len(s)), was}
+	return guardedColumn[T, C]{all, all.Sub(margin, margin+len(s)), was}
 }
 
-// back copies an output to s.
-func (o *onDevice[T, C]) back(t testing.TB, st *device.Stream, s []T) {
+// download copies an output to s.
+func (o *guardedColumn[T, C]) download(t testing.TB, st *device.Stream, s []T) {
 	t.Helper()
-	now := slices.Clone(o.was)
-	must(t, o.all.CopyTo(ctx(), st, now))
-	if string(device.Bytes(now[:margin])) != string(device.Bytes(o.was[:margin])) ||
-		string(device.Bytes(now[len(now)-margin:])) != string(device.Bytes(o.was[len(now)-margin:])) {
+	now := slices.Clone(o.initial)
+	must(t, o.whole.CopyTo(ctx(), st, now))
+	if string(device.Bytes(now[:margin])) != string(device.Bytes(o.initial[:margin])) ||
+		string(device.Bytes(now[len(now)-margin:])) != string(device.Bytes(o.initial[len(now)-margin:])) {
 		t.Fatal("memory beside an output was written")
 	}
 	copy(s, now[margin:])
 }
 
-// on runs the seeks in the forms for device batches. up and down are the capacities of the range
-// outputs, equal to the numbers of pairs.
-func (s orderedSuite) on(t testing.TB, m erasedSeeker, st *device.Stream, x *seeks, up, down int) *answers {
+// seekDevice runs the seeks in the forms for device batches. up and down are the capacities of the
+// range outputs, equal to the numbers of pairs.
+func (s orderedSuite) seekDevice(t testing.TB, m erasedSeeker, st *device.Stream, x *seeks, up, down int) *seekResults {
 	t.Helper()
 	n := len(x.lo)
 	lo, hi, ranks := s.keysOn(t, st, x.lo), s.keysOn(t, st, x.hi), devicetest.Upload(t, st, x.ranks)
-	a := &answers{counts: blanks[uint32](n), ranks: blanks[uint64](n)}
+	a := &seekResults{counts: blanks[uint32](n), ranks: blanks[uint64](n)}
 	a.up = s.rowsOn(t, st, n, up, func(counts device.Slice[uint32], offsets device.Slice[uint64], keys, vals words) error {
 		return m.RangeOn(st, lo, hi, x.limit, counts, offsets, keys, vals)
 	})
 	a.down = s.rowsOn(t, st, n, down, func(counts device.Slice[uint32], offsets device.Slice[uint64], keys, vals words) error {
 		return m.RangeBackwardOn(st, lo, hi, x.limit, counts, offsets, keys, vals)
 	})
-	a.first = s.someOn(t, st, n, x.stride(), func(counts device.Slice[uint32], keys, vals words, hits device.Slice[uint64]) error {
+	a.first = s.fixedRangesOn(t, st, n, x.stride(), func(counts device.Slice[uint32], keys, vals words, hits device.Slice[uint64]) error {
 		return m.RangeFirstOn(st, lo, hi, x.stride(), counts, keys, vals, hits)
 	})
-	a.last = s.someOn(t, st, n, x.stride(), func(counts device.Slice[uint32], keys, vals words, hits device.Slice[uint64]) error {
+	a.last = s.fixedRangesOn(t, st, n, x.stride(), func(counts device.Slice[uint32], keys, vals words, hits device.Slice[uint64]) error {
 		return m.RangeLastOn(st, lo, hi, x.stride(), counts, keys, vals, hits)
 	})
-	counts, places := outputOn(t, st, a.counts, devicetest.Upload[uint32]), outputOn(t, st, a.ranks, devicetest.Upload[uint64])
-	must(t, errors.Join(m.CountOn(st, lo, hi, counts.mine), m.RankOn(st, lo, places.mine)))
-	counts.back(t, st, a.counts)
-	places.back(t, st, a.ranks)
+	counts, places := newOutput(t, st, a.counts, devicetest.Upload[uint32]), newOutput(t, st, a.ranks, devicetest.Upload[uint64])
+	must(t, errors.Join(m.CountOn(st, lo, hi, counts.inner), m.RankOn(st, lo, places.inner)))
+	counts.download(t, st, a.counts)
+	places.download(t, st, a.ranks)
 	for _, c := range a.counts {
 		a.total += int(c)
 	}
 	type call = func(keys, vals words, ok device.Slice[bool], hits device.Slice[uint64]) error
-	for f, ask := range map[*found]call{
+	for f, ask := range map[*foundPairs]call{
 		&a.picked: func(keys, vals words, ok device.Slice[bool], hits device.Slice[uint64]) error {
 			return m.SelectOn(st, ranks, keys, vals, ok, hits)
 		},
@@ -151,17 +151,17 @@ func (s orderedSuite) on(t testing.TB, m erasedSeeker, st *device.Stream, x *see
 	return a
 }
 
-func (s orderedSuite) rowsOn(t testing.TB, st *device.Stream, n, room int, ask func(device.Slice[uint32], device.Slice[uint64], words, words) error) (r weft.PairRows[uint64, uint64]) {
+func (s orderedSuite) rowsOn(t testing.TB, st *device.Stream, n, capacity int, ask func(device.Slice[uint32], device.Slice[uint64], words, words) error) (r weft.PairRows[uint64, uint64]) {
 	t.Helper()
 	counts, offsets := blanks[uint32](n), blanks[uint64](n+1)
-	r.Keys, r.Vals = s.blankKeys(room), s.blankVals(room)
-	c, o := outputOn(t, st, counts, devicetest.Upload[uint32]), outputOn(t, st, offsets, devicetest.Upload[uint64])
-	k, v := outputOn(t, st, r.Keys, s.keysOn), outputOn(t, st, r.Vals, s.valsOn)
-	must(t, ask(c.mine, o.mine, k.mine, v.mine))
-	c.back(t, st, counts)
-	o.back(t, st, offsets)
-	k.back(t, st, r.Keys)
-	v.back(t, st, r.Vals)
+	r.Keys, r.Vals = s.blankKeys(capacity), s.blankVals(capacity)
+	c, o := newOutput(t, st, counts, devicetest.Upload[uint32]), newOutput(t, st, offsets, devicetest.Upload[uint64])
+	k, v := newOutput(t, st, r.Keys, s.keysOn), newOutput(t, st, r.Vals, s.valsOn)
+	must(t, ask(c.inner, o.inner, k.inner, v.inner))
+	c.download(t, st, counts)
+	o.download(t, st, offsets)
+	k.download(t, st, r.Keys)
+	v.download(t, st, r.Vals)
 	for i, at := range offsets[:n] {
 		if at+uint64(counts[i]) != offsets[i+1] {
 			t.Fatalf("range %d of %d pairs is at %d, and the next one at %d", i, counts[i], at, offsets[i+1])
@@ -171,73 +171,73 @@ func (s orderedSuite) rowsOn(t testing.TB, st *device.Stream, n, room int, ask f
 	return r
 }
 
-func (s orderedSuite) someOn(t testing.TB, st *device.Stream, n, limit int, ask func(device.Slice[uint32], words, words, device.Slice[uint64]) error) some {
+func (s orderedSuite) fixedRangesOn(t testing.TB, st *device.Stream, n, limit int, ask func(device.Slice[uint32], words, words, device.Slice[uint64]) error) fixedRanges {
 	t.Helper()
-	a := s.newSome(n, limit)
-	c, h := outputOn(t, st, a.counts, devicetest.Upload[uint32]), newHits(t, st)
-	k, v := outputOn(t, st, a.keys, s.keysOn), outputOn(t, st, a.vals, s.valsOn)
-	must(t, ask(c.mine, k.mine, v.mine, h.mine))
-	c.back(t, st, a.counts)
-	k.back(t, st, a.keys)
-	v.back(t, st, a.vals)
+	a := s.newFixedRanges(n, limit)
+	c, h := newOutput(t, st, a.counts, devicetest.Upload[uint32]), newHits(t, st)
+	k, v := newOutput(t, st, a.keys, s.keysOn), newOutput(t, st, a.vals, s.valsOn)
+	must(t, ask(c.inner, k.inner, v.inner, h.inner))
+	c.download(t, st, a.counts)
+	k.download(t, st, a.keys)
+	v.download(t, st, a.vals)
 	a.hits = hitsOn(t, st, h)
 	return a
 }
 
-func (s orderedSuite) foundOn(t testing.TB, st *device.Stream, n int, ask func(words, words, device.Slice[bool], device.Slice[uint64]) error) found {
+func (s orderedSuite) foundOn(t testing.TB, st *device.Stream, n int, ask func(words, words, device.Slice[bool], device.Slice[uint64]) error) foundPairs {
 	t.Helper()
-	f := s.newFound(n)
-	k, v := outputOn(t, st, f.keys, s.keysOn), outputOn(t, st, f.vals, s.valsOn)
-	ok, h := outputOn(t, st, f.ok, devicetest.Upload[bool]), newHits(t, st)
-	must(t, ask(k.mine, v.mine, ok.mine, h.mine))
-	k.back(t, st, f.keys)
-	v.back(t, st, f.vals)
-	ok.back(t, st, f.ok)
+	f := s.newFoundPairs(n)
+	k, v := newOutput(t, st, f.keys, s.keysOn), newOutput(t, st, f.vals, s.valsOn)
+	ok, h := newOutput(t, st, f.ok, devicetest.Upload[bool]), newHits(t, st)
+	must(t, ask(k.inner, v.inner, ok.inner, h.inner))
+	k.download(t, st, f.keys)
+	v.download(t, st, f.vals)
+	ok.download(t, st, f.ok)
 	f.hits = hitsOn(t, st, h)
 	return f
 }
 
 // newHits returns a counter on a device, with the value 1000.
-func newHits(t testing.TB, st *device.Stream) onDevice[uint64, device.Slice[uint64]] {
-	return outputOn(t, st, []uint64{1000}, devicetest.Upload[uint64])
+func newHits(t testing.TB, st *device.Stream) guardedColumn[uint64, device.Slice[uint64]] {
+	return newOutput(t, st, []uint64{1000}, devicetest.Upload[uint64])
 }
 
 // hitsOn returns the amount added to 1000.
-func hitsOn(t testing.TB, st *device.Stream, h onDevice[uint64, device.Slice[uint64]]) int {
+func hitsOn(t testing.TB, st *device.Stream, h guardedColumn[uint64, device.Slice[uint64]]) int {
 	t.Helper()
 	var hits [1]uint64
-	h.back(t, st, hits[:])
+	h.download(t, st, hits[:])
 	return int(hits[0]) - 1000
 }
 
-// same compares answers.
-func (a *answers) same(t testing.TB, where string, x *seeks, want *answers) {
+// checkEqual compares answers.
+func (a *seekResults) checkEqual(t testing.TB, where string, x *seeks, want *seekResults) {
 	t.Helper()
 	for _, r := range []struct {
-		what      string
+		method    string
 		got, want *weft.PairRows[uint64, uint64]
 	}{{"Range", &a.up, &want.up}, {"RangeBackward", &a.down, &want.down}} {
 		if !slices.Equal(r.got.Offsets, r.want.Offsets) {
-			t.Fatalf("%s: %s with limit %d: rows %v, want %v", where, r.what, x.limit, r.got.Offsets, r.want.Offsets)
+			t.Fatalf("%s: %s with limit %d: rows %v, want %v", where, r.method, x.limit, r.got.Offsets, r.want.Offsets)
 		}
 		for i := range r.want.Len() {
 			keys, vals := r.got.Row(i)
 			if k, v := r.want.Row(i); !slices.Equal(keys, k) || !slices.Equal(vals, v) {
-				t.Fatalf("%s: %s from %#x to %#x, limit %d: keys %#x, want %#x; or other values", where, r.what, x.lo[i], x.hi[i], x.limit, keys, k)
+				t.Fatalf("%s: %s from %#x to %#x, limit %d: keys %#x, want %#x; or other values", where, r.method, x.lo[i], x.hi[i], x.limit, keys, k)
 			}
 		}
 	}
 	for _, r := range []struct {
-		what      string
-		got, want *some
+		method    string
+		got, want *fixedRanges
 	}{{"RangeFirst", &a.first, &want.first}, {"RangeLast", &a.last, &want.last}} {
 		if !slices.Equal(r.got.counts, r.want.counts) || r.got.hits != r.want.hits {
-			t.Fatalf("%s: %s with limit %d: %d hits, want %d; counts %v, want %v", where, r.what, x.stride(), r.got.hits, r.want.hits, r.got.counts, r.want.counts)
+			t.Fatalf("%s: %s with limit %d: %d hits, want %d; counts %v, want %v", where, r.method, x.stride(), r.got.hits, r.want.hits, r.got.counts, r.want.counts)
 		}
 		for i, n := range r.want.counts {
 			lo, hi := i*x.stride(), i*x.stride()+int(n)
 			if !slices.Equal(r.got.keys[lo:hi], r.want.keys[lo:hi]) || !slices.Equal(r.got.vals[lo:hi], r.want.vals[lo:hi]) {
-				t.Fatalf("%s: %s from %#x to %#x, limit %d: keys %#x, want %#x; or other values", where, r.what, x.lo[i], x.hi[i], x.stride(), r.got.keys[lo:hi], r.want.keys[lo:hi])
+				t.Fatalf("%s: %s from %#x to %#x, limit %d: keys %#x, want %#x; or other values", where, r.method, x.lo[i], x.hi[i], x.stride(), r.got.keys[lo:hi], r.want.keys[lo:hi])
 			}
 		}
 	}
@@ -247,56 +247,56 @@ func (a *answers) same(t testing.TB, where string, x *seeks, want *answers) {
 	if !slices.Equal(a.ranks, want.ranks) {
 		t.Fatalf("%s: Rank: %v, want %v", where, a.ranks, want.ranks)
 	}
-	a.picked.same(t, where+": Select", x.ranks, &want.picked)
-	a.next.same(t, where+": Successor", x.lo, &want.next)
-	a.previous.same(t, where+": Predecessor", x.lo, &want.previous)
+	a.picked.checkEqual(t, where+": Select", x.ranks, &want.picked)
+	a.next.checkEqual(t, where+": Successor", x.lo, &want.next)
+	a.previous.checkEqual(t, where+": Predecessor", x.lo, &want.previous)
 }
 
-func (f *found) same(t testing.TB, what string, of []uint64, want *found) {
+func (f *foundPairs) checkEqual(t testing.TB, desc string, of []uint64, want *foundPairs) {
 	t.Helper()
 	for i := range want.keys {
 		if f.keys[i] != want.keys[i] || f.vals[i] != want.vals[i] || f.ok[i] != want.ok[i] {
-			t.Fatalf("%s of %#x: %#x %#x %v, want %#x %#x %v", what, of[i], f.keys[i], f.vals[i], f.ok[i], want.keys[i], want.vals[i], want.ok[i])
+			t.Fatalf("%s of %#x: %#x %#x %v, want %#x %#x %v", desc, of[i], f.keys[i], f.vals[i], f.ok[i], want.keys[i], want.vals[i], want.ok[i])
 		}
 	}
 	if f.hits != want.hits {
-		t.Fatalf("%s: %d pairs found, want %d", what, f.hits, want.hits)
+		t.Fatalf("%s: %d pairs found, want %d", desc, f.hits, want.hits)
 	}
 }
 
-// answers requires a map or snapshot to return the results of its model, in both forms, and to have
-// the same first and last pair.
-func (s orderedSuite) answers(t testing.TB, where string, m erasedSeeker, o *erasedModel, x *seeks) {
+// checkSeeks requires a map or snapshot to return the results of its model, in both forms, and to
+// have the same first and last pair.
+func (s orderedSuite) checkSeeks(t testing.TB, where string, m erasedSeeker, o *erasedModel, x *seeks) {
 	t.Helper()
-	want := o.answers(x)
-	s.host(t, m, x).same(t, where, x, want)
+	want := o.seekResults(x)
+	s.seekHost(t, m, x).checkEqual(t, where, x, want)
 	st := devicetest.NewStream(t, s.dev)
-	s.on(t, m, st, x, len(want.up.Keys), len(want.down.Keys)).same(t, where+", on the device", x, want)
-	s.ends(t, where, m, o)
+	s.seekDevice(t, m, st, x, len(want.up.Keys), len(want.down.Keys)).checkEqual(t, where+", on the device", x, want)
+	s.checkEnds(t, where, m, o)
 }
 
-func (s orderedSuite) ends(t testing.TB, where string, m erasedSeeker, o *erasedModel) {
+func (s orderedSuite) checkEnds(t testing.TB, where string, m erasedSeeker, o *erasedModel) {
 	t.Helper()
 	if m.Len() != len(o.keys) {
 		t.Fatalf("%s: Len = %d, want %d", where, m.Len(), len(o.keys))
 	}
 	k, v, ok, err := m.Min(ctx())
 	must(t, err)
-	if wk, wv, wok := o.at(0); k != wk || v != wv || ok != wok {
+	if wk, wv, wok := o.pairAt(0); k != wk || v != wv || ok != wok {
 		t.Fatalf("%s: Min is %#x %#x %v, want %#x %#x %v", where, k, v, ok, wk, wv, wok)
 	}
 	k, v, ok, err = m.Max(ctx())
 	must(t, err)
-	if wk, wv, wok := o.at(len(o.keys) - 1); k != wk || v != wv || ok != wok {
+	if wk, wv, wok := o.pairAt(len(o.keys) - 1); k != wk || v != wv || ok != wok {
 		t.Fatalf("%s: Max is %#x %#x %v, want %#x %#x %v", where, k, v, ok, wk, wv, wok)
 	}
 }
 
-// filled fills a map with n random pairs and returns its model.
-func (s orderedSuite) filled(t testing.TB, m erasedOrderedMap, rng *rand.Rand, n int) *erasedModel {
+// fillRandom fills a map with n random pairs and returns its model.
+func (s orderedSuite) fillRandom(t testing.TB, m erasedOrderedMap, rng *rand.Rand, n int) *erasedModel {
 	t.Helper()
-	keys := s.unique(n, rng)
-	vals := s.values(n, rng)
+	keys := s.uniqueKeys(n, rng)
+	vals := s.randomValues(n, rng)
 	s.put(t, m, keys, vals, n)
 	o := s.newModel()
 	o.put(keys, vals)
@@ -308,41 +308,41 @@ func (s orderedSuite) put(t testing.TB, m erasedOrderedMap, keys []uint64, vals 
 	mapSuite{}.put(t, m, keys, vals, n)
 }
 
-// questions returns the number of seeks of a case.
-func (s orderedSuite) questions() int { return min(s.scale.Rows(), 3000) / 3 }
+// nSeeks returns the number of seeks of a case.
+func (s orderedSuite) nSeeks() int { return min(s.scale.Rows(), 3000) / 3 }
 
 func (s orderedSuite) empty(t testing.TB, m erasedOrderedMap) {
 	o, g := s.newModel(), rng()
-	s.answers(t, "an empty map", m, o, s.seeks(g, o, 40, 3))
-	s.answers(t, "no questions", m, o, &seeks{})
-	s.inOrder(t, m, o)
+	s.checkSeeks(t, "an empty map", m, o, s.seeks(g, o, 40, 3))
+	s.checkSeeks(t, "no questions", m, o, &seeks{})
+	s.checkOrder(t, m, o)
 	n, err := m.DeleteRange(ctx(), s.numbers(0), s.numbers(100), nil)
-	Want(t, "DeleteRange of an empty map", n, 0, err)
+	WantCount(t, "DeleteRange of an empty map", n, 0, err)
 	n, err = m.Build(ctx(), nil, nil)
-	Want(t, "Build of nothing", n, 0, err)
+	WantCount(t, "Build of nothing", n, 0, err)
 }
 
 func (s orderedSuite) seek(t testing.TB, m erasedOrderedMap) {
 	g := rng()
-	o := s.filled(t, m, g, s.scale.Rows())
+	o := s.fillRandom(t, m, g, s.scale.Rows())
 	for _, limit := range []int{0, 1, 3, 40} {
-		s.answers(t, "random pairs", m, o, s.seeks(g, o, s.questions(), limit))
+		s.checkSeeks(t, "random pairs", m, o, s.seeks(g, o, s.nSeeks(), limit))
 	}
 	for _, n := range []int{0, 1, 2, 31, 32, 33, 257} {
-		s.answers(t, "a small batch", m, o, s.seeks(g, o, n, 2))
+		s.checkSeeks(t, "a small batch", m, o, s.seeks(g, o, n, 2))
 	}
 }
 
 // Reserved-looking keys are in ranges like all others, and may be bounds.
 func (s orderedSuite) everyKey(t testing.TB, m erasedOrderedMap) {
 	o, g := s.newModel(), rng()
-	keys := distinct(s.oddKeys())
+	keys := distinct(s.reservedKeys())
 	keys = distinct(append(keys, 0, s.keyMask, 1, s.keyMask-1))
 	for i := range keys {
-		vals := s.values(1, g)
+		vals := s.randomValues(1, g)
 		s.put(t, m, keys[i:i+1], vals, 1)
 		o.put(keys[i:i+1], vals)
-		s.answers(t, "odd keys", m, o, s.seeks(g, o, 24, i%3))
+		s.checkSeeks(t, "odd keys", m, o, s.seeks(g, o, 24, i%3))
 	}
 	x := &seeks{}
 	for _, lo := range keys {
@@ -350,8 +350,8 @@ func (s orderedSuite) everyKey(t testing.TB, m erasedOrderedMap) {
 			x.lo, x.hi, x.ranks = append(x.lo, lo), append(x.hi, hi), append(x.ranks, uint64(len(x.lo)))
 		}
 	}
-	s.answers(t, "from and to odd keys", m, o, x)
-	s.inOrder(t, m, o)
+	s.checkSeeks(t, "from and to odd keys", m, o, x)
+	s.checkOrder(t, m, o)
 }
 
 // Keys are adjacent, and some are missing.
@@ -362,24 +362,24 @@ func (s orderedSuite) dense(t testing.TB, m erasedOrderedMap) {
 		keys = append(keys, k)
 	}
 	keys = distinct(keys)
-	vals := s.values(len(keys), g)
+	vals := s.randomValues(len(keys), g)
 	s.put(t, m, keys, vals, len(keys))
 	o.put(keys, vals)
-	gone := keys[n/3 : n/3+n/10]
-	if _, err := m.Delete(ctx(), gone, nil); err != nil {
+	deleted := keys[n/3 : n/3+n/10]
+	if _, err := m.Delete(ctx(), deleted, nil); err != nil {
 		t.Fatal(err)
 	}
-	o.remove(gone)
+	o.remove(deleted)
 	for _, limit := range []int{0, 7} {
-		s.answers(t, "dense keys", m, o, s.seeks(g, o, s.questions(), limit))
+		s.checkSeeks(t, "dense keys", m, o, s.seeks(g, o, s.nSeeks(), limit))
 	}
 }
 
 // Batches of all kinds follow each other.
 func (s orderedSuite) churn(t testing.TB, m erasedOrderedMap) {
 	n, g, o := min(s.scale.Rows(), 3000)/3, rng(), s.newModel()
-	pool := s.unique(2*n, g)
-	some := func() []uint64 {
+	pool := s.uniqueKeys(2*n, g)
+	drawBatch := func() []uint64 {
 		keys := make([]uint64, n)
 		for i := range keys {
 			keys[i] = pool[g.IntN(len(pool))]
@@ -387,43 +387,43 @@ func (s orderedSuite) churn(t testing.TB, m erasedOrderedMap) {
 		return keys
 	}
 	for round := range 12 {
-		keys, vals := some(), s.values(n, g)
+		keys, vals := drawBatch(), s.randomValues(n, g)
 		_, err := m.Put(ctx(), keys, vals)
 		must(t, err)
 		o.put(keys, vals)
-		gone := some()[:n/3]
-		_, err = m.Delete(ctx(), gone, nil)
+		deleted := drawBatch()[:n/3]
+		_, err = m.Delete(ctx(), deleted, nil)
 		must(t, err)
-		o.remove(gone)
+		o.remove(deleted)
 		if round%3 == 2 {
-			lo, hi := slices.Min(gone[:5]), slices.Min(gone[5:12])
+			lo, hi := slices.Min(deleted[:5]), slices.Min(deleted[5:12])
 			_, err := m.DeleteRange(ctx(), []uint64{lo}, []uint64{hi}, nil)
 			must(t, err)
-			o.remove(o.between(lo, hi, 0, false))
+			o.remove(o.keysBetween(lo, hi, 0, false))
 		}
-		s.answers(t, "after some batches", m, o, s.seeks(g, o, 60, round%4))
+		s.checkSeeks(t, "after some batches", m, o, s.seeks(g, o, 60, round%4))
 	}
-	s.inOrder(t, m, o)
+	s.checkOrder(t, m, o)
 }
 
 // Optional arguments may be left out.
 func (s orderedSuite) nilOutputs(t testing.TB, m erasedOrderedMap) {
 	g := rng()
-	o := s.filled(t, m, g, 300)
+	o := s.fillRandom(t, m, g, 300)
 	x := s.seeks(g, o, 50, 0)
-	want := o.answers(x)
+	want := o.seekResults(x)
 	keys := make([]uint64, 50)
 	n, err := m.Select(ctx(), x.ranks, keys, nil, nil)
-	Want(t, "Select", n, want.picked.hits, err)
+	WantCount(t, "Select", n, want.picked.hits, err)
 	if !slices.Equal(keys, want.picked.keys) {
 		t.Errorf("Select without values: %v, want %v", keys, want.picked.keys)
 	}
 	n, err = m.Successor(ctx(), x.lo, keys, nil, nil)
-	Want(t, "Successor", n, want.next.hits, err)
+	WantCount(t, "Successor", n, want.next.hits, err)
 	n, err = m.Predecessor(ctx(), x.lo, keys, nil, nil)
-	Want(t, "Predecessor", n, want.previous.hits, err)
+	WantCount(t, "Predecessor", n, want.previous.hits, err)
 	n, err = m.Count(ctx(), x.lo, x.hi, nil)
-	Want(t, "Count", n, want.total, err)
+	WantCount(t, "Count", n, want.total, err)
 	st := devicetest.NewStream(t, s.dev)
 	lo, ranks, to := s.keysOn(t, st, x.lo), devicetest.Upload(t, st, x.ranks), s.keysOn(t, st, keys)
 	must(t, m.SelectOn(st, ranks, to, words{}, device.Slice[bool]{}))
@@ -434,7 +434,7 @@ func (s orderedSuite) nilOutputs(t testing.TB, m erasedOrderedMap) {
 		t.Errorf("SuccessorOn without values: %v, want %v", keys, want.next.keys)
 	}
 	n, err = m.DeleteRange(ctx(), x.lo[:1], x.hi[:1], nil)
-	Want(t, "DeleteRange", n, int(want.counts[0]), err)
+	WantCount(t, "DeleteRange", n, int(want.counts[0]), err)
 }
 
 func (s orderedSuite) lengths(t testing.TB, m erasedOrderedMap) {
@@ -467,12 +467,12 @@ func (s orderedSuite) limits(t testing.TB, m erasedOrderedMap) {
 	st := devicetest.NewStream(t, s.dev)
 	on, vals, counts := s.keysOn(t, st, k), s.valsOn(t, st, v), devicetest.Upload(t, st, c)
 	offsets := devicetest.Upload(t, st, make([]uint64, 3))
-	_, none := m.RangeFirst(ctx(), k, k, 0, c, k, v)
+	_, zeroLimit := m.RangeFirst(ctx(), k, k, 0, c, k, v)
 	_, negative := m.RangeLast(ctx(), k, k, -1, c, k, v)
-	for what, err := range map[string]error{
+	for desc, err := range map[string]error{
 		"Range":           m.Range(ctx(), k, k, -1, &rows),
 		"RangeBackward":   m.RangeBackward(ctx(), k, k, -5, &rows),
-		"RangeFirst":      none,
+		"RangeFirst":      zeroLimit,
 		"RangeLast":       negative,
 		"RangeOn":         m.RangeOn(st, on, on, -1, counts, offsets, on, vals),
 		"RangeBackwardOn": m.RangeBackwardOn(st, on, on, -1, counts, offsets, on, vals),
@@ -480,7 +480,7 @@ func (s orderedSuite) limits(t testing.TB, m erasedOrderedMap) {
 		"RangeLastOn":     m.RangeLastOn(st, on, on, -1, counts, on, vals),
 	} {
 		if !errors.Is(err, device.ErrInvalid) {
-			t.Errorf("%s with a limit that makes no sense: %v", what, err)
+			t.Errorf("%s with a limit that makes no sense: %v", desc, err)
 		}
 	}
 	if rows.Len() != 1 {
@@ -488,7 +488,7 @@ func (s orderedSuite) limits(t testing.TB, m erasedOrderedMap) {
 	}
 	const huge = 1 << 62 // 4 rows of it have 2^64 pairs; one row has 2^64 bytes of 4-byte values
 	hits, err := m.RangeFirst(ctx(), nil, nil, huge, nil, nil, nil)
-	Want(t, "RangeFirst of no range, with a huge limit", hits, 0, err)
+	WantCount(t, "RangeFirst of no range, with a huge limit", hits, 0, err)
 	if _, more := rows.Next(0, -1, 0); more {
 		t.Error("a range goes on behind a negative limit")
 	}
@@ -506,7 +506,7 @@ func (s orderedSuite) limits(t testing.TB, m erasedOrderedMap) {
 				find = m.RangeBackward
 			}
 			must(t, find(ctx(), s.numbers(2, 1), s.numbers(4, 3), limit, &rows))
-			want := [][]uint64{o.between(s.key(2), s.key(4), 0, backward), o.between(s.key(1), s.key(3), 0, backward)}
+			want := [][]uint64{o.keysBetween(s.key(2), s.key(4), 0, backward), o.keysBetween(s.key(1), s.key(3), 0, backward)}
 			if first, _ := rows.Row(0); !slices.Equal(first, want[0]) || !slices.Equal(rows.Keys[rows.Offsets[1]:], want[1]) {
 				t.Errorf("with limit %d, backward: %v, there are %v at %v, want %v", limit, backward, rows.Keys, rows.Offsets, want)
 			}
@@ -564,7 +564,7 @@ func (s orderedSuite) changes(t testing.TB, c context.Context, m erasedOrderedMa
 // An expired context ends all calls, and nothing is done.
 func (s orderedSuite) cancelled(t testing.TB, m erasedOrderedMap) {
 	g := rng()
-	o := s.filled(t, m, g, 300)
+	o := s.fillRandom(t, m, g, 300)
 	calls := s.calls(expired(), m, 200)
 	for name, call := range s.changes(t, expired(), m, 200) {
 		calls[name] = call
@@ -580,13 +580,13 @@ func (s orderedSuite) cancelled(t testing.TB, m erasedOrderedMap) {
 	if err == nil || err2 == nil || slices.Max(counts) != 0 || slices.Max(ranks) != 0 {
 		t.Errorf("Count and Rank that are not run leave %v and %v: %v, %v", counts, ranks, err, err2)
 	}
-	s.answers(t, "after calls that were cancelled", m, o, s.seeks(g, o, 30, 2))
+	s.checkSeeks(t, "after calls that were cancelled", m, o, s.seeks(g, o, 30, 2))
 }
 
 // All calls on a closed map return an error.
 func (s orderedSuite) closed(t testing.TB, _ erasedOrderedMap) {
 	m := s.open(t, s.dev)
-	s.filled(t, m, rng(), 20)
+	s.fillRandom(t, m, rng(), 20)
 	st := devicetest.NewStream(t, s.dev)
 	on := s.submissions(t, m, st, st)
 	must(t, m.Close())
@@ -627,15 +627,15 @@ func (s orderedSuite) submissions(t testing.TB, m erasedOrderedMap, st, of *devi
 
 // Columns on another device are refused, and so are a missing stream and one of another device.
 func (s orderedSuite) onRefuses(t testing.TB, m erasedOrderedMap) {
-	st, far := devicetest.NewStream(t, s.dev), devicetest.NewStream(t, devicetest.OpenCPU(t, 2))
-	for what, calls := range map[string]map[string]func() error{
+	st, foreign := devicetest.NewStream(t, s.dev), devicetest.NewStream(t, devicetest.OpenCPU(t, 2))
+	for desc, calls := range map[string]map[string]func() error{
 		"no stream":                  s.submissions(t, m, nil, st),
-		"a stream of another device": s.submissions(t, m, far, st),
-		"columns on another device":  s.submissions(t, m, st, far),
+		"a stream of another device": s.submissions(t, m, foreign, st),
+		"columns on another device":  s.submissions(t, m, st, foreign),
 	} {
 		for name, call := range calls {
 			if err := call(); !errors.Is(err, device.ErrInvalid) {
-				t.Errorf("%s with %s: %v, want ErrInvalid", name, what, err)
+				t.Errorf("%s with %s: %v, want ErrInvalid", name, desc, err)
 			}
 		}
 	}
@@ -645,12 +645,13 @@ func (s orderedSuite) onRefuses(t testing.TB, m erasedOrderedMap) {
 	}
 }
 
-// Lookups on a stream see the changes submitted to it before, without waiting for them.
+// Lookups on a stream see the changes submitted to it earlier, although the caller has not waited
+// for these.
 func (s orderedSuite) onBehindChanges(t testing.TB, m erasedOrderedMap) {
 	g, o, st := rng(), s.newModel(), devicetest.NewStream(t, s.dev)
 	n := min(s.scale.Rows(), 2000)
 	for round := range 4 {
-		keys, vals := s.unique(n, g), s.values(n, g)
+		keys, vals := s.uniqueKeys(n, g), s.randomValues(n, g)
 		before := len(o.keys)
 		total := devicetest.Upload(t, st, []uint64{7, 7})
 		put := m.PutOn
@@ -660,21 +661,21 @@ func (s orderedSuite) onBehindChanges(t testing.TB, m erasedOrderedMap) {
 		must(t, put(st, s.keysOn(t, st, keys), s.valsOn(t, st, vals), total.Sub(0, 1)))
 		o.put(keys, vals)
 		x := s.seeks(g, o, 100, round)
-		want := o.answers(x)
-		s.on(t, m, st, x, len(want.up.Keys), len(want.down.Keys)).same(t, "behind changes", x, want)
+		want := o.seekResults(x)
+		s.seekDevice(t, m, st, x, len(want.up.Keys), len(want.down.Keys)).checkEqual(t, "behind changes", x, want)
 		lo, hi := []uint64{o.keys[n/3], o.keys[n/2]}, []uint64{o.keys[n/2], o.keys[2*n/3]}
 		removed := make([]uint32, 2)
-		out := outputOn(t, st, removed, devicetest.Upload[uint32])
-		must(t, m.DeleteRangeOn(st, s.keysOn(t, st, lo), s.keysOn(t, st, hi), out.mine, total.Sub(1, 2)))
-		out.back(t, st, removed)
+		out := newOutput(t, st, removed, devicetest.Upload[uint32])
+		must(t, m.DeleteRangeOn(st, s.keysOn(t, st, lo), s.keysOn(t, st, hi), out.inner, total.Sub(1, 2)))
+		out.download(t, st, removed)
 		var sums [2]uint64
 		must(t, total.CopyTo(ctx(), st, sums[:]))
-		gone := uint64(2*n/3 - n/3 + 1)
-		if wanted := [2]uint64{7 + uint64(len(o.keys)-before), 7 + gone}; sums != wanted || removed[0] != uint32(n/2-n/3+1) || uint64(removed[0]+removed[1]) != gone {
+		deleted := uint64(2*n/3 - n/3 + 1)
+		if wanted := [2]uint64{7 + uint64(len(o.keys)-before), 7 + deleted}; sums != wanted || removed[0] != uint32(n/2-n/3+1) || uint64(removed[0]+removed[1]) != deleted {
 			t.Fatalf("round %d: counts %v, want %v; removed %v", round, sums, wanted, removed)
 		}
-		o.remove(o.between(lo[0], hi[1], 0, false))
+		o.remove(o.keysBetween(lo[0], hi[1], 0, false))
 	}
 	must(t, m.Sync(ctx()))
-	s.answers(t, "in the end", m, o, s.seeks(g, o, 100, 0))
+	s.checkSeeks(t, "in the end", m, o, s.seeks(g, o, 100, 0))
 }

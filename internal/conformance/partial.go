@@ -44,25 +44,25 @@ func (k kind[S]) cancelled(t testing.TB, s S) {
 		if err := call(expired()); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s with an ended context: %v", name, err)
 		}
-		k.holds(t, s, want)
+		k.checkContent(t, s, want)
 	}
-	for _, f := range slices.Concat(k.forms, k.rows, k.hosts) {
+	for _, f := range slices.Concat(k.forms, k.rows, k.hostOnly) {
 		got := r.clone()
 		n, err := f.host(expired(), s, got)
 		var p *weft.PartialError
 		if !errors.As(err, &p) || p.Done != 0 || p.Failed != 0 || len(p.Rows) != 0 || n != 0 {
 			t.Errorf("%s with an ended context: %d, %v", f.name, n, err)
 		}
-		k.zeroFrom(t, f, r, got, 0)
+		k.checkZeroFrom(t, f, r, got, 0)
 	}
 	if _, err := k.remove(ctx(), s, r.Keys, nil); err != nil { // not locked
 		t.Error(err)
 	}
 }
 
-// zeroFrom requires the outputs of a call to be zero from row lo on. Other columns must be
+// checkZeroFrom requires the outputs of a call to be zero from row lo on. Other columns must be
 // unchanged.
-func (k kind[S]) zeroFrom(t testing.TB, f form[S], was, is *rows, lo int) {
+func (k kind[S]) checkZeroFrom(t testing.TB, f form[S], was, is *rows, lo int) {
 	t.Helper()
 	for i := lo; i < len(was.Keys); i++ {
 		if is.OK[i] && (f.optional || !was.OK[i]) || f.loads && is.Vals[i] != was.Vals[i] || is.Counts[i] != 0 && is.Counts[i] != was.Counts[i] ||
@@ -102,13 +102,13 @@ func (k kind[S]) closed(t testing.TB, s S) {
 func (k kind[S]) emptyBatches(t testing.TB, s S) {
 	k.fill(t, s, k.numbers(5), make([]uint64, 1))
 	st := devicetest.NewStream(t, k.dev)
-	none := &rows{}
-	for name, call := range k.submissions(s, st, k.upload(t, st, none)) {
+	empty := &rows{}
+	for name, call := range k.submissions(s, st, k.upload(t, st, empty)) {
 		if err := call(); err != nil {
 			t.Errorf("%s without operations: %v", name, err)
 		}
 	}
-	for _, f := range slices.Concat(k.forms, k.rows, k.hosts) {
+	for _, f := range slices.Concat(k.forms, k.rows, k.hostOnly) {
 		if n, err := f.host(ctx(), s, &rows{}); n != 0 || err != nil {
 			t.Errorf("%s without operations: %d, %v", f.name, n, err)
 		}
@@ -119,22 +119,22 @@ func (k kind[S]) emptyBatches(t testing.TB, s S) {
 	}
 }
 
-// manyChunks makes a structure process the batches of a suite in several chunks.
-func (k kind[S]) manyChunks(t testing.TB) (n int) {
+// setManyChunks makes a structure process the batches of a suite in several chunks.
+func (k kind[S]) setManyChunks(t testing.TB) (n int) {
 	piece := 1 << 10
 	if k.scale <= Slow {
 		piece = 1 << 8
 	}
-	t.Cleanup(staging.Configure(k.dev, staging.Settings{PieceBytes: piece, Segments: 3}))
+	t.Cleanup(staging.Configure(k.dev, staging.Settings{PieceBytes: piece, Slots: 3}))
 	if _, host := k.dev.(device.Host); k.scale == Fast && host {
 		return 1<<17 + 5000 // its pieces are larger
 	}
 	return min(k.scale.Rows(), 1<<13)
 }
 
-// inOneChunk reports whether batches of a suite are too small to be cut. Reduced rows go in larger
-// pieces.
-func (k kind[S]) inOneChunk(f form[S]) bool {
+// fitsOneChunk reports whether batches of a suite are too small to be cut. Reduced rows go in
+// larger pieces.
+func (k kind[S]) fitsOneChunk(f form[S]) bool {
 	_, host := k.dev.(device.Host)
 	return host && (k.scale < Fast || !f.changes || f.name == "Reduce")
 }
@@ -142,10 +142,10 @@ func (k kind[S]) inOneChunk(f form[S]) bool {
 // partial: a cancelled call has done the first operations of its batch, reports their number, and
 // has done no others.
 func (k kind[S]) partial(t testing.TB, _ S) {
-	n := k.manyChunks(t)
+	n := k.setManyChunks(t)
 	r := k.batch(rng(), n)
-	for _, f := range slices.Concat(k.forms, k.hosts) {
-		if f.name == "Reduce" && k.inOneChunk(f) {
+	for _, f := range slices.Concat(k.forms, k.hostOnly) {
+		if f.name == "Reduce" && k.fitsOneChunk(f) {
 			continue // no effect to check
 		}
 		if f.name == "Apply" {
@@ -153,66 +153,66 @@ func (k kind[S]) partial(t testing.TB, _ S) {
 				r.Kinds[i] = weft.OpPut
 			}
 		}
-		try := func(patience int64) (asked int64, done, cut bool) {
+		try := func(nChecks int64) (used int64, done, cut bool) {
 			s := k.open(t, k.dev)
 			if !f.adds() {
 				k.fill(t, s, r.Keys, r.Vals)
 			}
-			got, left := r.clone(), newCount(patience)
+			got, left := r.clone(), newCount(nChecks)
 			_, err := f.host(&countdown{ctx(), left}, s, got)
 			if err != nil {
-				cut = k.wasCut(t, s, f, r, got, err)
+				cut = k.checkInterrupted(t, s, f, r, got, err)
 			}
 			check(t, s)
 			must(t, s.Close())
-			return patience - left.Load(), err == nil, cut
+			return nChecks - left.Load(), err == nil, cut
 		}
-		asked, done, _ := try(math.MaxInt64)
+		used, done, _ := try(math.MaxInt64)
 		if !done {
 			t.Fatalf("%s was cut short by a context that did not end", f.name)
 		}
 		// Bisecting for the last check of the context that matters cuts the call on the way. On a
 		// busy machine the number of checks varies. If bisecting fails, every check is tried.
 		cuts := 0
-		for none, all := int64(-1), asked; all-none > 1; {
-			patience := none + (all-none)/2
-			_, done, cut := try(patience)
+		for lo, hi := int64(-1), used; hi-lo > 1; {
+			nChecks := lo + (hi-lo)/2
+			_, done, cut := try(nChecks)
 			if done {
-				all = patience
+				hi = nChecks
 			} else {
-				none = patience
+				lo = nChecks
 			}
 			if cut {
 				cuts++
 			}
 		}
-		for i := int64(0); i < 5*asked && cuts == 0 && !k.inOneChunk(f); i++ {
-			if _, _, cut := try(i % asked); cut {
+		for i := int64(0); i < 5*used && cuts == 0 && !k.fitsOneChunk(f); i++ {
+			if _, _, cut := try(i % used); cut {
 				cuts++
 			}
 		}
-		if cuts == 0 && !k.inOneChunk(f) {
-			t.Errorf("%s asked its context %d times and was never cut short", f.name, asked)
+		if cuts == 0 && !k.fitsOneChunk(f) {
+			t.Errorf("%s asked its context %d times and was never cut short", f.name, used)
 		}
 	}
 }
 
-// wasCut compares the effects of an interrupted call with its error, and reports whether it had any
-// effect.
-func (k kind[S]) wasCut(t testing.TB, s S, f form[S], was, is *rows, err error) bool {
+// checkInterrupted compares the effects of an interrupted call with its error, and reports whether
+// it had any effect.
+func (k kind[S]) checkInterrupted(t testing.TB, s S, f form[S], was, is *rows, err error) bool {
 	t.Helper()
 	var p *weft.PartialError
 	if !errors.As(err, &p) || !errors.Is(err, context.Canceled) || p.Failed != len(p.Rows) || p.Done > len(was.Keys) {
 		t.Fatalf("%s: %v", f.name, err)
 	}
-	k.zeroFrom(t, f, was, is, p.Done)
+	k.checkZeroFrom(t, f, was, is, p.Done)
 	done := make([]bool, len(was.Keys))
 	for i := range p.Done {
 		done[i] = true
 	}
 	for _, row := range p.Rows { // these were to run again
 		done[row] = false
-		k.zeroFrom(t, f, was.part(row, row+1), is.part(row, row+1), 0)
+		k.checkZeroFrom(t, f, was.part(row, row+1), is.part(row, row+1), 0)
 	}
 	want := len(was.Keys)
 	switch {
@@ -222,14 +222,14 @@ func (k kind[S]) wasCut(t testing.TB, s S, f form[S], was, is *rows, err error) 
 		want -= p.Done - p.Failed
 	}
 	found := make([]bool, len(was.Keys))
-	n, err := k.look(ctx(), s, was.Keys, make([]uint64, len(was.Keys)), found)
+	n, err := k.lookup(ctx(), s, was.Keys, make([]uint64, len(was.Keys)), found)
 	must(t, err)
 	if n != want || s.Len() != want {
 		t.Fatalf("%s says that it did %d operations, but for %d; %d keys are there, Len = %d, want %d", f.name, p.Done, p.Failed, n, s.Len(), want)
 	}
-	for i, there := range found {
-		if f.changes && there != (done[i] == f.adds()) {
-			t.Fatalf("%s says that it did %d operations; key %d is there: %v", f.name, p.Done, i, there)
+	for i, present := range found {
+		if f.changes && present != (done[i] == f.adds()) {
+			t.Fatalf("%s says that it did %d operations; key %d is there: %v", f.name, p.Done, i, present)
 		}
 		if done[i] && f.optional && is.OK[i] == f.loads {
 			t.Fatalf("%s says that it did %d operations; the flag of number %d is %v", f.name, p.Done, i, is.OK[i])

@@ -25,28 +25,28 @@ func Report(t testing.TB, test func(t testing.TB)) (failed bool, log string) {
 	done := make(chan struct{})
 	go func() { // FailNow ends its goroutine
 		defer close(done)
-		defer r.clean()
-		defer r.caught()
+		defer r.runCleanups()
+		defer r.recordPanic()
 		test(r)
 	}()
 	<-done
 	return r.result()
 }
 
-// caught turns a panic into a failure.
-func (r *recorder) caught() {
+// recordPanic turns a panic into a failure.
+func (r *recorder) recordPanic() {
 	if v := recover(); v != nil {
 		r.Errorf("panic: %v", v)
 	}
 }
 
-// clean runs the Cleanup functions, the last one first.
-func (r *recorder) clean() {
+// runCleanups runs the Cleanup functions, the last one first.
+func (r *recorder) runCleanups() {
 	for i := len(r.cleanup) - 1; i >= 0; i-- {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			defer r.caught()
+			defer r.recordPanic()
 			r.cleanup[i]()
 		}()
 		<-done
@@ -59,7 +59,7 @@ func (r *recorder) result() (failed bool, log string) {
 	return r.failed, r.text.String()
 }
 
-func (r *recorder) note(failed bool, text string) {
+func (r *recorder) record(failed bool, text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.failed = r.failed || failed
@@ -68,11 +68,11 @@ func (r *recorder) note(failed bool, text string) {
 
 func (r *recorder) Helper()                           {}
 func (r *recorder) Cleanup(f func())                  { r.cleanup = append(r.cleanup, f) }
-func (r *recorder) Log(args ...any)                   { r.note(false, fmt.Sprintln(args...)) }
-func (r *recorder) Logf(format string, args ...any)   { r.note(false, fmt.Sprintf(format, args...)) }
-func (r *recorder) Error(args ...any)                 { r.note(true, fmt.Sprintln(args...)) }
-func (r *recorder) Errorf(format string, args ...any) { r.note(true, fmt.Sprintf(format, args...)) }
-func (r *recorder) Fail()                             { r.note(true, "Fail") }
+func (r *recorder) Log(args ...any)                   { r.record(false, fmt.Sprintln(args...)) }
+func (r *recorder) Logf(format string, args ...any)   { r.record(false, fmt.Sprintf(format, args...)) }
+func (r *recorder) Error(args ...any)                 { r.record(true, fmt.Sprintln(args...)) }
+func (r *recorder) Errorf(format string, args ...any) { r.record(true, fmt.Sprintf(format, args...)) }
+func (r *recorder) Fail()                             { r.record(true, "Fail") }
 func (r *recorder) FailNow()                          { r.Fail(); runtime.Goexit() }
 func (r *recorder) Fatal(args ...any)                 { r.Error(args...); runtime.Goexit() }
 func (r *recorder) Fatalf(format string, args ...any) { r.Errorf(format, args...); runtime.Goexit() }

@@ -9,8 +9,8 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// fractional reports whether values are floats.
-func fractional[V weft.Value]() bool { return V(1)/2 != 0 }
+// isFloat reports whether values are floats.
+func isFloat[V weft.Value]() bool { return V(1)/2 != 0 }
 
 // reductions returns the reductions of values of a type.
 func (y *types) reductions() []weft.Reduction {
@@ -20,8 +20,8 @@ func (y *types) reductions() []weft.Reduction {
 	return []weft.Reduction{weft.Sum, weft.Min, weft.Max, weft.And, weft.Or}
 }
 
-// combined returns the reduction of two values. Of two NaNs, it is the one with the larger bits.
-func combined[V weft.Value](by weft.Reduction, a, b V) V {
+// combine returns the reduction of two values. Of two NaNs, it is the one with the larger bits.
+func combine[V weft.Value](by weft.Reduction, a, b V) V {
 	switch by {
 	case weft.Sum:
 		return a + b
@@ -46,7 +46,7 @@ func combined[V weft.Value](by weft.Reduction, a, b V) V {
 func (y *types) reducible(by weft.Reduction, n int, rng *rand.Rand) []uint64 {
 	vals := make([]uint64, n)
 	for i := range vals {
-		if vals[i] = y.random(rng); by == weft.Sum && y.floats {
+		if vals[i] = y.randomValue(rng); by == weft.Sum && y.floats {
 			vals[i] = y.val(rng.IntN(1000) - 500)
 		}
 	}
@@ -65,13 +65,13 @@ func (s mapSuite) reduce(t testing.TB, m erasedMap) {
 			sizes = []int{n, n / 16, 3}
 		}
 		for _, groups := range sizes {
-			pool := append(s.unique(groups, rng), s.oddKeys()...)
+			pool := append(s.uniqueKeys(groups, rng), s.reservedKeys()...)
 			keys, vals := make([]uint64, n), s.reducible(by, n, rng)
 			fresh := 0
 			for i := range keys {
 				keys[i] = pool[rng.IntN(len(pool))]
-				old, there := model[keys[i]]
-				if model[keys[i]] = vals[i]; there {
+				old, present := model[keys[i]]
+				if model[keys[i]] = vals[i]; present {
 					model[keys[i]] = s.combine(by, old, vals[i])
 				} else {
 					fresh++
@@ -82,11 +82,11 @@ func (s mapSuite) reduce(t testing.TB, m erasedMap) {
 			if got != fresh {
 				t.Fatalf("Reduce by %v of %d pairs: %d new keys, want %d", weft.OpKind(by), n, got, fresh)
 			}
-			s.equals(t, m, model)
-			gone := keys[:n/8]
-			_, err = m.Delete(ctx(), gone, nil)
+			s.checkEqual(t, m, model)
+			deleted := keys[:n/8]
+			_, err = m.Delete(ctx(), deleted, nil)
 			must(t, err)
-			for _, k := range gone {
+			for _, k := range deleted {
 				delete(model, k)
 			}
 		}
@@ -109,7 +109,7 @@ func (s mapSuite) reduceOneKey(t testing.TB, m erasedMap) {
 				t.Errorf("Reduce of one key: %d new keys, want %d", got, 1-i)
 			}
 		}
-		s.has(t, m, []uint64{k}, []uint64{s.combine(weft.Sum, sum, sum)})
+		s.checkPresent(t, m, []uint64{k}, []uint64{s.combine(weft.Sum, sum, sum)})
 	}
 }
 
@@ -134,7 +134,7 @@ func (s mapSuite) reduceRefuses(t testing.TB, m erasedMap) {
 		}
 	}
 	mustPanic(t, "Reduce vals", func() { m.Reduce(ctx(), s.numbers(1, 2), make([]uint64, 1), weft.Sum) })
-	s.length(t, m, 0)
+	s.checkLen(t, m, 0)
 }
 
 // kindOf draws a kind of operation that maps of such values support. Floats are not summed, because

@@ -17,50 +17,50 @@ import (
 type flaw string
 
 const (
-	none             flaw = ""
-	reservesOnes     flaw = "all ones is not a key"
-	reservesZero     flaw = "a value of zero counts as absent"
-	firstPutWins     flaw = "the first of duplicate Puts wins"
-	countsReplaced   flaw = "Put counts replaced keys as new"
-	putNewReplaces   flaw = "PutNew replaces values"
-	reportsAll       flaw = "every duplicate of a Delete reports success"
-	keepsDeleted     flaw = "Delete counts and removes nothing"
-	leavesOutputs    flaw = "Get leaves the values of absent keys alone"
-	quietsNaN        flaw = "float values pass through arithmetic"
-	skipsLengths     flaw = "lengths of outputs are not checked"
-	ignoresContext   flaw = "contexts are not looked at"
-	reopens          flaw = "calls work after Close"
-	clearForgetsLen  flaw = "Len survives Clear"
-	applyHidesValue  flaw = "Apply does not tell what PutNew found"
-	iteratesTwice    flaw = "All has a pair twice after a change"
-	answersTooLittle flaw = "only the first 255 rows of a batch are run"
-	applyTakesAny    flaw = "Apply accepts unknown operations"
-	loadsNothing     flaw = "GetOrPut leaves the values of keys alone that are there"
-	loadsOnce        flaw = "GetOrPut leaves rows alone whose key came with the batch"
-	loadsLast        flaw = "the last of duplicates in GetOrPut wins"
-	loadsInverted    flaw = "GetOrPut reports what is new"
-	loadsForget      flaw = "a cancelled GetOrPut clears the values of rows that it did not come to"
-	loadsLate        flaw = "others come between the lookup of GetOrPut and its insertions"
-	assignsFromOne   flaw = "ids begin at 1"
-	assignsRows      flaw = "Assign counts rows"
-	assignsLength    flaw = "the next id is the length"
-	assignsLowly     flaw = "Assign does not look at values that others put"
-	assignsForever   flaw = "ids go on behind Clear"
-	assignsAhead     flaw = "a cancelled Assign has used up the ids of all rows"
-	assignsBeyond    flaw = "ids begin anew behind the last"
-	assignsFloats    flaw = "floats are ids"
-	assignsAnew      flaw = "a map that is loaded begins to count anew"
-	assignsTwice     flaw = "calls of Assign beside each other count alike"
-	assignsDraft     flaw = "lookups see ids that are not final"
-	reduceReplaces   flaw = "a reduction replaces the value"
-	reduceOnce       flaw = "of the values that a batch has for a key one is combined"
-	updatesInsert    flaw = "updates insert keys that are absent"
-	reduceBits       flaw = "minima and maxima go by the bits"
+	none                flaw = ""
+	reservesOnes        flaw = "all ones is not a key"
+	reservesZero        flaw = "a value of zero counts as absent"
+	firstPutWins        flaw = "the first of duplicate Puts wins"
+	countsReplaced      flaw = "Put counts replaced keys as new"
+	putNewReplaces      flaw = "PutNew replaces values"
+	reportsAll          flaw = "every duplicate of a Delete reports success"
+	keepsDeleted        flaw = "Delete counts and removes nothing"
+	leavesOutputs       flaw = "Get leaves the values of absent keys alone"
+	quietsNaN           flaw = "float values pass through arithmetic"
+	skipsLengths        flaw = "lengths of outputs are not checked"
+	ignoresContext      flaw = "contexts are not looked at"
+	reopens             flaw = "calls work after Close"
+	clearForgetsLen     flaw = "Len survives Clear"
+	applyHidesValue     flaw = "Apply does not tell what PutNew found"
+	iteratesTwice       flaw = "All has a pair twice after a change"
+	truncatesBatches    flaw = "only the first 255 rows of a batch are run"
+	applyTakesAny       flaw = "Apply accepts unknown operations"
+	loadsNoValues       flaw = "GetOrPut leaves the values of keys alone that are there"
+	loadsOnce           flaw = "GetOrPut leaves rows alone whose key came with the batch"
+	loadsLast           flaw = "the last of duplicates in GetOrPut wins"
+	loadsInverted       flaw = "GetOrPut reports what is new"
+	loadsForget         flaw = "a cancelled GetOrPut clears the values of rows that it did not come to"
+	loadsRace           flaw = "others come between the lookup of GetOrPut and its insertions"
+	assignsFromOne      flaw = "ids begin at 1"
+	assignsRows         flaw = "Assign counts rows"
+	assignsLength       flaw = "the next id is the length"
+	assignsIgnoreValues flaw = "Assign does not look at values that others put"
+	assignsForever      flaw = "ids go on behind Clear"
+	assignsSkipIDs      flaw = "a cancelled Assign has used up the ids of all rows"
+	assignsWrap         flaw = "ids begin anew behind the last"
+	assignsFloats       flaw = "floats are ids"
+	assignsAnew         flaw = "a map that is loaded begins to count anew"
+	assignsTwice        flaw = "calls of Assign beside each other count alike"
+	assignsDraft        flaw = "lookups see ids that are not final"
+	reduceReplaces      flaw = "a reduction replaces the value"
+	reduceOnce          flaw = "of the values that a batch has for a key one is combined"
+	updatesInsert       flaw = "updates insert keys that are absent"
+	reduceBits          flaw = "minima and maxima go by the bits"
 )
 
 // reference is a Go map that implements the interface of weft in the simplest form.
 type reference[K weft.Key, V weft.Value] struct {
-	whole[K, V]
+	referenceBase[K, V]
 	mu     sync.Mutex
 	pairs  map[K]V
 	extra  int // the error of Len
@@ -70,17 +70,19 @@ type reference[K weft.Key, V weft.Value] struct {
 }
 
 func newReference[K weft.Key, V weft.Value](f flaw, dev device.Device) *reference[K, V] {
-	m := &reference[K, V]{whole: newWhole[K, V](f, dev), pairs: map[K]V{}}
-	m.whole.pairs = m
+	m := &reference[K, V]{referenceBase: newWhole[K, V](f, dev), pairs: map[K]V{}}
+	m.referenceBase.pairs = m
 	return m
 }
 
 // begin is the first step of every method.
-func (m *reference[K, V]) begin(ctx context.Context) error { return m.whole.begin(ctx, m.closed) }
+func (m *reference[K, V]) begin(ctx context.Context) error {
+	return m.referenceBase.begin(ctx, m.closed)
+}
 
 // prefix returns how many rows of a batch are run, and the reason if not all.
 func (m *reference[K, V]) prefix(ctx context.Context, n int) (rows int, err error) {
-	return m.whole.prefix(ctx, m.closed, n)
+	return m.referenceBase.prefix(ctx, m.closed, n)
 }
 
 // optional returns the length of an output that may be nil.
@@ -136,7 +138,7 @@ func (m *reference[K, V]) PutNew(ctx context.Context, keys []K, vals []V, ok []b
 		ops[i] = weft.Op[K, V]{Kind: weft.OpPutNew, Key: keys[i], Value: vals[i]}
 	}
 	err = m.Apply(ctx, ops, res)
-	return tell(res, ok), err
+	return writeFlags(res, ok), err
 }
 
 func (m *reference[K, V]) Delete(ctx context.Context, keys []K, deleted []bool) (n int, err error) {
@@ -146,7 +148,7 @@ func (m *reference[K, V]) Delete(ctx context.Context, keys []K, deleted []bool) 
 		ops[i] = weft.Op[K, V]{Kind: weft.OpDelete, Key: keys[i]}
 	}
 	err = m.Apply(ctx, ops, res)
-	n = tell(res, deleted)
+	n = writeFlags(res, deleted)
 	if seen := map[K]bool{}; m.flaw == reportsAll && deleted != nil {
 		for i, k := range keys {
 			seen[k] = seen[k] || deleted[i]
@@ -156,8 +158,8 @@ func (m *reference[K, V]) Delete(ctx context.Context, keys []K, deleted []bool) 
 	return n, err
 }
 
-// tell writes the flags of results and counts them.
-func tell[V weft.Value](res []weft.Result[V], flags []bool) (n int) {
+// writeFlags writes the flags of results and counts them.
+func writeFlags[V weft.Value](res []weft.Result[V], flags []bool) (n int) {
 	for i, r := range res {
 		if flags != nil && i < len(flags) {
 			flags[i] = r.OK
@@ -203,7 +205,7 @@ func (m *reference[K, V]) Apply(ctx context.Context, ops []weft.Op[K, V], res []
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, op := range ops {
-		if (op.Kind == weft.OpDeleteAll || op.Kind > weft.OpOr && op.Kind != weft.OpUpdate || fractional[V]() && (op.Kind == weft.OpAnd || op.Kind == weft.OpOr)) && m.flaw != applyTakesAny {
+		if (op.Kind == weft.OpDeleteAll || op.Kind > weft.OpOr && op.Kind != weft.OpUpdate || isFloat[V]() && (op.Kind == weft.OpAnd || op.Kind == weft.OpOr)) && m.flaw != applyTakesAny {
 			clear(res)
 			return device.ErrInvalid
 		}
@@ -213,7 +215,7 @@ func (m *reference[K, V]) Apply(ctx context.Context, ops []weft.Op[K, V], res []
 		clear(res[min(rows, len(res)):])
 	}
 	for i, op := range ops[:rows] {
-		r := m.one(op)
+		r := m.applyOp(op)
 		if i < len(res) {
 			res[i] = r
 		}
@@ -221,7 +223,7 @@ func (m *reference[K, V]) Apply(ctx context.Context, ops []weft.Op[K, V], res []
 	return err
 }
 
-func (m *reference[K, V]) one(op weft.Op[K, V]) (r weft.Result[V]) {
+func (m *reference[K, V]) applyOp(op weft.Op[K, V]) (r weft.Result[V]) {
 	old, ok := m.lookup(op.Key)
 	switch op.Kind {
 	case weft.OpGet:
@@ -252,9 +254,9 @@ func (m *reference[K, V]) one(op weft.Op[K, V]) (r weft.Result[V]) {
 		case !ok || m.flaw == reduceReplaces:
 			m.store(op.Key, op.Value)
 		case m.flaw == reduceBits && (op.Kind == weft.OpMin || op.Kind == weft.OpMax):
-			m.store(op.Key, fromBits[V](combined(weft.Reduction(op.Kind), toBits(old), toBits(op.Value))))
+			m.store(op.Key, fromBits[V](combine(weft.Reduction(op.Kind), toBits(old), toBits(op.Value))))
 		default:
-			m.store(op.Key, combined(weft.Reduction(op.Kind), old, op.Value))
+			m.store(op.Key, combine(weft.Reduction(op.Kind), old, op.Value))
 		}
 		r.OK = !ok
 	}
@@ -264,7 +266,7 @@ func (m *reference[K, V]) one(op weft.Op[K, V]) (r weft.Result[V]) {
 func (m *reference[K, V]) Reduce(ctx context.Context, keys []K, vals []V, by weft.Reduction) (inserted int, err error) {
 	m.match(len(keys), len(vals))
 	k := weft.OpKind(by)
-	if !k.Reduces() || fractional[V]() && k > weft.OpMax {
+	if !k.Reduces() || isFloat[V]() && k > weft.OpMax {
 		return 0, &weft.PartialError{Err: device.ErrInvalid}
 	}
 	m.mu.Lock()
@@ -276,7 +278,7 @@ func (m *reference[K, V]) Reduce(ctx context.Context, keys []K, vals []V, by wef
 			continue
 		}
 		seen[keys[i]] = true
-		if m.one(weft.Op[K, V]{Kind: k, Key: keys[i], Value: vals[i]}).OK {
+		if m.applyOp(weft.Op[K, V]{Kind: k, Key: keys[i], Value: vals[i]}).OK {
 			inserted++
 		}
 	}
@@ -301,21 +303,21 @@ func (m *reference[K, V]) GetOrPut(ctx context.Context, keys []K, vals []V, load
 	}
 	mine := map[K]bool{}
 	for i := range keys[:rows] {
-		_, there := m.lookup(keys[i])
-		if m.flaw == loadsLate && !there {
+		_, present := m.lookup(keys[i])
+		if m.flaw == loadsRace && !present {
 			m.pause()
 			m.store(keys[i], vals[i])
 			inserted++
 			continue
 		}
-		r := m.one(weft.Op[K, V]{Kind: weft.OpPutNew, Key: keys[i], Value: vals[i]})
+		r := m.applyOp(weft.Op[K, V]{Kind: weft.OpPutNew, Key: keys[i], Value: vals[i]})
 		switch {
 		case r.OK:
 			inserted++
 			mine[keys[i]] = true
 		case m.flaw == loadsLast && mine[keys[i]]:
 			m.store(keys[i], vals[i])
-		case m.flaw != loadsNothing && (m.flaw != loadsOnce || !mine[keys[i]]):
+		case m.flaw != loadsNoValues && (m.flaw != loadsOnce || !mine[keys[i]]):
 			vals[i], _ = m.lookup(keys[i])
 		}
 		if i < len(loaded) {
@@ -342,7 +344,7 @@ func (m *reference[K, V]) Assign(ctx context.Context, keys []K, ids []V) (insert
 	m.match(len(keys), len(ids))
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if fractional[V]() && m.flaw != assignsFloats {
+	if isFloat[V]() && m.flaw != assignsFloats {
 		clear(ids)
 		return 0, &weft.PartialError{Err: device.ErrInvalid}
 	}
@@ -353,7 +355,7 @@ func (m *reference[K, V]) Assign(ctx context.Context, keys []K, ids []V) (insert
 		last = fromBits[V](math.MaxInt32)
 	}
 	for _, v := range m.pairs {
-		if v >= 0 && m.flaw != assignsLowly && (m.flaw != assignsAnew || m.next > 0) {
+		if v >= 0 && m.flaw != assignsIgnoreValues && (m.flaw != assignsAnew || m.next > 0) {
 			m.next = max(m.next, uint64(v)+1)
 		}
 	}
@@ -365,9 +367,9 @@ func (m *reference[K, V]) Assign(ctx context.Context, keys []K, ids []V) (insert
 	}
 	first := m.next
 	for i, k := range keys[:rows] {
-		id, there := m.lookup(k)
-		if !there {
-			if m.next > uint64(last) && m.flaw != assignsBeyond {
+		id, present := m.lookup(k)
+		if !present {
+			if m.next > uint64(last) && m.flaw != assignsWrap {
 				clear(ids[i:])
 				return inserted, &weft.PartialError{Done: i, Err: weft.ErrFull}
 			}
@@ -380,7 +382,7 @@ func (m *reference[K, V]) Assign(ctx context.Context, keys []K, ids []V) (insert
 			}
 			m.store(k, id)
 		}
-		if m.flaw == assignsRows && there {
+		if m.flaw == assignsRows && present {
 			m.next++
 		}
 		if ids[i] = id; m.flaw == assignsTwice && i%64 == 0 {
@@ -389,7 +391,7 @@ func (m *reference[K, V]) Assign(ctx context.Context, keys []K, ids []V) (insert
 			m.next = next
 		}
 	}
-	if m.flaw == assignsAhead && err != nil {
+	if m.flaw == assignsSkipIDs && err != nil {
 		m.next = first + uint64(len(keys))
 	}
 	return inserted, err
@@ -423,10 +425,10 @@ func (m *reference[K, V]) All() iter.Seq2[K, V] {
 		for i, k := range keys {
 			m.mu.Lock()
 			v, ok := m.pairs[k]
-			again := m.flaw == iteratesTwice && m.change != version && i == len(keys)-1
+			repeat := m.flaw == iteratesTwice && m.change != version && i == len(keys)-1
 			m.mu.Unlock()
-			if ok && !yield(k, v) || again && !yield(k, v) {
-				m.stopped()
+			if ok && !yield(k, v) || repeat && !yield(k, v) {
+				m.endLoop()
 				return
 			}
 		}
@@ -487,7 +489,7 @@ func (s referenceSet[K]) AddOn(to *device.Stream, keys device.Slice[K], added de
 func (s referenceSet[K]) ApplyOn(to *device.Stream, kinds device.Slice[weft.OpKind], keys device.Slice[K], ok device.Slice[bool]) error {
 	for i, k := range keys.Host() {
 		if kind := kinds.Host()[i]; !kind.Reduces() {
-			ok.Host()[i] = s.one(weft.Op[K, uint32]{Kind: kind, Key: k}).OK
+			ok.Host()[i] = s.applyOp(weft.Op[K, uint32]{Kind: kind, Key: k}).OK
 		}
 	}
 	return nil

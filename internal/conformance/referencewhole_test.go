@@ -18,39 +18,39 @@ import (
 
 // Flaws that maps, sets and multimaps share.
 const (
-	failsEmpty      flaw = "a batch without operations is an error"
-	hidesPrefix     flaw = "a cancelled call does not say what it did"
-	overstates      flaw = "a cancelled call says that it did one operation more"
-	leavesStale     flaw = "a cancelled call leaves what outputs held"
-	pagesRepeat     flaw = "Pages have the first pair of each page twice"
-	pagesLose       flaw = "Pages lose the last page"
-	pagesQuiet      flaw = "an iteration that is cancelled ends without an error"
-	pagesShareError flaw = "the error of one iteration ends all others"
-	stopsLocked     flaw = "changes refuse after a loop that stopped"
-	loopsDeadlock   flaw = "changes refuse while an iteration goes on"
-	savesTwice      flaw = "Save writes a pair twice"
-	savesShort      flaw = "Save does not write what follows the pairs"
-	loadsDamaged    flaw = "Load does not look at checksums"
-	loadsGreedy     flaw = "Load reads beyond what Save wrote"
-	loadReplacesAll flaw = "Load removes what is there"
-	saveHidesErrors flaw = "Save hides the errors of its writer"
-	compactLoses    flaw = "Compact loses a pair"
-	onIgnoresCount  flaw = "On methods don't add their counts"
-	onSetsCount     flaw = "On methods overwrite the count"
-	onSkipsFlags    flaw = "On methods leave flags alone"
-	onSkipsValues   flaw = "On methods leave values alone"
-	onLosesLast     flaw = "On methods leave the last operation out"
-	onTakesAny      flaw = "On methods take what lies on other devices"
-	onTakesFar      flaw = "On methods look at where keys lie, and no other column"
-	onWritesBeyond  flaw = "On methods write a flag behind the batch"
-	onTakesShort    flaw = "On methods take columns that are too short"
-	onBackwards     flaw = "On methods run batches from their end"
-	onForgets       flaw = "On methods lose the batch when the stream is another than before"
+	failsEmpty          flaw = "a batch without operations is an error"
+	hidesPrefix         flaw = "a cancelled call does not say what it did"
+	overstates          flaw = "a cancelled call says that it did one operation more"
+	leavesStale         flaw = "a cancelled call leaves what outputs held"
+	pagesRepeat         flaw = "Pages have the first pair of each page twice"
+	pagesLose           flaw = "Pages lose the last page"
+	pagesHideErrors     flaw = "an iteration that is cancelled ends without an error"
+	pagesShareError     flaw = "the error of one iteration ends all others"
+	stopsLocked         flaw = "changes refuse after a loop that stopped"
+	loopsDeadlock       flaw = "changes refuse while an iteration goes on"
+	savesTwice          flaw = "Save writes a pair twice"
+	savesShort          flaw = "Save does not write what follows the pairs"
+	loadsDamaged        flaw = "Load does not look at checksums"
+	loadsReadAhead      flaw = "Load reads beyond what Save wrote"
+	loadReplacesAll     flaw = "Load removes what is there"
+	saveHidesErrors     flaw = "Save hides the errors of its writer"
+	compactLoses        flaw = "Compact loses a pair"
+	onIgnoresCount      flaw = "On methods don't add their counts"
+	onSetsCount         flaw = "On methods overwrite the count"
+	onSkipsFlags        flaw = "On methods leave flags alone"
+	onSkipsValues       flaw = "On methods leave values alone"
+	onLosesLast         flaw = "On methods leave the last operation out"
+	onTakesOtherDevices flaw = "On methods take what lies on other devices"
+	onChecksKeysOnly    flaw = "On methods look at where keys lie, and no other column"
+	onOverwrites        flaw = "On methods write a flag behind the batch"
+	onTakesShort        flaw = "On methods take columns that are too short"
+	onBackwards         flaw = "On methods run batches from their end"
+	onLosesStream       flaw = "On methods lose the batch when the stream is another than before"
 )
 
-// whole has what references of all kinds share: pages, files, and batches on a CPU. It is built on
-// the methods for host batches.
-type whole[K weft.Key, V weft.Value] struct {
+// referenceBase has what references of all kinds share: pages, files, and batches on a CPU. It is
+// built on the methods for host batches.
+type referenceBase[K weft.Key, V weft.Value] struct {
 	flaw  flaw
 	dev   device.Device
 	pairs interface {
@@ -64,12 +64,12 @@ type whole[K weft.Key, V weft.Value] struct {
 	stream    *atomic.Pointer[device.Stream]
 }
 
-func newWhole[K weft.Key, V weft.Value](f flaw, dev device.Device) whole[K, V] {
-	return whole[K, V]{f, dev, nil, new(atomic.Int64), new(atomic.Bool), new(atomic.Bool), new(atomic.Pointer[device.Stream])}
+func newWhole[K weft.Key, V weft.Value](f flaw, dev device.Device) referenceBase[K, V] {
+	return referenceBase[K, V]{f, dev, nil, new(atomic.Int64), new(atomic.Bool), new(atomic.Bool), new(atomic.Pointer[device.Stream])}
 }
 
 // begin is the first step of every method.
-func (w *whole[K, V]) begin(ctx context.Context, closed bool) error {
+func (w *referenceBase[K, V]) begin(ctx context.Context, closed bool) error {
 	if closed && w.flaw != reopens {
 		return weft.ErrClosed
 	}
@@ -83,11 +83,11 @@ func (w *whole[K, V]) begin(ctx context.Context, closed bool) error {
 const chunk = 50
 
 // prefix returns how many rows of a batch are run, and the reason if not all.
-func (w *whole[K, V]) prefix(ctx context.Context, closed bool, n int) (rows int, err error) {
+func (w *referenceBase[K, V]) prefix(ctx context.Context, closed bool, n int) (rows int, err error) {
 	if closed && w.flaw != reopens {
 		return 0, &weft.PartialError{Err: weft.ErrClosed}
 	}
-	if err := w.busy(); err != nil || n == 0 && w.flaw == failsEmpty {
+	if err := w.iterationError(); err != nil || n == 0 && w.flaw == failsEmpty {
 		return 0, fmt.Errorf("not now: %w", err)
 	}
 	for rows < n {
@@ -103,13 +103,13 @@ func (w *whole[K, V]) prefix(ctx context.Context, closed bool, n int) (rows int,
 		}
 		rows = min(rows+chunk, n)
 	}
-	if w.flaw == answersTooLittle {
+	if w.flaw == truncatesBatches {
 		rows = min(rows, 255)
 	}
 	return rows, nil
 }
 
-func (w *whole[K, V]) match(keys int, lengths ...int) {
+func (w *referenceBase[K, V]) match(keys int, lengths ...int) {
 	for _, n := range lengths {
 		if n != keys && w.flaw != skipsLengths {
 			panic(fmt.Sprintf("%d keys, but a column of %d", keys, n))
@@ -121,7 +121,7 @@ func (w *whole[K, V]) match(keys int, lengths ...int) {
 const pageRows = 64
 
 // Pages iterates over the pairs present at the start.
-func (w *whole[K, V]) Pages(ctx context.Context) iter.Seq2[weft.Page[K, V], error] {
+func (w *referenceBase[K, V]) Pages(ctx context.Context) iter.Seq2[weft.Page[K, V], error] {
 	return func(yield func(weft.Page[K, V], error) bool) {
 		w.iterating.Add(1)
 		defer w.iterating.Add(-1)
@@ -146,21 +146,21 @@ func (w *whole[K, V]) Pages(ctx context.Context) iter.Seq2[weft.Page[K, V], erro
 		if err != nil {
 			w.ended.Store(true)
 		}
-		if err != nil && w.flaw != pagesQuiet {
+		if err != nil && w.flaw != pagesHideErrors {
 			yield(weft.Page[K, V]{}, err)
 		}
 	}
 }
 
-// stopped is called when a loop over All stops.
-func (w *whole[K, V]) stopped() {
+// endLoop is called when a loop over All stops.
+func (w *referenceBase[K, V]) endLoop() {
 	if w.flaw == stopsLocked {
 		w.iterating.Add(1)
 	}
 }
 
-// busy returns the error of changes that do not run alongside an iteration.
-func (w *whole[K, V]) busy() error {
+// iterationError returns the error of changes that do not run alongside an iteration.
+func (w *referenceBase[K, V]) iterationError() error {
 	if (w.flaw == loopsDeadlock || w.flaw == stopsLocked) && w.iterating.Load() > 0 {
 		return fmt.Errorf("an iteration goes on")
 	}
@@ -169,13 +169,13 @@ func (w *whole[K, V]) busy() error {
 
 // ---- files: letters of the types, number of pairs, pairs, checksum -----------
 
-func (w *whole[K, V]) header(n int) []byte {
+func (w *referenceBase[K, V]) header(n int) []byte {
 	var k K
 	var v V
 	return binary.LittleEndian.AppendUint64(fmt.Appendf(nil, "%8.8T%2d%8.8T%2d", k, unsafe.Sizeof(k), v, unsafe.Sizeof(v)), uint64(n))
 }
 
-func (w *whole[K, V]) Save(ctx context.Context, to io.Writer) (int, error) {
+func (w *referenceBase[K, V]) Save(ctx context.Context, to io.Writer) (int, error) {
 	keys, vals, err := w.pairs.list(ctx)
 	if err != nil {
 		return 0, err
@@ -198,11 +198,11 @@ func (w *whole[K, V]) Save(ctx context.Context, to io.Writer) (int, error) {
 	return n, err
 }
 
-func (w *whole[K, V]) Load(ctx context.Context, from io.Reader) (int, error) {
+func (w *referenceBase[K, V]) Load(ctx context.Context, from io.Reader) (int, error) {
 	if _, _, err := w.pairs.list(ctx); err != nil {
 		return 0, err
 	}
-	if w.flaw == loadsGreedy {
+	if w.flaw == loadsReadAhead {
 		all, err := io.ReadAll(from)
 		if err != nil {
 			return 0, err
@@ -251,7 +251,7 @@ func (w *whole[K, V]) Load(ctx context.Context, from io.Reader) (int, error) {
 	return n, err
 }
 
-func (w *whole[K, V]) Compact(ctx context.Context) error {
+func (w *referenceBase[K, V]) Compact(ctx context.Context) error {
 	keys, _, err := w.pairs.list(ctx)
 	if err == nil && w.flaw == compactLoses && len(keys) > 0 {
 		_, err = w.pairs.Delete(ctx, keys[:1], nil)
@@ -259,19 +259,22 @@ func (w *whole[K, V]) Compact(ctx context.Context) error {
 	return err
 }
 
-func (w *whole[K, V]) Sync(ctx context.Context) error {
+func (w *referenceBase[K, V]) Sync(ctx context.Context) error {
 	w.pending.Store(false)
 	return w.Check(ctx)
 }
 
-func (w *whole[K, V]) Check(ctx context.Context) error { _, _, err := w.pairs.list(ctx); return err }
+func (w *referenceBase[K, V]) Check(ctx context.Context) error {
+	_, _, err := w.pairs.list(ctx)
+	return err
+}
 
 // ---- batches on a CPU ------------------------------------------------------------
 
 // submit checks the device of a batch, runs it and adds its count.
-func (w *whole[K, V]) submit(s *device.Stream, n []device.Slice[uint64], places []device.Device, run func() (int, error)) error {
+func (w *referenceBase[K, V]) submit(s *device.Stream, n []device.Slice[uint64], places []device.Device, run func() (int, error)) error {
 	bad := s == nil || s.Device() != w.dev || len(n) > 1
-	if w.flaw == onTakesFar {
+	if w.flaw == onChecksKeysOnly {
 		places = places[:1]
 	}
 	for _, dev := range places {
@@ -280,10 +283,10 @@ func (w *whole[K, V]) submit(s *device.Stream, n []device.Slice[uint64], places 
 	for _, c := range n {
 		bad = bad || c.Len() > 0 && c.Device() != w.dev
 	}
-	if bad && w.flaw != onTakesAny {
+	if bad && w.flaw != onTakesOtherDevices {
 		return device.ErrInvalid
 	}
-	if last := w.stream.Swap(s); w.flaw == onForgets && last != nil && last != s {
+	if last := w.stream.Swap(s); w.flaw == onLosesStream && last != nil && last != s {
 		return nil
 	}
 	got, err := run()
@@ -297,7 +300,7 @@ func (w *whole[K, V]) submit(s *device.Stream, n []device.Slice[uint64], places 
 }
 
 // keysOf returns the keys of a batch.
-func (w *whole[K, V]) keysOf(keys device.Slice[K]) []K {
+func (w *referenceBase[K, V]) keysOf(keys device.Slice[K]) []K {
 	if w.flaw == onLosesLast {
 		return keys.Host()[:max(0, keys.Len()-1)]
 	}
@@ -318,16 +321,16 @@ func output[T device.Elem](flaw, skips flaw, s device.Slice[T], rows int) []T {
 }
 
 // inOrder runs a batch, or runs it in reverse order.
-func (w *whole[K, V]) inOrder(keys []K, vals []V, ok []bool, run func(keys []K, vals []V, ok []bool) (int, error)) (int, error) {
-	turn := func() { slices.Reverse(keys); slices.Reverse(vals); slices.Reverse(ok) }
+func (w *referenceBase[K, V]) inOrder(keys []K, vals []V, ok []bool, run func(keys []K, vals []V, ok []bool) (int, error)) (int, error) {
+	reverse := func() { slices.Reverse(keys); slices.Reverse(vals); slices.Reverse(ok) }
 	if w.flaw == onBackwards {
-		turn()
-		defer turn()
+		reverse()
+		defer reverse()
 	}
 	return run(keys, vals, ok)
 }
 
-func (w *whole[K, V]) PutOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], n ...device.Slice[uint64]) error {
+func (w *referenceBase[K, V]) PutOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], n ...device.Slice[uint64]) error {
 	k := w.keysOf(keys)
 	return w.submit(s, n, []device.Device{keys.Device(), vals.Device()}, func() (int, error) {
 		w.pending.Store(true)
@@ -337,7 +340,7 @@ func (w *whole[K, V]) PutOn(s *device.Stream, keys device.Slice[K], vals device.
 	})
 }
 
-func (w *whole[K, V]) PutNewOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], ok device.Slice[bool], n ...device.Slice[uint64]) error {
+func (w *referenceBase[K, V]) PutNewOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], ok device.Slice[bool], n ...device.Slice[uint64]) error {
 	k := w.keysOf(keys)
 	return w.submit(s, n, []device.Device{keys.Device(), vals.Device(), ok.Device()}, func() (int, error) {
 		return w.inOrder(k, output(w.flaw, "", vals, len(k)), output(w.flaw, onSkipsFlags, ok, len(k)), func(k []K, v []V, ok []bool) (int, error) {
@@ -346,24 +349,24 @@ func (w *whole[K, V]) PutNewOn(s *device.Stream, keys device.Slice[K], vals devi
 	})
 }
 
-func (w *whole[K, V]) GetOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], found device.Slice[bool], n ...device.Slice[uint64]) error {
+func (w *referenceBase[K, V]) GetOn(s *device.Stream, keys device.Slice[K], vals device.Slice[V], found device.Slice[bool], n ...device.Slice[uint64]) error {
 	k := w.keysOf(keys)
 	return w.submit(s, n, []device.Device{keys.Device(), vals.Device(), found.Device()}, func() (int, error) {
 		return w.pairs.Get(context.Background(), k, output(w.flaw, onSkipsValues, vals, len(k)), output(w.flaw, onSkipsFlags, found, len(k)))
 	})
 }
 
-func (w *whole[K, V]) ContainsOn(s *device.Stream, keys device.Slice[K], found device.Slice[bool], n ...device.Slice[uint64]) error {
+func (w *referenceBase[K, V]) ContainsOn(s *device.Stream, keys device.Slice[K], found device.Slice[bool], n ...device.Slice[uint64]) error {
 	k := w.keysOf(keys)
 	return w.submit(s, n, []device.Device{keys.Device(), found.Device()}, func() (int, error) {
 		return w.pairs.Contains(context.Background(), k, output(w.flaw, onSkipsFlags, found, len(k)))
 	})
 }
 
-func (w *whole[K, V]) DeleteOn(s *device.Stream, keys device.Slice[K], deleted device.Slice[bool], n ...device.Slice[uint64]) error {
+func (w *referenceBase[K, V]) DeleteOn(s *device.Stream, keys device.Slice[K], deleted device.Slice[bool], n ...device.Slice[uint64]) error {
 	k := w.keysOf(keys)
 	return w.submit(s, n, []device.Device{keys.Device(), deleted.Device()}, func() (int, error) {
-		if w.flaw == onWritesBeyond && len(k)%32 == 1 {
+		if w.flaw == onOverwrites && len(k)%32 == 1 {
 			*(*bool)(unsafe.Add(unsafe.Pointer(&deleted.Host()[0]), len(k))) = true
 		}
 		return w.inOrder(k, nil, output(w.flaw, onSkipsFlags, deleted, len(k)), func(k []K, _ []V, ok []bool) (int, error) {
@@ -372,7 +375,7 @@ func (w *whole[K, V]) DeleteOn(s *device.Stream, keys device.Slice[K], deleted d
 	})
 }
 
-func (w *whole[K, V]) ApplyOn(s *device.Stream, kinds device.Slice[weft.OpKind], keys device.Slice[K], vals device.Slice[V], ok device.Slice[bool]) error {
+func (w *referenceBase[K, V]) ApplyOn(s *device.Stream, kinds device.Slice[weft.OpKind], keys device.Slice[K], vals device.Slice[V], ok device.Slice[bool]) error {
 	if kinds.Len() != keys.Len() || vals.Len() != keys.Len() || ok.Len() != 0 && ok.Len() != keys.Len() {
 		panic("columns of different length")
 	}

@@ -25,7 +25,7 @@ func replayMap(t testing.TB, m erasedMap, model map[uint64]uint64, data []byte) 
 	rows, rest := data[2:2+n], data[2+n:]
 	keys, vals, flags := make([]uint64, n), make([]uint64, n), make([]bool, n)
 	for i, b := range rows {
-		keys[i] = y.oddKey(b)
+		keys[i] = y.collidingKey(b)
 		vals[i] = y.bits(uint64(b)<<56 ^ uint64(i)*0x9e3779b97f4a7c15)
 	}
 	want, count := make([]bool, n), 0

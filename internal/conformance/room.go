@@ -26,7 +26,7 @@ func NoMemoryToGrow(t testing.TB, dev device.Device, m AnyMap[uint64, uint64], f
 		}
 		n, err := m.Put(ctx(), keys[lo:lo+10], keys[lo:lo+10])
 		inserted += n
-		devicetest.Heal(dev)
+		devicetest.ClearFailures(dev)
 		if err != nil {
 			if !errors.Is(err, device.ErrMemory) || errors.Is(err, weft.ErrFull) {
 				t.Fatal(err)
@@ -40,13 +40,13 @@ func NoMemoryToGrow(t testing.TB, dev device.Device, m AnyMap[uint64, uint64], f
 	full(inserted)
 	WantPairs(t, m, keys[:inserted])
 	n, err := m.Put(ctx(), keys, keys)
-	Want(t, "Put with memory again", n, len(keys)-inserted, err)
+	WantCount(t, "Put with memory again", n, len(keys)-inserted, err)
 	WantPairs(t, m, keys)
 }
 
 // FixedIsFull fills a map of fixed size beyond its slots. The map reports so and keeps its pairs.
-// After deletions, at least others of a hundred other keys fit.
-func FixedIsFull(t testing.TB, m AnyMap[uint64, uint64], capacity, slots, others int) {
+// After deletions, at least minRefit of a hundred other keys fit.
+func FixedIsFull(t testing.TB, m AnyMap[uint64, uint64], capacity, slots, minRefit int) {
 	t.Helper()
 	keys := Sequence[uint64](1, 3*capacity)
 	ok := make([]bool, len(keys))
@@ -54,50 +54,50 @@ func FixedIsFull(t testing.TB, m AnyMap[uint64, uint64], capacity, slots, others
 	if n < capacity || n > slots || !errors.Is(err, weft.ErrFull) {
 		t.Fatalf("PutNew of %d keys: %d in %d slots, %v", len(keys), n, slots, err)
 	}
-	var there []uint64
+	var present []uint64
 	for i, in := range ok {
 		if in {
-			there = append(there, keys[i])
+			present = append(present, keys[i])
 		}
 	}
-	WantPairs(t, m, there)
-	n, err = m.Put(ctx(), there, there)
-	Want(t, "updates", n, 0, err)
-	n, err = m.Delete(ctx(), there[:100], nil)
-	Want(t, "Delete", n, 100, err)
-	if n, err := m.Put(ctx(), there[:100], there[:100]); n < others || (err != nil) != (n < 100) {
+	WantPairs(t, m, present)
+	n, err = m.Put(ctx(), present, present)
+	WantCount(t, "updates", n, 0, err)
+	n, err = m.Delete(ctx(), present[:100], nil)
+	WantCount(t, "Delete", n, 100, err)
+	if n, err := m.Put(ctx(), present[:100], present[:100]); n < minRefit || (err != nil) != (n < 100) {
 		t.Errorf("of 100 keys %d came back: %v", n, err)
 	}
 }
 
-// FoundBesideMoves looks up permanent keys repeatedly, alongside batches of other keys that come
-// and go and move them. Every lookup must find all of them with their values. The map has a fixed
-// size and is almost full.
-func FoundBesideMoves(t testing.TB, dev device.Device, m AnyMap[uint32, uint32], stay, come int) {
+// LookupsAlongsideMoves looks up permanent keys repeatedly, alongside batches of other keys that
+// come and go and move them. Every lookup must find all of them with their values. The map has a
+// fixed size and is almost full.
+func LookupsAlongsideMoves(t testing.TB, dev device.Device, m AnyMap[uint32, uint32], nPermanent, nTransient int) {
 	t.Helper()
 	const lookups = 5
 	change, look := devicetest.NewStream(t, dev), devicetest.NewStream(t, dev)
-	keys := Sequence[uint32](1, stay)
+	keys := Sequence[uint32](1, nPermanent)
 	on := devicetest.Upload(t, look, keys)
-	vals, found := devicetest.Upload(t, look, make([]uint32, stay*lookups)), devicetest.Upload(t, look, make([]bool, stay*lookups))
-	others := func(round int) device.Slice[uint32] {
-		return devicetest.Upload(t, change, Sequence[uint32](1000*(round+1), come))
+	vals, found := devicetest.Upload(t, look, make([]uint32, nPermanent*lookups)), devicetest.Upload(t, look, make([]bool, nPermanent*lookups))
+	uploadBatch := func(round int) device.Slice[uint32] {
+		return devicetest.Upload(t, change, Sequence[uint32](1000*(round+1), nTransient))
 	}
-	before := others(0)
+	before := uploadBatch(0)
 	must(t, errors.Join(look.Sync(ctx()), m.PutOn(change, before, before), m.PutOn(change, on, on), m.Sync(ctx())))
 	for round := 1; round < 6; round++ {
-		next := others(round)
+		next := uploadBatch(round)
 		must(t, errors.Join(m.DeleteOn(change, before, device.Slice[bool]{}), change.Sync(ctx())))
 		for i := range lookups {
-			lo, hi := i*stay, (i+1)*stay
+			lo, hi := i*nPermanent, (i+1)*nPermanent
 			must(t, m.GetOn(look, on, vals.Sub(lo, hi), found.Sub(lo, hi)))
 		}
 		must(t, m.PutOn(change, next, next)) // waits for itself, because the table is nearly full
-		there, got := make([]bool, stay*lookups), make([]uint32, stay*lookups)
-		must(t, errors.Join(found.CopyTo(ctx(), look, there), vals.CopyTo(ctx(), look, got), change.Sync(ctx())))
-		for i := range there {
-			if key := keys[i%stay]; !there[i] || got[i] != key {
-				t.Fatalf("round %d, lookup %d: key %d has value %d, found is %v", round, i/stay, key, got[i], there[i])
+		present, got := make([]bool, nPermanent*lookups), make([]uint32, nPermanent*lookups)
+		must(t, errors.Join(found.CopyTo(ctx(), look, present), vals.CopyTo(ctx(), look, got), change.Sync(ctx())))
+		for i := range present {
+			if key := keys[i%nPermanent]; !present[i] || got[i] != key {
+				t.Fatalf("round %d, lookup %d: key %d has value %d, found is %v", round, i/nPermanent, key, got[i], present[i])
 			}
 		}
 		must(t, m.Sync(ctx()))
@@ -105,22 +105,22 @@ func FoundBesideMoves(t testing.TB, dev device.Device, m AnyMap[uint32, uint32],
 	}
 }
 
-// SavedElsewhere saves a map of some keys on one device, loads it on another, and the other way
+// SaveAcrossDevices saves a map of some keys on one device, loads it on another, and the other way
 // round. The loading device must find all keys.
-func SavedElsewhere(t testing.TB, open Maker[AnyMap[uint32, uint32]], keys []uint32, devices ...device.Device) {
+func SaveAcrossDevices(t testing.TB, open Maker[AnyMap[uint32, uint32]], keys []uint32, devices ...device.Device) {
 	t.Helper()
-	p := place[AnyMap[uint32, uint32]]{open: open}
-	m := p.another(t, devices[0])
+	p := target[AnyMap[uint32, uint32]]{open: open}
+	m := p.newStructure(t, devices[0])
 	n, err := m.Put(ctx(), keys, keys)
-	Want(t, "Put", n, len(keys), err)
+	WantCount(t, "Put", n, len(keys), err)
 	for range 2 {
 		for _, dev := range devices {
 			var file bytes.Buffer
 			_, err := m.Save(ctx(), &file)
 			must(t, err)
-			m = p.another(t, dev)
+			m = p.newStructure(t, dev)
 			n, err := m.Load(ctx(), &file)
-			Want(t, "Load", n, len(keys), err)
+			WantCount(t, "Load", n, len(keys), err)
 			WantPairs(t, m, keys)
 			check(t, m)
 		}

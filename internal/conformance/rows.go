@@ -18,54 +18,54 @@ import (
 // open makes an empty map with capacity for some of the rows. Small pieces split the batches of a
 // GPU.
 func RowsOfMap[K weft.Key, V weft.Value](t *testing.T, dev device.Device, n int, open Maker[AnyMap[K, V]]) {
-	mapKind(mapPlace(dev, 0, open)).tellRows(t, n)
+	mapKind(mapTarget(dev, 0, open)).checkPartialErrors(t, n)
 }
 
 // RowsOfSet is [RowsOfMap] for sets.
 func RowsOfSet[K weft.Key](t *testing.T, dev device.Device, n int, open Maker[AnySet[K]]) {
-	setKind(setPlace(dev, 0, open)).tellRows(t, n)
+	setKind(setTarget(dev, 0, open)).checkPartialErrors(t, n)
 }
 
 // RowsOfMultiMap is [RowsOfMap] for multimaps.
 func RowsOfMultiMap[K weft.Key, V weft.Value](t *testing.T, dev device.Device, n int, open Maker[AnyMultiMap[K, V]]) {
-	multiKind(multiMapPlace(dev, 0, open)).tellRows(t, n)
+	multiKind(multiMapTarget(dev, 0, open)).checkPartialErrors(t, n)
 }
 
-func (k kind[S]) tellRows(t *testing.T, n int) {
-	NotRaced(t, "one call after another")
-	for _, f := range slices.Concat(k.forms, k.hosts) {
+func (k kind[S]) checkPartialErrors(t *testing.T, n int) {
+	SkipRaced(t, "one call after another")
+	for _, f := range slices.Concat(k.forms, k.hostOnly) {
 		if !f.adds() {
 			continue
 		}
 		for _, piece := range []int{0, 1 << 9} {
 			t.Run(fmt.Sprintf("%s/piece%d", f.name, piece), func(t *testing.T) {
 				if piece > 0 {
-					t.Cleanup(staging.Configure(k.dev, staging.Settings{PieceBytes: piece, Segments: 3}))
+					t.Cleanup(staging.Configure(k.dev, staging.Settings{PieceBytes: piece, Slots: 3}))
 				}
-				k.tellRowsHost(t, f, n)
-				k.tellRowsCut(t, f, n)
+				k.checkPartialHost(t, f, n)
+				k.checkPartialCancelled(t, f, n)
 				if f.on != nil && piece == 0 {
-					k.tellRowsOn(t, f, n)
+					k.checkPartialDevice(t, f, n)
 				}
 			})
 		}
 	}
 }
 
-// refilling is a structure of fixed size, and the keys of a batch that have been in it.
-type refilling[S Structure] struct {
+// refiller is a structure of fixed size, and the keys of a batch that have been in it.
+type refiller[S Structure] struct {
 	kind[S]
 	form[S]
-	s  S
-	in map[uint64]bool
+	s        S
+	inserted map[uint64]bool
 }
 
-func (k kind[S]) refill(t testing.TB, f form[S]) *refilling[S] {
-	return &refilling[S]{k, f, k.another(t, k.dev), map[uint64]bool{}}
+func (k kind[S]) newRefiller(t testing.TB, f form[S]) *refiller[S] {
+	return &refiller[S]{k, f, k.newStructure(t, k.dev), map[uint64]bool{}}
 }
 
-// puts returns n rows that the form inserts.
-func (x *refilling[S]) puts(n int) *rows {
+// newRows returns n rows that the form inserts.
+func (x *refiller[S]) newRows(n int) *rows {
 	r := x.batch(rng(), n)
 	for i := range r.Kinds {
 		r.Kinds[i] = weft.OpPut
@@ -73,9 +73,9 @@ func (x *refilling[S]) puts(n int) *rows {
 	return r
 }
 
-// left requires an error to describe the effect of a batch. It records the inserted rows, deletes
-// them to make space, and returns the rows to run again.
-func (x *refilling[S]) left(t testing.TB, r *rows, err error) *rows {
+// remainingRows requires an error to describe the effect of a batch. It records the inserted rows,
+// deletes them to make space, and returns the rows to run again.
+func (x *refiller[S]) remainingRows(t testing.TB, r *rows, err error) *rows {
 	t.Helper()
 	n := len(r.Keys)
 	p := &weft.PartialError{Done: n}
@@ -93,64 +93,64 @@ func (x *refilling[S]) left(t testing.TB, r *rows, err error) *rows {
 		}
 		failed[row] = true
 	}
-	found, again, gone := make([]bool, n), &rows{}, []uint64{}
-	_, err = x.look(ctx(), x.s, r.Keys, make([]uint64, n), found)
+	found, retry, deleted := make([]bool, n), &rows{}, []uint64{}
+	_, err = x.lookup(ctx(), x.s, r.Keys, make([]uint64, n), found)
 	must(t, err)
 	for i, key := range r.Keys {
 		if in := i < p.Done && !failed[i]; found[i] != in {
 			t.Fatalf("%s: Done is %d, row %d failed: %v; it is there: %v", x.form.name, p.Done, i, failed[i], found[i])
 		}
 		if found[i] {
-			if x.in[key] {
+			if x.inserted[key] {
 				t.Fatalf("%s: row %d is there again", x.form.name, i)
 			}
-			x.in[key] = true
-			gone = append(gone, key)
+			x.inserted[key] = true
+			deleted = append(deleted, key)
 			continue
 		}
-		again.Kinds, again.Keys, again.Vals = append(again.Kinds, r.Kinds[i]), append(again.Keys, key), append(again.Vals, r.Vals[i])
-		again.OK, again.Counts = append(again.OK, true), append(again.Counts, ^uint32(0))
+		retry.Kinds, retry.Keys, retry.Vals = append(retry.Kinds, r.Kinds[i]), append(retry.Keys, key), append(retry.Vals, r.Vals[i])
+		retry.OK, retry.Counts = append(retry.OK, true), append(retry.Counts, ^uint32(0))
 	}
-	_, err = x.remove(ctx(), x.s, gone, nil)
+	_, err = x.remove(ctx(), x.s, deleted, nil)
 	must(t, err)
-	return again
+	return retry
 }
 
-// outputs requires the outputs of a host batch to agree with its error.
-func (x *refilling[S]) outputs(t testing.TB, was, is *rows, err error) {
+// checkOutputs requires the outputs of a host batch to agree with its error.
+func (x *refiller[S]) checkOutputs(t testing.TB, was, is *rows, err error) {
 	t.Helper()
 	var p *weft.PartialError
 	if !errors.As(err, &p) {
 		return
 	}
-	x.zeroFrom(t, x.form, was, is, p.Done)
+	x.checkZeroFrom(t, x.form, was, is, p.Done)
 	for _, row := range p.Rows {
-		x.zeroFrom(t, x.form, was.part(row, row+1), is.part(row, row+1), 0)
+		x.checkZeroFrom(t, x.form, was.part(row, row+1), is.part(row, row+1), 0)
 	}
 }
 
-// again runs the rest of a batch until nothing is left.
-func (x *refilling[S]) again(t testing.TB, r *rows, run func(r *rows) error) {
+// runToEnd runs the rest of a batch until nothing is left.
+func (x *refiller[S]) runToEnd(t testing.TB, r *rows, run func(r *rows) error) {
 	t.Helper()
 	n := len(r.Keys)
 	for tries := 0; len(r.Keys) > 0; tries++ {
 		if tries > 100 {
 			t.Fatalf("%s: %d rows of %d are left after %d tries", x.form.name, len(r.Keys), n, tries)
 		}
-		r = x.left(t, r, run(r))
+		r = x.remainingRows(t, r, run(r))
 	}
-	if len(x.in) != n {
-		t.Fatalf("%s: %d rows of %d have been in", x.form.name, len(x.in), n)
+	if len(x.inserted) != n {
+		t.Fatalf("%s: %d rows of %d have been in", x.form.name, len(x.inserted), n)
 	}
 }
 
-func (k kind[S]) tellRowsHost(t testing.TB, f form[S], n int) {
+func (k kind[S]) checkPartialHost(t testing.TB, f form[S], n int) {
 	t.Helper()
-	x, full := k.refill(t, f), false
-	x.again(t, x.puts(n), func(r *rows) error {
+	x, full := k.newRefiller(t, f), false
+	x.runToEnd(t, x.newRows(n), func(r *rows) error {
 		got := r.clone()
 		_, err := f.host(ctx(), x.s, got)
-		x.outputs(t, r, got, err)
+		x.checkOutputs(t, r, got, err)
 		full = full || errors.Is(err, weft.ErrFull)
 		return err
 	})
@@ -159,27 +159,27 @@ func (k kind[S]) tellRowsHost(t testing.TB, f form[S], n int) {
 	}
 }
 
-// tellRowsCut does the same with a context that ends after a growing number of checks.
-func (k kind[S]) tellRowsCut(t testing.TB, f form[S], n int) {
+// checkPartialCancelled does the same with a context that ends after a growing number of checks.
+func (k kind[S]) checkPartialCancelled(t testing.TB, f form[S], n int) {
 	t.Helper()
-	x, patience := k.refill(t, f), int64(1)
-	x.again(t, x.puts(n), func(r *rows) error {
+	x, nChecks := k.newRefiller(t, f), int64(1)
+	x.runToEnd(t, x.newRows(n), func(r *rows) error {
 		got := r.clone()
-		_, err := f.host(&countdown{ctx(), newCount(patience)}, x.s, got)
+		_, err := f.host(&countdown{ctx(), newCount(nChecks)}, x.s, got)
 		if err != nil && !errors.Is(err, weft.ErrFull) && !errors.Is(err, context.Canceled) {
 			t.Fatalf("%s: %v", f.name, err)
 		}
-		x.outputs(t, r, got, err)
-		patience += 1 + patience/2
+		x.checkOutputs(t, r, got, err)
+		nChecks += 1 + nChecks/2
 		return err
 	})
 }
 
-// tellRowsOn does the same on the device, where one Sync reports on two batches.
-func (k kind[S]) tellRowsOn(t testing.TB, f form[S], n int) {
+// checkPartialDevice does the same on the device, where one Sync reports on two batches.
+func (k kind[S]) checkPartialDevice(t testing.TB, f form[S], n int) {
 	t.Helper()
-	x, st, full := k.refill(t, f), devicetest.NewStream(t, k.dev), false
-	x.again(t, x.puts(n), func(r *rows) error {
+	x, st, full := k.newRefiller(t, f), devicetest.NewStream(t, k.dev), false
+	x.runToEnd(t, x.newRows(n), func(r *rows) error {
 		half, n := len(r.Keys)/3, len(r.Keys)
 		c := k.upload(t, st, r)
 		must(t, f.on(x.s, st, c.part(0, half)))

@@ -12,20 +12,20 @@ import (
 
 // Set runs the suite for sets on a device, except for some cases.
 func Set[K weft.Key](t *testing.T, dev device.Device, scale Scale, open Maker[AnySet[K]], without ...string) {
-	p := setPlace(dev, scale, open)
+	p := setTarget(dev, scale, open)
 	run(t, p, setCases(p), without...)
 }
 
-func setPlace[K weft.Key](dev device.Device, scale Scale, open Maker[AnySet[K]]) place[erasedSet] {
-	return place[erasedSet]{typesOf[K, uint32](), dev, scale, erasing(open, eraseSet[K])}
+func setTarget[K weft.Key](dev device.Device, scale Scale, open Maker[AnySet[K]]) target[erasedSet] {
+	return target[erasedSet]{typesOf[K, uint32](), dev, scale, erasing(open, eraseSet[K])}
 }
 
 // SetCases returns the tests of the suite for sets.
 func SetCases[K weft.Key](dev device.Device, scale Scale, open Maker[AnySet[K]]) []Case[AnySet[K]] {
-	return asked(setCases(setPlace(dev, scale, open)), eraseSet[K])
+	return typedCases(setCases(setTarget(dev, scale, open)), eraseSet[K])
 }
 
-func setCases(p place[erasedSet]) []Case[erasedSet] {
+func setCases(p target[erasedSet]) []Case[erasedSet] {
 	s := setSuite{p}
 	return append(setKind(p).cases(), []Case[erasedSet]{
 		{"RoundTrip", s.roundTrip},
@@ -40,7 +40,7 @@ func setCases(p place[erasedSet]) []Case[erasedSet] {
 	}...)
 }
 
-type setSuite struct{ place[erasedSet] }
+type setSuite struct{ target[erasedSet] }
 
 func (s setSuite) rng() *rand.Rand { return rand.New(rand.NewPCG(3, 5)) }
 
@@ -53,8 +53,8 @@ func (s setSuite) add(t testing.TB, set erasedSet, keys []uint64, want int) {
 	}
 }
 
-// holds requires exactly the first of two lists of keys to be present.
-func (s setSuite) holds(t testing.TB, set erasedSet, in, out []uint64) {
+// checkKeys requires exactly the first of two lists of keys to be present.
+func (s setSuite) checkKeys(t testing.TB, set erasedSet, in, out []uint64) {
 	t.Helper()
 	found := make([]bool, len(in)+len(out))
 	n, err := set.Contains(ctx(), slices.Concat(in, out), found)
@@ -74,9 +74,9 @@ func (s setSuite) holds(t testing.TB, set erasedSet, in, out []uint64) {
 
 func (s setSuite) roundTrip(t testing.TB, set erasedSet) {
 	n := s.scale.Rows()
-	keys := s.unique(2*n, s.rng())
+	keys := s.uniqueKeys(2*n, s.rng())
 	s.add(t, set, keys[:n], n)
-	s.holds(t, set, keys[:n], keys[n:])
+	s.checkKeys(t, set, keys[:n], keys[n:])
 	s.add(t, set, keys[n/2:n], 0)
 	deleted := make([]bool, n)
 	got, err := set.Delete(ctx(), keys[n/2:n/2+n], deleted)
@@ -84,26 +84,26 @@ func (s setSuite) roundTrip(t testing.TB, set erasedSet) {
 	if got != n-n/2 || !deleted[0] || deleted[n-1] {
 		t.Errorf("Delete removed %d, want %d", got, n-n/2)
 	}
-	s.holds(t, set, keys[:n/2], keys[n/2:])
+	s.checkKeys(t, set, keys[:n/2], keys[n/2:])
 }
 
 func (s setSuite) everyKey(t testing.TB, set erasedSet) {
-	keys := slices.Compact(slices.Sorted(slices.Values(s.oddKeys())))
+	keys := slices.Compact(slices.Sorted(slices.Values(s.reservedKeys())))
 	for range 40 { // more often than a line has slots
 		s.add(t, set, keys, len(keys))
-		s.holds(t, set, keys, nil)
+		s.checkKeys(t, set, keys, nil)
 		got, err := set.Delete(ctx(), keys, nil)
 		must(t, err)
 		if got != len(keys) {
 			t.Fatalf("Delete removed %d of %d", got, len(keys))
 		}
-		s.holds(t, set, nil, keys)
+		s.checkKeys(t, set, nil, keys)
 	}
 }
 
 func (s setSuite) firstAddWins(t testing.TB, set erasedSet) {
 	rng, n := s.rng(), s.scale.Rows()
-	pool := s.unique(n/4+1, rng)
+	pool := s.uniqueKeys(n/4+1, rng)
 	keys, want, seen := make([]uint64, n), make([]bool, n), map[uint64]bool{}
 	for i := range keys {
 		keys[i] = pool[rng.IntN(len(pool))]
@@ -125,19 +125,19 @@ func (s setSuite) firstAddWins(t testing.TB, set erasedSet) {
 
 func (s setSuite) churn(t testing.TB, set erasedSet) {
 	n := s.scale.Rows() / 10
-	keys := s.unique(20*n, s.rng())
+	keys := s.uniqueKeys(20*n, s.rng())
 	s.add(t, set, keys[:n], n)
 	for lo := 0; lo+2*n <= len(keys); lo += n {
 		if _, err := set.Delete(ctx(), keys[lo:lo+n], nil); err != nil {
 			t.Fatal(err)
 		}
 		s.add(t, set, keys[lo+n:lo+2*n], n)
-		s.holds(t, set, keys[lo+n:lo+2*n], keys[lo:lo+n])
+		s.checkKeys(t, set, keys[lo+n:lo+2*n], keys[lo:lo+n])
 	}
 }
 
 func (s setSuite) all(t testing.TB, set erasedSet) {
-	keys := append(s.unique(s.scale.Rows(), s.rng()), s.key(^uint64(1)))
+	keys := append(s.uniqueKeys(s.scale.Rows(), s.rng()), s.key(^uint64(1)))
 	n := len(slices.Compact(slices.Sorted(slices.Values(keys))))
 	s.add(t, set, keys, n)
 	got := slices.Sorted(set.All())
@@ -148,15 +148,15 @@ func (s setSuite) all(t testing.TB, set erasedSet) {
 }
 
 func (s setSuite) clear(t testing.TB, set erasedSet) {
-	keys := s.unique(300, s.rng())
+	keys := s.uniqueKeys(300, s.rng())
 	s.add(t, set, keys, 300)
 	must(t, set.Clear(ctx()))
-	s.holds(t, set, nil, keys)
+	s.checkKeys(t, set, nil, keys)
 	s.add(t, set, keys, 300)
 }
 
 func (s setSuite) lengths(t testing.TB, set erasedSet) {
-	keys := s.unique(10, s.rng())
+	keys := s.uniqueKeys(10, s.rng())
 	mustPanic(t, "Add", func() { set.Add(ctx(), keys, make([]bool, 9)) })
 	mustPanic(t, "Contains", func() { set.Contains(ctx(), keys, make([]bool, 11)) })
 	mustPanic(t, "Delete", func() { set.Delete(ctx(), keys, []bool{}) })
@@ -165,15 +165,15 @@ func (s setSuite) lengths(t testing.TB, set erasedSet) {
 // A mixed batch on the device adds keys, removes them and finds them.
 func (s setSuite) apply(t testing.TB, set erasedSet) {
 	rng, n := s.rng(), min(s.scale.Rows(), 2000)
-	keys := s.unique(n, rng)
+	keys := s.uniqueKeys(n, rng)
 	s.add(t, set, keys[:n/2], n/2)
 	kinds, want, left := make([]weft.OpKind, n), make([]bool, n), 0
 	for i := range kinds {
 		kinds[i] = weft.OpKind(rng.IntN(6))
-		there := i < n/2
+		present := i < n/2
 		inserts := kinds[i] == weft.OpPut || kinds[i] == weft.OpPutNew
-		want[i] = there != inserts && kinds[i] <= weft.OpDelete
-		if inserts || there && kinds[i] != weft.OpDelete {
+		want[i] = present != inserts && kinds[i] <= weft.OpDelete
+		if inserts || present && kinds[i] != weft.OpDelete {
 			left++
 		}
 	}
@@ -193,7 +193,7 @@ func (s setSuite) againstModel(t testing.TB, set erasedSet) {
 	for range 40 {
 		keys := make([]uint64, rng.IntN(200))
 		for i := range keys {
-			keys[i] = s.oddKey(byte(rng.Uint32()))
+			keys[i] = s.collidingKey(byte(rng.Uint32()))
 		}
 		flags, want := make([]bool, len(keys)), make([]bool, len(keys))
 		var err error

@@ -21,7 +21,7 @@ const SmokeKeys = 400
 // smokePairs returns the largest four keys, and small ones.
 func (y *types) smokePairs() (keys, vals []uint64) {
 	keys = y.sequence(-4, SmokeKeys)
-	return keys, each(keys, y.bits)
+	return keys, mapEach(keys, y.bits)
 }
 
 // SmokeMap does everything once to a map: lookups and changes, with and without duplicates, growth,
@@ -37,16 +37,16 @@ func smokeMap(t testing.TB, dev device.Device, m erasedMap, full func()) {
 	keys, vals := y.smokePairs()
 	for lo := 0; lo < SmokeKeys; lo += 100 { // growing
 		n, err := m.Put(ctx(), keys[lo:lo+100], vals[lo:lo+100])
-		Want(t, "Put", n, 100, err)
+		WantCount(t, "Put", n, 100, err)
 	}
 	n, err := m.Put(ctx(), slices.Concat(keys, keys), slices.Concat(vals, vals))
-	Want(t, "Put again", n, 0, err)
+	WantCount(t, "Put again", n, 0, err)
 	n, err = m.Contains(ctx(), keys, make([]bool, SmokeKeys))
-	Want(t, "Contains", n, SmokeKeys, err)
+	WantCount(t, "Contains", n, SmokeKeys, err)
 	n, err = m.Delete(ctx(), slices.Concat(keys[:50], keys[:50]), make([]bool, 100))
-	Want(t, "Delete", n, 50, err)
+	WantCount(t, "Delete", n, 50, err)
 	n, err = m.PutNew(ctx(), slices.Concat(keys[:60], keys[:60]), slices.Concat(vals[:60], vals[:60]), make([]bool, 120))
-	Want(t, "PutNew", n, 50, err)
+	WantCount(t, "PutNew", n, 50, err)
 	ops := make([]weft.Op[uint64, uint64], 100)
 	for i := range ops {
 		ops[i] = weft.Op[uint64, uint64]{Kind: weft.OpKind(i % 4), Key: keys[i/4], Value: vals[i/4]}
@@ -61,7 +61,7 @@ func smokeMap(t testing.TB, dev device.Device, m erasedMap, full func()) {
 			clear(with)
 		}
 		n, err := m.Reduce(ctx(), slices.Concat(keys, keys), with, by)
-		Want(t, "Reduce", n, 0, err)
+		WantCount(t, "Reduce", n, 0, err)
 	}
 	seen := 0
 	for k, v := range m.All() {
@@ -70,13 +70,13 @@ func smokeMap(t testing.TB, dev device.Device, m erasedMap, full func()) {
 			t.Fatalf("All has %d: %d", k, v)
 		}
 	}
-	Want(t, "All", seen, SmokeKeys, m.Check(ctx()))
+	WantCount(t, "All", seen, SmokeKeys, m.Check(ctx()))
 	full()
 	must(t, m.Compact(ctx()))
 	smokeOn(t, dev, m, keys, vals)
 	must(t, m.Compact(ctx()))
 	must(t, m.Clear(ctx()))
-	Want(t, "Len after Clear", m.Len(), 0, nil)
+	WantCount(t, "Len after Clear", m.Len(), 0, nil)
 }
 
 // SmokeStats does the same for a map with statistics and closes it, after which Stats returns an
@@ -112,18 +112,18 @@ func smokeOn(t testing.TB, dev device.Device, m erasedMap, keys []uint64, vals [
 	must(t, m.GetOn(s, k, v, ok))
 	must(t, m.ContainsOn(s, k, ok))
 	must(t, m.Sync(ctx()))
-	smokeHolds(t, m, keys, vals)
+	checkPairs(t, m, keys, vals)
 	must(t, m.DeleteOn(s, k, ok))
 	must(t, m.ApplyOn(s, devicetest.Upload(t, s, kinds), k, v, ok))
 	must(t, m.Sync(ctx()))
 }
 
-// smokeHolds requires a map to have exactly these pairs.
-func smokeHolds(t testing.TB, m erasedMap, keys, vals []uint64) {
+// checkPairs requires a map to have exactly these pairs.
+func checkPairs(t testing.TB, m erasedMap, keys, vals []uint64) {
 	t.Helper()
 	s := mapSuite{}
-	s.has(t, m, keys, vals)
-	s.length(t, m, len(keys))
+	s.checkPresent(t, m, keys, vals)
+	s.checkLen(t, m, len(keys))
 }
 
 // SmokeMultiMap does everything once to a multimap. It calls compact after compacting.
@@ -138,26 +138,26 @@ func smokeMultiMap(t testing.TB, dev device.Device, m erasedMultiMap, compact fu
 	keys, vals := y.smokePairs()
 	for range 3 {
 		n, err := m.Put(ctx(), keys, vals)
-		Want(t, "Put", n, SmokeKeys, err)
+		WantCount(t, "Put", n, SmokeKeys, err)
 	}
 	n, err := m.PutNew(ctx(), keys, vals, make([]bool, SmokeKeys))
-	Want(t, "PutNew", n, 0, err)
+	WantCount(t, "PutNew", n, 0, err)
 	// One key with so much contention that a few threads add for all, and one that is twice in its
 	// batch.
-	hot, both := slices.Repeat([]uint64{1 << 20}, 100), []uint64{1 << 21, 1 << 21}
+	hot, pair := slices.Repeat([]uint64{1 << 20}, 100), []uint64{1 << 21, 1 << 21}
 	n, err = m.Put(ctx(), hot, make([]uint64, len(hot)))
-	Want(t, "Put of one key", n, len(hot), err)
-	n, err = m.PutNew(ctx(), both, make([]uint64, 2), make([]bool, 2))
-	Want(t, "PutNew twice", n, 1, err)
-	n, err = m.DeleteAll(ctx(), append(both, hot[:2]...), nil)
-	Want(t, "DeleteAll of them", n, len(hot)+1, err)
+	WantCount(t, "Put of one key", n, len(hot), err)
+	n, err = m.PutNew(ctx(), pair, make([]uint64, 2), make([]bool, 2))
+	WantCount(t, "PutNew twice", n, 1, err)
+	n, err = m.DeleteAll(ctx(), append(pair, hot[:2]...), nil)
+	WantCount(t, "DeleteAll of them", n, len(hot)+1, err)
 	n, err = m.Get(ctx(), keys, make([]uint64, SmokeKeys), make([]bool, SmokeKeys))
-	Want(t, "Get", n, SmokeKeys, err)
+	WantCount(t, "Get", n, SmokeKeys, err)
 	n, err = m.Count(ctx(), keys, make([]uint32, SmokeKeys))
-	Want(t, "Count", n, 3*SmokeKeys, err)
+	WantCount(t, "Count", n, 3*SmokeKeys, err)
 	var rows weft.Rows[uint64]
 	err = m.GetAll(ctx(), keys, &rows)
-	Want(t, "GetAll", len(rows.Vals), 3*SmokeKeys, err)
+	WantCount(t, "GetAll", len(rows.Vals), 3*SmokeKeys, err)
 	for i, k := range keys {
 		for _, v := range rows.Row(i) {
 			if v != y.bits(k) {
@@ -166,10 +166,10 @@ func smokeMultiMap(t testing.TB, dev device.Device, m erasedMultiMap, compact fu
 		}
 	}
 	n, err = m.Delete(ctx(), keys[:100], make([]bool, 100))
-	Want(t, "Delete", n, 100, err)
+	WantCount(t, "Delete", n, 100, err)
 	removed := make([]uint32, 100)
 	n, err = m.DeleteAll(ctx(), keys[50:150], removed)
-	Want(t, "DeleteAll", n, 250, err)
+	WantCount(t, "DeleteAll", n, 250, err)
 	if !slices.Equal(removed, slices.Concat(slices.Repeat([]uint32{2}, 50), slices.Repeat([]uint32{3}, 50))) {
 		t.Errorf("DeleteAll reports %d", removed)
 	}
@@ -180,7 +180,7 @@ func smokeMultiMap(t testing.TB, dev device.Device, m erasedMultiMap, compact fu
 	must(t, m.Apply(ctx(), ops, make([]weft.Result[uint64], 100)))
 	before := m.Len()
 	must(t, m.Compact(ctx()))
-	Want(t, "Len after Compact", m.Len(), before, nil)
+	WantCount(t, "Len after Compact", m.Len(), before, nil)
 	compact()
 	smokeMultiOn(t, dev, m, keys, vals)
 }
@@ -214,13 +214,13 @@ func smokeSet(t testing.TB, dev device.Device, s erasedSet) {
 	y := s.types()
 	keys := y.sequence(-4, SmokeKeys)
 	n, err := s.Contains(ctx(), keys, make([]bool, SmokeKeys))
-	Want(t, "Contains", n, 0, err)
+	WantCount(t, "Contains", n, 0, err)
 	n, err = s.Add(ctx(), slices.Concat(keys, keys), make([]bool, 2*SmokeKeys))
-	Want(t, "Add", n, SmokeKeys, err)
+	WantCount(t, "Add", n, SmokeKeys, err)
 	n, err = s.Delete(ctx(), keys[:SmokeKeys/2], make([]bool, SmokeKeys/2))
-	Want(t, "Delete", n, SmokeKeys/2, err)
+	WantCount(t, "Delete", n, SmokeKeys/2, err)
 	n, err = s.Contains(ctx(), keys, make([]bool, SmokeKeys))
-	Want(t, "Contains", n, SmokeKeys/2, err)
+	WantCount(t, "Contains", n, SmokeKeys/2, err)
 	seen := 0
 	for page, err := range s.Pages(ctx()) {
 		must(t, err)
@@ -229,7 +229,7 @@ func smokeSet(t testing.TB, dev device.Device, s erasedSet) {
 	for range s.All() {
 		seen++
 	}
-	Want(t, "Pages and All", seen, SmokeKeys, nil)
+	WantCount(t, "Pages and All", seen, SmokeKeys, nil)
 	smokeMixed(t, dev, s, keys[:SmokeKeys/2])
 	must(t, s.Compact(ctx()))
 }
@@ -247,11 +247,11 @@ func smokeMixed(t testing.TB, dev device.Device, s erasedSet, keys []uint64) {
 	must(t, s.ApplyOn(stream, devicetest.Upload(t, stream, kinds), y.keysOn(t, stream, with), ok))
 	must(t, s.Sync(ctx()))
 	_, err := s.Delete(ctx(), keys, nil) // a key that was deleted before it was added
-	Want(t, "Len after ApplyOn", s.Len(), SmokeKeys/2, err)
+	WantCount(t, "Len after ApplyOn", s.Len(), SmokeKeys/2, err)
 }
 
-// EachWidth runs smoke tests with some options: of maps of each pair of widths, and of sets.
-func EachWidth[O any](t *testing.T, dev device.Device, opts O, map3232, map3264, map6432, map6464, set32, set64 func(testing.TB, device.Device, O)) {
+// SmokeWidths runs smoke tests with some options: of maps of each pair of widths, and of sets.
+func SmokeWidths[O any](t *testing.T, dev device.Device, opts O, map3232, map3264, map6432, map6464, set32, set64 func(testing.TB, device.Device, O)) {
 	for _, test := range []struct {
 		name string
 		run  func(testing.TB, device.Device, O)
@@ -266,10 +266,10 @@ func EachWidth[O any](t *testing.T, dev device.Device, opts O, map3232, map3264,
 // LaunchesAll runs smoke tests on a simulated GPU and requires them to launch every kernel of the
 // images, so that tools that watch them see all kernels.
 func LaunchesAll(t *testing.T, smoke func(*testing.T, device.Device), images ...[]*device.Image) {
-	NotRaced(t, "interprets kernels")
+	SkipRaced(t, "interprets kernels")
 	l := devicetest.NewLaunches(devicetest.OpenSim(t, nil))
 	smoke(t, l)
-	for _, some := range images {
-		l.AllLaunched(t, some)
+	for _, imgs := range images {
+		l.CheckLaunched(t, imgs)
 	}
 }

@@ -19,17 +19,17 @@ type Stoppable struct {
 	Long bool
 }
 
-// Stops ends the context of calls at several times and requires them to return soon. The next call
-// works on whatever state they leave.
-func Stops(t *testing.T, calls []Stoppable) {
+// StopsOnCancel ends the context of calls at several times and requires them to return soon. The
+// next call works on whatever state they leave.
+func StopsOnCancel(t *testing.T, calls []Stoppable) {
 	waits := []time.Duration{0, time.Millisecond, 7 * time.Millisecond, 30 * time.Millisecond}
 	for _, c := range calls {
 		t.Run(c.Name, func(t *testing.T) {
 			stopped, longest := 0, time.Duration(0)
 			for _, after := range waits {
-				took, err := stop(t.Context(), after, c.Run)
-				for tries := 1; took > stopMargin && tries < stopTries; tries++ {
-					took, err = stop(t.Context(), after, c.Run)
+				delay, err := stop(t.Context(), after, c.Run)
+				for tries := 1; delay > stopMargin && tries < stopTries; tries++ {
+					delay, err = stop(t.Context(), after, c.Run)
 				}
 				switch {
 				case errors.Is(err, context.Canceled):
@@ -37,7 +37,7 @@ func Stops(t *testing.T, calls []Stoppable) {
 				case err != nil:
 					t.Fatal(err)
 				}
-				longest = max(longest, took)
+				longest = max(longest, delay)
 			}
 			t.Logf("stopped %d times of %d, within %v", stopped, len(waits), longest)
 			if longest > stopMargin {
@@ -52,7 +52,7 @@ func Stops(t *testing.T, calls []Stoppable) {
 
 // stop ends the context of a call some time after its start, and measures how long the call
 // continues.
-func stop(ctx context.Context, after time.Duration, run func(context.Context) error) (took time.Duration, err error) {
+func stop(ctx context.Context, after time.Duration, run func(context.Context) error) (delay time.Duration, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ended := make(chan time.Time, 1)

@@ -15,7 +15,7 @@ import (
 // saved returns what Save writes for a structure that holds rows.
 func (k kind[S]) saved(t testing.TB, r *rows) *bytes.Reader {
 	t.Helper()
-	s := k.holding(t, r.Keys, r.Vals)
+	s := k.newWithPairs(t, r.Keys, r.Vals)
 	var b bytes.Buffer
 	n, err := s.Save(ctx(), &b)
 	must(t, err)
@@ -28,7 +28,7 @@ func (k kind[S]) saved(t testing.TB, r *rows) *bytes.Reader {
 // A saved structure can be loaded on any device, alongside pairs that are present. Saved again from
 // there and loaded on the original device, it is the same.
 func (k kind[S]) saveAndLoad(t testing.TB, s S) {
-	r := k.batch(rng(), k.scale.Rows(), k.oddKeys()...)
+	r := k.batch(rng(), k.scale.Rows(), k.reservedKeys()...)
 	k.fill(t, s, r.Keys, r.Vals)
 	if k.multi { // most keys have several values
 		k.fill(t, s, r.Keys[:len(r.Keys)/2], r.Vals[len(r.Vals)/2:])
@@ -42,9 +42,9 @@ func (k kind[S]) saveAndLoad(t testing.TB, s S) {
 			t.Fatalf("Save wrote %d pairs of %d", n, want.pairs())
 		}
 	}
-	to := k.another(t, devicetest.OpenCPU(t, 2))
+	to := k.newStructure(t, devicetest.OpenCPU(t, 2))
 	k.load(t, to, &file, want)
-	k.holds(t, to, want)
+	k.checkContent(t, to, want)
 	var back bytes.Buffer
 	_, err := to.Save(ctx(), &back)
 	must(t, err)
@@ -53,11 +53,11 @@ func (k kind[S]) saveAndLoad(t testing.TB, s S) {
 	if file.Len() != 0 {
 		t.Errorf("Load left %d bytes of what Save wrote", file.Len())
 	}
-	k.holds(t, s, want)
+	k.checkContent(t, s, want)
 	must(t, s.Clear(ctx()))
 	k.load(t, s, &back, want)
-	k.holds(t, s, want)
-	k.loadBeside(t, s, want)
+	k.checkContent(t, s, want)
+	k.loadIntoPresent(t, s, want)
 }
 
 func (k kind[S]) load(t testing.TB, s S, from io.Reader, want values) {
@@ -69,21 +69,21 @@ func (k kind[S]) load(t testing.TB, s S, from io.Reader, want values) {
 	}
 }
 
-// loadBeside requires Load to treat present keys as Put does.
-func (k kind[S]) loadBeside(t testing.TB, s S, want values) {
-	var there uint64
+// loadIntoPresent requires Load to treat present keys as Put does.
+func (k kind[S]) loadIntoPresent(t testing.TB, s S, want values) {
+	var present uint64
 	for key := range want {
-		there = key
+		present = key
 		break
 	}
-	more := k.batch(rng(), 1, there)
-	k.load(t, s, k.saved(t, more), values{there: more.Vals})
+	more := k.batch(rng(), 1, present)
+	k.load(t, s, k.saved(t, more), values{present: more.Vals})
 	if k.multi {
-		want[there] = append(want[there], more.Vals...)
+		want[present] = append(want[present], more.Vals...)
 	} else {
-		want[there] = more.Vals
+		want[present] = more.Vals
 	}
-	k.holds(t, s, want)
+	k.checkContent(t, s, want)
 }
 
 // A stream that is damaged anywhere, or truncated, is refused. What came before the damage stays.
@@ -92,14 +92,14 @@ func (k kind[S]) loadRefuses(t testing.TB, s S) {
 	r := k.batch(rng(), 5)
 	file, err := io.ReadAll(k.saved(t, r))
 	must(t, err)
-	refused := func(what string, at int, b []byte) {
+	refused := func(desc string, at int, b []byte) {
 		t.Helper()
 		n, err := s.Load(ctx(), bytes.NewReader(b))
 		if !errors.Is(err, weft.ErrFormat) {
-			t.Fatalf("Load of a stream %s byte %d of %d: %v, want ErrFormat", what, at, len(file), err)
+			t.Fatalf("Load of a stream %s byte %d of %d: %v, want ErrFormat", desc, at, len(file), err)
 		}
 		if n != s.Len() || n > len(r.Keys) {
-			t.Fatalf("Load of a stream %s byte %d of %d: %d pairs, Len = %d", what, at, len(file), n, s.Len())
+			t.Fatalf("Load of a stream %s byte %d of %d: %d pairs, Len = %d", desc, at, len(file), n, s.Len())
 		}
 		must(t, s.Clear(ctx()))
 	}
@@ -172,10 +172,10 @@ func (k kind[S]) copies(t testing.TB, s S) {
 		if !ok {
 			return
 		}
-		k.holds(t, to, want)
+		k.checkContent(t, to, want)
 		check(t, to)
 		must(t, to.Clear(ctx()))
-		k.holds(t, s, want)
+		k.checkContent(t, s, want)
 		must(t, to.Close())
 	}
 	for _, call := range []func() error{
@@ -189,7 +189,7 @@ func (k kind[S]) copies(t testing.TB, s S) {
 			t.Error("CopyTo with a context that ends: no error")
 		}
 	}
-	k.holds(t, s, want)
+	k.checkContent(t, s, want)
 }
 
 // Compact has no visible effect, whatever was deleted.
@@ -202,7 +202,7 @@ func (k kind[S]) compact(t testing.TB, s S) {
 		must(t, err)
 		want := k.content(t, s)
 		must(t, s.Compact(ctx()))
-		k.holds(t, s, want)
+		k.checkContent(t, s, want)
 		check(t, s)
 		if want.pairs() != left {
 			t.Fatalf("%d pairs are left, want %d", want.pairs(), left)

@@ -16,7 +16,7 @@ import (
 
 // Goroutines change, read, iterate, save and cancel concurrently until two of them close the
 // structure. Every call ends, with no errors but those of contexts and of a closed structure.
-func (k kind[S]) strife(t testing.TB, _ S) {
+func (k kind[S]) concurrentUse(t testing.TB, _ S) {
 	s := k.open(t, k.dev)
 	r := k.batch(rng(), min(k.scale.Rows(), 2000))
 	k.fill(t, s, r.Keys, r.Vals)
@@ -30,14 +30,14 @@ func (k kind[S]) strife(t testing.TB, _ S) {
 	for name, f := range k.submissions(s, st, on) {
 		calls[name] = func(context.Context) error { return f() }
 	}
-	within(t, "calls beside each other and Close", func() {
+	checkReturns(t, "calls beside each other and Close", func() {
 		var wg sync.WaitGroup
 		for worker := range uint64(4) {
-			wg.Go(func() { work(t, calls, rounds, worker) })
+			wg.Go(func() { callRandomly(t, calls, rounds, worker) })
 		}
 		for worker := range uint64(2) {
 			wg.Go(func() {
-				work(t, calls, rounds/2, 100+worker)
+				callRandomly(t, calls, rounds/2, 100+worker)
 				if err := s.Close(); err != nil {
 					t.Errorf("Close: %v", err)
 				}
@@ -51,8 +51,8 @@ func (k kind[S]) strife(t testing.TB, _ S) {
 	}
 }
 
-// work makes random calls, some of which are cancelled.
-func work(t testing.TB, calls map[string]func(context.Context) error, rounds int, seed uint64) {
+// callRandomly makes random calls, some of which are cancelled.
+func callRandomly(t testing.TB, calls map[string]func(context.Context) error, rounds int, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	names := slices.Sorted(maps.Keys(calls))
 	for range rounds {

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// Twins fails the test if a constant of a C++ header differs from its Go counterpart. files is
-// keyed by the names of the file and of the constant.
-func Twins(t testing.TB, files map[string]map[string]int) {
+// CompareConstants fails the test if a constant of a C++ header differs from its Go counterpart.
+// files is keyed by the names of the file and of the constant.
+func CompareConstants(t testing.TB, files map[string]map[string]int) {
 	t.Helper()
 	for file, want := range files {
 		src, err := os.ReadFile(file)

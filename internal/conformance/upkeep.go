@@ -15,13 +15,13 @@ import (
 // Properties that most structures promise in addition to their interfaces, with figures that differ
 // by structure.
 
-// Refused requires constructors to have refused options, with a part of the message. made holds
+// WantRefused requires constructors to have refused options, with a part of the message. made holds
 // their errors, keyed by what they make.
-func Refused(t testing.TB, want string, made map[string]error) {
+func WantRefused(t testing.TB, want string, made map[string]error) {
 	t.Helper()
-	for what, err := range made {
-		if !errors.Is(err, weft.ErrOptions) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "new "+what+":") {
-			t.Errorf("%s: %v, want ErrOptions and %q", what, err, want)
+	for desc, err := range made {
+		if !errors.Is(err, weft.ErrOptions) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "new "+desc+":") {
+			t.Errorf("%s: %v, want ErrOptions and %q", desc, err, want)
 		}
 	}
 }
@@ -34,7 +34,7 @@ func CompactDropsDead(t testing.TB, m AnyMap[uint64, uint64], shrinks bool, stat
 	_, err := m.Put(ctx(), keys, keys)
 	must(t, err)
 	n, err := m.Delete(ctx(), keys[1000:], nil)
-	Want(t, "Delete", n, 3000, err)
+	WantCount(t, "Delete", n, 3000, err)
 	live, dead, before := stats()
 	if live != 1000 || dead != 3000 {
 		t.Fatalf("after deleting 3000 of 4000 keys: %d, and %d dead", live, dead)
@@ -48,8 +48,8 @@ func CompactDropsDead(t testing.TB, m AnyMap[uint64, uint64], shrinks bool, stat
 	WantPairs(t, m, keys[:1000])
 }
 
-// LookupsGrowNothing requires that lookups and deletions in mixed batches do not grow a map.
-func LookupsGrowNothing(t testing.TB, dev device.Device, m AnyMap[uint32, uint32], size func() int) {
+// LookupsDoNotGrow requires that lookups and deletions in mixed batches do not grow a map.
+func LookupsDoNotGrow(t testing.TB, dev device.Device, m AnyMap[uint32, uint32], size func() int) {
 	t.Helper()
 	_, err := m.Put(ctx(), []uint32{1}, []uint32{1})
 	must(t, err)
@@ -71,28 +71,28 @@ func LookupsGrowNothing(t testing.TB, dev device.Device, m AnyMap[uint32, uint32
 	}
 }
 
-// CutShort ends the contexts of Clear and Compact after a number of checks. A call that has begun
-// its work finishes it, and the map then holds all of its pairs or none.
-func CutShort(t *testing.T, dev device.Device, open Maker[AnyMap[uint32, uint32]]) {
+// InterruptMaintenance ends the contexts of Clear and Compact after a number of checks. A call that
+// has begun its work finishes it, and the map then holds all of its pairs or none.
+func InterruptMaintenance(t *testing.T, dev device.Device, open Maker[AnyMap[uint32, uint32]]) {
 	for _, name := range []string{"Clear", "Compact"} {
-		for looks := range int64(9) {
-			t.Run(fmt.Sprintf("%s/%d", name, looks), func(t *testing.T) { cutShort(t, dev, open, name, looks) })
+		for nChecks := range int64(9) {
+			t.Run(fmt.Sprintf("%s/%d", name, nChecks), func(t *testing.T) { interruptMaintenance(t, dev, open, name, nChecks) })
 		}
 	}
 }
 
-func cutShort(t testing.TB, dev device.Device, open Maker[AnyMap[uint32, uint32]], name string, looks int64) {
+func interruptMaintenance(t testing.TB, dev device.Device, open Maker[AnyMap[uint32, uint32]], name string, nChecks int64) {
 	t.Helper()
 	const n = 300
-	p := place[AnyMap[uint32, uint32]]{open: open}
-	m := p.another(t, dev)
-	keys, others := Sequence[uint32](1, n), Sequence[uint32](1000, n)
+	p := target[AnyMap[uint32, uint32]]{open: open}
+	m := p.newStructure(t, dev)
+	keys, extra := Sequence[uint32](1, n), Sequence[uint32](1000, n)
 	_, err := m.Put(ctx(), keys, keys)
 	must(t, err)
 	_, err = m.Delete(ctx(), keys[:n/2], nil)
 	must(t, err)
 	call := map[string]func(context.Context) error{"Clear": m.Clear, "Compact": m.Compact}[name]
-	err = call(&countdown{ctx(), newCount(looks)})
+	err = call(&countdown{ctx(), newCount(nChecks)})
 	left := keys[n/2:]
 	if name == "Clear" && err == nil {
 		left = nil
@@ -101,9 +101,9 @@ func cutShort(t testing.TB, dev device.Device, open Maker[AnyMap[uint32, uint32]
 		t.Error(err)
 	}
 	WantPairs(t, m, left)
-	got, err := m.Put(ctx(), others, others)
-	Want(t, "Put behind it", got, n, err)
-	WantPairs(t, m, append(left, others...))
+	got, err := m.Put(ctx(), extra, extra)
+	WantCount(t, "Put behind it", got, n, err)
+	WantPairs(t, m, append(left, extra...))
 }
 
 // Shrinks requires a map that has grown to release memory when most of its keys are deleted. bytes
@@ -112,10 +112,10 @@ func Shrinks(t testing.TB, m AnyMap[uint64, uint64], bytes func() int) {
 	t.Helper()
 	keys := Sequence[uint64](0, 50_000)
 	n, err := m.Put(ctx(), keys, keys)
-	Want(t, "Put", n, len(keys), err)
+	WantCount(t, "Put", n, len(keys), err)
 	before := bytes()
 	n, err = m.Delete(ctx(), keys[100:], nil)
-	Want(t, "Delete", n, len(keys)-100, err)
+	WantCount(t, "Delete", n, len(keys)-100, err)
 	if after := bytes(); after > before/16 {
 		t.Errorf("%d keys of %d take %d bytes, and all took %d", 100, len(keys), after, before)
 	}

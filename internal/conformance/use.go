@@ -19,12 +19,12 @@ func ScaleOf(dev device.Device) Scale {
 	return Slow
 }
 
-// NotRaced skips a test under the race detector, if it runs no goroutines concurrently, or none
+// SkipRaced skips a test under the race detector, if it runs no goroutines concurrently, or none
 // that other tests lack.
-func NotRaced(t testing.TB, why string) {
+func SkipRaced(t testing.TB, reason string) {
 	t.Helper()
 	if Raced {
-		t.Skip("not with the race detector: " + why)
+		t.Skip("not with the race detector: " + reason)
 	}
 }
 
@@ -37,14 +37,14 @@ func (s Scale) Part(n int) Scale {
 	return s / Scale(n)
 }
 
-// Tended is a structure that [Open] checks and closes.
-type Tended interface {
+// CheckedCloser is a structure that [Open] checks and closes.
+type CheckedCloser interface {
 	CheckInvariants() error
 	Close() error
 }
 
 // Open makes a structure that is checked and closed with the test.
-func Open[S Tended, O any](t testing.TB, open func(device.Device, O) (S, error), dev device.Device, opts O) S {
+func Open[S CheckedCloser, O any](t testing.TB, open func(device.Device, O) (S, error), dev device.Device, opts O) S {
 	t.Helper()
 	s, err := open(dev, opts)
 	if err != nil {
@@ -98,11 +98,11 @@ func Sequence[K weft.Key](first, n int) []K {
 	return keys
 }
 
-// Want fails unless a call counted n.
-func Want(t testing.TB, what string, got, n int, err error) {
+// WantCount fails unless a call counted n.
+func WantCount(t testing.TB, desc string, got, n int, err error) {
 	t.Helper()
 	if got != n || err != nil {
-		t.Fatalf("%s: %d, want %d: %v", what, got, n, err)
+		t.Fatalf("%s: %d, want %d: %v", desc, got, n, err)
 	}
 }
 

@@ -16,19 +16,19 @@ import (
 const (
 	growsByLookups flaw = "lookups make it grow"
 	keepsDead      flaw = "Compact keeps dead slots"
-	staysLarge     flaw = "Compact keeps the size"
+	keepsSize      flaw = "Compact keeps the size"
 	clearsHalf     flaw = "a cancelled Clear has removed what is there"
 )
 
 // compacted returns a function with the statistics of a map before Compact, then those after it.
-func compacted(m *reference[uint64, uint64], how flaw) func() (live, dead, size int) {
+func compacted(m *reference[uint64, uint64], f flaw) func() (live, dead, size int) {
 	dead, size := 3000, 4000
 	return func() (int, int, int) {
 		d, s := dead, size
-		if how != keepsDead {
+		if f != keepsDead {
 			dead = 0
 		}
-		if how != staysLarge {
+		if f != keepsSize {
 			size = 1000
 		}
 		return m.Len(), d, s
@@ -37,59 +37,59 @@ func compacted(m *reference[uint64, uint64], how flaw) func() (live, dead, size 
 
 // The helpers detect broken structures.
 func TestSmokeNoticesFlaws(t *testing.T) {
-	smokes := map[string]func(t testing.TB, dev device.Device, how flaw){
-		"map": func(t testing.TB, dev device.Device, how flaw) {
-			m, full := newReference[uint32, uint64](how, dev), 0
+	smokes := map[string]func(t testing.TB, dev device.Device, f flaw){
+		"map": func(t testing.TB, dev device.Device, f flaw) {
+			m, full := newReference[uint32, uint64](f, dev), 0
 			SmokeMap(t, dev, m, func() { full = m.Len() })
 			if full != SmokeKeys {
 				t.Errorf("%d keys were there", full)
 			}
 		},
-		"multimap": func(t testing.TB, dev device.Device, how flaw) {
-			SmokeMultiMap(t, dev, newMultiReference[uint32, uint64](how, dev), func() {})
+		"multimap": func(t testing.TB, dev device.Device, f flaw) {
+			SmokeMultiMap(t, dev, newMultiReference[uint32, uint64](f, dev), func() {})
 		},
-		"set": func(t testing.TB, dev device.Device, how flaw) {
-			SmokeSet(t, dev, referenceSet[uint32]{newReference[uint32, uint32](how, dev)})
+		"set": func(t testing.TB, dev device.Device, f flaw) {
+			SmokeSet(t, dev, referenceSet[uint32]{newReference[uint32, uint32](f, dev)})
 		},
-		"compact": func(t testing.TB, dev device.Device, how flaw) {
-			m := newReference[uint64, uint64](how, dev)
-			CompactDropsDead(t, m, true, compacted(m, how))
+		"compact": func(t testing.TB, dev device.Device, f flaw) {
+			m := newReference[uint64, uint64](f, dev)
+			CompactDropsDead(t, m, true, compacted(m, f))
 		},
-		"lookups": func(t testing.TB, dev device.Device, how flaw) {
+		"lookups": func(t testing.TB, dev device.Device, f flaw) {
 			m, size := newReference[uint32, uint32](none, dev), 0
-			LookupsGrowNothing(t, dev, m, func() int {
-				if how == growsByLookups {
+			LookupsDoNotGrow(t, dev, m, func() int {
+				if f == growsByLookups {
 					size++
 				}
 				return size
 			})
 		},
-		"cut short": func(t testing.TB, dev device.Device, how flaw) {
+		"cut short": func(t testing.TB, dev device.Device, f flaw) {
 			for _, name := range []string{"Clear", "Compact"} {
-				for looks := range int64(3) {
-					cutShort(t, dev, func(_ testing.TB, dev device.Device) AnyMap[uint32, uint32] {
-						return newReference[uint32, uint32](how, dev)
-					}, name, looks)
+				for nChecks := range int64(3) {
+					interruptMaintenance(t, dev, func(_ testing.TB, dev device.Device) AnyMap[uint32, uint32] {
+						return newReference[uint32, uint32](f, dev)
+					}, name, nChecks)
 				}
 			}
 		},
-		"fill": func(t testing.TB, dev device.Device, how flaw) {
-			FillAndHalve(t, newReference[uint64, uint64](how, dev), Colliding(100, 7), func() {})
+		"fill": func(t testing.TB, dev device.Device, f flaw) {
+			FillAndHalve(t, newReference[uint64, uint64](f, dev), Colliding(100, 7), func() {})
 		},
 	}
 	for name, flaws := range map[string][]flaw{
-		"map":       {keepsDeleted, countsReplaced, answersTooLittle, clearForgetsLen},
+		"map":       {keepsDeleted, countsReplaced, truncatesBatches, clearForgetsLen},
 		"multimap":  {keepsDeleted, putReplaces, putMerges, putNewAdds, deleteAllTakesOne, countsKeys, compactLoses},
-		"set":       {keepsDeleted, pagesLose, answersTooLittle},
+		"set":       {keepsDeleted, pagesLose, truncatesBatches},
 		"fill":      {keepsDeleted},
-		"compact":   {compactLoses, keepsDead, staysLarge},
+		"compact":   {compactLoses, keepsDead, keepsSize},
 		"lookups":   {growsByLookups},
 		"cut short": {clearsHalf, compactLoses},
 	} {
-		for _, how := range append(flaws, none) {
-			failed, log := Report(t, func(t testing.TB) { smokes[name](t, devicetest.OpenCPU(t, 1), how) })
-			if failed != (how != none) {
-				t.Errorf("%s, %q: failed is %v: %s", name, how, failed, log)
+		for _, f := range append(flaws, none) {
+			failed, log := Report(t, func(t testing.TB) { smokes[name](t, devicetest.OpenCPU(t, 1), f) })
+			if failed != (f != none) {
+				t.Errorf("%s, %q: failed is %v: %s", name, f, failed, log)
 			}
 		}
 	}
@@ -104,9 +104,9 @@ func TestTwinsAreCompared(t *testing.T) {
 		t.Fatal(err)
 	}
 	right := map[string]int{"kLanes": 16, "kA": 1, "kB": 2, "kEmpty": 0, "kDead": 1, "kGet": 0, "kPut": 1}
-	Twins(t, map[string]map[string]int{file: right})
+	CompareConstants(t, map[string]map[string]int{file: right})
 	for name, n := range map[string]int{"kLanes": 8, "kB": 1, "kDead": 0, "kPut": 0, "kNone": 0} {
-		if failed, _ := Report(t, func(t testing.TB) { Twins(t, map[string]map[string]int{file: {name: n}}) }); !failed {
+		if failed, _ := Report(t, func(t testing.TB) { CompareConstants(t, map[string]map[string]int{file: {name: n}}) }); !failed {
 			t.Errorf("%s = %d is not noticed", name, n)
 		}
 	}
@@ -133,24 +133,24 @@ func TestHistoriesNoticeFlaws(t *testing.T) {
 		defer flag.Set(name, old)
 	}
 	upkeep := func() error { return nil }
-	for _, how := range []flaw{none, reservesOnes, keepsDeleted, putNewReplaces} {
+	for _, f := range []flaw{none, reservesOnes, keepsDeleted, putNewReplaces} {
 		failed, log := Report(t, func(t testing.TB) {
 			rapid.Check(t, func(rt *rapid.T) {
-				AnyHistory(rt, soundMap{newReference[uint32, uint64](how, nil)}, false, upkeep)
+				RandomHistory(rt, soundMap{newReference[uint32, uint64](f, nil)}, false, upkeep)
 			})
 		})
-		if failed != (how != none) {
-			t.Errorf("a map, %q: failed is %v: %s", how, failed, log)
+		if failed != (f != none) {
+			t.Errorf("a map, %q: failed is %v: %s", f, failed, log)
 		}
 	}
-	for _, how := range []flaw{none, reservesOnes, keepsDeleted, putNewAdds, putReplaces, putPrepends, deletesLatest} {
+	for _, f := range []flaw{none, reservesOnes, keepsDeleted, putNewAdds, putReplaces, putPrepends, deletesLatest} {
 		failed, log := Report(t, func(t testing.TB) {
 			rapid.Check(t, func(rt *rapid.T) {
-				AnyHistory(rt, soundMultiMap{newMultiReference[uint32, uint64](how, nil)}, true, upkeep)
+				RandomHistory(rt, soundMultiMap{newMultiReference[uint32, uint64](f, nil)}, true, upkeep)
 			})
 		})
-		if failed != (how != none) {
-			t.Errorf("a multimap, %q: failed is %v: %s", how, failed, log)
+		if failed != (f != none) {
+			t.Errorf("a multimap, %q: failed is %v: %s", f, failed, log)
 		}
 	}
 }

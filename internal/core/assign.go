@@ -12,8 +12,8 @@ import (
 
 // ids describes the values that Assign gives to the keys of a table. The writer lock guards it.
 type ids struct {
-	next   uint64 // larger than all ids given
-	others bool   // the table may have larger values
+	nextID    uint64 // larger than all ids given
+	nextStale bool   // the table may have larger values
 }
 
 // Assign looks up the keys of a batch in host memory, and gives absent keys the next integers as
@@ -26,8 +26,8 @@ func (t *Table) Assign(ctx context.Context, method string, b *batch.Batch) (inse
 	}
 	var done int
 	var failed []int
-	err = t.turn(ctx, false, func() (err error) {
-		inserted, done, failed, err = t.account(ctx, b, t.assign)
+	err = t.runLocked(ctx, false, func() (err error) {
+		inserted, done, failed, err = t.runCounted(ctx, b, t.assign)
 		return err
 	})
 	return inserted, t.wrap(method, partial(b, done, failed, err))
@@ -42,54 +42,54 @@ func (t *Table) assign(ctx context.Context, b *batch.Batch) (done int, failed []
 	for done < b.N && err == nil {
 		rest := b.Part(done, b.N)
 		part := rest.Part(0, min(rest.N, ChunkOps))
-		ran, without, ferr := t.fetch(ctx, part, part.Columns[batch.Vals].Host, true, func(some *batch.Batch) (done int, failed []int, err error) {
-			return t.number(ctx, rest, some)
+		ran, overflowed, ferr := t.fetch(ctx, part, part.Columns[batch.Vals].Host, true, func(absent *batch.Batch) (done int, failed []int, err error) {
+			return t.insertWithIDs(ctx, rest, absent)
 		})
-		done, failed, err = done+ran, appendRows(failed, done, without), ferr
+		done, failed, err = done+ran, appendRows(failed, done, overflowed), ferr
 	}
 	return done, failed, err
 }
 
-// number inserts rows of the beginning of a batch with absent keys, as long as ids are left. The
-// rows keep their first ids if all of them are inserted; otherwise some get others.
-func (t *Table) number(ctx context.Context, b, some *batch.Batch) (done int, failed []int, err error) {
+// insertWithIDs inserts rows of the beginning of a batch with absent keys, as long as ids are left.
+// The rows keep their first ids if all of them are inserted; otherwise some get others.
+func (t *Table) insertWithIDs(ctx context.Context, b, absent *batch.Batch) (done int, failed []int, err error) {
 	limit := t.Types.Val.idLimit()
-	some = some.Part(0, int(min(limit-t.next, uint64(some.N))))
-	if some.N == 0 {
+	absent = absent.Part(0, int(min(limit-t.nextID, uint64(absent.N))))
+	if absent.N == 0 {
 		return 0, nil, fmt.Errorf("%w: all ids below %d have been given", op.ErrFull, limit)
 	}
-	vals := some.Columns[batch.Vals].Host
-	for i := range some.N {
-		t.setID(vals, i, t.next+uint64(i))
+	vals := absent.Columns[batch.Vals].Host
+	for i := range absent.N {
+		t.setID(vals, i, t.nextID+uint64(i))
 	}
-	done, failed, err = t.insert(ctx, b, some)
-	fresh := flagged(some, done, true)
+	done, failed, err = t.insert(ctx, b, absent)
+	fresh := flaggedRows(absent, done, true)
 	clear(vals)
 	var moved []uint32
 	for i, row := range fresh {
-		t.setID(vals, int(row), t.next+uint64(i))
+		t.setID(vals, int(row), t.nextID+uint64(i))
 		if int(row) != i {
 			moved = append(moved, row)
 		}
 	}
-	t.next += uint64(len(fresh))
-	still, merr := Rerun(context.WithoutCancel(ctx), t.Engine, t.storing(some.Gather(moved), op.Put))
-	if len(still) > 0 && merr == nil {
+	t.nextID += uint64(len(fresh))
+	remaining, merr := Rerun(context.WithoutCancel(ctx), t.Engine, t.storeBatch(absent.Gather(moved), op.Put))
+	if len(remaining) > 0 && merr == nil {
 		merr = op.ErrFull
 	}
 	if merr != nil {
 		done, failed, err = 0, nil, errors.Join(err, merr) // ids beyond next are stored
 	}
-	t.others = err != nil // the failure may have left larger ids
+	t.nextStale = err != nil // the failure may have left larger ids
 	return done, failed, err
 }
 
 // findNext makes the next id larger than all values of the table.
 func (t *Table) findNext(ctx context.Context) (err error) {
-	if !t.others {
+	if !t.nextStale {
 		return nil
 	}
-	at, err := t.hold(ctx) // a snapshot would wait for the writer lock, which is held
+	at, err := t.holdCurrent(ctx) // a snapshot would wait for the writer lock, which is held
 	if err != nil {
 		return err
 	}
@@ -98,12 +98,12 @@ func (t *Table) findNext(ctx context.Context) (err error) {
 	err = t.pages(ctx, at, func(p *Page) bool {
 		for i := range p.N {
 			if v, ok := t.id(p.Vals.Host, i); ok {
-				t.next = max(t.next, min(v, limit-1)+1)
+				t.nextID = max(t.nextID, min(v, limit-1)+1)
 			}
 		}
 		return true
 	})
-	t.others = err != nil
+	t.nextStale = err != nil
 	return err
 }
 

@@ -21,11 +21,11 @@ type clumsy struct {
 	looks int // lookups until one fails
 }
 
-func (e *clumsy) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, count device.Ptr) (done, hits int, err error) {
+func (e *clumsy) Lookup(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, count device.Ptr) (done, hits int, err error) {
 	if e.looks--; e.looks == 0 {
 		return 0, 0, errBroken
 	}
-	return e.toy.Look(ctx, s, l, b, count)
+	return e.toy.Lookup(ctx, s, l, b, count)
 }
 
 func (e *clumsy) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {

@@ -21,39 +21,39 @@ func (t *Table) Change(ctx context.Context, method string, b *batch.Batch) (delt
 func (t *Table) change(ctx context.Context, b *batch.Batch) (delta int, err error) {
 	var done int
 	var failed []int
-	err = t.turn(ctx, t.bars(), func() (err error) {
-		delta, done, failed, err = t.run(ctx, b)
+	err = t.runLocked(ctx, t.needsExclusive(), func() (err error) {
+		delta, done, failed, err = t.changeLocked(ctx, b)
 		return err
 	})
 	return delta, partial(b, done, failed, err)
 }
 
-// run is change under the writer lock, and in the exclusive section if one is needed.
-func (t *Table) run(ctx context.Context, b *batch.Batch) (delta, done int, failed []int, err error) {
-	t.flag(b)
-	delta, done, failed, err = t.account(ctx, b, t.chunks)
+// changeLocked is change under the writer lock, and in the exclusive section if one is needed.
+func (t *Table) changeLocked(ctx context.Context, b *batch.Batch) (delta, done int, failed []int, err error) {
+	t.setFlags(b)
+	delta, done, failed, err = t.runCounted(ctx, b, t.runChunks)
 	if err == nil {
-		t.after(ctx, t.bound, delta)
+		t.releaseMemory(ctx, t.bound, delta)
 	}
 	return delta, done, failed, err
 }
 
-// account runs a batch by chunks and returns its outcome. done is the length of the prefix that was
-// run; failed lists its rows that overflowed, ascending.
-func (t *Table) account(ctx context.Context, b *batch.Batch, chunks func(context.Context, *batch.Batch) (done int, failed []int, err error)) (delta, done int, failed []int, err error) {
-	t.label(ctx, b)
-	defer t.unlabel(ctx)
-	before, err := t.count(ctx)
+// runCounted runs a batch by chunks and returns its outcome. done is the length of the prefix that
+// was run; failed lists its rows that overflowed, ascending.
+func (t *Table) runCounted(ctx context.Context, b *batch.Batch, chunks func(context.Context, *batch.Batch) (done int, failed []int, err error)) (delta, done int, failed []int, err error) {
+	t.setLabels(ctx, b)
+	defer t.clearLabels(ctx)
+	before, err := t.readCounters(ctx)
 	if err != nil {
 		return 0, 0, nil, err
 	}
 	done, failed, err = chunks(ctx, b)
-	_, cerr := t.count(context.WithoutCancel(ctx))
+	_, cerr := t.readCounters(context.WithoutCancel(ctx))
 	after := t.bound // as of the last reading that worked
 	delta = int(int64(after.Live - before.Live))
 	switch {
 	case len(failed) == 0:
-	// while making room, which may suffice
+	// in the middle of a retry, which may succeed
 	case errors.Is(err, device.ErrLost), err != nil && ctx.Err() != nil:
 		err = fmt.Errorf("%d of %d operations were to run again: %w", len(failed), b.N, err)
 	default:
@@ -71,22 +71,22 @@ func (t *Table) commit(ctx context.Context) error {
 	return nil
 }
 
-// flag sets the flags of a batch by its kind.
-func (t *Table) flag(b *batch.Batch) {
+// setFlags sets the flags of a batch by its kind.
+func (t *Table) setFlags(b *batch.Batch) {
 	if b.Columns[batch.Kinds].Given() {
-		b.Flags = t.Policy.Mixed()
+		b.Flags = t.Policy.MixedFlags()
 	} else {
 		b.Flags = t.Policy.Flags(b.Kind)
 	}
 	b.Flags |= t.Types.Val.flags()
-	t.others = t.others || b.Inserts()
+	t.nextStale = t.nextStale || b.Inserts()
 }
 
-// after releases memory that a call has freed. The call has succeeded; if the release fails, the
-// next call tries again.
-func (t *Table) after(ctx context.Context, now Counters, delta int) {
-	err := t.Policy.After(ctx, now, delta)
-	if _, cerr := t.count(context.WithoutCancel(ctx)); err == nil {
+// releaseMemory releases memory that a call has freed. The call has succeeded; if the release
+// fails, the next call tries again.
+func (t *Table) releaseMemory(ctx context.Context, now Counters, delta int) {
+	err := t.Policy.Trim(ctx, now, delta)
+	if _, cerr := t.readCounters(context.WithoutCancel(ctx)); err == nil {
 		err = cerr
 	}
 	if err != nil && ctx.Err() == nil {
@@ -94,20 +94,22 @@ func (t *Table) after(ctx context.Context, now Counters, delta int) {
 	}
 }
 
-// needsRoom reports whether a policy reserves capacity for a batch before it runs.
-func (t *Table) needsRoom(b *batch.Batch) bool { return b.Inserts() || t.Engine.Caps().DeletesTakeRoom }
+// needsCapacity reports whether a policy reserves capacity for a batch before it runs.
+func (t *Table) needsCapacity(b *batch.Batch) bool {
+	return b.Inserts() || t.Engine.Caps().DeletesMayOverflow
+}
 
-// chunks runs a batch chunk by chunk, reserving capacity for each. done is the length of the prefix
-// that was run; failed lists its operations that overflowed, ascending.
-func (t *Table) chunks(ctx context.Context, b *batch.Batch) (done int, failed []int, err error) {
+// runChunks runs a batch chunk by chunk, reserving capacity for each. done is the length of the
+// prefix that was run; failed lists its operations that overflowed, ascending.
+func (t *Table) runChunks(ctx context.Context, b *batch.Batch) (done int, failed []int, err error) {
 	refused := 0 // up to here, rows are not combined with each other
 	for done < b.N {
 		if err := ctx.Err(); err != nil {
 			return done, failed, err
 		}
 		if done >= refused {
-			ran, without, err := t.reduceFew(ctx, b, done)
-			done, failed = done+ran, appendRows(failed, done, without)
+			ran, overflowed, err := t.runCombined(ctx, b, done)
+			done, failed = done+ran, appendRows(failed, done, overflowed)
 			if err != nil {
 				return done, failed, err
 			}
@@ -117,63 +119,63 @@ func (t *Table) chunks(ctx context.Context, b *batch.Batch) (done int, failed []
 			refused = done + reduceRows
 		}
 		n := b.N - done
-		if t.needsRoom(b) {
-			if n, _, err = t.Policy.Before(ctx, t.bound, nil, b.Part(done, b.N)); err != nil {
+		if t.needsCapacity(b) {
+			if n, _, err = t.Policy.Prepare(ctx, t.bound, nil, b.Part(done, b.N)); err != nil {
 				return done, failed, err
 			}
 		}
 		part := b.Part(done, done+n)
-		ran, without, err := t.Engine.Change(ctx, nil, part)
-		if len(without) > 0 {
-			var again error
-			without, again = t.retry(ctx, part, without)
-			err = errors.Join(err, again)
+		ran, overflowed, err := t.Engine.Change(ctx, nil, part)
+		if len(overflowed) > 0 {
+			var rerr error
+			overflowed, rerr = t.retry(ctx, part, overflowed)
+			err = errors.Join(err, rerr)
 		}
-		done, failed = done+ran, appendRows(failed, done, without)
+		done, failed = done+ran, appendRows(failed, done, overflowed)
 		if err != nil {
 			return done, failed, err
 		}
-		if _, err = t.count(ctx); err != nil {
+		if _, err = t.readCounters(ctx); err != nil {
 			return done, failed, err
 		}
 	}
 	return done, failed, nil
 }
 
-// retry retries operations that overflowed, as long as the policy makes room and the context lasts.
-// It returns those that still overflow.
-func (t *Table) retry(ctx context.Context, b *batch.Batch, failed []uint32) (still []uint32, err error) {
-	for more := true; ; {
-		if failed, err = t.undecided(context.WithoutCancel(ctx), b, failed); err != nil || len(failed) == 0 || !more {
+// retry retries operations that overflowed, until the policy frees no more capacity or the context
+// ends. It returns those that still overflow.
+func (t *Table) retry(ctx context.Context, b *batch.Batch, failed []uint32) (remaining []uint32, err error) {
+	for retryable := true; ; {
+		if failed, err = t.resolvePresent(context.WithoutCancel(ctx), b, failed); err != nil || len(failed) == 0 || !retryable {
 			return failed, err
 		}
-		now, err := t.count(context.WithoutCancel(ctx))
+		now, err := t.readCounters(context.WithoutCancel(ctx))
 		if err = errors.Join(err, ctx.Err()); err != nil {
 			return failed, err
 		}
-		again := b.Gather(failed)
-		still, more, err = t.Policy.Retry(ctx, now, again)
-		b.Scatter(again, failed)
-		for i, j := range still {
-			still[i] = failed[j]
+		rerun := b.Gather(failed)
+		remaining, retryable, err = t.Policy.Retry(ctx, now, rerun)
+		b.Scatter(rerun, failed)
+		for i, j := range remaining {
+			remaining[i] = failed[j]
 		}
 		if err != nil {
-			return still, err
+			return remaining, err
 		}
-		failed = still
+		failed = remaining
 	}
 }
 
-// undecided removes from the failed operations of an ordered batch those with a key that is now
-// present, because another operation on it was inserted. It resolves both as duplicates.
-func (t *Table) undecided(ctx context.Context, b *batch.Batch, failed []uint32) ([]uint32, error) {
+// resolvePresent removes from the failed operations of an ordered batch those with a key that is
+// now present, because another operation on it was inserted. It resolves both as duplicates.
+func (t *Table) resolvePresent(ctx context.Context, b *batch.Batch, failed []uint32) ([]uint32, error) {
 	if !b.Ordered() || !b.Inserts() || len(failed) == 0 {
 		return failed, nil
 	}
 	found := make([]bool, len(failed))
-	look := b.Only(batch.Keys).Gather(failed)
-	look.Flags, look.Columns[batch.OK] = t.Policy.Mixed(), batch.Output(found)
-	if _, _, err := t.Engine.Look(ctx, nil, t.Leases.Current(), look, 0); err != nil {
+	look := b.Select(batch.Keys).Gather(failed)
+	look.Flags, look.Columns[batch.OK] = t.Policy.MixedFlags(), batch.Output(found)
+	if _, _, err := t.Engine.Lookup(ctx, nil, t.Leases.Current(), look, 0); err != nil {
 		return failed, err
 	}
 	left, met := failed[:0], []uint32(nil)
@@ -184,7 +186,7 @@ func (t *Table) undecided(ctx context.Context, b *batch.Batch, failed []uint32) 
 			left = append(left, at)
 		}
 	}
-	return left, t.firstWins(ctx, b, met)
+	return left, t.resolveFirstWins(ctx, b, met)
 }
 
 // ChangeOn submits a batch that lies on the device. It waits only if the table may overflow. It
@@ -197,33 +199,33 @@ func (t *Table) ChangeOn(s *device.Stream, method string, b *batch.Batch, counts
 func (t *Table) Submit(ctx context.Context, s *device.Stream, method string, b *batch.Batch, counts ...device.Slice[uint64]) error {
 	b.MustMatch(t.Name, method)
 	return t.wrap(method, t.changeOn(ctx, s, b, counts, func(ctx context.Context) (done int, failed []int, err error) {
-		err = t.behind(ctx, t.bars(), func() error {
-			done, failed, err = t.chunksOn(ctx, s, b)
+		err = t.withExclusive(ctx, t.needsExclusive(), func() error {
+			done, failed, err = t.submitChunks(ctx, s, b)
 			return err
 		})
 		return done, failed, err
 	}))
 }
 
-// changeOn submits a batch under the writer lock: submit submits its chunks and returns the
+// submitPart submits a batch under the writer lock: submit submits its chunks and returns the
 // operations that are known to have overflowed. If submit succeeds, Sync reports these.
 func (t *Table) changeOn(ctx context.Context, s *device.Stream, b *batch.Batch, counts []device.Slice[uint64], submit func(context.Context) (done int, failed []int, err error)) error {
 	var done int
 	var failed []int
-	to, err := t.counterOn(ctx, s, b, counts)
+	to, err := t.prepareCounter(ctx, s, b, counts)
 	if err == nil {
-		err = t.turn(ctx, false, func() (err error) {
-			t.flag(b)
+		err = t.runLocked(ctx, false, func() (err error) {
+			t.setFlags(b)
 			// The effect of the batch is the difference of the numbers before and after.
 			inserts := b.Inserts()
 			if to.Len() > 0 {
-				if err := t.Engine.Add(s, to, inserts); err != nil {
+				if err := t.Engine.AddPairs(s, to, inserts); err != nil {
 					return err
 				}
 			}
 			done, failed, err = submit(ctx)
 			if to.Len() > 0 {
-				err = errors.Join(err, t.Engine.Add(s, to, !inserts))
+				err = errors.Join(err, t.Engine.AddPairs(s, to, !inserts))
 			}
 			if err == nil {
 				t.sent.add(b.N, failed)
@@ -237,10 +239,10 @@ func (t *Table) changeOn(ctx context.Context, s *device.Stream, b *batch.Batch, 
 	return nil
 }
 
-// counterOn checks a batch for a stream, waits for an engine that is not ready yet, and returns the
-// counter.
-func (t *Table) counterOn(ctx context.Context, s *device.Stream, b *batch.Batch, counts []device.Slice[uint64]) (to device.Slice[uint64], err error) {
-	if err := b.CheckPlace(t.Device, s); err != nil {
+// prepareCounter checks a batch for a stream, waits for an engine that is not ready yet, and
+// returns the counter.
+func (t *Table) prepareCounter(ctx context.Context, s *device.Stream, b *batch.Batch, counts []device.Slice[uint64]) (to device.Slice[uint64], err error) {
+	if err := b.CheckDevice(t.Device, s); err != nil {
 		return to, err
 	}
 	if to, err = t.Counter(counts); err != nil {
@@ -249,11 +251,11 @@ func (t *Table) counterOn(ctx context.Context, s *device.Stream, b *batch.Batch,
 	return to, t.await(ctx)
 }
 
-// chunksOn submits a batch chunk by chunk. done is the length of the prefix that was submitted;
+// submitChunks submits a batch chunk by chunk. done is the length of the prefix that was submitted;
 // failed lists its operations that are known to have overflowed.
-func (t *Table) chunksOn(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []int, err error) {
+func (t *Table) submitChunks(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []int, err error) {
 	for done < b.N {
-		n, report, err := t.roomOn(ctx, s, b.Part(done, b.N))
+		n, report, err := t.reserveOn(ctx, s, b.Part(done, b.N))
 		if err != nil {
 			return done, failed, err
 		}
@@ -261,24 +263,24 @@ func (t *Table) chunksOn(ctx context.Context, s *device.Stream, b *batch.Batch) 
 		if report {
 			part.Flags |= batch.Report
 		}
-		ran, without, err := t.Engine.Change(ctx, s, part)
-		if len(without) > 0 && err == nil {
-			without, err = t.retryOn(context.WithoutCancel(ctx), s, part, without)
+		ran, overflowed, err := t.Engine.Change(ctx, s, part)
+		if len(overflowed) > 0 && err == nil {
+			overflowed, err = t.retryOn(context.WithoutCancel(ctx), s, part, overflowed)
 		}
-		done, failed = done+ran, appendRows(failed, done, without)
-		t.bound.submitted(part) // also after an error: part of it may have run
+		done, failed = done+ran, appendRows(failed, done, overflowed)
+		t.bound.addSubmitted(part) // also after an error: part of it may have run
 		if err != nil {
 			return done, failed, err
 		}
 	}
 	if !t.Engine.Caps().Streams {
-		_, err = t.count(ctx)
+		_, err = t.readCounters(ctx)
 	}
 	return done, failed, err
 }
 
-// submitted adds to the bounds the operations of a batch that the host has not waited for.
-func (c *Counters) submitted(b *batch.Batch) {
+// addSubmitted adds to the bounds the operations of a batch that the host has not waited for.
+func (c *Counters) addSubmitted(b *batch.Batch) {
 	c.Exact = false
 	mixed := b.Columns[batch.Kinds].Given()
 	if b.Inserts() {
@@ -290,24 +292,24 @@ func (c *Counters) submitted(b *batch.Batch) {
 	}
 }
 
-// roomOn reserves capacity for operations of a batch on the device, and returns their number. It
+// reserveOn reserves capacity for operations of a batch on the device, and returns their number. It
 // waits for submitted work only if the bounds do not prove that capacity suffices.
-func (t *Table) roomOn(ctx context.Context, s *device.Stream, b *batch.Batch) (n int, report bool, err error) {
-	if !t.needsRoom(b) {
+func (t *Table) reserveOn(ctx context.Context, s *device.Stream, b *batch.Batch) (n int, report bool, err error) {
+	if !t.needsCapacity(b) {
 		return b.N, false, nil
 	}
-	n, report, err = t.Policy.Before(ctx, t.bound, s, b)
+	n, report, err = t.Policy.Prepare(ctx, t.bound, s, b)
 	if err != nil || n > 0 {
 		return n, report, err
 	}
-	now, err := t.count(ctx)
+	now, err := t.readCounters(ctx)
 	if err != nil {
 		return 0, false, err
 	}
-	if n, report, err = t.Policy.Before(ctx, now, s, b); err != nil {
+	if n, report, err = t.Policy.Prepare(ctx, now, s, b); err != nil {
 		return 0, false, err
 	}
-	_, err = t.count(ctx) // Before may have removed dead slots
+	_, err = t.readCounters(ctx) // Prepare may have removed dead slots
 	return n, report, err
 }
 
@@ -321,26 +323,26 @@ func (t *Table) retryOn(ctx context.Context, s *device.Stream, b *batch.Batch, f
 	return failed, errors.Join(err, b.Store(s, host))
 }
 
-// Rerun retries operations that overflowed, for a policy. still lists those that overflow again or
-// that did not run because of an error, ascending.
-func Rerun(ctx context.Context, e Engine, failed *batch.Batch) (still []uint32, err error) {
+// Rerun retries operations that overflowed, for a policy. remaining lists those that overflow again
+// or that did not run because of an error, ascending.
+func Rerun(ctx context.Context, e Engine, failed *batch.Batch) (remaining []uint32, err error) {
 	for done := 0; done < failed.N && err == nil; {
 		var ran int
-		var without []uint32
-		ran, without, err = e.Change(ctx, nil, failed.Chunk(done, failed.N))
-		for _, i := range without {
-			still = append(still, uint32(done)+i)
+		var overflowed []uint32
+		ran, overflowed, err = e.Change(ctx, nil, failed.Chunk(done, failed.N))
+		for _, i := range overflowed {
+			remaining = append(remaining, uint32(done)+i)
 		}
 		done += ran
 		for i := done; err != nil && i < failed.N; i++ {
-			still = append(still, uint32(i))
+			remaining = append(remaining, uint32(i))
 		}
 	}
-	return still, err
+	return remaining, err
 }
 
-// All returns 0 to n-1: the failed operations of a batch in which every operation overflowed.
-func All(n int) []uint32 {
+// AllRows returns 0 to n-1: the failed operations of a batch in which every operation overflowed.
+func AllRows(n int) []uint32 {
 	all := make([]uint32, n)
 	for i := range all {
 		all[i] = uint32(i)

@@ -23,9 +23,9 @@ type broken struct {
 
 func (e *broken) Caps() core.Caps { return core.Caps{Streams: true} }
 
-func (e *broken) Before(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (int, bool, error) {
+func (e *broken) Prepare(ctx context.Context, now core.Counters, s *device.Stream, b *batch.Batch) (int, bool, error) {
 	e.now = now
-	return e.toy.Before(ctx, now, s, b)
+	return e.toy.Prepare(ctx, now, s, b)
 }
 
 func (e *broken) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
@@ -36,18 +36,18 @@ func (e *broken) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (
 	return done, failed, err
 }
 
-// Retry makes room for operations that overflowed.
+// Retry frees capacity for operations that overflowed.
 func (e *broken) Retry(ctx context.Context, _ core.Counters, b *batch.Batch) ([]uint32, bool, error) {
 	e.room = 0
 	_, _, err := e.toy.Change(ctx, nil, b)
 	return nil, false, errors.Join(err, errBroken)
 }
 
-func (e *broken) Counters(ctx context.Context) (core.Counters, error) {
+func (e *broken) ReadCounters(ctx context.Context) (core.Counters, error) {
 	if e.counters--; e.counters < 0 {
 		return core.Counters{}, errBroken
 	}
-	return e.toy.Counters(ctx)
+	return e.toy.ReadCounters(ctx)
 }
 
 // A change that fails returns what is known of its effect, and never a loss of pairs because the
@@ -56,7 +56,7 @@ func TestCountersFail(t *testing.T) {
 	s := mapShape[uint64, uint64]("map uint64 uint64", "")
 	for good, want := range []int{0, 0, 2} { // before, after a chunk, after all
 		table, e := newToy(openCPU(t), s.kind, s.widths, s.types)
-		s.fill(t, table, 3)
+		s.readFull(t, table, 3)
 		table.Engine = &broken{toy: e, counters: good}
 		keys := []uint64{11, 12}
 		delta, err := table.Change(t.Context(), "Put", &batch.Batch{N: 2, Kind: op.Put, Columns: columns(keys, keys)})
@@ -85,7 +85,7 @@ func TestBoundsCountWhatFailed(t *testing.T) {
 		}
 		put := func() error {
 			return table.ChangeOn(stream, "PutOn", &batch.Batch{N: 5, Kind: op.Put, Columns: batch.Columns{
-				batch.Keys: batch.InOn(keys), batch.Vals: batch.InOn(keys),
+				batch.Keys: batch.InputOn(keys), batch.Vals: batch.InputOn(keys),
 			}})
 		}
 		if err := put(); !errors.Is(err, errBroken) {

@@ -25,13 +25,13 @@ const checkRows = 1 << 24
 // finds with another value; a duplicate key in a map or a set; a wrong number of pairs; or a fault
 // that the engine finds. Changes wait until it is done.
 func (t *Table) Check(ctx context.Context) error {
-	return t.Alone(ctx, "Check", func(now Counters) (err error) {
+	return t.WithWriteLock(ctx, "Check", func(now Counters) (err error) {
 		if c, ok := t.Engine.(Checker); ok {
 			if err := c.Check(ctx, t.Leases.Current()); err != nil {
 				return err
 			}
 		}
-		at, err := t.hold(ctx) // a snapshot would wait for the writer lock, which is held
+		at, err := t.holdCurrent(ctx) // a snapshot would wait for the writer lock, which is held
 		if err != nil {
 			return err
 		}
@@ -46,7 +46,7 @@ func (t *Table) Check(ctx context.Context) error {
 
 // checkPairs looks up all pairs in the first pass, and collects the keys of the pass.
 func (t *Table) checkPairs(ctx context.Context, at *Snapshot, now Counters, pass, passes uint64) error {
-	var keys seen
+	var keys keySet
 	pairs := uint64(0)
 	var found error
 	err := t.pages(ctx, at, func(p *Page) bool {
@@ -68,17 +68,17 @@ func (t *Table) checkPairs(ctx context.Context, at *Snapshot, now Counters, pass
 	if t.Kind == MultiMap {
 		return nil
 	}
-	return keys.twice()
+	return keys.checkDuplicates()
 }
 
-// seen holds the keys of a pass: integers, or bytes.
-type seen struct {
+// keySet holds the keys of a pass: integers, or bytes.
+type keySet struct {
 	words []uint64
 	bytes []string
 }
 
 // add adds key i of a page if it belongs to the pass.
-func (s *seen) add(p *Page, i int, pass, passes uint64) {
+func (s *keySet) add(p *Page, i int, pass, passes uint64) {
 	k := p.Keys.Row(i)
 	switch {
 	case p.Keys.Data == nil && (len(k) == 4 || len(k) == 8):
@@ -94,8 +94,8 @@ func (s *seen) add(p *Page, i int, pass, passes uint64) {
 	}
 }
 
-// twice returns the error of a duplicate key.
-func (s *seen) twice() error {
+// checkDuplicates returns the error of a duplicate key.
+func (s *keySet) checkDuplicates() error {
 	slices.Sort(s.words)
 	for i, k := range s.words[min(1, len(s.words)):] {
 		if s.words[i] == k {
@@ -111,8 +111,8 @@ func (s *seen) twice() error {
 	return nil
 }
 
-// shown formats key i for a message: as a number if it has the width of one.
-func (p *Page) shown(i int) string {
+// formatKey formats key i for a message: as a number if it has the width of one.
+func (p *Page) formatKey(i int) string {
 	k := p.Keys.Row(i)
 	switch len(k) {
 	case 4:
@@ -127,22 +127,22 @@ func (p *Page) shown(i int) string {
 func (t *Table) checkPage(ctx context.Context, p *Page) error {
 	w := t.Widths
 	vals, ok := make([]byte, p.N*w.Val), make([]bool, p.N)
-	b := &batch.Batch{N: p.N, Flags: t.Policy.Mixed()}
+	b := &batch.Batch{N: p.N, Flags: t.Policy.MixedFlags()}
 	b.Columns[batch.Keys] = p.Keys.AsInput()
 	b.Columns[batch.OK] = batch.Output(ok)
 	compare := w.Val > 0 && !t.Strings // engines check byte strings themselves
 	if compare {
-		b.Columns[batch.Vals] = batch.Output(vals).Of(w.Val)
+		b.Columns[batch.Vals] = batch.Output(vals).WithWidth(w.Val)
 	}
-	if _, _, err := t.Engine.Look(ctx, nil, t.Leases.Current(), b, 0); err != nil {
+	if _, _, err := t.Engine.Lookup(ctx, nil, t.Leases.Current(), b, 0); err != nil {
 		return err
 	}
 	for i := range p.N {
 		switch {
 		case !ok[i]:
-			return fmt.Errorf("%w: key %s is stored where no lookup finds it", op.ErrCorrupt, p.shown(i))
+			return fmt.Errorf("%w: key %s is stored where no lookup finds it", op.ErrCorrupt, p.formatKey(i))
 		case t.Kind.unique() && compare && string(vals[i*w.Val:(i+1)*w.Val]) != string(p.Vals.Row(i)):
-			return fmt.Errorf("%w: key %s has value %x and a lookup finds %x", op.ErrCorrupt, p.shown(i), p.Vals.Row(i), vals[i*w.Val:(i+1)*w.Val])
+			return fmt.Errorf("%w: key %s has value %x and a lookup finds %x", op.ErrCorrupt, p.formatKey(i), p.Vals.Row(i), vals[i*w.Val:(i+1)*w.Val])
 		}
 	}
 	return nil

@@ -22,23 +22,23 @@ import (
 // Each structure has one. Only the holder of the writer lock calls it. A policy has the concrete
 // type of its engine, and calls it to carry out decisions.
 type Policy interface {
-	// Flags returns the flags of a batch of one kind. Mixed returns those of lookups and of mixed
-	// batches.
+	// Flags returns the flags of a batch of one kind. MixedFlags returns those of lookups and of
+	// mixed batches.
 	Flags(kind op.Kind) batch.Flags
-	Mixed() batch.Flags
-	// Before reserves capacity for operations of a batch and returns how many of them to run now.
+	MixedFlags() batch.Flags
+	// Prepare reserves capacity for operations of a batch and returns how many of them to run now.
 	// The batch lies on the device if s is not nil. If the counters are bounds and do not prove
-	// capacity for any operation, Before returns 0 and is called again with exact counters. With
+	// capacity for any operation, Prepare returns 0 and is called again with exact counters. With
 	// report, the batch runs such that operations that still overflow are retried. Without report,
 	// capacity is certain, or operations that overflow are dropped and Sync reports them.
-	Before(ctx context.Context, now Counters, s *device.Stream, b *batch.Batch) (n int, report bool, err error)
-	// Retry makes room for operations that overflowed, in host memory, and runs them again. still
-	// lists those that overflowed again, ascending. more reports whether another attempt may
-	// succeed; the attempts end eventually.
-	Retry(ctx context.Context, now Counters, failed *batch.Batch) (still []uint32, more bool, err error)
-	// After frees memory that a call no longer needs. delta is the change of the number of pairs.
+	Prepare(ctx context.Context, now Counters, s *device.Stream, b *batch.Batch) (n int, report bool, err error)
+	// Retry frees capacity for operations that overflowed, in host memory, and runs them again.
+	// remaining lists those that overflowed again, ascending. retryable reports whether another
+	// attempt may succeed; the attempts end eventually.
+	Retry(ctx context.Context, now Counters, failed *batch.Batch) (remaining []uint32, retryable bool, err error)
+	// Trim frees memory that a call no longer needs. delta is the change of the number of pairs.
 	// The call has done its work, so an error is only logged.
-	After(ctx context.Context, now Counters, delta int) error
+	Trim(ctx context.Context, now Counters, delta int) error
 	// Compact removes dead slots and memory beyond what the options require.
 	Compact(ctx context.Context, now Counters) error
 	// Describe returns the size of the structure for messages: "in 17 buckets".
@@ -46,20 +46,20 @@ type Policy interface {
 }
 
 // Engine holds the inner loops and the memory that they run on. Each structure has one per kind of
-// device. Look and Export may run concurrently with each other and, if Caps allows it, with
+// device. Lookup and Export may run concurrently with each other and, if Caps allows it, with
 // everything else. Only one writer at a time calls the other methods.
 type Engine interface {
 	Caps() Caps
 	// Current returns the generation in use. The caller holds the writer lock.
 	Current() *Lease
-	// Counters waits for submitted changes and reads the counters.
-	Counters(ctx context.Context) (Counters, error)
-	// Look runs a lookup in host memory, or submits it to a stream. With Counts, it writes the
+	// ReadCounters waits for submitted changes and reads the counters.
+	ReadCounters(ctx context.Context) (Counters, error)
+	// Lookup runs a lookup in host memory, or submits it to a stream. With Counts, it writes the
 	// number of pairs of each key, or of each range from Keys to Keys2; otherwise it finds the
 	// first pair. For the lookups of an ordered map see [OrderedMap]. The number of keys found is
 	// added to the device address count, unless that is 0. done is the length of the prefix that
 	// was run. A lookup of the host sees all changes submitted to streams before.
-	Look(ctx context.Context, s *device.Stream, l *Lease, b *batch.Batch, count device.Ptr) (done, hits int, err error)
+	Lookup(ctx context.Context, s *device.Stream, l *Lease, b *batch.Batch, count device.Ptr) (done, hits int, err error)
 	// Change runs a batch that changes the structure, or submits it. failed lists the operations
 	// that overflowed, as ascending indices. Their outputs keep their contents, which may be their
 	// inputs as well. If the batch is ordered and the key of a failed operation is present
@@ -68,19 +68,20 @@ type Engine interface {
 	// that was run: less than b.N after an error, or in host memory if the engine limits the number
 	// of operations per call.
 	Change(ctx context.Context, s *device.Stream, b *batch.Batch) (done int, failed []uint32, err error)
-	// Add submits adding the number of pairs, negated or not, to a counter of the caller. Other
-	// calls may add to the same counter concurrently.
-	Add(s *device.Stream, to device.Slice[uint64], negate bool) error
-	// Lost reads and resets the number of operations of submitted changes that overflowed. These
-	// changes have been waited for.
-	Lost(ctx context.Context) (int, error)
+	// AddPairs submits adding the number of pairs, negated or not, to a counter of the caller.
+	// Other calls may add to the same counter concurrently.
+	AddPairs(s *device.Stream, to device.Slice[uint64], negate bool) error
+	// ReadDropped reads and resets the number of operations of submitted changes that overflowed.
+	// These changes have been waited for.
+	ReadDropped(ctx context.Context) (int, error)
 
 	// Extent returns the number of units (lines or buckets) that Export covers, and the minimum
 	// number of pairs that a unit has memory for.
 	Extent(l *Lease) (units uint32, rows int)
 	// Export copies the pairs of units [lo,hi) to the columns Keys and Vals in host memory and
 	// returns their number. If the pairs exceed the rows of the columns, the content is undefined.
-	// The numbers of the units of a hash structure are unrelated to their addresses (see Spread).
+	// The numbers of the units of a hash structure are unrelated to their addresses (see
+	// WeylOrder).
 	Export(ctx context.Context, l *Lease, lo, hi uint32, out *batch.Batch) (int, error)
 
 	// Clear removes all pairs. No reader is active.
@@ -91,23 +92,26 @@ type Engine interface {
 
 // Caps are the capabilities of an engine.
 type Caps struct {
-	// Beside: lookups run concurrently with changes.
-	Beside bool
+	// ConcurrentReads: lookups run concurrently with changes.
+	ConcurrentReads bool
 	// Streams: work submitted to streams may still be running when the call returns.
 	Streams bool
-	// DeletesTakeRoom: deletes may overflow, as inserts may, so Before is called for them. Versions
-	// that snapshots read, or a log, take the memory.
-	DeletesTakeRoom bool
-	// Updates: mixed batches may contain op.Update.
+	// DeletesMayOverflow: deletes may overflow, as inserts may, so Prepare is called for them.
+	// Versions that snapshots read, or a log, take the memory.
+	DeletesMayOverflow bool
+	// Updates: mixed batches may contain op.Update. Engines that resolve the operations on a key
+	// before they touch its slot get it for free. In the kernels of hash tables it would be one
+	// more branch of each thread. On the host it would take a lookup and two batches, for which the
+	// host lacks the kinds of a batch on the device.
 	Updates bool
 }
 
 // Presenter is an engine with Caps.Streams: the host cannot look up the keys of a batch on the
 // device directly.
 type Presenter interface {
-	// Present counts the keys of a batch on the device that are present, for a policy. All changes
-	// have been waited for.
-	Present(ctx context.Context, s *device.Stream, b *batch.Batch) (int, error)
+	// CountPresent counts the keys of a batch on the device that are present, for a policy. All
+	// changes have been waited for.
+	CountPresent(ctx context.Context, s *device.Stream, b *batch.Batch) (int, error)
 }
 
 // Awaiter is an engine that may not be ready yet for batches on the device.
@@ -131,7 +135,7 @@ type Persister interface {
 	// structure returns, also with an error; for batches on streams it runs in Sync and Close. The
 	// engine defines what a crash leaves of a call that has not returned. It orders its own writes.
 	// It commits by itself what must not wait, such as other memory before that memory replaces a
-	// generation. Policy.After runs after Commit and must make its own work durable. After an error
+	// generation. Policy.Trim runs after Commit and must make its own work durable. After an error
 	// the engine rejects changes, since the content of the medium is unknown.
 	Commit(ctx context.Context) error
 }
@@ -190,8 +194,8 @@ const (
 // String returns the kind's name for messages.
 func (k Kind) String() string { return [...]string{"map", "set", "multimap", "ordered map"}[k] }
 
-// one returns the kind's name with its article.
-func (k Kind) one() string {
+// withArticle returns the kind's name with its article.
+func (k Kind) withArticle() string {
 	if k == OrderedMap {
 		return "an " + k.String()
 	}
@@ -201,8 +205,8 @@ func (k Kind) one() string {
 // unique reports whether a key has one value.
 func (k Kind) unique() bool { return k == Map || k == OrderedMap }
 
-// saved returns the kind that files record. Files hold the pairs of a map in any order.
-func (k Kind) saved() Kind {
+// fileKind returns the kind that files record. Files hold the pairs of a map in any order.
+func (k Kind) fileKind() Kind {
 	if k == OrderedMap {
 		return Map
 	}
@@ -220,11 +224,11 @@ type Config struct {
 	Leases  *Leases
 	Logger  *slog.Logger
 	Types   Types
-	Another func(device.Device) (*Table, error) // makes an empty table with the same options
+	NewLike func(device.Device) (*Table, error) // makes an empty table with the same options
 
 	Fixed   bool // the capacity is fixed
 	Strings bool // keys and values are byte strings, in columns that have Data
-	// Fits validates the lengths of a key and a value, where types are [Bytes].
-	Fits        func(key, val int) error
-	ResultLimit int // maximum bytes of results of variable size; 0: half of the host's free memory
+	// ValidateLengths validates the lengths of a key and a value, where types are [Bytes].
+	ValidateLengths func(key, val int) error
+	ResultLimit     int // maximum bytes of results of variable size; 0: half of the host's free memory
 }

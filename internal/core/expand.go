@@ -32,10 +32,10 @@ func (t *Table) Count(ctx context.Context, method string, at *Snapshot, b *batch
 // The final rows may be fewer, if changes ran concurrently.
 func (t *Table) Expand(ctx context.Context, method string, at *Snapshot, b *batch.Batch, offsets []uint64, memory func(rows int) batch.Columns) error {
 	b.MustMatch(t.Name, method)
-	lease, err := t.enter(ctx, at, b)
+	lease, err := t.acquireLease(ctx, at, b)
 	if err == nil {
-		b.Flags = t.Policy.Mixed()
-		err = errors.Join(t.expand(ctx, lease, b, offsets, memory), t.leave(at, lease))
+		b.Flags = t.Policy.MixedFlags()
+		err = errors.Join(t.expand(ctx, lease, b, offsets, memory), t.releaseLease(at, lease))
 	}
 	return t.wrap(method, partial(b, 0, nil, err))
 }
@@ -46,14 +46,14 @@ func (t *Table) expand(ctx context.Context, lease *Lease, b *batch.Batch, offset
 	counts := batch.View[uint32](device.Bytes(offsets))[b.N+2:]
 	count := *b
 	count.Columns[batch.Counts] = batch.Output(counts)
-	if _, _, err := t.Engine.Look(ctx, nil, lease, &count, 0); err != nil {
+	if _, _, err := t.Engine.Lookup(ctx, nil, lease, &count, 0); err != nil {
 		return err
 	}
 	for i, n := range counts {
 		offsets[i+1] = offsets[i] + uint64(n)
 	}
 	rows := offsets[b.N] - offsets[0]
-	if err := t.affords(rows, t.rowBytes(b)); err != nil {
+	if err := t.checkResultSize(rows, t.rowBytes(b)); err != nil {
 		return err
 	}
 	for r, c := range memory(int(rows)) {
@@ -63,7 +63,7 @@ func (t *Table) expand(ctx context.Context, lease *Lease, b *batch.Batch, offset
 		}
 	}
 	var found []uint32 // nil: exactly as many as counted
-	if t.Engine.Caps().Beside {
+	if t.Engine.Caps().ConcurrentReads {
 		found = make([]uint32, b.N)
 		b.Columns[batch.Counts] = batch.Output(found)
 	}
@@ -106,8 +106,8 @@ func (t *Table) rowBytes(b *batch.Batch) int {
 	return t.Widths.Val
 }
 
-// affords returns device.ErrMemory for results larger than the limit, before they are made.
-func (t *Table) affords(rows uint64, rowBytes int) error {
+// checkResultSize returns device.ErrMemory for results larger than the limit, before they are made.
+func (t *Table) checkResultSize(rows uint64, rowBytes int) error {
 	limit := uint64(t.ResultLimit)
 	hi, size := bits.Mul64(rows, uint64(rowBytes))
 	if limit == 0 && hi == 0 && size > smallResult {
@@ -123,7 +123,7 @@ func (t *Table) affords(rows uint64, rowBytes int) error {
 // ExpandOn submits finding all rows of each key of a batch on the device. It writes Counts, Offsets
 // and as many rows of Vals, and for ranges of OutKeys, as fit.
 func (t *Table) ExpandOn(s *device.Stream, method string, at *Snapshot, b *batch.Batch) error {
-	return t.readOn(s, method, at, b, func(lease *Lease) error {
+	return t.submitRead(s, method, at, b, func(lease *Lease) error {
 		return t.Engine.(Expander).Expand(context.Background(), s, lease, b)
 	})
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// firstWins resolves operations that overflowed and have keys that other operations of the batch
-// inserted. met lists them, ascending. The first operation on a key counts as the one that inserted
-// it: its flag is set and, of PutNews, its value is stored. Engines resolve that within a launch,
-// but a later launch may find room that an earlier one did not.
-func (t *Table) firstWins(ctx context.Context, b *batch.Batch, met []uint32) error {
+// resolveFirstWins resolves operations that overflowed and have keys that other operations of the
+// batch inserted. met lists them, ascending. The first operation on a key counts as the one that
+// inserted it: its flag is set and, of PutNews, its value is stored. Engines resolve that within a
+// launch, but a later launch may find capacity that an earlier one did not.
+func (t *Table) resolveFirstWins(ctx context.Context, b *batch.Batch, met []uint32) error {
 	flags := batch.View[bool](b.Columns[batch.OK].Host)
 	stores := b.Kind == op.PutNew && b.Columns[batch.Vals].Given()
 	if len(met) == 0 || flags == nil && !stores {
@@ -44,13 +44,13 @@ func (t *Table) firstWins(ctx context.Context, b *batch.Batch, met []uint32) err
 	if !stores || len(winners) == 0 {
 		return nil
 	}
-	values := b.Only(batch.Keys)
+	values := b.Select(batch.Keys)
 	values.Kind, values.Columns[batch.Vals] = op.Put, b.Columns[batch.Vals]
 	values = values.Gather(winners)
-	values.Flags = t.Policy.Mixed() &^ batch.Multi // as in a map: no key has two pairs here
-	still, err := Rerun(ctx, t.Engine, values)
-	if err == nil && len(still) > 0 {
-		err = fmt.Errorf("%w: %d of %d keys that were there have gone", op.ErrCorrupt, len(still), len(winners))
+	values.Flags = t.Policy.MixedFlags() &^ batch.Multi // as in a map: no key has two pairs here
+	remaining, err := Rerun(ctx, t.Engine, values)
+	if err == nil && len(remaining) > 0 {
+		err = fmt.Errorf("%w: %d of %d keys that were there have gone", op.ErrCorrupt, len(remaining), len(winners))
 	}
 	return err
 }

@@ -27,7 +27,7 @@ func (e *tardy) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (d
 	for i := range failed {
 		failed[i] += uint32(n)
 	}
-	return b.N, append(core.All(n), failed...), err
+	return b.N, append(core.AllRows(n), failed...), err
 }
 
 func (e *tardy) Retry(ctx context.Context, _ core.Counters, b *batch.Batch) ([]uint32, bool, error) {
@@ -59,7 +59,7 @@ func TestFirstWins(t *testing.T) {
 			table.Engine, table.Policy = l, l
 			flags := make([]bool, 7)
 			b := &batch.Batch{N: 7, Kind: tt.kind, Columns: batch.Columns{
-				batch.Keys: batch.In([]uint64{1, 2, 3, 1, 4, 4, 2}), batch.Vals: batch.In([]uint64{10, 20, 30, 40, 50, 60, 70}),
+				batch.Keys: batch.Input([]uint64{1, 2, 3, 1, 4, 4, 2}), batch.Vals: batch.Input([]uint64{10, 20, 30, 40, 50, 60, 70}),
 			}}
 			if !tt.untold {
 				b.Columns[batch.OK] = batch.Output(flags)

@@ -103,8 +103,8 @@ func (e *bags) Close() error {
 	return nil
 }
 
-// Lost is not called for closed tables.
-func (e *bags) Lost(context.Context) (int, error) {
+// ReadDropped is not called for closed tables.
+func (e *bags) ReadDropped(context.Context) (int, error) {
 	if e.closed {
 		return 0, errors.New("the engine has been closed")
 	}
@@ -158,7 +158,7 @@ func (e *bags) Change(ctx context.Context, _ *device.Stream, b *batch.Batch) (do
 		if err != nil {
 			return i, c.Failed, err
 		}
-		c.Finish(uint32(i), o)
+		c.WriteOutcome(uint32(i), o)
 	}
 	return b.N, c.Failed, nil
 }
@@ -175,7 +175,7 @@ func (b *bag) run(ctx context.Context, local *alloc.Local, c *cpu.Changes[uint64
 			var unit [1]uint32
 			if _, err := b.family.owner.Allocate(ctx, unit[:]); err != nil {
 				if errors.Is(err, weft.ErrFull) {
-					return cpu.Outcome{Full: true}, nil
+					return cpu.Outcome{Overflowed: true}, nil
 				}
 				return o, err
 			}
@@ -184,7 +184,7 @@ func (b *bag) run(ctx context.Context, local *alloc.Local, c *cpu.Changes[uint64
 		b.counters.Live++
 		o = cpu.Insert(c, i, key, b.at(local, at))
 	case kind == op.Delete:
-		o = cpu.Present(c, i, kind, b.at(local, at))
+		o = cpu.ApplyPresent(c, i, kind, b.at(local, at))
 		b.counters.Live--
 		*b.at(local, at) = *b.at(local, int(b.counters.Live))
 		if last := len(b.units) - 1; int(b.counters.Live) == last*unitPairs {
@@ -192,20 +192,20 @@ func (b *bag) run(ctx context.Context, local *alloc.Local, c *cpu.Changes[uint64
 			b.units = b.units[:last]
 		}
 	default:
-		o = cpu.Present(c, i, kind, b.at(local, at))
+		o = cpu.ApplyPresent(c, i, kind, b.at(local, at))
 	}
 	b.counters.Used = b.counters.Live
 	return o, err
 }
 
-func (e *bags) Look(_ context.Context, _ *device.Stream, l *core.Lease, b *batch.Batch, _ device.Ptr) (done, hits int, err error) {
+func (e *bags) Lookup(_ context.Context, _ *device.Stream, l *core.Lease, b *batch.Batch, _ device.Ptr) (done, hits int, err error) {
 	from, to, local := l.Parts.(*bag), cpu.AnswersOf[uint64](b), e.family.owner.Local()
 	for i, k := range batch.View[uint64](b.Columns[batch.Keys].Host) {
 		var p *pair
 		if at, found := from.find(&local, k); found {
 			p = from.at(&local, at)
 		}
-		hits += cpu.Write(&to, i, p)
+		hits += cpu.WriteAnswer(&to, i, p)
 	}
 	return b.N, hits, nil
 }
@@ -267,13 +267,13 @@ func TestFitThousandTables(t *testing.T) {
 			vals = vals[:len(keys)]
 			before, b := len(models[i]), &batch.Batch{N: len(keys), Kind: op.Put, Columns: columns(keys, vals)}
 			if rng.IntN(3) == 0 {
-				b.Kind, b.Columns = op.Delete, batch.Columns{batch.Keys: batch.In(keys)}
+				b.Kind, b.Columns = op.Delete, batch.Columns{batch.Keys: batch.Input(keys)}
 				models[i].remove(keys)
 			} else {
-				models[i].put(keys, vals)
+				models[i].putPairs(keys, vals)
 			}
 			parts, want = append(parts, core.Part{Table: tables[i], Batch: b}), append(want, len(models[i])-before)
-			b = &batch.Batch{N: len(keys), Columns: batch.Columns{batch.Keys: batch.In(keys)}}
+			b = &batch.Batch{N: len(keys), Columns: batch.Columns{batch.Keys: batch.Input(keys)}}
 			lookups = append(lookups, core.Part{Table: tables[i], Batch: b})
 		}
 		got, hits := make([]int, 100), make([]int, 100)
@@ -317,7 +317,7 @@ func TestFitThousandTables(t *testing.T) {
 func values(f *family, tables []*core.Table, key uint64) ([]uint64, error) {
 	vals, parts := make([]uint64, len(tables)), make([]core.Part, len(tables))
 	for i, table := range tables {
-		c := batch.Columns{batch.Keys: batch.In([]uint64{key}), batch.Vals: batch.Output(vals[i : i+1])}
+		c := batch.Columns{batch.Keys: batch.Input([]uint64{key}), batch.Vals: batch.Output(vals[i : i+1])}
 		parts[i] = core.Part{Table: table, Batch: &batch.Batch{N: 1, Columns: c}}
 	}
 	return vals, f.Get(ctx, "Get", parts, make([]int, len(tables)))
@@ -393,7 +393,7 @@ func TestFitGroupErrors(t *testing.T) {
 	if !errors.Is(err, device.ErrMemory) || !slices.Equal(deltas, []int{1, 0, 0}) || ok[0] || tables[2].Len() != 0 {
 		t.Errorf("no memory for the second of three: %v, deltas %v", err, deltas)
 	}
-	devicetest.Heal(dev)
+	devicetest.ClearFailures(dev)
 
 	_, err = f.owner.Allocate(ctx, make([]uint32, alloc.BlockUnits-1)) // one is left
 	must(t, err)

@@ -183,7 +183,7 @@ func (e *mapped) recover(f *file) error {
 
 func (e *mapped) file() *file { return e.Parts().(*file) }
 
-func (e *mapped) Caps() core.Caps { return core.Caps{DeletesTakeRoom: true} }
+func (e *mapped) Caps() core.Caps { return core.Caps{DeletesMayOverflow: true} }
 
 // Commit persists the slots, and ends the log by incrementing the number of commits.
 func (e *mapped) Commit(context.Context) error {
@@ -199,8 +199,8 @@ func (e *mapped) Commit(context.Context) error {
 	return e.broken
 }
 
-// Before implements [core.Policy]. It admits as many operations as fit in the log and the file.
-func (e *mapped) Before(ctx context.Context, now core.Counters, _ *device.Stream, b *batch.Batch) (n int, _ bool, err error) {
+// Prepare implements [core.Policy]. It admits as many operations as fit in the log and the file.
+func (e *mapped) Prepare(ctx context.Context, now core.Counters, _ *device.Stream, b *batch.Batch) (n int, _ bool, err error) {
 	if e.logged > 0 {
 		err = e.Commit(ctx)
 	}
@@ -236,14 +236,14 @@ func (e *mapped) Change(_ context.Context, _ *device.Stream, b *batch.Batch) (do
 	f, c := e.file(), cpu.ChangesOf[uint64, uint64](b)
 	defer func() {
 		f.counters.Live += uint64(c.Live)
-		f.counters.Used += uint64(c.Fresh)
+		f.counters.Used += uint64(c.Used)
 	}()
 	for i := range c.Keys {
 		o := e.run(f, &c, uint32(i))
 		if e.broken != nil {
 			return i, nil, e.broken
 		}
-		c.Finish(uint32(i), o)
+		c.WriteOutcome(uint32(i), o)
 	}
 	return b.N, nil, nil
 }
@@ -266,19 +266,19 @@ func (e *mapped) run(f *file, c *cpu.Changes[uint64, uint64], i uint32) cpu.Outc
 	}
 	e.logged++
 	if f.has(at) {
-		return cpu.Present(c, i, c.Kind(i), &f.slots[at])
+		return cpu.ApplyPresent(c, i, c.Kind(i), &f.slots[at])
 	}
 	return cpu.Insert(c, i, c.Keys[i], &f.slots[at])
 }
 
-func (e *mapped) Look(_ context.Context, _ *device.Stream, l *core.Lease, b *batch.Batch, _ device.Ptr) (done, hits int, err error) {
+func (e *mapped) Lookup(_ context.Context, _ *device.Stream, l *core.Lease, b *batch.Batch, _ device.Ptr) (done, hits int, err error) {
 	f, to := l.Parts.(*file), cpu.AnswersOf[uint64](b)
 	for i, k := range batch.View[uint64](b.Columns[batch.Keys].Host) {
 		var p *pair
 		if at := f.find(k); f.has(at) {
 			p = &f.slots[at]
 		}
-		hits += cpu.Write(&to, i, p)
+		hits += cpu.WriteAnswer(&to, i, p)
 	}
 	return b.N, hits, nil
 }
@@ -412,13 +412,13 @@ func (p *power) change(table *core.Table, kind op.Kind, keys, vals []uint64) {
 	for lo := 0; lo < len(keys); lo += logOps {
 		hi, next := min(lo+logOps, len(keys)), maps.Clone(p.states[len(p.states)-1])
 		if kind == op.Put {
-			next.put(keys[lo:hi], vals[lo:hi])
+			next.putPairs(keys[lo:hi], vals[lo:hi])
 		} else {
 			next.remove(keys[lo:hi])
 		}
 		p.states = append(p.states, next)
 	}
-	b := &batch.Batch{N: len(keys), Kind: kind, Columns: batch.Columns{batch.Keys: batch.In(keys)}}
+	b := &batch.Batch{N: len(keys), Kind: kind, Columns: batch.Columns{batch.Keys: batch.Input(keys)}}
 	if kind == op.Put {
 		b.Columns = columns(keys, vals)
 	}

@@ -118,13 +118,13 @@ func newOrdered(dev device.Host) *core.Table {
 	e := &ordered{cpu.Engine{Device: dev}}
 	e.Leases = core.NewLeases(&forest{dev: dev, trees: map[uint64]directory{}})
 	c := config("ordered", dev, easy{}, e, e.Leases)
-	c.Another = func(dev device.Device) (*core.Table, error) { return newOrdered(dev.(device.Host)), nil }
+	c.NewLike = func(dev device.Device) (*core.Table, error) { return newOrdered(dev.(device.Host)), nil }
 	return core.New(c)
 }
 
 func (e *ordered) forest() *forest { return e.Parts().(*forest) }
 
-func (e *ordered) Caps() core.Caps { return core.Caps{DeletesTakeRoom: true} }
+func (e *ordered) Caps() core.Caps { return core.Caps{DeletesMayOverflow: true} }
 
 func (e *ordered) Pin(context.Context) (uint64, error) {
 	f := e.forest()
@@ -144,8 +144,8 @@ func (e *ordered) Unpin(_ context.Context, version uint64) error {
 	return d.free()
 }
 
-// Look counts the pairs of ranges if second keys are given, otherwise it looks keys up.
-func (e *ordered) Look(_ context.Context, _ *device.Stream, l *core.Lease, b *batch.Batch, _ device.Ptr) (done, hits int, err error) {
+// Lookup counts the pairs of ranges if second keys are given, otherwise it looks keys up.
+func (e *ordered) Lookup(_ context.Context, _ *device.Stream, l *core.Lease, b *batch.Batch, _ device.Ptr) (done, hits int, err error) {
 	d := l.Parts.(*forest).at(b.Version)
 	keys, ends := batch.View[uint64](b.Columns[batch.Keys].Host), batch.View[uint64](b.Columns[batch.Keys2].Host)
 	counts, to := batch.View[uint32](b.Columns[batch.Counts].Host), cpu.AnswersOf[uint64](b)
@@ -158,7 +158,7 @@ func (e *ordered) Look(_ context.Context, _ *device.Stream, l *core.Lease, b *ba
 		if at, j, found := d.find(k); found {
 			p = &d[at].pairs()[j]
 		}
-		hits += cpu.Write(&to, i, p)
+		hits += cpu.WriteAnswer(&to, i, p)
 	}
 	return b.N, hits, nil
 }
@@ -168,7 +168,7 @@ func (e *ordered) Expand(ctx context.Context, s *device.Stream, l *core.Lease, b
 	c := &b.Columns
 	offsets := c[batch.Vals].Offsets
 	if s != nil {
-		if _, _, err := e.Look(ctx, s, l, b, 0); err != nil {
+		if _, _, err := e.Lookup(ctx, s, l, b, 0); err != nil {
 			return err
 		}
 		offsets = batch.View[uint64](c[batch.Offsets].Host)
@@ -193,7 +193,7 @@ func (e *ordered) Expand(ctx context.Context, s *device.Stream, l *core.Lease, b
 func (e *ordered) Change(_ context.Context, _ *device.Stream, b *batch.Batch) (done int, failed []uint32, err error) {
 	f, c := e.forest(), cpu.ChangesOf[uint64, uint64](b)
 	for i := range c.Keys {
-		c.Finish(uint32(i), f.run(&c, uint32(i)))
+		c.WriteOutcome(uint32(i), f.run(&c, uint32(i)))
 	}
 	f.counters.Live += uint64(c.Live)
 	f.counters.Used = f.counters.Live
@@ -211,7 +211,7 @@ func (f *forest) run(c *cpu.Changes[uint64, uint64], i uint32) cpu.Outcome {
 	if writes && len(d) > 0 {
 		l, err := f.own(d[at])
 		if err != nil {
-			return cpu.Outcome{Full: true}
+			return cpu.Outcome{Overflowed: true}
 		}
 		d[at] = l
 	}
@@ -220,20 +220,20 @@ func (f *forest) run(c *cpu.Changes[uint64, uint64], i uint32) cpu.Outcome {
 		d, p, err := f.insert(d, at, j)
 		f.set(0, d)
 		if err != nil {
-			return cpu.Outcome{Full: true}
+			return cpu.Outcome{Overflowed: true}
 		}
 		p.Key = cpu.Sentinel[uint64](cpu.Empty)
 		return cpu.Insert(c, i, key, p)
 	case kind == op.Delete:
-		o := cpu.Present(c, i, kind, &d[at].pairs()[j])
+		o := cpu.ApplyPresent(c, i, kind, &d[at].pairs()[j])
 		copy(d[at].pairs()[j:], d[at].pairs()[j+1:])
 		if d[at].n--; d[at].n == 0 {
-			o.Full = d[at:at+1].free() != nil
+			o.Overflowed = d[at:at+1].free() != nil
 			f.set(0, slices.Delete(d, at, at+1))
 		}
 		return o
 	}
-	return cpu.Present(c, i, kind, &d[at].pairs()[j])
+	return cpu.ApplyPresent(c, i, kind, &d[at].pairs()[j])
 }
 
 // own returns a leaf that belongs to no version, by copying if necessary.
@@ -314,7 +314,7 @@ func (e *ordered) Clear(context.Context) error {
 // snapshot of it.
 func rangesOf(table *core.Table, at *core.Snapshot, lo, hi []uint64) (offsets, keys, vals []uint64, err error) {
 	offsets = make([]uint64, len(lo)+1)
-	b := &batch.Batch{N: len(lo), Columns: batch.Columns{batch.Keys: batch.In(lo), batch.Keys2: batch.In(hi)}}
+	b := &batch.Batch{N: len(lo), Columns: batch.Columns{batch.Keys: batch.Input(lo), batch.Keys2: batch.Input(hi)}}
 	err = table.Expand(ctx, "Range", at, b, offsets, func(rows int) batch.Columns {
 		keys, vals = make([]uint64, rows), make([]uint64, rows)
 		return batch.Columns{batch.OutKeys: batch.Output(keys), batch.Vals: batch.Output(vals)}
@@ -339,7 +339,7 @@ func rangesOnOf(t *testing.T, table *core.Table, at *core.Snapshot, lo, hi []uin
 	starts := mem.Sub(2*n, 3*n+1)
 	ks, vs := mem.Sub(3*n+1, 3*n+1+rows), mem.Sub(3*n+1+rows, mem.Len())
 	must(t, table.ExpandOn(s, "RangeOn", at, &batch.Batch{N: n, Columns: batch.Columns{
-		batch.Keys: batch.InOn(mem.Sub(0, n)), batch.Keys2: batch.InOn(mem.Sub(n, 2*n)),
+		batch.Keys: batch.InputOn(mem.Sub(0, n)), batch.Keys2: batch.InputOn(mem.Sub(n, 2*n)),
 		batch.Counts: batch.OutputOn(counts), batch.Offsets: batch.OffsetsOn(starts),
 		batch.OutKeys: batch.RowsOn(ks), batch.Vals: batch.RowsOn(vs),
 	}}))
@@ -399,7 +399,7 @@ func TestFitRangesAtAVersion(t *testing.T) {
 		must(t, err)
 		_, err = list.Delete(ctx, dead, nil)
 		must(t, err)
-		m.put(keys, vals)
+		m.putPairs(keys, vals)
 		m.remove(dead)
 		lo, hi := random(5), random(5)
 		m.ranges(t, table, nil, lo, hi)
@@ -485,7 +485,7 @@ func TestFitVersionsWithoutMemory(t *testing.T) {
 	if n, err := list.Delete(ctx, []uint64{2}, nil); n != 0 || !errors.Is(err, weft.ErrFull) {
 		t.Errorf("Delete without memory: %d, %v", n, err)
 	}
-	devicetest.Heal(dev)
+	devicetest.ClearFailures(dev)
 	model{1: 4, 2: 5, 3: 6}.equals(t, "after it", table)
 	must(t, s.Close())
 }

@@ -47,14 +47,14 @@ func newFrozen(dev device.Host) (*core.Table, *frozen) {
 	e := &frozen{Engine: cpu.Engine{Device: dev}, working: func() {}, unpin: func() {}}
 	e.Leases = core.NewLeases(&array{})
 	c := config("frozen", dev, easy{}, e, e.Leases)
-	c.Another = func(dev device.Device) (*core.Table, error) {
+	c.NewLike = func(dev device.Device) (*core.Table, error) {
 		t, _ := newFrozen(dev.(device.Host))
 		return t, nil
 	}
 	return core.New(c), e
 }
 
-func (e *frozen) Caps() core.Caps { return core.Caps{Beside: true, Streams: e.streams} }
+func (e *frozen) Caps() core.Caps { return core.Caps{ConcurrentReads: true, Streams: e.streams} }
 
 func (e *frozen) Pin(context.Context) (uint64, error) { return 0, nil }
 
@@ -74,11 +74,11 @@ func (e *frozen) Change(_ context.Context, _ *device.Stream, b *batch.Batch) (do
 		switch {
 		case p == nil && kind.Inserts():
 			pairs[k] = &pair{Key: cpu.Sentinel[uint64](cpu.Empty)}
-			c.Finish(uint32(i), cpu.Insert(&c, uint32(i), k, pairs[k]))
+			c.WriteOutcome(uint32(i), cpu.Insert(&c, uint32(i), k, pairs[k]))
 		case p == nil:
-			c.Finish(uint32(i), cpu.Outcome{})
+			c.WriteOutcome(uint32(i), cpu.Outcome{})
 		default:
-			c.Finish(uint32(i), cpu.Present(&c, uint32(i), kind, p))
+			c.WriteOutcome(uint32(i), cpu.ApplyPresent(&c, uint32(i), kind, p))
 			if kind == op.Delete {
 				delete(pairs, k)
 			}
@@ -96,14 +96,14 @@ func (e *frozen) Change(_ context.Context, _ *device.Stream, b *batch.Batch) (do
 	return b.N, nil, e.Leases.Replace(to)
 }
 
-func (e *frozen) Look(_ context.Context, _ *device.Stream, l *core.Lease, b *batch.Batch, _ device.Ptr) (done, hits int, err error) {
+func (e *frozen) Lookup(_ context.Context, _ *device.Stream, l *core.Lease, b *batch.Batch, _ device.Ptr) (done, hits int, err error) {
 	a, to := l.Parts.(*array), cpu.AnswersOf[uint64](b)
 	for i, k := range batch.View[uint64](b.Columns[batch.Keys].Host) {
 		var p *pair
 		if at, found := slices.BinarySearch(a.keys(), k); found {
 			p = &pair{Key: k, Val: a.vals()[at]}
 		}
-		hits += cpu.Write(&to, i, p)
+		hits += cpu.WriteAnswer(&to, i, p)
 	}
 	return b.N, hits, nil
 }
@@ -126,7 +126,7 @@ func (e *frozen) Clear(context.Context) error { return e.Leases.Replace(&array{}
 func getAt(table *core.Table, s *core.Snapshot, keys ...uint64) (vals []uint64, err error) {
 	vals = make([]uint64, len(keys))
 	_, err = table.Get(ctx, "Get", s, &batch.Batch{N: len(keys), Columns: batch.Columns{
-		batch.Keys: batch.In(keys), batch.Vals: batch.Output(vals),
+		batch.Keys: batch.Input(keys), batch.Vals: batch.Output(vals),
 	}})
 	return vals, err
 }
@@ -197,7 +197,7 @@ func TestFitSnapshotHeld(t *testing.T) {
 
 // Lookups run concurrently with a change, and see it once it has returned. A snapshot waits for the
 // change. An iteration may close the table that it reads.
-func TestFitBeside(t *testing.T) {
+func TestFitConcurrentReads(t *testing.T) {
 	dev := openHost(t)
 	table, e := newFrozen(dev)
 	m := weft.NewMap[uint64, uint64](table)
@@ -263,7 +263,7 @@ func TestFitSnapshotWaitsForStreams(t *testing.T) {
 	must(t, err)
 	keys.Host()[0] = 1
 	must(t, table.GetOn(device.NewStream(dev, stream), "GetOn", s, &batch.Batch{N: 1, Columns: batch.Columns{
-		batch.Keys: batch.InOn(keys), batch.Vals: batch.OutputOn(vals),
+		batch.Keys: batch.InputOn(keys), batch.Vals: batch.OutputOn(vals),
 	}}))
 	var done, unpinned atomic.Bool
 	e.unpin = func() {

@@ -30,16 +30,16 @@ func openHost(t *testing.T) device.Host {
 }
 
 // easy is the policy of structures that allocate memory as they go.
-type easy struct{ core.Settled }
+type easy struct{ core.ResolvingPolicy }
 
 func (easy) Describe() string { return "in a test" }
 
-func (easy) Before(_ context.Context, _ core.Counters, _ *device.Stream, b *batch.Batch) (n int, report bool, err error) {
+func (easy) Prepare(_ context.Context, _ core.Counters, _ *device.Stream, b *batch.Batch) (n int, report bool, err error) {
 	return b.N, false, nil
 }
 
-func (easy) After(context.Context, core.Counters, int) error { return nil }
-func (easy) Compact(context.Context, core.Counters) error    { return nil }
+func (easy) Trim(context.Context, core.Counters, int) error { return nil }
+func (easy) Compact(context.Context, core.Counters) error   { return nil }
 
 // config returns the config of a table of 64-bit keys and values.
 func config(name string, dev device.Device, p core.Policy, e core.Engine, l *core.Leases) core.Config {
@@ -52,7 +52,7 @@ func config(name string, dev device.Device, p core.Policy, e core.Engine, l *cor
 // model is the expected content of a map.
 type model map[uint64]uint64
 
-func (m model) put(keys, vals []uint64) {
+func (m model) putPairs(keys, vals []uint64) {
 	for i, k := range keys {
 		m[k] = vals[i]
 	}
@@ -66,7 +66,7 @@ func (m model) remove(keys []uint64) {
 
 // columns returns the keys and values of a batch.
 func columns(keys, vals []uint64) batch.Columns {
-	return batch.Columns{batch.Keys: batch.In(keys), batch.Vals: batch.In(vals)}
+	return batch.Columns{batch.Keys: batch.Input(keys), batch.Vals: batch.Input(vals)}
 }
 
 // equals checks that a table is sound and holds what the model holds.

@@ -26,9 +26,9 @@ func (t *Table) GetOrPut(ctx context.Context, method string, b *batch.Batch) (in
 	b.MustMatch(t.Name, method)
 	var done int
 	var failed []int
-	err = t.turn(ctx, false, func() (err error) {
-		t.flag(b)
-		inserted, done, failed, err = t.account(ctx, b, t.getOrPut)
+	err = t.runLocked(ctx, false, func() (err error) {
+		t.setFlags(b)
+		inserted, done, failed, err = t.runCounted(ctx, b, t.getOrPut)
 		return err
 	})
 	return inserted, t.wrap(method, partial(b, done, failed, err))
@@ -39,7 +39,7 @@ func (t *Table) GetOrPutOn(s *device.Stream, method string, b *batch.Batch, coun
 	b.MustMatch(t.Name, method)
 	return t.wrap(method, t.changeOn(context.Background(), s, b, counts, func(ctx context.Context) (done int, failed []int, err error) {
 		if t.Engine.Caps().Streams {
-			if done, failed, err = t.chunksOn(ctx, s, b); err == nil {
+			if done, failed, err = t.submitChunks(ctx, s, b); err == nil {
 				err = t.Engine.(Answerer).Answer(ctx, s, b)
 			}
 			return done, failed, err
@@ -48,7 +48,7 @@ func (t *Table) GetOrPutOn(s *device.Stream, method string, b *batch.Batch, coun
 			return 0, nil, err
 		}
 		done, failed, err = t.getOrPut(ctx, b)
-		_, cerr := t.count(ctx)
+		_, cerr := t.readCounters(ctx)
 		return done, failed, errors.Join(err, cerr)
 	}))
 }
@@ -56,35 +56,35 @@ func (t *Table) GetOrPutOn(s *device.Stream, method string, b *batch.Batch, coun
 // getOrPut runs such a batch in host memory, under the writer lock.
 func (t *Table) getOrPut(ctx context.Context, b *batch.Batch) (done int, failed []int, err error) {
 	width := t.Widths.Val
-	brought := make([]byte, min(b.N, ChunkOps)*width)
+	newVals := make([]byte, min(b.N, ChunkOps)*width)
 	for done < b.N && err == nil {
 		rest := b.Part(done, b.N)
 		vals := rest.Columns[batch.Vals].Host
-		n := copy(brought, vals) / width
-		ran, without, ferr := t.fetch(ctx, rest.Part(0, n), brought, t.bars(), func(some *batch.Batch) (done int, failed []int, err error) {
-			return t.insert(ctx, rest, some)
+		n := copy(newVals, vals) / width
+		ran, overflowed, ferr := t.fetch(ctx, rest.Part(0, n), newVals, t.needsExclusive(), func(absent *batch.Batch) (done int, failed []int, err error) {
+			return t.insert(ctx, rest, absent)
 		})
-		copy(vals[ran*width:], brought[ran*width:n*width])
-		done, failed, err = done+ran, appendRows(failed, done, without), ferr
+		copy(vals[ran*width:], newVals[ran*width:n*width])
+		done, failed, err = done+ran, appendRows(failed, done, overflowed), ferr
 	}
 	return done, failed, err
 }
 
 // fetch looks up the keys of a batch in host memory, under the writer lock. It calls insert with
-// the absent rows, as a batch of PutNews with the values brought. Rows that insert nothing get the
+// the absent rows, as a batch of PutNews with the values newVals. Rows that insert nothing get the
 // values that other rows inserted. The column of values receives what is found, and OK reports
 // where. done is the length of the prefix with answers; failed lists its rows that overflowed.
-func (t *Table) fetch(ctx context.Context, b *batch.Batch, brought []byte, bar bool, insert func(some *batch.Batch) (done int, failed []int, err error)) (done int, failed []int, err error) {
-	look := b.Only(batch.Keys)
-	look.Flags, look.Columns[batch.Vals] = t.Policy.Mixed(), batch.Output(b.Columns[batch.Vals].Host).Of(t.Widths.Val)
+func (t *Table) fetch(ctx context.Context, b *batch.Batch, newVals []byte, exclusive bool, insert func(absent *batch.Batch) (done int, failed []int, err error)) (done int, failed []int, err error) {
+	look := b.Select(batch.Keys)
+	look.Flags, look.Columns[batch.Vals] = t.Policy.MixedFlags(), batch.Output(b.Columns[batch.Vals].Host).WithWidth(t.Widths.Val)
 	if look.Columns[batch.OK] = b.Columns[batch.OK]; !look.Columns[batch.OK].Given() {
 		look.Columns[batch.OK] = batch.Output(make([]bool, b.N))
 	}
-	done, hits, err := t.Engine.Look(ctx, nil, t.Leases.Current(), look, 0)
+	done, hits, err := t.Engine.Lookup(ctx, nil, t.Leases.Current(), look, 0)
 	if hits == done {
 		return done, nil, err
 	}
-	absent := flagged(look, done, false)
+	absent := flaggedRows(look, done, false)
 	if err != nil && len(absent) > 0 {
 		done = int(absent[0])
 	}
@@ -92,63 +92,64 @@ func (t *Table) fetch(ctx context.Context, b *batch.Batch, brought []byte, bar b
 		return done, nil, err
 	}
 	rows, ran := *look, 0
-	rows.Columns[batch.Vals].Host = brought
-	some := rows.Gather(absent)
-	err = t.behind(ctx, bar, func() (err error) {
-		ran, failed, err = insert(some)
-		if merr := t.meet(ctx, some, ran); merr != nil {
+	rows.Columns[batch.Vals].Host = newVals
+	newRows := rows.Gather(absent)
+	err = t.withExclusive(ctx, exclusive, func() (err error) {
+		ran, failed, err = insert(newRows)
+		if merr := t.lookupMissed(ctx, newRows, ran); merr != nil {
 			ran, failed, err = 0, nil, errors.Join(err, merr) // some rows have no answers
 		}
 		return err
 	})
-	look.Scatter(some, absent)
-	if ran < some.N {
+	look.Scatter(newRows, absent)
+	if ran < newRows.N {
 		done = int(absent[ran])
 	}
-	return done, through(absent, failed), err
+	return done, mapRows(absent, failed), err
 }
 
 // insert runs rows of the beginning of a batch with absent keys. The table grows for all insertions
 // that the whole batch is likely to bring.
-func (t *Table) insert(ctx context.Context, b, some *batch.Batch) (done int, failed []int, err error) {
+func (t *Table) insert(ctx context.Context, b, absent *batch.Batch) (done int, failed []int, err error) {
 	if b.N > ChunkOps {
-		_, _, err := t.Policy.Before(ctx, t.bound, nil, b)
-		_, cerr := t.count(ctx)
+		_, _, err := t.Policy.Prepare(ctx, t.bound, nil, b)
+		_, cerr := t.readCounters(ctx)
 		if err = errors.Join(err, cerr); err != nil {
 			return 0, nil, err
 		}
 	}
-	return t.chunks(ctx, t.storing(some, op.PutNew))
+	return t.runChunks(ctx, t.storeBatch(absent, op.PutNew))
 }
 
-// storing returns a batch of a kind that stores the values of a lookup's columns.
-func (t *Table) storing(look *batch.Batch, kind op.Kind) *batch.Batch {
+// storeBatch returns a batch of a kind that stores the values of a lookup's columns.
+func (t *Table) storeBatch(look *batch.Batch, kind op.Kind) *batch.Batch {
 	b := *look
 	b.Kind, b.Flags = kind, t.Policy.Flags(kind)
-	b.Columns[batch.Vals] = batch.In(b.Columns[batch.Vals].Host).Of(t.Widths.Val)
+	b.Columns[batch.Vals] = batch.Input(b.Columns[batch.Vals].Host).WithWidth(t.Widths.Val)
 	return &b
 }
 
-// meet looks up those of the first n rows of a batch that have inserted nothing, as OK reports. It
-// then sets OK to whether they have found their key.
-func (t *Table) meet(ctx context.Context, b *batch.Batch, n int) error {
-	late := flagged(b, n, false)
+// lookupMissed looks up those of the first n rows of a batch that have inserted nothing, as OK
+// reports. It then sets OK to whether they have found their key.
+func (t *Table) lookupMissed(ctx context.Context, b *batch.Batch, n int) error {
+	missed := flaggedRows(b, n, false)
 	clear(b.Columns[batch.OK].Host)
-	if len(late) == 0 {
+	if len(missed) == 0 {
 		return nil
 	}
-	look := b.Gather(late)
-	_, _, err := t.Engine.Look(context.WithoutCancel(ctx), nil, t.Leases.Current(), look, 0)
-	found := flagged(look, look.N, true)
+	look := b.Gather(missed)
+	_, _, err := t.Engine.Lookup(context.WithoutCancel(ctx), nil, t.Leases.Current(), look, 0)
+	found := flaggedRows(look, look.N, true)
 	for i, at := range found {
-		late[i] = late[at]
+		missed[i] = missed[at]
 	}
-	b.Scatter(look.Gather(found), late[:len(found)])
+	b.Scatter(look.Gather(found), missed[:len(found)])
 	return err
 }
 
-// flagged returns those of the first n rows of a batch in host memory with their flag equal to set.
-func flagged(b *batch.Batch, n int, set bool) []uint32 {
+// flaggedRows returns those of the first n rows of a batch in host memory with their flag equal to
+// set.
+func flaggedRows(b *batch.Batch, n int, set bool) []uint32 {
 	flags, flag := b.Columns[batch.OK].Host[:n], byte(0)
 	if set {
 		flag = 1

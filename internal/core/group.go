@@ -28,29 +28,29 @@ func (g *Group) Leases(parts Parts) *Leases { return g.gate.leases(parts) }
 
 // Add adds tables that were made with Leases of the group.
 func (g *Group) Add(ctx context.Context, tables ...*Table) error {
-	if err := g.gate.take(ctx); err != nil {
+	if err := g.gate.lockWriter(ctx); err != nil {
 		return err
 	}
-	defer g.gate.Release()
-	g.tables = append(g.open(), tables...)
+	defer g.gate.UnlockWriter()
+	g.tables = append(g.openTables(), tables...)
 	return nil
 }
 
 // Close closes all tables.
 func (g *Group) Close() (err error) {
-	if err := g.gate.take(context.Background()); err != nil {
+	if err := g.gate.lockWriter(context.Background()); err != nil {
 		return err
 	}
-	tables := slices.Clone(g.open())
-	g.gate.Release()
+	tables := slices.Clone(g.openTables())
+	g.gate.UnlockWriter()
 	for _, t := range tables {
 		err = errors.Join(err, t.Close())
 	}
 	return err
 }
 
-// open returns the tables that have not been closed.
-func (g *Group) open() []*Table {
+// openTables returns the tables that have not been closed.
+func (g *Group) openTables() []*Table {
 	g.tables = slices.DeleteFunc(g.tables, func(t *Table) bool { return t.Leases.open() != nil })
 	return g.tables
 }
@@ -61,15 +61,15 @@ type Part struct {
 	Batch *batch.Batch
 }
 
-// check panics unless the columns of all parts match.
-func check(method string, parts []Part) {
+// checkParts panics unless the columns of all parts match.
+func checkParts(method string, parts []Part) {
 	for _, p := range parts {
 		p.Batch.MustMatch(p.Table.Name, method)
 	}
 }
 
-// unrun zeroes the outputs of batches that do not run because of an error.
-func unrun(parts []Part, err error) error {
+// clearOutputs zeroes the outputs of batches that do not run because of an error.
+func clearOutputs(parts []Part, err error) error {
 	for _, p := range parts {
 		p.Batch.ClearFrom(0)
 	}
@@ -80,32 +80,32 @@ func unrun(parts []Part, err error) error {
 // op.ErrFull; the outputs of the later ones are zero. deltas, as long as parts, receives the change
 // in the number of pairs of each table.
 func (g *Group) Change(ctx context.Context, method string, parts []Part, deltas []int) (err error) {
-	check(method, parts)
+	checkParts(method, parts)
 	clear(deltas)
 	if len(parts) == 0 {
 		return nil
 	}
 	first := parts[0].Table
-	bar := slices.ContainsFunc(parts, func(p Part) bool { return p.Table.bars() })
-	none := first.turn(ctx, bar, func() error {
-		if none := ready(ctx, parts[1:]); none != nil {
-			return none
+	exclusive := slices.ContainsFunc(parts, func(p Part) bool { return p.Table.needsExclusive() })
+	lockErr := first.runLocked(ctx, exclusive, func() error {
+		if waitErr := waitReaders(ctx, parts[1:]); waitErr != nil {
+			return waitErr
 		}
-		err = change(ctx, method, parts, deltas)
+		err = changeLocked(ctx, method, parts, deltas)
 		return nil
 	})
-	if none != nil {
-		return first.wrap(method, unrun(parts, none))
+	if lockErr != nil {
+		return first.wrap(method, clearOutputs(parts, lockErr))
 	}
 	return err
 }
 
-// ready waits for lookups submitted to streams that read the other tables of a change. It returns
-// an error if one of these tables has been closed.
-func ready(ctx context.Context, parts []Part) error {
+// waitReaders waits for lookups submitted to streams that read the other tables of a change. It
+// returns an error if one of these tables has been closed.
+func waitReaders(ctx context.Context, parts []Part) error {
 	for _, p := range parts {
 		err := p.Table.Leases.open()
-		if err == nil && p.Table.bars() {
+		if err == nil && p.Table.needsExclusive() {
 			err = p.Table.Leases.Current().Wait(ctx)
 		}
 		if err != nil {
@@ -115,13 +115,13 @@ func ready(ctx context.Context, parts []Part) error {
 	return nil
 }
 
-// change implements Change under the writer lock.
-func change(ctx context.Context, method string, parts []Part, deltas []int) (err error) {
+// changeLocked implements Change under the writer lock.
+func changeLocked(ctx context.Context, method string, parts []Part, deltas []int) (err error) {
 	for i, p := range parts {
-		delta, done, failed, one := p.Table.run(ctx, p.Batch)
+		delta, done, failed, one := p.Table.changeLocked(ctx, p.Batch)
 		deltas[i], err = delta, errors.Join(err, p.Table.wrap(method, partial(p.Batch, done, failed, one)))
 		if one != nil && !errors.Is(one, op.ErrFull) {
-			return unrun(parts[i+1:], err)
+			return clearOutputs(parts[i+1:], err)
 		}
 	}
 	return err
@@ -130,7 +130,7 @@ func change(ctx context.Context, method string, parts []Part, deltas []int) (err
 // Get runs lookups in one call, in order, until one fails; the outputs of the later ones are zero.
 // hits, as long as parts, receives the number of keys found in each table.
 func (g *Group) Get(ctx context.Context, method string, parts []Part, hits []int) error {
-	check(method, parts)
+	checkParts(method, parts)
 	clear(hits)
 	if len(parts) == 0 {
 		return nil
@@ -138,11 +138,11 @@ func (g *Group) Get(ctx context.Context, method string, parts []Part, hits []int
 	first := parts[0].Table
 	call, err := first.Leases.Read(ctx, nil)
 	if err != nil {
-		return first.wrap(method, unrun(parts, err))
+		return first.wrap(method, clearOutputs(parts, err))
 	}
 	for i, p := range parts {
 		if hits[i], err = p.get(ctx, method); err != nil {
-			err = unrun(parts[i+1:], err)
+			err = clearOutputs(parts[i+1:], err)
 			break
 		}
 	}
@@ -152,24 +152,24 @@ func (g *Group) Get(ctx context.Context, method string, parts []Part, hits []int
 // get runs a lookup within a call on the group.
 func (p Part) get(ctx context.Context, method string) (hits int, err error) {
 	t := p.Table
-	lease, err := t.Leases.Also()
+	lease, err := t.Leases.ReadNested()
 	if err != nil {
 		return 0, t.wrap(method, partial(p.Batch, 0, nil, err))
 	}
-	hits, err = t.look(ctx, p.Batch, lease)
+	hits, err = t.lookup(ctx, p.Batch, lease)
 	return hits, t.wrap(method, errors.Join(err, lease.End()))
 }
 
 // Sync waits for all work submitted to any of the tables, and reports the operations of each that
 // overflowed.
 func (g *Group) Sync(ctx context.Context) error {
-	if err := g.gate.take(ctx); err != nil {
+	if err := g.gate.lockWriter(ctx); err != nil {
 		return err
 	}
-	defer g.gate.Release()
+	defer g.gate.UnlockWriter()
 	var all error
-	for _, t := range g.open() {
-		_, err := t.count(ctx)
+	for _, t := range g.openTables() {
+		_, err := t.readCounters(ctx)
 		all = errors.Join(all, t.wrap("Sync", errors.Join(err, t.sync(ctx))))
 	}
 	return all

@@ -14,15 +14,15 @@ type Profiled interface {
 	Labels() bool
 }
 
-// profiled reports whether a device uses labels.
-func profiled(dev device.Device) bool {
+// usesLabels reports whether a device uses labels.
+func usesLabels(dev device.Device) bool {
 	p, ok := dev.(Profiled)
 	return ok && p.Labels()
 }
 
-// label sets the profiler labels of a batch on the calling goroutine, in addition to those of the
-// context, if the device uses labels. unlabel removes them.
-func (t *Table) label(ctx context.Context, b *batch.Batch) {
+// setLabels sets the profiler labels of a batch on the calling goroutine, in addition to those of
+// the context, if the device uses labels. clearLabels removes them.
+func (t *Table) setLabels(ctx context.Context, b *batch.Batch) {
 	if !t.labels {
 		return
 	}
@@ -33,7 +33,7 @@ func (t *Table) label(ctx context.Context, b *batch.Batch) {
 	pprof.SetGoroutineLabels(pprof.WithLabels(ctx, pprof.Labels("weft.structure", t.Name, "weft.operation", operation)))
 }
 
-func (t *Table) unlabel(ctx context.Context) {
+func (t *Table) clearLabels(ctx context.Context) {
 	if t.labels {
 		pprof.SetGoroutineLabels(ctx)
 	}

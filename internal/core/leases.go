@@ -36,23 +36,23 @@ type Leases struct {
 // gate admits calls to one table, or to all tables of a group. The tables of a group share one
 // writer lock and one exclusive section.
 type gate struct {
-	turn chan struct{} // the writer lock: holds a token while a writer is active
+	writer chan struct{} // the writer lock: holds a token while a writer is active
 
-	mu      sync.Mutex      // also guards the leases
-	calls   int             // in flight, on all generations
-	bars    int             // nested exclusive sections; new calls wait while > 0
-	waiting []chan struct{} // calls waiting for the exclusive section to end
-	idle    chan struct{}   // closed when calls becomes 0; nil if no writer waits
+	mu         sync.Mutex      // also guards the leases
+	calls      int             // in flight, on all generations
+	nExclusive int             // nested exclusive sections; new calls wait while > 0
+	waiting    []chan struct{} // calls waiting for the exclusive section to end
+	idle       chan struct{}   // closed when calls becomes 0; nil if no writer waits
 }
 
-func newGate() *gate { return &gate{turn: make(chan struct{}, 1)} }
+func newGate() *gate { return &gate{writer: make(chan struct{}, 1)} }
 
 // generation is the state of one generation of memory and its users.
 type generation struct {
 	leases  int              // of calls and held, plus one while it is current
 	held    int              // leases that user code holds
 	streams []*device.Stream // of callers, with lookups not waited for yet
-	many    int              // length of streams at which idle ones are removed
+	pruneAt int              // length of streams at which idle ones are removed
 }
 
 // Lease is a right to one generation of memory, at a version of its content if the engine has
@@ -61,17 +61,17 @@ type Lease struct {
 	Parts   Parts
 	Version uint64 // 0 is the current version; see [Versioner]
 
-	of   *Leases
-	gen  *generation
-	kind leaseKind
+	leases *Leases
+	gen    *generation
+	kind   leaseKind
 }
 
 type leaseKind uint8
 
 const (
-	call leaseKind = iota // ends with the call that took it
-	held                  // by user code
-	kept                  // by the writer, or by a call that has another lease
+	callLease leaseKind = iota // ends with the call that took it
+	heldLease                  // by user code
+	keptLease                  // by the writer, or by a call that has another lease
 )
 
 // NewLeases returns the Leases of the first generation of a structure's memory.
@@ -79,31 +79,33 @@ func NewLeases(parts Parts) *Leases { return newGate().leases(parts) }
 
 func (g *gate) leases(parts Parts) *Leases {
 	l := &Leases{gate: g}
-	l.current = l.first(parts)
+	l.current = l.newGeneration(parts)
 	return l
 }
 
-// first returns the first lease of a new generation.
-func (l *Leases) first(parts Parts) *Lease {
-	return &Lease{Parts: parts, of: l, gen: &generation{leases: 1}, kind: kept}
+// newGeneration returns the first lease of a new generation.
+func (l *Leases) newGeneration(parts Parts) *Lease {
+	return &Lease{Parts: parts, leases: l, gen: &generation{leases: 1}, kind: keptLease}
 }
 
 // ---- readers ------------------------------------------------------------------
 
 // Read takes a lease for a call: on the generation of another lease, if given, or on the current
 // generation. [Lease.End] ends it.
-func (l *Leases) Read(ctx context.Context, of *Lease) (*Lease, error) { return l.enter(ctx, of, call) }
+func (l *Leases) Read(ctx context.Context, from *Lease) (*Lease, error) {
+	return l.acquire(ctx, from, callLease)
+}
 
 // Hold takes a lease that user code keeps. It outlives calls and blocks no other call.
-func (l *Leases) Hold(ctx context.Context) (*Lease, error) { return l.enter(ctx, nil, held) }
+func (l *Leases) Hold(ctx context.Context) (*Lease, error) { return l.acquire(ctx, nil, heldLease) }
 
-func (l *Leases) enter(ctx context.Context, of *Lease, kind leaseKind) (*Lease, error) {
+func (l *Leases) acquire(ctx context.Context, from *Lease, kind leaseKind) (*Lease, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if l.bars > 0 && !l.closed {
+	if l.nExclusive > 0 && !l.closed {
 		if err := l.wait(ctx); err != nil {
 			return nil, err
 		}
@@ -111,27 +113,27 @@ func (l *Leases) enter(ctx context.Context, of *Lease, kind leaseKind) (*Lease, 
 		l.calls++
 	}
 	if l.closed {
-		l.ended()
+		l.endCall()
 		return nil, op.ErrClosed
 	}
-	if of == nil {
-		of = l.current
+	if from == nil {
+		from = l.current
 	}
-	if kind == held {
-		of.gen.held++
-		l.ended()
+	if kind == heldLease {
+		from.gen.held++
+		l.endCall()
 	}
-	return of.another(kind), nil
+	return from.clone(kind), nil
 }
 
-// another returns a lease on the same generation and version. The caller holds the mutex.
-func (l *Lease) another(kind leaseKind) *Lease {
+// clone returns a lease on the same generation and version. The caller holds the mutex.
+func (l *Lease) clone(kind leaseKind) *Lease {
 	l.gen.leases++
-	return &Lease{Parts: l.Parts, Version: l.Version, of: l.of, gen: l.gen, kind: kind}
+	return &Lease{Parts: l.Parts, Version: l.Version, leases: l.leases, gen: l.gen, kind: kind}
 }
 
-// Also takes a lease for a call that already has one on a table of the group.
-func (l *Leases) Also() (*Lease, error) {
+// ReadNested takes a lease for a call that already has one on a table of the group.
+func (l *Leases) ReadNested() (*Lease, error) {
 	if err := l.open(); err != nil { // a later Close waits for the call
 		return nil, err
 	}
@@ -157,32 +159,33 @@ func (l *gate) wait(ctx context.Context) error {
 	if i := slices.Index(l.waiting, lifted); i >= 0 {
 		l.waiting = slices.Delete(l.waiting, i, i+1)
 	} else {
-		l.ended() // the section ended at the same moment
+		l.endCall() // the section ended at the same moment
 	}
 	return err
 }
 
-// On records that work submitted to a stream of the caller reads the generation. The writer that
-// moves or frees the generation waits for the stream first. The record costs the device nothing.
-func (l *Lease) On(s *device.Stream) {
-	l.of.mu.Lock()
-	defer l.of.mu.Unlock()
+// AddStream records that work submitted to a stream of the caller reads the generation. The writer
+// that moves or frees the generation waits for the stream first. The record costs the device
+// nothing.
+func (l *Lease) AddStream(s *device.Stream) {
+	l.leases.mu.Lock()
+	defer l.leases.mu.Unlock()
 	if slices.Contains(l.gen.streams, s) {
 		return
 	}
 	g := l.gen
-	if g.streams = append(g.streams, s); len(g.streams) >= max(manyStreams, g.many) {
-		g.streams = slices.DeleteFunc(g.streams, func(s *device.Stream) bool { return waitFor(Ended, s) == nil })
-		g.many = 2 * len(g.streams)
+	if g.streams = append(g.streams, s); len(g.streams) >= max(minPruneAt, g.pruneAt) {
+		g.streams = slices.DeleteFunc(g.streams, func(s *device.Stream) bool { return waitFor(EndedContext, s) == nil })
+		g.pruneAt = 2 * len(g.streams)
 	}
 }
 
-// manyStreams is the number of streams at which those with no pending work are removed. The next
+// minPruneAt is the number of streams at which those with no pending work are removed. The next
 // removal is at twice the number that remain, so a lookup checks two streams on average.
-const manyStreams = 64
+const minPruneAt = 64
 
-// Ended is a context that has ended: a wait with it only polls.
-var Ended = func() context.Context {
+// EndedContext is a context that has ended: a wait with it only polls.
+var EndedContext = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
@@ -200,16 +203,16 @@ func waitFor(ctx context.Context, s *device.Stream) error {
 // End ends the lease. It frees the generation if that has been replaced and this was its last
 // lease.
 func (l *Lease) End() error {
-	l.of.mu.Lock()
+	l.leases.mu.Lock()
 	switch l.kind {
-	case call:
-		l.of.ended()
-	case held:
+	case callLease:
+		l.leases.endCall()
+	case heldLease:
 		l.gen.held--
 	}
 	l.gen.leases--
 	last := l.gen.leases == 0
-	l.of.mu.Unlock()
+	l.leases.mu.Unlock()
 	if !last {
 		return nil
 	}
@@ -217,8 +220,8 @@ func (l *Lease) End() error {
 	return errors.Join(err, l.Parts.Free())
 }
 
-// ended counts a call that is over.
-func (l *gate) ended() {
+// endCall counts a call that is over.
+func (l *gate) endCall() {
 	if l.calls--; l.calls == 0 && l.idle != nil {
 		close(l.idle)
 		l.idle = nil
@@ -228,7 +231,7 @@ func (l *gate) ended() {
 // Wait waits for lookups that callers have submitted to streams under leases of the same
 // generation. The caller holds the writer lock, or the last lease has ended.
 func (l *Lease) Wait(ctx context.Context) error {
-	g, mu := l.gen, &l.of.mu
+	g, mu := l.gen, &l.leases.mu
 	mu.Lock()
 	streams := g.streams
 	g.streams = nil
@@ -246,25 +249,25 @@ func (l *Lease) Wait(ctx context.Context) error {
 
 // ---- writers ------------------------------------------------------------------
 
-// Write takes the writer lock. Release gives it up.
-func (l *Leases) Write(ctx context.Context) error {
-	err := l.take(ctx)
+// LockWriter takes the writer lock. UnlockWriter releases it.
+func (l *Leases) LockWriter(ctx context.Context) error {
+	err := l.lockWriter(ctx)
 	if err != nil {
 		return err
 	}
 	if err = l.open(); err != nil {
-		l.Release()
+		l.UnlockWriter()
 	}
 	return err
 }
 
-// take takes the writer lock.
-func (l *gate) take(ctx context.Context) error {
+// lockWriter takes the writer lock.
+func (l *gate) lockWriter(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	select {
-	case l.turn <- struct{}{}:
+	case l.writer <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -281,15 +284,15 @@ func (l *Leases) open() error {
 	return nil
 }
 
-// Release gives up the writer lock.
-func (l *gate) Release() { <-l.turn }
+// UnlockWriter releases the writer lock.
+func (l *gate) UnlockWriter() { <-l.writer }
 
-// Exclude begins an exclusive section. It blocks new calls, and waits for those in flight and for
-// lookups that callers have submitted to streams. Admit ends the section. After an error the
-// section has already ended. Only writers call Exclude, and they may nest it.
-func (l *Leases) Exclude(ctx context.Context) error {
+// BeginExclusive begins an exclusive section. It blocks new calls, and waits for those in flight
+// and for lookups that callers have submitted to streams. EndExclusive ends the section. After an
+// error the section has already ended. Only writers call BeginExclusive, and they may nest it.
+func (l *Leases) BeginExclusive(ctx context.Context) error {
 	l.mu.Lock()
-	l.bars++
+	l.nExclusive++
 	var idle chan struct{}
 	if l.calls > 0 {
 		idle = make(chan struct{})
@@ -308,17 +311,17 @@ func (l *Leases) Exclude(ctx context.Context) error {
 		err = l.Current().Wait(ctx)
 	}
 	if err != nil {
-		l.Admit()
+		l.EndExclusive()
 	}
 	return err
 }
 
-// Admit ends the exclusive section of Exclude.
-func (l *gate) Admit() {
+// EndExclusive ends the exclusive section of BeginExclusive.
+func (l *gate) EndExclusive() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.idle = nil
-	if l.bars--; l.bars > 0 {
+	if l.nExclusive--; l.nExclusive > 0 {
 		return
 	}
 	l.calls += len(l.waiting)
@@ -328,11 +331,11 @@ func (l *gate) Admit() {
 	l.waiting = nil
 }
 
-// Excluded reports whether new calls are blocked. Only writers call it.
-func (l *gate) Excluded() bool {
+// InExclusive reports whether new calls are blocked. Only writers call it.
+func (l *gate) InExclusive() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.bars > 0
+	return l.nExclusive > 0
 }
 
 // Current returns the generation in use. Only the holder of the writer lock calls it, and only that
@@ -349,14 +352,14 @@ func (l *Leases) Held() bool {
 
 // Replace makes other memory the current generation. The old one is freed when its last lease ends.
 // Only writers call it.
-func (l *Leases) Replace(parts Parts) error { return l.Revert(l.first(parts)) }
+func (l *Leases) Replace(parts Parts) error { return l.Revert(l.newGeneration(parts)) }
 
 // Keep keeps the current generation for the writer itself, so that Revert can return to it. A kept
 // generation does not count as held by user code.
 func (l *Leases) Keep() *Lease {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.current.another(kept)
+	return l.current.clone(keptLease)
 }
 
 // memoryBytes returns the size of the current generation if its parts report it. It returns 0 for a
@@ -367,7 +370,7 @@ func (l *Leases) memoryBytes() int {
 		l.mu.Unlock()
 		return 0
 	}
-	kept := l.current.another(kept)
+	kept := l.current.clone(keptLease)
 	l.mu.Unlock()
 	bytes := 0
 	if m, ok := kept.Parts.(interface{ MemoryBytes() int }); ok {
@@ -389,8 +392,8 @@ func (l *Leases) Revert(kept *Lease) error {
 // Close closes the structure. Later calls, and those that wait, get ErrClosed; Close waits for
 // those in flight. first is false if the structure was closed before.
 func (l *Leases) Close() (first bool, err error) {
-	l.turn <- struct{}{}
-	defer l.Release()
+	l.writer <- struct{}{}
+	defer l.UnlockWriter()
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()
@@ -398,8 +401,8 @@ func (l *Leases) Close() (first bool, err error) {
 	}
 	l.closed = true
 	l.mu.Unlock()
-	if err = l.Exclude(context.Background()); err == nil {
-		l.Admit()
+	if err = l.BeginExclusive(context.Background()); err == nil {
+		l.EndExclusive()
 	}
 	return true, err
 }

@@ -49,10 +49,10 @@ func idle(t *testing.T, l *core.Leases) {
 	t.Helper()
 	soon, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	must(t, l.Write(soon))
-	must(t, l.Exclude(soon))
-	l.Admit()
-	l.Release()
+	must(t, l.LockWriter(soon))
+	must(t, l.BeginExclusive(soon))
+	l.EndExclusive()
+	l.UnlockWriter()
 	must(t, read(t, l).End())
 }
 
@@ -61,7 +61,7 @@ func idle(t *testing.T, l *core.Leases) {
 func TestWritersTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := core.NewLeases(&parts{})
-		must(t, l.Write(t.Context()))
+		must(t, l.LockWriter(t.Context()))
 		var order []int
 		var mu sync.Mutex
 		ctx, cancel := context.WithCancel(t.Context())
@@ -72,7 +72,7 @@ func TestWritersTakeTurns(t *testing.T) {
 				if i%3 == 1 {
 					c = ctx
 				}
-				err := l.Write(c)
+				err := l.LockWriter(c)
 				mu.Lock()
 				defer mu.Unlock()
 				if err != nil {
@@ -83,7 +83,7 @@ func TestWritersTakeTurns(t *testing.T) {
 					return
 				}
 				order = append(order, i)
-				l.Release()
+				l.UnlockWriter()
 			}()
 			synctest.Wait() // it waits
 		}
@@ -92,7 +92,7 @@ func TestWritersTakeTurns(t *testing.T) {
 		if gaveUp != 2 || len(order) != 0 {
 			t.Errorf("%d writers gave up, %v have had their turns", gaveUp, order)
 		}
-		l.Release()
+		l.UnlockWriter()
 		synctest.Wait()
 		if !slices.Equal(order, []int{0, 2, 3, 5}) {
 			t.Errorf("writers came as %v", order)
@@ -109,7 +109,7 @@ func TestEndedContextGetsNothing(t *testing.T) {
 	held, err := l.Hold(t.Context())
 	must(t, err)
 	for name, take := range map[string]func() error{
-		"Write":                func() error { return l.Write(ended) },
+		"Write":                func() error { return l.LockWriter(ended) },
 		"Read":                 func() error { _, err := l.Read(ended, nil); return err },
 		"Hold":                 func() error { _, err := l.Hold(ended); return err },
 		"Read of a held lease": func() error { _, err := l.Read(ended, held); return err },
@@ -127,36 +127,36 @@ func TestEndedContextGetsNothing(t *testing.T) {
 func TestReadersDontWaitForWriters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := core.NewLeases(&parts{})
-		must(t, l.Write(t.Context()))
+		must(t, l.LockWriter(t.Context()))
 		go func() {
-			must(t, l.Write(t.Context()))
-			l.Release()
+			must(t, l.LockWriter(t.Context()))
+			l.UnlockWriter()
 		}()
 		synctest.Wait()
 		a, b := read(t, l), read(t, l) // synctest reports a deadlock if they wait
 		must(t, a.End())
 		must(t, b.End())
-		l.Release()
+		l.UnlockWriter()
 		synctest.Wait()
 		idle(t, l)
 	})
 }
 
-// Exclude waits for calls in flight, on the current generation and on old ones, but not for held
-// leases. Calls that come meanwhile wait, give up, or continue when the section ends.
+// BeginExclusive waits for calls in flight, on the current generation and on old ones, but not for
+// held leases. Calls that come meanwhile wait, give up, or continue when the section ends.
 func TestExclude(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := core.NewLeases(&parts{})
 		held, err := l.Hold(t.Context())
 		must(t, err)
-		must(t, l.Write(t.Context()))
+		must(t, l.LockWriter(t.Context()))
 		must(t, l.Replace(&parts{}))
 		current := read(t, l)
 		old, err := l.Read(t.Context(), held)
 		must(t, err)
 		excluded := false
 		go func() {
-			must(t, l.Exclude(t.Context()))
+			must(t, l.BeginExclusive(t.Context()))
 			excluded = true
 		}()
 		for _, lease := range []*core.Lease{current, old} {
@@ -194,23 +194,23 @@ func TestExclude(t *testing.T) {
 		if came.Load() != 0 || gaveUp.Load() != 2 {
 			t.Errorf("behind the bar %d calls went on and %d gave up", came.Load(), gaveUp.Load())
 		}
-		l.Admit()
+		l.EndExclusive()
 		synctest.Wait()
 		if came.Load() != 2 {
 			t.Errorf("after it %d calls went on, want 2", came.Load())
 		}
-		l.Release()
+		l.UnlockWriter()
 		must(t, held.End())
 		idle(t, l)
 	})
 }
 
 // A writer may nest exclusive sections; readers enter after the outer one.
-func TestExcludeTwice(t *testing.T) {
+func TestNestedExclusive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := core.NewLeases(&parts{})
-		must(t, l.Write(t.Context()))
-		must(t, l.Exclude(t.Context()))
+		must(t, l.LockWriter(t.Context()))
+		must(t, l.BeginExclusive(t.Context()))
 		came := false
 		go func() {
 			must(t, read(t, l).End())
@@ -219,31 +219,31 @@ func TestExcludeTwice(t *testing.T) {
 		synctest.Wait()
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		l.Current().On(device.NewStream(nil, &fakeStream{state: errBusy}))
-		if err := l.Exclude(ended); !errors.Is(err, context.Canceled) {
+		l.Current().AddStream(device.NewStream(nil, &fakeStream{state: errBusy}))
+		if err := l.BeginExclusive(ended); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
-		must(t, l.Exclude(t.Context()))
-		l.Admit()
+		must(t, l.BeginExclusive(t.Context()))
+		l.EndExclusive()
 		synctest.Wait()
 		if came {
 			t.Error("a call came in behind one bar of two")
 		}
-		l.Admit()
+		l.EndExclusive()
 		synctest.Wait()
 		if !came {
 			t.Error("a call waits for no bar")
 		}
-		l.Release()
+		l.UnlockWriter()
 		idle(t, l)
 	})
 }
 
-// An Exclude that gives up admits all calls again.
+// A BeginExclusive that gives up admits all calls again.
 func TestExcludeGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := core.NewLeases(&parts{})
-		must(t, l.Write(t.Context()))
+		must(t, l.LockWriter(t.Context()))
 		call := read(t, l)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -255,14 +255,14 @@ func TestExcludeGivesUp(t *testing.T) {
 			came = true
 			must(t, lease.End())
 		}()
-		if err := l.Exclude(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		if err := l.BeginExclusive(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Exclude: %v", err)
 		}
 		synctest.Wait()
 		if !came {
 			t.Error("a call still waits behind a writer that has given up")
 		}
-		l.Release()
+		l.UnlockWriter()
 		must(t, call.End())
 		idle(t, l)
 	})
@@ -275,7 +275,7 @@ func TestGenerationsAreFreed(t *testing.T) {
 	call := read(t, l)
 	held, err := l.Hold(t.Context())
 	must(t, err)
-	must(t, l.Write(t.Context()))
+	must(t, l.LockWriter(t.Context()))
 	if !l.Held() {
 		t.Error("a lease that is held does not show")
 	}
@@ -283,7 +283,7 @@ func TestGenerationsAreFreed(t *testing.T) {
 	if l.Held() || l.Current().Parts != core.Parts(second) || held.Parts != core.Parts(first) {
 		t.Error("a lease on the old generation holds the new one")
 	}
-	l.Release()
+	l.UnlockWriter()
 	first.want(t, 0)
 	must(t, call.End())
 	inner, err := l.Read(t.Context(), held)
@@ -318,7 +318,7 @@ func TestCloseWakesWaiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := core.NewLeases(&parts{})
 		call := read(t, l)
-		must(t, l.Write(t.Context()))
+		must(t, l.LockWriter(t.Context()))
 		var closed, errs atomic.Int32
 		for range 2 {
 			go func() {
@@ -334,7 +334,7 @@ func TestCloseWakesWaiters(t *testing.T) {
 			go func() {
 				var err error
 				if i%2 == 0 {
-					err = l.Write(t.Context())
+					err = l.LockWriter(t.Context())
 				} else {
 					time.Sleep(time.Second) // waits for the section of Close to end
 					_, err = l.Read(t.Context(), nil)
@@ -348,7 +348,7 @@ func TestCloseWakesWaiters(t *testing.T) {
 		if closed.Load() != 0 {
 			t.Error("Close did not wait for its turn")
 		}
-		l.Release()
+		l.UnlockWriter()
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		if closed.Load() != 0 {
@@ -372,16 +372,16 @@ func TestEveryWaitLeavesTheCountsRight(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration((i*7+worker)%50)*time.Microsecond)
 				switch worker % 4 {
 				case 0:
-					if l.Write(ctx) == nil {
-						if l.Exclude(ctx) == nil {
-							l.Admit()
+					if l.LockWriter(ctx) == nil {
+						if l.BeginExclusive(ctx) == nil {
+							l.EndExclusive()
 						}
-						l.Release()
+						l.UnlockWriter()
 					}
 				case 1:
-					if l.Write(ctx) == nil {
+					if l.LockWriter(ctx) == nil {
 						_ = l.Replace(&parts{})
-						l.Release()
+						l.UnlockWriter()
 					}
 				case 2:
 					if lease, err := l.Read(ctx, nil); err == nil {
@@ -416,8 +416,8 @@ func TestEveryWaitLeavesTheCountsRight(t *testing.T) {
 func TestGivesUpAsTheBarIsLifted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := core.NewLeases(&parts{})
-		must(t, l.Write(t.Context()))
-		must(t, l.Exclude(t.Context()))
+		must(t, l.LockWriter(t.Context()))
+		must(t, l.BeginExclusive(t.Context()))
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
 			if _, err := l.Read(ctx, nil); !errors.Is(err, context.Canceled) {
@@ -425,10 +425,10 @@ func TestGivesUpAsTheBarIsLifted(t *testing.T) {
 			}
 		}()
 		synctest.Wait()
-		cancel()  // it leaves its wait …
-		l.Admit() // … and is admitted before it has the mutex
+		cancel()         // it leaves its wait …
+		l.EndExclusive() // … and is admitted before it has the mutex
 		synctest.Wait()
-		l.Release()
+		l.UnlockWriter()
 		idle(t, l)
 	})
 }
@@ -456,10 +456,10 @@ func TestStreamsAreForgotten(t *testing.T) {
 	l := core.NewLeases(&parts{})
 	lease := read(t, l)
 	busy := &fakeStream{state: errBusy}
-	lease.On(device.NewStream(nil, busy))
+	lease.AddStream(device.NewStream(nil, busy))
 	for i := range 10_000 {
 		s := &fakeStream{state: errBusy}
-		lease.On(device.NewStream(nil, s))
+		lease.AddStream(device.NewStream(nil, s))
 		if s.state = nil; i%2 == 0 {
 			s.state = device.ErrClosed
 		}
@@ -482,7 +482,7 @@ func TestWaitForStreamsGivesUp(t *testing.T) {
 	lease := read(t, l)
 	streams := []*fakeStream{{}, {state: errBusy}, {state: device.ErrClosed}}
 	for _, s := range streams {
-		lease.On(device.NewStream(nil, s))
+		lease.AddStream(device.NewStream(nil, s))
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -502,13 +502,13 @@ func TestCloseOfAGroupLeavesTheGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := core.NewGroup()
 		a, b := g.Leases(&parts{}), g.Leases(&parts{})
-		lost := errors.New("lost")
-		a.Current().On(device.NewStream(nil, &fakeStream{state: lost}))
-		if _, err := a.Close(); !errors.Is(err, lost) {
+		dropped := errors.New("lost")
+		a.Current().AddStream(device.NewStream(nil, &fakeStream{state: dropped}))
+		if _, err := a.Close(); !errors.Is(err, dropped) {
 			t.Fatal(err)
 		}
-		must(t, b.Write(t.Context()))
-		must(t, b.Exclude(t.Context()))
+		must(t, b.LockWriter(t.Context()))
+		must(t, b.BeginExclusive(t.Context()))
 		var in atomic.Bool
 		go func() {
 			lease, err := b.Read(t.Context(), nil)
@@ -521,9 +521,9 @@ func TestCloseOfAGroupLeavesTheGate(t *testing.T) {
 		if in.Load() {
 			t.Error("a reader came in beside a writer that excludes them")
 		}
-		b.Admit()
+		b.EndExclusive()
 		synctest.Wait()
-		b.Release()
+		b.UnlockWriter()
 		if !in.Load() {
 			t.Error("the reader did not come in afterwards")
 		}

@@ -26,7 +26,7 @@ const extraLines = 2
 type Lines struct {
 	Device device.Device
 	Buf    device.Buffer
-	Order  Spread // reading order, without the extra line
+	Order  WeylOrder // reading order, without the extra line
 }
 
 // LinesBytes returns the size of n lines and the extra lines.
@@ -38,7 +38,7 @@ func NewLines(dev device.Device, n uint32) (Lines, error) {
 	if err != nil {
 		return Lines{}, fmt.Errorf("%d lines of %d bytes: %w", n, LineBytes, err)
 	}
-	return Lines{dev, buf, SpreadOver(n)}, nil
+	return Lines{dev, buf, NewWeylOrder(n)}, nil
 }
 
 // Free implements [Parts].
@@ -70,5 +70,5 @@ type Tally struct {
 	Used uint64 // slots that are not empty
 }
 
-// RoomIn returns the number of slots that may be used up to a load factor.
-func RoomIn(slots int, load float64) int { return int(float64(slots) * load) }
+// MaxUsed returns the number of slots that may be used up to a load factor.
+func MaxUsed(slots int, load float64) int { return int(float64(slots) * load) }

@@ -22,10 +22,10 @@ func Make(c Config, err error, build func(c *Config) error) (*Table, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: new %v: %w", c.Name, c.Kind, err)
 	}
-	c.Another = func(dev device.Device) (*Table, error) {
-		again := c
-		again.Device = dev
-		return Make(again, nil, build)
+	c.NewLike = func(dev device.Device) (*Table, error) {
+		other := c
+		other.Device = dev
+		return Make(other, nil, build)
 	}
 	return New(c), nil
 }

@@ -12,13 +12,13 @@ import (
 	"github.com/weftgo/weft/internal/hash"
 )
 
-// Need returns the number of pairs that a batch is likely to add: at most its insertions without
-// duplicates, or an estimate if it repeats keys. The batch is the first part of all operations;
-// expect is the number of pairs that all are likely to add. Updates add none, because a lookup
-// costs less than growing without need. seed is the table's secret seed, so adversarial keys cannot
-// exploit it.
-func Need(ctx context.Context, e Engine, now Counters, s *device.Stream, b *batch.Batch, all int, seed uint64) (need, expect int, err error) {
-	need, err = b.Insertions(ctx, s)
+// EstimateInserts returns the number of pairs that a batch is likely to add: at most its insertions
+// without duplicates, or an estimate if it repeats keys. The batch is the first part of all
+// operations; expect is the number of pairs that all are likely to add. Changes of present keys add
+// none, because a lookup costs less than growing without need. seed is the table's secret seed, so
+// adversarial keys cannot exploit it.
+func EstimateInserts(ctx context.Context, e Engine, now Counters, s *device.Stream, b *batch.Batch, all int, seed uint64) (need, expect int, err error) {
+	need, err = b.CountInserts(ctx, s)
 	if err != nil || need == 0 {
 		return 0, 0, err
 	}
@@ -26,58 +26,59 @@ func Need(ctx context.Context, e Engine, now Counters, s *device.Stream, b *batc
 	switch {
 	case now.Live == 0:
 	case s != nil && e.Caps().Streams:
-		present, err = e.(Presenter).Present(ctx, s, b)
+		present, err = e.(Presenter).CountPresent(ctx, s, b)
 	default:
-		_, present, err = e.Look(ctx, nil, e.Current(), b.Only(batch.Keys), 0)
+		_, present, err = e.Lookup(ctx, nil, e.Current(), b.Select(batch.Keys), 0)
 	}
 	absent := min(need, b.N-present)
 	need = absent
 	if keys := b.Columns[batch.Keys]; keys.Host != nil {
-		need = min(absent, distinct(keys, seed))
+		need = min(absent, estimateDistinct(keys, seed))
 	}
-	return need, likely(need, absent, float64(all)/float64(b.N)), err
+	return need, extrapolateDistinct(need, absent, float64(all)/float64(b.N)), err
 }
 
-// sampled is the number of keys of a batch that Updates looks up.
-const sampled = 1 << 10
+// sampleRows is the number of keys of a batch that HasOnlyUpdates looks up.
+const sampleRows = 1 << 10
 
-// Updates reports whether a long batch in host memory seems to contain no new keys, so that a
-// lookup of all keys can be skipped. It looks up a sample of rows. The choice of rows depends only
-// on the table's seed and history, not on anything under the control of whoever chooses the keys.
-func Updates(ctx context.Context, e Engine, now Counters, b *batch.Batch, seed uint64) (bool, error) {
-	if b.N < 16*sampled || b.Columns[batch.Kinds].Given() {
+// HasOnlyUpdates reports whether a long batch in host memory seems to contain no new keys, so that
+// a lookup of all keys can be skipped. It looks up a sample of rows. The choice of rows depends
+// only on the table's seed and history, not on anything under the control of whoever chooses the
+// keys.
+func HasOnlyUpdates(ctx context.Context, e Engine, now Counters, b *batch.Batch, seed uint64) (bool, error) {
+	if b.N < 16*sampleRows || b.Columns[batch.Kinds].Given() {
 		return false, nil
 	}
-	rng, rows := rand.New(rand.NewPCG(seed^countSeed, now.Used)), make([]uint32, sampled)
+	rng, rows := rand.New(rand.NewPCG(seed^countSeed, now.Used)), make([]uint32, sampleRows)
 	for i := range rows {
 		rows[i] = uint32(rng.IntN(b.N))
 	}
-	_, present, err := e.Look(ctx, nil, e.Current(), b.Only(batch.Keys).Gather(rows), 0)
-	return present == sampled, err
+	_, present, err := e.Lookup(ctx, nil, e.Current(), b.Select(batch.Keys).Gather(rows), 0)
+	return present == sampleRows, err
 }
 
-// likely returns the expected number of different items among n·times draws, if n draws show k
-// different ones and all items are equally likely.
-func likely(k, n int, times float64) int {
+// extrapolateDistinct returns the expected number of different items among n·times draws, if n
+// draws show k different ones and all items are equally likely.
+func extrapolateDistinct(k, n int, times float64) int {
 	// Among g items, n draws show g·(1-exp(-n/g)) different ones.
-	shown := func(g, n float64) float64 { return -g * math.Expm1(-n/g) }
+	distinctAmong := func(g, n float64) float64 { return -g * math.Expm1(-n/g) }
 	lo, hi := float64(k), float64(k)*1e6
-	if shown(hi, float64(n)) <= float64(k) {
+	if distinctAmong(hi, float64(n)) <= float64(k) {
 		return int(float64(k) * times)
 	}
 	for range 60 {
-		if g := math.Sqrt(lo * hi); shown(g, float64(n)) < float64(k) {
+		if g := math.Sqrt(lo * hi); distinctAmong(g, float64(n)) < float64(k) {
 			lo = g
 		} else {
 			hi = g
 		}
 	}
-	return int(math.Ceil(shown(hi, float64(n)*times)))
+	return int(math.Ceil(distinctAmong(hi, float64(n)*times)))
 }
 
-// distinct estimates the number of different keys in a column. It counts the bits that they set by
-// their hashes (linear counting, Whang et al. 1990), with an error of about 1%.
-func distinct(keys batch.Column, seed uint64) int {
+// estimateDistinct estimates the number of different keys in a column. It counts the bits that they
+// set by their hashes (linear counting, Whang et al. 1990), with an error of about 1%.
+func estimateDistinct(keys batch.Column, seed uint64) int {
 	n := keys.Rows()
 	if n == 0 {
 		return 0
@@ -86,21 +87,21 @@ func distinct(keys batch.Column, seed uint64) int {
 	var ones int
 	switch {
 	case keys.Data != nil:
-		ones = setBits(sums(keys), size, seed^countSeed)
+		ones = countSetBits(hashKeys(keys), size, seed^countSeed)
 	case keys.Width == 4:
-		ones = setBits(batch.View[uint32](keys.Host), size, seed^countSeed)
+		ones = countSetBits(batch.View[uint32](keys.Host), size, seed^countSeed)
 	case keys.Width == 8:
-		ones = setBits(batch.View[uint64](keys.Host), size, seed^countSeed)
+		ones = countSetBits(batch.View[uint64](keys.Host), size, seed^countSeed)
 	default:
-		ones = setBits(sums(keys), size, seed^countSeed)
+		ones = countSetBits(hashKeys(keys), size, seed^countSeed)
 	}
 	// Round up, as if a few more keys shared bits: too many slots are better than too few.
 	estimate := -float64(size) * math.Log1p(-float64(ones)/float64(size))
 	return min(n, int(estimate+3*math.Sqrt(estimate))+1)
 }
 
-// sums returns words that distinguish keys of other widths.
-func sums(keys batch.Column) []uint64 {
+// hashKeys returns words that distinguish keys of other widths.
+func hashKeys(keys batch.Column) []uint64 {
 	all := make([]uint64, keys.Rows())
 	for i := range all {
 		h := fnv.New64a()
@@ -110,8 +111,8 @@ func sums(keys batch.Column) []uint64 {
 	return all
 }
 
-// setBits returns how many of size bits the keys set.
-func setBits[K uint32 | uint64](keys []K, size, seed uint64) (n int) {
+// countSetBits returns how many of size bits the keys set.
+func countSetBits[K uint32 | uint64](keys []K, size, seed uint64) (n int) {
 	set := make([]uint64, size/64)
 	for _, k := range keys {
 		h := hash.Uint64(uint64(k), seed) % size

@@ -28,8 +28,8 @@ func TestDistinct(t *testing.T) {
 				text = strconv.AppendInt(text, int64(g), 36)
 				spans[i] = batch.SpanOf(uint64(before), uint64(len(text)-before))
 			}
-			for _, c := range []batch.Column{batch.In(narrow), batch.In(wide), batch.Strings(text, spans)} {
-				got, is := distinct(c, 5), len(have)
+			for _, c := range []batch.Column{batch.Input(narrow), batch.Input(wide), batch.Strings(text, spans)} {
+				got, is := estimateDistinct(c, 5), len(have)
 				if got > n || got < is-is/500 || got > is+is/100+int(4*math.Sqrt(float64(is)))+2 {
 					t.Errorf("%d keys of %d are told to be %d different ones, and are %d", n, groups, got, is)
 				}
@@ -52,7 +52,7 @@ func TestLikely(t *testing.T) {
 		{0, 5, 100, 0, 0},
 		{7, 10, 1, 7, 8},
 	} {
-		if got := likely(c.k, c.n, c.times); got < c.least || got > c.atMost {
+		if got := extrapolateDistinct(c.k, c.n, c.times); got < c.least || got > c.atMost {
 			t.Errorf("%d different of %d, %v times: %d, want %d to %d", c.k, c.n, c.times, got, c.least, c.atMost)
 		}
 	}

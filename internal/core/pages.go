@@ -37,7 +37,7 @@ func (t *Table) pages(ctx context.Context, at *Snapshot, yield func(*Page) bool)
 
 func (t *Table) pagesFrom(ctx context.Context, at *Snapshot, backward bool, yield func(*Page) bool) (err error) {
 	if at == nil {
-		if at, err = t.moment(ctx); err != nil {
+		if at, err = t.snapshotOrHold(ctx); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, at.Close()) }()
@@ -46,11 +46,11 @@ func (t *Table) pagesFrom(ctx context.Context, at *Snapshot, backward bool, yiel
 	if err != nil {
 		return err
 	}
-	per := uint32(max(1, min(int(units), PageBytes/max(1, rows*slot))))
+	unitsPerPage := uint32(max(1, min(int(units), PageBytes/max(1, rows*slot))))
 	p := pager{t: t, at: at}
-	p.grow(int(per) * rows)
+	p.grow(int(unitsPerPage) * rows)
 	for done := uint32(0); done < units; {
-		n := min(per, units-done)
+		n := min(unitsPerPage, units-done)
 		lo := done
 		if backward {
 			lo = units - done - n
@@ -69,7 +69,7 @@ func (t *Table) pagesFrom(ctx context.Context, at *Snapshot, backward bool, yiel
 // extent returns the extent of a table and the bytes of a slot. It reads them under a lease, like
 // any call, because an engine may have to block changes meanwhile.
 func (t *Table) extent(ctx context.Context, at *Snapshot) (units uint32, rows, slot int, err error) {
-	lease, err := t.enter(ctx, at, &batch.Batch{})
+	lease, err := t.acquireLease(ctx, at, &batch.Batch{})
 	if err != nil {
 		return 0, 0, 0, err
 	}
@@ -78,7 +78,7 @@ func (t *Table) extent(ctx context.Context, at *Snapshot) (units uint32, rows, s
 	if t.Strings {
 		slot = t.Engine.(Measurer).PairBytes(lease)
 	}
-	return units, rows, slot, t.leave(at, lease)
+	return units, rows, slot, t.releaseLease(at, lease)
 }
 
 // pager reads the pages of an iteration into columns that it reuses.
@@ -99,9 +99,9 @@ func (p *pager) grow(rows int) {
 		return
 	}
 	w := p.t.Widths
-	p.keys = batch.Output(make([]byte, rows*w.Key)).Of(w.Key)
+	p.keys = batch.Output(make([]byte, rows*w.Key)).WithWidth(w.Key)
 	if w.Val > 0 {
-		p.vals = batch.Output(make([]byte, rows*w.Val)).Of(w.Val)
+		p.vals = batch.Output(make([]byte, rows*w.Val)).WithWidth(w.Val)
 	}
 }
 
@@ -123,12 +123,12 @@ func (p *pager) read(ctx context.Context, lo, hi uint32) error {
 
 func (p *pager) export(ctx context.Context, lo, hi uint32) (out *batch.Batch, n int, err error) {
 	out = &batch.Batch{N: p.rows}
-	lease, err := p.t.enter(ctx, p.at, out)
+	lease, err := p.t.acquireLease(ctx, p.at, out)
 	if err != nil {
 		return out, 0, err
 	}
 	p.keyData, p.valData = p.keyData[:0], p.valData[:0]
 	out.Columns[batch.Keys], out.Columns[batch.Vals] = p.keys, p.vals
 	n, err = p.t.Engine.Export(ctx, lease, lo, hi, out)
-	return out, n, errors.Join(err, p.t.leave(p.at, lease))
+	return out, n, errors.Join(err, p.t.releaseLease(p.at, lease))
 }

@@ -5,11 +5,11 @@ import "slices"
 // Span is the pairs [From,To) of an ordered table.
 type Span struct{ From, To int }
 
-// Paint assigns each pair to the first span that contains it, for an engine that deletes ranges. It
-// returns the union as spans that neither touch nor overlap, in order, and the number of pairs
-// assigned to each span. The ends of all spans cut the pairs into sections; the search skips
+// AssignRanges assigns each pair to the first span that contains it, for an engine that deletes
+// ranges. It returns the union as spans that neither touch nor overlap, in order, and the number of
+// pairs assigned to each span. The ends of all spans cut the pairs into sections; the search skips
 // assigned sections.
-func Paint(spans []Span) (all []Span, counts []uint32) {
+func AssignRanges(spans []Span) (all []Span, counts []uint32) {
 	ends := make([]int, 0, 2*len(spans))
 	for _, s := range spans {
 		ends = append(ends, s.From, s.To)

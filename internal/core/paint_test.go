@@ -8,8 +8,8 @@ import (
 	"github.com/weftgo/weft/internal/core"
 )
 
-// Paint assigns each place to the first span that contains it.
-func TestPaint(t *testing.T) {
+// AssignRanges assigns each place to the first span that contains it.
+func TestAssignRanges(t *testing.T) {
 	g := rand.New(rand.NewPCG(3, 4))
 	for range 200 {
 		const n = 40
@@ -24,7 +24,7 @@ func TestPaint(t *testing.T) {
 				}
 			}
 		}
-		all, counts := core.Paint(spans)
+		all, counts := core.AssignRanges(spans)
 		want, painted := make([]uint32, len(spans)), [n]bool{}
 		for at, i := range owner {
 			if i > 0 {

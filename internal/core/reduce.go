@@ -34,53 +34,53 @@ func (t *Table) checkReduction(k op.Kind) error {
 }
 
 // reduceRows is the number of rows that are combined with each other before the table is touched:
-// ten milliseconds of work. Below reduceLeast combining does not pay.
-const reduceRows, reduceLeast = 1 << 19, 1 << 14
+// ten milliseconds of work. Below minReduceRows combining does not pay.
+const reduceRows, minReduceRows = 1 << 19, 1 << 14
 
-// reducible returns the next part of a batch that reduceFew may combine, or nil. A fixed table may
-// overflow for some of the rows and detect that late, so rows of a batch for it run one by one.
+// reducible returns the next part of a batch that runCombined may combine, or nil. A fixed table
+// may overflow for some of the rows and detect that late, so rows of a batch for it run one by one.
 func (t *Table) reducible(b *batch.Batch, done int) *batch.Batch {
-	_, can := t.Engine.(Combiner)
+	_, ok := t.Engine.(Combiner)
 	n := min(reduceRows, b.N-done)
-	if !can || t.Fixed || !b.Reduces() || n < reduceLeast {
+	if !ok || t.Fixed || !b.Reduces() || n < minReduceRows {
 		return nil
 	}
 	return b.Part(done, done+n)
 }
 
-// reduceFew combines the rows of the next part of a batch with each other and runs the result, if
+// runCombined combines the rows of the next part of a batch with each other and runs the result, if
 // that pays and the capacity suffices for all of it. Each combined row stands for several, so all
 // of them run, even if the context ends. ran is the number of rows, or 0; failed lists those that
 // still overflowed, as indices into that part.
-func (t *Table) reduceFew(ctx context.Context, b *batch.Batch, done int) (ran int, failed []int, err error) {
+func (t *Table) runCombined(ctx context.Context, b *batch.Batch, done int) (ran int, failed []int, err error) {
 	part := t.reducible(b, done)
 	if part == nil {
 		return 0, nil, nil
 	}
-	few := t.Engine.(Combiner).Combine(part)
-	if few == nil {
+	combined := t.Engine.(Combiner).Combine(part)
+	if combined == nil {
 		return 0, nil, nil
 	}
-	if n, _, err := t.Policy.Before(ctx, t.bound, nil, few); err != nil || n < few.N {
-		_, err = t.count(ctx) // Before may have rehashed; the caller runs the rows themselves
+	if n, _, err := t.Policy.Prepare(ctx, t.bound, nil, combined); err != nil || n < combined.N {
+		_, err = t.readCounters(ctx) // Prepare may have rehashed; the caller runs the rows themselves
 		return 0, nil, err
 	}
 	ctx = context.WithoutCancel(ctx)
-	n, without, err := t.Engine.Change(ctx, nil, few)
-	if len(without) > 0 {
-		var again error
-		without, again = t.retry(ctx, few, without)
-		err = errors.Join(err, again)
+	n, overflowed, err := t.Engine.Change(ctx, nil, combined)
+	if len(overflowed) > 0 {
+		var rerr error
+		overflowed, rerr = t.retry(ctx, combined, overflowed)
+		err = errors.Join(err, rerr)
 	}
-	for i := n; i < few.N; i++ { // an error of the device stopped before these
-		without = append(without, uint32(i))
+	for i := n; i < combined.N; i++ { // an error of the device stopped before these
+		overflowed = append(overflowed, uint32(i))
 	}
-	_, cerr := t.count(ctx)
-	return part.N, rowsWith(part, few, without), errors.Join(err, cerr)
+	_, cerr := t.readCounters(ctx)
+	return part.N, rowsWithKeysOf(part, combined, overflowed), errors.Join(err, cerr)
 }
 
-// rowsWith returns the rows of b that have the keys of the given rows of few, ascending.
-func rowsWith(b, few *batch.Batch, rows []uint32) (found []int) {
+// rowsWithKeysOf returns the rows of b that have the keys of the given rows of combined, ascending.
+func rowsWithKeysOf(b, combined *batch.Batch, rows []uint32) (found []int) {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -90,7 +90,7 @@ func rowsWith(b, few *batch.Batch, rows []uint32) (found []int) {
 	}
 	have := map[string]bool{}
 	for _, i := range rows {
-		have[key(few, int(i))] = true
+		have[key(combined, int(i))] = true
 	}
 	for i := range b.N {
 		if have[key(b, i)] {

@@ -19,9 +19,9 @@ type Updater interface {
 
 // Reserver is the policy of such an engine.
 type Reserver interface {
-	// Reserve makes room for n unknown keys, or pairs of a multimap, all at once. If the counters
-	// are bounds and do not prove that capacity suffices, it returns false and is called again with
-	// exact counters. The capacity of a table of fixed size does not grow.
+	// Reserve reserves capacity for n unknown keys, or pairs of a multimap, all at once. If the
+	// counters are bounds and do not prove that capacity suffices, it returns false and is called
+	// again with exact counters. The capacity of a table of fixed size does not grow.
 	Reserve(ctx context.Context, now Counters, n int) (ok bool, err error)
 }
 
@@ -30,6 +30,10 @@ const MaxInserts uint64 = 1 << 31
 
 // View calls f with the current generation; f submits work that reads it to a stream. The lease
 // ends when that work is done, as that of a lookup on a stream does.
+//
+// View is a call, so exclusive sections wait for f. That keeps the generation from being cleared or
+// flushed between the making of a Ref and the last launch, but f must not change the table. A held
+// lease would allow changes, and the table would have to validate each launch again.
 func (t *Table) View(ctx context.Context, s *device.Stream, f func(Parts) error) error {
 	return t.wrap("View", t.view(ctx, nil, s, f))
 }
@@ -55,16 +59,16 @@ func (s *Snapshot) check(t *Table) error {
 }
 
 func (t *Table) view(ctx context.Context, at *Snapshot, s *device.Stream, f func(Parts) error) (err error) {
-	if err := t.runsKernels(s); err != nil {
+	if err := t.checkKernels(s); err != nil {
 		return err
 	}
-	lease, err := t.enter(ctx, at, &batch.Batch{})
+	lease, err := t.acquireLease(ctx, at, &batch.Batch{})
 	if err != nil {
 		return err
 	}
 	defer func() {
-		lease.On(s) // after the work that f has submitted, also if it panics
-		err = errors.Join(err, t.leave(at, lease))
+		lease.AddStream(s) // after the work that f has submitted, also if it panics
+		err = errors.Join(err, t.releaseLease(at, lease))
 	}()
 	return f(lease.Parts)
 }
@@ -76,49 +80,49 @@ func (t *Table) Update(ctx context.Context, s *device.Stream, n int, f func(Part
 }
 
 func (t *Table) update(ctx context.Context, s *device.Stream, n int, f func(Parts) error) error {
-	if err := t.runsKernels(s); err != nil {
+	if err := t.checkKernels(s); err != nil {
 		return err
 	}
 	if n < 0 || uint64(n) > MaxInserts {
 		return fmt.Errorf("%w: %d insertions are not 0 to %d", device.ErrInvalid, n, MaxInserts)
 	}
-	return t.turn(ctx, false, func() error {
+	return t.runLocked(ctx, false, func() error {
 		if err := t.reserve(ctx, n); err != nil {
 			return err
 		}
-		t.others = true
-		defer t.bound.updated(n) // also if f fails: part of its work may have been submitted
+		t.nextStale = true
+		defer t.bound.addUpdate(n) // also if f fails: part of its work may have been submitted
 		return t.Engine.(Updater).Update(s, n, func() error { return f(t.Leases.Current().Parts) })
 	})
 }
 
-// runsKernels returns an error for a device without kernels, or for a stream of another device.
-func (t *Table) runsKernels(s *device.Stream) error {
+// checkKernels returns an error for a device without kernels, or for a stream of another device.
+func (t *Table) checkKernels(s *device.Stream) error {
 	if p := t.Device.Properties(); p.Kind == device.CPU {
 		return fmt.Errorf("%w: there is no Ref on %s", device.ErrNoKernels, p.Name)
 	}
-	return (&batch.Batch{}).CheckPlace(t.Device, s)
+	return (&batch.Batch{}).CheckDevice(t.Device, s)
 }
 
-// reserve makes room for n insertions. It waits for submitted work only if the bounds do not prove
-// that capacity suffices.
+// reserve reserves capacity for n insertions. It waits for submitted work only if the bounds do not
+// prove that capacity suffices.
 func (t *Table) reserve(ctx context.Context, n int) error {
 	p := t.Policy.(Reserver)
 	ok, err := p.Reserve(ctx, t.bound, n)
 	if ok || err != nil {
 		return err
 	}
-	now, err := t.count(ctx)
+	now, err := t.readCounters(ctx)
 	if err != nil {
 		return err
 	}
 	_, err = p.Reserve(ctx, now, n)
-	_, cerr := t.count(ctx) // Reserve may have removed dead slots
+	_, cerr := t.readCounters(ctx) // Reserve may have removed dead slots
 	return errors.Join(err, cerr)
 }
 
-// updated adds to the bounds the effect of kernels of users, which may have erased any key.
-func (c *Counters) updated(n int) {
+// addUpdate adds to the bounds the effect of kernels of users, which may have erased any key.
+func (c *Counters) addUpdate(n int) {
 	c.Exact = false
 	c.Used += uint64(n)
 	c.Live, c.Dead = c.Used, c.Used

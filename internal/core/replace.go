@@ -15,13 +15,13 @@ func (t *Table) Replace(ctx context.Context, method string, b *batch.Batch) (rep
 	b.MustMatch(t.Name, method)
 	var done int
 	var failed []int
-	err = t.turn(ctx, false, func() (err error) {
-		t.flag(b)
-		_, done, failed, err = t.account(ctx, b, func(ctx context.Context, b *batch.Batch) (done int, failed []int, err error) {
+	err = t.runLocked(ctx, false, func() (err error) {
+		t.setFlags(b)
+		_, done, failed, err = t.runCounted(ctx, b, func(ctx context.Context, b *batch.Batch) (done int, failed []int, err error) {
 			for done < b.N && err == nil {
-				ran, there, without, uerr := t.replace(ctx, b.Part(done, min(done+ChunkOps, b.N)))
-				done, failed, err = done+ran, appendRows(failed, done, without), uerr
-				replaced += there - len(without)
+				ran, nPresent, overflowed, uerr := t.replace(ctx, b.Part(done, min(done+ChunkOps, b.N)))
+				done, failed, err = done+ran, appendRows(failed, done, overflowed), uerr
+				replaced += nPresent - len(overflowed)
 			}
 			return done, failed, err
 		})
@@ -31,32 +31,32 @@ func (t *Table) Replace(ctx context.Context, method string, b *batch.Batch) (rep
 }
 
 // replace runs a part of such a batch, under the writer lock. done is the length of the prefix that
-// was run, there the number of its keys that are present; failed lists those that overflowed.
-func (t *Table) replace(ctx context.Context, b *batch.Batch) (done, there int, failed []int, err error) {
-	look := b.Only(batch.Keys)
-	look.Flags, look.Columns[batch.OK] = t.Policy.Mixed(), b.Columns[batch.OK]
+// was run, nPresent the number of its keys that are present; failed lists those that overflowed.
+func (t *Table) replace(ctx context.Context, b *batch.Batch) (done, nPresent int, failed []int, err error) {
+	look := b.Select(batch.Keys)
+	look.Flags, look.Columns[batch.OK] = t.Policy.MixedFlags(), b.Columns[batch.OK]
 	if !look.Columns[batch.OK].Given() {
 		look.Columns[batch.OK] = batch.Output(make([]bool, b.N))
 	}
-	done, _, err = t.Engine.Look(ctx, nil, t.Leases.Current(), look, 0)
-	rows := flagged(look, done, true)
+	done, _, err = t.Engine.Lookup(ctx, nil, t.Leases.Current(), look, 0)
+	rows := flaggedRows(look, done, true)
 	if len(rows) == 0 {
 		return done, 0, nil, err
 	}
 	if err == nil {
-		some := *b
-		if some.Columns[batch.OK] = (batch.Column{}); len(rows) < b.N {
-			some = *some.Gather(rows)
+		present := *b
+		if present.Columns[batch.OK] = (batch.Column{}); len(rows) < b.N {
+			present = *present.Gather(rows)
 		}
-		err = t.behind(ctx, t.bars(), func() (err error) {
-			there, failed, err = t.chunks(ctx, &some)
+		err = t.withExclusive(ctx, t.needsExclusive(), func() (err error) {
+			nPresent, failed, err = t.runChunks(ctx, &present)
 			return err
 		})
 	}
-	if there < len(rows) {
-		done = int(rows[there])
+	if nPresent < len(rows) {
+		done = int(rows[nPresent])
 	}
-	return done, there, through(rows, failed), err
+	return done, nPresent, mapRows(rows, failed), err
 }
 
 // ReplaceOn is Replace for a batch on the device with OK. It waits for all submitted changes. The
@@ -64,20 +64,20 @@ func (t *Table) replace(ctx context.Context, b *batch.Batch) (done, there int, f
 // that returns nothing. So its answers are the kinds of the batch that replaces.
 func (t *Table) ReplaceOn(s *device.Stream, method string, b *batch.Batch, counts ...device.Slice[uint64]) error {
 	b.MustMatch(t.Name, method)
-	change := b.Only(batch.Keys)
+	change := b.Select(batch.Keys)
 	change.Kind, change.Columns[batch.Vals], change.Columns[batch.Kinds] = op.Get, b.Columns[batch.Vals], b.Columns[batch.OK].AsInput()
-	look := b.Only(batch.Keys)
+	look := b.Select(batch.Keys)
 	look.Columns[batch.OK] = b.Columns[batch.OK]
 	return t.wrap(method, t.changeOn(context.Background(), s, change, nil, func(ctx context.Context) (done int, failed []int, err error) {
-		if _, err := t.count(ctx); err != nil {
+		if _, err := t.readCounters(ctx); err != nil {
 			return 0, nil, err
 		}
-		err = t.leasedOn(s, nil, look, func(lease *Lease) error { return t.lookOn(s, lease, look, counts) })
+		err = t.submitLeased(s, nil, look, func(lease *Lease) error { return t.submitLookup(s, lease, look, counts) })
 		if err != nil {
 			return 0, nil, err
 		}
-		err = t.behind(ctx, t.bars(), func() error {
-			done, failed, err = t.chunksOn(ctx, s, change)
+		err = t.withExclusive(ctx, t.needsExclusive(), func() error {
+			done, failed, err = t.submitChunks(ctx, s, change)
 			return err
 		})
 		return done, failed, err

@@ -32,13 +32,13 @@ func TestReplaceUpToAnEnd(t *testing.T) {
 	const absent = 100
 	for left := 0; ; left++ {
 		table := s.open(t)
-		s.fill(t, table, 4)
+		s.readFull(t, table, 4)
 		vals, found := make([]uint64, len(keys)), make([]bool, len(keys))
 		for i := range vals {
 			vals[i] = 1000 + uint64(i)
 		}
 		n, err := table.Replace(&ending{t.Context(), left}, "Update", &batch.Batch{N: len(keys), Kind: op.Put, Columns: batch.Columns{
-			batch.Keys: batch.In(keys), batch.Vals: batch.In(vals), batch.OK: batch.Output(found),
+			batch.Keys: batch.Input(keys), batch.Vals: batch.Input(vals), batch.OK: batch.Output(found),
 		}})
 		done := len(keys)
 		var p *op.PartialError

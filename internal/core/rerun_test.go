@@ -37,7 +37,7 @@ func (e *bites) Change(_ context.Context, _ *device.Stream, b *batch.Batch) (don
 // because of an error count as failed.
 func TestRerun(t *testing.T) {
 	for calls, want := range map[int][]uint32{100: {0, 5, 10}, 2: {0, 5, 6, 7, 8, 9, 10}, 0: {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}} {
-		b := &batch.Batch{N: 11, Columns: batch.Columns{batch.Keys: batch.In([]uint32{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10})}}
+		b := &batch.Batch{N: 11, Columns: batch.Columns{batch.Keys: batch.Input([]uint32{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10})}}
 		still, err := core.Rerun(t.Context(), &bites{calls: calls}, b)
 		if !slices.Equal(still, want) || errors.Is(err, errBite) != (calls < 4) {
 			t.Errorf("%d calls: %v, want %v: %v", calls, still, want, err)

@@ -39,11 +39,11 @@ func (t *Table) Save(ctx context.Context, at *Snapshot, to io.Writer) (n int, er
 	w := &writer{Writer: seal.NewWriter(to, 1<<20), widths: t.Widths, strings: t.Types.Key == Bytes}
 	w.Sealed(t.header())
 	err = t.pages(ctx, at, func(p *Page) bool {
-		w.page(p)
+		w.writePage(p)
 		return w.Err == nil
 	})
 	if err == nil { // a truncated stream must not look complete
-		w.end()
+		w.writeEnd()
 	}
 	return int(w.pairs), t.wrap("Save", errors.Join(err, w.Err))
 }
@@ -52,7 +52,7 @@ func (t *Table) header() []byte {
 	h := make([]byte, 0, headerBytes)
 	h = append(h, magic...)
 	k, v := t.Types.Key, t.Types.Val
-	return append(h, byte(t.Kind.saved()), k.Letter, k.Bits, v.Letter, v.Bits, 0, 0, 0)
+	return append(h, byte(t.Kind.fileKind()), k.Letter, k.Bits, v.Letter, v.Bits, 0, 0, 0)
 }
 
 type writer struct {
@@ -62,11 +62,11 @@ type writer struct {
 	pairs   uint64
 }
 
-// page writes the pairs of a page in frames.
-func (w *writer) page(p *Page) {
+// writePage writes the pairs of a page in frames.
+func (w *writer) writePage(p *Page) {
 	for lo, hi := 0, 0; lo < p.N; lo = hi {
 		if hi = min(lo+frameRows, p.N); w.strings {
-			hi = w.stringFrame(p, lo, hi)
+			hi = w.writeStringFrame(p, lo, hi)
 		} else {
 			w.Sealed(binary.LittleEndian.AppendUint32(nil, uint32(hi-lo)),
 				p.Keys.Host[lo*w.widths.Key:hi*w.widths.Key], p.Vals.Host[lo*w.widths.Val:hi*w.widths.Val])
@@ -75,7 +75,7 @@ func (w *writer) page(p *Page) {
 	}
 }
 
-func (w *writer) end() {
+func (w *writer) writeEnd() {
 	w.Sealed(binary.LittleEndian.AppendUint32(nil, 0), binary.LittleEndian.AppendUint64(nil, w.pairs))
 	w.Flush()
 }
@@ -90,16 +90,16 @@ func (t *Table) Load(ctx context.Context, from io.Reader) (n int, err error) {
 }
 
 func (t *Table) load(ctx context.Context, r *reader) error {
-	header, err := r.sealed(headerBytes)
+	header, err := r.readChecked(headerBytes)
 	if err != nil {
 		return err
 	}
-	if err := t.accepts(header); err != nil {
+	if err := t.checkHeader(header); err != nil {
 		return err
 	}
 	r.strings = t.Types.Key == Bytes
 	for {
-		n, err := r.frame(t.Widths)
+		n, err := r.readFrame(t.Widths)
 		if err != nil || n == 0 {
 			return err
 		}
@@ -107,7 +107,7 @@ func (t *Table) load(ctx context.Context, r *reader) error {
 		if err != nil {
 			return err
 		}
-		if err := t.put(ctx, &r.pairs, n, keys, vals); err != nil {
+		if err := t.putPairs(ctx, &r.pairs, n, keys, vals); err != nil {
 			return err
 		}
 	}
@@ -115,18 +115,18 @@ func (t *Table) load(ctx context.Context, r *reader) error {
 
 // columns returns the n pairs of a frame as columns.
 func (t *Table) columns(r *reader, n int) (keys, vals batch.Column, err error) {
-	keys = batch.In(r.keys).Of(t.Widths.Key)
+	keys = batch.Input(r.keys).WithWidth(t.Widths.Key)
 	switch {
 	case r.strings:
 		return t.stringColumns(r, n)
 	case t.Widths.Val > 0:
-		vals = batch.In(r.vals).Of(t.Widths.Val)
+		vals = batch.Input(r.vals).WithWidth(t.Widths.Val)
 	}
 	return keys, vals, nil
 }
 
-// accepts checks the header of a stream.
-func (t *Table) accepts(h []byte) error {
+// checkHeader checks the header of a stream.
+func (t *Table) checkHeader(h []byte) error {
 	if string(h[:len(magic)]) != magic {
 		return fmt.Errorf("%w: it does not begin with %q", op.ErrFormat, magic)
 	}
@@ -135,16 +135,16 @@ func (t *Table) accepts(h []byte) error {
 	if kind > MultiMap {
 		return fmt.Errorf("%w: unknown kind %d", op.ErrFormat, h[0])
 	}
-	if kind != t.Kind.saved() || types != t.Types {
+	if kind != t.Kind.fileKind() || types != t.Types {
 		return fmt.Errorf("%w: it holds %s of %v and %v, this is %s of %v and %v",
-			op.ErrFormat, kind.one(), types.Key, types.Val, t.Kind.one(), t.Types.Key, t.Types.Val)
+			op.ErrFormat, kind.withArticle(), types.Key, types.Val, t.Kind.withArticle(), t.Types.Key, t.Types.Val)
 	}
 	return nil
 }
 
-// put adds n pairs and adds their number to *added. Rows in its error count from the start of the
-// stream.
-func (t *Table) put(ctx context.Context, added *uint64, n int, keys, vals batch.Column) error {
+// putPairs adds n pairs and adds their number to *added. Rows in its error count from the start of
+// the stream.
+func (t *Table) putPairs(ctx context.Context, added *uint64, n int, keys, vals batch.Column) error {
 	b := &batch.Batch{N: n, Kind: op.Put, Columns: batch.Columns{batch.Keys: keys, batch.Vals: vals}}
 	if t.Widths.Val == 0 {
 		b.Kind, b.Columns[batch.Vals] = op.PutNew, batch.Column{}
@@ -172,8 +172,8 @@ type reader struct {
 	keys, vals []byte
 }
 
-// fill reads a part of the stream. An early end is ErrFormat.
-func (r *reader) fill(b []byte) error {
+// readFull reads a part of the stream. An early end is ErrFormat.
+func (r *reader) readFull(b []byte) error {
 	n, err := io.ReadFull(r.from, b)
 	r.at += int64(n)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
@@ -182,18 +182,18 @@ func (r *reader) fill(b []byte) error {
 	return err
 }
 
-// sealed reads size bytes of the stream and checks their CRC.
-func (r *reader) sealed(size int) ([]byte, error) {
+// readChecked reads size bytes of the stream and checks their CRC.
+func (r *reader) readChecked(size int) ([]byte, error) {
 	b := make([]byte, size)
-	if err := r.fill(b); err != nil {
+	if err := r.readFull(b); err != nil {
 		return nil, err
 	}
-	return b, r.crc(crc32.Checksum(b, seal.Castagnoli))
+	return b, r.checkCRC(crc32.Checksum(b, seal.Castagnoli))
 }
 
-func (r *reader) crc(want uint32) error {
+func (r *reader) checkCRC(want uint32) error {
 	var b [4]byte
-	if err := r.fill(b[:]); err != nil {
+	if err := r.readFull(b[:]); err != nil {
 		return err
 	}
 	if binary.LittleEndian.Uint32(b[:]) != want {
@@ -202,41 +202,41 @@ func (r *reader) crc(want uint32) error {
 	return nil
 }
 
-// frame reads a frame and returns its number of pairs: 0 at the end of the stream.
-func (r *reader) frame(w batch.Widths) (n int, err error) {
+// readFrame reads a frame and returns its number of pairs: 0 at the end of the stream.
+func (r *reader) readFrame(w batch.Widths) (n int, err error) {
 	var head [4]byte
-	if err := r.fill(head[:]); err != nil {
+	if err := r.readFull(head[:]); err != nil {
 		return 0, err
 	}
 	crc := crc32.Checksum(head[:], seal.Castagnoli)
 	if n = int(binary.LittleEndian.Uint32(head[:])); n == 0 {
-		return 0, r.end(crc)
+		return 0, r.readEnd(crc)
 	}
 	if n > frameRows {
 		return 0, fmt.Errorf("%w: damaged before byte %d: a frame of %d pairs", op.ErrFormat, r.at, n)
 	}
 	keys, vals := n*w.Key, n*w.Val
 	if r.strings {
-		if crc, keys, vals, err = r.stringLengths(n, crc); err != nil {
+		if crc, keys, vals, err = r.readStringLengths(n, crc); err != nil {
 			return 0, err
 		}
 	}
 	r.keys, r.vals = slices.Grow(r.keys[:0], keys)[:keys], slices.Grow(r.vals[:0], vals)[:vals]
 	for _, column := range [][]byte{r.keys, r.vals} {
-		if err := r.fill(column); err != nil {
+		if err := r.readFull(column); err != nil {
 			return 0, err
 		}
 		crc = crc32.Update(crc, seal.Castagnoli, column)
 	}
-	return n, r.crc(crc)
+	return n, r.checkCRC(crc)
 }
 
-func (r *reader) end(crc uint32) error {
+func (r *reader) readEnd(crc uint32) error {
 	var total [8]byte
-	if err := r.fill(total[:]); err != nil {
+	if err := r.readFull(total[:]); err != nil {
 		return err
 	}
-	if err := r.crc(crc32.Update(crc, seal.Castagnoli, total[:])); err != nil {
+	if err := r.checkCRC(crc32.Update(crc, seal.Castagnoli, total[:])); err != nil {
 		return err
 	}
 	if n := binary.LittleEndian.Uint64(total[:]); n != r.pairs {
@@ -248,14 +248,14 @@ func (r *reader) end(crc uint32) error {
 // CopyTo makes a table on a device with the same options and pairs, or with the pairs of a
 // snapshot.
 func (t *Table) CopyTo(ctx context.Context, at *Snapshot, dev device.Device) (*Table, error) {
-	to, err := t.Another(dev)
+	to, err := t.NewLike(dev)
 	if err != nil {
 		return nil, t.wrap("CopyTo", err)
 	}
 	var put error
 	var added uint64
 	err = t.pages(ctx, at, func(p *Page) bool {
-		put = to.put(ctx, &added, p.N, p.Keys.AsInput(), p.Vals.AsInput())
+		put = to.putPairs(ctx, &added, p.N, p.Keys.AsInput(), p.Vals.AsInput())
 		return put == nil
 	})
 	if err = errors.Join(err, put); err != nil {

@@ -21,8 +21,8 @@ import (
 // memory. A single pair is shorter than that.
 const frameBytes = 1 << 24
 
-// stringFrame writes a frame of rows from lo on, up to hi if they fit, and returns its end.
-func (w *writer) stringFrame(p *Page, lo, hi int) (end int) {
+// writeStringFrame writes a frame of rows from lo on, up to hi if they fit, and returns its end.
+func (w *writer) writeStringFrame(p *Page, lo, hi int) (end int) {
 	size := 0
 	for end = lo; end < hi; end++ {
 		size += len(p.Keys.Row(end)) + len(p.Vals.Row(end))
@@ -42,10 +42,10 @@ func (w *writer) stringFrame(p *Page, lo, hi int) (end int) {
 	return end
 }
 
-// stringLengths reads the lengths of n pairs and returns the sums for keys and for values.
-func (r *reader) stringLengths(n int, crc uint32) (sum uint32, keys, vals int, err error) {
+// readStringLengths reads the lengths of n pairs and returns the sums for keys and for values.
+func (r *reader) readStringLengths(n int, crc uint32) (sum uint32, keys, vals int, err error) {
 	r.lengths = slices.Grow(r.lengths[:0], 8*n)[:8*n]
-	if err := r.fill(r.lengths); err != nil {
+	if err := r.readFull(r.lengths); err != nil {
 		return crc, 0, 0, err
 	}
 	for i := range n {
@@ -62,12 +62,12 @@ func (r *reader) length(i int) int { return int(binary.LittleEndian.Uint32(r.len
 // stringColumns returns the n pairs of a frame as columns, after checking their lengths.
 func (t *Table) stringColumns(r *reader, n int) (keys, vals batch.Column, err error) {
 	for i := range n {
-		if err := t.Fits(r.length(i), r.length(n+i)); err != nil {
+		if err := t.ValidateLengths(r.length(i), r.length(n+i)); err != nil {
 			return keys, vals, fmt.Errorf("%w: pair %d: %w", op.ErrFormat, r.pairs+uint64(i), err)
 		}
 	}
 	if !t.Strings {
-		return batch.In(r.keys).Of(t.Widths.Key), batch.In(r.vals).Of(t.Widths.Val), nil
+		return batch.Input(r.keys).WithWidth(t.Widths.Key), batch.Input(r.vals).WithWidth(t.Widths.Val), nil
 	}
 	column := func(data []byte, first int) batch.Column {
 		spans, at := make([]batch.Span, n), uint64(0)

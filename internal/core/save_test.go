@@ -62,27 +62,27 @@ func (s shape) open(t testing.TB) *core.Table {
 	return table
 }
 
-// fill puts n pairs in a table: keys 1, 2, …, with ten times the key as value.
-func (s shape) fill(t testing.TB, table *core.Table, n int) {
+// readFull puts n pairs in a table: keys 1, 2, …, with ten times the key as value.
+func (s shape) readFull(t testing.TB, table *core.Table, n int) {
 	t.Helper()
 	keys, vals := make([]byte, n*s.widths.Key), make([]byte, n*s.widths.Val)
 	for i := range n {
 		setNumber(keys, s.widths.Key, i, uint64(i+1))
 		setNumber(vals, s.widths.Val, i, uint64(10*(i+1)))
 	}
-	b := &batch.Batch{N: n, Kind: op.PutNew, Columns: batch.Columns{batch.Keys: batch.In(keys).Of(s.widths.Key)}}
+	b := &batch.Batch{N: n, Kind: op.PutNew, Columns: batch.Columns{batch.Keys: batch.Input(keys).WithWidth(s.widths.Key)}}
 	if s.widths.Val > 0 {
-		b.Columns[batch.Vals] = batch.In(vals).Of(s.widths.Val)
+		b.Columns[batch.Vals] = batch.Input(vals).WithWidth(s.widths.Val)
 	}
 	if got, err := table.Change(t.Context(), "Put", b); got != n || err != nil {
 		t.Fatal(got, err)
 	}
 }
 
-func (s shape) saved(t testing.TB, n int) []byte {
+func (s shape) fileKind(t testing.TB, n int) []byte {
 	t.Helper()
 	table := s.open(t)
-	s.fill(t, table, n)
+	s.readFull(t, table, n)
 	var b bytes.Buffer
 	if got, err := table.Save(t.Context(), nil, &b); got != n || err != nil {
 		t.Fatal(got, err)
@@ -108,7 +108,7 @@ func content(t testing.TB, table *core.Table) string {
 // all others.
 func TestLoadTakesItsOwn(t *testing.T) {
 	for _, from := range shapes() {
-		file := from.saved(t, 5)
+		file := from.fileKind(t, 5)
 		for _, to := range shapes() {
 			table := to.open(t)
 			n, err := table.Load(t.Context(), bytes.NewReader(file))
@@ -121,7 +121,7 @@ func TestLoadTakesItsOwn(t *testing.T) {
 			}
 			if same {
 				like := to.open(t)
-				to.fill(t, like, 5)
+				to.readFull(t, like, 5)
 				if got, want := content(t, table), content(t, like); got != want {
 					t.Errorf("%s of %s holds %s, want %s", to.name, from.name, got, want)
 				}
@@ -142,7 +142,7 @@ func resealed(file []byte, at int, to byte) []byte {
 // further and costs no memory.
 func TestLoadOfDamage(t *testing.T) {
 	s := mapShape[uint64, float32]("map uint64 float32", "")
-	file := s.saved(t, 3)
+	file := s.fileKind(t, 3)
 	try := func(what string, b []byte) {
 		t.Helper()
 		table := s.open(t)
@@ -179,7 +179,7 @@ func TestLoadOfDamage(t *testing.T) {
 // A frame that claims to be huge takes no memory.
 func TestLoadTakesLittleMemory(t *testing.T) {
 	s := mapShape[uint64, uint64]("map uint64 uint64", "")
-	file := s.saved(t, 3)[:24]
+	file := s.fileKind(t, 3)[:24]
 	for _, n := range []uint32{1 << 18, 1<<18 + 1, 1 << 31, 1<<32 - 1} {
 		binary.LittleEndian.PutUint32(file[20:], n)
 		table := s.open(t)
@@ -202,7 +202,7 @@ func TestManyFrames(t *testing.T) {
 	}
 	s := mapShape[uint32, uint32]("map uint32 uint32", "")
 	const n = 3<<18 + 5
-	file := s.saved(t, n)
+	file := s.fileKind(t, n)
 	table := s.open(t)
 	if got, err := table.Load(t.Context(), bytes.NewReader(file)); got != n || err != nil || table.Len() != n {
 		t.Errorf("%d pairs of %d: %v", got, n, err)
@@ -216,7 +216,7 @@ func TestManyFrames(t *testing.T) {
 func TestGoldenFile(t *testing.T) {
 	s := mapShape[int64, float32]("map int64 float32", "")
 	const name = "testdata/version1.hex"
-	file := s.saved(t, 3)
+	file := s.fileKind(t, 3)
 	if os.Getenv("WEFT_GOLDEN") != "" {
 		if err := os.WriteFile(name, []byte(hex.Dump(file)), 0o644); err != nil {
 			t.Fatal(err)
@@ -234,7 +234,7 @@ func TestGoldenFile(t *testing.T) {
 // Load returns for any input.
 func FuzzLoad(f *testing.F) {
 	for i, s := range shapes() {
-		file := s.saved(f, 3)
+		file := s.fileKind(f, 3)
 		f.Add(uint8(i), file)
 		f.Add(uint8(i), file[:len(file)/2])
 		f.Add(uint8(i), resealed(file, 10, 64))
@@ -263,10 +263,10 @@ func FuzzLoad(f *testing.F) {
 
 // A table that takes only a part of a stream reports the number of pairs of the whole stream that
 // it has processed, and names the method once.
-func TestLoadWithoutRoom(t *testing.T) {
+func TestLoadOverflow(t *testing.T) {
 	s := mapShape[uint32, uint32]("map uint32 uint32", "")
 	const frame = 1 << 18
-	file := s.saved(t, frame+10)
+	file := s.fileKind(t, frame+10)
 	table, e := newToy(openCPU(t), s.kind, s.widths, s.types)
 	e.room = frame + 3
 	n, err := table.Load(t.Context(), bytes.NewReader(file))

@@ -46,8 +46,8 @@ func (t *Table) Snapshot(ctx context.Context, method string) (s *Snapshot, err e
 }
 
 func (t *Table) snapshot(ctx context.Context) (s *Snapshot, err error) {
-	err = t.alone(ctx, func(now Counters) (err error) {
-		if s, err = t.hold(ctx); err != nil {
+	err = t.withWriteLock(ctx, func(now Counters) (err error) {
+		if s, err = t.holdCurrent(ctx); err != nil {
 			return err
 		}
 		if s.lease.Version, err = t.Engine.(Versioner).Pin(ctx); err != nil {
@@ -59,17 +59,17 @@ func (t *Table) snapshot(ctx context.Context) (s *Snapshot, err error) {
 	return s, err
 }
 
-// moment returns what an iteration reads: a snapshot if the table has versions, otherwise the
-// current generation.
-func (t *Table) moment(ctx context.Context) (*Snapshot, error) {
+// snapshotOrHold returns what an iteration reads: a snapshot if the table has versions, otherwise
+// the current generation.
+func (t *Table) snapshotOrHold(ctx context.Context) (*Snapshot, error) {
 	if _, ok := t.Engine.(Versioner); ok {
 		return t.snapshot(ctx)
 	}
-	return t.hold(ctx)
+	return t.holdCurrent(ctx)
 }
 
-// hold holds the current generation.
-func (t *Table) hold(ctx context.Context) (*Snapshot, error) {
+// holdCurrent holds the current generation.
+func (t *Table) holdCurrent(ctx context.Context) (*Snapshot, error) {
 	lease, err := t.Leases.Hold(ctx)
 	if err != nil {
 		return nil, err
@@ -77,33 +77,34 @@ func (t *Table) hold(ctx context.Context) (*Snapshot, error) {
 	return &Snapshot{table: t, lease: lease, users: 1}, nil
 }
 
-// enter takes a lease for a call, on the current table or on a snapshot of it. leave ends it.
-func (t *Table) enter(ctx context.Context, at *Snapshot, b *batch.Batch) (*Lease, error) {
+// acquireLease takes a lease for a call, on the current table or on a snapshot of it. releaseLease
+// ends it.
+func (t *Table) acquireLease(ctx context.Context, at *Snapshot, b *batch.Batch) (*Lease, error) {
 	if at == nil {
 		return t.Leases.Read(ctx, nil)
 	}
-	if err := at.use(); err != nil {
+	if err := at.addUser(); err != nil {
 		return nil, err
 	}
 	lease, err := t.Leases.Read(ctx, at.lease)
 	if err != nil {
-		return nil, errors.Join(err, at.leave())
+		return nil, errors.Join(err, at.removeUser())
 	}
 	b.Version = lease.Version
 	return lease, nil
 }
 
-// leave ends a call.
-func (t *Table) leave(at *Snapshot, lease *Lease) error {
+// releaseLease ends a call.
+func (t *Table) releaseLease(at *Snapshot, lease *Lease) error {
 	err := lease.End()
 	if at != nil {
-		err = errors.Join(err, at.leave())
+		err = errors.Join(err, at.removeUser())
 	}
 	return err
 }
 
-// use keeps the snapshot's version for a call.
-func (s *Snapshot) use() error {
+// addUser keeps the snapshot's version for a call.
+func (s *Snapshot) addUser() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -113,9 +114,9 @@ func (s *Snapshot) use() error {
 	return nil
 }
 
-// leave ends a use. The last one releases version and memory, after lookups that callers have
+// removeUser ends a use. The last one releases version and memory, after lookups that callers have
 // submitted.
-func (s *Snapshot) leave() (err error) {
+func (s *Snapshot) removeUser() (err error) {
 	s.mu.Lock()
 	s.users--
 	last := s.users == 0
@@ -124,9 +125,9 @@ func (s *Snapshot) leave() (err error) {
 		return nil
 	}
 	ctx, t := context.Background(), s.table
-	if s.pinned && t.Leases.Write(ctx) == nil { // fails only if the table has been closed
+	if s.pinned && t.Leases.LockWriter(ctx) == nil { // fails only if the table has been closed
 		err = errors.Join(s.lease.Wait(ctx), t.Engine.(Versioner).Unpin(ctx, s.lease.Version))
-		t.Leases.Release()
+		t.Leases.UnlockWriter()
 	}
 	return errors.Join(err, s.lease.End())
 }
@@ -141,7 +142,7 @@ func (s *Snapshot) Close() error {
 	if !first {
 		return nil
 	}
-	return s.table.wrap("Snapshot", s.leave())
+	return s.table.wrap("Snapshot", s.removeUser())
 }
 
 // Len returns the number of pairs.

@@ -8,39 +8,39 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// Roomy is memory with a capacity.
-type Roomy interface {
+// Sized is memory with a capacity.
+type Sized interface {
 	Memory() device.Buffer
-	Room() int
+	Capacity() int
 }
 
 // Spare keeps the memory of replaced generations for new ones, which often need about as much. The
-// end of any last lease gives memory back, so its methods may be called concurrently.
-type Spare[T Roomy] struct {
-	Dev  device.Device
-	Most int // maximum number kept; the oldest is freed first
-	// Idle waits until no submitted work uses the memory given back, before that is freed. nil
-	// means no work does. Memory that is taken again is used after such work.
-	Idle func() error
+// end of any last lease releases memory, so its methods may be called concurrently.
+type Spare[T Sized] struct {
+	Dev     device.Device
+	MaxKept int // maximum number kept; the oldest is freed first
+	// WaitIdle waits until no submitted work uses the released memory, before that is freed. nil
+	// means no work does. Memory that is acquired again is used after such work.
+	WaitIdle func() error
 
-	mu     sync.Mutex
-	kept   []T
-	taken  int // bytes of all memory that has been allocated and not been freed
-	closed bool
+	mu        sync.Mutex
+	kept      []T
+	allocated int // bytes of all memory that has been allocated and not been freed
+	closed    bool
 }
 
-// Has reports whether Take would find memory.
-func (s *Spare[T]) Has(least, most int) bool {
+// Has reports whether Acquire would find memory.
+func (s *Spare[T]) Has(minCap, maxCap int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.find(least, most) >= 0
+	return s.find(minCap, maxCap) >= 0
 }
 
-// Take removes and returns the smallest memory with a capacity from least to most.
-func (s *Spare[T]) Take(least, most int) (x T, ok bool) {
+// Acquire removes and returns the smallest memory with a capacity from minCap to maxCap.
+func (s *Spare[T]) Acquire(minCap, maxCap int) (x T, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at := s.find(least, most)
+	at := s.find(minCap, maxCap)
 	if at < 0 {
 		return x, false
 	}
@@ -49,10 +49,10 @@ func (s *Spare[T]) Take(least, most int) (x T, ok bool) {
 	return x, true
 }
 
-func (s *Spare[T]) find(least, most int) int {
+func (s *Spare[T]) find(minCap, maxCap int) int {
 	at := -1
 	for i, x := range s.kept {
-		if room := x.Room(); room >= least && room <= most && (at < 0 || room < s.kept[at].Room()) {
+		if capacity := x.Capacity(); capacity >= minCap && capacity <= maxCap && (at < 0 || capacity < s.kept[at].Capacity()) {
 			at = i
 		}
 	}
@@ -64,51 +64,52 @@ func (s *Spare[T]) Alloc(bytes int) (device.Buffer, error) {
 	buf, err := s.Dev.Alloc(bytes)
 	if err == nil {
 		s.mu.Lock()
-		s.taken += buf.Size
+		s.allocated += buf.Size
 		s.mu.Unlock()
 	}
 	return buf, err
 }
 
-// Keep takes memory back. It frees the oldest beyond Most, and everything after Close.
-func (s *Spare[T]) Keep(x ...T) error {
+// Release returns memory to the pool. It frees the oldest beyond MaxKept, and everything after
+// Close.
+func (s *Spare[T]) Release(x ...T) error {
 	s.mu.Lock()
 	s.kept = append(s.kept, x...)
-	over := max(0, len(s.kept)-s.Most)
+	excess := max(0, len(s.kept)-s.MaxKept)
 	if s.closed {
-		over = len(s.kept)
+		excess = len(s.kept)
 	}
-	freed := slices.Clone(s.kept[:over])
-	s.kept = slices.Delete(s.kept, 0, over)
+	freed := slices.Clone(s.kept[:excess])
+	s.kept = slices.Delete(s.kept, 0, excess)
 	s.mu.Unlock()
-	return s.free(freed)
+	return s.freeAll(freed)
 }
 
 // Trim frees everything kept.
 func (s *Spare[T]) Trim() error { return s.TrimTo(0) }
 
-// TrimTo frees the oldest memory until most pieces are left.
-func (s *Spare[T]) TrimTo(most int) error {
+// TrimTo frees the oldest memory until n pieces are left.
+func (s *Spare[T]) TrimTo(n int) error {
 	s.mu.Lock()
-	over := max(0, len(s.kept)-most)
-	freed := slices.Clone(s.kept[:over])
-	s.kept = slices.Delete(s.kept, 0, over)
+	excess := max(0, len(s.kept)-n)
+	freed := slices.Clone(s.kept[:excess])
+	s.kept = slices.Delete(s.kept, 0, excess)
 	s.mu.Unlock()
-	return s.free(freed)
+	return s.freeAll(freed)
 }
 
 // Close frees everything kept, and keeps nothing from now on. No work is pending.
 func (s *Spare[T]) Close() error {
 	s.mu.Lock()
-	s.closed, s.Idle = true, nil
+	s.closed, s.WaitIdle = true, nil
 	s.mu.Unlock()
 	return s.Trim()
 }
 
-// free frees memory after all submitted work. It keeps the memory if that wait fails.
-func (s *Spare[T]) free(freed []T) (err error) {
+// freeAll frees memory after all submitted work. It keeps the memory if that wait fails.
+func (s *Spare[T]) freeAll(freed []T) (err error) {
 	s.mu.Lock()
-	idle := s.Idle
+	idle := s.WaitIdle
 	s.mu.Unlock()
 	if len(freed) > 0 && idle != nil {
 		if err := idle(); err != nil {
@@ -119,15 +120,15 @@ func (s *Spare[T]) free(freed []T) (err error) {
 		}
 	}
 	for _, x := range freed {
-		err = errors.Join(err, s.Drop(x))
+		err = errors.Join(err, s.Free(x))
 	}
 	return err
 }
 
-// Drop frees memory that is not in use.
-func (s *Spare[T]) Drop(x T) error {
+// Free frees memory that is not in use.
+func (s *Spare[T]) Free(x T) error {
 	s.mu.Lock()
-	s.taken -= x.Memory().Size
+	s.allocated -= x.Memory().Size
 	s.mu.Unlock()
 	return s.Dev.Free(x.Memory())
 }
@@ -139,5 +140,5 @@ func (s *Spare[T]) Bytes() (kept, all int) {
 	for _, x := range s.kept {
 		kept += x.Memory().Size
 	}
-	return kept, s.taken
+	return kept, s.allocated
 }

@@ -14,7 +14,7 @@ import (
 type kept struct{ buf device.Buffer }
 
 func (k kept) Memory() device.Buffer { return k.buf }
-func (k kept) Room() int             { return k.buf.Size }
+func (k kept) Capacity() int         { return k.buf.Size }
 
 func TestSpare(t *testing.T) {
 	host, err := cpu.Open(nil)
@@ -24,11 +24,11 @@ func TestSpare(t *testing.T) {
 	defer host.Close()
 	dev := devicetest.Checked(t, host)
 	waits, busy := 0, error(nil)
-	s := core.Spare[kept]{Dev: dev, Most: 2, Idle: func() error { waits++; return busy }}
+	s := core.Spare[kept]{Dev: dev, MaxKept: 2, WaitIdle: func() error { waits++; return busy }}
 	give := func(bytes int) {
 		t.Helper()
 		buf, err := s.Alloc(bytes)
-		if err = errors.Join(err, s.Keep(kept{buf})); err != nil {
+		if err = errors.Join(err, s.Release(kept{buf})); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -44,9 +44,9 @@ func TestSpare(t *testing.T) {
 	if s.Has(2048, 4095) || !s.Has(2048, 4096) {
 		t.Error("Has does not keep to the bounds")
 	}
-	if x, ok := s.Take(1, 8192); !ok || x.buf.Size != 1024 {
+	if x, ok := s.Acquire(1, 8192); !ok || x.buf.Size != 1024 {
 		t.Errorf("Take found %v, not the smallest", x)
-	} else if err := s.Drop(x); err != nil {
+	} else if err := s.Free(x); err != nil {
 		t.Error(err)
 	}
 	want("one has been dropped by who took it", 4096, 4096, 0)

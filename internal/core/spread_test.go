@@ -21,9 +21,9 @@ func sizes() []uint32 {
 }
 
 // Each place comes once, and Next agrees with At.
-func TestSpreadVisitsEachPlaceOnce(t *testing.T) {
+func TestWeylOrderVisitsEachPlaceOnce(t *testing.T) {
 	for _, n := range sizes() {
-		s := SpreadOver(n)
+		s := NewWeylOrder(n)
 		seen := make([]bool, n)
 		place := s.At(0)
 		for i := range n {
@@ -41,7 +41,7 @@ func TestSpreadVisitsEachPlaceOnce(t *testing.T) {
 		}
 	}
 	for _, n := range []uint32{1<<30 - 2, 1<<31 - 1} { // no overflow
-		s := SpreadOver(n)
+		s := NewWeylOrder(n)
 		if last := s.At(n - 1); s.Next(last) != 0 || uint64(last)+uint64(s.Step()) != uint64(n) {
 			t.Errorf("n %d: the last place is %d, step %d", n, last, s.Step())
 		}
@@ -56,7 +56,7 @@ func TestSpreadIsEven(t *testing.T) {
 	}
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, n := range sizes() {
-		s := SpreadOver(n)
+		s := NewWeylOrder(n)
 		for range 5 {
 			length := 1 + rng.Uint32N(n)
 			first := rng.Uint32N(n - length + 1)

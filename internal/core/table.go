@@ -22,7 +22,7 @@ type Table struct {
 
 	// The writer lock guards these.
 	bound Counters
-	sent  sent // to streams since the last Sync
+	sent  submissions // to streams since the last Sync
 	ids
 
 	// length is the number of pairs when the last call returned, or at the last Sync.
@@ -34,7 +34,7 @@ type Table struct {
 
 // New returns an empty table.
 func New(c Config) *Table {
-	t := &Table{Config: c, bound: Counters{Exact: true}, labels: profiled(c.Device)}
+	t := &Table{Config: c, bound: Counters{Exact: true}, labels: usesLabels(c.Device)}
 	t.tracked = observe.Track(t, c.Name, c.Logger, (*Table).sizes)
 	return t
 }
@@ -45,8 +45,8 @@ func (t *Table) sizes() (pairs, bytes int) { return t.Len(), t.Leases.memoryByte
 // Open makes a table of memory that already holds pairs, such as a file.
 func Open(ctx context.Context, c Config) (*Table, error) {
 	t := New(c)
-	t.others = true
-	_, err := t.count(ctx)
+	t.nextStale = true
+	_, err := t.readCounters(ctx)
 	if err != nil {
 		t.tracked.Closed() // the caller closes the parts that it made
 	}
@@ -98,7 +98,7 @@ func (t *Table) CheckKind(k op.Kind) error {
 	if t.Kind.unique() {
 		of = fmt.Sprintf(" of %v values", t.Types.Val)
 	}
-	return fmt.Errorf("%w: %s%s has no kind %d (%v)", device.ErrInvalid, t.Kind.one(), of, k, k)
+	return fmt.Errorf("%w: %s%s has no kind %d (%v)", device.ErrInvalid, t.Kind.withArticle(), of, k, k)
 }
 
 // ---- lookups ------------------------------------------------------------------
@@ -107,20 +107,20 @@ func (t *Table) CheckKind(k op.Kind) error {
 // the keys found.
 func (t *Table) Get(ctx context.Context, method string, at *Snapshot, b *batch.Batch) (hits int, err error) {
 	b.MustMatch(t.Name, method)
-	lease, err := t.enter(ctx, at, b)
+	lease, err := t.acquireLease(ctx, at, b)
 	if err != nil {
 		return 0, t.wrap(method, partial(b, 0, nil, err))
 	}
-	hits, err = t.look(ctx, b, lease)
-	return hits, t.wrap(method, errors.Join(err, t.leave(at, lease)))
+	hits, err = t.lookup(ctx, b, lease)
+	return hits, t.wrap(method, errors.Join(err, t.releaseLease(at, lease)))
 }
 
-// look runs a lookup under a lease.
-func (t *Table) look(ctx context.Context, b *batch.Batch, lease *Lease) (hits int, err error) {
-	b.Flags = t.Policy.Mixed()
-	t.label(ctx, b)
-	defer t.unlabel(ctx)
-	done, hits, err := t.Engine.Look(ctx, nil, lease, b, 0)
+// lookup runs a lookup under a lease.
+func (t *Table) lookup(ctx context.Context, b *batch.Batch, lease *Lease) (hits int, err error) {
+	b.Flags = t.Policy.MixedFlags()
+	t.setLabels(ctx, b)
+	defer t.clearLabels(ctx)
+	done, hits, err := t.Engine.Lookup(ctx, nil, lease, b, 0)
 	if done == 0 { // the results did not arrive
 		hits = 0
 	}
@@ -129,43 +129,43 @@ func (t *Table) look(ctx context.Context, b *batch.Batch, lease *Lease) (hits in
 
 // GetOn submits a lookup of a batch on the device. It adds the number of keys found to counts.
 func (t *Table) GetOn(s *device.Stream, method string, at *Snapshot, b *batch.Batch, counts ...device.Slice[uint64]) error {
-	return t.readOn(s, method, at, b, func(lease *Lease) error { return t.lookOn(s, lease, b, counts) })
+	return t.submitRead(s, method, at, b, func(lease *Lease) error { return t.submitLookup(s, lease, b, counts) })
 }
 
-// lookOn submits a lookup under a lease.
-func (t *Table) lookOn(s *device.Stream, lease *Lease, b *batch.Batch, counts []device.Slice[uint64]) error {
+// submitLookup submits a lookup under a lease.
+func (t *Table) submitLookup(s *device.Stream, lease *Lease, b *batch.Batch, counts []device.Slice[uint64]) error {
 	to, err := t.Counter(counts)
 	if err != nil {
 		return err
 	}
-	_, hits, err := t.Engine.Look(context.Background(), s, lease, b, to.Ptr())
+	_, hits, err := t.Engine.Lookup(context.Background(), s, lease, b, to.Ptr())
 	AddCount(to, uint64(hits)) // for an engine on the host; on a GPU the kernel adds them
 	return err
 }
 
-// readOn submits reading work under a lease.
-func (t *Table) readOn(s *device.Stream, method string, at *Snapshot, b *batch.Batch, submit func(*Lease) error) error {
+// submitRead submits reading work under a lease.
+func (t *Table) submitRead(s *device.Stream, method string, at *Snapshot, b *batch.Batch, submit func(*Lease) error) error {
 	b.MustMatch(t.Name, method)
-	return t.wrap(method, t.leasedOn(s, at, b, submit))
+	return t.wrap(method, t.submitLeased(s, at, b, submit))
 }
 
-func (t *Table) leasedOn(s *device.Stream, at *Snapshot, b *batch.Batch, submit func(*Lease) error) error {
-	if err := b.CheckPlace(t.Device, s); err != nil {
+func (t *Table) submitLeased(s *device.Stream, at *Snapshot, b *batch.Batch, submit func(*Lease) error) error {
+	if err := b.CheckDevice(t.Device, s); err != nil {
 		return err
 	}
 	if err := t.await(context.Background()); err != nil {
 		return err
 	}
-	lease, err := t.enter(context.Background(), at, b)
+	lease, err := t.acquireLease(context.Background(), at, b)
 	if err != nil {
 		return err
 	}
-	b.Flags = t.Policy.Mixed()
+	b.Flags = t.Policy.MixedFlags()
 	err = submit(lease)
 	if t.Engine.Caps().Streams {
-		lease.On(s) // after the work, because waiting for the streams forgets them
+		lease.AddStream(s) // after the work, because waiting for the streams forgets them
 	}
-	return errors.Join(err, t.leave(at, lease))
+	return errors.Join(err, t.releaseLease(at, lease))
 }
 
 // await waits for an engine that is not ready yet for batches on the device.
@@ -183,34 +183,34 @@ func (t *Table) Counter(counts []device.Slice[uint64]) (to device.Slice[uint64],
 
 // ---- the writer lock --------------------------------------------------------------
 
-// turn runs f under the writer lock. With bar, f runs in an exclusive section, without active
-// readers.
-func (t *Table) turn(ctx context.Context, bar bool, f func() error) error {
-	if err := t.Leases.Write(ctx); err != nil {
+// runLocked runs f under the writer lock. With exclusive, f runs in an exclusive section, without
+// active readers.
+func (t *Table) runLocked(ctx context.Context, exclusive bool, f func() error) error {
+	if err := t.Leases.LockWriter(ctx); err != nil {
 		return err
 	}
-	defer t.Leases.Release()
-	return t.behind(ctx, bar, f)
+	defer t.Leases.UnlockWriter()
+	return t.withExclusive(ctx, exclusive, f)
 }
 
-// behind runs f, with bar in an exclusive section. The caller holds the writer lock.
-func (t *Table) behind(ctx context.Context, bar bool, f func() error) error {
-	if bar {
-		if err := t.Leases.Exclude(ctx); err != nil {
+// withExclusive runs f, with exclusive in an exclusive section. The caller holds the writer lock.
+func (t *Table) withExclusive(ctx context.Context, exclusive bool, f func() error) error {
+	if exclusive {
+		if err := t.Leases.BeginExclusive(ctx); err != nil {
 			return err
 		}
-		defer t.Leases.Admit()
+		defer t.Leases.EndExclusive()
 	}
 	return f()
 }
 
-// bars reports whether changes need an exclusive section, because readers cannot run concurrently
-// with them.
-func (t *Table) bars() bool { return !t.Engine.Caps().Beside }
+// needsExclusive reports whether changes need an exclusive section, because readers cannot run
+// concurrently with them.
+func (t *Table) needsExclusive() bool { return !t.Engine.Caps().ConcurrentReads }
 
-// count reads the counters once submitted work is done.
-func (t *Table) count(ctx context.Context) (Counters, error) {
-	c, err := t.Engine.Counters(ctx)
+// readCounters reads the counters once submitted work is done.
+func (t *Table) readCounters(ctx context.Context) (Counters, error) {
+	c, err := t.Engine.ReadCounters(ctx)
 	if err != nil {
 		return c, err
 	}
@@ -223,7 +223,7 @@ func (t *Table) count(ctx context.Context) (Counters, error) {
 // Clear removes all pairs and keeps the memory.
 func (t *Table) Clear(ctx context.Context) error {
 	// The engine finishes clearing even if the context ends.
-	return t.rework(ctx, "Clear", true, func(Counters) error {
+	return t.maintain(ctx, "Clear", true, func(Counters) error {
 		err := t.Engine.Clear(context.WithoutCancel(ctx))
 		if err == nil {
 			t.ids = ids{}
@@ -234,38 +234,38 @@ func (t *Table) Clear(ctx context.Context) error {
 
 // Compact removes dead slots and memory beyond what the options require.
 func (t *Table) Compact(ctx context.Context) error {
-	return t.rework(ctx, "Compact", t.bars(), func(now Counters) error { return t.Policy.Compact(ctx, now) })
+	return t.maintain(ctx, "Compact", t.needsExclusive(), func(now Counters) error { return t.Policy.Compact(ctx, now) })
 }
 
-// Reserve makes room for n keys that the table does not have. Its policy is a [Reserver].
+// Reserve reserves capacity for n keys that the table does not have. Its policy is a [Reserver].
 func (t *Table) Reserve(ctx context.Context, n int) error {
-	return t.rework(ctx, "Reserve", t.bars(), func(now Counters) error {
+	return t.maintain(ctx, "Reserve", t.needsExclusive(), func(now Counters) error {
 		_, err := t.Policy.(Reserver).Reserve(ctx, now, n)
 		return err
 	})
 }
 
-// rework runs f on a table as a whole, with exact counters before and after. The exclusive section
-// begins after the changes that the counters wait for.
-func (t *Table) rework(ctx context.Context, method string, bar bool, f func(now Counters) error) error {
-	return t.Alone(ctx, method, func(now Counters) error {
-		return t.behind(ctx, bar, func() error {
+// maintain runs f on a table as a whole, with exact counters before and after. The exclusive
+// section begins after the changes that the counters wait for.
+func (t *Table) maintain(ctx context.Context, method string, exclusive bool, f func(now Counters) error) error {
+	return t.WithWriteLock(ctx, method, func(now Counters) error {
+		return t.withExclusive(ctx, exclusive, func() error {
 			err := f(now)
-			_, cerr := t.count(context.WithoutCancel(ctx))
+			_, cerr := t.readCounters(context.WithoutCancel(ctx))
 			return errors.Join(err, cerr, t.commit(ctx))
 		})
 	})
 }
 
-// Alone runs f, which reads a table as a whole, under the writer lock with exact counters. An
-// example is the statistics of a structure.
-func (t *Table) Alone(ctx context.Context, method string, f func(now Counters) error) error {
-	return t.wrap(method, t.alone(ctx, f))
+// WithWriteLock runs f, which reads a table as a whole, under the writer lock with exact counters.
+// An example is the statistics of a structure.
+func (t *Table) WithWriteLock(ctx context.Context, method string, f func(now Counters) error) error {
+	return t.wrap(method, t.withWriteLock(ctx, f))
 }
 
-func (t *Table) alone(ctx context.Context, f func(now Counters) error) error {
-	return t.turn(ctx, false, func() error {
-		now, err := t.count(ctx)
+func (t *Table) withWriteLock(ctx context.Context, f func(now Counters) error) error {
+	return t.runLocked(ctx, false, func() error {
+		now, err := t.readCounters(ctx)
 		if err != nil {
 			return err
 		}
@@ -273,27 +273,27 @@ func (t *Table) alone(ctx context.Context, f func(now Counters) error) error {
 	})
 }
 
-// Changed is Alone for a change that a structure runs itself. f waits for its change and returns
-// the change in the number of keys. The memory that it frees is released as after batches of the
-// core.
-func (t *Table) Changed(ctx context.Context, method string, f func() (delta int, err error)) error {
-	return t.Alone(ctx, method, func(Counters) error {
+// RunChange is WithWriteLock for a change that a structure runs itself. f waits for its change and
+// returns the change in the number of keys. The memory that it frees is released as after batches
+// of the core.
+func (t *Table) RunChange(ctx context.Context, method string, f func() (delta int, err error)) error {
+	return t.WithWriteLock(ctx, method, func(Counters) error {
 		delta, err := f()
-		now, cerr := t.count(context.WithoutCancel(ctx))
+		now, cerr := t.readCounters(context.WithoutCancel(ctx))
 		if err = errors.Join(err, cerr); err == nil {
-			t.after(ctx, now, delta)
+			t.releaseMemory(ctx, now, delta)
 		}
 		return err
 	})
 }
 
-// Changing runs f under the writer lock, and sets the flags of b. f submits the batch itself and
-// receives bounds on the counters. If f reads exact counters after the batch, it returns them.
-func (t *Table) Changing(ctx context.Context, method string, b *batch.Batch, f func(bound Counters) (Counters, error)) error {
-	return t.wrap(method, t.turn(ctx, false, func() error {
-		t.flag(b)
+// SubmitChange runs f under the writer lock, and sets the flags of b. f submits the batch itself
+// and receives bounds on the counters. If f reads exact counters after the batch, it returns them.
+func (t *Table) SubmitChange(ctx context.Context, method string, b *batch.Batch, f func(bound Counters) (Counters, error)) error {
+	return t.wrap(method, t.runLocked(ctx, false, func() error {
+		t.setFlags(b)
 		now, err := f(t.bound)
-		t.bound.submitted(b) // also after an error: part of it may have run
+		t.bound.addSubmitted(b) // also after an error: part of it may have run
 		if now.Exact {
 			t.bound = now
 			t.length.Store(int64(now.Live))
@@ -304,7 +304,7 @@ func (t *Table) Changing(ctx context.Context, method string, b *batch.Batch, f f
 
 // Sync waits for all work submitted to streams and reports operations that overflowed.
 func (t *Table) Sync(ctx context.Context) error {
-	return t.Alone(ctx, "Sync", func(Counters) error { return t.sync(ctx) })
+	return t.WithWriteLock(ctx, "Sync", func(Counters) error { return t.sync(ctx) })
 }
 
 // sync implements Sync under the writer lock, after the counters have been read.
@@ -312,10 +312,10 @@ func (t *Table) sync(ctx context.Context) error {
 	if err := t.Leases.Current().Wait(ctx); err != nil {
 		return err
 	}
-	lost, err := t.Engine.Lost(ctx)
+	dropped, err := t.Engine.ReadDropped(ctx)
 	if err == nil {
-		err = t.sent.partial(lost, t.Policy.Describe())
-		t.sent = sent{}
+		err = t.sent.partialError(dropped, t.Policy.Describe())
+		t.sent = submissions{}
 	}
 	return errors.Join(err, t.commit(ctx))
 }

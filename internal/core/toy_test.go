@@ -60,12 +60,12 @@ func (e *toy) Caps() core.Caps { return core.Caps{} }
 
 func (e *toy) Current() *core.Lease { return e.leases.Current() }
 
-func (e *toy) Counters(context.Context) (core.Counters, error) {
+func (e *toy) ReadCounters(context.Context) (core.Counters, error) {
 	n := uint64(e.pairs(e.leases.Current()).n + e.counts)
 	return core.Counters{Live: n, Used: n}, nil
 }
 
-func (e *toy) Look(ctx context.Context, _ *device.Stream, l *core.Lease, b *batch.Batch, _ device.Ptr) (done, hits int, err error) {
+func (e *toy) Lookup(ctx context.Context, _ *device.Stream, l *core.Lease, b *batch.Batch, _ device.Ptr) (done, hits int, err error) {
 	p, c := e.pairs(l), b.Columns
 	for i := range b.N {
 		if err := ctx.Err(); err != nil {
@@ -130,7 +130,7 @@ func (e *toy) Change(ctx context.Context, _ *device.Stream, b *batch.Batch) (don
 	return b.N, failed, nil
 }
 
-func (e *toy) Add(_ *device.Stream, to device.Slice[uint64], negate bool) error {
+func (e *toy) AddPairs(_ *device.Stream, to device.Slice[uint64], negate bool) error {
 	n := uint64(e.pairs(e.leases.Current()).n)
 	if negate {
 		n = -n
@@ -139,8 +139,8 @@ func (e *toy) Add(_ *device.Stream, to device.Slice[uint64], negate bool) error 
 	return nil
 }
 
-func (e *toy) Lost(context.Context) (int, error) { return 0, nil }
-func (e *toy) Close() error                      { return nil }
+func (e *toy) ReadDropped(context.Context) (int, error) { return 0, nil }
+func (e *toy) Close() error                             { return nil }
 
 func (e *toy) Extent(l *core.Lease) (uint32, int) {
 	n := len(e.pairs(l).order)
@@ -170,18 +170,18 @@ func (e *toy) Clear(context.Context) error {
 	return nil
 }
 
-// The policy of a toy makes no room.
+// The policy of a toy never frees capacity.
 func (e *toy) Flags(op.Kind) batch.Flags { return 0 }
-func (e *toy) Mixed() batch.Flags        { return 0 }
-func (e *toy) Before(_ context.Context, _ core.Counters, _ *device.Stream, b *batch.Batch) (int, bool, error) {
+func (e *toy) MixedFlags() batch.Flags   { return 0 }
+func (e *toy) Prepare(_ context.Context, _ core.Counters, _ *device.Stream, b *batch.Batch) (int, bool, error) {
 	return b.N, true, nil
 }
 func (e *toy) Retry(_ context.Context, _ core.Counters, b *batch.Batch) ([]uint32, bool, error) {
-	return core.All(b.N), false, nil
+	return core.AllRows(b.N), false, nil
 }
-func (e *toy) After(context.Context, core.Counters, int) error { return nil }
-func (e *toy) Compact(context.Context, core.Counters) error    { return nil }
-func (e *toy) Describe() string                                { return "in a toy" }
+func (e *toy) Trim(context.Context, core.Counters, int) error { return nil }
+func (e *toy) Compact(context.Context, core.Counters) error   { return nil }
+func (e *toy) Describe() string                               { return "in a toy" }
 
 // newToy returns a table of a toy.
 func newToy(dev device.Device, kind core.Kind, w batch.Widths, types core.Types) (*core.Table, *toy) {
@@ -189,7 +189,7 @@ func newToy(dev device.Device, kind core.Kind, w batch.Widths, types core.Types)
 	return core.New(core.Config{
 		Name: "toy", Kind: kind, Device: dev, Widths: w, Policy: e, Engine: e, Leases: e.leases,
 		Logger: slog.New(slog.DiscardHandler), Types: types,
-		Another: func(dev device.Device) (*core.Table, error) {
+		NewLike: func(dev device.Device) (*core.Table, error) {
 			t, _ := newToy(dev, kind, w, types)
 			return t, nil
 		},

@@ -25,21 +25,21 @@ func PrefetchPairs(at []unsafe.Pointer) {
 // 32.4 and 34.0 ns with groups of 8, 16, 32 and 64; misses 41.1, 40.8, 42.3, 44.1.
 const Group = 16
 
-// Ahead runs operations in order on one core, in groups of size. While one group runs, the memory
-// of the next arrives. ask computes the places of a group and prefetches them; run runs one
-// operation at its place. Ahead checks the watch before each operation. ran is the number of
-// operations run.
-func Ahead[P any](w *Watch, ops []uint32, size int, ask func(ops []uint32, places *[Group]P), run func(i uint32, place P)) (ran int) {
+// RunPrefetched runs operations in order on one core, in groups of size. While one group runs, the
+// memory of the next arrives. prefetchGroup computes the places of a group and prefetches them; run
+// runs one operation at its place. RunPrefetched checks the watch before each operation. ran is the
+// number of operations run.
+func RunPrefetched[P any](w *Watch, ops []uint32, size int, prefetchGroup func(ops []uint32, places *[Group]P), run func(i uint32, place P)) (ran int) {
 	var places [2][Group]P
-	ask(ops[:min(size, len(ops))], &places[0])
-	for lo, turn := 0, 0; lo < len(ops); lo, turn = lo+size, turn^1 {
+	prefetchGroup(ops[:min(size, len(ops))], &places[0])
+	for lo, cur := 0, 0; lo < len(ops); lo, cur = lo+size, cur^1 {
 		hi := min(lo+size, len(ops))
-		ask(ops[hi:min(hi+size, len(ops))], &places[turn^1])
+		prefetchGroup(ops[hi:min(hi+size, len(ops))], &places[cur^1])
 		for j, i := range ops[lo:hi] {
-			if w.Over(1) {
+			if w.ShouldStop(1) {
 				return lo + j
 			}
-			run(i, places[turn][j])
+			run(i, places[cur][j])
 		}
 	}
 	return len(ops)

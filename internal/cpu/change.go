@@ -23,45 +23,45 @@ const (
 	// share of a larger one.
 	SmallPiece = 1 << 12
 
-	// aloneOps is the number of changes below which dividing them costs more than it gains.
-	aloneOps = 1 << 11
+	// minParallelOps is the number of changes below which dividing them costs more than it gains.
+	minParallelOps = 1 << 11
 
-	// crowd is the maximum excess of a share's operations over the mean share of a piece. That many
-	// at one place take a few milliseconds, even if a path or chain there grows meanwhile.
-	crowd = 1 << 11
+	// maxSkew is the maximum excess of a share's operations over the mean share of a piece. That
+	// many at one place take a few milliseconds, even if a path or chain there grows meanwhile.
+	maxSkew = 1 << 11
 )
 
 // Loops is the work of a structure on one piece of a batch of changes.
 type Loops interface {
-	// Places computes the places where operations [lo,hi) begin.
-	Places(lo, hi int, places []uint32)
+	// Locate computes the places where operations [lo,hi) begin.
+	Locate(lo, hi int, places []uint32)
 	// Quick reports whether the searches of all operations together are short
 	// enough for a piece that cannot be stopped.
 	Quick() bool
 	// Run runs the operations of a share in order, until the watch stops it. It does not run
-	// operations that need places of other shares, and returns them as Late. Shares run
+	// operations that need places of other shares, and returns them as Deferred. Shares run
 	// concurrently.
 	Run(w *Watch, s Share) (ran int, r Result)
 }
 
 // Result is the outcome of changes.
 type Result struct {
-	Failed      []uint32 // operations that overflowed
-	Late        []uint32 // operations that need places of other shares
-	Fresh, Live int64    // empty slots taken; change in the number of pairs
+	Failed     []uint32 // operations that overflowed
+	Deferred   []uint32 // operations that need places of other shares
+	Used, Live int64    // empty slots taken; change in the number of pairs
 }
 
 // add adds the result of other changes.
 func (r *Result) add(other *Result) {
 	r.Failed = append(r.Failed, other.Failed...)
-	r.Fresh += other.Fresh
+	r.Used += other.Used
 	r.Live += other.Live
 }
 
 // Change implements Change of [core.Engine]. It runs pieces of up to size operations with the loops
 // that the function loops returns.
 func (e *Engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch, size int, loops func(part *batch.Batch) Loops) (done int, failed []uint32, err error) {
-	if err := Open(s); err != nil {
+	if err := SyncStream(s); err != nil {
 		return 0, nil, err
 	}
 	g := e.Parts().(Generation)
@@ -71,21 +71,21 @@ func (e *Engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch, s
 		if err := ctx.Err(); err != nil {
 			return done, failed, err
 		}
-		if n := e.reducible(b, done); n > 0 && size >= PieceOps && done >= refused {
+		if n := e.reducibleRows(b, done); n > 0 && size >= PieceOps && done >= refused {
 			part := b.Part(done, done+n)
 			if r, ok := e.reduce(part, loops, whole); ok {
-				failed = e.account(&r, done, failed)
+				failed = e.updateCounters(&r, done, failed)
 				done += n
 				continue
 			}
 			refused = done + n
 		}
-		part := b.Part(done, done+e.piece(b, min(size, b.N-done)))
+		part := b.Part(done, done+e.pieceSize(b, min(size, b.N-done)))
 		l := loops(part)
 		ran := part.N
-		whole.Room = e.room()
-		whole.Bounded = b.Inserts() && whole.Room.least() < part.N
-		r, ok := e.together(part, l, whole)
+		whole.Remaining = e.remaining()
+		whole.Bounded = b.Inserts() && whole.Remaining.min() < part.N
+		r, ok := e.runParallel(part, l, whole)
 		switch {
 		case ok:
 		case part.N > SmallPiece && e.cores() > 1:
@@ -93,62 +93,62 @@ func (e *Engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch, s
 			continue
 		default:
 			w := NewWatch(ctx)
-			whole.Ops = e.Dealer.All(part.N)
+			whole.Ops = e.Partitioner.AllOps(part.N)
 			ran, r = l.Run(&w, whole)
 		}
-		failed = e.account(&r, done, failed)
+		failed = e.updateCounters(&r, done, failed)
 		done += ran
 	}
 	return done, failed, nil
 }
 
-// piece returns how many of n operations to run next. If searches get long as the memory fills, no
-// large piece fills it. A piece that fills a table of fixed size to its capacity is small, since
+// pieceSize returns how many of n operations to run next. If searches get long as the memory fills,
+// no large piece fills it. A piece that fills a table of fixed size to its capacity is small, since
 // one core runs it. A full table adds nothing.
-func (e *Engine) piece(b *batch.Batch, n int) int {
-	room := e.room().least()
+func (e *Engine) pieceSize(b *batch.Batch, n int) int {
+	remaining := e.remaining().min()
 	switch {
 	case !b.Inserts():
 		return n
-	case room <= 0:
+	case remaining <= 0:
 		return min(n, fullPiece)
 	}
-	return min(n, max(min(e.free(), room), SmallPiece))
+	return min(n, max(min(e.freeSlots(), remaining), SmallPiece))
 }
 
 // fullPiece is the maximum size of a piece of insertions into a full table. Most of these search as
 // far as possible.
 const fullPiece = SmallPiece
 
-// room returns the remaining capacity of a table of fixed size.
-func (e *Engine) room() Room {
-	room, now := Room{math.MaxInt, math.MaxInt}, e.Parts().(tallied).Tally()
+// remaining returns the remaining capacity of a table of fixed size.
+func (e *Engine) remaining() Remaining {
+	remaining, now := Remaining{math.MaxInt, math.MaxInt}, e.Parts().(tallied).Tally()
 	if e.Capacity > 0 {
-		room.Pairs = e.Capacity - int(now.Live)
+		remaining.Pairs = e.Capacity - int(now.Live)
 	}
-	if e.MostUsed > 0 {
-		room.Slots = e.MostUsed - int(now.Used)
+	if e.MaxUsed > 0 {
+		remaining.Slots = e.MaxUsed - int(now.Used)
 	}
-	return room
+	return remaining
 }
 
-func (r Room) least() int { return min(r.Pairs, r.Slots) }
+func (r Remaining) min() int { return min(r.Pairs, r.Slots) }
 
-// free returns how many slots may be taken before searches get long.
-func (e *Engine) free() int {
-	if e.Fullest == 0 {
+// freeSlots returns how many slots may be taken before searches get long.
+func (e *Engine) freeSlots() int {
+	if e.ShortSearchLoad == 0 {
 		return math.MaxInt
 	}
 	g := e.Parts().(Generation)
-	return int(e.Fullest*float64(g.Memory().Units())*float64(e.Slots)) - int(g.Tally().Used)
+	return int(e.ShortSearchLoad*float64(g.Memory().Units())*float64(e.SlotsPerLine)) - int(g.Tally().Used)
 }
 
-// account adds the result of a piece to the counters; first is the number of the piece's first
-// operation in the batch. It appends the operations that overflowed to failed.
-func (e *Engine) account(r *Result, first int, failed []uint32) []uint32 {
+// updateCounters adds the result of a piece to the counters; first is the number of the piece's
+// first operation in the batch. It appends the operations that overflowed to failed.
+func (e *Engine) updateCounters(r *Result, first int, failed []uint32) []uint32 {
 	t := e.Parts().(tallied).Tally()
 	t.Live += uint64(r.Live)
-	t.Used += uint64(r.Fresh)
+	t.Used += uint64(r.Used)
 	for _, i := range r.Failed {
 		failed = append(failed, uint32(first)+i)
 	}
@@ -157,26 +157,26 @@ func (e *Engine) account(r *Result, first int, failed []uint32) []uint32 {
 
 func (e *Engine) cores() int { return e.Device.Properties().Units }
 
-// together runs a piece on all cores. It returns false, and has done nothing, if the piece is too
-// small, or a core may spend long on its share.
-func (e *Engine) together(b *batch.Batch, l Loops, whole Share) (sum Result, ok bool) {
+// runParallel runs a piece on all cores. It returns false, and has done nothing, if the piece is
+// too small, or a core may spend long on its share.
+func (e *Engine) runParallel(b *batch.Batch, l Loops, whole Share) (sum Result, ok bool) {
 	// the order of operations decides which overflow
-	filling := whole.Bounded && whole.Room.least() > 0
-	if b.N < aloneOps || e.cores() == 1 || filling || !l.Quick() {
+	filling := whole.Bounded && whole.Remaining.min() > 0
+	if b.N < minParallelOps || e.cores() == 1 || filling || !l.Quick() {
 		return sum, false
 	}
-	shares := e.Dealer.Out(e.Device, whole.Hi-1, b.N, l.Places)
-	if !b.Appends() && crowded(shares, b.N) {
+	shares := e.Partitioner.PartitionOps(e.Device, whole.Hi-1, b.N, l.Locate)
+	if !b.Appends() && skewed(shares, b.N) {
 		return sum, false
 	}
 	for i := range shares {
-		shares[i].Bounded, shares[i].Room = whole.Bounded, whole.Room
+		shares[i].Bounded, shares[i].Remaining = whole.Bounded, whole.Remaining
 	}
-	return e.run(l, shares, whole), true
+	return e.runShares(l, shares, whole), true
 }
 
-// run runs the shares of a piece on all cores.
-func (e *Engine) run(l Loops, shares []Share, whole Share) (sum Result) {
+// runShares runs the shares of a piece on all cores.
+func (e *Engine) runShares(l Loops, shares []Share, whole Share) (sum Result) {
 	results := make([]Result, len(shares))
 	e.Device.Parallel(len(shares), 1, func(i, _ int) { _, results[i] = l.Run(NoWatch(), shares[i]) })
 	for i := range results {
@@ -184,7 +184,7 @@ func (e *Engine) run(l Loops, shares []Share, whole Share) (sum Result) {
 	}
 	watch := NoWatch()
 	for i := range results {
-		if whole.Ops = results[i].Late; len(whole.Ops) > 0 {
+		if whole.Ops = results[i].Deferred; len(whole.Ops) > 0 {
 			_, r := l.Run(watch, whole)
 			sum.add(&r)
 		}
@@ -193,10 +193,10 @@ func (e *Engine) run(l Loops, shares []Share, whole Share) (sum Result) {
 	return sum
 }
 
-// crowded reports whether a share has many more of n operations than the mean.
-func crowded(shares []Share, n int) bool {
+// skewed reports whether a share has many more of n operations than the mean.
+func skewed(shares []Share, n int) bool {
 	for _, s := range shares {
-		if len(s.Ops) >= n/len(shares)+crowd {
+		if len(s.Ops) >= n/len(shares)+maxSkew {
 			return true
 		}
 	}

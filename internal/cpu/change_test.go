@@ -22,9 +22,9 @@ type recorder struct {
 	places []uint32
 	quick  bool
 
-	mu    sync.Mutex
-	ran   [recorded][]uint32 // by place: keys, in order of execution
-	alone []int              // sizes of pieces that one core ran
+	mu     sync.Mutex
+	ran    [recorded][]uint32 // by place: keys, in order of execution
+	serial []int              // sizes of pieces that one core ran
 }
 
 const recorded = 100_000 // places
@@ -55,8 +55,8 @@ func newRecorder(t *testing.T, workers int, places []uint32) *recorder {
 }
 
 func (r *recorder) change(ctx context.Context, flags batch.Flags) (done int, failed []uint32, err error) {
-	keys := core.All(len(r.places))
-	b := &batch.Batch{N: len(keys), Kind: op.Put, Flags: flags, Columns: batch.Columns{batch.Keys: batch.In(keys)}}
+	keys := core.AllRows(len(r.places))
+	b := &batch.Batch{N: len(keys), Kind: op.Put, Flags: flags, Columns: batch.Columns{batch.Keys: batch.Input(keys)}}
 	return r.Change(ctx, nil, b, PieceOps, func(part *batch.Batch) Loops {
 		keys := batch.View[uint32](part.Columns[batch.Keys].Host)
 		return &piece{r, keys}
@@ -69,7 +69,7 @@ type piece struct {
 	keys []uint32
 }
 
-func (p *piece) Places(lo, hi int, places []uint32) {
+func (p *piece) Locate(lo, hi int, places []uint32) {
 	for i, k := range p.keys[lo:hi] {
 		places[i] = p.r.places[k]
 	}
@@ -83,29 +83,29 @@ func (r *recorder) run(w *Watch, keys []uint32, s Share) (ran int, sum Result) {
 	defer r.mu.Unlock()
 	whole := s.Hi-s.Lo == recorded
 	if whole && len(s.Ops) == len(keys) {
-		r.alone = append(r.alone, len(keys))
+		r.serial = append(r.serial, len(keys))
 	}
 	for n, i := range s.Ops {
 		p := r.places[keys[i]]
 		switch {
-		case w.Over(1):
+		case w.ShouldStop(1):
 			return n, sum
 		case p == 1 && !whole:
-			sum.Late = append(sum.Late, i)
+			sum.Deferred = append(sum.Deferred, i)
 			continue
 		case p == recorded-1:
 			sum.Failed = append(sum.Failed, i)
 		default:
-			sum.Live, sum.Fresh = sum.Live+1, sum.Fresh+2
+			sum.Live, sum.Used = sum.Live+1, sum.Used+2
 		}
 		r.ran[p] = append(r.ran[p], keys[i])
 	}
 	return len(s.Ops), sum
 }
 
-// skewed returns the places of n operations. The given percentage is at one place, and a few are at
-// each of the special places.
-func skewed(n, percent int) []uint32 {
+// skewedPlaces returns the places of n operations. The given percentage is at one place, and a few
+// are at each of the special places.
+func skewedPlaces(n, percent int) []uint32 {
 	places := make([]uint32, n)
 	for i := range places {
 		switch places[i] = uint32(i*7919) % recorded; {
@@ -125,7 +125,7 @@ func skewed(n, percent int) []uint32 {
 func TestChangeRunsAll(t *testing.T) {
 	for _, workers := range []int{1, 3, 16} {
 		for _, percent := range []int{0, 5, 30, 90} {
-			places := skewed(3*PieceOps/2+77, percent)
+			places := skewedPlaces(3*PieceOps/2+77, percent)
 			r := newRecorder(t, workers, places)
 			done, failed, err := r.change(t.Context(), 0)
 			if done != len(places) || err != nil {
@@ -165,24 +165,24 @@ func TestSkewedBatchesAreDealt(t *testing.T) {
 		percent int
 		flags   batch.Flags
 		slow    bool
-		alone   bool
+		serial  bool
 	}{
 		{name: "even", percent: 0},
 		{name: "a key with 5 %", percent: 5},
 		{name: "a key with 7 %", percent: 7},
 		{name: "a key with 40 %", percent: 40},
-		{name: "a key with 90 %", percent: 90, alone: true},
+		{name: "a key with 90 %", percent: 90, serial: true},
 		{name: "a key with 90 % that needs no search", percent: 90, flags: batch.Multi},
-		{name: "long searches", slow: true, alone: true},
+		{name: "long searches", slow: true, serial: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRecorder(t, 16, skewed(1<<19, c.percent))
+			r := newRecorder(t, 16, skewedPlaces(1<<19, c.percent))
 			r.quick = !c.slow
 			if _, _, err := r.change(t.Context(), c.flags); err != nil {
 				t.Fatal(err)
 			}
-			if (len(r.alone) > 0) != c.alone {
-				t.Errorf("one core ran pieces of %d", r.alone)
+			if (len(r.serial) > 0) != c.serial {
+				t.Errorf("one core ran pieces of %d", r.serial)
 			}
 		})
 	}
@@ -190,11 +190,11 @@ func TestSkewedBatchesAreDealt(t *testing.T) {
 
 // Work of one core stops in the middle of a piece.
 func TestChangeStops(t *testing.T) {
-	r := newRecorder(t, 2, skewed(PieceOps, 95))
+	r := newRecorder(t, 2, skewedPlaces(PieceOps, 95))
 	ctx, cancel := context.WithCancel(t.Context())
-	looks := 0
-	stops := lookedAt{ctx, func() {
-		if looks++; looks == 10 {
+	checks := 0
+	stops := observedContext{ctx, func() {
+		if checks++; checks == 10 {
 			cancel()
 		}
 	}}
@@ -211,13 +211,13 @@ func TestChangeStops(t *testing.T) {
 	}
 }
 
-// lookedAt is a context that reports checks of it.
-type lookedAt struct {
+// observedContext is a context that reports checks of it.
+type observedContext struct {
 	context.Context
-	told func()
+	onErr func()
 }
 
-func (c lookedAt) Err() error {
-	c.told()
+func (c observedContext) Err() error {
+	c.onErr()
 	return c.Context.Err()
 }

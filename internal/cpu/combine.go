@@ -18,30 +18,30 @@ import (
 // batches are sorted by shares of the structure that fit a core's cache.
 
 const (
-	// reducePiece is the number of rows of a piece: ten milliseconds of work. Larger pieces use a
+	// maxReduceRows is the number of rows of a piece: ten milliseconds of work. Larger pieces use a
 	// line of a share more often while it is in the cache.
-	reducePiece = 1 << 19
+	maxReduceRows = 1 << 19
 
-	// reduceLeast is the minimum size of a batch for which this pays.
-	reduceLeast = 1 << 16
+	// minReduceRows is the minimum size of a batch for which this pays.
+	minReduceRows = 1 << 16
 
 	// shareBytes is the memory of a share: with the prefetched rows, half of a second-level cache.
 	shareBytes = 1 << 18
-	// mostShares is the number of shares that a core can write to concurrently.
-	mostShares = 1 << 9
-	// leastRows is the minimum number of rows of a share: below, its keys are too sparse to meet
+	// maxShares is the number of shares that a core can write to concurrently.
+	maxShares = 1 << 9
+	// minShareRows is the minimum number of rows of a share: below, its keys are too sparse to meet
 	// again.
-	leastRows = 1 << 10
-	// mostRows is the maximum number of rows of a share. A core processes that many quickly, even
-	// if all are at one place.
-	mostRows = 1 << 14
+	minShareRows = 1 << 10
+	// maxShareRows is the maximum number of rows of a share. A core processes that many quickly,
+	// even if all are at one place.
+	maxShareRows = 1 << 14
 )
 
-// reducible returns the number of rows of a piece from row done on, or 0 if they are few. It
+// reducibleRows returns the number of rows of a piece from row done on, or 0 if they are few. It
 // returns at most the number of free slots, so that searches stay short.
-func (e *Engine) reducible(b *batch.Batch, done int) int {
-	n := min(reducePiece, b.N-done, e.free())
-	if !b.Reduces() || n < reduceLeast {
+func (e *Engine) reducibleRows(b *batch.Batch, done int) int {
+	n := min(maxReduceRows, b.N-done, e.freeSlots())
+	if !b.Reduces() || n < minReduceRows {
 		return 0
 	}
 	return n
@@ -55,56 +55,56 @@ func (e *Engine) reduce(b *batch.Batch, loops func(*batch.Batch) Loops, whole Sh
 		return r, false
 	}
 	bytes := e.Parts().(Generation).Memory().Bytes()
-	shares := min(max(bytes/shareBytes, b.N/mostRows, e.cores()*SharesPerCore), mostShares, b.N/leastRows)
-	rows, dealt := e.Dealer.Rows(e.Device, whole.Hi-1, b, shares, l.Places)
-	if crowded(dealt, b.N) {
+	n := min(max(bytes/shareBytes, b.N/maxShareRows, e.cores()*SharesPerCore), maxShares, b.N/minShareRows)
+	rows, shares := e.Partitioner.PartitionRows(e.Device, whole.Hi-1, b, n, l.Locate)
+	if skewed(shares, b.N) {
 		return r, false
 	}
-	r = e.run(loops(rows), dealt, whole)
-	e.Dealer.Originals(r.Failed)
+	r = e.runShares(loops(rows), shares, whole)
+	e.Partitioner.ToOriginals(r.Failed)
 	slices.Sort(r.Failed)
 	return r, true
 }
 
 // Combine implements [core.Combiner].
 func (e *Engine) Combine(b *batch.Batch) *batch.Batch {
-	if e.combiner.patience > 0 {
-		e.combiner.patience--
+	if e.combiner.skip > 0 {
+		e.combiner.skip--
 		return nil
 	}
 	wide := func(r batch.Role) bool { return b.Columns[r].Width == 8 }
-	var few *batch.Batch
+	var combined *batch.Batch
 	switch {
 	case wide(batch.Keys) && wide(batch.Vals):
-		few = combineAll[uint64, uint64](&e.combiner, e.Device, b)
+		combined = combineAll[uint64, uint64](&e.combiner, e.Device, b)
 	case wide(batch.Keys):
-		few = combineAll[uint64, uint32](&e.combiner, e.Device, b)
+		combined = combineAll[uint64, uint32](&e.combiner, e.Device, b)
 	case wide(batch.Vals):
-		few = combineAll[uint32, uint64](&e.combiner, e.Device, b)
+		combined = combineAll[uint32, uint64](&e.combiner, e.Device, b)
 	default:
-		few = combineAll[uint32, uint32](&e.combiner, e.Device, b)
+		combined = combineAll[uint32, uint32](&e.combiner, e.Device, b)
 	}
 	// Each of the remaining rows may have to search all of a full table.
-	if few != nil && few.N > max(e.free(), wholeTable) {
-		few = nil
+	if combined != nil && combined.N > max(e.freeSlots(), maxFullRows) {
+		combined = nil
 	}
-	if few == nil {
-		e.combiner.patience = patience
+	if combined == nil {
+		e.combiner.skip = retryAfter
 	}
-	return few
+	return combined
 }
 
-// wholeTable is the number of rows that may search tables with as many slots.
-const wholeTable = 1 << 16
+// maxFullRows is the number of rows that may search tables with as many slots.
+const maxFullRows = 1 << 16
 
-// patience is the number of pieces to skip after a piece for which combining rows did not pay.
-const patience = 15
+// retryAfter is the number of pieces to skip after a piece for which combining rows did not pay.
+const retryAfter = 15
 
 // combiner is the memory that rows are combined in.
 type combiner struct {
-	patience   int
+	skip       int
 	keys, vals []byte     // of the remaining rows; each part has its own place
-	at         [][]uint32 // by part, by hash: the number of the key's row there, from 1
+	slots      [][]uint32 // by part, by hash: the number of the key's row there, from 1
 }
 
 const (
@@ -112,8 +112,8 @@ const (
 	combineSlots, combineSteps = 1 << 15, 8
 	// combineTrial is the number of rows of a part after which the gain is checked.
 	combineTrial = 1 << 14
-	// worthwhile is the maximum share of rows that may remain.
-	worthwhile = 0.75
+	// maxRemainingRatio is the maximum share of rows that may remain.
+	maxRemainingRatio = 0.75
 )
 
 // combineAll combines the rows of a piece by parts, one per core.
@@ -123,55 +123,55 @@ func combineAll[K Key, V uint32 | uint64](c *combiner, dev device.Host, b *batch
 	if len(c.keys) < 8*b.N {
 		c.keys, c.vals = make([]byte, 8*b.N), make([]byte, 8*b.N)
 	}
-	for len(c.at) < parts {
-		c.at = append(c.at, make([]uint32, combineSlots))
+	for len(c.slots) < parts {
+		c.slots = append(c.slots, make([]uint32, combineSlots))
 	}
 	toKeys, toVals := batch.View[K](c.keys), batch.View[V](c.vals)
 	size := (b.N + parts - 1) / parts
-	left := make([]int, (b.N+size-1)/size)
+	remaining := make([]int, (b.N+size-1)/size)
 	var useless atomic.Bool
 	dev.Parallel(b.N, size, func(lo, hi int) {
-		clear(c.at[lo/size])
-		p := part[K, V]{at: c.at[lo/size], flags: b.Flags, kind: b.Kind, keys: toKeys[lo:lo], vals: toVals[lo:lo]}
+		clear(c.slots[lo/size])
+		p := part[K, V]{slots: c.slots[lo/size], flags: b.Flags, kind: b.Kind, keys: toKeys[lo:lo], vals: toVals[lo:lo]}
 		for try := lo; try < hi && !useless.Load(); try += combineTrial {
 			end := min(try+combineTrial, hi)
 			p.add(keys[try:end], vals[try:end])
-			if rows := end - lo; rows >= combineTrial && float64(len(p.keys)) > mostLeft(rows) {
+			if rows := end - lo; rows >= combineTrial && float64(len(p.keys)) > maxRemaining(rows) {
 				useless.Store(true)
 			}
 		}
-		left[lo/size] = len(p.keys)
+		remaining[lo/size] = len(p.keys)
 	})
 	if useless.Load() {
 		return nil
 	}
 	n := 0
-	for i, rows := range left {
+	for i, rows := range remaining {
 		copy(toKeys[n:], toKeys[i*size:i*size+rows])
 		copy(toVals[n:], toVals[i*size:i*size+rows])
 		n += rows
 	}
-	if float64(n) > worthwhile*float64(b.N) {
+	if float64(n) > maxRemainingRatio*float64(b.N) {
 		return nil
 	}
-	few := *b
-	few.N = n
-	few.Columns[batch.Keys].Host = c.keys[:n*int(unsafe.Sizeof(keys[0]))]
-	few.Columns[batch.Vals].Host = c.vals[:n*int(unsafe.Sizeof(vals[0]))]
-	return &few
+	combined := *b
+	combined.N = n
+	combined.Columns[batch.Keys].Host = c.keys[:n*int(unsafe.Sizeof(keys[0]))]
+	combined.Columns[batch.Vals].Host = c.vals[:n*int(unsafe.Sizeof(vals[0]))]
+	return &combined
 }
 
-// mostLeft returns the maximum number of the first rows of a part that may remain if combining is
-// to pay. It is a share of the rows, or the expected number of distinct keys if the table has a
+// maxRemaining returns the maximum number of the first rows of a part that may remain if combining
+// is to pay. It is a share of the rows, or the expected number of distinct keys if the table has a
 // slot for each key.
-func mostLeft(rows int) float64 {
+func maxRemaining(rows int) float64 {
 	n := float64(rows)
-	return max(worthwhile*n, -combineSlots*math.Expm1(-n/combineSlots))
+	return max(maxRemainingRatio*n, -combineSlots*math.Expm1(-n/combineSlots))
 }
 
 // part holds the remaining rows of a part of a piece.
 type part[K Key, V uint32 | uint64] struct {
-	at    []uint32
+	slots []uint32
 	flags batch.Flags
 	kind  op.Kind
 	keys  []K
@@ -184,7 +184,7 @@ func (p *part[K, V]) add(keys []K, vals []V) {
 	for i, k := range keys {
 		h, free := slotOf(k), -1
 		for range combineSteps {
-			row := p.at[h]
+			row := p.slots[h]
 			if row == 0 {
 				free = int(h)
 				break
@@ -201,7 +201,7 @@ func (p *part[K, V]) add(keys []K, vals []V) {
 		}
 		p.keys, p.vals = append(p.keys, k), append(p.vals, vals[i])
 		if free >= 0 {
-			p.at[free] = uint32(len(p.keys))
+			p.slots[free] = uint32(len(p.keys))
 		}
 	}
 }

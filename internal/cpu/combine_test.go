@@ -36,21 +36,21 @@ func combines[K Key, V uint32 | uint64](t *testing.T) {
 				for i := range n {
 					keys[i], vals[i] = K(rng.IntN(groups))*0x01000193, V(rng.Uint64())
 				}
-				b := &batch.Batch{N: n, Kind: kind, Columns: batch.Columns{batch.Keys: batch.In(keys), batch.Vals: batch.In(vals)}}
-				few := e.Combine(b)
-				if pays := groups <= 12_000; (few != nil) != pays {
-					t.Fatalf("%d groups, %d workers: combining them pays: %v", groups, workers, few != nil)
+				b := &batch.Batch{N: n, Kind: kind, Columns: batch.Columns{batch.Keys: batch.Input(keys), batch.Vals: batch.Input(vals)}}
+				combined := e.Combine(b)
+				if pays := groups <= 12_000; (combined != nil) != pays {
+					t.Fatalf("%d groups, %d workers: combining them pays: %v", groups, workers, combined != nil)
 				}
-				if few == nil {
+				if combined == nil {
 					continue
 				}
-				if most := worthwhile * n * 1.1; float64(few.N) > most {
-					t.Errorf("%d groups: %d rows are left", groups, few.N)
+				if limit := maxRemainingRatio * n * 1.1; float64(combined.N) > limit {
+					t.Errorf("%d groups: %d rows are left", groups, combined.N)
 				}
 				sum(kind, want, keys, vals)
 				got := map[K]V{}
-				sum(kind, got, batch.View[K](few.Columns[batch.Keys].Host), batch.View[V](few.Columns[batch.Vals].Host))
-				if len(batch.View[K](few.Columns[batch.Keys].Host)) != few.N || !maps.Equal(got, want) {
+				sum(kind, got, batch.View[K](combined.Columns[batch.Keys].Host), batch.View[V](combined.Columns[batch.Vals].Host))
+				if len(batch.View[K](combined.Columns[batch.Keys].Host)) != combined.N || !maps.Equal(got, want) {
 					t.Fatalf("%d groups by %v: what is left adds up to something else", groups, kind)
 				}
 			}
@@ -62,9 +62,9 @@ func combines[K Key, V uint32 | uint64](t *testing.T) {
 // sum adds rows up in a map.
 func sum[K Key, V uint32 | uint64](kind op.Kind, to map[K]V, keys []K, vals []V) {
 	for i, k := range keys {
-		v, there := to[k]
+		v, present := to[k]
 		switch {
-		case !there:
+		case !present:
 			v = vals[i]
 		case kind == op.Sum:
 			v += vals[i]
@@ -93,14 +93,14 @@ func TestCombineCollidingKeys(t *testing.T) {
 		}
 	}
 	keys = append(keys, keys[1<<16:]...)
-	vals, want, got := core.All(len(keys)), map[uint32]uint32{}, map[uint32]uint32{}
+	vals, want, got := core.AllRows(len(keys)), map[uint32]uint32{}, map[uint32]uint32{}
 	e := Engine{Device: dev}
-	few := e.Combine(&batch.Batch{N: len(keys), Kind: op.Sum, Columns: batch.Columns{batch.Keys: batch.In(keys), batch.Vals: batch.In(vals)}})
-	if few == nil || few.N < 2*colliding-100 || few.N > 2*colliding+1 {
-		t.Fatalf("of twice %d keys, %v rows are left", colliding, few)
+	combined := e.Combine(&batch.Batch{N: len(keys), Kind: op.Sum, Columns: batch.Columns{batch.Keys: batch.Input(keys), batch.Vals: batch.Input(vals)}})
+	if combined == nil || combined.N < 2*colliding-100 || combined.N > 2*colliding+1 {
+		t.Fatalf("of twice %d keys, %v rows are left", colliding, combined)
 	}
 	sum(op.Sum, want, keys, vals)
-	sum(op.Sum, got, batch.View[uint32](few.Columns[batch.Keys].Host), batch.View[uint32](few.Columns[batch.Vals].Host))
+	sum(op.Sum, got, batch.View[uint32](combined.Columns[batch.Keys].Host), batch.View[uint32](combined.Columns[batch.Vals].Host))
 	if !maps.Equal(got, want) {
 		t.Error("what is left adds up to something else")
 	}
@@ -115,33 +115,33 @@ func TestDealtRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dev.Close()
-	var d Dealer
+	var d Partitioner
 	keys, vals := make([]uint64, n), make([]uint32, n)
 	rng := rand.New(rand.NewPCG(5, 6))
 	for i := range n {
 		keys[i], vals[i] = uint64(rng.IntN(last+1)), uint32(i)
 	}
-	b := &batch.Batch{N: n, Kind: op.Sum, Columns: batch.Columns{batch.Keys: batch.In(keys), batch.Vals: batch.In(vals)}}
-	for _, most := range []int{1, 7, 300} {
-		rows, shares := d.Rows(dev, last, b, most, func(lo, hi int, places []uint32) {
+	b := &batch.Batch{N: n, Kind: op.Sum, Columns: batch.Columns{batch.Keys: batch.Input(keys), batch.Vals: batch.Input(vals)}}
+	for _, limit := range []int{1, 7, 300} {
+		rows, shares := d.PartitionRows(dev, last, b, limit, func(lo, hi int, places []uint32) {
 			for i, k := range keys[lo:hi] {
 				places[i] = uint32(k)
 			}
 		})
-		original := core.All(n)
-		d.Originals(original)
+		original := core.AllRows(n)
+		d.ToOriginals(original)
 		at := 0
 		for _, s := range shares {
 			before := -1
 			for _, i := range s.Ops {
 				k, v := batch.View[uint64](rows.Columns[batch.Keys].Host)[i], batch.View[uint32](rows.Columns[batch.Vals].Host)[i]
 				if int(i) != at || uint32(k) < s.Lo || uint32(k) >= s.Hi || keys[v] != k || original[i] != v || int(v) <= before {
-					t.Fatalf("row %d of %d shares: key %d of row %d, after %d, in share [%d,%d)", i, most, k, v, before, s.Lo, s.Hi)
+					t.Fatalf("row %d of %d shares: key %d of row %d, after %d, in share [%d,%d)", i, limit, k, v, before, s.Lo, s.Hi)
 				}
 				at, before = at+1, int(v)
 			}
 		}
-		if at != n || len(shares) > most+1 {
+		if at != n || len(shares) > limit+1 {
 			t.Fatalf("%d of %d rows in %d shares", at, n, len(shares))
 		}
 	}

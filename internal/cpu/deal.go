@@ -23,21 +23,21 @@ type Share struct {
 	Lo, Hi uint32
 	Ops    []uint32
 
-	Bounded bool // Room limits the additions; an operation beyond it overflows
-	Room    Room
+	Bounded   bool // Remaining limits the additions; an operation beyond it overflows
+	Remaining Remaining
 }
 
-// Room is the remaining capacity: pairs that may be added, and empty slots that may be used.
-type Room struct{ Pairs, Slots int }
+// Remaining is the remaining capacity: pairs that may be added, and empty slots that may be used.
+type Remaining struct{ Pairs, Slots int }
 
-// Adds reports whether a share may add another pair, given its result so far.
-func (s *Share) Adds(r *Result) bool {
-	return !s.Bounded || r.Live < int64(s.Room.Pairs) && r.Fresh < int64(s.Room.Slots)
+// CanAdd reports whether a share may add another pair, given its result so far.
+func (s *Share) CanAdd(r *Result) bool {
+	return !s.Bounded || r.Live < int64(s.Remaining.Pairs) && r.Used < int64(s.Remaining.Slots)
 }
 
-// Dealer divides operations into shares. It keeps its memory from batch to batch; its results are
-// valid until the next call.
-type Dealer struct {
+// Partitioner divides operations into shares. It keeps its memory from batch to batch; its results
+// are valid until the next call.
+type Partitioner struct {
 	places []uint32 // of operations; after dealing, their numbers in share order
 	ops    []uint32
 	shares []Share
@@ -45,8 +45,8 @@ type Dealer struct {
 	moved  [2][]byte  // keys and values in share order
 }
 
-// All returns operations 0…n-1 without dividing them.
-func (d *Dealer) All(n int) []uint32 {
+// AllOps returns operations 0…n-1 without dividing them.
+func (d *Partitioner) AllOps(n int) []uint32 {
 	d.resize(n, 0, 0)
 	for i := range d.ops {
 		d.ops[i] = uint32(i)
@@ -54,12 +54,12 @@ func (d *Dealer) All(n int) []uint32 {
 	return d.ops
 }
 
-// Out sorts operations 0…n-1 into shares of the places 0…last, keeping their
-// order. place computes the places of operations [lo,hi).
-func (d *Dealer) Out(dev device.Host, last uint32, n int, place func(lo, hi int, places []uint32)) []Share {
+// PartitionOps sorts operations 0…n-1 into shares of the places 0…last, keeping their
+// order. locate computes the places of operations [lo,hi).
+func (d *Partitioner) PartitionOps(dev device.Host, last uint32, n int, locate func(lo, hi int, places []uint32)) []Share {
 	cores := dev.Properties().Units
-	shares := d.deal(dev, last, n, cores, cores*SharesPerCore, place)
-	d.each(dev, n, func(lo, hi int) {
+	shares := d.partition(dev, last, n, cores, cores*SharesPerCore, locate)
+	d.forRanges(dev, n, func(lo, hi int) {
 		for i, to := range d.places[lo:hi] {
 			d.ops[to] = uint32(lo + i)
 		}
@@ -67,13 +67,13 @@ func (d *Dealer) Out(dev device.Host, last uint32, n int, place func(lo, hi int,
 	return shares
 }
 
-// Rows does the same with the keys and values themselves. It returns a batch of them in the order
-// of the given number of shares, or slightly fewer. A core with its share of a structure in its
-// cache then reads its rows from memory once.
-func (d *Dealer) Rows(dev device.Host, last uint32, b *batch.Batch, shares int, place func(lo, hi int, places []uint32)) (*batch.Batch, []Share) {
+// PartitionRows does the same with the keys and values themselves. It returns a batch of them in
+// the order of the given number of shares, or slightly fewer. A core with its share of a structure
+// in its cache then reads its rows from memory once.
+func (d *Partitioner) PartitionRows(dev device.Host, last uint32, b *batch.Batch, shares int, locate func(lo, hi int, places []uint32)) (*batch.Batch, []Share) {
 	sorted := *b
 	// With more ranges than cores, a delayed core does not delay all.
-	all := d.deal(dev, last, b.N, rangesPerCore*dev.Properties().Units, shares, place)
+	all := d.partition(dev, last, b.N, rangesPerCore*dev.Properties().Units, shares, locate)
 	for i, r := range []batch.Role{batch.Keys, batch.Vals} {
 		c := &sorted.Columns[r]
 		if len(d.moved[i]) < len(c.Host) {
@@ -81,7 +81,7 @@ func (d *Dealer) Rows(dev device.Host, last uint32, b *batch.Batch, shares int, 
 		}
 		from, to := c.Host, d.moved[i][:len(c.Host)]
 		c.Host = to
-		d.each(dev, b.N, func(lo, hi int) {
+		d.forRanges(dev, b.N, func(lo, hi int) {
 			if c.Width == 4 {
 				scatter(batch.View[uint32](from), batch.View[uint32](to), d.places, lo, hi)
 			} else {
@@ -101,8 +101,9 @@ func scatter[T any](from, to []T, places []uint32, lo, hi int) {
 	}
 }
 
-// Originals replaces row numbers of a batch from Rows by their numbers in the original batch.
-func (d *Dealer) Originals(rows []uint32) {
+// ToOriginals replaces row numbers of a batch from PartitionRows by their numbers in the original
+// batch.
+func (d *Partitioner) ToOriginals(rows []uint32) {
 	if len(rows) == 0 {
 		return
 	}
@@ -115,20 +116,20 @@ func (d *Dealer) Originals(rows []uint32) {
 	}
 }
 
-// each runs body on the ranges of a batch that deal counts by.
-func (d *Dealer) each(dev device.Host, n int, body func(lo, hi int)) {
-	dev.Parallel(n, d.slice(n), body)
+// forRanges runs body on the ranges of a batch that partition counts by.
+func (d *Partitioner) forRanges(dev device.Host, n int, body func(lo, hi int)) {
+	dev.Parallel(n, d.rangeSize(n), body)
 }
 
-// slice returns the size of such a range.
-func (d *Dealer) slice(n int) int { return (n + len(d.counts) - 1) / len(d.counts) }
+// rangeSize returns the size of such a range.
+func (d *Partitioner) rangeSize(n int) int { return (n + len(d.counts) - 1) / len(d.counts) }
 
-// deal computes the number of each operation in the order of the shares, with the given number of
-// ranges of the batch. The number of shares is most or slightly fewer.
-func (d *Dealer) deal(dev device.Host, last uint32, n, ranges, most int, place func(lo, hi int, places []uint32)) []Share {
+// partition computes the number of each operation in the order of the shares, with the given number
+// of ranges of the batch. The number of shares is limit or slightly fewer.
+func (d *Partitioner) partition(dev device.Host, last uint32, n, ranges, limit int, locate func(lo, hi int, places []uint32)) []Share {
 	// A power of two of places per share turns the division into a shift.
 	shift := 0
-	for last>>shift > uint32(most) {
+	for last>>shift > uint32(limit) {
 		shift++
 	}
 	shares := int(last>>shift) + 1
@@ -138,13 +139,13 @@ func (d *Dealer) deal(dev device.Host, last uint32, n, ranges, most int, place f
 	}
 	d.shares[shares-1].Hi = last + 1
 
-	slice := d.slice(n)
-	for _, c := range d.counts { // with many cores, not all get a slice
+	size := d.rangeSize(n)
+	for _, c := range d.counts { // with many cores, not all get a range
 		clear(c)
 	}
-	d.each(dev, n, func(lo, hi int) {
-		place(lo, hi, d.places[lo:hi])
-		c := d.counts[lo/slice]
+	d.forRanges(dev, n, func(lo, hi int) {
+		locate(lo, hi, d.places[lo:hi])
+		c := d.counts[lo/size]
 		for _, p := range d.places[lo:hi] {
 			c[p>>shift]++
 		}
@@ -157,8 +158,8 @@ func (d *Dealer) deal(dev device.Host, last uint32, n, ranges, most int, place f
 		}
 		d.shares[s].Ops = d.ops[first:at]
 	}
-	d.each(dev, n, func(lo, hi int) {
-		c := d.counts[lo/slice]
+	d.forRanges(dev, n, func(lo, hi int) {
+		c := d.counts[lo/size]
 		for i, p := range d.places[lo:hi] {
 			s := p >> shift
 			d.places[lo+i] = c[s]
@@ -168,7 +169,7 @@ func (d *Dealer) deal(dev device.Host, last uint32, n, ranges, most int, place f
 	return d.shares
 }
 
-func (d *Dealer) resize(n, shares, ranges int) {
+func (d *Partitioner) resize(n, shares, ranges int) {
 	if cap(d.ops) < n {
 		d.ops, d.places = make([]uint32, n), make([]uint32, n)
 	}

@@ -9,19 +9,19 @@ import (
 	"github.com/weftgo/weft/device/cpu"
 )
 
-// The dealer gives each operation to exactly one share, the one that owns its place, and keeps
-// their order; shares are disjoint and cover all places.
+// The partitioner assigns each operation to exactly one share, the one that owns its place, and
+// keeps their order; shares are disjoint and cover all places.
 func TestDealerProperties(t *testing.T) {
 	dev, err := cpu.Open(&cpu.Options{Workers: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer dev.Close()
-	var d Dealer // keeps its memory from batch to batch, as in an engine
+	var d Partitioner // keeps its memory from batch to batch, as in an engine
 	rapid.Check(t, func(t *rapid.T) {
 		last := rapid.Uint32Range(0, 2000).Draw(t, "last")
 		places := rapid.SliceOfN(rapid.Uint32Range(0, last), 1, 500).Draw(t, "places")
-		shares := d.Out(dev, last, len(places), func(lo, hi int, out []uint32) { copy(out, places[lo:hi]) })
+		shares := d.PartitionOps(dev, last, len(places), func(lo, hi int, out []uint32) { copy(out, places[lo:hi]) })
 
 		next := uint32(0)
 		var all []uint32
@@ -52,7 +52,7 @@ func TestDealerProperties(t *testing.T) {
 	})
 }
 
-// With more cores than a batch has full slices for, some of them get nothing, not even their slice
+// With more cores than a batch has full ranges for, some of them get nothing, not even their range
 // of the batch before.
 func TestDealToManyCores(t *testing.T) {
 	for _, workers := range []int{1, 3, 48, 500} {
@@ -60,10 +60,10 @@ func TestDealToManyCores(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var d Dealer
+		var d Partitioner
 		for _, n := range []int{4096, 2048, 2049, 2065, 1, 5000} {
 			sum := 0
-			for _, s := range d.Out(dev, 999, n, func(lo, hi int, out []uint32) {
+			for _, s := range d.PartitionOps(dev, 999, n, func(lo, hi int, out []uint32) {
 				for i := range out {
 					out[i] = uint32((lo + i) * 7 % 1000)
 				}
@@ -81,9 +81,9 @@ func TestDealToManyCores(t *testing.T) {
 }
 
 func TestAll(t *testing.T) {
-	var d Dealer
+	var d Partitioner
 	for _, n := range []int{5, 0, 300, 2} {
-		ops := d.All(n)
+		ops := d.AllOps(n)
 		if len(ops) != n {
 			t.Fatalf("%d operations, want %d", len(ops), n)
 		}

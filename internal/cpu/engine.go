@@ -26,16 +26,17 @@ type Generation interface {
 // Engine is a [core.Engine] without the loops of a structure, which embeds it. All work is done
 // when a method returns, also on streams.
 type Engine struct {
-	Device device.Host
-	Slots  int // slots per line, if the memory consists of lines
-	// Fullest is the load factor up to which searches are short; 0 if the load makes no difference.
-	Fullest float64
-	// Capacity is the maximum number of pairs of a table of fixed size, and MostUsed that of its
+	Device       device.Host
+	SlotsPerLine int // slots per line, if the memory consists of lines
+	// ShortSearchLoad is the load factor up to which searches are short; 0 if the load makes no
+	// difference.
+	ShortSearchLoad float64
+	// Capacity is the maximum number of pairs of a table of fixed size, and MaxUsed that of its
 	// slots in use, by pairs or deleted pairs; 0: unlimited. The counters alone show whether a
 	// table is full.
-	Capacity, MostUsed int
-	Leases             *core.Leases
-	Dealer             Dealer
+	Capacity, MaxUsed int
+	Leases            *core.Leases
+	Partitioner       Partitioner
 	combiner
 }
 
@@ -61,8 +62,9 @@ const (
 // Caps implements [core.Engine].
 func (e *Engine) Caps() core.Caps { return core.Caps{} }
 
-// Lost implements [core.Engine]. It returns 0, because Change returns the operations that overflow.
-func (e *Engine) Lost(context.Context) (int, error) { return 0, nil }
+// ReadDropped implements [core.Engine]. It returns 0, because Change returns the operations that
+// overflow.
+func (e *Engine) ReadDropped(context.Context) (int, error) { return 0, nil }
 
 // Close implements [core.Engine].
 func (e *Engine) Close() error { return nil }
@@ -74,13 +76,13 @@ func (e *Engine) Current() *core.Lease { return e.Leases.Current() }
 func (e *Engine) Parts() core.Parts { return e.Current().Parts }
 
 // Counters implements [core.Engine].
-func (e *Engine) Counters(context.Context) (core.Counters, error) {
+func (e *Engine) ReadCounters(context.Context) (core.Counters, error) {
 	c := e.Parts().(tallied).Tally()
 	return core.Counters{Live: c.Live, Used: c.Used}, nil
 }
 
-// Add implements [core.Engine].
-func (e *Engine) Add(_ *device.Stream, to device.Slice[uint64], negate bool) error {
+// AddPairs implements [core.Engine].
+func (e *Engine) AddPairs(_ *device.Stream, to device.Slice[uint64], negate bool) error {
 	n := e.Parts().(tallied).Tally().Live
 	if negate {
 		n = -n
@@ -94,7 +96,7 @@ func (e *Engine) Clear(ctx context.Context) error { return e.Wipe(ctx, e.Parts()
 
 // Extent implements [core.Engine].
 func (e *Engine) Extent(l *core.Lease) (units uint32, rows int) {
-	return l.Parts.(Generation).Memory().Units(), e.Slots
+	return l.Parts.(Generation).Memory().Units(), e.SlotsPerLine
 }
 
 // Move fills new memory, which a structure has allocated, and makes it the current generation, or
@@ -110,20 +112,20 @@ func (e *Engine) Move(ctx context.Context, to Generation, move func() error) err
 	return e.Leases.Replace(to)
 }
 
-// Open waits until no work is pending on a stream, and returns an error if the stream is unusable.
-// s may be nil.
-func Open(s *device.Stream) error {
+// SyncStream waits until no work is pending on a stream, and returns an error if the stream is
+// unusable. s may be nil.
+func SyncStream(s *device.Stream) error {
 	if s == nil {
 		return nil
 	}
 	return s.Sync(context.Background())
 }
 
-// Each runs a lookup of n keys in ranges, on all cores, until ctx ends. body looks up keys [lo,hi).
-// It returns how many of them, from lo on, it has done when its watch stops it, and how many of
-// those are present. done is the length of the prefix that was run, hits the number of its keys
-// that are present.
-func (e *Engine) Each(ctx context.Context, n int, body func(w *Watch, lo, hi int) (ran, hits int)) (done, hits int, err error) {
+// RunLookup runs a lookup of n keys in ranges, on all cores, until ctx ends. body looks up keys
+// [lo,hi). It returns how many of them, from lo on, it has done when its watch stops it, and how
+// many of those are present. done is the length of the prefix that was run, hits the number of its
+// keys that are present.
+func (e *Engine) RunLookup(ctx context.Context, n int, body func(w *Watch, lo, hi int) (ran, hits int)) (done, hits int, err error) {
 	type result struct{ end, hits int }
 	results := make([]result, (min(n, getPiece)+grain-1)/grain)
 	for done < n {

@@ -7,14 +7,14 @@ import (
 
 // Offsets returns the offsets of the rows of each key of an Expand, and last the total. These are
 // the caller's offsets, or on a stream the sums of the counts that look finds.
-func Offsets(b *batch.Batch, s *device.Stream, look func(count *batch.Batch) error) ([]uint64, error) {
+func Offsets(b *batch.Batch, s *device.Stream, lookUp func(count *batch.Batch) error) ([]uint64, error) {
 	c := &b.Columns
 	if s == nil {
 		return c[batch.Vals].Offsets, nil
 	}
 	count := *b
 	count.Columns[batch.Vals], count.Columns[batch.OutKeys] = batch.Column{}, batch.Column{}
-	if err := look(&count); err != nil {
+	if err := lookUp(&count); err != nil {
 		return nil, err
 	}
 	offsets := batch.View[uint64](c[batch.Offsets].Host)
@@ -25,11 +25,11 @@ func Offsets(b *batch.Batch, s *device.Stream, look func(count *batch.Batch) err
 	return offsets, nil
 }
 
-// Loop runs body for the elements [lo,hi) of a batch until the watch stops it; work is the cost of
-// one call. It returns the number of calls and the sum of their results.
-func Loop(w *Watch, lo, hi, work int, body func(i int) int) (ran, hits int) {
+// RunLoop runs body for the elements [lo,hi) of a batch until the watch stops it; work is the cost
+// of one call. It returns the number of calls and the sum of their results.
+func RunLoop(w *Watch, lo, hi, work int, body func(i int) int) (ran, hits int) {
 	for i := lo; i < hi; i++ {
-		if w.Over(work) {
+		if w.ShouldStop(work) {
 			return i - lo, hits
 		}
 		hits += body(i)

@@ -14,7 +14,7 @@ import (
 // chain.
 func Export[K Key, V any, SK Key, SV Val](ctx context.Context, out *batch.Batch, from *core.Lines, lo, hi uint32, last SK, each func(line uint32, slots func([]Slot[SK, SV]))) (int, error) {
 	rows, flip := RowsOf[K, V](out), SK(0) // flip turns what is stored into the key
-	take := func(slots []Slot[SK, SV]) {
+	addSlots := func(slots []Slot[SK, SV]) {
 		for i := range slots {
 			if !IsSentinel(slots[i].Key, last) {
 				AddRow(&rows, K(slots[i].Key^flip), &slots[i])
@@ -26,7 +26,7 @@ func Export[K Key, V any, SK Key, SV Val](ctx context.Context, out *batch.Batch,
 		if flip = 0; line == extra {
 			flip = ^flip
 		}
-		each(line, take)
+		each(line, addSlots)
 	})
 	return rows.N, err
 }
@@ -59,25 +59,25 @@ func AddRow[K, V any, SK Key, SV Val](r *Rows[K, V], key K, s *Slot[SK, SV]) {
 func Walk(ctx context.Context, of *core.Lines, lo, hi uint32, visit func(line uint32)) error {
 	base, order, n := unsafe.Pointer(unsafe.SliceData(of.Buf.Host)), of.Order, of.Units()-1
 	var lines [2][Group]uint32 // the group being read and the one being prefetched
-	size := fetch(order, base, n, lo, hi, &lines[0])
+	size := prefetchLines(order, base, n, lo, hi, &lines[0])
 	w := NewWatch(ctx)
-	for turn := 0; lo < hi; turn ^= 1 {
-		if w.Over(size) {
+	for cur := 0; lo < hi; cur ^= 1 {
+		if w.ShouldStop(size) {
 			return ctx.Err()
 		}
 		lo += uint32(size)
-		now := lines[turn][:size]
-		size = fetch(order, base, n, lo, hi, &lines[turn^1])
-		for _, line := range now {
+		current := lines[cur][:size]
+		size = prefetchLines(order, base, n, lo, hi, &lines[cur^1])
+		for _, line := range current {
 			visit(line)
 		}
 	}
 	return nil
 }
 
-// fetch computes the lines number lo and on, up to hi, prefetches them, and returns their number.
-// Number n is that of the extra line.
-func fetch(order core.Spread, base unsafe.Pointer, n, lo, hi uint32, lines *[Group]uint32) (size int) {
+// prefetchLines computes the lines number lo and on, up to hi, prefetches them, and returns their
+// number. Number n is that of the extra line.
+func prefetchLines(order core.WeylOrder, base unsafe.Pointer, n, lo, hi uint32, lines *[Group]uint32) (size int) {
 	var at [Group]unsafe.Pointer
 	line := order.At(lo)
 	for ; size < Group && lo < hi; size++ {

@@ -12,7 +12,7 @@ import (
 type Fetcher[K Key] struct {
 	items   []Item[K]
 	columns []column
-	ahead   int // end of the prefetched items
+	fetched int // end of the prefetched items
 }
 
 // column is the memory of a column, with 1<<shift bytes per row.
@@ -33,24 +33,24 @@ func FetcherOf[K Key](b *batch.Batch, items []Item[K]) Fetcher[K] {
 	return f
 }
 
-// Of returns a Fetcher for items [lo,hi).
-func (f Fetcher[K]) Of(lo, hi int) Fetcher[K] {
-	f.items, f.ahead = f.items[:hi], lo
+// Slice returns a Fetcher for items [lo,hi).
+func (f Fetcher[K]) Slice(lo, hi int) Fetcher[K] {
+	f.items, f.fetched = f.items[:hi], lo
 	return f
 }
 
-// Fetch prefetches the rows of the next items when the caller has reached item x.
-func (f *Fetcher[K]) Fetch(x int) {
-	if x+Group < f.ahead || f.ahead >= len(f.items) {
+// Fetch prefetches the rows of the next items when the caller has reached item i.
+func (f *Fetcher[K]) Fetch(i int) {
+	if i+Group < f.fetched || f.fetched >= len(f.items) {
 		return
 	}
-	end := min(f.ahead+Group, len(f.items))
+	end := min(f.fetched+Group, len(f.items))
 	var at [Group]uint32
-	for i, it := range f.items[f.ahead:end] {
-		at[i] = it.Row
+	for i, item := range f.items[f.fetched:end] {
+		at[i] = item.Row
 	}
 	for _, c := range f.columns {
-		Prefetch(c.base, at[:end-f.ahead], c.shift)
+		Prefetch(c.base, at[:end-f.fetched], c.shift)
 	}
-	f.ahead = end
+	f.fetched = end
 }

@@ -8,33 +8,33 @@ import (
 )
 
 // reduce combines v into the value at a place (twin: kernels/include/weft/reduce.cuh).
-func reduce[V any](f batch.Flags, kind op.Kind, at *V, v V) {
+func reduce[V any](f batch.Flags, kind op.Kind, dst *V, v V) {
 	switch unsafe.Sizeof(v) {
 	case 4:
-		a, b := (*uint32)(unsafe.Pointer(at)), *(*uint32)(unsafe.Pointer(&v))
+		a, b := (*uint32)(unsafe.Pointer(dst)), *(*uint32)(unsafe.Pointer(&v))
 		*a = combine[uint32, float32](f, kind, *a, b)
 	case 8:
-		a, b := (*uint64)(unsafe.Pointer(at)), *(*uint64)(unsafe.Pointer(&v))
+		a, b := (*uint64)(unsafe.Pointer(dst)), *(*uint64)(unsafe.Pointer(&v))
 		*a = combine[uint64, float64](f, kind, *a, b)
 	}
 }
 
 // Reduce combines v into the value at a place, both as bytes.
-func Reduce(f batch.Flags, kind op.Kind, at, v []byte) {
+func Reduce(f batch.Flags, kind op.Kind, dst, v []byte) {
 	if len(v) == 4 {
-		reduce(f, kind, (*uint32)(unsafe.Pointer(&at[0])), *(*uint32)(unsafe.Pointer(&v[0])))
+		reduce(f, kind, (*uint32)(unsafe.Pointer(&dst[0])), *(*uint32)(unsafe.Pointer(&v[0])))
 	} else {
-		reduce(f, kind, (*uint64)(unsafe.Pointer(&at[0])), *(*uint64)(unsafe.Pointer(&v[0])))
+		reduce(f, kind, (*uint64)(unsafe.Pointer(&dst[0])), *(*uint64)(unsafe.Pointer(&v[0])))
 	}
 }
 
-// add adds an integer to the one at a place.
-func add[V any](at *V, v V) {
+// addInt adds an integer to the one at a place.
+func addInt[V any](dst *V, v V) {
 	switch unsafe.Sizeof(v) {
 	case 4:
-		*(*uint32)(unsafe.Pointer(at)) += *(*uint32)(unsafe.Pointer(&v))
+		*(*uint32)(unsafe.Pointer(dst)) += *(*uint32)(unsafe.Pointer(&v))
 	case 8:
-		*(*uint64)(unsafe.Pointer(at)) += *(*uint64)(unsafe.Pointer(&v))
+		*(*uint64)(unsafe.Pointer(dst)) += *(*uint64)(unsafe.Pointer(&v))
 	}
 }
 

@@ -53,13 +53,13 @@ func Stored[K Key](key, last K) K {
 	return key
 }
 
-// Remembers reports whether a dead slot held the key. A set's slots do not keep deleted keys.
-func (s *Slot[K, V]) Remembers(key K) bool {
+// HeldKey reports whether a dead slot held the key. A set's slots do not keep deleted keys.
+func (s *Slot[K, V]) HeldKey(key K) bool {
 	return unsafe.Sizeof(s.Val) != 0 && *(*K)(unsafe.Pointer(&s.Val)) == key
 }
 
-// Kill makes a live slot dead.
-func (s *Slot[K, V]) Kill() {
+// MarkDead makes a live slot dead.
+func (s *Slot[K, V]) MarkDead() {
 	if unsafe.Sizeof(s.Val) != 0 {
 		*(*K)(unsafe.Pointer(&s.Val)) = s.Key
 	}

@@ -40,24 +40,24 @@ func RunEnd[K Key](items []Item[K], i int) int {
 
 // Tuning of the sort.
 const (
-	sortGrain = 1 << 16 // rows that a core takes at a time
-	smallSort = 1 << 10 // up to this many rows, sort by comparison
-	shortSort = 40      // up to this many rows, sort by insertion
-	widest    = 11      // maximum key bits per pass
+	sortGrain         = 1 << 16 // rows that a core takes at a time
+	maxComparisonSort = 1 << 10 // up to this many rows, sort by comparison
+	maxInsertionSort  = 40      // up to this many rows, sort by insertion
+	maxDigitBits      = 11      // maximum key bits per pass
 )
 
 // Sorter keeps its memory from batch to batch.
 type Sorter[K Key] struct {
-	items, other []Item[K]
-	counts       [][]uint32
+	items, scratch []Item[K]
+	counts         [][]uint32
 }
 
-// keptItems is the maximum number of items to keep memory for.
-const keptItems = 1 << 18
+// maxKeptItems is the maximum number of items to keep memory for.
+const maxKeptItems = 1 << 18
 
 // Trim frees the memory of large batches.
 func (s *Sorter[K]) Trim() {
-	if cap(s.items) > keptItems {
+	if cap(s.items) > maxKeptItems {
 		*s = Sorter[K]{}
 	}
 }
@@ -70,45 +70,45 @@ func (s *Sorter[K]) Sort(ctx context.Context, dev device.Host, keys []K, flip K)
 		s.items = make([]Item[K], n)
 	}
 	items := s.items[:n]
-	var differ atomic.Uint64 // the bits that differ between keys
-	var falls atomic.Bool
+	var diffBits atomic.Uint64 // the bits that differ between keys
+	var unsorted atomic.Bool
 	all := uint64(keys[0] ^ flip)
 	dev.Parallel(n, sortGrain, func(lo, hi int) {
-		last, some, down := keys[max(lo-1, 0)]^flip, K(0), false
+		last, diff, descends := keys[max(lo-1, 0)]^flip, K(0), false
 		for i, k := range keys[lo:hi] {
 			k ^= flip
-			down = down || k < last
-			some |= k ^ K(all)
+			descends = descends || k < last
+			diff |= k ^ K(all)
 			items[lo+i] = Item[K]{k, uint32(lo + i)}
 			last = k
 		}
-		differ.Or(uint64(some))
-		if down {
-			falls.Store(true)
+		diffBits.Or(uint64(diff))
+		if descends {
+			unsorted.Store(true)
 		}
 	})
 	switch {
-	case !falls.Load():
+	case !unsorted.Load():
 		return items, ctx.Err()
-	case n <= smallSort:
+	case n <= maxComparisonSort:
 		slices.SortFunc(items, compareItems[K])
 		return items, ctx.Err()
 	}
-	if cap(s.other) < n {
-		s.other = make([]Item[K], n)
+	if cap(s.scratch) < n {
+		s.scratch = make([]Item[K], n)
 	}
-	return s.radix(ctx, dev, items, s.other[:n], uint(bits.Len64(differ.Load())))
+	return s.radix(ctx, dev, items, s.scratch[:n], uint(bits.Len64(diffBits.Load())))
 }
 
-// radix sorts items with keys that differ only in the last differ bits.
-func (s *Sorter[K]) radix(ctx context.Context, dev device.Host, items, to []Item[K], differ uint) ([]Item[K], error) {
+// radix sorts items with keys that differ only in the last keyBits bits.
+func (s *Sorter[K]) radix(ctx context.Context, dev device.Host, items, to []Item[K], keyBits uint) ([]Item[K], error) {
 	n := len(items)
-	width := min(differ, uint(max(4, min(widest, bits.Len(uint(n))-6))))
-	shift := differ - width
+	width := min(keyBits, uint(max(4, min(maxDigitBits, bits.Len(uint(n))-6))))
+	shift := keyBits - width
 	mask := K(1)<<width - 1
 	ranges := (n + sortGrain - 1) / sortGrain
 	for len(s.counts) < ranges {
-		s.counts = append(s.counts, make([]uint32, 1<<widest))
+		s.counts = append(s.counts, make([]uint32, 1<<maxDigitBits))
 	}
 	dev.Parallel(n, sortGrain, func(lo, hi int) {
 		c := s.counts[lo/sortGrain]
@@ -128,9 +128,9 @@ func (s *Sorter[K]) radix(ctx context.Context, dev device.Host, items, to []Item
 	dev.Parallel(n, sortGrain, func(lo, hi int) {
 		c := s.counts[lo/sortGrain]
 		for i := range items[lo:hi] {
-			it := items[lo+i]
-			d := it.Key >> shift & mask
-			to[c[d]] = it
+			item := items[lo+i]
+			d := item.Key >> shift & mask
+			to[c[d]] = item
 			c[d]++
 		}
 	})
@@ -150,39 +150,39 @@ func (s *Sorter[K]) radix(ctx context.Context, dev device.Host, items, to []Item
 	return items, ctx.Err()
 }
 
-// sortPart sorts items with keys that differ only in the last differ bits, using other as temporary
-// memory of the same size. The result is in other, or in items with stay.
-func sortPart[K Key](items, other []Item[K], differ uint, stay bool) {
+// sortPart sorts items with keys that differ only in the last keyBits bits, using scratch as
+// temporary memory of the same size. The result is in scratch, or in items with inPlace.
+func sortPart[K Key](items, scratch []Item[K], keyBits uint, inPlace bool) {
 	for {
-		if differ == 0 || len(items) <= shortSort {
-			insert(items)
-			if !stay {
-				copy(other, items)
+		if keyBits == 0 || len(items) <= maxInsertionSort {
+			insertionSort(items)
+			if !inPlace {
+				copy(scratch, items)
 			}
 			return
 		}
-		width := min(differ, uint(max(4, min(8, bits.Len(uint(len(items)))-2))))
-		differ -= width
+		width := min(keyBits, uint(max(4, min(8, bits.Len(uint(len(items)))-2))))
+		keyBits -= width
 		mask := K(1)<<width - 1
 		var ends [257]uint32
 		for i := range items {
-			ends[items[i].Key>>differ&mask+1]++
+			ends[items[i].Key>>keyBits&mask+1]++
 		}
-		if ends[items[0].Key>>differ&mask+1] == uint32(len(items)) {
+		if ends[items[0].Key>>keyBits&mask+1] == uint32(len(items)) {
 			continue // all the same
 		}
 		for d := range int(mask) {
 			ends[d+1] += ends[d]
 		}
-		for _, it := range items {
-			d := it.Key >> differ & mask
-			other[ends[d]] = it
+		for _, item := range items {
+			d := item.Key >> keyBits & mask
+			scratch[ends[d]] = item
 			ends[d]++
 		}
 		from := uint32(0)
 		for _, end := range ends[:mask+1] {
 			if from < end {
-				sortPart(other[from:end], items[from:end], differ, !stay)
+				sortPart(scratch[from:end], items[from:end], keyBits, !inPlace)
 			}
 			from = end
 		}
@@ -190,14 +190,14 @@ func sortPart[K Key](items, other []Item[K], differ uint, stay bool) {
 	}
 }
 
-// insert sorts a few items by insertion, which keeps the order of equal keys.
-func insert[K Key](items []Item[K]) {
+// insertionSort sorts a few items, which keeps the order of equal keys.
+func insertionSort[K Key](items []Item[K]) {
 	for i := 1; i < len(items); i++ {
-		it := items[i]
+		item := items[i]
 		j := i
-		for ; j > 0 && items[j-1].Key > it.Key; j-- {
+		for ; j > 0 && items[j-1].Key > item.Key; j-- {
 			items[j] = items[j-1]
 		}
-		items[j] = it
+		items[j] = item
 	}
 }

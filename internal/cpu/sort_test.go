@@ -23,7 +23,7 @@ func TestSort(t *testing.T) {
 		"sorted":    func(i int) uint64 { return uint64(i / 3) },
 		"one":       func(int) uint64 { return 7 },
 	} {
-		for _, n := range []int{1, 2, 100, smallSort + 1, 2*sortGrain + 77} {
+		for _, n := range []int{1, 2, 100, maxComparisonSort + 1, 2*sortGrain + 77} {
 			keys := make([]uint64, n)
 			for i := range keys {
 				keys[i] = key(i)

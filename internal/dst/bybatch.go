@@ -9,11 +9,11 @@ import (
 	"github.com/weftgo/weft"
 )
 
-// content is the content of an ordered map between two changes.
-type content map[uint64]uint64
+// contents is the content of an ordered map between two changes.
+type contents map[uint64]uint64
 
-// between returns the keys of a range, in order.
-func (c content) between(lo, hi uint64) []uint64 {
+// keysBetween returns the keys of a range, in order.
+func (c contents) keysBetween(lo, hi uint64) []uint64 {
 	return slices.Sorted(func(yield func(uint64) bool) {
 		for k := range c {
 			if lo <= k && k <= hi && !yield(k) {
@@ -24,7 +24,7 @@ func (c content) between(lo, hi uint64) []uint64 {
 }
 
 // A removal is a batch of deleted ranges. Each pair counts for its first range.
-type removal struct {
+type addRemoval struct {
 	lo, hi  []uint64
 	removed []uint32
 }
@@ -33,9 +33,9 @@ type removal struct {
 type view struct {
 	number int
 	// the lookup sees exactly the content before the batch of this number; -1: any allowed content
-	at       int
-	what     string
-	explains func(content) bool
+	at      int
+	desc    string
+	matches func(contents) bool
 }
 
 // checkBatches runs the changes of a history one after the other. Each must return the same results
@@ -46,11 +46,11 @@ func (h *history) checkBatches() error {
 	for _, e := range h.events {
 		events[e.batch] = append(events[e.batch], e)
 	}
-	// place is, for each batch, the index of the content before it.
-	contents, place := []content{{}}, make([]int, len(h.before))
+	// contentBefore is, for each batch, the index of the content before it.
+	contents, contentBefore := []contents{{}}, make([]int, len(h.before))
 	for number := range h.before {
 		last := contents[len(contents)-1]
-		place[number] = len(contents) - 1
+		contentBefore[number] = len(contents) - 1
 		if !h.changes.has(number) {
 			continue
 		}
@@ -60,42 +60,42 @@ func (h *history) checkBatches() error {
 		}
 		contents = append(contents, next)
 	}
-	// seen is, for each lookup, the smallest possible index of the content it has seen.
-	seen := make([]int, len(h.before))
+	// index is, for each lookup, the smallest possible index of the content it has read.
+	index := make([]int, len(h.before))
 	for number := range h.before {
 		if h.changes.has(number) {
-			seen[number] = place[number] + 1
+			index[number] = contentBefore[number] + 1
 			continue
 		}
-		least, most := h.window(number, seen, place, len(contents)-1)
-		at, err := h.explain(h.viewsOf(number, events[number]), contents, place, least, most)
+		minIndex, maxIndex := h.window(number, index, contentBefore, len(contents)-1)
+		at, err := h.explain(h.viewsOf(number, events[number]), contents, contentBefore, minIndex, maxIndex)
 		if err != nil {
 			return err
 		}
-		seen[number] = at
+		index[number] = at
 	}
 	return nil
 }
 
 // apply applies a batch to a content, and compares the results.
-func (h *history) apply(number int, events []event, c content) error {
+func (h *history) apply(number int, events []event, c contents) error {
 	for i, e := range events {
-		v, there := c[e.op.Key]
-		ok, next := h.reduce.step(state{there, v}, e)
+		v, present := c[e.op.Key]
+		ok, next := h.reduce.step(state{present, v}, e)
 		if !ok {
-			return fmt.Errorf("batch %d: operation %d returns what it does not on what there was: present %v, %#x\n%s", number, i, there, v, tell(events))
+			return fmt.Errorf("batch %d: operation %d returns what it does not on what there was: present %v, %#x\n%s", number, i, present, v, formatEvents(events))
 		}
 		if delete(c, e.op.Key); next.present {
 			c[e.op.Key] = next.val
 		}
 	}
-	if cut := h.cuts[number]; cut != nil {
+	if cut := h.removals[number]; cut != nil {
 		for i := range cut.lo {
-			gone := c.between(cut.lo[i], cut.hi[i])
-			if len(gone) != int(cut.removed[i]) {
-				return fmt.Errorf("batch %d: DeleteRange removes %d pairs of %#x to %#x, of %d", number, cut.removed[i], cut.lo[i], cut.hi[i], len(gone))
+			deleted := c.keysBetween(cut.lo[i], cut.hi[i])
+			if len(deleted) != int(cut.removed[i]) {
+				return fmt.Errorf("batch %d: DeleteRange removes %d pairs of %#x to %#x, of %d", number, cut.removed[i], cut.lo[i], cut.hi[i], len(deleted))
 			}
-			for _, k := range gone {
+			for _, k := range deleted {
 				delete(c, k)
 			}
 		}
@@ -104,17 +104,17 @@ func (h *history) apply(number int, events []event, c content) error {
 }
 
 // window returns the bounds of the contents that a lookup may see.
-func (h *history) window(number int, seen, place []int, last int) (least, most int) {
-	most = last
+func (h *history) window(number int, index, contentBefore []int, last int) (minIndex, maxIndex int) {
+	maxIndex = last
 	for other := range h.before {
 		switch {
 		case h.before[number].has(other):
-			least = max(least, seen[other])
+			minIndex = max(minIndex, index[other])
 		case h.changes.has(other) && h.before[other].has(number):
-			most = min(most, place[other])
+			maxIndex = min(maxIndex, contentBefore[other])
 		}
 	}
-	return least, most
+	return minIndex, maxIndex
 }
 
 // viewsOf returns the views of a lookup, including lookups by key.
@@ -125,10 +125,10 @@ func (h *history) viewsOf(number int, events []event) (all []view) {
 		}
 	}
 	if len(events) > 0 {
-		all = append(all, view{number, -1, "lookup:\n" + tell(events), func(c content) bool {
+		all = append(all, view{number, -1, "lookup:\n" + formatEvents(events), func(c contents) bool {
 			for _, e := range events {
-				v, there := c[e.op.Key]
-				if ok, _ := h.reduce.step(state{there, v}, e); !ok {
+				v, present := c[e.op.Key]
+				if ok, _ := h.reduce.step(state{present, v}, e); !ok {
 					return false
 				}
 			}
@@ -139,25 +139,25 @@ func (h *history) viewsOf(number int, events []event) (all []view) {
 }
 
 // explain finds a content within bounds that matches all views of a lookup.
-func (h *history) explain(views []view, contents []content, place []int, least, most int) (at int, err error) {
-	for at = least; at <= most; at++ {
-		if !slices.ContainsFunc(views, func(v view) bool { return v.at < 0 && !v.explains(contents[at]) }) {
+func (h *history) explain(views []view, contents []contents, contentBefore []int, minIndex, maxIndex int) (at int, err error) {
+	for at = minIndex; at <= maxIndex; at++ {
+		if !slices.ContainsFunc(views, func(v view) bool { return v.at < 0 && !v.matches(contents[at]) }) {
 			break
 		}
 	}
 	for _, v := range views {
-		if at > most || v.at >= 0 && !v.explains(contents[place[v.at]]) {
-			return 0, fmt.Errorf("batch %d: no content between changes %d and %d explains %s", v.number, least, most, v.what)
+		if at > maxIndex || v.at >= 0 && !v.matches(contents[contentBefore[v.at]]) {
+			return 0, fmt.Errorf("batch %d: no content between changes %d and %d explains %s", v.number, minIndex, maxIndex, v.desc)
 		}
 	}
 	return at, nil
 }
 
-// rangesSeen returns a check of range lookups: the pairs of each range, up to a limit.
-func rangesSeen(lo, hi []uint64, limit int, row func(i int) (keys, vals []uint64)) func(content) bool {
-	return func(c content) bool {
+// rangesCheck returns a check of range lookups: the pairs of each range, up to a limit.
+func rangesCheck(lo, hi []uint64, limit int, row func(i int) (keys, vals []uint64)) func(contents) bool {
+	return func(c contents) bool {
 		for i := range lo {
-			want := c.between(lo[i], hi[i])
+			want := c.keysBetween(lo[i], hi[i])
 			if limit > 0 {
 				want = want[:min(limit, len(want))]
 			}
@@ -170,11 +170,11 @@ func rangesSeen(lo, hi []uint64, limit int, row func(i int) (keys, vals []uint64
 	}
 }
 
-// countsSeen returns a check of a lookup that counts the pairs of ranges.
-func countsSeen(lo, hi []uint64, counts []uint32) func(content) bool {
-	return func(c content) bool {
+// countsCheck returns the check of a lookup that counts the key-value pairs in each range.
+func countsCheck(lo, hi []uint64, counts []uint32) func(contents) bool {
+	return func(c contents) bool {
 		for i := range lo {
-			if len(c.between(lo[i], hi[i])) != int(counts[i]) {
+			if len(c.keysBetween(lo[i], hi[i])) != int(counts[i]) {
 				return false
 			}
 		}
@@ -182,14 +182,14 @@ func countsSeen(lo, hi []uint64, counts []uint32) func(content) bool {
 	}
 }
 
-// pairsSeen returns a check of an iteration.
-func pairsSeen[K weft.Key, V weft.Value](all iter.Seq2[K, V]) func(content) bool {
-	found, twice := content{}, false
+// pairsCheck returns a check of an iteration.
+func pairsCheck[K weft.Key, V weft.Value](all iter.Seq2[K, V]) func(contents) bool {
+	found, repeated := contents{}, false
 	for k, v := range all {
-		if _, there := found[keyNumber(k)]; there {
-			twice = true
+		if _, present := found[keyNumber(k)]; present {
+			repeated = true
 		}
 		found[keyNumber(k)] = uint64(v)
 	}
-	return func(c content) bool { return !twice && maps.Equal(found, c) }
+	return func(c contents) bool { return !repeated && maps.Equal(found, c) }
 }

@@ -9,7 +9,7 @@ import (
 
 // Lookups see contents between atomic batches, in the order of their streams.
 func TestCheckBatches(t *testing.T) {
-	type pairs = content
+	type pairs = contents
 	both, second, first, none := pairs{1: 10, 2: 20}, pairs{2: 20}, pairs{1: 10}, pairs{}
 	for _, c := range []struct {
 		name          string
@@ -29,8 +29,8 @@ func TestCheckBatches(t *testing.T) {
 		{"a range that removes too many", both, both, false, both, 2, true, false},
 		{"a key that is there is not deleted", both, both, false, both, 1, false, false},
 	} {
-		h := history{byBatch: true, reduce: reduced[uint64], stream: make([]numbers, 3), cuts: map[int]*removal{}}
-		see := func(number, at int, seen pairs) {
+		h := history{atomicBatches: true, reduce: reduced[uint64], streams: make([]batchSet, 3), removals: map[int]*addRemoval{}}
+		addView := func(number, at int, seen pairs) {
 			h.views = append(h.views, view{number, at, c.name, func(have pairs) bool { return maps.Equal(have, seen) }})
 		}
 		put := func(key uint64) event {
@@ -40,14 +40,14 @@ func TestCheckBatches(t *testing.T) {
 		if c.linked {
 			h.link(0, 1)
 		}
-		see(h.begin(1, false), -1, c.a)
-		taken := h.beginCall(false)
-		see(taken, taken, c.snapshot)
+		addView(h.begin(1, false), -1, c.a)
+		undos := h.beginCall(false)
+		addView(undos, undos, c.snapshot)
 		h.add(h.begin(2, true), []event{{
 			op: weft.Op[uint64, uint64]{Kind: weft.OpDelete, Key: 1}, ok: c.deleted, returns: Returns{OK: true},
 		}})
-		see(h.begin(1, false), -1, c.b)
-		h.cuts[h.begin(2, true)] = &removal{[]uint64{0}, []uint64{9}, []uint32{c.removed}}
+		addView(h.begin(1, false), -1, c.b)
+		h.removals[h.begin(2, true)] = &addRemoval{[]uint64{0}, []uint64{9}, []uint32{c.removed}}
 		if _, err := h.check(); (err == nil) != c.want {
 			t.Errorf("%s: %v", c.name, err)
 		}

@@ -31,40 +31,40 @@ func (m *Model[S, O]) Check(ops []O, before func(i, j int) bool) (steps int, err
 		parts[at[name]] = append(parts[at[name]], i)
 	}
 	for _, part := range parts {
-		var own []O
+		var partOps []O
 		for _, i := range part {
-			own = append(own, ops[i])
+			partOps = append(partOps, ops[i])
 		}
-		within := closed(len(part), func(i, j int) bool { return before(part[i], part[j]) })
-		x := newSearch(m, own, within)
-		found, other := x.found(m.Init), porcupine.Unknown
+		partBefore := transitiveClosure(len(part), func(i, j int) bool { return before(part[i], part[j]) })
+		x := newSearch(m, partOps, partBefore)
+		found, verdict := x.hasOrder(m.Init), porcupine.Unknown
 		steps = max(steps, x.steps)
-		if !found || len(own) <= secondSize {
-			other = judge(m, own, within)
+		if !found || len(partOps) <= porcupineMaxOps {
+			verdict = checkPorcupine(m, partOps, partBefore)
 		}
-		var why string
+		var reason string
 		switch {
-		case found && other == porcupine.Illegal, !found && x.steps < x.limit && other == porcupine.Ok:
-			why = "the search and porcupine disagree on whether an order of the operations explains what they returned"
+		case found && verdict == porcupine.Illegal, !found && x.steps < x.limit && verdict == porcupine.Ok:
+			reason = "the search and porcupine disagree on whether an order of the operations explains what they returned"
 		case !found && x.steps < x.limit:
-			why = "no order of the operations explains what they returned"
-		case !found && other != porcupine.Ok:
-			why = "no order of the operations found that explains what they returned, and not all tried"
+			reason = "no order of the operations explains what they returned"
+		case !found && verdict != porcupine.Ok:
+			reason = "no order of the operations found that explains what they returned, and not all tried"
 		default:
 			continue
 		}
-		return steps, fmt.Errorf("%s:\n%s", why, m.Tell(own))
+		return steps, fmt.Errorf("%s:\n%s", reason, m.Format(partOps))
 	}
 	return steps, nil
 }
 
-// tell formats events in the order in which they began.
-func tell(events []event) string {
+// formatEvents formats events in the order in which they began.
+func formatEvents(events []event) string {
 	events = slices.Clone(events)
-	slices.SortStableFunc(events, func(a, b event) int { return int(a.from - b.from) })
+	slices.SortStableFunc(events, func(a, b event) int { return int(a.start - b.start) })
 	var s strings.Builder
 	for _, e := range events {
-		fmt.Fprintf(&s, "  %6d–%-6d %s", e.from, e.till, describe(e.op))
+		fmt.Fprintf(&s, "  %6d–%-6d %s", e.start, e.end, describe(e.op))
 		if e.returns.OK {
 			fmt.Fprintf(&s, " = %v", e.ok)
 		}

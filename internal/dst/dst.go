@@ -38,16 +38,16 @@ type Config[K weft.Key, V weft.Value] struct {
 	Reduce bool
 	// Updates makes mixed batches replace values of present keys, too. It requires maps that can.
 	Updates bool
-	// byBatch adds the calls that only ordered maps have: see [ByBatch].
-	byBatch func(r *runner[K, V]) orders
+	// newOrdered adds the calls that only ordered maps have: see [AtomicBatches].
+	newOrdered func(r *runner[K, V]) orderedActions
 	// Loads replaces batches of PutNews by GetOrPuts, of maps. These do not report what did not
 	// fit, so no shape has a fixed size.
 	Loads bool
 	// Upkeep lists maintenance between batches that leaves the content unchanged.
 	Upkeep []Upkeep[K, V]
-	// Rough means that operations may be repeated after their batch, so their memory accesses do
-	// not show when they took effect.
-	Rough bool
+	// RetriesOps means that operations may be repeated after their batch, so their memory accesses
+	// do not show when they took effect.
+	RetriesOps bool
 	// Unordered structures do not promise batch order for batches of one kind.
 	Unordered bool
 	// First is the first seed, Seeds the number of seeds. Default 0 and 40; in [Run] the flags
@@ -58,8 +58,8 @@ type Config[K weft.Key, V weft.Value] struct {
 	Wrap func(device.Device) device.Device
 	// Rewrite breaks the kernels on purpose; see [sim.Options].
 	Rewrite func(file, ptx string) string
-	// Whole disables shrinking. It saves time if only the existence of a failure matters.
-	Whole bool
+	// NoShrink disables shrinking. It saves time if only the existence of a failure matters.
+	NoShrink bool
 	// stream makes the programs of one seed differ from test to test.
 	stream uint64
 }
@@ -74,20 +74,20 @@ type Upkeep[K weft.Key, V weft.Value] struct {
 
 // A Failure is a failing program.
 type Failure struct {
-	Seed   uint64
-	Shape  Shape
-	How    string // scheduler and memory
-	Err    error
-	Shrunk string // the smallest failing program found
-	Ops    int    // in that program
-	Small  error  // its failure
-	Under  uint64 // the seed of the schedule under which the shrunk program fails
+	Seed       uint64
+	Shape      Shape
+	Schedule   string // scheduler and memory
+	Err        error
+	Shrunk     string // the smallest failing program found
+	Ops        int    // in that program
+	ShrunkErr  error  // its failure
+	ShrunkSeed uint64 // the seed of the schedule under which the shrunk program fails
 }
 
 // String formats all fields of a failure.
 func (f *Failure) String() string {
-	s := fmt.Sprintf("seed %d, shape %q, %s: %v\n", f.Seed, f.Shape.Name, f.How, f.Err)
-	return s + fmt.Sprintf("shrunk to %d operations, which fail under the schedule of seed %d: %v\n%s", f.Ops, f.Under, f.Small, f.Shrunk)
+	s := fmt.Sprintf("seed %d, shape %q, %s: %v\n", f.Seed, f.Shape.Name, f.Schedule, f.Err)
+	return s + fmt.Sprintf("shrunk to %d operations, which fail under the schedule of seed %d: %v\n%s", f.Ops, f.ShrunkSeed, f.ShrunkErr, f.Shrunk)
 }
 
 // replay returns the command that runs a seed of a test again.
@@ -180,17 +180,17 @@ func (cfg Config[K, V]) Updating() Config[K, V] {
 	return cfg
 }
 
-// ByBatch returns the configuration for ordered maps with atomic batches that run one after the
-// other, each in batch order. Programs also use ranges and snapshots ([OrderedMap]). Each lookup
-// must return the content between two changes.
-func ByBatch[K weft.Key, V weft.Value](cfg Config[K, V]) Config[K, V] {
-	cfg.byBatch = newOrders[K, V]
+// AtomicBatches returns the configuration for ordered maps with atomic batches that run one after
+// the other, each in batch order. Programs also use ranges and snapshots ([OrderedMap]). Each
+// lookup must return the content between two changes.
+func AtomicBatches[K weft.Key, V weft.Value](cfg Config[K, V]) Config[K, V] {
+	cfg.newOrdered = newOrderedRunner[K, V]
 	return cfg
 }
 
-// Tries returns the configuration for a number of seeds. Fewer suffice where slots, and so all
+// WithSeeds returns the configuration for a number of seeds. Fewer suffice where slots, and so all
 // memory orders, are those of other widths.
-func (cfg Config[K, V]) Tries(seeds int) Config[K, V] {
+func (cfg Config[K, V]) WithSeeds(seeds int) Config[K, V] {
 	cfg.Seeds = seeds
 	return cfg
 }
@@ -200,17 +200,17 @@ func (cfg Config[K, V]) Tries(seeds int) Config[K, V] {
 type setup struct {
 	Config[uint64, uint64]
 	types
-	byBatch bool
-	execute func(shape Shape, opts sim.Options, p program) (_ *history, launches int, err error)
+	atomicBatches bool
+	execute       func(shape Shape, opts sim.Options, p program) (_ *history, launches int, err error)
 }
 
-func (cfg Config[K, V]) erased() *setup {
+func (cfg Config[K, V]) erase() *setup {
 	x := &setup{
 		Config: Config[uint64, uint64]{
 			Arch: cfg.Arch, Shapes: cfg.Shapes, Uniform: cfg.Uniform, Multi: cfg.Multi, Reduce: cfg.Reduce, Updates: cfg.Updates,
-			Loads: cfg.Loads, First: cfg.First, Seeds: cfg.Seeds, Rewrite: cfg.Rewrite, Whole: cfg.Whole, stream: cfg.stream,
+			Loads: cfg.Loads, First: cfg.First, Seeds: cfg.Seeds, Rewrite: cfg.Rewrite, NoShrink: cfg.NoShrink, stream: cfg.stream,
 		},
-		types: typesOf[K, V](), byBatch: cfg.byBatch != nil,
+		types: typesOf[K, V](), atomicBatches: cfg.newOrdered != nil,
 		execute: func(shape Shape, opts sim.Options, p program) (*history, int, error) {
 			return execute(&cfg, shape, opts, p)
 		},
@@ -223,15 +223,15 @@ func (cfg Config[K, V]) erased() *setup {
 
 // Find tries seeds in order. It returns the first failure, shrunk, or nil, and the tally.
 func Find[K weft.Key, V weft.Value](cfg Config[K, V]) (f *Failure, tried Tally) {
-	return cfg.erased().find()
+	return cfg.erase().find()
 }
 
 func (cfg *setup) find() (f *Failure, tried Tally) {
 	if cfg.Reduce {
-		cfg.Shapes = reducing
+		cfg.Shapes = reducingShapes
 	}
-	if cfg.byBatch && len(cfg.Shapes) == 0 {
-		cfg.Shapes = byBatch
+	if cfg.atomicBatches && len(cfg.Shapes) == 0 {
+		cfg.Shapes = atomicShapes
 	}
 	if len(cfg.Shapes) == 0 {
 		cfg.Shapes = Shapes
@@ -244,7 +244,7 @@ func (cfg *setup) find() (f *Failure, tried Tally) {
 		n = defaultSeeds
 	}
 	for i := range uint64(n) {
-		f, one := cfg.try(cfg.First + i)
+		f, one := cfg.trySeed(cfg.First + i)
 		tried.add(one)
 		if f != nil {
 			return f, tried
@@ -253,8 +253,8 @@ func (cfg *setup) find() (f *Failure, tried Tally) {
 	return nil, tried
 }
 
-// try generates a program and runs it. The seed determines everything.
-func (cfg *setup) try(seed uint64) (*Failure, Tally) {
+// trySeed generates a program and runs it. The seed determines everything.
+func (cfg *setup) trySeed(seed uint64) (*Failure, Tally) {
 	rng := rand.New(rand.NewPCG(seed, cfg.stream))
 	shape := cfg.Shapes[rng.IntN(len(cfg.Shapes))]
 	opts := sim.Options{Seed: seed, Arch: cfg.Arch, Rewrite: cfg.Rewrite, Scheduler: sim.Random, Sequential: rng.IntN(2) == 0}
@@ -270,17 +270,17 @@ func (cfg *setup) try(seed uint64) (*Failure, Tally) {
 	if err == nil {
 		return nil, tally
 	}
-	how := fmt.Sprintf("scheduler %s, ", opts.Scheduler)
+	schedule := fmt.Sprintf("scheduler %s, ", opts.Scheduler)
 	if opts.Sequential {
-		how += "sequential memory"
+		schedule += "sequential memory"
 	} else {
-		how += "weak memory"
+		schedule += "weak memory"
 	}
-	small, under, e := p, seed, err
-	if !cfg.Whole {
-		small, under, e = cfg.shrink(shape, opts, p, err)
+	small, shrunkSeed, e := p, seed, err
+	if !cfg.NoShrink {
+		small, shrunkSeed, e = cfg.shrink(shape, opts, p, err)
 	}
-	return &Failure{Seed: seed, Shape: shape, How: how, Err: err, Shrunk: small.String(), Ops: small.size(), Small: e, Under: under}, tally
+	return &Failure{Seed: seed, Shape: shape, Schedule: schedule, Err: err, Shrunk: small.String(), Ops: small.size(), ShrunkErr: e, ShrunkSeed: shrunkSeed}, tally
 }
 
 // attempt runs a program once.
@@ -288,7 +288,7 @@ func (cfg *setup) attempt(shape Shape, opts sim.Options, p program) (Tally, erro
 	history, launches, err := cfg.execute(shape, opts, p)
 	tally := Tally{Programs: 1, Launches: launches}
 	if err == nil {
-		history.reduces, history.byBatch, history.reduce = cfg.Reduce, cfg.byBatch, cfg.reduce
+		history.reduces, history.atomicBatches, history.reduce = cfg.Reduce, cfg.atomicBatches, cfg.reduce
 		tally.Steps, err = history.check()
 	}
 	return tally, err

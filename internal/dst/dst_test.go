@@ -15,7 +15,7 @@ import (
 // at returns an event of key 1 with all its results.
 func at(from, till int64, kind weft.OpKind, val uint64, ok bool, got uint64) event {
 	return event{
-		op: weft.Op[uint64, uint64]{Kind: kind, Key: 1, Value: val}, returns: Returns{OK: true, Vals: true}, ok: ok, val: got, from: from, till: till,
+		op: weft.Op[uint64, uint64]{Kind: kind, Key: 1, Value: val}, returns: Returns{OK: true, Vals: true}, ok: ok, val: got, start: from, end: till,
 	}
 }
 
@@ -28,10 +28,10 @@ func loading(e event) event {
 func TestCheck(t *testing.T) {
 	type events = []event
 	tests := []struct {
-		name  string
-		h     events
-		full  bool
-		legal bool
+		name      string
+		h         events
+		maybeFull bool
+		legal     bool
 	}{
 		{"nothing there", events{at(1, 2, weft.OpGet, 0, false, 0)}, false, true},
 		{"out of thin air", events{at(1, 2, weft.OpGet, 0, true, 5)}, false, false},
@@ -55,9 +55,9 @@ func TestCheck(t *testing.T) {
 	}
 	for _, test := range tests {
 		for i := range test.h {
-			test.h[i].full = test.full
+			test.h[i].maybeFull = test.maybeFull
 		}
-		h := history{reduce: reduced[uint64], events: test.h, timed: true, before: make([]numbers, 1)}
+		h := history{reduce: reduced[uint64], events: test.h, timed: true, before: make([]batchSet, 1)}
 		if _, err := h.check(); (err == nil) != test.legal {
 			t.Errorf("%s: %v", test.name, err)
 		}
@@ -66,7 +66,7 @@ func TestCheck(t *testing.T) {
 
 func TestProgramsComeFromTheSeed(t *testing.T) {
 	text := func(seed uint64) string {
-		return generate(rand.New(rand.NewPCG(seed, 0)), Shapes[0], Config[uint32, uint32]{}.erased()).String()
+		return generate(rand.New(rand.NewPCG(seed, 0)), Shapes[0], Config[uint32, uint32]{}.erase()).String()
 	}
 	one := text(1)
 	if again := text(1); again != one || text(2) == one {
@@ -100,21 +100,21 @@ func (h *hostMap) Submit(s *device.Stream, c *Columns[uint64, uint64]) (Returns,
 			i = n - 1 - j
 		}
 		k := keys[i]
-		old, there := h.m[k]
+		old, present := h.m[k]
 		switch kinds[i] {
 		case weft.OpGet:
-			vals[i], ok[i] = old, there
+			vals[i], ok[i] = old, present
 		case weft.OpPut:
-			if ok[i] = !there && !h.refuses; there || ok[i] {
+			if ok[i] = !present && !h.refuses; present || ok[i] {
 				h.m[k] = h.stored(vals[i])
 			}
 		case weft.OpPutNew:
-			if ok[i] = !there && !h.refuses; ok[i] {
+			if ok[i] = !present && !h.refuses; ok[i] {
 				h.m[k] = h.stored(vals[i])
 			}
 			vals[i] = old
 		case weft.OpDelete:
-			if ok[i] = there; !h.broken || k&2 == 0 {
+			if ok[i] = present; !h.broken || k&2 == 0 {
 				delete(h.m, k)
 			}
 		}
@@ -164,7 +164,7 @@ func TestFind(t *testing.T) {
 	if f == nil {
 		t.Fatal("a map that keeps what is deleted passes")
 	}
-	if f.Ops > 3 || !strings.Contains(f.Shrunk, "Delete") || !strings.Contains(f.Small.Error(), "explains") {
+	if f.Ops > 3 || !strings.Contains(f.Shrunk, "Delete") || !strings.Contains(f.ShrunkErr.Error(), "explains") {
 		t.Errorf("shrunk to %d operations: %v\n%s", f.Ops, f.Err, f.Shrunk)
 	}
 }
@@ -174,7 +174,7 @@ func TestRefusal(t *testing.T) {
 	for _, shape := range Shapes {
 		if shape.Fixed {
 			cfg := configOf(hostMap{refuses: true})
-			cfg.Shapes, cfg.Seeds, cfg.Whole = []Shape{shape}, 1, true
+			cfg.Shapes, cfg.Seeds, cfg.NoShrink = []Shape{shape}, 1, true
 			if f, _ := Find(cfg); f == nil {
 				t.Errorf("%s: a map that refuses all keys passes", shape.Name)
 			}
@@ -192,7 +192,7 @@ func TestValues(t *testing.T) {
 		"all ones":        func(v uint64) uint64 { return min(v, ^uint64(1)) },
 	} {
 		cfg := configOf(hostMap{stores: broken})
-		cfg.Whole = true
+		cfg.NoShrink = true
 		if f, _ := Find(cfg); f == nil {
 			t.Errorf("%s: a map that loses it passes", name)
 		}
@@ -220,14 +220,14 @@ func TestTimes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &flight[uint64, uint64]{watched: true, events: make([]event, 3)}
+	f := &submission[uint64, uint64]{watched: true, events: make([]event, 3)}
 	if f.Keys, err = device.Make[uint64](dev, 3); err != nil {
 		t.Fatal(err)
 	}
 	if f.OK, err = device.Make[bool](dev, 3); err != nil {
 		t.Fatal(err)
 	}
-	r := &runner[uint64, uint64]{width: 8, flights: []*flight[uint64, uint64]{f}}
+	r := &runner[uint64, uint64]{width: 8, submissions: []*submission[uint64, uint64]{f}}
 	r.history.timed = true
 	keys, ok := f.Keys.Ptr(), f.OK.Ptr()
 	for _, a := range []sim.Access{
@@ -236,7 +236,7 @@ func TestTimes(t *testing.T) {
 	} {
 		r.watch(a)
 	}
-	if e := f.events; e[0].from != 2 || e[0].till != 0 || e[1].from != 1 || e[1].till != 6 || e[2].from != 0 {
+	if e := f.events; e[0].start != 2 || e[0].end != 0 || e[1].start != 1 || e[1].end != 6 || e[2].start != 0 {
 		t.Errorf("times %+v", e)
 	}
 }

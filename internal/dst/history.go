@@ -15,13 +15,13 @@ type event struct {
 	rank       int // position in a batch with ordered operations, from 1
 	returns    Returns
 	ok         bool
-	full       bool // it may not have fit
+	maybeFull  bool // it may not have fit
 	val        uint64
-	passing    []uint64 // values that a lookup may have found in passing
+	transient  []uint64 // values that a lookup may have found temporarily
 	removed    int
 	all        []uint64 // the values listed by a GetAll
-	from, till int64
-	begun      bool // from is known
+	start, end int64
+	begun      bool // start is known
 }
 
 // forever is later than all times.
@@ -46,67 +46,67 @@ type history struct {
 	reduce  combining
 	reduces bool // operations may combine values
 
-	byBatch bool    // batches are atomic
-	changes numbers // batches with effects
-	cuts    map[int]*removal
-	views   []view
+	atomicBatches bool     // batches are atomic
+	changes       batchSet // batches with effects
+	removals      map[int]*addRemoval
+	views         []view
 
-	before  []numbers // for each batch, its predecessors
-	known   numbers   // batches that the host has waited for
-	changed numbers   // the last change and its predecessors
-	stream  []numbers // for each stream, its last batch and the predecessors
+	before     []batchSet // for each batch, its predecessors
+	waited     batchSet   // batches that the host has waited for
+	lastChange batchSet   // the last change and its predecessors
+	streams    []batchSet // for each stream, its last batch and the predecessors
 }
 
-// numbers is a set of batches.
-type numbers uint64
+// batchSet is a set of batches.
+type batchSet uint64
 
-func (s numbers) has(i int) bool { return s>>i&1 != 0 }
+func (s batchSet) has(i int) bool { return s>>i&1 != 0 }
 
-// number assigns a number to a batch and records its predecessors.
-func (h *history) number(before numbers) (number int, with numbers) {
+// addBatch assigns a number to a batch and records its predecessors.
+func (h *history) addBatch(before batchSet) (addBatch int, with batchSet) {
 	h.before = append(h.before, before)
-	number = len(h.before) - 1
-	return number, before | 1<<number
+	addBatch = len(h.before) - 1
+	return addBatch, before | 1<<addBatch
 }
 
 // begin records that a batch is submitted to a stream.
 func (h *history) begin(stream int, changes bool) int {
-	before := h.known | h.stream[stream]
+	before := h.waited | h.streams[stream]
 	if changes {
-		before |= h.changed
+		before |= h.lastChange
 	}
-	i, with := h.number(before)
-	h.stream[stream] = with
+	i, with := h.addBatch(before)
+	h.streams[stream] = with
 	h.change(i, changes, with)
 	return i
 }
 
 // beginCall records a call by the host.
 func (h *history) beginCall(changes bool) int {
-	i, with := h.number(h.known | h.changed)
+	i, with := h.addBatch(h.waited | h.lastChange)
 	h.change(i, changes, with)
 	return i
 }
 
 // change records whether a batch changes something.
-func (h *history) change(number int, changes bool, with numbers) {
+func (h *history) change(number int, changes bool, with batchSet) {
 	if changes {
-		h.changed = with
+		h.lastChange = with
 		h.changes |= 1 << number
 	}
 }
 
 // link records that one stream waits for another.
-func (h *history) link(from, to int) { h.stream[to] |= h.stream[from] }
+func (h *history) link(from, to int) { h.streams[to] |= h.streams[from] }
 
-// returned records that the host has waited for a batch.
-func (h *history) returned(number int) { h.known |= h.before[number] | 1<<number }
+// markReturned records that the host has waited for a batch.
+func (h *history) markReturned(number int) { h.waited |= h.before[number] | 1<<number }
 
-// waited records that the host has waited for a stream.
-func (h *history) waited(stream int) { h.known |= h.stream[stream] }
+// markStreamWaited records that the host has waited for a stream.
+func (h *history) markStreamWaited(stream int) { h.waited |= h.streams[stream] }
 
-// waitedForAll records that the host has waited for everything.
-func (h *history) waitedForAll() { h.known = 1<<len(h.before) - 1 }
+// markAllWaited records that the host has waited for everything.
+func (h *history) markAllWaited() { h.waited = 1<<len(h.before) - 1 }
 
 // add adds the operations of a batch.
 func (h *history) add(number int, events []event) {
@@ -117,9 +117,9 @@ func (h *history) add(number int, events []event) {
 }
 
 // keys returns the keys of the history so far, of running batches and of others, each once.
-func (h *history) keys(others iter.Seq[uint64], underWay []event) []uint64 {
-	all := slices.Collect(others)
-	for _, e := range slices.Concat(h.events, underWay) {
+func (h *history) keys(keys iter.Seq[uint64], running []event) []uint64 {
+	all := slices.Collect(keys)
+	for _, e := range slices.Concat(h.events, running) {
 		all = append(all, e.op.Key)
 	}
 	slices.Sort(all)
@@ -129,14 +129,14 @@ func (h *history) keys(others iter.Seq[uint64], underWay []event) []uint64 {
 // complete adds to the events what is known only at the end.
 func (h *history) complete(shape Shape) {
 	slices.SortStableFunc(h.events, func(a, b event) int { return a.batch - b.batch })
-	h.fill(shape)
-	h.pass()
+	h.markFull(shape)
+	h.recordTransients()
 }
 
-// fill marks the events of each batch in which the structure may have been full: at least capacity
-// operations must have inserted by then. Inserts that did not fit may have been repeated after the
-// accesses that memory recorded.
-func (h *history) fill(shape Shape) {
+// markFull marks the events of each batch in which the structure may have been full: at least
+// capacity operations must have inserted by then. Inserts that did not fit may have been repeated
+// after the accesses that memory recorded.
+func (h *history) markFull(shape Shape) {
 	entered := 0
 	for lo, hi := 0, 0; lo < len(h.events); lo = hi {
 		for hi = lo; hi < len(h.events) && h.events[hi].batch == h.events[lo].batch; hi++ {
@@ -147,18 +147,18 @@ func (h *history) fill(shape Shape) {
 		}
 		for i := lo; i < hi; i++ {
 			e := &h.events[i]
-			e.full = shape.Fixed && entered >= shape.Capacity
-			if e.full && e.op.Kind.Inserts() {
-				e.till = forever
+			e.maybeFull = shape.Fixed && entered >= shape.Capacity
+			if e.maybeFull && e.op.Kind.Inserts() {
+				e.end = forever
 			}
 		}
 	}
 }
 
-// pass records the values that a lookup may find temporarily, alongside a batch that does not
-// return them all in some order. These are the duplicates of an ordered batch, and the first values
-// of a key in a multimap.
-func (h *history) pass() {
+// recordTransients records the values that a lookup may find temporarily, alongside a batch that
+// does not return them all in some order. These are the duplicates of an ordered batch, and the
+// first values of a key in a multimap.
+func (h *history) recordTransients() {
 	type place struct {
 		key   uint64
 		batch int
@@ -180,7 +180,7 @@ func (h *history) pass() {
 				continue
 			}
 			if vals := written[place{e.op.Key, b}]; len(vals) > 1 || h.multi {
-				e.passing = append(e.passing, vals...)
+				e.transient = append(e.transient, vals...)
 			}
 		}
 	}
@@ -193,14 +193,14 @@ func (h *history) precedes(i, j int) bool {
 	case a.batch == b.batch && a.rank > 0:
 		return a.rank < b.rank
 	case a.batch == b.batch:
-		return h.timed && a.till < b.from
+		return h.timed && a.end < b.start
 	}
-	return h.before[b.batch].has(a.batch) || h.timed && a.till < b.from
+	return h.before[b.batch].has(a.batch) || h.timed && a.end < b.start
 }
 
 // check searches for an order of a history that keeps the promises.
 func (h *history) check() (steps int, err error) {
-	if h.byBatch {
+	if h.atomicBatches {
 		return len(h.before), h.checkBatches()
 	}
 	if h.multi {
@@ -212,18 +212,18 @@ func (h *history) check() (steps int, err error) {
 	return lenient(mapModel(h.reduce)).Check(h.events, h.precedes)
 }
 
-// lenient extends a model by results that events leave open: lookups may have found a value in
-// passing.
+// lenient extends a model by results that events leave open: lookups may have found a value
+// temporarily.
 func lenient[S any](m *Model[S, event]) *Model[S, event] {
 	step, hint := m.Step, m.Hint
 	m.Step = func(s S, e event) ([]S, *event) {
-		if e.passed() {
+		if e.maybeTransient() {
 			return []S{s}, nil
 		}
 		return step(s, e)
 	}
 	m.Hint = func(e event) Hint {
-		if e.passed() {
+		if e.maybeTransient() {
 			return Hint{Pure: true, Size: -1}
 		}
 		if hint == nil {
@@ -234,7 +234,7 @@ func lenient[S any](m *Model[S, event]) *Model[S, event] {
 	return m
 }
 
-// passed reports whether a lookup may have found its value in passing.
-func (e *event) passed() bool {
-	return e.op.Kind == weft.OpGet && e.ok && e.returns.Vals && slices.Contains(e.passing, e.val)
+// maybeTransient reports whether a lookup may have found its value temporarily.
+func (e *event) maybeTransient() bool {
+	return e.op.Kind == weft.OpGet && e.ok && e.returns.Vals && slices.Contains(e.transient, e.val)
 }

@@ -28,7 +28,7 @@ func mapModel(reduce combining) *Model[state, event] {
 			return strconv.FormatBool(s.present)
 		},
 		Partition: func(e event) any { return e.op.Key },
-		Tell:      tell,
+		Format:    formatEvents,
 		Hint:      reduce.hint,
 		Has:       func(s state, fact any) bool { return fact == s },
 		Register:  true,
@@ -65,7 +65,7 @@ func reduced[V weft.Value](kind weft.OpKind, a, b V) V {
 // state. In a full structure an insert may fail.
 func (reduce combining) step(s state, e event) (bool, state) {
 	ok := !e.returns.OK // results that are not returned may be anything
-	full := e.full && !s.present && !e.ok && e.returns.OK
+	full := e.maybeFull && !s.present && !e.ok && e.returns.OK
 	switch e.op.Kind {
 	case weft.OpGet:
 		return (ok || e.ok == s.present) && (!e.returns.Vals || e.val == s.val), s
@@ -115,19 +115,19 @@ func (reduce combining) hint(e event) Hint {
 			continue
 		}
 		possible[i], after = true, append(after, next)
-		if next != s && !slices.Contains(h.Gives, any(next)) {
-			h.Gives = append(h.Gives, next)
+		if next != s && !slices.Contains(h.Provides, any(next)) {
+			h.Provides = append(h.Provides, next)
 		}
 		h.Pure = h.Pure && next.present == s.present
 	}
 	if returned := any(state{true, e.val}); possible[1] != possible[2] {
-		if h.Needs = []any{returned}; possible[0] { // it may do without
-			h.Gives = append(h.Gives, returned)
+		if h.Requires = []any{returned}; possible[0] { // it may do without
+			h.Provides = append(h.Provides, returned)
 		}
 	} else if possible[0] && !possible[1] {
-		h.Needs = []any{state{}}
+		h.Requires = []any{state{}}
 	}
-	if len(slices.Compact(after)) == 1 && h.Gives != nil {
+	if len(slices.Compact(after)) == 1 && h.Provides != nil {
 		h.Class = fmt.Sprint(possible, after[0].present)
 	}
 	return h

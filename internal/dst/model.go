@@ -18,8 +18,8 @@ type Model[S, O any] struct {
 	// Partition names the part of an operation, such as its key. Operations of different parts are
 	// independent. nil means a single part.
 	Partition func(op O) any
-	// Tell formats operations, one per line.
-	Tell func(ops []O) string
+	// Format formats operations, one per line.
+	Format func(ops []O) string
 
 	// Hint returns state-independent facts about an operation. nil means no hints.
 	Hint func(op O) Hint
@@ -34,19 +34,19 @@ type Model[S, O any] struct {
 // A Hint has what is known of an operation in any state. Facts are comparable values with a meaning
 // that the model defines.
 type Hint struct {
-	// Pure operations enable no others, except those that need the facts they give.
+	// Pure operations enable no others, except those that need the facts they provide.
 	Pure bool
-	// Needs are the facts that the operation depends on. Without them it cannot end, unless it
-	// gives them, too.
-	Needs []any
-	// Gives are the facts that may hold after the operation and not before.
-	Gives []any
-	// Class is equal for operations that differ only in the facts they give, if only operations
+	// Requires are the facts that the operation depends on. Without them it cannot end, unless it
+	// provides them, too.
+	Requires []any
+	// Provides are the facts that may hold after the operation and not before.
+	Provides []any
+	// Class is equal for operations that differ only in the facts they provide, if only operations
 	// that need these can distinguish them. In a register, the fact holds after the operation in
 	// any case. "" means that no other is alike.
 	Class string
-	// Least and Most bound the operation's change of the size.
-	Least, Most int
+	// MinDelta and MaxDelta bound the operation's change of the size.
+	MinDelta, MaxDelta int
 	// Size is the size of every state after its last step, or -1.
 	Size int
 }

@@ -31,7 +31,7 @@ func multiModel() *Model[[]run, event] {
 		Step:      stepMulti,
 		Key:       keyMulti,
 		Partition: func(e event) any { return e.op.Key },
-		Tell:      tell,
+		Format:    formatEvents,
 		Hint:      hintMulti,
 		Has:       func(runs []run, fact any) bool { return slices.Contains(valsOf(runs), fact.(uint64)) },
 		Size:      func(runs []run) int { return len(valsOf(runs)) },
@@ -52,7 +52,7 @@ func stepMulti(runs []run, e event) (next [][]run, rest *event) {
 	ok := func(is bool) bool { return !e.returns.OK || e.ok == is }
 	switch kind := e.op.Kind; {
 	// The pair did not fit.
-	case e.full && e.returns.OK && !e.ok && (kind == weft.OpPut || kind == weft.OpPutNew && empty):
+	case e.maybeFull && e.returns.OK && !e.ok && (kind == weft.OpPut || kind == weft.OpPutNew && empty):
 		return only(runs, e.got() == 0), nil
 	case kind == weft.OpPut && ok(true), kind == weft.OpPutNew && empty && ok(true):
 		return only(add(runs, e.batch, e.op.Value), e.got() == 0), nil
@@ -183,32 +183,32 @@ func hintMulti(e event) Hint {
 	switch {
 	case h.Pure:
 	case adds:
-		h.Gives, h.Most = []any{e.op.Value}, 1
+		h.Provides, h.MaxDelta = []any{e.op.Value}, 1
 		if yes || kind == weft.OpPut {
-			h.Least = 1
+			h.MinDelta = 1
 		}
 	case count > 0:
-		h.Least, h.Most = -count, -count
+		h.MinDelta, h.MaxDelta = -count, -count
 	default:
-		if h.Least = -1; kind == weft.OpDeleteAll {
-			h.Least = -1 << 30
+		if h.MinDelta = -1; kind == weft.OpDeleteAll {
+			h.MinDelta = -1 << 30
 		}
 		if yes {
-			h.Most = -1
+			h.MaxDelta = -1
 		}
 	}
 	switch {
 	case kind == getAll:
 		h.Size = len(e.all)
 		for _, v := range e.all {
-			h.Needs = append(h.Needs, v)
+			h.Requires = append(h.Requires, v)
 		}
 	case kind == weft.OpPutNew && yes:
 		h.Size = 1
 	case kind == weft.OpDeleteAll, no && (kind == weft.OpGet || kind == weft.OpDelete):
 		h.Size = 0
 	case e.got() != 0 || kind == weft.OpGet && yes && e.returns.Vals:
-		h.Needs = []any{e.got()}
+		h.Requires = []any{e.got()}
 	}
 	return h
 }

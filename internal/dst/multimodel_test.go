@@ -31,14 +31,14 @@ func front(list []placed, batch int) []int {
 	return at
 }
 
-// pastOfMany generates a history of one key of a multimap. In a wild one, batches return different
-// columns.
-func pastOfMany(rng *rand.Rand, batches, most int, fixed, wild bool) (h []event) {
+// multiHistory generates a history of one key of a multimap. In a wild one, batches return
+// different columns.
+func multiHistory(rng *rand.Rand, batches, maxOps int, fixed, wild bool) (h []event) {
 	var list []placed
 	next, now := uint64(0), int64(0)
 	counts := rng.IntN(2) == 0
 	for batch := range batches {
-		n := 1 + rng.IntN(most)
+		n := 1 + rng.IntN(maxOps)
 		start := now + 1
 		spread := 1 + rng.Int64N(int64(20*n))
 		var part []event
@@ -49,23 +49,23 @@ func pastOfMany(rng *rand.Rand, batches, most int, fixed, wild bool) (h []event)
 		for range n {
 			now += 10
 			next++
-			e := event{batch: 2 * batch, full: fixed, returns: returns, from: max(start, now-rng.Int64N(spread)), till: now + rng.Int64N(spread)}
+			e := event{batch: 2 * batch, maybeFull: fixed, returns: returns, start: max(start, now-rng.Int64N(spread)), end: now + rng.Int64N(spread)}
 			e.op = weft.Op[uint64, uint64]{Kind: pick(rng, true), Key: 1, Value: next}
 			at := front(list, 2*batch)
-			there := len(at) > 0
+			present := len(at) > 0
 			// Possible steps of a running DeleteAll.
 			for i := range part {
-				if o := &part[i]; o.op.Kind == weft.OpDeleteAll && o.removed < 0 && there {
+				if o := &part[i]; o.op.Kind == weft.OpDeleteAll && o.removed < 0 && present {
 					list = slices.Delete(list, at[0], at[0]+1)
 					o.removed--
 					at = front(list, 2*batch)
-					there = len(at) > 0
+					present = len(at) > 0
 				}
 			}
 			full := fixed && rng.IntN(4) == 0
 			switch e.op.Kind {
 			case weft.OpGet:
-				if e.ok = there; there {
+				if e.ok = present; present {
 					e.val = list[at[rng.IntN(len(at))]].val
 				}
 			case weft.OpPut:
@@ -73,13 +73,13 @@ func pastOfMany(rng *rand.Rand, batches, most int, fixed, wild bool) (h []event)
 					list = insert(rng, list, placed{2 * batch, next})
 				}
 			case weft.OpPutNew:
-				if there {
+				if present {
 					e.val = list[at[rng.IntN(len(at))]].val
 				} else if e.ok = !full; e.ok {
 					list = append(list, placed{2 * batch, next})
 				}
 			case weft.OpDelete:
-				if e.ok = there; there {
+				if e.ok = present; present {
 					i := at[rng.IntN(len(at))]
 					list = slices.Delete(list, i, i+1)
 				}
@@ -96,19 +96,19 @@ func pastOfMany(rng *rand.Rand, batches, most int, fixed, wild bool) (h []event)
 		for i := range part { // running DeleteAlls end here
 			if e := &part[i]; e.op.Kind == weft.OpDeleteAll && e.removed < 0 {
 				e.removed = -1 - e.removed + len(list)
-				list, e.till = nil, now
+				list, e.end = nil, now
 			}
 			if e := &part[i]; e.op.Kind == weft.OpDeleteAll {
 				e.ok = e.removed > 0
 				e.returns = Returns{OK: !counts, Counts: counts}
 			}
-			part[i].till = min(part[i].till, now)
+			part[i].end = min(part[i].end, now)
 		}
 		now += 10
 		rng.Shuffle(n, func(i, j int) { part[i], part[j] = part[j], part[i] })
 		h = append(h, part...)
 		if batch == batches-1 || rng.IntN(3) == 0 {
-			e := event{batch: 2*batch + 1, from: now, till: now + 1, op: weft.Op[uint64, uint64]{Kind: getAll, Key: 1}}
+			e := event{batch: 2*batch + 1, start: now, end: now + 1, op: weft.Op[uint64, uint64]{Kind: getAll, Key: 1}}
 			for _, p := range list {
 				e.all = append(e.all, p.val)
 			}
@@ -169,19 +169,19 @@ func slotModel() *Model[[]placed, event] {
 // results are impossible.
 func stepMany(list []placed, e event) (next [][]placed) {
 	at := front(list, e.batch)
-	there := len(at) > 0
+	present := len(at) > 0
 	removed := func() {
 		for _, i := range at {
 			next = append(next, slices.Delete(slices.Clone(list), i, i+1))
 		}
 	}
 	ok := func(is bool) bool { return !e.returns.OK || e.ok == is }
-	full := e.full && e.returns.OK && !e.ok
+	full := e.maybeFull && e.returns.OK && !e.ok
 	none := !e.returns.Vals || e.val == 0
-	finds := there && (!e.returns.Vals || slices.ContainsFunc(at, func(i int) bool { return list[i].val == e.val }))
+	finds := present && (!e.returns.Vals || slices.ContainsFunc(at, func(i int) bool { return list[i].val == e.val }))
 	switch e.op.Kind {
 	case weft.OpGet:
-		if ok(there) && (finds || !there && none) {
+		if ok(present) && (finds || !present && none) {
 			next = append(next, list)
 		}
 	case weft.OpPut:
@@ -199,22 +199,22 @@ func stepMany(list []placed, e event) (next [][]placed) {
 		}
 	case weft.OpPutNew:
 		switch {
-		case ok(false) && finds, !there && full && none:
+		case ok(false) && finds, !present && full && none:
 			next = append(next, list)
-		case !there && ok(true) && none:
+		case !present && ok(true) && none:
 			next = append(next, []placed{{e.batch, e.op.Value}})
 		}
 	case weft.OpDelete:
-		if there && ok(true) {
+		if present && ok(true) {
 			removed()
-		} else if !there && ok(false) {
+		} else if !present && ok(false) {
 			next = append(next, list)
 		}
 	case weft.OpDeleteAll:
-		if e.returns.OK && e.ok != there || e.returns.Counts && (e.removed != 0) != there {
+		if e.returns.OK && e.ok != present || e.returns.Counts && (e.removed != 0) != present {
 			break
 		}
-		if removed(); !there {
+		if removed(); !present {
 			next = append(next, list)
 		}
 	case getAll:
@@ -228,7 +228,7 @@ func stepMany(list []placed, e event) (next [][]placed) {
 // Values of one batch have an order once an operation has seen it.
 func TestRuns(t *testing.T) {
 	of := func(batch int, e event) event {
-		e.batch, e.from, e.till = batch, int64(2*batch), int64(2*batch+1)
+		e.batch, e.start, e.end = batch, int64(2*batch), int64(2*batch+1)
 		return e
 	}
 	list := func(batch int, all ...uint64) event {
@@ -251,7 +251,7 @@ func TestRuns(t *testing.T) {
 		{"and nobody changes it", []event{put(5), put(6), put(7), list(2, 6, 7, 5), remove, list(4, 5, 7)}, false},
 		{"what is first is first in a list", []event{put(5), put(6), get(2, 6), list(4, 5, 6)}, false},
 	} {
-		if _, err := multiModel().Check(test.h, func(i, j int) bool { return test.h[i].till < test.h[j].from }); (err == nil) != test.legal {
+		if _, err := multiModel().Check(test.h, func(i, j int) bool { return test.h[i].end < test.h[j].start }); (err == nil) != test.legal {
 			t.Errorf("%s: %v", test.name, err)
 		}
 	}
@@ -259,19 +259,19 @@ func TestRuns(t *testing.T) {
 
 // The search and porcupine agree on times and on partial orders. Porcupine gets both models.
 func TestMultiSearchAgreesWithPorcupine(t *testing.T) {
-	var byTime, byEdges opinion
+	var byTime, byEdges agreement
 	m := multiModel()
 	for seed := range trials(1300) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		fixed := rng.IntN(4) == 0
-		h := pastOfMany(rng, 1+rng.IntN(3), 4, fixed, rng.IntN(2) == 0)
+		h := multiHistory(rng, 1+rng.IntN(3), 4, fixed, rng.IntN(2) == 0)
 		spoil(rng, h)
 		agree(t, &byTime, m, m, h, times(h))
 		agree(t, &byTime, m, slotModel(), h, times(h))
 		agree(t, &byEdges, m, m, h, sparse(rng, len(h), times(h)))
 	}
-	byTime.enough(t)
-	byEdges.enough(t)
+	byTime.requireBoth(t)
+	byEdges.requireBoth(t)
 }
 
 // Histories of realistic size take few steps, including those of one long batch.
@@ -279,9 +279,9 @@ func TestMultiSearchIsShort(t *testing.T) {
 	few, many := 0, 0
 	m := multiModel()
 	for seed := range trials(200) {
-		few = max(few, short(t, m, seed, pastOfMany(rand.New(rand.NewPCG(seed, 4)), 3, 16, false, false), 4000))
+		few = max(few, short(t, m, seed, multiHistory(rand.New(rand.NewPCG(seed, 4)), 3, 16, false, false), 4000))
 		if seed%20 == 0 {
-			many = max(many, short(t, m, seed, pastOfMany(rand.New(rand.NewPCG(seed, 4)), 1, 260, false, false), 4000))
+			many = max(many, short(t, m, seed, multiHistory(rand.New(rand.NewPCG(seed, 4)), 1, 260, false, false), 4000))
 		}
 	}
 	t.Logf("longest searches: %d steps for batches of 16 operations, %d of 260", few, many)
@@ -306,17 +306,17 @@ func (h *hostMulti) Submit(s *device.Stream, c *Columns[uint64, uint64]) (Return
 	}
 	for i, k := range keys {
 		list, put := h.m[k], vals[i]
-		there := len(list) > 0
-		if vals[i] = 0; there && (kinds[i] == weft.OpGet || kinds[i] == weft.OpPutNew) {
+		present := len(list) > 0
+		if vals[i] = 0; present && (kinds[i] == weft.OpGet || kinds[i] == weft.OpPutNew) {
 			vals[i] = list[0]
 		}
-		ok[i] = there != (kinds[i] == weft.OpPutNew) || kinds[i] == weft.OpPut
+		ok[i] = present != (kinds[i] == weft.OpPutNew) || kinds[i] == weft.OpPut
 		switch {
-		case kinds[i] == weft.OpPut, kinds[i] == weft.OpPutNew && !there:
+		case kinds[i] == weft.OpPut, kinds[i] == weft.OpPutNew && !present:
 			h.m[k] = append(list, put)
-		case kinds[i] == weft.OpDelete && there && h.broken && k&2 != 0:
+		case kinds[i] == weft.OpDelete && present && h.broken && k&2 != 0:
 			h.m[k] = list[:len(list)-1]
-		case kinds[i] == weft.OpDelete && there:
+		case kinds[i] == weft.OpDelete && present:
 			h.m[k] = list[1:]
 		case kinds[i] == weft.OpDeleteAll:
 			removed[i] = uint32(len(list))

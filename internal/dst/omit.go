@@ -21,7 +21,7 @@ type Try func(wrap func(device.Device) device.Device) error
 func (cfg Config[K, V]) Try() Try {
 	return func(wrap func(device.Device) device.Device) error {
 		cfg := cfg
-		cfg.Wrap, cfg.Whole = wrap, true
+		cfg.Wrap, cfg.NoShrink = wrap, true
 		if f, _ := Find(cfg); f != nil {
 			return f.Err
 		}
@@ -29,8 +29,8 @@ func (cfg Config[K, V]) Try() Try {
 	}
 }
 
-// OnSim returns a Try that runs a test on a simulated GPU, with the schedule of a seed.
-func OnSim(t testing.TB, seed uint64, try func(t testing.TB, dev device.Device, seed uint64)) Try {
+// SimTry returns a Try that runs a test on a simulated GPU, with the schedule of a seed.
+func SimTry(t testing.TB, seed uint64, try func(t testing.TB, dev device.Device, seed uint64)) Try {
 	return func(wrap func(device.Device) device.Device) error {
 		// Memory is small, so that unbounded growth caused by the omission fails early.
 		simulated, err := sim.Open(&sim.Options{Scheduler: sim.Random, Seed: seed, Races: true, Memory: 1 << 25})
@@ -58,13 +58,13 @@ func Omit(t *testing.T, folder string, needless map[string]string, tries ...Try)
 	if len(calls) == 0 {
 		t.Skip("the sources are not here")
 	}
-	made := make([]map[devicetest.Site]int, len(tries)) // calls of each try
+	nCalls := make([]map[devicetest.Site]int, len(tries)) // calls of each try
 	for i, try := range tries {
 		o := devicetest.Omit()
 		if err := try(o.Wrap); err != nil {
 			t.Fatalf("try %d, nothing left out: %v", i, err)
 		}
-		made[i] = o.Seen()
+		nCalls[i] = o.Seen()
 	}
 	reasons := map[string]bool{}
 	for _, c := range calls {
@@ -79,7 +79,7 @@ func Omit(t *testing.T, folder string, needless map[string]string, tries ...Try)
 			// Tries that make the call come first: no other deterministic try detects it.
 			for _, makes := range []bool{true, false} {
 				for i, try := range tries {
-					if made[i][c.Site] > 0 == makes && noticed(t, try, o) {
+					if nCalls[i][c.Site] > 0 == makes && detects(t, try, o) {
 						return
 					}
 				}
@@ -94,9 +94,9 @@ func Omit(t *testing.T, folder string, needless map[string]string, tries ...Try)
 	}
 }
 
-// Judged returns, for [Omit], the calls in a folder that other tests judge: all except those for
-// which here returns true.
-func Judged(t *testing.T, folder, by string, here func(c devicetest.Call) bool) map[string]string {
+// JudgedElsewhere returns, for [Omit], the calls in a folder that other tests judge: all except
+// those for which here returns true.
+func JudgedElsewhere(t *testing.T, folder, reason string, included func(c devicetest.Call) bool) map[string]string {
 	t.Helper()
 	calls, err := devicetest.ListCalls(folder)
 	if err != nil {
@@ -104,8 +104,8 @@ func Judged(t *testing.T, folder, by string, here func(c devicetest.Call) bool) 
 	}
 	judged := map[string]string{}
 	for _, c := range calls {
-		if !here(c) {
-			judged[omission(c)] = by
+		if !included(c) {
+			judged[omission(c)] = reason
 		}
 	}
 	return judged
@@ -114,8 +114,8 @@ func Judged(t *testing.T, folder, by string, here func(c devicetest.Call) bool) 
 // omission names an omitted call.
 func omission(c devicetest.Call) string { return fmt.Sprintf("%s in %s", c.Text, c.Func) }
 
-// noticed runs a try. A panic counts as detected.
-func noticed(t *testing.T, try Try, o *devicetest.Omission) (yes bool) {
+// detects runs a try. A panic counts as detected.
+func detects(t *testing.T, try Try, o *devicetest.Omission) (yes bool) {
 	defer func() {
 		if r := recover(); r != nil {
 			t.Logf("panic: %v", r)
@@ -132,15 +132,15 @@ func noticed(t *testing.T, try Try, o *devicetest.Omission) (yes bool) {
 // Overlapping returns the default shapes with overlapping streams.
 func Overlapping() []Shape { return overlapping(Shapes) }
 
-// OverlappingByBatch returns those of ordered maps with atomic batches ([ByBatch]).
-func OverlappingByBatch() []Shape { return overlapping(byBatch) }
+// OverlappingAtomic returns those of ordered maps with atomic batches ([AtomicBatches]).
+func OverlappingAtomic() []Shape { return overlapping(atomicShapes) }
 
 func overlapping(shapes []Shape) []Shape {
 	return slices.DeleteFunc(slices.Clone(shapes), func(s Shape) bool { return s.Streams == 0 })
 }
 
-// OnClosedStream returns a Try that makes calls on a closed stream of a CPU. They must be refused.
-func OnClosedStream[S interface{ Close() error }](open func(dev device.Device) (S, error), calls func(x S, s *device.Stream, keys device.Slice[uint32]) map[string]error) Try {
+// ClosedStreamTry returns a Try that makes calls on a closed stream of a CPU. They must be refused.
+func ClosedStreamTry[S interface{ Close() error }](open func(dev device.Device) (S, error), calls func(x S, s *device.Stream, keys device.Slice[uint32]) map[string]error) Try {
 	return func(wrap func(device.Device) device.Device) error {
 		host, err := cpu.Open(nil)
 		if err != nil {
@@ -165,25 +165,25 @@ func OnClosedStream[S interface{ Close() error }](open func(dev device.Device) (
 		if err := s.Close(); err != nil {
 			return err
 		}
-		for what, err := range calls(x, s, keys) {
+		for name, err := range calls(x, s, keys) {
 			if !errors.Is(err, device.ErrClosed) {
-				return fmt.Errorf("%s on a closed stream: %v", what, err)
+				return fmt.Errorf("%s on a closed stream: %v", name, err)
 			}
 		}
 		return nil
 	}
 }
 
-// MapOnClosedStream is OnClosedStream for maps.
-func MapOnClosedStream[M OnMap[uint32, uint32]](open func(dev device.Device) (M, error)) Try {
-	return OnClosedStream(open, func(m M, s *device.Stream, keys device.Slice[uint32]) map[string]error {
+// MapClosedStreamTry is ClosedStreamTry for maps.
+func MapClosedStreamTry[M OnMap[uint32, uint32]](open func(dev device.Device) (M, error)) Try {
+	return ClosedStreamTry(open, func(m M, s *device.Stream, keys device.Slice[uint32]) map[string]error {
 		return map[string]error{"PutOn": m.PutOn(s, keys, keys), "GetOn": m.GetOn(s, keys, keys, device.Slice[bool]{})}
 	})
 }
 
-// IterateBehindChanges returns a Try that checks whether an iteration sees what was submitted to a
+// IterateAfterChanges returns a Try that checks whether an iteration sees what was submitted to a
 // stream before. The maps need capacity for a thousand keys.
-func IterateBehindChanges[M OnMap[uint32, uint32]](open func(dev device.Device) (M, error)) Try {
+func IterateAfterChanges[M OnMap[uint32, uint32]](open func(dev device.Device) (M, error)) Try {
 	const n = 700
 	return func(wrap func(device.Device) device.Device) error {
 		for seed := range uint64(5) {
@@ -233,9 +233,9 @@ func putAndIterate(dev device.Device, m OnMap[uint32, uint32], n int) (seen int,
 	return seen, errors.Join(err, m.Sync(context.Background()), keys.Free())
 }
 
-// HostBehindStreams runs a host batch after one on a stream and checks its outcome, then deletes
+// HostAfterStreams runs a host batch after one on a stream and checks its outcome, then deletes
 // ranges on the stream after both.
-func HostBehindStreams(ctx context.Context, m interface {
+func HostAfterStreams(ctx context.Context, m interface {
 	OnMap[uint32, uint32]
 	OrderedMap[uint32, uint32]
 	Check(ctx context.Context) error
@@ -257,8 +257,8 @@ func HostBehindStreams(ctx context.Context, m interface {
 		if hits, err := m.Get(ctx, keys, vals, nil); err != nil || hits != n || !slices.Equal(vals, keys) {
 			return fmt.Errorf("%d hits: %v: %w", hits, vals, err)
 		}
-		if gone, err := m.Delete(ctx, keys[n/2:], deleted[n/2:]); err != nil || gone != n/2 || slices.Contains(deleted[n/2:], false) {
-			return fmt.Errorf("%d keys deleted: %v, %v", gone, deleted[n/2:], err)
+		if nDeleted, err := m.Delete(ctx, keys[n/2:], deleted[n/2:]); err != nil || nDeleted != n/2 || slices.Contains(deleted[n/2:], false) {
+			return fmt.Errorf("%d keys deleted: %v, %v", nDeleted, deleted[n/2:], err)
 		}
 		more := conformance.Sequence[uint32](n, 3*n) // needs more memory
 		if _, err := m.Put(ctx, more, more); err != nil {

@@ -55,17 +55,17 @@ func orderedModel() *Model[[]pair, orderedOp] {
 			}
 			return key
 		},
-		Tell: func(ops []orderedOp) string { return fmt.Sprintf("%+v", ops) },
+		Format: func(ops []orderedOp) string { return fmt.Sprintf("%+v", ops) },
 		Hint: func(o orderedOp) Hint {
 			switch o.kind {
 			case "Put":
-				return Hint{Gives: []any{o.pair}, Class: fmt.Sprint(o.kind, o.pair.key)}
+				return Hint{Provides: []any{o.pair}, Class: fmt.Sprint(o.kind, o.pair.key)}
 			case "Delete":
 				return Hint{Class: fmt.Sprint(o.kind, o.pair.key)}
 			}
 			h := Hint{Pure: true}
 			for _, p := range o.listed {
-				h.Needs = append(h.Needs, p)
+				h.Requires = append(h.Requires, p)
 			}
 			return h
 		},
@@ -103,19 +103,19 @@ func pastOfOrdered(rng *rand.Rand, n, spread int) (h []orderedOp, before func(i,
 // The search orders operations on several keys, which have no parts, too.
 func TestOrderedMap(t *testing.T) {
 	m := orderedModel()
-	var seen opinion
+	var seen agreement
 	for seed := range trials(1000) {
 		rng := rand.New(rand.NewPCG(seed, 6))
 		h, before := pastOfOrdered(rng, 2+rng.IntN(8), 1+rng.IntN(8))
 		agree(t, &seen, m, m, h, before)
 		agree(t, &seen, m, m, h, sparse(rng, len(h), before))
 	}
-	seen.enough(t)
+	seen.requireBoth(t)
 	longest := 0
 	for seed := range uint64(100) {
 		h, before := pastOfOrdered(rand.New(rand.NewPCG(seed, 7)), 60, 8)
 		x := newSearch(m, h, before)
-		x.found(m.Init)
+		x.hasOrder(m.Init)
 		longest = max(longest, x.steps)
 	}
 	if t.Logf("longest search: %d steps", longest); longest > maxSteps/64 {

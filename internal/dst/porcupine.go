@@ -10,16 +10,17 @@ import (
 )
 
 const (
-	// secondTime is porcupine's time limit for a part of a history.
-	secondTime = time.Second
-	// secondSize is the maximum number of operations of a part that porcupine always judges, too.
-	secondSize = 12
+	// porcupineTimeout is porcupine's time limit for a part of a history.
+	porcupineTimeout = time.Second
+	// porcupineMaxOps is the maximum number of operations of a part that porcupine always judges,
+	// too.
+	porcupineMaxOps = 12
 )
 
-// judge runs porcupine on a history. It passes the model without hints. Porcupine supports only
-// intervals, so here all operations overlap, and states refuse operations whose predecessors are
-// missing. Before an operation ends, all operations may take steps that are not their last.
-func judge[S, O any](m *Model[S, O], ops []O, before func(i, j int) bool) porcupine.CheckResult {
+// checkPorcupine runs porcupine on a history. It passes the model without hints. Porcupine supports
+// only intervals, so here all operations overlap, and states refuse operations whose predecessors
+// are missing. Before an operation ends, all operations may take steps that are not their last.
+func checkPorcupine[S, O any](m *Model[S, O], ops []O, before func(i, j int) bool) porcupine.CheckResult {
 	x := newSearch(m, ops, before)
 	history := make([]porcupine.Operation, len(ops))
 	for i := range ops {
@@ -44,7 +45,7 @@ func judge[S, O any](m *Model[S, O], ops []O, before func(i, j int) bool) porcup
 			return next
 		},
 	}
-	return porcupine.CheckOperationsTimeout(model.ToModel(), history, secondTime)
+	return porcupine.CheckOperationsTimeout(model.ToModel(), history, porcupineTimeout)
 }
 
 // A config is a state with the set of completed operations.
@@ -57,8 +58,8 @@ type config[S, O any] struct {
 
 // step lists where one operation may lead, if it may come next, and reports whether it ends, which
 // only one operation may.
-func (x *search[S, O]) step(c config[S, O], i, alone int) (to []any, ends bool) {
-	if c.done.has(i) || !x.ops[i].before.within(c.done) {
+func (x *search[S, O]) step(c config[S, O], i, ending int) (to []any, ends bool) {
+	if c.done.has(i) || !x.ops[i].before.coveredBy(c.done) {
 		return nil, false
 	}
 	op, ok := c.rest[i]
@@ -66,19 +67,19 @@ func (x *search[S, O]) step(c config[S, O], i, alone int) (to []any, ends bool) 
 		op = x.ops[i].op
 	}
 	states, rest := x.m.Step(c.state, op)
-	if rest == nil && i != alone {
+	if rest == nil && i != ending {
 		return nil, true
 	}
-	done, under := slices.Clone(c.done), map[int]O{}
-	maps.Copy(under, c.rest)
-	if delete(under, i); rest != nil {
-		under[i] = *rest
+	done, remainders := slices.Clone(c.done), map[int]O{}
+	maps.Copy(remainders, c.rest)
+	if delete(remainders, i); rest != nil {
+		remainders[i] = *rest
 	} else {
 		done.flip(i)
 	}
 	for _, s := range states {
-		key := fmt.Sprint(x.m.Key(s, func(any) bool { return true }), under)
-		to = append(to, config[S, O]{s, done, under, key})
+		key := fmt.Sprint(x.m.Key(s, func(any) bool { return true }), remainders)
+		to = append(to, config[S, O]{s, done, remainders, key})
 	}
 	return to, rest == nil
 }

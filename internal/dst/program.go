@@ -40,10 +40,10 @@ var Shapes = []Shape{
 	{Name: "streams, around full", Capacity: 24, Fixed: true, Keys: 90, Hot: 60, Batches: 10, Streams: 2},
 }
 
-// reducing are the shapes of programs that combine values. A value that was read does not identify
-// its writer, so all orders must be tried. Operations are therefore few: some on each key, from
-// several warps.
-var reducing = []Shape{
+// reducingShapes are the shapes of programs that combine values. A value that was read does not
+// identify its writer, so all orders must be tried. Operations are therefore few: some on each key,
+// from several warps.
+var reducingShapes = []Shape{
 	{Name: "sums of some keys", Capacity: 200, Keys: 24, Hot: 96, Batches: 3},
 	{Name: "sums of one key", Capacity: 300, Keys: 1, Hot: 6, Cold: 60, Batches: 3},
 	{Name: "sums around growth", Keys: 24, Hot: 72, Cold: 16, Batches: 4},
@@ -51,9 +51,9 @@ var reducing = []Shape{
 	{Name: "sums on streams", Capacity: 100, Keys: 20, Hot: 40, Batches: 6, Streams: 3},
 }
 
-// byBatch are the shapes of programs for ordered maps with atomic batches. Their pairs fill a few
-// leaves, or dozens, and most pairs of one leaf are deleted.
-var byBatch = []Shape{
+// atomicShapes are the shapes of programs for ordered maps with atomic batches. Their pairs fill a
+// few leaves, or dozens, and most pairs of one leaf are deleted.
+var atomicShapes = []Shape{
 	{Name: "few leaves", Keys: 60, Hot: 60, Batches: 8},
 	{Name: "one key", Keys: 1, Hot: 14, Cold: 150, Batches: 3},
 	{Name: "many leaves", Keys: 600, Hot: 300, Cold: 100, Batches: 5},
@@ -61,39 +61,39 @@ var byBatch = []Shape{
 	{Name: "streams, many leaves", Keys: 500, Hot: 150, Cold: 50, Batches: 14, Streams: 3},
 }
 
-// A deed is an action on a structure.
-type deed uint8
+// An action is a call on a structure.
+type action uint8
 
 const (
-	submit  deed = iota // submit a device batch to a stream
-	call                // run a host batch
-	link                // make one stream wait for another
-	wait                // wait for a stream on the host
-	sync                // wait for the structure on the host
-	iterate             // iterate over all pairs, and submit the batch meanwhile
-	clear               // remove all pairs
-	leave               // submit a device batch, and close the structure
+	submit    action = iota // submit a device batch to a stream
+	call                    // run a host batch
+	link                    // make one stream wait for another
+	wait                    // wait for a stream on the host
+	sync                    // wait for the structure on the host
+	iterate                 // iterate over all pairs, and submit the batch meanwhile
+	clear                   // remove all pairs
+	closeBusy               // submit a device batch, and close the structure
 
 	// Actions on ordered maps. Each two consecutive keys are the bounds of a range.
-	ask     // look up ranges on a stream
-	askCall // look up ranges on the host
-	cut     // delete ranges on a stream
-	cutCall // delete ranges on the host
-	hold    // take a snapshot
-	reread  // read an open snapshot
-	drop    // close a snapshot
+	rangeLookup     // look up ranges on a stream
+	rangeLookupCall // look up ranges on the host
+	rangeDelete     // delete ranges on a stream
+	rangeDeleteCall // delete ranges on the host
+	takeSnapshot    // take a snapshot
+	readSnapshot    // read an open snapshot
+	closeSnapshot   // close a snapshot
 )
 
 // A batch is an action of a program, usually a list of operations. A uniform batch has a single
 // kind and uses the method of that kind.
 type batch struct {
-	upkeep   string // action before it, if not ""
-	do       deed
-	stream   int // for submit, link and wait
-	to       int // the stream that waits in a link
-	patience int // number of checks after which the context of a wait ends; 0: never
-	uniform  bool
-	ops      []weft.Op[uint64, uint64]
+	upkeep    string // action before it, if not ""
+	action    action
+	stream    int // for submit, link and wait
+	to        int // the stream that waits in a link
+	maxChecks int // number of checks after which the context of a wait ends; 0: never
+	uniform   bool
+	ops       []weft.Op[uint64, uint64]
 }
 
 // A program is a list of batches. The host submits or calls them one after another.
@@ -114,7 +114,7 @@ func generate(rng *rand.Rand, shape Shape, cfg *setup) program {
 		g.next = max(g.next, 1) // 0 means no value in histories of multimaps
 	}
 	if cfg.Reduce { // a single reduction: commuting operations leave fewer orders to try
-		g.by = [...]weft.OpKind{weft.OpSum, weft.OpSum, weft.OpMax, weft.OpOr}[rng.IntN(4)]
+		g.reduction = [...]weft.OpKind{weft.OpSum, weft.OpSum, weft.OpMax, weft.OpOr}[rng.IntN(4)]
 	}
 	var p program
 	for at := range shape.Batches {
@@ -123,37 +123,37 @@ func generate(rng *rand.Rand, shape Shape, cfg *setup) program {
 			b.upkeep = cfg.Upkeep[rng.IntN(len(cfg.Upkeep))].Name
 		}
 		if shape.Streams == 0 {
-			if g.alone(&b, at); cfg.byBatch {
-				p = append(p, b, g.byOrder(), g.byOrder(), batch{do: sync})
+			if g.fillSequential(&b, at); cfg.atomicBatches {
+				p = append(p, b, g.orderedAction(), g.orderedAction(), batch{action: sync})
 				continue
 			}
-			p = append(p, b, batch{do: sync})
+			p = append(p, b, batch{action: sync})
 			continue
 		}
-		if cfg.byBatch && rng.IntN(2) == 0 {
-			p = append(p, g.byOrder())
+		if cfg.atomicBatches && rng.IntN(2) == 0 {
+			p = append(p, g.orderedAction())
 			continue
 		}
-		g.among(&b)
+		g.addStreamAction(&b)
 		p = append(p, b)
 	}
-	last := batch{do: leave, uniform: cfg.Uniform}
+	last := batch{action: closeBusy, uniform: cfg.Uniform}
 	g.fill(&last, weft.OpPutNew)
 	return append(p, last)
 }
 
 // A generator generates batches.
 type generator struct {
-	rng   *rand.Rand
-	shape Shape
-	cfg   *setup
-	hot   []uint64
-	next  uint64      // number of the next value
-	by    weft.OpKind // the reduction of the program
+	rng       *rand.Rand
+	shape     Shape
+	cfg       *setup
+	hot       []uint64
+	next      uint64      // number of the next value
+	reduction weft.OpKind // the reduction of the program
 }
 
-// alone generates the batch at a place of a program without streams.
-func (g *generator) alone(b *batch, at int) {
+// fillSequential generates the batch at a place of a program without streams.
+func (g *generator) fillSequential(b *batch, at int) {
 	b.uniform = g.cfg.Uniform || g.rng.IntN(4) == 0 && !g.shape.Fixed
 	kind := g.pick()
 	if g.shape.Kinds != nil {
@@ -165,20 +165,20 @@ func (g *generator) alone(b *batch, at int) {
 	g.fill(b, kind)
 }
 
-// among generates an action of a program with streams.
-func (g *generator) among(b *batch) {
+// addStreamAction generates an action of a program with streams.
+func (g *generator) addStreamAction(b *batch) {
 	rng := g.rng
 	if rng.IntN(3) > 0 { // not too often, because it waits for everything
 		b.upkeep = ""
 	}
-	b.do = [...]deed{
+	b.action = [...]action{
 		submit, submit, submit, submit, submit, submit, submit, submit, submit, call, call, call, call, call, link, link, wait, wait, sync, iterate, iterate, clear,
 	}[rng.IntN(22)]
 	b.stream, b.to = rng.IntN(g.shape.Streams), rng.IntN(g.shape.Streams)
 	if rng.IntN(4) == 0 {
-		b.patience = 1 + rng.IntN(1<<rng.IntN(12))
+		b.maxChecks = 1 + rng.IntN(1<<rng.IntN(12))
 	}
-	if b.do != submit && b.do != call && b.do != iterate {
+	if b.action != submit && b.action != call && b.action != iterate {
 		return
 	}
 	kind := weft.OpGet
@@ -192,11 +192,11 @@ func (g *generator) among(b *batch) {
 	g.fill(b, kind)
 }
 
-// byOrder generates an action that only ordered maps support.
-func (g *generator) byOrder() (b batch) {
-	b.do = [...]deed{ask, ask, ask, askCall, askCall, cut, cutCall, hold, hold, reread, reread, drop}[g.rng.IntN(12)]
+// orderedAction generates an action that only ordered maps support.
+func (g *generator) orderedAction() (b batch) {
+	b.action = [...]action{rangeLookup, rangeLookup, rangeLookup, rangeLookupCall, rangeLookupCall, rangeDelete, rangeDeleteCall, takeSnapshot, takeSnapshot, readSnapshot, readSnapshot, closeSnapshot}[g.rng.IntN(12)]
 	b.stream, b.to = g.rng.IntN(max(1, g.shape.Streams)), g.rng.IntN(4)
-	if b.do == hold || b.do == drop {
+	if b.action == takeSnapshot || b.action == closeSnapshot {
 		return b
 	}
 	for range 2 * (1 + g.rng.IntN(6)) {
@@ -207,7 +207,7 @@ func (g *generator) byOrder() (b batch) {
 		b.ops = append(b.ops, op)
 	}
 	for i := 1; i < len(b.ops); i += 2 { // most ranges have a few keys; deleted ones are short
-		if lo, hi := &b.ops[i-1].Key, &b.ops[i].Key; b.do == cut || b.do == cutCall {
+		if lo, hi := &b.ops[i-1].Key, &b.ops[i].Key; b.action == rangeDelete || b.action == rangeDeleteCall {
 			*hi = max(*lo, g.cfg.after(*lo))
 		} else if *lo > *hi && g.rng.IntN(8) > 0 {
 			*lo, *hi = *hi, *lo
@@ -222,8 +222,8 @@ const large = 256
 // fill generates the operations of a batch, of one kind if it is uniform.
 func (g *generator) fill(b *batch, kind weft.OpKind) {
 	rng := g.rng
-	if g.cfg.Multi && b.uniform && (b.do == submit || b.do == call) && rng.IntN(4) == 0 {
-		b.ops = lookUp(g.hot)
+	if g.cfg.Multi && b.uniform && (b.action == submit || b.action == call) && rng.IntN(4) == 0 {
+		b.ops = listOps(g.hot)
 		return
 	}
 	hot, cold := g.shape.Hot, g.shape.Cold
@@ -261,7 +261,7 @@ func (g *generator) fill(b *batch, kind weft.OpKind) {
 // pick draws a kind of operation.
 func (g *generator) pick() weft.OpKind {
 	if g.cfg.Reduce && g.rng.IntN(2) == 0 {
-		return g.by
+		return g.reduction
 	}
 	return pick(g.rng, g.cfg.Multi)
 }
@@ -276,8 +276,8 @@ func pick(rng *rand.Rand, multi bool) weft.OpKind {
 	return kinds[rng.IntN(len(kinds))]
 }
 
-// lookUp returns operations that list all values of keys, each once.
-func lookUp(keys []uint64) (ops []weft.Op[uint64, uint64]) {
+// listOps returns operations that list all values of keys, each once.
+func listOps(keys []uint64) (ops []weft.Op[uint64, uint64]) {
 	keys = slices.Compact(slices.Sorted(slices.Values(keys)))
 	for _, k := range keys {
 		ops = append(ops, weft.Op[uint64, uint64]{Kind: getAll, Key: k})
@@ -309,7 +309,7 @@ func (p program) String() string {
 		if b.upkeep != "" {
 			fmt.Fprintf(&s, "%s; ", b.upkeep)
 		}
-		fmt.Fprintf(&s, "%d: %s", i, b.what())
+		fmt.Fprintf(&s, "%d: %s", i, b.label())
 		for j, op := range b.ops {
 			if j == 40 {
 				fmt.Fprintf(&s, " … and %d more", len(b.ops)-j)
@@ -322,17 +322,17 @@ func (p program) String() string {
 	return s.String()
 }
 
-// what describes a batch.
-func (b *batch) what() (s string) {
-	how := "mixed"
+// label describes a batch.
+func (b *batch) label() (s string) {
+	mode := "mixed"
 	if b.uniform {
-		how = "uniform"
+		mode = "uniform"
 	}
-	switch b.do {
+	switch b.action {
 	case submit:
-		return fmt.Sprintf("batch on stream %d, %s, %d operations:", b.stream, how, len(b.ops))
+		return fmt.Sprintf("batch on stream %d, %s, %d operations:", b.stream, mode, len(b.ops))
 	case call:
-		s = fmt.Sprintf("batch of the host, %s, %d operations:", how, len(b.ops))
+		s = fmt.Sprintf("batch of the host, %s, %d operations:", mode, len(b.ops))
 	case link:
 		return fmt.Sprintf("stream %d waits for stream %d", b.to, b.stream)
 	case wait:
@@ -340,17 +340,17 @@ func (b *batch) what() (s string) {
 	case sync:
 		s = "Sync"
 	case iterate:
-		return fmt.Sprintf("Pages, and meanwhile a batch on stream %d, %s, %d operations:", b.stream, how, len(b.ops))
+		return fmt.Sprintf("Pages, and meanwhile a batch on stream %d, %s, %d operations:", b.stream, mode, len(b.ops))
 	case clear:
 		return "Clear"
-	case ask, askCall, cut, cutCall, hold, reread, drop:
+	case rangeLookup, rangeLookupCall, rangeDelete, rangeDeleteCall, takeSnapshot, readSnapshot, closeSnapshot:
 		return fmt.Sprintf("%s on stream %d, snapshot %d:", [...]string{
-			"ranges", "ranges of the host", "DeleteRangeOn", "DeleteRange", "Snapshot", "ranges of a snapshot", "Close of a snapshot"}[b.do-ask], b.stream, b.to)
-	case leave:
-		return fmt.Sprintf("Close beside a batch on stream %d, %s, %d operations:", b.stream, how, len(b.ops))
+			"ranges", "ranges of the host", "DeleteRangeOn", "DeleteRange", "Snapshot", "ranges of a snapshot", "Close of a snapshot"}[b.action-rangeLookup], b.stream, b.to)
+	case closeBusy:
+		return fmt.Sprintf("Close beside a batch on stream %d, %s, %d operations:", b.stream, mode, len(b.ops))
 	}
-	if b.patience > 0 {
-		s += fmt.Sprintf(" (the context ends when asked %d times)", b.patience)
+	if b.maxChecks > 0 {
+		s += fmt.Sprintf(" (the context ends when asked %d times)", b.maxChecks)
 	}
 	return s
 }

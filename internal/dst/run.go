@@ -24,31 +24,31 @@ type runner[K weft.Key, V weft.Value] struct {
 	shape   Shape
 	ordered bool // operations of a uniform batch run in order
 	multi   bool
-	pairs   bool   // has values
-	loads   bool   // batches of PutNews are GetOrPuts
-	orders  orders // for ordered maps with atomic batches, or nil
+	pairs   bool           // has values
+	loads   bool           // batches of PutNews are GetOrPuts
+	orders  orderedActions // for ordered maps with atomic batches, or nil
 
-	history history
-	asked   []asked         // range lookups on the device with unread results
-	flights []*flight[K, V] // batches on the device with unread results
-	width   int             // of keys, in bytes
-	time    int64           // number of memory accesses so far
+	history      history
+	pendingReads []pendingRead       // range lookups on the device with unread results
+	submissions  []*submission[K, V] // batches on the device with unread results
+	width        int                 // of keys, in bytes
+	time         int64               // number of memory accesses so far
 }
 
-// A flight is a device batch that was submitted, with its columns.
-type flight[K weft.Key, V weft.Value] struct {
+// A submission is a device batch that was submitted, with its columns.
+type submission[K weft.Key, V weft.Value] struct {
 	Columns[K, V]
 	number  int
 	stream  int
 	events  []event
-	watched bool // its operations have times of their own
+	watched bool // its operations have separate times
 }
 
 // execute runs a program and returns its history and the number of launched kernels. An error is a
 // fault of the structure: the harness itself does not fail.
 func execute[K weft.Key, V weft.Value](cfg *Config[K, V], shape Shape, opts sim.Options, p program) (_ *history, launches int, err error) {
 	r := &runner[K, V]{shape: shape, ordered: !cfg.Unordered, multi: cfg.Multi, pairs: !cfg.Uniform, loads: cfg.Loads, width: int(sizeof[K]())}
-	r.history.timed = opts.Sequential && !cfg.Rough && cfg.byBatch == nil
+	r.history.timed = opts.Sequential && !cfg.RetriesOps && cfg.newOrdered == nil
 	r.history.multi = cfg.Multi
 	if r.history.timed {
 		opts.Watch = r.watch
@@ -68,8 +68,8 @@ func execute[K weft.Key, V weft.Value](cfg *Config[K, V], shape Shape, opts sim.
 	if r.subject, err = cfg.New(r.dev, shape); err != nil {
 		return nil, 0, fmt.Errorf("new: %w", err)
 	}
-	if cfg.byBatch != nil {
-		r.orders = cfg.byBatch(r)
+	if cfg.newOrdered != nil {
+		r.orders = cfg.newOrdered(r)
 	}
 	// A lost device cannot be closed properly, and has nothing to leak.
 	defer r.subject.Close()
@@ -80,7 +80,7 @@ func execute[K weft.Key, V weft.Value](cfg *Config[K, V], shape Shape, opts sim.
 			return nil, 0, err
 		}
 		r.streams, r.link = append(r.streams, s), append(r.link, e)
-		r.history.stream = append(r.history.stream, 0)
+		r.history.streams = append(r.history.streams, 0)
 	}
 	for i, b := range p {
 		for _, u := range cfg.Upkeep {
@@ -107,7 +107,7 @@ const budget = 1 << 27
 // stagingOf splits small host batches into many pieces, in an order of the seed.
 func stagingOf(seed uint64) staging.Settings {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	return staging.Settings{PieceBytes: 32 << rng.IntN(6), Segments: 1 + rng.IntN(3), Order: rng.IntN}
+	return staging.Settings{PieceBytes: 32 << rng.IntN(6), Slots: 1 + rng.IntN(3), Order: rng.IntN}
 }
 
 func sizeof[T device.Elem]() uintptr {
@@ -118,39 +118,39 @@ func sizeof[T device.Elem]() uintptr {
 func (r *runner[K, V]) run(b batch) error {
 	host, ok := r.subject.(HostSubject[K, V])
 	ctx := context.Context(context.Background())
-	if b.patience > 0 {
-		ctx = &countdown{ctx, b.patience}
+	if b.maxChecks > 0 {
+		ctx = &countdown{ctx, b.maxChecks}
 	}
 	b.stream %= len(r.streams)
 	b.to %= len(r.streams)
 	switch {
-	case len(b.ops) > 0 && b.ops[0].Kind == getAll && b.do == call && ok:
+	case len(b.ops) > 0 && b.ops[0].Kind == getAll && b.action == call && ok:
 		return r.listCall(ctx, b)
 	case len(b.ops) > 0 && b.ops[0].Kind == getAll:
 		return r.list(b)
-	case b.do == submit, b.do == call && !ok:
+	case b.action == submit, b.action == call && !ok:
 		return r.submit(b)
-	case b.do == call:
+	case b.action == call:
 		return r.call(ctx, host, b)
-	case b.do == link:
+	case b.action == link:
 		r.history.link(b.stream, b.to)
 		e := r.link[b.stream]
 		return errors.Join(r.streams[b.stream].Record(e), r.streams[b.to].Wait(e))
-	case b.do == wait:
+	case b.action == wait:
 		err := r.streams[b.stream].Sync(ctx)
 		if err == nil {
-			r.history.waited(b.stream)
+			r.history.markStreamWaited(b.stream)
 			err = r.collect()
 		}
-		return r.allowed(err, b)
-	case b.do == sync:
-		return r.allowed(r.sync(ctx), b)
-	case b.do == iterate && ok:
+		return r.filterError(err, b)
+	case b.action == sync:
+		return r.filterError(r.sync(ctx), b)
+	case b.action == iterate && ok:
 		return r.iterate(host, b)
-	case b.do == clear && ok:
+	case b.action == clear && ok:
 		return r.clear(host)
-	case b.do >= ask && r.orders != nil:
-		return r.orders.byOrder(ctx, b)
+	case b.action >= rangeLookup && r.orders != nil:
+		return r.orders.run(ctx, b)
 	}
 	return nil
 }
@@ -168,10 +168,10 @@ func (c *countdown) Err() error {
 	return nil
 }
 
-// allowed drops errors that a batch may have: fixed structures are full, contexts end.
-func (r *runner[K, V]) allowed(err error, b batch) error {
+// filterError drops errors that a batch may have: fixed structures are full, contexts end.
+func (r *runner[K, V]) filterError(err error, b batch) error {
 	if err != nil && !errors.Is(err, device.ErrLost) &&
-		(r.shape.Fixed && errors.Is(err, weft.ErrFull) || b.patience > 0 && errors.Is(err, context.Canceled)) {
+		(r.shape.Fixed && errors.Is(err, weft.ErrFull) || b.maxChecks > 0 && errors.Is(err, context.Canceled)) {
 		return nil
 	}
 	return err
@@ -181,7 +181,7 @@ func (r *runner[K, V]) allowed(err error, b batch) error {
 func (r *runner[K, V]) sync(ctx context.Context) error {
 	err := r.subject.Sync(ctx)
 	if err == nil || errors.Is(err, weft.ErrFull) {
-		r.history.waitedForAll()
+		r.history.markAllWaited()
 		err = errors.Join(err, r.collect())
 	}
 	return err
@@ -195,7 +195,7 @@ func (r *runner[K, V]) submit(b batch) error {
 	}
 	keys, vals, kinds := columns[K, V](b.ops)
 	s := r.streams[b.stream]
-	f := &flight[K, V]{stream: b.stream, Columns: Columns[K, V]{Kind: r.kind(kinds[0])}}
+	f := &submission[K, V]{stream: b.stream, Columns: Columns[K, V]{Kind: r.kind(kinds[0])}}
 	var errs [5]error
 	f.Keys, errs[0] = device.Upload(s, keys)
 	f.Vals, errs[1] = device.Upload(s, vals)
@@ -214,12 +214,12 @@ func (r *runner[K, V]) submit(b batch) error {
 	f.events = r.events(b, inOrder)
 	f.watched = r.history.timed && !inOrder
 	f.number = r.history.begin(b.stream, changes(b))
-	r.flights = append(r.flights, f)
+	r.submissions = append(r.submissions, f)
 	returns, err := r.subject.Submit(s, &f.Columns)
 	for i := range f.events {
 		f.events[i].returns = returns
 	}
-	return r.allowed(err, b)
+	return r.filterError(err, b)
 }
 
 // inOrder reports whether the operations of a batch run in order. Lookups need not: any of them may
@@ -253,7 +253,7 @@ func columns[K weft.Key, V weft.Value](ops []weft.Op[uint64, uint64]) (keys []K,
 func (r *runner[K, V]) events(b batch, inOrder bool) []event {
 	events := make([]event, len(b.ops))
 	for i := range events {
-		events[i] = event{op: b.ops[i], from: r.time, till: forever}
+		events[i] = event{op: b.ops[i], start: r.time, end: forever}
 		if inOrder {
 			events[i].rank = i + 1
 		}
@@ -264,18 +264,18 @@ func (r *runner[K, V]) events(b batch, inOrder bool) []event {
 // collect reads the results of the batches that the host has waited for.
 func (r *runner[K, V]) collect() error {
 	var err error
-	r.flights = slices.DeleteFunc(r.flights, func(f *flight[K, V]) bool {
-		if !r.history.known.has(f.number) {
+	r.submissions = slices.DeleteFunc(r.submissions, func(f *submission[K, V]) bool {
+		if !r.history.waited.has(f.number) {
 			return false
 		}
-		err = errors.Join(err, r.land(f))
+		err = errors.Join(err, r.readResults(f))
 		return true
 	})
-	return errors.Join(err, r.collectAsked())
+	return errors.Join(err, r.collectPending())
 }
 
-// land reads the results of a batch.
-func (r *runner[K, V]) land(f *flight[K, V]) error {
+// readResults reads the results of a batch.
+func (r *runner[K, V]) readResults(f *submission[K, V]) error {
 	ctx, s, n := context.Background(), r.streams[f.stream], len(f.events)
 	vals, ok, removed := make([]V, n), make([]bool, n), make([]uint32, f.Removed.Len())
 	if err := errors.Join(f.Vals.CopyTo(ctx, s, vals), f.OK.CopyTo(ctx, s, ok), f.Removed.CopyTo(ctx, s, removed)); err != nil {
@@ -288,7 +288,7 @@ func (r *runner[K, V]) land(f *flight[K, V]) error {
 		if r.multi {
 			e.removed = int(removed[i])
 		}
-		e.till = min(e.till, r.time)
+		e.end = min(e.end, r.time)
 	}
 	r.history.add(f.number, f.events)
 	return errors.Join(f.Keys.Free(), f.Vals.Free(), f.OK.Free(), f.Kinds.Free(), f.Removed.Free())
@@ -316,13 +316,13 @@ func (r *runner[K, V]) call(ctx context.Context, host HostSubject[K, V], b batch
 	r.time++
 	for i := range events {
 		e := &events[i]
-		e.ok, e.val, e.returns, e.till = ok[i] != returns.Loaded, uint64(vals[i]), returns, r.time
+		e.ok, e.val, e.returns, e.end = ok[i] != returns.Loaded, uint64(vals[i]), returns, r.time
 	}
 	r.history.add(number, events)
-	if err := r.allowed(err, b); err != nil {
+	if err := r.filterError(err, b); err != nil {
 		return err
 	}
-	r.history.returned(number)
+	r.history.markReturned(number)
 	return r.collect()
 }
 
@@ -355,18 +355,18 @@ func (r *runner[K, V]) iterate(host HostSubject[K, V], b batch) error {
 	}
 	r.time++
 	if byBatch {
-		r.history.views = append(r.history.views, view{number: number, at: number, what: "iteration", explains: func(c content) bool {
+		r.history.views = append(r.history.views, view{number: number, at: number, desc: "iteration", matches: func(c contents) bool {
 			return maps.EqualFunc(found, c, func(vals []uint64, v uint64) bool { return len(vals) == 1 && vals[0] == v })
 		}})
-		r.history.returned(number)
+		r.history.markReturned(number)
 		return r.collect()
 	}
 	var events []event
-	for _, k := range r.history.keys(maps.Keys(found), r.underWay()) {
+	for _, k := range r.history.keys(maps.Keys(found), r.running()) {
 		if changed[k] {
 			continue
 		}
-		e := event{op: weft.Op[uint64, uint64]{Kind: getAll, Key: k}, all: found[k], from: start, till: r.time}
+		e := event{op: weft.Op[uint64, uint64]{Kind: getAll, Key: k}, all: found[k], start: start, end: r.time}
 		if !r.multi {
 			e.op.Kind, e.all, e.returns = weft.OpGet, nil, Returns{OK: true, Vals: r.pairs}
 			if vals := found[k]; vals != nil {
@@ -376,13 +376,13 @@ func (r *runner[K, V]) iterate(host HostSubject[K, V], b batch) error {
 		events = append(events, e)
 	}
 	r.history.add(number, events)
-	r.history.returned(number)
+	r.history.markReturned(number)
 	return r.collect()
 }
 
-// underWay returns the operations of device batches with unread results.
-func (r *runner[K, V]) underWay() (events []event) {
-	for _, f := range r.flights {
+// running returns the operations of device batches with unread results.
+func (r *runner[K, V]) running() (events []event) {
+	for _, f := range r.submissions {
 		events = append(events, f.events...)
 	}
 	return events
@@ -401,17 +401,17 @@ func (r *runner[K, V]) clear(host HostSubject[K, V]) error {
 	}
 	r.time++
 	var events []event
-	for _, k := range r.history.keys(func(func(uint64) bool) {}, r.underWay()) {
-		events = append(events, event{op: weft.Op[uint64, uint64]{Kind: kind, Key: k}, from: r.time - 1, till: r.time})
+	for _, k := range r.history.keys(func(func(uint64) bool) {}, r.running()) {
+		events = append(events, event{op: weft.Op[uint64, uint64]{Kind: kind, Key: k}, start: r.time - 1, end: r.time})
 	}
 	r.history.add(number, events)
-	r.history.returned(number)
+	r.history.markReturned(number)
 	return r.collect()
 }
 
 // list runs a batch of GetAlls, alone.
 func (r *runner[K, V]) list(b batch) error {
-	if err := r.allowed(r.sync(context.Background()), b); err != nil {
+	if err := r.filterError(r.sync(context.Background()), b); err != nil {
 		return err
 	}
 	n := len(b.ops)
@@ -435,14 +435,14 @@ func (r *runner[K, V]) list(b batch) error {
 	if err := errors.Join(offsetsOn.CopyTo(context.Background(), s, offsets), valsOn.CopyTo(context.Background(), s, vals)); err != nil {
 		return err
 	}
-	r.history.returned(number)
+	r.history.markReturned(number)
 	if total := offsets[n]; !slices.IsSorted(offsets) || total >= uint64(len(vals)) {
 		return fmt.Errorf("length %d, but the keys have %d values: %v", len(vals)-1, total, offsets)
 	}
 	r.time += 2
 	var events []event
 	for i, op := range b.ops {
-		events = append(events, event{op: op, all: numbered(vals[offsets[i]:offsets[i+1]], valNumber[V]), from: r.time - 1, till: r.time})
+		events = append(events, event{op: op, all: numberColumn(vals[offsets[i]:offsets[i+1]], valNumber[V]), start: r.time - 1, end: r.time})
 	}
 	r.history.add(number, events)
 	return errors.Join(on.Free(), counts.Free(), offsetsOn.Free(), valsOn.Free())
@@ -462,15 +462,15 @@ func (r *runner[K, V]) listCall(ctx context.Context, b batch) error {
 	number := r.history.beginCall(false)
 	var rows weft.Rows[V]
 	if err := m.GetAll(ctx, keys, &rows); err != nil {
-		return r.allowed(err, b)
+		return r.filterError(err, b)
 	}
 	r.time++
 	var events []event
 	for i, op := range b.ops {
-		events = append(events, event{op: op, all: numbered(rows.Row(i), valNumber[V]), from: start, till: r.time})
+		events = append(events, event{op: op, all: numberColumn(rows.Row(i), valNumber[V]), start: start, end: r.time})
 	}
 	r.history.add(number, events)
-	r.history.returned(number)
+	r.history.markReturned(number)
 	return r.collect()
 }
 
@@ -478,24 +478,24 @@ func (r *runner[K, V]) listCall(ctx context.Context, b batch) error {
 // last write of the result.
 func (r *runner[K, V]) watch(a sim.Access) {
 	r.time++
-	for _, f := range r.flights {
+	for _, f := range r.submissions {
 		if !f.watched {
 			continue
 		}
 		if i := int(a.Addr-f.Keys.Ptr()) / r.width; !a.Write && a.Addr >= f.Keys.Ptr() && i < len(f.events) {
 			if e := &f.events[i]; !e.begun {
-				e.from, e.begun = r.time, true
+				e.start, e.begun = r.time, true
 			}
 		}
 		if i := int(a.Addr - f.OK.Ptr()); a.Write && a.Addr >= f.OK.Ptr() && i < len(f.events) {
-			f.events[i].till = r.time
+			f.events[i].end = r.time
 		}
 	}
 }
 
 // finish looks up every key that occurred and compares the number found with Len.
 func (r *runner[K, V]) finish(p program) error {
-	if err := r.allowed(r.sync(context.Background()), batch{}); err != nil {
+	if err := r.filterError(r.sync(context.Background()), batch{}); err != nil {
 		return err
 	}
 	kind := weft.OpGet
@@ -506,7 +506,7 @@ func (r *runner[K, V]) finish(p program) error {
 	for _, k := range r.history.keys(p.keys, nil) {
 		b.ops = append(b.ops, weft.Op[uint64, uint64]{Kind: kind, Key: k})
 	}
-	if err := errors.Join(r.run(b), r.allowed(r.sync(context.Background()), b)); err != nil {
+	if err := errors.Join(r.run(b), r.filterError(r.sync(context.Background()), b)); err != nil {
 		return fmt.Errorf("final lookup: %w", err)
 	}
 	found := 0
@@ -524,17 +524,17 @@ func (r *runner[K, V]) finish(p program) error {
 			return fmt.Errorf("invariants: %w", err)
 		}
 	}
-	if err := r.leave(p); err != nil {
+	if err := r.closeBusy(p); err != nil {
 		return err
 	}
 	r.history.complete(r.shape)
 	return nil
 }
 
-// leave closes the structure while a batch runs.
-func (r *runner[K, V]) leave(p program) error {
+// closeBusy closes the structure while a batch runs.
+func (r *runner[K, V]) closeBusy(p program) error {
 	for _, b := range p {
-		if b.do == leave {
+		if b.action == closeBusy {
 			if err := r.submit(b); err != nil {
 				return fmt.Errorf("last batch: %w", err)
 			}
@@ -542,12 +542,12 @@ func (r *runner[K, V]) leave(p program) error {
 	}
 	err := r.subject.Close()
 	if r.orders != nil {
-		err = errors.Join(err, r.orders.dropAll())
+		err = errors.Join(err, r.orders.closeSnapshots())
 	}
 	if err != nil {
 		return fmt.Errorf("close: %w", err)
 	}
-	r.history.waitedForAll()
+	r.history.markAllWaited()
 	return errors.Join(r.dev.Sync(context.Background()), r.collect())
 }
 

@@ -15,33 +15,33 @@ import (
 //     any later place, it still follows its predecessors. Operations between start from the same
 //     states, and operations after its old place from states that permit no less.
 //   - A state is abandoned if it lacks a fact that a remaining operation needs and no remaining one
-//     gives, or cannot reach the size that one needs.
+//     provides, or cannot reach the size that one needs.
 //   - Facts that no remaining operation needs do not distinguish states.
 //   - Of two operations of a kind, one goes first if all successors of the other are successors of
 //     it, too: they could be exchanged, see [search.first].
 type search[S, O any] struct {
-	m     *Model[S, O]
-	ops   []operation[O]
-	order []int // the order of trying operations
-	done  set
-	needs map[any]int // per fact, the number of remaining operations that need it
-	gives map[any]int // per fact, the number of remaining operations that give it
-	tried map[string]struct{}
-	steps int // number of tried configurations
-	limit int
+	m          *Model[S, O]
+	ops        []operation[O]
+	order      []int // the order of trying operations
+	done       set
+	nRequiring map[any]int // per fact, the number of remaining operations that need it
+	nProviding map[any]int // per fact, the number of remaining operations that provide it
+	visited    map[string]struct{}
+	steps      int // number of tried configurations
+	limit      int
 }
 
 // An operation is a remaining operation, or its remainder.
 type operation[O any] struct {
-	op   O
-	hint Hint
-	kind string // equal for exchangeable operations; "" if not exchangeable
-	part bool   // partly done
+	op      O
+	hint    Hint
+	kind    string // equal for exchangeable operations; "" if not exchangeable
+	partial bool   // partly done
 
 	before, after       set // predecessors and successors
 	allBefore, allAfter set // the same, including operations that move along in an exchange
 
-	later map[any]struct{} // facts that successors need
+	laterFacts map[any]struct{} // facts that successors need
 }
 
 // maxSteps bounds a search. Histories of our shapes take dozens of steps.
@@ -53,12 +53,12 @@ func newSearch[S, O any](m *Model[S, O], ops []O, before func(i, j int) bool) *s
 	n := len(ops)
 	x := &search[S, O]{
 		m: m, ops: make([]operation[O], n), order: make([]int, n), done: newSet(n),
-		needs: map[any]int{}, gives: map[any]int{}, tried: map[string]struct{}{}, limit: maxSteps,
+		nRequiring: map[any]int{}, nProviding: map[any]int{}, visited: map[string]struct{}{}, limit: maxSteps,
 	}
 	for i, op := range ops {
 		x.order[i] = i
 		x.ops[i] = operation[O]{op: op, hint: m.hint(op), before: newSet(n), after: newSet(n)}
-		x.count(i, 1)
+		x.addCounts(i, 1)
 	}
 	for i := range ops {
 		for j := range ops {
@@ -71,29 +71,29 @@ func newSearch[S, O any](m *Model[S, O], ops []O, before func(i, j int) bool) *s
 	// Operations with the most successors are tried first: of intervals, the first to end.
 	slices.SortStableFunc(x.order, func(i, j int) int { return x.ops[j].after.len() - x.ops[i].after.len() })
 	for i := range ops {
-		x.tie(i)
+		x.setExchanges(i)
 	}
 	return x
 }
 
-// tie determines the operations with which operation i may be exchanged. A fact that it gives and
-// others need prevents that, unless those can move along: in a register, if it alone gives the
-// fact, and they give none.
-func (x *search[S, O]) tie(i int) {
+// setExchanges determines the operations with which operation i may be exchanged. A fact that it
+// provides and others need prevents that, unless those can move along: in a register, if it alone
+// provides the fact, and they provide none.
+func (x *search[S, O]) setExchanges(i int) {
 	o := &x.ops[i]
-	o.kind, o.allBefore, o.allAfter, o.later = o.hint.Class, slices.Clone(o.before), slices.Clone(o.after), map[any]struct{}{}
+	o.kind, o.allBefore, o.allAfter, o.laterFacts = o.hint.Class, slices.Clone(o.before), slices.Clone(o.after), map[any]struct{}{}
 	all := newSet(len(x.ops))
 	all.flip(i)
 	for j := range x.ops {
 		r := &x.ops[j]
-		for _, f := range r.hint.Needs {
+		for _, f := range r.hint.Requires {
 			if o.after.has(j) && x.m.Size != nil {
-				o.later[f] = struct{}{}
+				o.laterFacts[f] = struct{}{}
 			}
-			if o.kind == "" || !slices.Contains(o.hint.Gives, f) {
+			if o.kind == "" || !slices.Contains(o.hint.Provides, f) {
 				continue
 			}
-			if !x.m.Register || x.gives[f] > 1 || len(r.hint.Gives) > 0 {
+			if !x.m.Register || x.nProviding[f] > 1 || len(r.hint.Provides) > 0 {
 				o.kind += fmt.Sprint(";", f)
 				continue
 			}
@@ -106,129 +106,129 @@ func (x *search[S, O]) tie(i int) {
 	o.allAfter.remove(all)
 }
 
-// count adds an operation to the remaining ones, or removes it.
-func (x *search[S, O]) count(i, by int) {
-	for _, f := range x.ops[i].hint.Needs {
-		x.needs[f] += by
+// addCounts adds an operation to the remaining ones, or removes it.
+func (x *search[S, O]) addCounts(i, delta int) {
+	for _, f := range x.ops[i].hint.Requires {
+		x.nRequiring[f] += delta
 	}
-	for _, f := range x.ops[i].hint.Gives {
-		x.gives[f] += by
+	for _, f := range x.ops[i].hint.Provides {
+		x.nProviding[f] += delta
 	}
 }
 
-// take puts an operation, or one step of it, next in the order.
-func (x *search[S, O]) take(i int, rest *O) (undo func()) {
-	was := x.ops[i]
-	x.count(i, -1)
+// apply puts an operation, or one step of it, next in the order.
+func (x *search[S, O]) apply(i int, rest *O) (undo func()) {
+	saved := x.ops[i]
+	x.addCounts(i, -1)
 	if rest == nil {
 		x.done.flip(i)
 		return func() {
 			x.done.flip(i)
-			x.count(i, 1)
+			x.addCounts(i, 1)
 		}
 	}
 	o := &x.ops[i]
-	o.op, o.hint, o.part = *rest, x.m.hint(*rest), true
+	o.op, o.hint, o.partial = *rest, x.m.hint(*rest), true
 	o.kind = cmp.Or(o.hint.Class, fmt.Sprint(*rest))
-	x.count(i, 1)
+	x.addCounts(i, 1)
 	return func() {
-		x.count(i, -1)
-		x.ops[i] = was
-		x.count(i, 1)
+		x.addCounts(i, -1)
+		x.ops[i] = saved
+		x.addCounts(i, 1)
 	}
 }
 
-// found reports whether the remaining operations have an order that begins in a state.
-func (x *search[S, O]) found(s S) bool {
-	taken, all := x.takePure(s)
-	if all {
+// hasOrder reports whether the remaining operations have an order that begins in a state.
+func (x *search[S, O]) hasOrder(s S) bool {
+	undos, done := x.applyPure(s)
+	if done {
 		return true
 	}
-	if !x.hopeless(s) && !x.seen(s) {
+	if !x.infeasible(s) && !x.markVisited(s) {
 		for _, i := range x.candidates(s) {
 			states, rest := x.m.Step(s, x.ops[i].op)
 			for _, next := range states {
-				undo := x.take(i, rest)
-				if x.found(next) {
+				undo := x.apply(i, rest)
+				if x.hasOrder(next) {
 					return true
 				}
 				undo()
 			}
 		}
 	}
-	for _, undo := range taken {
+	for _, undo := range undos {
 		undo()
 	}
 	return false
 }
 
-// open reports whether an operation remains and all of its predecessors are done.
-func (x *search[S, O]) open(i int) bool {
-	return !x.done.has(i) && x.ops[i].before.within(x.done)
+// ready reports whether an operation remains and all of its predecessors are done.
+func (x *search[S, O]) ready(i int) bool {
+	return !x.done.has(i) && x.ops[i].before.coveredBy(x.done)
 }
 
 // live reports whether a remaining operation needs a fact.
-func (x *search[S, O]) live(fact any) bool { return x.needs[fact] > 0 }
+func (x *search[S, O]) live(fact any) bool { return x.nRequiring[fact] > 0 }
 
-// takePure takes pure operations that may come next and change nothing. It reports whether no
+// applyPure takes pure operations that may come next and change nothing. It reports whether no
 // operation remains.
-func (x *search[S, O]) takePure(s S) (taken []func(), all bool) {
+func (x *search[S, O]) applyPure(s S) (undos []func(), all bool) {
 	now := x.m.Key(s, x.live)
 	same := func(next S) bool { return x.m.Key(next, x.live) == now }
-	for again := true; again; {
-		again = false
+	for changed := true; changed; {
+		changed = false
 		for _, i := range x.order {
 			h := &x.ops[i].hint
-			if !h.Pure || !x.open(i) || slices.ContainsFunc(h.Gives, x.live) {
+			if !h.Pure || !x.ready(i) || slices.ContainsFunc(h.Provides, x.live) {
 				continue
 			}
 			if states, rest := x.m.Step(s, x.ops[i].op); rest == nil && slices.ContainsFunc(states, same) {
-				taken = append(taken, x.take(i, nil))
-				now, again = x.m.Key(s, x.live), true
+				undos = append(undos, x.apply(i, nil))
+				now, changed = x.m.Key(s, x.live), true
 			}
 		}
 	}
-	return taken, x.done.len() == len(x.ops)
+	return undos, x.done.len() == len(x.ops)
 }
 
 // candidates returns the operations that may come next, without those that may as well follow
 // another.
 func (x *search[S, O]) candidates(s S) (next []int) {
 	for _, i := range x.order {
-		if !x.open(i) || slices.ContainsFunc(next, func(k int) bool { return x.first(k, i) }) {
+		if !x.ready(i) || slices.ContainsFunc(next, func(k int) bool { return x.mayPrecede(k, i) }) {
 			continue
 		}
 		if states, _ := x.m.Step(s, x.ops[i].op); len(states) > 0 {
-			next = slices.DeleteFunc(next, func(k int) bool { return x.first(i, k) })
+			next = slices.DeleteFunc(next, func(k int) bool { return x.mayPrecede(i, k) })
 			next = append(next, i)
 		}
 	}
 	return next
 }
 
-// first reports whether, of two operations that may come next, a may come before b: for each order
-// that begins with b, another one begins with a.
+// mayPrecede reports whether, of two operations that may come next, a may come before b: for each
+// order that begins with b, another one begins with a.
 //
-// If no operation needs the facts that they give, or they give the same facts, they are exchanged.
-// All predecessors of a are done, and all successors of b must be successors of a, too. Operations
-// of several steps are exchanged entirely if b ends before a, or else until equal parts of both
-// remain.
+// If no operation needs the facts that they provide, or they provide the same facts, they are
+// exchanged. All predecessors of a are done, and all successors of b must be successors of a, too.
+// Operations of several steps are exchanged entirely if b ends before a, or else until equal parts
+// of both remain.
 //
 // In a register, each has a period in which its fact holds, and operations in it that need the
 // fact, as b ends the present period. These move along: those of a to the end of b's period, and
 // those of b to the start of a's period. Predecessors of a's operations must precede b or one of
 // b's operations, so they are done by the end of b's period. Successors of b's operations must
 // follow a or one of a's operations, so they are not done at the start of a's period.
-func (x *search[S, O]) first(a, b int) bool {
+func (x *search[S, O]) mayPrecede(a, b int) bool {
 	o, p := &x.ops[a], &x.ops[b]
-	return o.kind != "" && o.kind == p.kind && o.allBefore.within(p.allBefore, x.done) && p.allAfter.within(o.allAfter, x.done)
+	return o.kind != "" && o.kind == p.kind && o.allBefore.coveredBy(p.allBefore, x.done) && p.allAfter.coveredBy(o.allAfter, x.done)
 }
 
-// hopeless reports whether some remaining operation has no place in any order that begins in a
+// infeasible reports whether some remaining operation has no place in any order that begins in a
 // state.
-func (x *search[S, O]) hopeless(s S) bool {
-	for f, n := range x.needs {
-		if n > 0 && x.gives[f] == 0 && !x.m.Has(s, f) {
+func (x *search[S, O]) infeasible(s S) bool {
+	for f, n := range x.nRequiring {
+		if n > 0 && x.nProviding[f] == 0 && !x.m.Has(s, f) {
 			return true
 		}
 	}
@@ -246,28 +246,28 @@ func (x *search[S, O]) unbalanced(i, size int) bool {
 	if x.done.has(i) || o.hint.Size < 0 {
 		return false
 	}
-	least, most, last := size+o.hint.Least, size+o.hint.Most, max(o.hint.Least, 0)
+	minSize, maxSize, minKept := size+o.hint.MinDelta, size+o.hint.MaxDelta, max(o.hint.MinDelta, 0)
 	for j := range x.ops {
 		h := &x.ops[j].hint
 		switch {
 		case x.done.has(j) || o.after.has(j) || i == j:
 		case o.before.has(j):
-			least, most = least+h.Least, most+h.Most
+			minSize, maxSize = minSize+h.MinDelta, maxSize+h.MaxDelta
 		default:
-			least, most = least+min(h.Least, 0), most+max(h.Most, 0)
+			minSize, maxSize = minSize+min(h.MinDelta, 0), maxSize+max(h.MaxDelta, 0)
 		}
 	}
-	for f := range o.later {
-		if x.gives[f] == 0 {
-			last++
+	for f := range o.laterFacts {
+		if x.nProviding[f] == 0 {
+			minKept++
 		}
 	}
-	return o.hint.Size < max(least, last) || o.hint.Size > most
+	return o.hint.Size < max(minSize, minKept) || o.hint.Size > maxSize
 }
 
-// seen records a configuration. It reports whether the configuration was seen before, or the search
-// has reached its limit.
-func (x *search[S, O]) seen(s S) bool {
+// markVisited records a configuration. It reports whether the configuration was seen before, or the
+// search has reached its limit.
+func (x *search[S, O]) markVisited(s S) bool {
 	if x.steps >= x.limit {
 		return true
 	}
@@ -276,15 +276,15 @@ func (x *search[S, O]) seen(s S) bool {
 		key = binary.LittleEndian.AppendUint64(key, w)
 	}
 	for i := range x.ops {
-		if o := &x.ops[i]; o.part && !x.done.has(i) {
+		if o := &x.ops[i]; o.partial && !x.done.has(i) {
 			key = fmt.Appendf(key, "%d:%q", i, o.kind)
 		}
 	}
 	key = append(append(key, '|'), x.m.Key(s, x.live)...)
-	if _, ok := x.tried[string(key)]; ok {
+	if _, ok := x.visited[string(key)]; ok {
 		return true
 	}
-	x.tried[string(key)] = struct{}{}
+	x.visited[string(key)] = struct{}{}
 	x.steps++
 	return false
 }

@@ -26,8 +26,8 @@ func past(rng *rand.Rand, n int, fixed, wild bool) (h []event) {
 			returns, v = columns[rng.IntN(4)], rng.IntN(4)
 		}
 		e := event{
-			op: weft.Op[uint64, uint64]{Kind: weft.OpKind(rng.IntN(4)), Key: 1, Value: uint64(v)}, returns: returns, full: fixed,
-			from: now - rng.Int64N(spread), till: now + rng.Int64N(spread),
+			op: weft.Op[uint64, uint64]{Kind: weft.OpKind(rng.IntN(4)), Key: 1, Value: uint64(v)}, returns: returns, maybeFull: fixed,
+			start: now - rng.Int64N(spread), end: now + rng.Int64N(spread),
 		}
 		switch e.op.Kind {
 		case weft.OpGet:
@@ -51,7 +51,7 @@ func past(rng *rand.Rand, n int, fixed, wild bool) (h []event) {
 
 // times returns the partial order of operations by their intervals.
 func times(h []event) func(i, j int) bool {
-	return func(i, j int) bool { return h[i].till < h[j].from }
+	return func(i, j int) bool { return h[i].end < h[j].start }
 }
 
 // sparse returns the transitive closure of some pairs of another order of n operations.
@@ -74,21 +74,21 @@ func sparse(rng *rand.Rand, n int, before func(i, j int) bool) func(i, j int) bo
 	return func(i, j int) bool { return edges[i][j] }
 }
 
-// An opinion counts the histories on which a search and porcupine agree.
-type opinion struct{ legal, illegal, unknown int }
+// An agreement counts the histories on which a search and porcupine agree.
+type agreement struct{ legal, illegal, unknown int }
 
 // agree compares the search with porcupine, which may get a different model.
-func agree[S, T, O any](t *testing.T, seen *opinion, m *Model[S, O], its *Model[T, O], h []O, before func(i, j int) bool) {
+func agree[S, T, O any](t *testing.T, seen *agreement, m *Model[S, O], its *Model[T, O], h []O, before func(i, j int) bool) {
 	t.Helper()
 	x := newSearch(m, h, before)
-	got := x.found(m.Init)
-	switch want := judge(its, h, before); {
+	got := x.hasOrder(m.Init)
+	switch want := checkPorcupine(its, h, before); {
 	case want == porcupine.Unknown:
 		seen.unknown++
 	case got != (want == porcupine.Ok):
 		var edges []string
 		for i := range h {
-			edges = append(edges, fmt.Sprintf("%d: %s", i, m.Tell(h[i:i+1])))
+			edges = append(edges, fmt.Sprintf("%d: %s", i, m.Format(h[i:i+1])))
 			for j := range h {
 				if before(i, j) {
 					edges = append(edges, fmt.Sprint(i, "<", j, " "))
@@ -103,8 +103,8 @@ func agree[S, T, O any](t *testing.T, seen *opinion, m *Model[S, O], its *Model[
 	}
 }
 
-// enough requires both legal and illegal histories, and few on which porcupine gave up.
-func (o opinion) enough(t *testing.T) {
+// requireBoth requires both legal and illegal histories, and few on which porcupine gave up.
+func (o agreement) requireBoth(t *testing.T) {
 	t.Helper()
 	few := (o.legal + o.illegal) / 20
 	if t.Logf("%+v", o); o.legal <= few || o.illegal <= few || o.unknown > few {
@@ -122,7 +122,7 @@ func trials(n uint64) uint64 {
 
 // The search and porcupine agree on times and on partial orders.
 func TestSearchAgreesWithPorcupine(t *testing.T) {
-	var byTime, byEdges opinion
+	var byTime, byEdges agreement
 	m := mapModel(reduced[uint64])
 	for seed := range trials(2500) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -132,14 +132,14 @@ func TestSearchAgreesWithPorcupine(t *testing.T) {
 		agree(t, &byTime, m, m, h, times(h))
 		agree(t, &byEdges, m, m, h, sparse(rng, len(h), times(h)))
 	}
-	byTime.enough(t)
-	byEdges.enough(t)
+	byTime.requireBoth(t)
+	byEdges.requireBoth(t)
 }
 
 // short searches an order of a history in a partial order that seed selects: that of its times,
 // none within a batch, or one of edges. A history of few operations is then spoiled. With edges
 // that may take long.
-func short[S any](t *testing.T, m *Model[S, event], seed uint64, h []event, most int) (longest int) {
+func short[S any](t *testing.T, m *Model[S, event], seed uint64, h []event, maxOps int) (longest int) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 5))
 	before := times(h)
@@ -150,13 +150,13 @@ func short[S any](t *testing.T, m *Model[S, event], seed uint64, h []event, most
 		before = sparse(rng, len(h), before)
 	}
 	x := newSearch(m, h, before)
-	if !x.found(m.Init) || x.steps > most {
+	if !x.hasOrder(m.Init) || x.steps > maxOps {
 		t.Errorf("seed %d: %d steps find no order for %d operations", seed, x.steps, len(h))
 	}
 	longest = x.steps
 	if spoil(rng, h); len(h) <= 60 && seed%3 != 1 {
 		x = newSearch(m, h, before)
-		if x.found(m.Init); x.steps > most {
+		if x.hasOrder(m.Init); x.steps > maxOps {
 			t.Errorf("seed %d: %d steps for %d operations that may have no order", seed, x.steps, len(h))
 		}
 	}
@@ -184,7 +184,7 @@ func TestSearchGivesUp(t *testing.T) {
 	m := mapModel(reduced[uint64])
 	x := newSearch(m, h, times(h))
 	x.limit = 1
-	if x.found(m.Init) || x.steps != x.limit {
+	if x.hasOrder(m.Init) || x.steps != x.limit {
 		t.Errorf("an order found in %d steps", x.steps)
 	}
 }
@@ -227,7 +227,7 @@ func TestWrongHints(t *testing.T) {
 		h    []event
 		hint Hint
 	}{
-		{h, Hint{Needs: []any{"what nobody gives"}}},
+		{h, Hint{Requires: []any{"what nobody gives"}}},
 		{gone, Hint{Pure: true}},
 	} {
 		m := mapModel(reduced[uint64])
@@ -259,14 +259,14 @@ func registerModel() *Model[int, regOp] {
 			}
 			return "another"
 		},
-		Tell: func(ops []regOp) string { return fmt.Sprintf("%+v", ops) },
+		Format: func(ops []regOp) string { return fmt.Sprintf("%+v", ops) },
 		Hint: func(o regOp) Hint {
 			h := Hint{Pure: o.writes == 0}
 			if o.reads != 0 {
-				h.Needs = []any{o.found}
+				h.Requires = []any{o.found}
 			}
 			if o.writes != 0 {
-				h.Gives, h.Class = []any{o.val}, fmt.Sprint(o.reads, o.reads*o.found)
+				h.Provides, h.Class = []any{o.val}, fmt.Sprint(o.reads, o.reads*o.found)
 			}
 			return h
 		},
@@ -278,7 +278,7 @@ func registerModel() *Model[int, regOp] {
 // An operation may write a value that it needs, or find the value initially.
 func TestRegister(t *testing.T) {
 	m := registerModel()
-	var seen opinion
+	var seen agreement
 	for seed := range trials(2500) {
 		rng := rand.New(rand.NewPCG(seed, 8))
 		n, s := 1+rng.IntN(8), 0
@@ -296,5 +296,5 @@ func TestRegister(t *testing.T) {
 		}
 		agree(t, &seen, m, m, h, sparse(rng, n, func(i, j int) bool { return i+wait < j }))
 	}
-	seen.enough(t)
+	seen.requireBoth(t)
 }

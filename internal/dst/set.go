@@ -28,8 +28,8 @@ func (s set) remove(c set) {
 	}
 }
 
-// within reports whether each number is in at least one of the sets.
-func (s set) within(sets ...set) bool {
+// coveredBy reports whether each number is in at least one of the sets.
+func (s set) coveredBy(sets ...set) bool {
 	for i, w := range s {
 		for _, c := range sets {
 			w &^= c[i]
@@ -41,23 +41,23 @@ func (s set) within(sets ...set) bool {
 	return true
 }
 
-// closed returns the transitive closure of a relation among n things.
-func closed(n int, before func(i, j int) bool) func(i, j int) bool {
-	behind := make([]set, n) // per thing, its successors
-	for i := range behind {
-		behind[i] = newSet(n)
+// transitiveClosure returns the transitive closure of a relation among n things.
+func transitiveClosure(n int, before func(i, j int) bool) func(i, j int) bool {
+	successors := make([]set, n) // per thing, its successors
+	for i := range successors {
+		successors[i] = newSet(n)
 		for j := range n {
 			if before(i, j) {
-				behind[i].flip(j)
+				successors[i].flip(j)
 			}
 		}
 	}
-	for k := range behind {
-		for i := range behind {
-			if behind[i].has(k) {
-				behind[i].add(behind[k])
+	for k := range successors {
+		for i := range successors {
+			if successors[i].has(k) {
+				successors[i].add(successors[k])
 			}
 		}
 	}
-	return func(i, j int) bool { return behind[i].has(j) }
+	return func(i, j int) bool { return successors[i].has(j) }
 }

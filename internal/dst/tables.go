@@ -18,8 +18,8 @@ type Mode[O any] struct {
 // String returns the mode as part of a test name.
 func (m Mode[O]) String() string { return fmt.Sprintf("sm_%d,%s", m.Arch, m.Name) }
 
-// tended is a structure with statistics, compaction, and a memory check at the end.
-type tended[S any] interface {
+// maintained is a structure with statistics, compaction, and a memory check at the end.
+type maintained[S any] interface {
 	Stats(ctx context.Context) (S, error)
 	Compact(ctx context.Context) error
 	CheckInvariants() error
@@ -29,7 +29,7 @@ type tended[S any] interface {
 // statistics are plausible, and compacts them.
 func Maps[M interface {
 	OnMap[K, V]
-	tended[S]
+	maintained[S]
 }, K weft.Key, V weft.Value, S any](open func(dev device.Device, s Shape) (M, error), impossible func(S) bool) Config[K, V] {
 	return Config[K, V]{Upkeep: upkeep[K, V](impossible), New: func(dev device.Device, s Shape) (Subject[K, V], error) {
 		m, err := open(dev, s)
@@ -40,7 +40,7 @@ func Maps[M interface {
 // Sets is Maps for sets.
 func Sets[T interface {
 	OnSet[K]
-	tended[S]
+	maintained[S]
 }, K weft.Key, S any](open func(dev device.Device, s Shape) (T, error), impossible func(S) bool) Config[K, uint32] {
 	return Config[K, uint32]{Uniform: true, Upkeep: upkeep[K, uint32](impossible), New: func(dev device.Device, s Shape) (Subject[K, uint32], error) {
 		m, err := open(dev, s)
@@ -51,16 +51,16 @@ func Sets[T interface {
 // subject is a subject with its structure.
 type subject[K weft.Key, V weft.Value, S any] struct {
 	HostSubject[K, V]
-	tended tended[S]
+	impl maintained[S]
 }
 
-func (s subject[K, V, S]) CheckInvariants() error { return s.tended.CheckInvariants() }
+func (s subject[K, V, S]) CheckInvariants() error { return s.impl.CheckInvariants() }
 
-// under returns the structure.
-func (s subject[K, V, S]) under() any { return s.tended }
+// structure returns the structure.
+func (s subject[K, V, S]) structure() any { return s.impl }
 
 func upkeep[K weft.Key, V weft.Value, S any](impossible func(S) bool) []Upkeep[K, V] {
-	of := func(x Subject[K, V]) tended[S] { return x.(subject[K, V, S]).tended }
+	of := func(x Subject[K, V]) maintained[S] { return x.(subject[K, V, S]).impl }
 	return []Upkeep[K, V]{
 		{Name: "Stats", Do: func(x Subject[K, V]) error {
 			s, err := of(x).Stats(context.Background())

@@ -21,20 +21,20 @@ func typesOf[K weft.Key, V weft.Value]() types {
 	}
 }
 
-// turned returns the sign bit of signed keys.
-func turned[K weft.Key]() uint64 {
+// signBit returns the sign bit of signed keys.
+func signBit[K weft.Key]() uint64 {
 	if ^K(0) < 0 {
 		return 1 << 63
 	}
 	return 0
 }
 
-func keyNumber[K weft.Key](k K) uint64 { return uint64(k) ^ turned[K]() }
-func typed[K weft.Key](n uint64) K     { return K(n ^ turned[K]()) }
+func keyNumber[K weft.Key](k K) uint64 { return uint64(k) ^ signBit[K]() }
+func typed[K weft.Key](n uint64) K     { return K(n ^ signBit[K]()) }
 
 func valNumber[V weft.Value](v V) uint64 { return uint64(v) }
 
-func numbered[T any](column []T, number func(T) uint64) []uint64 {
+func numberColumn[T any](column []T, number func(T) uint64) []uint64 {
 	out := make([]uint64, len(column))
 	for i, x := range column {
 		out[i] = number(x)
@@ -42,7 +42,7 @@ func numbered[T any](column []T, number func(T) uint64) []uint64 {
 	return out
 }
 
-func typedIn[T any](column []uint64, typed func(uint64) T) []T {
+func typedColumn[T any](column []uint64, typed func(uint64) T) []T {
 	out := make([]T, len(column))
 	for i, n := range column {
 		out[i] = typed(n)

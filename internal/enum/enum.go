@@ -1,6 +1,5 @@
-// Package enum prints the values of enumerations and reads them again, for the String,
-// MarshalText and UnmarshalText of options: so flag.TextVar and configuration files take
-// them by name.
+// Package enum implements String, MarshalText and UnmarshalText of enumerations in options. So
+// flag.TextVar and configuration files accept their values by name.
 package enum
 
 import (
@@ -8,14 +7,14 @@ import (
 	"strings"
 )
 
-// Names are those of the values 0, 1, 2 … of a type; "" of what is no value.
+// Names holds the names of the values 0, 1, 2 … of a type. A number with the name "" is no value.
 type Names[T ~int | ~uint8 | ~uint32] struct {
 	Type  string // for messages, with its package: "linear.Tombstones"
 	Names []string
 	Err   error // what errors of Read wrap
 }
 
-// String is the name of a value, and "linear.Tombstones(7)" of what is none.
+// String returns the name of a value, or "linear.Tombstones(7)" for a number that is no value.
 func (n *Names[T]) String(v T) string {
 	if name, ok := n.name(v); ok {
 		return name
@@ -31,7 +30,8 @@ func (n *Names[T]) name(v T) (name string, ok bool) {
 	return name, name != ""
 }
 
-// Text is String for MarshalText: an error for what is no value.
+// Text implements MarshalText: it returns the name of a value, or an error for a number that is no
+// value.
 func (n *Names[T]) Text(v T) ([]byte, error) {
 	name, ok := n.name(v)
 	if !ok {
@@ -40,10 +40,10 @@ func (n *Names[T]) Text(v T) ([]byte, error) {
 	return []byte(name), nil
 }
 
-// Read is for UnmarshalText: it reads a name, in upper or lower case. What is no name leaves
-// the value as it is.
+// Read implements UnmarshalText: it reads a name, in upper or lower case. Other text is an error
+// and does not change the value.
 func (n *Names[T]) Read(to *T, text []byte) error {
-	var known []string
+	var names []string
 	for v, name := range n.Names {
 		if name == "" {
 			continue
@@ -52,12 +52,12 @@ func (n *Names[T]) Read(to *T, text []byte) error {
 			*to = T(v)
 			return nil
 		}
-		known = append(known, name)
+		names = append(names, name)
 	}
-	return fmt.Errorf("%w: %s %.40q: want %s", n.Err, n.Type, text, list(known))
+	return fmt.Errorf("%w: %s %.40q: want %s", n.Err, n.Type, text, list(names))
 }
 
-// list is "a, b or c".
+// list returns "a, b or c".
 func list(names []string) string {
 	last := len(names) - 1
 	if last < 1 {

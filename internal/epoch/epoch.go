@@ -29,18 +29,18 @@ type Config struct {
 }
 
 const (
-	blocksPerUnit = 32 // per multiprocessor
-	defaultBag    = 128
-	firstEpoch    = 4 // so that the third before it is a valid epoch
-	noNode        = ^uint32(0)
-	linkSize      = 4
-	slotSize      = 8
-	leftSize      = 32 // per slot: what a block has left, beside nodes
-	leftBags      = 4  // per slot
-	stacks        = 32 // per bag and per pin
-	controlSize   = int(unsafe.Sizeof(Control{}))
-	bagStacks     = len(Control{}.Bags) * stacks
-	bagsOffset    = device.Ptr(unsafe.Offsetof(Control{}.Bags))
+	blocksPerUnit  = 32 // per multiprocessor
+	defaultBag     = 128
+	firstEpoch     = 4 // so that the third before it is a valid epoch
+	noNode         = ^uint32(0)
+	linkSize       = 4
+	slotSize       = 8
+	blockStateSize = 32 // per slot: what a block has left, beside nodes
+	bagsPerSlot    = 4  // per slot
+	stacks         = 32 // per bag and per pin
+	controlSize    = int(unsafe.Sizeof(Control{}))
+	bagStacks      = len(Control{}.Bags) * stacks
+	bagsOffset     = device.Ptr(unsafe.Offsetof(Control{}.Bags))
 )
 
 // A Reclaimer is the memory by which blocks agree when a node is free. One goroutine at a time
@@ -73,7 +73,7 @@ func New(s *device.Stream, cfg Config) (_ *Reclaimer, err error) {
 			err = errors.Join(err, s.Sync(context.Background()), r.Close())
 		}
 	}()
-	if r.words, err = dev.Alloc(controlSize + cfg.Slots*(slotSize+leftSize+leftBags*cfg.Bag*linkSize)); err != nil {
+	if r.words, err = dev.Alloc(controlSize + cfg.Slots*(slotSize+blockStateSize+bagsPerSlot*cfg.Bag*linkSize)); err != nil {
 		return nil, fmt.Errorf("epoch: %d slots: %w", cfg.Slots, err)
 	}
 	if r.links, err = dev.Reserve(cfg.MaxNodes * linkSize); err != nil {
@@ -91,7 +91,7 @@ func New(s *device.Stream, cfg Config) (_ *Reclaimer, err error) {
 	if err := s.CopyIn(r.words.Ptr, unsafe.Slice((*byte)(unsafe.Pointer(&first)), controlSize)); err != nil {
 		return nil, err
 	}
-	if err := s.Fill(r.announced(), 0, cfg.Slots*(slotSize+leftSize)/4); err != nil {
+	if err := s.Fill(r.announced(), 0, cfg.Slots*(slotSize+blockStateSize)/4); err != nil {
 		return nil, err
 	}
 	return r, nil
@@ -108,14 +108,14 @@ func (r *Reclaimer) Grow(nodes int) error {
 	return nil
 }
 
-func (r *Reclaimer) announced() device.Ptr { return r.words.Ptr + device.Ptr(controlSize) }
-func (r *Reclaimer) left() device.Ptr      { return r.announced() + device.Ptr(r.cfg.Slots*slotSize) }
+func (r *Reclaimer) announced() device.Ptr  { return r.words.Ptr + device.Ptr(controlSize) }
+func (r *Reclaimer) blockState() device.Ptr { return r.announced() + device.Ptr(r.cfg.Slots*slotSize) }
 
 // Ref returns the parameter of kernels: the twin of EpochRef. It is valid until the next Pin or
 // Release.
 func (r *Reclaimer) Ref() Ref {
 	ref := Ref{
-		Control: r.words.Ptr, Announced: r.announced(), Links: r.links.Ptr(), Left: r.left(),
+		Control: r.words.Ptr, Announced: r.announced(), Links: r.links.Ptr(), Left: r.blockState(),
 		Slots: uint32(r.cfg.Slots), Size: uint32(r.cfg.Bag),
 	}
 	if n := len(r.pins); n > 0 {
@@ -139,8 +139,8 @@ type Counters struct {
 	Held     uint64 // retired nodes that pins keep
 }
 
-// Limbo returns the number of nodes that wait for the end of epochs.
-func (c Counters) Limbo() uint64 { return c.Retired - c.Freed - c.Held }
+// Pending returns the number of nodes that wait for the end of epochs.
+func (c Counters) Pending() uint64 { return c.Retired - c.Freed - c.Held }
 
 // Bytes returns the size of the memory for reclamation itself.
 func (r *Reclaimer) Bytes() int {
@@ -148,7 +148,7 @@ func (r *Reclaimer) Bytes() int {
 }
 
 // Counters reads the counters after the work submitted to a stream.
-func (r *Reclaimer) Counters(ctx context.Context, s *device.Stream) (Counters, error) {
+func (r *Reclaimer) ReadCounters(ctx context.Context, s *device.Stream) (Counters, error) {
 	var c Control
 	head := unsafe.Slice((*byte)(unsafe.Pointer(&c)), bagsOffset)
 	err := s.CopyOut(ctx, head, r.words.Ptr)

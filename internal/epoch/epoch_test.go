@@ -48,7 +48,7 @@ func TestBegin(t *testing.T) {
 	if err := r.Grow(1 << 20); err == nil {
 		t.Error("grown beyond MaxNodes")
 	}
-	if c, err := r.Counters(t.Context(), s); err != nil || c != (Counters{Epoch: firstEpoch}) || c.Limbo() != 0 {
+	if c, err := r.ReadCounters(t.Context(), s); err != nil || c != (Counters{Epoch: firstEpoch}) || c.Pending() != 0 {
 		t.Errorf("%+v, %v", c, err)
 	}
 	if err := r.Close(); err != nil {

@@ -33,7 +33,7 @@ func rowSize(page []column.Column) int64 {
 
 // write appends rows to a run.
 func (s *Sorter) write(run *spill.Chain, rows []column.Column) error {
-	bytes := min(max(s.o.Memory/(16*maxRuns), minPage), maxPage)
+	bytes := min(max(s.opts.Memory/(16*maxRuns), minPage), maxPage)
 	n := int(max(1, min(runRows, bytes/rowSize(rows))))
 	for lo := 0; lo < rows[0].Len(); lo += n {
 		s.buf = spill.AppendPage(s.buf[:0], spill.Slice(rows, lo, min(lo+n, rows[0].Len())))
@@ -51,7 +51,7 @@ func (s *Sorter) merge(ctx context.Context, f func([]column.Column) error) error
 		// Neighbours are merged, so that rows that are equal stay in order.
 		for i := 0; i < len(s.runs)-1 && len(s.runs) > s.fanIn(); i++ {
 			n := min(s.fanIn(), len(s.runs)-s.fanIn()+1, len(s.runs)-i)
-			if err := s.mergeSome(ctx, i, n); err != nil {
+			if err := s.mergeNeighbors(ctx, i, n); err != nil {
 				return err
 			}
 		}
@@ -63,11 +63,11 @@ func (s *Sorter) merge(ctx context.Context, f func([]column.Column) error) error
 // rows exceed a quarter of the memory. Each run has a page in a buffer, its copy, and a part of
 // what is returned.
 func (s *Sorter) fanIn() int {
-	return int(max(2, min(maxRuns, s.o.Memory/4/(3*int64(s.longest)+1))))
+	return int(max(2, min(maxRuns, s.opts.Memory/4/(3*int64(s.longest)+1))))
 }
 
-// mergeSome replaces n runs from number i on by one.
-func (s *Sorter) mergeSome(ctx context.Context, i, n int) error {
+// mergeNeighbors replaces n runs from number i on by one.
+func (s *Sorter) mergeNeighbors(ctx context.Context, i, n int) error {
 	run := s.file.Chain()
 	s.runs = append(s.runs, run) // for Close, if anything fails
 	err := s.mergeRuns(ctx, s.runs[i:i+n], func(p []column.Column) error { return s.write(run, p) })
@@ -85,18 +85,18 @@ func (s *Sorter) mergeSome(ctx context.Context, i, n int) error {
 
 // cursor is a place in a run.
 type cursor struct {
-	s     *Sorter
-	pages *spill.Reader
-	at, n int             // row of the page; n 0: the run has ended
-	page  int             // its number among those that a merger takes from
-	all   []column.Column // the page
-	each  int64           // bytes of a row of the page
-	by    []column.Column // values of the keys
-	codes [][]uint64      // of these
+	s          *Sorter
+	pages      *spill.Reader
+	at, n      int // row of the page; n 0: the run has ended
+	pageIndex  int // its index in merger.pages
+	page       []column.Column
+	rowBytes   int64           // bytes of a row of the page
+	keyColumns []column.Column // values of the keys
+	codes      [][]uint64      // of these
 }
 
 // next goes to the next row, and reports whether it is in another page.
-func (c *cursor) next() (turned bool, err error) {
+func (c *cursor) next() (newPage bool, err error) {
 	if c.at++; c.at < c.n {
 		return false, nil
 	}
@@ -106,16 +106,16 @@ func (c *cursor) next() (turned bool, err error) {
 		return false, nil
 	}
 	if err == nil {
-		c.all, err = spill.DecodePage(bytes.Clone(page)) // columns stay until rows are taken
+		c.page, err = spill.DecodePage(bytes.Clone(page)) // columns stay until rows are taken
 	}
 	if err != nil {
 		return false, err
 	}
-	c.n, c.each = c.all[0].Len(), rowSize(c.all)
-	for i, k := range c.s.o.Keys {
-		c.by[i] = k.of(c.all)
+	c.n, c.rowBytes = c.page[0].Len(), rowSize(c.page)
+	for i, k := range c.s.opts.Keys {
+		c.keyColumns[i] = k.of(c.page)
 		c.codes[i] = make([]uint64, c.n)
-		encode(c.by[i], k.Descending, 0, 0, c.codes[i])
+		encode(c.keyColumns[i], k.Descending, 0, 0, c.codes[i])
 	}
 	return true, nil
 }
@@ -125,8 +125,8 @@ func (c *cursor) less(o *cursor, earlier bool) bool {
 	if c.n == 0 || o.n == 0 {
 		return c.n > 0
 	}
-	for i := range c.by {
-		a, b := &c.by[i], &o.by[i]
+	for i := range c.keyColumns {
+		a, b := &c.keyColumns[i], &o.keyColumns[i]
 		switch an, bn := a.Null(c.at), b.Null(o.at); {
 		case an && bn:
 			continue
@@ -135,7 +135,7 @@ func (c *cursor) less(o *cursor, earlier bool) bool {
 		}
 		d := cmp.Compare(c.codes[i][c.at], o.codes[i][o.at])
 		if d == 0 && a.Type() == column.Bytes {
-			d = signOf(c.s.o.Keys[i].Descending) * bytes.Compare(a.Bytes(c.at), b.Bytes(o.at))
+			d = signOf(c.s.opts.Keys[i].Descending) * bytes.Compare(a.Bytes(c.at), b.Bytes(o.at))
 		}
 		if d != 0 {
 			return d < 0
@@ -166,13 +166,13 @@ func newTree(cursors []*cursor) *tree {
 // fix finds the least cursor after cursor i has moved.
 func (t *tree) fix(i int) {
 	for n := (len(t.cursors) + i) / 2; n > 0; n /= 2 {
-		other := t.nodes[n]
-		if other < 0 { // which comes here later
+		loser := t.nodes[n]
+		if loser < 0 { // not compared yet
 			t.nodes[n] = i
 			return
 		}
-		if t.cursors[other].less(t.cursors[i], other < i) {
-			i, t.nodes[n] = other, i
+		if t.cursors[loser].less(t.cursors[i], loser < i) {
+			i, t.nodes[n] = loser, i
 		}
 	}
 	t.nodes[0] = i
@@ -180,24 +180,24 @@ func (t *tree) fix(i int) {
 
 // merger collects rows of several runs.
 type merger struct {
-	s     *Sorter
-	pages [][]column.Column // that rows are taken from
-	rows  []place
-	bytes int64 // of rows
-	left  int   // rows of the result
+	s         *Sorter
+	pages     [][]column.Column // that rows are taken from
+	rows      []place
+	bytes     int64 // of rows
+	remaining int   // rows of the result
 }
 
 // place is a row of a page.
 type place struct{ page, row uint32 }
 
-// hold lets rows be taken from the page of a cursor.
-func (m *merger) hold(c *cursor) {
-	c.page = len(m.pages)
-	m.pages = append(m.pages, c.all)
+// addPage adds the page of a cursor to those that rows are taken from.
+func (m *merger) addPage(c *cursor) {
+	c.pageIndex = len(m.pages)
+	m.pages = append(m.pages, c.page)
 }
 
-// take returns the rows that were collected, and begins anew.
-func (m *merger) take() ([]column.Column, error) {
+// drain returns the rows that were collected, and removes them.
+func (m *merger) drain() ([]column.Column, error) {
 	var pages [][]column.Column
 	begin := make([]int, len(m.pages)) // of each page that has such rows, and 1 more; 0: none has
 	total := 0
@@ -221,7 +221,7 @@ func (m *merger) take() ([]column.Column, error) {
 // mergeRuns calls f with the rows of runs in order, some at a time.
 func (s *Sorter) mergeRuns(ctx context.Context, runs []*spill.Chain,
 	f func([]column.Column) error) error {
-	m := &merger{s: s, left: s.o.Top}
+	m := &merger{s: s, remaining: s.opts.Top}
 	cursors := make([]*cursor, len(runs))
 	for i, run := range runs {
 		r, err := run.Reader()
@@ -229,24 +229,24 @@ func (s *Sorter) mergeRuns(ctx context.Context, runs []*spill.Chain,
 			return err
 		}
 		defer r.Close()
-		c := &cursor{s: s, pages: r, by: make([]column.Column, len(s.o.Keys)),
-			codes: make([][]uint64, len(s.o.Keys))}
+		c := &cursor{s: s, pages: r, keyColumns: make([]column.Column, len(s.opts.Keys)),
+			codes: make([][]uint64, len(s.opts.Keys))}
 		if _, err := c.next(); err != nil {
 			return err
 		}
 		cursors[i] = c
-		m.hold(c)
+		m.addPage(c)
 	}
 	return m.merge(ctx, newTree(cursors), f)
 }
 
 func (m *merger) merge(ctx context.Context, t *tree, f func([]column.Column) error) error {
-	most := max(m.s.o.Memory/32, minPage)
+	maxBytes := max(m.s.opts.Memory/32, minPage)
 	for {
 		c := t.cursors[t.nodes[0]]
-		done := c.n == 0 || m.s.o.Top > 0 && m.left == 0
-		if len(m.rows) > 0 && (done || len(m.rows) == PageRows || m.bytes > most) {
-			page, err := m.take()
+		done := c.n == 0 || m.s.opts.Top > 0 && m.remaining == 0
+		if len(m.rows) > 0 && (done || len(m.rows) == PageRows || m.bytes > maxBytes) {
+			page, err := m.drain()
 			if err == nil {
 				err = f(page)
 			}
@@ -255,22 +255,22 @@ func (m *merger) merge(ctx context.Context, t *tree, f func([]column.Column) err
 			}
 			for _, c := range t.cursors {
 				if c.n > 0 {
-					m.hold(c)
+					m.addPage(c)
 				}
 			}
 		}
 		if done {
 			return nil
 		}
-		m.rows = append(m.rows, place{uint32(c.page), uint32(c.at)})
-		m.bytes += c.each
-		m.left--
-		turned, err := c.next()
+		m.rows = append(m.rows, place{uint32(c.pageIndex), uint32(c.at)})
+		m.bytes += c.rowBytes
+		m.remaining--
+		newPage, err := c.next()
 		if err != nil {
 			return err
 		}
-		if turned {
-			m.hold(c)
+		if newPage {
+			m.addPage(c)
 		}
 		t.fix(t.nodes[0])
 	}

@@ -24,17 +24,17 @@ type Key struct {
 	Column     int
 	Descending bool
 
-	// By, if set, returns the column to compare instead of its argument. It has the length of the
-	// argument. By is called for pages of any rows, and the order of two values must not depend on
-	// the other values of their page. Calls are not concurrent.
-	By func(column.Column) column.Column
+	// Transform, if set, returns the column to compare instead of its argument. It has the length
+	// of the argument. It is called for pages of any rows, and the order of two values must not
+	// depend on the other values of their page. Calls are not concurrent.
+	Transform func(column.Column) column.Column
 }
 
 // of returns the values to compare of the rows of columns.
 func (k Key) of(columns []column.Column) column.Column {
 	c := columns[k.Column]
-	if k.By != nil {
-		return k.By(c)
+	if k.Transform != nil {
+		return k.Transform(c)
 	}
 	return c
 }
@@ -62,8 +62,8 @@ func Order(ctx context.Context, dev device.Host, columns []column.Column, keys [
 	if len(keys) > 1 { // the others do not matter where no two values of the first are equal
 		c := keys[0].of(columns)
 		if c.Type() != column.Bytes && !c.HasNulls() {
-			first, err := orderBy(ctx, dev, &sorter, c, keys[0].Descending, perm)
-			if err != nil || differ(dev, c, first) {
+			first, err := sortRows(ctx, dev, &sorter, c, keys[0].Descending, perm)
+			if err != nil || allDistinct(dev, c, first) {
 				return first, err
 			}
 		}
@@ -71,19 +71,19 @@ func Order(ctx context.Context, dev device.Host, columns []column.Column, keys [
 	// The last key comes first: each sort leaves rows that are equal there in their order.
 	for _, k := range slices.Backward(keys) {
 		var err error
-		if perm, err = orderBy(ctx, dev, &sorter, k.of(columns), k.Descending, perm); err != nil {
+		if perm, err = sortRows(ctx, dev, &sorter, k.of(columns), k.Descending, perm); err != nil {
 			return nil, err
 		}
 	}
 	return perm, ctx.Err()
 }
 
-// orderBy returns rows in the order of a column, rows of equal values in the order they have.
-func orderBy(ctx context.Context, dev device.Host, sorter *cpu.Sorter[uint64], c column.Column,
+// sortRows returns rows in the order of a column, rows of equal values in the order they have.
+func sortRows(ctx context.Context, dev device.Host, sorter *cpu.Sorter[uint64], c column.Column,
 	descending bool, rows []uint32) ([]uint32, error) {
 	codes, from := make([]uint64, len(rows)), 0
 	if c.Type() == column.Bytes {
-		from = common(c)
+		from = commonPrefix(c)
 	}
 	dev.Parallel(len(rows), grain, func(lo, hi int) {
 		encode(c, descending, lo, from, codes[lo:hi])
@@ -103,9 +103,9 @@ func orderBy(ctx context.Context, dev device.Host, sorter *cpu.Sorter[uint64], c
 		r.sort(dev, items, from+8)
 	}
 	sorted, nulls := make([]uint32, 0, len(rows)), []uint32(nil)
-	for _, it := range items {
-		if row := rows[it.Row]; c.Null(int(row)) {
-			nulls = append(nulls, it.Row)
+	for _, item := range items {
+		if row := rows[item.Row]; c.Null(int(row)) {
+			nulls = append(nulls, item.Row)
 		} else {
 			sorted = append(sorted, row)
 		}
@@ -117,8 +117,8 @@ func orderBy(ctx context.Context, dev device.Host, sorter *cpu.Sorter[uint64], c
 	return sorted, nil
 }
 
-// differ reports whether no two rows, which are in order, have the same value.
-func differ(dev device.Host, c column.Column, rows []uint32) bool {
+// allDistinct reports whether no two rows, which are in order, have the same value.
+func allDistinct(dev device.Host, c column.Column, rows []uint32) bool {
 	words := make([]uint64, len(rows))
 	var same atomic.Bool
 	dev.Parallel(len(rows), grain, func(lo, hi int) { rowkey.Ordered(c, lo, words[lo:hi]) })
@@ -163,16 +163,16 @@ func prefix(v []byte, from int) uint64 {
 	return binary.BigEndian.Uint64(next[:])
 }
 
-// common returns the number of bytes in which all byte strings of a column begin the same way.
-// Nulls do not count.
-func common(c column.Column) int {
+// commonPrefix returns the number of bytes in which all byte strings of a column begin the same
+// way. Nulls do not count.
+func commonPrefix(c column.Column) int {
 	var same []byte
-	some := false
+	found := false
 	for i := range c.Len() {
 		switch v := c.Bytes(i); {
 		case c.Null(i):
-		case !some:
-			same, some = v, true
+		case !found:
+			same, found = v, true
 		default:
 			n := 0
 			for n < len(same) && n < len(v) && same[n] == v[n] {
@@ -191,7 +191,7 @@ type ranker struct {
 	descending bool
 }
 
-func (r *ranker) at(it cpu.Item[uint64]) []byte { return r.c.Bytes(int(r.rows[it.Row])) }
+func (r *ranker) value(item cpu.Item[uint64]) []byte { return r.c.Bytes(int(r.rows[item.Row])) }
 
 // sort sorts items by keys of the bytes up to number from, on all cores.
 func (r *ranker) sort(dev device.Host, items []cpu.Item[uint64], from int) {
@@ -204,20 +204,20 @@ func (r *ranker) sort(dev device.Host, items []cpu.Item[uint64], from int) {
 	})
 }
 
-// shortRun is the number of byte strings up to which they are compared as a whole.
+// shortRun is the maximum number of byte strings that are compared as a whole.
 const shortRun = 32
 
 // sortRun sorts byte strings that agree up to number from, where zeros stand for the bytes after
 // their ends.
 func (r *ranker) sortRun(items []cpu.Item[uint64], from int) {
 	longest := 0
-	for _, it := range items {
-		longest = max(longest, len(r.at(it)))
+	for _, item := range items {
+		longest = max(longest, len(r.value(item)))
 	}
 	differ := false
 	for ; !differ && longest > from && len(items) > shortRun; from += 8 {
-		for i, it := range items {
-			items[i].Key = prefix(r.at(it), from)
+		for i, item := range items {
+			items[i].Key = prefix(r.value(item), from)
 			if r.descending {
 				items[i].Key = ^items[i].Key
 			}
@@ -227,7 +227,7 @@ func (r *ranker) sortRun(items []cpu.Item[uint64], from int) {
 	if !differ {
 		sign := signOf(r.descending)
 		slices.SortFunc(items, func(a, b cpu.Item[uint64]) int {
-			return cmp.Or(sign*bytes.Compare(r.at(a), r.at(b)), cmp.Compare(a.Row, b.Row))
+			return cmp.Or(sign*bytes.Compare(r.value(a), r.value(b)), cmp.Compare(a.Row, b.Row))
 		})
 		return
 	}

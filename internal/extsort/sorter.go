@@ -46,17 +46,17 @@ const (
 	// PageRows is the number of rows of the largest page that Pages returns.
 	PageRows = 1 << 16
 
-	// topRest rows beside 2*Top are kept before the worst ones are dropped.
-	topRest = PageRows
+	// topSlack rows in addition to 2*Top are kept before the last ones are dropped.
+	topSlack = PageRows
 
-	// rowBytes is what Order needs for a row, and byBytes for each key with By on top.
-	rowBytes, byBytes = 64, 32
+	// rowBytes is what Order needs for a row, and transformBytes for each key with Transform.
+	rowBytes, transformBytes = 64, 32
 )
 
 // Sorter sorts pages of columns. One goroutine uses it at a time.
 type Sorter struct {
-	dev device.Host
-	o   Options
+	dev  device.Host
+	opts Options
 
 	pages [][]column.Column // not in a run
 	rows  int               // of pages
@@ -71,7 +71,7 @@ type Sorter struct {
 }
 
 // New returns a sorter without rows. Close it.
-func New(dev device.Host, o Options) *Sorter { return &Sorter{dev: dev, o: o, file: o.File} }
+func New(dev device.Host, o Options) *Sorter { return &Sorter{dev: dev, opts: o, file: o.File} }
 
 // Add adds the rows of a page with columns of one length and of the types of the first page. The
 // sorter keeps the columns, so they must not change. After an error every call returns it.
@@ -84,15 +84,15 @@ func (s *Sorter) Add(ctx context.Context, page []column.Column) error {
 
 func (s *Sorter) add(ctx context.Context, page []column.Column) error {
 	n := page[0].Len()
-	page, err := spill.WithoutDictionaries(page, n)
+	page, err := spill.ExpandDictionaries(page, n)
 	if err != nil {
 		return err
 	}
-	each := s.costOf(page)/int64(max(n, 1)) + 1
+	perRow := s.costOf(page)/int64(max(n, 1)) + 1
 	for lo := 0; lo < n; {
 		k := n - lo
-		if s.o.Memory > 0 {
-			k = int(min(int64(k), max(s.o.Memory/2-s.cost, 0)/each))
+		if s.opts.Memory > 0 {
+			k = int(min(int64(k), max(s.opts.Memory/2-s.cost, 0)/perRow))
 			if k == 0 && s.rows > 0 {
 				if err := s.shrink(ctx); err != nil {
 					return err
@@ -107,9 +107,9 @@ func (s *Sorter) add(ctx context.Context, page []column.Column) error {
 		}
 		s.pages = append(s.pages, spill.Slice(page, lo, lo+k))
 		s.rows += k
-		s.cost += int64(k) * each
+		s.cost += int64(k) * perRow
 		lo += k
-		if s.o.Top > 0 && s.rows-topRest >= 2*s.o.Top {
+		if s.opts.Top > 0 && s.rows-topSlack >= 2*s.opts.Top {
 			if err := s.compact(ctx); err != nil {
 				return err
 			}
@@ -123,9 +123,9 @@ func (s *Sorter) add(ctx context.Context, page []column.Column) error {
 func (s *Sorter) costOf(page []column.Column) int64 {
 	rows := int64(page[0].Len())
 	cost := rows*rowBytes + 2*size(page...)
-	for _, k := range s.o.Keys {
-		if k.By != nil {
-			cost += size(page[k.Column]) + rows*byBytes
+	for _, k := range s.opts.Keys {
+		if k.Transform != nil {
+			cost += size(page[k.Column]) + rows*transformBytes
 		}
 	}
 	return cost
@@ -142,10 +142,10 @@ func size(page ...column.Column) int64 {
 	return n
 }
 
-// shrink makes room for more pages.
+// shrink frees memory for more pages.
 func (s *Sorter) shrink(ctx context.Context) error {
-	if s.o.Top > 0 && s.rows > s.o.Top {
-		if err := s.compact(ctx); err != nil || s.cost <= s.o.Memory/4 {
+	if s.opts.Top > 0 && s.rows > s.opts.Top {
+		if err := s.compact(ctx); err != nil || s.cost <= s.opts.Memory/4 {
 			return err
 		}
 	}
@@ -159,9 +159,9 @@ func (s *Sorter) sorted(ctx context.Context) ([]column.Column, []uint32, error) 
 		return nil, nil, err
 	}
 	s.pages = append(s.pages[:0], columns)
-	perm, err := Order(ctx, s.dev, columns, s.o.Keys)
-	if err == nil && s.o.Top > 0 {
-		perm = perm[:min(s.o.Top, len(perm))]
+	perm, err := Order(ctx, s.dev, columns, s.opts.Keys)
+	if err == nil && s.opts.Top > 0 {
+		perm = perm[:min(s.opts.Top, len(perm))]
 	}
 	return columns, perm, err
 }
@@ -181,8 +181,8 @@ func (s *Sorter) compact(ctx context.Context) error {
 func (s *Sorter) spill(ctx context.Context) error {
 	if s.file == nil {
 		var err error
-		s.file, err = spill.Create(s.o.TempDir, &spill.Options{
-			Memory: max(s.o.Memory/8, (maxRuns+1)*16<<10), Chains: maxRuns + 1, Wrap: s.o.Wrap})
+		s.file, err = spill.Create(s.opts.TempDir, &spill.Options{
+			Memory: max(s.opts.Memory/8, (maxRuns+1)*16<<10), Chains: maxRuns + 1, Wrap: s.opts.Wrap})
 		if err != nil {
 			return err
 		}
@@ -194,7 +194,7 @@ func (s *Sorter) spill(ctx context.Context) error {
 	run := s.file.Chain()
 	s.runs = append(s.runs, run)
 	s.pages, s.rows, s.cost = nil, 0, 0
-	if err := s.eachTaken(ctx, columns, perm, func(page []column.Column) error {
+	if err := s.takeInPages(ctx, columns, perm, func(page []column.Column) error {
 		return s.write(run, page)
 	}); err != nil {
 		return err
@@ -202,8 +202,8 @@ func (s *Sorter) spill(ctx context.Context) error {
 	return run.Flush()
 }
 
-// eachTaken calls f with rows of columns, some at a time.
-func (s *Sorter) eachTaken(ctx context.Context, columns []column.Column, rows []uint32,
+// takeInPages calls f with rows of columns, some at a time.
+func (s *Sorter) takeInPages(ctx context.Context, columns []column.Column, rows []uint32,
 	f func([]column.Column) error) error {
 	for len(rows) > 0 {
 		n := min(PageRows, len(rows))
@@ -228,7 +228,7 @@ func (s *Sorter) Pages(ctx context.Context) iter.Seq2[[]column.Column, error] {
 			yield(nil, s.err)
 			return
 		}
-		err := s.each(ctx, func(page []column.Column) error {
+		err := s.emitPages(ctx, func(page []column.Column) error {
 			if !yield(page, nil) {
 				return errStopped
 			}
@@ -241,8 +241,8 @@ func (s *Sorter) Pages(ctx context.Context) iter.Seq2[[]column.Column, error] {
 	}
 }
 
-// each calls f with the pages of the result.
-func (s *Sorter) each(ctx context.Context, f func([]column.Column) error) error {
+// emitPages calls f with the pages of the result.
+func (s *Sorter) emitPages(ctx context.Context, f func([]column.Column) error) error {
 	switch {
 	case len(s.runs) > 0:
 		if s.rows > 0 {
@@ -256,7 +256,7 @@ func (s *Sorter) each(ctx context.Context, f func([]column.Column) error) error 
 		if err != nil {
 			return err
 		}
-		return s.eachTaken(ctx, columns, perm, f)
+		return s.takeInPages(ctx, columns, perm, f)
 	}
 	return ctx.Err()
 }
@@ -264,7 +264,7 @@ func (s *Sorter) each(ctx context.Context, f func([]column.Column) error) error 
 // Spilled returns the number of bytes that were written to the temporary file, which Options.File
 // counts itself.
 func (s *Sorter) Spilled() int64 {
-	if s.file == nil || s.file == s.o.File {
+	if s.file == nil || s.file == s.opts.File {
 		return 0
 	}
 	return s.file.Stats().Written
@@ -277,7 +277,7 @@ func (s *Sorter) Close() error {
 	if file == nil {
 		return nil
 	}
-	if file != s.o.File {
+	if file != s.opts.File {
 		return file.Close()
 	}
 	var err error

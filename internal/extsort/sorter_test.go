@@ -161,7 +161,7 @@ func lengths(c column.Column) column.Column {
 // trial is a sorter, and all that it was given.
 type trial struct {
 	forms []int // the first column has the numbers of rows
-	o     Options
+	opts  Options
 	rows  [][]any
 }
 
@@ -190,20 +190,20 @@ func rowsOf(page []column.Column) (rows [][]any) {
 	return rows
 }
 
-// want returns all rows in order.
-func (x *trial) want() [][]any {
+// wantRows returns all rows in order.
+func (x *trial) wantRows() [][]any {
 	rows := slices.Clone(x.rows)
 	slices.SortStableFunc(rows, func(a, b []any) int {
-		for _, k := range x.o.Keys {
+		for _, k := range x.opts.Keys {
 			u, v := a[k.Column], b[k.Column]
-			if k.By != nil {
-				by := func(v any) any {
+			if k.Transform != nil {
+				transform := func(v any) any {
 					if s, is := v.(string); is && len(s) != 1 {
 						return int64(len(s))
 					}
 					return nil
 				}
-				u, v = by(u), by(v)
+				u, v = transform(u), transform(v)
 			}
 			if d := compare(u, v, k.Descending); d != 0 {
 				return d
@@ -211,8 +211,8 @@ func (x *trial) want() [][]any {
 		}
 		return 0
 	})
-	if x.o.Top > 0 {
-		rows = rows[:min(x.o.Top, len(rows))]
+	if x.opts.Top > 0 {
+		rows = rows[:min(x.opts.Top, len(rows))]
 	}
 	return rows
 }
@@ -229,7 +229,7 @@ func (x *trial) check(ctx context.Context, s *Sorter) error {
 		}
 		got = append(got, rowsOf(page)...)
 	}
-	want := x.want()
+	want := x.wantRows()
 	if len(got) != len(want) {
 		return fmt.Errorf("wrong: %d rows, want %d", len(got), len(want))
 	}
@@ -250,12 +250,12 @@ func drawTrial(rng *rand.Rand) *trial {
 	for range rng.IntN(4) {
 		k := Key{Column: 1 + rng.IntN(len(x.forms)), Descending: rng.IntN(2) == 0}
 		if x.forms[k.Column-1] >= 11 && rng.IntN(3) == 0 {
-			k.By = lengths
+			k.Transform = lengths
 		}
-		x.o.Keys = append(x.o.Keys, k)
+		x.opts.Keys = append(x.opts.Keys, k)
 	}
-	x.o.Memory = []int64{0, 4000, 4000, 40_000, 400_000}[rng.IntN(5)]
-	x.o.Top = []int{0, 0, 1, 7, 700, 100_000}[rng.IntN(6)]
+	x.opts.Memory = []int64{0, 4000, 4000, 40_000, 400_000}[rng.IntN(5)]
+	x.opts.Top = []int{0, 0, 1, 7, 700, 100_000}[rng.IntN(6)]
 	return x
 }
 
@@ -270,14 +270,14 @@ func TestSorter(t *testing.T) {
 			file, err := spill.Create("", &spill.Options{Memory: 2 << 20, Chains: 65})
 			must(t, err)
 			defer file.Close()
-			x.o.File = file
+			x.opts.File = file
 			defer func() {
 				if n := file.Stats().Blocks; n > 0 {
 					t.Fatalf("%d blocks are left", n)
 				}
 			}()
 		}
-		s := New(dev, x.o)
+		s := New(dev, x.opts)
 		defer s.Close()
 		for range rng.IntN(5) {
 			must(t, s.Add(t.Context(), x.page(rng, rng.IntN(1500))))
@@ -291,13 +291,13 @@ func TestSorter(t *testing.T) {
 		if len(s.runs) > maxRuns {
 			merged++
 		}
-		if x.o.Memory == 0 && s.file != x.o.File {
+		if x.opts.Memory == 0 && s.file != x.opts.File {
 			t.Fatal("a file without a limit")
 		}
 		for range 2 {
 			must(t, x.check(t.Context(), s))
 		}
-		if s.file != nil && x.o.File == nil && s.Spilled() == 0 {
+		if s.file != nil && x.opts.File == nil && s.Spilled() == 0 {
 			t.Fatal("nothing was written")
 		}
 		for range s.Pages(t.Context()) {
@@ -322,7 +322,7 @@ func TestTop(t *testing.T) {
 	all := rand.New(rand.NewPCG(1, 2)).Perm(n)
 	for lo := 0; lo < n; lo += 10_000 {
 		must(t, s.Add(t.Context(), []column.Column{column.Of(all[lo : lo+10_000])}))
-		if s.rows > topRest+20 {
+		if s.rows > topSlack+20 {
 			t.Fatalf("%d rows are kept", s.rows)
 		}
 	}
@@ -377,19 +377,19 @@ func TestFaults(t *testing.T) {
 	for seed := range uint64(600) {
 		rng := rand.New(rand.NewPCG(seed, 5))
 		x := drawTrial(rng)
-		x.o.Memory = []int64{4000, 40_000}[rng.IntN(2)]
+		x.opts.Memory = []int64{4000, 40_000}[rng.IntN(2)]
 		fault := &spill.Faulty{Fault: spill.Fault(seed) % spill.Faults, At: int64(rng.IntN(30))}
 		if fault.Fault >= spill.TruncateError {
 			fault.At = 0
 		}
-		x.o.Wrap = func(d spill.Disk) spill.Disk { fault.Disk = d; return fault }
-		s := New(dev, x.o)
+		x.opts.Wrap = func(d spill.Disk) spill.Disk { fault.Disk = d; return fault }
+		s := New(dev, x.opts)
 		var err error
 		for range 1 + rng.IntN(4) {
 			err = cmp.Or(err, s.Add(t.Context(), x.page(rng, rng.IntN(1000))))
 		}
-		if again := s.Add(t.Context(), nil); again != err {
-			t.Fatalf("seed %d: %v, and then %v", seed, err, again)
+		if second := s.Add(t.Context(), nil); second != err {
+			t.Fatalf("seed %d: %v, and then %v", seed, err, second)
 		}
 		if err == nil {
 			err = x.check(t.Context(), s)

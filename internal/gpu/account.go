@@ -18,28 +18,29 @@ const (
 	InCache
 )
 
-// View returns the terms of a Ref that reads. A change through it is counted as lost.
-func (q *Queue) View() Terms {
-	return Terms{Account: q.Word(WordLost), Mode: uint32(q.Widths.Key<<8 | q.Widths.Val<<16)}
+// ReadTerms returns the terms of a Ref that reads. A change through it is counted as dropped.
+func (q *Queue) ReadTerms() Terms {
+	return Terms{Account: q.Word(WordDropped), Mode: uint32(q.Widths.Key<<8 | q.Widths.Val<<16)}
 }
 
-// Changing returns the terms of a Ref for kernels that change a table and insert up to limit keys.
-func (q *Queue) Changing(limit int) Terms {
-	t := q.View()
+// ChangeTerms returns the terms of a Ref for kernels that change a table and insert up to limit
+// keys.
+func (q *Queue) ChangeTerms(limit int) Terms {
+	t := q.ReadTerms()
 	t.Limit = uint32(limit)
 	t.Mode |= MayInsert | MayReplace
 	return t
 }
 
-// Reducing returns the terms for kernels that neither put nor erase.
-func (t Terms) Reducing() Terms {
+// ReduceTerms returns the terms for kernels that neither put nor erase.
+func (t Terms) ReduceTerms() Terms {
 	t.Mode &^= MayReplace
 	return t
 }
 
 // Update implements [core.Updater].
 func (e *Engine) Update(s *device.Stream, n int, f func() error) error {
-	k, err := e.own()
+	k, err := e.loadKernels()
 	if err != nil {
 		return err
 	}
@@ -47,8 +48,8 @@ func (e *Engine) Update(s *device.Stream, n int, f func() error) error {
 	e.used.Add(uint64(n))
 	return e.SubmitVisible(s, func() (err error) {
 		defer func() { // also if f fails: its submitted work is counted
-			p := settleParams{counters: linesOf(e.Parts()).TallyPtr(), account: e.Word(WordLost)}
-			err = errors.Join(err, device.Launch(s, k.settle, Grid(1), Block, &p))
+			p := settleParams{counters: linesOf(e.Parts()).TallyPtr(), account: e.Word(WordDropped)}
+			err = errors.Join(err, device.Launch(s, k.apply, Grid(1), Block, &p))
 		}()
 		return f()
 	})

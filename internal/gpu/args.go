@@ -8,9 +8,9 @@ import (
 
 //go:generate go run ../../cmd/weftgen -target 80,90+ptx85 -export -struct weft::Lookup -struct weft::Changes -struct weft::Winners -struct weft::Export ../../kernels/include/weft/batch.cuh
 
-// SpreadKeys is the maximum size of batches in which each key gets its own tile, so that the batch
-// takes one chain of reads and not two or four.
-const SpreadKeys = 1 << 14
+// MaxTiledKeys is the maximum size of batches in which each key gets its own tile, so that the
+// batch takes one chain of reads and not two or four.
+const MaxTiledKeys = 1 << 14
 
 // LookupOf returns the lookup of a batch by tiles of the given number of lanes, and its grid. The
 // kernel adds the number of keys found to hits unless that is 0.
@@ -19,7 +19,7 @@ func LookupOf(b *batch.Batch, hits device.Ptr, lanes int) (Lookup, device.Dim) {
 		Keys: b.Columns[batch.Keys].Ptr, Vals: b.Columns[batch.Vals].Ptr, Found: b.Columns[batch.OK].Ptr,
 		Hits: hits, N: uint64(b.N), Narrow: narrow(b),
 	}
-	if b.N > SpreadKeys {
+	if b.N > MaxTiledKeys {
 		return l, Grid(b.N)
 	}
 	l.Spread = 1

@@ -9,8 +9,8 @@ import (
 	"github.com/weftgo/weft/internal/gpu/staging"
 )
 
-// reset submits zeroing the counter, before the work of all pieces that the ring runs next.
-func (c *Carrier) reset() error {
+// resetHits submits zeroing the counter, before the work of all pieces that the ring runs next.
+func (c *Transfer) resetHits() error {
 	s, err := c.Ring.Work()
 	if err != nil {
 		return err
@@ -18,17 +18,17 @@ func (c *Carrier) reset() error {
 	return s.Fill(c.Hits.Ptr(), 0, 2)
 }
 
-// bring submits reading the counter after a piece that is the whole batch. counted returns it when
-// the batch has arrived.
-func (c *Carrier) bring(p *staging.Piece) error {
+// submitHits submits reading the counter after a piece that is the whole batch. hitCount returns it
+// when the batch has arrived.
+func (c *Transfer) submitHits(p *staging.Piece) error {
 	return p.Stream.CopyOutAsync(c.host[:8], c.Hits.Ptr())
 }
 
-// counted returns the counter that bring has read.
-func (c *Carrier) counted() int { return int(batch.View[uint64](c.host)[0]) }
+// hitCount returns the counter that submitHits has read.
+func (c *Transfer) hitCount() int { return int(batch.View[uint64](c.host)[0]) }
 
-// count waits for the work of all pieces, even if the context has ended, and reads the counter.
-func (c *Carrier) count(ctx context.Context) (int, error) {
+// readHits waits for the work of all pieces, even if the context has ended, and reads the counter.
+func (c *Transfer) readHits(ctx context.Context) (int, error) {
 	s, err := c.Ring.Work()
 	if err != nil {
 		return 0, err
@@ -36,17 +36,17 @@ func (c *Carrier) count(ctx context.Context) (int, error) {
 	if err := s.CopyOut(context.WithoutCancel(ctx), c.host[:8], c.Hits.Ptr()); err != nil {
 		return 0, err
 	}
-	return c.counted(), nil
+	return c.hitCount(), nil
 }
 
-// bringReport submits reading the counters of a table, and a word, after the work of a batch's last
-// piece. report returns them when the batch has arrived.
-func (c *Carrier) bringReport(s *device.Stream, tally, word device.Ptr) error {
+// submitReport submits reading the counters of a table, and a word, after the work of a batch's
+// last piece. report returns them when the batch has arrived.
+func (c *Transfer) submitReport(s *device.Stream, tally, word device.Ptr) error {
 	return errors.Join(s.CopyOutAsync(c.host[:16], tally), s.CopyOutAsync(c.host[16:20], word))
 }
 
-// report returns what bringReport has read.
-func (c *Carrier) report() (live, used uint64, word uint32) {
+// report returns what submitReport has read.
+func (c *Transfer) report() (live, used uint64, word uint32) {
 	counters := batch.View[uint64](c.host)
 	return counters[0], counters[1], batch.View[uint32](c.host)[4]
 }

@@ -32,7 +32,7 @@ func (w *Workspace) AddCount(s *device.Stream, to device.Ptr, n uint64) error {
 	if to == 0 || n == 0 {
 		return nil
 	}
-	k, err := w.own()
+	k, err := w.loadKernels()
 	if err != nil {
 		return err
 	}

@@ -17,12 +17,12 @@ import (
 // Structure is the part of an engine that a structure supplies: launches of its kernels on its
 // memory. All methods submit and none waits.
 type Structure interface {
-	// Look launches a lookup, which adds the number of keys found to hits unless that is 0.
-	Look(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error
+	// Lookup launches a lookup, which adds the number of keys found to hits unless that is 0.
+	Lookup(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error
 	// Change launches a change, and reports whether it lists operations that contend with
 	// duplicates. Winners then launches the resolution of these.
 	Change(s *device.Stream, p core.Parts, c *Change) (contended bool, err error)
-	Winners(s *device.Stream, p core.Parts, c *Change, w *Winners) error
+	ResolveWinners(s *device.Stream, p core.Parts, c *Change, w *Winners) error
 	// Export launches Export of [core.Engine], and counts the pairs in count.
 	Export(s *device.Stream, p core.Parts, lo, hi uint32, out *batch.Batch, count device.Ptr) error
 }
@@ -37,11 +37,11 @@ type Change struct {
 	*batch.Batch
 	Args Changes // for the kernel
 
-	// For an engine that Moves: Spilled is the list of operations that overflow at first, with
-	// capacity for all of them. Its items are zero again when the change is done. Still forbids
+	// For an engine that MovesPairs: Spilled is the list of operations that overflow at first, with
+	// capacity for all of them. Its items are zero again when the change is done. NoMoves forbids
 	// moving pairs.
 	Spilled List
-	Still   bool
+	NoMoves bool
 }
 
 // Engine is a [core.Engine] without the operations of structures on whole tables. A structure
@@ -51,17 +51,17 @@ type Engine struct {
 	Leases *core.Leases
 	Order  OrderKernels
 
-	// Moves is set by structures with changes that move pairs, before OpenEngine.
-	Moves bool
+	// MovesPairs is set by structures with changes that move pairs, before OpenEngine.
+	MovesPairs bool
 	// Capacity is the number of pairs that a table of fixed size is for, if its changes move pairs.
 	// 0: unlimited. Beyond it, no pair is moved.
 	Capacity int
 
 	structure Structure
-	pairs     sync.Mutex    // held while submitting a change that moves pairs, or a read of all
-	still     bool          // for the change being submitted
+	moveMu    sync.Mutex    // held while submitting a change that moves pairs, or a read of all
+	noMoves   bool          // for the change being submitted
 	slots     int           // per line
-	known     core.Counters // as of the last reading
+	cached    core.Counters // as of the last reading
 	stale     bool          // changes have been submitted since
 	used      atomic.Uint64 // slots in use, counting operations submitted since as new pairs
 	ticket    uint32        // of the last launch, for mixed batches
@@ -76,7 +76,7 @@ func (e *Engine) OpenEngine(dev device.Device, w batch.Widths, slots int, s Stru
 
 // Start empties the first generation and makes it the current one, or frees it after an error.
 func (e *Engine) Start(p core.Parts) (*core.Leases, error) {
-	err := e.Do(context.Background(), func(s *device.Stream) error { return wipe(s, p) })
+	err := e.RunSync(context.Background(), func(s *device.Stream) error { return clearParts(s, p) })
 	if err != nil {
 		return nil, errors.Join(err, p.Free())
 	}
@@ -84,8 +84,8 @@ func (e *Engine) Start(p core.Parts) (*core.Leases, error) {
 	return e.Leases, nil
 }
 
-// wipe submits emptying a generation.
-func wipe(s *device.Stream, p core.Parts) error {
+// clearParts submits emptying a generation.
+func clearParts(s *device.Stream, p core.Parts) error {
 	m := linesOf(p)
 	if err := s.Fill(m.Buf.Ptr, ^uint32(0), m.Bytes()/4); err != nil {
 		return err // and the tally keeps its counts
@@ -94,7 +94,7 @@ func wipe(s *device.Stream, p core.Parts) error {
 }
 
 // Caps implements [core.Engine].
-func (e *Engine) Caps() core.Caps { return core.Caps{Beside: true, Streams: true} }
+func (e *Engine) Caps() core.Caps { return core.Caps{ConcurrentReads: true, Streams: true} }
 
 // Used returns an upper bound of the number of slots in use, counting every submitted operation as
 // a new pair. It is a hint for launches.
@@ -108,28 +108,28 @@ func (e *Engine) Parts() core.Parts { return e.Current().Parts }
 
 // ---- lookups ------------------------------------------------------------------
 
-// Look implements [core.Engine].
-func (e *Engine) Look(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, count device.Ptr) (done, hits int, err error) {
+// Lookup implements [core.Engine].
+func (e *Engine) Lookup(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, count device.Ptr) (done, hits int, err error) {
 	if b.N == 0 {
 		return 0, 0, nil
 	}
 	if s != nil {
-		return b.N, 0, e.structure.Look(s, l.Parts, b, count)
+		return b.N, 0, e.structure.Lookup(s, l.Parts, b, count)
 	}
-	return e.LookPieces(ctx, b, func(s *device.Stream, b *batch.Batch, hits device.Ptr) error {
+	return e.LookupPieces(ctx, b, func(s *device.Stream, b *batch.Batch, hits device.Ptr) error {
 		if err := s.Wait(e.Visible); err != nil {
 			return err
 		}
-		return e.structure.Look(s, l.Parts, b, hits)
+		return e.structure.Lookup(s, l.Parts, b, hits)
 	})
 }
 
-// Present implements [core.Presenter].
-func (e *Engine) Present(ctx context.Context, s *device.Stream, b *batch.Batch) (int, error) {
+// CountPresent implements [core.Presenter].
+func (e *Engine) CountPresent(ctx context.Context, s *device.Stream, b *batch.Batch) (int, error) {
 	if err := s.Fill(e.Word(WordSum), 0, 2); err != nil {
 		return 0, err
 	}
-	if err := e.structure.Look(s, e.Parts(), b.Only(batch.Keys), e.Word(WordSum)); err != nil {
+	if err := e.structure.Lookup(s, e.Parts(), b.Select(batch.Keys), e.Word(WordSum)); err != nil {
 		return 0, err
 	}
 	var n [1]uint64
@@ -155,16 +155,16 @@ func (e *Engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (
 		return e.changeHost(ctx, b)
 	}
 	report := b.Flags&batch.Report != 0
-	size, to := launchOps, List{Count: e.Word(WordLost)}
+	size, to := launchOps, List{Count: e.Word(WordDropped)}
 	if b.Reduces() {
 		size = reduceOps
 	}
 	var x *Scratch
-	if b.Ordered() || report || e.Moves {
-		if x, err = e.Scratch(ctx, b.N); err != nil {
+	if b.Ordered() || report || e.MovesPairs {
+		if x, err = e.AcquireScratch(ctx, b.N); err != nil {
 			return 0, nil, err
 		}
-		defer e.Return(x)
+		defer e.ReleaseScratch(x)
 		size = min(ResolveOps, x.Ops)
 	}
 	if report {
@@ -172,7 +172,7 @@ func (e *Engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (
 	}
 	for done < b.N {
 		n := min(size, b.N-done)
-		more, err := e.changeOn(s, b.Chunk(done, done+n), x, to, done, report)
+		more, err := e.submitPart(s, b.Chunk(done, done+n), x, to, done, report)
 		failed = append(failed, more...)
 		if err != nil {
 			return done, failed, err
@@ -182,15 +182,16 @@ func (e *Engine) Change(ctx context.Context, s *device.Stream, b *batch.Batch) (
 	return done, failed, nil
 }
 
-// changeOn submits a part of a batch. With report it waits for the part and returns the operations
-// that overflowed. If no pair may move, more operations overflow, and these are always reported.
-func (e *Engine) changeOn(s *device.Stream, part *batch.Batch, x *Scratch, to List, first int, report bool) (failed []uint32, err error) {
-	err = e.besideReaders(func() error {
-		if e.still {
+// submitPart submits a part of a batch. With report it waits for the part and returns the
+// operations that overflowed. If no pair may move, more operations overflow, and these are always
+// reported.
+func (e *Engine) submitPart(s *device.Stream, part *batch.Batch, x *Scratch, to List, first int, report bool) (failed []uint32, err error) {
+	err = e.withMoveLock(func() error {
+		if e.noMoves {
 			report, to = true, e.Failed(x)
 		}
 		if report {
-			if err := e.Set(s, WordFailed, 0); err != nil {
+			if err := e.SetWord(s, WordFailed, 0); err != nil {
 				return err
 			}
 		}
@@ -199,26 +200,26 @@ func (e *Engine) changeOn(s *device.Stream, part *batch.Batch, x *Scratch, to Li
 	if err != nil || !report {
 		return nil, err
 	}
-	if err := e.Stream.Wait(e.Changed()); err != nil {
+	if err := e.Stream.Wait(e.LastChange()); err != nil {
 		return nil, err
 	}
 	return e.ReadFailed(context.Background(), x)
 }
 
-// besideReaders submits a change, which moves no pairs if an iteration reads them. An iteration
+// withMoveLock submits a change, which moves no pairs if an iteration reads them. An iteration
 // that begins meanwhile reads after the change: see Export.
-func (e *Engine) besideReaders(submit func() error) error {
-	e.pairs.Lock()
-	defer e.pairs.Unlock()
-	e.still = e.Moves && e.Leases.Held()
+func (e *Engine) withMoveLock(submit func() error) error {
+	e.moveMu.Lock()
+	defer e.moveMu.Unlock()
+	e.noMoves = e.MovesPairs && e.Leases.Held()
 	return submit()
 }
 
 // Rearrange runs launches that move pairs, after all changes, and waits for them. While an
 // iteration reads the pairs, it does nothing.
 func (e *Engine) Rearrange(ctx context.Context, submit func(*device.Stream) error) (done bool, err error) {
-	err = e.besideReaders(func() error {
-		if done = !e.still; !done {
+	err = e.withMoveLock(func() error {
+		if done = !e.noMoves; !done {
 			return nil
 		}
 		e.stale = true
@@ -230,30 +231,30 @@ func (e *Engine) Rearrange(ctx context.Context, submit func(*device.Stream) erro
 	return true, errors.Join(err, e.Stream.Sync(context.WithoutCancel(ctx)))
 }
 
-// changeHost carries a batch from host memory through the device, up to the capacity of the
+// changeHost takes a batch from host memory through the device, up to the capacity of the
 // scratch.
 func (e *Engine) changeHost(ctx context.Context, b *batch.Batch) (done int, failed []uint32, err error) {
-	x, err := e.Scratch(ctx, b.N)
+	x, err := e.AcquireScratch(ctx, b.N)
 	if err != nil {
 		return 0, nil, err
 	}
-	defer e.Return(x)
+	defer e.ReleaseScratch(x)
 	b = b.Chunk(0, min(b.N, ResolveOps, x.Ops))
-	c, err := e.Carrier()
+	c, err := e.AcquireTransfer()
 	if err != nil {
 		return 0, nil, err
 	}
-	defer e.Give(c)
+	defer e.ReleaseTransfer(c)
 	done, err = c.Ring.RunInOrder(ctx, b, func(p *staging.Piece) error {
-		return e.besideReaders(func() error {
+		return e.withMoveLock(func() error {
 			return e.Submit(p.Stream, func() error { return e.changePiece(c, p, b.N, x) })
 		})
 	})
 	// The results of what has run are read even if the context has ended.
 	switch ctx := context.WithoutCancel(ctx); {
 	case err == nil:
-		e.allDone() // the copies of the last piece run after all of them
-		n := e.know(c)
+		e.markWaited() // the copies of the last piece run after all of them
+		n := e.storeReport(c)
 		failed, err = e.listFailed(ctx, x, n)
 	case done > 0:
 		var ferr error
@@ -266,35 +267,35 @@ func (e *Engine) changeHost(ctx context.Context, b *batch.Batch) (done int, fail
 }
 
 // changePiece submits a piece of a batch of n operations from host memory.
-func (e *Engine) changePiece(c *Carrier, p *staging.Piece, n int, x *Scratch) error {
+func (e *Engine) changePiece(c *Transfer, p *staging.Piece, n int, x *Scratch) error {
 	if p.Lo == 0 {
-		if err := e.Set(p.Stream, WordFailed, 0); err != nil {
+		if err := e.SetWord(p.Stream, WordFailed, 0); err != nil {
 			return err
 		}
 	}
 	if err := e.launch(p.Stream, p.Batch, x, e.Failed(x), p.Lo); err != nil || p.Lo+p.Batch.N < n {
 		return err
 	}
-	return c.bringReport(p.Stream, linesOf(e.Parts()).TallyPtr(), e.Word(WordFailed))
+	return c.submitReport(p.Stream, linesOf(e.Parts()).TallyPtr(), e.Word(WordFailed))
 }
 
-// know stores the counters that arrived with the last piece of a batch, and returns the number of
-// operations that overflowed.
-func (e *Engine) know(c *Carrier) (failed uint32) {
-	e.known.Live, e.known.Used, failed = c.report()
+// storeReport stores the counters that arrived with the last piece of a batch, and returns the
+// number of operations that overflowed.
+func (e *Engine) storeReport(c *Transfer) (failed uint32) {
+	e.cached.Live, e.cached.Used, failed = c.report()
 	e.stale = false
-	e.used.Store(e.known.Used)
+	e.used.Store(e.cached.Used)
 	return failed
 }
 
 // launch launches the kernels of a change: one, and with a scratch those that resolve duplicates.
 // first is the part's place in its batch.
 func (e *Engine) launch(s *device.Stream, b *batch.Batch, x *Scratch, failed List, first int) error {
-	full := e.Capacity > 0 && !e.stale && e.known.Live >= uint64(e.Capacity)
+	full := e.Capacity > 0 && !e.stale && e.cached.Live >= uint64(e.Capacity)
 	e.stale = true
-	defer e.mayUse(b)
+	defer e.addUsed(b)
 	if x != nil {
-		if err := e.use(s, x); err != nil {
+		if err := e.setUser(s, x); err != nil {
 			return err
 		}
 	}
@@ -303,18 +304,18 @@ func (e *Engine) launch(s *device.Stream, b *batch.Batch, x *Scratch, failed Lis
 	if err != nil {
 		return err
 	}
-	c := &Change{Batch: b, Args: changesOf(b, first, ok, contended, failed), Still: e.still || full}
+	c := &Change{Batch: b, Args: changesOf(b, first, ok, contended, failed), NoMoves: e.noMoves || full}
 	e.ticket++
 	c.Args.Reductions, c.Args.Ticket = e.Word(WordReductions), e.ticket
-	resolve, err := e.change(s, p, c, x)
+	resolve, err := e.launchChange(s, p, c, x)
 	if err != nil || !resolve {
 		return err
 	}
 	w := Winners{Contest: x.Contest(b, contended), Vals: c.Args.Vals, Ok: ok}
-	settle := func(c *Change) error {
-		return x.resolve(s, &e.Order, &w.Contest, func() error { return e.structure.Winners(s, p, c, &w) })
+	resolveWinners := func(c *Change) error {
+		return x.resolve(s, &e.Order, &w.Contest, func() error { return e.structure.ResolveWinners(s, p, c, &w) })
 	}
-	if err = settle(c); err != nil || b.Kind != op.Put || ok == 0 {
+	if err = resolveWinners(c); err != nil || b.Kind != op.Put || ok == 0 {
 		return err
 	}
 	// The last Put of a key supplies the value, and the first one reports the insertion. The flags
@@ -322,15 +323,16 @@ func (e *Engine) launch(s *device.Stream, b *batch.Batch, x *Scratch, failed Lis
 	flags, deletes := *c, *b
 	deletes.Kind, flags.Batch = op.Delete, &deletes
 	w.Contest.Kind = uint32(op.Delete)
-	return settle(&flags)
+	return resolveWinners(&flags)
 }
 
-// change calls the structure's launch of a change, with the memory of the winners as spill list.
-func (e *Engine) change(s *device.Stream, p core.Parts, c *Change, x *Scratch) (contended bool, err error) {
-	if !e.Moves {
+// launchChange calls the structure's launch of a change, with the memory of the winners as spill
+// list.
+func (e *Engine) launchChange(s *device.Stream, p core.Parts, c *Change, x *Scratch) (contended bool, err error) {
+	if !e.MovesPairs {
 		return e.structure.Change(s, p, c)
 	}
-	if err := e.Set(s, WordSpilled, 0); err != nil {
+	if err := e.SetWord(s, WordSpilled, 0); err != nil {
 		return false, err
 	}
 	c.Spilled = List{Items: x.winners(), Count: e.Word(WordSpilled)}
@@ -344,51 +346,51 @@ func (e *Engine) change(s *device.Stream, p core.Parts, c *Change, x *Scratch) (
 // Answer implements [core.Answerer]. The scratch holds the values found, in place of winners and
 // flags.
 func (e *Engine) Answer(ctx context.Context, s *device.Stream, b *batch.Batch) error {
-	k, err := e.own()
+	k, err := e.loadKernels()
 	if err != nil {
 		return err
 	}
 	for done := 0; done < b.N && err == nil; {
 		var x *Scratch
-		if x, err = e.Scratch(ctx, b.N-done); err == nil {
+		if x, err = e.AcquireScratch(ctx, b.N-done); err == nil {
 			part := b.Chunk(done, min(done+x.Ops, b.N))
-			err = e.Submit(s, func() error { return e.answer(s, part, x, k) })
-			e.Return(x)
+			err = e.Submit(s, func() error { return e.submitAnswer(s, part, x, k) })
+			e.ReleaseScratch(x)
 			done += part.N
 		}
 	}
 	return err
 }
 
-func (e *Engine) answer(s *device.Stream, b *batch.Batch, x *Scratch, k *kernels) error {
-	if err := e.use(s, x); err != nil {
+func (e *Engine) submitAnswer(s *device.Stream, b *batch.Batch, x *Scratch, k *kernels) error {
+	if err := e.setUser(s, x); err != nil {
 		return err
 	}
 	e.stale, x.clean = true, false
-	look := b.Only(batch.Keys)
-	look.Columns[batch.Vals] = b.Columns[batch.Vals].Moved(x.winners())
+	look := b.Select(batch.Keys)
+	look.Columns[batch.Vals] = b.Columns[batch.Vals].WithPtr(x.winners())
 	look.Columns[batch.OK] = batch.Column{Ptr: x.flags()}
-	if err := e.structure.Look(s, e.Parts(), look, 0); err != nil {
+	if err := e.structure.Lookup(s, e.Parts(), look, 0); err != nil {
 		return err
 	}
 	p := answerParams{found: x.winners(), there: x.flags(), vals: b.Columns[batch.Vals].Ptr, ok: b.Columns[batch.OK].Ptr, n: uint64(b.N)}
 	return device.Launch(s, k.answer[e.Widths.Val/8], Wave(e.Dev, b.N), Block, &p)
 }
 
-// mayUse counts the slots that a batch may have taken.
-func (e *Engine) mayUse(b *batch.Batch) {
+// addUsed counts the slots that a batch may have taken.
+func (e *Engine) addUsed(b *batch.Batch) {
 	if b.Inserts() {
 		e.used.Add(uint64(b.N))
 	}
 }
 
-// Add implements [core.Engine].
-func (e *Engine) Add(s *device.Stream, to device.Slice[uint64], negate bool) error {
-	k, err := e.own()
+// AddPairs implements [core.Engine].
+func (e *Engine) AddPairs(s *device.Stream, to device.Slice[uint64], negate bool) error {
+	k, err := e.loadKernels()
 	if err != nil {
 		return err
 	}
-	e.stale = true // so that Counters waits for it
+	e.stale = true // so that ReadCounters waits for it
 	p := addParams{counters: linesOf(e.Parts()).TallyPtr(), to: to.Ptr()}
 	if negate {
 		p.negate = 1
@@ -399,100 +401,100 @@ func (e *Engine) Add(s *device.Stream, to device.Slice[uint64], negate bool) err
 // ---- whole tables ---------------------------------------------------------------
 
 // Counters implements [core.Engine].
-func (e *Engine) Counters(ctx context.Context) (core.Counters, error) {
+func (e *Engine) ReadCounters(ctx context.Context) (core.Counters, error) {
 	if !e.stale {
-		return e.known, nil
+		return e.cached, nil
 	}
-	if err := e.Stream.Wait(e.Changed()); err != nil {
+	if err := e.Stream.Wait(e.LastChange()); err != nil {
 		return core.Counters{}, err
 	}
 	var c [2]uint64
 	if err := e.Stream.CopyOut(ctx, device.Bytes(c[:]), linesOf(e.Parts()).TallyPtr()); err != nil {
 		return core.Counters{}, err
 	}
-	e.known, e.stale = core.Counters{Live: c[0], Used: c[1]}, false
+	e.cached, e.stale = core.Counters{Live: c[0], Used: c[1]}, false
 	e.used.Store(c[1])
-	return e.known, nil
+	return e.cached, nil
 }
 
-// Do runs submit on the engine's stream after all changes, and waits for it, so that readers may
-// follow.
-func (e *Engine) Do(ctx context.Context, submit func(*device.Stream) error) error {
+// RunSync runs submit on the engine's stream after all changes, and waits for it, so that readers
+// may follow.
+func (e *Engine) RunSync(ctx context.Context, submit func(*device.Stream) error) error {
 	e.stale = true
 	err := e.Submit(e.Stream, func() error { return submit(e.Stream) })
 	waited := e.Stream.Sync(context.WithoutCancel(ctx))
 	if err == nil && waited == nil {
-		e.allDone()
+		e.markWaited()
 	}
 	return errors.Join(err, waited)
 }
 
-// Try submits a change of the structure itself to a stream of a caller.
-func (e *Engine) Try(s *device.Stream, submit func() error) error {
+// SubmitUser submits a change of the structure itself to a stream of a caller.
+func (e *Engine) SubmitUser(s *device.Stream, submit func() error) error {
 	e.stale = true
 	return e.SubmitVisible(s, submit)
 }
 
-// Attempt submits a batch to a stream of a caller, as Change does, and adds the number of
-// operations that overflow to failed. If the scratch is too small for the batch, Attempt runs
-// nothing: duplicates would be resolved part by part, and a later part might find room that an
-// earlier one did not.
-func (e *Engine) Attempt(ctx context.Context, s *device.Stream, b *batch.Batch, failed device.Ptr) (ran bool, err error) {
-	x, err := e.Scratch(ctx, b.N)
+// SubmitCounting submits a batch to a stream of a caller, as Change does, and adds the number of
+// operations that overflow to failed. If the scratch is too small for the batch, SubmitCounting
+// runs nothing: duplicates would be resolved part by part, and a later part might find capacity
+// that an earlier one did not.
+func (e *Engine) SubmitCounting(ctx context.Context, s *device.Stream, b *batch.Batch, failed device.Ptr) (ran bool, err error) {
+	x, err := e.AcquireScratch(ctx, b.N)
 	if err != nil {
 		return false, err
 	}
-	defer e.Return(x)
+	defer e.ReleaseScratch(x)
 	if b.N > min(x.Ops, ResolveOps) {
 		return false, nil
 	}
 	return true, e.SubmitVisible(s, func() error { return e.launch(s, b, x, List{Count: failed}, 0) })
 }
 
-// Told stores counters that have been read after all changes, which are done.
-func (e *Engine) Told(now core.Counters) {
-	e.known, e.stale = now, false
+// SetCounters stores counters that have been read after all changes, which are done.
+func (e *Engine) SetCounters(now core.Counters) {
+	e.cached, e.stale = now, false
 	e.used.Store(now.Used)
-	e.allDone()
+	e.markWaited()
 }
 
-// Alone is Do in an exclusive section, without readers.
-func (e *Engine) Alone(ctx context.Context, submit func(*device.Stream) error) error {
-	if err := e.Leases.Exclude(ctx); err != nil {
+// RunExclusive is RunSync in an exclusive section, without readers.
+func (e *Engine) RunExclusive(ctx context.Context, submit func(*device.Stream) error) error {
+	if err := e.Leases.BeginExclusive(ctx); err != nil {
 		return err
 	}
-	defer e.Leases.Admit()
-	return e.Do(ctx, submit)
+	defer e.Leases.EndExclusive()
+	return e.RunSync(ctx, submit)
 }
 
 // Clear implements [core.Engine].
 func (e *Engine) Clear(ctx context.Context) error {
-	return e.Do(ctx, func(s *device.Stream) error { return wipe(s, e.Parts()) })
+	return e.RunSync(ctx, func(s *device.Stream) error { return clearParts(s, e.Parts()) })
 }
 
 // Move fills new memory, which a structure has allocated, from the current generation, and makes it
 // the current one. move submits the copy, and adds the number of pairs that overflow to the word
-// lost. If any overflow, Move frees the new memory and returns their number.
-func (e *Engine) Move(ctx context.Context, to core.Parts, move func(s *device.Stream, from core.Parts, lost device.Ptr) error) (lost int, err error) {
-	err = e.Do(ctx, func(s *device.Stream) error {
-		if err := errors.Join(wipe(s, to), e.Set(s, WordResult, 0)); err != nil {
+// dropped. If any overflow, Move frees the new memory and returns their number.
+func (e *Engine) Move(ctx context.Context, to core.Parts, move func(s *device.Stream, from core.Parts, dropped device.Ptr) error) (dropped int, err error) {
+	err = e.RunSync(ctx, func(s *device.Stream) error {
+		if err := errors.Join(clearParts(s, to), e.SetWord(s, WordResult, 0)); err != nil {
 			return err
 		}
 		return move(s, e.Parts(), e.Word(WordResult))
 	})
 	if err == nil {
 		var n uint32
-		n, err = e.Read(context.WithoutCancel(ctx), WordResult)
-		lost = int(n)
+		n, err = e.ReadWord(context.WithoutCancel(ctx), WordResult)
+		dropped = int(n)
 	}
-	if err != nil || lost > 0 {
-		return lost, errors.Join(err, to.Free())
+	if err != nil || dropped > 0 {
+		return dropped, errors.Join(err, to.Free())
 	}
 	return 0, e.Leases.Replace(to)
 }
 
-// reportNumbers is the maximum number of values of a report.
-const reportNumbers = 32
+// maxReport is the maximum number of values of a report.
+const maxReport = 32
 
 // Report runs a launch on the engine's stream that adds to len(out) numbers at an address on the
 // device, and reads them: statistics of a table.
@@ -514,32 +516,32 @@ func (e *Engine) Extent(l *core.Lease) (units uint32, rows int) {
 
 // Export implements [core.Engine].
 func (e *Engine) Export(ctx context.Context, l *core.Lease, lo, hi uint32, out *batch.Batch) (int, error) {
-	c, err := e.Carrier()
+	c, err := e.AcquireTransfer()
 	if err != nil {
 		return 0, err
 	}
-	defer e.Give(c)
+	defer e.ReleaseTransfer(c)
 	_, err = c.Ring.RunWhole(ctx, out, func(p *staging.Piece) error {
-		if err := errors.Join(e.beforeExport(p.Stream), p.Stream.Fill(c.Hits.Ptr(), 0, 2)); err != nil {
+		if err := errors.Join(e.waitChanges(p.Stream), p.Stream.Fill(c.Hits.Ptr(), 0, 2)); err != nil {
 			return err
 		}
-		return errors.Join(e.structure.Export(p.Stream, l.Parts, lo, hi, p.Batch, c.Hits.Ptr()), c.bring(p))
+		return errors.Join(e.structure.Export(p.Stream, l.Parts, lo, hi, p.Batch, c.Hits.Ptr()), c.submitHits(p))
 	})
 	if err != nil {
 		return 0, err
 	}
-	return c.counted(), nil
+	return c.hitCount(), nil
 }
 
-// beforeExport makes a stream wait for the changes that an iteration must read after. Changes
+// waitChanges makes a stream wait for the changes that an iteration must read after. Changes
 // submitted since the iteration began may be seen or not. Changes that move pairs were submitted
 // before: later ones see the iteration and move nothing.
-func (e *Engine) beforeExport(s *device.Stream) error {
-	behind := e.Visible
-	if e.Moves {
-		e.pairs.Lock()
-		defer e.pairs.Unlock()
-		behind = e.Changed()
+func (e *Engine) waitChanges(s *device.Stream) error {
+	event := e.Visible
+	if e.MovesPairs {
+		e.moveMu.Lock()
+		defer e.moveMu.Unlock()
+		event = e.LastChange()
 	}
-	return s.Wait(behind)
+	return s.Wait(event)
 }

@@ -27,7 +27,7 @@ type plain struct {
 	export func(s *device.Stream, lo, hi uint32, out *batch.Batch, count device.Ptr) error
 }
 
-func (p *plain) Look(s *device.Stream, _ core.Parts, b *batch.Batch, hits device.Ptr) error {
+func (p *plain) Lookup(s *device.Stream, _ core.Parts, b *batch.Batch, hits device.Ptr) error {
 	return p.look(s, b, hits)
 }
 
@@ -35,7 +35,7 @@ func (p *plain) Change(s *device.Stream, _ core.Parts, c *gpu.Change) (bool, err
 	return false, p.change(s, c)
 }
 
-func (p *plain) Winners(*device.Stream, core.Parts, *gpu.Change, *gpu.Winners) error {
+func (p *plain) ResolveWinners(*device.Stream, core.Parts, *gpu.Change, *gpu.Winners) error {
 	p.t.Error("duplicates are resolved where there are none")
 	return nil
 }
@@ -133,12 +133,12 @@ func TestChangeReportsFailures(t *testing.T) {
 	defer s.Close()
 	for _, n := range []int{0, 1, 2, 100, 1000} {
 		keys, vals := make([]uint32, n), make([]uint32, n)
-		host := &batch.Batch{N: n, Kind: op.Put, Flags: batch.Order, Columns: batch.Columns{batch.Keys: batch.In(keys), batch.Vals: batch.In(vals)}}
+		host := &batch.Batch{N: n, Kind: op.Put, Flags: batch.Order, Columns: batch.Columns{batch.Keys: batch.Input(keys), batch.Vals: batch.Input(vals)}}
 		on, err := device.Upload(s, keys)
 		if err != nil {
 			t.Fatal(err)
 		}
-		there := &batch.Batch{N: n, Kind: op.Put, Flags: batch.Order | batch.Report, Columns: batch.Columns{batch.Keys: batch.InOn(on), batch.Vals: batch.InOn(on)}}
+		there := &batch.Batch{N: n, Kind: op.Put, Flags: batch.Order | batch.Report, Columns: batch.Columns{batch.Keys: batch.InputOn(on), batch.Vals: batch.InputOn(on)}}
 		for stream, b := range map[*device.Stream]*batch.Batch{nil: host, s: there} {
 			var want []uint32
 			takes := thirds(&want)
@@ -161,7 +161,7 @@ func TestChangeReportsFailures(t *testing.T) {
 			if e.Used() != used {
 				t.Errorf("%d operations may have used %d slots, want %d", n, e.Used(), used)
 			}
-			if now, err := e.Counters(t.Context()); err != nil || n > 0 && now != (core.Counters{Live: 5<<32 | 5, Used: 5<<32 | 5}) {
+			if now, err := e.ReadCounters(t.Context()); err != nil || n > 0 && now != (core.Counters{Live: 5<<32 | 5, Used: 5<<32 | 5}) {
 				t.Errorf("%d operations: %+v, %v", n, now, err)
 			}
 		}
@@ -172,11 +172,11 @@ func TestChangeReportsFailures(t *testing.T) {
 		if _, failed, err := e.Change(t.Context(), s, there); failed != nil || err != nil {
 			t.Error(failed, err)
 		}
-		if _, err := e.Counters(t.Context()); err != nil { // waits
+		if _, err := e.ReadCounters(t.Context()); err != nil { // waits
 			t.Error(err)
 		}
 		for _, lost := range []int{len(want), 0} {
-			if got, err := e.Lost(t.Context()); got != lost || err != nil {
+			if got, err := e.ReadDropped(t.Context()); got != lost || err != nil {
 				t.Errorf("%d operations: %d lost, want %d: %v", n, got, lost, err)
 			}
 		}
@@ -197,7 +197,7 @@ func TestChangeFlags(t *testing.T) {
 			got = c.Args.Flags
 			return s.Fill(c.Args.Failed.Count, 0, 1)
 		}
-		b := &batch.Batch{N: 3, Flags: c.flags, Columns: batch.Columns{batch.Keys: batch.In(keys), batch.Kinds: batch.In(kinds)}}
+		b := &batch.Batch{N: 3, Flags: c.flags, Columns: batch.Columns{batch.Keys: batch.Input(keys), batch.Kinds: batch.Input(kinds)}}
 		if _, _, err := e.Change(t.Context(), nil, b); err != nil || got != uint32(c.want) {
 			t.Errorf("flags %b become %b, want %b; %v", c.flags, got, c.want, err)
 		}
@@ -208,7 +208,7 @@ func TestLookCarriesColumns(t *testing.T) {
 	dev := simulated(t)
 	e, p := openEngine(t, dev)
 	keys, vals, found := []uint32{1, 2, 3}, make([]uint32, 3), make([]bool, 3)
-	b := &batch.Batch{N: 3, Flags: batch.Multi, Columns: batch.Columns{batch.Keys: batch.In(keys), batch.Vals: batch.Output(vals), batch.OK: batch.Output(found)}}
+	b := &batch.Batch{N: 3, Flags: batch.Multi, Columns: batch.Columns{batch.Keys: batch.Input(keys), batch.Vals: batch.Output(vals), batch.OK: batch.Output(found)}}
 	p.look = func(s *device.Stream, part *batch.Batch, hits device.Ptr) error {
 		if part.N != 3 || part.Flags != batch.Multi {
 			t.Errorf("%+v", part)
@@ -217,21 +217,21 @@ func TestLookCarriesColumns(t *testing.T) {
 		return errors.Join(s.Copy(c[batch.Vals].Ptr, c[batch.Keys].Ptr, 12), s.Fill(c[batch.OK].Ptr, 0x00010001, 1), s.Fill(hits, 2, 1))
 	}
 	for range 2 { // the counter begins at zero again
-		done, hits, err := e.Look(t.Context(), nil, e.Leases.Current(), b, 0)
+		done, hits, err := e.Lookup(t.Context(), nil, e.Leases.Current(), b, 0)
 		if done != 3 || hits != 2 || err != nil || !slices.Equal(vals, keys) || !slices.Equal(found, []bool{true, false, true}) {
 			t.Errorf("%d, %d, %v, %v, %v", done, hits, err, vals, found)
 		}
 	}
-	if _, _, err := e.Look(t.Context(), nil, e.Leases.Current(), &batch.Batch{}, 0); err != nil {
+	if _, _, err := e.Lookup(t.Context(), nil, e.Leases.Current(), &batch.Batch{}, 0); err != nil {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if done, hits, err := e.Look(ctx, nil, e.Leases.Current(), b, 0); done != 0 || hits != 0 || !errors.Is(err, context.Canceled) {
+	if done, hits, err := e.Lookup(ctx, nil, e.Leases.Current(), b, 0); done != 0 || hits != 0 || !errors.Is(err, context.Canceled) {
 		t.Errorf("after its context ended: %d, %d, %v", done, hits, err)
 	}
 	// An empty batch ignores an ended context.
-	if _, _, err := e.Look(ctx, nil, e.Leases.Current(), &batch.Batch{}, 0); err != nil {
+	if _, _, err := e.Lookup(ctx, nil, e.Leases.Current(), &batch.Batch{}, 0); err != nil {
 		t.Error(err)
 	}
 }
@@ -255,8 +255,8 @@ func TestPresent(t *testing.T) {
 		}
 		return s.Fill(hits, uint32(b.N+1), 1)
 	}
-	b := &batch.Batch{N: 4, Columns: batch.Columns{batch.Keys: batch.InOn(on), batch.OK: batch.InOn(on)}}
-	if n, err := e.Present(t.Context(), s, b); n != 5 || err != nil {
+	b := &batch.Batch{N: 4, Columns: batch.Columns{batch.Keys: batch.InputOn(on), batch.OK: batch.InputOn(on)}}
+	if n, err := e.CountPresent(t.Context(), s, b); n != 5 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
 }
@@ -269,18 +269,18 @@ func TestCounters(t *testing.T) {
 		return errors.Join(s.Fill(at, live, 1), s.Fill(at+8, live+1, 1))
 	}
 	for live := range uint32(3) {
-		if err := e.Do(t.Context(), func(s *device.Stream) error { return set(s, live) }); err != nil {
+		if err := e.RunSync(t.Context(), func(s *device.Stream) error { return set(s, live) }); err != nil {
 			t.Fatal(err)
 		}
 		if live == 2 { // without the engine's knowledge
-			if _, err := e.Counters(t.Context()); err != nil {
+			if _, err := e.ReadCounters(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if err := errors.Join(set(e.Stream, 77), e.Stream.Sync(t.Context())); err != nil {
 				t.Fatal(err)
 			}
 		}
-		c, err := e.Counters(t.Context())
+		c, err := e.ReadCounters(t.Context())
 		if err != nil || c.Live != uint64(live) || c.Used != uint64(live+1) || e.Used() != c.Used {
 			t.Errorf("%+v, used %d, want %d live; %v", c, e.Used(), live, err)
 		}
@@ -351,7 +351,7 @@ func TestAdd(t *testing.T) {
 	}
 	defer to.Free()
 	at := e.Parts().(*memory).TallyPtr()
-	if err := e.Do(t.Context(), func(s *device.Stream) error { return s.Fill(at, 30, 1) }); err != nil {
+	if err := e.RunSync(t.Context(), func(s *device.Stream) error { return s.Fill(at, 30, 1) }); err != nil {
 		t.Fatal(err)
 	}
 	var got [2]uint64
@@ -359,7 +359,7 @@ func TestAdd(t *testing.T) {
 		negate bool
 		want   uint64
 	}{{true, 70}, {true, 40}, {false, 70}} {
-		if err := errors.Join(e.Add(e.Stream, to, c.negate), to.CopyTo(t.Context(), e.Stream, got[:])); err != nil {
+		if err := errors.Join(e.AddPairs(e.Stream, to, c.negate), to.CopyTo(t.Context(), e.Stream, got[:])); err != nil {
 			t.Fatal(err)
 		}
 		if got != [2]uint64{c.want, 7} {
@@ -393,7 +393,7 @@ func TestChangesWait(t *testing.T) {
 		t.Helper()
 		fired := devicetest.FailNext(dev, devicetest.OpWait)
 		err := e.SubmitVisible(s, func() error { return nil })
-		devicetest.Heal(dev)
+		devicetest.ClearFailures(dev)
 		if fired() != errors.Is(err, device.ErrMemory) {
 			t.Fatal(err)
 		}
@@ -403,14 +403,14 @@ func TestChangesWait(t *testing.T) {
 	if waits(streams[0]) || !waits(streams[1]) {
 		t.Error("a change does not wait for the one before just on another stream")
 	}
-	if err := e.Do(t.Context(), submit); err != nil {
+	if err := e.RunSync(t.Context(), submit); err != nil {
 		t.Fatal(err)
 	}
 	if waits(streams[1]) {
 		t.Error("a change waits for what has been waited for")
 	}
 	devicetest.FailNext(dev, devicetest.OpWait)
-	if err := e.Do(t.Context(), submit); !errors.Is(err, device.ErrMemory) {
+	if err := e.RunSync(t.Context(), submit); !errors.Is(err, device.ErrMemory) {
 		t.Fatal(err)
 	}
 	if !waits(streams[0]) {

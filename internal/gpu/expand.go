@@ -12,11 +12,11 @@ import (
 
 // Expander is a structure with a variable number of rows per key.
 type Expander interface {
-	// Rows launches writing the values of n keys. The values of key i begin at row offsets[i] and
-	// end at row offsets[i+1] at most; rows before first or from limit on are not written. vals is
-	// the address of row first; no key's rows end before it. found, unless 0, receives the number
-	// of rows of each key (uint32).
-	Rows(s *device.Stream, p core.Parts, n int, keys, offsets, vals, found device.Ptr, first, limit uint64) error
+	// WriteRows launches writing the values of n keys. The values of key i begin at row offsets[i]
+	// and end at row offsets[i+1] at most; rows before first or from limit on are not written. vals
+	// is the address of row first; no key's rows end before it. found, unless 0, receives the
+	// number of rows of each key (uint32).
+	WriteRows(s *device.Stream, p core.Parts, n int, keys, offsets, vals, found device.Ptr, first, limit uint64) error
 }
 
 // rangeBytes is the size of the values that are written at a time for a key with more than fit a
@@ -28,13 +28,13 @@ const rangeBytes = 64 << 20
 // for no change.
 func (e *Engine) Expand(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, x Expander) error {
 	if s != nil {
-		return e.expandOn(s, l, b, x)
+		return e.submitExpand(s, l, b, x)
 	}
-	c, err := e.Carrier()
+	c, err := e.AcquireTransfer()
 	if err != nil {
 		return err
 	}
-	defer e.Give(c)
+	defer e.ReleaseTransfer(c)
 	vals := b.Columns[batch.Vals]
 	piece := c.Ring.PieceBytes()
 	for lo, hi := 0, 0; lo < b.N; lo = hi {
@@ -46,7 +46,7 @@ func (e *Engine) Expand(ctx context.Context, s *device.Stream, l *core.Lease, b 
 			hi = lo + 1
 			err = e.expandLarge(ctx, c, l, b.Chunk(lo, hi), x)
 		} else if vals.Bytes(lo, hi) > 0 {
-			err = e.expandMany(ctx, c, l, b.Chunk(lo, hi), x)
+			err = e.expandSmall(ctx, c, l, b.Chunk(lo, hi), x)
 		}
 		if err != nil {
 			return err
@@ -55,16 +55,16 @@ func (e *Engine) Expand(ctx context.Context, s *device.Stream, l *core.Lease, b 
 	return ctx.Err()
 }
 
-// expandMany fetches the values of keys that each fit a piece: keys and offsets go in, values out.
-func (e *Engine) expandMany(ctx context.Context, c *Carrier, l *core.Lease, b *batch.Batch, x Expander) error {
-	b.Columns[batch.Offsets] = batch.Starts(b.Columns[batch.Vals].Offsets)
+// expandSmall fetches the values of keys that each fit a piece: keys and offsets go in, values out.
+func (e *Engine) expandSmall(ctx context.Context, c *Transfer, l *core.Lease, b *batch.Batch, x Expander) error {
+	b.Columns[batch.Offsets] = batch.OffsetsIn(b.Columns[batch.Vals].Offsets)
 	_, err := c.Ring.Run(ctx, b, func(p *staging.Piece) error {
 		vals := p.Batch.Columns[batch.Vals]
 		first, limit := vals.Offsets[0], vals.Offsets[p.Batch.N]
 		if first == limit {
 			return nil
 		}
-		return x.Rows(p.Stream, l.Parts, p.Batch.N, p.Batch.Columns[batch.Keys].Ptr, p.Batch.Columns[batch.Offsets].Ptr,
+		return x.WriteRows(p.Stream, l.Parts, p.Batch.N, p.Batch.Columns[batch.Keys].Ptr, p.Batch.Columns[batch.Offsets].Ptr,
 			vals.Ptr, p.Batch.Columns[batch.Counts].Ptr, first, limit)
 	})
 	return err
@@ -72,13 +72,13 @@ func (e *Engine) expandMany(ctx context.Context, c *Carrier, l *core.Lease, b *b
 
 // expandLarge fetches the values of one key, a range of rows at a time: into scratch, and from
 // there in pieces.
-func (e *Engine) expandLarge(ctx context.Context, c *Carrier, l *core.Lease, b *batch.Batch, x Expander) (err error) {
+func (e *Engine) expandLarge(ctx context.Context, c *Transfer, l *core.Lease, b *batch.Batch, x Expander) (err error) {
 	keys, vals := b.Columns[batch.Keys], b.Columns[batch.Vals]
-	room, err := e.Scratch(ctx, (min(len(vals.Host), rangeBytes)+largeHead)/scratchOp+1)
+	scratch, err := e.AcquireScratch(ctx, (min(len(vals.Host), rangeBytes)+largeHead)/scratchOp+1)
 	if err != nil {
 		return err
 	}
-	defer e.Return(room)
+	defer e.ReleaseScratch(scratch)
 	s, err := c.Ring.Work()
 	if err != nil {
 		return err
@@ -88,24 +88,24 @@ func (e *Engine) expandLarge(ctx context.Context, c *Carrier, l *core.Lease, b *
 			err = errors.Join(err, s.Sync(context.Background()))
 		}
 	}()
-	if err := e.follow(s, room); err != nil {
+	if err := e.waitScratch(s, scratch); err != nil {
 		return err
 	}
 	head := [2]uint64{vals.Offsets[0], vals.Offsets[1]}
-	offsets, key, found, to := room.buf.Ptr, room.buf.Ptr+16, room.buf.Ptr+24, room.buf.Ptr+largeHead
-	least := ^uint32(0)
+	offsets, key, found, to := scratch.buf.Ptr, scratch.buf.Ptr+16, scratch.buf.Ptr+24, scratch.buf.Ptr+largeHead
+	nRows := ^uint32(0)
 	if err := errors.Join(s.CopyIn(offsets, device.Bytes(head[:])), s.CopyIn(key, keys.Host)); err != nil {
 		return err
 	}
-	rows := uint64((room.buf.Size - largeHead) / vals.Width)
+	rows := uint64((scratch.buf.Size - largeHead) / vals.Width)
 	for first := head[0]; first < head[1]; first += rows {
 		limit := min(first+rows, head[1])
-		if err := x.Rows(s, l.Parts, 1, key, offsets, to, found, first, limit); err != nil {
+		if err := x.WriteRows(s, l.Parts, 1, key, offsets, to, found, first, limit); err != nil {
 			return err
 		}
 		part := &batch.Batch{N: int(limit - first)}
 		at := int(first-head[0]) * vals.Width
-		part.Columns[batch.Vals] = batch.Output(vals.Host[at : at+part.N*vals.Width]).Of(vals.Width)
+		part.Columns[batch.Vals] = batch.Output(vals.Host[at : at+part.N*vals.Width]).WithWidth(vals.Width)
 		_, err := c.Ring.Run(ctx, part, func(p *staging.Piece) error {
 			return p.Stream.Copy(p.Batch.Columns[batch.Vals].Ptr, to+device.Ptr(p.Lo*vals.Width), p.Batch.N*vals.Width)
 		})
@@ -117,9 +117,9 @@ func (e *Engine) expandLarge(ctx context.Context, c *Carrier, l *core.Lease, b *
 		if err := s.CopyOut(ctx, device.Bytes(now[:]), found); err != nil {
 			return err
 		}
-		least = min(least, now[0])
+		nRows = min(nRows, now[0])
 	}
-	batch.View[uint32](b.Columns[batch.Counts].Host)[0] = least
+	batch.View[uint32](b.Columns[batch.Counts].Host)[0] = nRows
 	return nil
 }
 
@@ -127,17 +127,17 @@ func (e *Engine) expandLarge(ctx context.Context, c *Carrier, l *core.Lease, b *
 // the number of its rows.
 const largeHead = 256
 
-// expandOn counts, computes offsets and writes. It neither copies nor waits.
-func (e *Engine) expandOn(s *device.Stream, l *core.Lease, b *batch.Batch, x Expander) error {
+// submitExpand counts, computes offsets and writes. It neither copies nor waits.
+func (e *Engine) submitExpand(s *device.Stream, l *core.Lease, b *batch.Batch, x Expander) error {
 	keys, counts, offsets, vals := b.Columns[batch.Keys], b.Columns[batch.Counts], b.Columns[batch.Offsets], b.Columns[batch.Vals]
 	if b.N == 0 {
 		return s.Fill(offsets.Ptr, 0, 2)
 	}
-	if err := e.structure.Look(s, l.Parts, b, 0); err != nil {
+	if err := e.structure.Lookup(s, l.Parts, b, 0); err != nil {
 		return err
 	}
 	if err := e.Offsets(s, counts.Ptr, offsets.Ptr, b.N); err != nil {
 		return err
 	}
-	return x.Rows(s, l.Parts, b.N, keys.Ptr, offsets.Ptr, vals.Ptr, 0, 0, uint64(vals.Rows()))
+	return x.WriteRows(s, l.Parts, b.N, keys.Ptr, offsets.Ptr, vals.Ptr, 0, 0, uint64(vals.Rows()))
 }

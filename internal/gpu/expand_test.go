@@ -16,7 +16,7 @@ import (
 // counted is a structure with a given number of rows per key.
 type counted struct{ *plain }
 
-func (counted) Rows(*device.Stream, core.Parts, int, device.Ptr, device.Ptr, device.Ptr, device.Ptr, uint64, uint64) error {
+func (counted) WriteRows(*device.Stream, core.Parts, int, device.Ptr, device.Ptr, device.Ptr, device.Ptr, uint64, uint64) error {
 	return nil
 }
 

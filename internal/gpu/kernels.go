@@ -10,13 +10,13 @@ const scanStrip = 1024
 // kernels holds the kernels that belong to no structure.
 type kernels struct {
 	add    Adder
-	settle device.Kernel
+	apply  device.Kernel
 	answer [2]device.Kernel // values of 4 bytes, of 8
 	scan   [3]device.Kernel // sums, strips, offsets
 }
 
-// own returns the kernels, and loads them on first use.
-func (w *Workspace) own() (*kernels, error) {
+// loadKernels returns the kernels, and loads them on first use.
+func (w *Workspace) loadKernels() (*kernels, error) {
 	w.loading.Lock()
 	defer w.loading.Unlock()
 	if w.kernels != nil {
@@ -24,7 +24,7 @@ func (w *Workspace) own() (*kernels, error) {
 	}
 	k := &kernels{}
 	err := Load(w.dev, &gpuImage, []Entry{
-		k.add.entry(), {Name: "settle", To: &k.settle},
+		k.add.entry(), {Name: "settle", To: &k.apply},
 		{Name: "answer_32", To: &k.answer[0]}, {Name: "answer_64", To: &k.answer[1]},
 		{Name: "scan_sums", To: &k.scan[0]}, {Name: "scan_strips", To: &k.scan[1]}, {Name: "scan_offsets", To: &k.scan[2]},
 	})
@@ -37,7 +37,7 @@ func (w *Workspace) own() (*kernels, error) {
 // Offsets submits adding up n counts (uint32) to n+1 offsets (uint64). Unlike prim's scan it needs
 // no memory of its own, because the submitted work outlives the call.
 func (w *Workspace) Offsets(s *device.Stream, counts, offsets device.Ptr, n int) error {
-	k, err := w.own()
+	k, err := w.loadKernels()
 	if err != nil {
 		return err
 	}

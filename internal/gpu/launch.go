@@ -22,18 +22,19 @@ func Resident(dev device.Device, n, blocks int) device.Dim {
 	return device.Dim{X: max(1, min(Grid(n).X, dev.Properties().Units*blocks))}
 }
 
-// MostStrides is the maximum number of items per thread of a launch that strides over a large batch
+// MaxStrides is the maximum number of items per thread of a launch that strides over a large batch
 // ([Strides]). After that the next block begins, which bounds how late a block ends.
-const MostStrides = 32
+const MaxStrides = 32
 
 // Strides returns the launch of a kernel that strides over the items of a grid with one thread per
 // item. It has the given number of blocks per multiprocessor before threads get more than one item.
 func Strides(dev device.Device, grid device.Dim, blocks int) device.Dim {
-	return device.Dim{X: min(grid.X, max(dev.Properties().Units*blocks, (grid.X+MostStrides-1)/MostStrides))}
+	return device.Dim{X: min(grid.X, max(dev.Properties().Units*blocks, (grid.X+MaxStrides-1)/MaxStrides))}
 }
 
-// Twice retries a launch once if it fails, for a launch that follows others that cannot be undone.
-func Twice(launch func() error) error {
+// RetryOnce retries a launch once if it fails, for a launch that follows others that cannot be
+// undone.
+func RetryOnce(launch func() error) error {
 	if launch() == nil {
 		return nil
 	}

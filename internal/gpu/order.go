@@ -29,15 +29,16 @@ func (k *OrderKernels) Winners(kind op.Kind) device.Kernel {
 	return k.First
 }
 
-// Pair returns the variant of an image for a pair of widths: "64_32".
-func Pair(w batch.Widths) string { return fmt.Sprintf("%d_%d", w.Key*8, w.Val*8) }
+// Variant returns the variant of an image for a pair of widths: "64_32".
+func Variant(w batch.Widths) string { return fmt.Sprintf("%d_%d", w.Key*8, w.Val*8) }
 
-// Slots returns the variant of an image for all pairs of widths with slots of 16 bytes: "64_64".
-func Slots(w batch.Widths) string {
+// SlotVariant returns the variant of an image for all pairs of widths with slots of 16 bytes:
+// "64_64".
+func SlotVariant(w batch.Widths) string {
 	if w.Slot == 16 {
 		w.Key, w.Val = 8, 8
 	}
-	return Pair(w)
+	return Variant(w)
 }
 
 // ResolveOps is the maximum number of changes among which duplicates are resolved.
@@ -54,7 +55,7 @@ func (q *Queue) Contend(s *device.Stream, b *batch.Batch, x *Scratch) (contended
 	if ok == 0 && b.Kind != op.Put {
 		ok = x.flags()
 	}
-	return List{Items: x.listed(), Count: q.Word(WordContended)}, ok, q.Set(s, WordContended, 0)
+	return List{Items: x.contendedItems(), Count: q.Word(WordContended)}, ok, q.SetWord(s, WordContended, 0)
 }
 
 // Contest returns the arguments that resolve the duplicates of a batch, with two winner places per

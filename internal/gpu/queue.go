@@ -25,9 +25,9 @@ type Queue struct {
 	// is guaranteed to see them before.
 	Visible *device.Event
 
-	changed *device.Event                // recorded after all other changes
-	last    atomic.Pointer[device.Event] // the one of the two recorded after the last change
-	stream  *device.Stream               // stream of the last change; nil: it has been waited for
+	changed    *device.Event                // recorded after all other changes
+	lastEvent  atomic.Pointer[device.Event] // the one of the two recorded after the last change
+	lastStream *device.Stream               // stream of the last change; nil: it has been waited for
 
 	control device.Slice[uint32] // see the words below
 }
@@ -42,7 +42,7 @@ const (
 	_
 	WordSpilled // operations that overflow at first
 	_
-	WordLost // overflows on the device and in users' kernels since last read: begins weft::Account
+	WordDropped // overflows on the device and in users' kernels since last read: begins weft::Account
 	_
 	_ // effects of users' kernels: three numbers of 64 bits
 	_
@@ -51,7 +51,7 @@ const (
 	_
 	_
 	WordReport // numbers of 64 bits, see Engine.Report
-	words      = WordReport + 2*reportNumbers
+	words      = WordReport + 2*maxReport
 )
 
 // Open prepares a queue. Close closes everything that it has opened, also after an error.
@@ -65,7 +65,7 @@ func (q *Queue) Open(dev device.Device, w batch.Widths) (err error) {
 			return err
 		}
 	}
-	q.last.Store(q.changed)
+	q.lastEvent.Store(q.changed)
 	if q.control, err = device.Make[uint32](dev, words); err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (q *Queue) Close() (err error) {
 		err = errors.Join(err, q.Stream.Close())
 	}
 	if q.Workspace != nil {
-		q.forget(q)
+		q.removeUser(q)
 		err = errors.Join(err, q.Workspace.close(), q.control.Free())
 	}
 	for _, e := range events {
@@ -95,8 +95,8 @@ func (q *Queue) Close() (err error) {
 	return err
 }
 
-// Changed returns the event recorded after all changes: each change runs after the one before.
-func (q *Queue) Changed() *device.Event { return q.last.Load() }
+// LastChange returns the event recorded after all changes: each change runs after the one before.
+func (q *Queue) LastChange() *device.Event { return q.lastEvent.Load() }
 
 // Submit launches a change after the one before. Even after an error, later changes wait for what
 // has been launched.
@@ -110,47 +110,49 @@ func (q *Queue) SubmitVisible(s *device.Stream, launch func() error) error {
 }
 
 // submit makes as few driver calls as possible: each takes as long as a few thousand operations.
-func (q *Queue) submit(s *device.Stream, behind *device.Event, launch func() error) (err error) {
-	if q.stream != nil && s != q.stream {
-		if err := s.Wait(q.Changed()); err != nil {
+func (q *Queue) submit(s *device.Stream, event *device.Event, launch func() error) (err error) {
+	if q.lastStream != nil && s != q.lastStream {
+		if err := s.Wait(q.LastChange()); err != nil {
 			return err
 		}
 	}
 	defer func() { // also if a user's code panics
-		q.stream = s
-		if e := s.Record(behind); e != nil { // no event marks the end of the change, so wait
+		q.lastStream = s
+		if e := s.Record(event); e != nil { // no event marks the end of the change, so wait
 			err = errors.Join(err, e, s.Sync(context.Background()))
 		}
-		q.last.Store(behind) // other tables that share a scratch read it concurrently
+		q.lastEvent.Store(event) // other tables that share a scratch read it concurrently
 	}()
 	return launch()
 }
 
-// allDone records that all changes submitted so far have been waited for, so that later ones need
-// not wait for them again.
-func (q *Queue) allDone() { q.stream = nil }
+// markWaited records that all changes submitted so far have been waited for, so that later ones
+// need not wait for them again.
+func (q *Queue) markWaited() { q.lastStream = nil }
 
 // Word returns the address of a word.
 func (q *Queue) Word(i int) device.Ptr { return q.control.Ptr() + device.Ptr(4*i) }
 
-// Read waits for the queue's stream and reads a word.
-func (q *Queue) Read(ctx context.Context, word int) (uint32, error) {
+// ReadWord waits for the queue's stream and reads a word.
+func (q *Queue) ReadWord(ctx context.Context, word int) (uint32, error) {
 	var v [1]uint32
 	err := q.Stream.CopyOut(ctx, device.Bytes(v[:]), q.Word(word))
 	return v[0], err
 }
 
-// Set submits writing a word.
-func (q *Queue) Set(s *device.Stream, word int, v uint32) error { return s.Fill(q.Word(word), v, 1) }
+// SetWord submits writing a word.
+func (q *Queue) SetWord(s *device.Stream, word int, v uint32) error {
+	return s.Fill(q.Word(word), v, 1)
+}
 
-// Lost reads and resets the number of operations on the device that overflowed.
-func (q *Queue) Lost(ctx context.Context) (int, error) {
-	n, err := q.Read(ctx, WordLost)
+// ReadDropped reads and resets the number of operations on the device that overflowed.
+func (q *Queue) ReadDropped(ctx context.Context) (int, error) {
+	n, err := q.ReadWord(ctx, WordDropped)
 	if err != nil || n == 0 {
 		return 0, err
 	}
 	// The reset runs before later changes on other streams, which continue counting.
-	return int(n), q.Submit(q.Stream, func() error { return q.Set(q.Stream, WordLost, 0) })
+	return int(n), q.Submit(q.Stream, func() error { return q.SetWord(q.Stream, WordDropped, 0) })
 }
 
 // Failed returns the list in which a change records operations that overflow.
@@ -158,7 +160,7 @@ func (q *Queue) Failed(x *Scratch) List { return List{Items: x.failed(), Count: 
 
 // ReadFailed returns the recorded operations, ascending.
 func (q *Queue) ReadFailed(ctx context.Context, x *Scratch) ([]uint32, error) {
-	n, err := q.Read(ctx, WordFailed)
+	n, err := q.ReadWord(ctx, WordFailed)
 	if err != nil {
 		return nil, err
 	}

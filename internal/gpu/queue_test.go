@@ -63,20 +63,20 @@ func TestWords(t *testing.T) {
 	q, _ := open(t)
 	ctx := t.Context()
 	for w := range gpu.WordReport + 2 {
-		if v, err := q.Read(ctx, w); v != 0 || err != nil {
+		if v, err := q.ReadWord(ctx, w); v != 0 || err != nil {
 			t.Errorf("word %d is %d at first, %v", w, v, err)
 		}
-		if err := q.Set(q.Stream, w, uint32(w)+7); err != nil {
+		if err := q.SetWord(q.Stream, w, uint32(w)+7); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for w := range gpu.WordReport + 2 {
-		if v, err := q.Read(ctx, w); v != uint32(w)+7 || err != nil {
+		if v, err := q.ReadWord(ctx, w); v != uint32(w)+7 || err != nil {
 			t.Errorf("word %d is %d, %v", w, v, err)
 		}
 	}
-	for _, want := range []int{gpu.WordLost + 7, 0} {
-		if n, err := q.Lost(ctx); n != want || err != nil {
+	for _, want := range []int{gpu.WordDropped + 7, 0} {
+		if n, err := q.ReadDropped(ctx); n != want || err != nil {
 			t.Errorf("%d lost, want %d: %v", n, want, err)
 		}
 	}
@@ -90,12 +90,12 @@ func TestOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer keys.Free()
-	x, err := q.Scratch(t.Context(), 300)
+	x, err := q.AcquireScratch(t.Context(), 300)
 	if err != nil || x.Ops < 300 {
 		t.Fatal(x, err)
 	}
-	defer q.Return(x)
-	b := &batch.Batch{N: 300, Kind: op.Delete, Flags: batch.Order, Columns: batch.Columns{batch.Keys: batch.InOn(keys)}}
+	defer q.ReleaseScratch(x)
+	b := &batch.Batch{N: 300, Kind: op.Delete, Flags: batch.Order, Columns: batch.Columns{batch.Keys: batch.InputOn(keys)}}
 	contended, ok, err := q.Contend(q.Stream, b, x)
 	if err != nil || ok == 0 || contended.Items == 0 || contended.Count != q.Word(gpu.WordContended) {
 		t.Fatalf("%+v, %d, %v", contended, ok, err)
@@ -152,7 +152,7 @@ func TestEveryOperationFailsOnce(t *testing.T) {
 			t.Errorf("operation %d failed and left %+v, before %+v", n, now, before)
 		}
 		if !fired() {
-			devicetest.Heal(dev)
+			devicetest.ClearFailures(dev)
 			break
 		}
 	}
@@ -162,17 +162,17 @@ func TestEveryOperationFailsOnce(t *testing.T) {
 // requested.
 func take(q *gpu.Queue) (less bool, err error) {
 	for _, n := range []int{1000, 2000} {
-		x, err := q.Scratch(context.Background(), n)
+		x, err := q.AcquireScratch(context.Background(), n)
 		if err != nil {
 			return less, err
 		}
 		less = less || x.Ops < n
-		q.Return(x)
-		c, err := q.Carrier()
+		q.ReleaseScratch(x)
+		c, err := q.AcquireTransfer()
 		if err != nil {
 			return less, err
 		}
-		q.Give(c)
+		q.ReleaseTransfer(c)
 	}
 	return less, nil
 }
@@ -186,9 +186,9 @@ func TestScratchFitsMemory(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	x, err := q.Scratch(t.Context(), 1<<20)
+	x, err := q.AcquireScratch(t.Context(), 1<<20)
 	if err != nil || x.Ops < 1<<14 || x.Ops >= 1<<17 {
 		t.Fatalf("%+v: %v", x, err)
 	}
-	q.Return(x)
+	q.ReleaseScratch(x)
 }

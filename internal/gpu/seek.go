@@ -18,15 +18,15 @@ type Seeker interface {
 	// Seek launches a lookup of any kind (core.OrderedMap), which adds the number of keys found to
 	// hits unless that is 0.
 	Seek(s *device.Stream, p core.Parts, b *batch.Batch, hits device.Ptr) error
-	// Rows launches writing the pairs of ranges to rows [first,limit). The pairs of range i begin
-	// at row Offsets[i], and the columns begin at row first.
-	Rows(s *device.Stream, p core.Parts, b *batch.Batch, first, limit uint64) error
-	// Pairs launches writing n pairs to columns: from rank from on, or backward from the pair
+	// WriteRows launches writing the pairs of ranges to rows [first,limit). The pairs of range i
+	// begin at row Offsets[i], and the columns begin at row first.
+	WriteRows(s *device.Stream, p core.Parts, b *batch.Batch, first, limit uint64) error
+	// WritePairs launches writing n pairs to columns: from rank from on, or backward from the pair
 	// before it.
-	Pairs(s *device.Stream, p core.Parts, keys, vals device.Ptr, from uint64, n int, backward bool) error
+	WritePairs(s *device.Stream, p core.Parts, keys, vals device.Ptr, from uint64, n int, backward bool) error
 }
 
-// Seek implements Look of [core.Engine].
+// Seek implements Lookup of [core.Engine].
 func (q *Queue) Seek(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, count device.Ptr, x Seeker) (done, hits int, err error) {
 	if b.N == 0 {
 		return 0, 0, nil
@@ -34,7 +34,7 @@ func (q *Queue) Seek(ctx context.Context, s *device.Stream, l *core.Lease, b *ba
 	if s != nil {
 		return b.N, 0, q.seek(s, l.Parts, b, count, x)
 	}
-	return q.LookPieces(ctx, b, func(s *device.Stream, b *batch.Batch, hits device.Ptr) error { return q.seek(s, l.Parts, b, hits, x) })
+	return q.LookupPieces(ctx, b, func(s *device.Stream, b *batch.Batch, hits device.Ptr) error { return q.seek(s, l.Parts, b, hits, x) })
 }
 
 // seek submits a lookup after the changes that callers have submitted: the last one may still have
@@ -49,13 +49,13 @@ func (q *Queue) seek(s *device.Stream, p core.Parts, b *batch.Batch, hits device
 // SeekRows implements Expand of [core.Expander].
 func (q *Queue) SeekRows(ctx context.Context, s *device.Stream, l *core.Lease, b *batch.Batch, x Seeker) error {
 	if s != nil {
-		return q.seekRowsOn(s, l, b, x)
+		return q.submitSeekRows(s, l, b, x)
 	}
-	many := func(p *staging.Piece) error {
+	small := func(p *staging.Piece) error {
 		vals := &p.Batch.Columns[batch.Vals]
-		return x.Rows(p.Stream, l.Parts, p.Batch, vals.Offsets[0], vals.Offsets[p.Batch.N])
+		return x.WriteRows(p.Stream, l.Parts, p.Batch, vals.Offsets[0], vals.Offsets[p.Batch.N])
 	}
-	return q.ExpandRanges(ctx, b, many, func(c *Carrier, b *batch.Batch) error {
+	return q.ExpandRanges(ctx, b, small, func(c *Transfer, b *batch.Batch) error {
 		rows, from, err := LargeRange(b, func(b *batch.Batch) error {
 			_, _, err := q.Seek(ctx, nil, l, b, 0, x)
 			return err
@@ -67,8 +67,8 @@ func (q *Queue) SeekRows(ctx context.Context, s *device.Stream, l *core.Lease, b
 	})
 }
 
-// seekRowsOn counts, computes offsets and writes. It neither copies nor waits.
-func (q *Queue) seekRowsOn(s *device.Stream, l *core.Lease, b *batch.Batch, x Seeker) error {
+// submitSeekRows counts, computes offsets and writes. It neither copies nor waits.
+func (q *Queue) submitSeekRows(s *device.Stream, l *core.Lease, b *batch.Batch, x Seeker) error {
 	c := &b.Columns
 	if b.N == 0 {
 		return s.Fill(c[batch.Offsets].Ptr, 0, 2)
@@ -81,27 +81,27 @@ func (q *Queue) seekRowsOn(s *device.Stream, l *core.Lease, b *batch.Batch, x Se
 	if err := q.Offsets(s, c[batch.Counts].Ptr, c[batch.Offsets].Ptr, b.N); err != nil {
 		return err
 	}
-	return x.Rows(s, l.Parts, b, 0, uint64(c[batch.Vals].Rows()))
+	return x.WriteRows(s, l.Parts, b, 0, uint64(c[batch.Vals].Rows()))
 }
 
 // SeekPairs copies the pairs from rank from on, one per row of a batch, to its columns Keys and
 // Vals in host memory.
 func (q *Queue) SeekPairs(ctx context.Context, l *core.Lease, b *batch.Batch, from uint64, x Seeker) error {
-	c, err := q.Carrier()
+	c, err := q.AcquireTransfer()
 	if err != nil {
 		return err
 	}
-	defer q.Give(c)
+	defer q.ReleaseTransfer(c)
 	return q.seekPairs(ctx, c, l, b, batch.Keys, from, false, x)
 }
 
-func (q *Queue) seekPairs(ctx context.Context, c *Carrier, l *core.Lease, b *batch.Batch, keys batch.Role, from uint64, backward bool, x Seeker) error {
+func (q *Queue) seekPairs(ctx context.Context, c *Transfer, l *core.Lease, b *batch.Batch, keys batch.Role, from uint64, backward bool, x Seeker) error {
 	_, err := c.Ring.Run(ctx, b, func(p *staging.Piece) error {
 		at := from + uint64(p.Lo)
 		if backward {
 			at = from - uint64(p.Lo)
 		}
-		return x.Pairs(p.Stream, l.Parts, p.Batch.Columns[keys].Ptr, p.Batch.Columns[batch.Vals].Ptr, at, p.Batch.N, backward)
+		return x.WritePairs(p.Stream, l.Parts, p.Batch.Columns[keys].Ptr, p.Batch.Columns[batch.Vals].Ptr, at, p.Batch.N, backward)
 	})
 	return err
 }
@@ -113,36 +113,36 @@ type Gap struct{ From, To, Before uint64 }
 // GapBytes is the memory for deleting one range: its rank, its number of pairs, and two gaps.
 const GapBytes = 8 + 4 + 2*int(unsafe.Sizeof(Gap{})) + 512
 
-// Gaps finds the pairs of ranges on the device that are to be deleted, and writes the number of
+// FindGaps finds the pairs of ranges on the device that are to be deleted, and writes the number of
 // each range to the batch's column of counts. The device finds the pairs. The host waits, and
 // decides which range is the first to contain a pair. at is memory of GapBytes per range.
-func (q *Queue) Gaps(ctx context.Context, s *device.Stream, p core.Parts, b *batch.Batch, at device.Ptr, x Seeker) ([]Gap, error) {
-	spans, err := q.spans(ctx, s, p, b, at, x)
+func (q *Queue) FindGaps(ctx context.Context, s *device.Stream, p core.Parts, b *batch.Batch, at device.Ptr, x Seeker) ([]Gap, error) {
+	spans, err := q.findSpans(ctx, s, p, b, at, x)
 	if err != nil {
 		return nil, err
 	}
-	gone, counts := core.Paint(spans)
+	deleted, counts := core.AssignRanges(spans)
 	if c := &b.Columns[batch.Counts]; c.Given() {
 		if err := s.CopyIn(c.Ptr, device.Bytes(counts)); err != nil {
 			return nil, err
 		}
 	}
-	gaps := make([]Gap, len(gone))
+	gaps := make([]Gap, len(deleted))
 	before := uint64(0)
-	for i, g := range gone {
+	for i, g := range deleted {
 		gaps[i] = Gap{uint64(g.From), uint64(g.To), before}
 		before += uint64(g.To - g.From)
 	}
 	return gaps, nil
 }
 
-// spans finds the pairs of ranges after all changes, and waits for the result.
-func (q *Queue) spans(ctx context.Context, s *device.Stream, p core.Parts, b *batch.Batch, at device.Ptr, x Seeker) ([]core.Span, error) {
+// findSpans finds the pairs of ranges after all changes, and waits for the result.
+func (q *Queue) findSpans(ctx context.Context, s *device.Stream, p core.Parts, b *batch.Batch, at device.Ptr, x Seeker) ([]core.Span, error) {
 	c := prim.Carve(at)
 	from, n := make([]uint64, b.N), make([]uint32, b.N)
-	rank, count := b.Only(batch.Keys), b.Only(batch.Keys)
-	rank.Kind, rank.Columns[batch.Ranks] = op.Rank, batch.Column{Ptr: c.Take(8 * b.N), Width: 8}
-	count.Kind, count.Columns[batch.Keys2], count.Columns[batch.Counts] = op.Get, b.Columns[batch.Keys2], batch.Column{Ptr: c.Take(4 * b.N), Width: 4}
+	rank, count := b.Select(batch.Keys), b.Select(batch.Keys)
+	rank.Kind, rank.Columns[batch.Ranks] = op.Rank, batch.Column{Ptr: c.Alloc(8 * b.N), Width: 8}
+	count.Kind, count.Columns[batch.Keys2], count.Columns[batch.Counts] = op.Get, b.Columns[batch.Keys2], batch.Column{Ptr: c.Alloc(4 * b.N), Width: 4}
 	err := q.Submit(s, func() error {
 		if err := x.Seek(s, p, rank, 0); err != nil {
 			return err
@@ -162,7 +162,7 @@ func (q *Queue) spans(ctx context.Context, s *device.Stream, p core.Parts, b *ba
 	return spans, err
 }
 
-// GapsIn submits copying gaps to the device.
-func GapsIn(s *device.Stream, to device.Ptr, gaps []Gap) error {
+// CopyGaps submits copying gaps to the device.
+func CopyGaps(s *device.Stream, to device.Ptr, gaps []Gap) error {
 	return s.CopyIn(to, unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(gaps))), len(gaps)*int(unsafe.Sizeof(Gap{}))))
 }

@@ -17,9 +17,9 @@ import (
 // Work is device memory of the current change. The next change runs after it anyway.
 type Work struct{ Buf device.Buffer }
 
-// Room grows the memory to at least bytes, after the change that uses it. From the second growth on
+// Grow grows the memory to at least bytes, after the change that uses it. From the second growth on
 // it adds a quarter to spare.
-func (w *Work) Room(q *Queue, bytes int) error {
+func (w *Work) Grow(q *Queue, bytes int) error {
 	if w.Buf.Size >= bytes {
 		return nil
 	}
@@ -47,61 +47,61 @@ func (w *Work) Free(q *Queue) error {
 	if buf.Size == 0 {
 		return nil
 	}
-	return errors.Join(q.Changed().Sync(context.Background()), q.Dev.Free(buf))
+	return errors.Join(q.LastChange().Sync(context.Background()), q.Dev.Free(buf))
 }
 
-// Whole copies a batch of host memory to the device, runs it there on the queue's stream, and
-// copies the outputs back. The batch lies in the first bytes of work, followed by needs bytes for
+// RunWhole copies a batch of host memory to the device, runs it there on the queue's stream, and
+// copies the outputs back. The batch lies in the first bytes of work, followed by extra bytes for
 // the run. The core has read the counters, so the work is no longer in use.
-func (q *Queue) Whole(ctx context.Context, w *Work, b *batch.Batch, needs int, run func(there *batch.Batch, at int) error) error {
+func (q *Queue) RunWhole(ctx context.Context, w *Work, b *batch.Batch, extra int, run func(onDevice *batch.Batch, at int) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	var at prim.Carve
-	var places [len(batch.Columns{})]device.Ptr
+	var ptrs [len(batch.Columns{})]device.Ptr
 	for r, c := range b.Columns {
 		if c.Given() {
-			places[r] = at.Take(len(c.Host))
+			ptrs[r] = at.Alloc(len(c.Host))
 		}
 	}
-	if err := w.Room(q, int(at)+needs); err != nil {
+	if err := w.Grow(q, int(at)+extra); err != nil {
 		return err
 	}
-	there := *b
+	onDevice := *b
 	for r, c := range b.Columns {
 		if !c.Given() {
 			continue
 		}
-		there.Columns[r] = c.Moved(w.Buf.Ptr + places[r])
+		onDevice.Columns[r] = c.WithPtr(w.Buf.Ptr + ptrs[r])
 		if c.IsInput() {
-			if err := q.Stream.CopyIn(w.Buf.Ptr+places[r], c.Host); err != nil {
+			if err := q.Stream.CopyIn(w.Buf.Ptr+ptrs[r], c.Host); err != nil {
 				return err
 			}
 		}
 	}
-	err := run(&there, int(at))
+	err := run(&onDevice, int(at))
 	for r, c := range b.Columns {
 		if err == nil && c.Given() && c.IsOutput() {
-			err = q.Stream.CopyOut(context.WithoutCancel(ctx), c.Host, w.Buf.Ptr+places[r])
+			err = q.Stream.CopyOut(context.WithoutCancel(ctx), c.Host, w.Buf.Ptr+ptrs[r])
 		}
 	}
 	return err
 }
 
-// SubmitWaiting submits a change and waits for it.
-func (q *Queue) SubmitWaiting(s *device.Stream, launch func() error) error {
+// SubmitSync submits a change and waits for it.
+func (q *Queue) SubmitSync(s *device.Stream, launch func() error) error {
 	return errors.Join(q.Submit(s, launch), s.Sync(context.Background()))
 }
 
-// LookPieces runs a lookup of host memory, piece by piece. look submits a piece, after the changes
-// that callers have submitted, and adds the number of hits to a counter.
-func (q *Queue) LookPieces(ctx context.Context, b *batch.Batch, look func(s *device.Stream, b *batch.Batch, hits device.Ptr) error) (done, hits int, err error) {
-	c, err := q.Carrier()
+// LookupPieces runs a lookup of host memory, piece by piece. look submits a piece, after the
+// changes that callers have submitted, and adds the number of hits to a counter.
+func (q *Queue) LookupPieces(ctx context.Context, b *batch.Batch, look func(s *device.Stream, b *batch.Batch, hits device.Ptr) error) (done, hits int, err error) {
+	c, err := q.AcquireTransfer()
 	if err != nil {
 		return 0, 0, err
 	}
-	defer q.Give(c)
-	if err := c.reset(); err != nil {
+	defer q.ReleaseTransfer(c)
+	if err := c.resetHits(); err != nil {
 		return 0, 0, err
 	}
 	whole := false // all in one piece
@@ -111,28 +111,28 @@ func (q *Queue) LookPieces(ctx context.Context, b *batch.Batch, look func(s *dev
 			return err
 		}
 		whole = true
-		return c.bring(p)
+		return c.submitHits(p)
 	})
 	if whole && err == nil {
-		return done, c.counted(), nil
+		return done, c.hitCount(), nil
 	}
 	// All submitted pieces have arrived, so the count is theirs. If none was, the counter may not
 	// be zero yet: it is read on the same stream.
-	hits, e2 := c.count(ctx)
+	hits, e2 := c.readHits(ctx)
 	if err == nil {
 		err = e2
 	}
 	return done, hits, err
 }
 
-// ExpandRanges copies the pairs of ranges, which have been counted, to host memory. many submits
+// ExpandRanges copies the pairs of ranges, which have been counted, to host memory. small submits
 // writing those of a piece to its columns. large copies those of one range that do not fit a piece.
-func (q *Queue) ExpandRanges(ctx context.Context, b *batch.Batch, many func(p *staging.Piece) error, large func(c *Carrier, b *batch.Batch) error) error {
-	c, err := q.Carrier()
+func (q *Queue) ExpandRanges(ctx context.Context, b *batch.Batch, small func(p *staging.Piece) error, large func(c *Transfer, b *batch.Batch) error) error {
+	c, err := q.AcquireTransfer()
 	if err != nil {
 		return err
 	}
-	defer q.Give(c)
+	defer q.ReleaseTransfer(c)
 	row := q.Widths.Key + q.Widths.Val
 	offsets := b.Columns[batch.Vals].Offsets
 	size := func(lo, hi int) int { return int(offsets[hi]-offsets[lo]) * row }
@@ -142,8 +142,8 @@ func (q *Queue) ExpandRanges(ctx context.Context, b *batch.Batch, many func(p *s
 		}
 		if hi > lo {
 			part := b.Chunk(lo, hi)
-			part.Columns[batch.Offsets] = batch.Starts(part.Columns[batch.Vals].Offsets)
-			_, err = c.Ring.Run(ctx, part, many)
+			part.Columns[batch.Offsets] = batch.OffsetsIn(part.Columns[batch.Vals].Offsets)
+			_, err = c.Ring.Run(ctx, part, small)
 		} else {
 			hi = lo + 1
 			err = large(c, b.Chunk(lo, hi))
@@ -158,24 +158,24 @@ func (q *Queue) ExpandRanges(ctx context.Context, b *batch.Batch, many func(p *s
 // LargeRange returns the pairs of one range as a batch of rows, and the rank of the first pair or,
 // backward, the rank after the last pair. look runs a lookup of host memory.
 func LargeRange(b *batch.Batch, look func(b *batch.Batch) error) (rows *batch.Batch, from uint64, err error) {
-	rank, all := make([]uint64, 1), make([]uint32, 1)
-	first, count := b.Only(batch.Keys), b.Only(batch.Keys)
+	rank, total := make([]uint64, 1), make([]uint32, 1)
+	first, count := b.Select(batch.Keys), b.Select(batch.Keys)
 	first.Kind, first.Columns[batch.Ranks] = op.Rank, batch.Output(rank)
-	count.Columns[batch.Keys2], count.Columns[batch.Counts] = b.Columns[batch.Keys2], batch.Output(all)
+	count.Columns[batch.Keys2], count.Columns[batch.Counts] = b.Columns[batch.Keys2], batch.Output(total)
 	for _, b := range []*batch.Batch{first, count} {
 		if err := look(b); err != nil {
 			return nil, 0, err
 		}
 	}
 	if from = rank[0]; b.Backward {
-		from += uint64(all[0])
+		from += uint64(total[0])
 	}
 	offsets := b.Columns[batch.Vals].Offsets
 	n := offsets[1] - offsets[0]
 	rows = &batch.Batch{N: int(n)}
 	for _, r := range []batch.Role{batch.OutKeys, batch.Vals} {
 		col := &b.Columns[r]
-		rows.Columns[r] = batch.Output(col.Host).Of(col.Width)
+		rows.Columns[r] = batch.Output(col.Host).WithWidth(col.Width)
 	}
 	batch.View[uint32](b.Columns[batch.Counts].Host)[0] = uint32(n)
 	return rows, from, nil

@@ -11,30 +11,30 @@ import (
 // Workspace is the memory that calls of all structures on one device share while they run. It
 // exists while a structure is open on the device.
 //
-// Calls acquire in the order scratch, carrier, memory of the carrier's ring. A call that holds the
-// last waits for no other, so every wait ends.
+// Calls acquire in the order scratch, transfer, memory of the transfer's ring. A call that holds
+// the last waits for no other, so every wait ends.
 type Workspace struct {
 	dev    device.Device
 	users  int             // open queues; guarded as workspaces are
 	memory *staging.Memory // of rings
 
 	mu       sync.Mutex
-	carriers []*Carrier // idle
+	carriers []*Transfer // idle
 
 	loading sync.Mutex
 	kernels *kernels // guarded by loading; nil until an engine needs them
 
 	limit   int // maximum bytes of all scratches
 	scratch []*Scratch
-	line    staging.Line // calls that wait for a scratch
+	waiters staging.WaitQueue // calls that wait for a scratch
 }
 
 // workspaces holds those of all devices.
 var workspaces = struct {
 	sync.Mutex
-	of     map[device.Device]*Workspace
-	limits map[device.Device]int
-}{of: map[device.Device]*Workspace{}, limits: map[device.Device]int{}}
+	byDevice map[device.Device]*Workspace
+	limits   map[device.Device]int
+}{byDevice: map[device.Device]*Workspace{}, limits: map[device.Device]int{}}
 
 // Limit sets how much page-locked memory the calls on a device may use together, in bytes, and how
 // much device memory for resolving duplicates. 0 restores the default.
@@ -46,7 +46,7 @@ func Limit(dev device.Device, bytes int) {
 	} else {
 		delete(workspaces.limits, dev)
 	}
-	if w := workspaces.of[dev]; w != nil {
+	if w := workspaces.byDevice[dev]; w != nil {
 		w.setLimit(bytes)
 	}
 }
@@ -65,11 +65,11 @@ func (w *Workspace) setLimit(bytes int) {
 func openWorkspace(dev device.Device) *Workspace {
 	workspaces.Lock()
 	defer workspaces.Unlock()
-	w := workspaces.of[dev]
+	w := workspaces.byDevice[dev]
 	if w == nil {
 		w = &Workspace{dev: dev, memory: staging.NewMemory(dev, 0)}
 		w.setLimit(workspaces.limits[dev])
-		workspaces.of[dev] = w
+		workspaces.byDevice[dev] = w
 	}
 	w.users++
 	return w
@@ -82,7 +82,7 @@ func (w *Workspace) close() (err error) {
 	if w.users--; w.users > 0 {
 		return nil
 	}
-	delete(workspaces.of, w.dev)
+	delete(workspaces.byDevice, w.dev)
 	for _, c := range w.carriers {
 		err = errors.Join(err, c.free())
 	}
@@ -92,9 +92,9 @@ func (w *Workspace) close() (err error) {
 	return errors.Join(err, w.memory.Close())
 }
 
-// Carrier holds what a call with host memory needs exclusively while it runs: a ring for its
+// Transfer holds what a call with host memory needs exclusively while it runs: a ring for its
 // columns, and a counter.
-type Carrier struct {
+type Transfer struct {
 	Ring *staging.Ring
 	Hits device.Slice[uint64]
 
@@ -106,9 +106,9 @@ type Carrier struct {
 // word.
 const reportBytes = 24
 
-// Carrier acquires a carrier; Give releases it. The pool keeps as many as were acquired at once:
-// streams and events, but little memory.
-func (w *Workspace) Carrier() (*Carrier, error) {
+// AcquireTransfer acquires a transfer; ReleaseTransfer releases it. The pool keeps as many as were
+// acquired at once: streams and events, but little memory.
+func (w *Workspace) AcquireTransfer() (*Transfer, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if n := len(w.carriers); n > 0 {
@@ -116,7 +116,7 @@ func (w *Workspace) Carrier() (*Carrier, error) {
 		w.carriers = w.carriers[:n-1]
 		return c, nil
 	}
-	c := &Carrier{Ring: staging.New(w.dev, w.memory), dev: w.dev}
+	c := &Transfer{Ring: staging.New(w.dev, w.memory), dev: w.dev}
 	var err error
 	if c.host, err = w.dev.AllocHost(reportBytes); err != nil {
 		return nil, err
@@ -127,20 +127,20 @@ func (w *Workspace) Carrier() (*Carrier, error) {
 	return c, nil
 }
 
-// Give releases a carrier.
-func (w *Workspace) Give(c *Carrier) {
+// ReleaseTransfer releases a transfer.
+func (w *Workspace) ReleaseTransfer(c *Transfer) {
 	w.mu.Lock()
 	w.carriers = append(w.carriers, c)
 	w.mu.Unlock()
 }
 
-// OnWork calls run with a carrier and the work stream of its ring.
-func (w *Workspace) OnWork(run func(c *Carrier, s *device.Stream) error) error {
-	c, err := w.Carrier()
+// WithTransfer calls run with a transfer and the work stream of its ring.
+func (w *Workspace) WithTransfer(run func(c *Transfer, s *device.Stream) error) error {
+	c, err := w.AcquireTransfer()
 	if err != nil {
 		return err
 	}
-	defer w.Give(c)
+	defer w.ReleaseTransfer(c)
 	s, err := c.Ring.Work()
 	if err != nil {
 		return err
@@ -148,6 +148,6 @@ func (w *Workspace) OnWork(run func(c *Carrier, s *device.Stream) error) error {
 	return run(c, s)
 }
 
-func (c *Carrier) free() error {
+func (c *Transfer) free() error {
 	return errors.Join(c.Ring.Close(), c.Hits.Free(), c.dev.FreeHost(c.host))
 }

@@ -29,42 +29,42 @@ func openQueue(t *testing.T, dev device.Device) *gpu.Queue {
 	return q
 }
 
-// Carriers are kept for later calls of any structure, as many as were acquired at once, and are
+// Transfers are kept for later calls of any structure, as many as were acquired at once, and are
 // freed with the last structure.
 func TestWorkspaceIsShared(t *testing.T) {
 	dev := simulated(t)
 	before := devicetest.Live(dev)
 	p, q := openQueue(t, dev), openQueue(t, dev)
-	a, err := p.Carrier()
+	a, err := p.AcquireTransfer()
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := q.Carrier()
+	b, err := q.AcquireTransfer()
 	if err != nil || a == b {
 		t.Fatal("one carrier for two", err)
 	}
-	p.Give(a)
-	if c, err := q.Carrier(); c != a || err != nil {
+	p.ReleaseTransfer(a)
+	if c, err := q.AcquireTransfer(); c != a || err != nil {
 		t.Error("a carrier was forgotten", err)
 	}
-	q.Give(a)
-	q.Give(b)
-	x, err := p.Scratch(t.Context(), 1)
+	q.ReleaseTransfer(a)
+	q.ReleaseTransfer(b)
+	x, err := p.AcquireScratch(t.Context(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Return(x)
+	p.ReleaseScratch(x)
 	if err := p.Close(); err != nil {
 		t.Error(err)
 	}
-	if c, err := q.Carrier(); c != b || err != nil {
+	if c, err := q.AcquireTransfer(); c != b || err != nil {
 		t.Error("the carriers went with the first structure", err)
 	}
-	q.Give(b)
-	if y, err := q.Scratch(t.Context(), 100); x != y || err != nil {
+	q.ReleaseTransfer(b)
+	if y, err := q.AcquireScratch(t.Context(), 100); x != y || err != nil {
 		t.Error("the scratch went with the first structure", err)
 	}
-	q.Return(x)
+	q.ReleaseScratch(x)
 	if err := q.Close(); err != nil {
 		t.Error(err)
 	}
@@ -88,7 +88,7 @@ func TestScratchIsBounded(t *testing.T) {
 	}()
 	var all []*gpu.Scratch
 	for _, want := range []int{ops, ops / 2} {
-		x, err := q.Scratch(t.Context(), ops)
+		x, err := q.AcquireScratch(t.Context(), ops)
 		if err != nil || x.Ops != want {
 			t.Fatalf("%+v, want %d operations: %v", x, want, err)
 		}
@@ -96,40 +96,40 @@ func TestScratchIsBounded(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if x, err := q.Scratch(ctx, ops); x != nil || !errors.Is(err, context.DeadlineExceeded) {
+	if x, err := q.AcquireScratch(ctx, ops); x != nil || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%+v, %v", x, err)
 	}
 	var wg sync.WaitGroup
 	for range 3 {
 		wg.Go(func() {
-			x, err := q.Scratch(t.Context(), ops)
+			x, err := q.AcquireScratch(t.Context(), ops)
 			if err != nil || !slices.Contains(all, x) {
 				t.Errorf("%+v, %v", x, err)
 				return
 			}
-			q.Return(x)
+			q.ReleaseScratch(x)
 		})
 	}
 	time.Sleep(time.Millisecond)
 	for _, x := range all {
-		q.Return(x)
+		q.ReleaseScratch(x)
 	}
 	wg.Wait()
 	// No scratch is freed to make another of its size.
 	for i := range all {
-		if x, err := q.Scratch(t.Context(), ops); err != nil || x != all[i] {
+		if x, err := q.AcquireScratch(t.Context(), ops); err != nil || x != all[i] {
 			t.Errorf("%+v, want %+v: %v", x, all[i], err)
 		}
 	}
 	for _, x := range all {
-		q.Return(x)
+		q.ReleaseScratch(x)
 	}
 	// A larger one replaces those that are too small.
 	gpu.Limit(dev, 2*ops*op)
-	if x, err := q.Scratch(t.Context(), 2*ops); err != nil || x.Ops != 2*ops {
+	if x, err := q.AcquireScratch(t.Context(), 2*ops); err != nil || x.Ops != 2*ops {
 		t.Errorf("%+v, %v", x, err)
 	} else {
-		q.Return(x)
+		q.ReleaseScratch(x)
 	}
 }
 
@@ -145,7 +145,7 @@ func TestScratchOmissions(t *testing.T) {
 	}
 	tried := 0
 	for _, c := range calls {
-		if c.Func != "(*Queue).use" && c.Func != "(*Workspace).follow" {
+		if c.Func != "(*Queue).setUser" && c.Func != "(*Workspace).waitScratch" {
 			continue
 		}
 		tried++
@@ -189,7 +189,7 @@ func (p *sharer) Change(s *device.Stream, _ core.Parts, c *gpu.Change) (bool, er
 		s.Copy(p.seen.Ptr(), c.Args.Contended.Items, 4*p.seen.Len()))
 }
 
-func (p *sharer) Rows(s *device.Stream, _ core.Parts, n int, _, _, vals, found device.Ptr, first, limit uint64) error {
+func (p *sharer) WriteRows(s *device.Stream, _ core.Parts, n int, _, _, vals, found device.Ptr, first, limit uint64) error {
 	return errors.Join(s.Fill(vals, p.mark, int(limit-first)), s.Fill(found, sharedRows, 1))
 }
 
@@ -254,7 +254,7 @@ func sharing(dev device.Device, seed uint64) (err error) {
 func (p *sharer) expand(ctx context.Context) error {
 	vals, offsets := make([]uint32, sharedRows), []uint64{5, 5 + sharedRows}
 	found := make([]uint32, 1)
-	b := &batch.Batch{N: 1, Columns: batch.Columns{batch.Keys: batch.In([]uint32{1}), batch.Vals: batch.Output(vals), batch.Counts: batch.Output(found)}}
+	b := &batch.Batch{N: 1, Columns: batch.Columns{batch.Keys: batch.Input([]uint32{1}), batch.Vals: batch.Output(vals), batch.Counts: batch.Output(found)}}
 	b.Columns[batch.Vals].Offsets = offsets
 	if err := p.e.Expand(ctx, nil, p.e.Leases.Current(), b, p); err != nil {
 		return err

@@ -20,7 +20,7 @@ type Engine[K cpu.Key] struct {
 
 // Caps implements [core.Engine]. A delete needs memory, as every change does.
 func (e *Engine[K]) Caps() core.Caps {
-	return core.Caps{Beside: true, DeletesTakeRoom: true, Updates: true}
+	return core.Caps{ConcurrentReads: true, DeletesMayOverflow: true, Updates: true}
 }
 
 // Pin implements [core.Versioner]: a generation never changes.
@@ -32,7 +32,7 @@ func (e *Engine[K]) Unpin(context.Context, uint64) error { return nil }
 // Whole implements Change of [core.Engine]: it applies all of a batch, or nothing. It calls ranges
 // for a batch of ranges to delete, and change for operations on keys.
 func (e *Engine[K]) Whole(ctx context.Context, s *device.Stream, b *batch.Batch, ranges, change func(context.Context, *batch.Batch) error) (done int, failed []uint32, err error) {
-	if err := cpu.Open(s); err != nil || b.N == 0 {
+	if err := cpu.SyncStream(s); err != nil || b.N == 0 {
 		return 0, nil, err
 	}
 	if b.Kind == op.DeleteRange && !b.Columns[batch.Kinds].Given() {
@@ -49,11 +49,11 @@ func (e *Engine[K]) Whole(ctx context.Context, s *device.Stream, b *batch.Batch,
 // pair of several ranges counts for the first.
 func (e *Engine[K]) Gone(ctx context.Context, b *batch.Batch, find func(w *cpu.Watch, from, to int, spans []core.Span) (ran, hits int)) ([]core.Span, error) {
 	spans := make([]core.Span, b.N)
-	done, _, err := e.Each(ctx, b.N, func(w *cpu.Watch, from, to int) (ran, hits int) { return find(w, from, to, spans) })
+	done, _, err := e.RunLookup(ctx, b.N, func(w *cpu.Watch, from, to int) (ran, hits int) { return find(w, from, to, spans) })
 	if done < b.N {
 		return nil, err
 	}
-	gone, counts := core.Paint(spans)
+	gone, counts := core.AssignRanges(spans)
 	copy(batch.View[uint32](b.Columns[batch.Counts].Host), counts)
 	return gone, nil
 }

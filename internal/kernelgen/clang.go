@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// oldest is the first version of clang that compiles the headers. weft's own kernels are built with
-// exactly this version: another one emits different PTX, and every rebuild would differ.
-const oldest = 19
+// minClang is the first version of clang that compiles the headers. weft's own kernels are built
+// with exactly this version: another one emits different PTX, and every rebuild would differ.
+const minClang = 19
 
 // clangs are the names of compilers to look for.
 var clangs = []string{"clang-19", "clang-20", "clang-21", "clang-22", "clang"}
@@ -23,13 +23,13 @@ const install = "install clang 19 (Debian, Ubuntu: apt-get install clang-19; Fed
 
 // findClang returns the requested compiler, or else the first suitable one, with its version:
 // "clang version 19.1.7".
-func findClang(ctx context.Context, asked string, own bool) (program, version string, err error) {
-	if asked != "" {
-		version, err = clangVersion(ctx, asked, own)
-		return asked, version, err
+func findClang(ctx context.Context, requested string, isWeft bool) (program, version string, err error) {
+	if requested != "" {
+		version, err = clangVersion(ctx, requested, isWeft)
+		return requested, version, err
 	}
 	candidates := clangs
-	if own {
+	if isWeft {
 		candidates = clangs[:1]
 	}
 	var bad error // of the first unsuitable compiler
@@ -37,7 +37,7 @@ func findClang(ctx context.Context, asked string, own bool) (program, version st
 		if _, err := exec.LookPath(program); err != nil {
 			continue
 		}
-		version, err := clangVersion(ctx, program, own)
+		version, err := clangVersion(ctx, program, isWeft)
 		if err == nil {
 			return program, version, nil
 		}
@@ -57,7 +57,7 @@ var (
 )
 
 // clangVersion returns the version of a program, or why it is unsuitable.
-func clangVersion(ctx context.Context, program string, own bool) (string, error) {
+func clangVersion(ctx context.Context, program string, isWeft bool) (string, error) {
 	out, err := exec.CommandContext(ctx, program, "--version").Output()
 	if err != nil {
 		return "", fmt.Errorf("the compiler %s does not run: %w; %s", program, err, install)
@@ -71,10 +71,10 @@ func clangVersion(ctx context.Context, program string, own bool) (string, error)
 	}
 	major, _ := strconv.Atoi(string(v[1]))
 	switch {
-	case own && major != oldest:
-		return "", fmt.Errorf("%s is %s, and weft's own kernels are built with clang %d: apt-get install clang-19", program, v[0], oldest)
-	case major < oldest:
-		return "", fmt.Errorf("%s is %s, too old: weftgen needs clang %d or newer; %s", program, v[0], oldest, install)
+	case isWeft && major != minClang:
+		return "", fmt.Errorf("%s is %s, and weft's own kernels are built with clang %d: apt-get install clang-19", program, v[0], minClang)
+	case major < minClang:
+		return "", fmt.Errorf("%s is %s, too old: weftgen needs clang %d or newer; %s", program, v[0], minClang, install)
 	}
 	return string(v[0]), nil
 }
@@ -86,8 +86,8 @@ func firstLine(b []byte) string {
 
 // advice explains compiler errors with causes outside of the source.
 var advice = []struct {
-	complaint *regexp.Regexp
-	says      string
+	pattern *regexp.Regexp
+	text    string
 }{
 	{regexp.MustCompile(`fatal error: '(?:c?std\w+|cuda\w*|cuda_runtime\.h|math|cmath|math\.h|algorithm|limits|utility|type_traits)(?:\.h)?' file not found`),
 		"kernels are compiled without headers of the system, so that the output depends on the module alone: weft/builtin.cuh has threadIdx and its like, and integer types"},
@@ -99,12 +99,12 @@ var advice = []struct {
 		"this clang was built without the back end for GPUs of NVIDIA (NVPTX); " + install},
 }
 
-// advise adds advice to compiler errors.
-func advise(complaints string) string {
+// addAdvice adds advice to compiler errors.
+func addAdvice(messages string) string {
 	for _, a := range advice {
-		if a.complaint.MatchString(complaints) {
-			complaints = strings.TrimRight(complaints, "\n") + "\n" + a.says
+		if a.pattern.MatchString(messages) {
+			messages = strings.TrimRight(messages, "\n") + "\n" + a.text
 		}
 	}
-	return strings.TrimRight(complaints, "\n")
+	return strings.TrimRight(messages, "\n")
 }

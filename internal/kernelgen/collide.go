@@ -10,9 +10,9 @@ import (
 	"slices"
 )
 
-// collisions reports names that are about to be generated and that other files of the package
+// checkCollisions reports names that are about to be generated and that other files of the package
 // declare, before the Go compiler complains about generated code.
-func (g *generated) collisions() error {
+func (g *generated) checkCollisions() error {
 	declared, err := g.declarations()
 	if err != nil {
 		return err

@@ -48,8 +48,8 @@ func (o *options) commonFlags() []string {
 		"-x", "cuda", "--cuda-device-only", "-nocudainc", "-nocudalib", "-nostdinc",
 		"-std=c++17", "-Wall", "-Werror",
 	}
-	if o.own() {
-		return append(flags, "-I", ownInclude)
+	if o.isWeft() {
+		return append(flags, "-I", weftInclude)
 	}
 	return append(flags, "-isystem", include)
 }
@@ -84,7 +84,7 @@ func newCompiler(ctx context.Context, o *options) (*compiler, error) {
 	if err != nil {
 		return nil, err
 	}
-	program, version, err := findClang(ctx, o.clang, o.own())
+	program, version, err := findClang(ctx, o.clang, o.isWeft())
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func (c *compiler) run(t target, v variant, flags ...string) ([]byte, error) {
 		args = append(args, "--cuda-feature=+"+t.feature)
 	}
 	for i, arg := range args {
-		args[i] = c.here(arg)
+		args[i] = c.toLocal(arg)
 	}
 	file := c.source
 	if c.text != "" {
@@ -115,7 +115,7 @@ func (c *compiler) run(t target, v variant, flags ...string) ([]byte, error) {
 		if c.ctx.Err() != nil {
 			return nil, fmt.Errorf("%s: interrupted", c.source)
 		}
-		return nil, fmt.Errorf("%s does not compile for sm_%d (%s: %w)\n%s", c.source, t.arch, c.program, err, advise(c.anywhere(stderr.String())))
+		return nil, fmt.Errorf("%s does not compile for sm_%d (%s: %w)\n%s", c.source, t.arch, c.program, err, addAdvice(c.toRecord(stderr.String())))
 	}
 	return stdout.Bytes(), nil
 }
@@ -135,7 +135,7 @@ func (c *compiler) inputs() ([]string, error) {
 	}
 	files = slices.DeleteFunc(files, func(f string) bool { return f == "-" })
 	for i, f := range files {
-		f = filepath.Clean(c.anywhere(f))
+		f = filepath.Clean(c.toRecord(f))
 		if !filepath.IsLocal(f) {
 			return nil, fmt.Errorf("%s includes %s, which is outside of the module: others could not generate the same", c.source, f)
 		}

@@ -21,7 +21,7 @@ type generated struct {
 	inputs   []fileDigest
 	images   []image
 	structs  cstruct.Package
-	takes    map[string]string // Go types of parameters, by kernel; none for kernels without
+	params   map[string]string // Go types of parameters, by kernel; none for kernels without
 	outputs  []string          // absolute paths, without the file with the record
 }
 
@@ -36,7 +36,7 @@ type image struct {
 // older file: this removed 92 of 129 files for sm_90.
 type code struct {
 	text      string         // PTX; "" if shared
-	of        int            // index of the target that owns the PTX
+	owner     int            // index of the target that owns the PTX
 	minBlocks map[string]int // kernels with another .minnctapersm than in the shared text
 }
 
@@ -50,7 +50,7 @@ func (g *generated) ident(suffix string, export bool) string {
 func (g *generated) write() error {
 	for _, im := range g.images {
 		for t, c := range g.files(im) {
-			if err := g.output(im.variant.suffix()+t.suffix(), []byte(c.text)); err != nil {
+			if err := g.writeOutput(im.variant.suffix()+t.suffix(), []byte(c.text)); err != nil {
 				return err
 			}
 		}
@@ -81,10 +81,10 @@ func (g *generated) write() error {
 	return g.writeGo("_ptx_gen.go", imports, b.String(), true)
 }
 
-func (g *generated) output(suffix string, content []byte) error {
+func (g *generated) writeOutput(suffix string, content []byte) error {
 	path := g.path(suffix)
 	g.outputs = append(g.outputs, path)
-	if there, err := os.ReadFile(path); err == nil && bytes.Equal(there, content) {
+	if existing, err := os.ReadFile(path); err == nil && bytes.Equal(existing, content) {
 		return nil // concurrent builds see no change
 	}
 	return os.WriteFile(path, content, 0o644)
@@ -117,7 +117,7 @@ func (g *generated) writeGo(suffix string, imports []string, body string, last b
 	if err != nil {
 		return fmt.Errorf("%s%s does not parse: %w", g.stem(), suffix, err)
 	}
-	return g.output(suffix, src)
+	return g.writeOutput(suffix, src)
 }
 
 func (g *generated) writeEmbeds(b *bytes.Buffer, im image) {
@@ -130,7 +130,7 @@ func (g *generated) writeEmbeds(b *bytes.Buffer, im image) {
 func (g *generated) files(im image) iter.Seq2[target, code] {
 	return func(yield func(target, code) bool) {
 		for i, c := range im.codes {
-			if c.of == i && !yield(g.targets[i], c) {
+			if c.owner == i && !yield(g.targets[i], c) {
 				return
 			}
 		}
@@ -171,7 +171,7 @@ func (g *generated) imageValue(im image) string {
 	b.WriteString("Targets: []device.Target{\n")
 	for i, t := range g.targets {
 		c := im.codes[i]
-		fmt.Fprintf(&b, "{Arch: %d, PTX: %s, Params: %s", t.arch, g.textIdent(im, g.targets[c.of]), g.kernelsIdent(im))
+		fmt.Fprintf(&b, "{Arch: %d, PTX: %s, Params: %s", t.arch, g.textIdent(im, g.targets[c.owner]), g.kernelsIdent(im))
 		if len(c.minBlocks) > 0 {
 			fmt.Fprintf(&b, ", MinBlocks: map[string]int{\n")
 			for _, k := range slices.Sorted(maps.Keys(c.minBlocks)) {

@@ -62,12 +62,12 @@ func remove(t *testing.T, path string) {
 // Modules nested in weft's are part of it, but other modules with such paths are not.
 func TestNestedModules(t *testing.T) {
 	m, err := findModule(filepath.Join(repository, "lab"))
-	if root, _ := filepath.Abs(repository); err != nil || !m.own() || m.root != root {
+	if root, _ := filepath.Abs(repository); err != nil || !m.isWeft() || m.root != root {
 		t.Errorf("the lab is in %+v, %v", m, err)
 	}
 	lone := t.TempDir()
 	write(t, filepath.Join(lone, "go.mod"), "module "+weftPath+"/lab\n")
-	if m, err := findModule(lone); err != nil || m.own() || m.root != lone {
+	if m, err := findModule(lone); err != nil || m.isWeft() || m.root != lone {
 		t.Errorf("a module elsewhere is in %+v, %v", m, err)
 	}
 }

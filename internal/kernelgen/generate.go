@@ -57,12 +57,12 @@ func generate(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	done, err := cc.headers()
+	cleanup, err := cc.unpackHeaders()
 	if err != nil {
 		return err
 	}
-	defer done()
-	g := generated{options: o, compiler: cc.version, takes: map[string]string{}, structs: cstruct.Package{Export: o.export, Types: o.types, Known: o.known()}}
+	defer cleanup()
+	g := generated{options: o, compiler: cc.version, params: map[string]string{}, structs: cstruct.Package{Export: o.export, Types: o.types, Known: o.known()}}
 	if len(o.structs) > 0 {
 		cc.text = stub(cc.source, o.structs)
 	}
@@ -72,21 +72,21 @@ func generate(ctx context.Context, o options) error {
 	}
 	// Read inputs before compiling: concurrent changes then make the outputs stale.
 	for _, path := range inputs {
-		f, err := o.compiled(path)
+		f, err := o.digestInput(path)
 		if err != nil {
 			return err
 		}
 		g.inputs = append(g.inputs, f)
 	}
 	for _, v := range o.variants() {
-		if err := g.image(cc, v); err != nil {
+		if err := g.addImage(cc, v); err != nil {
 			return err
 		}
 	}
 	if unused := g.structs.Unused(); len(unused) > 0 {
 		return fmt.Errorf("no kernel takes a struct %s, which -type is about", unused[0])
 	}
-	if err := g.collisions(); err != nil {
+	if err := g.checkCollisions(); err != nil {
 		return err
 	}
 	if err := g.write(); err != nil {
@@ -106,9 +106,9 @@ func stub(header string, structs []string) string {
 
 func stubKernel(i int) string { return fmt.Sprintf("struct_%d", i) }
 
-// image compiles a variant for all targets, and reads the structs that its kernels take. Kernels of
-// a header's stub take one each.
-func (g *generated) image(cc *compiler, v variant) error {
+// addImage compiles a variant for all targets, and reads the structs that its kernels take. Kernels
+// of a header's stub take one each.
+func (g *generated) addImage(cc *compiler, v variant) error {
 	im := image{variant: v}
 	if len(g.options.structs) == 0 {
 		for _, t := range g.targets {
@@ -116,7 +116,7 @@ func (g *generated) image(cc *compiler, v variant) error {
 			if err != nil {
 				return err
 			}
-			if err := g.ptx(&im, t, text); err != nil {
+			if err := g.addPTX(&im, t, text); err != nil {
 				return err
 			}
 		}
@@ -134,20 +134,20 @@ func (g *generated) image(cc *compiler, v variant) error {
 		return fmt.Errorf("%s: %w", cc.source, err)
 	}
 	for i := range g.options.structs {
-		if err := g.header(info, stubKernel(i)); err != nil {
+		if err := g.addHeaderStruct(info, stubKernel(i)); err != nil {
 			return err
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(im.kernels)) {
-		if err := g.parameters(info, v, im.kernels[name]); err != nil {
+		if err := g.addParams(info, v, im.kernels[name]); err != nil {
 			return fmt.Errorf("kernel %s: %w", name, err)
 		}
 	}
 	return nil
 }
 
-// header generates Go for a struct of a header, which a kernel of the stub takes.
-func (g *generated) header(info *cstruct.Info, kernel string) error {
+// addHeaderStruct generates Go for a struct of a header, which a kernel of the stub takes.
+func (g *generated) addHeaderStruct(info *cstruct.Info, kernel string) error {
 	params, err := info.Parameters(kernel)
 	if err != nil {
 		return err
@@ -159,9 +159,9 @@ func (g *generated) header(info *cstruct.Info, kernel string) error {
 	return err
 }
 
-// parameters generates Go for the struct that a kernel takes, or for one with the layout of its
+// addParams generates Go for the struct that a kernel takes, or for one with the layout of its
 // parameters. A kernel without parameters has none.
-func (g *generated) parameters(info *cstruct.Info, v variant, e entry) error {
+func (g *generated) addParams(info *cstruct.Info, v variant, e entry) error {
 	fields, err := info.Parameters(e.name)
 	if err != nil {
 		return err
@@ -180,7 +180,7 @@ func (g *generated) parameters(info *cstruct.Info, v variant, e entry) error {
 				return fmt.Errorf("parameter %s has %d bytes, and %d in PTX", fields[i].Name, n, e.params[i].size)
 			}
 		}
-		s = cstruct.Parameters(strings.TrimSuffix(e.name, v.suffix()), g.call(e.name, v)+"Params", fields)
+		s = cstruct.Parameters(strings.TrimSuffix(e.name, v.suffix()), g.methodName(e.name, v)+"Params", fields)
 	} else if s.Size != e.size {
 		return fmt.Errorf("%s has %d bytes, and the PTX takes %d", s.Name, s.Size, e.size)
 	}
@@ -188,7 +188,7 @@ func (g *generated) parameters(info *cstruct.Info, v variant, e entry) error {
 	if err != nil {
 		return err
 	}
-	g.takes[e.name] = name
+	g.params[e.name] = name
 	return nil
 }
 
@@ -199,9 +199,9 @@ func removeOutputs(o *options, made []string) error {
 	if err != nil {
 		return err
 	}
-	ours := regexp.MustCompile(`^` + regexp.QuoteMeta(o.stem()) + `((_\d+_\d+)?_sm\d+\.ptx|_(ptx|params)_gen\.go)$`)
+	output := regexp.MustCompile(`^` + regexp.QuoteMeta(o.stem()) + `((_\d+_\d+)?_sm\d+\.ptx|_(ptx|params)_gen\.go)$`)
 	for _, f := range old {
-		if !ours.MatchString(filepath.Base(f)) || slices.Contains(made, f) {
+		if !output.MatchString(filepath.Base(f)) || slices.Contains(made, f) {
 			continue
 		}
 		if err := os.Remove(f); err != nil {
@@ -211,8 +211,8 @@ func removeOutputs(o *options, made []string) error {
 	return nil
 }
 
-// ptx checks the compiler's output of a variant for one target, and keeps it.
-func (g *generated) ptx(im *image, t target, text string) error {
+// addPTX checks the compiler's output of a variant for one target, and keeps it.
+func (g *generated) addPTX(im *image, t target, text string) error {
 	name := g.stem() + im.variant.suffix()
 	p, err := parsePTX(text)
 	if err != nil {
@@ -223,7 +223,7 @@ func (g *generated) ptx(im *image, t target, text string) error {
 		return fmt.Errorf("%s for sm_%d: local memory in %s: an array is indexed by a variable or its address taken; unroll the loop, or generate with -allow-local",
 			name, t.arch, strings.Join(p.local, ", "))
 	}
-	if g.own() && len(p.text) > maxSize {
+	if g.isWeft() && len(p.text) > maxSize {
 		return fmt.Errorf("%s for sm_%d: %d bytes of PTX, more than %d; instantiate fewer kernels or split the file", name, t.arch, len(p.text), maxSize)
 	}
 	kernels := make(map[string]entry)
@@ -238,7 +238,7 @@ func (g *generated) ptx(im *image, t target, text string) error {
 			name, t.arch, g.targets[0].arch)
 	}
 	im.kernels = kernels
-	im.codes = append(im.codes, im.share(code{text: p.text, of: len(im.codes)}))
+	im.codes = append(im.codes, im.share(code{text: p.text, owner: len(im.codes)}))
 	return nil
 }
 

@@ -310,11 +310,11 @@ func TestSharedStructs(t *testing.T) {
 
 // Existing structs of the package are compared.
 func TestExistingStructs(t *testing.T) {
-	const ours = "\ntype ours struct {\n\tslots           device.Ptr\n\tcount, maxProbe uint32\n}\n"
+	const output = "\ntype ours struct {\n\tslots           device.Ptr\n\tcount, maxProbe uint32\n}\n"
 	room(t)
 	edit(t, "user.go", "table{slots: 1, maxProbe: 2}", "ours{maxProbe: 2}")
 	user := read(t, "user.go")
-	write(t, "user.go", user+ours)
+	write(t, "user.go", user+output)
 	if err := gen(t, "-type", "Table=.ours"); err != nil {
 		t.Fatal(err)
 	}
@@ -322,10 +322,10 @@ func TestExistingStructs(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for name, other := range map[string]string{
-		"fields of one size swapped": strings.Replace(ours, "count, maxProbe", "maxProbe, count", 1),
-		"field resized":              strings.Replace(ours, "uint32", "uint64", 1),
-		"field added":                strings.Replace(ours, "maxProbe uint32", "maxProbe, more uint32", 1),
-		"field renamed":              strings.Replace(ours, "slots", "places", 1),
+		"fields of one size swapped": strings.Replace(output, "count, maxProbe", "maxProbe, count", 1),
+		"field resized":              strings.Replace(output, "uint32", "uint64", 1),
+		"field added":                strings.Replace(output, "maxProbe uint32", "maxProbe, more uint32", 1),
+		"field renamed":              strings.Replace(output, "slots", "places", 1),
 	} {
 		write(t, "user.go", user+other)
 		if out, err := build(t); err == nil || !strings.Contains(out, "tiny_params_gen.go") {
@@ -361,8 +361,8 @@ func TestVariants(t *testing.T) {
 	if text := read(t, "tiny_64_0_sm90.ptx"); !strings.Contains(text, ".entry tiny_get_64_0(") || strings.Contains(text, "32_64") {
 		t.Errorf("%s", text)
 	}
-	for name, there := range map[string]bool{"tiny_sm80.ptx": false, "tiny_16_16_sm80.ptx": false, "tiny_more_32_32_sm80.ptx": true} {
-		if _, err := os.Stat(name); there != (err == nil) {
+	for name, existing := range map[string]bool{"tiny_sm80.ptx": false, "tiny_16_16_sm80.ptx": false, "tiny_more_32_32_sm80.ptx": true} {
+		if _, err := os.Stat(name); existing != (err == nil) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

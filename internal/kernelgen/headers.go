@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	// ownInclude is the directory of weft's headers in its own module.
-	ownInclude = "kernels/include"
+	// weftInclude is the directory of weft's headers in its own module.
+	weftInclude = "kernels/include"
 	// include stands for the directory of weft's headers in records and in compiler messages of
 	// other modules.
-	include = weftPath + "/" + ownInclude
+	include = weftPath + "/" + weftInclude
 )
 
-// headers puts weft's headers where the compiler finds them. done removes them.
-func (c *compiler) headers() (done func(), err error) {
-	if c.options.own() {
+// unpackHeaders puts weft's headers where the compiler finds them. done removes them.
+func (c *compiler) unpackHeaders() (done func(), err error) {
+	if c.options.isWeft() {
 		return func() {}, nil
 	}
 	dir, err := os.MkdirTemp("", "weftgen")
@@ -34,23 +34,24 @@ func (c *compiler) headers() (done func(), err error) {
 	return done, nil
 }
 
-// here translates a flag or a file name to its form on this machine. anywhere translates it back.
-func (c *compiler) here(s string) string {
+// toLocal translates a flag or a file name to its form on this machine. anywhere translates it
+// back.
+func (c *compiler) toLocal(s string) string {
 	if c.include != "" && s == include {
 		return c.include
 	}
 	return s
 }
 
-func (c *compiler) anywhere(s string) string {
+func (c *compiler) toRecord(s string) string {
 	if c.include == "" {
 		return s
 	}
 	return strings.ReplaceAll(s, c.include, include)
 }
 
-// compiled reads a compiled file.
-func (m *module) compiled(file string) (fileDigest, error) {
+// digestInput reads a compiled file.
+func (m *module) digestInput(file string) (fileDigest, error) {
 	if name, ok := strings.CutPrefix(file, include+"/"); ok {
 		return m.digest(headerFile, name)
 	}

@@ -16,7 +16,7 @@ var knownTypes = map[string]string{
 
 // known returns the types that need no -type. weft itself specifies all types.
 func (o *options) known() map[string]string {
-	if o.own() {
+	if o.isWeft() {
 		return nil
 	}
 	return knownTypes

@@ -21,8 +21,8 @@ func camel(name string, export bool) string {
 	return b.String()
 }
 
-// call returns the method that launches a kernel: Scale for saxpy_scale and for scale.
-func (g *generated) call(kernel string, v variant) string {
+// methodName returns the method that launches a kernel: Scale for saxpy_scale and for scale.
+func (g *generated) methodName(kernel string, v variant) string {
 	name := strings.TrimSuffix(kernel, v.suffix())
 	if rest := strings.TrimPrefix(name, g.stem()+"_"); strings.Trim(rest, "_0123456789") != "" {
 		name = rest
@@ -97,7 +97,7 @@ func (g *generated) writeLoader(b *bytes.Buffer) error {
 	}
 	v := g.images[0].variant
 	for _, k := range slices.Sorted(maps.Keys(g.images[0].kernels)) {
-		l.Kernels = append(l.Kernels, launcher{g.call(k, v), strings.TrimSuffix(k, v.suffix()), g.takes[k]})
+		l.Kernels = append(l.Kernels, launcher{g.methodName(k, v), strings.TrimSuffix(k, v.suffix()), g.params[k]})
 	}
 	return loaderTemplate.Execute(b, l)
 }
@@ -109,7 +109,7 @@ func (g *generated) checkMethods(im *image) error {
 	}
 	kernels := map[string]string{} // keyed by method
 	for _, k := range slices.Sorted(maps.Keys(im.kernels)) {
-		method := g.call(k, im.variant)
+		method := g.methodName(k, im.variant)
 		if other := kernels[method]; other != "" {
 			return fmt.Errorf("kernels %s and %s would both be %s in Go: rename one", other, k, method)
 		}
@@ -120,7 +120,7 @@ func (g *generated) checkMethods(im *image) error {
 	}
 	first := g.images[0]
 	for k := range first.kernels {
-		if kernels[g.call(k, first.variant)] == "" || len(kernels) != len(first.kernels) {
+		if kernels[g.methodName(k, first.variant)] == "" || len(kernels) != len(first.kernels) {
 			return fmt.Errorf("images for widths %s and %s have different kernels, and one loader: let an #if choose the body of a kernel, not whether it exists, or give -loader=false", first.variant, im.variant)
 		}
 	}

@@ -20,8 +20,8 @@ type module struct {
 	path string
 }
 
-// own reports whether the module is weft itself.
-func (m *module) own() bool { return m.path == weftPath }
+// isWeft reports whether the module is weft itself.
+func (m *module) isWeft() bool { return m.path == weftPath }
 
 var moduleLine = regexp.MustCompile(`(?m)^module[ \t]+("[^"\n]+"|[^\s"]+)`)
 
@@ -43,7 +43,7 @@ func findModule(dir string) (module, error) {
 			m := module{dir, strings.Trim(line[1], `"`)}
 			if up, nested := strings.CutPrefix(m.path, weftPath+"/"); nested {
 				whole, err := findModule(filepath.Dir(dir))
-				if err == nil && whole.own() && filepath.Join(whole.root, up) == dir {
+				if err == nil && whole.isWeft() && filepath.Join(whole.root, up) == dir {
 					return whole, nil
 				}
 			}

@@ -17,12 +17,12 @@ import (
 // provenance is the record in a generated file of its inputs and outputs. It shows without a
 // compiler whether the outputs are up to date.
 type provenance struct {
-	version  string
-	compiler string
-	targets  string
-	flags    string
-	more     string       // flags that the source needs
-	files    []fileDigest // inputs, then outputs
+	version     string
+	compiler    string
+	targets     string
+	flags       string
+	sourceFlags string       // flags that the source needs
+	files       []fileDigest // inputs, then outputs
 }
 
 // Kinds of files in a record.
@@ -44,7 +44,7 @@ type fileDigest struct {
 // before the command existed: their PTX is, byte for byte, the one that results of the lab were
 // measured with.
 func (m *module) generator() string {
-	if m.own() {
+	if m.isWeft() {
 		return "kernelgen"
 	}
 	return "weftgen"
@@ -62,8 +62,8 @@ func (p *provenance) text(prefix string) string {
 	line("compiler", p.compiler)
 	line("target", p.targets)
 	line("flags", p.flags)
-	if p.more != "" {
-		line("more", p.more)
+	if p.sourceFlags != "" {
+		line("more", p.sourceFlags)
 	}
 	for _, f := range p.files {
 		line(f.kind, fmt.Sprintf("%s %d %s", f.sum, f.size, f.path))
@@ -73,7 +73,7 @@ func (p *provenance) text(prefix string) string {
 
 // record returns the record of a generation.
 func (g *generated) record() (*provenance, error) {
-	p := &provenance{version: version, compiler: g.compiler, flags: strings.Join(g.compileFlags(), " "), more: strings.Join(g.sourceFlags(), " ")}
+	p := &provenance{version: version, compiler: g.compiler, flags: strings.Join(g.compileFlags(), " "), sourceFlags: strings.Join(g.sourceFlags(), " ")}
 	for i, t := range g.targets {
 		if i > 0 {
 			p.targets += ","
@@ -127,7 +127,7 @@ func parseProvenance(src, prefix string) (*provenance, error) {
 		case "flags":
 			p.flags = value
 		case "more":
-			p.more = value
+			p.sourceFlags = value
 		case inputFile, headerFile, outputFile:
 			f := strings.SplitN(value, " ", 3)
 			if len(f) != 3 {
@@ -161,7 +161,7 @@ func (o *options) verify(path string) (outputs []string, err error) {
 	}
 	stale := func(format string, args ...any) error {
 		return fmt.Errorf("%s is stale: %s; run %s", rel, fmt.Sprintf(format, args...),
-			generates(filepath.Dir(rel)))
+			generateCommand(filepath.Dir(rel)))
 	}
 	p, err := parseProvenance(string(src), o.prefix())
 	if err != nil {
@@ -209,12 +209,12 @@ func (o *options) verifyTree(dir string) error {
 			}
 			return nil
 		}
-		return t.file(path)
+		return t.verifyFile(path)
 	})
 	for _, path := range t.outputs {
 		if !t.recorded[path] {
-			t.complain("%s is in no record: remove it, or run %s", path,
-				generates(filepath.Dir(path)))
+			t.addError("%s is in no record: remove it, or run %s", path,
+				generateCommand(filepath.Dir(path)))
 		}
 	}
 	return errors.Join(append(t.errs, err)...)
@@ -231,8 +231,8 @@ type tree struct {
 	errs     []error
 }
 
-// complain records an error about files, with names relative to the root.
-func (t *tree) complain(format string, paths ...string) {
+// addError records an error about files, with names relative to the root.
+func (t *tree) addError(format string, paths ...string) {
 	args := make([]any, len(paths))
 	for i, path := range paths {
 		rel, _ := filepath.Rel(t.options.root, path)
@@ -241,8 +241,8 @@ func (t *tree) complain(format string, paths ...string) {
 	t.errs = append(t.errs, fmt.Errorf(format, args...))
 }
 
-// file verifies a file with a record, and notes files that need one.
-func (t *tree) file(path string) error {
+// verifyFile verifies a file with a record, and notes files that need one.
+func (t *tree) verifyFile(path string) error {
 	switch {
 	case strings.HasSuffix(path, "_params_gen.go"):
 		src, err := os.ReadFile(path)
@@ -267,15 +267,16 @@ func (t *tree) file(path string) error {
 	case strings.HasSuffix(path, ".cu"):
 		gen := strings.TrimSuffix(path, ".cu") + "_ptx_gen.go"
 		if _, err := os.Stat(gen); err != nil {
-			t.complain("%s has not been compiled: there is no %s; run %s", path, gen,
-				generates(filepath.Dir(path)))
+			t.addError("%s has not been compiled: there is no %s; run %s", path, gen,
+				generateCommand(filepath.Dir(path)))
 		}
 	}
 	return nil
 }
 
-// generates returns the command that makes the outputs of a folder. The lab is a separate module.
-func generates(folder string) string {
+// generateCommand returns the command that makes the outputs of a folder. The lab is a separate
+// module.
+func generateCommand(folder string) string {
 	folder = filepath.ToSlash(folder)
 	if folder == "lab" || strings.HasPrefix(folder, "lab/") {
 		return "GOWORK=off go -C " + folder + " generate"

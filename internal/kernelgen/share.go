@@ -9,11 +9,11 @@ import (
 // version, the target and the register bounds.
 func (im *image) share(c code) code {
 	for i := len(im.codes) - 1; i >= 0; i-- {
-		if im.codes[i].of != i {
+		if im.codes[i].owner != i {
 			continue
 		}
 		if bounds, same := sameInstructions(im.codes[i].text, c.text); same {
-			return code{of: i, minBlocks: bounds}
+			return code{owner: i, minBlocks: bounds}
 		}
 	}
 	return c

@@ -13,21 +13,21 @@ func atomic(s *statement) []change {
 	}
 	a := rmw{s: s, op: parts[4], t: parts[5], bits: "b" + parts[5][1:]}
 	if s.name() == "atom" {
-		a.d, a.at, a.operands = s.args[0], s.args[1], s.args[2:]
+		a.dst, a.addr, a.operands = s.args[0], s.args[1], s.args[2:]
 	} else {
-		a.at, a.operands = s.args[0], s.args[1:]
+		a.addr, a.operands = s.args[0], s.args[1:]
 	}
 	var all []change
-	if a.d != "" {
-		all = append(all, change{what: "read", text: a.load(a.d)})
+	if a.dst != "" {
+		all = append(all, change{detail: "read", text: a.load(a.dst)})
 	}
 	if a.op == "cas" {
-		return append(all, a.swaps()...)
+		return append(all, a.casChanges()...)
 	}
-	all = append(all, change{what: "torn", text: a.torn(fmt.Sprintf("%s.%s new, old, %s", a.op, a.t, a.operands[0]))})
+	all = append(all, change{detail: "torn", text: a.torn(fmt.Sprintf("%s.%s new, old, %s", a.op, a.t, a.operands[0]))})
 	if to := map[string]string{"min": "max", "max": "min", "and": "or", "or": "and"}[a.op]; to != "" {
 		parts[4] = to
-		all = append(all, change{what: a.op + "-" + to, text: s.with(strings.Join(parts, "."), s.args)})
+		all = append(all, change{detail: a.op + "-" + to, text: s.with(strings.Join(parts, "."), s.args)})
 	}
 	return all
 }
@@ -38,36 +38,36 @@ type rmw struct {
 	op       string // "add"
 	t        string // "u64"
 	bits     string // "b64"
-	d        string // register of the old value; "" if it is not read
-	at       string // "[%rd1]"
+	dst      string // register of the old value; "" if it is not read
+	addr     string // "[%rd1]"
 	operands []string
 }
 
 func (a rmw) load(to string) string {
-	return a.s.guarded(fmt.Sprintf("ld.relaxed.gpu.global.%s %s, %s", a.bits, to, a.at))
+	return a.s.addGuard(fmt.Sprintf("ld.relaxed.gpu.global.%s %s, %s", a.bits, to, a.addr))
 }
 
 // torn is a load and a store, with a computation of new from old between them.
-func (a rmw) torn(between string) string {
-	s := fmt.Sprintf("{ .reg .%s old, new; ld.relaxed.gpu.global.%s old, %s; %s; st.relaxed.gpu.global.%s %s, new;", a.bits, a.bits, a.at, between, a.bits, a.at)
-	if a.d != "" {
-		s += fmt.Sprintf(" mov.%s %s, old;", a.bits, a.d)
+func (a rmw) torn(compute string) string {
+	s := fmt.Sprintf("{ .reg .%s old, new; ld.relaxed.gpu.global.%s old, %s; %s; st.relaxed.gpu.global.%s %s, new;", a.bits, a.bits, a.addr, compute, a.bits, a.addr)
+	if a.dst != "" {
+		s += fmt.Sprintf(" mov.%s %s, old;", a.bits, a.dst)
 	}
 	return s + " }"
 }
 
-// swaps returns ways to break a compare-and-swap: it does not compare, ignores its failure, or is
-// not atomic.
-func (a rmw) swaps() []change {
+// casChanges returns ways to break a compare-and-swap: it does not compare, ignores its failure, or
+// is not atomic.
+func (a rmw) casChanges() []change {
 	from, to := a.operands[0], a.operands[1]
 	all := []change{
-		{what: "exch", text: a.s.with(strings.Replace(a.s.op, ".cas.", ".exch.", 1), []string{a.d, a.at, to})},
-		{what: "won", text: fmt.Sprintf("{ .reg .%s old; %s; mov.%s %s, %s; }", a.bits, a.s.with(a.s.op, []string{"old", a.at, from, to}), a.bits, a.d, from)},
+		{detail: "exch", text: a.s.with(strings.Replace(a.s.op, ".cas.", ".exch.", 1), []string{a.dst, a.addr, to})},
+		{detail: "won", text: fmt.Sprintf("{ .reg .%s old; %s; mov.%s %s, %s; }", a.bits, a.s.with(a.s.op, []string{"old", a.addr, from, to}), a.bits, a.dst, from)},
 	}
 	if a.bits == "b128" { // no instruction compares these
 		return all
 	}
-	return append(all, change{what: "torn", text: fmt.Sprintf(
+	return append(all, change{detail: "torn", text: fmt.Sprintf(
 		"{ .reg .%[1]s old; .reg .pred same; ld.relaxed.gpu.global.%[1]s old, %[2]s; setp.eq.%[1]s same, old, %[3]s; @same st.relaxed.gpu.global.%[1]s %[2]s, %[4]s; mov.%[1]s %[5]s, old; }",
-		a.bits, a.at, from, to, a.d)})
+		a.bits, a.addr, from, to, a.dst)})
 }

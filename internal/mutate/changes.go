@@ -10,18 +10,18 @@ import (
 
 // A change is a mutant's modification of a statement.
 type change struct {
-	kind string // "compare", "immediate", …
-	what string // "lt-ge"
-	text string // the changed statement
-	// apart is the original statement with a trap that fires if the changed one would have another
-	// effect; "" if only memory shows the difference.
-	apart string
+	kind   string // "compare", "immediate", …
+	detail string // "lt-ge"
+	text   string // the changed statement
+	// diffTrap is the original statement with a trap that fires if the changed one would have
+	// another effect; "" if only memory shows the difference.
+	diffTrap string
 }
 
 // kinds are the functions below, by name.
 var kinds = []struct {
-	name string
-	of   func(s *statement) []change
+	name    string
+	changes func(s *statement) []change
 }{
 	{"compare", compare}, {"immediate", immediate}, {"branch", branch}, {"mask", mask}, {"drop", drop}, {"scope", scope},
 	{"order", order}, {"atomic", atomic}, {"select", selection}, {"operator", operator}, {"offset", offset},
@@ -30,7 +30,7 @@ var kinds = []struct {
 // changes returns all changes of a statement.
 func (s *statement) changes() (all []change) {
 	for _, k := range kinds {
-		for _, c := range k.of(s) {
+		for _, c := range k.changes(s) {
 			c.kind = k.name
 			same := func(d change) bool { return d.text == c.text }
 			if c.text != s.with(s.op, s.args) && !slices.ContainsFunc(all, same) {
@@ -44,10 +44,10 @@ func (s *statement) changes() (all []change) {
 // pure instructions read and write registers only.
 var pure = strings.Fields("add sub mul mad div rem min max and or xor not neg shl shr shf bfe popc clz brev setp selp mov cvt cvta")
 
-// instead returns a change to another opcode and other operands. If only the value of one register
-// changes, apart traps on a difference.
-func (s *statement) instead(what, op string, args []string) change {
-	c := change{what: what, text: s.with(op, args)}
+// substitute returns a change to another opcode and other operands. If only the value of one
+// register changes, diffTrap traps on a difference.
+func (s *statement) substitute(detail, op string, args []string) change {
+	c := change{detail: detail, text: s.with(op, args)}
 	t := typeOf(s.args[0])
 	if t == "" && s.name() == "setp" {
 		t = "pred"
@@ -55,19 +55,19 @@ func (s *statement) instead(what, op string, args []string) change {
 	if t == "" || s.guard != "" || !slices.Contains(pure, s.name()) || args[0] != s.args[0] {
 		return c
 	}
-	other := append([]string{"other"}, args[1:]...)
+	otherArgs := append([]string{"other"}, args[1:]...)
 	compare := fmt.Sprintf("setp.ne.%s unlike, %s, other", t, s.args[0])
 	if t == "pred" {
 		compare = fmt.Sprintf("xor.pred unlike, %s, other", s.args[0])
 	}
-	c.apart = fmt.Sprintf("{ .reg .%s other; .reg .pred unlike; %s; %s; %s; @unlike trap; }", t, s.with(op, other), s.with(s.op, s.args), compare)
+	c.diffTrap = fmt.Sprintf("{ .reg .%s other; .reg .pred unlike; %s; %s; %s; @unlike trap; }", t, s.with(op, otherArgs), s.with(s.op, s.args), compare)
 	return c
 }
 
-// replaced returns a copy of args with one of them replaced.
-func replaced(args []string, i int, by string) []string {
+// replaceAt returns a copy of args with one of them replaced.
+func replaceAt(args []string, i int, with string) []string {
 	args = slices.Clone(args)
-	args[i] = by
+	args[i] = with
 	return args
 }
 
@@ -80,7 +80,7 @@ func compare(s *statement) (all []change) {
 	for _, to := range map[string][]string{
 		"eq": {"ne"}, "ne": {"eq"}, "lt": {"ge", "le", "gt"}, "le": {"gt", "lt", "ge"}, "gt": {"le", "ge", "lt"}, "ge": {"lt", "gt", "le"},
 	}[parts[1]] {
-		all = append(all, s.instead(parts[1]+"-"+to, strings.Join(replaced(parts, 1, to), "."), s.args))
+		all = append(all, s.substitute(parts[1]+"-"+to, strings.Join(replaceAt(parts, 1, to), "."), s.args))
 	}
 	return all
 }
@@ -104,15 +104,15 @@ func immediate(s *statement) (all []change) {
 		if err != nil {
 			continue
 		}
-		for _, n := range numbers(v, t) {
-			all = append(all, s.instead(fmt.Sprintf("%d-%d", v, n), s.op, replaced(s.args, i, strconv.FormatInt(n, 10))))
+		for _, n := range immediates(v, t) {
+			all = append(all, s.substitute(fmt.Sprintf("%d-%d", v, n), s.op, replaceAt(s.args, i, strconv.FormatInt(n, 10))))
 		}
 	}
 	return all
 }
 
-// numbers returns other values for an immediate of a type.
-func numbers(v int64, t string) (all []int64) {
+// immediates returns other values for an immediate of a type.
+func immediates(v int64, t string) (all []int64) {
 	if t == "pred" {
 		return []int64{-1 - v} // false is 0, true is -1
 	}
@@ -141,16 +141,16 @@ func branch(s *statement) (all []change) {
 	}
 	to := s.op + " " + s.args[0]
 	if s.guard == "" {
-		return []change{{what: "never"}}
+		return []change{{detail: "never"}}
 	}
 	negated := "@!" + s.guard[1:]
 	if s.guard[1] == '!' {
 		negated = "@" + s.guard[2:]
 	}
 	return []change{
-		{what: "inverted", text: negated + " " + to},
-		{what: "always", text: to, apart: negated + " trap; " + s.guarded(to)},
-		{what: "never", apart: s.guard + " trap"},
+		{detail: "inverted", text: negated + " " + to},
+		{detail: "always", text: to, diffTrap: negated + " trap; " + s.addGuard(to)},
+		{detail: "never", diffTrap: s.guard + " trap"},
 	}
 }
 
@@ -161,8 +161,8 @@ func mask(s *statement) []change {
 	}
 	last := len(s.args) - 1
 	return []change{
-		{what: "first", text: s.with(s.op, replaced(s.args, last, "-2"))},
-		{what: "last", text: s.with(s.op, replaced(s.args, last, "2147483647"))},
+		{detail: "first", text: s.with(s.op, replaceAt(s.args, last, "-2"))},
+		{detail: "last", text: s.with(s.op, replaceAt(s.args, last, "2147483647"))},
 	}
 }
 
@@ -170,7 +170,7 @@ func mask(s *statement) []change {
 func drop(s *statement) []change {
 	switch s.name() {
 	case "st", "red", "fence":
-		return []change{{what: s.name()}}
+		return []change{{detail: s.name()}}
 	}
 	return nil
 }
@@ -182,7 +182,7 @@ func scope(s *statement) []change {
 	if i < 0 {
 		return nil
 	}
-	return []change{{what: "cta", text: s.with(strings.Join(replaced(parts, i, "cta"), "."), s.args)}}
+	return []change{{detail: "cta", text: s.with(strings.Join(replaceAt(parts, i, "cta"), "."), s.args)}}
 }
 
 // order makes an access weak.
@@ -191,7 +191,7 @@ func order(s *statement) []change {
 	if weak == s.op || s.name() != "ld" && s.name() != "st" {
 		return nil
 	}
-	return []change{{what: "weak", text: s.with(weak, s.args)}}
+	return []change{{detail: "weak", text: s.with(weak, s.args)}}
 }
 
 // selection selects the other value, or always the same.
@@ -201,9 +201,9 @@ func selection(s *statement) []change {
 	}
 	d, a, b, p := s.args[0], s.args[1], s.args[2], s.args[3]
 	return []change{
-		s.instead("swapped", s.op, []string{d, b, a, p}),
-		s.instead("first", s.op, []string{d, a, a, p}),
-		s.instead("second", s.op, []string{d, b, b, p}),
+		s.substitute("swapped", s.op, []string{d, b, a, p}),
+		s.substitute("first", s.op, []string{d, a, a, p}),
+		s.substitute("second", s.op, []string{d, b, b, p}),
 	}
 }
 
@@ -226,9 +226,9 @@ func operator(s *statement) (all []change) {
 	default:
 		return nil
 	}
-	all = []change{s.instead(parts[0]+"-"+to, to+"."+t, s.args)}
+	all = []change{s.substitute(parts[0]+"-"+to, to+"."+t, s.args)}
 	if parts[0] == "sub" {
-		all = append(all, s.instead("sub-swapped", s.op, []string{s.args[0], s.args[2], s.args[1]}))
+		all = append(all, s.substitute("sub-swapped", s.op, []string{s.args[0], s.args[2], s.args[1]}))
 	}
 	return all
 }
@@ -246,11 +246,11 @@ func offset(s *statement) (all []change) {
 	}
 	base, at, _ := strings.Cut(strings.Trim(s.args[i], "[]"), "+")
 	have, _ := strconv.Atoi(at) // 0 if missing
-	for _, by := range []int{width / 8, -width / 8} {
-		if have+by < 0 && strings.Contains(base, "_param_") {
+	for _, delta := range []int{width / 8, -width / 8} {
+		if have+delta < 0 && strings.Contains(base, "_param_") {
 			continue
 		}
-		all = append(all, change{what: fmt.Sprintf("%+d", by), text: s.with(s.op, replaced(s.args, i, fmt.Sprintf("[%s+%d]", base, have+by)))})
+		all = append(all, change{detail: fmt.Sprintf("%+d", delta), text: s.with(s.op, replaceAt(s.args, i, fmt.Sprintf("[%s+%d]", base, have+delta)))})
 	}
 	return all
 }

@@ -1,8 +1,8 @@
 // Package mutate breaks kernels at random to check whether tests detect it. A mutant is the PTX of
 // a structure with one change of one statement: an inverted comparison, an immediate one too large,
-// a missing store, a narrowed scope of an atomic. [Of] lists all mutants of a file, in an order
-// that a seed determines. [Run] judges some of them by the trials of a structure: programs under
-// random schedules ([Schedules]), and tests that run on a simulated GPU ([OnDevice]).
+// a missing store, a narrowed scope of an atomic. [Mutants] lists all mutants of a file, in an
+// order that a seed determines. [Run] judges some of them by the trials of a structure: programs
+// under random schedules ([ScheduleTrial]), and tests that run on a simulated GPU ([DeviceTrial]).
 //
 // # Verdicts
 //

@@ -18,7 +18,7 @@ const (
 	Killed    Outcome = "killed"
 	Unloaded  Outcome = "not loaded" // sim refuses the PTX
 	Unreached Outcome = "unreached"  // no trial executes the statement
-	Alike     Outcome = "alike"      // the value differs in no trial
+	SameValue Outcome = "alike"      // the value differs in no trial
 	Survived  Outcome = "survived"
 )
 
@@ -42,59 +42,59 @@ func (m *Mutant) judge(t testing.TB, trials []Trial, probe bool) *Verdict {
 	v := &Verdict{Mutant: m.Name(), Was: m.Was, Now: m.Now, Context: m.Context}
 	start := time.Now()
 	defer func() { v.Seconds = time.Since(start).Seconds() }()
-	by, how, err := m.try(t, m.Now, trials)
+	trial, failure, err := m.runTrials(t, m.Now, trials)
 	switch {
 	case err != nil:
 		v.Outcome, v.How = Unloaded, err.Error()
 		return v
-	case by != "":
-		v.Outcome, v.By, v.How = Killed, by, how
+	case trial != "":
+		v.Outcome, v.By, v.How = Killed, trial, failure
 		return v
 	}
 	v.Outcome = Survived
 	if probe {
-		v.Outcome = m.probe(t, trials)
+		v.Outcome = m.probeSurvivor(t, trials)
 	}
 	return v
 }
 
-// probe determines whether trials that a mutant survives execute its statement, and whether the
-// changed one ever has another result.
-func (m *Mutant) probe(t testing.TB, trials []Trial) Outcome {
+// probeSurvivor determines whether trials that a mutant survives execute its statement, and whether
+// the changed one ever has another result.
+func (m *Mutant) probeSurvivor(t testing.TB, trials []Trial) Outcome {
 	for _, probe := range []struct {
-		text string
-		is   Outcome // the outcome if it survives
-	}{{"trap", Unreached}, {m.apart, Alike}} {
+		text    string
+		outcome Outcome // the outcome if it survives
+	}{{"trap", Unreached}, {m.diffTrap, SameValue}} {
 		if probe.text == "" {
 			continue
 		}
-		by, _, err := m.try(t, probe.text, trials)
+		trial, _, err := m.runTrials(t, probe.text, trials)
 		if err != nil {
 			t.Errorf("%s: %s does not load: %v", m.Name(), probe.text, err)
-		} else if by == "" {
-			return probe.is
+		} else if trial == "" {
+			return probe.outcome
 		}
 	}
 	return Survived
 }
 
-// try runs trials with a text in place of the statement.
-func (m *Mutant) try(t testing.TB, text string, trials []Trial) (by, how string, err error) {
+// runTrials runs trials with a text in place of the statement.
+func (m *Mutant) runTrials(t testing.TB, text string, trials []Trial) (trial, failure string, err error) {
 	rewrite := m.rewrite(text)
 	if err := m.load(rewrite(m.file(), m.ptx)); err != nil {
 		return "", "", err
 	}
-	by, how = FirstFailure(t, trials, rewrite)
-	return by, how, nil
+	trial, failure = FirstFailure(t, trials, rewrite)
+	return trial, failure, nil
 }
 
 // FirstFailure runs trials on kernels that are rewritten as in [sim.Options], until one fails. It
 // returns the name of the trial and its failure, or nothing.
-func FirstFailure(t testing.TB, trials []Trial, rewrite func(file, ptx string) string) (by, how string) {
+func FirstFailure(t testing.TB, trials []Trial, rewrite func(file, ptx string) string) (trial, failure string) {
 	for i := range trials {
-		if how := trials[i].judge(t, rewrite, patience); how != "" {
-			how, _, _ = strings.Cut(how, "\n")
-			return trials[i].Name, how
+		if failure := trials[i].judge(t, rewrite, trialTimeout); failure != "" {
+			failure, _, _ = strings.Cut(failure, "\n")
+			return trials[i].Name, failure
 		}
 	}
 	return "", ""

@@ -12,8 +12,8 @@ import (
 	"github.com/weftgo/weft/internal/dst"
 )
 
-// A KernelTest is a test of kernels on simulated GPUs. [OnSim] runs it on the kernels that ship, a
-// trial on broken ones.
+// A KernelTest is a test of kernels on simulated GPUs. [RunOnSim] runs it on the kernels that ship,
+// a trial on broken ones.
 type KernelTest struct {
 	Name string
 	Run  func(t testing.TB, dev device.Device)
@@ -24,8 +24,8 @@ type KernelTest struct {
 	Budget uint64
 }
 
-// scheduled returns the options for each of some seeds, or of lockstep for long tests.
-func (k KernelTest) scheduled(arch, seeds int) (all []sim.Options) {
+// options returns the options for each of some seeds, or of lockstep for long tests.
+func (k KernelTest) options(arch, seeds int) (all []sim.Options) {
 	if k.Long {
 		return []sim.Options{{Arch: arch, Budget: k.Budget}}
 	}
@@ -35,15 +35,15 @@ func (k KernelTest) scheduled(arch, seeds int) (all []sim.Options) {
 	return all
 }
 
-// OnSim runs tests on simulated GPUs of some architectures, under seeds random schedules unless
-// -sim.seeds gives their number. With -short OnSim skips the tests.
-func OnSim(t *testing.T, tests []KernelTest, seeds int, archs ...int) {
+// RunOnSim runs tests on simulated GPUs of some architectures, under seeds random schedules unless
+// -sim.seeds gives their number. With -short RunOnSim skips the tests.
+func RunOnSim(t *testing.T, tests []KernelTest, seeds int, archs ...int) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
 	for _, test := range tests {
 		for _, arch := range archs {
-			for _, opts := range test.scheduled(arch, dst.Seeds(seeds)) {
+			for _, opts := range test.options(arch, dst.Seeds(seeds)) {
 				t.Run(fmt.Sprintf("%s, sm_%d, seed %d", test.Name, arch, opts.Seed), func(t *testing.T) {
 					t.Parallel()
 					test.Run(t, devicetest.OpenSim(t, &opts))
@@ -53,16 +53,16 @@ func OnSim(t *testing.T, tests []KernelTest, seeds int, archs ...int) {
 	}
 }
 
-// OnDevices returns the trials of tests: in lockstep, which is quick, and under seeds random
+// DeviceTrials returns the trials of tests: in lockstep, which is quick, and under seeds random
 // schedules.
-func OnDevices(arch, seeds int, tests []KernelTest) (quick, random []Trial) {
+func DeviceTrials(arch, seeds int, tests []KernelTest) (quick, random []Trial) {
 	for _, test := range tests {
-		quick = append(quick, OnDevice(test.Name, sim.Options{Arch: arch, Budget: test.Budget}, test.Run))
+		quick = append(quick, DeviceTrial(test.Name, sim.Options{Arch: arch, Budget: test.Budget}, test.Run))
 		if test.Long {
 			continue
 		}
-		for _, opts := range test.scheduled(arch, seeds) {
-			random = append(random, OnDevice(fmt.Sprintf("%s, seed %d", test.Name, opts.Seed), opts, test.Run))
+		for _, opts := range test.options(arch, seeds) {
+			random = append(random, DeviceTrial(fmt.Sprintf("%s, seed %d", test.Name, opts.Seed), opts, test.Run))
 		}
 	}
 	return quick, random
@@ -70,29 +70,29 @@ func OnDevices(arch, seeds int, tests []KernelTest) (quick, random []Trial) {
 
 // Interleave puts tests after the first program, which is the quickest to find most faults.
 func Interleave(arch int, programs []Trial, tests []KernelTest) []Trial {
-	quick, random := OnDevices(arch, 1, tests)
+	quick, random := DeviceTrials(arch, 1, tests)
 	return slices.Concat(programs[:1], quick, random, programs[1:])
 }
 
-// InModes returns the trials of tables in some modes: programs and smoke tests.
-func InModes[K weft.Key, V weft.Value, O any](m *Mutant, modes []dst.Mode[O], config func(dst.Mode[O]) dst.Config[K, V], smoke func(testing.TB, device.Device, dst.Mode[O])) []Trial {
+// ModeTrials returns the trials of tables in some modes: programs and smoke tests.
+func ModeTrials[K weft.Key, V weft.Value, O any](m *Mutant, modes []dst.Mode[O], config func(dst.Mode[O]) dst.Config[K, V], smoke func(testing.TB, device.Device, dst.Mode[O])) []Trial {
 	var programs []Trial
 	var tests []KernelTest
 	for _, mode := range modes {
 		mode.Arch = m.Arch
-		programs = append(programs, Schedules(mode.String(), config(mode)))
+		programs = append(programs, ScheduleTrial(mode.String(), config(mode)))
 		tests = append(tests, KernelTest{Name: "everything once, " + mode.String(), Run: func(t testing.TB, dev device.Device) { smoke(t, dev, mode) }})
 	}
 	return Interleave(m.Arch, programs, tests)
 }
 
-// Broken is a way to break kernels: in the PTX of kernels with a name, each match of a pattern is
+// Fault is a way to break kernels: in the PTX of kernels with a name, each match of a pattern is
 // replaced. It is an alias of an unnamed struct, so that lists need not repeat the names of its
 // fields.
-type Broken = struct{ Name, Kernels, Pattern, With string }
+type Fault = struct{ Name, Kernels, Pattern, With string }
 
-// WantAllNoticed fails the test for each way to break kernels that tests do not detect.
-func WantAllNoticed(t *testing.T, tests []KernelTest, all []Broken) {
+// RequireAllDetected fails the test for each way to break kernels that tests do not detect.
+func RequireAllDetected(t *testing.T, tests []KernelTest, all []Fault) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -100,18 +100,18 @@ func WantAllNoticed(t *testing.T, tests []KernelTest, all []Broken) {
 	for _, m := range all {
 		t.Run(m.Name+", "+m.Kernels, func(t *testing.T) {
 			t.Parallel()
-			quick, random := OnDevices(90, 1, tests)
-			WantNoticed(t, slices.Concat(random, quick), Replace(t, m.Kernels, m.Pattern, m.With))
+			quick, random := DeviceTrials(90, 1, tests)
+			RequireDetected(t, slices.Concat(random, quick), Replace(t, m.Kernels, m.Pattern, m.With))
 		})
 	}
 }
 
-// WantNoticed fails the test if no trial detects the fault of rewritten kernels.
-func WantNoticed(t testing.TB, trials []Trial, rewrite func(file, ptx string) string) {
+// RequireDetected fails the test if no trial detects the fault of rewritten kernels.
+func RequireDetected(t testing.TB, trials []Trial, rewrite func(file, ptx string) string) {
 	t.Helper()
-	by, how := FirstFailure(t, trials, rewrite)
-	if by == "" {
+	trial, failure := FirstFailure(t, trials, rewrite)
+	if trial == "" {
 		t.Fatal("not noticed")
 	}
-	t.Logf("%s: %s", by, how)
+	t.Logf("%s: %s", trial, failure)
 }

@@ -7,26 +7,26 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// memory limits the device memory of a trial. Broken kernels request ever more, and simulated
+// maxMemory limits the device memory of a trial. Broken kernels request ever more, and simulated
 // memory takes many times its size.
-const memory = 64 << 20
+const maxMemory = 64 << 20
 
-// A limited device has at most memory bytes.
-type limited struct {
+// A limitedDevice has at most maxMemory bytes.
+type limitedDevice struct {
 	device.Device
 	mu    sync.Mutex
 	used  int
 	sizes map[device.Ptr]int
 }
 
-func limit(dev device.Device) device.Device {
-	return &limited{Device: dev, sizes: map[device.Ptr]int{}}
+func limitMemory(dev device.Device) device.Device {
+	return &limitedDevice{Device: dev, sizes: map[device.Ptr]int{}}
 }
 
-func (l *limited) Alloc(size int) (device.Buffer, error) {
+func (l *limitedDevice) Alloc(size int) (device.Buffer, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.used+size > memory {
+	if l.used+size > maxMemory {
 		return device.Buffer{}, fmt.Errorf("mutate: %w: %d bytes beside %d", device.ErrMemory, size, l.used)
 	}
 	b, err := l.Device.Alloc(size)
@@ -37,7 +37,7 @@ func (l *limited) Alloc(size int) (device.Buffer, error) {
 	return b, err
 }
 
-func (l *limited) Free(b device.Buffer) error {
+func (l *limitedDevice) Free(b device.Buffer) error {
 	l.mu.Lock()
 	l.used -= l.sizes[b.Ptr]
 	delete(l.sizes, b.Ptr)
@@ -46,7 +46,7 @@ func (l *limited) Free(b device.Buffer) error {
 }
 
 // NewStream opens a stream of the limited device.
-func (l *limited) NewStream() (*device.Stream, error) {
+func (l *limitedDevice) NewStream() (*device.Stream, error) {
 	s, err := l.Device.NewStream()
 	if err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ type Mutant struct {
 	Kernel string // "get_32_32": without the structure's name
 	Line   int    // of the kernel, from 1
 	Kind   string // of the change: "compare"
-	What   string // "lt-ge"
+	Detail string // "lt-ge"
 	Was    string // the statement
 	Now    string // the replacement; "" for nothing
 	// Context is the statement between its neighbors, without numbers of registers and labels:
@@ -25,7 +25,7 @@ type Mutant struct {
 	Context string
 
 	copy       int // number of earlier mutants with the same name
-	apart      string
+	diffTrap   string
 	ptx        string
 	start, end int // of the statement in ptx
 
@@ -35,23 +35,23 @@ type Mutant struct {
 
 // Name returns a name that is unique among the mutants of a structure.
 func (m *Mutant) Name() string {
-	s := fmt.Sprintf("sm%d:%s:%d:%s:%s", m.Arch, m.Kernel, m.Line, m.Kind, m.What)
+	s := fmt.Sprintf("sm%d:%s:%d:%s:%s", m.Arch, m.Kernel, m.Line, m.Kind, m.Detail)
 	if m.copy > 0 {
 		s += fmt.Sprintf("#%d", m.copy+1)
 	}
 	return s
 }
 
-// Of returns all mutants of a structure's images. Their order depends on the seed: one of each kind
-// in each kernel, then another of each, and so on. Any prefix is thus spread over all kernels and
-// kinds. Names of kernels that begin with the name of the first image, the structure's, are
-// stripped of it.
-func Of(images []*device.Image, seed uint64) []*Mutant {
+// Mutants returns all mutants of a structure's images. Their order depends on the seed: one of each
+// kind in each kernel, then another of each, and so on. Any prefix is thus spread over all kernels
+// and kinds. The first image has the name of the structure. If the name of a kernel begins with it,
+// that prefix is cut off.
+func Mutants(images []*device.Image, seed uint64) []*Mutant {
 	var all []*Mutant
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for _, img := range images {
 		for _, target := range img.Targets {
-			kernels := split(target.PTX, img.Name, images[0].Name)
+			kernels := parseKernels(target.PTX, img.Name, images[0].Name)
 			for i := range kernels {
 				cells := map[string][]*Mutant{}
 				for _, m := range kernels[i].mutants() {
@@ -89,8 +89,8 @@ func (k *kernel) mutants() (all []*Mutant) {
 		}
 		for _, c := range s.changes() {
 			m := &Mutant{
-				Kernel: k.name, Line: s.line, Kind: c.kind, What: c.what, Now: c.text, Context: k.context(i),
-				apart: c.apart, start: s.start, end: s.end,
+				Kernel: k.name, Line: s.line, Kind: c.kind, Detail: c.detail, Now: c.text, Context: k.context(i),
+				diffTrap: c.diffTrap, start: s.start, end: s.end,
 			}
 			name := m.Name()
 			m.copy = names[name]
@@ -108,13 +108,13 @@ func (k *kernel) context(i int) string {
 			return ""
 		}
 		s := &k.body[i]
-		return plain(strings.ReplaceAll(s.with(s.op, s.args), k.params, "params"))
+		return stripNumbers(strings.ReplaceAll(s.with(s.op, s.args), k.params, "params"))
 	}
 	return fmt.Sprintf("%s; <%s>; %s", text(i-1), text(i), text(i+1))
 }
 
-// plain removes the numbers of registers and labels, which differ between kernels.
-func plain(text string) string {
+// stripNumbers removes the numbers of registers and labels, which differ between kernels.
+func stripNumbers(text string) string {
 	var b strings.Builder
 	for i := 0; i < len(text); {
 		c := text[i]

@@ -73,7 +73,7 @@ func sums(t testing.TB, dev device.Device) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := struct{ at, n uint64 }{uint64(at.Ptr()), 5}
+	p := struct{ addr, n uint64 }{uint64(at.Ptr()), 5}
 	if err := device.Launch(s, k, device.Dim{X: 1}, device.Dim{X: 32}, &p); err != nil {
 		t.Fatal(err)
 	}
@@ -85,13 +85,13 @@ func sums(t testing.TB, dev device.Device) {
 
 // All changes of a kernel have the expected outcome in its trial.
 func TestVerdicts(t *testing.T) {
-	all := Of(toyImages, 1)
+	all := Mutants(toyImages, 1)
 	got := map[string]Outcome{}
 	for _, m := range all {
 		if got[m.Name()] != "" {
 			t.Errorf("two mutants %s", m.Name())
 		}
-		v := m.judge(t, []Trial{OnDevice("sum", sim.Options{}, sums)}, true)
+		v := m.judge(t, []Trial{DeviceTrial("sum", sim.Options{}, sums)}, true)
 		got[m.Name()] = v.Outcome
 		if v.Outcome == Killed && (v.By != "sum" || v.How == "") {
 			t.Errorf("%+v", v)
@@ -102,7 +102,7 @@ func TestVerdicts(t *testing.T) {
 			14:branch:always 14:branch:inverted 14:branch:never 15:select:second 15:select:swapped 16:branch:never 16:branch:inverted
 			21:atomic:read 21:atomic:torn 21:offset:+4 21:offset:-4
 			22:atomic:torn 22:drop:red 22:immediate:3-0 22:immediate:3-1 22:immediate:3-2 22:immediate:3-4 22:immediate:3-7 22:offset:+4 22:offset:-4`,
-		Alike: `13:immediate:0--1 13:immediate:0-1 15:immediate:7-0 15:immediate:7-15 15:immediate:7-3 15:immediate:7-6 15:immediate:7-8
+		SameValue: `13:immediate:0--1 13:immediate:0-1 15:immediate:7-0 15:immediate:7-15 15:immediate:7-3 15:immediate:7-6 15:immediate:7-8
 			15:select:first 16:branch:always`,
 		Unreached: "17:immediate:1-0 17:immediate:1-2 17:operator:shl-shr 17:immediate:1-3",
 		// Survivors: in one block, and with an unread result.
@@ -124,7 +124,7 @@ func TestVerdicts(t *testing.T) {
 func TestImages(t *testing.T) {
 	more := device.Image{Name: "toy_more", Variant: "8_8", Targets: []device.Target{{Arch: 90, PTX: strings.ReplaceAll(toy, "toy_sum", "toy_more_sum_8_8")}}}
 	names, images := map[string]string{}, map[string]int{}
-	for _, m := range Of([]*device.Image{&toyImage, &more}, 1) {
+	for _, m := range Mutants([]*device.Image{&toyImage, &more}, 1) {
 		if names[m.Name()] != "" {
 			t.Errorf("two mutants %s", m.Name())
 		}
@@ -146,7 +146,7 @@ func TestImages(t *testing.T) {
 // The order of mutants depends on the seed, and begins with one of each kind.
 func TestOrder(t *testing.T) {
 	names := func(seed uint64) (all []string) {
-		for _, m := range Of(toyImages, seed) {
+		for _, m := range Mutants(toyImages, seed) {
 			all = append(all, m.Name())
 		}
 		return all
@@ -166,7 +166,7 @@ func TestOrder(t *testing.T) {
 
 // PTX that does not load counts for nothing.
 func TestUnloaded(t *testing.T) {
-	m := Of(toyImages, 1)[0]
+	m := Mutants(toyImages, 1)[0]
 	m.Now = "no such instruction"
 	if v := m.judge(t, nil, true); v.Outcome != Unloaded || v.How == "" || v.survived() {
 		t.Errorf("%+v", v)
@@ -196,7 +196,7 @@ escapes | * | sm90:*:scope:cta | *<red.*>; ret | one block`)
 		{func() { v.Context = "a; <red.add>; retry" }, ""},
 	} {
 		c.change()
-		if r := all.of(v, true); (r == nil) != (c.want == "") || r != nil && r.Class != c.want {
+		if r := all.find(v, true); (r == nil) != (c.want == "") || r != nil && r.Class != c.want {
 			t.Errorf("%+v: %+v, want %q", v, r, c.want)
 		}
 	}
@@ -209,7 +209,7 @@ func TestReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	var verdicts []*Verdict
-	for i, outcome := range []Outcome{Killed, Killed, Killed, Unloaded, Survived, Unreached, Alike} {
+	for i, outcome := range []Outcome{Killed, Killed, Killed, Unloaded, Survived, Unreached, SameValue} {
 		kind := []string{"scope", "drop", "drop", "mask", "drop", "scope", "select"}[i]
 		verdicts = append(verdicts, &Verdict{Mutant: "sm90:sum:1:" + kind + ":x", Outcome: outcome})
 	}
@@ -231,9 +231,9 @@ func TestReport(t *testing.T) {
 func TestLog(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "log")
 	for i := range 3 {
-		known, note, err := open(name)
-		if err != nil || len(known) != i {
-			t.Fatalf("%d verdicts, want %d: %v", len(known), i, err)
+		logged, note, err := openLog(name)
+		if err != nil || len(logged) != i {
+			t.Fatalf("%d verdicts, want %d: %v", len(logged), i, err)
 		}
 		if err := note(&Verdict{Mutant: fmt.Sprint(i), Was: "a\nb"}); err != nil {
 			t.Fatal(err)
@@ -243,8 +243,8 @@ func TestLog(t *testing.T) {
 	if err == nil {
 		err = os.WriteFile(name, text[:len(text)-5], 0o644)
 	}
-	if known, _, e := open(name); err != nil || e != nil || len(known) != 2 || known["1"].Was != "a\nb" {
-		t.Errorf("%v: %v, %v", known, err, e)
+	if logged, _, e := openLog(name); err != nil || e != nil || len(logged) != 2 || logged["1"].Was != "a\nb" {
+		t.Errorf("%v: %v, %v", logged, err, e)
 	}
 }
 
@@ -252,8 +252,8 @@ func TestLog(t *testing.T) {
 func TestTrialsEnd(t *testing.T) {
 	ended := make(chan error)
 	for want, x := range map[string]Trial{
-		"panic: out of order": {"panics", func(testing.TB, *bench) string { panic("out of order") }},
-		"no end after": OnDevice("goes on", sim.Options{}, func(t testing.TB, dev device.Device) {
+		"panic: out of order": {"panics", func(testing.TB, *trialRun) string { panic("out of order") }},
+		"no end after": DeviceTrial("goes on", sim.Options{}, func(t testing.TB, dev device.Device) {
 			for {
 				if _, err := dev.Memory(); err != nil {
 					ended <- err
@@ -262,8 +262,8 @@ func TestTrialsEnd(t *testing.T) {
 			}
 		}),
 	} {
-		if how := x.judge(t, nil, 50*time.Millisecond); !strings.HasPrefix(how, want) {
-			t.Errorf("%s: %q, want %q", x.Name, how, want)
+		if failure := x.judge(t, nil, 50*time.Millisecond); !strings.HasPrefix(failure, want) {
+			t.Errorf("%s: %q, want %q", x.Name, failure, want)
 		}
 	}
 	if err := <-ended; !errors.Is(err, device.ErrClosed) {

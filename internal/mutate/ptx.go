@@ -27,11 +27,11 @@ func (s *statement) with(op string, args []string) string {
 	if len(args) > 0 {
 		text += " " + strings.Join(args, ", ")
 	}
-	return s.guarded(text)
+	return s.addGuard(text)
 }
 
-// guarded adds the guard of the statement to an instruction.
-func (s *statement) guarded(text string) string {
+// addGuard adds the guard of the statement to an instruction.
+func (s *statement) addGuard(text string) string {
 	if s.guard == "" {
 		return text
 	}
@@ -46,9 +46,9 @@ type kernel struct {
 	labels map[string]int // the number of the statement after each label
 }
 
-// split returns the kernels of a file with names that begin with that of an image. The name of the
-// structure is stripped from them.
-func split(ptx, image, structure string) []kernel {
+// parseKernels returns the kernels of a file with names that begin with that of an image. The name
+// of the structure is stripped from them.
+func parseKernels(ptx, image, structure string) []kernel {
 	const entry = ".visible .entry "
 	var all []kernel
 	var k *kernel
@@ -65,15 +65,15 @@ func split(ptx, image, structure string) []kernel {
 		case k != nil && line == "}":
 			k, inside = nil, false
 		case inside:
-			k.add(line, at, number)
+			k.parseLine(line, at, number)
 		}
 		at += len(line) + 1
 	}
 	return all
 }
 
-// add parses a line of a body: a label, a directive, or statements.
-func (k *kernel) add(line string, at, number int) {
+// parseLine parses a line of a body: a label, a directive, or statements.
+func (k *kernel) parseLine(line string, at, number int) {
 	if label, ok := strings.CutSuffix(line, ":"); ok {
 		k.labels[label] = len(k.body)
 		return

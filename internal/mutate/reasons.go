@@ -47,9 +47,9 @@ func ParseReasons(text string) (all Reasons, err error) {
 	return all, nil
 }
 
-// of returns the first reason for a survivor, or nil. If survivors were not probed, any outcome
+// find returns the first reason for a survivor, or nil. If survivors were not probed, any outcome
 // matches.
-func (all Reasons) of(v *Verdict, probed bool) *Reason {
+func (all Reasons) find(v *Verdict, probed bool) *Reason {
 	for i := range all {
 		if r := &all[i]; (!probed || match(r.Outcome, string(v.Outcome))) && match(r.Name, v.Mutant) && match(r.Context, v.Context) {
 			return r

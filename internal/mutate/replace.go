@@ -11,7 +11,7 @@ import (
 // the structure's name, it replaces each match of pattern. It fails the test if no loaded file
 // matches.
 func Replace(t testing.TB, kernels, pattern, with string) func(file, ptx string) string {
-	what, names := regexp.MustCompile(pattern), regexp.MustCompile(`^[a-z]+_(?:`+kernels+`)\(`)
+	re, names := regexp.MustCompile(pattern), regexp.MustCompile(`^[a-z]+_(?:`+kernels+`)\(`)
 	var mu sync.Mutex
 	changed := false
 	t.Cleanup(func() {
@@ -24,8 +24,8 @@ func Replace(t testing.TB, kernels, pattern, with string) func(file, ptx string)
 	return func(file, ptx string) string {
 		parts := strings.SplitAfter(ptx, ".entry ")
 		for i, p := range parts {
-			if names.MatchString(p) && what.MatchString(p) {
-				parts[i] = what.ReplaceAllString(p, with)
+			if names.MatchString(p) && re.MatchString(p) {
+				parts[i] = re.ReplaceAllString(p, with)
 				mu.Lock()
 				changed = true
 				mu.Unlock()

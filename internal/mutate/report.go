@@ -39,28 +39,28 @@ func newReport(verdicts []*Verdict, reasons Reasons, probed bool) *report {
 		if r.rows[kind] == nil {
 			r.rows[kind] = &row{}
 		}
-		var why *Reason
+		var reason *Reason
 		if v.survived() {
-			if why = reasons.of(v, probed); why == nil {
+			if reason = reasons.find(v, probed); reason == nil {
 				r.unexplained = append(r.unexplained, v)
 			} else {
-				r.explained[why]++
+				r.explained[reason]++
 			}
 		}
-		r.rows[kind].count(v, why)
-		r.rows[sum].count(v, why)
+		r.rows[kind].count(v, reason)
+		r.rows[sum].count(v, reason)
 	}
 	return r
 }
 
-func (r *row) count(v *Verdict, why *Reason) {
+func (r *row) count(v *Verdict, reason *Reason) {
 	r.all++
 	switch {
 	case v.Outcome == Killed:
 		r.killed++
 	case v.Outcome == Unloaded:
 		r.unloaded++
-	case why == nil || why.Class == Escapes:
+	case reason == nil || reason.Class == Escapes:
 		r.escaped++
 	default:
 		r.same++
@@ -83,8 +83,8 @@ func (r *report) String() string {
 	}
 	w.Flush()
 	for i := range r.reasons {
-		if why := &r.reasons[i]; r.explained[why] > 0 {
-			fmt.Fprintf(&s, "%d %s: %s\n", r.explained[why], why.Class, why.Text)
+		if reason := &r.reasons[i]; r.explained[reason] > 0 {
+			fmt.Fprintf(&s, "%d %s: %s\n", r.explained[reason], reason.Class, reason.Text)
 		}
 	}
 	for _, v := range r.unexplained {

@@ -16,16 +16,16 @@ import (
 )
 
 var (
-	many = flag.Int("sim.mutants", 0, "random mutants of kernels to judge per test; 0: the test's own number")
-	seed = flag.Uint64("sim.mutant", 0, "seed of the order in which mutants are judged")
-	from = flag.Int("sim.mutant.from", 0, "number of the first mutant in that order")
-	only = flag.String("sim.mutant.name", "", "the one mutant to judge")
-	file = flag.String("sim.mutant.log", "", "file to note verdicts in, as lines of JSON; those that are there are taken as they are")
+	nMutants = flag.Int("sim.mutants", 0, "random mutants of kernels to judge per test; 0: the test's own number")
+	seed     = flag.Uint64("sim.mutant", 0, "seed of the order in which mutants are judged")
+	from     = flag.Int("sim.mutant.from", 0, "number of the first mutant in that order")
+	onlyName = flag.String("sim.mutant.name", "", "the one mutant to judge")
+	logFile  = flag.String("sim.mutant.log", "", "file to note verdicts in, as lines of JSON; those that are there are taken as they are")
 )
 
 // Config specifies the structure with the kernels to break.
 type Config struct {
-	// Images are the images of the structure; see [Of].
+	// Images are the images of the structure; see [Mutants].
 	Images []*device.Image
 	// Number is the number of mutants to judge, unless the flag sets it. If both are 0, the test is
 	// skipped.
@@ -48,46 +48,46 @@ func Run(t *testing.T, cfg Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	asked, n := *many > 0 || *only != "", cfg.Number
-	if n == 0 && !asked {
+	fromFlags, n := *nMutants > 0 || *onlyName != "", cfg.Number
+	if n == 0 && !fromFlags {
 		t.Skip("-sim.mutants says how many")
 	}
-	all := Of(cfg.Images, *seed)
-	made := len(all)
+	all := Mutants(cfg.Images, *seed)
+	nTotal := len(all)
 	for _, img := range cfg.Images {
 		if !slices.ContainsFunc(all, func(m *Mutant) bool { return m.Image == img.String() }) {
 			t.Fatalf("image %v has no kernels to break", img)
 		}
 	}
-	if *many > 0 {
-		n = *many
+	if *nMutants > 0 {
+		n = *nMutants
 	}
-	if !asked {
-		all = unexcused(all, reasons, *from+n)
+	if !fromFlags {
+		all = withoutReason(all, reasons, *from+n)
 	}
-	some := all[min(*from, len(all)):min(*from+n, len(all))]
-	if *only != "" {
-		i := slices.IndexFunc(all, func(m *Mutant) bool { return m.Name() == *only })
+	selected := all[min(*from, len(all)):min(*from+n, len(all))]
+	if *onlyName != "" {
+		i := slices.IndexFunc(all, func(m *Mutant) bool { return m.Name() == *onlyName })
 		if i < 0 {
-			t.Fatalf("no mutant %s", *only)
+			t.Fatalf("no mutant %s", *onlyName)
 		}
-		some = all[i : i+1]
+		selected = all[i : i+1]
 	}
-	verdicts := judgeAll(t, cfg, some, asked)
-	r := newReport(verdicts, reasons, asked)
-	t.Logf("%d of %d mutants of %s\n%s", len(some), made, cfg.Images[0].Name, r)
-	if n := len(r.unexplained); n > 0 && asked || 3*n > len(some) {
+	verdicts := judgeAll(t, cfg, selected, fromFlags)
+	r := newReport(verdicts, reasons, fromFlags)
+	t.Logf("%d of %d mutants of %s\n%s", len(selected), nTotal, cfg.Images[0].Name, r)
+	if n := len(r.unexplained); n > 0 && fromFlags || 3*n > len(selected) {
 		t.Errorf("%d mutants survive without a reason", n)
 	}
 }
 
-// unexcused returns the first n mutants without a reason to survive.
-func unexcused(all []*Mutant, reasons Reasons, n int) (first []*Mutant) {
+// withoutReason returns the first n mutants without a reason to survive.
+func withoutReason(all []*Mutant, reasons Reasons, n int) (first []*Mutant) {
 	for _, m := range all {
 		if len(first) == n {
 			break
 		}
-		if reasons.of(&Verdict{Mutant: m.Name(), Context: m.Context}, false) == nil {
+		if reasons.find(&Verdict{Mutant: m.Name(), Context: m.Context}, false) == nil {
 			first = append(first, m)
 		}
 	}
@@ -95,36 +95,36 @@ func unexcused(all []*Mutant, reasons Reasons, n int) (first []*Mutant) {
 }
 
 // judgeAll judges mutants on all cores, except those with a verdict in the log.
-func judgeAll(t *testing.T, cfg Config, some []*Mutant, probe bool) []*Verdict {
-	known, note, err := open(*file)
+func judgeAll(t *testing.T, cfg Config, selected []*Mutant, probe bool) []*Verdict {
+	logged, note, err := openLog(*logFile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	verdicts := make([]*Verdict, len(some))
-	var fair controls
+	verdicts := make([]*Verdict, len(selected))
+	var ctl controls
 	var work sync.WaitGroup
 	next := make(chan int)
 	for range runtime.GOMAXPROCS(0) {
 		work.Go(func() {
 			for i := range next {
-				m := some[i]
+				m := selected[i]
 				trials := cfg.Trials[m.Image](m)
 				v := m.judge(t, trials, probe)
 				if probe && v.Outcome == Killed {
-					fair.check(t, m, trials, v.By)
+					ctl.check(t, m, trials, v.By)
 				}
 				if err := note(v); err != nil {
 					t.Error(err)
 				}
-				if *only != "" {
+				if *onlyName != "" {
 					t.Logf("%+v", *v)
 				}
 				verdicts[i] = v
 			}
 		})
 	}
-	for i, m := range some {
-		if v := known[m.Name()]; v != nil && v.Was == m.Was && v.Now == m.Now {
+	for i, m := range selected {
+		if v := logged[m.Name()]; v != nil && v.Was == m.Was && v.Now == m.Now {
 			verdicts[i] = v
 		} else {
 			next <- i
@@ -144,9 +144,9 @@ type controls struct {
 // A control is a trial of the original kernels of one image.
 type control struct{ trial, file string }
 
-func (c *controls) check(t *testing.T, m *Mutant, trials []Trial, by string) {
-	x := trials[slices.IndexFunc(trials, func(x Trial) bool { return x.Name == by })]
-	as := control{by, m.file()}
+func (c *controls) check(t *testing.T, m *Mutant, trials []Trial, trial string) {
+	x := trials[slices.IndexFunc(trials, func(x Trial) bool { return x.Name == trial })]
+	as := control{trial, m.file()}
 	c.mu.Lock()
 	if c.done == nil {
 		c.done = map[control]*sync.Once{}
@@ -158,18 +158,18 @@ func (c *controls) check(t *testing.T, m *Mutant, trials []Trial, by string) {
 	}
 	c.mu.Unlock()
 	once.Do(func() {
-		if how := x.judge(t, m.rewrite(m.Was), patience); how != "" {
-			t.Errorf("%s fails without a mutant: %s", by, how)
+		if failure := x.judge(t, m.rewrite(m.Was), trialTimeout); failure != "" {
+			t.Errorf("%s fails without a mutant: %s", trial, failure)
 		}
 	})
 }
 
-// open reads a log, if it exists, and returns a function that appends verdicts to it.
-func open(name string) (known map[string]*Verdict, note func(*Verdict) error, err error) {
+// openLog reads a log, if it exists, and returns a function that appends verdicts to it.
+func openLog(name string) (logged map[string]*Verdict, note func(*Verdict) error, err error) {
 	if name == "" {
 		return nil, func(*Verdict) error { return nil }, nil
 	}
-	known = map[string]*Verdict{}
+	logged = map[string]*Verdict{}
 	text, err := os.Open(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -179,13 +179,13 @@ func open(name string) (known map[string]*Verdict, note func(*Verdict) error, er
 		for lines := bufio.NewScanner(text); lines.Scan(); {
 			v := new(Verdict)
 			if json.Unmarshal(lines.Bytes(), v) == nil { // the last line may be truncated
-				known[v.Mutant] = v
+				logged[v.Mutant] = v
 			}
 		}
 		text.Close()
 	}
 	var mu sync.Mutex
-	return known, func(v *Verdict) error {
+	return logged, func(v *Verdict) error {
 		line, err := json.Marshal(v)
 		if err != nil {
 			return err

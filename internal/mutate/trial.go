@@ -17,19 +17,19 @@ import (
 type Trial struct {
 	Name string
 	// run returns the failure, or "".
-	run func(t testing.TB, b *bench) string
+	run func(t testing.TB, b *trialRun) string
 }
 
-// A bench runs trials of rewritten kernels.
-type bench struct {
+// A trialRun runs a trial on rewritten kernels.
+type trialRun struct {
 	rewrite func(file, ptx string) string
 	mu      sync.Mutex
 	devices []device.Device
 	ended   bool
 }
 
-// note records a device, so that it can be closed during a trial that does not end.
-func (b *bench) note(dev device.Device) {
+// addDevice records a device, so that it can be closed during a trial that does not end.
+func (b *trialRun) addDevice(dev device.Device) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.devices = append(b.devices, dev)
@@ -38,8 +38,8 @@ func (b *bench) note(dev device.Device) {
 	}
 }
 
-// end closes all devices: a trial that still uses one fails.
-func (b *bench) end() {
+// closeDevices closes all devices: a trial that still uses one fails.
+func (b *trialRun) closeDevices() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.ended = true
@@ -49,18 +49,18 @@ func (b *bench) end() {
 	b.devices = nil
 }
 
-// Schedules returns the trial of programs under random schedules.
-func Schedules[K weft.Key, V weft.Value](name string, cfg dst.Config[K, V]) Trial {
-	return Trial{name, func(_ testing.TB, b *bench) string {
+// ScheduleTrial returns the trial of programs under random schedules.
+func ScheduleTrial[K weft.Key, V weft.Value](name string, cfg dst.Config[K, V]) Trial {
+	return Trial{name, func(_ testing.TB, b *trialRun) string {
 		cfg := cfg
-		cfg.Rewrite, cfg.Whole = b.rewrite, true
+		cfg.Rewrite, cfg.NoShrink = b.rewrite, true
 		wrap := cfg.Wrap
 		cfg.Wrap = func(dev device.Device) device.Device {
-			b.note(dev)
+			b.addDevice(dev)
 			if wrap != nil {
 				dev = wrap(dev)
 			}
-			return limit(dev)
+			return limitMemory(dev)
 		}
 		f, tried := dst.Find(cfg)
 		if f == nil {
@@ -73,12 +73,12 @@ func Schedules[K weft.Key, V weft.Value](name string, cfg dst.Config[K, V]) Tria
 // budget is more warp instructions than any launch of a trial needs.
 const budget = 1 << 24
 
-// OnDevice returns the trial of a test on a simulated GPU. The test must not rely on its own
+// DeviceTrial returns the trial of a test on a simulated GPU. The test must not rely on its own
 // context or on subtests.
-func OnDevice(name string, opts sim.Options, test func(t testing.TB, dev device.Device)) Trial {
-	return Trial{name, func(t testing.TB, b *bench) string {
+func DeviceTrial(name string, opts sim.Options, test func(t testing.TB, dev device.Device)) Trial {
+	return Trial{name, func(t testing.TB, b *trialRun) string {
 		opts := opts
-		opts.Rewrite, opts.Memory = b.rewrite, memory
+		opts.Rewrite, opts.Memory = b.rewrite, maxMemory
 		if opts.Budget == 0 {
 			opts.Budget = budget
 		}
@@ -87,7 +87,7 @@ func OnDevice(name string, opts sim.Options, test func(t testing.TB, dev device.
 			if err != nil {
 				t.Fatal(err)
 			}
-			b.note(dev)
+			b.addDevice(dev)
 			test(t, dev)
 		})
 		if !failed {
@@ -97,13 +97,13 @@ func OnDevice(name string, opts sim.Options, test func(t testing.TB, dev device.
 	}}
 }
 
-// patience limits the time of a trial. Trials of correct kernels take seconds.
-const patience = time.Minute
+// trialTimeout limits the time of a trial. Trials of correct kernels take seconds.
+const trialTimeout = time.Minute
 
 // judge runs a trial on kernels, for at most a given time.
-func (x *Trial) judge(t testing.TB, rewrite func(file, ptx string) string, most time.Duration) (failure string) {
-	b := &bench{rewrite: rewrite}
-	defer b.end()
+func (x *Trial) judge(t testing.TB, rewrite func(file, ptx string) string, timeout time.Duration) (failure string) {
+	b := &trialRun{rewrite: rewrite}
+	defer b.closeDevices()
 	done := make(chan string, 1)
 	go func() {
 		defer func() {
@@ -116,7 +116,7 @@ func (x *Trial) judge(t testing.TB, rewrite func(file, ptx string) string, most 
 	select {
 	case failure := <-done:
 		return failure
-	case <-time.After(most):
-		return fmt.Sprintf("no end after %v", most)
+	case <-time.After(timeout):
+		return fmt.Sprintf("no end after %v", timeout)
 	}
 }

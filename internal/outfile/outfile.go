@@ -55,16 +55,16 @@ func begins(pattern string) func(*os.File) bool {
 	}
 }
 
-// place is a file of the run.
-type place struct {
+// fileID is a file of the run.
+type fileID struct {
 	name string      // as messages have it
 	path string      // after links
 	info fs.FileInfo // nil for a file that does not exist yet
 }
 
-// same reports whether two names lead to one file that keeps its content. Terminals, /dev/null,
+// sameFile reports whether two names lead to one file that keeps its content. Terminals, /dev/null,
 // pipes and sockets may be both ends of a run.
-func (p *place) same(o *place) bool {
+func (p *fileID) sameFile(o *fileID) bool {
 	switch {
 	case p.info != nil && o.info != nil:
 		return os.SameFile(p.info, o.info) && p.info.Mode()&(fs.ModeCharDevice|fs.ModeNamedPipe|fs.ModeSocket) == 0
@@ -78,7 +78,7 @@ func (p *place) same(o *place) bool {
 
 // Plan holds the files of one run.
 type Plan struct {
-	read, written []place
+	read, written []fileID
 	stdout        *os.File // nil if the verb prints nothing, or not to a file
 }
 
@@ -87,7 +87,7 @@ type Plan struct {
 func New(inputs []string, stdin io.Reader, stdout io.Writer) (*Plan, error) {
 	p := &Plan{}
 	for _, name := range inputs {
-		in, err := place{name: name}, error(nil)
+		in, err := fileID{name: name}, error(nil)
 		if name != Stdin {
 			in.info, err = os.Stat(name)
 		} else if f, ok := stdin.(*os.File); ok {
@@ -99,7 +99,7 @@ func New(inputs []string, stdin io.Reader, stdout io.Writer) (*Plan, error) {
 		}
 	}
 	if f, ok := stdout.(*os.File); ok {
-		out := place{name: "standard output"}
+		out := fileID{name: "standard output"}
 		var err error
 		if out.info, err = f.Stat(); err == nil {
 			p.stdout = f
@@ -110,15 +110,15 @@ func New(inputs []string, stdin io.Reader, stdout io.Writer) (*Plan, error) {
 }
 
 // add adds an output, unless it is another file of the run.
-func (p *Plan) add(out place, what string) error {
+func (p *Plan) add(out fileID, role string) error {
 	for i := range p.read {
-		if in := &p.read[i]; in.same(&out) {
-			return refuse("%s: it is the input %s, which would be overwritten", what, in.name)
+		if in := &p.read[i]; in.sameFile(&out) {
+			return refuse("%s: it is the input %s, which would be overwritten", role, in.name)
 		}
 	}
 	for i := range p.written {
-		if other := &p.written[i]; other.same(&out) {
-			return refuse("%s: %s is the same file", what, other.name)
+		if other := &p.written[i]; other.sameFile(&out) {
+			return refuse("%s: %s is the same file", role, other.name)
 		}
 	}
 	p.written = append(p.written, out)
@@ -129,37 +129,37 @@ func (p *Plan) add(out place, what string) error {
 // of another kind, and returns an error if the file cannot be written. prints says that the verb
 // prints to standard output as well.
 func (p *Plan) Writes(flag, name string, kind Kind, prints bool) error {
-	what := name
+	role := name
 	if flag != "" {
-		what = flag + " " + name
+		role = flag + " " + name
 	}
 	fail := func(err error) error {
 		if path := (*fs.PathError)(nil); errors.As(err, &path) {
 			err = path.Err
 		}
-		return fmt.Errorf("%s: %w", what, err)
+		return fmt.Errorf("%s: %w", role, err)
 	}
 	if name == Stdin {
-		return refuse("%s: /dev/stdout is standard output, and ./%s a file that is called so", what, name)
+		return refuse("%s: /dev/stdout is standard output, and ./%s a file that is called so", role, name)
 	}
 	path, err := atomicfile.Resolve(name)
 	if err != nil {
 		return fail(err)
 	}
-	out := place{name: what, path: path}
+	out := fileID{name: role, path: path}
 	out.info, err = os.Stat(path)
 	switch {
 	case err == nil && out.info.IsDir():
 		return fail(syscall.EISDIR)
 	case err == nil && atomicfile.IsDescriptor(path):
-		return p.descriptor(out, what, prints)
+		return p.descriptor(out, role, prints)
 	case err == nil && out.info.Mode().IsRegular():
 	case errors.Is(err, fs.ErrNotExist):
 		out.info = nil
 	case err != nil:
 		return fail(err)
 	}
-	if err := p.add(out, what); err != nil {
+	if err := p.add(out, role); err != nil {
 		return err
 	}
 	if out.info != nil && !out.info.Mode().IsRegular() {
@@ -172,7 +172,7 @@ func (p *Plan) Writes(flag, name string, kind Kind, prints bool) error {
 		}
 		defer f.Close()
 		if !kind.Is(f) {
-			return refuse("%s: the file exists and is not %s; remove it first to replace it", what, kind.Name)
+			return refuse("%s: the file exists and is not %s; remove it first to replace it", role, kind.Name)
 		}
 	}
 	trial, err := atomicfile.Create(name)
@@ -184,14 +184,14 @@ func (p *Plan) Writes(flag, name string, kind Kind, prints bool) error {
 }
 
 // descriptor adds an output that a shell has opened: whatever it holds was meant to be there.
-func (p *Plan) descriptor(out place, what string, prints bool) error {
+func (p *Plan) descriptor(out fileID, role string, prints bool) error {
 	if p.stdout != nil {
 		if info, err := p.stdout.Stat(); err == nil && os.SameFile(info, out.info) {
 			if prints {
-				return refuse("%s: it is standard output, where other results go", what)
+				return refuse("%s: it is standard output, where other results go", role)
 			}
 			return nil // New has compared it with the inputs
 		}
 	}
-	return p.add(out, what)
+	return p.add(out, role)
 }

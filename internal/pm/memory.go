@@ -127,9 +127,9 @@ func (m *Memory) Write(at uint64, b []byte) {
 			m.domain.Store(at+uint64(i), binary.NativeEndian.Uint64(b[i*Word:]))
 		}
 	}
-	if rest := b[whole*Word:]; len(rest) > 0 {
+	if tail := b[whole*Word:]; len(tail) > 0 {
 		var last [Word]byte
-		copy(last[:], rest)
+		copy(last[:], tail)
 		m.store(at+uint64(whole), binary.NativeEndian.Uint64(last[:]))
 	}
 	m.writeBack(at, at+WordsOf(len(b)))
@@ -153,9 +153,9 @@ func (m *Memory) Equal(at uint64, b []byte) bool {
 	if m.domain == nil {
 		return bytes.Equal(b, device.Bytes(m.words[at : at+WordsOf(len(b))])[:len(b)])
 	}
-	is := make([]byte, len(b))
-	m.Read(at, is)
-	return bytes.Equal(b, is)
+	data := make([]byte, len(b))
+	m.Read(at, data)
+	return bytes.Equal(b, data)
 }
 
 // Clear writes zeros to words [lo,hi).

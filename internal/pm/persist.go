@@ -20,14 +20,15 @@ type Persist interface {
 	Fence()
 }
 
-// CPU returns the Persist of this machine. If the persistence domain includes the caches, nothing
-// is written back. Error: device.ErrUnsupported, if the CPU has no instruction for write-backs.
-func CPU(domainHasCaches bool) (Persist, error) {
+// HostPersist returns the Persist of this machine. If the persistence domain includes the caches,
+// nothing is written back. Error: device.ErrUnsupported, if the CPU has no instruction for
+// write-backs.
+func HostPersist(domainHasCaches bool) (Persist, error) {
 	switch {
 	case machine.fence != nil && domainHasCaches:
-		return inCaches{}, nil
+		return fenceOnly{}, nil
 	case machine.fence != nil && machine.writeBack != nil:
-		return outOfCaches{}, nil
+		return flushAndFence{}, nil
 	}
 	return nil, fmt.Errorf("%w: the CPU does not write lines of its caches back: %s", device.ErrUnsupported, machine.name)
 }
@@ -42,21 +43,21 @@ type instructions struct {
 
 var machine = instructionsOfCPU()
 
-type inCaches struct{}
+type fenceOnly struct{}
 
-func (inCaches) WriteBack([]uint64) {}
-func (inCaches) Fence()             { machine.fence() }
+func (fenceOnly) WriteBack([]uint64) {}
+func (fenceOnly) Fence()             { machine.fence() }
 
-type outOfCaches struct{}
+type flushAndFence struct{}
 
-func (outOfCaches) WriteBack(words []uint64) {
+func (flushAndFence) WriteBack(words []uint64) {
 	if len(words) > 0 {
 		first, n := lines(words, machine.line)
 		machine.writeBack(first, n, machine.line)
 	}
 }
 
-func (outOfCaches) Fence() { machine.fence() }
+func (flushAndFence) Fence() { machine.fence() }
 
 // lines returns the start of the first cache line that holds some of the words, and the number of
 // such lines.

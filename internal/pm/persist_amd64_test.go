@@ -82,11 +82,11 @@ func (c *chase) read(first int, evict func()) time.Duration {
 	for range order {
 		at = c.words[at]
 	}
-	took := time.Since(start)
+	elapsed := time.Since(start)
 	if at != uint64(word(0)) {
 		c.t.Fatal("the lines are no cycle")
 	}
-	return took
+	return elapsed
 }
 
 // BenchmarkWriteBack measures the write-back of lines just stored to, and the fence after it.

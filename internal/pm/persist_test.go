@@ -27,11 +27,11 @@ func TestPersistent(t *testing.T) {
 		c := pmtest.NewCaches(device.Bytes(mapped))
 		m := pm.NewPersistent(device.Bytes(mapped), c)
 		store(m)
-		if c.Lost() == nil {
+		if c.CheckDurable() == nil {
 			t.Errorf("%s: durable before a fence", name)
 		}
 		m.Fence()
-		if err := c.Lost(); err != nil {
+		if err := c.CheckDurable(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -55,7 +55,7 @@ func TestPersistentIdle(t *testing.T) {
 // The Persist of this machine does not change the memory.
 func TestCPU(t *testing.T) {
 	for _, caches := range []bool{false, true} {
-		p, err := pm.CPU(caches)
+		p, err := pm.HostPersist(caches)
 		if err != nil {
 			t.Logf("caches %t: %v", caches, err)
 			continue

@@ -11,17 +11,18 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// bootAs simulates another start of the machine for the rest of a test.
-func bootAs(t *testing.T, id BootID) {
+// setBoot simulates another start of the machine for the rest of a test.
+func setBoot(t *testing.T, id BootID) {
 	was := Boot
 	Boot = func() BootID { return id }
 	t.Cleanup(func() { Boot = was })
 }
 
-// abandoned makes a pool in dir during boot id, leaves it without closing it, and returns its path.
-func abandoned(t *testing.T, dir string, id BootID) string {
+// newAbandonedPool makes a pool in dir during boot id, leaves it without closing it, and returns
+// its path.
+func newAbandonedPool(t *testing.T, dir string, id BootID) string {
 	t.Helper()
-	bootAs(t, id)
+	setBoot(t, id)
 	path := filepath.Join(dir, "pool")
 	p, err := Create(path, sample(), testSize)
 	if err == nil {
@@ -49,8 +50,8 @@ func TestPowerLost(t *testing.T) {
 		{"both are unknown", BootID{}, BootID{}, true, false},
 	} {
 		for dir, want := range map[string]bool{t.TempDir(): tt.disk, tmpfs(t): tt.memory} {
-			path := abandoned(t, dir, tt.was)
-			bootAs(t, tt.now)
+			path := newAbandonedPool(t, dir, tt.was)
+			setBoot(t, tt.now)
 			for range 2 { // a refusal changes nothing
 				for _, readOnly := range []bool{true, false} {
 					p, err := Open(path, readOnly)
@@ -66,7 +67,7 @@ func TestPowerLost(t *testing.T) {
 				continue
 			}
 			for range 2 { // nor does a salvage without verification
-				p, err := OpenOn(path, false, Terms{Salvage: true})
+				p, err := OpenWith(path, false, Requirements{Salvage: true})
 				if err != nil || !p.PowerLost() || p.WasClean() {
 					t.Fatalf("%s, salvaged: %v", tt.name, err)
 				}
@@ -75,9 +76,9 @@ func TestPowerLost(t *testing.T) {
 					t.Fatalf("%s, behind one who has not verified it: %v", tt.name, err)
 				}
 			}
-			p, err := OpenOn(path, false, Terms{Salvage: true})
+			p, err := OpenWith(path, false, Requirements{Salvage: true})
 			if err == nil {
-				err = p.Verified()
+				err = p.ClearPowerLost()
 			}
 			if err != nil || p.PowerLost() || p.Superblock().Boot != tt.now {
 				t.Fatalf("%s, verified: %v", tt.name, err)
@@ -92,16 +93,16 @@ func TestPowerLost(t *testing.T) {
 
 // A closed pool survives another start of the machine, and so does persistent memory.
 func TestPowerNotLost(t *testing.T) {
-	path := abandoned(t, t.TempDir(), BootID{1})
-	bootAs(t, BootID{2})
-	p, err := OpenOn(path, false, Terms{PMem: true, Said: Asserted{Persistent: true}})
+	path := newAbandonedPool(t, t.TempDir(), BootID{1})
+	setBoot(t, BootID{2})
+	p, err := OpenWith(path, false, Requirements{PMem: true, Asserted: Assertions{Persistent: true}})
 	if err != nil || p.PowerLost() || p.Superblock().Boot != (BootID{2}) {
 		t.Fatalf("persistent memory: %v", err)
 	}
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}
-	bootAs(t, BootID{3})
+	setBoot(t, BootID{3})
 	mustOpen(t, path, true).Close()
 	mustOpen(t, path, false).Close()
 }
@@ -124,13 +125,13 @@ func TestBootIn(t *testing.T) {
 
 // Contents last until the pool is opened for changing, even by a version without the field.
 func TestContents(t *testing.T) {
-	path := closed(t)
+	path := newClosedPool(t)
 	p := mustOpen(t, path, false)
 	if _, ok := p.Contents(); ok {
 		t.Error("nobody has sealed the pool")
 	}
 	want := Contents{Keys: 3, Slots: 4, Values: 5}
-	p.Seal(want)
+	p.SetContents(want)
 	if err := p.Commit(func(s *Superblock) { s.Epoch++ }); err != nil || p.Superblock().Contents != (Contents{}) {
 		t.Errorf("a pool that is open has contents: %v", err)
 	}
@@ -147,15 +148,15 @@ func TestContents(t *testing.T) {
 		p.Abandon()
 	}
 	p = mustOpen(t, path, false)
-	p.Seal(want)
+	p.SetContents(want)
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}
 	patch(t, path, func(mapped []byte) { // what version 1.0 leaves after opening and closing it
 		for i := range 2 {
 			b := (*block)(mapped[i*copyB:])
-			little.PutUint64(b[40:], little.Uint64(b[40:])+2)
-			b.seal()
+			le.PutUint64(b[40:], le.Uint64(b[40:])+2)
+			b.writeChecksums()
 		}
 	})
 	p = mustOpen(t, path, false)
@@ -168,9 +169,9 @@ func TestContents(t *testing.T) {
 func TestMinorVersions(t *testing.T) {
 	for minor, fields := range map[byte]bool{0: false, 1: true} {
 		for _, boot := range []byte{0, 1} {
-			_, mapped := formatted(t)
+			_, mapped := newFormatted(t)
 			rewrite(mapped, func(w *wire) { w.Minor, w.Boot = uint16(minor), BootID{boot} }, nil)
-			_, err := OnMemory(pm.New(mapped, nil))
+			_, err := OpenMemory(pm.New(mapped, nil))
 			if hidden := boot != 0 && !fields; errors.Is(err, op.ErrCorrupt) != hidden || !hidden && err != nil {
 				t.Errorf("minor %d, boot %d: %v", minor, boot, err)
 			}
@@ -222,18 +223,18 @@ func TestNamesWhatItIs(t *testing.T) {
 func TestKilledCreate(t *testing.T) {
 	for _, dir := range []string{t.TempDir(), tmpfs(t)} {
 		path := filepath.Join(dir, "pool")
-		child, says := start(t, "create", path, nil)
-		if says != "made" {
-			t.Fatal(says)
+		child, output := start(t, "create", path, nil)
+		if output != "made" {
+			t.Fatal(output)
 		}
-		alone(t, path)
+		checkDirectory(t, path)
 		child.Process.Kill()
 		child.Wait()
-		alone(t, path)
-		withoutName = false
-		child, says = start(t, "create named", path, nil)
-		if says != "made" {
-			t.Fatal(says)
+		checkDirectory(t, path)
+		useUnnamed = false
+		child, output = start(t, "create named", path, nil)
+		if output != "made" {
+			t.Fatal(output)
 		}
 		if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
 			t.Fatalf("%v, %v", entries, err)
@@ -246,12 +247,12 @@ func TestKilledCreate(t *testing.T) {
 		child.Process.Kill()
 		child.Wait()
 		p, err := Create(path, sample(), testSize)
-		withoutName = true
+		useUnnamed = true
 		if err != nil {
 			t.Fatal(err)
 		}
 		os.Remove(other)
-		alone(t, path, "pool")
+		checkDirectory(t, path, "pool")
 		if err := p.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -261,7 +262,7 @@ func TestKilledCreate(t *testing.T) {
 
 // Blocks reserved for root do not count as free.
 func TestBavail(t *testing.T) {
-	f, err := openFile(closed(t), os.O_RDWR, false, Terms{})
+	f, err := openFile(newClosedPool(t), os.O_RDWR, false, Requirements{})
 	if err != nil {
 		t.Fatal(err)
 	}

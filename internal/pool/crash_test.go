@@ -45,33 +45,33 @@ func (d *stores) Fence() {
 	d.pending = nil
 }
 
-// crashes calls after with the memory that each possible crash would leave now. It visits all of
-// them if few stores may be lost, and many random ones otherwise.
-func (d *stores) crashes(rng *rand.Rand, after func(left *stores)) (states int) {
-	const few, many = 10, 2000
-	n := 1 << min(len(d.pending), few+1)
-	if len(d.pending) > few {
-		n = many
+// forEachCrash calls check with the memory that each possible crash would leave now. It visits all
+// of them if few stores may be lost, and many random ones otherwise.
+func (d *stores) forEachCrash(rng *rand.Rand, check func(crashed *stores)) (states int) {
+	const maxExhaustive, maxSampled = 10, 2000
+	n := 1 << min(len(d.pending), maxExhaustive+1)
+	if len(d.pending) > maxExhaustive {
+		n = maxSampled
 	}
 	for i := range n {
 		kept := uint64(i)
-		if n == many {
+		if n == maxSampled {
 			kept = rng.Uint64()
 			if i%2 == 0 {
 				kept |= rng.Uint64()
 			}
 		}
-		was := make(map[uint64]uint64)
+		undo := make(map[uint64]uint64)
 		for j, s := range d.pending {
 			if kept>>j&1 != 0 {
-				if _, twice := was[s[0]]; !twice {
-					was[s[0]] = d.durable[s[0]]
+				if _, saved := undo[s[0]]; !saved {
+					undo[s[0]] = d.durable[s[0]]
 				}
 				d.durable[s[0]] = s[1]
 			}
 		}
-		after(&stores{durable: d.durable})
-		for at, v := range was {
+		check(&stores{durable: d.durable})
+		for at, v := range undo {
 			d.durable[at] = v
 		}
 	}
@@ -91,12 +91,12 @@ func TestCrashInCommit(t *testing.T) {
 	states := 0
 	legal := map[uint64]Superblock{2: p.Superblock()} // by generation: what a crash may leave
 	explore := func() {
-		states += d.crashes(rng, func(left *stores) {
-			again, err := OnMemory(memoryOf(left))
+		states += d.forEachCrash(rng, func(left *stores) {
+			reopened, err := OpenMemory(memoryOf(left))
 			if err != nil {
 				t.Fatalf("a crash leaves no superblock: %v", err)
 			}
-			s := again.Superblock()
+			s := reopened.Superblock()
 			if want, ok := legal[s.Generation]; !ok || s != want {
 				t.Fatalf("a crash leaves %+v", s)
 			}

@@ -30,27 +30,27 @@ import (
 // On a device of persistent memory (devdax) the pool takes all of the device. Create then grants
 // PMem or returns [ErrNotDurable]. If the device has a pool already, it returns fs.ErrExist.
 func Create(path string, first *Superblock, size int64) (*Pool, error) {
-	return CreateOn(path, first, size, Terms{})
+	return CreateWith(path, first, size, Requirements{})
 }
 
-// CreateOn is Create with terms. Error: [ErrNotDurable], with the condition of [PMem] that is not
-// met.
-func CreateOn(path string, first *Superblock, size int64, terms Terms) (*Pool, error) {
+// CreateWith is Create with requirements. Error: [ErrNotDurable], with the condition of [PMem] that
+// is not met.
+func CreateWith(path string, first *Superblock, size int64, req Requirements) (*Pool, error) {
 	s := *first
 	s.Size = uint64(max(size, 0))
-	fill(&s)
-	if err := s.illegal(s.Size); err != nil {
+	setDefaults(&s)
+	if err := s.validate(s.Size); err != nil {
 		return nil, fmt.Errorf("pool: create %s: %w: superblock: %w", path, op.ErrOptions, err)
 	}
-	p, err := create(path, &s, terms)
+	p, err := create(path, &s, req)
 	if err != nil {
 		return nil, fmt.Errorf("pool: create %s: %w", path, err)
 	}
 	return p, nil
 }
 
-// fill sets random or current values for the identity fields that the caller left zero.
-func fill(s *Superblock) {
+// setDefaults sets random or current values for the identity fields that the caller left zero.
+func setDefaults(s *Superblock) {
 	if s.UUID == [16]byte{} {
 		rand.Read(s.UUID[:])
 		s.UUID[6], s.UUID[8] = s.UUID[6]&0x0f|0x40, s.UUID[8]&0x3f|0x80 // version 4, RFC 9562
@@ -65,20 +65,20 @@ func fill(s *Superblock) {
 	}
 	if s.Tool == "" {
 		info, _ := debug.ReadBuildInfo()
-		s.Tool = tool(info)
+		s.Tool = toolVersion(info)
 	}
 }
 
-func create(path string, s *Superblock, terms Terms) (*Pool, error) {
+func create(path string, s *Superblock, req Requirements) (*Pool, error) {
 	switch stat, err := os.Lstat(path); {
 	case err == nil && stat.Mode()&fs.ModeCharDevice != 0:
-		return createOnDevice(path, s, terms)
+		return createOnDevice(path, s, req)
 	case err == nil:
 		return nil, fs.ErrExist // early, before blocks are allocated; publish decides
 	}
-	p, err := createUnnamed(path, s, terms)
+	p, err := createUnnamed(path, s, req)
 	if errors.Is(err, errNeedsName) {
-		p, err = createNamed(path, s, terms)
+		p, err = createNamed(path, s, req)
 	}
 	return p, err
 }
@@ -86,18 +86,18 @@ func create(path string, s *Superblock, terms Terms) (*Pool, error) {
 // errNeedsName means that the file system has no nameless files, or cannot name them later.
 var errNeedsName = errors.New("a file needs a name from the beginning")
 
-// beforeName runs when a pool is complete except for its name. Tests wait there.
-var beforeName = func() {}
+// beforeLink runs when a pool is complete except for its name. Tests wait there.
+var beforeLink = func() {}
 
-// withoutName enables nameless files. Tests turn it off.
-var withoutName = true
+// useUnnamed enables nameless files. Tests turn it off.
+var useUnnamed = true
 
 // createUnnamed makes a pool in a nameless file and names it once complete (O_TMPFILE, open(2)).
-func createUnnamed(path string, s *Superblock, terms Terms) (*Pool, error) {
-	if !withoutName {
+func createUnnamed(path string, s *Superblock, req Requirements) (*Pool, error) {
+	if !useUnnamed {
 		return nil, errNeedsName
 	}
-	f, err := openFile(filepath.Dir(path)+"/.", unix.O_RDWR|unix.O_TMPFILE, false, terms)
+	f, err := openFile(filepath.Dir(path)+"/.", unix.O_RDWR|unix.O_TMPFILE, false, req)
 	if err != nil {
 		if errors.Is(err, ErrNotDurable) {
 			return nil, err
@@ -109,7 +109,7 @@ func createUnnamed(path string, s *Superblock, terms Terms) (*Pool, error) {
 		f.close()
 		return nil, errNeedsName
 	}
-	return f.complete(s, path, func() error {
+	return f.formatAndLink(s, path, func() error {
 		err := unix.Linkat(unix.AT_FDCWD, self, unix.AT_FDCWD, path, unix.AT_SYMLINK_FOLLOW)
 		switch {
 		case err == nil:
@@ -122,23 +122,23 @@ func createUnnamed(path string, s *Superblock, terms Terms) (*Pool, error) {
 }
 
 // createNamed makes a pool in a temporary file with another name.
-func createNamed(path string, s *Superblock, terms Terms) (*Pool, error) {
+func createNamed(path string, s *Superblock, req Requirements) (*Pool, error) {
 	removeStale(path)
-	f, temp, err := openTemporary(path, terms)
+	f, temp, err := openTemporary(path, req)
 	if err != nil {
 		return nil, err
 	}
 	defer os.Remove(temp)
-	return f.complete(s, path, func() error { return os.Link(temp, path) })
+	return f.formatAndLink(s, path, func() error { return os.Link(temp, path) })
 }
 
 // openTemporary opens a new hidden file in the folder of path. A concurrent removeStale may remove
 // it before it is locked; openTemporary then retries.
-func openTemporary(path string, terms Terms) (f *file, temp string, err error) {
+func openTemporary(path string, req Requirements) (f *file, temp string, err error) {
 	dir, base := filepath.Split(path)
 	for range 100 {
 		temp = filepath.Join(dir, "."+base+"."+rand.Text()+".tmp")
-		f, err = openFile(temp, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, false, terms)
+		f, err = openFile(temp, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, false, req)
 		if errors.Is(err, ErrLocked) {
 			continue
 		}
@@ -183,13 +183,13 @@ func removeStale(path string) {
 	}
 }
 
-// complete makes a pool of an empty file, which publish then names. publish links the file, since a
-// link, unlike a rename, never replaces an existing file.
-func (f *file) complete(s *Superblock, path string, publish func() error) (*Pool, error) {
+// formatAndLink makes a pool of an empty file, which link then names. link links the file,
+// since a link, unlike a rename, never replaces an existing file.
+func (f *file) formatAndLink(s *Superblock, path string, link func() error) (*Pool, error) {
 	p, err := f.format(s)
 	if err == nil {
-		beforeName()
-		err = publish()
+		beforeLink()
+		err = link()
 	}
 	if err == nil {
 		if err = syncDir(filepath.Dir(path)); err != nil {
@@ -212,14 +212,14 @@ func (f *file) format(s *Superblock) (*Pool, error) {
 	if err := f.sync(); err != nil {
 		return nil, err
 	}
-	if err := f.load(); err != nil {
+	if err := f.mapFile(); err != nil {
 		return nil, err
 	}
 	p, err := Format(f.memory(), s)
 	if err != nil {
 		return nil, err
 	}
-	p.hold(f)
+	p.attach(f)
 	return p, f.sync()
 }
 
@@ -229,12 +229,12 @@ func Remove(path string) error {
 	if err != nil || stat.Mode()&fs.ModeCharDevice == 0 {
 		return os.Remove(path)
 	}
-	f, err := openFile(path, unix.O_RDWR, false, Terms{Said: Asserted{Persistent: true}})
+	f, err := openFile(path, unix.O_RDWR, false, Requirements{Asserted: Assertions{Persistent: true}})
 	if err != nil {
 		return fmt.Errorf("pool: remove %s: %w", path, err)
 	}
 	defer f.close()
-	if err := f.load(); err != nil {
+	if err := f.mapFile(); err != nil {
 		return fmt.Errorf("pool: remove %s: %w", path, err)
 	}
 	erase(f.memory(), &Superblock{})

@@ -19,31 +19,31 @@ func TestFullDisk(t *testing.T) {
 		if _, err := Create(path, sample(), maxSize); !errors.Is(err, unix.ENOSPC) {
 			t.Errorf("%d bytes: %v", uint64(maxSize), err)
 		}
-		alone(t, path)
+		checkDirectory(t, path)
 	}
 }
 
 // Allocation fails halfway.
 func TestLimitedFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pool")
-	if _, says := start(t, "limited", path, nil); !strings.HasPrefix(says, "true pool: create") || !strings.Contains(says, "allocating") {
-		t.Error(says)
+	if _, output := start(t, "limited", path, nil); !strings.HasPrefix(output, "true pool: create") || !strings.Contains(output, "allocating") {
+		t.Error(output)
 	}
-	alone(t, path)
+	checkDirectory(t, path)
 }
 
 // A small tmpfs holds one pool to its last page, and refuses a second one.
 func TestSmallTmpfs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pool")
-	own := &syscall.SysProcAttr{
+	attributes := &syscall.SysProcAttr{
 		Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWNS,
 		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}, GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
 	}
-	switch _, says := start(t, "small", path, own); {
-	case strings.HasPrefix(says, "mount:"):
-		t.Skip("no file system can be mounted here: ", says)
-	case says != "<nil>":
-		t.Error(says)
+	switch _, output := start(t, "small", path, attributes); {
+	case strings.HasPrefix(output, "mount:"):
+		t.Skip("no file system can be mounted here: ", output)
+	case output != "<nil>":
+		t.Error(output)
 	}
 }
 
@@ -60,8 +60,8 @@ func onSmallSystem(path string) error {
 	if _, err := Create(path+"2", s, 6<<20); !errors.Is(err, unix.ENOSPC) {
 		return fmt.Errorf("a second pool of 6 MiB: %w", err)
 	}
-	rest := make([]byte, 16<<20)
-	if err := os.WriteFile(path+".rest", rest, 0o600); !errors.Is(err, unix.ENOSPC) {
+	filler := make([]byte, 16<<20)
+	if err := os.WriteFile(path+".rest", filler, 0o600); !errors.Is(err, unix.ENOSPC) {
 		return fmt.Errorf("filling the rest: %w", err)
 	}
 	for at := DataStart; at < 6<<20; at++ {
@@ -88,7 +88,7 @@ func tmpfs(t *testing.T) string {
 // sparse makes a pool without its zero blocks, as some ways of copying leave it.
 func sparse(t *testing.T, dir string) string {
 	t.Helper()
-	_, mapped := formatted(t)
+	_, mapped := newFormatted(t)
 	path := filepath.Join(dir, "pool")
 	f, err := os.Create(path)
 	if err != nil {
@@ -147,12 +147,12 @@ func TestHolesOnTmpfs(t *testing.T) {
 // A pool on huge pages consists of whole ones.
 func TestHugePages(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pool")
-	own := &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS}
-	switch _, says := start(t, "huge", path, own); {
-	case strings.HasPrefix(says, "mount:"), strings.Contains(says, "no space"), strings.Contains(says, "cannot allocate"):
-		t.Skip("no huge pages are reserved, or none can be had here: ", says)
-	case says != "<nil>":
-		t.Error(says)
+	attributes := &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS}
+	switch _, output := start(t, "huge", path, attributes); {
+	case strings.HasPrefix(output, "mount:"), strings.Contains(output, "no space"), strings.Contains(output, "cannot allocate"):
+		t.Skip("no huge pages are reserved, or none can be had here: ", output)
+	case output != "<nil>":
+		t.Error(output)
 	}
 }
 

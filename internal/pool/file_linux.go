@@ -23,27 +23,28 @@ import (
 //
 // Errors: [ErrLocked]; [ErrVersion]; [ErrPowerLost]; weft's ErrFormat and ErrCorrupt, with what is
 // wrong with each copy of the superblock; and errors of the system.
-func Open(path string, readOnly bool) (*Pool, error) { return OpenOn(path, readOnly, Terms{}) }
+func Open(path string, readOnly bool) (*Pool, error) { return OpenWith(path, readOnly, Requirements{}) }
 
-// OpenOn is Open with terms. Error: [ErrNotDurable], with the condition of [PMem] that is not met.
-func OpenOn(path string, readOnly bool, terms Terms) (*Pool, error) {
-	p, err := open(path, readOnly, terms)
+// OpenWith is Open with requirements. Error: [ErrNotDurable], with the condition of [PMem] that is
+// not met.
+func OpenWith(path string, readOnly bool, req Requirements) (*Pool, error) {
+	p, err := open(path, readOnly, req)
 	if err != nil {
 		return nil, fmt.Errorf("pool: open %s: %w", path, err)
 	}
 	return p, nil
 }
 
-func open(path string, readOnly bool, terms Terms) (*Pool, error) {
+func open(path string, readOnly bool, req Requirements) (*Pool, error) {
 	flags := unix.O_RDWR
 	if readOnly {
 		flags = unix.O_RDONLY
 	}
-	f, err := openFile(path, flags, readOnly, terms)
+	f, err := openFile(path, flags, readOnly, req)
 	if err != nil {
 		return nil, err
 	}
-	p, err := f.pool(readOnly, terms)
+	p, err := f.openPool(readOnly, req)
 	if err != nil {
 		f.close()
 		return nil, err
@@ -51,26 +52,26 @@ func open(path string, readOnly bool, terms Terms) (*Pool, error) {
 	return p, nil
 }
 
-// pool opens the pool in the file.
-func (f *file) pool(readOnly bool, terms Terms) (*Pool, error) {
+// openPool opens the pool in the file.
+func (f *file) openPool(readOnly bool, req Requirements) (*Pool, error) {
 	stat, err := f.stat()
 	if err != nil {
 		return nil, err
 	}
 	if f.device { // a device cannot be read, only mapped
-		if err := f.load(); err != nil {
+		if err := f.mapFile(); err != nil {
 			return nil, err
 		}
 	}
 	copies := readCopies(f)
-	p, err := chosen(&copies, uint64(f.size))
+	p, err := poolOf(&copies, uint64(f.size))
 	if err != nil {
 		return nil, err
 	}
 	if unknown := p.last.Features.ReadOnly &^ known.ReadOnly; unknown != 0 && !readOnly {
 		return nil, fmt.Errorf("%w: the pool has features %#x; open it for reading: %w", ErrVersion, unknown, ErrReadOnly)
 	}
-	if p.powerLost = f.powerLost(&p.last); p.powerLost && !terms.Salvage {
+	if p.powerLost = f.powerLost(&p.last); p.powerLost && !req.Salvage {
 		return nil, fmt.Errorf("%w: the pool was open when the machine stopped, or was copied from another one while it was open: "+
 			"of what had been acknowledged some may be missing. Open it with OpenOptions.Repair (weft pool check --repair), "+
 			"which keeps what has its checksum, or restore a backup. If the memory is persistent, assert that", ErrPowerLost)
@@ -79,16 +80,16 @@ func (f *file) pool(readOnly bool, terms Terms) (*Pool, error) {
 		if err := f.fillHoles(stat, readOnly); err != nil {
 			return nil, err
 		}
-		if err := f.load(); err != nil {
+		if err := f.mapFile(); err != nil {
 			return nil, err
 		}
 	}
 	p.memory = f.memory()
-	p.hold(f)
+	p.attach(f)
 	if readOnly {
 		return p, nil
 	}
-	return p, p.begin()
+	return p, p.markUnclean()
 }
 
 // powerLost reports whether an unclean pool was open when the machine stopped. Stores fenced in
@@ -110,14 +111,14 @@ func (f *file) inMemory() bool {
 	return f.system.Type == unix.TMPFS_MAGIC || uint32(f.system.Type) == unix.HUGETLBFS_MAGIC
 }
 
-// hold attaches a file to the pool.
-func (p *Pool) hold(f *file) {
+// attach attaches a file to the pool.
+func (p *Pool) attach(f *file) {
 	p.file, p.mapped, p.readOnly = f, f.mapped, f.readOnly
-	p.grants = f.grants()
+	p.durability = f.durability()
 }
 
-// grants returns the durability that the file grants.
-func (f *file) grants() Durability {
+// durability returns the durability that the file grants.
+func (f *file) durability() Durability {
 	switch {
 	case f.persist != nil:
 		return PMem
@@ -167,9 +168,9 @@ type file struct {
 }
 
 // openFile opens and locks a file and finds out what it grants. It does not follow links.
-func openFile(path string, flags int, readOnly bool, terms Terms) (*file, error) {
-	if flags&unix.O_CREAT != 0 && terms.PMem {
-		if _, err := domainOf(nil, terms); err != nil {
+func openFile(path string, flags int, readOnly bool, req Requirements) (*file, error) {
+	if flags&unix.O_CREAT != 0 && req.PMem {
+		if _, err := domainOf(nil, req); err != nil {
 			return nil, err // before the file exists
 		}
 	}
@@ -182,7 +183,7 @@ func openFile(path string, flags int, readOnly bool, terms Terms) (*file, error)
 		f.Close()
 		return nil, err
 	}
-	if err := l.learn(terms); err != nil {
+	if err := l.readAttributes(req); err != nil {
 		l.close()
 		return nil, err
 	}
@@ -224,8 +225,8 @@ func kindOf(mode uint32) string {
 	return "no regular file"
 }
 
-// learn reads size, file system and durability of the file from the system.
-func (f *file) learn(terms Terms) error {
+// readAttributes reads size, file system and durability of the file from the system.
+func (f *file) readAttributes(req Requirements) error {
 	if err := retry(func() error { return unix.Fstatfs(f.fd(), &f.system) }); err != nil {
 		return err
 	}
@@ -238,7 +239,7 @@ func (f *file) learn(terms Terms) error {
 			return err
 		}
 	}
-	return f.grant(stat, terms)
+	return f.setPersist(stat, req)
 }
 
 // fileID identifies a file under all of its names, or a device, with inode 0.
@@ -268,14 +269,14 @@ func (f *file) lock() error {
 	}
 	opened.Lock()
 	defer opened.Unlock()
-	have, want, how := opened.files[f.id], writer, unix.LOCK_EX
+	holders, next, mode := opened.files[f.id], writer, unix.LOCK_EX
 	if f.readOnly {
-		want, how = have+1, unix.LOCK_SH
+		next, mode = holders+1, unix.LOCK_SH
 	}
-	if have == writer || have > 0 && !f.readOnly {
+	if holders == writer || holders > 0 && !f.readOnly {
 		return fmt.Errorf("%w: open in this process", ErrLocked)
 	}
-	switch err := retry(func() error { return unix.Flock(f.fd(), how|unix.LOCK_NB) }); {
+	switch err := retry(func() error { return unix.Flock(f.fd(), mode|unix.LOCK_NB) }); {
 	case errors.Is(err, unix.EWOULDBLOCK):
 		return fmt.Errorf("%w: open in another process", ErrLocked)
 	case err != nil:
@@ -284,7 +285,7 @@ func (f *file) lock() error {
 	if opened.files == nil {
 		opened.files = make(map[fileID]int)
 	}
-	opened.files[f.id] = want
+	opened.files[f.id] = next
 	return nil
 }
 
@@ -293,16 +294,16 @@ func (f *file) lock() error {
 func (f *file) close() error {
 	opened.Lock()
 	defer opened.Unlock()
-	var unmapped error
+	var unmapErr error
 	if f.mapped != nil {
-		unmapped = unix.Munmap(f.mapped)
+		unmapErr = unix.Munmap(f.mapped)
 		f.mapped = nil
 	}
-	unlocked := retry(func() error { return unix.Flock(f.fd(), unix.LOCK_UN) })
+	unlockErr := retry(func() error { return unix.Flock(f.fd(), unix.LOCK_UN) })
 	if opened.files[f.id]--; opened.files[f.id] <= 0 {
 		delete(opened.files, f.id)
 	}
-	return errors.Join(unmapped, unlocked, f.f.Close())
+	return errors.Join(unmapErr, unlockErr, f.f.Close())
 }
 
 func (f *file) fd() int { return int(f.f.Fd()) }
@@ -321,8 +322,8 @@ func (f *file) sync() error {
 	return retry(func() error { return unix.Fdatasync(f.fd()) })
 }
 
-// load maps the file. A device chooses addresses that suit its huge pages.
-func (f *file) load() error {
+// mapFile maps the file. A device chooses addresses that suit its huge pages.
+func (f *file) mapFile() error {
 	protection := unix.PROT_READ
 	if !f.readOnly {
 		protection |= unix.PROT_WRITE
@@ -350,10 +351,10 @@ func (f *file) allocate(size int64) error {
 	if err != nil {
 		return err
 	}
-	need, free := size-stat.Blocks*512, int64(f.system.Bavail)*int64(f.system.Bsize)
+	missing, free := size-stat.Blocks*512, int64(f.system.Bavail)*int64(f.system.Bsize)
 	// 0: no limit. Do not fill a disk to find out that it is too small.
-	if f.system.Blocks > 0 && need > free {
-		return fmt.Errorf("%w: %d bytes wanted, %d free", unix.ENOSPC, need, free)
+	if f.system.Blocks > 0 && missing > free {
+		return fmt.Errorf("%w: %d bytes wanted, %d free", unix.ENOSPC, missing, free)
 	}
 	for at := int64(0); at < size; at += allocStep {
 		n := min(allocStep, size-at)

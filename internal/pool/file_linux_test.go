@@ -16,8 +16,8 @@ import (
 	"github.com/weftgo/weft/internal/op"
 )
 
-// created returns a pool in a new file, and the file's name.
-func created(t *testing.T) (*Pool, string) {
+// newPool returns a pool in a new file, and the file's name.
+func newPool(t *testing.T) (*Pool, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "pool")
 	p, err := Create(path, sample(), testSize)
@@ -28,10 +28,10 @@ func created(t *testing.T) (*Pool, string) {
 	return p, path
 }
 
-// closed returns the name of a file with a closed pool.
-func closed(t *testing.T) string {
+// newClosedPool returns the name of a file with a closed pool.
+func newClosedPool(t *testing.T) string {
 	t.Helper()
-	p, path := created(t)
+	p, path := newPool(t)
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -48,8 +48,8 @@ func mustOpen(t *testing.T, path string, readOnly bool) *Pool {
 	return p
 }
 
-// alone fails unless the directory of path holds exactly these names.
-func alone(t *testing.T, path string, names ...string) {
+// checkDirectory fails unless the directory of path holds exactly these names.
+func checkDirectory(t *testing.T, path string, names ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil {
@@ -65,8 +65,8 @@ func alone(t *testing.T, path string, names ...string) {
 }
 
 func TestCreateOpenClose(t *testing.T) {
-	p, path := created(t)
-	alone(t, path, "pool")
+	p, path := newPool(t)
+	checkDirectory(t, path, "pool")
 	stat, err := os.Stat(path)
 	if err != nil || stat.Mode() != 0o600 || stat.Size() != testSize {
 		t.Fatalf("%v, mode %v, %d bytes", err, stat.Mode(), stat.Size())
@@ -126,7 +126,7 @@ func TestCreateFills(t *testing.T) {
 
 // Create replaces nothing.
 func TestCreateOverSomething(t *testing.T) {
-	path := closed(t)
+	path := newClosedPool(t)
 	was, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -134,8 +134,8 @@ func TestCreateOverSomething(t *testing.T) {
 	if _, err := Create(path, sample(), testSize); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("a pool: %v", err)
 	}
-	for name, create := range map[string]func(string, *Superblock, Terms) (*Pool, error){"without a name": createUnnamed, "named": createNamed} {
-		if _, err := create(path, sample(), Terms{}); !errors.Is(err, fs.ErrExist) {
+	for name, create := range map[string]func(string, *Superblock, Requirements) (*Pool, error){"without a name": createUnnamed, "named": createNamed} {
+		if _, err := create(path, sample(), Requirements{}); !errors.Is(err, fs.ErrExist) {
 			t.Errorf("a pool that has come in the meantime, %s: %v", name, err)
 		}
 	}
@@ -150,7 +150,7 @@ func TestCreateOverSomething(t *testing.T) {
 	if _, err := Create(link, sample(), testSize); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("a link to nothing: %v", err)
 	}
-	alone(t, path, "pool", "symlink")
+	checkDirectory(t, path, "pool", "symlink")
 	for size, want := range map[int64]error{-1: op.ErrOptions, 0: op.ErrOptions, testSize + 1: op.ErrOptions, DataStart: op.ErrOptions, testSize - Page: op.ErrOptions} {
 		if _, err := Create(path+"2", sample(), size); !errors.Is(err, want) {
 			t.Errorf("%d bytes: %v", size, err)
@@ -171,7 +171,7 @@ func writeFile(t *testing.T, path string, content []byte) string {
 
 // Only regular files open, under their own names.
 func TestOpenSomethingElse(t *testing.T) {
-	path := closed(t)
+	path := newClosedPool(t)
 	dir := filepath.Dir(path)
 	link, pipe := filepath.Join(dir, "link"), filepath.Join(dir, "pipe")
 	if err := errors.Join(os.Symlink("pool", link), unix.Mkfifo(pipe, 0o600)); err != nil {
@@ -198,7 +198,7 @@ func TestOpenSomethingElse(t *testing.T) {
 
 // A file has one writer or several readers, under all of its names.
 func TestDoubleOpen(t *testing.T) {
-	p, path := created(t)
+	p, path := newPool(t)
 	other := filepath.Join(filepath.Dir(path), "other")
 	if err := os.Link(path, other); err != nil {
 		t.Fatal(err)
@@ -209,8 +209,8 @@ func TestDoubleOpen(t *testing.T) {
 				t.Errorf("open, read-only %v: %v", readOnly, err)
 			}
 		}
-		if child, says := start(t, "read", path, nil); !strings.Contains(says, "locked: open in another process") {
-			t.Errorf("another process: %s", says)
+		if child, output := start(t, "read", path, nil); !strings.Contains(output, "locked: open in another process") {
+			t.Errorf("another process: %s", output)
 			child.Process.Kill()
 		}
 	}
@@ -231,10 +231,10 @@ func TestDoubleOpen(t *testing.T) {
 
 // Two processes may read, but none may write while another one reads.
 func TestReadersAcrossProcesses(t *testing.T) {
-	path := closed(t)
-	child, says := start(t, "read", path, nil)
-	if says != "opened: <nil>" {
-		t.Fatal(says)
+	path := newClosedPool(t)
+	child, output := start(t, "read", path, nil)
+	if output != "opened: <nil>" {
+		t.Fatal(output)
 	}
 	mustOpen(t, path, true).Close()
 	if _, err := Open(path, false); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), "another process") {
@@ -247,11 +247,11 @@ func TestReadersAcrossProcesses(t *testing.T) {
 
 // What a killed process has stored and committed remains, and the pool is unclean.
 func TestKill(t *testing.T) {
-	path := closed(t)
+	path := newClosedPool(t)
 	for round := range uint64(5) {
-		child, says := start(t, "hold", path, nil)
-		if says != "opened: <nil>" {
-			t.Fatal(says)
+		child, output := start(t, "hold", path, nil)
+		if output != "opened: <nil>" {
+			t.Fatal(output)
 		}
 		if _, err := Open(path, false); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), "another process") {
 			t.Errorf("while the other process lives: %v", err)
@@ -274,7 +274,7 @@ func TestKill(t *testing.T) {
 
 // A file opened for reading does not change and cannot be changed.
 func TestReadOnly(t *testing.T) {
-	path := closed(t)
+	path := newClosedPool(t)
 	was, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -296,7 +296,7 @@ func TestReadOnly(t *testing.T) {
 
 // A pool with a feature that readers need not support opens for reading.
 func TestUnknownForReading(t *testing.T) {
-	path := closed(t)
+	path := newClosedPool(t)
 	patch(t, path, func(mapped []byte) {
 		clear(mapped[:blockSize])
 		rewrite(mapped, func(w *wire) { w.Features.ReadOnly = 8 }, func(b *block) { b[1192] = 17 })
@@ -321,7 +321,7 @@ func patch(t *testing.T, path string, change func(mapped []byte)) {
 // A file of another length is refused before it is mapped, at every boundary near the ends. A
 // missing page would kill the process.
 func TestTruncated(t *testing.T) {
-	path := closed(t)
+	path := newClosedPool(t)
 	whole, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -343,7 +343,7 @@ func TestTruncated(t *testing.T) {
 			}
 		}
 		info, err := Inspect(path)
-		if err != nil || info.Size != size || !errors.Is(info.Err, op.ErrCorrupt) || (info.Chosen < 0) != (size < blockSize) {
+		if err != nil || info.Size != size || !errors.Is(info.Err, op.ErrCorrupt) || (info.Current < 0) != (size < blockSize) {
 			t.Errorf("Inspect %d of %d bytes: %v, %+v", size, testSize, err, info)
 		}
 	}
@@ -353,15 +353,15 @@ func TestTruncated(t *testing.T) {
 
 // If one copy in a file is damaged, the other one counts, and opening makes both whole.
 func TestDamagedFile(t *testing.T) {
-	path := closed(t) // generation 3, in A, is the clean one
+	path := newClosedPool(t) // generation 3, in A, is the clean one
 	patch(t, path, func(mapped []byte) { mapped[100] ^= 1 })
 	info, err := Inspect(path)
-	if err != nil || info.Err != nil || info.Chosen != 1 || !errors.Is(info.Copies[0].Err, op.ErrCorrupt) || info.Copies[1].Err != nil || info.Copies[1].Superblock.Generation != 2 {
+	if err != nil || info.Err != nil || info.Current != 1 || !errors.Is(info.Copies[0].Err, op.ErrCorrupt) || info.Copies[1].Err != nil || info.Copies[1].Superblock.Generation != 2 {
 		t.Fatalf("Inspect: %v, %+v", err, info)
 	}
 	p := mustOpen(t, path, false)
-	if p.WasClean() || p.Superblock().UncleanOpens != 1 || p.OtherCopy() != nil {
-		t.Errorf("clean %v, %+v, %v", p.WasClean(), p.Superblock(), p.OtherCopy())
+	if p.WasClean() || p.Superblock().UncleanOpens != 1 || p.StaleCopyErr() != nil {
+		t.Errorf("clean %v, %+v, %v", p.WasClean(), p.Superblock(), p.StaleCopyErr())
 	}
 	info, err = Inspect(path) // alongside the writer
 	if err != nil || info.Err != nil || info.Copies[0].Err != nil || info.Copies[1].Err != nil || info.Allocated < info.Size {

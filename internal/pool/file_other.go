@@ -21,17 +21,19 @@ func Open(path string, _ bool) (*Pool, error) { return nil, unsupported("open", 
 // Inspect fails: pools are files of Linux.
 func Inspect(path string) (Info, error) { return Info{}, unsupported("inspect", path) }
 
-// CreateOn fails: pools are files of Linux.
-func CreateOn(path string, _ *Superblock, _ int64, _ Terms) (*Pool, error) {
+// CreateWith fails: pools are files of Linux.
+func CreateWith(path string, _ *Superblock, _ int64, _ Requirements) (*Pool, error) {
 	return nil, unsupported("create", path)
 }
 
-// OpenOn fails: pools are files of Linux.
-func OpenOn(path string, _ bool, _ Terms) (*Pool, error) { return nil, unsupported("open", path) }
+// OpenWith fails: pools are files of Linux.
+func OpenWith(path string, _ bool, _ Requirements) (*Pool, error) {
+	return nil, unsupported("open", path)
+}
 
 // Remove removes a file.
 func Remove(path string) error { return os.Remove(path) }
 
-func unsupported(what, path string) error {
-	return fmt.Errorf("pool: %s %s: %w: pools need Linux, this is %s", what, path, device.ErrUnsupported, runtime.GOOS)
+func unsupported(verb, path string) error {
+	return fmt.Errorf("pool: %s %s: %w: pools need Linux, this is %s", verb, path, device.ErrUnsupported, runtime.GOOS)
 }

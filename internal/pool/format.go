@@ -62,7 +62,7 @@ type wire struct {
 	Contents       Contents // zero in version 1.0
 }
 
-var little = binary.LittleEndian
+var le = binary.LittleEndian
 
 // block is a copy of the superblock as stored in the pool.
 type block [blockSize]byte
@@ -71,7 +71,7 @@ type block [blockSize]byte
 // versions store in the rest of the block.
 func (b *block) encode(s *Superblock) {
 	w := wire{
-		Major: Major, Minor: max(Minor, little.Uint16(b[10:])), Length: blockSize, Marker: marker, Sums: sumsKind,
+		Major: Major, Minor: max(Minor, le.Uint16(b[10:])), Length: blockSize, Marker: marker, Sums: sumsKind,
 		Features: s.Features, Generation: s.Generation, UUID: s.UUID, Created: nanoseconds(s.Created), Geometry: s.Geometry,
 		Size: s.Size, Epoch: s.Epoch, Unclean: s.UncleanOpens, Top: s.Top, Bottom: s.Bottom,
 		Levels: s.Levels, Areas: s.Areas, Boot: s.Boot, Contents: s.Contents,
@@ -81,10 +81,10 @@ func (b *block) encode(s *Superblock) {
 	if s.Clean {
 		w.Clean = 1
 	}
-	if _, err := binary.Encode(b[:], little, &w); err != nil {
+	if _, err := binary.Encode(b[:], le, &w); err != nil {
 		panic(err) // the block is larger than wire, which has constant size
 	}
-	b.seal()
+	b.writeChecksums()
 }
 
 func (w *wire) superblock() Superblock {
@@ -96,10 +96,10 @@ func (w *wire) superblock() Superblock {
 	}
 }
 
-// seal writes the checksums: CRC32C, four zero bytes, and mix over everything before it.
-func (b *block) seal() {
-	little.PutUint64(b[sumsAt:], uint64(b.crc()))
-	little.PutUint64(b[sumsAt+8:], b.mix())
+// writeChecksums writes the checksums: CRC32C, four zero bytes, and mix over everything before it.
+func (b *block) writeChecksums() {
+	le.PutUint64(b[sumsAt:], uint64(b.crc()))
+	le.PutUint64(b[sumsAt+8:], b.mix())
 }
 
 func (b *block) crc() uint32 { return crc32.Checksum(b[:sumsAt], castagnoli) }
@@ -109,7 +109,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // mix is unrelated to a CRC, which is linear: each finds damage that the other overlooks.
 func (b *block) mix() (h uint64) {
 	for at := 0; at < sumsAt+8; at += 8 {
-		h = hash.Uint64(h^little.Uint64(b[at:]), magicSeed)
+		h = hash.Uint64(h^le.Uint64(b[at:]), magicSeed)
 	}
 	return h
 }
@@ -120,35 +120,35 @@ const magicSeed = 0x9e3779b97f4a7c15
 // parse returns the superblock in a copy (0: A, 1: B) if the copy is whole. The superblock may
 // still be illegal, or of an unknown version.
 func (b *block) parse(copy int) (Superblock, error) {
-	generation := little.Uint64(b[40:])
+	generation := le.Uint64(b[40:])
 	switch {
 	case *b == block{}:
 		return Superblock{}, fmt.Errorf("%w: all zero", op.ErrFormat)
 	case string(b[:8]) != magic:
 		return Superblock{}, fmt.Errorf("%w: it begins with %q, not %q", op.ErrFormat, b[:8], magic)
-	case little.Uint32(b[16:]) == bits.ReverseBytes32(marker):
+	case le.Uint32(b[16:]) == bits.ReverseBytes32(marker):
 		return Superblock{}, fmt.Errorf("%w: a pool of the other byte order (big-endian), which no version reads", op.ErrFormat)
-	case little.Uint32(b[16:]) != marker:
-		return Superblock{}, fmt.Errorf("%w: the marker of the byte order is %#08x, not %#08x", op.ErrFormat, little.Uint32(b[16:]), marker)
-	case little.Uint32(b[12:]) != blockSize || little.Uint32(b[20:]) != sumsKind:
+	case le.Uint32(b[16:]) != marker:
+		return Superblock{}, fmt.Errorf("%w: the marker of the byte order is %#08x, not %#08x", op.ErrFormat, le.Uint32(b[16:]), marker)
+	case le.Uint32(b[12:]) != blockSize || le.Uint32(b[20:]) != sumsKind:
 		return Superblock{}, fmt.Errorf("%w: %d bytes with checksums of kind %d, not %d and %d",
-			op.ErrFormat, little.Uint32(b[12:]), little.Uint32(b[20:]), blockSize, sumsKind)
-	case little.Uint64(b[sumsAt:]) != uint64(b.crc()) || little.Uint64(b[sumsAt+8:]) != b.mix():
+			op.ErrFormat, le.Uint32(b[12:]), le.Uint32(b[20:]), blockSize, sumsKind)
+	case le.Uint64(b[sumsAt:]) != uint64(b.crc()) || le.Uint64(b[sumsAt+8:]) != b.mix():
 		return Superblock{}, fmt.Errorf("%w: the checksums are wrong: torn or damaged", op.ErrCorrupt)
 	case generation == 0 || generation%2 == uint64(copy):
 		return Superblock{}, fmt.Errorf("%w: generation %d does not belong into copy %c", op.ErrCorrupt, generation, 'A'+copy)
 	}
 	var w wire
-	if _, err := binary.Decode(b[:], little, &w); err != nil {
+	if _, err := binary.Decode(b[:], le, &w); err != nil {
 		return Superblock{}, err
 	}
 	return w.superblock(), nil
 }
 
-// accept returns why this package cannot work with the superblock s that parse has read, in a pool
-// of size bytes.
-func (b *block) accept(s *Superblock, size uint64) error {
-	major, minor := little.Uint16(b[8:]), little.Uint16(b[10:])
+// checkSupported returns why this package cannot work with the superblock s that parse has read, in
+// a pool of size bytes.
+func (b *block) checkSupported(s *Superblock, size uint64) error {
+	major, minor := le.Uint16(b[8:]), le.Uint16(b[10:])
 	if major != Major {
 		return fmt.Errorf("%w: format %d.%d, this program knows %d", ErrVersion, major, minor, Major)
 	}
@@ -163,11 +163,11 @@ func (b *block) accept(s *Superblock, size uint64) error {
 	if minor == 0 {
 		fields.Boot, fields.Contents = BootID{}, Contents{}
 	}
-	var same block
-	same.encode(&fields)
-	little.PutUint16(same[10:], minor)
-	same.seal()
-	if same != *b && minor <= Minor && s.Features.Compat&^known.Compat == 0 && s.Features.ReadOnly&^known.ReadOnly == 0 {
+	var canonical block
+	canonical.encode(&fields)
+	le.PutUint16(canonical[10:], minor)
+	canonical.writeChecksums()
+	if canonical != *b && minor <= Minor && s.Features.Compat&^known.Compat == 0 && s.Features.ReadOnly&^known.ReadOnly == 0 {
 		return fmt.Errorf("%w: the superblock is not in canonical form", op.ErrCorrupt)
 	}
 	return nil
@@ -177,7 +177,7 @@ func (b *block) accept(s *Superblock, size uint64) error {
 // as weft's ErrCorrupt. If it returns nil, levels and areas lie within the pool after the
 // superblocks and do not overlap. Sums of their offsets and lengths do not overflow.
 func (s *Superblock) Check(size uint64) error {
-	if err := s.illegal(size); err != nil {
+	if err := s.validate(size); err != nil {
 		return fmt.Errorf("%w: superblock: %w", op.ErrCorrupt, err)
 	}
 	return nil
@@ -192,40 +192,40 @@ type Copy struct {
 	block block
 }
 
-// choose parses both copies and returns the current one, which has the higher generation, or -1. If
-// that copy is whole but unacceptable, the older one does not replace it, because the pool has
-// moved on since.
-func choose(copies *[2]Copy, size uint64) (int, error) {
-	chosen := -1
+// chooseCopy parses both copies and returns the current one, which has the higher generation, or
+// -1. If that copy is whole but unacceptable, the older one does not replace it, because the pool
+// has moved on since.
+func chooseCopy(copies *[2]Copy, size uint64) (int, error) {
+	current := -1
 	for i := range copies {
 		c := &copies[i]
 		if c.Err == nil {
 			c.Superblock, c.Err = c.block.parse(i)
 		}
-		if c.Err == nil && (chosen < 0 || c.Superblock.Generation > copies[chosen].Superblock.Generation) {
-			chosen = i
+		if c.Err == nil && (current < 0 || c.Superblock.Generation > copies[current].Superblock.Generation) {
+			current = i
 		}
 	}
-	if chosen < 0 {
-		return -1, neither(copies, size)
+	if current < 0 {
+		return -1, noCopyErr(copies, size)
 	}
-	c := &copies[chosen]
-	c.Err = c.block.accept(&c.Superblock, size)
-	return chosen, c.Err
+	c := &copies[current]
+	c.Err = c.block.checkSupported(&c.Superblock, size)
+	return current, c.Err
 }
 
-// neither returns why a file of size bytes has no whole copy of the superblock: it is not a pool,
+// noCopyErr returns why a file of size bytes has no whole copy of the superblock: it is not a pool,
 // or it is damaged.
-func neither(copies *[2]Copy, size uint64) error {
+func noCopyErr(copies *[2]Copy, size uint64) error {
 	first := copies[0].block[:min(size, blockSize)]
-	none := errors.Is(copies[0].Err, op.ErrFormat) || size < blockSize
-	switch what := contentOf(first); {
+	foreign := errors.Is(copies[0].Err, op.ErrFormat) || size < blockSize
+	switch kind := contentOf(first); {
 	case size == 0:
 		return fmt.Errorf("%w: the file is empty, and no pool", op.ErrFormat)
 	case size < blockSize && strings.HasPrefix(magic, string(first[:min(len(first), len(magic))])):
 		return fmt.Errorf("%w: only %d bytes are left, the pool has been truncated", op.ErrCorrupt, size)
-	case what != "" && none:
-		return fmt.Errorf("%w: %s, and no pool", op.ErrFormat, what)
+	case kind != "" && foreign:
+		return fmt.Errorf("%w: %s, and no pool", op.ErrFormat, kind)
 	case size < blockSize:
 		return fmt.Errorf("%w: no pool: it begins with %q, not %q", op.ErrFormat, first[:min(len(first), len(magic))], magic)
 	}
@@ -234,13 +234,13 @@ func neither(copies *[2]Copy, size uint64) error {
 
 // contentOf names a kind of file by its first bytes, or returns "" for an unknown one.
 func contentOf(first []byte) string {
-	for _, kind := range []struct{ begins, what string }{
+	for _, kind := range []struct{ begins, name string }{
 		{"PAR1", "a Parquet file"}, {"ARROW1", "an Arrow file"}, {"\x1f\x8b", "a gzip file"}, {"\x28\xb5\x2f\xfd", "a Zstandard file"},
 		{"BZh", "a bzip2 file"}, {"\xfd7zXZ", "an xz file"}, {"PK\x03\x04", "a zip file"}, {"\x7fELF", "a program"},
 		{"SQLite format 3", "an SQLite database"},
 	} {
 		if strings.HasPrefix(string(first), kind.begins) {
-			return kind.what
+			return kind.name
 		}
 	}
 	if first = bytes.TrimRight(first, "\x00"); len(first) > 0 && !bytes.ContainsFunc(first[:min(len(first), 512)], func(r rune) bool {

@@ -18,7 +18,7 @@ func TestLayout(t *testing.T) {
 	if size := binary.Size(wire{}); size != 1192 || size > sumsAt {
 		t.Fatalf("a superblock has %d bytes", size)
 	}
-	_, mapped := formatted(t)
+	_, mapped := newFormatted(t)
 	b := mapped[copyB:]
 	for at, want := range map[int]string{
 		0: "57454654504f4f4c" + "0100" + "0100" + "00100000" + "04030201" + "01000000", 24: "000000000000000000000000",
@@ -40,7 +40,7 @@ func TestLayout(t *testing.T) {
 // If any bit of one copy flips, the other copy counts and is unchanged. If the same bit flips in
 // both, no pool is found.
 func TestFlippedBits(t *testing.T) {
-	p, mapped := formatted(t)
+	p, mapped := newFormatted(t)
 	if err := p.Commit(func(s *Superblock) { s.Epoch = 6 }); err != nil {
 		t.Fatal(err)
 	}
@@ -50,18 +50,18 @@ func TestFlippedBits(t *testing.T) {
 	for bit := range blockSize * 8 {
 		for copy := range 2 {
 			flip(copy, bit)
-			again, err := OnMemory(p.Memory())
+			reopened, err := OpenMemory(p.Memory())
 			if err != nil {
 				t.Fatalf("copy %d, bit %d: %v", copy, bit, err)
 			}
-			if again.Superblock() != want[copy] || again.OtherCopy() == nil {
-				t.Fatalf("copy %d, bit %d: found %+v, want %+v; the other copy: %v", copy, bit, again.Superblock(), want[copy], again.OtherCopy())
+			if reopened.Superblock() != want[copy] || reopened.StaleCopyErr() == nil {
+				t.Fatalf("copy %d, bit %d: found %+v, want %+v; the other copy: %v", copy, bit, reopened.Superblock(), want[copy], reopened.StaleCopyErr())
 			}
 			flip(copy, bit)
 		}
 		flip(0, bit)
 		flip(1, bit)
-		if _, err := OnMemory(p.Memory()); !errors.Is(err, op.ErrCorrupt) {
+		if _, err := OpenMemory(p.Memory()); !errors.Is(err, op.ErrCorrupt) {
 			t.Fatalf("bit %d of both copies: %v", bit, err)
 		}
 		flip(0, bit)
@@ -72,9 +72,9 @@ func TestFlippedBits(t *testing.T) {
 // Each checksum finds damage that the other one would miss.
 func TestEachChecksum(t *testing.T) {
 	for name, forge := range map[string]func(*block){
-		"CRC":  func(b *block) { little.PutUint64(b[sumsAt+8:], b.mix()) },
-		"mix":  func(b *block) { little.PutUint64(b[sumsAt:], uint64(b.crc())) },
-		"gap":  func(b *block) { b[sumsAt+5] = 1; little.PutUint64(b[sumsAt+8:], b.mix()) },
+		"CRC":  func(b *block) { le.PutUint64(b[sumsAt+8:], b.mix()) },
+		"mix":  func(b *block) { le.PutUint64(b[sumsAt:], uint64(b.crc())) },
+		"gap":  func(b *block) { b[sumsAt+5] = 1; le.PutUint64(b[sumsAt+8:], b.mix()) },
 		"none": nil,
 	} {
 		var b block
@@ -96,33 +96,33 @@ func TestEachChecksum(t *testing.T) {
 
 // A commit after damage makes the other copy whole again.
 func TestDamageIsOverwritten(t *testing.T) {
-	p, mapped := formatted(t)
+	p, mapped := newFormatted(t)
 	for i := range mapped[:blockSize] {
 		mapped[i] = byte(i)
 	}
-	again, err := OnMemory(p.Memory())
-	if err != nil || again.OtherCopy() == nil {
-		t.Fatalf("%v; the other copy: %v", err, again.OtherCopy())
+	reopened, err := OpenMemory(p.Memory())
+	if err != nil || reopened.StaleCopyErr() == nil {
+		t.Fatalf("%v; the other copy: %v", err, reopened.StaleCopyErr())
 	}
-	if err := again.Commit(func(s *Superblock) { s.Epoch = 9 }); err != nil {
+	if err := reopened.Commit(func(s *Superblock) { s.Epoch = 9 }); err != nil {
 		t.Fatal(err)
 	}
-	last, err := OnMemory(p.Memory())
-	if err != nil || last.OtherCopy() != nil || again.OtherCopy() != nil || last.Superblock().Epoch != 9 {
-		t.Fatalf("%v; the other copy: %v", err, last.OtherCopy())
+	last, err := OpenMemory(p.Memory())
+	if err != nil || last.StaleCopyErr() != nil || reopened.StaleCopyErr() != nil || last.Superblock().Epoch != 9 {
+		t.Fatalf("%v; the other copy: %v", err, last.StaleCopyErr())
 	}
 }
 
 // A copy in the place of the other one is not valid, so generations stay unique.
 func TestMisplacedCopy(t *testing.T) {
-	p, mapped := formatted(t)
+	p, mapped := newFormatted(t)
 	copy(mapped[:blockSize], mapped[copyB:])
-	again, err := OnMemory(p.Memory())
-	if err != nil || again.Superblock().Generation != 2 || again.OtherCopy() == nil {
-		t.Fatalf("%v, found %+v", err, again)
+	reopened, err := OpenMemory(p.Memory())
+	if err != nil || reopened.Superblock().Generation != 2 || reopened.StaleCopyErr() == nil {
+		t.Fatalf("%v, found %+v", err, reopened)
 	}
 	clear(mapped[copyB : copyB+blockSize])
-	if _, err := OnMemory(p.Memory()); !errors.Is(err, op.ErrCorrupt) {
+	if _, err := OpenMemory(p.Memory()); !errors.Is(err, op.ErrCorrupt) {
 		t.Fatalf("misplaced only: %v", err)
 	}
 }
@@ -131,24 +131,24 @@ func TestMisplacedCopy(t *testing.T) {
 func rewrite(mapped []byte, change func(*wire), raw func(*block)) {
 	b := (*block)(mapped[copyB:])
 	var w wire
-	if _, err := binary.Decode(b[:], little, &w); err != nil {
+	if _, err := binary.Decode(b[:], le, &w); err != nil {
 		panic(err)
 	}
 	if change != nil {
 		change(&w)
 	}
-	if _, err := binary.Encode(b[:], little, &w); err != nil {
+	if _, err := binary.Encode(b[:], le, &w); err != nil {
 		panic(err)
 	}
 	if raw != nil {
 		raw(b)
 	}
-	b.seal()
+	b.writeChecksums()
 }
 
 // hostile are superblocks with valid checksums and illegal content; the error contains why.
 var hostile = map[string]struct {
-	why    string
+	reason string
 	is     error
 	change func(*wire)
 }{
@@ -203,7 +203,7 @@ var hostile = map[string]struct {
 	"below the bottom": {"level 1: live while levels 2 to 2", op.ErrCorrupt, func(w *wire) { w.Bottom = 2 }},
 	"upside down":      {"levels 2 to 1", op.ErrCorrupt, func(w *wire) { w.Bottom, w.Top = 2, 1 }},
 	"top":              {"levels 1 to 4294967295", op.ErrCorrupt, func(w *wire) { w.Top = math.MaxUint32 }},
-	"level 31":         {"levels 0 to 31: not in order", op.ErrCorrupt, func(w *wire) { everyLevel(w); w.Top = 31 }},
+	"level 31":         {"levels 0 to 31: not in order", op.ErrCorrupt, func(w *wire) { useAllLevels(w); w.Top = 31 }},
 	"no levels":        {"levels 2 to 1: not in order", op.ErrCorrupt, func(w *wire) { w.Levels, w.Bottom, w.Top = [32]Level{}, 2, 1 }},
 	"draining above live": {"level 2: draining while", op.ErrCorrupt, func(w *wire) {
 		w.Levels[2].State, w.Levels[3], w.Top = Draining, Level{Offset: DataStart + 8*Page, Length: Page, State: Live}, 3
@@ -213,8 +213,8 @@ var hostile = map[string]struct {
 	"another truth":   {"canonical", op.ErrCorrupt, func(w *wire) { w.Clean = 2 }},
 }
 
-// everyLevel makes all possible levels live, and one more.
-func everyLevel(w *wire) {
+// useAllLevels makes all possible levels live, and one more.
+func useAllLevels(w *wire) {
 	for i := range w.Levels {
 		w.Levels[i] = Level{Offset: DataStart + uint64(i)*Page, Length: Page, State: Live}
 	}
@@ -225,17 +225,17 @@ func everyLevel(w *wire) {
 // hide them.
 func TestHostile(t *testing.T) {
 	for name, h := range hostile {
-		p, mapped := formatted(t)
+		p, mapped := newFormatted(t)
 		rewrite(mapped, h.change, nil)
-		if _, err := OnMemory(p.Memory()); !errors.Is(err, h.is) || !strings.Contains(err.Error(), h.why) {
-			t.Errorf("%s: %v, want %v with %q", name, err, h.is, h.why)
+		if _, err := OpenMemory(p.Memory()); !errors.Is(err, h.is) || !strings.Contains(err.Error(), h.reason) {
+			t.Errorf("%s: %v, want %v with %q", name, err, h.is, h.reason)
 		}
 	}
 }
 
 // If one copy is no superblock at all, the other copy counts, and the error says why.
 func TestNoSuperblock(t *testing.T) {
-	for why, raw := range map[string]func(*block){
+	for reason, raw := range map[string]func(*block){
 		"it begins with":    func(b *block) { b[7]++ },
 		"other byte order":  func(b *block) { b[16], b[17], b[18], b[19] = b[19], b[18], b[17], b[16] },
 		"8192 bytes":        func(b *block) { b[13] = 0x20 },
@@ -244,18 +244,18 @@ func TestNoSuperblock(t *testing.T) {
 		"generation 0 does": func(b *block) { b[40] = 0 },
 		"all zero":          nil,
 	} {
-		p, mapped := formatted(t)
+		p, mapped := newFormatted(t)
 		rewrite(mapped, nil, raw)
 		if raw == nil {
 			clear(mapped[copyB : copyB+blockSize])
 		}
-		again, err := OnMemory(p.Memory())
-		if err != nil || again.Superblock().Generation != 1 || !strings.Contains(again.OtherCopy().Error(), why) {
-			t.Errorf("%v, want generation 1; the other copy: %v, want %q", err, again.OtherCopy(), why)
+		reopened, err := OpenMemory(p.Memory())
+		if err != nil || reopened.Superblock().Generation != 1 || !strings.Contains(reopened.StaleCopyErr().Error(), reason) {
+			t.Errorf("%v, want generation 1; the other copy: %v, want %q", err, reopened.StaleCopyErr(), reason)
 		}
 		clear(mapped[:blockSize])
-		if _, err := OnMemory(p.Memory()); !errors.Is(err, op.ErrFormat) || !strings.Contains(err.Error(), why) {
-			t.Errorf("both: %v, want %q", err, why)
+		if _, err := OpenMemory(p.Memory()); !errors.Is(err, op.ErrFormat) || !strings.Contains(err.Error(), reason) {
+			t.Errorf("both: %v, want %q", err, reason)
 		}
 	}
 }
@@ -263,9 +263,9 @@ func TestNoSuperblock(t *testing.T) {
 // Every gap is checked: no bit of the block is free.
 func TestCanonical(t *testing.T) {
 	for _, at := range []int{132, 204, 184 + 24*31 + 20, 1192, 2000, sumsAt - 1} {
-		p, mapped := formatted(t)
+		p, mapped := newFormatted(t)
 		rewrite(mapped, nil, func(b *block) { b[at] = 1 })
-		if _, err := OnMemory(p.Memory()); !errors.Is(err, op.ErrCorrupt) || !strings.Contains(err.Error(), "canonical") {
+		if _, err := OpenMemory(p.Memory()); !errors.Is(err, op.ErrCorrupt) || !strings.Contains(err.Error(), "canonical") {
 			t.Errorf("byte %d: %v", at, err)
 		}
 	}
@@ -276,14 +276,14 @@ func TestLaterMinor(t *testing.T) {
 	for name, change := range map[string]func(*wire){
 		"minor": func(w *wire) { w.Minor = 3 }, "feature": func(w *wire) { w.Features.Compat = 4 },
 	} {
-		p, mapped := formatted(t)
+		p, mapped := newFormatted(t)
 		rewrite(mapped, change, func(b *block) { b[1192], b[sumsAt-1] = 17, 18 })
-		again, err := OnMemory(p.Memory())
+		reopened, err := OpenMemory(p.Memory())
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		for range 2 {
-			if err := again.Commit(func(s *Superblock) { s.Epoch++ }); err != nil {
+			if err := reopened.Commit(func(s *Superblock) { s.Epoch++ }); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -291,7 +291,7 @@ func TestLaterMinor(t *testing.T) {
 		if b[1192] != 17 || b[sumsAt-1] != 18 || b[10] == 3 != (name == "minor") || b[24] != 0 != (name == "feature") {
 			t.Errorf("%s: lost by Commit", name)
 		}
-		if last, err := OnMemory(pm.New(mapped, nil)); err != nil || last.Superblock().Epoch != 7 {
+		if last, err := OpenMemory(pm.New(mapped, nil)); err != nil || last.Superblock().Epoch != 7 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -18,7 +18,7 @@ func FuzzSuperblock(f *testing.F) {
 	f.Add(b[:1144], []byte(nil), int64(testSize))
 	f.Add([]byte(magic), b[:1144], int64(testSize))
 	for _, h := range hostile {
-		_, mapped := formatted(f)
+		_, mapped := newFormatted(f)
 		rewrite(mapped, h.change, nil)
 		f.Add(mapped[:1144], bytes.TrimRight(mapped[copyB:copyB+sumsAt], "\x00"), int64(testSize))
 	}
@@ -28,17 +28,17 @@ func FuzzSuperblock(f *testing.F) {
 			c := &copies[i]
 			copy(c.block[:], content)
 			var fixed wire
-			if _, err := binary.Decode(c.block[:], little, &fixed); err != nil {
+			if _, err := binary.Decode(c.block[:], le, &fixed); err != nil {
 				t.Fatal(err)
 			}
 			copy(c.block[:], magic)
-			little.PutUint32(c.block[12:], blockSize)
-			little.PutUint32(c.block[16:], marker)
-			little.PutUint32(c.block[20:], sumsKind)
-			little.PutUint64(c.block[40:], fixed.Generation&^1|uint64(1-i))
-			c.block.seal()
+			le.PutUint32(c.block[12:], blockSize)
+			le.PutUint32(c.block[16:], marker)
+			le.PutUint32(c.block[20:], sumsKind)
+			le.PutUint64(c.block[40:], fixed.Generation&^1|uint64(1-i))
+			c.block.writeChecksums()
 		}
-		i, err := choose(&copies, uint64(size))
+		i, err := chooseCopy(&copies, uint64(size))
 		if (i < 0 || copies[i].Err != nil) != (err != nil) {
 			t.Fatalf("copy %d, %v: %v", i, copies[i].Err, err)
 		}
@@ -49,20 +49,20 @@ func FuzzSuperblock(f *testing.F) {
 		if other := copies[1-i]; other.Err == nil && other.Superblock.Generation >= s.Generation {
 			t.Fatalf("generation %d was chosen, there is %d", s.Generation, other.Superblock.Generation)
 		}
-		apart(t, &s, size)
-		again := copies[i].block
-		again.encode(&s)
-		if again != copies[i].block {
+		checkDisjoint(t, &s, size)
+		encoded := copies[i].block
+		encoded.encode(&s)
+		if encoded != copies[i].block {
 			t.Fatal("written again, it is another block")
 		}
 		if size <= 2*testSize {
-			commits(t, &s)
+			checkCommit(t, &s)
 		}
 	})
 }
 
-// apart fails if places of a superblock overlap or leave the pool.
-func apart(t *testing.T, s *Superblock, size int64) {
+// checkDisjoint fails if places of a superblock overlap or leave the pool.
+func checkDisjoint(t *testing.T, s *Superblock, size int64) {
 	var ends [][2]*big.Int
 	add := func(offset, length uint64) {
 		if length == 0 {
@@ -99,13 +99,13 @@ func apart(t *testing.T, s *Superblock, size int64) {
 	}
 }
 
-// commits fails if an accepted superblock cannot be that of a pool.
-func commits(t *testing.T, s *Superblock) {
+// checkCommit fails if an accepted superblock cannot be that of a pool.
+func checkCommit(t *testing.T, s *Superblock) {
 	p, err := Format(pm.New(make([]byte, s.Size), nil), s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p, err = OnMemory(p.Memory()); err != nil {
+	if p, err = OpenMemory(p.Memory()); err != nil {
 		t.Fatal(err)
 	}
 	want := *s

@@ -37,24 +37,24 @@ func inspect(f *file) (info Info, err error) {
 	default:
 		return info, fmt.Errorf("%w: %s, and no pool", op.ErrFormat, kindOf(stat.Mode))
 	}
-	err = f.learn(Terms{})
+	err = f.readAttributes(Requirements{})
 	refused := errors.Is(err, ErrNotDurable) // no reason not to read it
 	if err != nil && !refused {
 		return info, err
 	}
 	if f.device {
-		if err := f.load(); err != nil {
+		if err := f.mapFile(); err != nil {
 			return info, err
 		}
 		defer unix.Munmap(f.mapped)
 	}
-	info = Info{Grants: f.grants(), Size: f.size, Allocated: stat.Blocks * 512, Copies: readCopies(f)}
+	info = Info{Durability: f.durability(), Size: f.size, Allocated: stat.Blocks * 512, Copies: readCopies(f)}
 	if f.device {
 		info.Allocated = f.size
 	}
-	if info.Chosen, info.Err = choose(&info.Copies, uint64(f.size)); info.Err == nil && refused {
+	if info.Current, info.Err = chooseCopy(&info.Copies, uint64(f.size)); info.Err == nil && refused {
 		info.Err = err
 	}
-	info.PowerLost = info.Chosen >= 0 && f.powerLost(&info.Copies[info.Chosen].Superblock)
+	info.PowerLost = info.Current >= 0 && f.powerLost(&info.Copies[info.Current].Superblock)
 	return info, nil
 }

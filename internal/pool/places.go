@@ -6,39 +6,39 @@ import (
 	"slices"
 )
 
-// place is a level or an area, for comparison with the others.
-type place struct {
+// extent is a level or an area, for comparison with the others.
+type extent struct {
 	kind           string
 	number         int
 	offset, length uint64
 }
 
-func (p place) String() string {
+func (p extent) String() string {
 	return fmt.Sprintf("%s %d at %d+%d", p.kind, p.number, p.offset, p.length)
 }
 
-// illegalPlaces finds a level or an area that leaves the pool or overlaps another one. It computes
-// no sum before both terms are known to lie within the pool.
-func (s *Superblock) illegalPlaces(size uint64) error {
-	places := make([]place, 0, len(s.Levels)+len(s.Areas))
+// validateExtents finds a level or an area that leaves the pool or overlaps another one. It
+// computes no sum before both terms are known to lie within the pool.
+func (s *Superblock) validateExtents(size uint64) error {
+	extents := make([]extent, 0, len(s.Levels)+len(s.Areas))
 	for i, l := range s.Levels {
-		p := place{"level", i, l.Offset, l.Length}
+		p := extent{"level", i, l.Offset, l.Length}
 		switch {
 		case l.State > Draining:
 			return fmt.Errorf("%v: state %v", p, l.State)
 		case (l.State == Free) != (l.Length == 0):
 			return fmt.Errorf("%v: %v", p, l.State)
 		}
-		places = append(places, p)
+		extents = append(extents, p)
 	}
 	for i, a := range s.Areas {
-		p := place{"area", i, a.Offset, a.Length}
+		p := extent{"area", i, a.Offset, a.Length}
 		if a.Used > a.Length {
 			return fmt.Errorf("%v: %d bytes used", p, a.Used)
 		}
-		places = append(places, p)
+		extents = append(extents, p)
 	}
-	for _, p := range places {
+	for _, p := range extents {
 		switch {
 		case p.length == 0 && p.offset == 0:
 		case p.offset%Page != 0 || p.length%Page != 0:
@@ -47,19 +47,19 @@ func (s *Superblock) illegalPlaces(size uint64) error {
 			return fmt.Errorf("%v: not between %d and %d", p, DataStart, size)
 		}
 	}
-	places = slices.DeleteFunc(places, func(p place) bool { return p.length == 0 })
-	slices.SortFunc(places, func(a, b place) int { return cmp.Compare(a.offset, b.offset) })
-	for i := 1; i < len(places); i++ {
-		if a, b := places[i-1], places[i]; a.offset+a.length > b.offset {
+	extents = slices.DeleteFunc(extents, func(p extent) bool { return p.length == 0 })
+	slices.SortFunc(extents, func(a, b extent) int { return cmp.Compare(a.offset, b.offset) })
+	for i := 1; i < len(extents); i++ {
+		if a, b := extents[i-1], extents[i]; a.offset+a.length > b.offset {
 			return fmt.Errorf("%v and %v overlap", a, b)
 		}
 	}
 	return nil
 }
 
-// illegalLevels finds states of levels that no resize leaves. Used levels have consecutive numbers,
-// bottom to top. While the pool resizes, the lowest of them may be draining.
-func (s *Superblock) illegalLevels(uint64) error {
+// validateLevels finds states of levels that no resize leaves. Used levels have consecutive
+// numbers, bottom to top. While the pool resizes, the lowest of them may be draining.
+func (s *Superblock) validateLevels(uint64) error {
 	if s.Bottom > s.Top || s.Top >= MaxLevels {
 		return fmt.Errorf("levels %d to %d: not in order, or beyond %d", s.Bottom, s.Top, MaxLevels-1)
 	}

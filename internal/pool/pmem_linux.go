@@ -14,17 +14,17 @@ import (
 	"github.com/weftgo/weft/internal/pm"
 )
 
-// grant checks whether fenced stores to a file survive a power failure, if the terms require that.
-// A device always requires it. Only the memory of a device (devdax) reports its persistence. A file
-// would need MAP_SYNC, and GPUs cannot map such files, because drivers must not pin their pages for
-// long. Error: [ErrNotDurable], with the condition that is not met.
-func (f *file) grant(stat *unix.Stat_t, terms Terms) error {
-	if !terms.PMem && !f.device {
+// setPersist checks whether fenced stores to a file survive a power failure, if requirements demand
+// that. A device always requires it. Only the memory of a device (devdax) reports its persistence.
+// A file would need MAP_SYNC, and GPUs cannot map such files, because drivers must not pin their
+// pages for long. Error: [ErrNotDurable], with the condition that is not met.
+func (f *file) setPersist(stat *unix.Stat_t, req Requirements) error {
+	if !req.PMem && !f.device {
 		return nil
 	}
-	domain, err := domainOf(stat, terms)
+	domain, err := domainOf(stat, req)
 	if err == nil {
-		f.persist, err = pm.CPU(domain != MemoryController)
+		f.persist, err = pm.HostPersist(domain != MemoryController)
 		if err != nil {
 			err = fmt.Errorf("%w: %w", ErrNotDurable, err)
 		}
@@ -34,18 +34,18 @@ func (f *file) grant(stat *unix.Stat_t, terms Terms) error {
 
 // domainOf returns the domain of a file's memory; a nil stat is a file that does not exist yet.
 // What the system reports of a device takes precedence over assertions.
-func domainOf(stat *unix.Stat_t, terms Terms) (Domain, error) {
+func domainOf(stat *unix.Stat_t, req Requirements) (Domain, error) {
 	if stat != nil && stat.Mode&unix.S_IFMT == unix.S_IFCHR {
-		domain, err := checkPMem(unix.Major(uint64(stat.Rdev)), unix.Minor(uint64(stat.Rdev)), terms)
-		if err == nil || !terms.Said.Persistent {
+		domain, err := checkPMem(unix.Major(uint64(stat.Rdev)), unix.Minor(uint64(stat.Rdev)), req)
+		if err == nil || !req.Asserted.Persistent {
 			return domain, err
 		}
 	}
 	switch {
-	case !terms.Said.Persistent:
-		return refuse("not a character device; per operation, only memory of devdax outlives a power failure, or what somebody asserts is persistent")
-	case terms.GPU && !terms.Said.DDIOOff:
-		return refuse("nobody asserts that DDIO is off for the GPU's root port")
+	case !req.Asserted.Persistent:
+		return notDurable("not a character device; per operation, only memory of devdax outlives a power failure, or what somebody asserts is persistent")
+	case req.GPU && !req.Asserted.DDIOOff:
+		return notDurable("nobody asserts that DDIO is off for the GPU's root port")
 	}
 	return MemoryController, nil
 }
@@ -65,8 +65,8 @@ func deviceSize(stat *unix.Stat_t) (int64, error) {
 }
 
 // createOnDevice makes a pool of all the memory of a device.
-func createOnDevice(path string, s *Superblock, terms Terms) (*Pool, error) {
-	f, err := openFile(path, unix.O_RDWR, false, terms)
+func createOnDevice(path string, s *Superblock, req Requirements) (*Pool, error) {
+	f, err := openFile(path, unix.O_RDWR, false, req)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func createOnDevice(path string, s *Superblock, terms Terms) (*Pool, error) {
 }
 
 func (f *file) formatDevice(s *Superblock) (*Pool, error) {
-	if err := f.load(); err != nil {
+	if err := f.mapFile(); err != nil {
 		return nil, err
 	}
 	if uint64(f.size) < s.Size {
@@ -96,7 +96,7 @@ func (f *file) formatDevice(s *Superblock) (*Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.hold(f)
+	p.attach(f)
 	return p, nil
 }
 

@@ -18,21 +18,21 @@ import (
 	"github.com/weftgo/weft/internal/pm/pmtest"
 )
 
-var persistent = Terms{PMem: true, Said: Asserted{Persistent: true}}
+var persistent = Requirements{PMem: true, Asserted: Assertions{Persistent: true}}
 
-// A pool in a file is PMem if the terms require it and assert that its memory is persistent.
+// A pool in a file is PMem if the requirements ask for it and assert that its memory is persistent.
 func TestAsserted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pool")
-	for why, terms := range map[string]Terms{
-		"not a character device": {PMem: true, Said: Asserted{DDIOOff: true, GlobalPersistentFlush: true}},
-		"DDIO":                   {PMem: true, GPU: true, Said: Asserted{Persistent: true}},
+	for reason, req := range map[string]Requirements{
+		"not a character device": {PMem: true, Asserted: Assertions{DDIOOff: true, GlobalPersistentFlush: true}},
+		"DDIO":                   {PMem: true, GPU: true, Asserted: Assertions{Persistent: true}},
 	} {
-		if _, err := CreateOn(path, sample(), testSize, terms); !errors.Is(err, ErrNotDurable) || !strings.Contains(err.Error(), why) {
-			t.Errorf("%+v: %v, want %q", terms, err, why)
+		if _, err := CreateWith(path, sample(), testSize, req); !errors.Is(err, ErrNotDurable) || !strings.Contains(err.Error(), reason) {
+			t.Errorf("%+v: %v, want %q", req, err, reason)
 		}
 	}
-	alone(t, path)
-	p, err := CreateOn(path, sample(), testSize, persistent)
+	checkDirectory(t, path)
+	p, err := CreateWith(path, sample(), testSize, persistent)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,11 +40,11 @@ func TestAsserted(t *testing.T) {
 		t.Errorf("granted %v", p.Durability())
 	}
 	for _, readOnly := range []bool{false, true} {
-		p, err := OpenOn(path, readOnly, persistent)
+		p, err := OpenWith(path, readOnly, persistent)
 		if err != nil || p.Durability() != PMem || p.Close() != nil {
 			t.Errorf("read-only %t: %v", readOnly, err)
 		}
-		if _, err := OpenOn(path, readOnly, Terms{PMem: true}); !errors.Is(err, ErrNotDurable) {
+		if _, err := OpenWith(path, readOnly, Requirements{PMem: true}); !errors.Is(err, ErrNotDurable) {
 			t.Errorf("not asserted, read-only %t: %v", readOnly, err)
 		}
 	}
@@ -53,10 +53,10 @@ func TestAsserted(t *testing.T) {
 	}
 }
 
-// zero describes /dev/zero as a device of persistent memory. Each mapping of it is memory of its
-// own.
-func zero(t *testing.T, domain, size string) {
-	under(t, fakeSysfs(t, map[string]string{
+// fakeZeroDevice describes /dev/zero as a device of persistent memory. Each mapping of it is memory
+// of its own.
+func fakeZeroDevice(t *testing.T, domain, size string) {
+	setSysfs(t, fakeSysfs(t, map[string]string{
 		"dev/char/1:5":                       "-> ../../devices/region0/dax0.0",
 		"devices/region0/dax0.0/subsystem":   "-> /sys/bus/dax",
 		"devices/region0/dax0.0/driver":      "-> /sys/bus/dax/drivers/device_dax",
@@ -67,8 +67,8 @@ func zero(t *testing.T, domain, size string) {
 
 const zeroDevice = "/dev/zero"
 
-// unlocked repeats do while another process has the device locked.
-func unlocked(do func() error) (err error) {
+// retryLocked repeats do while another process has the device locked.
+func retryLocked(do func() error) (err error) {
 	for range 100 {
 		if err = do(); !errors.Is(err, ErrLocked) {
 			return err
@@ -81,9 +81,9 @@ func unlocked(do func() error) (err error) {
 // A pool on a character device takes all its memory, and is granted PMem or refused.
 func TestCharacterDevice(t *testing.T) {
 	const size = testSize + 3*Page
-	zero(t, "memory_controller", fmt.Sprintln(size+1)) // rounded down
+	fakeZeroDevice(t, "memory_controller", fmt.Sprintln(size+1)) // rounded down
 	var p *Pool
-	if err := unlocked(func() (err error) { p, err = Create(zeroDevice, sample(), testSize); return err }); err != nil {
+	if err := retryLocked(func() (err error) { p, err = Create(zeroDevice, sample(), testSize); return err }); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.Abandon() })
@@ -97,57 +97,57 @@ func TestCharacterDevice(t *testing.T) {
 		t.Error(err)
 	}
 	for _, readOnly := range []bool{false, true} {
-		if err := unlocked(func() error { _, err := Open(zeroDevice, readOnly); return err }); !errors.Is(err, op.ErrCorrupt) || !strings.Contains(err.Error(), "neither copy") {
+		if err := retryLocked(func() error { _, err := Open(zeroDevice, readOnly); return err }); !errors.Is(err, op.ErrCorrupt) || !strings.Contains(err.Error(), "neither copy") {
 			t.Errorf("nothing but zeros, read-only %t: %v", readOnly, err)
 		}
 	}
 	info, err := Inspect(zeroDevice)
-	if err != nil || info.Size != size || info.Allocated != info.Size || info.Grants != PMem || info.Chosen != -1 || info.Err == nil {
+	if err != nil || info.Size != size || info.Allocated != info.Size || info.Durability != PMem || info.Current != -1 || info.Err == nil {
 		t.Errorf("%+v, %v", info, err)
 	}
-	if err := unlocked(func() error { return Remove(zeroDevice) }); err != nil {
+	if err := retryLocked(func() error { return Remove(zeroDevice) }); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Stat(zeroDevice); err != nil {
 		t.Fatal(err)
 	}
-	if err := unlocked(func() error { _, err := Create(zeroDevice, sample(), 1<<30); return err }); !errors.Is(err, unix.ENOSPC) {
+	if err := retryLocked(func() error { _, err := Create(zeroDevice, sample(), 1<<30); return err }); !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("a pool larger than the device: %v", err)
 	}
-	zero(t, "wishful", fmt.Sprint(size))
-	for what, do := range map[string]func() error{
+	fakeZeroDevice(t, "wishful", fmt.Sprint(size))
+	for verb, do := range map[string]func() error{
 		"Create": func() error { _, err := Create(zeroDevice, sample(), testSize); return err },
 		"Open":   func() error { _, err := Open(zeroDevice, false); return err },
-		"OpenOn": func() error { _, err := OpenOn(zeroDevice, true, Terms{GPU: true}); return err },
+		"OpenOn": func() error { _, err := OpenWith(zeroDevice, true, Requirements{GPU: true}); return err },
 	} {
-		if err := unlocked(do); !errors.Is(err, ErrNotDurable) || !strings.Contains(err.Error(), `"wishful"`) {
-			t.Errorf("%s of memory that is not persistent: %v", what, err)
+		if err := retryLocked(do); !errors.Is(err, ErrNotDurable) || !strings.Contains(err.Error(), `"wishful"`) {
+			t.Errorf("%s of memory that is not persistent: %v", verb, err)
 		}
 	}
-	for domain, terms := range map[string]Terms{"wishful": persistent, "cpu_cache": {GPU: true, Said: Asserted{Persistent: true}}} {
-		zero(t, domain, fmt.Sprint(size))
-		if err := unlocked(func() error { _, err := OpenOn(zeroDevice, true, terms); return err }); !errors.Is(err, op.ErrCorrupt) {
-			t.Errorf("domain %q on terms %+v: %v", domain, terms, err)
+	for domain, req := range map[string]Requirements{"wishful": persistent, "cpu_cache": {GPU: true, Asserted: Assertions{Persistent: true}}} {
+		fakeZeroDevice(t, domain, fmt.Sprint(size))
+		if err := retryLocked(func() error { _, err := OpenWith(zeroDevice, true, req); return err }); !errors.Is(err, op.ErrCorrupt) {
+			t.Errorf("domain %q on terms %+v: %v", domain, req, err)
 		}
 	}
-	// The terms apply even if PMem is not requested, because the device would be PMem.
-	gpu := Terms{GPU: true}
+	// The requirements apply even if PMem is not requested, because the device would be PMem.
+	gpu := Requirements{GPU: true}
 	for what, do := range map[string]func() error{
-		"CreateOn": func() error { _, err := CreateOn(zeroDevice, sample(), testSize, gpu); return err },
-		"OpenOn":   func() error { _, err := OpenOn(zeroDevice, false, gpu); return err },
+		"CreateOn": func() error { _, err := CreateWith(zeroDevice, sample(), testSize, gpu); return err },
+		"OpenOn":   func() error { _, err := OpenWith(zeroDevice, false, gpu); return err },
 	} {
-		zero(t, "memory_controller", fmt.Sprint(size))
-		if err := unlocked(do); !errors.Is(err, ErrNotDurable) || !strings.Contains(err.Error(), "DDIO") {
+		fakeZeroDevice(t, "memory_controller", fmt.Sprint(size))
+		if err := retryLocked(do); !errors.Is(err, ErrNotDurable) || !strings.Contains(err.Error(), "DDIO") {
 			t.Errorf("%s for a GPU, DDIO not asserted: %v", what, err)
 		}
 	}
-	zero(t, "wishful", fmt.Sprint(size))
-	if info, err := Inspect(zeroDevice); err != nil || info.Grants != None {
+	fakeZeroDevice(t, "wishful", fmt.Sprint(size))
+	if info, err := Inspect(zeroDevice); err != nil || info.Durability != None {
 		t.Errorf("memory that is not persistent: %+v, %v", info, err)
 	}
 	for _, text := range []string{"", "many", "-5", "99999999999999999999"} {
-		zero(t, "cpu_cache", text)
-		if err := unlocked(func() error { _, err := Open(zeroDevice, true); return err }); !errors.Is(err, op.ErrFormat) {
+		fakeZeroDevice(t, "cpu_cache", text)
+		if err := retryLocked(func() error { _, err := Open(zeroDevice, true); return err }); !errors.Is(err, op.ErrFormat) {
 			t.Errorf("size %q: %v", text, err)
 		}
 	}
@@ -156,8 +156,8 @@ func TestCharacterDevice(t *testing.T) {
 	}
 }
 
-// posing opens a file that passes for a device.
-func posing(t *testing.T, path string) *file {
+// fakeDeviceFile opens a file that passes for a device.
+func fakeDeviceFile(t *testing.T, path string) *file {
 	t.Helper()
 	f, err := openFile(path, unix.O_RDWR|unix.O_CREAT, false, persistent)
 	if err != nil {
@@ -186,7 +186,7 @@ func TestDevice(t *testing.T) {
 	}
 	first := sample()
 	first.Size = testSize
-	f, c := posing(t, path), &counted{}
+	f, c := fakeDeviceFile(t, path), &counted{}
 	f.persist = c
 	p, err := f.formatDevice(first)
 	if err != nil {
@@ -207,14 +207,14 @@ func TestDevice(t *testing.T) {
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}
-	f = posing(t, path)
+	f = fakeDeviceFile(t, path)
 	if _, err := f.formatDevice(first); !errors.Is(err, fs.ErrExist) || f.close() != nil {
 		t.Errorf("a device that has a pool: %v", err)
 	}
 	for _, readOnly := range []bool{true, false} {
-		f, c := posing(t, path), &counted{}
+		f, c := fakeDeviceFile(t, path), &counted{}
 		f.persist = c
-		p, err := f.pool(readOnly, Terms{})
+		p, err := f.openPool(readOnly, Requirements{})
 		if err != nil || !readOnly && c.fences == 0 || p.Durability() != PMem || !p.WasClean() || p.Memory().Load(DataStart/pm.Word) != 7 || p.Close() != nil {
 			t.Errorf("read-only %t: %v", readOnly, err)
 		}
@@ -241,7 +241,7 @@ func TestEraseCrash(t *testing.T) {
 			return
 		}
 		d.Crash(rng, 16, func() {
-			p, err := OnMemory(m)
+			p, err := OpenMemory(m)
 			if err != nil {
 				found[0]++
 				return

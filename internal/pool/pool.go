@@ -65,25 +65,25 @@ func (d *Durability) UnmarshalText(text []byte) error { return durabilities.Read
 
 // Pool is an open pool.
 type Pool struct {
-	memory *pm.Memory
-	file   backing // nil without a file
-	grants Durability
+	memory     *pm.Memory
+	file       storage // nil without a file
+	durability Durability
 
 	readOnly, wasClean bool
 	powerLost          bool
-	was                Superblock // as found when the pool was opened
+	initial            Superblock // as found when the pool was opened
 
-	mu     sync.Mutex // guards the fields below
-	found  *Contents  // contents for Close to store
-	mapped []byte     // nil without a file
-	last   Superblock // the current one
-	kept   block      // its block, with fields unknown to this version
-	other  error      // why the other copy is not whole
-	closed bool
+	mu       sync.Mutex // guards the fields below
+	contents *Contents  // contents for Close to store
+	mapped   []byte     // nil without a file
+	last     Superblock // the current one
+	stored   block      // its block, with fields unknown to this version
+	staleErr error      // why the other copy is not whole
+	closed   bool
 }
 
-// backing holds the memory of a pool.
-type backing interface {
+// storage holds the memory of a pool.
+type storage interface {
 	sync() error
 	close() error // unmaps and unlocks
 }
@@ -102,9 +102,9 @@ func Format(m *pm.Memory, first *Superblock) (*Pool, error) {
 	return p, nil
 }
 
-// OnMemory returns the pool in a memory. It chooses between the copies of the superblock as Open
+// OpenMemory returns the pool in a memory. It chooses between the copies of the superblock as Open
 // does, and writes nothing. Errors are those of Open.
-func OnMemory(m *pm.Memory) (*Pool, error) {
+func OpenMemory(m *pm.Memory) (*Pool, error) {
 	if m.Words()*pm.Word < DataStart {
 		return nil, fmt.Errorf("%w: %d bytes, superblocks take %d", op.ErrCorrupt, m.Words()*pm.Word, DataStart)
 	}
@@ -112,7 +112,7 @@ func OnMemory(m *pm.Memory) (*Pool, error) {
 	for i := range copies {
 		m.Read(wordOf(i), copies[i].block[:])
 	}
-	p, err := chosen(&copies, m.Words()*pm.Word)
+	p, err := poolOf(&copies, m.Words()*pm.Word)
 	if err != nil {
 		return nil, err
 	}
@@ -120,14 +120,14 @@ func OnMemory(m *pm.Memory) (*Pool, error) {
 	return p, nil
 }
 
-// chosen returns a pool of size bytes with the current copy, and without memory yet.
-func chosen(copies *[2]Copy, size uint64) (*Pool, error) {
-	i, err := choose(copies, size)
+// poolOf returns a pool of size bytes with the current copy, and without memory yet.
+func poolOf(copies *[2]Copy, size uint64) (*Pool, error) {
+	i, err := chooseCopy(copies, size)
 	if err != nil {
 		return nil, err
 	}
 	c := &copies[i]
-	return &Pool{last: c.Superblock, was: c.Superblock, kept: c.block, wasClean: c.Superblock.Clean, other: copies[1-i].Err}, nil
+	return &Pool{last: c.Superblock, initial: c.Superblock, stored: c.block, wasClean: c.Superblock.Clean, staleErr: copies[1-i].Err}, nil
 }
 
 // wordOf returns the first word of copy A (0) or B (1).
@@ -146,7 +146,7 @@ func (p *Pool) Bytes() []byte {
 }
 
 // Durability returns the durability that has been granted.
-func (p *Pool) Durability() Durability { return p.grants }
+func (p *Pool) Durability() Durability { return p.durability }
 
 // ReadOnly reports whether the pool was opened for reading.
 func (p *Pool) ReadOnly() bool { return p.readOnly }
@@ -157,14 +157,15 @@ func (p *Pool) WasClean() bool { return p.wasClean }
 
 // Contents returns what the last Close stored about the pool. ok is false if the pool was not
 // closed, or was closed by a version of this package that stores nothing.
-func (p *Pool) Contents() (c Contents, ok bool) { return p.was.closed() }
+func (p *Pool) Contents() (c Contents, ok bool) { return p.initial.contentsAtClose() }
 
-// PowerLost reports whether the pool was open when the machine stopped, which [Terms] allowed.
+// PowerLost reports whether the pool was open when the machine stopped, which [Requirements]
+// allowed.
 func (p *Pool) PowerLost() bool { return p.powerLost }
 
-// Verified ends PowerLost, once the caller has verified the contents of the pool. Without it, the
-// next Open fails with the loss again.
-func (p *Pool) Verified() error {
+// ClearPowerLost ends PowerLost, once the caller has verified the contents of the pool. Without it,
+// the next Open fails with the loss again.
+func (p *Pool) ClearPowerLost() error {
 	if !p.powerLost {
 		return nil
 	}
@@ -178,11 +179,12 @@ func (p *Pool) Verified() error {
 	return p.sync()
 }
 
-// Seal makes Close store c, for [Pool.Contents]. The caller must not change the pool afterwards.
-func (p *Pool) Seal(c Contents) {
+// SetContents makes Close store c, for [Pool.Contents]. The caller must not change the pool
+// afterwards.
+func (p *Pool) SetContents(c Contents) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.found = &c
+	p.contents = &c
 }
 
 // Superblock returns a copy of the superblock.
@@ -192,12 +194,12 @@ func (p *Pool) Superblock() Superblock {
 	return p.last
 }
 
-// OtherCopy returns why the older copy of the superblock is not whole. A crash in the midst of a
+// StaleCopyErr returns why the older copy of the superblock is not whole. A crash in the midst of a
 // Commit and damage look the same. The next Commit overwrites that copy.
-func (p *Pool) OtherCopy() error {
+func (p *Pool) StaleCopyErr() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.other
+	return p.staleErr
 }
 
 // Commit changes the superblock. A crash leaves the old one or the new one, and with the new one
@@ -233,16 +235,16 @@ func (p *Pool) Commit(change func(*Superblock)) error {
 // supersedes.
 func (p *Pool) store(next Superblock) error {
 	next.Generation = p.last.Generation + 1
-	if next.Clean && p.found != nil {
-		next.Contents = *p.found
+	if next.Clean && p.contents != nil {
+		next.Contents = *p.contents
 		next.Contents.Generation = next.Generation
 	} else {
 		next.Contents = Contents{}
 	}
-	if err := next.illegal(p.memory.Words() * pm.Word); err != nil {
+	if err := next.validate(p.memory.Words() * pm.Word); err != nil {
 		return fmt.Errorf("pool: %w: superblock: %w", op.ErrOptions, err)
 	}
-	block := p.kept
+	block := p.stored
 	block.encode(&next)
 	p.memory.Fence()
 	to := wordOf(int(1 - next.Generation%2))
@@ -253,12 +255,12 @@ func (p *Pool) store(next Superblock) error {
 		}
 	}
 	p.memory.Fence()
-	p.last, p.other = next, nil
+	p.last, p.staleErr = next, nil
 	return nil
 }
 
-// begin marks a newly opened pool as unclean, until it is closed.
-func (p *Pool) begin() error {
+// markUnclean marks a newly opened pool as unclean, until it is closed.
+func (p *Pool) markUnclean() error {
 	if err := p.Commit(func(s *Superblock) {
 		if !s.Clean {
 			s.UncleanOpens++
@@ -277,12 +279,12 @@ func (p *Pool) begin() error {
 
 // Close marks the pool clean, unmaps the memory and closes the file. It returns the first error but
 // closes the file in any case. A second Close does nothing.
-func (p *Pool) Close() error { return p.end(true) }
+func (p *Pool) Close() error { return p.finish(true) }
 
 // Abandon closes the pool without the mark, as the end of the process would.
-func (p *Pool) Abandon() error { return p.end(false) }
+func (p *Pool) Abandon() error { return p.finish(false) }
 
-func (p *Pool) end(clean bool) (first error) {
+func (p *Pool) finish(clean bool) (first error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {

@@ -32,8 +32,8 @@ func sample() *Superblock {
 	return s
 }
 
-// formatted returns a pool in memory, and the memory.
-func formatted(t testing.TB) (*Pool, []byte) {
+// newFormatted returns a pool in memory, and the memory.
+func newFormatted(t testing.TB) (*Pool, []byte) {
 	t.Helper()
 	mapped := make([]byte, testSize)
 	p, err := Format(pm.New(mapped, nil), sample())
@@ -45,7 +45,7 @@ func formatted(t testing.TB) (*Pool, []byte) {
 
 // Committed superblocks read back, and commits alternate between the copies.
 func TestCommit(t *testing.T) {
-	p, mapped := formatted(t)
+	p, mapped := newFormatted(t)
 	want := *sample()
 	want.Generation = 2
 	if got := p.Superblock(); got != want || !p.WasClean() {
@@ -56,26 +56,26 @@ func TestCommit(t *testing.T) {
 			t.Fatal(err)
 		}
 		want.Epoch, want.Areas[0].Used, want.Generation = 100+i, want.Areas[0].Used+8, 3+i
-		again, err := OnMemory(pm.New(mapped, nil))
+		reopened, err := OpenMemory(pm.New(mapped, nil))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := again.Superblock(); got != want || p.Superblock() != want || again.WasClean() || again.OtherCopy() != nil {
-			t.Fatalf("generation %d is found as %+v, want %+v; the other copy: %v", 3+i, got, want, again.OtherCopy())
+		if got := reopened.Superblock(); got != want || p.Superblock() != want || reopened.WasClean() || reopened.StaleCopyErr() != nil {
+			t.Fatalf("generation %d is found as %+v, want %+v; the other copy: %v", 3+i, got, want, reopened.StaleCopyErr())
 		}
 	}
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}
-	again, err := OnMemory(p.Memory())
-	if err != nil || !again.WasClean() || !again.Superblock().Clean {
-		t.Fatalf("after Close: %v, clean: %v", err, again.WasClean())
+	reopened, err := OpenMemory(p.Memory())
+	if err != nil || !reopened.WasClean() || !reopened.Superblock().Clean {
+		t.Fatalf("after Close: %v, clean: %v", err, reopened.WasClean())
 	}
-	generation := again.Superblock().Generation
+	generation := reopened.Superblock().Generation
 	if err := p.Close(); err != nil || p.Abandon() != nil {
 		t.Fatalf("second Close: %v", err)
 	}
-	if again, _ = OnMemory(p.Memory()); again.Superblock().Generation != generation {
+	if reopened, _ = OpenMemory(p.Memory()); reopened.Superblock().Generation != generation {
 		t.Fatal("the second Close wrote")
 	}
 	if err := p.Commit(func(*Superblock) {}); !errors.Is(err, op.ErrClosed) {
@@ -90,7 +90,7 @@ func TestCommitRefuses(t *testing.T) {
 		"identity": func(s *Superblock) { s.UUID[0]++ }, "created": func(s *Superblock) { s.Created = s.Created.Add(1) },
 		"overlap": func(s *Superblock) { s.Levels[2].Offset -= Page }, "epoch": func(s *Superblock) { s.Epoch = math.MaxUint64 },
 	} {
-		p, mapped := formatted(t)
+		p, mapped := newFormatted(t)
 		before, was := string(mapped[:DataStart]), p.Superblock()
 		if err := p.Commit(change); !errors.Is(err, op.ErrOptions) || errors.Is(err, op.ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)
@@ -103,12 +103,12 @@ func TestCommitRefuses(t *testing.T) {
 
 // Abandon leaves the pool unclean.
 func TestAbandon(t *testing.T) {
-	p, _ := formatted(t)
+	p, _ := newFormatted(t)
 	if err := p.Abandon(); err != nil {
 		t.Fatal(err)
 	}
-	if again, err := OnMemory(p.Memory()); err != nil || again.WasClean() {
-		t.Fatalf("abandoned: %v, clean: %v", err, again.WasClean())
+	if reopened, err := OpenMemory(p.Memory()); err != nil || reopened.WasClean() {
+		t.Fatalf("abandoned: %v, clean: %v", err, reopened.WasClean())
 	}
 }
 
@@ -133,7 +133,7 @@ func TestFormatRefuses(t *testing.T) {
 		}
 	}
 	for _, size := range []int{0, Page, DataStart - Page} {
-		if _, err := OnMemory(pm.New(make([]byte, size), nil)); !errors.Is(err, op.ErrCorrupt) {
+		if _, err := OpenMemory(pm.New(make([]byte, size), nil)); !errors.Is(err, op.ErrCorrupt) {
 			t.Errorf("a memory of %d bytes: %v", size, err)
 		}
 	}
@@ -150,7 +150,7 @@ func TestNoTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := OnMemory(p.Memory()); err != nil || !again.Superblock().Created.IsZero() {
+	if reopened, err := OpenMemory(p.Memory()); err != nil || !reopened.Superblock().Created.IsZero() {
 		t.Errorf("%v", err)
 	}
 }
@@ -179,18 +179,18 @@ func (d *disk) close() error { d.closed++; return nil }
 // lies between. A failing disk leaves the pool unclean, and closed.
 func TestDiskFails(t *testing.T) {
 	for fails, want := range map[int][]bool{0: {false, false, true}, 1: {false}, 2: {false, false}, 3: {false, false, true}} {
-		p, _ := formatted(t)
+		p, _ := newFormatted(t)
 		d := &disk{p: p, fails: fails}
 		p.file = d
-		err := p.begin()
+		err := p.markUnclean()
 		if err == nil {
 			err = p.Close()
 		}
 		if errors.Is(err, errDisk) != (fails > 0) || err != nil && fails == 0 {
 			t.Errorf("sync %d fails: %v", fails, err)
 		}
-		if again, err := OnMemory(p.Memory()); err != nil || again.WasClean() != (len(want) == 3) || !slices.Equal(d.synced, want) {
-			t.Errorf("sync %d fails: %v, clean %v, synced %v, want %v", fails, err, again.WasClean(), d.synced, want)
+		if reopened, err := OpenMemory(p.Memory()); err != nil || reopened.WasClean() != (len(want) == 3) || !slices.Equal(d.synced, want) {
+			t.Errorf("sync %d fails: %v, clean %v, synced %v, want %v", fails, err, reopened.WasClean(), d.synced, want)
 		}
 		if p.Close(); fails != 1 && d.closed != 1 {
 			t.Errorf("sync %d fails: closed %d times", fails, d.closed)

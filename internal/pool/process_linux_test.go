@@ -40,8 +40,8 @@ func TestMain(m *testing.M) {
 		fmt.Println("opened:", err)
 		sleep(p)
 	case "create", "create named": // makes a pool except for its name, and waits
-		withoutName = os.Getenv(role) == "create"
-		beforeName = func() {
+		useUnnamed = os.Getenv(role) == "create"
+		beforeLink = func() {
 			fmt.Println("made")
 			time.Sleep(time.Hour)
 		}

@@ -125,15 +125,15 @@ type Contents struct {
 	Values     uint64 // a sum over the checksums of their values
 }
 
-// closed returns what Close found in the pool, if no writer has opened it since.
-func (s *Superblock) closed() (c Contents, ok bool) {
+// contentsAtClose returns what Close found in the pool, if no writer has opened it since.
+func (s *Superblock) contentsAtClose() (c Contents, ok bool) {
 	return s.Contents, s.Clean && s.Contents.Generation == s.Generation
 }
 
-// illegal returns what is wrong with a superblock of a pool of size bytes. The error has no
+// validate returns what is wrong with a superblock of a pool of size bytes. The error has no
 // sentinel, since that depends on the origin of the superblock.
-func (s *Superblock) illegal(size uint64) error {
-	for _, check := range []func(uint64) error{s.illegalSize, s.illegalGeometry, s.illegalIdentity, s.illegalPlaces, s.illegalLevels} {
+func (s *Superblock) validate(size uint64) error {
+	for _, check := range []func(uint64) error{s.validateSize, s.validateGeometry, s.validateIdentity, s.validateExtents, s.validateLevels} {
 		if err := check(size); err != nil {
 			return err
 		}
@@ -141,7 +141,7 @@ func (s *Superblock) illegal(size uint64) error {
 	return nil
 }
 
-func (s *Superblock) illegalSize(size uint64) error {
+func (s *Superblock) validateSize(size uint64) error {
 	switch {
 	case s.Size < DataStart+Page || s.Size > maxSize || s.Size%Page != 0:
 		return fmt.Errorf("size %d: not a multiple of %d between %d and %d", s.Size, Page, DataStart+Page, uint64(maxSize))
@@ -153,7 +153,7 @@ func (s *Superblock) illegalSize(size uint64) error {
 	return nil
 }
 
-func (s *Superblock) illegalGeometry(uint64) error {
+func (s *Superblock) validateGeometry(uint64) error {
 	g := &s.Geometry
 	size := uint32(1) // min size of keys and values
 	if s.Features.Incompat&Records != 0 {
@@ -163,20 +163,20 @@ func (s *Superblock) illegalGeometry(uint64) error {
 		}
 	}
 	for _, f := range []struct {
-		name           string
-		is, least, max uint32
+		name            string
+		value, min, max uint32
 	}{
 		{"key size", g.KeySize, size, maxKey}, {"value size", g.ValueSize, size, maxValue}, {"slots of a bucket", g.Slots, 1, maxWays},
 		{"hash locations", g.Hashes, 1, maxWays}, {"levels", g.Levels, 1, MaxLevels}, {"hash", g.HashID, 1, FastHash}, {"unit", g.Unit, 1, maxUnit},
 	} {
-		if f.is < f.least || f.is > f.max {
-			return fmt.Errorf("%s %d: not between %d and %d", f.name, f.is, f.least, f.max)
+		if f.value < f.min || f.value > f.max {
+			return fmt.Errorf("%s %d: not between %d and %d", f.name, f.value, f.min, f.max)
 		}
 	}
 	return nil
 }
 
-func (s *Superblock) illegalIdentity(uint64) error {
+func (s *Superblock) validateIdentity(uint64) error {
 	printable := func(r rune) bool { return r >= ' ' && r <= '~' }
 	switch {
 	case len(s.Tool) > maxTool || strings.ContainsFunc(s.Tool, func(r rune) bool { return !printable(r) }):

@@ -8,9 +8,9 @@ import (
 // module is the path of the module that tool looks for.
 const module = "github.com/weftgo/weft"
 
-// tool returns the version of this module as superblocks store it: "weft v1.2.3", or "weft (devel)"
-// in a program built without a version. info is nil in a program built without modules.
-func tool(info *debug.BuildInfo) string {
+// toolVersion returns the version of this module as superblocks store it: "weft v1.2.3", or "weft
+// (devel)" in a program built without a version. info is nil in a program built without modules.
+func toolVersion(info *debug.BuildInfo) string {
 	version := "(devel)"
 	if info != nil {
 		for _, m := range append(info.Deps, &info.Main) {

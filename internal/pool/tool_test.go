@@ -7,11 +7,11 @@ import (
 
 // A pool records the version that made it, cut to the size of the field.
 func TestTool(t *testing.T) {
-	ours := func(version string) debug.Module { return debug.Module{Path: module, Version: version} }
+	mod := func(version string) debug.Module { return debug.Module{Path: module, Version: version} }
 	other := debug.Module{Path: "example.org/other", Version: "v9.9.9"}
-	fork := ours("v1.2.0")
+	fork := mod("v1.2.0")
 	fork.Replace = &debug.Module{Path: module, Version: "v1.2.1"}
-	v1, long, odd := ours("v1.2.3"), ours("v0.0.0-20261123105252-bf706f912345"), ours("v1\n2é")
+	v1, long, odd := mod("v1.2.3"), mod("v0.0.0-20261123105252-bf706f912345"), mod("v1\n2é")
 	for want, info := range map[string]*debug.BuildInfo{
 		"weft (devel)":                     nil,
 		"weft v1.2.3":                      {Main: other, Deps: []*debug.Module{&other, &v1}},
@@ -19,15 +19,15 @@ func TestTool(t *testing.T) {
 		"weft v1?2?":                       {Main: odd},
 		"weft v0.0.0-20261123105252-bf706": {Main: long},
 	} {
-		if is := tool(info); is != want {
+		if is := toolVersion(info); is != want {
 			t.Errorf("%q, want %q", is, want)
 		}
 		s := sample()
-		if s.Tool = tool(info); s.illegal(testSize) != nil {
-			t.Errorf("%q: %v", s.Tool, s.illegal(testSize))
+		if s.Tool = toolVersion(info); s.validate(testSize) != nil {
+			t.Errorf("%q: %v", s.Tool, s.validate(testSize))
 		}
 	}
-	if is := tool(&debug.BuildInfo{Main: other}); is != "weft (devel)" {
+	if is := toolVersion(&debug.BuildInfo{Main: other}); is != "weft (devel)" {
 		t.Errorf("without a version: %q", is)
 	}
 }

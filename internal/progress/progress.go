@@ -24,7 +24,7 @@ const maxColumns = 79
 // Bar shows nothing. Several goroutines may use one.
 type Bar struct {
 	w     io.Writer
-	what  string
+	label string
 	total int64 // 0 if unknown
 	bytes bool
 	start time.Time
@@ -38,29 +38,29 @@ type Bar struct {
 
 // Bytes returns a bar that counts total bytes and writes to w. A total of 0 or less is unknown.
 // Bytes returns nil if w is no terminal.
-func Bytes(w io.Writer, isTerminal bool, what string, total int64) *Bar {
-	return newBar(w, isTerminal, what, total, true)
+func Bytes(w io.Writer, isTerminal bool, label string, total int64) *Bar {
+	return newBar(w, isTerminal, label, total, true)
 }
 
 // Count is Bytes with a number of other things.
-func Count(w io.Writer, isTerminal bool, what string, total int64) *Bar {
-	return newBar(w, isTerminal, what, total, false)
+func Count(w io.Writer, isTerminal bool, label string, total int64) *Bar {
+	return newBar(w, isTerminal, label, total, false)
 }
 
 // Show draws the name of a job of unknown length at once, and counts nothing.
-func Show(w io.Writer, isTerminal bool, what string) *Bar {
-	b := newBar(w, isTerminal, what, 0, false)
+func Show(w io.Writer, isTerminal bool, label string) *Bar {
+	b := newBar(w, isTerminal, label, 0, false)
 	if b != nil {
-		b.draw(what)
+		b.draw(label)
 	}
 	return b
 }
 
-func newBar(w io.Writer, isTerminal bool, what string, total int64, bytes bool) *Bar {
+func newBar(w io.Writer, isTerminal bool, label string, total int64, bytes bool) *Bar {
 	if !isTerminal {
 		return nil
 	}
-	return &Bar{w: w, what: what, total: max(total, 0), bytes: bytes, start: time.Now()}
+	return &Bar{w: w, label: label, total: max(total, 0), bytes: bytes, start: time.Now()}
 }
 
 // Add counts n more and redraws the line at most ten times a second.
@@ -112,7 +112,7 @@ func (b *Bar) draw(line string) {
 func (b *Bar) line(took time.Duration) string {
 	var s strings.Builder
 	rate := float64(b.n) / took.Seconds()
-	fmt.Fprintf(&s, "%s ", b.what)
+	fmt.Fprintf(&s, "%s ", b.label)
 	switch {
 	case b.n > b.total: // the total is unknown, or the file grows
 		fmt.Fprintf(&s, "%s, %s/s, %v",

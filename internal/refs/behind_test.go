@@ -25,7 +25,7 @@ func TestLookupBehindUpdate(t *testing.T) {
 		}
 		c := upload(t, x.stream, kinds, keys, keys)
 		ctx := context.Background()
-		check(t, x.update(ctx, len(keys), func(launch func(ops) error) error { return launch(c.ops(alone)) }))
+		check(t, x.update(ctx, len(keys), func(launch func(ops) error) error { return launch(c.ops(singleLane)) }))
 		hits, err := x.get(ctx, keys, make([]uint32, len(keys)), found)
 		if hits != len(keys) || err != nil {
 			t.Errorf("seed %d: %d of %d keys, %v", seed, hits, len(keys), err)

@@ -36,9 +36,9 @@ func TestBtree(t *testing.T) {
 		narrow func(*testing.T, device.Device)
 		wide   func(*testing.T, device.Device)
 	}{
-		{"beside a model", 1, besideModel(openBtree[uint32, uint32]), besideModel(openBtree[uint64, uint32])},
+		{"beside a model", 1, againstModel(openBtree[uint32, uint32]), againstModel(openBtree[uint64, uint32])},
 		{"contended", 1, contended(openBtree[uint32, uint32]), contended(openBtree[uint64, uint32])},
-		{"beyond what is permitted", 0, beyond(openBtree[uint32, uint32]), beyond(openBtree[uint64, uint32])},
+		{"beyond what is permitted", 0, overLimit(openBtree[uint32, uint32]), overLimit(openBtree[uint64, uint32])},
 		{"view", 0, viewed(openBtree[uint32, uint32]), viewed(openBtree[uint64, uint32])},
 	} {
 		t.Run(c.name, func(t *testing.T) {

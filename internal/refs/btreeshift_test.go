@@ -61,7 +61,7 @@ func shift(t *testing.T, seed uint64, rewrite func(file, ptx string) string) (mi
 		asked = append(asked, c)
 		err := errors.Join(m.PutOn(writer, changed, changed),
 			m.View(t.Context(), reader, func(r btree.Ref) error {
-				return device.Launch(reader, k, gpu.Grid(c.n), gpu.Block, &btreeParams{ref: r, ops: c.ops(alone)})
+				return device.Launch(reader, k, gpu.Grid(c.n), gpu.Block, &btreeParams{ref: r, ops: c.ops(singleLane)})
 			}),
 			m.DeleteOn(writer, changed, device.Slice[bool]{}))
 		check(t, err)

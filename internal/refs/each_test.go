@@ -70,7 +70,7 @@ func (x copier[K, V, R, P]) run(t *testing.T, dev device.Device, k device.Kernel
 
 // filled returns keys, some of which look like sentinels, their values, and half of the first keys,
 // to be deleted.
-func filled[K, V uint32 | uint64]() (keys []K, vals []V, gone []K) {
+func filled[K, V uint32 | uint64]() (keys []K, vals []V, deletedKeys []K) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	keys, vals = keysOf[K](rng, 400, 500), make([]V, 400)
 	for i, k := range keys {
@@ -80,15 +80,15 @@ func filled[K, V uint32 | uint64]() (keys []K, vals []V, gone []K) {
 }
 
 func eachMap[K, V uint32 | uint64](t *testing.T, dev device.Device) {
-	keys, vals, gone := filled[K, V]()
+	keys, vals, deletedKeys := filled[K, V]()
 	ctx, w := t.Context(), batch.MapWidths[K, V]()
 	l := must[*linear.Map[K, V]](t)(linear.New[K, V](dev, nil))
 	must[int](t)(l.Put(ctx, keys, vals))
-	must[int](t)(l.Delete(ctx, gone, nil))
+	must[int](t)(l.Delete(ctx, deletedKeys, nil))
 	copier[K, V, linear.Ref, eachLinearParams]{l, l.All(), linearEach}.run(t, dev, kernel(t, dev, refsEachImages, w, "linear"))
 	s := must[*slab.Map[K, V]](t)(slab.New[K, V](dev, &slab.Options{Buckets: 7})) // long chains
 	must[int](t)(s.Put(ctx, keys, vals))
-	must[int](t)(s.Delete(ctx, gone, nil))
+	must[int](t)(s.Delete(ctx, deletedKeys, nil))
 	copier[K, V, slab.Ref, eachSlabParams]{s, s.All(), slabEach}.run(t, dev, kernel(t, dev, refsEachImages, w, "slab"))
 }
 
@@ -98,7 +98,7 @@ func linearEach(r linear.Ref, to pairs) eachLinearParams {
 func slabEach(r slab.Ref, to pairs) eachSlabParams { return eachSlabParams{ref: r, to: to} }
 
 func eachSet[K uint32 | uint64](t *testing.T, dev device.Device) {
-	keys, _, gone := filled[K, K]()
+	keys, _, deletedKeys := filled[K, K]()
 	ctx, w := t.Context(), batch.SetWidths[K]()
 	with := func(all iter.Seq[K]) iter.Seq2[K, K] {
 		return func(yield func(K, K) bool) {
@@ -111,21 +111,21 @@ func eachSet[K uint32 | uint64](t *testing.T, dev device.Device) {
 	}
 	l := must[*linear.Set[K]](t)(linear.NewSet[K](dev, nil))
 	must[int](t)(l.Add(ctx, keys, nil))
-	must[int](t)(l.Delete(ctx, gone, nil))
+	must[int](t)(l.Delete(ctx, deletedKeys, nil))
 	copier[K, K, linear.Ref, eachLinearParams]{l, with(l.All()), linearEach}.run(t, dev, kernel(t, dev, refsEachImages, w, "linear"))
 	s := must[*slab.Set[K]](t)(slab.NewSet[K](dev, &slab.Options{Buckets: 3}))
 	must[int](t)(s.Add(ctx, keys, nil))
-	must[int](t)(s.Delete(ctx, gone, nil))
+	must[int](t)(s.Delete(ctx, deletedKeys, nil))
 	copier[K, K, slab.Ref, eachSlabParams]{s, with(s.All()), slabEach}.run(t, dev, kernel(t, dev, refsEachImages, w, "slab"))
 }
 
 func eachMulti[K, V uint32 | uint64](t *testing.T, dev device.Device) {
-	keys, vals, gone := filled[K, V]()
+	keys, vals, deletedKeys := filled[K, V]()
 	m := must[*slab.MultiMap[K, V]](t)(slab.NewMultiMap[K, V](dev, &slab.Options{Buckets: 7}))
 	for range 2 {
 		must[int](t)(m.Put(t.Context(), keys, vals))
 	}
-	must[int](t)(m.Delete(t.Context(), gone, nil))
+	must[int](t)(m.Delete(t.Context(), deletedKeys, nil))
 	copier[K, V, slab.Ref, eachParams]{m, m.All(), func(r slab.Ref, to pairs) eachParams { return eachParams{ref: r, to: to} }}.
 		run(t, dev, kernel(t, dev, refsMultiImages, batch.MapWidths[K, V](), "each"))
 }

@@ -21,9 +21,9 @@ type changed[R any] interface {
 	Close() error
 }
 
-// besideChanges iterates over a map while other streams change values and insert new keys. Each key
-// that was present comes once, with one of its values.
-func besideChanges[R, P any](t *testing.T, dev device.Device, m changed[R], k device.Kernel, params func(R, pairs) P) {
+// eachDuringChanges iterates over a map while other streams change values and insert new keys. Each
+// key that was present comes once, with one of its values.
+func eachDuringChanges[R, P any](t *testing.T, dev device.Device, m changed[R], k device.Kernel, params func(R, pairs) P) {
 	t.Helper()
 	const there, fresh = 120, 60
 	ctx := t.Context()
@@ -67,8 +67,8 @@ func TestForEachBesideChanges(t *testing.T) {
 	onGPUs(t, 4, func(t *testing.T, dev device.Device) {
 		w := batch.MapWidths[uint64, uint64]()
 		l := must[*linear.Map[uint64, uint64]](t)(linear.New[uint64, uint64](dev, &linear.Options{Capacity: 200, Fixed: true, Unordered: true}))
-		besideChanges(t, dev, l, kernel(t, dev, refsEachImages, w, "linear"), linearEach)
+		eachDuringChanges(t, dev, l, kernel(t, dev, refsEachImages, w, "linear"), linearEach)
 		s := must[*slab.Map[uint64, uint64]](t)(slab.New[uint64, uint64](dev, &slab.Options{Buckets: 5, Unordered: true}))
-		besideChanges(t, dev, s, kernel(t, dev, refsEachImages, w, "slab"), slabEach)
+		eachDuringChanges(t, dev, s, kernel(t, dev, refsEachImages, w, "slab"), slabEach)
 	})
 }

@@ -51,7 +51,7 @@ func TestOtherWidths(t *testing.T) {
 		m := must[*linear.Map[uint64, uint32]](t)(linear.New[uint64, uint32](dev, nil))
 		c := upload(t, x.stream, []op.Kind{op.Get}, []uint32{1}, []uint32{0})
 		err := m.View(t.Context(), x.stream, func(r linear.Ref) error {
-			return launch(x.stream, x.kernel, func(o ops) linearParams { return linearParams{ref: r, ops: o} })(c.ops(alone))
+			return launch(x.stream, x.kernel, func(o ops) linearParams { return linearParams{ref: r, ops: o} })(c.ops(singleLane))
 		})
 		return errors.Join(err, x.stream.Sync(t.Context()))
 	})
@@ -83,7 +83,7 @@ func reducing[K, V uint32 | uint64](t *testing.T, open maker[K, V]) {
 			}
 			kinds, keys, vals = append(kinds, kind), append(keys, k), append(vals, V(i))
 		}
-		for _, how := range ways {
+		for _, how := range modes {
 			x, want := open(t, dev, 10, false), map[K]V{}
 			for range rounds {
 				c := upload(t, x.stream, kinds, keys, vals)

@@ -141,10 +141,10 @@ func (x *table[K, V]) close(t testing.TB) {
 }
 
 // run runs operations in an update with a limit of insertions.
-func (x *table[K, V]) run(t testing.TB, permitted int, how uint32, kinds []op.Kind, keys []K, vals []V) (outcomes []uint32, held []V) {
+func (x *table[K, V]) run(t testing.TB, permitted int, mode uint32, kinds []op.Kind, keys []K, vals []V) (outcomes []uint32, held []V) {
 	t.Helper()
 	c := upload(t, x.stream, kinds, keys, vals)
-	check(t, x.update(t.Context(), permitted, func(launch func(ops) error) error { return launch(c.ops(how)) }))
+	check(t, x.update(t.Context(), permitted, func(launch func(ops) error) error { return launch(c.ops(mode)) }))
 	outcomes, held, _ = c.download(t, x.stream)
 	return outcomes, held
 }
@@ -228,7 +228,7 @@ func kindsOf(rng *rand.Rand, n int, set bool) []op.Kind {
 
 // Operations on different keys have the same effect as on a Go map, whatever the lanes do
 // concurrently, also between host batches and growth.
-func besideModel[K, V uint32 | uint64](open maker[K, V]) func(t *testing.T, dev device.Device) {
+func againstModel[K, V uint32 | uint64](open maker[K, V]) func(t *testing.T, dev device.Device) {
 	return func(t *testing.T, dev device.Device) {
 		const of = 220
 		x := open(t, dev, 20, false)
@@ -279,7 +279,7 @@ func each(
 }
 
 func TestBesideModel(t *testing.T) {
-	each(t, 3, besideModel[uint32, uint32], besideModel[uint64, uint32])
+	each(t, 3, againstModel[uint32, uint32], againstModel[uint64, uint32])
 }
 
 // Of threads with one key, exactly one inserts it, and sums include all of them. The limit of
@@ -289,7 +289,7 @@ func contended[K, V uint32 | uint64](open maker[K, V]) func(t *testing.T, dev de
 		const n, of = 140, 12
 		x := open(t, dev, 4, false)
 		defer x.close(t)
-		for way, how := range ways {
+		for way, how := range modes {
 			rng, m := rand.New(rand.NewPCG(3, uint64(how))), map[K]V{}
 			check(t, x.Clear(t.Context()))
 			kinds, keys, vals := make([]op.Kind, n), make([]K, n), make([]V, n)
@@ -324,10 +324,10 @@ func TestContended(t *testing.T) {
 }
 
 // Insertions beyond the limit do nothing, and Sync reports that once.
-func beyond[K, V uint32 | uint64](open maker[K, V]) func(t *testing.T, dev device.Device) {
+func overLimit[K, V uint32 | uint64](open maker[K, V]) func(t *testing.T, dev device.Device) {
 	return func(t *testing.T, dev device.Device) {
 		const n, permitted = 100, 33
-		for _, how := range ways {
+		for _, how := range modes {
 			x := open(t, dev, 4, false)
 			m := map[K]V{}
 			kinds, keys, vals := make([]op.Kind, n), keysOf[K](rand.New(rand.NewPCG(5, 6)), n, n), make([]V, n)
@@ -357,7 +357,7 @@ func beyond[K, V uint32 | uint64](open maker[K, V]) func(t *testing.T, dev devic
 }
 
 func TestBeyondWhatIsPermitted(t *testing.T) {
-	each(t, 3, beyond[uint32, uint32], beyond[uint64, uint32])
+	each(t, 3, overLimit[uint32, uint32], overLimit[uint64, uint32])
 }
 
 // A Ref of View finds what Get finds, refuses changes, and keeps its memory while the table grows.
@@ -373,7 +373,7 @@ func viewed[K, V uint32 | uint64](open maker[K, V]) func(t *testing.T, dev devic
 			m[k] = vals[i]
 		}
 		check(t, x.put(t.Context(), keys, vals))
-		for _, how := range ways {
+		for _, how := range modes {
 			looks := keysOf[K](rng, of, of)
 			c := upload(t, x.stream, make([]op.Kind, of), looks, make([]V, of)) // Gets
 			check(t, x.view(t.Context(), func(launch func(ops) error) error { return launch(c.ops(how)) }))
@@ -443,7 +443,7 @@ func TestErrorOfSubmit(t *testing.T) {
 		defer x.close(t)
 		oops := errors.New("oops")
 		c := upload(t, x.stream, []op.Kind{op.PutNew}, []uint32{7}, []uint32{8})
-		err := x.update(t.Context(), 1, func(launch func(ops) error) error { return errors.Join(launch(c.ops(alone)), oops) })
+		err := x.update(t.Context(), 1, func(launch func(ops) error) error { return errors.Join(launch(c.ops(singleLane)), oops) })
 		if !errors.Is(err, oops) || err.Error() != "linear: Update: oops" {
 			t.Errorf("%v", err)
 		}

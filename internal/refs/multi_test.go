@@ -37,12 +37,12 @@ func (x *multi[K, V]) close(t testing.TB) {
 }
 
 // run runs operations of one kind on keys, in an update or, for lookups, a view.
-func (x *multi[K, V]) run(t testing.TB, how uint32, kind op.Kind, keys []K, vals []V, permitted int) (outcomes []uint32, held, sums []V) {
+func (x *multi[K, V]) run(t testing.TB, mode uint32, kind op.Kind, keys []K, vals []V, permitted int) (outcomes []uint32, held, sums []V) {
 	t.Helper()
 	kinds := slices.Repeat([]op.Kind{kind}, len(keys))
 	c := upload(t, x.stream, kinds, keys, vals)
 	submit := func(r slab.Ref) error {
-		p := multiParams{ref: r, ops: c.ops(how), sums: c.sums.Ptr()}
+		p := multiParams{ref: r, ops: c.ops(mode), sums: c.sums.Ptr()}
 		return device.Launch(x.stream, x.kernel, device.Dim{X: (len(keys) + 63) / 64}, device.Dim{X: 64}, &p)
 	}
 	if kind == op.Get {
@@ -130,7 +130,7 @@ func multimap[K, V uint32 | uint64](t *testing.T, dev device.Device) {
 		x.same(t, of)
 	}
 	// No pair beyond the limit is added.
-	outcomes, _, _ := x.run(t, alone, op.Put, make([]K, 50), slices.Repeat([]V{1}, 50), 20)
+	outcomes, _, _ := x.run(t, singleLane, op.Put, make([]K, 50), slices.Repeat([]V{1}, 50), 20)
 	for _, o := range outcomes {
 		if o == inserted {
 			x.rows[0] = append(x.rows[0], 1)
@@ -150,7 +150,7 @@ func TestMultiMap(t *testing.T) {
 // multiErase removes the pairs of a multimap one by one.
 func multiErase[K, V uint32 | uint64](t *testing.T) {
 	onGPUs(t, 4, func(t *testing.T, dev device.Device) {
-		for _, how := range ways {
+		for _, how := range modes {
 			x := openMulti[K, V](t, dev)
 			var keys []K
 			var vals []V

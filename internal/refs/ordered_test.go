@@ -31,8 +31,8 @@ const (
 	questionKinds
 )
 
-// question is a lookup with its result.
-type question[K weft.Key, V weft.Value] struct {
+// query is a lookup with its result.
+type query[K weft.Key, V weft.Value] struct {
 	kind    uint32
 	key, to K
 	answer  uint64
@@ -40,20 +40,20 @@ type question[K weft.Key, V weft.Value] struct {
 	vals    []V
 }
 
-// most is the number of pairs that a lookup lists.
-const most = 40
+// maxPairs is the number of pairs that a lookup lists.
+const maxPairs = 40
 
-// asker has user kernels on ordered maps.
-type asker struct {
+// queryRunner has user kernels on ordered maps.
+type queryRunner struct {
 	s                  *device.Stream
 	ask, warps, tiles  device.Kernel
 	perTile, threadsOf int
 }
 
-func openAsker[K weft.Key, V weft.Value](t testing.TB, dev device.Device) *asker {
+func openQueries[K weft.Key, V weft.Value](t testing.TB, dev device.Device) *queryRunner {
 	t.Helper()
 	w := batch.MapWidths[K, V]()
-	return &asker{
+	return &queryRunner{
 		s:   must[*device.Stream](t)(dev.NewStream()),
 		ask: kernel(t, dev, refsOrderedImages, w, "ask"), warps: kernel(t, dev, refsOrderedImages, w, "warps"),
 		// a 32-bit key has tiles of 4
@@ -61,8 +61,9 @@ func openAsker[K weft.Key, V weft.Value](t testing.TB, dev device.Device) *asker
 	}
 }
 
-// launchAsk runs all lookups on a Ref. The function that it returns reads and frees the results.
-func launchAsk[K weft.Key, V weft.Value](t testing.TB, x *asker, r ordered.Ref, all []question[K, V]) func() {
+// launchQueries runs all lookups on a Ref. The function that it returns reads and frees the
+// results.
+func launchQueries[K weft.Key, V weft.Value](t testing.TB, x *queryRunner, r ordered.Ref, all []query[K, V]) func() {
 	t.Helper()
 	s, n := x.s, len(all)
 	kinds, keys, to := make([]uint32, n), make([]K, n), make([]K, n)
@@ -71,21 +72,21 @@ func launchAsk[K weft.Key, V weft.Value](t testing.TB, x *asker, r ordered.Ref, 
 	}
 	kindsOn, keysOn, toOn := must[device.Slice[uint32]](t)(device.Upload(s, kinds)), must[device.Slice[K]](t)(device.Upload(s, keys)), must[device.Slice[K]](t)(device.Upload(s, to))
 	answers := must[device.Slice[uint64]](t)(device.Upload(s, make([]uint64, n)))
-	keysOut, valsOut := must[device.Slice[K]](t)(device.Upload(s, make([]K, n*most))), must[device.Slice[V]](t)(device.Upload(s, make([]V, n*most)))
+	keysOut, valsOut := must[device.Slice[K]](t)(device.Upload(s, make([]K, n*maxPairs))), must[device.Slice[V]](t)(device.Upload(s, make([]V, n*maxPairs)))
 	p := orderedParams{ref: r, of: questions{
 		kinds: kindsOn.Ptr(), keys: keysOn.Ptr(), to: toOn.Ptr(), answers: answers.Ptr(), keysOut: keysOut.Ptr(), valsOut: valsOut.Ptr(),
-		n: uint32(n), most: most,
+		n: uint32(n), most: maxPairs,
 	}}
 	for k, threads := range map[device.Kernel]int{x.ask: n, x.warps: n, x.tiles: n * x.perTile} {
 		check(t, device.Launch(s, k, device.Dim{X: (threads + x.threadsOf - 1) / x.threadsOf}, device.Dim{X: x.threadsOf}, &p))
 	}
 	return func() {
 		t.Helper()
-		got, gotKeys, gotVals := make([]uint64, n), make([]K, n*most), make([]V, n*most)
+		got, gotKeys, gotVals := make([]uint64, n), make([]K, n*maxPairs), make([]V, n*maxPairs)
 		check(t, errors.Join(answers.CopyTo(t.Context(), s, got), keysOut.CopyTo(t.Context(), s, gotKeys), valsOut.CopyTo(t.Context(), s, gotVals)))
 		check(t, errors.Join(kindsOn.Free(), keysOn.Free(), toOn.Free(), answers.Free(), keysOut.Free(), valsOut.Free()))
 		for i := range all {
-			all[i].answer, all[i].keys, all[i].vals = got[i], gotKeys[i*most:(i+1)*most], gotVals[i*most:(i+1)*most]
+			all[i].answer, all[i].keys, all[i].vals = got[i], gotKeys[i*maxPairs:(i+1)*maxPairs], gotVals[i*maxPairs:(i+1)*maxPairs]
 		}
 	}
 }
@@ -106,7 +107,7 @@ func modelOf[K weft.Key, V weft.Value](vals map[K]V) pairsOf[K, V] {
 }
 
 // wrong compares a result with the model.
-func (m pairsOf[K, V]) wrong(q question[K, V]) error {
+func (m pairsOf[K, V]) wrong(q query[K, V]) error {
 	below, has := slices.BinarySearch(m.keys, q.key)
 	upto, hasTo := slices.BinarySearch(m.keys, q.to)
 	if hasTo {
@@ -145,7 +146,7 @@ func (m pairsOf[K, V]) wrong(q question[K, V]) error {
 	case askSize:
 		want = uint64(len(m.keys))
 	default:
-		list = m.keys[below:min(upto, below+most)]
+		list = m.keys[below:min(upto, below+maxPairs)]
 		want = uint64(len(list))
 	}
 	if q.answer != want {
@@ -160,15 +161,15 @@ func (m pairsOf[K, V]) wrong(q question[K, V]) error {
 	return nil
 }
 
-// questionsOf draws lookups near the keys.
-func questionsOf[K weft.Key, V weft.Value](rng *rand.Rand, m pairsOf[K, V], n int) []question[K, V] {
+// queriesOf draws lookups near the keys.
+func queriesOf[K weft.Key, V weft.Value](rng *rand.Rand, m pairsOf[K, V], n int) []query[K, V] {
 	near := func() K {
 		if len(m.keys) == 0 || rng.IntN(10) == 0 {
 			return K(rng.Uint64())
 		}
 		return m.keys[rng.IntN(len(m.keys))] + K(rng.IntN(3)) - 1
 	}
-	all := make([]question[K, V], n)
+	all := make([]query[K, V], n)
 	for i := range all {
 		q := &all[i]
 		q.kind, q.key, q.to = uint32(i)%questionKinds, near(), near()
@@ -180,8 +181,8 @@ func questionsOf[K weft.Key, V weft.Value](rng *rand.Rand, m pairsOf[K, V], n in
 			q.key = K(rng.IntN(len(m.keys) + 2))
 		}
 	}
-	return append(all, question[K, V]{kind: askNext, key: highest[K]()}, question[K, V]{kind: askBefore, key: lowest[K]()},
-		question[K, V]{kind: askCount, key: lowest[K](), to: highest[K]()}, question[K, V]{kind: askRangeTile, key: lowest[K](), to: highest[K]()})
+	return append(all, query[K, V]{kind: askNext, key: highest[K]()}, query[K, V]{kind: askBefore, key: lowest[K]()},
+		query[K, V]{kind: askCount, key: lowest[K](), to: highest[K]()}, query[K, V]{kind: askRangeTile, key: lowest[K](), to: highest[K]()})
 }
 
 // lowest and highest return the bounds of a type.
@@ -215,7 +216,7 @@ func put[K weft.Key, V weft.Value](t testing.TB, m *ordered.Map[K, V], want map[
 // orderedModel runs all lookups on maps of several sizes.
 func orderedModel[K weft.Key, V weft.Value](t *testing.T, dev device.Device) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	x := openAsker[K, V](t, dev)
+	x := openQueries[K, V](t, dev)
 	m := must[*ordered.Map[K, V]](t)(ordered.New[K, V](dev, nil))
 	want := map[K]V{}
 	for round, n := range []int{0, 1, 50, 700} {
@@ -228,9 +229,9 @@ func orderedModel[K weft.Key, V weft.Value](t *testing.T, dev device.Device) {
 		}
 		put(t, m, want, keys, round)
 		is := modelOf(want)
-		all := questionsOf(rng, is, 100)
+		all := queriesOf(rng, is, 100)
 		var answers func()
-		check(t, m.View(t.Context(), x.s, func(r ordered.Ref) error { answers = launchAsk(t, x, r, all); return nil }))
+		check(t, m.View(t.Context(), x.s, func(r ordered.Ref) error { answers = launchQueries(t, x, r, all); return nil }))
 		answers()
 		for _, q := range all {
 			if err := is.wrong(q); err != nil {
@@ -253,7 +254,7 @@ func TestOrdered(t *testing.T) {
 func TestOrderedSnapshots(t *testing.T) {
 	onGPUs(t, 2, func(t *testing.T, dev device.Device) {
 		rng := rand.New(rand.NewPCG(5, 6))
-		x := openAsker[uint32, uint32](t, dev)
+		x := openQueries[uint32, uint32](t, dev)
 		m := must[*ordered.Map[uint32, uint32]](t)(ordered.New[uint32, uint32](dev, nil))
 		now := map[uint32]uint32{}
 		keys := keysOf[uint32](rng, 300, 900)
@@ -263,10 +264,10 @@ func TestOrderedSnapshots(t *testing.T) {
 		for round := range 2 {
 			put(t, m, now, keysOf[uint32](rng, 60, 900), round+1)
 			is := modelOf(maps.Clone(now))
-			old, cur := questionsOf(rng, then, 40), questionsOf(rng, is, 40)
+			old, cur := queriesOf(rng, then, 40), queriesOf(rng, is, 40)
 			var oldAnswers, answers func()
-			check(t, m.ViewAt(t.Context(), at, x.s, func(r ordered.Ref) error { oldAnswers = launchAsk(t, x, r, old); return nil }))
-			check(t, m.View(t.Context(), x.s, func(r ordered.Ref) error { answers = launchAsk(t, x, r, cur); return nil }))
+			check(t, m.ViewAt(t.Context(), at, x.s, func(r ordered.Ref) error { oldAnswers = launchQueries(t, x, r, old); return nil }))
+			check(t, m.View(t.Context(), x.s, func(r ordered.Ref) error { answers = launchQueries(t, x, r, cur); return nil }))
 			if round == 1 {
 				check(t, at.Close())
 			}
@@ -298,7 +299,7 @@ func TestOrderedSnapshots(t *testing.T) {
 // A View sees the batches submitted before it on any stream.
 func TestOrderedViewBehindChanges(t *testing.T) {
 	onGPUs(t, 3, func(t *testing.T, dev device.Device) {
-		x := openAsker[uint32, uint32](t, dev)
+		x := openQueries[uint32, uint32](t, dev)
 		m := must[*ordered.Map[uint32, uint32]](t)(ordered.New[uint32, uint32](dev, nil))
 		s := must[*device.Stream](t)(dev.NewStream())
 		keys := make([]uint32, 200)
@@ -311,10 +312,10 @@ func TestOrderedViewBehindChanges(t *testing.T) {
 			want[k] = k
 		}
 		is := modelOf(want)
-		all := questionsOf(rand.New(rand.NewPCG(1, 2)), is, 60)
+		all := queriesOf(rand.New(rand.NewPCG(1, 2)), is, 60)
 		check(t, m.PutOn(s, on, on))
 		var answers func()
-		check(t, m.View(t.Context(), x.s, func(r ordered.Ref) error { answers = launchAsk(t, x, r, all); return nil }))
+		check(t, m.View(t.Context(), x.s, func(r ordered.Ref) error { answers = launchQueries(t, x, r, all); return nil }))
 		answers()
 		for _, q := range all {
 			if err := is.wrong(q); err != nil {
@@ -354,7 +355,7 @@ func TestOrderedRefusals(t *testing.T) {
 // A kernel traps if the map has other widths.
 func TestOrderedOtherWidths(t *testing.T) {
 	faults(t, "trap", func(dev device.Device) error {
-		x := openAsker[uint32, uint32](t, dev)
+		x := openQueries[uint32, uint32](t, dev)
 		m := must[*ordered.Map[uint64, uint32]](t)(ordered.New[uint64, uint32](dev, nil))
 		words := must[device.Slice[uint64]](t)(device.Upload(x.s, make([]uint64, 64)))
 		return errors.Join(m.View(t.Context(), x.s, func(r ordered.Ref) error {

@@ -26,20 +26,20 @@ type pairs struct {
 	_                 uint32
 }
 
-// Beside launches blocks of 64 tiles on a tree with versions. Tiles of some blocks delete keys,
-// while tiles of the others read ranges that begin at keys. Each tile has each keys, one after the
-// other. Tests of package btree use it.
-func Beside(
-	ctx context.Context, s *device.Stream, m *btree.Map[uint32, uint32], deleted, asked []uint32, each int,
+// RunVersioned launches blocks of 64 tiles on a tree with versions. Tiles of some blocks delete
+// keys, while tiles of the others read ranges that begin at keys. Each tile has perTile keys, one
+// after the other. Tests of package btree use it.
+func RunVersioned(
+	ctx context.Context, s *device.Stream, m *btree.Map[uint32, uint32], deleted, searched []uint32, perTile int,
 ) (err error) {
-	const most = 4 // pairs of a range
-	n := len(deleted) + len(asked)
-	cols := make([]uint32, (5+2*most)*n)
+	const maxPairs = 4 // pairs of a range
+	n := len(deleted) + len(searched)
+	cols := make([]uint32, (5+2*maxPairs)*n)
 	kinds, keys, to := cols[:n], cols[n:2*n], cols[2*n:3*n]
-	copy(keys[copy(keys, deleted):], asked)
+	copy(keys[copy(keys, deleted):], searched)
 	for i := range n {
 		if kinds[i], to[i] = uint32(op.Delete), keys[i]; i >= len(deleted) {
-			kinds[i], to[i] = kindRange, keys[i]+most-1
+			kinds[i], to[i] = kindRange, keys[i]+maxPairs-1
 		}
 	}
 	var k device.Kernel
@@ -55,12 +55,12 @@ func Beside(
 		col := func(i int) device.Ptr { return mem.Ptr() + device.Ptr(4*n*i) }
 		p := versionedParams{tasks: tasks{
 			kinds: col(0), keys: col(1), to: col(2), vals: col(3), outcomes: col(4),
-			keysOut: col(5), valsOut: col(5 + most),
-			n: uint32(n), each: uint32(each), most: most, repeat: 1,
+			keysOut: col(5), valsOut: col(5 + maxPairs),
+			n: uint32(n), each: uint32(perTile), most: maxPairs, repeat: 1,
 		}}
 		err = m.Update(ctx, s, 0, func(r btree.Ref) error {
 			p.ref = r.Versioned()
-			return device.Launch(s, k, device.Dim{X: (n/each + 63) / 64}, gpu.Block, &p)
+			return device.Launch(s, k, device.Dim{X: (n/perTile + 63) / 64}, gpu.Block, &p)
 		})
 	}
 	return errors.Join(err, s.Sync(ctx), mem.Free())

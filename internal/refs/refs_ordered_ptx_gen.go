@@ -25,7 +25,7 @@ import (
 //kernelgen:input a0ec73c4c6a586969b9804a8d1ae62febd090a040792b058a3451931a72b43f6 5463 kernels/include/weft/order.cuh
 //kernelgen:input 9127f1a3a20b70307c4e7bb80d78d5be98fc588f59d904cdcb7505142f0fb85f 6529 kernels/include/weft/ordered.cuh
 //kernelgen:input c4c6c626f842fe988c85e58b74b412c0ccb4e7e8f71383f482476e149afae70d 4040 kernels/include/weft/ordered_find.cuh
-//kernelgen:input 1e8fe31d97e08bd2d7397f05d6a58abf650f361e3831f336459e298a3cd75ec6 8700 kernels/include/weft/ordered_index.cuh
+//kernelgen:input aa42052b513c97f67ff30161df55f04a0401c1f782e2c6e0b12d07d36f424a44 8701 kernels/include/weft/ordered_index.cuh
 //kernelgen:input 48c398af55e5fad960b35f8bd88dec4cf62ab0b5aeaecc1d514958298f940f26 4251 kernels/include/weft/reduce.cuh
 //kernelgen:input 04e0d6c5b6a6caa7f9808a9a9f5d32fd619787448860d28cc378523fb109a424 4651 kernels/include/weft/ref.cuh
 //kernelgen:input 6da9d18fc5a1d7eb707c3e854761fe49172d0ac34abc48aa9fdadad6dae28d7a 4899 kernels/include/weft/shared.cuh

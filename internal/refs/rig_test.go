@@ -27,12 +27,12 @@ const (
 
 // Ways to run operations (twin: How in ops.cuh).
 const (
-	alone = iota
+	singleLane = iota
 	warps
 	apart
 )
 
-var ways = map[string]uint32{"alone": alone, "warps": warps}
+var modes = map[string]uint32{"alone": singleLane, "warps": warps}
 
 // onGPUs runs a test on simulated GPUs, in lockstep and under schedules of several seeds, and on
 // the device of the environment if that is a GPU.
@@ -119,8 +119,8 @@ func upload[K weft.Key, V weft.Value](t testing.TB, s *device.Stream, kinds []op
 	return c
 }
 
-func (c *columns[K, V]) ops(how uint32) ops {
-	return ops{kinds: c.kinds.Ptr(), keys: c.keys.Ptr(), vals: c.vals.Ptr(), outcomes: c.outcomes.Ptr(), n: uint32(c.n), how: how}
+func (c *columns[K, V]) ops(mode uint32) ops {
+	return ops{kinds: c.kinds.Ptr(), keys: c.keys.Ptr(), vals: c.vals.Ptr(), outcomes: c.outcomes.Ptr(), n: uint32(c.n), how: mode}
 }
 
 // download reads the results of operations, and frees their memory.
@@ -140,7 +140,7 @@ func (c *columns[K, V]) download(t testing.TB, s *device.Stream) (outcomes []uin
 // kernel loads a kernel for a pair of widths.
 func kernel(t testing.TB, dev device.Device, images map[string]*device.Image, w batch.Widths, name string) (k device.Kernel) {
 	t.Helper()
-	check(t, gpu.Load(dev, images[gpu.Pair(w)], []gpu.Entry{{Name: name, To: &k}}))
+	check(t, gpu.Load(dev, images[gpu.Variant(w)], []gpu.Entry{{Name: name, To: &k}}))
 	return k
 }
 

@@ -1,10 +1,10 @@
-// Package revision says what a program was built from: the version of its module and
-// the revision of the checkout.
+// Package revision returns what a program was built from: the version of its module and the
+// revision of the checkout.
 //
-// Go stamps both into what "go build" makes in a clone. It stamps nothing into what
-// "go run" makes, nor in a worktree of git, whose .git is a file. Releases and bundles
-// for other machines have the linker set both; a program of "go run" asks git, since
-// the checkout that it runs in is the one that it has just been made of.
+// "go build" in a clone records both in the program. "go run" does not, and neither does a build in
+// a worktree of git, whose .git is a file. In releases and in bundles for other machines, the
+// linker sets both. A program of "go run" reads them from git, since it runs in the checkout that
+// it was just built from.
 package revision
 
 import (
@@ -23,7 +23,7 @@ import (
 // Build is what a program was built from.
 type Build struct {
 	Version  string // of the module; (devel) in a checkout, (unknown) without modules
-	Revision string // of the version control, all digits; "" where nobody knows
+	Revision string // of the version control, all digits; "" if unknown
 	Time     string // of the revision, RFC 3339; may be ""
 	Modified bool   // the checkout had changes
 }
@@ -31,19 +31,19 @@ type Build struct {
 // Set by the linker: -X github.com/weftgo/weft/internal/revision.linkedRevision=…
 var linkedVersion, linkedRevision, linkedTime, linkedModified string
 
-// Current is what this program was built from.
+// Current returns what this program was built from.
 var Current = sync.OnceValue(func() Build {
 	info, _ := debug.ReadBuildInfo()
-	b := read(info).linked(Build{linkedVersion, linkedRevision, linkedTime, linkedModified == "true"})
+	b := readInfo(info).merge(Build{linkedVersion, linkedRevision, linkedTime, linkedModified == "true"})
 	if program, err := os.Executable(); b.Revision == "" && err == nil && fromGoRun(program) {
-		b = b.linked(checkout("."))
+		b = b.merge(checkout("."))
 	}
 	return b
 })
 
-// read picks out what matters of what Go stamps; info is nil in a program built without
-// modules.
-func read(info *debug.BuildInfo) Build {
+// readInfo returns the version and the revision that Go recorded. info is nil in a program built
+// without modules.
+func readInfo(info *debug.BuildInfo) Build {
 	b := Build{Version: "(unknown)"}
 	if info == nil {
 		return b
@@ -64,19 +64,19 @@ func read(info *debug.BuildInfo) Build {
 	return b
 }
 
-// linked is a build with what else is known of it.
-func (b Build) linked(more Build) Build {
-	if more.Version != "" {
-		b.Version = more.Version
+// merge returns a build with the fields that other has, in place of its own.
+func (b Build) merge(other Build) Build {
+	if other.Version != "" {
+		b.Version = other.Version
 	}
-	if more.Revision != "" {
-		b.Revision, b.Time, b.Modified = more.Revision, more.Time, more.Modified
+	if other.Revision != "" {
+		b.Revision, b.Time, b.Modified = other.Revision, other.Time, other.Modified
 	}
 	return b
 }
 
-// Short is one word for reports: the version, or the first digits of the revision where
-// there is none, with a mark if the checkout had changes.
+// Short returns one word for reports: the version, or the first digits of the revision if there is
+// no version, with a mark if the checkout had changes.
 func (b Build) Short() string {
 	if b.Version != "(devel)" && b.Version != "(unknown)" || b.Revision == "" {
 		return b.Version
@@ -94,11 +94,11 @@ var goRun = regexp.MustCompile(`(/go-build\d+/b\d+/exe|/[0-9a-f]{2}/[0-9a-f]{64}
 
 func fromGoRun(program string) bool { return goRun.MatchString(filepath.ToSlash(program)) }
 
-// moduleLine is the first line of the go.mod of the checkout that is meant.
+// moduleLine is the first line of weft's go.mod.
 const moduleLine = "module github.com/weftgo/weft\n"
 
-// checkout asks git for the revision of the checkout of weft that a directory is in; without
-// git, or elsewhere, nothing is known.
+// checkout returns the revision of the checkout of weft that contains a directory. Without git, or
+// outside such a checkout, the result is zero.
 func checkout(dir string) Build {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()

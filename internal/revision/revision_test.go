@@ -32,7 +32,7 @@ func TestRead(t *testing.T) {
 		{&debug.BuildInfo{Main: debug.Module{Version: "v1.2.3"}}, Build{}, Build{Version: "v1.2.3"}, "v1.2.3"},
 		{&debug.BuildInfo{Main: debug.Module{Version: "(devel)"}}, Build{}, Build{Version: "(devel)"}, "(devel)"},
 	} {
-		if got := read(tt.info).linked(tt.more); got != tt.want || got.Short() != tt.short {
+		if got := readInfo(tt.info).merge(tt.more); got != tt.want || got.Short() != tt.short {
 			t.Errorf("%+v with %+v reads as %+v, %q; want %+v, %q", tt.info, tt.more, got, got.Short(), tt.want, tt.short)
 		}
 	}

@@ -19,14 +19,14 @@ func (c *Codec) Valid(row []byte) error {
 		return err
 	}
 	var sizes [1]int64
-	again := make([]byte, c.Sizes(cols, 0, sizes[:]))
-	c.Encode(cols, 0, 1, again, []int64{0, sizes[0]})
+	encoded := make([]byte, c.Sizes(cols, 0, sizes[:]))
+	c.Encode(cols, 0, 1, encoded, []int64{0, sizes[0]})
 	for j := len(c.types); j < 8*((len(c.types)+7)/8); j++ {
 		if null(row, j) {
 			return errRow
 		}
 	}
-	if !bytes.Equal(again, row) {
+	if !bytes.Equal(encoded, row) {
 		return errRow
 	}
 	return nil

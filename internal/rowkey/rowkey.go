@@ -94,12 +94,12 @@ func (c *Codec) Sizes(cols []column.Column, lo int, sizes []int64) (sum int64) {
 	}
 	var texts [textRows][]byte
 	for from := 0; from < len(sizes); from += textRows {
-		some := sizes[from:min(from+textRows, len(sizes))]
+		block := sizes[from:min(from+textRows, len(sizes))]
 		for k, j := range c.strings {
-			Texts(cols[j], lo+from, texts[:len(some)])
-			for i, b := range texts[:len(some)] {
-				if some[i] += int64(len(b)); k < len(c.strings)-1 {
-					some[i] += int64(uvarintSize(uint64(len(b))))
+			Texts(cols[j], lo+from, texts[:len(block)])
+			for i, b := range texts[:len(block)] {
+				if block[i] += int64(len(b)); k < len(c.strings)-1 {
+					block[i] += int64(uvarintSize(uint64(len(b))))
 				}
 			}
 		}

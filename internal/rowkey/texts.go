@@ -16,9 +16,9 @@ const textRows = 64
 // ends with the column's data, because the bytes after it may change at any time.
 func Texts(c column.Column, lo int, to [][]byte) {
 	if small, large, data := c.Offsets(); small != nil {
-		Between(small[lo:], data, to)
+		SplitTexts(small[lo:], data, to)
 	} else if large != nil {
-		Between(large[lo:], data, to)
+		SplitTexts(large[lo:], data, to)
 	} else {
 		for i := range to {
 			to[i] = slices.Clip(c.Bytes(lo + i))
@@ -34,8 +34,8 @@ func Texts(c column.Column, lo int, to [][]byte) {
 	}
 }
 
-// Between writes the bytes between each offset and the next one to to.
-func Between[O int32 | int64](offsets []O, data []byte, to [][]byte) {
+// SplitTexts writes the bytes between each offset and the next one to to.
+func SplitTexts[O int32 | int64](offsets []O, data []byte, to [][]byte) {
 	data = data[:len(data):len(data)]
 	at := offsets[0]
 	for i, end := range offsets[1 : 1+len(to)] {

@@ -34,7 +34,7 @@ const (
 	tagEnd, tagVertices, tagEdges = 0, 1, 2
 
 	// min edges of a call to Graph.Edges, except the last
-	leastEdges = 1 << 20
+	minEdges = 1 << 20
 )
 
 // Flags of a graph.
@@ -148,15 +148,15 @@ func damaged(format string, args ...any) error {
 // Load passes the stream to a graph of kind k. A stream of another kind, a damaged or a truncated
 // one returns op.ErrFormat. One with vertices beyond most returns op.ErrOptions. Parts before the
 // damage may have been passed on already.
-func Load(ctx context.Context, in io.Reader, k Kind, most int, to Graph) error {
+func Load(ctx context.Context, in io.Reader, k Kind, maxVertices int, to Graph) error {
 	r := &reader{Graph: to, in: in, kind: k}
-	if err := r.header(most); err != nil {
+	if err := r.readHeader(maxVertices); err != nil {
 		return err
 	}
 	for {
-		more, err := r.frame(ctx)
-		if err == nil && (!more || len(r.from) >= leastEdges) {
-			err = r.handOn(ctx)
+		more, err := r.readFrame(ctx)
+		if err == nil && (!more || len(r.from) >= minEdges) {
+			err = r.flushEdges(ctx)
 		}
 		if err != nil || !more {
 			return err
@@ -164,11 +164,11 @@ func Load(ctx context.Context, in io.Reader, k Kind, most int, to Graph) error {
 	}
 }
 
-// sealed reads n bytes and checks before and these bytes against the CRC that follows.
-func (r *reader) sealed(before []byte, n int) ([]byte, error) {
+// readChecked reads n bytes and checks before and these bytes against the CRC that follows.
+func (r *reader) readChecked(before []byte, n int) ([]byte, error) {
 	b := make([]byte, n+4)
 	if _, err := io.ReadFull(r.in, b); err != nil {
-		return nil, cut(err)
+		return nil, truncated(err)
 	}
 	crc := crc32.Update(crc32.Checksum(before, seal.Castagnoli), seal.Castagnoli, b[:n])
 	if crc != binary.LittleEndian.Uint32(b[n:]) {
@@ -177,16 +177,16 @@ func (r *reader) sealed(before []byte, n int) ([]byte, error) {
 	return b[:n:n], nil
 }
 
-func cut(err error) error {
+func truncated(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return damaged("it ends early")
 	}
 	return err
 }
 
-func (r *reader) header(most int) error {
+func (r *reader) readHeader(maxVertices int) error {
 	const bytes = len(magic) + 8
-	h, err := r.sealed(nil, bytes)
+	h, err := r.readChecked(nil, bytes)
 	if err != nil {
 		return err
 	}
@@ -200,17 +200,17 @@ func (r *reader) header(most int) error {
 	if (flags^r.kind.Flags)&Directed != 0 {
 		return damaged("one is directed, the other is not: the stream's flags are %d, those of this graph %d", flags, r.kind.Flags)
 	}
-	if uint64(limit) > uint64(most) {
-		return fmt.Errorf("%w: %d vertices, MaxVertices is %d", op.ErrOptions, limit, most)
+	if uint64(limit) > uint64(maxVertices) {
+		return fmt.Errorf("%w: %d vertices, MaxVertices is %d", op.ErrOptions, limit, maxVertices)
 	}
 	return nil
 }
 
-// frame reads one part.
-func (r *reader) frame(ctx context.Context) (more bool, err error) {
+// readFrame reads one part.
+func (r *reader) readFrame(ctx context.Context) (more bool, err error) {
 	var head [8]byte
 	if _, err := io.ReadFull(r.in, head[:]); err != nil {
-		return false, cut(err)
+		return false, truncated(err)
 	}
 	tag, n := binary.LittleEndian.Uint32(head[:]), int(binary.LittleEndian.Uint32(head[4:]))
 	width := map[uint32]int{tagVertices: 4, tagEdges: 8 + r.kind.Weight}[tag]
@@ -218,9 +218,9 @@ func (r *reader) frame(ctx context.Context) (more bool, err error) {
 	case tag > tagEdges || n > frameRows || (n == 0) != (tag == tagEnd):
 		return false, damaged("a part of kind %d with %d rows", tag, n)
 	case tag == tagEnd:
-		return false, r.end(head[:])
+		return false, r.checkEnd(head[:])
 	}
-	b, err := r.sealed(head[:], n*width)
+	b, err := r.readChecked(head[:], n*width)
 	if err != nil {
 		return false, err
 	}
@@ -235,8 +235,8 @@ func (r *reader) frame(ctx context.Context) (more bool, err error) {
 	return true, nil
 }
 
-func (r *reader) end(head []byte) error {
-	b, err := r.sealed(head, 16)
+func (r *reader) checkEnd(head []byte) error {
+	b, err := r.readChecked(head, 16)
 	if err != nil {
 		return err
 	}
@@ -246,8 +246,8 @@ func (r *reader) end(head []byte) error {
 	return nil
 }
 
-// handOn passes the collected edges to the graph.
-func (r *reader) handOn(ctx context.Context) error {
+// flushEdges passes the collected edges to the graph.
+func (r *reader) flushEdges(ctx context.Context) error {
 	err := r.Edges(ctx, r.from, r.to, batch.Aligned(r.weights))
 	r.from, r.to, r.weights = r.from[:0], r.to[:0], r.weights[:0]
 	return err

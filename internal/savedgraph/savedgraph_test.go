@@ -67,15 +67,15 @@ func (g ofSlab) Load(from io.Reader) error { return g.WeightedGraph.Load(g.Conte
 
 const vertices = 300
 
-func open(t testing.TB, slabs, directed bool, most int) weighted {
+func open(t testing.TB, slabs, directed bool, maxVertices int) weighted {
 	t.Helper()
 	dev := devicetest.Open(t)
 	if slabs {
-		g, err := slab.NewWeightedGraph[uint32](dev, &slab.GraphOptions{Directed: directed, MaxVertices: most})
+		g, err := slab.NewWeightedGraph[uint32](dev, &slab.GraphOptions{Directed: directed, MaxVertices: maxVertices})
 		must(t, err)
 		return ofSlab{t, g}
 	}
-	g, err := graph.NewWeightedGraph[uint32](dev, &graph.Options{Directed: directed, MaxVertices: most})
+	g, err := graph.NewWeightedGraph[uint32](dev, &graph.Options{Directed: directed, MaxVertices: maxVertices})
 	must(t, err)
 	return ofGraph{t, g}
 }
@@ -127,11 +127,11 @@ func kinds(t *testing.T, f func(t *testing.T, slabs, directed bool)) {
 func TestEitherLoadsBoth(t *testing.T) {
 	kinds(t, func(t *testing.T, slabs, directed bool) {
 		want, file := saved(t, slabs, directed)
-		for _, other := range []bool{false, true} {
-			g, in := open(t, other, directed, vertices), bytes.NewReader(append(file, "and more"...))
+		for _, toSlabs := range []bool{false, true} {
+			g, in := open(t, toSlabs, directed, vertices), bytes.NewReader(append(file, "and more"...))
 			must(t, g.Load(in))
 			if got := content(t, g); !maps.Equal(got, want) || in.Len() != len("and more") {
-				t.Errorf("slabs %v: %d arcs, want %d; %d bytes are left", other, len(got), len(want), in.Len())
+				t.Errorf("slabs %v: %d arcs, want %d; %d bytes are left", toSlabs, len(got), len(want), in.Len())
 			}
 			must(t, g.Close())
 		}
@@ -156,31 +156,31 @@ func TestEmpty(t *testing.T) {
 func TestRefused(t *testing.T) {
 	kinds(t, func(t *testing.T, slabs, directed bool) {
 		_, file := saved(t, slabs, directed)
-		for _, other := range []bool{false, true} {
-			g := open(t, other, directed, vertices)
+		for _, toSlabs := range []bool{false, true} {
+			g := open(t, toSlabs, directed, vertices)
 			for at := 0; at < len(file); at += 1 + at/7 {
 				bad := bytes.Clone(file)
 				bad[at] ^= 0x40
 				if err := g.Load(bytes.NewReader(bad)); !errors.Is(err, weft.ErrFormat) {
-					t.Errorf("slabs %v, byte %d is another one: %v", other, at, err)
+					t.Errorf("slabs %v, byte %d is another one: %v", toSlabs, at, err)
 				}
 				if err := g.Load(bytes.NewReader(file[:at])); !errors.Is(err, weft.ErrFormat) {
-					t.Errorf("slabs %v, %d bytes: %v", other, at, err)
+					t.Errorf("slabs %v, %d bytes: %v", toSlabs, at, err)
 				}
 			}
 			must(t, g.Close())
 			if err := g.Load(bytes.NewReader(file)); !errors.Is(err, weft.ErrClosed) {
-				t.Errorf("slabs %v, closed: %v", other, err)
+				t.Errorf("slabs %v, closed: %v", toSlabs, err)
 			}
 			if err := g.Save(io.Discard); !errors.Is(err, weft.ErrClosed) {
-				t.Errorf("slabs %v, closed: %v", other, err)
+				t.Errorf("slabs %v, closed: %v", toSlabs, err)
 			}
-			turned, narrow := open(t, other, !directed, vertices), open(t, other, directed, vertices-1)
+			turned, narrow := open(t, toSlabs, !directed, vertices), open(t, toSlabs, directed, vertices-1)
 			if err := turned.Load(bytes.NewReader(file)); !errors.Is(err, weft.ErrFormat) {
-				t.Errorf("slabs %v, edges lead otherwise: %v", other, err)
+				t.Errorf("slabs %v, edges lead otherwise: %v", toSlabs, err)
 			}
 			if err := narrow.Load(bytes.NewReader(file)); !errors.Is(err, weft.ErrOptions) {
-				t.Errorf("slabs %v, a vertex is too large: %v", other, err)
+				t.Errorf("slabs %v, a vertex is too large: %v", toSlabs, err)
 			}
 			must(t, turned.Close(), narrow.Close())
 		}

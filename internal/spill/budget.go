@@ -180,9 +180,9 @@ func (m *Memory[T]) Free() {
 
 // sizeOf returns the bytes of n values.
 func sizeOf[T any](n int) (int, error) {
-	const most = int(^uint(0)>>1) - 4*hostmem.HugePage
+	const maxBytes = int(^uint(0)>>1) - 4*hostmem.HugePage
 	size := int(unsafe.Sizeof(*new(T)))
-	if n < 0 || size > 0 && n > most/size {
+	if n < 0 || size > 0 && n > maxBytes/size {
 		return 0, fmt.Errorf("spill: memory %w: %d values of %d bytes", op.ErrFull, n, size)
 	}
 	return max(n*size, 1), nil

@@ -33,10 +33,10 @@ func TestBudget(t *testing.T) {
 		}()
 		b.Release(1)
 	}()
-	var none *Budget
-	check(t, none.Reserve(math.MaxInt64))
-	none.Release(1)
-	if none.Used() != 0 || none.Peak() != 0 || none.Limit() != 0 {
+	var unlimited *Budget
+	check(t, unlimited.Reserve(math.MaxInt64))
+	unlimited.Release(1)
+	if unlimited.Used() != 0 || unlimited.Peak() != 0 || unlimited.Limit() != 0 {
 		t.Error("no budget counts")
 	}
 }
@@ -81,15 +81,15 @@ func TestMemory(t *testing.T) {
 		check(t, m.Grow(2*n))
 		check(t, m.Grow(n)) // does nothing
 		for i := range m.Slice {
-			here := record{uint64(i), [3]uint32{uint32(i)}}
-			want := here
+			written := record{uint64(i), [3]uint32{uint32(i)}}
+			want := written
 			if i >= n {
 				want = record{}
 			}
 			if m.Slice[i] != want {
 				t.Fatalf("record %d of %d is %v", i, len(m.Slice), m.Slice[i])
 			}
-			m.Slice[i] = here
+			m.Slice[i] = written
 		}
 		n *= 2
 		if used := b.Used(); used < int64(24*n) || used > int64(24*n+os.Getpagesize()) {

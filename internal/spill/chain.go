@@ -133,7 +133,7 @@ func (c *Chain) writeBuffer() error {
 	le.PutUint64(b[16:], uint64(len(c.blocks)))
 	le.PutUint64(b[24:], 0)
 	le.PutUint32(b, crc32.Checksum(b[4:], seal.Castagnoli))
-	number, err := c.file.takeBlock()
+	number, err := c.file.allocBlock()
 	if err != nil {
 		return err
 	}
@@ -207,13 +207,13 @@ func (c *Chain) Pages() iter.Seq2[[]byte, error] {
 
 // Reader reads the pages of a chain. One goroutine uses it at a time.
 type Reader struct {
-	chain  *Chain
-	buffer *Memory[byte] // nil: none yet, or closed
-	rest   []byte        // of the block
-	next   int           // block to read
-	left   int64         // bytes of the chain
-	span   *Memory[byte] // the page, if it spans blocks
-	closed bool
+	chain     *Chain
+	buffer    *Memory[byte] // nil: none yet, or closed
+	unread    []byte        // of the block
+	next      int           // block to read
+	remaining int64         // bytes of the chain
+	span      *Memory[byte] // the page, if it spans blocks
+	closed    bool
 }
 
 // Reader begins to read the chain. Close the reader to change the chain again.
@@ -227,7 +227,7 @@ func (c *Chain) Reader() (*Reader, error) {
 	if c.err != nil {
 		return nil, c.err
 	}
-	r := &Reader{chain: c, left: c.payload}
+	r := &Reader{chain: c, remaining: c.payload}
 	if len(c.blocks) > 0 {
 		var err error
 		if r.buffer, err = c.file.acquire(); err != nil {
@@ -249,11 +249,11 @@ func (r *Reader) Next() (page []byte, err error) {
 	if r.closed {
 		return nil, fmt.Errorf("spill: the reader is %w", op.ErrClosed)
 	}
-	if r.left == 0 {
+	if r.remaining == 0 {
 		return nil, io.EOF
 	}
 	if page, err = r.page(); err != nil {
-		r.left, r.rest = 0, nil
+		r.remaining, r.unread = 0, nil
 		return nil, errors.Join(err, r.close())
 	}
 	return page, nil
@@ -261,42 +261,42 @@ func (r *Reader) Next() (page []byte, err error) {
 
 // page reads a length and that number of bytes.
 func (r *Reader) page() ([]byte, error) {
-	if len(r.rest) == 0 {
+	if len(r.unread) == 0 {
 		if err := r.fill(); err != nil {
 			return nil, err
 		}
 	}
-	n := binary.LittleEndian.Uint64(r.rest)
-	if n > uint64(r.left-8) || int64((n+7)&^7) > r.left-8 {
+	n := binary.LittleEndian.Uint64(r.unread)
+	if n > uint64(r.remaining-8) || int64((n+7)&^7) > r.remaining-8 {
 		return nil, fmt.Errorf("spill: %w: a page of %d bytes in a chain that has %d more",
-			op.ErrFormat, n, r.left-8)
+			op.ErrFormat, n, r.remaining-8)
 	}
-	r.rest = r.rest[8:]
+	r.unread = r.unread[8:]
 	padded := int((n + 7) &^ 7)
-	r.left -= int64(8 + padded)
-	if padded <= len(r.rest) {
-		page := r.rest[:n:n]
-		r.rest = r.rest[padded:]
+	r.remaining -= int64(8 + padded)
+	if padded <= len(r.unread) {
+		page := r.unread[:n:n]
+		r.unread = r.unread[padded:]
 		return page, nil
 	}
-	if err := r.spanOf(padded); err != nil {
+	if err := r.growSpan(padded); err != nil {
 		return nil, err
 	}
 	to := r.span.Slice[:padded]
 	for len(to) > 0 {
-		if len(r.rest) == 0 {
+		if len(r.unread) == 0 {
 			if err := r.fill(); err != nil {
 				return nil, err
 			}
 		}
-		k := copy(to, r.rest)
-		to, r.rest = to[k:], r.rest[k:]
+		k := copy(to, r.unread)
+		to, r.unread = to[k:], r.unread[k:]
 	}
 	return r.span.Slice[:n:n], nil
 }
 
-// spanOf makes room for a page that spans blocks.
-func (r *Reader) spanOf(n int) error {
+// growSpan allocates memory for a page that spans blocks.
+func (r *Reader) growSpan(n int) error {
 	f := r.chain.file
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -317,7 +317,7 @@ func (r *Reader) fill() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if r.next == len(c.blocks) && c.buffer != nil {
-		r.rest = c.buffer.Slice[blockHeader:c.used]
+		r.unread = c.buffer.Slice[blockHeader:c.used]
 		r.next++
 	} else {
 		if r.next >= len(c.blocks) {
@@ -331,10 +331,10 @@ func (r *Reader) fill() error {
 		if err := c.checkBlock(b, r.next, int64(ref.number)*int64(c.file.size)); err != nil {
 			return err
 		}
-		r.rest = b[blockHeader:]
+		r.unread = b[blockHeader:]
 		r.next++
 	}
-	if len(r.rest) == 0 {
+	if len(r.unread) == 0 {
 		return fmt.Errorf("spill: %w: a chain ends in a page", op.ErrFormat)
 	}
 	return nil
@@ -372,7 +372,7 @@ func (r *Reader) close() error {
 	if r.closed {
 		return nil
 	}
-	r.closed, r.rest = true, nil
+	r.closed, r.unread = true, nil
 	c := r.chain
 	if r.buffer != nil {
 		c.file.release(r.buffer, true)

@@ -9,20 +9,20 @@ import (
 
 // Slice returns rows lo to hi-1 of a page, of the same memory.
 func Slice(page []column.Column, lo, hi int) []column.Column {
-	some := make([]column.Column, len(page))
+	out := make([]column.Column, len(page))
 	for i, c := range page {
-		some[i] = c.Slice(lo, hi)
+		out[i] = c.Slice(lo, hi)
 	}
-	return some
+	return out
 }
 
 // Take returns some rows of a page, in that order, in memory of their own as column.Take does.
 func Take(dev device.Host, page []column.Column, rows []uint32) []column.Column {
-	some := make([]column.Column, len(page))
+	out := make([]column.Column, len(page))
 	for i, c := range page {
-		some[i] = column.Take(dev, c, rows)
+		out[i] = column.Take(dev, c, rows)
 	}
-	return some
+	return out
 }
 
 // Join returns the rows of one or more pages with the same types, one page after another. It clears
@@ -44,12 +44,12 @@ func Join(pages [][]column.Column) ([]column.Column, error) {
 	return all, nil
 }
 
-// WithoutDictionaries replaces dictionaries of more than most values in a page. A column keeps the
-// whole dictionary for a few rows, and a page has a copy of it.
-func WithoutDictionaries(page []column.Column, most int) ([]column.Column, error) {
+// ExpandDictionaries replaces dictionaries of more than maxValues values in a page. A column keeps
+// the whole dictionary for a few rows, and a page has a copy of it.
+func ExpandDictionaries(page []column.Column, maxValues int) ([]column.Column, error) {
 	copied := false
 	for i, c := range page {
-		if _, dict := c.Codes(); dict.Len() <= most {
+		if _, dict := c.Codes(); dict.Len() <= maxValues {
 			continue
 		}
 		if !copied {

@@ -13,7 +13,7 @@ const (
 	WriteError    Fault = iota // ENOSPC, nothing written
 	WriteShort                 // ENOSPC, half of the bytes written
 	WriteSilent                // half of the bytes written, and no error
-	WriteLost                  // nothing written, and no error
+	WriteDropped               // nothing written, and no error
 	WriteCorrupt               // one bit is wrong
 	WriteMisplace              // written over the block before
 	ReadError                  // EIO
@@ -36,8 +36,8 @@ type Faulty struct {
 	count atomic.Int64
 }
 
-// strikes counts an operation and reports whether it fails, if the fault is between two.
-func (f *Faulty) strikes(from, to Fault) bool {
+// countOp counts an operation and reports whether it fails, if the fault is between two.
+func (f *Faulty) countOp(from, to Fault) bool {
 	if f.Fault < from || f.Fault > to || f.count.Add(1)-1 != f.At {
 		return false
 	}
@@ -47,7 +47,7 @@ func (f *Faulty) strikes(from, to Fault) bool {
 
 // WriteAt implements io.WriterAt.
 func (f *Faulty) WriteAt(b []byte, offset int64) (int, error) {
-	if !f.strikes(WriteError, WriteMisplace) {
+	if !f.countOp(WriteError, WriteMisplace) {
 		return f.Disk.WriteAt(b, offset)
 	}
 	switch f.Fault {
@@ -57,7 +57,7 @@ func (f *Faulty) WriteAt(b []byte, offset int64) (int, error) {
 			err = syscall.ENOSPC
 		}
 		return n, err
-	case WriteLost:
+	case WriteDropped:
 		return len(b), nil
 	case WriteCorrupt:
 		bad := append([]byte(nil), b...)
@@ -71,7 +71,7 @@ func (f *Faulty) WriteAt(b []byte, offset int64) (int, error) {
 
 // ReadAt implements io.ReaderAt.
 func (f *Faulty) ReadAt(b []byte, offset int64) (int, error) {
-	fails := f.strikes(ReadError, ReadCorrupt)
+	fails := f.countOp(ReadError, ReadCorrupt)
 	switch {
 	case fails && f.Fault == ReadError:
 		return 0, syscall.EIO
@@ -87,7 +87,7 @@ func (f *Faulty) ReadAt(b []byte, offset int64) (int, error) {
 
 // Truncate changes the size of the file.
 func (f *Faulty) Truncate(size int64) error {
-	if f.strikes(TruncateError, TruncateError) {
+	if f.countOp(TruncateError, TruncateError) {
 		return syscall.EIO
 	}
 	return f.Disk.Truncate(size)
@@ -96,7 +96,7 @@ func (f *Faulty) Truncate(size int64) error {
 // Close implements io.Closer.
 func (f *Faulty) Close() error {
 	err := f.Disk.Close()
-	if f.strikes(CloseError, CloseError) {
+	if f.countOp(CloseError, CloseError) {
 		return syscall.EIO
 	}
 	return err

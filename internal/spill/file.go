@@ -103,8 +103,8 @@ func Create(dir string, opts *Options) (*File, error) {
 			op.ErrOptions, o.Memory, o.Chains, minBlock)
 	}
 	if o.BlockSize == 0 {
-		each := uint64(o.Memory) / uint64(o.Chains)
-		o.BlockSize = min(1<<(bits.Len64(each)-1), maxBlock)
+		perChain := uint64(o.Memory) / uint64(o.Chains)
+		o.BlockSize = min(1<<(bits.Len64(perChain)-1), maxBlock)
 	}
 	largest := min(o.Memory, 1<<30)
 	if o.BlockSize%8 != 0 || o.BlockSize <= blockHeader || int64(o.BlockSize) > largest {
@@ -236,8 +236,8 @@ func (f *File) Trim() {
 	f.idle = nil
 }
 
-// takeBlock returns the number of a free block, or of a new one at the end of the file.
-func (f *File) takeBlock() (uint32, error) {
+// allocBlock returns the number of a free block, or of a new one at the end of the file.
+func (f *File) allocBlock() (uint32, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var block uint32

@@ -37,8 +37,8 @@ func create(t testing.TB, opts Options) *File {
 }
 
 // pageOf returns a page of random length, sometimes longer than blocks.
-func pageOf(r *rand.Rand, most int) []byte {
-	n := r.IntN(1 + []int{0, 8, most / 4, most}[r.IntN(4)])
+func pageOf(r *rand.Rand, maxLen int) []byte {
+	n := r.IntN(1 + []int{0, 8, maxLen / 4, maxLen}[r.IntN(4)])
 	b := make([]byte, n)
 	for i := range b {
 		b[i] = byte(r.Uint32())
@@ -276,11 +276,11 @@ func TestFullDisk(t *testing.T) {
 	check(t, c.Append(make([]byte, 16)))
 	err := c.Append(make([]byte, 100))
 	wantError(t, err, syscall.ENOSPC, f.Dir(), "after 128 bytes written", "set TempDir")
-	if again := c.Append(nil); again != err {
-		t.Errorf("Append: %v", again)
+	if err2 := c.Append(nil); err2 != err {
+		t.Errorf("Append: %v", err2)
 	}
-	if again := c.Flush(); again != err {
-		t.Errorf("Flush: %v", again)
+	if err2 := c.Flush(); err2 != err {
+		t.Errorf("Flush: %v", err2)
 	}
 	if err := wantPages(c, make([][]byte, 2)); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("pages of before: %v", err)
@@ -337,8 +337,8 @@ func TestBuffersAreBounded(t *testing.T) {
 		check(t, c.Append(make([]byte, 100_000)))
 		chains = append(chains, c)
 	}
-	more := f.Chain()
-	wantError(t, more.Append([]byte("x")), op.ErrFull, "set Memory higher")
+	extra := f.Chain()
+	wantError(t, extra.Append([]byte("x")), op.ErrFull, "set Memory higher")
 	if _, err := chains[0].Reader(); !errors.Is(err, op.ErrFull) {
 		t.Errorf("a reader: %v", err)
 	}
@@ -346,7 +346,7 @@ func TestBuffersAreBounded(t *testing.T) {
 		t.Errorf("%d bytes in use, peak %d", b.Used(), b.Peak())
 	}
 	check(t, chains[0].Flush())
-	check(t, more.Append([]byte("x")))
+	check(t, extra.Append([]byte("x")))
 	for _, c := range chains {
 		check(t, c.Flush())
 	}
@@ -427,7 +427,7 @@ func TestFileConcurrently(t *testing.T) {
 		wg.Go(func() {
 			r := rand.New(rand.NewPCG(g, 5))
 			for round := 0; ; round++ {
-				c, mine := f.Chain(), [][]byte(nil)
+				c, appended := f.Chain(), [][]byte(nil)
 				for range 20 {
 					page := pageOf(r, 600)
 					err := c.Append(page)
@@ -438,9 +438,9 @@ func TestFileConcurrently(t *testing.T) {
 						t.Error(err)
 						return
 					}
-					mine = append(mine, page)
+					appended = append(appended, page)
 				}
-				for c, want := range map[*Chain][][]byte{c: mine, full: pages} {
+				for c, want := range map[*Chain][][]byte{c: appended, full: pages} {
 					i := 0
 					reader, err := c.Reader()
 					for err == nil {

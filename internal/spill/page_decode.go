@@ -13,31 +13,31 @@ import (
 	"github.com/weftgo/weft/internal/seal"
 )
 
-// DecodePage returns the columns of a page. The values are those of the columns that were written,
-// NaN payloads and the sign of zero among them; their forms may differ.
+// DecodePage returns the columns of a page. The values equal those written bit for bit, including
+// NaN payloads and signs of zero. The form of a column, such as a dictionary, may differ.
 //
-// Bytes of strings alias data, and so do bitmaps and numbers that kept all their bytes. Other
-// values are copies in the Go heap. So data must not change while the columns are in use. Data at
-// an address that is no multiple of 8 is copied first.
+// Bytes of strings, bitmaps, and numbers stored at full width alias data. Other values are copies
+// in the Go heap. So data must not change while the columns are in use. Data at an address that is
+// no multiple of 8 is copied first.
 //
-// An error wraps weft.ErrFormat and contains the offset of the damage. Whatever data holds,
-// DecodePage allocates less than 32 bytes for each of its bytes, and 64 KiB.
+// An error wraps weft.ErrFormat and contains the offset of the damage. Even for hostile data,
+// DecodePage allocates less than 32*len(data) bytes + 64 KiB.
 func DecodePage(data []byte) ([]column.Column, error) { return decode(data, nil) }
 
 // Decoder decodes pages into memory that it uses again. The zero value is ready. One goroutine uses
 // a Decoder at a time.
 type Decoder struct {
-	words []uint64
-	need  int // words of the last page
+	words  []uint64
+	needed int // words of the last page
 }
 
 // Decode is DecodePage, but the columns are only valid until the next call. For loops over many
 // pages it saves allocation, which takes longer than decoding.
 func (d *Decoder) Decode(data []byte) ([]column.Column, error) {
-	if d.need > len(d.words) {
-		d.words = make([]uint64, d.need)
+	if d.needed > len(d.words) {
+		d.words = make([]uint64, d.needed)
 	}
-	d.need = 0
+	d.needed = 0
 	return decode(data, d)
 }
 
@@ -47,9 +47,9 @@ func allocate[T number](from *Decoder, n int) []T {
 		return make([]T, n)
 	}
 	size := int(unsafe.Sizeof(*new(T)))
-	at := from.need
-	from.need += (n*size + 7) / 8
-	if from.need > len(from.words) {
+	at := from.needed
+	from.needed += (n*size + 7) / 8
+	if from.needed > len(from.words) {
 		return make([]T, n)
 	}
 	return unsafe.Slice((*T)(unsafe.Pointer(&from.words[at])), n)
@@ -107,14 +107,14 @@ func damage(offset int, format string, args ...any) error {
 
 // decoder reads the columns of one page.
 type decoder struct {
-	page []byte
-	at   int
-	free int64 // as encoder counts them
-	from *Decoder
+	page     []byte
+	at       int
+	unbacked int64 // as in encoder
+	from     *Decoder
 }
 
-// take returns the next n bytes, and skips to the next multiple of 8.
-func (d *decoder) take(n uint64) ([]byte, error) {
+// next returns the next n bytes, and skips to the next multiple of 8.
+func (d *decoder) next(n uint64) ([]byte, error) {
 	if n > uint64(len(d.page)-d.at) {
 		return nil, damage(d.at, "%d bytes in a page that has %d more", n, len(d.page)-d.at)
 	}
@@ -123,10 +123,10 @@ func (d *decoder) take(n uint64) ([]byte, error) {
 	return b, nil
 }
 
-// afford counts n decoded bytes without bytes in the page, of a column at an offset.
-func (d *decoder) afford(at int, n int64) error {
-	if d.free += n; d.free > freeBytes+freeFactor*int64(at) {
-		return damage(at, "%d bytes of values that take none, after %d bytes", d.free, at)
+// addUnbacked counts n decoded bytes without bytes in the page, of a column at an offset.
+func (d *decoder) addUnbacked(at int, n int64) error {
+	if d.unbacked += n; d.unbacked > unbackedBytes+unbackedFactor*int64(at) {
+		return damage(at, "%d bytes of values that take none, after %d bytes", d.unbacked, at)
 	}
 	return nil
 }
@@ -134,7 +134,7 @@ func (d *decoder) afford(at int, n int64) error {
 // column reads one column of n rows, or the values of a dictionary.
 func (d *decoder) column(n int, dict bool) (c column.Column, err error) {
 	at := d.at
-	b, err := d.take(columnHeader)
+	b, err := d.next(columnHeader)
 	if err != nil {
 		return c, err
 	}
@@ -172,7 +172,7 @@ func (d *decoder) column(n int, dict bool) (c column.Column, err error) {
 	}
 	var valid []byte
 	if h.nulls {
-		if valid, err = d.take((uint64(n) + 7) / 8); err != nil {
+		if valid, err = d.next((uint64(n) + 7) / 8); err != nil {
 			return c, err
 		}
 	}
@@ -229,7 +229,7 @@ func readFrame[T number](d *decoder, h header, at, n int) ([]T, error) {
 	if uint64(lo) != h.min {
 		return nil, damage(at+8, "a minimum of %d for values of %d bytes", h.min, size)
 	}
-	b, err := d.take(uint64(n) * uint64(h.width))
+	b, err := d.next(uint64(n) * uint64(h.width))
 	if err != nil {
 		return nil, err
 	}
@@ -237,7 +237,7 @@ func readFrame[T number](d *decoder, h header, at, n int) ([]T, error) {
 		return cast[T](b), nil
 	}
 	if h.width == 0 {
-		if err := d.afford(at, int64(n)*int64(size)); err != nil {
+		if err := d.addUnbacked(at, int64(n)*int64(size)); err != nil {
 			return nil, err
 		}
 	}
@@ -265,14 +265,14 @@ func readFrame[T number](d *decoder, h header, at, n int) ([]T, error) {
 
 // bools reads a bit for each value.
 func (d *decoder) bools(n int) (column.Column, error) {
-	b, err := d.take((uint64(n) + 7) / 8)
+	b, err := d.next((uint64(n) + 7) / 8)
 	if err != nil {
 		return column.Column{}, err
 	}
 	words := allocate[uint64](d.from, len(b)) // a byte for each bit
 	for i, x := range b {
-		const each, spread, low = 0x8040201008040201, 0x0101010101010101, 0x7f7f7f7f7f7f7f7f
-		words[i] = (uint64(x)*spread&each + low) >> 7 & spread
+		const bitOf, spread, low = 0x8040201008040201, 0x0101010101010101, 0x7f7f7f7f7f7f7f7f
+		words[i] = (uint64(x)*spread&bitOf + low) >> 7 & spread
 	}
 	return column.Of(unsafe.Slice((*bool)(unsafe.Pointer(unsafe.SliceData(words))), n)), nil
 }
@@ -290,11 +290,11 @@ func (d *decoder) bytes(h header, at, n int) (c column.Column, err error) {
 		return column.OfWidth(int(h.min), data)
 	}
 	var lengths []byte
-	if lengths, err = d.take(uint64(n) * uint64(h.width)); err != nil {
+	if lengths, err = d.next(uint64(n) * uint64(h.width)); err != nil {
 		return c, err
 	}
 	if h.width == 0 {
-		if err := d.afford(at, 4*(int64(n)+1)); err != nil {
+		if err := d.addUnbacked(at, 4*(int64(n)+1)); err != nil {
 			return c, err
 		}
 	}
@@ -310,11 +310,11 @@ func (d *decoder) bytes(h header, at, n int) (c column.Column, err error) {
 
 // data reads a length, and that number of bytes.
 func (d *decoder) data() ([]byte, error) {
-	n, err := d.take(8)
+	n, err := d.next(8)
 	if err != nil {
 		return nil, err
 	}
-	return d.take(binary.LittleEndian.Uint64(n))
+	return d.next(binary.LittleEndian.Uint64(n))
 }
 
 // bytesOf returns byte strings by their lengths, which must add up to the length of data.
@@ -323,33 +323,33 @@ func bytesOf[O int32 | int64](d *decoder, h header, at, n int, lengths, data []b
 ) {
 	offsets := allocate[O](d.from, n+1)
 	offsets[0] = 0
-	sum, most := uint64(0), uint64(len(data))
+	sum, total := uint64(0), uint64(len(data))
 	switch h.width {
 	case 0: // all are empty
 		clear(offsets)
 	case 1:
-		sum = addLengths(offsets, lengths, h.min, most)
+		sum = addLengths(offsets, lengths, h.min, total)
 	case 2:
-		sum = addLengths(offsets, cast[uint16](lengths), h.min, most)
+		sum = addLengths(offsets, cast[uint16](lengths), h.min, total)
 	case 4:
-		sum = addLengths(offsets, cast[uint32](lengths), h.min, most)
+		sum = addLengths(offsets, cast[uint32](lengths), h.min, total)
 	default:
-		sum = addLengths(offsets, cast[uint64](lengths), h.min, most)
+		sum = addLengths(offsets, cast[uint64](lengths), h.min, total)
 	}
-	if sum != most {
-		return c, damage(at+columnHeader, "lengths of other sums than the %d bytes of values", most)
+	if sum != total {
+		return c, damage(at+columnHeader, "lengths of other sums than the %d bytes of values", total)
 	}
 	return column.OfOffsets(offsets, data)
 }
 
-// addLengths sets the ends of byte strings and returns the last; a larger one than most if one is.
-func addLengths[O int32 | int64, L number](offsets []O, lengths []L, lo, most uint64) uint64 {
+// addLengths sets the ends of byte strings and returns the last, or total+1 if they exceed total.
+func addLengths[O int32 | int64, L number](offsets []O, lengths []L, lo, total uint64) uint64 {
 	sum := uint64(0)
 	ends := offsets[1:][:len(lengths)]
 	for i, x := range lengths {
 		length := lo + uint64(x)
-		if length < lo || length > most-sum {
-			return most + 1
+		if length < lo || length > total-sum {
+			return total + 1
 		}
 		sum += length
 		ends[i] = O(sum)
@@ -366,8 +366,8 @@ func (d *decoder) dictionary(h header, at, n int) (c column.Column, err error) {
 	if err != nil {
 		return c, err
 	}
-	if most := slices.Max(codes); most >= uint32(h.dict) {
-		return c, damage(at+columnHeader, "code %d in a dictionary of %d values", most, h.dict)
+	if largest := slices.Max(codes); largest >= uint32(h.dict) {
+		return c, damage(at+columnHeader, "code %d in a dictionary of %d values", largest, h.dict)
 	}
 	dict, err := d.column(h.dict, true)
 	if err != nil {

@@ -28,10 +28,10 @@ const (
 
 	flagNulls = 1
 
-	// Values without bytes in the page, as those of a constant column, take at most freeBytes and
-	// freeFactor times the offset of their column when they are decoded.
-	freeBytes  = 64 << 10
-	freeFactor = 16
+	// Values without bytes in the page, as those of a constant column, take at most unbackedBytes
+	// and unbackedFactor times the offset of their column when they are decoded.
+	unbackedBytes  = 64 << 10
+	unbackedFactor = 16
 )
 
 // MaxRows is the largest number of rows of a page.
@@ -82,9 +82,9 @@ func AppendPage(buf []byte, columns []column.Column) []byte {
 
 // encoder appends the columns of one page.
 type encoder struct {
-	buf   []byte
-	start int
-	free  int64 // bytes of decoded values that have none in the page
+	buf      []byte
+	start    int
+	unbacked int64 // bytes of decoded values that have none in the page
 }
 
 // extend appends n bytes, which the caller sets, and zeros up to a multiple of 8 in the page.
@@ -95,13 +95,13 @@ func (e *encoder) extend(n int) []byte {
 	return e.buf[at : at+n : at+n]
 }
 
-// affords reports whether n decoded bytes may come without bytes in the page, for a column with its
-// header at the end of the page so far. It counts them if they may.
-func (e *encoder) affords(at int, n int) bool {
-	if e.free+int64(n) > freeBytes+freeFactor*int64(at) {
+// tryUnbacked reports whether n decoded bytes may come without bytes in the page, for a column with
+// its header at the end of the page so far. It counts them if they may.
+func (e *encoder) tryUnbacked(at int, n int) bool {
+	if e.unbacked+int64(n) > unbackedBytes+unbackedFactor*int64(at) {
 		return false
 	}
-	e.free += int64(n)
+	e.unbacked += int64(n)
 	return true
 }
 
@@ -178,8 +178,8 @@ func (e *encoder) bitmap(c column.Column) []byte {
 			to[i] |= from[i+1] << (8 - shift)
 		}
 	}
-	if rest := c.Len() % 8; rest > 0 {
-		to[len(to)-1] &= 1<<rest - 1
+	if nTail := c.Len() % 8; nTail > 0 {
+		to[len(to)-1] &= 1<<nTail - 1
 	}
 	return to
 }
@@ -208,7 +208,7 @@ func appendFrame[T number](e *encoder, h *header, offset int, values []T, valid 
 	size := int(unsafe.Sizeof(values[0]))
 	lo, hi := bounds(values, valid)
 	width := bytesFor(uint64(hi) - uint64(lo))
-	if width == 0 && !e.affords(offset, len(values)*size) {
+	if width == 0 && !e.tryUnbacked(offset, len(values)*size) {
 		width = 1
 	}
 	h.width, h.min = width, uint64(lo)
@@ -370,7 +370,7 @@ func (e *encoder) lengths(h *header, offset, n int, length func(i int) int) (tot
 		return total
 	}
 	width := bytesFor(hi - lo)
-	if width == 0 && !e.affords(offset, 4*(n+1)) {
+	if width == 0 && !e.tryUnbacked(offset, 4*(n+1)) {
 		width = 1
 	}
 	h.width, h.min = width, lo
@@ -413,15 +413,15 @@ func (e *encoder) dictionary(h *header, offset int, c column.Column, valid []byt
 	if len(used) == 0 {
 		return false
 	}
-	width, each := bytesFor(uint64(len(used)-1)), bytesFor(uint64(longest))
-	if width == 0 && e.free+4*int64(len(codes)) > freeBytes+freeFactor*int64(offset) {
+	width, lengthWidth := bytesFor(uint64(len(used)-1)), bytesFor(uint64(longest))
+	if width == 0 && e.unbacked+4*int64(len(codes)) > unbackedBytes+unbackedFactor*int64(offset) {
 		width = 1
 	}
-	if columnHeader+width*len(codes)+each*len(used)+entries >= each*len(codes)+plain {
+	if columnHeader+width*len(codes)+lengthWidth*len(used)+entries >= lengthWidth*len(codes)+plain {
 		return false
 	}
 	if width == 0 {
-		e.free += 4 * int64(len(codes))
+		e.unbacked += 4 * int64(len(codes))
 	}
 	h.encoding, h.width, h.dict = encDict, width, len(used)
 	writeFrame(e.extend(width*len(to)), to, 0, width)

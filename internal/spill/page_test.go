@@ -153,9 +153,9 @@ var forms = []func(r *rand.Rand, n int) (column.Column, error){
 		case 1:
 			dict, _ = ofWidth(r, 1+r.IntN(300))
 		}
-		codes, most := make([]uint32, n), 1+r.IntN(dict.Len())
+		codes, nCodes := make([]uint32, n), 1+r.IntN(dict.Len())
 		for i := range codes {
-			codes[i] = uint32(r.IntN(most))
+			codes[i] = uint32(r.IntN(nCodes))
 		}
 		return column.OfCodes(codes, dict)
 	},
@@ -231,11 +231,11 @@ func TestPageProperty(t *testing.T) {
 		got, err = reused.Decode(page)
 		check(t, err)
 		t.Run("", func(t *testing.T) { equalColumns(t, got, columns) })
-		again, err := DecodePage(AppendPage(nil, got))
+		reencoded, err := DecodePage(AppendPage(nil, got))
 		if err != nil || t.Failed() {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
-		equalColumns(t, again, columns)
+		equalColumns(t, reencoded, columns)
 		if n < 100 { // any damage is found
 			bad := slices.Clone(page)
 			bad[r.IntN(len(bad))] ^= 1 << r.IntN(8)
@@ -262,7 +262,7 @@ func golden(t testing.TB) []column.Column {
 	check(t, err)
 	one, err := column.OfCodes([]uint32{1, 1, 1, 1}, dict)
 	check(t, err)
-	some := column.OfBits([]byte{0b0101_1000}, 3, 4) // valid, valid, null, valid
+	valid := column.OfBits([]byte{0b0101_1000}, 3, 4) // valid, valid, null, valid
 	minus, nan := math.Copysign(0, -1), math.Float64frombits(0x7ff8_0000_dead_beef)
 	const low, high = math.MinInt64, uint64(math.MaxUint64)
 	return []column.Column{
@@ -273,20 +273,20 @@ func golden(t testing.TB) []column.Column {
 		column.Of([]int32{math.MinInt32, math.MaxInt32, 0, 1}),
 		column.Of([]int64{low, low + 1, low, low}),
 		column.Of([]int64{1e12, 1e12 + 256, 1e12, 1e12}),
-		column.Of([]int64{-1e12, -1e12 + 1<<31, 0, -1e12}).WithValid(some),
+		column.Of([]int64{-1e12, -1e12 + 1<<31, 0, -1e12}).WithValid(valid),
 		column.Of([]int64{low, math.MaxInt64, 0, 1}),
-		column.Of([]uint8{1, 2, 3, 4}).WithValid(some),
-		column.Of([]uint16{65535, 65534, 0, 65533}).WithValid(some),
+		column.Of([]uint8{1, 2, 3, 4}).WithValid(valid),
+		column.Of([]uint16{65535, 65534, 0, 65533}).WithValid(valid),
 		column.Of([]uint32{1 << 31, 1<<31 + 65536, 1 << 31, 1 << 31}),
 		column.Of([]uint64{high, high, high, high}),
 		column.Of([]float32{1, -2.5, float32(minus), float32(math.Inf(1))}),
 		column.Of([]float64{0.5, 0.5, 0.5, 0.5}),
 		column.Of([]float64{nan, minus, 0, 1}),
 		column.Of([]bool{true, false, true, true}),
-		column.Of([]bool{true, false, true, true}).WithValid(some),
-		offsets, wide, fixed, fixed.WithValid(some), codes, codes.WithValid(some), one,
+		column.Of([]bool{true, false, true, true}).WithValid(valid),
+		offsets, wide, fixed, fixed.WithValid(valid), codes, codes.WithValid(valid), one,
 		column.OfStrings([]string{"", "", "", ""}),
-		column.OfStrings([]string{"x", "yy", "hidden", ""}).WithValid(some),
+		column.OfStrings([]string{"x", "yy", "hidden", ""}).WithValid(valid),
 		column.OfStrings([]string{"1", "2", "3", "4"}).WithValid(column.OfBits([]byte{0}, 0, 4)),
 	}
 }
@@ -359,9 +359,9 @@ func TestPageSizes(t *testing.T) {
 	coded, err := column.OfCodes(codes, dict)
 	check(t, err)
 	for _, tt := range []struct {
-		name string
-		c    column.Column
-		most int
+		name    string
+		c       column.Column
+		maxSize int
 	}{
 		{"narrow", column.Of(ints), n + 100},
 		{"constant", column.Of(slices.Repeat([]int64{-1}, n)), 100},
@@ -369,8 +369,8 @@ func TestPageSizes(t *testing.T) {
 		{"codes", coded, n + 200},
 		{"words", column.OfStrings(words), 9*n + 100},
 	} {
-		if page := AppendPage(nil, []column.Column{tt.c}); len(page) > tt.most {
-			t.Errorf("%s: %d bytes, want %d", tt.name, len(page), tt.most)
+		if page := AppendPage(nil, []column.Column{tt.c}); len(page) > tt.maxSize {
+			t.Errorf("%s: %d bytes, want %d", tt.name, len(page), tt.maxSize)
 		}
 	}
 }
@@ -397,22 +397,22 @@ func decodeHostile(t *testing.T, page []byte) error {
 		}
 		return err
 	}
-	again, err := DecodePage(AppendPage(nil, columns))
+	reencoded, err := DecodePage(AppendPage(nil, columns))
 	check(t, err)
-	equalColumns(t, again, columns)
+	equalColumns(t, reencoded, columns)
 	return nil
 }
 
 // Pages that are hostile, with a CRC that is right, cost an error, and memory in proportion.
 func TestPageHostile(t *testing.T) {
 	good := AppendPage(nil, golden(t))
-	many := AppendPage(nil, []column.Column{
+	unbacked := AppendPage(nil, []column.Column{
 		column.Of(slices.Repeat([]int64{5}, 8000)), column.OfStrings(make([]string, 8000)),
 	})
 	var before, after runtime.MemStats
 	for seed := range uint64(rounds(3000)) {
 		r := rand.New(rand.NewPCG(seed, 2))
-		page := slices.Clone([][]byte{good, many}[r.IntN(2)])
+		page := slices.Clone([][]byte{good, unbacked}[r.IntN(2)])
 		for range 1 + r.IntN(3) {
 			at := r.IntN(len(page) &^ 7)
 			switch r.IntN(4) {
@@ -432,7 +432,7 @@ func TestPageHostile(t *testing.T) {
 		_, err := DecodePage(page)
 		runtime.ReadMemStats(&after)
 		cost := after.TotalAlloc - before.TotalAlloc
-		if cost > uint64(32*len(page)+freeBytes+32<<10) {
+		if cost > uint64(32*len(page)+unbackedBytes+32<<10) {
 			t.Fatalf("seed %d: %d bytes for a page of %d: %v", seed, cost, len(page), err)
 		}
 		if err == nil && len(page) > 4000 {
@@ -504,14 +504,14 @@ func TestPageChecks(t *testing.T) {
 		}
 	}
 	// Constant columns: only the first ones may do without bytes.
-	var many []column.Column
+	var constants []column.Column
 	for range 30 {
-		many = append(many, column.Of(slices.Repeat([]int64{7}, 4000)))
-		many = append(many, column.OfStrings(make([]string, 4000)))
+		constants = append(constants, column.Of(slices.Repeat([]int64{7}, 4000)))
+		constants = append(constants, column.OfStrings(make([]string, 4000)))
 	}
-	columns, err := DecodePage(AppendPage(nil, many))
+	columns, err := DecodePage(AppendPage(nil, constants))
 	check(t, err)
-	equalColumns(t, columns, many)
+	equalColumns(t, columns, constants)
 }
 
 func FuzzDecodePage(f *testing.F) {

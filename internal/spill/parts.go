@@ -18,7 +18,7 @@ type Parts struct {
 
 // Write appends rows that come partition by partition, counts[p] of partition p, on all cores.
 func (x *Parts) Write(dev device.Host, f *File, page []column.Column, counts *[MaxParts]int) error {
-	page, err := WithoutDictionaries(page, page[0].Len()/(4*MaxParts))
+	page, err := ExpandDictionaries(page, page[0].Len()/(4*MaxParts))
 	if err != nil {
 		return err
 	}

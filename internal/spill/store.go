@@ -30,13 +30,13 @@ type storedColumn struct {
 func NewStore(b *Budget, types []column.Type) *Store {
 	s := &Store{columns: make([]storedColumn, len(types))}
 	for i, t := range types {
-		s.columns[i] = storedColumn{typ: t, data: noMemory[byte](b), ends: noMemory[int64](b),
-			valid: noMemory[byte](b)}
+		s.columns[i] = storedColumn{typ: t, data: emptyMemory[byte](b), ends: emptyMemory[int64](b),
+			valid: emptyMemory[byte](b)}
 	}
 	return s
 }
 
-func noMemory[T any](b *Budget) *Memory[T] {
+func emptyMemory[T any](b *Budget) *Memory[T] {
 	m, err := Make[T](b, 0)
 	if err != nil {
 		panic(err) // nothing was asked for
@@ -79,14 +79,14 @@ func (c *storedColumn) used(n int) int64 {
 	return c.ends.Slice[n]
 }
 
-// minShared is the minimum number of rows to copy the columns of on several cores.
-const minShared = 1 << 12
+// minParallelRows is the minimum number of rows to copy the columns of on several cores.
+const minParallelRows = 1 << 12
 
 // Append copies rows to the end of the store.
 func (s *Store) Append(dev device.Host, columns []column.Column) error {
 	n := columns[0].Len()
 	errs, piece := make([]error, len(columns)), 1
-	if n < minShared {
+	if n < minParallelRows {
 		piece = len(columns)
 	}
 	dev.Parallel(len(columns), piece, func(lo, hi int) {
@@ -214,15 +214,15 @@ func (s *Store) View() []column.Column {
 
 // ViewNotNull returns the first n columns as if none of their values were null.
 func (s *Store) ViewNotNull(n int) []column.Column {
-	some := &Store{n: s.n, columns: slices.Clone(s.columns[:n])}
-	for i := range some.columns {
-		some.columns[i].nulls = false
+	view := &Store{n: s.n, columns: slices.Clone(s.columns[:n])}
+	for i := range view.columns {
+		view.columns[i].nulls = false
 	}
-	return some.View()
+	return view.View()
 }
 
-// EachChunk passes the rows to f, some that take about size bytes at a time.
-func (s *Store) EachChunk(size int64, f func([]column.Column) error) error {
+// ForEachChunk passes the rows to f, some that take about size bytes at a time.
+func (s *Store) ForEachChunk(size int64, f func([]column.Column) error) error {
 	view, n := s.View(), s.n
 	step := int(max(1, size/(s.Bytes()/int64(max(n, 1))+1)))
 	for lo := 0; lo < n; {
@@ -244,13 +244,13 @@ func (s *Store) EachChunk(size int64, f func([]column.Column) error) error {
 func (s *Store) Rewrite(dev device.Host, size int64,
 	f func([]column.Column) ([]column.Column, error)) error {
 	kept := 0
-	err := s.EachChunk(size, func(chunk []column.Column) error {
-		some, err := f(chunk)
+	err := s.ForEachChunk(size, func(chunk []column.Column) error {
+		rewritten, err := f(chunk)
 		if err != nil {
 			return err
 		}
 		s.n = kept
-		err = s.Append(dev, some)
+		err = s.Append(dev, rewritten)
 		kept = s.n
 		return err
 	})

@@ -33,7 +33,7 @@ func TestStore(t *testing.T) {
 			for range 1 + r.IntN(4) {
 				n := r.IntN(40)
 				if r.IntN(10) == 0 {
-					n = minShared + r.IntN(100)
+					n = minParallelRows + r.IntN(100)
 				}
 				page := drawPage(t, r, n)
 				if s == nil {

@@ -20,15 +20,15 @@ func (t *Taker) Take(dev device.Host, page []column.Column, rows []uint32) []col
 	for len(t.words) < len(page) {
 		t.words = append(t.words, nil)
 	}
-	some := make([]column.Column, len(page))
+	out := make([]column.Column, len(page))
 	for i, c := range page {
 		if c.Type() == column.Bytes || c.HasNulls() {
-			some[i] = column.Take(dev, c, rows)
+			out[i] = column.Take(dev, c, rows)
 		} else {
-			some[i] = t.take(dev, i, c, rows)
+			out[i] = t.take(dev, i, c, rows)
 		}
 	}
-	return some
+	return out
 }
 
 // take takes rows of column i.

@@ -27,10 +27,10 @@ type typed struct {
 	name     string
 }
 
-func (s *typed) fields() []Field { return s.names }
-func (s *typed) kinds() []kinds  { return nil }
-func (s *typed) loose() bool     { return false }
-func (s *typed) again() bool     { return s.rereads }
+func (s *typed) fields() []Field  { return s.names }
+func (s *typed) kinds() []kinds   { return nil }
+func (s *typed) loose() bool      { return false }
+func (s *typed) rereadable() bool { return s.rereads }
 
 func (s *typed) member(string) int { return -1 }
 
@@ -89,7 +89,7 @@ func readerAt(ctx context.Context, in *input, s *stream, maxBytes int64) (io.Rea
 		}
 		same := make([]byte, len(head)) // they differ if it is compressed
 		if _, err = f.ReadAt(same, 0); err == nil && bytes.Equal(same, head) {
-			return f, in.size, both{f, s}, nil
+			return f, in.size, closers{f, s}, nil
 		}
 		f.Close()
 	}
@@ -103,10 +103,10 @@ func readerAt(ctx context.Context, in *input, s *stream, maxBytes int64) (io.Rea
 	return bytes.NewReader(b), int64(len(b)), s, nil
 }
 
-// both closes two files.
-type both [2]io.Closer
+// closers closes two files.
+type closers [2]io.Closer
 
-func (c both) Close() error { return errors.Join(c[0].Close(), c[1].Close()) }
+func (c closers) Close() error { return errors.Join(c[0].Close(), c[1].Close()) }
 
 // caught turns a panic of arrow-go on a damaged file into an error.
 func caught(err *error) {

@@ -98,7 +98,8 @@ func lineEnd(b []byte, from int) int {
 // returns replaces carriage returns that end lines alone by \n. b[from:at] contains none of them.
 type returns struct{ from, at int }
 
-// replace looks at b[from:to]. A \r at the end of b stays: a \n may follow.
+// replace replaces each \r in b[from:to] without a \n after it by \n. A \r at the end of b
+// stays: a \n may follow.
 func (r *returns) replace(b []byte, from, to int) {
 	if from > r.at {
 		r.from, r.at = from, from
@@ -140,8 +141,8 @@ func loneReturn(b []byte, at int) int {
 	return len(b)
 }
 
-// back moves the replacer back to an offset.
-func (r *returns) back(to int) {
+// truncate moves the replacer back to an offset.
+func (r *returns) truncate(to int) {
 	if to < r.from {
 		r.from, r.at = to, to
 	}

@@ -9,21 +9,21 @@ import (
 // builder makes a column of the values of a block. It sets a value at the number of its row. If the
 // row is dropped, the next one overwrites the value.
 type builder struct {
-	typ    column.Type
-	form   Form
-	fixed  bool // values that do not fit typ are null
-	rows   int  // capacity in rows
-	ints   []int64
-	uints  []uint64
-	floats []float64
-	bools  []bool
-	texts  texts
-	nulls  []int      // row numbers, in ascending order
-	late   []lateKind // in the order of rows
+	typ     column.Type
+	form    Form
+	fixed   bool // values that do not fit typ are null
+	rows    int  // capacity in rows
+	ints    []int64
+	uints   []uint64
+	floats  []float64
+	bools   []bool
+	texts   texts
+	nulls   []int    // row numbers, in ascending order
+	misfits []misfit // in the order of rows
 }
 
-// lateKind is the kind of a value that does not fit the type of its column.
-type lateKind struct {
+// misfit is the kind of a value that does not fit the type of its column.
+type misfit struct {
 	row int
 	of  kind
 }
@@ -48,16 +48,16 @@ func (c *builder) reset(rows int) {
 // isText reports whether the column is text, perhaps without values.
 func (c *builder) isText() bool { return c.typ == column.Bytes || c.typ == column.None }
 
-// back drops the values from a row on.
-func (c *builder) back(row int) {
+// truncate drops the values from a row on.
+func (c *builder) truncate(row int) {
 	if n := len(c.nulls); n > 0 && c.nulls[n-1] >= row {
 		c.nulls = c.nulls[:n-1]
 	}
-	if n := len(c.late); n > 0 && c.late[n-1].row >= row {
-		c.late = c.late[:n-1]
+	if n := len(c.misfits); n > 0 && c.misfits[n-1].row >= row {
+		c.misfits = c.misfits[:n-1]
 	}
 	if c.isText() {
-		c.texts.back(row)
+		c.texts.truncate(row)
 	}
 }
 

@@ -19,17 +19,17 @@ import (
 
 var (
 	errBareQuote = errors.New(
-		`a quote in a field that does not begin with one; --lazy-quotes takes it as text`,
+		`a quote in a field without quotes; use --lazy-quotes to read it as text`,
 	)
 	errAfterQuote = errors.New(
-		`text after a quote that ends a field; quotes in quotes are doubled, and --lazy-quotes takes others as text`,
+		`text after a closing quote; double a quote within quotes, or use --lazy-quotes to read it as text`,
 	)
-	errOpen  = errors.New(`a quote that is not closed; --bad skip leaves the line out`)
+	errOpen  = errors.New(`a quote is not closed; use --bad skip to skip the line`)
 	errBreak = errors.New(
-		`a line break in quotes, and rows are said to be lines; leave --lines out`,
+		`a line break in quotes, which --lines excludes; leave --lines out`,
 	)
 	errLong = errors.New(
-		`a quote that is not closed within the longest row; --bad skip leaves the line out`,
+		`a quote is not closed within the longest row; use --bad skip to skip the line`,
 	)
 )
 
@@ -145,7 +145,7 @@ func (c *csvCutter) skip(b []byte) bool {
 	}
 	c.marks = append(c.marks, mark{c.end, end, c.bad})
 	c.pos, c.end, c.quoted, c.bad = end, end, false, nil
-	c.returns.back(end)
+	c.returns.truncate(end)
 	return true
 }
 
@@ -192,8 +192,8 @@ type scanner struct {
 	row   func(at, end, fields int, bad error) error
 }
 
-// take stores field i of a row.
-func (s *scanner) take(i int, f span) {
+// storeField stores field i of a row.
+func (s *scanner) storeField(i int, f span) {
 	if s.field != nil {
 		s.field(i, f)
 	} else if i < len(s.want) && s.want[i] >= 0 {
@@ -254,7 +254,7 @@ func (s *scanner) scan(b []byte, lo, hi int) error {
 				}
 			}
 			if n > 0 || begun || f.hi > f.lo {
-				s.take(n, f)
+				s.storeField(n, f)
 				if err := s.row(row, i+1, n+1, nil); err != nil {
 					return err
 				}
@@ -264,7 +264,7 @@ func (s *scanner) scan(b []byte, lo, hi int) error {
 			if !begun {
 				f.hi = i
 			}
-			s.take(n, f)
+			s.storeField(n, f)
 			n++
 		}
 		f, begun = span{lo: i + 1}, false
@@ -320,16 +320,16 @@ type wanted struct {
 	slot    int          // of the values of a row, which hold each field once
 	seen    kinds        // kinds of values so far
 	strings *atomic.Bool // set by a value that is a JSON string
-	look    bool         // values that do not fit the type are null, and late
+	look    bool         // values that do not fit the type are null, and misfits
 }
 
-// take makes the columns of a batch from known rows.
-func (b *Batch) take(columns []wanted) {
+// setColumns makes the columns of a batch from known rows.
+func (b *Batch) setColumns(columns []wanted) {
 	b.Columns, b.looks = make([]column.Column, len(columns)), make([]kinds, len(columns))
 	for i := range columns {
 		b.Columns[i] = columns[i].column(b.Rows)
-		for _, late := range columns[i].late {
-			b.looks[i] |= late.of
+		for _, m := range columns[i].misfits {
+			b.looks[i] |= m.of
 		}
 	}
 }
@@ -386,7 +386,7 @@ func (p *csvParser) parse(b *block) (Batch, error) {
 		return Batch{}, err
 	}
 	batch := Batch{Rows: p.n, Skipped: p.skipped}
-	batch.take(p.columns)
+	batch.setColumns(p.columns)
 	return batch, nil
 }
 
@@ -412,7 +412,7 @@ func (p *csvParser) row(at, end, fields int, bad error) error {
 		return &RowError{File: p.file, Line: p.block.lineOf(at), Err: bad}
 	}
 	for i := range p.columns {
-		p.columns[i].back(p.n)
+		p.columns[i].truncate(p.n)
 	}
 	p.skipped += p.block.lines(at, end)
 	return nil
@@ -444,7 +444,7 @@ func (p *csvParser) value(c *wanted, at int) (bad, err error) {
 	bad, err = c.misfit(p.file, line, p.n, value, classifyText(value))
 	if bad != nil && !s.quoted && len(value) <= maxHint {
 		bad = fmt.Errorf(
-			"%w; --null %s reads it as null%s",
+			"%w; use --null %s to read it as null%s",
 			bad,
 			quoteFlag(string(value)),
 			headerHint(line),
@@ -478,7 +478,7 @@ func (c *wanted) misfit(file string, line, row int, value []byte, of kind) (bad,
 		return nil, nil
 	}
 	if reason == "" && c.look {
-		c.late = append(c.late, lateKind{row, of})
+		c.misfits = append(c.misfits, misfit{row, of})
 		c.null(row)
 		return nil, nil
 	}

@@ -325,8 +325,8 @@ func TestOpenQuote(t *testing.T) {
 	}
 	name := write(t, "a.csv", "a,b\n1,\"2\n"+rows)
 	for opts, want := range map[*Options]string{
-		{}:                                      ":2: a quote that is not closed; --bad skip leaves the line out",
-		{BlockSize: 10, first: 10, maxRow: 100}: ":2: a quote that is not closed within the longest row",
+		{}:                                      ":2: a quote is not closed; use --bad skip to skip the line",
+		{BlockSize: 10, first: 10, maxRow: 100}: ":2: a quote is not closed within the longest row",
 		{BlockSize: 10, first: 10, maxRow: 100, LazyQuotes: true}:                ":2: a row of more than 100 bytes; is a quote or a bracket not closed?",
 		{BlockSize: 10, first: 10, maxRow: 100, LazyQuotes: true, SkipBad: true}: ":2: a row of more than 100 bytes",
 	} {

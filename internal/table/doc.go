@@ -7,8 +7,8 @@
 // printed as it is written, and added up as a number, independent of the rest of the column and of
 // its other uses. The type of a form is the narrowest that holds all values without changing one.
 // It is guessed from the first block, of 1 MiB. A later value of another type is a [Widening], and
-// a later member of JSON a [LateMember]: [Table.Adapt] records it, and the table is read again. A
-// value that fits no type is an error with file and line.
+// a later member of JSON a [UnknownMember]: [Table.Adapt] records it, and the table is read again.
+// A value that fits no type is an error with file and line.
 //
 // A bad row is an error with file and line, or its lines are skipped and counted, by
 // [Options.SkipBad]. A cutter reads a file from its beginning to its end and finds blocks of whole

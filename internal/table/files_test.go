@@ -51,7 +51,7 @@ func TestFiles(t *testing.T) {
 		if n := len(ranges); n > 1 != tt.ranges {
 			t.Errorf("%s: %d ranges", tt.name, n)
 		}
-		tab.Within(ranges)
+		tab.SelectRanges(ranges)
 		rows, _, err := located(t, tab)
 		if err != nil || len(rows) != 99 {
 			t.Errorf("%s: %d rows, %v", tt.name, len(rows), err)
@@ -121,7 +121,7 @@ func TestShrunk(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tab.Close()
-	tab.Within(rangesOf(t, tab, 100))
+	tab.SelectRanges(rangesOf(t, tab, 100))
 	if rows, _, err := located(t, tab); err != nil || len(rows) != 99 {
 		t.Fatalf("%d rows, %v", len(rows), err)
 	}

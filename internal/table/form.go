@@ -45,7 +45,7 @@ func (f Form) typ(k kinds) column.Type {
 	case f == Number || f == Forced || f == Extreme && (k&kindNumber != 0 || k == kindWord):
 		switch {
 		case k&(kindFloat|kindWord) != 0,
-			f == Forced && (k&kindHuge != 0 || k&kindBig != 0 && k&kindNegative != 0):
+			f == Forced && (k&kindBigInt != 0 || k&kindBig != 0 && k&kindNegative != 0):
 			return column.Float64
 		case k&kindBig != 0:
 			return column.Uint64
@@ -67,24 +67,24 @@ func (f Form) typ(k kinds) column.Type {
 // bad means that only the last value is wrong.
 func (f Form) conflict(name string, k, of kinds) (reason string, bad bool) {
 	const text = kindText | kindBool | kindOddBool
-	otherwise := "; --text " + quoteFlag(name) + " compares text, --number " + quoteFlag(name) +
-		" with --bad skip leaves other rows out, --null VALUE reads a value as null"
+	otherwise := "; use --text " + quoteFlag(name) + " to compare text, --number " + quoteFlag(name) +
+		" with --bad skip to skip the other rows, or --null VALUE to read a value as null"
 	switch {
 	case (f == Number || f == Forced) && of&text != 0:
-		return "is no number", true
-	case (f == Number || f == Forced) && of&kindBeyond != 0:
+		return "is not a number", true
+	case (f == Number || f == Forced) && of&kindOverflow != 0:
 		return "is beyond the range of float64", true
 	case f == Extreme && k&kindNumber != 0 && k&text != 0:
-		reason = "is no number, and other values of the column are"
+		reason = "is not a number, but other values of the column are"
 		if of&kindNumber != 0 {
-			reason = "is a number, and other values of the column are not"
+			reason = "is a number, but other values of the column are not"
 		}
 		return reason + otherwise, false
-	case f == Extreme && of&kindBeyond != 0:
+	case f == Extreme && of&kindOverflow != 0:
 		return "is beyond the range of float64" + otherwise, false
 	case f != Number && f != Extreme:
 		return "", false
-	case k&kindHuge != 0:
+	case k&kindBigInt != 0:
 		reason = "does not fit 64 bits"
 	case k&kindBig != 0 && k&kindNegative != 0:
 		reason = "and other integers of the column do not fit 64 bits together"
@@ -94,9 +94,9 @@ func (f Form) conflict(name string, k, of kinds) (reason string, bad bool) {
 	default:
 		return "", false
 	}
-	reason += "; --number " + quoteFlag(name) + " rounds integers to float64"
+	reason += "; use --number " + quoteFlag(name) + " to round integers to float64"
 	if f == Extreme {
-		reason += ", --text " + quoteFlag(name) + " compares text"
+		reason += ", or --text " + quoteFlag(name) + " to compare text"
 	}
 	return reason, false
 }
@@ -124,8 +124,8 @@ const (
 	kindMinusZero                  // -0
 	kindOddInt                     // an int64 in another notation, such as 007
 	kindBig                        // a uint64 beyond int64
-	kindHuge                       // an integer of more than 64 bits
-	kindBeyond                     // a number beyond all float64
+	kindBigInt                     // an integer of more than 64 bits
+	kindOverflow                   // a number beyond all float64
 	kindFloat
 	kindWord // NaN or an infinity
 	kindBool
@@ -136,7 +136,7 @@ const (
 	kindNull kind = 0
 
 	// kindNumber holds the kinds that are numbers beside any others.
-	kindNumber = kindInt | kindMinusZero | kindOddInt | kindBig | kindHuge | kindBeyond | kindFloat
+	kindNumber = kindInt | kindMinusZero | kindOddInt | kindBig | kindBigInt | kindOverflow | kindFloat
 )
 
 func (k *kinds) add(of kind) { *k |= of }
@@ -193,9 +193,9 @@ func classify(b []byte, lo, hi int) kind {
 	}
 	switch _, ok := parseFloat(s); {
 	case !ok:
-		return kindBeyond | negative
+		return kindOverflow | negative
 	case !integral(s):
 		return kindFloat
 	}
-	return kindHuge | negative
+	return kindBigInt | negative
 }

@@ -200,18 +200,18 @@ func TestMixtures(t *testing.T) {
 		text, want string
 		sampled    string // "": want, where the first block has all values
 	}{
-		{Extreme, "v\n" + many + "x\n", `FILE:3002: column v: "x" is no number, and other values of the column are; --text v compares text, --number v with --bad skip leaves other rows out, --null VALUE reads a value as null`, ""},
-		{Extreme, "v\n" + strings.Repeat("y\n", 3000) + "9\n", `FILE:3002: column v: "9" is a number, and other values of the column are not; --text v`, `FILE:2: column v: "y" is no number, and other values of the column are`},
-		{Extreme, "v\n" + strings.Repeat("\n\"\"\n", 3000) + "9\n", `FILE:6002: column v: "9" is a number`, `FILE:3: column v: "" is no number`},
-		{Number, "v\n" + many + "18446744073709551616\n", `FILE:3002: column v: "18446744073709551616" does not fit 64 bits; --number v rounds integers to float64`, ""},
+		{Extreme, "v\n" + many + "x\n", `FILE:3002: column v: "x" is not a number, but other values of the column are; use --text v to compare text, --number v with --bad skip to skip the other rows, or --null VALUE to read a value as null`, ""},
+		{Extreme, "v\n" + strings.Repeat("y\n", 3000) + "9\n", `FILE:3002: column v: "9" is a number, but other values of the column are not; use --text v`, `FILE:2: column v: "y" is not a number, but other values of the column are`},
+		{Extreme, "v\n" + strings.Repeat("\n\"\"\n", 3000) + "9\n", `FILE:6002: column v: "9" is a number`, `FILE:3: column v: "" is not a number`},
+		{Number, "v\n" + many + "18446744073709551616\n", `FILE:3002: column v: "18446744073709551616" does not fit 64 bits; use --number v to round integers to float64`, ""},
 		{Number, "v\n-1\n" + many + "9223372036854775808\n", `FILE:3003: column v: "9223372036854775808" and other integers of the column do not fit 64 bits together`,
 			`FILE:2: column v: "-1" and other integers of the column do not fit 64 bits together`},
-		{Number, "v\n9007199254740993\n" + many + "0.5\n", `FILE:2: column v: "9007199254740993" and other values of the column fit neither 64-bit integers nor float64; --number v`, ""},
-		{Extreme, "v\n9007199254740993\n" + many + "nan\n", `FILE:2: column v: "9007199254740993" and other values of the column fit neither 64-bit integers nor float64; --number v rounds integers to float64, --text v compares text`, ""},
-		{Number, "v\n" + many + "1e400\n", `FILE:3002: column v: "1e400" is beyond the range of float64; --null 1e400 reads it as null`, ""},
-		{Forced, "v\n" + many + "1e400\n", `FILE:3002: column v: "1e400" is beyond the range of float64; --null 1e400 reads it as null`, ""},
-		{Extreme, "v\n" + many + "-1e400\n", `FILE:3002: column v: "-1e400" is beyond the range of float64; --text v compares text, --number v with --bad skip leaves`, ""},
-		{Extreme, "v\n" + many + huge + "\n", `FILE:3002: column v: "` + huge[:40] + `" is beyond the range of float64; --text v compares text`, ""},
+		{Number, "v\n9007199254740993\n" + many + "0.5\n", `FILE:2: column v: "9007199254740993" and other values of the column fit neither 64-bit integers nor float64; use --number v`, ""},
+		{Extreme, "v\n9007199254740993\n" + many + "nan\n", `FILE:2: column v: "9007199254740993" and other values of the column fit neither 64-bit integers nor float64; use --number v to round integers to float64, or --text v to compare text`, ""},
+		{Number, "v\n" + many + "1e400\n", `FILE:3002: column v: "1e400" is beyond the range of float64; use --null 1e400 to read it as null`, ""},
+		{Forced, "v\n" + many + "1e400\n", `FILE:3002: column v: "1e400" is beyond the range of float64; use --null 1e400 to read it as null`, ""},
+		{Extreme, "v\n" + many + "-1e400\n", `FILE:3002: column v: "-1e400" is beyond the range of float64; use --text v to compare text, --number v with --bad skip to`, ""},
+		{Extreme, "v\n" + many + huge + "\n", `FILE:3002: column v: "` + huge[:40] + `" is beyond the range of float64; use --text v to compare text`, ""},
 		{Forced, "v\n" + many + huge + "\n", `FILE:3002: column v: "` + huge[:40] + `" is beyond the range of float64` + "\n", ""}, // no value for --null that is cut
 	} {
 		for _, first := range []int{64, 1 << 20} {
@@ -251,7 +251,7 @@ func TestBadRowsDecideNothing(t *testing.T) {
 func TestJSONStrings(t *testing.T) {
 	text := `{"v":"10"}` + "\n" + `{"v":"9"}` + "\n"
 	for form, want := range map[Form]string{Key: "bytes 10 9", Extreme: "bytes 10 9", Forced: "int64 10 9",
-		Number: `FILE:1: column v: "10" is no number but a string; --number v reads strings, too`} {
+		Number: `FILE:1: column v: "10" is not a number but a string; use --number v to read strings as numbers`} {
 		name := write(t, "a.jsonl", text)
 		tab, err := Open(t.Context(), []string{name}, nil, &Options{first: 1, BlockSize: 1})
 		if err != nil {
@@ -308,7 +308,7 @@ func TestLateMembers(t *testing.T) {
 	if tab, err = Open(t.Context(), []string{Stdin}, strings.NewReader(stdin), opts); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err = all(t, tab, Written); !tab.Again() && (err == nil || !strings.Contains(err.Error(), `standard input:501: member "late" comes here first`)) {
+	if _, _, err = all(t, tab, Written); !tab.Rereadable() && (err == nil || !strings.Contains(err.Error(), `standard input:501: member "late" comes here first`)) {
 		t.Errorf("%v", err)
 	}
 	// Members of skipped rows are ignored.

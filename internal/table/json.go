@@ -23,7 +23,7 @@ type jsonScanner struct {
 	at int
 }
 
-var errJSON = errors.New("no JSON object")
+var errJSON = errors.New("not a JSON object")
 
 func (s *jsonScanner) wrong(want string) error {
 	rest := bytes.TrimRight(s.b[min(s.at, len(s.b)):], "\r\n")
@@ -339,8 +339,8 @@ func (s *textSource) membersOf(b *block) (*members, error) {
 	return m, nil
 }
 
-// know adds members to the fields of a file.
-func (s *textSource) know(m *members) {
+// addMembers adds members to the fields of a file.
+func (s *textSource) addMembers(m *members) {
 	if s.index == nil {
 		s.index = map[string]int{}
 	}
@@ -360,7 +360,7 @@ func (s *textSource) member(name string) int {
 	if s.format != JSON || s.whole {
 		return -1
 	}
-	s.know(&members{names: []string{name}, looks: []kinds{0}})
+	s.addMembers(&members{names: []string{name}, looks: []kinds{0}})
 	return s.index[name]
 }
 
@@ -371,7 +371,7 @@ func (s *textSource) sampleJSON(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.know(m)
+	s.addMembers(m)
 	if len(s.names) == 0 {
 		if _, err := s.complete(ctx); err != nil {
 			return err
@@ -393,7 +393,7 @@ func (p memberParser) parse(b *block) (Batch, error) {
 
 // complete reads all objects for their members.
 func (s *textSource) complete(ctx context.Context) (bool, error) {
-	if s.format != JSON || s.whole || !s.again() {
+	if s.format != JSON || s.whole || !s.rereadable() {
 		return false, nil
 	}
 	r, err := s.in.openText(ctx)
@@ -408,7 +408,7 @@ func (s *textSource) complete(ctx context.Context) (bool, error) {
 			}
 			return false, err
 		}
-		s.know(batch.members)
+		s.addMembers(batch.members)
 	}
 	s.whole = true
 	return true, nil
@@ -422,7 +422,7 @@ type jsonParser struct {
 	columns []wanted
 	index   map[string]int // slots by name; -1: known, and not wanted
 	values  []jsonValue    // by slot
-	late    string
+	unknown string         // name of an unknown member
 	buf     []byte
 }
 
@@ -482,13 +482,13 @@ func (p *jsonParser) parse(b *block) (Batch, error) {
 		case p.skipBad:
 			batch.Skipped += b.lines(row.lo, row.hi)
 			for i := range p.columns {
-				p.columns[i].back(batch.Rows)
+				p.columns[i].truncate(batch.Rows)
 			}
 		default:
 			return Batch{}, &RowError{File: p.file, Line: line, Err: bad}
 		}
 	}
-	batch.take(p.columns)
+	batch.setColumns(p.columns)
 	return batch, nil
 }
 
@@ -497,7 +497,7 @@ var errBlank = errors.New("nothing on the line")
 // row stores the members of a line.
 func (p *jsonParser) row(text []byte, line, row int) (bad, err error) {
 	clear(p.values)
-	late := false
+	unknown := false
 	scan := jsonScanner{b: text}
 	there, bad := scan.object(func(key, value span, of byte) {
 		name := text[key.lo:key.hi]
@@ -508,8 +508,8 @@ func (p *jsonParser) row(text []byte, line, row int) (bad, err error) {
 		switch i, ok := p.index[string(name)]; {
 		case ok && i >= 0:
 			p.values[i] = jsonValue{value, of} // the last value of a name counts
-		case !ok && p.all && !late:
-			late, p.late = true, string(name)
+		case !ok && p.all && !unknown:
+			unknown, p.unknown = true, string(name)
 		}
 	})
 	if bad != nil {
@@ -525,8 +525,8 @@ func (p *jsonParser) row(text []byte, line, row int) (bad, err error) {
 		}
 		err = cmp.Or(err, misfit)
 	}
-	if late && err == nil {
-		err = &LateMember{File: p.file, Line: line, Name: p.late}
+	if unknown && err == nil {
+		err = &UnknownMember{File: p.file, Line: line, Name: p.unknown}
 	}
 	return nil, err
 }
@@ -566,7 +566,7 @@ func (p *jsonParser) value(c *wanted, text []byte, line, row int) (bad, err erro
 	}
 	bad, err = c.misfit(p.file, line, row, value, of)
 	if bad != nil && v.of == '"' && looks&kindNumber != 0 && c.form == Number {
-		bad = fmt.Errorf("%w but a string; --number %s reads strings, too", bad, quoteFlag(c.name))
+		bad = fmt.Errorf("%w but a string; use --number %s to read strings as numbers", bad, quoteFlag(c.name))
 	}
 	return bad, err
 }

@@ -36,15 +36,16 @@ type jsonCutter struct {
 	pos   int
 	marks []mark
 
-	array bool // in an array
-	want  byte // expected next there: ',' after a value, '{' after a comma, 0 at the beginning
-	lost  bool // after an error: commas and brackets may be missing
-	spent int  // bytes scanned in vain, less those read since
+	array      bool // in an array
+	want       byte // expected next there: ',' after a value, '{' after a comma, 0 at the beginning
+	recovering bool // after an error: commas and brackets may be missing
+	spent      int  // bytes scanned in vain, less those read since
 }
 
 const (
-	// jsonAhead bounds the search after an error for the end of a bad object, also if many are bad.
-	jsonAhead = 64 << 10
+	// maxRecovery bounds the search after an error for the end of a bad object, also if many are
+	// bad.
+	maxRecovery = 64 << 10
 	// jsonToken exceeds the length of any token but text and numbers.
 	jsonToken = 8
 )
@@ -73,7 +74,7 @@ func (c *jsonCutter) whole(b []byte, last bool) int {
 		of := s.peek()
 		c.read(s.at)
 		if s.at == len(b) {
-			if last && c.array && !c.lost {
+			if last && c.array && !c.recovering {
 				c.array = false
 				c.marks = append(c.marks, mark{len(b) - 1, len(b), fmt.Errorf("%w: the text ends, want ]", errJSON)})
 			}
@@ -81,19 +82,19 @@ func (c *jsonCutter) whole(b []byte, last bool) int {
 		}
 		var err error
 		switch {
-		case of == '{' && (c.lost || !c.array || c.want != ','):
+		case of == '{' && (c.recovering || !c.array || c.want != ','):
 			lo := s.at
 			if err = s.nested('{', 0, nil); err == nil {
 				c.marks = append(c.marks, mark{lo, s.at, nil})
 				c.want = ','
 			}
-		case of == '[' && (c.lost || !c.array):
+		case of == '[' && (c.recovering || !c.array):
 			c.array, c.want = true, 0
 			s.at++
-		case of == ',' && (c.lost || c.array && c.want == ','):
+		case of == ',' && (c.recovering || c.array && c.want == ','):
 			c.want = '{'
 			s.at++
-		case of == ']' && (c.lost || c.array && c.want != '{'):
+		case of == ']' && (c.recovering || c.array && c.want != '{'):
 			c.array = false
 			s.at++
 		default:
@@ -120,7 +121,7 @@ func (c *jsonCutter) skip(b []byte, at int, last bool, bad error) bool {
 	if !begins {
 		closed := false
 		if b[c.pos] == '{' {
-			limit := at + jsonAhead - c.spent
+			limit := at + maxRecovery - c.spent
 			end, closed = closingBracket(b[:min(limit, len(b))], c.pos)
 			if !closed && end == len(b) && !last {
 				return false
@@ -138,7 +139,7 @@ func (c *jsonCutter) skip(b []byte, at int, last bool, bad error) bool {
 			}
 		}
 	}
-	c.lost, c.want = true, ','
+	c.recovering, c.want = true, ','
 	c.marks = append(c.marks, mark{c.pos, c.pos + len(bytes.TrimRight(b[c.pos:end], " \t\r\n")), bad})
 	c.read(end)
 	return true

@@ -150,11 +150,11 @@ func TestJSON(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"n":1,"f":1.5,"b":true,"s":"x"}` + "\n" + `{"s":"\u00e9\n","n":-2,"f":3}` + "\r\n": "n,f,b,s;1,\"1.5\",true,\"x\";-2,\"3\",<nil>,\"é\\n\"",
 		`{"a":1}` + "\n\n" + `{"b":null}` + "\n" + `{"a":"007","b":[1, 2]}`:                  `a,b;"1",<nil>;<nil>,<nil>;"007","[1, 2]"`,
-		`{"a":1}` + "\n" + `{"a":2`:         `FILE:2: no JSON object: the line ends, want a comma or }`,
-		`{"a":1}` + "\n" + `{"a":2} x`:      `FILE:2: no JSON object: "x", want nothing after the object`,
-		`{"a":"` + "\x01" + `"}`:            `FILE:1: no JSON object: "\x01\"}", want no control characters in a string`,
+		`{"a":1}` + "\n" + `{"a":2`:         `FILE:2: not a JSON object: the line ends, want a comma or }`,
+		`{"a":1}` + "\n" + `{"a":2} x`:      `FILE:2: not a JSON object: "x", want nothing after the object`,
+		`{"a":"` + "\x01" + `"}`:            `FILE:1: not a JSON object: "\x01\"}", want no control characters in a string`,
 		"{}\n":                              "FILE: no objects with members in the first lines",
-		`{"a":` + strings.Repeat("[", 2000): "FILE:1: no JSON object: more than 1000 values in each other",
+		`{"a":` + strings.Repeat("[", 2000): "FILE:1: not a JSON object: more than 1000 values in each other",
 	} {
 		name := write(t, "a.jsonl", text)
 		tab, err := Open(t.Context(), []string{name}, nil, &Options{BlockSize: 10})

@@ -116,8 +116,8 @@ func TestClassify(t *testing.T) {
 		_, number := parseDecimal([]byte(s))
 		for is, want := range map[kind]bool{
 			kindInt: strict, kindMinusZero: s == "-0", kindOddInt: lenient && !strict && s != "-0", kindBig: unsigned && !lenient, kindNumber: number,
-			kindWord: float && !number, kindFloat: float && number && !integral([]byte(s)), kindHuge: number && !lenient && !unsigned && float && integral([]byte(s)),
-			kindBeyond:   number && !float,
+			kindWord: float && !number, kindFloat: float && number && !integral([]byte(s)), kindBigInt: number && !lenient && !unsigned && float && integral([]byte(s)),
+			kindOverflow: number && !float,
 			kindNegative: number && s[0] == '-' && (lenient && v < 0 || !lenient && !(float && !integral([]byte(s)))),
 		} {
 			if k&is != 0 != want {

@@ -94,8 +94,8 @@ func (in *input) from(at int64) *atomic.Int64 {
 	return n.(*atomic.Int64)
 }
 
-// again reports whether the file can be read more than once.
-func (in *input) again() bool { return in.regular || in.spool != nil && in.spool.again() }
+// rereadable reports whether the file can be read more than once.
+func (in *input) rereadable() bool { return in.regular || in.spool != nil && in.spool.rereadable() }
 
 // open opens a file and decompresses it, if it is compressed.
 func (in *input) open(ctx context.Context) (*stream, error) {

@@ -155,14 +155,14 @@ func (e *RowError) Unwrap() error { return e.Err }
 // Widening is a value that does not fit the type found so far for its column. The table must be
 // read again with a type that has the value.
 type Widening struct {
-	File   string
-	Line   int
-	Column int // of the table
-	Name   string
-	Value  string
-	To     column.Type
-	From   column.Type
-	Once   bool // the file is a stream that cannot be read again
+	File     string
+	Line     int
+	Column   int // of the table
+	Name     string
+	Value    string
+	To       column.Type
+	From     column.Type
+	IsStream bool // the file is a stream that cannot be read again
 
 	of kind
 }
@@ -176,32 +176,32 @@ func (e *Widening) Error() string {
 		e.From,
 		e.Value,
 		quoteFlag(e.Name),
-		onceHint(e.Once),
+		streamHint(e.IsStream),
 	)
 }
 
-// LateMember is a member of JSON objects that first appears after the known ones. The table must be
-// read again, with one more column.
-type LateMember struct {
-	File string
-	Line int
-	Name string
-	Once bool // the file is a stream that cannot be read again
+// UnknownMember is a member of JSON objects that first appears after the known ones. The table must
+// be read again, with one more column.
+type UnknownMember struct {
+	File     string
+	Line     int
+	Name     string
+	IsStream bool // the file is a stream that cannot be read again
 }
 
-func (e *LateMember) Error() string {
+func (e *UnknownMember) Error() string {
 	return fmt.Sprintf(
 		"%s:%d: member %.40q comes here first, after rows without it; name the columns%s",
 		e.File,
 		e.Line,
 		e.Name,
-		onceHint(e.Once),
+		streamHint(e.IsStream),
 	)
 }
 
-// onceHint returns advice for a stream that cannot be read again.
-func onceHint(once bool) string {
-	if once {
+// streamHint returns advice for a stream that cannot be read again.
+func streamHint(isStream bool) string {
+	if isStream {
 		return "; or write the stream to a file first, which weft can read again"
 	}
 	return ""

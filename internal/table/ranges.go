@@ -45,18 +45,19 @@ func (t *Table) Ranges(size int64) ([]Range, error) {
 	return all, nil
 }
 
-// Within makes Batches read only some ranges from now on, in ascending order of their numbers.
-func (t *Table) Within(ranges []Range) {
-	t.within = ranges
+// SelectRanges makes Batches read only some ranges from now on, in ascending order of their
+// numbers.
+func (t *Table) SelectRanges(ranges []Range) {
+	t.selected = ranges
 	if ranges == nil {
-		t.within = []Range{}
+		t.selected = []Range{}
 	}
 }
 
-// looked returns the ranges to read: those of Within, or all files.
-func (t *Table) looked() []Range {
-	if t.within != nil {
-		return t.within
+// selectedRanges returns the ranges to read: those of SelectRanges, or all files.
+func (t *Table) selectedRanges() []Range {
+	if t.selected != nil {
+		return t.selected
 	}
 	all := make([]Range, len(t.sources))
 	for k := range all {

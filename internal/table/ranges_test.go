@@ -80,7 +80,7 @@ func againstWhole(t *testing.T, names []string, opts Options, size int64) (range
 		for i := part; i < len(all); i += 2 {
 			some = append(some, all[i])
 		}
-		tab.Within(some)
+		tab.SelectRanges(some)
 		before := tab.Read()
 		rows, at, err := located(t, tab)
 		if err != nil {
@@ -210,7 +210,7 @@ func TestBrokenPromise(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tab.Within(rangesOf(t, tab, size))
+		tab.SelectRanges(rangesOf(t, tab, size))
 		_, _, err = located(t, tab)
 		if row := (*RowError)(nil); !errors.As(err, &row) || row.Line != 12 ||
 			!errors.Is(err, errBreak) && !errors.Is(err, errOpen) {
@@ -233,7 +233,7 @@ func TestAdopt(t *testing.T) {
 	}
 	first, ranges := open()
 	last, _ := open()
-	last.Within(ranges[len(ranges)-1:])
+	last.SelectRanges(ranges[len(ranges)-1:])
 	read := []Read{last.Reading(0, Key)}
 	var err error
 	for _, err = range last.Batches(t.Context(), read) {

@@ -23,7 +23,7 @@ func Keys(types []column.Type, by []Sort) []extsort.Key {
 		keys[i] = extsort.Key{Column: s.Column, Descending: s.Descending}
 		if types[s.Column] == column.Bytes && !s.Text {
 			keys[i].Descending = false // the class of text always ascends
-			keys[i].By = func(c column.Column) column.Column { return textCodes(c, s.Descending) }
+			keys[i].Transform = func(c column.Column) column.Column { return textCodes(c, s.Descending) }
 		}
 	}
 	return keys
@@ -106,14 +106,14 @@ func (d *decimal) appendCode(b []byte) []byte {
 	if len(d.digits) == 0 {
 		return append(b, zeroKind)
 	}
-	const small, least, most = 100, 1, 255
+	const small, lowMark, highMark = 100, 1, 255
 	b = append(b, signKind(d.negative, false))
 	at := len(b)
 	switch {
 	case d.exponent < -small:
-		b = binary.BigEndian.AppendUint64(append(b, least), uint64(d.exponent)^1<<63)
+		b = binary.BigEndian.AppendUint64(append(b, lowMark), uint64(d.exponent)^1<<63)
 	case d.exponent > small:
-		b = binary.BigEndian.AppendUint64(append(b, most), uint64(d.exponent)^1<<63)
+		b = binary.BigEndian.AppendUint64(append(b, highMark), uint64(d.exponent)^1<<63)
 	default:
 		b = append(b, byte(128+d.exponent))
 	}

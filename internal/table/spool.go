@@ -14,13 +14,13 @@ import (
 // read again. If the disk is full, or the stream too long, it discards the copy. A file that is
 // standard input needs no copy.
 type spool struct {
-	max  int64
-	file *os.File // nil: nothing is kept
-	base int64    // offset of the stream in file
-	own  bool     // file is a temporary one
+	max       int64
+	file      *os.File // nil: nothing is kept
+	base      int64    // offset of the stream in file
+	temporary bool     // file is a temporary one
 
-	reading sync.Mutex // held during a read of raw, which may take for ever
-	raw     io.Reader
+	readMu sync.Mutex // held during a read of raw, which may take for ever
+	raw    io.Reader
 
 	mu   sync.Mutex // protects file, size and err
 	size int64      // bytes read so far
@@ -42,7 +42,7 @@ func newSpool(raw io.Reader, dir string, maxBytes int64) *spool {
 		}
 	}
 	if f, inMemory, err := spill.OpenTemp(dir); err == nil {
-		s.file, s.own = f, true
+		s.file, s.temporary = f, true
 		if !inMemory {
 			s.max = math.MaxInt64
 		}
@@ -50,8 +50,8 @@ func newSpool(raw io.Reader, dir string, maxBytes int64) *spool {
 	return s
 }
 
-// again reports whether the stream can be read from its beginning.
-func (s *spool) again() bool {
+// rereadable reports whether the stream can be read from its beginning.
+func (s *spool) rereadable() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.file != nil
@@ -61,7 +61,7 @@ func (s *spool) again() bool {
 func (s *spool) drop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.file != nil && s.own {
+	if s.file != nil && s.temporary {
 		s.file.Close()
 		s.file = nil
 	}
@@ -97,8 +97,8 @@ var errSpool = errors.New("a stream of this length cannot be read again: write i
 func (r *spoolReader) Read(b []byte) (int, error) {
 	n, done, err := r.kept(b)
 	if !done {
-		r.s.reading.Lock()
-		defer r.s.reading.Unlock()
+		r.s.readMu.Lock()
+		defer r.s.readMu.Unlock()
 		if n, done, err = r.kept(b); !done { // another reader may have read further
 			n, err = r.s.raw.Read(b)
 			r.s.keep(b[:n], err)

@@ -56,7 +56,7 @@ func TestSpool(t *testing.T) {
 				t.Errorf("%s, pass %d: %d bytes, %v; want %d, %v", name, pass, len(got), err, len(want), wantErr)
 			}
 		}
-		if s.again() != tt.again {
+		if s.rereadable() != tt.again {
 			t.Errorf("%s: again is %v", name, !tt.again)
 		}
 		s.drop()
@@ -70,7 +70,7 @@ func TestSpool(t *testing.T) {
 func TestSpoolWithoutDirectory(t *testing.T) {
 	t.Setenv("TMPDIR", "/proc/none")
 	s := newSpool(strings.NewReader("abc"), "", 1<<20)
-	if s.again() {
+	if s.rereadable() {
 		t.Skip("files can be made everywhere")
 	}
 	if got, err := io.ReadAll(s.reader()); string(got) != "abc" || err != nil {

@@ -24,20 +24,20 @@ const Stdin = "-"
 // Table is the rows of one or several files, one after the other. Columns of the same name are one
 // column. In files without names, columns are matched by their numbers.
 type Table struct {
-	opts    Options
-	sources []source
-	at      [][]int // of each source, the field of each column; -1 or beyond: absent
-	columns []tableColumn
-	named   map[string][]int // columns by name, in ascending order
-	first   string           // the first file with the same columns in all rows
-	typed   bool
-	all     bool       // LateMember is an error
-	reads   []Read     // of the last Batches
-	widened int        // number of Widenings
-	filter  *rowFilter // of the next Batches
-	within  []Range    // to read; nil: all
-	read    atomic.Int64
-	told    int64
+	opts     Options
+	sources  []source
+	at       [][]int // of each source, the field of each column; -1 or beyond: absent
+	columns  []tableColumn
+	named    map[string][]int // columns by name, in ascending order
+	first    string           // the first file with the same columns in all rows
+	typed    bool
+	all      bool       // UnknownMember is an error
+	reads    []Read     // of the last Batches
+	widened  int        // number of Widenings
+	filter   *rowFilter // of the next Batches
+	selected []Range    // to read; nil: all
+	read     atomic.Int64
+	reported int64
 }
 
 // tableColumn is a column of a table.
@@ -62,12 +62,12 @@ type source interface {
 	// complete finds the columns of all rows. It returns false if they are known, or the file
 	// cannot be read again.
 	complete(ctx context.Context) (bool, error)
-	// again reports whether batches can be read more than once.
-	again() bool
+	// rereadable reports whether batches can be read more than once.
+	rereadable() bool
 	// ranges cuts the file, and text into parts of some bytes.
 	ranges(size int64) ([]Range, error)
 	// batches reads columns of a range, given by their fields in the file. If all is set, an
-	// unknown column is a LateMember.
+	// unknown column is a UnknownMember.
 	batches(ctx context.Context, columns []wanted, all bool, r Range) iter.Seq2[Batch, error]
 	close() error
 }
@@ -200,15 +200,15 @@ func sameType(a, b Field) bool {
 
 // columnNames names a few columns.
 func columnNames(names []string) string {
-	const most = 5
+	const maxNames = 5
 	word, rest := "column ", ""
 	if len(names) > 1 {
 		word = "columns "
 	}
-	if len(names) > most {
-		rest = fmt.Sprintf(" and %d more", len(names)-most)
+	if len(names) > maxNames {
+		rest = fmt.Sprintf(" and %d more", len(names)-maxNames)
 	}
-	return word + strings.Join(names[:min(len(names), most)], ", ") + rest
+	return word + strings.Join(names[:min(len(names), maxNames)], ", ") + rest
 }
 
 // Fields returns the columns.
@@ -256,7 +256,7 @@ func (t *Table) find(name string) (int, error) {
 	for _, f := range t.columns[:min(len(t.columns), 20)] {
 		names = append(names, f.Name)
 	}
-	return 0, fmt.Errorf("%w %.40q; there are %d: %s", ErrNoColumn, name, len(t.columns), strings.Join(names, ", "))
+	return 0, fmt.Errorf("%w %.40q; the %d columns are %s", ErrNoColumn, name, len(t.columns), strings.Join(names, ", "))
 }
 
 // AddColumn adds a column that no read row has. Only files of JSON may have it in other rows.
@@ -291,7 +291,7 @@ func (t *Table) Complete(ctx context.Context) (grown bool, err error) {
 }
 
 // All declares that all columns are requested: from now on an unknown column, which JSON may have,
-// is a LateMember.
+// is a UnknownMember.
 func (t *Table) All() { t.all = true }
 
 // Force makes a column Text or Forced.
@@ -359,9 +359,9 @@ func (t *Table) Literal(i int, found *Literals) string {
 	return found.of
 }
 
-// Again reports whether the files can be read more than once.
-func (t *Table) Again() bool {
-	return !slices.ContainsFunc(t.sources, func(s source) bool { return !s.again() })
+// Rereadable reports whether the files can be read more than once.
+func (t *Table) Rereadable() bool {
+	return !slices.ContainsFunc(t.sources, func(s source) bool { return !s.rereadable() })
 }
 
 // Adapt records a value that did not fit a type, or an unknown column, and returns nil: the table
@@ -369,9 +369,9 @@ func (t *Table) Again() bool {
 // the second value it searches all columns that Batches was to read. So a few readings suffice for
 // any number of columns.
 func (t *Table) Adapt(ctx context.Context, err error) error {
-	w, late := (*Widening)(nil), (*LateMember)(nil)
+	w, unknown := (*Widening)(nil), (*UnknownMember)(nil)
 	switch {
-	case !errors.As(err, &w) && !errors.As(err, &late) || !t.Again():
+	case !errors.As(err, &w) && !errors.As(err, &unknown) || !t.Rereadable():
 		return err
 	case w != nil:
 		t.columns[w.Column].kinds |= w.of
@@ -394,9 +394,9 @@ func (t *Table) Adapt(ctx context.Context, err error) error {
 	return nil
 }
 
-// Batches reads columns, each once. Rows come in the order of the files. A Widening, a LateMember,
-// or another error comes with the last batch. Rows that a filter does not pass may be left out: see
-// [Table.Filter].
+// Batches reads columns, each once. Rows come in the order of the files. A Widening, a
+// UnknownMember, or another error comes with the last batch. Rows that a filter does not pass may
+// be left out: see [Table.Filter].
 func (t *Table) Batches(ctx context.Context, columns []Read) iter.Seq2[Batch, error] {
 	filter := t.filter
 	t.reads, t.filter = columns, nil
@@ -408,7 +408,7 @@ func (t *Table) Batches(ctx context.Context, columns []Read) iter.Seq2[Batch, er
 func (t *Table) batches(ctx context.Context, columns []Read, look bool,
 	filter *rowFilter) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
-		for _, in := range t.looked() {
+		for _, in := range t.selectedRanges() {
 			k, s := in.File, t.sources[in.File]
 			want := make([]wanted, len(columns))
 			for i, r := range columns {
@@ -424,8 +424,8 @@ func (t *Table) batches(ctx context.Context, columns []Read, look bool,
 			}
 			for batch, err := range countRows(in, filter.read(ctx, s, want, t.all && !look, in)) {
 				read := t.read.Load()
-				batch.Bytes = int(read - t.told)
-				t.told = read
+				batch.Bytes = int(read - t.reported)
+				t.reported = read
 				if !yield(batch, err) || err != nil {
 					return
 				}

@@ -33,10 +33,10 @@ type textSource struct {
 	rest   *blocks
 }
 
-func (s *textSource) fields() []Field { return s.names }
-func (s *textSource) kinds() []kinds  { return s.looks }
-func (s *textSource) loose() bool     { return s.format == JSON }
-func (s *textSource) again() bool     { return s.in.again() }
+func (s *textSource) fields() []Field  { return s.names }
+func (s *textSource) kinds() []kinds   { return s.looks }
+func (s *textSource) loose() bool      { return s.format == JSON }
+func (s *textSource) rereadable() bool { return s.in.rereadable() }
 
 func (s *textSource) close() error {
 	if s.stream == nil {
@@ -110,7 +110,7 @@ func openText(
 	s.rest.size = opts.BlockSize
 	switch {
 	case errors.Is(err, io.EOF):
-		return nil, fmt.Errorf("%s: no rows, and no names of columns", display(in.name))
+		return nil, fmt.Errorf("%s: no rows and no column names", display(in.name))
 	case err != nil:
 		return nil, in.failed(err)
 	}
@@ -158,14 +158,14 @@ func separator(head []byte, whole, lazy bool) byte {
 	best, mostRows, mostFields := byte(','), 0, 1
 	for _, sep := range []byte{',', ';', '\t', '|'} {
 		var counts []int
-		enough := errors.New("enough rows")
+		errDone := errors.New("enough rows")
 		scan := scanner{sep: sep, lazy: lazy}
 		scan.row = func(_, _, fields int, bad error) error {
 			if bad == nil {
 				counts = append(counts, fields)
 			}
 			if len(counts) == separatorRows {
-				return enough
+				return errDone
 			}
 			return nil
 		}
@@ -247,7 +247,7 @@ func (s *textSource) sampleCSV() error {
 		return err
 	}
 	if s.looks == nil {
-		return fmt.Errorf("%s: no rows, and no names of columns", display(s.in.name))
+		return fmt.Errorf("%s: no rows and no column names", display(s.in.name))
 	}
 	var err error
 	if s.header, err = s.headed(first, is, rows, s.first.lineOf(firstAt)); err != nil {
@@ -295,7 +295,7 @@ func (s *textSource) headed(first []string, is []kind, rows, line int) (bool, er
 	case repeated && rows > 0:
 		return false, &RowError{File: display(s.in.name), Line: line,
 			Err: errors.New(
-				"fields of the first line are the same: names of columns, or a row? --header yes or --header no says which",
+				"fields of the first line repeat: set --header yes if they are column names, or --header no",
 			)}
 	}
 	return !repeated, nil
@@ -358,7 +358,7 @@ func (s *textSource) begin(
 			&counting{Reader: section, in: s.in, high: s.in.from(r.Lo), size: section.Size()},
 			s.opts.BlockSize,
 		), f.Close
-	case !s.again():
+	case !s.rereadable():
 		return nil, nil, fmt.Errorf("%s: cannot be read a second time", display(s.in.name))
 	default:
 		stream, err := s.in.openText(ctx)
@@ -372,15 +372,15 @@ func (s *textSource) begin(
 
 // explain completes an error of a range: blocks count their lines from its beginning.
 func (s *textSource) explain(ctx context.Context, err error, r Range) error {
-	w, late, row := (*Widening)(nil), (*LateMember)(nil), (*RowError)(nil)
+	w, unknown, row := (*Widening)(nil), (*UnknownMember)(nil), (*RowError)(nil)
 	switch {
 	case errors.As(err, &w):
-		w.Once = !s.again()
+		w.IsStream = !s.rereadable()
 		w.Line += s.linesBefore(ctx, r)
 		return err
-	case errors.As(err, &late):
-		late.Once = !s.again()
-		late.Line += s.linesBefore(ctx, r)
+	case errors.As(err, &unknown):
+		unknown.IsStream = !s.rereadable()
+		unknown.Line += s.linesBefore(ctx, r)
 		return err
 	case errors.As(err, &row):
 		row.Line += s.linesBefore(ctx, r)

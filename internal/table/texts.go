@@ -12,10 +12,10 @@ type texts struct {
 	offsets []int64 // of the dictionary's values, or of all
 	data    []byte
 
-	codes []uint32
-	index []uint32 // by hash: codes from 1 on
-	seed  maphash.Seed
-	many  bool // no codes, in this block and later ones
+	codes   []uint32
+	index   []uint32 // by hash: codes from 1 on
+	seed    maphash.Seed
+	noCodes bool // in this block and later ones
 }
 
 const (
@@ -28,8 +28,8 @@ const (
 
 // reset begins a column of at most rows rows, in new memory except the index.
 func (t *texts) reset(rows int) {
-	*t = texts{index: t.index, seed: t.seed, many: t.many, data: make([]byte, 0, cap(t.data))}
-	if t.many {
+	*t = texts{index: t.index, seed: t.seed, noCodes: t.noCodes, data: make([]byte, 0, cap(t.data))}
+	if t.noCodes {
 		t.offsets = make([]int64, 1, rows+1)
 		return
 	}
@@ -42,7 +42,7 @@ func (t *texts) reset(rows int) {
 
 // add adds a value.
 func (t *texts) add(value []byte) {
-	if !t.many {
+	if !t.noCodes {
 		if code, ok := t.code(value); ok {
 			t.codes = append(t.codes, code)
 			return
@@ -77,7 +77,7 @@ func (t *texts) code(value []byte) (code uint32, ok bool) {
 
 // expand stores all values one after the other.
 func (t *texts) expand() {
-	all := texts{many: true, offsets: make([]int64, 1, cap(t.codes)+1), data: make([]byte, 0,
+	all := texts{noCodes: true, offsets: make([]int64, 1, cap(t.codes)+1), data: make([]byte, 0,
 		2*cap(t.data))}
 	for _, code := range t.codes {
 		if int(code)+1 < len(t.offsets) { // there may be only nulls, which have no word
@@ -90,16 +90,16 @@ func (t *texts) expand() {
 
 // null adds a row without a value.
 func (t *texts) null() {
-	if t.many {
+	if t.noCodes {
 		t.offsets = append(t.offsets, int64(len(t.data)))
 	} else {
 		t.codes = append(t.codes, 0)
 	}
 }
 
-// back drops rows from some row on. The dictionary keeps their values.
-func (t *texts) back(row int) {
-	if t.many {
+// truncate drops rows from some row on. The dictionary keeps their values.
+func (t *texts) truncate(row int) {
+	if t.noCodes {
 		t.offsets = t.offsets[:row+1]
 		t.data = t.data[:t.offsets[row]]
 	} else {
@@ -109,7 +109,7 @@ func (t *texts) back(row int) {
 
 // column returns the first rows.
 func (t *texts) column(rows int) column.Column {
-	if t.many {
+	if t.noCodes {
 		return ofText(t.offsets[:rows+1], t.data)
 	}
 	if len(t.offsets) == 1 { // all are null

@@ -30,7 +30,7 @@ func TestTexts(t *testing.T) {
 			var want []any
 			for i := range rows {
 				if i > 0 && rng.IntN(9) == 0 { // a row that is set again
-					c.back(i - 1)
+					c.truncate(i - 1)
 					want = want[:i-1]
 					c.add([]byte("again"[:min(tt.words, 1)]))
 					want = append(want, "again"[:min(tt.words, 1)])

@@ -313,20 +313,20 @@ func (l *Literals) Add(c column.Column) {
 // Unique makes the names of fields unique. The second of a name becomes NAME_2, and so on, unless
 // another field has that name.
 func Unique(fields []Field) {
-	taken := make(map[string]bool, len(fields))
+	used := make(map[string]bool, len(fields))
 	for _, f := range fields {
-		taken[f.Name] = true
+		used[f.Name] = true
 	}
 	last := map[string]int{} // last number of a name
 	for i := range fields {
 		name := fields[i].Name
 		n := last[name] + 1
 		if n > 1 {
-			for taken[fmt.Sprintf("%s_%d", name, n)] {
+			for used[fmt.Sprintf("%s_%d", name, n)] {
 				n++
 			}
 			fields[i].Name = fmt.Sprintf("%s_%d", name, n)
-			taken[fields[i].Name] = true
+			used[fields[i].Name] = true
 		}
 		last[name] = n
 	}

@@ -97,12 +97,12 @@ func (l *Lister) check(s *device.Stream, e Edges, ends device.Slice[uint32], cou
 	case ends.Len() > 0 && count.Ptr() < ends.Ptr()+device.Ptr(4*ends.Len()) && ends.Ptr() < count.Ptr()+8:
 		return fmt.Errorf("%w: the count is among the vertices that are written", device.ErrInvalid)
 	}
-	return (&batch.Batch{}).CheckPlace(l.Dev, s)
+	return (&batch.Batch{}).CheckDevice(l.Dev, s)
 }
 
 // write is List on a host device.
 func write(s *device.Stream, e Edges, ends device.Slice[uint32], count device.Slice[uint64]) error {
-	if err := cpu.Open(s); err != nil {
+	if err := cpu.SyncStream(s); err != nil {
 		return err
 	}
 	all := Ends(e.From.Host(), e.To.Host(), e.Done.Host(), uint64(e.Vertices))

@@ -261,11 +261,11 @@ var kernelTests = []mutate.KernelTest{
 
 // TestSchedules lets lanes, warps and blocks overtake each other, with weak memory and data races
 // as faults.
-func TestSchedules(t *testing.T) { mutate.OnSim(t, kernelTests, 1, 90) }
+func TestSchedules(t *testing.T) { mutate.RunOnSim(t, kernelTests, 1, 90) }
 
 // TestMutantsFailKernelTests checks that the tests of the kernels find broken ones.
 func TestMutantsFailKernelTests(t *testing.T) {
-	mutate.WantAllNoticed(t, kernelTests, []mutate.Broken{
+	mutate.RequireAllDetected(t, kernelTests, []mutate.Fault{
 		{"a mark takes others away", "mark", `atom\.relaxed\.gpu\.global\.or\.b32`, "atom.relaxed.gpu.global.exch.b32"},
 		{"the end is that of the last warp", "mark", `red\.relaxed\.gpu\.global\.max\.u32`, "red.relaxed.gpu.global.min.u32"},
 		{"a mark takes others of the block away", "gather", `atom\.relaxed\.cta\.shared\.or\.b32`, "atom.relaxed.cta.shared.exch.b32"},
@@ -282,10 +282,10 @@ func TestOmissionsAreNoticed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	var tries []dst.Try
 	for seed := range uint64(3) {
-		tries = append(tries, dst.OnSim(t, seed, overStreams))
+		tries = append(tries, dst.SimTry(t, seed, overStreams))
 	}
 	dst.Omit(t, ".", nil, tries...)
 }
@@ -312,7 +312,9 @@ var survivors string
 // their number.
 func TestRandomMutants(t *testing.T) {
 	mutate.Run(t, mutate.Config{Images: []*device.Image{touched.Image}, Reasons: survivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
-		touched.Image.String(): func(m *mutate.Mutant) []mutate.Trial { return slices.Concat(mutate.OnDevices(m.Arch, 1, kernelTests)) },
+		touched.Image.String(): func(m *mutate.Mutant) []mutate.Trial {
+			return slices.Concat(mutate.DeviceTrials(m.Arch, 1, kernelTests))
+		},
 	}})
 }
 
@@ -338,7 +340,7 @@ func TestFails(t *testing.T) {
 				err = l.List(s, touched.Edges{From: from, To: to}, ends, count)
 			}
 			if err != nil {
-				devicetest.Heal(dev)
+				devicetest.ClearFailures(dev)
 				err = errors.Join(err, s.Sync(t.Context()))
 			}
 			got, n := make([]uint32, 200), make([]uint64, 1)
@@ -348,7 +350,7 @@ func TestFails(t *testing.T) {
 			if want := b.want(3000); err == nil && !slices.Equal(got[:n[0]], want) {
 				t.Errorf("%v, want %v", got[:n[0]], want)
 			}
-			devicetest.Heal(dev)
+			devicetest.ClearFailures(dev)
 			return errors.Join(err, s.Sync(t.Context()), ends.Free(), count.Free(), from.Free(), to.Free())
 		}
 		err := try(b)

@@ -285,18 +285,18 @@ func floats[F float32 | float64](a, b, c F, whole int32) []F {
 		// Rounded twice, which makes no difference here.
 		fused = F(float64(a)*float64(b) + float64(c))
 	}
-	least, greatest := F(math.Min(float64(a), float64(b))), F(math.Max(float64(a), float64(b)))
+	lowest, greatest := F(math.Min(float64(a), float64(b))), F(math.Max(float64(a), float64(b)))
 	switch {
 	case a != a:
-		least, greatest = b, b
+		lowest, greatest = b, b
 	case b != b:
-		least, greatest = a, a
+		lowest, greatest = a, a
 	}
 	larger := c
 	if a > b {
 		larger = a
 	}
-	return []F{a + b, a - b, a * b, a / b, 1 / a, fused, one(math.Sqrt, one(math.Abs, a)), one(math.Abs, a), -a, least, greatest,
+	return []F{a + b, a - b, a * b, a / b, 1 / a, fused, one(math.Sqrt, one(math.Abs, a)), one(math.Abs, a), -a, lowest, greatest,
 		one(math.Floor, a), one(math.Ceil, a), one(math.Trunc, a), one(math.RoundToEven, a), F(math.Copysign(float64(a), float64(b))),
 		F(whole), F(uint32(whole)), F(int64(whole) * 77777777777), F(uint64(int64(whole))), F(float32(a)), F(float64(a)),
 		F(float32(float64(a) / 3)), larger}

@@ -61,7 +61,7 @@ func benchFind[K uint32 | uint64, R, P any](b *testing.B, dev device.Device, n i
 	s := devicetest.NewStream(b, dev)
 	watch := value[*roofline.Stopwatch](b)(roofline.NewStopwatch(s))
 	var k device.Kernel
-	must(b, gpu.Load(dev, refsFindImages[gpu.Pair(batch.MapWidths[K, K]())], []gpu.Entry{{Name: entry, To: &k}}))
+	must(b, gpu.Load(dev, refsFindImages[gpu.Variant(batch.MapWidths[K, K]())], []gpu.Entry{{Name: entry, To: &k}}))
 	host := make([]K, n)
 	workload.Unique(host, 1, 0)
 	keys := devicetest.Upload(b, s, host)
@@ -81,13 +81,13 @@ func benchFind[K uint32 | uint64, R, P any](b *testing.B, dev device.Device, n i
 		}},
 	} {
 		b.Run(name+"/"+way.name, func(b *testing.B) {
-			var took time.Duration
+			var elapsed time.Duration
 			for b.Loop() {
 				t, err := watch.Time(ctx, way.run)
 				must(b, err)
-				took += t
+				elapsed += t
 			}
-			b.ReportMetric(roofline.Rate(n*b.N, took)/1e9, "G/s")
+			b.ReportMetric(roofline.Rate(n*b.N, elapsed)/1e9, "G/s")
 			out := make([]K, n)
 			must(b, vals.CopyTo(ctx, s, out))
 			for i := range out {

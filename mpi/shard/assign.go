@@ -29,16 +29,16 @@ func (m *Map[K, V]) Assign(ctx context.Context, keys []K, ids []V) (inserted int
 	defer x.close()
 	x.mustMatch(len(keys), len(ids))
 	begin(ctx, x, keys, combineFirst, false)
-	a := &assignment[K, V]{m: m, x: x, keys: forth(x, keysOut, keys)}
-	a.vals, a.found = buffer[V](x, answersOut, x.gotSum), buffer[bool](x, flagsOut, x.gotSum)
+	a := &assignment[K, V]{m: m, x: x, keys: sendColumn(x, keysOut, keys)}
+	a.vals, a.found = buffer[V](x, answersOut, x.receivedSum), buffer[bool](x, flagsOut, x.receivedSum)
 	x.apply(ctx, func(ctx context.Context) (int, error) { return 0, a.find(ctx) })
 	if x.err == nil {
 		a.number(context.WithoutCancel(ctx))
 	}
-	if x.whole() {
+	if x.answersUndefined() {
 		clear(a.vals)
 	}
-	back(x, answersIn, a.vals, ids, false, 0)
+	returnAnswers(x, answersIn, a.vals, ids, false, 0)
 	inserted, err = x.end()
 	m.foreign = m.foreign && x.err != nil || err != nil
 	return inserted, err
@@ -98,14 +98,14 @@ func idLimit[V weft.Value]() uint64 {
 func (a *assignment[K, V]) number(ctx context.Context) {
 	x := a.x
 	a.insert(ctx)
-	marks := buffer[bool](x, flagsOut, x.gotSum)
+	marks := buffer[bool](x, flagsOut, x.receivedSum)
 	clear(marks)
 	for i, row := range a.rows {
 		marks[row] = a.fresh[i]
 	}
-	own := x.ownFlags()
-	back(x, flagsIn, marks, own, true, false)
-	id, total := a.deal(countTrue(own))
+	own := x.localFlags()
+	returnAnswers(x, flagsIn, marks, own, true, false)
+	id, total := a.distribute(countTrue(own))
 	if x.err != nil || total == 0 {
 		return
 	}
@@ -121,7 +121,7 @@ func (a *assignment[K, V]) number(ctx context.Context) {
 			ids[i], id = V(id), id+1
 		}
 	}
-	if given := forth(x, valsOut, ids); x.err == nil {
+	if given := sendColumn(x, valsOut, ids); x.err == nil {
 		a.store(ctx, given)
 	}
 }
@@ -165,15 +165,16 @@ func partial(done int, rows []int, err error) error {
 // noID is returned if fewer ids than keys are left.
 const noID = math.MaxUint64
 
-// deal returns the first id of this rank for a number of keys, and the number of keys of all ranks.
-func (a *assignment[K, V]) deal(keys uint64) (first, total uint64) {
+// distribute returns the first id of this rank for a number of keys, and the number of keys of all
+// ranks.
+func (a *assignment[K, V]) distribute(keys uint64) (first, total uint64) {
 	if a.x.err != nil {
 		return 0, 0
 	}
 	r := a.m.r
 	all := make([]uint64, 2*r.size)
 	if err := r.comm.AllGather(context.Background(), []uint64{keys, a.next}, all); err != nil {
-		a.x.err = r.lost(err)
+		a.x.err = r.commError(err)
 		return 0, 0
 	}
 	for i := range r.size {

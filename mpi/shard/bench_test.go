@@ -84,7 +84,7 @@ func BenchmarkExchange(b *testing.B) {
 				for loop() {
 					x := r.open(sign(methodPut, 0, 0, 0, 0), new(owners))
 					begin(ctx, x, keys, combineLast, false)
-					forth(x, keysOut, keys)
+					sendColumn(x, keysOut, keys)
 					if _, err := x.end(); err != nil {
 						return err
 					}

@@ -78,7 +78,7 @@ func (r *Ranks) outcome(err error, count uint64) (total uint64, _ error) {
 		}
 	}
 	if err := r.comm.AllGather(context.Background(), own[:], r.ends); err != nil {
-		return 0, r.lost(err)
+		return 0, r.commError(err)
 	}
 	first := -1
 	for i := range r.size {
@@ -108,7 +108,7 @@ func (r *Ranks) text(rank int, err error) (string, error) {
 		own[i] = binary.LittleEndian.Uint64(text[8*i:])
 	}
 	if err := r.comm.AllGather(context.Background(), own, all); err != nil {
-		return "", r.lost(err)
+		return "", r.commError(err)
 	}
 	for i, w := range all[rank*textWords:][:textWords] {
 		binary.LittleEndian.PutUint64(text[8*i:], w)

@@ -15,12 +15,12 @@ import (
 // exchange moves the rows of a batch to the ranks of their keys and answers back. A call has these
 // steps, and each step does nothing after one that failed:
 //
-//	begin     partition the rows by rank, and agree on the call and on numbers of rows
-//	forth     write a column in send order, and exchange it; received rows are in the order of
-//	          ranks, then of rows
-//	apply     run the batch on the structure of this rank
-//	back      exchange a column of answers, and write it to the rows of the caller
-//	end       agree on the outcome
+//	begin          partition the rows by rank, and agree on the call and on numbers of rows
+//	sendColumn     write a column in send order, and exchange it; received rows are in the order
+//	               of ranks, then of rows
+//	apply          run the batch on the structure of this rank
+//	returnAnswers  exchange a column of answers, and write it to the rows of the caller
+//	end            agree on the outcome
 //
 // Columns are copied once before and once after an exchange. Its memory is kept for the next call.
 type exchange struct {
@@ -35,10 +35,10 @@ type exchange struct {
 	cursor []uint32 // a copy of next that a pass counts up
 	hot    hotKeys
 
-	sent, got        []int64 // rows to each rank, and from each
-	sentSum, gotSum  int
-	toBytes, inBytes []int64 // the same in bytes, of a column
-	buffers          [numBuffers][]uint64
+	sent, received       []int64 // rows to each rank, and from each
+	sentSum, receivedSum int
+	toBytes, inBytes     []int64 // the same in bytes, of a column
+	buffers              [numBuffers][]uint64
 
 	refused error  // the reason why this rank does not begin
 	flags   bool   // a rank requests the outcome of each row
@@ -58,7 +58,7 @@ const (
 	answersIn
 	flagsOut
 	flagsIn
-	flagsOwn
+	flagsLocal
 	numBuffers
 )
 
@@ -78,14 +78,14 @@ var roundRows = 1 << 24
 
 func (x *exchange) init(r *Ranks) {
 	x.r = r
-	x.sent, x.got = make([]int64, r.size), make([]int64, r.size)
+	x.sent, x.received = make([]int64, r.size), make([]int64, r.size)
 	x.toBytes, x.inBytes = make([]int64, r.size), make([]int64, r.size)
 }
 
 // open readies the exchange of a rank for a call.
 func (r *Ranks) open(s signature, p *owners) *exchange {
 	x := &r.exchange
-	x.sign, x.owners, x.n, x.hot.n, x.sentSum, x.gotSum = s, p, 0, 0, 0, 0
+	x.sign, x.owners, x.n, x.hot.n, x.sentSum, x.receivedSum = s, p, 0, 0, 0, 0
 	x.flags, x.count, x.refused, x.failure, x.err, x.ended = false, 0, nil, nil, nil, false
 	clear(r.head)
 	return x
@@ -135,10 +135,10 @@ func (x *exchange) agree(ctx context.Context, before error, flags bool) {
 	if x.err = r.agree(ctx, x.sign, before); x.err != nil {
 		return
 	}
-	x.flags = r.any(stateFlags)
-	for rank := range x.got {
-		x.got[rank] = int64(r.word(rank, headWords+r.rank))
-		x.gotSum += int(x.got[rank])
+	x.flags = r.anyRank(stateFlags)
+	for rank := range x.received {
+		x.received[rank] = int64(r.word(rank, headWords+r.rank))
+		x.receivedSum += int(x.received[rank])
 	}
 	r.stats.add(x)
 }
@@ -204,10 +204,10 @@ func (x *exchange) places() {
 }
 
 // buffer returns memory for n values that is kept between calls.
-func buffer[T any](x *exchange, which, n int) []T {
+func buffer[T any](x *exchange, buf, n int) []T {
 	var zero T
 	words := (n*int(unsafe.Sizeof(zero)) + 7) / 8
-	b := &x.buffers[which]
+	b := &x.buffers[buf]
 	if cap(*b) < words {
 		*b = make([]uint64, words+words/8)
 	}
@@ -221,8 +221,8 @@ func raw[T any](col []T) []byte {
 		len(col)*int(unsafe.Sizeof(zero)))
 }
 
-// forth sends a column of the caller, and returns the values of the received rows.
-func forth[T any](x *exchange, out int, col []T) []T {
+// sendColumn sends a column of the caller, and returns the values of the received rows.
+func sendColumn[T any](x *exchange, out int, col []T) []T {
 	if x.err != nil {
 		return nil
 	}
@@ -231,7 +231,7 @@ func forth[T any](x *exchange, out int, col []T) []T {
 	for i, place := range x.hot.places() {
 		send[place] = col[x.hot.rows[i]]
 	}
-	return swap(x, send, x.sent, buffer[T](x, out+1, x.gotSum), x.got)
+	return exchangeColumn(x, send, x.sent, buffer[T](x, out+1, x.receivedSum), x.received)
 }
 
 // scatter writes the rows of a column in send order, except those of hot keys.
@@ -257,15 +257,16 @@ func scatter[T any](x *exchange, col, send []T) {
 	})
 }
 
-// each calls a pass for each share of rows, with the places where it begins.
-func (x *exchange) each(pass func(lo, hi int, at []uint32)) {
+// visitShares calls a pass for each share of rows, with the places where it begins.
+func (x *exchange) visitShares(pass func(lo, hi int, at []uint32)) {
 	copy(x.cursor, x.next)
 	x.r.dev.Parallel(x.n, x.share, func(lo, hi int) { pass(lo, hi, x.of(x.cursor, lo)) })
 }
 
 // pairs calls a pass for pairs of shares: rows lo to mid-1, and mid to hi-1, which are not more. A
 // pass that takes rows of both in turn waits less for places that it has just counted up. On an
-// EPYC with 64 ranks a row takes 1.3 instead of 2.7 ns forth, and 1.0 instead of 3.8 ns back.
+// EPYC with 64 ranks a row takes 1.3 instead of 2.7 ns to send, and 1.0 instead of 3.8 ns to
+// answer.
 func (x *exchange) pairs(pass func(lo, mid, hi int, a, b []uint32)) {
 	copy(x.cursor, x.next)
 	x.r.dev.Parallel(x.n, 2*x.share, func(lo, hi int) {
@@ -278,8 +279,8 @@ func (x *exchange) pairs(pass func(lo, mid, hi int, a, b []uint32)) {
 	})
 }
 
-// swap exchanges a column by numbers of rows.
-func swap[T any](x *exchange, send []T, out []int64, recv []T, in []int64) []T {
+// exchangeColumn exchanges a column by numbers of rows.
+func exchangeColumn[T any](x *exchange, send []T, out []int64, recv []T, in []int64) []T {
 	var zero T
 	width := int64(unsafe.Sizeof(zero))
 	for i := range out {
@@ -288,20 +289,20 @@ func swap[T any](x *exchange, send []T, out []int64, recv []T, in []int64) []T {
 	err := x.r.comm.AllToAllV(context.Background(), comm.Host(raw(send)), x.toBytes,
 		comm.Host(raw(recv)), x.inBytes)
 	if err != nil {
-		x.err = x.r.lost(err)
+		x.err = x.r.commError(err)
 		return nil
 	}
 	return recv
 }
 
-// back sends the answers to the received rows, and writes those of this rank's rows to a column of
-// the caller. All rows of a hot key have the same answer, unless first is set: then only the row
-// that was sent has it, and others have the value rest. The column may be nil.
-func back[T any](x *exchange, in int, answers, to []T, first bool, rest T) {
+// returnAnswers sends the answers to the received rows, and writes those of this rank's rows to a
+// column of the caller. All rows of a hot key have the same answer, unless first is set: then only
+// the row that was sent has it, and others have the value rest. The column may be nil.
+func returnAnswers[T any](x *exchange, in int, answers, to []T, first bool, rest T) {
 	if x.err != nil {
 		return
 	}
-	from := swap(x, answers, x.got, buffer[T](x, in, x.sentSum), x.sent)
+	from := exchangeColumn(x, answers, x.received, buffer[T](x, in, x.sentSum), x.sent)
 	if x.err != nil || to == nil {
 		return
 	}
@@ -354,7 +355,7 @@ func (x *exchange) flagsBuffer() []bool {
 	if !x.flags {
 		return nil
 	}
-	is := buffer[bool](x, flagsOut, x.gotSum)
+	is := buffer[bool](x, flagsOut, x.receivedSum)
 	clear(is)
 	return is
 }
@@ -376,7 +377,7 @@ func (x *exchange) applyFlags(
 	is := x.flagsBuffer()
 	x.apply(ctx, func(ctx context.Context) (int, error) { return run(ctx, is) })
 	if x.flags {
-		back(x, flagsIn, is, flags, true, false)
+		returnAnswers(x, flagsIn, is, flags, true, false)
 	}
 }
 
@@ -387,22 +388,22 @@ func (x *exchange) found(is, found []bool) {
 		return
 	}
 	if found == nil {
-		found = x.ownFlags()
+		found = x.localFlags()
 	}
-	back(x, flagsIn, is, found, false, false)
+	returnAnswers(x, flagsIn, is, found, false, false)
 	x.count = countTrue(found)
 }
 
-// ownFlags returns memory for a flag of each row of this rank.
-func (x *exchange) ownFlags() []bool { return buffer[bool](x, flagsOwn, x.n) }
+// localFlags returns memory for a flag of each row of this rank.
+func (x *exchange) localFlags() []bool { return buffer[bool](x, flagsLocal, x.n) }
 
-// whole reports whether a failure left answers undefined.
-func (x *exchange) whole() bool {
+// answersUndefined reports whether a failure left answers undefined.
+func (x *exchange) answersUndefined() bool {
 	return x.failure != nil && !errors.As(x.failure, new(*weft.PartialError))
 }
 
-// endWhole is end for a call without rows.
-func (x *exchange) endWhole() (int, error) {
+// endEmpty is end for a call without rows.
+func (x *exchange) endEmpty() (int, error) {
 	if x.err != nil {
 		x.ended = true
 		return 0, x.err
@@ -416,13 +417,13 @@ func (x *exchange) endWhole() (int, error) {
 // which rows were not done, and the error is a weft.PartialError of the caller's rows.
 func (x *exchange) end() (int, error) {
 	began := x.err == nil
-	total, err := x.endWhole()
+	total, err := x.endEmpty()
 	if err == nil {
 		return total, nil
 	}
 	p := &weft.PartialError{Err: err}
 	if began && errors.As(err, new(*Error)) {
-		if p.Rows, err = x.undone(); err != nil {
+		if p.Rows, err = x.undoneRows(); err != nil {
 			p.Err = err
 		} else {
 			p.Done, p.Failed = x.n, len(p.Rows)
@@ -431,9 +432,9 @@ func (x *exchange) end() (int, error) {
 	return total, p
 }
 
-// undone returns the rows of the caller that were not done.
-func (x *exchange) undone() (rows []int, lost error) {
-	marks := buffer[bool](x, flagsOut, x.gotSum)
+// undoneRows returns the rows of the caller that were not done.
+func (x *exchange) undoneRows() (rows []int, lost error) {
+	marks := buffer[bool](x, flagsOut, x.receivedSum)
 	clear(marks)
 	if p := (*weft.PartialError)(nil); errors.As(x.failure, &p) {
 		for _, row := range p.Rows {
@@ -443,8 +444,8 @@ func (x *exchange) undone() (rows []int, lost error) {
 	} else if x.failure != nil {
 		fill(marks, true)
 	}
-	mine := x.ownFlags()
-	back(x, flagsIn, marks, mine, false, false)
+	mine := x.localFlags()
+	returnAnswers(x, flagsIn, marks, mine, false, false)
 	if x.err != nil {
 		return nil, x.err
 	}

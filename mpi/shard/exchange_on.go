@@ -21,7 +21,7 @@ type exchangeOn[K weft.Key] struct {
 	*exchange
 	mem      *memoryOn
 	stream   *device.Stream
-	received device.Slice[K]
+	recvKeys device.Slice[K]
 }
 
 // Buffers of a device. Out and in follow each other, as in exchange.
@@ -46,9 +46,9 @@ type memoryOn struct {
 	last    *device.Stream // of the last call, which may still be in progress
 }
 
-// settle waits until the last call is done, and reads of its memory by peers. A stream that the
+// waitLast waits until the last call is done, and reads of its memory by peers. A stream that the
 // caller has closed since has done its work.
-func (m *memoryOn) settle(ctx context.Context) error {
+func (m *memoryOn) waitLast(ctx context.Context) error {
 	if m.last == nil {
 		return nil
 	}
@@ -61,7 +61,7 @@ func (m *memoryOn) settle(ctx context.Context) error {
 
 // free returns the memory, when the last call is done.
 func (m *memoryOn) free() error {
-	if err := m.settle(context.Background()); err != nil {
+	if err := m.waitLast(context.Background()); err != nil {
 		return err
 	}
 	for i := range m.buffers {
@@ -73,14 +73,14 @@ func (m *memoryOn) free() error {
 	return nil
 }
 
-// reserve makes room for some bytes.
-func (m *memoryOn) reserve(dev device.Device, which, bytes int) (err error) {
-	b := &m.buffers[which]
+// reserve reserves some bytes of a buffer.
+func (m *memoryOn) reserve(dev device.Device, buf, bytes int) (err error) {
+	b := &m.buffers[buf]
 	if b.Len() >= bytes {
 		return nil
 	}
 	if b.Len() > 0 { // peers may still read it, and the stream waits for them
-		if err := m.settle(context.Background()); err != nil {
+		if err := m.waitLast(context.Background()); err != nil {
 			return err
 		}
 	}
@@ -91,28 +91,28 @@ func (m *memoryOn) reserve(dev device.Device, which, bytes int) (err error) {
 	return err
 }
 
-// headRoom is the word of a head with the rows that may come without more memory.
-const headRoom = headArg
+// headCapacity is the word of a head with the rows that may come without more memory.
+const headCapacity = headArg
 
 // isIn reports whether a buffer has a row for each received row, and not for each sent one.
-func isIn(which int) bool {
-	return which == onKeysIn || which == onValsIn || which == onAnswersOut || which == onFlagsOut
+func isIn(buf int) bool {
+	return buf == onKeysIn || buf == onValsIn || buf == onAnswersOut || buf == onFlagsOut
 }
 
 // widthOn returns the bytes of a buffer for each row.
-func widthOn(which int) int {
-	if which >= onFlagsOut {
+func widthOn(buf int) int {
+	if buf >= onFlagsOut {
 		return 1
 	}
 	return 8
 }
 
-// room returns the number of rows that may come without more memory.
-func (m *memoryOn) room() int {
+// capacity returns the number of rows that may come without more memory.
+func (m *memoryOn) capacity() int {
 	rows := math.MaxInt
-	for which := onKeysOut; which < numOn; which++ {
-		if isIn(which) {
-			rows = min(rows, m.buffers[which].Len()/widthOn(which))
+	for buf := onKeysOut; buf < numOn; buf++ {
+		if isIn(buf) {
+			rows = min(rows, m.buffers[buf].Len()/widthOn(buf))
 		}
 	}
 	return rows
@@ -150,12 +150,12 @@ func callOn[K weft.Key](
 	if before != nil {
 		clear(x.sent)
 	}
-	t.r.head[headRoom] = uint64(x.mem.room())
+	t.r.head[headCapacity] = uint64(x.mem.capacity())
 	x.agree(ctx, before, flags.Len() > 0)
-	x.ready()
-	x.received = forthOn(x, onKeysOut, keys)
+	x.reserveReceive()
+	x.recvKeys = sendColumnOn(x, onKeysOut, keys)
 	f(x)
-	_, err := x.endWhole()
+	_, err := x.endEmpty()
 	return err
 }
 
@@ -163,16 +163,16 @@ func callOn[K weft.Key](
 func (x *exchangeOn[K]) partition(ctx context.Context, keys device.Slice[K]) error {
 	dev, size := x.stream.Device(), x.r.size
 	if x.mem.last != x.stream { // it uses the memory
-		if err := x.mem.settle(ctx); err != nil {
+		if err := x.mem.waitLast(ctx); err != nil {
 			return err
 		}
 	}
 	x.mem.last, x.n = x.stream, keys.Len()
 	p := parts.Partition{Parts: size, Mask: slotMask, Keys: parts.Keys{N: x.n, Seed: slotSeed,
 		Columns: []parts.Column{{Type: uint8(column.TypeOf[K]()), Values: keys.Ptr()}}}}
-	for which := range numOn {
-		bytes := x.n * widthOn(which)
-		switch which {
+	for buf := range numOn {
+		bytes := x.n * widthOn(buf)
+		switch buf {
 		case onScratch:
 			bytes = p.ScratchBytes()
 		case onRows:
@@ -180,10 +180,10 @@ func (x *exchangeOn[K]) partition(ctx context.Context, keys device.Slice[K]) err
 		case onOffsets:
 			bytes = 4 * (size + 1)
 		}
-		if isIn(which) {
+		if isIn(buf) {
 			continue
 		}
-		if err := x.mem.reserve(dev, which, bytes); err != nil {
+		if err := x.mem.reserve(dev, buf, bytes); err != nil {
 			return err
 		}
 	}
@@ -203,27 +203,27 @@ func (x *exchangeOn[K]) partition(ctx context.Context, keys device.Slice[K]) err
 	return nil
 }
 
-// ready makes room for received rows. Unless all ranks have it already, they agree that they have
-// it: a rank without memory would keep the others waiting.
-func (x *exchangeOn[K]) ready() {
+// reserveReceive reserves memory for received rows. Unless all ranks have it already, they agree
+// that they have it: otherwise a rank without memory would block the others.
+func (x *exchangeOn[K]) reserveReceive() {
 	if x.err != nil {
 		return
 	}
-	enough := true
+	fits := true
 	for to := range x.r.size {
 		rows := uint64(0)
 		for from := range x.r.size {
 			rows += x.r.word(from, headWords+to)
 		}
-		enough = enough && rows <= x.r.word(to, headRoom)
+		fits = fits && rows <= x.r.word(to, headCapacity)
 	}
-	if enough {
+	if fits {
 		return
 	}
 	var failure error
-	for which := onKeysOut; which < numOn && failure == nil; which++ {
-		if isIn(which) {
-			failure = x.mem.reserve(x.stream.Device(), which, x.gotSum*widthOn(which))
+	for buf := onKeysOut; buf < numOn && failure == nil; buf++ {
+		if isIn(buf) {
+			failure = x.mem.reserve(x.stream.Device(), buf, x.receivedSum*widthOn(buf))
 		}
 	}
 	if _, err := x.r.outcome(failure, 0); err != nil {
@@ -231,12 +231,12 @@ func (x *exchangeOn[K]) ready() {
 	}
 }
 
-// bufferOn returns memory for n values, which ready has made room for.
-func bufferOn[T device.Elem, K weft.Key](x *exchangeOn[K], which, n int) device.Slice[T] {
+// bufferOn returns memory for n values, which reserveReceive has reserved.
+func bufferOn[T device.Elem, K weft.Key](x *exchangeOn[K], buf, n int) device.Slice[T] {
 	if x.err != nil {
 		return device.Slice[T]{}
 	}
-	b := x.mem.buffers[which]
+	b := x.mem.buffers[buf]
 	s, err := device.Wrap[T](
 		x.stream.Device(),
 		device.Buffer{Ptr: b.Ptr(), Size: b.Len(), Host: b.Host()},
@@ -274,8 +274,8 @@ type elem interface {
 // widths are types of columns by their width in bytes.
 var widths = map[int]column.Type{1: column.Uint8, 4: column.Uint32, 8: column.Uint64}
 
-// forthOn sends a column of the caller, and returns the values of the received rows.
-func forthOn[T elem, K weft.Key](x *exchangeOn[K], out int, col device.Slice[T]) device.Slice[T] {
+// sendColumnOn sends a column of the caller, and returns the values of the received rows.
+func sendColumnOn[T elem, K weft.Key](x *exchangeOn[K], out int, col device.Slice[T]) device.Slice[T] {
 	if x.err != nil {
 		return device.Slice[T]{}
 	}
@@ -284,18 +284,18 @@ func forthOn[T elem, K weft.Key](x *exchangeOn[K], out int, col device.Slice[T])
 	if err := parts.Take(x.stream, c, col.Len(), x.mem.buffers[onRows].Ptr(), x.sentSum, send.Ptr(), 0); err != nil {
 		x.fail(err)
 	}
-	x.swap(size[T](), send, x.sent, x.mem.buffers[out+1], x.got)
-	return bufferOn[T](x, out+1, x.gotSum)
+	x.swap(size[T](), send, x.sent, x.mem.buffers[out+1], x.received)
+	return bufferOn[T](x, out+1, x.receivedSum)
 }
 
-// backOn sends the answers to the received rows, and writes those of this rank's rows to a column
-// of the caller.
-func backOn[T elem, K weft.Key](x *exchangeOn[K], in int, answers, to device.Slice[T]) {
+// returnAnswersOn sends the answers to the received rows, and writes those of this rank's rows to a
+// column of the caller.
+func returnAnswersOn[T elem, K weft.Key](x *exchangeOn[K], in int, answers, to device.Slice[T]) {
 	if x.err != nil {
 		return
 	}
 	from := x.mem.buffers[in]
-	x.swap(size[T](), x.mem.buffers[in-1], x.got, from, x.sent)
+	x.swap(size[T](), x.mem.buffers[in-1], x.received, from, x.sent)
 	if x.err != nil || to.Len() == 0 {
 		return
 	}
@@ -318,7 +318,7 @@ func (x *exchangeOn[K]) swap(
 	err := x.r.comm.AllToAllV(context.Background(), comm.Buf{On: send, Stream: x.stream}, x.toBytes,
 		comm.Buf{On: recv, Stream: x.stream}, x.inBytes)
 	if err != nil {
-		x.err = x.r.lost(err)
+		x.err = x.r.commError(err)
 	}
 }
 
@@ -327,13 +327,13 @@ func (x *exchangeOn[K]) flags() device.Slice[bool] {
 	if !x.exchange.flags {
 		return device.Slice[bool]{}
 	}
-	return bufferOn[bool](x, onFlagsOut, x.gotSum)
+	return bufferOn[bool](x, onFlagsOut, x.receivedSum)
 }
 
 // flagsBack sends the flags back, if any rank needs them.
 func (x *exchangeOn[K]) flagsBack(to device.Slice[bool]) {
 	if x.err == nil && x.exchange.flags {
-		backOn(x, onFlagsIn, device.Slice[bool]{}, to)
+		returnAnswersOn(x, onFlagsIn, device.Slice[bool]{}, to)
 	}
 }
 
@@ -342,8 +342,8 @@ func size[T any]() int {
 	return int(unsafe.Sizeof(zero))
 }
 
-// mustBeAsLong panics unless columns have the length of the keys.
-func mustBeAsLong(m method, keys int, columns ...int) {
+// mustMatchLen panics unless columns have the length of the keys.
+func mustMatchLen(m method, keys int, columns ...int) {
 	if i := slices.IndexFunc(columns, func(n int) bool { return n != keys }); i >= 0 {
 		panic(fmt.Sprintf("shard: %vOn: %d keys, but a column of %d rows", m, keys, columns[i]))
 	}

@@ -77,7 +77,7 @@ func TestFullOnOneRank(t *testing.T) {
 	}
 }
 
-// Keys without room get no id, and none is left out.
+// Keys beyond the capacity get no id, and none is left out.
 func TestAssignFull(t *testing.T) {
 	const ranks, rows = 3, 2000
 	all := keysOf(1, ranks, rows*ranks, 0)
@@ -282,7 +282,7 @@ func TestPanicAborts(t *testing.T) {
 	})
 }
 
-// Rows of GetOrPut without room keep their values, and are not loaded.
+// Rows of GetOrPut beyond the capacity keep their values, and are not loaded.
 func TestGetOrPutFull(t *testing.T) {
 	const rows = 2000
 	onRanks(t, 2, func(ctx context.Context, r *Ranks) error {

@@ -45,7 +45,7 @@ func NewGraph(r *Ranks, opts *graph.Options) (*Graph, error) {
 		return nil, err
 	}
 	g.local, g.table = local, newTable[uint32](r, graphShard{local}, column.None)
-	g.eachPage, g.loadPart = g.eachVertex, g.loadArcs
+	g.visitPages, g.loadPart = g.visitVertices, g.loadArcs
 	return g, nil
 }
 
@@ -82,7 +82,7 @@ func (g *Graph) Vertices(ctx context.Context) (n int, err error) {
 	for rank := range g.r.size {
 		n = max(n, int(g.r.word(rank, headArg)))
 	}
-	if _, err = x.endWhole(); err != nil {
+	if _, err = x.endEmpty(); err != nil {
 		return 0, err
 	}
 	return n, nil
@@ -130,7 +130,7 @@ func (g *Graph) Has(ctx context.Context, from, to []uint32, found []bool) (int, 
 	defer x.close()
 	x.mustMatch(len(from), len(to), optional(found, len(from)))
 	begin(ctx, x, from, combineNone, found != nil)
-	f, t := forth(x, keysOut, from), forth(x, valsOut, to)
+	f, t := sendColumn(x, keysOut, from), sendColumn(x, valsOut, to)
 	x.applyFlags(ctx, found, func(ctx context.Context, is []bool) (int, error) {
 		return g.local.Has(ctx, f, t, is)
 	})
@@ -147,11 +147,11 @@ func (g *Graph) change(
 	defer x.close()
 	x.mustMatch(len(from), len(to), optional(done, len(from)))
 	if wrong == nil && !g.directed {
-		from, to = bothWays(from, to)
+		from, to = toArcs(from, to)
 	}
 	x.refused = wrong
 	begin(ctx, x, from, combineNone, done != nil || !g.directed)
-	f, t := forth(x, keysOut, from), forth(x, valsOut, to)
+	f, t := sendColumn(x, keysOut, from), sendColumn(x, valsOut, to)
 	if g.directed {
 		x.applyFlags(ctx, done, func(ctx context.Context, is []bool) (int, error) {
 			return run(ctx, f, t, is)
@@ -185,8 +185,8 @@ func (g *Graph) change(
 	return n, err
 }
 
-// bothWays returns the arcs of edges: those of edge i are 2i and 2i+1.
-func bothWays(from, to []uint32) (f, t []uint32) {
+// toArcs returns the arcs of edges: those of edge i are 2i and 2i+1.
+func toArcs(from, to []uint32) (f, t []uint32) {
 	f, t = make([]uint32, 2*len(from)), make([]uint32, 2*len(from))
 	for i, u := range from {
 		f[2*i], t[2*i], f[2*i+1], t[2*i+1] = u, to[i], to[i], u
@@ -201,13 +201,13 @@ func (g *Graph) Degree(ctx context.Context, vertices, degrees []uint32) error {
 	defer x.close()
 	x.mustMatch(len(vertices), len(degrees))
 	begin(ctx, x, vertices, combineAny, false)
-	v := forth(x, keysOut, vertices)
-	answers := buffer[uint32](x, answersOut, x.gotSum)
+	v := sendColumn(x, keysOut, vertices)
+	answers := buffer[uint32](x, answersOut, x.receivedSum)
 	clear(answers)
 	x.apply(ctx, func(ctx context.Context) (int, error) {
 		return 0, g.local.Degree(ctx, v, answers)
 	})
-	back(x, answersIn, answers, degrees, false, 0)
+	returnAnswers(x, answersIn, answers, degrees, false, 0)
 	_, err := x.end()
 	return err
 }
@@ -220,7 +220,7 @@ func (g *Graph) Rows(
 	x := g.open(methodRows)
 	defer x.close()
 	begin(ctx, x, vertices, combineNone, false)
-	v := forth(x, keysOut, vertices)
+	v := sendColumn(x, keysOut, vertices)
 	var ends []uint64
 	var rows []uint32
 	x.apply(ctx, func(ctx context.Context) (_ int, err error) {
@@ -228,7 +228,7 @@ func (g *Graph) Rows(
 		return 0, err
 	})
 	if x.failure != nil || len(ends) == 0 {
-		ends, rows = make([]uint64, x.gotSum+1), nil
+		ends, rows = make([]uint64, x.receivedSum+1), nil
 	}
 	if x.err == nil {
 		offsets, neighbors = g.rowsBack(x, ends, rows, len(vertices))
@@ -243,20 +243,20 @@ func (g *Graph) Rows(
 func (g *Graph) rowsBack(
 	x *exchange, ends []uint64, rows []uint32, n int,
 ) (offsets []uint64, neighbors []uint32) {
-	degrees := make([]uint64, x.gotSum)
+	degrees := make([]uint64, x.receivedSum)
 	for i := range degrees {
 		degrees[i] = ends[i+1] - ends[i]
 	}
-	own := swap(x, degrees, x.got, make([]uint64, x.sentSum), x.sent)
+	own := exchangeColumn(x, degrees, x.received, make([]uint64, x.sentSum), x.sent)
 	if x.err != nil {
 		return nil, nil
 	}
 	starts := startsOf(own)
-	out, in := sums(x.got, ends), sums(x.sent, starts)
-	came := swap(x, rows, out, make([]uint32, starts[len(own)]), in)
+	out, in := sums(x.received, ends), sums(x.sent, starts)
+	received := exchangeColumn(x, rows, out, make([]uint32, starts[len(own)]), in)
 	offsets = make([]uint64, n+1)
 	place := make([]uint32, n)
-	x.each(func(lo, hi int, at []uint32) {
+	x.visitShares(func(lo, hi int, at []uint32) {
 		for i := lo; i < hi; i++ {
 			rank := x.route[i]
 			place[i] = at[rank]
@@ -264,7 +264,7 @@ func (g *Graph) rowsBack(
 		}
 	})
 	for i, p := range place {
-		neighbors = append(neighbors, came[starts[p]:starts[p+1]]...)
+		neighbors = append(neighbors, received[starts[p]:starts[p+1]]...)
 		offsets[i+1] = uint64(len(neighbors))
 	}
 	return offsets, neighbors
@@ -289,8 +289,8 @@ func sums(runs []int64, starts []uint64) []int64 {
 	return lengths
 }
 
-// eachVertex visits the vertices of this rank that have neighbors.
-func (g *Graph) eachVertex(ctx context.Context, visit func(vertices []uint32) error) error {
+// visitVertices visits the vertices of this rank that have neighbors.
+func (g *Graph) visitVertices(ctx context.Context, visit func(vertices []uint32) error) error {
 	rows, err := g.local.CSR(ctx)
 	if err != nil {
 		return err

@@ -238,22 +238,22 @@ func (g *grouping) exchange(
 		g.aggs, o.Sorted, o.SkipNulls, g.opts.Gather, gather)
 	to, err := group.New(g.r.dev, g.aggs, o)
 	failure = errors.Join(failure, err)
-	again, waits, waiting := true, g.ordered() && !g.ordinals(), make([][][]byte, g.r.size)
-	flush := func(more bool) error {
+	more, ordered, buffered := true, g.ordered() && !g.ordinals(), make([][][]byte, g.r.size)
+	flush := func(hasMore bool) error {
 		var in [][]byte
-		if in, again, err = m.round(ctx, more, failure); err != nil {
+		if in, more, err = m.round(ctx, hasMore, failure); err != nil {
 			return err
 		}
 		ctx = context.WithoutCancel(ctx)
 		for rank, part := range in {
-			if waits && again {
-				waiting[rank] = append(waiting[rank], part)
+			if ordered && more {
+				buffered[rank] = append(buffered[rank], part)
 				continue
 			}
 			if failure == nil {
-				failure = merge(ctx, to, append(waiting[rank], part)...)
+				failure = merge(ctx, to, append(buffered[rank], part)...)
 			}
-			waiting[rank] = nil
+			buffered[rank] = nil
 		}
 		return nil
 	}
@@ -274,7 +274,7 @@ func (g *grouping) exchange(
 			failure = errors.Join(failure, serr)
 		}
 	}
-	for err == nil && again {
+	for err == nil && more {
 		err = flush(false)
 	}
 	if from != nil {

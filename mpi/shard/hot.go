@@ -183,23 +183,23 @@ func (h *hotKeys) write(next []uint32) {
 	}
 }
 
-// forthReduced is forth of values that are combined.
-func forthReduced[V weft.Value](x *exchange, out int, vals []V, by weft.Reduction) []V {
+// sendReduced is sendColumn of values that are combined.
+func sendReduced[V weft.Value](x *exchange, out int, vals []V, op weft.Reduction) []V {
 	if x.err != nil || x.hot.n == 0 {
-		return forth(x, out, vals)
+		return sendColumn(x, out, vals)
 	}
 	h := &x.hot
 	type sum struct {
 		val V
-		any bool
+		set bool
 	}
 	sums := make([]sum, (len(x.next)/x.r.size-1)*h.n)
 	add := func(to *sum, val V) {
-		if !to.any {
+		if !to.set {
 			*to = sum{val, true}
 			return
 		}
-		to.val = combine(by, to.val, val)
+		to.val = combine(op, to.val, val)
 	}
 	x.r.dev.Parallel(x.n, x.share, func(lo, hi int) {
 		sums := sums[lo/x.share*h.n:][:h.n]
@@ -212,19 +212,19 @@ func forthReduced[V weft.Value](x *exchange, out int, vals []V, by weft.Reductio
 	send := buffer[V](x, out, x.sentSum)
 	scatter(x, vals, send)
 	for at, s := range sums[h.n:] {
-		if s.any {
+		if s.set {
 			add(&sums[at%h.n], s.val)
 		}
 	}
 	for i, place := range h.places() {
 		send[place] = sums[i].val
 	}
-	return swap(x, send, x.sent, buffer[V](x, out+1, x.gotSum), x.got)
+	return exchangeColumn(x, send, x.sent, buffer[V](x, out+1, x.receivedSum), x.received)
 }
 
 // combine returns the combination of two values. Bits of floats have none.
-func combine[V weft.Value](by weft.Reduction, a, b V) V {
-	switch by {
+func combine[V weft.Value](op weft.Reduction, a, b V) V {
+	switch op {
 	case weft.Sum:
 		return a + b
 	case weft.Min:

@@ -342,7 +342,7 @@ func joined(t *testing.T, kind join.Kind, left, right Rows, o *join.Options) (wa
 		t.Fatal(err)
 	}
 	for _, pages := range []iter.Seq2[[]column.Column, error]{j.Probe(t.Context(), left.Keys,
-		left.Columns), j.Rest(t.Context())} {
+		left.Columns), j.Finish(t.Context())} {
 		for page, err := range pages {
 			if err != nil {
 				t.Fatal(err)

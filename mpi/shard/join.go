@@ -38,7 +38,7 @@ func Join(
 			o.Nulls = column.DropNulls // null matches nothing
 		}
 		s := &sides{r: r, kind: kind}
-		err = s.deal(ctx, right, o, err, func(ctx context.Context, b Rows) error {
+		err = s.distribute(ctx, right, o, err, func(ctx context.Context, b Rows) error {
 			return j.Build(ctx, b.Keys, b.Columns)
 		})
 		show := func(pages iter.Seq2[[]column.Column, error]) error {
@@ -59,7 +59,7 @@ func Join(
 			o.Nulls = column.DealNulls
 		}
 		if err == nil {
-			err = s.deal(context.WithoutCancel(ctx), left, o, nil,
+			err = s.distribute(context.WithoutCancel(ctx), left, o, nil,
 				func(ctx context.Context, b Rows) error {
 					if !on {
 						return nil // the join has ended
@@ -68,7 +68,7 @@ func Join(
 				})
 		}
 		if err == nil {
-			_, err = r.outcome(show(j.Rest(context.WithoutCancel(ctx))), 0)
+			_, err = r.outcome(show(j.Finish(context.WithoutCancel(ctx))), 0)
 		}
 		ended = true
 		if err != nil && on {
@@ -83,12 +83,12 @@ type sides struct {
 	kind join.Kind
 }
 
-// dealRows is the number of rows to distribute at a time.
-const dealRows = 1 << 18
+// distributeRows is the number of rows to distribute at a time.
+const distributeRows = 1 << 18
 
-// deal sends the rows of this rank to the ranks of their keys, and visits received rows. It returns
-// the error of all ranks. failure is the reason why this rank cannot.
-func (s *sides) deal(
+// distribute sends the rows of this rank to the ranks of their keys, and visits received rows. It
+// returns the error of all ranks. failure is the reason why this rank cannot.
+func (s *sides) distribute(
 	ctx context.Context, rows iter.Seq2[Rows, error], o column.PartitionOptions, failure error,
 	visit func(context.Context, Rows) error,
 ) error {
@@ -104,7 +104,7 @@ func (s *sides) deal(
 				more = false
 				break
 			}
-			if o.First, failure = m.deal(batch, o, first); failure != nil {
+			if o.First, failure = m.distribute(batch, o, first); failure != nil {
 				more = false
 			}
 			first = false
@@ -116,7 +116,7 @@ func (s *sides) deal(
 		}
 		ctx = context.WithoutCancel(ctx)
 		for _, part := range in {
-			if failure = errors.Join(failure, eachRows(part,
+			if failure = errors.Join(failure, visitRows(part,
 				func(b Rows) error { return visit(ctx, b) })); failure != nil {
 				break
 			}
@@ -126,13 +126,13 @@ func (s *sides) deal(
 	return err
 }
 
-// pieces cuts batches of rows to at most dealRows.
+// pieces cuts batches of rows to at most distributeRows.
 func pieces(rows iter.Seq2[Rows, error]) iter.Seq2[Rows, error] {
 	return func(yield func(Rows, error) bool) {
 		for b, err := range rows {
 			n := b.len()
-			for lo := 0; ; lo += dealRows {
-				hi := min(lo+dealRows, n)
+			for lo := 0; ; lo += distributeRows {
+				hi := min(lo+distributeRows, n)
 				p := Rows{spill.Slice(b.Keys, lo, hi), spill.Slice(b.Columns, lo, hi)}
 				if err != nil {
 					p = Rows{}
@@ -155,9 +155,9 @@ func pieces(rows iter.Seq2[Rows, error]) iter.Seq2[Rows, error] {
 //	the page as package spill encodes it; nothing without rows
 const rowsHead = 16
 
-// deal distributes a batch, and returns the rank after that of the last row with nulls that was
-// dealt. All ranks get the types with the first batch.
-func (m *mail) deal(b Rows, o column.PartitionOptions, first bool) (next int, err error) {
+// distribute distributes a batch, and returns the rank after that of the last row with nulls that
+// was dealt. All ranks get the types with the first batch.
+func (m *mail) distribute(b Rows, o column.PartitionOptions, first bool) (next int, err error) {
 	page := append(append([]column.Column{}, b.Keys...), b.Columns...)
 	for i, c := range page {
 		if c.Len() != page[0].Len() {
@@ -174,7 +174,7 @@ func (m *mail) deal(b Rows, o column.PartitionOptions, first bool) (next int, er
 		if len(rows) == 0 && !first {
 			continue
 		}
-		some, err := spill.WithoutDictionaries(spill.Take(m.r.dev, page, rows), len(rows))
+		some, err := spill.ExpandDictionaries(spill.Take(m.r.dev, page, rows), len(rows))
 		if err != nil {
 			return 0, err
 		}
@@ -202,8 +202,8 @@ func appendRows(to []byte, keys int, page []column.Column) []byte {
 	return to
 }
 
-// eachRows visits the rows of frames.
-func eachRows(mail []byte, visit func(Rows) error) error {
+// visitRows visits the rows of frames.
+func visitRows(mail []byte, visit func(Rows) error) error {
 	for len(mail) > 0 {
 		size, keys := binary.LittleEndian.Uint64(mail), int(binary.LittleEndian.Uint32(mail[8:]))
 		types := mail[rowsHead:][:binary.LittleEndian.Uint32(mail[12:])]

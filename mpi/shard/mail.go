@@ -69,12 +69,12 @@ func (m *mail) round(
 	recv := raw(make([]uint64, (sum+7)/8))[:sum]
 	if err := r.comm.AllToAllV(context.Background(), comm.Host(send), sent, comm.Host(recv),
 		got); err != nil {
-		return nil, false, r.lost(err)
+		return nil, false, r.commError(err)
 	}
 	for _, n := range got {
 		in, recv = append(in, recv[:n:n]), recv[n:]
 	}
-	return in, r.any(stateMore), nil
+	return in, r.anyRank(stateMore), nil
 }
 
 // bytes returns the number of bytes that wait for a round.

@@ -19,7 +19,7 @@ type LocalMap[K weft.Key, V weft.Value] interface {
 	PutNew(ctx context.Context, keys []K, vals []V, ok []bool) (inserted int, err error)
 	GetOrPut(ctx context.Context, keys []K, vals []V, loaded []bool) (inserted int, err error)
 	Assign(ctx context.Context, keys []K, ids []V) (inserted int, err error)
-	Reduce(ctx context.Context, keys []K, vals []V, by weft.Reduction) (inserted int, err error)
+	Reduce(ctx context.Context, keys []K, vals []V, op weft.Reduction) (inserted int, err error)
 	All() iter.Seq2[K, V]
 	Pages(ctx context.Context) iter.Seq2[weft.Page[K, V], error]
 }
@@ -38,7 +38,7 @@ type Map[K weft.Key, V weft.Value] struct {
 // this rank's slots already. The map closes it. All ranks make their structures in the same order.
 func NewMap[K weft.Key, V weft.Value](r *Ranks, shard LocalMap[K, V]) *Map[K, V] {
 	m := &Map[K, V]{keyed: newKeyed(r, shard, column.TypeOf[V]()), local: shard, foreign: true}
-	m.eachPage = func(ctx context.Context, visit func(keys []K) error) error {
+	m.visitPages = func(ctx context.Context, visit func(keys []K) error) error {
 		for p, err := range shard.Pages(ctx) {
 			if err == nil {
 				err = visit(p.Keys)
@@ -105,15 +105,15 @@ func (m *Map[K, V]) Get(
 	b := batch[K]{m.sign(methodGet, 0), keys, combineAny, found != nil,
 		[]int{len(vals), optional(found, len(keys))}}
 	return m.rounds(ctx, b, func(x *exchange, lo, hi int) {
-		k := forth(x, keysOut, keys[lo:hi])
-		values, is := buffer[V](x, answersOut, x.gotSum), x.flagsBuffer()
+		k := sendColumn(x, keysOut, keys[lo:hi])
+		values, is := buffer[V](x, answersOut, x.receivedSum), x.flagsBuffer()
 		x.apply(ctx, func(ctx context.Context) (int, error) {
 			return m.local.Get(ctx, k, values, is)
 		})
-		if x.whole() {
+		if x.answersUndefined() {
 			clear(values)
 		}
-		back(x, answersIn, values, vals[lo:hi], false, 0)
+		returnAnswers(x, answersIn, values, vals[lo:hi], false, 0)
 		x.found(is, part(found, lo, hi))
 	})
 }
@@ -137,7 +137,7 @@ func (m *Map[K, V]) put(
 	defer x.close()
 	x.mustMatch(len(keys), len(vals))
 	begin(ctx, x, keys, combineLast, false)
-	k, v := forth(x, keysOut, keys), forth(x, valsOut, vals)
+	k, v := sendColumn(x, keysOut, keys), sendColumn(x, valsOut, vals)
 	x.apply(ctx, func(ctx context.Context) (int, error) { return run(ctx, k, v) })
 	return x.end()
 }
@@ -155,7 +155,7 @@ func (m *Map[K, V]) PutNew(
 	defer x.close()
 	x.mustMatch(len(keys), len(vals), optional(ok, len(keys)))
 	begin(ctx, x, keys, combineFirst, ok != nil)
-	k, v := forth(x, keysOut, keys), forth(x, valsOut, vals)
+	k, v := sendColumn(x, keysOut, keys), sendColumn(x, valsOut, vals)
 	x.applyFlags(ctx, ok, func(ctx context.Context, is []bool) (int, error) {
 		return m.local.PutNew(ctx, k, v, is)
 	})
@@ -177,11 +177,11 @@ func (m *Map[K, V]) GetOrPut(
 	defer x.close()
 	x.mustMatch(len(keys), len(vals), optional(loaded, len(keys)))
 	begin(ctx, x, keys, combineNone, loaded != nil) // a row without room keeps its own value
-	k, v := forth(x, keysOut, keys), forth(x, valsOut, vals)
+	k, v := sendColumn(x, keysOut, keys), sendColumn(x, valsOut, vals)
 	x.applyFlags(ctx, loaded, func(ctx context.Context, is []bool) (int, error) {
 		return m.local.GetOrPut(ctx, k, v, is)
 	})
-	back(x, answersIn, v, vals, false, 0)
+	returnAnswers(x, answersIn, v, vals, false, 0)
 	return x.end()
 }
 
@@ -199,7 +199,7 @@ func (m *Map[K, V]) Reduce(
 		b.combine = combineNone // the local map returns the error
 	}
 	return m.rounds(ctx, b, func(x *exchange, lo, hi int) {
-		k, v := forth(x, keysOut, keys[lo:hi]), forthReduced(x, valsOut, vals[lo:hi], by)
+		k, v := sendColumn(x, keysOut, keys[lo:hi]), sendReduced(x, valsOut, vals[lo:hi], by)
 		x.apply(ctx, func(ctx context.Context) (int, error) {
 			return m.local.Reduce(ctx, k, v, by)
 		})

@@ -261,7 +261,7 @@ func partBench(ctx context.Context, r *Ranks, _ string) error {
 		{"partitioned", func() error {
 			x := r.open(sign(methodPut, 0, 0, 0, 0), new(owners))
 			begin(ctx, x, keys, combineLast, false)
-			forth(x, keysOut, keys)
+			sendColumn(x, keysOut, keys)
 			_, err := x.end()
 			return err
 		}},

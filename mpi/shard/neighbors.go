@@ -16,7 +16,7 @@ func (m *OrderedMap[K, V]) Rank(ctx context.Context, keys []K, ranks []uint64) e
 	x.mustMatch(len(keys), len(ranks))
 	m.r.head[headArg] = uint64(m.shard.Len())
 	begin(ctx, x, keys, combineNone, false)
-	k, answers := forth(x, keysOut, keys), buffer[uint64](x, answersOut, x.gotSum)
+	k, answers := sendColumn(x, keysOut, keys), buffer[uint64](x, answersOut, x.receivedSum)
 	x.apply(ctx, func(ctx context.Context) (int, error) {
 		err := m.shard.Rank(ctx, k, answers)
 		smaller := m.before()[m.r.rank]
@@ -25,7 +25,7 @@ func (m *OrderedMap[K, V]) Rank(ctx context.Context, keys []K, ranks []uint64) e
 		}
 		return 0, err
 	})
-	back(x, answersIn, answers, ranks, false, 0)
+	returnAnswers(x, answersIn, answers, ranks, false, 0)
 	_, err := x.end()
 	return err
 }
@@ -62,7 +62,7 @@ func (m *OrderedMap[K, V]) Select(
 	first := m.before()
 	x = m.r.open(m.sign(methodSelect, 1), &owners{first: first})
 	begin(context.WithoutCancel(ctx), x, ranks, combineNone, true)
-	at := forth(x, keysOut, ranks)
+	at := sendColumn(x, keysOut, ranks)
 	for i := range at {
 		at[i] -= first[m.r.rank]
 	}
@@ -70,7 +70,7 @@ func (m *OrderedMap[K, V]) Select(
 	x.apply(ctx, func(ctx context.Context) (int, error) {
 		return m.shard.Select(ctx, at, a.keys, a.vals, a.found)
 	})
-	return a.back(keys, vals, found)
+	return a.returnRows(keys, vals, found)
 }
 
 // Successor finds for each of keys the pair of all ranks with the smallest larger key, and counts
@@ -82,7 +82,7 @@ func (m *OrderedMap[K, V]) Successor(
 	if m.r.size == 1 {
 		return m.shard.Successor(ctx, keys, next, vals, found)
 	}
-	return m.beside(ctx, methodSuccessor, keys, next, vals, found)
+	return m.findNeighbors(ctx, methodSuccessor, keys, next, vals, found)
 }
 
 // Predecessor finds for each of keys the pair with the largest key that is smaller, as Successor
@@ -93,12 +93,12 @@ func (m *OrderedMap[K, V]) Predecessor(
 	if m.r.size == 1 {
 		return m.shard.Predecessor(ctx, keys, previous, vals, found)
 	}
-	return m.beside(ctx, methodPredecessor, keys, previous, vals, found)
+	return m.findNeighbors(ctx, methodPredecessor, keys, previous, vals, found)
 }
 
-// beside asks the rank of each key. A key that has no neighbor there has the first or last pair of
-// the next rank with pairs.
-func (m *OrderedMap[K, V]) beside(
+// findNeighbors asks the rank of each key. A key that has no neighbor there has the first or last
+// pair of the next rank with pairs.
+func (m *OrderedMap[K, V]) findNeighbors(
 	ctx context.Context, call method, keys, next []K, vals []V, found []bool,
 ) (hits int, err error) {
 	x := m.open(call)
@@ -108,7 +108,7 @@ func (m *OrderedMap[K, V]) beside(
 		x.mustMatch(len(keys), len(vals))
 	}
 	begin(ctx, x, keys, combineNone, true)
-	k, ask, end, step := forth(x, keysOut, keys), m.shard.Successor, m.shard.Min, 1
+	k, ask, end, step := sendColumn(x, keysOut, keys), m.shard.Successor, m.shard.Min, 1
 	if call == methodPredecessor {
 		ask, end, step = m.shard.Predecessor, m.shard.Max, -1
 	}
@@ -131,7 +131,7 @@ func (m *OrderedMap[K, V]) beside(
 			}
 		}
 	}
-	return a.back(next, vals, found)
+	return a.returnRows(next, vals, found)
 }
 
 // answers are pairs that were asked for, by the rows that came.
@@ -143,19 +143,19 @@ type answers[K weft.Key, V weft.Value] struct {
 }
 
 func newAnswers[K weft.Key, V weft.Value](x *exchange) *answers[K, V] {
-	return &answers[K, V]{x, buffer[K](x, answersOut, x.gotSum), buffer[V](x, valsOut, x.gotSum),
+	return &answers[K, V]{x, buffer[K](x, answersOut, x.receivedSum), buffer[V](x, valsOut, x.receivedSum),
 		x.flagsBuffer()}
 }
 
-// back sends answers back and ends the call.
-func (a *answers[K, V]) back(keys []K, vals []V, found []bool) (int, error) {
+// returnRows sends answers back and ends the call.
+func (a *answers[K, V]) returnRows(keys []K, vals []V, found []bool) (int, error) {
 	x := a.x
 	if x.failure != nil {
 		clear(a.keys)
 		clear(a.vals)
 	}
-	back(x, answersIn, a.keys, keys, false, 0)
-	back(x, valsIn, a.vals, vals, false, 0)
+	returnAnswers(x, answersIn, a.keys, keys, false, 0)
+	returnAnswers(x, valsIn, a.vals, vals, false, 0)
 	x.found(a.found, found)
 	return x.end()
 }
@@ -183,7 +183,7 @@ func (m *OrderedMap[K, V]) ends(
 	mine, all := make([]uint64, words), make([]uint64, words*m.r.size)
 	copy(raw(mine), raw([]end[K, V]{own}))
 	if err := m.r.comm.AllGather(context.Background(), mine, all); err != nil {
-		x.err = m.r.lost(err)
+		x.err = m.r.commError(err)
 		return nil
 	}
 	ends := make([]end[K, V], m.r.size)
@@ -227,7 +227,7 @@ func (m *OrderedMap[K, V]) extreme(
 			best = e
 		}
 	}
-	if _, err := x.endWhole(); err != nil {
+	if _, err := x.endEmpty(); err != nil {
 		return key, val, false, err
 	}
 	return best.key, best.val, best.ok, nil

@@ -65,7 +65,7 @@ func (m *Map[K, V]) GetOn(
 	ctx context.Context, s *device.Stream, keys device.Slice[K], vals device.Slice[V],
 	found device.Slice[bool],
 ) error {
-	mustBeAsLong(methodGet, keys.Len(), vals.Len(), optionalOn(found, keys))
+	mustMatchLen(methodGet, keys.Len(), vals.Len(), optionalOn(found, keys))
 	if onHost(s) {
 		_, err := m.Get(ctx, keys.Host(), vals.Host(), found.Host())
 		return err
@@ -75,9 +75,9 @@ func (m *Map[K, V]) GetOn(
 		return local.GetOn(s, keys, vals, found)
 	}
 	return callOn(ctx, &m.table, s, methodGet, 0, keys, found, ok, func(x *exchangeOn[K]) {
-		answers := bufferOn[V](x, onAnswersOut, x.gotSum)
-		x.apply(func() error { return local.GetOn(s, x.received, answers, x.flags()) })
-		backOn(x, onAnswersIn, answers, vals)
+		answers := bufferOn[V](x, onAnswersOut, x.receivedSum)
+		x.apply(func() error { return local.GetOn(s, x.recvKeys, answers, x.flags()) })
+		returnAnswersOn(x, onAnswersIn, answers, vals)
 		x.flagsBack(found)
 	})
 }
@@ -117,7 +117,7 @@ func (m *Map[K, V]) changeOn(
 	vals device.Slice[V],
 	change func(local localMapOn[K, V], keys device.Slice[K], vals device.Slice[V]) error,
 ) error {
-	mustBeAsLong(method, keys.Len(), vals.Len())
+	mustMatchLen(method, keys.Len(), vals.Len())
 	m.foreign = true
 	local, ok := m.local.(localMapOn[K, V])
 	if ok && m.r.size == 1 {
@@ -125,8 +125,8 @@ func (m *Map[K, V]) changeOn(
 	}
 	none := device.Slice[bool]{}
 	return callOn(ctx, &m.table, s, method, arg, keys, none, ok, func(x *exchangeOn[K]) {
-		v := forthOn(x, onValsOut, vals)
-		x.apply(func() error { return change(local, x.received, v) })
+		v := sendColumnOn(x, onValsOut, vals)
+		x.apply(func() error { return change(local, x.recvKeys, v) })
 	})
 }
 
@@ -169,7 +169,7 @@ func flagOn[K weft.Key](
 	ctx context.Context, t *table[K], s *device.Stream, m method, keys device.Slice[K],
 	flags device.Slice[bool], host func(context.Context, []K, []bool) (int, error), on flagsOn[K],
 ) error {
-	mustBeAsLong(m, keys.Len(), optionalOn(flags, keys))
+	mustMatchLen(m, keys.Len(), optionalOn(flags, keys))
 	if onHost(s) {
 		_, err := host(ctx, keys.Host(), flags.Host())
 		return err
@@ -178,7 +178,7 @@ func flagOn[K weft.Key](
 		return on(s, keys, flags)
 	}
 	return callOn(ctx, t, s, m, 0, keys, flags, on != nil, func(x *exchangeOn[K]) {
-		x.apply(func() error { return on(s, x.received, x.flags()) })
+		x.apply(func() error { return on(s, x.recvKeys, x.flags()) })
 		x.flagsBack(flags)
 	})
 }

@@ -26,15 +26,15 @@ func PageRank(
 	w, before := newWalk(ctx, g, ranks, opts)
 	g.r.head[headArg] = hashOf(w.opts, len(ranks))
 	if x.agree(ctx, before, false); x.err != nil {
-		_, err := x.endWhole()
+		_, err := x.endEmpty()
 		return w.PageRankResult, err
 	}
 	if x.err = g.r.sameArg(x.sign); x.err != nil {
-		_, err := x.endWhole()
+		_, err := x.endEmpty()
 		return w.PageRankResult, err
 	}
 	x.failure = w.run()
-	_, err := x.endWhole()
+	_, err := x.endEmpty()
 	return w.PageRankResult, err
 }
 
@@ -62,9 +62,9 @@ func newWalk(
 	if opts != nil {
 		w.opts = *opts
 	}
-	w.opts.Damping = orElse(w.opts.Damping, 0.85)
-	w.opts.Iterations = orElse(w.opts.Iterations, 100)
-	w.opts.Tolerance = orElse(w.opts.Tolerance, 1e-6)
+	w.opts.Damping = orDefault(w.opts.Damping, 0.85)
+	w.opts.Iterations = orDefault(w.opts.Iterations, 100)
+	w.opts.Tolerance = orDefault(w.opts.Tolerance, 1e-6)
 	none, err := graph.NewCSR([]uint64{0}, nil, true)
 	if err == nil { // which checks the options
 		_, err = algo.PageRank(ctx, g.r.dev, none, nil, &w.opts)
@@ -93,7 +93,7 @@ func newWalk(
 	return w, nil
 }
 
-func orElse[T comparable](v, other T) T {
+func orDefault[T comparable](v, other T) T {
 	if v == *new(T) {
 		return other
 	}
@@ -111,7 +111,7 @@ func (w *walk) run() error {
 	for w.Iterations < w.opts.Iterations {
 		w.send()
 		if err := w.g.r.comm.AllReduce(context.Background(), comm.Sum, w.sums); err != nil {
-			return w.g.r.lost(err)
+			return w.g.r.commError(err)
 		}
 		w.Iterations++
 		if w.Change = float64(w.receive()) / algo.RankOne; w.Change <= w.opts.Tolerance {
@@ -126,20 +126,20 @@ const walkGrain = 1 << 12
 
 // send adds up what the vertices of this rank hand on.
 func (w *walk) send() {
-	var idle atomic.Uint64
+	var dangling atomic.Uint64
 	n, held := len(w.ranks), w.rows.Vertices()
 	w.g.r.dev.Parallel(n, walkGrain, func(lo, hi int) {
-		rest := uint64(0)
+		sum := uint64(0)
 		for v := lo; v < hi; v++ {
 			switch {
 			case !w.own[v]:
 			case v < held && w.rows.Degree(uint32(v)) > 0:
 				w.shares[v] = w.ranks[v] / uint64(w.rows.Degree(uint32(v)))
 			default:
-				rest += w.ranks[v]
+				sum += w.ranks[v]
 			}
 		}
-		idle.Add(rest)
+		dangling.Add(sum)
 	})
 	w.g.r.dev.Parallel(n, walkGrain, func(lo, hi int) {
 		for v := lo; v < hi; v++ {
@@ -152,7 +152,7 @@ func (w *walk) send() {
 			w.sums[v] = sum
 		}
 	})
-	w.sums[n] = idle.Load()
+	w.sums[n] = dangling.Load()
 }
 
 // receive computes the ranks of all vertices, and returns their change.

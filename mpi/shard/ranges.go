@@ -51,20 +51,20 @@ func (m *OrderedMap[K, V]) DeleteRange(
 	return m.count(ctx, methodDeleteRange, lo, hi, removed, m.shard.DeleteRange)
 }
 
-// spread is ranges on their way to the ranks that have keys of them: each is sent to several.
-type spread[K weft.Key] struct {
+// rangeSends holds the ranges to send to the ranks that have keys of them: each is sent to several.
+type rangeSends[K weft.Key] struct {
 	x      *exchange
 	first  []int // by range: the first rank
 	last   []int // by range: the last rank; less than the first one if it is empty
 	place  []int // by rank: where its ranges begin in send order
 	next   []int
-	lo, hi []K // that came
+	lo, hi []K // received
 }
 
-// spread sends ranges to the ranks that have keys of them.
-func (m *OrderedMap[K, V]) spread(ctx context.Context, x *exchange, lo, hi []K) *spread[K] {
+// sendRanges sends ranges to the ranks that have keys of them.
+func (m *OrderedMap[K, V]) sendRanges(ctx context.Context, x *exchange, lo, hi []K) *rangeSends[K] {
 	x.mustMatch(len(lo), len(hi))
-	s := &spread[K]{x: x, first: make([]int, len(lo)), last: make([]int, len(lo))}
+	s := &rangeSends[K]{x: x, first: make([]int, len(lo)), last: make([]int, len(lo))}
 	size := m.r.size
 	clear(x.sent)
 	for i := range lo {
@@ -87,8 +87,8 @@ func (m *OrderedMap[K, V]) spread(ctx context.Context, x *exchange, lo, hi []K) 
 	}
 	send := func(out int, col []K) []K {
 		to := buffer[K](x, out, x.sentSum)
-		s.each(func(i, _, place int) { to[place] = col[i] })
-		return swap(x, to, x.sent, buffer[K](x, out+1, x.gotSum), x.got)
+		s.visitSends(func(i, _, place int) { to[place] = col[i] })
+		return exchangeColumn(x, to, x.sent, buffer[K](x, out+1, x.receivedSum), x.received)
 	}
 	if s.lo = send(keysOut, lo); x.err == nil {
 		s.hi = send(answersOut, hi)
@@ -96,8 +96,9 @@ func (m *OrderedMap[K, V]) spread(ctx context.Context, x *exchange, lo, hi []K) 
 	return s
 }
 
-// each visits all ranges and the ranks that they are sent to, with their places in send order.
-func (s *spread[K]) each(visit func(i, rank, place int)) {
+// visitSends visits all ranges and the ranks that they are sent to, with their places in send
+// order.
+func (s *rangeSends[K]) visitSends(visit func(i, rank, place int)) {
 	s.next = append(s.next[:0], s.place...)
 	for i := range s.first {
 		for rank := s.first[i]; rank <= s.last[i]; rank++ {
@@ -117,16 +118,16 @@ func (m *OrderedMap[K, V]) count(
 	if counts != nil {
 		x.mustMatch(len(lo), len(counts))
 	}
-	s := m.spread(ctx, x, lo, hi)
-	got := make([]uint32, x.gotSum)
+	s := m.sendRanges(ctx, x, lo, hi)
+	got := make([]uint32, x.receivedSum)
 	x.apply(ctx, func(ctx context.Context) (int, error) { return run(ctx, s.lo, s.hi, got) })
 	if x.err == nil {
-		answers := swap(x, got, x.got, make([]uint32, x.sentSum), x.sent)
+		answers := exchangeColumn(x, got, x.received, make([]uint32, x.sentSum), x.sent)
 		if clear(counts); x.err == nil && counts != nil {
-			s.each(func(i, _, place int) { counts[i] += answers[place] })
+			s.visitSends(func(i, _, place int) { counts[i] += answers[place] })
 		}
 	}
-	return x.endWhole()
+	return x.endEmpty()
 }
 
 // find sends ranges, and joins the pairs of ranks to those of ranges.
@@ -136,29 +137,29 @@ func (m *OrderedMap[K, V]) find(
 ) error {
 	x := m.open(call)
 	defer x.close()
-	s := m.spread(ctx, x, lo, hi)
+	s := m.sendRanges(ctx, x, lo, hi)
 	var got weft.PairRows[K, V]
 	x.apply(ctx, func(ctx context.Context) (int, error) {
 		return 0, run(ctx, s.lo, s.hi, limit, &got)
 	})
 	if x.failure != nil || len(got.Offsets) == 0 {
-		got.Offsets = make([]uint64, x.gotSum+1)
+		got.Offsets = make([]uint64, x.receivedSum+1)
 	}
-	counts := make([]uint64, x.gotSum)
+	counts := make([]uint64, x.receivedSum)
 	for i := range counts {
 		counts[i] = got.Offsets[i+1] - got.Offsets[i]
 	}
 	if x.err != nil {
-		_, err := x.endWhole()
+		_, err := x.endEmpty()
 		return err
 	}
-	answers := swap(x, counts, x.got, make([]uint64, x.sentSum), x.sent)
+	answers := exchangeColumn(x, counts, x.received, make([]uint64, x.sentSum), x.sent)
 	if x.err != nil {
-		_, err := x.endWhole()
+		_, err := x.endEmpty()
 		return err
 	}
 	pairs := m.pairs(x, s, &got, answers)
-	_, err := x.endWhole()
+	_, err := x.endEmpty()
 	if err != nil {
 		return err
 	}
@@ -168,7 +169,7 @@ func (m *OrderedMap[K, V]) find(
 
 // found is the pairs of all ranks for ranges: those of a place in send order begin at a number.
 type found[K weft.Key, V weft.Value] struct {
-	of     *spread[K]
+	of     *rangeSends[K]
 	starts []uint64
 	keys   []K
 	vals   []V
@@ -176,13 +177,13 @@ type found[K weft.Key, V weft.Value] struct {
 
 // pairs exchanges the pairs of ranges.
 func (m *OrderedMap[K, V]) pairs(
-	x *exchange, s *spread[K], got *weft.PairRows[K, V], counts []uint64,
+	x *exchange, s *rangeSends[K], got *weft.PairRows[K, V], counts []uint64,
 ) *found[K, V] {
 	f := &found[K, V]{of: s, starts: startsOf(counts)}
-	out, in := sums(x.got, got.Offsets), sums(x.sent, f.starts)
+	out, in := sums(x.received, got.Offsets), sums(x.sent, f.starts)
 	total := f.starts[len(counts)]
-	if f.keys = swap(x, got.Keys, out, make([]K, total), in); x.err == nil {
-		f.vals = swap(x, got.Vals, out, make([]V, total), in)
+	if f.keys = exchangeColumn(x, got.Keys, out, make([]K, total), in); x.err == nil {
+		f.vals = exchangeColumn(x, got.Vals, out, make([]V, total), in)
 	}
 	return f
 }

@@ -69,8 +69,8 @@ func (r *Ranks) Size() int { return r.size }
 // word returns a word of the head of a rank.
 func (r *Ranks) word(rank, i int) uint64 { return r.heads[rank*len(r.head)+i] }
 
-// any reports whether the state of any rank has a bit.
-func (r *Ranks) any(bit uint64) bool {
+// anyRank reports whether the state of any rank has a bit.
+func (r *Ranks) anyRank(bit uint64) bool {
 	for i := range r.size {
 		if r.word(i, headState)&bit != 0 {
 			return true
@@ -91,7 +91,7 @@ func (r *Ranks) agree(ctx context.Context, s signature, before error) error {
 		r.head[headState] |= stateFailed
 	}
 	if err := r.comm.AllGather(context.WithoutCancel(ctx), r.head, r.heads); err != nil {
-		return r.lost(err)
+		return r.commError(err)
 	}
 	for i := range r.size {
 		if other := signature(r.word(i, headSign)); other != signature(r.word(0, headSign)) {
@@ -99,7 +99,7 @@ func (r *Ranks) agree(ctx context.Context, s signature, before error) error {
 				signature(r.word(0, headSign)), i, other)
 		}
 	}
-	if !r.any(stateFailed) {
+	if !r.anyRank(stateFailed) {
 		return nil
 	}
 	_, err := r.outcome(before, 0)
@@ -117,8 +117,8 @@ func (r *Ranks) sameArg(s signature) error {
 	return nil
 }
 
-// lost ends the group after an error of its transport.
-func (r *Ranks) lost(err error) error {
+// commError ends the group after an error of its transport.
+func (r *Ranks) commError(err error) error {
 	r.comm.Abort(1)
 	return fmt.Errorf("shard: %w", err)
 }

@@ -29,7 +29,7 @@ func (t *table[K]) Save(ctx context.Context, dir string) (n int, err error) {
 	clear(x.sent)
 	r.head[headArg] = rand.Uint64()
 	if x.agree(ctx, nil, false); x.err != nil {
-		return x.endWhole()
+		return x.endEmpty()
 	}
 	// All ranks take the number of rank 0: files of another Save never have the same names.
 	save := r.word(0, headArg)
@@ -40,7 +40,7 @@ func (t *table[K]) Save(ctx context.Context, dir string) (n int, err error) {
 			return err
 		}))
 	})
-	if _, err := x.endWhole(); err != nil {
+	if _, err := x.endEmpty(); err != nil {
 		return 0, errors.Join(err, ignoreAbsent(os.Remove(filepath.Join(dir, f.Name))))
 	}
 	x.ended = false
@@ -69,7 +69,7 @@ func (t *table[K]) publish(
 		own[2+i] = binary.BigEndian.Uint64(sum[8*i:])
 	}
 	if err := errors.Join(err, r.comm.AllGather(context.Background(), own, all)); err != nil {
-		return 0, r.lost(err)
+		return 0, r.commError(err)
 	}
 	m := manifest{Format: manifestFormat, Keys: column.TypeOf[K](), Values: t.vals,
 		Positions: t.owners.name()}
@@ -109,20 +109,20 @@ func (t *table[K]) Load(ctx context.Context, dir string) (n int, err error) {
 		r.head[headArg] = binary.BigEndian.Uint64(sum)
 	}
 	if x.agree(ctx, err, t.shard.Len() > 0); x.err != nil {
-		return x.endWhole()
+		return x.endEmpty()
 	}
 	for rank := range r.size {
 		if r.word(rank, headArg) != r.word(0, headArg) {
 			x.err = fmt.Errorf("shard: Load: %w: ranks 0 and %d read different manifests",
 				weft.ErrFormat, rank)
-			return x.endWhole()
+			return x.endEmpty()
 		}
 	}
 	if t.adopt != nil && !x.flags {
 		t.adopt(m.Files)
 	}
 	x.apply(ctx, func(ctx context.Context) (int, error) { return t.loadFiles(ctx, dir, m) })
-	if n, err = x.endWhole(); err != nil {
+	if n, err = x.endEmpty(); err != nil {
 		return n, err
 	}
 	want := 0

@@ -29,7 +29,7 @@ type Set[K weft.Key] struct {
 // NewSet makes a set over the set that each rank passes for its own shard, as [NewMap] does.
 func NewSet[K weft.Key](r *Ranks, shard LocalSet[K]) *Set[K] {
 	s := &Set[K]{newKeyed(r, shard, column.None), shard}
-	s.eachPage = func(ctx context.Context, visit func(keys []K) error) error {
+	s.visitPages = func(ctx context.Context, visit func(keys []K) error) error {
 		for keys, err := range shard.Pages(ctx) {
 			if err == nil {
 				err = visit(keys)
@@ -74,7 +74,7 @@ func (s *Set[K]) Add(ctx context.Context, keys []K, added []bool) (n int, err er
 	defer x.close()
 	x.mustMatch(len(keys), optional(added, len(keys)))
 	begin(ctx, x, keys, combineFirst, added != nil)
-	k := forth(x, keysOut, keys)
+	k := sendColumn(x, keysOut, keys)
 	x.applyFlags(ctx, added, func(ctx context.Context, is []bool) (int, error) {
 		return s.local.Add(ctx, k, is)
 	})

@@ -29,7 +29,7 @@ const sampleUnit = 1 << 16
 
 // resplit takes a sample of the pairs of all ranks and of keys that come, if these are at least
 // some number, and moves pairs to their new owners.
-func (m *OrderedMap[K, V]) resplit(ctx context.Context, keys []K, least int) error {
+func (m *OrderedMap[K, V]) resplit(ctx context.Context, keys []K, minKeys int) error {
 	r := m.r
 	x := m.open(methodRebalance)
 	defer x.close()
@@ -41,8 +41,8 @@ func (m *OrderedMap[K, V]) resplit(ctx context.Context, keys []K, least int) err
 	for rank := range r.size {
 		total += r.word(rank, headArg)
 	}
-	if x.err != nil || total < uint64(least) {
-		_, err := x.endWhole()
+	if x.err != nil || total < uint64(minKeys) {
+		_, err := x.endEmpty()
 		return err
 	}
 	var own []sampleKey
@@ -57,9 +57,9 @@ func (m *OrderedMap[K, V]) resplit(ctx context.Context, keys []K, least int) err
 	}
 	all := make([]uint64, len(words)*r.size)
 	if err := r.comm.AllGather(context.Background(), words, all); err != nil {
-		x.err = r.lost(err)
+		x.err = r.commError(err)
 	}
-	if _, err := x.endWhole(); err != nil {
+	if _, err := x.endEmpty(); err != nil {
 		return err
 	}
 	before := m.owners
@@ -147,7 +147,7 @@ func (m *OrderedMap[K, V]) move(ctx context.Context) error {
 			m.r.head[headState] |= stateMore
 		}
 		begin(ctx, x, keys, combineNone, false)
-		k, v := forth(x, keysOut, keys), forth(x, valsOut, vals)
+		k, v := sendColumn(x, keysOut, keys), sendColumn(x, valsOut, vals)
 		x.failure = failure
 		x.apply(ctx, func(ctx context.Context) (int, error) { return m.shard.Put(ctx, k, v) })
 		if _, err := x.end(); err != nil {
@@ -156,7 +156,7 @@ func (m *OrderedMap[K, V]) move(ctx context.Context) error {
 			}
 			return err
 		}
-		if !m.r.any(stateMore) {
+		if !m.r.anyRank(stateMore) {
 			return nil
 		}
 	}

@@ -21,25 +21,25 @@ func (r *Ranks) Stats() Stats { return r.stats }
 
 // add counts a batch.
 func (s *Stats) add(x *exchange) {
-	if x.sentSum == 0 && x.gotSum == 0 {
+	if x.sentSum == 0 && x.receivedSum == 0 {
 		return
 	}
 	s.Batches++
 	s.Rows += uint64(x.n)
 	s.Sent += uint64(x.sentSum)
 	s.Combined += uint64(max(x.n-x.sentSum, 0))
-	s.Received += uint64(x.gotSum)
+	s.Received += uint64(x.receivedSum)
 	r := x.r
-	most, all, least := uint64(0), uint64(0), ^uint64(0)
+	maxReceived, all, minMessage := uint64(0), uint64(0), ^uint64(0)
 	for to := range r.size {
 		sum := uint64(0)
 		for from := range r.size {
 			n := r.word(from, headWords+to)
 			sum += n
-			least = min(least, n)
+			minMessage = min(minMessage, n)
 		}
-		most, all = max(most, sum), all+sum
+		maxReceived, all = max(maxReceived, sum), all+sum
 	}
-	s.MinMessage = least
-	s.Skew = float64(most) * float64(r.size) / float64(all)
+	s.MinMessage = minMessage
+	s.Skew = float64(maxReceived) * float64(r.size) / float64(all)
 }

@@ -28,10 +28,10 @@ type table[K weft.Key] struct {
 	number uint32      // of the structure
 	owners owners
 
-	// eachPage visits the keys of the shard. loadPart adds what is kept of a saved structure: that
-	// of some keys, and returns the number of keys.
-	eachPage func(ctx context.Context, visit func(keys []K) error) error
-	loadPart func(ctx context.Context, from io.Reader, keep func(K) bool) (int, error)
+	// visitPages visits the keys of the shard. loadPart adds what is kept of a saved structure:
+	// that of some keys, and returns the number of keys.
+	visitPages func(ctx context.Context, visit func(keys []K) error) error
+	loadPart   func(ctx context.Context, from io.Reader, keep func(K) bool) (int, error)
 	// adopt takes the ranges of files of a manifest, if not nil and no rank has keys.
 	adopt func(files []shardFile)
 }
@@ -117,7 +117,7 @@ func (t *table[K]) rounds(
 			}
 			return total, err
 		}
-		if lo = hi; !t.r.any(stateMore) {
+		if lo = hi; !t.r.anyRank(stateMore) {
 			return total, nil
 		}
 		ctx = context.WithoutCancel(ctx)
@@ -133,7 +133,7 @@ func (t *keyed[K]) Contains(ctx context.Context, keys []K, found []bool) (hits i
 	b := batch[K]{t.sign(methodContains, 0), keys, combineAny, found != nil,
 		[]int{optional(found, len(keys))}}
 	return t.rounds(ctx, b, func(x *exchange, lo, hi int) {
-		k := forth(x, keysOut, keys[lo:hi])
+		k := sendColumn(x, keysOut, keys[lo:hi])
 		is := x.flagsBuffer()
 		x.apply(ctx, func(ctx context.Context) (int, error) { return t.keys.Contains(ctx, k, is) })
 		x.found(is, part(found, lo, hi))
@@ -150,7 +150,7 @@ func (t *keyed[K]) Delete(ctx context.Context, keys []K, deleted []bool) (n int,
 	defer x.close()
 	x.mustMatch(len(keys), optional(deleted, len(keys)))
 	begin(ctx, x, keys, combineFirst, deleted != nil)
-	k := forth(x, keysOut, keys)
+	k := sendColumn(x, keysOut, keys)
 	x.applyFlags(ctx, deleted, func(ctx context.Context, is []bool) (int, error) {
 		return t.keys.Delete(ctx, k, is)
 	})
@@ -177,7 +177,7 @@ func (t *table[K]) Check(ctx context.Context) error {
 		if err := t.shard.Check(ctx); err != nil {
 			return 0, err
 		}
-		return 0, t.eachPage(ctx, func(keys []K) error {
+		return 0, t.visitPages(ctx, func(keys []K) error {
 			for _, k := range keys {
 				if rank := t.owners.rank(position(&t.owners, k), t.r.size); rank != t.r.rank {
 					return fmt.Errorf("%w: key %v belongs to rank %d", weft.ErrCorrupt, k, rank)
@@ -205,5 +205,5 @@ func (t *table[K]) all(
 	clear(x.sent)
 	x.agree(ctx, nil, false)
 	x.apply(ctx, run)
-	return x.endWhole()
+	return x.endEmpty()
 }

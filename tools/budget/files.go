@@ -29,12 +29,12 @@ func fileFigures() ([]figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	return weigh(strings.Split(strings.TrimSuffix(out, "\x00"), "\x00"), os.ReadFile)
+	return measureFiles(strings.Split(strings.TrimSuffix(out, "\x00"), "\x00"), os.ReadFile)
 }
 
-// weigh returns the figures of files: bytes of PTX, handwritten lines outside tests (of the
+// measureFiles returns the figures of files: bytes of PTX, handwritten lines outside tests (of the
 // product, the lab and the largest package), and lines that are too long, in tests and pages, too.
-func weigh(names []string, read func(string) ([]byte, error)) ([]figure, error) {
+func measureFiles(names []string, read func(string) ([]byte, error)) ([]figure, error) {
 	f := func(name string) figure { return figure{name: name, parts: make(map[string]int64)} }
 	ptx, lines, long := f("ptx"), f("lines"), f("long-lines")
 	labPTX, labLines, pages := f("lab.ptx"), f("lab.lines"), f("long-prose")

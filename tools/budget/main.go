@@ -79,7 +79,7 @@ func parse(text string) (map[string]int64, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%q: %w", strings.TrimSpace(line), err)
 		}
-		if _, twice := budgets[fields[0]]; twice {
+		if _, exists := budgets[fields[0]]; exists {
 			return nil, fmt.Errorf("%q: a second budget", fields[0])
 		}
 		budgets[fields[0]] = n
@@ -91,14 +91,14 @@ func parse(text string) (map[string]int64, error) {
 // must have a budget, and every budget a figure.
 func check(figures []figure, budgets map[string]int64) (table string, over []string, err error) {
 	var b strings.Builder
-	rest := maps.Clone(budgets)
+	unused := maps.Clone(budgets)
 	fmt.Fprintf(&b, "%-16s %14s %14s  largest contributors\n", "", "figure", "budget")
 	for _, f := range figures {
-		budget, ok := rest[f.name]
+		budget, ok := unused[f.name]
 		if !ok {
 			return "", nil, fmt.Errorf("%s: no budget; it is %d now", f.name, f.value)
 		}
-		delete(rest, f.name)
+		delete(unused, f.name)
 		fmt.Fprintf(&b, "%-16s %14s %14s  %s\n",
 			f.name, grouped(f.value), grouped(budget), f.largest(3))
 		if f.value > budget {
@@ -106,7 +106,7 @@ func check(figures []figure, budgets map[string]int64) (table string, over []str
 				f.name, grouped(f.value), grouped(budget), f.largest(12)))
 		}
 	}
-	for name := range rest {
+	for name := range unused {
 		return "", nil, fmt.Errorf("%s: no such figure", name)
 	}
 	return b.String(), over, nil

@@ -61,7 +61,7 @@ func TestWeigh(t *testing.T) {
 	for name := range files {
 		names = append(names, name)
 	}
-	figures, err := weigh(names, func(name string) ([]byte, error) {
+	figures, err := measureFiles(names, func(name string) ([]byte, error) {
 		if text, ok := files[name]; ok {
 			return []byte(text), nil
 		}

@@ -49,7 +49,7 @@ func programFigures() ([]figure, error) {
 	}
 	var all []figure
 	for _, p := range []struct{ name, path string }{{"weft", "./cmd/weft"}, {"minimal", small}} {
-		figures, err := linked(p.name, p.path, dir)
+		figures, err := linkFigures(p.name, p.path, dir)
 		if err != nil {
 			return nil, err
 		}
@@ -58,9 +58,10 @@ func programFigures() ([]figure, error) {
 	return all, nil
 }
 
-// linked returns the packages and object bytes that a program links outside the standard library,
-// and the size of its binary with and without symbols. Binaries have no DWARF if GOFLAGS say so.
-func linked(name, program, dir string) ([]figure, error) {
+// linkFigures returns the packages and object bytes that a program links outside the standard
+// library, and the size of its binary with and without symbols. Binaries have no DWARF if GOFLAGS
+// say so.
+func linkFigures(name, program, dir string) ([]figure, error) {
 	out, err := output("go", "list", "-deps", "-export",
 		"-json=ImportPath,Standard,Export,Module", program)
 	if err != nil {

@@ -33,7 +33,7 @@ type groupOptions struct {
 	names  []string
 	verb   string
 
-	ownMemory bool // --memory is given
+	memorySet bool // --memory is given
 }
 
 const describes = `
@@ -70,7 +70,7 @@ group. Float sums and means may differ in their last digits between runs.
   weft-beam group --by day --agg sum:price --parquet gs://shop/days --shards 8 --runner dataflow --project shop \
     --region europe-west1 --staging_location gs://shop/staging 'gs://shop/sales-*.parquet'
   weft-beam group --by k --runner flink --endpoint localhost:8099 --environment_type LOOPBACK data.jsonl`,
-		Args: someFiles,
+		Args: requireFiles,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.start(cmd, a, args) },
 	}
 	o.AddAggregates(cmd.Flags())
@@ -87,7 +87,7 @@ func newDistinctCommand(a *app) *cobra.Command {
 ` + describes,
 		Example: `  weft-beam distinct --by user --count 'events-*.parquet'
   weft-beam distinct --by region,state examples/data/counties.csv`,
-		Args: someFiles,
+		Args: requireFiles,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.start(cmd, a, args) },
 	}
 	cmd.Flags().StringSliceVar(&o.By, "by", nil, "columns, separated by commas; default: all")
@@ -110,8 +110,8 @@ func (o *groupOptions) add(cmd *cobra.Command) {
 	o.beamOptions.add(set)
 }
 
-// someFiles requires at least one file, and refuses those that only this machine could read.
-func someFiles(cmd *cobra.Command, args []string) error {
+// requireFiles requires at least one file, and refuses those that only this machine could read.
+func requireFiles(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return usage("%s: no file given", cmd.Name())
 	}
@@ -128,7 +128,7 @@ func someFiles(cmd *cobra.Command, args []string) error {
 
 // start checks flags and runs the job.
 func (o *groupOptions) start(cmd *cobra.Command, a *app, names []string) error {
-	o.names, o.ownMemory = names, cmd.Flags().Changed("memory")
+	o.names, o.memorySet = names, cmd.Flags().Changed("memory")
 	if err := o.check(a, cmd.Flags().Changed("shards")); err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (o *groupOptions) start(cmd *cobra.Command, a *app, names []string) error {
 	return o.run(cmd.Context(), a)
 }
 
-func (o *groupOptions) check(a *app, ownShards bool) error {
+func (o *groupOptions) check(a *app, shardsSet bool) error {
 	parquet := o.Parquet != ""
 	switch {
 	case o.verb == "group" && len(o.By) == 0:
@@ -147,10 +147,10 @@ func (o *groupOptions) check(a *app, ownShards bool) error {
 				"no order",
 			o.verb,
 		)
-	case ownShards && !parquet || o.shards < 1 || o.shards > 99_999:
+	case shardsSet && !parquet || o.shards < 1 || o.shards > 99_999:
 		return usage("%s --shards %d: want 1 to 99999 files of --parquet", o.verb, o.shards)
 	}
-	if o.ownMemory && o.Limit == 0 {
+	if o.memorySet && o.Limit == 0 {
 		return usage("%s --memory 0: each step of a worker has a limit: want a size such as 1GiB, "+
 			"or leave --memory out for 256MiB", o.verb)
 	}
@@ -222,7 +222,7 @@ func (o *groupOptions) run(ctx context.Context, a *app) (err error) {
 		if err := j.execute(ctx, nil); err != nil {
 			return err
 		}
-		return j.say("")
+		return j.reportSummary("")
 	}
 	r, err := newResult(ctx, o.temp)
 	if err != nil {
@@ -259,8 +259,8 @@ func (o *groupOptions) writes(a *app) error {
 	return nil
 }
 
-// say reports the work of the job.
-func (j *job) say(did string) error {
+// reportSummary reports the work of the job.
+func (j *job) reportSummary(did string) error {
 	skipped := ""
 	if j.sum.Skipped > 0 {
 		skipped = ", " + progress.Counted(j.sum.Skipped, "bad line") + " skipped"

@@ -77,16 +77,16 @@ func isWorker(args []string) bool {
 
 // initBeam initializes Beam, after flags are parsed.
 var initBeam = sync.OnceFunc(func() {
-	log.SetLogger(quiet{})
+	log.SetLogger(discardLogger{})
 	sdk.Init()
 	slog.SetDefault(slog.New(slog.DiscardHandler)) // for Prism; the pipeline returns errors
 })
 
-// quiet drops the logs of Beam: the pipeline returns errors.
-type quiet struct{}
+// discardLogger drops the logs of Beam: the pipeline returns errors.
+type discardLogger struct{}
 
 // Log implements log.Logger.
-func (quiet) Log(context.Context, log.Severity, int, string) {}
+func (discardLogger) Log(context.Context, log.Severity, int, string) {}
 
 // run runs a command line and returns the exit status.
 func run(ctx context.Context, args []string, a *app) int {

@@ -348,7 +348,7 @@ func TestErrors(t *testing.T) {
 		{[]string{"group", "--by", "city", bad}, exitFailed, "weft-beam: read " + bad + ":100002: 2 fields, want 3\n"},
 		{[]string{"group", "--by", "amount", late}, exitFailed, "weft-beam: read " + late + `:100002: column amount was int64 so far, and here is "2.5"; --text amount`},
 		{[]string{"group", "--by", "city", "--agg", "sum:amount", huge}, exitFailed, "weft-beam: merge the groups of partition "},
-		{[]string{"group", "--by", "amount", "--agg", "sum:city", good}, exitFailed, "weft-beam: read " + good + ":2: column city: \"c0\" is no number; --null c0 "},
+		{[]string{"group", "--by", "amount", "--agg", "sum:city", good}, exitFailed, "weft-beam: read " + good + ":2: column city: \"c0\" is not a number; use --null c0 "},
 		{[]string{"distinct", members}, exitFailed, "weft-beam: read " + members + ":200001: member \"b\" comes here first"},
 		{[]string{"group", "--by", "city", dir + "/*.xml"}, exitFailed, "weft-beam: no file matches "},
 		{[]string{"group", "--by", "city", dir}, exitFailed, "weft-beam: " + dir + ": is a directory\n"},

@@ -137,7 +137,7 @@ func (j *job) groups(s sdk.Scope, rows sdk.PCollection) (sdk.PCollection, error)
 	if j.ordinal() {
 		opts.Order = order
 	}
-	if j.ownMemory {
+	if j.memorySet {
 		opts.Memory = int64(j.Limit)
 	}
 	return beam.Group(s, rows, keys, values, aggs, opts)

@@ -16,7 +16,7 @@ import (
 	"github.com/weftgo/weft/internal/table/flags"
 )
 
-var errLost = errors.New(
+var errNoResult = errors.New(
 	"the runner has lost the result: workers wrote none to --temp-location")
 
 // print prints the result in the requested order. Rows that are equal in that order follow the
@@ -25,11 +25,11 @@ func (j *job) print(ctx context.Context, r *result) (err error) {
 	if j.count {
 		return j.printCount(ctx, r)
 	}
-	by, err := j.Sorts(j.gr.Fields)
+	keys, err := j.Sorts(j.gr.Fields)
 	if err != nil {
 		return err
 	}
-	by = append(by, table.Sort{Column: len(j.gr.Fields)})
+	keys = append(keys, table.Sort{Column: len(j.gr.Fields)})
 	var sorter *extsort.Sorter
 	defer func() {
 		if sorter != nil {
@@ -40,7 +40,7 @@ func (j *job) print(ctx context.Context, r *result) (err error) {
 		for columns, err := range r.pages(ctx) {
 			if err == nil {
 				if sorter == nil {
-					sorter = j.newSorter(by, columns)
+					sorter = j.newSorter(keys, columns)
 				}
 				err = sorter.Add(ctx, columns)
 			}
@@ -55,23 +55,23 @@ func (j *job) print(ctx context.Context, r *result) (err error) {
 		return err
 	}
 	if sorter == nil {
-		return errLost
+		return errNoResult
 	}
 	j.sum.Groups = int64(n)
-	return j.write(ctx, withoutLast(sorter.Pages(ctx)))
+	return j.write(ctx, dropLastColumn(sorter.Pages(ctx)))
 }
 
 // newSorter sorts rows like those of a page.
-func (j *job) newSorter(by []table.Sort, page []column.Column) *extsort.Sorter {
+func (j *job) newSorter(keys []table.Sort, page []column.Column) *extsort.Sorter {
 	types := make([]column.Type, len(page))
 	for i, c := range page {
 		types[i] = c.Type()
 	}
-	return extsort.New(j.dev, extsort.Options{Keys: table.Keys(types, by), Top: j.Top,
+	return extsort.New(j.dev, extsort.Options{Keys: table.Keys(types, keys), Top: j.Top,
 		Memory: int64(j.Limit) / flags.SortShare, TempDir: j.TempDir})
 }
 
-func withoutLast(pages iter.Seq2[[]column.Column, error]) iter.Seq2[[]column.Column, error] {
+func dropLastColumn(pages iter.Seq2[[]column.Column, error]) iter.Seq2[[]column.Column, error] {
 	return func(yield func([]column.Column, error) bool) {
 		for columns, err := range pages {
 			if !yield(columns[:max(len(columns)-1, 0)], err) {
@@ -106,7 +106,7 @@ func (j *job) write(ctx context.Context, rows iter.Seq2[[]column.Column, error])
 	if j.verb == "distinct" {
 		did = fmt.Sprintf(", %d distinct", j.sum.Groups)
 	}
-	return j.say(did)
+	return j.reportSummary(did)
 }
 
 // printCount prints the number of groups.
@@ -120,7 +120,7 @@ func (j *job) printCount(ctx context.Context, r *result) (err error) {
 		j.sum.Groups += column.Values[int64](columns[0])[0]
 	}
 	if !found {
-		return errLost
+		return errNoResult
 	}
 	j.sum.Seconds = time.Since(j.start).Seconds()
 	if j.app.json {
@@ -131,5 +131,5 @@ func (j *job) printCount(ctx context.Context, r *result) (err error) {
 	if err != nil {
 		return fmt.Errorf("write results: %w", flags.Reason(err))
 	}
-	return j.say(fmt.Sprintf(", %d distinct", j.sum.Groups))
+	return j.reportSummary(fmt.Sprintf(", %d distinct", j.sum.Groups))
 }

@@ -143,7 +143,7 @@ func (x *Stack) Check(ctx context.Context) (r Report, err error) {
 		x.stream.CopyOut(ctx, device.Bytes(nodes), x.nodes.Ptr())); err != nil {
 		return r, err
 	}
-	if r.Counters, err = x.epochs.Counters(ctx, x.stream); err != nil {
+	if r.Counters, err = x.epochs.ReadCounters(ctx, x.stream); err != nil {
 		return r, err
 	}
 	r.Pushed, r.Popped, r.Refused = int(words[0]), int(words[1]), int(words[3])
@@ -165,8 +165,8 @@ func (x *Stack) Check(ctx context.Context) (r Report, err error) {
 		return r, fmt.Errorf("%d nodes in the stack, %d pushed and %d popped", left, r.Pushed, r.Popped)
 	case uint64(r.Popped) != r.Retired:
 		return r, fmt.Errorf("%d popped and %d retired", r.Popped, r.Retired)
-	case uint64(r.Used) != uint64(left)+r.Limbo()+r.Held:
-		return r, fmt.Errorf("%d nodes in use, %d in the stack, %d in limbo and %d held", r.Used, left, r.Limbo(), r.Held)
+	case uint64(r.Used) != uint64(left)+r.Pending()+r.Held:
+		return r, fmt.Errorf("%d nodes in use, %d in the stack, %d in limbo and %d held", r.Used, left, r.Pending(), r.Held)
 	}
 	return r, nil
 }

@@ -74,9 +74,9 @@ func TestMemoryIsFlat(t *testing.T) {
 		for i := range launches {
 			x.mustRun(t, load)
 			r := x.check(t)
-			most = max(most, int(r.Limbo()))
+			most = max(most, int(r.Pending()))
 			if r.Refused != 0 {
-				t.Fatalf("launch %d: %d pushes without a node: %d in use, %d in limbo", i, r.Refused, r.Used, r.Limbo())
+				t.Fatalf("launch %d: %d pushes without a node: %d in use, %d in limbo", i, r.Refused, r.Used, r.Pending())
 			}
 		}
 		r := x.check(t)
@@ -93,8 +93,8 @@ func TestMemoryIsFlat(t *testing.T) {
 		if err := x.epochs.Collect(x.stream); err != nil {
 			t.Fatal(err)
 		}
-		if r := x.check(t); r.Limbo() != 0 || r.Freed != r.Retired {
-			t.Errorf("%d in limbo behind a collection, %d freed of %d", r.Limbo(), r.Freed, r.Retired)
+		if r := x.check(t); r.Pending() != 0 || r.Freed != r.Retired {
+			t.Errorf("%d in limbo behind a collection, %d freed of %d", r.Pending(), r.Freed, r.Retired)
 		}
 	}
 }
@@ -158,7 +158,7 @@ func TestAllocationFails(t *testing.T) {
 	for after := range 4 {
 		devicetest.FailAfter(dev, after)
 		_, err := New(t.Context(), dev, Options{Nodes: 100, Values: 100})
-		devicetest.Heal(dev)
+		devicetest.ClearFailures(dev)
 		if !errors.Is(err, device.ErrMemory) {
 			t.Errorf("after %d allocations: %v", after, err)
 		}
@@ -166,7 +166,7 @@ func TestAllocationFails(t *testing.T) {
 	x := newStack(t, dev, Options{Nodes: 100, Values: 100})
 	devicetest.FailAfter(dev, 0)
 	_, err := x.epochs.Pin(x.stream)
-	devicetest.Heal(dev)
+	devicetest.ClearFailures(dev)
 	if !errors.Is(err, device.ErrMemory) {
 		t.Errorf("a pin without memory: %v", err)
 	}

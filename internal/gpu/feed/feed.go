@@ -54,13 +54,13 @@ type Piece struct {
 
 // Feed holds the streams and the memory of pieces. Only one goroutine may use it at a time.
 type Feed struct {
-	work   *device.Stream
-	dev    device.Device
-	copies *device.Stream
-	bytes  int // of a piece; 0: PieceBytes
-	slots  [Slots]slot
-	turn   int         // slot of the next piece
-	cores  *cpu.Device // cores that copy pageable memory
+	work     *device.Stream
+	dev      device.Device
+	copies   *device.Stream
+	bytes    int // of a piece; 0: PieceBytes
+	slots    [Slots]slot
+	nextSlot int         // slot of the next piece
+	cores    *cpu.Device // cores that copy pageable memory
 }
 
 // slot is the memory of a piece.
@@ -144,17 +144,17 @@ func (f *Feed) Run(
 			err = end
 		}
 	}()
-	rows, first := Rows(f.bytes, columns), f.turn
+	rows, first := Rows(f.bytes, columns), f.nextSlot
 	pieces, sent := (n+rows-1)/rows, 0
-	f.turn = (first + pieces) % Slots
+	f.nextSlot = (first + pieces) % Slots
 	for i := range pieces {
 		for ; sent < min(i+Slots, pieces); sent++ {
 			lo, s := sent*rows, &f.slots[(first+sent)%Slots]
-			if err := f.send(ctx, s, columns, lo, min(rows, n-lo)); err != nil {
+			if err := f.submitCopies(ctx, s, columns, lo, min(rows, n-lo)); err != nil {
 				return err
 			}
 		}
-		if err := f.use(&f.slots[(first+i)%Slots], each); err != nil {
+		if err := f.submitWork(&f.slots[(first+i)%Slots], each); err != nil {
 			return err
 		}
 	}
@@ -177,8 +177,8 @@ func Rows(bytes int, columns []column.Column) int {
 	return max(64, 8*bytes/max(8*minRow, bits)/64*64)
 }
 
-// use submits the work on a piece after its copies.
-func (f *Feed) use(s *slot, each func(p *Piece) error) error {
+// submitWork submits the work on a piece after its copies.
+func (f *Feed) submitWork(s *slot, each func(p *Piece) error) error {
 	if err := f.work.Wait(s.full); err != nil {
 		return err
 	}
@@ -194,8 +194,8 @@ type part struct {
 	at    int
 }
 
-// lay assigns the columns of a piece their places in the slot.
-func (s *slot) lay(columns []column.Column, lo, n int) (parts []part, size int) {
+// layOut assigns the columns of a piece their places in the slot.
+func (s *slot) layOut(columns []column.Column, lo, n int) (parts []part, size int) {
 	s.piece = Piece{First: lo, N: n, Columns: make([]Column, len(columns))}
 	add := func(b []byte) (at device.Ptr) {
 		parts = append(parts, part{b, size})
@@ -207,10 +207,10 @@ func (s *slot) lay(columns []column.Column, lo, n int) (parts []part, size int) 
 		if c.Type() == column.None {
 			continue
 		}
-		some := c.Slice(lo, lo+n)
-		to := Column{Type: c.Type(), Values: add(some.Raw())}
+		rows := c.Slice(lo, lo+n)
+		to := Column{Type: c.Type(), Values: add(rows.Raw())}
 		if c.HasNulls() {
-			bits, offset := some.Valid().Raw()
+			bits, offset := rows.Valid().Raw()
 			to.Valid, to.Offset = add(bits[offset/8:(offset+n+7)/8]), offset%8
 		}
 		s.piece.Columns[i] = to
@@ -218,13 +218,13 @@ func (s *slot) lay(columns []column.Column, lo, n int) (parts []part, size int) 
 	return parts, size
 }
 
-// send submits the copies of a piece to its slot, after the work on the slot's previous piece has
-// been submitted.
-func (f *Feed) send(ctx context.Context, s *slot, columns []column.Column, lo, n int) error {
+// submitCopies submits the copies of a piece to its slot, after the work on the slot's previous
+// piece has been submitted.
+func (f *Feed) submitCopies(ctx context.Context, s *slot, columns []column.Column, lo, n int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	parts, size := s.lay(columns, lo, n)
+	parts, size := s.layOut(columns, lo, n)
 	if err := f.reserve(s, size); err != nil {
 		return err
 	}
@@ -244,14 +244,14 @@ func (f *Feed) send(ctx context.Context, s *slot, columns []column.Column, lo, n
 		}
 	}
 	for _, p := range parts {
-		if err := f.copy(ctx, s, p); err != nil {
+		if err := f.submitCopy(ctx, s, p); err != nil {
 			return err
 		}
 	}
 	return f.copies.Record(s.full)
 }
 
-// reserve makes room for a piece.
+// reserve makes the memory of a slot large enough for a piece.
 func (f *Feed) reserve(s *slot, size int) (err error) {
 	if s.memory.Len() >= size {
 		return nil
@@ -268,8 +268,8 @@ func (f *Feed) reserve(s *slot, size int) (err error) {
 	return err
 }
 
-// copy submits the copy of a part.
-func (f *Feed) copy(ctx context.Context, s *slot, p part) (err error) {
+// submitCopy submits the copy of a part.
+func (f *Feed) submitCopy(ctx context.Context, s *slot, p part) (err error) {
 	if len(p.bytes) == 0 {
 		return nil
 	}

@@ -183,7 +183,7 @@ func TestFailures(t *testing.T) {
 func TestOmissionsAreNoticed(t *testing.T) {
 	var tries []dst.Try
 	for seed := range uint64(4) {
-		tries = append(tries, dst.OnSim(t, seed, func(t testing.TB, dev device.Device, _ uint64) {
+		tries = append(tries, dst.SimTry(t, seed, func(t testing.TB, dev device.Device, _ uint64) {
 			tryRun(t, dev, 1, 500, 64, 900)
 			tryHurry(t, dev)
 		}))

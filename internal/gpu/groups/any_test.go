@@ -166,11 +166,11 @@ func (f Func) of(t Type, rows int, values []uint64) (bits uint64, none bool) {
 		return math.Float64bits(total / float64(len(values))), false
 	case MeanOfFloats:
 		return math.Float64bits(total / float64(len(values))), false
-	case Least:
+	case MinOf:
 		return extreme(low, least), false
-	case Greatest:
+	case MaxOf:
 		return extreme(high, most), false
-	case First:
+	case FirstOf:
 		return values[0], false
 	}
 	return values[len(values)-1], false
@@ -178,7 +178,7 @@ func (f Func) of(t Type, rows int, values []uint64) (bits uint64, none bool) {
 
 // width returns the size of results.
 func (a Aggregate) width() int {
-	if a.Func >= Least {
+	if a.Func >= MinOf {
 		return a.Type.Size()
 	}
 	return 8
@@ -190,7 +190,7 @@ func (a Aggregate) same(got, want uint64) bool {
 	switch {
 	case a.Func == MeanOf:
 		return math.Abs(x-y) <= 1e-14*math.Abs(y)
-	case a.Func >= Least && a.Type >= Float32:
+	case a.Func >= MinOf && a.Type >= Float32:
 		x, y = float(a.Type, got), float(a.Type, want)
 	case a.Func != SumOfFloats && a.Func != MeanOfFloats:
 		return got == want
@@ -263,7 +263,7 @@ func tryMany(t testing.TB, dev device.Device) {
 	for i, x := range manyKeys {
 		x.try(t, dev, uint64(i), small)
 		// no launch ends before all rounds
-		x.try(t, dev, uint64(i), Options{LeastSlots: 1 << 14, Round: 1024, Cells: 31, Blocks: 2})
+		x.try(t, dev, uint64(i), Options{MinSlots: 1 << 14, Round: 1024, Cells: 31, Blocks: 2})
 	}
 }
 
@@ -271,7 +271,7 @@ func tryMany(t testing.TB, dev device.Device) {
 func (x shape) aggregates() (all []Aggregate) {
 	all = append(all, Aggregate{Func: CountRows})
 	for i, t := range x.values {
-		funcs := []Func{CountOf, SumOf, MeanOf, Least, Greatest, First, Last}
+		funcs := []Func{CountOf, SumOf, MeanOf, MinOf, MaxOf, FirstOf, LastOf}
 		switch {
 		case t == Bool:
 			funcs = slices.Delete(funcs, 1, 3)

@@ -30,7 +30,8 @@
 //
 // If more keys may come than fit in the table, the host waits for the kernel. A row that overflows
 // is listed, and no block begins another round. Then the records move to a larger table. Each block
-// continues with its list, and with the round that it had reached.
+// continues with its list, and with the round that it had reached. A table of package linear cannot
+// do that, because lookups may use it meanwhile. It grows ahead, for keys that may never come.
 package groups
 
 import (
@@ -86,14 +87,14 @@ type Column struct {
 	Offset int
 }
 
-func (c Column) from(row int) Column {
+func (c Column) offsetBy(row int) Column {
 	c.Values += device.Ptr(row * c.Type.Size())
 	c.Offset += row
 	return c
 }
 
-// known returns a column in the kernels' form.
-func (c Column) known() column {
+// descriptor returns a column in the kernels' form.
+func (c Column) descriptor() column {
 	return column{values: c.Values, valid: c.Valid, offset: uint64(c.Offset)}
 }
 
@@ -118,19 +119,19 @@ type Rows struct {
 	Before int
 }
 
-// From returns n rows from a row on.
-func (r Rows) From(row, n int) Rows {
-	from := Rows{N: n, Filter: r.Filter, Numbers: r.Numbers, Before: r.Before + row}
+// Slice returns n rows from a row on.
+func (r Rows) Slice(row, n int) Rows {
+	part := Rows{N: n, Filter: r.Filter, Numbers: r.Numbers, Before: r.Before + row}
 	for _, c := range r.Keys {
-		from.Keys = append(from.Keys, c.from(row))
+		part.Keys = append(part.Keys, c.offsetBy(row))
 	}
 	for _, c := range r.Values {
-		from.Values = append(from.Values, c.from(row))
+		part.Values = append(part.Values, c.offsetBy(row))
 	}
-	if from.Numbers != 0 {
-		from.Numbers += device.Ptr(4 * row)
+	if part.Numbers != 0 {
+		part.Numbers += device.Ptr(4 * row)
 	}
-	return from
+	return part
 }
 
 // nulls reports whether keys may be null.
@@ -177,18 +178,19 @@ const (
 	MeanOf
 	SumOfFloats
 	MeanOfFloats
-	Least
-	Greatest
-	// Beyond is the part of a sum of integers above 64 bits. The sum is SumOf plus 2^64 times it.
-	Beyond
-	First
-	Last
+	MinOf
+	MaxOf
+	// HighSumOf is the part of a sum of integers above 64 bits. The sum is SumOf plus 2^64 times
+	// it.
+	HighSumOf
+	FirstOf
+	LastOf
 )
 
-// keeps holds the field that each function requires.
-var keeps = map[Func]Op{
-	SumOf: Sum, MeanOf: Sum, Beyond: Sum, SumOfFloats: SumFloat, MeanOfFloats: SumFloat,
-	Least: Min, Greatest: Max, First: FirstRow, Last: LastRow,
+// fieldOps holds the field that each function requires.
+var fieldOps = map[Func]Op{
+	SumOf: Sum, MeanOf: Sum, HighSumOf: Sum, SumOfFloats: SumFloat, MeanOfFloats: SumFloat,
+	MinOf: Min, MaxOf: Max, FirstOf: FirstRow, LastOf: LastRow,
 }
 
 // Aggregate is a function of a column of values.
@@ -216,7 +218,7 @@ func LayoutOf(keys Keys, aggs []Aggregate) Layout {
 }
 
 func (a Aggregate) field() (f Field, ok bool) {
-	kept, ok := keeps[a.Func]
+	kept, ok := fieldOps[a.Func]
 	return Field{Op: kept, Type: a.Type, Column: a.Column}, ok
 }
 

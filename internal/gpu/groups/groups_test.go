@@ -104,7 +104,7 @@ func rowsOf(key part, values ...part) Rows {
 var sumLayout = Layout{Keys: oneKey(Int64), Fields: []Field{{Op: Sum, Type: Int64}}}
 
 // small options make tables that overflow.
-var small = Options{LeastSlots: 64, Round: 1024, Cells: 31, Blocks: 2}
+var small = Options{MinSlots: 64, Round: 1024, Cells: 31, Blocks: 2}
 
 // Counts and sums in one kernel, of batches that fit and do not.
 func TestSmokeSum(t *testing.T) {
@@ -159,13 +159,13 @@ func read(t testing.TB, table *Table, aggs ...Aggregate) results {
 		c, err := device.Make[uint64](table.dev, n)
 		must(t, err)
 		columns = append(columns, c)
-		outputs = append(outputs, Output{Aggregate: a, Column: c.Ptr(), Over: -1})
+		outputs = append(outputs, Output{Aggregate: a, Column: c.Ptr(), OverflowRow: -1})
 	}
 	must(t, table.Result(context.Background(), n, Results{Keys: []KeyOutput{{Column: keys.Ptr()}}, Outputs: outputs}), keys.CopyTo(context.Background(), table.Stream(), r.keys))
 	for i, c := range columns {
 		words := make([]uint64, n)
 		must(t, c.CopyTo(context.Background(), table.Stream(), words), c.Free())
-		r.values, r.over = append(r.values, words), append(r.over, outputs[i].Over)
+		r.values, r.over = append(r.values, words), append(r.over, outputs[i].OverflowRow)
 	}
 	must(t, keys.Free())
 	return r
@@ -225,7 +225,7 @@ func TestSmokeFields(t *testing.T) {
 func tryFields(t testing.TB, dev device.Device, r source, o Options, batches ...int) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	aggs := []Aggregate{
-		{}, {Func: Least, Type: Int64}, {Func: SumOf, Type: Int64}, {Func: MeanOf, Type: Int64}, {Func: Greatest, Type: Int64},
+		{}, {Func: MinOf, Type: Int64}, {Func: SumOf, Type: Int64}, {Func: MeanOf, Type: Int64}, {Func: MaxOf, Type: Int64},
 		{Func: SumOfFloats, Type: Float32, Column: 1}, {Func: MeanOfFloats, Type: Float32, Column: 1},
 	}
 	table, err := New(dev, LayoutOf(oneKey(Int64), aggs), o)
@@ -323,7 +323,7 @@ func TestLenEnds(t *testing.T) {
 	}
 	there := devicetest.Upload(t, s, keys)
 	for looks, ended := 0, true; ended; looks++ {
-		table, err := New(dev, sumLayout, Options{LeastSlots: 64})
+		table, err := New(dev, sumLayout, Options{MinSlots: 64})
 		must(t, err)
 		must(t, table.Add(s, rowsOf(at(there.Sub(0, 3)), at(there.Sub(0, 3)))))
 		_, err = table.Len(&endsLater{t.Context(), looks})
@@ -364,7 +364,7 @@ func TestNewRefuses(t *testing.T) {
 		for range c.fields {
 			l.Fields = append(l.Fields, Field{Op: Min, Type: Int64})
 		}
-		table, err := New(dev, l, Options{LeastSlots: 64})
+		table, err := New(dev, l, Options{MinSlots: 64})
 		if !errors.Is(err, c.want) {
 			t.Errorf("%d words: %v, want %v", l.words(), err, c.want)
 		}
@@ -390,7 +390,7 @@ func TestCapacity(t *testing.T) {
 		for range 2 {
 			must(t, table.Add(s, rowsOf(at(there), at(there))))
 		}
-		if grown := table.Slots() != max(slotsOf(o.Capacity), leastSlots); grown != (o.Capacity == 0) {
+		if grown := table.Slots() != max(slotsOf(o.Capacity), minSlots); grown != (o.Capacity == 0) {
 			t.Errorf("capacity for %d keys, and %d slots for %d", o.Capacity, table.Slots(), n)
 		}
 		if groups, err := table.Len(context.Background()); err != nil || groups != n {

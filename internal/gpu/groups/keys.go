@@ -17,7 +17,7 @@ type Keys struct {
 func KeysOf(types []Type, nulls bool) Keys {
 	k := Keys{fields: make([]key, len(types)), words: 1}
 	used := 0 // bits of the last word
-	take := func(bits int) (word, shift uint32) {
+	takeBits := func(bits int) (word, shift uint32) {
 		if used+bits > 64 {
 			k.words, used = k.words+1, 0
 		}
@@ -26,11 +26,11 @@ func KeysOf(types []Type, nulls bool) Keys {
 	}
 	for i, t := range types {
 		k.fields[i] = key{type_: uint32(t), nullWord: none}
-		k.fields[i].word, k.fields[i].shift = take(8 * t.Size())
+		k.fields[i].word, k.fields[i].shift = takeBits(8 * t.Size())
 	}
 	for i := range types {
 		if nulls {
-			k.fields[i].nullWord, k.fields[i].nullShift = take(1)
+			k.fields[i].nullWord, k.fields[i].nullShift = takeBits(1)
 		}
 	}
 	return k
@@ -39,14 +39,14 @@ func KeysOf(types []Type, nulls bool) Keys {
 // Words returns the number of words of a key. Keys of a [Table] have one.
 func (k Keys) Words() int { return k.words }
 
-// at returns the columns in the kernels' form.
-func (k Keys) at(columns []Column) []key {
-	known := make([]key, len(k.fields))
+// descriptors returns the columns in the kernels' form.
+func (k Keys) descriptors(columns []Column) []key {
+	keys := make([]key, len(k.fields))
 	for i, f := range k.fields {
-		f.column = columns[i].known()
-		known[i] = f
+		f.column = columns[i].descriptor()
+		keys[i] = f
 	}
-	return known
+	return keys
 }
 
 // KeyOutput is the target of a key column of results.
@@ -57,11 +57,11 @@ type KeyOutput struct {
 
 // outputs returns outputs in the kernels' form.
 func (k Keys) outputs(outputs []KeyOutput) []keyOutput {
-	known := make([]keyOutput, len(outputs))
+	all := make([]keyOutput, len(outputs))
 	for i, o := range outputs {
-		known[i] = keyOutput{column: o.Column, valid: o.Valid, from: k.fields[i]}
+		all[i] = keyOutput{column: o.Column, valid: o.Valid, from: k.fields[i]}
 	}
-	return known
+	return all
 }
 
 // bytesOf returns the bytes of a kernel struct, for a copy to a device.

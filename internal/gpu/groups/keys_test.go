@@ -32,7 +32,7 @@ func tryNumbers(t testing.TB, dev device.Device, keys int, batches ...int) {
 	numbers, err := NewNumbers(dev, types, Options{Round: 1024})
 	must(t, err)
 	defer numbers.Close()
-	aggs := []Aggregate{{Func: CountRows}, {Func: First, Type: Int64}, {Func: Last, Type: Int64}, {Func: CountOf, Type: Int64}}
+	aggs := []Aggregate{{Func: CountRows}, {Func: FirstOf, Type: Int64}, {Func: LastOf, Type: Int64}, {Func: CountOf, Type: Int64}}
 	table, err := New(dev, LayoutOf(Keys{}, aggs), small)
 	must(t, err)
 	defer table.Close()

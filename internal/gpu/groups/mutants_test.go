@@ -36,12 +36,12 @@ func TestSchedules(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	mutate.OnSim(t, kernelTests, 1, 90)
+	mutate.RunOnSim(t, kernelTests, 1, 90)
 }
 
 // tableMutants are broken variants of the kernels: their PTX with one pattern replaced wherever it
 // occurs in the kernels of a name.
-var tableMutants = []mutate.Broken{
+var tableMutants = []mutate.Fault{
 	{"a record is claimed at the scope of a block", "sum", `atom\.relaxed\.gpu(\.global\.cas\.b64)`, "atom.relaxed.cta$1"},
 	{"records are added to at the scope of a block", "sum", `red\.relaxed\.gpu(\.global\.add\.u64)`, "red.relaxed.cta$1"},
 	{"the same of any fields", "add", `red\.relaxed\.gpu(\.global\.add\.u64)`, "red.relaxed.cta$1"},
@@ -56,7 +56,7 @@ var tableMutants = []mutate.Broken{
 
 // The tests of the kernels detect every mutant.
 func TestMutantsFailKernelTests(t *testing.T) {
-	mutate.WantAllNoticed(t, kernelTests, tableMutants)
+	mutate.RequireAllDetected(t, kernelTests, tableMutants)
 }
 
 //go:embed testdata/survivors.txt
@@ -64,8 +64,8 @@ var survivors string
 
 // trials of random mutants take longer.
 func trials(m *mutate.Mutant) []mutate.Trial {
-	quick, random := mutate.OnDevices(m.Arch, 2, kernelTests)
-	most, others := mutate.OnDevices(m.Arch, 2, []mutate.KernelTest{{Name: "many", Run: tryMany}, {Name: "any columns", Run: tryAny}})
+	quick, random := mutate.DeviceTrials(m.Arch, 2, kernelTests)
+	most, others := mutate.DeviceTrials(m.Arch, 2, []mutate.KernelTest{{Name: "many", Run: tryMany}, {Name: "any columns", Run: tryAny}})
 	return slices.Concat(quick, most, random, others)
 }
 

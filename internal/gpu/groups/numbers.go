@@ -13,59 +13,60 @@ import (
 )
 
 const (
-	// leastNumbers is the default capacity.
-	leastNumbers = 1 << 16
-	// leastChunk and mostChunk bound the rows of a launch. After each launch the host reads how
+	// defaultNumbers is the default capacity.
+	defaultNumbers = 1 << 16
+	// minChunk and maxChunk bound the rows of a launch. After each launch the host reads how
 	// many have no number.
-	leastChunk, mostChunk = 1 << 20, 1 << 24
-	// mostNumbers is the maximum number of keys: all numbers differ from none.
-	mostNumbers = none - 1
+	minChunk, maxChunk = 1 << 20, 1 << 24
+	// maxNumbers is the maximum number of keys: all numbers differ from none.
+	maxNumbers = none - 1
 )
 
 // Numbers numbers keys that are rows of words. Only one goroutine at a time may use it.
 type Numbers struct {
 	keyKernels
-	turns
+	streamOrder
 
 	dev  device.Device
 	keys Keys
-	// chunk is the number of rows of a launch. It grows up to most if few rows have no number.
-	chunk, most int
+	// chunk is the number of rows of a launch. It grows up to chunkLimit if few rows have no
+	// number.
+	chunk, chunkLimit int
 
-	places  device.Slice[uint64]
-	rows    device.Slice[uint64] // by number
-	known   device.Slice[uint8]  // the key columns
-	counts  device.Slice[uint32] // numbers used, and rows of a launch without a number
-	spare   device.Slice[uint32] // one unused number per thread
-	numbers device.Slice[uint32] // of the rows of a launch
-	missing device.Slice[uint32] // the rows without a number
-	at      index
+	places     device.Slice[uint64]
+	rows       device.Slice[uint64] // by number
+	keyColumns device.Slice[uint8]  // the key columns
+	counts     device.Slice[uint32] // numbers used, and rows of a launch without a number
+	spare      device.Slice[uint32] // one unused number per thread
+	numbers    device.Slice[uint32] // of the rows of a launch
+	missing    device.Slice[uint32] // the rows without a number
+	desc       index
 
-	room  int
-	bound int // upper bound of the numbers used
+	capacity int
+	bound    int // upper bound of the numbers used
 }
 
 // NewNumbers returns Numbers for keys of some types, with the capacity of the options.
 func NewNumbers(dev device.Device, types []Type, o Options) (x *Numbers, err error) {
-	x = &Numbers{dev: dev, keys: KeysOf(types, true), chunk: leastChunk, most: mostChunk}
-	least := leastNumbers
+	x = &Numbers{dev: dev, keys: KeysOf(types, true), chunk: minChunk, chunkLimit: maxChunk}
+	minCapacity := defaultNumbers
 	if o.Round > 0 {
-		x.chunk, x.most, least = o.Round, 2*o.Round, o.Round
+		x.chunk, x.chunkLimit, minCapacity = o.Round, 2*o.Round, o.Round
 	}
-	if err := x.open(min(max(o.Capacity, least), mostNumbers)); err != nil {
+	if err := x.open(min(max(o.Capacity, minCapacity), maxNumbers)); err != nil {
 		return nil, errors.Join(err, x.Close())
 	}
 	return x, nil
 }
 
-func (x *Numbers) open(room int) (err error) {
+func (x *Numbers) open(capacity int) (err error) {
 	if err := x.load(x.dev); err != nil {
 		return err
 	}
-	if err := x.turns.open(x.dev); err != nil {
+	if err := x.streamOrder.open(x.dev); err != nil {
 		return err
 	}
-	if x.known, err = device.Make[uint8](x.dev, len(x.keys.fields)*int(unsafe.Sizeof(key{}))); err != nil {
+	if x.keyColumns, err = device.Make[uint8](x.dev, len(x.keys.fields)*int(unsafe.Sizeof(key{}))); err != nil {
 		return err
 	}
 	if x.counts, err = device.Make[uint32](x.dev, 2); err != nil {
@@ -74,10 +75,10 @@ func (x *Numbers) open(room int) (err error) {
 	if x.spare, err = device.Make[uint32](x.dev, x.threads()); err != nil {
 		return err
 	}
-	if x.at, x.places, x.rows, err = x.make(room); err != nil {
+	if x.desc, x.places, x.rows, err = x.make(capacity); err != nil {
 		return err
 	}
-	x.room = room
+	x.capacity = capacity
 	s, err := x.dev.NewStream()
 	if err != nil {
 		return err
@@ -92,12 +93,12 @@ func NumberBytes(types []Type) int { return 8*KeysOf(types, true).words + 8*8/5 
 // threads returns the number of threads of the largest launch.
 func (x *Numbers) threads() int { return gpu.Wave(x.dev, math.MaxInt32).X * gpu.Block.X }
 
-// make allocates an index and rows of words with a capacity of room numbers.
-func (x *Numbers) make(room int) (to index, places, rows device.Slice[uint64], err error) {
-	if places, err = device.Make[uint64](x.dev, slotsOf(room)); err != nil {
+// make allocates an index and rows of words with a capacity of n numbers.
+func (x *Numbers) make(capacity int) (to index, places, rows device.Slice[uint64], err error) {
+	if places, err = device.Make[uint64](x.dev, slotsOf(capacity)); err != nil {
 		return to, places, rows, err
 	}
-	if rows, err = device.Make[uint64](x.dev, room*x.keys.words); err != nil {
+	if rows, err = device.Make[uint64](x.dev, capacity*x.keys.words); err != nil {
 		return to, places, rows, errors.Join(err, places.Free())
 	}
 	to = index{places: places.Ptr(), rows: rows.Ptr(), seed: rand.Uint64(), slots: uint32(places.Len()), words: uint32(x.keys.words)}
@@ -106,7 +107,7 @@ func (x *Numbers) make(room int) (to index, places, rows device.Slice[uint64], e
 
 // Close waits for all work and frees the memory. Idempotent.
 func (x *Numbers) Close() error {
-	return errors.Join(x.turns.close(), x.places.Free(), x.rows.Free(), x.known.Free(), x.counts.Free(), x.spare.Free(), x.numbers.Free(), x.missing.Free())
+	return errors.Join(x.streamOrder.close(), x.places.Free(), x.rows.Free(), x.keyColumns.Free(), x.counts.Free(), x.spare.Free(), x.numbers.Free(), x.missing.Free())
 }
 
 // Number submits numbering rows by their keys, in chunks, and calls each with the rows of a chunk,
@@ -119,36 +120,36 @@ func (x *Numbers) Number(s *device.Stream, r Rows, each func(r Rows) error) erro
 func (x *Numbers) numberAll(s *device.Stream, r Rows, each func(r Rows) error) error {
 	for lo, n := 0, 0; lo < r.N; lo += n {
 		n = min(r.N-lo, x.chunk)
-		some := r.From(lo, n)
-		if err := x.numberSome(s, some); err != nil {
+		part := r.Slice(lo, n)
+		if err := x.numberChunk(s, part); err != nil {
 			return err
 		}
-		some.Keys, some.Filter, some.Numbers = nil, AllRows, x.numbers.Ptr()
-		if err := each(some); err != nil {
+		part.Keys, part.Filter, part.Numbers = nil, AllRows, x.numbers.Ptr()
+		if err := each(part); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// numberSome submits numbering the rows of a launch.
-func (x *Numbers) numberSome(s *device.Stream, r Rows) error {
+// numberChunk submits numbering the rows of a launch.
+func (x *Numbers) numberChunk(s *device.Stream, r Rows) error {
 	if err := x.scratch(s, r.N); err != nil {
 		return err
 	}
-	if err := errors.Join(x.known.CopyFrom(s, bytesOf(x.keys.at(r.Keys))), s.Fill(x.counts.Ptr()+4, 0, 1)); err != nil {
+	if err := errors.Join(x.keyColumns.CopyFrom(s, bytesOf(x.keys.descriptors(r.Keys))), s.Fill(x.counts.Ptr()+4, 0, 1)); err != nil {
 		return err
 	}
 	p := x.params(r)
 	if err := device.Launch(s, x.find, gpu.Wave(x.dev, r.N), gpu.Block, &p); err != nil {
 		return err
 	}
-	if x.bound+r.N > x.room {
-		missing, err := x.makeRoom(s)
+	if x.bound+r.N > x.capacity {
+		missing, err := x.reserve(s)
 		if err != nil {
 			return err
 		}
-		if x.chunk < x.most && missing < r.N/8 {
+		if x.chunk < x.chunkLimit && missing < r.N/8 {
 			x.chunk *= 2
 		}
 		if missing == 0 {
@@ -163,7 +164,7 @@ func (x *Numbers) numberSome(s *device.Stream, r Rows) error {
 
 func (x *Numbers) params(r Rows) numberParams {
 	return numberParams{
-		index: x.at, keys: x.known.Ptr(), numbers: x.numbers.Ptr(), used: x.counts.Ptr(), count: x.counts.Ptr() + 4, missing: x.missing.Ptr(),
+		index: x.desc, keys: x.keyColumns.Ptr(), numbers: x.numbers.Ptr(), used: x.counts.Ptr(), count: x.counts.Ptr() + 4, missing: x.missing.Ptr(),
 		spare: x.spare.Ptr(), n: uint32(r.N), nkeys: uint32(len(r.Keys)), filter: uint32(r.Filter),
 	}
 }
@@ -183,31 +184,31 @@ func (x *Numbers) scratch(s *device.Stream, n int) (err error) {
 	return err
 }
 
-// makeRoom reads how many rows have no number, and makes room for as many new keys.
-func (x *Numbers) makeRoom(s *device.Stream) (missing int, err error) {
+// reserve reads how many rows have no number, and reserves capacity for as many new keys.
+func (x *Numbers) reserve(s *device.Stream) (missing int, err error) {
 	var counts [2]uint32
 	if err := x.counts.CopyTo(context.Background(), s, counts[:]); err != nil {
 		return 0, err
 	}
 	x.bound, missing = int(counts[0]), int(counts[1])
-	switch need := x.bound + missing; {
-	case need > mostNumbers:
+	switch n := x.bound + missing; {
+	case n > maxNumbers:
 		return 0, fmt.Errorf("%w: %d keys that are longer than 64 bits", device.ErrMemory, x.bound)
-	case need > x.room:
-		return missing, x.grow(s, min(max(2*x.room, need), mostNumbers))
+	case n > x.capacity:
+		return missing, x.grow(s, min(max(2*x.capacity, n), maxNumbers))
 	}
 	return missing, nil
 }
 
 // grow increases the capacity. Existing numbers do not change.
-func (x *Numbers) grow(s *device.Stream, room int) error {
-	to, places, rows, err := x.make(room)
+func (x *Numbers) grow(s *device.Stream, capacity int) error {
+	to, places, rows, err := x.make(capacity)
 	if err != nil {
-		return fmt.Errorf("index of %d keys, which grows to one of %d: %w", x.bound, room, err)
+		return fmt.Errorf("index of %d keys, which grows to one of %d: %w", x.bound, capacity, err)
 	}
 	err = errors.Join(s.Fill(places.Ptr(), 0, 2*places.Len()), s.Copy(rows.Ptr(), x.rows.Ptr(), 8*x.bound*x.keys.words))
 	if err == nil {
-		p := reindexParams{from: x.at, to: to}
+		p := reindexParams{from: x.desc, to: to}
 		p.from.rows = to.rows
 		err = device.Launch(s, x.reindex, gpu.Wave(x.dev, x.places.Len()), gpu.Block, &p)
 	}
@@ -218,6 +219,6 @@ func (x *Numbers) grow(s *device.Stream, room int) error {
 		return errors.Join(err, places.Free(), rows.Free())
 	}
 	err = errors.Join(x.places.Free(), x.rows.Free())
-	x.at, x.places, x.rows, x.room = to, places, rows, room
+	x.desc, x.places, x.rows, x.capacity = to, places, rows, capacity
 	return err
 }

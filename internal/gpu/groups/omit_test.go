@@ -23,18 +23,18 @@ func TestOmissionsAreNoticed(t *testing.T) {
 			tryEnds,
 			func(t testing.TB, dev device.Device) { tryNumbers(t, dev, 1200, 1, 900, 1300) },
 		} {
-			tries = append(tries, dst.OnSim(t, seed, func(t testing.TB, dev device.Device, _ uint64) { try(t, devicetest.Narrow(dev)) }))
+			tries = append(tries, dst.SimTry(t, seed, func(t testing.TB, dev device.Device, _ uint64) { try(t, devicetest.Narrow(dev)) }))
 		}
 	}
 	dst.Omit(t, ".", map[string]string{
-		"s.Sync(context.Background()) in (*turns).submit": "only where an event cannot be recorded",
+		"s.Sync(context.Background()) in (*streamOrder).submit": "only where an event cannot be recorded",
 	}, tries...)
 }
 
 // tryEnds frees memory while batches are running: a column gets nulls, the context of a result
 // ends, and a table is closed.
 func tryEnds(t testing.TB, dev device.Device) {
-	table, err := New(dev, LayoutOf(oneKey(Int64), []Aggregate{{Func: Least, Type: Int64}}), Options{Capacity: 1000, Round: 1024})
+	table, err := New(dev, LayoutOf(oneKey(Int64), []Aggregate{{Func: MinOf, Type: Int64}}), Options{Capacity: 1000, Round: 1024})
 	must(t, err)
 	s := devicetest.NewStream(t, dev)
 	const n = 64

@@ -17,8 +17,8 @@ type Output struct {
 	Aggregate
 	Column device.Ptr
 	Valid  device.Ptr // a bitmap of 32-bit words, all 0 before; 0: no nulls
-	// Over is the row of a sum that overflows 64 bits and is written modulo 2^64, or -1.
-	Over int
+	// OverflowRow is the row of a sum that overflows 64 bits and is written modulo 2^64, or -1.
+	OverflowRow int
 }
 
 // Len waits for all batches and returns the number of groups.
@@ -65,26 +65,26 @@ func (t *Table) Result(ctx context.Context, n int, r Results) (err error) {
 	if r.Numbers != nil {
 		keys = r.Numbers.keys
 	}
-	known := [][]byte{bytesOf(keys.outputs(r.Keys)), nil}
+	descriptors := [][]byte{bytesOf(keys.outputs(r.Keys)), nil}
 	// number of rows, and sums that overflow
 	control, err := device.Make[uint64](t.dev, 1+len(r.Outputs))
 	if err != nil {
 		return err
 	}
-	known[1] = bytesOf(t.outputs(r.Outputs, control.Ptr()))
-	there, err := device.Make[uint8](t.dev, len(known[0])+len(known[1]))
-	defer func() { err = errors.Join(err, s.Sync(context.WithoutCancel(ctx)), control.Free(), there.Free()) }()
+	descriptors[1] = bytesOf(t.outputs(r.Outputs, control.Ptr()))
+	memory, err := device.Make[uint8](t.dev, len(descriptors[0])+len(descriptors[1]))
+	defer func() { err = errors.Join(err, s.Sync(context.WithoutCancel(ctx)), control.Free(), memory.Free()) }()
 	if err != nil {
 		return err
 	}
 	p := resultParams{
-		table: t.at, keys: there.Ptr(), outputs: there.Ptr() + device.Ptr(len(known[0])), count: control.Ptr(), first: uint64(r.First), room: uint64(n),
+		table: t.desc, keys: memory.Ptr(), outputs: memory.Ptr() + device.Ptr(len(descriptors[0])), count: control.Ptr(), first: uint64(r.First), room: uint64(n),
 		nkeys: uint32(len(r.Keys)), noutputs: uint32(len(r.Outputs)),
 	}
 	if r.Numbers != nil {
 		p.rows, p.words = r.Numbers.rows.Ptr(), uint32(keys.words)
 	}
-	if err := errors.Join(s.Fill(control.Ptr(), 0, 2*control.Len()), there.CopyFrom(s, slices.Concat(known...))); err != nil {
+	if err := errors.Join(s.Fill(control.Ptr(), 0, 2*control.Len()), memory.CopyFrom(s, slices.Concat(descriptors...))); err != nil {
 		return err
 	}
 	if err := device.Launch(s, t.result, gpu.Wave(t.dev, t.Slots()+1), gpu.Block, &p); err != nil {
@@ -99,20 +99,20 @@ func (t *Table) Result(ctx context.Context, n int, r Results) (err error) {
 	}
 	for i, row := range words[1:] {
 		if row != 0 {
-			r.Outputs[i].Over = int(row) - 1
+			r.Outputs[i].OverflowRow = int(row) - 1
 		}
 	}
 	return nil
 }
 
-// known returns a function in the kernels' form, which does not distinguish First and Last.
-func (f Func) known() uint32 { return uint32(min(f, First)) }
+// code returns a function in the kernels' form, which does not distinguish First and Last.
+func (f Func) code() uint32 { return uint32(min(f, FirstOf)) }
 
 // outputs returns outputs in the kernels' form.
 func (t *Table) outputs(outputs []Output, control device.Ptr) []output {
 	all := make([]output, len(outputs))
 	for i, o := range outputs {
-		x := output{column: o.Column, valid: o.Valid, over: control + device.Ptr(8*(1+i)), func_: o.Func.known(), type_: uint32(o.Type)}
+		x := output{column: o.Column, valid: o.Valid, over: control + device.Ptr(8*(1+i)), func_: o.Func.code(), type_: uint32(o.Type)}
 		if f, ok := o.field(); ok {
 			x.at = uint32(t.layout.word(slices.Index(t.layout.Fields, f)))
 		}

@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// leastSlots is the default size of a table: 2 MiB of records of a sector.
-	leastSlots = 1 << 16
-	// mostSlots bounds the records: their numbers have 32 bits, and one means none.
-	mostSlots = math.MaxUint32 - 1
+	// minSlots is the default size of a table: 2 MiB of records of a sector.
+	minSlots = 1 << 16
+	// maxSlots bounds the records: their numbers have 32 bits, and one means none.
+	maxSlots = math.MaxUint32 - 1
 	// roundRows is the number of rows of a block between two checks of the capacity.
 	roundRows = 4096
-	// fewSlots is the size below which a table grows by a factor of four.
-	fewSlots = 1 << 22
-	// leastProbes and mostProbes bound the probes for a key while the table may overflow. In a
-	// table of 10^7 keys at a load of 5/8 one search in 10^10 is longer than mostProbes.
-	// leastProbes is for tables that should grow early, since their size was not requested.
-	leastProbes, mostProbes = 64, 256
+	// smallSlots is the size below which a table grows by a factor of four.
+	smallSlots = 1 << 22
+	// minProbes and maxProbes bound the probes for a key while the table may overflow. In a
+	// table of 10^7 keys at a load of 5/8 one search in 10^10 is longer than maxProbes.
+	// minProbes is for tables that should grow early, since their size was not requested.
+	minProbes, maxProbes = 64, 256
 	// launchRows is the maximum number of rows of a launch, and carryRows the maximum number added
 	// before sums are carried over.
 	launchRows = 1 << 30
@@ -34,11 +34,11 @@ const (
 
 // Options control the size of a table; 0 selects defaults.
 type Options struct {
-	Capacity   int // expected number of keys
-	LeastSlots int // minimum, whatever the capacity
-	Round      int // rows per round of a block, a multiple of 1024; for Numbers, rows per launch
-	Cells      int // maximum cells of tables in shared memory, an odd number
-	Blocks     int // maximum per launch
+	Capacity int // expected number of keys
+	MinSlots int // minimum, whatever the capacity
+	Round    int // rows per round of a block, a multiple of 1024; for Numbers, rows per launch
+	Cells    int // maximum cells of tables in shared memory, an odd number
+	Blocks   int // maximum per launch
 }
 
 // Table groups rows on a GPU. Only one goroutine at a time may use it.
@@ -52,19 +52,19 @@ type Table struct {
 	blocks int
 
 	stream *device.Stream // the table's own
-	turns
+	streamOrder
 
 	records device.Slice[uint64]
-	at      table
+	desc    table
 	fields  device.Slice[uint8]
 	keys    device.Slice[uint8]
 	head    device.Slice[uint32]
 	rounds  device.Slice[uint32] // per block: rounds done, then rows listed
 	lists   device.Slice[uint32]
 
-	asked int // slots for the requested capacity
-	bound int // upper bound of the records with a key
-	rows  int // since sums were carried over
+	requested int // slots for the requested capacity
+	bound     int // upper bound of the records with a key
+	rows      int // since sums were carried over
 }
 
 // New returns a table for keys of one word. It returns device.ErrNoKernels if the device runs none,
@@ -83,12 +83,12 @@ func New(dev device.Device, l Layout, o Options) (*Table, error) {
 	if o.Blocks > 0 {
 		t.blocks = min(t.blocks, o.Blocks)
 	}
-	slots := leastSlots
-	if o.LeastSlots > 0 {
-		slots = o.LeastSlots
+	slots := minSlots
+	if o.MinSlots > 0 {
+		slots = o.MinSlots
 	}
-	t.asked = slotsOf(o.Capacity)
-	if err := t.open(max(slots, t.asked)); err != nil {
+	t.requested = slotsOf(o.Capacity)
+	if err := t.open(max(slots, t.requested)); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
 	return t, nil
@@ -103,7 +103,7 @@ func (l *Layout) check() error {
 
 // slotsOf returns the number of records for a load of 5/8 with the given number of keys; limit is
 // the inverse.
-func slotsOf(keys int) int { return min(keys/5*8+8, mostSlots) }
+func slotsOf(keys int) int { return min(keys/5*8+8, maxSlots) }
 
 func limit(slots uint32) int { return int(slots) / 8 * 5 }
 
@@ -114,7 +114,7 @@ func (t *Table) open(slots int) (err error) {
 	if t.stream, err = t.dev.NewStream(); err != nil {
 		return err
 	}
-	if err := t.turns.open(t.dev); err != nil {
+	if err := t.streamOrder.open(t.dev); err != nil {
 		return err
 	}
 	if t.head, err = device.Make[uint32](t.dev, int(unsafe.Sizeof(head{}))/4); err != nil {
@@ -132,7 +132,7 @@ func (t *Table) open(slots int) (err error) {
 	if t.keys, err = device.Make[uint8](t.dev, len(t.layout.Keys.fields)*int(unsafe.Sizeof(key{}))); err != nil {
 		return err
 	}
-	if t.records, t.at, err = t.make(slots); err != nil {
+	if t.records, t.desc, err = t.make(slots); err != nil {
 		return err
 	}
 	if err := t.clear(t.stream, t.records); err != nil {
@@ -157,7 +157,7 @@ func (t *Table) clear(s *device.Stream, records device.Slice[uint64]) error {
 func (t *Table) Stream() *device.Stream { return t.stream }
 
 // Slots returns the number of records.
-func (t *Table) Slots() int { return int(t.at.slots) }
+func (t *Table) Slots() int { return int(t.desc.slots) }
 
 // Used returns the number of keys when the table was last read, plus the rows since. It is an upper
 // bound that needs no waiting.
@@ -168,7 +168,7 @@ func (l *Layout) GroupBytes() int { return 8 * l.stride() * 8 / 5 }
 
 // Close waits for all batches and frees the memory. Idempotent.
 func (t *Table) Close() (err error) {
-	err = t.turns.close()
+	err = t.streamOrder.close()
 	if t.stream != nil {
 		err = errors.Join(err, t.stream.Close())
 	}
@@ -185,11 +185,11 @@ func (t *Table) Add(s *device.Stream, r Rows) error {
 			return err
 		}
 		for lo := 0; lo < r.N; lo += launchRows {
-			some := r.From(lo, min(r.N-lo, launchRows))
-			if err := t.carryOver(s, some.N); err != nil {
+			part := r.Slice(lo, min(r.N-lo, launchRows))
+			if err := t.carrySums(s, part.N); err != nil {
 				return err
 			}
-			if err := t.add(s, some); err != nil {
+			if err := t.add(s, part); err != nil {
 				return err
 			}
 		}
@@ -200,25 +200,25 @@ func (t *Table) Add(s *device.Stream, r Rows) error {
 // add adds the rows of a launch.
 func (t *Table) add(s *device.Stream, r Rows) error {
 	grid := device.Dim{X: min((r.N+t.round-1)/t.round, t.blocks)}
-	err := errors.Join(s.Fill(t.rounds.Ptr(), 0, t.rounds.Len()), t.tell(s, r.Values), t.tellKeys(s, r))
+	err := errors.Join(s.Fill(t.rounds.Ptr(), 0, t.rounds.Len()), t.writeFields(s, r.Values), t.writeKeys(s, r))
 	if err != nil {
 		return err
 	}
-	kernel, p, err := t.launched(r)
+	kernel, p, err := t.launchParams(r)
 	if err != nil {
 		return err
 	}
 	for {
-		room := limit(t.at.slots)
-		sure := t.bound+r.N <= room
-		p.table, p.limit, p.probes = t.at, uint32(room), min(t.probes(), t.at.slots)
-		if sure {
-			p.probes = t.at.slots
+		maxKeys := limit(t.desc.slots)
+		fits := t.bound+r.N <= maxKeys
+		p.table, p.limit, p.probes = t.desc, uint32(maxKeys), min(t.probes(), t.desc.slots)
+		if fits {
+			p.probes = t.desc.slots
 		}
 		if err := device.Launch(s, kernel, grid, gpu.Block, &p); err != nil {
 			return err
 		}
-		if sure {
+		if fits {
 			t.bound += r.N
 			return t.pickRows(s, r)
 		}
@@ -235,8 +235,8 @@ func (t *Table) add(s *device.Stream, r Rows) error {
 	}
 }
 
-// launched returns the kernel that adds rows, and its parameters without the table.
-func (t *Table) launched(r Rows) (kernel device.Kernel, p addParams, err error) {
+// launchParams returns the kernel that adds rows, and its parameters without the table.
+func (t *Table) launchParams(r Rows) (kernel device.Kernel, p addParams, err error) {
 	p = addParams{
 		head: t.head.Ptr(), columns: t.keys.Ptr(), fields: t.fields.Ptr(), base: uint64(r.Before), rounds: t.rounds.Ptr(),
 		listed: t.rounds.Ptr() + device.Ptr(4*t.blocks), lists: t.lists.Ptr(), n: uint32(r.N), round: uint32(t.round),
@@ -267,12 +267,12 @@ func (t *Table) plain(r Rows) bool {
 		!slices.ContainsFunc(t.layout.Fields, func(f Field) bool { return f.Op >= Nulls || f.Type.Size() < 4 })
 }
 
-// tellKeys submits writing the descriptions of key columns.
-func (t *Table) tellKeys(s *device.Stream, r Rows) error {
+// writeKeys submits writing the descriptions of key columns.
+func (t *Table) writeKeys(s *device.Stream, r Rows) error {
 	if len(r.Keys) == 0 {
 		return nil
 	}
-	return t.keys.CopyFrom(s, bytesOf(t.layout.Keys.at(r.Keys)))
+	return t.keys.CopyFrom(s, bytesOf(t.layout.Keys.descriptors(r.Keys)))
 }
 
 // pickRows submits storing the values of the first and last rows that are among these.
@@ -283,7 +283,7 @@ func (t *Table) pickRows(s *device.Stream, r Rows) error {
 	if err := t.keyed.load(t.dev); err != nil {
 		return err
 	}
-	p := pickParams{table: t.at, fields: t.fields.Ptr(), base: uint64(r.Before), n: uint32(r.N), nfields: uint32(len(t.layout.Fields))}
+	p := pickParams{table: t.desc, fields: t.fields.Ptr(), base: uint64(r.Before), n: uint32(r.N), nfields: uint32(len(t.layout.Fields))}
 	return device.Launch(s, t.keyed.pick, gpu.Wave(t.dev, t.Slots()+1), gpu.Block, &p)
 }
 
@@ -323,14 +323,14 @@ func (t *Table) countNulls(s *device.Stream, values []Column) error {
 
 // probes returns the maximum number of probes for a key.
 func (t *Table) probes() uint32 {
-	if t.Slots() <= t.asked || t.Slots() >= fewSlots {
-		return mostProbes
+	if t.Slots() <= t.requested || t.Slots() >= smallSlots {
+		return maxProbes
 	}
-	return leastProbes
+	return minProbes
 }
 
-// tell submits writing the descriptions of fields and their columns.
-func (t *Table) tell(s *device.Stream, values []Column) error {
+// writeFields submits writing the descriptions of fields and their columns.
+func (t *Table) writeFields(s *device.Stream, values []Column) error {
 	if len(t.layout.Fields) == 0 {
 		return nil
 	}
@@ -339,7 +339,7 @@ func (t *Table) tell(s *device.Stream, values []Column) error {
 		at := t.layout.word(i)
 		fields[i] = field{op: uint32(f.Op), type_: uint32(f.Type), at: uint32(at), local: uint32(8 * at * (t.cells + 1))}
 		if values != nil {
-			fields[i].column = values[f.Column].known()
+			fields[i].column = values[f.Column].descriptor()
 		}
 	}
 	return t.fields.CopyFrom(s, bytesOf(fields))
@@ -354,11 +354,11 @@ func (t *Table) read(ctx context.Context, s *device.Stream) (h head, err error) 
 // grow moves the records to a table of twice the size, or four times while it is small.
 func (t *Table) grow(s *device.Stream) error {
 	slots := 2 * t.Slots()
-	if t.Slots() < fewSlots {
+	if t.Slots() < smallSlots {
 		slots *= 2
 	}
-	if slots > mostSlots {
-		if slots = mostSlots; t.Slots() == slots {
+	if slots > maxSlots {
+		if slots = maxSlots; t.Slots() == slots {
 			return fmt.Errorf("%w: %d groups", device.ErrMemory, t.bound)
 		}
 	}
@@ -373,7 +373,7 @@ func (t *Table) moveTo(s *device.Stream, slots int) error {
 	}
 	err = t.clear(s, records)
 	if err == nil {
-		p := moveParams{from: t.at, to: to, head: t.head.Ptr()}
+		p := moveParams{from: t.desc, to: to, head: t.head.Ptr()}
 		err = device.Launch(s, t.move, gpu.Wave(t.dev, t.Slots()+1), gpu.Block, &p)
 	}
 	if end := s.Sync(context.Background()); err == nil {
@@ -383,12 +383,13 @@ func (t *Table) moveTo(s *device.Stream, slots int) error {
 		return errors.Join(err, records.Free())
 	}
 	old := t.records
-	t.records, t.at = records, to
+	t.records, t.desc = records, to
 	return old.Free()
 }
 
-// carryOver makes room in sums for more rows.
-func (t *Table) carryOver(s *device.Stream, n int) error {
+// carrySums carries the lower words of sums over into the upper ones, if more rows might overflow
+// them.
+func (t *Table) carrySums(s *device.Stream, n int) error {
 	if t.rows += n; t.rows <= carryRows {
 		return nil
 	}
@@ -407,9 +408,9 @@ func (t *Table) carryOver(s *device.Stream, n int) error {
 var ErrRange = errors.New("a sum has gone over 2^94")
 
 func (t *Table) launchCarry(s *device.Stream) error {
-	if err := t.tell(s, nil); err != nil {
+	if err := t.writeFields(s, nil); err != nil {
 		return err
 	}
-	p := carryParams{table: t.at, head: t.head.Ptr(), fields: t.fields.Ptr(), nfields: uint32(len(t.layout.Fields))}
+	p := carryParams{table: t.desc, head: t.head.Ptr(), fields: t.fields.Ptr(), nfields: uint32(len(t.layout.Fields))}
 	return device.Launch(s, t.carry, gpu.Wave(t.dev, t.Slots()+1), gpu.Block, &p)
 }

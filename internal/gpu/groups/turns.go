@@ -7,19 +7,19 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// turns orders work of several streams, one after the other.
-type turns struct {
+// streamOrder orders work of several streams, one after the other.
+type streamOrder struct {
 	changed *device.Event  // recorded after the last work
 	last    *device.Stream // stream of the last work; nil: none yet
 }
 
-func (t *turns) open(dev device.Device) (err error) {
+func (t *streamOrder) open(dev device.Device) (err error) {
 	t.changed, err = dev.NewEvent()
 	return err
 }
 
 // submit runs work after that of other streams, and records its end.
-func (t *turns) submit(s *device.Stream, work func() error) error {
+func (t *streamOrder) submit(s *device.Stream, work func() error) error {
 	if t.last != nil && t.last != s {
 		if err := s.Wait(t.changed); err != nil {
 			return err
@@ -34,7 +34,7 @@ func (t *turns) submit(s *device.Stream, work func() error) error {
 }
 
 // close waits for all work. Idempotent.
-func (t *turns) close() (err error) {
+func (t *streamOrder) close() (err error) {
 	if t.changed != nil {
 		err = errors.Join(t.changed.Sync(context.Background()), t.changed.Close())
 	}

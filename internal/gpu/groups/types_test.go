@@ -65,7 +65,7 @@ func tryTypes[K, V number](t testing.TB, dev device.Device) {
 		sum, mean = SumOfFloats, MeanOfFloats
 	}
 	tryAggregates[K, V](t, dev, Aggregate{Func: sum, Type: value})
-	tryAggregates[K, V](t, dev, Aggregate{Func: mean, Type: value}, Aggregate{Func: Least, Type: value}, Aggregate{Func: Greatest, Type: value})
+	tryAggregates[K, V](t, dev, Aggregate{Func: mean, Type: value}, Aggregate{Func: MinOf, Type: value}, Aggregate{Func: MaxOf, Type: value})
 }
 
 // tryAggregates compares the aggregates of small values.
@@ -90,7 +90,7 @@ func tryAggregates[K, V number](t testing.TB, dev device.Device, aggs ...Aggrega
 	for i, a := range aggs {
 		words[i], extremes[i] = devicetest.Upload(t, s, make([]uint64, groups)), devicetest.Upload(t, s, make([]V, groups))
 		o := Output{Aggregate: a, Column: words[i].Ptr()}
-		if a.Func >= Least {
+		if a.Func >= MinOf {
 			o.Column = extremes[i].Ptr()
 		}
 		outputs = append(outputs, o)
@@ -111,7 +111,7 @@ func told[V number](f Func, word uint64, v V) float64 {
 	switch f {
 	case SumOf:
 		return float64(word)
-	case Least, Greatest:
+	case MinOf, MaxOf:
 		return float64(v)
 	}
 	return math.Float64frombits(word)
@@ -124,9 +124,9 @@ func wanted[V number](f Func, values []V) float64 {
 		sum += float64(v)
 	}
 	switch f {
-	case Least:
+	case MinOf:
 		return float64(slices.Min(values))
-	case Greatest:
+	case MaxOf:
 		return float64(slices.Max(values))
 	case MeanOf, MeanOfFloats:
 		return sum / float64(len(values))

@@ -120,8 +120,8 @@ func (b *Build) Free() error {
 	return errors.Join(b.Vals.Free(), b.groups.Free(), b.sorted.Free(), b.begin.Free(), b.end.Free(), b.scratch.Free())
 }
 
-// Found holds the spans of a batch, and the pairs that they stand for.
-type Found struct {
+// Matches holds the spans of a batch, and the pairs that they stand for.
+type Matches struct {
 	k       *Kernels
 	Spans   device.Slice[uint64]
 	counts  device.Slice[uint32]
@@ -129,16 +129,16 @@ type Found struct {
 	scratch device.Slice[uint8]
 }
 
-// NewFound allocates memory for batches of up to n rows, 20 bytes each and a little more.
-func (k *Kernels) NewFound(n int) (*Found, error) {
-	f := &Found{k: k}
+// NewMatches allocates memory for batches of up to n rows, 20 bytes each and a little more.
+func (k *Kernels) NewMatches(n int) (*Matches, error) {
+	f := &Matches{k: k}
 	if err := f.allocate(n); err != nil {
 		return nil, errors.Join(err, f.Free())
 	}
 	return f, nil
 }
 
-func (f *Found) allocate(n int) (err error) {
+func (f *Matches) allocate(n int) (err error) {
 	if f.Spans, err = device.Make[uint64](f.k.dev, n); err != nil {
 		return err
 	}
@@ -153,11 +153,11 @@ func (f *Found) allocate(n int) (err error) {
 	return err
 }
 
-// Count submits counting the pairs of the first n spans. With all, a row without pairs gets one
+// Count submits counting the pairs of the first n spans. With outer, a row without pairs gets one
 // with no row. AddTotal and Counts refer to these counts.
-func (f *Found) Count(s *device.Stream, n int, all bool) error {
+func (f *Matches) Count(s *device.Stream, n int, outer bool) error {
 	p := findParams{spans: f.Spans.Ptr(), counts: f.counts.Ptr(), n: uint32(n)}
-	if all {
+	if outer {
 		p.all = 1
 	}
 	if n > 0 {
@@ -170,16 +170,16 @@ func (f *Found) Count(s *device.Stream, n int, all bool) error {
 }
 
 // Counts returns the number of pairs of each row.
-func (f *Found) Counts() device.Slice[uint32] { return f.counts }
+func (f *Matches) Counts() device.Slice[uint32] { return f.counts }
 
 // AddTotal submits adding the number of pairs of the first n rows to a counter.
-func (f *Found) AddTotal(s *device.Stream, n int, to device.Slice[uint64]) error {
+func (f *Matches) AddTotal(s *device.Stream, n int, to device.Slice[uint64]) error {
 	return f.k.adder.AddFrom(s, to.Ptr(), f.offsets.Sub(n, n+1).Ptr())
 }
 
 // Write submits writing the pairs of the first n spans, which refer to rows, from number first on.
 // It writes as many as exist and fit in left and right.
-func (f *Found) Write(s *device.Stream, n int, rows device.Slice[uint32], first uint64, left, right device.Slice[uint32]) error {
+func (f *Matches) Write(s *device.Stream, n int, rows device.Slice[uint32], first uint64, left, right device.Slice[uint32]) error {
 	if n == 0 || left.Len() == 0 {
 		return nil
 	}
@@ -191,6 +191,6 @@ func (f *Found) Write(s *device.Stream, n int, rows device.Slice[uint32], first 
 }
 
 // Free frees the memory. All submitted work is done.
-func (f *Found) Free() error {
+func (f *Matches) Free() error {
 	return errors.Join(f.Spans.Free(), f.counts.Free(), f.offsets.Free(), f.scratch.Free())
 }

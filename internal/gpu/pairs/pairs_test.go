@@ -105,7 +105,7 @@ func checkWrite(t *testing.T, k *pairs.Kernels, s *device.Stream, n int, all boo
 		rows[i] = rng.Uint32()
 	}
 	there := devicetest.Upload(t, s, rows)
-	f, err := k.NewFound(n)
+	f, err := k.NewMatches(n)
 	must(t, err)
 	spans, want := spansOf(rng, rows, n, all)
 	counter := devicetest.Upload(t, s, []uint64{7})

@@ -31,7 +31,7 @@ type Column struct {
 	Offset int
 }
 
-func (c Column) known() column {
+func (c Column) descriptor() column {
 	return column{values: c.Values, valid: c.Valid, offset: uint64(c.Offset), type_: uint32(c.Type)}
 }
 
@@ -66,7 +66,7 @@ func (k *Keys) check() error {
 func (k *Keys) params(columns int, hashes device.Ptr) hashParams {
 	p := hashParams{hashes: hashes, start: hash.RowStart(k.Seed), n: uint32(k.N)}
 	if columns > 0 {
-		p.column = k.Columns[columns-1].known()
+		p.column = k.Columns[columns-1].descriptor()
 	}
 	if columns <= 1 {
 		p.first = 1
@@ -126,16 +126,16 @@ type run struct {
 	m *partsModule
 	k *prim.Kernels
 
-	rows    device.Ptr
-	offsets device.Ptr
-	out     Result // of Run
-	scratch device.Slice[uint64]
-	hashes  device.Ptr
-	flags   device.Ptr // 0: nulls are ignored
-	ranks   device.Ptr // one more than rows; 0: flagged rows are dropped
-	parts   device.Ptr
-	sorted  device.Ptr
-	rest    device.Buffer // of primitives
+	rows        device.Ptr
+	offsets     device.Ptr
+	out         Result // of Run
+	scratch     device.Slice[uint64]
+	hashes      device.Ptr
+	flags       device.Ptr // 0: nulls are ignored
+	ranks       device.Ptr // one more than rows; 0: flagged rows are dropped
+	parts       device.Ptr
+	sorted      device.Ptr
+	primScratch device.Buffer // of primitives
 }
 
 // Run partitions rows and waits for the result. Its steps are: hash all columns but the last; flag
@@ -246,17 +246,17 @@ func (t *run) allocate() (err error) {
 func (t *run) carve(at device.Ptr) int {
 	c := prim.Carve(at)
 	if len(t.Columns) > 1 {
-		t.hashes = c.Take(8 * t.N)
+		t.hashes = c.Alloc(8 * t.N)
 	}
 	if len(t.Nulls) > 0 {
-		t.flags = c.Take(4 * t.N)
+		t.flags = c.Alloc(4 * t.N)
 		if t.Deal {
-			t.ranks = c.Take(4 * (t.N + 1))
+			t.ranks = c.Alloc(4 * (t.N + 1))
 		}
 	}
-	t.parts, t.sorted = c.Take(4*t.N), c.Take(4*t.N)
-	t.rest.Size = max(t.sort().ScratchBytes(), t.scan().ScratchBytes())
-	t.rest.Ptr = c.Take(t.rest.Size)
+	t.parts, t.sorted = c.Alloc(4*t.N), c.Alloc(4*t.N)
+	t.primScratch.Size = max(t.sort().ScratchBytes(), t.scan().ScratchBytes())
+	t.primScratch.Ptr = c.Alloc(t.primScratch.Size)
 	return int(device.Ptr(c) - at)
 }
 
@@ -281,7 +281,7 @@ func (t *run) submit() error {
 	if err := t.m.Part(t.s, grid, block, &p); err != nil {
 		return err
 	}
-	if err := t.k.Sort(t.s, t.sort(), t.rest); err != nil {
+	if err := t.k.Sort(t.s, t.sort(), t.primScratch); err != nil {
 		return err
 	}
 	grid, block = wave(t.s.Device(), t.Parts+1)
@@ -293,7 +293,7 @@ func (t *run) submit() error {
 func (t *run) submitNulls() error {
 	grid, block := wave(t.s.Device(), t.N)
 	for i, c := range t.Nulls {
-		p := nullParams{column: c.known(), flags: t.flags, n: uint32(t.N)}
+		p := nullParams{column: c.descriptor(), flags: t.flags, n: uint32(t.N)}
 		if i == 0 {
 			p.first = 1
 		}
@@ -304,7 +304,7 @@ func (t *run) submitNulls() error {
 	if t.ranks == 0 {
 		return nil
 	}
-	return t.k.Scan(t.s, t.scan(), t.rest)
+	return t.k.Scan(t.s, t.scan(), t.primScratch)
 }
 
 // read waits, and reads the number of rows kept or dealt.
@@ -340,7 +340,7 @@ func Take(
 	}
 	grid, block := wave(s.Device(), n)
 	return m.Take(s, grid, block, &takeParams{
-		column: c.known(), rows: rows, values: values, valid: valid, n: uint32(n), size: uint32(size),
+		column: c.descriptor(), rows: rows, values: values, valid: valid, n: uint32(n), size: uint32(size),
 	})
 }
 

@@ -28,11 +28,11 @@ var kernelTests = []mutate.KernelTest{
 }
 
 // Lanes, warps and blocks overtake each other, memory is weak, and a data race is a fault.
-func TestSchedules(t *testing.T) { mutate.OnSim(t, kernelTests, 2, 90) }
+func TestSchedules(t *testing.T) { mutate.RunOnSim(t, kernelTests, 2, 90) }
 
 // mutants are broken variants of the kernels: their PTX with one pattern replaced wherever it
 // occurs in the kernels of a name.
-var mutants = []mutate.Broken{
+var mutants = []mutate.Fault{
 	{"null has another word", "hash", `-3335678366873096957`, "-3335678366873096958"},
 	{"NaN has another word", "hash", `9221120237041090560`, "9221120237041090561"},
 	{"small integers have no sign", "hash", `ld\.global\.s8`, "ld.global.u8"},
@@ -53,7 +53,7 @@ var mutants = []mutate.Broken{
 }
 
 // The tests of the kernels detect every mutant.
-func TestMutantsFailKernelTests(t *testing.T) { mutate.WantAllNoticed(t, kernelTests, mutants) }
+func TestMutantsFailKernelTests(t *testing.T) { mutate.RequireAllDetected(t, kernelTests, mutants) }
 
 // The kernels of both architectures are the same, so one of them is interpreted.
 func TestSameKernels(t *testing.T) { conformance.SameKernels(t, "parts") }
@@ -66,11 +66,11 @@ func TestOmissionsAreNoticed(t *testing.T) {
 	var tries []dst.Try
 	for seed := range uint64(2) {
 		tries = append(tries,
-			dst.OnSim(t, seed, func(t testing.TB, dev device.Device, _ uint64) {
+			dst.SimTry(t, seed, func(t testing.TB, dev device.Device, _ uint64) {
 				tryNulls(t,
 					dev)
 			}),
-			dst.OnSim(t, seed, func(t testing.TB, dev device.Device, _ uint64) {
+			dst.SimTry(t, seed, func(t testing.TB, dev device.Device, _ uint64) {
 				tryEnded(t,
 					dev)
 			}))

@@ -32,15 +32,15 @@ const MaxRows = 1<<32 - 1<<16
 
 // Kernels are the primitives of one device. They are safe for concurrent use.
 type Kernels struct {
-	dev   device.Device
-	mu    sync.Mutex
-	found map[string]device.Kernel
+	dev    device.Device
+	mu     sync.Mutex
+	loaded map[string]device.Kernel
 }
 
 // Load returns the primitives of a device. An image is loaded on first use. Load returns
 // device.ErrNoKernels on a device that runs Go code only.
 func Load(dev device.Device) (*Kernels, error) {
-	k := &Kernels{dev: dev, found: make(map[string]device.Kernel)}
+	k := &Kernels{dev: dev, loaded: make(map[string]device.Kernel)}
 	_, err := k.kernel(&scanImage, "scan_64")
 	return k, err
 }
@@ -48,7 +48,7 @@ func Load(dev device.Device) (*Kernels, error) {
 func (k *Kernels) kernel(img *device.Image, name string) (device.Kernel, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if kernel, ok := k.found[name]; ok {
+	if kernel, ok := k.loaded[name]; ok {
 		return kernel, nil
 	}
 	mod, err := k.dev.Load(img)
@@ -59,7 +59,7 @@ func (k *Kernels) kernel(img *device.Image, name string) (device.Kernel, error) 
 	if err != nil {
 		return nil, err
 	}
-	k.found[name] = kernel
+	k.loaded[name] = kernel
 	return kernel, nil
 }
 
@@ -87,8 +87,8 @@ const scratchAlign = 256
 // that alignment. From 0 on it measures the total size.
 type Carve device.Ptr
 
-// Take returns the next part.
-func (c *Carve) Take(bytes int) device.Ptr {
+// Alloc returns the next part.
+func (c *Carve) Alloc(bytes int) device.Ptr {
 	at := device.Ptr(*c)
 	*c += Carve((bytes + scratchAlign - 1) &^ (scratchAlign - 1))
 	return at
@@ -102,16 +102,16 @@ type column struct {
 }
 
 // check returns ErrInvalid for arguments that no operation accepts.
-func check(what string, n, need int, scratch device.Buffer, columns ...column) error {
+func check(name string, n, needed int, scratch device.Buffer, columns ...column) error {
 	if n < 0 || n > MaxRows {
-		return invalid("%s of %d rows; 0 to %d are possible", what, n, MaxRows)
+		return invalid("%s of %d rows; 0 to %d are possible", name, n, MaxRows)
 	}
-	if scratch.Size < need || scratch.Ptr%scratchAlign != 0 {
-		return invalid("%s of %d rows with %d bytes of scratch memory at %#x; it needs %d, aligned to %d", what, n, scratch.Size, uint64(scratch.Ptr), need, scratchAlign)
+	if scratch.Size < needed || scratch.Ptr%scratchAlign != 0 {
+		return invalid("%s of %d rows with %d bytes of scratch memory at %#x; it needs %d, aligned to %d", name, n, scratch.Size, uint64(scratch.Ptr), needed, scratchAlign)
 	}
 	for _, c := range columns {
 		if c.ptr == 0 || c.ptr%device.Ptr(c.width) != 0 {
-			return invalid("%s with %s at %#x; the address must be a multiple of %d, and not 0", what, c.name, uint64(c.ptr), c.width)
+			return invalid("%s with %s at %#x; the address must be a multiple of %d, and not 0", name, c.name, uint64(c.ptr), c.width)
 		}
 	}
 	return nil

@@ -76,8 +76,8 @@ func (o *Reduce) tiles() int { return tiles(max(o.N, 0)+max(o.Segments, 0), redu
 
 func (o *Reduce) scratch(at device.Ptr) (cuts, carries, end device.Ptr) {
 	c := Carve(at)
-	cuts = c.Take(8 * (o.tiles() + 1))
-	carries = c.Take(8 * o.tiles())
+	cuts = c.Alloc(8 * (o.tiles() + 1))
+	carries = c.Alloc(8 * o.tiles())
 	return cuts, carries, device.Ptr(c)
 }
 

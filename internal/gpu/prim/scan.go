@@ -33,8 +33,8 @@ func (o *Scan) tiles() int { return tiles(max(o.N, 0), scanTiles[o.Width]) }
 // scanScratch lays out the scratch memory of a scan over tiles.
 func scanScratch(at device.Ptr, tiles int) (next, status, end device.Ptr) {
 	c := Carve(at)
-	next = c.Take(4)
-	status = c.Take(8 * tiles)
+	next = c.Alloc(4)
+	status = c.Alloc(8 * tiles)
 	return next, status, device.Ptr(c)
 }
 

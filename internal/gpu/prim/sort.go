@@ -61,13 +61,13 @@ type sortScratch struct {
 // scratch lays out scratch memory, and returns its end.
 func (o *Sort) scratch(at device.Ptr) (l sortScratch, end device.Ptr) {
 	c := Carve(at)
-	l.next = c.Take(4 * o.passes())
-	l.counts = c.Take(4 * bins * o.passes())
-	l.status = c.Take(8 * bins * tiles(o.N, shapes[o.Widths].tile()))
+	l.next = c.Alloc(4 * o.passes())
+	l.counts = c.Alloc(4 * bins * o.passes())
+	l.status = c.Alloc(8 * bins * tiles(o.N, shapes[o.Widths].tile()))
 	l.cleared = int(device.Ptr(c) - at)
 	if o.passes() > 1 || o.From.Keys == o.To.Keys {
-		l.rows.Keys = c.Take(o.N * o.Key)
-		l.rows.Vals = c.Take(o.N * o.Val)
+		l.rows.Keys = c.Alloc(o.N * o.Key)
+		l.rows.Vals = c.Alloc(o.N * o.Val)
 	}
 	return l, device.Ptr(c)
 }
@@ -154,19 +154,19 @@ func (k *Kernels) sort(s *device.Stream, o *Sort, offsets device.Ptr, scratch de
 // runPasses submits a launch per digit, from the last to the first. The last launch moves the rows
 // to their target.
 func (k *Kernels) runPasses(s *device.Stream, o *Sort, l sortScratch, offsets device.Ptr, img *device.Image, name string, flip uint32) error {
-	from, to, other := o.From, o.To, l.rows
+	from, to, alt := o.From, o.To, l.rows
 	if o.passes()%2 == 0 {
-		to, other = other, to
+		to, alt = alt, to
 	} else if o.From.Keys == o.To.Keys {
-		if err := s.Copy(other.Keys, from.Keys, o.N*o.Key); err != nil {
+		if err := s.Copy(alt.Keys, from.Keys, o.N*o.Key); err != nil {
 			return err
 		}
-		from.Keys = other.Keys
+		from.Keys = alt.Keys
 		if o.Val > 0 && from.Vals != 0 {
-			if err := s.Copy(other.Vals, from.Vals, o.N*o.Val); err != nil {
+			if err := s.Copy(alt.Vals, from.Vals, o.N*o.Val); err != nil {
 				return err
 			}
-			from.Vals = other.Vals
+			from.Vals = alt.Vals
 		}
 	}
 	block := shapes[o.Widths]
@@ -182,7 +182,7 @@ func (k *Kernels) runPasses(s *device.Stream, o *Sort, l sortScratch, offsets de
 		if err := launch(k, s, img, name, tiles(o.N, block.tile()), block.threads, &p); err != nil {
 			return err
 		}
-		from, to, other = to, other, to
+		from, to, alt = to, alt, to
 	}
 	return nil
 }

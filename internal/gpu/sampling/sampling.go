@@ -48,7 +48,7 @@ func (k *Kernels) Draw(ctx context.Context, s *device.Stream, o *Sample) (drawn,
 		return 0, -1, ctx.Err()
 	}
 	var at prim.Carve
-	words := at.Take(16)
+	words := at.Alloc(16)
 	buf, err := k.dev.Alloc(int(at))
 	if err != nil {
 		return 0, -1, err
@@ -68,12 +68,12 @@ func (k *Kernels) run(ctx context.Context, s *device.Stream, o *Sample, words de
 	if err := device.Launch(s, k.check, gpu.Wave(k.dev, n), gpu.Block, &c); err != nil {
 		return 0, -1, err
 	}
-	var got [1]uint64
-	if err := s.CopyOut(ctx, device.Bytes(got[:]), words); err != nil {
+	var word [1]uint64
+	if err := s.CopyOut(ctx, device.Bytes(word[:]), words); err != nil {
 		return 0, -1, err
 	}
-	if got[0] != math.MaxUint64 {
-		return 0, int(got[0]), nil
+	if word[0] != math.MaxUint64 {
+		return 0, int(word[0]), nil
 	}
 	p := drawParams{
 		offsets: o.Offsets.Ptr(), neighbors: o.Neighbors.Ptr(), vertices: o.Vertices.Ptr(), out: o.Out.Ptr(), drawn: words + 8,
@@ -85,6 +85,6 @@ func (k *Kernels) run(ctx context.Context, s *device.Stream, o *Sample, words de
 	if err := device.Launch(s, k.draw, gpu.Wave(k.dev, 32*n), gpu.Block, &p); err != nil {
 		return 0, -1, err
 	}
-	err = s.CopyOut(ctx, device.Bytes(got[:]), p.drawn)
-	return int(got[0]), -1, err
+	err = s.CopyOut(ctx, device.Bytes(word[:]), p.drawn)
+	return int(word[0]), -1, err
 }

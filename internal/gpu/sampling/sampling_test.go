@@ -85,11 +85,11 @@ func TestSmokeDraw(t *testing.T) {
 var kernelTests = []mutate.KernelTest{{Name: "draw", Run: draw}}
 
 // Lanes, warps and blocks overtake each other, memory is weak, and a data race is a fault.
-func TestSchedules(t *testing.T) { mutate.OnSim(t, kernelTests, 1, 90) }
+func TestSchedules(t *testing.T) { mutate.RunOnSim(t, kernelTests, 1, 90) }
 
 // The test of the kernels detects broken ones.
 func TestMutantsFailKernelTests(t *testing.T) {
-	mutate.WantAllNoticed(t, kernelTests, []mutate.Broken{
+	mutate.RequireAllDetected(t, kernelTests, []mutate.Fault{
 		{"the largest bad place", "check", `red\.relaxed\.gpu\.global\.min\.u64`, "red.relaxed.gpu.global.max.u64"},
 		{"neighbors come again", "draw", `vote\.sync\.ballot\.b32 (%r\d+), p, (%r\d+);`, "mov.b32 $1, 0;"},
 		{"draws are added up at the scope of a block", "draw", `atom\.relaxed\.gpu(\.global\.add\.u64)`, "atom.relaxed.cta$1"},
@@ -103,7 +103,9 @@ var survivors string
 // Few random changes of the kernels go undetected; flags set the number tried.
 func TestRandomMutants(t *testing.T) {
 	mutate.Run(t, mutate.Config{Images: []*device.Image{sampling.Image}, Reasons: survivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
-		sampling.Image.String(): func(m *mutate.Mutant) []mutate.Trial { return slices.Concat(mutate.OnDevices(m.Arch, 1, kernelTests)) },
+		sampling.Image.String(): func(m *mutate.Mutant) []mutate.Trial {
+			return slices.Concat(mutate.DeviceTrials(m.Arch, 1, kernelTests))
+		},
 	}})
 }
 

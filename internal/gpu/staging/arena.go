@@ -13,15 +13,15 @@ import (
 // one piece.
 const chunkBytes = 16 << 20
 
-// arena gives out parts of a few large allocations. It chooses free parts by best fit, and joins
-// adjacent ones when they come back.
+// arena hands out parts of a few large allocations. It chooses free parts by best fit, and joins
+// adjacent ones when they are released.
 type arena struct {
 	allocate func(size int) (chunk, error)
 	free     func(chunk) error
 
-	limit, taken, lent int    // bytes: maximum allocated, allocated, and given out
-	idle               []span // sorted by chunk and place
-	chunks             int    // number of chunks so far, to number them
+	limit, allocated, used int    // bytes: maximum allocated, allocated, and used
+	idle                   []span // sorted by chunk and place
+	chunks                 int    // number of chunks so far, to number them
 }
 
 // chunk is an allocation: page-locked memory, or memory of the device.
@@ -34,47 +34,47 @@ type chunk struct {
 
 // span is a part of a chunk; the zero span is empty.
 type span struct {
-	of     *chunk
+	chunk  *chunk
 	lo, hi int
 }
 
 func (s span) host() []byte {
-	if s.of == nil {
+	if s.chunk == nil {
 		return nil
 	}
-	return s.of.host[s.lo:s.hi:s.hi]
+	return s.chunk.host[s.lo:s.hi:s.hi]
 }
 
 func (s span) ptr() device.Ptr {
-	if s.of == nil {
+	if s.chunk == nil {
 		return 0
 	}
-	return s.of.buf.Ptr + device.Ptr(s.lo)
+	return s.chunk.buf.Ptr + device.Ptr(s.lo)
 }
 
-// left returns how many spans of a size a call may have, from half of what is not given out.
-func (a *arena) left(size int) int {
+// maxSpans returns how many spans of a size a call may have, from half of what is not used.
+func (a *arena) maxSpans(size int) int {
 	if size == 0 {
 		return int(^uint(0) >> 1)
 	}
-	return max(0, a.limit-a.lent) / 2 / size
+	return max(0, a.limit-a.used) / 2 / size
 }
 
-// take finds a span of a size; wanted is the total that the call wants. If everything else is free,
-// take succeeds regardless of the limit.
-func (a *arena) take(size, wanted int) (s span, found bool, err error) {
+// acquire finds a span of a size; wanted is the total that the call wants. If everything else is
+// free, acquire succeeds regardless of the limit.
+func (a *arena) acquire(size, wanted int) (s span, found bool, err error) {
 	if size == 0 {
 		return span{}, true, nil
 	}
 	for {
-		if i := a.best(size); i >= 0 {
-			return a.cut(i, size), true, nil
+		if i := a.bestFit(size); i >= 0 {
+			return a.split(i, size), true, nil
 		}
-		if a.taken+size > a.limit {
-			if err := a.drop(max(0, a.limit-size)); err != nil {
+		if a.allocated+size > a.limit {
+			if err := a.trim(max(0, a.limit-size)); err != nil {
 				return span{}, false, err
 			}
-			if a.taken+size > a.limit && a.lent > 0 {
+			if a.allocated+size > a.limit && a.used > 0 {
 				return span{}, false, nil
 			}
 		}
@@ -84,8 +84,8 @@ func (a *arena) take(size, wanted int) (s span, found bool, err error) {
 	}
 }
 
-// best returns the index of the smallest idle span of at least a size, or -1.
-func (a *arena) best(size int) int {
+// bestFit returns the index of the smallest idle span of at least a size, or -1.
+func (a *arena) bestFit(size int) int {
 	found := -1
 	for i, s := range a.idle {
 		if s.hi-s.lo >= size && (found < 0 || s.hi-s.lo < a.idle[found].hi-a.idle[found].lo) {
@@ -95,20 +95,20 @@ func (a *arena) best(size int) int {
 	return found
 }
 
-// cut gives out the beginning of an idle span.
-func (a *arena) cut(i, size int) span {
+// split gives out the beginning of an idle span.
+func (a *arena) split(i, size int) span {
 	s := a.idle[i]
 	a.idle[i].lo += size
 	if a.idle[i].lo == s.hi {
 		a.idle = slices.Delete(a.idle, i, i+1)
 	}
-	a.lent += size
-	return span{s.of, s.lo, s.lo + size}
+	a.used += size
+	return span{s.chunk, s.lo, s.lo + size}
 }
 
 // grow allocates another chunk.
 func (a *arena) grow(size, wanted int) error {
-	n := min(1<<bits.Len(uint(max(wanted, 1<<12)-1)), chunkBytes, max(0, a.limit-a.taken))
+	n := min(1<<bits.Len(uint(max(wanted, 1<<12)-1)), chunkBytes, max(0, a.limit-a.allocated))
 	n = align(max(n, size))
 	c, err := a.allocate(n)
 	if err != nil {
@@ -116,38 +116,38 @@ func (a *arena) grow(size, wanted int) error {
 	}
 	a.chunks++
 	c.number, c.size = a.chunks, n
-	a.taken += n
+	a.allocated += n
 	a.idle = append(a.idle, span{&c, 0, n}) // sorted: it has the highest number
 	return nil
 }
 
-// give takes a span back, and frees chunks beyond the limit.
-func (a *arena) give(s span) error {
-	if s.of == nil {
+// release takes a span back, and frees chunks beyond the limit.
+func (a *arena) release(s span) error {
+	if s.chunk == nil {
 		return nil
 	}
-	a.lent -= s.hi - s.lo
+	a.used -= s.hi - s.lo
 	i, _ := slices.BinarySearchFunc(a.idle, s, func(x, s span) int {
-		return cmp.Or(cmp.Compare(x.of.number, s.of.number), cmp.Compare(x.lo, s.lo))
+		return cmp.Or(cmp.Compare(x.chunk.number, s.chunk.number), cmp.Compare(x.lo, s.lo))
 	})
 	a.idle = slices.Insert(a.idle, i, s)
 	for _, i := range []int{i, i - 1} { // with the next one, with the one before
-		if i >= 0 && i+1 < len(a.idle) && a.idle[i].of == a.idle[i+1].of && a.idle[i].hi == a.idle[i+1].lo {
+		if i >= 0 && i+1 < len(a.idle) && a.idle[i].chunk == a.idle[i+1].chunk && a.idle[i].hi == a.idle[i+1].lo {
 			a.idle[i].hi = a.idle[i+1].hi
 			a.idle = slices.Delete(a.idle, i+1, i+2)
 		}
 	}
-	return a.drop(a.limit)
+	return a.trim(a.limit)
 }
 
-// drop frees idle chunks until at most size bytes are allocated.
-func (a *arena) drop(size int) (err error) {
+// trim frees idle chunks until at most size bytes are allocated.
+func (a *arena) trim(size int) (err error) {
 	a.idle = slices.DeleteFunc(a.idle, func(s span) bool {
-		if a.taken <= size || s.hi-s.lo < s.of.size {
+		if a.allocated <= size || s.hi-s.lo < s.chunk.size {
 			return false
 		}
-		a.taken -= s.of.size
-		err = errors.Join(err, a.free(*s.of))
+		a.allocated -= s.chunk.size
+		err = errors.Join(err, a.free(*s.chunk))
 		return true
 	})
 	return err

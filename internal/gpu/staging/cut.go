@@ -7,7 +7,7 @@ const maxColumns = 8
 
 // bytes returns the size of the batch in the wider direction.
 func (b *job) bytes() int {
-	in, out := b.ways(func(c column) int { return c.Bytes(0, b.b.N) })
+	in, out := b.sumBytes(func(c column) int { return c.Bytes(0, b.b.N) })
 	return max(in, out)
 }
 
@@ -17,7 +17,7 @@ func (b *job) rows(limit int) int {
 	if b.whole {
 		return b.b.N
 	}
-	in, out := b.ways(func(c column) int {
+	in, out := b.sumBytes(func(c column) int {
 		if c.Offsets != nil {
 			return 0
 		}
@@ -26,8 +26,8 @@ func (b *job) rows(limit int) int {
 	return max(1, limit/max(in, out, 1))
 }
 
-// ways adds up the sizes of the columns in each direction.
-func (b *job) ways(size func(column) int) (in, out int) {
+// sumBytes adds up the sizes of the columns in each direction.
+func (b *job) sumBytes(size func(column) int) (in, out int) {
 	for _, c := range b.columns {
 		if c.IsInput() {
 			in += size(c)
@@ -65,9 +65,9 @@ func (r *Ring) cut(b *job, rows, limit int) {
 	b.pieces = r.cuts
 }
 
-// size returns what a segment needs for the largest piece: page-locked memory for columns that a
+// slotSize returns what a slot needs for the largest piece: page-locked memory for columns that a
 // core copies, and memory of the device.
-func (b *job) size() (host, device int) {
+func (b *job) slotSize() (host, device int) {
 	for _, c := range b.columns {
 		size := 0
 		for i, lo := range b.pieces[:len(b.pieces)-1] {

@@ -20,14 +20,14 @@ type job struct {
 	whole   bool // in one piece
 	staged  bool // a core copies at least one column
 	pieces  []int
-	// alone marks a batch of one piece. It overlaps with nothing, so its copies are on the stream
+	// single marks a batch of one piece. It overlaps with nothing, so its copies are on the stream
 	// of its work, and need no events.
-	alone   bool
+	single  bool
 	in, out *device.Stream
 
-	// turn[i] signals segment i that the pieces before its next one have been decided on; in order,
+	// ready[i] signals slot i that the pieces before its next one have been decided on; in order,
 	// also that they have been launched.
-	turn []chan struct{}
+	ready []chan struct{}
 
 	mu       sync.Mutex
 	err      error
@@ -38,74 +38,74 @@ func (r *Ring) run(b *job) (done int, err error) {
 	if b.b.N == 0 {
 		return 0, b.ctx.Err()
 	}
-	b.gather(r.dev)
-	blocks, err := r.borrow(b)
+	b.addColumns(r.dev)
+	blocks, err := r.acquireMemory(b)
 	if err != nil {
 		return 0, fmt.Errorf("staging: %w", err)
 	}
-	done, err = r.carry(b, blocks)
-	return done, errors.Join(err, r.memory.give(blocks))
+	done, err = r.runPieces(b, blocks)
+	return done, errors.Join(err, r.memory.release(blocks))
 }
 
-// borrow cuts a batch and acquires memory for its pieces, smaller ones if memory is short.
-func (r *Ring) borrow(b *job) (blocks []block, err error) {
+// acquireMemory cuts a batch and acquires memory for its pieces, smaller ones if memory is short.
+func (r *Ring) acquireMemory(b *job) (blocks []block, err error) {
 	limit := r.pieceBytes
-	segments := len(r.segments)
+	slots := len(r.slots)
 	if !b.staged { // cores do not copy, so use fewer and larger pieces
 		limit = min(unstagedPieces*limit, max(limit, b.bytes()/unstagedPieces))
-		segments = min(segments, unstagedSegments)
+		slots = min(slots, unstagedSlots)
 	}
 	rows := min(b.rows(limit), b.b.N)
 	r.cut(b, rows, limit)
-	need := request{segments: min(segments, len(b.pieces)-1), least: 1}
-	if err := r.open(need.segments); err != nil {
+	req := request{slots: min(slots, len(b.pieces)-1), maxDivisor: 1}
+	if err := r.open(req.slots); err != nil {
 		return nil, err
 	}
-	need.host, need.device = b.size()
-	for !b.whole && !b.variable() && max(need.host, need.device)/need.least >= 2*leastPiece && rows/need.least >= 2 {
-		need.least *= 2
+	req.host, req.device = b.slotSize()
+	for !b.whole && !b.variable() && max(req.host, req.device)/req.maxDivisor >= 2*minPiece && rows/req.maxDivisor >= 2 {
+		req.maxDivisor *= 2
 	}
-	blocks, times, err := r.memory.lend(b.ctx, need)
-	if times > 1 {
-		r.cut(b, rows/times, limit)
+	blocks, divisor, err := r.memory.acquire(b.ctx, req)
+	if divisor > 1 {
+		r.cut(b, rows/divisor, limit)
 	}
 	return blocks, err
 }
 
-// carry takes all pieces through the device.
-func (r *Ring) carry(b *job, blocks []block) (done int, err error) {
+// runPieces takes all pieces through the device.
+func (r *Ring) runPieces(b *job, blocks []block) (done int, err error) {
 	n := len(blocks)
 	b.in, b.out = r.in, r.out
-	if b.alone = len(b.pieces) == 2; b.alone {
+	if b.single = len(b.pieces) == 2; b.single {
 		b.in, b.out = r.work, r.work
 	}
-	b.turn = make([]chan struct{}, n)
-	tracks := make([]track, n)
+	b.ready = make([]chan struct{}, n)
+	workers := make([]worker, n)
 	for i := range n {
-		r.segments[i].block = blocks[i]
-		b.turn[i] = make(chan struct{}, 1)
-		tracks[i] = track{b: b, r: r, i: i, next: i}
+		r.slots[i].block = blocks[i]
+		b.ready[i] = make(chan struct{}, 1)
+		workers[i] = worker{b: b, r: r, i: i, next: i}
 	}
-	b.turn[0] <- struct{}{}
+	b.ready[0] <- struct{}{}
 	if r.order != nil {
-		interleave(tracks, r.order)
+		interleave(workers, r.order)
 		return b.launched, b.err
 	}
 	var wg sync.WaitGroup
 	for i := 1; i < n; i++ {
-		wg.Go(tracks[i].carry)
+		wg.Go(workers[i].run)
 	}
-	tracks[0].carry()
+	workers[0].run()
 	wg.Wait()
 	return b.launched, b.err
 }
 
-// track is a segment at work. With n segments, it takes every nth piece of a batch through the
+// worker is a slot at work. With n slots, it takes every nth piece of a batch through the
 // device, one phase after the other.
-type track struct {
+type worker struct {
 	b *job
 	r *Ring
-	i int // of the segment
+	i int // of the slot
 
 	next int // number of the current piece
 
@@ -115,7 +115,7 @@ type track struct {
 	submitted bool
 }
 
-// phase is one step of a piece through its segment.
+// phase is one step of a piece through its slot.
 type phase int
 
 const (
@@ -125,36 +125,36 @@ const (
 	finishing               // waits for the output
 )
 
-// carry takes all pieces of a track through its segment.
-func (t *track) carry() {
-	for !t.over() {
+// run takes all pieces of a worker through its slot.
+func (t *worker) run() {
+	for !t.finished() {
 		t.step()
 	}
 }
 
-// interleave carries the pieces of all tracks on this goroutine. order picks the next track to step
+// interleave runs the steps of all workers on this goroutine. order picks the next worker to step
 // among those that need not wait for their turn. At least one of them never waits, so interleave
 // ends when all are over.
-func interleave(tracks []track, order func(n int) int) {
-	able := make([]*track, 0, len(tracks))
+func interleave(workers []worker, order func(n int) int) {
+	runnable := make([]*worker, 0, len(workers))
 	for {
-		able = able[:0]
-		for i := range tracks {
-			if t := &tracks[i]; !t.over() && (t.phase != deciding || len(t.b.turn[i]) > 0) {
-				able = append(able, t)
+		runnable = runnable[:0]
+		for i := range workers {
+			if t := &workers[i]; !t.finished() && (t.phase != deciding || len(t.b.ready[i]) > 0) {
+				runnable = append(runnable, t)
 			}
 		}
-		if len(able) == 0 {
+		if len(runnable) == 0 {
 			return
 		}
-		able[order(len(able))].step()
+		runnable[order(len(runnable))].step()
 	}
 }
 
-func (t *track) over() bool { return t.next >= len(t.b.pieces)-1 }
+func (t *worker) finished() bool { return t.next >= len(t.b.pieces)-1 }
 
 // step runs the next phase of the piece, or the first one of the next piece.
-func (t *track) step() {
+func (t *worker) step() {
 	switch t.phase {
 	case sending:
 		t.send()
@@ -171,45 +171,45 @@ func (t *track) step() {
 		t.phase = finishing
 	case finishing:
 		t.b.fail(t.finish())
-		t.next += len(t.b.turn)
+		t.next += len(t.b.ready)
 		t.phase = sending
 	}
 }
 
 // send starts a piece.
-func (t *track) send() {
+func (t *worker) send() {
 	b := t.b
 	lo, hi := b.pieces[t.next], b.pieces[t.next+1]
 	t.p = &Piece{Lo: lo, Batch: b.b.Chunk(lo, hi), Stream: t.r.work}
 	t.submitted = false
 	if t.err = b.failure(); t.err == nil {
-		t.err = t.segment().send(t.p, b)
+		t.err = t.slot().submitInputs(t.p, b)
 	}
 }
 
 // decide waits for the turn of the piece and decides whether it runs.
-func (t *track) decide() {
+func (t *worker) decide() {
 	b := t.b
-	<-b.turn[t.i]
+	<-b.ready[t.i]
 	if t.err == nil {
 		t.err = b.failure() // of an earlier piece
 	}
 	if t.err == nil && b.inOrder {
 		t.submit()
 	}
-	b.decided(t.p, t.err)
-	b.turn[(t.i+1)%len(b.turn)] <- struct{}{}
+	b.recordDecision(t.p, t.err)
+	b.ready[(t.i+1)%len(b.ready)] <- struct{}{}
 }
 
 // submit submits the work on the piece and the copies of its output.
-func (t *track) submit() {
+func (t *worker) submit() {
 	t.err = t.launch()
 	t.submitted = t.err == nil
 }
 
-func (t *track) launch() error {
-	s, work := t.segment(), t.r.work
-	if !t.b.alone {
+func (t *worker) launch() error {
+	s, work := t.slot(), t.r.work
+	if !t.b.single {
 		if err := work.Wait(s.arrived); err != nil {
 			return err
 		}
@@ -217,7 +217,7 @@ func (t *track) launch() error {
 	if err := t.b.launch(t.p); err != nil {
 		return err
 	}
-	if !t.b.alone {
+	if !t.b.single {
 		if err := work.Record(s.worked); err != nil {
 			return err
 		}
@@ -225,27 +225,27 @@ func (t *track) launch() error {
 			return err
 		}
 	}
-	return s.bring(t.b)
+	return s.submitOutputs(t.b)
 }
 
 // finish waits for the piece and copies its output to the batch. If it was not submitted, copies
-// may still be in flight. finish ignores the context, because the device is using the segment.
-func (t *track) finish() error {
+// may still be in flight. finish ignores the context, because the device is using the slot.
+func (t *worker) finish() error {
 	ctx := context.Background()
 	if !t.submitted {
 		return errors.Join(t.r.in.Sync(ctx), t.r.work.Sync(ctx), t.r.out.Sync(ctx))
 	}
-	if err := t.segment().returned.Sync(ctx); err != nil {
+	if err := t.slot().returned.Sync(ctx); err != nil {
 		return err
 	}
-	t.segment().unload()
+	t.slot().unload()
 	return nil
 }
 
-func (t *track) segment() *segment { return &t.r.segments[t.i] }
+func (t *worker) slot() *slot { return &t.r.slots[t.i] }
 
-// decided records whether a piece runs.
-func (b *job) decided(p *Piece, err error) {
+// recordDecision records whether a piece runs.
+func (b *job) recordDecision(p *Piece, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.err == nil && err == nil {
@@ -286,8 +286,8 @@ type column struct {
 	pinned bool // the device copies it directly
 }
 
-// gather lists the columns of the batch, inputs first.
-func (b *job) gather(dev device.Device) {
+// addColumns lists the columns of the batch, inputs first.
+func (b *job) addColumns(dev device.Device) {
 	for _, in := range []bool{true, false} {
 		for r, c := range b.b.Columns {
 			if c.Host == nil || c.IsInput() != in {

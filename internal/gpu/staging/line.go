@@ -6,31 +6,31 @@ import (
 	"sync"
 )
 
-// Line is a queue of calls that wait for a resource. The zero Line is ready.
-type Line struct {
+// WaitQueue is a queue of calls that wait for a resource. The zero WaitQueue is ready.
+type WaitQueue struct {
 	waiting []chan struct{}
 }
 
 // Wait calls try until it succeeds or fails. Calls proceed in order of arrival, except those with
-// passes, which may overtake. mu guards the state that try reads. It is held during each try and
+// overtakes, which may overtake. mu guards the state that try reads. It is held during each try and
 // when Wait returns, but not in between. The end of the context ends the wait, but not the first
 // try.
-func (l *Line) Wait(ctx context.Context, mu *sync.Mutex, passes bool, try func() (bool, error)) error {
-	if passes || len(l.waiting) == 0 {
+func (l *WaitQueue) Wait(ctx context.Context, mu *sync.Mutex, overtakes bool, try func() (bool, error)) error {
+	if overtakes || len(l.waiting) == 0 {
 		if ok, err := try(); ok || err != nil {
 			return err
 		}
 	}
-	turn := make(chan struct{}, 1)
-	l.waiting = append(l.waiting, turn)
+	ready := make(chan struct{}, 1)
+	l.waiting = append(l.waiting, ready)
 	defer func() {
-		l.waiting = slices.DeleteFunc(l.waiting, func(t chan struct{}) bool { return t == turn })
+		l.waiting = slices.DeleteFunc(l.waiting, func(t chan struct{}) bool { return t == ready })
 		l.Wake() // the next call may succeed, too
 	}()
 	for {
 		mu.Unlock()
 		select {
-		case <-turn:
+		case <-ready:
 		case <-ctx.Done():
 		}
 		mu.Lock()
@@ -44,7 +44,7 @@ func (l *Line) Wait(ctx context.Context, mu *sync.Mutex, passes bool, try func()
 }
 
 // Wake signals the first call that a resource has been released.
-func (l *Line) Wake() {
+func (l *WaitQueue) Wake() {
 	if len(l.waiting) == 0 {
 		return
 	}

@@ -15,15 +15,15 @@ const (
 	// deviceShare is the ratio of device memory to page-locked memory that they share. A batch that
 	// is page-locked already needs only device memory, and its pieces are larger.
 	deviceShare = 2
-	// leastPiece is the size in bytes below which pieces do not shrink when memory is short: a call
+	// minPiece is the size in bytes below which pieces do not shrink when memory is short: a call
 	// waits instead.
-	leastPiece = 64 << 10
-	// fewSegments is the number of segments that keep both directions busy. If memory is too short
+	minPiece = 64 << 10
+	// minSlots is the number of slots that keep both directions busy. If memory is too short
 	// for that many, pieces shrink.
-	fewSegments = 4
+	minSlots = 4
 )
 
-// Memory supplies the segments of the rings of a device. It is allocated from the device on first
+// Memory supplies the slots of the rings of a device. It is allocated from the device on first
 // use, up to a limit, and kept until Close: page-locking takes half a second per GiB, and undoing
 // it makes the device wait.
 //
@@ -34,7 +34,7 @@ const (
 type Memory struct {
 	mu           sync.Mutex
 	host, device arena
-	line         Line
+	waiters      WaitQueue
 }
 
 // NewMemory returns a Memory with a limit in bytes, page-locked; 0 is the default.
@@ -64,95 +64,95 @@ func (m *Memory) SetLimit(limit int) {
 	m.host.limit, m.device.limit = limit, deviceShare*limit
 }
 
-// Taken returns how much memory has been allocated from the device, page-locked and its own.
-func (m *Memory) Taken() (host, device int) {
+// Allocated returns how much memory has been allocated from the device, page-locked and its own.
+func (m *Memory) Allocated() (host, device int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.host.taken, m.device.taken
+	return m.host.allocated, m.device.allocated
 }
 
 // Close frees the memory. No call is in flight.
 func (m *Memory) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return errors.Join(m.host.drop(0), m.device.drop(0))
+	return errors.Join(m.host.trim(0), m.device.trim(0))
 }
 
 // request is the amount of memory that a call prefers.
 type request struct {
-	segments     int
+	slots        int
 	host, device int // bytes of each
-	least        int // maximum divisor of the sizes, a power of two
+	maxDivisor   int // maximum divisor of the sizes, a power of two
 }
 
-// size returns the size of a segment when sizes are divided by times: its columns still begin at
+// size returns the size of a slot when sizes are divided by divisor: its columns still begin at
 // multiples of 256 bytes.
-func (q request) size(bytes, times int) int {
-	if times > 1 {
-		bytes = bytes/times + columnAlign*maxColumns
+func (q request) size(bytes, divisor int) int {
+	if divisor > 1 {
+		bytes = bytes/divisor + columnAlign*maxColumns
 	}
 	return align(bytes)
 }
 
-// block is the memory of a segment.
+// block is the memory of a slot.
 type block struct {
 	host, device span
 }
 
-// lend acquires memory for at least one segment; give releases it. The segments are smaller than
-// requested by the factor times.
-func (m *Memory) lend(ctx context.Context, q request) (blocks []block, times int, err error) {
+// acquire acquires memory for at least one slot; release returns it. The slots are smaller than
+// requested by the factor divisor.
+func (m *Memory) acquire(ctx context.Context, q request) (blocks []block, divisor int, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	small := q.segments*max(q.host, q.device) <= leastPiece
-	err = m.line.Wait(ctx, &m.mu, small, func() (bool, error) {
+	small := q.slots*max(q.host, q.device) <= minPiece
+	err = m.waiters.Wait(ctx, &m.mu, small, func() (bool, error) {
 		var err error
-		blocks, times, err = m.take(q)
+		blocks, divisor, err = m.find(q)
 		return len(blocks) > 0, err
 	})
-	return blocks, times, err
+	return blocks, divisor, err
 }
 
-// give releases memory.
-func (m *Memory) give(blocks []block) (err error) {
+// release releases memory.
+func (m *Memory) release(blocks []block) (err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, b := range blocks {
-		err = errors.Join(err, m.host.give(b.host), m.device.give(b.device))
+		err = errors.Join(err, m.host.release(b.host), m.device.release(b.device))
 	}
-	m.line.Wake()
+	m.waiters.Wake()
 	return err
 }
 
-// take finds memory for a call, or none.
-func (m *Memory) take(q request) (blocks []block, times int, err error) {
+// find finds memory for a call, or none.
+func (m *Memory) find(q request) (blocks []block, divisor int, err error) {
 	n := 0
-	for times = 1; ; times *= 2 {
-		n = min(q.segments, m.host.left(q.size(q.host, times)), m.device.left(q.size(q.device, times)))
-		if n >= min(q.segments, fewSegments) || times >= q.least {
+	for divisor = 1; ; divisor *= 2 {
+		n = min(q.slots, m.host.maxSpans(q.size(q.host, divisor)), m.device.maxSpans(q.size(q.device, divisor)))
+		if n >= min(q.slots, minSlots) || divisor >= q.maxDivisor {
 			break
 		}
 	}
-	host, device := q.size(q.host, times), q.size(q.device, times)
+	host, device := q.size(q.host, divisor), q.size(q.device, divisor)
 	for len(blocks) < max(n, 1) {
 		var b block
 		var found bool
-		b.host, found, err = m.host.take(host, n*host)
+		b.host, found, err = m.host.acquire(host, n*host)
 		if !found || err != nil {
 			break
 		}
-		b.device, found, err = m.device.take(device, n*device)
+		b.device, found, err = m.device.acquire(device, n*device)
 		if !found || err != nil {
-			err = errors.Join(err, m.host.give(b.host))
+			err = errors.Join(err, m.host.release(b.host))
 			break
 		}
 		blocks = append(blocks, b)
 	}
 	if err != nil {
 		for _, b := range blocks {
-			err = errors.Join(err, m.host.give(b.host), m.device.give(b.device))
+			err = errors.Join(err, m.host.release(b.host), m.device.release(b.device))
 		}
 		return nil, 0, err
 	}
-	return blocks, times, nil
+	return blocks, divisor, nil
 }

@@ -66,7 +66,7 @@ func TestOneCallAlwaysFits(t *testing.T) {
 	if done != len(whole) || err != nil || whole[len(whole)-1] != 1 {
 		t.Errorf("in one piece: %d, %v", done, err)
 	}
-	if host, own := m.Taken(); host != 0 || own != 0 {
+	if host, own := m.Allocated(); host != 0 || own != 0 {
 		t.Errorf("beyond the limit, %d and %d bytes stay taken", host, own)
 	}
 }
@@ -83,7 +83,7 @@ func TestPiecesShrink(t *testing.T) {
 			t.Fatal(done, err)
 		}
 		e.arrived(t, n)
-		if host, own := m.Taken(); host > limit || own > 2*limit || host == 0 {
+		if host, own := m.Allocated(); host > limit || own > 2*limit || host == 0 {
 			t.Errorf("with a limit of %d, %d and %d bytes are taken", limit, host, own)
 		}
 		if len(e.pieces) <= last {
@@ -156,7 +156,7 @@ func TestWaitsForMemory(t *testing.T) {
 func TestLargeLeavesSome(t *testing.T) {
 	dev := devicetest.Open(t)
 	m := newMemory(t, dev, 8<<20)
-	defer staging.Configure(dev, staging.Settings{Segments: 32})()
+	defer staging.Configure(dev, staging.Settings{Slots: 32})()
 	for range 4 {
 		defer blocked(t, ringOf(t, dev, m), 1_000_000)()
 	}
@@ -208,7 +208,7 @@ func TestSmallPassesLarge(t *testing.T) {
 // Resources released at once serve as many calls as they suffice for.
 func TestLine(t *testing.T) {
 	var mu sync.Mutex
-	var line staging.Line
+	var line staging.WaitQueue
 	var wg sync.WaitGroup
 	left := 0
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -251,7 +251,7 @@ func TestManyCallsLittleMemory(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(i), 0))
 			for range 20 {
 				share(t, r, rng)
-				if host, own := m.Taken(); host > limit || own > 2*limit {
+				if host, own := m.Allocated(); host > limit || own > 2*limit {
 					t.Errorf("%d and %d bytes are taken", host, own)
 				}
 			}
@@ -281,7 +281,7 @@ func share(t *testing.T, r *staging.Ring, rng *rand.Rand) {
 func TestVariableRows(t *testing.T) {
 	dev := devicetest.Open(t)
 	const n, most = 200, 64
-	t.Cleanup(staging.Configure(dev, staging.Settings{PieceBytes: most, Segments: 3, Order: seeded(1)}))
+	t.Cleanup(staging.Configure(dev, staging.Settings{PieceBytes: most, Slots: 3, Order: seeded(1)}))
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		offsets := []uint64{seed}
@@ -298,7 +298,7 @@ func TestVariableRows(t *testing.T) {
 			defer dev.FreeHost(pinned)
 			vals = batch.View[uint32](pinned)[:rows]
 		}
-		b := &batch.Batch{N: n, Columns: batch.Columns{batch.Keys: batch.In(make([]uint32, n)), batch.Vals: batch.Output(vals), batch.Offsets: batch.Starts(offsets)}}
+		b := &batch.Batch{N: n, Columns: batch.Columns{batch.Keys: batch.Input(make([]uint32, n)), batch.Vals: batch.Output(vals), batch.Offsets: batch.OffsetsIn(offsets)}}
 		b.Columns[batch.Vals].Offsets = offsets
 		done, err := newRing(t, dev).Run(t.Context(), b, func(p *staging.Piece) error { return number(p, offsets, most) })
 		if done != n || err != nil {

@@ -6,17 +6,17 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// segment is the path of a piece: memory on the device for all its columns, page-locked memory for
+// slot is the path of a piece: memory on the device for all its columns, page-locked memory for
 // those that a core copies, and events after its copies in, its work, and its copies out.
-type segment struct {
+type slot struct {
 	arrived, worked, returned *device.Event
 
 	block
-	places []place
+	refs []columnRef
 }
 
-// place is the location of a column of a piece.
-type place struct {
+// columnRef is the location of a column of a piece.
+type columnRef struct {
 	caller []byte // in the batch
 	host   []byte // page-locked: the same memory if the device copies it directly
 	ptr    device.Ptr
@@ -24,8 +24,8 @@ type place struct {
 	pinned bool
 }
 
-// open makes the events of a segment.
-func (s *segment) open(dev device.Device) (err error) {
+// open makes the events of a slot.
+func (s *slot) open(dev device.Device) (err error) {
 	for _, e := range []**device.Event{&s.arrived, &s.worked, &s.returned} {
 		if *e == nil {
 			if *e, err = dev.NewEvent(); err != nil {
@@ -36,61 +36,61 @@ func (s *segment) open(dev device.Device) (err error) {
 	return nil
 }
 
-// lay assigns a place to each column of a piece.
-func (s *segment) lay(p *Piece, columns []column) {
-	s.places = s.places[:0]
+// layOut assigns a place to each column of a piece.
+func (s *slot) layOut(p *Piece, columns []column) {
+	s.refs = s.refs[:0]
 	at, in := 0, 0 // the device's memory, and the host's
 	for _, c := range columns {
-		x := place{caller: p.Batch.Columns[c.role].Host, ptr: s.device.ptr() + device.Ptr(at), input: c.IsInput(), pinned: c.pinned}
+		x := columnRef{caller: p.Batch.Columns[c.role].Host, ptr: s.device.ptr() + device.Ptr(at), input: c.IsInput(), pinned: c.pinned}
 		x.host = x.caller
 		if !c.pinned {
 			x.host = s.host.host()[in : in+len(x.caller)]
 			in = align(in + len(x.caller))
 		}
 		at = align(at + len(x.caller))
-		s.places = append(s.places, x)
-		p.Batch.Columns[c.role] = p.Batch.Columns[c.role].Moved(x.ptr)
+		s.refs = append(s.refs, x)
+		p.Batch.Columns[c.role] = p.Batch.Columns[c.role].WithPtr(x.ptr)
 	}
 }
 
-// togetherBytes is the size up to which columns are gathered into one copy to the device: a core
+// coalesceBytes is the size up to which columns are gathered into one copy to the device: a core
 // takes about as long to copy that much as to submit a copy.
-const togetherBytes = 16 << 10
+const coalesceBytes = 16 << 10
 
-// send copies the columns in. Adjacent small columns share one copy.
-func (s *segment) send(p *Piece, j *job) error {
-	s.lay(p, j.columns)
-	for i := 0; i < len(s.places); i++ {
-		x := s.places[i]
+// submitInputs copies the columns in. Adjacent small columns share one copy.
+func (s *slot) submitInputs(p *Piece, j *job) error {
+	s.layOut(p, j.columns)
+	for i := 0; i < len(s.refs); i++ {
+		x := s.refs[i]
 		if !x.input || len(x.host) == 0 {
 			continue
 		}
 		x.load()
-		for i+1 < len(s.places) && len(x.host) <= togetherBytes && x.beside(s.places[i+1]) {
+		for i+1 < len(s.refs) && len(x.host) <= coalesceBytes && x.adjacent(s.refs[i+1]) {
 			i++
-			s.places[i].load()
-			x.extend(s.places[i])
+			s.refs[i].load()
+			x.extend(s.refs[i])
 		}
 		if err := j.in.CopyInAsync(x.ptr, x.host); err != nil {
 			return err
 		}
 	}
-	if j.alone {
+	if j.single {
 		return nil
 	}
 	return j.in.Record(s.arrived)
 }
 
-// bring submits the copies of the columns out. Adjacent columns share one copy.
-func (s *segment) bring(j *job) error {
-	for i := 0; i < len(s.places); i++ {
-		x := s.places[i]
+// submitOutputs submits the copies of the columns out. Adjacent columns share one copy.
+func (s *slot) submitOutputs(j *job) error {
+	for i := 0; i < len(s.refs); i++ {
+		x := s.refs[i]
 		if x.input || len(x.host) == 0 {
 			continue
 		}
-		for i+1 < len(s.places) && x.beside(s.places[i+1]) {
+		for i+1 < len(s.refs) && x.adjacent(s.refs[i+1]) {
 			i++
-			x.extend(s.places[i])
+			x.extend(s.refs[i])
 		}
 		if err := j.out.CopyOutAsync(x.host, x.ptr); err != nil {
 			return err
@@ -100,34 +100,36 @@ func (s *segment) bring(j *job) error {
 }
 
 // load copies a column to page-locked memory.
-func (x *place) load() {
+func (x *columnRef) load() {
 	if !x.pinned {
 		copy(x.host, x.caller)
 	}
 }
 
-// beside reports whether the next column follows this one in both memories, and is copied in the
+// adjacent reports whether the next column follows this one in both memories, and is copied in the
 // same direction.
-func (x *place) beside(next place) bool { return !x.pinned && !next.pinned && x.input == next.input }
+func (x *columnRef) adjacent(next columnRef) bool {
+	return !x.pinned && !next.pinned && x.input == next.input
+}
 
 // extend extends a column to the end of an adjacent one.
-func (x *place) extend(next place) { x.host = x.host[:int(next.ptr-x.ptr)+len(next.host)] }
+func (x *columnRef) extend(next columnRef) { x.host = x.host[:int(next.ptr-x.ptr)+len(next.host)] }
 
 // unload copies the output columns, which have arrived, to the batch.
-func (s *segment) unload() {
-	for _, x := range s.places {
+func (s *slot) unload() {
+	for _, x := range s.refs {
 		if !x.input && !x.pinned {
 			copy(x.caller, x.host)
 		}
 	}
 }
 
-func (s *segment) close() (err error) {
+func (s *slot) close() (err error) {
 	for _, e := range []*device.Event{s.arrived, s.worked, s.returned} {
 		if e != nil {
 			err = errors.Join(err, e.Close())
 		}
 	}
-	*s = segment{}
+	*s = slot{}
 	return err
 }

@@ -15,12 +15,12 @@ type Settings struct {
 	// least one row. If all columns are page-locked, pieces are up to four times as large, as
 	// usual.
 	PieceBytes int
-	// Segments is the maximum number of pieces in flight.
-	Segments int
+	// Slots is the maximum number of pieces in flight.
+	Slots int
 	// Order makes Run go through the phases of all its pieces on the goroutine that called it, one
-	// at a time. Order picks one of the n > 0 segments that can continue, by its position among
+	// at a time. Order picks one of the n > 0 slots that can continue, by its position among
 	// them. A piece is sent, then decided on in its turn, then submitted, then finished; RunInOrder
-	// submits it in its turn. With Segments set, the results of Order determine the sequence of
+	// submits it in its turn. With Slots set, the results of Order determine the sequence of
 	// calls of the device. All Runs of the device call Order.
 	Order func(n int) int
 }
@@ -43,6 +43,6 @@ func settingsOf(dev device.Device) Settings {
 		s = v.(Settings)
 	}
 	s.PieceBytes = cmp.Or(s.PieceBytes, pieceBytes)
-	s.Segments = cmp.Or(s.Segments, min(maxSegments, 2*runtime.GOMAXPROCS(0)))
+	s.Slots = cmp.Or(s.Slots, min(maxSlots, 2*runtime.GOMAXPROCS(0)))
 	return s
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/weftgo/weft/internal/gpu/staging"
 )
 
-// seeded picks segments by a seed.
+// seeded picks slots by a seed.
 func seeded(seed uint64) func(n int) int { return rand.New(rand.NewPCG(seed, 0)).IntN }
 
-// tiny returns a ring with pieces of one row, and its device. Segments continue in the given order,
+// tiny returns a ring with pieces of one row, and its device. Slots continue in the given order,
 // or concurrently if that is nil.
-func tiny(t *testing.T, segments int, order func(n int) int) (*staging.Ring, *tape) {
+func tiny(t *testing.T, slots int, order func(n int) int) (*staging.Ring, *tape) {
 	dev := newTape(devicetest.Open(t))
-	t.Cleanup(staging.Configure(dev, staging.Settings{PieceBytes: 1, Segments: segments, Order: order}))
+	t.Cleanup(staging.Configure(dev, staging.Settings{PieceBytes: 1, Slots: slots, Order: order}))
 	t.Cleanup(func() {
 		if dev.underWay() {
 			t.Error("Run returned while the device was copying")
@@ -28,9 +28,9 @@ func tiny(t *testing.T, segments int, order func(n int) int) (*staging.Ring, *ta
 	return newRing(t, dev), dev
 }
 
-// inOrders runs a test with tiny pieces, in several orders of the segments and concurrently, for
+// inOrders runs a test with tiny pieces, in several orders of the slots and concurrently, for
 // Run and RunInOrder.
-func inOrders(t *testing.T, segments int, test func(t *testing.T, r *staging.Ring, dev *tape, inOrder bool)) {
+func inOrders(t *testing.T, slots int, test func(t *testing.T, r *staging.Ring, dev *tape, inOrder bool)) {
 	for name, order := range map[string]func(n int) int{
 		"first":      func(n int) int { return 0 },
 		"last":       func(n int) int { return n - 1 },
@@ -39,7 +39,7 @@ func inOrders(t *testing.T, segments int, test func(t *testing.T, r *staging.Rin
 	} {
 		for _, inOrder := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, in order %v", name, inOrder), func(t *testing.T) {
-				r, dev := tiny(t, segments, order)
+				r, dev := tiny(t, slots, order)
 				test(t, r, dev, inOrder)
 			})
 		}
@@ -64,10 +64,10 @@ func (e *echo) check(t *testing.T, done int, inOrder bool) {
 	}
 }
 
-// Input equals output, however often segments are reused.
+// Input equals output, however often slots are reused.
 func TestTinyPieces(t *testing.T) {
-	for segments := 1; segments <= 5; segments++ {
-		inOrders(t, segments, func(t *testing.T, r *staging.Ring, _ *tape, inOrder bool) {
+	for slots := 1; slots <= 5; slots++ {
+		inOrders(t, slots, func(t *testing.T, r *staging.Ring, _ *tape, inOrder bool) {
 			for n := range 40 {
 				e := newEcho(n, 8, 1)
 				if done, err := e.run(t.Context(), r, inOrder); done != n || err != nil {
@@ -174,7 +174,7 @@ func TestEveryCallCounts(t *testing.T) {
 	for _, call := range calls {
 		o, inner := devicetest.Omit(call.Site), newTape(devicetest.Open(t))
 		dev := o.Wrap(inner)
-		undo := staging.Configure(dev, staging.Settings{PieceBytes: 1, Segments: 2, Order: seeded(1)})
+		undo := staging.Configure(dev, staging.Settings{PieceBytes: 1, Slots: 2, Order: seeded(1)})
 		r := newRing(t, dev)
 		undo()
 		noticed := false
@@ -271,7 +271,7 @@ func TestSameSeedSameCalls(t *testing.T) {
 func TestConfigure(t *testing.T) {
 	dev, other := devicetest.Open(t), devicetest.Open(t)
 	before := newRing(t, dev)
-	undo := staging.Configure(dev, staging.Settings{PieceBytes: 30, Segments: 2})
+	undo := staging.Configure(dev, staging.Settings{PieceBytes: 30, Slots: 2})
 	during, beside := newRing(t, dev), newRing(t, other)
 	undo()
 	after := newRing(t, dev)

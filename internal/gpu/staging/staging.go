@@ -1,4 +1,4 @@
-// Package staging carries batches of host memory through a device in pieces of constant size. Each
+// Package staging moves batches of host memory through a device in pieces of constant size. Each
 // piece is copied to page-locked memory and to the device, worked on, and copied back. Pieces
 // overlap, and all cores copy, since one core copies 5 to 12 GB/s and a device takes 55 in each
 // direction. All structures on a GPU take Go slices through this package.
@@ -15,18 +15,18 @@ import (
 const (
 	// pieceBytes is the maximum that a piece copies in one direction: 20 us on the bus. Below 1 MiB
 	// Go's copy goes through the cache, where the bus finds the piece and leaves the answer. So
-	// main memory carries the batch once and not three times.
+	// main memory transfers the batch once and not three times.
 	pieceBytes = 2 << 20
 	// unstagedPieces is the maximum factor by which a piece is larger when no core copies: fewer
 	// pieces reduce the total latency at the start of copies.
 	unstagedPieces = 4
-	// maxSegments bounds the pieces in flight, and so the memory of a call. Twice the number of
+	// maxSlots bounds the pieces in flight, and so the memory of a call. Twice the number of
 	// cores keep the cores copying while pieces are on the device.
-	maxSegments = 32
-	// unstagedSegments is the same when no core copies: one piece for each direction and one that
+	maxSlots = 32
+	// unstagedSlots is the same when no core copies: one piece for each direction and one that
 	// is worked on. With more, copies in get ahead of copies out, and at the end only one direction
 	// is busy.
-	unstagedSegments = 3
+	unstagedSlots = 3
 )
 
 // Piece is a part of a batch with columns on the device.
@@ -39,24 +39,24 @@ type Piece struct {
 // Ring holds the streams for one batch at a time, and the memory while a batch runs.
 //
 // It has one stream per direction and one for the work, synchronized by events. A stream per
-// segment would be simpler, but a GPU has few queues. Streams that share a queue wait for each
+// slot would be simpler, but a GPU has few queues. Streams that share a queue wait for each
 // other, and the two directions no longer overlap.
 type Ring struct {
 	dev           device.Device
 	memory        *Memory
 	in, work, out *device.Stream
-	segments      []segment
+	slots         []slot
 	cuts          []int // of the current batch: piece i is rows [cuts[i],cuts[i+1])
 
 	pieceBytes int
 	order      func(n int) int // see Settings
 }
 
-// New returns a ring, which acquires its segments from memory while it runs a batch. Close frees
+// New returns a ring, which acquires its slots from memory while it runs a batch. Close frees
 // it.
 func New(dev device.Device, memory *Memory) *Ring {
 	s := settingsOf(dev)
-	return &Ring{dev: dev, memory: memory, segments: make([]segment, s.Segments), pieceBytes: s.PieceBytes, order: s.Order}
+	return &Ring{dev: dev, memory: memory, slots: make([]slot, s.Slots), pieceBytes: s.PieceBytes, order: s.Order}
 }
 
 // Run takes a batch in host memory through the device. For each piece it calls launch, which
@@ -94,8 +94,8 @@ func (r *Ring) Work() (*device.Stream, error) {
 
 // Close frees the ring. No Run may be under way. Idempotent.
 func (r *Ring) Close() (err error) {
-	for i := range r.segments {
-		err = errors.Join(err, r.segments[i].close())
+	for i := range r.slots {
+		err = errors.Join(err, r.slots[i].close())
 	}
 	for _, s := range []**device.Stream{&r.in, &r.work, &r.out} {
 		if *s != nil {
@@ -106,8 +106,8 @@ func (r *Ring) Close() (err error) {
 	return err
 }
 
-// open makes the streams, and the events of the given number of segments, if missing.
-func (r *Ring) open(segments int) (err error) {
+// open makes the streams, and the events of the given number of slots, if missing.
+func (r *Ring) open(slots int) (err error) {
 	for _, s := range []**device.Stream{&r.in, &r.work, &r.out} {
 		if *s == nil {
 			if *s, err = r.dev.NewStream(); err != nil {
@@ -115,15 +115,15 @@ func (r *Ring) open(segments int) (err error) {
 			}
 		}
 	}
-	for i := range segments {
-		if err := r.segments[i].open(r.dev); err != nil {
+	for i := range slots {
+		if err := r.slots[i].open(r.dev); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// columnAlign is the alignment of columns in a segment.
+// columnAlign is the alignment of columns in a slot.
 const columnAlign = 256
 
 // align rounds up to the alignment of a column.

@@ -67,11 +67,11 @@ func newEcho(n int, widths ...int) *echo {
 
 func (e *echo) batch() *batch.Batch {
 	return &batch.Batch{N: e.n, Columns: batch.Columns{
-		batch.Keys:   batch.In(e.in[0]).Of(e.widths[0]),
-		batch.Vals:   batch.In(e.in[1]).Of(e.widths[1]),
-		batch.Out:    batch.Output(e.out[0]).Of(e.widths[0]),
+		batch.Keys:   batch.Input(e.in[0]).WithWidth(e.widths[0]),
+		batch.Vals:   batch.Input(e.in[1]).WithWidth(e.widths[1]),
+		batch.Out:    batch.Output(e.out[0]).WithWidth(e.widths[0]),
 		batch.OK:     batch.Optional([]bool(nil)),
-		batch.Counts: batch.Output(e.out[1]).Of(e.widths[1]),
+		batch.Counts: batch.Output(e.out[1]).WithWidth(e.widths[1]),
 	}}
 }
 
@@ -182,7 +182,7 @@ func TestRunWhole(t *testing.T) {
 	for _, n := range []int{1, 1000, 3_000_000} {
 		keys, flags := make([]byte, 4*n), make([]byte, n)
 		launches := 0
-		b := &batch.Batch{N: n, Columns: batch.Columns{batch.Keys: batch.Output(keys).Of(4), batch.OK: batch.Output(flags)}}
+		b := &batch.Batch{N: n, Columns: batch.Columns{batch.Keys: batch.Output(keys).WithWidth(4), batch.OK: batch.Output(flags)}}
 		done, err := r.RunWhole(t.Context(), b, func(p *staging.Piece) error {
 			launches++
 			c := p.Batch.Columns
@@ -277,7 +277,7 @@ func TestEveryOperationFailsOnce(t *testing.T) {
 			fired := devicetest.FailAfter(dev, n)
 			e := newEcho(400_000, 8, 4)
 			done, err := e.run(t.Context(), r, inOrder)
-			devicetest.Heal(dev)
+			devicetest.ClearFailures(dev)
 			over := !fired()
 			if over && (done != e.n || err != nil) || !over && !errors.Is(err, device.ErrMemory) {
 				t.Fatalf("operation %d failed: %d rows of %d done, %v", n, done, e.n, err)

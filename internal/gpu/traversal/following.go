@@ -12,9 +12,9 @@ import (
 	"github.com/weftgo/weft/internal/gpu/prim"
 )
 
-// Following holds the kernels that follow a graph from batch to batch, and those of the initial
-// computation. They are safe for concurrent use.
-type Following struct {
+// DynamicKernels holds the kernels that follow a graph from batch to batch, and those of the
+// initial computation. They are safe for concurrent use.
+type DynamicKernels struct {
 	*Kernels
 	edgesCheck                                                                      device.Kernel
 	forestGrow, forestUnite                                                         device.Kernel
@@ -22,10 +22,10 @@ type Following struct {
 	followTouch, followEdges, followSettle, followHand, followSpread, followRefresh device.Kernel
 }
 
-// LoadFollowing loads the kernels of a device. It returns device.ErrNoKernels if the device runs
+// LoadDynamic loads the kernels of a device. It returns device.ErrNoKernels if the device runs
 // none.
-func LoadFollowing(dev device.Device) (k *Following, err error) {
-	k = &Following{}
+func LoadDynamic(dev device.Device) (k *DynamicKernels, err error) {
+	k = &DynamicKernels{}
 	if k.Kernels, err = Load(dev); err != nil {
 		return nil, err
 	}
@@ -47,26 +47,28 @@ type Edges struct {
 
 func (e Edges) ref() batchRef { return batchRef{from: e.From, to: e.To, done: e.Done, n: uint64(e.N)} }
 
-// Told is the result of a check of edges: the number of vertices including theirs, and the place of
-// the first edge beyond a limit, or -1.
-type Told struct{ Vertices, Bad int }
+// EdgeCheck is the result of a check of edges: the number of vertices including theirs, and the
+// place of the first edge beyond a limit, or -1.
+type EdgeCheck struct{ Vertices, Bad int }
 
-// toldBy returns what edges_check has written.
-func toldBy(words []uint64) Told { return Told{Vertices: int(^words[1]), Bad: int(words[0])} }
+// edgeCheckOf returns what edges_check has written.
+func edgeCheckOf(words []uint64) EdgeCheck {
+	return EdgeCheck{Vertices: int(^words[1]), Bad: int(words[0])}
+}
 
-// check submits the check. Before, told holds no vertex and no bad edge.
-func (k *Following) check(c *call, told device.Ptr, e Edges, limit int) {
-	launch(c, k.edgesCheck, e.N, &checkParams{batch: e.ref(), told: told, limit: uint64(limit)})
+// submitCheck submits the check. Before, words hold no vertex and no bad edge.
+func (k *DynamicKernels) submitCheck(c *call, words device.Ptr, e Edges, limit int) {
+	launch(c, k.edgesCheck, e.N, &checkParams{batch: e.ref(), told: words, limit: uint64(limit)})
 }
 
 // Check checks edges before anything is changed.
-func (k *Following) Check(ctx context.Context, s *device.Stream, e Edges, limit int) (Told, error) {
+func (k *DynamicKernels) Check(ctx context.Context, s *device.Stream, e Edges, limit int) (EdgeCheck, error) {
 	c := k.begin(ctx, s, Graph{})
-	told := c.take(16)[0]
-	c.write(told, ^uint64(0), ^uint64(0))
-	k.check(c, told, e, limit)
-	words := c.read(told, 2)
-	return toldBy(words), c.end()
+	words := c.alloc(16)[0]
+	c.write(words, ^uint64(0), ^uint64(0))
+	k.submitCheck(c, words, e, limit)
+	got := c.read(words, 2)
+	return edgeCheckOf(got), c.end()
 }
 
 // ---- components ----------------------------------------------------------------
@@ -76,25 +78,25 @@ const UniteWords = 3
 
 // Unite unites the ends of edges in a forest with the given number of vertices, unless an end is
 // beyond them or beyond the limit. It returns the number of trees merged into another.
-func (k *Following) Unite(ctx context.Context, s *device.Stream, words, parents device.Ptr, vertices int, e Edges, limit int) (united int, told Told, err error) {
+func (k *DynamicKernels) Unite(ctx context.Context, s *device.Stream, words, parents device.Ptr, vertices int, e Edges, limit int) (united int, check EdgeCheck, err error) {
 	c := k.begin(ctx, s, Graph{})
 	p := forestParams{batch: e.ref(), told: words, united: words + 16, parents: parents, vertices: uint32(vertices)}
 	c.write(words, ^uint64(0), ^uint64(0), 0)
-	k.check(c, words, e, limit)
+	k.submitCheck(c, words, e, limit)
 	launch(c, k.forestUnite, e.N, &p)
 	got := c.read(words, UniteWords)
-	return int(got[2]), toldBy(got), c.end()
+	return int(got[2]), edgeCheckOf(got), c.end()
 }
 
-// Plant makes vertices, each a separate tree.
-func (k *Following) Plant(ctx context.Context, s *device.Stream, parents device.Ptr, from, to int) error {
+// AddVertices makes vertices, each a separate tree.
+func (k *DynamicKernels) AddVertices(ctx context.Context, s *device.Stream, parents device.Ptr, from, to int) error {
 	c := k.begin(ctx, s, Graph{})
 	launch(c, k.forestGrow, to-from, &forestParams{parents: parents, from: uint32(from), vertices: uint32(to)})
 	return c.end()
 }
 
 // Flatten points all vertices to their roots.
-func (k *Following) Flatten(ctx context.Context, s *device.Stream, parents device.Ptr, vertices int) error {
+func (k *DynamicKernels) Flatten(ctx context.Context, s *device.Stream, parents device.Ptr, vertices int) error {
 	c := k.begin(ctx, s, Graph{})
 	launch(c, k.uniteFlatten, vertices, &uniteParams{rows: rows{vertices: uint32(vertices)}, labels: parents})
 	return c.end()
@@ -102,33 +104,33 @@ func (k *Following) Flatten(ctx context.Context, s *device.Stream, parents devic
 
 // ---- ranks ---------------------------------------------------------------------
 
-// Changing is a dynamic graph, as kernels read it: the twin of weft::graph::Graph in
+// DynamicGraph is a dynamic graph, as kernels read it: the twin of weft::graph::Graph in
 // graph_table.cuh.
-type Changing struct {
+type DynamicGraph struct {
 	_                    structs.HostLayout
 	Records, Pool, Alive device.Ptr
 	Vertices, Unit       uint32
 }
 
-// Kept is the state of each vertex, on a device.
-type Kept struct {
-	Ranks    device.Slice[uint64]
-	Directed bool
-	Damping  uint64 // of 2^64
-	Base     uint64 // rank that starts at every vertex
-	Limit    uint64 // of what a vertex may keep without handing it on
-	Spread   uint64 // part of the ranks of vertices without neighbors that has been handed on
+// RankState is the state of each vertex, on a device.
+type RankState struct {
+	Ranks       device.Slice[uint64]
+	Directed    bool
+	Damping     uint64 // of 2^64
+	Base        uint64 // rank that starts at every vertex
+	Limit       uint64 // of what a vertex may keep without handing it on
+	Distributed uint64 // part of the ranks of vertices without neighbors that has been pushed
 
-	rest device.Buffer
-	at   keptRef
+	buf device.Buffer
+	ref keptRef
 }
 
 // Tally is the result of a pass: changes as 64-bit numbers that may be negative; the lengths of the
 // lists; and the first vertex with a row that contradicts the edges, or -1.
 type Tally struct {
-	Idle, Waiting, Arcs, Load uint64
-	Changed, Active           int
-	Wrong                     int
+	Dangling, Residual, Arcs, Load uint64
+	Changed, Active                int
+	Mismatch                       int
 }
 
 // Offsets of words of a tally.
@@ -139,36 +141,36 @@ const (
 )
 
 // Grow grows the state to the given number of vertices. New state is 0.
-func (k *Following) Grow(ctx context.Context, s *device.Stream, old *Kept, vertices int) (err error) {
+func (k *DynamicKernels) Grow(ctx context.Context, s *device.Stream, old *RankState, vertices int) (err error) {
 	to := *old
-	n, had := vertices, old.Ranks.Len()
+	n, before := vertices, old.Ranks.Len()
 	if to.Ranks, err = device.Make[uint64](k.dev, n); err != nil {
 		return err
 	}
 	var all prim.Carve
-	wide, narrow := func() device.Ptr { return all.Take(8 * n) }, func() device.Ptr { return all.Take(4 * n) }
+	wide, narrow := func() device.Ptr { return all.Alloc(8 * n) }, func() device.Ptr { return all.Alloc(4 * n) }
 	at := keptRef{handed: wide(), sums: wide(), next: wide(), degrees: narrow(), marks: narrow(), changed: narrow(), active: narrow(), vertices: uint32(n)}
 	at.front = frontier{list: narrow(), starts: wide()}
-	at.tally = all.Take(tallyBytes)
-	if to.rest, err = k.dev.Alloc(int(all)); err != nil {
+	at.tally = all.Alloc(tallyBytes)
+	if to.buf, err = k.dev.Alloc(int(all)); err != nil {
 		return errors.Join(err, to.Ranks.Free())
 	}
 	for _, p := range []*device.Ptr{&at.handed, &at.sums, &at.next, &at.degrees, &at.marks, &at.changed, &at.active, &at.front.list, &at.front.starts, &at.tally} {
-		*p += to.rest.Ptr
+		*p += to.buf.Ptr
 	}
 	at.front.size = at.tally + device.Ptr(unsafe.Offsetof(tally{}.front))
-	to.at = at
+	to.ref = at
 	c := k.begin(ctx, s, Graph{})
 	c.fill(to.Ranks.Ptr(), 0, 2*n)
-	c.fill(to.rest.Ptr, 0, int(all)/4)
+	c.fill(to.buf.Ptr, 0, int(all)/4)
 	c.write(at.tally+device.Ptr(wrongAt), ^uint64(0))
-	if from := old.at; had > 0 {
-		c.copy(to.Ranks.Ptr(), old.Ranks.Ptr(), 8*had)
+	if from := old.ref; before > 0 {
+		c.copy(to.Ranks.Ptr(), old.Ranks.Ptr(), 8*before)
 		for _, a := range [][2]device.Ptr{{at.handed, from.handed}, {at.sums, from.sums}} {
-			c.copy(a[0], a[1], 8*had)
+			c.copy(a[0], a[1], 8*before)
 		}
 		for _, a := range [][2]device.Ptr{{at.degrees, from.degrees}, {at.marks, from.marks}, {at.changed, from.changed}, {at.active, from.active}} {
-			c.copy(a[0], a[1], 4*had)
+			c.copy(a[0], a[1], 4*before)
 		}
 		c.copy(at.tally, from.tally, tallyBytes)
 	}
@@ -176,117 +178,117 @@ func (k *Following) Grow(ctx context.Context, s *device.Stream, old *Kept, verti
 		return errors.Join(err, to.Free(k.dev))
 	}
 	old.Ranks, to.Ranks = to.Ranks, old.Ranks
-	old.rest, to.rest = to.rest, old.rest
-	old.at = at
+	old.buf, to.buf = to.buf, old.buf
+	old.ref = at
 	return to.Free(k.dev)
 }
 
 // Free frees the memory. Idempotent.
-func (x *Kept) Free(dev device.Device) error {
+func (x *RankState) Free(dev device.Device) error {
 	err := x.Ranks.Free()
-	if x.rest.Size > 0 {
-		err = errors.Join(err, dev.Free(x.rest))
-		x.rest = device.Buffer{}
+	if x.buf.Size > 0 {
+		err = errors.Join(err, dev.Free(x.buf))
+		x.buf = device.Buffer{}
 	}
 	return err
 }
 
 // params returns the parameters of passes over the state.
-func (x *Kept) params() followParams {
-	at := x.at
-	at.ranks, at.damping, at.base, at.limit, at.spread = x.Ranks.Ptr(), x.Damping, x.Base, x.Limit, x.Spread
+func (x *RankState) params() followParams {
+	at := x.ref
+	at.ranks, at.damping, at.base, at.limit, at.spread = x.Ranks.Ptr(), x.Damping, x.Base, x.Limit, x.Distributed
 	if x.Directed {
 		at.directed = 1
 	}
 	return followParams{kept: at}
 }
 
-// fresh zeroes the sums of passes. The lists remain.
-func (x *Kept) fresh(c *call) { c.fill(x.at.tally, 0, int(changedAt)/4) }
+// clearSums zeroes the sums of passes. The lists remain.
+func (x *RankState) clearSums(c *call) { c.fill(x.ref.tally, 0, int(changedAt)/4) }
 
-// tally reads the sums of passes.
-func (x *Kept) tally(c *call) (t Tally) {
-	got := batch.View[tally](device.Bytes(c.read(x.at.tally, tallyBytes/8)))[0]
-	t = Tally{Idle: got.idle, Waiting: got.waiting, Arcs: got.arcs, Load: got.load, Changed: int(got.changed), Active: int(got.active), Wrong: -1}
+// readTally reads the sums of passes.
+func (x *RankState) readTally(c *call) (t Tally) {
+	got := batch.View[tally](device.Bytes(c.read(x.ref.tally, tallyBytes/8)))[0]
+	t = Tally{Dangling: got.idle, Residual: got.waiting, Arcs: got.arcs, Load: got.load, Changed: int(got.changed), Active: int(got.active), Mismatch: -1}
 	if got.wrong != ^uint64(0) {
-		t.Wrong = int(got.wrong)
+		t.Mismatch = int(got.wrong)
 	}
 	return t
 }
 
 // DegreeOf returns the degree of a vertex according to the edges followed.
-func (k *Following) DegreeOf(ctx context.Context, s *device.Stream, x *Kept, v int) (degree uint32, err error) {
+func (k *DynamicKernels) DegreeOf(ctx context.Context, s *device.Stream, x *RankState, v int) (degree uint32, err error) {
 	c := k.begin(ctx, s, Graph{})
 	c.do(func() error {
-		return s.CopyOut(ctx, unsafe.Slice((*byte)(unsafe.Pointer(&degree)), 4), x.at.degrees+device.Ptr(4*v))
+		return s.CopyOut(ctx, unsafe.Slice((*byte)(unsafe.Pointer(&degree)), 4), x.ref.degrees+device.Ptr(4*v))
 	})
 	return degree, c.end()
 }
 
-// Begin gives all vertices of a graph the same rank.
-func (k *Following) Begin(ctx context.Context, s *device.Stream, x *Kept, g Graph) error {
+// Init gives all vertices of a graph the same rank.
+func (k *DynamicKernels) Init(ctx context.Context, s *device.Stream, x *RankState, g Graph) error {
 	c, p := k.begin(ctx, s, g), x.params()
 	p.rows = g.rows()
 	launch(c, k.followBegin, g.Vertices, &p)
 	return c.end()
 }
 
-// Agrees searches for a vertex with a row in the graph that contradicts the edges, or an edge to a
-// vertex that does not exist.
-func (k *Following) Agrees(ctx context.Context, s *device.Stream, x *Kept, g Graph) (Tally, error) {
+// CheckDegrees searches for a vertex with a row in the graph that contradicts the edges, or an edge
+// to a vertex that does not exist.
+func (k *DynamicKernels) CheckDegrees(ctx context.Context, s *device.Stream, x *RankState, g Graph) (Tally, error) {
 	c, p := k.begin(ctx, s, g), x.params()
 	p.rows = g.rows()
-	x.fresh(c)
+	x.clearSums(c)
 	launch(c, k.followAgrees, max(x.Ranks.Len(), g.Arcs), &p)
-	t := x.tally(c)
+	t := x.readTally(c)
 	return t, c.end()
 }
 
-// Sweeps makes all vertices hand on their ranks repeatedly, until again returns false. into is the
-// transposed graph. again receives the ranks that start anywhere and what has not been handed on.
-// Then Sweeps lists the vertices that must hand on.
-func (k *Following) Sweeps(ctx context.Context, s *device.Stream, x *Kept, into Graph, again func(idle, waiting uint64) (bool, error)) (Tally, error) {
+// Sweep makes all vertices push their ranks repeatedly, until proceed returns false. into is the
+// transposed graph. proceed receives the ranks that start anywhere and what has not been pushed.
+// Then Sweep lists the vertices that must push.
+func (k *DynamicKernels) Sweep(ctx context.Context, s *device.Stream, x *RankState, into Graph, proceed func(idle, waiting uint64) (bool, error)) (Tally, error) {
 	c, p, n := k.begin(ctx, s, into), x.params(), x.Ranks.Len()
 	tiles := (into.Arcs + tileArcs - 1) / tileArcs
-	parts := c.take(4*(tiles+1), 8*iterationWords)
+	parts := c.alloc(4*(tiles+1), 8*iterationWords)
 	r := rankParams{out: into.rows(), into: into.rows(), firsts: parts[0], sums: p.kept.sums, before: parts[1]}
 	c.write(r.before, 0, ^uint64(0)) // so that the launch runs
 	if into.Arcs > 0 {
 		launch(c, k.rankCut, tiles+1, &cutParams{rows: r.into, firsts: r.firsts, tiles: uint64(tiles)})
 	}
-	x.fresh(c)
+	x.clearSums(c)
 	launch(c, k.followShare, n, &p)
-	idle := x.tally(c).Idle
+	dangling := x.readTally(c).Dangling
 	for more := true; more && c.err == nil; {
-		p.kept.spread, r.shares = idle, p.kept.handed
+		p.kept.spread, r.shares = dangling, p.kept.handed
 		c.fill(p.kept.sums, 0, 2*n)
 		if into.Arcs > 0 {
-			launchMany(c, k.rankGather, into.Arcs/(tileArcs/32)+32, manyBlocks, &r)
+			launchBlocks(c, k.rankGather, into.Arcs/(tileArcs/32)+32, registerBlocks, &r)
 		}
-		x.fresh(c)
+		x.clearSums(c)
 		launch(c, k.followSweep, n, &p)
-		t := x.tally(c)
-		x.Spread, idle = idle, t.Idle
+		t := x.readTally(c)
+		x.Distributed, dangling = dangling, t.Dangling
 		c.do(func() (err error) {
-			more, err = again(t.Idle, t.Waiting)
+			more, err = proceed(t.Dangling, t.Residual)
 			return err
 		})
 		if more {
 			p.kept.handed, p.kept.next = p.kept.next, p.kept.handed
-			x.at.handed, x.at.next = p.kept.handed, p.kept.next
+			x.ref.handed, x.ref.next = p.kept.handed, p.kept.next
 		}
 	}
-	c.fill(x.at.tally, 0, tallyBytes/4-2) // all but wrong
+	c.fill(x.ref.tally, 0, tallyBytes/4-2) // all but wrong
 	launch(c, k.followList, n, &p)
-	t := x.tally(c)
+	t := x.readTally(c)
 	return t, c.end()
 }
 
-// Take records edges inserted in or deleted from a graph. Their ends hand on first.
-func (k *Following) Take(ctx context.Context, s *device.Stream, x *Kept, g Changing, inserted, deleted Edges) (Tally, error) {
+// ApplyEdges records edges inserted in or deleted from a graph. Their ends push first.
+func (k *DynamicKernels) ApplyEdges(ctx context.Context, s *device.Stream, x *RankState, g DynamicGraph, inserted, deleted Edges) (Tally, error) {
 	c, p := k.begin(ctx, s, Graph{}), x.params()
 	p.graph = g
-	x.fresh(c)
+	x.clearSums(c)
 	for _, kernel := range []device.Kernel{k.followTouch, k.followEdges} {
 		for i, e := range []Edges{inserted, deleted} {
 			if p.batch, p.deleted = e.ref(), uint32(i); e.N > 0 {
@@ -295,23 +297,23 @@ func (k *Following) Take(ctx context.Context, s *device.Stream, x *Kept, g Chang
 		}
 	}
 	launch(c, k.followSettle, min(x.Ranks.Len(), 2*(inserted.N+deleted.N)), &p)
-	t := x.tally(c)
+	t := x.readTally(c)
 	return t, c.end()
 }
 
-// HandOn makes the active vertices hand on, and computes new ranks for vertices with changed sums,
+// Push makes the active vertices push, and computes new ranks for vertices with changed sums,
 // or for all.
-func (k *Following) HandOn(ctx context.Context, s *device.Stream, x *Kept, g Changing, active, load int, all bool) (Tally, error) {
+func (k *DynamicKernels) Push(ctx context.Context, s *device.Stream, x *RankState, g DynamicGraph, active, load int, all bool) (Tally, error) {
 	c, p, n := k.begin(ctx, s, Graph{}), x.params(), x.Ranks.Len()
 	p.graph = g
 	if all {
 		p.all = 1
 	}
-	x.fresh(c)
+	x.clearSums(c)
 	launch(c, k.followHand, active, &p)
 	launch(c, k.followSpread, max(load, active), &p)
 	launch(c, k.followRefresh, n, &p)
-	c.fill(x.at.tally+device.Ptr(changedAt), 0, 2)
-	t := x.tally(c)
+	c.fill(x.ref.tally+device.Ptr(changedAt), 0, 2)
+	t := x.readTally(c)
 	return t, c.end()
 }

@@ -30,7 +30,7 @@ type checkParams struct {
 type followParams struct {
 	_       structs.HostLayout
 	kept    keptRef
-	graph   Changing
+	graph   DynamicGraph
 	rows    rows
 	batch   batchRef
 	deleted uint32
@@ -129,14 +129,14 @@ var (
 	_ [132]byte = [unsafe.Offsetof(keptRef{}.directed)]byte{}
 )
 
-// Changing has the layout of weft::graph::Graph.
+// DynamicGraph has the layout of weft::graph::Graph.
 var (
-	_ [32]byte = [unsafe.Sizeof(Changing{})]byte{}
-	_ [0]byte  = [unsafe.Offsetof(Changing{}.Records)]byte{}
-	_ [8]byte  = [unsafe.Offsetof(Changing{}.Pool)]byte{}
-	_ [16]byte = [unsafe.Offsetof(Changing{}.Alive)]byte{}
-	_ [24]byte = [unsafe.Offsetof(Changing{}.Vertices)]byte{}
-	_ [28]byte = [unsafe.Offsetof(Changing{}.Unit)]byte{}
+	_ [32]byte = [unsafe.Sizeof(DynamicGraph{})]byte{}
+	_ [0]byte  = [unsafe.Offsetof(DynamicGraph{}.Records)]byte{}
+	_ [8]byte  = [unsafe.Offsetof(DynamicGraph{}.Pool)]byte{}
+	_ [16]byte = [unsafe.Offsetof(DynamicGraph{}.Alive)]byte{}
+	_ [24]byte = [unsafe.Offsetof(DynamicGraph{}.Vertices)]byte{}
+	_ [28]byte = [unsafe.Offsetof(DynamicGraph{}.Unit)]byte{}
 )
 
 // frontier has the layout of weft::traversal::Frontier.

@@ -26,7 +26,7 @@ import (
 //kernelgen:input 5b3cb3daee615e632c110a81446c4147b7900c3925b7c78d0e4ab33509dc6985 5436 kernels/include/weft/warp.cuh
 //kernelgen:input 58a5220610f3425933378660e25e81175c530c6145d25408368874486a262a56 815 kernels/include/weft/widths.cuh
 //kernelgen:output 7abd41c5fde26dfea233d1c565a0326835b81e8a99f74826f0e0264ac75338b7 89988 internal/gpu/traversal/following_sm80.ptx
-//kernelgen:output 26492db406948144e5284be9a65d1df1aa599f10fbc7a7db62b62ac61170c5af 4985 internal/gpu/traversal/following_params_gen.go
+//kernelgen:output 1495b4fb22c7bd4c319284c8eed9e8cd4010adb04af40a96b72cf524fc2063ee 5017 internal/gpu/traversal/following_params_gen.go
 
 //go:embed following_sm80.ptx
 var followingSM80 string

@@ -17,8 +17,8 @@ import (
 	"github.com/weftgo/weft/internal/mutate"
 )
 
-// pursuit is a graph on a device, the structures that follow it there, and the same on the host.
-type pursuit struct {
+// follower is a graph on a device, the structures that follow it there, and the same on the host.
+type follower struct {
 	testing.TB
 	s         *device.Stream
 	r         *rand.Rand
@@ -30,10 +30,10 @@ type pursuit struct {
 	parts     *algo.DeviceConnected
 }
 
-func pursue(t testing.TB, dev device.Device, o graph.Options, vertices int, edges graph.Edges, ranks *algo.PageRankOptions) *pursuit {
+func follow(t testing.TB, dev device.Device, o graph.Options, vertices int, edges graph.Edges, ranks *algo.PageRankOptions) *follower {
 	t.Helper()
 	ctx := t.Context()
-	p := &pursuit{TB: t, s: devicetest.NewStream(t, dev), r: rand.New(rand.NewPCG(5, uint64(vertices))), vertices: vertices}
+	p := &follower{TB: t, s: devicetest.NewStream(t, dev), r: rand.New(rand.NewPCG(5, uint64(vertices))), vertices: vertices}
 	host := devicetest.OpenCPU(t, 1)
 	edges.Vertices = vertices
 	c, err := graph.Build(ctx, host, edges, &o)
@@ -57,7 +57,7 @@ func pursue(t testing.TB, dev device.Device, o graph.Options, vertices int, edge
 	return p
 }
 
-func (p *pursuit) close() {
+func (p *follower) close() {
 	must(p, errors.Join(p.ranks.Free(), p.parts.Free(), p.g.Close()))
 }
 
@@ -69,7 +69,7 @@ func must(t testing.TB, err error) {
 }
 
 // random returns edges, some of them repeated, and some from a hub.
-func (p *pursuit) random(n int) (e graph.Edges) {
+func (p *follower) random(n int) (e graph.Edges) {
 	for range n {
 		u, v := uint32(p.r.IntN(p.vertices)), uint32(p.r.IntN(p.vertices))
 		if p.r.IntN(4) == 0 {
@@ -80,7 +80,7 @@ func (p *pursuit) random(n int) (e graph.Edges) {
 	return e
 }
 
-func (p *pursuit) there(n int) (e graph.Edges) {
+func (p *follower) existing(n int) (e graph.Edges) {
 	c, err := p.g.CSR(p.Context())
 	must(p, err)
 	for u, v := range c.All() {
@@ -92,7 +92,7 @@ func (p *pursuit) there(n int) (e graph.Edges) {
 }
 
 // step inserts edges or deletes them, and makes all structures follow.
-func (p *pursuit) step(e graph.Edges, deletes bool) {
+func (p *follower) step(e graph.Edges, deletes bool) {
 	p.Helper()
 	ctx := p.Context()
 	list := graph.DeviceEdges{From: devicetest.Upload(p, p.s, e.From), To: devicetest.Upload(p, p.s, e.To), Done: devicetest.Upload(p, p.s, make([]bool, len(e.From)))}
@@ -103,20 +103,20 @@ func (p *pursuit) step(e graph.Edges, deletes bool) {
 	} else {
 		must(p, p.g.InsertOn(p.s, list.From, list.To, list.Done))
 	}
-	came, went := e.Where(devicetest.Download(p, p.s, list.Done)), graph.Edges{}
+	added, removed := e.Filter(devicetest.Download(p, p.s, list.Done)), graph.Edges{}
 	if deletes {
-		came, went = went, came
+		added, removed = removed, added
 	}
-	want, err := p.ranking.Update(ctx, p.g, came, went)
+	want, err := p.ranking.Update(ctx, p.g, added, removed)
 	must(p, err)
 	got, err := p.ranks.Update(ctx, p.s, p.g, inserted, deleted)
 	must(p, err)
-	must(p, p.connected.Insert(ctx, came))
+	must(p, p.connected.Insert(ctx, added))
 	must(p, p.parts.Insert(ctx, p.s, inserted))
 	p.same(got, want)
 }
 
-func (p *pursuit) same(got, want algo.PageRankResult) {
+func (p *follower) same(got, want algo.PageRankResult) {
 	p.Helper()
 	if ranks := devicetest.Download(p, p.s, p.ranks.Ranks()); got != want || !slices.Equal(ranks, p.ranking.Ranks()) {
 		p.Fatalf("%+v, want %+v; ranks are those of the host: %v", got, want, slices.Equal(ranks, p.ranking.Ranks()))
@@ -131,21 +131,21 @@ func (p *pursuit) same(got, want algo.PageRankResult) {
 
 // followingTests run on the shipped kernels, and on broken ones.
 var followingTests = []mutate.KernelTest{
-	{Name: "many", Run: func(t testing.TB, dev device.Device) { // all vertices hand on
+	{Name: "many", Run: func(t testing.TB, dev device.Device) { // all vertices push
 		for _, o := range []graph.Options{{SelfLoops: true}, {Directed: true, SelfLoops: true}} {
-			p := pursue(t, dev, o, 300, graph.Edges{}, &algo.PageRankOptions{Tolerance: 1e-3})
+			p := follow(t, dev, o, 300, graph.Edges{}, &algo.PageRankOptions{Tolerance: 1e-3})
 			p.step(p.random(700), false)
-			p.step(p.there(300), true)
+			p.step(p.existing(300), true)
 			p.vertices = 340
 			p.step(p.random(300), false)
 			p.close()
 		}
 	}},
-	{Name: "few", Run: func(t testing.TB, dev device.Device) { // some vertices hand on
+	{Name: "few", Run: func(t testing.TB, dev device.Device) { // some vertices push
 		for _, o := range []graph.Options{{}, {Directed: true}} {
 			e := ring(500)
 			e.From, e.To = append(e.From, 7, 7, 7, 7), append(e.To, 100, 200, 300, 400)
-			p := pursue(t, dev, o, 560, e, &algo.PageRankOptions{Tolerance: 1e-3})
+			p := follow(t, dev, o, 560, e, &algo.PageRankOptions{Tolerance: 1e-3})
 			p.step(graph.Edges{From: []uint32{5, 5}, To: []uint32{450, 450}}, false)
 			p.step(graph.Edges{From: []uint32{550}, To: []uint32{551}}, false)
 			p.step(graph.Edges{From: []uint32{300}, To: []uint32{301}}, true)
@@ -154,20 +154,20 @@ var followingTests = []mutate.KernelTest{
 			p.close()
 		}
 	}},
-	// some vertices in several blocks hand on to the same vertices
+	// some vertices in several blocks push to the same vertices
 	{Name: "neighbors", Run: func(t testing.TB, dev device.Device) {
 		e := graph.Edges{}
-		for v := range uint32(280) { // equal ranks, so no vertex must hand on
+		for v := range uint32(280) { // equal ranks, so no vertex must push
 			for d := range uint32(20) {
 				e.From, e.To = append(e.From, v), append(e.To, (v+d+1)%280)
 			}
 		}
-		p := pursue(t, dev, graph.Options{}, 280, e, &algo.PageRankOptions{Tolerance: 0.1})
+		p := follow(t, dev, graph.Options{}, 280, e, &algo.PageRankOptions{Tolerance: 0.1})
 		p.step(graph.Edges{From: []uint32{0, 1, 2, 3}, To: []uint32{30, 31, 32, 33}}, false)
 		p.close()
 	}},
 	{Name: "meeting", Run: func(t testing.TB, dev device.Device) { // trees of several blocks
-		p := pursue(t, dev, graph.Options{}, 1500, graph.Edges{}, &algo.PageRankOptions{Tolerance: 0.5})
+		p := follow(t, dev, graph.Options{}, 1500, graph.Edges{}, &algo.PageRankOptions{Tolerance: 0.5})
 		e := ring(1500)
 		slices.Reverse(e.From)
 		slices.Reverse(e.To)
@@ -179,18 +179,18 @@ var followingTests = []mutate.KernelTest{
 		const moved = "algo: ranking: invalid argument: vertex 9 has %d neighbors, and by the edges that came and went %d"
 		some := graph.Edges{From: []uint32{9, 30}, To: []uint32{20, 31}}
 		// never inserted
-		wrong(t, dev, graph.Options{}, graph.Edges{}, graph.Edges{}, some, 0, fmt.Sprintf(moved, 2, 3))
+		wantMismatch(t, dev, graph.Options{}, graph.Edges{}, graph.Edges{}, some, 0, fmt.Sprintf(moved, 2, 3))
 		// inserted, but not reported
-		wrong(t, dev, graph.Options{}, some, graph.Edges{}, graph.Edges{}, 410, fmt.Sprintf(moved, 3, 2))
+		wantMismatch(t, dev, graph.Options{}, some, graph.Edges{}, graph.Edges{}, 410, fmt.Sprintf(moved, 3, 2))
 		near := graph.Edges{From: []uint32{10}, To: []uint32{100}}
-		// found when 10 hands on
-		wrong(t, dev, graph.Options{}, graph.Edges{From: []uint32{9}, To: []uint32{200}}, near, near, 0, fmt.Sprintf(moved, 3, 2))
+		// found when 10 pushes
+		wantMismatch(t, dev, graph.Options{}, graph.Edges{From: []uint32{9}, To: []uint32{200}}, near, near, 0, fmt.Sprintf(moved, 3, 2))
 		beyond, told := graph.Edges{From: []uint32{9}, To: []uint32{450}}, graph.Edges{From: []uint32{9}, To: []uint32{100}}
-		wrong(t, dev, graph.Options{Directed: true}, beyond, graph.Edges{}, told, 0, "vertex 9 has an edge to another vertex than the 400 that there are")
-		wrong(t, dev, graph.Options{Directed: true}, beyond, graph.Edges{}, told, 410, "an edge leads to vertex 450")
+		wantMismatch(t, dev, graph.Options{Directed: true}, beyond, graph.Edges{}, told, 0, "vertex 9 has an edge to another vertex than the 400 that there are")
+		wantMismatch(t, dev, graph.Options{Directed: true}, beyond, graph.Edges{}, told, 410, "an edge leads to vertex 450")
 	}},
 	{Name: "too large", Run: func(t testing.TB, dev device.Device) {
-		p := pursue(t, dev, graph.Options{}, 40, ring(40), nil)
+		p := follow(t, dev, graph.Options{}, 40, ring(40), nil)
 		e := graph.DeviceEdges{From: devicetest.Upload(t, p.s, []uint32{9, 30}), To: devicetest.Upload(t, p.s, []uint32{3, 1 << 31})}
 		const want = "edge 1 from 30 to 2147483648: vertices are 0 to"
 		if err := p.parts.Insert(t.Context(), p.s, e); err == nil || !strings.Contains(err.Error(), want) || p.parts.Count() != 1 {
@@ -200,16 +200,16 @@ var followingTests = []mutate.KernelTest{
 	}},
 }
 
-// wrong inserts the edges untold and then more into a ring of 400 vertices, and updates a ranking
-// with told instead. It fails unless that returns an error with the text want.
-func wrong(t testing.TB, dev device.Device, o graph.Options, untold, more, told graph.Edges, vertices int, want string) {
+// wantMismatch inserts the edges hidden and then inserted into a ring of 400 vertices, and updates
+// a ranking with reported instead. It fails unless that returns an error with the text want.
+func wantMismatch(t testing.TB, dev device.Device, o graph.Options, hidden, inserted, reported graph.Edges, vertices int, want string) {
 	t.Helper()
-	p := pursue(t, dev, o, 400, ring(400), nil)
-	for _, e := range []graph.Edges{untold, more} {
+	p := follow(t, dev, o, 400, ring(400), nil)
+	for _, e := range []graph.Edges{hidden, inserted} {
 		_, err := p.g.Insert(t.Context(), e.From, e.To, nil)
 		must(t, err)
 	}
-	list := graph.DeviceEdges{Vertices: vertices, From: devicetest.Upload(t, p.s, told.From), To: devicetest.Upload(t, p.s, told.To)}
+	list := graph.DeviceEdges{Vertices: vertices, From: devicetest.Upload(t, p.s, reported.From), To: devicetest.Upload(t, p.s, reported.To)}
 	if _, err := p.ranks.Update(t.Context(), p.s, p.g, list, graph.DeviceEdges{}); err == nil || !strings.Contains(err.Error(), want) {
 		t.Fatalf("%v, want %q", err, want)
 	}
@@ -236,11 +236,11 @@ func TestFollowingSchedules(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	mutate.OnSim(t, followingTests, 1, 90) // the text for sm_80 is the same
+	mutate.RunOnSim(t, followingTests, 1, 90) // the text for sm_80 is the same
 }
 
 // followingMutants are broken variants of the kernels.
-var followingMutants = []mutate.Broken{
+var followingMutants = []mutate.Fault{
 	{"roots are joined at the scope of a block", "forest_unite", `atom\.relaxed\.gpu(\.global\.cas\.b32)`, "atom.relaxed.cta$1"},
 	{"trees that were joined are counted at the scope of a block", "forest_unite", `atom\.relaxed\.gpu(\.global\.add\.u64)`, "atom.relaxed.cta$1"},
 	{"paths are halved at the scope of a block", "forest_unite", `red\.relaxed\.gpu(\.global\.min\.u32)`, "red.relaxed.cta$1"},
@@ -253,7 +253,7 @@ var followingMutants = []mutate.Broken{
 
 // The tests of the kernels detect every mutant.
 func TestFollowingMutants(t *testing.T) {
-	mutate.WantAllNoticed(t, followingTests, followingMutants)
+	mutate.RequireAllDetected(t, followingTests, followingMutants)
 }
 
 //go:embed testdata/following.txt
@@ -263,7 +263,7 @@ var followingSurvivors string
 func TestFollowingRandomMutants(t *testing.T) {
 	mutate.Run(t, mutate.Config{Images: []*device.Image{traversal.FollowingImage}, Reasons: followingSurvivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
 		traversal.FollowingImage.String(): func(m *mutate.Mutant) []mutate.Trial {
-			return slices.Concat(mutate.OnDevices(m.Arch, 1, followingTests))
+			return slices.Concat(mutate.DeviceTrials(m.Arch, 1, followingTests))
 		},
 	}})
 }

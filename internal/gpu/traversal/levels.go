@@ -14,12 +14,12 @@ const (
 	aboveAt    = unsafe.Offsetof(level{}.above)
 )
 
-// cycle holds a level's launches: rounds that continue from lists, and the search for the next list
-// when none is left.
-type cycle struct {
+// levelLoop holds a level's launches: rounds that continue from lists, and the search for the next
+// list when none is left.
+type levelLoop struct {
 	round func(now, next frontier, empty device.Ptr, round int)
 	level func(now frontier)
-	lists ladder
+	lists frontierPair
 	words device.Ptr // address of a level
 }
 
@@ -30,8 +30,8 @@ const (
 	cycles = 4
 )
 
-// run runs cycles until no level is left.
-func (c *call) run(y *cycle) {
+// runLevels runs cycles until no level is left.
+func (c *call) runLevels(y *levelLoop) {
 	for round := 0; c.err == nil; {
 		for range cycles {
 			for range cycleRounds {
@@ -73,7 +73,7 @@ const meanUnit = 1 << 20
 // mean of the weights otherwise.
 func (k *Kernels) CheckWeights(ctx context.Context, s *device.Stream, g Graph, w Weights) (bad int, largest, mean float64, err error) {
 	c := k.begin(ctx, s, g)
-	p := pathParams{rows: g.rows(), weights: w.Ptr, weight: uint32(w.Type), result: c.take(16)[0]}
+	p := pathParams{rows: g.rows(), weights: w.Ptr, weight: uint32(w.Type), result: c.alloc(16)[0]}
 	c.write(p.result, math.MaxUint64, math.MaxUint64)
 	launch(c, k.pathCheck, g.Arcs, &p)
 	words := c.read(p.result, 2)
@@ -95,8 +95,8 @@ func (k *Kernels) CheckWeights(ctx context.Context, s *device.Stream, g Graph, w
 // and mean is their mean.
 func (k *Kernels) SSSP(ctx context.Context, s *device.Stream, g Graph, w Weights, mean float64, source uint32, floats bool, distances device.Ptr) (reached int, err error) {
 	c := k.begin(ctx, s, g)
-	parts := c.take(4*g.Vertices, levelBytes, 8)
-	y := &cycle{words: parts[1], lists: c.lists(g.Vertices)}
+	parts := c.alloc(4*g.Vertices, levelBytes, 8)
+	y := &levelLoop{words: parts[1], lists: c.lists(g.Vertices)}
 	// The step gives each lane of a warp work even if vertices have few neighbors (Davidson et al.:
 	// "Work-Efficient Parallel GPU Methods for Single-Source Shortest Paths", 2014).
 	step := mean * max(1, 32*float64(g.Vertices)/float64(max(1, g.Arcs)))
@@ -110,7 +110,7 @@ func (k *Kernels) SSSP(ctx context.Context, s *device.Stream, g Graph, w Weights
 	y.round = func(now, next frontier, empty device.Ptr, round int) {
 		q := p
 		q.now, q.next, q.empty, q.round = now, next, empty, uint32(round+1)
-		launch(c, k.pathRelax, c.wide(p.rows, 1), &q)
+		launch(c, k.pathRelax, c.roundThreads(p.rows, 1), &q)
 	}
 	y.level = func(now frontier) {
 		q := p
@@ -120,7 +120,7 @@ func (k *Kernels) SSSP(ctx context.Context, s *device.Stream, g Graph, w Weights
 	}
 	c.write(p.result, 0)
 	launch(c, k.pathStart, g.Vertices, &p)
-	c.run(y)
+	c.runLevels(y)
 	launch(c, k.pathCount, g.Vertices, &p)
 	reached = int(c.read(p.result, 1)[0])
 	return reached, c.end()
@@ -130,12 +130,12 @@ func (k *Kernels) SSSP(ctx context.Context, s *device.Stream, g Graph, w Weights
 // loops reports that some edges are self loops, which do not count. It returns the largest number.
 func (k *Kernels) KCore(ctx context.Context, s *device.Stream, g Graph, loops bool, cores device.Ptr) (largest uint32, err error) {
 	c := k.begin(ctx, s, g)
-	y := &cycle{words: c.take(levelBytes)[0], lists: c.lists(g.Vertices)}
+	y := &levelLoop{words: c.alloc(levelBytes)[0], lists: c.lists(g.Vertices)}
 	p := coreParams{rows: g.rows(), degrees: cores, level: y.words, now: y.lists.sized(0, y.words)}
 	y.round = func(now, next frontier, empty device.Ptr, _ int) {
 		q := p
 		q.now, q.next, q.empty = now, next, empty
-		launch(c, k.corePeel, c.wide(p.rows, 1), &q)
+		launch(c, k.corePeel, c.roundThreads(p.rows, 1), &q)
 	}
 	y.level = func(now frontier) {
 		q := p
@@ -152,7 +152,7 @@ func (k *Kernels) KCore(ctx context.Context, s *device.Stream, g Graph, loops bo
 		launch(c, k.coreLoops, g.Arcs, &p)
 		c.fill(y.words, 0, levelBytes/4)
 	}
-	c.run(y)
+	c.runLevels(y)
 	above := c.read(y.words+device.Ptr(aboveAt), 1)[0]
 	if err := c.end(); err != nil {
 		return 0, err

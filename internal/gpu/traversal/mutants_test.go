@@ -11,7 +11,7 @@ import (
 
 // kernelMutants are broken variants of the kernels: their PTX with one pattern replaced wherever it
 // occurs in the kernels of a name.
-var kernelMutants = []mutate.Broken{
+var kernelMutants = []mutate.Fault{
 	{"parts of a sum are added at the scope of a block", "rank_gather", `atom\.relaxed\.gpu(\.global\.add\.u64)`, "atom.relaxed.cta$1"},
 	{"changes are added up at the scope of a block", "rank_apply", `atom\.relaxed\.gpu(\.global\.add\.u64)`, "atom.relaxed.cta$1"},
 	{"a vertex is found at the scope of a block", "search_down", `atom\.relaxed\.gpu(\.global\.cas\.b32)`, "atom.relaxed.cta$1"},
@@ -28,7 +28,7 @@ var kernelMutants = []mutate.Broken{
 
 // The tests of the kernels detect every mutant.
 func TestMutantsFailKernelTests(t *testing.T) {
-	mutate.WantAllNoticed(t, kernelTests, kernelMutants)
+	mutate.RequireAllDetected(t, kernelTests, kernelMutants)
 }
 
 //go:embed testdata/survivors.txt
@@ -37,6 +37,8 @@ var survivors string
 // Few random changes of the kernels go undetected; flags set the number tried.
 func TestRandomMutants(t *testing.T) {
 	mutate.Run(t, mutate.Config{Images: []*device.Image{&traversalImage}, Reasons: survivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
-		traversalImage.String(): func(m *mutate.Mutant) []mutate.Trial { return slices.Concat(mutate.OnDevices(m.Arch, 1, kernelTests)) },
+		traversalImage.String(): func(m *mutate.Mutant) []mutate.Trial {
+			return slices.Concat(mutate.DeviceTrials(m.Arch, 1, kernelTests))
+		},
 	}})
 }

@@ -32,7 +32,7 @@ const (
 func (k *Kernels) PageRank(ctx context.Context, s *device.Stream, g, into Graph, ranks device.Ptr, o Rank) (done int, change uint64, err error) {
 	c := k.begin(ctx, s, g)
 	tiles := (into.Arcs + tileArcs - 1) / tileArcs
-	parts := c.take(8*g.Vertices, 8*g.Vertices, 4*(tiles+1), 8*iterationWords*(iterations+1))
+	parts := c.alloc(8*g.Vertices, 8*g.Vertices, 4*(tiles+1), 8*iterationWords*(iterations+1))
 	p := rankParams{
 		out: g.rows(), into: into.rows(), firsts: parts[2], ranks: ranks, shares: parts[0], sums: parts[1],
 		damping: o.Damping, base: o.Base, limit: min(o.Limit, ^uint64(0)-1), now: parts[3],
@@ -61,7 +61,7 @@ func (c *call) iterate(p rankParams, n int, slots device.Ptr) (changes []uint64)
 	for i := range n {
 		p.before, p.now = at(i), at(i+1)
 		if p.into.arcs > 0 {
-			launchMany(c, c.rankGather, int(p.into.arcs)/(tileArcs/32)+32, manyBlocks, &p)
+			launchBlocks(c, c.rankGather, int(p.into.arcs)/(tileArcs/32)+32, registerBlocks, &p)
 		}
 		launch(c, c.rankApply, int(p.out.vertices), &p)
 	}
@@ -80,12 +80,12 @@ func (k *Kernels) Transpose(ctx context.Context, s *device.Stream, g, to Graph) 
 		c.fill(to.Offsets, 0, 2*(g.Vertices+1))
 		return c.end()
 	}
-	parts := c.take(4*g.Arcs, 4*g.Arcs)
+	parts := c.alloc(4*g.Arcs, 4*g.Arcs)
 	order := prim.Sort{Widths: prim.Widths{Key: 4, Val: 4}, N: g.Arcs, Hi: bitsOf(g.Vertices)}
 	order.From = prim.Rows{Keys: g.Targets, Vals: parts[0]}
 	order.To = prim.Rows{Keys: parts[1], Vals: to.Targets}
 	scratch := device.Buffer{Size: order.ScratchBytes()}
-	scratch.Ptr = c.take(scratch.Size)[0]
+	scratch.Ptr = c.alloc(scratch.Size)[0]
 	p := turnParams{rows: g.rows(), sources: parts[0], sorted: parts[1], offsets: to.Offsets}
 	launch(c, k.turnSources, g.Arcs, &p)
 	c.do(func() error { return k.prim.Sort(s, &order, scratch) })

@@ -10,14 +10,14 @@ import (
 // bitsOf returns the number of bits of the numbers below n, at least one.
 func bitsOf(n int) int { return max(1, bits.Len(uint(max(n, 1)-1))) }
 
-// None is no vertex, and the depth of a vertex that is not found.
-const None = 1<<32 - 1
+// NoVertex is no vertex, and the depth of a vertex that is not found.
+const NoVertex = 1<<32 - 1
 
 const (
 	// rounds is the number of rounds that are submitted at a time
 	rounds = 8
 	// if lists have at most few arcs, and at most growth times as many as the one before.
-	few, growth = 1 << 16, 2
+	maxBatchedArcs, growth = 1 << 16, 2
 	// Vertices that have not been found search for a neighbor in the list if the list has at least
 	// this part of the remaining arcs, and this part of all vertices, as on a CPU.
 	arcsPart, verticesPart = 14, 24
@@ -27,17 +27,17 @@ const (
 // a path. It returns the number of vertices per depth.
 func (k *Kernels) BFS(ctx context.Context, s *device.Stream, g Graph, source uint32, depths device.Ptr) (levels []int, err error) {
 	c := k.begin(ctx, s, g)
-	lists, sizes := c.lists(g.Vertices), c.take(8 * (rounds + 1))[0]
+	lists, sizes := c.lists(g.Vertices), c.alloc(8 * (rounds + 1))[0]
 	p := searchParams{rows: g.rows(), depths: depths, depth: source, next: lists.sized(0, sizes)}
-	c.fill(depths, None, g.Vertices)
+	c.fill(depths, NoVertex, g.Vertices)
 	launch(c, k.searchStart, 1, &p)
-	front, rest := c.read(sizes, 1)[0], g.Arcs
+	front, remaining := c.read(sizes, 1)[0], g.Arcs
 	for before := 0; front != 0 && c.err == nil; {
-		n, kernel := c.plan(g, before, front, rest)
+		n, kernel := c.plan(g, before, front, remaining)
 		found := c.search(p, kernel, n, len(levels), &lists, sizes)
 		for _, size := range append([]uint64{front}, found[:n-1]...) {
 			if size != 0 {
-				levels, rest = append(levels, verticesOf(size)), rest-arcsOf(size)
+				levels, remaining = append(levels, verticesOf(size)), remaining-arcsOf(size)
 			}
 		}
 		before, front = arcsOf(front), found[n-1]
@@ -47,12 +47,12 @@ func (k *Kernels) BFS(ctx context.Context, s *device.Stream, g Graph, source uin
 
 // plan returns the number of rounds to submit next, and their kernel. before is the number of arcs
 // of an earlier list.
-func (c *call) plan(g Graph, before int, front uint64, rest int) (n int, kernel device.Kernel) {
+func (c *call) plan(g Graph, before int, front uint64, remaining int) (n int, kernel device.Kernel) {
 	arcs := arcsOf(front)
-	if !g.Directed && arcs > (rest-arcs)/arcsPart && verticesOf(front) > g.Vertices/verticesPart {
+	if !g.Directed && arcs > (remaining-arcs)/arcsPart && verticesOf(front) > g.Vertices/verticesPart {
 		return 1, c.searchUp
 	}
-	if arcs <= min(few, growth*before) {
+	if arcs <= min(maxBatchedArcs, growth*before) {
 		return rounds, c.searchDown
 	}
 	return 1, c.searchDown
@@ -60,31 +60,32 @@ func (c *call) plan(g Graph, before int, front uint64, rest int) (n int, kernel 
 
 // search runs n rounds from a depth on, and returns the sizes of the lists that they find. The
 // first list serves even depths.
-func (c *call) search(p searchParams, kernel device.Kernel, n, depth int, lists *ladder, sizes device.Ptr) []uint64 {
+func (c *call) search(p searchParams, kernel device.Kernel, n, depth int, lists *frontierPair, sizes device.Ptr) []uint64 {
 	at := func(i int) device.Ptr { return sizes + device.Ptr(8*i) }
 	c.fill(at(1), 0, 2*n)
 	for i := range n {
 		p.depth = uint32(depth + i)
 		p.now, p.next = lists.sized(depth+i, at(i)), lists.sized(depth+i+1, at(i+1))
-		launch(c, kernel, c.wide(p.rows, n), &p)
+		launch(c, kernel, c.roundThreads(p.rows, n), &p)
 	}
 	c.copy(at(0), at(n), 8)
 	return c.read(at(1), n)
 }
 
-// wide returns the size of a round's launch: few threads if several rounds are submitted at a time.
-func (c *call) wide(g rows, rounds int) int {
+// roundThreads returns the size of a round's launch: few threads if several rounds are submitted at
+// a time.
+func (c *call) roundThreads(g rows, rounds int) int {
 	all := int(max(g.arcs, uint64(g.vertices)))
 	if rounds > 1 {
-		return min(few, all)
+		return min(maxBatchedArcs, all)
 	}
 	return all
 }
 
 const (
-	// first is the number of neighbors that each vertex is united with first; also compiled into
-	// the kernels.
-	first = 2
+	// firstNeighbors is the number of neighbors that each vertex is united with first; also
+	// compiled into the kernels.
+	firstNeighbors = 2
 	// samples is the number of vertices sampled to find the largest component.
 	samples = 1 << 10
 )
@@ -94,26 +95,26 @@ const (
 func (k *Kernels) Components(ctx context.Context, s *device.Stream, g Graph, labels device.Ptr, frequent func([]uint32) uint32) (count int, err error) {
 	c := k.begin(ctx, s, g)
 	n := g.Vertices
-	parts := c.take(4*n, 8*n, 8, 8, 4*samples)
+	parts := c.alloc(4*n, 8*n, 8, 8, 4*samples)
 	p := uniteParams{
 		rows: g.rows(), rest: frontier{list: parts[0], starts: parts[1], size: parts[2]}, labels: labels,
-		count: parts[3], sample: parts[4], samples: samples, largest: None,
+		count: parts[3], sample: parts[4], samples: samples, largest: NoVertex,
 	}
 	c.write(p.rest.size, 0)
 	c.write(p.count, 0)
 	launch(c, k.uniteStart, n, &p)
-	for p.nth = range uint32(first) {
+	for p.nth = range uint32(firstNeighbors) {
 		launch(c, k.uniteFirst, n, &p)
 		launch(c, k.uniteFlatten, n, &p)
 	}
 	launch(c, k.uniteSample, n, &p)
 	if !g.Directed { // in a directed graph, a skipped edge may be the only link of a vertex
-		some := make([]uint32, samples)
-		c.do(func() error { return s.CopyOut(ctx, device.Bytes(some), p.sample) })
-		p.largest = frequent(some)
+		sample := make([]uint32, samples)
+		c.do(func() error { return s.CopyOut(ctx, device.Bytes(sample), p.sample) })
+		p.largest = frequent(sample)
 	}
 	launch(c, k.unitePick, n, &p)
-	launch(c, k.uniteRest, c.wide(p.rows, 1), &p)
+	launch(c, k.uniteRest, c.roundThreads(p.rows, 1), &p)
 	launch(c, k.uniteFlatten, n, &p)
 	launch(c, k.uniteCount, n, &p)
 	count = int(c.read(p.count, 1)[0])

@@ -24,7 +24,7 @@ import (
 //go:generate go run ../../../cmd/weftgen -target 80+ptx83,90+ptx83 -struct weft::traversal::Level levels.cuh
 //go:generate go run ../../../cmd/weftgen -target 80+ptx83,90+ptx83 -struct weft::traversal::Tally tally.cuh
 //go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 traversal.cu
-//go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -type graph::Graph=.Changing -type traversal::Batch=batchRef -type traversal::Kept=keptRef -type traversal::Rows=.rows -type traversal::Frontier=.frontier following.cu
+//go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83,90+ptx83 -type graph::Graph=.DynamicGraph -type traversal::Batch=batchRef -type traversal::Kept=keptRef -type traversal::Rows=.rows -type traversal::Frontier=.frontier following.cu
 
 // Constants compiled into the kernels.
 const (
@@ -113,11 +113,11 @@ func (c *call) do(f func() error) {
 	}
 }
 
-// take allocates memory for parts of the given sizes.
-func (c *call) take(sizes ...int) []device.Ptr {
+// alloc allocates memory for parts of the given sizes.
+func (c *call) alloc(sizes ...int) []device.Ptr {
 	var all prim.Carve
 	for _, n := range sizes {
-		all.Take(n)
+		all.Alloc(n)
 	}
 	var buf device.Buffer
 	c.do(func() (err error) {
@@ -128,7 +128,7 @@ func (c *call) take(sizes ...int) []device.Ptr {
 	})
 	parts, at := make([]device.Ptr, len(sizes)), prim.Carve(buf.Ptr)
 	for i, n := range sizes {
-		parts[i] = at.Take(n)
+		parts[i] = at.Alloc(n)
 	}
 	return parts
 }
@@ -142,14 +142,14 @@ func (c *call) end() error {
 	return err
 }
 
-// blocksPerUnit blocks fill a multiprocessor if kernels stride. manyBlocks fill it several times,
-// for kernels that need more registers: then no partial wave is left at the end.
-const blocksPerUnit, manyBlocks = 8, 64
+// blocksPerUnit blocks fill a multiprocessor if kernels stride. registerBlocks fill it several
+// times, for kernels that need more registers: then no partial wave is left at the end.
+const blocksPerUnit, registerBlocks = 8, 64
 
 // launch submits a kernel with threads that stride over n items.
-func launch[P any](c *call, k device.Kernel, n int, p *P) { launchMany(c, k, n, blocksPerUnit, p) }
+func launch[P any](c *call, k device.Kernel, n int, p *P) { launchBlocks(c, k, n, blocksPerUnit, p) }
 
-func launchMany[P any](c *call, k device.Kernel, n, blocks int, p *P) {
+func launchBlocks[P any](c *call, k device.Kernel, n, blocks int, p *P) {
 	c.do(func() error { return device.Launch(c.s, k, gpu.Resident(c.dev, n, blocks), gpu.Block, p) })
 }
 
@@ -174,12 +174,13 @@ func (c *call) copy(to, from device.Ptr, bytes int) {
 	c.do(func() error { return c.s.Copy(to, from, bytes) })
 }
 
-// ladder is two lists of vertices that rounds use alternately, each with capacity for all vertices.
-type ladder [2]frontier
+// frontierPair is two lists of vertices that rounds use alternately, each with capacity for all
+// vertices.
+type frontierPair [2]frontier
 
 // lists allocates two lists, without sizes.
-func (c *call) lists(vertices int) (l ladder) {
-	parts := c.take(4*vertices, 8*vertices, 4*vertices, 8*vertices)
+func (c *call) lists(vertices int) (l frontierPair) {
+	parts := c.alloc(4*vertices, 8*vertices, 4*vertices, 8*vertices)
 	for i := range l {
 		l[i] = frontier{list: parts[2*i], starts: parts[2*i+1]}
 	}
@@ -187,7 +188,7 @@ func (c *call) lists(vertices int) (l ladder) {
 }
 
 // sized returns the list of a round, with its size at the given address.
-func (l *ladder) sized(round int, size device.Ptr) frontier {
+func (l *frontierPair) sized(round int, size device.Ptr) frontier {
 	f := l[round%2]
 	f.size = size
 	return f

@@ -150,8 +150,8 @@ func column[T device.Elem](x *trial, values []T) device.Ptr {
 	return d.Ptr()
 }
 
-// back returns a column of the device.
-func back[T device.Elem](x *trial, n int, from device.Ptr) []T {
+// download returns a column of the device.
+func download[T device.Elem](x *trial, n int, from device.Ptr) []T {
 	x.Helper()
 	to := make([]T, n)
 	if n > 0 {
@@ -176,11 +176,11 @@ func plainRanks(g *hostRows, o Rank) (ranks []uint64, done int, change uint64) {
 	n := uint64(g.vertices())
 	ranks = slices.Repeat([]uint64{rankOne / n}, int(n))
 	for done < o.Iterations {
-		sums, idle := make([]uint64, n), uint64(0)
+		sums, dangling := make([]uint64, n), uint64(0)
 		for v := range int(n) {
 			row := g.row(v)
 			if len(row) == 0 {
-				idle += ranks[v]
+				dangling += ranks[v]
 			}
 			for _, u := range row {
 				sums[u] += ranks[v] / uint64(len(row))
@@ -188,7 +188,7 @@ func plainRanks(g *hostRows, o Rank) (ranks []uint64, done int, change uint64) {
 		}
 		change = 0
 		for v := range ranks {
-			followed, _ := bits.Mul64(sums[v]+idle/n, o.Damping)
+			followed, _ := bits.Mul64(sums[v]+dangling/n, o.Damping)
 			change += max(o.Base+followed, ranks[v]) - min(o.Base+followed, ranks[v])
 			ranks[v] = o.Base + followed
 		}
@@ -215,7 +215,7 @@ func tryRanks(t testing.TB, dev device.Device, g *hostRows, iterations int, limi
 	want, expected, changed := plainRanks(g, o)
 	done, change, err := x.k.PageRank(context.Background(), x.s, x.Graph, into, ranks, o)
 	must(t, err)
-	if got := back[uint64](x, g.vertices(), ranks); done != expected || change != changed || !slices.Equal(got, want) {
+	if got := download[uint64](x, g.vertices(), ranks); done != expected || change != changed || !slices.Equal(got, want) {
 		t.Fatalf("%d vertices, %d arcs: %d iterations, the last changed %d, want %d, %d; ranks are the same: %v", x.Vertices, x.Arcs, done, change, expected, changed, slices.Equal(got, want))
 	}
 }
@@ -229,7 +229,7 @@ func (x *trial) turned(into Graph) {
 		}
 	}
 	want := hostRowsOf(rows, true)
-	if !slices.Equal(back[uint64](x, len(want.offsets), into.Offsets), want.offsets) || !slices.Equal(back[uint32](x, len(want.targets), into.Targets), want.targets) {
+	if !slices.Equal(download[uint64](x, len(want.offsets), into.Offsets), want.offsets) || !slices.Equal(download[uint32](x, len(want.targets), into.Targets), want.targets) {
 		x.Fatalf("%d vertices, %d arcs: turned round, it is another graph", x.Vertices, x.Arcs)
 	}
 }
@@ -240,14 +240,14 @@ func trySearch(t testing.TB, dev device.Device, g *hostRows, source int) {
 	t.Helper()
 	x := on(t, dev, g)
 	defer x.close()
-	want, levels := slices.Repeat([]uint32{None}, g.vertices()), []int(nil)
+	want, levels := slices.Repeat([]uint32{NoVertex}, g.vertices()), []int(nil)
 	want[source] = 0
 	for front := []int{source}; len(front) > 0; {
 		levels = append(levels, len(front))
 		var next []int
 		for _, v := range front {
 			for _, u := range g.row(v) {
-				if want[u] == None {
+				if want[u] == NoVertex {
 					want[u] = want[v] + 1
 					next = append(next, int(u))
 				}
@@ -258,7 +258,7 @@ func trySearch(t testing.TB, dev device.Device, g *hostRows, source int) {
 	depths := column(x, make([]uint32, g.vertices()))
 	found, err := x.k.BFS(context.Background(), x.s, x.Graph, uint32(source), depths)
 	must(t, err)
-	if got := back[uint32](x, g.vertices(), depths); !slices.Equal(got, want) || !slices.Equal(found, levels) {
+	if got := download[uint32](x, g.vertices(), depths); !slices.Equal(got, want) || !slices.Equal(found, levels) {
 		t.Fatalf("%d vertices, %d arcs: levels %v, want %v; depths are the same: %v", x.Vertices, x.Arcs, found, levels, slices.Equal(got, want))
 	}
 }
@@ -271,12 +271,12 @@ func tryComponents(t testing.TB, dev device.Device, g *hostRows) {
 	for v := range want {
 		want[v] = uint32(v)
 	}
-	for again := true; again; {
-		again = false
+	for changed := true; changed; {
+		changed = false
 		for v := range want {
 			for _, u := range g.row(v) {
-				if least := min(want[v], want[u]); want[v] != want[u] {
-					want[v], want[u], again = least, least, true
+				if label := min(want[v], want[u]); want[v] != want[u] {
+					want[v], want[u], changed = label, label, true
 				}
 			}
 		}
@@ -287,9 +287,9 @@ func tryComponents(t testing.TB, dev device.Device, g *hostRows) {
 		}
 	}
 	labels := column(x, make([]uint32, g.vertices()))
-	count, err := x.k.Components(context.Background(), x.s, x.Graph, labels, func(some []uint32) uint32 { return some[0] })
+	count, err := x.k.Components(context.Background(), x.s, x.Graph, labels, func(sample []uint32) uint32 { return sample[0] })
 	must(t, err)
-	if got := back[uint32](x, g.vertices(), labels); count != expected || !slices.Equal(got, want) {
+	if got := download[uint32](x, g.vertices(), labels); count != expected || !slices.Equal(got, want) {
 		t.Fatalf("%d vertices, %d arcs: %d components, want %d; labels are the same: %v", x.Vertices, x.Arcs, count, expected, slices.Equal(got, want))
 	}
 }
@@ -309,12 +309,12 @@ func tryPaths(t testing.TB, dev device.Device, g *hostRows, largest uint32) {
 	source := uint32(g.vertices() / 2)
 	want, expected := slices.Repeat([]uint64{math.MaxUint64}, g.vertices()), 0
 	want[source] = 0
-	for again := true; again; {
-		again = false
+	for changed := true; changed; {
+		changed = false
 		for v, d := range want {
 			for i, u := range g.row(v) {
 				if d != math.MaxUint64 && d+uint64(weights[int(g.offsets[v])+i]) < want[u] {
-					want[u], again = d+uint64(weights[int(g.offsets[v])+i]), true
+					want[u], changed = d+uint64(weights[int(g.offsets[v])+i]), true
 				}
 			}
 		}
@@ -325,16 +325,16 @@ func tryPaths(t testing.TB, dev device.Device, g *hostRows, largest uint32) {
 		}
 	}
 	w := Weights{Ptr: column(x, weights), Type: Uint32}
-	bad, most, mean, err := x.k.CheckWeights(context.Background(), x.s, x.Graph, w)
+	bad, maxWeight, mean, err := x.k.CheckWeights(context.Background(), x.s, x.Graph, w)
 	must(t, err)
-	if exact := float64(sum) / float64(len(weights)); bad != -1 || most != float64(slices.Max(weights)) || math.Abs(mean-exact) > most/meanUnit {
-		t.Fatalf("weights: bad %d, up to %v, mean %v, want -1, %v, %v", bad, most, mean, slices.Max(weights), exact)
+	if exact := float64(sum) / float64(len(weights)); bad != -1 || maxWeight != float64(slices.Max(weights)) || math.Abs(mean-exact) > maxWeight/meanUnit {
+		t.Fatalf("weights: bad %d, up to %v, mean %v, want -1, %v, %v", bad, maxWeight, mean, slices.Max(weights), exact)
 	}
 	distances := column(x, make([]uint64, g.vertices()))
 	// many levels
 	reached, err := x.k.SSSP(context.Background(), x.s, x.Graph, w, mean/20, source, false, distances)
 	must(t, err)
-	if got := back[uint64](x, g.vertices(), distances); reached != expected || !slices.Equal(got, want) {
+	if got := download[uint64](x, g.vertices(), distances); reached != expected || !slices.Equal(got, want) {
 		t.Fatalf("%d vertices, %d arcs: %d reached, want %d; distances are the same: %v", x.Vertices, x.Arcs, reached, expected, slices.Equal(got, want))
 	}
 }
@@ -379,7 +379,7 @@ func tryTypesOf[W uint32 | uint64 | int32 | int64 | float32 | float64](t testing
 		}
 		_, err := x.k.SSSP(context.Background(), x.s, x.Graph, w, 1, 3, floats, distances)
 		must(t, err)
-		got := back[uint64](x, g.vertices(), distances)
+		got := download[uint64](x, g.vertices(), distances)
 		for v := range got {
 			if d := math.Float64frombits(got[v]); floats && math.IsInf(d, 1) {
 				got[v] = far
@@ -415,10 +415,10 @@ func tryWeightsOf[W uint32 | uint64 | int32 | int64 | float32 | float64](t testi
 	}
 	of := x.Graph
 	of.Arcs = len(weights)
-	at, most, mean, err := x.k.CheckWeights(context.Background(), x.s, of, Weights{Ptr: column(x, weights), Type: kind})
+	at, largest, mean, err := x.k.CheckWeights(context.Background(), x.s, of, Weights{Ptr: column(x, weights), Type: kind})
 	must(t, err)
-	if want, exact := float64(slices.Max(weights)), sum/1500; at != -1 || most != want || math.Abs(mean-exact) > most/meanUnit {
-		t.Fatalf("%T: bad %d, up to %v, mean %v, want -1, %v, %v", weights, at, most, mean, want, exact)
+	if want, exact := float64(slices.Max(weights)), sum/1500; at != -1 || largest != want || math.Abs(mean-exact) > largest/meanUnit {
+		t.Fatalf("%T: bad %d, up to %v, mean %v, want -1, %v, %v", weights, at, largest, mean, want, exact)
 	}
 	for _, w := range bad {
 		weights[900], weights[1400] = w, w
@@ -433,10 +433,10 @@ func tryCores(t testing.TB, dev device.Device, g *hostRows) {
 	x := on(t, dev, g)
 	defer x.close()
 	want := make([]uint32, g.vertices())
-	gone := make([]bool, g.vertices())
+	removed := make([]bool, g.vertices())
 	degree := func(v int) (n uint32) {
 		for _, u := range g.row(v) {
-			if int(u) != v && !gone[u] {
+			if int(u) != v && !removed[u] {
 				n++
 			}
 		}
@@ -444,11 +444,11 @@ func tryCores(t testing.TB, dev device.Device, g *hostRows) {
 	}
 	expected := uint32(0)
 	for left := g.vertices(); left > 0; expected++ {
-		for again := true; again; {
-			again = false
+		for changed := true; changed; {
+			changed = false
 			for v := range want {
-				if !gone[v] && degree(v) <= expected {
-					want[v], gone[v], again = expected, true, true
+				if !removed[v] && degree(v) <= expected {
+					want[v], removed[v], changed = expected, true, true
 					left--
 				}
 			}
@@ -457,7 +457,7 @@ func tryCores(t testing.TB, dev device.Device, g *hostRows) {
 	cores := column(x, make([]uint32, g.vertices()))
 	largest, err := x.k.KCore(context.Background(), x.s, x.Graph, true, cores)
 	must(t, err)
-	if got := back[uint32](x, g.vertices(), cores); largest != expected-1 || !slices.Equal(got, want) {
+	if got := download[uint32](x, g.vertices(), cores); largest != expected-1 || !slices.Equal(got, want) {
 		t.Fatalf("%d vertices, %d arcs: cores up to %d, want %d; they are the same: %v", x.Vertices, x.Arcs, largest, expected-1, slices.Equal(got, want))
 	}
 }
@@ -533,7 +533,7 @@ func TestSchedules(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	mutate.OnSim(t, kernelTests, 1, 90)
+	mutate.RunOnSim(t, kernelTests, 1, 90)
 }
 
 // Graphs too large for the kernels are rejected, and the end of a context ends a call.

@@ -39,7 +39,7 @@ func (b bench) checkAscend(n, arcs int, seed uint64) {
 // checkAscendOf compares sorted rows with those that Go sorts.
 func (b bench) checkAscendOf(offsets []uint64, neighbors []uint32) {
 	b.Helper()
-	n, there := len(offsets)-1, b.upload(offsets, neighbors)
+	n, input := len(offsets)-1, b.upload(offsets, neighbors)
 	for _, turned := range []bool{false, true} {
 		rows := make([][]uint32, n)
 		for u := range rows {
@@ -57,7 +57,7 @@ func (b bench) checkAscendOf(offsets []uint64, neighbors []uint32) {
 			want = append(want, row...)
 			wantOffsets = append(wantOffsets, uint64(len(want)))
 		}
-		got, err := b.k.Ascend(context.Background(), b.s, there, turned)
+		got, err := b.k.Ascend(context.Background(), b.s, input, turned)
 		must(b, err)
 		if !slices.Equal(devicetest.Download(b, b.s, got.Offsets), wantOffsets) || !slices.Equal(devicetest.Download(b, b.s, got.Neighbors), want) {
 			b.Errorf("%d vertices, %d arcs, turned %v: other rows than those of the host", n, len(neighbors), turned)
@@ -80,9 +80,9 @@ func TestSmokeAscend(t *testing.T) {
 func TestAscendFails(t *testing.T) {
 	dev := devicetest.OpenGPU(t)
 	b := on(t, dev)
-	there := b.upload([]uint64{0, 2, 3}, []uint32{1, 0, 0})
+	input := b.upload([]uint64{0, 2, 3}, []uint32{1, 0, 0})
 	devicetest.FailEach(t, dev, "rows that ascend", func() error {
-		rows, err := b.k.Ascend(t.Context(), b.s, there, true)
+		rows, err := b.k.Ascend(t.Context(), b.s, input, true)
 		return errors.Join(err, rows.Free())
 	})
 }

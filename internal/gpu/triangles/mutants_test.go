@@ -22,19 +22,19 @@ var kernelTests = []mutate.KernelTest{
 	{Name: "rows of warps", Run: func(t testing.TB, dev device.Device) { on(t, dev).check(build(t, clique(50), nil)) }},
 	{Name: "rows of blocks", Run: func(t testing.TB, dev device.Device) {
 		rows := make([][]uint32, 700)
-		rows[0], rows[1], rows[2] = every(1, 700, 1), every(5, 700, 3), every(4, 500, 7)
+		rows[0], rows[1], rows[2] = stepped(1, 700, 1), stepped(5, 700, 3), stepped(4, 500, 7)
 		b := on(t, dev)
 		b.wantClosed("a hub", uint64(len(rows[1])+len(rows[2])), rows...)
 		// Several hubs, which warps of several blocks leave to blocks, with wedges that close in
 		// all of their parts.
-		rows[300], rows[350], rows[400], rows[650] = every(301, 700, 2), every(351, 700, 5), every(401, 700, 3), every(651, 700, 2)
+		rows[300], rows[350], rows[400], rows[650] = stepped(301, 700, 2), stepped(351, 700, 5), stepped(401, 700, 3), stepped(651, 700, 2)
 		b.wantClosed("hubs", closedIn(rows), rows...)
 		for v := range uint32(640) { // and a hub with neighbors of few arcs each (distributed)
 			rows[v+1] = []uint32{v + 2, v + 3 + v%5, v + 31}[v%3:]
 		}
-		rows[0] = every(1, 700, 2)
+		rows[0] = stepped(1, 700, 2)
 		b.wantClosed("a hub of short rows", closedIn(rows), rows...)
-		rows[0] = every(1, 130, 2) // a warp hashes this row
+		rows[0] = stepped(1, 130, 2) // a warp hashes this row
 		b.wantClosed("a row of short rows", closedIn(rows), rows...)
 		b.wantClosed("rows whose numbers meet in tables", 200, meeting()...)
 	}},
@@ -60,13 +60,13 @@ var kernelTests = []mutate.KernelTest{
 // collide in a table: they are a Fibonacci number apart, which the multiplier of the hash brings
 // side by side. One of each pair leads to the other.
 func meeting() [][]uint32 {
-	const apart = 2584
+	const offset = 2584
 	rows := make([][]uint32, 5000)
-	rows[0] = append(every(1, 301, 2), every(1+apart, 301+apart, 2)...)
-	rows[1200] = append(every(1201, 1301, 2), every(1201+apart, 1301+apart, 2)...)
+	rows[0] = append(stepped(1, 301, 2), stepped(1+offset, 301+offset, 2)...)
+	rows[1200] = append(stepped(1201, 1301, 2), stepped(1201+offset, 1301+offset, 2)...)
 	for _, row := range [][]uint32{rows[0], rows[1200]} {
 		for _, v := range row[:len(row)/2] {
-			rows[v] = []uint32{v + apart}
+			rows[v] = []uint32{v + offset}
 		}
 	}
 	return rows
@@ -77,7 +77,7 @@ func closedIn(rows [][]uint32) (count uint64) {
 	for _, row := range rows {
 		for _, v := range row {
 			for _, w := range rows[v] {
-				if _, there := slices.BinarySearch(row, w); there {
+				if _, found := slices.BinarySearch(row, w); found {
 					count++
 				}
 			}
@@ -91,12 +91,12 @@ func TestSchedules(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	mutate.OnSim(t, kernelTests, 1, 90)
+	mutate.RunOnSim(t, kernelTests, 1, 90)
 }
 
 // mutants are broken variants of the kernels: their PTX with one pattern replaced wherever it
 // occurs in the kernels of a name.
-var mutants = []mutate.Broken{
+var mutants = []mutate.Fault{
 	{"a warp does not wait until its table is empty, and full", "count", `bar\.warp\.sync 0xffffffff;`, ""},
 	{"a block does not wait", "hubs", `bar\.sync 0;`, ""},
 	{"chunks are taken at the scope of a block", "count", `atom\.relaxed\.gpu(\.global\.add\.u32)`, "atom.relaxed.cta$1"},
@@ -106,7 +106,7 @@ var mutants = []mutate.Broken{
 
 // The tests of the kernels detect every mutant.
 func TestMutantsFailKernelTests(t *testing.T) {
-	mutate.WantAllNoticed(t, kernelTests, mutants)
+	mutate.RequireAllDetected(t, kernelTests, mutants)
 }
 
 //go:embed testdata/survivors.txt
@@ -115,7 +115,9 @@ var survivors string
 // Few random changes of the kernels go undetected; flags set the number tried.
 func TestRandomMutants(t *testing.T) {
 	mutate.Run(t, mutate.Config{Images: []*device.Image{triangles.Image}, Reasons: survivors, Trials: map[string]func(*mutate.Mutant) []mutate.Trial{
-		triangles.Image.String(): func(m *mutate.Mutant) []mutate.Trial { return slices.Concat(mutate.OnDevices(m.Arch, 1, kernelTests)) },
+		triangles.Image.String(): func(m *mutate.Mutant) []mutate.Trial {
+			return slices.Concat(mutate.DeviceTrials(m.Arch, 1, kernelTests))
+		},
 	}})
 }
 

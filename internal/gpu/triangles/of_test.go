@@ -19,9 +19,9 @@ const (
 	unitEntries = 8
 )
 
-// changing lays a graph out as package graph does: records, and rows in blocks of units of the
+// dynamicGraph lays a graph out as package graph does: records, and rows in blocks of units of the
 // given number of bytes.
-func (b bench) changing(g *graph.CSR, unit int) triangles.Graph {
+func (b bench) dynamicGraph(g *graph.CSR, unit int) triangles.Graph {
 	b.Helper()
 	records, pool := make([]uint32, max(1, recordWords*g.Vertices())), make([]uint32, unit/4)
 	for v := range g.Vertices() {
@@ -49,8 +49,8 @@ func setOf(from, to []uint32) edgeSet {
 	return s
 }
 
-// touched counts the triangles that have one of some edges, by brute force.
-func touched(g *graph.CSR, some edgeSet) (count uint64) {
+// countTouching counts the triangles that have one of some edges, by brute force.
+func countTouching(g *graph.CSR, edges edgeSet) (count uint64) {
 	all := make(edgeSet)
 	for u, v := range g.All() {
 		all[[2]uint32{u, v}] = u < v
@@ -61,7 +61,7 @@ func touched(g *graph.CSR, some edgeSet) (count uint64) {
 		}
 		// parallel edges count once
 		for _, w := range slices.Compact(slices.Clone(g.Neighbors(e[1]))) {
-			if vw, uw := [2]uint32{e[1], w}, [2]uint32{e[0], w}; w > e[1] && all[uw] && (some[e] || some[vw] || some[uw]) {
+			if vw, uw := [2]uint32{e[1], w}, [2]uint32{e[0], w}; w > e[1] && all[uw] && (edges[e] || edges[vw] || edges[uw]) {
 				count++
 			}
 		}
@@ -84,16 +84,16 @@ func (b bench) checkOf(e graph.Edges, picked, unit int, seed uint64) {
 			from[i], to[i] = rng.Uint32N(uint32(e.Vertices)), rng.Uint32N(uint32(e.Vertices+e.Vertices/4))
 		}
 	}
-	only, some := device.Slice[bool]{}, graph.Edges{From: from, To: to}
+	mask, batch := device.Slice[bool]{}, graph.Edges{From: from, To: to}
 	if picked%2 == 1 { // only some of them count
-		which := make([]bool, picked)
-		for i := range which {
-			which[i] = rng.IntN(3) > 0
+		marked := make([]bool, picked)
+		for i := range marked {
+			marked[i] = rng.IntN(3) > 0
 		}
-		only, some = devicetest.Upload(b, b.s, which), some.Where(which)
+		mask, batch = devicetest.Upload(b, b.s, marked), batch.Filter(marked)
 	}
-	want := touched(g, setOf(some.From, some.To))
-	got, err := b.k.Of(context.Background(), b.s, b.changing(g, unit), devicetest.Upload(b, b.s, from), devicetest.Upload(b, b.s, to), only)
+	want := countTouching(g, setOf(batch.From, batch.To))
+	got, err := b.k.CountBatch(context.Background(), b.s, b.dynamicGraph(g, unit), devicetest.Upload(b, b.s, from), devicetest.Upload(b, b.s, to), mask)
 	must(b, err)
 	if got != want {
 		b.Errorf("%d of %d edges, %d vertices: %d triangles, want %d", picked, len(e.From), e.Vertices, got, want)
@@ -109,8 +109,8 @@ func (b bench) checkLast() {
 	fewer.From, fewer.To, fewer.Vertices = append(fewer.From, from[:4]...), append(fewer.To, to[:4]...), 6
 	for _, e := range []graph.Edges{clique(6), fewer} {
 		g := build(b, e, nil)
-		got, err := b.k.Of(context.Background(), b.s, b.changing(g, 32), devicetest.Upload(b, b.s, from), devicetest.Upload(b, b.s, to), device.Slice[bool]{})
-		if want := touched(g, setOf(from, to)); err != nil || got != want {
+		got, err := b.k.CountBatch(context.Background(), b.s, b.dynamicGraph(g, 32), devicetest.Upload(b, b.s, from), devicetest.Upload(b, b.s, to), device.Slice[bool]{})
+		if want := countTouching(g, setOf(from, to)); err != nil || got != want {
 			b.Errorf("%d edges, of which some lead to the last vertex: %d triangles, %v, want %d", len(e.From), got, err, want)
 		}
 	}
@@ -125,7 +125,7 @@ func TestSmokeOf(t *testing.T) {
 			b.checkOf(e, picked, []int{32, 64, 96}[i%3], uint64(picked))
 		}
 	}
-	empty, err := b.k.Of(t.Context(), b.s, triangles.Graph{Unit: 32}, devicetest.Upload(t, b.s, []uint32{1}), devicetest.Upload(t, b.s, []uint32{2}), device.Slice[bool]{})
+	empty, err := b.k.CountBatch(t.Context(), b.s, triangles.Graph{Unit: 32}, devicetest.Upload(t, b.s, []uint32{1}), devicetest.Upload(t, b.s, []uint32{2}), device.Slice[bool]{})
 	if empty != 0 || err != nil {
 		t.Errorf("of a graph without vertices: %d, %v", empty, err)
 	}
@@ -156,18 +156,18 @@ func tryWide(t testing.TB, dev device.Device) {
 			all.From, all.To = append(all.From, as(u)), append(all.To, as(e.To[i]))
 		}
 		g := build(t, all, &graph.Options{SelfLoops: true})
-		there := b.changing(g, 32)
-		for _, some := range [][2][]uint32{
+		dynamic := b.dynamicGraph(g, 32)
+		for _, ends := range [][2][]uint32{
 			{{1, 5}, {0, 1}},
 			// triangles with one, two and three of these edges
 			{{0, 1, 2, 2, 700, 2, 40, 0, 2}, {1, 2, 0, 700, 0, 699, 41, 8000, 1}},
 		} {
-			from, to := make([]uint32, len(some[0])), make([]uint32, len(some[0]))
+			from, to := make([]uint32, len(ends[0])), make([]uint32, len(ends[0]))
 			for i := range from {
-				from[i], to[i] = as(some[0][i]), as(some[1][i])
+				from[i], to[i] = as(ends[0][i]), as(ends[1][i])
 			}
-			want := touched(g, setOf(from, to))
-			got, err := b.k.Of(context.Background(), b.s, there, devicetest.Upload(t, b.s, from), devicetest.Upload(t, b.s, to), device.Slice[bool]{})
+			want := countTouching(g, setOf(from, to))
+			got, err := b.k.CountBatch(context.Background(), b.s, dynamic, devicetest.Upload(t, b.s, from), devicetest.Upload(t, b.s, to), device.Slice[bool]{})
 			if err != nil || got != want || want < 8000 {
 				t.Errorf("%d edges, turned %v: %d triangles, %v, want %d", len(from), turned, got, err, want)
 			}

@@ -45,11 +45,11 @@ import (
 
 // Constants compiled into the kernels.
 const (
-	strip      = 1024 // arcs that a warp selects from at a time
-	chunk      = 8    // vertices that a warp takes at a time
-	leastTask  = 16   // minimum arcs per task of a block
-	blocks     = 6    // blocks of the counting kernels per multiprocessor
-	grabsAWarp = 8    // average number of times that a warp fetches vertices, if many
+	stripArcs      = 1024 // arcs that a warp selects from at a time
+	chunkVertices  = 8    // vertices that a warp takes at a time
+	minTaskArcs    = 16   // minimum arcs per task of a block
+	blocks         = 6    // blocks of the counting kernels per multiprocessor
+	fetchesPerWarp = 8    // average number of times that a warp fetches vertices, if many
 )
 
 // Kernels holds the kernels of a device. They are safe for concurrent use.
@@ -97,9 +97,9 @@ func (g Rows) ref() (rowsRef, error) {
 // Free frees the memory. All submitted work is done.
 func (g *Rows) Free() error { return errors.Join(g.Offsets.Free(), g.Neighbors.Free()) }
 
-// with calls f with memory for the duration of the call. If f returns nil, its submitted work is
-// done.
-func (k *Kernels) with(s *device.Stream, bytes prim.Carve, f func(memory device.Ptr) error) error {
+// withMemory calls f with memory for the duration of the call. If f returns nil, its submitted work
+// is done.
+func (k *Kernels) withMemory(s *device.Stream, bytes prim.Carve, f func(memory device.Ptr) error) error {
 	buf, err := k.dev.Alloc(int(bytes))
 	if err != nil {
 		return err
@@ -116,16 +116,16 @@ func (k *Kernels) Count(ctx context.Context, s *device.Stream, view Rows) (uint6
 	if err != nil || g.arcs == 0 {
 		return 0, errors.Join(err, ctx.Err())
 	}
-	most := int(g.arcs)/leastTask + 1 // maximum number of tasks
+	maxTasks := int(g.arcs)/minTaskArcs + 1 // maximum number of tasks
 	var at prim.Carve
-	head, tasks := at.Take(16), at.Take(8*most)
-	chunks := (int(g.vertices)-1)/chunk + 1
+	head, tasks := at.Alloc(16), at.Alloc(8*maxTasks)
+	chunks := (int(g.vertices)-1)/chunkVertices + 1
 	grid := gpu.Resident(k.dev, 32*chunks, blocks)
 	var total [1]uint64
-	err = k.with(s, at, func(memory device.Ptr) error {
+	err = k.withMemory(s, at, func(memory device.Ptr) error {
 		p := countParams{
 			graph: g, total: memory + head, used: memory + head + 8, next: memory + head + 12, tasks: memory + tasks,
-			grab: uint32(max(1, chunks/(grabsAWarp*grid.X*gpu.BlockThreads/32))),
+			grab: uint32(max(1, chunks/(fetchesPerWarp*grid.X*gpu.BlockThreads/32))),
 		}
 		if err := s.Fill(p.total, 0, 4); err != nil {
 			return err
@@ -133,7 +133,7 @@ func (k *Kernels) Count(ctx context.Context, s *device.Stream, view Rows) (uint6
 		if err := device.Launch(s, k.count, grid, gpu.Block, &p); err != nil {
 			return err
 		}
-		if err := device.Launch(s, k.hubs, gpu.Resident(k.dev, most*gpu.BlockThreads, blocks), gpu.Block, &p); err != nil {
+		if err := device.Launch(s, k.hubs, gpu.Resident(k.dev, maxTasks*gpu.BlockThreads, blocks), gpu.Block, &p); err != nil {
 			return err
 		}
 		return s.CopyOut(ctx, device.Bytes(total[:]), p.total)
@@ -148,10 +148,10 @@ type Graph struct {
 	Vertices, Unit       uint32
 }
 
-// Of counts the triangles of an undirected graph that have at least one of some edges, each once.
-// Edges that are not in the graph, loops and duplicates count nothing. Unless only is empty, edges
-// i with a false only[i] count nothing either. The graph must not change meanwhile.
-func (k *Kernels) Of(ctx context.Context, s *device.Stream, g Graph, from, to device.Slice[uint32], only device.Slice[bool]) (uint64, error) {
+// CountBatch counts the triangles of an undirected graph that have at least one of some edges, each
+// once. Edges that are not in the graph, loops and duplicates count nothing. Unless only is empty,
+// edges i with a false only[i] count nothing either. The graph must not change meanwhile.
+func (k *Kernels) CountBatch(ctx context.Context, s *device.Stream, g Graph, from, to device.Slice[uint32], only device.Slice[bool]) (uint64, error) {
 	n := from.Len()
 	if n == 0 || g.Vertices == 0 {
 		return 0, ctx.Err()
@@ -159,10 +159,10 @@ func (k *Kernels) Of(ctx context.Context, s *device.Stream, g Graph, from, to de
 	width := bits.Len32(g.Vertices)
 	sort := prim.Sort{Widths: prim.Widths{Key: 8}, N: 2 * n, Hi: 2 * width}
 	var at prim.Carve
-	head, keys, tasks := at.Take(16), at.Take(16*n), at.Take(4*n)
-	scratch := at.Take(sort.ScratchBytes())
+	head, keys, tasks := at.Alloc(16), at.Alloc(16*n), at.Alloc(4*n)
+	scratch := at.Alloc(sort.ScratchBytes())
 	var total [1]uint64
-	err := k.with(s, at, func(memory device.Ptr) error {
+	err := k.withMemory(s, at, func(memory device.Ptr) error {
 		p := deltaParams{
 			graph: g, from: from.Ptr(), to: to.Ptr(), only: only.Ptr(), keys: memory + keys, total: memory + head, used: memory + head + 8, tasks: memory + tasks,
 			n: uint32(n), bits: uint32(width),

@@ -36,14 +36,14 @@ func (k *Kernels) orient(ctx context.Context, s *device.Stream, g rowsRef, view 
 	words := (int(g.arcs) + 31) / 32
 	scan := prim.Scan{N: words, Width: 4}
 	var at prim.Carve
-	kept, counts, before := at.Take(4*words), at.Take(4*words), at.Take(4*words+4)
-	scratch := at.Take(scan.ScratchBytes())
-	return k.with(s, at, func(memory device.Ptr) error {
+	kept, counts, before := at.Alloc(4*words), at.Alloc(4*words), at.Alloc(4*words+4)
+	scratch := at.Alloc(scan.ScratchBytes())
+	return k.withMemory(s, at, func(memory device.Ptr) error {
 		p := orientParams{graph: g, kept: memory + kept, counts: memory + counts, before: memory + before, offsets: view.Offsets.Ptr()}
 		if err := device.Launch(s, k.choose, gpu.Wave(k.dev, stripThreads(g)), gpu.Block, &p); err != nil {
 			return err
 		}
-		if err := k.kept(ctx, s, &scan, p.counts, p.before, device.Buffer{Ptr: memory + scratch, Size: scan.ScratchBytes()}, &view.Neighbors); err != nil {
+		if err := k.allocateKept(ctx, s, &scan, p.counts, p.before, device.Buffer{Ptr: memory + scratch, Size: scan.ScratchBytes()}, &view.Neighbors); err != nil {
 			return err
 		}
 		p.neighbors = view.Neighbors.Ptr()
@@ -59,10 +59,10 @@ func (k *Kernels) orient(ctx context.Context, s *device.Stream, g rowsRef, view 
 
 // Ascend sorts the rows of a graph. With turned, the edges lead one way, and the result has each
 // once in the rows of both ends. Ascend waits for the rows, which the caller frees.
-func (k *Kernels) Ascend(ctx context.Context, s *device.Stream, g Rows, turned bool) (rows Rows, err error) {
+func (k *Kernels) Ascend(ctx context.Context, s *device.Stream, g Rows, directed bool) (rows Rows, err error) {
 	ref, err := g.ref()
 	n := g.arcs()
-	if turned {
+	if directed {
 		n *= 2
 	}
 	if err == nil && n > prim.MaxRows {
@@ -77,7 +77,7 @@ func (k *Kernels) Ascend(ctx context.Context, s *device.Stream, g Rows, turned b
 	if n == 0 {
 		err = errors.Join(s.Fill(rows.Offsets.Ptr(), 0, 2*rows.Offsets.Len()), s.Sync(context.WithoutCancel(ctx)), ctx.Err())
 	} else {
-		err = k.ascendRows(ctx, s, ref, n, turned, &rows)
+		err = k.ascendRows(ctx, s, ref, n, directed, &rows)
 	}
 	if err != nil {
 		return Rows{}, errors.Join(err, rows.Free())
@@ -85,33 +85,33 @@ func (k *Kernels) Ascend(ctx context.Context, s *device.Stream, g Rows, turned b
 	return rows, nil
 }
 
-func (k *Kernels) ascendRows(ctx context.Context, s *device.Stream, g rowsRef, n int, turned bool, rows *Rows) error {
+func (k *Kernels) ascendRows(ctx context.Context, s *device.Stream, g rowsRef, n int, directed bool, rows *Rows) error {
 	words, width := (n+31)/32, bits.Len32(g.vertices)
 	scan, sort := prim.Scan{N: words, Width: 4}, prim.Sort{Widths: prim.Widths{Key: 8}, N: n, Hi: 2 * width}
 	var at prim.Carve
-	keys, kept, counts, before := at.Take(8*n), at.Take(4*words), at.Take(4*words), at.Take(4*words+4)
+	keys, kept, counts, before := at.Alloc(8*n), at.Alloc(4*words), at.Alloc(4*words), at.Alloc(4*words+4)
 	scratch, size := at, max(scan.ScratchBytes(), sort.ScratchBytes())
-	at.Take(size)
-	return k.with(s, at, func(memory device.Ptr) error {
+	at.Alloc(size)
+	return k.withMemory(s, at, func(memory device.Ptr) error {
 		p := ascendParams{
 			graph: g, keys: memory + keys, kept: memory + kept, counts: memory + counts, before: memory + before, offsets: rows.Offsets.Ptr(),
 			arcs: uint32(n), bits: uint32(width),
 		}
-		if turned {
+		if directed {
 			p.turned = 1
 		}
 		if err := device.Launch(s, k.ascend.keys, gpu.Wave(k.dev, stripThreads(g)), gpu.Block, &p); err != nil {
 			return err
 		}
 		sort.From, sort.To = prim.Rows{Keys: p.keys}, prim.Rows{Keys: p.keys}
-		spare := device.Buffer{Ptr: memory + device.Ptr(scratch), Size: size}
-		if err := k.prim.Sort(s, &sort, spare); err != nil {
+		buf := device.Buffer{Ptr: memory + device.Ptr(scratch), Size: size}
+		if err := k.prim.Sort(s, &sort, buf); err != nil {
 			return err
 		}
 		if err := device.Launch(s, k.ascend.choose, gpu.Wave(k.dev, n), gpu.Block, &p); err != nil {
 			return err
 		}
-		if err := k.kept(ctx, s, &scan, p.counts, p.before, spare, &rows.Neighbors); err != nil {
+		if err := k.allocateKept(ctx, s, &scan, p.counts, p.before, buf, &rows.Neighbors); err != nil {
 			return err
 		}
 		p.neighbors = rows.Neighbors.Ptr()
@@ -125,8 +125,8 @@ func (k *Kernels) ascendRows(ctx context.Context, s *device.Stream, g rowsRef, n
 	})
 }
 
-// kept adds up the number of arcs kept, and allocates memory for them.
-func (k *Kernels) kept(ctx context.Context, s *device.Stream, scan *prim.Scan, counts, before device.Ptr, scratch device.Buffer, to *device.Slice[uint32]) error {
+// allocateKept adds up the number of arcs kept, and allocates memory for them.
+func (k *Kernels) allocateKept(ctx context.Context, s *device.Stream, scan *prim.Scan, counts, before device.Ptr, scratch device.Buffer, to *device.Slice[uint32]) error {
 	scan.Counts, scan.Offsets = counts, before
 	if err := k.prim.Scan(s, scan, scratch); err != nil {
 		return err
@@ -140,4 +140,4 @@ func (k *Kernels) kept(ctx context.Context, s *device.Stream, scan *prim.Scan, c
 }
 
 // stripThreads returns the number of threads: a warp of 32 for each strip of arcs.
-func stripThreads(g rowsRef) int { return (int(g.arcs) + strip - 1) / strip * 32 }
+func stripThreads(g rowsRef) int { return (int(g.arcs) + stripArcs - 1) / stripArcs * 32 }

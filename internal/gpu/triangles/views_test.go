@@ -21,8 +21,8 @@ func (b bench) view(rows ...[]uint32) triangles.Rows {
 	return b.upload(offsets, neighbors)
 }
 
-// every returns the numbers from lo to hi-1 in steps.
-func every(lo, hi, step int) (row []uint32) {
+// stepped returns the numbers from lo to hi-1 in steps.
+func stepped(lo, hi, step int) (row []uint32) {
 	for v := lo; v < hi; v += step {
 		row = append(row, uint32(v))
 	}
@@ -46,17 +46,17 @@ func tryLongRows(t testing.TB, dev device.Device) {
 	const n = 5000
 	// Row 0 leads to all others; row 1 leads to every third of them and row 2 to every seventh.
 	rows := make([][]uint32, n)
-	rows[0], rows[1], rows[2] = every(1, n, 1), every(5, n, 3), every(4, n, 7)
+	rows[0], rows[1], rows[2] = stepped(1, n, 1), stepped(5, n, 3), stepped(4, n, 7)
 	b.wantClosed("a hub", uint64(len(rows[1])+len(rows[2])), rows...)
 	// Rows 0 and 1 lead to 20 and 40 others, which lead to 1,700 vertices each. Row 1 also leads to
 	// those with odd numbers.
 	rows = make([][]uint32, n)
 	for v := 100; v < 160; v++ {
-		rows[v] = every(200, 1900, 1)
+		rows[v] = stepped(200, 1900, 1)
 	}
-	rows[0], rows[1] = every(100, 120, 1), append(every(120, 160, 1), every(201, 240, 2)...)
+	rows[0], rows[1] = stepped(100, 120, 1), append(stepped(120, 160, 1), stepped(201, 240, 2)...)
 	b.wantClosed("many wedges", 40*20, rows...)
-	rows[1] = append(every(130, 150, 1), 1899)
+	rows[1] = append(stepped(130, 150, 1), 1899)
 	b.wantClosed("many wedges, and one of a row closed", 20, rows...)
 }
 
@@ -75,20 +75,20 @@ func TestFailures(t *testing.T) {
 	dev := devicetest.Checked(t, devicetest.OpenSim(t, &sim.Options{}))
 	b := on(t, dev)
 	g := build(t, random(60, 400, 1), nil)
-	there := b.upload(g.Offsets(), g.Targets())
-	changing := b.changing(g, 32)
+	input := b.upload(g.Offsets(), g.Targets())
+	dynamic := b.dynamicGraph(g, 32)
 	from, to := devicetest.Upload(t, b.s, []uint32{1, 2}), devicetest.Upload(t, b.s, []uint32{3, 4})
 	calls := map[string]func(context.Context) error{
 		"Orient": func(ctx context.Context) error {
-			view, err := b.k.Orient(ctx, b.s, there)
+			view, err := b.k.Orient(ctx, b.s, input)
 			return errors.Join(err, view.Free())
 		},
 		"Count": func(ctx context.Context) error {
-			_, err := b.k.Count(ctx, b.s, there)
+			_, err := b.k.Count(ctx, b.s, input)
 			return err
 		},
 		"Of": func(ctx context.Context) error {
-			_, err := b.k.Of(ctx, b.s, changing, from, to, device.Slice[bool]{})
+			_, err := b.k.CountBatch(ctx, b.s, dynamic, from, to, device.Slice[bool]{})
 			return err
 		},
 	}

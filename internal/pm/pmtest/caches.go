@@ -17,11 +17,11 @@ import (
 type Caches struct {
 	words []uint64
 
-	mu      sync.Mutex
-	durable []uint64
-	begun   []change // write-backs in flight, with the values that they write
-	Written int      // words written back
-	Fences  int
+	mu       sync.Mutex
+	durable  []uint64
+	inFlight []change // write-backs in flight, with the values that they write
+	Written  int      // words written back
+	Fences   int
 }
 
 // NewCaches returns the caches of a memory with contents that are durable as they are.
@@ -40,7 +40,7 @@ func (c *Caches) WriteBack(words []uint64) {
 	}
 	at := uint64(uintptr(unsafe.Pointer(&words[0]))-uintptr(unsafe.Pointer(&c.words[0]))) / pm.Word
 	for i, v := range words {
-		c.begun = append(c.begun, change{at + uint64(i), v})
+		c.inFlight = append(c.inFlight, change{at + uint64(i), v})
 	}
 }
 
@@ -49,21 +49,22 @@ func (c *Caches) Fence() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.Fences++
-	for _, b := range c.begun {
+	for _, b := range c.inFlight {
 		c.durable[b.at] = b.v
 	}
-	c.begun = c.begun[:0]
+	c.inFlight = c.inFlight[:0]
 }
 
-// Left returns what a power failure would leave now.
-func (c *Caches) Left() []byte {
+// Durable returns what a power failure would leave now.
+func (c *Caches) Durable() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return device.Bytes(slices.Clone(c.durable))
 }
 
-// Lost returns an error that names a stored word that would not survive a power failure now.
-func (c *Caches) Lost() error {
+// CheckDurable returns an error that names a stored word that would not survive a power failure
+// now.
+func (c *Caches) CheckDurable() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for at, v := range c.words {

@@ -17,10 +17,10 @@ import (
 // Domain implements pm.Domain.
 type Domain struct {
 	Images
-	thread  int        // the running thread; its stores carry this number
-	pending [][]uint64 // by thread: words stored since its last fence
-	yields  []func()   // by thread: lets another thread run
-	now     int        // accesses so far
+	thread   int        // the running thread; its stores carry this number
+	pending  [][]uint64 // by thread: words stored since its last fence
+	yields   []func()   // by thread: lets another thread run
+	accesses int        // accesses so far
 
 	// Step, if not nil, is called after every access that may change what a crash leaves.
 	Step func()
@@ -58,31 +58,32 @@ const (
 func Site() (function string, line int) {
 	var pcs [16]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
-	inside := false
+	wasMemory := false
 	for {
-		f, more := frames.Next()
-		memory := strings.Contains(f.Function, "/pm.")
-		if inside && !memory || !more {
+		f, ok := frames.Next()
+		inMemory := strings.Contains(f.Function, "/pm.")
+		if wasMemory && !inMemory || !ok {
 			return f.Function[strings.LastIndex(f.Function, "/")+1:], f.Line
 		}
-		inside = memory
+		wasMemory = inMemory
 	}
 }
 
-// begin lets another thread run before an access, and reports whether to leave the access out.
-func (d *Domain) begin(a *Access) bool {
+// beginAccess lets another thread run before an access, and reports whether to leave the access
+// out.
+func (d *Domain) beginAccess(a *Access) bool {
 	if d.yields != nil {
 		d.yields[d.thread]()
 	}
-	d.now++
+	d.accesses++
 	a.Thread = d.thread
 	return d.Mutant != nil && d.Mutant(a)
 }
 
 // Load implements pm.Domain.
 func (d *Domain) Load(at uint64) uint64 {
-	if !d.looking {
-		if a := (Access{Kind: Load, At: at}); d.begin(&a) {
+	if !d.inCrash {
+		if a := (Access{Kind: Load, At: at}); d.beginAccess(&a) {
 			return a.New
 		}
 	}
@@ -91,36 +92,36 @@ func (d *Domain) Load(at uint64) uint64 {
 
 // Store implements pm.Domain.
 func (d *Domain) Store(at, v uint64) {
-	if d.looking {
+	if d.inCrash {
 		d.Images.Store(at, v)
 		return
 	}
-	if a := (Access{Kind: Store, At: at, New: v}); !d.begin(&a) {
+	if a := (Access{Kind: Store, At: at, New: v}); !d.beginAccess(&a) {
 		d.write(at, a.New)
 	}
 }
 
 // CompareAndSwap implements pm.Domain.
 func (d *Domain) CompareAndSwap(at, old, v uint64) bool {
-	if d.looking {
+	if d.inCrash {
 		return d.Images.CompareAndSwap(at, old, v)
 	}
 	a := Access{Kind: CompareAndSwap, At: at, Old: old, New: v}
-	left := d.begin(&a)
+	skip := d.beginAccess(&a)
 	if *d.word(at) != old {
 		return false
 	}
-	if !left {
+	if !skip {
 		d.write(at, a.New)
 	}
 	return true
 }
 
-// Now returns the number of accesses so far.
-func (d *Domain) Now() int { return d.now }
+// Accesses returns the number of accesses so far.
+func (d *Domain) Accesses() int { return d.accesses }
 
 func (d *Domain) write(at, v uint64) {
-	d.put(at, v, d.thread)
+	d.recordStore(at, v, d.thread)
 	d.pending[d.thread] = append(d.pending[d.thread], at)
 	if d.Step != nil {
 		d.Step()
@@ -129,15 +130,15 @@ func (d *Domain) write(at, v uint64) {
 
 // Fence implements pm.Domain: it makes the stores of this thread durable.
 func (d *Domain) Fence() {
-	if d.looking {
+	if d.inCrash {
 		d.Images.Fence()
 		return
 	}
-	if d.begin(&Access{Kind: Fence}) {
+	if d.beginAccess(&Access{Kind: Fence}) {
 		return
 	}
 	for _, at := range d.pending[d.thread] {
-		d.settle(at, func(store int) bool { return store == d.thread })
+		d.makeDurable(at, func(store int) bool { return store == d.thread })
 	}
 	d.pending[d.thread] = d.pending[d.thread][:0]
 	if d.Step != nil {

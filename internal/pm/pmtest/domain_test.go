@@ -7,17 +7,17 @@ import (
 )
 
 // images returns the values of words 0 and 1 that a crash could leave.
-func images(d *Domain, most int) map[[2]uint64]bool {
-	seen := map[[2]uint64]bool{}
-	d.Crash(rand.New(rand.NewPCG(1, 1)), most, func() { seen[[2]uint64{d.Load(0), d.Load(1)}] = true })
-	return seen
+func images(d *Domain, limit int) map[[2]uint64]bool {
+	found := map[[2]uint64]bool{}
+	d.Crash(rand.New(rand.NewPCG(1, 1)), limit, func() { found[[2]uint64{d.Load(0), d.Load(1)}] = true })
+	return found
 }
 
 // A crash leaves each word as it was at its last fence or with any later value, independently of
 // the other words.
 func TestCrash(t *testing.T) {
 	d := New(8, 2)
-	wants := func(when string, want ...[2]uint64) {
+	checkImages := func(when string, want ...[2]uint64) {
 		t.Helper()
 		all := map[[2]uint64]bool{}
 		for _, w := range want {
@@ -30,39 +30,39 @@ func TestCrash(t *testing.T) {
 			t.Errorf("%s: the memory is not what has been stored", when)
 		}
 	}
-	wants("at first", [2]uint64{})
+	checkImages("at first", [2]uint64{})
 	d.Store(0, 1)
-	wants("one store", [2]uint64{}, [2]uint64{1, 0})
+	checkImages("one store", [2]uint64{}, [2]uint64{1, 0})
 	d.Store(0, 2)
-	wants("two stores", [2]uint64{}, [2]uint64{1, 0}, [2]uint64{2, 0})
+	checkImages("two stores", [2]uint64{}, [2]uint64{1, 0}, [2]uint64{2, 0})
 	d.CompareAndSwap(1, 0, 7)
-	wants("two words", [2]uint64{}, [2]uint64{1, 0}, [2]uint64{0, 7}, [2]uint64{1, 7}, [2]uint64{2, 0}, [2]uint64{2, 7})
+	checkImages("two words", [2]uint64{}, [2]uint64{1, 0}, [2]uint64{0, 7}, [2]uint64{1, 7}, [2]uint64{2, 0}, [2]uint64{2, 7})
 	d.thread = 1
 	d.Fence()
 	d.Store(1, 8)
-	wants("a fence of another thread", [2]uint64{}, [2]uint64{1, 0}, [2]uint64{2, 0}, [2]uint64{0, 7}, [2]uint64{1, 7}, [2]uint64{2, 7},
+	checkImages("a fence of another thread", [2]uint64{}, [2]uint64{1, 0}, [2]uint64{2, 0}, [2]uint64{0, 7}, [2]uint64{1, 7}, [2]uint64{2, 7},
 		[2]uint64{0, 8}, [2]uint64{1, 8}, [2]uint64{2, 8})
 	d.thread = 0
 	d.Fence()
-	wants("a fence", [2]uint64{2, 7}, [2]uint64{2, 8})
+	checkImages("a fence", [2]uint64{2, 7}, [2]uint64{2, 8})
 	if d.Dirty() != 1 {
 		t.Errorf("%d words are dirty, want 1", d.Dirty())
 	}
 	d.thread = 1
 	d.Fence()
-	wants("both fences", [2]uint64{2, 8})
+	checkImages("both fences", [2]uint64{2, 8})
 }
 
-// Stores to an image are discarded with the image. Lose discards some of them earlier.
+// Stores to an image are discarded with the image. RevertRandom discards some of them earlier.
 func TestLook(t *testing.T) {
 	d, rng := New(64, 1), rand.New(rand.NewPCG(1, 1))
 	d.Store(0, 1)
 	kept := map[uint64]int{}
 	for range 100 {
 		d.Crash(rng, 10, func() {
-			since := d.Stored()
+			since := d.NumStores()
 			d.Store(1, 5)
-			d.Lose(rng, since)
+			d.RevertRandom(rng, since)
 			kept[d.Load(1)]++
 		})
 	}

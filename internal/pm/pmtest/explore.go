@@ -17,20 +17,20 @@ func Explore(states int, program func(seed uint64) (images int, failed string)) 
 		images int
 		failed string
 	}
-	var seen, next atomic.Int64
+	var nChecked, next atomic.Int64
 	workers := runtime.GOMAXPROCS(0)
 	results := make(chan result)
 	for range workers {
 		go func() {
 			var r result
-			for seen.Load() < int64(states) && r.failed == "" {
+			for nChecked.Load() < int64(states) && r.failed == "" {
 				seed := uint64(next.Add(1))
 				n, wrong := program(seed)
 				r.images += n
-				seen.Add(int64(n))
+				nChecked.Add(int64(n))
 				if wrong != "" {
 					r.failed = fmt.Sprintf("seed %d: %s", seed, wrong)
-					seen.Store(math.MaxInt64 / 2) // stops all workers
+					nChecked.Store(math.MaxInt64 / 2) // stops all workers
 				}
 			}
 			results <- r

@@ -22,8 +22,8 @@ type Host struct {
 	pending []uint64 // words stored since the last fence
 }
 
-// hostStore is the id of the first store of a host; -1 is the value that was durable before.
-const hostStore = -2
+// firstHostStore is the id of the first store of a host; -1 is the value that was durable before.
+const firstHostStore = -2
 
 // Load implements pm.Domain.
 func (h *Host) Load(at uint64) uint64 {
@@ -36,7 +36,7 @@ func (h *Host) Load(at uint64) uint64 {
 func (h *Host) Store(at, v uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if a := (Access{Kind: Store, At: at, New: v}); !h.left(&a) {
+	if a := (Access{Kind: Store, At: at, New: v}); !h.mutate(&a) {
 		h.store(at, a.New)
 	}
 }
@@ -46,11 +46,11 @@ func (h *Host) CompareAndSwap(at, old, v uint64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	a := Access{Kind: CompareAndSwap, At: at, Old: old, New: v}
-	left := h.left(&a)
+	skip := h.mutate(&a)
 	if binary.NativeEndian.Uint64(h.mapped[at*pm.Word:]) != old {
 		return false
 	}
-	if !left {
+	if !skip {
 		h.store(at, a.New)
 	}
 	return true
@@ -60,21 +60,21 @@ func (h *Host) CompareAndSwap(at, old, v uint64) bool {
 func (h *Host) Fence() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.left(&Access{Kind: Fence}) {
+	if h.mutate(&Access{Kind: Fence}) {
 		return
 	}
 	for _, at := range h.pending {
-		h.settle(at, func(store int) bool { return store <= hostStore })
+		h.makeDurable(at, func(store int) bool { return store <= firstHostStore })
 	}
 	h.pending = h.pending[:0]
 	_ = h.step() // a crash here loses no device
 }
 
-func (h *Host) left(a *Access) bool { return h.Mutant != nil && h.Mutant(a) }
+func (h *Host) mutate(a *Access) bool { return h.Mutant != nil && h.Mutant(a) }
 
 func (h *Host) store(at, v uint64) {
 	binary.NativeEndian.PutUint64(h.mapped[at*pm.Word:], v)
-	h.put(at, v, hostStore-h.stores)
+	h.recordStore(at, v, firstHostStore-h.stores)
 	h.stores++
 	h.pending = append(h.pending, at)
 	_ = h.step()

@@ -15,19 +15,19 @@ type Images struct {
 	chosen  []int    // by dirty word of an image: index of its value
 	undo    []change // while an image is in use
 	fences  []int    // len(undo) at each fence meanwhile
-	looking bool
+	inCrash bool
 }
 
 // history is the values of a word since the last one that is certainly durable, which comes first.
 type history struct {
 	values []uint64
-	stores []int  // store that wrote each value; the front end defines the ids
-	after  []need // stores that must be durable before some of the values
+	stores []int        // store that wrote each value; the front end defines the ids
+	deps   []dependency // stores that must be durable before some of the values
 }
 
-// need says that a value may only be durable if another word has the value of a given store, or a
-// later one.
-type need struct {
+// dependency says that a value may only be durable if another word has the value of a given store,
+// or a later one.
+type dependency struct {
 	value, store int // store of this word; store of the other word
 	at           uint64
 }
@@ -55,8 +55,8 @@ func (m *Images) Word(at uint64) uint64 { return *m.word(at) }
 // Dirty returns the number of words that a crash may change.
 func (m *Images) Dirty() int { return len(m.dirty) }
 
-// put records a store that a crash may lose.
-func (m *Images) put(at, v uint64, store int) *history {
+// recordStore records a store that a crash may lose.
+func (m *Images) recordStore(at, v uint64, store int) *history {
 	w := m.word(at)
 	h := m.dirty[at]
 	if h == nil {
@@ -68,115 +68,115 @@ func (m *Images) put(at, v uint64, store int) *history {
 	return h
 }
 
-// last returns the index of the newest value written by the given stores, or 0.
-func (h *history) last(of func(store int) bool) int {
+// newest returns the index of the newest value written by the given stores, or 0.
+func (h *history) newest(match func(store int) bool) int {
 	for i := len(h.stores) - 1; i > 0; i-- {
-		if of(h.stores[i]) {
+		if match(h.stores[i]) {
 			return i
 		}
 	}
 	return 0
 }
 
-// settle makes some stores to a word durable, and so all stores to it before them. It also settles
-// what must be durable before the newest of them.
-func (m *Images) settle(at uint64, durable func(store int) bool) {
+// makeDurable makes some stores to a word durable, and so all stores to it before them. It also
+// makes durable what must be so before the newest of them.
+func (m *Images) makeDurable(at uint64, durable func(store int) bool) {
 	h := m.dirty[at]
 	if h == nil {
 		return
 	}
-	i := h.last(durable)
+	i := h.newest(durable)
 	h.values, h.stores = h.values[i:], h.stores[i:]
 	if len(h.values) == 1 {
 		delete(m.dirty, at)
 	}
-	needs := h.after
-	h.after = slices.DeleteFunc(slices.Clone(needs), func(n need) bool { return n.value <= h.stores[0] })
-	for _, n := range needs {
+	deps := h.deps
+	h.deps = slices.DeleteFunc(slices.Clone(deps), func(n dependency) bool { return n.value <= h.stores[0] })
+	for _, n := range deps {
 		if n.value == h.stores[0] {
-			m.settle(n.at, func(store int) bool { return store == n.store })
+			m.makeDurable(n.at, func(store int) bool { return store == n.store })
 		}
 	}
 }
 
-// Crash calls look with the images that a crash could leave now, and returns their number. It
-// visits all images if they are no more than most. Otherwise it visits only most images: the
-// oldest, the newest, and random ones in which few, half or most of the words are new. Inside look
+// Crash calls visit with the images that a crash could leave now, and returns their number. It
+// visits all images if they are no more than limit. Otherwise it visits only limit images: the
+// oldest, the newest, and random ones in which few, half or most of the words are new. Inside visit
 // the memory is the image, and stores are discarded with it.
-func (m *Images) Crash(rng *rand.Rand, most int, look func()) (images int) {
-	if m.looking {
+func (m *Images) Crash(rng *rand.Rand, limit int, visit func()) (images int) {
+	if m.inCrash {
 		return 0
 	}
 	at := slices.Sorted(maps.Keys(m.dirty))
 	all := 1
 	for _, w := range at {
-		if all *= len(m.dirty[w].values); all > most {
-			all = most + 1
+		if all *= len(m.dirty[w].values); all > limit {
+			all = limit + 1
 			break
 		}
 	}
-	for i := range min(all, most) {
+	for i := range min(all, limit) {
 		// a few words of many are rarely all new or all old
-		newest := [...]float64{.02, .5, .98}[rng.IntN(3)]
-		m.image(at, func(n int) int {
+		newShare := [...]float64{.02, .5, .98}[rng.IntN(3)]
+		m.withImage(at, func(n int) int {
 			switch {
-			case all <= most:
+			case all <= limit:
 				c := i % n
 				i /= n
 				return c
 			case i < 2:
 				return i * (n - 1)
-			case rng.Float64() < newest:
+			case rng.Float64() < newShare:
 				return n - 1
 			}
 			return rng.IntN(n - 1)
-		}, look)
+		}, visit)
 	}
-	return min(all, most)
+	return min(all, limit)
 }
 
-// image calls look with the image in which choose picks the value of each dirty word.
-func (m *Images) image(at []uint64, choose func(values int) int, look func()) {
+// withImage calls visit with the image in which choose picks the value of each dirty word.
+func (m *Images) withImage(at []uint64, choose func(values int) int, visit func()) {
 	m.chosen = m.chosen[:0]
 	for _, w := range at {
 		m.chosen = append(m.chosen, choose(len(m.dirty[w].values)))
 	}
-	m.order(at)
-	m.looking, m.undo, m.fences = true, m.undo[:0], m.fences[:0]
+	m.enforceOrder(at)
+	m.inCrash, m.undo, m.fences = true, m.undo[:0], m.fences[:0]
 	for j, w := range at {
 		if v := m.dirty[w].values[m.chosen[j]]; v != *m.word(w) {
 			m.Store(w, v)
 		}
 	}
-	look()
+	visit()
 	for i := len(m.undo) - 1; i >= 0; i-- {
 		*m.word(m.undo[i].at) = m.undo[i].v
 	}
-	m.looking = false
+	m.inCrash = false
 }
 
-// order makes words newer where the value of another word requires it.
-func (m *Images) order(at []uint64) {
-	for again := true; again; {
-		again = false
+// enforceOrder makes words newer where the value of another word requires it.
+func (m *Images) enforceOrder(at []uint64) {
+	for changed := true; changed; {
+		changed = false
 		for j, w := range at {
 			h := m.dirty[w]
-			for _, n := range h.after {
+			for _, n := range h.deps {
 				k, dirty := slices.BinarySearch(at, n.at)
 				if !dirty || h.stores[m.chosen[j]] != n.value {
 					continue
 				}
 				if i := slices.Index(m.dirty[n.at].stores, n.store); i > m.chosen[k] {
-					m.chosen[k], again = i, true
+					m.chosen[k], changed = i, true
 				}
 			}
 		}
 	}
 }
 
-// Lose, called inside look, reverts a random part of the stores since the given point. That
-// simulates another crash of their writer.
-func (m *Images) Lose(rng *rand.Rand, since int) {
+// RevertRandom, called inside visit, reverts a random part of the stores since the given point.
+// That simulates another crash of their writer.
+func (m *Images) RevertRandom(rng *rand.Rand, since int) {
 	for i := len(m.undo) - 1; i >= since; i-- {
 		if rng.IntN(2) == 0 {
 			*m.word(m.undo[i].at) = m.undo[i].v
@@ -184,10 +184,10 @@ func (m *Images) Lose(rng *rand.Rand, since int) {
 	}
 }
 
-// Cut does the same for a writer that orders its stores by fences. The writer ends at a random
-// point. Later stores are reverted, and so are some of those that no fence before that point has
-// made durable.
-func (m *Images) Cut(rng *rand.Rand, since int) {
+// RevertUnfenced does the same for a writer that orders its stores by fences. The writer ends at a
+// random point. Later stores are reverted, and so are some of those that no fence before that point
+// has made durable.
+func (m *Images) RevertUnfenced(rng *rand.Rand, since int) {
 	end := since + rng.IntN(len(m.undo)-since+1)
 	durable := since
 	for _, at := range m.fences {
@@ -202,8 +202,9 @@ func (m *Images) Cut(rng *rand.Rand, since int) {
 	}
 }
 
-// Stored returns the number of stores since the image was made, for Lose and Cut.
-func (m *Images) Stored() int { return len(m.undo) }
+// NumStores returns the number of stores since the image was made, for RevertRandom and
+// RevertUnfenced.
+func (m *Images) NumStores() int { return len(m.undo) }
 
 // Load reads a word of the current image.
 func (m *Images) Load(at uint64) uint64 { return *m.word(at) }
@@ -224,5 +225,5 @@ func (m *Images) CompareAndSwap(at, old, v uint64) bool {
 	return true
 }
 
-// Fence implements pm.Domain. Only Cut uses its position.
+// Fence implements pm.Domain. Only RevertUnfenced uses its position.
 func (m *Images) Fence() { m.fences = append(m.fences, len(m.undo)) }

@@ -24,33 +24,33 @@ type Kernels struct {
 	// crash: the launch ends, and the device is lost.
 	Step func() error
 
-	mapped []byte
-	stores int    // stores reported by the simulator
-	now    int    // calls of Step, or places where Step would be called
-	needs  []need // needs of the next store, since it is a release
+	mapped   []byte
+	stores   int          // stores reported by the simulator
+	steps    int          // calls of Step, or places where Step would be called
+	nextDeps []dependency // dependencies of the next store, since it is a release
 }
 
 // NewKernels returns the domain of host memory with contents that are durable as they are.
 func NewKernels(mapped []byte) *Kernels {
 	k := &Kernels{Images: newImages(uint64(len(mapped) / pm.Word)), mapped: mapped}
-	k.Settle()
+	k.SyncFromHost()
 	return k
 }
 
-// Settle makes the current contents durable, whoever wrote them. The host calls it after it has
-// waited for its launches and written the memory itself.
-func (k *Kernels) Settle() {
+// SyncFromHost makes the current contents durable, whoever wrote them. The host calls it after it
+// has waited for its launches and written the memory itself.
+func (k *Kernels) SyncFromHost() {
 	clear(k.dirty)
 	for at := range uint64(len(k.mapped) / pm.Word) {
 		*k.word(at) = binary.NativeEndian.Uint64(k.mapped[at*pm.Word:])
 	}
 }
 
-// Memory returns the current image, inside look of Crash.
+// Memory returns the current image, inside the callback of Crash.
 func (k *Kernels) Memory() *pm.Memory { return pm.New(k.mapped, &k.Images) }
 
-// Now returns the number of points at which Step was called or would have been.
-func (k *Kernels) Now() int { return k.now }
+// Steps returns the number of points at which Step was called or would have been.
+func (k *Kernels) Steps() int { return k.steps }
 
 // Holds implements sim.Domain.
 func (k *Kernels) Holds(addr device.Ptr) bool {
@@ -63,14 +63,14 @@ func (k *Kernels) Store(_ sim.Thread, addr device.Ptr, data []byte) error {
 		var word [pm.Word]byte
 		binary.NativeEndian.PutUint64(word[:], *k.word(at / pm.Word))
 		n := copy(word[at%pm.Word:], data)
-		h := k.put(at/pm.Word, binary.NativeEndian.Uint64(word[:]), k.stores)
-		for _, n := range k.needs {
+		h := k.recordStore(at/pm.Word, binary.NativeEndian.Uint64(word[:]), k.stores)
+		for _, n := range k.nextDeps {
 			n.value = k.stores
-			h.after = append(h.after, n)
+			h.deps = append(h.deps, n)
 		}
 		at, data = at+uint64(n), data[n:]
 	}
-	k.needs = nil
+	k.nextDeps = nil
 	k.stores++
 	return k.step()
 }
@@ -81,8 +81,8 @@ func (k *Kernels) Release(_ sim.Thread, scope sim.Scope, before sim.Before) erro
 		return nil
 	}
 	for at, h := range k.dirty {
-		if i := h.last(before); i > 0 {
-			k.needs = append(k.needs, need{at: at, store: h.stores[i]})
+		if i := h.newest(before); i > 0 {
+			k.nextDeps = append(k.nextDeps, dependency{at: at, store: h.stores[i]})
 		}
 	}
 	return nil
@@ -94,13 +94,13 @@ func (k *Kernels) Fence(_ sim.Thread, scope sim.Scope, before sim.Before) error 
 		return nil
 	}
 	for at := range k.dirty {
-		k.settle(at, before)
+		k.makeDurable(at, before)
 	}
 	return k.step()
 }
 
 func (k *Kernels) step() error {
-	k.now++
+	k.steps++
 	if k.Step == nil {
 		return nil
 	}

@@ -172,13 +172,13 @@ END:`
 // A crash leaves only one value of a fenced word. After the host has waited, each word has one
 // value.
 func TestSettle(t *testing.T) {
-	const both = "st.global.u64 [value], 6; fence.acq_rel.sys; st.global.u64 [value], 7; fence.acq_rel.sys; st.global.u64 [flag], 1;"
-	explore(t, both, 1, sim.Options{}, func(k *Kernels) {
+	const body = "st.global.u64 [value], 6; fence.acq_rel.sys; st.global.u64 [value], 7; fence.acq_rel.sys; st.global.u64 [flag], 1;"
+	explore(t, body, 1, sim.Options{}, func(k *Kernels) {
 		if k.Dirty() != publishers {
 			t.Errorf("%d words may be lost, want %d", k.Dirty(), publishers)
 		}
 		k.mapped[0] = 5 // by the host
-		k.Settle()
+		k.SyncFromHost()
 		if k.Dirty() != 0 || k.Word(0) != 5 {
 			t.Errorf("%d words may be lost, want none; word 0 is %d, want 5", k.Dirty(), k.Word(0))
 		}
@@ -188,17 +188,17 @@ func TestSettle(t *testing.T) {
 // A release makes no more durable than it promises, and a later fence makes both durable.
 func TestRelease(t *testing.T) {
 	m := newImages(8)
-	m.put(0, 1, 0)
-	m.put(0, 2, 1)
-	m.put(1, 1, 2).after = []need{{value: 2, at: 0, store: 0}}
-	m.put(1, 2, 3)
+	m.recordStore(0, 1, 0)
+	m.recordStore(0, 2, 1)
+	m.recordStore(1, 1, 2).deps = []dependency{{value: 2, at: 0, store: 0}}
+	m.recordStore(1, 2, 3)
 	seen := map[[2]uint64]bool{}
 	m.Crash(rand.New(rand.NewPCG(1, 1)), 100, func() { seen[[2]uint64{m.Load(0), m.Load(1)}] = true })
 	if len(seen) != 8 || seen[[2]uint64{0, 1}] || !seen[[2]uint64{1, 1}] || !seen[[2]uint64{0, 2}] {
 		t.Errorf("images %v", seen)
 	}
-	m.settle(1, func(store int) bool { return store == 2 })
-	if h := m.dirty[0]; h == nil || len(h.values) != 2 || len(m.dirty[1].after) != 0 {
+	m.makeDurable(1, func(store int) bool { return store == 2 })
+	if h := m.dirty[0]; h == nil || len(h.values) != 2 || len(m.dirty[1].deps) != 0 {
 		t.Errorf("behind a fence that has seen the release: %+v, %+v", h, m.dirty[1])
 	}
 }
@@ -214,7 +214,7 @@ func TestStepFails(t *testing.T) {
 	if err := k.Store(sim.Thread{}, 4096+8, mapped[:8]); err != failed {
 		t.Errorf("a store: error %v", err)
 	}
-	if err := k.Fence(sim.Thread{}, sim.ScopeSys, func(int) bool { return true }); err != failed || k.Now() != 2 || k.Dirty() != 0 {
-		t.Errorf("a fence: error %v, %d steps, %d words dirty", err, k.Now(), k.Dirty())
+	if err := k.Fence(sim.Thread{}, sim.ScopeSys, func(int) bool { return true }); err != failed || k.Steps() != 2 || k.Dirty() != 0 {
+		t.Errorf("a fence: error %v, %d steps, %d words dirty", err, k.Steps(), k.Dirty())
 	}
 }

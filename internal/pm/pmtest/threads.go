@@ -12,7 +12,7 @@ import (
 func (d *Domain) Run(rng *rand.Rand, threads ...func()) {
 	d.yields = make([]func(), len(threads))
 	next := make([]func() (struct{}, bool), len(threads))
-	alive := make([]int, len(threads))
+	running := make([]int, len(threads))
 	for i, body := range threads {
 		var stop func()
 		next[i], stop = iter.Pull(func(yield func(struct{}) bool) {
@@ -24,16 +24,16 @@ func (d *Domain) Run(rng *rand.Rand, threads ...func()) {
 			body()
 		})
 		defer stop()
-		alive[i] = i
+		running[i] = i
 	}
-	for at := 0; len(alive) > 0; {
+	for at := 0; len(running) > 0; {
 		if rng.IntN(4) == 0 {
-			at = rng.IntN(len(alive))
+			at = rng.IntN(len(running))
 		}
-		at = min(at, len(alive)-1)
-		d.thread = alive[at]
+		at = min(at, len(running)-1)
+		d.thread = running[at]
 		if _, ok := next[d.thread](); !ok {
-			alive = slices.Delete(alive, at, at+1)
+			running = slices.Delete(running, at, at+1)
 		}
 	}
 	d.yields, d.thread = nil, 0

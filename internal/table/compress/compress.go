@@ -41,7 +41,7 @@ var codecs = []load.Codec{
 		"zip",
 		".zip",
 		"PK\x03\x04",
-		"unzip -p FILE | weft … -; an .xlsx of Excel has to be saved as CSV there",
+		"unzip -p FILE | weft … -, or save an Excel workbook as CSV",
 	),
 	unread("xls", ".xls", "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "save the workbook as CSV"),
 }
@@ -58,12 +58,12 @@ func init() {
 // unread returns a codec that is recognized only for an error that says what to do.
 func unread(name, suffix, magic, remedy string) load.Codec {
 	return load.Codec{Name: name, Suffix: suffix, Magic: magic,
-		Reader: func(io.Reader) (io.ReadCloser, error) { return nil, errors.New("weft does not read it; " + remedy) },
+		Reader: func(io.Reader) (io.ReadCloser, error) { return nil, errors.New("weft cannot read it; use " + remedy) },
 		Writer: refused("cannot be written")}
 }
 
-func refused(why string) func(io.Writer) (io.WriteCloser, error) {
-	return func(io.Writer) (io.WriteCloser, error) { return nil, errors.New(why) }
+func refused(reason string) func(io.Writer) (io.WriteCloser, error) {
+	return func(io.Writer) (io.WriteCloser, error) { return nil, errors.New(reason) }
 }
 
 // gunzip reads members of gzip one after the other, also between zeros, which tapes and block

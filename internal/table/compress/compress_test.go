@@ -102,11 +102,11 @@ func TestSeveralStreams(t *testing.T) {
 		{bz2[:len(bz2)-3], "weft\n", "bzip2: unexpected EOF"},
 		{bz2[:20] + zeros, "", "bzip2: "},
 		{"BZh9,a text", "BZh9,a text", ""},
-		{"\xfd7zXZ\x00 …", "", "xz: weft does not read it; xz -dc FILE | weft … -"},
-		{"PK\x03\x04 …", "", "zip: weft does not read it; unzip -p FILE | weft … -; an .xlsx of Excel has to be saved as CSV there"},
-		{"\x04\x22\x4d\x18 …", "", "lz4: weft does not read it; lz4 -dc FILE | weft … -"},
-		{"7z\xbc\xaf\x27\x1c …", "", "7z: weft does not read it; 7z x -so FILE | weft … -"},
-		{"\x1f\x9d …", "", "compress: weft does not read it; gzip -dc FILE | weft … -"},
+		{"\xfd7zXZ\x00 …", "", "xz: weft cannot read it; use xz -dc FILE | weft … -"},
+		{"PK\x03\x04 …", "", "zip: weft cannot read it; use unzip -p FILE | weft … -, or save an Excel workbook as CSV"},
+		{"\x04\x22\x4d\x18 …", "", "lz4: weft cannot read it; use lz4 -dc FILE | weft … -"},
+		{"7z\xbc\xaf\x27\x1c …", "", "7z: weft cannot read it; use 7z x -so FILE | weft … -"},
+		{"\x1f\x9d …", "", "compress: weft cannot read it; use gzip -dc FILE | weft … -"},
 	} {
 		for name, in := range map[string]io.Reader{"at once": strings.NewReader(tt.data), "byte by byte": iotest.OneByteReader(strings.NewReader(tt.data))} {
 			var got []byte

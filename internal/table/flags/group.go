@@ -216,17 +216,17 @@ func (g *Grouping) Empty(t *table.Table) []column.Column {
 }
 
 // Explain names the sum that does not fit.
-func (g *Grouping) Explain(over *group.OverflowError) error {
+func (g *Grouping) Explain(overflow *group.OverflowError) error {
 	for i, agg := range g.Aggs {
-		if agg == (group.Aggregate{Func: group.Sum, Column: over.Column}) {
+		if agg == (group.Aggregate{Func: group.Sum, Column: overflow.Column}) {
 			return fmt.Errorf(
 				"%s does not fit 64 bits in the group of %s",
 				g.Fields[len(g.keys)+i].Name,
-				over.Key,
+				overflow.Key,
 			)
 		}
 	}
-	return over
+	return overflow
 }
 
 // Look reads all groups once. It counts them, completes the fields of the result, and sorts the

@@ -103,8 +103,8 @@ func (f *Memory) blockSize() int {
 	return int(max(minBlock, min(size, maxBlock)))
 }
 
-// Rest returns the memory that readers leave of --memory.
-func (f *Memory) Rest() int64 {
+// Remaining returns the memory that readers leave of --memory.
+func (f *Memory) Remaining() int64 {
 	return int64(f.Limit) - int64(f.blockSize()*blocksOfCore*runtime.GOMAXPROCS(0))
 }
 

@@ -74,14 +74,14 @@ func (f *Output) StateMemory(m Memory) int64 {
 	if m.Limit == 0 {
 		return 0
 	}
-	rest := m.Rest()
+	remaining := m.Remaining()
 	if len(f.Sort) > 0 {
-		rest -= int64(m.Limit) / SortShare
+		remaining -= int64(m.Limit) / SortShare
 	}
 	if f.Parquet != "" {
-		rest -= int64(m.Limit) / WriterShare
+		remaining -= int64(m.Limit) / WriterShare
 	}
-	return max(rest, group.MinMemory)
+	return max(remaining, group.MinMemory)
 }
 
 // Name returns a flag with the name of a file or folder as value. An empty one is mostly an unset

@@ -128,7 +128,7 @@ func (o *outputs) check(a *app, inputs []string) (err error) {
 	if o.svg != "" {
 		err := os.MkdirAll(o.svg, 0o755)
 		if err == nil {
-			err = takesFiles(o.svg)
+			err = checkWritable(o.svg)
 		}
 		if err != nil {
 			return fmt.Errorf("--svg %s: %w", o.svg, reason(err))
@@ -137,8 +137,8 @@ func (o *outputs) check(a *app, inputs []string) (err error) {
 	return nil
 }
 
-// takesFiles returns an error if no file can be created in a folder.
-func takesFiles(dir string) error {
+// checkWritable returns an error if no file can be created in a folder.
+func checkWritable(dir string) error {
 	f, err := atomicfile.Create(filepath.Join(dir, ".weft"))
 	if err != nil {
 		return err

@@ -129,9 +129,9 @@ func TestRefuses(t *testing.T) {
 	}
 	notes, graph := file("notes.html", "<p>notes\n"), file("in.el", "0 1\n")
 	for _, c := range []struct {
-		args   []string
-		status int
-		say    string
+		args    []string
+		status  int
+		message string
 	}{
 		{[]string{"measure"}, exitUsage, "unknown command"},
 		{[]string{"run", "no-such-experiment"}, exitUsage, "no such experiment"},
@@ -156,8 +156,8 @@ func TestRefuses(t *testing.T) {
 		{[]string{"report", file("other.json", `{"rows": []}`)}, exitFailed, "want what weft-bench run --json prints"},
 	} {
 		stdout, stderr, status := weftBench(t, c.args...)
-		if status != c.status || stdout != "" || !strings.HasPrefix(stderr, "weft-bench: ") || !strings.Contains(stderr, c.say) {
-			t.Errorf("%q: status %d, prints %q, says %q; want %d and %q", c.args, status, stdout, stderr, c.status, c.say)
+		if status != c.status || stdout != "" || !strings.HasPrefix(stderr, "weft-bench: ") || !strings.Contains(stderr, c.message) {
+			t.Errorf("%q: status %d, prints %q, says %q; want %d and %q", c.args, status, stdout, stderr, c.status, c.message)
 		}
 	}
 }

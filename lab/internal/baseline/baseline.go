@@ -69,10 +69,10 @@ func (o *Options) gpu() device.Device {
 	return o.Device
 }
 
-// threadsOf returns the number of host threads, or GPU warps, that work at a time.
-func threadsOf(o Options) int {
+// nThreads returns the number of host threads, or GPU warps, that work at a time.
+func nThreads(o Options) int {
 	if dev := o.gpu(); dev != nil {
-		return logsOn(dev)
+		return nLogs(dev)
 	}
 	return runtime.GOMAXPROCS(0)
 }
@@ -94,8 +94,8 @@ type Index struct {
 	pool    *pool.Pool
 	o       Options
 	threads []*thread
-	far     *far // nil: the threads run the batches
-	last    submitted
+	gpu     *gpuIndex // nil: the threads run the batches
+	last    submission
 	mu      sync.Mutex // one batch at a time
 	keys    int
 }
@@ -114,7 +114,7 @@ func createPool(path string, o Options) (*pool.Pool, error) {
 }
 
 // create makes an index with the table that build makes in the memory of a pool.
-func create(path string, o Options, build func(mem *pm.Memory, first, end uint64, threads int) (farTable, error)) (*Index, error) {
+func create(path string, o Options, build func(mem *pm.Memory, first, end uint64, threads int) (gpuTable, error)) (*Index, error) {
 	p, err := createPool(path, o)
 	if err != nil {
 		return nil, fmt.Errorf("baseline: %w", err)
@@ -127,15 +127,15 @@ func create(path string, o Options, build func(mem *pm.Memory, first, end uint64
 }
 
 // open makes the table and whatever runs batches.
-func (x *Index) open(build func(mem *pm.Memory, first, end uint64, threads int) (farTable, error)) error {
-	threads, mem, dev := threadsOf(x.o), x.pool.Memory(), x.o.gpu()
+func (x *Index) open(build func(mem *pm.Memory, first, end uint64, threads int) (gpuTable, error)) error {
+	threads, mem, dev := nThreads(x.o), x.pool.Memory(), x.o.gpu()
 	t, err := build(mem, pool.DataStart/pm.Word, mem.Words(), threads)
 	if err != nil {
 		return err
 	}
 	x.table = t
 	if dev != nil {
-		x.far, err = newFar(context.Background(), dev, t, mem, x.o)
+		x.gpu, err = newGPUIndex(context.Background(), dev, t, mem, x.o)
 		return err
 	}
 	x.threads = make([]*thread, threads)
@@ -147,8 +147,8 @@ func (x *Index) open(build func(mem *pm.Memory, first, end uint64, threads int) 
 
 // Close closes the pool.
 func (x *Index) Close() (err error) {
-	if x.far != nil {
-		err = errors.Join(x.sync(), x.far.close())
+	if x.gpu != nil {
+		err = errors.Join(x.sync(), x.gpu.close())
 	}
 	return errors.Join(err, x.pool.Close())
 }
@@ -170,9 +170,9 @@ func (x *Index) Slots() int {
 // grain is the number of operations that a thread takes at a time.
 const grain = 64
 
-// each distributes n operations to the threads. It ends early when the context ends or an operation
-// fails.
-func (x *Index) each(ctx context.Context, n int, body func(th *thread, i int) (delta int, err error)) (delta int, err error) {
+// forEach distributes n operations to the threads. It ends early when the context ends or an
+// operation fails.
+func (x *Index) forEach(ctx context.Context, n int, body func(th *thread, i int) (delta int, err error)) (delta int, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	var next, sum atomic.Int64
@@ -206,13 +206,13 @@ func (x *Index) onGPU(ctx context.Context, kind op.Kind, n int, c batch.Columns)
 	if err := x.sync(); err != nil {
 		return 0, err
 	}
-	c[batch.Keys] = c[batch.Keys].Of(x.o.KeySize)
+	c[batch.Keys] = c[batch.Keys].WithWidth(x.o.KeySize)
 	for _, r := range []batch.Role{batch.Vals, batch.Out} {
 		if c[r].Given() {
-			c[r] = c[r].Of(x.o.ValueSize)
+			c[r] = c[r].WithWidth(x.o.ValueSize)
 		}
 	}
-	n, err := x.far.run(ctx, &batch.Batch{N: n, Kind: kind, Columns: c})
+	n, err := x.gpu.run(ctx, &batch.Batch{N: n, Kind: kind, Columns: c})
 	if kind != op.Get || c[batch.Kinds].Given() {
 		x.keys += n
 	}
@@ -225,10 +225,10 @@ func (x *Index) item(keys []byte, i int) item { return newItem(x.row(keys, i, x.
 
 // Put inserts pairs or replaces values, and returns the number of new keys.
 func (x *Index) Put(ctx context.Context, keys, values []byte) (inserted int, err error) {
-	if x.far != nil {
-		return x.onGPU(ctx, op.Put, len(keys)/x.o.KeySize, batch.Columns{batch.Keys: batch.In(keys), batch.Vals: batch.In(values)})
+	if x.gpu != nil {
+		return x.onGPU(ctx, op.Put, len(keys)/x.o.KeySize, batch.Columns{batch.Keys: batch.Input(keys), batch.Vals: batch.Input(values)})
 	}
-	inserted, err = x.each(ctx, len(keys)/x.o.KeySize, func(th *thread, i int) (int, error) {
+	inserted, err = x.forEach(ctx, len(keys)/x.o.KeySize, func(th *thread, i int) (int, error) {
 		it := x.item(keys, i)
 		return x.put(th, &it, x.row(values, i, x.o.ValueSize))
 	})
@@ -243,12 +243,12 @@ func (x *Index) put(th *thread, it *item, value []byte) (int, error) {
 
 // Get looks up keys and returns the number of hits. Values of other keys are undefined.
 func (x *Index) Get(ctx context.Context, keys, values []byte, found []bool) (hits int, err error) {
-	if x.far != nil {
+	if x.gpu != nil {
 		return x.onGPU(ctx, op.Get, len(keys)/x.o.KeySize, batch.Columns{
-			batch.Keys: batch.In(keys), batch.Vals: batch.Output(values), batch.OK: batch.Optional(found),
+			batch.Keys: batch.Input(keys), batch.Vals: batch.Output(values), batch.OK: batch.Optional(found),
 		})
 	}
-	return x.each(ctx, len(keys)/x.o.KeySize, func(th *thread, i int) (int, error) {
+	return x.forEach(ctx, len(keys)/x.o.KeySize, func(th *thread, i int) (int, error) {
 		it := x.item(keys, i)
 		th.alone = true // alongside other readers
 		ok := x.table.get(th, &it, x.row(values, i, x.o.ValueSize))
@@ -262,11 +262,11 @@ func (x *Index) Get(ctx context.Context, keys, values []byte, found []bool) (hit
 
 // Delete removes keys and returns the number of those that were present.
 func (x *Index) Delete(ctx context.Context, keys []byte, deleted []bool) (n int, err error) {
-	if x.far != nil {
-		n, err = x.onGPU(ctx, op.Delete, len(keys)/x.o.KeySize, batch.Columns{batch.Keys: batch.In(keys), batch.OK: batch.Optional(deleted)})
+	if x.gpu != nil {
+		n, err = x.onGPU(ctx, op.Delete, len(keys)/x.o.KeySize, batch.Columns{batch.Keys: batch.Input(keys), batch.OK: batch.Optional(deleted)})
 		return -n, err
 	}
-	n, err = x.each(ctx, len(keys)/x.o.KeySize, func(th *thread, i int) (int, error) {
+	n, err = x.forEach(ctx, len(keys)/x.o.KeySize, func(th *thread, i int) (int, error) {
 		it := x.item(keys, i)
 		ok := x.table.remove(th, &it)
 		if deleted != nil {
@@ -282,14 +282,14 @@ func (x *Index) Delete(ctx context.Context, keys []byte, deleted []bool) (n int,
 // receives those of the Gets; other rows are undefined. ok reports which keys were found, inserted
 // and deleted.
 func (x *Index) Apply(ctx context.Context, kinds []weft.OpKind, keys, values []byte, ok []bool) error {
-	if x.far != nil {
+	if x.gpu != nil {
 		_, err := x.onGPU(ctx, op.Get, len(kinds), batch.Columns{
-			batch.Kinds: batch.In(kinds), batch.Keys: batch.In(keys), batch.Vals: batch.In(bytes.Clone(values)),
+			batch.Kinds: batch.Input(kinds), batch.Keys: batch.Input(keys), batch.Vals: batch.Input(bytes.Clone(values)),
 			batch.Out: batch.Output(values), batch.OK: batch.Optional(ok),
 		})
 		return err
 	}
-	delta, err := x.each(ctx, len(kinds), func(th *thread, i int) (delta int, err error) {
+	delta, err := x.forEach(ctx, len(kinds), func(th *thread, i int) (delta int, err error) {
 		it, value := x.item(keys, i), x.row(values, i, x.o.ValueSize)
 		switch kinds[i] {
 		case weft.OpGet:
@@ -337,5 +337,5 @@ func newItem(key []byte, seed uint64) item {
 	return item{key, h}
 }
 
-// other returns a second hash of a key.
-func (it *item) other() uint64 { return hash.Uint64(it.hash, 0x9e3779b97f4a7c15) }
+// secondHash returns a second hash of a key.
+func (it *item) secondHash() uint64 { return hash.Uint64(it.hash, 0x9e3779b97f4a7c15) }

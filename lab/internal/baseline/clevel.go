@@ -31,11 +31,11 @@ type clevel struct {
 	seed      uint64
 
 	next  uint64 // first word of the next level; protected by the lock of the context
-	drain atomic.Pointer[drained]
+	drain atomic.Pointer[drainState]
 }
 
-// drained is the progress of draining the lowest level.
-type drained struct {
+// drainState is the progress of draining the lowest level.
+type drainState struct {
 	bits       uint
 	next, done atomic.Uint64 // numbers of buckets
 }
@@ -46,8 +46,8 @@ const (
 	headWords   = 64 // the context and the levels' addresses, whole lines of memory
 )
 
-// span is the paper's context: the lowest and the highest level. While it has more than two, the
-// lowest is drained and accepts no records.
+// span is what the paper calls the context: the lowest and the highest level in use. If it covers
+// more than two levels, the lowest is drained and accepts no new records.
 type span uint64
 
 const locked span = 1 << 63 // being changed
@@ -66,28 +66,30 @@ func (c span) open() uint {
 	return c.low()
 }
 
-// named is a slot: empty, or a record with part of its key's hash.
-type named uint64
+// slotWord is a slot: empty, or a record with part of its key's hash.
+type slotWord uint64
 
 const (
-	moving named = 1 << 63 // being copied to a higher level
-	moved  named = 1 << 62 // has been copied; this slot is empty
+	moving slotWord = 1 << 63 // being copied to a higher level
+	moved  slotWord = 1 << 62 // has been copied; this slot is empty
 
 	addressBits = 48
 	tagMask     = 1<<14 - 1
 )
 
-func name(record, hash uint64) named { return named(record | hash&tagMask<<addressBits) }
+func newSlotWord(record, hash uint64) slotWord { return slotWord(record | hash&tagMask<<addressBits) }
 
-func (n named) record() uint64 { return uint64(n) & (1<<addressBits - 1) }
-func (n named) busy() bool     { return n&(moving|moved) != 0 }
+func (n slotWord) record() uint64 { return uint64(n) & (1<<addressBits - 1) }
+func (n slotWord) busy() bool     { return n&(moving|moved) != 0 }
 
-// may reports whether the record may have a key with this hash.
-func (n named) may(hash uint64) bool { return n != 0 && uint64(n)>>addressBits&tagMask == hash&tagMask }
+// matchesTag reports whether the record may have a key with this hash.
+func (n slotWord) matchesTag(hash uint64) bool {
+	return n != 0 && uint64(n)>>addressBits&tagMask == hash&tagMask
+}
 
 // CreateClevel makes a Clevel hashing index in a pool of a new file.
 func CreateClevel(path string, o Options) (*Index, error) {
-	return create(path, o, func(mem *pm.Memory, first, end uint64, _ int) (farTable, error) {
+	return create(path, o, func(mem *pm.Memory, first, end uint64, _ int) (gpuTable, error) {
 		t := newClevel(mem, first, end, o)
 		return t, t.recover()
 	})
@@ -141,13 +143,13 @@ func (t *clevel) span() span {
 func (t *clevel) bucket(bits uint, it *item, second bool) uint64 {
 	h := it.hash
 	if second {
-		h = it.other()
+		h = it.secondHash()
 	}
 	return t.mem.Load(t.address(bits)) + h>>(64-bits)*bucketSlots
 }
 
-// each calls f for the candidate buckets of a level, until it returns false.
-func (t *clevel) each(bits uint, it *item, f func(bucket uint64) bool) bool {
+// forEach calls f for the candidate buckets of a level, until it returns false.
+func (t *clevel) forEach(bits uint, it *item, f func(bucket uint64) bool) bool {
 	a, b := t.bucket(bits, it, false), t.bucket(bits, it, true)
 	return f(a) && (a == b || f(b))
 }
@@ -155,19 +157,19 @@ func (t *clevel) each(bits uint, it *item, f func(bucket uint64) bool) bool {
 // found is the position of a key.
 type found struct {
 	slot uint64
-	is   named
+	is   slotWord
 	bits uint // of the level
 }
 
 // find looks for a key from the lowest level up, in the direction in which records move. It returns
 // the first slot of the key that wanted accepts, or the first one if wanted is nil.
-func (t *clevel) find(it *item, wanted func(is named) bool) (f found, ok bool) {
+func (t *clevel) find(it *item, wanted func(is slotWord) bool) (f found, ok bool) {
 	for {
 		c := t.span()
 		for f.bits = c.low(); f.bits <= c.high(); f.bits++ {
-			if !t.each(f.bits, it, func(bucket uint64) bool {
+			if !t.forEach(f.bits, it, func(bucket uint64) bool {
 				for f.slot = bucket; f.slot < bucket+bucketSlots; f.slot++ {
-					f.is = named(t.mem.Load(f.slot))
+					f.is = slotWord(t.mem.Load(f.slot))
 					if t.is(f.is, it) && (wanted == nil || wanted(f.is)) {
 						return false
 					}
@@ -184,8 +186,8 @@ func (t *clevel) find(it *item, wanted func(is named) bool) (f found, ok bool) {
 }
 
 // is reports whether a slot has a key.
-func (t *clevel) is(n named, it *item) bool {
-	return n.may(it.hash) && n&moved == 0 && t.mem.Equal(n.record(), it.key)
+func (t *clevel) is(n slotWord, it *item) bool {
+	return n.matchesTag(it.hash) && n&moved == 0 && t.mem.Equal(n.record(), it.key)
 }
 
 func (t *clevel) get(_ *thread, it *item, value []byte) bool {
@@ -197,22 +199,22 @@ func (t *clevel) get(_ *thread, it *item, value []byte) bool {
 }
 
 func (t *clevel) put(th *thread, it *item, value []byte) (inserted bool, err error) {
-	record, err := th.records.take(&t.records)
+	record, err := th.records.alloc(&t.records)
 	if err != nil {
 		return false, err
 	}
 	t.write(record, it, value)
-	is := name(record, it.hash)
+	is := newSlotWord(record, it.hash)
 	for {
 		f, ok := t.find(it, nil)
 		switch {
 		case !ok:
 			if ok, err = t.insert(it, is); ok && err == nil {
-				t.help()
+				t.helpDrain()
 			}
 		case t.swap(f, is):
 			th.records.stale = append(th.records.stale, f.is.record())
-			return false, t.settle(f.slot, f.bits)
+			return false, t.moveIfDrained(f.slot, f.bits)
 		default:
 			continue
 		}
@@ -230,7 +232,7 @@ func (t *clevel) write(record uint64, it *item, value []byte) {
 }
 
 // swap changes a slot, unless it has changed or is moving.
-func (t *clevel) swap(f found, to named) bool {
+func (t *clevel) swap(f found, to slotWord) bool {
 	if f.is.busy() {
 		runtime.Gosched()
 		return false
@@ -244,27 +246,27 @@ func (t *clevel) swap(f found, to named) bool {
 
 // insert names a record of an absent key. If another thread has inserted the key meanwhile, it
 // withdraws the record and returns false.
-func (t *clevel) insert(it *item, is named) (done bool, err error) {
+func (t *clevel) insert(it *item, is slotWord) (done bool, err error) {
 	c := t.span()
-	slot, bits, ok := t.vacant(it, c.open(), c.high())
+	slot, bits, ok := t.freeSlot(it, c.open(), c.high())
 	if !ok {
 		return false, t.expand(c)
 	}
 	if !t.swap(found{slot, 0, bits}, is) {
 		return false, nil
 	}
-	others := func(other named) bool { return other.record() != is.record() }
-	if _, again := t.find(it, others); again && t.withdraw(it, is.record()) {
+	isOther := func(other slotWord) bool { return other.record() != is.record() }
+	if _, again := t.find(it, isOther); again && t.removeDuplicate(it, is.record()) {
 		return false, nil
 	}
-	return true, t.settle(slot, bits)
+	return true, t.moveIfDrained(slot, bits)
 }
 
-// withdraw empties the slot of a record, wherever it has moved. It reports false if another thread
-// has updated it.
-func (t *clevel) withdraw(it *item, record uint64) bool {
+// removeDuplicate empties the slot of a record, wherever it has moved. It reports false if another
+// thread has updated it.
+func (t *clevel) removeDuplicate(it *item, record uint64) bool {
 	for {
-		f, ok := t.find(it, func(is named) bool { return is.record() == record })
+		f, ok := t.find(it, func(is slotWord) bool { return is.record() == record })
 		if !ok {
 			return false
 		}
@@ -274,12 +276,12 @@ func (t *clevel) withdraw(it *item, record uint64) bool {
 	}
 }
 
-// vacant returns an empty slot for a key in the lowest level of a range that has one, in the less
+// freeSlot returns an empty slot for a key in the lowest level of a range that has one, in the less
 // loaded of the key's buckets there.
-func (t *clevel) vacant(it *item, low, high uint) (slot uint64, bits uint, ok bool) {
+func (t *clevel) freeSlot(it *item, low, high uint) (slot uint64, bits uint, ok bool) {
 	for bits = low; bits <= high && !ok; bits++ {
 		most := 0
-		t.each(bits, it, func(bucket uint64) bool {
+		t.forEach(bits, it, func(bucket uint64) bool {
 			empty, at := 0, uint64(0)
 			for s := bucket; s < bucket+bucketSlots; s++ {
 				if t.mem.Load(s) == 0 {

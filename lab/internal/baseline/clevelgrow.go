@@ -36,15 +36,15 @@ func (t *clevel) expand(c span) error {
 	return nil
 }
 
-// help moves the records of a bucket, if a level is being drained.
-func (t *clevel) help() {
+// helpDrain moves the records of a bucket, if a level is being drained.
+func (t *clevel) helpDrain() {
 	c := t.span()
 	if !c.draining() {
 		return
 	}
 	d := t.drain.Load()
 	if d == nil || d.bits < c.low() {
-		t.drain.CompareAndSwap(d, &drained{bits: c.low()})
+		t.drain.CompareAndSwap(d, &drainState{bits: c.low()})
 		d = t.drain.Load()
 	}
 	buckets := uint64(1) << d.bits
@@ -60,12 +60,12 @@ func (t *clevel) help() {
 		all = t.move(slot) && all
 	}
 	if all && d.done.Add(1) == buckets {
-		t.drop(d.bits)
+		t.removeLevel(d.bits)
 	}
 }
 
-// drop removes a drained level from the span.
-func (t *clevel) drop(bits uint) {
+// removeLevel removes a drained level from the span.
+func (t *clevel) removeLevel(bits uint) {
 	for {
 		if c := t.span(); t.lock(c) {
 			t.unlock(newSpan(bits+1, c.high()))
@@ -74,9 +74,9 @@ func (t *clevel) drop(bits uint) {
 	}
 }
 
-// settle moves up a record that was put into a level which is or has meanwhile been drained. No
-// other thread may move it.
-func (t *clevel) settle(slot uint64, bits uint) error {
+// moveIfDrained moves up a record that was put into a level which is or has meanwhile been drained.
+// No other thread may move it.
+func (t *clevel) moveIfDrained(slot uint64, bits uint) error {
 	if bits < t.span().open() && !t.move(slot) && bits < t.span().low() {
 		return errNoSpace
 	}
@@ -86,16 +86,16 @@ func (t *clevel) settle(slot uint64, bits uint) error {
 // move moves a record to the highest level, and returns when the slot is empty. It reports false if
 // the level is full.
 func (t *clevel) move(slot uint64) bool {
-	is := named(t.mem.Load(slot))
+	is := slotWord(t.mem.Load(slot))
 	for is == 0 || is.busy() || !t.mem.CompareAndSwap(slot, uint64(is), uint64(is|moving)) {
 		if is == 0 {
 			return true
 		}
 		runtime.Gosched() // another thread moves it
-		is = named(t.mem.Load(slot))
+		is = slotWord(t.mem.Load(slot))
 	}
 	it := t.itemOf(is)
-	to, bits, ok := t.copyUp(&it, is)
+	to, bits, ok := t.copyToTop(&it, is)
 	if !ok {
 		t.mem.Store(slot, uint64(is))
 		return false
@@ -103,18 +103,18 @@ func (t *clevel) move(slot uint64) bool {
 	t.mem.Store(slot, uint64(is|moved)) // the copy must not be changed before this is durable
 	t.mem.Fence()
 	t.mem.Store(slot, 0)
-	return t.settle(to, bits) == nil
+	return t.moveIfDrained(to, bits) == nil
 }
 
-// copyUp names a record in the highest level.
-func (t *clevel) copyUp(it *item, is named) (slot uint64, bits uint, ok bool) {
+// copyToTop names a record in the highest level.
+func (t *clevel) copyToTop(it *item, is slotWord) (slot uint64, bits uint, ok bool) {
 	for {
 		c := t.span()
-		if slot, bits, ok = t.vacant(it, c.high(), c.high()); !ok {
+		if slot, bits, ok = t.freeSlot(it, c.high(), c.high()); !ok {
 			if t.expand(c) == nil {
 				continue
 			}
-			if slot, bits, ok = t.vacant(it, c.open(), c.high()); !ok {
+			if slot, bits, ok = t.freeSlot(it, c.open(), c.high()); !ok {
 				return slot, bits, false
 			}
 		}
@@ -126,7 +126,7 @@ func (t *clevel) copyUp(it *item, is named) (slot uint64, bits uint, ok bool) {
 }
 
 // itemOf reads the key of a record.
-func (t *clevel) itemOf(is named) item {
+func (t *clevel) itemOf(is slotWord) item {
 	key := make([]byte, t.keySize)
 	t.mem.Read(is.record(), key)
 	return newItem(key, t.seed)
@@ -147,7 +147,7 @@ func (t *clevel) recover() error {
 	for bits := c.high() + 1; bits > c.low(); bits-- {
 		at := t.mem.Load(t.address(bits - 1))
 		for slot := at; slot < at+bucketSlots<<(bits-1); slot++ {
-			if record := t.mend(slot, bits-1, c); record != 0 {
+			if record := t.repairSlot(slot, bits-1, c); record != 0 {
 				used = append(used, record)
 			}
 		}
@@ -157,15 +157,16 @@ func (t *clevel) recover() error {
 	return nil
 }
 
-// mend finishes or reverts the move of a slot, from the highest level down, and returns its record.
-func (t *clevel) mend(slot uint64, bits uint, c span) (record uint64) {
-	is := named(t.mem.Load(slot))
+// repairSlot finishes or reverts the move of a slot, from the highest level down, and returns its
+// record.
+func (t *clevel) repairSlot(slot uint64, bits uint, c span) (record uint64) {
+	is := slotWord(t.mem.Load(slot))
 	if is == 0 {
 		return 0
 	}
 	it := t.itemOf(is)
 	kept := is &^ (moving | moved)
-	if is&moved != 0 || t.above(&it, slot, bits, c) {
+	if is&moved != 0 || t.inHigherLevel(&it, slot, bits, c) {
 		kept = 0
 	}
 	if kept != is {
@@ -174,13 +175,13 @@ func (t *clevel) mend(slot uint64, bits uint, c span) (record uint64) {
 	return kept.record()
 }
 
-// above reports whether a key is in a level above a slot's, or in a slot of this level that was
-// mended before.
-func (t *clevel) above(it *item, slot uint64, bits uint, c span) (yes bool) {
+// inHigherLevel reports whether a key is in a level above a slot's, or in a slot of this level that
+// was mended before.
+func (t *clevel) inHigherLevel(it *item, slot uint64, bits uint, c span) (yes bool) {
 	for b := bits; b <= c.high() && !yes; b++ {
-		t.each(b, it, func(bucket uint64) bool {
+		t.forEach(b, it, func(bucket uint64) bool {
 			for s := bucket; s < bucket+bucketSlots && !yes; s++ {
-				yes = (b > bits || s < slot) && t.is(named(t.mem.Load(s)), it)
+				yes = (b > bits || s < slot) && t.is(slotWord(t.mem.Load(s)), it)
 			}
 			return !yes
 		})

@@ -63,22 +63,22 @@ var draining = []*peer{{name: "clevel", words: 1 << 11, keySize: 8, valueSize: 8
 // trial is a program on a domain, with the states that are allowed after a crash.
 type trial struct {
 	*peer
-	seed   uint64
-	rng    *rand.Rand
-	d      *pmtest.Domain
-	mem    *pm.Memory
-	table  table
-	stocks []*thread
-	may    [][][]byte // by key, the values it may have after a crash; nil: absent
-	images int
-	failed string
+	seed     uint64
+	rng      *rand.Rand
+	d        *pmtest.Domain
+	mem      *pm.Memory
+	table    table
+	stocks   []*thread
+	possible [][][]byte // by key, the values it may have after a crash; nil: absent
+	images   int
+	failed   string
 }
 
 func newTrial(p *peer, seed uint64) *trial {
-	tr := &trial{peer: p, seed: seed, rng: rand.New(rand.NewPCG(seed, 11)), d: pmtest.New(p.words, p.threads), may: make([][][]byte, p.keys)}
+	tr := &trial{peer: p, seed: seed, rng: rand.New(rand.NewPCG(seed, 11)), d: pmtest.New(p.words, p.threads), possible: make([][][]byte, p.keys)}
 	tr.mem = pm.New(make([]byte, p.words*pm.Word), tr.d)
-	for i := range tr.may {
-		tr.may[i] = [][]byte{nil}
+	for i := range tr.possible {
+		tr.possible[i] = [][]byte{nil}
 	}
 	for i := range p.threads {
 		tr.stocks = append(tr.stocks, &thread{number: i})
@@ -116,9 +116,9 @@ func (tr *trial) look() {
 	}
 	tr.images++
 	if tr.rng.IntN(4) == 0 { // recovery is interrupted, too
-		stored := tr.d.Stored()
+		stored := tr.d.NumStores()
 		tr.cut(tr.mem, tr.peer, tr.seed)
-		tr.d.Lose(tr.rng, stored)
+		tr.d.RevertRandom(tr.rng, stored)
 	}
 	t := tr.open()
 	tr.compare(t)
@@ -134,10 +134,10 @@ func (tr *trial) look() {
 
 func (tr *trial) compare(t table) {
 	value := make([]byte, tr.valueSize)
-	for i, may := range tr.may {
+	for i, possible := range tr.possible {
 		ok := t.get(&thread{}, tr.item(i), value)
-		if !slices.ContainsFunc(may, func(is []byte) bool { return (is != nil) == ok && (!ok || bytes.Equal(is, value)) }) {
-			tr.fail("key %d: found %v, %x; it may be %x", i, ok, value, may)
+		if !slices.ContainsFunc(possible, func(is []byte) bool { return (is != nil) == ok && (!ok || bytes.Equal(is, value)) }) {
+			tr.fail("key %d: found %v, %x; it may be %x", i, ok, value, possible)
 		}
 	}
 }
@@ -161,22 +161,22 @@ func (tr *trial) run() {
 }
 
 func (tr *trial) thread(me int) {
-	there := make([]byte, tr.valueSize)
+	present := make([]byte, tr.valueSize)
 	for range tr.ops {
 		i := tr.rng.IntN(tr.keys/tr.threads)*tr.threads + me
-		is := tr.may[i][0]
+		is := tr.possible[i][0]
 		switch [...]op.Kind{op.Put, op.Put, op.Put, op.Delete, op.Get}[tr.rng.IntN(5)] {
 		case op.Put:
 			tr.put(tr.stocks[me], i)
 		case op.Delete:
-			tr.may[i] = [][]byte{is, nil}
+			tr.possible[i] = [][]byte{is, nil}
 			if ok := tr.table.remove(tr.stocks[me], tr.item(i)); ok != (is != nil) {
 				tr.fail("removing key %d: %v, it was %x", i, ok, is)
 			}
-			tr.may[i] = [][]byte{nil}
+			tr.possible[i] = [][]byte{nil}
 		default:
-			if ok := tr.table.get(tr.stocks[me], tr.item(i), there); ok != (is != nil) || ok && !bytes.Equal(there, is) {
-				tr.fail("key %d: %v, %x; it was %x", i, ok, there, is)
+			if ok := tr.table.get(tr.stocks[me], tr.item(i), present); ok != (is != nil) || ok && !bytes.Equal(present, is) {
+				tr.fail("key %d: %v, %x; it was %x", i, ok, present, is)
 			}
 		}
 	}
@@ -187,13 +187,13 @@ func (tr *trial) put(th *thread, i int) {
 	for j := range value {
 		value[j] = byte(tr.rng.Uint32())
 	}
-	is := tr.may[i][0]
-	tr.may[i] = [][]byte{is, value}
+	is := tr.possible[i][0]
+	tr.possible[i] = [][]byte{is, value}
 	inserted, err := tr.table.put(th, tr.item(i), value)
 	if err != nil || inserted != (is == nil) {
 		tr.fail("putting key %d: %v, %v; it was %x", i, inserted, err, is)
 	}
-	tr.may[i] = [][]byte{value}
+	tr.possible[i] = [][]byte{value}
 }
 
 // explore runs programs until about states images have been checked, or one was wrong.
@@ -210,7 +210,7 @@ func explore(of []*peer, states int, change func(*trial)) (images int, failed st
 
 // A crash loses no acknowledged operation and leaves none half done, and the index remains usable.
 func TestCrashes(t *testing.T) {
-	conformance.NotRaced(t, oneAtATime)
+	conformance.SkipRaced(t, oneAtATime)
 	for _, of := range [][]*peer{peers[:2], peers[2:]} {
 		images, failed := explore(of, *crashStates, nil)
 		if failed != "" {
@@ -222,7 +222,7 @@ func TestCrashes(t *testing.T) {
 
 // Each mutant without a fence is detected.
 func TestCrashMutants(t *testing.T) {
-	conformance.NotRaced(t, oneAtATime)
+	conformance.SkipRaced(t, oneAtATime)
 	for _, m := range []struct {
 		name, function string
 		number         int

@@ -17,27 +17,27 @@ import (
 //go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83 -type baseline::Index=indexRef -type baseline::Batch=batchRef -type baseline::Units=unitsRef slab.cu
 //go:generate go run ../../../cmd/weftgen -loader=false -target 80+ptx83 -type baseline::Index=.indexRef -type baseline::Batch=.batchRef clevel.cu
 
-// farTable is a table with words that kernels work on.
-type farTable interface {
+// gpuTable is a table with words that kernels work on.
+type gpuTable interface {
 	table
 	// free returns the units that operations take.
 	free() *units
 	// open loads the kernel for a device that has mapped the pool.
-	open(g *far) error
+	open(g *gpuIndex) error
 	// launch submits a batch.
-	launch(g *far, s *device.Stream, x indexRef, b batchRef) error
+	launch(g *gpuIndex, s *device.Stream, x indexRef, b batchRef) error
 }
 
-// far runs batches on a GPU that has mapped the pool.
-type far struct {
+// gpuIndex runs batches on a GPU that has mapped the pool.
+type gpuIndex struct {
 	gpu.Queue
-	table   farTable
+	table   gpuTable
 	options Options
 	kernel  device.Kernel
 	index   indexRef
 	unmap   func() error
 	buffers []device.Buffer
-	now     tally // as of the last batch
+	totals  tally // as of the last batch
 }
 
 // tally is counted by launches (Tally of baseline.cuh). taken is the number of units ever taken,
@@ -50,9 +50,9 @@ type tally struct {
 	failed       uint32
 }
 
-// newFar makes a GPU work on a table in unused memory. close undoes it.
-func newFar(ctx context.Context, dev device.Device, t farTable, mem *pm.Memory, o Options) (g *far, err error) {
-	g = &far{table: t, options: o, unmap: func() error { return nil }}
+// newGPUIndex makes a GPU work on a table in unused memory. close undoes it.
+func newGPUIndex(ctx context.Context, dev device.Device, t gpuTable, mem *pm.Memory, o Options) (g *gpuIndex, err error) {
+	g = &gpuIndex{table: t, options: o, unmap: func() error { return nil }}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, g.close())
@@ -70,13 +70,13 @@ func newFar(ctx context.Context, dev device.Device, t farTable, mem *pm.Memory, 
 	for g.unmap = unmap; entries < 2*u.n; {
 		entries *= 2
 	}
-	g.now.given = u.n
+	g.totals.given = u.n
 	g.index = indexRef{
 		pool: pool.Ptr, seed: o.Seed, keySize: uint32(o.KeySize), valueSize: uint32(o.ValueSize),
 		keyWords: uint32(pm.WordsOf(o.KeySize)), valueWords: uint32(pm.WordsOf(o.ValueSize)),
 		units: unitsRef{mask: entries - 1, first: u.first, words: u.words, n: u.n},
 	}
-	if g.index.tally, err = g.alloc(uint64(unsafe.Sizeof(g.now))); err != nil {
+	if g.index.tally, err = g.alloc(uint64(unsafe.Sizeof(g.totals))); err != nil {
 		return g, err
 	}
 	if g.index.units.queue, err = g.alloc(4 * entries); err != nil {
@@ -85,7 +85,7 @@ func newFar(ctx context.Context, dev device.Device, t farTable, mem *pm.Memory, 
 	return g, t.open(g)
 }
 
-func (g *far) alloc(bytes uint64) (device.Ptr, error) {
+func (g *gpuIndex) alloc(bytes uint64) (device.Ptr, error) {
 	b, err := g.Dev.Alloc(int(bytes))
 	if err == nil {
 		g.buffers = append(g.buffers, b)
@@ -93,7 +93,7 @@ func (g *far) alloc(bytes uint64) (device.Ptr, error) {
 	return b.Ptr, err
 }
 
-func (g *far) close() error {
+func (g *gpuIndex) close() error {
 	err := errors.Join(g.Queue.Close(), g.unmap())
 	for _, b := range g.buffers {
 		err = errors.Join(err, g.Dev.Free(b))
@@ -102,8 +102,8 @@ func (g *far) close() error {
 }
 
 // run runs a batch in host memory. It returns the number of keys found, or the increase in keys.
-func (g *far) run(ctx context.Context, b *batch.Batch) (n int, err error) {
-	err = g.OnWork(func(c *gpu.Carrier, s *device.Stream) error {
+func (g *gpuIndex) run(ctx context.Context, b *batch.Batch) (n int, err error) {
+	err = g.WithTransfer(func(c *gpu.Transfer, s *device.Stream) error {
 		if err := g.begin(s); err != nil {
 			return err
 		}
@@ -116,13 +116,13 @@ func (g *far) run(ctx context.Context, b *batch.Batch) (n int, err error) {
 }
 
 // begin submits a copy of the totals of previous batches to the device.
-func (g *far) begin(s *device.Stream) error {
-	g.index.units.limit = g.now.given
-	return s.CopyIn(g.index.tally, g.now.bytes())
+func (g *gpuIndex) begin(s *device.Stream) error {
+	g.index.units.limit = g.totals.given
+	return s.CopyIn(g.index.tally, g.totals.bytes())
 }
 
 // submit launches a part of a batch whose columns lie on the device.
-func (g *far) submit(s *device.Stream, b *batch.Batch) error {
+func (g *gpuIndex) submit(s *device.Stream, b *batch.Batch) error {
 	p := batchRef{
 		keys: b.Columns[batch.Keys].Ptr, vals: b.Columns[batch.Vals].Ptr, kinds: b.Columns[batch.Kinds].Ptr,
 		out: b.Columns[batch.Out].Ptr, ok: b.Columns[batch.OK].Ptr, n: uint64(b.N), kind: uint32(b.Kind),
@@ -134,16 +134,16 @@ func (g *far) submit(s *device.Stream, b *batch.Batch) error {
 }
 
 // end waits for a batch and returns its count.
-func (g *far) end(s *device.Stream) (n int, err error) {
-	if err := s.CopyOut(context.Background(), g.now.bytes(), g.index.tally); err != nil {
+func (g *gpuIndex) end(s *device.Stream) (n int, err error) {
+	if err := s.CopyOut(context.Background(), g.totals.bytes(), g.index.tally); err != nil {
 		return 0, err
 	}
-	if g.now.failed > 0 {
+	if g.totals.failed > 0 {
 		err = errNoSpace
 	}
-	n = int(g.now.changed)
-	g.now.taken = min(g.now.taken, g.index.units.limit)
-	g.now.changed, g.now.failed = 0, 0
+	n = int(g.totals.changed)
+	g.totals.taken = min(g.totals.taken, g.index.units.limit)
+	g.totals.changed, g.totals.failed = 0, 0
 	return n, err
 }
 
@@ -155,15 +155,15 @@ func (t *tally) bytes() []byte { return unsafe.Slice((*byte)(unsafe.Pointer(t)),
 // there).
 const slabBlocks = 6
 
-// logsOn returns the number of warps that run on a device at a time. Each has a log.
-func logsOn(dev device.Device) int {
+// nLogs returns the number of warps that run on a device at a time. Each has a log.
+func nLogs(dev device.Device) int {
 	const warp = 32
 	return dev.Properties().Units * slabBlocks * gpu.BlockThreads / warp
 }
 
 func (t *slab) free() *units { return &t.values }
 
-func (t *slab) open(g *far) (err error) {
+func (t *slab) open(g *gpuIndex) (err error) {
 	if t.locks, err = g.alloc(4 * t.buckets); err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func (t *slab) open(g *far) (err error) {
 	return errors.Join(gpu.Load(g.Dev, &slabImage, []gpu.Entry{{Name: "run", To: &g.kernel}}), g.Stream.Sync(context.Background()))
 }
 
-func (t *slab) launch(g *far, s *device.Stream, x indexRef, b batchRef) error {
+func (t *slab) launch(g *gpuIndex, s *device.Stream, x indexRef, b batchRef) error {
 	p := slabParams{
 		index: x, batch: b, locks: t.locks, first: t.first, buckets: t.buckets, slabs: t.slabs.first, slabLimit: uint32(t.slabs.n),
 		logs: t.logs[0].at, logWords: uint32(t.logWords), slabWords: uint32(t.slabWords()),
@@ -186,11 +186,11 @@ func (t *slab) launch(g *far, s *device.Stream, x indexRef, b batchRef) error {
 
 func (t *clevel) free() *units { return &t.records }
 
-func (t *clevel) open(g *far) error {
+func (t *clevel) open(g *gpuIndex) error {
 	return gpu.Load(g.Dev, &clevelImage, []gpu.Entry{{Name: "run", To: &g.kernel}})
 }
 
-func (t *clevel) launch(g *far, s *device.Stream, x indexRef, b batchRef) error {
+func (t *clevel) launch(g *gpuIndex, s *device.Stream, x indexRef, b batchRef) error {
 	c := t.span()
 	p := clevelParams{index: x, batch: b, bits: uint32(c.low())}
 	for i := range p.levels {

@@ -27,14 +27,14 @@ func openGPU(t *testing.T) device.Device {
 	return devicetest.OpenSim(t, &sim.Options{Arch: 90})
 }
 
-// each runs a test on both indexes, on the host and on a GPU. On a GPU Clevel hashing does not
-// grow, so its capacity is the maximum.
-func each(t *testing.T, o Options, most int, body func(t *testing.T, x *Index)) {
+// forEachIndex runs a test on both indexes, on the host and on a GPU. On a GPU Clevel hashing does
+// not grow, so its capacity is the maximum.
+func forEachIndex(t *testing.T, o Options, maxKeys int, body func(t *testing.T, x *Index)) {
 	for name, create := range kinds {
 		for _, dev := range []device.Device{nil, openGPU(t)} {
 			o := o
 			if o.Device = dev; dev != nil && name == "clevel" {
-				o.Capacity = most
+				o.Capacity = maxKeys
 			}
 			t.Run(fmt.Sprintf("%s,GPU=%v", name, dev != nil), func(t *testing.T) {
 				if dev != nil && testing.Short() {
@@ -61,7 +61,7 @@ func column(numbers []uint64, version uint64) (keys, vals []byte) {
 // Batches of all kinds have the same effect as on a Go map, while Clevel hashing grows fourfold and
 // chains of the slab hash grow.
 func TestIndexIsAMap(t *testing.T) {
-	each(t, Options{KeySize: 12, ValueSize: 20, Capacity: 500, Size: 8 << 20, Seed: 3}, 1500, func(t *testing.T, x *Index) {
+	forEachIndex(t, Options{KeySize: 12, ValueSize: 20, Capacity: 500, Size: 8 << 20, Seed: 3}, 1500, func(t *testing.T, x *Index) {
 		first := uint(0)
 		if c, ok := x.table.(*clevel); ok {
 			first = c.span().low()
@@ -79,8 +79,8 @@ func TestIndexIsAMap(t *testing.T) {
 			}
 			must(t, x.Apply(ctx, ops, keys, vals, ok))
 			for i, n := range numbers {
-				is, there := model[n]
-				if want := there != (ops[i] == weft.OpPut); ok[i] != want {
+				is, present := model[n]
+				if want := present != (ops[i] == weft.OpPut); ok[i] != want {
 					t.Fatalf("%v of %d: %v, want %v", ops[i], n, ok[i], want)
 				}
 				switch ops[i] {
@@ -89,7 +89,7 @@ func TestIndexIsAMap(t *testing.T) {
 				case weft.OpDelete:
 					delete(model, n)
 				case weft.OpGet:
-					if got := binary.LittleEndian.Uint64(vals[20*i+8:]); there && got != is {
+					if got := binary.LittleEndian.Uint64(vals[20*i+8:]); present && got != is {
 						t.Fatalf("%d has version %d, want %d", n, got, is)
 					}
 				}
@@ -101,11 +101,11 @@ func TestIndexIsAMap(t *testing.T) {
 		}
 		keys, vals := column(numbers, 0)
 		found := make([]bool, len(numbers))
-		if x.far != nil { // the host reads what the GPU has written
+		if x.gpu != nil { // the host reads what the GPU has written
 			for i, n := range numbers {
 				it, value := x.item(keys, i), make([]byte, 20)
 				ok := x.table.get(&thread{alone: true}, &it, value)
-				if is, there := model[n]; ok != there || ok && binary.LittleEndian.Uint64(value[8:]) != is {
+				if is, present := model[n]; ok != present || ok && binary.LittleEndian.Uint64(value[8:]) != is {
 					t.Fatalf("the host finds key %d: %v, %x", n, ok, value)
 				}
 			}
@@ -116,7 +116,7 @@ func TestIndexIsAMap(t *testing.T) {
 			t.Fatalf("%d keys are found, %d counted, %d there", hits, x.Len(), len(model))
 		}
 		for i, n := range numbers {
-			if is, there := model[n]; found[i] != there || there && binary.LittleEndian.Uint64(vals[20*i+8:]) != is {
+			if is, present := model[n]; found[i] != present || present && binary.LittleEndian.Uint64(vals[20*i+8:]) != is {
 				t.Fatalf("key %d: %v", n, found[i])
 			}
 		}
@@ -125,7 +125,7 @@ func TestIndexIsAMap(t *testing.T) {
 		if n != len(model) || x.Len() != 0 {
 			t.Fatalf("%d keys are deleted, %d left, of %d", n, x.Len(), len(model))
 		}
-		if c, ok := x.table.(*clevel); ok && x.far == nil && c.span().low() == first {
+		if c, ok := x.table.(*clevel); ok && x.gpu == nil && c.span().low() == first {
 			t.Error("it has not grown")
 		}
 	})
@@ -134,11 +134,11 @@ func TestIndexIsAMap(t *testing.T) {
 // Two threads insert the same keys concurrently, in the same order. Each is present once in the
 // end, with a whole value.
 func TestThreadsOnOneKey(t *testing.T) {
-	const most = 8192
-	each(t, Options{KeySize: 12, ValueSize: 20, Capacity: most, Size: 16 << 20, Seed: 3}, most, func(t *testing.T, x *Index) {
-		n, rounds := most, uint64(20)
-		if x.far != nil {
-			n, rounds = most/4, 1 // it is interpreted; TestKernelsMeet runs them concurrently
+	const maxKeys = 8192
+	forEachIndex(t, Options{KeySize: 12, ValueSize: 20, Capacity: maxKeys, Size: 16 << 20, Seed: 3}, maxKeys, func(t *testing.T, x *Index) {
+		n, rounds := maxKeys, uint64(20)
+		if x.gpu != nil {
+			n, rounds = maxKeys/4, 1 // it is interpreted; TestKernelsMeet runs them concurrently
 		}
 		for round := range rounds {
 			var numbers []uint64
@@ -164,7 +164,7 @@ func TestThreadsOnOneKey(t *testing.T) {
 // A pool that is used up reports so, keeps its contents, and does not hang. A context that ends
 // ends a batch.
 func TestEndsEarly(t *testing.T) {
-	each(t, Options{KeySize: 12, ValueSize: 20, Capacity: 100, Size: 4<<20 + 128<<10, Seed: 3}, 100, func(t *testing.T, x *Index) {
+	forEachIndex(t, Options{KeySize: 12, ValueSize: 20, Capacity: 100, Size: 4<<20 + 128<<10, Seed: 3}, 100, func(t *testing.T, x *Index) {
 		numbers := make([]uint64, 8000)
 		for i := range numbers {
 			numbers[i] = uint64(i)

@@ -16,7 +16,7 @@ import (
 
 // PutOn is Put for a batch on the device. inserted receives the number of new keys.
 func (x *Index) PutOn(s *device.Stream, keys, values device.Slice[byte], inserted ...device.Slice[uint64]) error {
-	return x.on(s, op.Put, keys, batch.Columns{batch.Vals: batch.InOn(values)}, inserted...)
+	return x.on(s, op.Put, keys, batch.Columns{batch.Vals: batch.InputOn(values)}, inserted...)
 }
 
 // GetOn is Get for a batch on the device. hits receives the number of keys found.
@@ -38,12 +38,12 @@ func (x *Index) DeleteOn(s *device.Stream, keys device.Slice[byte], deleted devi
 // ApplyOn is Apply for a batch on the device.
 func (x *Index) ApplyOn(s *device.Stream, kinds device.Slice[weft.OpKind], keys, values device.Slice[byte], ok device.Slice[bool]) error {
 	return x.on(s, op.Get, keys, batch.Columns{
-		batch.Kinds: batch.InOn(kinds), batch.Vals: batch.InOn(values), batch.Out: batch.OutputOn(values), batch.OK: batch.OptionalOn(ok),
+		batch.Kinds: batch.InputOn(kinds), batch.Vals: batch.InputOn(values), batch.Out: batch.OutputOn(values), batch.OK: batch.OptionalOn(ok),
 	})
 }
 
 func (x *Index) on(s *device.Stream, kind op.Kind, keys device.Slice[byte], c batch.Columns, count ...device.Slice[uint64]) error {
-	if x.far == nil {
+	if x.gpu == nil {
 		return fmt.Errorf("baseline: %w: a batch on a device, for an index of the host", device.ErrUnsupported)
 	}
 	x.mu.Lock()
@@ -51,24 +51,24 @@ func (x *Index) on(s *device.Stream, kind op.Kind, keys device.Slice[byte], c ba
 	if err := x.sync(); err != nil {
 		return err
 	}
-	c[batch.Keys] = batch.InOn(keys)
-	if err := x.far.begin(s); err != nil {
+	c[batch.Keys] = batch.InputOn(keys)
+	if err := x.gpu.begin(s); err != nil {
 		return err
 	}
-	x.last = submitted{s, kind != op.Get || c[batch.Kinds].Given()}
-	if err := x.far.submit(s, &batch.Batch{N: keys.Len() / x.o.KeySize, Kind: kind, Columns: c}); err != nil {
+	x.last = submission{s, kind != op.Get || c[batch.Kinds].Given()}
+	if err := x.gpu.submit(s, &batch.Batch{N: keys.Len() / x.o.KeySize, Kind: kind, Columns: c}); err != nil {
 		return err
 	}
 	for _, to := range count {
-		if err := s.Copy(to.Ptr(), x.far.index.tally, 8); err != nil {
+		if err := s.Copy(to.Ptr(), x.gpu.index.tally, 8); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// submitted is a batch on the device that has not been waited for.
-type submitted struct {
+// submission is a batch on the device that has not been waited for.
+type submission struct {
 	stream  *device.Stream // nil: none
 	changes bool           // it changes the number of keys
 }
@@ -85,8 +85,8 @@ func (x *Index) sync() error {
 	if last.stream == nil {
 		return nil
 	}
-	x.last = submitted{}
-	n, err := x.far.end(last.stream)
+	x.last = submission{}
+	n, err := x.gpu.end(last.stream)
 	if last.changes {
 		x.keys += n
 	}

@@ -67,7 +67,7 @@ func TestBatchesOnDevice(t *testing.T) {
 					t.Errorf("key %d: a lookup beside changes finds version %d", i, version(got))
 				}
 				want := map[op.Kind]uint64{op.Put: 2, op.Get: 1}[op.Kind(ops[i])]
-				if there := ops[i] == weft.OpPut || ops[i] == weft.OpGet && i < n/2; found[i] != there || there && version(was) != want {
+				if present := ops[i] == weft.OpPut || ops[i] == weft.OpGet && i < n/2; found[i] != present || present && version(was) != want {
 					t.Errorf("key %d: found %v, version %d", i, found[i], version(was))
 				}
 			}

@@ -47,8 +47,8 @@ const (
 
 // CreateSlab makes a slab hash in a pool of a new file.
 func CreateSlab(path string, o Options) (*Index, error) {
-	o.Size += pm.Word * int64(newSlab(nil, 0, 0, threadsOf(o), o).first)
-	return create(path, o, func(mem *pm.Memory, first, end uint64, threads int) (farTable, error) {
+	o.Size += pm.Word * int64(newSlab(nil, 0, 0, nThreads(o), o).first)
+	return create(path, o, func(mem *pm.Memory, first, end uint64, threads int) (gpuTable, error) {
 		t := newSlab(mem, first, end, threads, o)
 		if t.values.n == 0 {
 			return nil, fmt.Errorf("%w by %d buckets, %d slabs and %d logs", errNoSpace, t.buckets, t.slabs.n, threads)
@@ -71,7 +71,7 @@ func newSlab(mem *pm.Memory, first, end uint64, threads int, o Options) *slab {
 	t.first = (first + 15) / 16 * 16
 	t.buckets = uint64(float64(o.Capacity)/slabLoad/slabSlots) + 1
 	words := t.slabWords()
-	t.slabs = units{first: t.first + t.buckets*words, words: words, n: 2 * (t.buckets + stockUp)}
+	t.slabs = units{first: t.first + t.buckets*words, words: words, n: 2 * (t.buckets + refillUnits)}
 	values := t.slabs.first + t.slabs.n*words
 	t.values = units{first: values, words: pm.WordsOf(o.ValueSize)}
 	if end > values {
@@ -163,7 +163,7 @@ func (t *slab) put(th *thread, it *item, value []byte) (inserted bool, err error
 func (t *slab) overwrite(th *thread, at place, value []byte) {
 	log, to := &t.logs[th.number], t.mem.Load(at.value)
 	log.save(to, pm.WordsOf(t.valueSize))
-	log.seal()
+	log.validate()
 	t.mem.Write(to, value)
 	log.commit()
 }
@@ -171,13 +171,13 @@ func (t *slab) overwrite(th *thread, at place, value []byte) {
 // insert takes a free slot, or one of a new slab at the end of the chain. The memory of the value
 // and of a new slab was free, so they need no log.
 func (t *slab) insert(th *thread, s *search, it *item, value []byte) error {
-	to, err := th.records.take(&t.values)
+	to, err := th.records.alloc(&t.values)
 	if err != nil {
 		return err
 	}
 	log, at, fresh := &t.logs[th.number], s.free, uint64(0)
 	if at.value == 0 {
-		if fresh, err = th.slabs.take(&t.slabs); err != nil {
+		if fresh, err = th.slabs.alloc(&t.slabs); err != nil {
 			th.records.free = append(th.records.free, to)
 			return err
 		}
@@ -188,7 +188,7 @@ func (t *slab) insert(th *thread, s *search, it *item, value []byte) error {
 		log.save(at.value, 1)
 		log.save(at.key, t.keyWords())
 	}
-	log.seal()
+	log.validate()
 	t.mem.Write(to, value)
 	t.mem.Write(at.key, it.key)
 	t.mem.Store(at.value, to)
@@ -215,7 +215,7 @@ func (t *slab) remove(th *thread, it *item) bool {
 	}
 	log, value := &t.logs[th.number], t.mem.Load(s.at.value)
 	log.save(s.at.value, 1)
-	log.seal()
+	log.validate()
 	t.mem.Store(s.at.value, 0)
 	log.commit()
 	th.records.free = append(th.records.free, value) // durably unused, and readers hold the lock
@@ -236,7 +236,7 @@ func (t *slab) recover() {
 	t.rollback()
 	t.mem.Fence()
 	for i := range t.logs {
-		t.logs[i].forget()
+		t.logs[i].discard()
 	}
 	var slabs, values []uint64
 	for b := range t.buckets {

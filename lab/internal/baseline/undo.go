@@ -25,8 +25,8 @@ func (u *undo) save(word, n uint64) {
 	}
 }
 
-// seal makes the log valid. After it the words may be changed.
-func (u *undo) seal() {
+// validate makes the log valid. After it the words may be changed.
+func (u *undo) validate() {
 	if u.off {
 		return
 	}
@@ -39,12 +39,12 @@ func (u *undo) seal() {
 func (u *undo) commit() {
 	u.mem.Fence()
 	if !u.off {
-		u.forget()
+		u.discard()
 	}
 }
 
-// forget invalidates the log.
-func (u *undo) forget() {
+// discard invalidates the log.
+func (u *undo) discard() {
 	u.n = 0
 	u.mem.Store(u.at, 0)
 	u.mem.Fence()

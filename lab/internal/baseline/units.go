@@ -20,14 +20,14 @@ func (u *units) word(i uint64) uint64 { return u.first + i*u.words }
 // number returns the number of the unit that begins at a word.
 func (u *units) number(word uint64) uint64 { return (word - u.first) / u.words }
 
-// take returns the first words of up to some units.
-func (u *units) take(some int) (words []uint64) {
+// alloc returns the first words of up to count units.
+func (u *units) alloc(count int) (words []uint64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	n := min(some, len(u.free))
+	n := min(count, len(u.free))
 	words = append(words, u.free[len(u.free)-n:]...)
 	u.free = u.free[:len(u.free)-n]
-	for ; len(words) < some && u.next < u.n; u.next++ {
+	for ; len(words) < count && u.next < u.n; u.next++ {
 		words = append(words, u.word(u.next))
 	}
 	return words
@@ -45,18 +45,18 @@ func (u *units) rebuild(used []uint64) {
 	}
 }
 
-// stock holds the units of one thread.
-type stock struct {
+// freeList holds the units of one thread.
+type freeList struct {
 	free  []uint64
 	stale []uint64 // other threads may still read them, until the batch ends
 }
 
-// stockUp is the number of units that a thread takes at a time.
-const stockUp = 16
+// refillUnits is the number of units that a thread takes at a time.
+const refillUnits = 16
 
-func (s *stock) take(of *units) (word uint64, err error) {
+func (s *freeList) alloc(of *units) (word uint64, err error) {
 	if len(s.free) == 0 {
-		if s.free = of.take(stockUp); len(s.free) == 0 {
+		if s.free = of.alloc(refillUnits); len(s.free) == 0 {
 			return 0, errNoSpace
 		}
 	}
@@ -66,7 +66,7 @@ func (s *stock) take(of *units) (word uint64, err error) {
 }
 
 // recycle frees units that are no longer read.
-func (s *stock) recycle() {
+func (s *freeList) recycle() {
 	s.free = append(s.free, s.stale...)
 	s.stale = s.stale[:0]
 }
@@ -75,6 +75,6 @@ func (s *stock) recycle() {
 type thread struct {
 	number  int
 	alone   bool // no concurrent changes
-	records stock
-	slabs   stock
+	records freeList
+	slabs   freeList
 }

@@ -11,7 +11,7 @@ func TestUnitsAreRebuilt(t *testing.T) {
 	used := []uint64{u.word(6), u.word(1), u.word(4)}
 	u.rebuild(slices.Clone(used))
 	var all []uint64
-	for words := u.take(2); len(words) > 0; words = u.take(2) {
+	for words := u.alloc(2); len(words) > 0; words = u.alloc(2) {
 		all = append(all, words...)
 	}
 	all = append(all, used...)
@@ -21,16 +21,16 @@ func TestUnitsAreRebuilt(t *testing.T) {
 			t.Fatalf("units at %v", all)
 		}
 	}
-	s := stock{}
-	if _, err := s.take(&u); err == nil {
+	s := freeList{}
+	if _, err := s.alloc(&u); err == nil {
 		t.Error("a unit when all are taken")
 	}
 	s.stale = append(s.stale, 103)
-	if _, err := s.take(&u); err == nil {
+	if _, err := s.alloc(&u); err == nil {
 		t.Error("a unit that may still be read")
 	}
 	s.recycle()
-	if word, err := s.take(&u); err != nil || word != 103 {
+	if word, err := s.alloc(&u); err != nil || word != 103 {
 		t.Errorf("a unit at %d, %v", word, err)
 	}
 }

@@ -41,7 +41,7 @@ func plotBTreeAblations(res *Result) []Plot {
 			ratios.point(name, keys, *row.Speedup)
 		}
 	}
-	plots := drawn(rates, ratios)
+	plots := nonEmpty(rates, ratios)
 	for i := range plots {
 		for _, f := range res.Published {
 			if (f.Unit == "x") == (plots[i].Name == ratios.Name) {
@@ -149,7 +149,7 @@ func (x *treeWays) inserts(ctx context.Context, n, batch int) error {
 	measure := func(name string, submit func() error) error {
 		x.structure = name
 		x.begin(fmt.Sprintf("%s of %d into %d", op, batch, n))
-		took, err := x.median(ctx, x.prepared(ctx), submit)
+		elapsed, err := x.median(ctx, x.prepared(ctx), submit)
 		if err == nil {
 			err = x.has(ctx, n+batch)
 		}
@@ -158,8 +158,8 @@ func (x *treeWays) inserts(ctx context.Context, n, batch int) error {
 		}
 		row := x.row()
 		row.Batch = batch
-		x.against(treeways.Alone.String(), op, float64(batch)/took.Seconds(), &row)
-		x.report(op, batch, took, x.write, row)
+		x.against(treeways.PerTile.String(), op, float64(batch)/elapsed.Seconds(), &row)
+		x.report(op, batch, elapsed, x.write, row)
 		return nil
 	}
 	for _, way := range treeways.Inserts {
@@ -186,22 +186,22 @@ func (x *treeWays) against(structure, op string, rate float64, row *Row) {
 }
 
 // erases measures deleting a number of keys.
-func (x *treeWays) erases(ctx context.Context, gone int) error {
-	gone = max(gone, 1)
-	keys, _ := x.of(0, gone)
+func (x *treeWays) erases(ctx context.Context, removed int) error {
+	removed = max(removed, 1)
+	keys, _ := x.of(0, removed)
 	for _, way := range treeways.Erases {
 		x.structure = way.String()
 		x.begin("delete")
-		took, err := x.median(ctx, x.prepared(ctx), func() error { return x.kernels.Erase(ctx, x.stream, x.tree, way, keys) })
+		elapsed, err := x.median(ctx, x.prepared(ctx), func() error { return x.kernels.Erase(ctx, x.stream, x.tree, way, keys) })
 		if err == nil {
-			err = x.has(ctx, x.n-gone)
+			err = x.has(ctx, x.n-removed)
 		}
 		if err != nil {
 			return fmt.Errorf("%v: %w", way, err)
 		}
 		row := x.row()
-		x.against(treeways.Erase.String(), "delete", float64(gone)/took.Seconds(), &row)
-		x.report("delete", gone, took, x.write, row)
+		x.against(treeways.Erase.String(), "delete", float64(removed)/elapsed.Seconds(), &row)
+		x.report("delete", removed, elapsed, x.write, row)
 	}
 	return nil
 }
@@ -216,7 +216,7 @@ func (x *treeWays) finds(ctx context.Context, n int) error {
 	for _, throughL1 := range []bool{false, true} {
 		x.structure = map[bool]string{false: "find", true: "find_l1"}[throughL1]
 		x.begin("get_hit")
-		took, err := x.median(ctx, nil, func() error { return x.kernels.Find(ctx, x.stream, x.tree, throughL1, keys, out, flags) })
+		elapsed, err := x.median(ctx, nil, func() error { return x.kernels.Find(ctx, x.stream, x.tree, throughL1, keys, out, flags) })
 		if err == nil {
 			err = errors.Join(checkFlags(ctx, x.runner, flags, "get_hit", n), checkValues(ctx, x.runner, keys, out))
 		}
@@ -224,8 +224,8 @@ func (x *treeWays) finds(ctx context.Context, n int) error {
 			return err
 		}
 		row := x.row()
-		x.against("find", "get_hit", float64(n)/took.Seconds(), &row)
-		x.report("get_hit", n, took, x.read, row)
+		x.against("find", "get_hit", float64(n)/elapsed.Seconds(), &row)
+		x.report("get_hit", n, elapsed, x.read, row)
 	}
 	return nil
 }

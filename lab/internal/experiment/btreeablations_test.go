@@ -9,7 +9,7 @@ import (
 
 // Wherever the device fails, the error is returned and nothing leaks.
 func TestTreeWaysFailures(t *testing.T) {
-	conformance.NotRaced(t, ownTests)
+	conformance.SkipRaced(t, ownTests)
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
@@ -22,7 +22,7 @@ func TestTreeWays(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	conformance.NotRaced(t, ownTests)
+	conformance.SkipRaced(t, ownTests)
 	cfg := tiny(devicetest.OpenSim(t, nil))
 	cfg.N, cfg.Scale = 256, Quick
 	res, err := btreeAblationsExperiment.Run(t.Context(), cfg)

@@ -30,7 +30,7 @@ The thesis: on a TITAN V the L1 has 1.47 times the hit rate of that of a K40c, a
 			half := res.Limits[roofline.Copy] / 2
 			p.Series = append(p.Series, Series{Name: "copy, bytes read", X: []float64{lo, hi}, Y: []float64{half, half}, Limit: true})
 		}
-		return drawn(p)
+		return nonEmpty(p)
 	},
 }
 

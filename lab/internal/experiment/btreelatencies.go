@@ -24,7 +24,7 @@ tens of cycles for a hit of the L1, some 193 for one of the L2, and up to a thou
 		for _, row := range res.Rows {
 			p.point(row.Op, float64(row.TableBytes), row.Seconds)
 		}
-		return drawn(p)
+		return nonEmpty(p)
 	},
 }
 
@@ -75,13 +75,13 @@ func memoryLevels(rows []Row, op string, cache int) map[string]float64 {
 		if row.Op != op || cache == 0 {
 			continue
 		}
-		_, behind := levels["DRAM"]
+		_, hasDRAM := levels["DRAM"]
 		switch {
 		case row.TableBytes <= cache/4:
 			levels["L2"] = row.Seconds
-		case row.TableBytes >= 4*cache && !behind:
+		case row.TableBytes >= 4*cache && !hasDRAM:
 			levels["DRAM"] = row.Seconds
-		case behind:
+		case hasDRAM:
 			levels["TLB"] = row.Seconds
 		}
 	}

@@ -136,7 +136,7 @@ func tinyFor(t *testing.T, e Experiment) Config {
 }
 
 func TestEveryExperimentRuns(t *testing.T) {
-	conformance.NotRaced(t, ownTests)
+	conformance.SkipRaced(t, ownTests)
 	for _, e := range All() {
 		t.Run(e.Name, func(t *testing.T) {
 			want, known := rowsOf[e.Name]
@@ -325,7 +325,7 @@ func TestRunRefuses(t *testing.T) {
 
 // With any small number of keys, an experiment runs or reports that they are too few, and ends.
 func TestFewKeys(t *testing.T) {
-	conformance.NotRaced(t, ownTests)
+	conformance.SkipRaced(t, ownTests)
 	dev := devicetest.OpenCPU(t, 2)
 	for _, e := range All() {
 		for _, n := range []int{1, 17} {
@@ -354,7 +354,7 @@ func TestArticleFigures(t *testing.T) {
 
 // Wherever the device fails, at one operation of three, the error is returned and nothing leaks.
 func TestDeviceFailures(t *testing.T) {
-	conformance.NotRaced(t, ownTests)
+	conformance.SkipRaced(t, ownTests)
 	for _, e := range []Experiment{
 		linearExperiment, insertLoadExperiment, launchExperiment, hostExperiment, sizesExperiment,
 		slabH200Experiment, slabAllocExperiment, slabFig5aExperiment, slabFig7bExperiment, hortonSizesExperiment, groupOnExperiment,
@@ -392,7 +392,7 @@ func failEverywhere(t *testing.T, e Experiment, dev device.Device, stride int) {
 		fired := devicetest.FailAfter(dev, n)
 		_, err := e.Run(t.Context(), cfg)
 		if !fired() {
-			devicetest.Heal(dev)
+			devicetest.ClearFailures(dev)
 			if err != nil || n < 5 {
 				t.Errorf("run to the end after %d operations: %v", n, err)
 			}

@@ -146,8 +146,8 @@ func (r *runner) poolLimit(host, gpu string) string {
 	if !r.onGPU() {
 		return host
 	}
-	if near := roofline.In(gpu, busRegion); r.result.Limits[near] > 0 {
-		return near
+	if poolLimit := roofline.In(gpu, busRegion); r.result.Limits[poolLimit] > 0 {
+		return poolLimit
 	}
 	return gpu
 }

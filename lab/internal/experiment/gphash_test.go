@@ -166,7 +166,7 @@ func TestPeersOnGPU(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	conformance.NotRaced(t, ownTests)
+	conformance.SkipRaced(t, ownTests)
 	namesOf := func(experiment string) (names []string) {
 		if experiment == gphashBaselinesExperiment.Name || experiment == gphashBreakdownExperiment.Name {
 			for _, p := range persistentPeers {

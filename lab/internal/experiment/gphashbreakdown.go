@@ -60,7 +60,7 @@ func runGPHashBreakdown(ctx context.Context, r *runner) (err error) {
 
 // breakdown measures all indexes at one key size.
 func (r *runner) breakdown(ctx context.Context, host device.Device, keySize, n int) (err error) {
-	d, err := r.newResidence(keySize, min(n, defaultBatch))
+	d, err := r.newDeviceBatches(keySize, min(n, defaultBatch))
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (r *runner) breakdown(ctx context.Context, host device.Device, keySize, n i
 }
 
 // residentRows measures one of the indexes on the GPU.
-func (r *runner) residentRows(ctx context.Context, d *residence, p persistentPeer, n int) (rows []Row, err error) {
+func (r *runner) residentRows(ctx context.Context, d *deviceBatches, p persistentPeer, n int) (rows []Row, err error) {
 	r.step("gphash-fig8: %s on the GPU, keys of %d bytes", p.name, d.keySize)
 	x, err := p.in(r, d.keySize, n, loadBatch)
 	if err != nil {
@@ -91,7 +91,7 @@ func (r *runner) residentRows(ctx context.Context, d *residence, p persistentPee
 }
 
 // assistedRows measures one of the host's indexes.
-func (r *runner) assistedRows(ctx context.Context, d *residence, h hostRows, host device.Device, p persistentPeer, n int) (rows []Row, err error) {
+func (r *runner) assistedRows(ctx context.Context, d *deviceBatches, h hostRows, host device.Device, p persistentPeer, n int) (rows []Row, err error) {
 	name := p.name + onHost
 	r.step("gphash-fig8: %s, keys of %d bytes", name, d.keySize)
 	there := &runner{Config: r.Config}
@@ -101,7 +101,7 @@ func (r *runner) assistedRows(ctx context.Context, d *residence, h hostRows, hos
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, x.Close()) }()
-	return newSession(r, &assisted{byteMap: x, residence: d, host: h}, d.keySize, p.ordered).peerRows(ctx, name, n)
+	return newSession(r, &assisted{byteMap: x, deviceBatches: d, host: h}, d.keySize, p.ordered).peerRows(ctx, name, n)
 }
 
 func (m resident) parts(p50 float64) []Part {
@@ -114,24 +114,24 @@ func (m resident) parts(p50 float64) []Part {
 func (m *assisted) parts(p50 float64) []Part { return cut(p50, "transfer", &m.copies, "index") }
 
 // cut splits a latency into the median of times, which it clears, and the rest.
-func cut(p50 float64, what string, times *[]time.Duration, rest string) []Part {
+func cut(p50 float64, name string, times *[]time.Duration, restName string) []Part {
 	l, _ := latencies(*times)
 	*times = (*times)[:0]
 	first := min(l.P50, p50)
-	return []Part{{what, first}, {rest, p50 - first}}
+	return []Part{{name, first}, {restName, p50 - first}}
 }
 
 // splitLog splits the part of the slab hash with its log, except locating and copying, into the
 // time without a log and the log.
 func splitLog(rows []Row) {
 	for i := range rows {
-		without, ok := map[string]string{undoLog: noUndoLog, undoLog + onHost: noUndoLog + onHost}[rows[i].Structure]
+		baseline, ok := map[string]string{undoLog: noUndoLog, undoLog + onHost: noUndoLog + onHost}[rows[i].Structure]
 		index := part(rows[i], "index")
 		if !ok || index == nil {
 			continue
 		}
 		j := slices.IndexFunc(rows, func(r Row) bool {
-			return r.Structure == without && r.Op == rows[i].Op && r.KeyBits == rows[i].KeyBits
+			return r.Structure == baseline && r.Op == rows[i].Op && r.KeyBits == rows[i].KeyBits
 		})
 		log := max(index.Seconds-part(rows[j], "index").Seconds, 0)
 		index.Seconds -= log

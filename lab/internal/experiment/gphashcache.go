@@ -90,7 +90,7 @@ func runGPHashCache(ctx context.Context, r *runner) (err error) {
 // loaded is the pool of an index of n records. Each setting opens it.
 type loaded struct {
 	*session
-	*residence
+	*deviceBatches
 	n            int
 	folder, path string
 	buckets      int
@@ -106,7 +106,7 @@ func (r *runner) loadPool(ctx context.Context, n, rows int, o gphash.Options) (l
 			err = errors.Join(err, l.free())
 		}
 	}()
-	if l.residence, err = r.newResidence(8, rows); err != nil {
+	if l.deviceBatches, err = r.newDeviceBatches(8, rows); err != nil {
 		return l, err
 	}
 	records := uint64(max(n, 1)) // an empty index gets no requests
@@ -125,7 +125,7 @@ func (r *runner) loadPool(ctx context.Context, n, rows int, o gphash.Options) (l
 		return l, err
 	}
 	defer func() { err = errors.Join(err, x.Close()) }()
-	l.session = newSession(r, resident{x, l.residence, nil}, 8, true)
+	l.session = newSession(r, resident{x, l.deviceBatches, nil}, 8, true)
 	if err := l.session.load(ctx, n); err != nil {
 		return l, err
 	}
@@ -135,8 +135,8 @@ func (r *runner) loadPool(ctx context.Context, n, rows int, o gphash.Options) (l
 }
 
 func (l *loaded) free() (err error) {
-	if l.residence != nil {
-		err = l.residence.free()
+	if l.deviceBatches != nil {
+		err = l.deviceBatches.free()
 	}
 	if l.folder != "" {
 		err = errors.Join(err, os.RemoveAll(l.folder))
@@ -146,12 +146,12 @@ func (l *loaded) free() (err error) {
 
 // with opens the index and calls do.
 func (l *loaded) with(ctx context.Context, o gphash.OpenOptions, do func(x *gphash.Index) error) (err error) {
-	x, _, err := gphash.Open(ctx, l.path, l.residence.Device, o)
+	x, _, err := gphash.Open(ctx, l.path, l.deviceBatches.Device, o)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, x.Close()) }()
-	l.table = resident{x, l.residence, nil}
+	l.table = resident{x, l.deviceBatches, nil}
 	return do(x)
 }
 

@@ -43,7 +43,7 @@ func runGPHashCacheLoading(ctx context.Context, r *runner) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.free()) }()
-	c, err := r.newCarousel(l, min(n, defaultBatch))
+	c, err := r.newBatchCycle(l, min(n, defaultBatch))
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func runGPHashCacheLoading(ctx context.Context, r *runner) (err error) {
 		for _, mode := range loadingModes {
 			r.step("gphash-fig15: %s, %g of the buckets", mode.name, share)
 			err := l.with(ctx, gphash.OpenOptions{Cache: share}, func(x *gphash.Index) error {
-				return c.measure(ctx, x, mode.name, share, mode.beside)
+				return c.measure(ctx, x, mode.name, share, mode.concurrent)
 			})
 			if err != nil {
 				return fmt.Errorf("%s, %g of the buckets: %w", mode.name, share, err)
@@ -68,12 +68,12 @@ func runGPHashCacheLoading(ctx context.Context, r *runner) (err error) {
 
 // loadingModes determine whether lookups continue while the cache is loaded.
 var loadingModes = []struct {
-	name   string
-	beside bool
+	name       string
+	concurrent bool
 }{{"beside", true}, {"stop", false}}
 
-// carousel repeats batches of lookups in the memory of a GPU.
-type carousel struct {
+// batchCycle repeats batches of lookups in the memory of a GPU.
+type batchCycle struct {
 	*loaded
 	size     int // of a batch
 	batches  int
@@ -84,8 +84,8 @@ type carousel struct {
 	ends  []time.Duration // end times of the batches so far
 }
 
-func (r *runner) newCarousel(l *loaded, size int) (c *carousel, err error) {
-	c = &carousel{loaded: l, size: size, batches: 256}
+func (r *runner) newBatchCycle(l *loaded, size int) (c *batchCycle, err error) {
+	c = &batchCycle{loaded: l, size: size, batches: 256}
 	if r.Scale == Quick {
 		c.batches = 4
 	}
@@ -100,9 +100,9 @@ func (r *runner) newCarousel(l *loaded, size int) (c *carousel, err error) {
 }
 
 // next runs the next batch.
-func (c *carousel) next(ctx context.Context, x *gphash.Index) error {
+func (c *batchCycle) next(ctx context.Context, x *gphash.Index) error {
 	at := len(c.ends) % c.batches * c.size
-	d := c.residence
+	d := c.deviceBatches
 	err := x.GetOn(d.stream, c.keys.Sub(8*at, 8*(at+c.size)), d.all.vals.Sub(0, c.size*valueSize), d.all.ok.Sub(0, c.size), d.count)
 	if err == nil {
 		err = d.stream.Sync(ctx)
@@ -111,8 +111,8 @@ func (c *carousel) next(ctx context.Context, x *gphash.Index) error {
 	return err
 }
 
-// turn runs each batch once.
-func (c *carousel) turn(ctx context.Context, x *gphash.Index) error {
+// runCycle runs each batch once.
+func (c *batchCycle) runCycle(ctx context.Context, x *gphash.Index) error {
 	for range c.batches {
 		if err := c.next(ctx, x); err != nil {
 			return err
@@ -122,9 +122,9 @@ func (c *carousel) turn(ctx context.Context, x *gphash.Index) error {
 }
 
 // begin clears the times.
-func (c *carousel) begin() error {
+func (c *batchCycle) begin() error {
 	c.begun, c.ends = time.Now(), c.ends[:0]
-	return c.residence.stream.Fill(c.residence.count.Ptr(), 0, 2)
+	return c.deviceBatches.stream.Fill(c.deviceBatches.count.Ptr(), 0, 2)
 }
 
 // loading is the time span of a load of the cache.
@@ -133,40 +133,40 @@ type loading struct {
 	err      error
 }
 
-func (c *carousel) load(ctx context.Context, x *gphash.Index) loading {
+func (c *batchCycle) load(ctx context.Context, x *gphash.Index) loading {
 	from := time.Since(c.begun)
 	err := x.LoadCache(ctx)
 	return loading{from, time.Since(c.begun), err}
 }
 
 // measure loads the cache between two turns.
-func (c *carousel) measure(ctx context.Context, x *gphash.Index, name string, share float64, beside bool) error {
+func (c *batchCycle) measure(ctx context.Context, x *gphash.Index, name string, share float64, sideBytes bool) error {
 	for range 2 { // to find the hot records, and the effect of the cache
-		if err := errors.Join(c.begin(), c.turn(ctx, x), x.LoadCache(ctx)); err != nil {
+		if err := errors.Join(c.begin(), c.runCycle(ctx, x), x.LoadCache(ctx)); err != nil {
 			return err
 		}
 	}
-	if err := errors.Join(c.begin(), c.turn(ctx, x)); err != nil {
+	if err := errors.Join(c.begin(), c.runCycle(ctx, x)); err != nil {
 		return err
 	}
 	var is loading
 	var err error
-	if beside {
-		is, err = c.loadBeside(ctx, x)
+	if sideBytes {
+		is, err = c.loadConcurrently(ctx, x)
 	} else {
 		is = c.load(ctx, x)
 	}
 	if err = errors.Join(err, is.err); err != nil {
 		return err
 	}
-	if err := errors.Join(c.turn(ctx, x), c.check(ctx)); err != nil {
+	if err := errors.Join(c.runCycle(ctx, x), c.check(ctx)); err != nil {
 		return err
 	}
 	return c.report(ctx, x, name, share, is)
 }
 
-// loadBeside runs batches until the cache has been loaded.
-func (c *carousel) loadBeside(ctx context.Context, x *gphash.Index) (is loading, err error) {
+// loadConcurrently runs batches until the cache has been loaded.
+func (c *batchCycle) loadConcurrently(ctx context.Context, x *gphash.Index) (is loading, err error) {
 	done := make(chan loading, 1)
 	go func() { done <- c.load(ctx, x) }()
 	for err == nil {
@@ -181,8 +181,8 @@ func (c *carousel) loadBeside(ctx context.Context, x *gphash.Index) (is loading,
 }
 
 // check verifies that all lookups have found their keys, and the last batch its values.
-func (c *carousel) check(ctx context.Context) error {
-	d, hits := c.residence, make([]uint64, 1)
+func (c *batchCycle) check(ctx context.Context) error {
+	d, hits := c.deviceBatches, make([]uint64, 1)
 	values := make([]byte, c.size*valueSize)
 	if err := errors.Join(d.count.CopyTo(ctx, d.stream, hits), d.all.vals.CopyTo(ctx, d.stream, values)); err != nil {
 		return err
@@ -200,7 +200,7 @@ func (c *carousel) check(ctx context.Context) error {
 }
 
 // report adds the rows. The time of a batch is the time since the previous one.
-func (c *carousel) report(ctx context.Context, x *gphash.Index, name string, share float64, is loading) error {
+func (c *batchCycle) report(ctx context.Context, x *gphash.Index, name string, share float64, is loading) error {
 	times := make([]time.Duration, len(c.ends))
 	var before, during int
 	for i, end := range c.ends {
@@ -219,9 +219,9 @@ func (c *carousel) report(ctx context.Context, x *gphash.Index, name string, sha
 		if len(times) == 0 {
 			return
 		}
-		row := timed(name, op, 8, len(times)*c.size, c.size, times, c.residence.poolRead())
+		row := timed(name, op, 8, len(times)*c.size, c.size, times, c.deviceBatches.poolRead())
 		row.Cache, row.Samples = figure(share), samples
-		c.residence.add(row)
+		c.deviceBatches.add(row)
 	}
 	samples := make([]float64, len(times))
 	for i, t := range times {
@@ -235,10 +235,10 @@ func (c *carousel) report(ctx context.Context, x *gphash.Index, name string, sha
 	if err != nil {
 		return err
 	}
-	took, n := max(is.to-is.from, 1), stats.CacheBytes/cachedBucket
-	c.residence.add(Row{
+	elapsed, n := max(is.to-is.from, 1), stats.CacheBytes/cachedBucket
+	c.deviceBatches.add(Row{
 		Structure: name, Op: "load", KeyBits: 64, ValueBits: 8 * valueSize, N: n, Cache: figure(share),
-		Seconds: took.Seconds(), OpsPerS: roofline.Rate(n, took), Unit: "bucket/s", Limit: c.residence.poolRead(),
+		Seconds: elapsed.Seconds(), OpsPerS: roofline.Rate(n, elapsed), Unit: "bucket/s", Limit: c.deviceBatches.poolRead(),
 	})
 	return nil
 }

@@ -211,12 +211,12 @@ func configBatch(n int) int { return max(min(1<<10, n/64), 1) }
 // gphashConfig measures one configuration.
 func gphashConfig(ctx context.Context, r *runner, s shape, n int) (err error) {
 	row := Row{Structure: s.String(), KeyBits: 64, ValueBits: 8 * smallValue}
-	most, err := highestLoad(ctx, r, s, n)
+	most, err := maxKeysBeforeGrowth(ctx, r, s, n)
 	if err != nil {
 		return err
 	}
 	var g *growth
-	most, err = atMost(most, configFills, func(most int) (before int, err error) {
+	most, err = fillUntilStable(most, configFills, func(most int) (before int, err error) {
 		if g != nil {
 			if err := g.index.Close(); err != nil {
 				return 0, err
@@ -227,7 +227,7 @@ func gphashConfig(ctx context.Context, r *runner, s shape, n int) (err error) {
 			return 0, err
 		}
 		g = newGrowth(r, x)
-		return g.until(ctx, most, configBatch(n))
+		return g.insertUntilGrown(ctx, most, configBatch(n))
 	})
 	if g != nil {
 		defer func() { err = errors.Join(err, g.index.Close()) }()
@@ -245,11 +245,11 @@ func gphashConfig(ctx context.Context, r *runner, s shape, n int) (err error) {
 		first uint64
 		hits  int
 	}{{"get_hit", 0, most}, {"get_miss", workload.Misses, 0}} {
-		took, err := r.repeat(ctx, r.Runs, func() (time.Duration, error) { return g.lookups(ctx, op.first, op.hits) })
+		elapsed, err := r.repeat(ctx, r.Runs, func() (time.Duration, error) { return g.lookups(ctx, op.first, op.hits) })
 		if err != nil {
 			return err
 		}
-		report(op.name, took.Seconds(), r.poolRead())
+		report(op.name, elapsed.Seconds(), r.poolRead())
 	}
 	return nil
 }
@@ -259,22 +259,22 @@ func gphashConfig(ctx context.Context, r *runner, s shape, n int) (err error) {
 // one index has grown two batches of 64 earlier than another.
 const configFills = 16
 
-// atMost fills indexes with most keys, and with fewer if one grows before that. fill returns the
-// number of keys before the growth. atMost returns the number that fits.
-func atMost(most, fills int, fill func(most int) (before int, err error)) (int, error) {
+// fillUntilStable fills indexes with most keys, and with fewer if one grows before that. fill
+// returns the number of keys before the growth. fillUntilStable returns the number that fits.
+func fillUntilStable(n, fills int, fill func(n int) (before int, err error)) (int, error) {
 	for range fills {
-		before, err := fill(most)
-		if err != nil || before == most {
+		before, err := fill(n)
+		if err != nil || before == n {
 			return before, err
 		}
-		most = before
+		n = before
 	}
-	return 0, fmt.Errorf("%w: each of %d indexes has grown with fewer keys than the one before, the last at %d", errWrong, fills, most)
+	return 0, fmt.Errorf("%w: each of %d indexes has grown with fewer keys than the one before, the last at %d", errWrong, fills, n)
 }
 
-// until inserts keys in batches, up to a number or until the index grows. It returns the number
-// before that.
-func (g *growth) until(ctx context.Context, most, batch int) (before int, err error) {
+// insertUntilGrown inserts keys in batches, up to a number or until the index grows. It returns the
+// number before that.
+func (g *growth) insertUntilGrown(ctx context.Context, most, batch int) (before int, err error) {
 	for g.keys < most && g.stats.Resizes == 0 {
 		before = g.keys
 		if _, err := g.insert(ctx, min(batch, most-g.keys)); err != nil {
@@ -287,14 +287,14 @@ func (g *growth) until(ctx context.Context, most, batch int) (before int, err er
 	return before, nil
 }
 
-// highestLoad returns the number of keys of an index before the batch that makes it grow.
-func highestLoad(ctx context.Context, r *runner, s shape, n int) (keys int, err error) {
+// maxKeysBeforeGrowth returns the number of keys of an index before the batch that makes it grow.
+func maxKeysBeforeGrowth(ctx context.Context, r *runner, s shape, n int) (keys int, err error) {
 	x, err := r.createIndex(r.shapedOptions(s, n, n))
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, x.Close()) }()
-	return newGrowth(r, x).until(ctx, math.MaxInt, configBatch(n))
+	return newGrowth(r, x).insertUntilGrown(ctx, math.MaxInt, configBatch(n))
 }
 
 // plotConfigs draws the rates of each operation over the highest load, one point per configuration.

@@ -14,7 +14,7 @@ func TestAtMost(t *testing.T) {
 		{[]int{8000}, 7488}, {[]int{7488}, 7488}, {[]int{7360, 7488}, 7360}, {[]int{7424, 7360, 7400}, 7360}, {[]int{7424, 7360, 7296}, 0},
 	} {
 		fills := 0
-		is, err := atMost(7488, 3, func(most int) (int, error) {
+		is, err := fillUntilStable(7488, 3, func(most int) (int, error) {
 			fills++
 			return min(most, tt.grows[fills-1]), nil
 		})
@@ -22,7 +22,7 @@ func TestAtMost(t *testing.T) {
 			t.Errorf("%v: %d, %v, want %d", tt.grows, is, err, tt.want)
 		}
 	}
-	if _, err := atMost(1, 3, func(int) (int, error) { return 0, errors.ErrUnsupported }); !errors.Is(err, errors.ErrUnsupported) {
+	if _, err := fillUntilStable(1, 3, func(int) (int, error) { return 0, errors.ErrUnsupported }); !errors.Is(err, errors.ErrUnsupported) {
 		t.Error(err)
 	}
 }

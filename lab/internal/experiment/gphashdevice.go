@@ -45,12 +45,12 @@ const (
 // headline is the state for the table, for one pool after the other.
 type headline struct {
 	*loaded
-	run          *runner
-	batch, small int // operations per batch, for rates and for latencies
-	calls, few   int // numbers of calls of each
-	uniform      *workload.Requests
-	zipf, insert *workload.Requests
-	latest       *workload.Requests // like zipf, but the hot records are the newest
+	run            *runner
+	batch, small   int // operations per batch, for rates and for latencies
+	nCalls, nSmall int // numbers of calls of each
+	uniform        *workload.Requests
+	zipf, insert   *workload.Requests
+	latest         *workload.Requests // like zipf, but the hot records are the newest
 }
 
 func runGPHashDevice(ctx context.Context, r *runner) (err error) {
@@ -58,16 +58,16 @@ func runGPHashDevice(ctx context.Context, r *runner) (err error) {
 	if err != nil {
 		return err
 	}
-	h := &headline{run: r, batch: min(headlineBatch, max(n/35, 1)), calls: r.headlineCalls()}
+	h := &headline{run: r, batch: min(headlineBatch, max(n/35, 1)), nCalls: r.headlineCalls()}
 	h.small = min(defaultBatch, max(h.batch/2, 1))
-	h.few = max(min(64, (n/2-h.calls*h.batch)/h.small), 1)
+	h.nSmall = max(min(64, (n/2-h.nCalls*h.batch)/h.small), 1)
 	if err := h.limits(ctx, n); err != nil {
 		return err
 	}
 	if err := h.prepare(n); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, h.residence.free()) }()
+	defer func() { err = errors.Join(err, h.deviceBatches.free()) }()
 	for _, part := range []func(context.Context) error{h.operations, h.atomic, h.peers} {
 		if err := part(ctx); err != nil {
 			return err
@@ -152,7 +152,7 @@ func (h *headline) prepare(n int) (err error) {
 			return err
 		}
 	}
-	h.residence, err = h.run.newResidence(8, h.batch)
+	h.deviceBatches, err = h.run.newDeviceBatches(8, h.batch)
 	return err
 }
 
@@ -194,7 +194,7 @@ type setting struct {
 
 // Variants of the index that settings use.
 var (
-	nothing       = variant.GPHash{}
+	fullVariant   = variant.GPHash{}
 	withoutFences = variant.GPHash{Unfenced: true}
 	withoutRounds = variant.GPHash{MaxRound: 1}
 )
@@ -217,13 +217,13 @@ func (h *headline) operations(ctx context.Context) error {
 		for _, s := range []setting{
 			{"mirror, " + noFences, mirror, withoutFences}, {"plain, " + noFences, gphash.OpenOptions{}, withoutFences},
 			{"mirror, " + noRounds, mirror, withoutRounds}, {"plain, " + noRounds, gphash.OpenOptions{}, withoutRounds},
-			{"mirror", mirror, nothing}, {"plain", gphash.OpenOptions{}, nothing},
+			{"mirror", mirror, fullVariant}, {"plain", gphash.OpenOptions{}, fullVariant},
 		} {
 			if err := h.insertions(ctx, s); err != nil {
 				return err
 			}
 		}
-		err := h.opened(ctx, setting{"all records", gphash.OpenOptions{}, nothing}, func(*gphash.Index) error { return h.fill(ctx) })
+		err := h.opened(ctx, setting{"all records", gphash.OpenOptions{}, fullVariant}, func(*gphash.Index) error { return h.fill(ctx) })
 		if err != nil {
 			return err
 		}
@@ -240,7 +240,7 @@ func (h *headline) atomic(ctx context.Context) error {
 	return h.inNewPool(h.options(tails[2].ops), func() error {
 		for _, t := range tails {
 			o := gphash.OpenOptions{Mirror: true, AtomicTail: t.ops}
-			for _, s := range []setting{{t.name + ", " + noFences, o, withoutFences}, {t.name, o, nothing}} {
+			for _, s := range []setting{{t.name + ", " + noFences, o, withoutFences}, {t.name, o, fullVariant}} {
 				if err := h.insertions(ctx, s); err != nil {
 					return err
 				}
@@ -269,15 +269,15 @@ func (h *headline) peer(ctx context.Context, p persistentPeer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, x.Close()) }()
-	h.session = newSession(h.run, resident{x, h.residence, nil}, 8, p.ordered)
-	if err := h.rows(ctx, p.name, "insert", always(writeLimit), h.requests(h.insert)); err != nil {
+	h.session = newSession(h.run, resident{x, h.deviceBatches, nil}, 8, p.ordered)
+	if err := h.rows(ctx, p.name, "insert", fixedLimit(writeLimit), h.requests(h.insert)); err != nil {
 		return err
 	}
 	there, err := workload.NewRequests(workload.Mix{Name: "search", Read: 1}, h.session.at, 0, h.run.Seed)
 	if err != nil {
 		return err
 	}
-	return h.rows(ctx, p.name, "search", always(roofline.MappedRead128), h.requests(there))
+	return h.rows(ctx, p.name, "search", fixedLimit(roofline.MappedRead128), h.requests(there))
 }
 
 // ---- rows ----------------------------------------------------------------------------
@@ -306,7 +306,7 @@ func (h *headline) misses(ctx context.Context, calls, batch int) (times []time.D
 		if err != nil {
 			return nil, err
 		}
-		times = append(times, h.residence.took())
+		times = append(times, h.deviceBatches.callTime())
 	}
 	return times, nil
 }
@@ -314,13 +314,13 @@ func (h *headline) misses(ctx context.Context, calls, batch int) (times []time.D
 // limitOf returns the name of the limit of operations in batches of a size.
 type limitOf func(batch int) string
 
-// always returns the same limit for every size.
-func always(limit string) limitOf { return func(int) string { return limit } }
+// fixedLimit returns the same limit for every size.
+func fixedLimit(limit string) limitOf { return func(int) string { return limit } }
 
 // rows measures an operation in batches for rates and in batches for latencies.
 func (h *headline) rows(ctx context.Context, structure, op string, limit limitOf, run runs) error {
-	for _, size := range []struct{ calls, batch int }{{h.calls, h.batch}, {h.few, h.small}} {
-		times, err := run(ctx, size.calls, size.batch)
+	for _, size := range []struct{ nCalls, batch int }{{h.nCalls, h.batch}, {h.nSmall, h.small}} {
+		times, err := run(ctx, size.nCalls, size.batch)
 		if err != nil {
 			return fmt.Errorf("%s: %w", op, err)
 		}
@@ -344,7 +344,7 @@ func (h *headline) insertions(ctx context.Context, s setting) error {
 			return err
 		}
 		h.session = newSession(h.run, h.table, 8, true)
-		return h.rows(ctx, s.name, "insert", always(writeLimit), h.requests(h.insert))
+		return h.rows(ctx, s.name, "insert", fixedLimit(writeLimit), h.requests(h.insert))
 	})
 }
 
@@ -356,13 +356,15 @@ func (h *headline) fill(ctx context.Context) error {
 
 // searches measures lookups in the pool with all records.
 func (h *headline) searches(ctx context.Context) error {
-	near := h.run.poolRead()
+	poolLimit := h.run.poolRead()
 	search := func(name, limit string) func(*gphash.Index) error {
-		return func(*gphash.Index) error { return h.rows(ctx, name, "search", always(limit), h.requests(h.uniform)) }
+		return func(*gphash.Index) error {
+			return h.rows(ctx, name, "search", fixedLimit(limit), h.requests(h.uniform))
+		}
 	}
 	miss := func(name string) func(*gphash.Index) error {
 		return func(*gphash.Index) error {
-			return h.rows(ctx, name, "search_miss", always(roofline.In(roofline.Read128, mirrorRegion(h.n))), h.misses)
+			return h.rows(ctx, name, "search_miss", fixedLimit(roofline.In(roofline.Read128, mirrorRegion(h.n))), h.misses)
 		}
 	}
 	zipf := func(name, op string, q *workload.Requests) func(*gphash.Index) error {
@@ -377,11 +379,11 @@ func (h *headline) searches(ctx context.Context) error {
 		setting
 		parts []part
 	}{
-		{setting{"plain, unsorted", gphash.OpenOptions{Unsorted: true}, nothing}, []part{search("plain, unsorted", roofline.MappedRead128)}},
-		{setting{"plain", gphash.OpenOptions{}, nothing}, []part{search("plain", near), zipf("plain", "C", h.zipf)}},
-		{setting{"mirror", mirror, nothing}, []part{search("mirror", near), miss("mirror"), zipf("mirror", "C", h.zipf), zipf("mirror", "C, latest", h.latest)}},
-		{setting{"cache", gphash.OpenOptions{Cache: cacheShare}, nothing}, []part{cached("cache", "C", h.zipf, false)}},
-		{setting{"mirror, cache", both, nothing}, []part{cached("mirror, cache", "C", h.zipf, true), cached("mirror, cache", "C, latest", h.latest, true)}},
+		{setting{"plain, unsorted", gphash.OpenOptions{Unsorted: true}, fullVariant}, []part{search("plain, unsorted", roofline.MappedRead128)}},
+		{setting{"plain", gphash.OpenOptions{}, fullVariant}, []part{search("plain", poolLimit), zipf("plain", "C", h.zipf)}},
+		{setting{"mirror", mirror, fullVariant}, []part{search("mirror", poolLimit), miss("mirror"), zipf("mirror", "C", h.zipf), zipf("mirror", "C, latest", h.latest)}},
+		{setting{"cache", gphash.OpenOptions{Cache: cacheShare}, fullVariant}, []part{cached("cache", "C", h.zipf, false)}},
+		{setting{"mirror, cache", both, fullVariant}, []part{cached("mirror, cache", "C", h.zipf, true), cached("mirror, cache", "C, latest", h.latest, true)}},
 	} {
 		err := h.opened(ctx, m.setting, func(x *gphash.Index) (err error) {
 			for i := 0; i < len(m.parts) && err == nil; i++ {
@@ -407,7 +409,7 @@ const cacheShare = .2
 // cached measures YCSB C with a cache of buckets, or of values, that holds the most frequent ones.
 func (h *headline) cached(ctx context.Context, x *gphash.Index, name, op string, q *workload.Requests, values bool) error {
 	for range cacheFills {
-		if _, err := h.session.run(ctx, q, h.calls*h.batch, h.batch); err != nil {
+		if _, err := h.session.run(ctx, q, h.nCalls*h.batch, h.batch); err != nil {
 			return err
 		}
 		if err := x.LoadCache(ctx); err != nil {

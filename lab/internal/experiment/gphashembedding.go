@@ -21,7 +21,7 @@ var gphashEmbeddingExperiment = Experiment{
 a GPU) of 32 floats of 32 bits, by 64-bit ids of 26 features. A batch of samples, each of which has one id per feature, drawn by a Zipf
 distribution of exponent .99 over the ids of the feature, is looked up in one call (get); embed is the same with the sum of the 26
 vectors of each sample, on one core of the host, to which the vectors have come. n counts lookups; batch is that of lookups, and latency that of a batch. The ids
-are drawn: the paper's click log, Criteo's, is not part of weft.` + bySideOf + hostMemory,
+are drawn: the paper's click log, Criteo's, is not part of weft.` + peersDoc + hostMemory,
 	run:   runGPHashEmbedding,
 	plots: plotLatencies,
 }
@@ -137,13 +137,13 @@ func (e *embedding) measure(ctx context.Context, batch, samples int) error {
 		e.sums = slices.Grow(e.sums[:0], batch*floats)[:batch*floats]
 		start := time.Now()
 		hits, err := e.table.Get(ctx, e.keys, e.vals, e.found)
-		took := e.took(start)
+		elapsed := e.callTime(start)
 		if err != nil {
 			return err
 		}
 		start = time.Now()
 		e.sum()
-		gets, embeds = append(gets, took), append(embeds, took+time.Since(start))
+		gets, embeds = append(gets, elapsed), append(embeds, elapsed+time.Since(start))
 		if hits != len(e.ids) {
 			return fmt.Errorf("%w: %d of %d vectors were found", errWrong, hits, len(e.ids))
 		}

@@ -182,19 +182,19 @@ func (f *factors) mixes(ctx context.Context, l *loaded, x *gphash.Index, name st
 
 // shrink deletes the records inserted since the pool was made.
 func (l *loaded) shrink(ctx context.Context, x *gphash.Index) error {
-	more := len(l.stamps) - l.n
-	if more == 0 {
+	nNew := len(l.stamps) - l.n
+	if nNew == 0 {
 		return nil
 	}
-	keys := make([]byte, 8*more)
-	onCores(more, func(lo, hi int) {
+	keys := make([]byte, 8*nNew)
+	onCores(nNew, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			workload.RecordKey(keys[8*i:8*i+8], l.session.Seed, uint64(l.n+i))
 		}
 	})
 	n, err := x.Delete(ctx, keys, nil)
-	if err == nil && n != more {
-		err = fmt.Errorf("%w: %d of %d records were deleted", errWrong, n, more)
+	if err == nil && n != nNew {
+		err = fmt.Errorf("%w: %d of %d records were deleted", errWrong, n, nNew)
 	}
 	l.stamps = l.stamps[:l.n]
 	return err

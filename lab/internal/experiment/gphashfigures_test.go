@@ -89,12 +89,12 @@ func TestCacheRowsHaveHits(t *testing.T) {
 		if row.HitRatio == nil {
 			continue
 		}
-		least, most := 0., .1
+		lo, hi := 0., .1
 		if *row.Cache > 0 {
 			// the hottest fifth gets more than Zipf's fifth, any fifth gets some
-			least, most = .1, 1
+			lo, hi = .1, 1
 		}
-		if *row.HitRatio < least || *row.HitRatio > most {
+		if *row.HitRatio < lo || *row.HitRatio > hi {
 			t.Errorf("%s of %g: hits %g", row.Structure, *row.Cache, *row.HitRatio)
 		}
 		if row.Structure == "LFU" && *row.Cache == .2 && *row.HitRatio < .3 {
@@ -138,13 +138,13 @@ func TestCarouselNoticesWrongAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.free()
-	c, err := r.newCarousel(l, 32)
+	c, err := r.newBatchCycle(l, 32)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.free(&c.keys)
 	err = l.with(t.Context(), gphash.OpenOptions{Cache: .2}, func(x *gphash.Index) error {
-		return errors.Join(c.begin(), c.turn(t.Context(), x))
+		return errors.Join(c.begin(), c.runCycle(t.Context(), x))
 	})
 	if err != nil || c.check(t.Context()) != nil {
 		t.Fatalf("right answers: %v, %v", err, c.check(t.Context()))

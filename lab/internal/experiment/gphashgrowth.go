@@ -49,23 +49,23 @@ func (g *growth) column(n int, at func(i uint64) uint64) {
 func (g *growth) value(i int) []byte { return g.vals[i*g.valueSize : (i+1)*g.valueSize] }
 
 // insert inserts the next n keys and returns the time.
-func (g *growth) insert(ctx context.Context, n int) (took time.Duration, err error) {
+func (g *growth) insert(ctx context.Context, n int) (elapsed time.Duration, err error) {
 	g.column(n, func(i uint64) uint64 { return uint64(g.keys) + i })
 	for i, k := range g.numbers {
 		workload.RecordValue(g.value(i), k, 0)
 	}
 	start := time.Now()
 	inserted, err := g.index.Put(ctx, g.keyColumn, g.vals)
-	took = time.Since(start)
+	elapsed = time.Since(start)
 	if err != nil {
-		return took, err
+		return elapsed, err
 	}
-	g.keys, g.seconds = g.keys+n, g.seconds+took.Seconds()
+	g.keys, g.seconds = g.keys+n, g.seconds+elapsed.Seconds()
 	if inserted != n || g.index.Len() != g.keys {
-		return took, fmt.Errorf("%w: %d of %d new keys were inserted, %d are there", errWrong, inserted, n, g.index.Len())
+		return elapsed, fmt.Errorf("%w: %d of %d new keys were inserted, %d are there", errWrong, inserted, n, g.index.Len())
 	}
 	g.stats, err = g.index.Stats(ctx)
-	return took, err
+	return elapsed, err
 }
 
 // fill inserts the next n keys in batches.
@@ -80,14 +80,14 @@ func (g *growth) fill(ctx context.Context, n int) error {
 
 // lookups looks up as many keys as the index has, of the counters from first on in any order, in
 // batches, and returns the time. Exactly want of them must be present.
-func (g *growth) lookups(ctx context.Context, first uint64, want int) (took time.Duration, err error) {
+func (g *growth) lookups(ctx context.Context, first uint64, want int) (elapsed time.Duration, err error) {
 	got, order := 0, workload.NewPermutation(uint64(g.keys), g.Seed)
 	for lo := 0; lo < g.keys; lo += loadBatch {
 		n := min(loadBatch, g.keys-lo)
 		g.column(n, func(i uint64) uint64 { return first + order.At(uint64(lo)+i) })
 		start := time.Now()
 		hits, err := g.index.Get(ctx, g.keyColumn, g.vals, g.found)
-		took += time.Since(start)
+		elapsed += time.Since(start)
 		if err != nil {
 			return 0, err
 		}
@@ -101,7 +101,7 @@ func (g *growth) lookups(ctx context.Context, first uint64, want int) (took time
 	if got != want {
 		return 0, fmt.Errorf("%w: %d keys were found, want %d", errWrong, got, want)
 	}
-	return took, nil
+	return elapsed, nil
 }
 
 // verify verifies that exactly the inserted keys are present.

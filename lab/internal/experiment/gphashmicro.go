@@ -18,7 +18,7 @@ var gphashMicroExperiment = Experiment{
 	Doc: `After figures 5 and 6 of the GPHash paper, the micro-benchmarks: insertions of 2^19 records (2^20 on a GPU, 2^24 with --full) into an
 empty index (insert), reads of records that are there (get_hit) and of some that are not (get_miss), updates (update),
 and deletes of all (delete), over the size of batches and with keys of 8 and 32 bytes. Reads and updates ask for records by
-a Zipf distribution of exponent .99. latency is that of a call, load that of the index with all records.` + bySideOf + hostMemory,
+a Zipf distribution of exponent .99. latency is that of a call, load that of the index with all records.` + peersDoc + hostMemory,
 	run:   runGPHashMicro,
 	plots: plotLatencies,
 }
@@ -142,7 +142,7 @@ func (m *micro) all(ctx context.Context, op, limit string, first uint64, n int, 
 		m.fill()
 		start := time.Now()
 		err := call(ctx)
-		times = append(times, m.took(start))
+		times = append(times, m.callTime(start))
 		if err != nil {
 			return fmt.Errorf("%s: %w", op, err)
 		}

@@ -23,7 +23,7 @@ rank of a vertex and its degrees; others have the vertices that point to it, 16 
 a time: it gets their records, then the lists, then the records of all that point to them, and puts the new ranks, in calls of 2^16 operations at most. n counts the
 operations of these calls, and latency is that of a call. The parameters have the edges per second, and how many the same sum over Go
 slices takes on one core, which is what an index that survives the process costs. The graph is drawn: the paper's, of Twitter, is
-not part of weft.` + bySideOf + hostMemory,
+not part of weft.` + peersDoc + hostMemory,
 	run: runGPHashPageRank,
 }
 
@@ -183,8 +183,8 @@ const (
 
 func (p *pageRank) begin() { p.numbers = p.numbers[:0] }
 
-// ask adds a key to the batch.
-func (p *pageRank) ask(vertex, list uint64) { p.numbers = append(p.numbers, vertex<<32|list) }
+// addKey adds a key to the batch.
+func (p *pageRank) addKey(vertex, list uint64) { p.numbers = append(p.numbers, vertex<<32|list) }
 
 // columns allocates the columns of the batch.
 func (p *pageRank) columns() {
@@ -211,9 +211,9 @@ func (p *pageRank) rank(i, iteration int) float64 {
 func (p *pageRank) load(ctx context.Context) error {
 	g := p.graph
 	for v := range g.vertices() {
-		p.ask(uint64(v), 0)
+		p.addKey(uint64(v), 0)
 		for l := range g.lists(v) {
-			p.ask(uint64(v), uint64(l+1))
+			p.addKey(uint64(v), uint64(l+1))
 		}
 	}
 	p.columns()
@@ -269,7 +269,7 @@ func (p *pageRank) inPieces(call func(lo, hi int) (int, error)) (sum int, err er
 		if err != nil {
 			return 0, err
 		}
-		p.times, p.ops, sum = append(p.times, p.took(start)), p.ops+hi-lo, sum+n
+		p.times, p.ops, sum = append(p.times, p.callTime(start)), p.ops+hi-lo, sum+n
 	}
 	return sum, nil
 }
@@ -288,7 +288,7 @@ func (p *pageRank) iterate(ctx context.Context, iteration int) error {
 func (p *pageRank) block(ctx context.Context, iteration, lo, hi int) error {
 	p.begin()
 	for v := lo; v < hi; v++ {
-		p.ask(uint64(v), 0)
+		p.addKey(uint64(v), 0)
 	}
 	if err := p.get(ctx); err != nil {
 		return err
@@ -303,7 +303,7 @@ func (p *pageRank) block(ctx context.Context, iteration, lo, hi int) error {
 	}
 	p.begin()
 	for v := lo; v < hi; v++ {
-		p.ask(uint64(v), 0)
+		p.addKey(uint64(v), 0)
 	}
 	p.columns()
 	copy(p.vals, records)
@@ -323,7 +323,7 @@ func (p *pageRank) sums(ctx context.Context, iteration, first int, degrees []int
 	p.begin()
 	for i, d := range degrees {
 		for l := range (d + listed - 1) / listed {
-			p.ask(uint64(first+i), uint64(l+1))
+			p.addKey(uint64(first+i), uint64(l+1))
 		}
 	}
 	if len(p.numbers) == 0 {
@@ -342,7 +342,7 @@ func (p *pageRank) sums(ctx context.Context, iteration, first int, degrees []int
 	}
 	p.begin()
 	for _, s := range sources {
-		p.ask(s, 0)
+		p.addKey(s, 0)
 	}
 	if err := p.get(ctx); err != nil {
 		return nil, err
@@ -361,7 +361,7 @@ func (p *pageRank) sums(ctx context.Context, iteration, first int, degrees []int
 func (p *pageRank) check(ctx context.Context, want []float64) error {
 	p.begin()
 	for v := range want {
-		p.ask(uint64(v), 0)
+		p.addKey(uint64(v), 0)
 	}
 	times, ops := p.times, p.ops
 	if err := p.get(ctx); err != nil {

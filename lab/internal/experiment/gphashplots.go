@@ -25,8 +25,8 @@ func lineOf(row Row) string {
 	return row.Structure + ": " + row.Op
 }
 
-// plotLatencies draws the latency of calls over the throughput, for each key size. It has a line
-// for each operation, and for those of each peer, along which batches grow.
+// plotLatencies draws the latency of calls over the throughput, for each key size. Each operation
+// of weft and of each peer is a line, and the size of batches grows along it.
 func plotLatencies(res *Result) []Plot {
 	var plots []Plot
 	for _, row := range res.Rows {

@@ -77,18 +77,18 @@ func gphashRecovery(ctx context.Context, r *runner, keys int) (err error) {
 	}{{"open_clean", path, false, 0}, {"open_crashed", crashed, false, 0}, {"open_verified", path, true, values}} {
 		bytes := levels + open.bytes
 		var runs []opening
-		took, err := r.repeat(ctx, r.Runs, func() (time.Duration, error) {
+		elapsed, err := r.repeat(ctx, r.Runs, func() (time.Duration, error) {
 			o, err := g.reopen(ctx, open.path, open.op == "open_crashed", open.verify)
 			runs = append(runs, o)
-			return o.took, err
+			return o.elapsed, err
 		})
 		if err != nil {
 			return fmt.Errorf("%s: %w", open.op, err)
 		}
 		row := Row{
 			Structure: gphashName, Op: open.op, KeyBits: 64, ValueBits: 8 * valueSize, N: g.stats.Slots, Keys: keys, Load: g.stats.LoadFactor,
-			TableBytes: bytes, Seconds: took.Seconds(), OpsPerS: roofline.Rate(bytes, took), Unit: "B/s", Limit: r.poolCopy(),
-			Parts: medianRun(runs, func(o opening) time.Duration { return o.took }).parts(),
+			TableBytes: bytes, Seconds: elapsed.Seconds(), OpsPerS: roofline.Rate(bytes, elapsed), Unit: "B/s", Limit: r.poolCopy(),
+			Parts: medianRun(runs, func(o opening) time.Duration { return o.elapsed }).parts(),
 		}
 		r.add(row)
 		recovered := medianRun(runs, opening.recovery).recovery()
@@ -100,8 +100,8 @@ func gphashRecovery(ctx context.Context, r *runner, keys int) (err error) {
 
 // opening is the time of opening a pool.
 type opening struct {
-	took  time.Duration
-	times gphash.Times
+	elapsed time.Duration
+	times   gphash.Times
 }
 
 func (o opening) recovery() time.Duration { return o.times.Recovery() }
@@ -110,31 +110,31 @@ func (o opening) recovery() time.Duration { return o.times.Recovery() }
 func (o opening) parts() (parts []Part) {
 	t := &o.times
 	for _, p := range []struct {
-		name string
-		took time.Duration
+		name    string
+		elapsed time.Duration
 	}{{"file", t.File}, {"map", t.Map}, {"kernels", t.Kernels}, {"replay", t.Replay}, {"mirror", t.Mirror}, {"inspect", t.Inspect}, {"space", t.Space}, {"resize", t.Resize}} {
-		if p.took > 0 {
-			parts = append(parts, Part{p.name, p.took.Seconds()})
+		if p.elapsed > 0 {
+			parts = append(parts, Part{p.name, p.elapsed.Seconds()})
 		}
 	}
 	return parts
 }
 
 // medianRun returns the median run by some time.
-func medianRun(runs []opening, by func(opening) time.Duration) opening {
-	sorted := slices.SortedFunc(slices.Values(runs), func(a, b opening) int { return cmp.Compare(by(a), by(b)) })
+func medianRun(runs []opening, duration func(opening) time.Duration) opening {
+	sorted := slices.SortedFunc(slices.Values(runs), func(a, b opening) int { return cmp.Compare(duration(a), duration(b)) })
 	return sorted[len(sorted)/2]
 }
 
 // reopen opens the pool and closes it, or restores a crashed one. It returns the time of opening.
 func (g *growth) reopen(ctx context.Context, path string, crashed, verify bool) (o opening, err error) {
 	if crashed {
-		again := path + ".again"
-		if err := copyFile(again, path); err != nil {
+		restored := path + ".again"
+		if err := copyFile(restored, path); err != nil {
 			return o, err
 		}
-		path = again
-		defer func() { err = errors.Join(err, os.Remove(again)) }()
+		path = restored
+		defer func() { err = errors.Join(err, os.Remove(restored)) }()
 	}
 	start := time.Now()
 	x, report, err := gphash.Open(ctx, path, g.Device, gphash.OpenOptions{Verify: verify})

@@ -145,15 +145,15 @@ func (c *crash) measure(ctx context.Context, name string, o gphash.OpenOptions) 
 	_, err := roofline.Median(ctx, c.Runs, func() (time.Duration, error) {
 		run, err := c.open(ctx, o)
 		runs = append(runs, run)
-		return run.took, err
+		return run.elapsed, err
 	})
 	if err != nil {
 		return err
 	}
 	runs = runs[1:] // the first one warms up
-	all := medianRun(runs, func(o opening) time.Duration { return o.took })
+	all := medianRun(runs, func(o opening) time.Duration { return o.elapsed })
 	recovered := medianRun(runs, opening.recovery)
-	c.add(c.row(name, "open", all.took, all.parts()))
+	c.add(c.row(name, "open", all.elapsed, all.parts()))
 	only := recovered
 	only.times.File, only.times.Map, only.times.Kernels = 0, 0, 0
 	row := c.row(name, "recovery", recovered.recovery(), only.parts())
@@ -164,11 +164,11 @@ func (c *crash) measure(ctx context.Context, name string, o gphash.OpenOptions) 
 	return nil
 }
 
-func (c *crash) row(name, op string, took time.Duration, parts []Part) Row {
+func (c *crash) row(name, op string, elapsed time.Duration, parts []Part) Row {
 	bytes := c.stats.Slots * slotSize(8)
 	return Row{
 		Structure: name, Op: op, KeyBits: 64, ValueBits: 64, N: c.stats.Slots, Keys: c.keys, Load: c.stats.LoadFactor,
-		TableBytes: bytes, Seconds: took.Seconds(), OpsPerS: roofline.Rate(bytes, max(took, 1)), Unit: "B/s", Limit: c.poolCopy(), Parts: parts,
+		TableBytes: bytes, Seconds: elapsed.Seconds(), OpsPerS: roofline.Rate(bytes, max(elapsed, 1)), Unit: "B/s", Limit: c.poolCopy(), Parts: parts,
 	}
 }
 

@@ -16,10 +16,10 @@ import (
 const onDevice = ` Batches lie in the memory of the GPU, and so do results; the host's clock runs until all is done.`
 
 // clocked is a byteMap that measures its last call itself, because part of it does not count.
-type clocked interface{ took() time.Duration }
+type clocked interface{ callTime() time.Duration }
 
-// residence holds what batches in the memory of a GPU need, for one index after the other.
-type residence struct {
+// deviceBatches holds what batches in the memory of a GPU need, for one index after the other.
+type deviceBatches struct {
 	*runner
 	keySize int
 	all     deviceRows
@@ -34,9 +34,9 @@ type deviceRows struct {
 	ok         device.Slice[bool]
 }
 
-// newResidence makes columns of n rows.
-func (r *runner) newResidence(keySize, n int) (d *residence, err error) {
-	d = &residence{runner: r, keySize: keySize}
+// newDeviceBatches makes columns of n rows.
+func (r *runner) newDeviceBatches(keySize, n int) (d *deviceBatches, err error) {
+	d = &deviceBatches{runner: r, keySize: keySize}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, d.free())
@@ -58,26 +58,26 @@ func (r *runner) newResidence(keySize, n int) (d *residence, err error) {
 	return d, err
 }
 
-func (d *residence) free() error {
+func (d *deviceBatches) free() error {
 	return d.runner.free(&d.all.kinds, &d.all.keys, &d.all.vals, &d.all.ok, &d.count)
 }
 
-func (d *residence) took() time.Duration { return d.last }
+func (d *deviceBatches) callTime() time.Duration { return d.last }
 
-// bring copies the first n rows of the given columns to the GPU.
-func (d *residence) bring(ctx context.Context, n int, kinds []weft.OpKind, keys, values []byte) (deviceRows, error) {
+// upload copies the first n rows of the given columns to the GPU.
+func (d *deviceBatches) upload(ctx context.Context, n int, kinds []weft.OpKind, keys, values []byte) (deviceRows, error) {
 	b := deviceRows{d.all.kinds.Sub(0, n), d.all.keys.Sub(0, n*d.keySize), d.all.vals.Sub(0, n*valueSize), d.all.ok.Sub(0, n)}
 	return b, errors.Join(b.kinds.CopyFrom(d.stream, kinds), b.keys.CopyFrom(d.stream, keys), b.vals.CopyFrom(d.stream, values),
 		d.stream.Fill(d.count.Ptr(), 0, 2), d.stream.Sync(ctx))
 }
 
-// fetch copies results back.
-func (d *residence) fetch(ctx context.Context, b deviceRows, values []byte, ok []bool) error {
+// download copies results back.
+func (d *deviceBatches) download(ctx context.Context, b deviceRows, values []byte, ok []bool) error {
 	return errors.Join(b.vals.CopyTo(ctx, d.stream, values), b.ok.CopyTo(ctx, d.stream, ok))
 }
 
 // time returns the time to submit work to the stream and to complete it.
-func (d *residence) time(ctx context.Context, submit func() error) (time.Duration, error) {
+func (d *deviceBatches) time(ctx context.Context, submit func() error) (time.Duration, error) {
 	start := time.Now()
 	err := submit()
 	if err == nil {
@@ -100,7 +100,7 @@ type deviceMap interface {
 // resident is an index on a GPU with batches in its memory.
 type resident struct {
 	deviceMap
-	*residence
+	*deviceBatches
 	// located, if not nil, receives the time of each batch of lookups without values.
 	located *[]time.Duration
 }
@@ -116,7 +116,7 @@ func (m resident) counted(ctx context.Context, call func() error) (n int, err er
 }
 
 func (m resident) Put(ctx context.Context, keys, values []byte) (inserted int, err error) {
-	b, err := m.bring(ctx, len(keys)/m.keySize, nil, keys, values)
+	b, err := m.upload(ctx, len(keys)/m.keySize, nil, keys, values)
 	if err != nil {
 		return 0, err
 	}
@@ -124,11 +124,11 @@ func (m resident) Put(ctx context.Context, keys, values []byte) (inserted int, e
 }
 
 func (m resident) Get(ctx context.Context, keys, values []byte, found []bool) (hits int, err error) {
-	b, err := m.bring(ctx, len(found), nil, keys, nil)
+	b, err := m.upload(ctx, len(found), nil, keys, nil)
 	if err == nil && m.located != nil {
-		var took time.Duration
-		took, err = m.time(ctx, func() error { return m.ContainsOn(m.stream, b.keys, b.ok) })
-		*m.located = append(*m.located, took)
+		var elapsed time.Duration
+		elapsed, err = m.time(ctx, func() error { return m.ContainsOn(m.stream, b.keys, b.ok) })
+		*m.located = append(*m.located, elapsed)
 	}
 	if err != nil {
 		return 0, err
@@ -136,25 +136,25 @@ func (m resident) Get(ctx context.Context, keys, values []byte, found []bool) (h
 	if hits, err = m.counted(ctx, func() error { return m.GetOn(m.stream, b.keys, b.vals, b.ok, m.count) }); err != nil {
 		return 0, err
 	}
-	return hits, m.fetch(ctx, b, values, found)
+	return hits, m.download(ctx, b, values, found)
 }
 
 func (m resident) Apply(ctx context.Context, kinds []weft.OpKind, keys, values []byte, ok []bool) error {
-	b, err := m.bring(ctx, len(kinds), kinds, keys, values)
+	b, err := m.upload(ctx, len(kinds), kinds, keys, values)
 	if err != nil {
 		return err
 	}
 	if _, err := m.counted(ctx, func() error { return m.ApplyOn(m.stream, b.kinds, b.keys, b.vals, b.ok) }); err != nil {
 		return err
 	}
-	return m.fetch(ctx, b, values, ok)
+	return m.download(ctx, b, values, ok)
 }
 
 // assisted is an index on the host that serves a program on a GPU. Batches and results are copied
 // through page-locked memory.
 type assisted struct {
 	byteMap
-	*residence
+	*deviceBatches
 	host   hostRows
 	copies []time.Duration // time of the copies of each call
 }
@@ -168,7 +168,7 @@ type hostRows struct {
 
 // newHostRows makes as many rows as the GPU has. undo, never nil, frees them when no copy uses
 // them.
-func (d *residence) newHostRows() (h hostRows, undo func() error, err error) {
+func (d *deviceBatches) newHostRows() (h hostRows, undo func() error, err error) {
 	n := d.all.ok.Len()
 	all, err := d.Device.AllocHost(n * (1 + d.keySize + valueSize + 1))
 	if err != nil {
@@ -186,15 +186,15 @@ func (h hostRows) first(n int) hostRows {
 	return hostRows{h.kinds[:n], h.keys[:n*len(h.keys)/len(h.ok)], h.vals[:n*valueSize], h.ok[:n]}
 }
 
-// travel is a column to copy: its memory on the host and on the GPU.
-type travel struct {
+// transfer is a column to copy: its memory on the host and on the GPU.
+type transfer struct {
 	host []byte
 	gpu  device.Ptr
 }
 
 // call measures an operation of the host between the copies of columns to and from it.
-func (m *assisted) call(ctx context.Context, there []travel, work func() error, back []travel) error {
-	out, err := m.copy(ctx, there, func(t travel) error { return m.stream.CopyOutAsync(t.host, t.gpu) })
+func (m *assisted) call(ctx context.Context, toDevice []transfer, work func() error, fromDevice []transfer) error {
+	out, err := m.copy(ctx, toDevice, func(t transfer) error { return m.stream.CopyOutAsync(t.host, t.gpu) })
 	if err != nil {
 		return err
 	}
@@ -202,15 +202,15 @@ func (m *assisted) call(ctx context.Context, there []travel, work func() error, 
 	if err := work(); err != nil {
 		return err
 	}
-	took := time.Since(start)
-	in, err := m.copy(ctx, back, func(t travel) error { return m.stream.CopyInAsync(t.gpu, t.host) })
+	elapsed := time.Since(start)
+	in, err := m.copy(ctx, fromDevice, func(t transfer) error { return m.stream.CopyInAsync(t.gpu, t.host) })
 	m.copies = append(m.copies, out+in)
-	m.last = out + took + in
+	m.last = out + elapsed + in
 	return err
 }
 
 // copy copies columns and returns the time.
-func (m *assisted) copy(ctx context.Context, columns []travel, one func(travel) error) (time.Duration, error) {
+func (m *assisted) copy(ctx context.Context, columns []transfer, one func(transfer) error) (time.Duration, error) {
 	return m.time(ctx, func() (err error) {
 		for _, t := range columns {
 			err = errors.Join(err, one(t))
@@ -221,12 +221,12 @@ func (m *assisted) copy(ctx context.Context, columns []travel, one func(travel) 
 
 func (m *assisted) Put(ctx context.Context, keys, values []byte) (inserted int, err error) {
 	n := len(keys) / m.keySize
-	b, err := m.bring(ctx, n, nil, keys, values)
+	b, err := m.upload(ctx, n, nil, keys, values)
 	if err != nil {
 		return 0, err
 	}
 	h := m.host.first(n)
-	err = m.call(ctx, []travel{{h.keys, b.keys.Ptr()}, {h.vals, b.vals.Ptr()}}, func() (err error) {
+	err = m.call(ctx, []transfer{{h.keys, b.keys.Ptr()}, {h.vals, b.vals.Ptr()}}, func() (err error) {
 		inserted, err = m.byteMap.Put(ctx, h.keys, h.vals)
 		return err
 	}, nil)
@@ -234,32 +234,32 @@ func (m *assisted) Put(ctx context.Context, keys, values []byte) (inserted int, 
 }
 
 func (m *assisted) Get(ctx context.Context, keys, values []byte, found []bool) (hits int, err error) {
-	b, err := m.bring(ctx, len(found), nil, keys, nil)
+	b, err := m.upload(ctx, len(found), nil, keys, nil)
 	if err != nil {
 		return 0, err
 	}
 	h := m.host.first(len(found))
-	err = m.call(ctx, []travel{{h.keys, b.keys.Ptr()}}, func() (err error) {
+	err = m.call(ctx, []transfer{{h.keys, b.keys.Ptr()}}, func() (err error) {
 		hits, err = m.byteMap.Get(ctx, h.keys, h.vals, h.ok)
 		return err
-	}, []travel{{h.vals, b.vals.Ptr()}, {device.Bytes(h.ok), b.ok.Ptr()}})
+	}, []transfer{{h.vals, b.vals.Ptr()}, {device.Bytes(h.ok), b.ok.Ptr()}})
 	if err != nil {
 		return 0, err
 	}
-	return hits, m.fetch(ctx, b, values, found)
+	return hits, m.download(ctx, b, values, found)
 }
 
 func (m *assisted) Apply(ctx context.Context, kinds []weft.OpKind, keys, values []byte, ok []bool) error {
-	b, err := m.bring(ctx, len(kinds), kinds, keys, values)
+	b, err := m.upload(ctx, len(kinds), kinds, keys, values)
 	if err != nil {
 		return err
 	}
 	h := m.host.first(len(kinds))
-	err = m.call(ctx, []travel{{device.Bytes(h.kinds), b.kinds.Ptr()}, {h.keys, b.keys.Ptr()}, {h.vals, b.vals.Ptr()}},
+	err = m.call(ctx, []transfer{{device.Bytes(h.kinds), b.kinds.Ptr()}, {h.keys, b.keys.Ptr()}, {h.vals, b.vals.Ptr()}},
 		func() error { return m.byteMap.Apply(ctx, h.kinds, h.keys, h.vals, h.ok) },
-		[]travel{{h.vals, b.vals.Ptr()}, {device.Bytes(h.ok), b.ok.Ptr()}})
+		[]transfer{{h.vals, b.vals.Ptr()}, {device.Bytes(h.ok), b.ok.Ptr()}})
 	if err != nil {
 		return err
 	}
-	return m.fetch(ctx, b, values, ok)
+	return m.download(ctx, b, values, ok)
 }

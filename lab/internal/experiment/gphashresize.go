@@ -29,13 +29,13 @@ var resizePolicies = []struct {
 	is   gphash.Resize
 }{{"Stop", gphash.Stop}, {"Beside", gphash.Beside}}
 
-// leastResized is the smallest number of keys with which an index grows.
-const leastResized = 64
+// minResized is the smallest number of keys with which an index grows.
+const minResized = 64
 
 func runGPHashResize(ctx context.Context, r *runner) error {
 	n, err := r.gphashKeys(1<<20, 1<<21, 8)
-	if err == nil && n < leastResized {
-		err = tooFew(n, leastResized)
+	if err == nil && n < minResized {
+		err = errTooFew(n, minResized)
 	}
 	if err != nil {
 		return err
@@ -68,15 +68,15 @@ func gphashResize(ctx context.Context, r *runner, name string, policy gphash.Res
 	var resizes []Row
 	for g.keys < n {
 		before := g.stats
-		took, err := g.insert(ctx, min(batch, n-g.keys))
+		elapsed, err := g.insert(ctx, min(batch, n-g.keys))
 		if err != nil {
 			return err
 		}
-		times = append(times, took)
+		times = append(times, elapsed)
 		if g.stats.Resizes > before.Resizes && policy == gphash.Stop {
 			resizes = append(resizes, Row{
 				Structure: name, Op: "resize", KeyBits: 64, ValueBits: 8 * valueSize, N: before.Keys, Keys: before.Keys, Load: before.LoadFactor,
-				Buckets: (g.stats.Slots - g.stats.Slots/3) / 8, Seconds: took.Seconds(), OpsPerS: roofline.Rate(before.Keys, took), Limit: r.poolSwap(),
+				Buckets: (g.stats.Slots - g.stats.Slots/3) / 8, Seconds: elapsed.Seconds(), OpsPerS: roofline.Rate(before.Keys, elapsed), Limit: r.poolSwap(),
 			})
 		}
 	}

@@ -16,7 +16,7 @@ import (
 // CPU the persistent index is alone; gphash-baselines has its peers there.
 type rivals struct {
 	*runner
-	residence *residence // nil on a CPU
+	residence *deviceBatches // nil on a CPU
 	rows      hostRows
 	host      *runner // makes indexes that work on the host
 	undo      []func() error
@@ -28,8 +28,8 @@ type rival struct {
 	host bool // works on the host, for a program on a GPU
 }
 
-// gphashAlone is the index with its default hash.
-var gphashAlone = persistentPeer{gphashName, true, func(r *runner, path string, keySize, n, batch int) (deviceMap, error) {
+// gphashPeer is the index with its default hash.
+var gphashPeer = persistentPeer{gphashName, true, func(r *runner, path string, keySize, n, batch int) (deviceMap, error) {
 	return gphash.Create(path, r.Device, r.gphashOptions(keySize, n, batch))
 }}
 
@@ -44,7 +44,7 @@ func (r *runner) newRivals(keySize, rows int) (v *rivals, err error) {
 			err = errors.Join(err, v.close())
 		}
 	}()
-	if v.residence, err = r.newResidence(keySize, rows); err != nil {
+	if v.residence, err = r.newDeviceBatches(keySize, rows); err != nil {
 		return v, err
 	}
 	v.undo = append(v.undo, v.residence.free)
@@ -75,10 +75,10 @@ func (v *rivals) close() (err error) {
 // rivalsOn returns all rivals for this kind of device. The first is the subject of experiments.
 func (r *runner) rivalsOn() []rival {
 	if !r.onGPU() {
-		return []rival{{gphashAlone, false}}
+		return []rival{{gphashPeer, false}}
 	}
 	clevel, slab := persistentPeers[1], persistentPeers[2]
-	return []rival{{gphashAlone, false}, {clevel, false}, {slab, false}, {gphashAlone, true}, {clevel, true}}
+	return []rival{{gphashPeer, false}, {clevel, false}, {slab, false}, {gphashPeer, true}, {clevel, true}}
 }
 
 func (p *rival) label() string {
@@ -103,7 +103,7 @@ func (v *rivals) measure(p rival, keySize, n, batch int, do func(s *session, ind
 	var table byteMap = x
 	switch {
 	case p.host:
-		table = &assisted{byteMap: x, residence: v.residence, host: v.rows}
+		table = &assisted{byteMap: x, deviceBatches: v.residence, host: v.rows}
 	case v.residence != nil:
 		table = resident{x, v.residence, nil}
 	}
@@ -117,7 +117,7 @@ func (v *rivals) measure(p rival, keySize, n, batch int, do func(s *session, ind
 // ---- deletes of batches in the memory of a GPU ----------------------------------------
 
 func (m resident) Delete(ctx context.Context, keys []byte, deleted []bool) (n int, err error) {
-	b, err := m.bring(ctx, len(deleted), nil, keys, nil)
+	b, err := m.upload(ctx, len(deleted), nil, keys, nil)
 	if err != nil {
 		return 0, err
 	}
@@ -129,15 +129,15 @@ func (m resident) Delete(ctx context.Context, keys []byte, deleted []bool) (n in
 }
 
 func (m *assisted) Delete(ctx context.Context, keys []byte, deleted []bool) (n int, err error) {
-	b, err := m.bring(ctx, len(deleted), nil, keys, nil)
+	b, err := m.upload(ctx, len(deleted), nil, keys, nil)
 	if err != nil {
 		return 0, err
 	}
 	h := m.host.first(len(deleted))
-	err = m.call(ctx, []travel{{h.keys, b.keys.Ptr()}}, func() (err error) {
+	err = m.call(ctx, []transfer{{h.keys, b.keys.Ptr()}}, func() (err error) {
 		n, err = m.byteMap.Delete(ctx, h.keys, h.ok)
 		return err
-	}, []travel{{device.Bytes(h.ok), b.ok.Ptr()}})
+	}, []transfer{{device.Bytes(h.ok), b.ok.Ptr()}})
 	if err != nil {
 		return 0, err
 	}
@@ -153,8 +153,8 @@ func countTrue(all []bool) (n int) {
 	return n
 }
 
-// bySideOf is the note on peers in the texts of experiments with rivals.
-const bySideOf = ` On a GPU batches lie in its memory, and so do results; the clock of the host runs until all is done. The peers of gphash-baselines do the
+// peersDoc is the note on peers in the texts of experiments with rivals.
+const peersDoc = ` On a GPU batches lie in its memory, and so do results; the clock of the host runs until all is done. The peers of gphash-baselines do the
 same there, each in a pool of its own mapped in the same way: Clevel hashing, a thread for each operation (clevel), and a slab hash with its undo log, a
 warp for each. "host" is the index, and Clevel hashing, on all cores of the host, at work for the GPU: batches are copied to it, and results back, through
 page-locked memory, which counts (the paper's CPU-assisted data management). The peers are made for all records and do not grow, which costs the paper's, hash

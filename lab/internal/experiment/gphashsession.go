@@ -102,8 +102,8 @@ func (s *session) fill() {
 // onCores splits [0, n) into parts and runs them on all cores, so that untimed work takes little of
 // a run.
 func onCores(n int, part func(lo, hi int)) {
-	const least = 1 << 9 // about 20 us of work
-	cores := max(min(runtime.GOMAXPROCS(0), n/least), 1)
+	const minPart = 1 << 9 // about 20 us of work
+	cores := max(min(runtime.GOMAXPROCS(0), n/minPart), 1)
 	var wg sync.WaitGroup
 	for c := range cores {
 		wg.Go(func() { part(c*n/cores, (c+1)*n/cores) })
@@ -120,21 +120,21 @@ func (s *session) run(ctx context.Context, q *workload.Requests, n, batch int) (
 
 // runBrief runs as many of n requests as fit in the time limit, and returns their number.
 func (s *session) runBrief(ctx context.Context, q *workload.Requests, n, batch int) ([]time.Duration, int, error) {
-	times, err := s.runFor(ctx, s.patience(), q, s.brief(n, batch), batch)
+	times, err := s.runFor(ctx, s.timeLimit(), q, s.brief(n, batch), batch)
 	return times, min(s.brief(n, batch), len(times)*batch), err
 }
 
 // runFor is run with a time limit, after which no batch begins.
-func (s *session) runFor(ctx context.Context, patience time.Duration, q *workload.Requests, n, batch int) ([]time.Duration, error) {
+func (s *session) runFor(ctx context.Context, timeLimit time.Duration, q *workload.Requests, n, batch int) ([]time.Duration, error) {
 	var times []time.Duration
 	s.past = append(s.past, phase{s.at, q})
-	for lo := 0; lo < n && patience > 0; lo += batch {
+	for lo := 0; lo < n && timeLimit > 0; lo += batch {
 		s.translate(q, min(batch, n-lo))
 		s.fill()
 		start := time.Now()
 		err := s.call(ctx)
-		times = append(times, s.took(start))
-		patience -= times[len(times)-1]
+		times = append(times, s.callTime(start))
+		timeLimit -= times[len(times)-1]
 		if err != nil {
 			return nil, err
 		}
@@ -146,10 +146,10 @@ func (s *session) runFor(ctx context.Context, patience time.Duration, q *workloa
 	return times, nil
 }
 
-// took returns the time of the call that began at start.
-func (s *session) took(start time.Time) time.Duration {
+// callTime returns the time of the call that began at start.
+func (s *session) callTime(start time.Time) time.Duration {
 	if t, ok := s.table.(clocked); ok {
-		return t.took()
+		return t.callTime()
 	}
 	return time.Since(start)
 }
@@ -290,7 +290,7 @@ func (s *session) plausible(i int) bool {
 
 // oldest returns the stamp of the oldest write of a record that a read may find, if the record was
 // present before the batch.
-func (s *session) oldest(record uint64) (stamp uint64, there bool) {
+func (s *session) oldest(record uint64) (stamp uint64, present bool) {
 	if record >= uint64(len(s.stamps)) {
 		return 0, false
 	}

@@ -19,7 +19,7 @@ var gphashKeySizeExperiment = Experiment{
 	Doc: `After figure 12a of the GPHash paper: YCSB C (reads) and A (half updates), batches of 2^12, on an index of 2^19 records
 (2^20 on a GPU) whose keys have 8 to 128 bytes. speedup is that of the median call over keys of 8 bytes, in the fastest of several rounds, as many as fit into 40 s, in each of which all have their turn. Longer keys are compared
 only where their 64-bit hashes agree, but whoever reads the record reads the key, too. In the paper GPHash loses 13.1 % from 8
-to 128 bytes, and a slab hash, which compares whole keys, 38.6 %.` + bySideOf + hostMemory,
+to 128 bytes, and a slab hash, which compares whole keys, 38.6 %.` + peersDoc + hostMemory,
 	run:   runGPHashKeySize,
 	plots: plotSweep("bytes of a key", func(row Row) float64 { return float64(row.KeyBits / 8) }),
 }
@@ -30,7 +30,7 @@ var gphashSkewExperiment = Experiment{
 	Title: "The persistent index over the skew of requests",
 	Doc: `After figure 12b of the GPHash paper: YCSB C (reads) and A (half updates), batches of 2^12, on an index of 2^19 records
 (2^20 on a GPU) with keys of 8 bytes, which are asked for by Zipf distributions of exponents from 0, all alike, to .99. speedup
-is that of the median call over exponent 0, in the fastest of several rounds. What skew brings a CPU are its caches; updates of one record must run one after the other.` + bySideOf + hostMemory,
+is that of the median call over exponent 0, in the fastest of several rounds. What skew brings a CPU are its caches; updates of one record must run one after the other.` + peersDoc + hostMemory,
 	run:   runGPHashSkew,
 	plots: plotSweep("exponent of the Zipf distribution", func(row Row) float64 { return row.Theta }),
 }
@@ -85,7 +85,7 @@ func (r *runner) sweep(ctx context.Context, n, points int, at func(i int) (keySi
 			return err
 		}
 	}
-	r.apart = true
+	r.perStructure = true
 	return r.inTurns(points*len(all), func(i int) (rows []Row, err error) {
 		keySize, theta := at(i / len(all))
 		p := all[i%len(all)]
@@ -131,7 +131,7 @@ func (r *runner) inTurns(n int, measure func(i int) ([]Row, error)) error {
 	rounds := make([][][]Row, n) // by setting and row
 	start := time.Now()
 	for round := range r.Runs {
-		if took := time.Since(start); !r.chosen && round > 0 && took+took/time.Duration(round) > inTurnsFor/time.Duration(max(r.parts, 1)) {
+		if elapsed := time.Since(start); !r.chosen && round > 0 && elapsed+elapsed/time.Duration(round) > inTurnsFor/time.Duration(max(r.parts, 1)) {
 			break
 		}
 		r.result.Parameters["rounds"] = round + 1
@@ -155,7 +155,7 @@ func (r *runner) inTurns(n int, measure func(i int) ([]Row, error)) error {
 		for _, of := range rows {
 			row := slices.MinFunc(of, func(a, b Row) int { return cmp.Compare(a.Latency.P50, b.Latency.P50) })
 			c := call{"", row.Op, row.Batch}
-			if r.apart {
+			if r.perStructure {
 				c.structure = row.Structure
 			}
 			if first[c] == 0 {

@@ -23,7 +23,7 @@ index. Records are asked for by a Zipf distribution of exponent .99, whatever th
 the records (four times with --full; on a GPU 2^18, or eight batches, or for a second, without) are run at each size of batches; sizes of which one batch
 would take about a second or more are left out then. latency is that of a call, which is
 also that of each of its operations. A mix is limited by random reads of 64 bytes for what it reads and random
-compare-and-swaps for what it writes.` + bySideOf + hostMemory,
+compare-and-swaps for what it writes.` + peersDoc + hostMemory,
 	run:   runGPHashYCSB,
 	plots: plotLatencies,
 }
@@ -48,11 +48,11 @@ func (r *runner) batchSizes(n int) []int {
 }
 
 // paperSize returns the number of records on a GPU: the paper's, or one for a run of a minute.
-func (r *runner) paperSize(least int) int {
+func (r *runner) paperSize(minSize int) int {
 	if r.Scale == Full {
 		return 1 << 24
 	}
-	return least
+	return minSize
 }
 
 // brief returns how many of n operations in batches of one size are measured.
@@ -63,10 +63,10 @@ func (r *runner) brief(n, batch int) int {
 	return min(n, max(1<<18, 8*batch))
 }
 
-// patience returns the approximate time limit for the calls of a row. Peers on a GPU run updates of
-// one hot key one after the other, 40,000 per second, so one of their rows would take longer than
-// all others together.
-func (r *runner) patience() time.Duration {
+// timeLimit returns the approximate time limit for the calls of a row. Peers on a GPU run updates
+// of one hot key one after the other, 40,000 per second, so one of their rows would take longer
+// than all others together.
+func (r *runner) timeLimit() time.Duration {
 	if r.Scale == Full || !r.onGPU() {
 		return math.MaxInt64
 	}
@@ -182,7 +182,7 @@ func (g *mixGroup) measure(ctx context.Context, s *session, structure string, x 
 				row.Load, row.Keys = stats.LoadFactor, stats.Keys
 			}
 			s.add(row)
-			if float64(2*batch)/row.OpsPerS > s.patience().Seconds() {
+			if float64(2*batch)/row.OpsPerS > s.timeLimit().Seconds() {
 				break // a larger batch would exceed the time limit of a row
 			}
 		}

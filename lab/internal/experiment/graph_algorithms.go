@@ -37,7 +37,7 @@ func withGraph[T device.Elem, G interface{ Free() error }](ctx context.Context, 
 
 func (t *graphTrial) algorithms(ctx context.Context) error {
 	t.step("graph-algorithms: %s", t.name)
-	took, err := t.clock(ctx, func() error { return nil }, func() error {
+	elapsed, err := t.clock(ctx, func() error { return nil }, func() error {
 		d, err := t.csr.Upload(t.stream)
 		if err != nil {
 			return err
@@ -47,7 +47,7 @@ func (t *graphTrial) algorithms(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.report("upload", t.csr.Arcs(), took, "arcs_4", Row{Structure: "csr"})
+	t.report("upload", t.csr.Arcs(), elapsed, "arcs_4", Row{Structure: "csr"})
 	hub := uint32(0)
 	for v := range uint32(t.csr.Vertices()) {
 		if t.csr.Degree(v) > t.csr.Degree(hub) {
@@ -102,7 +102,7 @@ func measured[T uint32 | uint64, G interface{ Free() error }](ctx context.Contex
 		return fmt.Errorf("%s: %w", op, err)
 	}
 	err := withGraph(ctx, t, upload, got, func(d G, column device.Slice[T]) error {
-		took, err := t.clock(ctx, func() error { return nil }, func() error { return run(d, column) })
+		elapsed, err := t.clock(ctx, func() error { return nil }, func() error { return run(d, column) })
 		if err == nil {
 			err = column.CopyTo(ctx, t.stream, got)
 		}
@@ -110,7 +110,7 @@ func measured[T uint32 | uint64, G interface{ Free() error }](ctx context.Contex
 			err = fmt.Errorf("%w: the result is not that of the host", errWrong)
 		}
 		if err == nil {
-			t.report(op, t.csr.Arcs(), took, "arcs_4", Row{Structure: "csr"})
+			t.report(op, t.csr.Arcs(), elapsed, "arcs_4", Row{Structure: "csr"})
 		}
 		return err
 	})

@@ -44,10 +44,10 @@ The limit is random compare-and-swaps of 64 bits in a region as large as the gra
 
 // edgeBatches measures batches that insert or delete edges, and undoes them before the next run.
 func (t *graphTrial) edgeBatches(ctx context.Context, op string, draw func(n int) graph.Edges, published []float64) error {
-	return t.layouts(ctx, true, true, func(g changing) error { return t.edgeBatchesOf(ctx, g, op, draw, published) })
+	return t.layouts(ctx, true, true, func(g changeableGraph) error { return t.edgeBatchesOf(ctx, g, op, draw, published) })
 }
 
-func (t *graphTrial) edgeBatchesOf(ctx context.Context, g changing, op string, draw func(n int) graph.Edges, published []float64) error {
+func (t *graphTrial) edgeBatchesOf(ctx context.Context, g changeableGraph, op string, draw func(n int) graph.Edges, published []float64) error {
 	for _, size := range t.batches(t.size(10, 16), t.size(18, 22), 2*t.csr.Arcs()) {
 		t.step("graph-%s: %s, %s, batches of %d", op, t.name, g.layout(), size)
 		row := Row{Structure: g.layout(), Batch: size}
@@ -62,7 +62,7 @@ func (t *graphTrial) edgeBatchesOf(ctx context.Context, g changing, op string, d
 }
 
 // edgeBatch measures one batch size.
-func (t *graphTrial) edgeBatch(ctx context.Context, g changing, op string, e graph.Edges, row Row) (err error) {
+func (t *graphTrial) edgeBatch(ctx context.Context, g changeableGraph, op string, e graph.Edges, row Row) (err error) {
 	from, err := device.Upload(t.stream, e.From)
 	if err != nil {
 		return err
@@ -84,8 +84,8 @@ func (t *graphTrial) edgeBatch(ctx context.Context, g changing, op string, e gra
 	if op == "delete" {
 		n = -n
 	}
-	changed := e.Where(done)
-	took, err := t.median(ctx, func() error {
+	changed := e.Filter(done)
+	elapsed, err := t.median(ctx, func() error {
 		_, err := undo(ctx, changed.From, changed.To, nil)
 		return err
 	}, func() error { return on(t.stream, from, to) })
@@ -104,7 +104,7 @@ func (t *graphTrial) edgeBatch(ctx context.Context, g changing, op string, e gra
 	if err != nil {
 		return err
 	}
-	t.report(op, len(e.From), took, roofline.CAS64, row)
+	t.report(op, len(e.From), elapsed, roofline.CAS64, row)
 	return nil
 }
 
@@ -133,5 +133,5 @@ func plotBatches(res *Result, op, name, title string) []Plot {
 			p.Series[len(p.Series)-1].Published = true
 		}
 	}
-	return drawn(p)
+	return nonEmpty(p)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/weftgo/weft/slab"
 )
 
-// changing has the methods that experiments need of a changing graph, in any layout.
-type changing interface {
+// changeableGraph has the methods that experiments need of a changing graph, in any layout.
+type changeableGraph interface {
 	Insert(ctx context.Context, from, to []uint32, inserted []bool) (int, error)
 	Delete(ctx context.Context, from, to []uint32, deleted []bool) (int, error)
 	Edges() int
@@ -53,7 +53,7 @@ func (g rowGraph) hasOn(s *device.Stream, from, to device.Slice[uint32], found d
 
 func (g rowGraph) insertVertices(ctx context.Context, ids []uint32) error {
 	n, err := g.InsertVertices(ctx, ids)
-	return wantOf(err, "vertices inserted", n, len(ids))
+	return checkCount(err, "vertices inserted", n, len(ids))
 }
 
 func (g rowGraph) deletedOf(vertices, _ int) int { return vertices }
@@ -93,7 +93,7 @@ func (g slabGraph) memory(ctx context.Context) (int, float64, error) {
 	return 128*(s.BaseSlabs+s.Chained) + 4*s.BaseSlabs + 16*s.Vertices, s.Load, err
 }
 
-func wantOf(err error, what string, n, want int) error {
+func checkCount(err error, what string, n, want int) error {
 	if err == nil && n != want {
 		err = fmt.Errorf("%w: %d %s, want %d", errWrong, n, what, want)
 	}
@@ -110,10 +110,10 @@ func (t *graphTrial) tables(directed bool, load float64, name string) (slabGraph
 const slabLayout = "slab-graph"
 
 // layouts measures graphs of both layouts, one after the other, with all edges or with none.
-func (t *graphTrial) layouts(ctx context.Context, directed, full bool, measure func(g changing) error) error {
-	for _, open := range []func() (changing, error){
-		func() (changing, error) { g, err := t.empty(directed); return g, err },
-		func() (changing, error) { g, err := t.tables(directed, 0, slabLayout); return g, err },
+func (t *graphTrial) layouts(ctx context.Context, directed, full bool, measure func(g changeableGraph) error) error {
+	for _, open := range []func() (changeableGraph, error){
+		func() (changeableGraph, error) { g, err := t.empty(directed); return g, err },
+		func() (changeableGraph, error) { g, err := t.tables(directed, 0, slabLayout); return g, err },
 	} {
 		g, err := open()
 		if err != nil {
@@ -133,7 +133,7 @@ func (t *graphTrial) layouts(ctx context.Context, directed, full bool, measure f
 }
 
 // fill inserts all edges.
-func (t *graphTrial) fill(ctx context.Context, g changing) error {
+func (t *graphTrial) fill(ctx context.Context, g changeableGraph) error {
 	if err := g.insertVertices(ctx, sequence(t.csr.Vertices())); err != nil {
 		return err
 	}

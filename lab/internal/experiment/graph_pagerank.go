@@ -62,7 +62,7 @@ func (t *graphTrial) iterations(ctx context.Context) error {
 		return err
 	}
 	return withGraph(ctx, t, t.csr.Upload, got, func(d *graph.DeviceCSR, ranks device.Slice[uint64]) error {
-		took, err := t.clock(ctx, func() error { return nil }, func() error {
+		elapsed, err := t.clock(ctx, func() error { return nil }, func() error {
 			_, err := algo.PageRankOn(ctx, t.stream, d, ranks, o)
 			return err
 		})
@@ -73,7 +73,7 @@ func (t *graphTrial) iterations(ctx context.Context) error {
 			err = fmt.Errorf("%w: the ranks are not those of the host", errWrong)
 		}
 		if err == nil {
-			t.report("iteration", o.Iterations*t.csr.Arcs(), took, "arcs_4", Row{Structure: "csr"})
+			t.report("iteration", o.Iterations*t.csr.Arcs(), elapsed, "arcs_4", Row{Structure: "csr"})
 		}
 		return err
 	})
@@ -115,13 +115,13 @@ func (f *ranked) upload(e graph.Edges) (list graph.DeviceEdges, free func() erro
 
 // batch measures batches of one size, and undoes each.
 func (f *ranked) batch(ctx context.Context, size int) error {
-	e, none := f.random(size), graph.DeviceEdges{}
+	e, empty := f.random(size), graph.DeviceEdges{}
 	list, free, err := f.upload(e)
 	if err != nil {
 		return errors.Join(err, free())
 	}
 	var anew time.Duration
-	took, err := f.repeat(ctx, f.Runs, func() (time.Duration, error) {
+	elapsed, err := f.repeat(ctx, f.Runs, func() (time.Duration, error) {
 		if err := f.g.InsertOn(f.stream, list.From, list.To, list.Done); err != nil {
 			return 0, err
 		}
@@ -129,20 +129,20 @@ func (f *ranked) batch(ctx context.Context, size int) error {
 			return 0, err
 		}
 		start := time.Now()
-		_, err := f.ranking.Update(ctx, f.stream, f.g, list, none)
-		took := time.Since(start)
+		_, err := f.ranking.Update(ctx, f.stream, f.g, list, empty)
+		elapsed := time.Since(start)
 		if err == nil {
 			anew, err = f.anew(ctx)
 		}
 		if err == nil {
 			err = f.back(ctx, e, list)
 		}
-		return took, err
+		return elapsed, err
 	})
 	if err := errors.Join(err, free()); err != nil {
 		return err
 	}
-	f.report("follow", size, took, "arcs_8", Row{Batch: size, Speedup: figure(anew.Seconds() / took.Seconds())})
+	f.report("follow", size, elapsed, "arcs_8", Row{Batch: size, Speedup: figure(anew.Seconds() / elapsed.Seconds())})
 	f.report("anew", size, anew, "arcs_8", Row{Batch: size})
 	return nil
 }
@@ -153,7 +153,7 @@ func (f *ranked) back(ctx context.Context, e graph.Edges, list graph.DeviceEdges
 	if err := list.Done.CopyTo(ctx, f.stream, done); err != nil {
 		return err
 	}
-	fresh, free, err := f.upload(e.Where(done))
+	fresh, free, err := f.upload(e.Filter(done))
 	if err == nil {
 		err = f.g.DeleteOn(f.stream, fresh.From, fresh.To, fresh.Done)
 	}
@@ -172,7 +172,7 @@ func (f *ranked) anew(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	_, err = algo.PageRankOn(ctx, f.stream, c, f.column, nil)
-	took := time.Since(start)
+	elapsed := time.Since(start)
 	if err = errors.Join(err, c.Free()); err == nil {
 		err = f.column.CopyTo(ctx, f.stream, f.ranks)
 	}
@@ -190,5 +190,5 @@ func (f *ranked) anew(ctx context.Context) (time.Duration, error) {
 	if off > 2e-6*.85/.15 {
 		return 0, fmt.Errorf("%w: ranks that follow are %g from those that were computed anew", errWrong, off)
 	}
-	return took, nil
+	return elapsed, nil
 }

@@ -24,10 +24,10 @@ The limit of lookups is random reads of 64 bytes in a region as large as the gra
 }
 
 func (t *graphTrial) queries(ctx context.Context) error {
-	return t.layouts(ctx, true, true, func(g changing) error { return t.queriesOf(ctx, g) })
+	return t.layouts(ctx, true, true, func(g changeableGraph) error { return t.queriesOf(ctx, g) })
 }
 
-func (t *graphTrial) queriesOf(ctx context.Context, g changing) error {
+func (t *graphTrial) queriesOf(ctx context.Context, g changeableGraph) error {
 	t.step("graph-query: %s, %s", t.name, g.layout())
 	n := t.size(1<<18, 1<<24)
 	if t.N > 0 {
@@ -51,7 +51,7 @@ func (t *graphTrial) queriesOf(ctx context.Context, g changing) error {
 }
 
 // has measures edge lookups.
-func (t *graphTrial) has(ctx context.Context, g changing, op string, e graph.Edges) (err error) {
+func (t *graphTrial) has(ctx context.Context, g changeableGraph, op string, e graph.Edges) (err error) {
 	there := 0
 	for i, u := range e.From {
 		if t.csr.Has(u, e.To[i]) {
@@ -72,19 +72,19 @@ func (t *graphTrial) has(ctx context.Context, g changing, op string, e graph.Edg
 		return err
 	}
 	defer func() { err = errors.Join(err, t.free(&found)) }()
-	took, err := t.median(ctx, nil, func() error { return g.hasOn(t.stream, from, to, found) })
+	elapsed, err := t.median(ctx, nil, func() error { return g.hasOn(t.stream, from, to, found) })
 	if err == nil {
 		err = checkFlags(ctx, t.runner, found, op, there)
 	}
 	if err != nil {
 		return err
 	}
-	t.report(op, len(e.From), took, roofline.Read64, Row{Structure: g.layout(), HitRatio: figure(float64(there) / float64(len(e.From)))})
+	t.report(op, len(e.From), elapsed, roofline.Read64, Row{Structure: g.layout(), HitRatio: figure(float64(there) / float64(len(e.From)))})
 	return nil
 }
 
 // degrees measures reading degrees.
-func (t *graphTrial) degrees(ctx context.Context, g changing, vertices []uint32) (err error) {
+func (t *graphTrial) degrees(ctx context.Context, g changeableGraph, vertices []uint32) (err error) {
 	of, err := device.Upload(t.stream, vertices)
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ func (t *graphTrial) degrees(ctx context.Context, g changing, vertices []uint32)
 	if err != nil {
 		return err
 	}
-	took, err := t.median(ctx, nil, func() error { return g.DegreeOn(t.stream, of, degrees) })
+	elapsed, err := t.median(ctx, nil, func() error { return g.DegreeOn(t.stream, of, degrees) })
 	got := make([]uint32, len(vertices))
 	if err == nil {
 		err = degrees.CopyTo(ctx, t.stream, got)
@@ -107,12 +107,12 @@ func (t *graphTrial) degrees(ctx context.Context, g changing, vertices []uint32)
 			return fmt.Errorf("%w: vertex %d has %d neighbors, want %d", errWrong, v, got[i], t.csr.Degree(v))
 		}
 	}
-	t.report("degree", len(vertices), took, roofline.Read64, Row{Structure: g.layout()})
+	t.report("degree", len(vertices), elapsed, roofline.Read64, Row{Structure: g.layout()})
 	return nil
 }
 
 // rows measures copying the rows of all vertices.
-func (t *graphTrial) rows(ctx context.Context, g changing) (err error) {
+func (t *graphTrial) rows(ctx context.Context, g changeableGraph) (err error) {
 	all := make([]uint32, t.csr.Vertices())
 	for v := range all {
 		all[v] = uint32(v)
@@ -135,7 +135,7 @@ func (t *graphTrial) rows(ctx context.Context, g changing) (err error) {
 	if err != nil {
 		return err
 	}
-	took, err := t.median(ctx, nil, func() error { return g.RowsOn(t.stream, of, degrees, offsets, neighbors) })
+	elapsed, err := t.median(ctx, nil, func() error { return g.RowsOn(t.stream, of, degrees, offsets, neighbors) })
 	got := make([]uint32, t.csr.Arcs())
 	if err == nil {
 		err = neighbors.CopyTo(ctx, t.stream, got)
@@ -151,12 +151,12 @@ func (t *graphTrial) rows(ctx context.Context, g changing) (err error) {
 	if err != nil {
 		return err
 	}
-	t.report("rows", len(got), took, "arcs_8", Row{Structure: g.layout()})
+	t.report("rows", len(got), elapsed, "arcs_8", Row{Structure: g.layout()})
 	return nil
 }
 
 // sum adds up all neighbors by a user kernel.
-func (t *graphTrial) sum(ctx context.Context, g changing) (err error) {
+func (t *graphTrial) sum(ctx context.Context, g changeableGraph) (err error) {
 	if t.Device.Properties().Kind == device.CPU {
 		return nil
 	}
@@ -170,8 +170,8 @@ func (t *graphTrial) sum(ctx context.Context, g changing) (err error) {
 	}
 	defer func() { err = errors.Join(err, t.free(&sums)) }()
 	const times = 20 // View of sorted rows waits for the stream, which is then negligible
-	again := func() error { return t.stream.Fill(sums.Ptr(), 0, 4) }
-	took, err := t.median(ctx, again, func() error { return launch(ctx, sums, times) })
+	reset := func() error { return t.stream.Fill(sums.Ptr(), 0, 4) }
+	elapsed, err := t.median(ctx, reset, func() error { return launch(ctx, sums, times) })
 	var got [2]uint64
 	if err == nil {
 		err = sums.CopyTo(ctx, t.stream, got[:])
@@ -186,12 +186,12 @@ func (t *graphTrial) sum(ctx context.Context, g changing) (err error) {
 	if want *= times; got[0] != want {
 		return fmt.Errorf("%w: all neighbors add up to %d, want %d", errWrong, got[0], want)
 	}
-	t.report("sum", times*t.csr.Arcs(), took, "arcs_4", Row{Structure: g.layout()})
+	t.report("sum", times*t.csr.Arcs(), elapsed, "arcs_4", Row{Structure: g.layout()})
 	return nil
 }
 
 // summing returns a function that launches that kernel a number of times, for either layout.
-func (t *graphTrial) summing(g changing) (func(ctx context.Context, sums device.Slice[uint64], times int) error, error) {
+func (t *graphTrial) summing(g changeableGraph) (func(ctx context.Context, sums device.Slice[uint64], times int) error, error) {
 	if of, ok := g.(slabGraph); ok {
 		k, err := neighbors.OpenTables(t.Device, 0)
 		return func(ctx context.Context, sums device.Slice[uint64], times int) error {

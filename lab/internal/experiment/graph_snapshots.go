@@ -39,7 +39,7 @@ func (t *graphTrial) snapshots(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(release(), err) }()
-	take := func() error {
+	takeSnapshot := func() error {
 		s, err := g.Snapshot(ctx)
 		if err == nil {
 			held = append(held, s)
@@ -47,37 +47,37 @@ func (t *graphTrial) snapshots(ctx context.Context) (err error) {
 		return err
 	}
 	t.step("graph-snapshots: %s: taking one", t.name)
-	took, err := t.clock(ctx, release, take)
+	elapsed, err := t.clock(ctx, release, takeSnapshot)
 	if err == nil {
 		err = release()
 	}
 	if err != nil {
 		return err
 	}
-	t.report("snapshot", t.csr.Vertices(), took, "vertices_64", Row{})
-	h := &holding{graphTrial: t, g: g.Graph, take: take, release: release}
+	t.report("snapshot", t.csr.Vertices(), elapsed, "vertices_64", Row{})
+	h := &snapshotGraph{graphTrial: t, g: g.Graph, takeSnapshot: takeSnapshot, release: release}
 	return h.measure(ctx)
 }
 
-// holding is a graph that changes while snapshots of it are open.
-type holding struct {
+// snapshotGraph is a graph that changes while snapshots of it are open.
+type snapshotGraph struct {
 	*graphTrial
-	g             *graph.Graph
-	take, release func() error
-	size          int
-	from, to      device.Slice[uint32]
-	fresh         graph.Edges // of all batches
+	g                     *graph.Graph
+	takeSnapshot, release func() error
+	size                  int
+	from, to              device.Slice[uint32]
+	fresh                 graph.Edges // of all batches
 }
 
 // measure measures batches alongside no snapshot, one, and as many as there are batches.
-func (h *holding) measure(ctx context.Context) (err error) {
+func (h *snapshotGraph) measure(ctx context.Context) (err error) {
 	h.size = max(1, min(h.graphTrial.size(1<<12, 1<<20), h.csr.Arcs()/snapshotBatches))
 	all := h.random(snapshotBatches * h.size)
 	done := make([]bool, len(all.From))
 	if _, err := h.g.Insert(ctx, all.From, all.To, done); err != nil {
 		return err
 	}
-	h.fresh = all.Where(done)
+	h.fresh = all.Filter(done)
 	if h.from, err = device.Upload(h.stream, all.From); err != nil {
 		return err
 	}
@@ -86,39 +86,39 @@ func (h *holding) measure(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	var without time.Duration
+	var baseline time.Duration
 	for _, number := range []int{0, 1, snapshotBatches} {
 		h.step("graph-snapshots: %s: %d held", h.name, number)
-		took, row, err := h.held(ctx, number)
+		elapsed, row, err := h.held(ctx, number)
 		if err != nil {
 			return fmt.Errorf("with %d snapshots: %w", number, err)
 		}
 		if number == 0 {
-			without = took
+			baseline = elapsed
 		} else {
-			row.Speedup = figure(without.Seconds() / took.Seconds())
+			row.Speedup = figure(baseline.Seconds() / elapsed.Seconds())
 		}
-		h.report(fmt.Sprintf("insert_held_%d", number), snapshotBatches*h.size, took, roofline.CAS64, row)
+		h.report(fmt.Sprintf("insert_held_%d", number), snapshotBatches*h.size, elapsed, roofline.CAS64, row)
 	}
 	return nil
 }
 
 // held measures the batches alongside a number of snapshots.
-func (h *holding) held(ctx context.Context, number int) (took time.Duration, row Row, err error) {
+func (h *snapshotGraph) held(ctx context.Context, number int) (elapsed time.Duration, row Row, err error) {
 	row = Row{Batch: h.size}
-	took, err = h.median(ctx, func() error {
+	elapsed, err = h.median(ctx, func() error {
 		err := h.release()
 		if err == nil {
 			_, err = h.g.Delete(ctx, h.fresh.From, h.fresh.To, nil)
 		}
 		if err == nil && number > 0 {
-			err = h.take()
+			err = h.takeSnapshot()
 		}
 		return err
 	}, func() error {
 		for i := range snapshotBatches {
 			if i > 0 && number > 1 {
-				if err := h.take(); err != nil {
+				if err := h.takeSnapshot(); err != nil {
 					return err
 				}
 			}
@@ -144,9 +144,9 @@ func (h *holding) held(ctx context.Context, number int) (took time.Duration, row
 	}
 	row.BytesPerEntry = figure(open.BytesPerEdge())
 	if err := h.release(); err != nil || number == 0 {
-		return took, row, err
+		return elapsed, row, err
 	}
 	closed, err := h.g.Stats(ctx)
-	row.Samples = []float64{float64(open.LimboBytes), float64(closed.LimboBytes)}
-	return took, row, err
+	row.Samples = []float64{float64(open.RetiredBytes), float64(closed.RetiredBytes)}
+	return elapsed, row, err
 }

@@ -25,7 +25,7 @@ func TestGraphsOnGPU(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	conformance.NotRaced(t, ownTests)
+	conformance.SkipRaced(t, ownTests)
 	for _, e := range []Experiment{graphVerticesExperiment, graphQueryExperiment, graphAlgorithmsExperiment, graphSnapshotsExperiment, graphTrianglesExperiment} {
 		cfg := tiny(devicetest.OpenSim(t, nil))
 		cfg.N, cfg.Scale = 32, Quick
@@ -39,7 +39,7 @@ func TestGraphsOnGPU(t *testing.T) {
 
 // Every row identifies its graph. Generated graphs name the similar one of the thesis.
 func TestGraphShapes(t *testing.T) {
-	conformance.NotRaced(t, ownTests)
+	conformance.SkipRaced(t, ownTests)
 	file := filepath.Join(t.TempDir(), "ring.txt")
 	if err := os.WriteFile(file, []byte("0 1\n1 2\n2 3\n3 0\n0 0\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func TestGraphShapes(t *testing.T) {
 
 // Wherever the device fails, the error is returned and nothing leaks.
 func TestGraphFailures(t *testing.T) {
-	conformance.NotRaced(t, ownTests)
+	conformance.SkipRaced(t, ownTests)
 	for _, e := range graphExperiments() {
 		t.Run(e.Name, func(t *testing.T) { failEverywhere(t, e, devicetest.Open(t), 5) })
 	}

@@ -52,7 +52,7 @@ On a GPU the graph and the edges of a batch lie in its memory, and views, triang
 				p.point("rmat, "+row.Structure, row.Graph.Degrees.Mean, row.OpsPerS)
 			}
 		}
-		return drawn(p)
+		return nonEmpty(p)
 	},
 }
 
@@ -91,7 +91,7 @@ func (t *graphTrial) counted(ctx context.Context) (count uint64, err error) {
 	}
 	defer func() { err = errors.Join(err, there.Free()) }()
 	var view *graph.DeviceCSR
-	took, err := t.clock(ctx, func() error {
+	elapsed, err := t.clock(ctx, func() error {
 		if view == nil {
 			return nil
 		}
@@ -106,13 +106,13 @@ func (t *graphTrial) counted(ctx context.Context) (count uint64, err error) {
 	if err := view.Free(); err != nil {
 		return 0, err
 	}
-	t.report("oriented", t.csr.Edges(), took, "arcs_8", Row{Structure: "csr"})
-	took, err = t.clock(ctx, func() error { return nil }, func() (err error) {
+	t.report("oriented", t.csr.Edges(), elapsed, "arcs_8", Row{Structure: "csr"})
+	elapsed, err = t.clock(ctx, func() error { return nil }, func() (err error) {
 		count, err = algo.TrianglesOn(ctx, s, there)
 		return err
 	})
 	if err == nil {
-		t.report("triangles", t.csr.Edges(), took, "arcs_8", Row{Structure: "csr"})
+		t.report("triangles", t.csr.Edges(), elapsed, "arcs_8", Row{Structure: "csr"})
 	}
 	return count, err
 }
@@ -139,14 +139,14 @@ func (t *graphTrial) probes(ctx context.Context, load float64, want uint64) (err
 	}
 	start := time.Now()
 	count, err := g.Triangles(ctx)
-	took := time.Since(start)
+	elapsed := time.Since(start)
 	if err == nil && count != want {
 		err = fmt.Errorf("%w: %d triangles by lookups, want %d", errWrong, count, want)
 	}
 	if err != nil {
 		return err
 	}
-	t.report("triangles", t.csr.Edges(), took, "arcs_8", Row{Structure: name})
+	t.report("triangles", t.csr.Edges(), elapsed, "arcs_8", Row{Structure: name})
 	if _, ok := published59[t.shape.Like]; ok && load == 0 {
 		return t.probing(ctx, g)
 	}
@@ -167,7 +167,7 @@ func (t *graphTrial) sorts(ctx context.Context, g slabGraph) (err error) {
 		}
 		return rows.Free()
 	}
-	took, err := t.clock(ctx, free, func() (err error) {
+	elapsed, err := t.clock(ctx, free, func() (err error) {
 		rows, err = g.CSROn(ctx, s)
 		return err
 	})
@@ -175,7 +175,7 @@ func (t *graphTrial) sorts(ctx context.Context, g slabGraph) (err error) {
 		err = fmt.Errorf("%w: %d arcs in rows, want %d", errWrong, rows.Arcs(), t.csr.Arcs())
 	}
 	if err == nil {
-		t.report("sort", t.csr.Edges(), took, "arcs_8", Row{Structure: slabLayout})
+		t.report("sort", t.csr.Edges(), elapsed, "arcs_8", Row{Structure: slabLayout})
 	}
 	return errors.Join(err, free())
 }
@@ -296,7 +296,7 @@ func (t *graphTrial) batch(ctx context.Context, g *graph.Graph, e graph.Edges) (
 		return 0, 0, 0, err
 	}
 	insert, start = time.Since(start), time.Now()
-	more, err = algo.TrianglesOf(ctx, t.Device, g, e.Where(done))
+	more, err = algo.TrianglesOf(ctx, t.Device, g, e.Filter(done))
 	return insert, time.Since(start), more, err
 }
 

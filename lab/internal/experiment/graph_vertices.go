@@ -44,14 +44,14 @@ var uniform = dataset{name: "uniform", shrink: 1, make: func(ctx context.Context
 // vertices measures batches of vertices.
 func (t *graphTrial) vertices(ctx context.Context) error {
 	for _, directed := range []bool{false, true} {
-		if err := t.layouts(ctx, directed, true, func(g changing) error { return t.verticesOf(ctx, g, directed) }); err != nil {
+		if err := t.layouts(ctx, directed, true, func(g changeableGraph) error { return t.verticesOf(ctx, g, directed) }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (t *graphTrial) verticesOf(ctx context.Context, g changing, directed bool) error {
+func (t *graphTrial) verticesOf(ctx context.Context, g changeableGraph, directed bool) error {
 	for _, size := range t.batches(t.size(8, 16), t.size(14, 20), max(16, t.csr.Vertices()/8)) {
 		t.step("awad-table5.4: %s, %s, batches of %d", t.name, g.layout(), size)
 		b, err := t.vertexBatch(size, directed)
@@ -105,12 +105,12 @@ func (t *graphTrial) vertexBatch(size int, directed bool) (*vertexBatch, error) 
 }
 
 // remove submits deleting the vertices. It first clears the count, to which a graph adds.
-func (b *vertexBatch) remove(g changing) error {
+func (b *vertexBatch) remove(g changeableGraph) error {
 	return errors.Join(b.stream.Fill(b.count.Ptr(), 0, 2), g.DeleteVerticesOn(b.stream, b.on, b.count))
 }
 
 // insert inserts the vertices and edges again.
-func (b *vertexBatch) insert(ctx context.Context, g changing) error {
+func (b *vertexBatch) insert(ctx context.Context, g changeableGraph) error {
 	err := g.insertVertices(ctx, b.ids)
 	if err == nil {
 		_, err = g.Insert(ctx, b.arcs.From, b.arcs.To, nil)
@@ -119,7 +119,7 @@ func (b *vertexBatch) insert(ctx context.Context, g changing) error {
 }
 
 // removed checks the number of deletions.
-func (b *vertexBatch) removed(ctx context.Context, g changing) error {
+func (b *vertexBatch) removed(ctx context.Context, g changeableGraph) error {
 	var n [1]uint64
 	if err := b.count.CopyTo(ctx, b.stream, n[:]); err != nil {
 		return err
@@ -127,16 +127,16 @@ func (b *vertexBatch) removed(ctx context.Context, g changing) error {
 	if err := g.Sync(ctx); err != nil {
 		return err
 	}
-	return wantOf(nil, "deleted with vertices", int(n[0]), g.deletedOf(len(b.ids), b.edges))
+	return checkCount(nil, "deleted with vertices", int(n[0]), g.deletedOf(len(b.ids), b.edges))
 }
 
 // measure deletes the vertices and inserts them again.
-func (b *vertexBatch) measure(ctx context.Context, g changing, directed bool) error {
+func (b *vertexBatch) measure(ctx context.Context, g changeableGraph, directed bool) error {
 	row, all := Row{Structure: g.layout(), Batch: len(b.ids)}, g.Edges()
 	if err := b.remove(g); err != nil {
 		return err
 	}
-	took, err := b.median(ctx, func() error { return b.insert(ctx, g) }, func() error { return b.remove(g) })
+	elapsed, err := b.median(ctx, func() error { return b.insert(ctx, g) }, func() error { return b.remove(g) })
 	if err == nil {
 		err = b.removed(ctx, g)
 	}
@@ -153,7 +153,7 @@ func (b *vertexBatch) measure(ctx context.Context, g changing, directed bool) er
 		return err
 	}
 	if directed {
-		b.report("vertex_delete_directed", len(b.ids), took, roofline.CAS64, row)
+		b.report("vertex_delete_directed", len(b.ids), elapsed, roofline.CAS64, row)
 		return nil
 	}
 	back, err := b.clock(ctx, func() error { return errors.Join(b.remove(g), b.stream.Sync(ctx)) }, func() error { return b.insert(ctx, g) })
@@ -164,6 +164,6 @@ func (b *vertexBatch) measure(ctx context.Context, g changing, directed bool) er
 	if i := bits.TrailingZeros(uint(len(b.ids))) - 16; b.onGPU() && i >= 0 && i < len(published54) {
 		row.PublishedOpsPerS = figure(1e6 * published54[i])
 	}
-	b.report("vertex_delete", len(b.ids), took, roofline.CAS64, row)
+	b.report("vertex_delete", len(b.ids), elapsed, roofline.CAS64, row)
 	return counted(g, "when all vertices are there again", all)
 }

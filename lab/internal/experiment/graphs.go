@@ -252,12 +252,12 @@ func (t *graphTrial) shuffled() graph.Edges {
 }
 
 // report adds a row of n operations with a time.
-func (t *graphTrial) report(op string, n int, took time.Duration, limit string, row Row) {
+func (t *graphTrial) report(op string, n int, elapsed time.Duration, limit string, row Row) {
 	if row.Structure == "" {
 		row.Structure = "graph"
 	}
 	row.Op, row.N, row.Limit, row.Graph, row.KeyBits = op, n, limit, t.shape, 32
-	row.Seconds, row.OpsPerS = took.Seconds(), roofline.Rate(n, took)
+	row.Seconds, row.OpsPerS = elapsed.Seconds(), roofline.Rate(n, elapsed)
 	t.add(row)
 }
 

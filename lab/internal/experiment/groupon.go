@@ -42,16 +42,16 @@ type groupsCase struct {
 	groups int
 	// grown: the number of groups is not given; wide: values use all bits; nulls: one in eight is
 	// null; beside: linear is measured, too.
-	grown, wide, nulls, beside bool
-	more                       []group.Func // in addition to rows and sums
+	grown, wide, nulls, concurrent bool
+	more                           []group.Func // in addition to rows and sums
 }
 
 func groupCases(scale Scale, n int) []groupsCase {
 	most := max(n/4, 1)
 	all := []groupsCase{
-		{op: "uniform", groups: 1000, beside: true},
-		{op: "uniform", groups: min(1_000_000, most), beside: true},
-		{op: "uniform", groups: min(8_600_000, most), beside: true},
+		{op: "uniform", groups: 1000, concurrent: true},
+		{op: "uniform", groups: min(1_000_000, most), concurrent: true},
+		{op: "uniform", groups: min(8_600_000, most), concurrent: true},
 	}
 	same := func(a, b groupsCase) bool { return a.op == b.op && a.groups == b.groups }
 	if scale == Quick {
@@ -130,7 +130,7 @@ func (g *groupOn) run(ctx context.Context, n int, anew bool) error {
 	if err := g.measure(ctx, limit); err != nil {
 		return fmt.Errorf("group: %w", err)
 	}
-	if !g.beside {
+	if !g.concurrent {
 		return nil
 	}
 	if err := g.measureLinear(ctx, limit); err != nil {

@@ -16,15 +16,15 @@ import (
 	"github.com/weftgo/weft/internal/conformance"
 )
 
-// tablesTell checks that rows of buckets agree with the model, as far as few keys can.
-func tablesTell(t *testing.T, rows []Row, within float64) {
+// checkTables checks that rows of buckets agree with the model, as far as few keys can.
+func checkTables(t *testing.T, rows []Row, tolerance float64) {
 	t.Helper()
 	for _, row := range rows {
 		if row.Measured == nil || row.Model == nil {
 			t.Errorf("row %+v: nothing of its buckets", row)
 			continue
 		}
-		off := func(measured, model float64) bool { return !(math.Abs(measured-model) <= within*model) }
+		off := func(measured, model float64) bool { return !(math.Abs(measured-model) <= tolerance*model) }
 		if row.Structure != cuckooEven && off(row.Measured.PerHit, row.Model.PerHit) || off(row.Measured.PerMiss, row.Model.PerMiss) {
 			t.Errorf("%s of %d slots at %g: %+v, model %+v", row.Structure, row.Slots, row.Load, *row.Measured, *row.Model)
 		}
@@ -38,7 +38,7 @@ func TestHortonModel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tablesTell(t, res.Rows, .05)
+	checkTables(t, res.Rows, .05)
 	reached, keys := map[int]float64{}, map[int]int{}
 	for _, row := range res.Rows {
 		keys[row.Slots] += row.N
@@ -105,14 +105,14 @@ func TestKeysPerBucket(t *testing.T) {
 }
 
 func TestHortonSizes(t *testing.T) {
-	conformance.NotRaced(t, ownTests)
+	conformance.SkipRaced(t, ownTests)
 	cfg := tiny(devicetest.Open(t))
 	cfg.N = tableKeys(1 << 18)
 	res, err := hortonSizesExperiment.Run(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tablesTell(t, res.Rows, .05)
+	checkTables(t, res.Rows, .05)
 	sizes := map[int]int{}
 	for i, row := range res.Rows {
 		sizes[row.TableBytes>>10/4*4]++ // without the lines after the table
@@ -145,7 +145,7 @@ func TestHortonSizes(t *testing.T) {
 // Every structure is measured up to its own bound, which is reported. The churn leaves tables as
 // full as before.
 func TestSideBySide(t *testing.T) {
-	conformance.NotRaced(t, ownTests)
+	conformance.SkipRaced(t, ownTests)
 	cfg := tiny(devicetest.Open(t))
 	cfg.N = 1024
 	res, err := sideBySideExperiment.Run(t.Context(), cfg)

@@ -127,15 +127,15 @@ func (w *ways) measure(ctx context.Context, n int) error {
 	if err := w.fillWith(ctx, n); err != nil {
 		return err
 	}
-	var told Row
-	if err := w.table.describe(ctx, &told); err != nil {
+	var row Row
+	if err := w.table.describe(ctx, &row); err != nil {
 		return err
 	}
-	blocks := w.at.blocks[int(*told.BytesPerEntry*float64(n)+.5)]
+	blocks := w.at.blocks[int(*row.BytesPerEntry*float64(n)+.5)]
 	if len(blocks) != 1 {
 		return fmt.Errorf("%d blocks of memory are as large as the table: it may have taken another seed", len(blocks))
 	}
-	table := passes.TableOf(blocks[0], int(float64(n)/told.Load+.5), w.Seed+1)
+	table := passes.TableOf(blocks[0], int(float64(n)/row.Load+.5), w.Seed+1)
 	for _, op := range []string{"get_hit", "get_miss"} {
 		before := len(w.result.Rows)
 		w.structure = "horton"
@@ -149,7 +149,7 @@ func (w *ways) measure(ctx context.Context, n int) error {
 		}
 		rows := w.result.Rows[before:]
 		for i := range rows {
-			rows[i].Slots, rows[i].Measured, rows[i].Model = kindSlots, told.Measured, told.Model
+			rows[i].Slots, rows[i].Measured, rows[i].Model = kindSlots, row.Measured, row.Model
 			rows[i].Speedup = figure(rows[i].OpsPerS / rows[1].OpsPerS)
 		}
 	}

@@ -23,8 +23,8 @@ func TestExplicitTags(t *testing.T) {
 			of = append(of, tags.measure(keys, absent, 2, slots/kindSlots))
 		}
 		h := bucketmodel.Horton{Slots: kindSlots, Load: load, Tags: bucketmodel.Entries(slabPair)}
-		near := func(got, want, within float64) bool { return math.Abs(got-want) <= within*want }
-		if !near(of[0].falseReads, h.EntriesSet()/float64(h.Tags), .05) || !near(of[0].arraySlots, h.Overhead(), .02) || of[0].noEntry != 0 {
+		poolLimit := func(got, want, tolerance float64) bool { return math.Abs(got-want) <= tolerance*want }
+		if !poolLimit(of[0].falseReads, h.EntriesSet()/float64(h.Tags), .05) || !poolLimit(of[0].arraySlots, h.Overhead(), .02) || of[0].noEntry != 0 {
 			t.Errorf("load %g: implicit tags: %+v, want %g and %g", load, of[0], h.EntriesSet()/float64(h.Tags), h.Overhead())
 		}
 		for i, bits := range []float64{4, 8} {

@@ -29,7 +29,7 @@ type requests struct {
 }
 
 func (c *requests) add(r sim.Request) {
-	sectors, lines := r.Within(c.part.Ptr, c.part.Size)
+	sectors, lines := r.CountIn(c.part.Ptr, c.part.Size)
 	c.sectors, c.lines = c.sectors+sectors, c.lines+lines
 }
 
@@ -87,11 +87,11 @@ func (s *countedLookups) fill(ctx context.Context, t subject[uint32, uint32], se
 	if s.found, err = device.Make[bool](s.dev, n); err != nil {
 		return err
 	}
-	var told Row
-	if err := errors.Join(t.put(s.stream, s.keys, s.vals), t.Sync(ctx), t.describe(ctx, &told)); err != nil {
+	var row Row
+	if err := errors.Join(t.put(s.stream, s.keys, s.vals), t.Sync(ctx), t.describe(ctx, &row)); err != nil {
 		return err
 	}
-	size, blocks := int(*told.BytesPerEntry*float64(n)+.5), 0
+	size, blocks := int(*row.BytesPerEntry*float64(n)+.5), 0
 	for _, b := range s.dev.Blocks() {
 		if b.Size == size {
 			s.part, blocks = b, blocks+1

@@ -60,8 +60,8 @@ func (s *probes) launches(ctx context.Context, n int, limit string) error {
 	if err := s.fillWith(ctx, n); err != nil {
 		return err
 	}
-	var told Row
-	if err := s.table.describe(ctx, &told); err != nil {
+	var row Row
+	if err := s.table.describe(ctx, &row); err != nil {
 		return err
 	}
 	for _, c := range []struct {
@@ -69,7 +69,7 @@ func (s *probes) launches(ctx context.Context, n int, limit string) error {
 		keys  device.Slice[uint32]
 		hits  int
 		reads float64
-	}{{"get_hit", s.cols.hits, s.cols.n, told.Model.PerHit}, {"get_miss", s.cols.miss, 0, told.Model.PerMiss}} {
+	}{{"get_hit", s.cols.hits, s.cols.n, row.Model.PerHit}, {"get_miss", s.cols.miss, 0, row.Model.PerMiss}} {
 		s.begin(c.op)
 		t, err := s.watch.Time(ctx, func() error { return s.table.get(s.stream, c.keys, s.cols.out, s.cols.flags) })
 		if err != nil {
@@ -79,8 +79,8 @@ func (s *probes) launches(ctx context.Context, n int, limit string) error {
 			return err
 		}
 		s.report(c.op, s.cols.n, t, limit, Row{
-			Slots: kindSlots, TableBytes: int(*told.BytesPerEntry*float64(n) + .5),
-			BytesPerOp: figure(c.reads*bucketBytes + lookupBytes/2 + answerBytes), Measured: told.Measured, Model: told.Model,
+			Slots: kindSlots, TableBytes: int(*row.BytesPerEntry*float64(n) + .5),
+			BytesPerOp: figure(c.reads*bucketBytes + lookupBytes/2 + answerBytes), Measured: row.Measured, Model: row.Model,
 		})
 	}
 	return nil

@@ -133,7 +133,7 @@ func (f *steps) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, t.Close()) }()
-	rows, err := f.ask(ctx, t, loads, ends)
+	rows, err := f.reportLoads(ctx, t, loads, ends)
 	if err != nil {
 		return err
 	}
@@ -152,23 +152,23 @@ func (f *steps) run(ctx context.Context) (err error) {
 
 // put inserts the keys from one step to the next. Keys that do not fit are dropped.
 func (f *steps) put(t subject[uint32, uint32], lo, hi int) error {
-	return room(t.put(f.stream, f.keys.Sub(lo, hi), f.vals.Sub(lo, hi)))
+	return ignoreFull(t.put(f.stream, f.keys.Sub(lo, hi), f.vals.Sub(lo, hi)))
 }
 
-// room drops the error that some keys did not fit.
-func room(err error) error {
+// ignoreFull drops the error that some keys did not fit.
+func ignoreFull(err error) error {
 	if errors.Is(err, weft.ErrFull) {
 		return nil
 	}
 	return err
 }
 
-// ask makes a row for every load, with the table's statistics.
-func (f *steps) ask(ctx context.Context, t subject[uint32, uint32], loads []float64, ends []int) (rows []Row, err error) {
+// reportLoads makes a row for every load, with the table's statistics.
+func (f *steps) reportLoads(ctx context.Context, t subject[uint32, uint32], loads []float64, ends []int) (rows []Row, err error) {
 	last := 0
 	for i, end := range ends {
 		row := Row{Structure: "horton", Op: "insert", KeyBits: 32, ValueBits: 32, Slots: f.perBucket, Limit: f.writeLimit(slabPair)}
-		if err := errors.Join(f.put(t, last, end), room(t.Sync(ctx)), t.describe(ctx, &row)); err != nil {
+		if err := errors.Join(f.put(t, last, end), ignoreFull(t.Sync(ctx)), t.describe(ctx, &row)); err != nil {
 			return nil, err
 		}
 		if slices.Contains(histogramLoads, loads[i]) && f.perBucket == kindSlots {
@@ -196,11 +196,11 @@ func (f *steps) time(ctx context.Context, t subject[uint32, uint32], ends []int)
 		}
 		last := 0
 		for i, end := range ends {
-			took, err := f.watch.Time(ctx, func() error { return f.put(t, last, end) })
+			elapsed, err := f.watch.Time(ctx, func() error { return f.put(t, last, end) })
 			if err != nil {
 				return nil, err
 			}
-			times[i] = append(times[i], took)
+			times[i] = append(times[i], elapsed)
 			last = end
 		}
 	}
@@ -209,7 +209,7 @@ func (f *steps) time(ctx context.Context, t subject[uint32, uint32], ends []int)
 		slices.Sort(ts)
 		medians[i] = max(ts[len(ts)/2], 1)
 	}
-	return medians, room(t.Sync(ctx))
+	return medians, ignoreFull(t.Sync(ctx))
 }
 
 // keysPerBucket counts buckets by their number of keys with this primary bucket.
@@ -231,7 +231,7 @@ func plotHortonModel(res *Result) []Plot {
 	plots := plotKeysPerBucket(res)
 	for _, c := range []struct {
 		figure, part, title, what string
-		least                     float64
+		yMin                      float64
 		of                        func(*Reads) float64
 		published                 []Published
 	}{
@@ -239,12 +239,12 @@ func plotHortonModel(res *Result) []Plot {
 		{"10", "b", "Lookups of keys that are there", "buckets per lookup", 1, func(m *Reads) float64 { return m.PerHit }, []Published{hortonPerHit}},
 		{"11", "c", "Lookups of keys that are not there", "buckets per lookup", 1, func(m *Reads) float64 { return m.PerMiss }, []Published{hortonPerMiss}},
 	} {
-		all := Plot{Name: "horton-fig" + c.figure, Title: c.title, XLabel: "load", YLabel: c.what, YMin: c.least}
-		eight := Plot{Name: "horton-fig14" + c.part, Title: c.title + ", 8 slots", XLabel: "load", YLabel: c.what, YMin: c.least}
+		all := Plot{Name: "horton-fig" + c.figure, Title: c.title, XLabel: "load", YLabel: c.what, YMin: c.yMin}
+		eight := Plot{Name: "horton-fig14" + c.part, Title: c.title + ", 8 slots", XLabel: "load", YLabel: c.what, YMin: c.yMin}
 		for _, slots := range bucketSlots {
-			all.besideModel(res.Rows, slots, c.of)
+			all.addWithModel(res.Rows, slots, c.of)
 		}
-		eight.besideModel(res.Rows, kindSlots, c.of)
+		eight.addWithModel(res.Rows, kindSlots, c.of)
 		for _, f := range c.published {
 			eight.Series = append(eight.Series, Series{Name: "published: " + f.What, X: []float64{.9}, Y: []float64{f.Value}, Published: true})
 		}
@@ -253,8 +253,8 @@ func plotHortonModel(res *Result) []Plot {
 	return slices.DeleteFunc(plots, func(p Plot) bool { return len(p.Series) == 0 })
 }
 
-// besideModel draws the statistics of tables with a number of slots, and those of the model.
-func (p *Plot) besideModel(rows []Row, slots int, of func(*Reads) float64) {
+// addWithModel draws the statistics of tables with a number of slots, and those of the model.
+func (p *Plot) addWithModel(rows []Row, slots int, of func(*Reads) float64) {
 	table, model := Series{Name: fmt.Sprintf("%d slots", slots)}, Series{Name: fmt.Sprintf("%d slots, model", slots), Model: true}
 	for _, row := range rows {
 		if row.Measured != nil && row.Model != nil && row.Slots == slots {

@@ -51,7 +51,7 @@ func (t tagging) measure(keys, absent []uint32, seed uint64, buckets int) (r tag
 	}
 	here, set := make([]uint8, buckets), map[uint64]bool{} // tags of a bucket
 	used := make([]uint8, buckets)                         // their number
-	none := 0
+	empty := 0
 	for _, k := range keys {
 		b := bucket(k)
 		if all[b] <= kindSlots {
@@ -65,7 +65,7 @@ func (t tagging) measure(keys, absent []uint32, seed uint64, buckets int) (r tag
 		switch {
 		case set[tag]: // it shares the entry
 		case int(used[b]) == t.entries:
-			none++
+			empty++
 		default:
 			set[tag] = true
 			used[b]++
@@ -84,7 +84,7 @@ func (t tagging) measure(keys, absent []uint32, seed uint64, buckets int) (r tag
 	}
 	return tagged{
 		falseReads: float64(vain) / float64(len(absent)),
-		noEntry:    float64(none) / float64(len(keys)),
+		noEntry:    float64(empty) / float64(len(keys)),
 		arraySlots: float64(arrays) / float64(kindSlots*buckets),
 	}
 }

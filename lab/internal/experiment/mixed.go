@@ -45,8 +45,8 @@ type batch[K weft.Key, V weft.Value] struct {
 	succeed int
 }
 
-// leastMixed is the smallest number of keys for which mixed batches always leave some.
-const leastMixed = 16
+// minMixed is the smallest number of keys for which mixed batches always leave some.
+const minMixed = 16
 
 // newBatch makes a batch of size operations for a table of the n keys of the columns. The keys that
 // it deletes or finds must not outnumber those it leaves.
@@ -54,7 +54,7 @@ func newBatch[K weft.Key, V weft.Value](r *runner, m mix, n, size int) (b *batch
 	inserts, removes, hits := int(m.insert*float64(size)), int(m.remove*float64(size)), int(m.hit*float64(size))
 	b = &batch[K, V]{r: r, mix: m, before: n - inserts, succeed: inserts + removes + hits}
 	if b.before < 1 {
-		return nil, tooFew(n, leastMixed)
+		return nil, errTooFew(n, minMixed)
 	}
 	defer func() {
 		if err != nil {

@@ -50,17 +50,17 @@ snapshot is held. The limit of insertions is random compare-and-swaps of 64 bits
 thesis over trees of 10^6 to 4.5 * 10^7 keys on a V100: 240, 217 and 95 M insertions, 1513, 1454 and 1550 M lookups a second.`,
 	run: runMVBTreeInsert,
 	plots: func(res *Result) []Plot {
-		return drawn(
-			overKeys(res, "awad-fig4.2-insert", "Insertions", func(row Row) bool { return row.Op == "insert" }),
-			overKeys(res, "awad-fig4.2-find", "Lookups", func(row Row) bool { return row.Op == "get_hit" }))
+		return nonEmpty(
+			plotOverKeys(res, "awad-fig4.2-insert", "Insertions", func(row Row) bool { return row.Op == "insert" }),
+			plotOverKeys(res, "awad-fig4.2-find", "Lookups", func(row Row) bool { return row.Op == "get_hit" }))
 	},
 }
 
 // published42 are the means of figure 4.2, of treeKinds.
 var published42 = map[string][]float64{"insert": {240.065e6, 216.512e6, 94.605e6}, "get_hit": {1512.964e6, 1453.697e6, 1549.977e6}}
 
-// leastTree is the ratio of the largest tree to the smallest.
-const leastTree = 32
+// minTree is the ratio of the largest tree to the smallest.
+const minTree = 32
 
 func runMVBTreeInsert(ctx context.Context, r *runner) (err error) {
 	n, err := r.keys(1<<20, 40_000_000, 2*orderedBytes[uint32, uint32]())
@@ -85,8 +85,8 @@ func runMVBTreeInsert(ctx context.Context, r *runner) (err error) {
 	}
 	size := min(r.size(1<<14, 1<<20), max(1, n/4))
 	r.result.Parameters["batch"] = size
-	factor := map[Scale]int{Quick: leastTree, Default: 4, Full: 2}[r.Scale]
-	for keys := max(1, n/leastTree); keys <= n; keys *= factor {
+	factor := map[Scale]int{Quick: minTree, Default: 4, Full: 2}[r.Scale]
+	for keys := max(1, n/minTree); keys <= n; keys *= factor {
 		if keys*factor > n {
 			keys = n
 		}
@@ -103,7 +103,7 @@ func runMVBTreeInsert(ctx context.Context, r *runner) (err error) {
 // built measures building a tree by batches, and looking up all of it.
 func (t *orderedTrial[K, V]) built(ctx context.Context, kind, n, size int) error {
 	t.begin(fmt.Sprintf("%d insertions", n))
-	took, err := t.median(ctx, func() error { return t.m.Clear(ctx) }, func() error {
+	elapsed, err := t.median(ctx, func() error { return t.m.Clear(ctx) }, func() error {
 		for lo := 0; lo < n; lo += size {
 			keys, vals := t.of(lo, min(n, lo+size))
 			if err := t.m.put(t.stream, keys, vals); err != nil {
@@ -118,31 +118,31 @@ func (t *orderedTrial[K, V]) built(ctx context.Context, kind, n, size int) error
 	if err != nil {
 		return err
 	}
-	t.compared("insert", n, took, t.write, Row{Keys: n}, published42["insert"][kind])
+	t.compared("insert", n, elapsed, t.write, Row{Keys: n}, published42["insert"][kind])
 	keys, _ := t.of(0, n)
 	t.begin("get_hit")
-	if took, err = t.median(ctx, nil, func() error { return t.m.get(t.stream, keys, t.cols.out.Sub(0, n), device.Slice[bool]{}) }); err != nil {
+	if elapsed, err = t.median(ctx, nil, func() error { return t.m.get(t.stream, keys, t.cols.out.Sub(0, n), device.Slice[bool]{}) }); err != nil {
 		return err
 	}
 	if err := checkValues(ctx, t.runner, keys, t.cols.out.Sub(0, n)); err != nil {
 		return err
 	}
-	t.compared("get_hit", n, took, t.read, Row{Keys: n}, published42["get_hit"][kind])
+	t.compared("get_hit", n, elapsed, t.read, Row{Keys: n}, published42["get_hit"][kind])
 	return nil
 }
 
 // compared reports a rate with the published one, 0 if none, and its ratio to that of a tree
 // without versions, which has been measured before.
-func (t *orderedTrial[K, V]) compared(op string, n int, took time.Duration, limit string, row Row, published float64) {
+func (t *orderedTrial[K, V]) compared(op string, n int, elapsed time.Duration, limit string, row Row, published float64) {
 	for _, base := range t.result.Rows {
 		if base.Structure == treeKinds[0].name && base.Op == op && base.Keys == row.Keys && t.structure != base.Structure {
-			row.Speedup = figure(float64(n) / took.Seconds() / base.OpsPerS)
+			row.Speedup = figure(float64(n) / elapsed.Seconds() / base.OpsPerS)
 		}
 	}
 	if t.onGPU() && published > 0 {
 		row.PublishedOpsPerS = figure(published)
 	}
-	t.report(op, n, took, limit, row)
+	t.report(op, n, elapsed, limit, row)
 }
 
 var (
@@ -182,7 +182,7 @@ without versions, overhead_bytes that of all memory, what versions take included
 					p.point(name, launch, row.Samples[i])
 				}
 			}
-			return drawn(p)
+			return nonEmpty(p)
 		},
 	}
 )
@@ -258,7 +258,7 @@ func (x *mixedTrial) load(kind op.Kind, percent, pairs, lo int) mixedtree.Load {
 func (x *mixedTrial) mixed(ctx context.Context, kind int, name string, l mixedtree.Load) error {
 	x.begin(name)
 	n := l.Updates.Len() + l.Queries.Len()
-	took, err := x.median(ctx, x.reload(ctx), func() error { return x.kernels.Run(ctx, x.stream, x.trees[kind], x.kinds[kind], l) })
+	elapsed, err := x.median(ctx, x.reload(ctx), func() error { return x.kernels.Run(ctx, x.stream, x.trees[kind], x.kinds[kind], l) })
 	if err != nil {
 		return err
 	}
@@ -269,7 +269,7 @@ func (x *mixedTrial) mixed(ctx context.Context, kind int, name string, l mixedtr
 	if err := x.has(ctx, want); err != nil {
 		return err
 	}
-	x.compared(name, n, took, x.write, x.row(), published4[name][kind])
+	x.compared(name, n, elapsed, x.write, x.row(), published4[name][kind])
 	return nil
 }
 
@@ -290,11 +290,11 @@ func runMVBTreeMixed(ctx context.Context, r *runner) (err error) {
 	return nil
 }
 
-// mostMixed is the maximum number of operations of a launch.
-const mostMixed = 5_000_000
+// maxMixed is the maximum number of operations of a launch.
+const maxMixed = 5_000_000
 
 func mixedOf(ctx context.Context, r *runner, n int) (err error) {
-	x, err := newMixedTrial(ctx, r, n, min(mostMixed, max(4, n/4)), btree.Whole, btree.OutOfPlace)
+	x, err := newMixedTrial(ctx, r, n, min(maxMixed, max(4, n/4)), btree.Whole, btree.OutOfPlace)
 	if err != nil {
 		return err
 	}
@@ -342,7 +342,7 @@ func plotMVBTreeMixed(res *Result) []Plot {
 			deletes.point(row.Structure, float64(percent), row.OpsPerS)
 		}
 	}
-	return drawn(ranges, lengths, deletes)
+	return nonEmpty(ranges, lengths, deletes)
 }
 
 // memoryLaunches is the number of inserting launches with the memory of a tree recorded. As many
@@ -366,8 +366,8 @@ func runMVBTreeMemory(ctx context.Context, r *runner) (err error) {
 	defer func() { err = errors.Join(err, x.free()) }()
 	x.ops = max(4, n/memoryLaunches)
 	r.result.Parameters["operations"] = x.ops
-	var grown [3]taken
-	var steady taken
+	var grown [3]memoryUse
+	var steady memoryUse
 	for kind, m := range x.maps {
 		x.use(m)
 		if err := x.reload(ctx)(); err != nil {
@@ -405,29 +405,29 @@ func runMVBTreeMemory(ctx context.Context, r *runner) (err error) {
 }
 
 // put adds a row of insertions only, by a batch.
-func (x *mixedTrial) put(ctx context.Context, kind int, l mixedtree.Load) (t taken, err error) {
+func (x *mixedTrial) put(ctx context.Context, kind int, l mixedtree.Load) (t memoryUse, err error) {
 	x.begin("insert")
-	took, err := x.watch.Time(ctx, func() error { return x.m.put(x.stream, l.Updates, l.Vals) })
+	elapsed, err := x.watch.Time(ctx, func() error { return x.m.put(x.stream, l.Updates, l.Vals) })
 	if err != nil {
 		return t, err
 	}
-	return x.held(ctx, kind, "insert", l.Updates.Len(), took)
+	return x.held(ctx, kind, "insert", l.Updates.Len(), elapsed)
 }
 
 // steady deletes the last keys of a tree of n pairs and inserts them again, alongside ranges,
 // repeatedly.
-func (x *mixedTrial) steady(ctx context.Context, kind, n int) (last taken, err error) {
+func (x *mixedTrial) steady(ctx context.Context, kind, n int) (last memoryUse, err error) {
 	l := x.load(op.PutNew, 50, 16, n-max(1, x.ops/2))
-	gone := l
-	gone.Kind, gone.Vals = op.Delete, device.Slice[uint32]{}
-	launches, every := memoryLaunches/2, time.Duration(0)
+	removed := l
+	removed.Kind, removed.Vals = op.Delete, device.Slice[uint32]{}
+	launches, interval := memoryLaunches/2, time.Duration(0)
 	if x.Scale == Full && x.N == 0 && x.kinds[kind] == btree.OutOfPlace {
-		launches, every = 0, steadyTime/steadyRows
+		launches, interval = 0, steadyTime/steadyRows
 	}
 	begin, next := time.Now(), time.Now()
 	for i := 0; i < launches || launches == 0 && time.Since(begin) < steadyTime; i++ {
 		rows := len(x.result.Rows)
-		if _, err := x.watched(ctx, kind, "delete_range_50_16", gone); err != nil {
+		if _, err := x.watched(ctx, kind, "delete_range_50_16", removed); err != nil {
 			return last, err
 		}
 		if last, err = x.watched(ctx, kind, "insert_range_50_16", l); err != nil {
@@ -437,40 +437,40 @@ func (x *mixedTrial) steady(ctx context.Context, kind, n int) (last taken, err e
 			x.result.Rows = x.result.Rows[:rows] // keep only some rows
 			continue
 		}
-		next = next.Add(every)
+		next = next.Add(interval)
 	}
 	return last, x.has(ctx, n)
 }
 
-// taken is the memory of a tree: nodes in use and of unfinished epochs, and the bytes of all
+// memoryUse is the memory of a tree: nodes in use and of unfinished epochs, and the bytes of all
 // allocated nodes, with their side data.
-type taken struct{ nodes, bytes float64 }
+type memoryUse struct{ nodes, bytes float64 }
 
 // watched times a launch, and reports and returns the memory after it.
-func (x *mixedTrial) watched(ctx context.Context, kind int, name string, l mixedtree.Load) (t taken, err error) {
+func (x *mixedTrial) watched(ctx context.Context, kind int, name string, l mixedtree.Load) (t memoryUse, err error) {
 	x.begin(name)
-	took, err := x.watch.Time(ctx, func() error { return x.kernels.Run(ctx, x.stream, x.trees[kind], x.kinds[kind], l) })
+	elapsed, err := x.watch.Time(ctx, func() error { return x.kernels.Run(ctx, x.stream, x.trees[kind], x.kinds[kind], l) })
 	if err != nil {
 		return t, err
 	}
-	return x.held(ctx, kind, name, l.Updates.Len()+l.Queries.Len(), took)
+	return x.held(ctx, kind, name, l.Updates.Len()+l.Queries.Len(), elapsed)
 }
 
 // held adds a row of n operations, with the memory after them.
-func (x *mixedTrial) held(ctx context.Context, kind int, name string, n int, took time.Duration) (t taken, err error) {
+func (x *mixedTrial) held(ctx context.Context, kind int, name string, n int, elapsed time.Duration) (t memoryUse, err error) {
 	s, err := x.trees[kind].Stats(ctx)
 	if err != nil {
 		return t, err
 	}
-	beside := 0
+	sideBytes := 0
 	if x.kinds[kind] != btree.Whole {
-		beside = pastBytes
+		sideBytes = pastBytes
 	}
-	t = taken{nodes: float64(s.Nodes + s.Dead + s.Kept), bytes: float64((s.Nodes + s.Dead + s.Kept + s.Spare) * (nodeBytes + beside))}
+	t = memoryUse{nodes: float64(s.Nodes + s.Dead + s.Kept), bytes: float64((s.Nodes + s.Dead + s.Kept + s.Spare) * (nodeBytes + sideBytes))}
 	row := x.row()
 	row.Samples, row.TableBytes = []float64{float64(s.Nodes), float64(s.Kept), float64(s.Spare), float64(s.Copied)}, int(t.bytes)
 	row.BytesPerEntry = figure(t.bytes / float64(max(1, s.Len)))
-	x.report(name, n, took, x.write, row)
+	x.report(name, n, elapsed, x.write, row)
 	return t, nil
 }
 

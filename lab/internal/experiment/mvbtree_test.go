@@ -9,7 +9,7 @@ import (
 
 // Wherever the device fails, the error is returned and nothing leaks.
 func TestVersionsFailures(t *testing.T) {
-	conformance.NotRaced(t, ownTests)
+	conformance.SkipRaced(t, ownTests)
 	t.Run("insert", func(t *testing.T) { failEverywhere(t, mvbtreeInsertExperiment, devicetest.OpenSim(t, nil), 151) })
 	if testing.Short() {
 		t.Skip("interprets kernels")
@@ -23,7 +23,7 @@ func TestVersionsMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	conformance.NotRaced(t, ownTests)
+	conformance.SkipRaced(t, ownTests)
 	cfg := tiny(devicetest.OpenSim(t, nil))
 	cfg.N, cfg.Scale = 256, Quick
 	res, err := mvbtreeMemoryExperiment.Run(t.Context(), cfg)

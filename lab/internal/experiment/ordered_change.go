@@ -78,7 +78,7 @@ func (r *runner) changeLimit(ctx context.Context, n int) (string, error) {
 // one batch.
 func (t *orderedTrial[K, V]) batches(ctx context.Context, size, number int) error {
 	t.begin(fmt.Sprintf("%d batches of %d", number, size))
-	took, err := t.median(ctx, t.reload(ctx), func() error {
+	elapsed, err := t.median(ctx, t.reload(ctx), func() error {
 		for i := range number {
 			keys, vals := t.of(t.n+i*size, t.n+(i+1)*size)
 			if err := t.m.put(t.stream, keys, vals); err != nil {
@@ -98,16 +98,16 @@ func (t *orderedTrial[K, V]) batches(ctx context.Context, size, number int) erro
 	if rate := published33[t.m.name][bits.TrailingZeros(uint(size))]; t.onGPU() && rate > 0 {
 		row.PublishedOpsPerS = figure(1e6 * rate)
 	}
-	t.report("insert", number*size, took, t.write, row)
+	t.report("insert", number*size, elapsed, t.write, row)
 
 	t.begin("rebuild")
 	keys, vals := t.of(0, t.n+size)
-	took, err = t.median(ctx, func() error { return t.m.Clear(ctx) }, func() error { return t.m.mapOf.BuildOn(t.stream, keys, vals) })
+	elapsed, err = t.median(ctx, func() error { return t.m.Clear(ctx) }, func() error { return t.m.mapOf.BuildOn(t.stream, keys, vals) })
 	if err == nil {
 		err = t.has(ctx, t.n+size)
 	}
 	row.PublishedOpsPerS = nil
-	t.report("rebuild", size, took, t.write, row)
+	t.report("rebuild", size, elapsed, t.write, row)
 	return err
 }
 
@@ -142,7 +142,7 @@ func plotOrderedInsert(res *Result) []Plot {
 		}
 		p.point(name, float64(row.Batch), row.OpsPerS)
 	}
-	return drawn(p)
+	return nonEmpty(p)
 }
 
 var orderedDeleteExperiment = Experiment{
@@ -176,7 +176,7 @@ The limit is random compare-and-swaps of 64 bits in a region as large as the pai
 		if len(p.Series) > 0 && len(res.Published) > 0 {
 			p.level(res.Published[0])
 		}
-		return drawn(p)
+		return nonEmpty(p)
 	},
 	published: []Published{{"TITAN V, B-tree, 20 to 50 %", 582e6, "op/s"}},
 }
@@ -199,15 +199,15 @@ func (r *runner) changes(ctx context.Context, n int, measure func(t *orderedTria
 // deleteShare measures deleting a percentage of the pairs.
 func (t *orderedTrial[K, V]) deleteShare(ctx context.Context, percent int) error {
 	t.begin(fmt.Sprintf("delete %d %%", percent))
-	gone := max(t.n*percent/100, 1)
-	keys, _ := t.of(0, gone)
-	took, err := t.median(ctx, t.reload(ctx), func() error { return t.m.remove(t.stream, keys, device.Slice[bool]{}) })
+	removed := max(t.n*percent/100, 1)
+	keys, _ := t.of(0, removed)
+	elapsed, err := t.median(ctx, t.reload(ctx), func() error { return t.m.remove(t.stream, keys, device.Slice[bool]{}) })
 	if err == nil {
-		err = t.has(ctx, t.n-gone)
+		err = t.has(ctx, t.n-removed)
 	}
 	row := t.row()
 	row.Load = float64(percent) / 100
-	t.report("delete", gone, took, t.write, row)
+	t.report("delete", removed, elapsed, t.write, row)
 	return err
 }
 
@@ -233,13 +233,13 @@ have no order: on a TITAN V 248, 257 and 238 million a second at 20, 60 and 100 
 				p.level(f)
 			}
 		}
-		return drawn(p)
+		return nonEmpty(p)
 	},
 	published: []Published{{"TITAN V, B-tree, 60 % updates", 257.25e6, "op/s"}},
 }
 
 func runOrderedMixed(ctx context.Context, r *runner) error {
-	n, err := r.keysFrom(leastMixed, 1<<20, 100_000_000, orderedBytes[uint32, uint32]()+mixedBytes)
+	n, err := r.keysFrom(minMixed, 1<<20, 100_000_000, orderedBytes[uint32, uint32]()+mixedBytes)
 	if err != nil {
 		return err
 	}
@@ -271,7 +271,7 @@ func (t *orderedTrial[K, V]) mixedShare(ctx context.Context, percent, size int) 
 		}
 		return t.stream.Copy(b.vals.Ptr(), b.put.Ptr(), size*t.valueBits/8)
 	}
-	took, err := t.median(ctx, prepare, func() error { return t.m.ApplyOn(t.stream, b.kinds, b.keys, b.vals, b.ok) })
+	elapsed, err := t.median(ctx, prepare, func() error { return t.m.ApplyOn(t.stream, b.kinds, b.keys, b.vals, b.ok) })
 	if err == nil {
 		err = t.m.Sync(ctx)
 	}
@@ -287,7 +287,7 @@ func (t *orderedTrial[K, V]) mixedShare(ctx context.Context, percent, size int) 
 	if percent > 0 {
 		limit = t.mixedLimit(t.read, t.write, updates)
 	}
-	t.report(m.op, size, took, limit, row)
+	t.report(m.op, size, elapsed, limit, row)
 	return nil
 }
 
@@ -307,7 +307,7 @@ Here all of them are loaded at once. The thesis builds its B-tree on a TITAN V a
 		var plots []Plot
 		for _, width := range []int{32, 64} {
 			for _, op := range []string{"load_random", "load_ascending"} {
-				p := overKeys(res, fmt.Sprintf("ordered-%s-%d", op, width), fmt.Sprintf("%s, %d-bit pairs", op, width), func(row Row) bool { return row.Op == op && row.KeyBits == width })
+				p := plotOverKeys(res, fmt.Sprintf("ordered-%s-%d", op, width), fmt.Sprintf("%s, %d-bit pairs", op, width), func(row Row) bool { return row.Op == op && row.KeyBits == width })
 				for _, f := range res.Published {
 					if len(p.Series) > 0 && op == "load_random" && width == 32 {
 						p.level(f)
@@ -316,7 +316,7 @@ Here all of them are loaded at once. The thesis builds its B-tree on a TITAN V a
 				plots = append(plots, p)
 			}
 		}
-		return drawn(plots...)
+		return nonEmpty(plots...)
 	},
 	published: []Published{{"TITAN V, B-tree", 3124.32e6, "op/s"}},
 }
@@ -364,7 +364,7 @@ func loadOrdered[K weft.Key, V weft.Value](ctx context.Context, r *runner) (err 
 func (t *orderedTrial[K, V]) loadAll(ctx context.Context, op, limit string) error {
 	t.begin(op)
 	keys, vals := t.of(0, t.n)
-	took, err := t.median(ctx, func() error { return t.m.Clear(ctx) }, func() error { return t.m.mapOf.BuildOn(t.stream, keys, vals) })
+	elapsed, err := t.median(ctx, func() error { return t.m.Clear(ctx) }, func() error { return t.m.mapOf.BuildOn(t.stream, keys, vals) })
 	if err == nil {
 		err = t.has(ctx, t.n)
 	}
@@ -375,7 +375,7 @@ func (t *orderedTrial[K, V]) loadAll(ctx context.Context, op, limit string) erro
 	if err != nil {
 		return err
 	}
-	t.report(op, t.n, took, limit, row)
+	t.report(op, t.n, elapsed, limit, row)
 	return nil
 }
 

@@ -34,8 +34,8 @@ const smallestMap = 12
 
 var mapSteps = map[Scale]int{Quick: 4, Default: 2, Full: 1}
 
-// asked holds lookups in ordered maps of any size.
-type asked struct {
+// orderedLookups holds lookups in ordered maps of any size.
+type orderedLookups struct {
 	*orderedTrial[uint32, uint32]
 	next         device.Slice[uint32]
 	ranks, after device.Slice[uint64]
@@ -54,9 +54,9 @@ func runOrderedLookup(ctx context.Context, r *runner) (err error) {
 	if err != nil {
 		return err
 	}
-	a := &asked{orderedTrial: t}
+	a := &orderedLookups{orderedTrial: t}
 	defer func() { err = errors.Join(err, r.free(&a.next, &a.ranks, &a.after), t.free()) }()
-	if err := a.room(lookups); err != nil {
+	if err := a.makeColumns(lookups); err != nil {
 		return err
 	}
 	for _, size := range r.mapSizes(smallestMap, n, mapSteps) {
@@ -76,8 +76,8 @@ func (r *runner) mapSizes(first, n int, step map[Scale]int) []int {
 	return sizes
 }
 
-// room makes columns for a number of lookups.
-func (a *asked) room(n int) (err error) {
+// makeColumns makes columns for a number of lookups.
+func (a *orderedLookups) makeColumns(n int) (err error) {
 	a.cols.n = n
 	for _, c := range []*device.Slice[uint32]{&a.cols.hits, &a.cols.miss, &a.cols.out, &a.next} {
 		if *c, err = device.Make[uint32](a.Device, n); err != nil {
@@ -94,7 +94,7 @@ func (a *asked) room(n int) (err error) {
 }
 
 // atSize measures maps of n keys.
-func (a *asked) atSize(ctx context.Context, n int) error {
+func (a *orderedLookups) atSize(ctx context.Context, n int) error {
 	a.n = n
 	region := regionOf(n * 8)
 	a.read = roofline.In(roofline.Read64, region)
@@ -118,26 +118,26 @@ func (a *asked) atSize(ctx context.Context, n int) error {
 		if err := a.measure(ctx); err != nil {
 			return err
 		}
-		var told Row
-		if err := m.describe(ctx, &told); err != nil {
+		var row Row
+		if err := m.describe(ctx, &row); err != nil {
 			return err
 		}
 		for i := range a.result.Rows[before:] {
-			a.result.Rows[before+i].Keys, a.result.Rows[before+i].BytesPerEntry = n, told.BytesPerEntry
+			a.result.Rows[before+i].Keys, a.result.Rows[before+i].BytesPerEntry = n, row.BytesPerEntry
 		}
 		return nil
 	})
 }
 
 // measure measures all kinds of lookups.
-func (a *asked) measure(ctx context.Context) error {
+func (a *orderedLookups) measure(ctx context.Context) error {
 	for _, op := range []string{"get_hit", "get_miss"} {
 		if err := a.lookup(ctx, op); err != nil {
 			return err
 		}
 	}
 	some := max(a.cols.n/16, 1)
-	none := device.Slice[uint32]{}
+	empty := device.Slice[uint32]{}
 	for _, c := range []struct {
 		op     string
 		n      int
@@ -148,7 +148,7 @@ func (a *asked) measure(ctx context.Context) error {
 		}},
 		{"rank", a.cols.n, func() error { return a.m.mapOf.RankOn(a.stream, a.cols.hits, a.ranks) }},
 		{"select", some, func() error {
-			return a.m.mapOf.SelectOn(a.stream, a.ranks.Sub(0, some), a.cols.out.Sub(0, some), none, device.Slice[bool]{})
+			return a.m.mapOf.SelectOn(a.stream, a.ranks.Sub(0, some), a.cols.out.Sub(0, some), empty, device.Slice[bool]{})
 		}},
 	} {
 		a.begin(c.op)
@@ -163,7 +163,7 @@ func (a *asked) measure(ctx context.Context) error {
 
 // checkOrder verifies that results agree: a key has the rank that selects it, and its successor has
 // the next rank, if it exists.
-func (a *asked) checkOrder(ctx context.Context, selected int) error {
+func (a *orderedLookups) checkOrder(ctx context.Context, selected int) error {
 	if err := a.m.mapOf.RankOn(a.stream, a.next, a.after); err != nil {
 		return err
 	}
@@ -193,7 +193,7 @@ func plotOrderedLookup(res *Result) []Plot {
 		{"get_hit", "3.2a", "Lookups of keys that are there"}, {"get_miss", "3.2a-miss", "Lookups of keys that are not there"},
 		{"successor", "3.2c", "Successors"}, {"rank", "rank", "Ranks"}, {"select", "select", "Keys of ranks"},
 	} {
-		p := overKeys(res, "awad-fig"+c.name, c.title, func(row Row) bool { return row.Op == c.op })
+		p := plotOverKeys(res, "awad-fig"+c.name, c.title, func(row Row) bool { return row.Op == c.op })
 		for i, f := range res.Published {
 			if len(p.Series) > 0 && (c.op == "get_hit" && i < 3 || c.op == "successor" && i == 3) {
 				p.level(f)
@@ -201,7 +201,7 @@ func plotOrderedLookup(res *Result) []Plot {
 		}
 		plots = append(plots, p)
 	}
-	return drawn(plots...)
+	return nonEmpty(plots...)
 }
 
 var orderedScalingExperiment = Experiment{
@@ -216,9 +216,9 @@ logarithms in all else; a merge of an lsm falls due every few batches, of which 
 	plots: func(res *Result) []Plot {
 		var plots []Plot
 		for _, op := range []string{"insert", "delete", "get", "count", "range_8"} {
-			plots = append(plots, overKeys(res, "ordered-table3.1-"+op, "Batches: "+op, func(row Row) bool { return row.Op == op }))
+			plots = append(plots, plotOverKeys(res, "ordered-table3.1-"+op, "Batches: "+op, func(row Row) bool { return row.Op == op }))
 		}
-		return drawn(plots...)
+		return nonEmpty(plots...)
 	},
 }
 
@@ -228,7 +228,7 @@ func runOrderedScaling(ctx context.Context, r *runner) (err error) {
 		return err
 	}
 	batch := max(min(r.size(1<<10, 1<<16), n/4), 1)
-	runs := r.often(batch).Runs
+	runs := r.withMoreRuns(batch).Runs
 	t, err := newOrderedTrial[uint32, uint32](r, n+(runs+1)*batch, n)
 	if err != nil {
 		return err
@@ -291,12 +291,12 @@ func (s *scaling) atSize(ctx context.Context, n int) error {
 		if err := errors.Join(s.reload(ctx)(), s.has(ctx, n)); err != nil {
 			return err
 		}
-		none, last := device.Slice[bool]{}, 0
+		empty, last := device.Slice[bool]{}, 0
 		for _, c := range []struct {
 			op, limit string
 			submit    func() error
 		}{
-			{"get", read, func() error { return m.get(s.stream, s.lo, s.val.Sub(0, s.batch), none) }},
+			{"get", read, func() error { return m.get(s.stream, s.lo, s.val.Sub(0, s.batch), empty) }},
 			{"count", read, func() error { return m.mapOf.CountOn(s.stream, s.lo, s.hi, s.counts) }},
 			{"range_8", read, func() error {
 				return m.mapOf.RangeFirstOn(s.stream, s.lo, s.hi, scalingRange, s.counts, s.out, s.val)
@@ -309,11 +309,11 @@ func (s *scaling) atSize(ctx context.Context, n int) error {
 			{"delete", write, func() error {
 				last--
 				keys, _ := s.of(n+last*s.batch, n+(last+1)*s.batch)
-				return m.remove(s.stream, keys, none)
+				return m.remove(s.stream, keys, empty)
 			}},
 		} {
 			s.begin(c.op)
-			t, err := s.repeat(ctx, s.often(s.batch).Runs, func() (time.Duration, error) { return s.watch.Time(ctx, c.submit) })
+			t, err := s.repeat(ctx, s.withMoreRuns(s.batch).Runs, func() (time.Duration, error) { return s.watch.Time(ctx, c.submit) })
 			if err != nil {
 				return err
 			}

@@ -82,14 +82,14 @@ func (m *orderedMap[K, V]) load(ctx context.Context, s *device.Stream, keys devi
 	return nil
 }
 
-// leastPieces is the minimum number of batches that fill an lsm.
-const leastPieces = 8
+// minPieces is the minimum number of batches that fill an lsm.
+const minPieces = 8
 
 // openOrdered opens each ordered map of weft for n keys. Those that do not run on the device get a
 // row with the reason. close closes the maps.
 func openOrdered[K weft.Key, V weft.Value](r *runner, n int) (maps []*orderedMap[K, V], err error) {
 	base := r.size(1<<14, 1<<20)
-	for base > 16 && leastPieces*base > n {
+	for base > 16 && minPieces*base > n {
 		base /= 2
 	}
 	for _, kind := range []struct {
@@ -250,8 +250,8 @@ func (t *orderedTrial[K, V]) row() Row { return Row{Keys: t.n} }
 // and sorts, and in columns.
 func orderedBytes[K weft.Key, V weft.Value]() int { return 12 * (bitsOf[K]() + bitsOf[V]()) / 8 }
 
-// overKeys draws rates of an operation over the number of keys.
-func overKeys(res *Result, name, title string, of func(Row) bool) Plot {
+// plotOverKeys draws rates of an operation over the number of keys.
+func plotOverKeys(res *Result, name, title string, of func(Row) bool) Plot {
 	p := Plot{Name: name, Title: title, XLabel: "keys", YLabel: "operations per second", LogX: true, LogY: true}
 	for _, row := range res.Rows {
 		if row.Reason == "" && of(row) {
@@ -261,8 +261,8 @@ func overKeys(res *Result, name, title string, of func(Row) bool) Plot {
 	return p
 }
 
-// drawn returns the plots that have a series.
-func drawn(plots ...Plot) (some []Plot) {
+// nonEmpty returns the plots that have a series.
+func nonEmpty(plots ...Plot) (some []Plot) {
 	for _, p := range plots {
 		if len(p.Series) > 0 {
 			some = append(some, p)

@@ -31,8 +31,8 @@ type ranges struct {
 	outKeys, outVals device.Slice[uint32]
 	offsets          device.Slice[uint64]
 	// Maximum numbers of ranges and of their pairs, and the number of ranges of the present length.
-	most, pairs, size int
-	from              []uint32
+	limit, pairs, size int
+	from               []uint32
 }
 
 func runOrderedRange(ctx context.Context, r *runner) (err error) {
@@ -47,9 +47,9 @@ func runOrderedRange(ctx context.Context, r *runner) (err error) {
 	if err != nil {
 		return err
 	}
-	s := &ranges{orderedTrial: t, most: r.size(1<<16, 1<<22), pairs: r.size(1<<22, 1<<28), stride: max(1<<32/(n+1), 1)}
+	s := &ranges{orderedTrial: t, limit: r.size(1<<16, 1<<22), pairs: r.size(1<<22, 1<<28), stride: max(1<<32/(n+1), 1)}
 	if r.N > 0 && r.N < 1<<16 { // a trial run
-		s.most, s.pairs = n, 16*n
+		s.limit, s.pairs = n, 16*n
 	}
 	defer func() {
 		err = errors.Join(err, r.free(&s.lo, &s.hi, &s.counts, &s.outKeys, &s.outVals, &s.offsets), t.free())
@@ -88,22 +88,22 @@ func (s *ranges) open() (err error) {
 	if err := errors.Join(s.keys.CopyFrom(s.stream, keys), s.vals.CopyFrom(s.stream, vals)); err != nil {
 		return err
 	}
-	s.from = make([]uint32, s.most)
+	s.from = make([]uint32, s.limit)
 	for _, c := range []struct {
 		column *device.Slice[uint32]
 		n      int
-	}{{&s.lo, s.most}, {&s.hi, s.most}, {&s.counts, s.most}, {&s.outKeys, s.pairs}, {&s.outVals, s.pairs}} {
+	}{{&s.lo, s.limit}, {&s.hi, s.limit}, {&s.counts, s.limit}, {&s.outKeys, s.pairs}, {&s.outVals, s.pairs}} {
 		if *c.column, err = device.Make[uint32](s.Device, c.n); err != nil {
 			return err
 		}
 	}
-	s.offsets, err = device.Make[uint64](s.Device, s.most+1)
+	s.offsets, err = device.Make[uint64](s.Device, s.limit+1)
 	return err
 }
 
 // ofLength measures ranges with a number of pairs.
 func (s *ranges) ofLength(ctx context.Context, length int) error {
-	s.size = max(min(s.most, s.pairs/length), 1)
+	s.size = max(min(s.limit, s.pairs/length), 1)
 	places := make([]uint64, s.size)
 	first := workload.NewPermutation(uint64(s.n-length), s.Seed+2)
 	lo, hi := s.from[:s.size], make([]uint32, s.size)
@@ -133,7 +133,7 @@ func (s *ranges) ofLength(ctx context.Context, length int) error {
 		{"count", roofline.Read64, func() error { return m.CountOn(s.stream, from, to, counts) }, false},
 	} {
 		s.begin(fmt.Sprintf("%s of %d", c.op, length))
-		took, err := s.median(ctx, func() error { return s.stream.Fill(keys.Ptr(), 0, keys.Len()) }, c.submit)
+		elapsed, err := s.median(ctx, func() error { return s.stream.Fill(keys.Ptr(), 0, keys.Len()) }, c.submit)
 		if err != nil {
 			return err
 		}
@@ -142,7 +142,7 @@ func (s *ranges) ofLength(ctx context.Context, length int) error {
 		}
 		row := s.row()
 		row.Batch = length
-		s.report(c.op, s.size, took, c.limit, row)
+		s.report(c.op, s.size, elapsed, c.limit, row)
 	}
 	return nil
 }
@@ -193,5 +193,5 @@ func plotOrderedRange(res *Result) []Plot {
 		}
 		plots = append(plots, p)
 	}
-	return drawn(plots...)
+	return nonEmpty(plots...)
 }

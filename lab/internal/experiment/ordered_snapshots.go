@@ -28,7 +28,7 @@ The limit is random compare-and-swaps of 64 bits, of lookups random reads of 64 
 				}
 			}
 		}
-		return drawn(p)
+		return nonEmpty(p)
 	},
 }
 
@@ -52,7 +52,7 @@ func runOrderedSnapshots(ctx context.Context, r *runner) (err error) {
 	if err != nil {
 		return err
 	}
-	s := &versions{orderedTrial: t, size: size}
+	s := &snapshotTrial{orderedTrial: t, size: size}
 	defer func() { err = errors.Join(err, s.release(), t.free()) }()
 	t.read, t.write = roofline.Read64, limit
 	t.cols.n = min(n, r.size(1<<18, 1<<24))
@@ -73,15 +73,15 @@ func runOrderedSnapshots(ctx context.Context, r *runner) (err error) {
 	})
 }
 
-// versions holds snapshots of a map that changes.
-type versions struct {
+// snapshotTrial holds snapshots of a map that changes.
+type snapshotTrial struct {
 	*orderedTrial[uint32, uint32]
 	size      int // operations per batch
 	snapshots []*weft.Snapshot[uint32, uint32]
 }
 
 // release closes all snapshots.
-func (s *versions) release() (err error) {
+func (s *snapshotTrial) release() (err error) {
 	for _, at := range s.snapshots {
 		err = errors.Join(err, at.Close())
 	}
@@ -89,8 +89,8 @@ func (s *versions) release() (err error) {
 	return err
 }
 
-// take takes a snapshot.
-func (s *versions) take(ctx context.Context) error {
+// takeSnapshot takes a snapshot.
+func (s *snapshotTrial) takeSnapshot(ctx context.Context) error {
 	at, err := s.m.mapOf.Snapshot(ctx)
 	if err == nil {
 		s.snapshots = append(s.snapshots, at)
@@ -99,7 +99,7 @@ func (s *versions) take(ctx context.Context) error {
 }
 
 // batch submits batch i: half old keys, half new ones.
-func (s *versions) batch(i int) error {
+func (s *snapshotTrial) batch(i int) error {
 	half := s.size / 2
 	for _, lo := range []int{i * half, s.n + i*half} {
 		keys, vals := s.of(lo, lo+half)
@@ -111,22 +111,22 @@ func (s *versions) batch(i int) error {
 }
 
 // held measures batches with no open snapshot, with one, or with one per batch.
-func (s *versions) held(ctx context.Context, number int) error {
+func (s *snapshotTrial) held(ctx context.Context, number int) error {
 	op := fmt.Sprintf("put_held_%d", number)
 	s.begin(op)
 	prepare := func() error {
 		if err := errors.Join(s.release(), s.reload(ctx)(), s.m.Sync(ctx)); err != nil || number == 0 {
 			return err
 		}
-		return s.take(ctx)
+		return s.takeSnapshot(ctx)
 	}
-	took, err := s.median(ctx, prepare, func() error {
+	elapsed, err := s.median(ctx, prepare, func() error {
 		for i := range snapshotBatches {
 			if err := s.batch(i); err != nil {
 				return err
 			}
 			if number > 1 && i+1 < snapshotBatches {
-				if err := s.take(ctx); err != nil {
+				if err := s.takeSnapshot(ctx); err != nil {
 					return err
 				}
 			}
@@ -163,15 +163,15 @@ func (s *versions) held(ctx context.Context, number int) error {
 		if left != unknown {
 			row.Samples = append(row.Samples, float64(left))
 		}
-		row.Speedup = figure(s.rateOf("put_held_0") * took.Seconds())
+		row.Speedup = figure(s.rateOf("put_held_0") * elapsed.Seconds())
 		*row.Speedup = float64(snapshotBatches*(s.size/2*2)) / *row.Speedup
 	}
-	s.report(op, snapshotBatches*(s.size/2*2), took, s.write, row)
+	s.report(op, snapshotBatches*(s.size/2*2), elapsed, s.write, row)
 	return nil
 }
 
 // rateOf returns the rate of an operation of the map under measurement.
-func (s *versions) rateOf(op string) (rate float64) {
+func (s *snapshotTrial) rateOf(op string) (rate float64) {
 	for _, row := range s.result.Rows {
 		if row.Structure == s.m.name && row.Op == op {
 			rate = row.OpsPerS
@@ -182,7 +182,7 @@ func (s *versions) rateOf(op string) (rate float64) {
 
 // growth repeats the batches, untimed, and adds to a row the memory that only snapshots hold after
 // each.
-func (s *versions) growth(ctx context.Context, prepare func() error, number int, row *Row) error {
+func (s *snapshotTrial) growth(ctx context.Context, prepare func() error, number int, row *Row) error {
 	if err := prepare(); err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func (s *versions) growth(ctx context.Context, prepare func() error, number int,
 		}
 		row.Samples = append(row.Samples, float64(held))
 		if number > 1 && i+1 < snapshotBatches {
-			if err := s.take(ctx); err != nil {
+			if err := s.takeSnapshot(ctx); err != nil {
 				return err
 			}
 		}
@@ -205,10 +205,10 @@ func (s *versions) growth(ctx context.Context, prepare func() error, number int,
 }
 
 // lookups measures lookups in the map and in the snapshot, which has exactly the earlier pairs.
-func (s *versions) lookups(ctx context.Context) error {
-	then := s.snapshots[0]
-	if then.Len() != s.n {
-		return fmt.Errorf("%w: the snapshot has %d pairs, want %d", errWrong, then.Len(), s.n)
+func (s *snapshotTrial) lookups(ctx context.Context) error {
+	snapshot := s.snapshots[0]
+	if snapshot.Len() != s.n {
+		return fmt.Errorf("%w: the snapshot has %d pairs, want %d", errWrong, snapshot.Len(), s.n)
 	}
 	keys, _ := s.of(s.n-s.cols.n, s.n)
 	for _, c := range []struct {
@@ -216,10 +216,10 @@ func (s *versions) lookups(ctx context.Context) error {
 		submit func(found device.Slice[bool]) error
 	}{
 		{"get_hit_held", func(found device.Slice[bool]) error { return s.m.get(s.stream, keys, s.cols.out, found) }},
-		{"get_hit_then", func(found device.Slice[bool]) error { return then.GetOn(s.stream, keys, s.cols.out, found) }},
+		{"get_hit_then", func(found device.Slice[bool]) error { return snapshot.GetOn(s.stream, keys, s.cols.out, found) }},
 	} {
 		s.begin(c.op)
-		took, err := s.median(ctx, nil, func() error { return c.submit(device.Slice[bool]{}) })
+		elapsed, err := s.median(ctx, nil, func() error { return c.submit(device.Slice[bool]{}) })
 		if err == nil {
 			err = c.submit(s.cols.flags)
 		}
@@ -232,10 +232,10 @@ func (s *versions) lookups(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.report(c.op, s.cols.n, took, s.read, s.row())
+		s.report(c.op, s.cols.n, elapsed, s.read, s.row())
 	}
 	later, _ := s.of(s.n, s.n+1)
-	if err := then.GetOn(s.stream, later, s.cols.out.Sub(0, 1), s.cols.flags.Sub(0, 1)); err != nil {
+	if err := snapshot.GetOn(s.stream, later, s.cols.out.Sub(0, 1), s.cols.flags.Sub(0, 1)); err != nil {
 		return err
 	}
 	return checkFlags(ctx, s.runner, s.cols.flags.Sub(0, 1), "lookup of a later key in the snapshot", 0)

@@ -22,7 +22,7 @@ func TestOrderedOnGPU(t *testing.T) {
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}
-	conformance.NotRaced(t, ownTests)
+	conformance.SkipRaced(t, ownTests)
 	for _, e := range []Experiment{orderedLookupExperiment, orderedLoadExperiment} {
 		cfg := tiny(devicetest.OpenSim(t, nil))
 		cfg.N, cfg.Scale = 128, Quick
@@ -48,7 +48,7 @@ func TestOrderedOnGPU(t *testing.T) {
 
 // Wherever the device fails, the error is returned and nothing leaks.
 func TestOrderedFailures(t *testing.T) {
-	conformance.NotRaced(t, ownTests)
+	conformance.SkipRaced(t, ownTests)
 	for _, e := range orderedExperiments() {
 		t.Run(e.Name, func(t *testing.T) { failEverywhere(t, e, devicetest.Open(t), 7) })
 	}
@@ -63,9 +63,9 @@ func TestOrderedWrongAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.free()
-	a := &asked{orderedTrial: s}
+	a := &orderedLookups{orderedTrial: s}
 	defer func() { r.free(&a.next, &a.ranks, &a.after) }()
-	if err := a.room(100); err != nil {
+	if err := a.makeColumns(100); err != nil {
 		t.Fatal(err)
 	}
 	for _, m := range s.maps {
@@ -84,7 +84,7 @@ func TestOrderedWrongAnswers(t *testing.T) {
 
 // Snapshots cost more the more are open, and nothing once they are closed.
 func TestOrderedSnapshots(t *testing.T) {
-	conformance.NotRaced(t, ownTests)
+	conformance.SkipRaced(t, ownTests)
 	cfg := tiny(devicetest.Open(t))
 	res, err := orderedSnapshotsExperiment.Run(t.Context(), cfg)
 	if err != nil {

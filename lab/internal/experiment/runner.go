@@ -14,17 +14,17 @@ import (
 // runner is one run of an experiment: the device, its stream and stopwatch, and the result so far.
 type runner struct {
 	Config
-	result *Result
-	stream *device.Stream
-	watch  *roofline.Stopwatch
-	ahead  *roofline.Ahead // nil unless wanted
+	result    *Result
+	stream    *device.Stream
+	watch     *roofline.Stopwatch
+	busyTimer *roofline.BusyTimer // nil unless wanted
 	// chosen means that the user has set the number of runs.
 	chosen bool
 	// parts is the number of parts of the experiment that measure settings in turns; 0: one.
 	parts int
-	// apart means that speedups of settings measured in turns are over the first row of the same
-	// structure.
-	apart bool
+	// perStructure means that speedups of settings measured in turns are over the first row of the
+	// same structure.
+	perStructure bool
 	// timings holds the latest runs by their median, for the row that reports it.
 	timings map[float64][]time.Duration
 }
@@ -127,13 +127,13 @@ func (r *runner) keys(cpu, gpu, bytes int) (int, error) {
 func (r *runner) keysFrom(least, cpu, gpu, bytes int) (int, error) {
 	n, err := r.keys(cpu, gpu, bytes)
 	if err == nil && n < least {
-		err = tooFew(n, least)
+		err = errTooFew(n, least)
 	}
 	return n, err
 }
 
-func tooFew(n, least int) error {
-	return fmt.Errorf("%w: %d keys are too few; choose --n %d or more", device.ErrInvalid, n, least)
+func errTooFew(n, required int) error {
+	return fmt.Errorf("%w: %d keys are too few; choose --n %d or more", device.ErrInvalid, n, required)
 }
 
 // region returns the size of memory for measuring limits, if no table determines it.
@@ -232,7 +232,7 @@ func (r *runner) median(ctx context.Context, prepare, submit func() error) (time
 
 // medianBusy is median on a GPU that is busy until everything has been submitted.
 func (r *runner) medianBusy(ctx context.Context, prepare, submit func() error) (time.Duration, error) {
-	return r.medianOf(ctx, r.ahead.Time, prepare, submit)
+	return r.medianOf(ctx, r.busyTimer.Time, prepare, submit)
 }
 
 func (r *runner) medianOf(ctx context.Context, clock func(context.Context, func() error) (time.Duration, error),

@@ -67,9 +67,9 @@ func (r *runner) powers(first, n int, step map[Scale]int) []int {
 // regionOf returns the smallest power of two that holds a number of bytes.
 func regionOf(bytes int) int { return 1 << bits.Len(uint(max(bytes, 1<<10)-1)) }
 
-// often returns the runner with more runs for small batches, where one run is inaccurate, unless
-// the user has set the number.
-func (r *runner) often(n int) *runner {
+// withMoreRuns returns the runner with more runs for small batches, where one run is inaccurate,
+// unless the user has set the number.
+func (r *runner) withMoreRuns(n int) *runner {
 	if r.chosen || n > 1<<16 {
 		return r
 	}
@@ -97,7 +97,7 @@ func runSizes(ctx context.Context, r *runner) error {
 	}
 	r.result.Parameters["keys"] = sizes[len(sizes)-1]
 	if r.props().Kind == device.CUDA {
-		if r.ahead, err = roofline.NewAhead(ctx, r.watch); err != nil {
+		if r.busyTimer, err = roofline.NewBusyTimer(ctx, r.watch); err != nil {
 			return err
 		}
 	}
@@ -134,7 +134,7 @@ func sizesOf[K weft.Key, V weft.Value](ctx context.Context, r *runner, sizes []i
 	put, get := r.copyLimits(key, value)
 	for _, n := range sizes {
 		s := sized[K, V]{
-			trial: trial[K, V]{runner: r.often(n), keyBits: 8 * key, valueBits: 8 * value},
+			trial: trial[K, V]{runner: r.withMoreRuns(n), keyBits: 8 * key, valueBits: 8 * value},
 			host:  b.first(min(n, onHost)), hostPut: put, hostGet: get,
 		}
 		if err := s.run(ctx, n); err != nil {

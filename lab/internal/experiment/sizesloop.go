@@ -179,7 +179,7 @@ func (l *loops) measure(ctx context.Context, p loopPeer, suffix string, size, n,
 		}},
 	} {
 		l.step("sizes: %s, %s, batches of %d keys", p.structure, op.name+suffix, size)
-		t, err := l.repeat(ctx, l.often(size).Runs, func() (time.Duration, error) { return l.pass(n, size, op.counts, op.call) })
+		t, err := l.repeat(ctx, l.withMoreRuns(size).Runs, func() (time.Duration, error) { return l.pass(n, size, op.counts, op.call) })
 		if err != nil {
 			return fmt.Errorf("%s: %w", op.name, err)
 		}

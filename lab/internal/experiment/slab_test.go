@@ -145,17 +145,17 @@ func TestWrongAllocationsAreErrors(t *testing.T) {
 	r := testRunner(t)
 	a := newAllocTrial(r, 4096)
 	for _, c := range []struct {
-		taken []uint32
-		wrong bool
+		allocated []uint32
+		wrong     bool
 	}{{[]uint32{0, 1, 64, 4095}, false}, {[]uint32{7, 8, 7}, true}, {[]uint32{1, ^uint32(0)}, true}} {
 		var err error
-		if a.taken, err = device.Upload(r.stream, c.taken); err != nil {
+		if a.allocated, err = device.Upload(r.stream, c.allocated); err != nil {
 			t.Fatal(err)
 		}
 		if err := a.check(t.Context()); errors.Is(err, errWrong) != c.wrong {
-			t.Errorf("addresses %v: %v", c.taken, err)
+			t.Errorf("addresses %v: %v", c.allocated, err)
 		}
-		if err := a.taken.Free(); err != nil {
+		if err := a.allocated.Free(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -73,7 +73,7 @@ type allocTrial struct {
 	supers, blocks, units int
 	pool                  *alloc.Pool
 	owner                 *alloc.Owner
-	taken                 device.Slice[uint32] // addresses
+	allocated             device.Slice[uint32] // addresses
 	part                  device.Slice[uint32] // those to allocate and free now
 	held                  bool                 // they are allocated
 }
@@ -100,10 +100,10 @@ func (a *allocTrial) with(ctx context.Context, n int, body func() error) (err er
 	if err = a.owner.Reserve(ctx, a.units); err != nil {
 		return err
 	}
-	if a.taken, err = device.Make[uint32](a.Device, n); err != nil {
+	if a.allocated, err = device.Make[uint32](a.Device, n); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, a.free(&a.taken)) }()
+	defer func() { err = errors.Join(err, a.free(&a.allocated)) }()
 	return body()
 }
 
@@ -129,7 +129,7 @@ func (a *allocTrial) whole(ctx context.Context) error {
 	n := min(a.units/2, a.size(1<<16, 1<<22))
 	load := float64(n) / float64(a.units)
 	return a.with(ctx, n, func() error {
-		a.part, a.held = a.taken, false
+		a.part, a.held = a.allocated, false
 		if err := a.measure(ctx, "allocate", load, a.release, a.hold); err != nil {
 			return err
 		}
@@ -144,16 +144,16 @@ func (a *allocTrial) whole(ctx context.Context) error {
 func (a *allocTrial) churn(ctx context.Context, load float64) error {
 	n := int(load * float64(a.units))
 	return a.with(ctx, n, func() error {
-		a.part, a.held = a.taken, false
+		a.part, a.held = a.allocated, false
 		if err := errors.Join(a.hold(), a.shuffle(ctx)); err != nil {
 			return err
 		}
-		piece, turn := a.units/32, 0
+		piece, round := a.units/32, 0
 		next := func() error { // a different part each time
 			err := a.hold()
-			lo := turn % (n / piece) * piece
-			a.part = a.taken.Sub(lo, lo+piece)
-			turn++
+			lo := round % (n / piece) * piece
+			a.part = a.allocated.Sub(lo, lo+piece)
+			round++
 			return err
 		}
 		if err := a.measure(ctx, "allocate_churn", load, func() error { return errors.Join(next(), a.release()) }, a.hold); err != nil {
@@ -168,8 +168,8 @@ func (a *allocTrial) churn(ctx context.Context, load float64) error {
 
 // shuffle puts the addresses into random order.
 func (a *allocTrial) shuffle(ctx context.Context) error {
-	units := make([]uint32, a.taken.Len())
-	if err := a.taken.CopyTo(ctx, a.stream, units); err != nil {
+	units := make([]uint32, a.allocated.Len())
+	if err := a.allocated.CopyTo(ctx, a.stream, units); err != nil {
 		return err
 	}
 	shuffled := make([]uint32, len(units))
@@ -177,13 +177,13 @@ func (a *allocTrial) shuffle(ctx context.Context) error {
 	for i := range shuffled {
 		shuffled[i] = units[order.At(uint64(i))]
 	}
-	return a.taken.CopyFrom(a.stream, shuffled)
+	return a.allocated.CopyFrom(a.stream, shuffled)
 }
 
 // check verifies that every address was returned, and none twice.
 func (a *allocTrial) check(ctx context.Context) error {
-	units := make([]uint32, a.taken.Len())
-	if err := a.taken.CopyTo(ctx, a.stream, units); err != nil {
+	units := make([]uint32, a.allocated.Len())
+	if err := a.allocated.CopyTo(ctx, a.stream, units); err != nil {
 		return err
 	}
 	seen := make([]uint64, a.supers*superUnits/64) // one bit per address

@@ -83,14 +83,14 @@ func (t *slabTrial) addBatches(ctx context.Context, batches int) (medians []time
 			lo := 0
 			for b := range times {
 				hi := t.batchEnd(b, batches)
-				took, err := t.watch.Time(ctx, func() error {
+				elapsed, err := t.watch.Time(ctx, func() error {
 					return t.table.put(t.stream, t.cols.keys.Sub(lo, hi), t.cols.vals.Sub(lo, hi))
 				})
 				if err != nil {
 					return err
 				}
 				if run > 0 { // the first run is the warm-up
-					times[b] = append(times[b], took)
+					times[b] = append(times[b], elapsed)
 				}
 				lo = hi
 			}
@@ -113,23 +113,23 @@ func (t *slabTrial) addBatches(ctx context.Context, batches int) (medians []time
 func (t *slabTrial) rebuild(ctx context.Context, batches int) (medians []time.Duration, err error) {
 	t.begin(fmt.Sprintf("rebuilding for %d batches", batches))
 	for b := range batches {
-		took, err := t.build(ctx, t.batchEnd(b, batches))
+		elapsed, err := t.build(ctx, t.batchEnd(b, batches))
 		if err != nil {
 			return nil, err
 		}
-		medians = append(medians, took)
+		medians = append(medians, elapsed)
 	}
 	return medians, nil
 }
 
 // build times building a static table of the first n keys.
-func (t *slabTrial) build(ctx context.Context, n int) (took time.Duration, err error) {
+func (t *slabTrial) build(ctx context.Context, n int) (elapsed time.Duration, err error) {
 	m, err := cuckoo.New[uint32, uint32](t.Device, t.cuckooOptions(n, slabFig6Utilization))
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	took, err = t.median(ctx, func() error { return m.Clear(ctx) }, func() error {
+	elapsed, err = t.median(ctx, func() error { return m.Clear(ctx) }, func() error {
 		return m.PutOn(t.stream, t.cols.keys.Sub(0, n), t.cols.vals.Sub(0, n))
 	})
 	if err != nil {
@@ -141,7 +141,7 @@ func (t *slabTrial) build(ctx context.Context, n int) (took time.Duration, err e
 	if got := m.Len(); got != n {
 		return 0, fmt.Errorf("%w: a table built from %d keys has %d", errWrong, n, got)
 	}
-	return took, nil
+	return elapsed, nil
 }
 
 // reportBatches adds rows for every eighth of the keys.

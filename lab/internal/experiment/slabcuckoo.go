@@ -17,14 +17,14 @@ const cuckooName = "cuckoo"
 // including the second one during a rehash.
 func cuckooBytes(utilization float64) int { return int(2*slabPair/utilization) + 1 }
 
-// besideCuckoo measures the slab hash of a trial, and then in the same way a cuckoo table that is
-// as full. The speedups in the latter's rows are over the slab hash.
-func (t *slabTrial) besideCuckoo(ctx context.Context, measure func(*slabTrial) error) (err error) {
+// measureWithCuckoo measures the slab hash of a trial, and then in the same way a cuckoo table that
+// is as full. The speedups in the latter's rows are over the slab hash.
+func (t *slabTrial) measureWithCuckoo(ctx context.Context, measure func(*slabTrial) error) (err error) {
 	before := len(t.result.Rows)
 	if err := measure(t); err != nil {
 		return err
 	}
-	between := len(t.result.Rows)
+	firstCuckoo := len(t.result.Rows)
 	// A few keys may fill their slabs to the last slot.
 	c := &slabTrial{trial: t.trial}
 	c.structure, c.read, c.load = cuckooName, t.readLimit(slabPair), min(t.load, .9)
@@ -36,7 +36,7 @@ func (t *slabTrial) besideCuckoo(ctx context.Context, measure func(*slabTrial) e
 	if err := errors.Join(c.fill(), c.table.Sync(ctx), measure(c)); err != nil {
 		return fmt.Errorf("%s: %w", cuckooName, err)
 	}
-	slabs, cuckoos := t.result.Rows[before:between], t.result.Rows[between:]
+	slabs, cuckoos := t.result.Rows[before:firstCuckoo], t.result.Rows[firstCuckoo:]
 	for i := range cuckoos {
 		cuckoos[i].Speedup = figure(cuckoos[i].OpsPerS / slabs[i].OpsPerS)
 	}

@@ -57,7 +57,7 @@ peak was 512 M insertions a second, the best range .19 to .6, and the rate dropp
 	run: func(ctx context.Context, r *runner) error {
 		defer r.meanSpeedups("insert")
 		return sweepFig4(ctx, r, func(t *slabTrial) error {
-			return t.besideCuckoo(ctx, func(t *slabTrial) error { return t.insert(ctx, "insert") })
+			return t.measureWithCuckoo(ctx, func(t *slabTrial) error { return t.insert(ctx, "insert") })
 		})
 	},
 	plots: func(res *Result) []Plot {
@@ -79,7 +79,7 @@ times as fast in the geometric mean.` + slabBesideCuckoo,
 	run: func(ctx context.Context, r *runner) error {
 		defer r.meanSpeedups("get_hit", "get_miss")
 		return sweepFig4(ctx, r, func(t *slabTrial) error {
-			return t.besideCuckoo(ctx, func(t *slabTrial) error { return t.lookups(ctx) })
+			return t.measureWithCuckoo(ctx, func(t *slabTrial) error { return t.lookups(ctx) })
 		})
 	},
 	plots: func(res *Result) []Plot {
@@ -173,7 +173,7 @@ saturated from 2^20 to 2^24 keys; its peak rate at any size was 512 M insertions
 	run: func(ctx context.Context, r *runner) error {
 		defer r.meanSpeedups("insert")
 		return sweepFig5(ctx, r, func(t *slabTrial) error {
-			return t.besideCuckoo(ctx, func(t *slabTrial) error { return t.insert(ctx, "insert") })
+			return t.measureWithCuckoo(ctx, func(t *slabTrial) error { return t.insert(ctx, "insert") })
 		})
 	},
 	plots: func(res *Result) []Plot {
@@ -193,7 +193,7 @@ searches a second; CUDPP's cuckoo hash was 1.19 and .94 times as fast in the geo
 	run: func(ctx context.Context, r *runner) error {
 		defer r.meanSpeedups("get_hit", "get_miss")
 		return sweepFig5(ctx, r, func(t *slabTrial) error {
-			return t.besideCuckoo(ctx, func(t *slabTrial) error { return t.lookups(ctx) })
+			return t.measureWithCuckoo(ctx, func(t *slabTrial) error { return t.lookups(ctx) })
 		})
 	},
 	plots: func(res *Result) []Plot {

@@ -41,7 +41,7 @@ what tables that grow have. speedup is the rate with light over that without. On
 		}
 		defer func() { err = errors.Join(err, t.cols.free()) }()
 		for _, u := range utilizations {
-			if err := t.besideSuperBlocks(ctx, u); err != nil {
+			if err := t.measureWithSuperBlocks(ctx, u); err != nil {
 				return err
 			}
 		}
@@ -57,13 +57,13 @@ what tables that grow have. speedup is the rate with light over that without. On
 		if len(p.Series) > 0 {
 			p.level(slabLight[0])
 		}
-		return drawn(p)
+		return nonEmpty(p)
 	},
 	published: slabLight,
 }
 
-// besideSuperBlocks measures searches in tables at a utilization, with both pools.
-func (t *slabTrial) besideSuperBlocks(ctx context.Context, utilization float64) error {
+// measureWithSuperBlocks measures searches in tables at a utilization, with both pools.
+func (t *slabTrial) measureWithSuperBlocks(ctx context.Context, utilization float64) error {
 	first := len(t.result.Rows)
 	for _, pool := range []struct {
 		name  string

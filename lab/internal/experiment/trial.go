@@ -55,7 +55,7 @@ func (s *trial[K, V]) refill(ctx context.Context, n int) func() error {
 // to a row.
 func (s *trial[K, V]) time(ctx context.Context, prepare, submit func() error, row *Row) (time.Duration, error) {
 	t, err := s.median(ctx, prepare, submit)
-	if err != nil || s.ahead == nil {
+	if err != nil || s.busyTimer == nil {
 		return t, err
 	}
 	busy, err := s.medianBusy(ctx, prepare, submit)

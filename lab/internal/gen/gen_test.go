@@ -43,13 +43,13 @@ func cliques(o CliquesOptions) made {
 func TestDegrees(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 2)
 	for _, tt := range []struct {
-		name             string
-		make             made
-		vertices, within float64 // within is a share
-		mean, off        float64 // arcs per vertex, and the tolerance
+		name                string
+		make                made
+		vertices, tolerance float64 // tolerance is a share
+		mean, off           float64 // arcs per vertex, and the tolerance
 		// Lower bounds of the smallest and the largest degree, an upper bound of the latter, and
 		// the standard deviation, if not 0.
-		least, most, below, sigma float64
+		min, max, shareBelow, sigma float64
 	}{
 		{"rgg_n_2_15", geometric(GeometricOptions{Vertices: 1 << 15, Seed: 1}), 1 << 15, 0, 9.78, 0.15, 0, 20, 32, 0},
 		{"delaunay_n15", delaunay(DelaunayOptions{Vertices: 1 << 15, Seed: 1}), 1 << 15, 0, 5.998, 0.002, 3, 12, 28, 1.33},
@@ -74,14 +74,14 @@ func TestDegrees(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Logf("%d vertices, %d edges of %d, degrees %d to %d, mean %.3f, sigma %.2f", g.Vertices(), g.Edges(), len(e.From), d.Min, d.Max, d.Mean, d.Sigma)
-			if n := float64(g.Vertices()); math.Abs(n-tt.vertices) > tt.within*tt.vertices {
+			if n := float64(g.Vertices()); math.Abs(n-tt.vertices) > tt.tolerance*tt.vertices {
 				t.Errorf("%v vertices, want %v", n, tt.vertices)
 			}
 			if math.Abs(d.Mean-tt.mean) > tt.off {
 				t.Errorf("mean degree %.3f, want %v ± %v", d.Mean, tt.mean, tt.off)
 			}
-			if most := float64(d.Max); float64(d.Min) < tt.least || most < tt.most || most >= tt.below {
-				t.Errorf("degrees %d to %d, want %v to %v, below %v", d.Min, d.Max, tt.least, tt.most, tt.below)
+			if most := float64(d.Max); float64(d.Min) < tt.min || most < tt.max || most >= tt.shareBelow {
+				t.Errorf("degrees %d to %d, want %v to %v, below %v", d.Min, d.Max, tt.min, tt.max, tt.shareBelow)
 			}
 			if tt.sigma > 0 && math.Abs(d.Sigma-tt.sigma) > 0.05 {
 				t.Errorf("sigma %.2f, want %v", d.Sigma, tt.sigma)
@@ -296,7 +296,7 @@ func TestLattice(t *testing.T) {
 		}
 		rand.New(rand.NewPCG(1, uint64(size[1]))).Shuffle(len(points), func(i, j int) { points[i], points[j] = points[j], points[i] })
 		e := triangulated(points)
-		n, around := len(points), 2*(size[0]+size[1]-2)
+		n, onBoundary := len(points), 2*(size[0]+size[1]-2)
 		seen := map[[2]uint32]bool{}
 		for i, u := range e.From {
 			seen[[2]uint32{u, e.To[i]}] = true
@@ -305,8 +305,8 @@ func TestLattice(t *testing.T) {
 				t.Errorf("%v: an edge from %v to %v, which are no corners of one cell", size, p, q)
 			}
 		}
-		if len(seen) != 3*n-3-around || len(e.From) != len(seen) {
-			t.Errorf("%v: %d edges, want %d", size, len(e.From), 3*n-3-around)
+		if len(seen) != 3*n-3-onBoundary || len(e.From) != len(seen) {
+			t.Errorf("%v: %d edges, want %d", size, len(e.From), 3*n-3-onBoundary)
 		}
 	}
 	// All on one line, in any order.
@@ -433,8 +433,8 @@ func inside(points []point) bool {
 func TestOptions(t *testing.T) {
 	dev := devicetest.OpenCPU(t, 1)
 	for _, tt := range []struct {
-		make made
-		say  string
+		make    made
+		message string
 	}{
 		{rmat(RMATOptions{Scale: -1}), "RMAT: invalid options: Scale -1"},
 		{rmat(RMATOptions{Scale: 32}), "Scale 32"},
@@ -467,8 +467,8 @@ func TestOptions(t *testing.T) {
 		{cliques(CliquesOptions{Vertices: 5, Top: 6}), "Top 6"},
 		{cliques(CliquesOptions{Vertices: 50, Top: 0.5}), "Top 0.5"},
 	} {
-		if _, err := tt.make(t, dev); !errors.Is(err, weft.ErrOptions) || !strings.Contains(err.Error(), tt.say) {
-			t.Errorf("%v, want %q", err, tt.say)
+		if _, err := tt.make(t, dev); !errors.Is(err, weft.ErrOptions) || !strings.Contains(err.Error(), tt.message) {
+			t.Errorf("%v, want %q", err, tt.message)
 		}
 	}
 	gpu := devicetest.OpenSim(t, nil)

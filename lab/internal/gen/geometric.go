@@ -114,16 +114,16 @@ func (c *cells) neighbors(v int, e *graph.Edges) {
 	row, column := c.at(c.points[v])
 	cell := row*c.rows + column
 	right := min(column+1, c.rows-1) - column
-	c.near(v, v+1, int(c.first[cell+right+1]), e)
+	c.addNear(v, v+1, int(c.first[cell+right+1]), e)
 	if row+1 < c.rows {
 		left := column - max(column-1, 0)
 		below := cell + c.rows
-		c.near(v, int(c.first[below-left]), int(c.first[below+right+1]), e)
+		c.addNear(v, int(c.first[below-left]), int(c.first[below+right+1]), e)
 	}
 }
 
-// near adds the edges to the points of [lo,hi) within the radius.
-func (c *cells) near(v, lo, hi int, e *graph.Edges) {
+// addNear adds the edges to the points of [lo,hi) within the radius.
+func (c *cells) addNear(v, lo, hi int, e *graph.Edges) {
 	p := c.points[v]
 	for u := lo; u < hi; u++ {
 		dx, dy := int64(p.x)-int64(c.points[u].x), int64(p.y)-int64(c.points[u].y)

@@ -109,11 +109,11 @@ func (g *generator) cells(initiator []float64) (aliases, uint64, error) {
 			largest = i
 		}
 	}
-	given := uint64(0)
+	nDealt := uint64(0)
 	for _, x := range left {
-		given += x
+		nDealt += x
 	}
-	left[largest] += all - given // the error of rounding
+	left[largest] += all - nDealt // the error of rounding
 	return alias(left), uint64(base), nil
 }
 

@@ -41,12 +41,12 @@ type edge struct {
 func newMesh(points []point) (*mesh, bool) {
 	m := &mesh{points: points, infinity: uint32(len(points)), from: make([]int32, len(points)+1)}
 	for k := 2; k < len(points); k++ {
-		turn := m.orientation(0, 1, uint32(k))
-		if turn == 0 {
+		orient := m.orientation(0, 1, uint32(k))
+		if orient == 0 {
 			continue
 		}
 		a, b, c := uint32(0), uint32(1), uint32(k)
-		if turn < 0 {
+		if orient < 0 {
 			a, b = b, a
 		}
 		m.corners = [3]uint32{a, b, c}
@@ -96,7 +96,7 @@ func (m *mesh) edges(e *graph.Edges) {
 // insert inserts a point. It replaces all triangles whose circumcircle contains the point by the
 // triangles between the point and the border of their union.
 func (m *mesh) insert(p uint32) {
-	m.dig(p, m.locate(p))
+	m.removeConflicting(p, m.locate(p))
 	for _, s := range m.border {
 		t := m.place(triangle{[3]uint32{s.a, s.b, p}, [3]int32{0, 0, s.outside}})
 		m.from[s.a] = t
@@ -150,9 +150,9 @@ walk:
 	}
 }
 
-// dig determines the cavity of a point around one of its triangles, and the border. The triangles
-// of the cavity become free.
-func (m *mesh) dig(p uint32, start int32) {
+// removeConflicting determines the cavity of a point around one of its triangles, and the border.
+// The triangles of the cavity become free.
+func (m *mesh) removeConflicting(p uint32, start int32) {
 	m.cavity, m.border = append(m.cavity[:0], start), m.border[:0]
 	m.stamps[start] = p + 1
 	for i := 0; i < len(m.cavity); i++ {
@@ -180,12 +180,12 @@ func (m *mesh) conflicts(at int32, p uint32) bool {
 		return m.inCircle(t.corner[0], t.corner[1], t.corner[2], p)
 	}
 	a, b := t.corner[(k+1)%3], t.corner[(k+2)%3]
-	turn := m.orientation(a, b, p)
-	return turn > 0 || turn == 0 && m.between(a, b, p)
+	orient := m.orientation(a, b, p)
+	return orient > 0 || orient == 0 && m.isBetween(a, b, p)
 }
 
-// between reports whether a point on the line through two others lies between them.
-func (m *mesh) between(a, b, p uint32) bool {
+// isBetween reports whether a point on the line through two others lies between them.
+func (m *mesh) isBetween(a, b, p uint32) bool {
 	q, r, s := m.points[a], m.points[b], m.points[p]
 	return min(q.x, r.x) <= s.x && s.x <= max(q.x, r.x) && min(q.y, r.y) <= s.y && s.y <= max(q.y, r.y)
 }

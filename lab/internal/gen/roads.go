@@ -46,7 +46,7 @@ func Roads(ctx context.Context, dev device.Device, o RoadsOptions) (graph.Edges,
 		w.first[j] = uint32(total)
 		total++
 		for _, r := range w.roads(j) {
-			total += r.between
+			total += r.nVertices
 		}
 	}
 	if total > maxVertices {
@@ -69,22 +69,22 @@ type wall struct {
 }
 
 // road leads from a junction to another one.
-type road struct{ to, between int }
+type road struct{ to, nVertices int }
 
 // roads returns the roads that begin at a junction.
 func (w *wall) roads(j int) (list []road) {
 	row, column := j/w.side, j%w.side
 	if column+1 < w.side {
-		list = append(list, road{j + 1, w.between(2 * j)})
+		list = append(list, road{j + 1, w.nVertices(2 * j)})
 	}
 	if row+1 < w.side && (row+column)%2 == 0 {
-		list = append(list, road{j + w.side, w.between(2*j + 1)})
+		list = append(list, road{j + w.side, w.nVertices(2*j + 1)})
 	}
 	return list
 }
 
-// between returns the number of vertices along a road.
-func (w *wall) between(road int) int {
+// nVertices returns the number of vertices along a road.
+func (w *wall) nVertices(road int) int {
 	return int(workload.Below(w.draw(0, uint64(road)), w.span) >> 32)
 }
 
@@ -93,7 +93,7 @@ func (w *wall) lay(j int, e *graph.Edges) {
 	next := w.first[j] + 1
 	for _, r := range w.roads(j) {
 		at := w.first[j]
-		for range r.between {
+		for range r.nVertices {
 			add(e, at, next)
 			at = next
 			next++

@@ -165,10 +165,10 @@ func TestReservedKeysAreRefused(t *testing.T) {
 			t.Errorf("%#x: Put: %v; Delete: %v", key, put, deleted)
 		}
 		n, err := x.Get(ctx, words(7, key), make([]byte, 32), nil)
-		conformance.Want(t, "Get", n, 1, err)
+		conformance.WantCount(t, "Get", n, 1, err)
 	}
 	n, err := x.Put(ctx, words(3, ^uint64(0)), make([]byte, 32))
-	conformance.Want(t, "Put of other keys", n, 2, err)
+	conformance.WantCount(t, "Put of other keys", n, 2, err)
 	must(t, x.Check(ctx))
 	must(t, x.Close())
 	if _, err := stateless(t, statelessPool(t, dev, 2), dev, gphash.OpenOptions{}); !errors.Is(err, ErrReserved) || !errors.Is(err, weft.ErrOptions) {
@@ -197,9 +197,9 @@ func TestReservedKeysDoNotGrow(t *testing.T) {
 	}
 	for part := range slices.Chunk(keys, 8*250) {
 		n, err := x.Put(ctx, part, make([]byte, 2*len(part)))
-		conformance.Want(t, "Put", n, 250, err)
+		conformance.WantCount(t, "Put", n, 250, err)
 		n, err = x.Delete(ctx, part, nil)
-		conformance.Want(t, "Delete", n, 250, err)
+		conformance.WantCount(t, "Delete", n, 250, err)
 	}
 	if _, err := x.Put(ctx, keys, make([]byte, 2*len(keys))); err == nil || !strings.Contains(err.Error(), "another form") {
 		t.Errorf("Put of more keys than there are slots: %v", err)

@@ -44,8 +44,8 @@ func programs[K weft.Key, V weft.Value](t *testing.T, as variant.GPHash, m dst.M
 var keysMakeWay = dst.Shape{Name: "keys make way", Capacity: 10, Keys: 60, Hot: 40, Batches: 14, Streams: 3,
 	Kinds: []weft.OpKind{weft.OpPutNew, weft.OpGet, weft.OpPutNew, weft.OpGet, weft.OpGet, weft.OpDelete, weft.OpGet, weft.OpPut, weft.OpGet, weft.OpGet}}
 
-// roomForAll is keysMakeWay with slots for all keys.
-var roomForAll = dst.Shape{Name: "lookups beside changes", Capacity: 40, Keys: 12, Hot: 40, Batches: 14, Streams: 3, Kinds: keysMakeWay.Kinds}
+// largeShape is keysMakeWay with slots for all keys.
+var largeShape = dst.Shape{Name: "lookups beside changes", Capacity: 40, Keys: 12, Hot: 40, Batches: 14, Streams: 3, Kinds: keysMakeWay.Kinds}
 
 var twoSlots = gphash.Options{Slots: 2, Hashes: 2, Levels: 2}
 
@@ -65,6 +65,6 @@ func TestSchedulesOfThreads(t *testing.T) {
 func TestSchedulesOfReservedKeys(t *testing.T) {
 	m := dst.Mode[gphash.Options]{Arch: 80, Name: "2 slots", Options: twoSlots}
 	cfg := programs[uint64, uint64](t, Reserved, m).Updating()
-	cfg.Shapes = []dst.Shape{roomForAll, {Name: "few keys", Capacity: 130, Keys: 3, Hot: 20, Cold: 40, Batches: 2}}
+	cfg.Shapes = []dst.Shape{largeShape, {Name: "few keys", Capacity: 130, Keys: 3, Hot: 20, Cold: 40, Batches: 2}}
 	dst.Explore(t, m, cfg)
 }

@@ -12,9 +12,9 @@ import (
 // grain is the number of operations that a core takes at a time.
 const grain = 1 << 12
 
-// onHost returns apply for the host: the algorithm of misra.cu on all cores, with Go's atomics,
+// hostLaunch returns apply for the host: the algorithm of misra.cu on all cores, with Go's atomics,
 // which order everything.
-func (s *Set) onHost(dev device.Host) func(*device.Stream, batch, uint32) error {
+func (s *Set) hostLaunch(dev device.Host) func(*device.Stream, batch, uint32) error {
 	return func(stream *device.Stream, b batch, first uint32) error {
 		if err := stream.Sync(context.Background()); err != nil { // it may be closed
 			return err
@@ -75,11 +75,11 @@ again:
 		}
 		at.current = l.load(at.cur)
 		if at.current&mark != 0 {
-			without := linked(keyOf(at.before), nextOf(at.current))
-			if !l.swap(at.prev, at.before, without) {
+			unlinked := linked(keyOf(at.before), nextOf(at.current))
+			if !l.swap(at.prev, at.before, unlinked) {
 				goto again
 			}
-			at.before = without
+			at.before = unlinked
 			continue
 		}
 		if keyOf(at.current) >= key {

@@ -6,8 +6,8 @@ import "github.com/weftgo/weft/device"
 
 const blockThreads = 256 // compiled into the kernel
 
-// onGPU returns apply for a device that runs kernels.
-func (s *Set) onGPU() (func(*device.Stream, batch, uint32) error, error) {
+// gpuLaunch returns apply for a device that runs kernels.
+func (s *Set) gpuLaunch() (func(*device.Stream, batch, uint32) error, error) {
 	module, err := s.dev.Load(&misraImage)
 	if err != nil {
 		return nil, err

@@ -70,8 +70,8 @@ func New(dev device.Device, opts Options) (*Set, error) {
 
 func (s *Set) open() (err error) {
 	if host, ok := s.dev.(device.Host); ok {
-		s.apply = s.onHost(host)
-	} else if s.apply, err = s.onGPU(); err != nil {
+		s.apply = s.hostLaunch(host)
+	} else if s.apply, err = s.gpuLaunch(); err != nil {
 		return err
 	}
 	s.words, err = device.Make[uint64](s.dev, s.opts.Buckets+s.opts.Nodes)

@@ -176,7 +176,7 @@ func TestRefuses(t *testing.T) {
 func TestAllocationFails(t *testing.T) {
 	dev := devicetest.Open(t)
 	devicetest.FailAfter(dev, 0)
-	defer devicetest.Heal(dev)
+	defer devicetest.ClearFailures(dev)
 	if _, err := New(dev, Options{Buckets: 1, Nodes: 1}); !errors.Is(err, device.ErrMemory) {
 		t.Errorf("without memory: %v", err)
 	}

@@ -22,8 +22,8 @@ type subject struct {
 }
 
 func newSubject(dev device.Device, shape dst.Shape) (dst.Subject[uint32, uint32], error) {
-	const moreThanAnyProgram = 4096
-	s, err := New(dev, Options{Buckets: max(shape.Capacity/8, 1), Nodes: moreThanAnyProgram, Seed: 1})
+	const maxNodes = 4096
+	s, err := New(dev, Options{Buckets: max(shape.Capacity/8, 1), Nodes: maxNodes, Seed: 1})
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func TestMutantsAreFound(t *testing.T) {
 			t.Parallel()
 			pattern := regexp.MustCompile(m.pattern)
 			f, tried := dst.Find(dst.Config[uint32, uint32]{
-				New: newSubject, Unordered: true, Whole: true,
+				New: newSubject, Unordered: true, NoShrink: true,
 				Rewrite: func(file, ptx string) string {
 					if !pattern.MatchString(ptx) {
 						t.Fatalf("%s has nothing like %s", file, m.pattern)

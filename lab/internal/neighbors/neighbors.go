@@ -33,7 +33,7 @@ func Open(dev device.Device, weight int) (*Kernels, error) {
 }
 
 func (k *Kernels) load(images map[string]*device.Image, weight int, more ...gpu.Entry) error {
-	return gpu.Load(k.dev, images[gpu.Pair(batch.Widths{Key: 4, Val: weight})], append(more,
+	return gpu.Load(k.dev, images[gpu.Variant(batch.Widths{Key: 4, Val: weight})], append(more,
 		gpu.Entry{Name: "sum", To: &k.sum}, gpu.Entry{Name: "ask", To: &k.ask}, gpu.Entry{Name: "tiles", To: &k.tiles}))
 }
 
@@ -60,13 +60,13 @@ func launches[P any](s *device.Stream, k device.Kernel, grid device.Dim, p *P, t
 // TableKernels are the kernels for package slab loaded on a device.
 type TableKernels struct {
 	Kernels
-	together device.Kernel
+	joint device.Kernel
 }
 
 // OpenTables loads the kernels for package slab. weight is 0 or 4.
 func OpenTables(dev device.Device, weight int) (*TableKernels, error) {
 	k := &TableKernels{Kernels: Kernels{dev: dev}}
-	if err := k.load(tablesImages, weight, gpu.Entry{Name: "together", To: &k.together}); err != nil {
+	if err := k.load(tablesImages, weight, gpu.Entry{Name: "together", To: &k.joint}); err != nil {
 		return nil, err
 	}
 	return k, nil

@@ -241,22 +241,22 @@ func TestRefused(t *testing.T) {
 	if err := x.g.View(t.Context(), x.s, nil); !errors.Is(err, weft.ErrClosed) {
 		t.Errorf("of a closed graph: %v", err)
 	}
-	lost, err := sim.Open(nil)
+	closedDevice, err := sim.Open(nil)
 	must(t, err)
-	narrow, err := graph.NewWeightedGraph[uint32](lost, nil)
+	narrow, err := graph.NewWeightedGraph[uint32](closedDevice, nil)
 	must(t, err)
 	_, err = narrow.Insert(t.Context(), []uint32{1}, []uint32{2}, []uint32{3}, nil)
 	must(t, err)
-	k, err := Open(lost, 8)
+	k, err := Open(closedDevice, 8)
 	must(t, err)
-	stream, err := lost.NewStream()
+	stream, err := closedDevice.NewStream()
 	must(t, err)
-	sums, err := device.Make[uint64](lost, 2)
+	sums, err := device.Make[uint64](closedDevice, 2)
 	must(t, err)
 	if err := errors.Join(k.Sum(t.Context(), stream, narrow.Graph, sums, 1), stream.Sync(t.Context())); !errors.Is(err, device.ErrLost) {
 		t.Errorf("a kernel for weights of 64 bits that reads those of 32: %v", err)
 	}
-	lost.Close() // with all of its memory
+	closedDevice.Close() // with all of its memory
 }
 
 func must(t testing.TB, err error) {

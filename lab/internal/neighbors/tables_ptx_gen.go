@@ -25,7 +25,7 @@ import (
 //kernelgen:input 04e0d6c5b6a6caa7f9808a9a9f5d32fd619787448860d28cc378523fb109a424 4651 kernels/include/weft/ref.cuh
 //kernelgen:input 6da9d18fc5a1d7eb707c3e854761fe49172d0ac34abc48aa9fdadad6dae28d7a 4899 kernels/include/weft/shared.cuh
 //kernelgen:input 9b96fa84ac1386a39c999c04c6a682bc1e2138c8c4fda7747282bd3b8f4eb32a 6885 kernels/include/weft/slab_alone.cuh
-//kernelgen:input be1fa729007d4dc64be13ae88eebc0b87971bb2f076e580172e57c8cd62187ed 5292 kernels/include/weft/slab_arcs.cuh
+//kernelgen:input c9125e02ef205bc7cfd7c19a04eb1929b55614c4eb83c5d2822629a6a4fa9984 5293 kernels/include/weft/slab_arcs.cuh
 //kernelgen:input 65a8e6b1e7ec42211bc08ae9f7a5e4107a8a942408809411e24ba3983607db10 4469 kernels/include/weft/slab_find.cuh
 //kernelgen:input e588141c30d0a1f71c0af5c7cc8acfe1fc6a7d760c1fa63be8fe9ede2e12ef09 5942 kernels/include/weft/slab_graph.cuh
 //kernelgen:input 593886326f0b06635764256f97b9b2b06e32e92df817443a7e94505960f8c862 4706 kernels/include/weft/slab_table.cuh

@@ -31,18 +31,18 @@ func asked(t testing.TB, s *device.Stream, k *TableKernels, g *slab.WeightedGrap
 	words := func() device.Slice[uint64] { return devicetest.Upload(t, s, make([]uint64, n)) }
 	fromOn, toOn := devicetest.Upload(t, s, from), devicetest.Upload(t, s, to)
 	degrees, exists, again := devicetest.Upload(t, s, make([]uint32, n)), devicetest.Upload(t, s, make([]uint8, n)), devicetest.Upload(t, s, make([]uint8, n))
-	weights, together, sums, tiles, total := words(), words(), words(), words(), words()
+	weights, joint, sums, tiles, total := words(), words(), words(), words(), words()
 	must(t, g.View(ctx, s, func(r slab.GraphRef) error {
 		p := tableAskParams{
 			ref: r, from: fromOn.Ptr(), to: toOn.Ptr(), degrees: degrees.Ptr(), exists: exists.Ptr(), weights: weights.Ptr(),
 			sums: sums.Ptr(), byTiles: tiles.Ptr(), n: uint32(n),
 		}
 		warps := p
-		warps.exists, warps.weights = again.Ptr(), together.Ptr()
+		warps.exists, warps.weights = again.Ptr(), joint.Ptr()
 		all := tableSumParams{ref: r, neighbors: total.Ptr(), weights: total.Ptr() + 8}
 		return errors.Join(
 			device.Launch(s, k.ask, gpu.Grid(n), gpu.Block, &p),
-			device.Launch(s, k.together, gpu.Grid(n), gpu.Block, &warps),
+			device.Launch(s, k.joint, gpu.Grid(n), gpu.Block, &warps),
 			device.Launch(s, k.tiles, gpu.Grid(4*n), gpu.Block, &p),
 			device.Launch(s, k.sum, device.Dim{X: 2}, gpu.Block, &all),
 		)
@@ -56,7 +56,7 @@ func asked(t testing.TB, s *device.Stream, k *TableKernels, g *slab.WeightedGrap
 		t.Fatalf("all neighbors and weights add up to %v, want %d and %d", got[:2], sum, weight)
 	}
 	d, e, w, sq, ts := devicetest.Download(t, s, degrees), devicetest.Download(t, s, exists), devicetest.Download(t, s, weights), devicetest.Download(t, s, sums), devicetest.Download(t, s, tiles)
-	e2, w2 := devicetest.Download(t, s, again), devicetest.Download(t, s, together)
+	e2, w2 := devicetest.Download(t, s, again), devicetest.Download(t, s, joint)
 	for i, u := range from {
 		got, want := answer{d[i], e[i], w[i], sq[i], ts[i]}, tableAnswer(want, u, to[i])
 		if got != want || e2[i] != want.exists || w2[i] != want.weight {
@@ -149,19 +149,19 @@ func TestTableSum(t *testing.T) {
 		t.Errorf("on a CPU: %v", err)
 	}
 	must(t, host.Close())
-	lost, err := sim.Open(nil)
+	closedDevice, err := sim.Open(nil)
 	must(t, err)
-	g, err = slab.NewGraph(lost, nil)
+	g, err = slab.NewGraph(closedDevice, nil)
 	must(t, err)
-	if k, err = OpenTables(lost, 4); err != nil {
+	if k, err = OpenTables(closedDevice, 4); err != nil {
 		t.Fatal(err)
 	}
-	stream, err := lost.NewStream()
+	stream, err := closedDevice.NewStream()
 	must(t, err)
-	to, err := device.Make[uint64](lost, 2)
+	to, err := device.Make[uint64](closedDevice, 2)
 	must(t, err)
 	if err := errors.Join(k.Sum(ctx, stream, g, to, 1), stream.Sync(ctx)); !errors.Is(err, device.ErrLost) {
 		t.Errorf("a kernel for weights that reads a graph without: %v", err)
 	}
-	lost.Close() // with all of its memory
+	closedDevice.Close() // with all of its memory
 }

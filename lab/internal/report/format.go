@@ -39,13 +39,13 @@ func digits(x float64) string {
 	return strconv.FormatFloat(rounded, 'f', min(decimals, 4), 64)
 }
 
-// tooMuch is an implausible share of a limit: the limit was measured on a busier device, or does
-// not apply.
-const tooMuch = 1.1
+// maxPlausible is an implausible share of a limit: the limit was measured on a busier device, or
+// does not apply.
+const maxPlausible = 1.1
 
 // share formats a part of a limit: "98 %", "1.3 %", and "120 %!" if it is implausible.
 func share(x float64) string {
-	if x > tooMuch {
+	if x > maxPlausible {
 		return fmt.Sprintf("%.0f %%!", 100*x)
 	}
 	if x > 0 && x < .0995 {

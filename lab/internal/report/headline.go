@@ -23,16 +23,16 @@ type bar struct {
 	Ours           bool
 }
 
-// ours are weft's structures. All others in results are their rivals.
-var ours = []string{"linear", "slab", "cuckoo", "horton", "gphash", "ordered", "btree", "sorted", "lsm", "graph"}
+// weftStructures are weft's structures. All others in results are their rivals.
+var weftStructures = []string{"linear", "slab", "cuckoo", "horton", "gphash", "ordered", "btree", "sorted", "lsm", "graph"}
 
-func isOurs(structure string) bool {
+func isWeft(structure string) bool {
 	name, _, _ := strings.Cut(structure, "-")
-	return slices.Contains(ours, name)
+	return slices.Contains(weftStructures, name)
 }
 
-// mostContests is the maximum number of contests at the top of a page.
-const mostContests = 4
+// maxContests is the maximum number of contests at the top of a page.
+const maxContests = 4
 
 // headline returns the contests of the first result that has any, preferably one with rivals.
 func headline(results []*experiment.Result) (all []contest) {
@@ -56,14 +56,14 @@ func contests(res *experiment.Result) (all []contest) {
 		var best []experiment.Row
 		for _, s := range distinct(res.Rows, settingOf) {
 			rows := slices.DeleteFunc(slices.Clone(res.Rows), func(r experiment.Row) bool {
-				return r.Op != op || r.OpsPerS <= 0 || r.Unit != "" || !s.takes(r)
+				return r.Op != op || r.OpsPerS <= 0 || r.Unit != "" || !s.matches(r)
 			})
 			structures := distinct(rows, func(r experiment.Row) string { return r.Structure })
 			if len(structures) == len(rows) && len(rows) > 1 && (len(rows) > len(best) || len(rows) == len(best) && rows[0].N >= best[0].N) {
 				best = rows
 			}
 		}
-		if best != nil && len(all) < mostContests {
+		if best != nil && len(all) < maxContests {
 			all = append(all, contestOf(op, best))
 		}
 	}
@@ -77,9 +77,9 @@ type setting struct {
 	graph                                             string
 }
 
-// takes reports whether a row was measured in a setting. A row without a load, as of Go's map,
+// matches reports whether a row was measured in a setting. A row without a load, as of Go's map,
 // matches any load.
-func (s setting) takes(r experiment.Row) bool {
+func (s setting) matches(r experiment.Row) bool {
 	of := settingOf(r)
 	if of.load == 0 {
 		of.load = s.load
@@ -99,7 +99,7 @@ func contestOf(op string, rows []experiment.Row) contest {
 	slices.SortStableFunc(rows, func(a, b experiment.Row) int { return cmp.Compare(b.OpsPerS, a.OpsPerS) })
 	c := contest{Op: op}
 	for _, r := range rows {
-		b := bar{Name: r.Structure, Rate: rate(r.OpsPerS) + "/s", Part: fmt.Sprintf("%.3f", r.OpsPerS/rows[0].OpsPerS), Ours: isOurs(r.Structure)}
+		b := bar{Name: r.Structure, Rate: rate(r.OpsPerS) + "/s", Part: fmt.Sprintf("%.3f", r.OpsPerS/rows[0].OpsPerS), Ours: isWeft(r.Structure)}
 		if r.LimitShare > 0 {
 			b.Of = share(r.LimitShare) + " of the limit"
 		}

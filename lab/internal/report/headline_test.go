@@ -11,8 +11,8 @@ func ran(structure, op string, n, cores int, load, rate float64) experiment.Row 
 	return experiment.Row{Structure: structure, Op: op, KeyBits: 64, ValueBits: 64, N: n, Cores: cores, Load: load, OpsPerS: rate}
 }
 
-// says formats contests and their bars: name, rate, part, and a star for weft's.
-func says(all []contest) string {
+// formatContests formats contests and their bars: name, rate, part, and a star for weft's.
+func formatContests(all []contest) string {
 	var text strings.Builder
 	for _, c := range all {
 		text.WriteString(c.Op + " | " + c.Says + "\n")
@@ -62,7 +62,7 @@ get | linear: 30.0 M/s, 0.750 times builtin map, 1 000 operations on 2 cores
 		{"rivals in the first", []*experiment.Result{rivals, among}, beside},
 		{"rivals in the second", []*experiment.Result{among, rivals}, beside},
 	} {
-		if got := says(headline(tt.results)); got != tt.want {
+		if got := formatContests(headline(tt.results)); got != tt.want {
 			t.Errorf("%s:\n%swant\n%s", tt.name, got, tt.want)
 		}
 	}
@@ -75,32 +75,32 @@ func TestContests(t *testing.T) {
 		ran("linear", "get", 1000, 1, .5, 1e7), ran("linear", "get", 1000, 1, .5, 2e7), ran("slab", "get", 1000, 1, .5, 2e7),
 	}}
 	if got := contests(twice); len(got) != 0 {
-		t.Errorf("twice: %s", says(got))
+		t.Errorf("twice: %s", formatContests(got))
 	}
 	calls := &experiment.Result{Rows: []experiment.Row{ran("linear", "get", 1000, 1, .5, 1e7), ran("slab", "get", 1000, 1, .5, 2e7), ran("horton", "get", 1000, 1, .5, 0)}}
 	calls.Rows[0].Unit = "call/s"
 	if got := contests(calls); len(got) != 0 {
-		t.Errorf("calls: %s", says(got))
+		t.Errorf("calls: %s", formatContests(got))
 	}
 	sizes := &experiment.Result{}
 	for _, n := range []int{10, 1000, 100} {
 		sizes.Rows = append(sizes.Rows, ran("linear", "get", n, 1, .5, float64(n)), ran("slab", "get", n, 1, .5, float64(n)/2))
 	}
 	if got := contests(sizes); len(got) != 1 || !strings.Contains(got[0].Says, "1 000 operations") {
-		t.Errorf("sizes: %s", says(got))
+		t.Errorf("sizes: %s", formatContests(got))
 	}
 	many := &experiment.Result{}
 	for _, op := range []string{"a", "b", "c", "d", "e", "f"} {
 		many.Rows = append(many.Rows, ran("linear", op, 10, 1, .5, 1), ran("slab", op, 10, 1, .5, 1))
 	}
-	if got := contests(many); len(got) != mostContests || got[0].Op != "a" {
-		t.Errorf("many: %s", says(got))
+	if got := contests(many); len(got) != maxContests || got[0].Op != "a" {
+		t.Errorf("many: %s", formatContests(got))
 	}
 }
 
 func TestIsOurs(t *testing.T) {
 	for name, want := range map[string]bool{"linear": true, "gphash-warp": true, "graph": true, "builtin map": false, "linearly": false, "": false} {
-		if isOurs(name) != want {
+		if isWeft(name) != want {
 			t.Errorf("%q is ours: %v", name, !want)
 		}
 	}

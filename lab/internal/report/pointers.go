@@ -31,11 +31,11 @@ func pointers(p experiment.Plot, axes *plot.Plot, on draw.Canvas) []byte {
 	x, y := axes.Transforms(&data)
 	for _, s := range p.Series {
 		for i := range s.X {
-			said := fmt.Sprintf("%s: %s at %s", inWords(s), tickLabel(s.Y[i]), tickLabel(s.X[i]))
+			text := fmt.Sprintf("%s: %s at %s", inWords(s), tickLabel(s.Y[i]), tickLabel(s.X[i]))
 			if s.Limit {
-				said = fmt.Sprintf("%s: %s", inWords(s), tickLabel(s.Y[i]))
+				text = fmt.Sprintf("%s: %s", inWords(s), tickLabel(s.Y[i]))
 			}
-			fmt.Fprintf(&out, `<circle cx="%.1f" cy="%.1f" r="6"><title>%s</title></circle>`, x(s.X[i]).Points(), (plotHeight - y(s.Y[i])).Points(), escape(said))
+			fmt.Fprintf(&out, `<circle cx="%.1f" cy="%.1f" r="6"><title>%s</title></circle>`, x(s.X[i]).Points(), (plotHeight - y(s.Y[i])).Points(), escape(text))
 		}
 	}
 	out.WriteString("</g>")

@@ -51,14 +51,14 @@ var wellKnown = map[string]int{
 // colorsOf assigns a color to each series: its own, if it is well known, else the first unused one.
 // Limits have none.
 func colorsOf(series []experiment.Series) []color.RGBA {
-	colors, taken := make([]color.RGBA, len(series)), map[int]int{}
-	take := func(i, n int) {
+	colors, used := make([]color.RGBA, len(series)), map[int]int{}
+	assign := func(i, n int) {
 		colors[i] = palette[n]
-		taken[n]++
+		used[n]++
 	}
 	for i, s := range series {
-		if n, known := wellKnown[s.Name]; known && taken[n] == 0 && !s.Limit && !s.Model {
-			take(i, n)
+		if n, known := wellKnown[s.Name]; known && used[n] == 0 && !s.Limit && !s.Model {
+			assign(i, n)
 		}
 	}
 	for i, s := range series {
@@ -67,13 +67,13 @@ func colorsOf(series []experiment.Series) []color.RGBA {
 			colors[i] = colors[i-1]
 		case s.Limit || colors[i].A > 0:
 		default:
-			least := 0
+			fewest := 0
 			for n := range palette {
-				if taken[n] < taken[least] {
-					least = n
+				if used[n] < used[fewest] {
+					fewest = n
 				}
 			}
-			take(i, least)
+			assign(i, fewest)
 		}
 	}
 	return colors
@@ -258,14 +258,14 @@ func scaleX(axes *plot.Plot, log bool) {
 }
 
 // scaleY sets the range and the ticks of the y axis: a rate, a time or a ratio.
-func scaleY(axes *plot.Plot, log bool, least float64) {
+func scaleY(axes *plot.Plot, log bool, fewest float64) {
 	if log {
 		axes.Y.Scale = plot.LogScale{} // from the minimum of the data to its maximum
 		axes.Y.Tick.Marker = plot.TickerFunc(logTicks)
 		return
 	}
-	axes.Y.Min = least // 0: a rate must not look larger than it is
-	axes.Y.Max += .05 * (axes.Y.Max - least)
+	axes.Y.Min = fewest // 0: a rate must not look larger than it is
+	axes.Y.Max += .05 * (axes.Y.Max - fewest)
 	axes.Y.Tick.Marker = plot.TickerFunc(roundTicks)
 }
 
@@ -286,14 +286,14 @@ func loadTicks() []plot.Tick {
 // close values ticks are as on a linear axis.
 func logTicks(lo, hi float64) []plot.Tick {
 	var ticks []plot.Tick
-	few, labels := hi/lo < 1e3, 0
+	narrow, labels := hi/lo < 1e3, 0
 	for exp := math.Floor(math.Log10(lo)); exp <= math.Ceil(math.Log10(hi)); exp++ {
 		for factor := 1.; factor < 10; factor++ {
 			t := plot.Tick{Value: factor * math.Pow(10, exp)}
 			if t.Value < lo*(1-1e-9) || t.Value > hi*(1+1e-9) {
 				continue
 			}
-			if factor == 1 || few && (factor == 2 || factor == 5) {
+			if factor == 1 || narrow && (factor == 2 || factor == 5) {
 				t.Label = tickLabel(t.Value)
 				labels++
 			}

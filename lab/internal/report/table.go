@@ -97,8 +97,8 @@ func list(rows []experiment.Row) Table {
 		coresColumn,
 		{"time", false, func(r experiment.Row) string { return zeroEmpty(int(r.Seconds*1e9), seconds(r.Seconds)) }},
 		{"rate", false, func(r experiment.Row) string { return rateWithUnit(r) }},
-		spread("slowest", func(s *experiment.Spread) float64 { return s.Slowest }),
-		spread("fastest", func(s *experiment.Spread) float64 { return s.Fastest }),
+		spreadColumn("slowest", func(s *experiment.Spread) float64 { return s.Slowest }),
+		spreadColumn("fastest", func(s *experiment.Spread) float64 { return s.Fastest }),
 		{"of limit", false, func(r experiment.Row) string {
 			if r.Op == r.Limit || r.Limit == "" { // a limit itself, or none
 				return ""
@@ -177,8 +177,8 @@ func latency(head string, of func(*experiment.Latency) float64) column {
 	}}
 }
 
-// spread returns a column of the variation of rates.
-func spread(head string, of func(*experiment.Spread) float64) column {
+// spreadColumn returns a column of the variation of rates.
+func spreadColumn(head string, of func(*experiment.Spread) float64) column {
 	return column{head, false, func(r experiment.Row) string {
 		if r.Spread == nil {
 			return ""
@@ -189,7 +189,7 @@ func spread(head string, of func(*experiment.Spread) float64) column {
 
 // targets formats the targets of a row, and whether it reaches them: "3.00x plain: 4.21x, reached".
 func targets(r experiment.Row) string {
-	said := make([]string, len(r.Targets))
+	lines := make([]string, len(r.Targets))
 	for i, t := range r.Targets {
 		figure := map[string]func(float64) string{
 			"x": func(x float64) string { return digits(x) + "x" }, "s": seconds, "op/s": func(x float64) string { return rate(x) + "/s" },
@@ -198,9 +198,9 @@ func targets(r experiment.Row) string {
 		if t.Reached {
 			verdict = "reached"
 		}
-		said[i] = strings.TrimSuffix(figure(t.Want)+" "+t.Of, " ") + ": " + figure(t.Is) + ", " + verdict
+		lines[i] = strings.TrimSuffix(figure(t.Want)+" "+t.Of, " ") + ": " + figure(t.Is) + ", " + verdict
 	}
-	return strings.Join(said, "; ")
+	return strings.Join(lines, "; ")
 }
 
 // simulated returns a column of counts from a simulated GPU.

@@ -59,8 +59,8 @@ const chaseWarm = 1 << 20
 // warm returns the number of steps before the first run: to all lines, if a cache could hold them.
 func (c Chase) warm() int { return int(min(c.lines(), chaseWarm)) }
 
-// came verifies that the pointers have been followed, in all runs.
-func (c Chase) came(at uint64) error {
+// checkEnd verifies that the pointers have been followed, in all runs.
+func (c Chase) checkEnd(at uint64) error {
 	line := uint64(0)
 	// After the last line comes the first.
 	for range uint64(c.warm()+(c.Runs+1)*c.Steps) % c.lines() {
@@ -90,7 +90,7 @@ func (c Chase) onCPU(ctx context.Context, dev device.Host, region []uint64) (sec
 	run(c.warm())
 	t, err := Median(ctx, c.Runs, func() (time.Duration, error) { return run(c.Steps), nil })
 	if err == nil {
-		err = c.came(at)
+		err = c.checkEnd(at)
 	}
 	return t.Seconds() / float64(c.Steps), err
 }
@@ -150,7 +150,7 @@ func (c Chase) onGPU(ctx context.Context, dev device.Device, region device.Slice
 		err = place.CopyTo(ctx, s, at)
 	}
 	if err == nil {
-		err = c.came(at[0])
+		err = c.checkEnd(at[0])
 	}
 	return t.Seconds() / float64(c.Steps), err
 }

@@ -43,7 +43,7 @@ func (m *meter) measureCPU(ctx context.Context, dev device.Host) (err error) {
 	for i := range h.queries {
 		h.queries[i] = uint64(i)
 	}
-	for _, part := range []func(context.Context) error{h.reads, h.swaps, h.bulk, h.launching} {
+	for _, part := range []func(context.Context) error{h.measureReads, h.measureSwaps, h.measureBulk, h.measureLaunches} {
 		if err := part(ctx); err != nil {
 			return err
 		}
@@ -89,15 +89,15 @@ func address(query uint64, n int) int {
 	return int(hi)
 }
 
-// reads measures random reads of cache lines. A core overlaps the reads of a group because their
-// addresses are independent. Several group sizes are tried, to find the one that suits its queues
-// best.
-func (h *host) reads(ctx context.Context) error {
+// measureReads measures random reads of cache lines. A core overlaps the reads of a group because
+// their addresses are independent. Several group sizes are tried, to find the one that suits its
+// queues best.
+func (h *host) measureReads(ctx context.Context) error {
 	for _, mode := range []struct {
 		limit   string
 		oneCore bool
 	}{{Read64OneCore, true}, {Read64, false}} {
-		if !h.wants(mode.limit) {
+		if !h.selected(mode.limit) {
 			continue
 		}
 		for _, read := range []struct {
@@ -167,14 +167,14 @@ func (h *host) read32(lo, hi int) {
 	h.readSingly(lo, hi)
 }
 
-// swaps measures compare-and-swaps in cleared memory. A locked instruction waits for its line, so
-// the lines of a group are touched first.
-func (h *host) swaps(ctx context.Context) error {
+// measureSwaps measures compare-and-swaps in cleared memory. A locked instruction waits for its
+// line, so the lines of a group are touched first.
+func (h *host) measureSwaps(ctx context.Context) error {
 	for _, mode := range []struct {
 		limit   string
 		oneCore bool
 	}{{CAS64OneCore, true}, {CAS64, false}} {
-		if !h.wants(mode.limit) {
+		if !h.selected(mode.limit) {
 			continue
 		}
 		for _, swap := range []struct {
@@ -202,31 +202,31 @@ func (h *host) swapSingly(lo, hi int) {
 func (h *host) swap16(lo, hi int) {
 	const group = 16
 	var at [group]int
-	var seen uint64
+	var sum uint64
 	for ; lo+group <= hi; lo += group {
 		query := h.queries[lo : lo+group]
 		for j := range at {
 			at[j] = address(query[j], len(h.region))
 		}
 		for _, a := range at {
-			seen |= atomic.LoadUint64(&h.region[a])
+			sum |= atomic.LoadUint64(&h.region[a])
 		}
 		for j, a := range at {
 			atomic.CompareAndSwapUint64(&h.region[a], 0, query[j]|1)
 		}
 	}
-	h.result[max(hi-1, 0)] = seen // keeps the touches from being optimized away
+	h.result[max(hi-1, 0)] = sum // keeps the touches from being optimized away
 	h.swapSingly(lo, hi)
 }
 
-// bulk measures copying and clearing memory.
-func (h *host) bulk(ctx context.Context) error {
+// measureBulk measures copying and clearing memory.
+func (h *host) measureBulk(ctx context.Context) error {
 	half := len(h.region) / 2
 	for _, mode := range []struct {
 		limit   string
 		oneCore bool
 	}{{CopyOneCore, true}, {Copy, false}} {
-		if !h.wants(mode.limit) {
+		if !h.selected(mode.limit) {
 			continue
 		}
 		t, err := h.median(ctx, nil, func() {
@@ -237,7 +237,7 @@ func (h *host) bulk(ctx context.Context) error {
 		}
 		h.record(mode.limit, Rate(2*8*half, t), 1)
 	}
-	if h.wants(Fill) {
+	if h.selected(Fill) {
 		t, err := h.median(ctx, nil, h.clearRegion)
 		if err != nil {
 			return fmt.Errorf("%s: %w", Fill, err)
@@ -247,9 +247,9 @@ func (h *host) bulk(ctx context.Context) error {
 	return nil
 }
 
-// launching measures handing one empty work item to every core.
-func (h *host) launching(ctx context.Context) error {
-	if !h.wants(LaunchSync) {
+// measureLaunches measures handing one empty work item to every core.
+func (h *host) measureLaunches(ctx context.Context) error {
+	if !h.selected(LaunchSync) {
 		return nil
 	}
 	const times = 256

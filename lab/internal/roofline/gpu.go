@@ -17,8 +17,8 @@ const (
 	launches   = 256       // empty kernels per timing: below the driver's queue of 1024
 )
 
-// flights are the numbers of accesses in flight per thread with a kernel.
-var flights = []int{1, 2, 4, 8}
+// inFlight are the numbers of accesses in flight per thread with a kernel.
+var inFlight = []int{1, 2, 4, 8}
 
 // access is a kind of random access that the kernels measure.
 type access struct {
@@ -59,13 +59,13 @@ func (m *meter) measureGPU(ctx context.Context) (err error) {
 	if err := g.open(); err != nil {
 		return err
 	}
-	if err := g.randoms(ctx, false); err != nil {
+	if err := g.measureAccesses(ctx, false); err != nil {
 		return err
 	}
-	if err := g.inHostMemory(ctx); err != nil {
+	if err := g.measureMapped(ctx); err != nil {
 		return err
 	}
-	for _, part := range []func(context.Context) error{g.bulk, g.launching, g.hostCopies} {
+	for _, part := range []func(context.Context) error{g.measureBulk, g.measureLaunches, g.measureHostCopies} {
 		if err := part(ctx); err != nil {
 			return err
 		}
@@ -73,11 +73,11 @@ func (m *meter) measureGPU(ctx context.Context) (err error) {
 	return nil
 }
 
-// randoms measures random accesses to device memory, or to mapped memory.
-func (g *gpu) randoms(ctx context.Context, mapped bool) error {
+// measureAccesses measures random accesses to device memory, or to mapped memory.
+func (g *gpu) measureAccesses(ctx context.Context, mapped bool) error {
 	for _, a := range accesses {
-		if a.mapped == mapped && g.wants(a.limit) {
-			if err := g.random(ctx, a); err != nil {
+		if a.mapped == mapped && g.selected(a.limit) {
+			if err := g.measureAccess(ctx, a); err != nil {
 				return fmt.Errorf("%s: %w", a.limit, err)
 			}
 		}
@@ -85,9 +85,9 @@ func (g *gpu) randoms(ctx context.Context, mapped bool) error {
 	return nil
 }
 
-// inHostMemory measures random accesses to page-locked host memory, over the bus.
-func (g *gpu) inHostMemory(ctx context.Context) (err error) {
-	if !g.wantsAny(MappedRead32, MappedRead128, MappedCAS64) {
+// measureMapped measures random accesses to page-locked host memory, over the bus.
+func (g *gpu) measureMapped(ctx context.Context) (err error) {
+	if !g.selectedAny(MappedRead32, MappedRead128, MappedCAS64) {
 		return nil
 	}
 	memory, err := g.dev.AllocHost(g.opts.Region)
@@ -101,7 +101,7 @@ func (g *gpu) inHostMemory(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, g.stream.Sync(context.WithoutCancel(ctx)), unmap()) }()
 	g.at = there.Ptr
-	err = g.randoms(ctx, true)
+	err = g.measureAccesses(ctx, true)
 	g.at = g.region.Ptr()
 	return err
 }
@@ -161,9 +161,9 @@ func (g *gpu) clear() error {
 	return g.stream.Fill(g.at, 0, g.opts.Region/4)
 }
 
-// random measures one kind of access with every number in flight.
-func (g *gpu) random(ctx context.Context, a access) error {
-	for _, flight := range flights {
+// measureAccess measures one kind of access with every number in flight.
+func (g *gpu) measureAccess(ctx context.Context, a access) error {
+	for _, flight := range inFlight {
 		kernel := fmt.Sprintf("%s_%d", a.kernel, flight)
 		grid := g.opts.Ops / (block / a.lanes * flight)
 		if err := g.clear(); err != nil {
@@ -207,17 +207,17 @@ func (g *gpu) checkResults(ctx context.Context, lanes int) error {
 	return g.stream.Fill(tail.Ptr(), 0, sample*2) // so that the next kernel's results are its own
 }
 
-// bulk measures copying and filling memory.
-func (g *gpu) bulk(ctx context.Context) error {
+// measureBulk measures copying and filling memory.
+func (g *gpu) measureBulk(ctx context.Context) error {
 	half := g.opts.Region / 2 / 4 * 4
-	if g.wants(Copy) {
+	if g.selected(Copy) {
 		t, err := g.median(ctx, func() error { return g.stream.Copy(g.region.Ptr()+device.Ptr(half), g.region.Ptr(), half) })
 		if err != nil {
 			return fmt.Errorf("copy: %w", err)
 		}
 		g.record(Copy, Rate(2*half, t), 1)
 	}
-	if g.wants(Fill) {
+	if g.selected(Fill) {
 		t, err := g.median(ctx, g.clear)
 		if err != nil {
 			return fmt.Errorf("fill: %w", err)
@@ -231,9 +231,9 @@ func (g *gpu) median(ctx context.Context, submit func() error) (time.Duration, e
 	return Median(ctx, g.opts.Runs, func() (time.Duration, error) { return g.watch.Time(ctx, submit) })
 }
 
-// launching measures the cost of an empty kernel by the host's clock.
-func (g *gpu) launching(ctx context.Context) error {
-	if !g.wantsAny(Launch, LaunchSync) {
+// measureLaunches measures the cost of an empty kernel by the host's clock.
+func (g *gpu) measureLaunches(ctx context.Context) error {
+	if !g.selectedAny(Launch, LaunchSync) {
 		return nil
 	}
 	issue, err := Median(ctx, g.opts.Runs, func() (time.Duration, error) {

@@ -9,10 +9,10 @@ import (
 	"github.com/weftgo/weft/device"
 )
 
-// hostCopies measures copies from and to page-locked host memory: one way,
+// measureHostCopies measures copies from and to page-locked host memory: one way,
 // the other way, and both at once on two streams.
-func (g *gpu) hostCopies(ctx context.Context) (err error) {
-	if !g.wantsAny(HostToDevice, DeviceToHost, HostBoth) {
+func (g *gpu) measureHostCopies(ctx context.Context) (err error) {
+	if !g.selectedAny(HostToDevice, DeviceToHost, HostBoth) {
 		return nil
 	}
 	size := min(pinnedSize, g.opts.Region/2/256*256)
@@ -34,7 +34,7 @@ func (g *gpu) hostCopies(ctx context.Context) (err error) {
 
 	toDevice := func() error { return g.stream.CopyInAsync(g.region.Ptr(), in) }
 	toHost := func() error { return g.stream.CopyOutAsync(out, g.region.Ptr()+device.Ptr(size)) }
-	both, closeBoth, err := g.bothWays(in, out)
+	submitBoth, closeBoth, err := g.copyBothWays(in, out)
 	if err != nil {
 		return fmt.Errorf("host copies: %w", err)
 	}
@@ -44,8 +44,8 @@ func (g *gpu) hostCopies(ctx context.Context) (err error) {
 		limit  string
 		bytes  int
 		submit func() error
-	}{{HostToDevice, size, toDevice}, {DeviceToHost, size, toHost}, {HostBoth, 2 * size, both}} {
-		if !g.wants(c.limit) {
+	}{{HostToDevice, size, toDevice}, {DeviceToHost, size, toHost}, {HostBoth, 2 * size, submitBoth}} {
+		if !g.selected(c.limit) {
 			continue
 		}
 		var t time.Duration
@@ -57,9 +57,9 @@ func (g *gpu) hostCopies(ctx context.Context) (err error) {
 	return nil
 }
 
-// bothWays returns a function that submits a copy in each direction. The second is on another
+// copyBothWays returns a function that submits a copy in each direction. The second is on another
 // stream that forks from the first and joins it again, so the first stream's events enclose both.
-func (g *gpu) bothWays(in, out []byte) (submit, closeAll func() error, err error) {
+func (g *gpu) copyBothWays(in, out []byte) (submit, closeAll func() error, err error) {
 	second, err := g.dev.NewStream()
 	if err != nil {
 		return nil, nil, err

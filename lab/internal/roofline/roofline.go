@@ -146,11 +146,11 @@ func Measure(ctx context.Context, dev device.Device, opts *Options) (*Result, er
 	}
 	m := &meter{
 		dev: dev, opts: o,
-		wanted: Names(dev.Properties()),
-		result: &Result{Region: o.Region, Ops: o.Ops, Runs: o.Runs, Limits: map[string]float64{}, Flight: map[string]int{}},
+		selection: Names(dev.Properties()),
+		result:    &Result{Region: o.Region, Ops: o.Ops, Runs: o.Runs, Limits: map[string]float64{}, Flight: map[string]int{}},
 	}
 	if o.Only != nil {
-		m.wanted = slices.DeleteFunc(m.wanted, func(name string) bool { return !slices.Contains(o.Only, name) })
+		m.selection = slices.DeleteFunc(m.selection, func(name string) bool { return !slices.Contains(o.Only, name) })
 	}
 	var err error
 	if host, ok := dev.(device.Host); ok {
@@ -198,16 +198,16 @@ func (o *Options) setDefaults(dev device.Device) error {
 
 // meter is a measurement in progress.
 type meter struct {
-	dev    device.Device
-	opts   Options
-	wanted []string
-	result *Result
+	dev       device.Device
+	opts      Options
+	selection []string
+	result    *Result
 }
 
-func (m *meter) wants(limit string) bool { return slices.Contains(m.wanted, limit) }
+func (m *meter) selected(limit string) bool { return slices.Contains(m.selection, limit) }
 
-// wantsAny reports whether one of the limits is wanted.
-func (m *meter) wantsAny(limits ...string) bool { return slices.ContainsFunc(limits, m.wants) }
+// selectedAny reports whether one of the limits is wanted.
+func (m *meter) selectedAny(limits ...string) bool { return slices.ContainsFunc(limits, m.selected) }
 
 // record stores the best rate of a limit and the setting that achieved it.
 func (m *meter) record(limit string, rate float64, flight int) {

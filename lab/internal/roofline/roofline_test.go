@@ -75,7 +75,7 @@ func TestDeviceFailures(t *testing.T) {
 			if n == 0 {
 				t.Error("the device was asked for nothing")
 			}
-			devicetest.Heal(dev)
+			devicetest.ClearFailures(dev)
 			return
 		}
 		if !errors.Is(err, device.ErrMemory) {
@@ -205,7 +205,7 @@ func TestKernelsMatchTheTable(t *testing.T) {
 	for _, target := range rooflineImage.Targets {
 		want := []string{"roofline_empty", "roofline_queries"}
 		for _, a := range accesses {
-			for _, f := range flights {
+			for _, f := range inFlight {
 				want = append(want, a.kernel+"_"+string(rune('0'+f)))
 			}
 		}
@@ -230,7 +230,7 @@ func TestKernelsMatchTheTable(t *testing.T) {
 // left out or read past the end.
 func TestOpsFillBlocks(t *testing.T) {
 	for _, a := range accesses {
-		for _, f := range flights {
+		for _, f := range inFlight {
 			if perBlock := block / a.lanes * f; blockOps%perBlock != 0 {
 				t.Errorf("%s with %d in flight: a block does %d, which doesn't divide %d", a.limit, f, perBlock, blockOps)
 			}

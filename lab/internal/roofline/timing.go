@@ -84,44 +84,44 @@ func MedianOf(times []time.Duration) time.Duration {
 // Rate returns n per time, in 1/s.
 func Rate(n int, t time.Duration) float64 { return float64(n) / t.Seconds() }
 
-// Ahead keeps a GPU busy for a while without touching its memory. Work submitted meanwhile starts
-// after all of it has been submitted. Its time is thus what it takes among other work, without the
-// time of submitting.
-type Ahead struct {
+// BusyTimer keeps a GPU busy for a while without touching its memory. Work submitted meanwhile
+// starts after all of it has been submitted. Its time is thus what it takes among other work,
+// without the time of submitting.
+type BusyTimer struct {
 	watch  *Stopwatch
 	kernel device.Kernel
 	blocks int
 }
 
-// aheadFor is the busy time. It exceeds the time of submitting a batch, even with a garbage
+// minBusy is the busy time. It exceeds the time of submitting a batch, even with a garbage
 // collection.
-const aheadFor = time.Millisecond
+const minBusy = time.Millisecond
 
-// NewAhead prepares for work on a stopwatch's stream.
-func NewAhead(ctx context.Context, w *Stopwatch) (*Ahead, error) {
+// NewBusyTimer prepares for work on a stopwatch's stream.
+func NewBusyTimer(ctx context.Context, w *Stopwatch) (*BusyTimer, error) {
 	m, err := w.stream.Device().Load(&rooflineImage)
 	if err != nil {
 		return nil, err
 	}
-	a := &Ahead{watch: w, blocks: 1 << 12}
+	a := &BusyTimer{watch: w, blocks: 1 << 12}
 	if a.kernel, err = m.Kernel("roofline_empty"); err != nil {
 		return nil, err
 	}
 	for {
 		t, err := w.Time(ctx, a.launch)
-		if err != nil || t >= aheadFor {
+		if err != nil || t >= minBusy {
 			return a, err
 		}
 		a.blocks *= 2
 	}
 }
 
-func (a *Ahead) launch() error {
+func (a *BusyTimer) launch() error {
 	return device.Launch(a.watch.stream, a.kernel, device.Dim{X: a.blocks}, device.Dim{X: block}, &params{})
 }
 
 // Time is [Stopwatch.Time] after the busy time.
-func (a *Ahead) Time(ctx context.Context, submit func() error) (time.Duration, error) {
+func (a *BusyTimer) Time(ctx context.Context, submit func() error) (time.Duration, error) {
 	if err := a.launch(); err != nil {
 		return 0, err
 	}

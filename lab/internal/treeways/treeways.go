@@ -20,7 +20,7 @@ type Way int
 
 // The ways. Each is Alone with one difference.
 const (
-	Alone   Way = iota // like package btree, without cooperation of the tiles of a warp
+	PerTile Way = iota // like package btree, without cooperation of the tiles of a warp
 	Restart            // a tile that finds a latch taken starts over immediately
 	Spin               // a tile that finds a latch taken polls until it is free
 	BackOff            // the same with pauses, each twice as long as the one before
@@ -38,7 +38,7 @@ func (w Way) String() string { return names[w] }
 
 // Inserts are the ways to insert, Erases the ways to delete.
 var (
-	Inserts = []Way{Alone, Restart, Spin, BackOff, Fences, Coupled}
+	Inserts = []Way{PerTile, Restart, Spin, BackOff, Fences, Coupled}
 	Erases  = []Way{Erase, EraseL1}
 )
 

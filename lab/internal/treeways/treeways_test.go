@@ -92,7 +92,7 @@ func check(t *testing.T, m *btree.Map[uint32, uint32], all, want []uint32) error
 
 // Under every schedule, each way leaves a valid tree with all keys, beginning with an empty one.
 func TestWays(t *testing.T) {
-	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	for _, way := range Inserts {
 		t.Run(way.String(), func(t *testing.T) {
 			t.Parallel()
@@ -107,7 +107,7 @@ func TestWays(t *testing.T) {
 
 // Lookups find exactly the present keys, with their values.
 func TestFind(t *testing.T) {
-	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	dev := devicetest.Open(t)
 	if dev.Properties().Kind == device.CPU {
 		dev = devicetest.OpenSim(t, &sim.Options{Scheduler: sim.Random, Seed: 1, Races: true})
@@ -176,7 +176,7 @@ var mutants = []struct {
 
 // The schedules detect each of them.
 func TestMutantsAreFound(t *testing.T) {
-	conformance.NotRaced(t, "the simulator has goroutines of its own")
+	conformance.SkipRaced(t, "the simulator has goroutines of its own")
 	if testing.Short() {
 		t.Skip("interprets kernels")
 	}

@@ -34,7 +34,7 @@ const (
 )
 
 // operations are the compared operations, in the order of the rates of a bar.
-var operations = [3]string{"insert", "look up, present", "look up, absent"}
+var operations = [3]string{"insert", "hit", "miss"}
 
 // bars holds the rates of one table.
 type bars struct {
@@ -58,8 +58,8 @@ func draw(out io.Writer, root string) error {
 		return err
 	}
 	_, err = io.WriteString(out, svg([]panel{
-		{"2 cores of a Xeon, 10⁷ keys and values of 64 bits", "million a second", cpu},
-		{"One NVIDIA H200, 32 bits, load 0.8: 5·10⁷ keys, others 10⁸", "billion a second", gpu},
+		{"2 cores of a Xeon, 10⁷ keys and values of 64 bits", "million/s", cpu},
+		{"NVIDIA H200, 32 bits, load 0.8: 5·10⁷ keys, others 10⁸", "billion/s", gpu},
 	}))
 	return err
 }
@@ -166,9 +166,9 @@ func read(name string, to any) error {
 
 // Sizes in the image.
 const (
-	width, rowHeight  = 900, 22
-	nameWidth, column = 170, 235
-	longest           = 170 // of a bar
+	width, rowHeight  = 560, 26
+	nameWidth, column = 190, 123
+	longest           = 78 // of a bar
 )
 
 // svg draws panels one below the other, with a row for each table and a column of bars for each
@@ -184,8 +184,9 @@ func svg(panels []panel) string {
 			}
 		}
 		y += 22
-		fmt.Fprintf(&body, `<text class="title" x="10" y="%d">%s, %s</text>`+"\n", y, html.EscapeString(p.title), p.unit)
-		y += 22
+		fmt.Fprintf(&body, `<text class="title" x="10" y="%d">%s</text>`+"\n", y, html.EscapeString(p.title))
+		y += 26
+		fmt.Fprintf(&body, `<text class="soft" x="10" y="%d">%s</text>`+"\n", y, p.unit)
 		for i, op := range operations {
 			fmt.Fprintf(&body, `<text class="soft" x="%d" y="%d">%s</text>`+"\n", nameWidth+i*column, y, op)
 		}
@@ -195,28 +196,28 @@ func svg(panels []panel) string {
 			if t.ours {
 				class = "ours"
 			}
-			fmt.Fprintf(&body, `<text class="name %s" x="%d" y="%d">%s</text>`+"\n", class, nameWidth-10, y+15, t.name)
+			fmt.Fprintf(&body, `<text class="name %s" x="%d" y="%d">%s</text>`+"\n", class, nameWidth-10, y+18, t.name)
 			for i, r := range t.rates {
 				x, long := nameWidth+i*column, r/most*longest
 				fmt.Fprintf(&body, `<rect class="%s" x="%d" y="%d" width="%.1f" height="%d"><title>%s, %s: %.1f %s</title></rect>`, class, x, y+3, long, rowHeight-7, t.name, operations[i], r, p.unit)
-				fmt.Fprintf(&body, `<text class="value" x="%.1f" y="%d">%.1f</text>`+"\n", float64(x)+long+5, y+15, r)
+				fmt.Fprintf(&body, `<text class="value" x="%.1f" y="%d">%.1f</text>`+"\n", float64(x)+long+5, y+18, r)
 			}
 			y += rowHeight
 		}
 		y += 6
 	}
-	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img">
+	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%[1]d" height="%[2]d" role="img">
 <title>Rates of weft beside other maps</title>
-<desc>Insertions, lookups of keys that are there and of keys that are not, on a CPU and on a GPU. Drawn by lab/peers/chart from %s, %s and %s.</desc>
+<desc>Rates of inserts, hits (lookups of present keys) and misses (of absent keys), on a CPU and on a GPU. Drawn by lab/peers/chart from %[3]s, %[4]s and %[5]s.</desc>
 <style>
-svg { font: 13px system-ui, sans-serif }
-text { fill: #1f2328 } .soft { fill: #59636e } .title { font-weight: 600 } .name { text-anchor: end } .value { font-size: 11px }
+svg { font: 16px system-ui, sans-serif }
+text { fill: #1f2328 } .soft { fill: #59636e } .title { font-weight: 600 } .name { text-anchor: end } .value { font-size: 15px }
 text.ours { font-weight: 600 } rect.ours { fill: #0969da } rect.other { fill: #afb8c1 } .ground { fill: #ffffff }
 @media (prefers-color-scheme: dark) {
   text { fill: #e6edf3 } .soft { fill: #9198a1 } rect.ours { fill: #4493f8 } rect.other { fill: #656c76 } .ground { fill: #0d1117 }
 }
 </style>
-<rect class="ground" width="%d" height="%d"/>
-%s</svg>
-`, width, y, cpuResults, gpuResults, gpuOthers, width, y, body.String())
+<rect class="ground" width="%[1]d" height="%[2]d"/>
+%[6]s</svg>
+`, width, y, cpuResults, gpuResults, gpuOthers, body.String())
 }

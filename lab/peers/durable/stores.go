@@ -51,8 +51,8 @@ func Stores() []StoreKind {
 func key(keys []byte, i int) []byte     { return keys[i*keySize : (i+1)*keySize] }
 func value(values []byte, i int) []byte { return values[i*valueSize : (i+1)*valueSize] }
 
-// spread calls body for equal parts of [0,n), each on one core.
-func spread(n int, body func(lo, hi int) error) error {
+// parallel calls body for equal parts of [0,n), each on one core.
+func parallel(n int, body func(lo, hi int) error) error {
 	parts := min(runtime.GOMAXPROCS(0), n)
 	errs := make([]error, parts)
 	var wg sync.WaitGroup
@@ -96,19 +96,19 @@ func (s gphashStore) Close() error { return errors.Join(s.x.Close(), s.dev.Close
 
 type pebbleStore struct{ db *pebble.DB }
 
-// quiet disables the logging of pebble.
-type quiet struct{}
+// noLogger disables the logging of pebble.
+type noLogger struct{}
 
-func (quiet) Infof(string, ...any)              {}
-func (quiet) Errorf(string, ...any)             {}
-func (quiet) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
+func (noLogger) Infof(string, ...any)              {}
+func (noLogger) Errorf(string, ...any)             {}
+func (noLogger) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
 
 // newPebble opens pebble with a cache for all records, because the other stores have them in
 // memory, and with the filters that its manual advises.
 func newPebble(dir string, records int) (Store, error) {
 	cache := pebble.NewCache(int64(400*records) + 64<<20)
 	defer cache.Unref()
-	o := &pebble.Options{Logger: quiet{}, Cache: cache}
+	o := &pebble.Options{Logger: noLogger{}, Cache: cache}
 	for i := range o.Levels {
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
@@ -127,7 +127,7 @@ func (s pebbleStore) Put(_ context.Context, keys, values []byte) error {
 }
 
 func (s pebbleStore) Get(_ context.Context, keys, values []byte, found []bool) error {
-	return spread(len(found), func(lo, hi int) error {
+	return parallel(len(found), func(lo, hi int) error {
 		for i := lo; i < hi; i++ {
 			v, closer, err := s.db.Get(key(keys, i))
 			found[i] = err == nil
@@ -173,7 +173,7 @@ func (s boltStore) Put(_ context.Context, keys, values []byte) error {
 }
 
 func (s boltStore) Get(_ context.Context, keys, values []byte, found []bool) error {
-	return spread(len(found), func(lo, hi int) error {
+	return parallel(len(found), func(lo, hi int) error {
 		return s.db.View(func(tx *bbolt.Tx) error {
 			b := tx.Bucket(bucket)
 			for i := lo; i < hi; i++ {

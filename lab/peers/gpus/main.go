@@ -74,12 +74,12 @@ func run(args []string, stdout, stderr io.Writer) error {
 	for n := 1; n <= len(all); n++ {
 		best, merge := time.Duration(1<<62), time.Duration(0)
 		for range *runs {
-			took, merged, err := together(host, all[:n], *rows, *groups)
+			elapsed, merged, err := groupOnAll(host, all[:n], *rows, *groups)
 			if err != nil {
 				return err
 			}
-			if took < best {
-				best, merge = took, merged
+			if elapsed < best {
+				best, merge = elapsed, merged
 			}
 		}
 		rate := float64(n**rows) / best.Seconds() / 1e9
@@ -131,9 +131,9 @@ func load(dev device.Device, i, rows, groups int) (*gpu, error) {
 
 func onDevice(s device.Slice[int64]) []column.On { return []column.On{column.OfSlice(s)} }
 
-// together groups the rows of several devices and returns the time that it took, and the part of it
-// after the first device was done with its rows.
-func together(host device.Host, all []*gpu, rows, groups int) (took, merged time.Duration, err error) {
+// groupOnAll groups the rows of several devices and returns the time that it took, and the part of
+// it after the first device was done with its rows.
+func groupOnAll(host device.Host, all []*gpu, rows, groups int) (elapsed, merged time.Duration, err error) {
 	ctx := context.Background()
 	total, err := group.New(host, aggregates, &group.Options{Capacity: groups})
 	if err != nil {
@@ -169,7 +169,7 @@ func together(host device.Host, all []*gpu, rows, groups int) (took, merged time
 	if err != nil {
 		return 0, 0, err
 	}
-	took = time.Since(start)
+	elapsed = time.Since(start)
 	n := int64(0)
 	for _, count := range column.Values[int64](r.Values[0]) {
 		n += count
@@ -177,5 +177,5 @@ func together(host device.Host, all []*gpu, rows, groups int) (took, merged time
 	if n != int64(rows*len(all)) {
 		return 0, 0, fmt.Errorf("%d rows in groups, want %d", n, rows*len(all))
 	}
-	return took, took - grouped, nil
+	return elapsed, elapsed - grouped, nil
 }

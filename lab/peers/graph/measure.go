@@ -44,12 +44,12 @@ func measure(ctx context.Context, dev device.Device, edges graph.Edges, runs int
 		if found != r.Triangles || peer.Edges().Len() != r.Edges {
 			return nil, fmt.Errorf("gonum has %d edges and %d triangles, weft %d and %d", peer.Edges().Len(), found, r.Edges, r.Triangles)
 		}
-		list := some(g)
-		ours, err := update(ctx, dev, g, list)
+		list := sampleEdges(g)
+		weftTime, err := update(ctx, dev, g, list)
 		if err != nil {
 			return nil, err
 		}
-		updates[0] = append(updates[0], ours)
+		updates[0] = append(updates[0], weftTime)
 		start = time.Now()
 		updatePeer(peer, list)
 		updates[1] = append(updates[1], since(start))
@@ -110,13 +110,13 @@ const (
 	batches = 16
 )
 
-// some returns edges spread over the whole graph.
-func some(g *graph.CSR) (e graph.Edges) {
-	every := max(1, g.Arcs()/(2*batch*batches))
+// sampleEdges returns edges spread over the whole graph.
+func sampleEdges(g *graph.CSR) (e graph.Edges) {
+	stride := max(1, g.Arcs()/(2*batch*batches))
 	i := 0
 	for u, v := range g.All() {
 		if u < v {
-			if i%every == 0 && len(e.From) < batch*batches {
+			if i%stride == 0 && len(e.From) < batch*batches {
 				e.From, e.To = append(e.From, u), append(e.To, v)
 			}
 			i++

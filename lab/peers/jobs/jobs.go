@@ -46,14 +46,14 @@ func Jobs(n int, sizes []int, seed uint64) (jobs []Job) {
 	}
 	group("group of keys 0, 1, 2, …", n, sizes[0], func(c []int64) []int64 { return c })
 	for _, keys := range sizes {
-		group("group", n, keys, spread)
+		group("group", n, keys, scatter)
 	}
 	few := n / batches
 	for _, keys := range []int{max(few/10, 1), few} {
-		group("group of few rows", few, keys, spread)
+		group("group of few rows", few, keys, scatter)
 	}
 	for _, keys := range []int{max(few/10, 1), few} {
-		group("group in batches", n, keys, spread)
+		group("group in batches", n, keys, scatter)
 		jobs[len(jobs)-1].Batches = batches
 	}
 	const seconds = 1000 // distinct strings of the second column
@@ -64,11 +64,11 @@ func Jobs(n int, sizes []int, seed uint64) (jobs []Job) {
 				return Columns{Values: draw(n/4, 1000, seed+1), Texts: []*text{a, b}}
 			}})
 	}
-	group("group of Zipf keys", n, 1_000_000, spread)
+	group("group of Zipf keys", n, 1_000_000, scatter)
 	jobs[len(jobs)-1].draw = func() Columns {
-		return Columns{Left: spread(drawZipf(n, 1_000_000, seed)), Values: draw(n, 1000, seed+1)}
+		return Columns{Left: scatter(drawZipf(n, 1_000_000, seed)), Values: draw(n, 1000, seed+1)}
 	}
-	group("distinct", n, slices.Max(sizes), spread)
+	group("distinct", n, slices.Max(sizes), scatter)
 	jobs[len(jobs)-1].Does = "distinct"
 	keys := n / 5 // 10 M rows and 5 M rows of 4 M keys: 12.5 M pairs
 	lines := n / 5
@@ -78,7 +78,7 @@ func Jobs(n int, sizes []int, seed uint64) (jobs []Job) {
 		}})
 	jobs = append(jobs, Job{Name: "join", Does: "join", Rows: n / 2, Keys: keys, draw: func() Columns {
 		left, right := draw(n/2, keys, seed+2), draw(n/4, keys, seed+3)
-		return Columns{Left: spread(left), Right: spread(right)}
+		return Columns{Left: scatter(left), Right: scatter(right)}
 	}})
 	for i := range jobs {
 		jobs[i].number = i
@@ -119,8 +119,8 @@ func drawZipf(n, limit int, seed uint64) []int64 {
 	return c
 }
 
-// spread maps small numbers to distinct ones that are far apart.
-func spread(c []int64) []int64 {
+// scatter maps small numbers to distinct ones that are far apart.
+func scatter(c []int64) []int64 {
 	for i := range c {
 		c[i] = int64(mix(uint64(c[i])))
 	}

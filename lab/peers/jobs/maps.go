@@ -45,14 +45,14 @@ func (r *Result) addPair(p pair) {
 }
 
 // memory makes a peer of a function that returns the results of parts of the keys.
-func memory[T any](job func() [][]T, tell func(*Result, T)) Work {
+func memory[T any](job func() [][]T, addTo func(*Result, T)) Work {
 	var parts [][]T
 	return Work{
 		Run: func() error { parts = job(); return nil },
 		Result: func() (r Result, err error) {
 			for _, part := range parts {
 				for _, x := range part {
-					tell(&r, x)
+					addTo(&r, x)
 				}
 			}
 			parts = nil

@@ -126,7 +126,7 @@ func (t *task) join(ctx context.Context, dev device.Host, r *result) error {
 			func(keys, values []column.Column) error { return take(j.Probe(ctx, keys, values)) })
 	}
 	if err == nil {
-		err = take(j.Rest(ctx))
+		err = take(j.Finish(ctx))
 	}
 	r.Spilled = j.Spilled()
 	return errors.Join(err, j.Close())

@@ -23,7 +23,7 @@ type tree interface {
 	scan(from []uint64) (uint64, error)
 	// mixed runs mixedBatch operations. Of each four, two look up keys of there, one inserts a key
 	// of fresh, and one deletes.
-	mixed(there, fresh []uint64) (uint64, error)
+	mixed(present, fresh []uint64) (uint64, error)
 	close() error
 }
 

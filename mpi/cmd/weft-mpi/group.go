@@ -36,7 +36,7 @@ type groupOptions struct {
 	names []string
 	verb  string
 
-	ownMemory bool // --memory is given
+	memorySet bool // --memory is given
 }
 
 func newGroupCommand(a *app) *cobra.Command {
@@ -58,7 +58,7 @@ group. Float sums and means may differ in their last digits with the number of r
 		Example: `  weft-mpi group --local 2 --by state --agg sum:people_2019 --lines examples/data/counties.csv
   mpirun -n 8 weft-mpi group --by country,city --agg count,sum:amount sales-*.parquet
   srun weft-mpi group --by day --agg sum:price --parts days sales-*.parquet`,
-		Args: someFiles,
+		Args: requireFiles,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.start(cmd, a, args) },
 	}
 	o.AddAggregates(cmd.Flags())
@@ -75,7 +75,7 @@ func newDistinctCommand(a *app) *cobra.Command {
 ` + readsFiles,
 		Example: `  weft-mpi distinct --local 2 --by region examples/data/counties.csv
   mpirun -n 8 weft-mpi distinct --by user events-*.parquet`,
-		Args: someFiles,
+		Args: requireFiles,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.start(cmd, a, args) },
 	}
 	cmd.Flags().StringSliceVar(&o.By, "by", nil, "columns, separated by commas")
@@ -103,8 +103,8 @@ func (o *groupOptions) add(cmd *cobra.Command) {
 	set.IntVar(&o.local, "local", 0, "ranks to run in this process, without MPI")
 }
 
-// someFiles requires at least one file, and refuses those that only one rank could read.
-func someFiles(cmd *cobra.Command, args []string) error {
+// requireFiles requires at least one file, and refuses those that only one rank could read.
+func requireFiles(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return flags.Usage("%s: no file given", cmd.Name())
 	}
@@ -126,7 +126,7 @@ func someFiles(cmd *cobra.Command, args []string) error {
 
 // start checks flags and runs the job on all ranks.
 func (o *groupOptions) start(cmd *cobra.Command, a *app, names []string) error {
-	o.names, o.ownMemory = names, cmd.Flags().Changed("memory")
+	o.names, o.memorySet = names, cmd.Flags().Changed("memory")
 	if err := o.check(a); err != nil {
 		return err
 	}
@@ -162,17 +162,17 @@ func (o *groupOptions) check(a *app) error {
 // groupJob is the job on one rank.
 type groupJob struct {
 	*groupOptions
-	app   *app
-	ctx   context.Context
-	comm  comm.Comm
-	ranks *shard.Ranks
-	dev   *cpu.Device
-	bar   *progress.Bar
-	table *table.Table
-	start time.Time
-	bytes int64  // of its ranges
-	seen  uint64 // the digest of the flags and files of all ranks
-	sum   groupSummary
+	app       *app
+	ctx       context.Context
+	comm      comm.Comm
+	ranks     *shard.Ranks
+	dev       *cpu.Device
+	bar       *progress.Bar
+	table     *table.Table
+	start     time.Time
+	bytes     int64  // of its ranges
+	allDigest uint64 // the digest of the flags and files of all ranks
+	sum       groupSummary
 }
 
 // groupSummary is the part of weft-mpi group --json besides the rows.
@@ -218,7 +218,7 @@ func (o *groupOptions) run(ctx context.Context, a *app, c comm.Comm) (err error)
 
 // open opens the files, and determines the destination of rows.
 func (j *groupJob) open() error {
-	if !j.ownMemory && j.Limit > 0 {
+	if !j.memorySet && j.Limit > 0 {
 		j.Limit = max(j.Limit/flags.Bytes(ranksOfHost(j.comm)), group.MinMemory)
 	}
 	j.Apply(&j.Options)
@@ -242,8 +242,8 @@ func (j *groupJob) open() error {
 		return err
 	}
 	own := dealt(all, j.comm.Rank(), j.comm.Size())
-	j.seen = j.digest(all)
-	t.Within(own)
+	j.allDigest = j.digest(all)
+	t.SelectRanges(own)
 	for _, r := range own {
 		j.bytes += r.Bytes
 	}
@@ -290,7 +290,7 @@ func (j *groupJob) digest(ranges []table.Range) uint64 {
 // sameFiles returns an error unless all ranks see the same files. Each reads a part of them.
 func (j *groupJob) sameFiles() (err error) {
 	all := make([]uint64, j.comm.Size())
-	if err := j.comm.AllGather(context.WithoutCancel(j.ctx), []uint64{j.seen}, all); err != nil {
+	if err := j.comm.AllGather(context.WithoutCancel(j.ctx), []uint64{j.allDigest}, all); err != nil {
 		return err
 	}
 	if other := slices.IndexFunc(all, func(seen uint64) bool { return seen != all[0] }); other > 0 {
@@ -316,8 +316,8 @@ func (j *groupJob) group() (*flags.Grouping, *group.Result, error) {
 			return nil, nil, err
 		}
 		j.sum = groupSummary{}
-		var late error
-		rows := func(yield func(shard.Rows, error) bool) { late = j.read(gr, yield) }
+		var fileErr error
+		rows := func(yield func(shard.Rows, error) bool) { fileErr = j.read(gr, yield) }
 		opts := &shard.GroupOptions{Gather: j.parts == ""}
 		opts.Options = group.Options{
 			SkipNulls: j.SkipNulls,
@@ -329,7 +329,7 @@ func (j *groupJob) group() (*flags.Grouping, *group.Result, error) {
 			_, err := j.union(fine) // the output of rank 0 depends on the values that all have read
 			return gr, result, err
 		}
-		if again, failed := j.adapt(late, err); !again {
+		if retry, failed := j.adapt(fileErr, err); !retry {
 			return nil, nil, failed
 		}
 	}
@@ -363,24 +363,24 @@ func (j *groupJob) read(gr *flags.Grouping, yield func(shard.Rows, error) bool) 
 
 // adapt shares late findings of some ranks with all, and reports whether to read again. late is the
 // error of this rank's files, err that of the call.
-func (j *groupJob) adapt(late, err error) (again bool, _ error) {
+func (j *groupJob) adapt(fileErr, err error) (retry bool, _ error) {
 	var failed error
-	if late != nil {
-		failed = j.table.Adapt(j.ctx, late)
+	if fileErr != nil {
+		failed = j.table.Adapt(j.ctx, fileErr)
 	}
 	state := uint64(fine)
 	switch {
 	case failed != nil:
 		state = bad
-	case late != nil:
+	case fileErr != nil:
 		state = found
 	}
-	worst, lost := j.union(state)
-	if lost == nil && worst == found {
+	worst, commErr := j.union(state)
+	if commErr == nil && worst == found {
 		return true, nil
 	}
 	// A lost rank has reported the reason, or leaves that to this one.
-	return false, j.say(late, failed, err)
+	return false, j.reportSummary(fileErr, failed, err)
 }
 
 // The late findings of a rank: nothing, values of other types, or an error.
@@ -407,21 +407,21 @@ func (j *groupJob) union(state uint64) (worst uint64, _ error) {
 	return worst, j.table.Adopt(all)
 }
 
-// say returns the error of this rank: that of its files, or err if it comes from here. On other
-// ranks it returns errOther.
-func (j *groupJob) say(late, failed, err error) error {
+// reportSummary returns the error of this rank: that of its files, or err if it comes from here. On
+// other ranks it returns errPeerFailed.
+func (j *groupJob) reportSummary(fileErr, failed, err error) error {
 	from := &shard.Error{} // of ranks that make different calls, rank 0 reports
 	errors.As(err, &from)
 	switch {
 	case failed != nil:
 		return failed
-	case late == nil && from.Rank == j.comm.Rank():
+	case fileErr == nil && from.Rank == j.comm.Rank():
 		return err
 	}
-	return errOther
+	return errPeerFailed
 }
 
-// agree returns an error if any rank has one: its own on the lowest such rank, and errOther on
+// agree returns an error if any rank has one: its own on the lowest such rank, and errPeerFailed on
 // others. So only one rank reports the reason.
 func (j *groupJob) agree(err error) error {
 	rank, size := uint64(j.comm.Rank()), uint64(j.comm.Size())
@@ -429,8 +429,8 @@ func (j *groupJob) agree(err error) error {
 	if err != nil {
 		lowest[0] = rank
 	}
-	if lost := j.comm.AllReduce(context.WithoutCancel(j.ctx), comm.Min, lowest); lost != nil {
-		return cmp.Or(err, lost) // another rank has seen the error, and has ended
+	if commErr := j.comm.AllReduce(context.WithoutCancel(j.ctx), comm.Min, lowest); commErr != nil {
+		return cmp.Or(err, commErr) // another rank has seen the error, and has ended
 	}
 	switch lowest[0] {
 	case size:
@@ -438,7 +438,7 @@ func (j *groupJob) agree(err error) error {
 	case rank:
 		return err
 	}
-	return errOther
+	return errPeerFailed
 }
 
 // print writes the groups of this rank.

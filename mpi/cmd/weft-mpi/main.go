@@ -92,7 +92,7 @@ func (a *app) report(ctx context.Context, path string, err error) int {
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.Is(err, errOther) && !errors.Is(err, context.Canceled):
+	case errors.Is(err, errPeerFailed) && !errors.Is(err, context.Canceled):
 		return exitFailed
 	case errors.As(err, new(flags.UsageError)) || errors.As(err, new(*outfile.Refused)):
 		fmt.Fprintf(a.stderr, "weft-mpi: %v\ntry '%s --help'\n", err, path)

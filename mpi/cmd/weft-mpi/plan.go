@@ -90,7 +90,7 @@ func (o *planOptions) check() (err error) {
 
 // planOutput is the output of weft-mpi plan --json.
 type planOutput struct {
-	plan.Need
+	plan.Cost
 	Lookups    []plan.Batch `json:"lookups"`
 	Insertions []plan.Batch `json:"insertions"`
 	Tried      []trial      `json:"tried,omitempty"`
@@ -100,7 +100,7 @@ func (o *planOptions) print(ctx context.Context, a *app) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	out := planOutput{Need: o.Need()}
+	out := planOutput{Cost: o.Cost()}
 	for _, n := range o.batches {
 		out.Lookups = append(out.Lookups, o.Lookup(out.Ranks, n))
 		out.Insertions = append(out.Insertions, o.Insert(out.Ranks, n))

@@ -16,8 +16,9 @@ import (
 // of ranks, 1 GiB in all.
 const maxLocal = 512
 
-// errOther is the error of ranks that end because another one has failed, which reports the reason.
-var errOther = errors.New("another rank has failed")
+// errPeerFailed is the error of ranks that end because another one has failed, which reports the
+// reason.
+var errPeerFailed = errors.New("another rank has failed")
 
 // onRanks runs a job on the ranks that the launcher of MPI has started, or on some in this process.
 // It calls report with the error of a rank before that rank leaves MPI, because the launcher kills
@@ -47,18 +48,18 @@ func openMPI(ctx context.Context) (comm.Comm, error) {
 	if err != nil {
 		return nil, err
 	}
-	here := uint64(ranksOfHost(c))
-	least, most := []uint64{here}, []uint64{here}
-	if err := c.AllReduce(ctx, comm.Min, least); err != nil {
+	nLocal := uint64(ranksOfHost(c))
+	lo, hi := []uint64{nLocal}, []uint64{nLocal}
+	if err := c.AllReduce(ctx, comm.Min, lo); err != nil {
 		return nil, err
 	}
-	if err := c.AllReduce(ctx, comm.Max, most); err != nil {
+	if err := c.AllReduce(ctx, comm.Max, hi); err != nil {
 		return nil, err
 	}
-	if least[0] != most[0] || uint64(c.Size())%here != 0 {
+	if lo[0] != hi[0] || uint64(c.Size())%nLocal != 0 {
 		return c, nil
 	}
-	return twolevel.New(ctx, c, int(here))
+	return twolevel.New(ctx, c, int(nLocal))
 }
 
 // onGoroutines runs a job on ranks in this process. It returns the error of the rank that reports
@@ -68,16 +69,16 @@ func onGoroutines(
 	ranks int,
 	job func(ctx context.Context, c comm.Comm) error,
 ) error {
-	why := make(chan error, ranks)
+	errs := make(chan error, ranks)
 	err := local.Run(ctx, ranks, func(ctx context.Context, c comm.Comm) error {
 		err := job(ctx, c)
-		if err != nil && !errors.Is(err, errOther) && !errors.Is(err, comm.ErrAborted) {
-			why <- err
+		if err != nil && !errors.Is(err, errPeerFailed) && !errors.Is(err, comm.ErrAborted) {
+			errs <- err
 		}
 		return err
 	})
 	select {
-	case err := <-why:
+	case err := <-errs:
 		return err
 	default:
 		return err

@@ -24,7 +24,7 @@ func (r *rank) AllToAllV(
 			v, err = vote.New(ctx, vote.AllToAllV, 0, err)
 		}
 	}
-	all := r.group.slots[r.turn]
+	all := r.group.slots[r.phase]
 	err = r.collective(v, err, s, func(peers []slot) (err error) {
 		to := vote.Starts(recvBytes)
 		for i := range peers {
@@ -35,16 +35,16 @@ func (r *rank) AllToAllV(
 				continue
 			}
 			if err := move(recv.Part(to[peer], n), peers[peer].send.Part(from, n), peers[peer].written); err != nil {
-				return errors.Join(err, settle(recv))
+				return errors.Join(err, syncStream(recv))
 			}
 		}
 		if peers[r.rank].read, err = r.read.mark(recv); err != nil {
-			err = errors.Join(err, settle(recv))
+			err = errors.Join(err, syncStream(recv))
 		}
 		return err
 	})
 	if err != nil {
-		err = errors.Join(err, settle(recv))
+		err = errors.Join(err, syncStream(recv))
 	}
 	if !onGPU(send) {
 		return err
@@ -53,7 +53,7 @@ func (r *rank) AllToAllV(
 		if err != nil { // the peer may still read memory that the caller frees
 			_ = read.Sync(context.Background())
 		} else {
-			err = after(send.Stream, read)
+			err = waitEvent(send.Stream, read)
 		}
 	}
 	return err
@@ -83,7 +83,7 @@ type marker struct {
 // waits for that work, and returns nil.
 func (m *marker) mark(b comm.Buf) (*device.Event, error) {
 	if !onGPU(b) {
-		return nil, settle(b)
+		return nil, syncStream(b)
 	}
 	if dev := b.Stream.Device(); m.dev != dev {
 		if err := m.close(); err != nil {
@@ -104,30 +104,30 @@ func (m *marker) close() error {
 	}
 	err := m.event.Close()
 	*m = marker{}
-	return unlessClosed(err)
+	return ignoreClosed(err)
 }
 
 // onGPU reports whether a buffer is memory that the host does not address.
 func onGPU(b comm.Buf) bool { return b.Stream != nil && b.On.Len() > 0 && b.On.Host() == nil }
 
-// settle waits until all work submitted on the stream of a buffer is done.
-func settle(b comm.Buf) error {
+// syncStream waits until all work submitted on the stream of a buffer is done.
+func syncStream(b comm.Buf) error {
 	if b.Stream == nil {
 		return nil
 	}
 	return b.Stream.Sync(context.Background())
 }
 
-// after makes a stream wait for an event, or the host, if the event is of another kind of device. A
-// peer past the call may have closed its device, after all its work is done.
-func after(s *device.Stream, e *device.Event) error {
+// waitEvent makes a stream wait for an event, or the host, if the event is of another kind of
+// device. A peer past the call may have closed its device, after all its work is done.
+func waitEvent(s *device.Stream, e *device.Event) error {
 	if s.Wait(e) == nil {
 		return nil
 	}
-	return unlessClosed(e.Sync(context.Background()))
+	return ignoreClosed(e.Sync(context.Background()))
 }
 
-func unlessClosed(err error) error {
+func ignoreClosed(err error) error {
 	if errors.Is(err, device.ErrClosed) {
 		return nil
 	}
@@ -141,7 +141,7 @@ const stagingBytes = 4 << 20
 // not nil, marks on the stream of from that the part has been written.
 func move(to, from comm.Buf, written *device.Event) error {
 	if written != nil && onGPU(to) {
-		if err := after(to.Stream, written); err != nil {
+		if err := waitEvent(to.Stream, written); err != nil {
 			return err
 		}
 	}

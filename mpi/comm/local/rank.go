@@ -16,7 +16,7 @@ import (
 type rank struct {
 	group  *group
 	rank   int
-	turn   int // of the call, 0 or 1
+	phase  int // of the call, 0 or 1
 	closed bool
 
 	written, read marker // of exchanges of device memory
@@ -27,13 +27,13 @@ func (r *rank) Rank() int { return r.rank }
 func (r *rank) Size() int { return len(r.group.votes[0]) }
 
 // collective publishes a vote and a slot, and runs f between the barriers of the call if all ranks
-// enter it. own is the fault that this rank finds with the call.
-func (r *rank) collective(v vote.Vote, own error, s slot, f func(peers []slot) error) (err error) {
+// enter it. ownErr is the fault that this rank finds with the call.
+func (r *rank) collective(v vote.Vote, ownErr error, s slot, f func(peers []slot) error) (err error) {
 	if r.closed {
 		return fmt.Errorf("local: %s: %w", v.Call, device.ErrClosed)
 	}
-	g, turn := r.group, r.turn
-	r.turn = 1 - turn
+	g, phase := r.group, r.phase
+	r.phase = 1 - phase
 	defer func() {
 		if g.abort.entered() {
 			g.leave()
@@ -41,16 +41,16 @@ func (r *rank) collective(v vote.Vote, own error, s slot, f func(peers []slot) e
 		}
 	}()
 	g.mu.Lock()
-	g.votes[turn][r.rank], g.slots[turn][r.rank] = v, s
+	g.votes[phase][r.rank], g.slots[phase][r.rank] = v, s
 	g.mu.Unlock()
 	if err := g.barrier(); err != nil {
 		return err
 	}
-	g.slots[1-turn][r.rank] = slot{} // all ranks are past the call before: keep no buffers alive
-	if err := vote.Count(g.votes[turn], own); err != nil || f == nil {
+	g.slots[1-phase][r.rank] = slot{} // all ranks are past the call before: keep no buffers alive
+	if err := vote.Check(g.votes[phase], ownErr); err != nil || f == nil {
 		return err
 	}
-	err = g.read(func() error { return f(g.slots[turn]) })
+	err = g.read(func() error { return f(g.slots[phase]) })
 	if passed := g.barrier(); passed != nil {
 		return passed
 	}
@@ -83,9 +83,9 @@ func (r *rank) AllReduceFloat(ctx context.Context, op comm.Op, values []float64)
 }
 
 // reduce combines a share of the values for all ranks on each rank, in the order of ranks.
-func reduce[T uint64 | float64](r *rank, v vote.Vote, own error, op comm.Op, values []T, s slot, of func(*slot) []T) error {
+func reduce[T uint64 | float64](r *rank, v vote.Vote, ownErr error, op comm.Op, values []T, s slot, of func(*slot) []T) error {
 	var shares []slot
-	err := r.collective(v, own, s, func(peers []slot) error {
+	err := r.collective(v, ownErr, s, func(peers []slot) error {
 		lo, hi := vote.Share(len(values), r.rank, r.Size())
 		share := slices.Clone(of(&peers[0])[lo:hi])
 		for peer := 1; peer < len(peers); peer++ {

@@ -24,7 +24,7 @@ func (r *rank) AllToAllV(ctx context.Context, send comm.Buf, sendBytes []int64, 
 		}
 	}
 	err = r.collective(v, err, func() {
-		total, part := vote.Most(r.votes)
+		total, part := vote.MaxBytes(r.votes)
 		r.exchange(total, part, from, sendBytes, to, recvBytes)
 	})
 	if err != nil {
@@ -77,11 +77,11 @@ func (r *rank) exchangePieces(largest int, parts func(peer int) (to, from []byte
 	to, from := parts(r.rank)
 	copy(from, to)
 	for step := 1; step < r.size; step++ {
-		above, below := (r.rank+step)%r.size, (r.rank-step+r.size)%r.size
-		to, _ := parts(above)
-		_, from := parts(below)
+		next, prev := (r.rank+step)%r.size, (r.rank-step+r.size)%r.size
+		to, _ := parts(next)
+		_, from := parts(prev)
 		for at := 0; at < largest; at += maxBytes {
-			r.sendReceive(above, piece(to, at), below, piece(from, at))
+			r.sendReceive(next, piece(to, at), prev, piece(from, at))
 		}
 	}
 }
@@ -93,11 +93,11 @@ func piece(part []byte, at int) []byte {
 }
 
 // sendReceive sends bytes to one peer while it receives some from another.
-func (r *rank) sendReceive(above int, to []byte, below int, from []byte) {
+func (r *rank) sendReceive(dst int, to []byte, src int, from []byte) {
 	const tag = 0
 	j := r.job
-	j.must(fnSendrecv, clib.Address(to), uintptr(len(to)), j.bytes, uintptr(above), tag,
-		clib.Address(from), uintptr(len(from)), j.bytes, uintptr(below), tag, r.handle, clib.Address(r.status[:]))
+	j.must(fnSendrecv, clib.Address(to), uintptr(len(to)), j.bytes, uintptr(dst), tag,
+		clib.Address(from), uintptr(len(from)), j.bytes, uintptr(src), tag, r.handle, clib.Address(r.status[:]))
 	runtime.KeepAlive(r)
 }
 

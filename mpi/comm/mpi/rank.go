@@ -55,7 +55,7 @@ func (r *rank) collective(v vote.Vote, own error, f func()) error {
 	var err error
 	r.thread.Do(func() {
 		r.gatherWords(clib.Address(r.vote), clib.Address(r.votes), vote.Words)
-		if err = vote.Count(r.votes, own); err == nil && f != nil {
+		if err = vote.Check(r.votes, own); err == nil && f != nil {
 			f()
 		}
 	})

@@ -53,7 +53,7 @@ func New(ctx context.Context, base comm.Comm, dev device.Device, opts *Options) 
 		return nil, err
 	}
 	again := func(ctx context.Context, base comm.Comm) (comm.Comm, error) { return New(ctx, base, dev, opts) }
-	return &gpu.Rank{Comm: base, Device: dev, Transport: t, Again: again}, nil
+	return &gpu.Rank{Comm: base, Device: dev, Transport: t, Reopen: again}, nil
 }
 
 // transport implements gpu.Transport.

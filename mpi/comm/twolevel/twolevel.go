@@ -71,11 +71,11 @@ func (r *ranks) AllToAllV(
 		copy(words(r.votes[i:i+1]), part)
 		onDevice |= part[vote.Words]
 	}
-	if err := vote.Count(r.votes, own); err != nil {
+	if err := vote.Check(r.votes, own); err != nil {
 		return err
 	}
 	ctx = context.WithoutCancel(ctx)
-	if total, _ := vote.Most(r.votes); onDevice != 0 || total/r.Size() >= minMessage {
+	if total, _ := vote.MaxBytes(r.votes); onDevice != 0 || total/r.Size() >= minMessage {
 		return r.Comm.AllToAllV(ctx, send, sendBytes, recv, recvBytes)
 	}
 	return r.exchange(ctx, send.Host, sendBytes, recv, recvBytes)

@@ -60,8 +60,8 @@ type Job struct {
 	Ranks    int  // 0: the minimum with enough memory
 }
 
-// Need is the cost of the map of a job.
-type Need struct {
+// Cost is the cost of the map of a job.
+type Cost struct {
 	Bytes   float64 `json:"bytes"` // of tables, without replicas
 	Ranks   int     `json:"ranks"`
 	Nodes   int     `json:"nodes"`
@@ -73,9 +73,9 @@ type Need struct {
 // 16,384.
 const failures = 4.7e-4
 
-// Need returns the cost of the map.
-func (j *Job) Need() Need {
-	n := Need{Bytes: j.Keys * (j.Key + j.Value) / j.Load, Ranks: j.Ranks}
+// Cost returns the cost of the map.
+func (j *Job) Cost() Cost {
+	n := Cost{Bytes: j.Keys * (j.Key + j.Value) / j.Load, Ranks: j.Ranks}
 	if n.Ranks == 0 {
 		n.Ranks = int(math.Ceil(n.Bytes * j.Replicas / j.On.Memory))
 	}
@@ -134,9 +134,9 @@ func (j *Job) batch(ranks int, keys, out, back, rate float64) Batch {
 	if ranks == 1 {
 		deal = 0
 	} else {
-		spread := math.Sqrt(2 * math.Log(float64(ranks)) / keys)
-		b.Skew += spread
-		b.Largest += spread * math.Sqrt(float64(ranks))
+		deviation := math.Sqrt(2 * math.Log(float64(ranks)) / keys)
+		b.Skew += deviation
+		b.Largest += deviation * math.Sqrt(float64(ranks))
 	}
 	latency, link := j.exchange(ranks, keys*(out+back))
 	if ranks > j.On.PerNode && j.On.PerNode > 1 && b.Message < minMessage {

@@ -24,13 +24,13 @@ func TestNeed(t *testing.T) {
 	} {
 		j := peers()
 		j.Key, j.Value, j.Load, j.Replicas = tt.key, tt.value, tt.load, tt.replicas
-		if n := j.Need(); n.Ranks != tt.ranks || n.Nodes != tt.nodes {
+		if n := j.Cost(); n.Ranks != tt.ranks || n.Nodes != tt.nodes {
 			t.Errorf("%+v: %d ranks, %d nodes", tt, n.Ranks, n.Nodes)
 		}
 	}
 	j := peers()
 	j.Ranks = 168
-	n := j.Need()
+	n := j.Cost()
 	if !near(n.Fill, 2.1, .02) || !near(n.Failure, 12.6, .02) {
 		t.Errorf("%+v", n)
 	}
@@ -38,8 +38,8 @@ func TestNeed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if j.Ranks, j.On = 0, cpu; j.Need().Ranks != 21 {
-		t.Errorf("%d CPU nodes", j.Need().Ranks)
+	if j.Ranks, j.On = 0, cpu; j.Cost().Ranks != 21 {
+		t.Errorf("%d CPU nodes", j.Cost().Ranks)
 	}
 	if _, err := Find("tpu"); err == nil {
 		t.Error("there is a TPU")

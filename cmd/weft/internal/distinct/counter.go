@@ -142,8 +142,8 @@ type ranges struct {
 	next  int
 }
 
-// take returns the next range, [lo,hi), of whole items; false at the end.
-func (r *ranges) take() (lo, hi int, ok bool) {
+// nextRange returns the next range, [lo,hi), of whole items; false at the end.
+func (r *ranges) nextRange() (lo, hi int, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	lo = r.next
@@ -162,7 +162,7 @@ func (c *Counter) count(ctx context.Context, data []byte) error {
 	for r.next < len(data) {
 		c.parallel(1+(len(data)-r.next)/rangeSize, func(w *worker) {
 			for len(w.items) < max(c.roundRows, 1) && ctx.Err() == nil {
-				lo, hi, ok := r.take()
+				lo, hi, ok := r.nextRange()
 				if !ok {
 					return
 				}

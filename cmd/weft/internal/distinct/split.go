@@ -68,11 +68,11 @@ func ParseSplitter(s string) (Splitter, error) {
 	if size, ok := strings.CutPrefix(s, "bytes:"); ok {
 		n, err := strconv.Atoi(size)
 		if err != nil {
-			return nil, fmt.Errorf("%q is no number of bytes", size)
+			return nil, fmt.Errorf("%q is not a number of bytes", size)
 		}
 		return Records(n)
 	}
-	return nil, fmt.Errorf("%q is none of line, word, bytes:N", s)
+	return nil, fmt.Errorf("%q: want line, word or bytes:N", s)
 }
 
 type lines struct{}

@@ -35,8 +35,8 @@ type Rank struct {
 	comm.Comm
 	Device    device.Device
 	Transport Transport
-	// Again makes such a Comm of another group.
-	Again func(ctx context.Context, base comm.Comm) (comm.Comm, error)
+	// Reopen makes such a Comm of another group.
+	Reopen func(ctx context.Context, base comm.Comm) (comm.Comm, error)
 
 	failed, closed bool
 }
@@ -95,13 +95,13 @@ func (r *Rank) AllToAllV(ctx context.Context, send comm.Buf, sendBytes []int64, 
 	for i, b := range all {
 		votes[i], host = b.Vote, host || b.host != 0
 	}
-	if err := vote.Count(votes, own); err != nil {
+	if err := vote.Check(votes, own); err != nil {
 		return err
 	}
 	if host {
 		return r.Comm.AllToAllV(context.Background(), send, sendBytes, recv, recvBytes)
 	}
-	_, largest := vote.Most(votes)
+	_, largest := vote.MaxBytes(votes)
 	err := r.Transport.Exchange(&Parts{
 		send, recv, sendBytes, recvBytes, vote.Starts(sendBytes), vote.Starts(recvBytes), largest,
 	})
@@ -145,7 +145,7 @@ func (r *Rank) Split(ctx context.Context, color, key int) (comm.Comm, error) {
 	if err != nil || base == nil {
 		return nil, err
 	}
-	return r.Again(ctx, base)
+	return r.Reopen(ctx, base)
 }
 
 // Close implements comm.Comm. It does not wait for other ranks after a failed exchange: they may

@@ -117,8 +117,8 @@ func Parts(ctx context.Context, rank, size int, send comm.Buf, sendBytes []int64
 	return v, nil
 }
 
-// Most returns the largest Bytes and the largest Part of all ranks.
-func Most(votes []Vote) (total, part int) {
+// MaxBytes returns the largest Bytes and the largest Part of all ranks.
+func MaxBytes(votes []Vote) (total, part int) {
 	for _, v := range votes {
 		total, part = max(total, int(v.Bytes)), max(part, int(v.Part))
 	}
@@ -134,11 +134,11 @@ func weight(from, to int) uint64 {
 	return x ^ x>>31 | 1
 }
 
-// Count returns nil if all ranks enter the call, and otherwise an error: own, if this rank does not
-// enter it. All ranks find the same votes, so the call fails on all or on none.
-func Count(votes []Vote, own error) error {
-	if own != nil {
-		return own
+// Check returns nil if all ranks enter the call, and otherwise an error: ownErr, if this rank does
+// not enter it. All ranks find the same votes, so the call fails on all or on none.
+func Check(votes []Vote, ownErr error) error {
+	if ownErr != nil {
+		return ownErr
 	}
 	for rank, v := range votes {
 		switch v.code {

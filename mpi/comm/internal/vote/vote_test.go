@@ -44,21 +44,21 @@ func TestParts(t *testing.T) {
 			}
 		}
 		all := votes(t, sends, wants)
-		if err := vote.Count(all, nil); err != nil {
+		if err := vote.Check(all, nil); err != nil {
 			t.Fatalf("exchange %d: %v", sends, err)
 		}
 		largest := slices.Max(slices.Concat(sends...))
-		if total, part := vote.Most(all); part != int(largest) || total < part || total > 100*size {
+		if total, part := vote.MaxBytes(all); part != int(largest) || total < part || total > 100*size {
 			t.Fatalf("Most of exchange %d is %d, %d", sends, total, part)
 		}
 		wants[random.IntN(size)][random.IntN(size)]++
-		if err := vote.Count(votes(t, sends, wants), nil); err == nil {
+		if err := vote.Check(votes(t, sends, wants), nil); err == nil {
 			t.Fatalf("exchange %d is taken for %d", sends, wants)
 		}
 		// Two ranks that swap what they send are not noticed by a plain sum.
 		if size > 1 && sends[0][1] != sends[1][0] {
 			sends[0][1], sends[1][0] = sends[1][0], sends[0][1]
-			if err := vote.Count(votes(t, sends, wants), nil); err == nil {
+			if err := vote.Check(votes(t, sends, wants), nil); err == nil {
 				t.Fatalf("exchange %d is taken for %d", sends, wants)
 			}
 		}
@@ -89,11 +89,11 @@ func TestCount(t *testing.T) {
 		{[]vote.Vote{fine, sum}, false, "rank 0 Barrier, rank 1 AllReduce Sum of 3 values"},
 		{[]vote.Vote{sum, most}, false, "rank 0 AllReduce Sum of 3 values, rank 1 AllReduce Max of 3 values"},
 	} {
-		err := vote.Count(test.votes, nil)
+		err := vote.Check(test.votes, nil)
 		if err == nil || !strings.Contains(err.Error(), test.want) || errors.Is(err, comm.ErrPeer) != test.peer {
 			t.Errorf("Count returns %v, want %q", err, test.want)
 		}
-		if err := vote.Count(test.votes, context.Canceled); err != context.Canceled {
+		if err := vote.Check(test.votes, context.Canceled); err != context.Canceled {
 			t.Errorf("Count of a rank with an error of its own returns %v", err)
 		}
 	}
