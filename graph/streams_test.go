@@ -360,12 +360,12 @@ func TestOmissionsAreNoticed(t *testing.T) {
 	const fails = "only where something fails, before memory is freed"
 	dst.Omit(t, ".", map[string]string{
 		"e.Stream.Sync(context.Background()) in (*gpuEngine).compact":  fails,
-		"e.Stream.Sync(context.Background()) in (*gpuEngine).reap":     fails,
-		"c.s.Sync(context.Background()) in (*gpuChange).unlist":        fails,
-		"s.Sync(context.Background()) in (*gpuEngine).bring":           fails,
-		"s.Sync(context.Background()) in (*CSR).orientedBy":            fails,
+		"e.Stream.Sync(context.Background()) in (*gpuEngine).reclaim":  fails,
+		"c.s.Sync(context.Background()) in (*gpuChange).freeUnwritten": fails,
+		"s.Sync(context.Background()) in (*gpuEngine).copyRows":        fails,
+		"s.Sync(context.Background()) in (*CSR).orientByKernels":       fails,
 		"s.Sync(context.Background()) in exportOn":                     fails,
-		"s.Sync(context.Background()) in (*DeviceCSR).abandon":         fails,
+		"s.Sync(context.Background()) in (*DeviceCSR).freeAfterError":  fails,
 		"d.offsets.CopyTo(ctx, s, g.offsets) in (*DeviceCSR).Download": "the copy behind it waits for both",
 	}, tries...)
 }
