@@ -135,8 +135,8 @@ func Example_joins() {
 	check(err)
 	defer dev.Close()
 
-	id := column.Of([]int64{40, -12, 7, -12})   // of customers: duplicates are allowed
-	customer := column.Of([]int64{-12, 99, 40}) // of orders
+	id := column.Of([]int64{40, -12, 7, -12})   // the ids of customers: duplicates are allowed
+	customer := column.Of([]int64{-12, 99, 40}) // the customer of each order
 	customers, err := join.New(ctx, dev, []column.Column{id}, nil)
 	check(err)
 	defer customers.Close()
