@@ -230,13 +230,13 @@ func TestCrashMutants(t *testing.T) {
 	}{
 		{"no fence behind the record", "(*clevel).write", 0, peers[:2]},
 		{"no fence behind a slot", "(*clevel).swap", 0, peers[:2]},
-		{"no fence behind a copy", "(*clevel).copyUp", 0, peers[:2]},
+		{"no fence behind a copy", "(*clevel).copyToTop", 0, peers[:2]},
 		{"no fence behind a new level", "(*clevel).unlock", 0, peers[:2]},
 		{"a copy is changed before its origin is gone", "(*clevel).move", 0, draining},
-		{"the log counts before it is there", "(*undo).seal", 0, peers[2:]},
-		{"a change before the log counts", "(*undo).seal", 1, peers[2:]},
+		{"the log counts before it is there", "(*undo).validate", 0, peers[2:]},
+		{"a change before the log counts", "(*undo).validate", 1, peers[2:]},
 		{"the log is forgotten before the change is there", "(*undo).commit", 0, peers[2:]},
-		{"the log may come back", "(*undo).forget", 0, peers[2:]},
+		{"the log may come back", "(*undo).discard", 0, peers[2:]},
 	} {
 		t.Run(m.name, func(t *testing.T) {
 			images, failed := explore(m.of, 2_000_000, func(tr *trial) {
