@@ -95,7 +95,7 @@ func Omit(t *testing.T, folder string, needless map[string]string, tries ...Try)
 }
 
 // JudgedElsewhere returns, for [Omit], the calls in a folder that other tests judge: all except
-// those for which here returns true.
+// those for which included returns true. It fails the test if that is none.
 func JudgedElsewhere(t *testing.T, folder, reason string, included func(c devicetest.Call) bool) map[string]string {
 	t.Helper()
 	calls, err := devicetest.ListCalls(folder)
@@ -107,6 +107,9 @@ func JudgedElsewhere(t *testing.T, folder, reason string, included func(c device
 		if !included(c) {
 			judged[omission(c)] = reason
 		}
+	}
+	if len(calls) > 0 && !slices.ContainsFunc(calls, included) {
+		t.Errorf("no call in %s is included", folder)
 	}
 	return judged
 }
