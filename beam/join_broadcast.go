@@ -40,7 +40,10 @@ func lookupDevice(choice string) (device.Device, error) {
 	}
 	dev, reasons, err := auto.Open(choice)
 	if err != nil {
-		return nil, fmt.Errorf("device %q: %w; %v", choice, err, reasons)
+		for _, reason := range reasons {
+			err = fmt.Errorf("%w; %v", err, reason)
+		}
+		return nil, fmt.Errorf("device %q: %w", choice, err)
 	}
 	if devices.open == nil {
 		devices.open = map[string]device.Device{}

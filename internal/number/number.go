@@ -1,9 +1,7 @@
 // Package number numbers different 64-bit keys 0, 1, 2, … in the order of their first appearance,
 // the same on any number of cores. On a GPU it uses a map of package linear. On a host it uses its
-// own tables, which do in one pass what a map does in three. For 20 million rows with 8.6 million
-// keys that took 250 ns of processor time a row, and Assign of a map 340. Since rows of 64 bits are
-// not compared, and slots are prefetched, it takes 84. Parts grow one by one, so a limit of memory
-// holds to the byte.
+// own tables, which do in one pass what a map does in three. Rows of 64 bits are not compared, and
+// slots are prefetched. Parts grow one by one, so a limit of memory holds to the byte.
 package number
 
 import (
