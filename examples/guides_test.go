@@ -30,7 +30,8 @@ func Example_distinct() {
 	check(err)
 	defer dev.Close()
 
-	seen, err := linear.NewSet[uint64](dev, &linear.Options{Capacity: 1000}) // as many keys as are expected, if that is known
+	// as many keys as are expected, if that is known
+	seen, err := linear.NewSet[uint64](dev, &linear.Options{Capacity: 1000})
 	check(err)
 	defer seen.Close()
 	for _, batch := range [][]uint64{{7, 7, 3}, {7, 9}} { // of a million keys, better
@@ -50,7 +51,8 @@ func Example_distinct() {
 	fmt.Println(n, ids) // 2 [0 1 0]
 
 	country, browser := column.OfStrings([]string{"FR", "DE", "FR"}), column.Of([]int32{1, 1, 1})
-	r, err := group.By(ctx, dev, []column.Column{country, browser}, nil, nil, nil) // no aggregates: SELECT DISTINCT
+	// no aggregates: SELECT DISTINCT
+	r, err := group.By(ctx, dev, []column.Column{country, browser}, nil, nil, nil)
 	check(err)
 	fmt.Println(r.Len()) // 2
 	// Output:
@@ -84,13 +86,15 @@ func Example_groups() {
 	r, err := g.Result(ctx) // at any time
 	check(err)
 	for i := range r.Len() {
-		fmt.Println(r.Keys[0].Any(i), r.Values[0].Any(i), r.Values[1].Any(i), r.Values[2].Any(i)) // DE 1 20 2, FR 2 25 3, <nil> 1 5 4
+		// prints DE 1 20 2, FR 2 25 3, <nil> 1 5 4
+		fmt.Println(r.Keys[0].Any(i), r.Values[0].Any(i), r.Values[1].Any(i), r.Values[2].Any(i))
 	}
 
 	sums, err := linear.New[int64, int64](dev, nil)
 	check(err)
 	defer sums.Close()
-	groups, err := sums.Reduce(ctx, []int64{7, 42, 7}, []int64{5, 1, 2}, weft.Sum) // each batch adds to what is there
+	// each batch adds to what is there
+	groups, err := sums.Reduce(ctx, []int64{7, 42, 7}, []int64{5, 1, 2}, weft.Sum)
 	check(err)
 	total := make([]int64, 1)
 	_, err = sums.Get(ctx, []int64{7}, total, nil)
@@ -100,7 +104,8 @@ func Example_groups() {
 	large, err := group.New(dev, []group.Aggregate{{Func: group.Rows}}, &group.Options{Memory: 512 << 20, Sorted: true})
 	check(err)
 	defer large.Close()
-	check(large.Add(ctx, []column.Column{column.Of([]int64{7, 42, 7})}, nil)) // and the next batch, and the next
+	// and the next batch, and the next
+	check(large.Add(ctx, []column.Column{column.Of([]int64{7, 42, 7})}, nil))
 	for r, err := range large.Pages(ctx) {
 		check(err)
 		fmt.Println(r.Keys[0].Any(0), r.Values[0].Any(0)) // 7 2
@@ -115,7 +120,8 @@ func Example_groups() {
 	check(err)
 	v, err := device.Upload(stream, []int64{5, 1, 2})
 	check(err)
-	check(on.AddOn(stream, []column.On{column.OfSlice(k)}, []column.On{column.OfSlice(v)})) // batch by batch
+	// batch by batch
+	check(on.AddOn(stream, []column.On{column.OfSlice(k)}, []column.On{column.OfSlice(v)}))
 	r, err = on.Result(ctx)
 	check(err)
 	fmt.Println(r.Keys[0].Any(0), r.Values[0].Any(0), r.Values[1].Any(0)) // 7 2 7
@@ -148,7 +154,8 @@ func Example_joins() {
 				fmt.Println("order", order, "has no customer") // order 1
 				continue
 			}
-			fmt.Println("order", order, "customer", pairs.Right[i]) // order 0 customer 1, order 0 customer 3, order 2 customer 0
+			// prints order 0 customer 1, order 0 customer 3, order 2 customer 0
+			fmt.Println("order", order, "customer", pairs.Right[i])
 		}
 	}
 
@@ -165,7 +172,8 @@ func Example_joins() {
 	check(err)
 	defer large.Close()
 	names := column.OfStrings([]string{"Ada", "Grace", "Mary", "Edsger"})
-	check(large.Build(ctx, []column.Column{id}, []column.Column{names})) // and the next batch, and the next
+	// and the next batch, and the next
+	check(large.Build(ctx, []column.Column{id}, []column.Column{names}))
 	print := func(rows iter.Seq2[[]column.Column, error]) {
 		for columns, err := range rows {
 			check(err)
@@ -174,7 +182,8 @@ func Example_joins() {
 			}
 		}
 	}
-	print(large.Probe(ctx, []column.Column{customer}, []column.Column{customer})) // and the next batch, and the next
+	// and the next batch, and the next
+	print(large.Probe(ctx, []column.Column{customer}, []column.Column{customer}))
 	print(large.Finish(ctx))
 
 	filter, err := join.NewFilter([]column.Type{column.Int64}, &join.FilterOptions{Rows: id.Len()})
@@ -255,7 +264,8 @@ func Example_ordered() {
 	check(err)
 
 	var rows weft.PairRows[int64, float64]
-	check(m.Range(ctx, []int64{15, 0}, []int64{35, 10}, 0, &rows)) // two ranges; both bounds belong to each
+	// two ranges; both bounds belong to each
+	check(m.Range(ctx, []int64{15, 0}, []int64{35, 10}, 0, &rows))
 	for i := range rows.Len() {
 		fmt.Println(rows.Row(i)) // [20 30] [2 3], then [10] [1]
 	}
@@ -324,7 +334,8 @@ func Example_graphs() {
 	check(err)
 	defer dev.Close()
 
-	list := strings.NewReader("from,to,minutes\nZRH,FRA,65\nFRA,JFK,520\nZRH,VIE,85\n") // load.Open takes the name of a file
+	// load.Open takes the name of a file
+	list := strings.NewReader("from,to,minutes\nZRH,FRA,65\nFRA,JFK,520\nZRH,VIE,85\n")
 	f, err := load.Read(ctx, dev, list, "flights.csv", &load.Options{Weight: "minutes"})
 	check(err)
 	rows, err := graph.BuildWeighted(ctx, dev, f.Edges, f.Weights, nil)
@@ -361,7 +372,8 @@ func Example_graphs() {
 	depths, err := device.Make[uint32](dev, there.Vertices())
 	check(err)
 	defer depths.Free()
-	levels, err := algo.BFSOn(ctx, s, there.DeviceCSR, 0, depths) // and PageRankOn, ComponentsOn, SSSPOn, KCoreOn, TrianglesOn, SampleOn
+	// and PageRankOn, ComponentsOn, SSSPOn, KCoreOn, TrianglesOn, SampleOn
+	levels, err := algo.BFSOn(ctx, s, there.DeviceCSR, 0, depths)
 	check(err)
 	fmt.Println(levels) // [1 1 1 1]: vertices by depth
 
@@ -371,10 +383,12 @@ func Example_graphs() {
 	inserted := make([]bool, len(from))
 	_, err = g.Insert(ctx, from, to, []uint32{500, 60, 70}, inserted)
 	check(err)
-	fresh := graph.Edges{From: from, To: to}.Filter(inserted)    // the edges that are new; fresh.Endpoints() are the vertices that they touch
+	// the edges that are new; fresh.Endpoints() are the vertices that they touch
+	fresh := graph.Edges{From: from, To: to}.Filter(inserted)
 	triangles, err := algo.TrianglesOf(ctx, dev, g.Graph, fresh) // those that they closed
 	check(err)
-	_, err = ranking.Update(ctx, g.Graph, fresh, graph.Edges{}) // ranks from those that there were, to the same tolerance
+	// ranks from those that there were, to the same tolerance
+	_, err = ranking.Update(ctx, g.Graph, fresh, graph.Edges{})
 	check(err)
 	fmt.Println(inserted, triangles) // [true false true] 2
 

@@ -22,7 +22,7 @@ func check(err error) {
 // The example of README.md. The blocks of the page form its body: TestPages compares them.
 func Example() {
 	ctx := context.Background()
-	dev, err := cpu.Open(nil) // all cores; dev, _, err := auto.Open("auto") takes a GPU where there is one, for maps and joins
+	dev, err := cpu.Open(nil) // all cores; auto.Open("auto") takes a GPU if there is one
 	check(err)
 	defer dev.Close()
 
@@ -43,12 +43,12 @@ func Example() {
 		[]group.Aggregate{{Func: group.Rows}, {Func: group.Sum, Column: 0}}, nil)
 	check(err)
 	for i := range r.Len() {
-		fmt.Println(r.Keys[0].Any(i), r.Values[0].Any(i), r.Values[1].Any(i)) // 7 3 751, 42 2 2000, -1 1 80
+		fmt.Println(r.Keys[0].Any(i), r.Values[0].Any(i), r.Values[1].Any(i)) // 7 3 751, 42 2 …
 	}
 
 	// SELECT name, cents FROM orders JOIN names ON orders.customer = names.id
 	id, name := []int64{42, 7}, []string{"Ada", "Grace"}
-	names, err := join.New(ctx, dev, []column.Column{column.Of(id)}, nil) // an index, for any number of joins
+	names, err := join.New(ctx, dev, []column.Column{column.Of(id)}, nil) // an index for many joins
 	check(err)
 	defer names.Close()
 	for pairs, err := range names.Inner(ctx, []column.Column{column.Of(customer)}) { // in pieces

@@ -65,7 +65,8 @@ func TestLoadingMutants(t *testing.T) {
 		{"get", `ld\.acquire\.gpu\.global\.b32`, "ld.relaxed.gpu.global.b32"},
 	} {
 		cfg := programs[uint32, uint64](t, withValues)
-		cfg.Shapes, cfg.First, cfg.Seeds, cfg.NoShrink = dst.Overlapping(), 8, 200, true // found by 9
+		// found by 9
+		cfg.Shapes, cfg.First, cfg.Seeds, cfg.NoShrink = dst.Overlapping(), 8, 200, true
 		cfg.Rewrite = mutate.Replace(t, m.kernel, m.pattern, m.with)
 		f, tried := dst.Find(cfg)
 		if f == nil {

@@ -21,7 +21,8 @@ func (t *table) newWriter(r *region, exclusive bool) writer {
 
 // outcome is the result of an operation.
 type outcome struct {
-	ok       bool   // Get found it, PutNew or Put inserted it, Update replaced it, Delete removed it
+	// Get found it, PutNew or Put inserted it, Update replaced it, Delete removed it
+	ok       bool
 	hasValue bool   // the existing value has been read
 	value    []byte // that value
 	err      error
@@ -77,7 +78,8 @@ func (w *writer) insert(p *probe, it *item, value []byte) (o outcome, done bool)
 	}
 	if !p.hasFree {
 		w.publish(d.to, d.toControl, &d.item, d.fromControl.block())
-		p.free, p.freeControl = d.from, d.fromControl // two slots hold its key now, as after a crash here
+		// two slots hold its key now, as after a crash here
+		p.free, p.freeControl = d.from, d.fromControl
 	}
 	if !w.publish(p.free, p.freeControl, it, block) {
 		w.region.free(block)

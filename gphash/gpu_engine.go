@@ -150,7 +150,8 @@ func (g *gpuEngine) inspectPool(ctx context.Context, times *Times, o OpenOptions
 			return nil, err
 		}
 	}
-	if saved, ok := g.host.savedContents(); ok && !suspect { // the host reads what the device has not read
+	// the host reads what the device has not read
+	if saved, ok := g.host.savedContents(); ok && !suspect {
 		suspect = report.Keys != saved.Keys
 		if !suspect && o.Verify {
 			found := g.host.contents()
@@ -190,7 +191,8 @@ func (g *gpuEngine) inspectOnDevice(ctx context.Context, times *Times, r *Report
 	if err != nil || suspect {
 		return suspect, err
 	}
-	if err = timed(&times.Space, g.sendSpace); err == nil { // no value is in use, as far as is known
+	// no value is in use, as far as is known
+	if err = timed(&times.Space, g.sendSpace); err == nil {
 		err = timed(&times.Inspect, func() (err error) { suspect, err = g.surveySlots(ctx, r); return err })
 	}
 	return suspect, err

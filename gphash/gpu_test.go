@@ -25,7 +25,8 @@ func TestKernels(t *testing.T) {
 		{KeySize: 13, ValueSize: 300, Slots: 4, Hashes: 4}, {KeySize: 128, ValueSize: 1, Slots: 16, Levels: 1},
 	} {
 		for i, copies := range []string{"nothing", "mirror", "cache", "mirror and values"} {
-			if n > 0 && i != n%4 { // all four for keys of 8 bytes, one of them for each of the others
+			// all four for keys of 8 bytes, one of them for each of the others
+			if n > 0 && i != n%4 {
 				continue
 			}
 			t.Run(fmt.Sprintf("%d,%d,%s", o.KeySize, o.ValueSize, copies), func(t *testing.T) {

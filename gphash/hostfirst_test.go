@@ -140,7 +140,7 @@ func TestHostFirst(t *testing.T) {
 			h.checkWhole(t, h.x)
 			must(t, h.x.Compact(ctx))
 			if s, err := h.x.Stats(ctx); err != nil || s.Tombs > 0 {
-				t.Errorf("%d tombs, some of which are the host's: %v", s.Tombs, err)
+				t.Errorf("%d tombs, including those of the host: %v", s.Tombs, err)
 			}
 			opened(openCPU(t))
 			must(t, h.x.Close())

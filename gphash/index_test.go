@@ -85,7 +85,8 @@ func TestIndex(t *testing.T) {
 				must(t, err)
 				rng, want := rand.New(rand.NewPCG(1, uint64(size.key))), model{}
 				for i := range rounds {
-					randomBatches(t, rng, x, want, 300+i%3*1300) // one of these is large enough for all cores
+					// one of these is large enough for all cores
+					randomBatches(t, rng, x, want, 300+i%3*1300)
 					must(t, x.Check(ctx))
 				}
 				want.equal(t, x)

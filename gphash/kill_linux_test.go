@@ -399,7 +399,8 @@ func (tr *killTrial) check(t *testing.T, dev device.Device) {
 		before, after = before || len(allowed) > 1 && at == 0, after || at > 0
 		tr.state[i] = possible{is}
 	}
-	if before && after && tr.plan.Atomic && tr.nInterrupted == 1 { // of several batches, some may be done
+	// of several batches, some may be done
+	if before && after && tr.plan.Atomic && tr.nInterrupted == 1 {
 		t.Fatalf("seed %d, %d batches: half of an atomic batch is there", tr.plan.Seed, tr.acked)
 	}
 	if before && after {

@@ -56,7 +56,8 @@ func on(t *testing.T, dev device.Device) {
 	checkRows("GetOn", values, "1....2....c....", []bool{true, true, true}, 3)
 	must(t, x.DeleteOn(s, all.Sub(3, 6), flags.Sub(0, 1), n))
 	must(t, x.ContainsOn(s, all, flags, n))
-	checkRows("ContainsOn", values, "", []bool{true, false, true}, 3) // one was deleted, two are there
+	// one was deleted, two are there
+	checkRows("ContainsOn", values, "", []bool{true, false, true}, 3)
 	mixed := upload("x....y....z....")
 	must(t, x.ApplyOn(s, kinds, all, mixed, flags))
 	checkRows("ApplyOn", mixed, "1....\x00\x00\x00\x00\x00c....", []bool{true, false, false}, 0)

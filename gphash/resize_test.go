@@ -208,7 +208,8 @@ func TestGrowthMutants(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			images, _, failed := exploreGrowth(33, 400_000, change) // seed 34 finds the first mutant
+			// seed 34 finds the first mutant
+			images, _, failed := exploreGrowth(33, 400_000, change)
 			if failed == "" {
 				t.Fatalf("not found in %d images", images)
 			}

@@ -95,7 +95,8 @@ func TestLookupMutants(t *testing.T) {
 		name, pattern, with string
 		from                uint64 // a seed shortly before one that finds it
 	}{
-		{"a value may be read before the control word of its slot, by other lanes", `bar\.warp\.sync [^;]*;`, "", 167}, // see pick
+		// see pick
+		{"a value may be read before the control word of its slot, by other lanes", `bar\.warp\.sync [^;]*;`, "", 167},
 		{"a value may be read before the control word of its slot", `ld\.acquire\.sys`, "ld.relaxed.sys", 22},
 	} {
 		t.Run(m.name, func(t *testing.T) {

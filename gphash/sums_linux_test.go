@@ -40,7 +40,8 @@ func twoStates(t *testing.T, dev device.Device, o Options) (im *image, before []
 	must(t, err)
 	for version := range uint64(2) {
 		x := im.mustOpen(t, OpenOptions{})
-		for round := range uint64(3) { // a value may reuse the place of an earlier one of the same key
+		// a value may reuse the place of an earlier one of the same key
+		for round := range uint64(3) {
 			im.replace(t, x, &o, int(version)*10, 100, 3*version+round)
 		}
 		if version == 1 {
@@ -280,7 +281,8 @@ func TestOlderVersion(t *testing.T) {
 		must(t, err)
 		content, err := io.ReadAll(z)
 		must(t, errors.Join(err, f.Close()))
-		path := filepath.Join(memoryDir(t), "pool") // its boot is unknown: in memory, it is this one
+		// its boot is unknown: in memory, it is this one
+		path := filepath.Join(memoryDir(t), "pool")
 		must(t, os.WriteFile(path, content, 0o600))
 		p := &killPlan{Path: path, KeySize: sizes[0], ValueSize: sizes[1]}
 		im := &image{dev: dev, want: model{}}

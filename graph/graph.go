@@ -356,7 +356,8 @@ func (g *store) rowsOf(ctx context.Context, v *view, vertices []uint32, n int) (
 		r.offsets[i+1] = r.offsets[i] + uint64(d)
 	}
 	r.ids = make([]uint32, r.offsets[n])
-	r.weights = device.Bytes(make([]uint64, (len(r.ids)*v.weight+7)/8))[:len(r.ids)*v.weight] // aligned
+	// aligned
+	r.weights = device.Bytes(make([]uint64, (len(r.ids)*v.weight+7)/8))[:len(r.ids)*v.weight]
 	b.Columns[batch.Counts], b.Columns[batch.Offsets] = batch.Column{}, batch.OffsetsIn(r.offsets)
 	b.Columns[batch.OutKeys] = batch.Output(r.ids)
 	if v.weight > 0 {

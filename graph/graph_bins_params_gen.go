@@ -19,7 +19,7 @@ import (
 //kernelgen:input 7462c849f23452128245e005a3ad74c09e8b5c5885cc24fa4e2147610fe1df6c 853 kernels/include/weft/cuda.cuh
 //kernelgen:input 53e6dad23df150028f9d34fb66120a7c47c4a9001831568671e501168a146048 24975 kernels/include/weft/graph_bins.cuh
 //kernelgen:input 7a4364845bcf942b4313898e4474635dc7fc1e0f092251a70529819500bc822a 24757 kernels/include/weft/graph_change.cuh
-//kernelgen:input c1cdcc5eb7da8b3c51dd03e016d6ede2e943c3f92398c1fa381a3fa5bc3e019b 14448 kernels/include/weft/graph_few.cuh
+//kernelgen:input ce2a7cd94d9837530401729da35b7c2b1e8dca5468a0225293d648a995fa206e 14449 kernels/include/weft/graph_few.cuh
 //kernelgen:input 811c2d07cfdf57cca16cc68775af133815f2957a0925d276dc10f711c2a26a91 9156 kernels/include/weft/graph_table.cuh
 //kernelgen:input c3304437fe0a748e18b9ba9ab43b23f2f05677a4ecafa5ddd56ff64f991e17ab 9269 kernels/include/weft/graph_write.cuh
 //kernelgen:input 7c30bb155ee63ab95b32c978ec2f174ee52633b9ebc9d644e9e528e659bc81d7 1717 kernels/include/weft/hash.cuh

@@ -20,7 +20,7 @@ import (
 //kernelgen:input 39269af96f32c1c1f066c8cb3941fd201282392dd58d81b0a2abbaed8768a9f0 2703 kernels/include/weft/entry.cuh
 //kernelgen:input 53e6dad23df150028f9d34fb66120a7c47c4a9001831568671e501168a146048 24975 kernels/include/weft/graph_bins.cuh
 //kernelgen:input 7a4364845bcf942b4313898e4474635dc7fc1e0f092251a70529819500bc822a 24757 kernels/include/weft/graph_change.cuh
-//kernelgen:input c1cdcc5eb7da8b3c51dd03e016d6ede2e943c3f92398c1fa381a3fa5bc3e019b 14448 kernels/include/weft/graph_few.cuh
+//kernelgen:input ce2a7cd94d9837530401729da35b7c2b1e8dca5468a0225293d648a995fa206e 14449 kernels/include/weft/graph_few.cuh
 //kernelgen:input 808351cc0939dbb53a6d4575dc46eb7c517b664fb922a95d173ce8cbfda8ae40 15763 kernels/include/weft/graph_sweep.cuh
 //kernelgen:input 811c2d07cfdf57cca16cc68775af133815f2957a0925d276dc10f711c2a26a91 9156 kernels/include/weft/graph_table.cuh
 //kernelgen:input c3304437fe0a748e18b9ba9ab43b23f2f05677a4ecafa5ddd56ff64f991e17ab 9269 kernels/include/weft/graph_write.cuh

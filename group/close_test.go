@@ -17,10 +17,11 @@ func TestCloseKeys(t *testing.T) {
 	const n = 3 * denseSpan
 	rng := rand.New(rand.NewPCG(1, 2))
 	for name, key := range map[string]func(i int) int64{
-		"close":                func(int) int64 { return rng.Int64N(1000) - 500 },
-		"least":                func(int) int64 { return math.MinInt64 + rng.Int64N(denseSpan-1) },
-		"greatest":             func(int) int64 { return math.MaxInt64 - rng.Int64N(300) },
-		"both ends":            func(int) int64 { return math.MaxInt64 + rng.Int64N(300) - 150 }, // over the edge
+		"close":    func(int) int64 { return rng.Int64N(1000) - 500 },
+		"least":    func(int) int64 { return math.MinInt64 + rng.Int64N(denseSpan-1) },
+		"greatest": func(int) int64 { return math.MaxInt64 - rng.Int64N(300) },
+		// over the edge
+		"both ends":            func(int) int64 { return math.MaxInt64 + rng.Int64N(300) - 150 },
 		"some far":             func(i int) int64 { return rng.Int64N(50) + int64(i%20/19)<<40 },
 		"far from some row on": func(i int) int64 { return int64(i/(n/2))*rng.Int64() + rng.Int64N(9) },
 		"moving":               func(i int) int64 { return int64(i) / 9 },

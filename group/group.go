@@ -42,7 +42,8 @@ type Groups struct {
 	scratch          *scratch // shared by all groups with the same file
 	spilled          spillState
 
-	buffered  *spill.Store // keys, then values that aggregates read, of rows that wait; nil: none yet
+	// keys, then values that aggregates read, of rows that wait; nil: none yet
+	buffered  *spill.Store
 	nBuffered atomic.Int64 // buffered rows
 
 	maxPiece int // the constant, except in tests

@@ -15,12 +15,13 @@ type Func uint8
 const (
 	Rows  Func = iota // the number of rows; int64
 	Count             // the number of values that are not null; int64
-	Sum               // the sum of integers or floats; int64 of signed ones, uint64 of others, float64 of floats
-	Min               // the least value; the column's type
-	Max               // the greatest value; the column's type
-	Mean              // the mean of integers or floats; float64
-	First             // the first value that is not null; the column's type
-	Last              // the last value that is not null; the column's type
+	// Sum is the sum of integers or floats: int64, uint64 for unsigned ones, float64 for floats.
+	Sum
+	Min   // the least value; the column's type
+	Max   // the greatest value; the column's type
+	Mean  // the mean of integers or floats; float64
+	First // the first value that is not null; the column's type
+	Last  // the last value that is not null; the column's type
 )
 
 var funcs = enum.Names[Func]{Type: "group.Func", Names: []string{"rows", "count", "sum", "min", "max", "mean", "first", "last"}, Err: op.ErrOptions}

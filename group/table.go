@@ -42,11 +42,12 @@ type table struct {
 	l              *layout
 	shift          uint // from a mixed code to its part
 	parts          []*part
-	localParts     []*part       // of cores, for their shares of a batch
-	maxLocalGroups int           // groups of each
-	capacity       int           // groups that parts hold before they grow
-	pool           *hostmem.Pool // of byte strings, and of parts that grow where memory has no bound
-	store          *fixedStore   // the memory of parts that do not grow; nil: they grow
+	localParts     []*part // of cores, for their shares of a batch
+	maxLocalGroups int     // groups of each
+	capacity       int     // groups that parts hold before they grow
+	// of byte strings, and of parts that grow where memory has no bound
+	pool  *hostmem.Pool
+	store *fixedStore // the memory of parts that do not grow; nil: they grow
 	// bounded: memory is counted, and parts that grow are on the Go heap.
 	bounded bool
 	// sparse: keys do not lie close together.

@@ -349,7 +349,8 @@ func (m *mover[K, V]) addNodes(n int, first, slots uint32, parent int32, except 
 		}
 		h := homeOf[K, V](m.geometry, s.Key, number)
 		isShared := m.shared(h, number)
-		if h == except || isShared && m.shift >= minSecondaryShift { // no other slot is possible for it
+		// no other slot is possible for it
+		if h == except || isShared && m.shift >= minSecondaryShift {
 			continue
 		}
 		m.nodes[n] = node{number, parent, isShared}

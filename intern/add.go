@@ -34,10 +34,11 @@ type scratch struct {
 	counts     []int    // of unknown, by ranges
 	first      []uint32 // rows of new items
 	regions    []region
-	nulls      column.Column // the column that the rows come from, if its nulls do not show in items
-	strings    []string
-	encoded    []byte
-	offsets    []int64
+	// the column that the rows come from, if its nulls do not show in items
+	nulls   column.Column
+	strings []string
+	encoded []byte
+	offsets []int64
 }
 
 // release drops the references to memory of a caller.
@@ -235,7 +236,8 @@ func addItems[S source](ctx context.Context, t *Table, items S, ids []uint32) (d
 			return 0, err
 		}
 		if len(s.first) > 0 {
-			s.first[0] = max(s.first[0], uint32(leadingNulls)) // earlier rows had its key, and are null
+			// earlier rows had its key, and are null
+			s.first[0] = max(s.first[0], uint32(leadingNulls))
 		}
 	} else {
 		s.first, done = s.first[:0], len(ids)

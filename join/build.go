@@ -108,10 +108,11 @@ func (t *table[K]) extent(ctx context.Context, src *source[K]) (low K, keyRange 
 // builder builds a table.
 type builder[K word] struct {
 	*table[K]
-	partitioned[K]                      // the table's keys and rows
-	begin          device.Slice[uint32] // of each group, as if every earlier part had a group per row
-	groups         []uint32             // of each part
-	temps          sync.Pool            // of *temp[K]
+	partitioned[K] // the table's keys and rows
+	// of each group, as if every earlier part had a group per row
+	begin  device.Slice[uint32]
+	groups []uint32  // of each part
+	temps  sync.Pool // of *temp[K]
 }
 
 // temp holds a part while it is sorted.

@@ -11,9 +11,10 @@ type Kind uint8
 // The kinds. The left side is the one that is probed.
 const (
 	Inner Kind = iota // each pair of rows with equal keys
-	Left              // the pairs of Inner, and each left row without a match, with nulls for the right columns
-	Semi              // each left row with a match, once
-	Anti              // each left row without a match
+	// Left selects the pairs of Inner, and each left row without a match, with nulls on the right.
+	Left
+	Semi // each left row with a match, once
+	Anti // each left row without a match
 )
 
 var kinds = enum.Names[Kind]{

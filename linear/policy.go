@@ -192,7 +192,8 @@ func (p *policy) Retry(ctx context.Context, now core.Counters, failed *batch.Bat
 		return all, false, nil
 	}
 	lines := p.engine.geometry().lines
-	if p.opts.Fixed && now.Used < uint64(maxUsed(lines, p.perLine())) { // other operations may have freed slots
+	// other operations may have freed slots
+	if p.opts.Fixed && now.Used < uint64(maxUsed(lines, p.perLine())) {
 		if remaining, err = core.Rerun(ctx, p.engine, failed); len(remaining) < failed.N || err != nil {
 			return remaining, len(remaining) > 0, err
 		}

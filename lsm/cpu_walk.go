@@ -58,7 +58,8 @@ const maxSkipped = 32
 type walk[K, V uint32 | uint64] struct {
 	tree     tree[K, V]
 	backward bool
-	at       [maxLevels + 1]int // next entry of each level or, going backward, number of entries left
+	// next entry of each level or, going backward, number of entries left
+	at [maxLevels + 1]int
 
 	key   K
 	level int

@@ -67,7 +67,8 @@ func fillLeaf[K, V uint32 | uint64](t testing.TB, dev device.Device) {
 	h.Begin(t, 1)
 	keys, vals := conformance.Sequence[K](0, leafPairs+2), conformance.Sequence[V](7, leafPairs+2)
 	for n, next := 0, 0; n < len(keys); n = next {
-		if next = n + leafPairs/2; next > leafPairs-2 { // not all at once, which would make two leaves
+		// not all at once, which would make two leaves
+		if next = n + leafPairs/2; next > leafPairs-2 {
 			next = n + 1
 		}
 		h.Put(keys[n:next], vals[n:next])

@@ -205,12 +205,13 @@ func TestLookupsInBatchesWriteNoLeaves(t *testing.T) {
 		ops = append(ops, weft.Op[uint32, uint32]{Kind: weft.OpGet, Key: k})
 	}
 	ops = append(ops,
-		weft.Op[uint32, uint32]{Kind: weft.OpPutNew, Key: 7, Value: 1},           // is present
-		weft.Op[uint32, uint32]{Kind: weft.OpUpdate, Key: absent, Value: 1},      // is absent
-		weft.Op[uint32, uint32]{Kind: weft.OpPut, Key: absent + 1, Value: 1},     // and is deleted
-		weft.Op[uint32, uint32]{Kind: weft.OpDelete, Key: absent + 1},            //
-		weft.Op[uint32, uint32]{Kind: weft.OpUpdate, Key: 500, Value: 1_000_000}, // changes one leaf
-		weft.Op[uint32, uint32]{Kind: weft.OpDelete, Key: 1500})                  // and another
+		weft.Op[uint32, uint32]{Kind: weft.OpPutNew, Key: 7, Value: 1},       // is present
+		weft.Op[uint32, uint32]{Kind: weft.OpUpdate, Key: absent, Value: 1},  // is absent
+		weft.Op[uint32, uint32]{Kind: weft.OpPut, Key: absent + 1, Value: 1}, // and is deleted
+		weft.Op[uint32, uint32]{Kind: weft.OpDelete, Key: absent + 1},        //
+		// changes one leaf
+		weft.Op[uint32, uint32]{Kind: weft.OpUpdate, Key: 500, Value: 1_000_000},
+		weft.Op[uint32, uint32]{Kind: weft.OpDelete, Key: 1500}) // and another
 	results := make([]weft.Result[uint32], len(ops))
 	must(t, m.Apply(ctx(), ops, results))
 	for i, r := range results[:n] {

@@ -85,7 +85,8 @@ func TestConformanceSimulated(t *testing.T) {
 				t.Run("uint64,uint64", func(t *testing.T) { suite[uint64, uint64](t, dev, size, few, conformance.HostCases...) })
 			} else {
 				t.Run("multimap uint64,uint64", func(t *testing.T) { multiSuite[uint64, uint64](t, dev, size, few, conformance.HostCases...) })
-				t.Run("int32,float32", func(t *testing.T) { reductions[int32, float32](t, dev, size) }) // TestSameKernels
+				// TestSameKernels
+				t.Run("int32,float32", func(t *testing.T) { reductions[int32, float32](t, dev, size) })
 			}
 			t.Run("int64,float64", func(t *testing.T) { reductions[int64, float64](t, dev, size) })
 			t.Run("uint32,int64", func(t *testing.T) { reductions[uint32, int64](t, dev, size) })

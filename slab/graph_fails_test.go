@@ -285,7 +285,8 @@ func graphNarrow(t testing.TB, dev device.Device, weighted bool) {
 	p.same()
 	show, err := hide(dev, p.g.policy.engine.units(), 0)
 	noError(t, err)
-	p.g.policy.free = p.g.policy.maxUnitsFor(int(slots)) // so that it relies on units that do not exist
+	// so that it relies on units that do not exist
+	p.g.policy.free = p.g.policy.maxUnitsFor(int(slots))
 	moved(false, slots)
 	noError(t, show())
 	p.same()

@@ -197,7 +197,8 @@ func TestCountsAddUp(t *testing.T) {
 			there, thereTo := up(90), up(91)
 			u, v, weights, puts, none := up(10*w, 10*w), up(10*w+1, 10*w+2), up(3, 4), devicetest.Upload(t, s, []uint8{uint8(weft.OpPut), uint8(weft.OpPut)}), device.Slice[bool]{}
 			for range rounds[host] {
-				err := errors.Join( // 2 + 2 + 2 + 2 + 2 of edges, and 2 of vertices or of their edges
+				// 2 + 2 + 2 + 2 + 2 of edges, and 2 of vertices or of their edges
+				err := errors.Join(
 					g.InsertOn(s, u, v, weights, none, counter), g.HasOn(s, u, v, none, counter), g.DeleteOn(s, u, v, none, counter),
 					g.ApplyOn(s, puts, u, v, weights, none, counter), g.WeightOn(s, u, v, weights, none, counter), g.DeleteVerticesOn(s, u.Sub(0, 1), counter))
 				for range 20 {

@@ -135,7 +135,8 @@ func TestGraphRefusesMixed(t *testing.T) {
 		t.Errorf("%d edges, want 1", g.Edges())
 	}
 	noError(t, g.ApplyOn(c.s, kinds.Sub(0, 0), bad.Sub(0, 0), bad.Sub(0, 0), none))
-	noError(t, g.ApplyOn(c.s, kinds.Sub(0, 2), bad.Sub(0, 2), columnOf(c, []uint32{4, 4}), none)) // without outcomes
+	// without outcomes
+	noError(t, g.ApplyOn(c.s, kinds.Sub(0, 2), bad.Sub(0, 2), columnOf(c, []uint32{4, 4}), none))
 	for _, free := range c.free {
 		noError(t, free())
 	}

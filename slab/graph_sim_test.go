@@ -38,7 +38,8 @@ func graphTests(weighted bool) []mutate.KernelTest {
 		{Name: fmt.Sprintf("tables that move, weighted %v", weighted), Budget: budget, Run: func(t testing.TB, dev device.Device) {
 			p := newGraphPlayer(t, dev, weighted, GraphOptions{Directed: true, Vertices: 300, MaxLoad: 2, MaxTombstones: -1, Seed: 5}, 300, 400, 1)
 			defer p.close()
-			for lo := uint32(3); lo < 280; lo += 50 { // chains of two slabs and more, with tombstones in them
+			// chains of two slabs and more, with tombstones in them
+			for lo := uint32(3); lo < 280; lo += 50 {
 				var from, to []uint32
 				for u := range uint32(3) {
 					for v := lo; v < lo+50-10*u; v++ {

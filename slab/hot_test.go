@@ -83,7 +83,8 @@ func hotChanges(m *slab.MultiMap[uint32, uint32], keys []uint32, saved []byte) [
 	vals, others := make([]uint32, len(keys)), conformance.Sequence[uint32](1000, len(keys))
 	ops := make([]weft.Op[uint32, uint32], len(keys))
 	for i := range ops {
-		ops[i] = weft.Op[uint32, uint32]{Kind: weft.OpPut + weft.OpKind(2*(i%2)), Key: keys[0]} // or Delete
+		// or Delete
+		ops[i] = weft.Op[uint32, uint32]{Kind: weft.OpPut + weft.OpKind(2*(i%2)), Key: keys[0]}
 	}
 	return []conformance.Stoppable{
 		{Name: "PutNew", Run: func(ctx context.Context) error { _, err := m.PutNew(ctx, keys, vals, nil); return err }},

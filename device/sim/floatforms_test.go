@@ -63,7 +63,8 @@ func (f format) edges() []uint64 {
 	return []uint64{
 		0, f.sign(), one, one | f.sign(), one + 1, one - 1,
 		f.infinity(), f.infinity() | f.sign(), f.infinity() - 1, f.minNormal(), f.minNormal() - 1, 1 | f.sign(),
-		f.infinity() + 5, f.infinity() | f.sign() | ulp/2 | 9, f.infinity() + ulp/2 + 0x123, // a signaling NaN and quiet ones
+		// a signaling NaN and quiet ones
+		f.infinity() + 5, f.infinity() | f.sign() | ulp/2 | 9, f.infinity() + ulp/2 + 0x123,
 		one - ulp, // a half
 	}
 }

@@ -172,7 +172,8 @@ func (m *metis) readNeighbor(v, u uint32, line *[]byte) error {
 
 // hashEdge returns the hash of an edge to a larger vertex.
 func (m *metis) hashEdge(u, v uint32, weight float64) uint64 {
-	return maphash.Comparable(m.seed, [2]uint64{uint64(u)<<32 | uint64(v), math.Float64bits(weight + 0)}) // -0 is 0
+	// -0 is 0
+	return maphash.Comparable(m.seed, [2]uint64{uint64(u)<<32 | uint64(v), math.Float64bits(weight + 0)})
 }
 
 // checkSymmetry checks that both ends of each edge list it with the same weight. Then the sums of

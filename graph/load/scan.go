@@ -207,7 +207,8 @@ func weight(word []byte) (float64, error) {
 	}
 	x, err := strconv.ParseFloat(string(word), 64)
 	switch {
-	case err != nil && !errors.Is(err, strconv.ErrRange), math.IsNaN(x), bytes.ContainsAny(word, "_xXiI"): // 0x1p4, Inf
+	// 0x1p4, Inf
+	case err != nil && !errors.Is(err, strconv.ErrRange), math.IsNaN(x), bytes.ContainsAny(word, "_xXiI"):
 		return 0, malformed("weight %.40q is not a number", word)
 	case math.IsInf(x, 0), math.Abs(x) >= maxExact && isInteger(word), x == 0 && !isZero(word):
 		return 0, malformed("weight %.40q: no float of 64 bits has that value", word)

@@ -185,7 +185,8 @@ func tempName(target string) string {
 func visible(target string, mode fs.FileMode) (*os.File, string, error) {
 	name := tempName(target)
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
-	if path := (*fs.PathError)(nil); errors.As(err, &path) { // the folder refuses it, not the target
+	// the folder refuses it, not the target
+	if path := (*fs.PathError)(nil); errors.As(err, &path) {
 		return nil, "", fmt.Errorf("make a file in %s: %w", cmp.Or(folder(target), "."), path.Err)
 	}
 	return f, name, err

@@ -17,8 +17,8 @@ import (
 // twice, with ungathered rows between (gather.cuh).
 const gatheredRows, gatheredTwiceRows = 10_000, 90_000
 
-// GatherFewKeys reduces rows of few keys, some of which look like sentinels. Before or after them
-// come rows of as many distinct keys, for which gathering does not pay.
+// GatherFewKeys reduces rows of few keys, including some that look like sentinels. Before or after
+// them come rows of as many distinct keys, for which gathering does not pay.
 func GatherFewKeys[V weft.Value](t testing.TB, dev device.Device, open Maker[AnyMap[uint32, V]]) {
 	p := mapTarget(devicetest.Narrow(dev), 0, open)
 	for _, by := range p.reductions() {

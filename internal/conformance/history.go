@@ -70,8 +70,8 @@ func HistoryOf[M interface {
 	RandomHistory(rt, m, false, func() error { return nil })
 }
 
-// drawOps draws operations on distinct keys, some of which look like reserved ones: all of one
-// kind, or mixed.
+// drawOps draws operations on distinct keys, including some that look like reserved ones: all of
+// one kind, or mixed.
 func drawOps(rt *rapid.T) []weft.Op[uint32, uint64] {
 	n := rapid.IntRange(1, 60).Draw(rt, "n")
 	first := rapid.Uint32Range(0, 400).Draw(rt, "first") - 4

@@ -15,7 +15,8 @@ import (
 
 // Failures selects the device operations that [OrderedFails] makes fail.
 type Failures struct {
-	FailAfter     func(dev device.Device, n int) (fired func() bool) // [devicetest.FailAfter], [FailTwoAllocations]
+	// [devicetest.FailAfter], [FailTwoAllocations]
+	FailAfter     func(dev device.Device, n int) (fired func() bool)
 	First, Stride int
 	MaxOps        int // maximum number of operations per batch
 }

@@ -511,7 +511,8 @@ func (s orderedSuite) limits(t testing.TB, m erasedOrderedMap) {
 				t.Errorf("with limit %d, backward: %v, there are %v at %v, want %v", limit, backward, rows.Keys, rows.Offsets, want)
 			}
 		}
-		must(t, m.RangeOn(st, on, on, limit, counts, offsets, on.Sub(0, 0), vals.Sub(0, 0))) // of [0, 0] twice
+		// of [0, 0] twice
+		must(t, m.RangeOn(st, on, on, limit, counts, offsets, on.Sub(0, 0), vals.Sub(0, 0)))
 	}
 	mustPanic(t, "RangeLast of more than an int counts", func() {
 		_, _ = m.RangeLast(ctx(), make([]uint64, 4), make([]uint64, 4), huge, make([]uint32, 4), nil, nil)

@@ -51,7 +51,7 @@ func (k kind[S]) concurrentUse(t testing.TB, _ S) {
 	}
 }
 
-// callRandomly makes random calls, some of which are cancelled.
+// callRandomly makes random calls, and cancels some of them.
 func callRandomly(t testing.TB, calls map[string]func(context.Context) error, rounds int, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	names := slices.Sorted(maps.Keys(calls))

@@ -230,5 +230,6 @@ type Config struct {
 	Strings bool // keys and values are byte strings, in columns that have Data
 	// ValidateLengths validates the lengths of a key and a value, where types are [Bytes].
 	ValidateLengths func(key, val int) error
-	ResultLimit     int // maximum bytes of results of variable size; 0: half of the host's free memory
+	// maximum bytes of results of variable size; 0: half of the host's free memory
+	ResultLimit int
 }

@@ -62,7 +62,8 @@ func (t *Table) runCombined(ctx context.Context, b *batch.Batch, done int) (ran 
 		return 0, nil, nil
 	}
 	if n, _, err := t.Policy.Prepare(ctx, t.bound, nil, combined); err != nil || n < combined.N {
-		_, err = t.readCounters(ctx) // Prepare may have rehashed; the caller runs the rows themselves
+		// Prepare may have rehashed; the caller runs the rows themselves
+		_, err = t.readCounters(ctx)
 		return 0, nil, err
 	}
 	ctx = context.WithoutCancel(ctx)

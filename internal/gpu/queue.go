@@ -25,9 +25,10 @@ type Queue struct {
 	// is guaranteed to see them before.
 	Visible *device.Event
 
-	changed    *device.Event                // recorded after all other changes
-	lastEvent  atomic.Pointer[device.Event] // the one of the two recorded after the last change
-	lastStream *device.Stream               // stream of the last change; nil: it has been waited for
+	changed   *device.Event                // recorded after all other changes
+	lastEvent atomic.Pointer[device.Event] // the one of the two recorded after the last change
+	// stream of the last change; nil: it has been waited for
+	lastStream *device.Stream
 
 	control device.Slice[uint32] // see the words below
 }
@@ -42,7 +43,8 @@ const (
 	_
 	WordSpilled // operations that overflow at first
 	_
-	WordDropped // overflows on the device and in users' kernels since last read: begins weft::Account
+	// overflows on the device and in users' kernels since last read: begins weft::Account
+	WordDropped
 	_
 	_ // effects of users' kernels: three numbers of 64 bits
 	_

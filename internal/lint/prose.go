@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// maxColumns is the longest comment line, with tabs of tabColumns. Longer code counts against a
-// budget: see tools/budget.
+// maxColumns is the longest line with a comment, with tabs of tabColumns. Longer code without one
+// counts against a budget: see tools/budget.
 const maxColumns, tabColumns = 100, 4
 
 // topics are the words of file names that underscores separate from other words.
@@ -104,7 +104,7 @@ func (t *Tree) declares(name, word string) bool {
 	return regexp.MustCompile(`(?m)^[^/\n]*\b` + word + `\b`).MatchString(t.read(name))
 }
 
-// columns requires comment lines of at most maxColumns.
+// columns requires lines with comments, after code too, of at most maxColumns.
 func columns(t *Tree) (found []string) {
 	for _, name := range t.files {
 		var lines []string
@@ -115,8 +115,8 @@ func columns(t *Tree) (found []string) {
 			for i, text := range c.lines {
 				line := lines[c.line+i-1]
 				n := utf8.RuneCountInString(line) + (tabColumns-1)*strings.Count(line, "\t")
-				if n > maxColumns && strings.TrimSpace(line) == strings.TrimSpace(text) && !wide.MatchString(text) {
-					found = append(found, fmt.Sprintf("%s:%d: a comment of %d columns, more than %d", name, c.line+i, n, maxColumns))
+				if n > maxColumns && !wide.MatchString(text) {
+					found = append(found, fmt.Sprintf("%s:%d: a comment in %d columns, more than %d", name, c.line+i, n, maxColumns))
 				}
 			}
 		}

@@ -12,8 +12,9 @@ type Domain string
 
 // The domains of persistent memory.
 const (
-	CPUCache         Domain = "cpu_cache"         // into the caches (eADR)
-	MemoryController Domain = "memory_controller" // out of the caches; the host must write lines back
+	CPUCache Domain = "cpu_cache" // into the caches (eADR)
+	// out of the caches; the host must write lines back
+	MemoryController Domain = "memory_controller"
 	// into the caches, which the device's Global Persistent Flush empties
 	CXL Domain = "cxl"
 )

@@ -49,7 +49,8 @@ func (x copier[K, V, R, P]) run(t *testing.T, dev device.Device, k device.Kernel
 	count := must[device.Slice[uint32]](t)(device.Make[uint32](dev, 1))
 	to := pairs{keys: keys.Ptr(), vals: vals.Ptr(), count: count.Ptr(), room: uint32(n)}
 	for _, shape := range [][2]int{{1, 1}, {1, 32}, {3, 40}, {5, 256}} {
-		check(t, errors.Join(s.Fill(count.Ptr(), 0, 1), s.Fill(vals.Ptr(), 0, n*int(unsafe.Sizeof(V(0)))/4))) // sets have no values
+		// sets have no values
+		check(t, errors.Join(s.Fill(count.Ptr(), 0, 1), s.Fill(vals.Ptr(), 0, n*int(unsafe.Sizeof(V(0)))/4)))
 		check(t, x.table.View(t.Context(), s, func(r R) error {
 			p := x.params(r, to)
 			return device.Launch(s, k, device.Dim{X: shape[0]}, device.Dim{X: shape[1]}, &p)
@@ -68,8 +69,8 @@ func (x copier[K, V, R, P]) run(t *testing.T, dev device.Device, k device.Kernel
 	check(t, errors.Join(x.table.Check(t.Context()), x.table.Close(), s.Close(), keys.Free(), vals.Free(), count.Free()))
 }
 
-// filled returns keys, some of which look like sentinels, their values, and half of the first keys,
-// to be deleted.
+// filled returns keys, including some that look like sentinels, their values, and half of the first
+// keys, to be deleted.
 func filled[K, V uint32 | uint64]() (keys []K, vals []V, deletedKeys []K) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	keys, vals = keysOf[K](rng, 400, 500), make([]V, 400)

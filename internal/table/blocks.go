@@ -31,11 +31,12 @@ type mark struct {
 
 // block is whole rows of a text.
 type block struct {
-	buf   []byte // the text, between pad bytes on both sides
-	line  int    // number of the first line
-	rows  int    // upper bound, unless marks are rows
-	last  bool   // the block ends the text, with a \n added
-	marks []mark // in ascending order: bad rows of CSV; rows of JSON that are no lines, bad ones too
+	buf  []byte // the text, between pad bytes on both sides
+	line int    // number of the first line
+	rows int    // upper bound, unless marks are rows
+	last bool   // the block ends the text, with a \n added
+	// in ascending order: bad rows of CSV; rows of JSON that are no lines, bad ones too
+	marks []mark
 
 	// Results of lineOf: the ends of lines before an offset, and the start of a line.
 	counted, ends int
@@ -128,7 +129,8 @@ func loneReturn(b []byte, at int) int {
 		)^'\r'*ones, binary.LittleEndian.Uint64(
 			b[at+1:],
 		)^'\n'*ones
-		w, next = w&lowBits+lowBits|w, next&lowBits+lowBits|next // the high bits of bytes that differ
+		// the high bits of bytes that differ
+		w, next = w&lowBits+lowBits|w, next&lowBits+lowBits|next
 		if m := ^w & next &^ lowBits; m != 0 {
 			return at + bits.TrailingZeros64(m)>>3
 		}

@@ -212,7 +212,8 @@ func TestMixtures(t *testing.T) {
 		{Forced, "v\n" + many + "1e400\n", `FILE:3002: column v: "1e400" is beyond the range of float64; use --null 1e400 to read it as null`, ""},
 		{Extreme, "v\n" + many + "-1e400\n", `FILE:3002: column v: "-1e400" is beyond the range of float64; use --text v to compare text, --number v with --bad skip to`, ""},
 		{Extreme, "v\n" + many + huge + "\n", `FILE:3002: column v: "` + huge[:40] + `" is beyond the range of float64; use --text v to compare text`, ""},
-		{Forced, "v\n" + many + huge + "\n", `FILE:3002: column v: "` + huge[:40] + `" is beyond the range of float64` + "\n", ""}, // no value for --null that is cut
+		// no value for --null that is cut
+		{Forced, "v\n" + many + huge + "\n", `FILE:3002: column v: "` + huge[:40] + `" is beyond the range of float64` + "\n", ""},
 	} {
 		for _, first := range []int{64, 1 << 20} {
 			name := write(t, "a.csv", tt.text)
@@ -475,7 +476,8 @@ func TestManyColumnsOnManyLines(t *testing.T) {
 			rows += batch.Rows
 		}
 		runtime.ReadMemStats(&after)
-		if size := after.TotalAlloc - before.TotalAlloc; rows != 1 || size > 30<<20 { // 8 MiB are a block
+		// 8 MiB are a block
+		if size := after.TotalAlloc - before.TotalAlloc; rows != 1 || size > 30<<20 {
 			t.Errorf("%s of %d bytes: %d rows, %d bytes of memory", name, len(text), rows, size)
 		}
 	}
@@ -509,7 +511,8 @@ func TestManyLateTypes(t *testing.T) {
 			line(func(c int) string { return []string{"1", `"x"`}[btoi(c == r)] })
 		}
 		line(func(c int) string { return []string{"1", "9007199254740993"}[btoi(c == 1)] })
-		line(func(c int) string { return []string{`"x"`, "0.5", "1"}[min(c, 2)] }) // bad by the last column that is read
+		// bad by the last column that is read
+		line(func(c int) string { return []string{`"x"`, "0.5", "1"}[min(c, 2)] })
 		opts := &Options{Format: format, SkipBad: true, BlockSize: 512, first: 512}
 		tab, err := Open(t.Context(), []string{write(t, "a.txt", text.String())}, nil, opts)
 		if err != nil {

@@ -177,7 +177,8 @@ func createParquet(
 		return nil, fmt.Errorf("--parquet %s: %w", name, Reason(err))
 	}
 	out := &Rows{file: file}
-	if out.to, err = table.NewParquet(struct{ io.Writer }{file}, fields, memory); err != nil { // Commit closes the file
+	// Commit closes the file
+	if out.to, err = table.NewParquet(struct{ io.Writer }{file}, fields, memory); err != nil {
 		out.Abandon()
 	}
 	return out, err

@@ -14,7 +14,8 @@
 
 namespace weft::btree {
 
-constexpr uint32_t kPastLevel = kFreeLevel - 1;  // of old versions of leaves, and of nodes in stacks
+// of old versions of leaves, and of nodes in stacks
+constexpr uint32_t kPastLevel = kFreeLevel - 1;
 constexpr uint64_t kUnset = 1ull << 63;          // a time not set yet, and the write that it is for
 constexpr uint64_t kAlways = kUnset - 1;         // a time after all others
 constexpr uint32_t kFreeStacks = 1024, kTriedStacks = 4;

@@ -213,7 +213,8 @@ template <int Bits>
 __device__ __forceinline__ Settling settle_bin(const FewParams& p, const InBin& in, uint32_t n, Settling s, Shared<uint32_t> sums) {
   const Arcs& a = p.arcs;
   const uint32_t lane = lane_index(), warp = thread_in_block() / kWarp, rows = (n + kBlock - 1) / kBlock, first = warp * rows * kWarp + lane;
-  const bool ones = !a.multi && !a.empties;  // each arc changes the length of its row by at most one
+  // each arc changes the length of its row by at most one
+  const bool ones = !a.multi && !a.empties;
   uint32_t shift = 0, heads = 0, changed = 0;
   for (uint32_t row = 0; row < rows; row += kItems) {
     Arc<Bits> x[kItems];

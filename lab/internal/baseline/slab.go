@@ -80,8 +80,10 @@ func newSlab(mem *pm.Memory, first, end uint64, threads int, o Options) *slab {
 	return t
 }
 
-func (t *slab) keyWords() uint64  { return pm.WordsOf(t.keySize) }
-func (t *slab) slabWords() uint64 { return (keysWord + slabSlots*t.keyWords() + 7) / 8 * 8 } // whole lines
+func (t *slab) keyWords() uint64 { return pm.WordsOf(t.keySize) }
+
+// slabWords returns the words of a slab, which is whole lines.
+func (t *slab) slabWords() uint64 { return (keysWord + slabSlots*t.keyWords() + 7) / 8 * 8 }
 
 // bucket returns the first word of a key's bucket.
 func (t *slab) bucket(it *item) uint64 {

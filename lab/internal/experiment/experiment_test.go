@@ -75,13 +75,14 @@ var rowsOf = map[string]struct {
 	"horton-side-by-side": {Quick, map[string]int{ // 6 tables at 2 loads
 		"insert": 12, "get_hit": 12, "get_miss": 12, "delete": 12, "churn": 12, "get_hit_churned": 12, "get_miss_churned": 12,
 	}},
-	"awad-table2.1":     {Default, map[string]int{"weak": 5}}, // 16 to 256 KiB
-	"awad-fig3.2a":      {Default, map[string]int{"get_hit": 4, "get_miss": 4, "successor": 4, "rank": 4, "select": 4}},
-	"awad-table3.1":     {Default, map[string]int{"get": 4, "count": 4, "range_8": 4, "insert": 4, "delete": 4}},
-	"awad-table3.3":     {Default, map[string]int{"insert": 20, "rebuild": 20}},
-	"awad-fig3.4":       {Default, map[string]int{"delete": 20}},
-	"awad-fig3.5":       {Default, map[string]int{"mixed_5": 4, "mixed_20": 4, "mixed_50": 4, "mixed_60": 4, "mixed_100": 4}},
-	"awad-fig3.2b":      {Default, map[string]int{"first": 36, "rows": 36, "count": 36}}, // 4 to 1024 pairs
+	"awad-table2.1": {Default, map[string]int{"weak": 5}}, // 16 to 256 KiB
+	"awad-fig3.2a":  {Default, map[string]int{"get_hit": 4, "get_miss": 4, "successor": 4, "rank": 4, "select": 4}},
+	"awad-table3.1": {Default, map[string]int{"get": 4, "count": 4, "range_8": 4, "insert": 4, "delete": 4}},
+	"awad-table3.3": {Default, map[string]int{"insert": 20, "rebuild": 20}},
+	"awad-fig3.4":   {Default, map[string]int{"delete": 20}},
+	"awad-fig3.5":   {Default, map[string]int{"mixed_5": 4, "mixed_20": 4, "mixed_50": 4, "mixed_60": 4, "mixed_100": 4}},
+	// 4 to 1024 pairs
+	"awad-fig3.2b":      {Default, map[string]int{"first": 36, "rows": 36, "count": 36}},
 	"ordered-load":      {Full, map[string]int{"load_random": 8, "load_ascending": 8}},
 	"ordered-grown":     {Default, map[string]int{"get_hit": 8, "get_miss": 8, "get_hit_grown": 8, "get_miss_grown": 8, "get_hit_held": 8, "get_miss_held": 8}},
 	"ordered-snapshots": {Default, map[string]int{"put_held_0": 4, "put_held_1": 4, "put_held_8": 4, "get_hit_held": 4, "get_hit_then": 4}},
@@ -91,19 +92,22 @@ var rowsOf = map[string]struct {
 		"insert_range_5_8": 2, "insert_range_50_8": 2, "insert_range_90_8": 2, "insert_range_5_32": 2, "insert_range_50_32": 2, "insert_range_90_32": 2,
 		"insert_range_50_4": 2, "insert_range_50_128": 2, "delete_get_5": 2, "delete_get_50": 2, "delete_get_90": 2,
 	}},
-	"awad-table5.2": {Default, map[string]int{"insert": 70}}, // 7 graphs, 2 layouts, 5 sizes of batches
+	// 7 graphs, 2 layouts, 5 sizes of batches
+	"awad-table5.2": {Default, map[string]int{"insert": 70}},
 	"awad-table5.3": {Quick, map[string]int{"delete": 12}},
 	"awad-table5.4": {Default, map[string]int{"vertex_delete": 60, "vertex_insert": 60, "vertex_delete_directed": 60}},
-	"awad-table5.5": {Default, map[string]int{"csr": 7, "bulk": 14, "bulk_sorted": 14, "incremental": 63}}, // 7 graphs, 2 layouts, 3 sizes of batches; and the worst case
+	// 7 graphs, 2 layouts, 3 sizes of batches; and the worst case
+	"awad-table5.5": {Default, map[string]int{"csr": 7, "bulk": 14, "bulk_sorted": 14, "incremental": 63}},
 	"graph-query":   {Default, map[string]int{"has_hit": 14, "has_miss": 14, "degree": 14, "rows": 14}},
 	"awad-table5.7": {Default, map[string]int{ // and 3 for figure 5.3
 		"oriented": 10, "sort": 10, "triangles": 29, "insert": 12, "triangles_follow": 10, "triangles_anew": 12, "triangles_return": 10,
 	}},
-	"graph-pagerank":        {Quick, map[string]int{"iteration": 2, "follow": 6, "anew": 6}},
-	"graph-algorithms":      {Quick, map[string]int{"upload": 2, "bfs": 2, "components": 2, "sssp": 2, "kcore": 2}},
-	"graph-snapshots":       {Quick, map[string]int{"snapshot": 2, "insert_held_0": 2, "insert_held_1": 2, "insert_held_8": 2}},
-	"awad-fig5.2":           {Default, map[string]int{"build": 30}},
-	"gphash-fig6":           {Default, map[string]int{"A": 4, "B": 4, "C": 4, "D": 4, "F": 4, "LOAD": 4}}, // 2 sizes of keys, 2 of batches
+	"graph-pagerank":   {Quick, map[string]int{"iteration": 2, "follow": 6, "anew": 6}},
+	"graph-algorithms": {Quick, map[string]int{"upload": 2, "bfs": 2, "components": 2, "sssp": 2, "kcore": 2}},
+	"graph-snapshots":  {Quick, map[string]int{"snapshot": 2, "insert_held_0": 2, "insert_held_1": 2, "insert_held_8": 2}},
+	"awad-fig5.2":      {Default, map[string]int{"build": 30}},
+	// 2 sizes of keys, 2 of batches
+	"gphash-fig6":           {Default, map[string]int{"A": 4, "B": 4, "C": 4, "D": 4, "F": 4, "LOAD": 4}},
 	"gphash-fig5":           {Default, map[string]int{"insert": 4, "update": 4, "get_hit": 4, "get_miss": 4, "delete": 4}},
 	"gphash-fig7":           {Default, map[string]int{"insert": 12}},
 	"gphash-fig13":          {Default, map[string]int{"insert": 10, "get_hit": 10, "get_miss": 10}},
@@ -115,14 +119,18 @@ var rowsOf = map[string]struct {
 	}},
 	"gphash-recovery-large": {Default, map[string]int{"open": 2, "recovery": 2}},
 	"gphash-fig10-dlrm":     {Default, map[string]int{"get": 1, "embed": 1}},
-	"gphash-baselines":      {Default, map[string]int{"LOAD": 8, "C": 8, "A": 8}}, // 4 peers, 2 sizes of keys
+	// 4 peers, 2 sizes of keys
+	"gphash-baselines":      {Default, map[string]int{"LOAD": 8, "C": 8, "A": 8}},
 	"gphash-fences":         {Default, map[string]int{"insert": 2, "update": 2, "get_hit": 2, "get_miss": 2, "delete": 2}},
 	"gphash-fig10-pagerank": {Default, map[string]int{"pagerank": 1}},
-	"gphash-fig8":           {Default, map[string]int{"LOAD": 16, "C": 16, "A": 16}}, // 4 indexes in 2 places, 2 sizes of keys
-	"gphash-fig9":           {Default, map[string]int{"LOAD": 8, "C": 8, "B": 8, "A": 8, "F": 8, "D": 8}},
-	"gphash-fig11":          {Default, map[string]int{"C": 16, "A": 16}},                                                   // none, and 3 policies at 5 sizes
-	"gphash-device":         {Quick, map[string]int{"insert": 28, "search": 10, "search_miss": 2, "C": 8, "C, latest": 4}}, // 2 sizes of batches
-	"gphash-fig15":          {Quick, map[string]int{"get": 2, "get_before": 2, "get_during": 2, "get_after": 2, "load": 2}},
+	// 4 indexes in 2 places, 2 sizes of keys
+	"gphash-fig8": {Default, map[string]int{"LOAD": 16, "C": 16, "A": 16}},
+	"gphash-fig9": {Default, map[string]int{"LOAD": 8, "C": 8, "B": 8, "A": 8, "F": 8, "D": 8}},
+	// none, and 3 policies at 5 sizes
+	"gphash-fig11": {Default, map[string]int{"C": 16, "A": 16}},
+	// 2 sizes of batches
+	"gphash-device": {Quick, map[string]int{"insert": 28, "search": 10, "search_miss": 2, "C": 8, "C, latest": 4}},
+	"gphash-fig15":  {Quick, map[string]int{"get": 2, "get_before": 2, "get_during": 2, "get_after": 2, "load": 2}},
 }
 
 // tinyFor is tiny for an experiment, on a slow simulated GPU if it needs a GPU.

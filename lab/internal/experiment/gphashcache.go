@@ -39,9 +39,9 @@ const (
 	cacheWarm  = 1 << 18
 )
 
-// deviceBatches returns the batch sizes on the device, up to n: the paper's, and one for which
+// deviceSizes returns the batch sizes on the device, up to n: the paper's, and one for which
 // launch overhead is negligible.
-func (r *runner) deviceBatches(n int) []int {
+func (r *runner) deviceSizes(n int) []int {
 	if r.Scale == Quick || n <= defaultBatch {
 		return []int{min(n, defaultBatch)}
 	}
@@ -183,7 +183,7 @@ func (l *loaded) cacheRows(ctx context.Context, c cacheSetting) (rows []Row, err
 		if err := l.warm(ctx, x, l.read, min(l.n, loadBatch)); err != nil {
 			return err
 		}
-		for _, batch := range l.session.deviceBatches(l.n) {
+		for _, batch := range l.session.deviceSizes(l.n) {
 			for i, q := range []*workload.Requests{l.read, l.update} {
 				row, err := l.cacheRow(ctx, x, c, sweepMixes[i], q, batch)
 				if err != nil {

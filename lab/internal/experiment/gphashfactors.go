@@ -79,7 +79,7 @@ func runGPHashFactors(ctx context.Context, r *runner) (err error) {
 		f.requests = append(f.requests, q)
 	}
 	defer func() { err = errors.Join(err, f.free()) }()
-	f.batches = r.deviceBatches(n)
+	f.batches = r.deviceSizes(n)
 	for _, hash := range []gphash.HashID{gphash.SipHash, gphash.Fast} {
 		if err := f.makePools(ctx, r, hash); err != nil {
 			return err

@@ -168,7 +168,7 @@ type Reads struct {
 	PerMiss   float64 `json:"buckets_per_miss,omitempty"`   // read by a lookup of an absent key
 	PerInsert float64 `json:"buckets_per_insert,omitempty"` // read by an insertion
 	TypeB     float64 `json:"type_b,omitempty"`             // share of buckets with remap entries
-	Overhead  float64 `json:"overhead,omitempty"`           // share of slots that hold remap entries
+	Overhead  float64 `json:"overhead,omitempty"`           // share of slots with remap entries
 	Entries   float64 `json:"entries,omitempty"`            // remap entries set, per bucket
 }
 

@@ -173,7 +173,8 @@ func (s *sized[K, V]) run(ctx context.Context, n int) (err error) {
 			return fmt.Errorf("%s at load %g: %w", s.structure, s.load, err)
 		}
 		for j := range s.result.Rows[before:] {
-			s.result.Rows[before+j].Load = s.load // not the utilization reached, which differs a little between sizes
+			// not the utilization reached, which differs a little between sizes
+			s.result.Rows[before+j].Load = s.load
 		}
 	}
 	return nil

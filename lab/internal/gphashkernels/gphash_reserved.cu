@@ -100,7 +100,8 @@ __device__ __forceinline__ void get_batch(const GetParams& p) {
 
 // ---- changes ----------------------------------------------------------------------
 
-constexpr uint32_t kLacksMemory = 1, kHasReserved = 2;  // bits of ChangeParams.lacked (twin: variant.GPHash)
+// bits of ChangeParams.lacked (twin: variant.GPHash)
+constexpr uint32_t kLacksMemory = 1, kHasReserved = 2;
 
 // Turn is a word of the pool that one lane of a round publishes.
 struct Turn {

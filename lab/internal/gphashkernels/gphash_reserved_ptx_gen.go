@@ -33,7 +33,7 @@ import (
 //kernelgen:input 058643a156babc45765436f9fef8e587b7ab1b4afc6306453f81ddcb1e1adb2e 1728 kernels/include/weft/siphash.cuh
 //kernelgen:input 97aa70899195e842d5304d00a0f77e7be27b6715f45f56e506f3b927646ab810 5513 kernels/include/weft/slot.cuh
 //kernelgen:input 5b3cb3daee615e632c110a81446c4147b7900c3925b7c78d0e4ab33509dc6985 5436 kernels/include/weft/warp.cuh
-//kernelgen:input 4dfb1354b83f7f4affb937c58eb84af62d6d0755934a369c5a81481c574288ae 11278 lab/internal/gphashkernels/gphash_reserved.cu
+//kernelgen:input a4876952bcb9fdaa2339a3d081c90662b8d3b02f7db0e89d98bef02c9e4e9a3f 11277 lab/internal/gphashkernels/gphash_reserved.cu
 //kernelgen:output a8fc9065ffb00aa3bb5b4da76c2c9a4c86333813971973e3703ea587664670cb 214565 lab/internal/gphashkernels/gphash_reserved_sm80.ptx
 //kernelgen:output 06d5983979de74c00feaa929de58fded15ff6f22831b1457b9979e05afb68721 5414 lab/internal/gphashkernels/gphash_reserved_params_gen.go
 

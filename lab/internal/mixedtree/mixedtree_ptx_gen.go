@@ -17,7 +17,7 @@ import (
 //kernelgen:input da32dc693fcdf0d1308a4d0035826f0b1a4cabb428cee0ecca59d82f38b6805f 18494 kernels/include/weft/btree.cuh
 //kernelgen:input 2a2a7a7fe544bce2a77d7cdbb31436685a2c13bac0f60228a8296e449ba57cdc 21918 kernels/include/weft/btree_change.cuh
 //kernelgen:input 6aa456818e4cec3c7dfe964b9f2ef64609694273e8f6d836e3442dd9592ef27a 19372 kernels/include/weft/btree_node.cuh
-//kernelgen:input 12d2ad94f06fcce72d6e0ddaef50f7f15ef4a6058872842c214ab81ace351857 11789 kernels/include/weft/btree_past.cuh
+//kernelgen:input 7cc23fe548fc9fae9d2dd8727a5664b5523a2a4d04043c27330487800490d79f 11788 kernels/include/weft/btree_past.cuh
 //kernelgen:input f57b2a34cad4b9ca08827f8660d71b8fbab2bcd4f0facb0b3ae2c2b8ec41f844 2682 kernels/include/weft/btree_walk.cuh
 //kernelgen:input 94c635e65cdb5f707791c8325b9d7fe49d9fe3232cd1b2d41ae3e4124a2bcb82 6449 kernels/include/weft/change.cuh
 //kernelgen:input b810bda5d22db50360dfc4c556ec9e34b5a17e1139ced0b8e772312619f195e7 2082 kernels/include/weft/column.cuh

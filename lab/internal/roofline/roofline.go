@@ -20,9 +20,10 @@ import (
 // operations per second, copies in bytes per second, launches in launches per
 // second.
 const (
-	Read16  = "read16"  // GPU: random 16-byte reads, one thread each
-	Read32  = "read32"  // GPU: random 32-byte reads, 2 threads x 16 bytes
-	Read64  = "read64"  // random 64-byte reads: GPU 4 threads x 16 bytes; CPU cache lines, all cores
+	Read16 = "read16" // GPU: random 16-byte reads, one thread each
+	Read32 = "read32" // GPU: random 32-byte reads, 2 threads x 16 bytes
+	// random 64-byte reads: GPU 4 threads x 16 bytes; CPU cache lines, all cores
+	Read64  = "read64"
 	Read128 = "read128" // GPU: random 128-byte reads, 4 threads x 2 x 16 bytes
 	CAS64   = "cas64"   // random 8-byte compare-and-swaps in cleared memory; CPU: all cores
 	CAS128  = "cas128"  // the same with 16 bytes; GPUs of compute capability 9.0 and newer
@@ -124,11 +125,12 @@ type Options struct {
 
 // Result is the result of a measurement.
 type Result struct {
-	Region int                `json:"region_bytes"`   // size in use
-	Ops    int                `json:"ops_per_run"`    // random operations per run
-	Runs   int                `json:"runs"`           // runs per median
-	Limits map[string]float64 `json:"limits"`         // by name, see the constants
-	Flight map[string]int     `json:"best_in_flight"` // accesses in flight per thread that gave the limit
+	Region int                `json:"region_bytes"` // size in use
+	Ops    int                `json:"ops_per_run"`  // random operations per run
+	Runs   int                `json:"runs"`         // runs per median
+	Limits map[string]float64 `json:"limits"`       // by name, see the constants
+	// accesses in flight per thread that gave the limit
+	Flight map[string]int `json:"best_in_flight"`
 }
 
 // Measure measures the limits of dev. Errors are the device's, among them device.ErrMemory; ctx is
